@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT
+ * What every room stands on: the environment of a job (memory, first error, trap), strings, arrays, hashing.
+ *
+ * A job owns one tg_env. Its memory is an arena: nothing is freed before the job ends. A failure anywhere
+ * below an entry point calls tg_fail, which records the first error and unwinds to the tg_protect around
+ * the entry point; so code below never tests for NULL. No C++ frame may lie between the two.
+ */
+#ifndef TG_BASE_H
+#define TG_BASE_H
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include "tg/tg.h"
+
+#define TG_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#define TG_NORETURN __attribute__((noreturn))
+#define TG_COUNT(a) (sizeof(a) / sizeof *(a))
+
+typedef __int128 tg_i128;
+
+/* The allocator in use: the caller's hooks, or malloc. Never NULL members once in an env. */
+tg_allocator tg_allocator_default(void);
+
+typedef struct tg_arena_block tg_arena_block;
+typedef struct { tg_arena_block *blocks; char *at, *end; size_t total; } tg_arena;
+
+typedef struct tg_env {
+  tg_allocator allocator;
+  tg_arena arena;
+  jmp_buf *trap;            /* innermost tg_protect; NULL only outside of one */
+  tg_status status;         /* the first error, kept */
+  char message[4096];       /* its text, "file:line:col: error: ..." with source line and caret where known */
+} tg_env;
+
+void tg_env_init(tg_env *e, const tg_allocator *a);   /* a NULL: malloc */
+void tg_env_drop(tg_env *e);                          /* frees the arena; status and message stay readable */
+
+/* Runs fn(arg); false if it failed (status and message are set). Nests. */
+bool tg_protect(tg_env *e, void (*fn)(void *), void *arg);
+/* Records the error if it is the first, and unwinds. */
+TG_NORETURN void tg_fail(tg_env *e, tg_status s, const char *format, ...) TG_PRINTF(3, 4);
+TG_NORETURN void tg_failv(tg_env *e, tg_status s, const char *format, va_list);
+/* Our own bug: "internal error: ...". Never the author's fault. */
+#define tg_bug(e, ...) tg_fail((e), TG_INTERNAL, __VA_ARGS__)
+#define tg_assert(e, c) ((c) ? (void)0 : tg_bug((e), "%s:%d: %s", __FILE__, __LINE__, #c))
+
+/* Zeroed, 16-aligned memory of the job. Never NULL. */
+void *tg_alloc(tg_env *e, size_t bytes);
+#define tg_new(e, T, n) ((T *)tg_alloc((e), sizeof(T) * (size_t)(n)))
+char *tg_strdup(tg_env *e, const char *s);
+char *tg_strndup(tg_env *e, const char *s, size_t n);
+char *tg_format(tg_env *e, const char *format, ...) TG_PRINTF(2, 3);
+
+/* A point in the arena to fall back to: everything allocated since is given back. For scratch of a pass. */
+typedef struct { tg_arena_block *block; char *at; } tg_mark;
+tg_mark tg_mark_get(tg_env *e);
+void tg_mark_release(tg_env *e, tg_mark m);
+
+/* Growable array: struct { T *data; uint32_t n, cap; }, doubled in the arena. */
+#define TG_VEC(T) struct { T *data; uint32_t n, cap; }
+#define tg_push(e, v, x)                                                                              \
+  do {                                                                                                \
+    if ((v)->n == (v)->cap) (v)->data = tg_grow_((e), (v)->data, (v)->n, &(v)->cap, sizeof *(v)->data); \
+    (v)->data[(v)->n++] = (x);                                                                        \
+  } while (0)
+void *tg_grow_(tg_env *e, void *data, uint32_t n, uint32_t *cap, size_t size);
+
+/* Growable text in the arena; always NUL-terminated. */
+typedef struct { tg_env *env; char *data; size_t n, cap; } tg_str;
+tg_str tg_str_new(tg_env *e);
+void tg_str_put(tg_str *s, const char *bytes, size_t n);
+void tg_str_puts(tg_str *s, const char *text);
+void tg_str_printf(tg_str *s, const char *format, ...) TG_PRINTF(2, 3);
+void tg_str_vprintf(tg_str *s, const char *format, va_list);
+
+/* xxHash, XXH3. The 128-bit form is for keys that leave the process. */
+uint64_t tg_hash(const void *data, size_t n, uint64_t seed);
+typedef struct { uint64_t lo, hi; } tg_hash128;
+tg_hash128 tg_hash_wide(const void *data, size_t n);
+static inline uint64_t tg_mix(uint64_t h, uint64_t x) {
+  h = (h ^ x) * 0x9E3779B97F4A7C15u;
+  return h ^ (h >> 29);
+}
+
+/* Seconds of a monotonic clock. */
+double tg_now(void);
+
+/* Files. tg_read_file: contents in the arena with a NUL behind, NULL if it cannot be read (errno says why).
+ * tg_write_file: written aside, synced, renamed; 0 or an errno. */
+char *tg_read_file(tg_env *e, const char *path, size_t *bytes);
+int tg_write_file(const char *path, const void *data, size_t bytes);
+int tg_make_dirs(const char *path, unsigned mode);   /* like mkdir -p; 0 or an errno */
+#endif

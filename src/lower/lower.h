@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT
+ * From what to how: the passes. Each file has one pass and exports one function; pipeline.c is the table of them. */
+#ifndef TG_LOWER_H
+#define TG_LOWER_H
+#include "ranges/ranges.h"
+#include "target/target.h"
+
+typedef struct tg_lowering {
+  const tg_target *target;
+  const tg_rules *rules;
+} tg_lowering;
+
+typedef const tg_uop *tg_pass_fn(tg_job *j, const tg_lowering *l, const tg_uop *sink);
+typedef struct { const char *name; tg_pass_fn *run; const char *contract; } tg_pass;
+extern const tg_pass tg_passes[];      /* in order; ends with a NULL name */
+
+/* A finished list of opts is in j->opts. Runs the passes up to and including `until` (NULL: all), verifying the spec after each;
+ * seen, if given, is called with the program after each pass (and once before the first, with name "author"). */
+typedef void tg_stage_fn(void *user, const char *pass, const tg_uop *sink);
+const tg_uop *tg_lower(tg_job *j, const tg_lowering *l, const char *until, tg_stage_fn *seen, void *user);
+
+/* spec.c: fails with an internal error that shows every violation inside the printed program. */
+void tg_verify(tg_job *j, const tg_uop *sink, const char *stage);
+
+tg_pass_fn tg_pass_prove, tg_pass_raise, tg_pass_schedule, tg_pass_reduce, tg_pass_expand, tg_pass_contract, tg_pass_place,
+           tg_pass_functions, tg_pass_types, tg_pass_coalesce, tg_pass_index, tg_pass_linear;
+#endif

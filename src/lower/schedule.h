@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ * The words of a schedule, parsed and printed; docs/schedules.md explains each. */
+#ifndef TG_SCHEDULE_H
+#define TG_SCHEDULE_H
+#include "lower/lower.h"
+
+typedef enum {
+  TG_OPT_SPLIT, TG_OPT_ORDER, TG_OPT_TILE, TG_OPT_UPCAST, TG_OPT_UNROLL, TG_OPT_LANE, TG_OPT_THREAD, TG_OPT_LOCAL,
+  TG_OPT_STAGE, TG_OPT_PAD, TG_OPT_PEEL, TG_OPT_CUT, TG_OPT_STREAM, TG_OPT_PREFETCH, TG_OPT_PLACE, TG_OPT__COUNT
+} tg_opt_word;
+
+typedef struct tg_opt {
+  tg_opt_word word;
+  tg_pos pos;
+  uint32_t n;
+  const char *names[16];     /* ranges, buffers, as in the text */
+  int64_t number[4];
+  const char *expr;          /* of cut; index text of stage */
+} tg_opt;
+
+tg_opt tg_opt_parse(tg_job *j, const char *text, tg_pos pos);   /* fails at pos */
+const char *tg_opt_text_of(tg_job *j, const tg_opt *o);
+/* Applies one opt to a plain program, or fails with the reason why it is illegal, at o->pos. */
+const tg_uop *tg_opt_apply(tg_job *j, const tg_lowering *l, const tg_uop *plain, const tg_opt *o);
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT
+ * What is known about indices and ranges: bounds, congruences, polynomials, rules, proofs, dependences. */
+#ifndef TG_RANGES_H
+#define TG_RANGES_H
+#include "dsl/uop.h"
+#include "dsl/value.h"
+
+/* ---- bounds.c: numeric, per node, cached in the job by id while it lives ---- */
+#define TG_INF ((tg_i128)1 << 120)
+typedef struct { tg_i128 lo, hi; tg_i128 multiple, offset; } tg_bounds;   /* value in [lo, hi], value = offset (mod multiple); multiple 0: constant */
+/* Of an integer, INDEX or bool node. Ranges are in [0, extent-1], whatever the extent's own bounds say. */
+tg_bounds tg_bounds_of(tg_job *j, const tg_uop *u);
+
+/* ---- rewrite.c: rules as text, bounded iterative rewriting, trace ---- */
+typedef struct tg_rules tg_rules;   /* compiled, immutable, shared by jobs of a context */
+typedef enum { TG_RULES_SIMPLIFY, TG_RULES_STRENGTH, TG_RULES__COUNT } tg_rule_set;
+const tg_rules *tg_rules_compile(tg_env *e);   /* all sets, from rules.def, into e's arena */
+/* Rewrites below root until no rule of the set applies; sums of INDEX are in normal form then. Idempotent by pointer. */
+const tg_uop *tg_rewrite(tg_job *j, const tg_rules *r, tg_rule_set set, const tg_uop *root);
+const tg_uop *tg_simplify(tg_job *j, const tg_rules *r, const tg_uop *root);   /* SIMPLIFY to a fixpoint, gates included */
+
+/* ---- polynomial.c / prove.c: symbolic ---- */
+/* Facts that hold: conjunction of bools. Includes job->requires and what parameters promise by itself. */
+typedef struct tg_facts { const struct tg_facts *outer; const tg_uop *fact; } tg_facts;
+/* True only if cond (a bool) provably holds for all values of ranges and parameters under the facts. */
+bool tg_proves(tg_job *j, const tg_facts *facts, const tg_uop *cond);
+
+/* Checks the author's program; fails at the author's line, or returns it with gates that are proved true removed. */
+const tg_uop *tg_prove(tg_job *j, const tg_uop *sink);
+
+/* ---- depend.c ---- */
+typedef enum { TG_INDEPENDENT, TG_LOCKSTEP, TG_REDUCTION, TG_SEQUENTIAL } tg_verdict;
+/* Of a loop (END) of a plain or versioned program. why gets, for all but INDEPENDENT, the two statements and a witness as text. */
+tg_verdict tg_loop_verdict(tg_job *j, const tg_uop *sink, const tg_uop *end, const char **why);
+/* May the perfectly or imperfectly nested loops be reordered so that `inner` runs outside `outer`? Both ENDs, inner in outer. */
+bool tg_may_swap(tg_job *j, const tg_uop *sink, const tg_uop *outer, const tg_uop *inner, const char **why);
+#endif

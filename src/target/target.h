@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT
+ * Targets as data: what a schedule and the passes may ask of a machine. Compiling never needs the device. */
+#ifndef TG_TARGET_H
+#define TG_TARGET_H
+#include "base/base.h"
+
+typedef enum { TG_ARCH_X86_64, TG_ARCH_AARCH64, TG_ARCH_NVPTX, TG_ARCH_AMDGPU } tg_arch;
+
+typedef struct tg_target {
+  tg_arch arch;
+  char name[32];              /* "x86-64-v4", "sm_90a", .. */
+  char triple[64], cpu[64];
+  char features[2048];        /* LLVM's text */
+  uint32_t vector_bytes;      /* widest SIMD register: 64 with AVX-512 */
+  uint32_t vector_registers;  /* 32 with AVX-512, 16 with AVX2 */
+  uint32_t threads;           /* cores that this process may use */
+  uint32_t lanes;             /* of a warp or wave; 1 on a CPU */
+  uint64_t l1, l2, l3;        /* bytes; 0 unknown */
+  bool fma, f16_arithmetic, f16_convert, bf16_convert, masked_access;
+  bool prefer_i64_address;    /* scalar offsets in 64 bits */
+} tg_target;
+
+void tg_target_host(tg_target *t, uint32_t threads /* 0: all */);
+/* By name: "host", "x86-64-v3", "x86-64-v4", ..; false if unknown. */
+bool tg_target_named(tg_target *t, const char *name);
+#endif
