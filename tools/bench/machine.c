@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT
+ * The peers of the benchmarks on this very machine: the FMA peak, and the best plain C loops we know how to write. */
+#define _GNU_SOURCE
+#include <math.h>
+#include <time.h>
+#include "bench/machine.h"
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* 24 chains hide the latency of any FMA unit so far; asm keeps the compiler from folding them. */
+#if defined(__AVX512F__)
+typedef __m512 vec;
+#define FMA(a, x, y) __asm__ volatile("vfmadd213ps %2, %1, %0" : "+v"(a) : "v"(x), "v"(y))
+#elif defined(__FMA__)
+typedef __m256 vec;
+#define FMA(a, x, y) __asm__ volatile("vfmadd213ps %2, %1, %0" : "+x"(a) : "x"(x), "x"(y))
+#else
+typedef float vec __attribute__((vector_size(16)));
+#define FMA(a, x, y) (a = a * x + y)
+#endif
+enum { CHAINS = sizeof(vec) == 32 ? 12 : 24, LANES = sizeof(vec) / sizeof(float) };
+
+static double fma_burst(long n) {
+  vec a[CHAINS], x, y;
+  for (int c = 0; c < CHAINS; c++)
+    for (int l = 0; l < LANES; l++) ((float *)&a[c])[l] = (float)c;
+  for (int l = 0; l < LANES; l++) ((float *)&x)[l] = 0.999f, ((float *)&y)[l] = 1e-3f;
+  double t = now();
+  for (long i = 0; i < n; i++) {
+#pragma GCC unroll 24
+    for (int c = 0; c < CHAINS; c++) FMA(a[c], x, y);
+  }
+  t = now() - t;
+  volatile float keep = 0;
+  for (int c = 0; c < CHAINS; c++) keep += ((float *)&a[c])[0];
+  return (double)n * CHAINS * LANES * 2 / t;
+}
+
+double bench_fma_peak(double seconds) {
+  double best = 0, end = now() + seconds;
+  do {
+    double g = fma_burst(20000);
+    if (g > best) best = g;
+  } while (now() < end);
+  return best;
+}
+
+#if defined(__AVX512F__)
+#define STREAM(p, v) _mm512_stream_ps((p), (v))
+enum { V = 16 };
+#endif
+
+void bench_c_copy(const bench_arrays *v, size_t from, size_t to, int streaming) {
+  const float *restrict x = v->x;
+  float *restrict y = v->y;
+#if defined(__AVX512F__)
+  if (streaming) {
+    for (size_t i = from; i + V <= to; i += V) STREAM(y + i, _mm512_load_ps(x + i));
+    _mm_sfence();
+    return;
+  }
+#endif
+  (void)streaming;
+  for (size_t i = from; i < to; i++) y[i] = x[i];
+}
+
+void bench_c_axpy(const bench_arrays *v, size_t from, size_t to, int streaming) {
+  const float *restrict x = v->x;
+  float *restrict y = v->y, a = v->a;
+#if defined(__AVX512F__)
+  if (streaming) {
+    for (size_t i = from; i + V <= to; i += V) STREAM(y + i, _mm512_fmadd_ps(_mm512_set1_ps(a), _mm512_load_ps(x + i), _mm512_load_ps(y + i)));
+    _mm_sfence();
+    return;
+  }
+#endif
+  (void)streaming;
+  for (size_t i = from; i < to; i++) y[i] += a * x[i];
+}
+
+float bench_c_sum(const bench_arrays *v, size_t from, size_t to) {
+  const float *restrict x = v->x;
+#if defined(__AVX512F__)
+  __m512 s[8];
+  for (int k = 0; k < 8; k++) s[k] = _mm512_setzero_ps();
+  size_t i = from;
+  for (; i + 8 * V <= to; i += 8 * V)
+    for (int k = 0; k < 8; k++) s[k] = _mm512_add_ps(s[k], _mm512_load_ps(x + i + (size_t)k * V));
+  for (int k = 1; k < 8; k++) s[0] = _mm512_add_ps(s[0], s[k]);
+  float total = _mm512_reduce_add_ps(s[0]);
+#else
+  float total = 0;
+  size_t i = from;
+#endif
+  for (; i < to; i++) total += x[i];
+  return total;
+}
+
+static void put_row(float *restrict y, const float *restrict t, size_t n, int streaming) {
+  size_t j = 0;
+#if defined(__AVX512F__)
+  if (streaming)
+    for (; j + V <= n; j += V) STREAM(y + j, _mm512_loadu_ps(t + j));
+#endif
+  (void)streaming;
+  for (; j < n; j++) y[j] = t[j];
+}
+
+enum { ROW_MAX = 1 << 16 };
+
+void bench_c_softmax(const bench_arrays *v, size_t from, size_t to, int streaming) {
+  static _Thread_local float t[ROW_MAX];
+  for (size_t i = from; i < to; i += v->row) {
+    const float *restrict x = v->x + i;
+    float m = -INFINITY, s = 0;
+    for (size_t j = 0; j < v->row; j++) m = x[j] > m ? x[j] : m;
+    for (size_t j = 0; j < v->row; j++) t[j] = expf(x[j] - m);
+    for (size_t j = 0; j < v->row; j++) s += t[j];
+    float r = 1 / s;
+    for (size_t j = 0; j < v->row; j++) t[j] *= r;
+    put_row(v->y + i, t, v->row, streaming);
+  }
+}
+
+void bench_c_layernorm(const bench_arrays *v, size_t from, size_t to, int streaming) {
+  static _Thread_local float t[ROW_MAX];
+  for (size_t i = from; i < to; i += v->row) {
+    const float *restrict x = v->x + i;
+    float s = 0, q = 0, n = (float)v->row;
+    for (size_t j = 0; j < v->row; j++) s += x[j];
+    float mean = s / n;
+    for (size_t j = 0; j < v->row; j++) q += (x[j] - mean) * (x[j] - mean);
+    float r = 1 / sqrtf(q / n + 1e-5f);
+    for (size_t j = 0; j < v->row; j++) t[j] = (x[j] - mean) * r * v->w[j] + v->b[j];
+    put_row(v->y + i, t, v->row, streaming);
+  }
+}
