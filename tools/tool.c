@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT
+ * What the commands share. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include "tool.h"
+
+double tool_now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int by_value(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+double tool_median(double *samples, int n) {
+  qsort(samples, (size_t)n, sizeof *samples, by_value);
+  return n % 2 ? samples[n / 2] : (samples[n / 2 - 1] + samples[n / 2]) / 2;
+}
+
+void *tool_pages(size_t bytes) {
+  size_t size = (bytes + (2u << 20) - 1) & ~(size_t)((2u << 20) - 1);
+  void *p = aligned_alloc(2u << 20, size ? size : 2u << 20);
+  if (!p) {
+    fprintf(stderr, "tg: no memory for %zu bytes\n", bytes);
+    exit(TOOL_BROKEN);
+  }
+  madvise(p, size, MADV_HUGEPAGE); /* the same for every contestant: they share the buffers */
+  memset(p, 0, bytes);
+  return p;
+}
+
+char *tool_read(const char *path, size_t *n) {
+  FILE *f = fopen(path, "rb");
+  if (!f) return NULL;
+  size_t cap = 1 << 16, len = 0;
+  char *p = malloc(cap + 1);
+  for (size_t k; p && (k = fread(p + len, 1, cap - len, f)) > 0;)
+    if ((len += k) == cap) {
+      char *wider = realloc(p, 2 * cap + 1);
+      if (!wider) free(p);
+      p = wider;
+      cap *= 2;
+    }
+  int err = ferror(f) ? EIO : p ? 0 : ENOMEM;
+  fclose(f);
+  if (err) {
+    free(p);
+    errno = err;
+    return NULL;
+  }
+  p[len] = 0;
+  if (n) *n = len;
+  return p;
+}
+
+void tool_figure(bool json, const char *bench, const char *name, const char *metric, double value, const char *unit, const char *of) {
+  if (json) {
+    printf("{\"bench\":\"%s\",\"case\":\"%s\",\"metric\":\"%s\",\"value\":%.6g,\"unit\":\"%s\"", bench, name, metric, value, unit);
+    if (of) printf(",\"of\":\"%s\"", of);
+    puts("}");
+  } else printf("  %-28s %-34s %12.5g %-10s %s%s\n", name, metric, value, unit, of ? "of " : "", of ? of : "");
+  fflush(stdout);
+}
+
+/* ---- arguments ---- */
+
+static bool binding(char *text, tool_args *a) {
+  char *eq = strchr(text, '='), *end;
+  if (!eq || a->bindings == (int)(sizeof a->binding / sizeof *a->binding)) return false;
+  long long v = strtoll(eq + 1, &end, 0);
+  if (end == eq + 1 || *end) return false;
+  *eq = 0;
+  a->binding[a->bindings++] = (tool_binding){text, v};
+  return true;
+}
+
+typedef struct { const char *name; bool *flag; const char **text; int *number; double *real; } option;
+
+static bool take(const option *o, const char *value) {
+  char *end;
+  if (o->flag) *o->flag = true;
+  if (o->text) *o->text = value;
+  if (o->number) *o->number = (int)strtol(value, &end, 10);
+  if (o->real) *o->real = strtod(value, &end);
+  return !(o->number || o->real) || (end != value && !*end);
+}
+
+/* An option's value: behind '=' or the next argument. */
+static bool match(const option *o, int argc, char **argv, int *i, tool_args *a, const char **wrong) {
+  const char *arg = argv[*i];
+  size_t n = strlen(o->name);
+  if (strncmp(arg, o->name, n) || (arg[n] && arg[n] != '=')) return false;
+  if (o->flag) {
+    if (arg[n]) *wrong = "takes no value";
+    else *o->flag = true;
+    return true;
+  }
+  const char *value = arg[n] ? arg + n + 1 : *i + 1 < argc ? argv[++*i] : NULL;
+  if (!value) *wrong = "wants a value";
+  else if (!strcmp(o->name, "--opt")) {
+    if (a->opts == (int)(sizeof a->opt / sizeof *a->opt)) *wrong = "given too often";
+    else a->opt[a->opts++] = value;
+  } else if (!take(o, value)) *wrong = "wants a number";
+  return true;
+}
+
+bool tool_parse(int argc, char **argv, tool_args *a, const char *usage) {
+  memset(a, 0, sizeof *a);
+  a->threads = 1;
+  const option options[] = {
+    {.name = "--opt"}, {.name = "--kernel", .text = &a->kernel}, {.name = "--stage", .text = &a->stage}, {.name = "--pass", .text = &a->pass},
+    {.name = "--target", .text = &a->target}, {.name = "--cache", .text = &a->cache}, {.name = "--case", .text = &a->cases},
+    {.name = "--check", .flag = &a->check}, {.name = "--time", .flag = &a->time}, {.name = "--json", .flag = &a->json}, {.name = "--help", .flag = &a->help},
+    {.name = "-h", .flag = &a->help}, {.name = "--rules", .flag = &a->rules}, {.name = "--diff", .flag = &a->diff}, {.name = "--update", .flag = &a->update},
+    {.name = "--threads", .number = &a->threads}, {.name = "--seconds", .real = &a->seconds},
+  };
+  for (int i = 0; i < argc; i++) {
+    const char *wrong = NULL;
+    bool known = false;
+    for (size_t k = 0; argv[i][0] == '-' && k < sizeof options / sizeof *options && !known; k++) {
+      known = match(&options[k], argc, argv, &i, a, &wrong);
+      if (known && !options[k].flag) { /* an option that this command's usage does not speak of is no option of it */
+        if (!strstr(usage, options[k].name)) known = false;
+      } else if (known && strcmp(options[k].name, "-h") && !strstr(usage, options[k].name)) known = false;
+    }
+    if (known && wrong) {
+      fprintf(stderr, "tg: %s %s\n", argv[i], wrong);
+      return false;
+    }
+    if (known || (argv[i][0] != '-' && strchr(argv[i], '=') && binding(argv[i], a))) continue;
+    if (argv[i][0] != '-' && !strchr(argv[i], '=') && !a->file) a->file = argv[i];
+    else {
+      fprintf(stderr, "tg: what is '%s'? --help tells\n", argv[i]);
+      return false;
+    }
+  }
+  return true;
+}

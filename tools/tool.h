@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT
+ * What the commands of tg share: arguments, output for people and for programs, samples and their medians. */
+#ifndef TG_TOOL_H
+#define TG_TOOL_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <tg/tg.h>
+
+/* Exit codes. */
+enum { TOOL_OK = 0, TOOL_WRONG = 1 /* the kernel, the check or the file */, TOOL_USAGE = 2, TOOL_BROKEN = 3 /* a bug or the machine */ };
+
+typedef struct { char *name; int64_t value; } tool_binding;
+
+/* The command line after the command: FILE name=value... --flag --key=value (or --key value). */
+typedef struct {
+  const char *file;
+  tool_binding binding[32];
+  int bindings;
+  const char *opt[32];            /* --opt, in order */
+  int opts;
+  const char *kernel, *stage, *pass, *target, *cache, *cases;
+  bool check, time, json, help, rules, diff, update;
+  int threads;
+  double seconds;
+} tool_args;
+
+/* Fills a; prints what is wrong and gives false for an option that the command does not know. */
+bool tool_parse(int argc, char **argv, tool_args *a, const char *usage);
+
+int cmd_devices(int argc, char **argv), cmd_show(int argc, char **argv), cmd_run(int argc, char **argv), cmd_replay(int argc, char **argv),
+    cmd_bench(int argc, char **argv), cmd_demo(int argc, char **argv);
+
+/* One figure: a line of JSON, or a row of a table. of: what a ratio is against, or NULL. */
+void tool_figure(bool json, const char *bench, const char *name, const char *metric, double value, const char *unit, const char *of);
+
+double tool_now(void);
+double tool_median(double *samples, int n);   /* sorts */
+void *tool_pages(size_t bytes);               /* 64-byte aligned, touched; exits the tool with a message if there are none */
+char *tool_read(const char *path, size_t *n); /* malloc'd, or NULL with errno */
+#endif
