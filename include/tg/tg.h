@@ -48,6 +48,99 @@ typedef struct tg_allocator {
   void *user;
 } tg_allocator;
 
+/* A value for a parameter or a knob, by name. lo == hi: a constant of the kernel; else any multiple of multiple
+ * (0 stands for 1) from lo to hi, given at each launch. */
+typedef struct tg_binding { const char *name; int64_t lo, hi, multiple; } tg_binding;
+
+/* ---- context: owns all state; may be used from many threads ---- */
+
+typedef struct tg_context tg_context;
+
+enum {                        /* tg_context_options.flags */
+  TG_CONTEXT_DEBUG = 1,       /* line tables in the code, registered with gdb */
+  TG_CONTEXT_PERF_MAP = 2,    /* kernels are named in /tmp/perf-PID.map */
+  TG_CONTEXT_VERIFY = 4       /* LLVM checks each module (tests) */
+};
+
+typedef struct tg_context_options {   /* zero means default */
+  tg_allocator allocator;     /* malloc */
+  void (*log)(void *user, const char *message);   /* nobody is told */
+  void *log_user;
+  const char *cache;          /* folder of compiled kernels, shared by processes; none */
+  const char *target;         /* "host" */
+  int threads;                /* of the pool, the caller's among them; all cores. None is started before a launch asks */
+  uint32_t flags;
+} tg_context_options;
+
+TG_API tg_status tg_context_create(const tg_context_options *options, tg_context **out);   /* options may be NULL */
+TG_API void tg_context_free(tg_context *context);          /* after its kernels */
+/* The last failure of this context on the calling thread; valid until the next. "" if there is none. */
+TG_API const char *tg_error_message(tg_context *context);
+TG_API const char *tg_status_name(tg_status status);
+
+/* ---- kernel: compiled, immutable; may be run from many threads at a time ---- */
+
+typedef struct tg_kernel tg_kernel;
+typedef struct tg_kernel_def tg_kernel_def;   /* TG_KERNEL of tg/dsl.h makes one */
+
+enum {                        /* tg_compile_options.flags */
+  TG_COMPILE_AS_WRITTEN = 1,  /* no heuristic: only the kernel's own words of a schedule, and opts */
+  TG_COMPILE_NO_CACHE = 2
+};
+
+typedef struct tg_compile_options {   /* zero means default */
+  const tg_binding *bindings;
+  uint32_t bindings_n;
+  const char *opts;           /* a schedule, words separated by ';' or new lines, after the kernel's own. None at all: the heuristic chooses */
+  void *user;                 /* for the kernel's body */
+  uint32_t flags;
+} tg_compile_options;
+
+TG_API tg_status tg_kernel_compile(tg_context *, const tg_kernel_def *def, const tg_compile_options *, tg_kernel **out);
+/* A text program; file is for messages. */
+TG_API tg_status tg_kernel_compile_text(tg_context *, const char *file, const char *text, const tg_compile_options *, tg_kernel **out);
+TG_API void tg_kernel_free(tg_kernel *);
+
+typedef struct tg_buffer_info { const char *name; tg_type type; uint8_t read, written; } tg_buffer_info;
+typedef struct tg_param_info { const char *name; int64_t lo, hi, multiple; } tg_param_info;
+typedef struct tg_kernel_info {
+  const char *name;
+  const tg_buffer_info *buffers;   /* as given to a launch */
+  const tg_param_info *params;     /* likewise: those not bound to constants */
+  uint32_t buffers_n, params_n, phases;
+  size_t workspace;                /* bytes that a launch on one thread uses; tg keeps it */
+  int from_cache;
+} tg_kernel_info;
+TG_API const tg_kernel_info *tg_kernel_describe(const tg_kernel *);
+/* Bytes that buffer b must have under these parameters. */
+TG_API tg_status tg_kernel_bytes(const tg_kernel *, const int64_t *params, uint32_t b, size_t *bytes);
+
+typedef struct tg_argument { void *data; size_t bytes; } tg_argument;
+/* The caller's threads: runs task(arg, i) for each i of 0..n-1, in any order, at once or one after another, and returns after all. */
+typedef void tg_parallel_for(void *user, int64_t n, void (*task)(void *arg, int64_t i), void *arg);
+
+typedef struct tg_launch {
+  const tg_argument *buffers;      /* in order of definition: in, out, inout */
+  uint32_t buffers_n;
+  const int64_t *params;           /* run-time parameters in order of declaration */
+  uint32_t params_n;
+  int threads;                     /* 0, 1: the caller's; n: at most n of the context's pool, the caller's among them; -1: all */
+  tg_parallel_for *parallel_for;   /* if set, runs the tasks instead */
+  void *parallel_user;
+} tg_launch;
+TG_API tg_status tg_kernel_run(tg_kernel *, const tg_launch *);
+
+typedef struct tg_timing { double best, median; uint32_t runs; } tg_timing;   /* seconds a run */
+/* Runs again and again for about `seconds` (at least 3 times). Inputs that the kernel writes are not restored. */
+TG_API tg_status tg_kernel_time(tg_kernel *, const tg_launch *, double seconds, tg_timing *out);
+
+/* ---- looking inside ---- */
+
+/* write is called with the text of each stage: "author", the passes in order, "llvm", "asm"; or of the one named. */
+typedef void tg_show_fn(void *user, const char *stage, const char *text);
+TG_API tg_status tg_show(tg_context *, const tg_kernel_def *def, const tg_compile_options *, const char *stage /* NULL: all */, tg_show_fn *write, void *user);
+TG_API tg_status tg_show_text(tg_context *, const char *file, const char *text, const tg_compile_options *, const char *stage, tg_show_fn *write, void *user);
+
 #ifdef __cplusplus
 }
 #endif

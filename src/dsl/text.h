@@ -4,9 +4,6 @@
 #define TG_TEXT_H
 #include "dsl/uop.h"
 
-/* A value for a parameter or a knob, by name. lo == hi: a constant. */
-typedef struct { const char *name; int64_t lo, hi, multiple; } tg_binding;
-
 /* Parses a .tg program (all of it, one kernel) into j: name, tables, sink, opts, stage. Fails with an error at its place.
  * Takes every stage that tg_print writes. file is for messages. Unbound parameters are an error that names them. */
 void tg_parse_kernel(tg_job *j, const char *file, const char *text, uint32_t n, const tg_binding *bindings);
