@@ -144,3 +144,26 @@ bool tool_parse(int argc, char **argv, tool_args *a, const char *usage) {
   }
   return true;
 }
+
+/* ---- programs ---- */
+
+bool tool_load(const tool_args *a, tool_program *p) {
+  memset(p, 0, sizeof *p);
+  p->text = tool_read(a->file, NULL);
+  if (!p->text) {
+    fprintf(stderr, "tg: %s: %s\n", a->file, strerror(errno));
+    return false;
+  }
+  size_t n = 1;
+  for (int i = 0; i < a->opts; i++) n += strlen(a->opt[i]) + 2;
+  p->opts = calloc(n, 1);
+  for (int i = 0; p->opts && i < a->opts; i++) strcat(strcat(p->opts, a->opt[i]), "; ");
+  for (int i = 0; i < a->bindings; i++) p->bindings[i] = (tg_binding){a->binding[i].name, a->binding[i].value, a->binding[i].value, 1};
+  p->options = (tg_compile_options){.bindings = p->bindings, .bindings_n = (uint32_t)a->bindings, .opts = a->opts ? p->opts : NULL, .kernel = a->kernel};
+  return true;
+}
+
+void tool_unload(tool_program *p) {
+  free(p->text);
+  free(p->opts);
+}

@@ -38,4 +38,9 @@ double tool_now(void);
 double tool_median(double *samples, int n);   /* sorts */
 void *tool_pages(size_t bytes);               /* 64-byte aligned, touched; exits the tool with a message if there are none */
 char *tool_read(const char *path, size_t *n); /* malloc'd, or NULL with errno */
+
+/* A text program and how to compile it, from the command line. */
+typedef struct { char *text, *opts; tg_binding bindings[32]; tg_compile_options options; } tool_program;
+bool tool_load(const tool_args *a, tool_program *p);   /* says on stderr why not */
+void tool_unload(tool_program *p);
 #endif

@@ -85,7 +85,8 @@ typedef struct tg_kernel_def tg_kernel_def;   /* TG_KERNEL of tg/dsl.h makes one
 
 enum {                        /* tg_compile_options.flags */
   TG_COMPILE_AS_WRITTEN = 1,  /* no heuristic: only the kernel's own words of a schedule, and opts */
-  TG_COMPILE_NO_CACHE = 2
+  TG_COMPILE_NO_CACHE = 2,
+  TG_COMPILE_SHOW_RULES = 4   /* tg_show: each stage's text ends with the rules that fired, as comments */
 };
 
 typedef struct tg_compile_options {   /* zero means default */
@@ -94,6 +95,7 @@ typedef struct tg_compile_options {   /* zero means default */
   const char *opts;           /* a schedule, words separated by ';' or new lines, after the kernel's own. None at all: the heuristic chooses */
   void *user;                 /* for the kernel's body */
   uint32_t flags;
+  const char *kernel;         /* of a text with several: the one to take. NULL: the first */
 } tg_compile_options;
 
 TG_API tg_status tg_kernel_compile(tg_context *, const tg_kernel_def *def, const tg_compile_options *, tg_kernel **out);

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT
+ * The benchmarks behind tg bench and tg demo. Each prints figures and gives an exit code. */
+#ifndef TG_BENCH_H
+#define TG_BENCH_H
+#include "tool.h"
+
+int bench_matmul(tg_context *, const tool_args *, int n);   /* n^3, one and two cores */
+int bench_streams(tg_context *, const tool_args *);         /* 256 MiB a stream, one and two cores */
+int bench_launch(tg_context *, const tool_args *);
+int bench_lower(tg_context *, const tool_args *);           /* author to LLVM IR, to callable code, from the cache */
+#endif

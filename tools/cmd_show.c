@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT
+ * tg show: a kernel at any stage, in the notation that it was written in. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "tool.h"
+
+static const char usage[] =
+  "tg show FILE.tg [name=value ...] [--kernel NAME] [--stage STAGE] [--diff] [--rules] [--opt 'split j 16 as jo jl' ...] [--target NAME]\n"
+  "\n"
+  "Prints the kernel after each pass (or after STAGE alone), each as a program that parses again:\n"
+  "  author, prove, raise, schedule, reduce, expand, contract, place, functions, types, coalesce, index, linear, llvm, asm\n"
+  "\n"
+  "  --diff     only the lines that each pass changed\n"
+  "  --rules    the rewrite rules that fired in each pass, with what they turned into what\n"
+  "  --opt      words of a schedule, in order, instead of the heuristic's choice\n"
+  "  name=value binds a parameter or a knob; a parameter left out keeps the range that the file gives it\n";
+
+typedef struct { char *before; bool diff; } state;
+
+/* Lines that are not in the other text, in order: enough to read a pass's work, with no claim to be minimal. */
+static bool has_line(const char *text, const char *line, size_t n) {
+  for (const char *p = text; p && *p; p = strchr(p, '\n'), p = p ? p + 1 : NULL)
+    if (!strncmp(p, line, n) && (p[n] == '\n' || !p[n])) return true;
+  return false;
+}
+
+static void print_missing(const char *from, const char *in, char sign) {
+  for (const char *p = from; *p;) {
+    size_t n = strcspn(p, "\n");
+    if (n && !has_line(in, p, n)) printf("%c %.*s\n", sign, (int)n, p);
+    p += n + (p[n] == '\n');
+  }
+}
+
+static void show(void *user, const char *stage, const char *text) {
+  state *s = user;
+  printf("== %s\n", stage);
+  if (s->diff && s->before && strcmp(stage, "llvm") && strcmp(stage, "asm")) {
+    print_missing(s->before, text, '-');
+    print_missing(text, s->before, '+');
+  } else fputs(text, stdout);
+  size_t n = strlen(text) + 1;
+  free(s->before);
+  s->before = malloc(n);
+  if (s->before) memcpy(s->before, text, n);
+}
+
+int cmd_show(int argc, char **argv) {
+  tool_args a;
+  if (!tool_parse(argc, argv, &a, usage)) return TOOL_USAGE;
+  if (a.help || !a.file) {
+    fputs(usage, a.help ? stdout : stderr);
+    return a.help ? TOOL_OK : TOOL_USAGE;
+  }
+  tool_program p;
+  if (!tool_load(&a, &p)) return TOOL_WRONG;
+  tg_context_options co = {.target = a.target};
+  tg_context *ctx = NULL;
+  int result = TOOL_OK;
+  if (tg_context_create(&co, &ctx)) {
+    fprintf(stderr, "tg: %s\n", ctx ? tg_error_message(ctx) : "out of memory");
+    result = TOOL_BROKEN;
+  } else {
+    state s = {.diff = a.diff};
+    p.options.flags |= a.rules ? TG_COMPILE_SHOW_RULES : 0;
+    tg_status st = tg_show_text(ctx, a.file, p.text, &p.options, a.stage, show, &s);
+    free(s.before);
+    if (st) {
+      fprintf(stderr, "%s\n", tg_error_message(ctx));
+      result = st == TG_INTERNAL ? TOOL_BROKEN : TOOL_WRONG;
+    }
+  }
+  tg_context_free(ctx);
+  tool_unload(&p);
+  return result;
+}
