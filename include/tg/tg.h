@@ -103,11 +103,11 @@ TG_API tg_status tg_kernel_compile(tg_context *, const tg_kernel_def *def, const
 TG_API tg_status tg_kernel_compile_text(tg_context *, const char *file, const char *text, const tg_compile_options *, tg_kernel **out);
 TG_API void tg_kernel_free(tg_kernel *);
 
-typedef struct tg_buffer_info { const char *name; tg_type type; uint8_t read, written; } tg_buffer_info;
+typedef struct tg_buffer_desc { const char *name; tg_type type; uint8_t read, written; } tg_buffer_desc;
 typedef struct tg_param_info { const char *name; int64_t lo, hi, multiple; } tg_param_info;
 typedef struct tg_kernel_info {
   const char *name;
-  const tg_buffer_info *buffers;   /* as given to a launch */
+  const tg_buffer_desc *buffers;   /* as given to a launch */
   const tg_param_info *params;     /* likewise: those not bound to constants */
   uint32_t buffers_n, params_n, phases;
   size_t workspace;                /* bytes that a launch on one thread uses; tg keeps it */
