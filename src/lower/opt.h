@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT
+ * What the words of a schedule share: the program as it stands, the places of its ranges, and the way to name them. */
+#ifndef TG_OPT_H
+#define TG_OPT_H
+#include "dsl/text.h"
+#include "lower/schedule.h"
+
+/* A place where a range is bound: its END, or a REDUCE within a store. */
+typedef struct {
+  const tg_uop *range, *owner;   /* owner: END or REDUCE */
+  const tg_uop *store;           /* of a REDUCE: a statement that it stands in */
+  uint32_t parent;               /* site of the END around, UINT32_MAX: none */
+} tg_site;
+
+typedef struct { const tg_uop *store; uint32_t parent; } tg_store_site;
+
+typedef struct tg_schedule {
+  tg_job *j;
+  const tg_lowering *l;
+  const tg_uop *author;          /* the program that the schedule began with, plain */
+  const tg_uop *sink;            /* the program now, plain */
+  const tg_uop *sites_of;        /* the program that sites and stores describe */
+  TG_VEC(tg_site) sites;         /* in program order, outer before inner */
+  TG_VEC(tg_store_site) stores;
+  TG_VEC(uint32_t) axis;         /* by range ordinal: the axis, named by one ordinal, + 1; 0: the range's `from` */
+} tg_schedule;
+
+typedef struct { uint32_t n; const tg_site *site; } tg_axis;   /* distinct ranges */
+
+void tg_schedule_begin(tg_schedule *s, tg_job *j, const tg_lowering *l, const tg_uop *plain);
+void tg_schedule_sites(tg_schedule *s);
+/* The ranges that a name means, or an error at the opt: unknown, or ambiguous with the lines. */
+tg_axis tg_axis_find(tg_schedule *s, const tg_opt *o, const char *name);
+/* A new range of the axis that `like` belongs to. */
+const tg_uop *tg_axis_range(tg_schedule *s, const tg_uop *like, const char *name, const tg_uop *extent, tg_kind kind);
+const char *tg_range_text(tg_schedule *s, const tg_uop *range);   /* "i (line 8)" */
+static inline const char *tg_range_name(tg_schedule *s, const tg_uop *r) { return s->j->ranges.data[tg_range_ordinal(r)].name; }
+tg_verdict tg_range_verdict(tg_schedule *s, const tg_site *site, const char **why);
+
+/* Statement lists. */
+typedef struct { const tg_uop **data; uint32_t n, cap; } tg_statements;
+/* Puts what fn appends in the place of the loop over range. */
+typedef void tg_replace_fn(tg_schedule *s, const tg_uop *end, tg_statements *out, void *user);
+const tg_uop *tg_replace_end(tg_schedule *s, const tg_uop *sink, const tg_uop *range, tg_replace_fn *fn, void *user);
+const tg_uop *tg_end_like(tg_schedule *s, const tg_uop *like, const tg_uop *range, uint32_t n, const tg_uop *const *list);
+
+/* Index arithmetic with the folding that keeps printed programs short. */
+const tg_uop *tg_idx_add(tg_job *j, const tg_uop *a, const tg_uop *b);
+const tg_uop *tg_idx_sub(tg_job *j, const tg_uop *a, const tg_uop *b);
+const tg_uop *tg_idx_mul(tg_job *j, const tg_uop *a, int64_t c);
+const tg_uop *tg_idx_ceildiv(tg_job *j, const tg_uop *a, int64_t c);
+const tg_uop *tg_idx_min(tg_job *j, const tg_uop *a, const tg_uop *b);
+bool tg_divides(tg_job *j, int64_t n, const tg_uop *a);
+const tg_uop *tg_zero(tg_job *j, tg_type t);
+
+/* u with range := value; where cond is not NULL the stores of statements, and every load that reads through range, get it as a gate.
+ * Buffers in [private_n] stay ungated: they are born inside the loop. */
+const tg_uop *tg_gated_substitute(tg_schedule *s, const tg_uop *u, const tg_uop *range, const tg_uop *value, const tg_uop *cond,
+                                  const uint8_t *is_private);
+/* Marks the buffers defined within a loop, by ordinal. */
+uint8_t *tg_private_buffers(tg_schedule *s, const tg_uop *end);
+/* The statements again, with loops, reductions and buffers of their own. */
+void tg_copy_statements(tg_schedule *s, uint32_t n, const tg_uop *const *list, const tg_uop **out);
+
+/* The words. Each sets s->sink or fails. */
+void tg_opt_split(tg_schedule *s, const tg_opt *o);
+void tg_opt_tile(tg_schedule *s, const tg_opt *o);
+void tg_opt_pad(tg_schedule *s, const tg_opt *o);
+void tg_opt_order(tg_schedule *s, const tg_opt *o);
+void tg_opt_kind(tg_schedule *s, const tg_opt *o);
+void tg_opt_cut(tg_schedule *s, const tg_opt *o);       /* and peel */
+void tg_opt_stage(tg_schedule *s, const tg_opt *o);
+void tg_opt_access(tg_schedule *s, const tg_opt *o);    /* stream, prefetch, place */
+void tg_split_range(tg_schedule *s, const tg_opt *o, const char *name, int64_t n, const char *outer, const char *inner);
+/* Moves the loop of a site around the loops that it stands in, or fails. The sites are those of the program before. */
+void tg_move_outermost(tg_schedule *s, const tg_opt *o, const tg_site *site);
+void tg_order_ranges(tg_schedule *s, const tg_opt *o, uint32_t n, const char *const *names);
+#endif

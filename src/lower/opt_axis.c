@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT
+ * Which ranges an opt means. Ranges are one axis when they came from one by splits and copies and have one name, or when they
+ * index the same dimension of a register tile. `i` names the axis if only one has that name; `B.i` is range i of the
+ * statements that store to B; `x.i` is range i inside the loop x (a name may hold dots itself: whole names are tried first). */
+#include "lower/opt.h"
+
+void tg_schedule_begin(tg_schedule *s, tg_job *j, const tg_lowering *l, const tg_uop *plain) {
+  *s = (tg_schedule){.j = j, .l = l, .author = plain, .sink = plain};
+}
+
+static void collect_reductions(tg_schedule *s, const tg_uop *store, uint32_t parent) {
+  uint32_t n;
+  const tg_uop **order = tg_toposort(s->j, store, &n);
+  for (uint32_t i = n; i-- > 0;) {
+    if (order[i]->op != TG_OP_REDUCE) continue;
+    const tg_uop *const *ranges = tg_reduce_ranges(order[i]);
+    for (uint32_t k = 0; k < tg_reduce_info(order[i]).ranges; k++)
+      tg_push(&s->j->env, &s->sites, ((tg_site){ranges[k], order[i], store, parent}));
+  }
+}
+
+static void collect(tg_schedule *s, const tg_uop *u, uint32_t parent) {
+  if (u->op == TG_OP_STORE) {
+    tg_push(&s->j->env, &s->stores, ((tg_store_site){u, parent}));
+    collect_reductions(s, u, parent);
+  }
+  if (u->op != TG_OP_END && u->op != TG_OP_SINK) return;
+  uint32_t inside = parent;
+  if (u->op == TG_OP_END) {
+    inside = s->sites.n;
+    tg_push(&s->j->env, &s->sites, ((tg_site){u->src[0], u, NULL, parent}));
+  }
+  for (uint32_t i = u->op == TG_OP_END; i < u->n; i++) collect(s, u->src[i], inside);
+}
+
+void tg_schedule_sites(tg_schedule *s) {
+  if (s->sites_of == s->sink) return;
+  s->sites.n = s->stores.n = 0;
+  collect(s, s->sink, UINT32_MAX);
+  s->sites_of = s->sink;
+}
+
+const char *tg_range_text(tg_schedule *s, const tg_uop *range) {
+  const tg_range_info *info = &s->j->ranges.data[tg_range_ordinal(range)];
+  return info->pos.line ? tg_format(&s->j->env, "%s (line %d)", info->name, info->pos.line) : info->name;
+}
+
+const tg_uop *tg_axis_range(tg_schedule *s, const tg_uop *like, const char *name, const tg_uop *extent, tg_kind kind) {
+  uint32_t ordinal = tg_range_ordinal(like);
+  tg_pos pos = s->j->ranges.data[ordinal].pos;
+  const tg_uop *r = tg_range_new(s->j, name, extent, kind, s->j->ranges.data[ordinal].from, pos);
+  while (s->axis.n <= tg_range_ordinal(r)) tg_push(&s->j->env, &s->axis, 0);
+  s->axis.data[tg_range_ordinal(r)] = ordinal < s->axis.n ? s->axis.data[ordinal] : 0;
+  return r;
+}
+
+static uint32_t axis_of(const tg_schedule *s, uint32_t ordinal) {
+  uint32_t a = ordinal < s->axis.n ? s->axis.data[ordinal] : 0;
+  return a ? a - 1 : s->j->ranges.data[ordinal].from;
+}
+
+/* ---- tiles in registers tie ranges together ---- */
+
+typedef struct { uint32_t *up, ranges; } ties;
+
+static uint32_t root_of(const ties *t, uint32_t x) {
+  while (t->up[x] != x) x = t->up[x] = t->up[t->up[x]];
+  return x;
+}
+
+static void tie(const ties *t, uint32_t a, uint32_t b) {
+  a = root_of(t, a);
+  b = root_of(t, b);
+  if (a < b) t->up[b] = a;
+  else t->up[a] = b;
+}
+
+static void tie_access(tg_schedule *s, const ties *t, const tg_uop *access) {
+  const tg_buffer *b = tg_buffer_info(s->j, access->src[0]);
+  if (b->space != TG_SPACE_REG) return;
+  for (uint32_t d = 0; d < tg_access_rank(access); d++)
+    if (access->src[1 + d]->op == TG_OP_RANGE)
+      tie(t, tg_range_ordinal(access->src[1 + d]), t->ranges + tg_buffer_ordinal(access->src[0]) * 16 + d);
+}
+
+/* By ordinal: a number that the ranges of one axis share. */
+static ties tie_ranges(tg_schedule *s) {
+  tg_job *j = s->j;
+  bool tiles = false;
+  for (uint32_t i = 0; i < s->stores.n; i++) {
+    const tg_uop *store = s->stores.data[i].store;
+    tiles |= tg_buffer_info(j, store->src[0])->space == TG_SPACE_REG && tg_access_rank(store);
+  }
+  ties t = {.ranges = j->ranges.n};
+  uint32_t n = t.ranges + (tiles ? 16 * j->buffers.n : 0);
+  t.up = tg_new(&j->env, uint32_t, n + 1);
+  for (uint32_t i = 0; i < n; i++) t.up[i] = i;
+  if (!tiles) return t;
+  for (uint32_t i = 0; i < s->stores.n; i++) {
+    uint32_t count;
+    const tg_uop **order = tg_toposort(j, s->stores.data[i].store, &count);
+    for (uint32_t k = 0; k < count; k++)
+      if (order[k]->op == TG_OP_LOAD || order[k]->op == TG_OP_STORE) tie_access(s, &t, order[k]);
+  }
+  return t;
+}
+
+/* ---- names ---- */
+
+static bool inside_range(tg_schedule *s, uint32_t parent, const char *name) {
+  for (; parent != UINT32_MAX; parent = s->sites.data[parent].parent)
+    if (!strcmp(tg_range_name(s, s->sites.data[parent].range), name)) return true;
+  return false;
+}
+
+static bool stores_to(tg_schedule *s, uint32_t site, const char *buffer) {
+  const tg_site *x = &s->sites.data[site];
+  if (x->store) return !strcmp(tg_buffer_info(s->j, x->store->src[0])->name, buffer);
+  for (uint32_t i = 0; i < s->stores.n; i++) {
+    if (strcmp(tg_buffer_info(s->j, s->stores.data[i].store->src[0])->name, buffer)) continue;
+    for (uint32_t p = s->stores.data[i].parent; p != UINT32_MAX; p = s->sites.data[p].parent)
+      if (p == site) return true;
+  }
+  return false;
+}
+
+static bool matches(tg_schedule *s, uint32_t site, const char *name, size_t prefix) {
+  const char *own = tg_range_name(s, s->sites.data[site].range);
+  if (!prefix) return !strcmp(own, name);
+  if (strcmp(own, name + prefix + 1)) return false;
+  const char *scope = tg_symbol(s->j, name, prefix);
+  return stores_to(s, site, scope) || inside_range(s, s->sites.data[site].parent, scope);
+}
+
+TG_NORETURN static void unknown(tg_schedule *s, const tg_opt *o, const char *name) {
+  tg_str t = tg_str_new(&s->j->env);
+  for (uint32_t i = 0; i < s->sites.n; i++) {
+    bool seen = false;
+    for (uint32_t k = 0; k < i && !seen; k++) seen = s->sites.data[k].range == s->sites.data[i].range;
+    if (!seen) tg_str_printf(&t, "%s%s", t.n ? ", " : "", tg_range_text(s, s->sites.data[i].range));
+  }
+  tg_fail_at(s->j, o->pos, "no range '%s' here; there are: %s", name, t.n ? t.data : "none");
+}
+
+TG_NORETURN static void ambiguous(tg_schedule *s, const tg_opt *o, const char *name, uint32_t n, const uint32_t *found) {
+  tg_str t = tg_str_new(&s->j->env);
+  for (uint32_t i = 0; i < n; i++) {
+    const tg_uop *r = s->sites.data[found[i]].range;
+    tg_pos p = s->j->ranges.data[tg_range_ordinal(r)].pos;
+    if (p.line) tg_str_printf(&t, "%s%d", t.n ? ", " : " of lines ", p.line);
+  }
+  tg_fail_at(s->j, o->pos, "'%s' may mean the ranges%s: say which with BUFFER.%s", name, t.n ? t.data : "", name);
+}
+
+tg_axis tg_axis_find(tg_schedule *s, const tg_opt *o, const char *name) {
+  tg_schedule_sites(s);
+  uint32_t n = 0, *found = tg_new(&s->j->env, uint32_t, s->sites.n + 1);
+  for (size_t prefix = 0; !n;) {
+    for (uint32_t i = 0; i < s->sites.n; i++)
+      if (matches(s, i, name, prefix)) found[n++] = i;
+    if (n) break;
+    const char *dot = strchr(name + prefix + (prefix != 0), '.');
+    if (!dot || !dot[1]) unknown(s, o, name);
+    prefix = (size_t)(dot - name);
+    if (!prefix) unknown(s, o, name);
+  }
+  ties t = tie_ranges(s);
+  for (uint32_t i = 1; i < n; i++) { /* copies of one range */
+    uint32_t a = tg_range_ordinal(s->sites.data[found[0]].range), b = tg_range_ordinal(s->sites.data[found[i]].range);
+    if (axis_of(s, a) != axis_of(s, b) && root_of(&t, a) != root_of(&t, b)) ambiguous(s, o, name, n, found);
+    tie(&t, a, b);
+  }
+  uint32_t want = root_of(&t, tg_range_ordinal(s->sites.data[found[0]].range)), members = 0;
+  tg_site *site = tg_new(&s->j->env, tg_site, s->sites.n);
+  for (uint32_t i = 0; i < s->sites.n; i++) {
+    const tg_site *x = &s->sites.data[i];
+    bool seen = root_of(&t, tg_range_ordinal(x->range)) != want;
+    for (uint32_t k = 0; k < members && !seen; k++) seen = site[k].range == x->range;
+    if (!seen) site[members++] = *x;
+  }
+  uint32_t id = axis_of(s, tg_range_ordinal(site[0].range));
+  for (uint32_t i = 0; i < members; i++) { /* what is one axis now stays one when its subscripts are no longer plain ranges */
+    uint32_t ordinal = tg_range_ordinal(site[i].range);
+    while (s->axis.n <= ordinal) tg_push(&s->j->env, &s->axis, 0);
+    s->axis.data[ordinal] = id + 1;
+  }
+  return (tg_axis){members, site};
+}
+
+/* ---- verdicts: once for each range of the author, inherited by its splits ---- */
+
+static const tg_uop *find_end(const tg_uop *u, uint32_t ordinal) {
+  if (u->op == TG_OP_END && tg_range_ordinal(u->src[0]) == ordinal) return u;
+  if (u->op != TG_OP_END && u->op != TG_OP_SINK) return NULL;
+  for (uint32_t i = u->op == TG_OP_END; i < u->n; i++) {
+    const tg_uop *e = find_end(u->src[i], ordinal);
+    if (e) return e;
+  }
+  return NULL;
+}
+
+tg_verdict tg_range_verdict(tg_schedule *s, const tg_site *site, const char **why) {
+  const tg_uop *end = find_end(s->author, s->j->ranges.data[tg_range_ordinal(site->range)].from);
+  *why = NULL;
+  return end ? tg_loop_verdict(s->j, s->author, end, why) : tg_loop_verdict(s->j, s->sink, site->owner, why);
+}

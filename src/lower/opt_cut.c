@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT
+ * cut and peel: one range becomes two siblings, one after the other, that later opts schedule apart. A reduction becomes the
+ * op of two reductions. Always legal for loops, since the order of the iterations stays. */
+#include "lower/opt.h"
+
+typedef struct { const char *name; const tg_uop *start, *extent; } part;
+typedef struct { const tg_uop *range; part parts[2]; uint32_t copied; } cutting;
+
+static const tg_uop *part_range(tg_schedule *s, const cutting *c, uint32_t i, tg_kind kind) {
+  const char *name = tg_format(&s->j->env, "%s.%s", tg_range_name(s, c->range), c->parts[i].name);
+  return tg_axis_range(s, c->range, name, c->parts[i].extent, kind);
+}
+
+static void cut_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, void *user) {
+  const cutting *c = user;
+  tg_job *j = s->j;
+  const tg_uop **list = tg_new(&j->env, const tg_uop *, end->n);
+  for (uint32_t i = 0; i < 2; i++) {
+    if (tg_is_const(c->parts[i].extent, 0)) continue;
+    const tg_uop *r = part_range(s, c, i, tg_range_kind(c->range)), *value = tg_idx_add(j, c->parts[i].start, r);
+    if (i == c->copied) tg_copy_statements(s, end->n - 1, end->src + 1, list);
+    else memcpy(list, end->src + 1, (end->n - 1) * sizeof *list);
+    for (uint32_t k = 0; k + 1 < end->n; k++) list[k] = tg_substitute(j, list[k], 1, &c->range, &value);
+    tg_push(&j->env, out, tg_end_like(s, end, r, end->n - 1, list));
+  }
+}
+
+typedef struct { tg_schedule *s; const tg_opt *o; const cutting *c; } reduce_cutting;
+
+static const tg_uop *cut_reduce(tg_job *j, const tg_uop *old, const tg_uop *const *unused, void *user) {
+  (void)unused;
+  const reduce_cutting *x = user;
+  if (old->op != TG_OP_REDUCE) return NULL;
+  tg_reduce_arg a = tg_reduce_info(old);
+  const tg_uop *const *ranges = tg_reduce_ranges(old), *both[2] = {0}, *fresh[8];
+  uint32_t at = 0;
+  while (at < a.ranges && ranges[at] != x->c->range) at++;
+  if (at == a.ranges) return NULL;
+  if (a.in_order) tg_fail_at(j, x->o->pos, "cut %s: a sum_in_order keeps the order of its terms", tg_range_text(x->s, x->c->range));
+  if (a.generic) tg_fail_at(j, x->o->pos, "cut %s: a general reduction cannot be cut", tg_range_text(x->s, x->c->range));
+  for (uint32_t i = 0; i < 2; i++) {
+    if (tg_is_const(x->c->parts[i].extent, 0)) continue;
+    const tg_uop *r = part_range(x->s, x->c, i, tg_range_kind(x->c->range)), *value = tg_idx_add(j, x->c->parts[i].start, r);
+    const tg_uop *body = tg_substitute(j, old->src[0], 1, &x->c->range, &value);
+    for (uint32_t k = 0; k < a.ranges; k++) fresh[k] = k == at ? r : tg_substitute(j, ranges[k], 1, &x->c->range, &value);
+    both[i] = tg_reduce(j, a, &body, NULL, NULL, fresh);
+    if (i == x->c->copied) tg_copy_statements(x->s, 1, &both[i], &both[i]);
+  }
+  if (!both[0] || !both[1]) return both[0] ? both[0] : both[1] ? both[1] : tg_identity(j, (tg_op)a.op, (tg_type)old->type);
+  return tg_op2(j, (tg_op)a.op, both[0], both[1]);
+}
+
+static const tg_uop *cut_index(tg_schedule *s, const tg_opt *o, const tg_site *site) {
+  tg_job *j = s->j;
+  uint32_t n = 0, most = j->params.n + j->constants.n + 64;
+  const char **names = tg_new(&j->env, const char *, most);
+  const tg_uop **values = tg_new(&j->env, const tg_uop *, most);
+  for (uint32_t p = site->parent, depth = 0; p != UINT32_MAX && depth < 64; p = s->sites.data[p].parent, depth++) {
+    names[n] = tg_range_name(s, s->sites.data[p].range);
+    values[n++] = s->sites.data[p].range;
+  }
+  for (uint32_t i = 0; i < j->params.n; i++) {
+    names[n] = j->params.data[i].name;
+    values[n++] = tg_make(j, TG_OP_PARAM, TG_INDEX, 1, i, 0, NULL);
+  }
+  for (uint32_t i = 0; i < j->constants.n; i++) {
+    names[n] = j->constants.data[i].name;
+    values[n++] = tg_index(j, j->constants.data[i].value);
+  }
+  const tg_uop *e = tg_parse_expr(j, o->expr, n, names, values);
+  if (e->type != TG_INDEX) tg_fail_at(j, o->pos, "cut %s: '%s' is no index", o->names[0], o->expr);
+  if (tg_bounds_of(j, e).lo == tg_bounds_of(j, e).hi) return tg_index(j, (int64_t)tg_bounds_of(j, e).lo);
+  return e;
+}
+
+/* A value known to be at least 0. */
+static const tg_uop *not_negative(tg_job *j, const tg_uop *e) {
+  if (tg_bounds_of(j, e).lo >= 0) return e;
+  return e->op == TG_OP_CONST ? tg_index(j, 0) : tg_op2(j, TG_OP_MAX, e, tg_index(j, 0));
+}
+
+static cutting parts_of(tg_schedule *s, const tg_opt *o, const tg_site *site) {
+  tg_job *j = s->j;
+  const tg_uop *extent = tg_extent(site->range), *one = tg_idx_min(j, tg_index(j, 1), extent);
+  const tg_uop *zero = tg_index(j, 0), *rest = tg_idx_sub(j, extent, tg_index(j, 1));
+  cutting c = {.range = site->range};
+  if (tg_bounds_of(j, extent).lo >= 1) one = tg_index(j, 1);
+  if (o->word == TG_OPT_PEEL && !o->number[0]) {
+    c.parts[0] = (part){"first", zero, one};
+    c.parts[1] = (part){"main", tg_index(j, 1), rest};
+  } else if (o->word == TG_OPT_PEEL) {
+    c.parts[0] = (part){"main", zero, rest};
+    c.parts[1] = (part){"last", not_negative(j, rest), one};
+    c.copied = 1;
+  } else {
+    const tg_uop *at = not_negative(j, cut_index(s, o, site));
+    bool within = at->op == TG_OP_CONST && tg_bounds_of(j, extent).lo >= at->arg;
+    if (!within && tg_proves(j, NULL, tg_op2(j, TG_OP_LE, at, extent))) within = true;
+    if (!within) at = tg_idx_min(j, at, extent);
+    c.parts[0] = (part){"0", zero, at};
+    c.parts[1] = (part){"1", at, tg_idx_sub(j, extent, at)};
+    c.copied = 1;
+  }
+  return c;
+}
+
+void tg_opt_cut(tg_schedule *s, const tg_opt *o) {
+  tg_axis axis = tg_axis_find(s, o, o->names[0]);
+  for (uint32_t i = 0; i < axis.n; i++) {
+    const tg_site *site = &axis.site[i];
+    tg_kind kind = tg_range_kind(site->range);
+    if (kind != TG_LOOP && kind != TG_REDUCE && kind != TG_THREAD && kind != TG_GLOBAL)
+      tg_fail_at(s->j, o->pos, "%s %s: it is %s already", o->word == TG_OPT_CUT ? "cut" : "peel", tg_range_text(s, site->range), tg_kind_name[kind]);
+    cutting c = parts_of(s, o, site);
+    if (site->owner->op == TG_OP_END) s->sink = tg_replace_end(s, s->sink, site->range, cut_loop, &c);
+    else {
+      reduce_cutting x = {s, o, &c};
+      s->sink = tg_map(s->j, s->sink, cut_reduce, NULL, &x);
+    }
+  }
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT
+ * upcast, unroll, lane, local and thread: the kind of a range. With a size the range is split first and its inner part
+ * gets the kind (thread: the outer part). A thread range moves outermost if its nest lets it. */
+#include "lower/opt.h"
+
+static tg_kind kind_of(tg_opt_word w) {
+  switch (w) {
+  case TG_OPT_UPCAST: return TG_UPCAST;
+  case TG_OPT_UNROLL: return TG_UNROLL;
+  case TG_OPT_LANE: return TG_LANE;
+  case TG_OPT_LOCAL: return TG_LOCAL;
+  default: return TG_THREAD;
+  }
+}
+
+static void check_loop(tg_schedule *s, const tg_opt *o, const tg_site *site, tg_kind kind) {
+  const char *why = NULL, *word = tg_kind_name[kind];
+  if (kind == TG_UNROLL) return;
+  tg_verdict v = tg_range_verdict(s, site, &why);
+  bool legal = v == TG_INDEPENDENT || (v == TG_LOCKSTEP && kind != TG_THREAD);
+  if (!legal)
+    tg_fail_at(s->j, o->pos, "%s %s: its iterations depend on one another: %s", word, tg_range_text(s, site->range), why ? why : "");
+}
+
+static void check_lanes(tg_schedule *s, const tg_opt *o, const tg_site *site, tg_kind kind) {
+  if (kind != TG_LANE && kind != TG_THREAD) return;
+  for (uint32_t p = site->parent; p != UINT32_MAX; p = s->sites.data[p].parent) {
+    const tg_uop *r = s->sites.data[p].range;
+    if (tg_range_kind(r) == kind)
+      tg_fail_at(s->j, o->pos, "%s %s: it stands inside %s, which is %s already", tg_kind_name[kind],
+                 tg_range_text(s, site->range), tg_range_text(s, r), tg_kind_name[kind]);
+  }
+}
+
+static void check(tg_schedule *s, const tg_opt *o, const tg_site *site, tg_kind kind) {
+  tg_job *j = s->j;
+  const tg_uop *r = site->range;
+  const char *word = tg_kind_name[kind];
+  bool loop = site->owner->op == TG_OP_END;
+  tg_kind now = tg_range_kind(r);
+  if (now != TG_LOOP && now != TG_REDUCE) tg_fail_at(j, o->pos, "%s %s: it is %s already", word, tg_range_text(s, r), tg_kind_name[now]);
+  if (tg_extent(r)->op != TG_OP_CONST && !(kind == TG_THREAD && loop))
+    tg_fail_at(j, o->pos, "%s %s: its extent is %s, and a constant is needed (split it first)", word, tg_range_text(s, r), tg_text(j, tg_extent(r)));
+  if (kind != TG_THREAD && tg_extent(r)->arg > 4096)
+    tg_fail_at(j, o->pos, "%s %s: %lld copies are too many (split it first)", word, tg_range_text(s, r), (long long)tg_extent(r)->arg);
+  if (loop) check_loop(s, o, site, kind);
+  else if (kind != TG_UNROLL && tg_reduce_info(site->owner).in_order)
+    tg_fail_at(j, o->pos, "%s %s: a sum_in_order keeps the order of its terms", word, tg_range_text(s, r));
+  check_lanes(s, o, site, kind);
+}
+
+void tg_opt_kind(tg_schedule *s, const tg_opt *o) {
+  tg_job *j = s->j;
+  tg_kind kind = kind_of(o->word);
+  const char *name = o->names[0];
+  if (o->number[0]) {
+    const char *outer = o->n > 1 ? o->names[1] : tg_sym(j, tg_format(&j->env, "%s.0", name));
+    const char *inner = o->n > 2 ? o->names[2] : tg_sym(j, tg_format(&j->env, "%s.1", name));
+    tg_split_range(s, o, name, o->number[0], outer, inner);
+    name = kind == TG_THREAD ? outer : inner;
+  }
+  tg_axis axis = tg_axis_find(s, o, name);
+  const tg_uop **from = tg_new(&j->env, const tg_uop *, axis.n), **to = tg_new(&j->env, const tg_uop *, axis.n);
+  for (uint32_t i = 0; i < axis.n; i++) {
+    check(s, o, &axis.site[i], kind);
+    from[i] = axis.site[i].range;
+    to[i] = tg_range_again(j, from[i], tg_extent(from[i]), kind);
+  }
+  for (uint32_t i = 0; i < axis.n && kind == TG_THREAD; i++)
+    if (axis.site[i].owner->op == TG_OP_END) tg_move_outermost(s, o, &axis.site[i]);
+  s->sink = tg_substitute(j, s->sink, axis.n, from, to);
+}

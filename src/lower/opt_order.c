@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT
+ * order: the loops of a perfect nest in another order, legal if each pair that changes places may; or the ranges of a
+ * reduction, which a sum taken in order may not. Each nest that holds copies of the axes is ordered. */
+#include "lower/opt.h"
+
+static bool is_member(const tg_axis *a, const tg_uop *range) {
+  for (uint32_t i = 0; i < a->n; i++)
+    if (a->site[i].range == range) return true;
+  return false;
+}
+
+static int axis_of_range(uint32_t n, const tg_axis *axes, const tg_uop *range) {
+  for (uint32_t i = 0; i < n; i++)
+    if (is_member(&axes[i], range)) return (int)i;
+  return -1;
+}
+
+/* The nest below end, outermost first, as far as it is perfect. */
+static uint32_t perfect_nest(const tg_uop *end, const tg_uop **nest, uint32_t max) {
+  uint32_t n = 0;
+  while (end->op == TG_OP_END && n < max) {
+    nest[n++] = end;
+    if (end->n != 2) break;
+    end = end->src[1];
+  }
+  return n;
+}
+
+typedef struct { const tg_uop *const *nest, *const *order; uint32_t n; } reordered;
+
+static void rebuild_nest(tg_schedule *s, const tg_uop *end, tg_statements *out, void *user) {
+  (void)end;
+  const reordered *r = user;
+  const tg_uop *const *body = r->nest[r->n - 1]->src + 1;
+  uint32_t count = r->nest[r->n - 1]->n - 1;
+  for (uint32_t i = r->n; i-- > 0;) {
+    const tg_uop **loop = tg_new(&s->j->env, const tg_uop *, 1);
+    *loop = tg_end_like(s, r->order[i], r->order[i]->src[0], count, body);
+    body = loop;
+    count = 1;
+  }
+  tg_push(&s->j->env, out, *body);
+}
+
+static void check_pairs(tg_schedule *s, const tg_opt *o, uint32_t n, const tg_uop *const *nest, const tg_uop *const *order) {
+  for (uint32_t a = 0; a < n; a++) {
+    for (uint32_t b = a + 1; b < n; b++) { /* nest[a] outside nest[b]; in order? */
+      uint32_t at_a = 0, at_b = 0;
+      while (order[at_a] != nest[a]) at_a++;
+      while (order[at_b] != nest[b]) at_b++;
+      if (at_a < at_b) continue;
+      const char *outer = tg_range_text(s, nest[a]->src[0]), *inner = tg_range_text(s, nest[b]->src[0]), *why = NULL;
+      if (tg_uses(s->j, tg_extent(nest[b]->src[0]), nest[a]->src[0]))
+        tg_fail_at(s->j, o->pos, "order: the extent of %s depends on %s", inner, outer);
+      if (!tg_may_swap(s->j, s->sink, nest[a], nest[b], &why))
+        tg_fail_at(s->j, o->pos, "order: %s may not run outside %s: %s", inner, outer, why ? why : "the iterations depend on one another");
+    }
+  }
+}
+
+/* Fills the places that the named ranges hold in the nest with them in the order of the names. */
+static bool order_nest(tg_schedule *s, const tg_opt *o, const tg_uop *top, uint32_t n, const tg_axis *axes) {
+  const tg_uop *nest[64], *order[64], *named[16] = {0};
+  uint32_t count = perfect_nest(top, nest, 64), last = 0, found = 0, put = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    int a = axis_of_range(n, axes, nest[i]->src[0]);
+    if (a < 0) continue;
+    if (named[a]) return false;
+    named[a] = nest[i];
+    last = i + 1;
+    found++;
+  }
+  if (found != n) return false;
+  for (uint32_t i = 0; i < last; i++) order[i] = axis_of_range(n, axes, nest[i]->src[0]) < 0 ? nest[i] : named[put++];
+  check_pairs(s, o, last, nest, order);
+  reordered r = {nest, order, last};
+  s->sink = tg_replace_end(s, s->sink, top->src[0], rebuild_nest, &r);
+  return true;
+}
+
+typedef struct { tg_schedule *s; const tg_opt *o; uint32_t n; const tg_axis *axes; bool found; } reduce_order;
+
+static const tg_uop *order_reduce(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
+  reduce_order *r = user;
+  if (old->op != TG_OP_REDUCE) return NULL;
+  tg_reduce_arg a = tg_reduce_info(old);
+  const tg_uop *const *ranges = tg_reduce_ranges(old), *named[16] = {0}, *fresh[8];
+  uint32_t found = 0, put = 0;
+  for (uint32_t i = 0; i < a.ranges; i++) {
+    int k = axis_of_range(r->n, r->axes, ranges[i]);
+    if (k >= 0 && !named[k]) named[k] = src[old->n - a.ranges + i], found++;
+  }
+  if (!found) return NULL;
+  if (found != r->n) tg_fail_at(j, r->o->pos, "order: not all of these are ranges of one reduction");
+  if (a.in_order) tg_fail_at(j, r->o->pos, "order: a sum_in_order keeps the order of its ranges");
+  for (uint32_t i = 0; i < a.ranges; i++)
+    fresh[i] = axis_of_range(r->n, r->axes, ranges[i]) < 0 ? src[old->n - a.ranges + i] : named[put++];
+  for (uint32_t i = 0; i < a.ranges; i++)
+    for (uint32_t k = i + 1; k < a.ranges; k++)
+      if (tg_uses(j, fresh[i], fresh[k]) && fresh[i] != fresh[k])
+        tg_fail_at(j, r->o->pos, "order: the extent of %s depends on %s", tg_range_text(r->s, fresh[i]), tg_range_text(r->s, fresh[k]));
+  r->found = true;
+  return tg_reduce(j, a, src, src + a.values, src + 2 * a.values, fresh);
+}
+
+static const tg_uop *loop_over(const tg_uop *u, const tg_uop *range) {
+  if (u->op == TG_OP_END && u->src[0] == range) return u;
+  if (u->op != TG_OP_END && u->op != TG_OP_SINK) return NULL;
+  for (uint32_t i = u->op == TG_OP_END; i < u->n; i++) {
+    const tg_uop *e = loop_over(u->src[i], range);
+    if (e) return e;
+  }
+  return NULL;
+}
+
+static void order_from(tg_schedule *s, const tg_opt *o, const tg_uop *range, uint32_t n, const tg_axis *axes) {
+  const tg_uop *top = loop_over(s->sink, range);
+  if (top && order_nest(s, o, top, n, axes)) return;
+  tg_str text = tg_str_new(&s->j->env);
+  for (uint32_t q = 0; q < n; q++) tg_str_printf(&text, "%s%s", q ? ", " : "", tg_range_text(s, axes[q].site[0].range));
+  tg_fail_at(s->j, o->pos, "order: %s are no perfect nest: a statement stands between them, or one is not there", text.data);
+}
+
+static const tg_site *parent_site(const tg_schedule *s, uint32_t p) { return &s->sites.data[p]; }
+
+void tg_order_ranges(tg_schedule *s, const tg_opt *o, uint32_t n, const char *const *names) {
+  tg_axis axes[16];
+  uint32_t loops = 0;
+  tg_assert(&s->j->env, n <= 16);
+  for (uint32_t i = 0; i < n; i++) axes[i] = tg_axis_find(s, o, names[i]);
+  for (uint32_t i = 0; i < n; i++)
+    for (uint32_t k = 0; k < i; k++)
+      if (axes[i].site[0].range == axes[k].site[0].range) tg_fail_at(s->j, o->pos, "order: %s is named twice", names[i]);
+  for (uint32_t i = 0; i < n; i++) loops += axes[i].site[0].owner->op == TG_OP_END;
+  if (loops && loops < n) tg_fail_at(s->j, o->pos, "order: the ranges of a reduction cannot change places with loops");
+  if (!loops) {
+    reduce_order r = {s, o, n, axes, false};
+    s->sink = tg_map(s->j, s->sink, order_reduce, NULL, &r);
+    return;
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t k = 0; k < axes[i].n; k++) { /* the outermost loops of the named ones */
+      const tg_site *site = &axes[i].site[k];
+      bool outermost = true;
+      for (uint32_t p = site->parent; p != UINT32_MAX && outermost; p = parent_site(s, p)->parent)
+        outermost = axis_of_range(n, axes, parent_site(s, p)->range) < 0;
+      if (outermost) order_from(s, o, site->range, n, axes);
+    }
+  }
+}
+
+void tg_move_outermost(tg_schedule *s, const tg_opt *o, const tg_site *site) {
+  tg_axis axes[16];
+  uint32_t depth = 0;
+  for (uint32_t p = site->parent; p != UINT32_MAX; p = s->sites.data[p].parent) depth++;
+  if (!depth) return;
+  if (depth >= TG_COUNT(axes)) tg_fail_at(s->j, o->pos, "%s stands too deep to move outermost", tg_range_text(s, site->range));
+  axes[0] = (tg_axis){1, site};
+  uint32_t n = depth + 1;
+  for (uint32_t p = site->parent; p != UINT32_MAX; p = s->sites.data[p].parent) axes[depth--] = (tg_axis){1, &s->sites.data[p]};
+  order_from(s, o, axes[1].site->range, n, axes);
+}
+
+void tg_opt_order(tg_schedule *s, const tg_opt *o) { tg_order_ranges(s, o, o->n, o->names); }

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT
+ * The words of a schedule as text, both ways. docs/schedules.md has the grammar; a number may be the name of a knob or
+ * of a parameter bound to a constant. What tg_opt_text_of prints parses to the same opt. */
+#include "lower/schedule.h"
+#include <ctype.h>
+#include <stdlib.h>
+
+static const char *const word_name[TG_OPT__COUNT] = {"split", "order", "tile", "upcast", "unroll", "lane", "thread", "local",
+                                                     "stage", "pad", "peel", "cut", "stream", "prefetch", "place"};
+
+typedef struct { tg_job *j; const char *text, *at; tg_pos pos; const char *token; size_t n; } scan;
+
+TG_NORETURN static void bad(scan *s, const char *what) {
+  tg_pos p = s->pos;
+  p.text = s->text;
+  p.column = (int)(s->token - s->text) + 1;
+  p.length = s->n ? (int)s->n : 1;
+  if (s->n) tg_fail_at(s->j, p, "%s, not '%.*s'", what, (int)s->n, s->token);
+  tg_fail_at(s->j, p, "%s at the end of '%s'", what, s->text);
+}
+
+static bool name_char(char c) { return isalnum((unsigned char)c) || c == '_' || c == '.'; }
+
+static bool next(scan *s) {
+  while (isspace((unsigned char)*s->at)) s->at++;
+  s->token = s->at;
+  if (!*s->at) return s->n = 0, false;
+  if (name_char(*s->at)) while (name_char(*s->at)) s->at++;
+  else s->at++;
+  s->n = (size_t)(s->at - s->token);
+  return true;
+}
+
+static bool is(const scan *s, const char *word) { return s->n == strlen(word) && !memcmp(s->token, word, s->n); }
+
+static const char *name(scan *s, const char *what) {
+  if (!s->n || isdigit((unsigned char)*s->token) || !name_char(*s->token)) bad(s, what);
+  const char *v = tg_symbol(s->j, s->token, s->n);
+  next(s);
+  return v;
+}
+
+static int64_t number(scan *s, const char *what) {
+  int64_t v = 0;
+  if (s->n && isdigit((unsigned char)*s->token)) {
+    for (size_t i = 0; i < s->n; i++) {
+      if (!isdigit((unsigned char)s->token[i]) || v > INT32_MAX) bad(s, what);
+      v = v * 10 + (s->token[i] - '0');
+    }
+  } else {
+    const char *symbol = s->n ? tg_symbol(s->j, s->token, s->n) : NULL;
+    uint32_t i = 0;
+    while (i < s->j->constants.n && (!symbol || strcmp(s->j->constants.data[i].name, symbol))) i++;
+    if (i == s->j->constants.n) bad(s, what);
+    v = s->j->constants.data[i].value;
+  }
+  if (v < 1 || v > INT32_MAX) bad(s, what);
+  next(s);
+  return v;
+}
+
+static void add(scan *s, tg_opt *o, const char *n) {
+  if (o->n == TG_COUNT(o->names)) bad(s, "expected at most 16 names");
+  o->names[o->n++] = n;
+}
+
+static void as_names(scan *s, tg_opt *o, uint32_t count) {
+  if (!is(s, "as")) return;
+  next(s);
+  for (uint32_t i = 0; i < count; i++) add(s, o, name(s, "expected a name for a range"));
+}
+
+static bool at_number(const scan *s) {
+  if (!s->n || is(s, "as")) return false;
+  if (isdigit((unsigned char)*s->token)) return true;
+  for (uint32_t i = 0; i < s->j->constants.n; i++)
+    if (is(s, s->j->constants.data[i].name)) return true;
+  return false;
+}
+
+static void parse_stage(scan *s, tg_opt *o) {
+  add(s, o, name(s, "expected a buffer"));
+  if (!is(s, "at")) bad(s, "expected 'at' and a range");
+  next(s);
+  add(s, o, name(s, "expected a range"));
+  if (is(s, "as")) {
+    next(s);
+    add(s, o, name(s, "expected a name for the copy"));
+    if (is(s, "[")) {
+      const char *from = s->at;
+      while (s->n && !is(s, "]")) next(s);
+      if (!s->n) bad(s, "expected ']'");
+      o->expr = tg_strndup(&s->j->env, from, (size_t)(s->token - from));
+      next(s);
+    }
+  }
+  while (s->n) {
+    bool pitch = is(s, "pitch");
+    if (!pitch && !is(s, "space")) bad(s, "expected pitch= or space=");
+    next(s);
+    if (!is(s, "=")) bad(s, "expected '='");
+    next(s);
+    if (pitch) o->number[0] = number(s, "expected a number");
+    else if (is(s, "local") || is(s, "reg")) o->number[1] = is(s, "reg") ? 2 : 1, next(s);
+    else bad(s, "expected local or reg");
+  }
+}
+
+static void parse_tile(scan *s, tg_opt *o) {
+  uint32_t m = 0;
+  while (s->n && !is(s, "as")) {
+    if (m == TG_COUNT(o->number)) bad(s, "expected at most 4 ranges");
+    add(s, o, name(s, "expected a range"));
+    o->number[m++] = number(s, "expected a size");
+  }
+  if (!m) bad(s, "expected a range");
+  as_names(s, o, 2 * m);
+}
+
+static void parse_cut(scan *s, tg_opt *o) {
+  add(s, o, name(s, "expected a range"));
+  if (!is(s, "at")) bad(s, "expected 'at' and an index");
+  while (isspace((unsigned char)*s->at)) s->at++;
+  if (!*s->at) next(s), bad(s, "expected an index");
+  o->expr = tg_strdup(&s->j->env, s->at);
+  s->at += strlen(s->at);
+  next(s);
+}
+
+static void parse_rest(scan *s, tg_opt *o) {
+  switch (o->word) {
+  case TG_OPT_SPLIT: case TG_OPT_PAD:
+    add(s, o, name(s, "expected a range"));
+    o->number[0] = number(s, "expected a size");
+    if (o->word == TG_OPT_SPLIT) as_names(s, o, 2);
+    break;
+  case TG_OPT_ORDER:
+    while (s->n) add(s, o, name(s, "expected a range"));
+    if (o->n < 2) bad(s, "expected two ranges or more");
+    break;
+  case TG_OPT_TILE: parse_tile(s, o); break;
+  case TG_OPT_UPCAST: case TG_OPT_UNROLL: case TG_OPT_LANE: case TG_OPT_THREAD: case TG_OPT_LOCAL:
+    add(s, o, name(s, "expected a range"));
+    if (at_number(s)) {
+      o->number[0] = number(s, "expected a size");
+      as_names(s, o, 2);
+    }
+    break;
+  case TG_OPT_STAGE: parse_stage(s, o); break;
+  case TG_OPT_PEEL:
+    add(s, o, name(s, "expected a range"));
+    if (!is(s, "first") && !is(s, "last")) bad(s, "expected first or last");
+    o->number[0] = is(s, "last");
+    next(s);
+    break;
+  case TG_OPT_CUT: parse_cut(s, o); break;
+  case TG_OPT_STREAM: add(s, o, name(s, "expected a buffer")); break;
+  case TG_OPT_PREFETCH:
+    add(s, o, name(s, "expected a buffer"));
+    if (!is(s, "at")) bad(s, "expected 'at' and a range");
+    next(s);
+    add(s, o, name(s, "expected a range"));
+    if (!is(s, "ahead")) bad(s, "expected 'ahead' and a number");
+    next(s);
+    o->number[0] = number(s, "expected a number");
+    break;
+  case TG_OPT_PLACE:
+    add(s, o, name(s, "expected a register buffer"));
+    if (!is(s, "ssa") && !is(s, "memory")) bad(s, "expected ssa or memory");
+    o->number[0] = is(s, "memory");
+    next(s);
+    break;
+  case TG_OPT__COUNT: break;
+  }
+}
+
+tg_opt tg_opt_parse(tg_job *j, const char *text, tg_pos pos) {
+  scan s = {.j = j, .text = text, .at = text, .pos = pos};
+  next(&s);
+  tg_opt o = {.pos = pos};
+  while (o.word < TG_OPT__COUNT && !is(&s, word_name[o.word])) o.word++;
+  if (o.word == TG_OPT__COUNT)
+    bad(&s, "expected a word of a schedule (split, order, tile, upcast, unroll, lane, thread, local, stage, pad, peel, cut, stream, prefetch, place)");
+  if (!pos.text || !pos.column) o.pos.text = text, o.pos.column = 1, o.pos.length = (int)s.n;
+  next(&s);
+  parse_rest(&s, &o);
+  if (s.n) bad(&s, "expected the end of the opt");
+  return o;
+}
+
+const char *tg_opt_text_of(tg_job *j, const tg_opt *o) {
+  tg_str t = tg_str_new(&j->env);
+  uint32_t named = 1; /* names before `as` */
+  tg_str_puts(&t, word_name[o->word]);
+  switch (o->word) {
+  case TG_OPT_ORDER:
+    for (uint32_t i = 0; i < o->n; i++) tg_str_printf(&t, " %s", o->names[i]);
+    return t.data;
+  case TG_OPT_TILE:
+    for (named = 0; named < 4 && o->number[named]; named++) tg_str_printf(&t, " %s %lld", o->names[named], (long long)o->number[named]);
+    break;
+  case TG_OPT_STAGE:
+    tg_str_printf(&t, " %s at %s", o->names[0], o->names[1]);
+    if (o->n > 2) tg_str_printf(&t, " as %s", o->names[2]);
+    if (o->expr) tg_str_printf(&t, "[%s]", o->expr);
+    if (o->number[0]) tg_str_printf(&t, " pitch=%lld", (long long)o->number[0]);
+    if (o->number[1]) tg_str_printf(&t, " space=%s", o->number[1] == 2 ? "reg" : "local");
+    return t.data;
+  case TG_OPT_PEEL: tg_str_printf(&t, " %s %s", o->names[0], o->number[0] ? "last" : "first"); return t.data;
+  case TG_OPT_CUT: tg_str_printf(&t, " %s at %s", o->names[0], o->expr); return t.data;
+  case TG_OPT_PREFETCH: tg_str_printf(&t, " %s at %s ahead %lld", o->names[0], o->names[1], (long long)o->number[0]); return t.data;
+  case TG_OPT_PLACE: tg_str_printf(&t, " %s %s", o->names[0], o->number[0] ? "memory" : "ssa"); return t.data;
+  default:
+    tg_str_printf(&t, " %s", o->names[0]);
+    if (o->number[0]) tg_str_printf(&t, " %lld", (long long)o->number[0]);
+  }
+  if (o->n > named) tg_str_puts(&t, " as");
+  for (uint32_t i = named; i < o->n; i++) tg_str_printf(&t, " %s", o->names[i]);
+  return t.data;
+}

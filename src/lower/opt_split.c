@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT
+ * split, pad and tile: a range becomes r0 * n + r1, or runs to a round number of iterations. Where the new ranges cover more
+ * than the old one, its stores and the loads that read through it are gated; simplification drops what is always true. */
+#include "lower/opt.h"
+
+typedef struct {
+  const tg_uop *range, *outer, *inner;   /* inner NULL: pad */
+  const tg_uop *value, *cond;            /* cond NULL: exact */
+} splitting;
+
+static void split_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, void *user) {
+  const splitting *p = user;
+  const uint8_t *is_private = p->cond ? tg_private_buffers(s, end) : NULL;
+  const tg_uop **list = tg_new(&s->j->env, const tg_uop *, end->n);
+  for (uint32_t i = 1; i < end->n; i++) list[i - 1] = tg_gated_substitute(s, end->src[i], p->range, p->value, p->cond, is_private);
+  const tg_uop *loop = tg_end_like(s, end, p->inner ? p->inner : p->outer, end->n - 1, list);
+  if (p->inner) loop = tg_end_like(s, end, p->outer, 1, &loop);
+  tg_push(&s->j->env, out, loop);
+}
+
+typedef struct { tg_schedule *s; const splitting *p; } reduce_splitting;
+
+static const tg_uop *split_reduce(tg_job *j, const tg_uop *old, const tg_uop *const *unused, void *user) {
+  (void)unused;
+  const reduce_splitting *r = user;
+  const splitting *p = r->p;
+  if (old->op != TG_OP_REDUCE) return NULL;
+  tg_reduce_arg a = tg_reduce_info(old);
+  const tg_uop *const *ranges = tg_reduce_ranges(old), *src[3 * 8 + 8], *fresh[8];
+  uint32_t n = 0, at = 0, body = old->n - a.ranges;
+  while (at < a.ranges && ranges[at] != p->range) at++;
+  if (at == a.ranges) return NULL;
+  if (a.ranges - 1 + (p->inner ? 2 : 1) > 8) tg_fail(&j->env, TG_ELIMIT, "a reduction over more than 8 ranges");
+  for (uint32_t i = 0; i < a.ranges; i++) {
+    fresh[n++] = ranges[i];
+    if (i == at) fresh[n - 1] = p->outer;
+    if (i == at && p->inner) fresh[n++] = p->inner;
+  }
+  for (uint32_t i = at + 1; i < a.ranges; i++) /* extents that read the range */
+    fresh[n - a.ranges + i] = tg_substitute(j, fresh[n - a.ranges + i], 1, &p->range, &p->value);
+  for (uint32_t i = 0; i < body; i++) {
+    src[i] = tg_gated_substitute(r->s, old->src[i], p->range, p->value, p->cond, NULL);
+    if (p->cond && i < a.values) {
+      const tg_uop *none = a.generic ? old->src[a.values + i] : tg_identity(j, (tg_op)a.op, (tg_type)old->type);
+      src[i] = tg_op3(j, TG_OP_WHERE, p->cond, src[i], none);
+    }
+  }
+  a.ranges = (uint8_t)n;
+  return tg_reduce(j, a, src, src + a.values, src + 2 * a.values, fresh);
+}
+
+static void apply(tg_schedule *s, const tg_site *site, splitting *p) {
+  if (site->owner->op == TG_OP_END) s->sink = tg_replace_end(s, s->sink, site->range, split_loop, p);
+  else {
+    reduce_splitting r = {s, p};
+    s->sink = tg_map(s->j, s->sink, split_reduce, NULL, &r);
+  }
+}
+
+void tg_split_range(tg_schedule *s, const tg_opt *o, const char *name, int64_t n, const char *outer, const char *inner) {
+  tg_job *j = s->j;
+  tg_axis axis = tg_axis_find(s, o, name);
+  for (uint32_t i = 0; i < axis.n; i++) {
+    const tg_uop *r = axis.site[i].range, *extent = tg_extent(r);
+    tg_kind kind = tg_range_kind(r);
+    if (kind != TG_LOOP && kind != TG_REDUCE && kind != TG_THREAD && kind != TG_GLOBAL)
+      tg_fail_at(j, o->pos, "split %s: it is %s already", tg_range_text(s, r), tg_kind_name[kind]);
+    const char *own = tg_range_name(s, r);
+    splitting p = {.range = r};
+    p.outer = tg_axis_range(s, r, outer ? outer : tg_format(&j->env, "%s.0", own), tg_idx_ceildiv(j, extent, n), kind);
+    p.inner = tg_axis_range(s, r, inner ? inner : tg_format(&j->env, "%s.1", own), tg_index(j, n), kind == TG_REDUCE ? kind : TG_LOOP);
+    p.value = tg_idx_add(j, tg_idx_mul(j, p.outer, n), p.inner);
+    if (!tg_divides(j, n, extent)) p.cond = tg_op2(j, TG_OP_LT, p.value, extent);
+    apply(s, &axis.site[i], &p);
+  }
+}
+
+void tg_opt_split(tg_schedule *s, const tg_opt *o) {
+  tg_split_range(s, o, o->names[0], o->number[0], o->n > 1 ? o->names[1] : NULL, o->n > 2 ? o->names[2] : NULL);
+}
+
+void tg_opt_pad(tg_schedule *s, const tg_opt *o) {
+  tg_job *j = s->j;
+  tg_axis axis = tg_axis_find(s, o, o->names[0]);
+  for (uint32_t i = 0; i < axis.n; i++) {
+    const tg_uop *r = axis.site[i].range, *extent = tg_extent(r);
+    if (tg_divides(j, o->number[0], extent)) continue;
+    const tg_uop *wide = tg_idx_mul(j, tg_idx_ceildiv(j, extent, o->number[0]), o->number[0]);
+    splitting p = {.range = r, .outer = tg_axis_range(s, r, tg_range_name(s, r), wide, tg_range_kind(r))};
+    p.value = p.outer;
+    p.cond = tg_op2(j, TG_OP_LT, p.outer, extent);
+    apply(s, &axis.site[i], &p);
+  }
+}
+
+void tg_opt_tile(tg_schedule *s, const tg_opt *o) {
+  tg_job *j = s->j;
+  const char *order[8];
+  uint32_t m = 0;
+  while (m < 4 && o->number[m]) m++;
+  for (uint32_t i = 0; i < m; i++) {
+    bool named = o->n > m;
+    order[i] = named ? o->names[m + i] : tg_sym(j, tg_format(&j->env, "%s.0", o->names[i]));
+    order[m + i] = named ? o->names[2 * m + i] : tg_sym(j, tg_format(&j->env, "%s.1", o->names[i]));
+    tg_split_range(s, o, o->names[i], o->number[i], order[i], order[m + i]);
+  }
+  if (m > 1) tg_order_ranges(s, o, 2 * m, order);
+}

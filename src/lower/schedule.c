@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT
+ * The schedule: a finished list of opts, applied in order, each an exact rewriting of the program or an error that says why
+ * it is illegal. Needs a raised program; leaves ranges split, ordered and of their kinds, copies staged, loops cut, gates
+ * that always hold gone, loops of one iteration dissolved. */
+#include "lower/opt.h"
+
+static void apply(tg_schedule *s, const tg_opt *o) {
+  switch (o->word) {
+  case TG_OPT_SPLIT: tg_opt_split(s, o); break;
+  case TG_OPT_ORDER: tg_opt_order(s, o); break;
+  case TG_OPT_TILE: tg_opt_tile(s, o); break;
+  case TG_OPT_UPCAST: case TG_OPT_UNROLL: case TG_OPT_LANE: case TG_OPT_THREAD: case TG_OPT_LOCAL: tg_opt_kind(s, o); break;
+  case TG_OPT_STAGE: tg_opt_stage(s, o); break;
+  case TG_OPT_PAD: tg_opt_pad(s, o); break;
+  case TG_OPT_PEEL: case TG_OPT_CUT: tg_opt_cut(s, o); break;
+  case TG_OPT_STREAM: case TG_OPT_PREFETCH: case TG_OPT_PLACE: tg_opt_access(s, o); break;
+  case TG_OPT__COUNT: tg_bug(&s->j->env, "an opt without a word");
+  }
+}
+
+const tg_uop *tg_opt_apply(tg_job *j, const tg_lowering *l, const tg_uop *plain, const tg_opt *o) {
+  tg_schedule s;
+  tg_schedule_begin(&s, j, l, plain);
+  apply(&s, o);
+  return s.sink;
+}
+
+/* ---- afterwards ---- */
+
+/* The conjuncts of a gate that cannot be proved; NULL if none is left. */
+static const tg_uop *unproved(tg_job *j, const tg_uop *gate) {
+  const tg_uop *left = NULL, *stack[64];
+  uint32_t n = 0;
+  stack[n++] = gate;
+  while (n) {
+    const tg_uop *c = stack[--n];
+    if (c->op == TG_OP_AND && c->type == TG_BOOL && n + 2 <= TG_COUNT(stack)) {
+      stack[n++] = c->src[1];
+      stack[n++] = c->src[0];
+    } else if (!tg_proves(j, NULL, c)) left = tg_and(j, left, c);
+  }
+  return left;
+}
+
+static const tg_uop *drop_gate(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
+  (void)user;
+  if (old->op == TG_OP_WHERE && old->src[0]->type == TG_BOOL && old->src[0]->op == TG_OP_LT && old->src[0]->src[0]->type == TG_INDEX)
+    return tg_proves(j, NULL, src[0]) ? src[1] : NULL;
+  if ((old->op != TG_OP_LOAD && old->op != TG_OP_STORE) || !tg_gate(old)) return NULL;
+  uint32_t at = old->op == TG_OP_LOAD ? old->n - 2 : old->n - 1;
+  const tg_uop *gate = unproved(j, src[at]);
+  if (gate == src[at]) return NULL;
+  int64_t flags = old->arg & ~(int64_t)TG_GATED;
+  if (old->op == TG_OP_LOAD) return tg_load(j, src[0], src + 1, gate, gate ? src[at + 1] : NULL, flags);
+  return tg_store(j, src[0], src + 1, src[1 + tg_access_rank(old)], gate, flags);
+}
+
+static bool once(const tg_uop *range) { return tg_is_const(tg_extent(range), 1) && tg_range_kind(range) != TG_LOCAL; }
+
+static void dissolve(tg_schedule *s, const tg_uop *u, tg_statements *out) {
+  tg_job *j = s->j;
+  if (u->op != TG_OP_END) {
+    tg_push(&j->env, out, u);
+    return;
+  }
+  tg_statements list = {0};
+  for (uint32_t i = 1; i < u->n; i++) dissolve(s, u->src[i], &list);
+  if (once(u->src[0])) {
+    const tg_uop *zero = tg_index(j, 0);
+    for (uint32_t i = 0; i < list.n; i++) tg_push(&j->env, out, tg_substitute(j, list.data[i], 1, &u->src[0], &zero));
+    return;
+  }
+  bool same = list.n == u->n - 1 && !memcmp(list.data, u->src + 1, list.n * sizeof *list.data);
+  tg_push(&j->env, out, same ? u : tg_end_like(s, u, u->src[0], list.n, list.data));
+}
+
+const tg_uop *tg_pass_schedule(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
+  if (!j->opts.n) return sink;
+  tg_schedule s;
+  tg_schedule_begin(&s, j, l, tg_plain(j, sink));
+  for (uint32_t i = 0; i < j->opts.n; i++) {
+    tg_opt o = tg_opt_parse(j, j->opts.data[i].text, j->opts.data[i].pos);
+    apply(&s, &o);
+  }
+  tg_statements list = {0};
+  for (uint32_t i = 0; i < s.sink->n; i++) dissolve(&s, s.sink->src[i], &list);
+  const tg_uop *plain = tg_simplify(j, l->rules, tg_sink(j, list.n, list.data));
+  const tg_uop *proved = tg_map(j, plain, drop_gate, NULL, NULL);
+  if (proved != plain) proved = tg_simplify(j, l->rules, proved);
+  return tg_versioned(j, proved);
+}
