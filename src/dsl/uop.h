@@ -68,7 +68,8 @@ enum {                       /* LOAD and STORE */
 };
 enum { TG_STRIDED = 1 };     /* DEFINE */
 
-typedef struct { const char *file, *text; int line, column, length; } tg_pos;  /* text: the statement; column 1-based in it, 0 unknown */
+/* text: the line of the source, and column (1-based, 0 unknown) is the file's; macro: the statement as the preprocessor left it, column counts in it. */
+typedef struct { const char *file, *text; int line, column, length; bool macro; } tg_pos;
 
 typedef struct {
   const char *name;
@@ -115,7 +116,8 @@ typedef struct tg_job {
   const char *stage;                            /* the form: name of the last pass, "author" at first */
   const char **symbols; uint32_t symbols_n, symbols_mask;  /* interned names */
   tg_memo memos[4];
-  void *trace;                                  /* rewrite trace, if one is being taken (ranges/rewrite.h) */
+  void *trace;                                  /* rewrite trace, if one is being taken (ranges/ranges.h) */
+  struct tg_known *known;                       /* what ranges has found out about nodes */
 } tg_job;
 
 /* All of these fail by unwinding (base.h). */
@@ -184,7 +186,8 @@ const tg_uop *tg_identity(tg_job *j, tg_op op, tg_type t);   /* of ADD, MUL, MAX
 /* Positions. */
 void tg_set_pos(tg_job *j, const tg_uop *statement, tg_pos p);
 tg_pos tg_get_pos(const tg_job *j, const tg_uop *statement);
-/* Unwinds with file:line:col: error: ..., the source line and a caret (dsl/position.c). */
+/* Unwinds with file:line:col: error: ..., the source line and a caret (dsl/position.c). Lines of the message after its first
+ * stand below the caret, indented alike: notes, witnesses, remedies. */
 TG_NORETURN void tg_fail_at(tg_job *j, tg_pos p, const char *format, ...) TG_PRINTF(3, 4);
 
 /* Nodes below root, sources first, each once, in an order that depends on structure only. *n gets the count. */

@@ -11,6 +11,16 @@ typedef struct { tg_i128 lo, hi; tg_i128 multiple, offset; } tg_bounds;   /* val
 /* Of an integer, INDEX or bool node. Ranges are in [0, extent-1], whatever the extent's own bounds say. */
 tg_bounds tg_bounds_of(tg_job *j, const tg_uop *u);
 
+/* ---- sum.c: the normal form of INDEX sums ---- */
+/* sum of coefficient[i] * atom[i], plus constant. Atoms are distinct, in the room's order (order.c); an atom is no sum, no CONST and no
+ * multiple by a constant. A sum of more than TG_TERMS terms is an atom itself. */
+enum { TG_TERMS = 16 };
+typedef struct { uint32_t n; const tg_uop *atom[TG_TERMS]; int64_t coefficient[TG_TERMS]; int64_t constant; } tg_linear;
+void tg_linear_of(tg_job *j, const tg_uop *u, tg_linear *out);               /* of any INDEX node; always succeeds */
+bool tg_linear_add(tg_job *j, const tg_linear *a, const tg_linear *b, int64_t factor, tg_linear *out);   /* a + factor * b; false: too long, or past 64 bits */
+const tg_uop *tg_linear_build(tg_job *j, const tg_linear *l);               /* in normal form if the atoms are */
+tg_bounds tg_linear_bounds(tg_job *j, const tg_linear *l);
+
 /* ---- rewrite.c: rules as text, bounded iterative rewriting, trace ---- */
 typedef struct tg_rules tg_rules;   /* compiled, immutable, shared by jobs of a context */
 typedef enum { TG_RULES_SIMPLIFY, TG_RULES_STRENGTH, TG_RULES__COUNT } tg_rule_set;
@@ -18,6 +28,13 @@ const tg_rules *tg_rules_compile(tg_env *e);   /* all sets, from rules.def, into
 /* Rewrites below root until no rule of the set applies; sums of INDEX are in normal form then. Idempotent by pointer. */
 const tg_uop *tg_rewrite(tg_job *j, const tg_rules *r, tg_rule_set set, const tg_uop *root);
 const tg_uop *tg_simplify(tg_job *j, const tg_rules *r, const tg_uop *root);   /* SIMPLIFY to a fixpoint, gates included */
+
+/* Internal error unless each rule of each set makes the set's measure fall: for tests. */
+void tg_rules_check(tg_env *e, const tg_rules *r);
+/* Names of the rules, text and C, that fired since, and on what. Taking a trace forgets what was simplified before. */
+typedef struct { const char *rule; const tg_uop *before, *after; } tg_fired;
+void tg_trace_begin(tg_job *j);
+const tg_fired *tg_trace_end(tg_job *j, uint32_t *n);
 
 /* ---- polynomial.c / prove.c: symbolic ---- */
 /* Facts that hold: conjunction of bools. Includes job->requires and what parameters promise by itself. */

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT
+ * The rewriter: one loop, an explicit stack, each node once. Enter at tg_rewrite or tg_simplify.
+ *
+ * A node is taken when its sources are in normal form. If a rule gives another node for it, that one takes its place on
+ * the stack: what is new below it is normalised first, what is old is known. The normal form of every node met is kept
+ * with the job, so simplifying a program again after a pass costs what the pass made. Each rewrite counts against a
+ * budget along the way that led to it; a rule set that does not end is our own bug, reported with the cycle.
+ *
+ * Order at a node: constants, constants by bounds, gates, the C functions of sums and quotients, the text rules. */
+#include "ranges/known.h"
+
+enum { BUDGET = 2000, CYCLE = 24 };
+
+typedef struct { TG_VEC(tg_fired) fired; } trace;
+
+/* ---- the memo ---- */
+
+static void memo_put(tg_job *j, tg_rule_set set, const tg_uop *u, const tg_uop *to) {
+  tg_known *k = j->known;
+  if (u->id >= k->memo[set].cap) {
+    uint32_t cap = j->uops.n + j->uops.n / 2 + 64;
+    const tg_uop **wider = tg_new(&j->env, const tg_uop *, cap);
+    if (k->memo[set].cap) memcpy(wider, k->memo[set].to, k->memo[set].cap * sizeof *wider);
+    k->memo[set].to = wider;
+    k->memo[set].cap = cap;
+  }
+  k->memo[set].to[u->id] = to;
+}
+
+static const tg_uop *memo_step(const tg_known *k, tg_rule_set set, const tg_uop *u) { return u->id < k->memo[set].cap ? k->memo[set].to[u->id] : NULL; }
+
+/* The normal form of u, or NULL if it is not known yet. Rewrites forward to what they gave. */
+static const tg_uop *memo_get(const tg_known *k, tg_rule_set set, const tg_uop *u) {
+  const tg_uop *v = memo_step(k, set, u), *w = v;
+  if (!v || v == u) return v;
+  while (w && (v = memo_step(k, set, w)) != w) w = v;
+  if (w) k->memo[set].to[u->id] = w;
+  return w;
+}
+
+void tg_mark_normal(tg_job *j, const tg_uop *u) {
+  tg_known *k = tg_known_of(j);
+  if (!memo_step(k, k->set, u)) memo_put(j, k->set, u, u);
+}
+
+/* ---- trace ---- */
+
+void tg_trace_begin(tg_job *j) {
+  tg_known *k = tg_known_of(j);
+  for (int s = 0; s < TG_RULES__COUNT; s++)
+    if (k->memo[s].cap) memset(k->memo[s].to, 0, k->memo[s].cap * sizeof *k->memo[s].to);
+  j->trace = tg_new(&j->env, trace, 1);
+}
+
+const tg_fired *tg_trace_end(tg_job *j, uint32_t *n) {
+  trace *t = j->trace;
+  j->trace = NULL;
+  *n = t ? t->fired.n : 0;
+  return t ? t->fired.data : NULL;
+}
+
+/* The rules of the cycle in order: the shortest tail of the log, along this way, that repeats. */
+TG_NORETURN static void report_cycle(tg_job *j, const tg_rewrite_frame *f) {
+  tg_known *k = j->known;
+  const char *names[2 * CYCLE];
+  uint32_t n = 0, period = 1;
+  for (uint32_t at = f->log; at && n < 2 * CYCLE; at = k->log.data[at - 1].before) names[n++] = k->log.data[at - 1].rule;
+  for (; period < n / 2; period++) {
+    uint32_t i = 0;
+    while (i + period < n && names[i] == names[i + period]) i++;
+    if (i + period == n) break;
+  }
+  tg_str s = tg_str_new(&j->env);
+  for (uint32_t i = period; i-- > 0;) tg_str_printf(&s, "%s%s", names[i], i ? ", " : "");
+  tg_bug(&j->env, "rewriting does not end: %s", s.data);
+}
+
+/* ---- one node ---- */
+
+static const tg_uop *folded(tg_job *j, const tg_uop *v) {
+  tg_value a[3], r;
+  if (!(tg_ops[v->op].flags & TG_OPF_W) || !v->n || v->n > 3) return NULL;
+  for (uint32_t i = 0; i < v->n; i++) {
+    if (v->src[i]->op != TG_OP_CONST) return NULL;
+    a[i] = tg_value_of(v->src[i]);
+  }
+  tg_type from = v->src[v->n - 1]->type;
+  bool ok = v->op == TG_OP_CAST ? tg_convert(v->type, from, a[0], &r) : v->op == TG_OP_BITCAST ? tg_reinterpret(v->type, from, a[0], &r)
+                                                                                             : tg_evaluate(v->op, v->type, from, a, &r);
+  return ok ? tg_const_of(j, v->type, r) : NULL;
+}
+
+static bool pure(const tg_uop *v) { return (tg_ops[v->op].flags & TG_OPF_W) || v->op == TG_OP_PARAM || v->op == TG_OP_IOTA; }
+
+static const tg_uop *by_bounds(tg_job *j, const tg_uop *v) {
+  if (v->type == TG_VOID || tg_is_float(v->type) || !pure(v)) return NULL;
+  tg_bounds b = tg_bounds_of(j, v);
+  return b.lo == b.hi ? tg_const_of(j, v->type, (tg_value){.i = b.lo}) : NULL;
+}
+
+/* A gate that is known goes; so does a LOAD that never happens. A STORE that never happens is its list's to drop. */
+static const tg_uop *ungated(tg_job *j, const tg_uop *v) {
+  const tg_uop *gate = tg_gate(v);
+  if (!gate || gate->op != TG_OP_CONST) return NULL;
+  if (v->op == TG_OP_LOAD && !gate->arg) return tg_alternative(v);
+  if (!gate->arg) return NULL;
+  return tg_make(j, v->op, v->type, v->lanes, v->arg & ~(int64_t)TG_GATED, v->n - (v->op == TG_OP_LOAD ? 2 : 1), v->src);
+}
+
+static const tg_uop *ordered(tg_job *j, const tg_uop *v) {
+  if (!(tg_ops[v->op].flags & TG_OPF_C) || tg_order(j, v->src[0], v->src[1]) <= 0) return NULL;
+  const tg_uop *src[2] = {v->src[1], v->src[0]};
+  return tg_make(j, v->op, v->type, v->lanes, v->arg, 2, src);
+}
+
+/* FOLD of one value for all lanes, where folding it with itself changes nothing. */
+static const tg_uop *folded_lanes(const tg_uop *v) {
+  bool idempotent = v->arg == TG_OP_MAX || v->arg == TG_OP_MIN || v->arg == TG_OP_AND || v->arg == TG_OP_OR;
+  return v->src[0]->lanes == 1 && idempotent ? v->src[0] : NULL;
+}
+
+static const tg_uop *of_index(tg_job *j, const tg_uop *v, const char **rule) {
+  const tg_uop *w = NULL;
+  switch (v->op) {
+  case TG_OP_ADD: case TG_OP_SUB: case TG_OP_NEG: case TG_OP_MUL:
+    *rule = "sum";
+    return tg_rewrite_sum(j, v);
+  case TG_OP_IDIV: case TG_OP_MOD:
+    *rule = v->op == TG_OP_IDIV ? "quotient" : "remainder";
+    return tg_rewrite_divmod(j, v);
+  case TG_OP_LT: case TG_OP_LE: case TG_OP_EQ: case TG_OP_NE:
+    *rule = "comparison";
+    return tg_rewrite_compare(j, v);
+  default: return w;
+  }
+}
+
+static const tg_uop *applied(tg_job *j, const tg_rules *r, tg_rule_set set, const tg_uop *v, const char **rule) {
+  const tg_uop *w;
+  if (!v->n && v->op != TG_OP_PARAM && v->op != TG_OP_IOTA) return NULL;
+  if (v->op == TG_OP_LOAD || v->op == TG_OP_STORE) return *rule = "gate", ungated(j, v);
+  if (v->op == TG_OP_FOLD) return *rule = "fold_same", folded_lanes(v);
+  if (!pure(v)) return NULL;
+  if ((w = folded(j, v))) return *rule = "constant", w;
+  if ((w = by_bounds(j, v))) return *rule = "bounds", w;
+  bool index = v->n && v->src[v->n - 1]->type == TG_INDEX && v->op != TG_OP_CAST;
+  if (index && (w = of_index(j, v, rule))) return w;
+  bool sum = index && (v->op == TG_OP_ADD || v->op == TG_OP_MUL || v->op == TG_OP_EQ || v->op == TG_OP_NE);
+  if (!sum && (w = ordered(j, v))) return *rule = "order", w;
+  return v->n ? tg_rules_apply(j, r, set, v, rule) : NULL;
+}
+
+/* ---- the loop ---- */
+
+/* A range stands for its value in operands; as the loop itself it stays. */
+static bool as_value(const tg_uop *u, uint32_t i) {
+  switch (u->op) {
+  case TG_OP_END: return i > 0;
+  case TG_OP_AFTER: return false;
+  case TG_OP_REDUCE: return i + tg_reduce_info(u).ranges < u->n;
+  default: return true;
+  }
+}
+
+/* A vector's op over lanes, or a scatter, must not lose its lanes. */
+static bool keeps_lanes(const tg_uop *u, uint32_t i, const tg_uop *s) {
+  if (s->lanes == u->src[i]->lanes) return false;
+  if (u->op == TG_OP_FOLD) return u->arg == TG_OP_ADD || u->arg == TG_OP_MUL;
+  return u->op == TG_OP_STORE && i > 0 && i <= tg_access_rank(u);
+}
+
+static const tg_uop *with_normal_sources(tg_job *j, tg_rule_set set, const tg_uop *u) {
+  const tg_known *k = j->known;
+  const tg_uop *few[16], **src = u->n <= TG_COUNT(few) ? few : tg_new(&j->env, const tg_uop *, u->n);
+  bool same = true;
+  for (uint32_t i = 0; i < u->n; i++) {
+    const tg_uop *s = memo_get(k, set, u->src[i]);
+    if (s->op == TG_OP_RANGE && s->src[0]->op == TG_OP_CONST && s->src[0]->arg <= 1 && as_value(u, i)) {
+      s = tg_index(j, 0);
+      tg_mark_normal(j, s);
+    }
+    src[i] = keeps_lanes(u, i, s) ? u->src[i] : s;
+    same &= src[i] == u->src[i];
+  }
+  if (same) return u;
+  const tg_uop *v = tg_with_sources(j, u, src);
+  if (v->type == TG_VOID && u->id < j->pos.n && j->pos.data[u->id].line && !tg_get_pos(j, v).line) tg_set_pos(j, v, j->pos.data[u->id]);
+  return v;
+}
+
+static void note(tg_job *j, tg_rewrite_frame *f, const char *rule, const tg_uop *before, const tg_uop *after) {
+  tg_known *k = j->known;
+  trace *t = j->trace;
+  tg_push(&j->env, &k->log, ((tg_rewrite_log){rule, f->log}));
+  f->log = k->log.n;
+  if (t) tg_push(&j->env, &t->fired, ((tg_fired){rule, before, after}));
+  if (before->type == TG_VOID && tg_get_pos(j, before).line) tg_set_pos(j, after, tg_get_pos(j, before));
+  if (++f->steps > BUDGET) report_cycle(j, f);
+}
+
+/* All sources of f's node are normal. True if the node is done; else f stands for what a rule gave. */
+static bool advance(tg_job *j, const tg_rules *r, tg_rule_set set, tg_rewrite_frame *f) {
+  tg_known *k = j->known;
+  const tg_uop *u = f->u, *v = with_normal_sources(j, set, u), *w;
+  const char *rule = NULL;
+  if (v != u) {
+    memo_put(j, set, u, v);
+    if (memo_get(k, set, v)) return true;
+  }
+  tg_rewrite_frame at = *f;   /* rules may push on no stack of ours, but notes grow the log */
+  w = applied(j, r, set, v, &rule);
+  if (!w || w == v) {
+    memo_put(j, set, v, v);
+    return true;
+  }
+  note(j, &at, rule, v, w);
+  memo_put(j, set, v, w);
+  if (memo_get(k, set, w)) return true;
+  at.u = w;
+  at.next = 0;
+  *f = at;
+  return false;
+}
+
+const tg_uop *tg_rewrite(tg_job *j, const tg_rules *r, tg_rule_set set, const tg_uop *root) {
+  tg_known *k = tg_known_of(j);
+  if (k->memo[set].rules != r) {
+    if (k->memo[set].cap) memset(k->memo[set].to, 0, k->memo[set].cap * sizeof *k->memo[set].to);
+    k->memo[set].rules = r;
+  }
+  k->set = set;
+  k->stack.n = k->log.n = 0;
+  if (!memo_get(k, set, root)) tg_push(&j->env, &k->stack, ((tg_rewrite_frame){.u = root}));
+  while (k->stack.n) {
+    tg_rewrite_frame *f = &k->stack.data[k->stack.n - 1];
+    if (!f->next && memo_get(k, set, f->u)) {
+      k->stack.n--;
+      continue;
+    }
+    while (f->next < f->u->n && memo_get(k, set, f->u->src[f->next])) f->next++;
+    if (f->next < f->u->n) {
+      tg_rewrite_frame below = {.u = f->u->src[f->next++], .log = f->log, .steps = f->steps};
+      tg_push(&j->env, &k->stack, below);
+    } else if (advance(j, r, set, f)) k->stack.n--;
+  }
+  return memo_get(k, set, root);
+}
