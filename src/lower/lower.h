@@ -8,6 +8,7 @@
 typedef struct tg_lowering {
   const tg_target *target;
   const tg_rules *rules;
+  bool verify;                  /* the spec after every pass */
 } tg_lowering;
 
 typedef const tg_uop *tg_pass_fn(tg_job *j, const tg_lowering *l, const tg_uop *sink);

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT
+ * Pass coalesce: the subscripts of vector accesses in the three forms that emission knows: `base + iota` (contiguous in
+ * that dimension), `base` (every lane the same element: the access is scalar, and its value stands for all lanes), or a
+ * general vector, with its scalar part apart from the lanes' part. Equal loads are one node then. */
+#include "lower/sweep.h"
+
+static const tg_uop *sum_of(tg_job *j, const tg_linear *t, bool lanes) {
+  const tg_uop *sum = NULL;
+  for (uint32_t i = 0; i < t->n; i++) {
+    const tg_uop *a = t->atom[i];
+    if ((a->lanes > 1) != lanes) continue;
+    const tg_uop *x = tg_fold2(j, TG_OP_MUL, a, tg_index(j, t->coefficient[i]));
+    sum = sum ? tg_op2(j, TG_OP_ADD, sum, x) : x;
+  }
+  if (lanes) return sum;
+  const tg_uop *c = tg_index(j, t->constant);
+  return sum ? tg_fold2(j, TG_OP_ADD, sum, c) : c;
+}
+
+static const tg_uop *canonical(tg_job *j, const tg_uop *sub) {
+  tg_linear t;
+  if (sub->lanes == 1) return sub;
+  tg_linear_of(j, sub, &t);
+  const tg_uop *base = sum_of(j, &t, false), *lanes = sum_of(j, &t, true);
+  return !lanes ? base : tg_is_const(base, 0) ? lanes : tg_op2(j, TG_OP_ADD, base, lanes);
+}
+
+/* FOLD of a value that turned out to be the same in all lanes: the same tree over one value. */
+static const tg_uop *fold_uniform(tg_job *j, const tg_uop *fold, const tg_uop *value) {
+  tg_op op = (tg_op)fold->arg;
+  uint32_t n = fold->src[0]->lanes;
+  if (op != TG_OP_ADD && op != TG_OP_MUL) return value;
+  const tg_uop **v = tg_new(&j->env, const tg_uop *, n);
+  for (uint32_t i = 0; i < n; i++) v[i] = value;
+  for (; n > 1; n = (n + 1) / 2)
+    for (uint32_t i = 0, h = (n + 1) / 2; i + h < n; i++) v[i] = tg_op2(j, op, v[i], v[i + h]);
+  return v[0];
+}
+
+static const tg_uop *visit(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
+  (void)user;
+  if (old->op == TG_OP_FOLD && src[0]->lanes == 1) return fold_uniform(j, old, src[0]);
+  if (old->op != TG_OP_LOAD && old->op != TG_OP_STORE) return NULL;
+  uint32_t rank = tg_access_rank(old);
+  const tg_uop *now[16 + 4];
+  bool vector = false;
+  for (uint32_t i = 1; i <= rank; i++) vector |= src[i]->lanes > 1;
+  if (!vector) return NULL;
+  bool stays = false;
+  for (uint32_t i = 0; i < old->n; i++) now[i] = i && i <= rank ? canonical(j, src[i]) : src[i];
+  for (uint32_t i = 1; i <= rank; i++) stays |= now[i]->lanes > 1;
+  if (old->op == TG_OP_STORE && !stays && tg_stored(old)->lanes > 1) return NULL;
+  return tg_with_sources(j, old, now);
+}
+
+const tg_uop *tg_pass_coalesce(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
+  (void)l;
+  return tg_sweep_map(j, sink, visit, NULL);
+}

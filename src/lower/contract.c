@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ * Pass contract: a * b + c of f32 and f64 becomes FMA(a, b, c), one rounding instead of two; a * b - c and c - a * b
+ * likewise, with an operand negated. Only where the product has no other use, so nothing is computed twice, and only
+ * on targets that have the instruction. From here on the interpreter computes the contracted value too. */
+#include "lower/sweep.h"
+
+typedef struct { uint8_t *uses; } state;
+
+static bool product(const state *s, const tg_uop *old, const tg_uop *now) {
+  return old->op == TG_OP_MUL && now->op == TG_OP_MUL && s->uses[old->id] == 1;
+}
+
+static const tg_uop *negated(tg_job *j, const tg_uop *a) {
+  if (a->op == TG_OP_CONST) return tg_const_float(j, a->type, -tg_const_value(a));
+  return a->op == TG_OP_NEG ? a->src[0] : tg_op1(j, TG_OP_NEG, a);
+}
+
+static const tg_uop *fuse(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
+  const state *s = user;
+  if ((old->op != TG_OP_ADD && old->op != TG_OP_SUB) || (old->type != TG_F32 && old->type != TG_F64)) return NULL;
+  bool minus = old->op == TG_OP_SUB;
+  for (uint32_t i = 2; i-- > 0;) {   /* the second operand first: in acc + a * b, with acc a product too, acc stays a value */
+    if (!product(s, old->src[i], src[i])) continue;
+    const tg_uop *m = src[i], *c = src[1 - i];
+    if (minus && i == 0) c = negated(j, c);
+    return tg_op3(j, TG_OP_FMA, minus && i == 1 ? negated(j, m->src[0]) : m->src[0], m->src[1], c);
+  }
+  return NULL;
+}
+
+const tg_uop *tg_pass_contract(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
+  if (l->target && !l->target->fma) return sink;
+  state s = {tg_new(&j->env, uint8_t, sink->id + 1)};
+  tg_sweep w = tg_sweep_of(j, sink);
+  bool any = false;
+  for (uint32_t k = 0; k < w.n; k++) {
+    const tg_uop *u = w.u[k];
+    any |= u->op == TG_OP_MUL && (u->type == TG_F32 || u->type == TG_F64);
+    for (uint32_t i = 0; i < u->n; i++)
+      if (s.uses[u->src[i]->id] < 2) s.uses[u->src[i]->id]++;
+  }
+  return any ? tg_sweep_map(j, sink, fuse, &s) : sink;
+}

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: MIT
+ * Pass index: one subscript per access, the element's offset, and machine integers instead of INDEX.
+ *
+ * The offset is a sum of constant * atom * stride, atoms of outer loops first and the constant last, so that copies
+ * share the address up to a constant and what an inner loop does not change can leave it. A vector offset is
+ * ADD(base, IOTA) where the lanes are adjacent, else one vector (a gather or scatter). DEFINEs get rank 1.
+ *
+ * Scalars of INDEX become i64 where the target prefers that for addresses, else i32 where every value and operand
+ * provably fits; vectors become i32 where they fit. Integer division of every type becomes what machines have:
+ * shift and mask, CDIV and CMOD where floor and truncation agree, a correction else, and guards against a divisor of
+ * zero and the one quotient that overflows. */
+#include "lower/sweep.h"
+
+typedef struct { bool made; int64_t times[16]; const tg_uop *by[16]; } strides;   /* stride = times * by; by in machine type, or NULL */
+
+typedef struct {
+  tg_job *j;
+  bool prefer64;
+  const tg_uop **to;       /* by old id */
+  uint8_t *need, *depth;   /* by old id: loops around */
+  strides *of;             /* by old buffer ordinal */
+} state;
+
+typedef struct { const tg_uop *atom, *by; int64_t times; uint32_t depth; } term;
+typedef struct { term t[16 * TG_TERMS]; uint32_t n; int64_t constant; } terms;
+
+/* ---- machine types ---- */
+
+static bool fits(state *s, const tg_uop *u) {
+  tg_bounds b = tg_bounds_of(s->j, u);
+  return b.lo >= INT32_MIN && b.hi <= INT32_MAX;
+}
+
+/* In which type an op over INDEX is computed: of its value and all of its operands. */
+static tg_type type_of(state *s, const tg_uop *u) {
+  if (u->lanes == 1 && s->prefer64) return TG_I64;
+  bool small = u->type != TG_INDEX || fits(s, u);
+  for (uint32_t i = 0; i < u->n && small; i++) small = u->src[i]->type != TG_INDEX || fits(s, u->src[i]);
+  return small ? TG_I32 : TG_I64;
+}
+
+static const tg_uop *as(state *s, const tg_uop *old, tg_type t) {
+  if (old->op == TG_OP_CONST) return tg_const_int(s->j, t, old->arg);
+  if (old->op == TG_OP_IOTA) return tg_iota(s->j, t, old->lanes);
+  return tg_cast(s->j, t, s->to[old->id]);
+}
+
+static const tg_uop *bin(state *s, tg_op op, const tg_uop *a, const tg_uop *b) { return tg_fold2(s->j, op, a, b); }
+static const tg_uop *integer(state *s, const tg_uop *like, int64_t v) { return tg_const_int(s->j, like->type, v); }
+
+/* ---- division ---- */
+
+typedef struct { bool zero, minus_one, nonnegative; } divisor;   /* what cannot be excluded; floor and truncation agree */
+
+static divisor judge(state *s, const tg_uop *a, const tg_uop *b) {
+  tg_bounds x = tg_bounds_of(s->j, a), y = tg_bounds_of(s->j, b);
+  int bits = a->type == TG_INDEX ? 64 : tg_type_bits(a->type);
+  bool negative = tg_is_signed(a->type);
+  return (divisor){.zero = y.lo <= 0 && y.hi >= 0, .minus_one = negative && y.lo <= -1 && y.hi >= -1 && x.lo <= -((tg_i128)1 << (bits - 1)),
+                   .nonnegative = x.lo >= 0 && y.lo >= 0};
+}
+
+static const tg_uop *divide(state *s, const tg_uop *u, const tg_uop *a, const tg_uop *b) {
+  tg_job *j = s->j;
+  bool mod = u->op == TG_OP_MOD || u->op == TG_OP_CMOD, floors = u->op == TG_OP_IDIV || u->op == TG_OP_MOD;
+  divisor d = judge(s, u->src[0], u->src[1]);
+  if (b->op == TG_OP_CONST && b->arg > 0 && !(b->arg & (b->arg - 1)) && (floors || d.nonnegative)) {
+    if (mod) return bin(s, TG_OP_AND, a, integer(s, b, b->arg - 1));
+    return b->arg == 1 ? a : tg_op2(j, TG_OP_SHR, a, integer(s, b, __builtin_ctzll((uint64_t)b->arg)));
+  }
+  const tg_uop *by = b, *zero = integer(s, b, 0), *one = integer(s, b, 1), *is_zero = NULL, *is_minus = NULL, *bad = NULL;
+  if (d.zero) bad = is_zero = bin(s, TG_OP_EQ, b, zero);
+  if (d.minus_one) is_minus = bin(s, TG_OP_EQ, b, integer(s, b, -1)), bad = bad ? bin(s, TG_OP_OR, bad, is_minus) : is_minus;
+  if (bad) by = tg_op3(j, TG_OP_WHERE, bad, one, b);
+  if (mod && (!floors || d.nonnegative)) return tg_op2(j, TG_OP_CMOD, a, by);   /* % 1 is the 0 that % 0 and % -1 give */
+  const tg_uop *q = tg_op2(j, TG_OP_CDIV, a, by);
+  if (floors && !d.nonnegative) {
+    const tg_uop *r = tg_op2(j, TG_OP_SUB, a, tg_op2(j, TG_OP_MUL, q, by));
+    const tg_uop *fix = tg_op2(j, TG_OP_AND, tg_op2(j, TG_OP_NE, r, zero), tg_op2(j, TG_OP_LT, tg_op2(j, TG_OP_XOR, r, by), zero));
+    if (mod) return tg_op2(j, TG_OP_ADD, r, tg_op3(j, TG_OP_WHERE, fix, by, zero));
+    q = tg_op2(j, TG_OP_SUB, q, tg_op3(j, TG_OP_WHERE, fix, one, zero));
+  }
+  if (is_minus) q = tg_op3(j, TG_OP_WHERE, is_minus, tg_op1(j, TG_OP_NEG, a), q);
+  return is_zero ? tg_op3(j, TG_OP_WHERE, is_zero, zero, q) : q;
+}
+
+/* ---- offsets ---- */
+
+static const strides *strides_of(state *s, const tg_uop *define) {
+  strides *st = &s->of[tg_buffer_ordinal(define)];
+  if (st->made) return st;
+  bool strided = (define->arg >> 32 & TG_STRIDED) != 0;
+  uint32_t rank = strided ? define->n / 2 : define->n;
+  int64_t times = 1;
+  const tg_uop *by = NULL;
+  st->made = true;
+  for (uint32_t i = rank; i-- > 0;) {
+    const tg_uop *d = define->src[strided ? rank + i : i];
+    bool constant = d->op == TG_OP_CONST;
+    if (strided) {
+      st->times[i] = constant ? d->arg : 1;
+      st->by[i] = constant ? NULL : as(s, d, TG_I64);
+      continue;
+    }
+    st->times[i] = times;
+    st->by[i] = by;
+    if (!constant) by = by ? tg_op2(s->j, TG_OP_MUL, as(s, d, TG_I64), by) : as(s, d, TG_I64);
+    else if (__builtin_mul_overflow(times, d->arg, &times)) tg_fail(&s->j->env, TG_ELIMIT, "%s has more than 2^63 elements", tg_buffer_info(s->j, define)->name);
+  }
+  return st;
+}
+
+static void add_offset(state *s, terms *t, const tg_uop *sub, int64_t times, const tg_uop *by) {
+  tg_linear x;
+  tg_linear_of(s->j, sub, &x);
+  bool over = false;
+  for (uint32_t i = 0; i < x.n + 1; i++) {
+    const tg_uop *atom = i < x.n ? x.atom[i] : NULL;
+    int64_t c;
+    uint32_t k = 0;
+    over |= __builtin_mul_overflow(atom ? x.coefficient[i] : x.constant, times, &c);
+    if (!atom && !by) {
+      over |= __builtin_add_overflow(t->constant, c, &t->constant);
+      continue;
+    }
+    if (!c) continue;
+    while (k < t->n && (t->t[k].atom != atom || t->t[k].by != by)) k++;
+    if (k < t->n) over |= __builtin_add_overflow(t->t[k].times, c, &t->t[k].times);
+    else t->t[t->n++] = (term){atom, by, c, atom ? s->depth[atom->id] : 0};
+  }
+  if (over) tg_fail(&s->j->env, TG_ELIMIT, "an offset beyond 2^63 elements");
+}
+
+static void sort_terms(terms *t) {   /* outer loops first; stable */
+  for (uint32_t i = 1; i < t->n; i++) {
+    term x = t->t[i];
+    uint32_t k = i;
+    for (; k && t->t[k - 1].depth > x.depth; k--) t->t[k] = t->t[k - 1];
+    t->t[k] = x;
+  }
+}
+
+static const tg_uop *product(state *s, const term *t, tg_type type) {
+  const tg_uop *x = t->atom ? as(s, t->atom, type) : NULL;
+  if (t->by) x = x ? tg_op2(s->j, TG_OP_MUL, x, tg_cast(s->j, type, t->by)) : tg_cast(s->j, type, t->by);
+  return t->times == 1 ? x : bin(s, TG_OP_MUL, x, integer(s, x, t->times));
+}
+
+/* Do all partial sums stay within 32 bits? */
+static bool sum_fits(state *s, const terms *t) {
+  tg_i128 most = t->constant < 0 ? -(tg_i128)t->constant : t->constant;
+  for (uint32_t i = 0; i < t->n; i++) {
+    if (t->t[i].by) return false;
+    tg_bounds b = tg_bounds_of(s->j, t->t[i].atom);
+    tg_i128 lo = b.lo < 0 ? -b.lo : b.lo, hi = b.hi < 0 ? -b.hi : b.hi, times = t->t[i].times < 0 ? -(tg_i128)t->t[i].times : t->t[i].times;
+    if (lo > INT32_MAX || hi > INT32_MAX || times > INT32_MAX) return false;
+    most += (lo > hi ? lo : hi) * times;
+  }
+  return most <= INT32_MAX;
+}
+
+static const tg_uop *offset_of(state *s, const tg_uop *u, const tg_uop *define) {
+  const strides *st = strides_of(s, define);
+  uint32_t rank = tg_access_rank(u), vectors = 0;
+  terms t;
+  t.n = 0;
+  t.constant = 0;
+  for (uint32_t i = 0; i < rank; i++) add_offset(s, &t, u->src[1 + i], st->times[i], st->by[i]);
+  sort_terms(&t);
+  bool adjacent = true;
+  for (uint32_t i = 0; i < t.n; i++) {
+    if (!t.t[i].times || !t.t[i].atom || t.t[i].atom->lanes == 1) continue;
+    vectors++;
+    adjacent &= t.t[i].atom->op == TG_OP_IOTA && t.t[i].times == 1 && !t.t[i].by;
+  }
+  bool gather = vectors && (vectors > 1 || !adjacent);
+  tg_type type = s->prefer64 && !gather ? TG_I64 : sum_fits(s, &t) ? TG_I32 : TG_I64;
+  const tg_uop *base = NULL, *lanes = NULL;
+  for (uint32_t i = 0; i < t.n; i++) {
+    if (!t.t[i].times) continue;
+    const tg_uop *x = product(s, &t.t[i], type), **sum = x->lanes > 1 ? &lanes : &base;
+    *sum = *sum ? tg_op2(s->j, TG_OP_ADD, *sum, x) : x;
+  }
+  const tg_uop *c = tg_const_int(s->j, type, t.constant);
+  base = !base ? c : bin(s, TG_OP_ADD, base, c);
+  return lanes ? tg_op2(s->j, TG_OP_ADD, base, lanes) : base;
+}
+
+/* ---- nodes ---- */
+
+static const tg_uop *flat_define(state *s, const tg_uop *u) {
+  tg_buffer info = *tg_buffer_info(s->j, u);
+  bool strided = (u->arg >> 32 & TG_STRIDED) != 0;
+  uint32_t rank = strided ? u->n / 2 : u->n;
+  const strides *st = strides_of(s, u);
+  const tg_uop *size = tg_const_int(s->j, TG_I64, 1);
+  for (uint32_t i = 0; i < rank; i++) {
+    const tg_uop *d = as(s, u->src[i], TG_I64);
+    if (!strided) {
+      size = bin(s, TG_OP_MUL, size, d);
+      continue;
+    }
+    const tg_uop *step = bin(s, TG_OP_MUL, bin(s, TG_OP_ADD, d, tg_const_int(s->j, TG_I64, -1)), tg_const_int(s->j, TG_I64, st->times[i]));
+    size = bin(s, TG_OP_ADD, st->by[i] ? tg_op2(s->j, TG_OP_MUL, step, st->by[i]) : step, size);
+  }
+  info.rank = 1;
+  if (info.type == TG_INDEX) info.type = TG_I64;
+  return tg_define(s->j, info, u->lanes, &size, NULL, false);
+}
+
+static const tg_uop *access(state *s, const tg_uop *u) {
+  const tg_uop *define = tg_define_of(u->src[0]), *offset = offset_of(s, u, define), *version = s->to[u->src[0]->id];
+  const tg_uop *gate = tg_gate(u) ? s->to[tg_gate(u)->id] : NULL;
+  bool index = define->type == TG_INDEX;
+  int64_t flags = u->arg & ~(int64_t)TG_GATED;
+  const tg_uop *other = u->op == TG_OP_STORE ? tg_stored(u) : tg_alternative(u);
+  if (other) other = index ? as(s, other, TG_I64) : s->to[other->id];
+  return u->op == TG_OP_LOAD ? tg_load(s->j, version, &offset, gate, other, flags) : tg_store(s->j, version, &offset, other, gate, flags);
+}
+
+static const tg_uop *cast(state *s, const tg_uop *u) {
+  const tg_uop *a = u->src[0];
+  if (u->type != TG_INDEX) return tg_cast(s->j, u->type, s->to[a->id]);
+  const tg_uop *x = s->to[a->id];
+  if (a->type == TG_U64 && tg_bounds_of(s->j, a).hi > INT64_MAX) x = tg_op2(s->j, TG_OP_MIN, x, tg_const_int(s->j, TG_U64, INT64_MAX));
+  return tg_cast(s->j, type_of(s, u), x);
+}
+
+static const tg_uop *lanewise(state *s, const tg_uop *u, bool index) {
+  const tg_uop *src[3];
+  tg_type t = index ? type_of(s, u) : TG_VOID;
+  for (uint32_t i = 0; i < u->n; i++) src[i] = u->src[i]->type == TG_INDEX ? as(s, u->src[i], t) : s->to[u->src[i]->id];
+  switch (u->op) {
+  case TG_OP_IDIV: case TG_OP_MOD: case TG_OP_CDIV: case TG_OP_CMOD: return divide(s, u, src[0], src[1]);
+  default: break;
+  }
+  if (!index) return tg_with_sources(s->j, u, src);
+  if (u->n == 2) return bin(s, u->op, src[0], src[1]);
+  return u->n == 1 ? tg_op1(s->j, u->op, src[0]) : tg_op3(s->j, u->op, src[0], src[1], src[2]);
+}
+
+static const tg_uop *convert(state *s, const tg_uop *u) {
+  const tg_uop *few[32], **src = u->n <= TG_COUNT(few) ? few : tg_new(&s->j->env, const tg_uop *, u->n), *e;
+  bool index = u->type == TG_INDEX, same = true;
+  tg_type t;
+  switch (u->op) {
+  case TG_OP_CONST: return index ? tg_const_int(s->j, TG_I64, u->arg) : u;
+  case TG_OP_PARAM: return index ? tg_make(s->j, TG_OP_PARAM, TG_I64, 1, u->arg, 0, NULL) : u;
+  case TG_OP_IOTA: return index ? tg_iota(s->j, TG_I32, u->lanes) : u;
+  case TG_OP_RANGE:
+    if (!index) return u;
+    t = s->prefer64 || !fits(s, tg_extent(u)) ? TG_I64 : TG_I32;
+    e = as(s, tg_extent(u), t);
+    return tg_make(s->j, TG_OP_RANGE, t, 1, u->arg, 1, &e);
+  case TG_OP_DEFINE: return flat_define(s, u);
+  case TG_OP_LOAD: case TG_OP_STORE: return access(s, u);
+  case TG_OP_CAST: return cast(s, u);
+  case TG_OP_AFTER:
+    src[0] = s->to[u->src[0]->id];
+    src[1] = s->to[u->src[1]->id];
+    return tg_make(s->j, TG_OP_AFTER, src[0]->type, src[0]->lanes, 0, 2, src);
+  case TG_OP_FOLD:
+    src[0] = s->to[u->src[0]->id];
+    return tg_make(s->j, TG_OP_FOLD, src[0]->type, 1, u->arg, 1, src);
+  default: break;
+  }
+  for (uint32_t i = 0; i < u->n; i++) {
+    index |= u->src[i]->type == TG_INDEX && (tg_ops[u->op].flags & TG_OPF_W);
+    src[i] = s->to[u->src[i]->id];
+    same &= src[i] == u->src[i];
+  }
+  if (tg_ops[u->op].flags & TG_OPF_W) {
+    bool division = u->op == TG_OP_IDIV || u->op == TG_OP_MOD || u->op == TG_OP_CDIV || u->op == TG_OP_CMOD;
+    if (index || division) return lanewise(s, u, index);
+  }
+  return same ? u : tg_with_sources(s->j, u, src);
+}
+
+/* Ranges' depths, and what is still needed: of a subscript its atoms only. */
+static void depths(state *s, const tg_uop *u, uint8_t depth) {
+  if (u->op == TG_OP_END) s->depth[u->src[0]->id] = ++depth;
+  for (uint32_t i = u->op == TG_OP_END; i < u->n; i++)
+    if (u->src[i]->op == TG_OP_END) depths(s, u->src[i], depth);
+}
+
+static void mark(state *s, const tg_uop *u) {
+  uint32_t rank = u->op == TG_OP_LOAD || u->op == TG_OP_STORE ? tg_access_rank(u) : 0;
+  for (uint32_t i = 0; i < u->n; i++) {
+    if (!i || i > rank) {
+      s->need[u->src[i]->id] = 1;
+      continue;
+    }
+    if (u->src[i]->op == TG_OP_CONST) continue;
+    tg_linear t;
+    tg_linear_of(s->j, u->src[i], &t);
+    for (uint32_t k = 0; k < t.n; k++) s->need[t.atom[k]->id] = 1;
+  }
+}
+
+const tg_uop *tg_pass_index(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
+  uint32_t n = sink->id + 1;
+  state s = {.j = j, .prefer64 = !l->target || l->target->prefer_i64_address, .to = tg_new(&j->env, const tg_uop *, n),
+             .need = tg_new(&j->env, uint8_t, n), .depth = tg_new(&j->env, uint8_t, n), .of = tg_new(&j->env, strides, j->buffers.n + 1)};
+  depths(&s, sink, 0);
+  s.need[sink->id] = 1;
+  for (uint32_t id = n; id-- > 0;)
+    if (s.need[id]) mark(&s, j->uops.data[id]);
+  for (uint32_t id = 0; id < n; id++) {
+    if (!s.need[id]) continue;
+    const tg_uop *u = j->uops.data[id];
+    uint8_t d = s.depth[id];
+    for (uint32_t i = 0; i < u->n; i++) {
+      const tg_uop *from = u->src[i];
+      if (u->op == TG_OP_AFTER && i && from->op != TG_OP_RANGE) continue;   /* what a store leaves does not lie deeper than it */
+      if (s.depth[from->id] > d) d = s.depth[from->id];
+    }
+    s.depth[id] = d;
+    s.to[id] = convert(&s, u);
+    if (s.to[id] != u && u->type == TG_VOID && tg_get_pos(j, u).line) tg_set_pos(j, s.to[id], tg_get_pos(j, u));
+  }
+  return s.to[sink->id];
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT
+ * Pass linear: every value becomes a statement, before its first use, in the outermost loop that it can stand in: one
+ * that has every range it uses and every store whose result it reads. Within a list the order is that of demand, so a
+ * value stands right before the first statement that needs it.
+ *
+ * Kept back: a LOAD without a gate leaves a loop only if the loop surely runs (its place in the buffer was proved for
+ * the iterations only), and as many loads as the register file holds beside the accumulators; `x + constant` is
+ * computed again wherever it is used. A phase shares no values with another: nothing leaves a thread loop, and the
+ * extent of a thread range belongs to the launcher.
+ *
+ * Works on the versioned program as it is: versions map to versions, since no statement changes its place. */
+#include "lower/sweep.h"
+
+typedef struct level {
+  struct level *outer;
+  const tg_uop *range;
+  uint32_t depth;
+  bool open, runs, thread;     /* runs: at least once, proved */
+  uint32_t loads;              /* hoisted out of it */
+  uint32_t live;               /* ssa elements of floats and vectors, defined here and outside */
+  TG_VEC(const tg_uop *) out;
+} level;
+
+typedef struct {
+  tg_job *j;
+  const tg_uop **to;           /* by old id */
+  level **home;                /* by old id: where the value stands last, or may stand at the outermost */
+  level **natural;             /* by old id: the outermost list that it can stand in */
+  uint32_t *phase_of, phase;   /* when it was computed */
+  level *sink, *now;
+  uint32_t registers;
+  TG_VEC(const tg_uop *) stack;
+} state;
+
+static level *deeper(level *a, level *b) { return !a ? b : !b || a->depth >= b->depth ? a : b; }
+
+static bool ssa_access(state *s, const tg_uop *u) {
+  const tg_buffer *b = tg_buffer_info(s->j, u->src[0]);
+  return b->space == TG_SPACE_REG && b->place == TG_PLACE_SSA;
+}
+
+static bool is_cheap(const tg_uop *u) {
+  return u->op == TG_OP_ADD && u->lanes == 1 && !tg_is_float(u->type) && u->src[1]->op == TG_OP_CONST &&
+         !(u->src[0]->op == TG_OP_ADD && u->src[0]->src[1]->op == TG_OP_CONST);
+}
+
+/* Is the value there for statements of list l? */
+static bool computed(state *s, const tg_uop *u, const level *l) {
+  const level *h = s->home[u->id];
+  return s->to[u->id] && h && h->open && h->depth <= l->depth && s->phase_of[u->id] == s->phase;
+}
+
+static bool done(state *s, const tg_uop *u) {
+  if (!tg_is_value(u)) return s->to[u->id] != NULL;
+  if (is_cheap(u)) return s->to[u->id] && (!tg_is_value(u->src[0]) || computed(s, u->src[0], s->now));
+  return computed(s, u, s->now);
+}
+
+static void compute_at(state *s, const tg_uop *u, level *l) {
+  tg_push(&s->j->env, &l->out, s->to[u->id]);
+  s->home[u->id] = l;
+  s->phase_of[u->id] = s->phase;
+}
+
+/* Cheap operands of a statement of list l. */
+static void cheap_operands(state *s, const tg_uop *u, level *l) {
+  for (uint32_t i = 0; i < u->n; i++)
+    if (tg_is_value(u->src[i]) && is_cheap(u->src[i]) && !computed(s, u->src[i], l)) compute_at(s, u->src[i], l);
+}
+
+/* How far out a LOAD may go, from where it is used. */
+static level *load_home(state *s, const tg_uop *u, level *outermost) {
+  level *l = s->now;
+  bool wide = u->lanes > 1 || tg_is_float(u->type);
+  while (l != outermost && l->depth > outermost->depth) {
+    uint32_t room = s->registers > l->outer->live + 4 ? s->registers - l->outer->live - 4 : 0;
+    if (!(u->arg & TG_GATED) && !l->runs) break;
+    if (wide && l->loads >= (room > 2 ? room : 2)) break;
+    l = l->outer;
+  }
+  for (level *k = s->now; wide && k != l; k = k->outer) k->loads++;
+  return l;
+}
+
+static const tg_uop *rebuild(state *s, const tg_uop *u) {
+  const tg_uop *few[32], **src = u->n <= TG_COUNT(few) ? few : tg_new(&s->j->env, const tg_uop *, u->n);
+  bool same = true;
+  for (uint32_t i = 0; i < u->n; i++) {
+    src[i] = s->to[u->src[i]->id];
+    same &= src[i] == u->src[i];
+  }
+  return same ? u : tg_make(s->j, u->op, u->type, u->lanes, u->arg, u->n, src);
+}
+
+static void finish(state *s, const tg_uop *u) {
+  level *h = s->sink;
+  for (uint32_t i = 0; i < u->n; i++) h = deeper(s->natural[u->src[i]->id], h);
+  s->natural[u->id] = h;
+  if (!s->to[u->id]) s->to[u->id] = rebuild(s, u);
+  if (!tg_is_value(u) || is_cheap(u)) return;
+  for (uint32_t i = 0; i < u->n; i++)   /* and where its operands in fact are */
+    if (tg_is_value(u->src[i]) && !is_cheap(u->src[i])) h = deeper(s->home[u->src[i]->id], h);
+    else if (tg_is_value(u->src[i]) && tg_is_value(u->src[i]->src[0])) h = deeper(s->home[u->src[i]->src[0]->id], h);
+  for (level *l = s->now; !h->depth && l->depth; l = l->outer)
+    if (l->thread) h = l;
+  if (u->op == TG_OP_LOAD && !ssa_access(s, u)) h = load_home(s, u, h);
+  cheap_operands(s, u, h);
+  compute_at(s, u, h);
+}
+
+/* Computes what is not there yet of root, sources first. */
+static void need(state *s, const tg_uop *root) {
+  if (done(s, root)) return;
+  tg_push(&s->j->env, &s->stack, root);
+  while (s->stack.n) {
+    const tg_uop *u = s->stack.data[s->stack.n - 1], *missing = NULL;
+    uint32_t n = u->op == TG_OP_AFTER ? 1 : u->n;
+    if (done(s, u)) {
+      s->stack.n--;
+      continue;
+    }
+    if (u->op == TG_OP_RANGE) tg_bug(&s->j->env, "pass linear: range %s is used outside of its loop", s->j->ranges.data[tg_range_ordinal(u)].name);
+    for (uint32_t i = 0; i < n && !missing; i++)
+      if (!done(s, u->src[i])) missing = u->src[i];
+    if (missing) {
+      tg_push(&s->j->env, &s->stack, missing);
+      continue;
+    }
+    s->stack.n--;
+    finish(s, u);
+  }
+}
+
+/* ---- statements ---- */
+
+static void leaves(state *s, const tg_uop *root) {   /* of dims and of a thread range's extent: no statements */
+  tg_push(&s->j->env, &s->stack, root);
+  while (s->stack.n) {
+    const tg_uop *u = s->stack.data[s->stack.n - 1], *missing = NULL;
+    for (uint32_t i = 0; i < u->n && !missing; i++)
+      if (!s->to[u->src[i]->id]) missing = u->src[i];
+    if (missing) {
+      tg_push(&s->j->env, &s->stack, missing);
+      continue;
+    }
+    s->stack.n--;
+    s->to[u->id] = rebuild(s, u);
+    if (!s->natural[u->id]) s->natural[u->id] = s->sink;
+  }
+}
+
+static uint32_t ssa_elements(state *s, const tg_uop *define) {
+  const tg_buffer *b = tg_buffer_info(s->j, define);
+  if (b->space != TG_SPACE_REG || b->place != TG_PLACE_SSA || (define->lanes == 1 && !tg_is_float(b->type))) return 0;
+  return define->n && define->src[0]->op == TG_OP_CONST ? (uint32_t)define->src[0]->arg : 1;
+}
+
+static void process(state *s, const tg_uop *u) {
+  level *l = s->now;
+  if (u->op == TG_OP_END) {
+    const tg_uop *range = u->src[0];
+    bool thread = tg_range_kind(range) == TG_THREAD;
+    if (thread) leaves(s, tg_extent(range)), s->phase++;
+    else need(s, tg_extent(range)), cheap_operands(s, range, l);
+    level *body = tg_new(&s->j->env, level, 1);
+    *body = (level){.outer = l, .range = rebuild(s, range), .depth = l->depth + 1, .open = true, .thread = thread,
+                    .runs = tg_bounds_of(s->j, tg_extent(range)).lo >= 1, .live = l->live};
+    s->to[range->id] = body->range;
+    s->natural[range->id] = body;
+    s->now = body;
+    for (uint32_t i = 1; i < u->n; i++) process(s, u->src[i]);
+    s->now = l;
+    body->open = false;
+    s->to[u->id] = tg_end(s->j, body->range, body->out.n, body->out.data);
+    if (thread) s->phase++;
+  } else if (u->op == TG_OP_DEFINE) {
+    leaves(s, u);
+    l->live += ssa_elements(s, u);
+  } else {
+    for (uint32_t i = 0; i < u->n; i++) need(s, u->src[i]);
+    cheap_operands(s, u, l);
+    s->to[u->id] = rebuild(s, u);
+  }
+  s->natural[u->id] = l;
+  if (s->to[u->id] != u && tg_get_pos(s->j, u).line) tg_set_pos(s->j, s->to[u->id], tg_get_pos(s->j, u));
+  tg_push(&s->j->env, &l->out, s->to[u->id]);
+}
+
+const tg_uop *tg_pass_linear(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
+  uint32_t n = sink->id + 1;
+  level top = {.open = true, .runs = true};
+  state s = {.j = j, .to = tg_new(&j->env, const tg_uop *, n), .home = tg_new(&j->env, level *, n), .natural = tg_new(&j->env, level *, n),
+             .phase_of = tg_new(&j->env, uint32_t, n), .sink = &top, .now = &top,
+             .registers = l->target && l->target->vector_registers ? l->target->vector_registers : 16};
+  for (uint32_t i = 0; i < sink->n; i++) process(&s, sink->src[i]);
+  return tg_sink(j, top.out.n, top.out.data);
+}

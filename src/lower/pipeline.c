@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT
+ * The pipeline: every pass in order, with what it leaves. docs/ir.md has the stages in full. */
+#include "lower/lower.h"
+
+const tg_pass tg_passes[] = {
+  {"prove",     tg_pass_prove,     "every access in bounds, outputs covered, no races; gates proved true vanish"},
+  {"raise",     tg_pass_raise,     "register tiles assigned once are expressions; += loops are REDUCE"},
+  {"schedule",  tg_pass_schedule,  "opts applied: ranges split, ordered, given kinds; tiles staged; loops cut and peeled"},
+  {"reduce",    tg_pass_reduce,    "no REDUCE: registers, loops, FOLD"},
+  {"expand",    tg_pass_expand,    "no upcast, unroll, lane, local ranges: copies and vectors"},
+  {"contract",  tg_pass_contract,  "FMA formed from a * b + c"},
+  {"place",     tg_pass_place,     "every define_reg is ssa or memory; simplified"},
+  {"functions", tg_pass_functions, "no exp, log, sin, ..: their definitions"},
+  {"types",     tg_pass_types,     "only types that the target computes in; conversions that it lacks are integer code"},
+  {"coalesce",  tg_pass_coalesce,  "vector subscripts are base + iota, base, or a general vector"},
+  {"index",     tg_pass_index,     "one offset per access; i32 and i64 instead of INDEX; machine division"},
+  {"linear",    tg_pass_linear,    "every value a statement, before its first use, outside of the loops that it does not depend on"},
+  {0},
+};
+
+const tg_uop *tg_lower(tg_job *j, const tg_lowering *l, const char *until, tg_stage_fn *seen, void *user) {
+  const tg_uop *sink = j->sink;
+  if (l->verify) tg_verify(j, sink, "author");
+  if (seen) seen(user, "author", sink);
+  if (until && !strcmp(until, "author")) return sink;
+  for (const tg_pass *p = tg_passes; p->name; p++) {
+    sink = p->run(j, l, sink);
+    j->sink = sink;
+    j->stage = p->name;
+    if (l->verify) tg_verify(j, sink, p->name);
+    if (seen) seen(user, p->name, sink);
+    if (until && !strcmp(until, p->name)) return sink;
+  }
+  if (until) tg_fail(&j->env, TG_EINVAL, "no pass is named '%s'", until);
+  return sink;
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT
+ * Pass place: where each define_reg lives. ssa: all subscripts of all accesses are constant, all accesses have one width
+ * and are aligned to it, and the whole is small enough for the register file; then its elements are values, and no
+ * memory is touched. Else memory, in the workspace of the task.
+ *
+ * A tile whose last dimension is always accessed as `c + iota` of one width becomes a tile of vectors of that width
+ * with constant subscripts. A register that several phases use is LOCAL memory: tasks share it. A demand for ssa that
+ * cannot be met fails with the reason. Simplifies at the end. */
+#include "lower/sweep.h"
+
+typedef struct {
+  const tg_uop *define;
+  uint32_t width;              /* of the vector subscript; 0: no access seen */
+  const char *why;             /* it cannot be ssa; NULL: it can */
+  int32_t phase;               /* -1 none, -2 several */
+  bool vectors;                /* re-made with vector elements */
+  const tg_uop *remade;
+} reg;
+
+typedef struct { tg_job *j; reg *regs; } state;
+
+/* The constant under c, c + iota(width) or iota(width); false if it is none of them. */
+static bool constant_subscript(tg_job *j, const tg_uop *sub, uint32_t *width, int64_t *at) {
+  if (sub->op == TG_OP_CONST) {
+    *width = 1;
+    *at = sub->arg;
+    return true;
+  }
+  tg_linear t;
+  tg_linear_of(j, sub, &t);
+  *width = 1;
+  *at = t.constant;
+  if (!t.n) return true;
+  if (t.n != 1 || t.atom[0]->op != TG_OP_IOTA || t.coefficient[0] != 1) return false;
+  *width = t.atom[0]->lanes;
+  return true;
+}
+
+static void see_access(tg_job *j, reg *r, const tg_uop *u) {
+  uint32_t rank = tg_access_rank(u), width = 1, w = 1;
+  int64_t at = 0;
+  for (uint32_t i = 0; i < rank && !r->why; i++) {
+    if (!constant_subscript(j, u->src[1 + i], &w, &at)) r->why = "a subscript is not constant";
+    else if (i + 1 < rank && w > 1) r->why = "a vector runs along another dimension than the last";
+  }
+  if (r->why) return;
+  width = w;
+  if (u->op == TG_OP_STORE && width == 1 && tg_stored(u)->lanes > r->define->lanes) r->why = "a vector is stored to one element";
+  else if (width > 1 && r->define->lanes > 1) r->why = "its elements are vectors already";
+  else if (r->width && r->width != width) r->why = "it is accessed in several widths";
+  else if (width > 1 && at % width) r->why = "a vector access is not aligned to its width";
+  r->width = width;
+}
+
+static int64_t elements(const tg_uop *define) {
+  int64_t n = 1;
+  for (uint32_t i = 0; i < define->n; i++)
+    if (define->src[i]->op != TG_OP_CONST || __builtin_mul_overflow(n, define->src[i]->arg, &n)) return INT64_MAX;
+  return n;
+}
+
+static void decide(state *s, const tg_lowering *l, uint32_t ordinal) {
+  reg *r = &s->regs[ordinal];
+  tg_buffer *b = &s->j->buffers.data[ordinal];
+  int64_t n = elements(r->define), w = r->width ? r->width : 1, limit = 8 * (int64_t)(l->target && l->target->vector_registers ? l->target->vector_registers : 16);
+  if (n == INT64_MAX) tg_fail_at(s->j, b->pos, "the size of %s is not constant", b->name);
+  if (!r->why && w > 1 && r->define->src[r->define->n - 1]->arg % w) r->why = "its last dimension is no multiple of the vector's width";
+  if (!r->why && n / w > limit) r->why = tg_format(&s->j->env, "%lld values are more than the register file holds", (long long)(n / w));
+  if (!r->why && r->phase == -2) r->why = "several phases use it";
+  if (!r->why && b->demand == TG_PLACE_MEMORY) r->why = "memory is asked for";
+  if (r->why && b->demand == TG_PLACE_SSA) tg_fail_at(s->j, b->pos, "%s cannot be ssa: %s", b->name, r->why);
+  r->vectors = !r->why && w > 1;
+  if (r->vectors) {
+    const tg_uop *dim[16];
+    uint32_t nd = r->define->n;
+    for (uint32_t i = 0; i < nd; i++) dim[i] = r->define->src[i];
+    dim[nd - 1] = tg_index(s->j, dim[nd - 1]->arg / w);
+    if (dim[nd - 1]->arg == 1) nd--;
+    tg_buffer info = *b;
+    info.rank = (uint8_t)nd;
+    info.place = TG_PLACE_SSA;
+    r->remade = tg_define(s->j, info, (uint32_t)w, dim, NULL, false);
+  } else {
+    b->place = r->why ? TG_PLACE_MEMORY : TG_PLACE_SSA;
+    if (r->phase == -2) b->space = TG_SPACE_LOCAL;
+  }
+}
+
+static const tg_uop *replace(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
+  state *s = user;
+  if (old->op == TG_OP_DEFINE) return s->regs[tg_buffer_ordinal(old)].remade;
+  if (old->op != TG_OP_LOAD && old->op != TG_OP_STORE) return NULL;
+  const reg *r = &s->regs[tg_buffer_ordinal(old->src[0])];
+  if (!r->vectors) return NULL;
+  const tg_uop *sub[16];
+  uint32_t rank = tg_access_rank(old), w;
+  int64_t at;
+  for (uint32_t i = 0; i < rank; i++) sub[i] = src[1 + i];
+  constant_subscript(j, src[rank], &w, &at);
+  sub[rank - 1] = tg_index(j, at / r->width);
+  const tg_uop *gate = old->arg & TG_GATED ? src[rank + (old->op == TG_OP_LOAD ? 1 : 2)] : NULL;
+  int64_t flags = old->arg & ~(int64_t)TG_GATED;
+  return old->op == TG_OP_LOAD ? tg_load(j, src[0], sub, gate, gate ? src[old->n - 1] : NULL, flags) : tg_store(j, src[0], sub, src[rank + 1], gate, flags);
+}
+
+/* Registers defined at SINK level: do statements of more than one phase use them? */
+static void see_phases(state *s, const tg_uop *sink) {
+  TG_VEC(const tg_uop *) stack = {0};
+  uint8_t *seen = NULL;
+  int32_t phase = 0;
+  bool any = false, tasks = false;
+  for (uint32_t i = 0; i < sink->n; i++) any |= sink->src[i]->op == TG_OP_END && tg_range_kind(sink->src[i]->src[0]) == TG_THREAD;
+  if (!any) return;
+  for (uint32_t i = 0; i < sink->n; i++) {
+    bool t = sink->src[i]->op == TG_OP_END && tg_range_kind(sink->src[i]->src[0]) == TG_THREAD;
+    if (t || tasks) phase++;
+    if (t || tasks || !seen) seen = tg_new(&s->j->env, uint8_t, sink->id + 1);
+    tasks = t;
+    if (sink->src[i]->op == TG_OP_DEFINE) continue;
+    tg_push(&s->j->env, &stack, sink->src[i]);
+    while (stack.n) {
+      const tg_uop *u = stack.data[--stack.n];
+      if (seen[u->id]++) { seen[u->id] = 1; continue; }
+      if (u->op == TG_OP_LOAD || u->op == TG_OP_STORE) {
+        reg *r = &s->regs[tg_buffer_ordinal(u->src[0])];
+        if (r->phase != phase) r->phase = r->phase == -1 ? phase : -2;
+      }
+      for (uint32_t k = 0; k < u->n; k++)
+        if (u->src[k]->op != TG_OP_AFTER && u->src[k]->op != TG_OP_DEFINE) tg_push(&s->j->env, &stack, u->src[k]);
+    }
+  }
+}
+
+const tg_uop *tg_pass_place(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
+  uint32_t n = j->buffers.n;
+  state s = {j, tg_new(&j->env, reg, n + 1)};
+  bool any = false;
+  tg_sweep w = tg_sweep_of(j, sink);
+  for (uint32_t i = 0; i < n; i++) s.regs[i].phase = -1;
+  for (uint32_t i = 0; i < w.n; i++) {
+    const tg_uop *u = w.u[i];
+    if (u->op != TG_OP_DEFINE && u->op != TG_OP_LOAD && u->op != TG_OP_STORE) continue;
+    uint32_t b = tg_buffer_ordinal(u->op == TG_OP_DEFINE ? u : u->src[0]);
+    if (j->buffers.data[b].space != TG_SPACE_REG) continue;
+    if (u->op == TG_OP_DEFINE) s.regs[b].define = u;
+    else see_access(j, &s.regs[b], u);
+  }
+  see_phases(&s, sink);
+  for (uint32_t i = 0; i < n; i++) {
+    if (!s.regs[i].define || j->buffers.data[i].space != TG_SPACE_REG) continue;
+    decide(&s, l, i);
+    any |= s.regs[i].vectors;
+  }
+  if (any) sink = tg_sweep_map(j, sink, replace, &s);
+  return l->rules ? tg_simplify(j, l->rules, sink) : sink;
+}

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: MIT
+ * Pass reduce: every REDUCE becomes a register and loops.
+ *
+ * Needs a versioned program; leaves one without REDUCE and GET. A REDUCE stands at the innermost statement list that
+ * has every range it uses and every store whose result it reads, before the statement of that list that uses it first;
+ * so what does not depend on an inner loop leaves it, and equal reductions are computed once. Its sequential ranges
+ * are loops around one update; each combination of its upcast and lane ranges has an accumulator of its own, combined
+ * afterwards by halving (docs/ir.md has the order); a thread range writes one partial result per iteration to LOCAL
+ * memory at SINK level, and the statements after that loop combine them. */
+#include "lower/sweep.h"
+
+typedef struct level {
+  struct level *outer;
+  const tg_uop *range;         /* as it is in the new program; NULL: the SINK */
+  uint32_t depth;
+  bool lane;                   /* within a lane range */
+  TG_VEC(const tg_uop *) out;
+} level;
+
+typedef struct { const tg_uop *u; uint32_t next; } frame;
+typedef TG_VEC(frame) frames;
+
+typedef struct {
+  tg_job *j;
+  const tg_uop **to;           /* by old id: what stands for the node, in plain form */
+  level **home;                /* by old id: the list that it can stand in; of a statement, the list where it stands */
+  const tg_uop ***values;      /* by old id of a GENERIC REDUCE: its results */
+  uint32_t *seen, epoch, n;
+  level *sink;
+  tg_pos pos;                  /* of the statement in work */
+} state;
+
+static const tg_uop *rewrite(state *s, const tg_uop *root);
+
+static level *deeper(level *a, level *b) { return !a ? b : !b || a->depth >= b->depth ? a : b; }
+
+static level *open_level(state *s, level *outer, const tg_uop *old, const tg_uop *range) {
+  level *l = tg_new(&s->j->env, level, 1);
+  *l = (level){.outer = outer, .range = range, .depth = outer->depth + 1, .lane = outer->lane || tg_range_kind(range) == TG_LANE};
+  s->to[old->id] = range;
+  s->home[old->id] = l;
+  return l;
+}
+
+static void put(state *s, level *l, const tg_uop *statement) {
+  if (s->pos.line && statement->op != TG_OP_DEFINE) tg_set_pos(s->j, statement, s->pos);
+  tg_push(&s->j->env, &l->out, statement);
+}
+
+static void close_level(state *s, level *l) {
+  if (l->out.n) put(s, l->outer, tg_end(s->j, l->range, l->out.n, l->out.data));
+}
+
+/* ---- where a reduction can stand ---- */
+
+static bool binds(const tg_uop *reduce, const tg_uop *range) {
+  uint32_t n = tg_reduce_info(reduce).ranges;
+  for (uint32_t i = 0; i < n; i++)
+    if (tg_reduce_ranges(reduce)[i] == range) return true;
+  return false;
+}
+
+/* The deepest list that something below needs. Ranges bound below have no list yet and do not count. */
+static level *home_of(state *s, const tg_uop *reduce) {
+  level *h = s->sink;
+  TG_VEC(const tg_uop *) stack = {0};
+  s->epoch++;
+  tg_push(&s->j->env, &stack, reduce);
+  while (stack.n) {
+    const tg_uop *u = stack.data[--stack.n];
+    if (s->seen[u->id] == s->epoch) continue;
+    s->seen[u->id] = s->epoch;
+    if (s->to[u->id] || u->op == TG_OP_RANGE || u->op == TG_OP_DEFINE) {
+      if (!binds(reduce, u)) h = deeper(h, s->home[u->id]);
+      if (u->op != TG_OP_RANGE || s->to[u->id]) continue;
+    }
+    uint32_t n = u->n;
+    if (u->op == TG_OP_AFTER) {
+      h = deeper(h, s->home[u->src[1]->id]);
+      n = 1;
+    }
+    for (uint32_t i = 0; i < n; i++) tg_push(&s->j->env, &stack, u->src[i]);
+  }
+  return h;
+}
+
+/* ---- one reduction ---- */
+
+enum { MAX_VALUES = 8, MAX_RANGES = 8 };
+
+typedef struct {
+  state *s;
+  const tg_uop *reduce;
+  tg_reduce_arg info;
+  const tg_uop *sequential[MAX_RANGES], *wide[MAX_RANGES], *thread;   /* of the old program; wide: upcast, then lanes */
+  uint32_t nseq, nwide, nupcast;         /* the first nupcast of wide are combined as copies, the rest by FOLD */
+  uint32_t extent[MAX_RANGES];           /* of wide */
+  const tg_uop *acc[MAX_VALUES];
+} plan;
+
+static const tg_uop *combined(plan *p, uint32_t i) { return p->reduce->src[2 * p->info.values + i]; }
+
+static uint32_t constant_extent(state *s, const tg_uop *range) {
+  const tg_uop *e = tg_extent(range);
+  if (e->op != TG_OP_CONST || e->arg > 1 << 16)
+    tg_fail_at(s->j, s->pos, "the %s range %s of a reduction needs a constant extent of at most 65536", tg_kind_name[tg_range_kind(range)], s->j->ranges.data[tg_range_ordinal(range)].name);
+  return e->arg < 0 ? 0 : (uint32_t)e->arg;
+}
+
+static void sort_ranges(plan *p, const level *home) {
+  const tg_uop *const *r = tg_reduce_ranges(p->reduce), *lanes[MAX_RANGES];
+  uint32_t nl = 0;
+  bool fold = !home->lane && !p->info.generic;
+  for (uint32_t i = 0; i < p->info.ranges; i++) {
+    switch (tg_range_kind(r[i])) {
+    case TG_UPCAST: p->wide[p->nwide++] = r[i]; break;
+    case TG_LANE: lanes[nl++] = r[i]; break;
+    case TG_THREAD:
+      if (p->thread) tg_fail_at(p->s->j, p->s->pos, "a reduction over two thread ranges");
+      p->thread = r[i];
+      break;
+    default: p->sequential[p->nseq++] = r[i];
+    }
+  }
+  p->nupcast = p->nwide + (fold && nl ? nl - 1 : nl);   /* one lane range is a vector; all others are copies */
+  for (uint32_t i = 0; i < nl; i++) p->wide[p->nwide++] = lanes[i];
+  for (uint32_t i = 0; i < p->nwide; i++) p->extent[i] = constant_extent(p->s, p->wide[i]);
+}
+
+static const tg_uop *range_of(state *s, const tg_uop *old, tg_kind kind) {
+  const tg_uop *extent = rewrite(s, tg_extent(old));
+  return extent == tg_extent(old) && kind == tg_range_kind(old) ? old : tg_range_again(s->j, old, extent, kind);
+}
+
+static tg_kind wide_kind(const plan *p, uint32_t i) { return i < p->nupcast ? TG_UPCAST : TG_LANE; }
+
+static const tg_uop *register_of(plan *p, const char *name, tg_type type, uint32_t nd, const uint32_t *dim) {
+  const tg_uop *d[MAX_RANGES];
+  for (uint32_t i = 0; i < nd; i++) d[i] = tg_index(p->s->j, dim[i]);
+  return tg_define(p->s->j, (tg_buffer){.name = name, .space = TG_SPACE_REG, .rank = (uint8_t)nd, .type = (uint8_t)type, .pos = p->s->pos}, 1, d, NULL, true);
+}
+
+static void emit_init(plan *p, level *at) {
+  state *s = p->s;
+  level *l = at, *opened[MAX_RANGES];
+  const tg_uop *sub[MAX_RANGES];
+  for (uint32_t i = 0; i < p->nwide; i++) {
+    const tg_range_info *info = &s->j->ranges.data[tg_range_ordinal(p->wide[i])];
+    sub[i] = tg_range_new(s->j, info->name, tg_extent(p->wide[i]), wide_kind(p, i), info->from, info->pos);
+    opened[i] = tg_new(&s->j->env, level, 1);
+    *opened[i] = (level){.outer = l, .range = sub[i], .depth = l->depth + 1};
+    l = opened[i];
+  }
+  for (uint32_t v = 0; v < p->info.values; v++) {
+    const tg_uop *start = p->info.generic ? rewrite(s, p->reduce->src[p->info.values + v]) : tg_identity(s->j, p->info.op, p->acc[v]->type);
+    put(s, l, tg_store(s->j, p->acc[v], sub, start, NULL, 0));
+  }
+  for (uint32_t i = p->nwide; i-- > 0;) close_level(s, opened[i]);
+}
+
+/* combined(left, right) of value v. */
+static const tg_uop *combine(plan *p, uint32_t v, const tg_uop *const *left, const tg_uop *const *right) {
+  tg_job *j = p->s->j;
+  uint32_t nv = p->info.values;
+  if (!p->info.generic) return tg_op2(j, p->info.op, left[0], right[0]);
+  const tg_uop *from[2 * MAX_VALUES], *to[2 * MAX_VALUES];
+  for (uint32_t i = 0; i < nv; i++) {
+    from[i] = tg_make(j, TG_OP_ARG, p->reduce->src[i]->type, 1, i, 0, NULL);
+    from[nv + i] = tg_make(j, TG_OP_ARG, p->reduce->src[i]->type, 1, nv + i, 0, NULL);
+    to[i] = left[i];
+    to[nv + i] = right[i];
+  }
+  return tg_substitute(j, combined(p, v), 2 * nv, from, to);
+}
+
+/* All new values are computed before the first is stored: the last directly, the others through registers. */
+static void emit_update(plan *p, level *l, const tg_uop *const *sub, const tg_uop *const *value) {
+  state *s = p->s;
+  uint32_t nv = p->info.values;
+  const tg_uop *old[MAX_VALUES], *kept[MAX_VALUES] = {0};
+  for (uint32_t v = 0; v < nv; v++) old[v] = tg_load(s->j, p->acc[v], sub, NULL, NULL, 0);
+  for (uint32_t v = 0; v + 1 < nv; v++) {
+    kept[v] = register_of(p, "next", (tg_type)p->acc[v]->type, 0, NULL);
+    put(s, l, kept[v]);
+    put(s, l, tg_store(s->j, kept[v], NULL, combine(p, v, old, value), NULL, 0));
+  }
+  put(s, l, tg_store(s->j, p->acc[nv - 1], sub, combine(p, nv - 1, old, value), NULL, 0));
+  for (uint32_t v = 0; v + 1 < nv; v++) put(s, l, tg_store(s->j, p->acc[v], sub, tg_load(s->j, kept[v], NULL, NULL, NULL, 0), NULL, 0));
+}
+
+/* Halves n tuples of nv values that lie `step` tuples apart, in place; what is left is at t. */
+static void halve(plan *p, const tg_uop **t, uint32_t n, uint32_t step) {
+  uint32_t nv = p->info.values;
+  for (; n > 1; n = (n + 1) / 2)
+    for (uint32_t i = 0, h = (n + 1) / 2; i + h < n; i++) {
+      const tg_uop *next[MAX_VALUES], **left = t + (size_t)i * step * nv, **right = t + (size_t)(i + h) * step * nv;
+      for (uint32_t v = 0; v < nv; v++) next[v] = combine(p, v, left, right);
+      for (uint32_t v = 0; v < nv; v++) left[v] = next[v];
+    }
+}
+
+/* The results: the accumulators of all upcast copies halved, first range first, then FOLD over lanes. */
+static void results(plan *p, const tg_uop **result) {
+  state *s = p->s;
+  uint32_t nv = p->info.values, copies = 1;
+  for (uint32_t i = 0; i < p->nupcast; i++) copies *= p->extent[i];
+  if (!copies) {
+    for (uint32_t v = 0; v < nv; v++) result[v] = p->info.generic ? rewrite(s, p->reduce->src[nv + v]) : tg_identity(s->j, p->info.op, p->acc[v]->type);
+    return;
+  }
+  if (copies > 1 << 16) tg_fail_at(s->j, s->pos, "a reduction of more than 65536 accumulators");
+  const tg_uop **t = tg_new(&s->j->env, const tg_uop *, (size_t)copies * nv), *sub[MAX_RANGES];
+  for (uint32_t c = 0; c < copies; c++) {
+    for (uint32_t i = p->nupcast, rest = c; i-- > 0; rest /= p->extent[i]) sub[i] = tg_index(s->j, rest % p->extent[i]);
+    for (uint32_t i = p->nupcast; i < p->nwide; i++) sub[i] = tg_iota(s->j, TG_INDEX, p->extent[i]);
+    for (uint32_t v = 0; v < nv; v++) t[(size_t)c * nv + v] = tg_load(s->j, p->acc[v], sub, NULL, NULL, 0);
+  }
+  for (uint32_t i = 0, step = copies; i < p->nupcast; i++) {
+    step /= p->extent[i];
+    for (uint32_t rest = 0; rest < step; rest++) halve(p, t + (size_t)rest * nv, p->extent[i], step);
+  }
+  for (uint32_t v = 0; v < nv; v++) {
+    result[v] = t[v];
+    if (result[v]->lanes > 1) result[v] = tg_make(s->j, TG_OP_FOLD, result[v]->type, 1, p->info.op, 1, &result[v]);
+  }
+}
+
+/* Closes the thread loop around `result`: each task leaves its own in LOCAL memory, which the combining tree reads. */
+static void share(plan *p, level *tasks, const tg_uop **result) {
+  state *s = p->s;
+  uint32_t n = constant_extent(s, p->thread), nv = p->info.values;
+  if (!n) tg_fail_at(s->j, s->pos, "a reduction over a thread range of no iterations");
+  if (tasks->outer->depth) tg_fail_at(s->j, s->pos, "a reduction over the thread range %s stands inside a loop", s->j->ranges.data[tg_range_ordinal(p->thread)].name);
+  const tg_uop **t = tg_new(&s->j->env, const tg_uop *, (size_t)n * nv + nv), *dim = tg_index(s->j, n);
+  for (uint32_t v = 0; v < nv; v++) {
+    const tg_uop *partial = tg_define(s->j, (tg_buffer){.name = "partial", .space = TG_SPACE_LOCAL, .rank = 1, .type = p->acc[v]->type, .pos = s->pos}, 1, &dim, NULL, true);
+    put(s, tasks->outer, partial);
+    put(s, tasks, tg_store(s->j, partial, &tasks->range, result[v], NULL, 0));
+    for (uint32_t i = 0; i < n; i++) {
+      const tg_uop *at = tg_index(s->j, i);
+      t[(size_t)i * nv + v] = tg_load(s->j, partial, &at, NULL, NULL, 0);
+    }
+  }
+  close_level(s, tasks);
+  halve(p, t, n, 1);
+  for (uint32_t v = 0; v < nv; v++) result[v] = t[v];
+}
+
+static void lower_reduce(state *s, const tg_uop *reduce) {
+  plan p = {.s = s, .reduce = reduce, .info = tg_reduce_info(reduce)};
+  level *home = home_of(s, reduce), *base = home, *l;
+  const tg_uop *value[MAX_VALUES], *sub[MAX_RANGES];
+  sort_ranges(&p, home);
+  if (p.thread) base = open_level(s, home, p.thread, range_of(s, p.thread, TG_THREAD));
+  l = base;
+  for (uint32_t i = 0; i < p.nseq; i++) l = open_level(s, l, p.sequential[i], range_of(s, p.sequential[i], tg_range_kind(p.sequential[i])));
+  for (uint32_t i = 0; i < p.nwide; i++) {
+    l = open_level(s, l, p.wide[i], range_of(s, p.wide[i], wide_kind(&p, i)));
+    sub[i] = l->range;
+  }
+  for (uint32_t v = 0; v < p.info.values; v++) value[v] = rewrite(s, reduce->src[v]);
+  for (uint32_t v = 0; v < p.info.values; v++) {
+    p.acc[v] = register_of(&p, "acc", (tg_type)value[v]->type, p.nwide, p.extent);
+    put(s, base, p.acc[v]);
+  }
+  emit_init(&p, base);
+  emit_update(&p, l, sub, value);
+  for (; l != base; l = l->outer) close_level(s, l);
+  const tg_uop **result = tg_new(&s->j->env, const tg_uop *, p.info.values);
+  results(&p, result);
+  if (p.thread) share(&p, base, result);
+  s->home[reduce->id] = home;
+  s->to[reduce->id] = result[0];
+  s->values[reduce->id] = result;
+}
+
+/* ---- values and statements ---- */
+
+static void finish(state *s, const tg_uop *u) {
+  if (u->op == TG_OP_AFTER) {
+    s->to[u->id] = s->to[u->src[0]->id];
+    s->home[u->id] = deeper(s->home[u->src[0]->id], s->home[u->src[1]->id]);
+    return;
+  }
+  const tg_uop *few[32], **src = u->n <= TG_COUNT(few) ? few : tg_new(&s->j->env, const tg_uop *, u->n);
+  bool same = true;
+  level *h = NULL;
+  for (uint32_t i = 0; i < u->n; i++) {
+    src[i] = s->to[u->src[i]->id];
+    same &= src[i] == u->src[i];
+    h = deeper(h, s->home[u->src[i]->id]);
+  }
+  s->home[u->id] = h ? h : s->sink;
+  s->to[u->id] = u->op == TG_OP_GET ? s->values[u->src[0]->id][u->arg] : same ? u : tg_with_sources(s->j, u, src);
+}
+
+static const tg_uop *rewrite(state *s, const tg_uop *root) {
+  frames stack = {0};
+  if (s->to[root->id]) return s->to[root->id];
+  tg_push(&s->j->env, &stack, ((frame){root, 0}));
+  while (stack.n) {
+    frame *f = &stack.data[stack.n - 1];
+    const tg_uop *u = f->u;
+    if (u->op == TG_OP_REDUCE && !s->to[u->id]) lower_reduce(s, u);
+    else if (u->op == TG_OP_RANGE && !s->to[u->id]) tg_bug(&s->j->env, "pass reduce: range %s is used outside of its loop", s->j->ranges.data[tg_range_ordinal(u)].name);
+    uint32_t n = u->op == TG_OP_AFTER ? 1 : u->n;
+    while (!s->to[u->id] && f->next < n && s->to[u->src[f->next]->id]) f->next++;
+    if (!s->to[u->id] && f->next < n) {
+      const tg_uop *next = u->src[f->next++];
+      tg_push(&s->j->env, &stack, ((frame){next, 0}));
+      continue;
+    }
+    if (!s->to[u->id]) finish(s, u);
+    stack.n--;
+  }
+  return s->to[root->id];
+}
+
+static void process(state *s, level *l, const tg_uop *u) {
+  tg_pos outer = s->pos, pos = tg_get_pos(s->j, u);
+  if (pos.line) s->pos = pos;
+  if (u->op == TG_OP_END) {
+    level *body = open_level(s, l, u->src[0], range_of(s, u->src[0], tg_range_kind(u->src[0])));
+    for (uint32_t i = 1; i < u->n; i++) process(s, body, u->src[i]);
+    close_level(s, body);
+  } else {
+    put(s, l, rewrite(s, u));
+  }
+  s->home[u->id] = l;
+  s->pos = outer;
+}
+
+static bool has_reduce(tg_job *j, const tg_uop *sink) {
+  tg_sweep w = tg_sweep_of(j, sink);
+  for (uint32_t i = 0; i < w.n; i++)
+    if (w.u[i]->op == TG_OP_REDUCE) return true;
+  return false;
+}
+
+const tg_uop *tg_pass_reduce(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
+  (void)l;
+  if (!has_reduce(j, sink)) return sink;
+  uint32_t n = j->uops.n;
+  level top = {0};
+  state s = {.j = j, .to = tg_new(&j->env, const tg_uop *, n), .home = tg_new(&j->env, level *, n), .values = tg_new(&j->env, const tg_uop **, n),
+             .seen = tg_new(&j->env, uint32_t, n), .n = n, .sink = &top};
+  for (uint32_t i = 0; i < sink->n; i++) process(&s, &top, sink->src[i]);
+  return tg_versioned(j, tg_sink(j, top.out.n, top.out.data));
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT
+ * The spec: what a program of each stage may contain (docs/ir.md), checked after every pass. All violations are shown
+ * inside the printed program, as an internal error: whatever the author wrote, it is our bug. */
+#include "dsl/text.h"
+#include "lower/sweep.h"
+
+typedef struct {
+  tg_job *j;
+  const char *stage;
+  int rank;                    /* of the stage, in the order of the passes */
+  tg_str out;
+  uint32_t violations;
+  uint32_t *scope;             /* by node id: number of the list that it needs, 0 the SINK's */
+  uint32_t lists, open[64], depth;
+  const tg_uop **current;      /* by buffer ordinal */
+  uint8_t *range_seen;         /* by ordinal */
+  uint32_t *placed;            /* by node id, linear: 1 + list where the value stands */
+  uint32_t *list_parent;
+  TG_VEC(const tg_uop *) stack;
+  uint8_t *checked;
+  uint32_t ordinals;
+} state;
+
+static const char *const order[] = {"author", "prove", "raise", "schedule", "reduce", "expand", "contract", "place", "functions", "types", "coalesce", "index", "linear"};
+enum { AUTHOR, PROVE, RAISE, SCHEDULE, REDUCED, EXPANDED, CONTRACTED, PLACED, FUNCTIONS, TYPES, COALESCED, INDEXED, LINEAR };
+
+static void TG_PRINTF(3, 4) complain(state *s, const tg_uop *u, const char *format, ...) {
+  va_list ap;
+  if (++s->violations > 20) return;
+  tg_str_printf(&s->out, "  %%%u %s: ", u->id, tg_ops[u->op].name);
+  va_start(ap, format);
+  tg_str_vprintf(&s->out, format, ap);
+  va_end(ap);
+  tg_str_puts(&s->out, "\n");
+}
+
+/* ---- one node ---- */
+
+static bool lanes_agree(const tg_uop *u, const tg_uop *v) { return v->lanes == 1 || v->lanes == u->lanes; }
+
+static void check_lanewise(state *s, const tg_uop *u) {
+  if ((int)u->n != tg_ops[u->op].arity) {
+    complain(s, u, "%u sources", u->n);
+    return;
+  }
+  uint32_t widest = 1;
+  for (uint32_t i = 0; i < u->n; i++) {
+    if (u->src[i]->lanes > widest) widest = u->src[i]->lanes;
+    if (!lanes_agree(u, u->src[i])) complain(s, u, "operand %u has %u lanes, the result %u", i, u->src[i]->lanes, u->lanes);
+    if (u->src[i]->type == TG_VOID) complain(s, u, "operand %u has no value", i);
+  }
+  if (widest != u->lanes) complain(s, u, "%u lanes of operands of %u", u->lanes, widest);
+  if (u->op == TG_OP_CAST || u->op == TG_OP_BITCAST) {
+    if (u->op == TG_OP_BITCAST && tg_type_bits(u->type) != tg_type_bits(u->src[0]->type)) complain(s, u, "bitcast between widths");
+    return;
+  }
+  uint32_t first = u->op == TG_OP_WHERE;
+  if (first && u->src[0]->type != TG_BOOL) complain(s, u, "the condition is %s", tg_type_name[u->src[0]->type]);
+  for (uint32_t i = first + 1; i < u->n; i++)
+    if (u->src[i]->type != u->src[first]->type) complain(s, u, "operands of types %s and %s", tg_type_name[u->src[first]->type], tg_type_name[u->src[i]->type]);
+  tg_type want = tg_ops[u->op].flags & TG_OPF_B ? TG_BOOL : (tg_type)u->src[first]->type;
+  if (u->type != want) complain(s, u, "type %s, of operands of %s", tg_type_name[u->type], tg_type_name[want]);
+}
+
+static void check_access(state *s, const tg_uop *u) {
+  const tg_uop *v = u->src[0];
+  uint32_t extra = (u->op == TG_OP_STORE) + (u->arg & TG_GATED ? (u->op == TG_OP_LOAD ? 2 : 1) : 0);
+  if ((v->op != TG_OP_AFTER && v->op != TG_OP_DEFINE) || u->n < 1 + extra) {
+    complain(s, u, "no buffer");
+    return;
+  }
+  const tg_uop *define = tg_define_of(v);
+  if (define->op != TG_OP_DEFINE) {
+    complain(s, u, "of a %s", tg_ops[define->op].name);
+    return;
+  }
+  uint32_t rank = tg_access_rank(u), dims = define->arg >> 32 & TG_STRIDED ? define->n / 2 : define->n;
+  if (rank != dims) complain(s, u, "%u subscripts of %s, which has %u", rank, s->j->buffers.data[tg_buffer_ordinal(v)].name, dims);
+  for (uint32_t i = 0; i < rank; i++) {
+    tg_type t = u->src[1 + i]->type;
+    if (s->rank < INDEXED ? t != TG_INDEX : t != TG_I32 && t != TG_I64) complain(s, u, "subscript %u is %s", i, tg_type_name[t]);
+  }
+  if (s->rank >= INDEXED && rank != 1) complain(s, u, "%u subscripts", rank);
+  if (tg_gate(u) && tg_gate(u)->type != TG_BOOL) complain(s, u, "the gate is %s", tg_type_name[tg_gate(u)->type]);
+  const tg_uop *value = u->op == TG_OP_STORE ? tg_stored(u) : tg_alternative(u);
+  if (value && value->type != define->type) complain(s, u, "%s into %s", tg_type_name[value->type], tg_type_name[define->type]);
+  if (u->op == TG_OP_LOAD && u->type != define->type) complain(s, u, "type %s of a buffer of %s", tg_type_name[u->type], tg_type_name[define->type]);
+  uint32_t w = define->lanes;
+  for (uint32_t i = 1; i < u->n; i++) {
+    if (u->src[i]->lanes == 1) continue;
+    if (w > 1 && u->src[i]->lanes != w) complain(s, u, "%u lanes beside %u", u->src[i]->lanes, w);
+    w = u->src[i]->lanes;
+  }
+  if (u->op == TG_OP_LOAD && u->lanes != w) complain(s, u, "%u lanes, of subscripts of %u", u->lanes, w);
+}
+
+static void check_reduce(state *s, const tg_uop *u) {
+  tg_reduce_arg a = tg_reduce_info(u);
+  if (u->n != (a.generic ? 3u : 1u) * a.values + a.ranges) complain(s, u, "%u sources", u->n);
+  else
+    for (uint32_t i = 0; i < a.ranges; i++)
+      if (tg_reduce_ranges(u)[i]->op != TG_OP_RANGE) complain(s, u, "no range but a %s", tg_ops[tg_reduce_ranges(u)[i]->op].name);
+  if (s->rank >= REDUCED) complain(s, u, "left after pass reduce");
+}
+
+static bool is_function(const tg_uop *u) { return u->op >= TG_OP_RSQRT && u->op < TG_OP__COUNT; }
+
+static void check_stage(state *s, const tg_uop *u) {
+  if (s->rank >= REDUCED && u->op == TG_OP_GET) complain(s, u, "left after pass reduce");
+  if (s->rank >= FUNCTIONS && is_function(u)) complain(s, u, "left after pass functions");
+  if (s->rank >= INDEXED && u->type == TG_INDEX) complain(s, u, "of type index after pass index");
+  if (s->rank >= INDEXED && (u->op == TG_OP_IDIV || u->op == TG_OP_MOD)) complain(s, u, "left after pass index");
+  if (s->rank < EXPANDED && u->lanes > 1 && s->rank != REDUCED) complain(s, u, "%u lanes before pass expand", u->lanes);
+  if (s->rank < CONTRACTED && u->op == TG_OP_FMA && s->rank > AUTHOR && tg_is_int(u->type)) complain(s, u, "of integers");
+  if (u->op == TG_OP_DEFINE && s->rank >= PLACED) {
+    const tg_buffer *b = tg_buffer_info(s->j, u);
+    if (b->space == TG_SPACE_REG && b->place == TG_PLACE_NONE) complain(s, u, "%s has no place", b->name);
+  }
+}
+
+static void check_node(state *s, const tg_uop *u) {
+  check_stage(s, u);
+  if (tg_ops[u->op].flags & TG_OPF_W) check_lanewise(s, u);
+  else if (u->op == TG_OP_LOAD || u->op == TG_OP_STORE) check_access(s, u);
+  else if (u->op == TG_OP_REDUCE) check_reduce(s, u);
+  else if (u->op == TG_OP_FOLD && (u->n != 1 || u->src[0]->lanes < 2 || u->lanes != 1)) complain(s, u, "of %u lanes to %u", u->n ? u->src[0]->lanes : 0, u->lanes);
+  else if (u->op == TG_OP_RANGE && (u->n != 1 || u->src[0]->type != u->type || u->lanes != 1)) complain(s, u, "extent");
+  else if (u->op == TG_OP_AFTER && (u->n != 2 || u->lanes != u->src[0]->lanes || u->type != u->src[0]->type ||
+                                    (u->src[1]->op != TG_OP_STORE && u->src[1]->op != TG_OP_END && u->src[1]->op != TG_OP_RANGE))) complain(s, u, "effect");
+  else if (u->op == TG_OP_IOTA && u->lanes < 1) complain(s, u, "no lanes");
+}
+
+/* ---- statements: scopes, versions, and in linear form the order of values ---- */
+
+static bool list_open(const state *s, uint32_t list) {
+  for (uint32_t i = 0; i <= s->depth; i++)
+    if (s->open[i] == list) return true;
+  return false;
+}
+
+/* Operands of a statement: every range is open or bound by a REDUCE, every version the current one. Each node is
+ * visited once per statement list at most: what held there holds as long as no store changes a buffer. */
+static void check_operands(state *s, const tg_uop *statement, uint32_t from) {
+  TG_VEC(const tg_uop *) bound = {0};
+  uint32_t epoch = ++s->ordinals;
+  for (uint32_t i = from; i < statement->n; i++) tg_push(&s->j->env, &s->stack, statement->src[i]);
+  while (s->stack.n) {
+    const tg_uop *u = s->stack.data[--s->stack.n];
+    if (s->placed[u->id] == epoch) continue;
+    s->placed[u->id] = epoch;
+    if (u->op == TG_OP_REDUCE)
+      for (uint32_t i = 0; i < tg_reduce_info(u).ranges; i++) tg_push(&s->j->env, &bound, tg_reduce_ranges(u)[i]);
+    if (u->op == TG_OP_RANGE && !list_open(s, s->scope[u->id])) {
+      bool is_bound = false;
+      for (uint32_t i = 0; i < bound.n; i++) is_bound |= bound.data[i] == u;
+      if (!is_bound) complain(s, statement, "range %s is used outside of its loop", s->j->ranges.data[tg_range_ordinal(u)].name);
+    }
+    if (u->op == TG_OP_LOAD && s->current[tg_buffer_ordinal(u->src[0])] != u->src[0])
+      complain(s, statement, "reads %s at a version that is not the current one", tg_buffer_info(s->j, u->src[0])->name);
+    bool stop = u->op == TG_OP_AFTER || u->op == TG_OP_DEFINE || (u->op == TG_OP_RANGE && list_open(s, s->scope[u->id]));
+    if (s->rank == LINEAR && tg_is_value(u)) {
+      if (!s->scope[u->id] || !list_open(s, s->scope[u->id])) complain(s, statement, "uses %%%u, which is no statement before it", u->id);
+      stop = true;
+    }
+    for (uint32_t i = 0; i < u->n && !stop; i++) tg_push(&s->j->env, &s->stack, u->src[i]);
+  }
+}
+
+static void note_store(state *s, const tg_uop *version, const tg_uop *effect) {
+  const tg_uop *src[2] = {version, effect};
+  s->current[tg_buffer_ordinal(version)] = tg_make(s->j, TG_OP_AFTER, version->type, version->lanes, 0, 2, src);
+}
+
+static void mark_stored(const tg_uop *u, uint8_t *stored) {
+  if (u->op == TG_OP_STORE) stored[tg_buffer_ordinal(u->src[0])] = 1;
+  if (u->op == TG_OP_END)
+    for (uint32_t i = 1; i < u->n; i++) mark_stored(u->src[i], stored);
+}
+
+static void check_statement(state *s, const tg_uop *u);
+
+static void check_end(state *s, const tg_uop *u) {
+  if (!u->n || u->src[0]->op != TG_OP_RANGE) {
+    complain(s, u, "without a range");
+    return;
+  }
+  const tg_uop *range = u->src[0];
+  tg_kind k = tg_range_kind(range);
+  if (s->range_seen[tg_range_ordinal(range)]++) complain(s, u, "two loops over range %s", s->j->ranges.data[tg_range_ordinal(range)].name);
+  if (s->rank >= EXPANDED && (k == TG_UPCAST || k == TG_UNROLL || k == TG_LANE || k == TG_LOCAL)) complain(s, u, "a range of kind %s after pass expand", tg_kind_name[k]);
+  if (s->rank >= REDUCED && k == TG_THREAD && s->depth) complain(s, u, "a thread range inside a loop");
+  if (!(s->rank == LINEAR && k == TG_THREAD)) check_operands(s, range, 0);
+  if (s->depth + 1 == TG_COUNT(s->open)) return;
+  uint8_t *stored = tg_new(&s->j->env, uint8_t, s->j->buffers.n + 1);
+  const tg_uop **before = tg_new(&s->j->env, const tg_uop *, s->j->buffers.n + 1);
+  memcpy(before, s->current, s->j->buffers.n * sizeof *before);
+  mark_stored(u, stored);
+  s->open[++s->depth] = ++s->lists;
+  s->scope[range->id] = s->lists;
+  for (uint32_t b = 0; b < s->j->buffers.n; b++)
+    if (stored[b] && before[b]) note_store(s, before[b], range);
+  for (uint32_t i = 1; i < u->n; i++) check_statement(s, u->src[i]);
+  s->depth--;
+  for (uint32_t b = 0; b < s->j->buffers.n; b++)
+    if (stored[b] && before[b]) note_store(s, before[b], u);
+}
+
+static void check_statement(state *s, const tg_uop *u) {
+  switch (u->op) {
+  case TG_OP_DEFINE: s->current[tg_buffer_ordinal(u)] = u; return;
+  case TG_OP_END: check_end(s, u); return;
+  case TG_OP_STORE:
+    check_operands(s, u, 1);
+    if (s->current[tg_buffer_ordinal(u->src[0])] != u->src[0]) complain(s, u, "to %s at a version that is not the current one", tg_buffer_info(s->j, u->src[0])->name);
+    else note_store(s, u->src[0], u);
+    return;
+  default:
+    if (s->rank != LINEAR || !tg_is_value(u)) {
+      complain(s, u, "is no statement");
+      return;
+    }
+    check_operands(s, u, u->op == TG_OP_LOAD);
+    if (u->op == TG_OP_LOAD && s->current[tg_buffer_ordinal(u->src[0])] != u->src[0]) complain(s, u, "a load of a version that is not the current one");
+    s->scope[u->id] = s->open[s->depth];
+  }
+}
+
+void tg_verify(tg_job *j, const tg_uop *sink, const char *stage) {
+  uint32_t n = j->uops.n;
+  state s = {.j = j, .stage = stage, .rank = AUTHOR, .out = tg_str_new(&j->env), .scope = tg_new(&j->env, uint32_t, n), .lists = 1,
+             .current = tg_new(&j->env, const tg_uop *, j->buffers.n + 1), .range_seen = tg_new(&j->env, uint8_t, j->ranges.n + 1), .placed = tg_new(&j->env, uint32_t, n)};
+  for (int i = 0; i < (int)TG_COUNT(order); i++)
+    if (!strcmp(order[i], stage)) s.rank = i;
+  s.open[0] = 1;
+  if (sink->op != TG_OP_SINK) tg_bug(&j->env, "after pass %s: the root is a %s", stage, tg_ops[sink->op].name);
+  tg_sweep w = tg_sweep_of(j, sink);
+  for (uint32_t i = 0; i < w.n; i++) check_node(&s, w.u[i]);
+  if (!s.violations)
+    for (uint32_t i = 0; i < sink->n; i++) check_statement(&s, sink->src[i]);
+  if (!s.violations) return;
+  tg_str_puts(&s.out, "in\n");
+  tg_print(j, &s.out, sink);
+  tg_bug(&j->env, "after pass %s, %u violations:\n%s", stage, s.violations, s.out.data);
+}

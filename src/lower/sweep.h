@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ * What the passes share: walks in order of id, folding of small integer arithmetic.
+ *
+ * A node is made after its sources, so ids ascend from sources to users: one scan down from the root marks what it
+ * reaches, one scan up visits it. No stack, no hashing. */
+#ifndef TG_SWEEP_H
+#define TG_SWEEP_H
+#include "lower/lower.h"
+
+typedef struct { const tg_uop **u; uint32_t n; } tg_sweep;
+/* All nodes that root reaches, sources first. */
+tg_sweep tg_sweep_of(tg_job *j, const tg_uop *root);
+
+/* tg_map without `enter`, by a sweep. */
+const tg_uop *tg_sweep_map(tg_job *j, const tg_uop *root, tg_map_fn *fn, void *user);
+
+/* u over other sources, with constants folded, x+0, x*1, x*0, (x+c)+d, true & x, where(c, ..) and constant gates of a LOAD gone.
+ * Exact for every value; floats are left alone. */
+const tg_uop *tg_fold(tg_job *j, const tg_uop *u, const tg_uop *const *src);
+const tg_uop *tg_fold2(tg_job *j, tg_op op, const tg_uop *a, const tg_uop *b);
+
+/* Does the node stand as a statement in linear form? Leaves and versions do not. */
+bool tg_is_value(const tg_uop *u);
+#endif
