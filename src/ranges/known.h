@@ -14,7 +14,10 @@ typedef struct {
 
 typedef struct { const char *rule; uint32_t before; } tg_rewrite_log;
 
+struct tg_polys;
+
 typedef struct tg_known {
+  struct tg_polys *polys;                  /* of the prover: kept for its memory */
   uint32_t *bounds_at, bounds_cap;         /* index + 1 into bounds */
   TG_VEC(tg_bounds) bounds;
   TG_VEC(const tg_uop *) bounds_stack;

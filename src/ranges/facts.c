@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: MIT
+ * Facts, and the proof of p <= 0 from them.
+ *
+ * The proof eliminates atoms from the last made to the first: an atom is replaced by a bound on the side that its
+ * coefficient's sign asks for (its extent, its quotient's defining inequality, a fact that mentions it), until the
+ * numeric range of what is left decides. Where the sign is unknown, p is linear in the atom, so both ends are proved.
+ * Needs polynomials (polynomial.h); a budget bounds the search, and past it the answer is "not known". */
+#include "ranges/polynomial.h"
+
+enum { BUDGET = 600, SIGN_DEPTH = 3, DEPTH = 40 };
+static const tg_poly none = {NULL, -1};
+
+static bool nonpositive(tg_polys *c, tg_poly p, uint64_t used, int depth);
+
+/* Divides by the common factor of all but the constant, rounding in favour of the proof: the integers allow it. */
+static tg_poly tightened(tg_polys *c, tg_poly p) {
+  tg_i128 g = 0;
+  for (int i = 0; i < p.n; i++) {
+    tg_i128 a = p.t[i].c, b = g;
+    if (!p.t[i].degree) continue;
+    if (a < 0) a = -a;
+    while (a) {
+      tg_i128 r = b % a;
+      b = a;
+      a = r;
+    }
+    if ((g = b) == 1) return p;
+  }
+  if (g <= 1) return p;
+  tg_poly r = tg_poly_const(c, 0);
+  tg_i128 k = tg_poly_constant(p);
+  if (!tg_poly_divide(c, tg_poly_plus(c, p, -k), (tg_term){.c = g}, &r)) return p;
+  return tg_poly_plus(c, r, -tg_floor_div(-k, g));
+}
+
+static int sign_of(tg_polys *c, tg_poly a, uint64_t used, int depth) {
+  tg_i128 lo, hi;
+  tg_poly_range(c, a, &lo, &hi);
+  if (lo >= 0) return 1;
+  if (hi <= 0) return -1;
+  if (depth > DEPTH - SIGN_DEPTH) return 0;
+  if (nonpositive(c, tg_poly_negate(c, a), used, depth + SIGN_DEPTH)) return 1;
+  return nonpositive(c, a, used, depth + SIGN_DEPTH) ? -1 : 0;
+}
+
+typedef struct { uint32_t v; tg_poly p, linear, rest; int sign; uint64_t used; int depth; } step;
+
+static bool replaced(tg_polys *c, const step *s, tg_poly bound) {   /* v := bound */
+  return nonpositive(c, tg_poly_add(c, tg_poly_mul(c, s->linear, bound), s->rest, 1), s->used, s->depth + 1);
+}
+
+static bool both_ends(tg_polys *c, const step *s, tg_poly lo, tg_poly hi) {
+  return s->sign > 0 ? replaced(c, s, hi) : s->sign < 0 ? replaced(c, s, lo) : replaced(c, s, lo) && replaced(c, s, hi);
+}
+
+static tg_poly limit(tg_polys *c, tg_i128 v) { return v >= TG_INF || v <= -TG_INF ? none : tg_poly_const(c, v); }
+
+/* v = x / d and its sibling w = x / f: f = k d gives k w <= v <= k w + k - 1; d = k f gives k v <= w <= k v + k - 1. */
+static bool by_sibling(tg_polys *c, const step *s) {
+  const tg_atom v = c->atoms[s->v];
+  if (!tg_poly_is_const(v.b)) return false;
+  tg_i128 d = tg_poly_constant(v.b);
+  for (uint32_t i = 0; i < c->n; i++) {
+    const tg_atom *w = &c->atoms[i];
+    if (i == s->v || w->kind != TG_ATOM_DIV || !tg_poly_is_const(w->b) || !tg_poly_mentions(s->rest, i) || !tg_poly_equal(v.a, w->a)) continue;
+    tg_i128 f = tg_poly_constant(w->b), k = f % d == 0 ? f / d : d % f == 0 ? d / f : 0;
+    tg_poly wp = tg_poly_atom(c, i);
+    if (!k || !s->sign) continue;
+    if (f % d == 0) {
+      wp = tg_poly_plus(c, tg_poly_mul(c, wp, tg_poly_const(c, k)), s->sign > 0 ? k - 1 : 0);
+      if (replaced(c, s, wp)) return true;
+      continue;
+    }
+    tg_poly scaled = tg_poly_mul(c, s->rest, tg_poly_const(c, k));
+    if (s->sign < 0) wp = tg_poly_plus(c, wp, 1 - k);
+    if (nonpositive(c, tg_poly_add(c, tg_poly_mul(c, s->linear, wp), scaled, 1), s->used, s->depth + 1)) return true;
+  }
+  return false;
+}
+
+/* x / d with x's latest range at the end that makes the quotient larger (or smaller). */
+static tg_poly quotient_at_end(tg_polys *c, tg_atom v, bool upper, const step *s) {
+  tg_poly square, linear, rest;
+  for (int i = 0; i < v.a.n; i++) {
+    if (!v.a.t[i].degree) continue;
+    uint32_t r = v.a.t[i].atom[0];
+    if (c->atoms[r].kind != TG_ATOM_RANGE || !tg_poly_split(c, v.a, r, &square, &linear, &rest)) continue;
+    tg_poly monotone = tg_poly_add(c, linear, square, 2);
+    int sign = square.n && sign_of(c, square, s->used, s->depth) != sign_of(c, linear, s->used, s->depth) ? 0 : sign_of(c, monotone, s->used, s->depth);
+    if (!sign) continue;
+    tg_poly end = (sign > 0) == upper ? tg_poly_plus(c, c->atoms[r].a, -1) : tg_poly_const(c, 0);
+    tg_poly x = tg_poly_add(c, tg_poly_mul(c, square, tg_poly_mul(c, end, end)), tg_poly_add(c, tg_poly_mul(c, linear, end), rest, 1), 1);
+    return tg_poly_div(c, x, v.b);
+  }
+  return none;
+}
+
+static bool by_quotient(tg_polys *c, const step *s) {
+  const tg_atom v = c->atoms[s->v];
+  tg_poly k, x = v.a, down = tg_poly_plus(c, tg_poly_minus(c, x, v.b), 1), n;
+  if (!s->sign) return false;
+  if (tg_poly_divide(c, s->linear, v.b.t[0], &k)) { /* d q <= x, d q >= x - d + 1 */
+    n = tg_poly_add(c, tg_poly_mul(c, k, s->sign > 0 ? x : down), s->rest, 1);
+    if (nonpositive(c, n, s->used, s->depth + 1)) return true;
+  }
+  if (by_sibling(c, s)) return true;
+  tg_poly end = quotient_at_end(c, v, s->sign > 0, s);
+  if (end.n >= 0 && replaced(c, s, end)) return true;
+  if (!tg_poly_is_const(v.b) && tg_poly_divide(c, s->linear, v.b.t[0], &k)) return false;
+  n = tg_poly_add(c, tg_poly_mul(c, s->linear, s->sign > 0 ? x : down), tg_poly_mul(c, s->rest, v.b), 1);
+  return nonpositive(c, n, s->used, s->depth + 1);
+}
+
+/* min(a, b) is one of the two, and at most both: for its upper bound either will do. */
+static bool by_extreme(tg_polys *c, const step *s) {
+  const tg_atom v = c->atoms[s->v];
+  bool any = (v.kind == TG_ATOM_MIN && s->sign > 0) || (v.kind == TG_ATOM_MAX && s->sign < 0);
+  if (any) return replaced(c, s, v.a) || replaced(c, s, v.b);
+  return replaced(c, s, v.a) && replaced(c, s, v.b);
+}
+
+/* A fact g <= 0 that mentions v: p <= 0 follows from k p - m g <= 0, k >= 1, m >= 0, chosen so that v cancels. */
+static bool by_fact(tg_polys *c, const step *s, uint32_t f) {
+  tg_poly square, linear, rest, g = c->fact[f], n, k;
+  tg_i128 lo, hi;
+  if (!tg_poly_mentions(g, s->v) || !tg_poly_split(c, g, s->v, &square, &linear, &rest) || square.n) return false;
+  tg_poly_range(c, linear, &lo, &hi);
+  if (linear.n == 1 && tg_poly_divide(c, s->linear, linear.t[0], &k)) {
+    if (sign_of(c, k, s->used, s->depth) <= 0) return false;
+    n = tg_poly_minus(c, s->p, tg_poly_mul(c, k, g));
+  } else {
+    int sign = lo >= 1 ? 1 : hi <= -1 ? -1 : 0;
+    if (!sign || sign != s->sign) return false;
+    tg_poly scale = sign > 0 ? linear : tg_poly_negate(c, linear), by = sign > 0 ? s->linear : tg_poly_negate(c, s->linear);
+    n = tg_poly_minus(c, tg_poly_mul(c, s->p, scale), tg_poly_mul(c, by, g));
+  }
+  step next = *s;
+  next.used |= (uint64_t)1 << f;
+  return nonpositive(c, n, next.used, s->depth + 1);
+}
+
+/* v of degree 2: convex, so the larger of both ends; or falling or rising all along. */
+static bool by_ends_of_square(tg_polys *c, const step *s, tg_poly square) {
+  const tg_atom v = c->atoms[s->v];
+  tg_poly lo = v.kind == TG_ATOM_RANGE ? tg_poly_const(c, 0) : limit(c, v.lo);
+  tg_poly hi = v.kind == TG_ATOM_RANGE ? tg_poly_plus(c, v.a, -1) : limit(c, v.hi);
+  int a = sign_of(c, square, s->used, s->depth), b = s->linear.n ? sign_of(c, s->linear, s->used, s->depth) : a;
+  tg_poly ends[2] = {lo, hi};
+  bool need[2] = {a > 0 || (a < 0 && b < 0 && v.lo >= 0), a > 0};
+  if (a > 0 && b > 0 && v.lo >= 0) need[0] = false;
+  if (!need[0] && !need[1]) return false;
+  for (int i = 0; i < 2; i++) {
+    if (!need[i]) continue;
+    tg_poly e = ends[i], n = tg_poly_mul(c, square, tg_poly_mul(c, e, e));
+    n = tg_poly_add(c, n, tg_poly_add(c, tg_poly_mul(c, s->linear, e), s->rest, 1), 1);
+    if (!nonpositive(c, n, s->used, s->depth + 1)) return false;
+  }
+  return true;
+}
+
+static bool by_bounds(tg_polys *c, const step *s) {
+  const tg_atom v = c->atoms[s->v];
+  switch (v.kind) {
+  case TG_ATOM_RANGE: return both_ends(c, s, tg_poly_const(c, 0), tg_poly_plus(c, v.a, -1));
+  case TG_ATOM_DIV: if (by_quotient(c, s)) return true; break;
+  case TG_ATOM_MIN: case TG_ATOM_MAX: case TG_ATOM_EITHER: if (by_extreme(c, s)) return true; break;
+  default: break;
+  }
+  return both_ends(c, s, limit(c, v.lo), limit(c, v.hi));
+}
+
+static bool nonpositive_inside(tg_polys *c, tg_poly p, uint64_t used, int depth) {
+  tg_i128 lo, hi;
+  tg_poly_range(c, p, &lo, &hi);
+  if (hi <= 0) return true;
+  if (tg_poly_is_const(p)) return false;
+  p = tightened(c, p);
+  step s = {.v = p.t[0].atom[0], .p = p, .used = used, .depth = depth};
+  tg_poly square;
+  if (!tg_poly_split(c, p, s.v, &square, &s.linear, &s.rest)) return false;
+  if (square.n) return by_ends_of_square(c, &s, square);
+  s.sign = sign_of(c, s.linear, used, depth);
+  if (by_bounds(c, &s)) return true;
+  for (uint32_t f = 0; f < c->facts; f++)
+    if (!(used >> f & 1) && by_fact(c, &s, f)) return true;
+  return false;
+}
+
+static bool nonpositive(tg_polys *c, tg_poly p, uint64_t used, int depth) {
+  if (p.n < 0 || c->budget <= 0 || depth > DEPTH) return false;
+  c->budget--;
+  tg_bump_mark m = tg_scratch_mark(c);
+  bool r = nonpositive_inside(c, p, used, depth);
+  tg_scratch_release(c, m);
+  return r;
+}
+
+bool tg_nonpositive(tg_polys *c, tg_poly p) {
+  int outer = c->budget; /* a question within a question (a quotient's remainder) shares what is left */
+  if (outer > 0) return nonpositive(c, p, 0, DEPTH / 2);
+  c->budget = BUDGET;
+  bool r = nonpositive(c, p, 0, 0);
+  c->budget = 0;
+  return r;
+}
+
+/* ---- facts ---- */
+
+static void add_fact(tg_polys *c, tg_poly p) {
+  if (p.n <= 0 || tg_poly_is_const(p) || c->facts == TG_FACTS) return;
+  p = tightened(c, p);
+  for (uint32_t i = 0; i < c->facts; i++)
+    if (tg_poly_equal(c->fact[i], p)) return;
+  c->fact[c->facts++] = tg_poly_keep(c, p);
+}
+
+/* What a fact says by the atoms it mentions: max(a, b) + r <= 0 holds for both; a quotient's two defining inequalities. */
+void tg_facts_poly(tg_polys *c, tg_poly p) {
+  if (p.n < 0) return;
+  p = tg_poly_keep(c, p);
+  add_fact(c, p);
+  for (int i = 0; i < p.n; i++) {
+    if (p.t[i].degree != 1) continue;
+    const tg_atom v = c->atoms[p.t[i].atom[0]];
+    tg_poly rest = tg_poly_add(c, p, tg_poly_mul(c, tg_poly_atom(c, p.t[i].atom[0]), tg_poly_const(c, p.t[i].c)), -1);
+    if ((v.kind == TG_ATOM_MAX && p.t[i].c > 0) || (v.kind == TG_ATOM_MIN && p.t[i].c < 0)) {
+      add_fact(c, tg_poly_add(c, rest, v.a, p.t[i].c));
+      add_fact(c, tg_poly_add(c, rest, v.b, p.t[i].c));
+    }
+    if (v.kind == TG_ATOM_DIV) {
+      tg_poly dq = tg_poly_mul(c, v.b, tg_poly_atom(c, p.t[i].atom[0]));
+      add_fact(c, tg_poly_minus(c, dq, v.a));
+      add_fact(c, tg_poly_plus(c, tg_poly_minus(c, tg_poly_minus(c, v.a, dq), v.b), 1));
+    }
+  }
+}
+
+static bool is_compare(const tg_uop *u) { return u->op == TG_OP_LT || u->op == TG_OP_LE || u->op == TG_OP_EQ || u->op == TG_OP_NE; }
+
+/* A comparison as one or two polynomials <= 0; NE has none. */
+static int compare_polys(tg_polys *c, const tg_uop *u, bool holds, tg_poly out[2]) {
+  const tg_uop *a = u->src[0], *b = u->src[1];
+  bool order = u->op == TG_OP_LT || u->op == TG_OP_LE;
+  if (a->lanes != 1 || b->lanes != 1 || (a->type != TG_INDEX && !tg_is_int(a->type))) return 0;
+  tg_poly d = tg_poly_minus(c, tg_poly_of(c, a), tg_poly_of(c, b));
+  if (order && holds) return out[0] = u->op == TG_OP_LT ? tg_poly_plus(c, d, 1) : d, 1;
+  if (order) return out[0] = tg_poly_plus(c, tg_poly_negate(c, d), u->op == TG_OP_LE), 1;
+  if ((u->op == TG_OP_EQ) != holds) return 0;
+  out[0] = d;
+  out[1] = tg_poly_negate(c, d);
+  return 2;
+}
+
+typedef struct { const tg_uop *u; bool holds; } literal;
+
+/* The conjuncts of cond (or of its negation); a bool that is none comes as it is. */
+static uint32_t conjuncts(tg_polys *c, const tg_uop *cond, bool holds, literal *out, uint32_t max) {
+  literal stack[64];
+  uint32_t n = 1, count = 0;
+  (void)c;
+  stack[0] = (literal){cond, holds};
+  while (n) {
+    literal l = stack[--n];
+    if (l.u->op == TG_OP_NOT && l.u->type == TG_BOOL) stack[n++] = (literal){l.u->src[0], !l.holds};
+    else if (l.u->op == (l.holds ? TG_OP_AND : TG_OP_OR) && l.u->type == TG_BOOL && n + 2 <= TG_COUNT(stack)) {
+      stack[n++] = (literal){l.u->src[1], l.holds};
+      stack[n++] = (literal){l.u->src[0], l.holds};
+    } else if (count < max) out[count++] = l;
+    else return UINT32_MAX;
+  }
+  return count;
+}
+
+void tg_facts_add(tg_polys *c, const tg_uop *cond, bool holds) {
+  literal l[64];
+  uint32_t n = conjuncts(c, cond, holds, l, TG_COUNT(l));
+  if (n == UINT32_MAX) return; /* fewer facts only prove less */
+  for (uint32_t i = 0; i < n; i++) {
+    tg_poly p[2];
+    int k = is_compare(l[i].u) ? compare_polys(c, l[i].u, l[i].holds, p) : 0;
+    for (int q = 0; q < k; q++) tg_facts_poly(c, p[q]);
+    if (l[i].holds && c->knowns < TG_FACTS) c->known[c->knowns++] = l[i].u;
+  }
+}
+
+void tg_facts_basic(tg_polys *c) {
+  for (uint32_t i = 0; i < c->job->requires.n; i++) tg_facts_add(c, c->job->requires.data[i], true);
+  for (uint32_t i = 0; i < c->n; i++) /* a range that is used is in scope, so its loop runs */
+    if (c->atoms[i].kind == TG_ATOM_RANGE && !tg_poly_is_const(c->atoms[i].a)) tg_facts_poly(c, tg_poly_plus(c, tg_poly_negate(c, c->atoms[i].a), 1));
+}
+
+bool tg_condition_polys(tg_polys *c, const tg_uop *cond, bool holds, tg_poly *out, uint32_t *n, uint32_t max) {
+  literal l[64];
+  uint32_t count = conjuncts(c, cond, holds, l, TG_COUNT(l));
+  if (count == UINT32_MAX) return false;
+  for (uint32_t i = 0; i < count; i++) {
+    tg_poly p[2];
+    int k = is_compare(l[i].u) ? compare_polys(c, l[i].u, l[i].holds, p) : 0;
+    if (l[i].u->op == TG_OP_CONST && (l[i].u->arg != 0) == l[i].holds) continue;
+    if (!k || *n + (uint32_t)k > max) return false;
+    for (int q = 0; q < k; q++) out[(*n)++] = p[q];
+  }
+  return true;
+}
+
+/* ---- conditions ---- */
+
+static bool literal_holds(tg_polys *c, literal l, int depth);
+
+static bool all_hold(tg_polys *c, const tg_uop *cond, bool holds, int depth) {
+  literal l[64];
+  uint32_t n = conjuncts(c, cond, holds, l, TG_COUNT(l));
+  if (n == UINT32_MAX || depth > 8) return false;
+  for (uint32_t i = 0; i < n; i++)
+    if (!literal_holds(c, l[i], depth)) return false;
+  return true;
+}
+
+static bool literal_holds(tg_polys *c, literal l, int depth) {
+  const tg_uop *u = l.u;
+  if (u->op == TG_OP_CONST) return (u->arg != 0) == l.holds;
+  for (uint32_t i = 0; l.holds && i < c->knowns; i++)
+    if (c->known[i] == u) return true;
+  if (u->type == TG_BOOL && (u->op == TG_OP_AND || u->op == TG_OP_OR)) { /* a disjunction: one side, or the other where it fails */
+    uint32_t facts = c->facts, knowns = c->knowns;
+    if (all_hold(c, u->src[0], l.holds, depth + 1) || all_hold(c, u->src[1], l.holds, depth + 1)) return true;
+    tg_facts_add(c, u->src[0], !l.holds);
+    bool r = c->facts > facts && all_hold(c, u->src[1], l.holds, depth + 1);
+    c->facts = facts;
+    c->knowns = knowns;
+    return r;
+  }
+  if (!is_compare(u)) return false;
+  tg_poly p[2];
+  int k = compare_polys(c, u, l.holds, p);
+  for (int i = 0; i < k; i++)
+    if (!tg_nonpositive(c, p[i])) return false;
+  if (k) return true;
+  if ((u->op == TG_OP_EQ) == l.holds || (u->src[0]->type != TG_INDEX && !tg_is_int(u->src[0]->type))) return false;
+  tg_poly d = tg_poly_minus(c, tg_poly_of(c, u->src[0]), tg_poly_of(c, u->src[1]));   /* unequal: on one side all along */
+  return tg_nonpositive(c, tg_poly_plus(c, d, 1)) || tg_nonpositive(c, tg_poly_plus(c, tg_poly_negate(c, d), 1));
+}
+
+bool tg_condition_holds(tg_polys *c, const tg_uop *cond, bool holds) { return all_hold(c, cond, holds, 0); }
+
+bool tg_proves(tg_job *j, const tg_facts *facts, const tg_uop *cond) {
+  tg_polys *c = tg_polys_take(j);
+  literal l[64];
+  uint32_t n = conjuncts(c, cond, true, l, TG_COUNT(l));
+  for (uint32_t i = 0; n != UINT32_MAX && i < n; i++)   /* the atoms first: their loops are not empty */
+    if (is_compare(l[i].u)) {
+      tg_poly p[2];
+      compare_polys(c, l[i].u, true, p);
+    }
+  for (; facts; facts = facts->outer) tg_facts_add(c, facts->fact, true);
+  tg_facts_basic(c);
+  bool r = tg_condition_holds(c, cond, true);
+  tg_polys_give(j, c);
+  return r;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT
+ * Values that make a condition true, by trial: for messages alone. Corners of ranges, small and extreme parameters,
+ * and the ends of what a load may hold; bounded in trials, so that finding none says nothing. */
+#include "dsl/text.h"
+#include "ranges/depend.h"
+
+enum { TRIALS = 60000, VARIABLES = 24, CANDIDATES = 16 };
+
+typedef struct {
+  tg_job *job;
+  const tg_uop **nodes;
+  uint32_t n, trials;
+  uint32_t *at;            /* by node id - base: place in nodes + 1 */
+  tg_value *value;         /* by place */
+  uint32_t variable[VARIABLES], variables;
+} search;
+
+static bool is_variable(const tg_uop *u) {
+  return u->op == TG_OP_PARAM || u->op == TG_OP_RANGE || u->op == TG_OP_LOAD || u->op == TG_OP_REDUCE || u->op == TG_OP_GET || u->op == TG_OP_IOTA ||
+         u->op == TG_OP_ARG;
+}
+static bool is_memory(const tg_uop *u) {
+  return u->op == TG_OP_DEFINE || u->op == TG_OP_AFTER || u->op == TG_OP_STORE || u->op == TG_OP_END || u->op == TG_OP_SINK;
+}
+
+static bool evaluate(search *s, uint32_t from, uint32_t to) {
+  for (uint32_t i = from; i < to; i++) {
+    const tg_uop *u = s->nodes[i];
+    tg_value v[3] = {{0}};
+    if (is_variable(u) || is_memory(u)) continue;
+    if (u->op == TG_OP_CONST) {
+      s->value[i] = tg_value_of(u);
+      continue;
+    }
+    if (u->n > 3) return false;
+    for (uint32_t k = 0; k < u->n; k++) v[k] = s->value[s->at[u->src[k]->id] - 1];
+    bool ok = u->op == TG_OP_CAST ? tg_convert(u->type, u->src[0]->type, v[0], &s->value[i])
+                                  : u->n && tg_evaluate(u->op, u->type, u->src[u->n - 1]->type, v, &s->value[i]);
+    if (!ok) s->value[i] = (tg_value){0}; /* no meaning here: part of a load's address, or a float */
+  }
+  return true;
+}
+
+static void add(tg_i128 *list, uint32_t *n, tg_i128 v, tg_i128 lo, tg_i128 hi, tg_i128 multiple) {
+  if (v < lo || v > hi || v % multiple || *n == CANDIDATES) return;
+  for (uint32_t i = 0; i < *n; i++)
+    if (list[i] == v) return;
+  list[(*n)++] = v;
+}
+
+static uint32_t candidates(search *s, uint32_t at, tg_i128 *list) {
+  const tg_uop *u = s->nodes[at];
+  uint32_t n = 0;
+  if (u->op == TG_OP_RANGE) {
+    tg_i128 e = s->value[s->at[u->src[0]->id] - 1].i, order[5] = {e - 1, 0, 1, e / 2, e - 2};
+    for (int i = 0; i < 5; i++) add(list, &n, order[i], 0, e - 1, 1);
+  } else if (u->op == TG_OP_PARAM) {
+    static const int16_t small[] = {1, 2, 3, 4, 5, 8, 16, 17, 64, 100, 256};
+    const tg_param *p = &s->job->params.data[u->arg];
+    tg_i128 m = p->multiple > 0 ? p->multiple : 1, lo = -tg_floor_div(-(tg_i128)p->lo, m) * m;
+    add(list, &n, lo, p->lo, p->hi, m);
+    for (size_t i = 0; i < TG_COUNT(small); i++) add(list, &n, lo + (small[i] - 1) * m, p->lo, p->hi, m);
+    add(list, &n, tg_floor_div(p->hi, m) * m, p->lo, p->hi, m);
+  } else if (!tg_is_float(u->type) && u->type != TG_VOID) {
+    tg_bounds b = tg_bounds_of(s->job, u);
+    tg_i128 order[6] = {b.lo, b.hi, 0, 1, 2, -1};
+    for (int i = 0; i < 6; i++) add(list, &n, order[i], b.lo, b.hi, 1);
+  } else list[n++] = 0;
+  return n;
+}
+
+static bool try_from(search *s, uint32_t k) {   /* one level for each variable: VARIABLES deep at most */
+  uint32_t here = s->variable[k], next = k + 1 < s->variables ? s->variable[k + 1] : s->n;
+  tg_i128 list[CANDIDATES];
+  uint32_t n = candidates(s, here, list);
+  for (uint32_t i = 0; i < n; i++) {
+    s->value[here].i = list[i];
+    if (tg_is_float(s->nodes[here]->type)) s->value[here].f = 0;
+    if (!evaluate(s, here + 1, next)) return false;
+    if (k + 1 < s->variables ? try_from(s, k + 1) : s->value[s->n - 1].i) return true;
+    if (s->trials++ > TRIALS) return false;
+  }
+  return false;
+}
+
+static bool prepare(search *s, const tg_uop *root) {
+  s->nodes = tg_toposort(s->job, root, &s->n);
+  s->at = tg_new(&s->job->env, uint32_t, s->job->uops.n);
+  s->value = tg_new(&s->job->env, tg_value, s->n);
+  for (uint32_t i = 0; i < s->n; i++) s->at[s->nodes[i]->id] = i + 1;
+  for (uint32_t i = 0; i < s->n; i++) {
+    if (!is_variable(s->nodes[i])) continue;
+    if (s->variables == VARIABLES) return false;
+    s->variable[s->variables++] = i;
+  }
+  return true;
+}
+
+bool tg_witness_find(tg_job *j, uint32_t n, const tg_uop *const *conditions, tg_witness *w) {
+  const tg_uop *root = tg_bool(j, true);
+  for (uint32_t i = 0; i < n; i++) root = tg_op2(j, TG_OP_AND, root, conditions[i]);
+  search s = {.job = j};
+  if (!prepare(&s, root) || !evaluate(&s, 0, s.variables ? s.variable[0] : s.n)) return false;
+  if (s.variables ? !try_from(&s, 0) : !s.value[s.n - 1].i) return false;
+  w->n = s.variables;
+  w->value = tg_new(&j->env, tg_bound_value, s.variables + 1);
+  for (uint32_t i = 0; i < s.variables; i++) w->value[i] = (tg_bound_value){s.nodes[s.variable[i]], s.value[s.variable[i]].i};
+  return true;
+}
+
+bool tg_witness_value(tg_job *j, const tg_witness *w, const tg_uop *u, tg_i128 *v) {
+  search s = {.job = j};
+  if (!prepare(&s, u)) return false;
+  for (uint32_t i = 0; i < s.variables; i++) {
+    bool given = false;
+    for (uint32_t k = 0; k < w->n; k++)
+      if (w->value[k].node == s.nodes[s.variable[i]]) {
+        s.value[s.variable[i]].i = w->value[k].value;
+        given = true;
+      }
+    if (!given) return false;
+  }
+  if (!evaluate(&s, 0, s.n)) return false;
+  *v = s.value[s.n - 1].i;
+  return true;
+}
+
+const char *tg_integer_text(tg_job *j, tg_i128 v) {
+  char digits[48];
+  int at = (int)sizeof digits;
+  unsigned __int128 u = v < 0 ? -(unsigned __int128)v : (unsigned __int128)v;
+  digits[--at] = 0;
+  do digits[--at] = (char)('0' + (int)(u % 10));
+  while (u /= 10);
+  return tg_format(&j->env, "%s%s", v < 0 ? "-" : "", digits + at);
+}
+
+const char *tg_witness_text(tg_job *j, const tg_witness *w) {
+  tg_str s = tg_str_new(&j->env);
+  for (int pass = 0; pass < 3; pass++) /* ranges, parameters, what memory holds */
+    for (uint32_t i = 0; i < w->n; i++) {
+      const tg_uop *u = w->value[i].node;
+      int kind = u->op == TG_OP_RANGE ? 0 : u->op == TG_OP_PARAM ? 1 : 2;
+      if (kind != pass || tg_is_float(u->type) || u->type == TG_VOID) continue;
+      uint32_t ordinal = tg_range_ordinal(u) & ~(uint32_t)TG_TWIN;
+      const char *name = kind == 2 ? tg_text(j, u) : kind == 1 ? j->params.data[u->arg].name : ordinal < j->ranges.n ? j->ranges.data[ordinal].name : "?";
+      if (kind == 0 && tg_range_ordinal(u) & TG_TWIN) name = tg_format(&j->env, "%s'", name);
+      tg_str_printf(&s, "%s%s = %s", s.n ? ", " : "", name, tg_integer_text(j, w->value[i].value));
+    }
+  return s.data;
+}
