@@ -33,6 +33,8 @@ void tg_schedule_sites(tg_schedule *s);
 tg_axis tg_axis_find(tg_schedule *s, const tg_opt *o, const char *name);
 /* A new range of the axis that `like` belongs to. */
 const tg_uop *tg_axis_range(tg_schedule *s, const tg_uop *like, const char *name, const tg_uop *extent, tg_kind kind);
+/* The name that means this range's axis, with a number if others have the name too. Sites must describe the program. */
+const char *tg_axis_name(tg_schedule *s, const tg_uop *range);
 const char *tg_range_text(tg_schedule *s, const tg_uop *range);   /* "i (line 8)" */
 static inline const char *tg_range_name(tg_schedule *s, const tg_uop *r) { return s->j->ranges.data[tg_range_ordinal(r)].name; }
 tg_verdict tg_range_verdict(tg_schedule *s, const tg_site *site, const char **why);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Which ranges an opt means. Ranges are one axis when they came from one by splits and copies and have one name, or when they
  * index the same dimension of a register tile. `i` names the axis if only one has that name; `B.i` is range i of the
- * statements that store to B; `x.i` is range i inside the loop x (a name may hold dots itself: whole names are tried first). */
+ * statements that store to B; `x.i` is range i inside the loop x (a name may hold dots itself: whole names are tried first); `i#2` is the
+ * second axis of that name in program order. */
 #include "lower/opt.h"
+#include <stdlib.h>
 
 void tg_schedule_begin(tg_schedule *s, tg_job *j, const tg_lowering *l, const tg_uop *plain) {
   *s = (tg_schedule){.j = j, .l = l, .author = plain, .sink = plain};
@@ -149,29 +151,50 @@ TG_NORETURN static void ambiguous(tg_schedule *s, const tg_opt *o, const char *n
     tg_pos p = s->j->ranges.data[tg_range_ordinal(r)].pos;
     if (p.line) tg_str_printf(&t, "%s%d", t.n ? ", " : " of lines ", p.line);
   }
-  tg_fail_at(s->j, o->pos, "'%s' may mean the ranges%s: say which with BUFFER.%s", name, t.n ? t.data : "", name);
+  tg_fail_at(s->j, o->pos, "'%s' may mean the ranges%s: say which with BUFFER.%s or %s#1, %s#2, ..", name, t.n ? t.data : "", name, name, name);
+}
+
+/* The sites that a name, its number left out, may mean: the whole name, or a scope and a name in it. */
+static uint32_t find_sites(tg_schedule *s, const tg_opt *o, const char *name, uint32_t *found) {
+  uint32_t n = 0;
+  for (size_t prefix = 0;;) {
+    for (uint32_t i = 0; i < s->sites.n; i++)
+      if (matches(s, i, name, prefix)) found[n++] = i;
+    if (n) return n;
+    const char *dot = strchr(name + prefix + (prefix != 0), '.');
+    if (!dot || !dot[1] || dot == name) unknown(s, o, name);
+    prefix = (size_t)(dot - name);
+  }
+}
+
+/* Ties the copies of one range among the sites, and keeps those of one axis: the only one, or the one with the number. */
+static uint32_t choose(tg_schedule *s, const tg_opt *o, const char *name, const ties *t, uint32_t n, uint32_t *found, uint32_t number) {
+  uint32_t axes = 0, kept = 0, *first = tg_new(&s->j->env, uint32_t, n);
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t ordinal = tg_range_ordinal(s->sites.data[found[i]].range), k = 0;
+    while (k < axes && axis_of(s, first[k]) != axis_of(s, ordinal) && root_of(t, first[k]) != root_of(t, ordinal)) k++;
+    if (k == axes) first[axes++] = ordinal;
+    else tie(t, first[k], ordinal);
+  }
+  if (axes > 1 && !number) ambiguous(s, o, name, n, found);
+  if (number > axes) tg_fail_at(s->j, o->pos, "'%s#%u': only %u such range%s here", name, number, axes, axes == 1 ? " is" : "s are");
+  uint32_t want = root_of(t, first[number ? number - 1 : 0]);
+  for (uint32_t i = 0; i < n; i++)
+    if (root_of(t, tg_range_ordinal(s->sites.data[found[i]].range)) == want) found[kept++] = found[i];
+  return kept;
 }
 
 tg_axis tg_axis_find(tg_schedule *s, const tg_opt *o, const char *name) {
+  tg_job *j = s->j;
   tg_schedule_sites(s);
-  uint32_t n = 0, *found = tg_new(&s->j->env, uint32_t, s->sites.n + 1);
-  for (size_t prefix = 0; !n;) {
-    for (uint32_t i = 0; i < s->sites.n; i++)
-      if (matches(s, i, name, prefix)) found[n++] = i;
-    if (n) break;
-    const char *dot = strchr(name + prefix + (prefix != 0), '.');
-    if (!dot || !dot[1]) unknown(s, o, name);
-    prefix = (size_t)(dot - name);
-    if (!prefix) unknown(s, o, name);
-  }
+  const char *mark = strchr(name, '#');
+  uint32_t number = mark ? (uint32_t)strtoul(mark + 1, NULL, 10) : 0, *found = tg_new(&j->env, uint32_t, s->sites.n + 1);
+  if (mark) name = tg_symbol(j, name, (size_t)(mark - name));
   ties t = tie_ranges(s);
-  for (uint32_t i = 1; i < n; i++) { /* copies of one range */
-    uint32_t a = tg_range_ordinal(s->sites.data[found[0]].range), b = tg_range_ordinal(s->sites.data[found[i]].range);
-    if (axis_of(s, a) != axis_of(s, b) && root_of(&t, a) != root_of(&t, b)) ambiguous(s, o, name, n, found);
-    tie(&t, a, b);
-  }
+  uint32_t n = choose(s, o, name, &t, find_sites(s, o, name, found), found, number);
   uint32_t want = root_of(&t, tg_range_ordinal(s->sites.data[found[0]].range)), members = 0;
-  tg_site *site = tg_new(&s->j->env, tg_site, s->sites.n);
+  tg_assert(&j->env, n > 0);
+  tg_site *site = tg_new(&j->env, tg_site, s->sites.n);
   for (uint32_t i = 0; i < s->sites.n; i++) {
     const tg_site *x = &s->sites.data[i];
     bool seen = root_of(&t, tg_range_ordinal(x->range)) != want;
@@ -181,10 +204,25 @@ tg_axis tg_axis_find(tg_schedule *s, const tg_opt *o, const char *name) {
   uint32_t id = axis_of(s, tg_range_ordinal(site[0].range));
   for (uint32_t i = 0; i < members; i++) { /* what is one axis now stays one when its subscripts are no longer plain ranges */
     uint32_t ordinal = tg_range_ordinal(site[i].range);
-    while (s->axis.n <= ordinal) tg_push(&s->j->env, &s->axis, 0);
+    while (s->axis.n <= ordinal) tg_push(&j->env, &s->axis, 0);
     s->axis.data[ordinal] = id + 1;
   }
   return (tg_axis){members, site};
+}
+
+const char *tg_axis_name(tg_schedule *s, const tg_uop *range) {
+  const char *name = tg_range_name(s, range);
+  uint32_t axes = 0, mine = 0, *first = tg_new(&s->j->env, uint32_t, s->sites.n + 1);
+  ties t = tie_ranges(s);
+  for (uint32_t i = 0; i < s->sites.n; i++) {
+    const tg_uop *r = s->sites.data[i].range;
+    uint32_t ordinal = tg_range_ordinal(r), k = 0;
+    if (strcmp(tg_range_name(s, r), name)) continue;
+    while (k < axes && axis_of(s, first[k]) != axis_of(s, ordinal) && root_of(&t, first[k]) != root_of(&t, ordinal)) k++;
+    if (k == axes) first[axes++] = ordinal;
+    if (r == range) mine = k + 1;
+  }
+  return axes > 1 ? tg_format(&s->j->env, "%s#%u", name, mine) : name;
 }
 
 /* ---- verdicts: once for each range of the author, inherited by its splits ---- */

@@ -4,10 +4,11 @@
 #include "lower/opt.h"
 
 typedef struct { const char *name; const tg_uop *start, *extent; } part;
-typedef struct { const tg_uop *range; part parts[2]; uint32_t copied; } cutting;
+typedef struct { const tg_uop *range; part parts[2]; uint32_t copied; bool named; } cutting;
 
 static const tg_uop *part_range(tg_schedule *s, const cutting *c, uint32_t i, tg_kind kind) {
-  const char *name = tg_format(&s->j->env, "%s.%s", tg_range_name(s, c->range), c->parts[i].name);
+  const char *name = c->parts[i].name;
+  if (!c->named) name = tg_format(&s->j->env, "%s.%s", tg_range_name(s, c->range), name);
   return tg_axis_range(s, c->range, name, c->parts[i].extent, kind);
 }
 
@@ -100,6 +101,8 @@ static cutting parts_of(tg_schedule *s, const tg_opt *o, const tg_site *site) {
     c.parts[0] = (part){"0", zero, at};
     c.parts[1] = (part){"1", at, tg_idx_sub(j, extent, at)};
     c.copied = 1;
+    c.named = o->n > 1;
+    for (uint32_t i = 0; i < 2 && c.named; i++) c.parts[i].name = o->names[1 + i];
   }
   return c;
 }

@@ -19,7 +19,7 @@ TG_NORETURN static void bad(scan *s, const char *what) {
   tg_fail_at(s->j, p, "%s at the end of '%s'", what, s->text);
 }
 
-static bool name_char(char c) { return isalnum((unsigned char)c) || c == '_' || c == '.'; }
+static bool name_char(char c) { return isalnum((unsigned char)c) || c == '_' || c == '.' || c == '#'; }
 
 static bool next(scan *s) {
   while (isspace((unsigned char)*s->at)) s->at++;
@@ -122,9 +122,10 @@ static void parse_cut(scan *s, tg_opt *o) {
   if (!is(s, "at")) bad(s, "expected 'at' and an index");
   while (isspace((unsigned char)*s->at)) s->at++;
   if (!*s->at) next(s), bad(s, "expected an index");
-  o->expr = tg_strdup(&s->j->env, s->at);
-  s->at += strlen(s->at);
-  next(s);
+  const char *from = s->at, *to = s->token + s->n;
+  while (next(s) && !is(s, "as")) to = s->token + s->n;
+  o->expr = tg_strndup(&s->j->env, from, (size_t)(to - from));
+  as_names(s, o, 2);
 }
 
 static void parse_rest(scan *s, tg_opt *o) {
@@ -207,7 +208,7 @@ const char *tg_opt_text_of(tg_job *j, const tg_opt *o) {
     if (o->number[1]) tg_str_printf(&t, " space=%s", o->number[1] == 2 ? "reg" : "local");
     return t.data;
   case TG_OPT_PEEL: tg_str_printf(&t, " %s %s", o->names[0], o->number[0] ? "last" : "first"); return t.data;
-  case TG_OPT_CUT: tg_str_printf(&t, " %s at %s", o->names[0], o->expr); return t.data;
+  case TG_OPT_CUT: tg_str_printf(&t, " %s at %s", o->names[0], o->expr); break;
   case TG_OPT_PREFETCH: tg_str_printf(&t, " %s at %s ahead %lld", o->names[0], o->names[1], (long long)o->number[0]); return t.data;
   case TG_OPT_PLACE: tg_str_printf(&t, " %s %s", o->names[0], o->number[0] ? "memory" : "ssa"); return t.data;
   default:

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT
+ * The schedule of a contraction: a sum of products in which some operand stands still while a row moves, and the others while a
+ * column moves. Columns, contiguous in the output, become vectors; a tile of rows x vectors stays in registers; the panel
+ * of the operand that the columns read is copied to be contiguous, and threads share the panels. */
+#include "search/nest.h"
+
+typedef struct { uint32_t rows, vectors; double cost; } tile;
+
+/* Cycles for each term and element, with what is left over at the edges computed in smaller tiles. */
+static double tile_cost(const tg_nest *n, uint32_t rows, uint32_t vectors, int64_t m, int64_t columns, bool rows_conflict) {
+  double fmas = rows * vectors, loads = rows + vectors;
+  double cycles = (fmas > loads ? fmas : loads) / 2;
+  if (cycles < 4) cycles = 4; /* the latency of one accumulator */
+  double cost = (cycles + 1) / fmas;
+  if (rows_conflict && rows > 8) cost *= 1.5;
+  int64_t width = (int64_t)vectors * n->lanes;
+  if (columns > 0) {
+    double rest = (double)(columns % width) / (double)columns;
+    cost = cost * (1 - rest) + rest * 1.5 * cost * vectors;
+    if (columns < width) cost *= (double)width / (double)columns;
+  }
+  if (m > 0) {
+    double rest = (double)(m % rows) / (double)m;
+    cost = cost * (1 - rest) + rest * cost * 1.5;
+  }
+  return cost;
+}
+
+static tile choose_tile(const tg_nest *n, int64_t m, int64_t columns, bool rows_conflict) {
+  tile best = {1, 1, 1e30};
+  for (uint32_t vectors = 1; vectors <= 4; vectors++) {
+    for (uint32_t rows = 1; rows <= 16; rows++) {
+      if (rows * vectors + vectors + 1 > n->registers || (m > 0 && rows > m)) continue;
+      if (columns > 0 && vectors > 1 && (int64_t)(vectors * n->lanes) > columns) continue;
+      double cost = tile_cost(n, rows, vectors, m, columns, rows_conflict);
+      if (cost < best.cost * 0.999) best = (tile){rows, vectors, cost};
+    }
+  }
+  return best;
+}
+
+typedef struct {
+  const tg_nest_loop *row, *column;
+  const tg_nest_reduce *sum;
+  const tg_uop *panel;             /* the load that moves with columns */
+  const tg_uop *tall;              /* the load that moves with rows */
+} roles;
+
+static bool is_product(const tg_uop *v) {
+  while (v->op == TG_OP_CAST) v = v->src[0];
+  return v->op == TG_OP_MUL;
+}
+
+static bool find_roles(tg_nest *n, roles *r) {
+  tg_job *j = n->j;
+  if (n->depth < 2 || n->stores.n != 1 || n->reductions.n != 1 || n->loop[n->depth - 1].end->n != 2) return false;
+  r->sum = &n->reductions.data[0];
+  tg_reduce_arg a = tg_reduce_info(r->sum->reduce);
+  if (a.op != TG_OP_ADD || a.generic || a.in_order || !is_product(r->sum->reduce->src[0])) return false;
+  for (uint32_t i = 0; i < n->depth; i++) {
+    if (!n->loop[i].parallel || !n->loop[i].extent_text) return false;
+    if (tg_access_motion(j, n->stores.data[0], n->loop[i].range) == TG_CONTIGUOUS) r->column = &n->loop[i];
+  }
+  if (!r->column) return false;
+  uint32_t count;
+  const tg_uop **order = tg_toposort(j, r->sum->reduce->src[0], &count);
+  for (uint32_t i = 0; i < count; i++) {
+    if (order[i]->op != TG_OP_LOAD) continue;
+    tg_motion m = tg_access_motion(j, order[i], r->column->range);
+    if (m == TG_STRIDES) return false;
+    if (m == TG_CONTIGUOUS) {
+      if (r->panel) return false;
+      r->panel = order[i];
+    }
+  }
+  for (uint32_t i = n->depth; i-- > 0 && r->panel;) { /* the innermost loop that the panel does not read */
+    if (&n->loop[i] == r->column || tg_uses(j, r->panel, n->loop[i].range)) continue;
+    for (uint32_t k = 0; k < count && !r->row; k++) {
+      if (order[k]->op != TG_OP_LOAD || order[k] == r->panel || !tg_uses(j, order[k], n->loop[i].range)) continue;
+      r->row = &n->loop[i];
+      r->tall = order[k];
+    }
+    if (r->row) break;
+  }
+  return r->row != NULL;
+}
+
+/* Do the rows of the tall operand lie a multiple of a page apart, so that they share sets of the first cache? */
+static bool rows_conflict(const tg_uop *load) {
+  const tg_uop *define = tg_define_of(load->src[0]);
+  uint32_t rank = tg_access_rank(load);
+  if (!rank || define->src[rank - 1]->op != TG_OP_CONST) return false;
+  return define->src[rank - 1]->arg * tg_type_bytes((tg_type)define->type) % 4096 == 0;
+}
+
+/* In the loop `outer`: rows of tiles, whole ones first. `columns` names what stands inside the rows. */
+static void tile_rows(tg_nest *n, const roles *r, const char *outer, uint32_t rows, const char *suffix) {
+  const char *b = tg_format(&n->j->env, "%s%s", r->row->base, suffix);
+  const char *name = tg_format(&n->j->env, "%s.%s", outer, tg_range_name(&n->s, r->row->range));
+  int64_t m = r->row->extent, whole = m / rows * rows;
+  if (m < 0) tg_nest_emit(n, "cut %s at (%s)/%u*%u as %s.m %s.e", name, r->row->extent_text, rows, rows, b, b);
+  else if (m % rows) tg_nest_emit(n, "cut %s at %lld as %s.m %s.e", name, (long long)whole, b, b);
+  if (m < 0 || m % rows) name = tg_format(&n->j->env, "%s.m", b);
+  if (rows > 1) {
+    tg_nest_emit(n, "split %s %u as %s.o %s.r", name, rows, b, b);
+    tg_nest_emit(n, "upcast %s.r", b);
+  }
+  if (m > 0 && m % rows > 1) tg_nest_emit(n, "upcast %s.e", b);
+}
+
+static void order_outside(tg_nest *n, const roles *r) {
+  tg_str t = tg_str_new(&n->j->env);
+  bool changes = false, column_seen = false;
+  for (uint32_t i = 0; i < n->depth; i++) { /* other loops, the columns, the rows */
+    const tg_nest_loop *l = &n->loop[i];
+    if (l == r->row || l == r->column) {
+      column_seen |= l == r->column;
+      changes |= l == r->row && !column_seen;
+      continue;
+    }
+    changes |= column_seen || (i && &n->loop[i - 1] == r->row);
+    tg_str_printf(&t, " %s", l->name);
+  }
+  if (changes) tg_nest_emit(n, "order%s %s %s", t.data ? t.data : "", r->column->name, r->row->name);
+}
+
+static bool worth_a_panel(const tg_nest *n, const roles *r, tile t, double width) {
+  for (uint32_t i = 0; i < tg_reduce_info(r->sum->reduce).ranges; i++)
+    if (tg_extent(tg_reduce_ranges(r->sum->reduce)[i])->op != TG_OP_CONST) return false;
+  double bytes = width * tg_type_bytes((tg_type)r->panel->type) * (double)r->sum->extent;
+  return r->row->extent >= 4 * (int64_t)t.rows && tg_reduce_info(r->sum->reduce).ranges == 1 && bytes < 4e6 && n->l->target->l2;
+}
+
+bool tg_nest_contraction(tg_nest *n) {
+  roles r = {0};
+  if (!find_roles(n, &r)) return false;
+  int64_t columns = r.column->extent;
+  if (columns > 0 && columns < n->lanes) return false;
+  tile t = choose_tile(n, r.row->extent, columns, rows_conflict(r.tall));
+  int64_t width = (int64_t)t.vectors * n->lanes;
+  const char *b = r.column->base, *name = r.column->name;
+  order_outside(n, &r);
+  bool rest = columns < 0 || columns % width;
+  if (columns < 0) tg_nest_emit(n, "cut %s at (%s)/%lld*%lld as %s.m %s.e", name, r.column->extent_text, (long long)width, (long long)width, b, b);
+  else if (rest) tg_nest_emit(n, "cut %s at %lld as %s.m %s.e", name, (long long)(columns / width * width), b, b);
+  if (rest) name = tg_format(&n->j->env, "%s.m", b);
+  const char *outer = tg_format(&n->j->env, "%s.o", b);
+  tg_nest_emit(n, "split %s %lld as %s %s.r", name, (long long)width, outer, b);
+  tg_nest_emit(n, "order %s.%s %s.r", outer, tg_range_name(&n->s, r.row->range), b);
+  tile_rows(n, &r, outer, t.rows, "");
+  tg_nest_emit(n, "split %s.r %u as %s.u %s.v", b, n->lanes, b, b);
+  if (t.vectors > 1) tg_nest_emit(n, "upcast %s.u", b);
+  tg_nest_emit(n, "lane %s.v", b);
+  if (rest) { /* the columns that are left: single vectors, the last one masked */
+    uint32_t rows = n->registers - 4 < 12 ? n->registers - 4 : 12;
+    if (rows_conflict(r.tall) && rows > 8) rows = 8;
+    if (r.row->extent > 0 && rows > r.row->extent) rows = (uint32_t)r.row->extent;
+    tg_nest_emit(n, "split %s.e %u as %s.p %s.w", b, n->lanes, b, b);
+    tg_nest_emit(n, "order %s.p.%s %s.w", b, tg_range_name(&n->s, r.row->range), b);
+    tile_rows(n, &r, tg_format(&n->j->env, "%s.p", b), rows, "e");
+    tg_nest_emit(n, "lane %s.w", b);
+  }
+  if (worth_a_panel(n, &r, t, (double)width))
+    tg_nest_emit(n, "stage %s at %s as %s.panel", tg_buffer_info(n->j, r.panel->src[0])->name, outer, tg_buffer_info(n->j, r.panel->src[0])->name);
+  if (r.sum->extent > 0 && r.sum->extent % 4 == 0 && r.sum->extent > 4) {
+    tg_nest_emit(n, "split %s 4 as %s.o %s.i", r.sum->name, r.sum->base, r.sum->base);
+    tg_nest_emit(n, "unroll %s.i", r.sum->base);
+  }
+  if (n->work >= TG_THREAD_WORK) tg_nest_emit(n, "thread %s", n->depth == 2 ? outer : n->loop[0].name);
+  return true;
+}

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: MIT
+ * The first answer, without a search: each nest of a kernel is put in a class by how its accesses move with its ranges, and
+ * gets the schedule of that class. Contractions: contract.c. Everything else here: vectors along a range that memory is
+ * contiguous in (a loop of the nest, else the range of a reduction), threads outside, stores that bypass the caches where
+ * the output is large and never read. Later nests are scheduled first, so numbered names stay what they are. */
+#include "search/nest.h"
+#include <stdio.h>
+
+void tg_nest_emit(tg_nest *n, const char *format, ...) {
+  va_list ap;
+  tg_str t = tg_str_new(&n->j->env);
+  va_start(ap, format);
+  tg_str_vprintf(&t, format, ap);
+  va_end(ap);
+  tg_push(&n->j->env, &n->j->opts, ((tg_opt_text){t.data, {.file = "heuristic", .text = t.data, .column = 1}}));
+}
+
+/* ---- reading a nest ---- */
+
+tg_motion tg_access_motion(tg_job *j, const tg_uop *access, const tg_uop *range) {
+  uint32_t rank = tg_access_rank(access);
+  const tg_uop *define = tg_define_of(access->src[0]);
+  tg_motion m = TG_STILL;
+  for (uint32_t d = 0; d < rank; d++) {
+    const tg_uop *u = access->src[1 + d];
+    if (!tg_uses(j, u, range)) continue;
+    if (d + 1 < rank || (define->arg >> 32 & TG_STRIDED && !tg_is_const(define->src[rank + d], 1))) return TG_STRIDES;
+    tg_linear f;
+    tg_linear_of(j, u, &f);
+    m = TG_STRIDES;
+    for (uint32_t i = 0; i < f.n; i++) {
+      if (f.atom[i] == range && f.coefficient[i] == 1) m = TG_CONTIGUOUS;
+      else if (tg_uses(j, f.atom[i], range)) return TG_STRIDES;
+    }
+  }
+  return m;
+}
+
+static int64_t constant_extent(const tg_uop *range) { return tg_extent(range)->op == TG_OP_CONST ? tg_extent(range)->arg : -1; }
+
+/* The extent as text, if it is made of parameters and constants only. */
+static const char *extent_text(tg_nest *n, const tg_uop *range) {
+  uint32_t count;
+  const tg_uop **order = tg_toposort(n->j, tg_extent(range), &count);
+  for (uint32_t i = 0; i < count; i++)
+    if (order[i]->op == TG_OP_RANGE || order[i]->op == TG_OP_LOAD) return NULL;
+  tg_str t = tg_str_new(&n->j->env);
+  tg_print_expr(n->j, &t, tg_extent(range));
+  return t.data;
+}
+
+static const char *base_of(tg_nest *n, const char *name) { /* i#2: i2 */
+  char *base = tg_strdup(&n->j->env, name), *mark = strchr(base, '#');
+  if (mark) memmove(mark, mark + 1, strlen(mark));
+  return base;
+}
+
+static double trips(int64_t extent) { return extent < 0 ? 1024 : (double)extent; }
+
+static void read_reduce(tg_nest *n, const tg_uop *reduce, const tg_uop *store) {
+  tg_job *j = n->j;
+  for (uint32_t i = 0; i < n->reductions.n; i++)
+    if (n->reductions.data[i].reduce == reduce) return;
+  tg_nest_reduce r = {.reduce = reduce, .store = store, .at = tg_reduce_info(reduce).ranges - 1u};
+  uint32_t count, best = 0, ranges = tg_reduce_info(reduce).ranges;
+  const tg_uop **order = tg_toposort(j, reduce, &count);
+  for (uint32_t k = 0; k < ranges; k++) {
+    uint32_t contiguous = 0, strided = 0;
+    for (uint32_t i = 0; i < count; i++) {
+      if (order[i]->op != TG_OP_LOAD) continue;
+      tg_motion m = tg_access_motion(j, order[i], tg_reduce_ranges(reduce)[k]);
+      contiguous += m == TG_CONTIGUOUS;
+      strided += m == TG_STRIDES;
+    }
+    if (contiguous > best && !strided) best = contiguous, r.at = k, r.contiguous = true;
+  }
+  r.range = tg_reduce_ranges(reduce)[r.at];
+  r.name = tg_axis_name(&n->s, r.range);
+  r.base = base_of(n, r.name);
+  r.extent = constant_extent(r.range);
+  r.extent_text = extent_text(n, r.range);
+  tg_push(&j->env, &n->reductions, r);
+}
+
+static void read_store(tg_nest *n, const tg_uop *store, double around) {
+  tg_job *j = n->j;
+  uint32_t count, bytes = 1;
+  const tg_uop **order = tg_toposort(j, store, &count);
+  double ops = 0, terms = 1;
+  tg_push(&j->env, &n->stores, store);
+  for (uint32_t i = count; i-- > 0;) {
+    const tg_uop *u = order[i];
+    if (u->op == TG_OP_LOAD) tg_push(&j->env, &n->loads, u);
+    if (u->type != TG_INDEX && u->type != TG_VOID && u->op != TG_OP_CONST) {
+      uint32_t b = (uint32_t)tg_type_bytes((tg_type)u->type);
+      bytes = b > bytes ? b : bytes;
+      ops += 1;
+    }
+    if (u->op != TG_OP_REDUCE) continue;
+    read_reduce(n, u, store);
+    double all = 1;
+    for (uint32_t k = 0; k < tg_reduce_info(u).ranges; k++) all *= trips(constant_extent(tg_reduce_ranges(u)[k]));
+    terms = all > terms ? all : terms;
+  }
+  n->work += around * terms * (ops + 1);
+  uint32_t lanes = n->l->target->vector_bytes / bytes;
+  if (lanes < n->lanes) n->lanes = lanes ? lanes : 1;
+}
+
+static void read_statements(tg_nest *n, const tg_uop *u, double around) {
+  if (u->op == TG_OP_STORE) read_store(n, u, around);
+  if (u->op == TG_OP_END)
+    for (uint32_t i = 1; i < u->n; i++) read_statements(n, u->src[i], around * trips(constant_extent(u->src[0])));
+}
+
+static tg_nest_loop read_loop(tg_nest *n, const tg_uop *end) {
+  const char *why;
+  tg_verdict v = tg_loop_verdict(n->j, n->s.sink, end, &why);
+  tg_nest_loop l = {.end = end, .range = end->src[0], .name = tg_axis_name(&n->s, end->src[0]),
+                    .extent = constant_extent(end->src[0]), .extent_text = extent_text(n, end->src[0]),
+                    .parallel = v == TG_INDEPENDENT, .lockstep = v == TG_INDEPENDENT || v == TG_LOCKSTEP};
+  l.base = base_of(n, l.name);
+  return l;
+}
+
+static void read_nest(tg_nest *n, const tg_uop *top) {
+  n->top = top;
+  n->depth = n->stores.n = n->loads.n = n->reductions.n = 0;
+  n->work = 0;
+  n->lanes = n->l->target->vector_bytes;
+  n->registers = n->l->target->vector_registers;
+  read_statements(n, top, 1);
+  for (const tg_uop *u = top; u->op == TG_OP_END && n->depth < NEST_MAX; u = u->src[1]) {
+    n->loop[n->depth++] = read_loop(n, u);
+    if (u->n != 2) break;
+  }
+}
+
+/* ---- phrases ---- */
+
+static uint32_t power_of_two_from(int64_t v) {
+  uint32_t p = 1;
+  while (p < v) p *= 2;
+  return p;
+}
+
+static void whole_vectors(tg_nest *n, const char *name, const char *base, int64_t extent, uint32_t upcast) {
+  if (extent != (int64_t)n->lanes * upcast) {
+    tg_nest_emit(n, "split %s %u as %s.o %s.i", name, n->lanes * upcast, base, base);
+    name = tg_format(&n->j->env, "%s.i", base);
+  }
+  if (upcast == 1) {
+    tg_nest_emit(n, "lane %s", name);
+    return;
+  }
+  tg_nest_emit(n, "split %s %u as %s.u %s.v", name, n->lanes, base, base);
+  tg_nest_emit(n, "upcast %s.u", base);
+  tg_nest_emit(n, "lane %s.v", base);
+}
+
+/* The rest of a range: fewer than a block, under masks. */
+static void masked_vectors(tg_nest *n, const char *name, const char *base, int64_t extent) {
+  if (extent == 1) return;
+  uint32_t lanes = extent > 0 && extent < n->lanes ? power_of_two_from(extent) : n->lanes;
+  tg_nest_emit(n, "split %s %u as %s.p %s.w", name, lanes, base, base);
+  if (extent > lanes) tg_nest_emit(n, "unroll %s.p", base);
+  tg_nest_emit(n, "lane %s.w", base);
+}
+
+void tg_nest_vector(tg_nest *n, const char *name, const char *base, int64_t extent, const char *text, uint32_t upcast, bool may_cut) {
+  if (n->lanes < 2 || extent == 0 || extent == 1) return;
+  while (upcast > 1 && extent >= 0 && (int64_t)n->lanes * upcast > extent) upcast /= 2;
+  int64_t block = (int64_t)n->lanes * upcast;
+  if (extent >= 0 && extent % block == 0) whole_vectors(n, name, base, extent, upcast);
+  else if (!may_cut || (extent < 0 && !text) || (extent >= 0 && extent < block)) {
+    if (extent > 4 * (int64_t)n->lanes || extent < 0) tg_nest_emit(n, "lane %s %u as %s.p %s.w", name, n->lanes, base, base);
+    else masked_vectors(n, name, base, extent);
+  } else {
+    if (extent >= 0) tg_nest_emit(n, "cut %s at %lld as %s.m %s.e", name, (long long)(extent / block * block), base, base);
+    else tg_nest_emit(n, "cut %s at (%s)/%lld*%lld as %s.m %s.e", name, text, (long long)block, (long long)block, base, base);
+    whole_vectors(n, tg_format(&n->j->env, "%s.m", base), base, extent < 0 ? -1 : extent / block * block, upcast);
+    const char *rest = tg_format(&n->j->env, "%s.e", base);
+    if (extent < 0) tg_nest_emit(n, "lane %s %u as %s.p %s.w", rest, n->lanes, rest, rest);
+    else masked_vectors(n, rest, rest, extent % block);
+  }
+}
+
+void tg_nest_thread(tg_nest *n, const char *name, const char *base, int64_t extent, const char *text, double each) {
+  int64_t chunk = each >= TG_TASK_WORK ? 1 : (int64_t)(TG_TASK_WORK / (each < 1 ? 1 : each));
+  if (extent == 0 || extent == 1 || (extent < 0 && !text)) {
+    if (chunk == 1 && extent < 0) tg_nest_emit(n, "thread %s", name);
+    return;
+  }
+  int64_t fair = extent / (4 * (int64_t)n->l->target->threads);   /* several tasks for each thread */
+  if (extent > 0 && chunk > fair) chunk = fair < 1 ? 1 : fair;
+  if (chunk <= 1) {
+    tg_nest_emit(n, "thread %s", name);
+    return;
+  }
+  for (int64_t c = chunk; c < 2 * chunk && extent > 0; c++) {
+    if (extent % c) continue;
+    tg_nest_emit(n, "split %s %lld as %s.t %s.r", name, (long long)c, base, base);
+    tg_nest_emit(n, "thread %s.t", base);
+    return;
+  }
+  if (extent > 0) tg_nest_emit(n, "cut %s at %lld as %s.b %s.c", name, (long long)(extent / chunk * chunk), base, base);
+  else tg_nest_emit(n, "cut %s at (%s)/%lld*%lld as %s.b %s.c", name, text, (long long)chunk, (long long)chunk, base, base);
+  tg_nest_emit(n, "split %s.b %lld as %s.t %s.r", base, (long long)chunk, base, base);
+  tg_nest_emit(n, "thread %s.t", base);
+}
+
+/* ---- classes ---- */
+
+static bool reduces_over(const tg_nest *n, const tg_uop *range) {
+  for (uint32_t i = 0; i < n->reductions.n; i++)
+    if (tg_uses(n->j, n->reductions.data[i].reduce, range)) return true;
+  return false;
+}
+
+/* May the statements of the nest run as vectors along the range? */
+static bool vectorises(tg_nest *n, const tg_nest_loop *l, const tg_uop *const *stores, uint32_t count) {
+  if (!l->lockstep) return false;
+  for (uint32_t i = 0; i < count; i++)
+    if (tg_access_motion(n->j, stores[i], l->range) != TG_CONTIGUOUS || stores[i]->arg & TG_ATOMIC) return false;
+  for (uint32_t i = 0; i < n->loads.n; i++) {
+    if (tg_access_motion(n->j, n->loads.data[i], l->range) == TG_STRIDES && reduces_over(n, l->range)) return false;
+  }
+  return true;
+}
+
+static void stream_outputs(tg_nest *n) {
+  tg_job *j = n->j;
+  for (uint32_t i = 0; i < n->stores.n; i++) {
+    const tg_uop *define = tg_define_of(n->stores.data[i]->src[0]);
+    const tg_buffer *b = tg_buffer_info(j, define);
+    double bytes = (double)tg_type_bytes((tg_type)define->type);
+    bool whole = b->role == TG_ROLE_OUT && define->lanes == 1 && b->rank && !(define->arg >> 32 & TG_STRIDED);
+    for (uint32_t d = 0; d < b->rank && whole; d++) {
+      whole = define->src[d]->op == TG_OP_CONST;
+      if (whole) bytes *= (double)define->src[d]->arg;
+    }
+    if (!whole || bytes <= 4.0 * (double)n->l->target->l2 || (b->rank > 1 && define->src[b->rank - 1]->arg % n->lanes)) continue;
+    uint32_t writers = 0;
+    for (uint32_t k = 0; k < n->s.stores.n; k++) writers += tg_define_of(n->s.stores.data[k].store->src[0]) == define;
+    uint32_t count;
+    const tg_uop **order = tg_toposort(j, n->s.sink, &count);
+    for (uint32_t k = 0; k < count; k++) writers += order[k]->op == TG_OP_LOAD && tg_define_of(order[k]->src[0]) == define;
+    if (writers == 1) tg_nest_emit(n, "stream %s", b->name);
+  }
+}
+
+static void vector_reductions(tg_nest *n, const tg_nest_loop *vector) {
+  for (uint32_t i = n->reductions.n; i-- > 0;) {
+    const tg_nest_reduce *r = &n->reductions.data[i];
+    tg_reduce_arg a = tg_reduce_info(r->reduce);
+    bool nested = false;
+    for (uint32_t k = 0; k < n->reductions.n; k++)
+      nested |= k != i && tg_uses(n->j, n->reductions.data[k].reduce, r->range);
+    if (a.in_order || !r->contiguous || nested || (vector && tg_uses(n->j, r->reduce, vector->range))) continue;
+    tg_nest_vector(n, r->name, r->base, r->extent, r->extent_text, 4, !a.generic);
+  }
+}
+
+/* One loop that is both what threads share and what vectors run along. */
+static void flat_loop(tg_nest *n, const tg_nest_loop *l, uint32_t upcast) {
+  int64_t block = (int64_t)n->lanes * upcast;
+  double each = n->work / trips(l->extent);
+  int64_t chunk = (int64_t)(TG_TASK_WORK / (each < 1 ? 1 : each)), most = l->extent / (4 * (int64_t)n->l->target->threads);
+  if (l->extent > 0 && chunk > most) chunk = most;
+  chunk = chunk / block * block;
+  bool threads = l->parallel && chunk >= block && (l->extent > 0 ? n->work >= TG_THREAD_WORK : l->extent_text != NULL);
+  if (!threads) {
+    tg_nest_vector(n, l->name, l->base, l->extent, l->extent_text, upcast, true);
+    return;
+  }
+  const char *main_part = l->name, *b = l->base;
+  int64_t rest = l->extent < 0 ? -1 : l->extent % chunk;
+  if (rest) {
+    if (l->extent > 0) tg_nest_emit(n, "cut %s at %lld as %s.b %s.c", l->name, (long long)(l->extent - rest), b, b);
+    else tg_nest_emit(n, "cut %s at (%s)/%lld*%lld as %s.b %s.c", l->name, l->extent_text, (long long)chunk, (long long)chunk, b, b);
+    main_part = tg_format(&n->j->env, "%s.b", b);
+    const char *left = tg_format(&n->j->env, "%s.c", b);
+    const char *text = l->extent < 0 ? tg_format(&n->j->env, "(%s)%%%lld", l->extent_text, (long long)chunk) : NULL;
+    tg_nest_vector(n, left, left, rest, text, upcast, true);
+  }
+  tg_nest_emit(n, "split %s %lld as %s.t %s.r", main_part, (long long)chunk, b, b);
+  tg_nest_emit(n, "thread %s.t", b);
+  const char *inner = tg_format(&n->j->env, "%s.r", b);
+  tg_nest_vector(n, inner, inner, chunk, NULL, upcast, true);
+}
+
+/* A reduction of everything: a fixed number of partial results, so that the result does not depend on the threads. */
+static void whole_reduction(tg_nest *n) {
+  for (uint32_t i = n->reductions.n; i-- > 0;) {
+    const tg_nest_reduce *r = &n->reductions.data[i];
+    tg_reduce_arg a = tg_reduce_info(r->reduce);
+    enum { PARTS = 64 };
+    int64_t part = r->extent / PARTS / (4 * n->lanes) * (4 * n->lanes);
+    if (a.in_order || !r->contiguous) continue;
+    if (n->work < TG_THREAD_WORK * 4 || part < 1024 || a.generic || a.ranges > 1 || n->reductions.n > 1) {
+      tg_nest_vector(n, r->name, r->base, r->extent, r->extent_text, 4, !a.generic);
+      continue;
+    }
+    const char *name = r->name, *b = r->base;
+    if (part * PARTS != r->extent) {
+      tg_nest_emit(n, "cut %s at %lld as %s.b %s.c", name, (long long)(part * PARTS), b, b);
+      const char *left = tg_format(&n->j->env, "%s.c", b);
+      tg_nest_vector(n, left, left, r->extent - part * PARTS, NULL, 4, true);
+      name = tg_format(&n->j->env, "%s.b", b);
+    }
+    tg_nest_emit(n, "split %s %lld as %s.t %s.r", name, (long long)part, b, b);
+    tg_nest_emit(n, "thread %s.t", b);
+    const char *inner = tg_format(&n->j->env, "%s.r", b);
+    tg_nest_vector(n, inner, inner, part, NULL, 4, true);
+  }
+}
+
+/* Rows that a vector of the reduction serves: several at once, each with accumulators of its own. */
+static bool matrix_vector(tg_nest *n) {
+  if (n->depth != 1 || n->stores.n != 1 || n->reductions.n != 1 || n->loop[0].end->n != 2) return false;
+  const tg_nest_loop *l = &n->loop[0];
+  const tg_nest_reduce *r = &n->reductions.data[0];
+  tg_reduce_arg a = tg_reduce_info(r->reduce);
+  bool shared = false, rows = false;
+  for (uint32_t i = 0; i < n->loads.n; i++) {
+    tg_motion by_row = tg_access_motion(n->j, n->loads.data[i], l->range);
+    bool by_term = tg_access_motion(n->j, n->loads.data[i], r->range) != TG_STILL;
+    shared |= by_term && by_row == TG_STILL;
+    rows |= by_term && by_row == TG_STRIDES;
+  }
+  if (!l->lockstep || !shared || !rows || !r->contiguous || a.in_order || a.generic || (l->extent >= 0 && l->extent < 8) || !l->extent_text) return false;
+  tg_nest_vector(n, r->name, r->base, r->extent, r->extent_text, 2, true);
+  const char *b = l->base, *main_part = l->name;
+  if (l->extent < 0) tg_nest_emit(n, "cut %s at (%s)/4*4 as %s.m %s.e", l->name, l->extent_text, b, b);
+  else if (l->extent % 4) tg_nest_emit(n, "cut %s at %lld as %s.m %s.e", l->name, (long long)(l->extent / 4 * 4), b, b);
+  if (l->extent < 0 || l->extent % 4) main_part = tg_format(&n->j->env, "%s.m", b);
+  tg_nest_emit(n, "split %s 4 as %s.o %s.i", main_part, b, b);
+  tg_nest_emit(n, "upcast %s.i", b);
+  const char *outer = tg_format(&n->j->env, "%s.o", b), *text = tg_format(&n->j->env, "(%s)/4", l->extent_text);
+  if (l->parallel && n->work >= TG_THREAD_WORK)
+    tg_nest_thread(n, outer, outer, l->extent < 0 ? -1 : l->extent / 4, text, 4 * n->work / trips(l->extent));
+  return true;
+}
+
+/* Loops that end in statements only, wherever they stand below a nest that is not perfect. */
+static void inner_loops(tg_nest *n, const tg_uop *u) {
+  if (u->op != TG_OP_END) return;
+  bool innermost = true;
+  for (uint32_t i = 1; i < u->n; i++) innermost &= u->src[i]->op == TG_OP_STORE;
+  for (uint32_t i = u->n; i-- > 1;) inner_loops(n, u->src[i]);
+  if (!innermost || u == n->top) return;
+  tg_nest_loop l = read_loop(n, u);
+  if (vectorises(n, &l, u->src + 1, u->n - 1)) tg_nest_vector(n, l.name, l.base, l.extent, l.extent_text, 2, true);
+}
+
+static const tg_nest_loop *choose_vector_loop(tg_nest *n) {
+  const tg_nest_loop *innermost = &n->loop[n->depth - 1];
+  for (uint32_t i = 1; i < innermost->end->n; i++)
+    if (innermost->end->src[i]->op != TG_OP_STORE) return NULL;
+  for (uint32_t k = n->depth; k-- > 0;) {
+    const char *why;
+    tg_nest_loop *l = &n->loop[k];
+    if (!vectorises(n, l, n->stores.data, n->stores.n)) continue;
+    bool movable = true;
+    for (uint32_t i = k + 1; i < n->depth && movable; i++)
+      movable = !tg_uses(n->j, tg_extent(n->loop[i].range), l->range) && tg_may_swap(n->j, n->s.sink, l->end, n->loop[i].end, &why);
+    if (!movable) continue;
+    if (k + 1 < n->depth) {
+      tg_str t = tg_str_new(&n->j->env);
+      for (uint32_t i = k + 1; i < n->depth; i++) tg_str_printf(&t, " %s", n->loop[i].name);
+      tg_nest_emit(n, "order%s %s", t.data, l->name);
+    }
+    return l;
+  }
+  return NULL;
+}
+
+static void general_nest(tg_nest *n) {
+  const tg_nest_loop *vector = choose_vector_loop(n);
+  uint32_t upcast = n->loads.n > 4 || n->reductions.n ? 2 : 4;
+  if (vector && n->depth == 1) {
+    vector_reductions(n, vector);
+    flat_loop(n, vector, upcast);
+    return;
+  }
+  vector_reductions(n, vector);
+  if (vector) tg_nest_vector(n, vector->name, vector->base, vector->extent, vector->extent_text, upcast, true);
+  else inner_loops(n, n->top);
+  if (n->work < TG_THREAD_WORK) return;
+  for (uint32_t k = 0; k < n->depth; k++) { /* the outermost loop with enough iterations that may move out */
+    const tg_nest_loop *l = &n->loop[k];
+    if (!l->parallel) return;
+    if (l == vector || (l->extent >= 0 && l->extent < 2 * (int64_t)n->l->target->threads && k + 1 < n->depth && &n->loop[k + 1] != vector &&
+                        n->loop[k + 1].parallel)) continue;
+    tg_nest_thread(n, l->name, l->base, l->extent, l->extent_text, n->work / trips(l->extent));
+    return;
+  }
+}
+
+static void schedule_nest(tg_nest *n, const tg_uop *top) {
+  read_nest(n, top);
+  if (!n->stores.n) return;
+  if (!n->depth) {
+    whole_reduction(n);
+    return;
+  }
+  if (tg_nest_contraction(n)) return;
+  if (!matrix_vector(n)) general_nest(n);
+  stream_outputs(n);
+}
+
+void tg_heuristic(tg_job *j, const tg_lowering *l, const tg_uop *raised) {
+  if (j->opts.n) return;
+  tg_nest n = {.j = j, .l = l};
+  const tg_uop *plain = tg_plain(j, raised);
+  tg_schedule_begin(&n.s, j, l, plain);
+  tg_schedule_sites(&n.s);
+  for (uint32_t i = plain->n; i-- > 0;)
+    if (plain->src[i]->op == TG_OP_END || plain->src[i]->op == TG_OP_STORE) schedule_nest(&n, plain->src[i]);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT
+ * What the heuristics know about a nest of loops, and the phrases that their schedules are made of. */
+#ifndef TG_NEST_H
+#define TG_NEST_H
+#include "lower/opt.h"
+#include "search/heuristic.h"
+
+enum { NEST_MAX = 16 };
+
+typedef struct {
+  const tg_uop *end, *range;
+  const char *name;               /* what an opt calls it */
+  const char *base;               /* prefix for the names of what it is split into */
+  int64_t extent;                 /* -1: known at run time only */
+  const char *extent_text;        /* NULL: depends on other ranges */
+  bool parallel, lockstep;
+} tg_nest_loop;
+
+typedef struct {
+  const tg_uop *reduce, *store;
+  uint32_t at;                    /* which range of it runs contiguously, or the last */
+  const tg_uop *range;
+  const char *name, *base, *extent_text;
+  int64_t extent;
+  bool contiguous;
+} tg_nest_reduce;
+
+typedef struct {
+  tg_job *j;
+  const tg_lowering *l;
+  tg_schedule s;
+  uint32_t lanes, registers;      /* of the widest element that the nest computes with */
+  /* one top-level loop, or a statement without loops */
+  const tg_uop *top;
+  tg_nest_loop loop[NEST_MAX];    /* the perfect nest, outermost first */
+  uint32_t depth;
+  TG_VEC(const tg_uop *) stores;
+  TG_VEC(tg_nest_reduce) reductions;
+  TG_VEC(const tg_uop *) loads;
+  double work;                    /* operations, roughly */
+} tg_nest;
+
+void tg_nest_emit(tg_nest *n, const char *format, ...) TG_PRINTF(2, 3);
+/* How an access moves with a range. */
+typedef enum { TG_STILL, TG_CONTIGUOUS, TG_STRIDES } tg_motion;
+tg_motion tg_access_motion(tg_job *j, const tg_uop *access, const tg_uop *range);
+/* Vectors along a range: blocks of `upcast` vectors without masks, then masked vectors for the rest. */
+void tg_nest_vector(tg_nest *n, const char *name, const char *base, int64_t extent, const char *text, uint32_t upcast, bool may_cut);
+/* True if the nest is a contraction and was scheduled as one. */
+bool tg_nest_contraction(tg_nest *n);
+enum { TG_TASK_WORK = 1 << 16, TG_THREAD_WORK = 50000 };
+/* Threads over a range of which one iteration costs `each`. */
+void tg_nest_thread(tg_nest *n, const char *name, const char *base, int64_t extent, const char *text, double each);
+#endif
