@@ -7,26 +7,40 @@
 
 /* What a compiled kernel needs to be launched; stored beside the object in the cache. */
 typedef struct tg_code_info {
-  uint32_t buffers, params, phases;
-  uint64_t workspace;                 /* bytes per task in flight, 64-aligned */
-  bool streams;                       /* a second entry per phase exists for misaligned buffers */
+  uint32_t buffers, params, phases;   /* of a launch: global buffers, run-time parameters */
+  uint64_t workspace;                 /* bytes per task in flight, 64-aligned; at least 128 */
+  uint64_t shared;                    /* bytes per launch, 64-aligned: memory that outlives a phase */
+  uint64_t aligned;                   /* bit b: the first entry streams to buffer b, which must then be 64-aligned */
 } tg_code_info;
 
-/* The entry of phase p is NAME.p (NAME.p.unaligned without streaming stores):
+/* The entry of phase p is NAME.p; NAME.p.unaligned, without streaming stores, stands beside it if info.aligned:
  *   void entry(void *const *buffers, const int64_t *params, void *workspace, int64_t task)
- * tasks of a phase: its thread range's extent, computed by NAME.p.tasks: int64_t (const int64_t *params). */
+ * buffers[info.buffers] is the shared memory. Tasks of a phase, its thread range's extent (below 1: none), are what
+ *   int64_t NAME.p.tasks(void *const *buffers, const int64_t *params)
+ * gives. Phases run in order, each after all tasks of the one before. */
 typedef void tg_phase_fn(void *const *buffers, const int64_t *params, void *workspace, int64_t task);
+typedef int64_t tg_tasks_fn(void *const *buffers, const int64_t *params);
 
-typedef struct tg_jit tg_jit;         /* one per context: ORC, target machines per thread, locks */
-tg_status tg_jit_open(tg_jit **out, const tg_allocator *a, const tg_target *t, tg_env *err);
+enum { TG_JIT_DEBUG = 1, TG_JIT_PERF_MAP = 2, TG_JIT_VERIFY = 4 };
+
+typedef struct tg_jit tg_jit;         /* one per context: target, target machines, locks */
+/* Opens nothing of LLVM but the name and features of the host (where the target has none). */
+tg_status tg_jit_open(tg_jit **out, const tg_allocator *a, const tg_target *t, uint32_t flags, tg_env *err);
 void tg_jit_close(tg_jit *);
+const tg_target *tg_jit_target(const tg_jit *);   /* with cpu and features filled in */
+const char *tg_jit_llvm_version(void);
 
-/* Builds the module and emits the object. text, if not NULL, gets the LLVM IR (show --stage llvm) or assembly. */
+/* Builds the module and emits the object: position independent, with no undefined symbol and no writable data. Equal programs give
+ * equal bytes. ir_text and asm_text, if not NULL, get the LLVM IR and the assembly (show). object may be wanted or not. */
 typedef struct { void *data; size_t bytes; } tg_object;   /* in the job's arena */
 tg_object tg_jit_compile(tg_jit *, tg_job *j, const tg_uop *linear, tg_code_info *info, const char **ir_text, const char **asm_text);
-typedef struct tg_code tg_code;       /* loaded, callable; W^X */
-tg_status tg_jit_load(tg_jit *, const void *object, size_t bytes, const char *name, const tg_code_info *, tg_code **out, tg_env *err);
+/* Only to the module: what the author's text costs before LLVM starts. */
+void tg_jit_build(tg_jit *, tg_job *j, const tg_uop *linear, tg_code_info *info);
+
+typedef struct tg_code tg_code;       /* loaded, callable; never writable and executable at once. Freed after the last call returned */
+/* Needs no LLVM. The object is copied. A malformed one fails; nothing in it is trusted. */
+tg_status tg_code_load(const tg_allocator *a, const void *object, size_t bytes, const char *name, const tg_code_info *, uint32_t flags, tg_code **out, tg_env *err);
 tg_phase_fn *tg_code_entry(const tg_code *, uint32_t phase, bool unaligned);
-int64_t tg_code_tasks(const tg_code *, uint32_t phase, const int64_t *params);
+int64_t tg_code_tasks(const tg_code *, uint32_t phase, void *const *buffers, const int64_t *params);
 void tg_code_unload(tg_code *);
 #endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT
+ * What debuggers and profilers see: line tables of the author's text, gdb's list of loaded objects, perf's map. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+#include "jit/emit.h"
+#include "jit/object.h"
+
+/* ---- line tables ---- */
+
+void tg_emit_debug_module(tg_emitter *e) {
+  const char *file = "kernel";
+  for (uint32_t i = 0; i < e->j->pos.n; i++)
+    if (e->j->pos.data[i].file) file = e->j->pos.data[i].file;
+  e->di = LLVMCreateDIBuilder(e->m);
+  e->di_file = LLVMDIBuilderCreateFile(e->di, file, strlen(file), ".", 1);
+  LLVMDIBuilderCreateCompileUnit(e->di, LLVMDWARFSourceLanguageC99, e->di_file, "tg", 2, 1, "", 0, 0, "", 0,
+                                 LLVMDWARFEmissionLineTablesOnly, 0, 0, 0, "", 0, "", 0);
+  LLVMAddModuleFlag(e->m, LLVMModuleFlagBehaviorWarning, "Debug Info Version", 18,
+                    LLVMValueAsMetadata(LLVMConstInt(e->integer[32], LLVMDebugMetadataVersion(), 0)));
+}
+
+void tg_emit_debug_function(tg_emitter *e, LLVMValueRef fn, const char *name) {
+  LLVMMetadataRef type = LLVMDIBuilderCreateSubroutineType(e->di, e->di_file, NULL, 0, 0);
+  e->di_function = LLVMDIBuilderCreateFunction(e->di, e->di_file, name, strlen(name), "", 0, e->di_file, 1, type, 0, 1, 1, 0, 1);
+  LLVMSetSubprogram(fn, e->di_function);
+  LLVMSetCurrentDebugLocation2(e->b, LLVMDIBuilderCreateDebugLocation(e->c, 0, 0, e->di_function, NULL));
+}
+
+void tg_emit_debug_statement(tg_emitter *e, const tg_uop *u) {
+  tg_pos p = tg_get_pos(e->j, u);
+  if (p.line > 0) LLVMSetCurrentDebugLocation2(e->b, LLVMDIBuilderCreateDebugLocation(e->c, (unsigned)p.line, (unsigned)(p.column > 0 ? p.column : 0), e->di_function, NULL));
+}
+
+/* ---- gdb's interface: a list that the process has one of. LLVM defines it, and another copy of it may be in the program;
+ * found by name, so that tg has none of its own, and without LLVM there is nothing to register with. ---- */
+
+typedef struct gdb_entry { struct gdb_entry *next, *prev; const char *file; uint64_t bytes; } gdb_entry;
+typedef struct { uint32_t version, action; gdb_entry *relevant, *first; } gdb_descriptor;
+typedef struct { gdb_entry entry; size_t total; char object[]; } gdb_record;
+
+static pthread_mutex_t gdb_lock = PTHREAD_MUTEX_INITIALIZER; /* of the process's list */
+
+static void gdb_tell(gdb_descriptor *d, uint32_t action, gdb_entry *entry) {
+  void (*call)(void);
+  void *at = dlsym(RTLD_DEFAULT, "__jit_debug_register_code");
+  d->action = action;
+  d->relevant = entry;
+  memcpy(&call, &at, sizeof call);
+  if (at) call();
+}
+
+void *tg_debug_register(const tg_allocator *a, const void *object, size_t bytes, const uint64_t *section_address, uint32_t sections) {
+  gdb_descriptor *d = dlsym(RTLD_DEFAULT, "__jit_debug_descriptor");
+  gdb_record *r = d ? a->alloc(a->user, sizeof *r + bytes) : NULL;
+  if (!r) return NULL;
+  r->total = sizeof *r + bytes;
+  memcpy(r->object, object, bytes);
+  Elf64_Shdr *s = (Elf64_Shdr *)(r->object + ((Elf64_Ehdr *)r->object)->e_shoff);
+  for (uint32_t i = 0; i < sections; i++) s[i].sh_addr = section_address[i];
+  r->entry = (gdb_entry){.file = r->object, .bytes = bytes};
+  pthread_mutex_lock(&gdb_lock);
+  r->entry.next = d->first;
+  if (d->first) d->first->prev = &r->entry;
+  d->first = &r->entry;
+  gdb_tell(d, 1, &r->entry);
+  pthread_mutex_unlock(&gdb_lock);
+  return r;
+}
+
+void tg_debug_unregister(const tg_allocator *a, void *record) {
+  gdb_record *r = record;
+  gdb_descriptor *d = dlsym(RTLD_DEFAULT, "__jit_debug_descriptor");
+  pthread_mutex_lock(&gdb_lock);
+  if (r->entry.prev) r->entry.prev->next = r->entry.next;
+  else d->first = r->entry.next;
+  if (r->entry.next) r->entry.next->prev = r->entry.prev;
+  gdb_tell(d, 2, &r->entry);
+  pthread_mutex_unlock(&gdb_lock);
+  a->free(a->user, r, r->total);
+}
+
+/* ---- perf ---- */
+
+void tg_debug_perf_map(const void *code, size_t bytes, const char *name) {
+  char path[64], line[512];
+  snprintf(path, sizeof path, "/tmp/perf-%ld.map", (long)getpid());
+  int n = snprintf(line, sizeof line, "%lx %zx %s\n", (unsigned long)(uintptr_t)code, bytes, name);
+  int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return;
+  if (n > 0 && (size_t)n < sizeof line && write(fd, line, (size_t)n) != n) unlink(path); /* a torn map misleads */
+  close(fd);
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: MIT
+ * A linear program to an LLVM module: phases become functions, loops become blocks, REG in SSA form becomes phis.
+ *
+ * Needs the form that docs/ir.md calls linear. Leaves a module that is final: no pass is needed after it. Each phase is emitted alone:
+ * values of the top level that depend on nothing but parameters and inputs are computed again in each phase that wants them,
+ * others are kept in the shared memory, as are buffers that several phases use. */
+#include <stdio.h>
+#include "jit/emit.h"
+
+/* ---- what is where ---- */
+
+static uint64_t round64(uint64_t n) { return (n + 63) & ~(uint64_t)63; }
+
+static uint64_t constant_size(tg_emitter *e, const tg_uop *define, uint64_t *elements) {
+  const tg_buffer *info = &e->j->buffers.data[(uint32_t)define->arg];
+  uint64_t n = 1;
+  for (uint32_t i = 0; i < info->rank; i++) {
+    if (define->src[i]->op != TG_OP_CONST) tg_fail_at(e->j, info->pos, "the size of '%s' must be known when the kernel is compiled", info->name);
+    n *= define->src[i]->arg > 0 ? (uint64_t)define->src[i]->arg : 0;
+    if (n > (uint64_t)1 << 40) tg_fail_at(e->j, info->pos, "'%s' is too large", info->name);
+  }
+  *elements = n;
+  return round64(n * define->lanes * (uint64_t)tg_type_bytes(define->type));
+}
+
+static void survey(tg_emitter *e, const tg_uop *u, bool top) {
+  if (u->op == TG_OP_END)
+    for (uint32_t i = 1; i < u->n; i++) survey(e, u->src[i], false);
+  if (u->op != TG_OP_DEFINE) return;
+  uint32_t ordinal = (uint32_t)u->arg;
+  const tg_buffer *info = &e->j->buffers.data[ordinal];
+  emit_buffer *b = &e->buffers[ordinal];
+  b->define = u;
+  b->top = top;
+  if (info->role != TG_ROLE_TEMP) b->position = e->globals++;
+  else b->memory = info->space == TG_SPACE_REG && info->place == TG_PLACE_SSA ? MEMORY_CELLS : MEMORY_PRIVATE;
+}
+
+static bool is_leaf(const tg_uop *u) { return u->op == TG_OP_CONST || u->op == TG_OP_PARAM || u->op == TG_OP_IOTA; }
+static bool is_effect(const tg_uop *u) { return u->op == TG_OP_STORE || u->op == TG_OP_END; }
+static bool is_value(const tg_uop *u) { return !is_effect(u) && !is_leaf(u) && u->op != TG_OP_DEFINE && u->op != TG_OP_AFTER && u->op != TG_OP_RANGE; }
+
+static bool purity(const tg_emitter *e, const tg_uop *u) {
+  uint32_t first = u->op == TG_OP_LOAD;
+  if (first && e->j->buffers.data[tg_buffer_ordinal(u->src[0])].role != TG_ROLE_IN) return false;
+  for (uint32_t i = first; i < u->n; i++)
+    if (!is_leaf(u->src[i]) && !e->pure[u->src[i]->id]) return false;
+  return true;
+}
+
+/* Phases: each outermost thread loop is one; what stands between is one of a single task. */
+static void find_phases(tg_emitter *e) {
+  bool open = false;
+  for (uint32_t i = 0; i < e->sink->n; i++) {
+    const tg_uop *u = e->sink->src[i];
+    e->phase_of[i] = UINT32_MAX;
+    if (is_value(u)) e->pure[u->id] = purity(e, u);
+    if (!is_effect(u) && !(is_value(u) && !e->pure[u->id])) continue;
+    bool thread = u->op == TG_OP_END && tg_range_kind(u->src[0]) == TG_THREAD;
+    if (thread || !open) tg_push(&e->j->env, &e->phases, (emit_phase){thread ? u : NULL});
+    open = !thread;
+    e->phase_of[i] = e->phases.n - 1;
+  }
+}
+
+/* What phase p wants below root gets the stamp of e->wanted. */
+static void mark_needed(tg_emitter *e, const tg_uop *root, uint32_t p) {
+  TG_VEC(const tg_uop *) stack = {0};
+  tg_push(&e->j->env, &stack, root);
+  while (stack.n) {
+    const tg_uop *u = stack.data[--stack.n];
+    if (e->need[u->id] == e->wanted || u->op == TG_OP_DEFINE) continue;
+    e->need[u->id] = e->wanted;
+    bool access = u->op == TG_OP_LOAD || u->op == TG_OP_STORE;
+    if (access) {
+      emit_buffer *b = &e->buffers[tg_buffer_ordinal(u->src[0])];
+      if (!b->phase) b->phase = p + 1;
+      if (b->phase != p + 1 || (b->top && e->phases.data[p].thread)) b->many = true;
+    }
+    for (uint32_t i = access; i < u->n; i++) tg_push(&e->j->env, &stack, u->src[i]);
+  }
+}
+
+static emit_slot *slot_of(tg_emitter *e, const tg_uop *u) {
+  for (uint32_t i = 0; i < e->slots.n; i++)
+    if (e->slots.data[i].u == u) return &e->slots.data[i];
+  return NULL;
+}
+
+static void mark_phase(tg_emitter *e, uint32_t p) {
+  e->wanted++;
+  for (uint32_t i = 0; i < e->sink->n; i++)
+    if (e->phase_of[i] == p) mark_needed(e, e->sink->src[i], p);
+}
+
+static void find_memory(tg_emitter *e) {
+  for (uint32_t p = 0; p < e->phases.n; p++) {
+    mark_phase(e, p);
+    for (uint32_t i = 0; i < e->sink->n; i++) {
+      const tg_uop *u = e->sink->src[i];
+      if (e->phase_of[i] == UINT32_MAX || e->phase_of[i] == p || !is_value(u) || e->need[u->id] != e->wanted || e->pure[u->id] || slot_of(e, u)) continue;
+      tg_push(&e->j->env, &e->slots, ((emit_slot){u, e->shared_at}));
+      e->shared_at += round64((uint64_t)tg_type_bytes(u->type) * u->lanes);
+    }
+  }
+  for (uint32_t i = 0; i < e->j->buffers.n; i++) {
+    emit_buffer *b = &e->buffers[i];
+    uint64_t elements, bytes;
+    if (!b->define || b->memory == MEMORY_GLOBAL) continue;
+    if (b->top && (b->many || b->memory != MEMORY_CELLS)) b->memory = MEMORY_SHARED;
+    bytes = constant_size(e, b->define, &elements);
+    if (b->memory == MEMORY_SHARED) {
+      b->offset = e->shared_at;
+      e->shared_at += bytes;
+    } else if (b->memory == MEMORY_CELLS) {
+      if (elements > 1 << 16) tg_bug(&e->j->env, "linear form: %s has %llu elements in SSA form", e->j->buffers.data[i].name, (unsigned long long)elements);
+      b->cells = tg_new(&e->j->env, emit_cell, elements);
+      b->cells_n = (uint32_t)elements;
+    }
+  }
+}
+
+/* ---- statements ---- */
+
+static void emit_list(tg_emitter *e, const tg_uop *const *list, uint32_t n);
+
+static void emit_define(tg_emitter *e, const tg_uop *u) {
+  emit_buffer *b = &e->buffers[(uint32_t)u->arg];
+  if (b->memory == MEMORY_CELLS)
+    for (uint32_t i = 0; i < b->cells_n; i++) b->cells[i].now = NULL;
+  if (b->memory != MEMORY_PRIVATE) return;
+  uint64_t elements;
+  b->offset = e->private_at;
+  b->stamp = 0;
+  e->private_at += constant_size(e, u, &elements);
+  if (e->private_at > e->private_top) e->private_top = e->private_at;
+}
+
+static void emit_value_statement(tg_emitter *e, const tg_uop *u) {
+  LLVMValueRef v = u->op == TG_OP_LOAD ? tg_emit_load(e, u) : tg_emit_alu(e, u);
+  e->values[u->id] = (emit_value){v, e->stamp, e->depth};
+}
+
+/* A cell that the loop changes: its phi at the head, its value before, and after where the loop was passed by. */
+typedef struct { emit_cell *cell; LLVMValueRef before, phi; } carried;
+typedef TG_VEC(carried) carried_list;
+
+static void find_carried(tg_emitter *e, const tg_uop *u, uint32_t mark, carried_list *list) {
+  if (u->op == TG_OP_END)
+    for (uint32_t i = 1; i < u->n; i++) find_carried(e, u->src[i], mark, list);
+  if (u->op == TG_OP_DEFINE) e->buffers[(uint32_t)u->arg].inside = mark;
+  if (u->op != TG_OP_STORE) return;
+  emit_buffer *b = &e->buffers[tg_buffer_ordinal(u->src[0])];
+  if (b->memory != MEMORY_CELLS || b->inside == mark) return;
+  emit_cell *c = tg_emit_cell(e, u);
+  if (c->mark == mark) return;
+  c->mark = mark;
+  LLVMTypeRef type = tg_emit_type(e, b->define->type, tg_emit_store_lanes(u));
+  if (c->now && LLVMTypeOf(c->now) != type) tg_bug(&e->j->env, "linear form: %s in SSA form is written in two widths", e->j->buffers.data[(uint32_t)b->define->arg].name);
+  tg_push(&e->j->env, list, ((carried){c, c->now ? c->now : LLVMConstNull(type), NULL}));
+}
+
+typedef struct { LLVMBasicBlockRef pre, head, exit; LLVMValueRef i, extent; carried_list carried; bool guarded; } loop;
+
+static void open_loop(tg_emitter *e, const tg_uop *u, loop *l) {
+  const tg_uop *range = u->src[0], *extent = tg_extent(range);
+  uint32_t mark = ++e->mark;
+  for (uint32_t i = 1; i < u->n; i++) find_carried(e, u->src[i], mark, &l->carried);
+  l->extent = tg_emit_get(e, extent, 1);
+  l->guarded = extent->op != TG_OP_CONST;
+  l->pre = LLVMGetInsertBlock(e->b);
+  l->head = LLVMAppendBasicBlockInContext(e->c, e->fn, e->j->ranges.data[tg_range_ordinal(range)].name);
+  l->exit = LLVMAppendBasicBlockInContext(e->c, e->fn, "");
+  LLVMTypeRef type = LLVMTypeOf(l->extent);
+  LLVMValueRef zero = LLVMConstNull(type);
+  if (e->depth + 1 >= MAX_DEPTH) tg_fail(&e->j->env, TG_ELIMIT, "loops nested more than %d deep", MAX_DEPTH - 1);
+  e->before[e->depth] = l->guarded ? LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSGT, l->extent, zero, ""), l->head, l->exit) : LLVMBuildBr(e->b, l->head);
+  e->depth++;
+  LLVMPositionBuilderAtEnd(e->b, l->head);
+  l->i = LLVMBuildPhi(e->b, type, e->j->ranges.data[tg_range_ordinal(range)].name);
+  LLVMAddIncoming(l->i, &zero, &l->pre, 1);
+  for (uint32_t i = 0; i < l->carried.n; i++) {
+    carried *c = &l->carried.data[i];
+    c->phi = LLVMBuildPhi(e->b, LLVMTypeOf(c->before), "");
+    LLVMAddIncoming(c->phi, &c->before, &l->pre, 1);
+    c->cell->now = c->phi;
+  }
+  e->values[range->id] = (emit_value){l->i, e->stamp, e->depth};
+}
+
+static void close_loop(tg_emitter *e, loop *l) {
+  LLVMBasicBlockRef latch = LLVMGetInsertBlock(e->b);
+  LLVMValueRef next = LLVMBuildAdd(e->b, l->i, LLVMConstInt(LLVMTypeOf(l->i), 1, 0), "");
+  LLVMSetNSW(next, 1); /* the extent bounds it */
+  LLVMSetNUW(next, 1);
+  LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, next, l->extent, ""), l->head, l->exit);
+  LLVMAddIncoming(l->i, &next, &latch, 1);
+  e->depth--;
+  LLVMPositionBuilderAtEnd(e->b, l->exit);
+  for (uint32_t i = 0; i < l->carried.n; i++) {
+    carried *c = &l->carried.data[i];
+    LLVMValueRef last = c->cell->now;
+    LLVMAddIncoming(c->phi, &last, &latch, 1);
+    if (!l->guarded) continue;
+    c->cell->now = LLVMBuildPhi(e->b, LLVMTypeOf(last), "");
+    LLVMAddIncoming(c->cell->now, &last, &latch, 1);
+    LLVMAddIncoming(c->cell->now, &c->before, &l->pre, 1);
+  }
+}
+
+static void emit_loop(tg_emitter *e, const tg_uop *u) {
+  const tg_uop *range = u->src[0], *extent = tg_extent(range);
+  if (extent->op == TG_OP_CONST && extent->arg <= 0) return;
+  uint64_t private_at = e->private_at;
+  if (extent->op == TG_OP_CONST && extent->arg == 1) {
+    e->values[range->id] = (emit_value){LLVMConstNull(tg_emit_type(e, extent->type, 1)), e->stamp, e->depth};
+    emit_list(e, u->src + 1, u->n - 1);
+  } else {
+    loop l = {.head = NULL};
+    uint32_t memos = e->memos.n;
+    open_loop(e, u, &l);
+    emit_list(e, u->src + 1, u->n - 1);
+    tg_emit_memo_drop(e, memos, e->depth);
+    close_loop(e, &l);
+  }
+  e->private_at = private_at;
+}
+
+static void emit_statement(tg_emitter *e, const tg_uop *u) {
+  if (e->di) tg_emit_debug_statement(e, u);
+  if (u->op == TG_OP_DEFINE) emit_define(e, u);
+  else if (u->op == TG_OP_STORE) tg_emit_store(e, u);
+  else if (u->op == TG_OP_END) emit_loop(e, u);
+  else if (is_value(u)) emit_value_statement(e, u);
+}
+
+static void emit_list(tg_emitter *e, const tg_uop *const *list, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++) emit_statement(e, list[i]);
+}
+
+/* ---- functions ---- */
+
+static void add_attribute(tg_emitter *e, LLVMValueRef fn, const char *name, const char *value) {
+  LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex, LLVMCreateStringAttribute(e->c, name, (unsigned)strlen(name), value, (unsigned)strlen(value)));
+}
+
+static void begin_function(tg_emitter *e, const char *name, LLVMTypeRef result, unsigned n) {
+  LLVMTypeRef types[4] = {e->ptr, e->ptr, e->ptr, e->integer[64]};
+  e->fn = LLVMAddFunction(e->m, name, LLVMFunctionType(result, types, n, 0));
+  LLVMAddAttributeAtIndex(e->fn, LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(e->c, LLVMGetEnumAttributeKindForName("nounwind", 8), 0));
+  add_attribute(e, e->fn, "target-cpu", e->target->cpu);
+  add_attribute(e, e->fn, "target-features", e->target->features);
+  if (e->target->vector_bytes == 64) add_attribute(e, e->fn, "prefer-vector-width", "512");
+  e->buffers_arg = LLVMGetParam(e->fn, 0);
+  e->params_arg = LLVMGetParam(e->fn, 1);
+  e->workspace_arg = LLVMGetParam(e->fn, n > 2 ? 2 : 0); /* a gated load needs some readable place */
+  e->task_arg = n > 3 ? LLVMGetParam(e->fn, 3) : NULL;
+  e->stamp++;
+  e->depth = 0;
+  e->private_at = DUMMY_BYTES;
+  e->memos.n = 0;
+  memset(e->buckets, 0, sizeof e->buckets);
+  for (uint32_t i = 0; i < e->j->buffers.n; i++) e->buffers[i].pointer = NULL;
+  LLVMPositionBuilderAtEnd(e->b, LLVMAppendBasicBlockInContext(e->c, e->fn, "entry"));
+  if (e->di) tg_emit_debug_function(e, e->fn, name);
+}
+
+static LLVMValueRef slot_pointer(tg_emitter *e, const emit_slot *s) {
+  LLVMValueRef at = LLVMConstInt(e->integer[64], e->globals, 0), offset = LLVMConstInt(e->integer[64], s->offset, 0);
+  LLVMValueRef p = LLVMBuildLoad2(e->b, e->ptr, LLVMBuildGEP2(e->b, e->ptr, e->buffers_arg, &at, 1, ""), "");
+  return LLVMBuildGEP2(e->b, e->integer[8], p, &offset, 1, "");
+}
+
+/* A statement of the top level, as phase p sees it. */
+static void emit_top(tg_emitter *e, uint32_t i, uint32_t p) {
+  const tg_uop *u = e->sink->src[i];
+  bool mine = e->phase_of[i] == p, wanted = e->need[u->id] == e->wanted;
+  if (u->op == TG_OP_DEFINE) emit_define(e, u);
+  else if (is_value(u) && (mine || (wanted && e->pure[u->id]))) {
+    emit_statement(e, u);
+    emit_slot *s = mine ? slot_of(e, u) : NULL;
+    if (s) LLVMSetAlignment(LLVMBuildStore(e->b, e->values[u->id].v, slot_pointer(e, s)), 64);
+  } else if (is_value(u) && wanted && e->phase_of[i] < p) {
+    LLVMValueRef v = LLVMBuildLoad2(e->b, tg_emit_type(e, u->type, u->lanes), slot_pointer(e, slot_of(e, u)), "");
+    LLVMSetAlignment(v, 64);
+    e->values[u->id] = (emit_value){v, e->stamp, 0};
+  } else if (mine && u->op == TG_OP_END && tg_range_kind(u->src[0]) == TG_THREAD) {
+    LLVMTypeRef type = tg_emit_type(e, tg_extent(u->src[0])->type, 1);
+    LLVMValueRef t = type == e->integer[64] ? e->task_arg : LLVMBuildTrunc(e->b, e->task_arg, type, "");
+    e->values[u->src[0]->id] = (emit_value){t, e->stamp, 0};
+    emit_list(e, u->src + 1, u->n - 1);
+  } else if (mine) emit_statement(e, u);
+}
+
+static void emit_phase_function(tg_emitter *e, uint32_t p, bool unaligned) {
+  begin_function(e, tg_format(&e->j->env, "%s.%u%s", e->j->name, p, unaligned ? ".unaligned" : ""), LLVMVoidTypeInContext(e->c), 4);
+  for (uint32_t i = 0; i < e->sink->n; i++) {
+    emit_top(e, i, p);
+    if (e->phase_of[i] != UINT32_MAX && e->phase_of[i] > p) break;
+  }
+  if (e->streaming && e->streamed && e->target->arch == TG_ARCH_X86_64) { /* streamed data is seen by the next phase, wherever it runs */
+    unsigned id = LLVMLookupIntrinsicID("llvm.x86.sse.sfence", 19);
+    LLVMValueRef fence = LLVMGetIntrinsicDeclaration(e->m, id, NULL, 0);
+    LLVMBuildCall2(e->b, LLVMGlobalGetValueType(fence), fence, NULL, 0, "");
+  }
+  LLVMBuildRetVoid(e->b);
+}
+
+static void emit_tasks_function(tg_emitter *e, uint32_t p) {
+  begin_function(e, tg_format(&e->j->env, "%s.%u.tasks", e->j->name, p), e->integer[64], 2);
+  const tg_uop *thread = e->phases.data[p].thread;
+  LLVMValueRef n = LLVMConstInt(e->integer[64], 1, 0);
+  if (thread) {
+    e->wanted++;
+    mark_needed(e, tg_extent(thread->src[0]), p);
+    for (uint32_t i = 0; e->sink->src[i] != thread; i++) {
+      const tg_uop *u = e->sink->src[i];
+      if (!is_value(u) || e->need[u->id] != e->wanted) continue;
+      if (!e->pure[u->id]) tg_bug(&e->j->env, "linear form: the number of tasks depends on what the kernel writes");
+      emit_value_statement(e, u);
+    }
+    n = tg_emit_get(e, tg_extent(thread->src[0]), 1);
+    if (LLVMTypeOf(n) != e->integer[64]) n = LLVMBuildSExt(e->b, n, e->integer[64], "");
+  }
+  LLVMBuildRet(e->b, n);
+}
+
+static void prepare(tg_emitter *e) {
+  uint32_t n = e->j->uops.n;
+  e->values = tg_new(&e->j->env, emit_value, n);
+  e->need = tg_new(&e->j->env, uint32_t, n);
+  e->pure = tg_new(&e->j->env, uint8_t, n);
+  e->phase_of = tg_new(&e->j->env, uint32_t, e->sink->n + 1);
+  e->buffers = tg_new(&e->j->env, emit_buffer, e->j->buffers.n + 1);
+  for (uint32_t i = 0; i < e->sink->n; i++) survey(e, e->sink->src[i], true);
+  find_phases(e);
+  find_memory(e);
+  e->private_top = DUMMY_BYTES;
+}
+
+void tg_emit_module(tg_emitter *e, tg_code_info *info) {
+  prepare(e);
+  for (uint32_t pass = 0; pass < 2; pass++) {
+    e->streaming = pass == 0;
+    for (uint32_t p = 0; p < e->phases.n; p++) {
+      mark_phase(e, p);
+      emit_phase_function(e, p, pass == 1);
+    }
+    if (!e->streamed) break;
+  }
+  for (uint32_t p = 0; p < e->phases.n; p++) emit_tasks_function(e, p);
+  *info = (tg_code_info){.buffers = e->globals, .params = e->j->params.n, .phases = e->phases.n,
+                         .workspace = round64(e->private_top), .shared = round64(e->shared_at), .aligned = e->aligned};
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT
+ * The emitter's own state: one module, one function at a time.
+ *
+ * Values live in a side table by node id. Each has the depth of the loop that it was computed in, so that what derives
+ * from it (a splat, a part of an address) is put at that depth, outside of the loops within, and made once. */
+#ifndef TG_EMIT_H
+#define TG_EMIT_H
+#include "jit/jit.h"
+#include "jit/llvm.h"
+
+enum { MAX_DEPTH = 65, DUMMY_BYTES = 128 /* at the start of the workspace: what a load whose gate is false reads */ };
+
+typedef struct { LLVMValueRef v; uint32_t stamp, depth; } emit_value;
+typedef struct { LLVMValueRef now; uint32_t mark; } emit_cell;   /* an element of a REG in SSA form */
+typedef enum { MEMORY_GLOBAL, MEMORY_CELLS, MEMORY_PRIVATE, MEMORY_SHARED } emit_memory;
+
+typedef struct {
+  emit_memory memory;
+  const tg_uop *define;
+  uint64_t offset;             /* in the workspace or the shared memory */
+  uint32_t position;           /* of a global buffer, in a launch */
+  uint32_t phase, stamp, inside;    /* phase: the only one that uses it, + 1 */
+  bool top, many;              /* defined by the SINK itself; used by more than one phase */
+  emit_cell *cells;
+  uint32_t cells_n;
+  LLVMValueRef pointer;
+} emit_buffer;
+
+typedef struct { const void *a, *b; LLVMValueRef v; uint32_t depth, next; } emit_memo;
+
+typedef struct { const tg_uop *thread; } emit_phase;             /* the END of its thread range, or NULL */
+typedef struct { const tg_uop *u; uint64_t offset; } emit_slot;   /* a value that outlives its phase, in shared memory */
+
+typedef struct tg_emitter {
+  tg_job *j;
+  const tg_target *target;
+  const tg_uop *sink;
+  uint32_t flags;
+  LLVMContextRef c;
+  LLVMModuleRef m;
+  LLVMBuilderRef b;
+  LLVMTypeRef ptr, integer[65], half, single, twice;
+  LLVMValueRef fn, buffers_arg, params_arg, workspace_arg, task_arg;
+  emit_value *values;
+  uint32_t stamp;              /* of the function */
+  emit_buffer *buffers;        /* by ordinal */
+  uint32_t globals;
+  uint64_t private_at, private_top, shared_at, aligned;
+  uint32_t depth, mark;
+  LLVMValueRef before[MAX_DEPTH];   /* by depth: where that depth's code ends, as the next loop begins */
+  TG_VEC(emit_memo) memos;
+  uint32_t buckets[1024];
+  TG_VEC(emit_phase) phases;
+  TG_VEC(emit_slot) slots;
+  uint32_t *need, *phase_of, wanted;   /* by node id: the last stamp `wanted` it got; by top-level statement: its phase */
+  uint8_t *pure;               /* by node id: recomputed in each phase rather than kept */
+  bool streaming, streamed;
+  unsigned nontemporal_kind, invariant_kind;
+  LLVMMetadataRef empty_node, one_node;
+  LLVMDIBuilderRef di;
+  LLVMMetadataRef di_file, di_function;
+  struct { const char *name; LLVMTypeRef type; unsigned id; LLVMValueRef fn; LLVMTypeRef fn_type; } intrinsics[256];
+} tg_emitter;
+
+/* emit.c */
+void tg_emit_module(tg_emitter *, tg_code_info *info);
+
+/* emit_value.c */
+LLVMTypeRef tg_emit_type(tg_emitter *, tg_type t, uint32_t lanes);
+LLVMTypeRef tg_emit_memory_type(tg_emitter *, tg_type t, uint32_t lanes);   /* bool is a byte */
+LLVMValueRef tg_emit_get(tg_emitter *, const tg_uop *u, uint32_t lanes);    /* the value, splat to lanes */
+uint32_t tg_emit_depth(tg_emitter *, const tg_uop *u);
+LLVMValueRef tg_emit_splat(tg_emitter *, LLVMValueRef v, uint32_t lanes, uint32_t depth);
+LLVMValueRef tg_emit_zero(tg_emitter *, tg_type t, uint32_t lanes);
+LLVMValueRef tg_emit_bits(tg_emitter *, tg_type t, uint64_t bits);
+LLVMValueRef tg_emit_alu(tg_emitter *, const tg_uop *u);                    /* a lanewise op, FOLD */
+LLVMValueRef tg_emit_call(tg_emitter *, const char *intrinsic, LLVMTypeRef overload, LLVMValueRef *args, unsigned n);
+LLVMValueRef tg_emit_op2(tg_emitter *, tg_op op, tg_type t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b);
+/* The found or made thing for (a, b); made by the caller where tg_emit_at(depth) puts the builder. */
+LLVMValueRef tg_emit_memo_get(tg_emitter *, const void *a, const void *b);
+void tg_emit_memo_set(tg_emitter *, const void *a, const void *b, LLVMValueRef v, uint32_t depth);
+void tg_emit_memo_drop(tg_emitter *, uint32_t from, uint32_t depth);
+LLVMBasicBlockRef tg_emit_at(tg_emitter *, uint32_t depth);                 /* returns the block to come back to */
+void tg_emit_back(tg_emitter *, LLVMBasicBlockRef);
+
+/* emit_convert.c */
+LLVMValueRef tg_emit_cast(tg_emitter *, const tg_uop *u);
+LLVMValueRef tg_emit_bitcast(tg_emitter *, const tg_uop *u);
+
+/* emit_memory.c */
+LLVMValueRef tg_emit_pointer(tg_emitter *, uint32_t buffer);
+LLVMValueRef tg_emit_load(tg_emitter *, const tg_uop *u);
+void tg_emit_store(tg_emitter *, const tg_uop *u);
+uint32_t tg_emit_store_lanes(const tg_uop *u);
+emit_cell *tg_emit_cell(tg_emitter *, const tg_uop *access);                /* of a REG in SSA form */
+
+/* debug.c */
+void tg_emit_debug_module(tg_emitter *);
+void tg_emit_debug_function(tg_emitter *, LLVMValueRef fn, const char *name);
+void tg_emit_debug_statement(tg_emitter *, const tg_uop *u);
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT
+ * Conversions, correctly rounded whatever the target has. bf16 and the 8-bit floats are held as their bits; f16 goes through f32,
+ * where a first rounding to odd (the last bit says "inexact") makes the second one right. */
+#include "jit/emit.h"
+
+static LLVMValueRef constant(tg_emitter *e, tg_type t, uint32_t lanes, uint64_t bits) {
+  return tg_emit_splat(e, tg_emit_bits(e, t, bits), lanes, 0);
+}
+
+/* Given y, x rounded to nearest, and how it compares: the neighbour of y with an odd last bit, if y is not exact. */
+static LLVMValueRef to_odd(tg_emitter *e, tg_type bits_type, uint32_t lanes, LLVMValueRef y, LLVMValueRef inexact, LLVMValueRef below) {
+  LLVMTypeRef bits = tg_emit_type(e, bits_type, lanes), floats = LLVMTypeOf(y);
+  LLVMValueRef i = LLVMBuildBitCast(e->b, y, bits, ""), one = constant(e, bits_type, lanes, 1), zero = LLVMConstNull(bits);
+  LLVMValueRef even = LLVMBuildICmp(e->b, LLVMIntEQ, LLVMBuildAnd(e->b, i, one, ""), zero, "");
+  LLVMValueRef step = LLVMBuildSelect(e->b, below, one, LLVMConstAllOnes(bits), ""); /* |y| < |x|: away from zero */
+  LLVMValueRef move = LLVMBuildAnd(e->b, inexact, even, "");
+  return LLVMBuildBitCast(e->b, LLVMBuildAdd(e->b, i, LLVMBuildSelect(e->b, move, step, zero, ""), ""), floats, "");
+}
+
+static LLVMValueRef magnitude(tg_emitter *e, LLVMValueRef v) { return tg_emit_call(e, "llvm.fabs", LLVMTypeOf(v), &v, 1); }
+
+static LLVMValueRef f64_to_f32_odd(tg_emitter *e, uint32_t lanes, LLVMValueRef x) {
+  LLVMValueRef y = LLVMBuildFPTrunc(e->b, x, tg_emit_type(e, TG_F32, lanes), ""), back = LLVMBuildFPExt(e->b, y, LLVMTypeOf(x), "");
+  LLVMValueRef inexact = LLVMBuildFCmp(e->b, LLVMRealONE, back, x, "");
+  LLVMValueRef below = LLVMBuildFCmp(e->b, LLVMRealOLT, magnitude(e, back), magnitude(e, x), "");
+  return to_odd(e, TG_I32, lanes, y, inexact, below);
+}
+
+static LLVMValueRef saturate(tg_emitter *e, bool is_signed, LLVMTypeRef to, LLVMValueRef x);
+
+/* A 64-bit integer to f64, to odd. The way back saturates only where the value was rounded up past the type, which is then above. */
+static LLVMValueRef i64_to_f64_odd(tg_emitter *e, bool is_signed, uint32_t lanes, LLVMValueRef x) {
+  LLVMTypeRef wide = tg_emit_type(e, TG_F64, lanes);
+  LLVMValueRef y = is_signed ? LLVMBuildSIToFP(e->b, x, wide, "") : LLVMBuildUIToFP(e->b, x, wide, "");
+  LLVMValueRef back = saturate(e, is_signed, LLVMTypeOf(x), y);
+  LLVMValueRef top = constant(e, TG_F64, lanes, is_signed ? 0x43E0000000000000u : 0x43F0000000000000u); /* 2^63, 2^64 */
+  LLVMValueRef past = LLVMBuildFCmp(e->b, LLVMRealOGE, y, top, "");
+  LLVMValueRef inexact = LLVMBuildOr(e->b, LLVMBuildICmp(e->b, LLVMIntNE, back, x, ""), past, "");
+  LLVMValueRef below = LLVMBuildICmp(e->b, is_signed ? LLVMIntSLT : LLVMIntULT, back, x, "");
+  if (is_signed) below = LLVMBuildXor(e->b, below, LLVMBuildICmp(e->b, LLVMIntSLT, x, LLVMConstNull(LLVMTypeOf(x)), ""), "");
+  below = LLVMBuildAnd(e->b, below, LLVMBuildNot(e->b, past, ""), "");
+  return to_odd(e, TG_I64, lanes, y, inexact, below);
+}
+
+/* f32 bits to bf16 bits, to nearest even; NaN stays one. */
+static LLVMValueRef f32_to_bf16(tg_emitter *e, uint32_t lanes, LLVMValueRef x) {
+  LLVMTypeRef words = tg_emit_type(e, TG_I32, lanes), halves = tg_emit_type(e, TG_I16, lanes);
+  LLVMValueRef i = LLVMBuildBitCast(e->b, x, words, ""), by = constant(e, TG_I32, lanes, 16);
+  LLVMValueRef odd = LLVMBuildAnd(e->b, LLVMBuildLShr(e->b, i, by, ""), constant(e, TG_I32, lanes, 1), "");
+  LLVMValueRef r = LLVMBuildAdd(e->b, LLVMBuildAdd(e->b, i, odd, ""), constant(e, TG_I32, lanes, 0x7fff), "");
+  LLVMValueRef quiet = LLVMBuildOr(e->b, i, constant(e, TG_I32, lanes, 0x400000), "");
+  r = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealUNO, x, x, ""), quiet, r, "");
+  return LLVMBuildTrunc(e->b, LLVMBuildLShr(e->b, r, by, ""), halves, "");
+}
+
+static LLVMValueRef bf16_to_f32(tg_emitter *e, uint32_t lanes, LLVMValueRef x) {
+  LLVMValueRef w = LLVMBuildZExt(e->b, x, tg_emit_type(e, TG_I32, lanes), "");
+  return LLVMBuildBitCast(e->b, LLVMBuildShl(e->b, w, constant(e, TG_I32, lanes, 16), ""), tg_emit_type(e, TG_F32, lanes), "");
+}
+
+static LLVMValueRef float_to_float(tg_emitter *e, tg_type to, tg_type from, uint32_t lanes, LLVMValueRef x) {
+  LLVMTypeRef single = tg_emit_type(e, TG_F32, lanes);
+  if (from == TG_BF16) x = bf16_to_f32(e, lanes, x);
+  if (from == TG_F16) x = LLVMBuildFPExt(e->b, x, single, "");
+  if (from == TG_F16 || from == TG_BF16) from = TG_F32;
+  if (to == TG_F64) return from == TG_F64 ? x : LLVMBuildFPExt(e->b, x, tg_emit_type(e, TG_F64, lanes), "");
+  if (to == TG_F32) return from == TG_F32 ? x : LLVMBuildFPTrunc(e->b, x, single, "");
+  if (from == TG_F64) x = f64_to_f32_odd(e, lanes, x);
+  return to == TG_BF16 ? f32_to_bf16(e, lanes, x) : LLVMBuildFPTrunc(e->b, x, tg_emit_type(e, TG_F16, lanes), "");
+}
+
+static LLVMValueRef integer_to_float(tg_emitter *e, tg_type to, tg_type from, uint32_t lanes, LLVMValueRef x) {
+  bool is_signed = tg_is_signed(from);
+  LLVMTypeRef type = tg_emit_type(e, to == TG_F32 ? TG_F32 : TG_F64, lanes);
+  if (to != TG_F32 && to != TG_F64) {
+    LLVMValueRef wide = from == TG_INDEX || tg_type_bits(from) == 64 ? i64_to_f64_odd(e, is_signed, lanes, x)
+                        : is_signed ? LLVMBuildSIToFP(e->b, x, type, "") : LLVMBuildUIToFP(e->b, x, type, "");
+    return float_to_float(e, to, TG_F64, lanes, wide);
+  }
+  return is_signed ? LLVMBuildSIToFP(e->b, x, type, "") : LLVMBuildUIToFP(e->b, x, type, "");
+}
+
+static LLVMValueRef saturate(tg_emitter *e, bool is_signed, LLVMTypeRef to, LLVMValueRef x) {
+  const char *name = is_signed ? "llvm.fptosi.sat" : "llvm.fptoui.sat";
+  LLVMTypeRef both[2] = {to, LLVMTypeOf(x)};
+  unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
+  LLVMValueRef fn = LLVMGetIntrinsicDeclaration(e->m, id, both, 2);
+  return LLVMBuildCall2(e->b, LLVMGlobalGetValueType(fn), fn, &x, 1, "");
+}
+
+LLVMValueRef tg_emit_cast(tg_emitter *e, const tg_uop *u) {
+  tg_type to = u->type, from = u->src[0]->type;
+  LLVMValueRef x = tg_emit_get(e, u->src[0], u->lanes);
+  LLVMTypeRef type = tg_emit_type(e, to, u->lanes);
+  if (to == from) return x;
+  if (to == TG_E4M3 || to == TG_E5M2 || from == TG_E4M3 || from == TG_E5M2) return NULL;
+  if (tg_is_float(to)) return tg_is_float(from) ? float_to_float(e, to, from, u->lanes, x) : integer_to_float(e, to, from, u->lanes, x);
+  if (tg_is_float(from)) {
+    if (from == TG_F16 || from == TG_BF16) x = float_to_float(e, TG_F32, from, u->lanes, x);
+    if (to == TG_BOOL) return LLVMBuildFCmp(e->b, LLVMRealUNE, x, LLVMConstNull(LLVMTypeOf(x)), "");
+    return saturate(e, tg_is_signed(to), type, x);
+  }
+  if (to == TG_BOOL) return LLVMBuildICmp(e->b, LLVMIntNE, x, LLVMConstNull(LLVMTypeOf(x)), "");
+  int bits = to == TG_INDEX ? 64 : tg_type_bits(to), had = from == TG_INDEX ? 64 : tg_type_bits(from);
+  if (bits == had) return x;
+  if (bits < had) return LLVMBuildTrunc(e->b, x, type, "");
+  return tg_is_signed(from) ? LLVMBuildSExt(e->b, x, type, "") : LLVMBuildZExt(e->b, x, type, "");
+}
+
+LLVMValueRef tg_emit_bitcast(tg_emitter *e, const tg_uop *u) {
+  LLVMValueRef x = tg_emit_get(e, u->src[0], u->lanes);
+  LLVMTypeRef type = tg_emit_type(e, u->type, u->lanes);
+  return LLVMTypeOf(x) == type ? x : LLVMBuildBitCast(e->b, x, type, "");
+}

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: MIT
+ * Accesses: addresses, loads, stores, masks, gathers, REG in SSA form.
+ *
+ * A subscript is taken apart into terms, so that an address is built outermost term first, each part once and outside of the loops
+ * that it does not depend on, and its constant comes last, where the addresses of a tile's elements differ only by it. Sums
+ * of 64 bits wrap as addresses do; a sum of 32 bits is proved in bounds for every lane that touches memory, so its order does not matter either. */
+#include "jit/emit.h"
+#include "ranges/ranges.h"
+
+enum { MAX_TERMS = 24 };
+
+typedef struct { const tg_uop *u; int64_t scale; uint32_t depth; } term;
+typedef struct {
+  term scalars[MAX_TERMS], vectors[MAX_TERMS];
+  uint32_t scalars_n, vectors_n;
+  int64_t constant, iota;      /* constant + iota * (0, 1, ..) + terms */
+} sum;
+
+typedef struct {
+  LLVMValueRef pointer, offsets;   /* offsets NULL: contiguous from pointer, or (splat) all lanes there */
+  bool splat;
+  uint32_t align, streamed;        /* bytes: of any buffer; of one that is 64-aligned */
+} address;
+
+static void add_term(tg_emitter *e, sum *s, const tg_uop *u, int64_t scale) {
+  term *list = u->lanes == 1 ? s->scalars : s->vectors;
+  uint32_t *n = u->lanes == 1 ? &s->scalars_n : &s->vectors_n, i = 0;
+  for (; i < *n && list[i].u != u; i++) {}
+  if (i < *n) {
+    list[i].scale += scale;
+    return;
+  }
+  if (*n == MAX_TERMS) tg_bug(&e->j->env, "linear form: a subscript of over %d terms", MAX_TERMS);
+  term t = {u, scale, u->lanes == 1 ? tg_emit_depth(e, u) : 0};
+  for (i = (*n)++; i && (list[i - 1].depth > t.depth || (list[i - 1].depth == t.depth && list[i - 1].u->id > u->id)); i--) list[i] = list[i - 1];
+  list[i] = t;
+}
+
+/* Nodes below are in the type of the whole. A term is split up only while room is left for its parts. */
+static void take_apart(tg_emitter *e, sum *s, const tg_uop *root) {
+  struct { const tg_uop *u; int64_t scale; } stack[MAX_TERMS];
+  uint32_t n = 0;
+  stack[n].u = root;
+  stack[n++].scale = 1;
+  while (n) {
+    const tg_uop *u = stack[--n].u;
+    int64_t k = stack[n].scale;
+    bool room = n + 2 + s->scalars_n + s->vectors_n <= MAX_TERMS;
+    if (u->op == TG_OP_CONST) s->constant = (int64_t)((uint64_t)s->constant + (uint64_t)k * (uint64_t)u->arg);
+    else if (u->op == TG_OP_IOTA) s->iota += k;
+    else if (room && (u->op == TG_OP_ADD || u->op == TG_OP_SUB)) {
+      stack[n].u = u->src[0];
+      stack[n++].scale = k;
+      stack[n].u = u->src[1];
+      stack[n++].scale = u->op == TG_OP_ADD ? k : -k;
+    } else if (room && u->op == TG_OP_MUL && u->src[1]->op == TG_OP_CONST && (u->src[0]->op == TG_OP_ADD || u->src[0]->op == TG_OP_IOTA || u->src[0]->op == TG_OP_SUB)) {
+      stack[n].u = u->src[0];
+      stack[n++].scale = (int64_t)((uint64_t)k * (uint64_t)u->src[1]->arg);
+    } else add_term(e, s, u, k);
+  }
+}
+
+/* ---- pointers ---- */
+
+LLVMValueRef tg_emit_pointer(tg_emitter *e, uint32_t buffer) {
+  emit_buffer *b = &e->buffers[buffer];
+  if (b->stamp == e->stamp && b->pointer) return b->pointer;
+  LLVMBasicBlockRef here = tg_emit_at(e, 0);
+  uint32_t position = b->memory == MEMORY_GLOBAL ? b->position : e->globals;
+  LLVMValueRef p = e->workspace_arg, at = LLVMConstInt(e->integer[64], position, 0), offset = LLVMConstInt(e->integer[64], b->offset, 0);
+  if (b->memory != MEMORY_PRIVATE) {
+    LLVMValueRef slot = LLVMBuildGEP2(e->b, e->ptr, e->buffers_arg, &at, 1, "");
+    p = LLVMBuildLoad2(e->b, e->ptr, slot, e->j->buffers.data[buffer].name);
+    LLVMSetMetadata(p, e->invariant_kind, LLVMMetadataAsValue(e->c, e->empty_node));
+  }
+  if (b->memory != MEMORY_GLOBAL && b->offset) p = LLVMBuildGEP2(e->b, e->integer[8], p, &offset, 1, "");
+  tg_emit_back(e, here);
+  b->pointer = p;
+  b->stamp = e->stamp;
+  return p;
+}
+
+/* value * scale, at the value's depth, made once. */
+static LLVMValueRef scaled(tg_emitter *e, const term *t) {
+  LLVMValueRef v = tg_emit_get(e, t->u, t->u->lanes);
+  if (t->scale == 1) return v;
+  LLVMValueRef k = tg_emit_splat(e, LLVMConstInt(tg_emit_type(e, t->u->type, 1), (uint64_t)t->scale, 1), t->u->lanes, 0);
+  LLVMValueRef r = tg_emit_memo_get(e, v, k);
+  if (r) return r;
+  uint32_t depth = t->u->lanes == 1 ? t->depth : tg_emit_depth(e, t->u);
+  LLVMBasicBlockRef here = tg_emit_at(e, depth);
+  r = LLVMBuildMul(e->b, v, k, "");
+  tg_emit_back(e, here);
+  tg_emit_memo_set(e, v, k, r, depth);
+  return r;
+}
+
+static LLVMValueRef step(tg_emitter *e, LLVMTypeRef element, LLVMValueRef p, LLVMValueRef by, uint32_t depth) {
+  LLVMValueRef q = tg_emit_memo_get(e, p, by);
+  if (q) return q;
+  LLVMBasicBlockRef here = tg_emit_at(e, depth);
+  q = LLVMBuildGEP2(e->b, element, p, &by, 1, "");
+  tg_emit_back(e, here);
+  tg_emit_memo_set(e, p, by, q, depth);
+  return q;
+}
+
+/* base + scalar terms + constant, in elements of `bytes`. */
+static LLVMValueRef scalar_pointer(tg_emitter *e, uint32_t buffer, const sum *s, tg_type index, LLVMTypeRef element, uint64_t bytes) {
+  LLVMValueRef p = tg_emit_pointer(e, buffer);
+  uint32_t depth = 0;
+  if (index == TG_I32) { /* the whole sum first: its parts alone may lie outside of 32 bits */
+    LLVMValueRef all = NULL;
+    for (uint32_t i = 0; i < s->scalars_n; i++) {
+      LLVMValueRef v = scaled(e, &s->scalars[i]);
+      all = all ? LLVMBuildAdd(e->b, all, v, "") : v;
+      depth = s->scalars[i].depth > depth ? s->scalars[i].depth : depth;
+    }
+    LLVMValueRef c = LLVMConstInt(e->integer[32], (uint64_t)s->constant, 1);
+    all = all ? s->constant ? LLVMBuildAdd(e->b, all, c, "") : all : c;
+    if (s->scalars_n + (s->constant != 0) > 1) depth = e->depth;
+    LLVMValueRef wide = tg_emit_memo_get(e, all, &e->integer);
+    if (!wide) {
+      LLVMBasicBlockRef here = tg_emit_at(e, depth);
+      wide = LLVMBuildSExt(e->b, all, e->integer[64], "");
+      tg_emit_back(e, here);
+      tg_emit_memo_set(e, all, &e->integer, wide, depth);
+    }
+    return step(e, element, p, wide, depth);
+  }
+  for (uint32_t i = 0; i < s->scalars_n; i++) {
+    depth = s->scalars[i].depth > depth ? s->scalars[i].depth : depth;
+    p = step(e, element, p, scaled(e, &s->scalars[i]), depth);
+  }
+  if (!s->constant) return p;
+  LLVMValueRef offset = LLVMConstInt(e->integer[64], (uint64_t)s->constant * bytes, 1);
+  return step(e, e->integer[8], p, offset, depth);
+}
+
+static uint32_t known_alignment(tg_emitter *e, const sum *s, uint64_t bytes, uint64_t base) {
+  uint64_t low = base | (uint64_t)s->constant * bytes;   /* the lowest bit set bounds the alignment */
+  for (uint32_t i = 0; i < s->scalars_n; i++) {
+    tg_bounds b = tg_bounds_of(e->j, s->scalars[i].u);
+    low |= ((uint64_t)b.multiple | (uint64_t)b.offset) * (uint64_t)s->scalars[i].scale * bytes;
+  }
+  return (uint32_t)(low & -low);
+}
+
+static address address_of(tg_emitter *e, const tg_uop *u, uint32_t lanes, bool want_alignment) {
+  const tg_uop *define = tg_define_of(u->src[0]), *sub = u->src[1];
+  uint32_t buffer = (uint32_t)define->arg;
+  uint64_t bytes = (uint64_t)tg_type_bytes(define->type) * define->lanes;
+  if (tg_access_rank(u) != 1) tg_bug(&e->j->env, "linear form: %s has %u subscripts", e->j->buffers.data[buffer].name, tg_access_rank(u));
+  sum s = {.constant = 0};
+  take_apart(e, &s, sub);
+  LLVMTypeRef element = tg_emit_memory_type(e, define->type, 1);
+  if (define->lanes > 1) {
+    if (sub->lanes > 1) tg_bug(&e->j->env, "linear form: vectors of %s gathered", e->j->buffers.data[buffer].name);
+    element = LLVMArrayType2(element, define->lanes);
+  }
+  address a = {.align = (uint32_t)tg_type_bytes(define->type)};
+  a.pointer = scalar_pointer(e, buffer, &s, sub->type, element, bytes);
+  if (want_alignment) a.streamed = known_alignment(e, &s, bytes, 64);
+  if (lanes == 1 || define->lanes > 1 || (s.iota == 1 && !s.vectors_n)) return a;
+  if (!s.iota && !s.vectors_n) {
+    a.splat = true;
+    return a;
+  }
+  LLVMValueRef offsets = NULL;
+  if (s.iota) {
+    LLVMValueRef *all = tg_new(&e->j->env, LLVMValueRef, lanes);
+    for (uint32_t i = 0; i < lanes; i++) all[i] = LLVMConstInt(tg_emit_type(e, sub->type, 1), (uint64_t)i * (uint64_t)s.iota, 1);
+    offsets = LLVMConstVector(all, lanes);
+  }
+  for (uint32_t i = 0; i < s.vectors_n; i++) {
+    LLVMValueRef v = scaled(e, &s.vectors[i]);
+    offsets = offsets ? LLVMBuildAdd(e->b, offsets, v, "") : v;
+  }
+  if (sub->type == TG_I32) { /* the scalar part may be negative where only the whole is proved: keep it with the vector */
+    sum none = {.constant = 0};
+    for (uint32_t i = 0; i < s.scalars_n; i++) offsets = LLVMBuildAdd(e->b, offsets, tg_emit_splat(e, scaled(e, &s.scalars[i]), lanes, s.scalars[i].depth), "");
+    if (s.constant) offsets = LLVMBuildAdd(e->b, offsets, tg_emit_splat(e, LLVMConstInt(e->integer[32], (uint64_t)s.constant, 1), lanes, 0), "");
+    offsets = LLVMBuildSExt(e->b, offsets, tg_emit_type(e, TG_I64, lanes), "");
+    a.pointer = scalar_pointer(e, buffer, &none, TG_I64, element, bytes);
+  }
+  a.offsets = LLVMBuildGEP2(e->b, element, a.pointer, &offsets, 1, "");
+  return a;
+}
+
+/* ---- masked intrinsics ---- */
+
+static void set_align(tg_emitter *e, LLVMValueRef call, unsigned operand, uint32_t align) {
+#if TG_LLVM_MASKED_ALIGN_OPERAND
+  (void)e, (void)call, (void)operand, (void)align;
+#else
+  unsigned kind = LLVMGetEnumAttributeKindForName("align", 5);
+  LLVMAddCallSiteAttribute(call, operand + 1, LLVMCreateEnumAttribute(e->c, kind, align));
+#endif
+}
+
+static LLVMValueRef masked(tg_emitter *e, const char *name, bool store, LLVMValueRef pointer, LLVMValueRef mask, LLVMValueRef value, uint32_t align) {
+  LLVMTypeRef types[2] = {LLVMTypeOf(value), LLVMTypeOf(pointer)};
+  unsigned id = LLVMLookupIntrinsicID(name, strlen(name)), n = 0;
+  LLVMValueRef fn = LLVMGetIntrinsicDeclaration(e->m, id, types, 2), args[4];
+  if (store) args[n++] = value;
+  args[n++] = pointer;
+  if (TG_LLVM_MASKED_ALIGN_OPERAND) args[n++] = LLVMConstInt(e->integer[32], align, 0);
+  args[n++] = mask;
+  if (!store) args[n++] = value;
+  LLVMValueRef call = LLVMBuildCall2(e->b, LLVMGlobalGetValueType(fn), fn, args, n, "");
+  set_align(e, call, store ? 1 : 0, align);
+  return call;
+}
+
+static LLVMValueRef full_mask(tg_emitter *e, uint32_t lanes) { return LLVMConstAllOnes(tg_emit_type(e, TG_BOOL, lanes)); }
+
+static LLVMValueRef any(tg_emitter *e, LLVMValueRef mask) {
+  LLVMTypeRef t = LLVMTypeOf(mask);
+  return LLVMGetTypeKind(t) == LLVMVectorTypeKind ? tg_emit_call(e, "llvm.vector.reduce.or", t, &mask, 1) : mask;
+}
+
+/* ---- loads ---- */
+
+static LLVMValueRef from_memory(tg_emitter *e, tg_type t, uint32_t lanes, LLVMValueRef v) {
+  return t == TG_BOOL ? LLVMBuildTrunc(e->b, v, tg_emit_type(e, t, lanes), "") : v;
+}
+
+static LLVMValueRef to_memory(tg_emitter *e, tg_type t, uint32_t lanes, LLVMValueRef v) {
+  return t == TG_BOOL ? LLVMBuildZExt(e->b, v, tg_emit_memory_type(e, t, lanes), "") : v;
+}
+
+static void mark_load(tg_emitter *e, LLVMValueRef v, const tg_uop *define) {
+  if (e->j->buffers.data[define->arg & UINT32_MAX].role == TG_ROLE_IN) LLVMSetMetadata(v, e->invariant_kind, LLVMMetadataAsValue(e->c, e->empty_node));
+}
+
+static LLVMValueRef plain_load(tg_emitter *e, const tg_uop *define, LLVMValueRef pointer, uint32_t lanes, uint32_t align) {
+  LLVMValueRef v = LLVMBuildLoad2(e->b, tg_emit_memory_type(e, define->type, lanes), pointer, "");
+  LLVMSetAlignment(v, align);
+  mark_load(e, v, define);
+  return v;
+}
+
+/* Without a branch: where the condition is false the load goes to the start of the workspace. */
+static LLVMValueRef safe_load(tg_emitter *e, const tg_uop *define, LLVMValueRef pointer, uint32_t lanes, uint32_t align, LLVMValueRef condition) {
+  LLVMValueRef p = LLVMBuildSelect(e->b, condition, pointer, e->workspace_arg, "");
+  LLVMValueRef v = LLVMBuildLoad2(e->b, tg_emit_memory_type(e, define->type, lanes), p, "");
+  LLVMSetAlignment(v, align);
+  return v;
+}
+
+/* The cell of a constant subscript, for one element or a vector of them. */
+emit_cell *tg_emit_cell(tg_emitter *e, const tg_uop *u) {
+  const tg_uop *define = tg_define_of(u->src[0]);
+  emit_buffer *b = &e->buffers[(uint32_t)define->arg];
+  sum s = {.constant = 0};
+  take_apart(e, &s, u->src[1]);
+  if (s.scalars_n || s.vectors_n || s.iota > 1 || s.iota < 0 || s.constant < 0 || s.constant >= b->cells_n)
+    tg_bug(&e->j->env, "linear form: %s in SSA form has a subscript that is no constant", e->j->buffers.data[(uint32_t)define->arg].name);
+  return &b->cells[s.constant];
+}
+
+static LLVMValueRef load_cell(tg_emitter *e, const tg_uop *u) {
+  emit_cell *c = tg_emit_cell(e, u);
+  LLVMTypeRef type = tg_emit_type(e, u->type, u->lanes);
+  LLVMValueRef v = c->now ? c->now : LLVMConstNull(type);
+  if (LLVMTypeOf(v) != type) tg_bug(&e->j->env, "linear form: %s in SSA form is read in another width than written", tg_buffer_info(e->j, u->src[0])->name);
+  const tg_uop *gate = tg_gate(u);
+  return gate ? LLVMBuildSelect(e->b, tg_emit_get(e, gate, u->lanes), v, tg_emit_get(e, tg_alternative(u), u->lanes), "") : v;
+}
+
+static LLVMValueRef gated_load(tg_emitter *e, const tg_uop *u, const tg_uop *gate, const address *a) {
+  const tg_uop *define = tg_define_of(u->src[0]);
+  uint32_t lanes = u->lanes;
+  uint64_t bytes = (uint64_t)lanes * (uint64_t)tg_type_bytes(define->type);
+  LLVMValueRef other = tg_emit_get(e, tg_alternative(u), lanes);
+  if (a->splat) {
+    LLVMValueRef cond = tg_emit_get(e, gate, gate->lanes);
+    LLVMValueRef v = from_memory(e, define->type, 1, safe_load(e, define, a->pointer, 1, a->align, any(e, cond)));
+    return LLVMBuildSelect(e->b, tg_emit_get(e, gate, lanes), tg_emit_splat(e, v, lanes, e->depth), other, "");
+  }
+  if (gate->lanes == 1 && !a->offsets && bytes <= DUMMY_BYTES) {
+    LLVMValueRef cond = tg_emit_get(e, gate, 1);
+    LLVMValueRef v = from_memory(e, define->type, lanes, safe_load(e, define, a->pointer, lanes, a->align, cond));
+    return LLVMBuildSelect(e->b, cond, v, other, "");
+  }
+  LLVMValueRef mask = tg_emit_get(e, gate, lanes), pass = to_memory(e, define->type, lanes, other);
+  LLVMValueRef v = masked(e, a->offsets ? "llvm.masked.gather" : "llvm.masked.load", false, a->offsets ? a->offsets : a->pointer, mask, pass, a->align);
+  return from_memory(e, define->type, lanes, v);
+}
+
+LLVMValueRef tg_emit_load(tg_emitter *e, const tg_uop *u) {
+  const tg_uop *define = tg_define_of(u->src[0]), *gate = tg_gate(u);
+  if (e->buffers[(uint32_t)define->arg].memory == MEMORY_CELLS) return load_cell(e, u);
+  if (gate && gate->op == TG_OP_CONST && !gate->arg) return tg_emit_get(e, tg_alternative(u), u->lanes);
+  address a = address_of(e, u, u->lanes, false);
+  if (gate && gate->op != TG_OP_CONST) return gated_load(e, u, gate, &a);
+  if (a.offsets) {
+    LLVMValueRef zero = LLVMConstNull(tg_emit_memory_type(e, define->type, u->lanes));
+    return from_memory(e, define->type, u->lanes, masked(e, "llvm.masked.gather", false, a.offsets, full_mask(e, u->lanes), zero, a.align));
+  }
+  uint32_t lanes = a.splat ? 1 : u->lanes;
+  LLVMValueRef v = from_memory(e, define->type, lanes, plain_load(e, define, a.pointer, lanes, a.align));
+  return a.splat ? tg_emit_splat(e, v, u->lanes, e->depth) : v;
+}
+
+/* ---- stores ---- */
+
+static LLVMBasicBlockRef open_gate(tg_emitter *e, LLVMValueRef condition) {
+  LLVMBasicBlockRef then = LLVMAppendBasicBlockInContext(e->c, e->fn, ""), after = LLVMAppendBasicBlockInContext(e->c, e->fn, "");
+  LLVMBuildCondBr(e->b, condition, then, after);
+  LLVMPositionBuilderAtEnd(e->b, then);
+  return after;
+}
+
+static void close_gate(tg_emitter *e, LLVMBasicBlockRef after) {
+  LLVMBuildBr(e->b, after);
+  LLVMPositionBuilderAtEnd(e->b, after);
+}
+
+static void plain_store(tg_emitter *e, const tg_uop *u, const address *a, LLVMValueRef value, uint32_t lanes) {
+  LLVMValueRef s = LLVMBuildStore(e->b, value, a->pointer);
+  LLVMSetAlignment(s, a->align);
+  const tg_uop *define = tg_define_of(u->src[0]);
+  emit_buffer *b = &e->buffers[(uint32_t)define->arg];
+  uint64_t bytes = (uint64_t)lanes * (uint64_t)tg_type_bytes(define->type), vector = e->target->vector_bytes;
+  if (!(u->arg & TG_STREAM) || b->memory != MEMORY_GLOBAL || b->position >= 64 || bytes < 16 || a->streamed < (bytes < vector ? bytes : vector)) return;
+  e->streamed = true;
+  e->aligned |= (uint64_t)1 << b->position;
+  if (!e->streaming) return;
+  LLVMSetAlignment(s, a->streamed);
+  LLVMSetMetadata(s, e->nontemporal_kind, LLVMMetadataAsValue(e->c, e->one_node));
+}
+
+static void atomic_store(tg_emitter *e, const tg_uop *u, const address *a, LLVMValueRef value, uint32_t lanes, LLVMValueRef mask) {
+  tg_type t = u->src[0]->type;
+  if (t == TG_BF16 || t == TG_E4M3 || t == TG_E5M2 || t == TG_BOOL)
+    tg_fail_at(e->j, tg_get_pos(e->j, u), "an atomic add to %s is not possible on this target", tg_type_name[t]);
+  LLVMAtomicRMWBinOp op = tg_is_float(t) ? LLVMAtomicRMWBinOpFAdd : LLVMAtomicRMWBinOpAdd;
+  for (uint32_t i = 0; i < lanes; i++) {
+    LLVMValueRef at = LLVMConstInt(e->integer[32], i, 0), p = a->pointer, one = value;
+    LLVMValueRef index = LLVMConstInt(e->integer[64], i, 0);
+    if (lanes > 1) one = LLVMBuildExtractElement(e->b, value, at, "");
+    if (a->offsets) p = LLVMBuildExtractElement(e->b, a->offsets, at, "");
+    else if (lanes > 1 && !a->splat) p = LLVMBuildGEP2(e->b, tg_emit_memory_type(e, t, 1), p, &index, 1, "");
+    LLVMBasicBlockRef after = mask ? open_gate(e, lanes > 1 ? LLVMBuildExtractElement(e->b, mask, at, "") : mask) : NULL;
+    LLVMBuildAtomicRMW(e->b, op, p, one, LLVMAtomicOrderingMonotonic, 0);
+    if (after) close_gate(e, after);
+  }
+}
+
+static void store_cell(tg_emitter *e, const tg_uop *u, uint32_t lanes) {
+  emit_cell *c = tg_emit_cell(e, u);
+  LLVMValueRef v = tg_emit_get(e, tg_stored(u), lanes);
+  const tg_uop *gate = tg_gate(u);
+  if (gate) v = LLVMBuildSelect(e->b, tg_emit_get(e, gate, lanes), v, c->now ? c->now : LLVMConstNull(LLVMTypeOf(v)), "");
+  c->now = v;
+}
+
+uint32_t tg_emit_store_lanes(const tg_uop *u) {
+  const tg_uop *gate = tg_gate(u), *value = tg_stored(u);
+  uint32_t lanes = tg_define_of(u->src[0])->lanes;
+  if (u->src[1]->lanes > lanes) lanes = u->src[1]->lanes;
+  if (value->lanes > lanes) lanes = value->lanes;
+  return gate && gate->lanes > lanes ? gate->lanes : lanes;
+}
+
+void tg_emit_store(tg_emitter *e, const tg_uop *u) {
+  const tg_uop *define = tg_define_of(u->src[0]), *gate = tg_gate(u), *value = tg_stored(u);
+  if (gate && gate->op == TG_OP_CONST && !gate->arg) return;
+  if (gate && gate->op == TG_OP_CONST) gate = NULL;
+  uint32_t lanes = tg_emit_store_lanes(u);
+  if (e->buffers[(uint32_t)define->arg].memory == MEMORY_CELLS) {
+    store_cell(e, u, lanes);
+    return;
+  }
+  address a = address_of(e, u, lanes, (u->arg & TG_STREAM) != 0);
+  LLVMValueRef v = to_memory(e, define->type, lanes, tg_emit_get(e, value, lanes));
+  bool branch = gate && (gate->lanes == 1 || lanes == 1);
+  LLVMValueRef mask = !gate ? NULL : tg_emit_get(e, gate, branch ? 1 : lanes);
+  if (u->arg & TG_ATOMIC) {
+    atomic_store(e, u, &a, v, lanes, mask ? branch && lanes > 1 ? tg_emit_splat(e, mask, lanes, e->depth) : mask : NULL);
+    return;
+  }
+  if (a.splat) { /* several lanes at one place: at most one has its gate open, or all store the same */
+    a.offsets = tg_emit_splat(e, a.pointer, lanes, e->depth);
+    if (branch) mask = tg_emit_splat(e, mask, lanes, e->depth), branch = false;
+  }
+  LLVMBasicBlockRef after = branch ? open_gate(e, mask) : NULL;
+  if (a.offsets) masked(e, "llvm.masked.scatter", true, a.offsets, mask && !branch ? mask : full_mask(e, lanes), v, a.align);
+  else if (mask && !branch) masked(e, "llvm.masked.store", true, a.pointer, mask, v, a.align);
+  else plain_store(e, u, &a, v, lanes);
+  if (after) close_gate(e, after);
+}

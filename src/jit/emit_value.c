@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: MIT
+ * Values: leaves, lanewise ops, FOLD. Every op means to the bit what the opcode table says, on every input; so shifts, divisions,
+ * conversions and extrema are spelled out where LLVM's own leave cases open. No fast-math flag, no poison reaches a value. */
+#include "dsl/value.h"
+#include "jit/emit.h"
+
+LLVMTypeRef tg_emit_type(tg_emitter *e, tg_type t, uint32_t lanes) {
+  LLVMTypeRef s = t == TG_F64 ? e->twice : t == TG_F32 ? e->single : t == TG_F16 ? e->half : t == TG_INDEX ? e->integer[64] : e->integer[tg_type_bits(t)];
+  return lanes == 1 ? s : LLVMVectorType(s, lanes);
+}
+
+LLVMTypeRef tg_emit_memory_type(tg_emitter *e, tg_type t, uint32_t lanes) { return tg_emit_type(e, t == TG_BOOL ? TG_U8 : t, lanes); }
+
+/* ---- placing and sharing ---- */
+
+LLVMBasicBlockRef tg_emit_at(tg_emitter *e, uint32_t depth) {
+  LLVMBasicBlockRef here = LLVMGetInsertBlock(e->b);
+  if (depth < e->depth) LLVMPositionBuilderBefore(e->b, e->before[depth]);
+  return here;
+}
+
+void tg_emit_back(tg_emitter *e, LLVMBasicBlockRef here) {
+  if (LLVMGetInsertBlock(e->b) != here) LLVMPositionBuilderAtEnd(e->b, here);
+}
+
+static uint32_t bucket(const void *a, const void *b) {
+  uint64_t h = tg_mix((uint64_t)(uintptr_t)a, (uint64_t)(uintptr_t)b);
+  return (uint32_t)(h >> 20) & 1023;
+}
+
+LLVMValueRef tg_emit_memo_get(tg_emitter *e, const void *a, const void *b) {
+  for (uint32_t i = e->buckets[bucket(a, b)]; i; i = e->memos.data[i - 1].next)
+    if (e->memos.data[i - 1].a == a && e->memos.data[i - 1].b == b) return e->memos.data[i - 1].v;
+  return NULL;
+}
+
+void tg_emit_memo_set(tg_emitter *e, const void *a, const void *b, LLVMValueRef v, uint32_t depth) {
+  uint32_t h = bucket(a, b);
+  tg_push(&e->j->env, &e->memos, ((emit_memo){a, b, v, depth, e->buckets[h]}));
+  e->buckets[h] = e->memos.n;
+}
+
+/* At the end of a loop: what was made inside of it, at its depth, is out of reach. */
+void tg_emit_memo_drop(tg_emitter *e, uint32_t from, uint32_t depth) {
+  for (uint32_t i = e->memos.n; i > from; i--) {
+    emit_memo *m = &e->memos.data[i - 1];
+    if (m->depth < depth) continue;
+    uint32_t *link = &e->buckets[bucket(m->a, m->b)];
+    while (*link && *link != i) link = &e->memos.data[*link - 1].next;
+    if (*link) *link = m->next;
+    m->depth = 0;
+  }
+}
+
+/* ---- leaves ---- */
+
+LLVMValueRef tg_emit_zero(tg_emitter *e, tg_type t, uint32_t lanes) { return LLVMConstNull(tg_emit_type(e, t, lanes)); }
+
+LLVMValueRef tg_emit_bits(tg_emitter *e, tg_type t, uint64_t bits) {
+  LLVMTypeRef type = tg_emit_type(e, t, 1);
+  unsigned width = t == TG_INDEX ? 64 : (unsigned)tg_type_bits(t);
+  LLVMValueRef v = LLVMConstInt(e->integer[width], bits, 0);
+  return t == TG_F16 || t == TG_F32 || t == TG_F64 ? LLVMConstBitCast(v, type) : v;
+}
+
+LLVMValueRef tg_emit_splat(tg_emitter *e, LLVMValueRef v, uint32_t lanes, uint32_t depth) {
+  if (lanes == 1) return v;
+  static const char splats[64];
+  const void *key = lanes < 64 ? (const void *)&splats[lanes] : (const void *)LLVMVectorType(e->integer[1], lanes);
+  LLVMValueRef s = tg_emit_memo_get(e, v, key);
+  if (s) return s;
+  if (LLVMIsConstant(v)) {
+    LLVMValueRef *all = tg_new(&e->j->env, LLVMValueRef, lanes);
+    for (uint32_t i = 0; i < lanes; i++) all[i] = v;
+    s = LLVMConstVector(all, lanes);
+    depth = 0;
+  } else {
+    LLVMBasicBlockRef here = tg_emit_at(e, depth);
+    LLVMTypeRef type = LLVMVectorType(LLVMTypeOf(v), lanes);
+    LLVMValueRef one = LLVMBuildInsertElement(e->b, LLVMGetPoison(type), v, LLVMConstInt(e->integer[32], 0, 0), "");
+    s = LLVMBuildShuffleVector(e->b, one, LLVMGetPoison(type), LLVMConstNull(LLVMVectorType(e->integer[32], lanes)), "");
+    tg_emit_back(e, here);
+  }
+  tg_emit_memo_set(e, v, key, s, depth);
+  return s;
+}
+
+static LLVMValueRef iota(tg_emitter *e, const tg_uop *u) {
+  LLVMValueRef *all = tg_new(&e->j->env, LLVMValueRef, u->lanes);
+  for (uint32_t i = 0; i < u->lanes; i++) all[i] = tg_emit_bits(e, u->type, i);
+  return u->lanes == 1 ? all[0] : LLVMConstVector(all, u->lanes);
+}
+
+static LLVMValueRef param(tg_emitter *e, const tg_uop *u) {
+  LLVMBasicBlockRef here = tg_emit_at(e, 0);
+  LLVMValueRef at = LLVMConstInt(e->integer[64], (uint64_t)u->arg, 0);
+  LLVMValueRef p = LLVMBuildGEP2(e->b, e->integer[64], e->params_arg, &at, 1, "");
+  LLVMValueRef v = LLVMBuildLoad2(e->b, e->integer[64], p, e->j->params.data[u->arg].name);
+  LLVMSetMetadata(v, e->invariant_kind, LLVMMetadataAsValue(e->c, e->empty_node));
+  if (u->type != TG_INDEX && tg_type_bits(u->type) < 64) v = LLVMBuildTrunc(e->b, v, tg_emit_type(e, u->type, 1), "");
+  tg_emit_back(e, here);
+  return v;
+}
+
+static LLVMValueRef leaf(tg_emitter *e, const tg_uop *u) {
+  switch (u->op) {
+  case TG_OP_CONST: return tg_emit_bits(e, u->type, tg_value_bits(u->type, tg_value_of(u)));
+  case TG_OP_IOTA: return iota(e, u);
+  case TG_OP_PARAM: return param(e, u);
+  default: return NULL;
+  }
+}
+
+static emit_value *found(tg_emitter *e, const tg_uop *u) {
+  emit_value *v = &e->values[u->id];
+  if (v->stamp == e->stamp) return v;
+  LLVMValueRef l = leaf(e, u);
+  if (!l) tg_bug(&e->j->env, "linear form: %%%u, a %s, is used before it is computed", u->id, tg_ops[u->op].name);
+  *v = (emit_value){l, e->stamp, 0};
+  return v;
+}
+
+uint32_t tg_emit_depth(tg_emitter *e, const tg_uop *u) { return found(e, u)->depth; }
+
+LLVMValueRef tg_emit_get(tg_emitter *e, const tg_uop *u, uint32_t lanes) {
+  emit_value *v = found(e, u);
+  if (u->lanes == lanes) return v->v;
+  if (u->lanes != 1) tg_bug(&e->j->env, "linear form: a value of %u lanes where %u are wanted", u->lanes, lanes);
+  return tg_emit_splat(e, v->v, lanes, v->depth);
+}
+
+/* ---- intrinsics ---- */
+
+LLVMValueRef tg_emit_call(tg_emitter *e, const char *name, LLVMTypeRef overload, LLVMValueRef *args, unsigned n) {
+  uint32_t h = (uint32_t)(tg_mix((uint64_t)(uintptr_t)name, (uint64_t)(uintptr_t)overload) >> 16) & 255;
+  while (e->intrinsics[h].name && (e->intrinsics[h].name != name || e->intrinsics[h].type != overload)) h = (h + 1) & 255;
+  if (!e->intrinsics[h].name) {
+    unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
+    LLVMValueRef fn = LLVMGetIntrinsicDeclaration(e->m, id, &overload, 1);
+    e->intrinsics[h].name = name;
+    e->intrinsics[h].type = overload;
+    e->intrinsics[h].id = id;
+    e->intrinsics[h].fn = fn;
+    e->intrinsics[h].fn_type = LLVMGlobalGetValueType(fn);
+  }
+  return LLVMBuildCall2(e->b, e->intrinsics[h].fn_type, e->intrinsics[h].fn, args, n, "");
+}
+
+static LLVMValueRef call1(tg_emitter *e, const char *name, LLVMValueRef a) { return tg_emit_call(e, name, LLVMTypeOf(a), &a, 1); }
+static LLVMValueRef call2(tg_emitter *e, const char *name, LLVMValueRef a, LLVMValueRef b) {
+  LLVMValueRef args[2] = {a, b};
+  return tg_emit_call(e, name, LLVMTypeOf(a), args, 2);
+}
+
+static LLVMValueRef all_ones(LLVMTypeRef t) { return LLVMConstAllOnes(t); }
+
+static LLVMValueRef number(tg_emitter *e, tg_type t, uint32_t lanes, uint64_t v) {
+  return tg_emit_splat(e, tg_emit_bits(e, t, v), lanes, 0);
+}
+
+/* ---- extrema of floats: NaN if either is, and +0 is above -0 ---- */
+
+static LLVMValueRef pick(tg_emitter *e, LLVMRealPredicate p, LLVMValueRef a, LLVMValueRef b) {
+  return LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, p, a, b, ""), a, b, ""); /* one min or max instruction: b if unordered or equal */
+}
+
+static LLVMValueRef against_constant(tg_emitter *e, tg_op op, LLVMValueRef a, const tg_uop *c, LLVMValueRef k) {
+  double v = tg_const_value(c);
+  LLVMRealPredicate p = op == TG_OP_MAX ? LLVMRealOGT : LLVMRealOLT;
+  bool negative = __builtin_signbit(v) != 0;
+  if (v != v || (v == 0 && negative && op == TG_OP_MIN)) return NULL;
+  LLVMValueRef r = pick(e, p, k, a);
+  if (v == 0 && !negative && op == TG_OP_MAX) r = LLVMBuildFAdd(e->b, r, LLVMConstNull(LLVMTypeOf(a)), ""); /* -0 to +0 */
+  return r;
+}
+
+static LLVMValueRef extremum(tg_emitter *e, tg_op op, tg_type t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b) {
+  LLVMTypeRef floats = LLVMTypeOf(a), bits = tg_emit_type(e, t == TG_F64 ? TG_I64 : t == TG_F32 ? TG_I32 : TG_I16, lanes);
+  LLVMRealPredicate p = op == TG_OP_MAX ? LLVMRealOGT : LLVMRealOLT;
+  LLVMValueRef x = LLVMBuildBitCast(e->b, pick(e, p, a, b), bits, ""), y = LLVMBuildBitCast(e->b, pick(e, p, b, a), bits, "");
+  LLVMValueRef either = LLVMBuildBitCast(e->b, LLVMBuildOr(e->b, x, y, ""), floats, ""); /* NaN stays NaN; of two zeros, -0 */
+  if (op == TG_OP_MIN) return either;
+  LLVMValueRef both = LLVMBuildBitCast(e->b, LLVMBuildAnd(e->b, x, y, ""), floats, "");
+  return LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealUNO, a, b, ""), either, both, "");
+}
+
+/* ---- integers ---- */
+
+static LLVMValueRef equals(tg_emitter *e, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildICmp(e->b, LLVMIntEQ, a, b, ""); }
+
+/* a / b and a % b, truncating: 0 where b is 0, wrapping where b is -1. known: b is a constant that is neither. */
+static LLVMValueRef divide(tg_emitter *e, bool rest, tg_type t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b, bool known) {
+  bool is_signed = tg_is_signed(t);
+  LLVMTypeRef type = LLVMTypeOf(a);
+  LLVMValueRef zero = LLVMConstNull(type), one = number(e, t, lanes, 1), bad = NULL, minus = NULL, d = b;
+  if (!known) {
+    bad = equals(e, b, zero);
+    if (is_signed) {
+      minus = equals(e, b, all_ones(type));
+      d = LLVMBuildSelect(e->b, LLVMBuildOr(e->b, bad, minus, ""), one, b, "");
+    } else d = LLVMBuildSelect(e->b, bad, one, b, "");
+  }
+  LLVMValueRef r = rest ? is_signed ? LLVMBuildSRem(e->b, a, d, "") : LLVMBuildURem(e->b, a, d, "")
+                        : is_signed ? LLVMBuildSDiv(e->b, a, d, "") : LLVMBuildUDiv(e->b, a, d, "");
+  if (known || rest) return r; /* a rest by 1, which stands for 0 and -1, is 0 */
+  if (minus) r = LLVMBuildSelect(e->b, minus, LLVMBuildNeg(e->b, a, ""), r, "");
+  return LLVMBuildSelect(e->b, bad, zero, r, "");
+}
+
+/* The same towards minus infinity. */
+static LLVMValueRef floor_divide(tg_emitter *e, bool rest, tg_type t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b, bool known) {
+  if (!tg_is_signed(t)) return divide(e, rest, t, lanes, a, b, known);
+  LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(a)), r = divide(e, true, t, lanes, a, b, known);
+  LLVMValueRef off = LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntNE, r, zero, ""), LLVMBuildICmp(e->b, LLVMIntSLT, LLVMBuildXor(e->b, r, b, ""), zero, ""), "");
+  if (rest) return LLVMBuildAdd(e->b, r, LLVMBuildSelect(e->b, off, b, zero, ""), "");
+  LLVMValueRef q = divide(e, false, t, lanes, a, b, known);
+  return LLVMBuildAdd(e->b, q, LLVMBuildSExt(e->b, off, LLVMTypeOf(a), ""), "");
+}
+
+static LLVMValueRef shift(tg_emitter *e, tg_op op, tg_type t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b, const tg_uop *count) {
+  uint64_t bits = t == TG_INDEX ? 64 : (uint64_t)tg_type_bits(t);
+  LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(a)), last = number(e, t, lanes, bits - 1);
+  bool arithmetic = op == TG_OP_SHR && tg_is_signed(t), safe = count && count->op == TG_OP_CONST && count->arg >= 0 && (uint64_t)count->arg < bits;
+  LLVMValueRef inside = safe ? NULL : LLVMBuildICmp(e->b, LLVMIntULE, b, last, "");
+  LLVMValueRef n = safe ? b : LLVMBuildSelect(e->b, inside, b, arithmetic ? last : zero, "");
+  LLVMValueRef r = op == TG_OP_SHL ? LLVMBuildShl(e->b, a, n, "") : arithmetic ? LLVMBuildAShr(e->b, a, n, "") : LLVMBuildLShr(e->b, a, n, "");
+  return safe || arithmetic ? r : LLVMBuildSelect(e->b, inside, r, zero, "");
+}
+
+static LLVMValueRef integer_op2(tg_emitter *e, tg_op op, tg_type t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b, const tg_uop *right) {
+  bool s = tg_is_signed(t), known = right && right->op == TG_OP_CONST && right->arg != 0 && !(s && right->arg == -1);
+  switch (op) {
+  case TG_OP_ADD: return LLVMBuildAdd(e->b, a, b, "");
+  case TG_OP_SUB: return LLVMBuildSub(e->b, a, b, "");
+  case TG_OP_MUL: return LLVMBuildMul(e->b, a, b, "");
+  case TG_OP_CDIV: return divide(e, false, t, lanes, a, b, known);
+  case TG_OP_CMOD: return divide(e, true, t, lanes, a, b, known);
+  case TG_OP_IDIV: return floor_divide(e, false, t, lanes, a, b, known);
+  case TG_OP_MOD: return floor_divide(e, true, t, lanes, a, b, known);
+  case TG_OP_MAX: return t == TG_BOOL ? LLVMBuildOr(e->b, a, b, "") : call2(e, s ? "llvm.smax" : "llvm.umax", a, b);
+  case TG_OP_MIN: return t == TG_BOOL ? LLVMBuildAnd(e->b, a, b, "") : call2(e, s ? "llvm.smin" : "llvm.umin", a, b);
+  case TG_OP_AND: return LLVMBuildAnd(e->b, a, b, "");
+  case TG_OP_OR: return LLVMBuildOr(e->b, a, b, "");
+  case TG_OP_XOR: return LLVMBuildXor(e->b, a, b, "");
+  case TG_OP_SHL: case TG_OP_SHR: return shift(e, op, t, lanes, a, b, right);
+  case TG_OP_LT: return LLVMBuildICmp(e->b, s ? LLVMIntSLT : LLVMIntULT, a, b, "");
+  case TG_OP_LE: return LLVMBuildICmp(e->b, s ? LLVMIntSLE : LLVMIntULE, a, b, "");
+  case TG_OP_EQ: return equals(e, a, b);
+  case TG_OP_NE: return LLVMBuildICmp(e->b, LLVMIntNE, a, b, "");
+  default: return NULL;
+  }
+}
+
+static LLVMValueRef float_op2(tg_emitter *e, tg_op op, tg_type t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b) {
+  switch (op) {
+  case TG_OP_ADD: return LLVMBuildFAdd(e->b, a, b, "");
+  case TG_OP_SUB: return LLVMBuildFSub(e->b, a, b, "");
+  case TG_OP_MUL: return LLVMBuildFMul(e->b, a, b, "");
+  case TG_OP_FDIV: return LLVMBuildFDiv(e->b, a, b, "");
+  case TG_OP_MAX: case TG_OP_MIN: return extremum(e, op, t, lanes, a, b);
+  case TG_OP_LT: return LLVMBuildFCmp(e->b, LLVMRealOLT, a, b, "");
+  case TG_OP_LE: return LLVMBuildFCmp(e->b, LLVMRealOLE, a, b, "");
+  case TG_OP_EQ: return LLVMBuildFCmp(e->b, LLVMRealOEQ, a, b, "");
+  case TG_OP_NE: return LLVMBuildFCmp(e->b, LLVMRealUNE, a, b, "");
+  default: return NULL;
+  }
+}
+
+static bool arithmetic_float(tg_type t) { return t == TG_F32 || t == TG_F64 || t == TG_F16; }
+
+LLVMValueRef tg_emit_op2(tg_emitter *e, tg_op op, tg_type t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b) {
+  return arithmetic_float(t) ? float_op2(e, op, t, lanes, a, b) : tg_is_float(t) ? NULL : integer_op2(e, op, t, lanes, a, b, NULL);
+}
+
+static LLVMValueRef lanewise2(tg_emitter *e, const tg_uop *u) {
+  tg_type t = u->src[0]->type;
+  LLVMValueRef a = tg_emit_get(e, u->src[0], u->lanes), b = tg_emit_get(e, u->src[1], u->lanes);
+  if (!tg_is_float(t)) return integer_op2(e, u->op, t, u->lanes, a, b, u->src[1]);
+  if (!arithmetic_float(t)) return NULL;
+  if (u->op == TG_OP_MAX || u->op == TG_OP_MIN) {
+    LLVMValueRef r = NULL;
+    if (u->src[1]->op == TG_OP_CONST) r = against_constant(e, u->op, a, u->src[1], b);
+    else if (u->src[0]->op == TG_OP_CONST) r = against_constant(e, u->op, b, u->src[0], a);
+    if (r) return r;
+  }
+  return float_op2(e, u->op, t, u->lanes, a, b);
+}
+
+static LLVMValueRef lanewise1(tg_emitter *e, const tg_uop *u) {
+  tg_type t = u->type;
+  LLVMValueRef a = tg_emit_get(e, u->src[0], u->lanes);
+  if (!tg_is_float(t)) switch (u->op) {
+    case TG_OP_NEG: return LLVMBuildNeg(e->b, a, "");
+    case TG_OP_NOT: return LLVMBuildNot(e->b, a, "");
+    case TG_OP_ABS: return tg_is_signed(t) ? call2(e, "llvm.abs", a, LLVMConstInt(e->integer[1], 0, 0)) : a;
+    case TG_OP_FLOOR: case TG_OP_CEIL: case TG_OP_ROUND: case TG_OP_TRUNC: return a;
+    default: return NULL;
+    }
+  if (!arithmetic_float(t)) return NULL;
+  switch (u->op) {
+  case TG_OP_NEG: return LLVMBuildFNeg(e->b, a, "");
+  case TG_OP_ABS: return call1(e, "llvm.fabs", a);
+  case TG_OP_FLOOR: return call1(e, "llvm.floor", a);
+  case TG_OP_CEIL: return call1(e, "llvm.ceil", a);
+  case TG_OP_ROUND: return call1(e, "llvm.nearbyint", a);
+  case TG_OP_TRUNC: return call1(e, "llvm.trunc", a);
+  case TG_OP_SQRT: return call1(e, "llvm.sqrt", a);
+  default: return NULL;
+  }
+}
+
+static LLVMValueRef lanewise3(tg_emitter *e, const tg_uop *u) {
+  LLVMValueRef b = tg_emit_get(e, u->src[1], u->lanes), c = tg_emit_get(e, u->src[2], u->lanes);
+  if (u->op == TG_OP_WHERE) return LLVMBuildSelect(e->b, tg_emit_get(e, u->src[0], u->lanes), b, c, "");
+  LLVMValueRef a = tg_emit_get(e, u->src[0], u->lanes), args[3] = {a, b, c};
+  if (!tg_is_float(u->type)) return LLVMBuildAdd(e->b, LLVMBuildMul(e->b, a, b, ""), c, "");
+  return arithmetic_float(u->type) ? tg_emit_call(e, "llvm.fma", LLVMTypeOf(a), args, 3) : NULL;
+}
+
+/* ---- FOLD ---- */
+
+static LLVMValueRef lanes_of(tg_emitter *e, LLVMValueRef v, uint32_t from, uint32_t n) {
+  LLVMValueRef *mask = tg_new(&e->j->env, LLVMValueRef, n);
+  for (uint32_t i = 0; i < n; i++) mask[i] = LLVMConstInt(e->integer[32], from + i, 0);
+  if (n == 1) return LLVMBuildExtractElement(e->b, v, mask[0], "");
+  return LLVMBuildShuffleVector(e->b, v, LLVMGetPoison(LLVMTypeOf(v)), LLVMConstVector(mask, n), "");
+}
+
+/* v[i] op v[i + half], half = ceil(n / 2); the middle one of an odd n passes. */
+static LLVMValueRef fold(tg_emitter *e, const tg_uop *u) {
+  const tg_uop *s = u->src[0];
+  LLVMValueRef v = tg_emit_get(e, s, s->lanes);
+  for (uint32_t n = s->lanes; n > 1;) {
+    uint32_t half = (n + 1) / 2, pairs = n - half;
+    LLVMValueRef r = tg_emit_op2(e, (tg_op)u->arg, s->type, pairs, lanes_of(e, v, 0, pairs), lanes_of(e, v, half, pairs));
+    if (!r) return NULL;
+    if (pairs < half) {
+      LLVMTypeRef type = LLVMVectorType(tg_emit_type(e, s->type, 1), half);
+      LLVMValueRef wide = LLVMGetPoison(type);
+      for (uint32_t i = 0; i < half; i++) {
+        LLVMValueRef at = LLVMConstInt(e->integer[32], i, 0);
+        LLVMValueRef x = i < pairs ? pairs == 1 ? r : LLVMBuildExtractElement(e->b, r, at, "") : LLVMBuildExtractElement(e->b, v, at, "");
+        wide = LLVMBuildInsertElement(e->b, wide, x, at, "");
+      }
+      r = wide;
+    }
+    v = r;
+    n = half;
+  }
+  return v;
+}
+
+LLVMValueRef tg_emit_alu(tg_emitter *e, const tg_uop *u) {
+  LLVMValueRef v = NULL;
+  if (u->op == TG_OP_FOLD) v = fold(e, u);
+  else if (u->op == TG_OP_CAST) v = tg_emit_cast(e, u);
+  else if (u->op == TG_OP_BITCAST) v = tg_emit_bitcast(e, u);
+  else if (tg_ops[u->op].arity == 1) v = lanewise1(e, u);
+  else if (tg_ops[u->op].arity == 2) v = lanewise2(e, u);
+  else if (tg_ops[u->op].arity == 3) v = lanewise3(e, u);
+  if (!v) tg_bug(&e->j->env, "linear form: %s of %s is not for this target", tg_ops[u->op].name, tg_type_name[u->n ? u->src[0]->type : u->type]);
+  return v;
+}

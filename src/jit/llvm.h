@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT
+ * LLVM's C API and what differs between its versions 19 to 22. Nothing else in tg asks for a version. */
+#ifndef TG_LLVM_H
+#define TG_LLVM_H
+#include <llvm-c/Analysis.h>
+#include <llvm-c/Core.h>
+#include <llvm-c/DebugInfo.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/TargetMachine.h>
+#include <llvm/Config/llvm-config.h>
+
+#if LLVM_VERSION_MAJOR < 19
+#error "LLVM 19 or later"
+#endif
+
+/* llvm.masked.*: the alignment is an operand up to 21, an attribute of the pointer from 22 on. */
+#define TG_LLVM_MASKED_ALIGN_OPERAND (LLVM_VERSION_MAJOR < 22)
+#endif

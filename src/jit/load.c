@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT
+ * Object code into memory: our own small linker for what tg emits. A kernel is a few functions and their constants; placing
+ * it takes microseconds, needs no LLVM, and lets two kernels have one name. Memory is first writable, then executable, never both. */
+#define _GNU_SOURCE
+#include <elf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "jit/object.h"
+
+struct tg_code {
+  tg_allocator allocator;
+  char *memory;
+  size_t mapped;
+  uint32_t phases;
+  void *debug;
+  struct { tg_phase_fn *entry, *unaligned; tg_tasks_fn *tasks; } phase[];
+};
+
+typedef struct {
+  const char *data;
+  size_t bytes;
+  const Elf64_Ehdr *head;
+  const Elf64_Shdr *sections, *symtab, *strtab;
+  const Elf64_Sym *symbols;
+  uint32_t sections_n, symbols_n;
+} object_view;
+
+static bool within(const object_view *o, uint64_t offset, uint64_t bytes) { return offset <= o->bytes && bytes <= o->bytes - offset; }
+
+/* False unless every header, and every name, lies inside. The copy in o->data is 16-aligned. */
+static bool open_object(object_view *o, const void *data, size_t bytes) {
+  *o = (object_view){.data = data, .bytes = bytes, .head = data};
+  const Elf64_Ehdr *h = o->head;
+  if (bytes < sizeof *h || memcmp(h->e_ident, ELFMAG, SELFMAG) || h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_type != ET_REL ||
+      h->e_machine != EM_X86_64 || h->e_shentsize != sizeof *o->sections || h->e_shoff % 8 ||
+      !within(o, h->e_shoff, (uint64_t)h->e_shnum * sizeof *o->sections)) return false;
+  o->sections = (const Elf64_Shdr *)(o->data + h->e_shoff);
+  o->sections_n = h->e_shnum;
+  for (uint32_t i = 0; i < o->sections_n; i++) {
+    const Elf64_Shdr *s = &o->sections[i];
+    if (s->sh_type != SHT_NOBITS && !within(o, s->sh_offset, s->sh_size)) return false;
+    if (s->sh_type == SHT_SYMTAB) o->symtab = s;
+  }
+  if (!o->symtab || o->symtab->sh_link >= o->sections_n || o->symtab->sh_offset % 8) return false;
+  o->strtab = &o->sections[o->symtab->sh_link];
+  if (o->strtab->sh_type != SHT_STRTAB || !o->strtab->sh_size || o->data[o->strtab->sh_offset + o->strtab->sh_size - 1]) return false;
+  o->symbols = (const Elf64_Sym *)(o->data + o->symtab->sh_offset);
+  o->symbols_n = (uint32_t)(o->symtab->sh_size / sizeof *o->symbols);
+  for (uint32_t i = 0; i < o->symbols_n; i++)
+    if (o->symbols[i].st_name >= o->strtab->sh_size) return false;
+  return true;
+}
+
+static const char *symbol_name(const object_view *o, uint32_t i) { return o->data + o->strtab->sh_offset + o->symbols[i].st_name; }
+
+const char *tg_object_undefined(const void *object, size_t bytes) {
+  object_view o;
+  if (!open_object(&o, object, bytes)) return "(malformed object)";
+  for (uint32_t i = 1; i < o.symbols_n; i++)
+    if (o.symbols[i].st_shndx == SHN_UNDEF && ELF64_ST_TYPE(o.symbols[i].st_info) != STT_FILE) return symbol_name(&o, i);
+  return NULL;
+}
+
+/* Where each section goes, in bytes from the start; UINT64_MAX: nowhere. Gives the whole, or 0 if the object is not one of ours. */
+static uint64_t lay_out(const object_view *o, uint64_t *place) {
+  uint64_t at = 0;
+  for (uint32_t i = 0; i < o->sections_n; i++) {
+    const Elf64_Shdr *s = &o->sections[i];
+    place[i] = UINT64_MAX;
+    if (!(s->sh_flags & SHF_ALLOC) || !s->sh_size) continue;
+    uint64_t align = s->sh_addralign ? s->sh_addralign : 1;
+    if ((s->sh_flags & SHF_WRITE) || s->sh_type == SHT_NOBITS || align > 4096 || (align & (align - 1))) return 0;
+    place[i] = at = (at + align - 1) & -align;
+    at += s->sh_size;
+  }
+  return at;
+}
+
+static bool relocate(const object_view *o, char *memory, const uint64_t *place, const Elf64_Shdr *s) {
+  if (s->sh_info >= o->sections_n || s->sh_offset % 8) return false;
+  if (place[s->sh_info] == UINT64_MAX) return true; /* of debug information: gdb's own business */
+  const Elf64_Rela *r = (const Elf64_Rela *)(o->data + s->sh_offset);
+  for (uint64_t i = 0; i < s->sh_size / sizeof *r; i++, r++) {
+    uint64_t n = ELF64_R_SYM(r->r_info), room = o->sections[s->sh_info].sh_size;
+    uint32_t type = ELF64_R_TYPE(r->r_info);
+    unsigned width = type == R_X86_64_64 || type == R_X86_64_PC64 ? 8 : 4;
+    if (n >= o->symbols_n || r->r_offset > room || width > room - r->r_offset) return false;
+    const Elf64_Sym *y = &o->symbols[n];
+    if (y->st_shndx >= o->sections_n || place[y->st_shndx] == UINT64_MAX) return false;
+    char *at = memory + place[s->sh_info] + r->r_offset;
+    int64_t value = (int64_t)((uint64_t)(uintptr_t)memory + place[y->st_shndx] + y->st_value + (uint64_t)r->r_addend);
+    int64_t distance = (int64_t)((uint64_t)value - (uint64_t)(uintptr_t)at);
+    if (type == R_X86_64_64) memcpy(at, &value, 8);
+    else if (type == R_X86_64_PC64) memcpy(at, &distance, 8);
+    else if (type == R_X86_64_PC32 || type == R_X86_64_PLT32) {
+      int32_t d = (int32_t)distance;
+      if (d != distance) return false;
+      memcpy(at, &d, 4);
+    } else return false;
+  }
+  return true;
+}
+
+/* NAME.p, NAME.p.unaligned, NAME.p.tasks. */
+static bool find_entries(const object_view *o, tg_code *c, const char *name, const uint64_t *place) {
+  size_t n = strlen(name);
+  for (uint32_t i = 1; i < o->symbols_n; i++) {
+    const char *s = symbol_name(o, i);
+    const Elf64_Sym *y = &o->symbols[i];
+    if (ELF64_ST_TYPE(y->st_info) != STT_FUNC || strncmp(s, name, n) || s[n] != '.') continue;
+    if (y->st_shndx >= o->sections_n || place[y->st_shndx] == UINT64_MAX || y->st_value >= o->sections[y->st_shndx].sh_size) return false;
+    char *rest;
+    unsigned long p = strtoul(s + n + 1, &rest, 10);
+    if (rest == s + n + 1 || p >= c->phases) continue;
+    void *at = c->memory + place[y->st_shndx] + y->st_value;
+    if (!*rest) memcpy(&c->phase[p].entry, &at, sizeof at);
+    else if (!strcmp(rest, ".unaligned")) memcpy(&c->phase[p].unaligned, &at, sizeof at);
+    else if (!strcmp(rest, ".tasks")) memcpy(&c->phase[p].tasks, &at, sizeof at);
+  }
+  for (uint32_t p = 0; p < c->phases; p++)
+    if (!c->phase[p].entry || !c->phase[p].tasks) return false;
+  return true;
+}
+
+static tg_status failed(tg_env *err, tg_status s, const char *what, const char *name) {
+  if (err->status == TG_OK) {
+    err->status = s;
+    snprintf(err->message, sizeof err->message, "the code of kernel '%s' cannot be loaded: %s", name, what);
+  }
+  return s;
+}
+
+static bool place_code(const object_view *o, tg_code *c, const char *name, const uint64_t *place) {
+  for (uint32_t i = 0; i < o->sections_n; i++)
+    if (place[i] != UINT64_MAX) memcpy(c->memory + place[i], o->data + o->sections[i].sh_offset, o->sections[i].sh_size);
+  for (uint32_t i = 0; i < o->sections_n; i++)
+    if (o->sections[i].sh_type == SHT_RELA && !relocate(o, c->memory, place, &o->sections[i])) return false;
+  return find_entries(o, c, name, place);
+}
+
+tg_status tg_code_load(const tg_allocator *a, const void *object, size_t bytes, const char *name, const tg_code_info *info, uint32_t flags, tg_code **out, tg_env *err) {
+  object_view o;
+  uint64_t place[64], size = 0;
+  *out = NULL;
+  if ((uintptr_t)object % 8 || !open_object(&o, object, bytes) || o.sections_n > TG_COUNT(place) || !(size = lay_out(&o, place)) || info->phases > 1 << 16)
+    return failed(err, TG_EINVAL, "it is not an object of tg", name);
+  size_t head = sizeof(tg_code) + info->phases * sizeof((*out)->phase[0]);
+  tg_code *c = a->alloc(a->user, head);
+  if (!c) return failed(err, TG_ENOMEM, "out of memory", name);
+  memset(c, 0, head);
+  c->allocator = *a;
+  c->phases = info->phases;
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  c->mapped = (size + page - 1) / page * page;
+  void *m = mmap(NULL, c->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  c->memory = m == MAP_FAILED ? NULL : m;
+  tg_status s = !c->memory ? failed(err, TG_ENOMEM, strerror(errno), name)
+                : !place_code(&o, c, name, place) ? failed(err, TG_EINVAL, "it is not an object of tg", name)
+                : mprotect(c->memory, c->mapped, PROT_READ | PROT_EXEC) ? failed(err, TG_EIO, strerror(errno), name) : TG_OK;
+  if (s != TG_OK) {
+    tg_code_unload(c);
+    return s;
+  }
+  if (flags & TG_JIT_DEBUG) {
+    uint64_t address[TG_COUNT(place)];
+    for (uint32_t i = 0; i < o.sections_n; i++) address[i] = place[i] == UINT64_MAX ? 0 : (uint64_t)(uintptr_t)c->memory + place[i];
+    c->debug = tg_debug_register(a, object, bytes, address, o.sections_n);
+  }
+  if (flags & TG_JIT_PERF_MAP)
+    for (uint32_t i = 1; i < o.symbols_n; i++) {
+      const Elf64_Sym *y = &o.symbols[i];
+      if (ELF64_ST_TYPE(y->st_info) == STT_FUNC) tg_debug_perf_map(c->memory + place[y->st_shndx] + y->st_value, y->st_size, symbol_name(&o, i));
+    }
+  *out = c;
+  return TG_OK;
+}
+
+tg_phase_fn *tg_code_entry(const tg_code *c, uint32_t phase, bool unaligned) {
+  return unaligned && c->phase[phase].unaligned ? c->phase[phase].unaligned : c->phase[phase].entry;
+}
+
+int64_t tg_code_tasks(const tg_code *c, uint32_t phase, void *const *buffers, const int64_t *params) { return c->phase[phase].tasks(buffers, params); }
+
+void tg_code_unload(tg_code *c) {
+  if (!c) return;
+  tg_allocator a = c->allocator;
+  if (c->debug) tg_debug_unregister(&a, c->debug);
+  if (c->memory) munmap(c->memory, c->mapped);
+  a.free(a.user, c, sizeof *c + c->phases * sizeof c->phase[0]);
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT
+ * LLVM's side of a compile: its context, target machine and diagnostics, and the object.
+ *
+ * Each compile has an LLVM context of its own, so any number of threads may compile; target machines are kept and lent to one
+ * compile at a time. LLVM reports some errors only to the diagnostic handler and then writes an object all the same: the handler's
+ * word decides. */
+#include <pthread.h>
+#include <stdio.h>
+#include "jit/emit.h"
+#include "jit/object.h"
+
+enum { MAX_IDLE = 64 };
+
+struct tg_jit {
+  tg_allocator allocator;
+  tg_target target;
+  uint32_t flags;
+  LLVMTargetRef llvm_target;
+  pthread_mutex_t lock;        /* of idle */
+  LLVMTargetMachineRef idle[MAX_IDLE];
+  uint32_t idle_n;
+};
+
+/* LLVM's registry of targets is its own global state and must be filled once in a process. */
+static void register_targets(void) {
+  LLVMInitializeX86TargetInfo();
+  LLVMInitializeX86Target();
+  LLVMInitializeX86TargetMC();
+  LLVMInitializeX86AsmPrinter();
+}
+
+static tg_status open_failed(tg_env *err, tg_status s, const char *what) {
+  if (err->status == TG_OK) {
+    err->status = s;
+    snprintf(err->message, sizeof err->message, "%s", what);
+  }
+  return s;
+}
+
+static void fill_in_host(tg_target *t) {
+  char *cpu = LLVMGetHostCPUName(), *features = LLVMGetHostCPUFeatures();
+  snprintf(t->cpu, sizeof t->cpu, "%s", cpu);
+  snprintf(t->features, sizeof t->features, "%s", features);
+  if (strlen(features) >= sizeof t->features) *strrchr(t->features, ',') = 0;
+  LLVMDisposeMessage(cpu);
+  LLVMDisposeMessage(features);
+}
+
+tg_status tg_jit_open(tg_jit **out, const tg_allocator *a, const tg_target *t, uint32_t flags, tg_env *err) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  *out = NULL;
+  if (t->arch != TG_ARCH_X86_64) return open_failed(err, TG_EINVAL, "no code generator for this target");
+  tg_jit *jit = a->alloc(a->user, sizeof *jit);
+  if (!jit) return open_failed(err, TG_ENOMEM, "out of memory");
+  memset(jit, 0, sizeof *jit);
+  jit->allocator = *a;
+  jit->target = *t;
+  jit->flags = flags;
+  pthread_mutex_init(&jit->lock, NULL);
+  pthread_once(&once, register_targets);
+  if (!t->cpu[0]) fill_in_host(&jit->target);
+  if (!t->triple[0]) snprintf(jit->target.triple, sizeof jit->target.triple, "x86_64-unknown-linux-gnu");
+  char *message = NULL;
+  if (LLVMGetTargetFromTriple(jit->target.triple, &jit->llvm_target, &message)) {
+    open_failed(err, TG_EBACKEND, message ? message : "LLVM has no such target");
+    LLVMDisposeMessage(message);
+    tg_jit_close(jit);
+    return TG_EBACKEND;
+  }
+  *out = jit;
+  return TG_OK;
+}
+
+void tg_jit_close(tg_jit *jit) {
+  if (!jit) return;
+  for (uint32_t i = 0; i < jit->idle_n; i++) LLVMDisposeTargetMachine(jit->idle[i]);
+  pthread_mutex_destroy(&jit->lock);
+  jit->allocator.free(jit->allocator.user, jit, sizeof *jit);
+}
+
+const tg_target *tg_jit_target(const tg_jit *jit) { return &jit->target; }
+const char *tg_jit_llvm_version(void) { return LLVM_VERSION_STRING; }
+
+static LLVMTargetMachineRef borrow_machine(tg_jit *jit) {
+  LLVMTargetMachineRef m = NULL;
+  pthread_mutex_lock(&jit->lock);
+  if (jit->idle_n) m = jit->idle[--jit->idle_n];
+  pthread_mutex_unlock(&jit->lock);
+  const tg_target *t = &jit->target;
+  return m ? m : LLVMCreateTargetMachine(jit->llvm_target, t->triple, t->cpu, t->features, LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelSmall);
+}
+
+static void return_machine(tg_jit *jit, LLVMTargetMachineRef m) {
+  if (!m) return;
+  pthread_mutex_lock(&jit->lock);
+  bool kept = jit->idle_n < MAX_IDLE;
+  if (kept) jit->idle[jit->idle_n++] = m;
+  pthread_mutex_unlock(&jit->lock);
+  if (!kept) LLVMDisposeTargetMachine(m);
+}
+
+typedef struct {
+  tg_jit *jit;
+  tg_job *j;
+  const tg_uop *linear;
+  tg_code_info *info;
+  const char **ir_text, **asm_text;
+  tg_emitter *e;
+  LLVMContextRef c;
+  LLVMTargetMachineRef machine;
+  LLVMMemoryBufferRef buffer;
+  char *message;               /* LLVM's, of the first error */
+  bool only_build;
+  tg_object object;
+} compile;
+
+static void on_diagnostic(LLVMDiagnosticInfoRef d, void *user) {
+  compile *c = user;
+  if (LLVMGetDiagInfoSeverity(d) == LLVMDSError && !c->message) c->message = LLVMGetDiagInfoDescription(d);
+}
+
+static void set_up(compile *k) {
+  tg_emitter *e = k->e = tg_new(&k->j->env, tg_emitter, 1);
+  *e = (tg_emitter){.j = k->j, .target = &k->jit->target, .sink = k->linear, .flags = k->jit->flags};
+  LLVMContextRef c = e->c = k->c = LLVMContextCreate();
+  LLVMContextSetDiagnosticHandler(c, on_diagnostic, k);
+  e->m = LLVMModuleCreateWithNameInContext(k->j->name ? k->j->name : "kernel", c);
+  e->b = LLVMCreateBuilderInContext(c);
+  static const int widths[] = {1, 8, 16, 32, 64};
+  for (unsigned i = 0; i < TG_COUNT(widths); i++) e->integer[widths[i]] = LLVMIntTypeInContext(c, (unsigned)widths[i]);
+  e->ptr = LLVMPointerTypeInContext(c, 0);
+  e->half = LLVMHalfTypeInContext(c);
+  e->single = LLVMFloatTypeInContext(c);
+  e->twice = LLVMDoubleTypeInContext(c);
+  e->nontemporal_kind = LLVMGetMDKindIDInContext(c, "nontemporal", 11);
+  e->invariant_kind = LLVMGetMDKindIDInContext(c, "invariant.load", 14);
+  e->empty_node = LLVMMDNodeInContext2(c, NULL, 0);
+  LLVMMetadataRef one = LLVMValueAsMetadata(LLVMConstInt(e->integer[32], 1, 0));
+  e->one_node = LLVMMDNodeInContext2(c, &one, 1);
+  k->machine = borrow_machine(k->jit);
+  LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(k->machine);
+  LLVMSetModuleDataLayout(e->m, layout);
+  LLVMDisposeTargetData(layout);
+  LLVMSetTarget(e->m, k->jit->target.triple);
+}
+
+static void verify(compile *k) {
+  char *message = NULL;
+  bool bad = LLVMVerifyModule(k->e->m, LLVMReturnStatusAction, &message);
+  char *ir = bad ? LLVMPrintModuleToString(k->e->m) : NULL, *kept = bad ? tg_format(&k->j->env, "%s\n%s", message, ir) : NULL;
+  LLVMDisposeMessage(message);
+  if (!bad) return;
+  LLVMDisposeMessage(ir);
+  tg_bug(&k->j->env, "LLVM rejects the module: %s", kept);
+}
+
+static void check_diagnostics(compile *k) {
+  if (k->message) tg_fail(&k->j->env, TG_EBACKEND, "LLVM: %s", k->message);
+}
+
+static LLVMMemoryBufferRef emit_file(compile *k, LLVMModuleRef m, LLVMCodeGenFileType type) {
+  char *message = NULL;
+  k->buffer = NULL;
+  if (LLVMTargetMachineEmitToMemoryBuffer(k->machine, m, type, &message, &k->buffer)) {
+    if (!k->message) k->message = message;
+    else LLVMDisposeMessage(message);
+  }
+  return k->buffer;
+}
+
+static void emit_assembly(compile *k) {
+  LLVMModuleRef copy = LLVMCloneModule(k->e->m); /* code generation changes a module */
+  if (emit_file(k, copy, LLVMAssemblyFile)) {
+    *k->asm_text = tg_strndup(&k->j->env, LLVMGetBufferStart(k->buffer), LLVMGetBufferSize(k->buffer));
+    LLVMDisposeMemoryBuffer(k->buffer);
+    k->buffer = NULL;
+  }
+  LLVMDisposeModule(copy);
+}
+
+static void run_compile(void *p) {
+  compile *k = p;
+  set_up(k);
+  if (k->jit->flags & TG_JIT_DEBUG) tg_emit_debug_module(k->e);
+  tg_emit_module(k->e, k->info);
+  if (k->e->di) LLVMDIBuilderFinalize(k->e->di);
+  if (k->jit->flags & TG_JIT_VERIFY) verify(k);
+  if (k->ir_text) {
+    char *ir = LLVMPrintModuleToString(k->e->m);
+    *k->ir_text = tg_strdup(&k->j->env, ir);
+    LLVMDisposeMessage(ir);
+  }
+  if (k->asm_text) emit_assembly(k);
+  check_diagnostics(k);
+  if (k->only_build) return;
+  emit_file(k, k->e->m, LLVMObjectFile);
+  check_diagnostics(k);
+  k->object.bytes = LLVMGetBufferSize(k->buffer);
+  k->object.data = tg_alloc(&k->j->env, k->object.bytes);
+  memcpy(k->object.data, LLVMGetBufferStart(k->buffer), k->object.bytes);
+  const char *missing = tg_object_undefined(k->object.data, k->object.bytes);
+  if (missing) tg_fail(&k->j->env, TG_EBACKEND, "LLVM calls a function that does not exist here, '%s': an operation that this target lacks was not lowered", missing);
+}
+
+static void clean_up(compile *k) {
+  if (k->buffer) LLVMDisposeMemoryBuffer(k->buffer);
+  if (k->message) LLVMDisposeMessage(k->message);
+  if (k->e && k->e->di) LLVMDisposeDIBuilder(k->e->di);
+  if (k->e && k->e->b) LLVMDisposeBuilder(k->e->b);
+  if (k->e && k->e->m) LLVMDisposeModule(k->e->m);
+  if (k->c) LLVMContextDispose(k->c);
+  return_machine(k->jit, k->machine);
+}
+
+static void guarded_compile(compile *k) {
+  bool ok = tg_protect(&k->j->env, run_compile, k);
+  clean_up(k);
+  if (!ok) tg_fail(&k->j->env, k->j->env.status, "compile failed"); /* the first message stays */
+}
+
+tg_object tg_jit_compile(tg_jit *jit, tg_job *j, const tg_uop *linear, tg_code_info *info, const char **ir_text, const char **asm_text) {
+  compile k = {.jit = jit, .j = j, .linear = linear, .info = info, .ir_text = ir_text, .asm_text = asm_text};
+  guarded_compile(&k);
+  return k.object;
+}
+
+void tg_jit_build(tg_jit *jit, tg_job *j, const tg_uop *linear, tg_code_info *info) {
+  compile k = {.jit = jit, .j = j, .linear = linear, .info = info, .only_build = true};
+  guarded_compile(&k);
+}
