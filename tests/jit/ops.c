@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT
+ * Every op of every type, scalar and in vectors, compiled, against its meaning in the opcode table, over all combinations of
+ * boundary values. */
+#include <math.h>
+#include "jit.h"
+
+static const double float_edges[] = {0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.0, 1e-3, 65504, 65520, 1e30, -1e30, 2147483647.0, 2147483648.0, -2147483649.0,
+                                     9.3e18, 1.9e19, 255.5, 256, -129, 1e-40, 1e-310, 5e-324, 3.3895e38, 1.7e308, INFINITY, -INFINITY, NAN, 0.1, -7.75, 1 + 0x1p-11 + 0x1p-40};
+static const int64_t int_edges[] = {0, 1, -1, 2, 3, -3, 5, 7, 8, 31, 32, 63, 64, 100, 127, 128, 255, 256, 32767, 32768, 65535, 65536, 2147483647, -2147483648LL,
+                                    4294967295LL, INT64_MAX, INT64_MIN, 16777217, 9007199254740993LL, -9007199254740993LL, 2049, 0x7fffffffffffff00LL};
+
+static uint32_t edges(tg_type t, tg_value *v) {
+  uint32_t n = 0;
+  if (tg_is_float(t))
+    for (uint32_t i = 0; i < TG_COUNT(float_edges); i++) v[n++].f = tg_round_to(t, float_edges[i]);
+  else
+    for (uint32_t i = 0; i < TG_COUNT(int_edges); i++) v[n++].i = tg_wrap(t, int_edges[i]);
+  uint32_t kept = 0; /* each once */
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t k = 0;
+    for (; k < kept && tg_value_bits(t, v[k]) != tg_value_bits(t, v[i]); k++) {}
+    if (k == kept) v[kept++] = v[i];
+  }
+  return kept;
+}
+
+static void store_bits(char *data, tg_type t, size_t i, tg_value v) {
+  uint64_t bits = tg_value_bits(t, v);
+  memcpy(data + i * (size_t)tg_type_bytes(t), &bits, (size_t)tg_type_bytes(t));
+}
+
+static uint64_t load_bits(const char *data, tg_type t, size_t i) {
+  uint64_t bits = 0;
+  memcpy(&bits, data + i * (size_t)tg_type_bytes(t), (size_t)tg_type_bytes(t));
+  return bits;
+}
+
+typedef struct { tg_op op; tg_type type, from, first; uint32_t lanes; int arity; } one_case;
+
+static bool meaning(const one_case *c, const tg_value *v, tg_value *r) {
+  if (c->op == TG_OP_CAST) return tg_convert(c->type, c->from, v[0], r);
+  if (c->op == TG_OP_BITCAST) return tg_reinterpret(c->type, c->from, v[0], r);
+  return tg_evaluate(c->op, c->type, c->from, v, r);
+}
+
+static void build(program *p, const one_case *c, int64_t n) {
+  tg_job *j = &p->j;
+  const tg_uop *in[3], *arg[3] = {0};
+  for (int i = 0; i < c->arity; i++) in[i] = buffer(p, "a", i ? c->from : c->first, TG_ROLE_IN, TG_SPACE_GLOBAL, TG_PLACE_NONE, 1, n);
+  const tg_uop *out = buffer(p, "r", c->type, TG_ROLE_OUT, TG_SPACE_GLOBAL, TG_PLACE_NONE, 1, n);
+  const tg_uop *i = range_of(p, "i", i64c(j, n / c->lanes), TG_LOOP), *body[8];
+  uint32_t b = 0;
+  const tg_uop *at = body[b++] = tg_op2(j, TG_OP_MUL, i, i64c(j, c->lanes));
+  if (c->lanes > 1) at = body[b++] = tg_op2(j, TG_OP_ADD, at, tg_iota(j, TG_I64, c->lanes));
+  for (int k = 0; k < c->arity; k++) arg[k] = body[b++] = tg_load(j, in[k], &at, NULL, NULL, 0);
+  const tg_uop *v = body[b++] = tg_make(j, c->op, c->type, c->lanes, 0, (uint32_t)c->arity, arg);
+  body[b++] = tg_store(j, out, &at, v, NULL, 0);
+  add(p, tg_end(j, i, b, body));
+}
+
+static void check_case(tg_jit *jit, const one_case *c, char *data[4]) {
+  tg_value v[3][64], operands[3], want;
+  uint32_t counts[3] = {1, 1, 1};
+  for (int i = 0; i < c->arity; i++) counts[i] = edges(i ? c->from : c->first, v[i]);
+  size_t n = 0, pad;
+  for (uint32_t x = 0; x < counts[0]; x++)
+    for (uint32_t y = 0; y < counts[1]; y++)
+      for (uint32_t z = 0; z < counts[2]; z += c->arity == 3 ? 3 : 1, n++) {
+        uint32_t at[3] = {x, y, z};
+        for (int i = 0; i < c->arity; i++) store_bits(data[i], i ? c->from : c->first, n, v[i][at[i]]);
+      }
+  pad = (n + c->lanes - 1) / c->lanes * c->lanes;
+  for (; n < pad; n++)
+    for (int i = 0; i < c->arity; i++) store_bits(data[i], i ? c->from : c->first, n, v[i][0]);
+  program p;
+  program_begin(&p, jit);
+  build(&p, c, (int64_t)n);
+  bool ok = program_load(&p);
+  CHECK(ok, "%s %s(%s) x%u", tg_ops[c->op].name, tg_type_name[c->type], tg_type_name[c->from], c->lanes);
+  if (ok) {
+    void *buffers[5] = {data[0]};
+    for (int i = 0; i < c->arity; i++) buffers[i] = data[i];
+    buffers[c->arity] = data[3];
+    program_run(&p, buffers, NULL);
+    uint32_t wrong = 0;
+    for (size_t i = 0; i < n && !wrong; i++) {
+      for (int k = 0; k < c->arity; k++) operands[k] = tg_value_from_bits(k ? c->from : c->first, load_bits(data[k], k ? c->from : c->first, i));
+      if (!meaning(c, operands, &want)) continue;
+      uint64_t bits = tg_value_bits(c->type, want), got = load_bits(data[3], c->type, i);
+      tg_value g = tg_value_from_bits(c->type, got);
+      bool same = bits == got || (tg_is_float(c->type) && want.f != want.f && g.f != g.f);
+      if (!same) {
+        wrong++;
+        CHECK(same, "%s %s(%s) x%u: element %zu (%llx %llx %llx): got %llx, want %llx", tg_ops[c->op].name, tg_type_name[c->type], tg_type_name[c->from], c->lanes, i,
+              (unsigned long long)load_bits(data[0], c->first, i), (unsigned long long)load_bits(data[1], c->from, i), (unsigned long long)load_bits(data[2], c->from, i),
+              (unsigned long long)got, (unsigned long long)bits);
+      }
+    }
+    CHECK(!wrong, "%s %s(%s) x%u", tg_ops[c->op].name, tg_type_name[c->type], tg_type_name[c->from], c->lanes);
+  }
+  program_end(&p);
+}
+
+static const tg_type types[] = {TG_BOOL, TG_I8, TG_I16, TG_I32, TG_I64, TG_U8, TG_U16, TG_U32, TG_U64, TG_F32, TG_F64};
+static const tg_type stored[] = {TG_BOOL, TG_I8, TG_I16, TG_I32, TG_I64, TG_U8, TG_U16, TG_U32, TG_U64, TG_F16, TG_BF16, TG_F32, TG_F64};
+
+/* Lanes change with each case, so that all widths meet all ops over the types, without compiling every pair. */
+static uint32_t lanes_for(uint32_t serial) {
+  static const uint32_t widths[] = {1, 16, 4, 8, 2, 32, 3};
+  return widths[serial % TG_COUNT(widths)];
+}
+
+int main(int argc, char **argv) {
+  tg_jit *jit = open_jit(argc > 1 ? argv[1] : "host");
+  char *data[4];
+  uint32_t serial = 0;
+  for (int i = 0; i < 4; i++) data[i] = calloc(1, 1 << 21);
+  for (uint32_t op = TG_OP_CAST; op < TG_OP__COUNT; op++)
+    for (uint32_t t = 0; t < TG_COUNT(types) && tg_ops[op].flags & TG_OPF_W && op != TG_OP_CAST && op != TG_OP_BITCAST; t++) {
+      one_case c = {(tg_op)op, tg_ops[op].flags & TG_OPF_B ? TG_BOOL : types[t], types[t], op == TG_OP_WHERE ? TG_BOOL : types[t], lanes_for(serial++), tg_ops[op].arity};
+      tg_value probe[3] = {{0}}, r;
+      if (!tg_evaluate(c.op, c.type, c.from, probe, &r)) continue;
+      check_case(jit, &c, data);
+    }
+  for (uint32_t a = 0; a < TG_COUNT(stored); a++)
+    for (uint32_t b = 0; b < TG_COUNT(stored); b++) {
+      one_case c = {TG_OP_CAST, stored[b], stored[a], stored[a], lanes_for(serial++), 1};
+      check_case(jit, &c, data);
+      if (tg_type_bits(stored[a]) != tg_type_bits(stored[b]) || a == b) continue;
+      c.op = TG_OP_BITCAST;
+      check_case(jit, &c, data);
+    }
+  for (int i = 0; i < 4; i++) free(data[i]);
+  tg_jit_close(jit);
+  return TEST_END();
+}
