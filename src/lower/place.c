@@ -89,6 +89,7 @@ static void decide(state *s, const tg_lowering *l, uint32_t ordinal) {
 static const tg_uop *replace(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
   state *s = user;
   if (old->op == TG_OP_DEFINE) return s->regs[tg_buffer_ordinal(old)].remade;
+  if (old->op == TG_OP_AFTER) return tg_make(j, TG_OP_AFTER, src[0]->type, src[0]->lanes, 0, 2, src);
   if (old->op != TG_OP_LOAD && old->op != TG_OP_STORE) return NULL;
   const reg *r = &s->regs[tg_buffer_ordinal(old->src[0])];
   if (!r->vectors) return NULL;
