@@ -95,6 +95,8 @@ typedef struct {
 /* One word of a schedule, as written. names: ranges or buffers it mentions, as text; n: numbers. lower/schedule.h reads it. */
 typedef struct { const char *text; tg_pos pos; } tg_opt_text;
 
+typedef struct { const char *name; int64_t value; const int64_t *values; uint32_t n; } tg_knob;   /* values[0] is the default */
+
 typedef struct { const tg_uop *node; const tg_uop *stmt; tg_pos pos; } tg_occurrence;
 
 typedef struct tg_memo { uint32_t *stamp; const tg_uop **value; uint32_t cap, epoch; bool busy; } tg_memo;
@@ -111,13 +113,15 @@ typedef struct tg_job {
   TG_VEC(const tg_uop *) requires;              /* tg_require: facts on parameters, bool */
   TG_VEC(tg_opt_text) opts;                     /* the schedule given by hand */
   TG_VEC(struct { const char *name; int64_t value; }) constants;  /* parameters and knobs bound to constants: for printing and keys */
-  const char *name;                             /* of the kernel */
+  TG_VEC(tg_knob) knobs;                        /* with the values to choose from; bound ones are among the constants too */
+  const char *name;                             /* of the kernel; set before parsing: the one of the file to take */
   const tg_uop *sink;                           /* the program, in its present form */
   const char *stage;                            /* the form: name of the last pass, "author" at first */
   const char **symbols; uint32_t symbols_n, symbols_mask;  /* interned names */
   tg_memo memos[4];
   void *trace;                                  /* rewrite trace, if one is being taken (ranges/ranges.h) */
   struct tg_known *known;                       /* what ranges has found out about nodes */
+  const tg_uop **functions;                     /* definitions parsed so far (dsl/functions.h) */
 } tg_job;
 
 /* All of these fail by unwinding (base.h). */

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT
+ * The definitions of functions: texts of functions.def as graphs over ARG, made once a job when first asked for. */
+#include "dsl/functions.h"
+#include "dsl/text.h"
+
+typedef struct { uint16_t op; uint8_t type; const char *text; } definition;
+
+static const definition definitions[] = {
+#define F(op, type, text) {TG_OP_##op, type, text},
+#define f32 TG_F32
+#define f64 TG_F64
+#include "dsl/functions.def"
+#undef f64
+#undef f32
+#undef F
+};
+
+enum { FIRST = TG_OP_RSQRT, COUNT = TG_OP_POW - TG_OP_RSQRT + 1 };
+_Static_assert(COUNT == 10, "the functions stand together at the end of the opcode table");
+
+static const tg_uop *argument(tg_job *j, tg_type type, int64_t position) {
+  return tg_make(j, TG_OP_ARG, type, 1, position, 0, NULL);
+}
+
+static const tg_uop *parse(tg_job *j, tg_op op, tg_type type) {
+  static const char *const names[2] = {"x", "y"};
+  const tg_uop *args[2] = {argument(j, type, 0), argument(j, type, 1)};
+  for (size_t i = 0; i < TG_COUNT(definitions); i++)
+    if (definitions[i].op == op && definitions[i].type == type)
+      return tg_parse_expr(j, definitions[i].text, (uint32_t)tg_ops[op].arity, names, args);
+  return NULL;
+}
+
+const tg_uop *tg_function_definition(tg_job *j, tg_op op, tg_type type) {
+  if (!tg_is_function(op) || type < TG_F16 || type > TG_F64) return NULL;
+  if (!j->functions) j->functions = tg_new(&j->env, const tg_uop *, COUNT * 4);
+  const tg_uop **kept = &j->functions[(op - FIRST) * 4 + (type - TG_F16)];
+  if (*kept) return *kept;
+  if (type == TG_F32 || type == TG_F64) return *kept = parse(j, op, type);
+  const tg_uop *wide[2];
+  for (int i = 0; i < 2; i++) wide[i] = tg_cast(j, TG_F32, argument(j, type, i));
+  return *kept = tg_cast(j, type, tg_function_expand(j, op, TG_F32, wide));
+}
+
+const tg_uop *tg_function_expand(tg_job *j, tg_op op, tg_type type, const tg_uop *const *operands) {
+  const tg_uop *args[2] = {argument(j, type, 0), argument(j, type, 1)};
+  const tg_uop *d = tg_function_definition(j, op, type);
+  if (!d) tg_bug(&j->env, "%s has no definition on %s", tg_ops[op].text, tg_type_name[type]);
+  return tg_substitute(j, d, (uint32_t)tg_ops[op].arity, args, operands);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT
+ * Pass functions: every function that the language defines in itself gives way to its definition, over operands of
+ * any width. Leaves no RSQRT, EXP, EXP2, LOG, LOG2, SIN, COS, TANH, ERF or POW. */
+#include "dsl/functions.h"
+#include "lower/lower.h"
+
+static const tg_uop *expand(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
+  (void)user;
+  return tg_is_function((tg_op)old->op) ? tg_function_expand(j, (tg_op)old->op, (tg_type)old->type, src) : NULL;
+}
+
+const tg_uop *tg_pass_functions(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
+  (void)l;
+  return tg_map(j, sink, expand, NULL, NULL);
+}
