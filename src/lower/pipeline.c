@@ -18,12 +18,23 @@ const tg_pass tg_passes[] = {
   {0},
 };
 
+/* The pass behind the present stage: a program may be lowered in several steps, or be read back at any stage. */
+static const tg_pass *first_pass(tg_job *j) {
+  if (!strcmp(j->stage, "author")) return tg_passes;
+  for (const tg_pass *p = tg_passes; p->name; p++)
+    if (!strcmp(p->name, j->stage)) return p + 1;
+  tg_fail(&j->env, TG_EINVAL, "no pass is named '%s'", j->stage);
+}
+
 const tg_uop *tg_lower(tg_job *j, const tg_lowering *l, const char *until, tg_stage_fn *seen, void *user) {
+  const tg_pass *p = first_pass(j);
   const tg_uop *sink = j->sink;
-  if (l->verify) tg_verify(j, sink, "author");
-  if (seen) seen(user, "author", sink);
-  if (until && !strcmp(until, "author")) return sink;
-  for (const tg_pass *p = tg_passes; p->name; p++) {
+  if (p == tg_passes) {
+    if (l->verify) tg_verify(j, sink, "author");
+    if (seen) seen(user, "author", sink);
+  }
+  if (until && !strcmp(until, j->stage)) return sink;
+  for (; p->name; p++) {
     sink = p->run(j, l, sink);
     j->sink = sink;
     j->stage = p->name;
@@ -31,6 +42,6 @@ const tg_uop *tg_lower(tg_job *j, const tg_lowering *l, const char *until, tg_st
     if (seen) seen(user, p->name, sink);
     if (until && !strcmp(until, p->name)) return sink;
   }
-  if (until) tg_fail(&j->env, TG_EINVAL, "no pass is named '%s'", until);
+  if (until) tg_fail(&j->env, TG_EINVAL, "no pass is named '%s' after the present stage", until);
   return sink;
 }
