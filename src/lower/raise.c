@@ -1,6 +1,409 @@
 /* SPDX-License-Identifier: MIT
  * Raising: what an author wrote with registers and loops becomes expressions and reductions, the form that schedules work on.
- * Needs a proved program; leaves one simplified. */
+ *
+ *   loop k { x[i] = x[i] op e }               x[i] = x[i] op REDUCE(k: e)        (loops over i may stand between)
+ *   x[i] = v; .. x[i] = f(x[i])               x[i] = f(v)
+ *   r[i] = v; .. use(r[e])                    use(v at i := e)                    r a register buffer stored once
+ *
+ * Needs a proved program; leaves one simplified. What does not fit is kept as it is. A tile's value is moved to its use only
+ * if that does not compute it more often, or if it is cheap; a scalar's value always, since what does not change in a loop
+ * is computed outside of it later. */
 #include "lower/lower.h"
 
-const tg_uop *tg_pass_raise(tg_job *j, const tg_lowering *l, const tg_uop *sink) { return tg_simplify(j, l->rules, sink); }
+typedef struct { const tg_uop **data; uint32_t n, cap; } statements;
+
+/* A store alone in a perfect nest, each of whose ranges is one of its subscripts: it writes each element once. */
+typedef struct {
+  const tg_uop *loop[16], *store;
+  uint32_t depth;
+} simple;
+
+static bool simple_nest(tg_job *j, const tg_uop *u, simple *s) {
+  s->depth = 0;
+  for (; u->op == TG_OP_END; u = u->src[1]) {
+    if (u->n != 2 || s->depth == TG_COUNT(s->loop)) return false;
+    for (uint32_t i = 0; i < s->depth; i++)
+      if (tg_uses(j, tg_extent(u->src[0]), s->loop[i]->src[0])) return false;
+    s->loop[s->depth++] = u;
+  }
+  if (u->op != TG_OP_STORE || u->arg & TG_ATOMIC) return false;
+  s->store = u;
+  for (uint32_t k = 0; k < s->depth; k++) {
+    uint32_t plain = 0;
+    for (uint32_t d = 0; d < tg_access_rank(u); d++) {
+      if (u->src[1 + d] == s->loop[k]->src[0]) plain++;
+      else if (tg_uses(j, u->src[1 + d], s->loop[k]->src[0])) return false;
+    }
+    if (plain != 1) return false;
+  }
+  return true;
+}
+
+/* ---- what statements touch ---- */
+
+typedef struct { uint32_t loads, stores; } touches;
+
+static touches count_touches(tg_job *j, const tg_uop *u, uint32_t buffer) {
+  touches t = {0};
+  uint32_t n;
+  const tg_uop **order = tg_toposort(j, u, &n);
+  for (uint32_t i = 0; i < n; i++) {
+    if (order[i]->op == TG_OP_LOAD) t.loads += tg_buffer_ordinal(order[i]->src[0]) == buffer;
+    if (order[i]->op == TG_OP_STORE) t.stores += tg_buffer_ordinal(order[i]->src[0]) == buffer;
+  }
+  return t;
+}
+
+/* The same, each statement by itself. */
+static touches sum_touches(tg_job *j, const tg_uop *u, uint32_t buffer) {
+  if (u->op != TG_OP_END) return count_touches(j, u, buffer);
+  touches t = count_touches(j, u->src[0], buffer);
+  for (uint32_t i = 1; i < u->n; i++) {
+    touches x = sum_touches(j, u->src[i], buffer);
+    t.loads += x.loads;
+    t.stores += x.stores;
+  }
+  return t;
+}
+
+/* Does u store to a buffer that value loads? */
+static bool disturbs(tg_job *j, const tg_uop *u, const tg_uop *value) {
+  if (u->op == TG_OP_STORE) return count_touches(j, value, tg_buffer_ordinal(u->src[0])).loads > 0;
+  if (u->op == TG_OP_END)
+    for (uint32_t i = 1; i < u->n; i++)
+      if (disturbs(j, u->src[i], value)) return true;
+  return false;
+}
+
+static bool same_place(const tg_uop *load, const tg_uop *store) {
+  return tg_define_of(load->src[0]) == tg_define_of(store->src[0]) &&
+         !memcmp(load->src + 1, store->src + 1, tg_access_rank(store) * sizeof *store->src);
+}
+
+static const tg_uop *rebuild(tg_job *j, const simple *s, const tg_uop *store, const tg_uop *like) {
+  tg_set_pos(j, store, tg_get_pos(j, like));
+  for (uint32_t k = s->depth; k-- > 0;) {
+    const tg_uop *end = tg_end(j, s->loop[k]->src[0], 1, &store);
+    tg_set_pos(j, end, tg_get_pos(j, s->loop[k]));
+    store = end;
+  }
+  return store;
+}
+
+/* ---- loops that accumulate ---- */
+
+static bool reduces(tg_op op) {
+  return op == TG_OP_ADD || op == TG_OP_MUL || op == TG_OP_MAX || op == TG_OP_MIN || op == TG_OP_AND || op == TG_OP_OR;
+}
+
+static const tg_uop *make_reduce(tg_job *j, tg_op op, const tg_uop *range, const tg_uop *value) {
+  tg_reduce_arg a = {.op = (uint16_t)op, .values = 1, .ranges = 1};
+  const tg_uop *ranges[8] = {tg_range_again(j, range, tg_extent(range), TG_REDUCE)};
+  value = tg_substitute(j, value, 1, &range, ranges);
+  if (value->op == TG_OP_REDUCE) { /* sum over k of sum over l: over both */
+    tg_reduce_arg inner = tg_reduce_info(value);
+    if (inner.op == op && !inner.generic && !inner.in_order && inner.ranges < 8) {
+      memcpy(ranges + 1, tg_reduce_ranges(value), inner.ranges * sizeof *ranges);
+      a.ranges = (uint8_t)(inner.ranges + 1);
+      value = value->src[0];
+    }
+  }
+  return tg_reduce(j, a, &value, NULL, NULL, ranges);
+}
+
+static const tg_uop *raise_accumulation(tg_job *j, const tg_uop *end) {
+  simple s;
+  const tg_uop *range = end->src[0];
+  tg_kind kind = tg_range_kind(range);
+  if (end->n != 2 || (kind != TG_LOOP && kind != TG_REDUCE) || !simple_nest(j, end->src[1], &s)) return NULL;
+  const tg_uop *store = s.store, *value = tg_stored(store), *term = NULL, *self = NULL;
+  for (uint32_t k = 0; k < s.depth; k++)
+    if (tg_uses(j, s.loop[k]->src[0], range)) return NULL;
+  for (uint32_t d = 0; d < tg_access_rank(store); d++)
+    if (tg_uses(j, store->src[1 + d], range)) return NULL;
+  if (!reduces((tg_op)value->op) || value->type == TG_INDEX || (value->type != TG_F32 && value->type != TG_F64 && tg_is_float((tg_type)value->type))) return NULL;
+  for (uint32_t i = 0; i < 2; i++) {
+    if (value->src[i]->op != TG_OP_LOAD || !same_place(value->src[i], store)) continue;
+    self = value->src[i];
+    term = value->src[1 - i];
+    break;
+  }
+  if (!self || count_touches(j, term, tg_buffer_ordinal(store->src[0])).loads) return NULL;
+  const tg_uop *gate = tg_gate(store);
+  if (tg_gate(self) && tg_gate(self) != gate) return NULL;
+  if (gate && tg_uses(j, gate, range)) {
+    if (count_touches(j, gate, tg_buffer_ordinal(store->src[0])).loads) return NULL;
+    term = tg_op3(j, TG_OP_WHERE, gate, term, tg_identity(j, (tg_op)value->op, (tg_type)value->type));
+    gate = NULL;
+    self = tg_load(j, self->src[0], self->src + 1, NULL, NULL, 0);
+    if (tg_buffer_info(j, self->src[0])->space != TG_SPACE_REG) return NULL; /* the store may be out of bounds without its gate */
+  }
+  const tg_uop *sum = tg_op2(j, (tg_op)value->op, self, make_reduce(j, (tg_op)value->op, range, term));
+  return rebuild(j, &s, tg_store(j, store->src[0], store->src + 1, sum, gate, store->arg & ~(int64_t)TG_GATED), store);
+}
+
+/* ---- a value into the next store to its place ---- */
+
+typedef struct { const tg_uop *store, *value; bool other; } replacing;
+
+static const tg_uop *replace_self(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
+  (void)src;
+  replacing *r = user;
+  if (old->op != TG_OP_LOAD || tg_buffer_ordinal(old->src[0]) != tg_buffer_ordinal(r->store->src[0])) return NULL;
+  if (!same_place(old, r->store)) r->other = true;
+  const tg_uop *gate = tg_gate(old);
+  return gate && gate != tg_gate(r->store) ? tg_op3(j, TG_OP_WHERE, gate, r->value, tg_alternative(old)) : r->value;
+}
+
+/* x op v where v is the identity. */
+static const tg_uop *fold_identity(tg_job *j, const tg_uop *v) {
+  if (v->op >= TG_OP__COUNT || !reduces((tg_op)v->op) || v->type == TG_INDEX) return v;
+  for (uint32_t i = 0; i < 2; i++)
+    if (v->src[i]->op == TG_OP_CONST && v->src[1 - i]->op == TG_OP_REDUCE && v->src[i] == tg_identity(j, (tg_op)v->op, (tg_type)v->type))
+      return v->src[1 - i];
+  return v;
+}
+
+static const tg_uop *merge(tg_job *j, const tg_uop *first, const tg_uop *second) {
+  simple a, b;
+  if (!simple_nest(j, first, &a) || !simple_nest(j, second, &b) || a.depth != b.depth) return NULL;
+  if (tg_define_of(a.store->src[0]) != tg_define_of(b.store->src[0]) || tg_gate(a.store)) return NULL;
+  if (tg_gate(b.store)) return NULL;
+  const tg_uop *from[16], *to[16];
+  uint32_t n = 0;
+  for (uint32_t d = 0; d < tg_access_rank(a.store); d++) {
+    const tg_uop *x = a.store->src[1 + d], *y = b.store->src[1 + d];
+    bool mine = false;
+    for (uint32_t k = 0; k < a.depth; k++) mine |= a.loop[k]->src[0] == x;
+    if (!mine && x != y) return NULL;
+    if (!mine) continue;
+    bool theirs = false;
+    for (uint32_t k = 0; k < b.depth; k++) theirs |= b.loop[k]->src[0] == y;
+    if (!theirs || tg_extent(x) != tg_extent(y)) return NULL;
+    from[n] = x;
+    to[n++] = y;
+  }
+  if (n != a.depth) return NULL;
+  replacing r = {b.store, tg_substitute(j, tg_stored(a.store), n, from, to), false};
+  const tg_uop *value = tg_map(j, tg_stored(b.store), replace_self, NULL, &r);
+  if (r.other) return NULL;
+  return rebuild(j, &b, tg_store(j, b.store->src[0], b.store->src + 1, fold_identity(j, value), NULL, b.store->arg & ~(int64_t)TG_GATED), b.store);
+}
+
+/* ---- a register that is stored once ---- */
+
+static bool cheap(tg_job *j, const tg_uop *value) {
+  uint32_t n, ops = 0;
+  const tg_uop **order = tg_toposort(j, value, &n);
+  for (uint32_t i = 0; i < n; i++) {
+    if (order[i]->op == TG_OP_REDUCE || (order[i]->op >= TG_OP_SQRT && order[i]->op <= TG_OP_POW)) return false;
+    ops += order[i]->type != TG_INDEX && order[i]->op != TG_OP_LOAD && order[i]->n > 0;
+  }
+  return ops <= 3;
+}
+
+/* Is each iteration of the loops and reductions around each load of the buffer below u one element of it? */
+static bool used_once(tg_job *j, const tg_uop *u, uint32_t buffer, uint32_t *loads, const tg_uop **around, uint32_t depth) {
+  if (u->op == TG_OP_END) {
+    if (depth == 64) return false;
+    around[depth] = u->src[0];
+    for (uint32_t i = 1; i < u->n; i++)
+      if (!used_once(j, u->src[i], buffer, loads, around, depth + 1)) return false;
+    return true;
+  }
+  uint32_t n;
+  const tg_uop **order = tg_toposort(j, u, &n);
+  for (uint32_t i = 0; i < n; i++) {
+    const tg_uop *x = order[i];
+    if (x->op == TG_OP_LOAD && tg_buffer_ordinal(x->src[0]) == buffer) {
+      (*loads)++;
+      for (uint32_t k = 0; k < depth; k++) {
+        bool subscript = false;
+        for (uint32_t d = 0; d < tg_access_rank(x); d++) subscript |= tg_uses(j, x->src[1 + d], around[k]);
+        if (!subscript) return false;
+      }
+    }
+    if (x->op != TG_OP_REDUCE || !count_touches(j, x, buffer).loads) continue;
+    for (uint32_t k = 0; k < tg_reduce_info(x).ranges; k++) { /* a load inside must move with every range of the reduction */
+      for (uint32_t q = 0; q < n; q++) {
+        const tg_uop *load = order[q];
+        if (load->op != TG_OP_LOAD || tg_buffer_ordinal(load->src[0]) != buffer) continue;
+        bool subscript = false;
+        for (uint32_t d = 0; d < tg_access_rank(load); d++) subscript |= tg_uses(j, load->src[1 + d], tg_reduce_ranges(x)[k]);
+        if (!subscript) return false;
+      }
+    }
+  }
+  return *loads <= 1;
+}
+
+typedef struct { uint32_t buffer, n; const tg_uop *value, *from[16]; uint32_t at[16]; } forwarding;
+
+static const tg_uop *forward_load(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
+  const forwarding *f = user;
+  const tg_uop *to[16];
+  if (old->op != TG_OP_LOAD || tg_buffer_ordinal(old->src[0]) != f->buffer) return NULL;
+  for (uint32_t i = 0; i < f->n; i++) to[i] = src[1 + f->at[i]];
+  const tg_uop *value = tg_substitute(j, f->value, f->n, f->from, to);
+  return tg_gate(old) ? tg_op3(j, TG_OP_WHERE, src[old->n - 2], value, src[old->n - 1]) : value;
+}
+
+static bool covers(const simple *s, forwarding *f) {
+  const tg_uop *define = tg_define_of(s->store->src[0]);
+  uint32_t rank = tg_access_rank(s->store);
+  f->n = 0;
+  for (uint32_t d = 0; d < rank; d++) {
+    bool loop = false;
+    for (uint32_t k = 0; k < s->depth; k++) loop |= s->loop[k]->src[0] == s->store->src[1 + d];
+    if (!loop || tg_extent(s->store->src[1 + d]) != define->src[d]) return false;
+    f->from[f->n] = s->store->src[1 + d];
+    f->at[f->n++] = d;
+  }
+  return s->depth == rank;
+}
+
+static bool try_forward(tg_job *j, const touches *all, statements *list, uint32_t at) {
+  simple s;
+  if (list->data[at]->op == TG_OP_DEFINE || !simple_nest(j, list->data[at], &s) || tg_gate(s.store)) return false;
+  const tg_buffer *b = tg_buffer_info(j, s.store->src[0]);
+  forwarding f = {.buffer = tg_buffer_ordinal(s.store->src[0]), .value = tg_stored(s.store)};
+  if (b->space != TG_SPACE_REG || b->demand || tg_define_of(s.store->src[0])->lanes > 1 || all[f.buffer].stores != 1) return false;
+  for (uint32_t k = 0; k < s.depth; k++)
+    if (tg_range_kind(s.loop[k]->src[0]) != TG_LOOP) return false;
+  if (!covers(&s, &f) || count_touches(j, f.value, f.buffer).loads) return false;
+  uint32_t loads = 0, last = at, uses = 0;
+  const tg_uop *around[64];
+  bool once = true;
+  for (uint32_t i = at + 1; i < list->n; i++) {
+    uint32_t n = sum_touches(j, list->data[i], f.buffer).loads;
+    if (!n) continue;
+    loads += n;
+    last = i;
+    once = once && used_once(j, list->data[i], f.buffer, &uses, around, 0);
+  }
+  if (loads < all[f.buffer].loads || (f.n && !once && !cheap(j, f.value))) return false;
+  for (uint32_t i = at + 1; i <= last; i++)
+    if (disturbs(j, list->data[i], f.value)) return false;
+  for (uint32_t i = at + 1; i <= last; i++) list->data[i] = tg_map(j, list->data[i], forward_load, NULL, &f);
+  memmove(list->data + at, list->data + at + 1, (list->n - at - 1) * sizeof *list->data);
+  list->n--;
+  return true;
+}
+
+/* ---- lists ---- */
+
+static void count_all(tg_job *j, const tg_uop *u, touches *all) {
+  if (u->op == TG_OP_END || u->op == TG_OP_SINK) {
+    for (uint32_t i = u->op == TG_OP_END; i < u->n; i++) count_all(j, u->src[i], all);
+    if (u->op == TG_OP_SINK) return;
+    u = u->src[0];
+  }
+  uint32_t n;
+  const tg_uop **order = tg_toposort(j, u, &n);
+  for (uint32_t i = 0; i < n; i++) {
+    if (order[i]->op == TG_OP_LOAD) all[tg_buffer_ordinal(order[i]->src[0])].loads++;
+    if (order[i]->op == TG_OP_STORE) all[tg_buffer_ordinal(order[i]->src[0])].stores++;
+  }
+}
+
+static const tg_uop *raise_statement(tg_job *j, const tg_uop *u);
+
+static bool merge_next(tg_job *j, statements *list, uint32_t at) {
+  simple s;
+  if (!simple_nest(j, list->data[at], &s)) return false;
+  uint32_t buffer = tg_buffer_ordinal(s.store->src[0]);
+  for (uint32_t i = at + 1; i < list->n; i++) {
+    touches t = count_touches(j, list->data[i], buffer);
+    if (!t.loads && !t.stores) {
+      if (disturbs(j, list->data[i], tg_stored(s.store))) return false;
+      continue;
+    }
+    const tg_uop *both = t.stores == 1 ? merge(j, list->data[at], list->data[i]) : NULL;
+    if (!both) return false;
+    list->data[i] = both;
+    memmove(list->data + at, list->data + at + 1, (list->n - at - 1) * sizeof *list->data);
+    list->n--;
+    return true;
+  }
+  return false;
+}
+
+static void raise_list(tg_job *j, const tg_uop *const *from, uint32_t n, statements *out) {
+  for (uint32_t i = 0; i < n; i++) tg_push(&j->env, out, raise_statement(j, from[i]));
+  for (uint32_t i = out->n; i-- > 0;) merge_next(j, out, i);
+}
+
+static const tg_uop *end_of(tg_job *j, const tg_uop *old, const statements *list) {
+  if (list->n == old->n - 1 && !memcmp(list->data, old->src + 1, list->n * sizeof *list->data)) return old;
+  const tg_uop *end = tg_end(j, old->src[0], list->n, list->data);
+  tg_set_pos(j, end, tg_get_pos(j, old));
+  return end;
+}
+
+static const tg_uop *raise_statement(tg_job *j, const tg_uop *u) {
+  if (u->op != TG_OP_END) return u;
+  statements list = {0};
+  raise_list(j, u->src + 1, u->n - 1, &list);
+  u = end_of(j, u, &list);
+  const tg_uop *reduce = raise_accumulation(j, u);
+  return reduce ? reduce : u;
+}
+
+typedef struct { touches *all; bool changed; } forward_state;
+
+static void forward_list(tg_job *j, forward_state *f, statements *list) {
+  for (uint32_t i = list->n; i-- > 0;) {
+    if (try_forward(j, f->all, list, i)) {
+      f->changed = true;
+      return;
+    }
+    const tg_uop *u = list->data[i];
+    if (u->op != TG_OP_END) continue;
+    statements inner = {0};
+    for (uint32_t k = 1; k < u->n; k++) tg_push(&j->env, &inner, u->src[k]);
+    forward_list(j, f, &inner);
+    list->data[i] = end_of(j, u, &inner);
+    if (f->changed) return;
+  }
+}
+
+static void drop_unused(tg_job *j, const touches *all, statements *list) {
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < list->n; i++) {
+    const tg_uop *u = list->data[i];
+    if (u->op == TG_OP_DEFINE && tg_buffer_info(j, u)->space == TG_SPACE_REG && !all[tg_buffer_ordinal(u)].loads && !all[tg_buffer_ordinal(u)].stores) continue;
+    if (u->op == TG_OP_END) {
+      statements inner = {0};
+      for (uint32_t k = 1; k < u->n; k++) tg_push(&j->env, &inner, u->src[k]);
+      drop_unused(j, all, &inner);
+      u = end_of(j, u, &inner);
+    }
+    list->data[kept++] = u;
+  }
+  list->n = kept;
+}
+
+static bool has_registers(tg_job *j) {
+  for (uint32_t i = 0; i < j->buffers.n; i++)
+    if (j->buffers.data[i].space == TG_SPACE_REG) return true;
+  return false;
+}
+
+const tg_uop *tg_pass_raise(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
+  statements list = {0};
+  const tg_uop *plain = tg_plain(j, sink);
+  raise_list(j, plain->src, plain->n, &list);
+  if (has_registers(j)) {
+    forward_state f = {.changed = true};
+    f.all = tg_new(&j->env, touches, j->buffers.n);
+    while (f.changed) {
+      f.changed = false;
+      memset(f.all, 0, j->buffers.n * sizeof *f.all);
+      for (uint32_t i = 0; i < list.n; i++) count_all(j, list.data[i], f.all);
+      forward_list(j, &f, &list);
+    }
+    drop_unused(j, f.all, &list);
+  }
+  const tg_uop *raised = tg_sink(j, list.n, list.data);
+  return tg_simplify(j, l->rules, raised == plain ? sink : tg_versioned(j, raised));
+}

@@ -160,8 +160,12 @@ bool tg_nest_contraction(tg_nest *n) {
     tile_rows(n, &r, tg_format(&n->j->env, "%s.p", b), rows, "e");
     tg_nest_emit(n, "lane %s.w", b);
   }
-  if (worth_a_panel(n, &r, t, (double)width))
-    tg_nest_emit(n, "stage %s at %s as %s.panel", tg_buffer_info(n->j, r.panel->src[0])->name, outer, tg_buffer_info(n->j, r.panel->src[0])->name);
+  if (worth_a_panel(n, &r, t, (double)width)) {
+    const char *source = tg_buffer_info(n->j, r.panel->src[0])->name;
+    const char *last = tg_format(&n->j->env, "%s.panel.%u", source, tg_access_rank(r.panel) - 1);
+    tg_nest_emit(n, "stage %s at %s as %s.panel", source, outer, source);
+    tg_nest_vector(n, last, last, width, NULL, t.vectors, true);
+  }
   if (r.sum->extent > 0 && r.sum->extent % 4 == 0 && r.sum->extent > 4) {
     tg_nest_emit(n, "split %s 4 as %s.o %s.i", r.sum->name, r.sum->base, r.sum->base);
     tg_nest_emit(n, "unroll %s.i", r.sum->base);
