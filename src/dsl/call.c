@@ -1,0 +1,571 @@
+/* SPDX-License-Identifier: MIT
+ * What is written name(..): functions, casts, reductions, the author's own functions, and the generic form of any op,
+ * OP(sources){arg}:type[lanes]. */
+#include "dsl/parse.h"
+#include "dsl/value.h"
+
+#define FAIL(p, t, ...) tg_token_fail((p), (t), __VA_ARGS__)
+
+const char *const tg_function_words[] = {
+  "sum", "sum_in_order", "prod", "prod_in_order", "max", "min", "any", "all", "argmax", "argmin", "reduce", "get", "where", "fma", "pow", "cdiv", "cmod",
+  "ceildiv", "fold", "iota", "dim", "bitcast", "abs", "floor", "ceil", "round", "trunc", "sqrt", "rsqrt", "exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", NULL};
+
+bool tg_is_function(const char *s, size_t n) {
+  for (const char *const *w = tg_function_words; *w; w++)
+    if (!strncmp(*w, s, n) && !(*w)[n]) return true;
+  return false;
+}
+
+tg_kind tg_kind_of(const tg_parser *p, const tg_token *t) {
+  for (int k = 0; k < TG_KIND__COUNT; k++)
+    if (tg_token_is(p, t, tg_kind_name[k])) return (tg_kind)k;
+  return TG_KIND__COUNT;
+}
+
+/* ---- arguments ---- */
+
+static uint32_t parse_arguments(tg_parser *p, tg_expr *args, uint32_t max) {
+  uint32_t n = 0;
+  while (p->tok.kind != ')') {
+    tg_expr e = tg_parse_expression(p);
+    if (n < max) args[n] = e;
+    n++;
+    if (!tg_take(p, ',')) break;
+  }
+  return n;
+}
+
+static void close_call(tg_parser *p, const tg_token *t, uint32_t got, uint32_t want) {
+  if (p->tok.kind != ')') FAIL(p, &p->tok, "',' or ')' expected, not %s", tg_token_text(p, &p->tok));
+  if (got != want)
+    tg_parse_fail(p, t->off, p->tok.off + p->tok.len - t->off, "%.*s takes %u argument%s, and %u %s given", (int)t->len, p->src->text + t->off, want,
+                  want == 1 ? "" : "s", got, got == 1 ? "is" : "are");
+  tg_next(p);
+}
+
+static tg_expr result(tg_parser *p, const tg_uop *u, const tg_token *t) {
+  uint32_t end = p->tok.off;
+  const char *s = p->src->text;
+  while (end > t->off && strchr(" \t\r\n", s[end - 1])) end--;
+  return (tg_expr){.u = u, .off = t->off, .end = end};
+}
+
+static const tg_uop *want_float(tg_parser *p, tg_expr *e, const tg_token *f) {
+  if (e->lit == LIT_INT && !e->u) e->u = tg_settle(p, e, p->b->raw ? TG_F64 : TG_F32);
+  else e->u = tg_settle_alone(p, e);
+  tg_type t = (tg_type)e->u->type;
+  const char *name = p->src->text + f->off, *text = p->src->text + e->off;
+  int n = (int)f->len, m = (int)(e->end - e->off);
+  if (t == TG_E4M3 || t == TG_E5M2) tg_expr_fail(p, e, "%s is for storage only: write f32(%.*s)", tg_type_name[t], m, text);
+  if (!tg_is_float(t)) tg_expr_fail(p, e, "%.*s of %s: write %.*s(f32(%.*s))", n, name, tg_type_name[t], n, name, m, text);
+  return e->u;
+}
+
+/* Parsed with plain types, whatever stands around the call. */
+static tg_expr parse_plain(tg_parser *p) {
+  bool index = p->index, extent = p->extent;
+  p->index = p->extent = false;
+  tg_expr e = tg_parse_expression(p);
+  p->index = index;
+  p->extent = extent;
+  return e;
+}
+
+/* ---- casts ---- */
+
+static tg_expr parse_cast(tg_parser *p, tg_token t) {
+  tg_type type;
+  uint32_t lanes;
+  tg_parse_type(p, &type, &lanes);
+  if (lanes != 1) FAIL(p, &t, "a cast names the type of an element: %s", tg_type_name[type]);
+  tg_expect(p, '(', "'('");
+  tg_expr e = parse_plain(p);
+  close_call(p, &t, 1, 1);
+  if (e.lit && !e.u) {
+    if (type == TG_BOOL && e.lit == LIT_INT) return result(p, tg_bool(p->j, e.i != 0), &t);
+    if (e.lit == LIT_FLOAT && !tg_is_float(type)) {   /* a conversion that the author asks for */
+      tg_value v = {.f = e.f}, r;
+      if (type == TG_INDEX || !tg_convert(type, TG_F64, v, &r)) tg_expr_fail(p, &e, "a literal cannot be cast to %s", tg_type_name[type]);
+      return result(p, tg_const_of(p->j, type, r), &t);
+    }
+    return result(p, tg_settle(p, &e, type), &t);
+  }
+  const tg_uop *u = tg_settle_alone(p, &e);
+  if (type == TG_INDEX && tg_is_float((tg_type)u->type)) tg_expr_fail(p, &e, "an index from %s: write index(i32(..)), which says how it is cut", tg_type_name[u->type]);
+  return result(p, tg_cast(p->j, type, u), &t);
+}
+
+static tg_expr parse_bitcast(tg_parser *p, tg_token t) {
+  tg_type type;
+  uint32_t lanes;
+  if (!tg_parse_type(p, &type, &lanes)) FAIL(p, &p->tok, "bitcast(type, value): a type expected, not %s", tg_token_text(p, &p->tok));
+  tg_expect(p, ',', "','");
+  tg_expr e = parse_plain(p);
+  close_call(p, &t, 2, 2);
+  const tg_uop *u = tg_settle_alone(p, &e);
+  if (tg_type_bits((tg_type)u->type) != tg_type_bits(type) || !tg_type_bits(type))
+    tg_expr_fail(p, &e, "bitcast of %s to %s: their widths differ", tg_type_name[u->type], tg_type_name[type]);
+  return result(p, tg_bitcast(p->j, type, u), &t);
+}
+
+/* ---- reductions ---- */
+
+typedef struct { const tg_uop *ranges[8]; uint32_t n, names, notes; } binders;
+
+/* k : K upcast, j : N, .. */
+static binders parse_binders(tg_parser *p, const tg_token *t) {
+  binders b = {.names = p->b->names.n, .notes = p->b->notes.n};
+  while ((p->tok.kind == TK_NAME && p->ahead.kind == ':') && b.n < 8) {
+    tg_token at = p->tok;
+    const char *name = tg_take_name(p, "a range");
+    tg_next(p);
+    uint32_t from = p->tok.off;
+    const tg_uop *extent = tg_parse_index(p, true);
+    tg_kind kind = TG_REDUCE;
+    uint32_t end = p->tok.off;
+    while (end > from + 1 && strchr(" \t\r\n", p->src->text[end - 1])) end--;
+    if (p->tok.kind == TK_NAME) {
+      kind = tg_kind_of(p, &p->tok);
+      if (kind == TG_KIND__COUNT) FAIL(p, &p->tok, "unknown kind %s of a range", tg_token_text(p, &p->tok));
+      tg_next(p);
+    }
+    if (extent->lanes != 1) FAIL(p, &at, "an extent is one number, not a vector");
+    tg_pos pos = tg_source_pos(p->j, p->src, at.off, at.len);
+    const tg_uop *r = tg_range_new(p->j, name, extent, kind, UINT32_MAX, pos);
+    if (extent->type != TG_INDEX) r = tg_make(p->j, TG_OP_RANGE, (tg_type)extent->type, 1, r->arg, 1, &extent);
+    tg_name_add(p->b, name, NAME_RANGE, pos)->u = r;
+    tg_note_node(p, r, from, end - from);
+    b.ranges[b.n++] = r;
+    if (!tg_take(p, ',')) FAIL(p, &p->tok, "',' and what is reduced expected, not %s", tg_token_text(p, &p->tok));
+  }
+  if (!b.n) FAIL(p, &p->tok, "%.*s(k : K, value): a range expected", (int)t->len, p->src->text + t->off);
+  if (p->tok.kind == TK_NAME && p->ahead.kind == ':') FAIL(p, &p->tok, "a reduction takes at most 8 ranges");
+  return b;
+}
+
+/* In printed programs shared nodes may be named at the head of a reduction's body. */
+static void parse_inner_lets(tg_parser *p) {
+  while (tg_at_word(p, "let")) {
+    tg_next(p);
+    tg_pos pos = tg_source_pos(p->j, p->src, p->tok.off, p->tok.len);
+    const char *name = tg_take_name(p, "a name");
+    tg_expect(p, '=', "'='");
+    tg_expr e = tg_parse_expression(p);
+    tg_expect(p, ';', "';'");
+    tg_name *n = tg_name_add(p->b, name, NAME_VALUE, pos);
+    n->value = e;
+    n->u = e.u;
+  }
+}
+
+/* The reduction made first stands for its equals: notes of this one's text follow it to the other's ranges. */
+static const tg_uop *make_reduce(tg_parser *p, tg_reduce_arg a, const binders *b, const tg_uop *const *values, const tg_uop *const *inits, const tg_uop *const *combined) {
+  a.ranges = (uint8_t)b->n;
+  const tg_uop *r = tg_reduce(p->j, a, values, inits, combined, b->ranges);
+  const tg_uop *const *own = tg_reduce_ranges(r);
+  if (!p->b->raw && own[0] != b->ranges[0])
+    for (uint32_t i = b->notes; i < p->b->notes.n; i++) {
+      tg_note *n = &p->b->notes.data[i];
+      if (n->node) n->node = tg_substitute(p->j, n->node, b->n, b->ranges, own);
+    }
+  tg_names_cut(p->b, b->names);
+  return r;
+}
+
+static tg_expr parse_argument_of_extreme(tg_parser *p, tg_token t, const binders *b, tg_expr e, bool largest) {
+  tg_job *j = p->j;
+  e.u = tg_settle_alone(p, &e);
+  tg_type type = (tg_type)e.u->type;
+  if (type == TG_BOOL || type == TG_E4M3 || type == TG_E5M2) tg_expr_fail(p, &e, "%.*s of %s", (int)t.len, p->src->text + t.off, tg_type_name[type]);
+  const tg_uop *place = b->ranges[0];
+  for (uint32_t i = 1; i < b->n; i++) place = tg_op2(j, TG_OP_ADD, tg_op2(j, TG_OP_MUL, place, tg_extent(b->ranges[i])), b->ranges[i]);
+  const tg_uop *arg[4];
+  for (int i = 0; i < 4; i++) arg[i] = tg_make(j, TG_OP_ARG, i & 1 ? TG_I32 : type, 1, i, 0, NULL);
+  const tg_uop *less = largest ? tg_op2(j, TG_OP_LT, arg[0], arg[2]) : tg_op2(j, TG_OP_LT, arg[2], arg[0]);
+  const tg_uop *same = tg_op2(j, TG_OP_EQ, arg[0], arg[2]);
+  if (tg_is_float(type)) {   /* NaN wins, as max and min have it */
+    const tg_uop *na = tg_op2(j, TG_OP_NE, arg[0], arg[0]), *nb = tg_op2(j, TG_OP_NE, arg[2], arg[2]);
+    less = tg_op2(j, TG_OP_OR, less, tg_op2(j, TG_OP_AND, nb, tg_op1(j, TG_OP_NOT, na)));
+    same = tg_op2(j, TG_OP_OR, same, tg_op2(j, TG_OP_AND, na, nb));
+  }
+  const tg_uop *right = tg_op2(j, TG_OP_OR, less, tg_op2(j, TG_OP_AND, same, tg_op2(j, TG_OP_LT, arg[3], arg[1])));
+  const tg_uop *values[2] = {e.u, tg_cast(j, TG_I32, place)};
+  const tg_uop *inits[2] = {tg_identity(j, largest ? TG_OP_MAX : TG_OP_MIN, type), tg_const_int(j, TG_I32, INT32_MAX)};
+  const tg_uop *combined[2] = {tg_op3(j, TG_OP_WHERE, right, arg[2], arg[0]), tg_op3(j, TG_OP_WHERE, right, arg[3], arg[1])};
+  const tg_uop *r = make_reduce(p, (tg_reduce_arg){.values = 2, .generic = true}, b, values, inits, combined);
+  return result(p, tg_make(j, TG_OP_GET, TG_I32, 1, 1, 1, &r), &t);
+}
+
+typedef struct { const char *name; uint8_t op; bool in_order; int8_t extreme; } reduction;
+static const reduction reductions[] = {
+  {"sum", TG_OP_ADD, false, 0}, {"sum_in_order", TG_OP_ADD, true, 0}, {"prod", TG_OP_MUL, false, 0}, {"prod_in_order", TG_OP_MUL, true, 0},
+  {"max", TG_OP_MAX, false, 0}, {"min", TG_OP_MIN, false, 0}, {"any", TG_OP_OR, false, 0}, {"all", TG_OP_AND, false, 0},
+  {"argmax", TG_OP_MAX, false, 1}, {"argmin", TG_OP_MIN, false, -1},
+};
+
+static tg_expr parse_reduction(tg_parser *p, tg_token t, const reduction *d) {
+  binders b = parse_binders(p, &t);
+  parse_inner_lets(p);
+  tg_expr e = tg_parse_expression(p);
+  close_call(p, &t, 1, 1);
+  if (d->extreme) return parse_argument_of_extreme(p, t, &b, e, d->extreme > 0);
+  const tg_uop *u = tg_settle_alone(p, &e);
+  tg_type type = (tg_type)u->type;
+  const char *text = p->src->text + e.off;
+  int n = (int)(e.end - e.off);
+  bool logic = d->op == TG_OP_AND || d->op == TG_OP_OR, sums = d->op == TG_OP_ADD || d->op == TG_OP_MUL;
+  if (logic && type != TG_BOOL && !p->b->raw) tg_expr_fail(p, &e, "%s of %s: a bool is expected: compare it", d->name, tg_type_name[type]);
+  if (!logic && type == TG_BOOL) tg_expr_fail(p, &e, "%s of a bool: write i32(%.*s)", d->name, n, text);
+  if (tg_is_float(type) && (type == TG_E4M3 || type == TG_E5M2 || (sums && !p->b->raw && tg_type_bits(type) < 32)))
+    tg_expr_fail(p, &e, "%s over %s loses what it adds: write %s(.., f32(%.*s))", d->name, tg_type_name[type], d->name, n, text);
+  return result(p, make_reduce(p, (tg_reduce_arg){.op = d->op, .values = 1, .in_order = d->in_order}, &b, &u, NULL, NULL), &t);
+}
+
+static uint32_t parse_tuple(tg_parser *p, tg_expr *e) {
+  if (p->tok.kind != '(') {
+    e[0] = tg_parse_expression(p);
+    return 1;
+  }
+  uint32_t n = 0;
+  tg_next(p);
+  while (p->tok.kind != ')') {
+    if (n == 8) FAIL(p, &p->tok, "a reduction has at most 8 values");
+    e[n++] = tg_parse_expression(p);
+    if (!tg_take(p, ',')) break;
+  }
+  tg_expect(p, ')', "')'");
+  return n;
+}
+
+static uint32_t parse_names(tg_parser *p, tg_token *at, uint32_t max) {
+  uint32_t n = 0;
+  bool one = p->tok.kind != '(';
+  if (!one) tg_next(p);
+  do {
+    if (n == max) FAIL(p, &p->tok, "a reduction has at most 8 values");
+    at[n++] = p->tok;
+    tg_take_name(p, "a name");
+  } while (!one && tg_take(p, ','));
+  if (!one) tg_expect(p, ')', "')'");
+  return n;
+}
+
+static void want_count(tg_parser *p, const tg_token *at, uint32_t got, uint32_t want, const char *what) {
+  if (got != want) FAIL(p, at, "this reduction has %u value%s, and %u %s given", want, want == 1 ? "" : "s", got, what);
+}
+
+/* reduce(k : K, (m, l) = (-inf, 0), (s[k], 1), (a, b), (c, d) -> (max(a, c), b + d)) */
+static tg_expr parse_reduce(tg_parser *p, tg_token t) {
+  tg_job *j = p->j;
+  binders b = parse_binders(p, &t);
+  tg_token names[8], left[8], right[8], at = p->tok;
+  tg_expr init[8], value[8], combined[8];
+  const tg_uop *values[8], *inits[8], *parts[8];
+  uint32_t nv = parse_names(p, names, 8);
+  tg_expect(p, '=', "'=' and the first values");
+  at = p->tok;
+  want_count(p, &at, parse_tuple(p, init), nv, "first values are");
+  tg_expect(p, ',', "','");
+  parse_inner_lets(p);
+  at = p->tok;
+  want_count(p, &at, parse_tuple(p, value), nv, "terms are");
+  for (uint32_t i = 0; i < nv; i++) {
+    if (init[i].lit || value[i].lit || init[i].u->type != value[i].u->type) tg_unify(p, &value[i], &init[i], "a first value and a term");
+    values[i] = tg_settle_alone(p, &value[i]);
+    inits[i] = tg_settle(p, &init[i], (tg_type)values[i]->type);
+  }
+  tg_expect(p, ',', "','");
+  at = p->tok;
+  want_count(p, &at, parse_names(p, left, 8), nv, "names are");
+  tg_expect(p, ',', "','");
+  at = p->tok;
+  want_count(p, &at, parse_names(p, right, 8), nv, "names are");
+  tg_expect(p, TK2('-', '>'), "'->'");
+  for (uint32_t i = 0; i < 2 * nv; i++) {
+    const tg_token *n = i < nv ? &left[i] : &right[i - nv];
+    tg_name *e = tg_name_add(p->b, tg_symbol(j, p->src->text + n->off, n->len), NAME_VALUE, tg_source_pos(j, p->src, n->off, n->len));
+    e->u = tg_make(j, TG_OP_ARG, (tg_type)values[i % nv]->type, values[i % nv]->lanes, i, 0, NULL);
+    e->value = (tg_expr){.u = e->u};
+  }
+  at = p->tok;
+  parse_inner_lets(p);
+  want_count(p, &at, parse_tuple(p, combined), nv, "results are");
+  for (uint32_t i = 0; i < nv; i++) parts[i] = tg_settle(p, &combined[i], (tg_type)values[i]->type);
+  close_call(p, &t, 1, 1);
+  return result(p, make_reduce(p, (tg_reduce_arg){.values = (uint8_t)nv, .generic = true}, &b, values, inits, parts), &t);
+}
+
+/* ---- functions with forms of their own ---- */
+
+static tg_expr parse_where(tg_parser *p, tg_token t) {
+  tg_builder *b = p->b;
+  tg_expr c = tg_parse_expression(p), yes, no;
+  const tg_uop *cond = tg_settle(p, &c, TG_BOOL);
+  if (!tg_take(p, ',')) close_call(p, &t, 1, 3);
+  tg_push(&p->j->env, &b->arms, cond);
+  yes = tg_parse_expression(p);
+  b->arms.n--;
+  if (!tg_take(p, ',')) close_call(p, &t, 2, 3);
+  tg_push(&p->j->env, &b->arms, b->raw ? cond : tg_negate(p->j, cond));
+  no = tg_parse_expression(p);
+  b->arms.n--;
+  uint32_t n = 3;
+  for (; tg_take(p, ','); n++) tg_parse_expression(p);
+  close_call(p, &t, n, 3);
+  tg_expr ly = yes, ln = no;
+  tg_unify(p, &yes, &no, "where");
+  tg_expr e = result(p, tg_op3(p->j, TG_OP_WHERE, cond, yes.u, no.u), &t);
+  (void)ly, (void)ln;
+  return e;
+}
+
+static tg_expr parse_iota(tg_parser *p, tg_token t) {
+  tg_type type = TG_INDEX;
+  uint32_t lanes;
+  if (tg_parse_type(p, &type, &lanes)) {
+    if (!tg_is_int(type) && type != TG_INDEX) FAIL(p, &t, "iota counts in integers, not %s", tg_type_name[type]);
+    tg_expect(p, ',', "','");
+  }
+  if (p->tok.kind != TK_INT || p->tok.i < 1 || p->tok.i > 1024) FAIL(p, &p->tok, "iota(lanes): 1 to 1024 expected, not %s", tg_token_text(p, &p->tok));
+  lanes = (uint32_t)p->tok.i;
+  tg_next(p);
+  close_call(p, &t, 1, 1);
+  return result(p, tg_iota(p->j, type, lanes), &t);
+}
+
+static tg_expr parse_fold(tg_parser *p, tg_token t) {
+  static const struct { const char *name; tg_op op; } folds[] = {{"add", TG_OP_ADD}, {"mul", TG_OP_MUL}, {"max", TG_OP_MAX}, {"min", TG_OP_MIN}, {"and", TG_OP_AND}, {"or", TG_OP_OR}};
+  unsigned i = 0;
+  while (i < TG_COUNT(folds) && !tg_at_word(p, folds[i].name)) i++;
+  if (i == TG_COUNT(folds)) FAIL(p, &p->tok, "fold(op, vector): op is add, mul, max, min, and, or; not %s", tg_token_text(p, &p->tok));
+  tg_next(p);
+  tg_expect(p, ',', "','");
+  tg_expr e = tg_parse_expression(p);
+  close_call(p, &t, 2, 2);
+  const tg_uop *u = tg_settle_alone(p, &e);
+  return result(p, tg_make(p->j, TG_OP_FOLD, (tg_type)u->type, 1, folds[i].op, 1, &u), &t);
+}
+
+static tg_expr parse_dim(tg_parser *p, tg_token t) {
+  tg_token at = p->tok;
+  tg_name *n = tg_name_find(p->b, tg_take_name(p, "a buffer"));
+  if (!n) tg_name_unknown(p, &at, false);
+  if (n->kind != NAME_BUFFER) FAIL(p, &at, "'%s' is no buffer", n->name);
+  tg_expect(p, ',', "','");
+  uint32_t rank = p->j->buffers.data[(uint32_t)n->u->arg].rank;
+  if (p->tok.kind != TK_INT || p->tok.i >= rank) FAIL(p, &p->tok, "'%s' has %u dimension%s, counted from 0", n->name, rank, rank == 1 ? "" : "s");
+  const tg_uop *u = n->u->src[(uint32_t)p->tok.i];
+  tg_next(p);
+  close_call(p, &t, 2, 2);
+  return result(p, u, &t);
+}
+
+static tg_expr parse_get(tg_parser *p, tg_token t) {
+  tg_expr e = tg_parse_expression(p);
+  if (e.lit || e.u->op != TG_OP_REDUCE || e.u->type != TG_VOID) tg_expr_fail(p, &e, "get(reduction, n): a reduction with several values expected");
+  tg_expect(p, ',', "','");
+  uint32_t nv = tg_reduce_info(e.u).values;
+  if (p->tok.kind != TK_INT || p->tok.i >= nv) FAIL(p, &p->tok, "this reduction has %u values, counted from 0", nv);
+  int64_t i = (int64_t)p->tok.i;
+  tg_next(p);
+  close_call(p, &t, 2, 2);
+  return result(p, tg_make(p->j, TG_OP_GET, (tg_type)e.u->src[i]->type, e.u->src[i]->lanes, i, 1, &e.u), &t);
+}
+
+/* ---- plain functions ---- */
+
+static tg_expr parse_lanewise(tg_parser *p, tg_token t, tg_op op) {
+  tg_expr a[4];
+  uint32_t want = (uint32_t)tg_ops[op].arity, got = parse_arguments(p, a, 4);
+  close_call(p, &t, got, want);
+  tg_job *j = p->j;
+  const char *name = tg_format(&j->env, "%.*s", (int)t.len, p->src->text + t.off);
+  if (want == 1) {
+    if (op == TG_OP_ABS) {
+      a[0].u = tg_settle_alone(p, &a[0]);
+      if (a[0].u->type == TG_BOOL) tg_expr_fail(p, &a[0], "abs of a bool");
+      if (a[0].u->type == TG_E4M3 || a[0].u->type == TG_E5M2) want_float(p, &a[0], &t);
+    } else if (!p->b->raw || a[0].lit || tg_is_float((tg_type)a[0].u->type)) want_float(p, &a[0], &t);
+    return result(p, tg_op1(j, op, a[0].u), &t);
+  }
+  tg_unify(p, &a[0], &a[1], name);
+  if (want == 3) {
+    if (a[2].lit) a[2].u = tg_settle(p, &a[2], (tg_type)a[0].u->type);
+    tg_unify(p, &a[0], &a[2], name);
+  }
+  tg_type type = (tg_type)a[0].u->type;
+  if (type == TG_E4M3 || type == TG_E5M2) want_float(p, &a[0], &t);
+  if (type == TG_BOOL) tg_expr_fail(p, &a[0], "%s of a bool", name);
+  if (op == TG_OP_POW || (op == TG_OP_FMA && !p->b->raw)) {
+    if (!tg_is_float(type)) tg_expr_fail(p, &a[0], "%s of %s: write %s(f32(..), ..)", name, tg_type_name[type], name);
+  }
+  if ((op == TG_OP_CDIV || op == TG_OP_CMOD) && tg_is_float(type)) tg_expr_fail(p, &a[0], "%s of %s: it divides integers", name, tg_type_name[type]);
+  if (want == 3) return result(p, tg_op3(j, op, a[0].u, a[1].u, a[2].u), &t);
+  return result(p, tg_op2(j, op, a[0].u, a[1].u), &t);
+}
+
+static tg_expr parse_ceildiv(tg_parser *p, tg_token t) {
+  tg_expr a[2];
+  tg_job *j = p->j;
+  uint32_t got = parse_arguments(p, a, 2);
+  close_call(p, &t, got, 2);
+  tg_unify(p, &a[0], &a[1], "ceildiv");
+  tg_type type = (tg_type)a[0].u->type;
+  if (!tg_is_int(type) && type != TG_INDEX) tg_expr_fail(p, &a[0], "ceildiv of %s: it divides integers", tg_type_name[type]);
+  const tg_uop *u = tg_op2(j, TG_OP_SUB, tg_op2(j, TG_OP_ADD, a[0].u, a[1].u), tg_const_int(j, type, 1));
+  return result(p, tg_op2(j, TG_OP_IDIV, u, a[1].u), &t);
+}
+
+/* ---- the author's functions ---- */
+
+tg_macro *tg_parse_formals(tg_parser *p, const char *name, bool alone) {
+  tg_macro *m = tg_new(&p->j->env, tg_macro, 1);
+  TG_VEC(const char *) formals = {0};
+  tg_expect(p, '(', "'('");
+  while (p->tok.kind != ')') {
+    tg_token at = p->tok;
+    const char *f = tg_take_name(p, "a name");
+    for (uint32_t i = 0; i < formals.n; i++)
+      if (formals.data[i] == f) FAIL(p, &at, "'%s' is given twice", f);
+    tg_push(&p->j->env, &formals, f);
+    if (!tg_take(p, ',')) break;
+  }
+  tg_expect(p, ')', "')'");
+  *m = (tg_macro){.name = name, .formals = formals.data, .n = formals.n, .source = p->src, .alone = alone};
+  return m;
+}
+
+static tg_expr call_function(tg_parser *p, tg_token t, tg_macro *m) {
+  tg_builder *b = p->b;
+  tg_expr args[16];
+  uint32_t got = parse_arguments(p, args, 16);
+  close_call(p, &t, got, m->n);
+  if (m->active) FAIL(p, &t, "'%s' calls itself: recursion is not in the language", m->name);
+  if (m->n > 16) FAIL(p, &t, "a function takes at most 16 arguments");
+  uint32_t names = b->names.n, barrier = b->barrier;
+  bool alone = b->formals_only;
+  b->barrier = names;
+  b->formals_only = m->alone;
+  for (uint32_t i = 0; i < m->n; i++) {
+    tg_name *n = tg_name_add(b, m->formals[i], NAME_VALUE, (tg_pos){0});
+    n->value = args[i];
+    n->u = args[i].u;
+  }
+  tg_parser body;
+  tg_parser_init(&body, b, m->source, m->body);
+  body.index = p->index;
+  body.extent = p->extent;
+  body.depth = p->depth + 1;
+  m->active = true;
+  tg_expr e = tg_parse_expression(&body);
+  if (body.tok.kind && body.tok.kind != ';' && body.tok.kind != ')') FAIL(&body, &body.tok, "an operator expected, not %s", tg_token_text(&body, &body.tok));
+  m->active = false;
+  uint32_t dead = b->dead.n;
+  tg_names_cut(b, names);
+  b->dead.n = dead;
+  b->barrier = barrier;
+  b->formals_only = alone;
+  tg_expr r = result(p, e.u, &t);
+  r.lit = e.lit;
+  r.i = e.i;
+  r.f = e.f;
+  return r;
+}
+
+/* ---- the generic form ---- */
+
+static tg_op op_of(const tg_parser *p, const tg_token *t) {
+  const char *s = p->src->text + t->off;
+  for (int op = 0; op < TG_OP__COUNT; op++)
+    if (!strncmp(tg_ops[op].name, s, t->len) && !tg_ops[op].name[t->len]) return (tg_op)op;
+  return TG_OP__COUNT;
+}
+
+static tg_expr parse_generic(tg_parser *p, tg_token t, tg_op op) {
+  tg_job *j = p->j;
+  TG_VEC(tg_expr) src = {0};
+  bool index = p->index, extent = p->extent;
+  p->index = p->extent = false;
+  while (p->tok.kind != ')') {
+    tg_name *n = p->tok.kind == TK_NAME && (p->ahead.kind == ',' || p->ahead.kind == ')') ? tg_name_find(p->b, tg_symbol(j, p->src->text + p->tok.off, p->tok.len)) : NULL;
+    tg_expr e;
+    if (op == TG_OP_LOAD && !src.n && n && n->kind == NAME_BUFFER) {
+      e = (tg_expr){.u = n->u};
+      tg_next(p);
+    } else {
+      p->index = op == TG_OP_LOAD;
+      e = tg_parse_expression(p);
+      p->index = false;
+    }
+    tg_push(&j->env, &src, e);
+    if (!tg_take(p, ',')) break;
+  }
+  p->index = index;
+  p->extent = extent;
+  tg_expect(p, ')', "')'");
+  tg_expect(p, '{', "'{'");
+  bool minus = tg_take(p, '-');
+  int64_t arg = 0;
+  if (p->tok.kind == TK_INT) {
+    arg = minus ? (int64_t)(0 - (uint64_t)p->tok.i) : (int64_t)p->tok.i;
+    tg_next(p);
+  }
+  tg_expect(p, '}', "'}'");
+  tg_expect(p, ':', "':'");
+  tg_type type;
+  uint32_t lanes, n = src.n;
+  if (!tg_parse_type(p, &type, &lanes)) FAIL(p, &p->tok, "a type expected, not %s", tg_token_text(p, &p->tok));
+  if (tg_ops[op].arity >= 0 && (uint32_t)tg_ops[op].arity != n) FAIL(p, &t, "%s has %d source%s, and %u %s given", tg_ops[op].name, tg_ops[op].arity, tg_ops[op].arity == 1 ? "" : "s", n, n == 1 ? "is" : "are");
+  const tg_uop **u = tg_new(&j->env, const tg_uop *, n + 1), *like = NULL;
+  for (uint32_t i = 0; i < n && !like; i++)
+    if (!src.data[i].lit && !(op == TG_OP_WHERE && !i)) like = src.data[i].u;
+  for (uint32_t i = 0; i < n; i++) {
+    tg_type want = op == TG_OP_LOAD ? (i + 1 == n && arg & TG_GATED ? type : TG_INDEX) : like ? (tg_type)like->type : TG_VOID;
+    u[i] = !src.data[i].lit ? src.data[i].u : want == TG_VOID ? tg_settle_alone(p, &src.data[i]) : tg_settle(p, &src.data[i], want);
+  }
+  if (op == TG_OP_LOAD && (!n || u[0]->op != TG_OP_DEFINE)) FAIL(p, &t, "LOAD(buffer, subscripts..): a buffer expected first");
+  return result(p, tg_make(j, op, type, lanes, arg, n, u), &t);
+}
+
+/* ---- dispatch ---- */
+
+tg_expr tg_parse_call(tg_parser *p) {
+  tg_token t = p->tok;
+  const char *s = p->src->text + t.off;
+  if (++p->depth > 200) FAIL(p, &t, "an expression nested over 200 deep: name its parts with let");
+  tg_expr e;
+  if (tg_type_of_word(s, t.len) != TG_TYPE__COUNT || tg_at_word(p, "type")) {
+    e = parse_cast(p, t);
+    p->depth--;
+    return e;
+  }
+  tg_next(p);
+  tg_next(p);
+  const tg_name *own = tg_name_find(p->b, tg_symbol(p->j, s, t.len));
+  const reduction *r = NULL;
+  for (unsigned i = 0; i < TG_COUNT(reductions); i++)
+    if (tg_token_is(p, &t, reductions[i].name)) r = &reductions[i];
+  tg_op op = op_of(p, &t);
+  if (own && own->kind == NAME_DEF) e = call_function(p, t, own->macro);
+  else if (r && !((r->op == TG_OP_MAX || r->op == TG_OP_MIN) && !r->extreme && !(p->tok.kind == TK_NAME && p->ahead.kind == ':'))) e = parse_reduction(p, t, r);
+  else if (tg_token_is(p, &t, "reduce")) e = parse_reduce(p, t);
+  else if (tg_token_is(p, &t, "where")) e = parse_where(p, t);
+  else if (tg_token_is(p, &t, "get")) e = parse_get(p, t);
+  else if (tg_token_is(p, &t, "iota")) e = parse_iota(p, t);
+  else if (tg_token_is(p, &t, "fold")) e = parse_fold(p, t);
+  else if (tg_token_is(p, &t, "dim")) e = parse_dim(p, t);
+  else if (tg_token_is(p, &t, "bitcast")) e = parse_bitcast(p, t);
+  else if (tg_token_is(p, &t, "ceildiv")) e = parse_ceildiv(p, t);
+  else if (op != TG_OP__COUNT) e = parse_generic(p, t, op);
+  else {
+    for (op = TG_OP_CDIV; op < TG_OP__COUNT; op++)
+      if ((tg_ops[op].flags & TG_OPF_W) && tg_ops[op].text[0] >= 'a' && tg_token_is(p, &t, tg_ops[op].text)) break;
+    if (op == TG_OP__COUNT) {
+      if (own) FAIL(p, &t, "'%s' is no function", own->name);
+      tg_name_unknown(p, &t, true);
+    }
+    e = parse_lanewise(p, t, op);
+  }
+  p->depth--;
+  return e;
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT
+ * Places in the source, and the errors that show them. Text of a .tg file is exact. A macro's text has lost its blanks and its
+ * columns, and compilers disagree about the line of a statement over several lines; so the source file is read
+ * when an error is made, and the statement's tokens are searched around the line that the compiler gave. Where the
+ * file cannot be read, the statement as the preprocessor left it is shown. */
+#include <stdio.h>
+#include "dsl/parse.h"
+
+static const char *line_at(tg_job *j, tg_source *s) {
+  if (!s->line_text) s->line_text = tg_strndup(&j->env, s->text + s->start, strcspn(s->text + s->start, "\r\n"));
+  return s->line_text;
+}
+
+tg_pos tg_source_pos(tg_job *j, tg_source *s, uint32_t off, uint32_t len) {
+  if (s->macro) return (tg_pos){.file = s->file, .text = s->text, .line = s->line, .column = (int)off + 1, .length = len ? (int)len : 1, .macro = true};
+  if (off < s->start) {   /* backwards: procs and functions are parsed again */
+    while (s->start > off) {
+      uint32_t at = s->start - 1;   /* the newline that ends the line before */
+      while (at && s->text[at - 1] != '\n') at--;
+      s->start = at;
+      s->seen_line--;
+    }
+    s->line_text = NULL;
+    s->seen = s->start;
+  }
+  uint32_t at = s->seen > s->start && s->seen <= off ? s->seen : s->start;
+  for (; at < off; at++)
+    if (s->text[at] == '\n') {
+      s->start = at + 1;
+      s->seen_line++;
+      s->line_text = NULL;
+    }
+  s->seen = off;
+  const char *line = line_at(j, s);
+  size_t column = off - s->start, width = strlen(line);
+  if (column + len > width) len = width > column ? (uint32_t)(width - column) : 1;
+  return (tg_pos){.file = s->file, .text = line, .line = s->seen_line, .column = (int)column + 1, .length = len ? (int)len : 1};
+}
+
+/* ---- a macro's statement in its file ---- */
+
+typedef struct { uint32_t off, len; int line; } word;
+typedef struct { const char *text; uint32_t at; int line; } reader;
+
+static bool is_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
+
+/* The next token of C, roughly: names and numbers, strings, single characters. */
+static bool read_word(reader *r, word *w) {
+  const char *s = r->text;
+  for (;; r->at++) {
+    char c = s[r->at];
+    if (!c) return false;
+    if (c == '\n') r->line++;
+    if (c == ' ' || c == '\t' || c == '\n' || c == '\r' || (c == '\\' && (s[r->at + 1] == '\n' || s[r->at + 1] == '\r'))) continue;
+    if (c == '/' && s[r->at + 1] == '/') {
+      while (s[r->at + 1] && s[r->at + 1] != '\n') r->at++;
+    } else if (c == '/' && s[r->at + 1] == '*') {
+      for (r->at += 2; s[r->at] && (s[r->at] != '*' || s[r->at + 1] != '/'); r->at++) r->line += s[r->at] == '\n';
+      if (!s[r->at]) return false;
+      r->at++;
+    } else break;
+  }
+  *w = (word){.off = r->at, .line = r->line};
+  char c = s[r->at];
+  if (c == '"' || c == '\'') {
+    for (r->at++; s[r->at] && s[r->at] != c && s[r->at] != '\n'; r->at++)
+      if (s[r->at] == '\\' && s[r->at + 1]) r->at++;
+    r->at += s[r->at] == c;
+  } else if (is_name(c)) {
+    while (is_name(s[r->at]) || (s[r->at] == '.' && is_name(s[r->at + 1]))) r->at++;
+  } else r->at++;
+  w->len = r->at - w->off;
+  return true;
+}
+
+typedef TG_VEC(word) words;
+
+static words split(tg_job *j, const char *text, int line) {
+  words v = {0};
+  reader r = {text, 0, line};
+  word w;
+  while (read_word(&r, &w)) tg_push(&j->env, &v, w);
+  return v;
+}
+
+static bool matches(const char *a, const word *x, const char *b, const word *y) { return x->len == y->len && !memcmp(a + x->off, b + y->off, x->len); }
+
+/* The statement's first token in the file: the place nearest to the line, as far as 100 lines off. */
+static int64_t find_statement(const char *file, const words *f, const char *text, const words *t, int line) {
+  int64_t best = -1;
+  int best_distance = 100;
+  for (uint32_t i = 0; t->n && i + t->n <= f->n; i++) {
+    int first = f->data[i].line, last = f->data[i + t->n - 1].line;
+    int distance = line < first ? first - line : line > last ? line - last : 0;
+    if (distance >= best_distance) continue;
+    uint32_t k = 0;
+    while (k < t->n && matches(file, &f->data[i + k], text, &t->data[k])) k++;
+    if (k < t->n) continue;
+    best = i;
+    best_distance = distance;
+  }
+  return best;
+}
+
+static bool find_in_file(tg_job *j, tg_pos *p) {
+  size_t bytes;
+  const char *file = tg_read_file(&j->env, p->file, &bytes);
+  if (!file || !p->text) return false;
+  words f = split(j, file, 1), t = split(j, p->text, 1);
+  int64_t at = find_statement(file, &f, p->text, &t, p->line);
+  if (at < 0) return false;
+  uint32_t k = 0, from = (uint32_t)(p->column > 0 ? p->column - 1 : 0);
+  while (k + 1 < t.n && t.data[k].off + t.data[k].len <= from) k++;
+  uint32_t end = k, stop = from + (uint32_t)p->length;
+  while (end + 1 < t.n && t.data[end + 1].off < stop) end++;
+  if (stop > t.data[end].off + t.data[end].len) stop = t.data[end].off + t.data[end].len;
+  const word *w = &f.data[(uint32_t)at + k], *last = &f.data[(uint32_t)at + end];
+  uint32_t skip = from > t.data[k].off ? from - t.data[k].off : 0, start = w->off + skip;
+  while (start && file[start - 1] != '\n') start--;
+  p->line = w->line;
+  p->column = (int)(w->off + skip - start) + 1;
+  p->text = tg_strndup(&j->env, file + start, strcspn(file + start, "\r\n"));
+  p->length = last->line == w->line ? (int)(last->off + (stop - t.data[end].off) - w->off - skip) : (int)strlen(p->text) - p->column + 1;
+  if (p->length < 1) p->length = 1;
+  p->macro = false;
+  return true;
+}
+
+static void put_caret(tg_str *s, const tg_pos *p) {
+  const char *text = p->text;
+  int skip = (int)strspn(text, " \t"), column = p->column - 1;
+  if (column < skip) skip = column < 0 ? 0 : column;
+  tg_str_printf(s, "\n    %s", text + skip);
+  if (p->column <= 0) return;
+  tg_str_puts(s, "\n    ");
+  for (int i = skip; i < column; i++) tg_str_puts(s, text[i] == '\t' ? "\t" : " ");
+  tg_str_puts(s, "^");
+  int left = (int)strlen(text) - column;
+  for (int i = 1; i < p->length && i < left; i++) tg_str_puts(s, "~");
+}
+
+void tg_fail_at(tg_job *j, tg_pos p, const char *format, ...) {
+  tg_str message = tg_str_new(&j->env), s = tg_str_new(&j->env);
+  va_list ap;
+  va_start(ap, format);
+  tg_str_vprintf(&message, format, ap);
+  va_end(ap);
+  bool exact = p.line > 0 && (!p.macro || find_in_file(j, &p));
+  if (p.line > 0) tg_str_printf(&s, "%s:%d:", p.file ? p.file : "?", p.line);
+  if (exact && p.column > 0) tg_str_printf(&s, "%d:", p.column);
+  size_t first = strcspn(message.data, "\n");
+  tg_str_printf(&s, "%serror: %.*s", s.n ? " " : "", (int)first, message.data);
+  if (p.line > 0 && p.text) put_caret(&s, &p);
+  for (const char *m = message.data + first; *m;) {
+    size_t n = strcspn(++m, "\n");
+    tg_str_printf(&s, "\n    %.*s", (int)n, m);
+    m += n;
+  }
+  tg_fail(&j->env, TG_EINVAL, "%s", s.data);
+}
