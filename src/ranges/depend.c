@@ -38,7 +38,10 @@ static void touch_expressions(tg_touched *t, const tg_uop *u, uint32_t first, co
 static void touch(tg_touched *t, const tg_uop *u, uint32_t depth, const tg_uop *const *loops) {   /* as deep as loops nest */
   tg_job *j = t->job;
   t->order++;
-  if (u->op == TG_OP_DEFINE) t->inside[tg_buffer_ordinal(u)] = 1;
+  if (u->op == TG_OP_DEFINE) {
+    t->inside[tg_buffer_ordinal(u)] = 1;
+    t->define_depth[tg_buffer_ordinal(u)] = depth;
+  }
   if (u->op == TG_OP_STORE) {
     touch_expressions(t, u, 1, u, depth, loops);
     add_access(t, u, u, depth, loops);
@@ -70,6 +73,11 @@ tg_touched *tg_touched_by(tg_job *j, const tg_uop *sink, const tg_uop *end) {
   t->stored = tg_new(&j->env, uint8_t, j->buffers.n + 1);
   t->inside = tg_new(&j->env, uint8_t, j->buffers.n + 1);
   t->seen = tg_new(&j->env, uint32_t, j->uops.n);
+  t->define_depth = tg_new(&j->env, uint32_t, j->buffers.n + 1);
+  if (!end) { /* the whole program */
+    for (uint32_t i = 0; i < sink->n; i++) touch(t, sink->src[i], 0, NULL);
+    return t;
+  }
   if (!path_to(sink, end, t->outer, &t->outer_n)) tg_bug(&j->env, "a loop that is not in the program");
   const tg_uop **loops = tg_new(&j->env, const tg_uop *, 1);
   loops[0] = end->src[0];
@@ -298,7 +306,7 @@ static bool only_accumulated(tg_touched *t, uint32_t buffer) {
   return true;
 }
 
-static uint32_t common_loops(const tg_access *a, const tg_access *b) {
+uint32_t tg_common_loops(const tg_access *a, const tg_access *b) {
   uint32_t n = 0;
   while (n < a->depth && n < b->depth && a->loop[n] == b->loop[n]) n++;
   return n;
@@ -306,7 +314,7 @@ static uint32_t common_loops(const tg_access *a, const tg_access *b) {
 
 /* Would running all iterations of each statement before the next one reverse a(t) -> b(later t)? Inner loops stay outside. */
 static bool lockstep_keeps(tg_touched *t, const tg_access *a, const tg_access *b) {
-  uint32_t common = common_loops(a, b), n = 1;
+  uint32_t common = tg_common_loops(a, b), n = 1;
   tg_relation rel[65] = {{t->end->src[0], TG_LATER}};
   for (uint32_t l = 1; l < common; l++) { /* b in an earlier iteration of a shared inner loop: lockstep would run it first */
     rel[n] = (tg_relation){a->loop[l], TG_EARLIER};
@@ -373,7 +381,7 @@ static const char *swap_hindrance(tg_job *j, tg_touched *t, const tg_uop *sink, 
         if (a_in && b_in) {
           rel[n + 1] = (tg_relation){r, TG_EARLIER};
           if (!tg_accesses_apart(t, a, b, n + 2, rel)) return tg_conflict_text(t, a, b, n + 2, rel);
-        } else if (a_in != b_in && a->order > b->order && common_loops(a, b) > l && !tg_accesses_apart(t, a, b, n + 1, rel)) return tg_conflict_text(t, a, b, n + 1, rel);
+        } else if (a_in != b_in && a->order > b->order && tg_common_loops(a, b) > l && !tg_accesses_apart(t, a, b, n + 1, rel)) return tg_conflict_text(t, a, b, n + 1, rel);
         rel[n++].how = TG_SAME;
       }
     }

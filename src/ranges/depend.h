@@ -18,14 +18,16 @@ typedef struct {
   uint32_t outer_n, order, stamp;
   TG_VEC(tg_access) all;
   uint8_t *stored, *inside;         /* by buffer: stored to, defined in the loop */
+  uint32_t *define_depth;           /* by buffer: loops around its definition, from the loop in question inwards */
   uint32_t *seen;
 } tg_touched;
 
 typedef enum { TG_SAME, TG_LATER, TG_EARLIER } tg_how;
-typedef struct { const tg_uop *range; tg_how how; } tg_relation;   /* the second access's iteration, seen from the first's. Ranges not named: any */
+typedef struct { const tg_uop *range; tg_how how; } tg_relation;   /* the second access's iteration, seen from the first's; ranges not named: any */
 enum { TG_TWIN = 1 << 30 };                                        /* bit of an ordinal: the range in the other iteration */
 
-tg_touched *tg_touched_by(tg_job *j, const tg_uop *sink, const tg_uop *end);
+tg_touched *tg_touched_by(tg_job *j, const tg_uop *sink, const tg_uop *end);   /* end NULL: the whole program */
+uint32_t tg_common_loops(const tg_access *a, const tg_access *b);
 bool tg_accesses_apart(tg_touched *t, const tg_access *a, const tg_access *b, uint32_t n, const tg_relation *rel);
 bool tg_conflict_witness(tg_touched *t, const tg_access *a, const tg_access *b, uint32_t n, const tg_relation *rel, tg_witness *w);
 const char *tg_conflict_text(tg_touched *t, const tg_access *a, const tg_access *b, uint32_t n, const tg_relation *rel);

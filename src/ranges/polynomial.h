@@ -93,6 +93,10 @@ bool tg_witness_value(tg_job *j, const tg_witness *w, const tg_uop *u, tg_i128 *
 const char *tg_integer_text(tg_job *j, tg_i128 v);
 const char *tg_witness_text(tg_job *j, const tg_witness *w);          /* "i = 511, M = 512" */
 
+/* An element of an output that no store writes for some small parameters, as text, found by running the stores; NULL if none was. */
+const char *tg_unwritten_element(tg_job *j, const tg_uop *sink, const tg_uop *define);
+/* prove.c: of a node within a statement, as well as it is known. */
+tg_pos tg_position_of(tg_job *j, const tg_uop *node, const tg_uop *statement);
 /* cover.c */
 void tg_check_written(tg_job *j, const tg_uop *sink);
 /* depend.c */

@@ -22,7 +22,7 @@ typedef struct {
 
 /* ---- messages ---- */
 
-static tg_pos place_of(tg_job *j, const tg_uop *node, const tg_uop *statement) {
+tg_pos tg_position_of(tg_job *j, const tg_uop *node, const tg_uop *statement) {
   const tg_occurrence *any = NULL;
   for (uint32_t i = 0; i < j->occurrences.n; i++) {
     const tg_occurrence *o = &j->occurrences.data[i];
@@ -52,7 +52,7 @@ static TG_NORETURN void fail_bounds(prover *p, const tg_uop *access, const tg_uo
   conditions[n++] = above ? tg_op2(j, TG_OP_LE, size, idx) : tg_op2(j, TG_OP_LT, idx, tg_index(j, 0));
   if (gate) conditions[n++] = gate;
   for (uint32_t i = 0; i < j->requires.n && n < TG_COUNT(conditions); i++) conditions[n++] = j->requires.data[i];
-  tg_pos at = place_of(j, access, statement);
+  tg_pos at = tg_position_of(j, access, statement);
   tg_witness w;
   tg_i128 vi, vs;
   const char *remedy = access->op == TG_OP_LOAD ? "read it with `else v`, guard it with `if`, or tg_require what makes it fit" : "guard it with `if`, or tg_require what makes it fit";
@@ -292,6 +292,7 @@ const tg_uop *tg_prove(tg_job *j, const tg_uop *sink) {
   p.gates = tg_new(&j->env, const tg_uop *, p.seen_n);
   for (uint32_t i = 0; i < sink->n; i++) check_statement(&p, sink->src[i]);
   tg_polys_give(j, p.polys);
+  tg_check_written(j, sink);
   tg_check_races(j, sink);
   if (!p.changed) return sink;
   const tg_uop *r = tg_map(j, sink, regate, NULL, &p);

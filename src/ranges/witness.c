@@ -149,3 +149,127 @@ const char *tg_witness_text(tg_job *j, const tg_witness *w) {
     }
   return s.data;
 }
+
+/* ---- an element that no store writes ---- */
+
+enum { ELEMENTS = 1 << 16, STEPS = 1 << 20 };
+
+typedef struct {
+  search s;
+  uint32_t buffer, rank, steps;
+  tg_i128 dim[16];
+  uint8_t *written;
+  bool unknown;
+} trial;
+
+static tg_i128 value_at(const trial *t, const tg_uop *u) { return t->s.value[t->s.at[u->id] - 1].i; }
+
+static void mark(trial *t, const tg_uop *store) {
+  tg_i128 at = 0;
+  for (uint32_t d = 0; d < t->rank; d++) {
+    tg_i128 i = value_at(t, store->src[1 + d]);
+    if (i < 0 || i >= t->dim[d]) return;
+    at = at * t->dim[d] + i;
+  }
+  if (!tg_gate(store) || value_at(t, tg_gate(store))) t->written[at] = 1;
+}
+
+/* Runs the stores to the buffer under u. Everything that the root names is computed again for each iteration: it is little. */
+static void run(trial *t, const tg_uop *u) {   /* as deep as loops nest */
+  if (t->unknown || t->steps++ > STEPS) {
+    t->unknown = true;
+    return;
+  }
+  if (u->op == TG_OP_STORE && tg_buffer_ordinal(u->src[0]) == t->buffer) {
+    if (!evaluate(&t->s, 0, t->s.n)) t->unknown = true;
+    else mark(t, u);
+  }
+  if (u->op != TG_OP_END) return;
+  if (!t->s.at[u->src[0]->id]) return;   /* nothing inside stores to the buffer */
+  evaluate(&t->s, 0, t->s.n);
+  tg_i128 n = value_at(t, tg_extent(u->src[0]));
+  for (tg_i128 i = 0; i < n && !t->unknown; i++) {
+    t->s.value[t->s.at[u->src[0]->id] - 1].i = i;
+    for (uint32_t k = 1; k < u->n; k++) run(t, u->src[k]);
+  }
+}
+
+/* An expression that names all that decides what is stored where: subscripts, gates, ranges around. */
+static void deciding(tg_job *j, const tg_uop *u, uint32_t buffer, const tg_uop **all, bool *any) {
+  if (u->op == TG_OP_STORE && tg_buffer_ordinal(u->src[0]) == buffer) {
+    *any = true;
+    for (uint32_t d = 0; d < tg_access_rank(u); d++) *all = tg_op2(j, TG_OP_ADD, *all, u->src[1 + d]);
+    if (tg_gate(u)) *all = tg_op2(j, TG_OP_ADD, *all, tg_cast(j, TG_INDEX, tg_gate(u)));
+  }
+  if (u->op != TG_OP_END) return;
+  bool inside = false;
+  for (uint32_t i = 1; i < u->n; i++) deciding(j, u->src[i], buffer, all, &inside);
+  if (inside) *all = tg_op2(j, TG_OP_ADD, *all, u->src[0]);
+  *any |= inside;
+}
+
+static const char *try_size(tg_job *j, trial *t, const tg_uop *sink, const tg_uop *define, int64_t size) {
+  tg_i128 elements = 1;
+  t->steps = 0;
+  for (uint32_t i = 0; i < t->s.variables; i++) {
+    const tg_uop *u = t->s.nodes[t->s.variable[i]];
+    if (u->op != TG_OP_PARAM) continue;
+    const tg_param *p = &j->params.data[u->arg];
+    tg_i128 m = p->multiple > 0 ? p->multiple : 1, v = (size + u->arg) / m * m;
+    if (v < p->lo) v = -tg_floor_div(-(tg_i128)p->lo, m) * m;
+    if (v > p->hi) return NULL;
+    t->s.value[t->s.variable[i]].i = v;
+  }
+  for (uint32_t i = 0; i < j->requires.n; i++) {
+    tg_witness w = {0};
+    tg_i128 v;
+    w.value = tg_new(&j->env, tg_bound_value, t->s.variables + 1);
+    for (uint32_t k = 0; k < t->s.variables; k++) w.value[w.n++] = (tg_bound_value){t->s.nodes[t->s.variable[k]], t->s.value[t->s.variable[k]].i};
+    if (tg_witness_value(j, &w, j->requires.data[i], &v) && !v) return NULL;
+  }
+  evaluate(&t->s, 0, t->s.n);
+  for (uint32_t d = 0; d < t->rank; d++) {
+    t->dim[d] = value_at(t, define->src[d]);
+    if (t->dim[d] < 1 || t->dim[d] > ELEMENTS || (elements *= t->dim[d]) > ELEMENTS) return NULL;
+  }
+  t->written = tg_new(&j->env, uint8_t, elements);
+  for (uint32_t i = 0; i < sink->n; i++) run(t, sink->src[i]);
+  if (t->unknown) return NULL;
+  for (tg_i128 e = 0; e < elements; e++) {
+    if (t->written[e]) continue;
+    const char *index = "";
+    tg_i128 rest = e;
+    for (uint32_t d = t->rank; d-- > 0; rest /= t->dim[d]) index = tg_format(&j->env, "%s%s%s", tg_integer_text(j, rest % t->dim[d]), *index ? ", " : "", index);
+    tg_str text = tg_str_new(&j->env);
+    tg_str_printf(&text, "%s[%s]", tg_buffer_info(j, define)->name, index);
+    bool first = true;
+    for (uint32_t i = 0; i < t->s.variables; i++) {
+      const tg_uop *u = t->s.nodes[t->s.variable[i]];
+      if (u->op != TG_OP_PARAM) continue;
+      tg_str_printf(&text, "%s%s = %s", first ? ", when " : ", ", j->params.data[u->arg].name, tg_integer_text(j, t->s.value[t->s.variable[i]].i));
+      first = false;
+    }
+    return text.data;
+  }
+  return NULL;
+}
+
+const char *tg_unwritten_element(tg_job *j, const tg_uop *sink, const tg_uop *define) {
+  static const int16_t sizes[] = {1, 2, 3, 5, 8, 17, 33, 100};
+  trial t = {.s = {.job = j}, .buffer = tg_buffer_ordinal(define), .rank = tg_buffer_info(j, define)->rank};
+  const tg_uop *root = tg_index(j, 0);
+  bool any = false, fixed = true;
+  for (uint32_t d = 0; d < t.rank; d++) root = tg_op2(j, TG_OP_ADD, root, define->src[d]);
+  for (uint32_t i = 0; i < sink->n; i++) deciding(j, sink->src[i], t.buffer, &root, &any);
+  if (!any || !prepare(&t.s, root)) return NULL;
+  for (uint32_t i = 0; i < t.s.variables; i++) {
+    const tg_uop *u = t.s.nodes[t.s.variable[i]];
+    if (u->op != TG_OP_PARAM && u->op != TG_OP_RANGE) return NULL;   /* memory decides */
+    fixed &= u->op != TG_OP_PARAM;
+  }
+  for (size_t i = 0; i < (fixed ? 1 : TG_COUNT(sizes)); i++) {
+    const char *e = try_size(j, &t, sink, define, sizes[i]);
+    if (e) return e;
+  }
+  return NULL;
+}

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: MIT
+ * What stores write: every element of an output, every element that is read before.
+ *
+ * A store under its loops writes a region: its subscripts are set equal to a target and solved for the loops' ranges
+ * (one range a subscript, or mixed radix, r1 * s1 + .. + rk with each stride within the span of what stands inside), which leaves
+ * conditions p <= 0 on the target. A target is covered if, on its domain, the conditions of one region hold, or where
+ * they fail the next region's do. Needs a versioned program with accesses in bounds; fails at the output's declaration
+ * or at the read. What cannot be solved covers nothing. */
+#include "dsl/text.h"
+#include "ranges/depend.h"
+
+enum { CONDITIONS = 48, UNKNOWNS = 32, REGIONS = 24, SPLITS = 200 };
+
+typedef struct { tg_poly p[CONDITIONS]; uint32_t n; } region;
+
+typedef struct {
+  tg_polys *c;
+  tg_poly equation[16], condition[CONDITIONS], extent[UNKNOWNS];
+  uint32_t rank, conditions, unknown[UNKNOWNS], unknowns;
+  bool settled[UNKNOWNS], failed;
+} solver;
+
+/* ---- solving ---- */
+
+static void require(solver *s, tg_poly p) {
+  if (s->conditions == CONDITIONS || p.n < 0) s->failed = true;
+  else s->condition[s->conditions++] = tg_poly_keep(s->c, p);
+}
+
+static uint32_t add_unknown(solver *s, tg_poly extent, const tg_uop *node, uint32_t copy) {
+  tg_i128 lo, hi;
+  if (s->unknowns == UNKNOWNS || extent.n < 0) {
+    s->failed = true;
+    return 0;
+  }
+  tg_poly_range(s->c, extent, &lo, &hi);
+  s->extent[s->unknowns] = tg_poly_keep(s->c, extent);
+  s->unknown[s->unknowns] = tg_atom_symbol(s->c, (tg_atom){.kind = TG_ATOM_RANGE, .node = node, .copy = copy, .a = extent, .hi = hi >= TG_INF ? TG_INF : hi < 1 ? 0 : hi - 1});
+  return s->unknowns++;
+}
+
+static void substitute(solver *s, uint32_t x, tg_poly value) {
+  uint32_t atom = s->unknown[x];
+  value = tg_poly_keep(s->c, value);
+  s->settled[x] = true;
+  for (uint32_t i = 0; i < s->rank; i++) s->equation[i] = tg_poly_keep(s->c, tg_poly_replace(s->c, s->equation[i], 1, &atom, &value, 0));
+  for (uint32_t i = 0; i < s->conditions; i++) s->condition[i] = tg_poly_keep(s->c, tg_poly_replace(s->c, s->condition[i], 1, &atom, &value, 0));
+  for (uint32_t i = 0; i < s->unknowns; i++) s->extent[i] = tg_poly_keep(s->c, tg_poly_replace(s->c, s->extent[i], 1, &atom, &value, 0));
+}
+
+/* x / d and x % d among the subscripts: x = d q + r, with q and r in its place. */
+static bool split_digit(solver *s) {
+  tg_polys *c = s->c;
+  uint32_t best = UINT32_MAX, which = 0;
+  for (uint32_t a = 0; a < c->n; a++) {
+    const tg_atom *v = &c->atoms[a];
+    if (v->kind != TG_ATOM_DIV || v->a.n != 1 || v->a.t[0].degree != 1 || v->a.t[0].c != 1) continue;
+    for (uint32_t x = 0; x < s->unknowns; x++) {
+      bool here = false;
+      for (uint32_t i = 0; i < s->rank; i++) here |= tg_poly_mentions(s->equation[i], a);
+      if (!here || s->settled[x] || v->a.t[0].atom[0] != s->unknown[x]) continue;
+      if (best != UINT32_MAX && (!tg_poly_is_const(v->b) || !tg_poly_is_const(c->atoms[best].b) || tg_poly_constant(v->b) < tg_poly_constant(c->atoms[best].b))) continue;
+      best = a;
+      which = x;
+    }
+  }
+  if (best == UINT32_MAX) return false;
+  tg_poly d = c->atoms[best].b, e = s->extent[which];
+  uint32_t q = add_unknown(s, tg_poly_div(c, tg_poly_plus(c, tg_poly_add(c, e, d, 1), -1), d), NULL, 0), r = add_unknown(s, d, NULL, 0);
+  if (s->failed) return false;
+  tg_poly x = tg_poly_add(c, tg_poly_mul(c, d, tg_poly_atom(c, s->unknown[q])), tg_poly_atom(c, s->unknown[r]), 1);
+  require(s, tg_poly_plus(c, tg_poly_minus(c, x, e), 1));
+  substitute(s, which, x);
+  return true;
+}
+
+static uint32_t unknowns_in(const solver *s, tg_poly p, uint32_t *list) {
+  uint32_t n = 0;
+  for (uint32_t x = 0; x < s->unknowns; x++)
+    if (!s->settled[x] && tg_poly_mentions(p, s->unknown[x])) list[n++] = x;
+  return n;
+}
+
+static void solve_one(solver *s, tg_poly eq, uint32_t x) {
+  tg_polys *c = s->c;
+  tg_poly square, k, rest, value;
+  tg_i128 lo, hi;
+  if (!tg_poly_split(c, eq, s->unknown[x], &square, &k, &rest) || square.n || k.n != 1) {
+    s->failed = true;
+    return;
+  }
+  tg_poly_range(c, k, &lo, &hi);
+  if ((lo <= 0 && hi >= 0) || !tg_poly_divide(c, rest, k.t[0], &value)) {
+    s->failed = true;
+    return;
+  }
+  value = tg_poly_keep(c, tg_poly_negate(c, value));
+  require(s, tg_poly_negate(c, value));
+  require(s, tg_poly_plus(c, tg_poly_minus(c, value, s->extent[x]), 1));
+  substitute(s, x, value);
+}
+
+/* sum of stride * range + rest = 0, ranges in mixed radix from the one of stride 1 outwards. */
+static void solve_radix(solver *s, tg_poly eq, uint32_t n, const uint32_t *list) {
+  tg_polys *c = s->c;
+  tg_poly stride[UNKNOWNS], square, rest = eq, span = tg_poly_const(c, 1), inner = tg_poly_const(c, 0);
+  bool used[UNKNOWNS] = {false};
+  uint32_t first = UINT32_MAX;
+  for (uint32_t i = 0; i < n; i++) {
+    if (!tg_poly_split(c, rest, s->unknown[list[i]], &square, &stride[i], &rest) || square.n) s->failed = true;
+    if (s->failed) return;
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t junk[UNKNOWNS];
+    if (unknowns_in(s, stride[i], junk)) s->failed = true;
+  }
+  for (uint32_t round = 0; round < n && !s->failed; round++) {
+    uint32_t pick = UINT32_MAX;
+    for (uint32_t i = 0; i < n && pick == UINT32_MAX; i++) {
+      tg_i128 lo, hi;
+      if (used[i]) continue;
+      tg_poly_range(c, stride[i], &lo, &hi);
+      if (lo >= 1 && tg_nonpositive(c, tg_poly_minus(c, stride[i], span))) pick = i;
+    }
+    if (pick == UINT32_MAX) {
+      s->failed = true;
+      return;
+    }
+    used[pick] = true;
+    if (!round) first = pick;
+    else inner = tg_poly_add(c, inner, tg_poly_mul(c, stride[pick], tg_poly_atom(c, s->unknown[list[pick]])), 1);
+    tg_poly last = tg_poly_plus(c, s->extent[list[pick]], -1);
+    require(s, tg_poly_negate(c, last));
+    span = tg_poly_add(c, span, tg_poly_mul(c, stride[pick], last), 1);
+  }
+  if (s->failed || first == UINT32_MAX || !tg_poly_equal(stride[first], tg_poly_const(c, 1))) {
+    s->failed = true;
+    return;
+  }
+  require(s, rest);
+  require(s, tg_poly_plus(c, tg_poly_minus(c, tg_poly_negate(c, rest), span), 1));
+  for (uint32_t i = 0; i < n; i++) s->settled[list[i]] = true;   /* the outer ones stand for any of their values */
+  substitute(s, list[first], tg_poly_negate(c, tg_poly_add(c, rest, inner, 1)));
+}
+
+static void solve(solver *s, int pick) {
+  bool done[16] = {false};
+  while (!s->failed && split_digit(s)) {}
+  for (uint32_t round = 0; round < s->rank && !s->failed; round++) {
+    uint32_t best = 0, least = UINT32_MAX, list[UNKNOWNS];
+    for (uint32_t d = 0; d < s->rank; d++) {
+      uint32_t n = s->equation[d].n < 0 ? UINT32_MAX - 1 : unknowns_in(s, s->equation[d], list);
+      if (!done[d] && n < least) {
+        least = n;
+        best = d;
+      }
+    }
+    done[best] = true;
+    tg_poly eq = s->equation[best];
+    if (least == UINT32_MAX - 1) s->failed = true;
+    else if (unknowns_in(s, eq, list) == 0) {
+      if (eq.n) {
+        require(s, eq);
+        require(s, tg_poly_negate(s->c, eq));
+      }
+    } else if (least == 1) solve_one(s, eq, list[0]);
+    else solve_radix(s, eq, least, list);
+    s->equation[best] = tg_poly_const(s->c, 0);
+  }
+  for (uint32_t x = 0; x < s->unknowns && !s->failed; x++) { /* in no subscript: some iteration will do */
+    if (s->settled[x]) continue;
+    tg_poly last = tg_poly_plus(s->c, s->extent[x], -1);
+    require(s, tg_poly_negate(s->c, last));
+    substitute(s, x, pick ? last : tg_poly_const(s->c, 0));
+  }
+}
+
+/* ---- the region of a store ---- */
+
+typedef struct { const tg_access *store; uint32_t fixed; int earlier; const uint8_t *free; } instance;   /* loops [0, fixed) as the target has them, but for free ones; earlier: the loop in an earlier iteration, or -1 */
+
+static bool region_of(tg_polys *c, const instance *in, uint32_t rank, const tg_poly *target, int pick, region *out) {
+  const tg_uop *node = in->store->node, *gate = tg_gate(node);
+  solver s = {.c = c, .rank = rank};
+  tg_poly gates[16], to[64];
+  uint32_t from[64], n = 0, gates_n = 0, copy = ++c->copies;
+  for (uint32_t i = 0; i < in->store->depth; i++) tg_poly_of(c, in->store->loop[i]);
+  for (uint32_t d = 0; d < rank; d++) s.equation[d] = tg_poly_of(c, node->src[1 + d]);
+  if (gate && !tg_condition_polys(c, gate, true, gates, &gates_n, TG_COUNT(gates))) return false;
+  for (uint32_t i = 0; i < in->store->depth && !s.failed; i++) {
+    uint32_t atom = tg_atom_of(c, in->store->loop[i]);
+    if (atom == UINT32_MAX) return false;
+    if (i < in->fixed && !(in->free && in->free[i])) continue;
+    tg_poly extent = tg_poly_replace(c, c->atoms[atom].a, n, from, to, copy);
+    uint32_t x = add_unknown(&s, extent, in->store->loop[i], copy);
+    if (s.failed) return false;
+    from[n] = atom;
+    to[n++] = tg_poly_keep(c, tg_poly_atom(c, s.unknown[x]));
+    if ((int)i == in->earlier) require(&s, tg_poly_plus(c, tg_poly_minus(c, tg_poly_atom(c, s.unknown[x]), tg_poly_atom(c, atom)), 1));
+  }
+  for (uint32_t d = 0; d < rank; d++) {
+    tg_poly e = tg_poly_replace(c, s.equation[d], n, from, to, copy);
+    s.equation[d] = tg_poly_keep(c, tg_poly_minus(c, e, target[d]));
+  }
+  for (uint32_t i = 0; i < gates_n; i++) require(&s, tg_poly_replace(c, gates[i], n, from, to, copy));
+  solve(&s, pick);
+  if (s.failed) return false;
+  out->n = s.conditions;
+  memcpy(out->p, s.condition, s.conditions * sizeof *out->p);
+  return true;
+}
+
+/* ---- covering ---- */
+
+typedef struct { tg_polys *c; region *region; uint32_t n, splits; } cover;
+
+static bool contradictory(tg_polys *c) {
+  for (uint32_t f = 0; f < c->facts; f++)
+    if (tg_nonpositive(c, tg_poly_plus(c, tg_poly_negate(c, c->fact[f]), 1))) return true;
+  return false;
+}
+
+static bool covered(cover *v, uint32_t k) {   /* REGIONS deep at most */
+  tg_polys *c = v->c;
+  uint32_t outer = c->facts;
+  bool all = true;
+  if (k == v->n || v->splits == SPLITS) return contradictory(c);
+  for (uint32_t i = 0; i < v->region[k].n && all; i++) {
+    tg_poly p = v->region[k].p[i];
+    if (tg_nonpositive(c, p)) continue;
+    uint32_t facts = c->facts;
+    v->splits++;
+    tg_facts_poly(c, tg_poly_plus(c, tg_poly_negate(c, p), 1));
+    all = covered(v, k + 1);
+    c->facts = facts;
+    tg_facts_poly(c, p);
+  }
+  c->facts = outer;
+  return all;
+}
+
+static void add_regions(cover *v, const instance *in, uint32_t rank, const tg_poly *target) {
+  for (int pick = 0; pick < 2 && v->n < REGIONS; pick++) {
+    region *r = &v->region[v->n];
+    if (!region_of(v->c, in, rank, target, pick, r)) return;
+    bool same = pick && r->n == v->region[v->n - 1].n;
+    for (uint32_t i = 0; same && i < r->n; i++) same = tg_poly_equal(r->p[i], r[-1].p[i]);
+    v->n += !same;
+    if (!tg_gate(in->store->node) && in->earlier < 0) return;   /* which iteration it is makes no difference */
+  }
+}
+
+/* ---- outputs ---- */
+
+/* The stride c of stores to y[c * i + k]: the dimension is taken apart by residues. 1: it need not be. */
+static tg_i128 stride_of(tg_touched *t, uint32_t buffer, uint32_t d) {
+  tg_polys *c = t->polys;
+  tg_i128 stride = 1;
+  for (uint32_t i = 0; i < t->all.n; i++) {
+    const tg_access *a = &t->all.data[i];
+    if (!a->store || a->buffer != buffer) continue;
+    tg_poly p = tg_poly_of(c, a->node->src[1 + d]);
+    tg_i128 g = 0;
+    for (int k = 0; k < p.n; k++) {
+      if (!p.t[k].degree) continue;
+      tg_i128 x = p.t[k].c < 0 ? -p.t[k].c : p.t[k].c, y = g;
+      while (x) {
+        tg_i128 r = y % x;
+        y = x;
+        x = r;
+      }
+      g = y;
+    }
+    if (g > stride && g <= 16) stride = g;
+  }
+  return stride;
+}
+
+static bool output_written(tg_touched *t, const tg_uop *define, uint32_t strided, tg_i128 stride, tg_i128 residue) {
+  tg_polys *c = t->polys;
+  uint32_t buffer = tg_buffer_ordinal(define), rank = tg_buffer_info(t->job, define)->rank;
+  tg_poly target[16];
+  cover v = {.c = c, .region = tg_new(&t->job->env, region, REGIONS + 1)};
+  tg_polys_reset(c);
+  for (uint32_t d = 0; d < rank; d++) {
+    tg_poly dim = tg_poly_of(c, define->src[d]), extent = dim;
+    if (d == strided) extent = tg_poly_div(c, tg_poly_plus(c, dim, stride - 1 - residue), tg_poly_const(c, stride));
+    tg_i128 lo, hi;
+    tg_poly_range(c, extent, &lo, &hi);
+    if (extent.n < 0) return false;
+    if (hi <= 0) return true;
+    uint32_t atom = tg_atom_symbol(c, (tg_atom){.kind = TG_ATOM_RANGE, .a = extent, .hi = hi >= TG_INF ? TG_INF : hi - 1});
+    target[d] = tg_poly_atom(c, atom);
+    if (d == strided) target[d] = tg_poly_plus(c, tg_poly_mul(c, target[d], tg_poly_const(c, stride)), residue);
+    target[d] = tg_poly_keep(c, target[d]);
+  }
+  tg_facts_basic(c);
+  for (uint32_t i = 0; i < t->all.n && v.n < REGIONS; i++) {
+    const tg_access *a = &t->all.data[i];
+    if (a->store && a->buffer == buffer && !a->atomic) add_regions(&v, &(instance){.store = a, .earlier = -1}, rank, target);
+  }
+  return v.n && covered(&v, 0);
+}
+
+static void check_output(tg_touched *t, const tg_uop *sink, const tg_uop *define) {
+  tg_job *j = t->job;
+  const tg_buffer *info = tg_buffer_info(j, define);
+  if (output_written(t, define, UINT32_MAX, 1, 0)) return;
+  for (uint32_t d = 0; d < info->rank; d++) {
+    tg_polys_reset(t->polys);
+    tg_i128 stride = stride_of(t, tg_buffer_ordinal(define), d), r = 0;
+    if (stride == 1) continue;
+    while (r < stride && output_written(t, define, d, stride, r)) r++;
+    if (r == stride) return;
+  }
+  if (!t->stored[tg_buffer_ordinal(define)]) tg_fail_at(j, info->pos, "nothing writes the output %s", info->name);
+  const char *element = tg_unwritten_element(j, sink, define);
+  if (element) tg_fail_at(j, info->pos, "the output %s is not written everywhere: nothing writes %s; write it, or declare %s partial", info->name, element, info->name);
+  tg_fail_at(j, info->pos, "the output %s is not proved to be written everywhere: write all of it, or declare it partial", info->name);
+}
+
+/* ---- reads ---- */
+
+static bool is_lockstep(const tg_uop *range) {
+  tg_kind k = tg_range_kind(range);
+  return k == TG_LOCAL || k == TG_LANE || k == TG_UPCAST;
+}
+
+/* The same subscripts, unconditionally stored before in the same iteration: what most reads of registers find. */
+static bool plainly_written(tg_touched *t, const tg_access *load, uint32_t rank) {
+  for (uint32_t i = 0; i < t->all.n; i++) {
+    const tg_access *a = &t->all.data[i];
+    if (a->order >= load->order) break;
+    if (a->store && !a->atomic && a->buffer == load->buffer && !tg_gate(a->node) && tg_common_loops(a, load) == a->depth &&
+        !memcmp(a->node->src + 1, load->node->src + 1, rank * sizeof *a->node->src)) return true;
+  }
+  return false;
+}
+
+static void add_store(cover *v, tg_touched *t, const tg_access *load, const tg_access *a, uint32_t rank, const tg_poly *target) {
+  uint32_t common = tg_common_loops(a, load), inside = t->define_depth[load->buffer];
+  uint8_t lockstep[64] = {0};
+  for (uint32_t l = inside; l < common && l < 64; l++) lockstep[l] = is_lockstep(a->loop[l]);
+  if (a->order < load->order && v->n < REGIONS) add_regions(v, &(instance){a, common, -1, lockstep}, rank, target);
+  for (uint32_t l = inside; l < common && v->n < REGIONS; l++) { /* in an earlier iteration of a loop around both */
+    tg_kind k = tg_range_kind(a->loop[l]);
+    if (lockstep[l] || k == TG_GLOBAL || k == TG_THREAD) continue;
+    add_regions(v, &(instance){a, l, (int)l, lockstep}, rank, target);
+  }
+}
+
+static void check_read(tg_touched *t, const tg_access *load) {
+  tg_job *j = t->job;
+  tg_polys *c = t->polys;
+  const tg_uop *node = load->node, *gate = tg_gate(node);
+  const tg_buffer *info = tg_buffer_info(j, node->src[0]);
+  uint32_t rank = tg_access_rank(node);
+  tg_poly target[16];
+  if (plainly_written(t, load, rank)) return;
+  cover v = {.c = c, .region = tg_new(&j->env, region, REGIONS + 1)};
+  tg_polys_reset(c);
+  for (uint32_t d = 0; d < rank; d++) target[d] = tg_poly_of(c, node->src[1 + d]);
+  for (uint32_t i = 0; i < load->depth; i++) tg_poly_of(c, load->loop[i]);
+  if (gate) {
+    tg_poly p[32];
+    uint32_t n = 0;
+    tg_condition_polys(c, gate, true, p, &n, TG_COUNT(p));
+  }
+  tg_facts_basic(c);
+  if (gate) tg_facts_add(c, gate, true);
+  for (uint32_t i = 0; i < t->all.n; i++) {
+    const tg_access *a = &t->all.data[i];
+    if (a->store && !a->atomic && a->buffer == load->buffer) add_store(&v, t, load, a, rank, target);
+  }
+  if (v.n && covered(&v, 0)) return;
+  tg_pos at = tg_position_of(j, node, load->statement);
+  if (!t->stored[load->buffer]) tg_fail_at(j, at, "%s is read, but nothing writes it", info->name);
+  tg_fail_at(j, at, "%s is read before all of it is sure to have been written: %s", info->name,
+             v.n ? "the stores before do not cover what is read" : "no store before it is known to write this element");
+}
+
+void tg_check_written(tg_job *j, const tg_uop *sink) {
+  tg_touched *t = tg_touched_by(j, sink, NULL);
+  for (uint32_t i = 0; i < t->all.n; i++) {
+    const tg_access *a = &t->all.data[i];
+    const tg_buffer *info = tg_buffer_info(j, a->node->src[0]);
+    if (!a->store && (info->space != TG_SPACE_GLOBAL || info->role == TG_ROLE_OUT)) check_read(t, a);
+    if (a->store && a->atomic && (info->space != TG_SPACE_GLOBAL || info->role == TG_ROLE_OUT)) check_read(t, a); /* it reads what it adds to */
+  }
+  for (uint32_t i = 0; i < sink->n; i++) {
+    if (sink->src[i]->op != TG_OP_DEFINE) continue;
+    const tg_buffer *info = tg_buffer_info(j, sink->src[i]);
+    if (info->space == TG_SPACE_GLOBAL && info->role == TG_ROLE_OUT && !info->partial) check_output(t, sink, sink->src[i]);
+  }
+  tg_polys_give(j, t->polys);
+}
