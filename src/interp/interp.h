@@ -19,6 +19,33 @@ typedef struct tg_interp {
 
 /* Runs j->sink (or sink, a program of j). Fails with an error that names the statement: out of bounds, race, ... */
 void tg_interpret(tg_job *j, const tg_uop *sink, const tg_interp *in);
+/* An expression over ARG 0 .. nargs-1, compiled once for many calls; lives as long as the job's memory. */
+typedef struct tg_interp_function tg_interp_function;
+tg_interp_function *tg_interpret_prepare(tg_job *j, const tg_uop *u, uint32_t nargs);
+tg_value tg_interpret_call(tg_interp_function *f, const tg_value *args);
 /* The value of a closed expression over ARGs: for definitions of functions, rules and tests. False if it has none. */
 bool tg_interpret_expr(tg_job *j, const tg_uop *u, uint32_t nargs, const tg_value *args, tg_value *result);
+
+/* ---- compare.c ---- */
+
+/* Two buffers of n elements. exact: the same bits, any NaN for any NaN. Else the rounding bound of reordered sums:
+ *   |got - want| <= (2 sqrt(terms) + 16) eps magnitude + 1 ulp of want
+ * eps of the type of got; magnitude the sum of absolute values of what was added up (|A||B| of a product), by element, or
+ * |want| where NULL. NaN must meet NaN, and infinity the same infinity. want may have a wider type. */
+typedef struct tg_comparison {
+  tg_type type, want_type;       /* of got; of want (TG_VOID: the same) */
+  size_t n;
+  const void *got, *want;
+  bool exact;
+  double terms;                  /* how many products or values each element sums */
+  const double *magnitude;
+} tg_comparison;
+typedef struct tg_difference {
+  size_t wrong, worst;           /* how many elements differ too much; the one with the largest error by its bound */
+  double got, want, error, bound, ratio;   /* of the worst; ratio = error / bound, infinity where there is no bound */
+} tg_difference;
+/* True if all elements agree. report may be NULL. */
+bool tg_compare(const tg_comparison *c, tg_difference *report);
+/* "3 of 64 differ; worst at 17: 1.5 instead of 1.25 (error .., allowed ..)"; the length as of snprintf. */
+int tg_difference_text(const tg_difference *d, size_t n, char *out, size_t bytes);
 #endif

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT
+ * What the interpreter runs: each statement as a flat list of instructions over numbered slots, compiled once. A
+ * reduction is an instruction with a body of its own, which holds what depends on its ranges and nothing else. */
+#ifndef TG_INTERP_CODE_H
+#define TG_INTERP_CODE_H
+#include "interp/interp.h"
+
+typedef enum { C_OP, C_FADD, C_FSUB, C_FMUL, C_IADD, C_ISUB, C_CAST, C_BITCAST, C_LOAD, C_REDUCE, C_FOLD, C_CALL } tg_code_kind;
+
+typedef struct { uint32_t at; uint32_t step; } tg_operand;   /* slot of lane 0; 1 if each lane has its own, else 0 */
+
+typedef struct tg_instr {
+  uint8_t code, op, type, from;
+  uint32_t lanes, dst;
+  tg_operand src[3];
+  const void *extra;             /* tg_access, tg_reduction, tg_callee */
+} tg_instr;
+
+typedef struct { tg_instr *code; uint32_t n; } tg_block;
+
+typedef struct {
+  const tg_uop *u;               /* the LOAD or STORE */
+  uint32_t buffer, rank, lanes;
+  bool gated, atomic;
+  tg_operand index[16], gate, value;   /* value: stored, or the alternative */
+} tg_access;
+
+typedef struct { tg_block block; tg_operand result; } tg_formula;
+
+typedef struct {
+  const tg_uop *u;
+  tg_reduce_arg info;
+  uint32_t range[8], ordinal[8]; /* slots */
+  tg_kind kind[8];
+  tg_formula extent[8];
+  tg_block body;
+  tg_operand value[8], init[8];
+  uint32_t lanes[8], dst[8], left[8], right[8], width;   /* width: lanes of all values */
+  tg_type type[8];
+  tg_value identity;
+  tg_block combine;              /* GENERIC: from left and right to combined */
+  tg_operand combined[8];
+} tg_reduction;
+
+typedef struct { tg_op op; tg_type type; tg_block block; uint32_t arg; tg_operand result; bool defined; } tg_callee;
+
+typedef enum { S_DEFINE, S_STORE, S_VALUE, S_LOOP } tg_step_kind;
+typedef struct tg_step tg_step;
+struct tg_step {
+  uint8_t kind;
+  const tg_uop *u;
+  tg_block block;                /* STORE, VALUE */
+  const tg_access *access;
+  tg_formula *formulas;          /* DEFINE: dims, strides, lo, hi; LOOP: the extent */
+  uint32_t formulas_n;
+  uint32_t range, ordinal;       /* LOOP: slot, ordinal */
+  tg_kind range_kind;
+  tg_step *children;
+  uint32_t n;
+};
+
+typedef struct { uint32_t at, lanes; tg_value value; bool iota; } tg_preset;
+
+typedef struct tg_work tg_work;
+typedef struct tg_compiler {
+  tg_job *j;
+  uint32_t slots, epoch;
+  uint32_t *fixed, *slot, *stamp;      /* by id; fixed and slot: + 1 */
+  uint8_t *height;                     /* by id, valid in its epoch */
+  uint64_t *mask;
+  uint32_t *range_slot;                /* by ordinal, + 1 */
+  uint8_t *range_height;
+  uint32_t *range_epoch;
+  const uint32_t *args;                /* slots of ARGs, of the unit in hand */
+  uint32_t args_n;
+  TG_VEC(tg_instr) main, pending[64];
+  TG_VEC(const tg_uop *) order;
+  TG_VEC(tg_preset) presets;
+  TG_VEC(tg_callee *) callees;
+  tg_work *work;
+  const int64_t *params;
+} tg_compiler;
+
+void tg_compiler_init(tg_compiler *c, tg_job *j, const int64_t *params);
+/* The code that leaves the roots in slots. args: slots that stand for ARG 0, 1, .. */
+tg_block tg_compile_roots(tg_compiler *c, uint32_t n, const tg_uop *const *roots, tg_operand *results, uint32_t args_n, const uint32_t *args);
+tg_step *tg_compile_list(tg_compiler *c, uint32_t n, const tg_uop *const *statements);
+/* All slots, constants and parameters filled in. */
+tg_value *tg_compiled_slots(tg_compiler *c);
+
+/* ---- running ---- */
+
+enum { TG_RACE_LEVELS = 4 };
+typedef struct { uint32_t entry[TG_RACE_LEVELS], iteration[TG_RACE_LEVELS]; } tg_label;   /* who: for each parallel loop around, which entry and iteration */
+typedef struct { tg_label writer, reader, other, atomic; } tg_shadow;
+
+typedef struct {
+  bool defined, global, strided;
+  tg_type type;
+  uint32_t lanes, rank, bytes, locks;    /* bytes of a scalar; locks: lockstep ranges around the definition */
+  int64_t dim[16], stride[16];
+  size_t count, cap;                     /* scalars of one instance; scalars allocated */
+  char *data;
+  uint8_t *written;                      /* by scalar; NULL: all */
+  tg_shadow *shadow;
+  bool contract;
+  tg_i128 lo, hi;
+} tg_memory;
+
+typedef struct { uint32_t slot, ordinal; int64_t extent; int64_t *extents; } tg_lock;   /* extents: by combination of the ranges around, NULL if all equal */
+
+typedef struct { uint32_t slot, ordinal; } tg_open_range;
+
+typedef struct tg_machine {
+  tg_job *j;
+  const tg_interp *in;
+  tg_value *v;
+  tg_memory *memory;                     /* by buffer ordinal */
+  uint64_t steps;
+  const tg_uop *statement;
+  tg_lock locks[16];
+  uint64_t combination[17];              /* of the first n lockstep ranges */
+  uint32_t locks_n;
+  int64_t *extents[16];                  /* by level: room for tg_lock.extents */
+  uint64_t extents_cap[16];
+  TG_VEC(tg_open_range) open;
+  tg_value *scratch;                     /* accumulators; a stack */
+  uint32_t scratch_n, scratch_cap;
+  tg_label label;
+  uint32_t levels, entries, globals;
+} tg_machine;
+
+void tg_run_block(tg_machine *m, const tg_block *b);
+void tg_run_list(tg_machine *m, const tg_step *steps, uint32_t n);
+/* Unwinds with the place of the statement and the values of the ranges. */
+TG_NORETURN void tg_machine_fail(tg_machine *m, const char *format, ...) TG_PRINTF(2, 3);
+void tg_machine_open(tg_machine *m, uint32_t slot, uint32_t ordinal);
+
+/* memory.c */
+void tg_memory_define(tg_machine *m, const tg_uop *define, const int64_t *dims, const int64_t *strides, uint64_t instances);
+void tg_memory_load(tg_machine *m, const tg_access *a, uint32_t dst);
+void tg_memory_store(tg_machine *m, const tg_access *a);
+#endif

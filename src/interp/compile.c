@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: MIT
+ * From the graph to flat code. Each statement is a unit: its nodes are listed sources first, each gets a slot, and
+ * goes into the main block or into the body of the innermost reduction whose ranges it uses. Extents and combiners
+ * are units of their own, done after the one that needs them. */
+#include <math.h>
+#include "dsl/functions.h"
+#include "interp/code.h"
+
+struct tg_work { tg_work *next; uint32_t n, args_n; const tg_uop *const *roots; const uint32_t *args; tg_block *block; tg_operand *results; };
+
+void tg_compiler_init(tg_compiler *c, tg_job *j, const int64_t *params) {
+  uint32_t n = j->uops.n + 1, r = j->ranges.n + 1;
+  *c = (tg_compiler){.j = j, .params = params};
+  c->fixed = tg_new(&j->env, uint32_t, n);
+  c->slot = tg_new(&j->env, uint32_t, n);
+  c->stamp = tg_new(&j->env, uint32_t, n);
+  c->height = tg_new(&j->env, uint8_t, n);
+  c->mask = tg_new(&j->env, uint64_t, n);
+  c->range_slot = tg_new(&j->env, uint32_t, r);
+  c->range_height = tg_new(&j->env, uint8_t, r);
+  c->range_epoch = tg_new(&j->env, uint32_t, r);
+}
+
+static uint32_t new_slots(tg_compiler *c, uint32_t lanes) {
+  uint32_t at = c->slots;
+  if (lanes > (1u << 30) - at) tg_fail(&c->j->env, TG_ELIMIT, "the interpreter's program needs over 2^30 values");
+  c->slots += lanes;
+  return at;
+}
+
+static uint32_t slot_of_range(tg_compiler *c, uint32_t ordinal) {
+  if (!c->range_slot[ordinal]) c->range_slot[ordinal] = new_slots(c, 1) + 1;
+  return c->range_slot[ordinal] - 1;
+}
+
+/* What the node depends on, [from, to): sources that are values, and the extents of a reduction behind its values. */
+static uint32_t sources(const tg_uop *u, uint32_t *from) {
+  *from = u->op == TG_OP_LOAD || u->op == TG_OP_STORE;
+  if (u->op == TG_OP_RANGE || u->op == TG_OP_DEFINE || u->op == TG_OP_AFTER || u->op == TG_OP_ARG) return 0;
+  if (u->op != TG_OP_REDUCE) return u->n;
+  tg_reduce_arg a = tg_reduce_info(u);
+  return a.values * (a.generic ? 2u : 1u) + a.ranges;
+}
+
+static const tg_uop *source(const tg_uop *u, uint32_t i) {
+  if (u->op != TG_OP_REDUCE) return u->src[i];
+  tg_reduce_arg a = tg_reduce_info(u);
+  uint32_t values = a.values * (a.generic ? 2u : 1u);
+  return i < values ? u->src[i] : tg_extent(tg_reduce_ranges(u)[i - values]);
+}
+
+typedef struct { const tg_uop *u; uint32_t next, end; } frame;
+
+static void push_frame(tg_compiler *c, void *stack, const tg_uop *u) {
+  TG_VEC(frame) *s = stack;
+  frame f = {.u = u};
+  f.end = sources(u, &f.next);
+  c->stamp[u->id] = c->epoch;
+  tg_push(&c->j->env, s, f);
+}
+
+static void list_nodes(tg_compiler *c, uint32_t n, const tg_uop *const *roots) {
+  TG_VEC(frame) stack = {0};
+  c->order.n = 0;
+  for (uint32_t r = 0; r < n; r++) {
+    if (c->fixed[roots[r]->id] || c->stamp[roots[r]->id] == c->epoch) continue;
+    push_frame(c, &stack, roots[r]);
+    while (stack.n) {
+      frame *f = &stack.data[stack.n - 1];
+      if (f->next >= f->end) {
+        tg_push(&c->j->env, &c->order, f->u);
+        stack.n--;
+        continue;
+      }
+      const tg_uop *s = source(f->u, f->next++);
+      if (!c->fixed[s->id] && c->stamp[s->id] != c->epoch) push_frame(c, &stack, s);
+    }
+  }
+}
+
+/* Which reductions' ranges each node uses, as a set of heights of reductions: those in one nest have different heights. */
+static void find_bodies(tg_compiler *c) {
+  for (uint32_t i = 0; i < c->order.n; i++) {
+    const tg_uop *u = c->order.data[i];
+    uint32_t from, end = sources(u, &from);
+    uint8_t h = 0;
+    for (uint32_t k = from; k < end; k++) {
+      const tg_uop *v = source(u, k);
+      if (!c->fixed[v->id] && c->height[v->id] > h) h = c->height[v->id];
+    }
+    if (u->op == TG_OP_REDUCE) {
+      if (++h >= 63) tg_fail(&c->j->env, TG_ELIMIT, "reductions nested more than 62 deep");
+      for (uint32_t k = 0; k < tg_reduce_info(u).ranges; k++) {
+        uint32_t o = tg_range_ordinal(tg_reduce_ranges(u)[k]);
+        c->range_height[o] = h;
+        c->range_epoch[o] = c->epoch;
+      }
+    }
+    c->height[u->id] = h;
+  }
+  for (uint32_t i = 0; i < c->order.n; i++) {
+    const tg_uop *u = c->order.data[i];
+    uint32_t from, end = sources(u, &from), o = u->op == TG_OP_RANGE ? tg_range_ordinal(u) : 0;
+    uint64_t m = u->op == TG_OP_RANGE && c->range_epoch[o] == c->epoch ? (uint64_t)1 << c->range_height[o] : 0;
+    for (uint32_t k = from; k < end; k++)
+      if (!c->fixed[source(u, k)->id]) m |= c->mask[source(u, k)->id];
+    if (u->op == TG_OP_REDUCE) m &= ~((uint64_t)1 << c->height[u->id]);
+    c->mask[u->id] = m;
+  }
+}
+
+static tg_operand operand(const tg_compiler *c, const tg_uop *u) {
+  uint32_t at = c->fixed[u->id] ? c->fixed[u->id] : c->slot[u->id];
+  if (!at) tg_bug(&c->j->env, "interpreter: %s has no value where it is used", tg_ops[u->op].name);
+  return (tg_operand){at - 1, u->lanes > 1};
+}
+
+static void later(tg_compiler *c, uint32_t n, const tg_uop *const *roots, tg_block *block, tg_operand *results, uint32_t args_n, const uint32_t *args) {
+  tg_work *w = tg_new(&c->j->env, tg_work, 1);
+  *w = (tg_work){c->work, n, args_n, roots, args, block, results};
+  c->work = w;
+}
+
+static const tg_callee *callee_of(tg_compiler *c, tg_op op, tg_type type) {
+  for (uint32_t i = 0; i < c->callees.n; i++)
+    if (c->callees.data[i]->op == op && c->callees.data[i]->type == type) return c->callees.data[i];
+  tg_callee *f = tg_new(&c->j->env, tg_callee, 1);
+  *f = (tg_callee){.op = op, .type = type, .arg = new_slots(c, 2)};
+  tg_push(&c->j->env, &c->callees, f);
+  const tg_uop **root = tg_new(&c->j->env, const tg_uop *, 1);
+  uint32_t *args = tg_new(&c->j->env, uint32_t, 2);
+  args[0] = f->arg;
+  args[1] = f->arg + 1;
+  *root = tg_function_definition(c->j, op, type);
+  if (!*root) tg_bug(&c->j->env, "interpreter: %s has no definition at %s", tg_ops[op].name, tg_type_name[type]);
+  later(c, 1, root, &f->block, &f->result, 2, args);
+  return f;
+}
+
+static const tg_access *access_of(tg_compiler *c, const tg_uop *u) {
+  tg_access *a = tg_new(&c->j->env, tg_access, 1);
+  *a = (tg_access){.u = u, .buffer = tg_buffer_ordinal(u->src[0]), .rank = tg_access_rank(u), .gated = tg_gate(u) != NULL,
+                   .atomic = u->op == TG_OP_STORE && u->arg & TG_ATOMIC, .lanes = 1};
+  tg_assert(&c->j->env, a->rank <= 16);
+  for (uint32_t i = 0; i < a->rank; i++) {
+    a->index[i] = operand(c, u->src[1 + i]);
+    if (u->src[1 + i]->lanes > a->lanes) a->lanes = u->src[1 + i]->lanes;
+  }
+  const tg_uop *value = u->op == TG_OP_STORE ? tg_stored(u) : tg_alternative(u), *gate = tg_gate(u);
+  if (value) a->value = operand(c, value);
+  if (gate) {
+    a->gate = operand(c, gate);
+    if (gate->lanes > a->lanes) a->lanes = gate->lanes;
+  }
+  uint32_t element = tg_define_of(u->src[0])->lanes, most = u->op == TG_OP_LOAD ? u->lanes : value->lanes;
+  if (most > a->lanes) a->lanes = most;
+  if (element > a->lanes) a->lanes = element;
+  return a;
+}
+
+/* As tg_identity says, but without making a node: those would not outlive the run. */
+static tg_value identity_of(tg_op op, tg_type t) {
+  bool is_float = tg_is_float(t), is_signed = tg_is_signed(t);
+  int bits = t == TG_INDEX ? 64 : tg_type_bits(t);
+  tg_i128 low = is_signed ? -((tg_i128)1 << (bits - 1)) : 0, high = ((tg_i128)1 << (bits - is_signed)) - 1;
+  tg_value v = {0};
+  switch (op) {
+  case TG_OP_MUL:
+    if (is_float) v.f = 1;
+    else v.i = 1;
+    return v;
+  case TG_OP_AND: v.i = t == TG_INDEX ? -1 : tg_wrap(t, -1); return v;
+  case TG_OP_MAX: case TG_OP_MIN:
+    if (is_float) v.f = op == TG_OP_MAX ? tg_round_to(t, -INFINITY) : tg_round_to(t, INFINITY);
+    else v.i = op == TG_OP_MAX ? low : high;
+    return v;
+  default: return v;
+  }
+}
+
+static const tg_reduction *reduction_of(tg_compiler *c, const tg_uop *u, tg_block body, uint32_t dst) {
+  tg_job *j = c->j;
+  tg_reduction *r = tg_new(&j->env, tg_reduction, 1);
+  tg_reduce_arg a = tg_reduce_info(u);
+  r->u = u;
+  r->info = a;
+  r->body = body;
+  for (uint32_t i = 0; i < a.ranges; i++) {
+    const tg_uop *range = tg_reduce_ranges(u)[i];
+    r->ordinal[i] = tg_range_ordinal(range);
+    r->range[i] = slot_of_range(c, r->ordinal[i]);
+    r->kind[i] = tg_range_kind(range);
+    later(c, 1, &range->src[0], &r->extent[i].block, &r->extent[i].result, 0, NULL);
+  }
+  uint32_t *args = tg_new(&j->env, uint32_t, 2 * a.values);
+  for (uint32_t i = 0; i < a.values; i++) {
+    r->value[i] = operand(c, u->src[i]);
+    r->lanes[i] = u->src[i]->lanes;
+    r->type[i] = (tg_type)u->src[i]->type;
+    r->dst[i] = dst + r->width;
+    r->width += r->lanes[i];
+    if (!a.generic) continue;
+    r->init[i] = operand(c, u->src[a.values + i]);
+    args[i] = r->left[i] = new_slots(c, r->lanes[i]);
+    args[a.values + i] = r->right[i] = new_slots(c, r->lanes[i]);
+  }
+  if (a.generic) later(c, a.values, u->src + 2 * a.values, &r->combine, r->combined, 2u * a.values, args);
+  else r->identity = identity_of((tg_op)a.op, r->type[0]);
+  return r;
+}
+
+static void preset(tg_compiler *c, const tg_uop *u) {
+  tg_preset p = {.at = new_slots(c, u->lanes), .lanes = u->lanes, .iota = u->op == TG_OP_IOTA};
+  if (u->op == TG_OP_CONST) p.value = tg_value_of(u);
+  if (u->op == TG_OP_PARAM) {
+    if (!c->params) tg_fail(&c->j->env, TG_EINVAL, "the interpreter has no value for parameter %s", c->j->params.data[u->arg].name);
+    p.value.i = c->params[u->arg];
+  }
+  tg_push(&c->j->env, &c->presets, p);
+  c->fixed[u->id] = p.at + 1;
+}
+
+static tg_code_kind code_of(const tg_uop *u) {
+  if (u->op == TG_OP_LOAD) return C_LOAD;
+  if (u->op == TG_OP_CAST) return C_CAST;
+  if (u->op == TG_OP_BITCAST) return C_BITCAST;
+  if (u->op == TG_OP_FOLD) return C_FOLD;
+  if (u->op == TG_OP_REDUCE) return C_REDUCE;
+  if (u->op >= TG_OP_RSQRT) return C_CALL;
+  if (u->type == TG_F32 && u->op == TG_OP_ADD) return C_FADD;
+  if (u->type == TG_F32 && u->op == TG_OP_SUB) return C_FSUB;
+  if (u->type == TG_F32 && u->op == TG_OP_MUL) return C_FMUL;
+  if (u->type == TG_INDEX && u->op == TG_OP_ADD) return C_IADD;
+  if (u->type == TG_INDEX && u->op == TG_OP_SUB) return C_ISUB;
+  return C_OP;
+}
+
+static void emit_get(tg_compiler *c, const tg_uop *u) {
+  uint32_t at = operand(c, u->src[0]).at;
+  for (int64_t i = 0; i < u->arg; i++) at += u->src[0]->src[i]->lanes;
+  c->slot[u->id] = at + 1;
+}
+
+static void emit(tg_compiler *c, const tg_uop *u) {
+  tg_job *j = c->j;
+  switch (u->op) {
+  case TG_OP_CONST: case TG_OP_PARAM: case TG_OP_IOTA: preset(c, u); return;
+  case TG_OP_RANGE: c->slot[u->id] = slot_of_range(c, tg_range_ordinal(u)) + 1; return;
+  case TG_OP_ARG:
+    if (u->arg < 0 || u->arg >= c->args_n) tg_bug(&j->env, "interpreter: ARG %lld outside of a combiner", (long long)u->arg);
+    c->slot[u->id] = c->args[u->arg] + 1;
+    return;
+  case TG_OP_GET: emit_get(c, u); return;
+  case TG_OP_STORE: return;
+  default: break;
+  }
+  tg_instr x = {.code = (uint8_t)code_of(u), .op = (uint8_t)u->op, .type = u->type, .lanes = u->lanes};
+  uint32_t width = u->lanes, home = c->mask[u->id] ? (uint32_t)__builtin_ctzll(c->mask[u->id]) : 0;
+  if (u->op == TG_OP_REDUCE && tg_reduce_info(u).generic)
+    for (uint32_t i = width = 0; i < tg_reduce_info(u).values; i++) width += u->src[i]->lanes;
+  x.dst = new_slots(c, width);
+  if (x.code == C_REDUCE) {
+    uint32_t h = c->height[u->id];
+    tg_block body = {.n = c->pending[h].n};
+    body.code = tg_new(&j->env, tg_instr, body.n + 1);
+    if (body.n) memcpy(body.code, c->pending[h].data, sizeof *body.code * body.n);
+    c->pending[h].n = 0;
+    x.extra = reduction_of(c, u, body, x.dst);
+  } else if (x.code == C_LOAD) x.extra = access_of(c, u);
+  else {
+    if (!(tg_ops[u->op].flags & TG_OPF_W) && u->op != TG_OP_FOLD) tg_bug(&j->env, "interpreter: %s is no value", tg_ops[u->op].name);
+    tg_assert(&j->env, u->n <= 3 && u->n >= 1);
+    for (uint32_t i = 0; i < u->n; i++) x.src[i] = operand(c, u->src[i]);
+    x.from = u->src[u->n - 1]->type;
+    if (x.code == C_CALL) x.extra = callee_of(c, (tg_op)u->op, (tg_type)u->type);
+    if (x.code == C_FOLD) {
+      x.op = (uint8_t)u->arg;
+      x.lanes = u->src[0]->lanes;
+    }
+  }
+  c->slot[u->id] = x.dst + 1;
+  if (home) tg_push(&j->env, &c->pending[home], x);
+  else tg_push(&j->env, &c->main, x);
+}
+
+static tg_block compile_unit(tg_compiler *c, uint32_t n, const tg_uop *const *roots, tg_operand *results, uint32_t args_n, const uint32_t *args) {
+  c->epoch++;
+  c->args = args;
+  c->args_n = args_n;
+  c->main.n = 0;
+  list_nodes(c, n, roots);
+  find_bodies(c);
+  for (uint32_t i = 0; i < c->order.n; i++) emit(c, c->order.data[i]);
+  tg_block b = {.n = c->main.n};
+  b.code = tg_new(&c->j->env, tg_instr, b.n + 1);
+  if (b.n) memcpy(b.code, c->main.data, sizeof *b.code * b.n);
+  for (uint32_t i = 0; results && i < n; i++) results[i] = operand(c, roots[i]);
+  return b;
+}
+
+static void finish_work(tg_compiler *c) {
+  while (c->work) {
+    tg_work *w = c->work;
+    c->work = w->next;
+    *w->block = compile_unit(c, w->n, w->roots, w->results, w->args_n, w->args);
+  }
+}
+
+tg_block tg_compile_roots(tg_compiler *c, uint32_t n, const tg_uop *const *roots, tg_operand *results, uint32_t args_n, const uint32_t *args) {
+  tg_block b = compile_unit(c, n, roots, results, args_n, args);
+  finish_work(c);
+  return b;
+}
+
+static tg_formula formula(tg_compiler *c, const tg_uop *u) {
+  tg_formula f;
+  f.block = tg_compile_roots(c, 1, &u, &f.result, 0, NULL);
+  return f;
+}
+
+static tg_step compile_step(tg_compiler *c, const tg_uop *u) {
+  tg_job *j = c->j;
+  tg_step s = {.u = u, .kind = S_VALUE};
+  if (u->op == TG_OP_DEFINE) {
+    const tg_buffer *b = tg_buffer_info(j, u);
+    s.kind = S_DEFINE;
+    s.formulas = tg_new(&j->env, tg_formula, u->n + 3);
+    for (uint32_t i = 0; i < u->n; i++) s.formulas[s.formulas_n++] = formula(c, u->src[i]);
+    if (b->lo) {
+      s.formulas[s.formulas_n++] = formula(c, b->lo);
+      s.formulas[s.formulas_n++] = formula(c, b->hi);
+    }
+  } else if (u->op == TG_OP_END) {
+    const tg_uop *r = u->src[0];
+    s.kind = S_LOOP;
+    s.formulas = tg_new(&j->env, tg_formula, 1);
+    s.formulas[s.formulas_n++] = formula(c, tg_extent(r));
+    s.ordinal = tg_range_ordinal(r);
+    s.range = slot_of_range(c, s.ordinal);
+    s.range_kind = tg_range_kind(r);
+    s.children = tg_compile_list(c, u->n - 1, u->src + 1);
+    s.n = u->n - 1;
+  } else if (u->op == TG_OP_STORE) {
+    s.kind = S_STORE;
+    s.block = compile_unit(c, u->n - 1, u->src + 1, NULL, 0, NULL);
+    s.access = access_of(c, u);
+    finish_work(c);
+  } else {
+    tg_operand at;
+    c->fixed[u->id] = 0;
+    s.block = tg_compile_roots(c, 1, &u, &at, 0, NULL);
+    c->fixed[u->id] = at.at + 1;
+  }
+  return s;
+}
+
+tg_step *tg_compile_list(tg_compiler *c, uint32_t n, const tg_uop *const *statements) {
+  tg_step *s = tg_new(&c->j->env, tg_step, n + 1);
+  for (uint32_t i = 0; i < n; i++) s[i] = compile_step(c, statements[i]);
+  return s;
+}
+
+tg_value *tg_compiled_slots(tg_compiler *c) {
+  tg_value *v = tg_new(&c->j->env, tg_value, c->slots + 1);
+  for (uint32_t i = 0; i < c->presets.n; i++) {
+    const tg_preset *p = &c->presets.data[i];
+    for (uint32_t l = 0; l < p->lanes; l++)
+      if (p->iota) v[p->at + l].i = l;
+      else v[p->at + l] = p->value;
+  }
+  return v;
+}

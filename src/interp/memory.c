@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT
+ * Memory as the interpreter sees it: bounds, what has been written, and who touched an element last. */
+#include "interp/code.h"
+
+static uint32_t scalar_bytes(tg_type t) { return t == TG_INDEX ? 8 : (uint32_t)tg_type_bytes(t); }
+
+static const char *name_of(const tg_machine *m, const tg_memory *b) { return m->j->buffers.data[b - m->memory].name; }
+
+static size_t checked_size(tg_machine *m, const tg_memory *b, const char *name) {
+  tg_i128 n = b->lanes, last = 0;
+  bool empty = false;
+  for (uint32_t i = 0; i < b->rank; i++) {
+    if (b->dim[i] <= 0) empty = true;
+    else last += (tg_i128)(b->dim[i] - 1) * b->stride[i];
+    if (last < 0 || last > (tg_i128)1 << 48) tg_machine_fail(m, "%s is too large to interpret", name);
+  }
+  n *= last + 1;
+  return empty ? 0 : (size_t)n;
+}
+
+static void bind_global(tg_machine *m, tg_memory *b, const tg_buffer *info, size_t need) {
+  const tg_interp_buffer *given = &m->in->buffers[m->globals++];
+  size_t have = given->bytes / b->bytes;
+  if (have < need) tg_fail(&m->j->env, TG_EINVAL, "%s holds %zu elements, the kernel needs %zu", info->name, have, need);
+  b->data = given->data;
+  b->count = need;
+  b->global = true;
+}
+
+void tg_memory_define(tg_machine *m, const tg_uop *define, const int64_t *dims, const int64_t *strides, uint64_t instances) {
+  tg_env *e = &m->j->env;
+  tg_memory *b = &m->memory[tg_buffer_ordinal(define)];
+  const tg_buffer *info = tg_buffer_info(m->j, define);
+  b->type = (tg_type)define->type;
+  b->lanes = define->lanes;
+  b->rank = info->rank;
+  b->bytes = scalar_bytes(b->type);
+  b->strided = strides != NULL;
+  b->locks = m->locks_n;
+  int64_t step = 1;
+  for (uint32_t i = b->rank; i-- > 0;) {
+    b->dim[i] = dims[i];
+    b->stride[i] = strides ? strides[i] : step;
+    if (__builtin_mul_overflow(step, dims[i] > 0 ? dims[i] : 1, &step)) tg_machine_fail(m, "%s is too large to interpret", info->name);
+  }
+  b->count = checked_size(m, b, info->name);
+  bool fresh = info->role == TG_ROLE_TEMP;
+  size_t need = b->count * (fresh ? instances : 1);
+  if (!fresh) bind_global(m, b, info, need);
+  if (need > b->cap || !b->defined) {
+    size_t cap = fresh && b->cap * 2 > need ? b->cap * 2 : need;
+    if (fresh) b->data = tg_alloc(e, cap * b->bytes + 16);
+    if (m->in->check_uninitialised && (fresh || info->role == TG_ROLE_OUT)) b->written = tg_alloc(e, cap + 1);
+    if (m->in->check_races) b->shadow = tg_new(e, tg_shadow, cap + 1);
+    b->cap = cap;
+  } else {
+    if (b->written) memset(b->written, 0, need);
+    if (b->shadow) memset(b->shadow, 0, need * sizeof *b->shadow);
+  }
+  b->defined = true;
+}
+
+/* ---- who ---- */
+
+static bool conflicts(const tg_label *a, const tg_label *b) {
+  for (uint32_t i = 0; i < TG_RACE_LEVELS; i++) {
+    if (!a->entry[i] || a->entry[i] != b->entry[i]) return false;
+    if (a->iteration[i] != b->iteration[i]) return true;
+  }
+  return false;
+}
+
+TG_NORETURN static void fail_race(tg_machine *m, const tg_memory *b, const char *what) {
+  tg_machine_fail(m, "race: another parallel iteration %s an element of %s", what, name_of(m, b));
+}
+
+static void note_read(tg_machine *m, const tg_memory *b, size_t at) {
+  tg_shadow *s = &b->shadow[at];
+  const tg_label *me = &m->label;
+  if (conflicts(&s->writer, me) || conflicts(&s->atomic, me)) fail_race(m, b, "writes what this one reads:");
+  if (conflicts(&s->reader, me)) s->other = s->reader;
+  s->reader = *me;
+}
+
+static void note_write(tg_machine *m, const tg_memory *b, size_t at, bool atomic) {
+  tg_shadow *s = &b->shadow[at];
+  const tg_label *me = &m->label;
+  if (conflicts(&s->writer, me) || (!atomic && conflicts(&s->atomic, me))) fail_race(m, b, "writes, as this one does,");
+  if (conflicts(&s->reader, me) || conflicts(&s->other, me)) fail_race(m, b, "reads what this one writes:");
+  if (atomic) s->atomic = *me;
+  else s->writer = *me;
+}
+
+/* ---- one element ---- */
+
+static tg_value get(const tg_memory *b, size_t at) {
+  const char *p = b->data + at * b->bytes;
+  tg_value v = {0};
+  float f;
+  uint64_t bits = 0;
+  switch (b->type) {
+  case TG_F32: memcpy(&f, p, 4); v.f = f; return v;
+  case TG_F64: memcpy(&v.f, p, 8); return v;
+  default: memcpy(&bits, p, b->bytes); return tg_value_from_bits(b->type, bits);
+  }
+}
+
+static void put(const tg_memory *b, size_t at, tg_value v) {
+  char *p = b->data + at * b->bytes;
+  float f;
+  uint64_t bits;
+  switch (b->type) {
+  case TG_F32: f = (float)v.f; memcpy(p, &f, 4); return;
+  case TG_F64: memcpy(p, &v.f, 8); return;
+  default: bits = tg_value_bits(b->type, v); memcpy(p, &bits, b->bytes);
+  }
+}
+
+TG_NORETURN static void fail_bounds(tg_machine *m, const tg_access *a, uint32_t i, tg_i128 v) {
+  const tg_memory *b = &m->memory[a->buffer];
+  int64_t near = v > INT64_MAX ? INT64_MAX : v < INT64_MIN ? INT64_MIN : (int64_t)v;
+  tg_machine_fail(m, "%s: index %u is %lld, outside of 0..%lld", name_of(m, b), i, (long long)near, (long long)b->dim[i] - 1);
+}
+
+/* The scalar that lane l of the access touches. */
+static inline size_t locate(tg_machine *m, const tg_memory *b, const tg_access *a, uint32_t l) {
+  int64_t at = 0;
+  for (uint32_t i = 0; i < a->rank; i++) {
+    tg_i128 x = m->v[a->index[i].at + (a->index[i].step ? l : 0)].i;
+    if (x < 0 || x >= b->dim[i]) fail_bounds(m, a, i, x);
+    at += (int64_t)x * b->stride[i];
+  }
+  size_t scalar = (size_t)at;
+  if (b->lanes > 1) scalar = scalar * b->lanes + l;
+  return b->global ? scalar : scalar + (size_t)m->combination[b->locks] * b->count;
+}
+
+static const tg_memory *memory_of(tg_machine *m, const tg_access *a) {
+  if (!m->memory) tg_bug(&m->j->env, "interpreter: an expression of its own reads memory");
+  const tg_memory *b = &m->memory[a->buffer];
+  if (!b->defined) tg_bug(&m->j->env, "interpreter: %s is used where it is not defined", m->j->buffers.data[a->buffer].name);
+  if (b->lanes > 1 && a->lanes != b->lanes) tg_bug(&m->j->env, "interpreter: %u lanes of %s, whose elements have %u", a->lanes, name_of(m, b), b->lanes);
+  return b;
+}
+
+static inline bool is_open(const tg_machine *m, const tg_access *a, uint32_t l) {
+  return !a->gated || m->v[a->gate.at + (a->gate.step ? l : 0)].i;
+}
+
+void tg_memory_load(tg_machine *m, const tg_access *a, uint32_t dst) {
+  const tg_memory *b = memory_of(m, a);
+  for (uint32_t l = 0; l < a->lanes; l++) {
+    if (!is_open(m, a, l)) {
+      m->v[dst + l] = m->v[a->value.at + (a->value.step ? l : 0)];
+      continue;
+    }
+    size_t at = locate(m, b, a, l);
+    if (b->written && !b->written[at]) tg_machine_fail(m, "%s is read where nothing has been written: element %zu", name_of(m, b), b->count ? at % b->count : at);
+    if (b->shadow) note_read(m, b, at);
+    tg_value v = get(b, at);
+    if (b->contract && m->in->check_contracts && (v.i < b->lo || v.i > b->hi))
+      tg_machine_fail(m, "%s: element %zu is %lld, outside of its contract %lld..%lld", name_of(m, b), at, (long long)v.i, (long long)b->lo, (long long)b->hi);
+    m->v[dst + l] = v;
+  }
+}
+
+void tg_memory_store(tg_machine *m, const tg_access *a) {
+  const tg_memory *b = memory_of(m, a);
+  bool one_place = a->lanes > 1 && b->lanes == 1;
+  for (uint32_t i = 0; i < a->rank; i++) one_place &= !a->index[i].step;
+  if (one_place && !a->gate.step) tg_bug(&m->j->env, "interpreter: a vector stored to one element of %s", name_of(m, b));
+  for (uint32_t l = 0; l < a->lanes; l++) {
+    if (!is_open(m, a, l)) continue;
+    size_t at = locate(m, b, a, l);
+    tg_value v = m->v[a->value.at + (a->value.step ? l : 0)];
+    if (b->shadow) note_write(m, b, at, a->atomic);
+    if (a->atomic) {
+      if (b->written && !b->written[at]) tg_machine_fail(m, "%s is added to where nothing has been written: element %zu", name_of(m, b), at);
+      tg_value sum[2] = {get(b, at), v};
+      if (!tg_evaluate(TG_OP_ADD, b->type, b->type, sum, &v)) tg_machine_fail(m, "the value added to %s passes 128 bits", name_of(m, b));
+    }
+    put(b, at, v);
+    if (b->written) b->written[at] = 1;
+  }
+}

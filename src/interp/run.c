@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: MIT
+ * Running compiled steps. Lockstep ranges (local, lane, upcast) are kept as a stack: a leaf statement runs for all of
+ * their combinations before the next statement starts, and a loop within them runs once for all, its extent being
+ * checked to be the same. Memory defined within them has an instance for each combination. */
+#include "dsl/functions.h"
+#include "interp/code.h"
+
+TG_NORETURN void tg_machine_fail(tg_machine *m, const char *format, ...) {
+  tg_job *j = m->j;
+  va_list args;
+  tg_str s = tg_str_new(&j->env);
+  va_start(args, format);
+  tg_str_vprintf(&s, format, args);
+  va_end(args);
+  for (uint32_t i = 0; i < m->open.n; i++)
+    tg_str_printf(&s, "%s%s = %lld", i ? ", " : " (", j->ranges.data[m->open.data[i].ordinal].name, (long long)m->v[m->open.data[i].slot].i);
+  for (uint32_t i = 0; i < m->locks_n; i++)
+    tg_str_printf(&s, "%s%s = %lld", i || m->open.n ? ", " : " (", j->ranges.data[m->locks[i].ordinal].name, (long long)m->v[m->locks[i].slot].i);
+  if (m->open.n || m->locks_n) tg_str_puts(&s, ")");
+  tg_pos pos = m->statement ? tg_get_pos(j, m->statement) : (tg_pos){0};
+  if (!pos.line) tg_fail(&j->env, TG_EINVAL, "%s", s.data);
+  tg_fail_at(j, pos, "%s", s.data);
+}
+
+void tg_machine_open(tg_machine *m, uint32_t slot, uint32_t ordinal) {
+  tg_push(&m->j->env, &m->open, ((tg_open_range){slot, ordinal}));
+}
+
+static void count_steps(tg_machine *m, uint64_t n) {
+  m->steps += n;
+  if (m->in && m->in->step_limit && m->steps > m->in->step_limit)
+    tg_fail(&m->j->env, TG_ELIMIT, "the interpreter stopped after %llu steps", (unsigned long long)m->in->step_limit);
+}
+
+/* ---- instructions ---- */
+
+TG_NORETURN static void fail_value(tg_machine *m, const tg_instr *x) {
+  tg_machine_fail(m, "'%s' passes 128 bits, or has no value at %s", tg_ops[x->op].name, tg_type_name[x->from]);
+}
+
+static void run_lanes(tg_machine *m, const tg_instr *x) {
+  for (uint32_t l = 0; l < x->lanes; l++) {
+    tg_value a[3], *d = &m->v[x->dst + l];
+    int n = tg_ops[x->op].arity;
+    for (int i = 0; i < n; i++) a[i] = m->v[x->src[i].at + (x->src[i].step ? l : 0)];
+    if (!tg_evaluate((tg_op)x->op, (tg_type)x->type, (tg_type)x->from, a, d)) fail_value(m, x);
+  }
+}
+
+static void run_converted(tg_machine *m, const tg_instr *x) {
+  for (uint32_t l = 0; l < x->lanes; l++) {
+    tg_value a = m->v[x->src[0].at + (x->src[0].step ? l : 0)], *d = &m->v[x->dst + l];
+    bool ok = x->code == C_CAST ? tg_convert((tg_type)x->type, (tg_type)x->from, a, d) : tg_reinterpret((tg_type)x->type, (tg_type)x->from, a, d);
+    if (!ok) fail_value(m, x);
+  }
+}
+
+/* v[i] op v[i + ceil(n/2)], until one is left. */
+static void run_fold(tg_machine *m, const tg_instr *x) {
+  uint32_t n = x->lanes, from = m->scratch_n;
+  if (n > m->scratch_cap - from) tg_bug(&m->j->env, "interpreter: a fold of %u lanes has no room", n);
+  tg_value *v = m->scratch + from;
+  for (uint32_t l = 0; l < n; l++) v[l] = m->v[x->src[0].at + (x->src[0].step ? l : 0)];
+  for (; n > 1; n = (n + 1) / 2)
+    for (uint32_t half = (n + 1) / 2, i = 0; i + half < n; i++) {
+      tg_value pair[2] = {v[i], v[i + half]};
+      if (!tg_evaluate((tg_op)x->op, (tg_type)x->type, (tg_type)x->type, pair, &v[i])) fail_value(m, x);
+    }
+  m->v[x->dst] = v[0];
+}
+
+static void run_call(tg_machine *m, const tg_instr *x) {
+  const tg_callee *f = x->extra;
+  for (uint32_t l = 0; l < x->lanes; l++) {
+    for (int i = 0; i < tg_ops[x->op].arity; i++) m->v[f->arg + (uint32_t)i] = m->v[x->src[i].at + (x->src[i].step ? l : 0)];
+    tg_run_block(m, &f->block);
+    m->v[x->dst + l] = m->v[f->result.at];
+  }
+}
+
+/* ---- reductions ---- */
+
+static void reserve(tg_machine *m, uint32_t n) {
+  if (n <= m->scratch_cap - m->scratch_n) return;
+  uint32_t cap = m->scratch_cap * 2 + n + 64;
+  tg_value *wider = tg_new(&m->j->env, tg_value, cap);
+  if (m->scratch_n) memcpy(wider, m->scratch, m->scratch_n * sizeof *wider);
+  m->scratch = wider;
+  m->scratch_cap = cap;
+}
+
+static void combine(tg_machine *m, const tg_reduction *r, tg_value *left, const tg_value *right) {
+  if (!r->info.generic) {
+    for (uint32_t l = 0; l < r->width; l++) {
+      tg_value pair[2] = {left[l], right[l]};
+      if (!tg_evaluate((tg_op)r->info.op, r->type[0], r->type[0], pair, &left[l])) tg_machine_fail(m, "a reduction passes 128 bits");
+    }
+    return;
+  }
+  uint32_t at = 0;
+  for (uint32_t i = 0; i < r->info.values; i++)
+    for (uint32_t l = 0; l < r->lanes[i]; l++, at++) {
+      m->v[r->left[i] + l] = left[at];
+      m->v[r->right[i] + l] = right[at];
+    }
+  tg_run_block(m, &r->combine);
+  at = 0;
+  for (uint32_t i = 0; i < r->info.values; i++)
+    for (uint32_t l = 0; l < r->lanes[i]; l++) left[at++] = m->v[r->combined[i].at + (r->combined[i].step ? l : 0)];
+}
+
+/* Kinds in the order in which their copies are combined at the end; -1: sequential. */
+static int turn_of(tg_kind k) {
+  switch (k) {
+  case TG_UPCAST: return 0;
+  case TG_LANE: return 1;
+  case TG_LOCAL: case TG_GROUP: return 2;
+  case TG_THREAD: return 3;
+  case TG_GLOBAL: return 4;
+  default: return -1;
+  }
+}
+
+typedef struct { const tg_reduction *r; uint32_t base, copies, stride[8], size[8]; int64_t extent[8]; } reducing;
+
+static int64_t extent_of(tg_machine *m, const tg_formula *f) {
+  tg_run_block(m, &f->block);
+  tg_i128 e = m->v[f->result.at].i;
+  if (e > INT64_MAX) tg_machine_fail(m, "an extent passes 64 bits");
+  return e < 0 ? 0 : (int64_t)e;
+}
+
+/* One value: into the accumulator of the present copies. */
+static void accumulate(tg_machine *m, const reducing *s) {
+  const tg_reduction *r = s->r;
+  tg_run_block(m, &r->body);
+  uint32_t copy = 0, at = 0;
+  for (uint32_t i = 0; i < r->info.ranges; i++) copy += s->stride[i] * (uint32_t)m->v[r->range[i]].i;
+  tg_value few[16], *value = few;
+  if (r->width > TG_COUNT(few)) {
+    reserve(m, r->width);
+    value = m->scratch + m->scratch_n;
+    m->scratch_n += r->width;
+  }
+  for (uint32_t i = 0; i < r->info.values; i++)
+    for (uint32_t l = 0; l < r->lanes[i]; l++) value[at++] = m->v[r->value[i].at + (r->value[i].step ? l : 0)];
+  combine(m, r, m->scratch + s->base + copy * r->width, value);
+  if (value != few) m->scratch_n -= r->width;
+}
+
+static void iterate(tg_machine *m, reducing *s) {
+  const tg_reduction *r = s->r;
+  uint32_t n = r->info.ranges, d = 0;
+  bool enter = true;
+  for (;;) { /* an odometer whose extents are found as each range is entered */
+    if (enter) {
+      s->extent[d] = extent_of(m, &r->extent[d]);
+      m->v[r->range[d]].i = 0;
+    } else m->v[r->range[d]].i++;
+    if (s->stride[d] && s->extent[d] > s->size[d]) tg_machine_fail(m, "the extent of a parallel range of a reduction depends on another range of it");
+    enter = false;
+    if (m->v[r->range[d]].i >= s->extent[d]) {
+      if (!d) return;
+      d--;
+    } else if (d + 1 < n) {
+      d++;
+      enter = true;
+    } else {
+      count_steps(m, 1);
+      accumulate(m, s);
+    }
+  }
+}
+
+/* Kind by kind, range by range: copy k takes in copy k + ceil(n/2), until copy 0 of that range holds all. */
+static void combine_copies(tg_machine *m, const reducing *s) {
+  const tg_reduction *r = s->r;
+  bool done[8] = {false};
+  for (int turn = 0; turn <= 4; turn++)
+    for (uint32_t i = 0; i < r->info.ranges; i++) {
+      if (turn_of(r->kind[i]) != turn || s->size[i] < 2) continue;
+      done[i] = true;
+      for (uint32_t n = s->size[i]; n > 1; n = (n + 1) / 2)
+        for (uint32_t half = (n + 1) / 2, at = 0; at < s->copies; at++) {
+          bool wanted = at / s->stride[i] % s->size[i] + half < n;
+          for (uint32_t o = 0; wanted && o < r->info.ranges; o++) wanted = !done[o] || o == i || at / s->stride[o] % s->size[o] == 0;
+          if (!wanted) continue;
+          tg_value *left = m->scratch + s->base + at * r->width;
+          combine(m, r, left, left + half * s->stride[i] * r->width);
+        }
+    }
+}
+
+static void run_reduce(tg_machine *m, const tg_instr *x) {
+  const tg_reduction *r = x->extra;
+  reducing s = {.r = r, .copies = 1, .base = m->scratch_n};
+  uint32_t opened = m->open.n;
+  for (uint32_t i = 0; i < r->info.ranges; i++) {
+    m->v[r->range[i]].i = 0;
+    if (turn_of(r->kind[i]) < 0) continue;
+    int64_t e = extent_of(m, &r->extent[i]);
+    if (e > (1 << 24) / s.copies) tg_machine_fail(m, "a reduction with over 2^24 accumulators");
+    s.stride[i] = s.copies;
+    s.size[i] = (uint32_t)e;
+    if (e) s.copies *= (uint32_t)e;
+  }
+  for (uint32_t i = 0; i < r->info.ranges; i++) tg_machine_open(m, r->range[i], r->ordinal[i]);
+  reserve(m, s.copies * r->width + r->width);
+  m->scratch_n += s.copies * r->width;
+  for (uint32_t c = 0, at = s.base; c < s.copies; c++)
+    for (uint32_t i = 0; i < r->info.values; i++)
+      for (uint32_t l = 0; l < r->lanes[i]; l++) m->scratch[at++] = r->info.generic ? m->v[r->init[i].at + (r->init[i].step ? l : 0)] : r->identity;
+  iterate(m, &s);
+  m->open.n = opened;
+  if (s.copies > 1) combine_copies(m, &s);
+  memcpy(m->v + x->dst, m->scratch + s.base, r->width * sizeof *m->v);
+  m->scratch_n = s.base;
+}
+
+static inline bool far(tg_i128 v) { return v > (tg_i128)1 << 120 || v < -((tg_i128)1 << 120); }
+
+void tg_run_block(tg_machine *m, const tg_block *b) {
+  tg_value *v = m->v;
+  count_steps(m, b->n);
+  for (const tg_instr *x = b->code, *end = x + b->n; x < end; x++) {
+    if (x->lanes == 1) { /* the common ones; each does what the table says */
+      tg_value a = v[x->src[0].at], c = v[x->src[1].at], *d = &v[x->dst];
+      switch (x->code) {
+      case C_FADD: d->f = (float)(a.f + c.f); continue;
+      case C_FSUB: d->f = (float)(a.f - c.f); continue;
+      case C_FMUL: d->f = (float)(a.f * c.f); continue;
+      case C_IADD: d->i = a.i + c.i; if (far(d->i)) fail_value(m, x); continue;
+      case C_ISUB: d->i = a.i - c.i; if (far(d->i)) fail_value(m, x); continue;
+      default: break;
+      }
+    }
+    switch (x->code) {
+    case C_CAST: case C_BITCAST: run_converted(m, x); break;
+    case C_LOAD: tg_memory_load(m, x->extra, x->dst); break;
+    case C_REDUCE: run_reduce(m, x); break;
+    case C_FOLD: reserve(m, x->lanes); run_fold(m, x); break;
+    case C_CALL: run_call(m, x); break;
+    default: run_lanes(m, x);
+    }
+  }
+}
+
+/* ---- lockstep ---- */
+
+/* Sets the lockstep ranges to the n-th combination; false if the iteration does not exist. */
+static bool select_combination(tg_machine *m, uint64_t n) {
+  for (uint32_t d = m->locks_n; d-- > 0;) {
+    m->combination[d + 1] = n;
+    m->v[m->locks[d].slot].i = (int64_t)(n % (uint64_t)m->locks[d].extent);
+    n /= (uint64_t)m->locks[d].extent;
+  }
+  m->combination[0] = 0;
+  for (uint32_t d = 0; d < m->locks_n; d++)
+    if (m->locks[d].extents && m->v[m->locks[d].slot].i >= m->locks[d].extents[m->combination[d]]) return false;
+  return true;
+}
+
+static uint64_t combinations(const tg_machine *m) {
+  uint64_t n = 1;
+  for (uint32_t d = 0; d < m->locks_n; d++) n *= (uint64_t)m->locks[d].extent;
+  return n;
+}
+
+static void run_leaf(tg_machine *m, const tg_step *s) {
+  tg_run_block(m, &s->block);
+  if (s->kind == S_STORE) {
+    count_steps(m, s->access->lanes);
+    tg_memory_store(m, s->access);
+  }
+}
+
+static void run_statement(tg_machine *m, const tg_step *s) {
+  if (!m->locks_n) {
+    run_leaf(m, s);
+    return;
+  }
+  if (s->kind == S_VALUE) tg_bug(&m->j->env, "interpreter: a value stands as a statement within lockstep ranges");
+  uint64_t n = combinations(m);
+  uint32_t level = m->levels < TG_RACE_LEVELS ? m->levels : TG_RACE_LEVELS - 1;
+  tg_label outer = m->label;
+  m->label.entry[level] = ++m->entries;
+  for (uint64_t c = 0; c < n; c++) {
+    if (!select_combination(m, c)) continue;
+    m->label.iteration[level] = (uint32_t)c;
+    run_leaf(m, s);
+  }
+  m->label = outer;
+  select_combination(m, 0);
+}
+
+/* The value of a formula that must be the same in all lockstep iterations; false if there is none. */
+static bool uniform(tg_machine *m, const tg_formula *f, const char *what, int64_t *value) {
+  if (!m->locks_n) {
+    tg_run_block(m, &f->block);
+    tg_i128 v = m->v[f->result.at].i;
+    if (v > INT64_MAX || v < INT64_MIN) tg_machine_fail(m, "%s passes 64 bits", what);
+    *value = (int64_t)v;
+    return true;
+  }
+  bool any = false;
+  uint64_t n = combinations(m);
+  for (uint64_t c = 0; c < n; c++) {
+    if (!select_combination(m, c)) continue;
+    tg_run_block(m, &f->block);
+    tg_i128 v = m->v[f->result.at].i;
+    if (v > INT64_MAX || v < INT64_MIN) tg_machine_fail(m, "%s passes 64 bits", what);
+    if (any && (int64_t)v != *value) tg_machine_fail(m, "%s differs between iterations that run in lockstep", what);
+    *value = (int64_t)v;
+    any = true;
+  }
+  return any;
+}
+
+static void run_define(tg_machine *m, const tg_step *s) {
+  int64_t value[32] = {0}, bound[2];
+  uint32_t rank = tg_buffer_info(m->j, s->u)->rank;
+  bool strided = s->u->arg >> 32 & TG_STRIDED, contract = s->formulas_n > s->u->n;
+  for (uint32_t i = 0; i < s->u->n; i++) uniform(m, &s->formulas[i], "a dimension", &value[i]);
+  tg_memory_define(m, s->u, value, strided ? value + rank : NULL, combinations(m));
+  tg_memory *b = &m->memory[tg_buffer_ordinal(s->u)];
+  if (!contract) return;
+  for (uint32_t i = 0; i < 2; i++) uniform(m, &s->formulas[s->u->n + i], "a bound", &bound[i]);
+  b->contract = true;
+  b->lo = bound[0];
+  b->hi = bound[1];
+}
+
+/* Kept by level, so that entering a loop again takes no memory. */
+static int64_t *room_for_extents(tg_machine *m, uint64_t n) {
+  uint32_t level = m->locks_n;
+  if (n > m->extents_cap[level]) {
+    m->extents_cap[level] = n * 2;
+    m->extents[level] = tg_new(&m->j->env, int64_t, n * 2);
+  }
+  return m->extents[level];
+}
+
+static void run_locked(tg_machine *m, const tg_step *s) {
+  if (m->locks_n == TG_COUNT(m->locks)) tg_machine_fail(m, "over %zu lockstep ranges within each other", TG_COUNT(m->locks));
+  uint64_t n = combinations(m);
+  int64_t *extents = m->locks_n ? room_for_extents(m, n) : NULL;
+  tg_lock lock = {.slot = s->range, .ordinal = s->ordinal};
+  bool same = true;
+  for (uint64_t c = 0; c < n; c++) {
+    int64_t e = m->locks_n && !select_combination(m, c) ? 0 : extent_of(m, s->formulas);
+    if (extents) extents[c] = e;
+    if (c) same &= e == extents[0];
+    if (e > lock.extent) lock.extent = e;
+  }
+  if (!same) lock.extents = extents;
+  if (lock.extent > (1 << 28) / (int64_t)n) tg_machine_fail(m, "over 2^28 iterations in lockstep");
+  if (!lock.extent) return;
+  m->locks[m->locks_n++] = lock;
+  select_combination(m, 0);
+  tg_run_list(m, s->children, s->n);
+  m->locks_n--;
+}
+
+static void run_loop(tg_machine *m, const tg_step *s) {
+  m->statement = s->u;
+  if (s->range_kind == TG_LOCAL || s->range_kind == TG_LANE || s->range_kind == TG_UPCAST) {
+    run_locked(m, s);
+    return;
+  }
+  int64_t n;
+  if (!uniform(m, s->formulas, "the extent of a loop", &n)) return;
+  bool independent = s->range_kind == TG_GLOBAL || s->range_kind == TG_THREAD;
+  bool labelled = independent && m->levels < TG_RACE_LEVELS - 1;
+  if (labelled) m->label.entry[m->levels++] = ++m->entries;
+  tg_machine_open(m, s->range, s->ordinal);
+  for (int64_t i = 0; i < n; i++) {
+    m->v[s->range].i = independent && m->in->reverse_parallel ? n - 1 - i : i;
+    if (labelled) m->label.iteration[m->levels - 1] = (uint32_t)i;
+    count_steps(m, 1);
+    tg_run_list(m, s->children, s->n);
+  }
+  m->open.n--;
+  if (labelled) m->label.entry[--m->levels] = 0;
+}
+
+void tg_run_list(tg_machine *m, const tg_step *steps, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++) {
+    const tg_step *s = &steps[i];
+    m->statement = s->u;
+    switch ((tg_step_kind)s->kind) {
+    case S_LOOP: run_loop(m, s); break;
+    case S_DEFINE: run_define(m, s); break;
+    default: run_statement(m, s);
+    }
+  }
+}
+
+/* ---- entry points ---- */
+
+/* Definitions of functions make nodes, which must outlive the interpreter's own memory. */
+static void define_functions(tg_job *j) {
+  for (uint32_t id = 0; id < j->uops.n; id++) {
+    const tg_uop *u = j->uops.data[id];
+    if (u->op >= TG_OP_RSQRT && tg_is_float((tg_type)u->type)) tg_function_definition(j, (tg_op)u->op, (tg_type)u->type);
+  }
+}
+
+void tg_interpret(tg_job *j, const tg_uop *sink, const tg_interp *in) {
+  tg_compiler c;
+  define_functions(j);
+  tg_mark mark = tg_mark_get(&j->env);
+  tg_compiler_init(&c, j, in->params);
+  tg_step *steps = tg_compile_list(&c, sink->n, sink->src);
+  tg_machine *m = tg_new(&j->env, tg_machine, 1);
+  *m = (tg_machine){.j = j, .in = in};
+  m->v = tg_compiled_slots(&c);
+  m->memory = tg_new(&j->env, tg_memory, j->buffers.n + 1);
+  tg_run_list(m, steps, sink->n);
+  tg_mark_release(&j->env, mark);
+}
+
+struct tg_interp_function { tg_machine machine; tg_block block; tg_operand result; uint32_t args, nargs; };
+
+tg_interp_function *tg_interpret_prepare(tg_job *j, const tg_uop *u, uint32_t nargs) {
+  tg_compiler c;
+  define_functions(j);
+  tg_interp_function *f = tg_new(&j->env, tg_interp_function, 1);
+  uint32_t *args = tg_new(&j->env, uint32_t, nargs + 1);
+  tg_compiler_init(&c, j, NULL);
+  f->nargs = nargs;
+  c.slots = nargs;
+  for (uint32_t i = 0; i < nargs; i++) args[i] = i;
+  f->block = tg_compile_roots(&c, 1, &u, &f->result, nargs, args);
+  f->machine = (tg_machine){.j = j};
+  f->machine.v = tg_compiled_slots(&c);
+  return f;
+}
+
+tg_value tg_interpret_call(tg_interp_function *f, const tg_value *args) {
+  for (uint32_t i = 0; i < f->nargs; i++) f->machine.v[i] = args[i];
+  tg_run_block(&f->machine, &f->block);
+  return f->machine.v[f->result.at];
+}
+
+typedef struct { tg_job *j; const tg_uop *u; uint32_t n; const tg_value *args; tg_value result; } question;
+
+static void answer(void *user) {
+  question *q = user;
+  q->result = tg_interpret_call(tg_interpret_prepare(q->j, q->u, q->n), q->args);
+}
+
+bool tg_interpret_expr(tg_job *j, const tg_uop *u, uint32_t nargs, const tg_value *args, tg_value *result) {
+  question q = {.j = j, .u = u, .n = nargs, .args = args};
+  tg_env *e = &j->env;
+  define_functions(j);
+  tg_mark mark = tg_mark_get(e);
+  if (e->status != TG_OK) return false;
+  bool ok = tg_protect(e, answer, &q);
+  tg_mark_release(e, mark);
+  if (!ok) { /* no value is an answer, not an error */
+    if (e->status != TG_EINVAL && e->status != TG_INTERNAL) tg_fail(e, e->status, "%s", e->message);
+    e->status = TG_OK;
+    e->message[0] = 0;
+    return false;
+  }
+  *result = q.result;
+  return true;
+}
