@@ -2,6 +2,7 @@
  * tg replay: the code of a corpus against hashes that are checked in, so that a refactor shows no difference and a
  * change of code is declared. A line: program, kernel, target, hash of the linear form, LLVM's version and hash of the object. The
  * object is compared where this LLVM made the line. */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,7 +83,10 @@ int cmd_replay(int argc, char **argv) {
   int result = broken ? TOOL_BROKEN : changed && !a.update ? TOOL_WRONG : TOOL_OK;
   if (a.update) {
     FILE *f = fopen(a.file, "wb");
-    if (!f || fwrite(out, 1, out_n, f) != out_n || fclose(f)) result = fprintf(stderr, "tg: %s: %s\n", a.file, strerror(errno)), TOOL_BROKEN;
+    if (!f || fwrite(out, 1, out_n, f) != out_n || fclose(f)) {
+      fprintf(stderr, "tg: %s: %s\n", a.file, strerror(errno));
+      result = TOOL_BROKEN;
+    }
   }
   if (!a.json) printf("%d the same, %d changed, %d do not compile%s\n", same, changed, broken, a.update ? "; hashes written" : "");
   free(corpus), free(out);

@@ -90,7 +90,7 @@ int bench_matmul(tg_context *ctx, const tool_args *args, int n) {
     return TOOL_WRONG;
   }
   blas ob = blas_open();
-  double flops = 2.0 * n * n * (double)n, peak[ROUNDS_MAX], one[ROUNDS_MAX], two[ROUNDS_MAX], vs[ROUNDS_MAX], vs2[ROUNDS_MAX], of_peak[ROUNDS_MAX], scaling[ROUNDS_MAX], open1[ROUNDS_MAX];
+  double flops = 2.0 * n * n * (double)n, peak[ROUNDS_MAX], single[ROUNDS_MAX], two[ROUNDS_MAX], vs[ROUNDS_MAX], vs2[ROUNDS_MAX], of_peak[ROUNDS_MAX], scaling[ROUNDS_MAX], open1[ROUNDS_MAX];
   double budget = args->seconds > 0 ? args->seconds : 4, end = tool_now() + budget;
   int rounds = 0;
   for (; rounds < ROUNDS_MAX && (rounds < 7 || tool_now() < end); rounds++) {
@@ -116,13 +116,13 @@ int bench_matmul(tg_context *ctx, const tool_args *args, int n) {
     t0 = tool_now(); /* two cores once more, away from the switch of the pool's sleep */
     launch(ctx, k, buffers, 3, 2);
     s2 = tool_now() - t0;
-    one[i] = flops / s1 * 1e-9, two[i] = flops / s2 * 1e-9, of_peak[i] = flops / s1 / peak[i], scaling[i] = s1 / s2;
+    single[i] = flops / s1 * 1e-9, two[i] = flops / s2 * 1e-9, of_peak[i] = flops / s1 / peak[i], scaling[i] = s1 / s2;
     peak[i] *= 1e-9;
     if (ob.sgemm) vs[i] = (t3 - t2) / s1, vs2[i] = (t4 - t3) / s2, open1[i] = flops / (t3 - t2) * 1e-9;
   }
   bool j = args->json;
   tool_figure(j, "kernels", name, "FMA peak, one core", tool_median(peak, rounds), "GFLOP/s", NULL);
-  tool_figure(j, "kernels", name, "one core", tool_median(one, rounds), "GFLOP/s", NULL);
+  tool_figure(j, "kernels", name, "one core", tool_median(single, rounds), "GFLOP/s", NULL);
   tool_figure(j, "kernels", name, "one core", tool_median(of_peak, rounds), "ratio", "FMA peak");
   tool_figure(j, "kernels", name, "two cores", tool_median(two, rounds), "GFLOP/s", NULL);
   tool_figure(j, "kernels", name, "two cores", tool_median(scaling, rounds), "ratio", "one core");
