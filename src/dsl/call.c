@@ -143,8 +143,8 @@ static binders parse_binders(tg_parser *p, const tg_token *t) {
   return b;
 }
 
-/* In printed programs shared nodes may be named at the head of a reduction's body. */
-static void parse_inner_lets(tg_parser *p) {
+/* Shared nodes may be named at the head of a reduction's body (in printed programs) and of a text given alone. */
+void tg_parse_inner_lets(tg_parser *p) {
   while (tg_at_word(p, "let")) {
     tg_next(p);
     tg_pos pos = tg_source_pos(p->j, p->src, p->tok.off, p->tok.len);
@@ -205,7 +205,7 @@ static const reduction reductions[] = {
 
 static tg_expr parse_reduction(tg_parser *p, tg_token t, const reduction *d) {
   binders b = parse_binders(p, &t);
-  parse_inner_lets(p);
+  tg_parse_inner_lets(p);
   tg_expr e = tg_parse_expression(p);
   close_call(p, &t, 1, 1);
   if (d->extreme) return parse_argument_of_extreme(p, t, &b, e, d->extreme > 0);
@@ -266,7 +266,7 @@ static tg_expr parse_reduce(tg_parser *p, tg_token t) {
   at = p->tok;
   want_count(p, &at, parse_tuple(p, init), nv, "first values are");
   tg_expect(p, ',', "','");
-  parse_inner_lets(p);
+  tg_parse_inner_lets(p);
   at = p->tok;
   want_count(p, &at, parse_tuple(p, value), nv, "terms are");
   for (uint32_t i = 0; i < nv; i++) {
@@ -288,7 +288,7 @@ static tg_expr parse_reduce(tg_parser *p, tg_token t) {
     e->value = (tg_expr){.u = e->u};
   }
   at = p->tok;
-  parse_inner_lets(p);
+  tg_parse_inner_lets(p);
   want_count(p, &at, parse_tuple(p, combined), nv, "results are");
   for (uint32_t i = 0; i < nv; i++) parts[i] = tg_settle(p, &combined[i], (tg_type)values[i]->type);
   close_call(p, &t, 1, 1);

@@ -239,6 +239,7 @@ const tg_uop *tg_parse_expr(tg_job *j, const char *text, uint32_t n, const char 
     e->value = (tg_expr){.u = values[i]};
   }
   tg_parser_init(&p, b, tg_source_new(j, "expression", text, 1, false), 0);
+  tg_parse_inner_lets(&p);
   tg_expr e = tg_parse_expression(&p);
   if (p.tok.kind) tg_token_fail(&p, &p.tok, "an operator or the end expected, not %s", tg_token_text(&p, &p.tok));
   return tg_settle_alone(&p, &e);

@@ -153,6 +153,7 @@ void tg_note_node(tg_parser *p, const tg_uop *node, uint32_t off, uint32_t len);
 bool tg_constant_value(tg_job *j, const tg_uop *u, tg_i128 *v);       /* of an expression of constants */
 
 /* call.c */
+void tg_parse_inner_lets(tg_parser *p);           /* let NAME = e; any number of them */
 tg_expr tg_parse_call(tg_parser *p);         /* at the name, `(` ahead */
 bool tg_is_function(const char *s, size_t n);
 extern const char *const tg_function_words[];
