@@ -580,6 +580,7 @@ static void put_define(printer *p, const tg_uop *u) {
   uint8_t place = b->place ? b->place : b->demand;
   if (place) tg_str_puts(p->out, place == TG_PLACE_SSA ? ", ssa" : ", memory");
   if (b->align) tg_str_printf(p->out, ", align %u", b->align);
+  tg_str_puts(p->out, ")");
 }
 
 static void put_statement(printer *p, const tg_uop *u);
@@ -668,7 +669,7 @@ void tg_print(tg_job *j, tg_str *out, const tg_uop *sink) {
   printer p = printer_new(j, out, true);
   put_header(&p);
   p.indent = 1;
-  if (strcmp(j->stage, "author")) tg_str_printf(out, "  stage %s;\n", j->stage);
+  tg_str_printf(out, "  stage %s;\n", j->stage);   /* behind it nothing is implied: the text is the program */
   for (uint32_t i = 0; i < j->requires.n; i++) {
     put_lets(&p, j->requires.data[i]);
     tg_str_puts(out, "  require(");
