@@ -312,11 +312,8 @@ static tg_expr parse_where(tg_parser *p, tg_token t) {
   uint32_t n = 3;
   for (; tg_take(p, ','); n++) tg_parse_expression(p);
   close_call(p, &t, n, 3);
-  tg_expr ly = yes, ln = no;
   tg_unify(p, &yes, &no, "where");
-  tg_expr e = result(p, tg_op3(p->j, TG_OP_WHERE, cond, yes.u, no.u), &t);
-  (void)ly, (void)ln;
-  return e;
+  return result(p, tg_op3(p->j, TG_OP_WHERE, cond, yes.u, no.u), &t);
 }
 
 static tg_expr parse_iota(tg_parser *p, tg_token t) {
@@ -388,11 +385,15 @@ static tg_expr parse_lanewise(tg_parser *p, tg_token t, tg_op op) {
     } else if (!p->b->raw || a[0].lit || tg_is_float((tg_type)a[0].u->type)) want_float(p, &a[0], &t);
     return result(p, tg_op1(j, op, a[0].u), &t);
   }
+  uint32_t typed = 0;
+  while (typed < want && a[typed].lit) typed++;
+  for (uint32_t i = 0; i < want && typed < want; i++) /* literals take the first type there is */
+    if (a[i].lit) {
+      a[i].u = tg_settle(p, &a[i], (tg_type)a[typed].u->type);
+      a[i].lit = LIT_NONE;
+    }
   tg_unify(p, &a[0], &a[1], name);
-  if (want == 3) {
-    if (a[2].lit) a[2].u = tg_settle(p, &a[2], (tg_type)a[0].u->type);
-    tg_unify(p, &a[0], &a[2], name);
-  }
+  if (want == 3) tg_unify(p, &a[0], &a[2], name);
   tg_type type = (tg_type)a[0].u->type;
   if (type == TG_E4M3 || type == TG_E5M2) want_float(p, &a[0], &t);
   if (type == TG_BOOL) tg_expr_fail(p, &a[0], "%s of a bool", name);
