@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT
+ * A compiled kernel: what it is, running it, timing it. */
+#include <stdio.h>
+#include "api/api.h"
+
+void tg_kernel_free(tg_kernel *k) {
+  if (!k) return;
+  tg_allocator a = k->context->env.allocator;
+  tg_cpu_kernel_free(k->cpu);
+  a.free(a.user, k, k->bytes);
+}
+
+const tg_kernel_info *tg_kernel_describe(const tg_kernel *k) { return &k->info; }
+
+tg_status tg_kernel_bytes(const tg_kernel *k, const int64_t *params, uint32_t b, size_t *bytes) {
+  const tg_spec *s = tg_cpu_kernel_spec(k->cpu);
+  char message[512];
+  int64_t n;
+  *bytes = 0;
+  if (b >= s->buffers_n) return tg_context_fail(k->context, TG_EINVAL, "the kernel has no such buffer");
+  if (s->params_n && !params) return tg_context_fail(k->context, TG_EINVAL, "the kernel's parameters are missing");
+  if (s->params_n && tg_spec_check_params(s, params, message, sizeof message)) return tg_context_fail(k->context, TG_EINVAL, message);
+  if (!tg_spec_bytes(s, b, params, &n)) return tg_context_fail(k->context, TG_EINVAL, "the size of a buffer is out of range");
+  *bytes = (size_t)n;
+  return TG_OK;
+}
+
+static bool complete(const tg_launch *l) { return l && (l->buffers || !l->buffers_n) && (l->params || !l->params_n); }
+
+tg_status tg_kernel_run(tg_kernel *k, const tg_launch *l) {
+  char message[512];
+  if (!complete(l)) return tg_context_fail(k->context, TG_EINVAL, "the launch lacks its buffers or parameters");
+  tg_status s = tg_cpu_run(k->cpu, k->context->pool, l, message, sizeof message);
+  return s == TG_OK ? s : tg_context_fail(k->context, s, message);
+}
+
+tg_status tg_kernel_time(tg_kernel *k, const tg_launch *l, double seconds, tg_timing *out) {
+  char message[512];
+  if (!complete(l) || !out) return tg_context_fail(k->context, TG_EINVAL, "the launch lacks its buffers or parameters");
+  tg_status s = tg_cpu_time(k->cpu, k->context->pool, l, seconds, out, message, sizeof message);
+  return s == TG_OK ? s : tg_context_fail(k->context, s, message);
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT
+ * Launches on the CPU. The tasks of a phase are fixed by the kernel, so the result does not depend on who runs them. A launch checks
+ * its arguments, takes workspaces from the kernel's own and gives them back: it takes no lock, and in its first runs only it allocates. */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "devices/devices.h"
+
+enum { SLOTS = 64, MAX_BUFFERS = 255, ALIGN = 64 };
+
+typedef struct { atomic_bool busy; char *memory, *block; } slot;   /* memory: 64-aligned, in block; made when first used */
+
+struct tg_cpu_kernel {
+  tg_allocator allocator;
+  tg_code *code;
+  tg_code_info info;
+  slot workspaces[SLOTS], shared[SLOTS];
+  tg_spec spec;                /* the rest of it behind */
+};
+
+tg_cpu_kernel *tg_cpu_kernel_new(const tg_allocator *a, tg_code *code, const tg_code_info *info, const tg_spec *spec) {
+  size_t bytes = offsetof(tg_cpu_kernel, spec) + spec->bytes;
+  tg_cpu_kernel *k = a->alloc(a->user, bytes);
+  if (!k) return NULL;
+  memset(k, 0, offsetof(tg_cpu_kernel, spec));
+  memcpy(&k->spec, spec, spec->bytes);
+  k->allocator = *a;
+  k->code = code;
+  k->info = *info;
+  return k;
+}
+
+void tg_cpu_kernel_free(tg_cpu_kernel *k) {
+  if (!k) return;
+  tg_allocator a = k->allocator;
+  for (uint32_t i = 0; i < SLOTS; i++) {
+    if (k->workspaces[i].block) a.free(a.user, k->workspaces[i].block, k->info.workspace + ALIGN);
+    if (k->shared[i].block) a.free(a.user, k->shared[i].block, k->info.shared + ALIGN);
+  }
+  tg_code_unload(k->code);
+  a.free(a.user, k, offsetof(tg_cpu_kernel, spec) + k->spec.bytes);
+}
+
+const tg_spec *tg_cpu_kernel_spec(const tg_cpu_kernel *k) { return &k->spec; }
+const tg_code_info *tg_cpu_kernel_info(const tg_cpu_kernel *k) { return &k->info; }
+
+/* ---- workspaces ---- */
+
+static bool fill_slot(tg_cpu_kernel *k, slot *s, uint64_t bytes) {
+  s->block = k->allocator.alloc(k->allocator.user, bytes + ALIGN);
+  if (!s->block) return false;
+  s->memory = s->block + (ALIGN - (uintptr_t)s->block % ALIGN) % ALIGN;
+  return true;
+}
+
+/* A free one, or `own`, made for this launch alone when all are taken. NULL: out of memory. */
+static slot *take(tg_cpu_kernel *k, slot *list, slot *own, uint64_t bytes) {
+  for (uint32_t i = 0; i < SLOTS; i++) {
+    slot *s = &list[i];
+    if (atomic_load_explicit(&s->busy, memory_order_relaxed) || atomic_exchange_explicit(&s->busy, true, memory_order_acquire)) continue;
+    if (s->memory || fill_slot(k, s, bytes)) return s;
+    atomic_store_explicit(&s->busy, false, memory_order_release);
+    return NULL;
+  }
+  *own = (slot){.block = NULL};
+  return fill_slot(k, own, bytes) ? own : NULL;
+}
+
+static void give(tg_cpu_kernel *k, slot *s, const slot *own, uint64_t bytes) {
+  if (s == own) k->allocator.free(k->allocator.user, s->block, bytes + ALIGN);
+  else if (s) atomic_store_explicit(&s->busy, false, memory_order_release);
+}
+
+/* ---- running ---- */
+
+typedef struct {
+  tg_cpu_kernel *k;
+  const tg_launch *launch;
+  void **buffers;
+  const int64_t *params;
+  tg_phase_fn *entry;
+  slot **workspace;            /* by worker of the pool */
+  atomic_bool failed;
+} run;
+
+static void pool_task(void *arg, int64_t i, uint32_t worker) {
+  run *r = arg;
+  r->entry(r->buffers, r->params, r->workspace[worker]->memory, i);
+}
+
+static void caller_task(void *arg, int64_t i) {
+  run *r = arg;
+  slot own, *s = take(r->k, r->k->workspaces, &own, r->k->info.workspace);
+  if (!s) atomic_store(&r->failed, true);
+  else r->entry(r->buffers, r->params, s->memory, i);
+  give(r->k, s, &own, r->k->info.workspace);
+}
+
+static void run_phases(run *r, tg_pool *pool, uint32_t threads, bool unaligned) {
+  for (uint32_t p = 0; p < r->k->info.phases; p++) {
+    int64_t n = tg_code_tasks(r->k->code, p, r->buffers, r->params);
+    r->entry = tg_code_entry(r->k->code, p, unaligned);
+    if (n > 1 && r->launch->parallel_for) r->launch->parallel_for(r->launch->parallel_user, n, caller_task, r);
+    else if (n > 1 && threads > 1) tg_pool_run(pool, threads, n, pool_task, r);
+    else
+      for (int64_t i = 0; i < n; i++) pool_task(r, i, 0);
+  }
+}
+
+/* With a workspace for each thread that may come. */
+static bool run_with_workspaces(run *r, tg_pool *pool, uint32_t threads, bool unaligned) {
+  enum { FEW = 16 };
+  slot own_few[FEW], *held_few[FEW], *own = own_few, **held = held_few;
+  tg_cpu_kernel *k = r->k;
+  size_t bytes = threads * (sizeof *own + sizeof *held);
+  char *block = NULL;
+  if (threads > FEW) {
+    block = k->allocator.alloc(k->allocator.user, bytes);
+    if (!block) return false;
+    own = (slot *)block;
+    held = (slot **)(own + threads);
+  }
+  uint32_t n = 0;
+  while (n < threads && (held[n] = take(k, k->workspaces, &own[n], k->info.workspace))) n++;
+  r->workspace = held;
+  if (n == threads) run_phases(r, pool, threads, unaligned);
+  for (uint32_t i = 0; i < n; i++) give(k, held[i], &own[i], k->info.workspace);
+  if (block) k->allocator.free(k->allocator.user, block, bytes);
+  return n == threads;
+}
+
+/* ---- checks ---- */
+
+static tg_status wrong(char *message, size_t n, const char *format, ...) TG_PRINTF(3, 4);
+static tg_status wrong(char *message, size_t n, const char *format, ...) {
+  va_list ap;
+  va_start(ap, format);
+  vsnprintf(message, n, format, ap);
+  va_end(ap);
+  return TG_EINVAL;
+}
+
+static tg_status check_overlaps(const tg_spec *s, const tg_launch *l, const int64_t *bytes, char *message, size_t message_n) {
+  const tg_spec_buffer *b = tg_spec_buffers(s);
+  for (uint32_t i = 0; i < s->buffers_n; i++) {
+    if (b[i].role == TG_ROLE_IN) continue;
+    uintptr_t from = (uintptr_t)l->buffers[i].data, to = from + (uintptr_t)bytes[i];
+    for (uint32_t k = 0; k < s->buffers_n; k++) {
+      uintptr_t other = (uintptr_t)l->buffers[k].data;
+      if (k == i || (k < i && b[k].role != TG_ROLE_IN) || other >= to || from >= other + (uintptr_t)bytes[k]) continue;
+      return wrong(message, message_n, "'%s', which the kernel writes, overlaps '%s'", tg_spec_strings(s) + b[i].name, tg_spec_strings(s) + b[k].name);
+    }
+  }
+  return TG_OK;
+}
+
+static tg_status check(const tg_cpu_kernel *k, const tg_launch *l, void **buffers, bool *unaligned, char *message, size_t message_n) {
+  const tg_spec *s = &k->spec;
+  const tg_spec_buffer *b = tg_spec_buffers(s);
+  const char *names = tg_spec_strings(s);
+  int64_t bytes[MAX_BUFFERS];
+  if (l->buffers_n != s->buffers_n) return wrong(message, message_n, "kernel '%s' takes %u buffers, %u are given", names + s->name, s->buffers_n, l->buffers_n);
+  if (l->params_n != s->params_n) return wrong(message, message_n, "kernel '%s' takes %u parameters, %u are given", names + s->name, s->params_n, l->params_n);
+  if (s->params_n && tg_spec_check_params(s, l->params, message, message_n)) return TG_EINVAL;
+  for (uint32_t i = 0; i < s->buffers_n; i++) {
+    uintptr_t at = (uintptr_t)l->buffers[i].data;
+    if (!tg_spec_bytes(s, i, l->params, &bytes[i])) return wrong(message, message_n, "the size of '%s' is out of range", names + b[i].name);
+    if (l->buffers[i].bytes < (uint64_t)bytes[i])
+      return wrong(message, message_n, "'%s' has %zu bytes, %lld are needed", names + b[i].name, l->buffers[i].bytes, (long long)bytes[i]);
+    if (!at && bytes[i]) return wrong(message, message_n, "'%s' is NULL", names + b[i].name);
+    if (at % (unsigned)tg_type_bytes(b[i].type)) return wrong(message, message_n, "'%s' is not aligned to its elements of %d bytes", names + b[i].name, tg_type_bytes(b[i].type));
+    if (i < 64 && k->info.aligned >> i & 1 && at % ALIGN) *unaligned = true;
+    buffers[i] = l->buffers[i].data;
+  }
+  return check_overlaps(s, l, bytes, message, message_n);
+}
+
+tg_status tg_cpu_run(tg_cpu_kernel *k, tg_pool *pool, const tg_launch *launch, char *message, size_t message_n) {
+  void *buffers[MAX_BUFFERS + 1];
+  bool unaligned = false;
+  if (k->spec.buffers_n > MAX_BUFFERS) return wrong(message, message_n, "a kernel of over %d buffers", MAX_BUFFERS);
+  tg_status s = check(k, launch, buffers, &unaligned, message, message_n);
+  if (s != TG_OK) return s;
+  uint32_t threads = launch->threads < 0 ? UINT32_MAX : launch->threads ? (uint32_t)launch->threads : 1, most = pool ? tg_pool_threads(pool) : 1;
+  run r = {.k = k, .launch = launch, .buffers = buffers, .params = launch->params};
+  slot own, *shared = NULL;
+  if (k->info.shared && !(shared = take(k, k->shared, &own, k->info.shared))) s = TG_ENOMEM;
+  buffers[k->spec.buffers_n] = shared ? shared->memory : NULL;
+  if (s == TG_OK && (!run_with_workspaces(&r, pool, threads < most ? threads : most, unaligned) || atomic_load(&r.failed))) s = TG_ENOMEM;
+  give(k, shared, &own, k->info.shared);
+  if (s == TG_ENOMEM) snprintf(message, message_n, "out of memory for the workspace of a launch");
+  return s;
+}
+
+/* ---- time ---- */
+
+static int by_value(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+tg_status tg_cpu_time(tg_cpu_kernel *k, tg_pool *pool, const tg_launch *launch, double seconds, tg_timing *out, char *message, size_t message_n) {
+  enum { MOST = 1000 };
+  double times[MOST], start = tg_now();
+  uint32_t n = 0, inner = 1;
+  tg_status s = tg_cpu_run(k, pool, launch, message, message_n);
+  double first = tg_now() - start;
+  if (first < 20e-6) inner = (uint32_t)(20e-6 / (first > 1e-8 ? first : 1e-8)) + 1; /* longer than the clock's own cost */
+  for (start = tg_now(); s == TG_OK && n < MOST && (n < 3 || tg_now() - start < seconds); n++) {
+    double t = tg_now();
+    for (uint32_t i = 0; i < inner && s == TG_OK; i++) s = tg_cpu_run(k, pool, launch, message, message_n);
+    times[n] = (tg_now() - t) / inner;
+  }
+  if (s != TG_OK) return s;
+  qsort(times, n, sizeof *times, by_value);
+  *out = (tg_timing){times[0], times[n / 2], n};
+  return TG_OK;
+}

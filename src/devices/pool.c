@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT
+ * Threads for launches. A thread without work spins for 20 us, so that launches in a row start at once, then sleeps on a futex.
+ *
+ * The job in hand is open while `state` has the OPEN bit; its low bits count the workers inside, and those that ever came. The launcher opens it, works too, closes
+ * it when no task is left and waits for those inside. A worker that wakes late finds it closed and waits for no one. The
+ * fields of a job change only while it is closed and nobody is inside. */
+#define _GNU_SOURCE
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "devices/devices.h"
+
+enum { OPEN = 1 << 30, WAITED = 1 << 29, CAME = 1 << 12, INSIDE = CAME - 1, MOST = INSIDE, LINE = 64 };
+static const double spin_seconds = 20e-6;
+
+struct tg_pool {
+  tg_allocator allocator;
+  void *block;                 /* as allocated; the pool begins at a cache line in it */
+  uint32_t threads, started;   /* the caller among threads; started: of our own */
+  pid_t owner;
+  pthread_mutex_t lock;        /* one launch at a time */
+  tg_pool_task *task;
+  void *arg;
+  int64_t n;
+  uint32_t limit;              /* of workers beside the caller */
+  _Alignas(LINE) atomic_uint generation;
+  atomic_uint sleeping;
+  atomic_bool quit;
+  _Alignas(LINE) atomic_uint state;
+  _Alignas(LINE) atomic_llong next;
+  pthread_t thread[];
+};
+
+static void futex_wait(atomic_uint *at, unsigned seen) { syscall(SYS_futex, at, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0); }
+static void futex_wake(atomic_uint *at, int n) { syscall(SYS_futex, at, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0); }
+
+static inline void relax(void) {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+/* Until *at is no longer `seen`, for at most the time of a spin. */
+static bool spin_while(atomic_uint *at, unsigned seen) {
+  double until = 0;
+  for (unsigned i = 1;; i++) {
+    if (atomic_load_explicit(at, memory_order_acquire) != seen) return true;
+    relax();
+    if (i % 32) continue;
+    double now = tg_now();
+    if (until == 0) until = now + spin_seconds;
+    else if (now > until) return false;
+  }
+}
+
+static void work(tg_pool *p, uint32_t index) {
+  for (;;) {
+    int64_t i = atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed);
+    if (i >= p->n) return;
+    p->task(p->arg, i, index);
+  }
+}
+
+/* The worker's number in the job, from 1; 0: it is not needed. */
+static uint32_t enter(tg_pool *p) {
+  unsigned s = atomic_load_explicit(&p->state, memory_order_acquire);
+  do
+    if (!(s & OPEN) || (s & ~(unsigned)(OPEN | WAITED)) / CAME >= p->limit) return 0;
+  while (!atomic_compare_exchange_weak_explicit(&p->state, &s, s + CAME + 1, memory_order_acquire, memory_order_acquire));
+  return (s & ~(unsigned)(OPEN | WAITED)) / CAME + 1;
+}
+
+static void leave(tg_pool *p) {
+  unsigned s = atomic_fetch_sub_explicit(&p->state, 1, memory_order_acq_rel);
+  if ((s & WAITED) && (s & INSIDE) == 1) futex_wake(&p->state, 1);
+}
+
+static void *run_worker(void *arg) {
+  tg_pool *p = arg;
+  unsigned seen = 0;
+  for (;;) {
+    if (!spin_while(&p->generation, seen)) {
+      atomic_fetch_add(&p->sleeping, 1);
+      while (atomic_load(&p->generation) == seen) futex_wait(&p->generation, seen);
+      atomic_fetch_sub(&p->sleeping, 1);
+    }
+    seen = atomic_load(&p->generation);
+    if (atomic_load(&p->quit)) return NULL;
+    uint32_t number = enter(p);
+    if (!number) continue;
+    work(p, number);
+    leave(p);
+  }
+}
+
+static size_t block_bytes(uint32_t threads) { return sizeof(tg_pool) + LINE + threads * sizeof(pthread_t); }
+
+tg_pool *tg_pool_open(const tg_allocator *a, uint32_t threads) {
+  if (threads < 1) threads = 1;
+  if (threads > MOST) threads = MOST;
+  char *block = a->alloc(a->user, block_bytes(threads));
+  if (!block) return NULL;
+  memset(block, 0, block_bytes(threads));
+  tg_pool *p = (tg_pool *)(block + (LINE - (uintptr_t)block % LINE) % LINE); /* the hooks promise 16 bytes only */
+  p->block = block;
+  p->allocator = *a;
+  p->threads = threads;
+  p->owner = getpid();
+  pthread_mutex_init(&p->lock, NULL);
+  return p;
+}
+
+uint32_t tg_pool_threads(const tg_pool *p) { return p->threads; }
+
+/* Workers take no signals of the program's. One that cannot be started is done without. */
+static void start(tg_pool *p, uint32_t wanted) {
+  sigset_t all, before;
+  if (p->started >= wanted) return;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  while (p->started < wanted) {
+    if (pthread_create(&p->thread[p->started], NULL, run_worker, p)) break;
+    p->started++;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void wait_for_workers(tg_pool *p) {
+  unsigned s = atomic_fetch_and_explicit(&p->state, ~(unsigned)OPEN, memory_order_acq_rel) & ~(unsigned)OPEN;
+  while (s & INSIDE) {
+    if (spin_while(&p->state, s)) {
+      s = atomic_load_explicit(&p->state, memory_order_acquire);
+      continue;
+    }
+    s = atomic_fetch_or(&p->state, WAITED) | WAITED;
+    if (s & INSIDE) futex_wait(&p->state, s);
+    s = atomic_load_explicit(&p->state, memory_order_acquire);
+  }
+  atomic_store_explicit(&p->state, 0, memory_order_relaxed);
+}
+
+void tg_pool_run(tg_pool *p, uint32_t threads, int64_t n, tg_pool_task *task, void *arg) {
+  if (threads > p->threads) threads = p->threads;
+  if ((int64_t)threads > n) threads = n > 0 ? (uint32_t)n : 1;
+  if (threads <= 1 || p->owner != getpid() || pthread_mutex_trylock(&p->lock)) {
+    for (int64_t i = 0; i < n; i++) task(arg, i, 0);
+    return;
+  }
+  start(p, threads - 1);
+  p->task = task;
+  p->arg = arg;
+  p->n = n;
+  p->limit = threads - 1;
+  atomic_store_explicit(&p->next, 0, memory_order_relaxed);
+  atomic_store_explicit(&p->state, OPEN, memory_order_release);
+  atomic_fetch_add(&p->generation, 1);
+  if (atomic_load(&p->sleeping)) futex_wake(&p->generation, (int)threads - 1);
+  work(p, 0);
+  wait_for_workers(p);
+  pthread_mutex_unlock(&p->lock);
+}
+
+void tg_pool_close(tg_pool *p) {
+  if (!p) return;
+  if (p->owner == getpid()) {
+    atomic_store(&p->quit, true);
+    atomic_fetch_add(&p->generation, 1);
+    futex_wake(&p->generation, INT_MAX);
+    for (uint32_t i = 0; i < p->started; i++) pthread_join(p->thread[i], NULL);
+  }
+  pthread_mutex_destroy(&p->lock);
+  tg_allocator a = p->allocator;
+  a.free(a.user, p->block, block_bytes(p->threads));
+}

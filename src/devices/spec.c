@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT
+ * What a launch must satisfy: sizes of buffers, classes of parameters, requirements; from the author's program to flat data, and
+ * evaluated. Expressions become postfix code over the opcode table's own meaning. */
+#include <stdio.h>
+#include "devices/devices.h"
+#include "dsl/text.h"
+#include "dsl/value.h"
+
+enum { STACK = 64 };
+
+typedef struct {
+  tg_job *j;
+  TG_VEC(tg_spec_buffer) buffers;
+  TG_VEC(tg_spec_param) params;
+  TG_VEC(tg_spec_expr) exprs;
+  TG_VEC(tg_spec_code) code;
+  tg_str strings;
+} builder;
+
+static uint32_t add_string(builder *b, const char *s) {
+  uint32_t at = (uint32_t)b->strings.n;
+  tg_str_put(&b->strings, s, strlen(s) + 1);
+  return at;
+}
+
+static void add_code(builder *b, const tg_uop *u) {
+  if (u->op != TG_OP_CONST && u->op != TG_OP_PARAM && !(tg_ops[u->op].flags & TG_OPF_W)) tg_bug(&b->j->env, "a size of a buffer or a requirement has %s in it", tg_ops[u->op].name);
+  tg_type from = u->n ? (tg_type)u->src[u->n - 1]->type : (tg_type)u->type;
+  tg_push(&b->j->env, &b->code, ((tg_spec_code){u->op, u->type, (uint8_t)from, u->n, u->arg}));
+}
+
+typedef struct { const tg_uop *u; uint32_t next; } frame;
+
+static uint32_t add_expr(builder *b, const tg_uop *root) {
+  TG_VEC(frame) stack = {0};
+  uint32_t start = b->code.n;
+  tg_push(&b->j->env, &stack, ((frame){root, 0}));
+  while (stack.n) {
+    const tg_uop *u = stack.data[stack.n - 1].u;
+    uint32_t i = stack.data[stack.n - 1].next++;
+    if (i < u->n) {
+      if (stack.n == STACK - 1) tg_fail(&b->j->env, TG_ELIMIT, "a size of a buffer or a requirement is nested more than %d deep", STACK);
+      tg_push(&b->j->env, &stack, ((frame){u->src[i], 0}));
+    } else {
+      add_code(b, u);
+      stack.n--;
+      if (b->code.n > 1 << 20) tg_fail(&b->j->env, TG_ELIMIT, "sizes of buffers or requirements are too long");
+    }
+  }
+  tg_push(&b->j->env, &b->exprs, ((tg_spec_expr){start, b->code.n - start, 0, 0}));
+  return b->exprs.n - 1;
+}
+
+static void add_buffer(builder *b, const tg_uop *define) {
+  const tg_buffer *info = &b->j->buffers.data[(uint32_t)define->arg];
+  tg_spec_buffer s = {.name = add_string(b, info->name), .first = b->exprs.n, .rank = info->rank, .type = info->type, .role = info->role,
+                      .strided = (define->arg >> 32 & TG_STRIDED) != 0, .bytes = -1};
+  bool constant = true;
+  for (uint32_t i = 0; i < define->n; i++) {
+    add_expr(b, define->src[i]);
+    const tg_spec_expr *e = &b->exprs.data[b->exprs.n - 1];
+    for (uint32_t k = e->start; k < e->start + e->n; k++) constant &= b->code.data[k].op != TG_OP_PARAM;
+  }
+  if (constant) s.bytes = -2; /* computed below, once all is in place */
+  tg_push(&b->j->env, &b->buffers, s);
+}
+
+static const tg_spec *pack(builder *b, uint32_t requires_n, const char *name) {
+  uint32_t at = add_string(b, name);
+  while (b->strings.n % 8) tg_str_put(&b->strings, "", 1);
+  tg_spec head = {0, b->buffers.n, b->params.n, b->exprs.n, requires_n, b->code.n, (uint32_t)b->strings.n, at};
+  head.bytes = (uint32_t)((const char *)tg_spec_strings(&head) - (const char *)&head) + head.strings_n;
+  char *out = tg_alloc(&b->j->env, head.bytes);
+  memcpy(out, &head, sizeof head);
+  tg_spec *s = (tg_spec *)out;
+  if (head.buffers_n) memcpy((void *)tg_spec_buffers(s), b->buffers.data, head.buffers_n * sizeof *b->buffers.data);
+  if (head.params_n) memcpy((void *)tg_spec_params(s), b->params.data, head.params_n * sizeof *b->params.data);
+  if (head.exprs_n) memcpy((void *)tg_spec_exprs(s), b->exprs.data, head.exprs_n * sizeof *b->exprs.data);
+  if (head.code_n) memcpy((void *)tg_spec_codes(s), b->code.data, head.code_n * sizeof *b->code.data);
+  memcpy((void *)tg_spec_strings(s), b->strings.data, head.strings_n);
+  for (uint32_t i = 0; i < s->buffers_n; i++) {
+    tg_spec_buffer *buffer = (tg_spec_buffer *)&tg_spec_buffers(s)[i];
+    if (buffer->bytes == -1) continue;
+    buffer->bytes = -1;
+    int64_t bytes;
+    if (!tg_spec_bytes(s, i, NULL, &bytes)) tg_fail(&b->j->env, TG_EINVAL, "the size of '%s' is out of range", tg_spec_strings(s) + buffer->name);
+    buffer->bytes = bytes;
+  }
+  return s;
+}
+
+const tg_spec *tg_spec_build(tg_job *j) {
+  builder b = {.j = j, .strings = tg_str_new(&j->env)};
+  for (uint32_t i = 0; i < j->sink->n; i++) {
+    const tg_uop *u = j->sink->src[i];
+    if (u->op == TG_OP_DEFINE && j->buffers.data[(uint32_t)u->arg].role != TG_ROLE_TEMP) add_buffer(&b, u);
+  }
+  for (uint32_t i = 0; i < j->params.n; i++) {
+    const tg_param *p = &j->params.data[i];
+    tg_push(&j->env, &b.params, ((tg_spec_param){add_string(&b, p->name), 0, p->lo, p->hi, p->multiple < 1 ? 1 : p->multiple}));
+  }
+  uint32_t requires_n = 0;
+  for (uint32_t i = 0; i < j->requires.n; i++) {
+    if (j->requires.data[i]->op == TG_OP_CONST) continue;
+    uint32_t e = add_expr(&b, j->requires.data[i]);
+    b.exprs.data[e].text = add_string(&b, tg_text(j, j->requires.data[i]));
+    requires_n++;
+  }
+  return pack(&b, requires_n, j->name);
+}
+
+bool tg_spec_valid(const tg_spec *s, size_t bytes) {
+  if (bytes < sizeof *s || s->bytes != bytes || s->requires_n > s->exprs_n) return false;
+  uint64_t sum = sizeof *s + (uint64_t)s->buffers_n * sizeof(tg_spec_buffer) + (uint64_t)s->params_n * sizeof(tg_spec_param) +
+                 (uint64_t)s->exprs_n * sizeof(tg_spec_expr) + (uint64_t)s->code_n * sizeof(tg_spec_code) + s->strings_n;
+  if (sum != bytes || !s->strings_n || tg_spec_strings(s)[s->strings_n - 1] || s->name >= s->strings_n) return false;
+  for (uint32_t i = 0; i < s->buffers_n; i++) {
+    const tg_spec_buffer *b = &tg_spec_buffers(s)[i];
+    if (b->name >= s->strings_n || b->rank > 16 || b->type >= TG_INDEX || (uint64_t)b->first + b->rank * (b->strided ? 2u : 1u) > s->exprs_n) return false;
+  }
+  for (uint32_t i = 0; i < s->params_n; i++)
+    if (tg_spec_params(s)[i].name >= s->strings_n || tg_spec_params(s)[i].multiple < 1) return false;
+  for (uint32_t i = 0; i < s->exprs_n; i++) {
+    const tg_spec_expr *e = &tg_spec_exprs(s)[i];
+    if ((uint64_t)e->start + e->n > s->code_n || e->text >= s->strings_n) return false;
+    uint32_t depth = 0;
+    for (uint32_t k = e->start; k < e->start + e->n; k++) {
+      const tg_spec_code *c = &tg_spec_codes(s)[k];
+      if (c->op >= TG_OP__COUNT || c->arity > 3 || c->arity > depth || (c->op == TG_OP_PARAM && (uint64_t)c->arg >= s->params_n)) return false;
+      depth += 1 - c->arity;
+      if (depth > STACK) return false;
+    }
+    if (depth != 1) return false;
+  }
+  return true;
+}
+
+/* False: no value (past 128 bits). */
+static bool evaluate(const tg_spec *s, const tg_spec_expr *e, const int64_t *params, tg_value *result) {
+  tg_value stack[STACK + 1];
+  uint32_t n = 0;
+  for (uint32_t i = e->start; i < e->start + e->n; i++) {
+    const tg_spec_code *c = &tg_spec_codes(s)[i];
+    tg_value v = {.i = 0};
+    n -= c->arity;
+    if (c->op == TG_OP_PARAM) v.i = params[c->arg];
+    else if (c->op == TG_OP_CONST && tg_is_float(c->type)) memcpy(&v.f, &c->arg, sizeof v.f);
+    else if (c->op == TG_OP_CONST) v.i = c->type == TG_U64 ? (tg_i128)(uint64_t)c->arg : c->arg;
+    else if (c->op == TG_OP_CAST ? !tg_convert(c->type, c->from, stack[n], &v) : c->op == TG_OP_BITCAST ? !tg_reinterpret(c->type, c->from, stack[n], &v)
+             : !tg_evaluate((tg_op)c->op, c->type, c->from, &stack[n], &v)) return false;
+    stack[n++] = v;
+  }
+  *result = stack[0];
+  return true;
+}
+
+bool tg_spec_bytes(const tg_spec *s, uint32_t b, const int64_t *params, int64_t *bytes) {
+  const tg_spec_buffer *buffer = &tg_spec_buffers(s)[b];
+  const tg_i128 far = (tg_i128)1 << 62;
+  if (buffer->bytes >= 0) {
+    *bytes = buffer->bytes;
+    return true;
+  }
+  tg_i128 elements = 1, last = 0;
+  bool empty = false;
+  for (uint32_t i = 0; i < buffer->rank; i++) {
+    tg_value d, stride = {.i = 0};
+    if (!evaluate(s, &tg_spec_exprs(s)[buffer->first + i], params, &d)) return false;
+    if (buffer->strided && !evaluate(s, &tg_spec_exprs(s)[buffer->first + buffer->rank + i], params, &stride)) return false;
+    if (stride.i < 0 || d.i > far || stride.i > far) return false;
+    if (d.i <= 0) {
+      empty = true;
+      continue;
+    }
+    tg_i128 step;
+    if (__builtin_mul_overflow(d.i - 1, stride.i, &step) || __builtin_add_overflow(last, step, &last) || __builtin_mul_overflow(elements, d.i, &elements)) return false;
+    if (last > far || (elements > far && !buffer->strided)) return false;
+  }
+  tg_i128 n = empty ? 0 : (buffer->strided ? last + 1 : elements) * tg_type_bytes(buffer->type);
+  if (n > far) return false;
+  *bytes = (int64_t)n;
+  return true;
+}
+
+const char *tg_spec_check_params(const tg_spec *s, const int64_t *params, char *out, size_t n) {
+  for (uint32_t i = 0; i < s->params_n; i++) {
+    const tg_spec_param *p = &tg_spec_params(s)[i];
+    long long v = params[i];
+    const char *name = tg_spec_strings(s) + p->name;
+    if (v < p->lo || v > p->hi) return snprintf(out, n, "%s = %lld, but the kernel was compiled for %lld..%lld", name, v, (long long)p->lo, (long long)p->hi), out;
+    if (v % p->multiple) return snprintf(out, n, "%s = %lld, but the kernel was compiled for multiples of %lld", name, v, (long long)p->multiple), out;
+  }
+  for (uint32_t i = s->exprs_n - s->requires_n; i < s->exprs_n; i++) {
+    const tg_spec_expr *e = &tg_spec_exprs(s)[i];
+    tg_value v;
+    if (!evaluate(s, e, params, &v) || !v.i) return snprintf(out, n, "the parameters break a requirement: %s", tg_spec_strings(s) + e->text), out;
+  }
+  return NULL;
+}
