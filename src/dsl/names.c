@@ -145,7 +145,7 @@ void tg_value_end(tg_builder *b, tg_name *hold, tg_expr e) {
   tg_push(env, &f->items, (tg_item){0});
 }
 
-static void note_reads(tg_builder *b, uint32_t buffer) {
+void tg_note_read(tg_builder *b, uint32_t buffer) {
   for (uint32_t i = 0; i < b->reads.n; i++)
     if (b->reads.data[i] == buffer) return;
   tg_push(&b->job->env, &b->reads, buffer);
@@ -177,7 +177,7 @@ tg_expr tg_value_use(tg_builder *b, tg_name *h) {
     stale |= b->job->buffers.data[buffer].role != TG_ROLE_IN && (b->stores.data[buffer] != h->reads[2 * i + 1] || b->depth > h->depth);
   }
   if (stale && h->value.u->type != TG_VOID) keep(b, h);
-  for (uint32_t i = 0; i < h->reads_n; i++) note_reads(b, h->reads[2 * i]);
+  for (uint32_t i = 0; i < h->reads_n; i++) tg_note_read(b, h->reads[2 * i]);
   if (h->notes_n && !h->kept) tg_push(&b->job->env, &b->notes, ((tg_note){.serial = h->serial, .first = h->notes, .n = h->notes_n}));
   return h->value;
 }

@@ -131,6 +131,7 @@ TG_NORETURN void tg_name_unknown(tg_parser *p, const tg_token *t, bool function)
 void tg_value_begin(tg_builder *b, tg_name *hold);                   /* an expression follows that is to be held by a name */
 void tg_value_end(tg_builder *b, tg_name *hold, tg_expr e);
 tg_expr tg_value_use(tg_builder *b, tg_name *hold);
+void tg_note_read(tg_builder *b, uint32_t buffer);
 
 /* parse_expr.c */
 tg_expr tg_parse_expression(tg_parser *p);

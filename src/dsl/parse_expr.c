@@ -237,19 +237,13 @@ static const tg_uop *in_bounds(tg_job *j, const tg_uop *define, uint32_t rank, c
   return gate;
 }
 
-static void note_read(tg_builder *b, uint32_t buffer) {
-  for (uint32_t i = 0; i < b->reads.n; i++)
-    if (b->reads.data[i] == buffer) return;
-  tg_push(&b->job->env, &b->reads, buffer);
-}
-
 tg_expr tg_load_of(tg_parser *p, const tg_uop *define, const tg_uop *const *idx, const tg_uop *gate, const tg_uop *alt, uint32_t off) {
   tg_job *j = p->j;
   const tg_uop *path = tg_path(p->b);
   if (path) gate = tg_and(j, path, gate);
   if (gate && !alt) alt = tg_is_float((tg_type)define->type) ? tg_const_float(j, (tg_type)define->type, 0) : tg_const_int(j, (tg_type)define->type, 0);
   tg_expr e = typed(tg_load(j, define, idx, gate, alt, 0), off, p);
-  if (!p->b->raw) note_read(p->b, (uint32_t)define->arg);
+  if (!p->b->raw) tg_note_read(p->b, (uint32_t)define->arg);
   return e;
 }
 
@@ -272,8 +266,7 @@ static bool gate_follows(tg_parser *p) {
 
 tg_expr tg_parse_access(tg_parser *p, tg_name *buffer, const tg_token *t) {
   const tg_uop *define = buffer->u, *idx[16], *gate = NULL, *alt = NULL;
-  uint32_t before = p->at, rank = tg_parse_subscripts(p, buffer, t, idx), end = t->off + t->len;
-  (void)before;
+  uint32_t rank = tg_parse_subscripts(p, buffer, t, idx), end = t->off + t->len;
   if (rank)
     for (end = p->tok.off; end > t->off && p->src->text[end - 1] != ']';) end--;
   if (gate_follows(p)) {
@@ -381,12 +374,17 @@ static void want_numbers(tg_parser *p, const tg_expr *e, const char *what) {
 
 tg_expr tg_parse_unary(tg_parser *p) {
   tg_token t = p->tok;
-  if ((t.kind != '-' && t.kind != '!' && t.kind != '~' && t.kind != '+') || (t.kind == '%')) return parse_primary(p);
+  if (t.kind != '-' && t.kind != '!' && t.kind != '~' && t.kind != '+') return parse_primary(p);
   tg_next(p);
   if (++p->depth > DEEPEST) tg_token_fail(p, &t, "an expression nested over %d deep: name its parts with let", DEEPEST);
+  bool number = t.kind == '-' && p->tok.kind == TK_F32;
   tg_expr e = tg_parse_unary(p);
   p->depth--;
   e.off = t.off;
+  if (number) {
+    e.u = tg_const_float(p->j, TG_F32, -tg_const_value(e.u));
+    return e;
+  }
   if (e.lit && (t.kind == '-' || t.kind == '+')) {
     if (t.kind == '-') {
       e.i = -e.i;
@@ -475,7 +473,7 @@ static tg_expr parse_binary(tg_parser *p, int level) {
   if (++p->depth > DEEPEST) tg_token_fail(p, &p->tok, "an expression nested over %d deep: name its parts with let", DEEPEST);
   tg_expr left = tg_parse_unary(p), last = left;
   bool chain = false;
-  for (const operator_info *o; (o = operator_at(p)) && o->level >= level; chain = o->level == 7, level = level) {
+  for (const operator_info *o; (o = operator_at(p)) && o->level >= level; chain = o->level == 7) {
     tg_token at = p->tok;
     tg_next(p);
     bool arm = o->op == TG_OP_AND && !p->b->raw && !left.lit && left.u->type == TG_BOOL;
