@@ -17,7 +17,8 @@ bool path_open(tool_path *p, const char *target) {
     fprintf(stderr, "tg: no target is named '%s'\n", target);
     return false;
   }
-  if (!tg_protect(&p->tables.env, compile_rules, p) || tg_jit_open(&p->jit, NULL, &p->target, 0, &p->tables.env)) {
+  tg_allocator a = tg_allocator_default();
+  if (!tg_protect(&p->tables.env, compile_rules, p) || tg_jit_open(&p->jit, &a, &p->target, 0, &p->tables.env)) {
     fprintf(stderr, "tg: %s\n", p->tables.env.message);
     return false;
   }

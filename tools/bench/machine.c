@@ -2,6 +2,7 @@
  * The peers of the benchmarks on this very machine: the FMA peak, and the best plain C loops we know how to write. */
 #define _GNU_SOURCE
 #include <math.h>
+#include <string.h>
 #include <time.h>
 #include "bench/machine.h"
 #if defined(__x86_64__)
@@ -14,39 +15,39 @@ static double now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* 24 chains hide the latency of any FMA unit so far; asm keeps the compiler from folding them. */
+/* Enough chains to hide the latency of any FMA unit so far, each in a register of its own: asm keeps the compiler
+ * from folding them, names keep it from spilling them. */
 #if defined(__AVX512F__)
 typedef __m512 vec;
-#define FMA(a, x, y) __asm__ volatile("vfmadd213ps %2, %1, %0" : "+v"(a) : "v"(x), "v"(y))
+#define FMA(a, x, y) __asm__ volatile("vfmadd213ps %2, %1, %0" : "+v"(a) : "v"(x), "v"(y));
 #elif defined(__FMA__)
 typedef __m256 vec;
-#define FMA(a, x, y) __asm__ volatile("vfmadd213ps %2, %1, %0" : "+x"(a) : "x"(x), "x"(y))
+#define FMA(a, x, y) __asm__ volatile("vfmadd213ps %2, %1, %0" : "+x"(a) : "x"(x), "x"(y));
 #else
 typedef float vec __attribute__((vector_size(16)));
-#define FMA(a, x, y) (a = a * x + y)
+#define FMA(a, x, y) a = a * x + y;
 #endif
-enum { CHAINS = sizeof(vec) == 32 ? 12 : 24, LANES = sizeof(vec) / sizeof(float) };
+enum { CHAINS = 12, LANES = sizeof(vec) / sizeof(float) };
 
 static double fma_burst(long n) {
-  vec a[CHAINS], x, y;
-  for (int c = 0; c < CHAINS; c++)
-    for (int l = 0; l < LANES; l++) ((float *)&a[c])[l] = (float)c;
-  for (int l = 0; l < LANES; l++) ((float *)&x)[l] = 0.999f, ((float *)&y)[l] = 1e-3f;
+  vec x, y, a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11;
+  memset(&x, 0, sizeof x);
+  y = a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = a8 = a9 = a10 = a11 = x;
   double t = now();
   for (long i = 0; i < n; i++) {
-#pragma GCC unroll 24
-    for (int c = 0; c < CHAINS; c++) FMA(a[c], x, y);
+    FMA(a0, x, y) FMA(a1, x, y) FMA(a2, x, y) FMA(a3, x, y) FMA(a4, x, y) FMA(a5, x, y)
+    FMA(a6, x, y) FMA(a7, x, y) FMA(a8, x, y) FMA(a9, x, y) FMA(a10, x, y) FMA(a11, x, y)
   }
   t = now() - t;
-  volatile float keep = 0;
-  for (int c = 0; c < CHAINS; c++) keep += ((float *)&a[c])[0];
+  volatile vec keep = a0 + a1 + a2 + a3 + a4 + a5 + a6 + a7 + a8 + a9 + a10 + a11;
+  (void)keep;
   return (double)n * CHAINS * LANES * 2 / t;
 }
 
 double bench_fma_peak(double seconds) {
   double best = 0, end = now() + seconds;
   do {
-    double g = fma_burst(20000);
+    double g = fma_burst(50000);
     if (g > best) best = g;
   } while (now() < end);
   return best;
