@@ -82,12 +82,13 @@ static uint64_t kinds_on_path(const state *s, bool unroll) {
 /* ---- copies ---- */
 
 static key key_of(const state *s, uint64_t m) {
-  key k = 0;
+  key k = 0, local = 0;
   for (; m; m &= m - 1) {
     const digit *d = &s->path[__builtin_ctzll(m)];
-    k += d->stride * d->at;
+    if (d->kind == TG_LOCAL) local = d->at;   /* of one statement, all local loops have one number */
+    else k += d->stride * d->at;
   }
-  return k;
+  return k + local;
 }
 
 static uint32_t slot_hash(uint32_t id, key k) {
@@ -324,9 +325,10 @@ static void open_digit(state *s, const tg_uop *u) {
     if (extent->op != TG_OP_CONST) tg_fail_at(s->j, pos, "the %s range %s needs a constant extent", tg_kind_name[kind], name_of(s, range));
     if (extent->arg > MAX_STATEMENTS) tg_fail_at(s->j, pos, "the %s range %s has %lld iterations, over the limit of %d", tg_kind_name[kind], name_of(s, range), (long long)extent->arg, MAX_STATEMENTS);
     d->n = extent->arg > 0 ? (uint32_t)extent->arg : 0;
+    if (kind == TG_LANE && d->n == 1) d->kind = TG_UPCAST;
   }
-  d->stride = above ? above->stride * (above->kind == TG_LOCAL ? LOCAL_COPIES : (key)above->n + 2) : 1;
-  if (d->stride >> 96) tg_fail_at(s->j, pos, "too many copies in nested expanding ranges");
+  d->stride = above ? above->stride * (above->kind == TG_LOCAL ? 1 : (key)above->n + 2) : LOCAL_COPIES;
+  if (d->stride >> 104) tg_fail_at(s->j, pos, "too many copies in nested expanding ranges");
   set_mask(s, range, bit(s->depth++));
 }
 

@@ -212,7 +212,7 @@ static void results(plan *p, const tg_uop **result) {
   const tg_uop **t = tg_new(&s->j->env, const tg_uop *, (size_t)copies * nv), *sub[MAX_RANGES];
   for (uint32_t c = 0; c < copies; c++) {
     for (uint32_t i = p->nupcast, rest = c; i-- > 0; rest /= p->extent[i]) sub[i] = tg_index(s->j, rest % p->extent[i]);
-    for (uint32_t i = p->nupcast; i < p->nwide; i++) sub[i] = tg_iota(s->j, TG_INDEX, p->extent[i]);
+    for (uint32_t i = p->nupcast; i < p->nwide; i++) sub[i] = p->extent[i] == 1 ? tg_index(s->j, 0) : tg_iota(s->j, TG_INDEX, p->extent[i]);
     for (uint32_t v = 0; v < nv; v++) t[(size_t)c * nv + v] = tg_load(s->j, p->acc[v], sub, NULL, NULL, 0);
   }
   for (uint32_t i = 0, step = copies; i < p->nupcast; i++) {
