@@ -183,7 +183,8 @@ static bool region_of(tg_polys *c, const instance *in, uint32_t rank, const tg_p
   const tg_uop *node = in->store->node, *gate = tg_gate(node);
   solver s = {.c = c, .rank = rank};
   tg_poly gates[16], to[64];
-  uint32_t from[64], n = 0, gates_n = 0, copy = ++c->copies;
+  uint32_t from[64], n = 0, gates_n = 0, copy = ++c->copies, earlier = 0;
+  tg_poly before = {NULL, -1};
   for (uint32_t i = 0; i < in->store->depth; i++) tg_poly_of(c, in->store->loop[i]);
   for (uint32_t d = 0; d < rank; d++) s.equation[d] = tg_poly_of(c, node->src[1 + d]);
   if (gate && !tg_condition_polys(c, gate, true, gates, &gates_n, TG_COUNT(gates))) return false;
@@ -196,14 +197,21 @@ static bool region_of(tg_polys *c, const instance *in, uint32_t rank, const tg_p
     if (s.failed) return false;
     from[n] = atom;
     to[n++] = tg_poly_keep(c, tg_poly_atom(c, s.unknown[x]));
-    if ((int)i == in->earlier) require(&s, tg_poly_plus(c, tg_poly_minus(c, tg_poly_atom(c, s.unknown[x]), tg_poly_atom(c, atom)), 1));
+    if ((int)i != in->earlier) continue;
+    require(&s, tg_poly_plus(c, tg_poly_minus(c, tg_poly_atom(c, s.unknown[x]), tg_poly_atom(c, atom)), 1));
+    earlier = x;
+    before = tg_poly_keep(c, tg_poly_plus(c, tg_poly_atom(c, atom), -1));
   }
   for (uint32_t d = 0; d < rank; d++) {
     tg_poly e = tg_poly_replace(c, s.equation[d], n, from, to, copy);
     s.equation[d] = tg_poly_keep(c, tg_poly_minus(c, e, target[d]));
   }
   for (uint32_t i = 0; i < gates_n; i++) require(&s, tg_poly_replace(c, gates[i], n, from, to, copy));
-  solve(&s, pick);
+  if (pick == 2) { /* the iteration just before */
+    require(&s, tg_poly_negate(c, before));
+    substitute(&s, earlier, before);
+  }
+  solve(&s, pick == 1);
   if (s.failed) return false;
   out->n = s.conditions;
   memcpy(out->p, s.condition, s.conditions * sizeof *out->p);
@@ -240,10 +248,11 @@ static bool covered(cover *v, uint32_t k) {   /* REGIONS deep at most */
 }
 
 static void add_regions(cover *v, const instance *in, uint32_t rank, const tg_poly *target) {
-  for (int pick = 0; pick < 2 && v->n < REGIONS; pick++) {
+  uint32_t first = v->n;
+  for (int pick = 0; pick < (in->earlier >= 0 ? 3 : 2) && v->n < REGIONS; pick++) {
     region *r = &v->region[v->n];
-    if (!region_of(v->c, in, rank, target, pick, r)) return;
-    bool same = pick && r->n == v->region[v->n - 1].n;
+    if (!region_of(v->c, in, rank, target, pick, r)) continue;
+    bool same = v->n > first && r->n == r[-1].n;
     for (uint32_t i = 0; same && i < r->n; i++) same = tg_poly_equal(r->p[i], r[-1].p[i]);
     v->n += !same;
     if (!tg_gate(in->store->node) && in->earlier < 0) return;   /* which iteration it is makes no difference */

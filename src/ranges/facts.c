@@ -78,21 +78,37 @@ static bool by_sibling(tg_polys *c, const step *s) {
   return false;
 }
 
-/* x / d with x's latest range at the end that makes the quotient larger (or smaller). */
-static tg_poly quotient_at_end(tg_polys *c, tg_atom v, bool upper, const step *s) {
+static tg_poly quotient_with(tg_polys *c, const tg_atom *v, uint32_t atom, tg_poly by) {
+  tg_poly x = tg_poly_replace(c, v->a, 1, &atom, &by, 0);
+  return tg_poly_div(c, x, v->b);
+}
+
+/* x / d with x's latest atom at a bound: floor division rises with x, so the bound may be taken inside. */
+static bool by_numerator(tg_polys *c, const step *s) {
+  const tg_atom v = c->atoms[s->v];
+  bool upper = s->sign > 0;
   tg_poly square, linear, rest;
-  for (int i = 0; i < v.a.n; i++) {
-    if (!v.a.t[i].degree) continue;
-    uint32_t r = v.a.t[i].atom[0];
-    if (c->atoms[r].kind != TG_ATOM_RANGE || !tg_poly_split(c, v.a, r, &square, &linear, &rest)) continue;
-    tg_poly monotone = tg_poly_add(c, linear, square, 2);
-    int sign = square.n && sign_of(c, square, s->used, s->depth) != sign_of(c, linear, s->used, s->depth) ? 0 : sign_of(c, monotone, s->used, s->depth);
-    if (!sign) continue;
-    tg_poly end = (sign > 0) == upper ? tg_poly_plus(c, c->atoms[r].a, -1) : tg_poly_const(c, 0);
-    tg_poly x = tg_poly_add(c, tg_poly_mul(c, square, tg_poly_mul(c, end, end)), tg_poly_add(c, tg_poly_mul(c, linear, end), rest, 1), 1);
-    return tg_poly_div(c, x, v.b);
+  uint32_t r = v.a.n > 0 && v.a.t[0].degree ? v.a.t[0].atom[0] : UINT32_MAX;
+  if (r == UINT32_MAX || !tg_poly_split(c, v.a, r, &square, &linear, &rest)) return false;
+  int sign = sign_of(c, linear.n ? linear : square, s->used, s->depth);
+  if (square.n && linear.n && sign_of(c, square, s->used, s->depth) != sign) sign = 0;
+  if (!sign || (square.n && c->atoms[r].lo < 0)) return false;
+  const tg_atom w = c->atoms[r];
+  bool top = (sign > 0) == upper;   /* the side of the atom that bounds the quotient */
+  if (w.kind == TG_ATOM_RANGE && replaced(c, s, quotient_with(c, &v, r, top ? tg_poly_plus(c, w.a, -1) : tg_poly_const(c, 0)))) return true;
+  if (w.kind == TG_ATOM_MIN || w.kind == TG_ATOM_MAX || w.kind == TG_ATOM_EITHER) {
+    bool any = (w.kind == TG_ATOM_MIN && top) || (w.kind == TG_ATOM_MAX && !top), first = replaced(c, s, quotient_with(c, &v, r, w.a));
+    if (any ? first || replaced(c, s, quotient_with(c, &v, r, w.b)) : first && replaced(c, s, quotient_with(c, &v, r, w.b))) return true;
   }
-  return none;
+  for (uint32_t f = 0; f < c->facts && !square.n; f++) { /* x <= x - k g for a fact g <= 0, k >= 0, that cancels the atom */
+    tg_poly gs, gl, gr, k;
+    if (s->used >> f & 1 || !tg_poly_mentions(c->fact[f], r) || !tg_poly_split(c, c->fact[f], r, &gs, &gl, &gr) || gs.n || gl.n != 1) continue;
+    if (!tg_poly_divide(c, linear, gl.t[0], &k) || sign_of(c, k, s->used, s->depth) != (upper ? 1 : -1)) continue;
+    step next = *s;
+    next.used |= (uint64_t)1 << f;
+    if (replaced(c, &next, tg_poly_div(c, tg_poly_minus(c, v.a, tg_poly_mul(c, k, c->fact[f])), v.b))) return true;
+  }
+  return false;
 }
 
 static bool by_quotient(tg_polys *c, const step *s) {
@@ -104,8 +120,7 @@ static bool by_quotient(tg_polys *c, const step *s) {
     if (nonpositive(c, n, s->used, s->depth + 1)) return true;
   }
   if (by_sibling(c, s)) return true;
-  tg_poly end = quotient_at_end(c, v, s->sign > 0, s);
-  if (end.n >= 0 && replaced(c, s, end)) return true;
+  if (by_numerator(c, s)) return true;
   if (!tg_poly_is_const(v.b) && tg_poly_divide(c, s->linear, v.b.t[0], &k)) return false;
   n = tg_poly_add(c, tg_poly_mul(c, s->linear, s->sign > 0 ? x : down), tg_poly_mul(c, s->rest, v.b), 1);
   return nonpositive(c, n, s->used, s->depth + 1);
@@ -271,6 +286,15 @@ static uint32_t conjuncts(tg_polys *c, const tg_uop *cond, bool holds, literal *
   return count;
 }
 
+/* a != b where a <= b (or b <= a) is known: they are 1 apart. */
+static void add_unequal(tg_polys *c, const tg_uop *u, bool holds) {
+  const tg_uop *a = u->src[0], *b = u->src[1];
+  if ((u->op == TG_OP_NE) != holds || a->lanes != 1 || b->lanes != 1 || (a->type != TG_INDEX && !tg_is_int(a->type))) return;
+  tg_poly d = tg_poly_keep(c, tg_poly_minus(c, tg_poly_of(c, a), tg_poly_of(c, b)));
+  if (tg_nonpositive(c, d)) tg_facts_poly(c, tg_poly_plus(c, d, 1));
+  else if (tg_nonpositive(c, tg_poly_negate(c, d))) tg_facts_poly(c, tg_poly_plus(c, tg_poly_negate(c, d), 1));
+}
+
 void tg_facts_add(tg_polys *c, const tg_uop *cond, bool holds) {
   literal l[64];
   uint32_t n = conjuncts(c, cond, holds, l, TG_COUNT(l));
@@ -279,6 +303,7 @@ void tg_facts_add(tg_polys *c, const tg_uop *cond, bool holds) {
     tg_poly p[2];
     int k = is_compare(l[i].u) ? compare_polys(c, l[i].u, l[i].holds, p) : 0;
     for (int q = 0; q < k; q++) tg_facts_poly(c, p[q]);
+    if (!k && is_compare(l[i].u)) add_unequal(c, l[i].u, l[i].holds);
     if (l[i].holds && c->knowns < TG_FACTS) c->known[c->knowns++] = l[i].u;
   }
 }

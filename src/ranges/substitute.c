@@ -69,17 +69,27 @@ tg_poly tg_poly_replace(tg_polys *c, tg_poly p, uint32_t n, const uint32_t *from
 
 static void put_poly(tg_polys *c, tg_str *s, tg_poly p, int depth);
 
+static bool is_plain(tg_poly p) { return p.n == 0 || (p.n == 1 && p.t[0].c > 0 && p.t[0].degree + (p.t[0].c != 1) <= 1); }
+
 static void put_atom(tg_polys *c, tg_str *s, uint32_t i, int depth) {
   const tg_atom *v = &c->atoms[i];
   if (depth > 4) tg_str_puts(s, "..");
-  else if (v->kind == TG_ATOM_DIV || v->kind == TG_ATOM_MIN || v->kind == TG_ATOM_MAX) {
-    tg_str_puts(s, v->kind == TG_ATOM_DIV ? "((" : v->kind == TG_ATOM_MIN ? "min(" : "max(");
+  else if (v->kind == TG_ATOM_DIV) {
+    const char *open = is_plain(v->a) ? "" : "(", *close = is_plain(v->a) ? "" : ")";
+    tg_str_printf(s, "(%s", open);
     put_poly(c, s, v->a, depth + 1);
-    tg_str_puts(s, v->kind == TG_ATOM_DIV ? ")/(" : ", ");
+    open = is_plain(v->b) ? "" : "(";
+    tg_str_printf(s, "%s / %s", close, open);
     put_poly(c, s, v->b, depth + 1);
-    tg_str_puts(s, v->kind == TG_ATOM_DIV ? "))" : ")");
+    tg_str_puts(s, is_plain(v->b) ? ")" : "))");
+  } else if (v->kind == TG_ATOM_MIN || v->kind == TG_ATOM_MAX) {
+    tg_str_puts(s, v->kind == TG_ATOM_MIN ? "min(" : "max(");
+    put_poly(c, s, v->a, depth + 1);
+    tg_str_puts(s, ", ");
+    put_poly(c, s, v->b, depth + 1);
+    tg_str_puts(s, ")");
   } else if (!v->node) tg_str_printf(s, "t%u", i);
-  else tg_str_puts(s, tg_text(c->job, v->node));
+  else tg_str_printf(s, "%s%s", tg_text(c->job, v->node), v->copy ? "'" : "");
 }
 
 static void put_poly(tg_polys *c, tg_str *s, tg_poly p, int depth) {
