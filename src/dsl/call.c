@@ -251,7 +251,7 @@ static uint32_t parse_names(tg_parser *p, tg_token *at, uint32_t max) {
 }
 
 static void want_count(tg_parser *p, const tg_token *at, uint32_t got, uint32_t want, const char *what) {
-  if (got != want) FAIL(p, at, "this reduction has %u value%s, and %u %s given", want, want == 1 ? "" : "s", got, what);
+  if (got != want) FAIL(p, at, "this reduction has %u value%s, but %u %s%s", want, want == 1 ? "" : "s", got, what, got == 1 ? "" : "s");
 }
 
 /* reduce(k : K, (m, l) = (-inf, 0), (s[k], 1), (a, b), (c, d) -> (max(a, c), b + d)) */
@@ -264,11 +264,11 @@ static tg_expr parse_reduce(tg_parser *p, tg_token t) {
   uint32_t nv = parse_names(p, names, 8);
   tg_expect(p, '=', "'=' and the first values");
   at = p->tok;
-  want_count(p, &at, parse_tuple(p, init), nv, "first values are");
+  want_count(p, &at, parse_tuple(p, init), nv, "first value");
   tg_expect(p, ',', "','");
   tg_parse_inner_lets(p);
   at = p->tok;
-  want_count(p, &at, parse_tuple(p, value), nv, "terms are");
+  want_count(p, &at, parse_tuple(p, value), nv, "term");
   for (uint32_t i = 0; i < nv; i++) {
     if (init[i].lit || value[i].lit || init[i].u->type != value[i].u->type) tg_unify(p, &value[i], &init[i], "a first value and a term");
     values[i] = tg_settle_alone(p, &value[i]);
@@ -276,10 +276,10 @@ static tg_expr parse_reduce(tg_parser *p, tg_token t) {
   }
   tg_expect(p, ',', "','");
   at = p->tok;
-  want_count(p, &at, parse_names(p, left, 8), nv, "names are");
+  want_count(p, &at, parse_names(p, left, 8), nv, "name");
   tg_expect(p, ',', "','");
   at = p->tok;
-  want_count(p, &at, parse_names(p, right, 8), nv, "names are");
+  want_count(p, &at, parse_names(p, right, 8), nv, "name");
   tg_expect(p, TK2('-', '>'), "'->'");
   for (uint32_t i = 0; i < 2 * nv; i++) {
     const tg_token *n = i < nv ? &left[i] : &right[i - nv];
@@ -289,7 +289,7 @@ static tg_expr parse_reduce(tg_parser *p, tg_token t) {
   }
   at = p->tok;
   tg_parse_inner_lets(p);
-  want_count(p, &at, parse_tuple(p, combined), nv, "results are");
+  want_count(p, &at, parse_tuple(p, combined), nv, "result");
   for (uint32_t i = 0; i < nv; i++) parts[i] = tg_settle(p, &combined[i], (tg_type)values[i]->type);
   close_call(p, &t, 1, 1);
   return result(p, make_reduce(p, (tg_reduce_arg){.values = (uint8_t)nv, .generic = true}, &b, values, inits, parts), &t);

@@ -2,7 +2,7 @@
  * Text programs: kernels, functions and procs of a .tg file; also single expressions. */
 #include "dsl/parse.h"
 
-static void parse_block(tg_parser *p);
+static void parse_block(tg_parser *p, tg_token open);
 static void parse_statement(tg_parser *p);
 
 /* From the present '{' to behind its '}'. */
@@ -77,14 +77,16 @@ static void parse_call_statement(tg_parser *p) {
   m->active = true;
   tg_parser body;
   tg_parser_init(&body, p->b, m->source, m->body);
+  tg_token open = body.tok;
   tg_next(&body);
-  parse_block(&body);
+  parse_block(&body, open);
   tg_frame_pop(p->b);
 }
 
 static void open_body(tg_parser *p) {
   if (++p->depth > 128) tg_token_fail(p, &p->tok, "blocks nested more than 128 deep");
-  if (tg_take(p, '{')) parse_block(p);
+  tg_token open = p->tok;
+  if (tg_take(p, '{')) parse_block(p, open);
   else parse_statement(p);
   p->depth--;
   tg_frame_pop(p->b);
@@ -113,7 +115,7 @@ static void parse_statement(tg_parser *p) {
   if (p->tok.kind == '{') {
     tg_next(p);
     uint32_t names = p->b->names.n;
-    parse_block(p);
+    parse_block(p, t);
     tg_names_cut(p->b, names);
     return;
   }
@@ -162,10 +164,10 @@ static void parse_statement(tg_parser *p) {
   tg_next(p);
 }
 
-/* Behind '{', to behind '}'. */
-static void parse_block(tg_parser *p) {
+/* Behind the '{' that is given, to behind its '}'. */
+static void parse_block(tg_parser *p, tg_token open) {
   while (p->tok.kind != '}') {
-    if (!p->tok.kind) tg_token_fail(p, &p->tok, "'}' expected, and the text ends");
+    if (!p->tok.kind) tg_token_fail(p, &open, "this '{' is not closed");
     parse_statement(p);
   }
   tg_next(p);
@@ -175,8 +177,9 @@ static void parse_kernel(tg_parser *p) {
   tg_expect(p, '(', "'('");
   tg_parse_parameters(p);
   tg_expect(p, ')', "')'");
+  tg_token open = p->tok;
   tg_expect(p, '{', "'{'");
-  parse_block(p);
+  parse_block(p, open);
 }
 
 void tg_parse_kernel(tg_job *j, const char *file, const char *text, uint32_t n, const tg_binding *bindings) {

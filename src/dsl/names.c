@@ -107,6 +107,8 @@ void tg_name_unknown(tg_parser *p, const tg_token *t, bool function) {
       if (d->name == name && d->pos.line > 0)
         tg_token_fail(p, t, "'%s' is used outside of its scope: a %s of line %d", name, what[d->kind], d->pos.line);
     }
+  for (uint32_t i = b->barrier; i-- > 0;)
+    if (b->names.data[i].name == name) tg_token_fail(p, t, "'%s' is not seen here: functions and procs see their arguments, parameters and knobs only", name);
   for (uint32_t i = b->names.n; i-- > 0;) {
     const tg_name *n = &b->names.data[i];
     if ((n->kind == NAME_DEF) == function && tg_name_find(b, n->name) == n) nearer(&best, &far, name, n->name);

@@ -92,7 +92,7 @@ void tg_unify(tg_parser *p, tg_expr *a, tg_expr *b, const char *what) {
   if (ta != tb) {
     tg_type to = wider(ta, tb);
     const tg_expr *x = ta == to ? b : a;
-    if (ta == TG_BOOL || tb == TG_BOOL) FAIL(p, a->u->type == TG_BOOL ? b : a, "%s of %s and %s", what, tg_type_name[ta], tg_type_name[tb]);
+    if (ta == TG_BOOL || tb == TG_BOOL) FAIL(p, ta == TG_BOOL ? a : b, "%s of %s and %s", what, tg_type_name[ta], tg_type_name[tb]);
     FAIL(p, x, "%s of %s and %s, and nothing is converted silently: write %s(%.*s)", what, tg_type_name[ta], tg_type_name[tb], tg_type_name[to],
          (int)text_length(p, x), p->src->text + x->off);
   }
@@ -264,7 +264,20 @@ static bool gate_follows(tg_parser *p) {
   return false;
 }
 
+static void refuse(tg_parser *p, const tg_token *t) {
+  static const struct { int kind; const char *text; } what[] = {
+    {'?', "?: is not in the language: write where(condition, a, b)"},
+    {'*', "pointers are not in the language: write A[i]"},
+    {'&', "addresses are not in the language: write A[i]"},
+    {TK2('-', '>'), "-> is not in the language: buffers have no fields"},
+    {'{', "a block cannot stand here"}, {'"', "strings are not in the language"}, {'\'', "characters are not in the language"},
+  };
+  for (unsigned i = 0; i < TG_COUNT(what); i++)
+    if (t->kind == what[i].kind) tg_token_fail(p, t, "%s", what[i].text);
+}
+
 tg_expr tg_parse_access(tg_parser *p, tg_name *buffer, const tg_token *t) {
+  if (p->tok.kind == TK2('-', '>')) refuse(p, &p->tok);
   const tg_uop *define = buffer->u, *idx[16], *gate = NULL, *alt = NULL;
   uint32_t rank = tg_parse_subscripts(p, buffer, t, idx), end = t->off + t->len;
   if (rank)
@@ -312,25 +325,14 @@ static tg_expr parse_name(tg_parser *p) {
     e = tg_value_use(p->b, n);
     e.off = t.off;
     e.end = end;
+    if (p->tok.kind == '[' && !p->b->raw) tg_token_fail(p, &t, "'%s' is no buffer: it has no elements", n->name);
     return leaf(p, e);
   case NAME_DEF: tg_token_fail(p, &t, "'%s' is a function: write %s(..)", n->name, n->name);
   case NAME_PROC: tg_token_fail(p, &t, "'%s' is a proc: write call(%s, ..)", n->name, n->name);
   default: e.u = n->u;
   }
-  if (p->tok.kind == '[') tg_token_fail(p, &t, "'%s' is no buffer: nothing stands behind [ ]", n->name);
+  if (p->tok.kind == '[') tg_token_fail(p, &t, "'%s' is no buffer: it has no elements", n->name);
   return leaf(p, e);
-}
-
-static void refuse(tg_parser *p, const tg_token *t) {
-  static const struct { int kind; const char *text; } what[] = {
-    {'?', "?: is not in the language: write where(condition, a, b)"},
-    {'*', "pointers are not in the language: write A[i]"},
-    {'&', "addresses are not in the language: write A[i]"},
-    {TK2('-', '>'), "-> is not in the language: buffers have no fields"},
-    {'{', "a block cannot stand here"}, {'"', "strings are not in the language"}, {'\'', "characters are not in the language"},
-  };
-  for (unsigned i = 0; i < TG_COUNT(what); i++)
-    if (t->kind == what[i].kind) tg_token_fail(p, t, "%s", what[i].text);
 }
 
 static tg_expr parse_primary(tg_parser *p) {

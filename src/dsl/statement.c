@@ -451,6 +451,7 @@ static void parse_store(tg_parser *p, bool atomic, uint32_t off) {
   tg_token sign = p->tok;
   tg_op op = compound(p, &plain);
   tg_expr value = tg_parse_expression(p);
+  if (p->tok.kind == '=') FAIL(p, &p->tok, "one '=' a statement");
   if (atomic && op != TG_OP_ADD) FAIL(p, &sign, "atomic is for +=");
   if (atomic && tg_buffer_info(j, define)->space != TG_SPACE_GLOBAL) FAIL(p, &t, "atomic is for out and inout: '%s' is neither", buffer.name);
   if (!plain && !atomic) {
@@ -460,7 +461,6 @@ static void parse_store(tg_parser *p, bool atomic, uint32_t off) {
     value = tg_combine(p, op, old, value, &sign);
   }
   const tg_uop *u = stored_value(p, &buffer, value, rank, idx);
-  if (p->tok.kind == '=') FAIL(p, &p->tok, "one '=' a statement");
   int64_t flags = (atomic ? TG_ATOMIC : 0) | (tg_take_word(p, "stream") ? TG_STREAM : 0);
   if (gated) {
     b->arms.n--;
