@@ -11,7 +11,6 @@
 
 typedef const tg_uop *node;
 static tg_job job, *const j = &job;
-static tg_target kit_target;
 static tg_lowering kit_lowering;
 static uint64_t kit_seed = 1;
 

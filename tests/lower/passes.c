@@ -172,6 +172,8 @@ static node symbolic(const int64_t *params) {
   return tg_sink(j, 4, (node[]){A, S, C, st});
 }
 
+static tg_target kit_target;
+
 int main(int argc, char **argv) {
   uint64_t seeds = argc > 1 ? strtoull(argv[1], NULL, 10) : 300;
   kit_target = (tg_target){.vector_bytes = 64, .vector_registers = 32, .fma = true, .prefer_i64_address = true, .lanes = 1};

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT
+ * Every violation of the spec that is planted here is reported, and nothing else is. */
+#include "kit.h"
+
+typedef struct { node X, Y, i; } parts;
+static parts sized(tg_type type, node n) {
+  parts p = {GLOBAL("X", TG_ROLE_IN, type, n), GLOBAL("Y", TG_ROLE_OUT, type, n), range_of("i", I(8), TG_LOOP)};
+  p.i = tg_make(j, TG_OP_RANGE, n->type, 1, p.i->arg, 1, &n);
+  return p;
+}
+static parts base(tg_type type) { return sized(type, I(8)); }
+static parts late(tg_type type) { return sized(type, tg_const_int(j, TG_I64, 8)); }
+static node whole(parts p, node statement) { return tg_sink(j, 3, (node[]){p.X, p.Y, tg_end(j, p.i, 1, &statement)}); }
+static node raw2(tg_op op, tg_type t, uint32_t lanes, node a, node b) { return tg_make(j, op, t, lanes, 0, 2, (node[]){a, b}); }
+
+static node good(void) {
+  parts p = base(TG_F32);
+  return tg_versioned(j, whole(p, STORE(p.Y, add(LOAD(p.X, p.i), F(1)), lt(p.i, I(8)), p.i)));
+}
+static node operand_types(void) {
+  parts p = base(TG_F32);
+  return tg_versioned(j, whole(p, STORE(p.Y, raw2(TG_OP_ADD, TG_F32, 1, LOAD(p.X, p.i), tg_const_float(j, TG_F64, 1)), NULL, p.i)));
+}
+static node result_type(void) {
+  parts p = base(TG_F32);
+  node c = raw2(TG_OP_LT, TG_F32, 1, LOAD(p.X, p.i), F(1));
+  return tg_versioned(j, whole(p, STORE(p.Y, c, NULL, p.i)));
+}
+static node condition(void) {
+  parts p = base(TG_F32);
+  return tg_versioned(j, whole(p, STORE(p.Y, tg_op3(j, TG_OP_WHERE, p.i, F(1), F(2)), NULL, p.i)));
+}
+static node lanes(void) {
+  parts p = base(TG_F32);
+  node v = raw2(TG_OP_ADD, TG_INDEX, 4, tg_iota(j, TG_INDEX, 4), tg_iota(j, TG_INDEX, 3));
+  return tg_versioned(j, whole(p, STORE(p.Y, tg_cast(j, TG_F32, v), NULL, v)));
+}
+static node lanes_early(void) {
+  parts p = base(TG_F32);
+  return tg_versioned(j, whole(p, STORE(p.Y, LOAD(p.X, tg_iota(j, TG_INDEX, 8)), NULL, tg_iota(j, TG_INDEX, 8))));
+}
+static node stored_type(void) {
+  parts p = base(TG_F32);
+  return tg_versioned(j, whole(p, STORE(p.Y, tg_const_int(j, TG_I32, 1), NULL, p.i)));
+}
+static node gate_type(void) {
+  parts p = base(TG_F32);
+  return tg_versioned(j, whole(p, STORE(p.Y, F(1), p.i, p.i)));
+}
+static node subscripts(void) {
+  parts p = base(TG_F32);
+  node s = tg_make(j, TG_OP_STORE, TG_VOID, 1, 0, 4, (node[]){p.Y, p.i, p.i, F(1)});
+  return tg_versioned(j, whole(p, s));
+}
+static node outside(void) {
+  parts p = base(TG_F32);
+  node other = range_of("k", I(8), TG_LOOP);
+  return tg_versioned(j, whole(p, STORE(p.Y, F(1), NULL, other)));
+}
+static node twice(void) {
+  parts p = base(TG_F32);
+  node s = STORE(p.Y, F(1), NULL, p.i), e = tg_end(j, p.i, 1, &s);
+  return tg_versioned(j, tg_sink(j, 4, (node[]){p.X, p.Y, e, e}));
+}
+static node stale(void) {   /* reads what stood there before the first store */
+  parts p = base(TG_F32);
+  node first = STORE(p.Y, F(1), NULL, I(0)), second = STORE(p.Y, LOAD(p.Y, I(0)), NULL, I(1));
+  return tg_sink(j, 4, (node[]){p.X, p.Y, first, second});
+}
+static node reduce_left(void) {
+  parts p = base(TG_F32);
+  node k = range_of("k", I(8), TG_REDUCE);
+  return tg_versioned(j, whole(p, STORE(p.Y, sum(TG_OP_ADD, LOAD(p.X, k), 1, &k), NULL, p.i)));
+}
+static node upcast_left(void) {
+  parts p = base(TG_F32);
+  p.i = range_of("i", I(8), TG_UPCAST);
+  return tg_versioned(j, whole(p, STORE(p.Y, F(1), NULL, p.i)));
+}
+static node inner_thread(void) {
+  parts p = base(TG_F32);
+  node t = range_of("t", I(2), TG_THREAD), s = STORE(p.Y, F(1), NULL, p.i), e = tg_end(j, t, 1, &s);
+  return tg_versioned(j, whole(p, e));
+}
+static node function_left(void) {
+  parts p = base(TG_F32);
+  return tg_versioned(j, whole(p, STORE(p.Y, tg_op1(j, TG_OP_EXP, LOAD(p.X, p.i)), NULL, p.i)));
+}
+static node no_place(void) {
+  parts p = base(TG_F32);
+  node r = buffer("r", TG_SPACE_REG, TG_ROLE_TEMP, TG_F32, 0, NULL);
+  node body[3] = {r, tg_store(j, r, NULL, F(1), NULL, 0), STORE(p.Y, tg_load(j, r, NULL, NULL, NULL, 0), NULL, p.i)};
+  return tg_versioned(j, tg_sink(j, 3, (node[]){p.X, p.Y, tg_end(j, p.i, 3, body)}));
+}
+static node division_left(void) {
+  parts p = late(TG_I32);
+  return tg_versioned(j, whole(p, STORE(p.Y, raw2(TG_OP_IDIV, TG_I32, 1, LOAD(p.X, p.i), LOAD(p.X, p.i)), NULL, p.i)));
+}
+static node no_statement(void) {
+  parts p = late(TG_F32);
+  return tg_versioned(j, whole(p, STORE(p.Y, LOAD(p.X, p.i), NULL, p.i)));
+}
+static node value_early(void) {
+  parts p = base(TG_F32);
+  return tg_versioned(j, tg_sink(j, 4, (node[]){p.X, p.Y, add(F(1), F(2)), STORE(p.Y, F(1), NULL, I(0))}));
+}
+
+static const struct { const char *name, *stage; node (*build)(void); const char *want; } cases[] = {
+  {"good", "schedule", good, NULL},
+  {"operand types", "schedule", operand_types, "ADD: operands of types f32 and f64"},
+  {"result type", "schedule", result_type, "LT: type f32, of operands of bool"},
+  {"condition", "schedule", condition, "WHERE: the condition is index"},
+  {"lanes", "expand", lanes, "ADD: operand 1 has 3 lanes, the result 4"},
+  {"lanes too early", "schedule", lanes_early, "IOTA: 8 lanes before pass expand"},
+  {"stored type", "schedule", stored_type, "STORE: i32 into f32"},
+  {"gate type", "schedule", gate_type, "STORE: the gate is index"},
+  {"subscripts", "schedule", subscripts, "STORE: 2 subscripts of Y, which has 1"},
+  {"outside", "schedule", outside, "STORE: range k is used outside of its loop"},
+  {"twice", "schedule", twice, "END: two loops over range i"},
+  {"stale", "schedule", stale, "STORE: reads Y at a version that is not the current one"},
+  {"reduce left", "reduce", reduce_left, "REDUCE: left after pass reduce"},
+  {"upcast left", "expand", upcast_left, "END: a range of kind upcast after pass expand"},
+  {"inner thread", "reduce", inner_thread, "END: a thread range inside a loop"},
+  {"function left", "functions", function_left, "EXP: left after pass functions"},
+  {"no place", "place", no_place, "DEFINE: r has no place"},
+  {"index left", "index", good, "RANGE: of type index after pass index"},
+  {"division left", "index", division_left, "IDIV: left after pass index"},
+  {"no statement", "linear", no_statement, "which is no statement before it"},
+  {"value early", "schedule", value_early, "ADD: is no statement"},
+};
+
+static void plant(void *arg) {
+  size_t c = *(size_t *)arg;
+  tg_verify(j, cases[c].build(), cases[c].stage);
+}
+
+int main(void) {
+  for (size_t c = 0; c < TG_COUNT(cases); c++) {
+    tg_job_init(j, NULL);
+    bool ok = tg_protect(&j->env, plant, &c);
+    if (!cases[c].want) CHECK(ok, "%s: %s", cases[c].name, j->env.message);
+    else CHECK(!ok && strstr(j->env.message, cases[c].want) && strstr(j->env.message, "in\n"), "%s: %s", cases[c].name, ok ? "not reported" : j->env.message);
+    tg_job_drop(j);
+  }
+  return TEST_END();
+}
