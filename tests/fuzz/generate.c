@@ -8,15 +8,15 @@
 #include "generate.h"
 
 typedef struct { char *at, *end; } out;
-typedef struct { char name[8], extent[16]; int value; bool reduce; } range; /* value: of the extent, at run time */
-typedef struct { char name[8]; char dims[3][48]; int rank; } buffer;
+typedef struct { char name[16], extent[16]; int value; bool reduce; } range; /* value: of the extent, at run time */
+typedef struct { char name[16]; char dims[3][48]; int rank; } buffer;
 
 typedef struct {
   fuzz_source *s;
   fuzz_program *p;
   range open[12];
   int n_open, n_names, n_opt_names;
-  char opt_names[24][8];
+  char opt_names[24][16];
   buffer in[FUZZ_BUFFERS], done[4], tile[4];
   int n_in, n_done, n_tile;
   int depth;
@@ -41,7 +41,7 @@ __attribute__((format(printf, 2, 3))) static void put(out *o, const char *format
   o->at += n < o->end - o->at ? n : o->end - o->at - 1;
 }
 
-static void fresh(gen *g, char *name, char letter) { snprintf(name, 8, "%c%d", letter, g->n_names++); }
+static void fresh(gen *g, char *name, char letter) { snprintf(name, 16, "%c%d", letter, g->n_names++); }
 
 /* ---- ranges ---- */
 
@@ -272,7 +272,7 @@ static void nest(gen *g, out *o) {
     if (g->n_opt_names < 24) strcpy(g->opt_names[g->n_opt_names++], again.name);
     put(o, "    range(%s, %s) ", again.name, again.extent);
   } else if (form == 2) { /* an accumulation in statements */
-    char acc[8];
+    char acc[16];
     fresh(g, acc, 'a');
     put(o, "    define_reg(%s, %s, []);\n    %s = ", acc, g->p->type, acc);
     load(g, o);
@@ -309,7 +309,7 @@ static void nest(gen *g, out *o) {
 static void choose_opts(gen *g, out *o) {
   int n = (int)draw(g, 5);
   for (int i = 0; i < n && g->n_opt_names && g->n_opt_names < 23; i++) {
-    char r[8], a[8], b[8];
+    char r[16], a[16], b[16];
     strcpy(r, g->opt_names[draw(g, (uint32_t)g->n_opt_names)]);
     switch (draw(g, 10)) {
     case 0: case 1: case 2:
