@@ -12,7 +12,7 @@ typedef struct {
   uint32_t steps;       /* rewrites on the way here */
 } tg_rewrite_frame;
 
-typedef struct { const char *rule; uint32_t before; } tg_rewrite_log;
+typedef struct { const char *rule; const tg_uop *node; uint32_t before; } tg_rewrite_log;   /* before: index + 1 of the rewrite that led to it */
 
 struct tg_polys;
 

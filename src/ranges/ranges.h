@@ -25,6 +25,8 @@ tg_bounds tg_linear_bounds(tg_job *j, const tg_linear *l);
 typedef struct tg_rules tg_rules;   /* compiled, immutable, shared by jobs of a context */
 typedef enum { TG_RULES_SIMPLIFY, TG_RULES_STRENGTH, TG_RULES__COUNT } tg_rule_set;
 const tg_rules *tg_rules_compile(tg_env *e);   /* all sets, from rules.def, into e's arena */
+typedef struct { const char *name, *domain, *text; tg_rule_set set; } tg_rule_text;
+const tg_rules *tg_rules_compile_text(tg_env *e, uint32_t n, const tg_rule_text *text);   /* these rules alone; fails on one that cannot be read */
 /* Rewrites below root until no rule of the set applies; sums of INDEX are in normal form then. Idempotent by pointer. */
 const tg_uop *tg_rewrite(tg_job *j, const tg_rules *r, tg_rule_set set, const tg_uop *root);
 const tg_uop *tg_simplify(tg_job *j, const tg_rules *r, const tg_uop *root);   /* SIMPLIFY to a fixpoint, gates included */

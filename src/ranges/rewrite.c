@@ -59,17 +59,21 @@ const tg_fired *tg_trace_end(tg_job *j, uint32_t *n) {
   return t ? t->fired.data : NULL;
 }
 
-/* The rules of the cycle in order: the shortest tail of the log, along this way, that repeats. */
-TG_NORETURN static void report_cycle(tg_job *j, const tg_rewrite_frame *f) {
+/* The rules of the cycle in order: back along this way to the node `again`, or (it grows) the shortest tail that repeats. */
+TG_NORETURN static void report_cycle(tg_job *j, const tg_rewrite_frame *f, const tg_uop *again) {
   tg_known *k = j->known;
   const char *names[2 * CYCLE];
   uint32_t n = 0, period = 1;
-  for (uint32_t at = f->log; at && n < 2 * CYCLE; at = k->log.data[at - 1].before) names[n++] = k->log.data[at - 1].rule;
-  for (; period < n / 2; period++) {
+  for (uint32_t at = f->log; at && n < 2 * CYCLE; at = k->log.data[at - 1].before) {
+    names[n++] = k->log.data[at - 1].rule;
+    if (k->log.data[at - 1].node == again) break;
+  }
+  for (; period < n && !again; period++) {
     uint32_t i = 0;
     while (i + period < n && names[i] == names[i + period]) i++;
     if (i + period == n) break;
   }
+  if (again || period > n) period = n;
   tg_str s = tg_str_new(&j->env);
   for (uint32_t i = period; i-- > 0;) tg_str_printf(&s, "%s%s", names[i], i ? ", " : "");
   tg_bug(&j->env, "rewriting does not end: %s", s.data);
@@ -191,11 +195,11 @@ static const tg_uop *with_normal_sources(tg_job *j, tg_rule_set set, const tg_uo
 static void note(tg_job *j, tg_rewrite_frame *f, const char *rule, const tg_uop *before, const tg_uop *after) {
   tg_known *k = j->known;
   trace *t = j->trace;
-  tg_push(&j->env, &k->log, ((tg_rewrite_log){rule, f->log}));
+  tg_push(&j->env, &k->log, ((tg_rewrite_log){rule, before, f->log}));
   f->log = k->log.n;
   if (t) tg_push(&j->env, &t->fired, ((tg_fired){rule, before, after}));
   if (before->type == TG_VOID && tg_get_pos(j, before).line) tg_set_pos(j, after, tg_get_pos(j, before));
-  if (++f->steps > BUDGET) report_cycle(j, f);
+  if (++f->steps > BUDGET) report_cycle(j, f, NULL);
 }
 
 /* All sources of f's node are normal. True if the node is done; else f stands for what a rule gave. */
@@ -214,6 +218,9 @@ static bool advance(tg_job *j, const tg_rules *r, tg_rule_set set, tg_rewrite_fr
     return true;
   }
   note(j, &at, rule, v, w);
+  const tg_uop *end = w, *next;
+  while ((next = memo_step(k, set, end)) && next != end) end = next;
+  if (end == v) report_cycle(j, &at, w);
   memo_put(j, set, v, w);
   if (memo_get(k, set, w)) return true;
   at.u = w;
