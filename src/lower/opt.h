@@ -23,9 +23,12 @@ typedef struct tg_schedule {
   TG_VEC(tg_site) sites;         /* in program order, outer before inner */
   TG_VEC(tg_store_site) stores;
   TG_VEC(uint32_t) axis;         /* by range ordinal: the axis, named by one ordinal, + 1; 0: the range's `from` */
+  TG_VEC(uint8_t) verdicts;      /* by ordinal of the author's range: tg_verdict + 1; 0: not asked yet */
+  TG_VEC(uint32_t) tied;         /* by range ordinal: equal numbers index one dimension of a register tile; 0: none known */
 } tg_schedule;
 
-typedef struct { uint32_t n; const tg_site *site; } tg_axis;   /* distinct ranges */
+/* Distinct ranges. group: members of one group are tied by register tiles; the others are copies of one range. */
+typedef struct { uint32_t n; const tg_site *site; const uint32_t *group; } tg_axis;
 
 void tg_schedule_begin(tg_schedule *s, tg_job *j, const tg_lowering *l, const tg_uop *plain);
 void tg_schedule_sites(tg_schedule *s);
@@ -35,9 +38,13 @@ tg_axis tg_axis_find(tg_schedule *s, const tg_opt *o, const char *name);
 const tg_uop *tg_axis_range(tg_schedule *s, const tg_uop *like, const char *name, const tg_uop *extent, tg_kind kind);
 /* The name that means this range's axis, with a number if others have the name too. Sites must describe the program. */
 const char *tg_axis_name(tg_schedule *s, const tg_uop *range);
+void tg_axis_tie(tg_schedule *s, const tg_uop *range, const tg_uop *with);   /* one axis from now on */
+/* The site's name is free for a new range, or an error at the opt. */
+void tg_axis_check_name(tg_schedule *s, const tg_opt *o, const char *name);
 const char *tg_range_text(tg_schedule *s, const tg_uop *range);   /* "i (line 8)" */
 static inline const char *tg_range_name(tg_schedule *s, const tg_uop *r) { return s->j->ranges.data[tg_range_ordinal(r)].name; }
-tg_verdict tg_range_verdict(tg_schedule *s, const tg_site *site, const char **why);
+/* Of the author's range that it came from. end: the loop now. */
+tg_verdict tg_range_verdict(tg_schedule *s, const tg_uop *end, const char **why);
 
 /* Statement lists. */
 typedef struct { const tg_uop **data; uint32_t n, cap; } tg_statements;

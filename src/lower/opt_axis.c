@@ -56,6 +56,19 @@ const tg_uop *tg_axis_range(tg_schedule *s, const tg_uop *like, const char *name
   return r;
 }
 
+void tg_axis_tie(tg_schedule *s, const tg_uop *range, const tg_uop *with) {
+  uint32_t a = tg_range_ordinal(range), b = tg_range_ordinal(with);
+  while (s->tied.n <= (a > b ? a : b)) tg_push(&s->j->env, &s->tied, 0);
+  if (!s->tied.data[b]) s->tied.data[b] = b + 1;
+  s->tied.data[a] = s->tied.data[b];
+}
+
+void tg_axis_check_name(tg_schedule *s, const tg_opt *o, const char *name) {
+  tg_schedule_sites(s);
+  for (uint32_t i = 0; i < s->sites.n; i++)
+    if (!strcmp(tg_range_name(s, s->sites.data[i].range), name)) tg_fail_at(s->j, o->pos, "the name '%s' is taken by a range", name);
+}
+
 static uint32_t axis_of(const tg_schedule *s, uint32_t ordinal) {
   uint32_t a = ordinal < s->axis.n ? s->axis.data[ordinal] : 0;
   return a ? a - 1 : s->j->ranges.data[ordinal].from;
@@ -97,6 +110,8 @@ static ties tie_ranges(tg_schedule *s) {
   uint32_t n = t.ranges + (tiles ? 16 * j->buffers.n : 0);
   t.up = tg_new(&j->env, uint32_t, n + 1);
   for (uint32_t i = 0; i < n; i++) t.up[i] = i;
+  for (uint32_t i = 0; i < t.ranges && i < s->tied.n; i++)
+    if (s->tied.data[i]) tie(&t, i, s->tied.data[i] - 1);
   if (!tiles) return t;
   for (uint32_t i = 0; i < s->stores.n; i++) {
     uint32_t count;
@@ -191,6 +206,8 @@ tg_axis tg_axis_find(tg_schedule *s, const tg_opt *o, const char *name) {
   uint32_t number = mark ? (uint32_t)strtoul(mark + 1, NULL, 10) : 0, *found = tg_new(&j->env, uint32_t, s->sites.n + 1);
   if (mark) name = tg_symbol(j, name, (size_t)(mark - name));
   ties t = tie_ranges(s);
+  uint32_t *groups = tg_new(&j->env, uint32_t, s->sites.n + 1), *group = tg_new(&j->env, uint32_t, s->sites.n + 1);
+  for (uint32_t i = 0; i < s->sites.n; i++) groups[i] = root_of(&t, tg_range_ordinal(s->sites.data[i].range));
   uint32_t n = choose(s, o, name, &t, find_sites(s, o, name, found), found, number);
   uint32_t want = root_of(&t, tg_range_ordinal(s->sites.data[found[0]].range)), members = 0;
   tg_assert(&j->env, n > 0);
@@ -199,7 +216,9 @@ tg_axis tg_axis_find(tg_schedule *s, const tg_opt *o, const char *name) {
     const tg_site *x = &s->sites.data[i];
     bool seen = root_of(&t, tg_range_ordinal(x->range)) != want;
     for (uint32_t k = 0; k < members && !seen; k++) seen = site[k].range == x->range;
-    if (!seen) site[members++] = *x;
+    if (seen) continue;
+    group[members] = groups[i];
+    site[members++] = *x;
   }
   uint32_t id = axis_of(s, tg_range_ordinal(site[0].range));
   for (uint32_t i = 0; i < members; i++) { /* what is one axis now stays one when its subscripts are no longer plain ranges */
@@ -207,7 +226,7 @@ tg_axis tg_axis_find(tg_schedule *s, const tg_opt *o, const char *name) {
     while (s->axis.n <= ordinal) tg_push(&j->env, &s->axis, 0);
     s->axis.data[ordinal] = id + 1;
   }
-  return (tg_axis){members, site};
+  return (tg_axis){members, site, group};
 }
 
 const char *tg_axis_name(tg_schedule *s, const tg_uop *range) {
@@ -237,8 +256,18 @@ static const tg_uop *find_end(const tg_uop *u, uint32_t ordinal) {
   return NULL;
 }
 
-tg_verdict tg_range_verdict(tg_schedule *s, const tg_site *site, const char **why) {
-  const tg_uop *end = find_end(s->author, s->j->ranges.data[tg_range_ordinal(site->range)].from);
+static tg_verdict verdict_of(tg_schedule *s, const tg_uop *sink, const tg_uop *end, const char **why) {
+  if (tg_bounds_of(s->j, tg_extent(end->src[0])).hi <= 1) return TG_INDEPENDENT;
+  return tg_loop_verdict(s->j, sink, end, why);
+}
+
+tg_verdict tg_range_verdict(tg_schedule *s, const tg_uop *end, const char **why) {
+  uint32_t from = s->j->ranges.data[tg_range_ordinal(end->src[0])].from;
   *why = NULL;
-  return end ? tg_loop_verdict(s->j, s->author, end, why) : tg_loop_verdict(s->j, s->sink, site->owner, why);
+  while (s->verdicts.n <= from) tg_push(&s->j->env, &s->verdicts, 0);
+  if (s->verdicts.data[from] == TG_INDEPENDENT + 1) return TG_INDEPENDENT;
+  const tg_uop *author = find_end(s->author, from);
+  tg_verdict v = author ? verdict_of(s, s->author, author, why) : verdict_of(s, s->sink, end, why);
+  if (author) s->verdicts.data[from] = (uint8_t)(v + 1);
+  return v;
 }

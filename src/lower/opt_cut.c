@@ -2,6 +2,7 @@
  * cut and peel: one range becomes two siblings, one after the other, that later opts schedule apart. A reduction becomes the
  * op of two reductions. Always legal for loops, since the order of the iterations stays. */
 #include "lower/opt.h"
+#include <ctype.h>
 
 typedef struct { const char *name; const tg_uop *start, *extent; } part;
 typedef struct { const tg_uop *range; part parts[2]; uint32_t copied; bool named; } cutting;
@@ -17,7 +18,6 @@ static void cut_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, void
   tg_job *j = s->j;
   const tg_uop **list = tg_new(&j->env, const tg_uop *, end->n);
   for (uint32_t i = 0; i < 2; i++) {
-    if (tg_is_const(c->parts[i].extent, 0)) continue;
     const tg_uop *r = part_range(s, c, i, tg_range_kind(c->range)), *value = tg_idx_add(j, c->parts[i].start, r);
     if (i == c->copied) tg_copy_statements(s, end->n - 1, end->src + 1, list);
     else memcpy(list, end->src + 1, (end->n - 1) * sizeof *list);
@@ -40,15 +40,26 @@ static const tg_uop *cut_reduce(tg_job *j, const tg_uop *old, const tg_uop *cons
   if (a.in_order) tg_fail_at(j, x->o->pos, "cut %s: a sum_in_order keeps the order of its terms", tg_range_text(x->s, x->c->range));
   if (a.generic) tg_fail_at(j, x->o->pos, "cut %s: a general reduction cannot be cut", tg_range_text(x->s, x->c->range));
   for (uint32_t i = 0; i < 2; i++) {
-    if (tg_is_const(x->c->parts[i].extent, 0)) continue;
     const tg_uop *r = part_range(x->s, x->c, i, tg_range_kind(x->c->range)), *value = tg_idx_add(j, x->c->parts[i].start, r);
     const tg_uop *body = tg_substitute(j, old->src[0], 1, &x->c->range, &value);
     for (uint32_t k = 0; k < a.ranges; k++) fresh[k] = k == at ? r : tg_substitute(j, ranges[k], 1, &x->c->range, &value);
     both[i] = tg_reduce(j, a, &body, NULL, NULL, fresh);
     if (i == x->c->copied) tg_copy_statements(x->s, 1, &both[i], &both[i]);
   }
-  if (!both[0] || !both[1]) return both[0] ? both[0] : both[1] ? both[1] : tg_identity(j, (tg_op)a.op, (tg_type)old->type);
   return tg_op2(j, (tg_op)a.op, both[0], both[1]);
+}
+
+static void check_names(tg_schedule *s, const tg_opt *o, uint32_t n, const char *const *names) {
+  for (const char *at = o->expr; *at;) {
+    size_t length = 0;
+    while (isalnum((unsigned char)at[length]) || at[length] == '_' || at[length] == '.') length++;
+    uint32_t i = 0;
+    while (i < n && (strncmp(names[i], at, length) || names[i][length])) i++;
+    bool is_name = length && !isdigit((unsigned char)*at) && at[length] != '(';
+    if (is_name && i == n)
+      tg_fail_at(s->j, o->pos, "cut %s: '%.*s' is no parameter, knob or range around it", o->names[0], (int)length, at);
+    at += length ? length : 1;
+  }
 }
 
 static const tg_uop *cut_index(tg_schedule *s, const tg_opt *o, const tg_site *site) {
@@ -68,6 +79,7 @@ static const tg_uop *cut_index(tg_schedule *s, const tg_opt *o, const tg_site *s
     names[n] = j->constants.data[i].name;
     values[n++] = tg_index(j, j->constants.data[i].value);
   }
+  check_names(s, o, n, names);
   const tg_uop *e = tg_parse_expr(j, o->expr, n, names, values);
   if (e->type != TG_INDEX) tg_fail_at(j, o->pos, "cut %s: '%s' is no index", o->names[0], o->expr);
   if (tg_bounds_of(j, e).lo == tg_bounds_of(j, e).hi) return tg_index(j, (int64_t)tg_bounds_of(j, e).lo);

@@ -16,7 +16,7 @@ static tg_kind kind_of(tg_opt_word w) {
 static void check_loop(tg_schedule *s, const tg_opt *o, const tg_site *site, tg_kind kind) {
   const char *why = NULL, *word = tg_kind_name[kind];
   if (kind == TG_UNROLL) return;
-  tg_verdict v = tg_range_verdict(s, site, &why);
+  tg_verdict v = tg_range_verdict(s, site->owner, &why);
   bool legal = v == TG_INDEPENDENT || (v == TG_LOCKSTEP && kind != TG_THREAD);
   if (!legal)
     tg_fail_at(s->j, o->pos, "%s %s: its iterations depend on one another: %s", word, tg_range_text(s, site->range), why ? why : "");

@@ -15,6 +15,8 @@ static int axis_of_range(uint32_t n, const tg_axis *axes, const tg_uop *range) {
   return -1;
 }
 
+static const char *word_of(const tg_opt *o) { return o->word == TG_OPT_THREAD ? "thread" : o->word == TG_OPT_TILE ? "tile" : "order"; }
+
 /* The nest below end, outermost first, as far as it is perfect. */
 static uint32_t perfect_nest(const tg_uop *end, const tg_uop **nest, uint32_t max) {
   uint32_t n = 0;
@@ -51,9 +53,10 @@ static void check_pairs(tg_schedule *s, const tg_opt *o, uint32_t n, const tg_uo
       if (at_a < at_b) continue;
       const char *outer = tg_range_text(s, nest[a]->src[0]), *inner = tg_range_text(s, nest[b]->src[0]), *why = NULL;
       if (tg_uses(s->j, tg_extent(nest[b]->src[0]), nest[a]->src[0]))
-        tg_fail_at(s->j, o->pos, "order: the extent of %s depends on %s", inner, outer);
+        tg_fail_at(s->j, o->pos, "%s: the extent of %s depends on %s", word_of(o), inner, outer);
+      if (tg_range_verdict(s, nest[a], &why) == TG_INDEPENDENT && tg_range_verdict(s, nest[b], &why) == TG_INDEPENDENT) continue;
       if (!tg_may_swap(s->j, s->sink, nest[a], nest[b], &why))
-        tg_fail_at(s->j, o->pos, "order: %s may not run outside %s: %s", inner, outer, why ? why : "the iterations depend on one another");
+        tg_fail_at(s->j, o->pos, "%s: %s may not run outside %s: %s", word_of(o), inner, outer, why ? why : "the iterations depend on one another");
     }
   }
 }
@@ -118,7 +121,7 @@ static void order_from(tg_schedule *s, const tg_opt *o, const tg_uop *range, uin
   if (top && order_nest(s, o, top, n, axes)) return;
   tg_str text = tg_str_new(&s->j->env);
   for (uint32_t q = 0; q < n; q++) tg_str_printf(&text, "%s%s", q ? ", " : "", tg_range_text(s, axes[q].site[0].range));
-  tg_fail_at(s->j, o->pos, "order: %s are no perfect nest: a statement stands between them, or one is not there", text.data);
+  tg_fail_at(s->j, o->pos, "%s: %s are no perfect nest: a statement stands between them, or one is not there", word_of(o), text.data);
 }
 
 static const tg_site *parent_site(const tg_schedule *s, uint32_t p) { return &s->sites.data[p]; }
@@ -155,9 +158,9 @@ void tg_move_outermost(tg_schedule *s, const tg_opt *o, const tg_site *site) {
   for (uint32_t p = site->parent; p != UINT32_MAX; p = s->sites.data[p].parent) depth++;
   if (!depth) return;
   if (depth >= TG_COUNT(axes)) tg_fail_at(s->j, o->pos, "%s stands too deep to move outermost", tg_range_text(s, site->range));
-  axes[0] = (tg_axis){1, site};
+  axes[0] = (tg_axis){1, site, NULL};
   uint32_t n = depth + 1;
-  for (uint32_t p = site->parent; p != UINT32_MAX; p = s->sites.data[p].parent) axes[depth--] = (tg_axis){1, &s->sites.data[p]};
+  for (uint32_t p = site->parent; p != UINT32_MAX; p = s->sites.data[p].parent) axes[depth--] = (tg_axis){1, &s->sites.data[p], NULL};
   order_from(s, o, axes[1].site->range, n, axes);
 }
 

@@ -170,5 +170,13 @@ void tg_copy_statements(tg_schedule *s, uint32_t n, const tg_uop *const *list, c
   const tg_uop **fresh = tg_new(&j->env, const tg_uop *, size);
   for (uint32_t i = 0; i < n; i++) name_buffers(s, list[i], fresh);
   for (uint32_t i = 0; i < n; i++) name_copies(s, list[i], fresh);
+  for (uint32_t i = 0; i < s->tied.n && i < most; i++) { /* ties among the copies, apart from the originals */
+    if (!s->tied.data[i] || !fresh[2 * i]) continue;
+    for (uint32_t k = 0; k < i; k++) {
+      if (s->tied.data[k] != s->tied.data[i] || !fresh[2 * k]) continue;
+      tg_axis_tie(s, fresh[2 * i], fresh[2 * k]);
+      break;
+    }
+  }
   for (uint32_t i = 0; i < n; i++) out[i] = tg_map(j, list[i], copy_node, copy_enter, fresh);
 }

@@ -60,6 +60,10 @@ static void apply(tg_schedule *s, const tg_site *site, splitting *p) {
 void tg_split_range(tg_schedule *s, const tg_opt *o, const char *name, int64_t n, const char *outer, const char *inner) {
   tg_job *j = s->j;
   tg_axis axis = tg_axis_find(s, o, name);
+  const tg_uop **parts = tg_new(&j->env, const tg_uop *, 2 * axis.n);
+  if (outer) tg_axis_check_name(s, o, outer);
+  if (inner) tg_axis_check_name(s, o, inner);
+  if (outer && inner && !strcmp(outer, inner)) tg_fail_at(j, o->pos, "the name '%s' is given twice", outer);
   for (uint32_t i = 0; i < axis.n; i++) {
     const tg_uop *r = axis.site[i].range, *extent = tg_extent(r);
     tg_kind kind = tg_range_kind(r);
@@ -70,6 +74,14 @@ void tg_split_range(tg_schedule *s, const tg_opt *o, const char *name, int64_t n
     p.outer = tg_axis_range(s, r, outer ? outer : tg_format(&j->env, "%s.0", own), tg_idx_ceildiv(j, extent, n), kind);
     p.inner = tg_axis_range(s, r, inner ? inner : tg_format(&j->env, "%s.1", own), tg_index(j, n), kind == TG_REDUCE ? kind : TG_LOOP);
     p.value = tg_idx_add(j, tg_idx_mul(j, p.outer, n), p.inner);
+    for (uint32_t k = 0; k < i; k++) { /* what a register tile ties stays tied */
+      if (axis.group[k] != axis.group[i]) continue;
+      tg_axis_tie(s, p.outer, parts[2 * k]);
+      tg_axis_tie(s, p.inner, parts[2 * k + 1]);
+      break;
+    }
+    parts[2 * i] = p.outer;
+    parts[2 * i + 1] = p.inner;
     if (!tg_divides(j, n, extent)) p.cond = tg_op2(j, TG_OP_LT, p.value, extent);
     apply(s, &axis.site[i], &p);
   }

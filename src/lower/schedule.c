@@ -55,6 +55,36 @@ static const tg_uop *drop_gate(tg_job *j, const tg_uop *old, const tg_uop *const
   return tg_store(j, src[0], src + 1, src[1 + tg_access_rank(old)], gate, flags);
 }
 
+/* Reductions over nothing, and ranges of one iteration. */
+static const tg_uop *dissolve_reduce(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
+  (void)user;
+  tg_op op = (tg_op)old->op;
+  if (op == TG_OP_ADD || op == TG_OP_MUL || op == TG_OP_MAX || op == TG_OP_MIN || op == TG_OP_AND || op == TG_OP_OR) {
+    if (old->src[0]->op != TG_OP_REDUCE || old->src[1]->op != TG_OP_REDUCE || (src[0] == old->src[0] && src[1] == old->src[1])) return NULL;
+    const tg_uop *none = tg_identity(j, op, (tg_type)old->type);
+    return src[0] == none ? src[1] : src[1] == none ? src[0] : NULL;
+  }
+  if (op != TG_OP_REDUCE || tg_reduce_info(old).generic) return NULL;
+  tg_reduce_arg a = tg_reduce_info(old);
+  const tg_uop *value = src[0], *zero = tg_index(j, 0), *ranges[8];
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < a.ranges; i++) {
+    const tg_uop *r = src[old->n - a.ranges + i], *extent = tg_extent(r);
+    if (extent->op == TG_OP_CONST && extent->arg <= 0) return tg_identity(j, (tg_op)a.op, (tg_type)old->type);
+    if (tg_is_const(extent, 1)) value = tg_substitute(j, value, 1, &r, &zero);
+    else ranges[n++] = r;
+  }
+  if (n == a.ranges) return NULL;
+  if (!n) return a.op == TG_OP_ADD && tg_is_float((tg_type)old->type) ? tg_op2(j, TG_OP_ADD, tg_identity(j, TG_OP_ADD, (tg_type)old->type), value) : value;
+  for (uint32_t i = 0; i < n; i++)
+    for (uint32_t k = 0; k < a.ranges; k++) {
+      const tg_uop *r = src[old->n - a.ranges + k];
+      if (tg_is_const(tg_extent(r), 1)) ranges[i] = tg_substitute(j, ranges[i], 1, &r, &zero);
+    }
+  a.ranges = (uint8_t)n;
+  return tg_reduce(j, a, &value, NULL, NULL, ranges);
+}
+
 static bool once(const tg_uop *range) { return tg_is_const(tg_extent(range), 1) && tg_range_kind(range) != TG_LOCAL; }
 
 static void dissolve(tg_schedule *s, const tg_uop *u, tg_statements *out) {
@@ -65,6 +95,7 @@ static void dissolve(tg_schedule *s, const tg_uop *u, tg_statements *out) {
   }
   tg_statements list = {0};
   for (uint32_t i = 1; i < u->n; i++) dissolve(s, u->src[i], &list);
+  if (tg_extent(u->src[0])->op == TG_OP_CONST && tg_extent(u->src[0])->arg <= 0) return;
   if (once(u->src[0])) {
     const tg_uop *zero = tg_index(j, 0);
     for (uint32_t i = 0; i < list.n; i++) tg_push(&j->env, out, tg_substitute(j, list.data[i], 1, &u->src[0], &zero));
@@ -84,7 +115,8 @@ const tg_uop *tg_pass_schedule(tg_job *j, const tg_lowering *l, const tg_uop *si
   }
   tg_statements list = {0};
   for (uint32_t i = 0; i < s.sink->n; i++) dissolve(&s, s.sink->src[i], &list);
-  const tg_uop *plain = tg_simplify(j, l->rules, tg_sink(j, list.n, list.data));
+  const tg_uop *plain = tg_map(j, tg_sink(j, list.n, list.data), dissolve_reduce, NULL, NULL);
+  plain = tg_simplify(j, l->rules, plain);
   const tg_uop *proved = tg_map(j, plain, drop_gate, NULL, NULL);
   if (proved != plain) proved = tg_simplify(j, l->rules, proved);
   return tg_versioned(j, proved);

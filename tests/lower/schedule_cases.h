@@ -1,0 +1,546 @@
+/* SPDX-License-Identifier: MIT
+ * The programs after each word and after raising, and the text of every refusal. Included by schedule.c. */
+static const char matmul_kernel[] =
+    "kernel matmul(M, N, K) {\n"
+    "  in(A, f32, [M, K]);\n"
+    "  in(B, f32, [K, N]);\n"
+    "  out(C, f32, [M, N]);\n"
+    "  range(i, M) range(j, N)\n"
+    "    C[i,j] = sum(k : K, A[i,k] * B[k,j]);\n"
+    "}\n";
+static const char copy_kernel[] =
+    "kernel copy(N) {\n"
+    "  in(x, f32, [N]);\n"
+    "  out(y, f32, [N]);\n"
+    "  range(i, N) y[i] = x[i] * 2;\n"
+    "}\n";
+static const char total_kernel[] =
+    "kernel total(N) {\n"
+    "  in(x, f32, [N]);\n"
+    "  out(y, f32, []);\n"
+    "  y = sum(k : N, x[k]);\n"
+    "}\n";
+static const char tile_kernel[] =
+    "kernel tile() {\n"
+    "  in(x, f32, [12, 6]);\n"
+    "  out(y, f32, [12]);\n"
+    "  range(b, 3) {\n"
+    "    define_reg(acc, f32, [4]);\n"
+    "    range(i, 4) acc[i] = 1;\n"
+    "    range(k, 6) {\n"
+    "      range(i, 4) acc[i] = acc[i] * x[b*4 + i, k] + 1;\n"
+    "    }\n"
+    "    range(m, 4) y[b*4 + m] = acc[m];\n"
+    "  }\n"
+    "}\n";
+static const char twice_kernel[] =
+    "kernel twice(N) {\n"
+    "  in(x, f32, [N]);\n"
+    "  out(y, f32, [N]);\n"
+    "  out(z, f32, [N]);\n"
+    "  range(i, N) y[i] = x[i] + 1;\n"
+    "  range(i, N) z[i] = x[i] * 2;\n"
+    "}\n";
+static const char scan_kernel[] =
+    "kernel scan(N) {\n"
+    "  in(x, f32, [N]);\n"
+    "  out(y, f32, [N]);\n"
+    "  y[0] = x[0];\n"
+    "  range(i, N - 1) y[i + 1] = y[i] + x[i + 1];\n"
+    "}\n";
+static const char inorder_kernel[] =
+    "kernel inorder(N) {\n"
+    "  in(x, f32, [N]);\n"
+    "  out(y, f32, []);\n"
+    "  y = sum_in_order(k : N, x[k]);\n"
+    "}\n";
+static const char imperfect_kernel[] =
+    "kernel imperfect(N) {\n"
+    "  in(x, f32, [N, N]);\n"
+    "  out(y, f32, [N, N]);\n"
+    "  out(z, f32, [N]);\n"
+    "  range(i, N) {\n"
+    "    z[i] = x[i, 0];\n"
+    "    range(j, N) y[i,j] = x[i,j];\n"
+    "  }\n"
+    "}\n";
+static const char skew_kernel[] =
+    "kernel skew(N) {\n"
+    "  in(x, f32, [N]);\n"
+    "  inout(y, f32, [N + 2, N + 2]);\n"
+    "  range(a, N) range(b, N) y[a + 1, b] = y[a, b + 1] + x[b];\n"
+    "}\n";
+static const char triangle_kernel[] =
+    "kernel triangle(N) {\n"
+    "  in(x, f32, [N, N]);\n"
+    "  inout(y, f32, [N, N]);\n"
+    "  range(i, N) range(j, i + 1) y[i,j] = x[i,j];\n"
+    "}\n";
+static const char inplace_kernel[] =
+    "kernel inplace(N) {\n"
+    "  in(x, f32, [N]);\n"
+    "  inout(y, f32, [N]);\n"
+    "  range(i, N) y[i] = y[i] + x[i];\n"
+    "}\n";
+static const char r1_kernel[] =
+    "kernel r1(N) {\n"
+    "  in(x, f32, [N]);\n"
+    "  out(y, f32, []);\n"
+    "  define_reg(s, f32, []);\n"
+    "  s = 0;\n"
+    "  range(k, N) s += x[k];\n"
+    "  y = s;\n"
+    "}\n";
+static const char r2_kernel[] =
+    "kernel r2(N) {\n"
+    "  in(a, f32, [N, 3]);\n"
+    "  in(b, f32, [3, N]);\n"
+    "  out(y, f32, [N, N]);\n"
+    "  range(i, N) {\n"
+    "    range(j, N) y[i,j] = 0;\n"
+    "    range(k, 3) range(j, N) y[i,j] += a[i,k] * b[k,j];\n"
+    "  }\n"
+    "}\n";
+static const char r3_kernel[] =
+    "kernel r3(N) {\n"
+    "  in(x, f32, [N, N]);\n"
+    "  out(y, f32, [N]);\n"
+    "  range(i, N) {\n"
+    "    define_reg(m, f32, []);\n"
+    "    m = x[i,0];\n"
+    "    range(k, N) m = max(m, x[i,k]);\n"
+    "    y[i] = m;\n"
+    "  }\n"
+    "}\n";
+static const char r4_kernel[] =
+    "kernel r4(N) {\n"
+    "  in(x, f32, [N]);\n"
+    "  out(y, f32, [N]);\n"
+    "  define_reg(t, f32, [N]);\n"
+    "  range(i, N) t[i] = x[i] + 1;\n"
+    "  range(i, N) y[i] = t[i] * 2;\n"
+    "}\n";
+static const char r5_kernel[] =
+    "kernel r5(N) {\n"
+    "  in(x, f32, [N]);\n"
+    "  out(y, f32, [N]);\n"
+    "  define_reg(t, f32, [N]);\n"
+    "  range(i, N) t[i] = exp(x[i]);\n"
+    "  range(i, N) y[i] = t[i] + sum(k : N, t[k]);\n"
+    "}\n";
+static const char r6_kernel[] =
+    "kernel r6(N) {\n"
+    "  in(x, f32, [N, N]);\n"
+    "  out(y, f32, [N]);\n"
+    "  range(i, N) {\n"
+    "    define_reg(s, f32, []);\n"
+    "    s = 0;\n"
+    "    range(k, N) s = s * 2 + x[i,k];\n"
+    "    y[i] = s;\n"
+    "  }\n"
+    "}\n";
+static const char r7_kernel[] =
+    "kernel r7(N) {\n"
+    "  in(a, f32, [4, 5]);\n"
+    "  in(b, f32, [5, N]);\n"
+    "  out(y, f32, [4, N]);\n"
+    "  define_reg(acc, f32, [4, N]);\n"
+    "  range(i, 4) range(j, N) acc[i,j] = 0;\n"
+    "  range(k, 5) range(i, 4) range(j, N) acc[i,j] += a[i,k] * b[k,j];\n"
+    "  range(i, 4) range(j, N) y[i,j] = acc[i,j];\n"
+    "}\n";
+static const char r8_kernel[] =
+    "kernel r8(N) {\n"
+    "  inout(y, f32, [N]);\n"
+    "  out(z, f32, [N]);\n"
+    "  define_reg(s, f32, []);\n"
+    "  range(i, N) {\n"
+    "    s = y[i];\n"
+    "    y[i] = y[i] + 1;\n"
+    "    z[i] = s;\n"
+    "  }\n"
+    "}\n";
+static const char r9_kernel[] =
+    "kernel r9(N) {\n"
+    "  in(x, i32, [N]);\n"
+    "  out(y, i32, [N]);\n"
+    "  range(i, N) {\n"
+    "    define_reg(s, i32, []);\n"
+    "    s = 1;\n"
+    "    range(k, N) if (x[k] > 1) s += x[k];\n"
+    "    y[i] = s + i32(i);\n"
+    "  }\n"
+    "}\n";
+
+typedef struct { const char *kernel, *sizes, *opts, *want; } expectation;   /* sizes: "M=4 N=1..9" */
+
+static const expectation word_cases[] = {
+  {matmul_kernel, "M=12 N=16 K=6", "split i 4 as io ir",
+    "range(io, 3) {\n"
+    "  range(ir, 4) {\n"
+    "    range(j, 16) {\n"
+    "      let %0 = io * 4 + ir;\n"
+    "      C[%0, j] = sum(k : 6, A[%0, k] * B[k, j]);\n"
+    "    }\n"
+    "  }\n"
+    "}\n"},
+  {matmul_kernel, "M=10 N=16 K=6", "split i 4",
+    "range(i.0, 3) {\n"
+    "  range(i.1, 4) {\n"
+    "    range(j, 16) {\n"
+    "      let %0 = i.0 * 4 + i.1;\n"
+    "      let %1 = %0 < 10;\n"
+    "      C[%0, j] = sum(k : 6, (A[%0, k] if %1 else 0.0f) * B[k, j]) if %1;\n"
+    "    }\n"
+    "  }\n"
+    "}\n"},
+  {matmul_kernel, "M=12 N=16 K=6", "order j i",
+    "range(j, 16) {\n"
+    "  range(i, 12) {\n"
+    "    C[i, j] = sum(k : 6, A[i, k] * B[k, j]);\n"
+    "  }\n"
+    "}\n"},
+  {matmul_kernel, "M=12 N=16 K=6", "tile i 4 j 8",
+    "range(i.0, 3) {\n"
+    "  range(j.0, 2) {\n"
+    "    range(i.1, 4) {\n"
+    "      range(j.1, 8) {\n"
+    "        let %0 = i.0 * 4 + i.1;\n"
+    "        let %1 = j.0 * 8 + j.1;\n"
+    "        C[%0, %1] = sum(k : 6, A[%0, k] * B[k, %1]);\n"
+    "      }\n"
+    "    }\n"
+    "  }\n"
+    "}\n"},
+  {matmul_kernel, "M=12 N=16 K=6", "split k 4\norder k.1 k.0",
+    "range(i, 12) {\n"
+    "  range(j, 16) {\n"
+    "    C[i, j] = sum(k.1 : 4, k.0 : 2, let %0 = k.0 * 4 + k.1; let %1 = %0 < 6; where(%1, (A[i, %0] if %1 else 0.0f) * (B[%0, j] if %1 else 0.0f), 0.0f));\n"
+    "  }\n"
+    "}\n"},
+  {matmul_kernel, "M=12 N=16 K=8", "split k 4\nunroll k.1\nupcast k.0",
+    "range(i, 12) {\n"
+    "  range(j, 16) {\n"
+    "    C[i, j] = sum(k.0 : 2 upcast, k.1 : 4 unroll, let %0 = k.0 * 4 + k.1; A[i, %0] * B[%0, j]);\n"
+    "  }\n"
+    "}\n"},
+  {matmul_kernel, "M=12 N=16 K=6", "upcast i 4",
+    "range(i.0, 3) {\n"
+    "  range(i.1, 4, upcast) {\n"
+    "    range(j, 16) {\n"
+    "      let %0 = i.0 * 4 + i.1;\n"
+    "      C[%0, j] = sum(k : 6, A[%0, k] * B[k, j]);\n"
+    "    }\n"
+    "  }\n"
+    "}\n"},
+  {matmul_kernel, "M=12 N=16 K=6", "lane j 8\nupcast i",
+    "range(i, 12, upcast) {\n"
+    "  range(j.0, 2) {\n"
+    "    range(j.1, 8, lane) {\n"
+    "      let %0 = j.0 * 8 + j.1;\n"
+    "      C[i, %0] = sum(k : 6, A[i, k] * B[k, %0]);\n"
+    "    }\n"
+    "  }\n"
+    "}\n"},
+  {matmul_kernel, "M=12 N=16 K=6", "thread j 8",
+    "range(j.0, 2, thread) {\n"
+    "  range(i, 12) {\n"
+    "    range(j.1, 8) {\n"
+    "      let %0 = j.0 * 8 + j.1;\n"
+    "      C[i, %0] = sum(k : 6, A[i, k] * B[k, %0]);\n"
+    "    }\n"
+    "  }\n"
+    "}\n"},
+  {matmul_kernel, "M=12 N=16 K=6", "local j 4",
+    "range(i, 12) {\n"
+    "  range(j.0, 4) {\n"
+    "    range(j.1, 4, local) {\n"
+    "      let %0 = j.0 * 4 + j.1;\n"
+    "      C[i, %0] = sum(k : 6, A[i, k] * B[k, %0]);\n"
+    "    }\n"
+    "  }\n"
+    "}\n"},
+  {matmul_kernel, "M=10 N=16 K=6", "pad i 4",
+    "range(i, 12) {\n"
+    "  range(j, 16) {\n"
+    "    let %0 = i < 10;\n"
+    "    C[i, j] = sum(k : 6, (A[i, k] if %0 else 0.0f) * B[k, j]) if %0;\n"
+    "  }\n"
+    "}\n"},
+  {matmul_kernel, "M=12 N=16 K=6", "peel i first",
+    "range(j, 16) {\n"
+    "  C[0, j] = sum(k : 6, A[0, k] * B[k, j]);\n"
+    "}\n"
+    "range(i.main, 11) {\n"
+    "  range(j, 16) {\n"
+    "    let %0 = i.main + 1;\n"
+    "    C[%0, j] = sum(k : 6, A[%0, k] * B[k, j]);\n"
+    "  }\n"
+    "}\n"},
+  {matmul_kernel, "M=10 N=16 K=6", "split i 4\npeel i.0 last",
+    "range(i.0.main, 2) {\n"
+    "  range(i.1, 4) {\n"
+    "    range(j, 16) {\n"
+    "      let %0 = i.1 + i.0.main * 4;\n"
+    "      C[%0, j] = sum(k : 6, A[%0, k] * B[k, j]);\n"
+    "    }\n"
+    "  }\n"
+    "}\n"
+    "range(i.1, 4) {\n"
+    "  range(j, 16) {\n"
+    "    let %1 = i.1 + 8;\n"
+    "    let %2 = i.1 < 2;\n"
+    "    C[%1, j] = sum(k : 6, (A[%1, k] if %2 else 0.0f) * B[k, j]) if %2;\n"
+    "  }\n"
+    "}\n"},
+  {matmul_kernel, "M=12 N=16 K=6", "cut j at N/2 as ja jb",
+    "range(i, 12) {\n"
+    "  range(ja, 8) {\n"
+    "    C[i, ja] = sum(k : 6, A[i, k] * B[k, ja]);\n"
+    "  }\n"
+    "  range(jb, 8) {\n"
+    "    let %0 = jb + 8;\n"
+    "    C[i, %0] = sum(k : 6, A[i, k] * B[k, %0]);\n"
+    "  }\n"
+    "}\n"},
+  {matmul_kernel, "M=12 N=16 K=6", "cut k at 4",
+    "range(i, 12) {\n"
+    "  range(j, 16) {\n"
+    "    C[i, j] = sum(k.1 : 2, let %0 = k.1 + 4; A[i, %0] * B[%0, j]) + sum(k.0 : 4, A[i, k.0] * B[k.0, j]);\n"
+    "  }\n"
+    "}\n"},
+  {matmul_kernel, "M=12 N=16 K=6", "split j 8\norder j.0 i j.1\nstage B at j.0 as Bp",
+    "range(j.0, 2) {\n"
+    "  define_local(Bp, f32, [6, 8], align 64);\n"
+    "  range(Bp.0, 6) {\n"
+    "    range(Bp.1, 8) {\n"
+    "      Bp[Bp.0, Bp.1] = B[Bp.0, j.0 * 8 + Bp.1];\n"
+    "    }\n"
+    "  }\n"
+    "  range(i, 12) {\n"
+    "    range(j.1, 8) {\n"
+    "      C[i, j.0 * 8 + j.1] = sum(k : 6, A[i, k] * Bp[k, j.1]);\n"
+    "    }\n"
+    "  }\n"
+    "}\n"},
+  {matmul_kernel, "M=12 N=16 K=6", "stage A at i as row space=reg pitch=8",
+    "range(i, 12) {\n"
+    "  define_reg(row, f32, [1, 8]);\n"
+    "  range(row.1, 6) {\n"
+    "    row[0, row.1] = A[i, row.1];\n"
+    "  }\n"
+    "  range(j, 16) {\n"
+    "    C[i, j] = sum(k : 6, B[k, j] * row[0, k]);\n"
+    "  }\n"
+    "}\n"},
+  {copy_kernel, "N=20", "stream y",
+    "range(i, 20) {\n"
+    "  y[i] = x[i] * 2.0f stream;\n"
+    "}\n"},
+  {copy_kernel, "N=20", "lane i 8\npeel i.0 last",
+    "range(i.0.main, 2) {\n"
+    "  range(i.1, 8, lane) {\n"
+    "    let %0 = i.1 + i.0.main * 8;\n"
+    "    y[%0] = x[%0] * 2.0f;\n"
+    "  }\n"
+    "}\n"
+    "range(i.1, 8, lane) {\n"
+    "  let %1 = i.1 + 16;\n"
+    "  let %2 = i.1 < 4;\n"
+    "  y[%1] = (x[%1] if %2 else 0.0f) * 2.0f if %2;\n"
+    "}\n"},
+  {total_kernel, "N=20", "split k 4\nthread k.0",
+    "y[] = sum(k.0 : 5 thread, k.1 : 4, x[k.0 * 4 + k.1]);\n"},
+  {tile_kernel, "", "split acc.i 2\nupcast acc.i.1",
+    "range(b, 3) {\n"
+    "  define_reg(acc, f32, [4]);\n"
+    "  range(i.0, 2) {\n"
+    "    range(i.1, 2, upcast) {\n"
+    "      acc[i.0 * 2 + i.1] = 1.0f;\n"
+    "    }\n"
+    "  }\n"
+    "  range(k, 6) {\n"
+    "    range(i.0, 2) {\n"
+    "      range(i.1, 2, upcast) {\n"
+    "        let %0 = i.0 * 2;\n"
+    "        let %1 = %0 + i.1;\n"
+    "        acc[%1] = x[b * 4 + %0 + i.1, k] * acc[%1] + 1.0f;\n"
+    "      }\n"
+    "    }\n"
+    "  }\n"
+    "  range(m.0, 2) {\n"
+    "    range(m.1, 2, upcast) {\n"
+    "      let %2 = m.0 * 2;\n"
+    "      y[b * 4 + %2 + m.1] = acc[%2 + m.1];\n"
+    "    }\n"
+    "  }\n"
+    "}\n"},
+  {tile_kernel, "", "split m 2\nupcast m.1",
+    "range(b, 3) {\n"
+    "  define_reg(acc, f32, [4]);\n"
+    "  range(i.0, 2) {\n"
+    "    range(i.1, 2, upcast) {\n"
+    "      acc[i.0 * 2 + i.1] = 1.0f;\n"
+    "    }\n"
+    "  }\n"
+    "  range(k, 6) {\n"
+    "    range(i.0, 2) {\n"
+    "      range(i.1, 2, upcast) {\n"
+    "        let %0 = i.0 * 2;\n"
+    "        let %1 = %0 + i.1;\n"
+    "        acc[%1] = x[b * 4 + %0 + i.1, k] * acc[%1] + 1.0f;\n"
+    "      }\n"
+    "    }\n"
+    "  }\n"
+    "  range(m.0, 2) {\n"
+    "    range(m.1, 2, upcast) {\n"
+    "      let %2 = m.0 * 2;\n"
+    "      y[b * 4 + %2 + m.1] = acc[%2 + m.1];\n"
+    "    }\n"
+    "  }\n"
+    "}\n"},
+  {twice_kernel, "N=8", "split z.i 4\nsplit i#1 2",
+    "range(i.0, 4) {\n"
+    "  range(i.1, 2) {\n"
+    "    let %0 = i.0 * 2 + i.1;\n"
+    "    y[%0] = x[%0] + 1.0f;\n"
+    "  }\n"
+    "}\n"
+    "range(i.0, 2) {\n"
+    "  range(i.1, 4) {\n"
+    "    let %1 = i.0 * 4 + i.1;\n"
+    "    z[%1] = x[%1] * 2.0f;\n"
+    "  }\n"
+    "}\n"},
+};
+
+static const expectation refusal_cases[] = {
+  {matmul_kernel, "M=4 N=4 K=4", "splat i 4",
+   "opts:1:1: error: expected a word of a schedule (split, order, tile, upcast, unroll, lane, thread, local, stage, pad, peel, cut, stream, prefetch, place), not 'splat'"},
+  {matmul_kernel, "M=4 N=4 K=4", "split i", "opts:1:8: error: expected a size at the end of 'split i'"},
+  {matmul_kernel, "M=4 N=4 K=4", "split i x", "opts:1:9: error: expected a size, not 'x'"},
+  {matmul_kernel, "M=4 N=4 K=4", "split i 4 as a",
+   "opts:1:15: error: expected a name for a range at the end of 'split i 4 as a'"},
+  {matmul_kernel, "M=4 N=4 K=4", "split i 4 4", "opts:1:11: error: expected the end of the opt, not '4'"},
+  {matmul_kernel, "M=4 N=4 K=4", "split q 4",
+   "opts:1:1: error: no range 'q' here; there are: i (line 5), j (line 5), k (line 6)"},
+  {matmul_kernel, "M=4 N=4 K=4", "split C.q 4",
+   "opts:1:1: error: no range 'C.q' here; there are: i (line 5), j (line 5), k (line 6)"},
+  {matmul_kernel, "M=4 N=4 K=4", "split i 2 as j q", "opts:1:1: error: the name 'j' is taken by a range"},
+  {matmul_kernel, "M=4 N=4 K=4", "split i 2 as q q", "opts:1:1: error: the name 'q' is given twice"},
+  {matmul_kernel, "M=4 N=4 K=4", "upcast i\nsplit i 2", "opts:2:1: error: split i (line 5): it is upcast already"},
+  {matmul_kernel, "M=4 N=4 K=4", "upcast i\nlane i", "opts:2:1: error: lane i (line 5): it is upcast already"},
+  {matmul_kernel, "M=4 N=4 K=4", "order i k",
+   "opts:1:1: error: order: the ranges of a reduction cannot change places with loops"},
+  {matmul_kernel, "M=4 N=4 K=4", "order i i", "opts:1:1: error: order: i is named twice"},
+  {matmul_kernel, "M=4 N=4 K=4", "order i",
+   "opts:1:8: error: expected two ranges or more at the end of 'order i'"},
+  {matmul_kernel, "M=4 N=4 K=4", "lane i\nlane j",
+   "opts:2:1: error: lane j (line 5): it stands inside i (line 5), which is lane already"},
+  {matmul_kernel, "M=4 N=4 K=4", "peel i middle", "opts:1:8: error: expected first or last, not 'middle'"},
+  {matmul_kernel, "M=4 N=4 K=4", "cut i at",
+   "opts:1:9: error: expected an index at the end of 'cut i at'"},
+  {matmul_kernel, "M=4 N=4 K=4", "cut i at Q",
+   "opts:1:1: error: cut i: 'Q' is no parameter, knob or range around it"},
+  {matmul_kernel, "M=4 N=4 K=4", "stage C at i", "opts:1:1: error: stage C at i: the loop stores to it"},
+  {matmul_kernel, "M=4 N=4 K=4", "stage Q at i", "opts:1:1: error: no buffer 'Q' here"},
+  {matmul_kernel, "M=4 N=4 K=4", "stage A at k",
+   "opts:1:1: error: stage A at k: a copy stands in a loop, not in a reduction"},
+  {matmul_kernel, "M=4 N=4 K=4", "stage A at j pitch=1",
+   "opts:1:1: error: stage A: a pitch of 1 is below the 4 elements of a row"},
+  {matmul_kernel, "M=4 N=4 K=4", "stage A at i as p[k]",
+   "opts:1:1: error: stage A: a layout is not supported: the copy has the dimensions of A"},
+  {matmul_kernel, "M=4 N=4 K=4", "stage B at i as Bp space=gpu", "opts:1:26: error: expected local or reg, not 'gpu'"},
+  {matmul_kernel, "M=4 N=4 K=4", "stream A", "opts:1:1: error: stream A: nothing stores to it"},
+  {matmul_kernel, "M=4 N=4 K=4", "stream Q", "opts:1:1: error: no buffer 'Q' here"},
+  {matmul_kernel, "M=4 N=4 K=4", "place C ssa", "opts:1:1: error: place C: it is no register buffer"},
+  {matmul_kernel, "M=4 N=4 K=4", "prefetch A at i ahead 2",
+   "opts:1:1: error: prefetch A: this target has no prefetch; leave the opt out"},
+  {matmul_kernel, "M=1..9 N=4 K=4", "upcast i",
+   "opts:1:1: error: upcast i (line 5): its extent is M, and a constant is needed (split it first)"},
+  {matmul_kernel, "M=1..9 N=4 K=4", "unroll i",
+   "opts:1:1: error: unroll i (line 5): its extent is M, and a constant is needed (split it first)"},
+  {copy_kernel, "N=8192", "upcast i",
+   "opts:1:1: error: upcast i (line 4): 8192 copies are too many (split it first)"},
+  {twice_kernel, "N=8", "split i 2",
+   "opts:1:1: error: 'i' may mean the ranges of lines 5, 6: say which with BUFFER.i or i#1, i#2, .."},
+  {twice_kernel, "N=8", "split i#3 2", "opts:1:1: error: 'i#3': only 2 such ranges are here"},
+  {scan_kernel, "N=8", "upcast i",
+   "opts:1:1: error: upcast i (line 5): its iterations depend on one another: `y[i + 1] = x[i + 1] + y[i]` (line 5) stores y[1], and reads it in another iteration, when i = 0, i' = 1"},
+  {scan_kernel, "N=8", "lane i",
+   "opts:1:1: error: lane i (line 5): its iterations depend on one another: `y[i + 1] = x[i + 1] + y[i]` (line 5) stores y[1], and reads it in another iteration, when i = 0, i' = 1"},
+  {scan_kernel, "N=8", "thread i",
+   "opts:1:1: error: thread i (line 5): its iterations depend on one another: `y[i + 1] = x[i + 1] + y[i]` (line 5) stores y[1], and reads it in another iteration, when i = 0, i' = 1"},
+  {scan_kernel, "N=8", "local i",
+   "opts:1:1: error: local i (line 5): its iterations depend on one another: `y[i + 1] = x[i + 1] + y[i]` (line 5) stores y[1], and reads it in another iteration, when i = 0, i' = 1"},
+  {inorder_kernel, "N=8", "upcast k",
+   "opts:1:1: error: upcast k (line 4): a sum_in_order keeps the order of its terms"},
+  {inorder_kernel, "N=8", "cut k at 4",
+   "opts:1:1: error: cut k (line 4): a sum_in_order keeps the order of its terms"},
+  {inorder_kernel, "N=8", "split k 4\norder k.1 k.0",
+   "opts:2:1: error: order: a sum_in_order keeps the order of its ranges"},
+  {imperfect_kernel, "N=8", "order i j",
+   "opts:1:1: error: order: i (line 5), j (line 7) are no perfect nest: a statement stands between them, or one is not there"},
+  {skew_kernel, "N=8", "order b a",
+   "opts:1:1: error: order: b (line 4) may not run outside a (line 4): `y[a + 1, b] = x[b] + y[a, b + 1]` (line 4) stores y[1, 1], and reads it in another iteration, when a = 0, a' = 1, b' = 0, b = 1"},
+  {triangle_kernel, "N=8", "order j i",
+   "opts:1:1: error: order: the extent of j (line 4) depends on i (line 4)"},
+  {imperfect_kernel, "N=8", "thread j",
+   "opts:1:1: error: thread: j (line 7), i (line 5) are no perfect nest: a statement stands between them, or one is not there"},
+  {scan_kernel, "N=8", "stage y at i", "opts:1:1: error: stage y at i: the loop stores to it"},
+  {inplace_kernel, "N=8", "stream y", "opts:1:1: error: stream y: the kernel reads it again"},
+};
+
+static const expectation raise_cases[] = {
+  {r1_kernel, "N=5", "",
+    "y[] = sum(k : 5, x[k]);\n"},
+  {r2_kernel, "N=5", "",
+    "range(i, 5) {\n"
+    "  range(j, 5) {\n"
+    "    y[i, j] = sum(k : 3, a[i, k] * b[k, j]);\n"
+    "  }\n"
+    "}\n"},
+  {r3_kernel, "N=5", "",
+    "range(i, 5) {\n"
+    "  y[i] = max(x[i, 0], max(k : 5, x[i, k]));\n"
+    "}\n"},
+  {r4_kernel, "N=5", "",
+    "range(i, 5) {\n"
+    "  y[i] = (x[i] + 1.0f) * 2.0f;\n"
+    "}\n"},
+  {r5_kernel, "N=5", "",
+    "define_reg(t, f32, [5]);\n"
+    "range(i, 5) {\n"
+    "  t[i] = exp(x[i]);\n"
+    "}\n"
+    "range(i, 5) {\n"
+    "  y[i] = t[i] + sum(k : 5, t[k]);\n"
+    "}\n"},
+  {r6_kernel, "N=5", "",
+    "range(i, 5) {\n"
+    "  define_reg(s, f32, []);\n"
+    "  s[] = 0.0f;\n"
+    "  range(k, 5) {\n"
+    "    s[] = s[] * 2.0f + x[i, k];\n"
+    "  }\n"
+    "  y[i] = s[];\n"
+    "}\n"},
+  {r7_kernel, "N=5", "",
+    "range(i, 4) {\n"
+    "  range(j, 5) {\n"
+    "    y[i, j] = sum(k : 5, a[i, k] * b[k, j]);\n"
+    "  }\n"
+    "}\n"},
+  {r8_kernel, "N=5", "",
+    "define_reg(s, f32, []);\n"
+    "range(i, 5) {\n"
+    "  s[] = y[i];\n"
+    "  y[i] = y[i] + 1.0f;\n"
+    "  z[i] = s[];\n"
+    "}\n"},
+  {r9_kernel, "N=5", "",
+    "range(i, 5) {\n"
+    "  y[i] = i32(i) + (sum(k : 5, let %0 = 1 < x[k]; where(%0, x[k] if %0 else i32(0), i32(0))) + 1);\n"
+    "}\n"},
+};
+
