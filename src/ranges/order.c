@@ -55,7 +55,7 @@ int tg_order(tg_job *j, const tg_uop *a, const tg_uop *b) {
   if (a == b) return 0;
   int ca = class_of(a), cb = class_of(b);
   if (ca != cb) return ca - cb;
-  if (a->op != b->op) return (int)a->op - (int)b->op;
+  if (a->op != b->op) return (int)b->op - (int)a->op; /* what is computed before what is read: chains as they are mostly written */
   if (a->op == TG_OP_CONST) {
     if (a->type != b->type) return (int)a->type - (int)b->type;
     return a->arg < b->arg ? -1 : 1;
