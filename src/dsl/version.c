@@ -20,19 +20,59 @@ static const tg_uop *plain_enter(tg_job *j, const tg_uop *old, void *user) {
 
 const tg_uop *tg_plain(tg_job *j, const tg_uop *sink) { return tg_map(j, sink, plain_node, plain_enter, NULL); }
 
+/* What stands for a node is kept while the buffers that it reads keep their version, so threading costs what changes. */
+typedef struct { const tg_uop *to; uint64_t reads; uint32_t when; } threaded;   /* reads: bits of the buffers' ordinals */
+
 typedef struct {
   const tg_uop **current;      /* by buffer ordinal */
-  uint32_t n, depth;
-  const tg_uop *open[64];      /* ranges of the loops around: their extents keep the versions of the loops' entry */
+  uint32_t n, depth, clock;
+  uint32_t changed[64];        /* when a buffer of that bit got a new version */
+  threaded *known;             /* by id of the plain program */
+  TG_VEC(const tg_uop *) stack;
 } thread_state;
 
-static const tg_uop *thread_enter(tg_job *j, const tg_uop *old, void *user) {
-  (void)j;
-  const thread_state *s = user;
-  if (old->op == TG_OP_RANGE)
-    for (uint32_t i = 0; i < s->depth; i++)
-      if (s->open[i] == old) return old;
-  return old->op == TG_OP_DEFINE ? s->current[tg_buffer_ordinal(old)] : NULL;
+static const tg_uop *thread_known(const thread_state *s, const tg_uop *u) {
+  if (u->op == TG_OP_DEFINE) return s->current[tg_buffer_ordinal(u)] ? s->current[tg_buffer_ordinal(u)] : u;
+  const threaded *k = &s->known[u->id];
+  for (uint64_t m = k->reads; m; m &= m - 1)
+    if (s->changed[__builtin_ctzll(m)] > k->when) return NULL;
+  return k->to;
+}
+
+static uint64_t thread_reads(const thread_state *s, const tg_uop *u) {
+  return u->op == TG_OP_DEFINE ? (uint64_t)1 << tg_buffer_ordinal(u) % 64 : s->known[u->id].reads;
+}
+
+static const tg_uop *thread_node(tg_job *j, thread_state *s, const tg_uop *root) {
+  const tg_uop *found = thread_known(s, root);
+  if (found) return found;
+  uint32_t bottom = s->stack.n;
+  tg_push(&j->env, &s->stack, root);
+  while (s->stack.n > bottom) {
+    const tg_uop *u = s->stack.data[s->stack.n - 1], *few[32], **src = u->n <= TG_COUNT(few) ? few : tg_new(&j->env, const tg_uop *, u->n);
+    const tg_uop *missing = NULL;
+    bool same = true;
+    uint64_t reads = 0;
+    for (uint32_t i = 0; i < u->n && !missing; i++) {
+      if (!(src[i] = thread_known(s, u->src[i]))) missing = u->src[i];
+      same &= src[i] == u->src[i];
+      reads |= thread_reads(s, u->src[i]);
+    }
+    if (missing) {
+      tg_push(&j->env, &s->stack, missing);
+      continue;
+    }
+    s->stack.n--;
+    found = same ? u : tg_with_sources(j, u, src);
+    if (!same && u->type == TG_VOID && tg_get_pos(j, u).line) tg_set_pos(j, found, tg_get_pos(j, u));
+    s->known[u->id] = (threaded){found, reads, s->clock};
+  }
+  return found;
+}
+
+static void set_version(thread_state *s, uint32_t buffer, const tg_uop *version) {
+  s->current[buffer] = version;
+  s->changed[buffer % 64] = ++s->clock;
 }
 
 static const tg_uop *after(tg_job *j, const tg_uop *version, const tg_uop *effect) {
@@ -49,40 +89,37 @@ static void collect_stored(tg_job *j, const tg_uop *u, uint8_t *stored) {
 static const tg_uop *thread_statement(tg_job *j, thread_state *s, const tg_uop *u) {
   if (u->op == TG_OP_DEFINE) {
     const tg_uop **dims = tg_new(&j->env, const tg_uop *, u->n + 1); /* dims may hold loads of index inputs */
-    for (uint32_t i = 0; i < u->n; i++) dims[i] = tg_map(j, u->src[i], NULL, thread_enter, s);
-    const tg_uop *v = tg_make(j, TG_OP_DEFINE, u->type, u->lanes, u->arg, u->n, dims);
-    return s->current[tg_buffer_ordinal(u)] = v;
+    for (uint32_t i = 0; i < u->n; i++) dims[i] = thread_node(j, s, u->src[i]);
+    set_version(s, tg_buffer_ordinal(u), tg_make(j, TG_OP_DEFINE, u->type, u->lanes, u->arg, u->n, dims));
+    return s->current[tg_buffer_ordinal(u)];
   }
   if (u->op == TG_OP_STORE) {
     uint32_t b = tg_buffer_ordinal(u->src[0]);
-    const tg_uop *v = tg_map(j, u, NULL, thread_enter, s);
-    s->current[b] = after(j, s->current[b], v);
+    const tg_uop *v = thread_node(j, s, u);
+    set_version(s, b, after(j, s->current[b], v));
     return v;
   }
-  if (u->op != TG_OP_END) return tg_map(j, u, NULL, thread_enter, s);
+  if (u->op != TG_OP_END) return thread_node(j, s, u);
   uint8_t *stored = tg_new(&j->env, uint8_t, s->n);
   collect_stored(j, u, stored);
   const tg_uop **before = tg_new(&j->env, const tg_uop *, s->n), **list = tg_new(&j->env, const tg_uop *, u->n);
-  const tg_uop *range = tg_map(j, u->src[0], NULL, thread_enter, s);
+  const tg_uop *range = thread_node(j, s, u->src[0]);
   memcpy(before, s->current, s->n * sizeof *before);
   for (uint32_t b = 0; b < s->n; b++)
-    if (stored[b] && before[b]) s->current[b] = after(j, before[b], range);
-  if (s->depth == TG_COUNT(s->open)) tg_fail(&j->env, TG_ELIMIT, "loops nested more than %zu deep", TG_COUNT(s->open));
-  s->open[s->depth++] = range;
-  for (uint32_t i = 1; i < u->n; i++) { /* the range may have changed: its extent reads memory */
-    const tg_uop *body = range == u->src[0] ? u->src[i] : tg_substitute(j, u->src[i], 1, &u->src[0], &range);
-    list[i - 1] = thread_statement(j, s, body);
-  }
+    if (stored[b] && before[b]) set_version(s, b, after(j, before[b], range));
+  if (s->depth++ == 64) tg_fail(&j->env, TG_ELIMIT, "loops nested more than 64 deep");
+  s->known[u->src[0]->id].reads = 0; /* inside, the extent keeps the versions of the loop's entry */
+  for (uint32_t i = 1; i < u->n; i++) list[i - 1] = thread_statement(j, s, u->src[i]);
   s->depth--;
   const tg_uop *end = tg_end(j, range, u->n - 1, list);
   tg_set_pos(j, end, tg_get_pos(j, u));
   for (uint32_t b = 0; b < s->n; b++)
-    if (stored[b] && before[b]) s->current[b] = after(j, before[b], end);
+    if (stored[b] && before[b]) set_version(s, b, after(j, before[b], end));
   return end;
 }
 
 const tg_uop *tg_versioned(tg_job *j, const tg_uop *plain) {
-  thread_state s = {.current = tg_new(&j->env, const tg_uop *, j->buffers.n + 1), .n = j->buffers.n};
+  thread_state s = {.current = tg_new(&j->env, const tg_uop *, j->buffers.n + 1), .n = j->buffers.n, .known = tg_new(&j->env, threaded, plain->id + 1)};
   const tg_uop **list = tg_new(&j->env, const tg_uop *, plain->n + 1);
   for (uint32_t i = 0; i < plain->n; i++) list[i] = thread_statement(j, &s, plain->src[i]);
   return tg_sink(j, plain->n, list);
