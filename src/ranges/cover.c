@@ -222,17 +222,11 @@ static bool region_of(tg_polys *c, const instance *in, uint32_t rank, const tg_p
 
 typedef struct { tg_polys *c; region *region; uint32_t n, splits; } cover;
 
-static bool contradictory(tg_polys *c) {
-  for (uint32_t f = 0; f < c->facts; f++)
-    if (tg_nonpositive(c, tg_poly_plus(c, tg_poly_negate(c, c->fact[f]), 1))) return true;
-  return false;
-}
-
 static bool covered(cover *v, uint32_t k) {   /* REGIONS deep at most */
   tg_polys *c = v->c;
   uint32_t outer = c->facts;
   bool all = true;
-  if (k == v->n || v->splits == SPLITS) return contradictory(c);
+  if (k == v->n || v->splits == SPLITS) return tg_contradictory(c);
   for (uint32_t i = 0; i < v->region[k].n && all; i++) {
     tg_poly p = v->region[k].p[i];
     if (tg_nonpositive(c, p)) continue;
@@ -381,7 +375,7 @@ static void check_read(tg_touched *t, const tg_access *load) {
     const tg_access *a = &t->all.data[i];
     if (a->store && !a->atomic && a->buffer == load->buffer) add_store(&v, t, load, a, rank, target);
   }
-  if (v.n && covered(&v, 0)) return;
+  if (covered(&v, 0)) return;
   tg_pos at = tg_position_of(j, node, load->statement);
   if (!t->stored[load->buffer]) tg_fail_at(j, at, "%s is read, but nothing writes it", info->name);
   tg_fail_at(j, at, "%s is read before all of it is sure to have been written: %s", info->name,

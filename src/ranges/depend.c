@@ -182,6 +182,8 @@ bool tg_accesses_apart(tg_touched *t, const tg_access *a, const tg_access *b, ui
   uint32_t atoms = c->n;
   rename_ranges(t, &r, atoms, n, rel);
   if (r.overflow) return false;
+  for (uint32_t i = atoms; i < c->n; i++) /* no other iteration */
+    if (c->atoms[i].kind == TG_ATOM_OPAQUE && !c->atoms[i].node && c->atoms[i].hi < 1) return true;
   for (uint32_t d = 0; d < rank; d++) {
     tg_poly second = tg_poly_replace(c, tg_poly_of(c, b->node->src[1 + d]), r.n, r.from, r.to, 1);
     difference[d] = tg_poly_keep(c, tg_poly_minus(c, tg_poly_of(c, a->node->src[1 + d]), second));
@@ -200,7 +202,7 @@ bool tg_accesses_apart(tg_touched *t, const tg_access *a, const tg_access *b, ui
     if (difference[d].n >= 0 && never_zero(c, difference[d])) return true;
     c->facts = facts;
   }
-  return false;
+  return tg_contradictory(c);
 }
 
 /* ---- messages ---- */

@@ -160,6 +160,10 @@ static bool by_ends_of_square(tg_polys *c, const step *s, tg_poly square) {
   tg_poly lo = v.kind == TG_ATOM_RANGE ? tg_poly_const(c, 0) : limit(c, v.lo);
   tg_poly hi = v.kind == TG_ATOM_RANGE ? tg_poly_plus(c, v.a, -1) : limit(c, v.hi);
   int a = sign_of(c, square, s->used, s->depth), b = s->linear.n ? sign_of(c, s->linear, s->used, s->depth) : a;
+  if (a < 0 && b >= 0 && lo.n >= 0) { /* concave: falling all along if it falls at the start */
+    tg_poly slope = tg_poly_add(c, s->linear, tg_poly_mul(c, square, lo), 2);
+    if (nonpositive(c, slope, s->used, s->depth + 1)) b = -1;
+  }
   tg_poly ends[2] = {lo, hi};
   bool need[2] = {a > 0 || (a < 0 && b < 0 && v.lo >= 0), a > 0};
   if (a > 0 && b > 0 && v.lo >= 0) need[0] = false;
@@ -184,13 +188,23 @@ static bool by_bounds(tg_polys *c, const step *s) {
   return both_ends(c, s, limit(c, v.lo), limit(c, v.hi));
 }
 
+static uint32_t next_atom(const tg_polys *c, tg_poly p) {
+  uint32_t best = p.t[0].atom[0];
+  for (int i = 0; i < p.n; i++)
+    for (uint32_t k = 0; k < p.t[i].degree; k++) {
+      uint32_t v = p.t[i].atom[k];
+      if (c->atoms[v].rank > c->atoms[best].rank || (c->atoms[v].rank == c->atoms[best].rank && v > best)) best = v;
+    }
+  return best;
+}
+
 static bool nonpositive_inside(tg_polys *c, tg_poly p, uint64_t used, int depth) {
   tg_i128 lo, hi;
   tg_poly_range(c, p, &lo, &hi);
   if (hi <= 0) return true;
   if (tg_poly_is_const(p)) return false;
   p = tightened(c, p);
-  step s = {.v = p.t[0].atom[0], .p = p, .used = used, .depth = depth};
+  step s = {.v = next_atom(c, p), .p = p, .used = used, .depth = depth};
   tg_poly square;
   if (!tg_poly_split(c, p, s.v, &square, &s.linear, &s.rest)) return false;
   if (square.n) return by_ends_of_square(c, &s, square);
@@ -213,10 +227,24 @@ static bool nonpositive(tg_polys *c, tg_poly p, uint64_t used, int depth) {
 bool tg_nonpositive(tg_polys *c, tg_poly p) {
   int outer = c->budget; /* a question within a question (a quotient's remainder) shares what is left */
   if (outer > 0) return nonpositive(c, p, 0, DEPTH / 2);
+  for (uint32_t f = 0; p.n >= 0 && f < c->facts; f++) { /* a fact as it stands */
+    if (c->fact[f].n < p.n - 1 || c->fact[f].n > p.n + 1) continue;
+    tg_bump_mark m = tg_scratch_mark(c);
+    tg_poly d = tg_poly_minus(c, p, c->fact[f]);
+    bool same = d.n >= 0 && tg_poly_is_const(d) && tg_poly_constant(d) <= 0;
+    tg_scratch_release(c, m);
+    if (same) return true;
+  }
   c->budget = BUDGET;
   bool r = nonpositive(c, p, 0, 0);
   c->budget = 0;
   return r;
+}
+
+bool tg_contradictory(tg_polys *c) {
+  for (uint32_t f = 0; f < c->facts; f++)
+    if (tg_nonpositive(c, tg_poly_plus(c, tg_poly_negate(c, c->fact[f]), 1))) return true;
+  return false;
 }
 
 /* ---- facts ---- */

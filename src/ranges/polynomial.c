@@ -244,6 +244,13 @@ static uint32_t intern(tg_polys *c, tg_atom a, bool symbol) {
   if (c->n == c->cap) c->atoms = tg_grow_(&c->job->env, c->atoms, c->n, &c->cap, sizeof *c->atoms);
   a.a = tg_poly_keep(c, a.a);
   a.b = tg_poly_keep(c, a.b);
+  a.rank = a.kind == TG_ATOM_RANGE ? c->n + 1 : 0;
+  for (int side = 0; side < 2 && a.kind != TG_ATOM_RANGE; side++) {
+    tg_poly p = side ? a.b : a.a;
+    for (int i = 0; i < p.n; i++)
+      for (uint32_t k = 0; k < p.t[i].degree; k++)
+        if (c->atoms[p.t[i].atom[k]].rank > a.rank) a.rank = c->atoms[p.t[i].atom[k]].rank;
+  }
   c->atoms[c->n] = a;
   return c->n++;
 }

@@ -2,8 +2,8 @@
  * Polynomials over atoms, for the prover and the dependence tests alone.
  *
  * A context (tg_polys) holds the atoms of one question: ranges, parameters, quotients, minima, and nodes about
- * which only numeric bounds are known. An atom's own polynomials mention earlier atoms only, so atoms are eliminated
- * from the last to the first. Terms are sorted, the one with the latest atom first: t[0].atom[0] is eliminated next. */
+ * which only numeric bounds are known. An atom's own polynomials mention earlier atoms only, so elimination from the last to the first comes to
+ * an end. Terms are sorted, the one with the latest atom first. */
 #ifndef TG_POLYNOMIAL_H
 #define TG_POLYNOMIAL_H
 #include "ranges/ranges.h"
@@ -20,6 +20,7 @@ typedef struct {
   uint32_t copy;         /* 0; else which iteration of the node it stands for */
   tg_poly a, b;          /* RANGE: a = extent; DIV: a / b, b >= 1, one term; MIN, MAX, EITHER: of a and b */
   tg_i128 lo, hi;        /* numeric */
+  uint32_t rank;         /* 1 + the latest range it depends on, as far as polynomials show; 0: none. The highest is eliminated first */
 } tg_atom;
 
 typedef struct { char **block; uint32_t blocks, cap, at_block; size_t at; } tg_bump;
@@ -81,6 +82,7 @@ void tg_facts_add(tg_polys *c, const tg_uop *cond, bool holds);       /* cond, o
 void tg_facts_poly(tg_polys *c, tg_poly p);                           /* p <= 0 is a fact */
 void tg_facts_basic(tg_polys *c);                                     /* job->requires; non-empty extents of the ranges met so far */
 bool tg_nonpositive(tg_polys *c, tg_poly p);                          /* p <= 0 for certain */
+bool tg_contradictory(tg_polys *c);                                   /* the facts cannot all hold: what is asked about never happens */
 bool tg_condition_holds(tg_polys *c, const tg_uop *cond, bool holds); /* under the facts */
 /* cond as a conjunction of p <= 0, appended to out (at most max in all): false where it is none. */
 bool tg_condition_polys(tg_polys *c, const tg_uop *cond, bool holds, tg_poly *out, uint32_t *n, uint32_t max);
