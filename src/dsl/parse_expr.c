@@ -253,7 +253,7 @@ static bool gate_follows(tg_parser *p) {
   if (!tg_at_word(p, "if")) return false;
   tg_parser ahead = *p;
   uint32_t open = 0;
-  for (tg_next(&ahead); ahead.tok.kind && ahead.tok.kind != ';'; tg_next(&ahead)) {
+  for (tg_next(&ahead); ahead.tok.kind && (ahead.tok.kind != ';' || (open && p->b->raw)); tg_next(&ahead)) {
     int k = ahead.tok.kind;
     if (k == '(' || k == '[') open++;
     else if (k == ')' || k == ']') {

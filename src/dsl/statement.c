@@ -372,7 +372,7 @@ static tg_parser find_gate(const tg_parser *p) {
   tg_parser q = *p, found = *p;
   uint32_t open = 0;
   found.tok.kind = TK_END;
-  for (; q.tok.kind && q.tok.kind != ';' && q.tok.kind != '{'; tg_next(&q)) {
+  for (; q.tok.kind && (q.tok.kind != ';' || (open && p->b->raw)) && (q.tok.kind != '{' || p->b->raw); tg_next(&q)) {   /* raw: {} of generic forms, let within reductions */
     int k = q.tok.kind;
     if (k == '(' || k == '[') open++;
     else if (k == ')' || k == ']') {
