@@ -3,7 +3,7 @@
  * expressions from a stack of pieces, never by recursion, so a chain of a million operations is a long line and no more.
  *
  * Names. Parameters and constants come first; ranges and buffers are named where they are bound, and one whose name
- * is taken there gets its ordinal behind it. Nodes used more than once within a statement are named by `let` right
+ * is taken there gets a number behind it. Nodes used more than once within a statement are named by `let` right
  * before it, or, where they use ranges of a reduction, at the start of the innermost such reduction's body. Values that
  * are statements (linear form) print as `do %n = ..;`, and as %n from there on. */
 #include <math.h>
@@ -51,10 +51,10 @@ static bool in_scope(const printer *p, const char *name) {
   return false;
 }
 
-static const char *bind(printer *p, const char *base, uint32_t ordinal) {
+/* The name, or the first of name.1, name.2, .. that is free: it depends on the program only, not on its numbers. */
+static const char *bind(printer *p, const char *base) {
   const char *name = tg_sym(p->j, base ? base : "r");
-  if (in_scope(p, name)) name = tg_sym(p->j, tg_format(&p->j->env, "%s.%u", base, ordinal));
-  for (uint32_t k = 1; in_scope(p, name); k++) name = tg_sym(p->j, tg_format(&p->j->env, "%s.%u.%u", base, ordinal, k));
+  for (uint32_t k = 1; in_scope(p, name); k++) name = tg_sym(p->j, tg_format(&p->j->env, "%s.%u", base, k));
   tg_push(&p->j->env, &p->scope, name);
   return name;
 }
@@ -249,8 +249,9 @@ static bool is_irregular(const tg_uop *u) {
   case TG_OP_FOLD: return u->lanes != 1;
   case TG_OP_NEG: case TG_OP_NOT: case TG_OP_CAST: case TG_OP_BITCAST:
     if (u->src[0]->op == TG_OP_CONST && u->src[0]->lanes == 1) return true;   /* would read as a literal */
+    if (u->op == TG_OP_CAST && u->type == TG_INDEX && tg_is_float((tg_type)u->src[0]->type)) return true;
     break;
-  case TG_OP_FDIV: case TG_OP_IDIV:
+  case TG_OP_FDIV: case TG_OP_IDIV:   /* one sign for both */
     if (tg_is_float((tg_type)u->type) != (u->op == TG_OP_FDIV)) return true;
     break;
   default: break;
@@ -420,7 +421,7 @@ static void put_node(printer *p, const piece *x) {
 
 static void put_range(printer *p, const tg_uop *r) {
   uint32_t o = tg_range_ordinal(r), from = p->stack.n;
-  if (p->lets) p->range_name[o] = bind(p, p->j->ranges.data[o].name, o);
+  if (p->lets) p->range_name[o] = bind(p, p->j->ranges.data[o].name);
   tg_str_printf(p->out, "%s : ", range_name(p, r));
   later_node(p, tg_extent(r), P_GATED);
   if (tg_range_kind(r) != TG_REDUCE) later_text(p, tg_format(&p->j->env, " %s", tg_kind_name[tg_range_kind(r)]));
@@ -565,7 +566,7 @@ static void put_define(printer *p, const tg_uop *u) {
   const tg_buffer *b = &p->j->buffers.data[o];
   static const char *const roles[] = {"define_global", "in", "out", "inout"};
   const char *word = b->space == TG_SPACE_REG ? "define_reg" : b->space == TG_SPACE_LOCAL ? "define_local" : roles[b->role];
-  if (p->lets) p->buffer_name[o] = bind(p, b->name, o);
+  if (p->lets) p->buffer_name[o] = bind(p, b->name);
   tg_str_printf(p->out, "%s(%s, %s", word, buffer_name(p, u), tg_type_name[u->type]);
   if (u->lanes > 1) tg_str_printf(p->out, "[%u]", u->lanes);
   if (b->lo) {
@@ -596,7 +597,7 @@ static void put_loop(printer *p, const tg_uop *u) {
   p->out->n = at;
   p->out->data[at] = 0;
   forget_lets(p);
-  p->range_name[o] = bind(p, p->j->ranges.data[o].name, o);
+  p->range_name[o] = bind(p, p->j->ranges.data[o].name);
   tg_str_printf(p->out, "range(%s, %s", p->range_name[o], extent);
   if (tg_range_kind(r) != TG_LOOP) tg_str_printf(p->out, ", %s", tg_kind_name[tg_range_kind(r)]);
   tg_str_puts(p->out, ") {\n");

@@ -162,10 +162,122 @@ static void test_sharing(void) {
   tg_job_drop(j);
 }
 
+/* ---- programs at random ---- */
+
+static uint64_t seed;
+static uint32_t pick(uint32_t n) {
+  seed = seed * 6364136223846793005u + 1442695040888963407u;
+  return (uint32_t)(seed >> 33) % n;
+}
+
+typedef struct { U u[4000]; uint32_t n; } pool;   /* values in scope, of all types */
+
+static U keep(pool *p, U u) { return p->u[p->n++] = u; }
+
+static U some(const pool *p, tg_type t) {
+  for (uint32_t tries = 0; tries < 200; tries++) {
+    U u = p->u[p->n - 1 - pick(p->n < 30 || !pick(3) ? p->n : 30)];
+    if (u->type == t) return u;
+  }
+  if (t == TG_BOOL) return tg_bool(j, pick(2));
+  if (!tg_is_float(t)) return tg_const_int(j, t, (int64_t)(pick(2) ? pick(9) : seed) - 3);
+  static const double values[] = {0, -0.0, 1, -1.5, 0.1, 1e30, -1e-40, INFINITY, -INFINITY, NAN};
+  return tg_const_float(j, t, values[pick(10)]);
+}
+
+static const tg_type types[] = {TG_F32, TG_I32, TG_INDEX, TG_BOOL, TG_F64, TG_F16, TG_U8, TG_I64, TG_BF16, TG_U64};
+
+static U grown(pool *p) {
+  static const tg_op on_all[] = {TG_OP_ADD, TG_OP_SUB, TG_OP_MUL, TG_OP_MAX, TG_OP_MIN, TG_OP_LT, TG_OP_LE, TG_OP_EQ, TG_OP_NE};
+  static const tg_op on_int[] = {TG_OP_IDIV, TG_OP_MOD, TG_OP_CDIV, TG_OP_CMOD, TG_OP_AND, TG_OP_OR, TG_OP_XOR, TG_OP_SHL, TG_OP_SHR};
+  static const tg_op on_float[] = {TG_OP_SQRT, TG_OP_RSQRT, TG_OP_EXP, TG_OP_EXP2, TG_OP_LOG, TG_OP_LOG2, TG_OP_SIN, TG_OP_COS, TG_OP_TANH, TG_OP_ERF,
+                                   TG_OP_FLOOR, TG_OP_CEIL, TG_OP_ROUND, TG_OP_TRUNC, TG_OP_ABS, TG_OP_NEG};
+  tg_type t = types[pick(pick(2) ? 3 : TG_COUNT(types))];
+  U a = some(p, t), b = some(p, t);
+  if (t == TG_BOOL) {
+    static const tg_op logic[] = {TG_OP_AND, TG_OP_OR, TG_OP_XOR, TG_OP_EQ};
+    return pick(4) ? op(logic[pick(4)], a, b) : tg_op1(j, TG_OP_NOT, a);
+  }
+  switch (pick(8)) {
+  case 0: return tg_cast(j, types[pick(TG_COUNT(types))], a);
+  case 1: return tg_op3(j, TG_OP_WHERE, some(p, TG_BOOL), a, b);
+  case 2: return tg_is_float(t) ? tg_op1(j, on_float[pick(TG_COUNT(on_float))], a) : op(on_int[pick(TG_COUNT(on_int))], a, b);
+  case 3: return tg_is_float(t) ? pick(2) ? op(TG_OP_FDIV, a, b) : tg_op3(j, TG_OP_FMA, a, b, some(p, t)) : tg_op1(j, pick(2) ? TG_OP_NEG : TG_OP_NOT, a);
+  default: return op(on_all[pick(TG_COUNT(on_all))], a, b);
+  }
+}
+
+static U random_load(pool *p, const U *buffers, uint32_t n) {
+  U b = buffers[pick(n)], i = some(p, TG_INDEX), gate = NULL, alt = NULL;
+  if (pick(2)) {
+    alt = some(p, (tg_type)b->type);
+    gate = pick(2) ? some(p, TG_BOOL) : op(TG_OP_AND, op(TG_OP_LE, idx(0), i), op(TG_OP_LT, i, b->src[0]));
+  }
+  return tg_load(j, b, &i, gate, alt, 0);
+}
+
+/* A reduction over what grows within it; the pool is cut back, since nothing else may use its ranges. */
+static U random_reduce(pool *p, const U *buffers, uint32_t n, uint32_t nest) {
+  static const tg_kind kinds[] = {TG_REDUCE, TG_REDUCE, TG_UPCAST, TG_LANE, TG_UNROLL};
+  uint32_t start = p->n, ranges = 1 + pick(2);
+  U r[2];
+  for (uint32_t i = 0; i < ranges; i++) r[i] = keep(p, range_x(pick(2) ? "k" : "i", pick(2) ? idx(4) : i ? r[0] : some(p, TG_INDEX), kinds[pick(5)]));
+  for (uint32_t i = 0, m = 3 + pick(12); i < m; i++) keep(p, pick(4) ? grown(p) : random_load(p, buffers, n));
+  if (nest && pick(2)) keep(p, random_reduce(p, buffers, n, nest - 1));
+  U v[2] = {some(p, TG_F32), some(p, TG_F32)}, result, arg[4], inits[2] = {f32c(0), f32c(-INFINITY)};
+  for (int64_t s = 0; s < 4; s++) arg[s] = tg_make(j, TG_OP_ARG, TG_F32, 1, s, 0, NULL);
+  U combined[2] = {op(TG_OP_ADD, arg[0], op(TG_OP_MUL, arg[2], arg[3])), op(TG_OP_MAX, arg[1], arg[3])};
+  static const tg_op ops[] = {TG_OP_ADD, TG_OP_MUL, TG_OP_MAX, TG_OP_MIN};
+  bool generic = !pick(3);
+  result = generic ? tg_reduce(j, (tg_reduce_arg){.values = 2, .ranges = (uint8_t)ranges, .generic = true}, v, inits, combined, r)
+                   : tg_reduce(j, (tg_reduce_arg){.op = (uint16_t)ops[pick(4)], .values = 1, .ranges = (uint8_t)ranges}, v, NULL, NULL, r);
+  p->n = start;
+  return generic ? tg_make(j, TG_OP_GET, TG_F32, 1, pick(2), 1, &result) : result;
+}
+
+static void random_list(pool *p, U *buffers, uint32_t n, uint32_t nest) {
+  uint32_t start = p->n;
+  for (uint32_t s = 0, m = 1 + pick(4); s < m; s++) {
+    for (uint32_t i = 0, g = pick(30); i < g; i++) keep(p, pick(5) ? grown(p) : pick(3) ? random_load(p, buffers, n) : random_reduce(p, buffers, n, 2));
+    if (nest && pick(2)) {
+      static const tg_kind kinds[] = {TG_LOOP, TG_LOOP, TG_THREAD, TG_LOCAL, TG_UPCAST};
+      U e = pick(3) ? idx(4) : some(p, TG_INDEX);
+      uint32_t inner = p->n;
+      keep(p, open_x(pick(2) ? "i" : "k", e, kinds[pick(5)]));
+      random_list(p, buffers, n, nest - 1);
+      close_();
+      p->n = inner;
+    } else {
+      U b = buffers[2 + pick(2)];
+      U i = some(p, TG_INDEX);
+      add(tg_store(j, b, &i, some(p, (tg_type)b->type), pick(3) ? NULL : some(p, TG_BOOL), (pick(4) ? 0 : TG_STREAM)));
+    }
+    while (p->n > start) /* values must not outlive a store to what they read */
+      p->n--;
+  }
+}
+
+static void test_random(void) {
+  static pool p;
+  for (uint64_t k = 0; k < 600; k++) {
+    seed = k * 77777 + 5;
+    begin();
+    U buffers[4] = {in_("A", TG_F32, 1, 8, 0), in_("I", TG_I32, 1, 8, 0), out_("C", TG_F32, 1, 8, 0), local_("D", TG_I32, 1, 8, 0)};
+    p.n = 0;
+    p.u[p.n++] = idx(3);
+    random_list(&p, buffers, 4, 3);
+    int before = test_failed;
+    reads_back(finish(), false, __FILE__, __LINE__);
+    if (test_failed != before) printf("seed %llu\n", (unsigned long long)k);
+    tg_job_drop(j);
+  }
+}
+
 int main(void) {
   test_matmul();
   test_expressions();
   test_statements();
   test_sharing();
+  test_random();
   return TEST_END();
 }
