@@ -446,9 +446,17 @@ static bool fold_literals(tg_op op, const tg_expr *a, const tg_expr *b, tg_expr 
   return real || (out->i >= -((tg_i128)1 << 100) && out->i <= (tg_i128)1 << 100);
 }
 
+/* Two integers that are too big for the type they have alone: only what they meet can tell it. */
+static bool wide_literals(const tg_parser *p, const tg_expr *a, const tg_expr *b) {
+  if (a->lit != LIT_INT || b->lit != LIT_INT) return false;
+  tg_type t = type_alone(p, a);
+  return t != TG_INDEX && (tg_wrap(t, a->i) != a->i || tg_wrap(t, b->i) != b->i);
+}
+
 tg_expr tg_combine(tg_parser *p, tg_op op, tg_expr a, tg_expr b, const tg_token *at) {
   const char *what = tg_format(&p->j->env, "'%.*s'", (int)at->len, p->src->text + at->off);
   tg_expr e = {.off = a.off, .end = b.end}, la = a, lb = b;
+  if (wide_literals(p, &a, &b) && fold_literals(op, &a, &b, &e)) return e;
   tg_unify(p, &a, &b, what);
   tg_type t = (tg_type)a.u->type;
   bool logic = op == TG_OP_AND || op == TG_OP_OR || op == TG_OP_XOR, real = tg_is_float(t);
