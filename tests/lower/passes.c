@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Every pass from reduce to linear keeps the meaning: small kernels under random schedules, interpreted before and after. */
-#include "lower/kit.h"
+#include "kit.h"
 
 static const tg_kind any[] = {TG_LOOP, TG_UPCAST, TG_LANE, TG_LOCAL, TG_UNROLL, TG_GLOBAL, TG_LOOP};
 static const tg_kind copies[] = {TG_LOOP, TG_UNROLL, TG_LOOP};
