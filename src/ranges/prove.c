@@ -50,6 +50,7 @@ static TG_NORETURN void fail_bounds(prover *p, const tg_uop *access, const tg_uo
   const tg_uop *conditions[3 + 64];
   uint32_t n = 0;
   conditions[n++] = above ? tg_op2(j, TG_OP_LE, size, idx) : tg_op2(j, TG_OP_LT, idx, tg_index(j, 0));
+  conditions[n++] = tg_op2(j, TG_OP_EQ, size, size);   /* the size is to have a value too */
   if (gate) conditions[n++] = gate;
   for (uint32_t i = 0; i < j->requires.n && n < TG_COUNT(conditions); i++) conditions[n++] = j->requires.data[i];
   tg_pos at = tg_position_of(j, access, statement);

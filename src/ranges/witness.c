@@ -145,6 +145,7 @@ const char *tg_witness_text(tg_job *j, const tg_witness *w) {
       uint32_t ordinal = tg_range_ordinal(u) & ~(uint32_t)TG_TWIN;
       const char *name = kind == 2 ? tg_text(j, u) : kind == 1 ? j->params.data[u->arg].name : ordinal < j->ranges.n ? j->ranges.data[ordinal].name : "?";
       if (kind == 0 && tg_range_ordinal(u) & TG_TWIN) name = tg_format(&j->env, "%s'", name);
+      if (kind == 2 && strchr(name, '?')) continue;   /* what memory holds for a twin: it has no name */
       tg_str_printf(&s, "%s%s = %s", s.n ? ", " : "", name, tg_integer_text(j, w->value[i].value));
     }
   return s.data;
@@ -255,7 +256,7 @@ static const char *try_size(tg_job *j, trial *t, const tg_uop *sink, const tg_uo
 }
 
 const char *tg_unwritten_element(tg_job *j, const tg_uop *sink, const tg_uop *define) {
-  static const int16_t sizes[] = {1, 2, 3, 5, 8, 17, 33, 100};
+  static const int16_t sizes[] = {-1000, 1, 2, 3, 5, 8, 17, 33, 100};
   trial t = {.s = {.job = j}, .buffer = tg_buffer_ordinal(define), .rank = tg_buffer_info(j, define)->rank};
   const tg_uop *root = tg_index(j, 0);
   bool any = false, fixed = true;
