@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT
+ * The pool: every task once, whatever the number of threads; launches at the same time, after a pause, over a fork. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "../test.h"
+#include "devices/devices.h"
+
+enum { TASKS = 1000 };
+
+typedef struct { atomic_int seen[TASKS]; atomic_int beyond; uint32_t threads; } tally;
+
+static void count(void *arg, int64_t i, uint32_t worker) {
+  tally *t = arg;
+  if (i < 0 || i >= TASKS || worker >= t->threads) atomic_fetch_add(&t->beyond, 1);
+  else atomic_fetch_add(&t->seen[i], 1);
+}
+
+static bool once(tg_pool *p, uint32_t threads, int64_t n) {
+  tally *t = calloc(1, sizeof *t);
+  t->threads = threads;
+  tg_pool_run(p, threads, n, count, t);
+  bool ok = !t->beyond;
+  for (int64_t i = 0; i < TASKS; i++) ok &= t->seen[i] == (i < n);
+  free(t);
+  return ok;
+}
+
+typedef struct { tg_pool *pool; bool ok; } launcher;
+
+static void *launch(void *arg) {
+  launcher *l = arg;
+  l->ok = true;
+  for (int i = 0; i < 300; i++) l->ok &= once(l->pool, 1 + (uint32_t)i % 7, i % 50);
+  return NULL;
+}
+
+int main(void) {
+  tg_allocator a = tg_allocator_default();
+  tg_pool *p = tg_pool_open(&a, 7);
+  static const uint32_t counts[] = {1, 2, 3, 7};
+  CHECK(p && tg_pool_threads(p) == 7, "open");
+  for (unsigned c = 0; c < TG_COUNT(counts); c++)
+    for (int64_t n = 0; n <= TASKS; n = n * 3 + 1) CHECK(once(p, counts[c], n), "%u threads, %lld tasks", counts[c], (long long)n);
+  for (int i = 0; i < 2000; i++)
+    if (!once(p, 2, 3)) CHECK(false, "launch %d in a row", i);
+  for (int i = 0; i < 20; i++) {
+    usleep(500); /* long enough to fall asleep */
+    CHECK(once(p, 7, 100), "after a pause");
+  }
+  pthread_t thread[4];
+  launcher l[4];
+  for (int i = 0; i < 4; i++) {
+    l[i].pool = p;
+    pthread_create(&thread[i], NULL, launch, &l[i]);
+  }
+  for (int i = 0; i < 4; i++) {
+    pthread_join(thread[i], NULL);
+    CHECK(l[i].ok, "launches at the same time");
+  }
+  pid_t child = fork();
+  if (!child) {
+    bool ok = once(p, 7, 100);
+    tg_pool_close(p);
+    _exit(!ok);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  CHECK(status == 0, "the child of a fork runs all by itself");
+  tg_pool_close(p);
+  p = tg_pool_open(&a, 3);
+  tg_pool_close(p);
+  return TEST_END();
+}

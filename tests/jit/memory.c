@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT
+ * Accesses, loops, phases: hand-made linear programs, run by the interpreter and as machine code, must leave the same bytes. Every
+ * buffer ends (and, in a second run, begins) at a page that may not be touched. */
+#define _GNU_SOURCE
+#include <sys/mman.h>
+#include "interp/interp.h"
+#include "jit.h"
+
+enum { PAGE = 4096, MAX = 6 };
+
+typedef struct { tg_interp_buffer b[MAX]; void *data[MAX + 1]; uint32_t n; program *p; } setting;
+
+static char *guarded(size_t bytes, bool at_end) {
+  size_t whole = (bytes + PAGE - 1) / PAGE * PAGE;
+  char *m = mmap(NULL, whole + 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  mprotect(m, PAGE, PROT_NONE);
+  mprotect(m + PAGE + whole, PAGE, PROT_NONE);
+  return m + PAGE + (at_end ? whole - bytes : 0);
+}
+
+static void release(char *data, size_t bytes, bool at_end) {
+  size_t whole = (bytes + PAGE - 1) / PAGE * PAGE;
+  munmap(data - (at_end ? whole - bytes : 0) - PAGE, whole + 2 * PAGE);
+}
+
+static void fill(char *data, tg_type t, size_t bytes, uint32_t seed) {
+  uint32_t size = (uint32_t)tg_type_bytes(t);
+  for (size_t i = 0; i < bytes / size; i++) {
+    seed = seed * 1664525 + 1013904223;
+    tg_value v = {.i = 0};
+    int64_t small = (int64_t)(seed >> 20) % 17 - (t == TG_I32 || t == TG_I64 ? 0 : 8);
+    if (tg_is_float(t)) v.f = (double)small;
+    else v.i = small < 0 ? -small : small;
+    uint64_t bits = tg_value_bits(t, v);
+    memcpy(data + i * size, &bits, size);
+  }
+}
+
+static void run_interpreter(void *arg) {
+  setting *s = arg;
+  tg_interpret(&s->p->j, s->p->j.sink, &(tg_interp){.buffers = s->b});
+}
+
+static void compare(program *p, const char *name) {
+  if (!program_load(p)) {
+    CHECK(false, "%s", name);
+    program_end(p);
+    return;
+  }
+  for (int at_end = 0; at_end < 2; at_end++) {
+    setting s = {.p = p};
+    for (uint32_t i = 0; i < p->list.n; i++) {
+      const tg_uop *u = p->list.data[i];
+      if (u->op != TG_OP_DEFINE || p->j.buffers.data[(uint32_t)u->arg].role == TG_ROLE_TEMP) continue;
+      size_t bytes = (size_t)u->src[0]->arg * (size_t)tg_type_bytes(u->type);
+      s.data[s.n] = guarded(bytes, at_end);
+      fill(s.data[s.n], u->type, bytes, 7 * s.n + 1);
+      s.b[s.n].bytes = bytes;
+      s.b[s.n].data = malloc(bytes);
+      memcpy(s.b[s.n].data, s.data[s.n], bytes);
+      s.n++;
+    }
+    bool ok = tg_protect(&p->j.env, run_interpreter, &s);
+    CHECK(ok, "%s: interpreter: %s", name, p->j.env.message);
+    program_run(p, s.data, NULL);
+    for (uint32_t i = 0; i < s.n; i++) {
+      size_t at = 0;
+      while (at < s.b[i].bytes && ((char *)s.data[i])[at] == ((char *)s.b[i].data)[at]) at++;
+      CHECK(at == s.b[i].bytes, "%s: buffer %u differs at byte %zu", name, i, at);
+      free(s.b[i].data);
+      release(s.data[i], s.b[i].bytes, at_end);
+    }
+    if (!ok) break;
+  }
+  program_end(p);
+}
+
+/* ---- programs: statements go to `body`, values are statements of it ---- */
+
+typedef struct { program p; const tg_uop *body[64]; uint32_t n; } scene;
+
+static const tg_uop *put(scene *s, const tg_uop *u) { return s->body[s->n++] = u; }
+static const tg_uop *plus(scene *s, const tg_uop *a, const tg_uop *b) { return put(s, tg_op2(&s->p.j, TG_OP_ADD, a, b)); }
+static const tg_uop *times(scene *s, const tg_uop *a, int64_t k) { return put(s, tg_op2(&s->p.j, TG_OP_MUL, a, i64c(&s->p.j, k))); }
+static const tg_uop *less(scene *s, const tg_uop *a, int64_t k) { return put(s, tg_op2(&s->p.j, TG_OP_LT, a, i64c(&s->p.j, k))); }
+static const tg_uop *load(scene *s, const tg_uop *b, const tg_uop *at, const tg_uop *gate, const tg_uop *alt) { return put(s, tg_load(&s->p.j, b, &at, gate, alt, 0)); }
+static const tg_uop *store(scene *s, const tg_uop *b, const tg_uop *at, const tg_uop *v, const tg_uop *gate, int64_t flags) { return put(s, tg_store(&s->p.j, b, &at, v, gate, flags)); }
+static const tg_uop *global(scene *s, const char *name, tg_type t, tg_role role, int64_t n) { return buffer(&s->p, name, t, role, TG_SPACE_GLOBAL, TG_PLACE_NONE, 1, n); }
+static void loop(scene *s, const tg_uop *range) {
+  add(&s->p, tg_end(&s->p.j, range, s->n, s->body));
+  s->n = 0;
+}
+static const tg_uop *value_of(scene *s, tg_type t, double v) { return tg_is_float(t) ? tg_const_float(&s->p.j, t, v) : tg_const_int(&s->p.j, t, (int64_t)v); }
+
+/* out[i] = in[i] else 3, for rows of `lanes` that reach past the end: masks; scalars: gates without masks. */
+static void tails(tg_jit *jit, tg_type t, uint32_t lanes, bool vector_gate) {
+  scene s = {.n = 0};
+  program_begin(&s.p, jit);
+  tg_job *j = &s.p.j;
+  int64_t n = 53;
+  const tg_uop *in = global(&s, "a", t, TG_ROLE_IN, n), *out = global(&s, "r", t, TG_ROLE_OUT, n);
+  const tg_uop *i = range_of(&s.p, "i", i64c(j, 56 / lanes + 2), TG_LOOP), *base = times(&s, i, lanes), *at = base;
+  if (lanes > 1) at = plus(&s, base, tg_iota(j, TG_I64, lanes));
+  const tg_uop *gate = vector_gate ? less(&s, at, n) : less(&s, base, n - lanes + 1);
+  const tg_uop *v = load(&s, in, at, gate, value_of(&s, t, 1));
+  store(&s, out, at, v, gate, 0);
+  loop(&s, i);
+  compare(&s.p, "tails");
+}
+
+/* out[ix[i] ..] in all shapes: gather, scatter, strided, reversed, splat; in i32 and i64. */
+static void indirect(tg_jit *jit, tg_type index, uint32_t lanes, bool gated) {
+  scene s = {.n = 0};
+  program_begin(&s.p, jit);
+  tg_job *j = &s.p.j;
+  const tg_uop *in = global(&s, "a", TG_F32, TG_ROLE_IN, 64), *ix = global(&s, "ix", index, TG_ROLE_IN, 64), *out = global(&s, "r", TG_F32, TG_ROLE_INOUT, 256);
+  const tg_uop *i = range_of(&s.p, "i", tg_const_int(j, index, 64 / lanes), TG_LOOP), *io = lanes > 1 ? tg_iota(j, index, lanes) : NULL;
+  const tg_uop *base = put(&s, tg_op2(j, TG_OP_MUL, i, tg_const_int(j, index, lanes))), *at = io ? plus(&s, base, io) : base;
+  const tg_uop *gate = gated ? put(&s, tg_op2(j, TG_OP_LT, at, tg_const_int(j, index, 37))) : NULL, *alt = gated ? value_of(&s, TG_F32, 9) : NULL;
+  const tg_uop *x = load(&s, ix, at, NULL, NULL), *g = load(&s, in, x, gate, alt);
+  const tg_uop *twice = put(&s, tg_op2(j, TG_OP_MUL, at, tg_const_int(j, index, 2)));
+  store(&s, out, twice, g, gate, 0);
+  const tg_uop *back = put(&s, tg_op2(j, TG_OP_SUB, tg_const_int(j, index, 255), at));
+  const tg_uop *odd = put(&s, tg_op2(j, TG_OP_ADD, twice, tg_const_int(j, index, 1))), *r = load(&s, out, odd, gate, alt);
+  store(&s, out, back, put(&s, tg_op2(j, TG_OP_MUL, r, value_of(&s, TG_F32, 2))), gate, 0);
+  store(&s, out, put(&s, tg_op2(j, TG_OP_ADD, x, tg_const_int(j, index, 130))), value_of(&s, TG_F32, 5), gate, 0);
+  loop(&s, i);
+  compare(&s.p, "indirect");
+}
+
+/* Accumulators in SSA form over nested loops, also ones that may not run; a fresh one in each iteration; scalar and vector cells. */
+static void accumulators(tg_jit *jit, uint32_t lanes, int64_t inner, bool of_memory) {
+  scene s = {.n = 0};
+  program_begin(&s.p, jit);
+  tg_job *j = &s.p.j;
+  const tg_uop *in = global(&s, "a", TG_F32, TG_ROLE_IN, 512), *trip = global(&s, "n", TG_I64, TG_ROLE_IN, 1), *out = global(&s, "r", TG_F32, TG_ROLE_INOUT, 512);
+  const tg_uop *zero = i64c(j, 0), *one = i64c(j, 1);
+  const tg_uop *acc = buffer(&s.p, "acc", TG_F32, TG_ROLE_TEMP, TG_SPACE_REG, of_memory ? TG_PLACE_MEMORY : TG_PLACE_SSA, lanes, 2);
+  add(&s.p, tg_store(j, acc, &zero, value_of(&s, TG_F32, 1), NULL, 0));
+  const tg_uop *count = inner >= 0 ? i64c(j, inner) : add(&s.p, tg_load(j, trip, &zero, NULL, NULL, 0));
+  const tg_uop *i = range_of(&s.p, "i", i64c(j, 4), TG_LOOP), *k = range_of(&s.p, "k", count, TG_LOOP);
+  const tg_uop *fresh = tg_define(j, (tg_buffer){.name = "f", .space = TG_SPACE_REG, .place = TG_PLACE_SSA, .rank = 1, .type = TG_F32}, lanes, &one, NULL, true);
+  scene b = {.p = s.p};
+  const tg_uop *at = put(&b, tg_op2(j, TG_OP_MUL, k, i64c(j, lanes)));
+  if (lanes > 1) at = put(&b, tg_op2(j, TG_OP_ADD, at, tg_iota(j, TG_I64, lanes)));
+  const tg_uop *v = put(&b, tg_load(j, in, &at, NULL, NULL, 0));
+  const tg_uop *a0 = put(&b, tg_load(j, acc, &zero, NULL, NULL, 0)), *f0 = put(&b, tg_load(j, fresh, &zero, NULL, NULL, 0));
+  put(&b, tg_store(j, acc, &zero, put(&b, tg_op2(j, TG_OP_ADD, a0, v)), NULL, 0));
+  put(&b, tg_store(j, fresh, &zero, put(&b, tg_op2(j, TG_OP_ADD, f0, a0)), NULL, 0));
+  put(&s, fresh);
+  put(&s, tg_store(j, fresh, &zero, value_of(&s, TG_F32, 2), NULL, 0));
+  put(&s, tg_end(j, k, b.n, b.body));
+  const tg_uop *f1 = put(&s, tg_load(j, fresh, &zero, NULL, NULL, 0)), *row = times(&s, i, lanes);
+  if (lanes > 1) row = plus(&s, row, tg_iota(j, TG_I64, lanes));
+  put(&s, tg_store(j, out, &row, f1, NULL, 0));
+  put(&s, tg_store(j, acc, &one, f1, NULL, 0));
+  add(&s.p, tg_end(j, i, s.n, s.body));
+  const tg_uop *last = add(&s.p, tg_load(j, acc, &zero, NULL, NULL, 0)), *second = add(&s.p, tg_load(j, acc, &one, NULL, NULL, 0)), *both = add(&s.p, tg_op2(j, TG_OP_ADD, last, second));
+  const tg_uop *sum = lanes > 1 ? add(&s.p, tg_make(j, TG_OP_FOLD, TG_F32, 1, TG_OP_ADD, 1, &both)) : both, *end = i64c(j, 500);
+  add(&s.p, tg_store(j, out, &end, sum, NULL, 0));
+  compare(&s.p, "accumulators");
+}
+
+/* Three phases; a register, a local buffer and a value of the first are used in the second and third. */
+static void phases(tg_jit *jit) {
+  scene s = {.n = 0};
+  program_begin(&s.p, jit);
+  tg_job *j = &s.p.j;
+  const tg_uop *in = global(&s, "a", TG_F32, TG_ROLE_IN, 64), *out = global(&s, "r", TG_F32, TG_ROLE_INOUT, 64), *zero = i64c(j, 0), *three = i64c(j, 3);
+  const tg_uop *reg = buffer(&s.p, "x", TG_F32, TG_ROLE_TEMP, TG_SPACE_REG, TG_PLACE_SSA, 1, 1), *packed = buffer(&s.p, "p", TG_F32, TG_ROLE_TEMP, TG_SPACE_LOCAL, TG_PLACE_NONE, 1, 64);
+  const tg_uop *first = add(&s.p, tg_load(j, in, &three, NULL, NULL, 0)), *old = add(&s.p, tg_load(j, out, &zero, NULL, NULL, 0));
+  add(&s.p, tg_store(j, reg, &zero, first, NULL, 0));
+  const tg_uop *t = range_of(&s.p, "t", i64c(j, 8), TG_THREAD), *at = times(&s, t, 8);
+  at = plus(&s, at, tg_iota(j, TG_I64, 8));
+  const tg_uop *v = load(&s, in, at, NULL, NULL), *x = load(&s, reg, zero, NULL, NULL);
+  store(&s, packed, at, plus(&s, plus(&s, v, x), old), NULL, 0);
+  loop(&s, t);
+  const tg_uop *u = range_of(&s.p, "u", i64c(j, 64), TG_THREAD), *rev = put(&s, tg_op2(j, TG_OP_SUB, i64c(j, 63), u));
+  const tg_uop *y = load(&s, packed, rev, NULL, NULL);
+  store(&s, out, u, plus(&s, y, old), NULL, 0);
+  loop(&s, u);
+  compare(&s.p, "phases");
+}
+
+/* Every op that folds, over every width, odd ones too. */
+static void folds(tg_jit *jit, tg_type t, uint32_t lanes) {
+  static const tg_op ops[] = {TG_OP_ADD, TG_OP_MUL, TG_OP_MAX, TG_OP_MIN, TG_OP_AND, TG_OP_OR};
+  scene s = {.n = 0};
+  program_begin(&s.p, jit);
+  tg_job *j = &s.p.j;
+  const tg_uop *in = global(&s, "a", t, TG_ROLE_IN, lanes), *out = global(&s, "r", t, TG_ROLE_INOUT, 8), *at = tg_iota(j, TG_I64, lanes);
+  const tg_uop *v = add(&s.p, tg_load(j, in, &at, NULL, NULL, 0));
+  for (uint32_t i = 0; i < (tg_is_float(t) ? 4 : 6); i++) {
+    const tg_uop *f = add(&s.p, tg_make(j, TG_OP_FOLD, t, 1, ops[i], 1, &v)), *to = i64c(j, i);
+    add(&s.p, tg_store(j, out, &to, f, NULL, 0));
+  }
+  compare(&s.p, "folds");
+}
+
+static void atomics(tg_jit *jit, tg_type t, uint32_t lanes, bool gated) {
+  scene s = {.n = 0};
+  program_begin(&s.p, jit);
+  tg_job *j = &s.p.j;
+  const tg_uop *ix = global(&s, "ix", TG_I64, TG_ROLE_IN, 64), *out = global(&s, "r", t, TG_ROLE_INOUT, 32);
+  const tg_uop *i = range_of(&s.p, "i", i64c(j, 64 / lanes), TG_LOOP), *at = times(&s, i, lanes);
+  if (lanes > 1) at = plus(&s, at, tg_iota(j, TG_I64, lanes));
+  const tg_uop *x = load(&s, ix, at, NULL, NULL), *gate = gated ? less(&s, at, 41) : NULL;
+  store(&s, out, x, value_of(&s, t, 3), gate, TG_ATOMIC);
+  loop(&s, i);
+  compare(&s.p, "atomics");
+}
+
+/* Streaming stores: two entries, the second for any address. */
+static void streams(tg_jit *jit) {
+  scene s = {.n = 0};
+  program_begin(&s.p, jit);
+  tg_job *j = &s.p.j;
+  const tg_uop *in = global(&s, "a", TG_F32, TG_ROLE_IN, 64), *out = global(&s, "r", TG_F32, TG_ROLE_OUT, 64);
+  const tg_uop *i = range_of(&s.p, "i", i64c(j, 4), TG_LOOP), *at = plus(&s, times(&s, i, 16), tg_iota(j, TG_I64, 16));
+  store(&s, out, at, load(&s, in, at, NULL, NULL), NULL, TG_STREAM);
+  loop(&s, i);
+  CHECK(program_load(&s.p), "streams");
+  CHECK(s.p.info.aligned == 2, "the output is streamed to");
+  float *a = aligned_alloc(64, 512), *r = aligned_alloc(64, 512), workspace[64];
+  for (int k = 0; k < 64; k++) a[k] = (float)k;
+  for (int shift = 0; shift < 2; shift++) {
+    void *buffers[3] = {a, r + shift, NULL};
+    memset(r, 0, 512);
+    tg_code_entry(s.p.code, 0, shift)(buffers, NULL, workspace, 0);
+    CHECK(!memcmp(a, r + shift, 256), "shift %d", shift);
+  }
+  CHECK(tg_code_entry(s.p.code, 0, true) != tg_code_entry(s.p.code, 0, false), "two entries");
+  free(a);
+  free(r);
+  program_end(&s.p);
+}
+
+/* An operation that the target lacks becomes a call of nothing: an error that names it, not a kernel that jumps into the void. */
+static void missing_function(void) {
+  tg_jit *jit = open_jit("x86-64-v2");
+  scene s = {.n = 0};
+  program_begin(&s.p, jit);
+  tg_job *j = &s.p.j;
+  const tg_uop *out = global(&s, "r", TG_F64, TG_ROLE_INOUT, 4), *zero = i64c(j, 0), *v = add(&s.p, tg_load(j, out, &zero, NULL, NULL, 0)), *three[3] = {v, v, v};
+  add(&s.p, tg_store(j, out, &zero, add(&s.p, tg_make(j, TG_OP_FMA, TG_F64, 1, 0, 3, three)), NULL, 0));
+  CHECK(!tg_protect(&j->env, program_compile, &s.p) && j->env.status == TG_EBACKEND && strstr(j->env.message, "'fma'"), "%s", j->env.message);
+  program_end(&s.p);
+  tg_jit_close(jit);
+}
+
+/* A value used before it is computed is our bug, and said so. */
+static void misplaced(tg_jit *jit) {
+  scene s = {.n = 0};
+  program_begin(&s.p, jit);
+  tg_job *j = &s.p.j;
+  const tg_uop *out = global(&s, "r", TG_F64, TG_ROLE_INOUT, 4), *zero = i64c(j, 0), *v = tg_load(j, out, &zero, NULL, NULL, 0);
+  add(&s.p, tg_store(j, out, &zero, v, NULL, 0));
+  CHECK(!tg_protect(&j->env, program_compile, &s.p) && j->env.status == TG_INTERNAL, "%s", j->env.message);
+  program_end(&s.p);
+}
+
+int main(int argc, char **argv) {
+  tg_jit *jit = open_jit(argc > 1 ? argv[1] : "host");
+  static const tg_type all[] = {TG_BOOL, TG_I8, TG_U16, TG_I32, TG_I64, TG_F16, TG_BF16, TG_F32, TG_F64, TG_E4M3};
+  static const uint32_t widths[] = {1, 2, 3, 4, 8, 16, 64};
+  uint32_t serial = 0;
+  for (uint32_t t = 0; t < TG_COUNT(all); t++)
+    for (uint32_t k = 0; k < 3; k++, serial++) {
+      uint32_t lanes = widths[serial % TG_COUNT(widths)];
+      tails(jit, all[t], lanes, false);
+      if (lanes > 1) tails(jit, all[t], lanes, true);
+    }
+  for (uint32_t lanes = 1; lanes <= 32; lanes *= 4)
+    for (int gated = 0; gated < 2; gated++) {
+      indirect(jit, TG_I64, lanes, gated);
+      indirect(jit, TG_I32, lanes, gated);
+    }
+  for (uint32_t lanes = 1; lanes <= 16; lanes *= 16)
+    for (int64_t inner = -1; inner < 4; inner++) {
+      accumulators(jit, lanes, inner, false);
+      accumulators(jit, lanes, inner, true);
+    }
+  phases(jit);
+  for (uint32_t lanes = 1; lanes <= 17; lanes += lanes < 8 ? 1 : 3) {
+    folds(jit, TG_F32, lanes);
+    folds(jit, TG_I16, lanes);
+  }
+  for (int gated = 0; gated < 2; gated++) {
+    atomics(jit, TG_F32, 1, gated);
+    atomics(jit, TG_I32, 8, gated);
+    atomics(jit, TG_F64, 4, gated);
+    atomics(jit, TG_F16, 4, gated);
+  }
+  streams(jit);
+  missing_function();
+  misplaced(jit);
+  tg_jit_close(jit);
+  return TEST_END();
+}
