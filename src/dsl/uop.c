@@ -66,22 +66,24 @@ static uint64_t hash_of(tg_op op, tg_type type, uint32_t lanes, int64_t arg, uin
 
 static void grow_slots(tg_job *j) {
   uint32_t size = j->slots ? (j->slots_mask + 1) * 2 : 1024;
-  uint32_t *slots = tg_new(&j->env, uint32_t, size);
-  for (uint32_t id = 0; id < j->uops.n; id++) {
-    const tg_uop *u = j->uops.data[id];
-    uint32_t h = (uint32_t)hash_of(u->op, u->type, u->lanes, u->arg, u->n, u->src) & (size - 1);
+  uint64_t *slots = tg_new(&j->env, uint64_t, size);
+  for (uint32_t i = 0; j->slots && i <= j->slots_mask; i++) {
+    if (!j->slots[i]) continue;
+    uint32_t h = (uint32_t)(j->slots[i] >> 32) & (size - 1);
     while (slots[h]) h = (h + 1) & (size - 1);
-    slots[h] = id + 1;
+    slots[h] = j->slots[i];
   }
   j->slots = slots;
   j->slots_mask = size - 1;
 }
 
+/* The hash stands in the table beside the id: a node is read only where it is very likely the one. */
 const tg_uop *tg_make(tg_job *j, tg_op op, tg_type type, uint32_t lanes, int64_t arg, uint32_t n, const tg_uop *const *src) {
   if (!j->slots || j->uops.n >= j->slots_mask / 2) grow_slots(j);
-  uint32_t h = (uint32_t)hash_of(op, type, lanes, arg, n, src) & j->slots_mask;
+  uint32_t hash = (uint32_t)hash_of(op, type, lanes, arg, n, src), h = hash & j->slots_mask;
   for (; j->slots[h]; h = (h + 1) & j->slots_mask) {
-    const tg_uop *u = j->uops.data[j->slots[h] - 1];
+    if (j->slots[h] >> 32 != hash) continue;
+    const tg_uop *u = j->uops.data[(uint32_t)j->slots[h] - 1];
     if (u->op == op && u->type == type && u->lanes == lanes && u->arg == arg && u->n == n &&
         (!n || !memcmp(u->src, src, n * sizeof *src))) return u;
   }
@@ -90,7 +92,7 @@ const tg_uop *tg_make(tg_job *j, tg_op op, tg_type type, uint32_t lanes, int64_t
   *u = (tg_uop){.op = (uint16_t)op, .type = (uint8_t)type, .lanes = lanes, .id = j->uops.n, .n = n, .arg = arg};
   if (n) memcpy(u->src, src, n * sizeof *src);
   tg_push(&j->env, &j->uops, u);
-  j->slots[h] = u->id + 1;
+  j->slots[h] = (uint64_t)hash << 32 | (u->id + 1);
   return u;
 }
 
@@ -288,6 +290,16 @@ const tg_uop *tg_reduce(tg_job *j, tg_reduce_arg a, const tg_uop *const *values,
   const tg_uop *tag = j->uops.data[twin->id + 1];
   tg_assert(&j->env, tag->op == TG_OP_ARG && tag->src[0] == twin);
   return j->uops.data[-1 - tag->arg];
+}
+
+const tg_uop *tg_reduce_like(tg_job *j, const tg_uop *reduce, const tg_uop *const *src, uint32_t ranges_n, const tg_uop *const *ranges) {
+  const tg_uop *all[3 * 8 + 8];
+  uint32_t body = reduce->n - tg_reduce_info(reduce).ranges;
+  tg_assert(&j->env, ranges_n >= 1 && ranges_n <= 8);
+  for (uint32_t i = 0; i < body; i++) all[i] = src[i];
+  for (uint32_t i = 0; i < ranges_n; i++) all[body + i] = ranges[i];
+  int64_t arg = (reduce->arg & ~((int64_t)0xff << 16)) | (int64_t)ranges_n << 16;
+  return tg_make(j, TG_OP_REDUCE, (tg_type)reduce->type, reduce->type == TG_VOID ? 1 : src[0]->lanes, arg, body + ranges_n, all);
 }
 
 const tg_uop *tg_identity(tg_job *j, tg_op op, tg_type t) {

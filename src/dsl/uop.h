@@ -104,7 +104,8 @@ typedef struct tg_memo { uint32_t *stamp; const tg_uop **value; uint32_t cap, ep
 typedef struct tg_job {
   tg_env env;                                   /* first: a tg_job * is a tg_env * */
   TG_VEC(const tg_uop *) uops;                  /* by id */
-  uint32_t *slots, slots_mask;                  /* hash table of ids + 1 */
+  uint64_t *slots;                              /* hash table: hash << 32 | id + 1 */
+  uint32_t slots_mask;
   TG_VEC(tg_range_info) ranges;
   TG_VEC(tg_buffer) buffers;
   TG_VEC(tg_param) params;
@@ -184,6 +185,8 @@ tg_reduce_arg tg_reduce_info(const tg_uop *reduce);
 /* Equal reductions, up to the identity of their ranges, are one node: the one made first is returned. */
 const tg_uop *tg_reduce(tg_job *j, tg_reduce_arg a, const tg_uop *const *values, const tg_uop *const *inits,
                         const tg_uop *const *combined, const tg_uop *const *ranges);
+/* A reduction of its own over other sources (as many but for the ranges): never merged with an equal one. */
+const tg_uop *tg_reduce_like(tg_job *j, const tg_uop *reduce, const tg_uop *const *src, uint32_t ranges_n, const tg_uop *const *ranges);
 static inline const tg_uop *const *tg_reduce_ranges(const tg_uop *reduce) { return reduce->src + reduce->n - tg_reduce_info(reduce).ranges; }
 const tg_uop *tg_identity(tg_job *j, tg_op op, tg_type t);   /* of ADD, MUL, MAX, MIN, AND, OR */
 

@@ -229,19 +229,34 @@ tg_axis tg_axis_find(tg_schedule *s, const tg_opt *o, const char *name) {
   return (tg_axis){members, site, group};
 }
 
-const char *tg_axis_name(tg_schedule *s, const tg_uop *range) {
+/* The axes of that name, among all sites or those of statements that store to a buffer; *mine: the number of the range's, from 1. */
+static uint32_t count_axes(tg_schedule *s, const ties *t, const tg_uop *range, const char *buffer, uint32_t *mine) {
   const char *name = tg_range_name(s, range);
-  uint32_t axes = 0, mine = 0, *first = tg_new(&s->j->env, uint32_t, s->sites.n + 1);
-  ties t = tie_ranges(s);
+  uint32_t axes = 0, *first = tg_new(&s->j->env, uint32_t, s->sites.n + 1);
   for (uint32_t i = 0; i < s->sites.n; i++) {
     const tg_uop *r = s->sites.data[i].range;
     uint32_t ordinal = tg_range_ordinal(r), k = 0;
-    if (strcmp(tg_range_name(s, r), name)) continue;
-    while (k < axes && axis_of(s, first[k]) != axis_of(s, ordinal) && root_of(&t, first[k]) != root_of(&t, ordinal)) k++;
+    if (strcmp(tg_range_name(s, r), name) || (buffer && !stores_to(s, i, buffer))) continue;
+    while (k < axes && axis_of(s, first[k]) != axis_of(s, ordinal) && root_of(t, first[k]) != root_of(t, ordinal)) k++;
     if (k == axes) first[axes++] = ordinal;
-    if (r == range) mine = k + 1;
+    if (r == range) *mine = k + 1;
   }
-  return axes > 1 ? tg_format(&s->j->env, "%s#%u", name, mine) : name;
+  return axes;
+}
+
+const char *tg_axis_name(tg_schedule *s, const tg_uop *range) {
+  const char *name = tg_range_name(s, range), *numbered = NULL;
+  ties t = tie_ranges(s);
+  uint32_t mine = 0;
+  if (count_axes(s, &t, range, NULL, &mine) == 1) return name;
+  for (uint32_t i = 0; i < s->stores.n; i++) {
+    const char *buffer = tg_buffer_info(s->j, s->stores.data[i].store->src[0])->name;
+    mine = 0;
+    uint32_t axes = count_axes(s, &t, range, buffer, &mine);
+    if (mine && axes == 1) return tg_format(&s->j->env, "%s.%s", buffer, name);
+    if (mine && !numbered) numbered = tg_format(&s->j->env, "%s.%s#%u", buffer, name, mine);
+  }
+  return numbered;
 }
 
 /* ---- verdicts: once for each range of the author, inherited by its splits ---- */

@@ -43,7 +43,7 @@ static const tg_uop *cut_reduce(tg_job *j, const tg_uop *old, const tg_uop *cons
     const tg_uop *r = part_range(x->s, x->c, i, tg_range_kind(x->c->range)), *value = tg_idx_add(j, x->c->parts[i].start, r);
     const tg_uop *body = tg_substitute(j, old->src[0], 1, &x->c->range, &value);
     for (uint32_t k = 0; k < a.ranges; k++) fresh[k] = k == at ? r : tg_substitute(j, ranges[k], 1, &x->c->range, &value);
-    both[i] = tg_reduce(j, a, &body, NULL, NULL, fresh);
+    both[i] = tg_reduce_like(j, old, &body, a.ranges, fresh);
     if (i == x->c->copied) tg_copy_statements(x->s, 1, &both[i], &both[i]);
   }
   return tg_op2(j, (tg_op)a.op, both[0], both[1]);

@@ -103,7 +103,7 @@ static const tg_uop *order_reduce(tg_job *j, const tg_uop *old, const tg_uop *co
       if (tg_uses(j, fresh[i], fresh[k]) && fresh[i] != fresh[k])
         tg_fail_at(j, r->o->pos, "order: the extent of %s depends on %s", tg_range_text(r->s, fresh[i]), tg_range_text(r->s, fresh[k]));
   r->found = true;
-  return tg_reduce(j, a, src, src + a.values, src + 2 * a.values, fresh);
+  return tg_reduce_like(j, old, src, a.ranges, fresh);
 }
 
 static const tg_uop *loop_over(const tg_uop *u, const tg_uop *range) {

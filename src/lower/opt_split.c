@@ -45,8 +45,7 @@ static const tg_uop *split_reduce(tg_job *j, const tg_uop *old, const tg_uop *co
       src[i] = tg_op3(j, TG_OP_WHERE, p->cond, src[i], none);
     }
   }
-  a.ranges = (uint8_t)n;
-  return tg_reduce(j, a, src, src + a.values, src + 2 * a.values, fresh);
+  return tg_reduce_like(j, old, src, n, fresh);
 }
 
 static void apply(tg_schedule *s, const tg_site *site, splitting *p) {

@@ -81,8 +81,7 @@ static const tg_uop *dissolve_reduce(tg_job *j, const tg_uop *old, const tg_uop 
       const tg_uop *r = src[old->n - a.ranges + k];
       if (tg_is_const(tg_extent(r), 1)) ranges[i] = tg_substitute(j, ranges[i], 1, &r, &zero);
     }
-  a.ranges = (uint8_t)n;
-  return tg_reduce(j, a, &value, NULL, NULL, ranges);
+  return tg_reduce_like(j, old, &value, n, ranges);
 }
 
 static bool once(const tg_uop *range) { return tg_is_const(tg_extent(range), 1) && tg_range_kind(range) != TG_LOCAL; }

@@ -392,7 +392,8 @@ static void general_nest(tg_nest *n) {
     if (!l->parallel) return;
     if (l == vector || (l->extent >= 0 && l->extent < 2 * (int64_t)n->l->target->threads && k + 1 < n->depth && &n->loop[k + 1] != vector &&
                         n->loop[k + 1].parallel)) continue;
-    tg_nest_thread(n, l->name, l->base, l->extent, l->extent_text, n->work / trips(l->extent));
+    if (k) tg_nest_emit(n, "thread %s", l->name);
+    else tg_nest_thread(n, l->name, l->base, l->extent, l->extent_text, n->work / trips(l->extent));
     return;
   }
 }

@@ -162,7 +162,8 @@ static void bind(job *x, tg_binding *b, char *names, const char *sizes) {
     memcpy(name, at, n);
     name[n] = 0;
     int64_t lo = strtol(at + n + 1, &end, 10), hi = lo;
-    if (!strncmp(end, "..", 2)) x->params[params++] = hi = strtol(end + 2, &end, 10);
+    if (!strncmp(end, "..", 2)) hi = strtol(end + 2, &end, 10);
+    if (lo != hi) x->params[params++] = hi;
     b[x->bindings_n++] = (tg_binding){name, lo, hi, 1};
     at = end + strspn(end, " ");
   }

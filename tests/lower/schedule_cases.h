@@ -502,7 +502,7 @@ static const expectation raise_cases[] = {
     "}\n"},
   {r3_kernel, "N=5", "",
     "range(i, 5) {\n"
-    "  y[i] = max(x[i, 0], max(k : 5, x[i, k]));\n"
+    "  y[i] = max(max(k : 5, x[i, k]), x[i, 0]);\n"
     "}\n"},
   {r4_kernel, "N=5", "",
     "range(i, 5) {\n"
@@ -514,7 +514,7 @@ static const expectation raise_cases[] = {
     "  t[i] = exp(x[i]);\n"
     "}\n"
     "range(i, 5) {\n"
-    "  y[i] = t[i] + sum(k : 5, t[k]);\n"
+    "  y[i] = sum(k : 5, t[k]) + t[i];\n"
     "}\n"},
   {r6_kernel, "N=5", "",
     "range(i, 5) {\n"
@@ -540,7 +540,7 @@ static const expectation raise_cases[] = {
     "}\n"},
   {r9_kernel, "N=5", "",
     "range(i, 5) {\n"
-    "  y[i] = i32(i) + (sum(k : 5, let %0 = 1 < x[k]; where(%0, x[k] if %0 else i32(0), i32(0))) + 1);\n"
+    "  y[i] = sum(k : 5, let %0 = 1 < x[k]; where(%0, x[k] if %0 else i32(0), i32(0))) + 1 + i32(i);\n"
     "}\n"},
 };
 
