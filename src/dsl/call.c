@@ -51,7 +51,7 @@ static tg_expr result(tg_parser *p, const tg_uop *u, const tg_token *t) {
 }
 
 static const tg_uop *want_float(tg_parser *p, tg_expr *e, const tg_token *f) {
-  if (e->lit == LIT_INT && !e->u) e->u = tg_settle(p, e, p->b->raw ? TG_F64 : TG_F32);
+  if (e->lit == LIT_INT && !e->u && !e->choice) e->u = tg_settle(p, e, p->b->raw ? TG_F64 : TG_F32);
   else e->u = tg_settle_alone(p, e);
   tg_type t = (tg_type)e->u->type;
   const char *name = p->src->text + f->off, *text = p->src->text + e->off;
@@ -81,7 +81,7 @@ static tg_expr parse_cast(tg_parser *p, tg_token t) {
   tg_expect(p, '(', "'('");
   tg_expr e = parse_plain(p);
   close_call(p, &t, 1, 1);
-  if (e.lit && !e.u) {
+  if (e.lit && !e.u && !e.choice) {
     if (type == TG_BOOL && e.lit == LIT_INT) return result(p, tg_bool(p->j, e.i != 0), &t);
     if (e.lit == LIT_FLOAT && !tg_is_float(type)) {   /* a conversion that the author asks for */
       tg_value v = {.f = e.f}, r;
@@ -312,6 +312,14 @@ static tg_expr parse_where(tg_parser *p, tg_token t) {
   uint32_t n = 3;
   for (; tg_take(p, ','); n++) tg_parse_expression(p);
   close_call(p, &t, n, 3);
+  if (yes.lit && no.lit && !b->raw) {
+    tg_choice *choice = tg_new(&p->j->env, tg_choice, 1);
+    *choice = (tg_choice){cond, yes, no};
+    tg_expr e = result(p, NULL, &t);
+    e.lit = yes.lit > no.lit ? yes.lit : no.lit;
+    e.choice = choice;
+    return e;
+  }
   tg_unify(p, &yes, &no, "where");
   return result(p, tg_op3(p->j, TG_OP_WHERE, cond, yes.u, no.u), &t);
 }
@@ -470,6 +478,7 @@ static tg_expr call_function(tg_parser *p, tg_token t, tg_macro *m) {
   r.lit = e.lit;
   r.i = e.i;
   r.f = e.f;
+  r.choice = e.choice;
   return r;
 }
 

@@ -52,6 +52,7 @@ static void no_tuple(tg_parser *p, const tg_expr *e) {
 const tg_uop *tg_settle(tg_parser *p, const tg_expr *e, tg_type t) {
   if (e->lit) {
     if (e->u && e->u->type == t) return e->u;
+    if (e->choice) return tg_op3(p->j, TG_OP_WHERE, e->choice->cond, tg_settle(p, &e->choice->yes, t), tg_settle(p, &e->choice->no, t));
     return settle_literal(p, e, t);
   }
   no_tuple(p, e);
@@ -387,7 +388,7 @@ tg_expr tg_parse_unary(tg_parser *p) {
     e.u = tg_const_float(p->j, TG_F32, -tg_const_value(e.u));
     return e;
   }
-  if (e.lit && (t.kind == '-' || t.kind == '+')) {
+  if (e.lit && !e.choice && (t.kind == '-' || t.kind == '+')) {
     if (t.kind == '-') {
       e.i = -e.i;
       e.f = -e.f;
@@ -428,6 +429,7 @@ static const operator_info *operator_at(const tg_parser *p) {
 /* Two literals: their value, for where a type is met later. False where it has none. */
 static bool fold_literals(tg_op op, const tg_expr *a, const tg_expr *b, tg_expr *out) {
   bool real = a->lit == LIT_FLOAT || b->lit == LIT_FLOAT;
+  if (a->choice || b->choice) return false;
   double x = a->lit == LIT_FLOAT ? a->f : (double)a->i, y = b->lit == LIT_FLOAT ? b->f : (double)b->i;
   out->lit = real ? LIT_FLOAT : LIT_INT;
   switch (op) {

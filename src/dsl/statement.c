@@ -314,7 +314,7 @@ void tg_parse_range(tg_parser *p, uint32_t off) {
 
 void tg_parse_if(tg_parser *p, uint32_t off) {
   tg_builder *b = p->b;
-  tg_name hold = {.name = tg_sym(p->j, "if")};
+  tg_name hold = {.name = tg_sym(p->j, "condition")};
   tg_value_begin(b, &hold);
   tg_expr e = tg_parse_expression(p);
   if (p->tok.kind == '=') FAIL(p, &p->tok, "an assignment is no condition: write ==");
