@@ -1,582 +1,68 @@
 /* SPDX-License-Identifier: MIT
- * A program as text in the language, such that parsing it gives the same program. Statements print in order;
- * expressions from a stack of pieces, never by recursion, so a chain of a million operations is a long line and no more.
+ * A program as text in the language, such that parsing it gives the same program. Statements print in order, expressions
+ * as print_expr.c does.
  *
  * Names. Parameters and constants come first; ranges and buffers are named where they are bound, and one whose name
  * is taken there gets a number behind it. Nodes used more than once within a statement are named by `let` right
  * before it, or, where they use ranges of a reduction, at the start of the innermost such reduction's body. Values that
  * are statements (linear form) print as `do %n = ..;`, and as %n from there on. */
-#include <math.h>
-#include <stdio.h>
-#include "dsl/text.h"
-#include "dsl/value.h"
+#include "dsl/print.h"
 
 enum { ONE_LINE = 1 << 16 };   /* bytes after which an expression in a message is cut */
 
-/* Precedences, C's. An atom fits everywhere, GATED only where a whole expression stands. */
-enum { P_GATED, P_OR = 2, P_XOR, P_AND, P_EQUAL, P_COMPARE, P_SHIFT, P_ADD, P_MUL, P_UNARY, P_ATOM };
-
-typedef enum { X_TEXT, X_NODE, X_INLINE, X_RANGE, X_LETS, X_NAME, X_ARGS, X_ARGS_END, X_UNBIND } piece_kind;
-typedef struct { uint8_t kind, prec; bool bare; uint32_t number; const char *text; const tg_uop *u; } piece;
-
-typedef struct {
-  uint32_t stamp, uses, name;   /* name: n + 1 of %n */
-  uint32_t height;              /* of the nest of reductions below */
-  uint32_t visited;             /* number of the last search for shared nodes that passed */
-  uint64_t bound;               /* heights of the reductions whose ranges the node uses */
-} note;
-
-typedef struct {
-  tg_job *j;
-  tg_str *out;
-  bool lets;                    /* false: shared nodes are repeated, names are as in the tables */
-  size_t limit;                 /* length of out at which to stop; 0: none */
-  note *notes;                  /* by node id */
-  uint32_t epoch, names, indent, visits;
-  TG_VEC(const tg_uop *) named; /* by `let` within reductions that are open; marks: how many at the start of each */
-  TG_VEC(uint32_t) marks;
-  uint32_t *range_height;       /* by ordinal: of the reduction that binds it, in this statement */
-  const char **range_name, **buffer_name;
-  TG_VEC(const char *) scope;
-  TG_VEC(piece) stack;
-  TG_VEC(const tg_uop *) order; /* of the present statement, sources first */
-  const tg_uop *combiner;       /* the GENERIC reduction whose combined values are being printed */
-} printer;
-
-/* ---- names ---- */
-
-static bool in_scope(const printer *p, const char *name) {
-  for (uint32_t i = 0; i < p->scope.n; i++)
-    if (p->scope.data[i] == name) return true;
-  return false;
-}
-
-/* The name, or the first of name.1, name.2, .. that is free: it depends on the program only, not on its numbers. */
-static const char *bind(printer *p, const char *base) {
-  const char *name = tg_sym(p->j, base ? base : "r");
-  for (uint32_t k = 1; in_scope(p, name); k++) name = tg_sym(p->j, tg_format(&p->j->env, "%s.%u", base, k));
-  tg_push(&p->j->env, &p->scope, name);
-  return name;
-}
-
-static const char *range_name(const printer *p, const tg_uop *r) {
-  uint32_t o = tg_range_ordinal(r);
-  if (o >= p->j->ranges.n) return "?";
-  return p->range_name[o] ? p->range_name[o] : p->j->ranges.data[o].name;
-}
-
-static const char *buffer_name(const printer *p, const tg_uop *version) {
-  uint32_t o = tg_buffer_ordinal(version);
-  return p->buffer_name[o] ? p->buffer_name[o] : p->j->buffers.data[o].name;
-}
-
-/* ---- what an expression consists of ---- */
-
-/* `A[i, j] else v`: the gate says that all subscripts are in bounds, dimension by dimension, and nothing else. */
-static bool is_in_bounds_gate(const tg_uop *load) {
-  const tg_uop *gate = tg_gate(load), *define = tg_define_of(load->src[0]);
-  uint32_t rank = tg_access_rank(load);
-  if (!gate || !rank) return false;
-  for (uint32_t d = rank; d-- > 0;) {
-    const tg_uop *pair = gate, *index = load->src[1 + d];
-    if (d) {
-      if (gate->op != TG_OP_AND) return false;
-      pair = gate->src[1];
-      gate = gate->src[0];
-    }
-    if (pair->op != TG_OP_AND) return false;
-    const tg_uop *low = pair->src[0], *high = pair->src[1];
-    if (low->op != TG_OP_LE || !tg_is_const(low->src[0], 0) || low->src[1] != index) return false;
-    if (high->op != TG_OP_LT || high->src[0] != index || high->src[1] != define->src[d]) return false;
-  }
-  return true;
-}
-
-static uint32_t child_count(const tg_uop *u) {
-  switch (u->op) {
-  case TG_OP_RANGE: case TG_OP_AFTER: case TG_OP_CONST: case TG_OP_PARAM: case TG_OP_ARG: return 0;
-  case TG_OP_END: return 1;
-  default: return u->n;
-  }
-}
-
-/* The i-th source as printed: extents for ranges, nothing for versions and for a gate that `else` implies. */
-static const tg_uop *child(const tg_uop *u, uint32_t i) {
-  const tg_uop *s = u->src[i];
-  if ((u->op == TG_OP_LOAD || u->op == TG_OP_STORE) && !i) return NULL;
-  if (u->op == TG_OP_LOAD && u->arg & TG_GATED && i == u->n - 2 && is_in_bounds_gate(u)) return NULL;
-  if ((u->op == TG_OP_REDUCE && i >= u->n - tg_reduce_info(u).ranges) || u->op == TG_OP_END) return tg_extent(s);
-  return s;
-}
-
-static bool is_leaf(const tg_uop *u) { return !child_count(u) && u->op != TG_OP_LOAD; }
-
-typedef struct { const tg_uop *u; uint32_t next; } frame;
-
-/* Fills p->order with what the statement's text is made of, and counts uses. A named value is not entered. */
-static void survey(printer *p, const tg_uop *root) {
-  tg_job *j = p->j;
-  TG_VEC(frame) stack = {0};
-  p->epoch++;
-  p->order.n = 0;
-  tg_push(&j->env, &stack, ((frame){root, 0}));
-  p->notes[root->id].stamp = p->epoch;
-  p->notes[root->id].uses = 1;
-  while (stack.n) {
-    frame *f = &stack.data[stack.n - 1];
-    if (f->next == child_count(f->u)) {
-      tg_push(&j->env, &p->order, f->u);
-      stack.n--;
-      continue;
-    }
-    const tg_uop *s = child(f->u, f->next++);
-    if (!s) continue;
-    note *n = &p->notes[s->id];
-    if (n->stamp == p->epoch) {
-      n->uses++;
-      continue;
-    }
-    *n = (note){.stamp = p->epoch, .uses = 1, .name = n->name};
-    if (!n->name) tg_push(&j->env, &stack, ((frame){s, 0}));
-  }
-  for (uint32_t i = 0; i < p->order.n; i++) { /* heights first: a range is met before its reduction */
-    const tg_uop *u = p->order.data[i];
-    note *n = &p->notes[u->id];
-    n->height = 0;
-    for (uint32_t c = 0; c < child_count(u); c++) {
-      const tg_uop *s = child(u, c);
-      if (s && p->notes[s->id].height > n->height) n->height = p->notes[s->id].height;
-    }
-    if (u->op != TG_OP_REDUCE) continue;
-    if (n->height < 62) n->height++;
-    tg_reduce_arg a = tg_reduce_info(u);
-    for (uint32_t r = 0; r < a.ranges; r++) p->range_height[tg_range_ordinal(tg_reduce_ranges(u)[r])] = n->height;
-  }
-  for (uint32_t i = 0; i < p->order.n; i++) {
-    const tg_uop *u = p->order.data[i];
-    note *n = &p->notes[u->id];
-    n->bound = u->op == TG_OP_RANGE ? (uint64_t)1 << p->range_height[tg_range_ordinal(u)] & ~(uint64_t)1 : u->op == TG_OP_ARG ? (uint64_t)1 << 63 : 0;
-    for (uint32_t c = 0; c < child_count(u); c++) {
-      const tg_uop *s = child(u, c);
-      if (s) n->bound |= p->notes[s->id].bound;
-    }
-    if (u->op == TG_OP_REDUCE) n->bound &= ~((uint64_t)1 << n->height | (tg_reduce_info(u).generic ? (uint64_t)1 << 63 : 0));
-  }
-}
-
-static void forget_survey(printer *p) {
-  for (uint32_t i = 0; i < p->order.n; i++)
-    if (p->order.data[i]->op == TG_OP_RANGE) p->range_height[tg_range_ordinal(p->order.data[i])] = 0;
-    else if (p->order.data[i]->op == TG_OP_REDUCE)
-      for (uint32_t r = 0; r < tg_reduce_info(p->order.data[i]).ranges; r++)
-        p->range_height[tg_range_ordinal(tg_reduce_ranges(p->order.data[i])[r])] = 0;
-}
-
-/* ---- literals ---- */
-
-static void put_float(tg_str *out, const tg_uop *c, bool bare) {
-  double v = tg_const_value(c);
-  char digits[40];
-  if (v != v || isinf(v)) {
-    tg_str_printf(out, "%s(%s)", tg_type_name[c->type], v != v ? "nan" : v > 0 ? "inf" : "-inf");
-    return;
-  }
-  for (int n = 1; n <= 17; n++) { /* the fewest digits that read back */
-    snprintf(digits, sizeof digits, "%.*g", n, v);
-    double back = 0;
-    if (sscanf(digits, "%lf", &back) == 1 && back == v) break;
-    if (c->type != TG_F64 && tg_round_to((tg_type)c->type, back) == v) break;
-  }
-  for (char *d = digits; *d; d++)
-    if (*d == ',') *d = '.';   /* whatever the locale of the host says */
-  if (!strpbrk(digits, ".e")) strcat(digits, ".0");
-  if (c->type == TG_F32) tg_str_printf(out, "%sf", digits);
-  else if (c->type == TG_F64 || bare) tg_str_puts(out, digits);
-  else tg_str_printf(out, "%s(%s)", tg_type_name[c->type], digits);
-}
-
-static void put_const(tg_str *out, const tg_uop *c, bool bare) {
-  if (tg_is_float((tg_type)c->type)) put_float(out, c, bare);
-  else if (c->type == TG_BOOL) tg_str_puts(out, c->arg ? "true" : "false");
-  else {
-    const char *format = c->type == TG_U64 ? "%llu" : "%lld";
-    if (!bare && c->type != TG_INDEX) tg_str_printf(out, "%s(", tg_type_name[c->type]);
-    char digits[40];
-    snprintf(digits, sizeof digits, format, (long long)c->arg);
-    tg_str_puts(out, digits);
-    if (!bare && c->type != TG_INDEX) tg_str_puts(out, ")");
-  }
-}
-
-/* ---- expressions ---- */
-
-static bool is_negative(const tg_uop *c) {
-  if (!tg_is_float((tg_type)c->type)) return c->arg < 0 && c->type != TG_U64 && c->type != TG_BOOL;
-  return !isinf(tg_const_value(c)) && signbit(tg_const_value(c));
-}
-
-static int precedence(const tg_uop *u) {
-  switch (u->op) {
-  case TG_OP_OR: return P_OR;
-  case TG_OP_XOR: return P_XOR;
-  case TG_OP_AND: return P_AND;
-  case TG_OP_EQ: case TG_OP_NE: return P_EQUAL;
-  case TG_OP_LT: case TG_OP_LE: return P_COMPARE;
-  case TG_OP_SHL: case TG_OP_SHR: return P_SHIFT;
-  case TG_OP_ADD: case TG_OP_SUB: return P_ADD;
-  case TG_OP_MUL: case TG_OP_FDIV: case TG_OP_IDIV: case TG_OP_MOD: return P_MUL;
-  case TG_OP_NEG: case TG_OP_NOT: return P_UNARY;
-  case TG_OP_LOAD: return u->arg & TG_GATED ? P_GATED : P_ATOM;
-  case TG_OP_CONST: return is_negative(u) ? P_UNARY : P_ATOM;
-  default: return P_ATOM;
-  }
-}
-
-static uint32_t derived_lanes(const tg_uop *u) {
-  uint32_t w = 1;
-  for (uint32_t i = 0; i < u->n; i++) w = u->src[i]->lanes > w ? u->src[i]->lanes : w;
-  return w;
-}
-
-/* True where no form of the language gives the very node back, so that the generic form must. */
-static bool is_irregular(const tg_uop *u) {
-  switch (u->op) {
-  case TG_OP_CONST: return u->lanes != 1;
-  case TG_OP_PARAM: case TG_OP_RANGE: case TG_OP_ARG: case TG_OP_GET: case TG_OP_DEFINE: case TG_OP_AFTER: return false;
-  case TG_OP_LOAD: return (u->arg & ~(int64_t)TG_GATED) || u->lanes != derived_lanes(u);
-  case TG_OP_REDUCE: return false;
-  case TG_OP_IOTA: return u->type != TG_INDEX;
-  case TG_OP_FOLD: return u->lanes != 1;
-  case TG_OP_NEG: case TG_OP_NOT: case TG_OP_CAST: case TG_OP_BITCAST:
-    if (u->src[0]->op == TG_OP_CONST && u->src[0]->lanes == 1) return true;   /* would read as a literal */
-    if (u->op == TG_OP_CAST && u->type == TG_INDEX && tg_is_float((tg_type)u->src[0]->type)) return true;
-    break;
-  case TG_OP_FDIV: case TG_OP_IDIV:   /* one sign for both */
-    if (tg_is_float((tg_type)u->type) != (u->op == TG_OP_FDIV)) return true;
-    break;
-  default: break;
-  }
-  if (!(tg_ops[u->op].flags & TG_OPF_W) || u->lanes != derived_lanes(u) || u->arg) return true;
-  if (u->op == TG_OP_CAST || u->op == TG_OP_BITCAST) return false;
-  if (tg_ops[u->op].flags & TG_OPF_B) return u->type != TG_BOOL;
-  return u->type != u->src[u->n - 1]->type;
-}
-
-static void later(printer *p, piece x) { tg_push(&p->j->env, &p->stack, x); }
-static void later_text(printer *p, const char *text) { later(p, (piece){.kind = X_TEXT, .text = text}); }
-static void later_node(printer *p, const tg_uop *u, int prec) { later(p, (piece){.kind = X_NODE, .prec = (uint8_t)prec, .u = u}); }
-
-/* Pieces are pushed in the order of the text and turned round at the end of each node. */
-static void turn(printer *p, uint32_t from) {
-  for (uint32_t a = from, b = p->stack.n; a + 1 < b; a++) {
-    piece x = p->stack.data[a];
-    p->stack.data[a] = p->stack.data[--b];
-    p->stack.data[b] = x;
-  }
-}
-
-static void later_list(printer *p, const tg_uop *const *u, uint32_t n, const char *open, const char *close) {
-  later_text(p, open);
-  for (uint32_t i = 0; i < n; i++) {
-    if (i) later_text(p, ", ");
-    later_node(p, u[i], P_GATED);
-  }
-  later_text(p, close);
-}
-
-static void later_reduce(printer *p, const tg_uop *u) {
-  tg_reduce_arg a = tg_reduce_info(u);
-  const char *name = "reduce";
-  if (!a.generic)
-    switch (a.op) {
-    case TG_OP_ADD: name = a.in_order ? "sum_in_order" : "sum"; break;
-    case TG_OP_MUL: name = a.in_order ? "prod_in_order" : "prod"; break;
-    case TG_OP_MAX: name = "max"; break;
-    case TG_OP_MIN: name = "min"; break;
-    case TG_OP_AND: name = "all"; break;
-    case TG_OP_OR: name = "any"; break;
-    default: tg_bug(&p->j->env, "a reduction by %s", tg_ops[a.op].name);
-    }
-  later_text(p, name);
-  later_text(p, "(");
-  for (uint32_t i = 0; i < a.ranges; i++) later(p, (piece){.kind = X_RANGE, .u = tg_reduce_ranges(u)[i]});
-  if (!a.generic) {
-    later(p, (piece){.kind = X_LETS, .u = u});
-    later_node(p, u->src[0], P_GATED);
-  } else {
-    uint32_t nv = a.values;
-    later_text(p, "(");
-    for (uint32_t i = 0; i < nv; i++) later_text(p, tg_format(&p->j->env, i ? ", v%u" : "v%u", i));
-    later_list(p, u->src + nv, nv, ") = (", "), ");
-    later(p, (piece){.kind = X_LETS, .u = u});
-    later_list(p, u->src, nv, "(", "), ");
-    later(p, (piece){.kind = X_ARGS, .u = u});
-    later_list(p, u->src + 2 * nv, nv, "(", ")");
-    later(p, (piece){.kind = X_ARGS_END, .u = p->combiner});
-  }
-  later(p, (piece){.kind = X_UNBIND, .u = u});
-  later_text(p, ")");
-}
-
-static void later_access(printer *p, const tg_uop *u) {
-  later_text(p, buffer_name(p, u->src[0]));
-  later_list(p, u->src + 1, tg_access_rank(u), "[", "]");
-}
-
-static void later_load(printer *p, const tg_uop *u) {
-  later_access(p, u);
-  if (!tg_gate(u)) return;
-  if (!is_in_bounds_gate(u)) {
-    later_text(p, " if ");
-    later_node(p, tg_gate(u), P_ATOM);
-  }
-  later_text(p, " else ");
-  later_node(p, tg_alternative(u), P_ATOM);
-}
-
-static void later_binary(printer *p, const tg_uop *u, int prec) {
-  bool chain = prec == P_COMPARE || prec == P_EQUAL;   /* a < b < c would be a chain */
-  for (int i = 0; i < 2; i++) {
-    const tg_uop *s = u->src[i], *other = u->src[!i];
-    if (i) later_text(p, tg_format(&p->j->env, " %s ", tg_ops[u->op].text));
-    bool bare = s->op == TG_OP_CONST && other->op != TG_OP_CONST && s->type == other->type;
-    later(p, (piece){.kind = X_NODE, .prec = (uint8_t)(prec + (i || chain) + (chain && prec == P_EQUAL)), .bare = bare, .u = s});
-  }
-}
-
-static void later_generic(printer *p, const tg_uop *u) {
-  later_text(p, tg_ops[u->op].name);
-  later_list(p, u->src, u->n, "(", ")");
-  later_text(p, tg_format(&p->j->env, "{%lld}:%s[%u]", (long long)u->arg, tg_type_name[u->type], u->lanes));
-}
-
-static void later_function(printer *p, const tg_uop *u) {
-  switch (u->op) {
-  case TG_OP_CAST: later_text(p, tg_type_name[u->type]); break;
-  case TG_OP_BITCAST:
-    later_text(p, tg_format(&p->j->env, "bitcast(%s", tg_type_name[u->type]));
-    later_list(p, u->src, 1, ", ", ")");
-    return;
-  case TG_OP_FOLD: {
-    static const char *const names[] = {[TG_OP_ADD] = "add", [TG_OP_MUL] = "mul", [TG_OP_MAX] = "max", [TG_OP_MIN] = "min", [TG_OP_AND] = "and", [TG_OP_OR] = "or"};
-    const char *name = u->arg >= 0 && u->arg < (int64_t)TG_COUNT(names) ? names[u->arg] : NULL;
-    tg_assert(&p->j->env, name != NULL);
-    later_text(p, tg_format(&p->j->env, "fold(%s", name));
-    later_list(p, u->src, 1, ", ", ")");
-    return;
-  }
-  default: later_text(p, tg_ops[u->op].text);
-  }
-  later_list(p, u->src, u->n, "(", ")");
-}
-
-static void put_leaf(printer *p, const tg_uop *u, bool bare) {
-  tg_str *out = p->out;
-  switch (u->op) {
-  case TG_OP_CONST: put_const(out, u, bare); break;
-  case TG_OP_PARAM: tg_str_puts(out, p->j->params.data[u->arg].name); break;
-  case TG_OP_RANGE: tg_str_puts(out, range_name(p, u)); break;
-  case TG_OP_DEFINE: case TG_OP_AFTER: tg_str_puts(out, buffer_name(p, u)); break;
-  case TG_OP_IOTA: tg_str_printf(out, "iota(%u)", u->lanes); break;
-  default: { /* ARG */
-    uint32_t nv = p->combiner ? tg_reduce_info(p->combiner).values : 0;
-    if (!nv) tg_str_printf(out, "$%lld", (long long)u->arg);
-    else tg_str_printf(out, u->arg < nv ? "a%lld" : "b%lld", (long long)(u->arg < nv ? u->arg : u->arg - nv));
-  }
-  }
-}
-
-static void put_node(printer *p, const piece *x) {
-  const tg_uop *u = x->u;
-  if (p->lets && x->kind == X_NODE && p->notes[u->id].name) {
-    tg_str_printf(p->out, "%%%u", p->notes[u->id].name - 1);
-    return;
-  }
-  bool generic = is_irregular(u);
-  if (!generic && (is_leaf(u) || u->op == TG_OP_IOTA || u->op == TG_OP_DEFINE)) {
-    bool wrap = precedence(u) < x->prec;
-    if (wrap) tg_str_puts(p->out, "(");
-    put_leaf(p, u, x->bare);
-    if (wrap) tg_str_puts(p->out, ")");
-    return;
-  }
-  int prec = generic ? P_ATOM : precedence(u);
-  uint32_t from = p->stack.n;
-  if (prec < x->prec) later_text(p, "(");
-  if (generic) later_generic(p, u);
-  else if (u->op == TG_OP_REDUCE) later_reduce(p, u);
-  else if (u->op == TG_OP_LOAD) later_load(p, u);
-  else if (u->op == TG_OP_GET) {
-    later_text(p, "get(");
-    later_node(p, u->src[0], P_GATED);
-    later_text(p, tg_format(&p->j->env, ", %lld)", (long long)u->arg));
-  } else if (prec == P_UNARY) {
-    later_text(p, tg_ops[u->op].text);
-    later_node(p, u->src[0], P_ATOM);
-  } else if (prec != P_ATOM) later_binary(p, u, prec);
-  else later_function(p, u);
-  if (prec < x->prec) later_text(p, ")");
-  turn(p, from);
-}
-
-static void put_range(printer *p, const tg_uop *r) {
-  uint32_t o = tg_range_ordinal(r), from = p->stack.n;
-  if (p->lets) p->range_name[o] = bind(p, p->j->ranges.data[o].name);
-  tg_str_printf(p->out, "%s : ", range_name(p, r));
-  later_node(p, tg_extent(r), P_GATED);
-  if (tg_range_kind(r) != TG_REDUCE) later_text(p, tg_format(&p->j->env, " %s", tg_kind_name[tg_range_kind(r)]));
-  later_text(p, ", ");
-  turn(p, from);
-}
-
-
-static bool wants_let(const printer *p, const tg_uop *u) {
-  const note *n = &p->notes[u->id];
-  return n->stamp == p->epoch && n->uses > 1 && !n->name && !is_leaf(u) && u->op != TG_OP_IOTA && u->op != TG_OP_DEFINE && u->type != TG_VOID;
-}
-
-/* Shared nodes whose innermost reduction is this one, sources first. Nodes that do not use its ranges cannot hold any. */
-static void later_lets(printer *p, const tg_uop *reduce) {
-  tg_job *j = p->j;
-  uint32_t height = p->notes[reduce->id].height, values = tg_reduce_info(reduce).values, from = p->stack.n;
-  uint64_t bit = (uint64_t)1 << height;
-  TG_VEC(frame) stack = {0};
-  TG_VEC(const tg_uop *) found = {0};
-  p->visits++;
-  tg_push(&j->env, &p->marks, p->named.n);
-  for (uint32_t v = 0; v < values; v++) tg_push(&j->env, &stack, ((frame){reduce->src[values - 1 - v], 0}));
-  while (stack.n) {
-    frame *f = &stack.data[stack.n - 1];
-    note *n = &p->notes[f->u->id];
-    if (!f->next && (n->name || n->stamp != p->epoch || !(n->bound & bit) || n->visited == p->visits)) {
-      stack.n--;
-      continue;
-    }
-    if (f->next < child_count(f->u)) {
-      const tg_uop *s = child(f->u, f->next++);
-      if (s) tg_push(&j->env, &stack, ((frame){s, 0}));
-      continue;
-    }
-    n->visited = p->visits;
-    if ((n->bound & (0 - n->bound)) == bit && wants_let(p, f->u)) tg_push(&j->env, &found, f->u);
-    stack.n--;
-  }
-  for (uint32_t i = 0; i < found.n; i++) {
-    uint32_t number = p->names++;
-    later_text(p, tg_format(&j->env, "let %%%u = ", number));
-    later(p, (piece){.kind = X_INLINE, .prec = P_GATED, .u = found.data[i]});
-    later(p, (piece){.kind = X_NAME, .number = number + 1, .u = found.data[i]});
-    later_text(p, "; ");
-  }
-  turn(p, from);
-}
-
-static void run(printer *p) {
-  while (p->stack.n) {
-    if (p->limit && p->out->n > p->limit) {
-      tg_str_puts(p->out, "..");
-      p->stack.n = 0;
-      return;
-    }
-    piece x = p->stack.data[--p->stack.n];
-    switch ((piece_kind)x.kind) {
-    case X_TEXT: tg_str_puts(p->out, x.text); break;
-    case X_NODE: case X_INLINE: put_node(p, &x); break;
-    case X_RANGE: put_range(p, x.u); break;
-    case X_LETS:
-      if (p->lets) later_lets(p, x.u);
-      break;
-    case X_NAME:
-      p->notes[x.u->id].name = x.number;
-      tg_push(&p->j->env, &p->named, x.u);
-      break;
-    case X_ARGS: {
-      uint32_t nv = tg_reduce_info(x.u).values;
-      for (int side = 0; side < 2; side++) {
-        for (uint32_t i = 0; i < nv; i++) tg_str_printf(p->out, "%s%c%u", i ? ", " : "(", "ab"[side], i);
-        tg_str_puts(p->out, side ? ") -> " : "), ");
-      }
-      p->combiner = x.u;
-      break;
-    }
-    case X_ARGS_END: p->combiner = x.u; break;
-    case X_UNBIND:
-      if (!p->lets) break;
-      p->scope.n -= tg_reduce_info(x.u).ranges;
-      for (uint32_t mark = p->marks.data[--p->marks.n]; p->named.n > mark;) p->notes[p->named.data[--p->named.n]->id].name = 0;
-      break;
-    }
-  }
-}
-
-static void put(printer *p, const tg_uop *u, int prec) {
-  later_node(p, u, prec);
-  run(p);
-}
-
-static void put_list(printer *p, const tg_uop *const *u, uint32_t n, const char *open, const char *close) {
-  uint32_t from = p->stack.n;
-  later_list(p, u, n, open, close);
-  turn(p, from);
-  run(p);
-}
-
-/* ---- statements ---- */
-
-static void new_line(printer *p) {
+static void new_line(tg_printer *p) {
   for (uint32_t i = 0; i < p->indent; i++) tg_str_puts(p->out, "  ");
 }
 
 /* The shared nodes of a statement that use no range of a reduction, one a line. */
-static void put_lets(printer *p, const tg_uop *root) {
-  survey(p, root);
+static void put_lets(tg_printer *p, const tg_uop *root) {
+  tg_print_survey(p, root);
   for (uint32_t i = 0; i < p->order.n; i++) {
     const tg_uop *u = p->order.data[i];
-    if (u == root || p->notes[u->id].bound || !wants_let(p, u)) continue;
+    if (u == root || p->notes[u->id].bound || !tg_print_wants_let(p, u)) continue;
     uint32_t number = p->names++;
     new_line(p);
     tg_str_printf(p->out, "let %%%u = ", number);
-    later(p, (piece){.kind = X_INLINE, .prec = P_GATED, .u = u});
-    run(p);
+    tg_print_put_whole(p, u);
     tg_str_puts(p->out, ";\n");
     p->notes[u->id].name = number + 1;
   }
 }
 
-static void forget_lets(printer *p) {
+static void forget_lets(tg_printer *p) {
   for (uint32_t i = 0; i < p->order.n; i++) p->notes[p->order.data[i]->id].name = 0;
-  forget_survey(p);
+  tg_print_forget(p);
 }
 
-static void put_store(printer *p, const tg_uop *u) {
+static void put_store(tg_printer *p, const tg_uop *u) {
   const tg_uop *gate = tg_gate(u);
   if (u->arg & TG_ATOMIC) tg_str_puts(p->out, "atomic ");
-  tg_str_puts(p->out, buffer_name(p, u->src[0]));
-  put_list(p, u->src + 1, tg_access_rank(u), "[", u->arg & TG_ATOMIC ? "] += " : "] = ");
-  put(p, tg_stored(u), gate || u->arg & TG_STREAM ? P_OR : P_GATED);
+  tg_str_puts(p->out, tg_print_buffer_name(p, u->src[0]));
+  tg_print_put_list(p, u->src + 1, tg_access_rank(u), "[", u->arg & TG_ATOMIC ? "] += " : "] = ");
+  tg_print_put(p, tg_stored(u), gate || u->arg & TG_STREAM ? P_OR : P_GATED);
   if (u->arg & TG_STREAM) tg_str_puts(p->out, " stream");
   if (gate) {
     tg_str_puts(p->out, " if ");
-    put(p, gate, P_OR);
+    tg_print_put(p, gate, P_OR);
   }
 }
 
-static void put_define(printer *p, const tg_uop *u) {
+static void put_define(tg_printer *p, const tg_uop *u) {
   uint32_t o = tg_buffer_ordinal(u);
   const tg_buffer *b = &p->j->buffers.data[o];
   static const char *const roles[] = {"define_global", "in", "out", "inout"};
   const char *word = b->space == TG_SPACE_REG ? "define_reg" : b->space == TG_SPACE_LOCAL ? "define_local" : roles[b->role];
-  if (p->lets) p->buffer_name[o] = bind(p, b->name);
-  tg_str_printf(p->out, "%s(%s, %s", word, buffer_name(p, u), tg_type_name[u->type]);
+  if (p->lets) p->buffer_name[o] = tg_print_bind(p, b->name);
+  tg_str_printf(p->out, "%s(%s, %s", word, tg_print_buffer_name(p, u), tg_type_name[u->type]);
   if (u->lanes > 1) tg_str_printf(p->out, "[%u]", u->lanes);
   if (b->lo) {
     tg_str_puts(p->out, " in ");
-    put(p, b->lo, P_OR);
+    tg_print_put(p, b->lo, P_OR);
     tg_str_puts(p->out, "..");
-    put(p, b->hi, P_OR);
+    tg_print_put(p, b->hi, P_OR);
   }
-  put_list(p, u->src, b->rank, ", [", "]");
-  if (u->arg >> 32 & TG_STRIDED) put_list(p, u->src + b->rank, b->rank, ", [", "]");
+  tg_print_put_list(p, u->src, b->rank, ", [", "]");
+  if (u->arg >> 32 & TG_STRIDED) tg_print_put_list(p, u->src + b->rank, b->rank, ", [", "]");
   if (b->partial) tg_str_puts(p->out, ", partial");
   uint8_t place = b->place ? b->place : b->demand;
   if (place) tg_str_puts(p->out, place == TG_PLACE_SSA ? ", ssa" : ", memory");
@@ -584,20 +70,20 @@ static void put_define(printer *p, const tg_uop *u) {
   tg_str_puts(p->out, ")");
 }
 
-static void put_statement(printer *p, const tg_uop *u);
+static void put_statement(tg_printer *p, const tg_uop *u);
 
-static void put_loop(printer *p, const tg_uop *u) {
+static void put_loop(tg_printer *p, const tg_uop *u) {
   const tg_uop *r = u->src[0];
   uint32_t o = tg_range_ordinal(r), scope = p->scope.n;
   put_lets(p, u);
   new_line(p);
   size_t at = p->out->n;   /* the extent is outside of the range's own scope */
-  put(p, tg_extent(r), P_GATED);
+  tg_print_put(p, tg_extent(r), P_GATED);
   const char *extent = tg_strdup(&p->j->env, p->out->data + at);
   p->out->n = at;
   p->out->data[at] = 0;
   forget_lets(p);
-  p->range_name[o] = bind(p, p->j->ranges.data[o].name);
+  p->range_name[o] = tg_print_bind(p, p->j->ranges.data[o].name);
   tg_str_printf(p->out, "range(%s, %s", p->range_name[o], extent);
   if (tg_range_kind(r) != TG_LOOP) tg_str_printf(p->out, ", %s", tg_kind_name[tg_range_kind(r)]);
   tg_str_puts(p->out, ") {\n");
@@ -609,7 +95,7 @@ static void put_loop(printer *p, const tg_uop *u) {
   p->scope.n = scope;
 }
 
-static void put_statement(printer *p, const tg_uop *u) {
+static void put_statement(tg_printer *p, const tg_uop *u) {
   if (u->op == TG_OP_END) {
     put_loop(p, u);
     return;
@@ -621,8 +107,7 @@ static void put_statement(printer *p, const tg_uop *u) {
   else {
     uint32_t number = p->notes[u->id].name ? p->notes[u->id].name - 1 : p->names++;
     tg_str_printf(p->out, "do %%%u = ", number);
-    later(p, (piece){.kind = X_INLINE, .prec = P_GATED, .u = u});
-    run(p);
+    tg_print_put_whole(p, u);
     forget_lets(p);
     p->notes[u->id].name = number + 1;
     tg_str_puts(p->out, ";\n");
@@ -634,17 +119,17 @@ static void put_statement(printer *p, const tg_uop *u) {
 
 /* ---- entry points ---- */
 
-static printer printer_new(tg_job *j, tg_str *out, bool lets) {
-  printer p = {.j = j, .out = out, .lets = lets, .limit = lets ? 0 : out->n + ONE_LINE};
+static tg_printer printer_new(tg_job *j, tg_str *out, bool lets) {
+  tg_printer p = {.j = j, .out = out, .lets = lets, .limit = lets ? 0 : out->n + ONE_LINE};
   p.range_name = tg_new(&j->env, const char *, j->ranges.n + 1);
   p.buffer_name = tg_new(&j->env, const char *, j->buffers.n + 1);
   if (!lets) return p;
-  p.notes = tg_new(&j->env, note, j->uops.n + 1);
+  p.notes = tg_new(&j->env, tg_print_note, j->uops.n + 1);
   p.range_height = tg_new(&j->env, uint32_t, j->ranges.n + 1);
   return p;
 }
 
-static void put_header(printer *p) {
+static void put_header(tg_printer *p) {
   const tg_job *j = p->j;
   tg_str_printf(p->out, "kernel %s(", j->name ? j->name : "kernel");
   const char *comma = "";
@@ -667,14 +152,14 @@ static bool has_opts_ahead(const char *stage) {
 
 void tg_print(tg_job *j, tg_str *out, const tg_uop *sink) {
   tg_assert(&j->env, sink->op == TG_OP_SINK);
-  printer p = printer_new(j, out, true);
+  tg_printer p = printer_new(j, out, true);
   put_header(&p);
   p.indent = 1;
   tg_str_printf(out, "  stage %s;\n", j->stage);   /* behind it nothing is implied: the text is the program */
   for (uint32_t i = 0; i < j->requires.n; i++) {
     put_lets(&p, j->requires.data[i]);
     tg_str_puts(out, "  require(");
-    put(&p, j->requires.data[i], P_GATED);
+    tg_print_put(&p, j->requires.data[i], P_GATED);
     tg_str_puts(out, ");\n");
     forget_lets(&p);
   }
@@ -685,24 +170,24 @@ void tg_print(tg_job *j, tg_str *out, const tg_uop *sink) {
 }
 
 void tg_print_expr(tg_job *j, tg_str *out, const tg_uop *u) {
-  printer p = printer_new(j, out, false);
-  put(&p, u, P_GATED);
+  tg_printer p = printer_new(j, out, false);
+  tg_print_put(&p, u, P_GATED);
 }
 
 const char *tg_text(tg_job *j, const tg_uop *u) {
   tg_str out = tg_str_new(&j->env);
-  printer p = printer_new(j, &out, false);
+  tg_printer p = printer_new(j, &out, false);
   switch (u->op) {
   case TG_OP_STORE: put_store(&p, u); break;
   case TG_OP_DEFINE: put_define(&p, u); break;
   case TG_OP_END:
-    tg_str_printf(&out, "range(%s, ", range_name(&p, u->src[0]));
-    put(&p, tg_extent(u->src[0]), P_GATED);
+    tg_str_printf(&out, "range(%s, ", tg_print_range_name(&p, u->src[0]));
+    tg_print_put(&p, tg_extent(u->src[0]), P_GATED);
     if (tg_range_kind(u->src[0]) != TG_LOOP) tg_str_printf(&out, ", %s", tg_kind_name[tg_range_kind(u->src[0])]);
     tg_str_puts(&out, ")");
     break;
   case TG_OP_SINK: tg_str_printf(&out, "kernel %s", j->name ? j->name : "kernel"); break;
-  default: put(&p, u, P_GATED);
+  default: tg_print_put(&p, u, P_GATED);
   }
   return out.data ? out.data : "";
 }
