@@ -112,8 +112,12 @@ static const strides *strides_of(state *s, const tg_uop *define) {
 
 static void add_offset(state *s, terms *t, const tg_uop *sub, int64_t times, const tg_uop *by) {
   tg_linear x;
-  tg_linear_of(s->j, sub, &x);
   bool over = false;
+  if (sub->op == TG_OP_CONST && !by) {
+    int64_t c;
+    if (!__builtin_mul_overflow(sub->arg, times, &c) && !__builtin_add_overflow(t->constant, c, &t->constant)) return;
+  }
+  tg_linear_of(s->j, sub, &x);
   for (uint32_t i = 0; i < x.n + 1; i++) {
     const tg_uop *atom = i < x.n ? x.atom[i] : NULL;
     int64_t c;

@@ -5,7 +5,7 @@
  *
  * A tile whose last dimension is always accessed as `c + iota` of one width becomes a tile of vectors of that width
  * with constant subscripts. A register that several phases use is LOCAL memory: tasks share it. A demand for ssa that
- * cannot be met fails with the reason. Simplifies at the end. */
+ * cannot be met fails with the reason. Simplifies at the end, where there is something to simplify. */
 #include "lower/sweep.h"
 
 typedef struct {
@@ -24,6 +24,11 @@ static bool constant_subscript(tg_job *j, const tg_uop *sub, uint32_t *width, in
   if (sub->op == TG_OP_CONST) {
     *width = 1;
     *at = sub->arg;
+    return true;
+  }
+  if (sub->op == TG_OP_IOTA) {
+    *width = sub->lanes;
+    *at = 0;
     return true;
   }
   tg_linear t;
@@ -132,14 +137,21 @@ static void see_phases(state *s, const tg_uop *sink) {
   }
 }
 
+/* Expansion folds sums; what rules can do more for are conditions and quotients. */
+static bool wants_rules(const tg_uop *u) {
+  if (u->type == TG_BOOL) return u->op != TG_OP_LOAD && u->op != TG_OP_DEFINE && u->op != TG_OP_AFTER;
+  return u->type == TG_INDEX && (u->op == TG_OP_IDIV || u->op == TG_OP_MOD || u->op == TG_OP_CDIV || u->op == TG_OP_CMOD || u->op == TG_OP_MIN || u->op == TG_OP_MAX);
+}
+
 const tg_uop *tg_pass_place(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
   uint32_t n = j->buffers.n;
   state s = {j, tg_new(&j->env, reg, n + 1)};
-  bool any = false;
+  bool any = false, rules = false;
   tg_sweep w = tg_sweep_of(j, sink);
   for (uint32_t i = 0; i < n; i++) s.regs[i].phase = -1;
   for (uint32_t i = 0; i < w.n; i++) {
     const tg_uop *u = w.u[i];
+    rules |= wants_rules(u);
     if (u->op != TG_OP_DEFINE && u->op != TG_OP_LOAD && u->op != TG_OP_STORE) continue;
     uint32_t b = tg_buffer_ordinal(u->op == TG_OP_DEFINE ? u : u->src[0]);
     if (j->buffers.data[b].space != TG_SPACE_REG) continue;
@@ -153,5 +165,5 @@ const tg_uop *tg_pass_place(tg_job *j, const tg_lowering *l, const tg_uop *sink)
     any |= s.regs[i].vectors;
   }
   if (any) sink = tg_sweep_map(j, sink, replace, &s);
-  return l->rules ? tg_simplify(j, l->rules, sink) : sink;
+  return l->rules && rules ? tg_simplify(j, l->rules, sink) : sink;
 }

@@ -21,8 +21,8 @@ typedef struct {
   uint32_t ordinals;
 } state;
 
-static const char *const order[] = {"author", "prove", "raise", "schedule", "reduce", "expand", "contract", "place", "functions", "types", "coalesce", "index", "linear"};
-enum { AUTHOR, PROVE, RAISE, SCHEDULE, REDUCED, EXPANDED, CONTRACTED, PLACED, FUNCTIONS, TYPES, COALESCED, INDEXED, LINEAR };
+static const char *const order[] = {"author", "prove", "raise", "schedule", "reduce", "contract", "expand", "place", "functions", "types", "coalesce", "index", "linear"};
+enum { AUTHOR, PROVE, RAISE, SCHEDULE, REDUCED, CONTRACTED, EXPANDED, PLACED, FUNCTIONS, TYPES, COALESCED, INDEXED, LINEAR };
 
 static void TG_PRINTF(3, 4) complain(state *s, const tg_uop *u, const char *format, ...) {
   va_list ap;
@@ -110,8 +110,7 @@ static void check_stage(state *s, const tg_uop *u) {
   if (s->rank >= FUNCTIONS && is_function(u)) complain(s, u, "left after pass functions");
   if (s->rank >= INDEXED && u->type == TG_INDEX) complain(s, u, "of type index after pass index");
   if (s->rank >= INDEXED && (u->op == TG_OP_IDIV || u->op == TG_OP_MOD)) complain(s, u, "left after pass index");
-  if (s->rank < EXPANDED && u->lanes > 1 && s->rank != REDUCED) complain(s, u, "%u lanes before pass expand", u->lanes);
-  if (s->rank < CONTRACTED && u->op == TG_OP_FMA && s->rank > AUTHOR && tg_is_int(u->type)) complain(s, u, "of integers");
+  if (s->rank < REDUCED && u->lanes > 1) complain(s, u, "%u lanes before pass expand", u->lanes);
   if (u->op == TG_OP_DEFINE && s->rank >= PLACED) {
     const tg_buffer *b = tg_buffer_info(s->j, u);
     if (b->space == TG_SPACE_REG && b->place == TG_PLACE_NONE) complain(s, u, "%s has no place", b->name);
