@@ -57,7 +57,7 @@ static void find_phases(tg_emitter *e) {
     if (is_value(u)) e->pure[u->id] = purity(e, u);
     if (!is_effect(u) && !(is_value(u) && !e->pure[u->id])) continue;
     bool thread = u->op == TG_OP_END && tg_range_kind(u->src[0]) == TG_THREAD;
-    if (thread || !open) tg_push(&e->j->env, &e->phases, (emit_phase){thread ? u : NULL});
+    if (thread || !open) tg_push(&e->j->env, &e->phases, ((emit_phase){.thread = thread ? u : NULL}));
     open = !thread;
     e->phase_of[i] = e->phases.n - 1;
   }
@@ -77,7 +77,8 @@ static void mark_needed(tg_emitter *e, const tg_uop *root, uint32_t p) {
       if (!b->phase) b->phase = p + 1;
       if (b->phase != p + 1 || (b->top && e->phases.data[p].thread)) b->many = true;
     }
-    for (uint32_t i = access; i < u->n; i++) tg_push(&e->j->env, &stack, u->src[i]);
+    for (uint32_t i = access; i < u->n; i++)
+      if (e->need[u->src[i]->id] != e->wanted && u->src[i]->n) tg_push(&e->j->env, &stack, u->src[i]);
   }
 }
 
@@ -96,8 +97,11 @@ static void mark_phase(tg_emitter *e, uint32_t p) {
 static void find_memory(tg_emitter *e) {
   for (uint32_t p = 0; p < e->phases.n; p++) {
     mark_phase(e, p);
+    e->phases.data[p].list = tg_new(&e->j->env, uint32_t, e->sink->n);
     for (uint32_t i = 0; i < e->sink->n; i++) {
       const tg_uop *u = e->sink->src[i];
+      bool mine = e->phase_of[i] == p, before = e->phase_of[i] == UINT32_MAX || e->phase_of[i] < p;
+      if (u->op == TG_OP_DEFINE || mine || (before && is_value(u) && e->need[u->id] == e->wanted)) e->phases.data[p].list[e->phases.data[p].n++] = i;
       if (e->phase_of[i] == UINT32_MAX || e->phase_of[i] == p || !is_value(u) || e->need[u->id] != e->wanted || e->pure[u->id] || slot_of(e, u)) continue;
       tg_push(&e->j->env, &e->slots, ((emit_slot){u, e->shared_at}));
       e->shared_at += round64((uint64_t)tg_type_bytes(u->type) * u->lanes);
@@ -271,16 +275,16 @@ static LLVMValueRef slot_pointer(tg_emitter *e, const emit_slot *s) {
   return LLVMBuildGEP2(e->b, e->integer[8], p, &offset, 1, "");
 }
 
-/* A statement of the top level, as phase p sees it. */
+/* A statement of the top level on the list of phase p. */
 static void emit_top(tg_emitter *e, uint32_t i, uint32_t p) {
   const tg_uop *u = e->sink->src[i];
-  bool mine = e->phase_of[i] == p, wanted = e->need[u->id] == e->wanted;
+  bool mine = e->phase_of[i] == p;
   if (u->op == TG_OP_DEFINE) emit_define(e, u);
-  else if (is_value(u) && (mine || (wanted && e->pure[u->id]))) {
+  else if (is_value(u) && (mine || e->pure[u->id])) {
     emit_statement(e, u);
     emit_slot *s = mine ? slot_of(e, u) : NULL;
     if (s) LLVMSetAlignment(LLVMBuildStore(e->b, e->values[u->id].v, slot_pointer(e, s)), 64);
-  } else if (is_value(u) && wanted && e->phase_of[i] < p) {
+  } else if (is_value(u)) {
     LLVMValueRef v = LLVMBuildLoad2(e->b, tg_emit_type(e, u->type, u->lanes), slot_pointer(e, slot_of(e, u)), "");
     LLVMSetAlignment(v, 64);
     e->values[u->id] = (emit_value){v, e->stamp, 0};
@@ -294,10 +298,7 @@ static void emit_top(tg_emitter *e, uint32_t i, uint32_t p) {
 
 static void emit_phase_function(tg_emitter *e, uint32_t p, bool unaligned) {
   begin_function(e, tg_format(&e->j->env, "%s.%u%s", e->j->name, p, unaligned ? ".unaligned" : ""), LLVMVoidTypeInContext(e->c), 4);
-  for (uint32_t i = 0; i < e->sink->n; i++) {
-    emit_top(e, i, p);
-    if (e->phase_of[i] != UINT32_MAX && e->phase_of[i] > p) break;
-  }
+  for (uint32_t i = 0; i < e->phases.data[p].n; i++) emit_top(e, e->phases.data[p].list[i], p);
   if (e->streaming && e->streamed && e->target->arch == TG_ARCH_X86_64) { /* streamed data is seen by the next phase, wherever it runs */
     unsigned id = LLVMLookupIntrinsicID("llvm.x86.sse.sfence", 19);
     LLVMValueRef fence = LLVMGetIntrinsicDeclaration(e->m, id, NULL, 0);
@@ -342,10 +343,7 @@ void tg_emit_module(tg_emitter *e, tg_code_info *info) {
   prepare(e);
   for (uint32_t pass = 0; pass < 2; pass++) {
     e->streaming = pass == 0;
-    for (uint32_t p = 0; p < e->phases.n; p++) {
-      mark_phase(e, p);
-      emit_phase_function(e, p, pass == 1);
-    }
+    for (uint32_t p = 0; p < e->phases.n; p++) emit_phase_function(e, p, pass == 1);
     if (!e->streamed) break;
   }
   for (uint32_t p = 0; p < e->phases.n; p++) emit_tasks_function(e, p);

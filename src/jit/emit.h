@@ -28,7 +28,10 @@ typedef struct {
 
 typedef struct { const void *a, *b; LLVMValueRef v; uint32_t depth, next; } emit_memo;
 
-typedef struct { const tg_uop *thread; } emit_phase;             /* the END of its thread range, or NULL */
+typedef struct {
+  const tg_uop *thread;        /* the END of its thread range, or NULL */
+  uint32_t *list, n;           /* top-level statements, by position, that it runs or wants */
+} emit_phase;
 typedef struct { const tg_uop *u; uint64_t offset; } emit_slot;   /* a value that outlives its phase, in shared memory */
 
 typedef struct tg_emitter {

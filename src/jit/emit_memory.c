@@ -36,10 +36,13 @@ static void add_term(tg_emitter *e, sum *s, const tg_uop *u, int64_t scale) {
   list[i] = t;
 }
 
+static void clear(sum *s) { s->scalars_n = s->vectors_n = 0, s->constant = s->iota = 0; }   /* not the arrays: they are large */
+
 /* Nodes below are in the type of the whole. A term is split up only while room is left for its parts. */
 static void take_apart(tg_emitter *e, sum *s, const tg_uop *root) {
   struct { const tg_uop *u; int64_t scale; } stack[MAX_TERMS];
   uint32_t n = 0;
+  clear(s);
   stack[n].u = root;
   stack[n++].scale = 1;
   while (n) {
@@ -151,7 +154,7 @@ static address address_of(tg_emitter *e, const tg_uop *u, uint32_t lanes, bool w
   uint32_t buffer = (uint32_t)define->arg;
   uint64_t bytes = (uint64_t)tg_type_bytes(define->type) * define->lanes;
   if (tg_access_rank(u) != 1) tg_bug(&e->j->env, "linear form: %s has %u subscripts", e->j->buffers.data[buffer].name, tg_access_rank(u));
-  sum s = {.constant = 0};
+  sum s;
   take_apart(e, &s, sub);
   LLVMTypeRef element = tg_emit_memory_type(e, define->type, 1);
   if (define->lanes > 1) {
@@ -177,7 +180,8 @@ static address address_of(tg_emitter *e, const tg_uop *u, uint32_t lanes, bool w
     offsets = offsets ? LLVMBuildAdd(e->b, offsets, v, "") : v;
   }
   if (sub->type == TG_I32) { /* the scalar part may be negative where only the whole is proved: keep it with the vector */
-    sum none = {.constant = 0};
+    sum none;
+    clear(&none);
     for (uint32_t i = 0; i < s.scalars_n; i++) offsets = LLVMBuildAdd(e->b, offsets, tg_emit_splat(e, scaled(e, &s.scalars[i]), lanes, s.scalars[i].depth), "");
     if (s.constant) offsets = LLVMBuildAdd(e->b, offsets, tg_emit_splat(e, LLVMConstInt(e->integer[32], (uint64_t)s.constant, 1), lanes, 0), "");
     offsets = LLVMBuildSExt(e->b, offsets, tg_emit_type(e, TG_I64, lanes), "");
@@ -252,8 +256,10 @@ static LLVMValueRef safe_load(tg_emitter *e, const tg_uop *define, LLVMValueRef 
 emit_cell *tg_emit_cell(tg_emitter *e, const tg_uop *u) {
   const tg_uop *define = tg_define_of(u->src[0]);
   emit_buffer *b = &e->buffers[(uint32_t)define->arg];
-  sum s = {.constant = 0};
-  take_apart(e, &s, u->src[1]);
+  sum s;
+  const tg_uop *sub = u->src[1];
+  if (sub->op == TG_OP_CONST && (uint64_t)sub->arg < b->cells_n) return &b->cells[sub->arg];
+  take_apart(e, &s, sub);
   if (s.scalars_n || s.vectors_n || s.iota > 1 || s.iota < 0 || s.constant < 0 || s.constant >= b->cells_n)
     tg_bug(&e->j->env, "linear form: %s in SSA form has a subscript that is no constant", e->j->buffers.data[(uint32_t)define->arg].name);
   return &b->cells[s.constant];

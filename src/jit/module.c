@@ -124,6 +124,7 @@ static void set_up(compile *k) {
   *e = (tg_emitter){.j = k->j, .target = &k->jit->target, .sink = k->linear, .flags = k->jit->flags};
   LLVMContextRef c = e->c = k->c = LLVMContextCreate();
   LLVMContextSetDiagnosticHandler(c, on_diagnostic, k);
+  LLVMContextSetDiscardValueNames(c, !k->ir_text);
   e->m = LLVMModuleCreateWithNameInContext(k->j->name ? k->j->name : "kernel", c);
   e->b = LLVMCreateBuilderInContext(c);
   static const int widths[] = {1, 8, 16, 32, 64};
