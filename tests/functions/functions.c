@@ -38,7 +38,7 @@ static double double_of(uint64_t b) {
   return d;
 }
 
-static bool same_value(double a, double b) { return (a != a && b != b) || (a == b && signbit(a) == signbit(b)); }
+static bool same_value(double a, double b) { return (a != a && b != b) || (a == b && !!signbit(a) == !!signbit(b)); }
 
 /* The distance of got from want in units of want's last place; want as a double stands for the exact value. */
 static double ulps32(float got, double want, bool flushes) {
@@ -223,7 +223,7 @@ static void power(tg_type t, int points, double bound) {
     mpfr_set_d(b, y, MPFR_RNDN);
     mpfr_pow(a, a, b, MPFR_RNDN);
     double u = t == TG_F32 ? ulps32(r->f, mpfr_get_d(a, MPFR_RNDN), false) : ulps64(r->d, a, true), got = t == TG_F32 ? (double)r->f : r->d;
-    if ((size_t)i < n * n && (got == 0 || isinf(got))) CHECK(signbit(got) == !!mpfr_signbit(a), "the sign of pow(%a, %a)", x, y);
+    if ((size_t)i < n * n && (got == 0 || isinf(got))) CHECK(!!signbit(got) == !!mpfr_signbit(a), "the sign of pow(%a, %a)", x, y);
     if (u > worst) worst = u, ax = x, ay = y;
   }
   mpfr_clears(a, b, (mpfr_ptr)0);
