@@ -340,7 +340,10 @@ static void put_leaf(tg_printer *p, const tg_uop *u, bool bare) {
   tg_str *out = p->out;
   switch (u->op) {
   case TG_OP_CONST: put_const(out, u, bare); break;
-  case TG_OP_PARAM: tg_str_puts(out, p->j->params.data[u->arg].name); break;
+  case TG_OP_PARAM:
+    tg_str_puts(out, p->j->params.data[u->arg].name);
+    if (u->type != TG_INDEX) tg_str_printf(out, ".%s", tg_type_name[u->type]);
+    break;
   case TG_OP_RANGE: tg_str_puts(out, tg_print_range_name(p, u)); break;
   case TG_OP_DEFINE: case TG_OP_AFTER: tg_str_puts(out, tg_print_buffer_name(p, u)); break;
   case TG_OP_IOTA: tg_str_printf(out, "iota(%u)", u->lanes); break;

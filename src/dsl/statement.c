@@ -268,6 +268,10 @@ void tg_parse_declaration(tg_parser *p, const char *word, uint32_t off) {
   else if (!strcmp(word, "stage")) {
     p->j->stage = tg_take_name(p, "a stage");
     p->b->raw = true;
+    for (uint32_t i = 0; i < p->j->params.n; i++) { /* from pass index on they have a type */
+      const tg_param *a = &p->j->params.data[i];
+      tg_name_add(p->b, tg_sym(p->j, tg_format(&p->j->env, "%s.i64", a->name)), NAME_PARAM, a->pos)->u = tg_make(p->j, TG_OP_PARAM, TG_I64, 1, i, 0, NULL);
+    }
   } else {
     for (unsigned i = 0; declarations[i]; i++)
       if (!strcmp(word, declarations[i])) {
