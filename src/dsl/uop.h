@@ -12,7 +12,7 @@
  *   IOTA    -                                              0; lanes n: the vector 0, 1, .. n-1 (INDEX, or i32, i64 late)
  *   ARG     -                                              position (combiners, definitions of functions)
  *   DEFINE  dims..., then strides... if TG_STRIDED         ordinal in job->buffers | flags << 32; type = element (lanes: vector)
- *   AFTER   version or DEFINE, effect                      0: the buffer as the effect (STORE, END, or RANGE: loop entry) leaves it
+ *   AFTER   version or DEFINE, effect, DEFINE                  0: the buffer as the effect (STORE, END, or RANGE: loop entry) leaves it
  *   LOAD    version, subscripts..., [gate, alternative]    access flags
  *   STORE   version, subscripts..., value, [gate]          access flags; type VOID
  *   END     RANGE, statements...                           0: the loop. Type VOID
@@ -162,8 +162,7 @@ static inline const tg_uop *tg_extent(const tg_uop *r) { return r->src[0]; }
 /* A buffer and its DEFINE. strides NULL: dense, row-major. The name is made unique in the job if unique is set ("acc", "acc.1"). */
 const tg_uop *tg_define(tg_job *j, tg_buffer info, uint32_t lanes, const tg_uop *const *dims, const tg_uop *const *strides, bool unique);
 static inline const tg_uop *tg_define_of(const tg_uop *version) {
-  while (version->op == TG_OP_AFTER) version = version->src[0];
-  return version;
+  return version->op == TG_OP_AFTER ? version->src[2] : version;
 }
 static inline uint32_t tg_buffer_ordinal(const tg_uop *version) { return (uint32_t)tg_define_of(version)->arg; }
 static inline tg_buffer *tg_buffer_info(tg_job *j, const tg_uop *version) { return &j->buffers.data[tg_buffer_ordinal(version)]; }

@@ -76,8 +76,8 @@ static void set_version(thread_state *s, uint32_t buffer, const tg_uop *version)
 }
 
 static const tg_uop *after(tg_job *j, const tg_uop *version, const tg_uop *effect) {
-  const tg_uop *src[2] = {version, effect};
-  return tg_make(j, TG_OP_AFTER, version->type, version->lanes, 0, 2, src);
+  const tg_uop *src[3] = {version, effect, tg_define_of(version)};
+  return tg_make(j, TG_OP_AFTER, version->type, version->lanes, 0, 3, src);
 }
 
 static void collect_stored(tg_job *j, const tg_uop *u, uint8_t *stored) {

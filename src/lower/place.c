@@ -94,7 +94,7 @@ static void decide(state *s, const tg_lowering *l, uint32_t ordinal) {
 static const tg_uop *replace(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
   state *s = user;
   if (old->op == TG_OP_DEFINE) return s->regs[tg_buffer_ordinal(old)].remade;
-  if (old->op == TG_OP_AFTER) return tg_make(j, TG_OP_AFTER, src[0]->type, src[0]->lanes, 0, 2, src);
+  if (old->op == TG_OP_AFTER) return tg_make(j, TG_OP_AFTER, src[0]->type, src[0]->lanes, 0, 3, src);
   if (old->op != TG_OP_LOAD && old->op != TG_OP_STORE) return NULL;
   const reg *r = &s->regs[tg_buffer_ordinal(old->src[0])];
   if (!r->vectors) return NULL;
@@ -114,8 +114,9 @@ static void see_phases(state *s, const tg_uop *sink) {
   TG_VEC(const tg_uop *) stack = {0};
   uint8_t *seen = NULL;
   int32_t phase = 0;
-  bool any = false, tasks = false;
-  for (uint32_t i = 0; i < sink->n; i++) any |= sink->src[i]->op == TG_OP_END && tg_range_kind(sink->src[i]->src[0]) == TG_THREAD;
+  bool any = false, tasks = false, shared = false;
+  for (uint32_t i = 0; i < sink->n; i++) shared |= sink->src[i]->op == TG_OP_DEFINE && tg_buffer_info(s->j, sink->src[i])->space == TG_SPACE_REG;
+  for (uint32_t i = 0; i < sink->n && shared; i++) any |= sink->src[i]->op == TG_OP_END && tg_range_kind(sink->src[i]->src[0]) == TG_THREAD;
   if (!any) return;
   for (uint32_t i = 0; i < sink->n; i++) {
     bool t = sink->src[i]->op == TG_OP_END && tg_range_kind(sink->src[i]->src[0]) == TG_THREAD;

@@ -124,7 +124,7 @@ static void check_node(state *s, const tg_uop *u) {
   else if (u->op == TG_OP_REDUCE) check_reduce(s, u);
   else if (u->op == TG_OP_FOLD && (u->n != 1 || u->src[0]->lanes < 2 || u->lanes != 1)) complain(s, u, "of %u lanes to %u", u->n ? u->src[0]->lanes : 0, u->lanes);
   else if (u->op == TG_OP_RANGE && (u->n != 1 || u->src[0]->type != u->type || u->lanes != 1)) complain(s, u, "extent");
-  else if (u->op == TG_OP_AFTER && (u->n != 2 || u->lanes != u->src[0]->lanes || u->type != u->src[0]->type ||
+  else if (u->op == TG_OP_AFTER && (u->n != 3 || u->src[2]->op != TG_OP_DEFINE || tg_define_of(u->src[0]) != u->src[2] || u->lanes != u->src[0]->lanes || u->type != u->src[0]->type ||
                                     (u->src[1]->op != TG_OP_STORE && u->src[1]->op != TG_OP_END && u->src[1]->op != TG_OP_RANGE))) complain(s, u, "effect");
   else if (u->op == TG_OP_IOTA && u->lanes < 1) complain(s, u, "no lanes");
 }
@@ -166,8 +166,8 @@ static void check_operands(state *s, const tg_uop *statement, uint32_t from) {
 }
 
 static void note_store(state *s, const tg_uop *version, const tg_uop *effect) {
-  const tg_uop *src[2] = {version, effect};
-  s->current[tg_buffer_ordinal(version)] = tg_make(s->j, TG_OP_AFTER, version->type, version->lanes, 0, 2, src);
+  const tg_uop *src[3] = {version, effect, tg_define_of(version)};
+  s->current[tg_buffer_ordinal(version)] = tg_make(s->j, TG_OP_AFTER, version->type, version->lanes, 0, 3, src);
 }
 
 static void mark_stored(const tg_uop *u, uint8_t *stored) {
