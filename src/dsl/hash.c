@@ -106,7 +106,8 @@ static essence essence_of(const numbering *s, const tg_uop *u) {
   } else if (u->op == TG_OP_DEFINE) {
     const tg_buffer *b = &s->j->buffers.data[tg_buffer_ordinal(u)];
     e.b = (uint64_t)s->buffer[tg_buffer_ordinal(u)] | (uint64_t)(u->arg >> 32) << 32;
-    e.c = (uint64_t)b->space | (uint64_t)b->role << 8 | (uint64_t)b->partial << 16 | (uint64_t)(b->place ? b->place : b->demand) << 24 |
+    uint8_t place = b->space != TG_SPACE_REG ? TG_PLACE_NONE : b->place ? b->place : b->demand;
+    e.c = (uint64_t)b->space | (uint64_t)b->role << 8 | (uint64_t)b->partial << 16 | (uint64_t)place << 24 |
           (uint64_t)b->rank << 32 | (uint64_t)(b->lo != NULL) << 40;
     e.d = b->align;
   }

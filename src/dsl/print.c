@@ -64,7 +64,7 @@ static void put_define(tg_printer *p, const tg_uop *u) {
   tg_print_put_list(p, u->src, b->rank, ", [", "]");
   if (u->arg >> 32 & TG_STRIDED) tg_print_put_list(p, u->src + b->rank, b->rank, ", [", "]");
   if (b->partial) tg_str_puts(p->out, ", partial");
-  uint8_t place = b->place ? b->place : b->demand;
+  uint8_t place = b->space != TG_SPACE_REG ? TG_PLACE_NONE : b->place ? b->place : b->demand;
   if (place) tg_str_puts(p->out, place == TG_PLACE_SSA ? ", ssa" : ", memory");
   if (b->align) tg_str_printf(p->out, ", align %u", b->align);
   tg_str_puts(p->out, ")");
@@ -74,7 +74,7 @@ static void put_statement(tg_printer *p, const tg_uop *u);
 
 static void put_loop(tg_printer *p, const tg_uop *u) {
   const tg_uop *r = u->src[0];
-  uint32_t o = tg_range_ordinal(r), scope = p->scope.n;
+  uint32_t o = tg_range_ordinal(r), scope = p->scope.n, done = p->done.n;
   put_lets(p, u);
   new_line(p);
   size_t at = p->out->n;   /* the extent is outside of the range's own scope */
@@ -93,6 +93,7 @@ static void put_loop(tg_printer *p, const tg_uop *u) {
   new_line(p);
   tg_str_puts(p->out, "}\n");
   p->scope.n = scope;
+  for (; p->done.n > done; p->done.n--) p->notes[p->done.data[p->done.n - 1].u->id].name = p->done.data[p->done.n - 1].name;
 }
 
 static void put_statement(tg_printer *p, const tg_uop *u) {
@@ -105,7 +106,8 @@ static void put_statement(tg_printer *p, const tg_uop *u) {
   if (u->op == TG_OP_STORE) put_store(p, u);
   else if (u->op == TG_OP_DEFINE) put_define(p, u);
   else {
-    uint32_t number = p->notes[u->id].name ? p->notes[u->id].name - 1 : p->names++;
+    uint32_t number = p->names++;
+    tg_push(&p->j->env, &p->done, ((tg_print_done){u, p->notes[u->id].name}));   /* a phase may compute again what one before it did */
     tg_str_printf(p->out, "do %%%u = ", number);
     tg_print_put_whole(p, u);
     forget_lets(p);

@@ -16,6 +16,8 @@ typedef struct {
   uint64_t bound;               /* heights of the reductions whose ranges the node uses */
 } tg_print_note;
 
+typedef struct { const tg_uop *u; uint32_t name; } tg_print_done;   /* a value statement, and its node's name before it */
+
 typedef struct {
   tg_job *j;
   tg_str *out;
@@ -25,6 +27,7 @@ typedef struct {
   uint32_t epoch, names, indent, visits;
   TG_VEC(const tg_uop *) named; /* by `let` within reductions that are open; marks: how many at the start of each */
   TG_VEC(uint32_t) marks;
+  TG_VEC(tg_print_done) done;   /* of the lists that are open */
   uint32_t *range_height;       /* by ordinal: of the reduction that binds it, in this statement */
   const char **range_name, **buffer_name;
   TG_VEC(const char *) scope;

@@ -61,6 +61,8 @@ struct tg_step {
 
 typedef struct { uint32_t at, lanes; tg_value value; bool iota; } tg_preset;
 
+typedef struct { uint32_t id, fixed; } tg_done;   /* a value statement, and where its node's value was before it */
+
 typedef struct tg_work tg_work;
 typedef struct tg_compiler {
   tg_job *j;
@@ -76,6 +78,7 @@ typedef struct tg_compiler {
   TG_VEC(tg_instr) main, pending[64];
   TG_VEC(const tg_uop *) order;
   TG_VEC(tg_preset) presets;
+  TG_VEC(tg_done) done;                /* of the lists that are open */
   TG_VEC(tg_callee *) callees;
   tg_work *work;
   const int64_t *params;

@@ -338,7 +338,9 @@ static tg_step compile_step(tg_compiler *c, const tg_uop *u) {
     s.ordinal = tg_range_ordinal(r);
     s.range = slot_of_range(c, s.ordinal);
     s.range_kind = tg_range_kind(r);
+    uint32_t done = c->done.n;
     s.children = tg_compile_list(c, u->n - 1, u->src + 1);
+    for (; c->done.n > done; c->done.n--) c->fixed[c->done.data[c->done.n - 1].id] = c->done.data[c->done.n - 1].fixed;
     s.n = u->n - 1;
   } else if (u->op == TG_OP_STORE) {
     s.kind = S_STORE;
@@ -347,6 +349,7 @@ static tg_step compile_step(tg_compiler *c, const tg_uop *u) {
     finish_work(c);
   } else {
     tg_operand at;
+    tg_push(&j->env, &c->done, ((tg_done){u->id, c->fixed[u->id]}));
     c->fixed[u->id] = 0;
     s.block = tg_compile_roots(c, 1, &u, &at, 0, NULL);
     c->fixed[u->id] = at.at + 1;
