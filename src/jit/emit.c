@@ -141,8 +141,9 @@ static void emit_define(tg_emitter *e, const tg_uop *u) {
 }
 
 static void emit_value_statement(tg_emitter *e, const tg_uop *u) {
+  if (tg_emit_put_off(e, u)) return;
   LLVMValueRef v = u->op == TG_OP_LOAD ? tg_emit_load(e, u) : tg_emit_alu(e, u);
-  e->values[u->id] = (emit_value){v, e->stamp, e->depth};
+  e->values[u->id] = (emit_value){v, e->stamp, (uint16_t)e->depth, 0};
 }
 
 /* A cell that the loop changes: its phi at the head, its value before, and after where the loop was passed by. */
@@ -189,7 +190,7 @@ static void open_loop(tg_emitter *e, const tg_uop *u, loop *l) {
     LLVMAddIncoming(c->phi, &c->before, &l->pre, 1);
     c->cell->now = c->phi;
   }
-  e->values[range->id] = (emit_value){l->i, e->stamp, e->depth};
+  e->values[range->id] = (emit_value){l->i, e->stamp, (uint16_t)e->depth, 0};
 }
 
 static void close_loop(tg_emitter *e, loop *l) {
@@ -217,7 +218,7 @@ static void emit_loop(tg_emitter *e, const tg_uop *u) {
   if (extent->op == TG_OP_CONST && extent->arg <= 0) return;
   uint64_t private_at = e->private_at;
   if (extent->op == TG_OP_CONST && extent->arg == 1) {
-    e->values[range->id] = (emit_value){LLVMConstNull(tg_emit_type(e, extent->type, 1)), e->stamp, e->depth};
+    e->values[range->id] = (emit_value){LLVMConstNull(tg_emit_type(e, extent->type, 1)), e->stamp, (uint16_t)e->depth, 0};
     emit_list(e, u->src + 1, u->n - 1);
   } else {
     loop l = {.head = NULL};
@@ -283,15 +284,15 @@ static void emit_top(tg_emitter *e, uint32_t i, uint32_t p) {
   else if (is_value(u) && (mine || e->pure[u->id])) {
     emit_statement(e, u);
     emit_slot *s = mine ? slot_of(e, u) : NULL;
-    if (s) LLVMSetAlignment(LLVMBuildStore(e->b, e->values[u->id].v, slot_pointer(e, s)), 64);
+    if (s) LLVMSetAlignment(LLVMBuildStore(e->b, tg_emit_get(e, u, u->lanes), slot_pointer(e, s)), 64);
   } else if (is_value(u)) {
     LLVMValueRef v = LLVMBuildLoad2(e->b, tg_emit_type(e, u->type, u->lanes), slot_pointer(e, slot_of(e, u)), "");
     LLVMSetAlignment(v, 64);
-    e->values[u->id] = (emit_value){v, e->stamp, 0};
+    e->values[u->id] = (emit_value){v, e->stamp, 0, 0};
   } else if (mine && u->op == TG_OP_END && tg_range_kind(u->src[0]) == TG_THREAD) {
     LLVMTypeRef type = tg_emit_type(e, tg_extent(u->src[0])->type, 1);
     LLVMValueRef t = type == e->integer[64] ? e->task_arg : LLVMBuildTrunc(e->b, e->task_arg, type, "");
-    e->values[u->src[0]->id] = (emit_value){t, e->stamp, 0};
+    e->values[u->src[0]->id] = (emit_value){t, e->stamp, 0, 0};
     emit_list(e, u->src + 1, u->n - 1);
   } else if (mine) emit_statement(e, u);
 }

@@ -10,7 +10,8 @@
 
 enum { MAX_DEPTH = 65, DUMMY_BYTES = 128 /* at the start of the workspace: what a load whose gate is false reads */ };
 
-typedef struct { LLVMValueRef v; uint32_t stamp, depth; } emit_value;
+/* v NULL: index arithmetic that is made when something asks for it, most is not: addresses take it apart. chain: how many such in a row. */
+typedef struct { LLVMValueRef v; uint32_t stamp; uint16_t depth, chain; } emit_value;
 typedef struct { LLVMValueRef now; uint32_t mark; } emit_cell;   /* an element of a REG in SSA form */
 typedef enum { MEMORY_GLOBAL, MEMORY_CELLS, MEMORY_PRIVATE, MEMORY_SHARED } emit_memory;
 
@@ -72,6 +73,7 @@ void tg_emit_module(tg_emitter *, tg_code_info *info);
 LLVMTypeRef tg_emit_type(tg_emitter *, tg_type t, uint32_t lanes);
 LLVMTypeRef tg_emit_memory_type(tg_emitter *, tg_type t, uint32_t lanes);   /* bool is a byte */
 LLVMValueRef tg_emit_get(tg_emitter *, const tg_uop *u, uint32_t lanes);    /* the value, splat to lanes */
+bool tg_emit_put_off(tg_emitter *, const tg_uop *u);                        /* a statement that is not worth an instruction yet */
 uint32_t tg_emit_depth(tg_emitter *, const tg_uop *u);
 LLVMValueRef tg_emit_splat(tg_emitter *, LLVMValueRef v, uint32_t lanes, uint32_t depth);
 LLVMValueRef tg_emit_zero(tg_emitter *, tg_type t, uint32_t lanes);

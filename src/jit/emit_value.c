@@ -19,8 +19,12 @@ LLVMBasicBlockRef tg_emit_at(tg_emitter *e, uint32_t depth) {
   return here;
 }
 
+/* here is the block in work, which has no end yet, or one whose end something is being put before. */
 void tg_emit_back(tg_emitter *e, LLVMBasicBlockRef here) {
-  if (LLVMGetInsertBlock(e->b) != here) LLVMPositionBuilderAtEnd(e->b, here);
+  if (LLVMGetInsertBlock(e->b) == here) return;
+  LLVMValueRef end = LLVMGetBasicBlockTerminator(here);
+  if (end) LLVMPositionBuilderBefore(e->b, end);
+  else LLVMPositionBuilderAtEnd(e->b, here);
 }
 
 static uint32_t bucket(const void *a, const void *b) {
@@ -113,17 +117,41 @@ static LLVMValueRef leaf(tg_emitter *e, const tg_uop *u) {
 
 static emit_value *found(tg_emitter *e, const tg_uop *u) {
   emit_value *v = &e->values[u->id];
-  if (v->stamp == e->stamp) return v;
+  if (v->stamp == e->stamp) return v;  /* perhaps put off: then without v */
   LLVMValueRef l = leaf(e, u);
   if (!l) tg_bug(&e->j->env, "linear form: %%%u, a %s, is used before it is computed", u->id, tg_ops[u->op].name);
-  *v = (emit_value){l, e->stamp, 0};
+  *v = (emit_value){l, e->stamp, 0, 0};
   return v;
+}
+
+bool tg_emit_put_off(tg_emitter *e, const tg_uop *u) {
+  enum { LONGEST = 64 };
+  if ((u->op != TG_OP_ADD && u->op != TG_OP_SUB && u->op != TG_OP_MUL) || (u->type != TG_I64 && u->type != TG_I32)) return false;
+  uint16_t chain = 0;
+  for (uint32_t i = 0; i < 2; i++) {
+    emit_value *v = found(e, u->src[i]);
+    if (!v->v && v->chain > chain) chain = v->chain;
+  }
+  if (chain >= LONGEST) return false;
+  e->values[u->id] = (emit_value){NULL, e->stamp, (uint16_t)e->depth, (uint16_t)(chain + 1)};
+  return true;
+}
+
+/* Its operands first (chains are short), then itself, in the code of the loop that it belongs to. */
+static LLVMValueRef made(tg_emitter *e, const tg_uop *u, emit_value *v) {
+  if (v->v) return v->v;
+  for (uint32_t i = 0; i < u->n; i++) made(e, u->src[i], found(e, u->src[i]));
+  LLVMBasicBlockRef here = tg_emit_at(e, v->depth);
+  v->v = tg_emit_alu(e, u);
+  tg_emit_back(e, here);
+  return v->v;
 }
 
 uint32_t tg_emit_depth(tg_emitter *e, const tg_uop *u) { return found(e, u)->depth; }
 
 LLVMValueRef tg_emit_get(tg_emitter *e, const tg_uop *u, uint32_t lanes) {
   emit_value *v = found(e, u);
+  made(e, u, v);
   if (u->lanes == lanes) return v->v;
   if (u->lanes != 1) tg_bug(&e->j->env, "linear form: a value of %u lanes where %u are wanted", u->lanes, lanes);
   return tg_emit_splat(e, v->v, lanes, v->depth);
