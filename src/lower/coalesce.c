@@ -19,7 +19,8 @@ static const tg_uop *sum_of(tg_job *j, const tg_linear *t, bool lanes) {
 
 static const tg_uop *canonical(tg_job *j, const tg_uop *sub) {
   tg_linear t;
-  if (sub->lanes == 1) return sub;
+  if (sub->lanes == 1 || sub->op == TG_OP_IOTA) return sub;
+  if (sub->op == TG_OP_ADD && sub->src[0]->lanes == 1 && sub->src[1]->op == TG_OP_IOTA) return sub;
   tg_linear_of(j, sub, &t);
   const tg_uop *base = sum_of(j, &t, false), *lanes = sum_of(j, &t, true);
   return !lanes ? base : tg_is_const(base, 0) ? lanes : tg_op2(j, TG_OP_ADD, base, lanes);
@@ -43,11 +44,15 @@ static const tg_uop *visit(tg_job *j, const tg_uop *old, const tg_uop *const *sr
   if (old->op != TG_OP_LOAD && old->op != TG_OP_STORE) return NULL;
   uint32_t rank = tg_access_rank(old);
   const tg_uop *now[16 + 4];
-  bool vector = false;
+  bool vector = false, same = true;
   for (uint32_t i = 1; i <= rank; i++) vector |= src[i]->lanes > 1;
   if (!vector) return NULL;
   bool stays = false;
-  for (uint32_t i = 0; i < old->n; i++) now[i] = i && i <= rank ? canonical(j, src[i]) : src[i];
+  for (uint32_t i = 0; i < old->n; i++) {
+    now[i] = i && i <= rank ? canonical(j, src[i]) : src[i];
+    same &= now[i] == src[i];
+  }
+  if (same) return NULL;
   for (uint32_t i = 1; i <= rank; i++) stays |= now[i]->lanes > 1;
   if (old->op == TG_OP_STORE && !stays && tg_stored(old)->lanes > 1) return NULL;
   return tg_with_sources(j, old, now);

@@ -3,7 +3,7 @@
  * statement move inward to it: a loop inside them keeps one body (its extent must not depend on them), and each STORE
  * becomes copies (upcast), a vector statement (lane) or loops of its own (local). unroll ranges become copies of their
  * whole body, in order. Memory that is defined inside gains a leading dimension for each upcast and local range around
- * it, and a trailing one for the lane range.
+ * it, and vector elements, or where a statement runs in single lanes a trailing dimension, for the lane range.
  *
  * Needs: no REDUCE. Leaves: ranges of kind loop, global, reduce, thread and group only.
  *
@@ -32,6 +32,8 @@ typedef struct {
   tg_job *j;
   digit path[MAX_DEPTH];
   uint32_t depth, statements, locals;
+  bool vectors;             /* memory private to lanes has vector elements; else a trailing dimension, so that one lane can be named */
+  bool apart;               /* a statement ran in one lane, or in one after another */
   uint64_t *mask;           /* by id, of the old program: bits of the path that the node depends on */
   uint8_t *known;
   uint64_t *private;        /* by buffer ordinal: parallel ranges that it is defined in */
@@ -129,7 +131,7 @@ static uint32_t widen_subscripts(state *s, uint64_t private, uint32_t rank, cons
   for (uint64_t m = private; m; m &= m - 1)
     if (s->path[__builtin_ctzll(m)].kind != TG_LANE) out[n++] = iteration(s, &s->path[__builtin_ctzll(m)]);
   for (uint32_t i = 0; i < rank; i++) out[n++] = sub[i];
-  for (uint64_t m = private; m; m &= m - 1)
+  for (uint64_t m = s->vectors ? 0 : private; m; m &= m - 1)
     if (s->path[__builtin_ctzll(m)].kind == TG_LANE) out[n++] = iteration(s, &s->path[__builtin_ctzll(m)]);
   return n;
 }
@@ -199,7 +201,7 @@ static void expand_define(state *s, list *out, const tg_uop *u) {
   uint64_t unrolled = kinds_on_path(s, true), parallel = kinds_on_path(s, false);
   tg_buffer info = *tg_buffer_info(s->j, u);
   const tg_uop *dim[16], *v = u;
-  uint32_t n = 0;
+  uint32_t n = 0, lanes = u->lanes;
   set_mask(s, u, unrolled);
   s->private[tg_buffer_ordinal(u)] = parallel;
   if (parallel || key_of(s, unrolled)) {
@@ -210,6 +212,10 @@ static void expand_define(state *s, list *out, const tg_uop *u) {
       for (uint32_t i = 0; i < s->depth; i++) {
         const digit *d = &s->path[i];
         if (d->kind == TG_UNROLL || (d->kind == TG_LANE) != (pass == 1)) continue;
+        if (d->kind == TG_LANE && s->vectors) {
+          lanes = d->n;
+          continue;
+        }
         const tg_uop *extent = tg_extent(d->range);
         if (extent->op != TG_OP_CONST) tg_fail_at(s->j, info.pos, "%s is private to each iteration of the local range %s, whose extent is not constant", info.name, name_of(s, d->range));
         dim[n++] = extent;
@@ -218,7 +224,7 @@ static void expand_define(state *s, list *out, const tg_uop *u) {
         for (uint32_t i = 0; i < info.rank; i++) dim[n++] = old[i];
     }
     info.rank = (uint8_t)n;
-    v = tg_define(s->j, info, u->lanes, dim, NULL, true);
+    v = tg_define(s->j, info, lanes, dim, NULL, true);
     slot_set(s, u->id, key_of(s, unrolled), v);
   }
   put(s, out, v, (tg_pos){0});
@@ -269,6 +275,7 @@ static void expand_store(state *s, list *out, const tg_uop *u) {
   tg_pos pos = tg_get_pos(s->j, u);
   bool last;
   uint64_t apart = lanes_apart(s, u, m, &last);
+  s->apart |= apart || last;
   if (u->arg & TG_ATOMIC) set_mask(s, u, mask_of(s, u) | parallel);
   list inner = {0}, *to = out;
   for (uint64_t rest = m; rest; rest &= rest - 1) {
@@ -367,14 +374,20 @@ static bool has_work(const tg_uop *u) {
   return false;
 }
 
+static bool expand_program(tg_job *j, state *s, list *out, const tg_uop *sink, bool vectors) {
+  *s = (state){.j = j, .vectors = vectors, .mask = tg_new(&j->env, uint64_t, sink->id + 1), .known = tg_new(&j->env, uint8_t, sink->id + 1),
+               .private = tg_new(&j->env, uint64_t, j->buffers.n), .slots = tg_new(&j->env, slot, 4096), .slots_mask = 4095};
+  out->n = 0;
+  expand_list(s, out, sink->n, sink->src);
+  return !vectors || !s->apart;
+}
+
 const tg_uop *tg_pass_expand(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
   (void)l;
   if (!has_work(sink)) return sink;
   sink = tg_plain(j, sink);
   state *s = tg_new(&j->env, state, 1);
-  *s = (state){.j = j, .mask = tg_new(&j->env, uint64_t, j->uops.n), .known = tg_new(&j->env, uint8_t, j->uops.n),
-               .private = tg_new(&j->env, uint64_t, j->buffers.n), .slots = tg_new(&j->env, slot, 1024), .slots_mask = 1023};
   list out = {0};
-  expand_list(s, &out, sink->n, sink->src);
+  if (!expand_program(j, s, &out, sink, true)) expand_program(j, s, &out, sink, false);
   return tg_versioned(j, tg_sink(j, out.n, out.data));
 }
