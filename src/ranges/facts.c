@@ -7,7 +7,7 @@
  * Needs polynomials (polynomial.h); a budget bounds the search, and past it the answer is "not known". */
 #include "ranges/polynomial.h"
 
-enum { BUDGET = 600, SIGN_DEPTH = 3, DEPTH = 40 };
+enum { BUDGET = 600, SIGN_DEPTH = 3, NESTED = 8, DEPTH = 40 };
 static const tg_poly none = {NULL, -1};
 
 static bool nonpositive(tg_polys *c, tg_poly p, uint64_t used, int depth);
@@ -188,8 +188,13 @@ static bool by_bounds(tg_polys *c, const step *s) {
   return both_ends(c, s, limit(c, v.lo), limit(c, v.hi));
 }
 
+/* The atom to eliminate: first a minimum that must be proved of both (a case loses nothing); else the latest of the latest range. */
 static uint32_t next_atom(const tg_polys *c, tg_poly p) {
   uint32_t best = p.t[0].atom[0];
+  for (int i = 0; i < p.n; i++) {
+    tg_atom_kind kind = p.t[i].degree == 1 ? c->atoms[p.t[i].atom[0]].kind : TG_ATOM_PARAM;
+    if (kind == TG_ATOM_EITHER || kind == (p.t[i].c < 0 ? TG_ATOM_MIN : TG_ATOM_MAX)) return p.t[i].atom[0];
+  }
   for (int i = 0; i < p.n; i++)
     for (uint32_t k = 0; k < p.t[i].degree; k++) {
       uint32_t v = p.t[i].atom[k];
@@ -209,24 +214,42 @@ static bool nonpositive_inside(tg_polys *c, tg_poly p, uint64_t used, int depth)
   if (!tg_poly_split(c, p, s.v, &square, &s.linear, &s.rest)) return false;
   if (square.n) return by_ends_of_square(c, &s, square);
   s.sign = sign_of(c, s.linear, used, depth);
-  if (by_bounds(c, &s)) return true;
+  tg_atom_kind kind = c->atoms[s.v].kind;
+  bool numeric = kind == TG_ATOM_PARAM || kind == TG_ATOM_OPAQUE;   /* its bounds are far off, and facts are near */
+  if (!numeric && by_bounds(c, &s)) return true;
   for (uint32_t f = 0; f < c->facts; f++)
     if (!(used >> f & 1) && by_fact(c, &s, f)) return true;
-  return false;
+  return numeric && by_bounds(c, &s);
 }
 
 static bool nonpositive(tg_polys *c, tg_poly p, uint64_t used, int depth) {
   if (p.n < 0 || c->budget <= 0 || depth > DEPTH) return false;
   c->budget--;
+  c->depth = depth;
   tg_bump_mark m = tg_scratch_mark(c);
   bool r = nonpositive_inside(c, p, used, depth);
   tg_scratch_release(c, m);
   return r;
 }
 
+/* A fact `a or b`: the proof is made under each. */
+static bool by_cases(tg_polys *c, tg_poly p) {
+  tg_either e = c->either[--c->eithers];
+  uint32_t facts = c->facts, knowns = c->knowns, n = c->eithers;
+  bool all = true;
+  for (int side = 0; side < 2 && all; side++) {
+    tg_facts_add(c, e.cond->src[side], e.holds);
+    all = c->facts > facts && tg_nonpositive(c, p);
+    c->facts = facts;
+    c->knowns = knowns;
+    c->eithers = n;
+  }
+  c->either[c->eithers++] = e;
+  return all;
+}
+
 bool tg_nonpositive(tg_polys *c, tg_poly p) {
-  int outer = c->budget; /* a question within a question (a quotient's remainder) shares what is left */
-  if (outer > 0) return nonpositive(c, p, 0, DEPTH / 2);
+  if (c->asking) return nonpositive(c, p, 0, c->depth + NESTED); /* within a question (a quotient's remainder): shares what is left */
   for (uint32_t f = 0; p.n >= 0 && f < c->facts; f++) { /* a fact as it stands */
     if (c->fact[f].n < p.n - 1 || c->fact[f].n > p.n + 1) continue;
     tg_bump_mark m = tg_scratch_mark(c);
@@ -236,9 +259,10 @@ bool tg_nonpositive(tg_polys *c, tg_poly p) {
     if (same) return true;
   }
   c->budget = BUDGET;
+  c->asking = true;
   bool r = nonpositive(c, p, 0, 0);
-  c->budget = 0;
-  return r;
+  c->asking = false;
+  return r || (c->eithers && by_cases(c, p));
 }
 
 bool tg_contradictory(tg_polys *c) {
@@ -332,6 +356,8 @@ void tg_facts_add(tg_polys *c, const tg_uop *cond, bool holds) {
     int k = is_compare(l[i].u) ? compare_polys(c, l[i].u, l[i].holds, p) : 0;
     for (int q = 0; q < k; q++) tg_facts_poly(c, p[q]);
     if (!k && is_compare(l[i].u)) add_unequal(c, l[i].u, l[i].holds);
+    bool disjunction = l[i].u->type == TG_BOOL && l[i].u->op == (l[i].holds ? TG_OP_OR : TG_OP_AND);
+    if (disjunction && c->eithers < TG_COUNT(c->either)) c->either[c->eithers++] = (tg_either){l[i].u, l[i].holds};
     if (l[i].holds && c->knowns < TG_FACTS) c->known[c->knowns++] = l[i].u;
   }
 }

@@ -63,7 +63,7 @@ tg_polys *tg_polys_take(tg_job *j) {
 void tg_polys_give(tg_job *j, tg_polys *c) { (void)j, c->taken = false; }
 
 void tg_polys_reset(tg_polys *c) {
-  c->n = c->copies = c->facts = c->knowns = c->memo_n = 0;
+  c->n = c->copies = c->facts = c->knowns = c->eithers = c->memo_n = 0;
   c->scratch.at_block = c->keep.at_block = 0;
   c->scratch.at = c->keep.at = 0;
   c->epoch++;

@@ -26,6 +26,8 @@ typedef struct {
 typedef struct { char **block; uint32_t blocks, cap, at_block; size_t at; } tg_bump;
 typedef struct { uint32_t block; size_t at; } tg_bump_mark;
 
+typedef struct { const tg_uop *cond; bool holds; } tg_either;
+
 typedef struct tg_polys {
   tg_job *job;
   tg_bump scratch, keep;
@@ -37,8 +39,10 @@ typedef struct tg_polys {
   uint32_t facts;
   const tg_uop *known[TG_FACTS];                     /* bools that hold as they are */
   uint32_t knowns;
-  int budget;
-  bool taken;
+  tg_either either[3];                               /* disjunctions that hold: OR, or AND that does not */
+  uint32_t eithers;
+  int budget, depth;
+  bool asking, taken;
 } tg_polys;
 
 tg_polys *tg_polys_new(tg_job *j);

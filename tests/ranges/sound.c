@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include "dsl/text.h"
 #include "ranges/ranges.h"
-#include "../test.h"
+#include "test.h"
 
 /* ---- programs ---- */
 
