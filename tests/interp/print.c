@@ -115,7 +115,7 @@ static void test_statements(void) {
 
 static void test_sharing(void) {
   begin();
-  U a = in_("A", TG_F32, 1, 8, 0), c = out_("C", TG_F32, 1, 8, 0), i = open_("i", 8, TG_LOOP), x = load1(a, i);
+  U a = in_("A", TG_F32, 1, 8, 0), c = out_("C", TG_F32, 1, 8, 0), i = open_("i", 8, TG_LOOP), x = load1(a, i), sink, v;
   for (int k = 0; k < 40; k++) x = op(TG_OP_ADD, x, x);
   store1(c, i, x);
   close_();
@@ -137,15 +137,29 @@ static void test_sharing(void) {
 
   begin(); /* values as statements */
   a = in_("A", TG_F32, 1, 8, 0), c = out_("C", TG_F32, 1, 8, 0), i = open_("i", 8, TG_LOOP);
-  U v = load1(a, i), s = op(TG_OP_MUL, v, v);
+  v = load1(a, i);
+  U s = op(TG_OP_MUL, v, v);
   add(v);
   add(s);
   store1(c, i, s);
   close_();
-  U sink = finish();
+  sink = finish();
   j->stage = "linear";
   CHECK(strstr(printed(sink), "  stage linear;\n"), "%s", printed(sink));
   CHECK(strstr(printed(sink), "    do %0 = A[i];\n    do %1 = %0 * %0;\n    C[i] = %1;\n"), "%s", printed(sink));
+  tg_job_drop(j);
+
+  begin(); /* each phase computes the values it needs: one node, named anew, and what stood outside again after it */
+  a = in_("A", TG_F32, 1, 8, 0), c = out_("C", TG_F32, 1, 8, 0), v = load1(a, idx(3));
+  add(v);
+  i = open_("i", 8, TG_THREAD);
+  add(v);
+  store1(c, i, v);
+  close_();
+  store1(c, idx(0), op(TG_OP_ADD, v, f32c(1)));
+  sink = finish();
+  j->stage = "linear";
+  CHECK(strstr(printed(sink), "  do %0 = A[3];\n  range(i, 8, thread) {\n    do %1 = A[3];\n    C[i] = %1;\n  }\n  C[0] = %0 + 1.0f;\n"), "%s", printed(sink));
   tg_job_drop(j);
 
   begin(); /* a million operations */
