@@ -56,7 +56,18 @@ static const tg_uop *fold_constants(tg_job *j, const tg_uop *u, const tg_uop *co
 
 static bool integral(const tg_uop *u) { return !tg_is_float(u->type) && u->type != TG_VOID; }
 
+static const tg_uop *fold_sum(tg_job *j, const tg_uop *a, const tg_uop *b);
+
+/* scalar + (scalar + vector), scalar + vector: the lanes' part last. */
+static const tg_uop *lanes_last(tg_job *j, const tg_uop *scalar, const tg_uop *vector) {
+  if (tg_is_const(scalar, 0)) return vector;
+  if (vector->op != TG_OP_ADD || vector->src[0]->lanes > 1 || vector->src[1]->lanes == 1) return tg_op2(j, TG_OP_ADD, scalar, vector);
+  const tg_uop *sum = fold_sum(j, vector->src[0], scalar);
+  return tg_op2(j, TG_OP_ADD, sum ? sum : tg_op2(j, TG_OP_ADD, vector->src[0], scalar), vector->src[1]);
+}
+
 static const tg_uop *fold_sum(tg_job *j, const tg_uop *a, const tg_uop *b) {
+  if (a->type == TG_INDEX && (a->lanes > 1) != (b->lanes > 1)) return a->lanes > 1 ? lanes_last(j, b, a) : lanes_last(j, a, b);
   if (a->op == TG_OP_CONST) { const tg_uop *t = a; a = b; b = t; }
   if (b->op != TG_OP_CONST || !integral(b)) return NULL;
   if (!b->arg) return a;

@@ -14,8 +14,8 @@ tg_sweep tg_sweep_of(tg_job *j, const tg_uop *root);
 /* tg_map without `enter`, by a sweep. */
 const tg_uop *tg_sweep_map(tg_job *j, const tg_uop *root, tg_map_fn *fn, void *user);
 
-/* u over other sources, with constants folded, x+0, x*1, x*0, (x+c)+d, true & x, where(c, ..) and constant gates of a LOAD gone.
- * Exact for every value; floats are left alone. */
+/* u over other sources, with constants folded, x+0, x*1, x*0, (x+c)+d, true & x, where(c, ..) and constant
+ * gates of a LOAD gone; sums of INDEX keep the lanes' part last. Exact for every value; floats are left alone. */
 const tg_uop *tg_fold(tg_job *j, const tg_uop *u, const tg_uop *const *src);
 const tg_uop *tg_fold2(tg_job *j, tg_op op, const tg_uop *a, const tg_uop *b);
 
