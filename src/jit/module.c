@@ -109,7 +109,8 @@ typedef struct {
   LLVMContextRef c;
   LLVMTargetMachineRef machine;
   LLVMMemoryBufferRef buffer;
-  char *message;               /* LLVM's, of the first error */
+  LLVMModuleRef copy;
+  char *message, *text;        /* LLVM's: of the first error; of what is being shown */
   bool only_build;
   tg_object object;
 } compile;
@@ -146,13 +147,10 @@ static void set_up(compile *k) {
 }
 
 static void verify(compile *k) {
-  char *message = NULL;
-  bool bad = LLVMVerifyModule(k->e->m, LLVMReturnStatusAction, &message);
-  char *ir = bad ? LLVMPrintModuleToString(k->e->m) : NULL, *kept = bad ? tg_format(&k->j->env, "%s\n%s", message, ir) : NULL;
-  LLVMDisposeMessage(message);
-  if (!bad) return;
-  LLVMDisposeMessage(ir);
-  tg_bug(&k->j->env, "LLVM rejects the module: %s", kept);
+  if (!LLVMVerifyModule(k->e->m, LLVMReturnStatusAction, &k->text)) {
+    LLVMDisposeMessage(k->text);
+    k->text = NULL;
+  } else tg_bug(&k->j->env, "LLVM rejects the module: %s", k->text);
 }
 
 static void check_diagnostics(compile *k) {
@@ -170,13 +168,11 @@ static LLVMMemoryBufferRef emit_file(compile *k, LLVMModuleRef m, LLVMCodeGenFil
 }
 
 static void emit_assembly(compile *k) {
-  LLVMModuleRef copy = LLVMCloneModule(k->e->m); /* code generation changes a module */
-  if (emit_file(k, copy, LLVMAssemblyFile)) {
-    *k->asm_text = tg_strndup(&k->j->env, LLVMGetBufferStart(k->buffer), LLVMGetBufferSize(k->buffer));
-    LLVMDisposeMemoryBuffer(k->buffer);
-    k->buffer = NULL;
-  }
-  LLVMDisposeModule(copy);
+  k->copy = LLVMCloneModule(k->e->m); /* code generation changes a module */
+  if (!emit_file(k, k->copy, LLVMAssemblyFile)) return;
+  *k->asm_text = tg_strndup(&k->j->env, LLVMGetBufferStart(k->buffer), LLVMGetBufferSize(k->buffer));
+  LLVMDisposeMemoryBuffer(k->buffer);
+  k->buffer = NULL;
 }
 
 static void run_compile(void *p) {
@@ -187,9 +183,10 @@ static void run_compile(void *p) {
   if (k->e->di) LLVMDIBuilderFinalize(k->e->di);
   if (k->jit->flags & TG_JIT_VERIFY) verify(k);
   if (k->ir_text) {
-    char *ir = LLVMPrintModuleToString(k->e->m);
-    *k->ir_text = tg_strdup(&k->j->env, ir);
-    LLVMDisposeMessage(ir);
+    k->text = LLVMPrintModuleToString(k->e->m);
+    *k->ir_text = tg_strdup(&k->j->env, k->text);
+    LLVMDisposeMessage(k->text);
+    k->text = NULL;
   }
   if (k->asm_text) emit_assembly(k);
   check_diagnostics(k);
@@ -206,6 +203,8 @@ static void run_compile(void *p) {
 static void clean_up(compile *k) {
   if (k->buffer) LLVMDisposeMemoryBuffer(k->buffer);
   if (k->message) LLVMDisposeMessage(k->message);
+  if (k->text) LLVMDisposeMessage(k->text);
+  if (k->copy) LLVMDisposeModule(k->copy);
   if (k->e && k->e->di) LLVMDisposeDIBuilder(k->e->di);
   if (k->e && k->e->b) LLVMDisposeBuilder(k->e->b);
   if (k->e && k->e->m) LLVMDisposeModule(k->e->m);

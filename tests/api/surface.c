@@ -201,6 +201,53 @@ static void many(tg_context *c) {
   CHECK(resident() - before <= 4096, "grew by %ld KiB", resident() - before);
 }
 
+/* ---- memory that runs out: a status each time, nothing lost ---- */
+
+typedef struct { long left, live; } budget;
+
+static void *count_alloc(void *user, size_t n) {
+  budget *b = user;
+  if (b->left-- <= 0) return NULL;
+  b->live++;
+  return malloc(n);
+}
+
+static void count_free(void *user, void *p, size_t n) {
+  (void)n;
+  if (p) ((budget *)user)->live--;
+  free(p);
+}
+
+static tg_status whole_life(budget *b) {
+  tg_context *c = NULL;
+  tg_context_options o = {.allocator = {count_alloc, count_free, b}, .threads = 2};
+  tg_status s = tg_context_create(&o, &c);
+  if (s != TG_OK) return s;
+  tg_binding n = {"N", 20, 20, 1};
+  tg_compile_options co = {.bindings = &n, .bindings_n = 1};
+  tg_kernel *k = NULL;
+  s = tg_kernel_compile(c, &scale, &co, &k);
+  if (s == TG_OK) {
+    float x[20] = {0}, y[20];
+    tg_argument a[] = {{x, sizeof x}, {y, sizeof y}};
+    tg_launch l = {.buffers = a, .buffers_n = 2, .threads = 2};
+    s = tg_kernel_run(k, &l);
+  }
+  tg_kernel_free(k);
+  tg_context_free(c);
+  return s;
+}
+
+static void out_of_memory(void) {
+  tg_status s = TG_ENOMEM;
+  for (long n = 0; n < 2000 && s != TG_OK; n++) {
+    budget b = {n, 0};
+    s = whole_life(&b);
+    if ((s != TG_OK && s != TG_ENOMEM) || b.live) CHECK(0, "after %ld allocations: %s, %ld left over", n, tg_status_name(s), b.live);
+  }
+  CHECK(s == TG_OK, "enough memory at last");
+}
+
 int main(void) {
   tg_context *c = open_context(NULL);
   same_bits(c);
@@ -209,6 +256,7 @@ int main(void) {
   cached();
   show(c);
   many(c);
+  out_of_memory();
   tg_context_free(c);
   return TEST_END();
 }
