@@ -135,7 +135,7 @@ static bool by_extreme(tg_polys *c, const step *s) {
 }
 
 /* A fact g <= 0 that mentions v: p <= 0 follows from k p - m g <= 0, k >= 1, m >= 0, chosen so that v cancels. */
-static bool by_fact(tg_polys *c, const step *s, uint32_t f) {
+static bool by_fact(tg_polys *c, const step *s, uint32_t f, bool fewer) {
   tg_poly square, linear, rest, g = c->fact[f], n, k;
   tg_i128 lo, hi;
   if (!tg_poly_mentions(g, s->v) || !tg_poly_split(c, g, s->v, &square, &linear, &rest) || square.n) return false;
@@ -149,9 +149,8 @@ static bool by_fact(tg_polys *c, const step *s, uint32_t f) {
     tg_poly scale = sign > 0 ? linear : tg_poly_negate(c, linear), by = sign > 0 ? s->linear : tg_poly_negate(c, s->linear);
     n = tg_poly_minus(c, tg_poly_mul(c, s->p, scale), tg_poly_mul(c, by, g));
   }
-  step next = *s;
-  next.used |= (uint64_t)1 << f;
-  return nonpositive(c, n, next.used, s->depth + 1);
+  if (fewer != (n.n < s->p.n)) return false;
+  return nonpositive(c, n, s->used | (uint64_t)1 << f, s->depth + 1);
 }
 
 /* v of degree 2: convex, so the larger of both ends; or falling or rising all along. */
@@ -175,6 +174,20 @@ static bool by_ends_of_square(tg_polys *c, const step *s, tg_poly square) {
     if (!nonpositive(c, n, s->used, s->depth + 1)) return false;
   }
   return true;
+}
+
+/* A fact k v + r <= 0, k = 1 or -1, lowers the degree: from a v^2 the fact a k v (k v + r) <= 0 is taken where a k v >= 0. */
+static bool by_fact_on_square(tg_polys *c, const step *s, tg_poly square) {
+  if (c->atoms[s->v].lo < 0) return false;
+  for (uint32_t f = 0; f < c->facts; f++) {
+    tg_poly gs, k, r;
+    if (s->used >> f & 1 || !tg_poly_mentions(c->fact[f], s->v) || !tg_poly_split(c, c->fact[f], s->v, &gs, &k, &r) || gs.n || !tg_poly_is_const(k)) continue;
+    tg_i128 one = tg_poly_constant(k);
+    if ((one != 1 && one != -1) || sign_of(c, tg_poly_mul(c, square, k), s->used, s->depth) <= 0) continue;
+    tg_poly by = tg_poly_mul(c, tg_poly_mul(c, square, k), tg_poly_atom(c, s->v));
+    if (nonpositive(c, tg_poly_minus(c, s->p, tg_poly_mul(c, by, c->fact[f])), s->used, s->depth + 1)) return true;
+  }
+  return false;
 }
 
 static bool by_bounds(tg_polys *c, const step *s) {
@@ -212,14 +225,15 @@ static bool nonpositive_inside(tg_polys *c, tg_poly p, uint64_t used, int depth)
   step s = {.v = next_atom(c, p), .p = p, .used = used, .depth = depth};
   tg_poly square;
   if (!tg_poly_split(c, p, s.v, &square, &s.linear, &s.rest)) return false;
-  if (square.n) return by_ends_of_square(c, &s, square);
+  if (square.n) return by_ends_of_square(c, &s, square) || by_fact_on_square(c, &s, square);
   s.sign = sign_of(c, s.linear, used, depth);
   tg_atom_kind kind = c->atoms[s.v].kind;
-  bool numeric = kind == TG_ATOM_PARAM || kind == TG_ATOM_OPAQUE;   /* its bounds are far off, and facts are near */
-  if (!numeric && by_bounds(c, &s)) return true;
-  for (uint32_t f = 0; f < c->facts; f++)
-    if (!(used >> f & 1) && by_fact(c, &s, f)) return true;
-  return numeric && by_bounds(c, &s);
+  bool facts_first = kind == TG_ATOM_PARAM || kind == TG_ATOM_OPAQUE || kind == TG_ATOM_DIV;   /* their bounds lose, facts are near */
+  if (!facts_first && by_bounds(c, &s)) return true;
+  for (int fewer = 1; fewer >= 0; fewer--) /* first those that leave fewer terms */
+    for (uint32_t f = 0; f < c->facts; f++)
+      if (!(used >> f & 1) && by_fact(c, &s, f, fewer)) return true;
+  return facts_first && by_bounds(c, &s);
 }
 
 static bool nonpositive(tg_polys *c, tg_poly p, uint64_t used, int depth) {

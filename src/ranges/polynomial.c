@@ -64,6 +64,7 @@ void tg_polys_give(tg_job *j, tg_polys *c) { (void)j, c->taken = false; }
 
 void tg_polys_reset(tg_polys *c) {
   c->n = c->copies = c->facts = c->knowns = c->eithers = c->memo_n = 0;
+  c->asking = false;
   c->scratch.at_block = c->keep.at_block = 0;
   c->scratch.at = c->keep.at = 0;
   c->epoch++;
