@@ -542,11 +542,9 @@ static tg_expr parse_generic(tg_parser *p, tg_token t, tg_op op) {
 tg_expr tg_parse_call(tg_parser *p) {
   tg_token t = p->tok;
   const char *s = p->src->text + t.off;
-  if (++p->depth > 200) FAIL(p, &t, "an expression nested over 200 deep: name its parts with let");
   tg_expr e;
   if (tg_type_of_word(s, t.len) != TG_TYPE__COUNT || tg_at_word(p, "type")) {
     e = parse_cast(p, t);
-    p->depth--;
     return e;
   }
   tg_next(p);
@@ -576,6 +574,5 @@ tg_expr tg_parse_call(tg_parser *p) {
     }
     e = parse_lanewise(p, t, op);
   }
-  p->depth--;
   return e;
 }

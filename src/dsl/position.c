@@ -32,8 +32,10 @@ tg_pos tg_source_pos(tg_job *j, tg_source *s, uint32_t off, uint32_t len) {
     }
   s->seen = off;
   const char *line = line_at(j, s);
-  size_t column = off - s->start, width = strlen(line);
-  if (column + len > width) len = width > column ? (uint32_t)(width - column) : 1;
+  size_t column = off - s->start;
+  uint32_t width = 0;   /* as far as the line goes */
+  while (width < len && s->text[off + width] && s->text[off + width] != '\n' && s->text[off + width] != '\r') width++;
+  len = width;
   return (tg_pos){.file = s->file, .text = line, .line = s->seen_line, .column = (int)column + 1, .length = len ? (int)len : 1};
 }
 
