@@ -135,7 +135,7 @@ static bool by_extreme(tg_polys *c, const step *s) {
 }
 
 /* A fact g <= 0 that mentions v: p <= 0 follows from k p - m g <= 0, k >= 1, m >= 0, chosen so that v cancels. */
-static bool by_fact(tg_polys *c, const step *s, uint32_t f, bool fewer) {
+static bool by_fact(tg_polys *c, const step *s, uint32_t f, int pass) {
   tg_poly square, linear, rest, g = c->fact[f], n, k;
   tg_i128 lo, hi;
   if (!tg_poly_mentions(g, s->v) || !tg_poly_split(c, g, s->v, &square, &linear, &rest) || square.n) return false;
@@ -149,7 +149,7 @@ static bool by_fact(tg_polys *c, const step *s, uint32_t f, bool fewer) {
     tg_poly scale = sign > 0 ? linear : tg_poly_negate(c, linear), by = sign > 0 ? s->linear : tg_poly_negate(c, s->linear);
     n = tg_poly_minus(c, tg_poly_mul(c, s->p, scale), tg_poly_mul(c, by, g));
   }
-  if (fewer != (n.n < s->p.n)) return false;
+  if ((n.n <= s->p.n - 2 ? 0 : n.n < s->p.n ? 1 : 2) != pass) return false;
   return nonpositive(c, n, s->used | (uint64_t)1 << f, s->depth + 1);
 }
 
@@ -230,9 +230,9 @@ static bool nonpositive_inside(tg_polys *c, tg_poly p, uint64_t used, int depth)
   tg_atom_kind kind = c->atoms[s.v].kind;
   bool facts_first = kind == TG_ATOM_PARAM || kind == TG_ATOM_OPAQUE || kind == TG_ATOM_DIV;   /* their bounds lose, facts are near */
   if (!facts_first && by_bounds(c, &s)) return true;
-  for (int fewer = 1; fewer >= 0; fewer--) /* first those that leave fewer terms */
+  for (int pass = 0; pass < 3; pass++) /* first those that leave the fewest terms */
     for (uint32_t f = 0; f < c->facts; f++)
-      if (!(used >> f & 1) && by_fact(c, &s, f, fewer)) return true;
+      if (!(used >> f & 1) && by_fact(c, &s, f, pass)) return true;
   return facts_first && by_bounds(c, &s);
 }
 

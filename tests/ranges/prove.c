@@ -158,6 +158,7 @@ static const struct { const char *body, *range; tg_verdict verdict; } verdicts[]
   {"range(i, N) range(j, N) w[i*N + j] = x[j];", "i", TG_INDEPENDENT},
   {"range(i, N) range(j, N) w[i*N + j] = x[j];", "j", TG_INDEPENDENT},
   {"range(i, N*16) z[i/16, i%16] = w[i];", "i", TG_INDEPENDENT},
+  {"range(i, N*N) z[i/N, i%N] = w[i];", "i", TG_INDEPENDENT},
   {"range(i, N) { define_reg(t, f32, [4]); range(j, 4) t[j] = x[i]; y[i] = t[3]; }", "i", TG_INDEPENDENT},
   {"define_reg(t, f32, [4]); range(i, N) { range(j, 4) t[j] = x[i]; y[i] = t[3]; }", "i", TG_SEQUENTIAL},
   {"range(i, N) y[idx[i]] = x[i];", "i", TG_SEQUENTIAL},
