@@ -73,7 +73,7 @@ static tg_expr parse_plain(tg_parser *p) {
 
 /* ---- casts ---- */
 
-static tg_expr parse_cast(tg_parser *p, tg_token t) {
+static TG_APART tg_expr parse_cast(tg_parser *p, tg_token t) {
   tg_type type;
   uint32_t lanes;
   tg_parse_type(p, &type, &lanes);
@@ -95,7 +95,7 @@ static tg_expr parse_cast(tg_parser *p, tg_token t) {
   return result(p, tg_cast(p->j, type, u), &t);
 }
 
-static tg_expr parse_bitcast(tg_parser *p, tg_token t) {
+static TG_APART tg_expr parse_bitcast(tg_parser *p, tg_token t) {
   tg_type type;
   uint32_t lanes;
   if (!tg_parse_type(p, &type, &lanes)) FAIL(p, &p->tok, "bitcast(type, value): a type expected, not %s", tg_token_text(p, &p->tok));
@@ -203,7 +203,7 @@ static const reduction reductions[] = {
   {"argmax", TG_OP_MAX, false, 1}, {"argmin", TG_OP_MIN, false, -1},
 };
 
-static tg_expr parse_reduction(tg_parser *p, tg_token t, const reduction *d) {
+static TG_APART tg_expr parse_reduction(tg_parser *p, tg_token t, const reduction *d) {
   binders b = parse_binders(p, &t);
   tg_parse_inner_lets(p);
   tg_expr e = tg_parse_expression(p);
@@ -255,7 +255,7 @@ static void want_count(tg_parser *p, const tg_token *at, uint32_t got, uint32_t 
 }
 
 /* reduce(k : K, (m, l) = (-inf, 0), (s[k], 1), (a, b), (c, d) -> (max(a, c), b + d)) */
-static tg_expr parse_reduce(tg_parser *p, tg_token t) {
+static TG_APART tg_expr parse_reduce(tg_parser *p, tg_token t) {
   tg_job *j = p->j;
   binders b = parse_binders(p, &t);
   tg_token names[8], left[8], right[8], at = p->tok;
@@ -297,7 +297,7 @@ static tg_expr parse_reduce(tg_parser *p, tg_token t) {
 
 /* ---- functions with forms of their own ---- */
 
-static tg_expr parse_where(tg_parser *p, tg_token t) {
+static TG_APART tg_expr parse_where(tg_parser *p, tg_token t) {
   tg_builder *b = p->b;
   tg_expr c = tg_parse_expression(p), yes, no;
   const tg_uop *cond = tg_settle(p, &c, TG_BOOL);
@@ -338,7 +338,7 @@ static tg_expr parse_iota(tg_parser *p, tg_token t) {
   return result(p, tg_iota(p->j, type, lanes), &t);
 }
 
-static tg_expr parse_fold(tg_parser *p, tg_token t) {
+static TG_APART tg_expr parse_fold(tg_parser *p, tg_token t) {
   static const struct { const char *name; tg_op op; } folds[] = {{"add", TG_OP_ADD}, {"mul", TG_OP_MUL}, {"max", TG_OP_MAX}, {"min", TG_OP_MIN}, {"and", TG_OP_AND}, {"or", TG_OP_OR}};
   unsigned i = 0;
   while (i < TG_COUNT(folds) && !tg_at_word(p, folds[i].name)) i++;
@@ -379,7 +379,7 @@ static tg_expr parse_get(tg_parser *p, tg_token t) {
 
 /* ---- plain functions ---- */
 
-static tg_expr parse_lanewise(tg_parser *p, tg_token t, tg_op op) {
+static TG_APART tg_expr parse_lanewise(tg_parser *p, tg_token t, tg_op op) {
   tg_expr a[4];
   uint32_t want = (uint32_t)tg_ops[op].arity, got = parse_arguments(p, a, 4);
   close_call(p, &t, got, want);
@@ -413,7 +413,7 @@ static tg_expr parse_lanewise(tg_parser *p, tg_token t, tg_op op) {
   return result(p, tg_op2(j, op, a[0].u, a[1].u), &t);
 }
 
-static tg_expr parse_ceildiv(tg_parser *p, tg_token t) {
+static TG_APART tg_expr parse_ceildiv(tg_parser *p, tg_token t) {
   tg_expr a[2];
   tg_job *j = p->j;
   uint32_t got = parse_arguments(p, a, 2);
@@ -444,7 +444,7 @@ tg_macro *tg_parse_formals(tg_parser *p, const char *name, bool alone) {
   return m;
 }
 
-static tg_expr call_function(tg_parser *p, tg_token t, tg_macro *m) {
+static TG_APART tg_expr call_function(tg_parser *p, tg_token t, tg_macro *m) {
   tg_builder *b = p->b;
   tg_expr args[16];
   uint32_t got = parse_arguments(p, args, 16);
@@ -491,7 +491,7 @@ static tg_op op_of(const tg_parser *p, const tg_token *t) {
   return TG_OP__COUNT;
 }
 
-static tg_expr parse_generic(tg_parser *p, tg_token t, tg_op op) {
+static TG_APART tg_expr parse_generic(tg_parser *p, tg_token t, tg_op op) {
   tg_job *j = p->j;
   TG_VEC(tg_expr) src = {0};
   bool index = p->index, extent = p->extent;

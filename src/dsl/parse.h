@@ -6,6 +6,9 @@
 #include "dsl/text.h"
 #include "tg/dsl.h"
 
+/* Kept out of its caller, whose frame stands on the stack once per level of an expression. */
+#define TG_APART __attribute__((noinline))
+
 /* A piece of source. macro: the text is a macro's argument, whose blanks the preprocessor has changed. */
 typedef struct tg_source {
   const char *file, *text;

@@ -303,7 +303,7 @@ tg_expr tg_parse_access(tg_parser *p, tg_name *buffer, const tg_token *t) {
   return leaf(p, e);
 }
 
-static tg_expr parse_name(tg_parser *p) {
+static TG_APART tg_expr parse_name(tg_parser *p) {
   tg_token t = p->tok;
   uint32_t end;
   if (t.kind == '%') t.len = 1 + p->ahead.len;
@@ -336,6 +336,14 @@ static tg_expr parse_name(tg_parser *p) {
   return leaf(p, e);
 }
 
+/* type(A)(value) */
+static TG_APART bool at_cast_to_type_of(const tg_parser *p) {
+  tg_parser ahead = *p;
+  tg_type type;
+  uint32_t lanes;
+  return tg_at_word(p, "type") && p->ahead.kind == '(' && tg_parse_type(&ahead, &type, &lanes) && ahead.tok.kind == '(';
+}
+
 static tg_expr parse_primary(tg_parser *p) {
   tg_token t = p->tok;
   tg_expr e = {.off = t.off, .end = t.off + t.len};
@@ -343,13 +351,9 @@ static tg_expr parse_primary(tg_parser *p) {
   case TK_INT: e.lit = LIT_INT; e.i = t.i; break;
   case TK_FLOAT: e.lit = LIT_FLOAT; e.f = t.f; break;
   case TK_F32: e.u = tg_const_float(p->j, TG_F32, t.f); break;
-  case TK_NAME: {
-    tg_type type;
-    uint32_t lanes;
-    tg_parser ahead = *p;
-    if (tg_at_word(p, "type") && p->ahead.kind == '(' && tg_parse_type(&ahead, &type, &lanes) && ahead.tok.kind == '(') return leaf(p, tg_parse_call(p));
-    return p->ahead.kind == '(' ? leaf(p, tg_parse_call(p)) : parse_name(p);
-  }
+  case TK_NAME:
+    if (at_cast_to_type_of(p) || p->ahead.kind == '(') return leaf(p, tg_parse_call(p));
+    return parse_name(p);
   case '%': return parse_name(p);
   case '(':
     tg_next(p);
@@ -474,7 +478,7 @@ tg_expr tg_combine(tg_parser *p, tg_op op, tg_expr a, tg_expr b, const tg_token 
   return e;
 }
 
-static tg_expr compare(tg_parser *p, const operator_info *o, tg_expr a, tg_expr b, const tg_token *at) {
+static TG_APART tg_expr compare(tg_parser *p, const operator_info *o, tg_expr a, tg_expr b, const tg_token *at) {
   tg_expr e = o->swapped ? tg_combine(p, (tg_op)o->op, b, a, at) : tg_combine(p, (tg_op)o->op, a, b, at);
   e.off = a.off;
   e.end = b.end;
