@@ -44,6 +44,7 @@ typedef struct {
 tg_status tg_context_fail(tg_context *c, tg_status s, const char *message);
 /* Opens the jit at the first need. */
 tg_status tg_context_jit(tg_context *c, tg_jit **out);
+const tg_rules *tg_context_rules(tg_job *j, tg_context *c);
 
 /* compile.c; inside tg_protect(&j->env, ..). */
 void tg_read_source(tg_job *j, const tg_source *s);                      /* the author's form, opts appended */

@@ -55,7 +55,7 @@ static const tg_pass *pass_named(const char *name) {
 }
 
 const tg_uop *tg_run_passes(tg_job *j, tg_context *c, const tg_source *s, const char *until, tg_stage_fn *seen, void *user) {
-  tg_lowering l = {.target = &c->target, .rules = c->rules, .verify = (c->flags & TG_CONTEXT_VERIFY) != 0};
+  tg_lowering l = {.target = &c->target, .rules = tg_context_rules(j, c), .verify = (c->flags & TG_CONTEXT_VERIFY) != 0};
   const tg_pass *done = pass_named(j->stage), *p = done ? done + 1 : tg_passes;
   if (until && strcmp(until, "author") && !pass_named(until)) tg_fail(&j->env, TG_EINVAL, "no stage is named '%s'", until);
   if (l.verify) tg_verify(j, j->sink, j->stage);

@@ -108,15 +108,30 @@ void tg_context_free(tg_context *c) {
   a.free(a.user, c, sizeof *c);
 }
 
-/* Rules and jit are made by the first compile: a program that runs nothing but cached kernels pays for neither LLVM's start nor more. */
+/* Both are made by the first compile that needs them: a program that runs nothing but cached kernels starts neither LLVM nor rules. */
+static tg_status first_use(tg_context *c, bool rules) {
+  uint32_t flags = (c->flags & TG_CONTEXT_DEBUG ? TG_JIT_DEBUG : 0) | (c->flags & TG_CONTEXT_PERF_MAP ? TG_JIT_PERF_MAP : 0) | (c->flags & TG_CONTEXT_VERIFY ? TG_JIT_VERIFY : 0);
+  c->env.status = TG_OK;
+  if (rules) return c->rules || tg_protect(&c->env, compile_rules, c) ? TG_OK : c->env.status;
+  if (c->jit) return TG_OK;
+  tg_status s = tg_jit_open(&c->jit, &c->env.allocator, &c->target, flags, &c->env);
+  if (s == TG_OK) c->target = *tg_jit_target(c->jit);
+  return s;
+}
+
+const tg_rules *tg_context_rules(tg_job *j, tg_context *c) {
+  char message[sizeof c->env.message];
+  pthread_mutex_lock(&c->lock);
+  tg_status s = first_use(c, true);
+  memcpy(message, c->env.message, sizeof message);
+  pthread_mutex_unlock(&c->lock);
+  if (s != TG_OK) tg_fail(&j->env, s, "%s", message);
+  return c->rules;
+}
+
 tg_status tg_context_jit(tg_context *c, tg_jit **out) {
   pthread_mutex_lock(&c->lock);
-  tg_status s = TG_OK;
-  c->env.status = TG_OK;
-  uint32_t flags = (c->flags & TG_CONTEXT_DEBUG ? TG_JIT_DEBUG : 0) | (c->flags & TG_CONTEXT_PERF_MAP ? TG_JIT_PERF_MAP : 0) | (c->flags & TG_CONTEXT_VERIFY ? TG_JIT_VERIFY : 0);
-  if (!c->rules && !tg_protect(&c->env, compile_rules, c)) s = c->env.status;
-  if (s == TG_OK && !c->jit) s = tg_jit_open(&c->jit, &c->env.allocator, &c->target, flags, &c->env);
-  if (s == TG_OK && !c->target.cpu[0]) c->target = *tg_jit_target(c->jit);
+  tg_status s = first_use(c, false);
   *out = c->jit;
   char message[sizeof c->env.message];
   memcpy(message, c->env.message, sizeof message);

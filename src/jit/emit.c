@@ -232,7 +232,6 @@ static void emit_loop(tg_emitter *e, const tg_uop *u) {
 }
 
 static void emit_statement(tg_emitter *e, const tg_uop *u) {
-  if (e->di) tg_emit_debug_statement(e, u);
   if (u->op == TG_OP_DEFINE) emit_define(e, u);
   else if (u->op == TG_OP_STORE) tg_emit_store(e, u);
   else if (u->op == TG_OP_END) emit_loop(e, u);
@@ -240,7 +239,14 @@ static void emit_statement(tg_emitter *e, const tg_uop *u) {
 }
 
 static void emit_list(tg_emitter *e, const tg_uop *const *list, uint32_t n) {
-  for (uint32_t i = 0; i < n; i++) emit_statement(e, list[i]);
+  for (uint32_t i = 0, next = 0; i < n; i++) {
+    if (e->di) { /* a value stands at the line of the statement that it is for */
+      if (next < i) next = i;
+      while (next < n && !is_effect(list[next])) next++;
+      if (next < n) tg_emit_debug_statement(e, list[next]);
+    }
+    emit_statement(e, list[i]);
+  }
 }
 
 /* ---- functions ---- */
@@ -280,6 +286,7 @@ static LLVMValueRef slot_pointer(tg_emitter *e, const emit_slot *s) {
 static void emit_top(tg_emitter *e, uint32_t i, uint32_t p) {
   const tg_uop *u = e->sink->src[i];
   bool mine = e->phase_of[i] == p;
+  if (e->di && is_effect(u)) tg_emit_debug_statement(e, u);
   if (u->op == TG_OP_DEFINE) emit_define(e, u);
   else if (is_value(u) && (mine || e->pure[u->id])) {
     emit_statement(e, u);

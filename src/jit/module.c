@@ -15,7 +15,6 @@ struct tg_jit {
   tg_allocator allocator;
   tg_target target;
   uint32_t flags;
-  LLVMTargetRef llvm_target;
   pthread_mutex_t lock;        /* of idle */
   LLVMTargetMachineRef idle[MAX_IDLE];
   uint32_t idle_n;
@@ -47,7 +46,6 @@ static void fill_in_host(tg_target *t) {
 }
 
 tg_status tg_jit_open(tg_jit **out, const tg_allocator *a, const tg_target *t, uint32_t flags, tg_env *err) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
   *out = NULL;
   if (t->arch != TG_ARCH_X86_64) return open_failed(err, TG_EINVAL, "no code generator for this target");
   tg_jit *jit = a->alloc(a->user, sizeof *jit);
@@ -57,16 +55,8 @@ tg_status tg_jit_open(tg_jit **out, const tg_allocator *a, const tg_target *t, u
   jit->target = *t;
   jit->flags = flags;
   pthread_mutex_init(&jit->lock, NULL);
-  pthread_once(&once, register_targets);
   if (!t->cpu[0]) fill_in_host(&jit->target);
   if (!t->triple[0]) snprintf(jit->target.triple, sizeof jit->target.triple, "x86_64-unknown-linux-gnu");
-  char *message = NULL;
-  if (LLVMGetTargetFromTriple(jit->target.triple, &jit->llvm_target, &message)) {
-    open_failed(err, TG_EBACKEND, message ? message : "LLVM has no such target");
-    LLVMDisposeMessage(message);
-    tg_jit_close(jit);
-    return TG_EBACKEND;
-  }
   *out = jit;
   return TG_OK;
 }
@@ -81,13 +71,24 @@ void tg_jit_close(tg_jit *jit) {
 const tg_target *tg_jit_target(const tg_jit *jit) { return &jit->target; }
 const char *tg_jit_llvm_version(void) { return LLVM_VERSION_STRING; }
 
+static LLVMTargetMachineRef new_machine(const tg_target *t) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  LLVMTargetRef target;
+  char *message = NULL;
+  pthread_once(&once, register_targets);
+  if (LLVMGetTargetFromTriple(t->triple, &target, &message)) {
+    LLVMDisposeMessage(message);
+    return NULL;
+  }
+  return LLVMCreateTargetMachine(target, t->triple, t->cpu, t->features, LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelSmall);
+}
+
 static LLVMTargetMachineRef borrow_machine(tg_jit *jit) {
   LLVMTargetMachineRef m = NULL;
   pthread_mutex_lock(&jit->lock);
   if (jit->idle_n) m = jit->idle[--jit->idle_n];
   pthread_mutex_unlock(&jit->lock);
-  const tg_target *t = &jit->target;
-  return m ? m : LLVMCreateTargetMachine(jit->llvm_target, t->triple, t->cpu, t->features, LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelSmall);
+  return m ? m : new_machine(&jit->target);
 }
 
 static void return_machine(tg_jit *jit, LLVMTargetMachineRef m) {
@@ -140,6 +141,7 @@ static void set_up(compile *k) {
   LLVMMetadataRef one = LLVMValueAsMetadata(LLVMConstInt(e->integer[32], 1, 0));
   e->one_node = LLVMMDNodeInContext2(c, &one, 1);
   k->machine = borrow_machine(k->jit);
+  if (!k->machine) tg_fail(&k->j->env, TG_EBACKEND, "LLVM has no target '%s'", k->jit->target.triple);
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(k->machine);
   LLVMSetModuleDataLayout(e->m, layout);
   LLVMDisposeTargetData(layout);
