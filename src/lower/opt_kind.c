@@ -26,6 +26,7 @@ static void check_lanes(tg_schedule *s, const tg_opt *o, const tg_site *site, tg
   if (kind != TG_LANE && kind != TG_THREAD) return;
   for (uint32_t p = site->parent; p != UINT32_MAX; p = s->sites.data[p].parent) {
     const tg_uop *r = s->sites.data[p].range;
+    if (site->owner->op == TG_OP_REDUCE && !tg_uses(s->j, site->owner, r)) continue; /* it will stand outside of that loop */
     if (tg_range_kind(r) == kind)
       tg_fail_at(s->j, o->pos, "%s %s: it stands inside %s, which is %s already", tg_kind_name[kind],
                  tg_range_text(s, site->range), tg_range_text(s, r), tg_kind_name[kind]);

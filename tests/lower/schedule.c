@@ -254,6 +254,11 @@ static const char heuristic_kernels[][700] = {
     "  range(i, N) range(j, i + 1) y[i,j] = x[i,j] * 2;\n  range(k, K) v[k] = t[u[k]];\n}\n",
 };
 
+/* A reduction may have lanes although its statement has: it is computed outside of them. */
+static void lanes_apart(void) {
+  equal("kernel f(N) {\n  in(x, f32, [N]);\n  out(y, f32, [N]);\n  range(k, N) y[k] = x[k] * sum(l : N, x[l]);\n}\n", "lane k 4\nlane l 4", "N=13");
+}
+
 static void heuristics(void) {
   static const int sizes[] = {1, 2, 5, 8, 16, 17, 33, 48, 64, 100};
   char text[64];
@@ -273,6 +278,7 @@ int main(void) {
   for (uint32_t i = 0; i < TG_COUNT(refusal_cases); i++) expect(&refusal_cases[i], true);
   for (uint32_t i = 0; i < TG_COUNT(raise_cases); i++) expect(&raise_cases[i], false);
   tails();
+  lanes_apart();
   heuristics();
   return TEST_END();
 }
