@@ -254,8 +254,11 @@ static void vector_reductions(tg_nest *n, const tg_nest_loop *vector) {
     const tg_nest_reduce *r = &n->reductions.data[i];
     tg_reduce_arg a = tg_reduce_info(r->reduce);
     bool nested = false;
-    for (uint32_t k = 0; k < n->reductions.n; k++)
-      nested |= k != i && tg_uses(n->j, n->reductions.data[k].reduce, r->range);
+    for (uint32_t k = 0; k < n->reductions.n; k++) { /* within another one and different in each of its iterations */
+      const tg_uop *other = n->reductions.data[k].reduce;
+      if (k == i || !tg_uses(n->j, other, r->reduce)) continue;
+      for (uint32_t q = 0; q < tg_reduce_info(other).ranges; q++) nested |= tg_uses(n->j, r->reduce, tg_reduce_ranges(other)[q]);
+    }
     if (a.in_order || !r->contiguous || nested || (vector && tg_uses(n->j, r->reduce, vector->range))) continue;
     tg_nest_vector(n, r->name, r->base, r->extent, r->extent_text, 4, !a.generic);
   }
