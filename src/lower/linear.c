@@ -5,8 +5,7 @@
  *
  * Kept back: a LOAD without a gate leaves a loop only if the loop surely runs (its place in the buffer was proved for
  * the iterations only), and as many loads as the register file holds beside the accumulators; `x + constant` is
- * computed again wherever it is used. A phase shares no values with another: nothing leaves a thread loop, and the
- * extent of a thread range belongs to the launcher.
+ * computed again wherever it is used. A phase shares no values with another: nothing leaves a thread loop.
  *
  * Works on the versioned program as it is: versions map to versions, since no statement changes its place. */
 #include "lower/sweep.h"
@@ -133,7 +132,7 @@ static void need(state *s, const tg_uop *root) {
 
 /* ---- statements ---- */
 
-static void leaves(state *s, const tg_uop *root) {   /* of dims and of a thread range's extent: no statements */
+static void leaves(state *s, const tg_uop *root) {   /* of dims: no statements */
   tg_push(&s->j->env, &s->stack, root);
   while (s->stack.n) {
     const tg_uop *u = s->stack.data[s->stack.n - 1], *missing = NULL;
@@ -160,8 +159,9 @@ static void process(state *s, const tg_uop *u) {
   if (u->op == TG_OP_END) {
     const tg_uop *range = u->src[0];
     bool thread = tg_range_kind(range) == TG_THREAD;
-    if (thread) leaves(s, tg_extent(range)), s->phase++;
-    else need(s, tg_extent(range)), cheap_operands(s, range, l);
+    need(s, tg_extent(range));
+    cheap_operands(s, range, l);
+    if (thread) s->phase++;
     level *body = tg_new(&s->j->env, level, 1);
     *body = (level){.outer = l, .range = rebuild(s, range), .depth = l->depth + 1, .open = true, .thread = thread,
                     .runs = tg_bounds_of(s->j, tg_extent(range)).lo >= 1, .live = l->live};

@@ -188,7 +188,7 @@ static void check_end(state *s, const tg_uop *u) {
   if (s->range_seen[tg_range_ordinal(range)]++) complain(s, u, "two loops over range %s", s->j->ranges.data[tg_range_ordinal(range)].name);
   if (s->rank >= EXPANDED && (k == TG_UPCAST || k == TG_UNROLL || k == TG_LANE || k == TG_LOCAL)) complain(s, u, "a range of kind %s after pass expand", tg_kind_name[k]);
   if (s->rank >= REDUCED && k == TG_THREAD && s->depth) complain(s, u, "a thread range inside a loop");
-  if (!(s->rank == LINEAR && k == TG_THREAD)) check_operands(s, range, 0);
+  check_operands(s, range, 0);
   if (s->depth + 1 == TG_COUNT(s->open)) return;
   uint8_t *stored = tg_new(&s->j->env, uint8_t, s->j->buffers.n + 1);
   const tg_uop **before = tg_new(&s->j->env, const tg_uop *, s->j->buffers.n + 1);
