@@ -128,6 +128,51 @@ static void indirect(tg_jit *jit, tg_type index, uint32_t lanes, bool gated) {
   compare(&s.p, "indirect");
 }
 
+/* One place for all lanes: a load under a gate of many lanes, whose place is outside of the buffer where no gate is open, and a
+ * store of which one lane's gate is open at most. */
+static void one_place(tg_jit *jit, tg_type t, uint32_t lanes) {
+  scene s = {.n = 0};
+  program_begin(&s.p, jit);
+  tg_job *j = &s.p.j;
+  const tg_uop *in = global(&s, "a", t, TG_ROLE_IN, 5), *out = global(&s, "r", t, TG_ROLE_INOUT, 16 * lanes), *once = global(&s, "o", t, TG_ROLE_INOUT, 6);
+  const tg_uop *i = range_of(&s.p, "i", i64c(j, 16), TG_LOOP), *at = plus(&s, times(&s, i, lanes), tg_iota(j, TG_I64, lanes));
+  const tg_uop *gate = less(&s, at, 4 * lanes + 1), *v = load(&s, in, i, gate, value_of(&s, t, 1));
+  store(&s, out, at, v, NULL, 0);
+  const tg_uop *first = put(&s, tg_op2(j, TG_OP_EQ, tg_iota(j, TG_I64, lanes), i64c(j, 1))), *inside = less(&s, i, 6);
+  store(&s, once, i, value_of(&s, t, 1), put(&s, tg_op2(j, TG_OP_AND, first, inside)), 0);
+  loop(&s, i);
+  compare(&s.p, "one place");
+}
+
+/* Buffers of the workspace: fresh ones side by side and one after another do not disturb each other. */
+static void scratch(tg_jit *jit, uint32_t lanes) {
+  scene s = {.n = 0};
+  program_begin(&s.p, jit);
+  tg_job *j = &s.p.j;
+  const tg_uop *in = global(&s, "a", TG_F32, TG_ROLE_IN, 64), *out = global(&s, "r", TG_F32, TG_ROLE_INOUT, 64), *dim = i64c(j, 64 / lanes);
+  const tg_uop *i = range_of(&s.p, "i", i64c(j, 3), TG_LOOP), *local[3], *outer[64];
+  uint32_t n = 0;
+  tg_buffer info = {.name = "w", .space = TG_SPACE_LOCAL, .rank = 1, .type = TG_F32};
+  outer[n++] = local[0] = tg_define(j, info, lanes, &dim, NULL, true);
+  for (uint32_t k = 0; k < 3; k++) {
+    const tg_uop *r = range_of(&s.p, "k", dim, TG_LOOP), *at = times(&s, r, lanes);
+    if (lanes > 1) at = plus(&s, at, tg_iota(j, TG_I64, lanes));
+    const tg_uop *v = k == 2 ? load(&s, local[0], r, NULL, NULL) : load(&s, in, at, NULL, NULL);
+    if (k == 1) {
+      const tg_uop *one = i64c(j, 1), *zero = i64c(j, 0);
+      const tg_uop *inner = put(&s, tg_define(j, info, lanes, &one, NULL, true));
+      store(&s, inner, zero, put(&s, tg_op2(j, TG_OP_MUL, v, v)), NULL, 0);
+      v = load(&s, inner, zero, NULL, NULL);
+    }
+    if (k == 0) store(&s, local[0], r, v, NULL, 0);
+    else store(&s, out, at, plus(&s, load(&s, out, at, NULL, NULL), v), NULL, 0);
+    outer[n++] = tg_end(j, r, s.n, s.body);
+    s.n = 0;
+  }
+  add(&s.p, tg_end(j, i, n, outer));
+  compare(&s.p, "scratch");
+}
+
 /* Accumulators in SSA form over nested loops, also ones that may not run; a fresh one in each iteration; scalar and vector cells. */
 static void accumulators(tg_jit *jit, uint32_t lanes, int64_t inner, bool of_memory) {
   scene s = {.n = 0};
@@ -281,6 +326,8 @@ int main(int argc, char **argv) {
       accumulators(jit, lanes, inner, true);
     }
   phases(jit);
+  for (uint32_t t = 0; t < TG_COUNT(all); t++) one_place(jit, all[t], t % 2 ? 4 : 16);
+  for (uint32_t lanes = 1; lanes <= 16; lanes *= 4) scratch(jit, lanes);
   for (uint32_t lanes = 1; lanes <= 17; lanes += lanes < 8 ? 1 : 3) {
     folds(jit, TG_F32, lanes);
     folds(jit, TG_I16, lanes);
