@@ -26,6 +26,7 @@ typedef struct {
   level **home;                /* by old id: where the value stands last, or may stand at the outermost */
   level **natural;             /* by old id: the outermost list that it can stand in */
   uint32_t *phase_of, phase;   /* when it was computed */
+  uint32_t *place;             /* which statement of its list it is */
   level *sink, *now;
   uint32_t registers;
   TG_VEC(const tg_uop *) stack;
@@ -55,7 +56,11 @@ static bool done(state *s, const tg_uop *u) {
   return computed(s, u, s->now);
 }
 
+/* What an inner list has computed for itself already goes from there. */
 static void compute_at(state *s, const tg_uop *u, level *l) {
+  level *h = s->home[u->id];
+  if (h && h->open && h->depth > l->depth && s->phase_of[u->id] == s->phase) h->out.data[s->place[u->id]] = NULL;
+  s->place[u->id] = l->out.n;
   tg_push(&s->j->env, &l->out, s->to[u->id]);
   s->home[u->id] = l;
   s->phase_of[u->id] = s->phase;
@@ -154,6 +159,13 @@ static uint32_t ssa_elements(state *s, const tg_uop *define) {
   return define->n && define->src[0]->op == TG_OP_CONST ? (uint32_t)define->src[0]->arg : 1;
 }
 
+static void drop_moved(level *l) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < l->out.n; i++)
+    if (l->out.data[i]) l->out.data[n++] = l->out.data[i];
+  l->out.n = n;
+}
+
 static void process(state *s, const tg_uop *u) {
   level *l = s->now;
   if (u->op == TG_OP_END) {
@@ -171,6 +183,7 @@ static void process(state *s, const tg_uop *u) {
     for (uint32_t i = 1; i < u->n; i++) process(s, u->src[i]);
     s->now = l;
     body->open = false;
+    drop_moved(body);
     s->to[u->id] = tg_end(s->j, body->range, body->out.n, body->out.data);
     if (thread) s->phase++;
   } else if (u->op == TG_OP_DEFINE) {
@@ -190,7 +203,7 @@ const tg_uop *tg_pass_linear(tg_job *j, const tg_lowering *l, const tg_uop *sink
   uint32_t n = sink->id + 1;
   level top = {.open = true, .runs = true};
   state s = {.j = j, .to = tg_new(&j->env, const tg_uop *, n), .home = tg_new(&j->env, level *, n), .natural = tg_new(&j->env, level *, n),
-             .phase_of = tg_new(&j->env, uint32_t, n), .sink = &top, .now = &top,
+             .phase_of = tg_new(&j->env, uint32_t, n), .place = tg_new(&j->env, uint32_t, n), .sink = &top, .now = &top,
              .registers = l->target && l->target->vector_registers ? l->target->vector_registers : 16};
   for (uint32_t i = 0; i < sink->n; i++) process(&s, sink->src[i]);
   return tg_sink(j, top.out.n, top.out.data);
