@@ -35,11 +35,12 @@ typedef struct {
 } emit_phase;
 typedef struct { const tg_uop *u; uint64_t offset; } emit_slot;   /* a value that outlives its phase, in shared memory */
 
+typedef struct { const char *name; LLVMTypeRef type, fn_type; LLVMValueRef fn; } emit_intrinsic;
+
 typedef struct tg_emitter {
   tg_job *j;
   const tg_target *target;
   const tg_uop *sink;
-  uint32_t flags;
   LLVMContextRef c;
   LLVMModuleRef m;
   LLVMBuilderRef b;
@@ -63,7 +64,7 @@ typedef struct tg_emitter {
   LLVMMetadataRef empty_node, one_node;
   LLVMDIBuilderRef di;
   LLVMMetadataRef di_file, di_function;
-  struct { const char *name; LLVMTypeRef type; unsigned id; LLVMValueRef fn; LLVMTypeRef fn_type; } intrinsics[256];
+  emit_intrinsic intrinsics[64];
 } tg_emitter;
 
 /* emit.c */

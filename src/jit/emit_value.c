@@ -160,18 +160,14 @@ LLVMValueRef tg_emit_get(tg_emitter *e, const tg_uop *u, uint32_t lanes) {
 /* ---- intrinsics ---- */
 
 LLVMValueRef tg_emit_call(tg_emitter *e, const char *name, LLVMTypeRef overload, LLVMValueRef *args, unsigned n) {
-  uint32_t h = (uint32_t)(tg_mix((uint64_t)(uintptr_t)name, (uint64_t)(uintptr_t)overload) >> 16) & 255;
-  while (e->intrinsics[h].name && (e->intrinsics[h].name != name || e->intrinsics[h].type != overload)) h = (h + 1) & 255;
-  if (!e->intrinsics[h].name) {
+  emit_intrinsic *set = &e->intrinsics[(tg_mix((uint64_t)(uintptr_t)name, (uint64_t)(uintptr_t)overload) >> 16) % TG_COUNT(e->intrinsics)], made;
+  if (set->name != name || set->type != overload) { /* another in its place: looked up again */
     unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
-    LLVMValueRef fn = LLVMGetIntrinsicDeclaration(e->m, id, &overload, 1);
-    e->intrinsics[h].name = name;
-    e->intrinsics[h].type = overload;
-    e->intrinsics[h].id = id;
-    e->intrinsics[h].fn = fn;
-    e->intrinsics[h].fn_type = LLVMGlobalGetValueType(fn);
+    made = (emit_intrinsic){.name = name, .type = overload, .fn = LLVMGetIntrinsicDeclaration(e->m, id, &overload, 1)};
+    made.fn_type = LLVMGlobalGetValueType(made.fn);
+    *set = made;
   }
-  return LLVMBuildCall2(e->b, e->intrinsics[h].fn_type, e->intrinsics[h].fn, args, n, "");
+  return LLVMBuildCall2(e->b, set->fn_type, set->fn, args, n, "");
 }
 
 static LLVMValueRef call1(tg_emitter *e, const char *name, LLVMValueRef a) { return tg_emit_call(e, name, LLVMTypeOf(a), &a, 1); }

@@ -123,7 +123,7 @@ static void on_diagnostic(LLVMDiagnosticInfoRef d, void *user) {
 
 static void set_up(compile *k) {
   tg_emitter *e = k->e = tg_new(&k->j->env, tg_emitter, 1);
-  *e = (tg_emitter){.j = k->j, .target = &k->jit->target, .sink = k->linear, .flags = k->jit->flags};
+  *e = (tg_emitter){.j = k->j, .target = &k->jit->target, .sink = k->linear};
   LLVMContextRef c = e->c = k->c = LLVMContextCreate();
   LLVMContextSetDiagnosticHandler(c, on_diagnostic, k);
   LLVMContextSetDiscardValueNames(c, !k->ir_text);
