@@ -15,6 +15,7 @@ typedef struct { bool made; int64_t times[16]; const tg_uop *by[16]; } strides; 
 
 typedef struct {
   tg_job *j;
+  const tg_rules *rules;
   bool prefer64;
   const tg_uop **to;       /* by old id */
   uint8_t *need, *depth;   /* by old id: loops around */
@@ -64,9 +65,9 @@ static const tg_uop *divide(state *s, const tg_uop *u, const tg_uop *a, const tg
   tg_job *j = s->j;
   bool mod = u->op == TG_OP_MOD || u->op == TG_OP_CMOD, floors = u->op == TG_OP_IDIV || u->op == TG_OP_MOD;
   divisor d = judge(s, u->src[0], u->src[1]);
-  if (b->op == TG_OP_CONST && b->arg > 0 && !(b->arg & (b->arg - 1)) && (floors || d.nonnegative)) {
-    if (mod) return bin(s, TG_OP_AND, a, integer(s, b, b->arg - 1));
-    return b->arg == 1 ? a : tg_op2(j, TG_OP_SHR, a, integer(s, b, __builtin_ctzll((uint64_t)b->arg)));
+  if (b->op == TG_OP_CONST && (floors || d.nonnegative)) {
+    const tg_uop *cheap = tg_rewrite_one(j, s->rules, TG_RULES_STRENGTH, tg_op2(j, mod ? TG_OP_MOD : TG_OP_IDIV, a, b));
+    if (cheap) return cheap;
   }
   const tg_uop *by = b, *zero = integer(s, b, 0), *one = integer(s, b, 1), *is_zero = NULL, *is_minus = NULL, *bad = NULL;
   if (d.zero) bad = is_zero = bin(s, TG_OP_EQ, b, zero);
@@ -304,7 +305,7 @@ static void mark(state *s, const tg_uop *u) {
 
 const tg_uop *tg_pass_index(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
   uint32_t n = sink->id + 1;
-  state s = {.j = j, .prefer64 = !l->target || l->target->prefer_i64_address, .to = tg_new(&j->env, const tg_uop *, n),
+  state s = {.j = j, .rules = l->rules, .prefer64 = !l->target || l->target->prefer_i64_address, .to = tg_new(&j->env, const tg_uop *, n),
              .need = tg_new(&j->env, uint8_t, n), .depth = tg_new(&j->env, uint8_t, n), .of = tg_new(&j->env, strides, j->buffers.n + 1)};
   depths(&s, sink, 0);
   s.need[sink->id] = 1;

@@ -30,6 +30,8 @@ const tg_rules *tg_rules_compile_text(tg_env *e, uint32_t n, const tg_rule_text 
 /* Rewrites below root until no rule of the set applies; sums of INDEX are in normal form then. Idempotent by pointer. */
 const tg_uop *tg_rewrite(tg_job *j, const tg_rules *r, tg_rule_set set, const tg_uop *root);
 const tg_uop *tg_simplify(tg_job *j, const tg_rules *r, const tg_uop *root);   /* SIMPLIFY to a fixpoint, gates included */
+/* What the first rule of the set that applies makes of this one node, nothing below it being looked at; NULL: none does. */
+const tg_uop *tg_rewrite_one(tg_job *j, const tg_rules *r, tg_rule_set set, const tg_uop *u);
 
 /* Internal error unless each rule of each set makes the set's measure fall: for tests. */
 void tg_rules_check(tg_env *e, const tg_rules *r);

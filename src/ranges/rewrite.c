@@ -252,3 +252,11 @@ const tg_uop *tg_rewrite(tg_job *j, const tg_rules *r, tg_rule_set set, const tg
   }
   return memo_get(k, set, root);
 }
+
+const tg_uop *tg_rewrite_one(tg_job *j, const tg_rules *r, tg_rule_set set, const tg_uop *u) {
+  trace *t = j->trace;
+  const char *rule;
+  const tg_uop *w = r ? tg_rules_apply(j, r, set, u, &rule) : NULL;
+  if (w && t) tg_push(&j->env, &t->fired, ((tg_fired){rule, u, w}));
+  return w;
+}

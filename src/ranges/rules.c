@@ -221,7 +221,7 @@ const tg_rules *tg_rules_compile(tg_env *e) { return tg_rules_compile_text(e, TG
 
 static const uint8_t weight[TG_RULES__COUNT][TG_OP__COUNT] = {
   [TG_RULES_SIMPLIFY] = {[TG_OP_SUB] = 3, [TG_OP_MUL] = 4, [TG_OP_IDIV] = 5, [TG_OP_FDIV] = 5, [TG_OP_MOD] = 5, [TG_OP_CDIV] = 6, [TG_OP_CMOD] = 6, [TG_OP_SHL] = 8, [TG_OP_SHR] = 8, [TG_OP_WHERE] = 4},
-  [TG_RULES_STRENGTH] = {[TG_OP_MUL] = 4, [TG_OP_IDIV] = 8, [TG_OP_MOD] = 8, [TG_OP_CDIV] = 6, [TG_OP_CMOD] = 6},
+  [TG_RULES_STRENGTH] = {[TG_OP_IDIV] = 8, [TG_OP_MOD] = 8},
 };
 
 static bool computes(const tg_rule *r, int8_t at) { /* a constant when the rule is applied */

@@ -127,6 +127,24 @@ static outcome try_rule(tg_job *j, const tg_rule *r, int rounds) {
 
 typedef struct { tg_job *j; uint32_t which; } work;
 
+/* Does the rewriter itself come to the rule, or do others always come first? */
+static bool reached(tg_job *j, const tg_rules *rs, const tg_rule *r) {
+  instance g = {.j = j, .r = r, .seed = 1};
+  for (int i = 0; i < 2000; i++) {
+    memset(g.name, 0, sizeof g.name);
+    g.args = 0;
+    const tg_uop *before = side(&g, r->left, some_type(&g, r->classes));
+    uint32_t n = 0;
+    if (!before) continue;
+    tg_trace_begin(j);
+    tg_rewrite(j, rs, r->set, before);
+    const tg_fired *f = tg_trace_end(j, &n);
+    for (uint32_t k = 0; k < n; k++)
+      if (!strcmp(f[k].rule, r->name)) return true;
+  }
+  return false;
+}
+
 static void test_rule(void *arg) {
   const work *w = arg;
   tg_job *j = w->j;
@@ -135,6 +153,7 @@ static void test_rule(void *arg) {
   outcome o = try_rule(j, r, 2000);
   CHECK(o.fired, "rule %s never fires: %s", r->name, r->text);
   CHECK(!o.wrong, "rule %s: %s", r->name, o.first);
+  CHECK(reached(j, rs, r), "other rules come before rule %s: %s", r->name, r->text);
 }
 
 static void test_measures(void *arg) {
