@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT
+ * What the tests of the library share. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include "dsl/value.h"
+#include "kit.h"
+#include "ranges/ranges.h"
+#include "search/heuristic.h"
+
+/* ---- programs ---- */
+
+static char *read_text(const char *path) {
+  FILE *f = fopen(path, "rb");
+  if (!f) return NULL;
+  char *text = calloc(1, 1 << 16);
+  size_t n = fread(text, 1, (1 << 16) - 1, f);
+  fclose(f);
+  if (!n) {
+    free(text);
+    return NULL;
+  }
+  return text;
+}
+
+static int by_path(const void *a, const void *b) { return strcmp(((const kit_program *)a)->path, ((const kit_program *)b)->path); }
+
+kit_program *kit_programs(int *n) {
+  static const char *const folders[] = {"examples", "tests/corpus", "tests/ranges/accept"};
+  kit_program *all = calloc(512, sizeof *all);
+  *n = 0;
+  for (size_t f = 0; f < sizeof folders / sizeof *folders; f++) {
+    DIR *d = opendir(folders[f]);
+    for (struct dirent *e; d && (e = readdir(d)) && *n < 512;) {
+      size_t k = strlen(e->d_name);
+      if (k < 4 || strcmp(e->d_name + k - 3, ".tg")) continue;
+      snprintf(all[*n].path, sizeof all->path, "%s/%.200s", folders[f], e->d_name);
+      if ((all[*n].text = read_text(all[*n].path))) ++*n;
+    }
+    if (d) closedir(d);
+  }
+  qsort(all, (size_t)*n, sizeof *all, by_path);
+  return all;
+}
+
+void kit_programs_free(kit_program *p, int n) {
+  for (int i = 0; i < n; i++) free(p[i].text);
+  free(p);
+}
+
+/* ---- the path ---- */
+
+static void compile_rules(void *user) {
+  kit_path *p = user;
+  p->rules = tg_rules_compile(&p->tables.env);
+}
+
+bool kit_path_open(kit_path *p, const char *target) {
+  memset(p, 0, sizeof *p);
+  tg_job_init(&p->tables, NULL);
+  tg_allocator a = tg_allocator_default();
+  if (!tg_target_named(&p->target, target) || !tg_protect(&p->tables.env, compile_rules, p) || tg_jit_open(&p->jit, &a, &p->target, 0, &p->tables.env)) {
+    fprintf(stderr, "no path to %s: %s\n", target, p->tables.env.message);
+    return false;
+  }
+  return true;
+}
+
+void kit_path_close(kit_path *p) {
+  if (p->jit) tg_jit_close(p->jit);
+  tg_job_drop(&p->tables);
+}
+
+void kit_lower(kit_path *p, tg_job *j, bool verify, tg_stage_fn *seen, void *user) {
+  tg_lowering l = {.target = tg_jit_target(p->jit), .rules = p->rules, .verify = verify};
+  j->sink = tg_lower(j, &l, "raise", seen, user);
+  if (!j->opts.n) tg_heuristic(j, &l, j->sink);
+  j->sink = tg_lower(j, &l, NULL, seen, user);
+}
+
+/* ---- memory ---- */
+
+void kit_params(const tg_job *j, int round, int64_t *params) {
+  static const int64_t wanted[] = {19, 1, 34, 8, 70};
+  for (uint32_t i = 0; i < j->params.n; i++) {
+    const tg_param *p = &j->params.data[i];
+    int64_t step = p->multiple > 1 ? p->multiple : 1, v = wanted[((uint32_t)round + (round ? i : 0)) % 5];
+    if (v > p->hi) v = p->hi;
+    if (v < p->lo) v = p->lo;
+    v = v / step * step;
+    params[i] = v < p->lo ? v + step : v;
+  }
+}
+
+static tg_i128 value_of(tg_job *j, const tg_uop *u, const int64_t *params, bool upper) {
+  const tg_uop *from[32], *to[32];
+  uint32_t n = 0;
+  for (; n < j->params.n && n < 32; n++) {
+    from[n] = tg_make(j, TG_OP_PARAM, TG_INDEX, 1, n, 0, NULL);
+    to[n] = tg_index(j, params[n]);
+  }
+  u = tg_substitute(j, u, n, from, to);
+  return upper ? tg_bounds_of(j, u).hi : tg_bounds_of(j, u).lo;
+}
+
+static size_t bytes_of(tg_job *j, const tg_uop *d, const int64_t *params) {
+  uint32_t rank = tg_buffer_info(j, d)->rank;
+  tg_i128 last = 0, dense = 1;
+  for (uint32_t k = rank; k-- > 0;) {
+    tg_i128 dim = value_of(j, d->src[k], params, true), stride = d->n > rank ? value_of(j, d->src[rank + k], params, true) : dense;
+    if (dim <= 0) return 0;
+    last += (dim - 1) * stride;
+    dense *= dim;
+  }
+  return (size_t)(last + 1) * (size_t)tg_type_bytes((tg_type)d->type);
+}
+
+static void fill(tg_job *j, const tg_uop *d, const int64_t *params, kit_memory *m, uint32_t b) {
+  const tg_buffer *info = tg_buffer_info(j, d);
+  tg_type t = m->type[b];
+  size_t size = (size_t)tg_type_bytes(t), n = m->bytes[b] / size;
+  tg_i128 lo = tg_is_float(t) || tg_is_signed(t) ? -3 : 0, hi = t == TG_BOOL ? 1 : 3;
+  if (info->lo && info->hi) lo = value_of(j, info->lo, params, true), hi = value_of(j, info->hi, params, false);
+  uint32_t seed = 12345 + b;
+  for (size_t i = 0; i < n; i++) {
+    seed = seed * 1664525u + 1013904223u;
+    tg_i128 v = hi >= lo ? lo + (tg_i128)((seed >> 8) % (uint64_t)(hi - lo + 1)) : lo;
+    uint64_t bits = tg_value_bits(t, tg_is_float(t) ? (tg_value){.f = (double)v} : (tg_value){.i = v});
+    memcpy((char *)m->data[b] + i * size, &bits, size);
+  }
+}
+
+static void *with_band(size_t bytes) {
+  char *p = aligned_alloc(64, (bytes + KIT_BAND + 63) / 64 * 64);
+  memset(p, 0xff, bytes);
+  memset(p + bytes, 0xa5, KIT_BAND);
+  return p;
+}
+
+bool kit_memory_make(tg_job *j, const int64_t *params, kit_memory *m) {
+  memset(m, 0, sizeof *m);
+  for (uint32_t i = 0; i < j->sink->n; i++) {
+    const tg_uop *d = j->sink->src[i];
+    if (d->op != TG_OP_DEFINE) continue;
+    const tg_buffer *info = tg_buffer_info(j, d);
+    if (info->space != TG_SPACE_GLOBAL || info->role == TG_ROLE_TEMP) continue;
+    if (m->n == KIT_BUFFERS) return false;
+    uint32_t b = m->n++;
+    m->type[b] = (tg_type)d->type;
+    m->written[b] = info->role != TG_ROLE_IN;
+    m->read[b] = info->role != TG_ROLE_OUT;
+    m->bytes[b] = bytes_of(j, d, params);
+    m->data[b] = with_band(m->bytes[b]);
+    if (m->read[b]) fill(j, d, params, m, b);
+  }
+  return true;
+}
+
+void kit_memory_free(kit_memory *m) {
+  for (uint32_t b = 0; b < m->n; b++) free(m->data[b]);
+  memset(m, 0, sizeof *m);
+}
+
+void kit_memory_copy(kit_memory *to, const kit_memory *from) {
+  kit_memory_free(to);
+  *to = *from;
+  for (uint32_t b = 0; b < from->n; b++) {
+    to->data[b] = with_band(from->bytes[b]);
+    memcpy(to->data[b], from->data[b], from->bytes[b]);
+  }
+}
+
+bool kit_bands_whole(const kit_memory *m) {
+  for (uint32_t b = 0; b < m->n; b++)
+    for (size_t i = 0; i < KIT_BAND; i++)
+      if (((const unsigned char *)m->data[b])[m->bytes[b] + i] != 0xa5) return false;
+  return true;
+}
+
+/* ---- the system ---- */
+
+long kit_resident(void) {
+  long all = 0, resident = 0;
+  FILE *f = fopen("/proc/self/statm", "r");
+  if (!f || fscanf(f, "%ld %ld", &all, &resident) != 2) resident = 0;
+  if (f) fclose(f);
+  return resident * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+void kit_remove(const char *folder) {
+  DIR *d = opendir(folder);
+  char path[600];
+  for (struct dirent *e; d && (e = readdir(d));)
+    if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..")) {
+      snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+      if (unlink(path)) rmdir(path);
+    }
+  if (d) closedir(d);
+  rmdir(folder);
+}

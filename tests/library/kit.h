@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT
+ * What the tests of the library share: the programs on disk, and memory for their buffers. Run from the root of the source. */
+#ifndef TG_LIBRARY_KIT_H
+#define TG_LIBRARY_KIT_H
+#include <stdbool.h>
+#include "dsl/text.h"
+#include "lower/lower.h"
+#include "jit/jit.h"
+
+enum { KIT_BUFFERS = 16, KIT_BAND = 64 };
+
+typedef struct { char path[256]; char *text; } kit_program;
+
+/* examples, tests/corpus and tests/ranges/accept, sorted; malloc'd. */
+kit_program *kit_programs(int *n);
+void kit_programs_free(kit_program *p, int n);
+
+/* The way from a text to a linear program, as tg_kernel_compile goes it. Inside tg_protect. */
+typedef struct { tg_jit *jit; const tg_rules *rules; tg_job tables; tg_target target; } kit_path;
+bool kit_path_open(kit_path *p, const char *target);   /* says on stderr why not */
+void kit_path_close(kit_path *p);
+void kit_lower(kit_path *p, tg_job *j, bool verify, tg_stage_fn *seen, void *user);   /* from the author's form */
+
+/* Buffers of a program under these parameters, 64-aligned, with a band behind each that nobody may touch. */
+typedef struct { uint32_t n; void *data[KIT_BUFFERS]; size_t bytes[KIT_BUFFERS]; bool written[KIT_BUFFERS], read[KIT_BUFFERS]; tg_type type[KIT_BUFFERS]; } kit_memory;
+/* A small value that each parameter may have: the round-th. */
+void kit_params(const tg_job *j, int round, int64_t *params);
+bool kit_memory_make(tg_job *j, const int64_t *params, kit_memory *m);   /* small integers, within the contracts of indices */
+void kit_memory_copy(kit_memory *to, const kit_memory *from);
+void kit_memory_free(kit_memory *m);
+bool kit_bands_whole(const kit_memory *m);
+
+long kit_resident(void);        /* KiB */
+void kit_remove(const char *folder);
+#endif
