@@ -3,8 +3,8 @@
  * that has every range it uses and every store whose result it reads. Within a list the order is that of demand, so a
  * value stands right before the first statement that needs it.
  *
- * Kept back: a LOAD without a gate leaves a loop only if the loop surely runs (its place in the buffer was proved for
- * the iterations only), and as many loads as the register file holds beside the accumulators; `x + constant` is
+ * Kept back: a LOAD leaves a loop only if the loop surely runs (its place in the buffer, and that its gate suffices,
+ * was proved for the iterations only), and as many loads as the register file holds beside the accumulators; `x + constant` is
  * computed again wherever it is used. A phase shares no values with another: nothing leaves a thread loop.
  *
  * Works on the versioned program as it is: versions map to versions, since no statement changes its place. */
@@ -78,7 +78,7 @@ static level *load_home(state *s, const tg_uop *u, level *outermost) {
   bool wide = u->lanes > 1 || tg_is_float(u->type);
   while (l != outermost && l->depth > outermost->depth) {
     uint32_t room = s->registers > l->outer->live + 4 ? s->registers - l->outer->live - 4 : 0;
-    if (!(u->arg & TG_GATED) && !l->runs) break;
+    if (!l->runs) break;
     if (wide && l->loads >= (room > 2 ? room : 2)) break;
     l = l->outer;
   }

@@ -14,6 +14,7 @@ typedef struct level {
   const tg_uop *range;         /* as it is in the new program; NULL: the SINK */
   uint32_t depth;
   bool lane;                   /* within a lane range */
+  bool open, runs;             /* runs: at least once, proved */
   TG_VEC(const tg_uop *) out;
 } level;
 
@@ -26,7 +27,7 @@ typedef struct {
   level **home;                /* by old id: the list that it can stand in; of a statement, the list where it stands */
   const tg_uop ***values;      /* by old id of a GENERIC REDUCE: its results */
   uint32_t *seen, epoch, n;
-  level *sink;
+  level *sink, *now;           /* now: where the statement in work stands */
   tg_pos pos;                  /* of the statement in work */
 } state;
 
@@ -36,7 +37,8 @@ static level *deeper(level *a, level *b) { return !a ? b : !b || a->depth >= b->
 
 static level *open_level(state *s, level *outer, const tg_uop *old, const tg_uop *range) {
   level *l = tg_new(&s->j->env, level, 1);
-  *l = (level){.outer = outer, .range = range, .depth = outer->depth + 1, .lane = outer->lane || tg_range_kind(range) == TG_LANE};
+  *l = (level){.outer = outer, .range = range, .depth = outer->depth + 1, .lane = outer->lane || tg_range_kind(range) == TG_LANE,
+               .open = true, .runs = tg_bounds_of(s->j, tg_extent(range)).lo >= 1};
   s->to[old->id] = range;
   s->home[old->id] = l;
   return l;
@@ -47,7 +49,14 @@ static void put(state *s, level *l, const tg_uop *statement) {
   tg_push(&s->j->env, &l->out, statement);
 }
 
+/* What stands for u, unless it was made in a list that is closed by now. */
+static const tg_uop *known(const state *s, const tg_uop *u) {
+  const level *h = s->home[u->id];
+  return !h || h->open || u->op == TG_OP_RANGE ? s->to[u->id] : NULL;
+}
+
 static void close_level(state *s, level *l) {
+  l->open = false;
   if (l->out.n) put(s, l->outer, tg_end(s->j, l->range, l->out.n, l->out.data));
 }
 
@@ -60,20 +69,35 @@ static bool binds(const tg_uop *reduce, const tg_uop *range) {
   return false;
 }
 
+/* Is the element of a load there whatever loops around it run? */
+static bool proved_alone(state *s, const tg_uop *load) {
+  const tg_uop *define = tg_define_of(load->src[0]);
+  tg_facts gate = {NULL, tg_gate(load)};
+  for (uint32_t i = 0; i < tg_access_rank(load); i++) {
+    const tg_uop *sub = load->src[1 + i];
+    if (!tg_proves(s->j, gate.fact ? &gate : NULL, tg_op2(s->j, TG_OP_LE, tg_index(s->j, 0), sub)) ||
+        !tg_proves(s->j, gate.fact ? &gate : NULL, tg_op2(s->j, TG_OP_LT, sub, define->src[i]))) return false;
+  }
+  return true;
+}
+
 /* The deepest list that something below needs. Ranges bound below have no list yet and do not count. */
 static level *home_of(state *s, const tg_uop *reduce) {
-  level *h = s->sink;
-  TG_VEC(const tg_uop *) stack = {0};
+  level *h = s->sink, *idle = s->now;   /* idle: the innermost loop around the use that may not run */
+  TG_VEC(const tg_uop *) stack = {0}, loads = {0};
   s->epoch++;
   tg_push(&s->j->env, &stack, reduce);
   while (stack.n) {
     const tg_uop *u = stack.data[--stack.n];
     if (s->seen[u->id] == s->epoch) continue;
     s->seen[u->id] = s->epoch;
-    if (s->to[u->id] || u->op == TG_OP_RANGE || u->op == TG_OP_DEFINE) {
-      if (!binds(reduce, u)) h = deeper(h, s->home[u->id]);
-      if (u->op != TG_OP_RANGE || s->to[u->id]) continue;
+    if (u->op == TG_OP_LOAD) tg_push(&s->j->env, &loads, u);
+    if (u->op == TG_OP_RANGE && s->to[u->id]) {
+      if (!binds(reduce, u) && s->home[u->id]->open) h = deeper(h, s->home[u->id]);
+      continue;
     }
+    if (known(s, u)) h = deeper(h, s->home[u->id]);
+    if (u->op == TG_OP_DEFINE || (known(s, u) && (u->op == TG_OP_REDUCE || u->op == TG_OP_AFTER))) continue;
     uint32_t n = u->n;
     if (u->op == TG_OP_AFTER) {
       h = deeper(h, s->home[u->src[1]->id]);
@@ -81,6 +105,9 @@ static level *home_of(state *s, const tg_uop *reduce) {
     }
     for (uint32_t i = 0; i < n; i++) tg_push(&s->j->env, &stack, u->src[i]);
   }
+  while (idle->depth > h->depth && idle->runs) idle = idle->outer;
+  for (uint32_t i = 0; i < loads.n && idle->depth > h->depth; i++)
+    if (!proved_alone(s, loads.data[i])) h = idle;
   return h;
 }
 
@@ -248,7 +275,7 @@ static void share(plan *p, level *tasks, const tg_uop **result) {
 
 static void lower_reduce(state *s, const tg_uop *reduce) {
   plan p = {.s = s, .reduce = reduce, .info = tg_reduce_info(reduce)};
-  level *home = home_of(s, reduce), *base = home, *l;
+  level *home = home_of(s, reduce), *base = home, *now = s->now, *l;
   const tg_uop *value[MAX_VALUES], *sub[MAX_RANGES];
   sort_ranges(&p, home);
   if (p.thread) base = open_level(s, home, p.thread, range_of(s, p.thread, TG_THREAD));
@@ -258,7 +285,9 @@ static void lower_reduce(state *s, const tg_uop *reduce) {
     l = open_level(s, l, p.wide[i], range_of(s, p.wide[i], wide_kind(&p, i)));
     sub[i] = l->range;
   }
+  s->now = l;
   for (uint32_t v = 0; v < p.info.values; v++) value[v] = rewrite(s, reduce->src[v]);
+  s->now = now;
   for (uint32_t v = 0; v < p.info.values; v++) {
     p.acc[v] = register_of(&p, "acc", (tg_type)value[v]->type, p.nwide, p.extent);
     put(s, base, p.acc[v]);
@@ -296,21 +325,21 @@ static void finish(state *s, const tg_uop *u) {
 
 static const tg_uop *rewrite(state *s, const tg_uop *root) {
   frames stack = {0};
-  if (s->to[root->id]) return s->to[root->id];
+  if (known(s, root)) return s->to[root->id];
   tg_push(&s->j->env, &stack, ((frame){root, 0}));
   while (stack.n) {
     frame *f = &stack.data[stack.n - 1];
     const tg_uop *u = f->u;
-    if (u->op == TG_OP_REDUCE && !s->to[u->id]) lower_reduce(s, u);
-    else if (u->op == TG_OP_RANGE && !s->to[u->id]) tg_bug(&s->j->env, "pass reduce: range %s is used outside of its loop", s->j->ranges.data[tg_range_ordinal(u)].name);
+    if (u->op == TG_OP_REDUCE && !known(s, u)) lower_reduce(s, u);
+    else if (u->op == TG_OP_RANGE && !known(s, u)) tg_bug(&s->j->env, "pass reduce: range %s is used outside of its loop", s->j->ranges.data[tg_range_ordinal(u)].name);
     uint32_t n = u->op == TG_OP_AFTER ? 1 : u->n;
-    while (!s->to[u->id] && f->next < n && s->to[u->src[f->next]->id]) f->next++;
-    if (!s->to[u->id] && f->next < n) {
+    while (!known(s, u) && f->next < n && known(s, u->src[f->next])) f->next++;
+    if (!known(s, u) && f->next < n) {
       const tg_uop *next = u->src[f->next++];
       tg_push(&s->j->env, &stack, ((frame){next, 0}));
       continue;
     }
-    if (!s->to[u->id]) finish(s, u);
+    if (!known(s, u)) finish(s, u);
     stack.n--;
   }
   return s->to[root->id];
@@ -319,10 +348,12 @@ static const tg_uop *rewrite(state *s, const tg_uop *root) {
 static void process(state *s, level *l, const tg_uop *u) {
   tg_pos outer = s->pos, pos = tg_get_pos(s->j, u);
   if (pos.line) s->pos = pos;
+  s->now = l;
   if (u->op == TG_OP_END) {
     level *body = open_level(s, l, u->src[0], range_of(s, u->src[0], tg_range_kind(u->src[0])));
     for (uint32_t i = 1; i < u->n; i++) process(s, body, u->src[i]);
     close_level(s, body);
+    s->now = l;
   } else {
     put(s, l, rewrite(s, u));
   }
@@ -341,7 +372,7 @@ const tg_uop *tg_pass_reduce(tg_job *j, const tg_lowering *l, const tg_uop *sink
   (void)l;
   if (!has_reduce(j, sink)) return sink;
   uint32_t n = j->uops.n;
-  level top = {0};
+  level top = {.open = true, .runs = true};
   state s = {.j = j, .to = tg_new(&j->env, const tg_uop *, n), .home = tg_new(&j->env, level *, n), .values = tg_new(&j->env, const tg_uop **, n),
              .seen = tg_new(&j->env, uint32_t, n), .n = n, .sink = &top};
   for (uint32_t i = 0; i < sink->n; i++) process(&s, &top, sink->src[i]);
