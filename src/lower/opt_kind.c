@@ -39,7 +39,7 @@ static void check(tg_schedule *s, const tg_opt *o, const tg_site *site, tg_kind 
   const char *word = tg_kind_name[kind];
   bool loop = site->owner->op == TG_OP_END;
   tg_kind now = tg_range_kind(r);
-  if (now != TG_LOOP && now != TG_REDUCE) tg_fail_at(j, o->pos, "%s %s: it is %s already", word, tg_range_text(s, r), tg_kind_name[now]);
+  if (now != TG_LOOP && now != TG_REDUCE && now != TG_GLOBAL) tg_fail_at(j, o->pos, "%s %s: it is %s already", word, tg_range_text(s, r), tg_kind_name[now]);
   if (tg_extent(r)->op != TG_OP_CONST && !(kind == TG_THREAD && loop))
     tg_fail_at(j, o->pos, "%s %s: its extent is %s, and a constant is needed (split it first)", word, tg_range_text(s, r), tg_text(j, tg_extent(r)));
   if (kind != TG_THREAD && tg_extent(r)->arg > 4096)

@@ -58,10 +58,10 @@ static bool find_roles(tg_nest *n, roles *r) {
   tg_reduce_arg a = tg_reduce_info(r->sum->reduce);
   if (a.op != TG_OP_ADD || a.generic || a.in_order || !is_product(r->sum->reduce->src[0])) return false;
   for (uint32_t i = 0; i < n->depth; i++) {
-    if (!n->loop[i].parallel || !n->loop[i].extent_text) return false;
+    if (!n->loop[i].parallel || n->loop[i].members > 1 || !n->loop[i].extent_text) return false;
     if (tg_access_motion(j, n->stores.data[0], n->loop[i].range) == TG_CONTIGUOUS) r->column = &n->loop[i];
   }
-  if (!r->column) return false;
+  if (!r->column || tg_nest_axis_of(n, r->sum->name).members > 1) return false;
   uint32_t count;
   const tg_uop **order = tg_toposort(j, r->sum->reduce->src[0], &count);
   for (uint32_t i = 0; i < count; i++) {
@@ -170,6 +170,6 @@ bool tg_nest_contraction(tg_nest *n) {
     tg_nest_emit(n, "split %s 4 as %s.o %s.i", r.sum->name, r.sum->base, r.sum->base);
     tg_nest_emit(n, "unroll %s.i", r.sum->base);
   }
-  if (n->work >= TG_THREAD_WORK) tg_nest_emit(n, "thread %s", n->depth == 2 ? outer : n->loop[0].name);
+  if (n->threads && n->work >= TG_THREAD_WORK) tg_nest_emit(n, "thread %s", n->depth == 2 ? outer : n->loop[0].name);
   return true;
 }

@@ -36,6 +36,53 @@ tg_motion tg_access_motion(tg_job *j, const tg_uop *access, const tg_uop *range)
   return m;
 }
 
+static bool author_fixed(const tg_uop *range) {
+  tg_kind k = tg_range_kind(range);
+  return k != TG_LOOP && k != TG_GLOBAL && k != TG_REDUCE;
+}
+
+enum { DONE = 1, LANES = 2 };
+
+static tg_axis find_axis(tg_nest *n, const char *name) {
+  tg_opt o = {.word = TG_OPT_LANE, .pos = {.file = "heuristic", .text = name, .column = 1}, .n = 1, .names = {name}};
+  return tg_axis_find(&n->s, &o, tg_sym(n->j, name));
+}
+
+static bool within_lanes(const tg_nest *n, const tg_site *site) {
+  for (uint32_t p = site->parent; p != UINT32_MAX; p = n->s.sites.data[p].parent) {
+    const tg_uop *r = n->s.sites.data[p].range;
+    if (site->owner->op == TG_OP_REDUCE && !tg_uses(n->j, site->owner, r)) continue;
+    if (n->done[tg_range_ordinal(r)] & LANES || tg_range_kind(r) == TG_LANE) return true;
+  }
+  return false;
+}
+
+tg_nest_axis tg_nest_axis_of(tg_nest *n, const char *name) {
+  tg_axis axis = find_axis(n, name);
+  tg_nest_axis a = {.members = axis.n, .lockstep = true, .parallel = true, .cut = true};
+  for (uint32_t i = 0; i < axis.n; i++) {
+    const tg_uop *owner = axis.site[i].owner, *range = axis.site[i].range;
+    const char *why;
+    bool free = !author_fixed(range) && !n->done[tg_range_ordinal(range)];
+    if (owner->op == TG_OP_REDUCE) {
+      tg_reduce_arg r = tg_reduce_info(owner);
+      a.cut &= !r.generic && !r.in_order;
+      a.lockstep &= !r.in_order && free && !within_lanes(n, &axis.site[i]);
+      a.parallel = false;
+      continue;
+    }
+    tg_verdict v = free ? tg_range_verdict(&n->s, owner, &why) : TG_SEQUENTIAL;
+    a.parallel &= v == TG_INDEPENDENT;
+    a.lockstep &= (v == TG_INDEPENDENT || v == TG_LOCKSTEP) && !within_lanes(n, &axis.site[i]);
+  }
+  return a;
+}
+
+void tg_nest_mark(tg_nest *n, const char *name, bool lanes) {
+  tg_axis axis = find_axis(n, name);
+  for (uint32_t i = 0; i < axis.n; i++) n->done[tg_range_ordinal(axis.site[i].range)] |= lanes ? DONE | LANES : DONE;
+}
+
 static int64_t constant_extent(const tg_uop *range) { return tg_extent(range)->op == TG_OP_CONST ? tg_extent(range)->arg : -1; }
 
 /* The extent as text, if it is made of parameters and constants only. */
@@ -109,16 +156,19 @@ static void read_store(tg_nest *n, const tg_uop *store, double around) {
 
 static void read_statements(tg_nest *n, const tg_uop *u, double around) {
   if (u->op == TG_OP_STORE) read_store(n, u, around);
-  if (u->op == TG_OP_END)
-    for (uint32_t i = 1; i < u->n; i++) read_statements(n, u->src[i], around * trips(constant_extent(u->src[0])));
+  if (u->op != TG_OP_END) return;
+  n->threads &= tg_range_kind(u->src[0]) != TG_THREAD;
+  n->copies |= author_fixed(u->src[0]);
+  for (uint32_t i = 1; i < u->n; i++) read_statements(n, u->src[i], around * trips(constant_extent(u->src[0])));
 }
 
 static tg_nest_loop read_loop(tg_nest *n, const tg_uop *end) {
-  const char *why;
-  tg_verdict v = tg_loop_verdict(n->j, n->s.sink, end, &why);
   tg_nest_loop l = {.end = end, .range = end->src[0], .name = tg_axis_name(&n->s, end->src[0]),
-                    .extent = constant_extent(end->src[0]), .extent_text = extent_text(n, end->src[0]),
-                    .parallel = v == TG_INDEPENDENT, .lockstep = v == TG_INDEPENDENT || v == TG_LOCKSTEP};
+                    .extent = constant_extent(end->src[0]), .extent_text = extent_text(n, end->src[0])};
+  tg_nest_axis a = tg_nest_axis_of(n, l.name);
+  l.parallel = a.parallel;
+  l.lockstep = a.lockstep;
+  l.members = a.members;
   l.base = base_of(n, l.name);
   return l;
 }
@@ -129,6 +179,8 @@ static void read_nest(tg_nest *n, const tg_uop *top) {
   n->work = 0;
   n->lanes = n->l->target->vector_bytes;
   n->registers = n->l->target->vector_registers;
+  n->threads = true;
+  n->copies = false;
   read_statements(n, top, 1);
   for (const tg_uop *u = top; u->op == TG_OP_END && n->depth < NEST_MAX; u = u->src[1]) {
     n->loop[n->depth++] = read_loop(n, u);
@@ -252,15 +304,17 @@ static void stream_outputs(tg_nest *n) {
 static void vector_reductions(tg_nest *n, const tg_nest_loop *vector) {
   for (uint32_t i = n->reductions.n; i-- > 0;) {
     const tg_nest_reduce *r = &n->reductions.data[i];
-    tg_reduce_arg a = tg_reduce_info(r->reduce);
     bool nested = false;
     for (uint32_t k = 0; k < n->reductions.n; k++) { /* within another one and different in each of its iterations */
       const tg_uop *other = n->reductions.data[k].reduce;
       if (k == i || !tg_uses(n->j, other, r->reduce)) continue;
       for (uint32_t q = 0; q < tg_reduce_info(other).ranges; q++) nested |= tg_uses(n->j, r->reduce, tg_reduce_ranges(other)[q]);
     }
-    if (a.in_order || !r->contiguous || nested || (vector && tg_uses(n->j, r->reduce, vector->range))) continue;
-    tg_nest_vector(n, r->name, r->base, r->extent, r->extent_text, 4, !a.generic);
+    if (!r->contiguous || nested || (vector && tg_uses(n->j, r->reduce, vector->range))) continue;
+    tg_nest_axis x = tg_nest_axis_of(n, r->name);
+    if (!x.lockstep) continue;
+    tg_nest_vector(n, r->name, r->base, r->extent, r->extent_text, n->copies ? 1 : 4, x.cut);
+    tg_nest_mark(n, r->name, true);
   }
 }
 
@@ -271,7 +325,7 @@ static void flat_loop(tg_nest *n, const tg_nest_loop *l, uint32_t upcast) {
   int64_t chunk = (int64_t)(TG_TASK_WORK / (each < 1 ? 1 : each)), most = l->extent / (4 * (int64_t)n->l->target->threads);
   if (l->extent > 0 && chunk > most) chunk = most;
   chunk = chunk / block * block;
-  bool threads = l->parallel && chunk >= block && (l->extent > 0 ? n->work >= TG_THREAD_WORK : l->extent_text != NULL);
+  bool threads = n->threads && l->parallel && chunk >= block && (l->extent > 0 ? n->work >= TG_THREAD_WORK : l->extent_text != NULL);
   if (!threads) {
     tg_nest_vector(n, l->name, l->base, l->extent, l->extent_text, upcast, true);
     return;
@@ -297,11 +351,13 @@ static void whole_reduction(tg_nest *n) {
   for (uint32_t i = n->reductions.n; i-- > 0;) {
     const tg_nest_reduce *r = &n->reductions.data[i];
     tg_reduce_arg a = tg_reduce_info(r->reduce);
+    tg_nest_axis x = tg_nest_axis_of(n, r->name);
     enum { PARTS = 64 };
     int64_t part = r->extent / PARTS / (4 * n->lanes) * (4 * n->lanes);
-    if (a.in_order || !r->contiguous) continue;
-    if (n->work < TG_THREAD_WORK * 4 || part < 1024 || a.generic || a.ranges > 1 || n->reductions.n > 1) {
-      tg_nest_vector(n, r->name, r->base, r->extent, r->extent_text, 4, !a.generic);
+    if (!x.lockstep || !r->contiguous) continue;
+    tg_nest_mark(n, r->name, true);
+    if (x.members > 1 || n->work < TG_THREAD_WORK * 4 || part < 1024 || a.generic || a.ranges > 1 || n->reductions.n > 1) {
+      tg_nest_vector(n, r->name, r->base, r->extent, r->extent_text, 4, x.cut);
       continue;
     }
     const char *name = r->name, *b = r->base;
@@ -325,6 +381,7 @@ static bool matrix_vector(tg_nest *n) {
   const tg_nest_reduce *r = &n->reductions.data[0];
   tg_reduce_arg a = tg_reduce_info(r->reduce);
   bool shared = false, rows = false;
+  if (l->members > 1 || tg_nest_axis_of(n, r->name).members > 1) return false;
   for (uint32_t i = 0; i < n->loads.n; i++) {
     tg_motion by_row = tg_access_motion(n->j, n->loads.data[i], l->range);
     bool by_term = tg_access_motion(n->j, n->loads.data[i], r->range) != TG_STILL;
@@ -340,7 +397,7 @@ static bool matrix_vector(tg_nest *n) {
   tg_nest_emit(n, "split %s 4 as %s.o %s.i", main_part, b, b);
   tg_nest_emit(n, "upcast %s.i", b);
   const char *outer = tg_format(&n->j->env, "%s.o", b), *text = tg_format(&n->j->env, "(%s)/4", l->extent_text);
-  if (l->parallel && n->work >= TG_THREAD_WORK)
+  if (l->parallel && n->threads && n->work >= TG_THREAD_WORK)
     tg_nest_thread(n, outer, outer, l->extent < 0 ? -1 : l->extent / 4, text, 4 * n->work / trips(l->extent));
   return true;
 }
@@ -353,7 +410,9 @@ static void inner_loops(tg_nest *n, const tg_uop *u) {
   for (uint32_t i = u->n; i-- > 1;) inner_loops(n, u->src[i]);
   if (!innermost || u == n->top) return;
   tg_nest_loop l = read_loop(n, u);
-  if (vectorises(n, &l, u->src + 1, u->n - 1)) tg_nest_vector(n, l.name, l.base, l.extent, l.extent_text, 2, true);
+  if (!vectorises(n, &l, u->src + 1, u->n - 1)) return;
+  tg_nest_vector(n, l.name, l.base, l.extent, l.extent_text, n->copies ? 1 : 2, tg_nest_axis_of(n, l.name).cut);
+  tg_nest_mark(n, l.name, true);
 }
 
 static const tg_nest_loop *choose_vector_loop(tg_nest *n) {
@@ -380,23 +439,26 @@ static const tg_nest_loop *choose_vector_loop(tg_nest *n) {
 
 static void general_nest(tg_nest *n) {
   const tg_nest_loop *vector = choose_vector_loop(n);
-  uint32_t upcast = n->loads.n > 4 || n->reductions.n ? 2 : 4;
-  if (vector && n->depth == 1) {
+  uint32_t upcast = n->copies ? 1 : n->loads.n > 4 || n->reductions.n ? 2 : 4;
+  bool vector_cut = vector && tg_nest_axis_of(n, vector->name).cut;
+  if (vector && n->depth == 1 && vector_cut) {
+    tg_nest_mark(n, vector->name, true);
     vector_reductions(n, vector);
     flat_loop(n, vector, upcast);
     return;
   }
+  if (vector) tg_nest_mark(n, vector->name, true);
   vector_reductions(n, vector);
-  if (vector) tg_nest_vector(n, vector->name, vector->base, vector->extent, vector->extent_text, upcast, true);
+  if (vector) tg_nest_vector(n, vector->name, vector->base, vector->extent, vector->extent_text, upcast, vector_cut);
   else inner_loops(n, n->top);
-  if (n->work < TG_THREAD_WORK) return;
+  if (n->work < TG_THREAD_WORK || !n->threads) return;
   for (uint32_t k = 0; k < n->depth; k++) { /* the outermost loop with enough iterations that may move out */
     const tg_nest_loop *l = &n->loop[k];
     if (!l->parallel) return;
     if (l == vector || (l->extent >= 0 && l->extent < 2 * (int64_t)n->l->target->threads && k + 1 < n->depth && &n->loop[k + 1] != vector &&
                         n->loop[k + 1].parallel)) continue;
-    if (k) tg_nest_emit(n, "thread %s", l->name);
-    else tg_nest_thread(n, l->name, l->base, l->extent, l->extent_text, n->work / trips(l->extent));
+    if (k && l->extent_text) tg_nest_emit(n, "thread %s", l->name);
+    else if (!k) tg_nest_thread(n, l->name, l->base, l->extent, l->extent_text, n->work / trips(l->extent));
     return;
   }
 }
@@ -419,6 +481,7 @@ void tg_heuristic(tg_job *j, const tg_lowering *l, const tg_uop *raised) {
   const tg_uop *plain = tg_plain(j, raised);
   tg_schedule_begin(&n.s, j, l, plain);
   tg_schedule_sites(&n.s);
+  n.done = tg_new(&j->env, uint8_t, j->ranges.n + 1);
   for (uint32_t i = plain->n; i-- > 0;)
     if (plain->src[i]->op == TG_OP_END || plain->src[i]->op == TG_OP_STORE) schedule_nest(&n, plain->src[i]);
 }

@@ -13,7 +13,8 @@ typedef struct {
   const char *base;               /* prefix for the names of what it is split into */
   int64_t extent;                 /* -1: known at run time only */
   const char *extent_text;        /* NULL: depends on other ranges */
-  bool parallel, lockstep;
+  bool parallel, lockstep;        /* and nothing else happens to it */
+  uint32_t members;               /* ranges of its axis */
 } tg_nest_loop;
 
 typedef struct {
@@ -38,7 +39,15 @@ typedef struct {
   TG_VEC(tg_nest_reduce) reductions;
   TG_VEC(const tg_uop *) loads;
   double work;                    /* operations, roughly */
+  bool threads, copies;           /* tasks are allowed: the author made none; the author made copies or lanes */
+  uint8_t *done;                  /* by range ordinal: scheduled, as lanes */
 } tg_nest;
+
+/* What may happen to all the ranges that a name means: register tiles tie several into one axis. */
+typedef struct { uint32_t members; bool lockstep, parallel, cut; } tg_nest_axis;
+tg_nest_axis tg_nest_axis_of(tg_nest *n, const char *name);
+/* As scheduled: nothing else happens to the axis. */
+void tg_nest_mark(tg_nest *n, const char *name, bool lanes);
 
 void tg_nest_emit(tg_nest *n, const char *format, ...) TG_PRINTF(2, 3);
 /* How an access moves with a range. */
