@@ -64,11 +64,32 @@ static int64_t elements(const tg_uop *define) {
   return n;
 }
 
+/* A size that parameters decide: room for the largest. */
+static void bound_size(state *s, reg *r, const tg_buffer *b) {
+  const tg_uop *dim[16];
+  tg_buffer info = *b;
+  tg_i128 n = 1;
+  for (uint32_t i = 0; i < r->define->n; i++) {
+    tg_bounds e = tg_bounds_of(s->j, r->define->src[i]);
+    if (e.hi < 0) e.hi = 0;
+    n = e.hi > 1 << 28 || n > 1 << 28 ? (tg_i128)1 << 60 : n * e.hi;
+    dim[i] = tg_index(s->j, e.hi > 1 << 28 ? 0 : (int64_t)e.hi);
+  }
+  if (n > 1 << 28) tg_fail_at(s->j, b->pos, "the size of %s has no bound: a parameter's largest value must be given", b->name);
+  info.place = TG_PLACE_MEMORY;
+  if (r->phase == -2) info.space = TG_SPACE_LOCAL;
+  r->remade = tg_define(s->j, info, r->define->lanes, dim, NULL, false);
+}
+
 static void decide(state *s, const tg_lowering *l, uint32_t ordinal) {
   reg *r = &s->regs[ordinal];
   tg_buffer *b = &s->j->buffers.data[ordinal];
   int64_t n = elements(r->define), w = r->width ? r->width : 1, limit = 8 * (int64_t)(l->target && l->target->vector_registers ? l->target->vector_registers : 16);
-  if (n == INT64_MAX) tg_fail_at(s->j, b->pos, "the size of %s is not constant", b->name);
+  if (n == INT64_MAX) {
+    if (b->demand == TG_PLACE_SSA) tg_fail_at(s->j, b->pos, "%s cannot be ssa: its size is not constant", b->name);
+    bound_size(s, r, b);
+    return;
+  }
   if (!r->why && w > 1 && r->define->src[r->define->n - 1]->arg % w) r->why = "its last dimension is no multiple of the vector's width";
   if (!r->why && n / w > limit) r->why = tg_format(&s->j->env, "%lld values are more than the register file holds", (long long)(n / w));
   if (!r->why && r->phase == -2) r->why = "several phases use it";
@@ -163,7 +184,7 @@ const tg_uop *tg_pass_place(tg_job *j, const tg_lowering *l, const tg_uop *sink)
   for (uint32_t i = 0; i < n; i++) {
     if (!s.regs[i].define || j->buffers.data[i].space != TG_SPACE_REG) continue;
     decide(&s, l, i);
-    any |= s.regs[i].vectors;
+    any |= s.regs[i].remade != NULL;
   }
   if (any) sink = tg_sweep_map(j, sink, replace, &s);
   return l->rules && rules ? tg_simplify(j, l->rules, sink) : sink;
