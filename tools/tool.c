@@ -129,7 +129,7 @@ bool tool_parse(int argc, char **argv, tool_args *a, const char *usage) {
       known = match(&options[k], argc, argv, &i, a, &wrong);
       if (known && !options[k].flag) { /* an option that this command's usage does not speak of is no option of it */
         if (!strstr(usage, options[k].name)) known = false;
-      } else if (known && strcmp(options[k].name, "-h") && !strstr(usage, options[k].name)) known = false;
+      } else if (known && options[k].flag != &a->help && !strstr(usage, options[k].name)) known = false;
     }
     if (known && wrong) {
       fprintf(stderr, "tg: %s %s\n", argv[i], wrong);
