@@ -139,8 +139,13 @@ static void *with_band(size_t bytes) {
   return p;
 }
 
-bool kit_memory_make(tg_job *j, const int64_t *params, kit_memory *m) {
+void kit_memory_free(kit_memory *m) {
+  for (uint32_t b = 0; b < m->n; b++) free(m->data[b]);
   memset(m, 0, sizeof *m);
+}
+
+bool kit_memory_make(tg_job *j, const int64_t *params, kit_memory *m) {
+  kit_memory_free(m);
   for (uint32_t i = 0; i < j->sink->n; i++) {
     const tg_uop *d = j->sink->src[i];
     if (d->op != TG_OP_DEFINE) continue;
@@ -156,11 +161,6 @@ bool kit_memory_make(tg_job *j, const int64_t *params, kit_memory *m) {
     if (m->read[b]) fill(j, d, params, m, b);
   }
   return true;
-}
-
-void kit_memory_free(kit_memory *m) {
-  for (uint32_t b = 0; b < m->n; b++) free(m->data[b]);
-  memset(m, 0, sizeof *m);
 }
 
 void kit_memory_copy(kit_memory *to, const kit_memory *from) {

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT
+ * Every program of the corpus, at two sizes each: each stage prints and parses back to the same program, computes what
+ * the author's form computes (under the interpreter, with its checks), and so does the machine code, on one thread and on three.
+ * Inputs are small integers, so that every order of a sum gives the same bits. Programs with "// rounds" on a line are not exact: there the bits
+ * must be equal from pass contract on, and near the author's form before.
+ *   corpus [PROGRAM.tg ...]      default: all */
+#include <math.h>
+#include <stdlib.h>
+#include "../test.h"
+#include "dsl/value.h"
+#include "interp/interp.h"
+#include "kit.h"
+
+typedef struct {
+  kit_path path;
+  tg_context *context;
+  const kit_program *program;
+  tg_job job;
+  int64_t params[32];
+  bool rounds, fixed, failed;
+  kit_memory first, now, from_contract;
+  const char *stage;
+} run;
+
+#define WRONG(r, ...) ((r)->failed = true, fprintf(stderr, "%s: %s: ", (r)->program->path, (r)->stage), fprintf(stderr, __VA_ARGS__), fputc('\n', stderr))
+
+/* ---- comparing ---- */
+
+static double tolerance(tg_type t) { return t == TG_F64 ? 1e-11 : t == TG_F32 ? 2e-5 : t == TG_BF16 || t == TG_E4M3 || t == TG_E5M2 ? 0.07 : 4e-3; }
+
+static void compare(run *r, const kit_memory *got, const kit_memory *want, bool near) {
+  for (uint32_t b = 0; b < want->n; b++) {
+    size_t size = (size_t)tg_type_bytes(want->type[b]);
+    tg_type t = want->type[b];
+    for (size_t i = 0; want->written[b] && i < want->bytes[b] / size; i++) {
+      uint64_t x = 0, y = 0;
+      memcpy(&x, (char *)got->data[b] + i * size, size), memcpy(&y, (char *)want->data[b] + i * size, size);
+      if (x == y) continue;
+      double f = tg_is_float(t) ? tg_value_from_bits(t, x).f : (double)x, g = tg_is_float(t) ? tg_value_from_bits(t, y).f : (double)y;
+      if (tg_is_float(t) && (f == g || (f != f && g != g))) continue;   /* zeros of two signs, NaNs */
+      if (near && tg_is_float(t) && fabs(f - g) <= tolerance(t) * (1 + fabs(g))) continue;
+      WRONG(r, "output %u, element %zu is %.17g and not %.17g", b, i, f, g);
+      return;
+    }
+  }
+}
+
+/* ---- stages ---- */
+
+static void interpret(run *r, const tg_uop *sink, kit_memory *m) {
+  tg_interp_buffer buffers[KIT_BUFFERS];
+  for (uint32_t b = 0; b < m->n; b++) buffers[b] = (tg_interp_buffer){m->data[b], m->bytes[b]};
+  tg_interp in = {.buffers = buffers, .params = r->params, .step_limit = 50000000, .check_uninitialised = true, .check_races = true, .check_contracts = true};
+  tg_interpret(&r->job, sink, &in);
+}
+
+typedef struct { tg_job *job; const char *text; } reading;
+
+static void read_back(void *user) {
+  reading *k = user;
+  tg_parse_kernel(k->job, "printed", k->text, 0, NULL);
+}
+
+static void round_trip(run *r, const tg_uop *sink) {
+  tg_str text = tg_str_new(&r->job.env);
+  tg_print(&r->job, &text, sink);
+  tg_job *again = malloc(sizeof *again);
+  tg_job_init(again, NULL);
+  reading k = {again, text.data};
+  if (!tg_protect(&again->env, read_back, &k)) WRONG(r, "does not parse again: %s", again->env.message);
+  else if (!tg_same_program(&r->job, sink, again, again->sink)) WRONG(r, "parses to another program:\n%s", text.data);
+  tg_job_drop(again);
+  free(again);
+}
+
+static void seen(void *user, const char *pass, const tg_uop *sink) {
+  run *r = user;
+  r->stage = pass;
+  if (r->failed || !strcmp(pass, "author")) return;
+  round_trip(r, sink);
+  kit_memory fresh = {0};
+  if (!kit_memory_make(&r->job, r->params, &fresh)) WRONG(r, "over %d buffers", KIT_BUFFERS);
+  kit_memory_copy(&r->now, &fresh);
+  kit_memory_free(&fresh);
+  interpret(r, sink, &r->now);
+  compare(r, &r->now, r->fixed ? &r->from_contract : &r->first, r->rounds && !r->fixed);
+  if (!kit_bands_whole(&r->now)) WRONG(r, "wrote behind a buffer");
+  if (strcmp(pass, "contract")) return;
+  r->fixed = true;
+  kit_memory_copy(&r->from_contract, &r->now);
+}
+
+static void author(void *user) {
+  run *r = user;
+  tg_job *j = &r->job;
+  tg_parse_kernel(j, r->program->path, r->program->text, 0, NULL);
+  round_trip(r, j->sink);
+  if (!kit_memory_make(j, r->params, &r->first)) WRONG(r, "over %d buffers", KIT_BUFFERS);
+  interpret(r, j->sink, &r->first);
+  kit_lower(&r->path, j, true, seen, r);
+}
+
+static void parse(void *user) {
+  run *r = user;
+  tg_parse_kernel(&r->job, r->program->path, r->program->text, 0, NULL);
+}
+
+/* ---- machine code ---- */
+
+static void machine(run *r) {
+  tg_kernel *k = NULL;
+  r->stage = "machine code";
+  if (tg_kernel_compile_text(r->context, r->program->path, r->program->text, NULL, &k)) {
+    WRONG(r, "%s", tg_error_message(r->context));
+    return;
+  }
+  const tg_kernel_info *info = tg_kernel_describe(k);
+  for (int threads = 1; threads <= 3; threads += 2) {
+    kit_memory fresh = {0};
+    tg_argument a[KIT_BUFFERS];
+    kit_memory_make(&r->job, r->params, &fresh);
+    kit_memory_copy(&r->now, &fresh);
+    kit_memory_free(&fresh);
+    for (uint32_t b = 0; b < r->now.n; b++) {
+      size_t bytes = 0;
+      if (tg_kernel_bytes(k, r->params, b, &bytes) || bytes != r->now.bytes[b]) WRONG(r, "buffer %u has %zu bytes, not %zu", b, bytes, r->now.bytes[b]);
+      a[b] = (tg_argument){r->now.data[b], r->now.bytes[b]};
+    }
+    tg_launch l = {.buffers = a, .buffers_n = r->now.n, .params = r->params, .params_n = info->params_n, .threads = threads};
+    if (tg_kernel_run(k, &l)) WRONG(r, "%s", tg_error_message(r->context));
+    else compare(r, &r->now, r->fixed ? &r->from_contract : &r->first, r->rounds && !r->fixed);
+    if (!kit_bands_whole(&r->now)) WRONG(r, "wrote behind a buffer");
+  }
+  tg_kernel_free(k);
+}
+
+static void one(run *r, const kit_program *p, int round) {
+  r->program = p;
+  r->failed = r->fixed = false;
+  r->stage = "author";
+  r->rounds = strstr(p->text, "// rounds") != NULL;
+  tg_job_init(&r->job, NULL);
+  bool read = tg_protect(&r->job.env, parse, r);
+  if (!read) WRONG(r, "%s", r->job.env.message);
+  kit_params(&r->job, round, r->params);
+  uint32_t params = r->job.params.n;
+  tg_job_drop(&r->job);
+  if (!read || (round && !params)) {
+    test_failed += !read;
+    return;
+  }
+  tg_job_init(&r->job, NULL);
+  if (!tg_protect(&r->job.env, author, r)) WRONG(r, "%s", r->job.env.message);
+  if (!r->failed) machine(r);
+  if (r->failed) test_failed++;
+  else test_passed++;
+  tg_job_drop(&r->job);
+}
+
+int main(int argc, char **argv) {
+  static run r;
+  int n;
+  kit_program *p = kit_programs(&n);
+  tg_context_options o = {.threads = 3, .flags = TG_CONTEXT_VERIFY};
+  CHECK(kit_path_open(&r.path, "host") && tg_context_create(&o, &r.context) == TG_OK, "a path and a context");
+  for (int i = 0; i < n; i++) {
+    bool wanted = argc < 2;
+    for (int k = 1; k < argc; k++) wanted |= !strcmp(argv[k], p[i].path);
+    for (int round = 0; round < 2 && wanted; round++) one(&r, &p[i], round);
+  }
+  kit_memory_free(&r.first), kit_memory_free(&r.now), kit_memory_free(&r.from_contract);
+  tg_context_free(r.context);
+  kit_path_close(&r.path);
+  kit_programs_free(p, n);
+  return TEST_END();
+}
