@@ -27,7 +27,10 @@ static void append_opts(tg_job *j, const char *opts) {
 void tg_read_source(tg_job *j, const tg_source *s) {
   const tg_compile_options *o = s->options;
   if (s->def) tg_author(j, s->def, o->bindings_n, o->bindings, o->user);
-  else tg_parse_kernel(j, s->file ? s->file : "text", s->text, o->bindings_n, o->bindings);
+  else {
+    j->name = o->kernel;
+    tg_parse_kernel(j, s->file ? s->file : "text", s->text, o->bindings_n, o->bindings);
+  }
   if (o->opts) append_opts(j, o->opts);
 }
 
@@ -48,28 +51,20 @@ const char *tg_cache_key(tg_job *j, tg_context *c, const tg_source *s) {
 
 /* ---- lowering ---- */
 
-static const tg_pass *pass_named(const char *name) {
-  for (const tg_pass *p = tg_passes; p->name; p++)
-    if (!strcmp(p->name, name)) return p;
-  return NULL;
-}
-
+/* The schedule is chosen between raise and schedule: lower takes a finished list of words. */
 const tg_uop *tg_run_passes(tg_job *j, tg_context *c, const tg_source *s, const char *until, tg_stage_fn *seen, void *user) {
   tg_lowering l = {.target = &c->target, .rules = tg_context_rules(j, c), .verify = (c->flags & TG_CONTEXT_VERIFY) != 0};
-  const tg_pass *done = pass_named(j->stage), *p = done ? done + 1 : tg_passes;
-  if (until && strcmp(until, "author") && !pass_named(until)) tg_fail(&j->env, TG_EINVAL, "no stage is named '%s'", until);
-  if (l.verify) tg_verify(j, j->sink, j->stage);
-  if (seen) seen(user, j->stage, j->sink);
-  if (until && !strcmp(until, j->stage)) return j->sink;
-  for (; p->name; p++) {
-    j->sink = p->run(j, &l, j->sink);
-    j->stage = p->name;
-    if (l.verify) tg_verify(j, j->sink, p->name);
-    if (!strcmp(p->name, "raise") && !(s->options->flags & TG_COMPILE_AS_WRITTEN)) tg_heuristic(j, &l, j->sink);
-    if (seen) seen(user, p->name, j->sink);
-    if (until && !strcmp(until, p->name)) break;
+  int now = tg_stage_index(j->stage), raised = tg_stage_index("raise"), last = until ? tg_stage_index(until) : tg_stage_index("linear");
+  if (last < 0) {
+    tg_str names = tg_str_new(&j->env);
+    for (const tg_pass *p = tg_passes; p->name; p++) tg_str_printf(&names, ", %s", p->name);
+    tg_fail(&j->env, TG_EINVAL, "error: no stage is named '%s'; there are author%s, llvm and asm", until, names.data);
   }
-  return j->sink;
+  if (now > raised) return tg_lower(j, &l, until, seen, user);
+  tg_lower(j, &l, last < raised ? until : "raise", seen, user);
+  if (last <= raised) return j->sink;
+  if (!(s->options->flags & TG_COMPILE_AS_WRITTEN)) tg_heuristic(j, &l, j->sink);
+  return tg_lower(j, &l, until, seen, user);
 }
 
 /* ---- compiling ---- */
@@ -192,11 +187,20 @@ tg_status tg_kernel_compile_text(tg_context *c, const char *file, const char *te
 
 /* ---- showing ---- */
 
+/* The rules that fired since the last stage, as comments; the trace starts anew. */
+static void put_rules(tg_job *j, tg_str *text) {
+  uint32_t n;
+  const tg_fired *fired = tg_trace_end(j, &n);
+  for (uint32_t i = 0; i < n; i++) tg_str_printf(text, "// %s: %s -> %s\n", fired[i].rule, tg_text(j, fired[i].before), tg_text(j, fired[i].after));
+  tg_trace_begin(j);
+}
+
 static void show_stage(void *user, const char *pass, const tg_uop *sink) {
   compilation *k = user;
   if (k->stage && strcmp(k->stage, pass)) return;
   tg_str text = tg_str_new(&k->j->env);
   tg_print(k->j, &text, sink);
+  if (k->source->options->flags & TG_COMPILE_SHOW_RULES) put_rules(k->j, &text);
   k->write(k->user, pass, text.data);
 }
 
@@ -205,6 +209,7 @@ static void show_job(void *arg) {
   tg_job *j = k->j;
   check_options(j, k->source);
   tg_read_source(j, k->source);
+  if (k->source->options->flags & TG_COMPILE_SHOW_RULES) tg_trace_begin(j);
   bool llvm = !k->stage || !strcmp(k->stage, "llvm"), assembly = !k->stage || !strcmp(k->stage, "asm");
   const tg_uop *linear = tg_run_passes(j, k->c, k->source, k->stage && !llvm && !assembly ? k->stage : NULL, show_stage, k);
   if (!llvm && !assembly) return;

@@ -20,6 +20,8 @@ extern const tg_pass tg_passes[];      /* in order; ends with a NULL name */
 typedef void tg_stage_fn(void *user, const char *pass, const tg_uop *sink);
 const tg_uop *tg_lower(tg_job *j, const tg_lowering *l, const char *until, tg_stage_fn *seen, void *user);
 
+int tg_stage_index(const char *stage);   /* 0: author, 1: the first pass, ..; -1: there is none of that name */
+
 /* spec.c: fails with an internal error that shows every violation inside the printed program. */
 void tg_verify(tg_job *j, const tg_uop *sink, const char *stage);
 

@@ -18,12 +18,18 @@ const tg_pass tg_passes[] = {
   {0},
 };
 
+int tg_stage_index(const char *stage) {
+  if (!strcmp(stage, "author")) return 0;
+  for (int i = 0; tg_passes[i].name; i++)
+    if (!strcmp(tg_passes[i].name, stage)) return i + 1;
+  return -1;
+}
+
 /* The pass behind the present stage: a program may be lowered in several steps, or be read back at any stage. */
 static const tg_pass *first_pass(tg_job *j) {
-  if (!strcmp(j->stage, "author")) return tg_passes;
-  for (const tg_pass *p = tg_passes; p->name; p++)
-    if (!strcmp(p->name, j->stage)) return p + 1;
-  tg_fail(&j->env, TG_EINVAL, "no pass is named '%s'", j->stage);
+  int i = tg_stage_index(j->stage);
+  if (i < 0) tg_fail(&j->env, TG_EINVAL, "no pass is named '%s'", j->stage);
+  return tg_passes + i;
 }
 
 const tg_uop *tg_lower(tg_job *j, const tg_lowering *l, const char *until, tg_stage_fn *seen, void *user) {
