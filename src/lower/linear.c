@@ -72,6 +72,14 @@ static void cheap_operands(state *s, const tg_uop *u, level *l) {
     if (tg_is_value(u->src[i]) && is_cheap(u->src[i]) && !computed(s, u->src[i], l)) compute_at(s, u->src[i], l);
 }
 
+/* A value that stands in a loop that is over cannot stand before that loop too: the innermost list around both. */
+static level *behind(state *s, const tg_uop *u, level *l) {
+  level *h = s->home[u->id];
+  if (!h || h->open || s->phase_of[u->id] != s->phase) return l;
+  while (!h->open) h = h->outer;
+  return deeper(l, h);
+}
+
 /* How far out a LOAD may go, from where it is used. */
 static level *load_home(state *s, const tg_uop *u, level *outermost) {
   level *l = s->now;
@@ -108,6 +116,9 @@ static void finish(state *s, const tg_uop *u) {
   for (level *l = s->now; !h->depth && l->depth; l = l->outer)
     if (l->thread) h = l;
   if (u->op == TG_OP_LOAD && !ssa_access(s, u)) h = load_home(s, u, h);
+  h = behind(s, u, h);
+  for (uint32_t i = 0; i < u->n; i++)
+    if (tg_is_value(u->src[i]) && is_cheap(u->src[i]) && !computed(s, u->src[i], h)) h = behind(s, u->src[i], h);
   cheap_operands(s, u, h);
   compute_at(s, u, h);
 }

@@ -75,6 +75,9 @@ static bool order_nest(tg_schedule *s, const tg_opt *o, const tg_uop *top, uint3
   }
   if (found != n) return false;
   for (uint32_t i = 0; i < last; i++) order[i] = axis_of_range(n, axes, nest[i]->src[0]) < 0 ? nest[i] : named[put++];
+  for (uint32_t i = 1; i < last; i++)
+    if (tg_range_kind(order[i]->src[0]) == TG_THREAD)
+      tg_fail_at(s->j, o->pos, "%s: the thread range %s must stay outermost", word_of(o), tg_range_text(s, order[i]->src[0]));
   check_pairs(s, o, last, nest, order);
   reordered r = {nest, order, last};
   s->sink = tg_replace_end(s, s->sink, top->src[0], rebuild_nest, &r);
