@@ -31,6 +31,7 @@ typedef struct {
 
 static void parse(void *user) {
   run_state *r = user;
+  r->job.name = r->args->kernel;
   tg_parse_kernel(&r->job, r->args->file, r->program.text, r->program.options.bindings_n, r->program.bindings);
 }
 

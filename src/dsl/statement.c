@@ -37,7 +37,8 @@ static void add_parameter(tg_parser *p, const tg_token *t, const char *name, tg_
   const tg_binding *bound = tg_binding_find(p->b, name);
   if (!bound && !has) FAIL(p, t, "the parameter '%s' has no value\nbind it: %s=512, or a run-time value: %s=1..4096", name, name, name);
   tg_param a = has && !bound ? given : (tg_param){.lo = bound->lo, .hi = bound->hi, .multiple = bound->multiple};
-  if (a.multiple <= 0) a.multiple = 1;
+  if (a.multiple < 0) FAIL(p, t, "'%s' is bound to multiples of %lld; a multiple is 1 or more", name, (long long)a.multiple);
+  if (!a.multiple) a.multiple = 1;
   if (has && bound && given.lo != given.hi) {
     if (a.lo < given.lo || a.hi > given.hi)
       FAIL(p, t, "'%s' is declared in %lld..%lld, and is bound to %lld..%lld", name, (long long)given.lo, (long long)given.hi, (long long)a.lo, (long long)a.hi);
