@@ -83,7 +83,7 @@ void kit_lower(kit_path *p, tg_job *j, bool verify, tg_stage_fn *seen, void *use
 /* ---- memory ---- */
 
 void kit_params(const tg_job *j, int round, int64_t *params) {
-  static const int64_t wanted[] = {19, 1, 34, 8, 70};
+  static const int64_t wanted[] = {19, 1, 34, 8, 5};
   for (uint32_t i = 0; i < j->params.n; i++) {
     const tg_param *p = &j->params.data[i];
     int64_t step = p->multiple > 1 ? p->multiple : 1, v = wanted[((uint32_t)round + (round ? i : 0)) % 5];

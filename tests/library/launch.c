@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT
+ * What a caller can get wrong: each is a status with a message that names the culprit, and nothing is written. */
+#include <stdlib.h>
+#include "../test.h"
+#include "tg/dsl.h"
+
+static tg_context *context;
+
+static tg_kernel *compile(const char *text) {
+  tg_kernel *k = NULL;
+  CHECK(tg_kernel_compile_text(context, "launch.tg", text, NULL, &k) == TG_OK, "%s", tg_error_message(context));
+  return k;
+}
+
+static void refuse(tg_kernel *k, const tg_launch *l, const char *text) {
+  tg_status s = tg_kernel_run(k, l);
+  CHECK(s == TG_EINVAL && strstr(tg_error_message(context), text), "%s: '%s', wanted '%s'", tg_status_name(s), tg_error_message(context), text);
+}
+
+static void accept(tg_kernel *k, const tg_launch *l) {
+  tg_status s = tg_kernel_run(k, l);
+  CHECK(s == TG_OK, "%s: %s", tg_status_name(s), tg_error_message(context));
+}
+
+static const char scale[] = "kernel scale(N in 4..96 % 4) { in(x, f32, [N]); out(y, f32, [N]); range(i, N) y[i] = x[i] * 2 + 1; }";
+
+static void buffers(void) {
+  _Alignas(64) static float data[512];
+  tg_kernel *k = compile(scale);
+  int64_t n = 96;
+  tg_argument a[4] = {{data, 384}, {data + 128, 384}, {data + 256, 384}, {data, 4}};
+  tg_launch l = {.buffers = a, .buffers_n = 2, .params = &n, .params_n = 1};
+  accept(k, &l);
+  for (int i = 0; i < 512; i++) data[i] = -7;
+  for (uint32_t wrong = 0; wrong < 5; wrong++) {
+    l.buffers_n = wrong;
+    if (wrong != 2) refuse(k, &l, "takes 2 buffers");
+  }
+  l.buffers_n = 2;
+  l.buffers = NULL;
+  refuse(k, &l, "lacks its buffers");
+  l.buffers = a;
+  for (int b = 0; b < 2; b++) {
+    tg_argument good = a[b];
+    const char *name = b ? "'y'" : "'x'";
+    a[b].bytes = 383;
+    refuse(k, &l, name);
+    a[b] = (tg_argument){NULL, 384};
+    refuse(k, &l, name);
+    a[b] = (tg_argument){(char *)good.data + 2, 384};
+    refuse(k, &l, name);
+    refuse(k, &l, "not aligned");
+    a[b] = (tg_argument){good.data, 0};
+    refuse(k, &l, name);
+    a[b] = good;
+  }
+  for (int shift = -95; shift <= 95; shift += 19) {
+    a[1].data = (float *)a[0].data + shift + (shift < 0 ? 128 : 0);
+    a[0].data = shift < 0 ? data + 128 : data;
+    refuse(k, &l, "overlaps");
+    a[0].data = data;
+  }
+  for (int i = 0; i < 512; i++)
+    if (data[i] != -7) CHECK(data[i] == -7, "element %d was written", i);
+  a[1] = (tg_argument){data + 96, 384};   /* side by side */
+  accept(k, &l);
+  CHECK(tg_kernel_run(k, NULL) == TG_EINVAL, "no launch");
+  tg_kernel_free(k);
+}
+
+static void params(void) {
+  static float data[2][128];
+  tg_kernel *k = compile(scale);
+  tg_argument a[] = {{data[0], 512}, {data[1], 512}};
+  tg_launch l = {.buffers = a, .buffers_n = 2};
+  static const struct { int64_t n; const char *text; } wrong[] = {
+    {0, "N"}, {3, "N"}, {-4, "N"}, {97, "N"}, {100, "N"}, {6, "multiples of 4"}, {95, "multiples of 4"}, {INT64_MAX, "N"}, {INT64_MIN, "N"}, {INT64_C(1) << 32 | 8, "N"}};
+  int64_t n[2] = {8, 8};
+  size_t bytes;
+  refuse(k, &l, "takes 1 parameters");
+  l.params_n = 1;
+  refuse(k, &l, "lacks");
+  l.params = n;
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    n[0] = wrong[i].n;
+    refuse(k, &l, wrong[i].text);
+    CHECK(tg_kernel_bytes(k, n, 0, &bytes) == TG_EINVAL && !bytes, "%lld", (long long)n[0]);
+  }
+  n[0] = 8;
+  l.params_n = 2;
+  refuse(k, &l, "takes 1 parameters");
+  CHECK(tg_kernel_bytes(k, n, 2, &bytes) == TG_EINVAL && tg_kernel_bytes(k, NULL, 0, &bytes) == TG_EINVAL, "no such buffer, no parameters");
+  CHECK(tg_kernel_bytes(k, n, 1, &bytes) == TG_OK && bytes == 32, "%zu", bytes);
+  tg_timing t;
+  CHECK(tg_kernel_time(k, &l, 0.001, &t) == TG_EINVAL && tg_kernel_time(k, NULL, 0.001, &t) == TG_EINVAL, "timing checks too");
+  tg_kernel_free(k);
+  k = compile("kernel needs(M in 1..100, N in 1..100) { require(M % N == 0); in(x, f32, [M]); out(y, f32, [M / N]); range(i, M / N) y[i] = sum(j : N, x[i*N + j]); }");
+  l.params_n = 2;
+  if (k) {
+    n[0] = 10, n[1] = 3;
+    refuse(k, &l, "M % N == 0");
+    n[1] = 5;
+    accept(k, &l);
+  }
+  tg_kernel_free(k);
+  k = compile("kernel views(M in 0..10, lda in 1..1000) { in(x, f32, [M, 8], [lda, 1]); out(y, f32, [M, 8]); range(i, M) range(j, 8) y[i,j] = x[i,j]; }");
+  if (k) {
+    n[0] = 10, n[1] = 20;   /* 9 * 20 + 8 elements */
+    refuse(k, &l, "'x' has 512 bytes, 752 are needed");
+    n[0] = 5;
+    accept(k, &l);
+  }
+  tg_kernel_free(k);
+}
+
+static void nothing_to_do(void) {
+  tg_kernel *k = compile("kernel none(M in 0..10, K in 0..10) { in(x, f32, [M, K]); out(y, f32, [M]); range(i, M) y[i] = sum(j : K, x[i,j]); }");
+  float y[10];
+  int64_t n[2] = {0, 0};
+  tg_argument a[] = {{NULL, 0}, {NULL, 0}};
+  tg_launch l = {.buffers = a, .buffers_n = 2, .params = n, .params_n = 2};
+  if (!k) return;
+  for (int threads = -1; threads < 4; threads++) {
+    l.threads = threads;
+    accept(k, &l);
+  }
+  n[0] = 10;   /* sums of nothing */
+  refuse(k, &l, "'y'");
+  memset(y, 0xff, sizeof y);
+  a[1] = (tg_argument){y, sizeof y};
+  accept(k, &l);
+  for (int i = 0; i < 10; i++) CHECK(y[i] == 0, "%g", (double)y[i]);
+  tg_kernel_free(k);
+}
+
+static void huge(void) {
+  tg_kernel *k = compile("kernel huge(N in 1..4000000000000000000) { in(x, f64, [N]); out(y, f64, [N]); range(i, N) y[i] = x[i]; }");
+  double d[2] = {0};
+  tg_argument a[] = {{d, sizeof *d}, {d + 1, sizeof *d}};
+  int64_t n = 4000000000000000000;
+  tg_launch l = {.buffers = a, .buffers_n = 2, .params = &n, .params_n = 1};
+  size_t bytes;
+  if (!k) return;
+  refuse(k, &l, "out of range");
+  CHECK(tg_kernel_bytes(k, &n, 0, &bytes) == TG_EINVAL, "%zu bytes", bytes);
+  n = INT64_C(1) << 59;
+  refuse(k, &l, "bytes");
+  a[0] = (tg_argument){d, SIZE_MAX}, a[1] = (tg_argument){d + 1, SIZE_MAX};   /* a size that passes the end of memory still overlaps */
+  refuse(k, &l, "overlaps");
+  tg_kernel_free(k);
+}
+
+/* A kernel keeps to the context that made it: errors are told there, whatever other contexts do. */
+static void two_contexts(void) {
+  tg_context *other = NULL;
+  tg_kernel *k = NULL;
+  CHECK(tg_context_create(&(tg_context_options){.threads = 1, .target = "x86-64-v3"}, &other) == TG_OK, "another context");
+  CHECK(tg_kernel_compile_text(other, "launch.tg", scale, NULL, &k) == TG_OK, "%s", tg_error_message(other));
+  tg_launch l = {.buffers_n = 0};
+  CHECK(tg_kernel_compile_text(context, "launch.tg", "kernel", NULL, &(tg_kernel *){NULL}) == TG_EINVAL, "an error of this context");
+  CHECK(k && tg_kernel_run(k, &l) == TG_EINVAL && strstr(tg_error_message(other), "buffers") && !strstr(tg_error_message(context), "buffers"), "'%s', '%s'",
+        tg_error_message(other), tg_error_message(context));
+  tg_kernel_free(k);
+  tg_context_free(other);
+}
+
+static void odd_calls(void) {
+  tg_kernel *k = NULL;
+  tg_context *c = NULL;
+  tg_context_free(NULL), tg_kernel_free(NULL);
+  CHECK(tg_kernel_compile_text(NULL, "x.tg", scale, NULL, &k) == TG_EINVAL && tg_kernel_compile_text(context, "x.tg", scale, NULL, NULL) == TG_EINVAL, "NULL");
+  CHECK(tg_kernel_compile_text(context, NULL, "", NULL, &k) == TG_EINVAL && !k && tg_error_message(context)[0], "an empty text");
+  CHECK(tg_kernel_compile(context, NULL, NULL, &k) == TG_EINVAL, "no kernel");
+  CHECK(tg_show_text(context, NULL, scale, NULL, NULL, NULL, NULL) == TG_EINVAL, "nobody to show to");
+  tg_binding b[] = {{"N", 8, 4, 1}, {NULL, 1, 1, 1}, {"Q", 1, 1, 1}, {"N", 4, 8, -4}, {"N", 4, 4000, 4}};
+  for (int i = 0; i < 4; i++) {
+    tg_status s = tg_kernel_compile_text(context, "x.tg", scale, &(tg_compile_options){.bindings = &b[i], .bindings_n = 1}, &k);
+    CHECK(s == TG_EINVAL && tg_error_message(context)[0], "binding %d: %s %s", i, tg_status_name(s), tg_error_message(context));
+    tg_kernel_free(k);
+  }
+  CHECK(tg_kernel_compile_text(context, "x.tg", scale, &(tg_compile_options){.opts = "lane q; nonsense"}, &k) == TG_EINVAL, "a schedule that is none");
+  CHECK(tg_kernel_compile_text(context, "x.tg", scale, &(tg_compile_options){.kernel = "other"}, &k) == TG_EINVAL && strstr(tg_error_message(context), "other"), "no such kernel: %s", tg_error_message(context));
+  CHECK(tg_context_create(&(tg_context_options){.threads = -5}, &c) == TG_OK && c, "as many threads as there are");
+  tg_context_free(c);
+  CHECK(!strcmp(tg_status_name((tg_status)99), "unknown status") && tg_error_message(NULL)[0], "asked for nothing");
+}
+
+int main(void) {
+  CHECK(tg_context_create(&(tg_context_options){.threads = 3}, &context) == TG_OK, "a context");
+  buffers();
+  params();
+  nothing_to_do();
+  huge();
+  two_contexts();
+  odd_calls();
+  tg_context_free(context);
+  return TEST_END();
+}
