@@ -1,0 +1,59 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Rooms include one way: each only those below it, and the public headers. The graph of files has no cycle: a header that
+# includes itself through others is found. The library neither prints nor ends the program.
+set -u
+cd "$(dirname "$0")/../.."
+passed=0 failed=0
+ok() { passed=$((passed + 1)); }
+wrong() { failed=$((failed + 1)); echo "$*"; }
+rooms="base dsl ranges target interp lower jit devices search api"
+rank() {
+  n=1
+  for r in $rooms; do
+    [ "$r" = "$1" ] && { echo $n; return; }
+    n=$((n + 1))
+  done
+  echo 0
+}
+
+for d in src/*/; do
+  d=${d#src/} d=${d%/}
+  [ "$(rank "$d")" != 0 ] && ok || wrong "src/$d is no room: add it to the order in tests/library/includes.sh"
+done
+for f in src/*/*.[ch]; do
+  room=${f#src/} room=${room%%/*}
+  mine=$(rank "$room") bad=
+  for i in $(sed -n 's/^ *# *include "\([^"]*\)".*/\1/p' "$f"); do
+    case $i in
+      tg/*) [ -f "include/$i" ] || bad="$bad $i" ;;
+      */*)
+        theirs=$(rank "${i%%/*}")
+        [ -f "src/$i" ] && [ "$theirs" != 0 ] && [ "$theirs" -le "$mine" ] || bad="$bad $i" ;;
+      *) bad="$bad $i" ;;     # by its room and name, never from beside
+    esac
+  done
+  [ -z "$bad" ] && ok || wrong "$f: $room must not include$bad"
+done
+for f in include/tg/*.h; do
+  bad=$(sed -n 's/^ *# *include "\([^"]*\)".*/\1/p' "$f" | grep -v '^tg/')
+  [ -z "$bad" ] && ok || wrong "$f: a public header includes $bad"
+done
+# Rooms above may take any; tools and tests are no one's to include.
+bad=$(grep -lE '^ *# *include "(\.\./)*(tools|tests)/' -r src include)
+[ -z "$bad" ] && ok || wrong "includes tools or tests: $bad"
+
+# tsort complains of cycles among headers; a header without edges is fine.
+edges=$(for h in src/*/*.h include/tg/*.h; do
+  name=${h#src/} name=${name#include/}
+  echo "$name $name"
+  sed -n 's/^ *# *include "\([^"]*\)".*/\1/p' "$h" | while read -r i; do echo "$name $i"; done
+done)
+if echo "$edges" | tsort > /dev/null 2>&1; then ok; else wrong "headers include one another in a circle: $(echo "$edges" | tsort 2>&1 >/dev/null | tr '\n' ' ')"; fi
+
+# snprintf and its like write to memory; files are written by base alone.
+bad=$(grep -nE '(^|[^a-zA-Z0-9_])(printf|puts|putchar|perror|vprintf|abort|exit|_exit|quick_exit|assert) *\(|(^|[^a-zA-Z0-9_])(stdout|stderr)([^a-zA-Z0-9_]|$)' src/*/*.[ch] | grep -v '^[^:]*:[0-9]*: *\(/\*\|\*\|//\)')
+[ -z "$bad" ] && ok || wrong "the library prints or ends the program:
+$bad"
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
