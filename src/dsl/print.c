@@ -38,7 +38,8 @@ static void put_store(tg_printer *p, const tg_uop *u) {
   const tg_uop *gate = tg_gate(u);
   if (u->arg & TG_ATOMIC) tg_str_puts(p->out, "atomic ");
   tg_str_puts(p->out, tg_print_buffer_name(p, u->src[0]));
-  tg_print_put_list(p, u->src + 1, tg_access_rank(u), "[", u->arg & TG_ATOMIC ? "] += " : "] = ");
+  if (tg_access_rank(u)) tg_print_put_list(p, u->src + 1, tg_access_rank(u), "[", "]");
+  tg_str_puts(p->out, u->arg & TG_ATOMIC ? " += " : " = ");
   tg_print_put(p, tg_stored(u), gate || u->arg & TG_STREAM ? P_OR : P_GATED);
   if (u->arg & TG_STREAM) tg_str_puts(p->out, " stream");
   if (gate) {

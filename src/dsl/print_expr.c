@@ -286,7 +286,7 @@ static void later_reduce(tg_printer *p, const tg_uop *u) {
 
 static void later_access(tg_printer *p, const tg_uop *u) {
   later_text(p, tg_print_buffer_name(p, u->src[0]));
-  later_list(p, u->src + 1, tg_access_rank(u), "[", "]");
+  if (tg_access_rank(u)) later_list(p, u->src + 1, tg_access_rank(u), "[", "]");
 }
 
 static void later_load(tg_printer *p, const tg_uop *u) {

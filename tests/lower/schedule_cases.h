@@ -350,7 +350,7 @@ static const expectation word_cases[] = {
     "  y[%1] = (x[%1] if %2 else 0.0f) * 2.0f if %2;\n"
     "}\n"},
   {total_kernel, "N=20", "split k 4\nthread k.0",
-    "y[] = sum(k.0 : 5 thread, k.1 : 4, x[k.0 * 4 + k.1]);\n"},
+    "y = sum(k.0 : 5 thread, k.1 : 4, x[k.0 * 4 + k.1]);\n"},
   {tile_kernel, "", "split acc.i 2\nupcast acc.i.1",
     "range(b, 3) {\n"
     "  define_reg(acc, f32, [4]);\n"
@@ -493,7 +493,7 @@ static const expectation refusal_cases[] = {
 
 static const expectation raise_cases[] = {
   {r1_kernel, "N=5", "",
-    "y[] = sum(k : 5, x[k]);\n"},
+    "y = sum(k : 5, x[k]);\n"},
   {r2_kernel, "N=5", "",
     "range(i, 5) {\n"
     "  range(j, 5) {\n"
@@ -519,11 +519,11 @@ static const expectation raise_cases[] = {
   {r6_kernel, "N=5", "",
     "range(i, 5) {\n"
     "  define_reg(s, f32, []);\n"
-    "  s[] = 0.0f;\n"
+    "  s = 0.0f;\n"
     "  range(k, 5) {\n"
-    "    s[] = s[] * 2.0f + x[i, k];\n"
+    "    s = s * 2.0f + x[i, k];\n"
     "  }\n"
-    "  y[i] = s[];\n"
+    "  y[i] = s;\n"
     "}\n"},
   {r7_kernel, "N=5", "",
     "range(i, 4) {\n"
@@ -534,9 +534,9 @@ static const expectation raise_cases[] = {
   {r8_kernel, "N=5", "",
     "define_reg(s, f32, []);\n"
     "range(i, 5) {\n"
-    "  s[] = y[i];\n"
+    "  s = y[i];\n"
     "  y[i] = y[i] + 1.0f;\n"
-    "  z[i] = s[];\n"
+    "  z[i] = s;\n"
     "}\n"},
   {r9_kernel, "N=5", "",
     "range(i, 5) {\n"
