@@ -166,8 +166,9 @@ bool tg_nest_contraction(tg_nest *n) {
     tg_nest_emit(n, "stage %s at %s as %s.panel", source, outer, source);
     tg_nest_vector(n, last, last, width, NULL, t.vectors, true);
   }
-  if (r.sum->extent > 0 && r.sum->extent % 4 == 0 && r.sum->extent > 4) {
-    tg_nest_emit(n, "split %s 4 as %s.o %s.i", r.sum->name, r.sum->base, r.sum->base);
+  uint32_t unroll = t.rows * t.vectors >= 16 ? 2 : 4; /* a large tile hides the loop's own work: more copies only cost time to compile */
+  if (r.sum->extent > 0 && r.sum->extent % unroll == 0 && r.sum->extent > unroll) {
+    tg_nest_emit(n, "split %s %u as %s.o %s.i", r.sum->name, unroll, r.sum->base, r.sum->base);
     tg_nest_emit(n, "unroll %s.i", r.sum->base);
   }
   if (n->threads && n->work >= TG_THREAD_WORK) tg_nest_emit(n, "thread %s", n->depth == 2 ? outer : n->loop[0].name);

@@ -318,12 +318,39 @@ static void vector_reductions(tg_nest *n, const tg_nest_loop *vector) {
   }
 }
 
+/* Data that comes from memory: four pages at a time, a vector of each in turn. A core follows several streams at once, and
+ * brings in more together than it does of one. */
+static int64_t pages_block(const tg_nest *n) {
+  return n->l->target->vector_bytes >= 16 ? 4 * (4096 / (int64_t)n->l->target->vector_bytes) * n->lanes : 0;
+}
+
+static bool wants_pages(const tg_nest *n, int64_t extent, uint32_t streams) {
+  int64_t block = pages_block(n);
+  double bytes = (double)extent * n->l->target->vector_bytes / n->lanes * streams;
+  return extent > 0 && block && extent % block == 0 && n->lanes > 1 && !n->copies && streams <= 6 && bytes > 2.0 * (double)n->l->target->l2;
+}
+
+static void page_vectors(tg_nest *n, const char *name, const char *b, int64_t extent, uint32_t upcast, bool loops) {
+  int64_t block = pages_block(n);
+  if (extent != block) tg_nest_emit(n, "split %s %lld as %s.q %s.s", name, (long long)block, b, b);
+  if (extent != block) name = tg_format(&n->j->env, "%s.s", b);
+  tg_nest_emit(n, "split %s %lld as %s.p %s.w", name, (long long)(block / 4), b, b);
+  tg_nest_emit(n, "split %s.w %u as %s.o %s.x", b, upcast * n->lanes, b, b);
+  if (loops) tg_nest_emit(n, "order %s.o %s.p", b, b);
+  tg_nest_emit(n, "upcast %s.p", b);
+  if (upcast > 1) tg_nest_emit(n, "split %s.x %u as %s.u %s.v", b, n->lanes, b, b);
+  if (upcast > 1) tg_nest_emit(n, "upcast %s.u", b);
+  tg_nest_emit(n, "lane %s.%s", b, upcast > 1 ? "v" : "x");
+}
+
 /* One loop that is both what threads share and what vectors run along. */
 static void flat_loop(tg_nest *n, const tg_nest_loop *l, uint32_t upcast) {
   int64_t block = (int64_t)n->lanes * upcast;
   double each = n->work / trips(l->extent);
   int64_t chunk = (int64_t)(TG_TASK_WORK / (each < 1 ? 1 : each)), most = l->extent / (4 * (int64_t)n->l->target->threads);
   if (l->extent > 0 && chunk > most) chunk = most;
+  bool pages = wants_pages(n, l->extent < 0 ? -1 : l->extent / pages_block(n) * pages_block(n), n->loads.n + n->stores.n) && !n->reductions.n && chunk >= pages_block(n);
+  if (pages) block = pages_block(n);
   chunk = chunk / block * block;
   bool threads = n->threads && l->parallel && chunk >= block && (l->extent > 0 ? n->work >= TG_THREAD_WORK : l->extent_text != NULL);
   if (!threads) {
@@ -343,7 +370,8 @@ static void flat_loop(tg_nest *n, const tg_nest_loop *l, uint32_t upcast) {
   tg_nest_emit(n, "split %s %lld as %s.t %s.r", main_part, (long long)chunk, b, b);
   tg_nest_emit(n, "thread %s.t", b);
   const char *inner = tg_format(&n->j->env, "%s.r", b);
-  tg_nest_vector(n, inner, inner, chunk, NULL, upcast, true);
+  if (pages) page_vectors(n, inner, inner, chunk, 1, true);
+  else tg_nest_vector(n, inner, inner, chunk, NULL, upcast, true);
 }
 
 /* A reduction of everything: a fixed number of partial results, so that the result does not depend on the threads. */
@@ -353,10 +381,13 @@ static void whole_reduction(tg_nest *n) {
     tg_reduce_arg a = tg_reduce_info(r->reduce);
     tg_nest_axis x = tg_nest_axis_of(n, r->name);
     enum { PARTS = 64 };
-    int64_t part = r->extent / PARTS / (4 * n->lanes) * (4 * n->lanes);
+    int64_t block = 4 * (int64_t)n->lanes;
+    bool pages = r->extent > 0 && wants_pages(n, r->extent / PARTS / pages_block(n) * pages_block(n) * PARTS, n->loads.n) && n->loads.n <= 2;
+    if (pages) block = pages_block(n);
+    int64_t part = r->extent / PARTS / block * block;
     if (!x.lockstep || !r->contiguous) continue;
     tg_nest_mark(n, r->name, true);
-    if (x.members > 1 || n->work < TG_THREAD_WORK * 4 || part < 1024 || a.generic || a.ranges > 1 || n->reductions.n > 1) {
+    if (x.members > 1 || !n->threads || n->work < TG_THREAD_WORK * 4 || part < 1024 || a.generic || a.ranges > 1 || n->reductions.n > 1) {
       tg_nest_vector(n, r->name, r->base, r->extent, r->extent_text, 4, x.cut);
       continue;
     }
@@ -370,7 +401,8 @@ static void whole_reduction(tg_nest *n) {
     tg_nest_emit(n, "split %s %lld as %s.t %s.r", name, (long long)part, b, b);
     tg_nest_emit(n, "thread %s.t", b);
     const char *inner = tg_format(&n->j->env, "%s.r", b);
-    tg_nest_vector(n, inner, inner, part, NULL, 4, true);
+    if (pages) page_vectors(n, inner, inner, part, 2, false);
+    else tg_nest_vector(n, inner, inner, part, NULL, 4, true);
   }
 }
 
