@@ -58,38 +58,57 @@ const char *tg_symbol(tg_job *j, const char *s, size_t n) {
 
 /* ---- nodes ---- */
 
-static uint64_t hash_of(tg_op op, tg_type type, uint32_t lanes, int64_t arg, uint32_t n, const tg_uop *const *src) {
+static uint32_t hash_of(tg_op op, tg_type type, uint32_t lanes, int64_t arg, uint32_t n, const tg_uop *const *src) {
   uint64_t h = tg_mix((uint64_t)op | (uint64_t)type << 16 | (uint64_t)lanes << 32, (uint64_t)arg);
   for (uint32_t i = 0; i < n; i++) h = tg_mix(h, src[i]->id);
-  return h ^ (h >> 32);
+  return (uint32_t)(h ^ (h >> 32));
+}
+
+static bool same_node(const tg_uop *u, const tg_uop *like, const tg_uop *const *src) {
+  return u->op == like->op && u->type == like->type && u->lanes == like->lanes && u->arg == like->arg && u->n == like->n &&
+         (!u->n || !memcmp(u->src, src, u->n * sizeof *src));
+}
+
+/* The table is read by groups of a cache line. The first group of a node stands beside its newest source, so that a pass,
+ * which makes nodes in the order of their sources, walks the table as it walks memory; if that is full, the next ones stand
+ * anywhere, by the hash. Nothing is ever taken out, so a group that was full stays full. Gives the slot of the node, or
+ * the free one where it belongs. */
+enum { GROUP = 8 };
+
+static uint32_t slot_of(const tg_job *j, uint32_t hash, const tg_uop *like, const tg_uop *const *src) {
+  const uint64_t *slots = j->slots;
+  uint32_t at = hash;
+  if (like->n) at = src[0]->id;
+  for (uint32_t i = 1; i < like->n; i++) at = src[i]->id > at ? src[i]->id : at;
+  if (like->n) at *= 2;
+  for (uint32_t k = 1;; k++) {
+    uint32_t group = at & j->slots_mask & ~(uint32_t)(GROUP - 1);
+    for (uint32_t h = group; h < group + GROUP; h++)
+      if (!slots[h] || (slots[h] >> 32 == hash && same_node(j->uops.data[(uint32_t)slots[h] - 1], like, src))) return h;
+    at = k == 1 ? hash * 0x9E3779B9u : at + GROUP * k;   /* 2, 5, 9, .. groups on: all of them in turn */
+  }
 }
 
 static void grow_slots(tg_job *j) {
   uint32_t size = j->slots ? (j->slots_mask + 1) * 2 : 1024;
-  uint64_t *slots = tg_new(&j->env, uint64_t, size);
-  for (uint32_t i = 0; j->slots && i <= j->slots_mask; i++) {
-    if (!j->slots[i]) continue;
-    uint32_t h = (uint32_t)(j->slots[i] >> 32) & (size - 1);
-    while (slots[h]) h = (h + 1) & (size - 1);
-    slots[h] = j->slots[i];
-  }
-  j->slots = slots;
+  j->slots = tg_new(&j->env, uint64_t, size);
   j->slots_mask = size - 1;
+  for (uint32_t i = 0; i < j->uops.n; i++) {
+    const tg_uop *u = j->uops.data[i];
+    uint32_t hash = hash_of(u->op, u->type, u->lanes, u->arg, u->n, u->src);
+    j->slots[slot_of(j, hash, u, u->src)] = (uint64_t)hash << 32 | (i + 1);
+  }
 }
 
 /* The hash stands in the table beside the id: a node is read only where it is very likely the one. */
 const tg_uop *tg_make(tg_job *j, tg_op op, tg_type type, uint32_t lanes, int64_t arg, uint32_t n, const tg_uop *const *src) {
   if (!j->slots || j->uops.n >= j->slots_mask / 2) grow_slots(j);
-  uint32_t hash = (uint32_t)hash_of(op, type, lanes, arg, n, src), h = hash & j->slots_mask;
-  for (; j->slots[h]; h = (h + 1) & j->slots_mask) {
-    if (j->slots[h] >> 32 != hash) continue;
-    const tg_uop *u = j->uops.data[(uint32_t)j->slots[h] - 1];
-    if (u->op == op && u->type == type && u->lanes == lanes && u->arg == arg && u->n == n &&
-        (!n || !memcmp(u->src, src, n * sizeof *src))) return u;
-  }
+  const tg_uop like = {.op = (uint16_t)op, .type = (uint8_t)type, .lanes = lanes, .id = j->uops.n, .n = n, .arg = arg};
+  uint32_t hash = hash_of(op, type, lanes, arg, n, src), h = slot_of(j, hash, &like, src);
+  if (j->slots[h]) return j->uops.data[(uint32_t)j->slots[h] - 1];
   if (j->uops.n == UINT32_MAX / 4) tg_fail(&j->env, TG_ELIMIT, "a kernel of over 2^30 nodes");
   tg_uop *u = tg_alloc(&j->env, sizeof *u + n * sizeof *src);
-  *u = (tg_uop){.op = (uint16_t)op, .type = (uint8_t)type, .lanes = lanes, .id = j->uops.n, .n = n, .arg = arg};
+  *u = like;
   if (n) memcpy(u->src, src, n * sizeof *src);
   tg_push(&j->env, &j->uops, u);
   j->slots[h] = (uint64_t)hash << 32 | (u->id + 1);

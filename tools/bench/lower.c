@@ -2,8 +2,10 @@
  * tg bench lower: what compiling costs, for the three-line matmul at 512^3 with the heuristic's schedule. From the
  * author's C to LLVM IR; to code that can be called; and the same from the object cache. Medians. */
 #define _GNU_SOURCE
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <string.h>
 #include "bench/bench.h"
 #include "bench/kernels.inc.h"
@@ -59,6 +61,82 @@ static int to_code(tg_context *ctx, const tool_args *args, uint32_t flags, int r
   return TOOL_OK;
 }
 
+/* ---- rewriting ---- */
+
+enum { SMALLEST = 1 << 16, LARGEST = 1 << 20, REWRITES = 5 };
+
+typedef struct { tg_job *j; uint32_t n; bool tree; double seconds; } rewriting;
+
+static const tg_uop *leaf(tg_job *j, uint32_t i) { return tg_make(j, TG_OP_ARG, TG_F32, 1, i, 0, NULL); }
+
+static const tg_uop *join(tg_job *j, const tg_uop *a, const tg_uop *b, uint32_t i) {
+  static const tg_op ops[] = {TG_OP_ADD, TG_OP_MAX, TG_OP_MUL, TG_OP_SUB, TG_OP_MIN};
+  return tg_op2(j, ops[i % 5], a, i % 7 ? b : tg_op1(j, TG_OP_NEG, tg_op1(j, TG_OP_NEG, b)));
+}
+
+static const tg_uop *chain_of(tg_job *j, uint32_t n) {
+  const tg_uop *u = leaf(j, 0);
+  for (uint32_t i = 1; j->uops.n < n; i++) u = join(j, u, leaf(j, i), i);
+  return u;
+}
+
+static const tg_uop *tree_of(tg_job *j, uint32_t n) {
+  uint32_t m = n * 7 / 16;   /* leaves: each join makes 1 node, one in seven makes two more */
+  const tg_uop **level = tg_new(&j->env, const tg_uop *, m);
+  for (uint32_t i = 0; i < m; i++) level[i] = leaf(j, i);
+  for (; m > 1; m -= m / 2)
+    for (uint32_t i = 0; i < m - m / 2; i++) level[i] = 2 * i + 1 < m ? join(j, level[2 * i], level[2 * i + 1], i) : level[2 * i];
+  return level[0];
+}
+
+static double processor_time(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void rewrite(void *user) {
+  rewriting *r = user;
+  const tg_rules *rules = tg_rules_compile(&r->j->env);
+  const tg_uop *u = (r->tree ? tree_of : chain_of)(r->j, r->n);
+  double t = processor_time();
+  tg_simplify(r->j, rules, u);
+  r->seconds = processor_time() - t;
+}
+
+static int rewriting_grows(const tool_args *args, bool tree) {
+  static tg_job j;
+  char name[64], before[64] = "";
+  double last = 0;
+  for (uint32_t n = SMALLEST; n <= LARGEST; n *= 2) {
+    double samples[REWRITES + 1];
+    for (int i = 0; i <= REWRITES; i++) {   /* the first one warms the heap and is dropped */
+      rewriting r = {&j, n, tree, 0};
+      tg_job_init(&j, NULL);
+      bool ok = tg_protect(&j.env, rewrite, &r);
+      samples[i ? i - 1 : REWRITES] = r.seconds;
+      if (!ok) fprintf(stderr, "%s\n", j.env.message);
+      tg_job_drop(&j);
+      if (!ok) return TOOL_BROKEN;
+    }
+    double now = tool_median(samples, REWRITES);
+    snprintf(name, sizeof name, "rewrite %s %u", tree ? "tree" : "chain", n);
+    tool_figure(args->json, "lower", name, "time", now * 1e3, "ms", NULL);
+    if (last > 0) tool_figure(args->json, "lower", name, "t(2n)/t(n)", now / last, "ratio", before);
+    last = now;
+    snprintf(before, sizeof before, "%s", name);
+  }
+  return TOOL_OK;
+}
+
+/* The heap is kept from run to run: what is measured is the rewriter, not the kernel's first touch of a page. */
+static int rewriting_alone(const tool_args *args) {
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, INT32_MAX);
+  int r = rewriting_grows(args, false);
+  return r ? r : rewriting_grows(args, true);
+}
+
 int bench_lower(tg_context *ctx, const tool_args *args) {
   int r = to_ir(args);
   if (r) return r;
@@ -76,5 +154,5 @@ int bench_lower(tg_context *ctx, const tool_args *args) {
   tg_context_free(cached);
   snprintf(remove, sizeof remove, "rm -rf %s", folder);
   if (system(remove)) perror("tg: rm");
-  return r;
+  return r ? r : rewriting_alone(args);
 }
