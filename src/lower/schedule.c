@@ -104,8 +104,46 @@ static void dissolve(tg_schedule *s, const tg_uop *u, tg_statements *out) {
   tg_push(&j->env, out, same ? u : tg_end_like(s, u, u->src[0], list.n, list.data));
 }
 
+/* ---- kinds that the author gave ---- */
+
+/* A thread range within another loop, and a lockstep range of an extent known at run time whose iterations are independent, run as
+ * loops: a phase has threads at its outermost loop only, and lanes are a constant number. */
+static bool runs_as_loop(tg_job *j, const tg_uop *plain, const tg_uop *end, bool outermost) {
+  const tg_uop *r = end->src[0];
+  const char *why;
+  tg_kind k = tg_range_kind(r);
+  if (k == TG_THREAD) return !outermost;
+  if ((k != TG_LANE && k != TG_LOCAL && k != TG_UPCAST) || tg_extent(r)->op == TG_OP_CONST) return false;
+  return tg_loop_verdict(j, plain, end, &why) == TG_INDEPENDENT;
+}
+
+static const tg_uop *find_loop(tg_job *j, const tg_uop *plain, const tg_uop *u, bool outermost) {
+  const tg_uop *found = NULL;
+  if (u->op != TG_OP_END) return NULL;
+  if (runs_as_loop(j, plain, u, outermost)) return u->src[0];
+  for (uint32_t i = 1; i < u->n && !found; i++) found = find_loop(j, plain, u->src[i], false);
+  return found;
+}
+
+/* One after another: the extent of an inner one may use an outer one. */
+static const tg_uop *settle_kinds(tg_job *j, const tg_uop *plain) {
+  for (;;) {
+    const tg_uop *r = NULL;
+    for (uint32_t i = 0; i < plain->n && !r; i++) r = find_loop(j, plain, plain->src[i], true);
+    if (!r) return plain;
+    const tg_uop *loop = tg_range_again(j, r, tg_extent(r), TG_LOOP);
+    plain = tg_substitute(j, plain, 1, &r, &loop);
+  }
+}
+
+/* A program without a schedule is left as it is, if it can be. */
+static const tg_uop *unscheduled(tg_job *j, const tg_uop *sink) {
+  const tg_uop *plain = tg_plain(j, sink), *settled = settle_kinds(j, plain);
+  return settled == plain ? sink : tg_versioned(j, settled);
+}
+
 const tg_uop *tg_pass_schedule(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
-  if (!j->opts.n) return sink;
+  if (!j->opts.n) return unscheduled(j, sink);
   tg_schedule s;
   tg_schedule_begin(&s, j, l, tg_plain(j, sink));
   for (uint32_t i = 0; i < j->opts.n; i++) {
@@ -114,7 +152,7 @@ const tg_uop *tg_pass_schedule(tg_job *j, const tg_lowering *l, const tg_uop *si
   }
   tg_statements list = {0};
   for (uint32_t i = 0; i < s.sink->n; i++) dissolve(&s, s.sink->src[i], &list);
-  const tg_uop *plain = tg_map(j, tg_sink(j, list.n, list.data), dissolve_reduce, NULL, NULL);
+  const tg_uop *plain = settle_kinds(j, tg_map(j, tg_sink(j, list.n, list.data), dissolve_reduce, NULL, NULL));
   plain = tg_simplify(j, l->rules, plain);
   const tg_uop *proved = tg_map(j, plain, drop_gate, NULL, NULL);
   if (proved != plain) proved = tg_simplify(j, l->rules, proved);
