@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Pass types: arithmetic on f16, bf16 and the 8-bit floats becomes arithmetic on f32 and a rounding; conversions of the 8-bit
+ * Pass types: arithmetic on f16, bf16 and the 8-bit floats becomes arithmetic on f32 and a rounding, FMA of f32 on f64 where the target has none; conversions of the 8-bit
  * floats, and those of f16 where the target has none, become integer code on the bits. What is left to the emitter: f16
  * arithmetic where the target has it, selections and bits of every type, and conversions among integers, bf16, f16, f32, f64.
  *
@@ -91,7 +91,7 @@ static node fma_odd(tg_job *j, node a, node b, node c) {
   return to_odd(j, TG_I64, s, inexact, tg_op2(j, TG_OP_EQ, above, less(j, zero, s)));
 }
 
-typedef struct { bool f16_convert, f16_arithmetic; } abilities;
+typedef struct { bool f16_convert, f16_arithmetic, fma; } abilities;
 
 static bool by_bits(const abilities *k, tg_type t) { return t == TG_E4M3 || t == TG_E5M2 || (t == TG_F16 && !k->f16_convert); }
 
@@ -137,6 +137,11 @@ static node legalize(tg_job *j, node old, node const *src, void *user) {
   bool fold = op == TG_OP_FOLD;
   if ((!fold && !(tg_ops[op].flags & TG_OPF_W)) || op == TG_OP_WHERE || op == TG_OP_BITCAST) return NULL;
   tg_type t = (tg_type)src[0]->type;
+  if (op == TG_OP_FMA && t == TG_F32 && !k->fma) {
+    node wide[3];
+    for (int i = 0; i < 3; i++) wide[i] = tg_cast(j, TG_F64, src[i]);
+    return tg_cast(j, TG_F32, fma_odd(j, wide[0], wide[1], wide[2]));
+  }
   if (!tg_is_float(t) || t == TG_F32 || t == TG_F64 || (t == TG_F16 && k->f16_arithmetic)) return NULL;
   if (fold && old->arg != TG_OP_MAX && old->arg != TG_OP_MIN) {   /* each step of a sum would have to be rounded */
     if (t == TG_F16 && k->f16_convert) return NULL;
@@ -146,6 +151,6 @@ static node legalize(tg_job *j, node old, node const *src, void *user) {
 }
 
 const tg_uop *tg_pass_types(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
-  abilities k = {l->target->f16_convert || l->target->f16_arithmetic, l->target->f16_arithmetic};
+  abilities k = {l->target->f16_convert || l->target->f16_arithmetic, l->target->f16_arithmetic, l->target->fma};
   return tg_map(j, sink, legalize, NULL, &k);
 }
