@@ -171,6 +171,9 @@ bool tg_nest_contraction(tg_nest *n) {
     tg_nest_emit(n, "split %s %u as %s.o %s.i", r.sum->name, unroll, r.sum->base, r.sum->base);
     tg_nest_emit(n, "unroll %s.i", r.sum->base);
   }
-  if (n->threads && n->work >= TG_THREAD_WORK) tg_nest_emit(n, "thread %s", n->depth == 2 ? outer : n->loop[0].name);
+  const char *shared = outer; /* the outermost loop now */
+  for (uint32_t i = n->depth; i-- > 0;)
+    if (&n->loop[i] != r.row && &n->loop[i] != r.column) shared = n->loop[i].name;
+  if (n->threads && n->work >= TG_THREAD_WORK) tg_nest_emit(n, "thread %s", shared);
   return true;
 }
