@@ -35,8 +35,8 @@ static const tg_uop *shape(maker *m, uint32_t which) {
   const tg_uop *x = sum_of(m, c), *y = sum_of(m, d);
   switch (which) {
   case 0: return sum2(m, x, times(m, y, n));                                                                          /* merging */
-  case 1: return tg_op2(m->j, TG_OP_MUL, tg_op2(m->j, TG_OP_MUL, m->range[0], m->param), times(m, m->range[1], n));   /* products */
-  case 2: return sum2(m, times(m, divided(m, TG_OP_MOD, x, c), d), times(m, divided(m, TG_OP_IDIV, x, c), c * d));    /* recombined */
+  case 1: return tg_op2(m->j, TG_OP_MUL, tg_op2(m->j, TG_OP_MUL, times(m, m->range[0], d), m->param), times(m, m->range[1], n));   /* products */
+  case 2: return sum2(m, times(m, divided(m, TG_OP_MOD, x, c), d), times(m, divided(m, TG_OP_IDIV, x, below(&m->seed, 3) ? c : d), c * d));    /* recombined, or nearly */
   case 3: return divided(m, TG_OP_IDIV, x, below(&m->seed, 8) ? c : n);
   case 4: return divided(m, TG_OP_MOD, x, below(&m->seed, 8) ? c : n);
   case 5: return divided(m, below(&m->seed, 2) ? TG_OP_IDIV : TG_OP_MOD, sum2(m, divided(m, below(&m->seed, 2) ? TG_OP_IDIV : TG_OP_MOD, x, c * d), tg_index(m->j, n)), c); /* digits */
