@@ -98,7 +98,12 @@ static LLVMValueRef scaled(tg_emitter *e, const term *t) {
   return r;
 }
 
-static LLVMValueRef step(tg_emitter *e, LLVMTypeRef element, LLVMValueRef p, LLVMValueRef by, uint32_t depth) {
+/* Constants are counted in bytes, so that what is kept under (pointer, number) means one distance. */
+static LLVMValueRef step(tg_emitter *e, LLVMTypeRef element, uint64_t bytes, LLVMValueRef p, LLVMValueRef by, uint32_t depth) {
+  if (LLVMIsAConstantInt(by)) {
+    by = LLVMConstInt(e->integer[64], (uint64_t)LLVMConstIntGetSExtValue(by) * bytes, 1);
+    element = e->integer[8];
+  }
   LLVMValueRef q = tg_emit_memo_get(e, p, by);
   if (q) return q;
   LLVMBasicBlockRef here = tg_emit_at(e, depth);
@@ -129,15 +134,15 @@ static LLVMValueRef scalar_pointer(tg_emitter *e, uint32_t buffer, const sum *s,
       tg_emit_back(e, here);
       tg_emit_memo_set(e, all, &e->integer, wide, depth);
     }
-    return step(e, element, p, wide, depth);
+    return step(e, element, bytes, p, wide, depth);
   }
   for (uint32_t i = 0; i < s->scalars_n; i++) {
     depth = s->scalars[i].depth > depth ? s->scalars[i].depth : depth;
-    p = step(e, element, p, scaled(e, &s->scalars[i]), depth);
+    p = step(e, element, bytes, p, scaled(e, &s->scalars[i]), depth);
   }
   if (!s->constant) return p;
-  LLVMValueRef offset = LLVMConstInt(e->integer[64], (uint64_t)s->constant * bytes, 1);
-  return step(e, e->integer[8], p, offset, depth);
+  LLVMValueRef offset = LLVMConstInt(e->integer[64], (uint64_t)s->constant, 1);
+  return step(e, element, bytes, p, offset, depth);
 }
 
 static uint32_t known_alignment(tg_emitter *e, const sum *s, uint64_t bytes, uint64_t base) {
