@@ -329,13 +329,22 @@ static bool is_lockstep(const tg_uop *range) {
   return k == TG_LOCAL || k == TG_LANE || k == TG_UPCAST;
 }
 
-/* The same subscripts, unconditionally stored before in the same iteration: what most reads of registers find. */
+/* Is each condition of a among those of b? Conjunctions are looked into to some depth. */
+static bool conditions_among(const tg_uop *a, const tg_uop *b, uint32_t depth) {
+  if (a == b) return true;
+  if (!depth--) return false;
+  if (a->op == TG_OP_AND) return conditions_among(a->src[0], b, depth) && conditions_among(a->src[1], b, depth);
+  return b->op == TG_OP_AND && (conditions_among(a, b->src[0], depth) || conditions_among(a, b->src[1], depth));
+}
+
+/* The same subscripts, stored before in the same iteration, under no condition but the load's: what most reads of registers find. */
 static bool plainly_written(tg_touched *t, const tg_access *load, uint32_t rank) {
   for (uint32_t i = 0; i < t->all.n; i++) {
     const tg_access *a = &t->all.data[i];
     if (a->order >= load->order) break;
-    if (a->store && !a->atomic && a->buffer == load->buffer && !tg_gate(a->node) && tg_common_loops(a, load) == a->depth &&
-        !memcmp(a->node->src + 1, load->node->src + 1, rank * sizeof *a->node->src)) return true;
+    if (a->store && !a->atomic && a->buffer == load->buffer && tg_common_loops(a, load) == a->depth &&
+        !memcmp(a->node->src + 1, load->node->src + 1, rank * sizeof *a->node->src) &&
+        (!tg_gate(a->node) || (tg_gate(load->node) && conditions_among(tg_gate(a->node), tg_gate(load->node), 8)))) return true;
   }
   return false;
 }
