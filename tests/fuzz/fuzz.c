@@ -5,10 +5,13 @@
  * Exact and integer programs: all bits equal. Random floats: bits equal from pass `place` on (order of operations and
  * contraction are in the graph by then), and against the same program in f64 within the bound. Every stage is printed,
  * parsed and compared with itself. A failure is shrunk and printed with its seed. */
+#define _XOPEN_SOURCE 700
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "dsl/text.h"
 #include "generate.h"
 #include "interp/interp.h"
@@ -17,10 +20,10 @@
 #include "search/heuristic.h"
 #include "tg/tg.h"
 
-enum { BUFFERS = 16, MESSAGE = 6000 };
+enum { BUFFERS = 24, OPTS = 8, MESSAGE = 6000 };
 static const uint64_t STEPS = 3000000;
 
-typedef struct { uint32_t n; void *data[BUFFERS]; size_t bytes[BUFFERS]; bool out[BUFFERS]; tg_type type[BUFFERS]; } memory;
+typedef struct { uint32_t n; void *data[BUFFERS]; size_t bytes[BUFFERS]; bool out[BUFFERS], inout[BUFFERS]; tg_type type[BUFFERS]; int64_t lo[BUFFERS], hi[BUFFERS]; } memory;
 
 typedef struct {
   tg_context *ctx;
@@ -31,7 +34,7 @@ typedef struct {
   const fuzz_program *p;
   char *source;                 /* text with opts put in */
   tg_job job;
-  memory first, now;            /* what the author's form gave; scratch */
+  memory start, first, now;     /* before; what the author's form gave; scratch */
   bool exact_order;             /* a stage from which bits of random floats must agree has been reached */
   memory fixed;                 /* what that stage gave */
   bool failed, skipped;
@@ -39,7 +42,7 @@ typedef struct {
   char message[MESSAGE];
 } run;
 
-typedef struct { long kernels, illegal_opts, skipped, stages; } totals;
+typedef struct { long kernels, opts, illegal_opts, skipped, feature[FUZZ_FEATURES_N]; } totals;
 
 /* ---- memory ---- */
 
@@ -55,6 +58,11 @@ static void memory_copy(memory *to, const memory *from) {
     to->data[i] = malloc(from->bytes[i] + 64);
     memcpy(to->data[i], from->data[i], from->bytes[i]);
   }
+}
+
+static void copy_outputs(memory *to, const memory *from) {
+  for (uint32_t i = 0; i < from->n; i++)
+    if (from->out[i]) memcpy(to->data[i], from->data[i], from->bytes[i]);
 }
 
 static void put_value(void *at, tg_type t, tg_value v) {
@@ -73,10 +81,16 @@ static void memory_fill(memory *m, fuzz_mode mode) {
       tg_value v;
       if (tg_is_float(m->type[b])) v.f = mode == FUZZ_RANDOM ? (double)(float)((double)(seed >> 8) / (1 << 24) * 2 - 1) : k;
       else v.i = tg_wrap(m->type[b], mode == FUZZ_INTEGER ? (seed >> 28 ? k : (int32_t)seed) : k);
-      if (m->out[b]) memset((char *)m->data[b] + i * size, 0xff, size);
+      if (tg_is_float(m->type[b])) v.f = tg_round_to(m->type[b], v.f);
+      if (m->lo[b] <= m->hi[b] && (seed >> 8) % 40) v.i = m->lo[b] + (seed >> 8) % (m->hi[b] - m->lo[b] + 1); /* else outside: it must be clamped */
+      if (m->out[b] && !m->inout[b]) memset((char *)m->data[b] + i * size, 0xff, size);
       else put_value((char *)m->data[b] + i * size, m->type[b], v);
     }
   }
+}
+
+static int64_t number(tg_job *j, const tg_uop *u, uint32_t n, const tg_uop *const *from, const tg_uop *const *to) {
+  return (int64_t)tg_bounds_of(j, tg_substitute(j, u, n, from, to)).hi;
 }
 
 /* Sizes come from the program: dims are constants and parameters, evaluated by the bounds of their substitution. */
@@ -91,12 +105,21 @@ static void memory_layout(tg_job *j, const fuzz_program *p, memory *m) {
   for (uint32_t i = 0; i < j->sink->n; i++) {
     const tg_uop *d = j->sink->src[i];
     if (d->op != TG_OP_DEFINE || j->buffers.data[tg_buffer_ordinal(d)].space != TG_SPACE_GLOBAL) continue;
-    size_t elements = 1;
-    for (uint32_t k = 0; k < d->n; k++) elements *= (size_t)tg_bounds_of(j, tg_substitute(j, d->src[k], n, from, to)).hi;
+    const tg_buffer *info = &j->buffers.data[tg_buffer_ordinal(d)];
+    int64_t elements = 1, last = 0;
+    for (uint32_t k = 0; k < info->rank; k++) {
+      int64_t dim = number(j, d->src[k], n, from, to);
+      elements *= dim;
+      if (d->n > info->rank) last += (dim - 1) * number(j, d->src[info->rank + k], n, from, to);
+    }
+    if (d->n > info->rank && elements) elements = last + 1;
     uint32_t b = m->n++;
+    m->lo[b] = 0, m->hi[b] = -1;
+    if (info->lo) m->lo[b] = number(j, info->lo, n, from, to), m->hi[b] = number(j, info->hi, n, from, to);
     m->type[b] = (tg_type)d->type;
-    m->out[b] = j->buffers.data[tg_buffer_ordinal(d)].role != TG_ROLE_IN;
-    m->bytes[b] = elements * (size_t)tg_type_bytes(m->type[b]);
+    m->out[b] = info->role != TG_ROLE_IN;
+    m->inout[b] = info->role == TG_ROLE_INOUT;
+    m->bytes[b] = (size_t)elements * (size_t)tg_type_bytes(m->type[b]);
     m->data[b] = calloc(1, m->bytes[b] + 64);
   }
   memory_fill(m, p->mode);
@@ -134,7 +157,7 @@ static void compare_bits(run *r, const memory *got, const memory *want, const ch
 /* Random floats against f64: the error of the tested form at most twice that of the author's form, plus rounding. */
 static void compare_wide(run *r, const memory *got, const memory *narrow, const memory *wide) {
   for (uint32_t b = 0; b < got->n && !r->failed; b++) {
-    if (!got->out[b]) continue;
+    if (!got->out[b] || got->type[b] != TG_F32) continue;
     double worst = 0, allowed = 0, size = 0;
     size_t n = got->bytes[b] / 4, at = 0;
     for (size_t i = 0; i < n; i++) {
@@ -185,9 +208,7 @@ static void seen(void *user, const char *pass, const tg_uop *sink) {
   r->stage = pass;
   if (((seen_state *)user)->trip) round_trip(r, pass, sink);
   if (r->failed || !strcmp(pass, "author")) return;
-  memory_copy(&r->now, &r->first);
-  for (uint32_t b = 0; b < r->now.n; b++)
-    if (r->now.out[b]) memset(r->now.data[b], 0xff, r->now.bytes[b]);
+  copy_outputs(&r->now, &r->start);
   interpret(r, sink, &r->now);
   char what[64];
   snprintf(what, sizeof what, "after pass %s", pass);
@@ -202,7 +223,9 @@ static void seen(void *user, const char *pass, const tg_uop *sink) {
 static void author(void *user) {
   run *r = user;
   tg_parse_kernel(&r->job, "fuzz.tg", r->source, 0, NULL);
-  memory_layout(&r->job, r->p, &r->first);
+  memory_layout(&r->job, r->p, &r->start);
+  memory_copy(&r->first, &r->start);
+  memory_copy(&r->now, &r->start);
   interpret(r, r->job.sink, &r->first);
 }
 
@@ -225,10 +248,9 @@ static void machine(run *r) {
     return;
   }
   for (int threads = 1; threads <= 3 && !r->failed; threads += 2) {
-    memory_copy(&r->now, &r->first);
+    copy_outputs(&r->now, &r->start);
     tg_argument a[BUFFERS];
     for (uint32_t b = 0; b < r->now.n; b++) {
-      if (r->now.out[b]) memset(r->now.data[b], 0xff, r->now.bytes[b]);
       memset((char *)r->now.data[b] + r->now.bytes[b], 0xa5, 64); /* a band that no kernel may touch */
       a[b] = (tg_argument){r->now.data[b], r->now.bytes[b]};
     }
@@ -251,46 +273,73 @@ static void wide_reference(run *r) {
   tg_job_init(&q->job, NULL);
   if (tg_protect(&q->job.env, author, q)) compare_wide(r, &r->now, &r->first, &q->first);
   tg_job_drop(&q->job);
-  memory_free(&q->first);
+  memory_free(&q->first), memory_free(&q->start), memory_free(&q->now);
   free(q), free(w);
 }
 
 /* ---- one case ---- */
 
+static void put_source(run *r, uint32_t n, char *const *opts) {
+  const fuzz_program *p = r->p;
+  const char *body = strchr(p->text, '{') + 1;
+  static char source[FUZZ_TEXT + 2048];
+  size_t at = (size_t)snprintf(source, sizeof source, "%.*s\n", (int)(body - p->text), p->text);
+  for (uint32_t i = 0; i < n; i++) at += (size_t)snprintf(source + at, sizeof source - at, "%s;", opts[i]);
+  snprintf(source + at, sizeof source - at, "%s", body);
+  r->source = source;
+}
+
+static void try_schedule(void *user) {
+  run *r = user;
+  tg_lowering l = {.target = &r->target, .rules = r->rules};
+  tg_parse_kernel(&r->job, "fuzz.tg", r->source, 0, NULL);
+  tg_lower(&r->job, &l, "expand", NULL, NULL);
+}
+
+/* The opts that are legal, each after those before it. What is an error of ours stays in: the run will meet it again. */
+static void choose_source(run *r, totals *t) {
+  static char text[2048];
+  char *kept[OPTS] = {0};
+  uint32_t n = 0;
+  snprintf(text, sizeof text, "%s", r->p->opts);
+  put_source(r, 0, kept);
+  for (char *w = strtok(text, ";"); w && n < OPTS; w = strtok(NULL, ";")) {
+    if (!strchr(w, '(')) continue;
+    kept[n++] = w;
+    put_source(r, n, kept);
+    tg_job_init(&r->job, NULL);
+    bool ok = tg_protect(&r->job.env, try_schedule, r);
+    t->opts++;
+    if (!ok && r->job.env.status == TG_EINVAL) t->illegal_opts++, n--;
+    tg_job_drop(&r->job);
+    if (!ok && r->job.env.status != TG_EINVAL) return;
+  }
+  put_source(r, n, kept);
+}
+
 static void one(run *r, const fuzz_program *p, totals *t) {
   r->p = p;
   r->failed = r->skipped = r->exact_order = false;
   r->stage = "author";
-  static char source[FUZZ_TEXT + 2048];
-  r->source = source;
-  for (int with_opts = p->opts[0] != 0; with_opts >= 0; with_opts--) {
-    const char *body = strchr(p->text, '{') + 1;
-    snprintf(source, sizeof source, "%.*s\n%s%s", (int)(body - p->text), p->text, with_opts ? p->opts : "", body);
-    tg_job_init(&r->job, NULL);
-    bool ok = tg_protect(&r->job.env, author, r);
-    if (!ok) {
+  choose_source(r, t);
+  tg_job_init(&r->job, NULL);
+  if (!tg_protect(&r->job.env, author, r)) {
+    if (r->job.env.status == TG_ELIMIT) r->skipped = true;
+    else fail(r, "author form: %s", r->job.env.message);
+  } else {
+    seen_state s = {r, t->kernels % 4 == 0};
+    if (!tg_protect(&r->job.env, lower, &s)) {
       if (r->job.env.status == TG_ELIMIT) r->skipped = true;
-      else fail(r, "author form: %s", r->job.env.message);
-    } else {
-      seen_state s = {r, t->kernels % 4 == 0};
-      if (!tg_protect(&r->job.env, lower, &s)) {
-        if (r->job.env.status == TG_EINVAL && with_opts) { /* the opts were not legal: without them */
-          t->illegal_opts++;
-          tg_job_drop(&r->job);
-          continue;
-        }
-        if (r->job.env.status == TG_ELIMIT) r->skipped = true;
-        else fail(r, "at %s: %s", r->stage, r->job.env.message);
-      } else if (!r->failed) {
-        machine(r);
-        if (!r->failed && p->mode == FUZZ_RANDOM) wide_reference(r);
-      }
+      else fail(r, "%s at %s: %s", r->job.env.status == TG_EINVAL && !strcmp(r->stage, "author") ? "rejected" : "failure", r->stage, r->job.env.message);
+    } else if (!r->failed) {
+      machine(r);
+      if (!r->failed && p->wide[0]) wide_reference(r);
     }
-    tg_job_drop(&r->job);
-    break;
   }
+  tg_job_drop(&r->job);
   t->skipped += r->skipped;
   t->kernels++;
+  for (int i = 0; i < FUZZ_FEATURES_N; i++) t->feature[i] += p->features >> i & 1;
 }
 
 /* Drop spans of choices, then lower single ones, as long as it still fails. */
@@ -310,12 +359,12 @@ static void shrink(run *r, fuzz_source *s, fuzz_program *p) {
       }
     for (int at = 0; at < s->n; at++)
       while (s->choice[at]) {
-        fuzz_source lower_one = *s;
-        lower_one.choice[at] = round ? lower_one.choice[at] - 1 : 0;
-        fuzz_generate(&lower_one, p);
+        fuzz_source lowered = *s;
+        lowered.choice[at] = round ? lowered.choice[at] - 1 : 0;
+        fuzz_generate(&lowered, p);
         one(r, p, &ignored);
         if (!r->failed) break;
-        *s = lower_one;
+        *s = lowered;
       }
   }
   fuzz_generate(s, p);
@@ -325,6 +374,17 @@ static void shrink(run *r, fuzz_source *s, fuzz_program *p) {
 static void compile_rules(void *user) {
   run *r = user;
   r->rules = tg_rules_compile(&r->rules_job->env);
+}
+
+static volatile sig_atomic_t seed_now[2];
+
+/* A kernel that ends the process, or never ends, is named before it goes. */
+static void on_signal(int number) {
+  char text[64];
+  int n = snprintf(text, sizeof text, "fuzz: seed %lld: signal %d\n", (long long)seed_now[0] * 1000000 + seed_now[1], number);
+  if (write(2, text, (size_t)n) == n) signal(number, SIG_DFL);
+  raise(number);
+  _exit(1);
 }
 
 int main(int argc, char **argv) {
@@ -341,8 +401,16 @@ int main(int argc, char **argv) {
     fprintf(stderr, "no rules or no context: %s\n0 passed, 1 failed\n", rules_job.env.message);
     return 1;
   }
+  static char alternate[1 << 16];
+  sigaltstack(&(stack_t){.ss_sp = alternate, .ss_size = sizeof alternate}, NULL);
+  for (int i = 0; i < 5; i++) {
+    struct sigaction a = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK};
+    sigaction((int[]){SIGSEGV, SIGBUS, SIGFPE, SIGABRT, SIGALRM}[i], &a, NULL);
+  }
   long most = getenv("FUZZ_FAILURES") ? atol(getenv("FUZZ_FAILURES")) : 5;
   for (long i = 0; i < count && failed < most; i++) {
+    seed_now[0] = (sig_atomic_t)((seed + (uint64_t)i) / 1000000), seed_now[1] = (sig_atomic_t)((seed + (uint64_t)i) % 1000000);
+    alarm(120);
     fuzz_source s = {.state = (seed + (uint64_t)i + 1) * 0x9E3779B97F4A7C15u};
     for (int k = 0; k < 12; k++) s.state ^= s.state << 13, s.state ^= s.state >> 7, s.state ^= s.state << 17;
     fuzz_generate(&s, &p);
@@ -354,14 +422,20 @@ int main(int argc, char **argv) {
     char first[400];
     snprintf(first, sizeof first, "%.380s", r.message);
     if (!getenv("FUZZ_NO_SHRINK")) shrink(&r, &s, &p);
-    fprintf(stderr, "fuzz: seed %llu: %s\nshrunk to: %s\n%s%s\nP0 = %lld, P1 = %lld\n\n", (unsigned long long)(seed + (uint64_t)i), first, r.message, p.text, p.opts,
+    fprintf(stderr, "fuzz: seed %llu: %s\nshrunk to: %s\n%s\nP0 = %lld, P1 = %lld\n\n", (unsigned long long)(seed + (uint64_t)i), first, r.message, r.source,
             (long long)p.param[0], (long long)p.param[1]);
   }
-  memory_free(&r.first), memory_free(&r.now), memory_free(&r.fixed);
+  memory_free(&r.start), memory_free(&r.first), memory_free(&r.now), memory_free(&r.fixed);
   tg_context_free(r.ctx);
   tg_job_drop(&rules_job);
   if (passed_over) fprintf(stderr, "fuzz: %ld passed over\n", passed_over);
-  fprintf(stderr, "fuzz: %ld kernels, %ld with an illegal schedule run without it, %ld over the step limit\n", t.kernels, t.illegal_opts, t.skipped);
+  fprintf(stderr, "fuzz: %ld kernels with %ld words of schedules, %ld of which were not legal; %ld over the step limit\n", t.kernels, t.opts, t.illegal_opts, t.skipped);
+  static const char *const feature[] = {
+#define F(name) #name,
+    FUZZ_FEATURES(F)
+#undef F
+  };
+  for (int i = 0; i < FUZZ_FEATURES_N && getenv("FUZZ_FEATURES"); i++) fprintf(stderr, "%-18s %ld\n", feature[i], t.feature[i]);
   printf("%ld passed, %ld failed\n", count - failed, failed);
   return failed != 0;
 }

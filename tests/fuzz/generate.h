@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { FUZZ_TEXT = 1 << 15, FUZZ_CHOICES = 2048, FUZZ_BUFFERS = 24 };
+enum { FUZZ_TEXT = 1 << 16, FUZZ_CHOICES = 4096 };
 
 typedef struct {
   uint64_t state;                       /* of the generator of fresh choices */
@@ -16,14 +16,27 @@ typedef struct {
 
 typedef enum { FUZZ_EXACT, FUZZ_INTEGER, FUZZ_RANDOM } fuzz_mode;
 
+/* What a program may have in it; counted by the driver. */
+#define FUZZ_FEATURES(F) \
+  F(half) F(cast) F(convert) F(f64) F(bool_input) F(condition) F(argmax) F(tuple) F(any_all) F(in_order) F(gather) F(unsure_gather) F(csr) \
+  F(scatter) F(inout) F(partial) F(triangular) F(dependent_extent) F(strided) F(tile2) F(local) F(nested_reduce) F(multiple) \
+  F(may_be_empty) F(else_value) F(if_loop) F(lockstep) F(guarded) F(let_after_store) F(author_kind) F(reduce_kind) F(shift) \
+  F(function) F(big_constant) F(recurrence) F(flat) F(window) F(bitcast)
+typedef enum {
+#define F(name) FUZZ_##name,
+  FUZZ_FEATURES(F)
+#undef F
+  FUZZ_FEATURES_N
+} fuzz_feature;
+
 typedef struct {
   char text[FUZZ_TEXT];                 /* the program, without opts */
-  char wide[FUZZ_TEXT];                 /* the same in f64, for RANDOM */
+  char wide[FUZZ_TEXT];                 /* the same in f64, for RANDOM; empty where that says nothing */
   char opts[1024];                      /* "opt(...); opt(...);", may be illegal */
   fuzz_mode mode;
-  const char *type;
   int64_t param[2];                     /* values of P0, P1, for the run */
   int params;
+  uint64_t features;
 } fuzz_program;
 
 void fuzz_generate(fuzz_source *s, fuzz_program *p);
