@@ -75,8 +75,9 @@ void tool_figure(bool json, const char *bench, const char *name, const char *met
 static bool binding(char *text, tool_args *a) {
   char *eq = strchr(text, '='), *end;
   if (!eq || a->bindings == (int)(sizeof a->binding / sizeof *a->binding)) return false;
+  errno = 0;
   long long v = strtoll(eq + 1, &end, 0);
-  if (end == eq + 1 || *end) return false;
+  if (end == eq + 1 || *end || errno) return false;
   *eq = 0;
   a->binding[a->bindings++] = (tool_binding){text, v};
   return true;
@@ -138,7 +139,9 @@ bool tool_parse(int argc, char **argv, tool_args *a, const char *usage) {
     if (known || (argv[i][0] != '-' && strchr(argv[i], '=') && binding(argv[i], a))) continue;
     if (argv[i][0] != '-' && !strchr(argv[i], '=') && !a->file) a->file = argv[i];
     else {
-      fprintf(stderr, "tg: what is '%s'? --help tells\n", argv[i]);
+      if (argv[i][0] != '-' && strchr(argv[i], '=')) fprintf(stderr, "tg: '%s': NAME=INTEGER binds a parameter or a knob\n", argv[i]);
+      else if (argv[i][0] != '-') fprintf(stderr, "tg: '%s': one file is enough, '%s' is given already\n", argv[i], a->file);
+      else fprintf(stderr, "tg: '%s' is no option of this command; --help lists them\n", argv[i]);
       return false;
     }
   }
@@ -149,9 +152,15 @@ bool tool_parse(int argc, char **argv, tool_args *a, const char *usage) {
 
 bool tool_load(const tool_args *a, tool_program *p) {
   memset(p, 0, sizeof *p);
-  p->text = tool_read(a->file, NULL);
+  size_t bytes;
+  p->text = tool_read(a->file, &bytes);
   if (!p->text) {
     fprintf(stderr, "tg: %s: %s\n", a->file, strerror(errno));
+    return false;
+  }
+  if (strlen(p->text) != bytes) {
+    fprintf(stderr, "tg: %s: a NUL byte behind %zu others: this is no text\n", a->file, strlen(p->text));
+    free(p->text);
     return false;
   }
   size_t n = 1;

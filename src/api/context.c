@@ -76,6 +76,7 @@ tg_status tg_context_create(const tg_context_options *options, tg_context **out)
   static const tg_context_options none;
   const tg_context_options *o = options ? options : &none;
   tg_allocator a = o->allocator.alloc && o->allocator.free ? o->allocator : tg_allocator_default();
+  if (!out) return TG_EINVAL;
   *out = NULL;
   tg_context *c = a.alloc(a.user, sizeof *c);
   if (!c) return TG_ENOMEM;

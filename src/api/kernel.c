@@ -10,9 +10,10 @@ void tg_kernel_free(tg_kernel *k) {
   a.free(a.user, k, k->bytes);
 }
 
-const tg_kernel_info *tg_kernel_describe(const tg_kernel *k) { return &k->info; }
+const tg_kernel_info *tg_kernel_describe(const tg_kernel *k) { return k ? &k->info : NULL; }
 
 tg_status tg_kernel_bytes(const tg_kernel *k, const int64_t *params, uint32_t b, size_t *bytes) {
+  if (!k || !bytes) return TG_EINVAL;
   const tg_spec *s = tg_cpu_kernel_spec(k->cpu);
   char message[512];
   int64_t n;
@@ -29,6 +30,7 @@ static bool complete(const tg_launch *l) { return l && (l->buffers || !l->buffer
 
 tg_status tg_kernel_run(tg_kernel *k, const tg_launch *l) {
   char message[512];
+  if (!k) return TG_EINVAL; /* of a compile that failed */
   if (!complete(l)) return tg_context_fail(k->context, TG_EINVAL, "the launch lacks its buffers or parameters");
   tg_status s = tg_cpu_run(k->cpu, k->context->pool, l, message, sizeof message);
   return s == TG_OK ? s : tg_context_fail(k->context, s, message);
@@ -36,6 +38,7 @@ tg_status tg_kernel_run(tg_kernel *k, const tg_launch *l) {
 
 tg_status tg_kernel_time(tg_kernel *k, const tg_launch *l, double seconds, tg_timing *out) {
   char message[512];
+  if (!k) return TG_EINVAL;
   if (!complete(l) || !out) return tg_context_fail(k->context, TG_EINVAL, "the launch lacks its buffers or parameters");
   tg_status s = tg_cpu_time(k->cpu, k->context->pool, l, seconds, out, message, sizeof message);
   return s == TG_OK ? s : tg_context_fail(k->context, s, message);

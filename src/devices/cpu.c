@@ -165,6 +165,8 @@ static tg_status check(const tg_cpu_kernel *k, const tg_launch *l, void **buffer
   for (uint32_t i = 0; i < s->buffers_n; i++) {
     uintptr_t at = (uintptr_t)l->buffers[i].data;
     if (!tg_spec_bytes(s, i, l->params, &bytes[i])) return wrong(message, message_n, "the size of '%s' is out of range", names + b[i].name);
+    if (b[i].strided && b[i].role != TG_ROLE_IN && b[i].bytes < 0 && !tg_spec_apart(s, i, l->params))
+      return wrong(message, message_n, "the strides of '%s', which the kernel writes, lay two elements on one place", names + b[i].name);
     if (l->buffers[i].bytes < (uint64_t)bytes[i])
       return wrong(message, message_n, "'%s' has %zu bytes, %lld are needed", names + b[i].name, l->buffers[i].bytes, (long long)bytes[i]);
     if (!at && bytes[i]) return wrong(message, message_n, "'%s' is NULL", names + b[i].name);

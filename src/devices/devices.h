@@ -37,6 +37,8 @@ static inline const tg_spec_code *tg_spec_codes(const tg_spec *s) { return (cons
 static inline const char *tg_spec_strings(const tg_spec *s) { return (const char *)(tg_spec_codes(s) + s->code_n); }
 /* Bytes of buffer b; false if they pass 2^62 or a stride is negative. */
 bool tg_spec_bytes(const tg_spec *s, uint32_t b, const int64_t *params, int64_t *bytes);
+/* False if the strides of buffer b may lay two elements on one place (which no written buffer may). After tg_spec_bytes. */
+bool tg_spec_apart(const tg_spec *s, uint32_t b, const int64_t *params);
 /* Parameters in their class, and requirements: NULL, or what is wrong, in out. */
 const char *tg_spec_check_params(const tg_spec *s, const int64_t *params, char *out, size_t n);
 

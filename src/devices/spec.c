@@ -85,6 +85,8 @@ static const tg_spec *pack(builder *b, uint32_t requires_n, const char *name) {
     int64_t bytes;
     if (!tg_spec_bytes(s, i, NULL, &bytes)) tg_fail(&b->j->env, TG_EINVAL, "the size of '%s' is out of range", tg_spec_strings(s) + buffer->name);
     buffer->bytes = bytes;
+    if (buffer->role != TG_ROLE_IN && !tg_spec_apart(s, i, NULL))
+      tg_fail(&b->j->env, TG_EINVAL, "the strides of '%s', which the kernel writes, lay two elements on one place", tg_spec_strings(s) + buffer->name);
   }
   return s;
 }
@@ -179,6 +181,27 @@ bool tg_spec_bytes(const tg_spec *s, uint32_t b, const int64_t *params, int64_t 
   tg_i128 n = empty ? 0 : (buffer->strided ? last + 1 : elements) * tg_type_bytes(buffer->type);
   if (n > far) return false;
   *bytes = (int64_t)n;
+  return true;
+}
+
+/* Dimensions by stride: each must step beyond all that the smaller ones reach. */
+bool tg_spec_apart(const tg_spec *s, uint32_t b, const int64_t *params) {
+  const tg_spec_buffer *buffer = &tg_spec_buffers(s)[b];
+  tg_i128 extent[16], stride[16], reach = 0;
+  uint32_t n = 0;
+  for (uint32_t i = 0; buffer->strided && i < buffer->rank; i++) {
+    tg_value d, step;
+    if (!evaluate(s, &tg_spec_exprs(s)[buffer->first + i], params, &d) || !evaluate(s, &tg_spec_exprs(s)[buffer->first + buffer->rank + i], params, &step)) return false;
+    if (d.i <= 0) return true;
+    if (d.i == 1) continue;
+    uint32_t at = n++;
+    for (; at && stride[at - 1] > step.i; at--) stride[at] = stride[at - 1], extent[at] = extent[at - 1];
+    stride[at] = step.i, extent[at] = d.i;
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    if (stride[i] <= reach) return false;
+    reach += (extent[i] - 1) * stride[i]; /* tg_spec_bytes holds the whole below 2^62 */
+  }
   return true;
 }
 

@@ -145,7 +145,7 @@ tg_status tg_code_load(const tg_allocator *a, const void *object, size_t bytes, 
   object_view o;
   uint64_t place[64], size = 0;
   *out = NULL;
-  if ((uintptr_t)object % 8 || !open_object(&o, object, bytes) || o.sections_n > TG_COUNT(place) || !(size = lay_out(&o, place)) || info->phases > 1 << 16)
+  if ((uintptr_t)object % 8 || !open_object(&o, object, bytes) || o.sections_n > TG_COUNT(place) || (!(size = lay_out(&o, place)) && info->phases) || info->phases > 1 << 16)
     return failed(err, TG_EINVAL, "it is not an object of tg", name);
   size_t head = sizeof(tg_code) + info->phases * sizeof((*out)->phase[0]);
   tg_code *c = a->alloc(a->user, head);
@@ -155,9 +155,10 @@ tg_status tg_code_load(const tg_allocator *a, const void *object, size_t bytes, 
   c->phases = info->phases;
   size_t page = (size_t)sysconf(_SC_PAGESIZE);
   c->mapped = (size + page - 1) / page * page;
-  void *m = mmap(NULL, c->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void *m = size ? mmap(NULL, c->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : NULL; /* no phases, no code: a kernel of empty ranges */
   c->memory = m == MAP_FAILED ? NULL : m;
-  tg_status s = !c->memory ? failed(err, TG_ENOMEM, strerror(errno), name)
+  tg_status s = !size ? TG_OK
+                : !c->memory ? failed(err, TG_ENOMEM, strerror(errno), name)
                 : !place_code(&o, c, name, place) ? failed(err, TG_EINVAL, "it is not an object of tg", name)
                 : mprotect(c->memory, c->mapped, PROT_READ | PROT_EXEC) ? failed(err, TG_EIO, strerror(errno), name) : TG_OK;
   if (s != TG_OK) {

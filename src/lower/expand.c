@@ -12,7 +12,7 @@
 #include "lower/sweep.h"
 
 typedef unsigned __int128 key;
-enum { MAX_DEPTH = 64, MAX_STATEMENTS = 1 << 20 };
+enum { MAX_DEPTH = 64, MAX_STATEMENTS = 1 << 16, MAX_LANES = 4096 /* LLVM has no vectors of over 65,535 */ };
 static const key LOCAL_COPIES = (key)1 << 24;
 
 typedef struct {
@@ -330,6 +330,7 @@ static void open_digit(state *s, const tg_uop *u) {
   if (kind != TG_LOCAL) {
     extent = copy(s, extent);
     if (extent->op != TG_OP_CONST) tg_fail_at(s->j, pos, "the %s range %s needs a constant extent", tg_kind_name[kind], name_of(s, range));
+    if (kind == TG_LANE && extent->arg > MAX_LANES) tg_fail_at(s->j, pos, "the lane range %s has %lld iterations, over the limit of %d: split it and take the inner part", name_of(s, range), (long long)extent->arg, MAX_LANES);
     if (extent->arg > MAX_STATEMENTS) tg_fail_at(s->j, pos, "the %s range %s has %lld iterations, over the limit of %d", tg_kind_name[kind], name_of(s, range), (long long)extent->arg, MAX_STATEMENTS);
     d->n = extent->arg > 0 ? (uint32_t)extent->arg : 0;
     if (kind == TG_LANE && d->n == 1) d->kind = TG_UPCAST;

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT
+ * What stands at the edges: kernels that do nothing, far offsets, strides of outputs, limits, bodies that misuse C. */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <tg/dsl.h>
+#include "base/base.h"
+#include "../test.h"
+
+static tg_status compile(tg_context *c, const char *text, tg_kernel **k) {
+  return tg_kernel_compile_text(c, "edges.tg", text, NULL, k);
+}
+
+static void rejected(tg_context *c, const char *text, tg_status status, const char *message) {
+  tg_kernel *k;
+  tg_status s = compile(c, text, &k);
+  CHECK(s == status, "%s: %s", text, tg_status_name(s));
+  if (s != TG_OK) CHECK(strstr(tg_error_message(c), message), "'%s' is not in: %s", message, tg_error_message(c));
+  if (s == TG_OK) tg_kernel_free(k);
+}
+
+/* Sizes that are constants at or below zero leave no statements, no phases and no code; that is a kernel. */
+static void nothing_to_do(tg_context *c) {
+  static const char *const text[] = {"kernel a() {}", "kernel a(N = 0) { in(x, f32, [N]); out(y, f32, [N]); range(i, N) y[i] = x[i]; }",
+                                     "kernel a(N = -3) { in(x, f32, [N]); out(y, f32, [N]); range(i, N) y[i] = x[i]; }"};
+  for (size_t i = 0; i < TG_COUNT(text); i++) {
+    tg_kernel *k;
+    if (compile(c, text[i], &k)) {
+      CHECK(0, "%s: %s", text[i], tg_error_message(c));
+      continue;
+    }
+    tg_argument a[2] = {{0}};
+    tg_launch l = {.buffers = a, .buffers_n = i ? 2 : 0, .threads = 2};
+    CHECK(tg_kernel_run(k, &l) == TG_OK, "%s: %s", text[i], tg_error_message(c));
+    tg_kernel_free(k);
+  }
+}
+
+static void strides(tg_context *c) {
+  rejected(c, "kernel a() { out(y, f32, [4], [0]); range(i, 4) y[i] = 1; }", TG_EINVAL, "the strides of 'y', which the kernel writes, lay two elements on one place");
+  rejected(c, "kernel a() { out(y, f32, [4, 4], [1, 1]); range(i, 4) range(j, 4) y[i,j] = 1; }", TG_EINVAL, "lay two elements on one place");
+  tg_kernel *k;
+  const char *text = "kernel a(S in 0..9, T in 0..9, N in 1..4) { in(x, f32, [N, 3], [0, 1]); out(y, f32, [N, 3], [S, T]); range(i, N) range(j, 3) y[i,j] = x[i,j]; }";
+  if (compile(c, text, &k)) {
+    CHECK(0, "%s", tg_error_message(c));
+    return;
+  }
+  static const struct { int64_t p[3]; int good; } launches[] = {{{3, 1, 4}, 1}, {{1, 4, 4}, 1}, {{5, 2, 3}, 1}, {{2, 1, 4}, 0}, {{1, 3, 4}, 0}, {{0, 1, 4}, 0}, {{0, 1, 1}, 1}, {{3, 0, 1}, 0}};
+  for (size_t i = 0; i < TG_COUNT(launches); i++) {
+    const int64_t *p = launches[i].p;
+    float x[3] = {1, 2, 3}, y[64] = {0};
+    tg_argument a[] = {{x, sizeof x}, {y, sizeof y}};
+    tg_launch l = {.buffers = a, .buffers_n = 2, .params = p, .params_n = 3};
+    tg_status s = tg_kernel_run(k, &l);
+    CHECK(s == (launches[i].good ? TG_OK : TG_EINVAL), "strides %d and %d of %d rows: %s", (int)p[0], (int)p[1], (int)p[2], tg_status_name(s));
+    for (int64_t r = 0; s == TG_OK && r < p[2]; r++)
+      for (int64_t j = 0; j < 3; j++) CHECK(y[r * p[0] + j * p[1]] == x[j], "row %d, column %d", (int)r, (int)j);
+  }
+  tg_kernel_free(k);
+}
+
+/* Code that would be larger than LLVM can take is refused at the range. */
+static void limits(tg_context *c) {
+  rejected(c, "kernel a(N = 100000) { out(y, f32, [N]); range(i, N, lane) y[i] = 1; }", TG_EINVAL, "the lane range i has 100000 iterations, over the limit of 4096");
+  rejected(c, "kernel a(N = 100000) { out(y, f32, [N]); range(i, N, unroll) y[i] = 1; }", TG_EINVAL, "the unroll range i has 100000 iterations, over the limit of 65536");
+}
+
+/* Rows that start beyond 2^31 elements and 2^32 bytes, in memory of which few pages exist. */
+static void far_offsets(tg_context *c) {
+  const size_t row = (size_t)1 << 30, rows = 5, bytes = row * rows * sizeof(float);
+  float *x = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (x == MAP_FAILED) return; /* a machine without the address space */
+  static const char *const text[] = {
+    "kernel a(R in 1..5, S in 1..2000000000) { inout(x, f32, [R, 100], [S, 1]); range(i, R) range(j, 100) x[i,j] = x[i,j] * 2 + f32(i); }",
+    "kernel a(R = 5, S = 1073741824) { inout(x, f32, [R, 100], [S, 1]); range(i, R) range(j, 100) x[i,j] = x[i,j] * 2 + f32(i); }"};
+  for (size_t t = 0; t < TG_COUNT(text); t++)
+    for (int as_written = 0; as_written < 2; as_written++) {
+      tg_compile_options o = {.flags = as_written ? TG_COMPILE_AS_WRITTEN : 0};
+      tg_kernel *k;
+      if (tg_kernel_compile_text(c, "far.tg", text[t], &o, &k)) {
+        CHECK(0, "%s", tg_error_message(c));
+        continue;
+      }
+      for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < 100; j++) x[i * row + j] = (float)(i * 100 + j);
+      int64_t p[] = {(int64_t)rows, (int64_t)row};
+      tg_argument a = {x, bytes};
+      tg_launch l = {.buffers = &a, .buffers_n = 1, .params = t ? NULL : p, .params_n = t ? 0 : 2, .threads = 2};
+      CHECK(tg_kernel_run(k, &l) == TG_OK, "%s", tg_error_message(c));
+      uint32_t wrong = 0;
+      for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < 100; j++) wrong += x[i * row + j] != 2 * (float)(i * 100 + j) + (float)i;
+      CHECK(!wrong, "%u elements are wrong", wrong);
+      tg_kernel_free(k);
+    }
+  munmap(x, bytes);
+}
+
+/* ---- bodies ---- */
+
+TG_KERNEL(left_by_break, ) {
+  tg_out(y, f32, [4]);
+  tg_range(i, 4) {
+    tg(y[i] = 1);
+    break;
+  }
+}
+TG_KERNEL(left_by_return, ) {
+  tg_out(y, f32, [4]);
+  tg_range(i, 4) {
+    tg(y[i] = 1);
+    if (tg_b_) return;
+  }
+}
+TG_KERNEL(left_by_goto, ) {
+  tg_out(y, f32, [4]);
+  tg_range(i, 4) {
+    tg(y[i] = 1);
+    goto out;
+  }
+out:;
+}
+TG_KERNEL(cut_short, ) {
+  tg_out(y, f32, [4]);
+  tg_range(i, 4) {
+    tg(y[i] = 1);
+    if (tg_b_) continue; /* goes on to the closing of the scope: nothing is wrong */
+    tg(y[i] = 2);
+  }
+}
+TG_KERNEL(small, ) {
+  tg_out(y, f32, [4]);
+  tg_range(i, 4) tg(y[i] = 3);
+}
+TG_KERNEL(compiles_another, ) {
+  tg_kernel *inner;
+  if (tg_user && !tg_kernel_compile((tg_context *)tg_user, &small, NULL, &inner)) tg_kernel_free(inner);
+  tg_out(y, f32, [4]);
+  tg_range(i, 4) {
+    if (tg_user && !tg_kernel_compile((tg_context *)tg_user, &small, NULL, &inner)) tg_kernel_free(inner);
+    tg(y[i] = 4);
+  }
+}
+
+static void body(tg_context *c, const tg_kernel_def *def, const char *message, float value) {
+  tg_kernel *k;
+  tg_compile_options o = {.user = c};
+  tg_status s = tg_kernel_compile(c, def, &o, &k);
+  CHECK((s == TG_OK) == !message, "%s: %s", def->name, tg_status_name(s));
+  if (s != TG_OK) {
+    if (message) CHECK(strstr(tg_error_message(c), message), "%s: %s", def->name, tg_error_message(c));
+    return;
+  }
+  float y[4] = {0};
+  tg_argument a = {y, sizeof y};
+  tg_launch l = {.buffers = &a, .buffers_n = 1};
+  CHECK(tg_kernel_run(k, &l) == TG_OK, "%s", tg_error_message(c));
+  for (int i = 0; i < 4; i++) CHECK(y[i] == value, "%s: y[%d] = %g", def->name, i, (double)y[i]);
+  tg_kernel_free(k);
+}
+
+static void bodies(tg_context *c) {
+  body(c, &left_by_break, "break, return or goto", 0);
+  body(c, &left_by_return, "break, return or goto", 0);
+  body(c, &left_by_goto, "break, return or goto", 0);
+  body(c, &cut_short, NULL, 1);
+  body(c, &compiles_another, NULL, 4);
+}
+
+int main(void) {
+  tg_context *c;
+  if (tg_context_create(&(tg_context_options){.threads = 2}, &c)) return 1;
+  nothing_to_do(c);
+  strides(c);
+  limits(c);
+  far_offsets(c);
+  bodies(c);
+  tg_context_free(c);
+  return TEST_END();
+}
