@@ -4,6 +4,7 @@
  * contiguous in (a loop of the nest, else the range of a reduction), threads outside, stores that bypass the caches where
  * the output is large and never read. Later nests are scheduled first, so numbered names stay what they are. */
 #include "search/nest.h"
+#include <math.h>
 #include <stdio.h>
 
 void tg_nest_emit(tg_nest *n, const char *format, ...) {
@@ -57,6 +58,18 @@ static bool within_lanes(const tg_nest *n, const tg_site *site) {
   return false;
 }
 
+/* Is a loop or reduction within this loop lanes already? */
+static bool around_lanes(const tg_nest *n, const tg_uop *range) {
+  for (uint32_t i = 0; i < n->s.sites.n; i++) {
+    const tg_site *site = &n->s.sites.data[i];
+    if (!(n->done[tg_range_ordinal(site->range)] & LANES) && tg_range_kind(site->range) != TG_LANE) continue;
+    if (site->owner->op == TG_OP_REDUCE && !tg_uses(n->j, site->owner, range)) continue;
+    for (uint32_t p = site->parent; p != UINT32_MAX; p = n->s.sites.data[p].parent)
+      if (n->s.sites.data[p].range == range) return true;
+  }
+  return false;
+}
+
 tg_nest_axis tg_nest_axis_of(tg_nest *n, const char *name) {
   tg_axis axis = find_axis(n, name);
   tg_nest_axis a = {.members = axis.n, .lockstep = true, .parallel = true, .cut = true};
@@ -73,7 +86,7 @@ tg_nest_axis tg_nest_axis_of(tg_nest *n, const char *name) {
     }
     tg_verdict v = free ? tg_range_verdict(&n->s, owner, &why) : TG_SEQUENTIAL;
     a.parallel &= v == TG_INDEPENDENT;
-    a.lockstep &= (v == TG_INDEPENDENT || v == TG_LOCKSTEP) && !within_lanes(n, &axis.site[i]);
+    a.lockstep &= (v == TG_INDEPENDENT || v == TG_LOCKSTEP) && !within_lanes(n, &axis.site[i]) && !around_lanes(n, range);
   }
   return a;
 }
@@ -96,7 +109,7 @@ static const char *extent_text(tg_nest *n, const tg_uop *range) {
   return t.data;
 }
 
-static const char *base_of(tg_nest *n, const char *name) { /* i#2: i2 */
+const char *tg_nest_base(tg_nest *n, const char *name) { /* i#2: i2 */
   char *base = tg_strdup(&n->j->env, name), *mark = strchr(base, '#');
   if (mark) memmove(mark, mark + 1, strlen(mark));
   return base;
@@ -123,7 +136,7 @@ static void read_reduce(tg_nest *n, const tg_uop *reduce, const tg_uop *store) {
   }
   r.range = tg_reduce_ranges(reduce)[r.at];
   r.name = tg_axis_name(&n->s, r.range);
-  r.base = base_of(n, r.name);
+  r.base = tg_nest_base(n, r.name);
   r.extent = constant_extent(r.range);
   r.extent_text = extent_text(n, r.range);
   tg_push(&j->env, &n->reductions, r);
@@ -158,7 +171,7 @@ static void read_statements(tg_nest *n, const tg_uop *u, double around) {
   if (u->op == TG_OP_STORE) read_store(n, u, around);
   if (u->op != TG_OP_END) return;
   n->threads &= tg_range_kind(u->src[0]) != TG_THREAD;
-  n->copies |= author_fixed(u->src[0]);
+  if (author_fixed(u->src[0]) && n->copies < 1 << 16) n->copies *= (uint32_t)fmin(trips(constant_extent(u->src[0])), 1 << 12);
   for (uint32_t i = 1; i < u->n; i++) read_statements(n, u->src[i], around * trips(constant_extent(u->src[0])));
 }
 
@@ -169,7 +182,7 @@ static tg_nest_loop read_loop(tg_nest *n, const tg_uop *end) {
   l.parallel = a.parallel;
   l.lockstep = a.lockstep;
   l.members = a.members;
-  l.base = base_of(n, l.name);
+  l.base = tg_nest_base(n, l.name);
   return l;
 }
 
@@ -180,7 +193,7 @@ static void read_nest(tg_nest *n, const tg_uop *top) {
   n->lanes = n->l->target->vector_bytes;
   n->registers = n->l->target->vector_registers;
   n->threads = true;
-  n->copies = false;
+  n->copies = 1;
   read_statements(n, top, 1);
   for (const tg_uop *u = top; u->op == TG_OP_END && n->depth < NEST_MAX; u = u->src[1]) {
     n->loop[n->depth++] = read_loop(n, u);
@@ -301,6 +314,12 @@ static void stream_outputs(tg_nest *n) {
   }
 }
 
+/* Vectors at once, beside the copies that are made already. */
+static uint32_t upcast_for(const tg_nest *n, uint32_t most) {
+  while (most > 1 && most * n->copies > n->registers / 2 && n->copies > 1) most /= 2;
+  return most;
+}
+
 static void vector_reductions(tg_nest *n, const tg_nest_loop *vector) {
   for (uint32_t i = n->reductions.n; i-- > 0;) {
     const tg_nest_reduce *r = &n->reductions.data[i];
@@ -313,7 +332,7 @@ static void vector_reductions(tg_nest *n, const tg_nest_loop *vector) {
     if (!r->contiguous || nested || (vector && tg_uses(n->j, r->reduce, vector->range))) continue;
     tg_nest_axis x = tg_nest_axis_of(n, r->name);
     if (!x.lockstep) continue;
-    tg_nest_vector(n, r->name, r->base, r->extent, r->extent_text, n->copies ? 1 : 4, x.cut);
+    tg_nest_vector(n, r->name, r->base, r->extent, r->extent_text, upcast_for(n, 4), x.cut);
     tg_nest_mark(n, r->name, true);
   }
 }
@@ -327,7 +346,7 @@ static int64_t pages_block(const tg_nest *n) {
 static bool wants_pages(const tg_nest *n, int64_t extent, uint32_t streams) {
   int64_t block = pages_block(n);
   double bytes = (double)extent * n->l->target->vector_bytes / n->lanes * streams;
-  return extent > 0 && block && extent % block == 0 && n->lanes > 1 && !n->copies && streams <= 6 && bytes > 2.0 * (double)n->l->target->l2;
+  return extent > 0 && block && extent % block == 0 && n->lanes > 1 && n->copies == 1 && streams <= 6 && bytes > 2.0 * (double)n->l->target->l2;
 }
 
 static void page_vectors(tg_nest *n, const char *name, const char *b, int64_t extent, uint32_t upcast, bool loops) {
@@ -351,6 +370,7 @@ static void flat_loop(tg_nest *n, const tg_nest_loop *l, uint32_t upcast) {
   if (l->extent > 0 && chunk > most) chunk = most;
   bool pages = wants_pages(n, l->extent < 0 ? -1 : l->extent / pages_block(n) * pages_block(n), n->loads.n + n->stores.n) && !n->reductions.n && chunk >= pages_block(n);
   if (pages) block = pages_block(n);
+  if (pages && chunk < 8 * block && most >= 8 * block) chunk = 8 * block;
   chunk = chunk / block * block;
   bool threads = n->threads && l->parallel && chunk >= block && (l->extent > 0 ? n->work >= TG_THREAD_WORK : l->extent_text != NULL);
   if (!threads) {
@@ -443,7 +463,7 @@ static void inner_loops(tg_nest *n, const tg_uop *u) {
   if (!innermost || u == n->top) return;
   tg_nest_loop l = read_loop(n, u);
   if (!vectorises(n, &l, u->src + 1, u->n - 1)) return;
-  tg_nest_vector(n, l.name, l.base, l.extent, l.extent_text, n->copies ? 1 : 2, tg_nest_axis_of(n, l.name).cut);
+  tg_nest_vector(n, l.name, l.base, l.extent, l.extent_text, upcast_for(n, 2), tg_nest_axis_of(n, l.name).cut);
   tg_nest_mark(n, l.name, true);
 }
 
@@ -471,7 +491,7 @@ static const tg_nest_loop *choose_vector_loop(tg_nest *n) {
 
 static void general_nest(tg_nest *n) {
   const tg_nest_loop *vector = choose_vector_loop(n);
-  uint32_t upcast = n->copies ? 1 : n->loads.n > 4 || n->reductions.n ? 2 : 4;
+  uint32_t upcast = upcast_for(n, n->loads.n > 4 || n->reductions.n ? 2 : 4);
   bool vector_cut = vector && tg_nest_axis_of(n, vector->name).cut;
   if (vector && n->depth == 1 && vector_cut) {
     tg_nest_mark(n, vector->name, true);
@@ -507,13 +527,32 @@ static void schedule_nest(tg_nest *n, const tg_uop *top) {
   stream_outputs(n);
 }
 
+static void begin(tg_nest *n, const tg_uop *plain) {
+  tg_schedule_begin(&n->s, n->j, n->l, plain);
+  tg_schedule_sites(&n->s);
+  n->done = tg_new(&n->j->env, uint8_t, n->j->ranges.n + 1);
+}
+
 void tg_heuristic(tg_job *j, const tg_lowering *l, const tg_uop *raised) {
   if (j->opts.n) return;
   tg_nest n = {.j = j, .l = l};
+  uint32_t ranges = j->ranges.n, buffers = j->buffers.n;
   const tg_uop *plain = tg_plain(j, raised);
-  tg_schedule_begin(&n.s, j, l, plain);
-  tg_schedule_sites(&n.s);
-  n.done = tg_new(&j->env, uint8_t, j->ranges.n + 1);
+  begin(&n, plain);
+  for (uint32_t i = plain->n; i-- > 0;) {
+    if (plain->src[i]->op != TG_OP_END) continue;
+    read_nest(&n, plain->src[i]);
+    if (n.reductions.n) tg_nest_rows(&n);
+  }
+  if (j->opts.n) {
+    for (uint32_t i = 0; i < j->opts.n; i++) {
+      tg_opt o = tg_opt_parse(j, j->opts.data[i].text, j->opts.data[i].pos);
+      plain = tg_opt_apply(j, l, plain, &o);
+    }
+    begin(&n, plain);
+  }
   for (uint32_t i = plain->n; i-- > 0;)
     if (plain->src[i]->op == TG_OP_END || plain->src[i]->op == TG_OP_STORE) schedule_nest(&n, plain->src[i]);
+  j->ranges.n = ranges; /* the schedule makes what was made here once more: the same nodes, with the same names */
+  j->buffers.n = buffers;
 }

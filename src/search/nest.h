@@ -39,7 +39,8 @@ typedef struct {
   TG_VEC(tg_nest_reduce) reductions;
   TG_VEC(const tg_uop *) loads;
   double work;                    /* operations, roughly */
-  bool threads, copies;           /* tasks are allowed: the author made none; the author made copies or lanes */
+  bool threads;                   /* tasks are allowed: the author made none */
+  uint32_t copies;                /* of statements, by the kinds that ranges have already */
   uint8_t *done;                  /* by range ordinal: scheduled, as lanes */
 } tg_nest;
 
@@ -57,6 +58,9 @@ tg_motion tg_access_motion(tg_job *j, const tg_uop *access, const tg_uop *range)
 void tg_nest_vector(tg_nest *n, const char *name, const char *base, int64_t extent, const char *text, uint32_t upcast, bool may_cut);
 /* True if the nest is a contraction and was scheduled as one. */
 bool tg_nest_contraction(tg_nest *n);
+/* Words to begin with, for a nest that is not perfect; they change the program that the classes see. */
+void tg_nest_rows(tg_nest *n);
+const char *tg_nest_base(tg_nest *n, const char *name);
 enum { TG_TASK_WORK = 1 << 16, TG_THREAD_WORK = 50000 };
 /* Threads over a range of which one iteration costs `each`. */
 void tg_nest_thread(tg_nest *n, const char *name, const char *base, int64_t extent, const char *text, double each);

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT
+ * What comes before the classes, for nests with statements of several kinds inside: rows that read the same data are
+ * taken several at a time, so each element is loaded once for all; and where a sum runs along a register tile whose
+ * dimension is vectors elsewhere, while its own vectors run along another loop, it reads a copy of the tile instead. */
+#include "search/nest.h"
+
+static bool innermost_loop(const tg_uop *end) {
+  for (uint32_t i = 1; i < end->n; i++)
+    if (end->src[i]->op != TG_OP_STORE) return false;
+  return end->n > 1;
+}
+
+/* Does a reduction of the store read anything from memory that is the same for all iterations of the range? */
+static bool shares(tg_nest *n, const tg_uop *store, const tg_uop *range) {
+  uint32_t count, inner;
+  const tg_uop **order = tg_toposort(n->j, store, &count);
+  if (tg_access_motion(n->j, store, range) == TG_CONTIGUOUS) return false;
+  for (uint32_t i = 0; i < count; i++) {
+    if (order[i]->op != TG_OP_REDUCE || tg_reduce_info(order[i]).generic) continue;
+    const tg_uop **all = tg_toposort(n->j, order[i], &inner);
+    bool same = false;
+    for (uint32_t k = 0; k < inner; k++)
+      same |= all[k]->op == TG_OP_LOAD && tg_buffer_info(n->j, all[k]->src[0])->space == TG_SPACE_GLOBAL && tg_access_rank(all[k]) > 1 &&
+              !tg_uses(n->j, all[k], range) && tg_uses(n->j, all[k], tg_reduce_ranges(order[i])[0]);
+    if (same) return true;
+  }
+  return false;
+}
+
+static uint32_t sharing_stores(tg_nest *n, const tg_uop *u, const tg_uop *range) {
+  uint32_t found = 0;
+  if (u->op == TG_OP_STORE) return shares(n, u, range);
+  if (u->op == TG_OP_END)
+    for (uint32_t i = 1; i < u->n; i++) found += sharing_stores(n, u->src[i], range);
+  return found;
+}
+
+/* The deepest loop around a list of several statements whose iterations share what they read. */
+static void find_rows(tg_nest *n, const tg_uop *u, const tg_uop **rows) {
+  if (u->op != TG_OP_END) return;
+  if (u->n > 2 && !innermost_loop(u) && sharing_stores(n, u, u->src[0]) > 1) *rows = u;
+  for (uint32_t i = 1; i < u->n; i++) find_rows(n, u->src[i], rows);
+}
+
+/* A register tile that a sum of the loop's store reads along one of its own ranges, tied to ranges elsewhere. */
+static const char *tile_read(tg_nest *n, const tg_uop *loop) {
+  const tg_uop *store = loop->src[1];
+  uint32_t count, inner;
+  const tg_uop **order = tg_toposort(n->j, store, &count);
+  for (uint32_t i = 0; i < count; i++) {
+    if (order[i]->op != TG_OP_REDUCE || tg_reduce_info(order[i]).ranges != 1 || !tg_uses(n->j, order[i], loop->src[0])) continue;
+    const tg_uop *range = tg_reduce_ranges(order[i])[0], **all = tg_toposort(n->j, order[i], &inner);
+    for (uint32_t k = 0; k < inner; k++)
+      if (all[k]->op == TG_OP_LOAD && tg_buffer_info(n->j, all[k]->src[0])->space == TG_SPACE_REG && tg_access_rank(all[k]) == 1 &&
+          all[k]->src[1] == range && tg_define_of(all[k]->src[0])->src[0] == tg_extent(range))
+        return tg_buffer_info(n->j, all[k]->src[0])->name;
+  }
+  return NULL;
+}
+
+static void copy_tiles(tg_nest *n, const tg_uop *u) {
+  if (u->op != TG_OP_END) return;
+  for (uint32_t i = u->n; i-- > 1;) copy_tiles(n, u->src[i]);
+  if (u->n != 2 || !innermost_loop(u) || tg_extent(u->src[0])->op != TG_OP_CONST) return;
+  int64_t extent = tg_extent(u->src[0])->arg, width = 2 * (int64_t)n->lanes;
+  const char *tile = tile_read(n, u), *name = tg_axis_name(&n->s, u->src[0]);
+  if (!tile || extent < n->lanes || tg_access_motion(n->j, u->src[1], u->src[0]) != TG_CONTIGUOUS) return;
+  tg_nest_axis a = tg_nest_axis_of(n, name);
+  if (!a.lockstep || a.members != 1) return;
+  if (width > extent) width = extent;
+  const char *b = tg_nest_base(n, name);
+  tg_nest_emit(n, "split %s %lld as %s.o %s.c", name, (long long)width, b, b);
+  tg_nest_emit(n, "stage %s at %s.o as %s.copy", tile, b, tile);
+}
+
+void tg_nest_rows(tg_nest *n) {
+  const tg_uop *rows = NULL;
+  if (n->copies > 1 || n->lanes < 2) return;
+  find_rows(n, n->top, &rows);
+  if (!rows || tg_extent(rows->src[0])->op != TG_OP_CONST) return;
+  const char *name = tg_axis_name(&n->s, rows->src[0]), *b = tg_nest_base(n, name);
+  int64_t extent = tg_extent(rows->src[0])->arg;
+  uint32_t group = extent % 8 == 0 ? 8 : extent % 4 == 0 ? 4 : extent % 2 == 0 ? 2 : 1;
+  tg_nest_axis a = tg_nest_axis_of(n, name);
+  if (group == 1 || !a.parallel || a.members != 1) return;
+  copy_tiles(n, rows);
+  if (extent > group) {
+    tg_nest_emit(n, "split %s %u as %s.o %s.r", name, group, b, b);
+    tg_nest_emit(n, "upcast %s.r", b);
+  } else tg_nest_emit(n, "upcast %s", name);
+}
