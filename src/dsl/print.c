@@ -66,7 +66,7 @@ static void put_define(tg_printer *p, const tg_uop *u) {
   if (u->arg >> 32 & TG_STRIDED) tg_print_put_list(p, u->src + b->rank, b->rank, ", [", "]");
   if (b->partial) tg_str_puts(p->out, ", partial");
   uint8_t place = b->space != TG_SPACE_REG ? TG_PLACE_NONE : b->place ? b->place : b->demand;
-  if (place) tg_str_puts(p->out, place == TG_PLACE_SSA ? ", ssa" : ", memory");
+  if (place) tg_str_puts(p->out, place == TG_PLACE_SSA ? ", ssa" : place == TG_PLACE_MEMORY ? ", memory" : ", windowed");
   if (b->align) tg_str_printf(p->out, ", align %u", b->align);
   tg_str_puts(p->out, ")");
 }

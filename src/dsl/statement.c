@@ -162,8 +162,8 @@ static void parse_buffer_words(tg_parser *p, tg_buffer *info) {
     if (tg_take_word(p, "partial")) {
       if (info->role != TG_ROLE_OUT && !p->b->raw) FAIL(p, &t, "partial is for outputs");
       info->partial = true;
-    } else if (tg_take_word(p, "ssa") || tg_take_word(p, "memory")) {
-      uint8_t place = tg_token_is(p, &t, "ssa") ? TG_PLACE_SSA : TG_PLACE_MEMORY;
+    } else if (tg_take_word(p, "ssa") || tg_take_word(p, "memory") || tg_take_word(p, "windowed")) {
+      uint8_t place = tg_token_is(p, &t, "ssa") ? TG_PLACE_SSA : tg_token_is(p, &t, "memory") ? TG_PLACE_MEMORY : TG_PLACE_WINDOWED;
       if (info->space != TG_SPACE_REG) FAIL(p, &t, "%.*s is for define_reg", (int)t.len, p->src->text + t.off);
       info->demand = place;
     } else if (tg_take_word(p, "place")) {

@@ -59,7 +59,7 @@ extern const char *const tg_kind_name[TG_KIND__COUNT];
 
 typedef enum tg_space { TG_SPACE_GLOBAL, TG_SPACE_LOCAL, TG_SPACE_REG } tg_space;
 typedef enum tg_role { TG_ROLE_TEMP, TG_ROLE_IN, TG_ROLE_OUT, TG_ROLE_INOUT } tg_role;
-typedef enum tg_place { TG_PLACE_NONE, TG_PLACE_SSA, TG_PLACE_MEMORY } tg_place;   /* of REG, by pass place */
+typedef enum tg_place { TG_PLACE_NONE, TG_PLACE_SSA, TG_PLACE_MEMORY, TG_PLACE_WINDOWED } tg_place;   /* of REG, by pass place */
 
 enum {                       /* LOAD and STORE */
   TG_GATED = 1,              /* the last sources are gate and alternative, or gate */

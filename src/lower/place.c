@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Pass place: where each define_reg lives. ssa: all subscripts of all accesses are constant, all accesses have one width
  * and are aligned to it, and the whole is small enough for the register file; then its elements are values, and no
- * memory is touched. Else memory, in the workspace of the task.
+ * memory is touched. Else memory, in the workspace of the task; windowed memory if a loop keeps some of it in registers
+ * while it runs (window.c).
  *
  * A tile whose last dimension is always accessed as `c + iota` of one width becomes a tile of vectors of that width
  * with constant subscripts. A register that several phases use is LOCAL memory: tasks share it. A demand for ssa that
@@ -14,6 +15,7 @@ typedef struct {
   const char *why;             /* it cannot be ssa; NULL: it can */
   int32_t phase;               /* -1 none, -2 several */
   bool vectors;                /* re-made with vector elements */
+  bool carried;                /* a loop reads what it or an iteration before stored */
   const tg_uop *remade;
 } reg;
 
@@ -93,7 +95,7 @@ static void decide(state *s, const tg_lowering *l, uint32_t ordinal) {
   if (!r->why && w > 1 && r->define->src[r->define->n - 1]->arg % w) r->why = "its last dimension is no multiple of the vector's width";
   if (!r->why && n / w > limit) r->why = tg_format(&s->j->env, "%lld values are more than the register file holds", (long long)(n / w));
   if (!r->why && r->phase == -2) r->why = "several phases use it";
-  if (!r->why && b->demand == TG_PLACE_MEMORY) r->why = "memory is asked for";
+  if (!r->why && b->demand > TG_PLACE_SSA) r->why = "memory is asked for";
   if (r->why && b->demand == TG_PLACE_SSA) tg_fail_at(s->j, b->pos, "%s cannot be ssa: %s", b->name, r->why);
   r->vectors = !r->why && w > 1;
   if (r->vectors) {
@@ -165,6 +167,18 @@ static bool wants_rules(const tg_uop *u) {
   return u->type == TG_INDEX && (u->op == TG_OP_IDIV || u->op == TG_OP_MOD || u->op == TG_OP_CDIV || u->op == TG_OP_CMOD || u->op == TG_OP_MIN || u->op == TG_OP_MAX);
 }
 
+/* Tiles in memory that a loop carries may keep what it updates in registers while it runs. */
+static const tg_uop *windows(state *s, const tg_lowering *l, uint32_t n, const tg_uop *sink) {
+  bool *wanted = NULL;
+  for (uint32_t i = 0; i < n; i++) {
+    const tg_uop *define = s->regs[i].remade ? s->regs[i].remade : s->regs[i].define;
+    if (!s->regs[i].carried || !define || tg_buffer_info(s->j, define)->place == TG_PLACE_SSA) continue;
+    if (!wanted) wanted = tg_new(&s->j->env, bool, s->j->buffers.n);
+    wanted[tg_buffer_ordinal(define)] = true;
+  }
+  return wanted ? tg_place_windows(s->j, l->target, wanted, sink) : sink;
+}
+
 const tg_uop *tg_pass_place(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
   uint32_t n = j->buffers.n;
   state s = {j, tg_new(&j->env, reg, n + 1)};
@@ -176,9 +190,10 @@ const tg_uop *tg_pass_place(tg_job *j, const tg_lowering *l, const tg_uop *sink)
     rules |= wants_rules(u);
     if (u->op != TG_OP_DEFINE && u->op != TG_OP_LOAD && u->op != TG_OP_STORE) continue;
     uint32_t b = tg_buffer_ordinal(u->op == TG_OP_DEFINE ? u : u->src[0]);
-    if (j->buffers.data[b].space != TG_SPACE_REG) continue;
+    if (j->buffers.data[b].space == TG_SPACE_GLOBAL) continue;
+    s.regs[b].carried |= u->op == TG_OP_LOAD && u->src[0]->op == TG_OP_AFTER && u->src[0]->src[1]->op == TG_OP_RANGE;
     if (u->op == TG_OP_DEFINE) s.regs[b].define = u;
-    else see_access(j, &s.regs[b], u);
+    else if (j->buffers.data[b].space == TG_SPACE_REG) see_access(j, &s.regs[b], u);
   }
   see_phases(&s, sink);
   for (uint32_t i = 0; i < n; i++) {
@@ -187,5 +202,6 @@ const tg_uop *tg_pass_place(tg_job *j, const tg_lowering *l, const tg_uop *sink)
     any |= s.regs[i].remade != NULL;
   }
   if (any) sink = tg_sweep_map(j, sink, replace, &s);
+  sink = windows(&s, l, n, sink);
   return l->rules && rules ? tg_simplify(j, l->rules, sink) : sink;
 }

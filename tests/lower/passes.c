@@ -155,6 +155,36 @@ static node divisions(const int64_t *params) {
   return tg_sink(j, 5, (node[]){A, B, Y, Z, tg_end(j, i, 6, st)});
 }
 
+/* A tile that a loop updates at elements which only outer loops choose: gated or not, beside statements that touch others of it. */
+static node recurrence(const int64_t *params) {
+  (void)params;
+  int64_t rows = 1 + pick(3), columns = 1 + pick(4), outer = 1 + pick(3), steps = 1 + pick(4);
+  node M = tg_make(j, TG_OP_PARAM, TG_INDEX, 1, 0, 0, NULL), dims[2] = {I(outer * rows), I(columns + 1)}, all = dims[0];
+  node X = GLOBAL("X", TG_ROLE_IN, TG_F32, dims[0], dims[1]), Y = GLOBAL("Y", TG_ROLE_OUT, TG_F32, dims[0], dims[1]);
+  uint32_t idle = pick(4);   /* 0, 1: the loop over k, or one inside it, may not run, and then nothing is there to read */
+  if (idle < 2) all = mul(min2(M, I(1)), all);
+  node h = buffer("h", pick(2) ? TG_SPACE_REG : TG_SPACE_LOCAL, TG_ROLE_TEMP, TG_F32, 2, dims);
+  node i = range_of("i", all, idle < 2 ? TG_LOOP : any[pick(5)]), c = range_of("c", dims[1], any[pick(5)]), p = range_of("p", all, TG_LOOP), q = range_of("q", dims[1], any[pick(3)]);
+  node io = range_of("i.0", I(outer), TG_LOOP), ii = range_of("i.1", I(rows), any[1 + pick(4)]), k = range_of("k", idle ? I(steps) : M, TG_LOOP), e = range_of("e", M, TG_LOOP), cc = range_of("c", I(columns), any[1 + pick(4)]);
+  node row = add(mul(io, I(rows)), ii), factor = tg_cast(j, TG_F32, sub(k, I(1))), init = STORE(h, LOAD(X, i, c), NULL, i, c), last = STORE(Y, LOAD(h, p, q), NULL, p, q);
+  node gates[5] = {NULL, lt(io, I(1)), lt(row, I(2)), lt(k, I(2)), lt(LOAD(X, row, cc), F(1))}, gate = gates[pick(5)], st[3];
+  uint32_t n = 0;
+  if (!pick(4)) st[n++] = STORE(h, add(LOAD(h, io, I(0)), F(1)), NULL, io, I(0));
+  node old = pick(2) ? LOAD(h, row, cc) : LOAD_IF(h, gate, row, cc);
+  st[n++] = STORE(h, add(mul(old, pick(2) ? factor : F(-1)), LOAD(X, row, cc)), gate, row, cc);
+  node column = add(cc, I(pick(2)));
+  if (!pick(3)) st[n++] = STORE(h, sub(LOAD(h, row, column), F(1)), gates[pick(4)], row, column);
+  for (uint32_t s = 0; s < n; s++)
+    if (tg_uses(j, st[s], ii) || tg_uses(j, st[s], cc)) st[s] = tg_end(j, ii, 1, (node[]){tg_end(j, cc, 1, &st[s])});
+  for (uint32_t s = 0; s < n; s++) {   /* loops of their own */
+    node from[2] = {ii, cc}, to[2] = {range_of("i.1", I(rows), tg_range_kind(ii)), range_of("c", I(columns), tg_range_kind(cc))};
+    if (s) st[s] = tg_substitute(j, st[s], 2, from, to);
+  }
+  if (idle == 1) st[0] = tg_end(j, e, n, st), n = 1;
+  return tg_sink(j, 6, (node[]){X, Y, h, tg_end(j, i, 1, (node[]){tg_end(j, c, 1, &init)}), tg_end(j, io, 1, (node[]){tg_end(j, k, n, st)}),
+                                tg_end(j, p, 1, (node[]){tg_end(j, q, 1, &last)})});
+}
+
 /* Run-time sizes, strides, a transposed access, a gate that only the parameter decides. */
 static node symbolic(const int64_t *params) {
   (void)params;
@@ -181,6 +211,7 @@ int main(int argc, char **argv) {
   static const struct { const char *name; build_fn *build; } cases[] = {
     {"matmul", matmul}, {"whole sum", whole_sum}, {"rows", rows}, {"convolution", convolution}, {"triangular", triangular},
     {"argmax", argmax}, {"lockstep", lockstep}, {"prefix", prefix}, {"gather", gather}, {"divisions", divisions}, {"symbolic", symbolic},
+    {"recurrence", recurrence},
   };
   (void)in_order;
   for (size_t c = 0; c < TG_COUNT(cases); c++)
