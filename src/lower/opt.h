@@ -32,6 +32,7 @@ typedef struct { uint32_t n; const tg_site *site; const uint32_t *group; } tg_ax
 
 void tg_schedule_begin(tg_schedule *s, tg_job *j, const tg_lowering *l, const tg_uop *plain);
 void tg_schedule_sites(tg_schedule *s);
+void tg_schedule_apply(tg_schedule *s, const tg_opt *o);   /* fails at o->pos if it is illegal */
 /* The ranges that a name means, or an error at the opt: unknown, or ambiguous with the lines. */
 tg_axis tg_axis_find(tg_schedule *s, const tg_opt *o, const char *name);
 /* A new range of the axis that `like` belongs to. */

@@ -9,7 +9,8 @@ typedef struct {
   const tg_opt *o;
   const tg_uop *source;            /* the DEFINE */
   uint8_t *inside;                 /* by range ordinal */
-  uint32_t rank, loads;
+  uint32_t rank, loads, copies;
+  bool stored;
   const tg_uop *base[16];
   tg_i128 lo[16], hi[16];
   const tg_uop *copy;              /* the new DEFINE */
@@ -151,14 +152,30 @@ static bool stores_source(const tg_uop *u, const tg_uop *source) {
   return false;
 }
 
+static bool reads_source(tg_job *j, const tg_uop *end, const tg_uop *source) {
+  for (uint32_t i = 1; i < end->n; i++) {
+    uint32_t n;
+    const tg_uop **order = tg_toposort(j, end->src[i], &n);
+    for (uint32_t k = 0; k < n; k++)
+      if (order[k]->op == TG_OP_LOAD && tg_define_of(order[k]->src[0]) == source) return true;
+  }
+  return false;
+}
+
 static void stage_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, void *user) {
   staging *g = user;
   tg_job *j = s->j;
   const char *wish = g->o->n > 2 ? g->o->names[2] : tg_format(&j->env, "%s.copy", g->o->names[0]);
-  if (stores_source(end, g->source)) tg_fail_at(j, g->o->pos, "stage %s at %s: the loop stores to it", g->o->names[0], g->o->names[1]);
-  g->inside = tg_new(&j->env, uint8_t, j->ranges.n + 1);
   g->rank = tg_buffer_info(j, g->source)->rank;
   g->loads = 0;
+  if (!reads_source(j, end, g->source)) { /* another loop of the axis does */
+    g->stored |= stores_source(end, g->source);
+    tg_push(&j->env, out, end);
+    return;
+  }
+  g->copies++;
+  if (stores_source(end, g->source)) tg_fail_at(j, g->o->pos, "stage %s at %s: the loop stores to it", g->o->names[0], g->o->names[1]);
+  g->inside = tg_new(&j->env, uint8_t, j->ranges.n + 1);
   for (uint32_t i = 1; i < end->n; i++) mark_inside(g, end->src[i]);
   for (uint32_t i = 1; i < end->n; i++) {
     uint32_t n;
@@ -166,7 +183,6 @@ static void stage_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, vo
     for (uint32_t k = 0; k < n; k++)
       if (order[k]->op == TG_OP_LOAD && tg_define_of(order[k]->src[0]) == g->source) measure(g, order[k]);
   }
-  if (!g->loads) tg_fail_at(j, g->o->pos, "stage %s at %s: the loop does not read it", g->o->names[0], g->o->names[1]);
   define_copy(g, wish);
   const tg_uop **list = tg_new(&j->env, const tg_uop *, end->n + 2);
   list[0] = g->copy;
@@ -195,4 +211,6 @@ void tg_opt_stage(tg_schedule *s, const tg_opt *o) {
       tg_fail_at(s->j, o->pos, "stage %s at %s: a copy stands in a loop, not in a reduction", o->names[0], o->names[1]);
     s->sink = tg_replace_end(s, s->sink, axis.site[i].range, stage_loop, &g);
   }
+  if (!g.copies)
+    tg_fail_at(s->j, o->pos, g.stored ? "stage %s at %s: the loop stores to it" : "stage %s at %s: the loop does not read it", o->names[0], o->names[1]);
 }

@@ -4,7 +4,7 @@
  * that always hold gone, loops of one iteration dissolved. */
 #include "lower/opt.h"
 
-static void apply(tg_schedule *s, const tg_opt *o) {
+void tg_schedule_apply(tg_schedule *s, const tg_opt *o) {
   switch (o->word) {
   case TG_OPT_SPLIT: tg_opt_split(s, o); break;
   case TG_OPT_ORDER: tg_opt_order(s, o); break;
@@ -21,7 +21,7 @@ static void apply(tg_schedule *s, const tg_opt *o) {
 const tg_uop *tg_opt_apply(tg_job *j, const tg_lowering *l, const tg_uop *plain, const tg_opt *o) {
   tg_schedule s;
   tg_schedule_begin(&s, j, l, plain);
-  apply(&s, o);
+  tg_schedule_apply(&s, o);
   return s.sink;
 }
 
@@ -148,7 +148,7 @@ const tg_uop *tg_pass_schedule(tg_job *j, const tg_lowering *l, const tg_uop *si
   tg_schedule_begin(&s, j, l, tg_plain(j, sink));
   for (uint32_t i = 0; i < j->opts.n; i++) {
     tg_opt o = tg_opt_parse(j, j->opts.data[i].text, j->opts.data[i].pos);
-    apply(&s, &o);
+    tg_schedule_apply(&s, &o);
   }
   tg_statements list = {0};
   for (uint32_t i = 0; i < s.sink->n; i++) dissolve(&s, s.sink->src[i], &list);

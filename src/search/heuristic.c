@@ -44,7 +44,7 @@ static bool author_fixed(const tg_uop *range) {
 
 enum { DONE = 1, LANES = 2 };
 
-static tg_axis find_axis(tg_nest *n, const char *name) {
+tg_axis tg_nest_axis_sites(tg_nest *n, const char *name) {
   tg_opt o = {.word = TG_OPT_LANE, .pos = {.file = "heuristic", .text = name, .column = 1}, .n = 1, .names = {name}};
   return tg_axis_find(&n->s, &o, tg_sym(n->j, name));
 }
@@ -71,7 +71,7 @@ static bool around_lanes(const tg_nest *n, const tg_uop *range) {
 }
 
 tg_nest_axis tg_nest_axis_of(tg_nest *n, const char *name) {
-  tg_axis axis = find_axis(n, name);
+  tg_axis axis = tg_nest_axis_sites(n, name);
   tg_nest_axis a = {.members = axis.n, .lockstep = true, .parallel = true, .cut = true};
   for (uint32_t i = 0; i < axis.n; i++) {
     const tg_uop *owner = axis.site[i].owner, *range = axis.site[i].range;
@@ -92,7 +92,7 @@ tg_nest_axis tg_nest_axis_of(tg_nest *n, const char *name) {
 }
 
 void tg_nest_mark(tg_nest *n, const char *name, bool lanes) {
-  tg_axis axis = find_axis(n, name);
+  tg_axis axis = tg_nest_axis_sites(n, name);
   for (uint32_t i = 0; i < axis.n; i++) n->done[tg_range_ordinal(axis.site[i].range)] |= lanes ? DONE | LANES : DONE;
 }
 
@@ -167,12 +167,13 @@ static void read_store(tg_nest *n, const tg_uop *store, double around) {
   if (lanes < n->lanes) n->lanes = lanes ? lanes : 1;
 }
 
-static void read_statements(tg_nest *n, const tg_uop *u, double around) {
+static void read_statements(tg_nest *n, const tg_uop *u, double around, double copies) {
   if (u->op == TG_OP_STORE) read_store(n, u, around);
   if (u->op != TG_OP_END) return;
   n->threads &= tg_range_kind(u->src[0]) != TG_THREAD;
-  if (author_fixed(u->src[0]) && n->copies < 1 << 16) n->copies *= (uint32_t)fmin(trips(constant_extent(u->src[0])), 1 << 12);
-  for (uint32_t i = 1; i < u->n; i++) read_statements(n, u->src[i], around * trips(constant_extent(u->src[0])));
+  if (author_fixed(u->src[0])) copies = fmin(copies * trips(constant_extent(u->src[0])), 1 << 20);
+  if (copies > n->copies) n->copies = (uint32_t)copies;
+  for (uint32_t i = 1; i < u->n; i++) read_statements(n, u->src[i], around * trips(constant_extent(u->src[0])), copies);
 }
 
 static tg_nest_loop read_loop(tg_nest *n, const tg_uop *end) {
@@ -194,7 +195,7 @@ static void read_nest(tg_nest *n, const tg_uop *top) {
   n->registers = n->l->target->vector_registers;
   n->threads = true;
   n->copies = 1;
-  read_statements(n, top, 1);
+  read_statements(n, top, 1, 1);
   for (const tg_uop *u = top; u->op == TG_OP_END && n->depth < NEST_MAX; u = u->src[1]) {
     n->loop[n->depth++] = read_loop(n, u);
     if (u->n != 2) break;
@@ -527,8 +528,7 @@ static void schedule_nest(tg_nest *n, const tg_uop *top) {
   stream_outputs(n);
 }
 
-static void begin(tg_nest *n, const tg_uop *plain) {
-  tg_schedule_begin(&n->s, n->j, n->l, plain);
+static void see(tg_nest *n) {
   tg_schedule_sites(&n->s);
   n->done = tg_new(&n->j->env, uint8_t, n->j->ranges.n + 1);
 }
@@ -538,7 +538,8 @@ void tg_heuristic(tg_job *j, const tg_lowering *l, const tg_uop *raised) {
   tg_nest n = {.j = j, .l = l};
   uint32_t ranges = j->ranges.n, buffers = j->buffers.n;
   const tg_uop *plain = tg_plain(j, raised);
-  begin(&n, plain);
+  tg_schedule_begin(&n.s, j, l, plain);
+  see(&n);
   for (uint32_t i = plain->n; i-- > 0;) {
     if (plain->src[i]->op != TG_OP_END) continue;
     read_nest(&n, plain->src[i]);
@@ -547,9 +548,10 @@ void tg_heuristic(tg_job *j, const tg_lowering *l, const tg_uop *raised) {
   if (j->opts.n) {
     for (uint32_t i = 0; i < j->opts.n; i++) {
       tg_opt o = tg_opt_parse(j, j->opts.data[i].text, j->opts.data[i].pos);
-      plain = tg_opt_apply(j, l, plain, &o);
+      tg_schedule_apply(&n.s, &o);
     }
-    begin(&n, plain);
+    plain = n.s.sink;
+    see(&n);
   }
   for (uint32_t i = plain->n; i-- > 0;)
     if (plain->src[i]->op == TG_OP_END || plain->src[i]->op == TG_OP_STORE) schedule_nest(&n, plain->src[i]);

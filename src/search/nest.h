@@ -47,6 +47,7 @@ typedef struct {
 /* What may happen to all the ranges that a name means: register tiles tie several into one axis. */
 typedef struct { uint32_t members; bool lockstep, parallel, cut; } tg_nest_axis;
 tg_nest_axis tg_nest_axis_of(tg_nest *n, const char *name);
+tg_axis tg_nest_axis_sites(tg_nest *n, const char *name);
 /* As scheduled: nothing else happens to the axis. */
 void tg_nest_mark(tg_nest *n, const char *name, bool lanes);
 

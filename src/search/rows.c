@@ -35,10 +35,19 @@ static uint32_t sharing_stores(tg_nest *n, const tg_uop *u, const tg_uop *range)
   return found;
 }
 
-/* The deepest loop around a list of several statements whose iterations share what they read. */
+/* Over all loops of the axis. */
+static uint32_t axis_shares(tg_nest *n, const tg_uop *range) {
+  const tg_axis a = tg_nest_axis_sites(n, tg_axis_name(&n->s, range));
+  uint32_t found = 0;
+  for (uint32_t i = 0; i < a.n; i++)
+    if (a.site[i].owner->op == TG_OP_END) found += sharing_stores(n, a.site[i].owner, a.site[i].range);
+  return found;
+}
+
+/* The deepest loop whose iterations share what several statements read. */
 static void find_rows(tg_nest *n, const tg_uop *u, const tg_uop **rows) {
   if (u->op != TG_OP_END) return;
-  if (u->n > 2 && !innermost_loop(u) && sharing_stores(n, u, u->src[0]) > 1) *rows = u;
+  if (!innermost_loop(u) && tg_extent(u->src[0])->op == TG_OP_CONST && sharing_stores(n, u, u->src[0]) && axis_shares(n, u->src[0]) > 1) *rows = u;
   for (uint32_t i = 1; i < u->n; i++) find_rows(n, u->src[i], rows);
 }
 
@@ -51,8 +60,8 @@ static const char *tile_read(tg_nest *n, const tg_uop *loop) {
     if (order[i]->op != TG_OP_REDUCE || tg_reduce_info(order[i]).ranges != 1 || !tg_uses(n->j, order[i], loop->src[0])) continue;
     const tg_uop *range = tg_reduce_ranges(order[i])[0], **all = tg_toposort(n->j, order[i], &inner);
     for (uint32_t k = 0; k < inner; k++)
-      if (all[k]->op == TG_OP_LOAD && tg_buffer_info(n->j, all[k]->src[0])->space == TG_SPACE_REG && tg_access_rank(all[k]) == 1 &&
-          all[k]->src[1] == range && tg_define_of(all[k]->src[0])->src[0] == tg_extent(range))
+      if (all[k]->op == TG_OP_LOAD && tg_buffer_info(n->j, all[k]->src[0])->space == TG_SPACE_REG && tg_access_rank(all[k]) &&
+          all[k]->src[tg_access_rank(all[k])] == range)
         return tg_buffer_info(n->j, all[k]->src[0])->name;
   }
   return NULL;
@@ -66,7 +75,7 @@ static void copy_tiles(tg_nest *n, const tg_uop *u) {
   const char *tile = tile_read(n, u), *name = tg_axis_name(&n->s, u->src[0]);
   if (!tile || extent < n->lanes || tg_access_motion(n->j, u->src[1], u->src[0]) != TG_CONTIGUOUS) return;
   tg_nest_axis a = tg_nest_axis_of(n, name);
-  if (!a.lockstep || a.members != 1) return;
+  if (!a.lockstep) return;
   if (width > extent) width = extent;
   const char *b = tg_nest_base(n, name);
   tg_nest_emit(n, "split %s %lld as %s.o %s.c", name, (long long)width, b, b);
@@ -82,8 +91,8 @@ void tg_nest_rows(tg_nest *n) {
   int64_t extent = tg_extent(rows->src[0])->arg;
   uint32_t group = extent % 8 == 0 ? 8 : extent % 4 == 0 ? 4 : extent % 2 == 0 ? 2 : 1;
   tg_nest_axis a = tg_nest_axis_of(n, name);
-  if (group == 1 || !a.parallel || a.members != 1) return;
-  copy_tiles(n, rows);
+  if (group == 1 || !a.parallel) return;
+  copy_tiles(n, n->top);
   if (extent > group) {
     tg_nest_emit(n, "split %s %u as %s.o %s.r", name, group, b, b);
     tg_nest_emit(n, "upcast %s.r", b);
