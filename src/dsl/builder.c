@@ -140,7 +140,11 @@ void tg_builder_finish(tg_builder *b) {
   tg_job *j = b->job;
   if (b->frames.n > 1) fail_open_scope(b);
   for (uint32_t i = 0; i < b->n; i++)
-    if (!b->used[i]) tg_fail(&j->env, TG_EINVAL, "%s has no parameter or knob '%s'", j->name, b->bindings[i].name);
+    if (!b->used[i]) {
+      for (uint32_t k = 0; k < i; k++)
+        if (!strcmp(b->bindings[k].name, b->bindings[i].name)) tg_fail(&j->env, TG_EINVAL, "%s: '%s' is bound twice", j->name, b->bindings[i].name);
+      tg_fail(&j->env, TG_EINVAL, "%s has no parameter or knob '%s'", j->name, b->bindings[i].name);
+    }
   TG_VEC(tg_item) items = {0};
   tg_frame *kernel = &b->frames.data[0];
   for (uint32_t i = 0; i < b->globals.n; i++) tg_push(&j->env, &items, b->globals.data[i]);
@@ -169,6 +173,7 @@ static void guard(tg_builder *b, void (*fn)(void *), request *r) {
 
 static tg_source *source_of(const request *r) {
   tg_job *j = r->b->job;
+  if (!r->text) tg_fail(&j->env, TG_EINVAL, "%s:%d: error: the builder is given no text", r->file ? r->file : "?", r->line);
   return tg_source_new(j, r->file, tg_strdup(&j->env, r->text), r->line, true);
 }
 
@@ -199,7 +204,7 @@ static void run_declaration(void *user) {
 }
 
 void tg_add_declaration(tg_builder *b, const char *word, const char *text, const char *file, int line) {
-  request r = {.word = word, .text = text, .file = file, .line = line};
+  request r = {.word = word ? word : "", .text = text, .file = file, .line = line};
   guard(b, run_declaration, &r);
 }
 
@@ -216,7 +221,7 @@ static void run_open(void *user) {
 
 tg_scope tg_scope_open(tg_builder *b, const char *word, const char *text, const char *file, int line) {
   tg_scope s = {b, 0, 0};
-  request r = {.word = word, .text = text, .file = file, .line = line, .scope = &s};
+  request r = {.word = word ? word : "", .text = text, .file = file, .line = line, .scope = &s};
   guard(b, run_open, &r);
   return s;
 }
@@ -224,12 +229,16 @@ tg_scope tg_scope_open(tg_builder *b, const char *word, const char *text, const 
 static void run_close(void *user) {
   request *r = user;
   tg_builder *b = r->b;
-  if (b->frames.data[b->frames.n - 1].id != r->scope->id) fail_open_scope(b);
+  uint32_t i = b->frames.n - 1;
+  while (i && b->frames.data[i].id != r->scope->id) i--;
+  if (!i) tg_fail(&b->job->env, TG_EINVAL, "error: a scope is closed that is not open; each is closed once");
+  if (i != b->frames.n - 1) fail_open_scope(b);
   tg_frame_pop(b);
 }
 
 void tg_scope_close(tg_scope *s) {
   request r = {.scope = s};
+  if (!s || !s->builder) return;
   s->live = 0;
   guard(s->builder, run_close, &r);
 }
@@ -237,7 +246,7 @@ void tg_scope_close(tg_scope *s) {
 static void run_let(void *user) {
   request *r = user;
   tg_job *j = r->b->job;
-  tg_source *s = source_of(r);
+  tg_source *s = source_of(r);   /* fails without a name */
   tg_name *n = tg_name_add(r->b, tg_sym(j, r->text), NAME_VALUE, tg_source_pos(j, s, 0, (uint32_t)strlen(r->text)));
   n->value = r->literal;
 }

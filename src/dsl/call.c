@@ -467,7 +467,8 @@ static TG_APART tg_expr call_function(tg_parser *p, tg_token t, tg_macro *m) {
   body.depth = p->depth + 1;
   m->active = true;
   tg_expr e = tg_parse_expression(&body);
-  if (body.tok.kind && body.tok.kind != ';' && body.tok.kind != ')') FAIL(&body, &body.tok, "an operator expected, not %s", tg_token_text(&body, &body.tok));
+  if (m->alone && body.tok.kind == ';') tg_next(&body);
+  if (body.tok.kind && (m->alone || (body.tok.kind != ';' && body.tok.kind != ')'))) FAIL(&body, &body.tok, "an operator expected, not %s", tg_token_text(&body, &body.tok));
   m->active = false;
   uint32_t dead = b->dead.n;
   tg_names_cut(b, names);

@@ -142,6 +142,29 @@ TG_KERNEL(compiles_another, ) {
   }
 }
 
+TG_KERNEL(splice_goes_on, ) {
+  tg_out(y, f32, [4]);
+  tg_splice(f, "a) + sum(k : 10, 1.0", "a");
+  tg_range(i, 4) tg(y[i] = f(1.0));
+}
+TG_KERNEL(splice_ends, ) {
+  tg_out(y, f32, [4]);
+  tg_splice(f, "(a) + sum(k : 10, 1.0);", "a");
+  tg_range(i, 4) tg(y[i] = f(1.0));
+}
+TG_KERNEL(closed_twice, ) {
+  tg_out(y, f32, [4]);
+  tg_scope s = tg_scope_open(tg_b_, "range", "i, 4", __FILE__, __LINE__);
+  tg_add_statement(tg_b_, "y[i] = 1", __FILE__, __LINE__);
+  tg_scope_close(&s);
+  tg_scope_close(&s);
+}
+TG_KERNEL(no_text, ) {
+  tg_add_declaration(tg_b_, NULL, NULL, NULL, 0);
+  tg_add_statement(tg_b_, NULL, NULL, 0);
+  tg_scope_close(NULL);
+}
+
 static void body(tg_context *c, const tg_kernel_def *def, const char *message, float value) {
   tg_kernel *k;
   tg_compile_options o = {.user = c};
@@ -165,6 +188,21 @@ static void bodies(tg_context *c) {
   body(c, &left_by_goto, "break, return or goto", 0);
   body(c, &cut_short, NULL, 1);
   body(c, &compiles_another, NULL, 4);
+  body(c, &splice_goes_on, "an operator expected, not ')'", 0);
+  body(c, &splice_ends, NULL, 11);
+  body(c, &closed_twice, "each is closed once", 0);
+  body(c, &no_text, "the builder is given no text", 0);
+}
+
+static void options(tg_context *c) {
+  static const char text[] = "kernel a(N) { out(y, f32, [N]); range(i, N) y[i] = 1; }";
+  tg_binding twice[] = {{"N", 1, 7, 1}, {"N", 2, 2, 1}};
+  tg_kernel *k;
+  CHECK(tg_kernel_compile_text(c, "f", text, &(tg_compile_options){.bindings = twice, .bindings_n = 2}, &k) == TG_EINVAL, "bound twice");
+  CHECK(strstr(tg_error_message(c), "'N' is bound twice"), "%s", tg_error_message(c));
+  CHECK(tg_context_create(NULL, NULL) == TG_EINVAL, "nowhere to put a context");
+  CHECK(tg_kernel_run(NULL, &(tg_launch){0}) == TG_EINVAL, "a kernel that did not compile");
+  CHECK(!tg_kernel_describe(NULL), "a kernel that did not compile");
 }
 
 int main(void) {
@@ -175,6 +213,7 @@ int main(void) {
   limits(c);
   far_offsets(c);
   bodies(c);
+  options(c);
   tg_context_free(c);
   return TEST_END();
 }
