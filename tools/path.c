@@ -13,6 +13,7 @@ static void compile_rules(void *user) {
 bool path_open(tool_path *p, const char *target) {
   memset(p, 0, sizeof *p);
   tg_job_init(&p->tables, NULL);
+  tg_blocks_init(&p->blocks, NULL);
   if (!tg_target_named(&p->target, target)) {
     fprintf(stderr, "tg: no target is named '%s'\n", target);
     return false;
@@ -28,6 +29,7 @@ bool path_open(tool_path *p, const char *target) {
 void path_close(tool_path *p) {
   if (p->jit) tg_jit_close(p->jit);
   tg_job_drop(&p->tables);
+  tg_blocks_drop(&p->blocks);
 }
 
 typedef struct { tool_path *p; const tool_source *s; } step;
@@ -47,5 +49,6 @@ static void lower(void *user) {
 bool path_lower(tool_path *p, const tool_source *s) {
   step st = {p, s};
   tg_job_init(&p->job, NULL);
+  p->job.env.blocks = &p->blocks;
   return tg_protect(&p->job.env, lower, &st);
 }

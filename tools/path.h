@@ -12,6 +12,7 @@ typedef struct tool_path {
   tg_jit *jit;
   tg_job tables;                /* owns the rules */
   const tg_rules *rules;
+  tg_blocks blocks;             /* of the jobs before */
   tg_job job;                   /* the program at hand */
 } tool_path;
 

@@ -13,6 +13,7 @@ typedef struct { pthread_t thread; bool used; uint64_t age; char text[4096]; } t
 
 struct tg_context {
   tg_env env;                  /* what lives as long as the context: rules, the folder's name */
+  tg_blocks blocks;            /* of the jobs that have ended */
   pthread_mutex_t lock;        /* of env, jit, messages */
   tg_target target;
   uint32_t flags;

@@ -86,6 +86,7 @@ static bool wants_cache(const compilation *k) { return k->c->cache && !(k->sourc
 static void check_options(tg_job *j, const tg_source *s) {
   const tg_compile_options *o = s->options;
   if (!s->def && !s->text) tg_fail(&j->env, TG_EINVAL, "no kernel is given");
+  if (o->bindings_n && !o->bindings) tg_fail(&j->env, TG_EINVAL, "bindings_n is %u, and there are no bindings", o->bindings_n);
   for (uint32_t i = 0; i < o->bindings_n; i++)
     if (!o->bindings[i].name) tg_fail(&j->env, TG_EINVAL, "a binding without a name");
 }
@@ -162,6 +163,7 @@ static tg_status with_job(compilation *k, void (*run)(void *), tg_kernel **out) 
   k->j = a->alloc(a->user, sizeof *k->j);
   if (!k->j) return tg_context_fail(c, TG_ENOMEM, "out of memory");
   tg_job_init(k->j, a);
+  k->j->env.blocks = &c->blocks;
   s = tg_protect(&k->j->env, run, k) ? out ? load(k, out) : TG_OK : k->j->env.status;
   if (s != TG_OK) tg_context_fail(c, s, k->j->env.message);
   tg_job_drop(k->j);

@@ -82,6 +82,7 @@ tg_status tg_context_create(const tg_context_options *options, tg_context **out)
   if (!c) return TG_ENOMEM;
   memset(c, 0, sizeof *c);
   tg_env_init(&c->env, &a);
+  tg_blocks_init(&c->blocks, &a);
   pthread_mutex_init(&c->lock, NULL);
   c->flags = o->flags;
   c->log = o->log;
@@ -105,6 +106,7 @@ void tg_context_free(tg_context *c) {
   for (uint32_t i = 0; i < MESSAGES; i++)
     if (c->messages[i]) a.free(a.user, c->messages[i], sizeof *c->messages[i]);
   tg_env_drop(&c->env);
+  tg_blocks_drop(&c->blocks);
   pthread_mutex_destroy(&c->lock);
   a.free(a.user, c, sizeof *c);
 }

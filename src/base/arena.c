@@ -5,7 +5,7 @@
 
 struct tg_arena_block { tg_arena_block *next; size_t size; _Alignas(16) char data[]; };
 
-enum { FIRST_BLOCK = 32 << 10, LARGEST_BLOCK = 8 << 20 };
+enum { FIRST_BLOCK = 32 << 10, LARGEST_BLOCK = FIRST_BLOCK << (TG_BLOCK_SIZES - 1), MOST_KEPT = 2 * LARGEST_BLOCK };
 
 static void *default_alloc(void *user, size_t n) { (void)user; return malloc(n); }
 static void default_free(void *user, void *p, size_t n) { (void)user; (void)n; free(p); }
@@ -17,12 +17,67 @@ void tg_env_init(tg_env *e, const tg_allocator *a) {
   e->allocator = a && a->alloc && a->free ? *a : tg_allocator_default();
 }
 
+/* ---- blocks between their uses ---- */
+
+void tg_blocks_init(tg_blocks *b, const tg_allocator *a) {
+  *b = (tg_blocks){.allocator = a && a->alloc && a->free ? *a : tg_allocator_default()};
+  pthread_mutex_init(&b->lock, NULL);
+}
+
+void tg_blocks_drop(tg_blocks *b) {
+  for (int i = 0; i < TG_BLOCK_SIZES; i++)
+    for (tg_arena_block *k = b->kept[i], *next; k; k = next) {
+      next = k->next;
+      b->allocator.free(b->allocator.user, k, sizeof *k + k->size);
+    }
+  pthread_mutex_destroy(&b->lock);
+}
+
+static int size_class(size_t size) {   /* -1: of no use to others */
+  for (int i = 0; i < TG_BLOCK_SIZES; i++)
+    if (size == (size_t)FIRST_BLOCK << i) return i;
+  return -1;
+}
+
+static tg_arena_block *take_block(tg_env *e, size_t size) {
+  tg_blocks *b = e->blocks;
+  int class = b ? size_class(size) : -1;
+  tg_arena_block *k = NULL;
+  if (class >= 0) {
+    pthread_mutex_lock(&b->lock);
+    if ((k = b->kept[class])) {
+      b->kept[class] = k->next;
+      b->bytes -= size;
+    }
+    pthread_mutex_unlock(&b->lock);
+  }
+  return k ? k : e->allocator.alloc(e->allocator.user, sizeof *k + size);
+}
+
+static void return_block(tg_env *e, tg_arena_block *k) {
+  tg_blocks *b = e->blocks;
+  int class = b ? size_class(k->size) : -1;
+  bool keep = false;
+  if (class >= 0) {
+    pthread_mutex_lock(&b->lock);
+    if ((keep = b->bytes + k->size <= MOST_KEPT)) {
+      k->next = b->kept[class];
+      b->kept[class] = k;
+      b->bytes += k->size;
+    }
+    pthread_mutex_unlock(&b->lock);
+  }
+  if (!keep) e->allocator.free(e->allocator.user, k, sizeof *k + k->size);
+}
+
+/* ---- arenas ---- */
+
 static void free_blocks(tg_env *e, tg_arena_block *until) {
   while (e->arena.blocks != until) {
     tg_arena_block *b = e->arena.blocks;
     e->arena.blocks = b->next;
     e->arena.total -= b->size;
-    e->allocator.free(e->allocator.user, b, sizeof *b + b->size);
+    return_block(e, b);
   }
 }
 
@@ -39,7 +94,7 @@ void *tg_alloc(tg_env *e, size_t bytes) {
     size_t size = a->blocks ? a->blocks->size * 2 : FIRST_BLOCK;
     if (size > LARGEST_BLOCK) size = LARGEST_BLOCK;
     if (size < bytes) size = bytes;
-    tg_arena_block *b = e->allocator.alloc(e->allocator.user, sizeof *b + size);
+    tg_arena_block *b = take_block(e, size);
     if (!b) tg_fail(e, TG_ENOMEM, "out of memory");
     *b = (tg_arena_block){.next = a->blocks, .size = size};
     a->blocks = b;

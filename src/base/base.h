@@ -7,6 +7,7 @@
  */
 #ifndef TG_BASE_H
 #define TG_BASE_H
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -27,8 +28,20 @@ tg_allocator tg_allocator_default(void);
 typedef struct tg_arena_block tg_arena_block;
 typedef struct { tg_arena_block *blocks; char *at, *end; size_t total; } tg_arena;
 
+/* Blocks of arenas that have ended, for the next ones: fresh memory costs a page fault for every 4 KiB. Shared by threads. */
+enum { TG_BLOCK_SIZES = 9 };
+typedef struct {
+  tg_allocator allocator;
+  pthread_mutex_t lock;
+  tg_arena_block *kept[TG_BLOCK_SIZES];
+  size_t bytes;               /* kept at the moment; bounded */
+} tg_blocks;
+void tg_blocks_init(tg_blocks *b, const tg_allocator *a);   /* a NULL: malloc */
+void tg_blocks_drop(tg_blocks *b);                          /* after the environments that took blocks from it */
+
 typedef struct tg_env {
   tg_allocator allocator;
+  tg_blocks *blocks;        /* set after tg_env_init, of the same allocator; NULL: none */
   tg_arena arena;
   jmp_buf *trap;            /* innermost tg_protect; NULL only outside of one */
   tg_status status;         /* the first error, kept */
