@@ -1,0 +1,32 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Runs every example that is built, and every .tg file of examples/ against the interpreter; ends with "N passed, N failed".
+#   sh tests/examples/run.sh [BUILD]       BUILD: build
+set -u
+cd "$(dirname "$0")/../.."
+build=${1:-build} passed=0 failed=0
+out=$(mktemp)
+trap 'rm -f "$out"' EXIT
+
+try() {
+  name=$1; shift
+  timeout 120 "$@" > "$out" 2>&1
+  status=$?
+  if [ "$status" = 0 ] && [ -s "$out" ]; then passed=$((passed + 1)); return; fi
+  failed=$((failed + 1))
+  echo "$name: exit status $status"
+  cat "$out"
+}
+
+for source in examples/*.c examples/*.cc; do
+  program=$(basename "${source%.*}")
+  try "$source" "$build/examples/$program"
+done
+for program in examples/*.tg; do
+  # The interpreter takes 100 ns for a term: a line "// check: M=60 N=70" in the file names sizes that it can do.
+  sizes=$(sed -n 's|^// check: ||p' "$program")
+  # shellcheck disable=SC2086
+  try "$program" "$build/tg" run "$program" $sizes --check
+done
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
