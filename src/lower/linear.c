@@ -26,6 +26,7 @@ typedef struct {
   level **home;                /* by old id: where the value stands last, or may stand at the outermost */
   level **natural;             /* by old id: the outermost list that it can stand in */
   uint32_t *phase_of, phase;   /* when it was computed */
+  level **kept;                /* a loop that is over and computed it for itself, or a list around several such */
   uint32_t *place;             /* which statement of its list it is */
   level *sink, *now;
   uint32_t registers;
@@ -56,10 +57,25 @@ static bool done(state *s, const tg_uop *u) {
   return computed(s, u, s->now);
 }
 
+static level *open_around(level *l) {
+  while (!l->open) l = l->outer;
+  return l;
+}
+
+/* A value that stands in a loop that is over cannot stand before that loop too: the innermost list around both. */
+static level *behind(state *s, const tg_uop *u, level *l) {
+  level *h = s->home[u->id];
+  if (!h || s->phase_of[u->id] != s->phase) return l;
+  if (!h->open) l = deeper(l, open_around(h));
+  return s->kept[u->id] ? deeper(l, open_around(s->kept[u->id])) : l;
+}
+
 /* What an inner list has computed for itself already goes from there. */
 static void compute_at(state *s, const tg_uop *u, level *l) {
   level *h = s->home[u->id];
   if (h && h->open && h->depth > l->depth && s->phase_of[u->id] == s->phase) h->out.data[s->place[u->id]] = NULL;
+  if (h && s->phase_of[u->id] != s->phase) s->kept[u->id] = NULL;
+  else if (h && !h->open) s->kept[u->id] = behind(s, u, s->sink);
   s->place[u->id] = l->out.n;
   tg_push(&s->j->env, &l->out, s->to[u->id]);
   s->home[u->id] = l;
@@ -70,14 +86,6 @@ static void compute_at(state *s, const tg_uop *u, level *l) {
 static void cheap_operands(state *s, const tg_uop *u, level *l) {
   for (uint32_t i = 0; i < u->n; i++)
     if (tg_is_value(u->src[i]) && is_cheap(u->src[i]) && !computed(s, u->src[i], l)) compute_at(s, u->src[i], l);
-}
-
-/* A value that stands in a loop that is over cannot stand before that loop too: the innermost list around both. */
-static level *behind(state *s, const tg_uop *u, level *l) {
-  level *h = s->home[u->id];
-  if (!h || h->open || s->phase_of[u->id] != s->phase) return l;
-  while (!h->open) h = h->outer;
-  return deeper(l, h);
 }
 
 /* How far out a LOAD may go, from where it is used. */
@@ -214,7 +222,7 @@ const tg_uop *tg_pass_linear(tg_job *j, const tg_lowering *l, const tg_uop *sink
   uint32_t n = sink->id + 1;
   level top = {.open = true, .runs = true};
   state s = {.j = j, .to = tg_new(&j->env, const tg_uop *, n), .home = tg_new(&j->env, level *, n), .natural = tg_new(&j->env, level *, n),
-             .phase_of = tg_new(&j->env, uint32_t, n), .place = tg_new(&j->env, uint32_t, n), .sink = &top, .now = &top,
+             .phase_of = tg_new(&j->env, uint32_t, n), .place = tg_new(&j->env, uint32_t, n), .kept = tg_new(&j->env, level *, n), .sink = &top, .now = &top,
              .registers = l->target && l->target->vector_registers ? l->target->vector_registers : 16};
   for (uint32_t i = 0; i < sink->n; i++) process(&s, sink->src[i]);
   return tg_sink(j, top.out.n, top.out.data);
