@@ -112,11 +112,10 @@ static void combine(tg_machine *m, const tg_reduction *r, tg_value *left, const 
 /* Kinds in the order in which their copies are combined at the end; -1: sequential. */
 static int turn_of(tg_kind k) {
   switch (k) {
-  case TG_UPCAST: return 0;
+  case TG_UPCAST: case TG_LOCAL: case TG_GROUP: return 0;
   case TG_LANE: return 1;
-  case TG_LOCAL: case TG_GROUP: return 2;
-  case TG_THREAD: return 3;
-  case TG_GLOBAL: return 4;
+  case TG_THREAD: return 2;
+  case TG_GLOBAL: return 3;
   default: return -1;
   }
 }
@@ -176,7 +175,7 @@ static void iterate(tg_machine *m, reducing *s) {
 static void combine_copies(tg_machine *m, const reducing *s) {
   const tg_reduction *r = s->r;
   bool done[8] = {false};
-  for (int turn = 0; turn <= 4; turn++)
+  for (int turn = 0; turn <= 3; turn++)
     for (uint32_t i = 0; i < r->info.ranges; i++) {
       if (turn_of(r->kind[i]) != turn || s->size[i] < 2) continue;
       done[i] = true;

@@ -33,6 +33,16 @@ static void check_lanes(tg_schedule *s, const tg_opt *o, const tg_site *site, tg
   }
 }
 
+/* Iterations in lockstep run the loops inside together, so these have one extent. */
+static void check_uniform(tg_schedule *s, const tg_opt *o, const tg_site *site, tg_kind kind) {
+  if (kind == TG_THREAD || kind == TG_UNROLL) return;
+  for (uint32_t i = 0; i < s->sites.n; i++) {
+    const tg_uop *r = s->sites.data[i].range, *e = tg_extent(r);
+    if (e->op != TG_OP_CONST && e->op != TG_OP_PARAM && tg_uses(s->j, e, site->range))
+      tg_fail_at(s->j, o->pos, "%s %s: the extent of %s depends on it", tg_kind_name[kind], tg_range_text(s, site->range), tg_range_text(s, r));
+  }
+}
+
 static void check(tg_schedule *s, const tg_opt *o, const tg_site *site, tg_kind kind) {
   tg_job *j = s->j;
   const tg_uop *r = site->range;
@@ -48,6 +58,7 @@ static void check(tg_schedule *s, const tg_opt *o, const tg_site *site, tg_kind 
   else if (kind != TG_UNROLL && tg_reduce_info(site->owner).in_order)
     tg_fail_at(j, o->pos, "%s %s: a sum_in_order keeps the order of its terms", word, tg_range_text(s, r));
   check_lanes(s, o, site, kind);
+  check_uniform(s, o, site, kind);
 }
 
 void tg_opt_kind(tg_schedule *s, const tg_opt *o) {

@@ -4,7 +4,7 @@
  * Needs a versioned program; leaves one without REDUCE and GET. A REDUCE stands at the innermost statement list that
  * has every range it uses and every store whose result it reads, before the statement of that list that uses it first;
  * so what does not depend on an inner loop leaves it, and equal reductions are computed once. Its sequential ranges
- * are loops around one update; each combination of its upcast and lane ranges has an accumulator of its own, combined
+ * are loops around one update; each combination of its upcast, local and lane ranges has an accumulator of its own, combined
  * afterwards by halving (docs/ir.md has the order); a thread range writes one partial result per iteration to LOCAL
  * memory at SINK level, and the statements after that loop combine them. */
 #include "lower/sweep.h"
@@ -127,6 +127,8 @@ typedef struct {
 
 static const tg_uop *combined(plan *p, uint32_t i) { return p->reduce->src[2 * p->info.values + i]; }
 
+static const char *name_of(const state *s, const tg_uop *range) { return s->j->ranges.data[tg_range_ordinal(range)].name; }
+
 static uint32_t constant_extent(state *s, const tg_uop *range) {
   const tg_uop *e = tg_extent(range);
   if (e->op != TG_OP_CONST || e->arg > 1 << 16)
@@ -140,7 +142,7 @@ static void sort_ranges(plan *p, const level *home) {
   bool fold = !home->lane && !p->info.generic;
   for (uint32_t i = 0; i < p->info.ranges; i++) {
     switch (tg_range_kind(r[i])) {
-    case TG_UPCAST: p->wide[p->nwide++] = r[i]; break;
+    case TG_UPCAST: case TG_LOCAL: case TG_GROUP: p->wide[p->nwide++] = r[i]; break;
     case TG_LANE: lanes[nl++] = r[i]; break;
     case TG_THREAD:
       if (p->thread) tg_fail_at(p->s->j, p->s->pos, "a reduction over two thread ranges");
@@ -152,6 +154,11 @@ static void sort_ranges(plan *p, const level *home) {
   p->nupcast = p->nwide + (fold && nl ? nl - 1 : nl);   /* one lane range is a vector; all others are copies */
   for (uint32_t i = 0; i < nl; i++) p->wide[p->nwide++] = lanes[i];
   for (uint32_t i = 0; i < p->nwide; i++) p->extent[i] = constant_extent(p->s, p->wide[i]);
+  for (uint32_t i = 0; i < p->info.ranges; i++)
+    for (uint32_t k = 0; k < p->nwide; k++)
+      if (tg_extent(r[i])->op != TG_OP_CONST && tg_uses(p->s->j, tg_extent(r[i]), p->wide[k]))
+        tg_fail_at(p->s->j, p->s->pos, "the extent of %s depends on the %s range %s of the same reduction, but its iterations run %s together", name_of(p->s, r[i]),
+                   tg_kind_name[tg_range_kind(p->wide[k])], name_of(p->s, p->wide[k]), name_of(p->s, r[i]));
 }
 
 static const tg_uop *range_of(state *s, const tg_uop *old, tg_kind kind) {
