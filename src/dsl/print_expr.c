@@ -293,8 +293,10 @@ static void later_load(tg_printer *p, const tg_uop *u) {
   later_access(p, u);
   if (!tg_gate(u)) return;
   if (!is_in_bounds_gate(u)) {
-    later_text(p, " if ");
+    bool load = tg_gate(u)->op == TG_OP_LOAD; /* the `else` behind it is not its own */
+    later_text(p, load ? " if (" : " if ");
     later_node(p, tg_gate(u), P_ATOM);
+    if (load) later_text(p, ")");
   }
   later_text(p, " else ");
   later_node(p, tg_alternative(u), P_ATOM);
