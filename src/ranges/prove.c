@@ -175,14 +175,19 @@ static bool rounds_up(const tg_uop *a, const tg_uop *b) {
   return a->op == TG_OP_NEG;
 }
 
+/* Quotients of an extent; those in a subscript or the gate of a load are none. */
 static void check_exact(prover *p, const tg_uop *range, const tg_uop *statement) {
   tg_job *j = p->job;
   uint32_t n;
   if (tg_extent(range)->op == TG_OP_CONST || tg_extent(range)->op == TG_OP_PARAM) return;
   const tg_uop **all = tg_toposort(j, tg_extent(range), &n);
+  bool *inside = tg_new(&j->env, bool, tg_extent(range)->id + 1);
+  inside[tg_extent(range)->id] = true;
+  for (uint32_t i = n; i-- > 0;)
+    for (uint32_t k = 0; k < all[i]->n && inside[all[i]->id] && all[i]->op != TG_OP_LOAD; k++) inside[all[i]->src[k]->id] = true;
   for (uint32_t i = 0; i < n; i++) {
     const tg_uop *u = all[i];
-    if (u->op != TG_OP_IDIV || u->type != TG_INDEX || rounds_up(u->src[0], u->src[1])) continue;
+    if (!inside[u->id] || u->op != TG_OP_IDIV || u->type != TG_INDEX || rounds_up(u->src[0], u->src[1])) continue;
     const tg_uop *rest = tg_op2(j, TG_OP_MOD, u->src[0], u->src[1]), *exact = tg_op2(j, TG_OP_EQ, rest, tg_index(j, 0));
     tg_polys_reset(p->polys);
     tg_poly_of(p->polys, rest);
