@@ -13,9 +13,13 @@ static const char usage[] =
   "tg run FILE.tg name=value ... [--kernel NAME] [--check] [--time] [--seconds N] [--threads N] [--opt WORDS ...] [--cache DIR] [--json]\n"
   "\n"
   "Compiles the kernel for this machine and runs it once on small integers.\n"
-  "  --check    the outputs must equal the interpreter's of the kernel as written, bit for bit where integers make it exact\n"
+  "  name=value an integer for a parameter or a knob; a parameter that the file gives a range needs one\n"
+  "  --kernel   of a file with several: the one to take, else the first\n"
+  "  --check    the outputs must equal the interpreter's of the kernel as written: integers bit for bit, floats within what another\n"
+  "             order of summation may give. The interpreter takes some 100 ns for a term: choose small sizes, M=60\n"
   "  --time     runs for --seconds (1) and prints the median\n"
   "  --threads  1; -1 for all cores\n"
+  "  --cache    a folder where compiled kernels are kept from run to run\n"
   "  --opt      words of a schedule, in order, instead of the heuristic's choice: --opt 'split j 16 as jo jl' --opt 'lane jl'\n";
 
 typedef struct {
@@ -138,6 +142,8 @@ static int run(run_state *r) {
     return TOOL_WRONG;
   }
   int result = r->args->check ? check(r) : TOOL_OK;
+  if (!r->args->check && !r->args->time && !r->args->json)
+    printf("%s: ran; --check compares it with the interpreter, --time measures it\n", tg_kernel_describe(r->kernel)->name);
   if (result == TOOL_OK && r->args->time) {
     tg_timing t;
     if (tg_kernel_time(r->kernel, &l, r->args->seconds > 0 ? r->args->seconds : 1, &t)) {
@@ -147,6 +153,11 @@ static int run(run_state *r) {
     tool_figure(r->args->json, "run", tg_kernel_describe(r->kernel)->name, "time", t.median * 1e6, "us", NULL);
   }
   return result;
+}
+
+static void log_line(void *user, const char *message) {
+  (void)user;
+  fprintf(stderr, "tg: %s\n", message);
 }
 
 int cmd_run(int argc, char **argv) {
@@ -160,7 +171,7 @@ int cmd_run(int argc, char **argv) {
   r.args = &a;
   if (!tool_load(&a, &r.program)) return TOOL_WRONG;
   tg_job_init(&r.job, NULL);
-  tg_context_options co = {.cache = a.cache};
+  tg_context_options co = {.cache = a.cache, .log = log_line};
   int result;
   if (tg_context_create(&co, &r.ctx)) {
     fprintf(stderr, "tg: %s\n", r.ctx ? tg_error_message(r.ctx) : "out of memory");
