@@ -44,6 +44,8 @@ typedef struct {
   const tg_nest_reduce *sum;
   const tg_uop *panel;             /* the load that moves with columns */
   const tg_uop *tall;              /* the load that moves with rows */
+  const char *row_name;            /* of the loop over rows, or of the rows of one task */
+  int64_t rows;                    /* how many there are in it */
 } roles;
 
 static bool is_product(const tg_uop *v) {
@@ -96,8 +98,8 @@ static bool rows_conflict(const tg_uop *load) {
 /* In the loop `outer`: rows of tiles, whole ones first. `columns` names what stands inside the rows. */
 static void tile_rows(tg_nest *n, const roles *r, const char *outer, uint32_t rows, const char *suffix) {
   const char *b = tg_format(&n->j->env, "%s%s", r->row->base, suffix);
-  const char *name = tg_format(&n->j->env, "%s.%s", outer, tg_range_name(&n->s, r->row->range));
-  int64_t m = r->row->extent, whole = m / rows * rows;
+  const char *name = tg_format(&n->j->env, "%s.%s", outer, r->row_name);
+  int64_t m = r->rows, whole = m / rows * rows;
   if (m < 0) tg_nest_emit(n, "cut %s at (%s)/%u*%u as %s.m %s.e", name, r->row->extent_text, rows, rows, b, b);
   else if (m % rows) tg_nest_emit(n, "cut %s at %lld as %s.m %s.e", name, (long long)whole, b, b);
   if (m < 0 || m % rows) name = tg_format(&n->j->env, "%s.m", b);
@@ -124,11 +126,25 @@ static void order_outside(tg_nest *n, const roles *r) {
   if (changes) tg_nest_emit(n, "order%s %s %s", t.data ? t.data : "", r->column->name, r->row->name);
 }
 
+/* Too few columns for all threads: tasks are blocks of rows. */
+static bool tasks_of_rows(tg_nest *n, roles *r, tile t, int64_t width) {
+  int64_t columns = r->column->extent, rows = r->rows, want = 4 * (int64_t)n->l->target->threads;
+  if (n->depth != 2 || !n->threads || n->work < TG_THREAD_WORK || n->l->target->threads < 2 || columns < 0 || columns / width >= want / 2) return false;
+  int64_t chunk = rows / want;
+  while (chunk >= 4 * t.rows && rows % chunk) chunk--;
+  if (chunk < 4 * t.rows) return false;
+  const char *b = r->row->base;
+  tg_nest_emit(n, "split %s %lld as %s.t %s.b", r->row->name, (long long)chunk, b, b);
+  r->row_name = tg_format(&n->j->env, "%s.b", b);
+  r->rows = chunk;
+  return true;
+}
+
 static bool worth_a_panel(const tg_nest *n, const roles *r, tile t, double width) {
   for (uint32_t i = 0; i < tg_reduce_info(r->sum->reduce).ranges; i++)
     if (tg_extent(tg_reduce_ranges(r->sum->reduce)[i])->op != TG_OP_CONST) return false;
   double bytes = width * tg_type_bytes((tg_type)r->panel->type) * (double)r->sum->extent;
-  return r->row->extent >= 4 * (int64_t)t.rows && tg_reduce_info(r->sum->reduce).ranges == 1 && bytes < 4e6 && n->l->target->l2;
+  return r->rows >= 4 * (int64_t)t.rows && tg_reduce_info(r->sum->reduce).ranges == 1 && bytes < 4e6 && n->l->target->l2;
 }
 
 bool tg_nest_contraction(tg_nest *n) {
@@ -136,17 +152,21 @@ bool tg_nest_contraction(tg_nest *n) {
   if (!find_roles(n, &r)) return false;
   int64_t columns = r.column->extent;
   if (columns > 0 && columns < n->lanes) return false;
+  r.rows = r.row->extent;
+  r.row_name = tg_range_name(&n->s, r.row->range);
   tile t = choose_tile(n, r.row->extent, columns, rows_conflict(r.tall));
   int64_t width = (int64_t)t.vectors * n->lanes;
   const char *b = r.column->base, *name = r.column->name;
-  order_outside(n, &r);
+  bool by_rows = tasks_of_rows(n, &r, t, width);
+  if (!by_rows) order_outside(n, &r);
+  else tg_nest_emit(n, "order %s %s", name, r.row_name);
   bool rest = columns < 0 || columns % width;
   if (columns < 0) tg_nest_emit(n, "cut %s at (%s)/%lld*%lld as %s.m %s.e", name, r.column->extent_text, (long long)width, (long long)width, b, b);
   else if (rest) tg_nest_emit(n, "cut %s at %lld as %s.m %s.e", name, (long long)(columns / width * width), b, b);
   if (rest) name = tg_format(&n->j->env, "%s.m", b);
   const char *outer = tg_format(&n->j->env, "%s.o", b);
   tg_nest_emit(n, "split %s %lld as %s %s.r", name, (long long)width, outer, b);
-  tg_nest_emit(n, "order %s.%s %s.r", outer, tg_range_name(&n->s, r.row->range), b);
+  tg_nest_emit(n, "order %s.%s %s.r", outer, r.row_name, b);
   tile_rows(n, &r, outer, t.rows, "");
   tg_nest_emit(n, "split %s.r %u as %s.u %s.v", b, n->lanes, b, b);
   if (t.vectors > 1) tg_nest_emit(n, "upcast %s.u", b);
@@ -156,7 +176,7 @@ bool tg_nest_contraction(tg_nest *n) {
     if (rows_conflict(r.tall) && rows > 8) rows = 8;
     if (r.row->extent > 0 && rows > r.row->extent) rows = (uint32_t)r.row->extent;
     tg_nest_emit(n, "split %s.e %u as %s.p %s.w", b, n->lanes, b, b);
-    tg_nest_emit(n, "order %s.p.%s %s.w", b, tg_range_name(&n->s, r.row->range), b);
+    tg_nest_emit(n, "order %s.p.%s %s.w", b, r.row_name, b);
     tile_rows(n, &r, tg_format(&n->j->env, "%s.p", b), rows, "e");
     tg_nest_emit(n, "lane %s.w", b);
   }
@@ -174,6 +194,7 @@ bool tg_nest_contraction(tg_nest *n) {
   const char *shared = outer; /* the outermost loop now */
   for (uint32_t i = n->depth; i-- > 0;)
     if (&n->loop[i] != r.row && &n->loop[i] != r.column) shared = n->loop[i].name;
+  if (by_rows) shared = tg_format(&n->j->env, "%s.t", r.row->base);
   if (n->threads && n->work >= TG_THREAD_WORK) tg_nest_emit(n, "thread %s", shared);
   return true;
 }

@@ -70,6 +70,13 @@ static bool around_lanes(const tg_nest *n, const tg_uop *range) {
   return false;
 }
 
+/* Does how often something runs depend on the range? Then its iterations are not in lockstep. */
+static bool in_extents(const tg_nest *n, const tg_uop *range) {
+  for (uint32_t i = 0; i < n->s.sites.n; i++)
+    if (tg_uses(n->j, tg_extent(n->s.sites.data[i].range), range)) return true;
+  return false;
+}
+
 tg_nest_axis tg_nest_axis_of(tg_nest *n, const char *name) {
   tg_axis axis = tg_nest_axis_sites(n, name);
   tg_nest_axis a = {.members = axis.n, .lockstep = true, .parallel = true, .cut = true};
@@ -77,6 +84,7 @@ tg_nest_axis tg_nest_axis_of(tg_nest *n, const char *name) {
     const tg_uop *owner = axis.site[i].owner, *range = axis.site[i].range;
     const char *why;
     bool free = !author_fixed(range) && !n->done[tg_range_ordinal(range)];
+    a.lockstep &= !in_extents(n, range);
     if (owner->op == TG_OP_REDUCE) {
       tg_reduce_arg r = tg_reduce_info(owner);
       a.cut &= !r.generic && !r.in_order;

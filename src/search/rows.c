@@ -91,7 +91,7 @@ void tg_nest_rows(tg_nest *n) {
   int64_t extent = tg_extent(rows->src[0])->arg;
   uint32_t group = extent % 8 == 0 ? 8 : extent % 4 == 0 ? 4 : extent % 2 == 0 ? 2 : 1;
   tg_nest_axis a = tg_nest_axis_of(n, name);
-  if (group == 1 || !a.parallel) return;
+  if (group == 1 || !a.parallel || !a.lockstep) return;
   copy_tiles(n, n->top);
   if (extent > group) {
     tg_nest_emit(n, "split %s %u as %s.o %s.r", name, group, b, b);
