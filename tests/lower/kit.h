@@ -137,6 +137,26 @@ static const struct { const char *name; tg_pass_fn *run; } kit_passes[] = {
   {"coalesce", tg_pass_coalesce}, {"index", tg_pass_index}, {"linear", tg_pass_linear},
 };
 
+/* What is printed parses to the same program. */
+typedef struct { tg_job job; const char *text; } kit_text;
+static inline void kit_parse(void *arg) {
+  kit_text *t = arg;
+  tg_parse_kernel(&t->job, "printed", t->text, 0, NULL);
+}
+
+static inline void kit_print_and_parse(const char *name, const char *stage, node p) {
+  static kit_text t;
+  tg_str s = tg_str_new(&j->env);
+  j->stage = stage;
+  tg_print(j, &s, p);
+  t.text = s.data;
+  tg_job_init(&t.job, NULL);
+  bool parsed = tg_protect(&t.job.env, kit_parse, &t);
+  CHECK(parsed, "%s after %s: %s\n%s", name, stage, t.job.env.message, t.text);
+  if (parsed) CHECK(tg_same_program(j, p, &t.job, t.job.sink), "%s after %s parses to another program:\n%s", name, stage, t.text);
+  tg_job_drop(&t.job);
+}
+
 typedef node build_fn(const int64_t *params);
 typedef struct { const char *name; build_fn *build; const int64_t *params; const char *at; node before; } kit_case;
 
@@ -154,6 +174,7 @@ static inline void kit_case_run(void *arg) {
     p = kit_passes[i].run(j, &kit_lowering, p);
     tg_verify(j, p, kit_passes[i].name);
     CHECK(tg_versioned(j, tg_plain(j, p)) == p, "%s after %s: versions do not agree with the order of statements", c->name, c->at);
+    kit_print_and_parse(c->name, c->at, p);
     kit_memory got = kit_run(p, &in, c->params);
     for (uint32_t b = 0; b < got.n; b++) {
       bool same = !memcmp(got.data[b], want.data[b], want.bytes[b]);
