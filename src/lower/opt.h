@@ -63,12 +63,12 @@ const tg_uop *tg_idx_min(tg_job *j, const tg_uop *a, const tg_uop *b);
 bool tg_divides(tg_job *j, int64_t n, const tg_uop *a);
 const tg_uop *tg_zero(tg_job *j, tg_type t);
 
-/* u with range := value; where cond is not NULL the stores of statements, and every load that reads through range, get it as a gate.
- * Buffers in [private_n] stay ungated: they are born inside the loop. */
+/* u with range := value; where cond is not NULL the stores of statements, and every load that reads through range, get it as a gate,
+ * and so does every load of a buffer that the loop stores to. Buffers born inside the loop stay ungated. marks: of the loop, or NULL. */
 const tg_uop *tg_gated_substitute(tg_schedule *s, const tg_uop *u, const tg_uop *range, const tg_uop *value, const tg_uop *cond,
-                                  const uint8_t *is_private);
-/* Marks the buffers defined within a loop, by ordinal. */
-uint8_t *tg_private_buffers(tg_schedule *s, const tg_uop *end);
+                                  const uint8_t *marks);
+/* By ordinal: which buffers are defined within a loop, which others it stores to. */
+uint8_t *tg_marked_buffers(tg_schedule *s, const tg_uop *end);
 /* The statements again, with loops, reductions and buffers of their own. */
 void tg_copy_statements(tg_schedule *s, uint32_t n, const tg_uop *const *list, const tg_uop **out);
 

@@ -78,7 +78,9 @@ const tg_uop *tg_replace_end(tg_schedule *s, const tg_uop *sink, const tg_uop *r
 
 /* ---- substitution under a gate ---- */
 
-typedef struct { const tg_uop *range, *value, *cond; const uint8_t *is_private; bool stores; } gated;
+enum { PRIVATE = 1, STORED };   /* of buffers: defined in the loop; defined outside and stored to in it. An iteration that is none reads neither */
+
+typedef struct { const tg_uop *range, *value, *cond; const uint8_t *marks; bool stores; } gated;
 
 static const tg_uop *gated_enter(tg_job *j, const tg_uop *old, void *user) {
   (void)j;
@@ -88,12 +90,12 @@ static const tg_uop *gated_enter(tg_job *j, const tg_uop *old, void *user) {
 
 static const tg_uop *gated_node(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
   const gated *g = user;
-  if (old->op == TG_OP_LOAD && memcmp(old->src, src, old->n * sizeof *src)) {
+  if (old->op == TG_OP_LOAD && (memcmp(old->src, src, old->n * sizeof *src) || (g->stores && g->marks[tg_buffer_ordinal(old->src[0])] == STORED))) {
     const tg_uop *gate = tg_gate(old) ? tg_and(j, src[old->n - 2], g->cond) : g->cond;
     const tg_uop *alternative = tg_gate(old) ? src[old->n - 1] : tg_zero(j, old->type);
     return tg_load(j, src[0], src + 1, gate, alternative, old->arg & ~(int64_t)TG_GATED);
   }
-  if (old->op == TG_OP_STORE && g->stores && !g->is_private[tg_buffer_ordinal(old->src[0])]) {
+  if (old->op == TG_OP_STORE && g->stores && g->marks[tg_buffer_ordinal(old->src[0])] != PRIVATE) {
     uint32_t rank = tg_access_rank(old);
     const tg_uop *gate = tg_gate(old) ? tg_and(j, src[old->n - 1], g->cond) : g->cond;
     return tg_store(j, src[0], src + 1, src[1 + rank], gate, old->arg & ~(int64_t)TG_GATED);
@@ -102,20 +104,21 @@ static const tg_uop *gated_node(tg_job *j, const tg_uop *old, const tg_uop *cons
 }
 
 const tg_uop *tg_gated_substitute(tg_schedule *s, const tg_uop *u, const tg_uop *range, const tg_uop *value, const tg_uop *cond,
-                                  const uint8_t *is_private) {
-  gated g = {range, value, cond, is_private, is_private != NULL};
+                                  const uint8_t *marks) {
+  gated g = {range, value, cond, marks, marks != NULL};
   return tg_map(s->j, u, cond ? gated_node : NULL, gated_enter, &g);
 }
 
-static void mark_private(const tg_uop *u, uint8_t *marks) {
-  if (u->op == TG_OP_DEFINE) marks[tg_buffer_ordinal(u)] = 1;
+static void mark_buffers(const tg_uop *u, uint8_t *marks) {
+  if (u->op == TG_OP_DEFINE) marks[tg_buffer_ordinal(u)] = PRIVATE;
+  if (u->op == TG_OP_STORE && !marks[tg_buffer_ordinal(u->src[0])]) marks[tg_buffer_ordinal(u->src[0])] = STORED;
   if (u->op == TG_OP_END)
-    for (uint32_t i = 1; i < u->n; i++) mark_private(u->src[i], marks);
+    for (uint32_t i = 1; i < u->n; i++) mark_buffers(u->src[i], marks);
 }
 
-uint8_t *tg_private_buffers(tg_schedule *s, const tg_uop *end) {
+uint8_t *tg_marked_buffers(tg_schedule *s, const tg_uop *end) {
   uint8_t *marks = tg_new(&s->j->env, uint8_t, s->j->buffers.n + 1);
-  mark_private(end, marks);
+  mark_buffers(end, marks);
   return marks;
 }
 

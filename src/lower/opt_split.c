@@ -10,9 +10,9 @@ typedef struct {
 
 static void split_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, void *user) {
   const splitting *p = user;
-  const uint8_t *is_private = p->cond ? tg_private_buffers(s, end) : NULL;
+  const uint8_t *marks = p->cond ? tg_marked_buffers(s, end) : NULL;
   const tg_uop **list = tg_new(&s->j->env, const tg_uop *, end->n);
-  for (uint32_t i = 1; i < end->n; i++) list[i - 1] = tg_gated_substitute(s, end->src[i], p->range, p->value, p->cond, is_private);
+  for (uint32_t i = 1; i < end->n; i++) list[i - 1] = tg_gated_substitute(s, end->src[i], p->range, p->value, p->cond, marks);
   const tg_uop *loop = tg_end_like(s, end, p->inner ? p->inner : p->outer, end->n - 1, list);
   if (p->inner) loop = tg_end_like(s, end, p->outer, 1, &loop);
   tg_push(&s->j->env, out, loop);
