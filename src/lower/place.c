@@ -78,7 +78,7 @@ static void bound_size(state *s, reg *r, const tg_buffer *b) {
     dim[i] = tg_index(s->j, e.hi > 1 << 28 ? 0 : (int64_t)e.hi);
   }
   if (n > 1 << 28) tg_fail_at(s->j, b->pos, "the size of %s has no bound: a parameter's largest value must be given", b->name);
-  info.place = TG_PLACE_MEMORY;
+  if (info.space == TG_SPACE_REG) info.place = TG_PLACE_MEMORY;
   if (r->phase == -2) info.space = TG_SPACE_LOCAL;
   r->remade = tg_define(s->j, info, r->define->lanes, dim, NULL, false);
 }
@@ -197,8 +197,9 @@ const tg_uop *tg_pass_place(tg_job *j, const tg_lowering *l, const tg_uop *sink)
   }
   see_phases(&s, sink);
   for (uint32_t i = 0; i < n; i++) {
-    if (!s.regs[i].define || j->buffers.data[i].space != TG_SPACE_REG) continue;
-    decide(&s, l, i);
+    if (!s.regs[i].define || j->buffers.data[i].space == TG_SPACE_GLOBAL) continue;
+    if (j->buffers.data[i].space == TG_SPACE_REG) decide(&s, l, i);
+    else if (elements(s.regs[i].define) == INT64_MAX) bound_size(&s, &s.regs[i], &j->buffers.data[i]);
     any |= s.regs[i].remade != NULL;
   }
   if (any) sink = tg_sweep_map(j, sink, replace, &s);
