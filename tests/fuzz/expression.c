@@ -202,6 +202,7 @@ static void open_reduce(gen *g, out *o) {
   const char *kind = kinds[draw(g, 8)];
   if (!r->constant) kind = "";
   if (*kind) has(g, FUZZ_reduce_kind);
+  r->lockstep = *kind && kind[2] != 'n';
   put(o, "%s : %s%s, ", r->name, r->extent, kind);
 }
 

@@ -112,7 +112,7 @@ static void memory_layout(tg_job *j, const fuzz_program *p, memory *m) {
       elements *= dim;
       if (d->n > info->rank) last += (dim - 1) * number(j, d->src[info->rank + k], n, from, to);
     }
-    if (d->n > info->rank && elements) elements = last + 1;
+    if (d->n > info->rank) elements = last >= 0 ? last + 1 : 0;
     uint32_t b = m->n++;
     m->lo[b] = 0, m->hi[b] = -1;
     if (info->lo) m->lo[b] = number(j, info->lo, n, from, to), m->hi[b] = number(j, info->hi, n, from, to);

@@ -48,7 +48,7 @@ void choose_extent(gen *g, range *r, bool dependent) {
     snprintf(r->extent, sizeof r->extent, k == 18 ? "%.20s + 1" : "%.30s - %.20s", k == 18 ? of->name : of->dim, of->name);
     strcpy(r->dim, of->dim);
     r->value = of->value;
-  } else if (k >= 14 && k < 18 && g->p->params) {
+  } else if (k >= 14 && k < 18 && g->p->params && !g->fixed) {
     int q = (int)draw(g, (uint32_t)g->p->params);
     snprintf(r->extent, sizeof r->extent, k == 17 ? "ceildiv(P%d, 4)" : "P%d", q);
     strcpy(r->dim, r->extent);
@@ -162,12 +162,14 @@ static void tile(gen *g, out *o, int first, int rank, bool local) {
   *t = (buffer){.t = g->main, .rank = 1 + (draw(g, 3) == 2)};
   fresh(g, t->name, 't');
   int mark = g->n_open;
+  g->fixed = g->large; /* a tile of a run-time size has room for the largest */
   char inner[128];
   out w = {inner, inner + sizeof inner};
   for (int d = 0; d < t->rank; d++) {
     loop(g, &w, false, false, local && g->n_open > first);
     strcpy(t->dims[d], g->open[mark + d].dim);
   }
+  g->fixed = false;
   if (t->rank == 2) has(g, FUZZ_tile2);
   if (local) has(g, FUZZ_local);
   put(o, "    define_%s(%s, %s, [%s%s%s]);\n    %s", local ? "local" : "reg", t->name, type_name[t->t], t->dims[0], t->rank > 1 ? ", " : "", t->rank > 1 ? t->dims[1] : "", inner);
@@ -468,7 +470,7 @@ static void choose_params(gen *g, out *o) {
     p->param[i] = 1 + (int64_t)draw(g, 24);
     if (k == 3) has(g, FUZZ_multiple), put(o, "4..64 %% 4"), p->param[i] = 4 + p->param[i] / 4 * 4;
     else if (k == 4) has(g, FUZZ_may_be_empty), put(o, "0..64"), p->param[i]--;
-    else put(o, k == 5 ? "1..1000000" : "1..64");
+    else put(o, k == 5 ? "1..1000000" : "1..64"), g->large |= k == 5;
   }
 }
 

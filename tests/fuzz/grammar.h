@@ -39,7 +39,7 @@ typedef struct {
   int n_in, n_done, n_tile;
   int depth, reduces;
   int64_t work;         /* product of the open ranges */
-  bool guarded;         /* in a condition: no let of a tile */
+  bool large, fixed;    /* a parameter may be large; extents must be constant */
 } gen;
 
 uint32_t draw(gen *g, uint32_t limit);
