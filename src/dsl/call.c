@@ -413,6 +413,8 @@ static TG_APART tg_expr parse_lanewise(tg_parser *p, tg_token t, tg_op op) {
   return result(p, tg_op2(j, op, a[0].u, a[1].u), &t);
 }
 
+/* In an index, which does not wrap, (a + b - 1) / b: the prover knows that form. At a type that wraps, and for a divisor below
+ * zero, what the floor leaves over counts: a / b + (a % b != 0). */
 static TG_APART tg_expr parse_ceildiv(tg_parser *p, tg_token t) {
   tg_expr a[2];
   tg_job *j = p->j;
@@ -421,6 +423,10 @@ static TG_APART tg_expr parse_ceildiv(tg_parser *p, tg_token t) {
   tg_unify(p, &a[0], &a[1], "ceildiv");
   tg_type type = (tg_type)a[0].u->type;
   if (!tg_is_int(type) && type != TG_INDEX) tg_expr_fail(p, &a[0], "ceildiv of %s: it divides integers", tg_type_name[type]);
+  if (type != TG_INDEX || (a[1].u->op == TG_OP_CONST && a[1].u->arg < 0)) {
+    const tg_uop *rest = tg_op2(j, TG_OP_NE, tg_op2(j, TG_OP_MOD, a[0].u, a[1].u), tg_const_int(j, type, 0));
+    return result(p, tg_op2(j, TG_OP_ADD, tg_op2(j, TG_OP_IDIV, a[0].u, a[1].u), tg_cast(j, type, rest)), &t);
+  }
   const tg_uop *u = tg_op2(j, TG_OP_SUB, tg_op2(j, TG_OP_ADD, a[0].u, a[1].u), tg_const_int(j, type, 1));
   return result(p, tg_op2(j, TG_OP_IDIV, u, a[1].u), &t);
 }

@@ -96,6 +96,28 @@ static void far_offsets(tg_context *c) {
   munmap(x, bytes);
 }
 
+/* Every pair of 8 bits: rounds up for each sign, and where a + b - 1 would wrap. */
+static void rounds_up(tg_context *c) {
+  static int8_t x[256], y[256 * 256];
+  tg_kernel *k;
+  if (compile(c, "kernel a() { in(x, i8, [256]); out(y, i8, [256, 256]); range(i, 256) range(j, 256) y[i,j] = ceildiv(x[i], x[j]); }", &k)) {
+    CHECK(0, "%s", tg_error_message(c));
+    return;
+  }
+  for (int i = 0; i < 256; i++) x[i] = (int8_t)(i - 128);
+  tg_argument a[] = {{x, sizeof x}, {y, sizeof y}};
+  tg_launch l = {.buffers = a, .buffers_n = 2};
+  CHECK(tg_kernel_run(k, &l) == TG_OK, "%s", tg_error_message(c));
+  uint32_t wrong = 0;
+  for (int i = -128; i < 128; i++)
+    for (int j = -128; j < 128; j++) {
+      int up = j ? i / j + (i % j != 0 && (i < 0) == (j < 0)) : 0;
+      wrong += y[(i + 128) * 256 + j + 128] != (int8_t)up;
+    }
+  CHECK(!wrong, "%u of 65536 are wrong", wrong);
+  tg_kernel_free(k);
+}
+
 /* ---- bodies ---- */
 
 TG_KERNEL(left_by_break, ) {
@@ -212,6 +234,7 @@ int main(void) {
   strides(c);
   limits(c);
   far_offsets(c);
+  rounds_up(c);
   bodies(c);
   options(c);
   tg_context_free(c);

@@ -31,7 +31,7 @@ static const row rows[] = {
   {"range(i, M) D[i] = D[i] & 1 << 2 ^ 3 | 4;", "range(i, M) D[i] = ((D[i] & (i32(1) << i32(2))) ^ 3) | 4;"},
   {"range(i, M) D[i] = ~D[i] - -D[i];", "range(i, M) D[i] = !D[i] - (-D[i]);"},
   {"range(i, M) D[i] = D[i] / 3 % 5 * 7;", "range(i, M) D[i] = ((D[i] / 3) % 5) * 7;"},
-  {"range(i, M) D[i] = ceildiv(D[i], 4) + cdiv(D[i], 3) + cmod(D[i], 3);", "range(i, M) D[i] = (D[i] + 4 - 1) / 4 + cdiv(D[i], 3) + cmod(D[i], 3);"},
+  {"range(i, M) D[i] = ceildiv(D[i], 4) + cdiv(D[i], 3) + cmod(D[i], 3);", "range(i, M) D[i] = D[i] / 4 + i32(D[i] % 4 != 0) + cdiv(D[i], 3) + cmod(D[i], 3);"},
   /* conditions become gates */
   {"range(i, M) F[i] = A[i,0] if i < 3;", "range(i, M) F[i] = A[i,0] if i < 3 else 0.0f if i < 3;"},
   {"range(i, M) F[i] += A[i,0] if i < 3;", "range(i, M) F[i] = (F[i] if i < 3 else 0.0f) + (A[i,0] if i < 3 else 0.0f) if i < 3;"},
