@@ -5,7 +5,7 @@
  * has every range it uses and every store whose result it reads, before the statement of that list that uses it first;
  * so what does not depend on an inner loop leaves it, and equal reductions are computed once. Its sequential ranges
  * are loops around one update; each combination of its upcast, local and lane ranges has an accumulator of its own, combined
- * afterwards by halving (docs/ir.md has the order); a thread range writes one partial result per iteration to LOCAL
+ * afterwards by halving (docs/ir.md has the order; FOLD for lanes, vectors of half the width for lanes of tuples); a thread range writes one partial result per iteration to LOCAL
  * memory at SINK level, and the statements after that loop combine them. */
 #include "lower/sweep.h"
 
@@ -139,7 +139,7 @@ static uint32_t constant_extent(state *s, const tg_uop *range) {
 static void sort_ranges(plan *p, const level *home) {
   const tg_uop *const *r = tg_reduce_ranges(p->reduce), *lanes[MAX_RANGES];
   uint32_t nl = 0;
-  bool fold = !home->lane && !p->info.generic;
+  bool fold = !home->lane;
   for (uint32_t i = 0; i < p->info.ranges; i++) {
     switch (tg_range_kind(r[i])) {
     case TG_UPCAST: case TG_LOCAL: case TG_GROUP: p->wide[p->nwide++] = r[i]; break;
@@ -233,11 +233,55 @@ static void halve(plan *p, const tg_uop **t, uint32_t n, uint32_t step) {
     }
 }
 
+static const tg_uop *vector_register(plan *p, const char *name, uint32_t v, uint32_t lanes, uint32_t elements) {
+  tg_job *j = p->s->j;
+  const tg_uop *dim = tg_index(j, elements);
+  tg_buffer info = {.name = name, .space = TG_SPACE_REG, .rank = elements > 0, .type = p->acc[v]->type, .pos = p->s->pos};
+  return tg_define(j, info, lanes, &dim, NULL, true);
+}
+
+/* Lanes `from`.. of a tile of w elements. */
+static const tg_uop *lanes_at(plan *p, const tg_uop *tile, uint32_t from, uint32_t lanes) {
+  tg_job *j = p->s->j;
+  const tg_uop *at = tg_index(j, from);
+  if (lanes > 1) at = from ? tg_op2(j, TG_OP_ADD, at, tg_iota(j, TG_INDEX, lanes)) : tg_iota(j, TG_INDEX, lanes);
+  return tg_load(j, tile, &at, NULL, NULL, 0);
+}
+
+/* FOLD for tuples: the lanes are laid out in memory once, behind the loops, and their halves combined as vectors. */
+static void fold_tuples(plan *p, level *l, const tg_uop **value, uint32_t w) {
+  state *s = p->s;
+  uint32_t nv = p->info.values;
+  const tg_uop *part[MAX_VALUES], *left[MAX_VALUES], *right[MAX_VALUES], *kept[MAX_VALUES], *at = tg_iota(s->j, TG_INDEX, w);
+  for (uint32_t v = 0; v < nv; v++) {
+    part[v] = vector_register(p, "part", v, 1, w);
+    put(s, l, part[v]);
+    put(s, l, tg_store(s->j, part[v], &at, value[v], NULL, 0));
+  }
+  for (uint32_t n = w; n > 1; n = (n + 1) / 2) {
+    uint32_t half = (n + 1) / 2, lanes = n - half;
+    for (uint32_t v = 0; v < nv; v++) {
+      left[v] = lanes_at(p, part[v], 0, lanes);
+      right[v] = lanes_at(p, part[v], half, lanes);
+    }
+    for (uint32_t v = 0; v < nv; v++) {
+      kept[v] = vector_register(p, "next", v, lanes, 0);
+      put(s, l, kept[v]);
+      put(s, l, tg_store(s->j, kept[v], NULL, combine(p, v, left, right), NULL, 0));
+    }
+    at = lanes > 1 ? tg_iota(s->j, TG_INDEX, lanes) : tg_index(s->j, 0);
+    for (uint32_t v = 0; v < nv; v++) put(s, l, tg_store(s->j, part[v], &at, tg_load(s->j, kept[v], NULL, NULL, NULL, 0), NULL, 0));
+  }
+  for (uint32_t v = 0; v < nv; v++) value[v] = lanes_at(p, part[v], 0, 1);
+}
+
 /* The results: the accumulators of all upcast copies halved, first range first, then FOLD over lanes. */
-static void results(plan *p, const tg_uop **result) {
+static void results(plan *p, level *l, const tg_uop **result) {
   state *s = p->s;
   uint32_t nv = p->info.values, copies = 1;
   for (uint32_t i = 0; i < p->nupcast; i++) copies *= p->extent[i];
+  for (uint32_t i = p->nupcast; i < p->nwide; i++)
+    if (!p->extent[i]) copies = 0;
   if (!copies) {
     for (uint32_t v = 0; v < nv; v++) result[v] = p->info.generic ? rewrite(s, p->reduce->src[nv + v]) : tg_identity(s->j, p->info.op, p->acc[v]->type);
     return;
@@ -253,10 +297,13 @@ static void results(plan *p, const tg_uop **result) {
     step /= p->extent[i];
     for (uint32_t rest = 0; rest < step; rest++) halve(p, t + (size_t)rest * nv, p->extent[i], step);
   }
+  uint32_t lanes = t[0]->lanes;
   for (uint32_t v = 0; v < nv; v++) {
     result[v] = t[v];
-    if (result[v]->lanes > 1) result[v] = tg_make(s->j, TG_OP_FOLD, result[v]->type, 1, p->info.op, 1, &result[v]);
+    if (lanes < t[v]->lanes) lanes = t[v]->lanes;
+    if (!p->info.generic && result[v]->lanes > 1) result[v] = tg_make(s->j, TG_OP_FOLD, result[v]->type, 1, p->info.op, 1, &result[v]);
   }
+  if (p->info.generic && lanes > 1) fold_tuples(p, l, result, lanes);
 }
 
 /* Closes the thread loop around `result`: each task leaves its own in LOCAL memory, which the combining tree reads. */
@@ -303,7 +350,7 @@ static void lower_reduce(state *s, const tg_uop *reduce) {
   emit_update(&p, l, sub, value);
   for (; l != base; l = l->outer) close_level(s, l);
   const tg_uop **result = tg_new(&s->j->env, const tg_uop *, p.info.values);
-  results(&p, result);
+  results(&p, base, result);
   if (p.thread) share(&p, base, result);
   s->home[reduce->id] = home;
   s->to[reduce->id] = result[0];
