@@ -50,8 +50,10 @@ static const char *lex_number(tg_parser *p, tg_token *t, const char *s) {
   }
   t->kind = real ? TK_FLOAT : TK_INT;
   size_t n = (size_t)(s - from);
-  if (real) t->f = read_double(p, from, n);
-  else
+  if (real) {
+    t->f = read_double(p, from, n);
+    if (__builtin_isinf(t->f)) tg_parse_fail(p, t->off, (uint32_t)n, "this number does not fit f64; inf is a word of its own");
+  } else
     for (const char *d = hex ? from + 2 : from; d < s; d++) {
       int v = is_digit(*d) ? *d - '0' : (*d | 32) - 'a' + 10;
       t->i = t->i * (hex ? 16 : 10) + v;
