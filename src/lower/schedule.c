@@ -154,7 +154,7 @@ const tg_uop *tg_pass_schedule(tg_job *j, const tg_lowering *l, const tg_uop *si
   for (uint32_t i = 0; i < s.sink->n; i++) dissolve(&s, s.sink->src[i], &list);
   const tg_uop *plain = settle_kinds(j, tg_map(j, tg_sink(j, list.n, list.data), dissolve_reduce, NULL, NULL));
   plain = tg_simplify(j, l->rules, plain);
-  const tg_uop *proved = tg_map(j, plain, drop_gate, NULL, NULL);
+  const tg_uop *proved = tg_map(j, tg_map(j, plain, dissolve_reduce, NULL, NULL), drop_gate, NULL, NULL); /* some extents are 0 only now */
   if (proved != plain) proved = tg_simplify(j, l->rules, proved);
   return tg_versioned(j, proved);
 }
