@@ -162,6 +162,19 @@ static bool reads_source(tg_job *j, const tg_uop *end, const tg_uop *source) {
   return false;
 }
 
+/* Where the part begins is read before the loop's body: nothing in there may change it. */
+static void check_begin(staging *g, const tg_uop *end) {
+  tg_job *j = g->s->j;
+  for (uint32_t d = 0; d < g->rank; d++) {
+    uint32_t n;
+    const tg_uop **order = tg_toposort(j, g->base[d], &n);
+    for (uint32_t k = 0; k < n; k++)
+      if (order[k]->op == TG_OP_LOAD && stores_source(end, tg_define_of(order[k]->src[0])))
+        tg_fail_at(j, g->o->pos, "stage %s at %s: where its reads begin in dimension %u depends on %s, which the loop stores to", g->o->names[0], g->o->names[1], d,
+                   tg_buffer_info(j, order[k]->src[0])->name);
+  }
+}
+
 static void stage_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, void *user) {
   staging *g = user;
   tg_job *j = s->j;
@@ -183,6 +196,7 @@ static void stage_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, vo
     for (uint32_t k = 0; k < n; k++)
       if (order[k]->op == TG_OP_LOAD && tg_define_of(order[k]->src[0]) == g->source) measure(g, order[k]);
   }
+  check_begin(g, end);
   define_copy(g, wish);
   const tg_uop **list = tg_new(&j->env, const tg_uop *, end->n + 2);
   list[0] = g->copy;
@@ -206,11 +220,13 @@ void tg_opt_stage(tg_schedule *s, const tg_opt *o) {
   if (!g.source) tg_fail_at(s->j, o->pos, "no buffer '%s' here", o->names[0]);
   if (o->expr) tg_fail_at(s->j, o->pos, "stage %s: a layout is not supported: the copy has the dimensions of %s", o->names[0], o->names[0]);
   tg_axis axis = tg_axis_find(s, o, o->names[1]);
-  for (uint32_t i = 0; i < axis.n; i++) {
-    if (axis.site[i].owner->op != TG_OP_END)
-      tg_fail_at(s->j, o->pos, "stage %s at %s: a copy stands in a loop, not in a reduction", o->names[0], o->names[1]);
+  uint32_t loops = 0;
+  for (uint32_t i = 0; i < axis.n; i++) { /* an axis may hold reductions as well: copies stand in its loops */
+    if (axis.site[i].owner->op != TG_OP_END) continue;
+    loops++;
     s->sink = tg_replace_end(s, s->sink, axis.site[i].range, stage_loop, &g);
   }
+  if (!loops) tg_fail_at(s->j, o->pos, "stage %s at %s: a copy stands in a loop, not in a reduction", o->names[0], o->names[1]);
   if (!g.copies)
     tg_fail_at(s->j, o->pos, g.stored ? "stage %s at %s: the loop stores to it" : "stage %s at %s: the loop does not read it", o->names[0], o->names[1]);
 }
