@@ -406,8 +406,7 @@ static const char *pick(gen *g, bool constant) {
 }
 
 static void choose_opts(gen *g, out *o) {
-  int n = (int)draw(g, 6);
-  for (int i = 0; i < n && g->n_opt_names && g->n_opt_names < 30; i++) {
+  for (int i = 0; i < 6 && g->n_opt_names && g->n_opt_names < 30 && draw(g, 5); i++) {
     char r[16], a[16], b[16];
     uint32_t k = draw(g, 24);
     strcpy(r, pick(g, (k > 2 && k < 7) || k == 19));
@@ -489,8 +488,8 @@ void fuzz_generate(fuzz_source *s, fuzz_program *p) {
   put(&t, "kernel fuzz(");
   choose_params(&g, &t);
   put(&t, ") {\n");
-  int nests = 1 + (int)draw(&g, 3);
-  for (int i = 0; i < nests; i++) nest(&g, &o);
+  do nest(&g, &o); /* asked after each, so that leaving out the choices of one leaves the others */
+  while (g.n_done < 3 && draw(&g, 3));
   for (int i = 0; i < g.n_in; i++) declare(&t, "in", &g.in[i], "");
   for (int i = 0; i < g.n_done; i++) declare(&t, g.done[i].role == INOUT ? "inout" : "out", &g.done[i], g.done[i].role == PARTIAL ? ", partial" : "");
   put(&t, "%s}\n", body);
