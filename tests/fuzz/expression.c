@@ -349,7 +349,15 @@ static double integer_expression(gen *g, out *o, type t) {
   case 8: case 9: case 10: case 11: case 12: case 13: return binary(g, o, t, ops[k - 8]);
   case 14: case 15: has(g, FUZZ_shift); return binary(g, o, t, ops[k - 8]);
   case 16: return call(g, o, t, draw(g, 2) ? "cdiv" : "cmod", 2);
-  case 17: put(o, "(!"), leaf(g, o, t), put(o, ")"); return 1;
+  case 17: {
+    char text[2048];
+    out w = {text, text + sizeof text};
+    uint32_t self = draw(g, 5);
+    leaf(g, &w, t);
+    if (!self) put(o, "(!%s)", text);
+    else put(o, "(%s %c %s)", text, "-%/^"[self - 1], text);
+    return 1;
+  }
   case 18: {
     static const type twin[] = {F64, F32, F16, BF16, U32, I8, U64, U16, I32, U8, I64, I16};
     has(g, FUZZ_bitcast);
