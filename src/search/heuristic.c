@@ -541,26 +541,26 @@ static void see(tg_nest *n) {
   n->done = tg_new(&n->j->env, uint8_t, n->j->ranges.n + 1);
 }
 
+void tg_nest_apply(tg_nest *n, uint32_t from) {
+  for (uint32_t i = from; i < n->j->opts.n; i++) {
+    tg_opt o = tg_opt_parse(n->j, n->j->opts.data[i].text, n->j->opts.data[i].pos);
+    tg_schedule_apply(&n->s, &o);
+  }
+  see(n);
+}
+
 void tg_heuristic(tg_job *j, const tg_lowering *l, const tg_uop *raised) {
   if (j->opts.n) return;
   tg_nest n = {.j = j, .l = l};
   uint32_t ranges = j->ranges.n, buffers = j->buffers.n;
-  const tg_uop *plain = tg_plain(j, raised);
-  tg_schedule_begin(&n.s, j, l, plain);
+  tg_schedule_begin(&n.s, j, l, tg_plain(j, raised));
   see(&n);
-  for (uint32_t i = plain->n; i-- > 0;) {
-    if (plain->src[i]->op != TG_OP_END) continue;
-    read_nest(&n, plain->src[i]);
-    if (n.reductions.n) tg_nest_rows(&n);
+  for (uint32_t i = n.s.sink->n; i-- > 0;) {
+    if (n.s.sink->src[i]->op != TG_OP_END) continue;
+    read_nest(&n, n.s.sink->src[i]);
+    if (n.reductions.n) tg_nest_rows(&n, i, buffers);
   }
-  if (j->opts.n) {
-    for (uint32_t i = 0; i < j->opts.n; i++) {
-      tg_opt o = tg_opt_parse(j, j->opts.data[i].text, j->opts.data[i].pos);
-      tg_schedule_apply(&n.s, &o);
-    }
-    plain = n.s.sink;
-    see(&n);
-  }
+  const tg_uop *plain = n.s.sink;
   for (uint32_t i = plain->n; i-- > 0;)
     if (plain->src[i]->op == TG_OP_END || plain->src[i]->op == TG_OP_STORE) schedule_nest(&n, plain->src[i]);
   j->ranges.n = ranges; /* the schedule makes what was made here once more: the same nodes, with the same names */

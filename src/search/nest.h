@@ -52,6 +52,7 @@ tg_axis tg_nest_axis_sites(tg_nest *n, const char *name);
 void tg_nest_mark(tg_nest *n, const char *name, bool lanes);
 
 void tg_nest_emit(tg_nest *n, const char *format, ...) TG_PRINTF(2, 3);
+void tg_nest_apply(tg_nest *n, uint32_t from);   /* the words from there on, to the program that the heuristic reads */
 /* How an access moves with a range. */
 typedef enum { TG_STILL, TG_CONTIGUOUS, TG_STRIDES } tg_motion;
 tg_motion tg_access_motion(tg_job *j, const tg_uop *access, const tg_uop *range);
@@ -60,7 +61,7 @@ void tg_nest_vector(tg_nest *n, const char *name, const char *base, int64_t exte
 /* True if the nest is a contraction and was scheduled as one. */
 bool tg_nest_contraction(tg_nest *n);
 /* Words to begin with, for a nest that is not perfect; they change the program that the classes see. */
-void tg_nest_rows(tg_nest *n);
+void tg_nest_rows(tg_nest *n, uint32_t at, uint32_t authored);   /* at: of the nest in the program; authored: buffers that are the author's */
 const char *tg_nest_base(tg_nest *n, const char *name);
 enum { TG_TASK_WORK = 1 << 16, TG_THREAD_WORK = 50000 };
 /* Threads over a range of which one iteration costs `each`. */

@@ -52,7 +52,7 @@ static void find_rows(tg_nest *n, const tg_uop *u, const tg_uop **rows) {
 }
 
 /* A register tile that a sum of the loop's store reads along one of its own ranges, tied to ranges elsewhere. */
-static const char *tile_read(tg_nest *n, const tg_uop *loop) {
+static const char *tile_read(tg_nest *n, const tg_uop *loop, uint32_t authored) {
   const tg_uop *store = loop->src[1];
   uint32_t count, inner;
   const tg_uop **order = tg_toposort(n->j, store, &count);
@@ -60,41 +60,52 @@ static const char *tile_read(tg_nest *n, const tg_uop *loop) {
     if (order[i]->op != TG_OP_REDUCE || tg_reduce_info(order[i]).ranges != 1 || !tg_uses(n->j, order[i], loop->src[0])) continue;
     const tg_uop *range = tg_reduce_ranges(order[i])[0], **all = tg_toposort(n->j, order[i], &inner);
     for (uint32_t k = 0; k < inner; k++)
-      if (all[k]->op == TG_OP_LOAD && tg_buffer_info(n->j, all[k]->src[0])->space == TG_SPACE_REG && tg_access_rank(all[k]) &&
+      if (all[k]->op == TG_OP_LOAD && tg_buffer_ordinal(all[k]->src[0]) < authored && tg_buffer_info(n->j, all[k]->src[0])->space == TG_SPACE_REG && tg_access_rank(all[k]) &&
           all[k]->src[tg_access_rank(all[k])] == range)
         return tg_buffer_info(n->j, all[k]->src[0])->name;
   }
   return NULL;
 }
 
-static void copy_tiles(tg_nest *n, const tg_uop *u) {
-  if (u->op != TG_OP_END) return;
-  for (uint32_t i = u->n; i-- > 1;) copy_tiles(n, u->src[i]);
-  if (u->n != 2 || !innermost_loop(u) || tg_extent(u->src[0])->op != TG_OP_CONST) return;
+/* Gives one loop's sum a copy to read; false: there is none to give. Copies are never copied again. */
+static bool copy_tile(tg_nest *n, const tg_uop *u, uint32_t authored) {
+  if (u->op != TG_OP_END) return false;
+  for (uint32_t i = u->n; i-- > 1;)
+    if (copy_tile(n, u->src[i], authored)) return true;
+  if (u->n != 2 || !innermost_loop(u) || tg_extent(u->src[0])->op != TG_OP_CONST) return false;
   int64_t extent = tg_extent(u->src[0])->arg, width = 2 * (int64_t)n->lanes;
-  const char *tile = tile_read(n, u), *name = tg_axis_name(&n->s, u->src[0]);
-  if (!tile || extent < n->lanes || tg_access_motion(n->j, u->src[1], u->src[0]) != TG_CONTIGUOUS) return;
+  const char *tile = tile_read(n, u, authored), *name = tg_axis_name(&n->s, u->src[0]);
+  if (!tile || extent < n->lanes || tg_access_motion(n->j, u->src[1], u->src[0]) != TG_CONTIGUOUS) return false;
   tg_nest_axis a = tg_nest_axis_of(n, name);
-  if (!a.lockstep) return;
+  if (!a.lockstep) return false;
   if (width > extent) width = extent;
   const char *b = tg_nest_base(n, name);
   tg_nest_emit(n, "split %s %lld as %s.o %s.c", name, (long long)width, b, b);
   tg_nest_emit(n, "stage %s at %s.o as %s.copy", tile, b, tile);
+  return true;
 }
 
-void tg_nest_rows(tg_nest *n) {
+void tg_nest_rows(tg_nest *n, uint32_t at, uint32_t authored) {
   const tg_uop *rows = NULL;
   if (n->copies > 1 || n->lanes < 2) return;
   find_rows(n, n->top, &rows);
   if (!rows || tg_extent(rows->src[0])->op != TG_OP_CONST) return;
-  const char *name = tg_axis_name(&n->s, rows->src[0]), *b = tg_nest_base(n, name);
   int64_t extent = tg_extent(rows->src[0])->arg;
-  uint32_t group = extent % 8 == 0 ? 8 : extent % 4 == 0 ? 4 : extent % 2 == 0 ? 2 : 1;
-  tg_nest_axis a = tg_nest_axis_of(n, name);
+  uint32_t group = extent % 8 == 0 ? 8 : extent % 4 == 0 ? 4 : extent % 2 == 0 ? 2 : 1, applied = n->j->opts.n;
+  tg_nest_axis a = tg_nest_axis_of(n, tg_axis_name(&n->s, rows->src[0]));
   if (group == 1 || !a.parallel || !a.lockstep) return;
-  copy_tiles(n, n->top);
+  while (copy_tile(n, n->top, authored)) { /* a copy unties axes: names are read anew after each */
+    tg_nest_apply(n, applied);
+    applied = n->j->opts.n;
+    n->top = n->s.sink->src[at];
+  }
+  rows = NULL;
+  find_rows(n, n->top, &rows);
+  if (!rows || tg_extent(rows->src[0])->op != TG_OP_CONST || tg_extent(rows->src[0])->arg != extent) return;
+  const char *name = tg_axis_name(&n->s, rows->src[0]), *b = tg_nest_base(n, name);
   if (extent > group) {
     tg_nest_emit(n, "split %s %u as %s.o %s.r", name, group, b, b);
     tg_nest_emit(n, "upcast %s.r", b);
   } else tg_nest_emit(n, "upcast %s", name);
+  tg_nest_apply(n, applied);
 }
