@@ -342,7 +342,7 @@ static double convert(gen *g, out *o, type t) {
 }
 
 static double integer_expression(gen *g, out *o, type t) {
-  static const char *const ops[] = {"*", "&", "|", "^", "/", "%", "<<", ">>"};
+  static const char *const ops[] = {"*", "&", "|", "^", "/", "%", "<<", ">>"};   /* the last four take constants too */
   uint32_t k = draw(g, 22);
   switch (k) {
   default: return common(g, o, t);
@@ -372,7 +372,7 @@ static double integer_expression(gen *g, out *o, type t) {
     put(o, " %s %s(%llu))", draw(g, 2) ? "+" : "*", type_name[t], ((unsigned long long)1 << bits) - 1 - draw(g, 3));
     return 1;
   case 20: return convert(g, o, t);
-  case 21: put(o, "("), expression(g, o, t), put(o, draw(g, 2) ? " / " : " %% "), put(o, "%s(%d))", type_name[t], 1 + (int)draw(g, 9)); return 1;
+  case 21: put(o, "("), expression(g, o, t), put(o, " %s %s(%d))", ops[4 + draw(g, 4)], type_name[t], (int)draw(g, 9)); return 1;
   }
 }
 
