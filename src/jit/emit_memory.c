@@ -274,6 +274,7 @@ static LLVMValueRef load_cell(tg_emitter *e, const tg_uop *u) {
   emit_cell *c = tg_emit_cell(e, u);
   LLVMTypeRef type = tg_emit_type(e, u->type, u->lanes);
   LLVMValueRef v = c->now ? c->now : LLVMConstNull(type);
+  if (u->lanes > 1 && LLVMTypeOf(v) == tg_emit_type(e, u->type, 1)) v = tg_emit_splat(e, v, u->lanes, e->depth); /* one element, in the lanes of a gate */
   if (LLVMTypeOf(v) != type) tg_bug(&e->j->env, "linear form: %s in SSA form is read in another width than written", tg_buffer_info(e->j, u->src[0])->name);
   const tg_uop *gate = tg_gate(u);
   return gate ? LLVMBuildSelect(e->b, tg_emit_get(e, gate, u->lanes), v, tg_emit_get(e, tg_alternative(u), u->lanes), "") : v;
