@@ -38,7 +38,6 @@ tg_status tg_context_fail(tg_context *c, tg_status s, const char *message) {
     m->age = ++c->age;
   }
   pthread_mutex_unlock(&c->lock);
-  if (c->log) c->log(c->log_user, message);
   return s;
 }
 

@@ -12,8 +12,10 @@ typedef struct { tg_job *j; const char *text, *at; tg_pos pos; const char *token
 
 TG_NORETURN static void bad(scan *s, const char *what) {
   tg_pos p = s->pos;
-  p.text = s->text;
-  p.column = (int)(s->token - s->text) + 1;
+  size_t before = p.column > 0 ? (size_t)p.column - 1 : 0, n = strlen(s->text);
+  bool within = p.text && p.column > 0 && strlen(p.text) >= before + n && !memcmp(p.text + before, s->text, n);
+  if (!within) p.text = s->text, p.column = 1;   /* a word from elsewhere: shown by itself */
+  p.column += (int)(s->token - s->text);
   p.length = s->n ? (int)s->n : 1;
   if (s->n) tg_fail_at(s->j, p, "%s, not '%.*s'", what, (int)s->n, s->token);
   tg_fail_at(s->j, p, "%s at the end of '%s'", what, s->text);
