@@ -64,7 +64,7 @@ enum {                        /* tg_context_options.flags */
 
 typedef struct tg_context_options {   /* zero means default */
   tg_allocator allocator;     /* malloc */
-  void (*log)(void *user, const char *message);   /* nobody is told */
+  void (*log)(void *user, const char *message);   /* told what no call returns: a cache that cannot be written. Nobody */
   void *log_user;
   const char *cache;          /* folder of compiled kernels, shared by processes; none */
   const char *target;         /* "host" */
