@@ -122,8 +122,23 @@ static void put_statement(tg_printer *p, const tg_uop *u) {
 
 /* ---- entry points ---- */
 
+/* a0, b12, v3: as the values of a GENERIC reduction are called. */
+static bool like_value(const char *name) {
+  if (!name || (*name != 'a' && *name != 'b' && *name != 'v') || !name[1]) return false;
+  for (name++; *name >= '0' && *name <= '9'; name++) {}
+  return !*name;
+}
+
+static const char *own_names(const tg_job *j) {
+  bool taken = false;
+  for (uint32_t i = 0; i < j->buffers.n; i++) taken |= like_value(j->buffers.data[i].name);
+  for (uint32_t i = 0; i < j->ranges.n; i++) taken |= like_value(j->ranges.data[i].name);
+  for (uint32_t i = 0; i < j->params.n; i++) taken |= like_value(j->params.data[i].name);
+  return taken ? "reduce." : "";
+}
+
 static tg_printer printer_new(tg_job *j, tg_str *out, bool lets) {
-  tg_printer p = {.j = j, .out = out, .lets = lets, .limit = lets ? 0 : out->n + ONE_LINE};
+  tg_printer p = {.j = j, .out = out, .own = own_names(j), .lets = lets, .limit = lets ? 0 : out->n + ONE_LINE};
   p.range_name = tg_new(&j->env, const char *, j->ranges.n + 1);
   p.buffer_name = tg_new(&j->env, const char *, j->buffers.n + 1);
   if (!lets) return p;

@@ -33,6 +33,7 @@ typedef struct {
   TG_VEC(const char *) scope;
   TG_VEC(tg_print_piece) stack;
   TG_VEC(const tg_uop *) order; /* of the present statement, sources first */
+  const char *own;              /* before the names of a GENERIC reduction's values, a0, b0, v0, ..: "" unless the kernel has such names too */
   const tg_uop *combiner;       /* the GENERIC reduction whose combined values are being printed */
 } tg_printer;
 

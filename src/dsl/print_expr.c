@@ -272,7 +272,7 @@ static void later_reduce(tg_printer *p, const tg_uop *u) {
   } else {
     uint32_t nv = a.values;
     later_text(p, "(");
-    for (uint32_t i = 0; i < nv; i++) later_text(p, tg_format(&p->j->env, i ? ", v%u" : "v%u", i));
+    for (uint32_t i = 0; i < nv; i++) later_text(p, tg_format(&p->j->env, "%s%sv%u", i ? ", " : "", p->own, i));
     later_list(p, u->src + nv, nv, ") = (", "), ");
     later(p, (tg_print_piece){.kind = X_LETS, .u = u});
     later_list(p, u->src, nv, "(", "), ");
@@ -352,7 +352,7 @@ static void put_leaf(tg_printer *p, const tg_uop *u, bool bare) {
   default: { /* ARG */
     uint32_t nv = p->combiner ? tg_reduce_info(p->combiner).values : 0;
     if (!nv) tg_str_printf(out, "$%lld", (long long)u->arg);
-    else tg_str_printf(out, u->arg < nv ? "a%lld" : "b%lld", (long long)(u->arg < nv ? u->arg : u->arg - nv));
+    else tg_str_printf(out, u->arg < nv ? "%sa%lld" : "%sb%lld", p->own, (long long)(u->arg < nv ? u->arg : u->arg - nv));
   }
   }
 }
@@ -464,7 +464,7 @@ static void run(tg_printer *p) {
     case X_ARGS: {
       uint32_t nv = tg_reduce_info(x.u).values;
       for (int side = 0; side < 2; side++) {
-        for (uint32_t i = 0; i < nv; i++) tg_str_printf(p->out, "%s%c%u", i ? ", " : "(", "ab"[side], i);
+        for (uint32_t i = 0; i < nv; i++) tg_str_printf(p->out, "%s%s%c%u", i ? ", " : "(", p->own, "ab"[side], i);
         tg_str_puts(p->out, side ? ") -> " : "), ");
       }
       p->combiner = x.u;
