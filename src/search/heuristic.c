@@ -241,6 +241,11 @@ static void masked_vectors(tg_nest *n, const char *name, const char *base, int64
   tg_nest_emit(n, "lane %s.w", base);
 }
 
+/* The extent as text for a cut, or NULL where whole blocks of vectors may not exist at all. */
+static const char *cut_text(tg_nest *n, const tg_uop *range, const char *text) {
+  return tg_bounds_of(n->j, tg_extent(range)).hi < 4 * (int64_t)n->lanes ? NULL : text;
+}
+
 void tg_nest_vector(tg_nest *n, const char *name, const char *base, int64_t extent, const char *text, uint32_t upcast, bool may_cut) {
   if (n->lanes < 2 || extent == 0 || extent == 1) return;
   while (upcast > 1 && extent >= 0 && (int64_t)n->lanes * upcast > extent) upcast /= 2;
@@ -341,7 +346,7 @@ static void vector_reductions(tg_nest *n, const tg_nest_loop *vector) {
     if (!r->contiguous || nested || (vector && tg_uses(n->j, r->reduce, vector->range))) continue;
     tg_nest_axis x = tg_nest_axis_of(n, r->name);
     if (!x.lockstep) continue;
-    tg_nest_vector(n, r->name, r->base, r->extent, r->extent_text, upcast_for(n, 4), x.cut);
+    tg_nest_vector(n, r->name, r->base, r->extent, cut_text(n, r->range, r->extent_text), upcast_for(n, 4), x.cut);
     tg_nest_mark(n, r->name, true);
   }
 }
@@ -383,7 +388,7 @@ static void flat_loop(tg_nest *n, const tg_nest_loop *l, uint32_t upcast) {
   chunk = chunk / block * block;
   bool threads = n->threads && l->parallel && chunk >= block && (l->extent > 0 ? n->work >= TG_THREAD_WORK : l->extent_text != NULL);
   if (!threads) {
-    tg_nest_vector(n, l->name, l->base, l->extent, l->extent_text, upcast, true);
+    tg_nest_vector(n, l->name, l->base, l->extent, cut_text(n, l->range, l->extent_text), upcast, true);
     return;
   }
   const char *main_part = l->name, *b = l->base;
@@ -417,7 +422,7 @@ static void whole_reduction(tg_nest *n) {
     if (!x.lockstep || !r->contiguous) continue;
     tg_nest_mark(n, r->name, true);
     if (x.members > 1 || !n->threads || n->work < TG_THREAD_WORK * 4 || part < 1024 || a.generic || a.ranges > 1 || n->reductions.n > 1) {
-      tg_nest_vector(n, r->name, r->base, r->extent, r->extent_text, 4, x.cut);
+      tg_nest_vector(n, r->name, r->base, r->extent, cut_text(n, r->range, r->extent_text), 4, x.cut);
       continue;
     }
     const char *name = r->name, *b = r->base;
@@ -450,7 +455,7 @@ static bool matrix_vector(tg_nest *n) {
     rows |= by_term && by_row == TG_STRIDES;
   }
   if (!l->lockstep || !shared || !rows || !r->contiguous || a.in_order || a.generic || (l->extent >= 0 && l->extent < 8) || !l->extent_text) return false;
-  tg_nest_vector(n, r->name, r->base, r->extent, r->extent_text, 2, true);
+  tg_nest_vector(n, r->name, r->base, r->extent, cut_text(n, r->range, r->extent_text), 2, true);
   const char *b = l->base, *main_part = l->name;
   if (l->extent < 0) tg_nest_emit(n, "cut %s at (%s)/4*4 as %s.m %s.e", l->name, l->extent_text, b, b);
   else if (l->extent % 4) tg_nest_emit(n, "cut %s at %lld as %s.m %s.e", l->name, (long long)(l->extent / 4 * 4), b, b);
@@ -472,7 +477,7 @@ static void inner_loops(tg_nest *n, const tg_uop *u) {
   if (!innermost || u == n->top) return;
   tg_nest_loop l = read_loop(n, u);
   if (!vectorises(n, &l, u->src + 1, u->n - 1)) return;
-  tg_nest_vector(n, l.name, l.base, l.extent, l.extent_text, upcast_for(n, 2), tg_nest_axis_of(n, l.name).cut);
+  tg_nest_vector(n, l.name, l.base, l.extent, cut_text(n, l.range, l.extent_text), upcast_for(n, 2), tg_nest_axis_of(n, l.name).cut);
   tg_nest_mark(n, l.name, true);
 }
 
@@ -510,7 +515,7 @@ static void general_nest(tg_nest *n) {
   }
   if (vector) tg_nest_mark(n, vector->name, true);
   vector_reductions(n, vector);
-  if (vector) tg_nest_vector(n, vector->name, vector->base, vector->extent, vector->extent_text, upcast, vector_cut);
+  if (vector) tg_nest_vector(n, vector->name, vector->base, vector->extent, cut_text(n, vector->range, vector->extent_text), upcast, vector_cut);
   else inner_loops(n, n->top);
   if (n->work < TG_THREAD_WORK || !n->threads) return;
   for (uint32_t k = 0; k < n->depth; k++) { /* the outermost loop with enough iterations that may move out */
