@@ -37,7 +37,7 @@ static const tg_uop *split_reduce(tg_job *j, const tg_uop *old, const tg_uop *co
     if (i == at && p->inner) fresh[n++] = p->inner;
   }
   for (uint32_t i = at + 1; i < a.ranges; i++) /* extents that read the range */
-    fresh[n - a.ranges + i] = tg_substitute(j, fresh[n - a.ranges + i], 1, &p->range, &p->value);
+    fresh[n - a.ranges + i] = tg_gated_substitute(r->s, fresh[n - a.ranges + i], p->range, p->value, p->cond, NULL);
   for (uint32_t i = 0; i < body; i++) {
     src[i] = tg_gated_substitute(r->s, old->src[i], p->range, p->value, p->cond, NULL);
     if (p->cond && i < a.values) {
