@@ -221,6 +221,26 @@ static LLVMValueRef masked(tg_emitter *e, const char *name, bool store, LLVMValu
   return call;
 }
 
+/* The one lane that a constant mask opens, or -1. LLVM 22 makes such an access a scalar one, and for elements of 8 and 16 bits
+ * one of 32 bits that reaches past the lane: so it is made scalar here. */
+static int single_lane(LLVMValueRef mask, uint32_t lanes) {
+  int found = -1;
+  if (!LLVMIsConstant(mask) || LLVMGetTypeKind(LLVMTypeOf(mask)) != LLVMVectorTypeKind) return -1;
+  for (uint32_t i = 0; i < lanes; i++) {
+    LLVMValueRef bit = LLVMGetAggregateElement(mask, i);
+    if (!bit || !LLVMIsAConstantInt(bit)) return -1;
+    if (!LLVMConstIntGetZExtValue(bit)) continue;
+    if (found >= 0) return -1;
+    found = (int)i;
+  }
+  return found;
+}
+
+static LLVMValueRef lane_pointer(tg_emitter *e, const address *a, int lane, LLVMTypeRef element) {
+  LLVMValueRef at = LLVMConstInt(e->integer[64], (uint64_t)lane, 0);
+  return lane ? LLVMBuildGEP2(e->b, element, a->pointer, &at, 1, "") : a->pointer;
+}
+
 static LLVMValueRef full_mask(tg_emitter *e, uint32_t lanes) { return LLVMConstAllOnes(tg_emit_type(e, TG_BOOL, lanes)); }
 
 static LLVMValueRef any(tg_emitter *e, LLVMValueRef mask) {
@@ -296,6 +316,12 @@ static LLVMValueRef gated_load(tg_emitter *e, const tg_uop *u, const tg_uop *gat
     return LLVMBuildSelect(e->b, cond, v, other, "");
   }
   LLVMValueRef mask = tg_emit_get(e, gate, lanes), pass = to_memory(e, define->type, lanes, other);
+  int lane = a->offsets ? -1 : single_lane(mask, lanes);
+  if (lane >= 0) {
+    LLVMTypeRef element = tg_emit_memory_type(e, define->type, 1);
+    LLVMValueRef one = plain_load(e, define, lane_pointer(e, a, lane, element), 1, lane ? (uint32_t)tg_type_bytes(define->type) : a->align);
+    return from_memory(e, define->type, lanes, LLVMBuildInsertElement(e->b, pass, one, LLVMConstInt(e->integer[32], (uint64_t)lane, 0), ""));
+  }
   LLVMValueRef v = masked(e, a->offsets ? "llvm.masked.gather" : "llvm.masked.load", false, a->offsets ? a->offsets : a->pointer, mask, pass, a->align);
   return from_memory(e, define->type, lanes, v);
 }
@@ -376,6 +402,18 @@ uint32_t tg_emit_store_lanes(const tg_uop *u) {
   return gate && gate->lanes > lanes ? gate->lanes : lanes;
 }
 
+static void masked_store(tg_emitter *e, const tg_uop *u, const address *a, LLVMValueRef v, LLVMValueRef mask, uint32_t lanes) {
+  int lane = single_lane(mask, lanes);
+  if (lane < 0) {
+    masked(e, "llvm.masked.store", true, a->pointer, mask, v, a->align);
+    return;
+  }
+  address one = *a;
+  one.pointer = lane_pointer(e, a, lane, LLVMGetElementType(LLVMTypeOf(v)));
+  if (lane) one.align = (uint32_t)tg_type_bytes(tg_define_of(u->src[0])->type);
+  plain_store(e, u, &one, LLVMBuildExtractElement(e->b, v, LLVMConstInt(e->integer[32], (uint64_t)lane, 0), ""), 1);
+}
+
 void tg_emit_store(tg_emitter *e, const tg_uop *u) {
   const tg_uop *define = tg_define_of(u->src[0]), *gate = tg_gate(u), *value = tg_stored(u);
   if (gate && gate->op == TG_OP_CONST && !gate->arg) return;
@@ -399,7 +437,7 @@ void tg_emit_store(tg_emitter *e, const tg_uop *u) {
   }
   LLVMBasicBlockRef after = branch ? open_gate(e, mask) : NULL;
   if (a.offsets) masked(e, "llvm.masked.scatter", true, a.offsets, mask && !branch ? mask : full_mask(e, lanes), v, a.align);
-  else if (mask && !branch) masked(e, "llvm.masked.store", true, a.pointer, mask, v, a.align);
+  else if (mask && !branch) masked_store(e, u, &a, v, mask, lanes);
   else plain_store(e, u, &a, v, lanes);
   if (after) close_gate(e, after);
 }
