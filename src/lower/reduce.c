@@ -422,9 +422,50 @@ static bool has_reduce(tg_job *j, const tg_uop *sink) {
   return false;
 }
 
+/* A word of the schedule may change a reduction in one place and leave its twin elsewhere: both then bind the same range, and
+ * would become two loops over it. The second gets ranges of its own. */
+typedef struct { const tg_uop **owner; bool shared; } ownership;
+
+static bool claims(ownership *o, const tg_uop *reduce, const tg_uop *range) {
+  const tg_uop **owner = &o->owner[tg_range_ordinal(range)];
+  if (!*owner) *owner = reduce;
+  return *owner == reduce;
+}
+
+static const tg_uop *own_ranges(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
+  ownership *o = user;
+  if (old->op != TG_OP_REDUCE) return NULL;
+  uint32_t n = tg_reduce_info(old).ranges, body = old->n - n, taken = 0;
+  const tg_uop *from[MAX_RANGES], *to[MAX_RANGES], *fresh[3 * 8 + 8];
+  memcpy(fresh, src, old->n * sizeof *src);
+  for (uint32_t i = 0; i < n; i++) {
+    const tg_uop *r = fresh[body + i], *extent = tg_substitute(j, tg_extent(r), taken, from, to);
+    if (!claims(o, old, tg_reduce_ranges(old)[i])) {
+      const tg_range_info info = j->ranges.data[tg_range_ordinal(r)];
+      from[taken] = r;
+      fresh[body + i] = to[taken++] = tg_range_new(j, info.name, extent, tg_range_kind(r), info.from, info.pos);
+    } else if (extent != tg_extent(r)) {
+      from[taken] = r;
+      fresh[body + i] = to[taken++] = tg_range_again(j, r, extent, tg_range_kind(r));
+    }
+  }
+  for (uint32_t i = 0; taken && i < body; i++) fresh[i] = tg_substitute(j, fresh[i], taken, from, to);
+  return taken ? tg_with_sources(j, old, fresh) : NULL;
+}
+
+static const tg_uop *part_twins(tg_job *j, const tg_uop *sink) {
+  ownership o = {tg_new(&j->env, const tg_uop *, j->ranges.n + 1), false};
+  uint32_t n;
+  const tg_uop **order = tg_toposort(j, sink, &n);
+  for (uint32_t i = 0; i < n; i++)
+    for (uint32_t k = 0; order[i]->op == TG_OP_REDUCE && k < tg_reduce_info(order[i]).ranges; k++) o.shared |= !claims(&o, order[i], tg_reduce_ranges(order[i])[k]);
+  return o.shared ? tg_map(j, sink, own_ranges, NULL, &o) : sink;
+}
+
 const tg_uop *tg_pass_reduce(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
   (void)l;
   if (!has_reduce(j, sink)) return sink;
+  sink = part_twins(j, sink);
   uint32_t n = j->uops.n;
   level top = {.open = true, .runs = true};
   state s = {.j = j, .to = tg_new(&j->env, const tg_uop *, n), .home = tg_new(&j->env, level *, n), .values = tg_new(&j->env, const tg_uop **, n),
