@@ -108,7 +108,8 @@ static const tg_uop *ungated(tg_job *j, const tg_uop *v) {
   if (!gate || gate->op != TG_OP_CONST) return NULL;
   if (v->op == TG_OP_LOAD && !gate->arg) return tg_alternative(v);
   if (!gate->arg) return NULL;
-  return tg_make(j, v->op, v->type, v->lanes, v->arg & ~(int64_t)TG_GATED, v->n - (v->op == TG_OP_LOAD ? 2 : 1), v->src);
+  if (v->op == TG_OP_LOAD) return tg_load(j, v->src[0], v->src + 1, NULL, NULL, v->arg & ~(int64_t)TG_GATED); /* its lanes may have been the alternative's */
+  return tg_make(j, v->op, v->type, v->lanes, v->arg & ~(int64_t)TG_GATED, v->n - 1, v->src);
 }
 
 static const tg_uop *ordered(tg_job *j, const tg_uop *v) {
