@@ -77,9 +77,19 @@ static bool in_extents(const tg_nest *n, const tg_uop *range) {
   return false;
 }
 
+/* Is a range of the axis within another one? t[i,i] ties the dimensions of t, and so the loops that fill it. */
+static bool within_itself(tg_nest *n, const tg_axis *axis) {
+  for (uint32_t i = 0; i < axis->n; i++)
+    for (uint32_t p = axis->site[i].parent; p != UINT32_MAX; p = n->s.sites.data[p].parent)
+      for (uint32_t k = 0; k < axis->n; k++)
+        if (n->s.sites.data[p].range == axis->site[k].range) return true;
+  return false;
+}
+
 tg_nest_axis tg_nest_axis_of(tg_nest *n, const char *name) {
   tg_axis axis = tg_nest_axis_sites(n, name);
   tg_nest_axis a = {.members = axis.n, .lockstep = true, .parallel = true, .cut = true};
+  if (within_itself(n, &axis)) return (tg_nest_axis){.members = axis.n};
   for (uint32_t i = 0; i < axis.n; i++) {
     const tg_uop *owner = axis.site[i].owner, *range = axis.site[i].range;
     const char *why;
@@ -129,6 +139,10 @@ static void read_reduce(tg_nest *n, const tg_uop *reduce, const tg_uop *store) {
   tg_job *j = n->j;
   for (uint32_t i = 0; i < n->reductions.n; i++)
     if (n->reductions.data[i].reduce == reduce) return;
+  for (uint32_t i = 0; i < tg_reduce_info(reduce).ranges; i++) { /* the author's own kinds stay */
+    tg_kind kind = tg_range_kind(tg_reduce_ranges(reduce)[i]);
+    if (kind != TG_REDUCE && kind != TG_LOOP) return;
+  }
   tg_nest_reduce r = {.reduce = reduce, .store = store, .at = tg_reduce_info(reduce).ranges - 1u};
   uint32_t count, best = 0, ranges = tg_reduce_info(reduce).ranges;
   const tg_uop **order = tg_toposort(j, reduce, &count);
