@@ -33,7 +33,7 @@ typedef struct {
   digit path[MAX_DEPTH];
   uint32_t depth, statements, locals;
   bool vectors;             /* memory private to lanes has vector elements; else a trailing dimension, so that one lane can be named */
-  bool apart;               /* a statement ran in one lane, or in one after another */
+  bool apart;               /* a statement ran in one lane, or in one after another, or lanes differ in the element of a private tile */
   uint64_t *mask;           /* by id, of the old program: bits of the path that the node depends on */
   uint8_t *known;
   uint64_t *private;        /* by buffer ordinal: parallel ranges that it is defined in */
@@ -144,7 +144,8 @@ static const tg_uop *copy_access(state *s, const tg_uop *u, const tg_uop *const 
     if (!gate->arg) return u->op == TG_OP_LOAD ? src[u->n - 1] : tg_sink(s->j, 0, NULL);
     gate = NULL;
   }
-  widen_subscripts(s, s->private[tg_buffer_ordinal(u->src[0])], rank, src + 1, sub);
+  uint32_t n = widen_subscripts(s, s->private[tg_buffer_ordinal(u->src[0])], rank, src + 1, sub);
+  for (uint32_t i = 0; i < n && s->vectors && src[0]->lanes > 1; i++) s->apart |= sub[i]->lanes > 1; /* each lane reads another element */
   return u->op == TG_OP_LOAD ? tg_load(s->j, src[0], sub, gate, gate ? src[u->n - 1] : NULL, flags)
                              : tg_store(s->j, src[0], sub, src[rank + 1], gate, flags);
 }
