@@ -28,7 +28,8 @@ typedef enum tg_status {
   TG_EIO,       /* a file or a device could not be used */
   TG_ELIMIT,    /* a stated limit of tg or of the target was passed */
   TG_EBACKEND,  /* LLVM reported an error */
-  TG_INTERNAL   /* a bug in tg */
+  TG_INTERNAL,  /* a bug in tg */
+  TG_MISS       /* the kernel is not in the cache, and nothing may be compiled here */
 } tg_status;
 
 /* Element types. TG_INDEX is the unbounded integer of subscripts and extents; it has no storage. */
@@ -72,7 +73,10 @@ typedef struct tg_context_options {   /* zero means default */
   uint32_t flags;
 } tg_context_options;
 
-TG_API tg_status tg_context_create(const tg_context_options *options, tg_context **out);   /* options may be NULL */
+/* Of libtg_jit.a: kernels are taken from the cache, or compiled. options may be NULL. */
+TG_API tg_status tg_context_create(const tg_context_options *options, tg_context **out);
+/* Of libtg.a alone, which needs no LLVM: kernels are taken from the cache; TG_MISS if one is not there. */
+TG_API tg_status tg_context_create_runtime(const tg_context_options *options, tg_context **out);
 TG_API void tg_context_free(tg_context *context);          /* after its kernels */
 /* The last failure of this context on the calling thread; valid until the next. "" if there is none. */
 TG_API const char *tg_error_message(tg_context *context);
@@ -86,6 +90,7 @@ typedef struct tg_kernel_def tg_kernel_def;   /* TG_KERNEL of tg/dsl.h makes one
 enum {                        /* tg_compile_options.flags */
   TG_COMPILE_AS_WRITTEN = 1,  /* no heuristic: only the kernel's own words of a schedule, and opts */
   TG_COMPILE_NO_CACHE = 2,
+  TG_COMPILE_CACHED_ONLY = 8, /* compile nothing now: TG_MISS if the kernel is not in the cache */
   TG_COMPILE_SHOW_RULES = 4   /* tg_show: each stage's text ends with the rules that fired, as comments */
 };
 

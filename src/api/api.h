@@ -1,15 +1,26 @@
 /* SPDX-License-Identifier: MIT
- * What stands behind tg/tg.h: the context, and the way from a kernel's text to code. */
+ * What stands behind tg/tg.h: the context, and the way from a kernel's text to code that can be called. Nothing here needs LLVM: what
+ * compiles is a table of functions (compile.h) that a context has or has not. */
 #ifndef TG_API_H
 #define TG_API_H
 #include <pthread.h>
 #include "devices/devices.h"
-#include "lower/lower.h"
+#include "jit/cache.h"
+#include "target/target.h"
 #include "tg/dsl.h"
 
 enum { MESSAGES = 32 };
 
 typedef struct { pthread_t thread; bool used; uint64_t age; char text[4096]; } tg_context_message;
+
+typedef struct tg_source tg_source;
+
+/* What compiles. */
+typedef struct tg_compiler {
+  /* The job holds the author's form; fills in the entry's object and info. Inside tg_protect(&j->env, ..). */
+  void (*compile)(tg_job *j, tg_context *c, const tg_source *s, tg_cache_entry *entry);
+  void (*close)(tg_context *c);
+} tg_compiler;
 
 struct tg_context {
   tg_env env;                  /* what lives as long as the context: rules, the folder's name */
@@ -20,7 +31,8 @@ struct tg_context {
   void (*log)(void *user, const char *message);
   void *log_user;
   const char *cache;           /* NULL: none */
-  const tg_rules *rules;
+  const tg_compiler *compiler; /* NULL: kernels come from the cache alone */
+  const struct tg_rules *rules;   /* the compiler's, from its first use on */
   tg_jit *jit;
   tg_pool *pool;
   tg_context_message *messages[MESSAGES];   /* the last failure of each thread; the oldest makes room */
@@ -36,20 +48,29 @@ struct tg_kernel {
 };
 
 /* Where a program comes from: def, or text. */
-typedef struct {
+struct tg_source {
   const tg_kernel_def *def;
   const char *file, *text;
-  const tg_compile_options *options;
-} tg_source;
+  const tg_compile_options *options;   /* never NULL */
+};
 
+/* context.c */
+tg_status tg_context_open(const tg_context_options *options, const tg_compiler *compiler, tg_context **out);
 tg_status tg_context_fail(tg_context *c, tg_status s, const char *message);
-/* Opens the jit at the first need. */
-tg_status tg_context_jit(tg_context *c, tg_jit **out);
-const tg_rules *tg_context_rules(tg_job *j, tg_context *c);
 
-/* compile.c; inside tg_protect(&j->env, ..). */
-void tg_read_source(tg_job *j, const tg_source *s);                      /* the author's form, opts appended */
-/* Every pass that the program's stage leaves to do, the heuristic after raise if there are no opts; until: NULL or a pass. */
-const tg_uop *tg_run_passes(tg_job *j, tg_context *c, const tg_source *s, const char *until, tg_stage_fn *seen, void *user);
+/* source.c */
+extern const tg_compile_options tg_no_options;
+/* Runs with a job of its own inside tg_protect, then, if asked to, loads what it left in the entry. */
+typedef struct tg_work {
+  tg_context *context;
+  const tg_source *source;
+  tg_job *job;
+  tg_cache_entry entry;
+  bool from_cache;
+} tg_work;
+tg_status tg_work_run(tg_work *w, void (*run)(void *), void *arg);
+/* The rest inside tg_protect(&j->env, ..). */
+void tg_source_check(tg_job *j, const tg_source *s);                     /* the caller's mistakes */
+void tg_source_read(tg_job *j, const tg_source *s);                      /* the author's form, opts appended */
 const char *tg_cache_key(tg_job *j, tg_context *c, const tg_source *s);
 #endif

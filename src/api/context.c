@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * The context: target, rules, jit, pool, and each thread's last error. */
+ * The context: target, pool, what its compiler keeps, and each thread's last error. */
 #include <stdio.h>
 #include "api/api.h"
 
 const char *tg_status_name(tg_status s) {
-  static const char *const names[] = {"ok", "invalid", "out of memory", "input/output error", "limit passed", "backend error", "internal error"};
+  static const char *const names[] = {"ok", "invalid", "out of memory", "input/output error", "limit passed", "backend error", "internal error", "not in the cache"};
   return (unsigned)s < TG_COUNT(names) ? names[s] : "unknown status";
 }
 
@@ -52,11 +52,6 @@ const char *tg_error_message(tg_context *c) {
 
 /* ---- life ---- */
 
-static void compile_rules(void *arg) {
-  tg_context *c = arg;
-  c->rules = tg_rules_compile(&c->env);
-}
-
 typedef struct { tg_context *c; const tg_context_options *o; } creation;
 
 static void create(void *arg) {
@@ -71,7 +66,7 @@ static void create(void *arg) {
   if (!c->pool) tg_fail(&c->env, TG_ENOMEM, "out of memory");
 }
 
-tg_status tg_context_create(const tg_context_options *options, tg_context **out) {
+tg_status tg_context_open(const tg_context_options *options, const tg_compiler *compiler, tg_context **out) {
   static const tg_context_options none;
   const tg_context_options *o = options ? options : &none;
   tg_allocator a = o->allocator.alloc && o->allocator.free ? o->allocator : tg_allocator_default();
@@ -83,6 +78,7 @@ tg_status tg_context_create(const tg_context_options *options, tg_context **out)
   tg_env_init(&c->env, &a);
   tg_blocks_init(&c->blocks, &a);
   pthread_mutex_init(&c->lock, NULL);
+  c->compiler = compiler;
   c->flags = o->flags;
   c->log = o->log;
   c->log_user = o->log_user;
@@ -101,7 +97,7 @@ void tg_context_free(tg_context *c) {
   if (!c) return;
   tg_allocator a = c->env.allocator;
   tg_pool_close(c->pool);
-  tg_jit_close(c->jit);
+  if (c->compiler) c->compiler->close(c);
   for (uint32_t i = 0; i < MESSAGES; i++)
     if (c->messages[i]) a.free(a.user, c->messages[i], sizeof *c->messages[i]);
   tg_env_drop(&c->env);
@@ -110,33 +106,4 @@ void tg_context_free(tg_context *c) {
   a.free(a.user, c, sizeof *c);
 }
 
-/* Both are made by the first compile that needs them: a program that runs nothing but cached kernels starts neither LLVM nor rules. */
-static tg_status first_use(tg_context *c, bool rules) {
-  uint32_t flags = (c->flags & TG_CONTEXT_DEBUG ? TG_JIT_DEBUG : 0) | (c->flags & TG_CONTEXT_PERF_MAP ? TG_JIT_PERF_MAP : 0) | (c->flags & TG_CONTEXT_VERIFY ? TG_JIT_VERIFY : 0);
-  c->env.status = TG_OK;
-  if (rules) return c->rules || tg_protect(&c->env, compile_rules, c) ? TG_OK : c->env.status;
-  if (c->jit) return TG_OK;
-  tg_status s = tg_jit_open(&c->jit, &c->env.allocator, &c->target, flags, &c->env);
-  if (s == TG_OK) c->target = *tg_jit_target(c->jit);
-  return s;
-}
-
-const tg_rules *tg_context_rules(tg_job *j, tg_context *c) {
-  char message[sizeof c->env.message];
-  pthread_mutex_lock(&c->lock);
-  tg_status s = first_use(c, true);
-  memcpy(message, c->env.message, sizeof message);
-  pthread_mutex_unlock(&c->lock);
-  if (s != TG_OK) tg_fail(&j->env, s, "%s", message);
-  return c->rules;
-}
-
-tg_status tg_context_jit(tg_context *c, tg_jit **out) {
-  pthread_mutex_lock(&c->lock);
-  tg_status s = first_use(c, false);
-  *out = c->jit;
-  char message[sizeof c->env.message];
-  memcpy(message, c->env.message, sizeof message);
-  pthread_mutex_unlock(&c->lock);
-  return s == TG_OK ? s : tg_context_fail(c, s, message);
-}
+tg_status tg_context_create_runtime(const tg_context_options *options, tg_context **out) { return tg_context_open(options, NULL, out); }

@@ -100,7 +100,7 @@ void tg_emit_store(tg_emitter *, const tg_uop *u);
 uint32_t tg_emit_store_lanes(const tg_uop *u);
 emit_cell *tg_emit_cell(tg_emitter *, const tg_uop *access);                /* of a REG in SSA form */
 
-/* debug.c */
+/* emit_debug.c */
 void tg_emit_debug_module(tg_emitter *);
 void tg_emit_debug_function(tg_emitter *, LLVMValueRef fn, const char *name);
 void tg_emit_debug_statement(tg_emitter *, const tg_uop *u);

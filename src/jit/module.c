@@ -69,7 +69,6 @@ void tg_jit_close(tg_jit *jit) {
 }
 
 const tg_target *tg_jit_target(const tg_jit *jit) { return &jit->target; }
-const char *tg_jit_llvm_version(void) { return LLVM_VERSION_STRING; }
 
 static LLVMTargetMachineRef new_machine(const tg_target *t) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -17,6 +17,7 @@ static void level(tg_target *t, int n) {
   snprintf(t->name, sizeof t->name, "x86-64-v%d", n);
   snprintf(t->cpu, sizeof t->cpu, "x86-64-v%d", n);
   snprintf(t->triple, sizeof t->triple, "x86_64-unknown-linux-gnu");
+  snprintf(t->silicon, sizeof t->silicon, "%s", t->name);
   t->vector_bytes = n >= 4 ? 64 : n >= 3 ? 32 : 16;
   t->vector_registers = n >= 4 ? 32 : 16;
   t->fma = t->f16_convert = n >= 3;
@@ -86,14 +87,34 @@ static int host_level(void) {
   bool v4 = v3 && avx512 && (b7 >> 16 & 1) && (b7 >> 17 & 1) && (b7 >> 28 & 1) && (b7 >> 30 & 1) && (b7 >> 31 & 1);
   return v4 ? 4 : v3 ? 3 : 2;
 }
+
+/* Maker, model, and every word of features: LLVM's name of the processor and its list of features follow from these. */
+static void host_silicon(tg_target *t) {
+  unsigned a = 0, b = 0, c = 0, d = 0, model = 0, x[8] = {0};
+  char maker[13] = "";
+  if (__get_cpuid(0, &a, &b, &c, &d)) {
+    memcpy(maker, &b, 4);
+    memcpy(maker + 4, &d, 4);
+    memcpy(maker + 8, &c, 4);
+  }
+  uint64_t state = 0;
+  if (__get_cpuid(1, &model, &b, &x[0], &x[1]) && (x[0] >> 27 & 1)) state = enabled_state();
+  __get_cpuid_count(7, 0, &a, &x[2], &x[3], &x[4]);
+  __get_cpuid_count(7, 1, &x[5], &b, &c, &d);
+  __get_cpuid(0x80000001u, &a, &b, &x[6], &x[7]);
+  snprintf(t->silicon, sizeof t->silicon, "%s %08x %08x %08x %08x %08x %08x %08x %08x %08x %llx", maker, model, x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7],
+           (unsigned long long)state);
+}
 #else
 static int host_level(void) { return 2; }
+static void host_silicon(tg_target *t) { snprintf(t->silicon, sizeof t->silicon, "host"); }
 #endif
 
 void tg_target_host(tg_target *t, uint32_t threads) {
   level(t, host_level());
   snprintf(t->name, sizeof t->name, "host");
   t->cpu[0] = 0; /* LLVM names it, with all that it has */
+  host_silicon(t);
   t->threads = threads ? threads : usable_cores();
   read_caches(t);
 }

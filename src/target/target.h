@@ -11,6 +11,7 @@ typedef struct tg_target {
   char name[32];              /* "x86-64-v4", "sm_90a", .. */
   char triple[64], cpu[64];
   char features[2048];        /* LLVM's text */
+  char silicon[192];          /* what machine it is, as the processor itself says: part of the cache's key, needs no LLVM */
   uint32_t vector_bytes;      /* widest SIMD register: 64 with AVX-512 */
   uint32_t vector_registers;  /* 32 with AVX-512, 16 with AVX2 */
   uint32_t threads;           /* cores that this process may use */

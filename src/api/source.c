@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT
+ * From a kernel's text to code that can be called: read, look into the cache, else ask the context's compiler; load. One job each, dropped
+ * at its end. */
+#include <stdio.h>
+#include "api/api.h"
+#include "dsl/text.h"
+
+const tg_compile_options tg_no_options;
+
+/* ---- reading ---- */
+
+void tg_source_check(tg_job *j, const tg_source *s) {
+  const tg_compile_options *o = s->options;
+  if (!s->def && !s->text) tg_fail(&j->env, TG_EINVAL, "no kernel is given");
+  if (o->bindings_n && !o->bindings) tg_fail(&j->env, TG_EINVAL, "bindings_n is %u, and there are no bindings", o->bindings_n);
+  for (uint32_t i = 0; i < o->bindings_n; i++)
+    if (!o->bindings[i].name) tg_fail(&j->env, TG_EINVAL, "a binding without a name");
+}
+
+/* Words of a schedule given beside the kernel: ';' or a new line parts them. */
+static void append_opts(tg_job *j, const char *opts) {
+  while (*opts) {
+    size_t n = strcspn(opts, ";\n"), skip = strspn(opts, " \t\r");
+    size_t end = n;
+    while (end > skip && strchr(" \t\r", opts[end - 1])) end--;
+    if (end > skip) {
+      const char *text = tg_strndup(&j->env, opts + skip, end - skip);
+      tg_push(&j->env, &j->opts, ((tg_opt_text){text, {.file = "opts", .text = text, .line = 1, .column = 1, .length = (int)(end - skip)}}));
+    }
+    opts += opts[n] ? n + 1 : n;
+  }
+}
+
+void tg_source_read(tg_job *j, const tg_source *s) {
+  const tg_compile_options *o = s->options;
+  if (s->def) tg_author(j, s->def, o->bindings_n, o->bindings, o->user);
+  else {
+    j->name = o->kernel;
+    tg_parse_kernel(j, s->file ? s->file : "text", s->text, o->bindings_n, o->bindings);
+  }
+  if (o->opts) append_opts(j, o->opts);
+}
+
+const char *tg_cache_key(tg_job *j, tg_context *c, const tg_source *s) {
+  tg_str k = tg_str_new(&j->env);
+  tg_str_printf(&k, "tg %d.%d.%d\nllvm %s\ntarget %s\nsilicon %s\nthreads %u\ncaches %llu %llu %llu\nflags %u %u\n", TG_VERSION_MAJOR, TG_VERSION_MINOR, TG_VERSION_PATCH,
+                tg_jit_llvm_version(), c->target.name, c->target.silicon, c->target.threads, (unsigned long long)c->target.l1, (unsigned long long)c->target.l2,
+                (unsigned long long)c->target.l3, c->flags & TG_CONTEXT_DEBUG, s->options->flags & TG_COMPILE_AS_WRITTEN);
+  tg_str_printf(&k, "stage %s\n", j->stage);
+  for (uint32_t i = 0; i < j->params.n; i++)
+    tg_str_printf(&k, "param %s %lld..%lld by %lld\n", j->params.data[i].name, (long long)j->params.data[i].lo, (long long)j->params.data[i].hi, (long long)j->params.data[i].multiple);
+  for (uint32_t i = 0; i < j->constants.n; i++) tg_str_printf(&k, "const %s %lld\n", j->constants.data[i].name, (long long)j->constants.data[i].value);
+  for (uint32_t i = 0; i < j->requires.n; i++) tg_str_printf(&k, "require %s\n", tg_text(j, j->requires.data[i]));
+  for (uint32_t i = 0; i < j->opts.n; i++) tg_str_printf(&k, "opt %s\n", j->opts.data[i].text);
+  tg_print(j, &k, j->sink);
+  return k.data;
+}
+
+/* ---- loading ---- */
+
+static tg_kernel *new_kernel(tg_context *c, tg_cpu_kernel *cpu, bool from_cache) {
+  const tg_spec *s = tg_cpu_kernel_spec(cpu);
+  const tg_code_info *code = tg_cpu_kernel_info(cpu);
+  size_t bytes = sizeof(tg_kernel) + s->buffers_n * sizeof(tg_buffer_desc) + s->params_n * sizeof(tg_param_info);
+  tg_kernel *k = c->env.allocator.alloc(c->env.allocator.user, bytes);
+  if (!k) return NULL;
+  tg_buffer_desc *buffers = (tg_buffer_desc *)(k + 1);
+  tg_param_info *params = (tg_param_info *)(buffers + s->buffers_n);
+  for (uint32_t i = 0; i < s->buffers_n; i++) {
+    const tg_spec_buffer *b = &tg_spec_buffers(s)[i];
+    buffers[i] = (tg_buffer_desc){tg_spec_strings(s) + b->name, (tg_type)b->type, b->role != TG_ROLE_OUT, b->role != TG_ROLE_IN};
+  }
+  for (uint32_t i = 0; i < s->params_n; i++) {
+    const tg_spec_param *p = &tg_spec_params(s)[i];
+    params[i] = (tg_param_info){tg_spec_strings(s) + p->name, p->lo, p->hi, p->multiple};
+  }
+  *k = (tg_kernel){.context = c, .cpu = cpu, .bytes = bytes,
+                   .info = {.name = tg_spec_strings(s) + s->name, .buffers = buffers, .params = params, .buffers_n = s->buffers_n, .params_n = s->params_n,
+                            .phases = code->phases, .workspace = code->workspace + code->shared, .from_cache = from_cache}};
+  return k;
+}
+
+static tg_status load(tg_work *k, tg_kernel **out) {
+  tg_context *c = k->context;
+  const tg_allocator *a = &c->env.allocator;
+  const tg_spec *spec = k->entry.spec;
+  uint32_t flags = (c->flags & TG_CONTEXT_DEBUG ? TG_JIT_DEBUG : 0) | (c->flags & TG_CONTEXT_PERF_MAP ? TG_JIT_PERF_MAP : 0);
+  tg_code *code;
+  tg_status s = tg_code_load(a, k->entry.object, k->entry.object_n, tg_spec_strings(spec) + spec->name, &k->entry.info, flags, &code, &k->job->env);
+  if (s != TG_OK) return s;
+  tg_cpu_kernel *cpu = tg_cpu_kernel_new(a, code, &k->entry.info, spec);
+  if (!cpu) tg_code_unload(code);
+  *out = cpu ? new_kernel(c, cpu, k->from_cache) : NULL;
+  if (cpu && !*out) tg_cpu_kernel_free(cpu);
+  if (*out) return TG_OK;
+  k->job->env.status = TG_ENOMEM;
+  snprintf(k->job->env.message, sizeof k->job->env.message, "out of memory");
+  return TG_ENOMEM;
+}
+
+/* A job is large and lives on the heap of the caller's allocator: compiles may come from threads with small stacks. */
+static tg_status with_job(tg_work *w, void (*run)(void *), void *arg, tg_kernel **out) {
+  tg_context *c = w->context;
+  tg_allocator *a = &c->env.allocator;
+  w->job = a->alloc(a->user, sizeof *w->job);
+  if (!w->job) return tg_context_fail(c, TG_ENOMEM, "out of memory");
+  tg_job_init(w->job, a);
+  w->job->env.blocks = &c->blocks;
+  tg_status s = tg_protect(&w->job->env, run, arg) ? out ? load(w, out) : TG_OK : w->job->env.status;
+  if (s != TG_OK) tg_context_fail(c, s, w->job->env.message);
+  tg_job_drop(w->job);
+  a->free(a->user, w->job, sizeof *w->job);
+  return s;
+}
+
+tg_status tg_work_run(tg_work *w, void (*run)(void *), void *arg) { return with_job(w, run, arg, NULL); }
+
+/* ---- kernels ---- */
+
+static void find_or_compile(void *arg) {
+  tg_work *w = arg;
+  tg_job *j = w->job;
+  tg_context *c = w->context;
+  uint32_t flags = w->source->options->flags;
+  bool cache = c->cache && !(flags & TG_COMPILE_NO_CACHE);
+  tg_source_check(j, w->source);
+  tg_source_read(j, w->source);
+  if (cache) {
+    w->entry.key = tg_cache_key(j, c, w->source);
+    w->entry.key_n = strlen(w->entry.key);
+    w->from_cache = tg_cache_read(&j->env, c->cache, &w->entry) && tg_spec_valid(w->entry.spec, w->entry.spec_n);
+    if (w->from_cache) return;
+  }
+  if (flags & TG_COMPILE_CACHED_ONLY) tg_fail(&j->env, TG_MISS, "%s is not in the cache%s", j->name, cache ? "" : ": there is none");
+  if (!c->compiler) tg_fail(&j->env, TG_MISS, "%s is not in the cache%s, and this program has no compiler: that is tg_context_create of libtg_jit", j->name, cache ? "" : " (there is none)");
+  const tg_spec *spec = tg_spec_build(j);
+  w->entry.spec = spec;
+  w->entry.spec_n = spec->bytes;
+  c->compiler->compile(j, c, w->source, &w->entry);
+  int err = cache ? tg_cache_write(&j->env, c->cache, &w->entry) : 0;
+  if (err && c->log) c->log(c->log_user, tg_format(&j->env, "the cache %s cannot be written: %s", c->cache, strerror(err)));
+}
+
+static tg_status compile(tg_context *c, tg_source s, tg_kernel **out) {
+  if (!c || !out) return TG_EINVAL;
+  *out = NULL;
+  if (!s.options) s.options = &tg_no_options;
+  tg_work w = {.context = c, .source = &s};
+  return with_job(&w, find_or_compile, &w, out);
+}
+
+tg_status tg_kernel_compile(tg_context *c, const tg_kernel_def *def, const tg_compile_options *o, tg_kernel **out) {
+  return compile(c, (tg_source){.def = def, .options = o}, out);
+}
+
+tg_status tg_kernel_compile_text(tg_context *c, const char *file, const char *text, const tg_compile_options *o, tg_kernel **out) {
+  return compile(c, (tg_source){.file = file, .text = text, .options = o}, out);
+}
