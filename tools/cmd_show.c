@@ -47,6 +47,11 @@ static void show(void *user, const char *stage, const char *text) {
   if (s->before) memcpy(s->before, text, n);
 }
 
+static void complain(void *user, const char *message) {
+  (void)user;
+  fprintf(stderr, "tg: %s\n", message);
+}
+
 int cmd_show(int argc, char **argv) {
   tool_args a;
   if (!tool_parse(argc, argv, &a, usage)) return TOOL_USAGE;
@@ -56,12 +61,11 @@ int cmd_show(int argc, char **argv) {
   }
   tool_program p;
   if (!tool_load(&a, &p)) return TOOL_WRONG;
-  tg_context_options co = {.target = a.target};
+  tg_context_options co = {.target = a.target, .log = complain};
   tg_context *ctx = NULL;
   int result = TOOL_OK;
   if (tg_context_create(&co, &ctx)) {
-    fprintf(stderr, "tg: %s\n", ctx ? tg_error_message(ctx) : "out of memory");
-    result = TOOL_BROKEN;
+    result = TOOL_USAGE;
   } else {
     state s = {.diff = a.diff};
     p.options.flags |= a.rules ? TG_COMPILE_SHOW_RULES : 0;

@@ -59,10 +59,14 @@ static void create(void *arg) {
   tg_context *c = k->c;
   const tg_context_options *o = k->o;
   const char *name = o->target ? o->target : "host";
-  if (!tg_target_named(&c->target, name)) tg_fail(&c->env, TG_EINVAL, "unknown target '%s'", name);
-  if (o->threads > 0) c->target.threads = (uint32_t)o->threads;
+  if (!tg_target_named(&c->target, name)) {
+    tg_str names = tg_str_new(&c->env);
+    for (uint32_t i = 0; tg_target_name(i); i++) tg_str_printf(&names, ", %s", tg_target_name(i));
+    tg_fail(&c->env, TG_EINVAL, "no target is named '%s'; there are host%s", name, names.data);
+  }
+  if (o->threads > 0 && !tg_target_is_device(&c->target)) c->target.threads = (uint32_t)o->threads;
   if (o->cache && *o->cache) c->cache = tg_strdup(&c->env, o->cache);
-  c->pool = tg_pool_open(&c->env.allocator, c->target.threads);
+  c->pool = tg_pool_open(&c->env.allocator, tg_target_is_device(&c->target) ? 1 : c->target.threads);
   if (!c->pool) tg_fail(&c->env, TG_ENOMEM, "out of memory");
 }
 

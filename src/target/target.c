@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Targets of the x86-64 family: the psABI's levels by name, and the machine that this runs on. */
+ * The targets by name, a row each, and the machine that this runs on. docs/adding.md tells what a new row takes. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <stdio.h>
@@ -9,20 +9,46 @@
 #endif
 #include "target/target.h"
 
-/* ---- levels ---- */
+/* ---- the table ---- */
 
-static void level(tg_target *t, int n) {
-  memset(t, 0, sizeof *t);
-  t->arch = TG_ARCH_X86_64;
-  snprintf(t->name, sizeof t->name, "x86-64-v%d", n);
-  snprintf(t->cpu, sizeof t->cpu, "x86-64-v%d", n);
-  snprintf(t->triple, sizeof t->triple, "x86_64-unknown-linux-gnu");
+/* Features beyond what the cpu implies. PTX: the lowest version that has what tg emits for the chip, so that old drivers take it. Sizes of caches and
+ * numbers of cores are those of the chip that the architecture is best known by: heuristics read them, legality never does. */
+static const tg_target rows[] = {
+  {.name = "x86-64-v2", .arch = TG_ARCH_X86_64, .vector_bytes = 16, .vector_registers = 16},
+  {.name = "x86-64-v3", .arch = TG_ARCH_X86_64, .vector_bytes = 32, .vector_registers = 16, .fma = true, .f16_convert = true, .masked_access = true},
+  {.name = "x86-64-v4", .arch = TG_ARCH_X86_64, .vector_bytes = 64, .vector_registers = 32, .fma = true, .f16_convert = true, .masked_access = true},
+  {.name = "armv8-a", .arch = TG_ARCH_AARCH64, .cpu = "generic", .features = "+neon", .vector_bytes = 16, .vector_registers = 32, .fma = true, .f16_convert = true},
+  {.name = "sm_80", .arch = TG_ARCH_NVPTX, .features = "+ptx70", .lanes = 32, .max_threads = 1024, .vector_registers = 255, .access_bytes = 16, .local_bytes = 163 << 10,
+   .threads = 108, .l1 = 192 << 10, .l2 = 40 << 20, .bf16_convert = true},
+  {.name = "sm_90a", .arch = TG_ARCH_NVPTX, .features = "+ptx80", .lanes = 32, .max_threads = 1024, .vector_registers = 255, .access_bytes = 16, .local_bytes = 227 << 10,
+   .threads = 132, .l1 = 256 << 10, .l2 = 50 << 20, .bf16_convert = true},
+  {.name = "gfx1100", .arch = TG_ARCH_AMDGPU, .lanes = 32, .max_threads = 1024, .vector_registers = 256, .access_bytes = 16, .local_bytes = 64 << 10,
+   .threads = 96, .l1 = 32 << 10, .l2 = 6 << 20, .l3 = 96 << 20},
+  {.name = "gfx1201", .arch = TG_ARCH_AMDGPU, .lanes = 32, .max_threads = 1024, .vector_registers = 256, .access_bytes = 16, .local_bytes = 64 << 10,
+   .threads = 64, .l1 = 32 << 10, .l2 = 8 << 20, .l3 = 64 << 20},
+  {.name = "gfx90a", .arch = TG_ARCH_AMDGPU, .lanes = 64, .max_threads = 1024, .vector_registers = 512, .access_bytes = 16, .local_bytes = 64 << 10,
+   .threads = 104, .l1 = 16 << 10, .l2 = 8 << 20},
+  {.name = "gfx942", .arch = TG_ARCH_AMDGPU, .lanes = 64, .max_threads = 1024, .vector_registers = 512, .access_bytes = 16, .local_bytes = 64 << 10,
+   .threads = 38, .l1 = 32 << 10, .l2 = 4 << 20, .l3 = 256 << 20},
+};
+
+static const char *const triples[] = {
+  [TG_ARCH_X86_64] = "x86_64-unknown-linux-gnu", [TG_ARCH_AARCH64] = "aarch64-unknown-linux-gnu",
+  [TG_ARCH_NVPTX] = "nvptx64-nvidia-cuda", [TG_ARCH_AMDGPU] = "amdgcn-amd-amdhsa"};
+
+/* What a row leaves out: what all CPUs, or all GPUs, have alike. */
+static void fill_in(tg_target *t, const tg_target *row) {
+  *t = *row;
+  snprintf(t->triple, sizeof t->triple, "%s", triples[t->arch]);
+  if (!t->cpu[0]) snprintf(t->cpu, sizeof t->cpu, "%s", t->name);
   snprintf(t->silicon, sizeof t->silicon, "%s", t->name);
-  t->vector_bytes = n >= 4 ? 64 : n >= 3 ? 32 : 16;
-  t->vector_registers = n >= 4 ? 32 : 16;
-  t->fma = t->f16_convert = n >= 3;
-  t->masked_access = n >= 3;
-  t->threads = t->lanes = 1;
+  if (tg_target_is_device(row)) {
+    t->vector_bytes = 4;
+    t->fma = t->f16_arithmetic = t->f16_convert = true;
+    return;
+  }
+  t->threads = t->lanes = t->max_threads = 1;
+  t->access_bytes = t->vector_bytes;
   t->l1 = 32 << 10;
   t->l2 = 1 << 20;
   t->l3 = 8 << 20;
@@ -74,10 +100,10 @@ static uint64_t enabled_state(void) {
   return (uint64_t)hi << 32 | lo;
 }
 
-/* The level whose parts the machine has and the system saves. */
-static int host_level(void) {
+/* The row of the level whose parts the machine has and the system saves. */
+static const char *host_row(void) {
   unsigned a, b, c, d, b7 = 0, c7, d7, a7, e1 = 0, lzcnt = 0;
-  if (!__get_cpuid(1, &a, &b, &c, &d)) return 2;
+  if (!__get_cpuid(1, &a, &b, &c, &d)) return "x86-64-v2";
   __get_cpuid_count(7, 0, &a7, &b7, &c7, &d7);
   if (__get_cpuid(0x80000001u, &a7, &d7, &e1, &c7)) lzcnt = e1 >> 5 & 1;
   bool saves = (c >> 27 & 1) != 0;
@@ -85,7 +111,7 @@ static int host_level(void) {
   bool avx = (state & 6) == 6, avx512 = (state & 0xe6) == 0xe6;
   bool v3 = avx && (c >> 28 & 1) && (c >> 12 & 1) && (c >> 29 & 1) && (c >> 22 & 1) && (b7 >> 5 & 1) && (b7 >> 3 & 1) && (b7 >> 8 & 1) && lzcnt;
   bool v4 = v3 && avx512 && (b7 >> 16 & 1) && (b7 >> 17 & 1) && (b7 >> 28 & 1) && (b7 >> 30 & 1) && (b7 >> 31 & 1);
-  return v4 ? 4 : v3 ? 3 : 2;
+  return v4 ? "x86-64-v4" : v3 ? "x86-64-v3" : "x86-64-v2";
 }
 
 /* Maker, model, and every word of features: LLVM's name of the processor and its list of features follow from these. */
@@ -105,13 +131,16 @@ static void host_silicon(tg_target *t) {
   snprintf(t->silicon, sizeof t->silicon, "%s %08x %08x %08x %08x %08x %08x %08x %08x %08x %llx", maker, model, x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7],
            (unsigned long long)state);
 }
+#elif defined(__aarch64__)
+static const char *host_row(void) { return "armv8-a"; }
+static void host_silicon(tg_target *t) { snprintf(t->silicon, sizeof t->silicon, "host"); }
 #else
-static int host_level(void) { return 2; }
+static const char *host_row(void) { return "x86-64-v2"; }
 static void host_silicon(tg_target *t) { snprintf(t->silicon, sizeof t->silicon, "host"); }
 #endif
 
 void tg_target_host(tg_target *t, uint32_t threads) {
-  level(t, host_level());
+  tg_target_named(t, host_row());
   snprintf(t->name, sizeof t->name, "host");
   t->cpu[0] = 0; /* LLVM names it, with all that it has */
   host_silicon(t);
@@ -119,11 +148,17 @@ void tg_target_host(tg_target *t, uint32_t threads) {
   read_caches(t);
 }
 
+const char *tg_target_name(uint32_t i) { return i < TG_COUNT(rows) ? rows[i].name : NULL; }
+
 bool tg_target_named(tg_target *t, const char *name) {
-  if (!strcmp(name, "host")) tg_target_host(t, 0);
-  else if (!strcmp(name, "x86-64-v2")) level(t, 2);
-  else if (!strcmp(name, "x86-64-v3")) level(t, 3);
-  else if (!strcmp(name, "x86-64-v4")) level(t, 4);
-  else return false;
-  return true;
+  if (!strcmp(name, "host")) {
+    tg_target_host(t, 0);
+    return true;
+  }
+  for (uint32_t i = 0; i < TG_COUNT(rows); i++)
+    if (!strcmp(name, rows[i].name)) {
+      fill_in(t, &rows[i]);
+      return true;
+    }
+  return false;
 }

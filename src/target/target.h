@@ -12,16 +12,23 @@ typedef struct tg_target {
   char triple[64], cpu[64];
   char features[2048];        /* LLVM's text */
   char silicon[192];          /* what machine it is, as the processor itself says: part of the cache's key, needs no LLVM */
-  uint32_t vector_bytes;      /* widest SIMD register: 64 with AVX-512 */
-  uint32_t vector_registers;  /* 32 with AVX-512, 16 with AVX2 */
-  uint32_t threads;           /* cores that this process may use */
+  uint32_t vector_bytes;      /* widest SIMD register: 64 with AVX-512; of a GPU, one lane's register */
+  uint32_t vector_registers;  /* 32 with AVX-512, 16 with AVX2; of a GPU, those a thread may have */
+  uint32_t threads;           /* cores that this process may use; of a GPU, its cores (SM, CU) */
   uint32_t lanes;             /* of a warp or wave; 1 on a CPU */
+  uint32_t max_threads;       /* of a workgroup; 1 on a CPU */
+  uint32_t access_bytes;      /* the widest access of one thread to memory */
+  uint64_t local_bytes;       /* LOCAL memory that a workgroup may have; 0: as much as wanted */
   uint64_t l1, l2, l3;        /* bytes; 0 unknown */
   bool fma, f16_arithmetic, f16_convert, bf16_convert, masked_access;
   bool prefer_i64_address;    /* scalar offsets in 64 bits */
 } tg_target;
 
 void tg_target_host(tg_target *t, uint32_t threads /* 0: all */);
-/* By name: "host", "x86-64-v3", "x86-64-v4", ..; false if unknown. */
+/* By name: "host", or one of those that tg_target_name lists; false if unknown. */
 bool tg_target_named(tg_target *t, const char *name);
+const char *tg_target_name(uint32_t i);   /* NULL behind the last */
+
+/* A target of lanes in warps and workgroups: its programs are in device form (docs/ir.md). */
+static inline bool tg_target_is_device(const tg_target *t) { return t->lanes > 1; }
 #endif
