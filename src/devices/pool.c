@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Threads for launches. A thread without work spins for 20 us, so that launches in a row start at once, then sleeps on a futex.
  *
- * The job in hand is open while `state` has the OPEN bit; its low bits count the workers inside, and those that ever came. The launcher opens it, works too, closes
+ * The job in hand is open while `state` has the OPEN bit; its low bits count the workers inside and the places
+ * that are left. The launcher opens it, works too, closes
  * it when no task is left and waits for those inside. A worker that wakes late finds it closed and waits for no one. The
  * fields of a job change only while it is closed and nobody is inside. */
 #define _GNU_SOURCE
@@ -14,7 +15,7 @@
 #include <unistd.h>
 #include "devices/devices.h"
 
-enum { OPEN = 1 << 30, WAITED = 1 << 29, CAME = 1 << 12, INSIDE = CAME - 1, MOST = INSIDE, LINE = 64 };
+enum { OPEN = 1 << 30, WAITED = 1 << 29, PLACE = 1 << 12, INSIDE = PLACE - 1, MOST = INSIDE, LINE = 64 };
 static const double spin_seconds = 20e-6;
 
 struct tg_pool {
@@ -26,7 +27,6 @@ struct tg_pool {
   tg_pool_task *task;
   void *arg;
   int64_t n;
-  uint32_t limit;              /* of workers beside the caller */
   _Alignas(LINE) atomic_uint generation;
   atomic_uint sleeping;
   atomic_bool quit;
@@ -65,13 +65,15 @@ static void work(tg_pool *p, uint32_t index) {
   }
 }
 
-/* The worker's number in the job, from 1; 0: it is not needed. */
+/* The worker's number in the job, from 1: the place it took; 0: it is not needed. One word says whether there is a job and how many it
+ * wants, so a worker that looked at the job before cannot enter this one with that one's size. */
 static uint32_t enter(tg_pool *p) {
-  unsigned s = atomic_load_explicit(&p->state, memory_order_acquire);
-  do
-    if (!(s & OPEN) || (s & ~(unsigned)(OPEN | WAITED)) / CAME >= p->limit) return 0;
-  while (!atomic_compare_exchange_weak_explicit(&p->state, &s, s + CAME + 1, memory_order_acquire, memory_order_acquire));
-  return (s & ~(unsigned)(OPEN | WAITED)) / CAME + 1;
+  unsigned s = atomic_load_explicit(&p->state, memory_order_acquire), left;
+  do {
+    left = (s & ~(unsigned)(OPEN | WAITED)) / PLACE;
+    if (!(s & OPEN) || !left) return 0;
+  } while (!atomic_compare_exchange_weak_explicit(&p->state, &s, s - PLACE + 1, memory_order_acquire, memory_order_acquire));
+  return left;
 }
 
 static void leave(tg_pool *p) {
@@ -154,9 +156,8 @@ void tg_pool_run(tg_pool *p, uint32_t threads, int64_t n, tg_pool_task *task, vo
   p->task = task;
   p->arg = arg;
   p->n = n;
-  p->limit = threads - 1;
   atomic_store_explicit(&p->next, 0, memory_order_relaxed);
-  atomic_store_explicit(&p->state, OPEN, memory_order_release);
+  atomic_store_explicit(&p->state, OPEN | (threads - 1) * PLACE, memory_order_release);
   atomic_fetch_add(&p->generation, 1);
   if (atomic_load(&p->sleeping)) futex_wake(&p->generation, (int)threads - 1);
   work(p, 0);
