@@ -25,6 +25,7 @@ typedef struct tg_schedule {
   TG_VEC(uint32_t) axis;         /* by range ordinal: the axis, named by one ordinal, + 1; 0: the range's `from` */
   TG_VEC(uint8_t) verdicts;      /* by ordinal of the author's range: tg_verdict + 1; 0: not asked yet */
   TG_VEC(uint32_t) tied;         /* by range ordinal: equal numbers index one dimension of a register tile; 0: none known */
+  TG_VEC(const char *) family;   /* by range ordinal: the name that it shares with the other parts of a list split; NULL: none */
 } tg_schedule;
 
 /* Distinct ranges. group: members of one group are tied by register tiles; the others are copies of one range. */
@@ -40,6 +41,10 @@ const tg_uop *tg_axis_range(tg_schedule *s, const tg_uop *like, const char *name
 /* The name that means this range's axis, with a number if others have the name too. Sites must describe the program. */
 const char *tg_axis_name(tg_schedule *s, const tg_uop *range);
 void tg_axis_tie(tg_schedule *s, const tg_uop *range, const tg_uop *with);   /* one axis from now on */
+/* r1.by8 answers to r1 as well. */
+void tg_axis_join(tg_schedule *s, const tg_uop *range, const char *family);
+/* What new ranges made of this one are named after: its family or its own name. */
+const char *tg_axis_base(tg_schedule *s, const tg_uop *range);
 /* The site's name is free for a new range, or an error at the opt. */
 void tg_axis_check_name(tg_schedule *s, const tg_opt *o, const char *name);
 const char *tg_range_text(tg_schedule *s, const tg_uop *range);   /* "i (line 8)" */
@@ -58,7 +63,10 @@ const tg_uop *tg_end_like(tg_schedule *s, const tg_uop *like, const tg_uop *rang
 const tg_uop *tg_idx_add(tg_job *j, const tg_uop *a, const tg_uop *b);
 const tg_uop *tg_idx_sub(tg_job *j, const tg_uop *a, const tg_uop *b);
 const tg_uop *tg_idx_mul(tg_job *j, const tg_uop *a, int64_t c);
+const tg_uop *tg_idx_div(tg_job *j, const tg_uop *a, int64_t c);
+const tg_uop *tg_idx_mod(tg_job *j, const tg_uop *a, int64_t c);
 const tg_uop *tg_idx_ceildiv(tg_job *j, const tg_uop *a, int64_t c);
+const tg_uop *tg_idx_not_negative(tg_job *j, const tg_uop *a);   /* max(a, 0) */
 const tg_uop *tg_idx_min(tg_job *j, const tg_uop *a, const tg_uop *b);
 bool tg_divides(tg_job *j, int64_t n, const tg_uop *a);
 const tg_uop *tg_zero(tg_job *j, tg_type t);
@@ -76,9 +84,11 @@ void tg_copy_statements(tg_schedule *s, uint32_t n, const tg_uop *const *list, c
 void tg_opt_split(tg_schedule *s, const tg_opt *o);
 void tg_opt_tile(tg_schedule *s, const tg_opt *o);
 void tg_opt_pad(tg_schedule *s, const tg_opt *o);
+void tg_opt_fuse(tg_schedule *s, const tg_opt *o);
 void tg_opt_order(tg_schedule *s, const tg_opt *o);
+void tg_opt_swap(tg_schedule *s, const tg_opt *o);
 void tg_opt_kind(tg_schedule *s, const tg_opt *o);
-void tg_opt_cut(tg_schedule *s, const tg_opt *o);       /* and peel */
+void tg_opt_cut(tg_schedule *s, const tg_opt *o);
 void tg_opt_stage(tg_schedule *s, const tg_opt *o);
 void tg_opt_access(tg_schedule *s, const tg_opt *o);    /* stream, prefetch, place */
 void tg_split_range(tg_schedule *s, const tg_opt *o, const char *name, int64_t n, const char *outer, const char *inner);

@@ -53,7 +53,28 @@ const tg_uop *tg_axis_range(tg_schedule *s, const tg_uop *like, const char *name
   const tg_uop *r = tg_range_new(s->j, name, extent, kind, s->j->ranges.data[ordinal].from, pos);
   while (s->axis.n <= tg_range_ordinal(r)) tg_push(&s->j->env, &s->axis, 0);
   s->axis.data[tg_range_ordinal(r)] = ordinal < s->axis.n ? s->axis.data[ordinal] : 0;
+  const char *family = ordinal < s->family.n ? s->family.data[ordinal] : NULL;
+  if (family && !strcmp(name, s->j->ranges.data[ordinal].name)) tg_axis_join(s, r, family); /* a copy */
   return r;
+}
+
+void tg_axis_join(tg_schedule *s, const tg_uop *range, const char *family) {
+  while (s->family.n <= tg_range_ordinal(range)) tg_push(&s->j->env, &s->family, NULL);
+  s->family.data[tg_range_ordinal(range)] = family;
+}
+
+static const char *family_of(const tg_schedule *s, const tg_uop *range) {
+  return tg_range_ordinal(range) < s->family.n ? s->family.data[tg_range_ordinal(range)] : NULL;
+}
+
+const char *tg_axis_base(tg_schedule *s, const tg_uop *range) {
+  const char *family = family_of(s, range);
+  return family ? family : tg_range_name(s, range);
+}
+
+static bool answers_to(tg_schedule *s, const tg_uop *range, const char *name) {
+  const char *family = family_of(s, range);
+  return !strcmp(tg_range_name(s, range), name) || (family && !strcmp(family, name));
 }
 
 void tg_axis_tie(tg_schedule *s, const tg_uop *range, const tg_uop *with) {
@@ -66,7 +87,7 @@ void tg_axis_tie(tg_schedule *s, const tg_uop *range, const tg_uop *with) {
 void tg_axis_check_name(tg_schedule *s, const tg_opt *o, const char *name) {
   tg_schedule_sites(s);
   for (uint32_t i = 0; i < s->sites.n; i++)
-    if (!strcmp(tg_range_name(s, s->sites.data[i].range), name)) tg_fail_at(s->j, o->pos, "the name '%s' is taken by a range", name);
+    if (answers_to(s, s->sites.data[i].range, name)) tg_fail_at(s->j, o->pos, "the name '%s' is taken by a range", name);
 }
 
 static uint32_t axis_of(const tg_schedule *s, uint32_t ordinal) {
@@ -126,7 +147,7 @@ static ties tie_ranges(tg_schedule *s) {
 
 static bool inside_range(tg_schedule *s, uint32_t parent, const char *name) {
   for (; parent != UINT32_MAX; parent = s->sites.data[parent].parent)
-    if (!strcmp(tg_range_name(s, s->sites.data[parent].range), name)) return true;
+    if (answers_to(s, s->sites.data[parent].range, name)) return true;
   return false;
 }
 
@@ -142,9 +163,9 @@ static bool stores_to(tg_schedule *s, uint32_t site, const char *buffer) {
 }
 
 static bool matches(tg_schedule *s, uint32_t site, const char *name, size_t prefix) {
-  const char *own = tg_range_name(s, s->sites.data[site].range);
-  if (!prefix) return !strcmp(own, name);
-  if (strcmp(own, name + prefix + 1)) return false;
+  const tg_uop *range = s->sites.data[site].range;
+  if (!prefix) return answers_to(s, range, name);
+  if (!answers_to(s, range, name + prefix + 1)) return false;
   const char *scope = tg_symbol(s->j, name, prefix);
   return stores_to(s, site, scope) || inside_range(s, s->sites.data[site].parent, scope);
 }

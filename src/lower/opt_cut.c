@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * cut and peel: one range becomes two siblings, one after the other, that later opts schedule apart. A reduction becomes the
+ * cut: one range becomes two siblings, one after the other, that later opts schedule apart. A reduction becomes the
  * op of two reductions. Always legal for loops, since the order of the iterations stays. */
 #include "lower/opt.h"
 #include <ctype.h>
@@ -9,7 +9,7 @@ typedef struct { const tg_uop *range; part parts[2]; uint32_t copied; bool named
 
 static const tg_uop *part_range(tg_schedule *s, const cutting *c, uint32_t i, tg_kind kind) {
   const char *name = c->parts[i].name;
-  if (!c->named) name = tg_format(&s->j->env, "%s.%s", tg_range_name(s, c->range), name);
+  if (!c->named) name = tg_format(&s->j->env, "%s.%s", tg_axis_base(s, c->range), name);
   return tg_axis_range(s, c->range, name, c->parts[i].extent, kind);
 }
 
@@ -86,36 +86,30 @@ static const tg_uop *cut_index(tg_schedule *s, const tg_opt *o, const tg_site *s
   return e;
 }
 
-/* A value known to be at least 0. */
-static const tg_uop *not_negative(tg_job *j, const tg_uop *e) {
-  if (tg_bounds_of(j, e).lo >= 0) return e;
-  return e->op == TG_OP_CONST ? tg_index(j, 0) : tg_op2(j, TG_OP_MAX, e, tg_index(j, 0));
-}
-
 static cutting parts_of(tg_schedule *s, const tg_opt *o, const tg_site *site) {
   tg_job *j = s->j;
   const tg_uop *extent = tg_extent(site->range), *one = tg_idx_min(j, tg_index(j, 1), extent);
   const tg_uop *zero = tg_index(j, 0), *rest = tg_idx_sub(j, extent, tg_index(j, 1));
   cutting c = {.range = site->range};
   if (tg_bounds_of(j, extent).lo >= 1) one = tg_index(j, 1);
-  if (o->word == TG_OPT_PEEL && !o->number[0]) {
+  if (o->number[0] == TG_CUT_FIRST) {
     c.parts[0] = (part){"first", zero, one};
     c.parts[1] = (part){"main", tg_index(j, 1), rest};
-  } else if (o->word == TG_OPT_PEEL) {
+  } else if (o->number[0] == TG_CUT_LAST) {
     c.parts[0] = (part){"main", zero, rest};
-    c.parts[1] = (part){"last", not_negative(j, rest), one};
+    c.parts[1] = (part){"last", tg_idx_not_negative(j, rest), one};
     c.copied = 1;
   } else {
-    const tg_uop *at = not_negative(j, cut_index(s, o, site));
+    const tg_uop *at = tg_idx_not_negative(j, cut_index(s, o, site));
     bool within = at->op == TG_OP_CONST && tg_bounds_of(j, extent).lo >= at->arg;
     if (!within && tg_proves(j, NULL, tg_op2(j, TG_OP_LE, at, extent))) within = true;
     if (!within) at = tg_idx_min(j, at, extent);
     c.parts[0] = (part){"0", zero, at};
     c.parts[1] = (part){"1", at, tg_idx_sub(j, extent, at)};
     c.copied = 1;
-    c.named = o->n > 1;
-    for (uint32_t i = 0; i < 2 && c.named; i++) c.parts[i].name = o->names[1 + i];
   }
+  c.named = o->n > 1;
+  for (uint32_t i = 0; i < 2 && c.named; i++) c.parts[i].name = o->names[1 + i];
   return c;
 }
 
@@ -125,7 +119,7 @@ void tg_opt_cut(tg_schedule *s, const tg_opt *o) {
     const tg_site *site = &axis.site[i];
     tg_kind kind = tg_range_kind(site->range);
     if (kind != TG_LOOP && kind != TG_REDUCE && kind != TG_THREAD && kind != TG_GLOBAL)
-      tg_fail_at(s->j, o->pos, "%s %s: it is %s already", o->word == TG_OPT_CUT ? "cut" : "peel", tg_range_text(s, site->range), tg_kind_name[kind]);
+      tg_fail_at(s->j, o->pos, "cut %s: it is %s already", tg_range_text(s, site->range), tg_kind_name[kind]);
     cutting c = parts_of(s, o, site);
     if (site->owner->op == TG_OP_END) s->sink = tg_replace_end(s, s->sink, site->range, cut_loop, &c);
     else {

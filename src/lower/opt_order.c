@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * order: the loops of a perfect nest in another order, legal if each pair that changes places may; or the ranges of a
- * reduction, which a sum taken in order may not. Each nest that holds copies of the axes is ordered. */
+ * reduction, which a sum taken in order may not. Each nest that holds copies of the axes is ordered. swap: two ranges of a
+ * launch change places, which is the order of launch. */
 #include "lower/opt.h"
 
 static bool is_member(const tg_axis *a, const tg_uop *range) {
@@ -15,7 +16,7 @@ static int axis_of_range(uint32_t n, const tg_axis *axes, const tg_uop *range) {
   return -1;
 }
 
-static const char *word_of(const tg_opt *o) { return o->word == TG_OPT_THREAD ? "thread" : o->word == TG_OPT_TILE ? "tile" : "order"; }
+static const char *word_of(const tg_opt *o) { return o->word == TG_OPT_THREAD ? "thread" : o->word == TG_OPT_TILE ? "tile" : o->word == TG_OPT_SWAP ? "swap" : "order"; }
 
 /* The nest below end, outermost first, as far as it is perfect. */
 static uint32_t perfect_nest(const tg_uop *end, const tg_uop **nest, uint32_t max) {
@@ -168,3 +169,26 @@ void tg_move_outermost(tg_schedule *s, const tg_opt *o, const tg_site *site) {
 }
 
 void tg_opt_order(tg_schedule *s, const tg_opt *o) { tg_order_ranges(s, o, o->n, o->names); }
+
+/* Does a range of the axis stand around the site? */
+static bool stands_inside(const tg_schedule *s, const tg_site *site, const tg_axis *axis) {
+  for (uint32_t p = site->parent; p != UINT32_MAX; p = s->sites.data[p].parent)
+    if (is_member(axis, s->sites.data[p].range)) return true;
+  return false;
+}
+
+void tg_opt_swap(tg_schedule *s, const tg_opt *o) {
+  tg_axis axes[2];
+  for (uint32_t i = 0; i < 2; i++) {
+    axes[i] = tg_axis_find(s, o, o->names[i]);
+    for (uint32_t k = 0; k < axes[i].n; k++) {
+      const tg_uop *r = axes[i].site[k].range;
+      tg_kind kind = tg_range_kind(r);
+      if (kind != TG_GLOBAL && kind != TG_THREAD)
+        tg_fail_at(s->j, o->pos, "swap: %s is of kind %s, and not of the launch (global or thread): see order", tg_range_text(s, r), tg_kind_name[kind]);
+    }
+  }
+  bool inside = stands_inside(s, &axes[0].site[0], &axes[1]);
+  const char *names[2] = {o->names[!inside], o->names[inside]};
+  tg_order_ranges(s, o, 2, names);
+}

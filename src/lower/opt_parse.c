@@ -5,8 +5,8 @@
 #include <ctype.h>
 #include <stdlib.h>
 
-static const char *const word_name[TG_OPT__COUNT] = {"split", "order", "tile", "upcast", "unroll", "lane", "thread", "local",
-                                                     "stage", "pad", "peel", "cut", "stream", "prefetch", "place"};
+static const char *const word_name[TG_OPT__COUNT] = {"split", "fuse", "order", "swap", "tile", "upcast", "unroll", "lane", "thread", "local",
+                                                     "stage", "pad", "cut", "stream", "prefetch", "place"};
 
 typedef struct { tg_job *j; const char *text, *at; tg_pos pos; const char *token; size_t n; } scan;
 
@@ -119,9 +119,29 @@ static void parse_tile(scan *s, tg_opt *o) {
   as_names(s, o, 2 * m);
 }
 
+/* {14, 8, 1}: each below the one before. */
+static void parse_sizes(scan *s, tg_opt *o) {
+  for (const char *after = ","; !is(s, "}"); ) {
+    if (!is(s, after) && o->sizes) bad(s, "expected ',' or '}'");
+    next(s);
+    if (o->sizes == TG_COUNT(o->size)) bad(s, "expected at most 8 sizes");
+    scan at = *s;
+    int64_t n = number(s, "expected a size");
+    if (o->sizes && n >= o->size[o->sizes - 1]) bad(&at, "expected a size below the one before");
+    o->size[o->sizes++] = n;
+  }
+  next(s);
+}
+
 static void parse_cut(scan *s, tg_opt *o) {
   add(s, o, name(s, "expected a range"));
-  if (!is(s, "at")) bad(s, "expected 'at' and an index");
+  if (is(s, "first") || is(s, "last")) {
+    o->number[0] = is(s, "last") ? TG_CUT_LAST : TG_CUT_FIRST;
+    next(s);
+    as_names(s, o, 2);
+    return;
+  }
+  if (!is(s, "at")) bad(s, "expected first, last, or 'at' and an index");
   while (isspace((unsigned char)*s->at)) s->at++;
   if (!*s->at) next(s), bad(s, "expected an index");
   const char *from = s->at, *to = s->token + s->n;
@@ -134,8 +154,16 @@ static void parse_rest(scan *s, tg_opt *o) {
   switch (o->word) {
   case TG_OPT_SPLIT: case TG_OPT_PAD:
     add(s, o, name(s, "expected a range"));
-    o->number[0] = number(s, "expected a size");
+    if (o->word == TG_OPT_SPLIT && is(s, "{")) parse_sizes(s, o);
+    else o->number[0] = number(s, "expected a size");
     if (o->word == TG_OPT_SPLIT) as_names(s, o, 2);
+    break;
+  case TG_OPT_FUSE: case TG_OPT_SWAP:
+    add(s, o, name(s, "expected a range"));
+    add(s, o, name(s, "expected a second range"));
+    if (o->word == TG_OPT_SWAP) break;
+    if (!is(s, "as")) bad(s, "expected 'as' and a name for the range");
+    as_names(s, o, 1);
     break;
   case TG_OPT_ORDER:
     while (s->n) add(s, o, name(s, "expected a range"));
@@ -150,12 +178,6 @@ static void parse_rest(scan *s, tg_opt *o) {
     }
     break;
   case TG_OPT_STAGE: parse_stage(s, o); break;
-  case TG_OPT_PEEL:
-    add(s, o, name(s, "expected a range"));
-    if (!is(s, "first") && !is(s, "last")) bad(s, "expected first or last");
-    o->number[0] = is(s, "last");
-    next(s);
-    break;
   case TG_OPT_CUT: parse_cut(s, o); break;
   case TG_OPT_STREAM: add(s, o, name(s, "expected a buffer")); break;
   case TG_OPT_PREFETCH:
@@ -183,7 +205,7 @@ tg_opt tg_opt_parse(tg_job *j, const char *text, tg_pos pos) {
   tg_opt o = {.pos = pos};
   while (o.word < TG_OPT__COUNT && !is(&s, word_name[o.word])) o.word++;
   if (o.word == TG_OPT__COUNT)
-    bad(&s, "expected a word of a schedule (split, order, tile, upcast, unroll, lane, thread, local, stage, pad, peel, cut, stream, prefetch, place)");
+    bad(&s, "expected a word of a schedule (split, fuse, order, swap, tile, upcast, unroll, lane, thread, local, stage, pad, cut, stream, prefetch, place)");
   if (!pos.text || !pos.column) o.pos.text = text, o.pos.column = 1, o.pos.length = (int)s.n;
   next(&s);
   parse_rest(&s, &o);
@@ -196,9 +218,10 @@ const char *tg_opt_text_of(tg_job *j, const tg_opt *o) {
   uint32_t named = 1; /* names before `as` */
   tg_str_puts(&t, word_name[o->word]);
   switch (o->word) {
-  case TG_OPT_ORDER:
+  case TG_OPT_ORDER: case TG_OPT_SWAP:
     for (uint32_t i = 0; i < o->n; i++) tg_str_printf(&t, " %s", o->names[i]);
     return t.data;
+  case TG_OPT_FUSE: tg_str_printf(&t, " %s %s as %s", o->names[0], o->names[1], o->names[2]); return t.data;
   case TG_OPT_TILE:
     for (named = 0; named < 4 && o->number[named]; named++) tg_str_printf(&t, " %s %lld", o->names[named], (long long)o->number[named]);
     break;
@@ -209,13 +232,17 @@ const char *tg_opt_text_of(tg_job *j, const tg_opt *o) {
     if (o->number[0]) tg_str_printf(&t, " pitch=%lld", (long long)o->number[0]);
     if (o->number[1]) tg_str_printf(&t, " space=%s", o->number[1] == 2 ? "reg" : "local");
     return t.data;
-  case TG_OPT_PEEL: tg_str_printf(&t, " %s %s", o->names[0], o->number[0] ? "last" : "first"); return t.data;
-  case TG_OPT_CUT: tg_str_printf(&t, " %s at %s", o->names[0], o->expr); break;
+  case TG_OPT_CUT:
+    if (o->number[0] == TG_CUT_AT) tg_str_printf(&t, " %s at %s", o->names[0], o->expr);
+    else tg_str_printf(&t, " %s %s", o->names[0], o->number[0] == TG_CUT_LAST ? "last" : "first");
+    break;
   case TG_OPT_PREFETCH: tg_str_printf(&t, " %s at %s ahead %lld", o->names[0], o->names[1], (long long)o->number[0]); return t.data;
   case TG_OPT_PLACE: tg_str_printf(&t, " %s %s", o->names[0], o->number[0] ? "memory" : "ssa"); return t.data;
   default:
     tg_str_printf(&t, " %s", o->names[0]);
     if (o->number[0]) tg_str_printf(&t, " %lld", (long long)o->number[0]);
+    for (uint32_t i = 0; i < o->sizes; i++) tg_str_printf(&t, "%s%lld", i ? ", " : " {", (long long)o->size[i]);
+    if (o->sizes) tg_str_puts(&t, "}");
   }
   if (o->n > named) tg_str_puts(&t, " as");
   for (uint32_t i = named; i < o->n; i++) tg_str_printf(&t, " %s", o->names[i]);

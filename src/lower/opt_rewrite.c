@@ -31,6 +31,21 @@ const tg_uop *tg_idx_ceildiv(tg_job *j, const tg_uop *a, int64_t c) {
   return tg_op2(j, TG_OP_IDIV, tg_divides(j, c, a) ? a : tg_idx_add(j, a, tg_index(j, c - 1)), tg_index(j, c));
 }
 
+const tg_uop *tg_idx_div(tg_job *j, const tg_uop *a, int64_t c) {
+  if (constant(a)) return tg_index(j, (int64_t)tg_floor_div(a->arg, c));
+  return c == 1 ? a : tg_op2(j, TG_OP_IDIV, a, tg_index(j, c));
+}
+
+const tg_uop *tg_idx_mod(tg_job *j, const tg_uop *a, int64_t c) {
+  if (constant(a)) return tg_index(j, (int64_t)tg_floor_mod(a->arg, c));
+  return tg_divides(j, c, a) ? tg_index(j, 0) : tg_op2(j, TG_OP_MOD, a, tg_index(j, c));
+}
+
+const tg_uop *tg_idx_not_negative(tg_job *j, const tg_uop *a) {
+  if (tg_bounds_of(j, a).lo >= 0) return a;
+  return constant(a) ? tg_index(j, 0) : tg_op2(j, TG_OP_MAX, a, tg_index(j, 0));
+}
+
 const tg_uop *tg_idx_min(tg_job *j, const tg_uop *a, const tg_uop *b) {
   if (constant(a) && constant(b)) return a->arg < b->arg ? a : b;
   return a == b ? a : tg_op2(j, TG_OP_MIN, a, b);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * split, pad and tile: a range becomes r0 * n + r1, or runs to a round number of iterations. Where the new ranges cover more
- * than the old one, its stores and the loads that read through it are gated; simplification drops what is always true. */
+ * than the old one, its stores and the loads that read through it are gated; simplification drops what is always true. A split
+ * by a list of sizes makes siblings, one after the other, each for what the larger sizes before it leave. */
 #include "lower/opt.h"
 
 typedef struct {
@@ -20,16 +21,22 @@ static void split_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, vo
 
 typedef struct { tg_schedule *s; const splitting *p; } reduce_splitting;
 
+static bool reduces_over(const tg_uop *u, const tg_uop *range) {
+  if (u->op != TG_OP_REDUCE) return false;
+  for (uint32_t i = 0; i < tg_reduce_info(u).ranges; i++)
+    if (tg_reduce_ranges(u)[i] == range) return true;
+  return false;
+}
+
 static const tg_uop *split_reduce(tg_job *j, const tg_uop *old, const tg_uop *const *unused, void *user) {
   (void)unused;
   const reduce_splitting *r = user;
   const splitting *p = r->p;
-  if (old->op != TG_OP_REDUCE) return NULL;
+  if (!reduces_over(old, p->range)) return NULL;
   tg_reduce_arg a = tg_reduce_info(old);
   const tg_uop *const *ranges = tg_reduce_ranges(old), *src[3 * 8 + 8], *fresh[8];
   uint32_t n = 0, at = 0, body = old->n - a.ranges;
-  while (at < a.ranges && ranges[at] != p->range) at++;
-  if (at == a.ranges) return NULL;
+  while (ranges[at] != p->range) at++;
   if (a.ranges - 1 + (p->inner ? 2 : 1) > 8) tg_fail(&j->env, TG_ELIMIT, "a reduction over more than 8 ranges");
   for (uint32_t i = 0; i < a.ranges; i++) {
     fresh[n++] = ranges[i];
@@ -56,19 +63,28 @@ static void apply(tg_schedule *s, const tg_site *site, splitting *p) {
   }
 }
 
+static void check_splittable(tg_schedule *s, const tg_opt *o, const tg_uop *r) {
+  tg_kind kind = tg_range_kind(r);
+  if (kind != TG_LOOP && kind != TG_REDUCE && kind != TG_THREAD && kind != TG_GLOBAL)
+    tg_fail_at(s->j, o->pos, "split %s: it is %s already", tg_range_text(s, r), tg_kind_name[kind]);
+}
+
+static void check_names(tg_schedule *s, const tg_opt *o, const char *outer, const char *inner) {
+  if (outer) tg_axis_check_name(s, o, outer);
+  if (inner) tg_axis_check_name(s, o, inner);
+  if (outer && inner && !strcmp(outer, inner)) tg_fail_at(s->j, o->pos, "the name '%s' is given twice", outer);
+}
+
 void tg_split_range(tg_schedule *s, const tg_opt *o, const char *name, int64_t n, const char *outer, const char *inner) {
   tg_job *j = s->j;
   tg_axis axis = tg_axis_find(s, o, name);
   const tg_uop **parts = tg_new(&j->env, const tg_uop *, 2 * axis.n);
-  if (outer) tg_axis_check_name(s, o, outer);
-  if (inner) tg_axis_check_name(s, o, inner);
-  if (outer && inner && !strcmp(outer, inner)) tg_fail_at(j, o->pos, "the name '%s' is given twice", outer);
+  check_names(s, o, outer, inner);
   for (uint32_t i = 0; i < axis.n; i++) {
     const tg_uop *r = axis.site[i].range, *extent = tg_extent(r);
     tg_kind kind = tg_range_kind(r);
-    if (kind != TG_LOOP && kind != TG_REDUCE && kind != TG_THREAD && kind != TG_GLOBAL)
-      tg_fail_at(j, o->pos, "split %s: it is %s already", tg_range_text(s, r), tg_kind_name[kind]);
-    const char *own = tg_range_name(s, r);
+    check_splittable(s, o, r);
+    const char *own = tg_axis_base(s, r);
     splitting p = {.range = r};
     p.outer = tg_axis_range(s, r, outer ? outer : tg_format(&j->env, "%s.0", own), tg_idx_ceildiv(j, extent, n), kind);
     p.inner = tg_axis_range(s, r, inner ? inner : tg_format(&j->env, "%s.1", own), tg_index(j, n), kind == TG_REDUCE ? kind : TG_LOOP);
@@ -86,8 +102,98 @@ void tg_split_range(tg_schedule *s, const tg_opt *o, const char *name, int64_t n
   }
 }
 
+/* ---- a list of sizes ---- */
+
+typedef struct { splitting piece[8]; uint32_t n; const tg_opt *o; } listing;
+
+/* The pieces of one range: as many of each size as fit into what those before leave; the last size takes all that is left. Each has its
+ * name, even where there is none of it, so that the words behind hold for every extent. */
+static listing pieces_of(tg_schedule *s, const tg_opt *o, const tg_uop *r) {
+  tg_job *j = s->j;
+  tg_kind kind = tg_range_kind(r);
+  const tg_uop *extent = tg_idx_not_negative(j, tg_extent(r)), *rest = extent, *start = tg_index(j, 0);
+  const char *base = tg_axis_base(s, r);
+  const char *outer = o->n > 1 ? o->names[1] : tg_sym(j, tg_format(&j->env, "%s.0", base));
+  const char *inner = o->n > 2 ? o->names[2] : tg_sym(j, tg_format(&j->env, "%s.1", base));
+  listing l = {.o = o};
+  for (uint32_t i = 0; i < o->sizes; i++) {
+    int64_t n = o->size[i];
+    bool last = i + 1 == o->sizes;
+    const tg_uop *count = last ? tg_idx_ceildiv(j, rest, n) : tg_idx_div(j, rest, n);
+    splitting *p = &l.piece[l.n++];
+    p->range = r;
+    p->outer = tg_axis_range(s, r, tg_format(&j->env, "%s.by%lld", outer, (long long)n), count, kind);
+    p->inner = tg_axis_range(s, r, tg_format(&j->env, "%s.by%lld", inner, (long long)n), tg_index(j, n), kind == TG_REDUCE ? kind : TG_LOOP);
+    tg_axis_join(s, p->outer, outer);
+    tg_axis_join(s, p->inner, inner);
+    p->value = tg_idx_add(j, tg_idx_add(j, start, tg_idx_mul(j, p->outer, n)), p->inner);
+    if (last && !tg_divides(j, n, rest)) p->cond = tg_op2(j, TG_OP_LT, p->value, extent);
+    start = tg_idx_add(j, start, tg_idx_mul(j, count, n));
+    rest = tg_idx_mod(j, rest, n);
+  }
+  return l;
+}
+
+static void list_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, void *user) {
+  const listing *l = user;
+  uint32_t n = end->n - 1;
+  for (uint32_t i = 0; i < l->n; i++) {
+    const splitting *p = &l->piece[i];
+    const uint8_t *marks = p->cond ? tg_marked_buffers(s, end) : NULL;
+    const tg_uop **list = tg_new(&s->j->env, const tg_uop *, n + 1);
+    for (uint32_t k = 0; k < n; k++) list[k] = tg_gated_substitute(s, end->src[1 + k], p->range, p->value, p->cond, marks);
+    if (i) tg_copy_statements(s, n, list, list);
+    const tg_uop *loop = tg_end_like(s, end, p->inner, n, list);
+    tg_push(&s->j->env, out, tg_end_like(s, end, p->outer, 1, &loop));
+  }
+}
+
+typedef struct { tg_schedule *s; const listing *l; } reduce_listing;
+
+static const tg_uop *list_reduce(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
+  const reduce_listing *x = user;
+  const tg_uop *range = x->l->piece[0].range, *sum = NULL;
+  if (!reduces_over(old, range)) return NULL;
+  tg_reduce_arg a = tg_reduce_info(old);
+  if (a.in_order && x->l->n > 1) tg_fail_at(j, x->l->o->pos, "split %s: a sum_in_order keeps the order of its terms", tg_range_text(x->s, range));
+  if (a.generic && x->l->n > 1) tg_fail_at(j, x->l->o->pos, "split %s: a general reduction cannot be cut into parts", tg_range_text(x->s, range));
+  for (uint32_t i = 0; i < x->l->n; i++) {
+    reduce_splitting r = {x->s, &x->l->piece[i]};
+    const tg_uop *part = split_reduce(j, old, src, &r);
+    if (i) tg_copy_statements(x->s, 1, &part, &part);
+    sum = sum ? tg_op2(j, (tg_op)a.op, sum, part) : part;
+  }
+  return sum;
+}
+
+static void split_list(tg_schedule *s, const tg_opt *o) {
+  tg_job *j = s->j;
+  tg_axis axis = tg_axis_find(s, o, o->names[0]);
+  listing *lists = tg_new(&j->env, listing, axis.n);
+  check_names(s, o, o->n > 1 ? o->names[1] : NULL, o->n > 2 ? o->names[2] : NULL);
+  for (uint32_t i = 0; i < axis.n; i++) {
+    const tg_uop *r = axis.site[i].range;
+    check_splittable(s, o, r);
+    lists[i] = pieces_of(s, o, r);
+    for (uint32_t k = 0; k < i; k++) { /* the same piece of one register tile stays one axis */
+      if (axis.group[k] != axis.group[i] || lists[k].n != lists[i].n) continue;
+      for (uint32_t p = 0; p < lists[i].n; p++) {
+        tg_axis_tie(s, lists[i].piece[p].outer, lists[k].piece[p].outer);
+        tg_axis_tie(s, lists[i].piece[p].inner, lists[k].piece[p].inner);
+      }
+      break;
+    }
+    if (axis.site[i].owner->op == TG_OP_END) s->sink = tg_replace_end(s, s->sink, r, list_loop, &lists[i]);
+    else {
+      reduce_listing x = {s, &lists[i]};
+      s->sink = tg_map(j, s->sink, list_reduce, NULL, &x);
+    }
+  }
+}
+
 void tg_opt_split(tg_schedule *s, const tg_opt *o) {
-  tg_split_range(s, o, o->names[0], o->number[0], o->n > 1 ? o->names[1] : NULL, o->n > 2 ? o->names[2] : NULL);
+  if (o->sizes) split_list(s, o);
+  else tg_split_range(s, o, o->names[0], o->number[0], o->n > 1 ? o->names[1] : NULL, o->n > 2 ? o->names[2] : NULL);
 }
 
 void tg_opt_pad(tg_schedule *s, const tg_opt *o) {

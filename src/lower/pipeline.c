@@ -5,7 +5,7 @@
 const tg_pass tg_passes[] = {
   {"prove",     tg_pass_prove,     "every access in bounds, outputs covered, no races; gates proved true vanish"},
   {"raise",     tg_pass_raise,     "register tiles assigned once are expressions; += loops are REDUCE"},
-  {"schedule",  tg_pass_schedule,  "opts applied: ranges split, ordered, given kinds; tiles staged; loops cut and peeled"},
+  {"schedule",  tg_pass_schedule,  "opts applied: ranges split, ordered, given kinds; tiles staged; loops cut"},
   {"reduce",    tg_pass_reduce,    "no REDUCE: registers, loops, FOLD"},
   {"contract",  tg_pass_contract,  "FMA formed from a * b + c"},
   {"expand",    tg_pass_expand,    "no upcast, unroll, lane, local ranges: copies and vectors"},

@@ -424,7 +424,7 @@ static void choose_opts(gen *g, out *o) {
     case 5: case 6: put(o, "opt(lane %s); ", r); break;
     case 7: put(o, "opt(local %s); ", r); break;
     case 8: put(o, "opt(thread %s); ", r); break;
-    case 9: put(o, "opt(peel %s %s); ", r, draw(g, 2) ? "first" : "last"); break;
+    case 9: put(o, "opt(cut %s %s); ", r, draw(g, 2) ? "first" : "last"); break;
     case 10: put(o, "opt(order %s %s); ", r, pick(g, false)); break;
     case 11: strcpy(a, pick(g, false)), put(o, "opt(order %s %s %s); ", r, a, pick(g, false)); break;
     case 12: case 13:

@@ -197,14 +197,20 @@ static void equal(const char *kernel, const char *opts, const char *sizes) {
 static const char *const matmul_schedules[] = {
     "tile i 4 j 8\nupcast i.1\nlane j.1",
     "order j i\nsplit j 8\norder j.0 i j.1\nsplit i 3\nupcast i.1\nlane j.1\nstage B at j.0 as Bp\nthread j.0",
-    "split i 4\npeel i.0 last\nupcast i.1\nlane j 4\nunroll k 4",
+    "split i 4\ncut i.0 last\nupcast i.1\nlane j 4\nunroll k 4",
     "split k 4\nlane k.1\nupcast i 2",
     "cut k at K/4*4\nsplit k.0 4\nupcast k.0.1\nthread i 3",
     "pad j 8\npad i 3\nlane j 8\nupcast i 3",
     "cut j at N/8*8 as a b\nlane a 8\nlane b 8\ncut i at 2",
     "tile i 5 j 3 as io jo ir jr\nstage A at io as Ap space=reg\nstage B at jo\nunroll ir",
     "thread k 3",
-    "peel k first\npeel j last\npeel i first",
+    "cut k first\ncut j last\ncut i first",
+    "split i {5, 3, 1} as io ii\nlane j 4\nupcast ii\nsplit k {4, 2} as ko ki\nunroll ki",
+    "split i {4, 2, 1} as io ii\norder io j ii\nsplit j {8, 3} as jo ji\norder ii ji\nupcast ii.by4\nunroll ii.by2\nlane ji",
+    "split k {6, 4, 3} as ko ki\nlane ki.by4\nupcast ki.by6\nthread i 2",
+    "fuse i j as e\nsplit e 4 as eo ei\nlane ei\nthread eo",
+    "split j 4 as jo ji\nfuse i jo as t\nlane ji\nsplit t {8, 2, 1} as to ti\nunroll ti",
+    "split k 3 as ko ki\nfuse ko ki as q\nlane q 4\nupcast i 2",
 };
 
 static void tails(void) {

@@ -76,6 +76,12 @@ static const char triangle_kernel[] =
     "  inout(y, f32, [N, N]);\n"
     "  range(i, N) range(j, i + 1) y[i,j] = x[i,j];\n"
     "}\n";
+static const char launch_kernel[] =
+    "kernel launch(N) {\n"
+    "  in(x, f32, [N, N]);\n"
+    "  out(y, f32, [N, N]);\n"
+    "  range(b, N, global) range(c, N, global) y[b,c] = x[c,b];\n"
+    "}\n";
 static const char inplace_kernel[] =
     "kernel inplace(N) {\n"
     "  in(x, f32, [N]);\n"
@@ -267,7 +273,7 @@ static const expectation word_cases[] = {
     "    C[i, j] = sum(k : 6, (A[i, k] if %0 else 0.0f) * B[k, j]) if %0;\n"
     "  }\n"
     "}\n"},
-  {matmul_kernel, "M=12 N=16 K=6", "peel i first",
+  {matmul_kernel, "M=12 N=16 K=6", "cut i first",
     "range(j, 16) {\n"
     "  C[0, j] = sum(k : 6, A[0, k] * B[k, j]);\n"
     "}\n"
@@ -277,7 +283,7 @@ static const expectation word_cases[] = {
     "    C[%0, j] = sum(k : 6, A[%0, k] * B[k, j]);\n"
     "  }\n"
     "}\n"},
-  {matmul_kernel, "M=10 N=16 K=6", "split i 4\npeel i.0 last",
+  {matmul_kernel, "M=10 N=16 K=6", "split i 4\ncut i.0 last",
     "range(i.0.main, 2) {\n"
     "  range(i.1, 4) {\n"
     "    range(j, 16) {\n"
@@ -291,6 +297,67 @@ static const expectation word_cases[] = {
     "    let %1 = i.1 + 8;\n"
     "    let %2 = i.1 < 2;\n"
     "    C[%1, j] = sum(k : 6, (A[%1, k] if %2 else 0.0f) * B[k, j]) if %2;\n"
+    "  }\n"
+    "}\n"},
+  {matmul_kernel, "M=17 N=16 K=6", "split i {14, 2, 1} as io ii\nupcast ii.by2\nunroll ii.by14",
+    "range(ii.by14, 14, unroll) {\n"
+    "  range(j, 16) {\n"
+    "    C[ii.by14, j] = sum(k : 6, A[ii.by14, k] * B[k, j]);\n"
+    "  }\n"
+    "}\n"
+    "range(ii.by2, 2, upcast) {\n"
+    "  range(j, 16) {\n"
+    "    let %0 = ii.by2 + 14;\n"
+    "    C[%0, j] = sum(k : 6, A[%0, k] * B[k, j]);\n"
+    "  }\n"
+    "}\n"
+    "range(j, 16) {\n"
+    "  C[16, j] = sum(k : 6, A[16, k] * B[k, j]);\n"
+    "}\n"},
+  {matmul_kernel, "M=1..99 N=16 K=6", "split i {14, 4} as io ii\nupcast ii",
+    "range(io.by14, M / 14) {\n"
+    "  range(ii.by14, 14, upcast) {\n"
+    "    range(j, 16) {\n"
+    "      let %0 = io.by14 * 14 + ii.by14;\n"
+    "      C[%0, j] = sum(k : 6, A[%0, k] * B[k, j]);\n"
+    "    }\n"
+    "  }\n"
+    "}\n"
+    "range(io.by4, (M % 14 + 3) / 4) {\n"
+    "  range(ii.by4, 4, upcast) {\n"
+    "    range(j, 16) {\n"
+    "      let %1 = M / 14 * 14 + io.by4 * 4 + ii.by4;\n"
+    "      let %2 = %1 < M;\n"
+    "      C[%1, j] = sum(k : 6, (A[%1, k] if %2 else 0.0f) * B[k, j]) if %2;\n"
+    "    }\n"
+    "  }\n"
+    "}\n"},
+  {total_kernel, "N=20", "split k {16, 3}",
+    "y = sum(k.1.by16 : 16, x[k.1.by16]) + sum(k.0.by3 : 2, k.1.by3 : 3, let %0 = k.0.by3 * 3 + k.1.by3; let %1 = %0 < 4; where(%1, x[%0 + 16] if %1 else 0.0f, 0.0f));\n"},
+  {matmul_kernel, "M=12 N=16 K=6", "fuse i j as e\nsplit e 8\nlane e.1",
+    "range(e.0, 24) {\n"
+    "  range(e.1, 8, lane) {\n"
+    "    let %0 = e.0 / 2;\n"
+    "    let %1 = e.0 % 2 * 8 + e.1;\n"
+    "    C[%0, %1] = sum(k : 6, A[%0, k] * B[k, %1]);\n"
+    "  }\n"
+    "}\n"},
+  {matmul_kernel, "M=1..12 N=1..16 K=6", "fuse i j as e",
+    "range(e, M * N) {\n"
+    "  let %0 = e / N;\n"
+    "  let %1 = e % N;\n"
+    "  C[%0, %1] = sum(k : 6, A[%0, k] * B[k, %1]);\n"
+    "}\n"},
+  {matmul_kernel, "M=12 N=16 K=6", "split k 2 as ko ki\nfuse ko ki as q",
+    "range(i, 12) {\n"
+    "  range(j, 16) {\n"
+    "    C[i, j] = sum(q : 6, A[i, q] * B[q, j]);\n"
+    "  }\n"
+    "}\n"},
+  {launch_kernel, "N=8", "swap b c",
+    "range(c, 8, global) {\n"
+    "  range(b, 8, global) {\n"
+    "    y[b, c] = x[c, b];\n"
     "  }\n"
     "}\n"},
   {matmul_kernel, "M=12 N=16 K=6", "cut j at N/2 as ja jb",
@@ -337,7 +404,7 @@ static const expectation word_cases[] = {
     "range(i, 20) {\n"
     "  y[i] = x[i] * 2.0f stream;\n"
     "}\n"},
-  {copy_kernel, "N=20", "lane i 8\npeel i.0 last",
+  {copy_kernel, "N=20", "lane i 8\ncut i.0 last",
     "range(i.0.main, 2) {\n"
     "  range(i.1, 8, lane) {\n"
     "    let %0 = i.1 + i.0.main * 8;\n"
@@ -416,7 +483,7 @@ static const expectation word_cases[] = {
 
 static const expectation refusal_cases[] = {
   {matmul_kernel, "M=4 N=4 K=4", "splat i 4",
-   "opts:1:1: error: expected a word of a schedule (split, order, tile, upcast, unroll, lane, thread, local, stage, pad, peel, cut, stream, prefetch, place), not 'splat'"},
+   "opts:1:1: error: expected a word of a schedule (split, fuse, order, swap, tile, upcast, unroll, lane, thread, local, stage, pad, cut, stream, prefetch, place), not 'splat'"},
   {matmul_kernel, "M=4 N=4 K=4", "split i", "opts:1:8: error: expected a size at the end of 'split i'"},
   {matmul_kernel, "M=4 N=4 K=4", "split i x", "opts:1:9: error: expected a size, not 'x'"},
   {matmul_kernel, "M=4 N=4 K=4", "split i 4 as a",
@@ -437,7 +504,24 @@ static const expectation refusal_cases[] = {
    "opts:1:8: error: expected two ranges or more at the end of 'order i'"},
   {matmul_kernel, "M=4 N=4 K=4", "lane i\nlane j",
    "opts:2:1: error: lane j (line 5): it stands inside i (line 5), which is lane already"},
-  {matmul_kernel, "M=4 N=4 K=4", "peel i middle", "opts:1:8: error: expected first or last, not 'middle'"},
+  {matmul_kernel, "M=4 N=4 K=4", "cut i middle", "opts:1:7: error: expected first, last, or 'at' and an index, not 'middle'"},
+  {matmul_kernel, "M=4 N=4 K=4", "split i {4, 8}", "opts:1:13: error: expected a size below the one before, not '8'"},
+  {matmul_kernel, "M=4 N=4 K=4", "split i {4 2}", "opts:1:12: error: expected ',' or '}', not '2'"},
+  {matmul_kernel, "M=4 N=4 K=4", "split i {4, 2", "opts:1:14: error: expected ',' or '}' at the end of 'split i {4, 2'"},
+  {inorder_kernel, "N=8", "split k {5, 1}",
+   "opts:1:1: error: split k (line 4): a sum_in_order keeps the order of its terms"},
+  {matmul_kernel, "M=4 N=4 K=4", "fuse i j", "opts:1:9: error: expected 'as' and a name for the range at the end of 'fuse i j'"},
+  {matmul_kernel, "M=4 N=4 K=4", "fuse j i as r", "opts:1:1: error: fuse: i does not stand directly inside j (line 5), and alone"},
+  {matmul_kernel, "M=4 N=4 K=4", "fuse i k as r", "opts:1:1: error: fuse: k does not stand directly inside i (line 5), and alone"},
+  {matmul_kernel, "M=4 N=4 K=4", "fuse i i as r", "opts:1:1: error: fuse: i is named twice"},
+  {matmul_kernel, "M=4 N=4 K=4", "fuse i j as k", "opts:1:1: error: the name 'k' is taken by a range"},
+  {matmul_kernel, "M=4 N=4 K=4", "lane j\nfuse i j as r", "opts:2:1: error: fuse: j (line 5) is lane already"},
+  {matmul_kernel, "M=4 N=4 K=4", "thread i\nfuse i j as r", "opts:2:1: error: fuse: i (line 5) is thread already, and j (line 5) is not"},
+  {imperfect_kernel, "N=8", "fuse i j as r", "opts:1:1: error: fuse: j does not stand directly inside i (line 5), and alone"},
+  {triangle_kernel, "N=8", "fuse i j as r", "opts:1:1: error: fuse: the extent of j (line 4) depends on i (line 4)"},
+  {matmul_kernel, "M=4 N=4 K=4", "swap i j",
+   "opts:1:1: error: swap: i (line 5) is of kind loop, and not of the launch (global or thread): see order"},
+  {launch_kernel, "N=8", "thread b\nswap b c", "opts:2:1: error: swap: the thread range b (line 4) must stay outermost"},
   {matmul_kernel, "M=4 N=4 K=4", "cut i at",
    "opts:1:9: error: expected an index at the end of 'cut i at'"},
   {matmul_kernel, "M=4 N=4 K=4", "cut i at Q",
