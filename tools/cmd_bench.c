@@ -5,11 +5,12 @@
 #include "bench/bench.h"
 
 static const char usage[] =
-  "tg bench lower|kernels|launch [--json] [--seconds N] [--case TEXT]\n"
+  "tg bench lower|kernels|launch|polybench [--json] [--seconds N] [--case TEXT]\n"
   "\n"
   "  lower     from the author's C to LLVM IR, to callable code, and from the object cache, for one matmul\n"
   "  kernels   matmul against this machine's FMA peak and OpenBLAS; copy, axpy, sum, softmax, layernorm against plain C\n"
   "  launch    what it costs to start a kernel of one element\n"
+  "  polybench the 30 kernels of PolyBench at MEDIUM on one core against plain C, with and without -ffast-math\n"
   "\n"
   "Contestants take turns in one run on the same buffers; medians are printed. --json: one object a line with\n"
   "bench, case, metric, value, unit and, for a ratio, of. --seconds: about how long each case runs. --case: those that contain TEXT.\n";
@@ -29,11 +30,12 @@ int cmd_bench(int argc, char **argv) {
   int r = TOOL_USAGE;
   if (!strcmp(a.file, "lower")) r = bench_lower(ctx, &a);
   else if (!strcmp(a.file, "launch")) r = bench_launch(ctx, &a);
+  else if (!strcmp(a.file, "polybench")) r = bench_polybench(ctx, &a);
   else if (!strcmp(a.file, "kernels")) {
     r = a.cases && !strstr("matmul", a.cases) ? TOOL_OK : bench_matmul(ctx, &a, 1024);
     int s = bench_streams(ctx, &a);
     r = s > r ? s : r;
-  } else fprintf(stderr, "tg bench: no '%s'; there are lower, kernels and launch\n", a.file);
+  } else fprintf(stderr, "tg bench: no '%s'; there are lower, kernels, launch and polybench\n", a.file);
   tg_context_free(ctx);
   return r;
 }

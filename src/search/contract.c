@@ -140,7 +140,15 @@ static bool tasks_of_rows(tg_nest *n, roles *r, tile t, int64_t width) {
   return true;
 }
 
+/* Is the panel's buffer read elsewhere in the sum, as in A' A? A copy holds what one access reads. */
+static bool read_twice(const tg_nest *n, const roles *r) {
+  uint32_t loads = 0;
+  for (uint32_t i = 0; i < n->loads.n; i++) loads += tg_buffer_ordinal(n->loads.data[i]->src[0]) == tg_buffer_ordinal(r->panel->src[0]);
+  return loads > 1;
+}
+
 static bool worth_a_panel(const tg_nest *n, const roles *r, tile t, double width) {
+  if (read_twice(n, r)) return false;
   for (uint32_t i = 0; i < tg_reduce_info(r->sum->reduce).ranges; i++)
     if (tg_extent(tg_reduce_ranges(r->sum->reduce)[i])->op != TG_OP_CONST) return false;
   double bytes = width * tg_type_bytes((tg_type)r->panel->type) * (double)r->sum->extent;

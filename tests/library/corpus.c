@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Every program of the corpus, at two sizes each: each stage prints and parses back to the same program, computes what
+ * Every program of the corpus and of PolyBench, at two sizes each: each stage prints and parses back to the same program, computes what
  * the author's form computes (under the interpreter, with its checks), and so does the machine code, on one thread and on three.
  * Inputs are small integers, so that every order of a sum gives the same bits. Programs with "// rounds" on a line are not exact: there the bits
  * must be equal from pass contract on, and near the author's form before.

@@ -28,7 +28,7 @@ static char *read_text(const char *path) {
 static int by_path(const void *a, const void *b) { return strcmp(((const kit_program *)a)->path, ((const kit_program *)b)->path); }
 
 kit_program *kit_programs(int *n) {
-  static const char *const folders[] = {"examples", "tests/corpus", "tests/ranges/accept"};
+  static const char *const folders[] = {"examples", "tests/corpus", "tests/ranges/accept", "tests/polybench"};
   kit_program *all = calloc(512, sizeof *all);
   *n = 0;
   for (size_t f = 0; f < sizeof folders / sizeof *folders; f++) {

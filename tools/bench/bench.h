@@ -8,4 +8,5 @@ int bench_matmul(tg_context *, const tool_args *, int n);   /* n^3, one and two 
 int bench_streams(tg_context *, const tool_args *);         /* 256 MiB a stream, one and two cores */
 int bench_launch(tg_context *, const tool_args *);
 int bench_lower(tg_context *, const tool_args *);           /* author to LLVM IR, to callable code, from the cache */
+int bench_polybench(tg_context *, const tool_args *);       /* 30 kernels, one core, against plain C */
 #endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT
+ * The 30 kernels of PolyBench against plain C, at small odd sizes: as the heuristic schedules them and as they are written, on one thread and
+ * on three. What a kernel only reads must stay as it was.
+ *   polybench_kernels [NAME]      default: all */
+#include "../test.h"
+#include "polybench.h"
+
+static void compare(const polybench_case *c, const char *how, polybench_memory *got, const polybench_memory *want, const polybench_memory *initial) {
+  if (c->settle) c->settle(got->data, (void **)(uintptr_t)initial->data);
+  for (int i = 0; i < POLYBENCH_BUFFERS && c->buffer[i].role; i++) {
+    const polybench_buffer *b = &c->buffer[i];
+    int64_t where;
+    if (b->role == POLYBENCH_READ) CHECK(!memcmp(got->data[i], initial->data[i], (size_t)polybench_bytes(b)), "%s, %s: wrote to buffer %d", c->name, how, i);
+    if (b->role != POLYBENCH_WRITTEN) continue;
+    int64_t wrong = polybench_differences(b, got->data[i], want->data[i], &where);
+    CHECK(!wrong, "%s, %s: %lld elements of buffer %d, the first at %lld", c->name, how, (long long)wrong, i, (long long)where);
+  }
+}
+
+static void one(tg_context *ctx, const polybench_case *c) {
+  polybench_memory initial, want, got;
+  const char *text = polybench_text_of(c->name);
+  bool ready = polybench_allocate(c, &initial) && polybench_allocate(c, &want) && polybench_allocate(c, &got);
+  CHECK(ready && text, "%s", c->name);
+  c->init(initial.data);
+  polybench_restore(c, &want, &initial);
+  c->run(want.data);
+  if (c->settle) c->settle(want.data, initial.data);
+  tg_binding bind[6];
+  uint32_t n = 0;
+  for (; n < 6 && c->size[n].name; n++) bind[n] = (tg_binding){c->size[n].name, c->size[n].value, c->size[n].value, 1};
+  for (int written = 0; written < 2; written++) {
+    tg_kernel *k = NULL;
+    tg_compile_options o = {.bindings = bind, .bindings_n = n, .flags = written ? TG_COMPILE_AS_WRITTEN : 0};
+    tg_status s = tg_kernel_compile_text(ctx, c->name, text, &o, &k);
+    CHECK(!s, "%s: %s", c->name, tg_error_message(ctx));
+    if (s) continue;
+    tg_argument a[POLYBENCH_BUFFERS];
+    tg_launch l = {.buffers = a};
+    for (int i = 0; i < POLYBENCH_BUFFERS && (c->buffer[i].role == POLYBENCH_READ || c->buffer[i].role == POLYBENCH_WRITTEN); i++)
+      a[l.buffers_n++] = (tg_argument){got.data[i], (size_t)polybench_bytes(&c->buffer[i])};
+    for (l.threads = 1; l.threads <= 3; l.threads += 2) {
+      polybench_restore(c, &got, &initial);
+      CHECK(!tg_kernel_run(k, &l), "%s: %s", c->name, tg_error_message(ctx));
+      compare(c, written ? "as written" : "scheduled", &got, &want, &initial);
+    }
+    tg_kernel_free(k);
+  }
+  polybench_free(&initial), polybench_free(&want), polybench_free(&got);
+}
+
+int main(int argc, char **argv) {
+  tg_context *ctx;
+  int cases = 0;
+  if (tg_context_create(NULL, &ctx)) return 1;
+  for (const polybench_case *c = polybench_small; c->name; c++, cases++)
+    if (argc < 2 || !strcmp(argv[1], c->name)) one(ctx, c);
+  CHECK(cases == POLYBENCH_KERNELS, "%d", cases);
+  tg_context_free(ctx);
+  return TEST_END();
+}
