@@ -66,12 +66,21 @@ static void mark_inside(const staging *g, const tg_uop *u) {
   }
 }
 
+/* The offset's bounds; what lies outside of the buffer for every base is never read, whatever the subscript could be (one from memory). */
+static tg_bounds part_of(tg_job *j, const tg_uop *base, const tg_uop *offset, const tg_uop *dim) {
+  tg_bounds b = tg_bounds_of(j, offset), at = tg_bounds_of(j, base), size = tg_bounds_of(j, dim);
+  if (b.lo < -at.hi) b.lo = -at.hi;
+  if (b.hi > size.hi - 1 - at.lo) b.hi = size.hi - 1 - at.lo;
+  if (b.hi < b.lo) b.hi = b.lo;
+  return b;
+}
+
 static void measure(staging *g, const tg_uop *load) {
   tg_schedule *s = g->s;
   for (uint32_t d = 0; d < g->rank; d++) {
     const tg_uop *base, *offset;
     divide(g, load->src[1 + d], &base, &offset);
-    tg_bounds b = tg_bounds_of(s->j, offset);
+    tg_bounds b = part_of(s->j, base, offset, g->source->src[d]);
     if (g->loads && base != g->base[d])
       tg_fail_at(s->j, g->o->pos, "stage %s at %s: its reads begin at different places in dimension %u: %s and %s", g->o->names[0],
                  g->o->names[1], d, tg_text(s->j, g->base[d]), tg_text(s->j, base));

@@ -178,9 +178,30 @@ static const char r9_kernel[] =
     "  }\n"
     "}\n";
 
+static const char lookup_kernel[] =
+    "kernel lookup(N) {\n"
+    "  in(n, i32, [8]);\n"
+    "  in(x, f32, [N + 4]);\n"
+    "  out(y, f32, [N, 8]);\n"
+    "  range(o, N) range(i, 8) y[o,i] = x[o + index(n[i])] else 0;\n"
+    "}\n";
+
 typedef struct { const char *kernel, *sizes, *opts, *want; } expectation;   /* sizes: "M=4 N=1..9" */
 
 static const expectation word_cases[] = {
+  {lookup_kernel, "N=2", "stage x at o as xs",   /* no subscript from memory reads outside of x */
+    "range(o, 2) {\n"
+    "  define_local(xs, f32, [7], align 64);\n"
+    "  range(xs.0, 7) {\n"
+    "    let %0 = o + xs.0;\n"
+    "    xs[xs.0] = x[%0 + -1] if (0 < %0 & %0 < 7) else 0.0f;\n"
+    "  }\n"
+    "  range(i, 8) {\n"
+    "    let %1 = index(n[i]);\n"
+    "    let %2 = %1 + o;\n"
+    "    y[o, i] = xs[%1 + 1] if (%2 < 6 & -1 < %2) else 0.0f;\n"
+    "  }\n"
+    "}\n"},
   {matmul_kernel, "M=12 N=16 K=6", "split i 4 as io ir",
     "range(io, 3) {\n"
     "  range(ir, 4) {\n"
