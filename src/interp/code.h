@@ -21,7 +21,7 @@ typedef struct { tg_instr *code; uint32_t n; } tg_block;
 typedef struct {
   const tg_uop *u;               /* the LOAD or STORE */
   uint32_t buffer, rank, lanes;
-  bool gated, atomic;
+  bool gated, atomic, unsure;   /* unsure: for reductions that may all be idle */
   tg_operand index[16], gate, value;   /* value: stored, or the alternative */
 } tg_access;
 
@@ -70,6 +70,8 @@ typedef struct tg_compiler {
   uint32_t *fixed, *slot, *stamp;      /* by id; fixed and slot: + 1 */
   uint8_t *height;                     /* by id, valid in its epoch */
   uint64_t *mask;
+  const tg_uop **inside;               /* by id: the innermost reduction that may be idle and has all uses of the node; NULL: none */
+  uint8_t *certain;                    /* by id: computed whenever what it is inside of runs */
   uint32_t *range_slot;                /* by ordinal, + 1 */
   uint8_t *range_height;
   uint32_t *range_epoch;
@@ -120,6 +122,7 @@ typedef struct tg_machine {
   tg_value *v;
   tg_memory *memory;                     /* by buffer ordinal */
   uint64_t steps;
+  tg_i128 bytes;             /* of local and reg memory, with what the checks keep about it */
   const tg_uop *statement;
   tg_lock locks[16];
   uint64_t combination[17];              /* of the first n lockstep ranges */

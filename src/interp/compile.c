@@ -16,6 +16,8 @@ void tg_compiler_init(tg_compiler *c, tg_job *j, const int64_t *params) {
   c->stamp = tg_new(&j->env, uint32_t, n);
   c->height = tg_new(&j->env, uint8_t, n);
   c->mask = tg_new(&j->env, uint64_t, n);
+  c->certain = tg_new(&j->env, uint8_t, n);
+  c->inside = tg_new(&j->env, const tg_uop *, n);
   c->range_slot = tg_new(&j->env, uint32_t, r);
   c->range_height = tg_new(&j->env, uint8_t, r);
   c->range_epoch = tg_new(&j->env, uint32_t, r);
@@ -78,8 +80,55 @@ static void list_nodes(tg_compiler *c, uint32_t n, const tg_uop *const *roots) {
   }
 }
 
+static const tg_uop unvisited;
+
+static const tg_uop *innermost_of_both(const tg_compiler *c, const tg_uop *a, const tg_uop *b) {
+  while (a != b) {
+    const tg_uop **lower = !b || (a && c->height[a->id] <= c->height[b->id]) ? &a : &b;
+    *lower = c->inside[(*lower)->id];
+  }
+  return a;
+}
+
+static bool may_be_idle(const tg_uop *u) {
+  for (uint32_t i = 0; u->op == TG_OP_REDUCE && i < tg_reduce_info(u).ranges; i++) {
+    const tg_uop *extent = tg_extent(tg_reduce_ranges(u)[i]);
+    if (extent->op != TG_OP_CONST || extent->arg <= 0) return true;
+  }
+  return false;
+}
+
+/* Where u uses its source number k: within u itself, if that is a reduction that may be idle and the source its value. */
+static const tg_uop *place_of_use(const tg_compiler *c, const tg_uop *u, uint32_t k) {
+  return may_be_idle(u) && k < tg_reduce_info(u).values ? u : c->inside[u->id];
+}
+
+/* Users before sources. What uses of several idle reductions share stands outside of them, and is not certain. */
+static void find_insides(tg_compiler *c, uint32_t n, const tg_uop *const *roots) {
+  for (uint32_t i = 0; i < c->order.n; i++) c->inside[c->order.data[i]->id] = &unvisited, c->certain[c->order.data[i]->id] = 0;
+  for (uint32_t i = 0; i < n; i++) c->inside[roots[i]->id] = NULL, c->certain[roots[i]->id] = 1;
+  for (uint32_t pass = 0; pass < 2; pass++)
+    for (uint32_t i = c->order.n; i-- > 0;) {
+      const tg_uop *u = c->order.data[i];
+      uint32_t from, end = sources(u, &from);
+      for (uint32_t k = from; k < end; k++) {
+        const tg_uop *v = source(u, k), *in = place_of_use(c, u, k);
+        if (c->fixed[v->id]) continue;
+        if (!pass) c->inside[v->id] = c->inside[v->id] == &unvisited ? in : innermost_of_both(c, c->inside[v->id], in);
+        else c->certain[v->id] |= (in == u || c->certain[u->id]) && in == c->inside[v->id];
+      }
+    }
+}
+
+/* A load of a reduction stays in it where that may have no iteration: it may be what makes the subscripts legal. */
+static uint64_t held_by(const tg_compiler *c, const tg_uop *load) {
+  uint64_t m = 0;
+  for (const tg_uop *r = c->inside[load->id]; r; r = c->inside[r->id]) m |= (uint64_t)1 << c->height[r->id];
+  return m;
+}
+
 /* Which reductions' ranges each node uses, as a set of heights of reductions: those in one nest have different heights. */
-static void find_bodies(tg_compiler *c) {
+static void find_bodies(tg_compiler *c, uint32_t n, const tg_uop *const *roots) {
   for (uint32_t i = 0; i < c->order.n; i++) {
     const tg_uop *u = c->order.data[i];
     uint32_t from, end = sources(u, &from);
@@ -98,6 +147,7 @@ static void find_bodies(tg_compiler *c) {
     }
     c->height[u->id] = h;
   }
+  find_insides(c, n, roots);
   for (uint32_t i = 0; i < c->order.n; i++) {
     const tg_uop *u = c->order.data[i];
     uint32_t from, end = sources(u, &from), o = u->op == TG_OP_RANGE ? tg_range_ordinal(u) : 0;
@@ -105,6 +155,7 @@ static void find_bodies(tg_compiler *c) {
     for (uint32_t k = from; k < end; k++)
       if (!c->fixed[source(u, k)->id]) m |= c->mask[source(u, k)->id];
     if (u->op == TG_OP_REDUCE) m &= ~((uint64_t)1 << c->height[u->id]);
+    if (u->op == TG_OP_LOAD) m |= held_by(c, u);
     c->mask[u->id] = m;
   }
 }
@@ -140,7 +191,7 @@ static const tg_callee *callee_of(tg_compiler *c, tg_op op, tg_type type) {
 static const tg_access *access_of(tg_compiler *c, const tg_uop *u) {
   tg_access *a = tg_new(&c->j->env, tg_access, 1);
   *a = (tg_access){.u = u, .buffer = tg_buffer_ordinal(u->src[0]), .rank = tg_access_rank(u), .gated = tg_gate(u) != NULL,
-                   .atomic = u->op == TG_OP_STORE && u->arg & TG_ATOMIC, .lanes = 1};
+                   .unsure = u->op == TG_OP_LOAD && !c->certain[u->id], .atomic = u->op == TG_OP_STORE && u->arg & TG_ATOMIC, .lanes = 1};
   tg_assert(&c->j->env, a->rank <= 16);
   for (uint32_t i = 0; i < a->rank; i++) {
     a->index[i] = operand(c, u->src[1 + i]);
@@ -289,7 +340,7 @@ static tg_block compile_unit(tg_compiler *c, uint32_t n, const tg_uop *const *ro
   c->args_n = args_n;
   c->main.n = 0;
   list_nodes(c, n, roots);
-  find_bodies(c);
+  find_bodies(c, n, roots);
   for (uint32_t i = 0; i < c->order.n; i++) emit(c, c->order.data[i]);
   tg_block b = {.n = c->main.n};
   b.code = tg_new(&c->j->env, tg_instr, b.n + 1);

@@ -11,6 +11,7 @@ typedef struct tg_interp {
   const tg_interp_buffer *buffers;   /* the in, out and inout buffers, in order of definition */
   const int64_t *params;             /* by ordinal of job->params */
   uint64_t step_limit;               /* 0: none. Past it: TG_ELIMIT */
+  uint64_t memory_limit;             /* bytes of local and reg memory, with what the checks keep about it; 0: none. Past it: TG_ELIMIT */
   bool check_uninitialised;          /* out, local and reg start unwritten; reading one is an error */
   bool check_races;                  /* parallel iterations that touch one element, one of them writing */
   bool check_contracts;              /* an input outside of its contract is an error (else it is clamped as the code does) */

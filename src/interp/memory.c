@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Memory as the interpreter sees it: bounds, what has been written, and who touched an element last. */
+#include <math.h>
 #include "interp/code.h"
 
 static uint32_t scalar_bytes(tg_type t) { return t == TG_INDEX ? 8 : (uint32_t)tg_type_bytes(t); }
@@ -27,6 +28,13 @@ static void bind_global(tg_machine *m, tg_memory *b, const tg_buffer *info, size
   b->global = true;
 }
 
+/* What the elements of one buffer take here, beside what the caller's memory holds. */
+static void limit_memory(tg_machine *m, const char *name, size_t elements, size_t each) {
+  m->bytes += (tg_i128)elements * (tg_i128)each;
+  if (m->in->memory_limit && m->bytes > (tg_i128)m->in->memory_limit)
+    tg_fail(&m->j->env, TG_ELIMIT, "%s is too large to interpret: %zu elements, where %llu bytes are allowed in all", name, elements, (unsigned long long)m->in->memory_limit);
+}
+
 void tg_memory_define(tg_machine *m, const tg_uop *define, const int64_t *dims, const int64_t *strides, uint64_t instances) {
   tg_env *e = &m->j->env;
   tg_memory *b = &m->memory[tg_buffer_ordinal(define)];
@@ -49,6 +57,7 @@ void tg_memory_define(tg_machine *m, const tg_uop *define, const int64_t *dims, 
   if (!fresh) bind_global(m, b, info, need);
   if (need > b->cap || !b->defined) {
     size_t cap = fresh && b->cap * 2 > need ? b->cap * 2 : need;
+    if (fresh) limit_memory(m, info->name, cap, b->bytes + 1 + (m->in->check_races ? sizeof(tg_shadow) : 0));
     if (fresh) b->data = tg_alloc(e, cap * b->bytes + 16);
     if (m->in->check_uninitialised && (fresh || info->role == TG_ROLE_OUT)) b->written = tg_alloc(e, cap + 1);
     if (m->in->check_races) b->shadow = tg_new(e, tg_shadow, cap + 1);
@@ -147,6 +156,23 @@ static inline bool is_open(const tg_machine *m, const tg_access *a, uint32_t l) 
   return !a->gated || m->v[a->gate.at + (a->gate.step ? l : 0)].i;
 }
 
+static bool within(const tg_machine *m, const tg_memory *b, const tg_access *a, uint32_t l) {
+  bool all = true;
+  for (uint32_t i = 0; i < a->rank; i++) {
+    tg_i128 x = m->v[a->index[i].at + (a->index[i].step ? l : 0)].i;
+    all &= x >= 0 && x < b->dim[i];
+  }
+  return all;
+}
+
+/* What a load gives that is computed for reductions none of which has an iteration: a value that shows where it is used after all. */
+static tg_value strange(tg_type t) {
+  tg_value v = {0};
+  if (tg_is_float(t)) v.f = NAN;
+  else v.i = tg_wrap(t, 0x5a5a5a5a5a5a5a5a);
+  return v;
+}
+
 void tg_memory_load(tg_machine *m, const tg_access *a, uint32_t dst) {
   const tg_memory *b = memory_of(m, a);
   for (uint32_t l = 0; l < a->lanes; l++) {
@@ -154,7 +180,11 @@ void tg_memory_load(tg_machine *m, const tg_access *a, uint32_t dst) {
       m->v[dst + l] = m->v[a->value.at + (a->value.step ? l : 0)];
       continue;
     }
-    size_t at = locate(m, b, a, l);
+    size_t at = a->unsure && !within(m, b, a, l) ? SIZE_MAX : locate(m, b, a, l);
+    if (a->unsure && (at == SIZE_MAX || (b->written && !b->written[at]))) {
+      m->v[dst + l] = strange(b->type);
+      continue;
+    }
     if (b->written && !b->written[at]) tg_machine_fail(m, "%s is read where nothing has been written: element %zu", name_of(m, b), b->count ? at % b->count : at);
     if (b->shadow) note_read(m, b, at);
     tg_value v = get(b, at);

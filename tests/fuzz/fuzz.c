@@ -21,7 +21,7 @@
 #include "tg/tg.h"
 
 enum { BUFFERS = 24, OPTS = 8, MESSAGE = 6000 };
-static const uint64_t STEPS = 3000000;
+static const uint64_t STEPS = 3000000, MEMORY = 1 << 28;
 
 typedef struct { uint32_t n; void *data[BUFFERS]; size_t bytes[BUFFERS]; bool out[BUFFERS], inout[BUFFERS]; tg_type type[BUFFERS]; int64_t lo[BUFFERS], hi[BUFFERS]; } memory;
 
@@ -177,7 +177,7 @@ static void compare_wide(run *r, const memory *got, const memory *narrow, const 
 static void interpret(run *r, const tg_uop *sink, memory *m) {
   tg_interp_buffer buffers[BUFFERS];
   for (uint32_t b = 0; b < m->n; b++) buffers[b] = (tg_interp_buffer){m->data[b], m->bytes[b]};
-  tg_interp in = {.buffers = buffers, .params = r->p->param, .step_limit = STEPS, .check_uninitialised = true, .check_races = true};
+  tg_interp in = {.buffers = buffers, .params = r->p->param, .step_limit = STEPS, .memory_limit = MEMORY, .check_uninitialised = true, .check_races = true};
   tg_interpret(&r->job, sink, &in);
 }
 

@@ -394,6 +394,47 @@ static void test_memory(void) {
   tg_job_drop(j);
 }
 
+/* A load that uses no range of its reduction happens only if that has an iteration. */
+static void test_idle_reduction(void) {
+  begin();
+  U a = in_("A", TG_F32, 1, 8, 0), n = in_("n", TG_I32, 1, 1, 0), c = out_("C", TG_F32, 1, 2, 0);
+  U r = tg_range_new(j, "r", tg_cast(j, TG_INDEX, load1(n, idx(0))), TG_REDUCE, UINT32_MAX, (tg_pos){0}), q = range_("q", 3, TG_REDUCE);
+  U far = load1(a, idx(99)), near = load1(a, idx(2)), both[2] = {r, q};
+  U inner = reduce1(TG_OP_ADD, r, op(TG_OP_MUL, far, near)), outer = tg_reduce(j, (tg_reduce_arg){.op = TG_OP_ADD, .values = 1, .ranges = 2}, &far, NULL, NULL, both);
+  store1(c, idx(0), op(TG_OP_ADD, op(TG_OP_ADD, inner, outer), near));
+  store1(c, idx(1), near);
+  U sink = finish();
+  float in[8] = {1, 2, 3, 4, 5, 6, 7, 8}, out[2] = {0};
+  int32_t none[1] = {0}, one[1] = {1};
+  tg_interp_buffer buffers[] = {B(in), B(none), B(out)}, run[] = {B(in), B(one), B(out)};
+  CHECK(interpret(sink, (tg_interp){.buffers = buffers}), "%s", j->env.message);
+  CHECK(out[0] == 3 && out[1] == 3, "%g %g", (double)out[0], (double)out[1]);
+  CHECK(interpret(sink, (tg_interp){.buffers = run}) && isnan(out[0]), "what is shared by several shows: %g", (double)out[0]);
+  tg_job_drop(j);
+  begin();
+  a = in_("A", TG_F32, 1, 8, 0), n = in_("n", TG_I32, 1, 1, 0), c = out_("C", TG_F32, 1, 1, 0);
+  r = tg_range_new(j, "r", tg_cast(j, TG_INDEX, load1(n, idx(0))), TG_REDUCE, UINT32_MAX, (tg_pos){0});
+  store1(c, idx(0), reduce1(TG_OP_ADD, r, load1(a, idx(99))));
+  sink = finish();
+  CHECK(interpret(sink, (tg_interp){.buffers = buffers}) && out[0] == 0, "%s", j->env.message);
+  expect_error(sink, (tg_interp){.buffers = run}, "A: index 0 is 99, outside of 0..7", __LINE__);
+  tg_job_drop(j);
+}
+
+static void test_limits(void) {
+  begin();
+  U c = out_("C", TG_F32, 1, 1, 0), big = local_("big", TG_F32, 1, 1 << 20, 0);
+  store1(big, idx(5), f32c(1));
+  store1(c, idx(0), load1(big, idx(5)));
+  U sink = finish();
+  float out[1];
+  tg_interp_buffer buffers[] = {B(out)};
+  CHECK(interpret(sink, (tg_interp){.buffers = buffers, .memory_limit = 8 << 20}), "%s", j->env.message);
+  expect_error(sink, (tg_interp){.buffers = buffers, .memory_limit = 1 << 20}, "big is too large to interpret: 1048576 elements, where 1048576 bytes are allowed", __LINE__);
+  CHECK(j->env.status == TG_ELIMIT, "status %d", j->env.status);
+  tg_job_drop(j);
+}
+
 static void test_compare(void) {
   float got[4] = {1, 2, NAN, -0.0f}, want[4] = {1, 2, NAN, -0.0f};
   tg_comparison c = {.type = TG_F32, .n = 4, .got = got, .want = want, .exact = true};
@@ -425,6 +466,8 @@ int main(void) {
   test_gates_and_vectors();
   test_reports();
   test_memory();
+  test_idle_reduction();
+  test_limits();
   test_compare();
   return TEST_END();
 }
