@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include "jit/cache.h"
 
-enum { FORMAT = 1 };
+enum { FORMAT = 2 };
 static const char magic[8] = {'T', 'G', 'C', 'O', 'D', 'E', '\r', '\n'};
 
 typedef struct {
@@ -18,7 +18,7 @@ typedef struct {
   tg_hash128 sum;              /* of all that follows this field */
   uint64_t key_n, spec_n, object_n;
   uint32_t buffers, params, phases, unused;
-  uint64_t workspace, shared, aligned;
+  uint64_t workspace, shared, aligned, launch_n;
 } header;
 
 enum { SUMMED = offsetof(header, key_n) };
@@ -44,28 +44,30 @@ bool tg_cache_read(tg_env *env, const char *folder, tg_cache_entry *e) {
   if (!data || bytes < start) return false;
   memcpy(&h, data, sizeof h);
   if (memcmp(h.magic, magic, sizeof magic) || h.format != FORMAT || h.header != sizeof h) return false;
-  if (h.key_n != e->key_n || h.spec_n > bytes || h.object_n > bytes) return false;
-  if (bytes != start + padded(h.key_n) + padded(h.spec_n) + padded(h.object_n)) return false;
+  if (h.key_n != e->key_n || h.spec_n > bytes || h.object_n > bytes || h.launch_n > bytes / 8) return false;
+  if (bytes != start + padded(h.key_n) + padded(h.spec_n) + padded(h.object_n) + padded(8 * h.launch_n)) return false;
   tg_hash128 sum = tg_hash_wide(data + SUMMED, bytes - SUMMED);
   if (sum.lo != h.sum.lo || sum.hi != h.sum.hi || memcmp(data + start, e->key, e->key_n)) return false;
   e->spec = data + start + padded(h.key_n);
   e->spec_n = h.spec_n;
   e->object = data + start + padded(h.key_n) + padded(h.spec_n);
   e->object_n = h.object_n;
-  e->info = (tg_code_info){h.buffers, h.params, h.phases, h.workspace, h.shared, h.aligned};
+  const int64_t *launch = (const int64_t *)(const void *)(data + bytes - padded(8 * h.launch_n));
+  e->info = (tg_code_info){h.buffers, h.params, h.phases, h.workspace, h.shared, h.aligned, h.launch_n ? launch : NULL, h.launch_n};
   return true;
 }
 
 int tg_cache_write(tg_env *env, const char *folder, const tg_cache_entry *e) {
-  size_t start = padded(sizeof(header)), bytes = start + padded(e->key_n) + padded(e->spec_n) + padded(e->object_n);
+  size_t start = padded(sizeof(header)), bytes = start + padded(e->key_n) + padded(e->spec_n) + padded(e->object_n) + padded(8 * e->info.launch_n);
   char *data = tg_alloc(env, bytes);
   header h = {.format = FORMAT, .header = sizeof h, .key_n = e->key_n, .spec_n = e->spec_n, .object_n = e->object_n, .buffers = e->info.buffers, .params = e->info.params,
-              .phases = e->info.phases, .workspace = e->info.workspace, .shared = e->info.shared, .aligned = e->info.aligned};
+              .phases = e->info.phases, .workspace = e->info.workspace, .shared = e->info.shared, .aligned = e->info.aligned, .launch_n = e->info.launch_n};
   memcpy(h.magic, magic, sizeof magic);
   memcpy(data, &h, sizeof h);
   memcpy(data + start, e->key, e->key_n);
   memcpy(data + start + padded(e->key_n), e->spec, e->spec_n);
   memcpy(data + start + padded(e->key_n) + padded(e->spec_n), e->object, e->object_n);
+  if (e->info.launch_n) memcpy(data + bytes - padded(8 * e->info.launch_n), e->info.launch, 8 * e->info.launch_n);
   h.sum = tg_hash_wide(data + SUMMED, bytes - SUMMED);
   memcpy(data, &h, sizeof h);
   int err = tg_make_dirs(folder, 0700);

@@ -33,12 +33,12 @@ static void survey(tg_emitter *e, const tg_uop *u, bool top) {
   b->define = u;
   b->top = top;
   if (info->role != TG_ROLE_TEMP) b->position = e->globals++;
+  else if (e->device && info->space == TG_SPACE_LOCAL) b->memory = MEMORY_LOCAL;
   else b->memory = info->space == TG_SPACE_REG && info->place == TG_PLACE_SSA ? MEMORY_CELLS : MEMORY_PRIVATE;
 }
 
 static bool is_leaf(const tg_uop *u) { return u->op == TG_OP_CONST || u->op == TG_OP_PARAM || u->op == TG_OP_IOTA; }
-static bool is_effect(const tg_uop *u) { return u->op == TG_OP_STORE || u->op == TG_OP_END; }
-static bool is_value(const tg_uop *u) { return !is_effect(u) && !is_leaf(u) && u->op != TG_OP_DEFINE && u->op != TG_OP_AFTER && u->op != TG_OP_RANGE; }
+static bool is_value(const tg_uop *u) { return !tg_emit_is_effect(u) && !is_leaf(u) && u->op != TG_OP_DEFINE && u->op != TG_OP_AFTER && u->op != TG_OP_RANGE; }
 
 static bool purity(const tg_emitter *e, const tg_uop *u) {
   uint32_t first = u->op == TG_OP_LOAD;
@@ -48,15 +48,17 @@ static bool purity(const tg_emitter *e, const tg_uop *u) {
   return true;
 }
 
-/* Phases: each outermost thread loop is one; what stands between is one of a single task. */
+static bool is_phase(const tg_emitter *e, const tg_uop *u) { return u->op == TG_OP_END && tg_range_kind(u->src[0]) == (e->device ? TG_GLOBAL : TG_THREAD); }
+
+/* Phases: each outermost thread loop is one (on a device: a launch for each outermost global range); what stands between is one of a single task. */
 static void find_phases(tg_emitter *e) {
   bool open = false;
   for (uint32_t i = 0; i < e->sink->n; i++) {
     const tg_uop *u = e->sink->src[i];
     e->phase_of[i] = UINT32_MAX;
     if (is_value(u)) e->pure[u->id] = purity(e, u);
-    if (!is_effect(u) && !(is_value(u) && !e->pure[u->id])) continue;
-    bool thread = u->op == TG_OP_END && tg_range_kind(u->src[0]) == TG_THREAD;
+    if (!tg_emit_is_effect(u) && !(is_value(u) && !e->pure[u->id])) continue;
+    bool thread = is_phase(e, u);
     if (thread || !open) tg_push(&e->j->env, &e->phases, ((emit_phase){.thread = thread ? u : NULL}));
     open = !thread;
     e->phase_of[i] = e->phases.n - 1;
@@ -111,8 +113,11 @@ static void find_memory(tg_emitter *e) {
     emit_buffer *b = &e->buffers[i];
     uint64_t elements, bytes;
     if (!b->define || b->memory == MEMORY_GLOBAL) continue;
-    if (b->top && (b->many || b->memory != MEMORY_CELLS)) b->memory = MEMORY_SHARED;
-    bytes = constant_size(e, b->define, &elements);
+    if (b->top && (b->many || (b->memory != MEMORY_CELLS && !e->device))) b->memory = MEMORY_SHARED;
+    if (e->device && b->memory == MEMORY_PRIVATE)
+      tg_fail_at(e->j, e->j->buffers.data[i].pos, "'%s' does not fit the registers of a thread of %s, and threads have no memory of their own there\n"
+                 "make the tile smaller, or split and unroll what indexes it so that every subscript is constant", e->j->buffers.data[i].name, e->target->name);
+    bytes = b->bytes = constant_size(e, b->define, &elements);
     if (b->memory == MEMORY_SHARED) {
       b->offset = e->shared_at;
       e->shared_at += bytes;
@@ -126,8 +131,6 @@ static void find_memory(tg_emitter *e) {
 
 /* ---- statements ---- */
 
-static void emit_list(tg_emitter *e, const tg_uop *const *list, uint32_t n);
-
 static void emit_define(tg_emitter *e, const tg_uop *u) {
   emit_buffer *b = &e->buffers[(uint32_t)u->arg];
   if (b->memory == MEMORY_CELLS)
@@ -140,7 +143,7 @@ static void emit_define(tg_emitter *e, const tg_uop *u) {
   if (e->private_at > e->private_top) e->private_top = e->private_at;
 }
 
-static void emit_value_statement(tg_emitter *e, const tg_uop *u) {
+void tg_emit_value_statement(tg_emitter *e, const tg_uop *u) {
   if (tg_emit_put_off(e, u)) return;
   LLVMValueRef v = u->op == TG_OP_LOAD ? tg_emit_load(e, u) : tg_emit_alu(e, u);
   e->values[u->id] = (emit_value){v, e->stamp, (uint16_t)e->depth, 0};
@@ -216,15 +219,23 @@ static void close_loop(tg_emitter *e, loop *l) {
 static void emit_loop(tg_emitter *e, const tg_uop *u) {
   const tg_uop *range = u->src[0], *extent = tg_extent(range);
   if (extent->op == TG_OP_CONST && extent->arg <= 0) return;
+  if (e->device && (tg_range_kind(range) == TG_LOCAL || tg_range_kind(range) == TG_LANE)) {
+    tg_device_threads(e, u);
+    return;
+  }
+  if (e->device && tg_range_kind(range) == TG_GLOBAL && e->values[range->id].stamp == e->stamp) { /* bound to a block index */
+    tg_emit_list(e, u->src + 1, u->n - 1);
+    return;
+  }
   uint64_t private_at = e->private_at;
   if (extent->op == TG_OP_CONST && extent->arg == 1) {
     e->values[range->id] = (emit_value){LLVMConstNull(tg_emit_type(e, extent->type, 1)), e->stamp, (uint16_t)e->depth, 0};
-    emit_list(e, u->src + 1, u->n - 1);
+    tg_emit_list(e, u->src + 1, u->n - 1);
   } else {
     loop l = {.head = NULL};
     uint32_t memos = e->memos.n;
     open_loop(e, u, &l);
-    emit_list(e, u->src + 1, u->n - 1);
+    tg_emit_list(e, u->src + 1, u->n - 1);
     tg_emit_memo_drop(e, memos, e->depth);
     close_loop(e, &l);
   }
@@ -235,14 +246,14 @@ static void emit_statement(tg_emitter *e, const tg_uop *u) {
   if (u->op == TG_OP_DEFINE) emit_define(e, u);
   else if (u->op == TG_OP_STORE) tg_emit_store(e, u);
   else if (u->op == TG_OP_END) emit_loop(e, u);
-  else if (is_value(u)) emit_value_statement(e, u);
+  else if (is_value(u)) tg_emit_value_statement(e, u);
 }
 
-static void emit_list(tg_emitter *e, const tg_uop *const *list, uint32_t n) {
+void tg_emit_list(tg_emitter *e, const tg_uop *const *list, uint32_t n) {
   for (uint32_t i = 0, next = 0; i < n; i++) {
     if (e->di) { /* a value stands at the line of the statement that it is for */
       if (next < i) next = i;
-      while (next < n && !is_effect(list[next])) next++;
+      while (next < n && !tg_emit_is_effect(list[next])) next++;
       if (next < n) tg_emit_debug_statement(e, list[next]);
     }
     emit_statement(e, list[i]);
@@ -251,34 +262,39 @@ static void emit_list(tg_emitter *e, const tg_uop *const *list, uint32_t n) {
 
 /* ---- functions ---- */
 
-static void add_attribute(tg_emitter *e, LLVMValueRef fn, const char *name, const char *value) {
+void tg_emit_attribute(tg_emitter *e, LLVMValueRef fn, const char *name, const char *value) {
   LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex, LLVMCreateStringAttribute(e->c, name, (unsigned)strlen(name), value, (unsigned)strlen(value)));
 }
 
-static void begin_function(tg_emitter *e, const char *name, LLVMTypeRef result, unsigned n) {
-  LLVMTypeRef types[4] = {e->ptr, e->ptr, e->ptr, e->integer[64]};
-  e->fn = LLVMAddFunction(e->m, name, LLVMFunctionType(result, types, n, 0));
-  LLVMAddAttributeAtIndex(e->fn, LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(e->c, LLVMGetEnumAttributeKindForName("nounwind", 8), 0));
-  add_attribute(e, e->fn, "target-cpu", e->target->cpu);
-  add_attribute(e, e->fn, "target-features", e->target->features);
-  if (e->target->vector_bytes == 64) add_attribute(e, e->fn, "prefer-vector-width", "512");
-  e->buffers_arg = LLVMGetParam(e->fn, 0);
-  e->params_arg = LLVMGetParam(e->fn, 1);
-  e->workspace_arg = LLVMGetParam(e->fn, n > 2 ? 2 : 0); /* a gated load needs some readable place */
-  e->task_arg = n > 3 ? LLVMGetParam(e->fn, 3) : NULL;
+void tg_emit_begin(tg_emitter *e, LLVMValueRef fn, const char *name) {
+  e->fn = fn;
+  LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(e->c, LLVMGetEnumAttributeKindForName("nounwind", 8), 0));
+  tg_emit_attribute(e, fn, "target-cpu", e->target->cpu);
+  tg_emit_attribute(e, fn, "target-features", e->target->features);
+  if (e->target->vector_bytes == 64) tg_emit_attribute(e, fn, "prefer-vector-width", "512");
   e->stamp++;
   e->depth = 0;
   e->private_at = DUMMY_BYTES;
   e->memos.n = 0;
   memset(e->buckets, 0, sizeof e->buckets);
   for (uint32_t i = 0; i < e->j->buffers.n; i++) e->buffers[i].pointer = NULL;
-  LLVMPositionBuilderAtEnd(e->b, LLVMAppendBasicBlockInContext(e->c, e->fn, "entry"));
-  if (e->di) tg_emit_debug_function(e, e->fn, name);
+  LLVMPositionBuilderAtEnd(e->b, LLVMAppendBasicBlockInContext(e->c, fn, "entry"));
+  if (e->di) tg_emit_debug_function(e, fn, name);
+}
+
+static void begin_function(tg_emitter *e, const char *name, LLVMTypeRef result, unsigned n) {
+  LLVMTypeRef types[4] = {e->ptr, e->ptr, e->ptr, e->integer[64]};
+  LLVMValueRef fn = LLVMAddFunction(e->m, name, LLVMFunctionType(result, types, n, 0));
+  tg_emit_begin(e, fn, name);
+  e->buffers_arg = LLVMGetParam(fn, 0);
+  e->params_arg = LLVMGetParam(fn, 1);
+  e->workspace_arg = LLVMGetParam(fn, n > 2 ? 2 : 0); /* a gated load needs some readable place */
+  e->task_arg = n > 3 ? LLVMGetParam(fn, 3) : NULL;
 }
 
 static LLVMValueRef slot_pointer(tg_emitter *e, const emit_slot *s) {
   LLVMValueRef at = LLVMConstInt(e->integer[64], e->globals, 0), offset = LLVMConstInt(e->integer[64], s->offset, 0);
-  LLVMValueRef p = LLVMBuildLoad2(e->b, e->ptr, LLVMBuildGEP2(e->b, e->ptr, e->buffers_arg, &at, 1, ""), "");
+  LLVMValueRef p = e->device ? tg_device_buffer(e, e->globals) : LLVMBuildLoad2(e->b, e->ptr, LLVMBuildGEP2(e->b, e->ptr, e->buffers_arg, &at, 1, ""), "");
   return LLVMBuildGEP2(e->b, e->integer[8], p, &offset, 1, "");
 }
 
@@ -286,7 +302,7 @@ static LLVMValueRef slot_pointer(tg_emitter *e, const emit_slot *s) {
 static void emit_top(tg_emitter *e, uint32_t i, uint32_t p) {
   const tg_uop *u = e->sink->src[i];
   bool mine = e->phase_of[i] == p;
-  if (e->di && is_effect(u)) tg_emit_debug_statement(e, u);
+  if (e->di && tg_emit_is_effect(u)) tg_emit_debug_statement(e, u);
   if (u->op == TG_OP_DEFINE) emit_define(e, u);
   else if (is_value(u) && (mine || e->pure[u->id])) {
     emit_statement(e, u);
@@ -296,16 +312,18 @@ static void emit_top(tg_emitter *e, uint32_t i, uint32_t p) {
     LLVMValueRef v = LLVMBuildLoad2(e->b, tg_emit_type(e, u->type, u->lanes), slot_pointer(e, slot_of(e, u)), "");
     LLVMSetAlignment(v, 64);
     e->values[u->id] = (emit_value){v, e->stamp, 0, 0};
-  } else if (mine && u->op == TG_OP_END && tg_range_kind(u->src[0]) == TG_THREAD) {
+  } else if (mine && e->device && is_phase(e, u)) tg_device_grid(e, u);
+  else if (mine && is_phase(e, u)) {
     LLVMTypeRef type = tg_emit_type(e, tg_extent(u->src[0])->type, 1);
     LLVMValueRef t = type == e->integer[64] ? e->task_arg : LLVMBuildTrunc(e->b, e->task_arg, type, "");
     e->values[u->src[0]->id] = (emit_value){t, e->stamp, 0, 0};
-    emit_list(e, u->src + 1, u->n - 1);
+    tg_emit_list(e, u->src + 1, u->n - 1);
   } else if (mine) emit_statement(e, u);
 }
 
 static void emit_phase_function(tg_emitter *e, uint32_t p, bool unaligned) {
-  begin_function(e, tg_format(&e->j->env, "%s.%u%s", e->j->name, p, unaligned ? ".unaligned" : ""), LLVMVoidTypeInContext(e->c), 4);
+  if (e->device) tg_device_begin_phase(e, p, unaligned);
+  else begin_function(e, tg_format(&e->j->env, "%s.%u%s", e->j->name, p, unaligned ? ".unaligned" : ""), LLVMVoidTypeInContext(e->c), 4);
   for (uint32_t i = 0; i < e->phases.data[p].n; i++) emit_top(e, e->phases.data[p].list[i], p);
   if (e->streaming && e->streamed && e->target->arch == TG_ARCH_X86_64) { /* streamed data is seen by the next phase, wherever it runs */
     unsigned id = LLVMLookupIntrinsicID("llvm.x86.sse.sfence", 19);
@@ -326,7 +344,7 @@ static void emit_tasks_function(tg_emitter *e, uint32_t p) {
       const tg_uop *u = e->sink->src[i];
       if (!is_value(u) || e->need[u->id] != e->wanted) continue;
       if (!e->pure[u->id]) tg_bug(&e->j->env, "linear form: the number of tasks depends on what the kernel writes");
-      emit_value_statement(e, u);
+      tg_emit_value_statement(e, u);
     }
     n = tg_emit_get(e, tg_extent(thread->src[0]), 1);
     if (LLVMTypeOf(n) != e->integer[64]) n = LLVMBuildSExt(e->b, n, e->integer[64], "");
@@ -348,13 +366,15 @@ static void prepare(tg_emitter *e) {
 }
 
 void tg_emit_module(tg_emitter *e, tg_code_info *info) {
+  if (tg_target_is_device(e->target)) tg_device_begin_module(e);
   prepare(e);
   for (uint32_t pass = 0; pass < 2; pass++) {
     e->streaming = pass == 0;
     for (uint32_t p = 0; p < e->phases.n; p++) emit_phase_function(e, p, pass == 1);
     if (!e->streamed) break;
   }
-  for (uint32_t p = 0; p < e->phases.n; p++) emit_tasks_function(e, p);
+  for (uint32_t p = 0; p < e->phases.n && !e->device; p++) emit_tasks_function(e, p);
   *info = (tg_code_info){.buffers = e->globals, .params = e->j->params.n, .phases = e->phases.n,
-                         .workspace = round64(e->private_top), .shared = round64(e->shared_at), .aligned = e->aligned};
+                         .workspace = e->device ? 0 : round64(e->private_top), .shared = round64(e->shared_at), .aligned = e->aligned};
+  if (e->device) tg_device_launch(e, info);
 }

@@ -13,12 +13,12 @@ enum { MAX_DEPTH = 65, DUMMY_BYTES = 128 /* at the start of the workspace: what 
 /* v NULL: index arithmetic that is made when something asks for it, most is not: addresses take it apart. chain: how many such in a row. */
 typedef struct { LLVMValueRef v; uint32_t stamp; uint16_t depth, chain; } emit_value;
 typedef struct { LLVMValueRef now; uint32_t mark; } emit_cell;   /* an element of a REG in SSA form */
-typedef enum { MEMORY_GLOBAL, MEMORY_CELLS, MEMORY_PRIVATE, MEMORY_SHARED } emit_memory;
+typedef enum { MEMORY_GLOBAL, MEMORY_CELLS, MEMORY_PRIVATE, MEMORY_SHARED, MEMORY_LOCAL /* of a GPU's workgroup */ } emit_memory;
 
 typedef struct {
   emit_memory memory;
   const tg_uop *define;
-  uint64_t offset;             /* in the workspace or the shared memory */
+  uint64_t offset, bytes;      /* in the workspace, the shared memory or LOCAL */
   uint32_t position;           /* of a global buffer, in a launch */
   uint32_t phase, stamp, inside;    /* phase: the only one that uses it, + 1 */
   bool top, many;              /* defined by the SINK itself; used by more than one phase */
@@ -30,12 +30,13 @@ typedef struct {
 typedef struct { const void *a, *b; LLVMValueRef v; uint32_t depth, next; } emit_memo;
 
 typedef struct {
-  const tg_uop *thread;        /* the END of its thread range, or NULL */
+  const tg_uop *thread;        /* the END of its thread range (device: outermost global range), or NULL */
   uint32_t *list, n;           /* top-level statements, by position, that it runs or wants */
 } emit_phase;
 typedef struct { const tg_uop *u; uint64_t offset; } emit_slot;   /* a value that outlives its phase, in shared memory */
 
 typedef struct { const char *name; LLVMTypeRef type, fn_type; LLVMValueRef fn; } emit_intrinsic;
+typedef struct emit_device emit_device;   /* emit_device.c */
 
 typedef struct tg_emitter {
   tg_job *j;
@@ -65,10 +66,27 @@ typedef struct tg_emitter {
   LLVMDIBuilderRef di;
   LLVMMetadataRef di_file, di_function;
   emit_intrinsic intrinsics[64];
+  emit_device *device;         /* NULL on a host */
 } tg_emitter;
 
 /* emit.c */
 void tg_emit_module(tg_emitter *, tg_code_info *info);
+void tg_emit_list(tg_emitter *, const tg_uop *const *list, uint32_t n);
+void tg_emit_value_statement(tg_emitter *, const tg_uop *u);
+void tg_emit_begin(tg_emitter *, LLVMValueRef fn, const char *name);        /* the body of a function whose arguments are known */
+void tg_emit_attribute(tg_emitter *, LLVMValueRef fn, const char *name, const char *value);
+static inline bool tg_emit_is_effect(const tg_uop *u) { return u->op == TG_OP_STORE || u->op == TG_OP_END; }
+
+/* emit_device.c */
+void tg_device_begin_module(tg_emitter *);
+void tg_device_begin_phase(tg_emitter *, uint32_t p, bool unaligned);       /* its function */
+void tg_device_grid(tg_emitter *, const tg_uop *end);                       /* global ranges: a block index each */
+void tg_device_threads(tg_emitter *, const tg_uop *end);                    /* a local or lane range: the thread's index */
+LLVMValueRef tg_device_buffer(tg_emitter *, uint32_t position);             /* global buffers; e->globals: the shared memory */
+LLVMValueRef tg_device_param(tg_emitter *, uint32_t param);
+LLVMValueRef tg_device_local(tg_emitter *, uint32_t buffer);
+void tg_device_scope(tg_emitter *, LLVMValueRef atomic);                    /* of an atomic access: the device */
+void tg_device_launch(tg_emitter *, tg_code_info *info);
 
 /* emit_value.c */
 LLVMTypeRef tg_emit_type(tg_emitter *, tg_type t, uint32_t lanes);

@@ -71,12 +71,13 @@ LLVMValueRef tg_emit_pointer(tg_emitter *e, uint32_t buffer) {
   LLVMBasicBlockRef here = tg_emit_at(e, 0);
   uint32_t position = b->memory == MEMORY_GLOBAL ? b->position : e->globals;
   LLVMValueRef p = e->workspace_arg, at = LLVMConstInt(e->integer[64], position, 0), offset = LLVMConstInt(e->integer[64], b->offset, 0);
-  if (b->memory != MEMORY_PRIVATE) {
+  if (e->device) p = b->memory == MEMORY_LOCAL ? tg_device_local(e, buffer) : tg_device_buffer(e, position);
+  else if (b->memory != MEMORY_PRIVATE) {
     LLVMValueRef slot = LLVMBuildGEP2(e->b, e->ptr, e->buffers_arg, &at, 1, "");
     p = LLVMBuildLoad2(e->b, e->ptr, slot, e->j->buffers.data[buffer].name);
     LLVMSetMetadata(p, e->invariant_kind, LLVMMetadataAsValue(e->c, e->empty_node));
   }
-  if (b->memory != MEMORY_GLOBAL && b->offset) p = LLVMBuildGEP2(e->b, e->integer[8], p, &offset, 1, "");
+  if (b->memory != MEMORY_GLOBAL && b->memory != MEMORY_LOCAL && b->offset) p = LLVMBuildGEP2(e->b, e->integer[8], p, &offset, 1, "");
   tg_emit_back(e, here);
   b->pointer = p;
   b->stamp = e->stamp;
@@ -113,10 +114,53 @@ static LLVMValueRef step(tg_emitter *e, LLVMTypeRef element, uint64_t bytes, LLV
   return q;
 }
 
+/* On a device: (the sum of the terms) * bytes in 32 bits, if it surely lies in 0..2^32-1, and the constant apart: what addressing
+ * modes of base + 32-bit offset + constant want. NULL if it does not. */
+static LLVMValueRef device_pointer(tg_emitter *e, LLVMValueRef base, const sum *s, uint64_t bytes) {
+  tg_i128 lo = 0, hi = 0;
+  LLVMValueRef all = NULL;
+  uint32_t depth = 0;
+  for (uint32_t i = 0; i < s->scalars_n; i++) {
+    tg_bounds b = tg_bounds_of(e->j, s->scalars[i].u);
+    tg_i128 k = s->scalars[i].scale;
+    lo += (k < 0 ? b.hi : b.lo) * k;
+    hi += (k < 0 ? b.lo : b.hi) * k;
+  }
+  if (lo < 0 || hi > UINT32_MAX / (tg_i128)bytes) return NULL;
+  for (uint32_t i = 0; i < s->scalars_n; i++) {
+    LLVMValueRef v = scaled(e, &s->scalars[i]), both = all ? tg_emit_memo_get(e, all, v) : v;
+    depth = s->scalars[i].depth > depth ? s->scalars[i].depth : depth;
+    if (!both) {
+      LLVMBasicBlockRef here = tg_emit_at(e, depth);
+      both = LLVMBuildAdd(e->b, all, v, "");
+      tg_emit_back(e, here);
+      tg_emit_memo_set(e, all, v, both, depth);
+    }
+    all = both;
+  }
+  if (all && !(LLVMIsAConstantInt(all) && !LLVMConstIntGetZExtValue(all))) {
+    bool local = LLVMGetPointerAddressSpace(LLVMTypeOf(base)) == 3;
+    LLVMValueRef key = LLVMConstInt(e->integer[local ? 32 : 64], bytes, 0), offset = tg_emit_memo_get(e, all, key);
+    if (!offset) {
+      LLVMBasicBlockRef here = tg_emit_at(e, depth);
+      offset = bytes == 1 ? all : LLVMBuildMul(e->b, all, LLVMConstInt(e->integer[32], bytes, 0), "");
+      if (!local) offset = LLVMBuildZExt(e->b, offset, e->integer[64], "");
+      tg_emit_back(e, here);
+      tg_emit_memo_set(e, all, key, offset, depth);
+    }
+    base = step(e, e->integer[8], 1, base, offset, depth);
+  }
+  return s->constant ? step(e, e->integer[8], bytes, base, LLVMConstInt(e->integer[64], (uint64_t)s->constant, 1), depth) : base;
+}
+
 /* base + scalar terms + constant, in elements of `bytes`. */
 static LLVMValueRef scalar_pointer(tg_emitter *e, uint32_t buffer, const sum *s, tg_type index, LLVMTypeRef element, uint64_t bytes) {
   LLVMValueRef p = tg_emit_pointer(e, buffer);
   uint32_t depth = 0;
+  if (e->device && index == TG_I32) {
+    LLVMValueRef q = device_pointer(e, p, s, bytes);
+    if (q) return q;
+  }
   if (index == TG_I32) { /* the whole sum first: its parts alone may lie outside of 32 bits */
     LLVMValueRef all = NULL;
     for (uint32_t i = 0; i < s->scalars_n; i++) {
@@ -168,7 +212,7 @@ static address address_of(tg_emitter *e, const tg_uop *u, uint32_t lanes, bool w
   }
   address a = {.align = (uint32_t)tg_type_bytes(define->type)};
   a.pointer = scalar_pointer(e, buffer, &s, sub->type, element, bytes);
-  if (want_alignment) a.streamed = known_alignment(e, &s, bytes, 64);
+  if (want_alignment) a.streamed = known_alignment(e, &s, bytes, e->device && e->buffers[buffer].memory == MEMORY_GLOBAL ? 16 : 64);
   if (lanes == 1 || define->lanes > 1 || (s.iota == 1 && !s.vectors_n)) return a;
   if (!s.iota && !s.vectors_n) {
     a.splat = true;
@@ -248,6 +292,20 @@ static LLVMValueRef any(tg_emitter *e, LLVMValueRef mask) {
   return LLVMGetTypeKind(t) == LLVMVectorTypeKind ? tg_emit_call(e, "llvm.vector.reduce.or", t, &mask, 1) : mask;
 }
 
+/* ---- gates as branches ---- */
+
+static LLVMBasicBlockRef open_gate(tg_emitter *e, LLVMValueRef condition) {
+  LLVMBasicBlockRef then = LLVMAppendBasicBlockInContext(e->c, e->fn, ""), after = LLVMAppendBasicBlockInContext(e->c, e->fn, "");
+  LLVMBuildCondBr(e->b, condition, then, after);
+  LLVMPositionBuilderAtEnd(e->b, then);
+  return after;
+}
+
+static void close_gate(tg_emitter *e, LLVMBasicBlockRef after) {
+  LLVMBuildBr(e->b, after);
+  LLVMPositionBuilderAtEnd(e->b, after);
+}
+
 /* ---- loads ---- */
 
 static LLVMValueRef from_memory(tg_emitter *e, tg_type t, uint32_t lanes, LLVMValueRef v) {
@@ -269,8 +327,21 @@ static LLVMValueRef plain_load(tg_emitter *e, const tg_uop *define, LLVMValueRef
   return v;
 }
 
-/* Without a branch: where the condition is false the load goes to the start of the workspace. */
+/* By a branch, which a device's assembler makes a predicate. */
+static LLVMValueRef branch_load(tg_emitter *e, const tg_uop *define, LLVMValueRef pointer, uint32_t lanes, uint32_t align, LLVMValueRef condition) {
+  LLVMBasicBlockRef from[2] = {LLVMGetInsertBlock(e->b), NULL};
+  LLVMBasicBlockRef after = open_gate(e, condition);
+  LLVMValueRef v = plain_load(e, define, pointer, lanes, align), in[2] = {LLVMGetPoison(LLVMTypeOf(v)), v};
+  from[1] = LLVMGetInsertBlock(e->b);
+  close_gate(e, after);
+  LLVMValueRef phi = LLVMBuildPhi(e->b, LLVMTypeOf(v), "");
+  LLVMAddIncoming(phi, in, from, 2);
+  return phi;
+}
+
+/* Whatever, where the condition is false. On a host without a branch: there the load goes to the start of the workspace. */
 static LLVMValueRef safe_load(tg_emitter *e, const tg_uop *define, LLVMValueRef pointer, uint32_t lanes, uint32_t align, LLVMValueRef condition) {
+  if (e->device) return branch_load(e, define, pointer, lanes, align, condition);
   LLVMValueRef p = LLVMBuildSelect(e->b, condition, pointer, e->workspace_arg, "");
   LLVMValueRef v = LLVMBuildLoad2(e->b, tg_emit_memory_type(e, define->type, lanes), p, "");
   LLVMSetAlignment(v, align);
@@ -310,7 +381,7 @@ static LLVMValueRef gated_load(tg_emitter *e, const tg_uop *u, const tg_uop *gat
     LLVMValueRef v = from_memory(e, define->type, 1, safe_load(e, define, a->pointer, 1, a->align, any(e, cond)));
     return LLVMBuildSelect(e->b, tg_emit_get(e, gate, lanes), tg_emit_splat(e, v, lanes, e->depth), other, "");
   }
-  if (gate->lanes == 1 && !a->offsets && bytes <= DUMMY_BYTES) {
+  if (gate->lanes == 1 && !a->offsets && (e->device || bytes <= DUMMY_BYTES)) {
     LLVMValueRef cond = tg_emit_get(e, gate, 1);
     LLVMValueRef v = from_memory(e, define->type, lanes, safe_load(e, define, a->pointer, lanes, a->align, cond));
     return LLVMBuildSelect(e->b, cond, v, other, "");
@@ -326,11 +397,28 @@ static LLVMValueRef gated_load(tg_emitter *e, const tg_uop *u, const tg_uop *gat
   return from_memory(e, define->type, lanes, v);
 }
 
+/* On a device a vector is loaded or stored at once if it is aligned to itself: so global buffers are assumed to be 16-aligned, and a
+ * second entry stands beside for those that are not. */
+static void assume_aligned(tg_emitter *e, const tg_uop *define, address *a, uint32_t lanes) {
+  const emit_buffer *b = &e->buffers[(uint32_t)define->arg];
+  uint64_t bytes = (uint64_t)lanes * (uint64_t)tg_type_bytes(define->type);
+  uint32_t most = bytes > e->target->access_bytes ? e->target->access_bytes : (uint32_t)bytes, align = a->streamed < most ? a->streamed : most;
+  if (lanes == 1 || a->offsets || a->splat || align <= a->align) return;
+  if (b->memory == MEMORY_GLOBAL) {
+    if (b->position >= 64) return;
+    e->streamed = true;
+    e->aligned |= (uint64_t)1 << b->position;
+    if (!e->streaming) return;
+  }
+  a->align = align & -align;
+}
+
 LLVMValueRef tg_emit_load(tg_emitter *e, const tg_uop *u) {
   const tg_uop *define = tg_define_of(u->src[0]), *gate = tg_gate(u);
   if (e->buffers[(uint32_t)define->arg].memory == MEMORY_CELLS) return load_cell(e, u);
   if (gate && gate->op == TG_OP_CONST && !gate->arg) return tg_emit_get(e, tg_alternative(u), u->lanes);
-  address a = address_of(e, u, u->lanes, false);
+  address a = address_of(e, u, u->lanes, e->device && u->lanes > 1);
+  if (e->device) assume_aligned(e, define, &a, u->lanes);
   if (gate && gate->op != TG_OP_CONST) return gated_load(e, u, gate, &a);
   if (a.offsets) {
     LLVMValueRef zero = LLVMConstNull(tg_emit_memory_type(e, define->type, u->lanes));
@@ -343,24 +431,16 @@ LLVMValueRef tg_emit_load(tg_emitter *e, const tg_uop *u) {
 
 /* ---- stores ---- */
 
-static LLVMBasicBlockRef open_gate(tg_emitter *e, LLVMValueRef condition) {
-  LLVMBasicBlockRef then = LLVMAppendBasicBlockInContext(e->c, e->fn, ""), after = LLVMAppendBasicBlockInContext(e->c, e->fn, "");
-  LLVMBuildCondBr(e->b, condition, then, after);
-  LLVMPositionBuilderAtEnd(e->b, then);
-  return after;
-}
-
-static void close_gate(tg_emitter *e, LLVMBasicBlockRef after) {
-  LLVMBuildBr(e->b, after);
-  LLVMPositionBuilderAtEnd(e->b, after);
-}
-
 static void plain_store(tg_emitter *e, const tg_uop *u, const address *a, LLVMValueRef value, uint32_t lanes) {
   LLVMValueRef s = LLVMBuildStore(e->b, value, a->pointer);
   LLVMSetAlignment(s, a->align);
   const tg_uop *define = tg_define_of(u->src[0]);
   emit_buffer *b = &e->buffers[(uint32_t)define->arg];
   uint64_t bytes = (uint64_t)lanes * (uint64_t)tg_type_bytes(define->type), vector = e->target->vector_bytes;
+  if (e->device) {
+    if (u->arg & TG_STREAM) LLVMSetMetadata(s, e->nontemporal_kind, LLVMMetadataAsValue(e->c, e->one_node));
+    return;
+  }
   if (!(u->arg & TG_STREAM) || b->memory != MEMORY_GLOBAL || b->position >= 64 || bytes < 16 || a->streamed < (bytes < vector ? bytes : vector)) return;
   e->streamed = true;
   e->aligned |= (uint64_t)1 << b->position;
@@ -381,7 +461,8 @@ static void atomic_store(tg_emitter *e, const tg_uop *u, const address *a, LLVMV
     if (a->offsets) p = LLVMBuildExtractElement(e->b, a->offsets, at, "");
     else if (lanes > 1 && !a->splat) p = LLVMBuildGEP2(e->b, tg_emit_memory_type(e, t, 1), p, &index, 1, "");
     LLVMBasicBlockRef after = mask ? open_gate(e, lanes > 1 ? LLVMBuildExtractElement(e->b, mask, at, "") : mask) : NULL;
-    LLVMBuildAtomicRMW(e->b, op, p, one, LLVMAtomicOrderingMonotonic, 0);
+    LLVMValueRef atomic = LLVMBuildAtomicRMW(e->b, op, p, one, LLVMAtomicOrderingMonotonic, 0);
+    if (e->device) tg_device_scope(e, atomic);
     if (after) close_gate(e, after);
   }
 }
@@ -423,7 +504,8 @@ void tg_emit_store(tg_emitter *e, const tg_uop *u) {
     store_cell(e, u, lanes);
     return;
   }
-  address a = address_of(e, u, lanes, (u->arg & TG_STREAM) != 0);
+  address a = address_of(e, u, lanes, e->device ? lanes > 1 : (u->arg & TG_STREAM) != 0);
+  if (e->device) assume_aligned(e, define, &a, lanes);
   LLVMValueRef v = to_memory(e, define->type, lanes, tg_emit_get(e, value, lanes));
   bool branch = gate && (gate->lanes == 1 || lanes == 1);
   LLVMValueRef mask = !gate ? NULL : tg_emit_get(e, gate, branch ? 1 : lanes);

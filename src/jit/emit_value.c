@@ -97,10 +97,12 @@ static LLVMValueRef iota(tg_emitter *e, const tg_uop *u) {
 
 static LLVMValueRef param(tg_emitter *e, const tg_uop *u) {
   LLVMBasicBlockRef here = tg_emit_at(e, 0);
-  LLVMValueRef at = LLVMConstInt(e->integer[64], (uint64_t)u->arg, 0);
-  LLVMValueRef p = LLVMBuildGEP2(e->b, e->integer[64], e->params_arg, &at, 1, "");
-  LLVMValueRef v = LLVMBuildLoad2(e->b, e->integer[64], p, e->j->params.data[u->arg].name);
-  LLVMSetMetadata(v, e->invariant_kind, LLVMMetadataAsValue(e->c, e->empty_node));
+  LLVMValueRef at = LLVMConstInt(e->integer[64], (uint64_t)u->arg, 0), v;
+  if (e->device) v = tg_device_param(e, (uint32_t)u->arg);
+  else {
+    v = LLVMBuildLoad2(e->b, e->integer[64], LLVMBuildGEP2(e->b, e->integer[64], e->params_arg, &at, 1, ""), e->j->params.data[u->arg].name);
+    LLVMSetMetadata(v, e->invariant_kind, LLVMMetadataAsValue(e->c, e->empty_node));
+  }
   if (u->type != TG_INDEX && tg_type_bits(u->type) < 64) v = LLVMBuildTrunc(e->b, v, tg_emit_type(e, u->type, 1), "");
   tg_emit_back(e, here);
   return v;
@@ -275,7 +277,17 @@ static LLVMValueRef integer_op2(tg_emitter *e, tg_op op, tg_type t, uint32_t lan
   }
 }
 
+/* Of f16, where the code generator's own way is not the nearest value: f32 has bits enough that the second rounding changes nothing. */
+static LLVMValueRef by_single(tg_emitter *e, uint32_t lanes, LLVMValueRef a, LLVMValueRef b) {
+  LLVMTypeRef single = tg_emit_type(e, TG_F32, lanes);
+  LLVMValueRef x = LLVMBuildFPExt(e->b, a, single, "");
+  x = b ? LLVMBuildFDiv(e->b, x, LLVMBuildFPExt(e->b, b, single, ""), "") : call1(e, "llvm.sqrt", x);
+  return LLVMBuildFPTrunc(e->b, x, LLVMTypeOf(a), "");
+}
+
 static LLVMValueRef float_op2(tg_emitter *e, tg_op op, tg_type t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b) {
+  if (e->device && t == TG_F16 && op == TG_OP_FDIV) return by_single(e, lanes, a, b);
+  if (e->device && (op == TG_OP_MAX || op == TG_OP_MIN)) return call2(e, op == TG_OP_MAX ? "llvm.maximum" : "llvm.minimum", a, b);
   switch (op) {
   case TG_OP_ADD: return LLVMBuildFAdd(e->b, a, b, "");
   case TG_OP_SUB: return LLVMBuildFSub(e->b, a, b, "");
@@ -301,7 +313,7 @@ static LLVMValueRef lanewise2(tg_emitter *e, const tg_uop *u) {
   LLVMValueRef a = tg_emit_get(e, u->src[0], u->lanes), b = tg_emit_get(e, u->src[1], u->lanes);
   if (!tg_is_float(t)) return integer_op2(e, u->op, t, u->lanes, a, b, u->src[1]);
   if (!arithmetic_float(t)) return NULL;
-  if (u->op == TG_OP_MAX || u->op == TG_OP_MIN) {
+  if (!e->device && (u->op == TG_OP_MAX || u->op == TG_OP_MIN)) {
     LLVMValueRef r = NULL;
     if (u->src[1]->op == TG_OP_CONST) r = against_constant(e, u->op, a, u->src[1], b);
     else if (u->src[0]->op == TG_OP_CONST) r = against_constant(e, u->op, b, u->src[0], a);
@@ -328,7 +340,7 @@ static LLVMValueRef lanewise1(tg_emitter *e, const tg_uop *u) {
   case TG_OP_CEIL: return call1(e, "llvm.ceil", a);
   case TG_OP_ROUND: return call1(e, "llvm.nearbyint", a);
   case TG_OP_TRUNC: return call1(e, "llvm.trunc", a);
-  case TG_OP_SQRT: return call1(e, "llvm.sqrt", a);
+  case TG_OP_SQRT: return e->device && t == TG_F16 ? by_single(e, u->lanes, a, NULL) : call1(e, "llvm.sqrt", a);
   default: return NULL;
   }
 }

@@ -10,10 +10,20 @@ typedef struct tg_code_info {
   uint32_t buffers, params, phases;   /* of a launch: global buffers, run-time parameters */
   uint64_t workspace;                 /* bytes per task in flight, 64-aligned; at least 128 */
   uint64_t shared;                    /* bytes per launch, 64-aligned: memory that outlives a phase */
-  uint64_t aligned;                   /* bit b: the first entry streams to buffer b, which must then be 64-aligned */
+  uint64_t aligned;                   /* bit b: the first entry assumes that buffer b is aligned, to 64 bytes on a host (it streams to it), to 16 on a GPU */
+  const int64_t *launch;              /* of a GPU: what tg_grid_of reads, in the memory of the job or of the cache's entry; else NULL */
+  uint64_t launch_n;                  /* words */
 } tg_code_info;
 
-/* The entry of phase p is NAME.p; NAME.p.unaligned, without streaming stores, stands beside it if info.aligned:
+/* How a GPU is to launch phase p with these parameters. No groups in one dimension: nothing is to be run. False: a dimension would be 2^31 or more, or the info is damaged. */
+typedef struct { int64_t groups[3]; uint32_t threads; uint64_t local; } tg_grid;
+enum { TG_GRID_NODES = 1024 };
+bool tg_grid_of(const tg_code_info *, uint32_t phase, const int64_t *params, tg_grid *out);
+int tg_grid_code(tg_op op);         /* of an operation in an extent; -1: there is none */
+
+/* On a GPU phase p is the kernel NAME_p (and NAME_p_unaligned): pointers to info.buffers buffers in order of definition, to the shared memory if
+ * info.shared, then info.params parameters as i64. The object is PTX text with its NUL, or an AMD code object (object.h).
+ * On a host the entry of phase p is NAME.p; NAME.p.unaligned, without streaming stores, stands beside it if info.aligned:
  *   void entry(void *const *buffers, const int64_t *params, void *workspace, int64_t task)
  * buffers[info.buffers] is the shared memory. Tasks of a phase, its thread range's extent (below 1: none), are what
  *   int64_t NAME.p.tasks(void *const *buffers, const int64_t *params)
@@ -33,6 +43,7 @@ const char *tg_jit_llvm_version(void);
 /* Builds the module and emits the object: position independent, with no undefined symbol and no writable data. Equal programs give
  * equal bytes. ir_text and asm_text, if not NULL, get the LLVM IR and the assembly (show). object may be wanted or not. */
 typedef struct { void *data; size_t bytes; } tg_object;   /* in the job's arena */
+/* NVPTX: PTX text is the object. */
 tg_object tg_jit_compile(tg_jit *, tg_job *j, const tg_uop *linear, tg_code_info *info, const char **ir_text, const char **asm_text);
 /* Only to the module: what the author's text costs before LLVM starts. */
 void tg_jit_build(tg_jit *, tg_job *j, const tg_uop *linear, tg_code_info *info);

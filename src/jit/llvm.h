@@ -15,4 +15,10 @@
 
 /* llvm.masked.*: the alignment is an operand up to 21, an attribute of the pointer from 22 on. */
 #define TG_LLVM_MASKED_ALIGN_OPERAND (LLVM_VERSION_MAJOR < 22)
+
+/* Scopes of atomics and fences; before 20 all are the system's, which is stronger. */
+#define TG_LLVM_SCOPES (LLVM_VERSION_MAJOR >= 20)
+
+/* Bounds of a CUDA kernel's launch are metadata of the module up to 21. */
+#define TG_LLVM_NVVM_ANNOTATIONS (LLVM_VERSION_MAJOR < 22)
 #endif

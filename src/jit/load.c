@@ -10,6 +10,12 @@
 #include <unistd.h>
 #include "jit/object.h"
 
+#if defined(__aarch64__)
+enum { HOST = EM_AARCH64 };
+#else
+enum { HOST = EM_X86_64 };
+#endif
+
 struct tg_code {
   tg_allocator allocator;
   char *memory;
@@ -19,53 +25,8 @@ struct tg_code {
   struct { tg_phase_fn *entry, *unaligned; tg_tasks_fn *tasks; } phase[];
 };
 
-typedef struct {
-  const char *data;
-  size_t bytes;
-  const Elf64_Ehdr *head;
-  const Elf64_Shdr *sections, *symtab, *strtab;
-  const Elf64_Sym *symbols;
-  uint32_t sections_n, symbols_n;
-} object_view;
-
-static bool within(const object_view *o, uint64_t offset, uint64_t bytes) { return offset <= o->bytes && bytes <= o->bytes - offset; }
-
-/* False unless every header, and every name, lies inside. The copy in o->data is 16-aligned. */
-static bool open_object(object_view *o, const void *data, size_t bytes) {
-  *o = (object_view){.data = data, .bytes = bytes, .head = data};
-  const Elf64_Ehdr *h = o->head;
-  if (bytes < sizeof *h || memcmp(h->e_ident, ELFMAG, SELFMAG) || h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_type != ET_REL ||
-      h->e_machine != EM_X86_64 || h->e_shentsize != sizeof *o->sections || h->e_shoff % 8 ||
-      !within(o, h->e_shoff, (uint64_t)h->e_shnum * sizeof *o->sections)) return false;
-  o->sections = (const Elf64_Shdr *)(o->data + h->e_shoff);
-  o->sections_n = h->e_shnum;
-  for (uint32_t i = 0; i < o->sections_n; i++) {
-    const Elf64_Shdr *s = &o->sections[i];
-    if (s->sh_type != SHT_NOBITS && !within(o, s->sh_offset, s->sh_size)) return false;
-    if (s->sh_type == SHT_SYMTAB) o->symtab = s;
-  }
-  if (!o->symtab || o->symtab->sh_link >= o->sections_n || o->symtab->sh_offset % 8) return false;
-  o->strtab = &o->sections[o->symtab->sh_link];
-  if (o->strtab->sh_type != SHT_STRTAB || !o->strtab->sh_size || o->data[o->strtab->sh_offset + o->strtab->sh_size - 1]) return false;
-  o->symbols = (const Elf64_Sym *)(o->data + o->symtab->sh_offset);
-  o->symbols_n = (uint32_t)(o->symtab->sh_size / sizeof *o->symbols);
-  for (uint32_t i = 0; i < o->symbols_n; i++)
-    if (o->symbols[i].st_name >= o->strtab->sh_size) return false;
-  return true;
-}
-
-static const char *symbol_name(const object_view *o, uint32_t i) { return o->data + o->strtab->sh_offset + o->symbols[i].st_name; }
-
-const char *tg_object_undefined(const void *object, size_t bytes) {
-  object_view o;
-  if (!open_object(&o, object, bytes)) return "(malformed object)";
-  for (uint32_t i = 1; i < o.symbols_n; i++)
-    if (o.symbols[i].st_shndx == SHN_UNDEF && ELF64_ST_TYPE(o.symbols[i].st_info) != STT_FILE) return symbol_name(&o, i);
-  return NULL;
-}
-
 /* Where each section goes, in bytes from the start; UINT64_MAX: nowhere. Gives the whole, or 0 if the object is not one of ours. */
-static uint64_t lay_out(const object_view *o, uint64_t *place) {
+static uint64_t lay_out(const tg_object_view *o, uint64_t *place) {
   uint64_t at = 0;
   for (uint32_t i = 0; i < o->sections_n; i++) {
     const Elf64_Shdr *s = &o->sections[i];
@@ -79,36 +40,71 @@ static uint64_t lay_out(const object_view *o, uint64_t *place) {
   return at;
 }
 
-static bool relocate(const object_view *o, char *memory, const uint64_t *place, const Elf64_Shdr *s) {
+static bool patch_x86(uint32_t type, char *at, int64_t value) {
+  int64_t distance = (int64_t)((uint64_t)value - (uint64_t)(uintptr_t)at);
+  int32_t near = (int32_t)distance;
+  switch (type) {
+  case R_X86_64_64: memcpy(at, &value, 8); return true;
+  case R_X86_64_PC64: memcpy(at, &distance, 8); return true;
+  case R_X86_64_PC32: case R_X86_64_PLT32: memcpy(at, &near, 4); return near == distance;
+  default: return false;
+  }
+}
+
+/* Immediates of AArch64's instructions: adrp has 21 bits of pages, add and ldr 12 bits within the page, in units of what ldr loads. */
+static bool patch_aarch64(uint32_t type, char *at, int64_t value) {
+  uint64_t to = (uint64_t)value, here = (uint64_t)(uintptr_t)at;
+  int64_t distance = (int64_t)(to - here), pages = (int64_t)((to >> 12) - (here >> 12));
+  int32_t near = (int32_t)distance;
+  uint32_t code, unit;
+  memcpy(&code, at, 4);
+  switch (type) {
+  case R_AARCH64_ABS64: memcpy(at, &value, 8); return true;
+  case R_AARCH64_PREL64: memcpy(at, &distance, 8); return true;
+  case R_AARCH64_PREL32: memcpy(at, &near, 4); return near == distance;
+  case R_AARCH64_ADR_PREL_PG_HI21:
+    code = (code & 0x9f00001f) | ((uint32_t)pages & 3) << 29 | ((uint32_t)(pages >> 2) & 0x7ffff) << 5;
+    memcpy(at, &code, 4);
+    return pages >= -(1 << 20) && pages < 1 << 20;
+  case R_AARCH64_ADD_ABS_LO12_NC: case R_AARCH64_LDST8_ABS_LO12_NC: unit = 0; break;
+  case R_AARCH64_LDST16_ABS_LO12_NC: unit = 1; break;
+  case R_AARCH64_LDST32_ABS_LO12_NC: unit = 2; break;
+  case R_AARCH64_LDST64_ABS_LO12_NC: unit = 3; break;
+  case R_AARCH64_LDST128_ABS_LO12_NC: unit = 4; break;
+  default: return false;
+  }
+  code = (code & 0xffc003ff) | ((uint32_t)(to & 0xfff) >> unit) << 10;
+  memcpy(at, &code, 4);
+  return !(to & (((uint64_t)1 << unit) - 1));
+}
+
+static bool is_wide(uint32_t type) {
+  return HOST == EM_AARCH64 ? type == R_AARCH64_ABS64 || type == R_AARCH64_PREL64 : type == R_X86_64_64 || type == R_X86_64_PC64;
+}
+
+static bool relocate(const tg_object_view *o, char *memory, const uint64_t *place, const Elf64_Shdr *s) {
   if (s->sh_info >= o->sections_n || s->sh_offset % 8) return false;
   if (place[s->sh_info] == UINT64_MAX) return true; /* of debug information: gdb's own business */
   const Elf64_Rela *r = (const Elf64_Rela *)(o->data + s->sh_offset);
   for (uint64_t i = 0; i < s->sh_size / sizeof *r; i++, r++) {
     uint64_t n = ELF64_R_SYM(r->r_info), room = o->sections[s->sh_info].sh_size;
     uint32_t type = ELF64_R_TYPE(r->r_info);
-    unsigned width = type == R_X86_64_64 || type == R_X86_64_PC64 ? 8 : 4;
+    unsigned width = is_wide(type) ? 8 : 4;
     if (n >= o->symbols_n || r->r_offset > room || width > room - r->r_offset) return false;
     const Elf64_Sym *y = &o->symbols[n];
     if (y->st_shndx >= o->sections_n || place[y->st_shndx] == UINT64_MAX) return false;
     char *at = memory + place[s->sh_info] + r->r_offset;
     int64_t value = (int64_t)((uint64_t)(uintptr_t)memory + place[y->st_shndx] + y->st_value + (uint64_t)r->r_addend);
-    int64_t distance = (int64_t)((uint64_t)value - (uint64_t)(uintptr_t)at);
-    if (type == R_X86_64_64) memcpy(at, &value, 8);
-    else if (type == R_X86_64_PC64) memcpy(at, &distance, 8);
-    else if (type == R_X86_64_PC32 || type == R_X86_64_PLT32) {
-      int32_t d = (int32_t)distance;
-      if (d != distance) return false;
-      memcpy(at, &d, 4);
-    } else return false;
+    if (!(HOST == EM_AARCH64 ? patch_aarch64 : patch_x86)(type, at, value)) return false;
   }
   return true;
 }
 
 /* NAME.p, NAME.p.unaligned, NAME.p.tasks. */
-static bool find_entries(const object_view *o, tg_code *c, const char *name, const uint64_t *place) {
+static bool find_entries(const tg_object_view *o, tg_code *c, const char *name, const uint64_t *place) {
   size_t n = strlen(name);
   for (uint32_t i = 1; i < o->symbols_n; i++) {
-    const char *s = symbol_name(o, i);
+    const char *s = tg_object_symbol(o, i);
     const Elf64_Sym *y = &o->symbols[i];
     if (ELF64_ST_TYPE(y->st_info) != STT_FUNC || strncmp(s, name, n) || s[n] != '.') continue;
     if (y->st_shndx >= o->sections_n || place[y->st_shndx] == UINT64_MAX || y->st_value >= o->sections[y->st_shndx].sh_size) return false;
@@ -133,19 +129,22 @@ static tg_status failed(tg_env *err, tg_status s, const char *what, const char *
   return s;
 }
 
-static bool place_code(const object_view *o, tg_code *c, const char *name, const uint64_t *place) {
+static bool place_code(const tg_object_view *o, tg_code *c, const char *name, const uint64_t *place) {
   for (uint32_t i = 0; i < o->sections_n; i++)
     if (place[i] != UINT64_MAX) memcpy(c->memory + place[i], o->data + o->sections[i].sh_offset, o->sections[i].sh_size);
   for (uint32_t i = 0; i < o->sections_n; i++)
     if (o->sections[i].sh_type == SHT_RELA && !relocate(o, c->memory, place, &o->sections[i])) return false;
+#if defined(__aarch64__)
+  __builtin___clear_cache(c->memory, c->memory + c->mapped);
+#endif
   return find_entries(o, c, name, place);
 }
 
 tg_status tg_code_load(const tg_allocator *a, const void *object, size_t bytes, const char *name, const tg_code_info *info, uint32_t flags, tg_code **out, tg_env *err) {
-  object_view o;
+  tg_object_view o;
   uint64_t place[64], size = 0;
   *out = NULL;
-  if ((uintptr_t)object % 8 || !open_object(&o, object, bytes) || o.sections_n > TG_COUNT(place) || (!(size = lay_out(&o, place)) && info->phases) || info->phases > 1 << 16)
+  if ((uintptr_t)object % 8 || !tg_object_open(&o, object, bytes) || o.head->e_machine != HOST || o.sections_n > TG_COUNT(place) || (!(size = lay_out(&o, place)) && info->phases) || info->phases > 1 << 16)
     return failed(err, TG_EINVAL, "it is not an object of tg", name);
   size_t head = sizeof(tg_code) + info->phases * sizeof((*out)->phase[0]);
   tg_code *c = a->alloc(a->user, head);
@@ -173,7 +172,7 @@ tg_status tg_code_load(const tg_allocator *a, const void *object, size_t bytes, 
   if (flags & TG_JIT_PERF_MAP)
     for (uint32_t i = 1; i < o.symbols_n; i++) {
       const Elf64_Sym *y = &o.symbols[i];
-      if (ELF64_ST_TYPE(y->st_info) == STT_FUNC) tg_debug_perf_map(c->memory + place[y->st_shndx] + y->st_value, y->st_size, symbol_name(&o, i));
+      if (ELF64_ST_TYPE(y->st_info) == STT_FUNC) tg_debug_perf_map(c->memory + place[y->st_shndx] + y->st_value, y->st_size, tg_object_symbol(&o, i));
     }
   *out = c;
   return TG_OK;

@@ -20,12 +20,40 @@ struct tg_jit {
   uint32_t idle_n;
 };
 
-/* LLVM's registry of targets is its own global state and must be filled once in a process. */
-static void register_targets(void) {
+/* LLVM's registry of targets is its own global state and must be filled once in a process, by those that are asked for. */
+static void register_x86(void) {
   LLVMInitializeX86TargetInfo();
   LLVMInitializeX86Target();
   LLVMInitializeX86TargetMC();
   LLVMInitializeX86AsmPrinter();
+}
+
+static void register_aarch64(void) {
+  LLVMInitializeAArch64TargetInfo();
+  LLVMInitializeAArch64Target();
+  LLVMInitializeAArch64TargetMC();
+  LLVMInitializeAArch64AsmPrinter();
+}
+
+static void register_nvptx(void) {
+  LLVMInitializeNVPTXTargetInfo();
+  LLVMInitializeNVPTXTarget();
+  LLVMInitializeNVPTXTargetMC();
+  LLVMInitializeNVPTXAsmPrinter();
+}
+
+static void register_amdgpu(void) {
+  LLVMInitializeAMDGPUTargetInfo();
+  LLVMInitializeAMDGPUTarget();
+  LLVMInitializeAMDGPUTargetMC();
+  LLVMInitializeAMDGPUAsmPrinter();
+  LLVMInitializeAMDGPUDisassembler();
+}
+
+static void register_target(tg_arch arch) {
+  static pthread_once_t once[] = {PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT};
+  static void (*const fill[])(void) = {[TG_ARCH_X86_64] = register_x86, [TG_ARCH_AARCH64] = register_aarch64, [TG_ARCH_NVPTX] = register_nvptx, [TG_ARCH_AMDGPU] = register_amdgpu};
+  pthread_once(&once[arch], fill[arch]);
 }
 
 static tg_status open_failed(tg_env *err, tg_status s, const char *what) {
@@ -47,7 +75,6 @@ static void fill_in_host(tg_target *t) {
 
 tg_status tg_jit_open(tg_jit **out, const tg_allocator *a, const tg_target *t, uint32_t flags, tg_env *err) {
   *out = NULL;
-  if (t->arch != TG_ARCH_X86_64) return open_failed(err, TG_EINVAL, "no code generator for this target");
   tg_jit *jit = a->alloc(a->user, sizeof *jit);
   if (!jit) return open_failed(err, TG_ENOMEM, "out of memory");
   memset(jit, 0, sizeof *jit);
@@ -71,10 +98,9 @@ void tg_jit_close(tg_jit *jit) {
 const tg_target *tg_jit_target(const tg_jit *jit) { return &jit->target; }
 
 static LLVMTargetMachineRef new_machine(const tg_target *t) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
   LLVMTargetRef target;
   char *message = NULL;
-  pthread_once(&once, register_targets);
+  register_target(t->arch);
   if (LLVMGetTargetFromTriple(t->triple, &target, &message)) {
     LLVMDisposeMessage(message);
     return NULL;
@@ -192,11 +218,14 @@ static void run_compile(void *p) {
   if (k->asm_text) emit_assembly(k);
   check_diagnostics(k);
   if (k->only_build) return;
-  emit_file(k, k->e->m, LLVMObjectFile);
+  bool text = k->jit->target.arch == TG_ARCH_NVPTX;
+  emit_file(k, k->e->m, text ? LLVMAssemblyFile : LLVMObjectFile);
   check_diagnostics(k);
-  k->object.bytes = LLVMGetBufferSize(k->buffer);
+  size_t n = LLVMGetBufferSize(k->buffer);
+  k->object.bytes = n + text;
   k->object.data = tg_alloc(&k->j->env, k->object.bytes);
-  memcpy(k->object.data, LLVMGetBufferStart(k->buffer), k->object.bytes);
+  memcpy(k->object.data, LLVMGetBufferStart(k->buffer), n);
+  if (text) return;
   const char *missing = tg_object_undefined(k->object.data, k->object.bytes);
   if (missing) tg_fail(&k->j->env, TG_EBACKEND, "LLVM calls a function that does not exist here, '%s': an operation that this target lacks was not lowered", missing);
 }

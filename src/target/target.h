@@ -31,4 +31,13 @@ const char *tg_target_name(uint32_t i);   /* NULL behind the last */
 
 /* A target of lanes in warps and workgroups: its programs are in device form (docs/ir.md). */
 static inline bool tg_target_is_device(const tg_target *t) { return t->lanes > 1; }
+
+/* Of the family of the processor that this program was compiled for. */
+static inline bool tg_target_runs_here(const tg_target *t) {
+#if defined(__aarch64__)
+  return t->arch == TG_ARCH_AARCH64;
+#else
+  return t->arch == TG_ARCH_X86_64;
+#endif
+}
 #endif
