@@ -41,7 +41,7 @@ typedef struct tg_scope { tg_builder *builder; int live; unsigned id; } tg_scope
 
 /* ---- the builder, for programs that generate kernels: the words of the language as text ---- */
 
-/* One statement: "C[i,j] = A[i,k] * 2", "let t = A[i]", "atomic C[i] += x". */
+/* One statement: "C[i,j] = A[i,k] * 2", "let t = A[i]", "atomic C[i] += x", "barrier()". */
 TG_API void tg_add_statement(tg_builder *b, const char *text, const char *file, int line);
 /* word: in, out, inout, define_reg, define_local, knob, require, opt, def, stage; text: what stands between its parentheses. */
 TG_API void tg_add_declaration(tg_builder *b, const char *word, const char *text, const char *file, int line);
@@ -93,7 +93,7 @@ TG_API void *tg_builder_user(tg_builder *b);
 #define tg_require(...) tg_add_declaration(tg_b_, "require", #__VA_ARGS__, __FILE__, __LINE__)
 #define tg_opt(...) tg_add_declaration(tg_b_, "opt", #__VA_ARGS__, __FILE__, __LINE__)
 #define tg_def(...) tg_add_declaration(tg_b_, "def", #__VA_ARGS__, __FILE__, __LINE__)
-#define tg_barrier() tg_add_statement(tg_b_, "barrier", __FILE__, __LINE__)
+#define tg_barrier() tg_add_statement(tg_b_, "barrier()", __FILE__, __LINE__)
 
 #define tg_range(NAME, ...)                                                                                        \
   for (tg_scope tg_scope_##NAME = tg_scope_open(tg_b_, "range", #NAME ", " #__VA_ARGS__, __FILE__, __LINE__);      \

@@ -8,7 +8,7 @@
 
 const char *const tg_function_words[] = {
   "sum", "sum_in_order", "prod", "prod_in_order", "max", "min", "any", "all", "argmax", "argmin", "reduce", "get", "where", "fma", "pow", "cdiv", "cmod",
-  "ceildiv", "fold", "iota", "dim", "bitcast", "abs", "floor", "ceil", "round", "trunc", "sqrt", "rsqrt", "exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", NULL};
+  "ceildiv", "fold", "shuffle", "matrix", "iota", "dim", "bitcast", "abs", "floor", "ceil", "round", "trunc", "sqrt", "rsqrt", "exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", NULL};
 
 bool tg_is_function(const char *s, size_t n) {
   for (const char *const *w = tg_function_words; *w; w++)
@@ -351,6 +351,42 @@ static TG_APART tg_expr parse_fold(tg_parser *p, tg_token t) {
   return result(p, tg_make(p->j, TG_OP_FOLD, (tg_type)u->type, 1, folds[i].op, 1, &u), &t);
 }
 
+/* shuffle(value, l, index): l a lane range, or the number of lanes of a vector. */
+static TG_APART tg_expr parse_shuffle(tg_parser *p, tg_token t) {
+  bool index = p->index, extent = p->extent;
+  p->index = p->extent = false;
+  tg_expr value = tg_parse_expression(p);
+  tg_expect(p, ',', "','");
+  tg_token at = p->tok;
+  p->index = true;
+  tg_expr range = tg_parse_expression(p);
+  tg_expect(p, ',', "','");
+  tg_expr lane = tg_parse_expression(p);
+  p->index = index;
+  p->extent = extent;
+  close_call(p, &t, 3, 3);
+  const tg_uop *v = tg_settle_alone(p, &value), *r = range.lit || !p->b->raw ? tg_settle(p, &range, TG_INDEX) : range.u;
+  const tg_uop *i = lane.lit ? tg_settle(p, &lane, TG_INDEX) : lane.u;
+  bool ok = r->op == TG_OP_RANGE ? tg_range_kind(r) == TG_LANE : r->op == TG_OP_CONST && v->lanes > 1 && r->arg == v->lanes;
+  if (!ok && !p->b->raw) FAIL(p, &at, "shuffle(value, l, index): l is a lane range");
+  return result(p, tg_shuffle(p->j, v, r, i), &t);
+}
+
+/* matrix(instruction, a, b, c, l) */
+static TG_APART tg_expr parse_matrix(tg_parser *p, tg_token t) {
+  const char *name = tg_take_name(p, "a matrix instruction");
+  const tg_uop *u[4];
+  for (int i = 0; i < 4; i++) {
+    tg_expect(p, ',', "','");
+    p->index = i == 3;
+    tg_expr e = tg_parse_expression(p);
+    u[i] = i == 3 && (e.lit || !p->b->raw) ? tg_settle(p, &e, TG_INDEX) : tg_settle_alone(p, &e);
+    p->index = false;
+  }
+  close_call(p, &t, 5, 5);
+  return result(p, tg_matrix(p->j, name, u[0], u[1], u[2], u[3]), &t);
+}
+
 static tg_expr parse_dim(tg_parser *p, tg_token t) {
   tg_token at = p->tok;
   tg_name *n = tg_name_find(p->b, tg_take_name(p, "a buffer"));
@@ -568,6 +604,8 @@ tg_expr tg_parse_call(tg_parser *p) {
   else if (tg_token_is(p, &t, "get")) e = parse_get(p, t);
   else if (tg_token_is(p, &t, "iota")) e = parse_iota(p, t);
   else if (tg_token_is(p, &t, "fold")) e = parse_fold(p, t);
+  else if (tg_token_is(p, &t, "shuffle")) e = parse_shuffle(p, t);
+  else if (tg_token_is(p, &t, "matrix")) e = parse_matrix(p, t);
   else if (tg_token_is(p, &t, "dim")) e = parse_dim(p, t);
   else if (tg_token_is(p, &t, "bitcast")) e = parse_bitcast(p, t);
   else if (tg_token_is(p, &t, "ceildiv")) e = parse_ceildiv(p, t);

@@ -106,6 +106,7 @@ static void put_statement(tg_printer *p, const tg_uop *u) {
   new_line(p);
   if (u->op == TG_OP_STORE) put_store(p, u);
   else if (u->op == TG_OP_DEFINE) put_define(p, u);
+  else if (u->op == TG_OP_BARRIER) tg_str_puts(p->out, "barrier()");
   else {
     uint32_t number = p->names++;
     tg_push(&p->j->env, &p->done, ((tg_print_done){u, p->notes[u->id].name}));   /* a phase may compute again what one before it did */
@@ -198,6 +199,7 @@ const char *tg_text(tg_job *j, const tg_uop *u) {
   switch (u->op) {
   case TG_OP_STORE: put_store(&p, u); break;
   case TG_OP_DEFINE: put_define(&p, u); break;
+  case TG_OP_BARRIER: tg_str_puts(&out, "barrier()"); break;
   case TG_OP_END:
     tg_str_printf(&out, "range(%s, ", tg_print_range_name(&p, u->src[0]));
     tg_print_put(&p, tg_extent(u->src[0]), P_GATED);

@@ -213,6 +213,8 @@ static bool is_irregular(const tg_uop *u) {
   case TG_OP_REDUCE: return false;
   case TG_OP_IOTA: return u->type != TG_INDEX;
   case TG_OP_FOLD: return u->lanes != 1;
+  case TG_OP_SHUFFLE: return u->arg || u->type != u->src[0]->type || u->lanes != (u->src[1]->op == TG_OP_RANGE && u->src[0]->lanes > u->src[2]->lanes ? u->src[0]->lanes : u->src[2]->lanes);
+  case TG_OP_MATRIX: return u->type != u->src[2]->type || u->lanes != u->src[2]->lanes;
   case TG_OP_NEG: case TG_OP_NOT: case TG_OP_CAST: case TG_OP_BITCAST:
     if (u->src[0]->op == TG_OP_CONST && u->src[0]->lanes == 1) return true;   /* would read as a literal */
     if (u->op == TG_OP_CAST && u->type == TG_INDEX && tg_is_float((tg_type)u->src[0]->type)) return true;
@@ -333,6 +335,10 @@ static void later_function(tg_printer *p, const tg_uop *u) {
     later_list(p, u->src, 1, ", ", ")");
     return;
   }
+  case TG_OP_MATRIX:
+    later_text(p, tg_format(&p->j->env, "matrix(%s", tg_matrix_name(p->j, u)));
+    later_list(p, u->src, u->n, ", ", ")");
+    return;
   default: later_text(p, tg_ops[u->op].text);
   }
   later_list(p, u->src, u->n, "(", ")");

@@ -478,6 +478,17 @@ static void parse_store(tg_parser *p, bool atomic, uint32_t off) {
   tg_emit(b, store, pos_since(p, off), notes);
 }
 
+static void parse_barrier(tg_parser *p) {
+  tg_builder *b = p->b;
+  tg_token t = p->tok;
+  tg_next(p);
+  tg_next(p);
+  tg_expect(p, ')', "')'");
+  for (uint32_t i = 0; i < b->frames.n; i++)
+    if (b->frames.data[i].kind == FRAME_IF) FAIL(p, &t, "a barrier under a condition: all threads of a workgroup come to it or none\nguard the statements around it, each by itself");
+  tg_emit(b, tg_barrier_new(p->j), pos_since(p, t.off), b->notes.n);
+}
+
 static void refuse_word(tg_parser *p) {
   static const struct { const char *word, *text; } words[] = {
     {"while", "while is not in the language: a range has an extent, and C's own loops run while the kernel is built"},
@@ -500,7 +511,7 @@ void tg_parse_simple(tg_parser *p) {
   else if (tg_at_word(p, "do") && (p->ahead.kind == '%' || p->ahead.kind == TK_NAME)) {
     tg_next(p);
     parse_let(p, true);
-  } else if (tg_at_word(p, "barrier") && (p->ahead.kind == ';' || !p->ahead.kind)) tg_next(p);
+  } else if (tg_at_word(p, "barrier") && p->ahead.kind == '(') parse_barrier(p);
   else if (tg_take_word(p, "atomic")) parse_store(p, true, t.off);
   else parse_store(p, false, t.off);
 }

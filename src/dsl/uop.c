@@ -166,6 +166,11 @@ const tg_uop *tg_and(tg_job *j, const tg_uop *a, const tg_uop *b) {
 
 const tg_uop *tg_iota(tg_job *j, tg_type t, uint32_t lanes) { return tg_make(j, TG_OP_IOTA, t, lanes, 0, 0, NULL); }
 
+/* Of SHUFFLE. */
+static uint32_t shuffled_lanes(const tg_uop *const *src) {
+  return src[1]->op == TG_OP_RANGE && src[0]->lanes > src[2]->lanes ? src[0]->lanes : src[2]->lanes;
+}
+
 const tg_uop *tg_with_sources(tg_job *j, const tg_uop *u, const tg_uop *const *src) {
   uint32_t lanes = u->lanes;
   if (tg_ops[u->op].flags & TG_OPF_W) lanes = widest(u->n, src);
@@ -173,6 +178,8 @@ const tg_uop *tg_with_sources(tg_job *j, const tg_uop *u, const tg_uop *const *s
     lanes = widest(u->n - 1, src + 1);
     if (src[0]->lanes > lanes) lanes = src[0]->lanes;
   }
+  if (u->op == TG_OP_SHUFFLE) lanes = shuffled_lanes(src);
+  if (u->op == TG_OP_MATRIX) lanes = src[2]->lanes;
   return tg_make(j, u->op, u->type, lanes, u->arg, u->n, src);
 }
 
@@ -251,6 +258,24 @@ const tg_uop *tg_end(tg_job *j, const tg_uop *range, uint32_t n, const tg_uop *c
 
 const tg_uop *tg_sink(tg_job *j, uint32_t n, const tg_uop *const *statements) {
   return tg_make(j, TG_OP_SINK, TG_VOID, 1, 0, n, statements);
+}
+
+/* ---- threads and lanes ---- */
+
+const tg_uop *tg_barrier_new(tg_job *j) { return tg_make(j, TG_OP_BARRIER, TG_VOID, 1, j->uops.n, 0, NULL); }
+
+const tg_uop *tg_shuffle(tg_job *j, const tg_uop *value, const tg_uop *range, const tg_uop *index) {
+  const tg_uop *s[3] = {value, range, index};
+  return tg_make(j, TG_OP_SHUFFLE, value->type, shuffled_lanes(s), 0, 3, s);
+}
+
+const tg_uop *tg_matrix(tg_job *j, const char *instruction, const tg_uop *a, const tg_uop *b, const tg_uop *c, const tg_uop *range) {
+  const tg_uop *s[4] = {a, b, c, range};
+  const char *name = tg_sym(j, instruction);
+  uint32_t row = 0;
+  while (row < j->instructions.n && j->instructions.data[row] != name) row++;
+  if (row == j->instructions.n) tg_push(&j->env, &j->instructions, name);
+  return tg_make(j, TG_OP_MATRIX, c->type, c->lanes, row, 4, s);
 }
 
 /* ---- reductions ---- */

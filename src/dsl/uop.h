@@ -20,10 +20,15 @@
  *   REDUCE  values.., [inits.., combined..], ranges..      tg_reduce_arg; GENERIC: combined is over ARG 0..nv-1 (left), nv.. (right)
  *   GET     REDUCE                                         which value of a GENERIC reduce (which has type VOID)
  *   FOLD    vector                                         op: ADD, MUL, MAX, MIN, AND, OR; halves: v[i] op v[i+n/2], until one is left
+ *   BARRIER -                                              a number of its own: no two are one node. Type VOID
+ *   SHUFFLE value, lane RANGE, index                       0: what iteration index of the range computes for value, here.
+ *           vector, CONST of its lanes, index              0: lane index of the vector (no range is left)
+ *   MATRIX  a, b, c, lane RANGE (CONST 1 where the         ordinal in job->instructions: c + a*b as that instruction of the
+ *           instruction has no lanes)                      target's table has it; operands are this lane's registers
  *   CAST    value                                          0
  *   others  operands                                       0
  *
- * Statements are DEFINE, STORE and END, in program order; in linear form also every value, where it is computed.
+ * Statements are DEFINE, STORE, BARRIER and END, in program order; in linear form also every value, where it is computed.
  * lanes is 1 or the width of a vector; an operand of one lane stands for all lanes.
  */
 #ifndef TG_UOP_H
@@ -115,6 +120,7 @@ typedef struct tg_job {
   TG_VEC(tg_opt_text) opts;                     /* the schedule given by hand */
   TG_VEC(struct { const char *name; int64_t value; }) constants;  /* parameters and knobs bound to constants: for printing and keys */
   TG_VEC(tg_knob) knobs;                        /* with the values to choose from; bound ones are among the constants too */
+  TG_VEC(const char *) instructions;            /* names in the table of matrix instructions, by what MATRIX says */
   const char *name;                             /* of the kernel; set before parsing: the one of the file to take */
   const tg_uop *sink;                           /* the program, in its present form */
   const char *stage;                            /* the form: name of the last pass, "author" at first */
@@ -178,6 +184,13 @@ static inline const tg_uop *tg_gate(const tg_uop *u) { return !(u->arg & TG_GATE
 static inline const tg_uop *tg_alternative(const tg_uop *load) { return load->arg & TG_GATED ? load->src[load->n - 1] : NULL; }
 static inline const tg_uop *tg_stored(const tg_uop *store) { return store->src[store->n - 1 - (store->arg & TG_GATED ? 1 : 0)]; }
 
+/* What threads of a workgroup wrote before it to LOCAL and GLOBAL, they read behind it. A node of its own each time. */
+const tg_uop *tg_barrier_new(tg_job *j);
+/* range: a RANGE of kind lane, or the CONST that counts the lanes of the vector `value`. */
+const tg_uop *tg_shuffle(tg_job *j, const tg_uop *value, const tg_uop *range, const tg_uop *index);
+const tg_uop *tg_matrix(tg_job *j, const char *instruction, const tg_uop *a, const tg_uop *b, const tg_uop *c, const tg_uop *range);
+static inline const char *tg_matrix_name(const tg_job *j, const tg_uop *u) { return j->instructions.data[u->arg]; }
+
 /* REDUCE. op ADD, MUL, MAX, MIN, AND, OR with one value; or GENERIC with nv of each. */
 typedef struct { uint16_t op; uint8_t values, ranges; bool in_order, generic; } tg_reduce_arg;
 tg_reduce_arg tg_reduce_info(const tg_uop *reduce);
@@ -212,6 +225,7 @@ bool tg_uses(tg_job *j, const tg_uop *root, const tg_uop *node);
  * STORE name the DEFINE itself and mean the buffer as it is where the statement stands; then has versions threaded. */
 const tg_uop *tg_plain(tg_job *j, const tg_uop *sink);
 const tg_uop *tg_versioned(tg_job *j, const tg_uop *plain_sink);
+bool tg_orders(const tg_job *j, uint32_t buffer);   /* does a BARRIER make a version of it? LOCAL, and GLOBAL that may be written */
 
 /* Text of types. */
 extern const char *const tg_type_name[TG_TYPE__COUNT];

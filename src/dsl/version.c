@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Versions of memory. In a program between passes, LOAD and STORE name the version of the buffer that stands where
- * they do: the DEFINE, or AFTER(version, effect) with the STORE, END or loop entry (RANGE) that made it. The plain
+ * they do: the DEFINE, or AFTER(version, effect) with the STORE, END or loop entry (RANGE) that made it, or the BARRIER
+ * that stands between what threads wrote and what others read: it makes a version of all memory that threads share. The plain
  * form drops them for a pass that moves statements; threading puts them back from the order of the statements.
  *
  * Invariant of every program: each LOAD of a statement is at the version current where the statement stands. (The
@@ -80,7 +81,14 @@ static const tg_uop *after(tg_job *j, const tg_uop *version, const tg_uop *effec
   return tg_make(j, TG_OP_AFTER, version->type, version->lanes, 0, 3, src);
 }
 
+bool tg_orders(const tg_job *j, uint32_t buffer) {
+  const tg_buffer *b = &j->buffers.data[buffer];
+  return b->space != TG_SPACE_REG && b->role != TG_ROLE_IN;
+}
+
 static void collect_stored(tg_job *j, const tg_uop *u, uint8_t *stored) {
+  if (u->op == TG_OP_BARRIER)
+    for (uint32_t b = 0; b < j->buffers.n; b++) stored[b] |= tg_orders(j, b);
   if (u->op == TG_OP_STORE) stored[tg_buffer_ordinal(u->src[0])] = 1;
   if (u->op == TG_OP_END || u->op == TG_OP_SINK)
     for (uint32_t i = u->op == TG_OP_END; i < u->n; i++) collect_stored(j, u->src[i], stored);
@@ -99,6 +107,9 @@ static const tg_uop *thread_statement(tg_job *j, thread_state *s, const tg_uop *
     set_version(s, b, after(j, s->current[b], v));
     return v;
   }
+  if (u->op == TG_OP_BARRIER)
+    for (uint32_t b = 0; b < s->n; b++)
+      if (s->current[b] && tg_orders(j, b)) set_version(s, b, after(j, s->current[b], u));
   if (u->op != TG_OP_END) return thread_node(j, s, u);
   uint8_t *stored = tg_new(&j->env, uint8_t, s->n);
   collect_stored(j, u, stored);

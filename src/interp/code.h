@@ -5,7 +5,7 @@
 #define TG_INTERP_CODE_H
 #include "interp/interp.h"
 
-typedef enum { C_OP, C_FADD, C_FSUB, C_FMUL, C_IADD, C_ISUB, C_CAST, C_BITCAST, C_LOAD, C_REDUCE, C_FOLD, C_CALL } tg_code_kind;
+typedef enum { C_OP, C_FADD, C_FSUB, C_FMUL, C_IADD, C_ISUB, C_CAST, C_BITCAST, C_LOAD, C_REDUCE, C_FOLD, C_CALL, C_SHUFFLE, C_PERMUTE } tg_code_kind;
 
 typedef struct { uint32_t at; uint32_t step; } tg_operand;   /* slot of lane 0; 1 if each lane has its own, else 0 */
 
@@ -16,7 +16,10 @@ typedef struct tg_instr {
   const void *extra;             /* tg_access, tg_reduction, tg_callee */
 } tg_instr;
 
-typedef struct { tg_instr *code; uint32_t n; } tg_block;
+/* A value statement within lockstep ranges: what it gave in each combination of them. */
+typedef struct { uint32_t slot, lanes, locks; tg_value *of; uint64_t cap; } tg_kept;
+
+typedef struct { tg_instr *code; uint32_t n, kept_n; tg_kept *const *kept; } tg_block;   /* kept: to be in their slots before it runs */
 
 typedef struct {
   const tg_uop *u;               /* the LOAD or STORE */
@@ -26,6 +29,9 @@ typedef struct {
 } tg_access;
 
 typedef struct { tg_block block; tg_operand result; } tg_formula;
+
+/* SHUFFLE over a range: the value is code of its own, run with the range at the lane that is asked. */
+typedef struct { const tg_uop *u; uint32_t ordinal; tg_operand index; uint32_t index_lanes; tg_formula value; } tg_exchange;
 
 typedef struct {
   const tg_uop *u;
@@ -44,13 +50,15 @@ typedef struct {
 
 typedef struct { tg_op op; tg_type type; tg_block block; uint32_t arg; tg_operand result; bool defined; } tg_callee;
 
-typedef enum { S_DEFINE, S_STORE, S_VALUE, S_LOOP } tg_step_kind;
+typedef enum { S_DEFINE, S_STORE, S_VALUE, S_LOOP, S_BARRIER } tg_step_kind;
 typedef struct tg_step tg_step;
 struct tg_step {
   uint8_t kind;
   const tg_uop *u;
   tg_block block;                /* STORE, VALUE */
   const tg_access *access;
+  bool exchanges;                /* STORE: reads other lanes' registers, so all lanes compute before one stores */
+  tg_kept *kept;                 /* VALUE within lockstep ranges */
   tg_formula *formulas;          /* DEFINE: dims, strides, lo, hi; LOOP: the extent */
   uint32_t formulas_n;
   uint32_t range, ordinal;       /* LOOP: slot, ordinal */
@@ -61,7 +69,7 @@ struct tg_step {
 
 typedef struct { uint32_t at, lanes; tg_value value; bool iota; } tg_preset;
 
-typedef struct { uint32_t id, fixed; } tg_done;   /* a value statement, and where its node's value was before it */
+typedef struct { uint32_t id, fixed; tg_kept *kept; } tg_done;   /* a value statement, and where its node's value was before it */
 
 typedef struct tg_work tg_work;
 typedef struct tg_compiler {
@@ -82,6 +90,9 @@ typedef struct tg_compiler {
   TG_VEC(tg_preset) presets;
   TG_VEC(tg_done) done;                /* of the lists that are open */
   TG_VEC(tg_callee *) callees;
+  tg_kept **kept;                      /* by id, while fixed; NULL: not within lockstep ranges */
+  TG_VEC(tg_kept *) uses;              /* of the unit in hand */
+  uint32_t locks, exchanges;           /* lockstep ranges around; SHUFFLEs compiled so far */
   tg_work *work;
   const int64_t *params;
 } tg_compiler;
@@ -98,6 +109,8 @@ tg_value *tg_compiled_slots(tg_compiler *c);
 enum { TG_RACE_LEVELS = 4 };
 typedef struct { uint32_t entry[TG_RACE_LEVELS], iteration[TG_RACE_LEVELS]; } tg_label;   /* who: for each parallel loop around, which entry and iteration */
 typedef struct { tg_label writer, reader, other, atomic; } tg_shadow;
+/* Between which barriers an element was touched last, by which thread of the workgroup (+ 1), in which statement. */
+typedef struct { const tg_uop *write, *read; uint32_t written, reading, writer, reader, other; } tg_touch;
 
 typedef struct {
   bool defined, global, strided;
@@ -108,11 +121,12 @@ typedef struct {
   char *data;
   uint8_t *written;                      /* by scalar; NULL: all */
   tg_shadow *shadow;
+  tg_touch *touch;
   bool contract;
   tg_i128 lo, hi;
 } tg_memory;
 
-typedef struct { uint32_t slot, ordinal; int64_t extent; int64_t *extents; } tg_lock;   /* extents: by combination of the ranges around, NULL if all equal */
+typedef struct { uint32_t slot, ordinal; int64_t extent; int64_t *extents; bool copies; } tg_lock;   /* extents: by combination of the ranges around, NULL if all equal; copies: upcast, no threads */
 
 typedef struct { uint32_t slot, ordinal; } tg_open_range;
 
@@ -134,6 +148,10 @@ typedef struct tg_machine {
   uint32_t scratch_n, scratch_cap;
   tg_label label;
   uint32_t levels, entries, globals;
+  uint32_t thread, epoch;                /* of the workgroup; barriers and workgroups so far */
+  const tg_block *unit;                  /* in hand, if it has kept values */
+  tg_value *saved;                       /* operands of all combinations of a statement that exchanges */
+  uint64_t saved_cap;
 } tg_machine;
 
 void tg_run_block(tg_machine *m, const tg_block *b);

@@ -21,6 +21,7 @@ void tg_compiler_init(tg_compiler *c, tg_job *j, const int64_t *params) {
   c->range_slot = tg_new(&j->env, uint32_t, r);
   c->range_height = tg_new(&j->env, uint8_t, r);
   c->range_epoch = tg_new(&j->env, uint32_t, r);
+  c->kept = tg_new(&j->env, tg_kept *, n);
 }
 
 static uint32_t new_slots(tg_compiler *c, uint32_t lanes) {
@@ -39,12 +40,14 @@ static uint32_t slot_of_range(tg_compiler *c, uint32_t ordinal) {
 static uint32_t sources(const tg_uop *u, uint32_t *from) {
   *from = u->op == TG_OP_LOAD || u->op == TG_OP_STORE;
   if (u->op == TG_OP_RANGE || u->op == TG_OP_DEFINE || u->op == TG_OP_AFTER || u->op == TG_OP_ARG) return 0;
+  if (u->op == TG_OP_SHUFFLE) return u->src[1]->op == TG_OP_RANGE ? 1 : 2;
   if (u->op != TG_OP_REDUCE) return u->n;
   tg_reduce_arg a = tg_reduce_info(u);
   return a.values * (a.generic ? 2u : 1u) + a.ranges;
 }
 
 static const tg_uop *source(const tg_uop *u, uint32_t i) {
+  if (u->op == TG_OP_SHUFFLE) return u->src[u->src[1]->op == TG_OP_RANGE ? 2 : 2 * i];
   if (u->op != TG_OP_REDUCE) return u->src[i];
   tg_reduce_arg a = tg_reduce_info(u);
   uint32_t values = a.values * (a.generic ? 2u : 1u);
@@ -160,7 +163,12 @@ static void find_bodies(tg_compiler *c, uint32_t n, const tg_uop *const *roots) 
   }
 }
 
-static tg_operand operand(const tg_compiler *c, const tg_uop *u) {
+static tg_operand operand(tg_compiler *c, const tg_uop *u) {
+  if (c->fixed[u->id] && c->kept[u->id]) {
+    uint32_t i = 0;
+    while (i < c->uses.n && c->uses.data[i] != c->kept[u->id]) i++;
+    if (i == c->uses.n) tg_push(&c->j->env, &c->uses, c->kept[u->id]);
+  }
   uint32_t at = c->fixed[u->id] ? c->fixed[u->id] : c->slot[u->id];
   if (!at) tg_bug(&c->j->env, "interpreter: %s has no value where it is used", tg_ops[u->op].name);
   return (tg_operand){at - 1, u->lanes > 1};
@@ -277,13 +285,22 @@ static tg_code_kind code_of(const tg_uop *u) {
   if (u->op == TG_OP_BITCAST) return C_BITCAST;
   if (u->op == TG_OP_FOLD) return C_FOLD;
   if (u->op == TG_OP_REDUCE) return C_REDUCE;
-  if (u->op >= TG_OP_RSQRT) return C_CALL;
+  if (u->op == TG_OP_SHUFFLE) return u->src[1]->op == TG_OP_RANGE ? C_SHUFFLE : C_PERMUTE;
+  if (tg_is_function((tg_op)u->op)) return C_CALL;
   if (u->type == TG_F32 && u->op == TG_OP_ADD) return C_FADD;
   if (u->type == TG_F32 && u->op == TG_OP_SUB) return C_FSUB;
   if (u->type == TG_F32 && u->op == TG_OP_MUL) return C_FMUL;
   if (u->type == TG_INDEX && u->op == TG_OP_ADD) return C_IADD;
   if (u->type == TG_INDEX && u->op == TG_OP_SUB) return C_ISUB;
   return C_OP;
+}
+
+static const tg_exchange *exchange_of(tg_compiler *c, const tg_uop *u) {
+  tg_exchange *x = tg_new(&c->j->env, tg_exchange, 1);
+  *x = (tg_exchange){.u = u, .ordinal = tg_range_ordinal(u->src[1]), .index = operand(c, u->src[2]), .index_lanes = u->src[2]->lanes};
+  later(c, 1, u->src, &x->value.block, &x->value.result, 0, NULL);
+  c->exchanges++;
+  return x;
 }
 
 static void emit_get(tg_compiler *c, const tg_uop *u) {
@@ -318,6 +335,12 @@ static void emit(tg_compiler *c, const tg_uop *u) {
     c->pending[h].n = 0;
     x.extra = reduction_of(c, u, body, x.dst);
   } else if (x.code == C_LOAD) x.extra = access_of(c, u);
+  else if (x.code == C_SHUFFLE) x.extra = exchange_of(c, u);
+  else if (x.code == C_PERMUTE) {
+    x.src[0] = operand(c, u->src[0]);
+    x.src[1] = operand(c, u->src[2]);
+    x.extra = u->src[1];
+  }
   else {
     if (!(tg_ops[u->op].flags & TG_OPF_W) && u->op != TG_OP_FOLD) tg_bug(&j->env, "interpreter: %s is no value", tg_ops[u->op].name);
     tg_assert(&j->env, u->n <= 3 && u->n >= 1);
@@ -334,11 +357,19 @@ static void emit(tg_compiler *c, const tg_uop *u) {
   else tg_push(&j->env, &c->main, x);
 }
 
+/* The kept values that a unit's operands have named. */
+static void unit_uses(tg_compiler *c, tg_block *b) {
+  tg_kept **kept = tg_new(&c->j->env, tg_kept *, c->uses.n + 1);
+  if (c->uses.n) memcpy(kept, c->uses.data, c->uses.n * sizeof *kept);
+  b->kept = kept;
+  b->kept_n = c->uses.n;
+}
+
 static tg_block compile_unit(tg_compiler *c, uint32_t n, const tg_uop *const *roots, tg_operand *results, uint32_t args_n, const uint32_t *args) {
   c->epoch++;
   c->args = args;
   c->args_n = args_n;
-  c->main.n = 0;
+  c->main.n = c->uses.n = 0;
   list_nodes(c, n, roots);
   find_bodies(c, n, roots);
   for (uint32_t i = 0; i < c->order.n; i++) emit(c, c->order.data[i]);
@@ -346,6 +377,7 @@ static tg_block compile_unit(tg_compiler *c, uint32_t n, const tg_uop *const *ro
   b.code = tg_new(&c->j->env, tg_instr, b.n + 1);
   if (b.n) memcpy(b.code, c->main.data, sizeof *b.code * b.n);
   for (uint32_t i = 0; results && i < n; i++) results[i] = operand(c, roots[i]);
+  unit_uses(c, &b);
   return b;
 }
 
@@ -390,20 +422,37 @@ static tg_step compile_step(tg_compiler *c, const tg_uop *u) {
     s.range = slot_of_range(c, s.ordinal);
     s.range_kind = tg_range_kind(r);
     uint32_t done = c->done.n;
+    bool lockstep = s.range_kind == TG_LOCAL || s.range_kind == TG_LANE || s.range_kind == TG_UPCAST;
+    c->locks += lockstep;
     s.children = tg_compile_list(c, u->n - 1, u->src + 1);
-    for (; c->done.n > done; c->done.n--) c->fixed[c->done.data[c->done.n - 1].id] = c->done.data[c->done.n - 1].fixed;
+    c->locks -= lockstep;
+    for (; c->done.n > done; c->done.n--) {
+      const tg_done *d = &c->done.data[c->done.n - 1];
+      c->fixed[d->id] = d->fixed;
+      c->kept[d->id] = d->kept;
+    }
     s.n = u->n - 1;
   } else if (u->op == TG_OP_STORE) {
+    uint32_t exchanges = c->exchanges;
     s.kind = S_STORE;
     s.block = compile_unit(c, u->n - 1, u->src + 1, NULL, 0, NULL);
     s.access = access_of(c, u);
+    unit_uses(c, &s.block);
     finish_work(c);
-  } else {
+    s.exchanges = c->exchanges > exchanges;
+  } else if (u->op == TG_OP_BARRIER) s.kind = S_BARRIER;
+  else {
     tg_operand at;
-    tg_push(&j->env, &c->done, ((tg_done){u->id, c->fixed[u->id]}));
+    tg_push(&j->env, &c->done, ((tg_done){u->id, c->fixed[u->id], c->kept[u->id]}));
     c->fixed[u->id] = 0;
     s.block = tg_compile_roots(c, 1, &u, &at, 0, NULL);
     c->fixed[u->id] = at.at + 1;
+    c->kept[u->id] = NULL;
+    if (c->locks) {
+      s.kept = tg_new(&j->env, tg_kept, 1);
+      *s.kept = (tg_kept){.slot = at.at, .lanes = u->lanes, .locks = c->locks};
+      c->kept[u->id] = s.kept;
+    }
   }
   return s;
 }

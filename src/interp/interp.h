@@ -14,6 +14,8 @@ typedef struct tg_interp {
   uint64_t memory_limit;             /* bytes of local and reg memory, with what the checks keep about it; 0: none. Past it: TG_ELIMIT */
   bool check_uninitialised;          /* out, local and reg start unwritten; reading one is an error */
   bool check_races;                  /* parallel iterations that touch one element, one of them writing */
+  bool check_barriers;               /* of a program for threads (device form): an element of LOCAL or GLOBAL that two threads of a
+                                        workgroup touch, one of them writing, with no BARRIER between */
   bool check_contracts;              /* an input outside of its contract is an error (else it is clamped as the code does) */
   bool reverse_parallel;             /* global and thread iterations in descending order: the result must not change */
 } tg_interp;

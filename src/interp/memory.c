@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Memory as the interpreter sees it: bounds, what has been written, and who touched an element last. */
 #include <math.h>
+#include "dsl/text.h"
 #include "interp/code.h"
 
 static uint32_t scalar_bytes(tg_type t) { return t == TG_INDEX ? 8 : (uint32_t)tg_type_bytes(t); }
@@ -61,10 +62,12 @@ void tg_memory_define(tg_machine *m, const tg_uop *define, const int64_t *dims, 
     if (fresh) b->data = tg_alloc(e, cap * b->bytes + 16);
     if (m->in->check_uninitialised && (fresh || info->role == TG_ROLE_OUT)) b->written = tg_alloc(e, cap + 1);
     if (m->in->check_races) b->shadow = tg_new(e, tg_shadow, cap + 1);
+    if (m->in->check_barriers && info->space != TG_SPACE_REG) b->touch = tg_new(e, tg_touch, cap + 1);
     b->cap = cap;
   } else {
     if (b->written) memset(b->written, 0, need);
     if (b->shadow) memset(b->shadow, 0, need * sizeof *b->shadow);
+    if (b->touch) memset(b->touch, 0, need * sizeof *b->touch);
   }
   b->defined = true;
 }
@@ -98,6 +101,33 @@ static void note_write(tg_machine *m, const tg_memory *b, size_t at, bool atomic
   if (conflicts(&s->reader, me) || conflicts(&s->other, me)) fail_race(m, b, "reads what this one writes:");
   if (atomic) s->atomic = *me;
   else s->writer = *me;
+}
+
+/* ---- barriers ---- */
+
+TG_NORETURN static void fail_barrier(tg_machine *m, const tg_memory *b, size_t at, const tg_uop *before, uint32_t other) {
+  tg_job *j = m->j;
+  tg_pos pos = tg_get_pos(j, before);
+  tg_machine_fail(m, "no barrier between '%s'%s and '%s': threads %u and %u touch element %zu of %s", tg_text(j, before),
+                  pos.line ? tg_format(&j->env, " (line %d)", pos.line) : "", tg_text(j, m->statement), other - 1, m->thread, b->count ? at % b->count : at, name_of(m, b));
+}
+
+static void touch(tg_machine *m, const tg_memory *b, size_t at, bool write, bool atomic) {
+  tg_touch *t = &b->touch[at];
+  uint32_t me = m->thread + 1;
+  if (t->written == m->epoch && t->writer != me && !atomic) fail_barrier(m, b, at, t->write, t->writer);
+  if (write && !atomic && t->reading == m->epoch && (t->reader != me || t->other)) fail_barrier(m, b, at, t->read, t->reader != me ? t->reader : t->other);
+  if (write && !atomic) {
+    t->write = m->statement;
+    t->written = m->epoch;
+    t->writer = me;
+  } else if (!write) {
+    if (t->reading != m->epoch) t->reader = t->other = 0;
+    if (t->reader && t->reader != me) t->other = t->reader;
+    t->read = m->statement;
+    t->reading = m->epoch;
+    t->reader = me;
+  }
 }
 
 /* ---- one element ---- */
@@ -187,6 +217,7 @@ void tg_memory_load(tg_machine *m, const tg_access *a, uint32_t dst) {
     }
     if (b->written && !b->written[at]) tg_machine_fail(m, "%s is read where nothing has been written: element %zu", name_of(m, b), b->count ? at % b->count : at);
     if (b->shadow) note_read(m, b, at);
+    if (b->touch) touch(m, b, at, false, false);
     tg_value v = get(b, at);
     if (b->contract && m->in->check_contracts && (v.i < b->lo || v.i > b->hi))
       tg_machine_fail(m, "%s: element %zu is %lld, outside of its contract %lld..%lld", name_of(m, b), at, (long long)v.i, (long long)b->lo, (long long)b->hi);
@@ -204,6 +235,7 @@ void tg_memory_store(tg_machine *m, const tg_access *a) {
     size_t at = locate(m, b, a, l);
     tg_value v = m->v[a->value.at + (a->value.step ? l : 0)];
     if (b->shadow) note_write(m, b, at, a->atomic);
+    if (b->touch) touch(m, b, at, true, a->atomic);
     if (a->atomic) {
       if (b->written && !b->written[at]) tg_machine_fail(m, "%s is added to where nothing has been written: element %zu", name_of(m, b), at);
       tg_value sum[2] = {get(b, at), v};

@@ -78,6 +78,56 @@ static void run_call(tg_machine *m, const tg_instr *x) {
   }
 }
 
+/* ---- lanes ---- */
+
+static void load_kept(tg_machine *m, const tg_block *b) {
+  for (uint32_t i = 0; i < b->kept_n; i++) {
+    const tg_kept *k = b->kept[i];
+    memcpy(m->v + k->slot, k->of + m->combination[k->locks] * k->lanes, k->lanes * sizeof *m->v);
+  }
+}
+
+/* Sets one lockstep range; the others stay. */
+static void select_lane(tg_machine *m, uint32_t lock, int64_t i) {
+  m->v[m->locks[lock].slot].i = i;
+  for (uint32_t d = lock; d < m->locks_n; d++)
+    m->combination[d + 1] = m->combination[d] * (uint64_t)m->locks[d].extent + (uint64_t)m->v[m->locks[d].slot].i;
+}
+
+/* The lockstep range of that ordinal, innermost first. */
+static uint32_t lock_of(tg_machine *m, uint32_t ordinal) {
+  for (uint32_t d = m->locks_n; d-- > 0;)
+    if (m->locks[d].ordinal == ordinal) return d;
+  tg_machine_fail(m, "lanes of %s are exchanged outside of it", m->j->ranges.data[ordinal].name);
+}
+
+static void run_shuffle(tg_machine *m, const tg_instr *x) {
+  const tg_exchange *s = x->extra;
+  uint32_t lock = lock_of(m, s->ordinal), level = m->levels < TG_RACE_LEVELS ? m->levels : TG_RACE_LEVELS - 1, me = m->label.iteration[level];
+  int64_t lanes = m->locks[lock].extent, here = (int64_t)m->v[m->locks[lock].slot].i;
+  for (uint32_t l = 0; l < x->lanes; l++) {
+    if (!l || s->index.step) {
+      int64_t i = (int64_t)tg_floor_mod(m->v[s->index.at + (s->index.step ? l : 0)].i, lanes);
+      select_lane(m, lock, i);
+      if (m->locks[lock].extents && i >= m->locks[lock].extents[m->combination[lock]]) tg_machine_fail(m, "a shuffle reads lane %lld, which is not there", (long long)i);
+      m->label.iteration[level] = (uint32_t)m->combination[m->locks_n];   /* that lane reads its own registers */
+      tg_run_block(m, &s->value.block);
+      select_lane(m, lock, here);
+      m->label.iteration[level] = me;
+    }
+    m->v[x->dst + l] = m->v[s->value.result.at + (s->value.result.step ? l : 0)];
+  }
+  if (m->unit) load_kept(m, m->unit);
+}
+
+static void run_permute(tg_machine *m, const tg_instr *x) {
+  const tg_uop *lanes = x->extra;
+  for (uint32_t l = 0; l < x->lanes; l++) {
+    uint32_t from = (uint32_t)tg_floor_mod(m->v[x->src[1].at + (x->src[1].step ? l : 0)].i, lanes->arg);
+    m->v[x->dst + l] = m->v[x->src[0].at + (x->src[0].step ? from : 0)];
+  }
+}
+
 /* ---- reductions ---- */
 
 static void reserve(tg_machine *m, uint32_t n) {
@@ -220,7 +270,12 @@ static inline bool far(tg_i128 v) { return v > (tg_i128)1 << 120 || v < -((tg_i1
 
 void tg_run_block(tg_machine *m, const tg_block *b) {
   tg_value *v = m->v;
+  const tg_block *outer = m->unit;
   count_steps(m, b->n);
+  if (b->kept_n) {
+    m->unit = b;
+    load_kept(m, b);
+  }
   for (const tg_instr *x = b->code, *end = x + b->n; x < end; x++) {
     if (x->lanes == 1) { /* the common ones; each does what the table says */
       tg_value a = v[x->src[0].at], c = v[x->src[1].at], *d = &v[x->dst];
@@ -239,9 +294,12 @@ void tg_run_block(tg_machine *m, const tg_block *b) {
     case C_REDUCE: run_reduce(m, x); break;
     case C_FOLD: reserve(m, x->lanes); run_fold(m, x); break;
     case C_CALL: run_call(m, x); break;
+    case C_SHUFFLE: run_shuffle(m, x); break;
+    case C_PERMUTE: run_permute(m, x); break;
     default: run_lanes(m, x);
     }
   }
+  m->unit = outer;
 }
 
 /* ---- lockstep ---- */
@@ -253,7 +311,9 @@ static bool select_combination(tg_machine *m, uint64_t n) {
     m->v[m->locks[d].slot].i = (int64_t)(n % (uint64_t)m->locks[d].extent);
     n /= (uint64_t)m->locks[d].extent;
   }
-  m->combination[0] = 0;
+  m->combination[0] = m->thread = 0;
+  for (uint32_t d = 0; d < m->locks_n; d++)
+    if (!m->locks[d].copies) m->thread = m->thread * (uint32_t)m->locks[d].extent + (uint32_t)m->v[m->locks[d].slot].i;
   for (uint32_t d = 0; d < m->locks_n; d++)
     if (m->locks[d].extents && m->v[m->locks[d].slot].i >= m->locks[d].extents[m->combination[d]]) return false;
   return true;
@@ -273,17 +333,61 @@ static void run_leaf(tg_machine *m, const tg_step *s) {
   }
 }
 
+static void keep_value(tg_machine *m, const tg_step *s, uint64_t n) {
+  tg_kept *k = s->kept;
+  if (k->cap < n) {
+    k->of = tg_new(&m->j->env, tg_value, n * k->lanes);
+    k->cap = n;
+  }
+  for (uint64_t c = 0; c < n; c++) {
+    if (!select_combination(m, c)) continue;
+    tg_run_block(m, &s->block);
+    memcpy(k->of + c * k->lanes, m->v + k->slot, k->lanes * sizeof *m->v);
+  }
+  select_combination(m, 0);
+}
+
+/* Between the operands' slots and the values saved for a combination. */
+static void move_operands(tg_machine *m, const tg_access *a, tg_value *saved, bool out) {
+  for (uint32_t i = 0; i < a->rank + (a->gated ? 2 : 1); i++) {
+    tg_operand o = i < a->rank ? a->index[i] : i == a->rank ? a->value : a->gate;
+    uint32_t n = o.step ? a->lanes : 1;
+    memcpy(out ? saved : m->v + o.at, out ? m->v + o.at : saved, n * sizeof *saved);
+    saved += n;
+  }
+}
+
+static void run_exchanging(tg_machine *m, const tg_step *s, uint64_t n, uint32_t level) {
+  uint64_t each = (uint64_t)(s->access->rank + 2) * s->access->lanes;
+  if (m->saved_cap < n * each) {
+    m->saved = tg_new(&m->j->env, tg_value, n * each);
+    m->saved_cap = n * each;
+  }
+  for (int pass = 0; pass < 2; pass++)
+    for (uint64_t c = 0; c < n; c++) {
+      if (!select_combination(m, c)) continue;
+      m->label.iteration[level] = (uint32_t)c;
+      if (!pass) tg_run_block(m, &s->block);
+      move_operands(m, s->access, m->saved + c * each, !pass);
+      if (pass) tg_memory_store(m, s->access);
+    }
+}
+
 static void run_statement(tg_machine *m, const tg_step *s) {
   if (!m->locks_n) {
     run_leaf(m, s);
     return;
   }
-  if (s->kind == S_VALUE) tg_bug(&m->j->env, "interpreter: a value stands as a statement within lockstep ranges");
   uint64_t n = combinations(m);
+  if (s->kind == S_VALUE) {
+    keep_value(m, s, n);
+    return;
+  }
   uint32_t level = m->levels < TG_RACE_LEVELS ? m->levels : TG_RACE_LEVELS - 1;
   tg_label outer = m->label;
   m->label.entry[level] = ++m->entries;
-  for (uint64_t c = 0; c < n; c++) {
+  if (s->exchanges) run_exchanging(m, s, n, level);
+  for (uint64_t c = 0; c < n && !s->exchanges; c++) {
     if (!select_combination(m, c)) continue;
     m->label.iteration[level] = (uint32_t)c;
     run_leaf(m, s);
@@ -343,7 +447,7 @@ static void run_locked(tg_machine *m, const tg_step *s) {
   if (m->locks_n == TG_COUNT(m->locks)) tg_machine_fail(m, "over %zu lockstep ranges within each other", TG_COUNT(m->locks));
   uint64_t n = combinations(m);
   int64_t *extents = m->locks_n ? room_for_extents(m, n) : NULL;
-  tg_lock lock = {.slot = s->range, .ordinal = s->ordinal};
+  tg_lock lock = {.slot = s->range, .ordinal = s->ordinal, .copies = s->range_kind == TG_UPCAST};
   bool same = true;
   for (uint64_t c = 0; c < n; c++) {
     int64_t e = m->locks_n && !select_combination(m, c) ? 0 : extent_of(m, s->formulas);
@@ -358,6 +462,8 @@ static void run_locked(tg_machine *m, const tg_step *s) {
   select_combination(m, 0);
   tg_run_list(m, s->children, s->n);
   m->locks_n--;
+  if (m->locks_n) select_combination(m, 0);
+  else m->thread = 0;
 }
 
 static void run_loop(tg_machine *m, const tg_step *s) {
@@ -376,8 +482,10 @@ static void run_loop(tg_machine *m, const tg_step *s) {
     m->v[s->range].i = independent && m->in->reverse_parallel ? n - 1 - i : i;
     if (labelled) m->label.iteration[m->levels - 1] = (uint32_t)i;
     count_steps(m, 1);
+    m->epoch += independent;
     tg_run_list(m, s->children, s->n);
   }
+  m->epoch += independent;
   m->open.n--;
   if (labelled) m->label.entry[--m->levels] = 0;
 }
@@ -389,6 +497,7 @@ void tg_run_list(tg_machine *m, const tg_step *steps, uint32_t n) {
     switch ((tg_step_kind)s->kind) {
     case S_LOOP: run_loop(m, s); break;
     case S_DEFINE: run_define(m, s); break;
+    case S_BARRIER: m->epoch++; break;
     default: run_statement(m, s);
     }
   }
@@ -400,7 +509,7 @@ void tg_run_list(tg_machine *m, const tg_step *steps, uint32_t n) {
 static void define_functions(tg_job *j) {
   for (uint32_t id = 0; id < j->uops.n; id++) {
     const tg_uop *u = j->uops.data[id];
-    if (u->op >= TG_OP_RSQRT && tg_is_float((tg_type)u->type)) tg_function_definition(j, (tg_op)u->op, (tg_type)u->type);
+    if (tg_is_function((tg_op)u->op) && tg_is_float((tg_type)u->type)) tg_function_definition(j, (tg_op)u->op, (tg_type)u->type);
   }
 }
 
@@ -411,7 +520,7 @@ void tg_interpret(tg_job *j, const tg_uop *sink, const tg_interp *in) {
   tg_compiler_init(&c, j, in->params);
   tg_step *steps = tg_compile_list(&c, sink->n, sink->src);
   tg_machine *m = tg_new(&j->env, tg_machine, 1);
-  *m = (tg_machine){.j = j, .in = in};
+  *m = (tg_machine){.j = j, .in = in, .epoch = 1};
   m->v = tg_compiled_slots(&c);
   m->memory = tg_new(&j->env, tg_memory, j->buffers.n + 1);
   tg_run_list(m, steps, sink->n);

@@ -386,9 +386,40 @@ static LLVMValueRef fold(tg_emitter *e, const tg_uop *u) {
   return v;
 }
 
+/* ---- SHUFFLE of a vector ---- */
+
+/* The index counts modulo the lanes. */
+static LLVMValueRef lane_index(tg_emitter *e, LLVMValueRef at, uint32_t n) {
+  LLVMTypeRef type = LLVMTypeOf(at);
+  if (!(n & (n - 1))) return LLVMBuildAnd(e->b, at, LLVMConstInt(type, n - 1, 0), "");
+  LLVMValueRef lanes = LLVMConstInt(type, n, 0), r = LLVMBuildSRem(e->b, at, lanes, "");
+  return LLVMBuildSRem(e->b, LLVMBuildAdd(e->b, r, lanes, ""), lanes, "");
+}
+
+static LLVMValueRef shuffle(tg_emitter *e, const tg_uop *u) {
+  uint32_t n = (uint32_t)u->src[1]->arg, lanes = u->lanes;
+  LLVMValueRef v = tg_emit_get(e, u->src[0], n), index = tg_emit_get(e, u->src[2], lanes), *at = tg_new(&e->j->env, LLVMValueRef, lanes), r;
+  bool known = true;
+  for (uint32_t i = 0; i < lanes; i++) {
+    at[i] = lanes == 1 ? index : LLVMBuildExtractElement(e->b, index, LLVMConstInt(e->integer[32], i, 0), "");
+    at[i] = lane_index(e, at[i], n);
+    known &= LLVMIsAConstantInt(at[i]) != NULL;
+  }
+  if (lanes == 1) return LLVMBuildExtractElement(e->b, v, at[0], "");
+  if (known) {
+    for (uint32_t i = 0; i < lanes; i++) at[i] = LLVMConstInt(e->integer[32], LLVMConstIntGetZExtValue(at[i]), 0);
+    return LLVMBuildShuffleVector(e->b, v, LLVMGetPoison(LLVMTypeOf(v)), LLVMConstVector(at, lanes), "");
+  }
+  r = LLVMGetPoison(LLVMVectorType(tg_emit_type(e, u->type, 1), lanes));
+  for (uint32_t i = 0; i < lanes; i++)
+    r = LLVMBuildInsertElement(e->b, r, LLVMBuildExtractElement(e->b, v, at[i], ""), LLVMConstInt(e->integer[32], i, 0), "");
+  return r;
+}
+
 LLVMValueRef tg_emit_alu(tg_emitter *e, const tg_uop *u) {
   LLVMValueRef v = NULL;
   if (u->op == TG_OP_FOLD) v = fold(e, u);
+  else if (u->op == TG_OP_SHUFFLE) v = shuffle(e, u);
   else if (u->op == TG_OP_CAST) v = tg_emit_cast(e, u);
   else if (u->op == TG_OP_BITCAST) v = tg_emit_bitcast(e, u);
   else if (tg_ops[u->op].arity == 1) v = lanewise1(e, u);

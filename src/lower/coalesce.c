@@ -41,6 +41,7 @@ static const tg_uop *fold_uniform(tg_job *j, const tg_uop *fold, const tg_uop *v
 static const tg_uop *visit(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
   (void)user;
   if (old->op == TG_OP_FOLD && src[0]->lanes == 1) return fold_uniform(j, old, src[0]);
+  if (old->op == TG_OP_SHUFFLE && old->src[1]->op == TG_OP_CONST && src[0]->lanes == 1) return src[0];
   if (old->op != TG_OP_LOAD && old->op != TG_OP_STORE) return NULL;
   uint32_t rank = tg_access_rank(old);
   const tg_uop *now[16 + 4];

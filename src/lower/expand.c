@@ -5,15 +5,17 @@
  * whole body, in order. Memory that is defined inside gains a leading dimension for each upcast and local range around
  * it, and vector elements, or where a statement runs in single lanes a trailing dimension, for the lane range.
  *
- * Needs: no REDUCE. Leaves: ranges of kind loop, global, reduce, thread and group only.
+ * Needs: no REDUCE. Leaves: ranges of kind loop, global, reduce, thread and group only; no BARRIER, since a statement is over in
+ * all lanes before the next begins; a SHUFFLE picks from the vector of its lanes.
  *
  * A copy of a node depends only on the iterations of the expanding ranges that the node uses (its mask), so copies are
  * kept by (node, those iterations): the work is the size of the result, however many statements share a node. */
 #include "lower/sweep.h"
 
 typedef unsigned __int128 key;
-enum { MAX_DEPTH = 64, MAX_STATEMENTS = 1 << 16, MAX_LANES = 4096 /* LLVM has no vectors of over 65,535 */ };
+enum { MAX_DEPTH = 63, MAX_STATEMENTS = 1 << 16, MAX_LANES = 4096 /* LLVM has no vectors of over 65,535 */ };
 static const key LOCAL_COPIES = (key)1 << 24;
+static const uint64_t COPIED = (uint64_t)1 << MAX_DEPTH;   /* holds a SHUFFLE: not the node it was, even if no range is used */
 
 typedef struct {
   const tg_uop *range;
@@ -30,8 +32,9 @@ typedef TG_VEC(const tg_uop *) list;
 
 typedef struct {
   tg_job *j;
-  digit path[MAX_DEPTH];
-  uint32_t depth, statements, locals;
+  digit path[MAX_DEPTH + 1];  /* the last stands for SHUFFLE: bit COPIED of a mask */
+  uint32_t depth, statements, locals, shuffles;   /* shuffles: within each other now */
+  bool threads;             /* the target runs lanes and locals as threads: a BARRIER stays */
   bool vectors;             /* memory private to lanes has vector elements; else a trailing dimension, so that one lane can be named */
   bool apart;               /* a statement ran in one lane, or in one after another, or lanes differ in the element of a private tile */
   uint64_t *mask;           /* by id, of the old program: bits of the path that the node depends on */
@@ -43,6 +46,9 @@ typedef struct {
 } state;
 
 static uint64_t bit(uint32_t i) { return (uint64_t)1 << i; }
+
+static const char *name_of(const state *s, const tg_uop *range) { return s->j->ranges.data[tg_range_ordinal(range)].name; }
+static bool shuffles(const tg_uop *u) { return u->op == TG_OP_SHUFFLE && u->src[1]->op == TG_OP_RANGE; }
 
 /* ---- what depends on which expanding range ---- */
 
@@ -63,6 +69,7 @@ static uint64_t mask_of(state *s, const tg_uop *root) {
     if (s->known[u->id]) continue;
     uint64_t m = u->op == TG_OP_LOAD || u->op == TG_OP_STORE ? s->private[tg_buffer_ordinal(u->src[0])] : 0;
     for (uint32_t i = 0; i < u->n; i++) m |= s->mask[u->src[i]->id];
+    if (shuffles(u)) m = (s->mask[u->src[0]->id] & ~s->mask[u->src[1]->id]) | s->mask[u->src[2]->id] | COPIED;   /* one lane's value, whichever lane asks */
     s->mask[u->id] = m;
     s->known[u->id] = 1;
   }
@@ -160,6 +167,22 @@ static const tg_uop *found(state *s, const tg_uop *u) {
   return v || u->op != TG_OP_DEFINE ? v : u;
 }
 
+static const tg_uop *copy(state *s, const tg_uop *root);
+
+/* The value in all lanes as a vector, out of which the index picks. */
+static const tg_uop *copy_shuffle(state *s, const tg_uop *u) {
+  uint64_t m = s->mask[u->src[1]->id];
+  digit *d = m ? &s->path[__builtin_ctzll(m)] : NULL;
+  if (!d || (d->kind != TG_LANE && d->n != 1)) tg_fail(&s->j->env, TG_EINVAL, "a shuffle over %s, which stands within another lane range", name_of(s, u->src[1]));
+  uint32_t at = d->at;
+  if (at && ++s->shuffles > 64) tg_fail(&s->j->env, TG_ELIMIT, "over 64 shuffles within each other in a statement of single lanes");
+  d->at = 0;
+  const tg_uop *value = copy(s, u->src[0]);
+  d->at = at;
+  s->shuffles -= at != 0;
+  return value->lanes == 1 ? value : tg_shuffle(s->j, value, tg_index(s->j, d->n), copy(s, u->src[2]));
+}
+
 static const tg_uop *copy(state *s, const tg_uop *root) {
   const tg_uop *v = found(s, root);
   if (v) return v;
@@ -170,22 +193,22 @@ static const tg_uop *copy(state *s, const tg_uop *root) {
     const tg_uop *u = f->u, *few[32], **src = u->n <= TG_COUNT(few) ? few : tg_new(&s->j->env, const tg_uop *, u->n);
     uint32_t missing = u->n;
     if (u->op == TG_OP_RANGE) tg_bug(&s->j->env, "pass expand: range %s is used outside of its loop", s->j->ranges.data[tg_range_ordinal(u)].name);
-    for (uint32_t i = 0; i < u->n && missing == u->n; i++)
+    if (u->op == TG_OP_MATRIX) tg_fail(&s->j->env, TG_EINVAL, "%s is not an instruction of this target", tg_matrix_name(s->j, u));
+    bool apart = shuffles(u) && mask_of(s, u->src[1]) && s->path[__builtin_ctzll(mask_of(s, u->src[1]))].at;   /* its value is of another lane */
+    for (uint32_t i = apart ? 2 : 0; i < u->n && missing == u->n; i++)
       if (!(src[i] = found(s, u->src[i]))) missing = i;
     if (missing < u->n) {
       tg_push(&s->j->env, &s->stack, ((frame){u->src[missing], 0}));
       continue;
     }
     s->stack.n--;
-    v = u->op == TG_OP_LOAD || u->op == TG_OP_STORE ? copy_access(s, u, src) : tg_fold(s->j, u, src);
+    v = u->op == TG_OP_LOAD || u->op == TG_OP_STORE ? copy_access(s, u, src) : shuffles(u) ? copy_shuffle(s, u) : tg_fold(s->j, u, src);
     slot_set(s, u->id, key_of(s, mask_of(s, u)), v);
   }
   return v;
 }
 
 /* ---- statements ---- */
-
-static const char *name_of(const state *s, const tg_uop *range) { return s->j->ranges.data[tg_range_ordinal(range)].name; }
 
 static const tg_uop *fresh_range(state *s, const tg_uop *old, const tg_uop *extent, tg_kind kind) {
   const tg_range_info info = s->j->ranges.data[tg_range_ordinal(old)];
@@ -357,6 +380,8 @@ static void expand_list(state *s, list *out, uint32_t n, const tg_uop *const *st
     const tg_uop *u = statements[i];
     if (u->op == TG_OP_DEFINE) expand_define(s, out, u);
     else if (u->op == TG_OP_STORE) expand_store(s, out, u);
+    else if (u->op == TG_OP_BARRIER && s->threads) put(s, out, u, (tg_pos){0});
+    else if (u->op == TG_OP_BARRIER) continue;
     else if (u->op != TG_OP_END) tg_bug(&s->j->env, "pass expand: a %s is no statement here", tg_ops[u->op].name);
     else {
       tg_kind k = tg_range_kind(u->src[0]);
@@ -369,6 +394,7 @@ static void expand_list(state *s, list *out, uint32_t n, const tg_uop *const *st
 static bool has_work(const tg_uop *u) {
   for (uint32_t i = u->op == TG_OP_END; i < u->n; i++) {
     const tg_uop *v = u->src[i];
+    if (v->op == TG_OP_BARRIER) return true;
     if (v->op != TG_OP_END) continue;
     tg_kind k = tg_range_kind(v->src[0]);
     if (k == TG_UPCAST || k == TG_UNROLL || k == TG_LANE || k == TG_LOCAL || has_work(v)) return true;
@@ -376,8 +402,8 @@ static bool has_work(const tg_uop *u) {
   return false;
 }
 
-static bool expand_program(tg_job *j, state *s, list *out, const tg_uop *sink, bool vectors) {
-  *s = (state){.j = j, .vectors = vectors, .mask = tg_new(&j->env, uint64_t, sink->id + 1), .known = tg_new(&j->env, uint8_t, sink->id + 1),
+static bool expand_program(tg_job *j, state *s, list *out, const tg_uop *sink, bool threads, bool vectors) {
+  *s = (state){.j = j, .threads = threads, .vectors = vectors, .mask = tg_new(&j->env, uint64_t, sink->id + 1), .known = tg_new(&j->env, uint8_t, sink->id + 1),
                .private = tg_new(&j->env, uint64_t, j->buffers.n), .slots = tg_new(&j->env, slot, 4096), .slots_mask = 4095};
   out->n = 0;
   expand_list(s, out, sink->n, sink->src);
@@ -385,11 +411,11 @@ static bool expand_program(tg_job *j, state *s, list *out, const tg_uop *sink, b
 }
 
 const tg_uop *tg_pass_expand(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
-  (void)l;
+  bool threads = l->target && l->target->lanes > 1;
   if (!has_work(sink)) return sink;
   sink = tg_plain(j, sink);
   state *s = tg_new(&j->env, state, 1);
   list out = {0};
-  if (!expand_program(j, s, &out, sink, true)) expand_program(j, s, &out, sink, false);
+  if (!expand_program(j, s, &out, sink, threads, true)) expand_program(j, s, &out, sink, threads, false);
   return tg_versioned(j, tg_sink(j, out.n, out.data));
 }

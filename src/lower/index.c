@@ -265,6 +265,7 @@ static const tg_uop *convert(state *s, const tg_uop *u) {
     src[1] = s->to[u->src[1]->id];
     src[2] = s->to[u->src[2]->id];
     return tg_make(s->j, TG_OP_AFTER, src[0]->type, src[0]->lanes, 0, 3, src);
+  case TG_OP_SHUFFLE: return tg_shuffle(s->j, s->to[u->src[0]->id], s->to[u->src[1]->id], s->to[u->src[2]->id]);
   case TG_OP_FOLD:
     src[0] = s->to[u->src[0]->id];
     return tg_make(s->j, TG_OP_FOLD, src[0]->type, 1, u->arg, 1, src);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The spec: what a program of each stage may contain (docs/ir.md), checked after every pass. All violations are shown
  * inside the printed program, as an internal error: whatever the author wrote, it is our bug. */
+#include "dsl/functions.h"
 #include "dsl/text.h"
 #include "lower/sweep.h"
 
@@ -19,6 +20,7 @@ typedef struct {
   TG_VEC(const tg_uop *) stack;
   uint8_t *checked;
   uint32_t ordinals;
+  uint8_t *remote;             /* by node id: reads memory that other threads may write */
 } state;
 
 static const char *const order[] = {"author", "prove", "raise", "schedule", "reduce", "contract", "expand", "place", "functions", "types", "coalesce", "index", "linear"};
@@ -103,11 +105,20 @@ static void check_reduce(state *s, const tg_uop *u) {
   if (s->rank >= REDUCED) complain(s, u, "left after pass reduce");
 }
 
-static bool is_function(const tg_uop *u) { return u->op >= TG_OP_RSQRT && u->op < TG_OP__COUNT; }
+/* Another lane's value is there only if nothing but that lane's own registers and arithmetic made it. */
+static void check_exchange(state *s, const tg_uop *u) {
+  const tg_uop *range = u->src[u->n - 1 - (u->op == TG_OP_SHUFFLE)];
+  if (range->op == TG_OP_RANGE ? tg_range_kind(range) != TG_LANE : range->op != TG_OP_CONST) complain(s, u, "not over a lane range");
+  if (u->op == TG_OP_MATRIX) return;
+  if (u->type != u->src[0]->type) complain(s, u, "type %s, of a value of %s", tg_type_name[u->type], tg_type_name[u->src[0]->type]);
+  if (tg_is_float((tg_type)u->src[2]->type) || u->src[2]->type == TG_BOOL) complain(s, u, "the index is %s", tg_type_name[u->src[2]->type]);
+  if (range->op == TG_OP_RANGE && s->remote[u->src[0]->id]) complain(s, u, "a value that depends on memory which lanes share");
+  if (range->op == TG_OP_CONST && u->src[0]->lanes != 1 && range->arg != u->src[0]->lanes) complain(s, u, "%lld lanes, of a vector of %u", (long long)range->arg, u->src[0]->lanes);
+}
 
 static void check_stage(state *s, const tg_uop *u) {
   if (s->rank >= REDUCED && u->op == TG_OP_GET) complain(s, u, "left after pass reduce");
-  if (s->rank >= FUNCTIONS && is_function(u)) complain(s, u, "left after pass functions");
+  if (s->rank >= FUNCTIONS && tg_is_function((tg_op)u->op)) complain(s, u, "left after pass functions");
   if (s->rank >= INDEXED && u->type == TG_INDEX) complain(s, u, "of type index after pass index");
   if (s->rank >= INDEXED && (u->op == TG_OP_IDIV || u->op == TG_OP_MOD)) complain(s, u, "left after pass index");
   if (s->rank < REDUCED && u->lanes > 1) complain(s, u, "%u lanes before pass expand", u->lanes);
@@ -125,8 +136,11 @@ static void check_node(state *s, const tg_uop *u) {
   else if (u->op == TG_OP_FOLD && (u->n != 1 || u->src[0]->lanes < 2 || u->lanes != 1)) complain(s, u, "of %u lanes to %u", u->n ? u->src[0]->lanes : 0, u->lanes);
   else if (u->op == TG_OP_RANGE && (u->n != 1 || u->src[0]->type != u->type || u->lanes != 1)) complain(s, u, "extent");
   else if (u->op == TG_OP_AFTER && (u->n != 3 || u->src[2]->op != TG_OP_DEFINE || tg_define_of(u->src[0]) != u->src[2] || u->lanes != u->src[0]->lanes || u->type != u->src[0]->type ||
-                                    (u->src[1]->op != TG_OP_STORE && u->src[1]->op != TG_OP_END && u->src[1]->op != TG_OP_RANGE))) complain(s, u, "effect");
-  else if (u->op == TG_OP_IOTA && u->lanes < 1) complain(s, u, "no lanes");
+                                    (u->src[1]->op != TG_OP_STORE && u->src[1]->op != TG_OP_END && u->src[1]->op != TG_OP_RANGE && u->src[1]->op != TG_OP_BARRIER))) complain(s, u, "effect");
+  else if (u->op == TG_OP_SHUFFLE || u->op == TG_OP_MATRIX) {
+    if ((int)u->n != tg_ops[u->op].arity) complain(s, u, "%u sources", u->n);
+    else check_exchange(s, u);
+  } else if (u->op == TG_OP_IOTA && u->lanes < 1) complain(s, u, "no lanes");
 }
 
 /* ---- statements: scopes, versions, and in linear form the order of values ---- */
@@ -165,15 +179,17 @@ static void check_operands(state *s, const tg_uop *statement, uint32_t from) {
   }
 }
 
-static void note_store(state *s, const tg_uop *version, const tg_uop *effect) {
+static void note_effect(state *s, const tg_uop *version, const tg_uop *effect) {
   const tg_uop *src[3] = {version, effect, tg_define_of(version)};
   s->current[tg_buffer_ordinal(version)] = tg_make(s->j, TG_OP_AFTER, version->type, version->lanes, 0, 3, src);
 }
 
-static void mark_stored(const tg_uop *u, uint8_t *stored) {
+static void mark_stored(const tg_job *j, const tg_uop *u, uint8_t *stored) {
+  if (u->op == TG_OP_BARRIER)
+    for (uint32_t b = 0; b < j->buffers.n; b++) stored[b] |= tg_orders(j, b);
   if (u->op == TG_OP_STORE) stored[tg_buffer_ordinal(u->src[0])] = 1;
   if (u->op == TG_OP_END)
-    for (uint32_t i = 1; i < u->n; i++) mark_stored(u->src[i], stored);
+    for (uint32_t i = 1; i < u->n; i++) mark_stored(j, u->src[i], stored);
 }
 
 static void check_statement(state *s, const tg_uop *u);
@@ -193,25 +209,29 @@ static void check_end(state *s, const tg_uop *u) {
   uint8_t *stored = tg_new(&s->j->env, uint8_t, s->j->buffers.n + 1);
   const tg_uop **before = tg_new(&s->j->env, const tg_uop *, s->j->buffers.n + 1);
   memcpy(before, s->current, s->j->buffers.n * sizeof *before);
-  mark_stored(u, stored);
+  mark_stored(s->j, u, stored);
   s->open[++s->depth] = ++s->lists;
   s->scope[range->id] = s->lists;
   for (uint32_t b = 0; b < s->j->buffers.n; b++)
-    if (stored[b] && before[b]) note_store(s, before[b], range);
+    if (stored[b] && before[b]) note_effect(s, before[b], range);
   for (uint32_t i = 1; i < u->n; i++) check_statement(s, u->src[i]);
   s->depth--;
   for (uint32_t b = 0; b < s->j->buffers.n; b++)
-    if (stored[b] && before[b]) note_store(s, before[b], u);
+    if (stored[b] && before[b]) note_effect(s, before[b], u);
 }
 
 static void check_statement(state *s, const tg_uop *u) {
   switch (u->op) {
   case TG_OP_DEFINE: s->current[tg_buffer_ordinal(u)] = u; return;
   case TG_OP_END: check_end(s, u); return;
+  case TG_OP_BARRIER:
+    for (uint32_t b = 0; b < s->j->buffers.n; b++)
+      if (s->current[b] && tg_orders(s->j, b)) note_effect(s, s->current[b], u);
+    return;
   case TG_OP_STORE:
     check_operands(s, u, 1);
     if (s->current[tg_buffer_ordinal(u->src[0])] != u->src[0]) complain(s, u, "to %s at a version that is not the current one", tg_buffer_info(s->j, u->src[0])->name);
-    else note_store(s, u->src[0], u);
+    else note_effect(s, u->src[0], u);
     return;
   default:
     if (s->rank != LINEAR || !tg_is_value(u)) {
@@ -233,7 +253,13 @@ void tg_verify(tg_job *j, const tg_uop *sink, const char *stage) {
   s.open[0] = 1;
   if (sink->op != TG_OP_SINK) tg_bug(&j->env, "after pass %s: the root is a %s", stage, tg_ops[sink->op].name);
   tg_sweep w = tg_sweep_of(j, sink);
-  for (uint32_t i = 0; i < w.n; i++) check_node(&s, w.u[i]);
+  s.remote = tg_new(&j->env, uint8_t, n);
+  for (uint32_t i = 0; i < w.n; i++) {
+    const tg_uop *u = w.u[i];
+    s.remote[u->id] = u->op == TG_OP_LOAD && tg_orders(j, tg_buffer_ordinal(u->src[0]));
+    for (uint32_t k = u->op == TG_OP_LOAD; k < u->n && u->op != TG_OP_AFTER && u->op != TG_OP_END; k++) s.remote[u->id] |= s.remote[u->src[k]->id];
+    check_node(&s, u);
+  }
   if (!s.violations)
     for (uint32_t i = 0; i < sink->n; i++) check_statement(&s, sink->src[i]);
   if (!s.violations) return;

@@ -162,6 +162,8 @@ static bool as_value(const tg_uop *u, uint32_t i) {
   switch (u->op) {
   case TG_OP_END: return i > 0;
   case TG_OP_AFTER: return false;
+  case TG_OP_SHUFFLE: return i != 1;
+  case TG_OP_MATRIX: return i != 3;
   case TG_OP_REDUCE: return i + tg_reduce_info(u).ranges < u->n;
   default: return true;
   }

@@ -87,7 +87,7 @@ static const row rows[] = {
   {"range(i, M) { range(j, N, upcast) atomic D[idx[j]] += 2 if j < 3; C[i,0] = 1 stream; }",
    "range(i, M) { range(j, N, upcast) atomic D[min(max(index(idx[j] if j < 3 else i32(0)), 0), 99)] += i32(2) if j < 3; C[i,0] = 1.0f stream; }"},
   {"range(i.0, M) { define_reg(acc.1, f32); acc.1 = 0; F[i.0] = acc.1; }", "range(i, M) { define_reg(a, f32); a = 0.0f; F[i] = a; }"},
-  {"range(i, M) { barrier; F[i] = nan; }", "range(i, M) F[i] = f32(nan);"},
+  {"range(i, M) { barrier(); F[i] = nan; }", "range(i, M) { barrier(); F[i] = f32(nan); }"},
   {"range(i, M) F[i] = pow(A[i,0], 2) + fma(A[i,0], 2, s) + abs(s) + rsqrt(2);", "range(i, M) F[i] = pow(A[i,0], 2.0f) + fma(A[i,0], 2.0f, s) + abs(s) + rsqrt(2.0f);"},
 };
 

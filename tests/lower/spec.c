@@ -104,6 +104,29 @@ static node value_early(void) {
   parts p = base(TG_F32);
   return tg_versioned(j, tg_sink(j, 4, (node[]){p.X, p.Y, add(F(1), F(2)), STORE(p.Y, F(1), NULL, I(0))}));
 }
+/* Y[l] = shuffle of a register, or of Y itself, over a range of the kind. */
+static node exchange(tg_kind kind, bool remote) {
+  parts p = base(TG_F32);
+  p.i = range_of("l", I(8), kind);
+  node r = buffer("r", TG_SPACE_REG, TG_ROLE_TEMP, TG_F32, 0, NULL);
+  node first = remote ? STORE(p.Y, F(1), NULL, p.i) : tg_store(j, r, NULL, F(1), NULL, 0);
+  node value = remote ? LOAD(p.Y, p.i) : tg_load(j, r, NULL, NULL, NULL, 0);
+  node body[3] = {r, first, STORE(p.Y, tg_shuffle(j, value, p.i, tg_op2(j, TG_OP_XOR, p.i, I(1))), NULL, p.i)};
+  return tg_versioned(j, tg_sink(j, 3, (node[]){p.X, p.Y, tg_end(j, p.i, 3, body)}));
+}
+static node shuffled(void) { return exchange(TG_LANE, false); }
+static node shuffle_loop(void) { return exchange(TG_LOOP, false); }
+static node shuffle_memory(void) { return exchange(TG_LANE, true); }
+static node barriers(bool read_before) {   /* a load behind the barrier at the version in front of it */
+  parts p = base(TG_F32);
+  node first = STORE(p.Y, F(1), NULL, I(0)), second = STORE(p.Y, LOAD(p.Y, I(0)), NULL, I(1)), b = tg_barrier_new(j);
+  node sink = tg_versioned(j, tg_sink(j, 5, (node[]){p.X, p.Y, first, b, second}));
+  if (!read_before) return sink;
+  node old = tg_make(j, TG_OP_AFTER, TG_F32, 1, 0, 3, (node[]){p.Y, sink->src[2], p.Y}), now = sink->src[4]->src[0];
+  return tg_sink(j, 5, (node[]){p.X, p.Y, sink->src[2], b, STORE(now, LOAD(old, I(0)), NULL, I(1))});
+}
+static node barrier_good(void) { return barriers(false); }
+static node barrier_stale(void) { return barriers(true); }
 
 static const struct { const char *name, *stage; node (*build)(void); const char *want; } cases[] = {
   {"good", "schedule", good, NULL},
@@ -126,6 +149,11 @@ static const struct { const char *name, *stage; node (*build)(void); const char 
   {"index left", "index", good, "RANGE: of type index after pass index"},
   {"division left", "index", division_left, "IDIV: left after pass index"},
   {"no statement", "linear", no_statement, "which is no statement before it"},
+  {"shuffle", "reduce", shuffled, NULL},
+  {"shuffle over a loop", "reduce", shuffle_loop, "SHUFFLE: not over a lane range"},
+  {"shuffle of memory", "reduce", shuffle_memory, "SHUFFLE: a value that depends on memory which lanes share"},
+  {"barrier", "reduce", barrier_good, NULL},
+  {"read across a barrier", "reduce", barrier_stale, "STORE: reads Y at a version that is not the current one"},
   {"value early", "schedule", value_early, "ADD: is no statement"},
 };
 
