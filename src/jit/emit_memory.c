@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Accesses: addresses, loads, stores, masks, gathers, REG in SSA form.
+ * Accesses: addresses, loads, stores, masks, gathers, REG in SSA form. Lanes that descend in memory are contiguous too: reversed in a register.
  *
  * A subscript is taken apart into terms, so that an address is built outermost term first, each part once and outside of the loops
  * that it does not depend on, and its constant comes last, where the addresses of a tile's elements differ only by it. Sums
@@ -18,7 +18,7 @@ typedef struct {
 
 typedef struct {
   LLVMValueRef pointer, offsets;   /* offsets NULL: contiguous from pointer, or (splat) all lanes there */
-  bool splat;
+  bool splat, backwards;           /* backwards: contiguous, the last lane at pointer */
   uint32_t align, streamed;        /* bytes: of any buffer; of one that is 64-aligned */
 } address;
 
@@ -211,9 +211,13 @@ static address address_of(tg_emitter *e, const tg_uop *u, uint32_t lanes, bool w
     element = LLVMArrayType2(element, define->lanes);
   }
   address a = {.align = (uint32_t)tg_type_bytes(define->type)};
+  if (lanes > 1 && sub->lanes == lanes && define->lanes == 1 && s.iota == -1 && !s.vectors_n) {
+    a.backwards = true;
+    s.constant -= lanes - 1;
+  }
   a.pointer = scalar_pointer(e, buffer, &s, sub->type, element, bytes);
   if (want_alignment) a.streamed = known_alignment(e, &s, bytes, e->device && e->buffers[buffer].memory == MEMORY_GLOBAL ? 16 : 64);
-  if (lanes == 1 || define->lanes > 1 || (s.iota == 1 && !s.vectors_n)) return a;
+  if (lanes == 1 || define->lanes > 1 || (s.iota == 1 && !s.vectors_n) || a.backwards) return a;
   if (!s.iota && !s.vectors_n) {
     a.splat = true;
     return a;
@@ -306,6 +310,14 @@ static void close_gate(tg_emitter *e, LLVMBasicBlockRef after) {
   LLVMPositionBuilderAtEnd(e->b, after);
 }
 
+/* The lanes in the other order. */
+static LLVMValueRef reversed(tg_emitter *e, LLVMValueRef v) {
+  unsigned lanes = LLVMGetVectorSize(LLVMTypeOf(v));
+  LLVMValueRef *order = tg_new(&e->j->env, LLVMValueRef, lanes);
+  for (unsigned i = 0; i < lanes; i++) order[i] = LLVMConstInt(e->integer[32], lanes - 1 - i, 0);
+  return LLVMBuildShuffleVector(e->b, v, LLVMGetPoison(LLVMTypeOf(v)), LLVMConstVector(order, lanes), "");
+}
+
 /* ---- loads ---- */
 
 static LLVMValueRef from_memory(tg_emitter *e, tg_type t, uint32_t lanes, LLVMValueRef v) {
@@ -384,17 +396,19 @@ static LLVMValueRef gated_load(tg_emitter *e, const tg_uop *u, const tg_uop *gat
   if (gate->lanes == 1 && !a->offsets && (e->device || bytes <= DUMMY_BYTES)) {
     LLVMValueRef cond = tg_emit_get(e, gate, 1);
     LLVMValueRef v = from_memory(e, define->type, lanes, safe_load(e, define, a->pointer, lanes, a->align, cond));
-    return LLVMBuildSelect(e->b, cond, v, other, "");
+    return LLVMBuildSelect(e->b, cond, a->backwards ? reversed(e, v) : v, other, "");
   }
   LLVMValueRef mask = tg_emit_get(e, gate, lanes), pass = to_memory(e, define->type, lanes, other);
+  if (a->backwards) mask = reversed(e, mask), pass = reversed(e, pass);
   int lane = a->offsets ? -1 : single_lane(mask, lanes);
   if (lane >= 0) {
     LLVMTypeRef element = tg_emit_memory_type(e, define->type, 1);
     LLVMValueRef one = plain_load(e, define, lane_pointer(e, a, lane, element), 1, lane ? (uint32_t)tg_type_bytes(define->type) : a->align);
-    return from_memory(e, define->type, lanes, LLVMBuildInsertElement(e->b, pass, one, LLVMConstInt(e->integer[32], (uint64_t)lane, 0), ""));
+    LLVMValueRef all = LLVMBuildInsertElement(e->b, pass, one, LLVMConstInt(e->integer[32], (uint64_t)lane, 0), "");
+    return from_memory(e, define->type, lanes, a->backwards ? reversed(e, all) : all);
   }
   LLVMValueRef v = masked(e, a->offsets ? "llvm.masked.gather" : "llvm.masked.load", false, a->offsets ? a->offsets : a->pointer, mask, pass, a->align);
-  return from_memory(e, define->type, lanes, v);
+  return from_memory(e, define->type, lanes, a->backwards ? reversed(e, v) : v);
 }
 
 /* On a device a vector is loaded or stored at once if it is aligned to itself: so global buffers are assumed to be 16-aligned, and a
@@ -426,7 +440,7 @@ LLVMValueRef tg_emit_load(tg_emitter *e, const tg_uop *u) {
   }
   uint32_t lanes = a.splat ? 1 : u->lanes;
   LLVMValueRef v = from_memory(e, define->type, lanes, plain_load(e, define, a.pointer, lanes, a.align));
-  return a.splat ? tg_emit_splat(e, v, u->lanes, e->depth) : v;
+  return a.splat ? tg_emit_splat(e, v, u->lanes, e->depth) : a.backwards ? reversed(e, v) : v;
 }
 
 /* ---- stores ---- */
@@ -509,6 +523,8 @@ void tg_emit_store(tg_emitter *e, const tg_uop *u) {
   LLVMValueRef v = to_memory(e, define->type, lanes, tg_emit_get(e, value, lanes));
   bool branch = gate && (gate->lanes == 1 || lanes == 1);
   LLVMValueRef mask = !gate ? NULL : tg_emit_get(e, gate, branch ? 1 : lanes);
+  if (a.backwards) v = reversed(e, v);
+  if (a.backwards && mask && !branch) mask = reversed(e, mask);
   if (u->arg & TG_ATOMIC) {
     atomic_store(e, u, &a, v, lanes, mask ? branch && lanes > 1 ? tg_emit_splat(e, mask, lanes, e->depth) : mask : NULL);
     return;

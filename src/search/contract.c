@@ -69,7 +69,7 @@ static bool find_roles(tg_nest *n, roles *r) {
   for (uint32_t i = 0; i < count; i++) {
     if (order[i]->op != TG_OP_LOAD) continue;
     tg_motion m = tg_access_motion(j, order[i], r->column->range);
-    if (m == TG_STRIDES) return false;
+    if (m == TG_STRIDES || m == TG_BACKWARDS) return false;
     if (m == TG_CONTIGUOUS) {
       if (r->panel) return false;
       r->panel = order[i];

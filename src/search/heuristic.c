@@ -30,7 +30,7 @@ tg_motion tg_access_motion(tg_job *j, const tg_uop *access, const tg_uop *range)
     tg_linear_of(j, u, &f);
     m = TG_STRIDES;
     for (uint32_t i = 0; i < f.n; i++) {
-      if (f.atom[i] == range && f.coefficient[i] == 1) m = TG_CONTIGUOUS;
+      if (f.atom[i] == range && (f.coefficient[i] == 1 || f.coefficient[i] == -1)) m = f.coefficient[i] == 1 ? TG_CONTIGUOUS : TG_BACKWARDS;
       else if (tg_uses(j, f.atom[i], range)) return TG_STRIDES;
     }
   }
@@ -151,7 +151,7 @@ static void read_reduce(tg_nest *n, const tg_uop *reduce, const tg_uop *store) {
     for (uint32_t i = 0; i < count; i++) {
       if (order[i]->op != TG_OP_LOAD) continue;
       tg_motion m = tg_access_motion(j, order[i], tg_reduce_ranges(reduce)[k]);
-      contiguous += m == TG_CONTIGUOUS;
+      contiguous += m == TG_CONTIGUOUS || m == TG_BACKWARDS;
       strided += m == TG_STRIDES;
     }
     if (contiguous > best && !strided) best = contiguous, r.at = k, r.contiguous = true;
@@ -198,7 +198,7 @@ static void read_statements(tg_nest *n, const tg_uop *u, double around, double c
   for (uint32_t i = 1; i < u->n; i++) read_statements(n, u->src[i], around * trips(constant_extent(u->src[0])), copies);
 }
 
-static tg_nest_loop read_loop(tg_nest *n, const tg_uop *end) {
+tg_nest_loop tg_nest_read_loop(tg_nest *n, const tg_uop *end) {
   tg_nest_loop l = {.end = end, .range = end->src[0], .name = tg_axis_name(&n->s, end->src[0]),
                     .extent = constant_extent(end->src[0]), .extent_text = extent_text(n, end->src[0])};
   tg_nest_axis a = tg_nest_axis_of(n, l.name);
@@ -219,7 +219,7 @@ static void read_nest(tg_nest *n, const tg_uop *top) {
   n->copies = 1;
   read_statements(n, top, 1, 1);
   for (const tg_uop *u = top; u->op == TG_OP_END && n->depth < NEST_MAX; u = u->src[1]) {
-    n->loop[n->depth++] = read_loop(n, u);
+    n->loop[n->depth++] = tg_nest_read_loop(n, u);
     if (u->n != 2) break;
   }
 }
@@ -256,7 +256,7 @@ static void masked_vectors(tg_nest *n, const char *name, const char *base, int64
 }
 
 /* The extent as text for a cut, or NULL where whole blocks of vectors may not exist at all. */
-static const char *cut_text(tg_nest *n, const tg_uop *range, const char *text) {
+const char *tg_nest_cut_text(tg_nest *n, const tg_uop *range, const char *text) {
   return tg_bounds_of(n->j, tg_extent(range)).hi < 4 * (int64_t)n->lanes ? NULL : text;
 }
 
@@ -311,10 +311,12 @@ static bool reduces_over(const tg_nest *n, const tg_uop *range) {
 }
 
 /* May the statements of the nest run as vectors along the range? */
-static bool vectorises(tg_nest *n, const tg_nest_loop *l, const tg_uop *const *stores, uint32_t count) {
+bool tg_nest_vectorises(tg_nest *n, const tg_nest_loop *l, const tg_uop *const *stores, uint32_t count) {
   if (!l->lockstep) return false;
-  for (uint32_t i = 0; i < count; i++)
-    if (tg_access_motion(n->j, stores[i], l->range) != TG_CONTIGUOUS || stores[i]->arg & TG_ATOMIC) return false;
+  for (uint32_t i = 0; i < count; i++) {
+    tg_motion m = tg_access_motion(n->j, stores[i], l->range);
+    if ((m != TG_CONTIGUOUS && m != TG_BACKWARDS) || stores[i]->arg & TG_ATOMIC) return false;
+  }
   for (uint32_t i = 0; i < n->loads.n; i++) {
     if (tg_access_motion(n->j, n->loads.data[i], l->range) == TG_STRIDES && reduces_over(n, l->range)) return false;
   }
@@ -343,7 +345,7 @@ static void stream_outputs(tg_nest *n) {
 }
 
 /* Vectors at once, beside the copies that are made already. */
-static uint32_t upcast_for(const tg_nest *n, uint32_t most) {
+uint32_t tg_nest_upcast(const tg_nest *n, uint32_t most) {
   while (most > 1 && most * n->copies > n->registers / 2 && n->copies > 1) most /= 2;
   return most;
 }
@@ -357,10 +359,10 @@ static void vector_reductions(tg_nest *n, const tg_nest_loop *vector) {
       if (k == i || !tg_uses(n->j, other, r->reduce)) continue;
       for (uint32_t q = 0; q < tg_reduce_info(other).ranges; q++) nested |= tg_uses(n->j, r->reduce, tg_reduce_ranges(other)[q]);
     }
-    if (!r->contiguous || nested || (vector && tg_uses(n->j, r->reduce, vector->range))) continue;
+    if (tg_nest_small_reduction(n, r) || !r->contiguous || nested || (vector && tg_uses(n->j, r->reduce, vector->range))) continue;
     tg_nest_axis x = tg_nest_axis_of(n, r->name);
     if (!x.lockstep) continue;
-    tg_nest_vector(n, r->name, r->base, r->extent, cut_text(n, r->range, r->extent_text), upcast_for(n, 4), x.cut);
+    tg_nest_vector(n, r->name, r->base, r->extent, tg_nest_cut_text(n, r->range, r->extent_text), tg_nest_upcast(n, 4), x.cut);
     tg_nest_mark(n, r->name, true);
   }
 }
@@ -391,7 +393,7 @@ static void page_vectors(tg_nest *n, const char *name, const char *b, int64_t ex
 }
 
 /* One loop that is both what threads share and what vectors run along. */
-static void flat_loop(tg_nest *n, const tg_nest_loop *l, uint32_t upcast) {
+void tg_nest_flat(tg_nest *n, const tg_nest_loop *l, uint32_t upcast) {
   int64_t block = (int64_t)n->lanes * upcast;
   double each = n->work / trips(l->extent);
   int64_t chunk = (int64_t)(TG_TASK_WORK / (each < 1 ? 1 : each)), most = l->extent / (4 * (int64_t)n->l->target->threads);
@@ -399,10 +401,11 @@ static void flat_loop(tg_nest *n, const tg_nest_loop *l, uint32_t upcast) {
   bool pages = wants_pages(n, l->extent < 0 ? -1 : l->extent / pages_block(n) * pages_block(n), n->loads.n + n->stores.n) && !n->reductions.n && chunk >= pages_block(n);
   if (pages) block = pages_block(n);
   if (pages && chunk < 8 * block && most >= 8 * block) chunk = 8 * block;
+  if (chunk < block && most >= block && !pages) chunk = block;
   chunk = chunk / block * block;
   bool threads = n->threads && l->parallel && chunk >= block && (l->extent > 0 ? n->work >= TG_THREAD_WORK : l->extent_text != NULL);
   if (!threads) {
-    tg_nest_vector(n, l->name, l->base, l->extent, cut_text(n, l->range, l->extent_text), upcast, true);
+    tg_nest_vector(n, l->name, l->base, l->extent, tg_nest_cut_text(n, l->range, l->extent_text), upcast, true);
     return;
   }
   const char *main_part = l->name, *b = l->base;
@@ -436,7 +439,7 @@ static void whole_reduction(tg_nest *n) {
     if (!x.lockstep || !r->contiguous) continue;
     tg_nest_mark(n, r->name, true);
     if (x.members > 1 || !n->threads || n->work < TG_THREAD_WORK * 4 || part < 1024 || a.generic || a.ranges > 1 || n->reductions.n > 1) {
-      tg_nest_vector(n, r->name, r->base, r->extent, cut_text(n, r->range, r->extent_text), 4, x.cut);
+      tg_nest_vector(n, r->name, r->base, r->extent, tg_nest_cut_text(n, r->range, r->extent_text), 4, x.cut);
       continue;
     }
     const char *name = r->name, *b = r->base;
@@ -469,7 +472,7 @@ static bool matrix_vector(tg_nest *n) {
     rows |= by_term && by_row == TG_STRIDES;
   }
   if (!l->lockstep || !shared || !rows || !r->contiguous || a.in_order || a.generic || (l->extent >= 0 && l->extent < 8) || !l->extent_text) return false;
-  tg_nest_vector(n, r->name, r->base, r->extent, cut_text(n, r->range, r->extent_text), 2, true);
+  tg_nest_vector(n, r->name, r->base, r->extent, tg_nest_cut_text(n, r->range, r->extent_text), 2, true);
   const char *b = l->base, *main_part = l->name;
   if (l->extent < 0) tg_nest_emit(n, "cut %s at (%s)/4*4 as %s.m %s.e", l->name, l->extent_text, b, b);
   else if (l->extent % 4) tg_nest_emit(n, "cut %s at %lld as %s.m %s.e", l->name, (long long)(l->extent / 4 * 4), b, b);
@@ -482,19 +485,6 @@ static bool matrix_vector(tg_nest *n) {
   return true;
 }
 
-/* Loops that end in statements only, wherever they stand below a nest that is not perfect. */
-static void inner_loops(tg_nest *n, const tg_uop *u) {
-  if (u->op != TG_OP_END) return;
-  bool innermost = true;
-  for (uint32_t i = 1; i < u->n; i++) innermost &= u->src[i]->op == TG_OP_STORE;
-  for (uint32_t i = u->n; i-- > 1;) inner_loops(n, u->src[i]);
-  if (!innermost || u == n->top) return;
-  tg_nest_loop l = read_loop(n, u);
-  if (!vectorises(n, &l, u->src + 1, u->n - 1)) return;
-  tg_nest_vector(n, l.name, l.base, l.extent, cut_text(n, l.range, l.extent_text), upcast_for(n, 2), tg_nest_axis_of(n, l.name).cut);
-  tg_nest_mark(n, l.name, true);
-}
-
 static const tg_nest_loop *choose_vector_loop(tg_nest *n) {
   const tg_nest_loop *innermost = &n->loop[n->depth - 1];
   for (uint32_t i = 1; i < innermost->end->n; i++)
@@ -502,7 +492,7 @@ static const tg_nest_loop *choose_vector_loop(tg_nest *n) {
   for (uint32_t k = n->depth; k-- > 0;) {
     const char *why;
     tg_nest_loop *l = &n->loop[k];
-    if (!vectorises(n, l, n->stores.data, n->stores.n)) continue;
+    if (!tg_nest_vectorises(n, l, n->stores.data, n->stores.n)) continue;
     bool movable = true;
     for (uint32_t i = k + 1; i < n->depth && movable; i++)
       movable = !tg_uses(n->j, tg_extent(n->loop[i].range), l->range) && tg_may_swap(n->j, n->s.sink, l->end, n->loop[i].end, &why);
@@ -519,22 +509,22 @@ static const tg_nest_loop *choose_vector_loop(tg_nest *n) {
 
 static void general_nest(tg_nest *n) {
   const tg_nest_loop *vector = choose_vector_loop(n);
-  uint32_t upcast = upcast_for(n, n->loads.n > 4 || n->reductions.n ? 2 : 4);
+  uint32_t upcast = tg_nest_upcast(n, n->loads.n > 4 || n->reductions.n ? 2 : 4);
   bool vector_cut = vector && tg_nest_axis_of(n, vector->name).cut;
   if (vector && n->depth == 1 && vector_cut) {
     tg_nest_mark(n, vector->name, true);
     vector_reductions(n, vector);
-    flat_loop(n, vector, upcast);
+    tg_nest_flat(n, vector, upcast);
     return;
   }
   if (vector) tg_nest_mark(n, vector->name, true);
   vector_reductions(n, vector);
-  if (vector) tg_nest_vector(n, vector->name, vector->base, vector->extent, cut_text(n, vector->range, vector->extent_text), upcast, vector_cut);
-  else inner_loops(n, n->top);
+  if (vector) tg_nest_vector(n, vector->name, vector->base, vector->extent, tg_nest_cut_text(n, vector->range, vector->extent_text), upcast, vector_cut);
+  else if (tg_nest_inner(n)) return;
   if (n->work < TG_THREAD_WORK || !n->threads) return;
   for (uint32_t k = 0; k < n->depth; k++) { /* the outermost loop with enough iterations that may move out */
     const tg_nest_loop *l = &n->loop[k];
-    if (!l->parallel) return;
+    if (!l->parallel || n->done[tg_range_ordinal(l->range)]) return;
     if (l == vector || (l->extent >= 0 && l->extent < 2 * (int64_t)n->l->target->threads && k + 1 < n->depth && &n->loop[k + 1] != vector &&
                         n->loop[k + 1].parallel)) continue;
     if (k && l->extent_text) tg_nest_emit(n, "thread %s", l->name);

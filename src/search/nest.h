@@ -54,10 +54,22 @@ void tg_nest_mark(tg_nest *n, const char *name, bool lanes);
 void tg_nest_emit(tg_nest *n, const char *format, ...) TG_PRINTF(2, 3);
 void tg_nest_apply(tg_nest *n, uint32_t from);   /* the words from there on, to the program that the heuristic reads */
 /* How an access moves with a range. */
-typedef enum { TG_STILL, TG_CONTIGUOUS, TG_STRIDES } tg_motion;
+typedef enum { TG_STILL, TG_CONTIGUOUS, TG_BACKWARDS /* contiguous, descending */, TG_STRIDES } tg_motion;
 tg_motion tg_access_motion(tg_job *j, const tg_uop *access, const tg_uop *range);
 /* Vectors along a range: blocks of `upcast` vectors without masks, then masked vectors for the rest. */
 void tg_nest_vector(tg_nest *n, const char *name, const char *base, int64_t extent, const char *text, uint32_t upcast, bool may_cut);
+/* One loop that is both what threads share and what vectors run along. */
+void tg_nest_flat(tg_nest *n, const tg_nest_loop *l, uint32_t upcast);
+tg_nest_loop tg_nest_read_loop(tg_nest *n, const tg_uop *end);
+/* The extent's text for a cut, or NULL where whole blocks of vectors may not exist at all. */
+const char *tg_nest_cut_text(tg_nest *n, const tg_uop *range, const char *text);
+/* May these statements, in the loop, run as vectors along it? */
+bool tg_nest_vectorises(tg_nest *n, const tg_nest_loop *l, const tg_uop *const *stores, uint32_t count);
+uint32_t tg_nest_upcast(const tg_nest *n, uint32_t most);   /* vectors at once, beside the copies that are made already */
+/* Below a nest that is not perfect, or has no loop of its own for vectors. True: threads are chosen as well. */
+bool tg_nest_inner(tg_nest *n);
+/* Of a few terms: they become an expression. True if it did. */
+bool tg_nest_small_reduction(tg_nest *n, const tg_nest_reduce *r);
 /* True if the nest is a contraction and was scheduled as one. */
 bool tg_nest_contraction(tg_nest *n);
 /* Words to begin with, for a nest that is not perfect; they change the program that the classes see. */
