@@ -5,6 +5,8 @@
  * whole body, in order. Memory that is defined inside gains a leading dimension for each upcast and local range around
  * it, and vector elements, or where a statement runs in single lanes a trailing dimension, for the lane range.
  *
+ * On a target whose threads are lane and local ranges (device form) those stay, and their BARRIERs and SHUFFLEs with them.
+ *
  * Needs: no REDUCE. Leaves: ranges of kind loop, global, reduce, thread and group only; no BARRIER, since a statement is over in
  * all lanes before the next begins; a SHUFFLE picks from the vector of its lanes.
  *
@@ -48,7 +50,7 @@ typedef struct {
 static uint64_t bit(uint32_t i) { return (uint64_t)1 << i; }
 
 static const char *name_of(const state *s, const tg_uop *range) { return s->j->ranges.data[tg_range_ordinal(range)].name; }
-static bool shuffles(const tg_uop *u) { return u->op == TG_OP_SHUFFLE && u->src[1]->op == TG_OP_RANGE; }
+static bool shuffles(const state *s, const tg_uop *u) { return !s->threads && u->op == TG_OP_SHUFFLE && u->src[1]->op == TG_OP_RANGE; }
 
 /* ---- what depends on which expanding range ---- */
 
@@ -69,7 +71,7 @@ static uint64_t mask_of(state *s, const tg_uop *root) {
     if (s->known[u->id]) continue;
     uint64_t m = u->op == TG_OP_LOAD || u->op == TG_OP_STORE ? s->private[tg_buffer_ordinal(u->src[0])] : 0;
     for (uint32_t i = 0; i < u->n; i++) m |= s->mask[u->src[i]->id];
-    if (shuffles(u)) m = (s->mask[u->src[0]->id] & ~s->mask[u->src[1]->id]) | s->mask[u->src[2]->id] | COPIED;   /* one lane's value, whichever lane asks */
+    if (shuffles(s, u)) m = (s->mask[u->src[0]->id] & ~s->mask[u->src[1]->id]) | s->mask[u->src[2]->id] | COPIED;   /* one lane's value, whichever lane asks */
     s->mask[u->id] = m;
     s->known[u->id] = 1;
   }
@@ -193,8 +195,8 @@ static const tg_uop *copy(state *s, const tg_uop *root) {
     const tg_uop *u = f->u, *few[32], **src = u->n <= TG_COUNT(few) ? few : tg_new(&s->j->env, const tg_uop *, u->n);
     uint32_t missing = u->n;
     if (u->op == TG_OP_RANGE) tg_bug(&s->j->env, "pass expand: range %s is used outside of its loop", s->j->ranges.data[tg_range_ordinal(u)].name);
-    if (u->op == TG_OP_MATRIX) tg_fail(&s->j->env, TG_EINVAL, "%s is not an instruction of this target", tg_matrix_name(s->j, u));
-    bool apart = shuffles(u) && mask_of(s, u->src[1]) && s->path[__builtin_ctzll(mask_of(s, u->src[1]))].at;   /* its value is of another lane */
+    if (u->op == TG_OP_MATRIX && !s->threads) tg_fail(&s->j->env, TG_EINVAL, "%s is not an instruction of this target", tg_matrix_name(s->j, u));
+    bool apart = shuffles(s, u) && mask_of(s, u->src[1]) && s->path[__builtin_ctzll(mask_of(s, u->src[1]))].at;   /* its value is of another lane */
     for (uint32_t i = apart ? 2 : 0; i < u->n && missing == u->n; i++)
       if (!(src[i] = found(s, u->src[i]))) missing = i;
     if (missing < u->n) {
@@ -202,7 +204,7 @@ static const tg_uop *copy(state *s, const tg_uop *root) {
       continue;
     }
     s->stack.n--;
-    v = u->op == TG_OP_LOAD || u->op == TG_OP_STORE ? copy_access(s, u, src) : shuffles(u) ? copy_shuffle(s, u) : tg_fold(s->j, u, src);
+    v = u->op == TG_OP_LOAD || u->op == TG_OP_STORE ? copy_access(s, u, src) : shuffles(s, u) ? copy_shuffle(s, u) : tg_fold(s->j, u, src);
     slot_set(s, u->id, key_of(s, mask_of(s, u)), v);
   }
   return v;
@@ -375,29 +377,32 @@ static void expand_parallel(state *s, list *out, const tg_uop *u) {
   s->depth--;
 }
 
+static bool expands(const tg_uop *range, bool threads) {
+  tg_kind k = tg_range_kind(range);
+  return k == TG_UPCAST || k == TG_UNROLL || (!threads && (k == TG_LANE || k == TG_LOCAL));
+}
+
 static void expand_list(state *s, list *out, uint32_t n, const tg_uop *const *statements) {
   for (uint32_t i = 0; i < n; i++) {
     const tg_uop *u = statements[i];
     if (u->op == TG_OP_DEFINE) expand_define(s, out, u);
     else if (u->op == TG_OP_STORE) expand_store(s, out, u);
-    else if (u->op == TG_OP_BARRIER && s->threads) put(s, out, u, (tg_pos){0});
+    else if (u->op == TG_OP_BARRIER && s->threads) put(s, out, kinds_on_path(s, true) ? tg_barrier_new(s->j) : u, (tg_pos){0});
     else if (u->op == TG_OP_BARRIER) continue;
     else if (u->op != TG_OP_END) tg_bug(&s->j->env, "pass expand: a %s is no statement here", tg_ops[u->op].name);
     else {
-      tg_kind k = tg_range_kind(u->src[0]);
-      if (k == TG_UPCAST || k == TG_UNROLL || k == TG_LANE || k == TG_LOCAL) expand_parallel(s, out, u);
+      if (expands(u->src[0], s->threads)) expand_parallel(s, out, u);
       else expand_loop(s, out, u);
     }
   }
 }
 
-static bool has_work(const tg_uop *u) {
+static bool has_work(const tg_uop *u, bool threads) {
   for (uint32_t i = u->op == TG_OP_END; i < u->n; i++) {
     const tg_uop *v = u->src[i];
-    if (v->op == TG_OP_BARRIER) return true;
+    if (v->op == TG_OP_BARRIER && !threads) return true;
     if (v->op != TG_OP_END) continue;
-    tg_kind k = tg_range_kind(v->src[0]);
-    if (k == TG_UPCAST || k == TG_UNROLL || k == TG_LANE || k == TG_LOCAL || has_work(v)) return true;
+    if (expands(v->src[0], threads) || has_work(v, threads)) return true;
   }
   return false;
 }
@@ -412,7 +417,7 @@ static bool expand_program(tg_job *j, state *s, list *out, const tg_uop *sink, b
 
 const tg_uop *tg_pass_expand(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
   bool threads = l->target && l->target->lanes > 1;
-  if (!has_work(sink)) return sink;
+  if (!has_work(sink, threads)) return sink;
   sink = tg_plain(j, sink);
   state *s = tg_new(&j->env, state, 1);
   list out = {0};

@@ -25,6 +25,6 @@ int tg_stage_index(const char *stage);   /* 0: author, 1: the first pass, ..; -1
 /* spec.c: fails with an internal error that shows every violation inside the printed program. */
 void tg_verify(tg_job *j, const tg_uop *sink, const char *stage);
 
-tg_pass_fn tg_pass_prove, tg_pass_raise, tg_pass_schedule, tg_pass_reduce, tg_pass_expand, tg_pass_contract, tg_pass_place,
+tg_pass_fn tg_pass_prove, tg_pass_raise, tg_pass_schedule, tg_pass_reduce, tg_pass_distribute, tg_pass_expand, tg_pass_contract, tg_pass_place,
            tg_pass_functions, tg_pass_types, tg_pass_coalesce, tg_pass_index, tg_pass_linear;
 #endif

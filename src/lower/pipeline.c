@@ -7,6 +7,7 @@ const tg_pass tg_passes[] = {
   {"raise",     tg_pass_raise,     "register tiles assigned once are expressions; += loops are REDUCE"},
   {"schedule",  tg_pass_schedule,  "opts applied: ranges split, ordered, given kinds; tiles staged; loops cut"},
   {"reduce",    tg_pass_reduce,    "no REDUCE: registers, loops, FOLD"},
+  {"distribute", tg_pass_distribute, "targets with lanes: threads for local and lane ranges, shuffles, LOCAL memory, barriers; others: unchanged"},
   {"contract",  tg_pass_contract,  "FMA formed from a * b + c"},
   {"expand",    tg_pass_expand,    "no upcast, unroll, lane, local ranges: copies and vectors"},
   {"place",     tg_pass_place,     "every define_reg is ssa or memory; simplified"},

@@ -6,7 +6,10 @@
  * so what does not depend on an inner loop leaves it, and equal reductions are computed once. Its sequential ranges
  * are loops around one update; each combination of its upcast, local and lane ranges has an accumulator of its own, combined
  * afterwards by halving (docs/ir.md has the order; FOLD for lanes, vectors of half the width for lanes of tuples); a thread range writes one partial result per iteration to LOCAL
- * memory at SINK level, and the statements after that loop combine them. */
+ * memory at SINK level, and the statements after that loop combine them.
+ *
+ * On a target with lanes the local and lane ranges stay: the accumulators are a tile over them, the result is a register of its own that
+ * is stored the FOLD of that tile (of tuples: halved in lockstep, a tile a step), and pass distribute finds the threads for both. */
 #include "lower/sweep.h"
 
 typedef struct level {
@@ -28,6 +31,7 @@ typedef struct {
   const tg_uop ***values;      /* by old id of a GENERIC REDUCE: its results */
   uint32_t *seen, epoch, n;
   level *sink, *now;           /* now: where the statement in work stands */
+  bool device;                 /* local and lane ranges stay */
   tg_pos pos;                  /* of the statement in work */
 } state;
 
@@ -142,7 +146,11 @@ static void sort_ranges(plan *p, const level *home) {
   bool fold = !home->lane;
   for (uint32_t i = 0; i < p->info.ranges; i++) {
     switch (tg_range_kind(r[i])) {
-    case TG_UPCAST: case TG_LOCAL: case TG_GROUP: p->wide[p->nwide++] = r[i]; break;
+    case TG_LOCAL: case TG_GROUP:
+      if (p->s->device) lanes[nl++] = r[i];
+      else p->wide[p->nwide++] = r[i];
+      break;
+    case TG_UPCAST: p->wide[p->nwide++] = r[i]; break;
     case TG_LANE: lanes[nl++] = r[i]; break;
     case TG_THREAD:
       if (p->thread) tg_fail_at(p->s->j, p->s->pos, "a reduction over two thread ranges");
@@ -151,7 +159,7 @@ static void sort_ranges(plan *p, const level *home) {
     default: p->sequential[p->nseq++] = r[i];
     }
   }
-  p->nupcast = p->nwide + (fold && nl ? nl - 1 : nl);   /* one lane range is a vector; all others are copies */
+  p->nupcast = p->nwide + (p->s->device ? 0 : fold && nl ? nl - 1 : nl);   /* one lane range is a vector; all others are copies */
   for (uint32_t i = 0; i < nl; i++) p->wide[p->nwide++] = lanes[i];
   for (uint32_t i = 0; i < p->nwide; i++) p->extent[i] = constant_extent(p->s, p->wide[i]);
   for (uint32_t i = 0; i < p->info.ranges; i++)
@@ -166,7 +174,9 @@ static const tg_uop *range_of(state *s, const tg_uop *old, tg_kind kind) {
   return extent == tg_extent(old) && kind == tg_range_kind(old) ? old : tg_range_again(s->j, old, extent, kind);
 }
 
-static tg_kind wide_kind(const plan *p, uint32_t i) { return i < p->nupcast ? TG_UPCAST : TG_LANE; }
+static tg_kind wide_kind(const plan *p, uint32_t i) {
+  return i < p->nupcast ? TG_UPCAST : p->s->device && tg_range_kind(p->wide[i]) != TG_LANE ? TG_LOCAL : TG_LANE;
+}
 
 static const tg_uop *register_of(plan *p, const char *name, tg_type type, uint32_t nd, const uint32_t *dim) {
   const tg_uop *d[MAX_RANGES];
@@ -174,17 +184,24 @@ static const tg_uop *register_of(plan *p, const char *name, tg_type type, uint32
   return tg_define(p->s->j, (tg_buffer){.name = name, .space = TG_SPACE_REG, .rank = (uint8_t)nd, .type = (uint8_t)type, .pos = p->s->pos}, 1, d, NULL, true);
 }
 
-static void emit_init(plan *p, level *at) {
+/* Loops of their own over wide ranges from `from` on, innermost last. */
+static level *open_wide(plan *p, level *l, uint32_t from, level **opened, const tg_uop **sub) {
   state *s = p->s;
-  level *l = at, *opened[MAX_RANGES];
-  const tg_uop *sub[MAX_RANGES];
-  for (uint32_t i = 0; i < p->nwide; i++) {
-    const tg_range_info *info = &s->j->ranges.data[tg_range_ordinal(p->wide[i])];
-    sub[i] = tg_range_new(s->j, info->name, tg_extent(p->wide[i]), wide_kind(p, i), info->from, info->pos);
+  for (uint32_t i = from; i < p->nwide; i++) {
+    const tg_range_info info = s->j->ranges.data[tg_range_ordinal(p->wide[i])];
+    sub[i] = tg_range_new(s->j, info.name, tg_index(s->j, p->extent[i]), wide_kind(p, i), info.from, info.pos);
     opened[i] = tg_new(&s->j->env, level, 1);
     *opened[i] = (level){.outer = l, .range = sub[i], .depth = l->depth + 1};
     l = opened[i];
   }
+  return l;
+}
+
+static void emit_init(plan *p, level *at) {
+  state *s = p->s;
+  level *opened[MAX_RANGES];
+  const tg_uop *sub[MAX_RANGES];
+  level *l = open_wide(p, at, 0, opened, sub);
   for (uint32_t v = 0; v < p->info.values; v++) {
     const tg_uop *start = p->info.generic ? rewrite(s, p->reduce->src[p->info.values + v]) : tg_identity(s->j, p->info.op, p->acc[v]->type);
     put(s, l, tg_store(s->j, p->acc[v], sub, start, NULL, 0));
@@ -275,6 +292,75 @@ static void fold_tuples(plan *p, level *l, const tg_uop **value, uint32_t w) {
   for (uint32_t v = 0; v < nv; v++) value[v] = lanes_at(p, part[v], 0, 1);
 }
 
+/* The accumulators of all upcast copies at `sub` of the other ranges, halved: the first tuple is what is left. */
+static void halve_copies(plan *p, uint32_t copies, const tg_uop **t, const tg_uop **sub) {
+  state *s = p->s;
+  uint32_t nv = p->info.values;
+  for (uint32_t c = 0; c < copies; c++) {
+    for (uint32_t i = p->nupcast, rest = c; i-- > 0; rest /= p->extent[i]) sub[i] = tg_index(s->j, rest % p->extent[i]);
+    for (uint32_t v = 0; v < nv; v++) t[(size_t)c * nv + v] = tg_load(s->j, p->acc[v], sub, NULL, NULL, 0);
+  }
+  for (uint32_t i = 0, step = copies; i < p->nupcast; i++) {
+    step /= p->extent[i];
+    for (uint32_t rest = 0; rest < step; rest++) halve(p, t + (size_t)rest * nv, p->extent[i], step);
+  }
+}
+
+/* Tuples of a target with lanes: a tile over the threads, halved range by range in lockstep. */
+static void halve_threads(plan *p, level *at, uint32_t copies, const tg_uop **value) {
+  state *s = p->s;
+  tg_job *j = s->j;
+  uint32_t nv = p->info.values, rank = p->nwide - p->nupcast;
+  const tg_uop *part[MAX_VALUES], *next[MAX_VALUES], *sub[MAX_RANGES], *left[MAX_VALUES], *right[MAX_VALUES];
+  level *opened[MAX_RANGES], *l;
+  for (uint32_t v = 0; v < nv; v++) put(s, at, part[v] = register_of(p, "part", (tg_type)p->acc[v]->type, rank, p->extent + p->nupcast));
+  l = open_wide(p, at, p->nupcast, opened, sub);
+  halve_copies(p, copies, value, sub);
+  for (uint32_t v = 0; v < nv; v++) put(s, l, tg_store(j, part[v], sub + p->nupcast, value[v], NULL, 0));
+  for (uint32_t i = p->nwide; i-- > p->nupcast;) close_level(s, opened[i]);
+  for (uint32_t k = p->nupcast; k < p->nwide; k++)
+    for (uint32_t n = p->extent[k]; n > 1; n = (n + 1) / 2) {
+      for (uint32_t v = 0; v < nv; v++) put(s, at, next[v] = register_of(p, "part", (tg_type)p->acc[v]->type, rank, p->extent + p->nupcast));
+      l = open_wide(p, at, p->nupcast, opened, sub);
+      const tg_uop *own = sub[k], *far = tg_op2(j, TG_OP_ADD, own, tg_index(j, (n + 1) / 2)), *paired = tg_op2(j, TG_OP_LT, far, tg_index(j, n));
+      for (uint32_t v = 0; v < nv; v++) left[v] = tg_load(j, part[v], sub + p->nupcast, NULL, NULL, 0);
+      sub[k] = tg_op2(j, TG_OP_MIN, far, tg_index(j, p->extent[k] - 1));
+      for (uint32_t v = 0; v < nv; v++) right[v] = tg_load(j, part[v], sub + p->nupcast, NULL, NULL, 0);
+      sub[k] = own;
+      for (uint32_t v = 0; v < nv; v++) put(s, l, tg_store(j, next[v], sub + p->nupcast, tg_op3(j, TG_OP_WHERE, paired, combine(p, v, left, right), left[v]), NULL, 0));
+      for (uint32_t i = p->nwide; i-- > p->nupcast;) close_level(s, opened[i]);
+      for (uint32_t v = 0; v < nv; v++) part[v] = next[v];
+    }
+  for (uint32_t i = p->nupcast; i < p->nwide; i++) sub[i] = tg_index(j, 0);
+  for (uint32_t v = 0; v < nv; v++) value[v] = tg_load(j, part[v], sub + p->nupcast, NULL, NULL, 0);
+}
+
+/* The same of plain values: FOLD of the whole tile. Either way the result is a register, so that nothing computes it again. */
+static void results_of_threads(plan *p, level *l, uint32_t copies, const tg_uop **result) {
+  state *s = p->s;
+  tg_job *j = s->j;
+  uint32_t nv = p->info.values, lanes = 1, inner = 1;
+  const tg_uop **t = tg_new(&j->env, const tg_uop *, (size_t)copies * nv), *sub[MAX_RANGES];
+  for (uint32_t i = p->nupcast; i < p->nwide; i++) lanes *= p->extent[i];
+  if (lanes > 1 << 12) tg_fail_at(j, s->pos, "a reduction over more than 4096 threads");
+  for (uint32_t i = p->nwide; i-- > p->nupcast; inner *= p->extent[i]) {
+    sub[i] = tg_index(j, 0);
+    if (p->extent[i] == 1) continue;
+    sub[i] = tg_iota(j, TG_INDEX, lanes);
+    if (inner > 1) sub[i] = tg_op2(j, TG_OP_IDIV, sub[i], tg_index(j, inner));
+    if (inner * p->extent[i] < lanes) sub[i] = tg_op2(j, TG_OP_MOD, sub[i], tg_index(j, p->extent[i]));
+  }
+  if (p->info.generic && lanes > 1) halve_threads(p, l, copies, t);
+  else halve_copies(p, copies, t, sub);
+  if (t[0]->lanes > 1) t[0] = tg_make(j, TG_OP_FOLD, t[0]->type, 1, p->info.op, 1, t);
+  for (uint32_t v = 0; v < nv; v++) {
+    const tg_uop *kept = register_of(p, "result", (tg_type)t[v]->type, 0, NULL);
+    put(s, l, kept);
+    put(s, l, tg_store(j, kept, NULL, t[v], NULL, 0));
+    result[v] = tg_load(j, kept, NULL, NULL, NULL, 0);
+  }
+}
+
 /* The results: the accumulators of all upcast copies halved, first range first, then FOLD over lanes. */
 static void results(plan *p, level *l, const tg_uop **result) {
   state *s = p->s;
@@ -287,16 +373,13 @@ static void results(plan *p, level *l, const tg_uop **result) {
     return;
   }
   if (copies > 1 << 16) tg_fail_at(s->j, s->pos, "a reduction of more than 65536 accumulators");
+  if (s->device && p->nwide > p->nupcast) {
+    results_of_threads(p, l, copies, result);
+    return;
+  }
   const tg_uop **t = tg_new(&s->j->env, const tg_uop *, (size_t)copies * nv), *sub[MAX_RANGES];
-  for (uint32_t c = 0; c < copies; c++) {
-    for (uint32_t i = p->nupcast, rest = c; i-- > 0; rest /= p->extent[i]) sub[i] = tg_index(s->j, rest % p->extent[i]);
-    for (uint32_t i = p->nupcast; i < p->nwide; i++) sub[i] = p->extent[i] == 1 ? tg_index(s->j, 0) : tg_iota(s->j, TG_INDEX, p->extent[i]);
-    for (uint32_t v = 0; v < nv; v++) t[(size_t)c * nv + v] = tg_load(s->j, p->acc[v], sub, NULL, NULL, 0);
-  }
-  for (uint32_t i = 0, step = copies; i < p->nupcast; i++) {
-    step /= p->extent[i];
-    for (uint32_t rest = 0; rest < step; rest++) halve(p, t + (size_t)rest * nv, p->extent[i], step);
-  }
+  for (uint32_t i = p->nupcast; i < p->nwide; i++) sub[i] = p->extent[i] == 1 ? tg_index(s->j, 0) : tg_iota(s->j, TG_INDEX, p->extent[i]);
+  halve_copies(p, copies, t, sub);
   uint32_t lanes = t[0]->lanes;
   for (uint32_t v = 0; v < nv; v++) {
     result[v] = t[v];
@@ -463,13 +546,12 @@ static const tg_uop *part_twins(tg_job *j, const tg_uop *sink) {
 }
 
 const tg_uop *tg_pass_reduce(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
-  (void)l;
   if (!has_reduce(j, sink)) return sink;
   sink = part_twins(j, sink);
   uint32_t n = j->uops.n;
   level top = {.open = true, .runs = true};
   state s = {.j = j, .to = tg_new(&j->env, const tg_uop *, n), .home = tg_new(&j->env, level *, n), .values = tg_new(&j->env, const tg_uop **, n),
-             .seen = tg_new(&j->env, uint32_t, n), .n = n, .sink = &top};
+             .seen = tg_new(&j->env, uint32_t, n), .n = n, .sink = &top, .device = l->target && l->target->lanes > 1};
   for (uint32_t i = 0; i < sink->n; i++) process(&s, &top, sink->src[i]);
   return tg_versioned(j, tg_sink(j, top.out.n, top.out.data));
 }

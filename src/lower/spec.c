@@ -13,6 +13,7 @@ typedef struct {
   uint32_t violations;
   uint32_t *scope;             /* by node id: number of the list that it needs, 0 the SINK's */
   uint32_t lists, open[64], depth;
+  uint32_t sequential;         /* loops around that are no part of a grid of threads */
   const tg_uop **current;      /* by buffer ordinal */
   uint8_t *range_seen;         /* by ordinal */
   uint32_t *placed;            /* by node id, linear: 1 + list where the value stands */
@@ -23,8 +24,8 @@ typedef struct {
   uint8_t *remote;             /* by node id: reads memory that other threads may write */
 } state;
 
-static const char *const order[] = {"author", "prove", "raise", "schedule", "reduce", "contract", "expand", "place", "functions", "types", "coalesce", "index", "linear"};
-enum { AUTHOR, PROVE, RAISE, SCHEDULE, REDUCED, CONTRACTED, EXPANDED, PLACED, FUNCTIONS, TYPES, COALESCED, INDEXED, LINEAR };
+static const char *const order[] = {"author", "prove", "raise", "schedule", "reduce", "distribute", "contract", "expand", "place", "functions", "types", "coalesce", "index", "linear"};
+enum { AUTHOR, PROVE, RAISE, SCHEDULE, REDUCED, DISTRIBUTED, CONTRACTED, EXPANDED, PLACED, FUNCTIONS, TYPES, COALESCED, INDEXED, LINEAR };
 
 static void TG_PRINTF(3, 4) complain(state *s, const tg_uop *u, const char *format, ...) {
   va_list ap;
@@ -202,7 +203,7 @@ static void check_end(state *s, const tg_uop *u) {
   const tg_uop *range = u->src[0];
   tg_kind k = tg_range_kind(range);
   if (s->range_seen[tg_range_ordinal(range)]++) complain(s, u, "two loops over range %s", s->j->ranges.data[tg_range_ordinal(range)].name);
-  if (s->rank >= EXPANDED && (k == TG_UPCAST || k == TG_UNROLL || k == TG_LANE || k == TG_LOCAL)) complain(s, u, "a range of kind %s after pass expand", tg_kind_name[k]);
+  if (s->rank >= EXPANDED && (k == TG_UPCAST || k == TG_UNROLL || ((k == TG_LANE || k == TG_LOCAL) && s->sequential))) complain(s, u, "a range of kind %s after pass expand", tg_kind_name[k]);
   if (s->rank >= REDUCED && k == TG_THREAD && s->depth) complain(s, u, "a thread range inside a loop");
   check_operands(s, range, 0);
   if (s->depth + 1 == TG_COUNT(s->open)) return;
@@ -210,12 +211,15 @@ static void check_end(state *s, const tg_uop *u) {
   const tg_uop **before = tg_new(&s->j->env, const tg_uop *, s->j->buffers.n + 1);
   memcpy(before, s->current, s->j->buffers.n * sizeof *before);
   mark_stored(s->j, u, stored);
+  bool sequential = k != TG_GLOBAL && k != TG_LOCAL && k != TG_LANE;
+  s->sequential += sequential;
   s->open[++s->depth] = ++s->lists;
   s->scope[range->id] = s->lists;
   for (uint32_t b = 0; b < s->j->buffers.n; b++)
     if (stored[b] && before[b]) note_effect(s, before[b], range);
   for (uint32_t i = 1; i < u->n; i++) check_statement(s, u->src[i]);
   s->depth--;
+  s->sequential -= sequential;
   for (uint32_t b = 0; b < s->j->buffers.n; b++)
     if (stored[b] && before[b]) note_effect(s, before[b], u);
 }

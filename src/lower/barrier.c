@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT
+ * Pass distribute: barriers, as few as there can be between the statements as they stand.
+ *
+ * Two accesses of one LOCAL or global element by different threads, one of them a store, need a barrier on the way from the first
+ * to the second: between two statements of a list, or around the back edge of a loop from one iteration to the next. That is an arc
+ * of the places between the statements of the list that holds both (of a loop's body: a circle), and the fewest places that meet
+ * every arc get a barrier. Accesses of which each thread touches its own elements only, and accesses that never meet, need none. Inner
+ * lists first: what they have inside may serve those around. */
+#include "lower/distribute.h"
+
+typedef struct { const tg_uop *u; tg_item *item; tg_digits digits; bool store, atomic, pinned; } access;
+typedef struct { uint32_t from, to; } arc;   /* places from .. to; a place p stands before child p; of a circle place n is the boundary, to < from wraps */
+
+typedef struct {
+  tg_workgroup *w;
+  TG_VEC(access) all;
+  TG_VEC(const tg_uop *) twin;   /* by range ordinal: the range in another iteration */
+  TG_VEC(arc) arcs;
+} state;
+
+/* ---- accesses ---- */
+
+static void see(state *s, tg_item *at, const uint8_t *stored) {
+  for (uint32_t i = 0; i < at->list.n; i++) see(s, at->list.data[i], stored);
+  if (!at->u || at->u->op != TG_OP_STORE) return;
+  tg_workgroup *w = s->w;
+  uint32_t n;
+  const tg_uop **loads = tg_loads_of(w, at->u, &n);
+  bool pinned = tg_in_memory(w, at->u->src[0]);
+  for (uint32_t i = 0; i <= n; i++) {
+    const tg_uop *u = i < n ? loads[i] : at->u;
+    if (!tg_in_memory(w, u->src[0]) || !stored[tg_buffer_ordinal(u->src[0])]) continue;
+    tg_push(&w->j->env, &s->all, ((access){u, at, tg_digits_of(w, u), i == n, i == n && u->arg & TG_ATOMIC, pinned}));
+  }
+}
+
+static void see_stores(tg_workgroup *w, tg_item *at, uint8_t *stored) {
+  for (uint32_t i = 0; i < at->list.n; i++) see_stores(w, at->list.data[i], stored);
+  if (at->u && at->u->op == TG_OP_STORE) stored[tg_buffer_ordinal(at->u->src[0])] = 1;
+}
+
+/* ---- can they meet? ---- */
+
+typedef struct { uint32_t dim; int64_t weight, extent, stride; } held;
+
+static uint32_t held_by(state *s, const access *a, held *out) {   /* in order of stride */
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < a->digits.n; i++) {
+    const tg_digit *d = &a->digits.d[i];
+    held h = {d->dim, d->weight, d->extent, s->w->par.data[d->par].stride * d->step};
+    uint32_t at = n++;
+    for (; at && out[at - 1].stride > h.stride; at--) out[at] = out[at - 1];
+    out[at] = h;
+  }
+  return n;
+}
+
+/* Does the element say which thread touches it, the same in both? Threads that a gate shuts out touch none. */
+static bool same_thread(state *s, const access *a, const access *b) {
+  held p[TG_DIGITS], q[TG_DIGITS];
+  uint32_t n = held_by(s, a, p);
+  bool pinned = a->pinned && b->pinned;
+  if (a->digits.irregular || b->digits.irregular || n != held_by(s, b, q)) return false;
+  int64_t at = 1;
+  for (uint32_t i = 0; i < n; i++) {
+    if (p[i].dim != q[i].dim || p[i].weight != q[i].weight || p[i].extent != q[i].extent || p[i].stride != q[i].stride) return false;
+    if (p[i].stride < at || (p[i].stride > at && !pinned)) return false;
+    at = p[i].stride * p[i].extent;
+  }
+  return at == s->w->threads || (at < s->w->threads && pinned);
+}
+
+static const tg_uop *twin_of(state *s, const tg_uop *range) {
+  tg_job *j = s->w->j;
+  uint32_t o = tg_range_ordinal(range);
+  while (s->twin.n <= o) tg_push(&j->env, &s->twin, NULL);
+  if (!s->twin.data[o]) {
+    const tg_range_info info = j->ranges.data[o];
+    s->twin.data[o] = tg_range_new(j, info.name, tg_extent(range), tg_range_kind(range), info.from, info.pos);
+  }
+  return s->twin.data[o];
+}
+
+/* Ranges that are one iteration on both sides: sequential loops around `list`. */
+static bool shared_loop(const tg_item *list, const tg_uop *range) {
+  for (; list && list->u; list = list->outer)
+    if (list->u == range) return tg_range_kind(range) != TG_UPCAST && !list->parts;
+  return false;
+}
+
+static bool bound_here(const state *s, const tg_uop *range) {   /* by a loop of the workgroup or as a thread: else a global range, the same for all */
+  uint32_t o = tg_range_ordinal(range);
+  return (o < s->w->par_of.n && s->w->par_of.data[o]) || tg_range_kind(range) != TG_GLOBAL;
+}
+
+/* A subscript of the second access, seen from the first: next 1: an iteration of `loop` later, 2: any number of them. */
+static const tg_uop *elsewhere(state *s, const tg_uop *sub, const tg_item *list, const tg_uop *loop, int next) {
+  tg_job *j = s->w->j;
+  uint32_t n, count = 0;
+  const tg_uop **order = tg_toposort(j, sub, &n), *from[64], *to[64];
+  for (uint32_t i = 0; i < n && count < 64; i++) {
+    const tg_uop *r = order[i];
+    if (r->op != TG_OP_RANGE || (r != loop && (shared_loop(list, r) || !bound_here(s, r)))) continue;
+    from[count] = r;
+    to[count] = r != loop || next == 2 ? twin_of(s, r) : r;
+    if (r == loop) to[count] = tg_op2(j, TG_OP_ADD, next == 2 ? tg_op2(j, TG_OP_ADD, r, to[count]) : r, tg_index(j, 1));
+    count++;
+  }
+  return count < 64 ? tg_substitute(j, sub, count, from, to) : NULL;
+}
+
+static bool never_zero(tg_job *j, const tg_linear *f) {
+  tg_bounds b = tg_linear_bounds(j, f);
+  if (b.lo > 0 || b.hi < 0) return true;
+  return b.multiple > 1 && tg_floor_mod(b.offset, b.multiple) != 0;
+}
+
+static bool differ(tg_job *j, const tg_uop *x, const tg_uop *y) {
+  tg_linear f, g, d;
+  tg_linear_of(j, x, &f);
+  tg_linear_of(j, y, &g);
+  if (!tg_linear_add(j, &f, &g, -1, &d)) return false;
+  if (never_zero(j, &d)) return true;
+  if (x->op != TG_OP_MOD || y->op != TG_OP_MOD || x->src[1] != y->src[1] || x->src[1]->op != TG_OP_CONST || x->src[1]->arg <= 0) return false;
+  tg_linear_of(j, x->src[0], &f);   /* (i + 1) % 2 and i % 2 */
+  tg_linear_of(j, y->src[0], &g);
+  if (!tg_linear_add(j, &f, &g, -1, &d)) return false;
+  for (uint32_t i = 0; i < d.n; i++)
+    if (d.coefficient[i] % x->src[1]->arg) return false;
+  return d.constant % x->src[1]->arg != 0;
+}
+
+static bool may_meet(state *s, const access *a, const access *b, const tg_item *list, const tg_uop *loop, int next) {
+  if (tg_buffer_ordinal(a->u->src[0]) != tg_buffer_ordinal(b->u->src[0]) || (!a->store && !b->store) || (a->atomic && b->atomic)) return false;
+  if (same_thread(s, a, b)) return false;
+  for (uint32_t d = 0; d < tg_access_rank(a->u); d++) {
+    const tg_uop *y = elsewhere(s, b->u->src[1 + d], list, loop, next);
+    if (y && a->u->src[1 + d]->lanes == 1 && y->lanes == 1 && differ(s->w->j, a->u->src[1 + d], y)) return false;
+  }
+  return true;
+}
+
+/* ---- where barriers are ---- */
+
+/* A barrier that surely is met on the way through. */
+static bool is_fence(state *s, const tg_item *item) {
+  if (!item->u) return false;
+  if (item->u->op == TG_OP_BARRIER) return true;
+  if (item->u->op != TG_OP_RANGE || tg_bounds_of(s->w->j, tg_extent(item->u)).lo < 1) return false;
+  for (uint32_t i = 0; i < item->list.n; i++)
+    if (is_fence(s, item->list.data[i])) return true;
+  return false;
+}
+
+/* The child of `list` that holds the item; *fenced: there is a barrier between the item and that child's end (after) or beginning. */
+static uint32_t child_of(state *s, const tg_item *list, const tg_item *item, bool after, bool *fenced) {
+  *fenced = false;
+  for (;; item = item->outer) {
+    const tg_item *outer = item->outer;
+    uint32_t at = 0;
+    while (outer->list.data[at] != item) at++;
+    if (outer == list) return at;
+    for (uint32_t i = after ? at + 1 : 0; i < (after ? outer->list.n : at); i++) *fenced |= is_fence(s, outer->list.data[i]);
+  }
+}
+
+static bool within(const tg_item *list, const tg_item *item) {
+  while (item && item != list) item = item->outer;
+  return item != NULL;
+}
+
+static bool fence_between(state *s, const tg_item *list, uint32_t from, uint32_t to) {
+  for (uint32_t i = from; i < to; i++)
+    if (is_fence(s, list->list.data[i])) return true;
+  return false;
+}
+
+static void need(state *s, const tg_item *list, const access *a, const access *b, const tg_uop *loop) {
+  bool left = false, right = false;
+  uint32_t p = child_of(s, list, a->item, true, &left), q = child_of(s, list, b->item, false, &right), n = list->list.n;
+  if (left || right) return;
+  if (!loop) {
+    if (!fence_between(s, list, p + 1, q)) tg_push(&s->w->j->env, &s->arcs, ((arc){p + 1, q}));
+    return;
+  }
+  if (fence_between(s, list, p + 1, n) || fence_between(s, list, 0, q)) return;
+  tg_push(&s->w->j->env, &s->arcs, p < q ? ((arc){1, n}) : ((arc){p + 1, q}));   /* wraps: p+1 .. n, and 1 .. q */
+}
+
+static bool meets(const arc *a, uint32_t place) { return a->from <= a->to ? a->from <= place && place <= a->to : place >= a->from || place <= a->to; }
+
+/* The fewest places, the circle of n being cut at `first` (0: a line). */
+static uint32_t choose(const state *s, uint32_t n, uint32_t first, uint8_t *chosen) {
+  uint32_t count = first != 0;
+  memset(chosen, 0, n + 1);
+  chosen[first] = first != 0;
+  for (uint32_t step = 1; step <= n; step++) {   /* right ends in order: the last place that meets the arc */
+    uint32_t place = first ? (first + step - 1) % n + 1 : step;
+    for (uint32_t i = 0; i < s->arcs.n; i++) {
+      const arc *a = &s->arcs.data[i];
+      bool met = false;
+      if (a->to != place) continue;
+      for (uint32_t k = 1; k <= n && !met; k++) met = chosen[k] && meets(a, k);
+      if (met) continue;
+      chosen[place] = 1;
+      count++;
+      break;
+    }
+  }
+  return count;
+}
+
+static void insert_barriers(state *s, tg_item *list, const uint8_t *chosen) {
+  tg_job *j = s->w->j;
+  uint32_t n = list->list.n, count = 0;
+  tg_item **all = tg_new(&j->env, tg_item *, 2 * n + 1);
+  for (uint32_t i = 0; i <= n; i++) {
+    if (chosen[i]) all[count++] = tg_item_new(s->w, list, tg_barrier_new(j), (tg_pos){0});
+    if (i < n) all[count++] = list->list.data[i];
+  }
+  list->list.n = 0;
+  for (uint32_t i = 0; i < count; i++) tg_push(&j->env, &list->list, all[i]);
+}
+
+static void infer(state *s, tg_item *list) {
+  const tg_uop *loop = list->u && tg_range_kind(list->u) != TG_UPCAST && !list->parts ? list->u : NULL;
+  for (uint32_t i = 0; i < list->list.n; i++)
+    if (list->list.data[i]->list.n) infer(s, list->list.data[i]);
+  s->arcs.n = 0;
+  uint32_t n = list->list.n;
+  bool unused;
+  for (uint32_t i = 0; i < s->all.n; i++)
+    for (uint32_t k = 0; k < s->all.n; k++) {
+      const access *a = &s->all.data[i], *b = &s->all.data[k];
+      if (!within(list, a->item) || !within(list, b->item)) continue;
+      uint32_t p = child_of(s, list, a->item, true, &unused), q = child_of(s, list, b->item, false, &unused);
+      if (p < q && may_meet(s, a, b, list, NULL, 0)) need(s, list, a, b, NULL);
+      if (!loop) continue;
+      if (may_meet(s, a, b, list->outer, loop, 1)) need(s, list, a, b, loop);
+      else if (may_meet(s, a, b, list->outer, loop, 2) && !fence_between(s, list, 0, n)) tg_push(&s->w->j->env, &s->arcs, ((arc){1, n}));
+    }
+  if (!s->arcs.n) return;
+  uint8_t *best = tg_new(&s->w->j->env, uint8_t, n + 2), *now = tg_new(&s->w->j->env, uint8_t, n + 2);
+  uint32_t fewest = choose(s, n, loop ? n : 0, best);
+  for (uint32_t first = n; loop && --first;) {
+    uint32_t count = choose(s, n, first, now);
+    if (count >= fewest) continue;
+    fewest = count;
+    memcpy(best, now, n + 1);
+  }
+  insert_barriers(s, list, best);
+}
+
+void tg_infer_barriers(tg_workgroup *w) {
+  state s = {.w = w};
+  uint8_t *stored = tg_new(&w->j->env, uint8_t, w->j->buffers.n + 1);
+  see_stores(w, w->body, stored);
+  see(&s, w->body, stored);
+  if (s.all.n) infer(&s, w->body);
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT
+ * Every program of the corpus in device form, for warps of 32 and of 64: each stage from pass distribute on prints and parses back,
+ * and computes what the author's form computes, under the interpreter with its checks of races and barriers.
+ *   distribute [--target=NAME] [PROGRAM.tg ...]      default: sm_80 and gfx90a; all */
+#include <math.h>
+#include <stdlib.h>
+#include "../test.h"
+#include "dsl/value.h"
+#include "interp/interp.h"
+#include "kit.h"
+#include "search/heuristic.h"
+
+#ifdef TG_SANITIZED
+enum { ROUNDS = 1 };
+#else
+enum { ROUNDS = 2 };
+#endif
+
+typedef struct {
+  tg_job tables, job;
+  tg_target target;
+  const tg_rules *rules;
+  const kit_program *program;
+  const char *stage;
+  int64_t params[32];
+  bool failed, rounds, fixed, large;
+  kit_memory start, first, now, fixed_at;
+} run;
+
+#define WRONG(r, ...) ((r)->failed = true, fprintf(stderr, "%s for %s: %s: ", (r)->program->path, (r)->target.name, (r)->stage), fprintf(stderr, __VA_ARGS__), fputc('\n', stderr))
+
+static double tolerance(tg_type t) { return t == TG_F64 ? 1e-11 : t == TG_F32 ? 2e-5 : t == TG_BF16 || t == TG_E4M3 || t == TG_E5M2 ? 0.07 : 4e-3; }
+
+static void compare(run *r, const kit_memory *want, bool near) {
+  for (uint32_t b = 0; b < want->n; b++) {
+    size_t size = (size_t)tg_type_bytes(want->type[b]);
+    tg_type t = want->type[b];
+    for (size_t i = 0; want->written[b] && i < want->bytes[b] / size; i++) {
+      uint64_t x = 0, y = 0;
+      memcpy(&x, (char *)r->now.data[b] + i * size, size), memcpy(&y, (char *)want->data[b] + i * size, size);
+      if (x == y) continue;
+      double f = tg_is_float(t) ? tg_value_from_bits(t, x).f : (double)x, g = tg_is_float(t) ? tg_value_from_bits(t, y).f : (double)y;
+      if (tg_is_float(t) && (f == g || (f != f && g != g))) continue;
+      if (near && tg_is_float(t) && fabs(f - g) <= tolerance(t) * (1 + fabs(g))) continue;
+      WRONG(r, "output %u, element %zu is %.17g and not %.17g", b, i, f, g);
+      return;
+    }
+  }
+}
+
+static void interpret(run *r, const tg_uop *sink, kit_memory *m, uint64_t steps, bool threads) {
+  tg_interp_buffer buffers[KIT_BUFFERS];
+  for (uint32_t b = 0; b < m->n; b++) buffers[b] = (tg_interp_buffer){m->data[b], m->bytes[b]};
+  tg_interp in = {.buffers = buffers, .params = r->params, .step_limit = steps, .check_uninitialised = true, .check_races = true,
+                  .check_contracts = true, .check_barriers = threads};
+  tg_interpret(&r->job, sink, &in);
+}
+
+typedef struct { tg_job *job; const char *text; } reading;
+
+static void read_back(void *user) {
+  reading *k = user;
+  tg_parse_kernel(k->job, "printed", k->text, 0, NULL);
+}
+
+static void round_trip(run *r, const tg_uop *sink) {
+  tg_str text = tg_str_new(&r->job.env);
+  tg_print(&r->job, &text, sink);
+  tg_job *again = malloc(sizeof *again);
+  tg_job_init(again, NULL);
+  reading k = {again, text.data};
+  if (!tg_protect(&again->env, read_back, &k)) WRONG(r, "does not parse again: %s", again->env.message);
+  else if (!tg_same_program(&r->job, sink, again, again->sink)) WRONG(r, "parses to another program:\n%s", text.data);
+  tg_job_drop(again);
+  free(again);
+}
+
+static void seen(void *user, const char *pass, const tg_uop *sink) {
+  run *r = user;
+  r->stage = pass;
+  if (r->failed || tg_stage_index(pass) < tg_stage_index("distribute")) return;
+  round_trip(r, sink);
+  if (r->large) return;
+  kit_memory_copy(&r->now, &r->start);
+  interpret(r, sink, &r->now, 2000000000, true);
+  compare(r, r->fixed ? &r->fixed_at : &r->first, r->rounds && !r->fixed);
+  if (!kit_bands_whole(&r->now)) WRONG(r, "wrote behind a buffer");
+  if (strcmp(pass, "contract")) return;
+  r->fixed = true;
+  kit_memory_copy(&r->fixed_at, &r->now);
+}
+
+static void whole(void *user) {
+  run *r = user;
+  tg_job *j = &r->job;
+  tg_lowering l = {.target = &r->target, .rules = r->rules, .verify = true};
+  tg_parse_kernel(j, r->program->path, r->program->text, 0, NULL);
+  if (!kit_memory_make(j, r->params, &r->start)) WRONG(r, "over %d buffers", KIT_BUFFERS);
+  if (!r->large) {
+    kit_memory_copy(&r->first, &r->start);
+    interpret(r, j->sink, &r->first, 1000000, false);
+  }
+  j->sink = tg_lower(j, &l, "raise", NULL, NULL);
+  if (!j->opts.n && getenv("H")) tg_heuristic(j, &l, j->sink);
+  tg_lower(j, &l, NULL, seen, r);
+}
+
+static void parse(void *user) {
+  run *r = user;
+  tg_parse_kernel(&r->job, r->program->path, r->program->text, 0, NULL);
+}
+
+static void one(run *r, const kit_program *p, int round, int *large) {
+  r->program = p;
+  r->failed = r->fixed = r->large = false;
+  r->stage = "author";
+  r->rounds = strstr(p->text, "// rounds") != NULL;
+  tg_job_init(&r->job, NULL);
+  bool read = tg_protect(&r->job.env, parse, r);
+  if (!read) WRONG(r, "%s", r->job.env.message);
+  kit_params(&r->job, round, r->params);
+  uint32_t params = r->job.params.n;
+  tg_job_drop(&r->job);
+  if (read && round && !params) return;
+  for (int tries = 0; tries < 2 && read; tries++) {
+    tg_job_init(&r->job, NULL);
+    bool ok = tg_protect(&r->job.env, whole, r), again = !ok && r->job.env.status == TG_ELIMIT && !r->large && !strcmp(r->stage, "author");
+    if (!ok && !again) WRONG(r, "%s", r->job.env.message);
+    tg_job_drop(&r->job);
+    r->large |= again;
+    if (!again) break;
+  }
+  *large += r->large;
+  if (r->failed) test_failed++;
+  else test_passed++;
+}
+
+static void compile_rules(void *user) {
+  run *r = user;
+  r->rules = tg_rules_compile(&r->tables.env);
+}
+
+int main(int argc, char **argv) {
+  static const char *const targets[] = {"sm_80", "gfx90a"};
+  static run r;
+  int n, large = 0;
+  kit_program *p = kit_programs(&n);
+  const char *target = argc > 1 && !strncmp(argv[1], "--target=", 9) ? argv[1] + 9 : NULL;
+  if (target) argc--, argv++;
+  tg_job_init(&r.tables, NULL);
+  CHECK(tg_protect(&r.tables.env, compile_rules, &r), "rules");
+  for (size_t t = 0; t < (target ? 1 : sizeof targets / sizeof *targets); t++) {
+    CHECK(tg_target_named(&r.target, target ? target : targets[t]), "a target");
+    for (int i = 0; i < n; i++) {
+      bool wanted = argc < 2;
+      for (int k = 1; k < argc; k++) wanted |= !strcmp(argv[k], p[i].path);
+      for (int round = 0; round < ROUNDS && wanted; round++) one(&r, &p[i], round, &large);
+    }
+  }
+  CHECK(large < 16, "%d are too large for the interpreter", large);
+  kit_memory_free(&r.start), kit_memory_free(&r.first), kit_memory_free(&r.now), kit_memory_free(&r.fixed_at);
+  tg_job_drop(&r.tables);
+  kit_programs_free(p, n);
+  return TEST_END();
+}
