@@ -8,7 +8,6 @@
 #include "dsl/value.h"
 #include "interp/interp.h"
 #include "kit.h"
-#include "search/heuristic.h"
 
 #ifdef TG_SANITIZED
 enum { ROUNDS = 1 };
@@ -101,7 +100,6 @@ static void whole(void *user) {
     interpret(r, j->sink, &r->first, 1000000, false);
   }
   j->sink = tg_lower(j, &l, "raise", NULL, NULL);
-  if (!j->opts.n && getenv("H")) tg_heuristic(j, &l, j->sink);
   tg_lower(j, &l, NULL, seen, r);
 }
 
