@@ -184,7 +184,7 @@ static void need(state *s, const tg_item *list, const access *a, const access *b
     return;
   }
   if (fence_between(s, list, p + 1, n) || fence_between(s, list, 0, q)) return;
-  tg_push(&s->w->j->env, &s->arcs, p < q ? ((arc){1, n}) : ((arc){p + 1, q}));   /* wraps: p+1 .. n, and 1 .. q */
+  tg_push(&s->w->j->env, &s->arcs, p < q ? ((arc){1, n}) : ((arc){p + 1, q ? q : n}));   /* wraps: p+1 .. n, and 1 .. q */
 }
 
 static bool meets(const arc *a, uint32_t place) { return a->from <= a->to ? a->from <= place && place <= a->to : place >= a->from || place <= a->to; }

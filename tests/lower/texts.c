@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * What each pass makes of a small program, to the letter: texts/PASS.tg and texts/PASS.txt. And what is printed after
- * every pass, of these and of larger kernels, parses to the same program.
+ * every pass, of these and of larger kernels, parses to the same program. For x86-64-v4, or as the first line says: `// target: sm_80`.
  *
  * `lower_texts --write` takes the present output as expected: look at the difference before it is committed. */
 #include <stdlib.h>
@@ -65,6 +65,9 @@ static bool lower_file(run *r, const char *file, const char *stage) {
   r->source = read_text(file);
   CHECK(r->source, "%s cannot be read", file);
   if (!r->source) return false;
+  char target[32] = "x86-64-v4";
+  sscanf(r->source, "// target: %31s", target);
+  CHECK(tg_target_named(&r->target, target), "%s: no target %s", file, target);
   tg_job_init(&r->job, NULL);
   bool ok = tg_protect(&r->job.env, lower, r);
   CHECK(ok, "%s: %s", file, r->job.env.message);
@@ -100,7 +103,7 @@ int main(int argc, char **argv) {
   static run r, rules;
   int passes = 0;
   tg_job_init(&rules.job, NULL);
-  if (!tg_protect(&rules.job.env, compile_rules, &rules) || !tg_target_named(&r.target, "x86-64-v4")) return 1;
+  if (!tg_protect(&rules.job.env, compile_rules, &rules)) return 1;
   r.rules = rules.rules;
   for (const tg_pass *p = tg_passes; p->name; p++, passes++) one_pass(&r, p->name, write);
   static const char *const kernels[] = {"attention_flash", "attention_naive", "softmax", "layernorm", "matmul_tiled", "matmul_scheduled", "argmax", "reduce_tuple", "double_buffer", "paged", "schedule_tile", "schedule_place"};
