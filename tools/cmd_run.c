@@ -86,7 +86,7 @@ static void interpret(void *user) {
   run_state *r = user;
   tg_interp_buffer buffers[64];
   for (uint32_t b = 0; b < r->n; b++) buffers[b] = (tg_interp_buffer){r->copy[b], r->data[b].bytes};
-  tg_interp in = {.buffers = buffers, .check_uninitialised = true, .check_races = true, .check_contracts = true};
+  tg_interp in = {.buffers = buffers, .check_uninitialised = true, .check_races = true, .check_contracts = true, .check_merges = true};
   tg_interpret(&r->job, r->job.sink, &in);
 }
 

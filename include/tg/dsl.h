@@ -45,7 +45,7 @@ typedef struct tg_scope { tg_builder *builder; int live; unsigned id; } tg_scope
 TG_API void tg_add_statement(tg_builder *b, const char *text, const char *file, int line);
 /* word: in, out, inout, define_reg, define_local, knob, require, opt, def, stage; text: what stands between its parentheses. */
 TG_API void tg_add_declaration(tg_builder *b, const char *word, const char *text, const char *file, int line);
-/* word: "range" with text "i, M, upcast", or "if" with a condition. live is 0 after an error. */
+/* word: "range" with text "i, M, upcast", "if" with a condition, "carry" with the tiles, or "merge" with "". live is 0 after an error. */
 TG_API tg_scope tg_scope_open(tg_builder *b, const char *word, const char *text, const char *file, int line);
 TG_API void tg_scope_close(tg_scope *s);
 /* A C value by name: a literal that takes the type of what it meets. */
@@ -101,6 +101,14 @@ TG_API void *tg_builder_user(tg_builder *b);
 #define tg_if(...)                                                                                                 \
   for (tg_scope TG_PASTE_(tg_if_, __LINE__) = tg_scope_open(tg_b_, "if", #__VA_ARGS__, __FILE__, __LINE__);        \
        TG_PASTE_(tg_if_, __LINE__).live; tg_scope_close(&TG_PASTE_(tg_if_, __LINE__)))
+/* Around the whole body of a range, the tiles that its iterations carry; at the end, how two of their states become one:
+ * tg_range(k, N) tg_carry(m, l) { ..; tg_merge { tg(m = max(a.m, b.m)); .. } } */
+#define tg_carry(...)                                                                                              \
+  for (tg_scope TG_PASTE_(tg_carry_, __LINE__) = tg_scope_open(tg_b_, "carry", #__VA_ARGS__, __FILE__, __LINE__);  \
+       TG_PASTE_(tg_carry_, __LINE__).live; tg_scope_close(&TG_PASTE_(tg_carry_, __LINE__)))
+#define tg_merge                                                                                                   \
+  for (tg_scope TG_PASTE_(tg_merge_, __LINE__) = tg_scope_open(tg_b_, "merge", "", __FILE__, __LINE__);            \
+       TG_PASTE_(tg_merge_, __LINE__).live; tg_scope_close(&TG_PASTE_(tg_merge_, __LINE__)))
 
 #define tg_call(PROC, ...) tg_call_proc(tg_b_, &PROC, #__VA_ARGS__, __FILE__, __LINE__)
 #define tg_splice(NAME, TEXT, FORMALS) tg_add_splice(tg_b_, #NAME, (TEXT), (FORMALS), __FILE__, __LINE__)

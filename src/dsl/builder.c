@@ -24,7 +24,7 @@ const tg_binding *tg_binding_find(tg_builder *b, const char *name) {
 
 tg_frame *tg_frame_push(tg_builder *b, tg_frame_kind kind, tg_pos pos) {
   tg_frame f = {.kind = (uint8_t)kind, .pos = pos, .names = b->names.n, .id = ++b->scopes, .barrier = b->barrier, .prefix = b->prefix};
-  b->depth += kind == FRAME_RANGE;
+  b->depth += kind == FRAME_RANGE || kind == FRAME_MERGE;
   tg_push(&b->job->env, &b->frames, f);
   return &b->frames.data[b->frames.n - 1];
 }
@@ -32,7 +32,7 @@ tg_frame *tg_frame_push(tg_builder *b, tg_frame_kind kind, tg_pos pos) {
 /* The list that statements go to here; `if` and procs have none of their own. */
 tg_frame *tg_list_frame(tg_builder *b, uint32_t *index) {
   uint32_t i = b->frames.n - 1;
-  while (b->frames.data[i].kind == FRAME_IF || b->frames.data[i].kind == FRAME_PROC) i--;
+  while (b->frames.data[i].kind == FRAME_IF || b->frames.data[i].kind == FRAME_PROC || b->frames.data[i].kind == FRAME_CARRY) i--;
   if (index) *index = i;
   return &b->frames.data[i];
 }
@@ -64,10 +64,14 @@ void tg_frame_pop(tg_builder *b) {
     b->prefix = f.prefix;
     if (f.macro) f.macro->active = false;
   }
-  if (f.kind != FRAME_RANGE) return;
+  if (f.kind == FRAME_CARRY) tg_carry_close(b, &f);
+  if (f.kind != FRAME_RANGE && f.kind != FRAME_MERGE) return;
   b->depth--;
   uint32_t n = f.items.n;
   const tg_uop **nodes = settle_items(b, f.items.data, &n);
+  f.items.n = n;
+  if (f.kind == FRAME_MERGE) tg_merge_close(b, &f);
+  else if (f.carry && n && !tg_is_merge(f.items.data[n - 1].node)) tg_fail_at(j, f.items.data[n - 1].pos, "a carry is the whole of its loop's body: nothing stands behind it");
   const tg_uop *end = tg_end(j, f.range, n, nodes);
   tg_frame *list = tg_list_frame(b, NULL);
   tg_push(&j->env, &list->items, ((tg_item){.node = end, .pos = f.pos, .notes = f.notes, .notes_n = f.notes_n, .children = f.items.data, .n = n}));
@@ -132,8 +136,9 @@ static void place_items(placing *s, const tg_item *items, uint32_t n, const tg_u
 
 static TG_NORETURN void fail_open_scope(tg_builder *b) {
   const tg_frame *f = &b->frames.data[b->frames.n - 1];
+  static const char *const scopes[] = {"kernel", "range", "if", "proc", "carry", "merge"};
   if (f->kind == FRAME_RANGE) tg_fail_at(b->job, f->pos, "the scope of range '%s' is left by break, return or goto", f->name);
-  tg_fail_at(b->job, f->pos, "the scope of this if is left by break, return or goto");
+  tg_fail_at(b->job, f->pos, "the scope of this %s is left by break, return or goto", scopes[f->kind]);
 }
 
 void tg_builder_finish(tg_builder *b) {
@@ -214,6 +219,8 @@ static void run_open(void *user) {
   tg_parser_init(&p, r->b, source_of(r), 0);
   if (!strcmp(r->word, "range")) tg_parse_range(&p, 0);
   else if (!strcmp(r->word, "if")) tg_parse_if(&p, 0);
+  else if (!strcmp(r->word, "carry")) tg_parse_carry(&p, 0);
+  else if (!strcmp(r->word, "merge")) tg_parse_merge(&p, 0);
   else tg_fail_at(r->b->job, tg_source_pos(p.j, p.src, 0, 1), "unknown scope '%s'", r->word);
   expect_end(&p);
   *r->scope = (tg_scope){r->b, 1, r->b->frames.data[r->b->frames.n - 1].id};

@@ -18,7 +18,7 @@ bool tg_is_function(const char *s, size_t n) {
 
 tg_kind tg_kind_of(const tg_parser *p, const tg_token *t) {
   for (int k = 0; k < TG_KIND__COUNT; k++)
-    if (tg_token_is(p, t, tg_kind_name[k])) return (tg_kind)k;
+    if ((k != TG_MERGE || p->b->raw) && tg_token_is(p, t, tg_kind_name[k])) return (tg_kind)k;
   return TG_KIND__COUNT;
 }
 

@@ -133,6 +133,14 @@ static void parse_statement(tg_parser *p) {
       open_body(p);
       return;
     }
+    if (tg_at_word(p, "carry") && !tg_name_find(p->b, tg_sym(p->j, "carry"))) {
+      tg_next(p);
+      tg_next(p);
+      tg_parse_carry(p, t.off);
+      tg_expect(p, ')', "')'");
+      open_body(p);
+      return;
+    }
     if (tg_at_word(p, "call")) {
       tg_next(p);
       tg_next(p);
@@ -150,6 +158,12 @@ static void parse_statement(tg_parser *p) {
       tg_expect(p, ';', "';'");
       return;
     }
+  }
+  if (tg_at_word(p, "merge") && p->ahead.kind == '{') {
+    tg_parse_merge(p, t.off);
+    tg_next(p);
+    open_body(p);
+    return;
   }
   if (tg_at_word(p, "proc") && p->ahead.kind == TK_NAME) {
     tg_next(p);

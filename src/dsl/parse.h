@@ -56,13 +56,14 @@ typedef struct { const tg_uop *node; tg_pos pos; uint32_t serial, first, n; } tg
 typedef struct tg_item tg_item;
 struct tg_item { const tg_uop *node; tg_pos pos; uint32_t notes, notes_n; tg_item *children; uint32_t n; };
 
-typedef enum { FRAME_KERNEL, FRAME_RANGE, FRAME_IF, FRAME_PROC } tg_frame_kind;
+typedef enum { FRAME_KERNEL, FRAME_RANGE, FRAME_IF, FRAME_PROC, FRAME_CARRY, FRAME_MERGE } tg_frame_kind;
 typedef struct tg_frame {
   uint8_t kind;
   const tg_uop *range;
   tg_pos pos;
   const char *name;
-  TG_VEC(tg_item) items;         /* KERNEL, RANGE */
+  TG_VEC(tg_item) items;         /* KERNEL, RANGE, MERGE */
+  tg_carry *carry;               /* CARRY, and the RANGE that it is in */
   uint32_t names, notes, notes_n, id;
   tg_name condition;             /* IF: held like a let */
   bool negated;
@@ -172,6 +173,12 @@ bool tg_is_declaration(const tg_parser *p, const tg_token *t);
 void tg_parse_range(tg_parser *p, uint32_t off);     /* i, M [, kind]: opens the scope */
 void tg_parse_if(tg_parser *p, uint32_t off);        /* the condition: opens the scope */
 void tg_parse_parameters(tg_parser *p);
+
+/* carry.c */
+void tg_parse_carry(tg_parser *p, uint32_t off);     /* m, l, o: opens the scope */
+void tg_parse_merge(tg_parser *p, uint32_t off);     /* opens the scope */
+void tg_carry_close(tg_builder *b, const tg_frame *carry);          /* of FRAME_CARRY */
+void tg_merge_close(tg_builder *b, const tg_frame *merge);          /* of FRAME_MERGE, its items settled */
 
 /* kernel.c */
 void tg_enter_proc(tg_parser *p, tg_macro *m, tg_pos pos);

@@ -496,7 +496,7 @@ static void refuse_word(tg_parser *p) {
     {"goto", "goto is not in the language"}, {"return", "return is not in the language: a kernel runs to its end"},
     {"break", "break is not in the language: gate the statements with if"}, {"continue", "continue is not in the language: gate the statements with if"},
     {"switch", "switch is not in the language: write if, or where(..)"}, {"else", "else stands behind an if, or behind an access"},
-    {"carry", "carry is not in the language"}, {"merge", "merge is not in the language"},
+    {"carry", "carry stands behind a range: range(kb, E) carry(m, l) { ..; merge { .. } }"}, {"merge", "merge stands at the end of a carry: carry(m, l) { ..; merge { .. } }"},
   };
   for (unsigned i = 0; i < TG_COUNT(words); i++)
     if (tg_at_word(p, words[i].word) && !tg_name_find(p->b, tg_sym(p->j, words[i].word))) FAIL(p, &p->tok, "%s", words[i].text);

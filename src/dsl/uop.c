@@ -17,7 +17,7 @@ const tg_op_info tg_ops[TG_OP__COUNT] = {
 #undef B
 #undef W
 
-const char *const tg_kind_name[TG_KIND__COUNT] = {"loop", "global", "local", "lane", "group", "reduce", "upcast", "unroll", "thread"};
+const char *const tg_kind_name[TG_KIND__COUNT] = {"loop", "global", "local", "lane", "group", "reduce", "upcast", "unroll", "thread", "merge"};
 const char *const tg_type_name[TG_TYPE__COUNT] = {"void", "bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64", "e4m3", "e5m2", "index"};
 static const uint8_t type_bits[TG_TYPE__COUNT] = {0, 1, 8, 16, 32, 64, 8, 16, 32, 64, 16, 16, 32, 64, 8, 8, 0};
 

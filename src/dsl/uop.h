@@ -58,9 +58,16 @@ struct tg_uop {
 };
 
 typedef enum tg_kind {   /* of a RANGE */
-  TG_LOOP, TG_GLOBAL, TG_LOCAL, TG_LANE, TG_GROUP, TG_REDUCE, TG_UPCAST, TG_UNROLL, TG_THREAD, TG_KIND__COUNT
+  TG_LOOP, TG_GLOBAL, TG_LOCAL, TG_LANE, TG_GROUP, TG_REDUCE, TG_UPCAST, TG_UNROLL, TG_THREAD, TG_MERGE, TG_KIND__COUNT
 } tg_kind;
 extern const char *const tg_kind_name[TG_KIND__COUNT];
+
+/* The last statement of a loop that carries state which can be merged is END(RANGE of kind MERGE, extent 1): never executed where it stands, it says
+ * how two states become one. For each carried tile t it begins with DEFINE a.t, DEFINE b.t and stores of the constant that is neutral into all
+ * of a.t, b.t and t; then the author's statements, which read the a.t and b.t and store to the t. Gone after pass schedule. */
+enum { TG_CARRIED = 16 };
+typedef struct { const tg_uop *tile, *a, *b, *neutral; } tg_carried;   /* DEFINEs, and a CONST */
+typedef struct { const tg_uop *end; uint32_t n, first; tg_carried tile[TG_CARRIED]; } tg_carry;   /* end: the END of kind MERGE; first: of its sources that merges */
 
 typedef enum tg_space { TG_SPACE_GLOBAL, TG_SPACE_LOCAL, TG_SPACE_REG } tg_space;
 typedef enum tg_role { TG_ROLE_TEMP, TG_ROLE_IN, TG_ROLE_OUT, TG_ROLE_INOUT } tg_role;
@@ -190,6 +197,11 @@ const tg_uop *tg_barrier_new(tg_job *j);
 const tg_uop *tg_shuffle(tg_job *j, const tg_uop *value, const tg_uop *range, const tg_uop *index);
 const tg_uop *tg_matrix(tg_job *j, const char *instruction, const tg_uop *a, const tg_uop *b, const tg_uop *c, const tg_uop *range);
 static inline const char *tg_matrix_name(const tg_job *j, const tg_uop *u) { return j->instructions.data[u->arg]; }
+
+/* What a loop carries (dsl/carry.c); false: it has no merge, or one whose form a schedule has changed. */
+bool tg_carry_of(tg_job *j, const tg_uop *end, tg_carry *c);
+static inline bool tg_is_merge(const tg_uop *u) { return u->op == TG_OP_END && tg_range_kind(u->src[0]) == TG_MERGE; }
+static inline const tg_uop *tg_merge_of(const tg_uop *end) { return end->n > 1 && tg_is_merge(end->src[end->n - 1]) ? end->src[end->n - 1] : NULL; }
 
 /* REDUCE. op ADD, MUL, MAX, MIN, AND, OR with one value; or GENERIC with nv of each. */
 typedef struct { uint16_t op; uint8_t values, ranges; bool in_order, generic; } tg_reduce_arg;

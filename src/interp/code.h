@@ -156,6 +156,9 @@ typedef struct tg_machine {
 
 void tg_run_block(tg_machine *m, const tg_block *b);
 void tg_run_list(tg_machine *m, const tg_step *steps, uint32_t n);
+/* A loop of n iterations that carries: runs it, and where the interpretation checks merges runs parts of it too. run: iterations [from, to). */
+typedef void tg_run_iterations(tg_machine *m, const tg_step *s, int64_t from, int64_t to);
+void tg_run_carried(tg_machine *m, const tg_step *s, int64_t n, tg_run_iterations *run);
 /* Unwinds with the place of the statement and the values of the ranges. */
 TG_NORETURN void tg_machine_fail(tg_machine *m, const char *format, ...) TG_PRINTF(2, 3);
 void tg_machine_open(tg_machine *m, uint32_t slot, uint32_t ordinal);

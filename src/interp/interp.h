@@ -17,6 +17,7 @@ typedef struct tg_interp {
   bool check_barriers;               /* of a program for threads (device form): an element of LOCAL or GLOBAL that two threads of a
                                         workgroup touch, one of them writing, with no BARRIER between */
   bool check_contracts;              /* an input outside of its contract is an error (else it is clamped as the code does) */
+  bool check_merges;                 /* a loop with a merge: parts of it, merged in either order, must give what the whole does */
   bool reverse_parallel;             /* global and thread iterations in descending order: the result must not change */
 } tg_interp;
 

@@ -466,14 +466,29 @@ static void run_locked(tg_machine *m, const tg_step *s) {
   else m->thread = 0;
 }
 
+static void run_iterations(tg_machine *m, const tg_step *s, int64_t from, int64_t to) {
+  tg_machine_open(m, s->range, s->ordinal);
+  for (int64_t i = from; i < to; i++) {
+    m->v[s->range].i = i;
+    count_steps(m, 1);
+    tg_run_list(m, s->children, s->n);
+  }
+  m->open.n--;
+}
+
 static void run_loop(tg_machine *m, const tg_step *s) {
   m->statement = s->u;
+  if (s->range_kind == TG_MERGE) return;
   if (s->range_kind == TG_LOCAL || s->range_kind == TG_LANE || s->range_kind == TG_UPCAST) {
     run_locked(m, s);
     return;
   }
   int64_t n;
   if (!uniform(m, s->formulas, "the extent of a loop", &n)) return;
+  if (m->in->check_merges && !m->locks_n && tg_merge_of(s->u)) {
+    tg_run_carried(m, s, n, run_iterations);
+    return;
+  }
   bool independent = s->range_kind == TG_GLOBAL || s->range_kind == TG_THREAD;
   bool labelled = independent && m->levels < TG_RACE_LEVELS - 1;
   if (labelled) m->label.entry[m->levels++] = ++m->entries;

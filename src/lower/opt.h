@@ -88,6 +88,7 @@ void tg_opt_fuse(tg_schedule *s, const tg_opt *o);
 void tg_opt_order(tg_schedule *s, const tg_opt *o);
 void tg_opt_swap(tg_schedule *s, const tg_opt *o);
 void tg_opt_kind(tg_schedule *s, const tg_opt *o);
+bool tg_opt_carry(tg_schedule *s, const tg_opt *o);     /* thread, of a loop that carries; false, and nothing done, if the loop does not */
 void tg_opt_cut(tg_schedule *s, const tg_opt *o);
 void tg_opt_stage(tg_schedule *s, const tg_opt *o);
 void tg_opt_access(tg_schedule *s, const tg_opt *o);    /* stream, prefetch, place */

@@ -65,6 +65,7 @@ void tg_opt_kind(tg_schedule *s, const tg_opt *o) {
   tg_job *j = s->j;
   tg_kind kind = kind_of(o->word);
   const char *name = o->names[0];
+  if (kind == TG_THREAD && tg_opt_carry(s, o)) return;
   if (o->number[0]) {
     const char *outer = o->n > 1 ? o->names[1] : tg_sym(j, tg_format(&j->env, "%s.0", name));
     const char *inner = o->n > 2 ? o->names[2] : tg_sym(j, tg_format(&j->env, "%s.1", name));

@@ -13,9 +13,13 @@ static void split_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, vo
   const splitting *p = user;
   const uint8_t *marks = p->cond ? tg_marked_buffers(s, end) : NULL;
   const tg_uop **list = tg_new(&s->j->env, const tg_uop *, end->n);
-  for (uint32_t i = 1; i < end->n; i++) list[i - 1] = tg_gated_substitute(s, end->src[i], p->range, p->value, p->cond, marks);
-  const tg_uop *loop = tg_end_like(s, end, p->inner ? p->inner : p->outer, end->n - 1, list);
-  if (p->inner) loop = tg_end_like(s, end, p->outer, 1, &loop);
+  uint32_t n = end->n - 1;
+  const tg_uop *merge = tg_merge_of(end);
+  if (merge) n--; /* what merges is the outer loop's state, and knows no range of either */
+  for (uint32_t i = 1; i <= n; i++) list[i - 1] = tg_gated_substitute(s, end->src[i], p->range, p->value, p->cond, marks);
+  if (merge && !p->inner) list[n++] = merge;
+  const tg_uop *loop = tg_end_like(s, end, p->inner ? p->inner : p->outer, n, list), *both[2] = {loop, merge};
+  if (p->inner) loop = tg_end_like(s, end, p->outer, merge ? 2 : 1, both);
   tg_push(&s->j->env, out, loop);
 }
 

@@ -341,7 +341,7 @@ static const tg_uop *end_of(tg_job *j, const tg_uop *old, const statements *list
 }
 
 static const tg_uop *raise_statement(tg_job *j, const tg_uop *u) {
-  if (u->op != TG_OP_END) return u;
+  if (u->op != TG_OP_END || tg_is_merge(u)) return u;
   statements list = {0};
   raise_list(j, u->src + 1, u->n - 1, &list);
   u = end_of(j, u, &list);
@@ -358,7 +358,7 @@ static void forward_list(tg_job *j, forward_state *f, statements *list) {
       return;
     }
     const tg_uop *u = list->data[i];
-    if (u->op != TG_OP_END) continue;
+    if (u->op != TG_OP_END || tg_is_merge(u)) continue;
     statements inner = {0};
     for (uint32_t k = 1; k < u->n; k++) tg_push(&j->env, &inner, u->src[k]);
     forward_list(j, f, &inner);
@@ -372,7 +372,7 @@ static void drop_unused(tg_job *j, const touches *all, statements *list) {
   for (uint32_t i = 0; i < list->n; i++) {
     const tg_uop *u = list->data[i];
     if (u->op == TG_OP_DEFINE && tg_buffer_info(j, u)->space == TG_SPACE_REG && !all[tg_buffer_ordinal(u)].loads && !all[tg_buffer_ordinal(u)].stores) continue;
-    if (u->op == TG_OP_END) {
+    if (u->op == TG_OP_END && !tg_is_merge(u)) {
       statements inner = {0};
       for (uint32_t k = 1; k < u->n; k++) tg_push(&j->env, &inner, u->src[k]);
       drop_unused(j, all, &inner);

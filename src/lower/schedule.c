@@ -95,6 +95,7 @@ static void dissolve(tg_schedule *s, const tg_uop *u, tg_statements *out) {
     return;
   }
   tg_statements list = {0};
+  if (tg_is_merge(u)) return; /* no word has asked for parts of its loop */
   for (uint32_t i = 1; i < u->n; i++) dissolve(s, u->src[i], &list);
   if (tg_extent(u->src[0])->op == TG_OP_CONST && tg_extent(u->src[0])->arg <= 0) return;
   if (once(u->src[0])) {
@@ -138,9 +139,24 @@ static const tg_uop *settle_kinds(tg_job *j, const tg_uop *plain) {
   }
 }
 
+static bool has_merge(const tg_uop *u) {
+  if (u->op != TG_OP_END && u->op != TG_OP_SINK) return false;
+  if (u->op == TG_OP_END && tg_is_merge(u)) return true;
+  for (uint32_t i = u->op == TG_OP_END; i < u->n; i++)
+    if (has_merge(u->src[i])) return true;
+  return false;
+}
+
+static const tg_uop *drop_merge(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
+  (void)user;
+  if (old->op != TG_OP_END || !tg_merge_of(old)) return NULL;
+  return tg_make(j, TG_OP_END, TG_VOID, 1, 0, old->n - 1, src);
+}
+
 /* A program without a schedule is left as it is, if it can be. */
 static const tg_uop *unscheduled(tg_job *j, const tg_uop *sink) {
   const tg_uop *plain = tg_plain(j, sink), *settled = settle_kinds(j, plain);
+  if (has_merge(settled)) settled = tg_map(j, settled, drop_merge, NULL, NULL);
   return settled == plain ? sink : tg_versioned(j, settled);
 }
 

@@ -203,6 +203,9 @@ static void check_end(state *s, const tg_uop *u) {
   const tg_uop *range = u->src[0];
   tg_kind k = tg_range_kind(range);
   if (s->range_seen[tg_range_ordinal(range)]++) complain(s, u, "two loops over range %s", s->j->ranges.data[tg_range_ordinal(range)].name);
+  if (k == TG_MERGE && (s->rank >= SCHEDULE || !tg_is_const(tg_extent(range), 1))) complain(s, u, s->rank >= SCHEDULE ? "a merge after pass schedule" : "a merge is one block");
+  for (uint32_t i = 1; i + 1 < u->n; i++)
+    if (tg_is_merge(u->src[i])) complain(s, u, "a merge stands before other statements");
   if (s->rank >= EXPANDED && (k == TG_UPCAST || k == TG_UNROLL || ((k == TG_LANE || k == TG_LOCAL) && s->sequential))) complain(s, u, "a range of kind %s after pass expand", tg_kind_name[k]);
   if (s->rank >= REDUCED && k == TG_THREAD && s->depth) complain(s, u, "a thread range inside a loop");
   check_operands(s, range, 0);

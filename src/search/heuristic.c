@@ -191,7 +191,7 @@ static void read_store(tg_nest *n, const tg_uop *store, double around) {
 
 static void read_statements(tg_nest *n, const tg_uop *u, double around, double copies) {
   if (u->op == TG_OP_STORE) read_store(n, u, around);
-  if (u->op != TG_OP_END) return;
+  if (u->op != TG_OP_END || tg_is_merge(u)) return;
   n->threads &= tg_range_kind(u->src[0]) != TG_THREAD;
   if (author_fixed(u->src[0])) copies = fmin(copies * trips(constant_extent(u->src[0])), 1 << 20);
   if (copies > n->copies) n->copies = (uint32_t)copies;

@@ -30,7 +30,7 @@ static bool shares(tg_nest *n, const tg_uop *store, const tg_uop *range) {
 static uint32_t sharing_stores(tg_nest *n, const tg_uop *u, const tg_uop *range) {
   uint32_t found = 0;
   if (u->op == TG_OP_STORE) return shares(n, u, range);
-  if (u->op == TG_OP_END)
+  if (u->op == TG_OP_END && !tg_is_merge(u))
     for (uint32_t i = 1; i < u->n; i++) found += sharing_stores(n, u->src[i], range);
   return found;
 }
@@ -46,7 +46,7 @@ static uint32_t axis_shares(tg_nest *n, const tg_uop *range) {
 
 /* The deepest loop whose iterations share what several statements read. */
 static void find_rows(tg_nest *n, const tg_uop *u, const tg_uop **rows) {
-  if (u->op != TG_OP_END) return;
+  if (u->op != TG_OP_END || tg_is_merge(u)) return;
   if (!innermost_loop(u) && tg_extent(u->src[0])->op == TG_OP_CONST && sharing_stores(n, u, u->src[0]) && axis_shares(n, u->src[0]) > 1) *rows = u;
   for (uint32_t i = 1; i < u->n; i++) find_rows(n, u->src[i], rows);
 }
@@ -69,7 +69,7 @@ static const char *tile_read(tg_nest *n, const tg_uop *loop, uint32_t authored) 
 
 /* Gives one loop's sum a copy to read; false: there is none to give. Copies are never copied again. */
 static bool copy_tile(tg_nest *n, const tg_uop *u, uint32_t authored) {
-  if (u->op != TG_OP_END) return false;
+  if (u->op != TG_OP_END || tg_is_merge(u)) return false;
   for (uint32_t i = u->n; i-- > 1;)
     if (copy_tile(n, u->src[i], authored)) return true;
   if (u->n != 2 || !innermost_loop(u) || tg_extent(u->src[0])->op != TG_OP_CONST) return false;

@@ -13,6 +13,46 @@ TG_KERNEL(matmul, M, N, K) {
     tg(C[i,j] = sum(k : K, A[i,k] * B[k,j]));
 }
 
+TG_KERNEL(softmax_sum, N) {
+  tg_in(x, f32, [N]);
+  tg_out(y, f32, []);
+  tg_define_reg(m, f32, []);
+  tg_define_reg(l, f32, []);
+  tg(m = -inf);
+  tg(l = 0);
+  tg_range(k, N) tg_carry(m, l) {
+    tg_define_reg(m1, f32, []);
+    tg(m1 = max(m, x[k]));
+    tg(l = l * exp2(m - m1) + exp2(x[k] - m1));
+    tg(m = m1);
+    tg_merge {
+      tg(m = max(a.m, b.m));
+      tg(l = a.l * exp2(a.m - m) + b.l * exp2(b.m - m));
+    }
+  }
+  tg(y = m + log2(l));
+}
+
+static const char softmax_text[] =
+    "kernel softmax_sum(N in 1..50) { in(x, f32, [N]); out(y, f32, []); define_reg(m, f32, []); define_reg(l, f32, []); m = -inf; l = 0;\n"
+    "  range(k, N) carry(m, l) { define_reg(m1, f32, []); m1 = max(m, x[k]); l = l * exp2(m - m1) + exp2(x[k] - m1); m = m1;\n"
+    "    merge { m = max(a.m, b.m); l = a.l * exp2(a.m - m) + b.l * exp2(b.m - m); } }\n  y = m + log2(l); }";
+
+static void author_softmax(void *user) { tg_author(user, &softmax_sum, 1, (tg_binding[]){{"N", 1, 50, 1}}, NULL); }
+static void parse_softmax(void *user) { tg_parse_kernel(user, "softmax.tg", softmax_text, 0, NULL); }
+
+/* Macros and text give one program. */
+static void carry_twice(void) {
+  tg_job a, b;
+  tg_job_init(&a, NULL);
+  tg_job_init(&b, NULL);
+  CHECK(tg_protect(&a.env, author_softmax, &a), "%s", a.env.message);
+  CHECK(tg_protect(&b.env, parse_softmax, &b), "%s", b.env.message);
+  if (a.sink && b.sink) CHECK(tg_same_program(&a, a.sink, &b, b.sink), "%s", "the macros' program is not the text's");
+  tg_job_drop(&a);
+  tg_job_drop(&b);
+}
+
 static void author_matmul(void *user) {
   tg_author(user, &matmul, 3, (tg_binding[]){{"M", 64, 64, 0}, {"N", 1, 4096, 16}, {"K", 32, 32, 0}}, NULL);
 }
@@ -42,5 +82,6 @@ int main(void) {
     if (j.sink && getenv("SHOW")) tg_protect(&j.env, print_it, &j);
     tg_job_drop(&j);
   }
+  carry_twice();
   return TEST_END();
 }

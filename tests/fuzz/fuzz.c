@@ -177,7 +177,7 @@ static void compare_wide(run *r, const memory *got, const memory *narrow, const 
 static void interpret(run *r, const tg_uop *sink, memory *m) {
   tg_interp_buffer buffers[BUFFERS];
   for (uint32_t b = 0; b < m->n; b++) buffers[b] = (tg_interp_buffer){m->data[b], m->bytes[b]};
-  tg_interp in = {.buffers = buffers, .params = r->p->param, .step_limit = STEPS, .memory_limit = MEMORY, .check_uninitialised = true, .check_races = true};
+  tg_interp in = {.buffers = buffers, .params = r->p->param, .step_limit = STEPS, .memory_limit = MEMORY, .check_uninitialised = true, .check_races = true, .check_merges = true};
   tg_interpret(&r->job, sink, &in);
 }
 

@@ -56,7 +56,7 @@ static void compare(run *r, const kit_memory *got, const kit_memory *want, bool 
 static void interpret(run *r, const tg_uop *sink, kit_memory *m, uint64_t steps) {
   tg_interp_buffer buffers[KIT_BUFFERS];
   for (uint32_t b = 0; b < m->n; b++) buffers[b] = (tg_interp_buffer){m->data[b], m->bytes[b]};
-  tg_interp in = {.buffers = buffers, .params = r->params, .step_limit = steps, .check_uninitialised = true, .check_races = true, .check_contracts = true};
+  tg_interp in = {.buffers = buffers, .params = r->params, .step_limit = steps, .check_uninitialised = true, .check_races = true, .check_contracts = true, .check_merges = true};
   tg_interpret(&r->job, sink, &in);
 }
 

@@ -128,7 +128,7 @@ static inline kit_memory kit_run(node sink, const kit_memory *from, const int64_
     memcpy(m.data[i], from->data[i], m.bytes[i]);
     b[i] = (tg_interp_buffer){m.data[i], m.bytes[i]};
   }
-  tg_interpret(j, sink, &(tg_interp){.buffers = b, .params = params, .check_uninitialised = true, .check_races = true});
+  tg_interpret(j, sink, &(tg_interp){.buffers = b, .params = params, .check_uninitialised = true, .check_races = true, .check_merges = true});
   return m;
 }
 

@@ -83,7 +83,7 @@ static memory memory_of(tg_job *j, const tg_lowering *l, const tg_uop *sink, con
 
 static void run_both(tg_job *j, const tg_lowering *l, const tg_uop *before, const tg_uop *after, const job *x) {
   memory a = memory_of(j, l, before, x->params, true), b = memory_of(j, l, before, x->params, true);
-  tg_interp in = {.buffers = a.data, .params = x->params, .check_uninitialised = true, .check_races = true};
+  tg_interp in = {.buffers = a.data, .params = x->params, .check_uninitialised = true, .check_races = true, .check_merges = true};
   tg_interpret(j, before, &in);
   in.buffers = b.data;
   tg_interpret(j, after, &in);
@@ -265,6 +265,24 @@ static void lanes_apart(void) {
   equal("kernel f(N) {\n  in(x, f32, [N]);\n  out(y, f32, [N]);\n  range(k, N) y[k] = x[k] * sum(l : N, x[l]);\n}\n", "lane k 4\nlane l 4", "N=13");
 }
 
+static void carried(void) {
+  static const char best[] =   /* the largest, its sum of weights, and where: merged in order */
+      "kernel best(M, N) {\n  in(x, i32, [M, N]);\n  out(y, i32, [M, 3]);\n  range(i, M) {\n    define_reg(m, i32, []);\n    define_reg(n, i32, [2]);\n"
+      "    m = -9;\n    range(q, 2) n[q] = 0;\n    range(k, N) carry(m, n) {\n      range(q, 2) n[q] = where(x[i,k] > m, i32(k) * 2 + i32(q), n[q]);\n      m max= x[i,k];\n"
+      "      merge {\n        m = max(a.m, b.m);\n        range(q, 2) n[q] = where(b.m > a.m, b.n[q], a.n[q]);\n      }\n    }\n"
+      "    y[i,0] = m;\n    range(q, 2) y[i,q+1] = n[q];\n  }\n}\n";
+  static const char *const opts[] = {"thread k 2", "thread k 3 as p r\nupcast q", "thread k 7", "thread k 1", "split k 2\nthread k.0 2", "thread k 2\nthread i 2", "split k 3 as a b\nunroll b", "heuristic",
+                                     "peel k first\nunroll q"};
+  char text[64];
+  for (uint32_t o = 0; o < TG_COUNT(opts); o++)
+    for (int n = 2; n < 14; n++) {
+      snprintf(text, sizeof text, "M=%d N=%d", 5, n);
+      equal(best, opts[o], text);
+      snprintf(text, sizeof text, "M=5 N=1..%d", n);
+      equal(best, opts[o], text);
+    }
+}
+
 static void heuristics(void) {
   static const int sizes[] = {1, 2, 5, 8, 16, 17, 33, 48, 64, 100};
   char text[64];
@@ -285,6 +303,7 @@ int main(void) {
   for (uint32_t i = 0; i < TG_COUNT(raise_cases); i++) expect(&raise_cases[i], false);
   tails();
   lanes_apart();
+  carried();
   heuristics();
   return TEST_END();
 }
