@@ -14,7 +14,7 @@ static bool innermost(const tg_uop *end) {
 
 /* Does any innermost loop below run as vectors? */
 static bool vectors_below(tg_nest *n, const tg_uop *u) {
-  if (u->op != TG_OP_END) return false;
+  if (u->op != TG_OP_END || tg_is_merge(u)) return false;
   if (innermost(u)) {
     tg_nest_loop l = tg_nest_read_loop(n, u);
     return tg_nest_vectorises(n, &l, u->src + 1, u->n - 1);
@@ -125,7 +125,7 @@ static void stencil_rows(tg_nest *n, const tg_uop *parent, const tg_uop *u) {
 
 static bool inner_loops(tg_nest *n, const tg_uop *parent, const tg_uop *u) {
   bool threads = false;
-  if (u->op != TG_OP_END) return false;
+  if (u->op != TG_OP_END || tg_is_merge(u)) return false;
   if (!innermost(u)) {
     if (!vectors_below(n, u) && lanes_around(n, u, &threads)) return threads;
     for (uint32_t i = u->n; i-- > 1;) inner_loops(n, u, u->src[i]);
