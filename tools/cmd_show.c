@@ -10,7 +10,7 @@ static const char usage[] =
   "tg show FILE.tg [name=value ...] [--kernel NAME] [--stage STAGE] [--diff] [--rules] [--opt 'split j 16 as jo jl' ...] [--target NAME]\n"
   "\n"
   "Prints the kernel after each pass (or after STAGE alone), each as a program that parses again:\n"
-  "  author, prove, raise, schedule, reduce, expand, contract, place, functions, types, coalesce, index, linear, llvm, asm\n"
+  "  author, prove, raise, schedule, reduce, expand, contract, place, functions, types, coalesce, index, linear, llvm, asm, object\n"
   "\n"
   "  --diff     only the lines that each pass changed\n"
   "  --rules    the rewrite rules that fired in each pass, with what they turned into what\n"
@@ -37,7 +37,7 @@ static void print_missing(const char *from, const char *in, char sign) {
 static void show(void *user, const char *stage, const char *text) {
   state *s = user;
   printf("== %s\n", stage);
-  if (s->diff && s->before && strcmp(stage, "llvm") && strcmp(stage, "asm")) {
+  if (s->diff && s->before && strcmp(stage, "llvm") && strcmp(stage, "asm") && strcmp(stage, "object")) {
     print_missing(s->before, text, '-');
     print_missing(text, s->before, '+');
   } else fputs(text, stdout);

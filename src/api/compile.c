@@ -56,7 +56,7 @@ const tg_uop *tg_run_passes(tg_job *j, tg_context *c, const tg_source *s, const 
   if (last < 0) {
     tg_str names = tg_str_new(&j->env);
     for (const tg_pass *p = tg_passes; p->name; p++) tg_str_printf(&names, ", %s", p->name);
-    tg_fail(&j->env, TG_EINVAL, "error: no stage is named '%s'; there are author%s, llvm and asm", until, names.data);
+    tg_fail(&j->env, TG_EINVAL, "error: no stage is named '%s'; there are author%s, llvm, asm and object", until, names.data);
   }
   if (now > raised) return tg_lower(j, &l, until, seen, user);
   tg_lower(j, &l, last < raised ? until : "raise", seen, user);
@@ -114,13 +114,17 @@ static void show_job(void *arg) {
   tg_source_check(j, k->work.source);
   tg_source_read(j, k->work.source);
   if (k->work.source->options->flags & TG_COMPILE_SHOW_RULES) tg_trace_begin(j);
-  bool llvm = !k->stage || !strcmp(k->stage, "llvm"), assembly = !k->stage || !strcmp(k->stage, "asm");
-  const tg_uop *linear = tg_run_passes(j, k->work.context, k->work.source, k->stage && !llvm && !assembly ? k->stage : NULL, show_stage, k);
-  if (!llvm && !assembly) return;
+  bool llvm = !k->stage || !strcmp(k->stage, "llvm"), assembly = !k->stage || !strcmp(k->stage, "asm"), summary = !k->stage || !strcmp(k->stage, "object");
+  const tg_uop *linear = tg_run_passes(j, k->work.context, k->work.source, k->stage && !llvm && !assembly && !summary ? k->stage : NULL, show_stage, k);
+  if (!llvm && !assembly && !summary) return;
   const char *ir = NULL, *text = NULL;
-  tg_jit_compile(open_jit(j, k->work.context), j, linear, &k->work.entry.info, llvm ? &ir : NULL, assembly ? &text : NULL);
+  const tg_target *t = &k->work.context->target;
+  tg_code_info *info = &k->work.entry.info;
+  tg_object object = tg_jit_compile(open_jit(j, k->work.context), j, linear, info, llvm ? &ir : NULL, assembly && t->arch != TG_ARCH_AMDGPU ? &text : NULL);
+  if (assembly && !text) text = tg_object_assembly(j, t, &object, info);
   if (ir) k->write(k->user, "llvm", ir);
   if (text) k->write(k->user, "asm", text);
+  if (summary) k->write(k->user, "object", tg_object_summary(j, t, &object, info));
 }
 
 static tg_status show(tg_context *c, tg_source s, const char *stage, tg_show_fn *write, void *user) {

@@ -246,6 +246,7 @@ static void emit_statement(tg_emitter *e, const tg_uop *u) {
   if (u->op == TG_OP_DEFINE) emit_define(e, u);
   else if (u->op == TG_OP_STORE) tg_emit_store(e, u);
   else if (u->op == TG_OP_END) emit_loop(e, u);
+  else if (u->op == TG_OP_BARRIER && e->device) tg_device_barrier(e, tg_device_one_warp(e));
   else if (is_value(u)) tg_emit_value_statement(e, u);
 }
 

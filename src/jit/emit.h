@@ -75,7 +75,7 @@ void tg_emit_list(tg_emitter *, const tg_uop *const *list, uint32_t n);
 void tg_emit_value_statement(tg_emitter *, const tg_uop *u);
 void tg_emit_begin(tg_emitter *, LLVMValueRef fn, const char *name);        /* the body of a function whose arguments are known */
 void tg_emit_attribute(tg_emitter *, LLVMValueRef fn, const char *name, const char *value);
-static inline bool tg_emit_is_effect(const tg_uop *u) { return u->op == TG_OP_STORE || u->op == TG_OP_END; }
+static inline bool tg_emit_is_effect(const tg_uop *u) { return u->op == TG_OP_STORE || u->op == TG_OP_END || u->op == TG_OP_BARRIER; }
 
 /* emit_device.c */
 void tg_device_begin_module(tg_emitter *);
@@ -87,6 +87,12 @@ LLVMValueRef tg_device_param(tg_emitter *, uint32_t param);
 LLVMValueRef tg_device_local(tg_emitter *, uint32_t buffer);
 void tg_device_scope(tg_emitter *, LLVMValueRef atomic);                    /* of an atomic access: the device */
 void tg_device_launch(tg_emitter *, tg_code_info *info);
+bool tg_device_one_warp(const tg_emitter *);                                /* is the workgroup one warp, or one thread? */
+LLVMValueRef tg_device_intrinsic(tg_emitter *, const char *name, LLVMTypeRef *overload, unsigned overloads, LLVMValueRef *args, unsigned n);
+
+/* emit_threads.c */
+void tg_device_barrier(tg_emitter *, bool one_warp);
+LLVMValueRef tg_device_shuffle(tg_emitter *, const tg_uop *u);
 
 /* emit_value.c */
 LLVMTypeRef tg_emit_type(tg_emitter *, tg_type t, uint32_t lanes);

@@ -21,7 +21,7 @@ struct emit_device {
   TG_VEC(int64_t) words;       /* launches */
 };
 
-static LLVMValueRef intrinsic(tg_emitter *e, const char *name, LLVMTypeRef *overload, unsigned overloads, LLVMValueRef *args, unsigned n) {
+LLVMValueRef tg_device_intrinsic(tg_emitter *e, const char *name, LLVMTypeRef *overload, unsigned overloads, LLVMValueRef *args, unsigned n) {
   unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
   if (!id) tg_bug(&e->j->env, "LLVM has no %s", name);
   LLVMValueRef fn = LLVMGetIntrinsicDeclaration(e->m, id, overload, overloads);
@@ -91,6 +91,8 @@ static void find_shape(tg_emitter *e, uint32_t p) {
   if (lanes && warps * e->target->lanes > e->target->max_threads)
     tg_fail(&e->j->env, TG_ELIMIT, "error: a workgroup of %u threads: %s takes %u at most", warps * e->target->lanes, e->target->name, e->target->max_threads);
 }
+
+bool tg_device_one_warp(const tg_emitter *e) { return e->device->warps <= 1; }
 
 static uint32_t threads_of(const tg_emitter *e) { return e->device->warps ? e->device->warps * e->target->lanes : 1; }
 
@@ -204,12 +206,12 @@ static void thread_indices(tg_emitter *e) {
   LLVMTypeRef word = e->integer[32];
   d->lane = d->warp = LLVMConstNull(word);
   if (!d->warps) return;
-  LLVMValueRef t = intrinsic(e, d->amd ? "llvm.amdgcn.workitem.id.x" : "llvm.nvvm.read.ptx.sreg.tid.x", NULL, 0, NULL, 0), lanes = LLVMConstInt(word, e->target->lanes, 0);
+  LLVMValueRef t = tg_device_intrinsic(e, d->amd ? "llvm.amdgcn.workitem.id.x" : "llvm.nvvm.read.ptx.sreg.tid.x", NULL, 0, NULL, 0), lanes = LLVMConstInt(word, e->target->lanes, 0);
   d->lane = t;
   if (d->warps == 1) return;
   d->lane = LLVMBuildURem(e->b, t, lanes, "");
   d->warp = LLVMBuildUDiv(e->b, t, lanes, "");
-  if (d->amd) d->warp = intrinsic(e, "llvm.amdgcn.readfirstlane", &word, 1, &d->warp, 1); /* alike in all lanes: into a scalar register */
+  if (d->amd) d->warp = tg_device_intrinsic(e, "llvm.amdgcn.readfirstlane", &word, 1, &d->warp, 1); /* alike in all lanes: into a scalar register */
 }
 
 void tg_device_begin_phase(tg_emitter *e, uint32_t p, bool unaligned) {
@@ -266,7 +268,7 @@ void tg_device_grid(tg_emitter *e, const tg_uop *end) {
   for (uint32_t i = d->grid_n; i-- > 0;) {
     uint32_t dim = d->grid[i].dim, outer = 0;
     for (uint32_t k = 0; k < i; k++) outer += d->grid[k].dim == dim;
-    if (!rest[dim]) rest[dim] = intrinsic(e, names[d->amd][dim], NULL, 0, NULL, 0);
+    if (!rest[dim]) rest[dim] = tg_device_intrinsic(e, names[d->amd][dim], NULL, 0, NULL, 0);
     if (!outer) {
       bind(e, d->grid[i].range, rest[dim]);
       continue;

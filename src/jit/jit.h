@@ -45,6 +45,9 @@ const char *tg_jit_llvm_version(void);
 typedef struct { void *data; size_t bytes; } tg_object;   /* in the job's arena */
 /* NVPTX: PTX text is the object. */
 tg_object tg_jit_compile(tg_jit *, tg_job *j, const tg_uop *linear, tg_code_info *info, const char **ir_text, const char **asm_text);
+/* For people: machine code of an AMD code object, disassembled (NULL for others: asm_text has it); sections, symbols, descriptors, launches. */
+const char *tg_object_assembly(tg_job *j, const tg_target *t, const tg_object *object, const tg_code_info *info);
+const char *tg_object_summary(tg_job *j, const tg_target *t, const tg_object *object, const tg_code_info *info);
 /* Only to the module: what the author's text costs before LLVM starts. */
 void tg_jit_build(tg_jit *, tg_job *j, const tg_uop *linear, tg_code_info *info);
 

@@ -202,6 +202,20 @@ static void emit_assembly(compile *k) {
   k->buffer = NULL;
 }
 
+/* A kernel of AMD's starts with its arguments and nothing else, and has no memory of its own for a thread. */
+static void check_device_object(compile *k) {
+  enum { KNOWN = 1 << 0 | 1 << 3 | 1 << 10 };   /* private segment buffer (gfx90a always has it), arguments, wave32 */
+  tg_object_view o;
+  tg_amd_kernel a;
+  for (uint32_t p = 0; p < k->info->phases; p++) {
+    const char *name = tg_format(&k->j->env, "%s_%u", k->j->name, p);
+    if (!tg_object_open(&o, k->object.data, k->object.bytes) || !tg_amd_kernel_of(&o, name, &a) || !a.entry_known)
+      tg_bug(&k->j->env, "the object has no descriptor of %s", name);
+    if (a.properties & ~KNOWN) tg_bug(&k->j->env, "%s wants more than its arguments: properties %04x", name, a.properties);
+    if (a.scratch) tg_fail(&k->j->env, TG_ELIMIT, "error: %s keeps more alive than the registers of %s hold: %u bytes a thread; smaller tiles need fewer", name, k->jit->target.name, a.scratch);
+  }
+}
+
 static void run_compile(void *p) {
   compile *k = p;
   set_up(k);
@@ -227,6 +241,7 @@ static void run_compile(void *p) {
   memcpy(k->object.data, LLVMGetBufferStart(k->buffer), n);
   if (text) return;
   const char *missing = tg_object_undefined(k->object.data, k->object.bytes);
+  if (!missing && tg_target_is_device(&k->jit->target)) check_device_object(k);
   if (missing) tg_fail(&k->j->env, TG_EBACKEND, "LLVM calls a function that does not exist here, '%s': an operation that this target lacks was not lowered", missing);
 }
 

@@ -80,5 +80,6 @@ bool tg_amd_kernel_of(const tg_object_view *o, const char *name, tg_amd_kernel *
   uint32_t *to[] = {&k->local, &k->scratch, &k->arguments, &k->rsrc3, &k->rsrc1, &k->rsrc2};
   for (uint32_t i = 0; i < TG_COUNT(fields); i++) memcpy(to[fields[i].field], d + fields[i].at, 4);
   memcpy(&k->properties, d + 56, 2);
+  k->vector_registers = ((k->rsrc1 & 63) + 1) * 8;   /* of waves of 32, and of 64 where accumulators are in the same file */
   return true;
 }

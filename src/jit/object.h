@@ -25,11 +25,13 @@ typedef struct {
   const char *code;
   uint64_t bytes;
   uint32_t local, scratch, arguments;   /* bytes: of a workgroup, of a thread, of the kernel's arguments */
-  uint32_t rsrc1, rsrc2, rsrc3;
+  uint32_t rsrc1, rsrc2, rsrc3, vector_registers;
   uint16_t properties;                  /* bits: 0 private segment buffer, 1 dispatch pointer, 2 queue pointer, 3 arguments, 4 dispatch id, 5 flat scratch, 6 private size, 10 wave32, 11 dynamic stack */
   bool entry_known;                     /* the field for the entry is relocated to the code */
 } tg_amd_kernel;
 bool tg_amd_kernel_of(const tg_object_view *o, const char *name, tg_amd_kernel *k);
+/* object_text.c. A line for each instruction; false where some bytes are none. */
+bool tg_amd_disassemble(tg_env *env, const tg_target *t, const tg_amd_kernel *k, tg_str *out, uint32_t *instructions);
 
 /* gdb and perf (debug.c). The record that tg_debug_register gives goes to tg_debug_unregister. */
 void *tg_debug_register(const tg_allocator *a, const void *object, size_t bytes, const uint64_t *section_address, uint32_t sections);
