@@ -165,7 +165,7 @@ static void show(tg_context *c) {
   CHECK(tg_show(c, &scale, &o, NULL, shown, stages) == TG_OK, "%s", tg_error_message(c));
   char all[512] = "author ";
   for (const tg_pass *p = tg_passes; p->name; p++) strcat(strcat(all, p->name), " ");
-  CHECK_TEXT(stages, strcat(all, "llvm asm "));
+  CHECK_TEXT(stages, strcat(all, "llvm asm object "));
   stages[0] = 0;
   CHECK(tg_show(c, &scale, &o, "place", shown, stages) == TG_OK, "%s", tg_error_message(c));
   CHECK_TEXT(stages, "place ");
