@@ -24,6 +24,7 @@ typedef struct tg_schedule {
   TG_VEC(tg_store_site) stores;
   TG_VEC(uint32_t) axis;         /* by range ordinal: the axis, named by one ordinal, + 1; 0: the range's `from` */
   TG_VEC(uint8_t) verdicts;      /* by ordinal of the author's range: tg_verdict + 1; 0: not asked yet */
+  TG_VEC(const tg_uop *) rings;  /* DEFINEs of copies made ahead: they carry data between iterations that the author's program does not */
   TG_VEC(uint32_t) tied;         /* by range ordinal: equal numbers index one dimension of a register tile; 0: none known */
   TG_VEC(const char *) family;   /* by range ordinal: the name that it shares with the other parts of a list split; NULL: none */
 } tg_schedule;

@@ -80,6 +80,39 @@ static bool at_number(const scan *s) {
   return false;
 }
 
+static const char *const space_name[] = {"", "local", "reg", "thread", "team", "packed"};
+
+static void parse_stage_option(scan *s, tg_opt *o) {
+  static const char *const key[] = {"pitch", "space", "align", "depth"};
+  uint32_t k = 0, v = 1;
+  while (k < TG_COUNT(key) && !is(s, key[k])) k++;
+  bool fill = is(s, "fill");
+  if (is(s, "with")) bad(s, "a reduction computed while copying has to be a statement of the kernel");
+  if (k == TG_COUNT(key) && !fill) bad(s, "expected pitch=, fill=, align=, space= or depth=");
+  next(s);
+  if (!is(s, "=")) bad(s, "expected '='");
+  if (fill) {
+    while (isspace((unsigned char)*s->at)) s->at++;
+    const char *from = s->at;
+    while (*s->at && !isspace((unsigned char)*s->at)) s->at++;
+    o->fill = tg_strndup(&s->j->env, from, (size_t)(s->at - from));
+    s->token = from;
+    s->n = (size_t)(s->at - from);
+    if (!s->n) bad(s, "expected a number");
+    next(s);
+    return;
+  }
+  next(s);
+  if (k != 1) {
+    o->number[k] = number(s, "expected a number");
+    return;
+  }
+  while (v < TG_COUNT(space_name) && !is(s, space_name[v])) v++;
+  if (v == TG_COUNT(space_name)) bad(s, "expected local, reg, thread, team or packed");
+  o->number[1] = v;
+  next(s);
+}
+
 static void parse_stage(scan *s, tg_opt *o) {
   add(s, o, name(s, "expected a buffer"));
   if (!is(s, "at")) bad(s, "expected 'at' and a range");
@@ -95,17 +128,12 @@ static void parse_stage(scan *s, tg_opt *o) {
       o->expr = tg_strndup(&s->j->env, from, (size_t)(s->token - from));
       next(s);
     }
+    if (is(s, "as")) {
+      next(s);
+      o->type = name(s, "expected a type");
+    }
   }
-  while (s->n) {
-    bool pitch = is(s, "pitch");
-    if (!pitch && !is(s, "space")) bad(s, "expected pitch= or space=");
-    next(s);
-    if (!is(s, "=")) bad(s, "expected '='");
-    next(s);
-    if (pitch) o->number[0] = number(s, "expected a number");
-    else if (is(s, "local") || is(s, "reg")) o->number[1] = is(s, "reg") ? 2 : 1, next(s);
-    else bad(s, "expected local or reg");
-  }
+  while (s->n) parse_stage_option(s, o);
 }
 
 static void parse_tile(scan *s, tg_opt *o) {
@@ -229,8 +257,12 @@ const char *tg_opt_text_of(tg_job *j, const tg_opt *o) {
     tg_str_printf(&t, " %s at %s", o->names[0], o->names[1]);
     if (o->n > 2) tg_str_printf(&t, " as %s", o->names[2]);
     if (o->expr) tg_str_printf(&t, "[%s]", o->expr);
+    if (o->type) tg_str_printf(&t, " as %s", o->type);
     if (o->number[0]) tg_str_printf(&t, " pitch=%lld", (long long)o->number[0]);
-    if (o->number[1]) tg_str_printf(&t, " space=%s", o->number[1] == 2 ? "reg" : "local");
+    if (o->fill) tg_str_printf(&t, " fill=%s", o->fill);
+    if (o->number[2]) tg_str_printf(&t, " align=%lld", (long long)o->number[2]);
+    if (o->number[1]) tg_str_printf(&t, " space=%s", space_name[o->number[1]]);
+    if (o->number[3]) tg_str_printf(&t, " depth=%lld", (long long)o->number[3]);
     return t.data;
   case TG_OPT_CUT:
     if (o->number[0] == TG_CUT_AT) tg_str_printf(&t, " %s at %s", o->names[0], o->expr);

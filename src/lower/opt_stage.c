@@ -1,8 +1,162 @@
 /* SPDX-License-Identifier: MIT
  * stage: the part of a buffer that a loop's body reads is copied to a buffer of its own at the start of the body, and read
  * from there. In each dimension the subscripts are split into a base over what stands outside and an offset over the ranges
- * inside; the bounds of the offset are the extent of the copy. Elements outside of the source become 0. */
+ * inside; the bounds of the offset are the extent of the part, and digits of the offsets the subscripts of the copy. Elements
+ * outside of the source become the value of fill. With a depth the copy is a ring: an iteration fills the place of a later one. */
 #include "lower/opt.h"
+#include <stdlib.h>
+
+enum { SPACE_LOCAL = 1, SPACE_REG, SPACE_THREAD, SPACE_TEAM, SPACE_PACKED };   /* as in the text; 0: not said */
+
+/* ---- the layout: dimensions of the copy are digits of the offsets into the part ---- */
+
+typedef struct { uint32_t dim; int64_t div, mod, extent; bool checked; } digit;   /* offset / div % mod; mod 0: the highest */
+typedef struct { uint32_t n; digit digit[16]; } layout;
+typedef struct { const tg_uop *load; uint32_t rank; int64_t extent[16]; } stage_part;   /* load: one of those that the copy is for */
+
+typedef struct {
+  tg_schedule *s;
+  const tg_opt *o;
+  const stage_part *part;
+  uint32_t names_n;
+  const char *names[64];
+  const tg_uop *values[64];        /* ARG d for dimension d */
+  bool twice[64];
+  uint8_t taken[16];               /* by dimension: 2: ranges stand in its subscript; else how many names it got without */
+} naming;
+
+static void add_name(naming *n, const char *name, uint32_t d) {
+  const tg_uop *value = tg_make(n->s->j, TG_OP_ARG, TG_INDEX, 1, d, 0, NULL);
+  for (uint32_t i = 0; i < n->names_n; i++) {
+    if (strcmp(n->names[i], name)) continue;
+    n->twice[i] |= n->values[i] != value;
+    return;
+  }
+  if (n->names_n == TG_COUNT(n->names)) return;
+  n->names[n->names_n] = name;
+  n->values[n->names_n++] = value;
+}
+
+/* A dimension goes by the author's names of the ranges in its subscript, and by d0, d1, .. where the author uses no such name. */
+static void name_dimensions(naming *n) {
+  tg_job *j = n->s->j;
+  for (uint32_t d = 0; d < n->part->rank; d++) {
+    uint32_t count;
+    const tg_uop **order = tg_toposort(j, n->part->load->src[1 + d], &count);
+    for (uint32_t i = 0; i < count; i++)
+      if (order[i]->op == TG_OP_RANGE) n->taken[d] = 2, add_name(n, j->ranges.data[j->ranges.data[tg_range_ordinal(order[i])].from].name, d);
+  }
+  uint32_t ranges = n->names_n;
+  for (uint32_t d = 0; d < n->part->rank; d++) {
+    const char *name = tg_sym(j, tg_format(&j->env, "d%u", d));
+    bool taken = false;
+    for (uint32_t i = 0; i < ranges; i++) taken |= !strcmp(n->names[i], name);
+    if (!taken) add_name(n, name, d);
+  }
+}
+
+/* A range of one iteration stands in no subscript any more: its name goes to a dimension without ranges, whose one element any digit counts. */
+static bool name_single(naming *n, const char *word, size_t length) {
+  tg_job *j = n->s->j;
+  const char *name = tg_symbol(j, word, length);
+  bool known = false;
+  for (uint32_t i = 0; i < j->ranges.n && !known; i++) known = !strcmp(j->ranges.data[i].name, name);
+  for (uint8_t most = 0; known && most < 2; most++)
+    for (uint32_t d = 0; d < n->part->rank; d++) {
+      if (n->taken[d] > most) continue;
+      n->taken[d]++;
+      add_name(n, name, d);
+      return true;
+    }
+  return false;
+}
+
+static bool word_char(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.'; }
+
+static void check_words(naming *n, const char *text) {
+  for (const char *at = text; *at;) {
+    size_t length = 0;
+    while (word_char(at[length])) length++;
+    bool is_name = length && !(*at >= '0' && *at <= '9');
+    uint32_t i = 0;
+    while (is_name && i < n->names_n && (strncmp(n->names[i], at, length) || n->names[i][length])) i++;
+    if (is_name && i == n->names_n && !name_single(n, at, length)) {
+      tg_str known = tg_str_new(&n->s->j->env);
+      for (uint32_t k = 0; k < n->names_n; k++) tg_str_printf(&known, "%s%s", k ? ", " : "", n->names[k]);
+      tg_fail_at(n->s->j, n->o->pos, "stage %s: '%.*s' names no dimension of it; there are: %s", n->o->names[0], (int)length, at, known.data);
+    }
+    if (is_name && n->twice[i])
+      tg_fail_at(n->s->j, n->o->pos, "stage %s: '%.*s' runs in several dimensions of it: say d0, d1, ..", n->o->names[0], (int)length, at);
+    at += length ? length : 1;
+  }
+}
+
+static bool constant(const tg_uop *u) { return u->op == TG_OP_CONST && u->arg > 0; }
+
+static digit parse_digit(naming *n, const char *text) {
+  check_words(n, text);
+  const tg_uop *u = tg_parse_expr(n->s->j, text, n->names_n, n->names, n->values);
+  digit g = {.div = 1};
+  if (u->op == TG_OP_MOD && constant(u->src[1])) g.mod = u->src[1]->arg, u = u->src[0];
+  if (u->op == TG_OP_IDIV && constant(u->src[1])) g.div = u->src[1]->arg, u = u->src[0];
+  if (u->op != TG_OP_ARG || g.div > INT32_MAX || g.mod > INT32_MAX)
+    tg_fail_at(n->s->j, n->o->pos, "stage %s: '%s' is no digit of an offset: d, d / c, d %% m or d / c %% m", n->o->names[0], text);
+  g.dim = (uint32_t)u->arg;
+  return g;
+}
+
+/* The digits of dimension d from the smallest: each begins where the one before ends, the last reaches the extent. */
+static void check_dimension(const naming *n, layout *l, uint32_t d) {
+  int64_t reached = 1, extent = n->part->extent[d];
+  for (bool open = true; open;) {
+    digit *next = NULL;
+    for (uint32_t i = 0; i < l->n; i++)
+      if (l->digit[i].dim == d && l->digit[i].div >= reached && (!next || l->digit[i].div < next->div)) next = &l->digit[i];
+    if (!next) break;
+    if (next->div != reached) tg_fail_at(n->s->j, n->o->pos, "stage %s: no digit of dimension %u counts in steps of %lld", n->o->names[0], d, (long long)reached);
+    next->extent = next->mod ? next->mod : (extent + next->div - 1) / next->div;
+    if (next->extent < 1) next->extent = 1;
+    open = next->mod != 0;
+    next->checked = true;
+    if (!open) reached = INT64_MAX;
+    else if (__builtin_mul_overflow(reached, next->mod, &reached)) reached = INT64_MAX;
+  }
+  if (reached < extent)
+    tg_fail_at(n->s->j, n->o->pos, "stage %s: the layout has room for %lld of the %lld elements in dimension %u", n->o->names[0], (long long)(reached == 1 ? 1 : reached), (long long)extent, d);
+}
+
+static layout parse_layout(tg_schedule *s, const tg_opt *o, const stage_part *part) {
+  tg_job *j = s->j;
+  layout l = {0};
+  if (!o->expr) {
+    for (l.n = 0; l.n < part->rank; l.n++) l.digit[l.n] = (digit){.dim = l.n, .div = 1, .extent = part->extent[l.n], .checked = true};
+    return l;
+  }
+  naming n = {.s = s, .o = o, .part = part};
+  name_dimensions(&n);
+  for (const char *at = o->expr;; at++) {
+    while (*at == ' ') at++;
+    size_t length = strcspn(at, ",");
+    if (l.n == TG_COUNT(l.digit)) tg_fail_at(j, o->pos, "stage %s: a copy of more than %zu dimensions", o->names[0], TG_COUNT(l.digit));
+    l.digit[l.n++] = parse_digit(&n, tg_strndup(&j->env, at, length));
+    at += length;
+    if (!*at) break;
+  }
+  for (uint32_t d = 0; d < part->rank; d++) check_dimension(&n, &l, d);
+  for (uint32_t i = 0; i < l.n; i++)
+    if (!l.digit[i].checked)
+      tg_fail_at(j, o->pos, "stage %s: two digits hold the same part of dimension %u", o->names[0], l.digit[i].dim);
+  return l;
+}
+
+static const tg_uop *layout_subscript(tg_schedule *s, const digit *g, const tg_uop *offset) {
+  tg_job *j = s->j;
+  if (g->div > 1) offset = tg_op2(j, TG_OP_IDIV, offset, tg_index(j, g->div));
+  if (g->mod) offset = tg_op2(j, TG_OP_MOD, offset, tg_index(j, g->mod));
+  return g->div > 1 || g->mod ? tg_simplify(j, s->l->rules, offset) : offset;
+}
+
+/* ---- the copy ---- */
 
 typedef struct {
   tg_schedule *s;
@@ -10,10 +164,16 @@ typedef struct {
   const tg_uop *source;            /* the DEFINE */
   uint8_t *inside;                 /* by range ordinal */
   uint32_t rank, loads, copies;
-  bool stored;
+  bool stored, clipped;            /* clipped: iterations behind a gate have offsets beyond the copy */
   const tg_uop *base[16];
   tg_i128 lo[16], hi[16];
+  const tg_uop *first;             /* a load of the source inside */
   const tg_uop *copy;              /* the new DEFINE */
+  const tg_uop *fill;              /* of the copy's type */
+  tg_type type;                    /* the copy's */
+  int64_t depth;
+  const tg_uop *range;             /* of the loop */
+  layout layout;
 } staging;
 
 static bool reads_inside(const staging *g, const tg_uop *u) {
@@ -75,12 +235,23 @@ static tg_bounds part_of(tg_job *j, const tg_uop *base, const tg_uop *offset, co
   return b;
 }
 
+static bool loads_below(tg_job *j, const tg_uop *u) {
+  uint32_t n;
+  const tg_uop **order = tg_toposort(j, u, &n);
+  for (uint32_t i = 0; i < n; i++)
+    if (order[i]->op == TG_OP_LOAD) return true;
+  return false;
+}
+
 static void measure(staging *g, const tg_uop *load) {
   tg_schedule *s = g->s;
   for (uint32_t d = 0; d < g->rank; d++) {
     const tg_uop *base, *offset;
     divide(g, load->src[1 + d], &base, &offset);
-    tg_bounds b = part_of(s->j, base, offset, g->source->src[d]);
+    tg_bounds b = tg_bounds_of(s->j, offset), within = part_of(s->j, base, offset, g->source->src[d]);
+    bool tile = g->o->expr && !loads_below(s->j, offset);   /* of a layout: one size of tiles, whatever the buffer has */
+    g->clipped |= !tile && (within.lo > b.lo || within.hi < b.hi);
+    if (!tile) b = within;
     if (g->loads && base != g->base[d])
       tg_fail_at(s->j, g->o->pos, "stage %s at %s: its reads begin at different places in dimension %u: %s and %s", g->o->names[0],
                  g->o->names[1], d, tg_text(s->j, g->base[d]), tg_text(s->j, base));
@@ -91,41 +262,86 @@ static void measure(staging *g, const tg_uop *load) {
     if (!g->loads || b.lo < g->lo[d]) g->lo[d] = b.lo;
     if (!g->loads || b.hi > g->hi[d]) g->hi[d] = b.hi;
   }
-  g->loads++;
+  if (!g->loads++) g->first = load;
+}
+
+/* The place in the ring of iteration r; in front of the subscripts of the layout. */
+static const tg_uop *slot(const staging *g, const tg_uop *r) {
+  return tg_op2(g->s->j, TG_OP_MOD, r, tg_index(g->s->j, g->depth));
+}
+
+/* A gate's conjuncts without those that hold wherever the subscripts are inside the source: outside of it the copy has the value of fill. */
+static const tg_uop *gate_left(const staging *g, const tg_uop *gate, const tg_facts *inside) {
+  tg_job *j = g->s->j;
+  if (gate->op != TG_OP_AND || gate->type != TG_BOOL) return tg_proves(j, inside, gate) ? NULL : gate;
+  const tg_uop *a = gate_left(g, gate->src[0], inside), *b = gate_left(g, gate->src[1], inside);
+  return a == gate->src[0] && b == gate->src[1] ? gate : a ? tg_and(j, b, a) : b;
+}
+
+static const tg_uop *within_source(const staging *g, const tg_uop *const *subscripts) {
+  tg_job *j = g->s->j;
+  const tg_uop *all = NULL;
+  for (uint32_t d = 0; d < g->rank; d++) {
+    all = tg_and(j, all, tg_op2(j, TG_OP_LE, tg_index(j, 0), subscripts[d]));
+    all = tg_and(j, all, tg_op2(j, TG_OP_LT, subscripts[d], g->source->src[d]));
+  }
+  return all;
 }
 
 static const tg_uop *staged_load(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
   const staging *g = user;
+  if (old->op == TG_OP_CAST && old->type == g->type && src[0]->op == TG_OP_CAST && src[0]->src[0]->op == TG_OP_LOAD && src[0]->src[0]->src[0] == g->copy) return src[0]->src[0];
   if (old->op != TG_OP_LOAD || tg_define_of(old->src[0]) != g->source) return NULL;
-  const tg_uop *idx[16];
+  const tg_uop *offset[16], *idx[17];
+  uint32_t at = 0;
   for (uint32_t d = 0; d < g->rank; d++) {
     const tg_uop *base;
-    divide(g, src[1 + d], &base, &idx[d]);
-    idx[d] = tg_idx_sub(j, idx[d], tg_index(j, (int64_t)g->lo[d]));
+    divide(g, src[1 + d], &base, &offset[d]);
+    offset[d] = tg_idx_sub(j, offset[d], tg_index(j, (int64_t)g->lo[d]));
   }
-  const tg_uop *gate = tg_gate(old) ? src[old->n - 2] : NULL;
-  return tg_load(j, g->copy, idx, gate, gate ? src[old->n - 1] : NULL, 0);
+  if (g->depth > 1) idx[at++] = slot(g, g->range);
+  for (uint32_t i = 0; i < g->layout.n; i++) idx[at++] = layout_subscript(g->s, &g->layout.digit[i], offset[g->layout.digit[i].dim]);
+  const tg_uop *gate = tg_gate(old) ? src[old->n - 2] : NULL, *alternative = gate ? src[old->n - 1] : NULL;
+  if (gate && alternative->type != g->type) alternative = tg_simplify(j, g->s->l->rules, tg_cast(j, g->type, alternative));
+  if (gate && alternative == g->fill && g->rank && !g->clipped) {
+    tg_facts inside = {NULL, within_source(g, src + 1)};
+    gate = gate_left(g, gate, &inside);
+  }
+  return tg_cast(j, (tg_type)old->type, tg_load(j, g->copy, idx, gate, gate ? alternative : NULL, 0));
 }
 
-/* The nest that fills the copy. */
-static const tg_uop *fill(staging *g, const tg_uop *end, const char *name) {
+/* The nest that fills the copy for the loop's present iteration. again: ranges of a nest that it is a twin of, or NULL. */
+static const tg_uop *fill_nest(staging *g, const tg_uop *const *again, const tg_uop **ranges) {
   tg_schedule *s = g->s;
   tg_job *j = s->j;
-  const tg_uop *idx[16], *from[16], *gate = NULL;
-  tg_pos pos = s->j->ranges.data[tg_range_ordinal(end->src[0])].pos;
+  const char *name = tg_buffer_info(j, g->copy)->name;
+  const tg_uop *from[16], *idx[17], *gate = NULL;
+  tg_pos pos = j->ranges.data[tg_range_ordinal(g->range)].pos;
+  uint32_t at = 0;
+  if (g->depth > 1) idx[at++] = slot(g, g->range);
+  for (uint32_t d = 0; d < g->rank; d++) from[d] = tg_idx_add(j, g->base[d], tg_index(j, (int64_t)g->lo[d]));
+  for (uint32_t i = 0; i < g->layout.n; i++) {
+    const digit *e = &g->layout.digit[i];
+    const char *own = tg_format(&j->env, "%s.%u", name, i);
+    const tg_uop *extent = tg_index(j, e->extent);
+    ranges[i] = again ? tg_axis_range(s, again[i], own, extent, TG_LOOP) : tg_range_new(j, own, extent, TG_LOOP, UINT32_MAX, pos);
+    idx[at++] = ranges[i];
+    from[e->dim] = tg_idx_add(j, from[e->dim], tg_idx_mul(j, ranges[i], e->div));
+  }
   for (uint32_t d = 0; d < g->rank; d++) {
-    const tg_uop *extent = tg_index(j, (int64_t)(g->hi[d] - g->lo[d] + 1)), *dim = g->source->src[d];
-    idx[d] = tg_range_new(j, tg_format(&j->env, "%s.%u", name, d), extent, TG_LOOP, UINT32_MAX, pos);
-    from[d] = tg_idx_add(j, tg_idx_add(j, g->base[d], tg_index(j, (int64_t)g->lo[d])), idx[d]);
+    const tg_uop *dim = g->source->src[d];
     tg_bounds b = tg_bounds_of(j, from[d]);
     if (b.lo < 0) gate = tg_and(j, gate, tg_op2(j, TG_OP_LE, tg_index(j, 0), from[d]));
     if (dim->op != TG_OP_CONST || b.hi >= dim->arg) gate = tg_and(j, gate, tg_op2(j, TG_OP_LT, from[d], dim));
   }
+  /* fill is a value of the copy's type: outside it stands as it is, the source's elements are converted */
   const tg_uop *value = tg_load(j, g->source, from, gate, gate ? tg_zero(j, (tg_type)g->source->type) : NULL, 0);
+  value = tg_cast(j, g->type, value);
+  if (gate && g->fill != tg_zero(j, g->type)) value = tg_op3(j, TG_OP_WHERE, gate, value, g->fill);
   const tg_uop *u = tg_store(j, g->copy, idx, value, NULL, 0);
   tg_set_pos(j, u, g->o->pos);
-  for (uint32_t d = g->rank; d-- > 0;) {
-    u = tg_end(j, idx[d], 1, &u);
+  for (uint32_t i = g->layout.n; i-- > 0;) {
+    u = tg_end(j, ranges[i], 1, &u);
     tg_set_pos(j, u, g->o->pos);
   }
   return u;
@@ -133,24 +349,45 @@ static const tg_uop *fill(staging *g, const tg_uop *end, const char *name) {
 
 static void define_copy(staging *g, const char *name) {
   tg_schedule *s = g->s;
-  const tg_uop *dims[16];
-  tg_i128 size = 1;
+  const tg_uop *dims[17];
+  tg_i128 size = g->depth;
   int64_t pitch = g->o->number[0];
-  for (uint32_t d = 0; d < g->rank; d++) {
-    int64_t n = (int64_t)(g->hi[d] - g->lo[d] + 1);
-    if (d + 1 == g->rank && pitch) {
+  uint32_t at = 0;
+  if (g->depth > 1) dims[at++] = tg_index(s->j, g->depth);
+  for (uint32_t i = 0; i < g->layout.n; i++) {
+    int64_t n = g->layout.digit[i].extent;
+    if (i + 1 == g->layout.n && pitch) {
       if (pitch < n) tg_fail_at(s->j, g->o->pos, "stage %s: a pitch of %lld is below the %lld elements of a row", g->o->names[0], (long long)pitch, (long long)n);
       n = pitch;
     }
     size *= n;
-    dims[d] = tg_index(s->j, n);
+    dims[at++] = tg_index(s->j, n);
     if (size > (tg_i128)1 << 26)
       tg_fail_at(s->j, g->o->pos, "stage %s at %s: the copy would have more than 2^26 elements", g->o->names[0], g->o->names[1]);
   }
-  tg_buffer info = {.name = name, .space = g->o->number[1] == 2 ? TG_SPACE_REG : TG_SPACE_LOCAL, .role = TG_ROLE_TEMP,
-                    .rank = (uint8_t)g->rank, .type = g->source->type, .pos = g->o->pos};
-  if (info.space == TG_SPACE_LOCAL) info.align = 64;
+  tg_buffer info = {.name = name, .space = g->o->number[1] == SPACE_REG ? TG_SPACE_REG : TG_SPACE_LOCAL, .role = TG_ROLE_TEMP,
+                    .rank = (uint8_t)at, .type = (uint8_t)g->type, .pos = g->o->pos};
+  if (info.space == TG_SPACE_LOCAL) info.align = g->o->number[2] ? (uint32_t)g->o->number[2] : 64;
   g->copy = tg_define(s->j, info, 1, dims, NULL, true);
+}
+
+/* The iterations that the loop is ahead of are copied before it, and then each copies a later one's part. */
+static void fill_ahead(staging *g, const tg_uop *end, const tg_uop **list, tg_statements *out) {
+  tg_schedule *s = g->s;
+  tg_job *j = s->j;
+  const tg_uop *ranges[16], *twins[16], *extent = tg_extent(end->src[0]);
+  const tg_uop *nest = fill_nest(g, NULL, ranges), *start = fill_nest(g, ranges, twins);
+  const uint8_t *marks = tg_new(&j->env, uint8_t, j->buffers.n + 1);
+  const tg_uop *later = tg_idx_add(j, g->range, tg_index(j, g->depth - 1));
+  const tg_uop *first = tg_range_new(j, tg_format(&j->env, "%s.first", tg_buffer_info(j, g->copy)->name), tg_index(j, g->depth - 1), TG_LOOP, UINT32_MAX, g->o->pos);
+  bool all = tg_bounds_of(j, extent).lo >= g->depth - 1;
+  start = tg_gated_substitute(s, start, g->range, first, all ? NULL : tg_op2(j, TG_OP_LT, first, extent), all ? NULL : marks);
+  start = tg_end(j, first, 1, &start);
+  tg_set_pos(j, start, g->o->pos);
+  list[0] = tg_gated_substitute(s, nest, g->range, later, tg_op2(j, TG_OP_LT, later, extent), marks);
+  tg_push(&j->env, out, g->copy);
+  tg_push(&j->env, out, start);
+  tg_push(&j->env, &s->rings, g->copy);
 }
 
 static bool stores_source(const tg_uop *u, const tg_uop *source) {
@@ -184,12 +421,47 @@ static void check_begin(staging *g, const tg_uop *end) {
   }
 }
 
+static bool has_threads(const tg_uop *u) {
+  if (u->op != TG_OP_END) return false;
+  if (tg_range_kind(u->src[0]) == TG_THREAD) return true;
+  for (uint32_t i = 1; i < u->n; i++)
+    if (has_threads(u->src[i])) return true;
+  return false;
+}
+
+/* Is the loop a thread range, or within one? */
+static bool in_threads(tg_schedule *s, const tg_uop *range) {
+  tg_schedule_sites(s);
+  for (uint32_t i = 0; i < s->sites.n; i++) {
+    if (s->sites.data[i].range != range) continue;
+    for (uint32_t p = i; p != UINT32_MAX; p = s->sites.data[p].parent)
+      if (tg_range_kind(s->sites.data[p].range) == TG_THREAD) return true;
+  }
+  return false;
+}
+
+static void check_space(staging *g, const tg_uop *end) {
+  tg_job *j = g->s->j;
+  const tg_uop *r = end->src[0];
+  const char *b = g->o->names[0], *at = g->o->names[1];
+  tg_kind k = tg_range_kind(r);
+  bool inside = false;
+  for (uint32_t i = 1; i < end->n; i++) inside |= has_threads(end->src[i]);
+  if (inside && (g->o->number[1] == SPACE_THREAD || g->o->number[1] == SPACE_REG))
+    tg_fail_at(j, g->o->pos, "stage %s at %s: tasks inside the loop share the copy: space=team", b, at);
+  if (g->o->number[1] == SPACE_TEAM && in_threads(g->s, r))
+    tg_fail_at(j, g->o->pos, "stage %s at %s: the copy would be one task's own: a team's stands outside of its thread range", b, at);
+  if (g->depth > 1 && k != TG_LOOP && k != TG_REDUCE)
+    tg_fail_at(j, g->o->pos, "stage %s at %s: depth=%lld needs iterations one after another, and %s is %s", b, at, (long long)g->depth, at, tg_kind_name[k]);
+}
+
 static void stage_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, void *user) {
   staging *g = user;
   tg_job *j = s->j;
   const char *wish = g->o->n > 2 ? g->o->names[2] : tg_format(&j->env, "%s.copy", g->o->names[0]);
   g->rank = tg_buffer_info(j, g->source)->rank;
   g->loads = 0;
+  g->clipped = false;
   if (!reads_source(j, end, g->source)) { /* another loop of the axis does */
     g->stored |= stores_source(end, g->source);
     tg_push(&j->env, out, end);
@@ -206,12 +478,21 @@ static void stage_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, vo
       if (order[k]->op == TG_OP_LOAD && tg_define_of(order[k]->src[0]) == g->source) measure(g, order[k]);
   }
   check_begin(g, end);
+  check_space(g, end);
+  g->range = end->src[0];
+  stage_part part = {.load = g->first, .rank = g->rank};
+  for (uint32_t d = 0; d < g->rank; d++) part.extent[d] = (int64_t)(g->hi[d] - g->lo[d] + 1);
+  g->layout = parse_layout(s, g->o, &part);
   define_copy(g, wish);
-  const tg_uop **list = tg_new(&j->env, const tg_uop *, end->n + 2);
-  list[0] = g->copy;
-  list[1] = fill(g, end, tg_buffer_info(j, g->copy)->name);
-  for (uint32_t i = 1; i < end->n; i++) list[1 + i] = tg_map(j, end->src[i], staged_load, NULL, g);
-  tg_push(&j->env, out, tg_end_like(s, end, end->src[0], end->n + 1, list));
+  const tg_uop **list = tg_new(&j->env, const tg_uop *, end->n + 2), *ranges[16];
+  uint32_t n = 0;
+  if (g->depth > 1) fill_ahead(g, end, &list[n++], out);
+  else {
+    list[n++] = g->copy;
+    list[n++] = fill_nest(g, NULL, ranges);
+  }
+  for (uint32_t i = 1; i < end->n; i++) list[n++] = tg_map(j, end->src[i], staged_load, NULL, g);
+  tg_push(&j->env, out, tg_end_like(s, end, end->src[0], n, list));
 }
 
 static const tg_uop *find_define(tg_job *j, const tg_uop *u, const char *name) {
@@ -224,10 +505,58 @@ static const tg_uop *find_define(tg_job *j, const tg_uop *u, const char *name) {
   return NULL;
 }
 
+/* Does every value of one type exist in the other? */
+static bool holds(tg_type to, tg_type from) {
+  static const struct { uint8_t mantissa, exponent; } shape[TG_TYPE__COUNT] = {
+      [TG_F16] = {11, 5}, [TG_BF16] = {8, 8}, [TG_F32] = {24, 8}, [TG_F64] = {53, 11}, [TG_E4M3] = {4, 4}, [TG_E5M2] = {3, 5}};
+  if (to == from) return true;
+  if (from == TG_INDEX || to == TG_INDEX || to == TG_BOOL) return false;
+  if (tg_is_float(from)) return tg_is_float(to) && shape[to].mantissa >= shape[from].mantissa && shape[to].exponent >= shape[from].exponent;
+  int bits = tg_type_bits(from) - tg_is_signed(from);
+  if (tg_is_float(to)) return bits <= shape[to].mantissa && bits < 1 << (shape[to].exponent - 1);
+  return bits <= tg_type_bits(to) - tg_is_signed(to) && (tg_is_signed(to) || !tg_is_signed(from));
+}
+
+static tg_type copy_type(tg_schedule *s, const tg_opt *o, tg_type from) {
+  uint32_t t = 0;
+  if (!o->type) return from;
+  while (t < TG_TYPE__COUNT && (t == TG_VOID || t == TG_INDEX || strcmp(tg_type_name[t], o->type))) t++;
+  if (t == TG_TYPE__COUNT) tg_fail_at(s->j, o->pos, "stage %s: no type is named '%s'", o->names[0], o->type);
+  if (!holds((tg_type)t, from))
+    tg_fail_at(s->j, o->pos, "stage %s: %s does not hold every value of %s: a rounding has to be a statement of the kernel", o->names[0], o->type, tg_type_name[from]);
+  return (tg_type)t;
+}
+
+static const tg_uop *fill_value(tg_schedule *s, const tg_opt *o, tg_type t) {
+  if (!o->fill) return tg_zero(s->j, t);
+  char *end;
+  const tg_uop *v;
+  if (tg_is_float(t)) v = tg_const_float(s->j, t, strtod(o->fill, &end));
+  else {
+    long long n = strtoll(o->fill, &end, 10);
+    v = tg_const_int(s->j, t, n);
+    if (v->arg != n) end = (char *)o->fill;
+  }
+  if (end == o->fill || *end) tg_fail_at(s->j, o->pos, "stage %s: fill=%s is no value of %s", o->names[0], o->fill, tg_type_name[t]);
+  return v;
+}
+
+static void check_options(tg_schedule *s, const tg_opt *o) {
+  int64_t align = o->number[2], depth = o->number[3];
+  if (o->number[1] == SPACE_PACKED)
+    tg_fail_at(s->j, o->pos, "stage %s: a packed operand is a kernel of its own, and this one takes its output", o->names[0]);
+  if (align && (align > 64 || (align & (align - 1)))) tg_fail_at(s->j, o->pos, "stage %s: align=%lld: 1, 2, 4, .. 64 bytes", o->names[0], (long long)align);
+  if (align && o->number[1] == SPACE_REG) tg_fail_at(s->j, o->pos, "stage %s: a register buffer has no address to align", o->names[0]);
+  if (depth > 16) tg_fail_at(s->j, o->pos, "stage %s: depth=%lld: at most 16", o->names[0], (long long)depth);
+}
+
 void tg_opt_stage(tg_schedule *s, const tg_opt *o) {
   staging g = {.s = s, .o = o, .source = find_define(s->j, s->sink, o->names[0])};
   if (!g.source) tg_fail_at(s->j, o->pos, "no buffer '%s' here", o->names[0]);
-  if (o->expr) tg_fail_at(s->j, o->pos, "stage %s: a layout is not supported: the copy has the dimensions of %s", o->names[0], o->names[0]);
+  check_options(s, o);
+  g.type = copy_type(s, o, (tg_type)g.source->type);
+  g.fill = fill_value(s, o, g.type);
+  g.depth = o->number[3] > 1 ? o->number[3] : 1;
   tg_axis axis = tg_axis_find(s, o, o->names[1]);
   uint32_t loops = 0;
   for (uint32_t i = 0; i < axis.n; i++) { /* an axis may hold reductions as well: copies stand in its loops */

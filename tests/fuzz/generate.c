@@ -405,6 +405,8 @@ static const char *pick(gen *g, bool constant) {
   return g->opt_names[at].name;
 }
 
+static const char *const layouts[] = {"[d0]", "[d0/3, d0%3]", "[d0, d1]", "[d1/4, d0, d1%4]", "[d1, d0]", "[d0%2, d1, d0/4, d0/2%2]"};
+
 static void choose_opts(gen *g, out *o) {
   for (int i = 0; i < 6 && g->n_opt_names && g->n_opt_names < 30 && draw(g, 5); i++) {
     char r[16], a[16], b[16];
@@ -429,8 +431,12 @@ static void choose_opts(gen *g, out *o) {
     case 11: strcpy(a, pick(g, false)), put(o, "opt(order %s %s %s); ", r, a, pick(g, false)); break;
     case 12: case 13:
       fresh(g, a, 'S'), put(o, "opt(stage x%d at %s as %s", (int)draw(g, 3), r, a);
+      if (draw(g, 2)) put(o, "%s", layouts[draw(g, sizeof layouts / sizeof *layouts)]);
+      if (draw(g, 5) == 0) put(o, " as %s", draw(g, 2) ? "f64" : "i64");
       if (draw(g, 3) == 2) put(o, " pitch=%d", 20 + (int)draw(g, 60));
-      put(o, "%s); ", draw(g, 3) == 2 ? " space=reg" : "");
+      if (draw(g, 4) == 0) put(o, " fill=%d", (int)draw(g, 3));
+      if (draw(g, 3) == 0) put(o, " depth=%d", 2 + (int)draw(g, 2));
+      put(o, "%s); ", draw(g, 3) == 2 ? " space=reg" : draw(g, 4) == 0 ? " space=thread" : "");
       break;
     case 14: put(o, "opt(cut %s at %d); ", r, 1 + (int)draw(g, 5)); break;
     case 15: put(o, "opt(pad %s %d); ", r, 2 + (int)draw(g, 7)); break;

@@ -203,6 +203,8 @@ static const char *const matmul_schedules[] = {
     "pad j 8\npad i 3\nlane j 8\nupcast i 3",
     "cut j at N/8*8 as a b\nlane a 8\nlane b 8\ncut i at 2",
     "tile i 5 j 3 as io jo ir jr\nstage A at io as Ap space=reg\nstage B at jo\nunroll ir",
+    "tile i 4 j 8 as io jo ir jr\nstage B at jo as Bp[j/4, k, j%4]\nstage A at io as Ap[i/2, k, i%2] as f64 space=thread\nupcast ir\nlane jr",
+    "split j 4 as jo jr\norder jo i jr\nstage B at jo as Bp[k/3, j, k%3] pitch=5 fill=0 depth=2\nstage A at i as Ap[k, i] depth=3\nlane jr",
     "thread k 3",
     "cut k first\ncut j last\ncut i first",
     "split i {5, 3, 1} as io ii\nlane j 4\nupcast ii\nsplit k {4, 2} as ko ki\nunroll ki",

@@ -421,6 +421,58 @@ static const expectation word_cases[] = {
     "    C[i, j] = sum(k : 6, B[k, j] * row[0, k]);\n"
     "  }\n"
     "}\n"},
+  {matmul_kernel, "M=6 N=10 K=6", "split i 4\nsplit j 4\norder j.0 i.0 i.1 j.1\nstage B at j.0 as Bp[j/4, k/2, j%4, k%2] pitch=3 fill=0\nstage A at i.0 as Ap[k, i] align=32 space=thread",
+    "range(j.0, 3) {\n"
+    "  define_local(Bp, f32, [1, 3, 4, 3], align 64);\n"
+    "  range(Bp.1, 3) {\n"
+    "    range(Bp.2, 4) {\n"
+    "      range(Bp.3, 2) {\n"
+    "        let %0 = j.0 * 4 + Bp.2;\n"
+    "        Bp[0, Bp.1, Bp.2, Bp.3] = B[Bp.1 * 2 + Bp.3, %0] if (%0 < 10) else 0.0f;\n"
+    "      }\n"
+    "    }\n"
+    "  }\n"
+    "  range(i.0, 2) {\n"
+    "    define_local(Ap, f32, [6, 4], align 32);\n"
+    "    range(Ap.0, 6) {\n"
+    "      range(Ap.1, 4) {\n"
+    "        let %1 = i.0 * 4 + Ap.1;\n"
+    "        Ap[Ap.0, Ap.1] = A[%1, Ap.0] if (%1 < 6) else 0.0f;\n"
+    "      }\n"
+    "    }\n"
+    "    range(i.1, 4) {\n"
+    "      range(j.1, 4) {\n"
+    "        let %2 = i.0 * 4 + i.1;\n"
+    "        let %3 = j.0 * 4 + j.1;\n"
+    "        C[%2, %3] = sum(k : 6, Bp[0, k / 2, j.1, k % 2] * Ap[k, i.1]) if %2 < 6 & %3 < 10;\n"
+    "      }\n"
+    "    }\n"
+    "  }\n"
+    "}\n"},
+  {matmul_kernel, "M=6 N=10 K=6", "split j 4\norder j.0 i j.1\nstage B at j.0 as Bp[j, k] as f64 depth=3",
+    "define_local(Bp, f64, [3, 4, 6], align 64);\n"
+    "range(Bp.first, 2) {\n"
+    "  range(Bp.0, 4) {\n"
+    "    range(Bp.1, 6) {\n"
+    "      Bp[Bp.first, Bp.0, Bp.1] = f64(B[Bp.1, Bp.0 + Bp.first * 4]);\n"
+    "    }\n"
+    "  }\n"
+    "}\n"
+    "range(j.0, 3) {\n"
+    "  range(Bp.0, 4) {\n"
+    "    range(Bp.1, 6) {\n"
+    "      let %0 = j.0 * 4 + Bp.0;\n"
+    "      let %1 = j.0 < 1;\n"
+    "      Bp[(j.0 + 2) % 3, Bp.0, Bp.1] = f64(B[Bp.1, %0 + 8] if (%0 < 2 & %1) else 0.0f) if %1;\n"
+    "    }\n"
+    "  }\n"
+    "  range(i, 6) {\n"
+    "    range(j.1, 4) {\n"
+    "      let %2 = j.0 * 4 + j.1;\n"
+    "      C[i, %2] = sum(k : 6, f32(Bp[j.0, j.1, k]) * A[i, k]) if %2 < 10;\n"
+    "    }\n"
+    "  }\n"
+    "}\n"},
   {copy_kernel, "N=20", "stream y",
     "range(i, 20) {\n"
     "  y[i] = x[i] * 2.0f stream;\n"
@@ -573,9 +625,36 @@ static const expectation refusal_cases[] = {
    "opts:1:1: error: stage A at k: a copy stands in a loop, not in a reduction"},
   {matmul_kernel, "M=4 N=4 K=4", "stage A at j pitch=1",
    "opts:1:1: error: stage A: a pitch of 1 is below the 4 elements of a row"},
-  {matmul_kernel, "M=4 N=4 K=4", "stage A at i as p[k]",
-   "opts:1:1: error: stage A: a layout is not supported: the copy has the dimensions of A"},
-  {matmul_kernel, "M=4 N=4 K=4", "stage B at i as Bp space=gpu", "opts:1:26: error: expected local or reg, not 'gpu'"},
+  {matmul_kernel, "M=4 N=4 K=4", "stage B at i as p[k]",
+   "opts:1:1: error: stage B: the layout has room for 1 of the 4 elements in dimension 1"},
+  {matmul_kernel, "M=4 N=4 K=4", "stage B at i as p[j, q]",
+   "opts:1:1: error: stage B: 'q' names no dimension of it; there are: k, j, d0, d1"},
+  {matmul_kernel, "M=4 N=4 K=4", "stage B at i as p[k, j/2, j%3]",
+   "opts:1:1: error: stage B: the layout has room for 3 of the 4 elements in dimension 1"},
+  {matmul_kernel, "M=4 N=4 K=4", "stage B at i as p[k, j/3, j%2]",
+   "opts:1:1: error: stage B: no digit of dimension 1 counts in steps of 2"},
+  {matmul_kernel, "M=4 N=4 K=4", "stage B at i as p[k, j, j%2]",
+   "opts:1:1: error: stage B: two digits hold the same part of dimension 1"},
+  {matmul_kernel, "M=4 N=4 K=4", "stage B at i as p[k, j+1]",
+   "opts:1:1: error: stage B: 'j+1' is no digit of an offset: d, d / c, d % m or d / c % m"},
+  {matmul_kernel, "M=4 N=4 K=4", "stage B at i as Bp space=gpu", "opts:1:26: error: expected local, reg, thread, team or packed, not 'gpu'"},
+  {matmul_kernel, "M=4 N=4 K=4", "stage B at i as Bp as f16",
+   "opts:1:1: error: stage B: f16 does not hold every value of f32: a rounding has to be a statement of the kernel"},
+  {matmul_kernel, "M=4 N=4 K=4", "stage B at i as Bp as float", "opts:1:1: error: stage B: no type is named 'float'"},
+  {matmul_kernel, "M=4 N=4 K=4", "stage B at i fill=x", "opts:1:1: error: stage B: fill=x is no value of f32"},
+  {matmul_kernel, "M=4 N=4 K=4", "stage B at i fill=", "opts:1:19: error: expected a number at the end of 'stage B at i fill='"},
+  {matmul_kernel, "M=4 N=4 K=4", "stage B at i align=48", "opts:1:1: error: stage B: align=48: 1, 2, 4, .. 64 bytes"},
+  {matmul_kernel, "M=4 N=4 K=4", "stage B at i depth=17", "opts:1:1: error: stage B: depth=17: at most 16"},
+  {matmul_kernel, "M=4 N=4 K=4", "stage B at i space=packed",
+   "opts:1:1: error: stage B: a packed operand is a kernel of its own, and this one takes its output"},
+  {matmul_kernel, "M=4 N=4 K=4", "thread i\nstage B at i space=team",
+   "opts:2:1: error: stage B at i: the copy would be one task's own: a team's stands outside of its thread range"},
+  {matmul_kernel, "M=4 N=4 K=4", "thread i\nstage B at i depth=2",
+   "opts:2:1: error: stage B at i: depth=2 needs iterations one after another, and i is thread"},
+  {matmul_kernel, "M=4 N=4 K=4", "stage A at i as Ap depth=2\nthread i",
+   "opts:2:1: error: thread i (line 5): its iterations depend on one another: `Ap[(i + 1) % 2, Ap.0, Ap.1] = (A[i + 1 + Ap.0, Ap.1] if (i + 1 < 4) else 0.0f) if i + 1 < 4` (line 1) stores Ap[1, 0, 3], and stores it in another iteration, when i = 0, i' = 2, Ap.0 = 0, Ap.0' = 0, Ap.1 = 3, Ap.1' = 3"},
+  {matmul_kernel, "M=4 N=4 K=4", "stage B at i with s[j] = sum(k, B[k,j])",
+   "opts:1:14: error: a reduction computed while copying has to be a statement of the kernel, not 'with'"},
   {matmul_kernel, "M=4 N=4 K=4", "stream A", "opts:1:1: error: stream A: nothing stores to it"},
   {matmul_kernel, "M=4 N=4 K=4", "stream Q", "opts:1:1: error: no buffer 'Q' here"},
   {matmul_kernel, "M=4 N=4 K=4", "place C ssa", "opts:1:1: error: place C: it is no register buffer"},
