@@ -255,9 +255,27 @@ static void masked_vectors(tg_nest *n, const char *name, const char *base, int64
   tg_nest_emit(n, "lane %s.w", base);
 }
 
+/* The extent of a triangle's loop, by the names of the loops around it; NULL if a name means several, or none now. */
+static const char *text_around(tg_nest *n, const tg_uop *range) {
+  uint32_t count;
+  const tg_uop **order = tg_toposort(n->j, tg_extent(range), &count);
+  for (uint32_t i = 0; i < count; i++) {
+    if (order[i]->op == TG_OP_LOAD) return NULL;
+    if (order[i]->op != TG_OP_RANGE) continue;
+    const char *name = tg_range_name(&n->s, order[i]);
+    if (n->done[tg_range_ordinal(order[i])]) return NULL;
+    for (uint32_t k = 0; k < n->s.sites.n; k++)
+      if (n->s.sites.data[k].range != order[i] && !strcmp(tg_range_name(&n->s, n->s.sites.data[k].range), name)) return NULL;
+  }
+  tg_str t = tg_str_new(&n->j->env);
+  tg_print_expr(n->j, &t, tg_extent(range));
+  return t.data;
+}
+
 /* The extent as text for a cut, or NULL where whole blocks of vectors may not exist at all. */
 const char *tg_nest_cut_text(tg_nest *n, const tg_uop *range, const char *text) {
-  return tg_bounds_of(n->j, tg_extent(range)).hi < 4 * (int64_t)n->lanes ? NULL : text;
+  if (tg_bounds_of(n->j, tg_extent(range)).hi < 4 * (int64_t)n->lanes) return NULL;
+  return text ? text : text_around(n, range);
 }
 
 void tg_nest_vector(tg_nest *n, const char *name, const char *base, int64_t extent, const char *text, uint32_t upcast, bool may_cut) {
