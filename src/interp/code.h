@@ -5,7 +5,7 @@
 #define TG_INTERP_CODE_H
 #include "interp/interp.h"
 
-typedef enum { C_OP, C_FADD, C_FSUB, C_FMUL, C_IADD, C_ISUB, C_CAST, C_BITCAST, C_LOAD, C_REDUCE, C_FOLD, C_CALL, C_SHUFFLE, C_PERMUTE } tg_code_kind;
+typedef enum { C_OP, C_FADD, C_FSUB, C_FMUL, C_IADD, C_ISUB, C_CAST, C_BITCAST, C_LOAD, C_REDUCE, C_FOLD, C_CALL, C_SHUFFLE, C_PERMUTE, C_MATRIX } tg_code_kind;
 
 typedef struct { uint32_t at; uint32_t step; } tg_operand;   /* slot of lane 0; 1 if each lane has its own, else 0 */
 
@@ -30,8 +30,29 @@ typedef struct {
 
 typedef struct { tg_block block; tg_operand result; } tg_formula;
 
-/* SHUFFLE over a range: the value is code of its own, run with the range at the lane that is asked. */
-typedef struct { const tg_uop *u; uint32_t ordinal; tg_operand index; uint32_t index_lanes; tg_formula value; } tg_exchange;
+/* ---- matrix instructions (matrix.c) ---- */
+
+typedef struct tg_instruction tg_instruction;
+const tg_instruction *tg_instruction_find(const char *name);   /* NULL: unknown here */
+uint32_t tg_instruction_lanes(const tg_instruction *x);
+uint32_t tg_instruction_registers(const tg_instruction *x, int which);   /* of a lane, of a, b, c */
+/* operand[which][lane * registers + register]; result like c. NULL, or what is wrong with the operands. */
+const char *tg_instruction_run(const tg_instruction *x, tg_value *const operand[3], tg_value *result);
+/* Which element of its matrix the register holds: for tests. */
+void tg_instruction_element(const tg_instruction *x, int which, uint32_t lane, uint32_t reg, uint32_t *row, uint32_t *column);
+
+/* SHUFFLE over a range, MATRIX: operands are code of their own, run with the range at the lane that is asked. */
+typedef struct tg_exchange {
+  const tg_uop *u;
+  bool range;                    /* MATRIX: there is one, not a constant 1 */
+  uint32_t ordinal;
+  tg_operand index;
+  tg_formula value;              /* SHUFFLE */
+  tg_block operands;             /* MATRIX */
+  tg_operand operand[3];
+  const tg_instruction *instruction;
+  struct tg_product *product;    /* of the statement and warp in hand */
+} tg_exchange;
 
 typedef struct {
   const tg_uop *u;
@@ -150,6 +171,7 @@ typedef struct tg_machine {
   uint32_t levels, entries, globals;
   uint32_t thread, epoch;                /* of the workgroup; barriers and workgroups so far */
   const tg_block *unit;                  /* in hand, if it has kept values */
+  uint64_t serial;                       /* of statements run */
   tg_value *saved;                       /* operands of all combinations of a statement that exchanges */
   uint64_t saved_cap;
 } tg_machine;

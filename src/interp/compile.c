@@ -41,6 +41,7 @@ static uint32_t sources(const tg_uop *u, uint32_t *from) {
   *from = u->op == TG_OP_LOAD || u->op == TG_OP_STORE;
   if (u->op == TG_OP_RANGE || u->op == TG_OP_DEFINE || u->op == TG_OP_AFTER || u->op == TG_OP_ARG) return 0;
   if (u->op == TG_OP_SHUFFLE) return u->src[1]->op == TG_OP_RANGE ? 1 : 2;
+  if (u->op == TG_OP_MATRIX) return 0;
   if (u->op != TG_OP_REDUCE) return u->n;
   tg_reduce_arg a = tg_reduce_info(u);
   return a.values * (a.generic ? 2u : 1u) + a.ranges;
@@ -286,6 +287,7 @@ static tg_code_kind code_of(const tg_uop *u) {
   if (u->op == TG_OP_FOLD) return C_FOLD;
   if (u->op == TG_OP_REDUCE) return C_REDUCE;
   if (u->op == TG_OP_SHUFFLE) return u->src[1]->op == TG_OP_RANGE ? C_SHUFFLE : C_PERMUTE;
+  if (u->op == TG_OP_MATRIX) return C_MATRIX;
   if (tg_is_function((tg_op)u->op)) return C_CALL;
   if (u->type == TG_F32 && u->op == TG_OP_ADD) return C_FADD;
   if (u->type == TG_F32 && u->op == TG_OP_SUB) return C_FSUB;
@@ -297,9 +299,22 @@ static tg_code_kind code_of(const tg_uop *u) {
 
 static const tg_exchange *exchange_of(tg_compiler *c, const tg_uop *u) {
   tg_exchange *x = tg_new(&c->j->env, tg_exchange, 1);
-  *x = (tg_exchange){.u = u, .ordinal = tg_range_ordinal(u->src[1]), .index = operand(c, u->src[2]), .index_lanes = u->src[2]->lanes};
-  later(c, 1, u->src, &x->value.block, &x->value.result, 0, NULL);
   c->exchanges++;
+  *x = (tg_exchange){.u = u};
+  if (u->op == TG_OP_SHUFFLE) {
+    x->ordinal = tg_range_ordinal(u->src[1]);
+    x->index = operand(c, u->src[2]);
+    later(c, 1, u->src, &x->value.block, &x->value.result, 0, NULL);
+    return x;
+  }
+  x->range = u->src[3]->op == TG_OP_RANGE;
+  if (x->range) x->ordinal = tg_range_ordinal(u->src[3]);
+  x->instruction = tg_instruction_find(tg_matrix_name(c->j, u));
+  if (!x->instruction) tg_fail(&c->j->env, TG_EINVAL, "'%s' is no matrix instruction", tg_matrix_name(c->j, u));
+  for (int i = 0; i < 3; i++)
+    if (u->src[i]->lanes != 1 && u->src[i]->lanes != tg_instruction_registers(x->instruction, i))
+      tg_fail(&c->j->env, TG_EINVAL, "%s has %u elements of %c in each lane, not %u", tg_matrix_name(c->j, u), tg_instruction_registers(x->instruction, i), "abc"[i], u->src[i]->lanes);
+  later(c, 3, u->src, &x->operands, x->operand, 0, NULL);
   return x;
 }
 
@@ -335,7 +350,7 @@ static void emit(tg_compiler *c, const tg_uop *u) {
     c->pending[h].n = 0;
     x.extra = reduction_of(c, u, body, x.dst);
   } else if (x.code == C_LOAD) x.extra = access_of(c, u);
-  else if (x.code == C_SHUFFLE) x.extra = exchange_of(c, u);
+  else if (x.code == C_SHUFFLE || x.code == C_MATRIX) x.extra = exchange_of(c, u);
   else if (x.code == C_PERMUTE) {
     x.src[0] = operand(c, u->src[0]);
     x.src[1] = operand(c, u->src[2]);

@@ -90,6 +90,9 @@ static void load_kept(tg_machine *m, const tg_block *b) {
 /* Sets one lockstep range; the others stay. */
 static void select_lane(tg_machine *m, uint32_t lock, int64_t i) {
   m->v[m->locks[lock].slot].i = i;
+  m->thread = 0;
+  for (uint32_t d = 0; d < m->locks_n; d++)
+    if (!m->locks[d].copies) m->thread = m->thread * (uint32_t)m->locks[d].extent + (uint32_t)m->v[m->locks[d].slot].i;
   for (uint32_t d = lock; d < m->locks_n; d++)
     m->combination[d + 1] = m->combination[d] * (uint64_t)m->locks[d].extent + (uint64_t)m->v[m->locks[d].slot].i;
 }
@@ -118,6 +121,50 @@ static void run_shuffle(tg_machine *m, const tg_instr *x) {
     m->v[x->dst + l] = m->v[s->value.result.at + (s->value.result.step ? l : 0)];
   }
   if (m->unit) load_kept(m, m->unit);
+}
+
+struct tg_product { uint64_t serial, warp, room; tg_value *operand[3], *result; };
+
+/* Of all lanes, once for a statement and a warp: every lane asks for it, and none has stored yet. */
+static void multiply(tg_machine *m, const tg_exchange *x, uint32_t lanes, struct tg_product *p, uint32_t lock, uint32_t level) {
+  const char *wrong;
+  uint32_t n[3];
+  for (int w = 0; w < 3; w++) {
+    n[w] = tg_instruction_registers(x->instruction, w);
+    if (!p->operand[w]) p->operand[w] = tg_new(&m->j->env, tg_value, lanes * n[w]);
+  }
+  if (!p->result) p->result = tg_new(&m->j->env, tg_value, lanes * n[2]);
+  for (uint32_t lane = 0; lane < lanes; lane++) {
+    if (x->range) {
+      select_lane(m, lock, lane);
+      m->label.iteration[level] = (uint32_t)m->combination[m->locks_n];
+    }
+    tg_run_block(m, &x->operands);
+    for (int w = 0; w < 3; w++)
+      for (uint32_t r = 0; r < n[w]; r++) p->operand[w][lane * n[w] + r] = m->v[x->operand[w].at + (x->operand[w].step ? r : 0)];
+  }
+  if ((wrong = tg_instruction_run(x->instruction, p->operand, p->result))) tg_machine_fail(m, "%s: %s", tg_matrix_name(m->j, x->u), wrong);
+}
+
+static void run_matrix(tg_machine *m, const tg_instr *in) {
+  tg_exchange *x = (tg_exchange *)in->extra;
+  uint32_t lanes = tg_instruction_lanes(x->instruction), lock = x->range ? lock_of(m, x->ordinal) : 0;
+  uint32_t level = m->levels < TG_RACE_LEVELS ? m->levels : TG_RACE_LEVELS - 1, me = m->label.iteration[level];
+  int64_t here = x->range ? (int64_t)m->v[m->locks[lock].slot].i : 0;
+  if ((x->range ? m->locks[lock].extent : 1) != lanes) tg_machine_fail(m, "%s runs in %u lanes", tg_matrix_name(m->j, x->u), lanes);
+  if (!x->product) x->product = tg_new(&m->j->env, struct tg_product, 1);
+  if (x->range) select_lane(m, lock, 0);
+  uint64_t warp = m->combination[m->locks_n];
+  if (x->product->serial != m->serial || x->product->warp != warp || !m->serial) {
+    multiply(m, x, lanes, x->product, lock, level);
+    x->product->serial = m->serial;
+    x->product->warp = warp;
+  }
+  if (x->range) select_lane(m, lock, here);
+  m->label.iteration[level] = me;
+  if (m->unit) load_kept(m, m->unit);
+  uint32_t n = tg_instruction_registers(x->instruction, 2);
+  for (uint32_t r = 0; r < in->lanes; r++) m->v[in->dst + r] = x->product->result[here * n + r];
 }
 
 static void run_permute(tg_machine *m, const tg_instr *x) {
@@ -296,6 +343,7 @@ void tg_run_block(tg_machine *m, const tg_block *b) {
     case C_CALL: run_call(m, x); break;
     case C_SHUFFLE: run_shuffle(m, x); break;
     case C_PERMUTE: run_permute(m, x); break;
+    case C_MATRIX: run_matrix(m, x); break;
     default: run_lanes(m, x);
     }
   }
@@ -374,6 +422,7 @@ static void run_exchanging(tg_machine *m, const tg_step *s, uint64_t n, uint32_t
 }
 
 static void run_statement(tg_machine *m, const tg_step *s) {
+  m->serial++;
   if (!m->locks_n) {
     run_leaf(m, s);
     return;

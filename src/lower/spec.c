@@ -4,6 +4,7 @@
 #include "dsl/functions.h"
 #include "dsl/text.h"
 #include "lower/sweep.h"
+#include "target/matrix.h"
 
 typedef struct {
   tg_job *j;
@@ -110,7 +111,15 @@ static void check_reduce(state *s, const tg_uop *u) {
 static void check_exchange(state *s, const tg_uop *u) {
   const tg_uop *range = u->src[u->n - 1 - (u->op == TG_OP_SHUFFLE)];
   if (range->op == TG_OP_RANGE ? tg_range_kind(range) != TG_LANE : range->op != TG_OP_CONST) complain(s, u, "not over a lane range");
-  if (u->op == TG_OP_MATRIX) return;
+  if (u->op == TG_OP_MATRIX) {
+    const tg_matrix_row *r = tg_matrix_find(tg_matrix_name(s->j, u));
+    if (!r) complain(s, u, "no row of the table is named %s", tg_matrix_name(s->j, u));
+    for (int i = 0; r && i < 3; i++)
+      if (u->src[i]->type != tg_matrix_type(r, i) || (u->src[i]->lanes != 1 && u->src[i]->lanes != tg_matrix_registers(r, i)))
+        complain(s, u, "%c is %s[%u], where %s has %s[%u]", "abc"[i], tg_type_name[u->src[i]->type], u->src[i]->lanes, r->name, tg_type_name[tg_matrix_type(r, i)], tg_matrix_registers(r, i));
+    if (r && (range->op == TG_OP_CONST) != (tg_matrix_lanes(r) == 1)) complain(s, u, "%s has %u lanes", r->name, tg_matrix_lanes(r));
+    return;
+  }
   if (u->type != u->src[0]->type) complain(s, u, "type %s, of a value of %s", tg_type_name[u->type], tg_type_name[u->src[0]->type]);
   if (tg_is_float((tg_type)u->src[2]->type) || u->src[2]->type == TG_BOOL) complain(s, u, "the index is %s", tg_type_name[u->src[2]->type]);
   if (range->op == TG_OP_RANGE && s->remote[u->src[0]->id]) complain(s, u, "a value that depends on memory which lanes share");

@@ -128,6 +128,7 @@ static void host_silicon(tg_target *t) {
   __get_cpuid_count(7, 0, &a, &x[2], &x[3], &x[4]);
   __get_cpuid_count(7, 1, &x[5], &b, &c, &d);
   __get_cpuid(0x80000001u, &a, &b, &x[6], &x[7]);
+  t->dot_u8s8 = t->vector_bytes == 64 && (x[3] >> 11 & 1);
   snprintf(t->silicon, sizeof t->silicon, "%s %08x %08x %08x %08x %08x %08x %08x %08x %08x %llx", maker, model, x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7],
            (unsigned long long)state);
 }

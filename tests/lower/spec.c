@@ -127,6 +127,17 @@ static node barriers(bool read_before) {   /* a load behind the barrier at the v
 }
 static node barrier_good(void) { return barriers(false); }
 static node barrier_stale(void) { return barriers(true); }
+static node multiply(const char *name, tg_type t) {
+  node l = range_of("l", I(32), TG_LANE), size[1] = {I(64)};
+  node a = buffer("a", TG_SPACE_GLOBAL, TG_ROLE_IN, t, 1, size), c = buffer("c", TG_SPACE_GLOBAL, TG_ROLE_INOUT, TG_F32, 1, size);
+  node at = tg_op2(j, TG_OP_ADD, l, tg_iota(j, TG_INDEX, 4)), at8 = tg_op2(j, TG_OP_ADD, l, tg_iota(j, TG_INDEX, 8));
+  node d = tg_matrix(j, name, LOAD(a, at8), LOAD(a, at), LOAD(c, at), l), s = STORE(c, d, NULL, at);
+  return tg_versioned(j, tg_sink(j, 3, (node[]){a, c, tg_end(j, l, 1, &s)}));
+}
+static node matrix(void) { return multiply("mma.m16n8k16.f16", TG_F16); }
+static node matrix_type(void) { return multiply("mma.m16n8k16.f16", TG_BF16); }
+static node matrix_lanes(void) { return multiply("mma.m16n8k8.f16", TG_F16); }
+static node matrix_name(void) { return multiply("mma.m1n1k1", TG_F16); }
 
 static const struct { const char *name, *stage; node (*build)(void); const char *want; } cases[] = {
   {"good", "schedule", good, NULL},
@@ -154,6 +165,10 @@ static const struct { const char *name, *stage; node (*build)(void); const char 
   {"shuffle of memory", "reduce", shuffle_memory, "SHUFFLE: a value that depends on memory which lanes share"},
   {"barrier", "reduce", barrier_good, NULL},
   {"read across a barrier", "reduce", barrier_stale, "STORE: reads Y at a version that is not the current one"},
+  {"matrix", "reduce", matrix, NULL},
+  {"matrix of another type", "reduce", matrix_type, "MATRIX: a is bf16[8], where mma.m16n8k16.f16 has f16[8]"},
+  {"matrix of other lanes", "reduce", matrix_lanes, "MATRIX: a is f16[8], where mma.m16n8k8.f16 has f16[4]"},
+  {"matrix without a row", "reduce", matrix_name, "MATRIX: no row of the table is named mma.m1n1k1"},
   {"value early", "schedule", value_early, "ADD: is no statement"},
 };
 
