@@ -55,19 +55,27 @@ static uint32_t held_by(state *s, const access *a, held *out) {   /* in order of
   return n;
 }
 
+/* Do only the threads with 0 there touch it? Such a digit belongs to no range of the statement, and a gate keeps the others off. */
+static bool idle(state *s, const access *a, int64_t from, int64_t until) {
+  for (uint32_t i = 0; i < a->item->n; i++) {
+    const tg_par *p = &s->w->par.data[a->item->par[i]];
+    if (p->stride < until && p->stride * p->extent > from) return false;
+  }
+  return a->pinned;
+}
+
 /* Does the element say which thread touches it, the same in both? Threads that a gate shuts out touch none. */
 static bool same_thread(state *s, const access *a, const access *b) {
   held p[TG_DIGITS], q[TG_DIGITS];
   uint32_t n = held_by(s, a, p);
-  bool pinned = a->pinned && b->pinned;
   if (a->digits.irregular || b->digits.irregular || n != held_by(s, b, q)) return false;
   int64_t at = 1;
   for (uint32_t i = 0; i < n; i++) {
     if (p[i].dim != q[i].dim || p[i].weight != q[i].weight || p[i].extent != q[i].extent || p[i].stride != q[i].stride) return false;
-    if (p[i].stride < at || (p[i].stride > at && !pinned)) return false;
+    if (p[i].stride < at || (p[i].stride > at && !(idle(s, a, at, p[i].stride) && idle(s, b, at, p[i].stride)))) return false;
     at = p[i].stride * p[i].extent;
   }
-  return at == s->w->threads || (at < s->w->threads && pinned);
+  return at == s->w->threads || (at < s->w->threads && idle(s, a, at, s->w->threads) && idle(s, b, at, s->w->threads));
 }
 
 static const tg_uop *twin_of(state *s, const tg_uop *range) {
@@ -223,7 +231,8 @@ static void insert_barriers(state *s, tg_item *list, const uint8_t *chosen) {
 }
 
 static void infer(state *s, tg_item *list) {
-  const tg_uop *loop = list->u && tg_range_kind(list->u) != TG_UPCAST && !list->parts ? list->u : NULL;
+  bool again = list->u && tg_range_kind(list->u) != TG_UPCAST && !list->parts && tg_bounds_of(s->w->j, tg_extent(list->u)).hi > 1;
+  const tg_uop *loop = again ? list->u : NULL;
   for (uint32_t i = 0; i < list->list.n; i++)
     if (list->list.data[i]->list.n) infer(s, list->list.data[i]);
   s->arcs.n = 0;

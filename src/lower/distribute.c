@@ -27,7 +27,7 @@ typedef struct {
   const uint8_t *stored;          /* by buffer ordinal */
 } state;
 
-enum { THREADS = 1024, RUN_TIME_THREADS = 256, COPIES = 16 };
+enum { RUN_TIME_THREADS = 256, COPIES = 16 };
 
 /* ---- the workgroup's tables ---- */
 
@@ -294,14 +294,23 @@ static const tg_uop *local_of(state *s, tg_tile *t) {
   const tg_uop *dim[16];
   if (t->remade) return t->remade;
   info.space = TG_SPACE_LOCAL;
-  for (uint32_t i = 0; i < t->define->n; i++) {
-    dim[i] = t->define->src[i];
+  info.rank = (uint8_t)(t->copies + t->define->n);
+  if (info.rank > TG_COUNT(dim)) tg_fail_at(j, info.pos, "%s has too many dimensions in lockstep", info.name);
+  for (uint32_t i = 0; i < info.rank; i++) {
+    const tg_uop *size = i < t->copies ? tg_extent(t->copy[i]) : t->define->src[i - t->copies];
     uint32_t n;
-    const tg_uop **order = tg_toposort(j, dim[i], &n);
-    for (uint32_t k = 0; k < n; k++)
-      if (order[k]->op == TG_OP_RANGE && tg_range_kind(order[k]) != TG_GLOBAL) dim[i] = tg_index(j, (int64_t)tg_bounds_of(j, t->define->src[i]).hi);
+    const tg_uop **order = tg_toposort(j, size, &n);
+    dim[i] = size;
+    for (uint32_t k = 0; k < n; k++)   /* it stands outside of these */
+      if (order[k]->op == TG_OP_RANGE && tg_range_kind(order[k]) != TG_GLOBAL) dim[i] = tg_index(j, (int64_t)tg_bounds_of(j, size).hi);
   }
   return t->remade = tg_define(j, info, t->define->lanes, dim, NULL, false);
+}
+
+/* Subscripts in LOCAL memory. */
+static void local_subscripts(const tg_tile *t, const tg_uop **sub, uint32_t rank) {
+  memmove(sub + t->copies, sub, rank * sizeof *sub);
+  memcpy(sub, t->copy, t->copies * sizeof *sub);
 }
 
 static const tg_uop *private_of(state *s, tg_tile *t) {
@@ -332,11 +341,14 @@ static const tg_uop *zero_of(tg_job *j, tg_type t) { return tg_is_float(t) ? tg_
 
 static const tg_uop *built_load(state *s, const tg_uop *old, const tg_uop *const *src) {
   tg_job *j = s->w.j;
-  const tg_uop *sub[16], *through = NULL, *gate = tg_gate(old) ? src[old->n - 2] : NULL, *alt = tg_gate(old) ? src[old->n - 1] : NULL, *buffer = src[0];
+  const tg_uop *sub[16 + TG_DIGITS], *through = NULL, *gate = tg_gate(old) ? src[old->n - 2] : NULL, *alt = tg_gate(old) ? src[old->n - 1] : NULL, *buffer = src[0];
   int64_t flags = old->arg & ~(int64_t)TG_GATED;
   memcpy(sub, src + 1, tg_access_rank(old) * sizeof *sub);
   if (tg_in_memory(&s->w, old->src[0])) {
-    if (tg_buffer_info(j, old->src[0])->space != TG_SPACE_GLOBAL) buffer = local_of(s, tg_tile_of(&s->w, old->src[0]));
+    if (tg_buffer_info(j, old->src[0])->space != TG_SPACE_GLOBAL) {
+      buffer = local_of(s, tg_tile_of(&s->w, old->src[0]));
+      local_subscripts(tg_tile_of(&s->w, old->src[0]), sub, tg_access_rank(old));
+    }
     if (s->pins && s->stored[tg_buffer_ordinal(old->src[0])]) {   /* threads without an iteration keep off what others write */
       if (!gate) alt = zero_of(j, (tg_type)old->type);
       gate = tg_and(j, gate, s->pins);
@@ -370,10 +382,13 @@ static const tg_uop *built(tg_job *j, const tg_uop *old, const tg_uop *const *sr
   if (old->op == TG_OP_LOAD) return built_load(s, old, src);
   if (old->op == TG_OP_SHUFFLE && old->src[1]->op == TG_OP_RANGE) return built_shuffle(s, old, src);
   if (old->op != TG_OP_STORE) return NULL;
-  const tg_uop *sub[16], *through, *buffer = src[0], *gate = tg_gate(old) ? src[old->n - 1] : NULL;
+  const tg_uop *sub[16 + TG_DIGITS], *through, *buffer = src[0], *gate = tg_gate(old) ? src[old->n - 1] : NULL;
   memcpy(sub, src + 1, tg_access_rank(old) * sizeof *sub);
   if (tg_in_memory(&s->w, old->src[0])) {
-    if (tg_buffer_info(j, old->src[0])->space != TG_SPACE_GLOBAL) buffer = local_of(s, tg_tile_of(&s->w, old->src[0]));
+    if (tg_buffer_info(j, old->src[0])->space != TG_SPACE_GLOBAL) {
+      buffer = local_of(s, tg_tile_of(&s->w, old->src[0]));
+      local_subscripts(tg_tile_of(&s->w, old->src[0]), sub, tg_access_rank(old));
+    }
     if (s->pins) gate = tg_and(j, gate, s->pins);
   } else {
     tg_tile *t = tg_tile_of(&s->w, old->src[0]);
@@ -446,6 +461,11 @@ static void see_stores(state *s, const tg_item *at, uint8_t *stored) {
 
 static void touch_all(tg_workgroup *w, tg_item *at) {
   if (at->u && at->u->op == TG_OP_STORE) tg_touch_item(w, at);
+  if (at->u && at->u->op == TG_OP_DEFINE) {
+    tg_tile *t = tg_tile_of(w, at->u);
+    for (const tg_item *o = at->outer; o && o->u; o = o->outer)
+      if (tg_range_kind(o->u) == TG_UPCAST && t->copies < TG_DIGITS) t->copy[t->copies++] = o->u;
+  }
   for (uint32_t i = 0; i < at->list.n; i++) touch_all(w, at->list.data[i]);
 }
 
@@ -462,7 +482,7 @@ static void workgroup(tg_job *j, const tg_lowering *l, uint32_t n, const tg_uop 
   const tg_uop *path[TG_PARS + 1], **plain = tg_new(&j->env, const tg_uop *, n + 1);
   s->buffers = j->buffers.n;
   s->path_of = tg_new(&j->env, const tg_uop **, j->buffers.n + 1);
-  *w = (tg_workgroup){.j = j, .l = l, .lanes = l->target->lanes, .limit = THREADS};
+  *w = (tg_workgroup){.j = j, .l = l, .lanes = l->target->lanes, .limit = l->target->max_threads};
   for (uint32_t i = 0; i < n; i++) {
     if (list[i]->op == TG_OP_END) threads_within(s, list[i]);
     find_private(s, list[i], path, 0);

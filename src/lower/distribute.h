@@ -40,6 +40,8 @@ typedef struct {
   bool whole;                  /* made by this pass: private to the thread, no layout */
   uint32_t n;
   tg_placed d[TG_DIGITS];
+  uint32_t copies;
+  const tg_uop *copy[TG_DIGITS];   /* upcast ranges around its definition: in LOCAL memory a dimension for each */
 } tg_tile;
 
 typedef struct { const tg_uop *u; tg_item *item; tg_digits digits; } tg_touch;   /* u: LOAD or STORE */

@@ -244,6 +244,15 @@ static bool stays_private(tg_workgroup *w, const tg_tile *t, const tg_touch *a) 
   return true;
 }
 
+/* More elements than a thread has registers for. */
+static bool too_large(const tg_workgroup *w, const tg_tile *t) {
+  int64_t n = t->define->lanes, held = 1, registers = w->l->target->vector_registers;
+  for (uint32_t i = 0; i < t->define->n; i++)
+    if (t->define->src[i]->op != TG_OP_CONST || __builtin_mul_overflow(n, t->define->src[i]->arg, &n)) return true;
+  for (uint32_t k = 0; k < t->n; k++) held *= t->d[k].extent;
+  return n / held > registers;
+}
+
 void tg_assign_layouts(tg_workgroup *w) {
   for (uint32_t i = 0; i < w->touched.n; i++) {   /* the digits that all stores name at the same threads */
     const tg_touch *a = &w->touched.data[i];
@@ -260,7 +269,7 @@ void tg_assign_layouts(tg_workgroup *w) {
   for (uint32_t i = 0; i < w->touched.n; i++) {
     const tg_touch *a = &w->touched.data[i];
     tg_tile *t = tg_tile_of(w, a->u->src[0]);
-    if (!t->shared && !stays_private(w, t, a)) t->shared = true;
+    if (!t->shared && (too_large(w, t) || !stays_private(w, t, a))) t->shared = true;
   }
 }
 

@@ -30,6 +30,7 @@ typedef struct {
   uint32_t *place;             /* which statement of its list it is */
   level *sink, *now;
   uint32_t registers;
+  bool device;
   TG_VEC(const tg_uop *) stack;
 } state;
 
@@ -189,7 +190,7 @@ static void process(state *s, const tg_uop *u) {
   level *l = s->now;
   if (u->op == TG_OP_END) {
     const tg_uop *range = u->src[0];
-    bool thread = tg_range_kind(range) == TG_THREAD;
+    bool thread = tg_range_kind(range) == TG_THREAD || (s->device && !l->depth);   /* a phase, or a launch */
     need(s, tg_extent(range));
     cheap_operands(s, range, l);
     if (thread) s->phase++;
@@ -223,7 +224,7 @@ const tg_uop *tg_pass_linear(tg_job *j, const tg_lowering *l, const tg_uop *sink
   level top = {.open = true, .runs = true};
   state s = {.j = j, .to = tg_new(&j->env, const tg_uop *, n), .home = tg_new(&j->env, level *, n), .natural = tg_new(&j->env, level *, n),
              .phase_of = tg_new(&j->env, uint32_t, n), .place = tg_new(&j->env, uint32_t, n), .kept = tg_new(&j->env, level *, n), .sink = &top, .now = &top,
-             .registers = l->target && l->target->vector_registers ? l->target->vector_registers : 16};
+             .device = l->target && l->target->lanes > 1, .registers = l->target && l->target->vector_registers ? l->target->vector_registers : 16};
   for (uint32_t i = 0; i < sink->n; i++) process(&s, sink->src[i]);
   return tg_sink(j, top.out.n, top.out.data);
 }

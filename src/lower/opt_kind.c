@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * upcast, unroll, lane, local and thread: the kind of a range. With a size the range is split first and its inner part
- * gets the kind (thread: the outer part). A thread range moves outermost if its nest lets it. */
+ * upcast, unroll, lane, local, group, global and thread: the kind of a range. With a size the range is split first and its inner part
+ * gets the kind (thread, global: the outer part). A thread or global range moves outermost if its nest lets it. */
 #include "lower/opt.h"
 
 static tg_kind kind_of(tg_opt_word w) {
@@ -9,15 +9,20 @@ static tg_kind kind_of(tg_opt_word w) {
   case TG_OPT_UNROLL: return TG_UNROLL;
   case TG_OPT_LANE: return TG_LANE;
   case TG_OPT_LOCAL: return TG_LOCAL;
+  case TG_OPT_GROUP: return TG_GROUP;
+  case TG_OPT_GLOBAL: return TG_GLOBAL;
   default: return TG_THREAD;
   }
 }
 
+static bool makes_tasks(tg_kind k) { return k == TG_THREAD || k == TG_GLOBAL; }
+
 static void check_loop(tg_schedule *s, const tg_opt *o, const tg_site *site, tg_kind kind) {
   const char *why = NULL, *word = tg_kind_name[kind];
   if (kind == TG_UNROLL) return;
+  if (kind == TG_GROUP) tg_fail_at(s->j, o->pos, "group %s: it is no range of a reduction", tg_range_text(s, site->range));
   tg_verdict v = tg_range_verdict(s, site->owner, &why);
-  bool legal = v == TG_INDEPENDENT || (v == TG_LOCKSTEP && kind != TG_THREAD);
+  bool legal = v == TG_INDEPENDENT || (v == TG_LOCKSTEP && !makes_tasks(kind));
   if (!legal)
     tg_fail_at(s->j, o->pos, "%s %s: its iterations depend on one another: %s", word, tg_range_text(s, site->range), why ? why : "");
 }
@@ -35,7 +40,7 @@ static void check_lanes(tg_schedule *s, const tg_opt *o, const tg_site *site, tg
 
 /* Iterations in lockstep run the loops inside together, so these have one extent. */
 static void check_uniform(tg_schedule *s, const tg_opt *o, const tg_site *site, tg_kind kind) {
-  if (kind == TG_THREAD || kind == TG_UNROLL) return;
+  if (makes_tasks(kind) || kind == TG_UNROLL) return;
   for (uint32_t i = 0; i < s->sites.n; i++) {
     const tg_uop *r = s->sites.data[i].range, *e = tg_extent(r);
     if (e->op != TG_OP_CONST && e->op != TG_OP_PARAM && tg_uses(s->j, e, site->range))
@@ -50,10 +55,11 @@ static void check(tg_schedule *s, const tg_opt *o, const tg_site *site, tg_kind 
   bool loop = site->owner->op == TG_OP_END;
   tg_kind now = tg_range_kind(r);
   if (now != TG_LOOP && now != TG_REDUCE && now != TG_GLOBAL) tg_fail_at(j, o->pos, "%s %s: it is %s already", word, tg_range_text(s, r), tg_kind_name[now]);
-  if (tg_extent(r)->op != TG_OP_CONST && !(kind == TG_THREAD && loop))
+  if (tg_extent(r)->op != TG_OP_CONST && !(makes_tasks(kind) && loop))
     tg_fail_at(j, o->pos, "%s %s: its extent is %s, and a constant is needed (split it first)", word, tg_range_text(s, r), tg_text(j, tg_extent(r)));
-  if (kind != TG_THREAD && tg_extent(r)->arg > 4096)
+  if (!makes_tasks(kind) && tg_extent(r)->arg > 4096)
     tg_fail_at(j, o->pos, "%s %s: %lld copies are too many (split it first)", word, tg_range_text(s, r), (long long)tg_extent(r)->arg);
+  if (!loop && kind == TG_GLOBAL) tg_fail_at(j, o->pos, "global %s: workgroups cannot combine what they computed (thread can)", tg_range_text(s, r));
   if (loop) check_loop(s, o, site, kind);
   else if (kind != TG_UNROLL && tg_reduce_info(site->owner).in_order)
     tg_fail_at(j, o->pos, "%s %s: a sum_in_order keeps the order of its terms", word, tg_range_text(s, r));
@@ -70,7 +76,7 @@ void tg_opt_kind(tg_schedule *s, const tg_opt *o) {
     const char *outer = o->n > 1 ? o->names[1] : tg_sym(j, tg_format(&j->env, "%s.0", name));
     const char *inner = o->n > 2 ? o->names[2] : tg_sym(j, tg_format(&j->env, "%s.1", name));
     tg_split_range(s, o, name, o->number[0], outer, inner);
-    name = kind == TG_THREAD ? outer : inner;
+    name = makes_tasks(kind) ? outer : inner;
   }
   tg_axis axis = tg_axis_find(s, o, name);
   const tg_uop **from = tg_new(&j->env, const tg_uop *, axis.n), **to = tg_new(&j->env, const tg_uop *, axis.n);
@@ -79,7 +85,7 @@ void tg_opt_kind(tg_schedule *s, const tg_opt *o) {
     from[i] = axis.site[i].range;
     to[i] = tg_range_again(j, from[i], tg_extent(from[i]), kind);
   }
-  for (uint32_t i = 0; i < axis.n && kind == TG_THREAD; i++)
+  for (uint32_t i = 0; i < axis.n && makes_tasks(kind); i++)
     if (axis.site[i].owner->op == TG_OP_END) tg_move_outermost(s, o, &axis.site[i]);
   s->sink = tg_substitute(j, s->sink, axis.n, from, to);
 }

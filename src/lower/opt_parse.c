@@ -5,7 +5,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 
-static const char *const word_name[TG_OPT__COUNT] = {"split", "fuse", "order", "swap", "tile", "upcast", "unroll", "lane", "thread", "local",
+static const char *const word_name[TG_OPT__COUNT] = {"split", "fuse", "order", "swap", "tile", "upcast", "unroll", "lane", "thread", "local", "group", "global",
                                                      "stage", "pad", "cut", "stream", "prefetch", "place"};
 
 typedef struct { tg_job *j; const char *text, *at; tg_pos pos; const char *token; size_t n; } scan;
@@ -198,7 +198,7 @@ static void parse_rest(scan *s, tg_opt *o) {
     if (o->n < 2) bad(s, "expected two ranges or more");
     break;
   case TG_OPT_TILE: parse_tile(s, o); break;
-  case TG_OPT_UPCAST: case TG_OPT_UNROLL: case TG_OPT_LANE: case TG_OPT_THREAD: case TG_OPT_LOCAL:
+  case TG_OPT_UPCAST: case TG_OPT_UNROLL: case TG_OPT_LANE: case TG_OPT_THREAD: case TG_OPT_LOCAL: case TG_OPT_GROUP: case TG_OPT_GLOBAL:
     add(s, o, name(s, "expected a range"));
     if (at_number(s)) {
       o->number[0] = number(s, "expected a size");

@@ -97,6 +97,7 @@ static void decide(state *s, const tg_lowering *l, uint32_t ordinal) {
   if (!r->why && r->phase == -2) r->why = "several phases use it";
   if (!r->why && b->demand > TG_PLACE_SSA) r->why = "memory is asked for";
   if (r->why && b->demand == TG_PLACE_SSA) tg_fail_at(s->j, b->pos, "%s cannot be ssa: %s", b->name, r->why);
+  if (r->why && l->target && l->target->lanes > 1) tg_fail_at(s->j, b->pos, "%s cannot be in registers: %s; %s has no other memory private to a thread", b->name, r->why, l->target->name);
   r->vectors = !r->why && w > 1;
   if (r->vectors) {
     const tg_uop *dim[16];
@@ -182,7 +183,7 @@ static const tg_uop *windows(state *s, const tg_lowering *l, uint32_t n, const t
 const tg_uop *tg_pass_place(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
   uint32_t n = j->buffers.n;
   state s = {j, tg_new(&j->env, reg, n + 1)};
-  bool any = false, rules = false;
+  bool any = false, rules = false, device = l->target && l->target->lanes > 1;
   tg_sweep w = tg_sweep_of(j, sink);
   for (uint32_t i = 0; i < n; i++) s.regs[i].phase = -1;
   for (uint32_t i = 0; i < w.n; i++) {
@@ -203,6 +204,6 @@ const tg_uop *tg_pass_place(tg_job *j, const tg_lowering *l, const tg_uop *sink)
     any |= s.regs[i].remade != NULL;
   }
   if (any) sink = tg_sweep_map(j, sink, replace, &s);
-  sink = windows(&s, l, n, sink);
+  if (!device) sink = windows(&s, l, n, sink);   /* LOCAL of a workgroup is not one thread's to keep */
   return l->rules && rules ? tg_simplify(j, l->rules, sink) : sink;
 }

@@ -11,7 +11,7 @@ void tg_schedule_apply(tg_schedule *s, const tg_opt *o) {
   case TG_OPT_ORDER: tg_opt_order(s, o); break;
   case TG_OPT_SWAP: tg_opt_swap(s, o); break;
   case TG_OPT_TILE: tg_opt_tile(s, o); break;
-  case TG_OPT_UPCAST: case TG_OPT_UNROLL: case TG_OPT_LANE: case TG_OPT_THREAD: case TG_OPT_LOCAL: tg_opt_kind(s, o); break;
+  case TG_OPT_UPCAST: case TG_OPT_UNROLL: case TG_OPT_LANE: case TG_OPT_THREAD: case TG_OPT_LOCAL: case TG_OPT_GROUP: case TG_OPT_GLOBAL: tg_opt_kind(s, o); break;
   case TG_OPT_STAGE: tg_opt_stage(s, o); break;
   case TG_OPT_PAD: tg_opt_pad(s, o); break;
   case TG_OPT_CUT: tg_opt_cut(s, o); break;

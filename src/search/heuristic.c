@@ -582,6 +582,12 @@ void tg_heuristic(tg_job *j, const tg_lowering *l, const tg_uop *raised) {
   uint32_t ranges = j->ranges.n, buffers = j->buffers.n;
   tg_schedule_begin(&n.s, j, l, tg_plain(j, raised));
   see(&n);
+  if (tg_target_is_device(l->target)) {
+    tg_nest_device(&n);
+    j->ranges.n = ranges;
+    j->buffers.n = buffers;
+    return;
+  }
   for (uint32_t i = n.s.sink->n; i-- > 0;) {
     if (n.s.sink->src[i]->op != TG_OP_END) continue;
     read_nest(&n, n.s.sink->src[i]);

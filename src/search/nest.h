@@ -78,4 +78,5 @@ const char *tg_nest_base(tg_nest *n, const char *name);
 enum { TG_TASK_WORK = 1 << 16, TG_THREAD_WORK = 50000 };
 /* Threads over a range of which one iteration costs `each`. */
 void tg_nest_thread(tg_nest *n, const char *name, const char *base, int64_t extent, const char *text, double each);
+void tg_nest_device(tg_nest *n);   /* all nests of a program, for a target with warps */
 #endif

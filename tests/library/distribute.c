@@ -8,6 +8,7 @@
 #include "dsl/value.h"
 #include "interp/interp.h"
 #include "kit.h"
+#include "search/heuristic.h"
 
 #ifdef TG_SANITIZED
 enum { ROUNDS = 1 };
@@ -100,6 +101,7 @@ static void whole(void *user) {
     interpret(r, j->sink, &r->first, 1000000, false);
   }
   j->sink = tg_lower(j, &l, "raise", NULL, NULL);
+  if (!j->opts.n) tg_heuristic(j, &l, j->sink);
   tg_lower(j, &l, NULL, seen, r);
 }
 
