@@ -81,6 +81,13 @@ uint8_t *tg_marked_buffers(tg_schedule *s, const tg_uop *end);
 /* The statements again, with loops, reductions and buffers of their own. */
 void tg_copy_statements(tg_schedule *s, uint32_t n, const tg_uop *const *list, const tg_uop **out);
 
+/* One range becomes siblings, in this order. known: what cond is in a part; NULL: cond stays as it is there. nothing: the part has
+ * no iterations, or does nothing in them, and is left out. */
+typedef struct { const char *name; const tg_uop *start, *extent, *known; bool nothing; } tg_part;
+typedef struct { const tg_uop *range, *cond, *made[3]; tg_part part[3]; uint32_t n, copied; bool named; } tg_cutting;   /* copied: bits of the parts that get copies */
+void tg_cut_site(tg_schedule *s, const tg_opt *o, const tg_site *site, tg_cutting *c);   /* made gets the ranges */
+void tg_cut_auto(tg_schedule *s, const tg_opt *o);
+
 /* The words. Each sets s->sink or fails. */
 void tg_opt_split(tg_schedule *s, const tg_opt *o);
 void tg_opt_tile(tg_schedule *s, const tg_opt *o);

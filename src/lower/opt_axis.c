@@ -145,8 +145,13 @@ static ties tie_ranges(tg_schedule *s) {
 
 /* ---- names ---- */
 
-static bool inside_range(tg_schedule *s, uint32_t parent, const char *name) {
-  for (; parent != UINT32_MAX; parent = s->sites.data[parent].parent)
+/* In the loop of that name, or in a reduction beside the range of that name. */
+static bool inside_range(tg_schedule *s, uint32_t site, const char *name) {
+  const tg_site *x = &s->sites.data[site];
+  if (x->owner->op == TG_OP_REDUCE)
+    for (uint32_t i = 0; i < tg_reduce_info(x->owner).ranges; i++)
+      if (answers_to(s, tg_reduce_ranges(x->owner)[i], name)) return true;
+  for (uint32_t parent = x->parent; parent != UINT32_MAX; parent = s->sites.data[parent].parent)
     if (answers_to(s, s->sites.data[parent].range, name)) return true;
   return false;
 }
@@ -167,7 +172,7 @@ static bool matches(tg_schedule *s, uint32_t site, const char *name, size_t pref
   if (!prefix) return answers_to(s, range, name);
   if (!answers_to(s, range, name + prefix + 1)) return false;
   const char *scope = tg_symbol(s->j, name, prefix);
-  return stores_to(s, site, scope) || inside_range(s, s->sites.data[site].parent, scope);
+  return stores_to(s, site, scope) || inside_range(s, site, scope);
 }
 
 TG_NORETURN static void unknown(tg_schedule *s, const tg_opt *o, const char *name) {

@@ -4,49 +4,61 @@
 #include "lower/opt.h"
 #include <ctype.h>
 
-typedef struct { const char *name; const tg_uop *start, *extent; } part;
-typedef struct { const tg_uop *range; part parts[2]; uint32_t copied; bool named; } cutting;
-
-static const tg_uop *part_range(tg_schedule *s, const cutting *c, uint32_t i, tg_kind kind) {
-  const char *name = c->parts[i].name;
+static const tg_uop *part_range(tg_schedule *s, tg_cutting *c, uint32_t i) {
+  const char *name = c->part[i].name;
   if (!c->named) name = tg_format(&s->j->env, "%s.%s", tg_axis_base(s, c->range), name);
-  return tg_axis_range(s, c->range, name, c->parts[i].extent, kind);
+  return c->made[i] = tg_axis_range(s, c->range, name, c->part[i].extent, tg_range_kind(c->range));
+}
+
+/* What stands in part i for a node of the body. */
+static const tg_uop *in_part(tg_schedule *s, const tg_cutting *c, uint32_t i, const tg_uop *u) {
+  const tg_uop *value = tg_idx_add(s->j, c->part[i].start, c->made[i]);
+  if (c->part[i].known) u = tg_substitute(s->j, u, 1, &c->cond, &c->part[i].known);
+  return tg_substitute(s->j, u, 1, &c->range, &value);
 }
 
 static void cut_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, void *user) {
-  const cutting *c = user;
-  tg_job *j = s->j;
-  const tg_uop **list = tg_new(&j->env, const tg_uop *, end->n);
-  for (uint32_t i = 0; i < 2; i++) {
-    const tg_uop *r = part_range(s, c, i, tg_range_kind(c->range)), *value = tg_idx_add(j, c->parts[i].start, r);
-    if (i == c->copied) tg_copy_statements(s, end->n - 1, end->src + 1, list);
-    else memcpy(list, end->src + 1, (end->n - 1) * sizeof *list);
-    for (uint32_t k = 0; k + 1 < end->n; k++) list[k] = tg_substitute(j, list[k], 1, &c->range, &value);
-    tg_push(&j->env, out, tg_end_like(s, end, r, end->n - 1, list));
+  tg_cutting *c = user;
+  const tg_uop **list = tg_new(&s->j->env, const tg_uop *, end->n);
+  for (uint32_t i = 0; i < c->n; i++) {
+    if (c->part[i].nothing) continue;
+    const tg_uop *r = part_range(s, c, i);
+    for (uint32_t k = 0; k + 1 < end->n; k++) list[k] = in_part(s, c, i, end->src[1 + k]);
+    if (c->copied >> i & 1) tg_copy_statements(s, end->n - 1, list, list);
+    tg_push(&s->j->env, out, tg_end_like(s, end, r, end->n - 1, list));
   }
 }
 
-typedef struct { tg_schedule *s; const tg_opt *o; const cutting *c; } reduce_cutting;
+typedef struct { tg_schedule *s; const tg_opt *o; tg_cutting *c; } reduce_cutting;
 
 static const tg_uop *cut_reduce(tg_job *j, const tg_uop *old, const tg_uop *const *unused, void *user) {
   (void)unused;
   const reduce_cutting *x = user;
   if (old->op != TG_OP_REDUCE) return NULL;
   tg_reduce_arg a = tg_reduce_info(old);
-  const tg_uop *const *ranges = tg_reduce_ranges(old), *both[2] = {0}, *fresh[8];
+  const tg_uop *const *ranges = tg_reduce_ranges(old), *all = NULL, *fresh[8];
   uint32_t at = 0;
   while (at < a.ranges && ranges[at] != x->c->range) at++;
   if (at == a.ranges) return NULL;
   if (a.in_order) tg_fail_at(j, x->o->pos, "cut %s: a sum_in_order keeps the order of its terms", tg_range_text(x->s, x->c->range));
   if (a.generic) tg_fail_at(j, x->o->pos, "cut %s: a general reduction cannot be cut", tg_range_text(x->s, x->c->range));
-  for (uint32_t i = 0; i < 2; i++) {
-    const tg_uop *r = part_range(x->s, x->c, i, tg_range_kind(x->c->range)), *value = tg_idx_add(j, x->c->parts[i].start, r);
-    const tg_uop *body = tg_substitute(j, old->src[0], 1, &x->c->range, &value);
-    for (uint32_t k = 0; k < a.ranges; k++) fresh[k] = k == at ? r : tg_substitute(j, ranges[k], 1, &x->c->range, &value);
-    both[i] = tg_reduce_like(j, old, &body, a.ranges, fresh);
-    if (i == x->c->copied) tg_copy_statements(x->s, 1, &both[i], &both[i]);
+  for (uint32_t i = 0; i < x->c->n; i++) {
+    if (x->c->part[i].nothing) continue;
+    const tg_uop *r = part_range(x->s, x->c, i), *body = in_part(x->s, x->c, i, old->src[0]);
+    for (uint32_t k = 0; k < a.ranges; k++) fresh[k] = k == at ? r : in_part(x->s, x->c, i, ranges[k]);
+    const tg_uop *part = tg_reduce_like(j, old, &body, a.ranges, fresh);
+    if (x->c->copied >> i & 1) tg_copy_statements(x->s, 1, &part, &part);
+    all = all ? tg_op2(j, (tg_op)a.op, all, part) : part;
   }
-  return tg_op2(j, (tg_op)a.op, both[0], both[1]);
+  return all ? all : tg_identity(j, (tg_op)a.op, (tg_type)old->type);
+}
+
+void tg_cut_site(tg_schedule *s, const tg_opt *o, const tg_site *site, tg_cutting *c) {
+  if (site->owner->op == TG_OP_END) s->sink = tg_replace_end(s, s->sink, site->range, cut_loop, c);
+  else {
+    reduce_cutting x = {s, o, c};
+    s->sink = tg_map(s->j, s->sink, cut_reduce, NULL, &x);
+  }
 }
 
 static void check_names(tg_schedule *s, const tg_opt *o, uint32_t n, const char *const *names) {
@@ -86,30 +98,30 @@ static const tg_uop *cut_index(tg_schedule *s, const tg_opt *o, const tg_site *s
   return e;
 }
 
-static cutting parts_of(tg_schedule *s, const tg_opt *o, const tg_site *site) {
+static tg_cutting parts_of(tg_schedule *s, const tg_opt *o, const tg_site *site) {
   tg_job *j = s->j;
   const tg_uop *extent = tg_extent(site->range), *one = tg_idx_min(j, tg_index(j, 1), extent);
   const tg_uop *zero = tg_index(j, 0), *rest = tg_idx_sub(j, extent, tg_index(j, 1));
-  cutting c = {.range = site->range};
+  tg_cutting c = {.range = site->range, .n = 2, .copied = 1};
   if (tg_bounds_of(j, extent).lo >= 1) one = tg_index(j, 1);
   if (o->number[0] == TG_CUT_FIRST) {
-    c.parts[0] = (part){"first", zero, one};
-    c.parts[1] = (part){"main", tg_index(j, 1), rest};
+    c.part[0] = (tg_part){.name = "first", .start = zero, .extent = one};
+    c.part[1] = (tg_part){.name = "main", .start = tg_index(j, 1), .extent = rest};
   } else if (o->number[0] == TG_CUT_LAST) {
-    c.parts[0] = (part){"main", zero, rest};
-    c.parts[1] = (part){"last", tg_idx_not_negative(j, rest), one};
-    c.copied = 1;
+    c.part[0] = (tg_part){.name = "main", .start = zero, .extent = rest};
+    c.part[1] = (tg_part){.name = "last", .start = tg_idx_not_negative(j, rest), .extent = one};
+    c.copied = 2;
   } else {
     const tg_uop *at = tg_idx_not_negative(j, cut_index(s, o, site));
     bool within = at->op == TG_OP_CONST && tg_bounds_of(j, extent).lo >= at->arg;
     if (!within && tg_proves(j, NULL, tg_op2(j, TG_OP_LE, at, extent))) within = true;
     if (!within) at = tg_idx_min(j, at, extent);
-    c.parts[0] = (part){"0", zero, at};
-    c.parts[1] = (part){"1", at, tg_idx_sub(j, extent, at)};
-    c.copied = 1;
+    c.part[0] = (tg_part){.name = "0", .start = zero, .extent = at};
+    c.part[1] = (tg_part){.name = "1", .start = at, .extent = tg_idx_sub(j, extent, at)};
+    c.copied = 2;
   }
   c.named = o->n > 1;
-  for (uint32_t i = 0; i < 2 && c.named; i++) c.parts[i].name = o->names[1 + i];
+  for (uint32_t i = 0; i < 2 && c.named; i++) c.part[i].name = o->names[1 + i];
   return c;
 }
 
@@ -120,11 +132,9 @@ void tg_opt_cut(tg_schedule *s, const tg_opt *o) {
     tg_kind kind = tg_range_kind(site->range);
     if (kind != TG_LOOP && kind != TG_REDUCE && kind != TG_THREAD && kind != TG_GLOBAL)
       tg_fail_at(s->j, o->pos, "cut %s: it is %s already", tg_range_text(s, site->range), tg_kind_name[kind]);
-    cutting c = parts_of(s, o, site);
-    if (site->owner->op == TG_OP_END) s->sink = tg_replace_end(s, s->sink, site->range, cut_loop, &c);
-    else {
-      reduce_cutting x = {s, o, &c};
-      s->sink = tg_map(s->j, s->sink, cut_reduce, NULL, &x);
-    }
+    if (o->number[0] == TG_CUT_AUTO) continue;
+    tg_cutting c = parts_of(s, o, site);
+    tg_cut_site(s, o, site, &c);
   }
+  if (o->number[0] == TG_CUT_AUTO) tg_cut_auto(s, o);
 }

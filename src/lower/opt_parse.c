@@ -169,7 +169,12 @@ static void parse_cut(scan *s, tg_opt *o) {
     as_names(s, o, 2);
     return;
   }
-  if (!is(s, "at")) bad(s, "expected first, last, or 'at' and an index");
+  if (is(s, "auto")) {
+    o->number[0] = TG_CUT_AUTO;
+    next(s);
+    return;
+  }
+  if (!is(s, "at")) bad(s, "expected first, last, auto, or 'at' and an index");
   while (isspace((unsigned char)*s->at)) s->at++;
   if (!*s->at) next(s), bad(s, "expected an index");
   const char *from = s->at, *to = s->token + s->n;
@@ -266,7 +271,7 @@ const char *tg_opt_text_of(tg_job *j, const tg_opt *o) {
     return t.data;
   case TG_OPT_CUT:
     if (o->number[0] == TG_CUT_AT) tg_str_printf(&t, " %s at %s", o->names[0], o->expr);
-    else tg_str_printf(&t, " %s %s", o->names[0], o->number[0] == TG_CUT_LAST ? "last" : "first");
+    else tg_str_printf(&t, " %s %s", o->names[0], o->number[0] == TG_CUT_LAST ? "last" : o->number[0] == TG_CUT_FIRST ? "first" : "auto");
     break;
   case TG_OPT_PREFETCH: tg_str_printf(&t, " %s at %s ahead %lld", o->names[0], o->names[1], (long long)o->number[0]); return t.data;
   case TG_OPT_PLACE: tg_str_printf(&t, " %s %s", o->names[0], o->number[0] ? "memory" : "ssa"); return t.data;

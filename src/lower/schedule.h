@@ -9,7 +9,7 @@ typedef enum {
   TG_OPT_STAGE, TG_OPT_PAD, TG_OPT_CUT, TG_OPT_STREAM, TG_OPT_PREFETCH, TG_OPT_PLACE, TG_OPT__COUNT
 } tg_opt_word;
 
-enum { TG_CUT_AT, TG_CUT_FIRST, TG_CUT_LAST };   /* number[0] of cut */
+enum { TG_CUT_AT, TG_CUT_FIRST, TG_CUT_LAST, TG_CUT_AUTO };   /* number[0] of cut */
 
 typedef struct tg_opt {
   tg_opt_word word;

@@ -262,6 +262,38 @@ static const char heuristic_kernels[][700] = {
     "  range(i, N) range(j, i + 1) y[i,j] = x[i,j] * 2;\n  range(k, K) v[k] = t[u[k]];\n}\n",
 };
 
+/* Conditions that are monotone in a range, at the edges of what a cut must get right: empty parts, bounds that vary within the loop and
+ * within lanes, both directions at once, steps above 1, extents below 1, parts that do nothing. */
+static const struct { const char *kernel, *opts; } monotone[] = {
+    {"kernel causal(N) {\n  in(x, f32, [N, N]);\n  out(y, f32, [N, N]);\n  range(i, N) range(j, N) y[i,j] = where(j <= i, x[i,j] * 2, -1);\n}\n", "cut j auto"},
+    {"kernel causal(N) {\n  in(x, f32, [N, N]);\n  out(y, f32, [N, N]);\n  range(i, N) range(j, N) y[i,j] = where(j <= i, x[i,j] * 2, -1);\n}\n", "cut i auto"},
+    {"kernel causal(N) {\n  in(x, f32, [N, N]);\n  out(y, f32, [N, N]);\n  range(i, N) range(j, N) y[i,j] = where(j <= i, x[i,j] * 2, -1);\n}\n",
+     "split j 4 as jo ji\nsplit i 3 as io ii\norder io jo ii ji\ncut jo auto\nlane jo.main.ji\nupcast jo.main.ii"},
+    {"kernel causal(N) {\n  in(x, f32, [N, N]);\n  out(y, f32, [N, N]);\n  range(i, N) range(j, N) y[i,j] = where(j <= i, x[i,j] * 2, -1);\n}\n",
+     "split i 4\norder i.0 i.1 j\nlane i.1\ncut j auto"},
+    {"kernel window(N) {\n  in(x, f32, [N, N]);\n  out(y, f32, [N]);\n  range(i, N) y[i] = sum(j : N, where(j <= i & i - 5 < j, x[i,j], 0));\n}\n", "cut j auto"},
+    {"kernel window(N) {\n  in(x, f32, [N, N]);\n  out(y, f32, [N]);\n  range(i, N) y[i] = sum(j : N, where(j <= i & i - 5 < j, x[i,j], 0));\n}\n",
+     "split j 4 as jo ji\ncut jo auto\nlane jo.main.ji"},
+    {"kernel steps(N) {\n  in(x, f32, [N]);\n  out(y, f32, [N]);\n  range(i, N) y[i] = max(j : N, where(3*j + 2 < 2*i + 4, x[j], -inf));\n}\n", "cut j auto"},
+    {"kernel steps(N) {\n  in(x, f32, [N]);\n  out(y, f32, [N]);\n  range(i, N) y[i] = where(5 - 2*i <= 0, x[i], 3);\n}\n", "split i 3\ncut i.0 auto"},
+    {"kernel half(N) {\n  in(x, f32, [N]);\n  inout(y, f32, [N]);\n  range(i, N) if (2*i < N) { y[i] = x[i]; }\n}\n", "cut i auto"},
+    {"kernel none(N) {\n  in(x, f32, [N]);\n  out(y, f32, [N]);\n  range(i, N) y[i] = where(i < 0, x[i], where(N < i, 1, where(i < N + 3, x[i] + 2, 3)));\n}\n", "split i 2\ncut i.0 auto"},
+    {"kernel inner(N) {\n  in(x, f32, [N, N + 2]);\n  inout(y, f32, [N, N + 2]);\n  range(a, N) range(b, N + 2) { range(c, b) if (a + c < 6) { y[a,b] = x[a,c]; }\n    y[a,b] = y[a,b] + 1; }\n}\n"
+     , "cut a auto"},
+};
+
+static void monotone_cuts(void) {
+  static const int sizes[] = {2, 3, 5, 8, 13};
+  char text[64];
+  for (uint32_t s = 0; s < TG_COUNT(monotone); s++)
+    for (uint32_t i = 0; i < TG_COUNT(sizes); i++) {
+      snprintf(text, sizeof text, "N=%d", sizes[i]);
+      equal(monotone[s].kernel, monotone[s].opts, text);
+      snprintf(text, sizeof text, "N=1..%d", sizes[i]);
+      equal(monotone[s].kernel, monotone[s].opts, text);
+    }
+}
+
 /* A reduction may have lanes although its statement has: it is computed outside of them. */
 static void lanes_apart(void) {
   equal("kernel f(N) {\n  in(x, f32, [N]);\n  out(y, f32, [N]);\n  range(k, N) y[k] = x[k] * sum(l : N, x[l]);\n}\n", "lane k 4\nlane l 4", "N=13");
@@ -303,6 +335,7 @@ int main(void) {
   for (uint32_t i = 0; i < TG_COUNT(word_cases); i++) expect(&word_cases[i], false);
   for (uint32_t i = 0; i < TG_COUNT(refusal_cases); i++) expect(&refusal_cases[i], true);
   for (uint32_t i = 0; i < TG_COUNT(raise_cases); i++) expect(&raise_cases[i], false);
+  monotone_cuts();
   tails();
   lanes_apart();
   carried();

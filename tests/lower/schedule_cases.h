@@ -76,6 +76,18 @@ static const char triangle_kernel[] =
     "  inout(y, f32, [N, N]);\n"
     "  range(i, N) range(j, i + 1) y[i,j] = x[i,j];\n"
     "}\n";
+static const char causal_kernel[] =
+    "kernel causal(N) {\n"
+    "  in(x, f32, [N, N]);\n"
+    "  out(y, f32, [N, N]);\n"
+    "  range(i, N) range(j, N) y[i,j] = where(j <= i, x[i,j] * 2, -inf);\n"
+    "}\n";
+static const char window_kernel[] =
+    "kernel window(N) {\n"
+    "  in(x, f32, [N, N]);\n"
+    "  out(y, f32, [N]);\n"
+    "  range(i, N) y[i] = sum(j : N, where(j <= i & i - 5 < j, x[i,j], 0));\n"
+    "}\n";
 static const char launch_kernel[] =
     "kernel launch(N) {\n"
     "  in(x, f32, [N, N]);\n"
@@ -381,6 +393,71 @@ static const expectation word_cases[] = {
     "    y[b, c] = x[c, b];\n"
     "  }\n"
     "}\n"},
+  {causal_kernel, "N=8", "cut j auto",
+    "range(i, 8) {\n"
+    "  range(j.main, i + 1) {\n"
+    "    y[i, j.main] = x[i, j.main] * 2.0f;\n"
+    "  }\n"
+    "  range(j.none, i * -1 + 7) {\n"
+    "    y[i, i + j.none + 1] = f32(-inf);\n"
+    "  }\n"
+    "}\n"},
+  {causal_kernel, "N=1..8", "split j 4 as jo ji\ncut jo auto",
+    "range(i, N) {\n"
+    "  range(jo.main, min((i + 1) / 4, N / 4)) {\n"
+    "    range(ji, 4) {\n"
+    "      let %0 = ji + jo.main * 4;\n"
+    "      y[i, %0] = x[i, %0] * 2.0f;\n"
+    "    }\n"
+    "  }\n"
+    "  let %1 = (i + 1) / 4;\n"
+    "  range(jo.last, min(%1, N / 4) * -1 + min(%1, (N + 3) / 4)) {\n"
+    "    range(ji, 4) {\n"
+    "      let %2 = min((i + 1) / 4, N / 4) * 4 + jo.last * 4 + ji;\n"
+    "      y[i, %2] = x[i, %2] * 2.0f;\n"
+    "    }\n"
+    "  }\n"
+    "  range(jo.last, (i + 1) / 4 * -1 + i / 4 + 1) {\n"
+    "    range(ji, 4) {\n"
+    "      let %3 = i + 1;\n"
+    "      let %4 = %3 / 4 * 4 + jo.last * 4 + ji;\n"
+    "      let %5 = %4 < %3;\n"
+    "      let %6 = %4 < N;\n"
+    "      y[i, %4] = where(%5, (x[i, %4] if (%5 & %6) else 0.0f) * 2.0f, f32(-inf)) if %6;\n"
+    "    }\n"
+    "  }\n"
+    "  range(jo.none, (N + 3) / 4 + i / 4 * -1 + -1) {\n"
+    "    range(ji, 4) {\n"
+    "      let %7 = i / 4 * 4 + jo.none * 4 + ji;\n"
+    "      y[i, %7 + 4] = f32(-inf) if %7 < N + -4;\n"
+    "    }\n"
+    "  }\n"
+    "}\n"},
+  {window_kernel, "N=8", "split j 4 as jo ji\ncut jo auto",
+    "range(i, 8) {\n"
+    "  let %0 = i + 1;\n"
+    "  let %1 = %0 / 4;\n"
+    "  let %2 = min(max((i + 3) / 4 + -1, 0), %1);\n"
+    "  y[i] = sum(jo.main : %2 * -1 + %1, ji : 4, x[i, %2 * 4 + ji + jo.main * 4]) + sum(jo.first : %2, ji : 4, let %3 = i < ji + 5; where(%3, x[i, ji] if %3 else 0.0f, 0.0f)) + sum(jo.last : %1 * -1 + i / 4 + 1, ji : 4, let %4 = %1 * 4 + jo.last * 4 + ji; let %5 = %4 < %0; where(%5 & i < %4 + 5, x[i, %4] if %5 else 0.0f, 0.0f));\n"
+    "}\n"},
+  {copy_kernel, "N=1..99", "split i 8\ncut i.0 auto\nlane i.0.main.i.1",
+    "range(i.0.main, N / 8) {\n"
+    "  range(i.1, 8, lane) {\n"
+    "    let %0 = i.1 + i.0.main * 8;\n"
+    "    y[%0] = x[%0] * 2.0f;\n"
+    "  }\n"
+    "}\n"
+    "range(i.0.last, (N + 7) / 8 + N / 8 * -1) {\n"
+    "  range(i.1, 8) {\n"
+    "    let %1 = N / 8 * 8 + i.0.last * 8 + i.1;\n"
+    "    let %2 = %1 < N;\n"
+    "    y[%1] = (x[%1] if %2 else 0.0f) * 2.0f if %2;\n"
+    "  }\n"
+    "}\n"},
+  {copy_kernel, "N=16", "cut i auto\nlane i.main",
+    "range(i.main, 16, lane) {\n"
+    "  y[i.main] = x[i.main] * 2.0f;\n"
+    "}\n"},
   {matmul_kernel, "M=12 N=16 K=6", "cut j at N/2 as ja jb",
     "range(i, 12) {\n"
     "  range(ja, 8) {\n"
@@ -597,10 +674,12 @@ static const expectation refusal_cases[] = {
    "opts:1:8: error: expected two ranges or more at the end of 'order i'"},
   {matmul_kernel, "M=4 N=4 K=4", "lane i\nlane j",
    "opts:2:1: error: lane j (line 5): it stands inside i (line 5), which is lane already"},
-  {matmul_kernel, "M=4 N=4 K=4", "cut i middle", "opts:1:7: error: expected first, last, or 'at' and an index, not 'middle'"},
+  {matmul_kernel, "M=4 N=4 K=4", "cut i middle", "opts:1:7: error: expected first, last, auto, or 'at' and an index, not 'middle'"},
   {matmul_kernel, "M=4 N=4 K=4", "split i {4, 8}", "opts:1:13: error: expected a size below the one before, not '8'"},
   {matmul_kernel, "M=4 N=4 K=4", "split i {4 2}", "opts:1:12: error: expected ',' or '}', not '2'"},
   {matmul_kernel, "M=4 N=4 K=4", "split i {4, 2", "opts:1:14: error: expected ',' or '}' at the end of 'split i {4, 2'"},
+  {matmul_kernel, "M=4 N=4 K=4", "lane j\ncut j auto", "opts:2:1: error: cut j (line 5): it is lane already"},
+  {inorder_kernel, "N=8", "cut k auto", "opts:1:1: error: cut k (line 4): a sum_in_order keeps the order of its terms"},
   {inorder_kernel, "N=8", "split k {5, 1}",
    "opts:1:1: error: split k (line 4): a sum_in_order keeps the order of its terms"},
   {matmul_kernel, "M=4 N=4 K=4", "fuse i j", "opts:1:9: error: expected 'as' and a name for the range at the end of 'fuse i j'"},
