@@ -87,6 +87,7 @@ typedef struct { const char *name; const tg_uop *start, *extent, *known; bool no
 typedef struct { const tg_uop *range, *cond, *made[3]; tg_part part[3]; uint32_t n, copied; bool named; } tg_cutting;   /* copied: bits of the parts that get copies */
 void tg_cut_site(tg_schedule *s, const tg_opt *o, const tg_site *site, tg_cutting *c);   /* made gets the ranges */
 void tg_cut_auto(tg_schedule *s, const tg_opt *o);
+bool tg_cut_pays(tg_schedule *s, const tg_site *site);   /* does a cut r auto leave out work, and not just masks? */
 
 /* The words. Each sets s->sink or fails. */
 void tg_opt_split(tg_schedule *s, const tg_opt *o);

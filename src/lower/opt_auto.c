@@ -113,19 +113,44 @@ static const tg_uop *find_condition(tg_schedule *s, const tg_site *site, const u
   return NULL;
 }
 
-/* Is the value of a reduction its identity where the condition is false? */
-static bool contributes_nothing(tg_job *j, const tg_uop *reduce, const tg_uop *cond) {
-  tg_reduce_arg a = tg_reduce_info(reduce);
-  const tg_uop *value = reduce->src[0], *stack[32];
+static bool demands(const tg_uop *gate, const tg_uop *cond) {
+  const tg_uop *stack[32];
   uint32_t depth = 0;
-  if (a.generic || value->op != TG_OP_WHERE || value->src[2] != tg_identity(j, (tg_op)a.op, (tg_type)reduce->type)) return false;
-  stack[depth++] = value->src[0];
+  stack[depth++] = gate;
   while (depth) {
     const tg_uop *c = stack[--depth];
     if (c == cond) return true;
     if (c->op != TG_OP_AND || depth + 2 > TG_COUNT(stack)) continue;
     stack[depth++] = c->src[1];
     stack[depth++] = c->src[0];
+  }
+  return false;
+}
+
+/* Is the value of a reduction its identity where the condition is false? */
+static bool contributes_nothing(tg_job *j, const tg_uop *reduce, const tg_uop *cond) {
+  tg_reduce_arg a = tg_reduce_info(reduce);
+  const tg_uop *value = reduce->src[0];
+  if (a.generic || value->op != TG_OP_WHERE || value->src[2] != tg_identity(j, (tg_op)a.op, (tg_type)reduce->type)) return false;
+  return demands(value->src[0], cond);
+}
+
+/* Terms of a sum that are its identity, or a sum that only one arm of a `where` computes. */
+bool tg_cut_pays(tg_schedule *s, const tg_site *site) {
+  tg_job *j = s->j;
+  slope f;
+  uint32_t n;
+  if (site->owner->op == TG_OP_REDUCE && (tg_reduce_info(site->owner).in_order || tg_reduce_info(site->owner).generic)) return false;
+  const tg_uop *cond = find_condition(s, site, inner_ranges(s, site), &f);
+  if (!cond) return false;
+  if (site->owner->op == TG_OP_REDUCE) return contributes_nothing(j, site->owner, cond);
+  const tg_uop **order = tg_toposort(j, site->owner, &n);
+  for (uint32_t i = 0; i < n; i++) {
+    if (order[i]->op != TG_OP_WHERE || !demands(order[i]->src[0], cond)) continue;
+    uint32_t m;
+    const tg_uop **arm = tg_toposort(j, order[i]->src[1], &m);
+    for (uint32_t k = 0; k < m; k++)
+      if (arm[k]->op == TG_OP_REDUCE) return true;
   }
   return false;
 }

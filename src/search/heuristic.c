@@ -232,18 +232,20 @@ static uint32_t power_of_two_from(int64_t v) {
   return p;
 }
 
-static void whole_vectors(tg_nest *n, const char *name, const char *base, int64_t extent, uint32_t upcast) {
+static const char *whole_vectors(tg_nest *n, const char *name, const char *base, int64_t extent, uint32_t upcast) {
+  const char *outer = extent != (int64_t)n->lanes * upcast ? tg_format(&n->j->env, "%s.o", base) : NULL;
   if (extent != (int64_t)n->lanes * upcast) {
     tg_nest_emit(n, "split %s %u as %s.o %s.i", name, n->lanes * upcast, base, base);
     name = tg_format(&n->j->env, "%s.i", base);
   }
   if (upcast == 1) {
     tg_nest_emit(n, "lane %s", name);
-    return;
+    return outer;
   }
   tg_nest_emit(n, "split %s %u as %s.u %s.v", name, n->lanes, base, base);
   tg_nest_emit(n, "upcast %s.u", base);
   tg_nest_emit(n, "lane %s.v", base);
+  return outer;
 }
 
 /* The rest of a range: fewer than a block, under masks. */
@@ -278,22 +280,24 @@ const char *tg_nest_cut_text(tg_nest *n, const tg_uop *range, const char *text) 
   return text ? text : text_around(n, range);
 }
 
-void tg_nest_vector(tg_nest *n, const char *name, const char *base, int64_t extent, const char *text, uint32_t upcast, bool may_cut) {
-  if (n->lanes < 2 || extent == 0 || extent == 1) return;
+const char *tg_nest_vector(tg_nest *n, const char *name, const char *base, int64_t extent, const char *text, uint32_t upcast, bool may_cut) {
+  if (n->lanes < 2 || extent == 0 || extent == 1) return NULL;
   while (upcast > 1 && extent >= 0 && (int64_t)n->lanes * upcast > extent) upcast /= 2;
   int64_t block = (int64_t)n->lanes * upcast;
-  if (extent >= 0 && extent % block == 0) whole_vectors(n, name, base, extent, upcast);
-  else if (!may_cut || (extent < 0 && !text) || (extent >= 0 && extent < block)) {
-    if (extent > 4 * (int64_t)n->lanes || extent < 0) tg_nest_emit(n, "lane %s %u as %s.p %s.w", name, n->lanes, base, base);
+  if (extent >= 0 && extent % block == 0) return whole_vectors(n, name, base, extent, upcast);
+  if (!may_cut || (extent < 0 && !text) || (extent >= 0 && extent < block)) {
+    bool loop = extent > 4 * (int64_t)n->lanes || extent < 0;
+    if (loop) tg_nest_emit(n, "lane %s %u as %s.p %s.w", name, n->lanes, base, base);
     else masked_vectors(n, name, base, extent);
-  } else {
-    if (extent >= 0) tg_nest_emit(n, "cut %s at %lld as %s.m %s.e", name, (long long)(extent / block * block), base, base);
-    else tg_nest_emit(n, "cut %s at (%s)/%lld*%lld as %s.m %s.e", name, text, (long long)block, (long long)block, base, base);
-    whole_vectors(n, tg_format(&n->j->env, "%s.m", base), base, extent < 0 ? -1 : extent / block * block, upcast);
-    const char *rest = tg_format(&n->j->env, "%s.e", base);
-    if (extent < 0) tg_nest_emit(n, "lane %s %u as %s.p %s.w", rest, n->lanes, rest, rest);
-    else masked_vectors(n, rest, rest, extent % block);
+    return loop ? tg_format(&n->j->env, "%s.p", base) : NULL;
   }
+  if (extent >= 0) tg_nest_emit(n, "cut %s at %lld as %s.m %s.e", name, (long long)(extent / block * block), base, base);
+  else tg_nest_emit(n, "cut %s at (%s)/%lld*%lld as %s.m %s.e", name, text, (long long)block, (long long)block, base, base);
+  const char *outer = whole_vectors(n, tg_format(&n->j->env, "%s.m", base), base, extent < 0 ? -1 : extent / block * block, upcast);
+  const char *rest = tg_format(&n->j->env, "%s.e", base);
+  if (extent < 0) tg_nest_emit(n, "lane %s %u as %s.p %s.w", rest, n->lanes, rest, rest);
+  else masked_vectors(n, rest, rest, extent % block);
+  return outer;
 }
 
 void tg_nest_thread(tg_nest *n, const char *name, const char *base, int64_t extent, const char *text, double each) {
@@ -368,6 +372,14 @@ uint32_t tg_nest_upcast(const tg_nest *n, uint32_t most) {
   return most;
 }
 
+void tg_nest_cut_masks(tg_nest *n, const char *name, const char *blocks) {
+  bool pays = false;
+  if (!blocks) return;
+  tg_axis axis = tg_nest_axis_sites(n, name);
+  for (uint32_t i = 0; i < axis.n && !pays; i++) pays = tg_cut_pays(&n->s, &axis.site[i]);
+  if (pays) tg_push(&n->j->env, &n->masked, blocks);
+}
+
 static void vector_reductions(tg_nest *n, const tg_nest_loop *vector) {
   for (uint32_t i = n->reductions.n; i-- > 0;) {
     const tg_nest_reduce *r = &n->reductions.data[i];
@@ -380,7 +392,7 @@ static void vector_reductions(tg_nest *n, const tg_nest_loop *vector) {
     if (tg_nest_small_reduction(n, r) || !r->contiguous || nested || (vector && tg_uses(n->j, r->reduce, vector->range))) continue;
     tg_nest_axis x = tg_nest_axis_of(n, r->name);
     if (!x.lockstep) continue;
-    tg_nest_vector(n, r->name, r->base, r->extent, tg_nest_cut_text(n, r->range, r->extent_text), tg_nest_upcast(n, 4), x.cut);
+    tg_nest_cut_masks(n, r->name, tg_nest_vector(n, r->name, r->base, r->extent, tg_nest_cut_text(n, r->range, r->extent_text), tg_nest_upcast(n, 4), x.cut));
     tg_nest_mark(n, r->name, true);
   }
 }
@@ -490,7 +502,7 @@ static bool matrix_vector(tg_nest *n) {
     rows |= by_term && by_row == TG_STRIDES;
   }
   if (!l->lockstep || !shared || !rows || !r->contiguous || a.in_order || a.generic || (l->extent >= 0 && l->extent < 8) || !l->extent_text) return false;
-  tg_nest_vector(n, r->name, r->base, r->extent, tg_nest_cut_text(n, r->range, r->extent_text), 2, true);
+  tg_nest_cut_masks(n, r->name, tg_nest_vector(n, r->name, r->base, r->extent, tg_nest_cut_text(n, r->range, r->extent_text), 2, true));
   const char *b = l->base, *main_part = l->name;
   if (l->extent < 0) tg_nest_emit(n, "cut %s at (%s)/4*4 as %s.m %s.e", l->name, l->extent_text, b, b);
   else if (l->extent % 4) tg_nest_emit(n, "cut %s at %lld as %s.m %s.e", l->name, (long long)(l->extent / 4 * 4), b, b);
@@ -537,7 +549,7 @@ static void general_nest(tg_nest *n) {
   }
   if (vector) tg_nest_mark(n, vector->name, true);
   vector_reductions(n, vector);
-  if (vector) tg_nest_vector(n, vector->name, vector->base, vector->extent, tg_nest_cut_text(n, vector->range, vector->extent_text), upcast, vector_cut);
+  if (vector) tg_nest_cut_masks(n, vector->name, tg_nest_vector(n, vector->name, vector->base, vector->extent, tg_nest_cut_text(n, vector->range, vector->extent_text), upcast, vector_cut));
   else if (tg_nest_inner(n)) return;
   if (n->work < TG_THREAD_WORK || !n->threads) return;
   for (uint32_t k = 0; k < n->depth; k++) { /* the outermost loop with enough iterations that may move out */
@@ -559,8 +571,10 @@ static void schedule_nest(tg_nest *n, const tg_uop *top) {
     return;
   }
   if (tg_nest_contraction(n)) return;
+  n->masked.n = 0;
   if (!matrix_vector(n)) general_nest(n);
   stream_outputs(n);
+  for (uint32_t i = 0; i < n->masked.n; i++) tg_nest_emit(n, "cut %s auto", n->masked.data[i]);
 }
 
 static void see(tg_nest *n) {

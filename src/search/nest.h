@@ -42,6 +42,7 @@ typedef struct {
   bool threads;                   /* tasks are allowed: the author made none */
   uint32_t copies;                /* of statements, by the kinds that ranges have already */
   uint8_t *done;                  /* by range ordinal: scheduled, as lanes */
+  TG_VEC(const char *) masked;    /* loops to be cut where their conditions become sure, when all else is said */
 } tg_nest;
 
 /* What may happen to all the ranges that a name means: register tiles tie several into one axis. */
@@ -56,8 +57,10 @@ void tg_nest_apply(tg_nest *n, uint32_t from);   /* the words from there on, to 
 /* How an access moves with a range. */
 typedef enum { TG_STILL, TG_CONTIGUOUS, TG_BACKWARDS /* contiguous, descending */, TG_STRIDES } tg_motion;
 tg_motion tg_access_motion(tg_job *j, const tg_uop *access, const tg_uop *range);
-/* Vectors along a range: blocks of `upcast` vectors without masks, then masked vectors for the rest. */
-void tg_nest_vector(tg_nest *n, const char *name, const char *base, int64_t extent, const char *text, uint32_t upcast, bool may_cut);
+/* Vectors along a range: blocks of `upcast` vectors without masks, then masked vectors for the rest. The loop over blocks, NULL if there is none. */
+const char *tg_nest_vector(tg_nest *n, const char *name, const char *base, int64_t extent, const char *text, uint32_t upcast, bool may_cut);
+/* That loop is cut at the end where conditions in the axis become sure, if it leaves out work. */
+void tg_nest_cut_masks(tg_nest *n, const char *name, const char *blocks);
 /* One loop that is both what threads share and what vectors run along. */
 void tg_nest_flat(tg_nest *n, const tg_nest_loop *l, uint32_t upcast);
 tg_nest_loop tg_nest_read_loop(tg_nest *n, const tg_uop *end);

@@ -410,7 +410,7 @@ static const char *const layouts[] = {"[d0]", "[d0/3, d0%3]", "[d0, d1]", "[d1/4
 static void choose_opts(gen *g, out *o) {
   for (int i = 0; i < 6 && g->n_opt_names && g->n_opt_names < 30 && draw(g, 5); i++) {
     char r[16], a[16], b[16];
-    uint32_t k = draw(g, 24);
+    uint32_t k = draw(g, 29);
     strcpy(r, pick(g, (k > 2 && k < 7) || k == 19));
     switch (k) {
     case 0: case 1: case 2: case 16: case 17:
@@ -443,6 +443,17 @@ static void choose_opts(gen *g, out *o) {
     case 18: put(o, "opt(tile %s %d %s %d); ", r, 2 + (int)draw(g, 4), pick(g, false), 2 + (int)draw(g, 7)); break;
     case 19: put(o, "opt(unroll %s); ", r); break;
     case 20: put(o, "opt(stream y0); "); break;
+    case 24: case 25: put(o, "opt(cut %s auto); ", r); break;
+    case 26: case 27:
+      fresh(g, a, 's'), fresh(g, b, 's');
+      if (k == 26) put(o, "opt(split %s {%d, %d%s} as %s %s); ", r, 4 + (int)draw(g, 5), 2 + (int)draw(g, 2), draw(g, 2) ? ", 1" : "", a, b);
+      else put(o, "opt(fuse %s %s as %s); ", r, pick(g, false), a);
+      for (int d = 0; d < (k == 26 ? 2 : 1) && g->n_opt_names < 32; d++) {
+        strcpy(g->opt_names[g->n_opt_names].name, d ? b : a);
+        g->opt_names[g->n_opt_names++].constant = d;
+      }
+      break;
+    case 28: put(o, "opt(swap %s %s); ", r, pick(g, false)); break;
     case 21: put(o, "opt(cut %s at %s/4*4); ", r, g->p->params ? "P0" : "9"); break;
     default: put(o, "opt(thread %s %d); ", r, 2 + (int)draw(g, 6)); break;
     }
