@@ -201,7 +201,8 @@ static void close_loop(tg_emitter *e, loop *l) {
   LLVMValueRef next = LLVMBuildAdd(e->b, l->i, LLVMConstInt(LLVMTypeOf(l->i), 1, 0), "");
   LLVMSetNSW(next, 1); /* the extent bounds it */
   LLVMSetNUW(next, 1);
-  LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, next, l->extent, ""), l->head, l->exit);
+  LLVMValueRef back = LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, next, l->extent, ""), l->head, l->exit);
+  if (e->device) tg_device_loop(e, back);
   LLVMAddIncoming(l->i, &next, &latch, 1);
   e->depth--;
   LLVMPositionBuilderAtEnd(e->b, l->exit);

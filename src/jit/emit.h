@@ -86,6 +86,7 @@ LLVMValueRef tg_device_buffer(tg_emitter *, uint32_t position);             /* g
 LLVMValueRef tg_device_param(tg_emitter *, uint32_t param);
 LLVMValueRef tg_device_local(tg_emitter *, uint32_t buffer);
 void tg_device_scope(tg_emitter *, LLVMValueRef atomic);                    /* of an atomic access: the device */
+void tg_device_loop(tg_emitter *, LLVMValueRef back);                       /* its branch back: the loop stays as it is */
 void tg_device_launch(tg_emitter *, tg_code_info *info);
 bool tg_device_one_warp(const tg_emitter *);                                /* is the workgroup one warp, or one thread? */
 LLVMValueRef tg_device_intrinsic(tg_emitter *, const char *name, LLVMTypeRef *overload, unsigned overloads, LLVMValueRef *args, unsigned n);

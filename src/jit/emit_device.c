@@ -13,6 +13,7 @@ typedef struct { const tg_uop *range; uint32_t dim; } grid_range;
 struct emit_device {
   bool amd;
   LLVMTypeRef global_pointer;
+  LLVMValueRef loop;           /* metadata of every loop */
   LLVMValueRef local;          /* NVPTX: the one array of LOCAL, whose size the launch gives */
   LLVMValueRef lane, warp;
   grid_range grid[MAX_GLOBAL]; /* of the phase in work, outermost first */
@@ -192,6 +193,7 @@ static void amd_attributes(tg_emitter *e, LLVMValueRef fn) {
 }
 
 static void nvidia_attributes(tg_emitter *e, LLVMValueRef fn) {
+  tg_emit_attribute(e, fn, "nvvm.minctasm", "1");   /* else ptxas spills rather than take more than half of the registers */
   tg_emit_attribute(e, fn, "nvvm.reqntid", tg_format(&e->j->env, "%u", threads_of(e)));
   if (!TG_LLVM_NVVM_ANNOTATIONS) return;
   static const char *const names[] = {"reqntidx", "reqntidy", "reqntidz"};
@@ -278,6 +280,18 @@ void tg_device_grid(tg_emitter *e, const tg_uop *end) {
     rest[dim] = LLVMBuildUDiv(e->b, rest[dim], extent, "");
   }
   tg_emit_list(e, end->src + 1, end->n - 1);
+}
+
+/* Unrolling is a word of the schedule. ptxas would unroll whatever has a constant extent, nests of loops too, and then spill. */
+void tg_device_loop(tg_emitter *e, LLVMValueRef back) {
+  emit_device *d = e->device;
+  if (!d->loop) { /* the first operand of such a node is the node itself */
+    LLVMMetadataRef word = LLVMMDStringInContext2(e->c, "llvm.loop.unroll.disable", 24), self = LLVMTemporaryMDNode(e->c, NULL, 0);
+    LLVMMetadataRef node[2] = {self, LLVMMDNodeInContext2(e->c, &word, 1)}, loop = LLVMMDNodeInContext2(e->c, node, 2);
+    LLVMMetadataReplaceAllUsesWith(self, loop);
+    d->loop = LLVMMetadataAsValue(e->c, loop);
+  }
+  LLVMSetMetadata(back, LLVMGetMDKindIDInContext(e->c, "llvm.loop", 9), d->loop);
 }
 
 /* ---- atomics ---- */

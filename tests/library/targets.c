@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT
+ * Every program of the corpus as code for every target: PTX that ptxas takes without a spill (where it is installed: on PATH, or
+ * in the CUDA toolkit), AMD machine code every instruction of which disassembles, AArch64 objects; and each has its launch.
+ *   targets [--target=NAME] [PROGRAM.tg ...]      default: all */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <unistd.h>
+#include "../test.h"
+#include "kit.h"
+#include "tg/tg.h"
+
+typedef struct { char *text, *summary; } shown;
+
+static void keep(void *user, const char *stage, const char *text) {
+  shown *s = user;
+  if (!strcmp(stage, "asm")) s->text = strdup(text);
+  if (!strcmp(stage, "object")) s->summary = strdup(text);
+}
+
+/* ---- ptxas ---- */
+
+static const char *find_ptxas(char *path, size_t n) {
+  static const char *const places[] = {"/usr/local/cuda/bin", "/usr/lib/nvidia-cuda-toolkit/bin", "/opt/cuda/bin"};
+  const char *list = getenv("PATH");
+  for (const char *at = list; at && *at; at += strcspn(at, ":"), at += *at == ':') {
+    snprintf(path, n, "%.*s/ptxas", (int)strcspn(at, ":"), at);
+    if (!access(path, X_OK)) return path;
+  }
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    snprintf(path, n, "%s/ptxas", places[i]);
+    if (!access(path, X_OK)) return path;
+  }
+  return NULL;
+}
+
+/* Every number in front of "bytes stack frame", "bytes spill stores", "bytes spill loads" is 0, and each kernel has such a line. */
+static bool no_spills(const char *report, int *kernels) {
+  static const char *const words[] = {" bytes stack frame", " bytes spill stores", " bytes spill loads"};
+  for (size_t i = 0; i < 3; i++)
+    for (const char *s = strstr(report, words[i]); s; s = strstr(s + 1, words[i])) {
+      if (i == 0) ++*kernels;
+      if (s == report || s[-1] != '0' || (s - report > 1 && s[-2] >= '0' && s[-2] <= '9')) return false;
+    }
+  return true;
+}
+
+/* A few run beside the compiler. */
+enum { BESIDE = 3 };
+typedef struct { FILE *pipe; const char *target, *program; int entries; } assembly;
+typedef struct { const char *ptxas, *folder; int skipped, next; assembly at[BESIDE]; } run;
+
+static void collect(assembly *a) {
+  static char report[1 << 16];
+  if (!a->pipe) return;
+  size_t n = fread(report, 1, sizeof report - 1, a->pipe);
+  report[n] = 0;
+  int status = pclose(a->pipe), kernels = 0;
+  a->pipe = NULL;
+  CHECK(status == 0, "%s for %s: ptxas: %s", a->program, a->target, report);
+  if (status) return;
+  CHECK(no_spills(report, &kernels), "%s for %s: %s", a->program, a->target, report);
+  CHECK(a->entries == kernels && kernels >= 1, "%s for %s: %d kernels, of which ptxas reports %d", a->program, a->target, a->entries, kernels);
+}
+
+static void assemble(run *r, const char *target, const char *program, const char *ptx) {
+  char file[512], command[2048];
+  assembly *a = &r->at[r->next];
+  collect(a);
+  snprintf(file, sizeof file, "%s/%d.ptx", r->folder, r->next);
+  r->next = (r->next + 1) % BESIDE;
+  FILE *f = fopen(file, "w");
+  bool written = f && fputs(ptx, f) >= 0;
+  if (f) written &= !fclose(f);
+  CHECK(written, "%s cannot be written", file);
+  snprintf(command, sizeof command, "'%s' -arch=%s -v -o /dev/null '%s' 2>&1", r->ptxas, target, file);
+  *a = (assembly){popen(command, "r"), target, program, 0};
+  for (const char *s = strstr(ptx, ".entry "); s; s = strstr(s + 1, ".entry ")) a->entries++;
+  CHECK(a->pipe, "%s cannot be run", r->ptxas);
+}
+
+/* ---- programs ---- */
+
+static void one(run *r, tg_context *c, const tg_target *t, const kit_program *p) {
+  shown s = {NULL, NULL};
+  tg_compile_options o = {.flags = 0};
+  tg_status asked = tg_show_text(c, p->path, p->text, &o, "asm", keep, &s);
+  CHECK(asked == TG_OK && s.text, "%s for %s: %s", p->path, t->name, tg_error_message(c));
+  if (asked == TG_OK && s.text) {
+    if (t->arch == TG_ARCH_NVPTX) {
+      if (r->ptxas) assemble(r, t->name, p->path, s.text);
+      else r->skipped++;
+    } else if (t->arch == TG_ARCH_AMDGPU) {
+      const char *end = strstr(s.text, "s_endpgm"), *bad = strstr(s.text, "(not an instruction");
+      CHECK((end || !strchr(s.text, ':')) && !bad, "%s for %s: %s", p->path, t->name, bad ? bad : "no end");
+    }
+  }
+  free(s.text);
+  free(s.summary);
+}
+
+static void launches(tg_context *c, const tg_target *t) {
+  static const char text[] = "kernel k(M in 1..1000000) { in(A, f32, [M]); out(B, f32, [M]);"
+                             "range(g, ceildiv(M, 256), global) range(i, 256, local) B[g*256 + i] = A[g*256 + i] * 2 if g*256 + i < M; }";
+  shown s = {NULL, NULL};
+  tg_compile_options o = {.flags = TG_COMPILE_AS_WRITTEN};
+  CHECK(tg_show_text(c, "k.tg", text, &o, "object", keep, &s) == TG_OK && s.summary, "%s: %s", t->name, tg_error_message(c));
+  CHECK(s.summary && strstr(s.summary, "launch k_0: 3907 x 1 x 1 groups of 256 threads, 0 bytes of LOCAL, for M = 1000000"), "%s: %s", t->name, s.summary ? s.summary : "nothing");
+  free(s.summary);
+}
+
+int main(int argc, char **argv) {
+  static char ptxas[512];
+  char folder[] = "/tmp/tg-targets-XXXXXX";
+  int n;
+  kit_program *p = kit_programs(&n);
+  run r = {.ptxas = find_ptxas(ptxas, sizeof ptxas), .folder = mkdtemp(folder)};
+  const char *only = argc > 1 && !strncmp(argv[1], "--target=", 9) ? argv[1] + 9 : NULL;
+  if (only) argc--, argv++;
+  for (uint32_t i = 0; tg_target_name(i); i++) {
+    tg_target t;
+    tg_context *c = NULL;
+    CHECK(tg_target_named(&t, tg_target_name(i)), "%s", tg_target_name(i));
+    if (t.arch == TG_ARCH_X86_64 || (only && strcmp(only, t.name))) continue;
+    CHECK(tg_context_create(&(tg_context_options){.target = t.name, .flags = TG_CONTEXT_VERIFY}, &c) == TG_OK, "%s", t.name);
+    for (int k = 0; k < n && c; k++) {
+      bool wanted = argc < 2;
+      for (int a = 1; a < argc; a++) wanted |= !strcmp(argv[a], p[k].path);
+      if (wanted) one(&r, c, &t, &p[k]);
+    }
+    if (tg_target_is_device(&t)) launches(c, &t);
+    tg_context_free(c);
+    for (int a = 0; a < BESIDE; a++) collect(&r.at[a]);
+  }
+  kit_remove(folder);
+  kit_programs_free(p, n);
+  if (r.skipped) printf("%d programs not assembled: ptxas is not installed\n", r.skipped);
+  return TEST_END();
+}
