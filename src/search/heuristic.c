@@ -557,6 +557,7 @@ static void general_nest(tg_nest *n) {
     if (!l->parallel || n->done[tg_range_ordinal(l->range)]) return;
     if (l == vector || (l->extent >= 0 && l->extent < 2 * (int64_t)n->l->target->threads && k + 1 < n->depth && &n->loop[k + 1] != vector &&
                         n->loop[k + 1].parallel)) continue;
+    if (l->members > 1) tg_nest_mark(n, l->name, false); /* the other loops of the axis become threads with it */
     if (k && l->extent_text) tg_nest_emit(n, "thread %s", l->name);
     else if (!k) tg_nest_thread(n, l->name, l->base, l->extent, l->extent_text, n->work / trips(l->extent));
     return;

@@ -85,6 +85,17 @@ static bool copy_tile(tg_nest *n, const tg_uop *u, uint32_t authored) {
   return true;
 }
 
+/* A tile of the kernel itself ties loops of several nests; what is said of one here would be said of the others. */
+static bool of_this_nest(tg_nest *n, const char *name) {
+  const tg_axis a = tg_nest_axis_sites(n, name);
+  for (uint32_t i = 0; i < a.n; i++) {
+    const tg_site *site = &a.site[i];
+    while (site->parent != UINT32_MAX) site = &n->s.sites.data[site->parent];
+    if (site->owner != n->top) return false;
+  }
+  return true;
+}
+
 void tg_nest_rows(tg_nest *n, uint32_t at, uint32_t authored) {
   const tg_uop *rows = NULL;
   if (n->copies > 1 || n->lanes < 2) return;
@@ -93,7 +104,7 @@ void tg_nest_rows(tg_nest *n, uint32_t at, uint32_t authored) {
   int64_t extent = tg_extent(rows->src[0])->arg;
   uint32_t group = extent % 8 == 0 ? 8 : extent % 4 == 0 ? 4 : extent % 2 == 0 ? 2 : 1, applied = n->j->opts.n;
   tg_nest_axis a = tg_nest_axis_of(n, tg_axis_name(&n->s, rows->src[0]));
-  if (group == 1 || !a.parallel || !a.lockstep) return;
+  if (group == 1 || !a.parallel || !a.lockstep || !of_this_nest(n, tg_axis_name(&n->s, rows->src[0]))) return;
   while (copy_tile(n, n->top, authored)) { /* a copy unties axes: names are read anew after each */
     tg_nest_apply(n, applied);
     applied = n->j->opts.n;
