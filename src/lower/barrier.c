@@ -78,15 +78,13 @@ static bool same_thread(state *s, const access *a, const access *b) {
   return at == s->w->threads || (at < s->w->threads && idle(s, a, at, s->w->threads) && idle(s, b, at, s->w->threads));
 }
 
-static const tg_uop *twin_of(state *s, const tg_uop *range) {
+static const tg_uop *twin_of(state *s, const tg_uop *range, const tg_uop *extent) {
   tg_job *j = s->w->j;
   uint32_t o = tg_range_ordinal(range);
   while (s->twin.n <= o) tg_push(&j->env, &s->twin, NULL);
-  if (!s->twin.data[o]) {
-    const tg_range_info info = j->ranges.data[o];
-    s->twin.data[o] = tg_range_new(j, info.name, tg_extent(range), tg_range_kind(range), info.from, info.pos);
-  }
-  return s->twin.data[o];
+  if (s->twin.data[o] && tg_extent(s->twin.data[o]) == extent) return s->twin.data[o];
+  const tg_range_info info = j->ranges.data[o];
+  return s->twin.data[o] = tg_range_new(j, info.name, extent, tg_range_kind(range), info.from, info.pos);
 }
 
 /* Ranges that are one iteration on both sides: sequential loops around `list`. */
@@ -106,11 +104,11 @@ static const tg_uop *elsewhere(state *s, const tg_uop *sub, const tg_item *list,
   tg_job *j = s->w->j;
   uint32_t n, count = 0;
   const tg_uop **order = tg_toposort(j, sub, &n), *from[64], *to[64];
-  for (uint32_t i = 0; i < n && count < 64; i++) {
+  for (uint32_t i = 0; i < n && count < 64; i++) {   /* outer ranges first: extents use them */
     const tg_uop *r = order[i];
     if (r->op != TG_OP_RANGE || (r != loop && (shared_loop(list, r) || !bound_here(s, r)))) continue;
     from[count] = r;
-    to[count] = r != loop || next == 2 ? twin_of(s, r) : r;
+    to[count] = r != loop || next == 2 ? twin_of(s, r, tg_substitute(j, tg_extent(r), count, from, to)) : r;
     if (r == loop) to[count] = tg_op2(j, TG_OP_ADD, next == 2 ? tg_op2(j, TG_OP_ADD, r, to[count]) : r, tg_index(j, 1));
     count++;
   }
@@ -123,12 +121,24 @@ static bool never_zero(tg_job *j, const tg_linear *f) {
   return b.multiple > 1 && tg_floor_mod(b.offset, b.multiple) != 0;
 }
 
+/* Has it a range whose extent depends on another one? Bounds alone say little of such. */
+static bool is_triangular(tg_job *j, const tg_uop *x) {
+  uint32_t n;
+  const tg_uop **order = tg_toposort(j, x, &n);
+  for (uint32_t i = 0; i < n; i++)
+    if (order[i]->op == TG_OP_LOAD) return false;
+  for (uint32_t i = 0; i < n; i++)
+    if (order[i]->op == TG_OP_RANGE && tg_extent(order[i])->op != TG_OP_CONST && tg_extent(order[i])->op != TG_OP_PARAM) return true;
+  return false;
+}
+
 static bool differ(tg_job *j, const tg_uop *x, const tg_uop *y) {
   tg_linear f, g, d;
   tg_linear_of(j, x, &f);
   tg_linear_of(j, y, &g);
   if (!tg_linear_add(j, &f, &g, -1, &d)) return false;
   if (never_zero(j, &d)) return true;
+  if ((is_triangular(j, x) || is_triangular(j, y)) && (tg_proves(j, NULL, tg_op2(j, TG_OP_LT, x, y)) || tg_proves(j, NULL, tg_op2(j, TG_OP_LT, y, x)))) return true;
   if (x->op != TG_OP_MOD || y->op != TG_OP_MOD || x->src[1] != y->src[1] || x->src[1]->op != TG_OP_CONST || x->src[1]->arg <= 0) return false;
   tg_linear_of(j, x->src[0], &f);   /* (i + 1) % 2 and i % 2 */
   tg_linear_of(j, y->src[0], &g);
