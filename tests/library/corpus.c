@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Every program of the corpus and of PolyBench, at two sizes each: each stage prints and parses back to the same program, computes what
- * the author's form computes (under the interpreter, with its checks), and so does the machine code, on one thread and on three.
+ * the author's form computes (under the interpreter, with its checks), and so does the machine code, on 1, 2, 3 and 7 threads and as tasks one after another.
  * Inputs are small integers, so that every order of a sum gives the same bits. Programs with "// rounds" on a line are not exact: there the bits
  * must be equal from pass contract on, and near the author's form before.
  *   corpus [--target=NAME] [PROGRAM.tg ...]      default: the host; all */
@@ -116,6 +116,12 @@ static void parse(void *user) {
 
 /* ---- machine code ---- */
 
+/* The caller's own threads, at their most awkward: tasks one after another, the last first. */
+static void last_first(void *user, int64_t n, void (*task)(void *arg, int64_t i), void *arg) {
+  (void)user;
+  while (n-- > 0) task(arg, n);
+}
+
 static void machine(run *r) {
   tg_kernel *k = NULL;
   r->stage = "machine code";
@@ -124,7 +130,8 @@ static void machine(run *r) {
     return;
   }
   const tg_kernel_info *info = tg_kernel_describe(k);
-  for (int threads = 1; threads <= 3; threads += 2) {
+  static const int ways[] = {1, 2, 3, 7, 0};   /* threads; 0: last_first */
+  for (size_t w = 0; w < TG_COUNT(ways); w++) {
     tg_argument a[KIT_BUFFERS];
     kit_memory_copy(&r->now, &r->start);
     for (uint32_t b = 0; b < r->now.n; b++) {
@@ -132,7 +139,7 @@ static void machine(run *r) {
       if (tg_kernel_bytes(k, r->params, b, &bytes) || bytes != r->now.bytes[b]) WRONG(r, "buffer %u has %zu bytes, not %zu", b, bytes, r->now.bytes[b]);
       a[b] = (tg_argument){r->now.data[b], r->now.bytes[b]};
     }
-    tg_launch l = {.buffers = a, .buffers_n = r->now.n, .params = r->params, .params_n = info->params_n, .threads = threads};
+    tg_launch l = {.buffers = a, .buffers_n = r->now.n, .params = r->params, .params_n = info->params_n, .threads = ways[w], .parallel_for = ways[w] ? NULL : last_first};
     if (tg_kernel_run(k, &l)) WRONG(r, "%s", tg_error_message(r->context));
     else compare(r, &r->now, r->fixed ? &r->from_contract : &r->first, r->rounds && !r->fixed);
     if (!kit_bands_whole(&r->now)) WRONG(r, "wrote behind a buffer");
@@ -176,7 +183,7 @@ int main(int argc, char **argv) {
   kit_program *p = kit_programs(&n);
   const char *target = argc > 1 && !strncmp(argv[1], "--target=", 9) ? argv[1] + 9 : NULL;
   if (target) argc--, argv++;
-  tg_context_options o = {.target = target, .threads = 3, .flags = TG_CONTEXT_VERIFY};
+  tg_context_options o = {.target = target, .threads = 7, .flags = TG_CONTEXT_VERIFY};
   CHECK(kit_path_open(&r.path, target ? target : "host") && tg_context_create(&o, &r.context) == TG_OK, "a path and a context");
   for (int i = 0; i < n; i++) {
     bool wanted = argc < 2;
