@@ -113,7 +113,7 @@ static void tie(const ties *t, uint32_t a, uint32_t b) {
 
 static void tie_access(tg_schedule *s, const ties *t, const tg_uop *access) {
   const tg_buffer *b = tg_buffer_info(s->j, access->src[0]);
-  if (b->space != TG_SPACE_REG) return;
+  if (b->space != TG_SPACE_REG || b->demand == TG_PLACE_MEMORY) return; /* in memory any range may index it */
   for (uint32_t d = 0; d < tg_access_rank(access); d++)
     if (access->src[1 + d]->op == TG_OP_RANGE)
       tie(t, tg_range_ordinal(access->src[1 + d]), t->ranges + tg_buffer_ordinal(access->src[0]) * 16 + d);

@@ -22,6 +22,8 @@ const tg_uop *tg_fold2(tg_job *j, tg_op op, const tg_uop *a, const tg_uop *b);
 /* Does the node stand as a statement in linear form? Leaves and versions do not. */
 bool tg_is_value(const tg_uop *u);
 
+/* Of pass place (turn.c): tiles of vectors along another dimension than the last, turned. */
+const tg_uop *tg_place_turned(tg_job *j, const tg_uop *sink);
 /* Of pass place (window.c): the tiles that wanted names by ordinal, in memory, are updated in registers where loops allow it. */
 const tg_uop *tg_place_windows(tg_job *j, const tg_target *target, const bool *wanted, const tg_uop *sink);
 #endif
