@@ -595,6 +595,8 @@ void tg_heuristic(tg_job *j, const tg_lowering *l, const tg_uop *raised) {
   if (j->opts.n || tg_target_is_device(l->target)) return;   /* its words are for caches and SIMD */
   tg_nest n = {.j = j, .l = l};
   uint32_t ranges = j->ranges.n, buffers = j->buffers.n;
+  uint8_t *demand = tg_new(&j->env, uint8_t, buffers + 1);
+  for (uint32_t b = 0; b < buffers; b++) demand[b] = j->buffers.data[b].demand;
   tg_schedule_begin(&n.s, j, l, tg_plain(j, raised));
   see(&n);
   if (tg_target_is_device(l->target)) {
@@ -613,4 +615,5 @@ void tg_heuristic(tg_job *j, const tg_lowering *l, const tg_uop *raised) {
     if (plain->src[i]->op == TG_OP_END || plain->src[i]->op == TG_OP_STORE) schedule_nest(&n, plain->src[i]);
   j->ranges.n = ranges; /* the schedule makes what was made here once more: the same nodes, with the same names */
   j->buffers.n = buffers;
+  for (uint32_t b = 0; b < buffers; b++) j->buffers.data[b].demand = demand[b]; /* place has changed some */
 }

@@ -96,6 +96,87 @@ static bool of_this_nest(tg_nest *n, const char *name) {
   return true;
 }
 
+/* ---- rows as lanes ---- */
+
+static void reread(tg_nest *n, uint32_t at, uint32_t *applied) {
+  tg_nest_apply(n, *applied);
+  *applied = n->j->opts.n;
+  n->top = n->s.sink->src[at];
+}
+
+/* Tiles that registers cannot hold lie in memory; said so, they tie no ranges, and each statement's may be taken as it likes. */
+static void place_tiles(tg_nest *n, const tg_uop *u) {
+  if (u->op == TG_OP_END && !tg_is_merge(u))
+    for (uint32_t i = 1; i < u->n; i++) place_tiles(n, u->src[i]);
+  if (u->op != TG_OP_DEFINE) return;
+  const tg_buffer *b = tg_buffer_info(n->j, u);
+  int64_t elements = 1;
+  if (b->space != TG_SPACE_REG || b->demand || b->rank < 2) return;
+  for (uint32_t d = 0; d < b->rank; d++) elements *= u->src[d]->op == TG_OP_CONST && u->src[d]->arg < 1 << 20 ? u->src[d]->arg : 1 << 20;
+  if (elements > (int64_t)n->registers * n->lanes) tg_nest_emit(n, "place %s memory", b->name);
+}
+
+static bool only_loops_in_lockstep(tg_nest *n, const char *name) {
+  tg_axis a = tg_nest_axis_sites(n, name);
+  const char *why;
+  for (uint32_t i = 0; i < a.n; i++) {
+    if (a.site[i].owner->op != TG_OP_END) return false;
+    tg_verdict v = tg_range_verdict(&n->s, a.site[i].owner, &why);
+    if (v != TG_INDEPENDENT && v != TG_LOCKSTEP) return false;
+  }
+  return true;
+}
+
+/* A loop around one sum over vectors of rows: so many of its iterations at once that the accumulators fill the registers, and each vector
+ * that is loaded serves them all. False: there is none left. */
+static bool block_sum(tg_nest *n, const tg_uop *u, const tg_uop *rows, uint32_t vectors) {
+  if (u->op != TG_OP_END || tg_is_merge(u)) return false;
+  for (uint32_t i = u->n; i-- > 1;)
+    if (block_sum(n, u->src[i], rows, vectors)) return true;
+  const tg_uop *r = u->src[0];
+  if (u->n != 2 || !innermost_loop(u) || tg_range_kind(r) != TG_LOOP || tg_extent(r)->op != TG_OP_CONST || !shares(n, u->src[1], rows)) return false;
+  const char *name = tg_axis_name(&n->s, r), *b = tg_nest_base(n, name);
+  uint32_t block = 16;
+  while (block > 1 && (block * vectors + block / 2 + vectors + 1 > n->registers || tg_extent(r)->arg % block)) block /= 2;
+  if (block == 1 || !only_loops_in_lockstep(n, name)) return false;
+  if (tg_extent(r)->arg > block) {
+    tg_nest_emit(n, "split %s %u as %s.o %s.c", name, block, b, b);
+    tg_nest_emit(n, "upcast %s.c", b);
+  } else tg_nest_emit(n, "upcast %s", name);
+  return true;
+}
+
+static const tg_uop *lanes_of(const tg_uop *u) {
+  if (u->op != TG_OP_END) return NULL;
+  if (tg_range_kind(u->src[0]) == TG_LANE) return u->src[0];
+  const tg_uop *found = NULL;
+  for (uint32_t i = 1; i < u->n && !found; i++) found = lanes_of(u->src[i]);
+  return found;
+}
+
+/* The rows side by side in vectors: what they share is one element for all, and nothing is summed across lanes. */
+static bool rows_as_lanes(tg_nest *n, uint32_t at, const tg_uop *rows) {
+  int64_t vectors = tg_extent(rows->src[0])->arg / n->lanes;
+  uint32_t most = n->registers >= 32 ? 4 : 2, applied = n->j->opts.n;
+  if (!vectors || tg_extent(rows->src[0])->arg % n->lanes) return false;
+  while (vectors % most) most /= 2;
+  const char *name = tg_axis_name(&n->s, rows->src[0]), *b = tg_nest_base(n, name);
+  if (vectors > most) {
+    tg_nest_emit(n, "split %s %u as %s.o %s.q", name, most * n->lanes, b, b);
+    name = tg_format(&n->j->env, "%s.q", b);
+  }
+  if (most > 1) {
+    tg_nest_emit(n, "split %s %u as %s.u %s.v", name, n->lanes, b, b);
+    tg_nest_emit(n, "upcast %s.u", b);
+    name = tg_format(&n->j->env, "%s.v", b);
+  }
+  tg_nest_emit(n, "lane %s", name);
+  place_tiles(n, n->top);
+  do reread(n, at, &applied);
+  while (block_sum(n, n->top, lanes_of(n->top), most));
+  return true;
+}
+
 void tg_nest_rows(tg_nest *n, uint32_t at, uint32_t authored) {
   const tg_uop *rows = NULL;
   if (n->copies > 1 || n->lanes < 2) return;
@@ -104,7 +185,7 @@ void tg_nest_rows(tg_nest *n, uint32_t at, uint32_t authored) {
   int64_t extent = tg_extent(rows->src[0])->arg;
   uint32_t group = extent % 8 == 0 ? 8 : extent % 4 == 0 ? 4 : extent % 2 == 0 ? 2 : 1, applied = n->j->opts.n;
   tg_nest_axis a = tg_nest_axis_of(n, tg_axis_name(&n->s, rows->src[0]));
-  if (group == 1 || !a.parallel || !a.lockstep || !of_this_nest(n, tg_axis_name(&n->s, rows->src[0]))) return;
+  if (group == 1 || !a.parallel || !a.lockstep || !of_this_nest(n, tg_axis_name(&n->s, rows->src[0])) || rows_as_lanes(n, at, rows)) return;
   while (copy_tile(n, n->top, authored)) { /* a copy unties axes: names are read anew after each */
     tg_nest_apply(n, applied);
     applied = n->j->opts.n;

@@ -306,7 +306,7 @@ static void carried(void) {
       "      merge {\n        m = max(a.m, b.m);\n        range(q, 2) n[q] = where(b.m > a.m, b.n[q], a.n[q]);\n      }\n    }\n"
       "    y[i,0] = m;\n    range(q, 2) y[i,q+1] = n[q];\n  }\n}\n";
   static const char *const opts[] = {"thread k 2", "thread k 3 as p r\nupcast q", "thread k 7", "thread k 1", "split k 2\nthread k.0 2", "thread k 2\nthread i 2", "split k 3 as a b\nunroll b", "heuristic",
-                                     "peel k first\nunroll q"};
+                                     "cut k first\nunroll q"};
   char text[64];
   for (uint32_t o = 0; o < TG_COUNT(opts); o++)
     for (int n = 2; n < 14; n++) {

@@ -650,7 +650,7 @@ static const expectation refusal_cases[] = {
   {carried_kernel, "M=4 N=1..9", "thread k", "opts:1:1: error: thread k (line 7): its extent is N, so say how many parts: thread k 2"},
   {carried_kernel, "M=1..4 N=9", "thread k 2", "opts:1:1: error: thread k (line 7): the extent of i (line 4) around it is M, and the states of its parts need memory whose size is known"},
   {carried_kernel, "M=4 N=9", "thread i\nthread k 2", "opts:2:1: error: thread k (line 7): it stands inside i (line 4), which is thread already"},
-  {carried_kernel, "M=4 N=9", "peel k last\nthread k.last", "opts:2:1: error: thread k.last (line 7): s does not begin as its merge says: another part of the loop stands before"},
+  {carried_kernel, "M=4 N=9", "cut k last\nthread k.last", "opts:2:1: error: thread k.last (line 7): s does not begin as its merge says: another part of the loop stands before"},
   {carried_kernel, "M=4 N=9", "thread k 2000", "opts:1:1: error: thread k (line 7): 2000 parts, over the limit of 1024"},
   {matmul_kernel, "M=4 N=4 K=4", "splat i 4",
    "opts:1:1: error: expected a word of a schedule (split, fuse, order, swap, tile, upcast, unroll, lane, thread, local, stage, pad, cut, stream, prefetch, place), not 'splat'"},
