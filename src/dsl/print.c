@@ -48,6 +48,12 @@ static void put_store(tg_printer *p, const tg_uop *u) {
   }
 }
 
+static void put_prefetch(tg_printer *p, const tg_uop *u) {
+  tg_str_printf(p->out, "prefetch(%s", tg_print_buffer_name(p, u->src[0]));
+  if (tg_access_rank(u)) tg_print_put_list(p, u->src + 1, tg_access_rank(u), "[", "]");
+  tg_str_printf(p->out, ", %s%s)", u->arg & TG_PREFETCH_L2 ? "l2" : "l1", u->arg & TG_PREFETCH_WRITE ? ", rw" : "");
+}
+
 static void put_define(tg_printer *p, const tg_uop *u) {
   uint32_t o = tg_buffer_ordinal(u);
   const tg_buffer *b = &p->j->buffers.data[o];
@@ -107,6 +113,7 @@ static void put_statement(tg_printer *p, const tg_uop *u) {
   if (u->op == TG_OP_STORE) put_store(p, u);
   else if (u->op == TG_OP_DEFINE) put_define(p, u);
   else if (u->op == TG_OP_BARRIER) tg_str_puts(p->out, "barrier()");
+  else if (u->op == TG_OP_PREFETCH) put_prefetch(p, u);
   else {
     uint32_t number = p->names++;
     tg_push(&p->j->env, &p->done, ((tg_print_done){u, p->notes[u->id].name}));   /* a phase may compute again what one before it did */
@@ -200,6 +207,7 @@ const char *tg_text(tg_job *j, const tg_uop *u) {
   case TG_OP_STORE: put_store(&p, u); break;
   case TG_OP_DEFINE: put_define(&p, u); break;
   case TG_OP_BARRIER: tg_str_puts(&out, "barrier()"); break;
+  case TG_OP_PREFETCH: put_prefetch(&p, u); break;
   case TG_OP_END:
     tg_str_printf(&out, "range(%s, ", tg_print_range_name(&p, u->src[0]));
     tg_print_put(&p, tg_extent(u->src[0]), P_GATED);

@@ -67,7 +67,7 @@ static uint32_t child_count(const tg_uop *u) {
 /* The i-th source as printed: extents for ranges, nothing for versions and for a gate that `else` implies. */
 static const tg_uop *child(const tg_uop *u, uint32_t i) {
   const tg_uop *s = u->src[i];
-  if ((u->op == TG_OP_LOAD || u->op == TG_OP_STORE) && !i) return NULL;
+  if ((u->op == TG_OP_LOAD || u->op == TG_OP_STORE || u->op == TG_OP_PREFETCH) && !i) return NULL;
   if (u->op == TG_OP_LOAD && u->arg & TG_GATED && i == u->n - 2 && is_in_bounds_gate(u)) return NULL;
   if ((u->op == TG_OP_REDUCE && i >= u->n - tg_reduce_info(u).ranges) || u->op == TG_OP_END) return tg_extent(s);
   return s;

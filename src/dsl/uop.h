@@ -28,7 +28,8 @@
  *   CAST    value                                          0
  *   others  operands                                       0
  *
- * Statements are DEFINE, STORE, BARRIER and END, in program order; in linear form also every value, where it is computed.
+ *   PREFETCH version, subscripts...                        TG_PREFETCH_*: that element will be wanted; changes nothing. Type VOID
+ * Statements are DEFINE, STORE, BARRIER, PREFETCH and END, in program order; in linear form also every value, where it is computed.
  * lanes is 1 or the width of a vector; an operand of one lane stands for all lanes.
  */
 #ifndef TG_UOP_H
@@ -78,6 +79,7 @@ enum {                       /* LOAD and STORE */
   TG_STREAM = 2,             /* non-temporal */
   TG_ATOMIC = 4,             /* STORE: B[..] += value, atomically (ADD only) */
 };
+enum { TG_PREFETCH_L1 = 16, TG_PREFETCH_L2 = 32, TG_PREFETCH_WRITE = 64 };
 enum { TG_STRIDED = 1 };     /* DEFINE */
 
 /* text: the line of the source, and column (1-based, 0 unknown) is the file's; macro: the statement as the preprocessor left it, column counts in it. */
@@ -184,7 +186,8 @@ const tg_uop *tg_load(tg_job *j, const tg_uop *version, const tg_uop *const *idx
 const tg_uop *tg_store(tg_job *j, const tg_uop *version, const tg_uop *const *idx, const tg_uop *value, const tg_uop *gate, int64_t flags);
 const tg_uop *tg_end(tg_job *j, const tg_uop *range, uint32_t n, const tg_uop *const *statements);
 const tg_uop *tg_sink(tg_job *j, uint32_t n, const tg_uop *const *statements);
-static inline uint32_t tg_access_rank(const tg_uop *u) {   /* subscripts of a LOAD or STORE */
+static inline uint32_t tg_access_rank(const tg_uop *u) {   /* subscripts of a LOAD, STORE or PREFETCH */
+  if (u->op == TG_OP_PREFETCH) return u->n - 1;
   return u->op == TG_OP_LOAD ? u->n - 1 - (u->arg & TG_GATED ? 2 : 0) : u->n - 2 - (u->arg & TG_GATED ? 1 : 0);
 }
 static inline const tg_uop *tg_gate(const tg_uop *u) { return !(u->arg & TG_GATED) ? NULL : u->op == TG_OP_LOAD ? u->src[u->n - 2] : u->src[u->n - 1]; }

@@ -71,7 +71,7 @@ typedef struct {
 
 typedef struct { tg_op op; tg_type type; tg_block block; uint32_t arg; tg_operand result; bool defined; } tg_callee;
 
-typedef enum { S_DEFINE, S_STORE, S_VALUE, S_LOOP, S_BARRIER } tg_step_kind;
+typedef enum { S_DEFINE, S_STORE, S_VALUE, S_LOOP, S_BARRIER, S_PREFETCH } tg_step_kind;
 typedef struct tg_step tg_step;
 struct tg_step {
   uint8_t kind;

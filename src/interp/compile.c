@@ -455,7 +455,7 @@ static tg_step compile_step(tg_compiler *c, const tg_uop *u) {
     unit_uses(c, &s.block);
     finish_work(c);
     s.exchanges = c->exchanges > exchanges;
-  } else if (u->op == TG_OP_BARRIER) s.kind = S_BARRIER;
+  } else if (u->op == TG_OP_BARRIER || u->op == TG_OP_PREFETCH) s.kind = u->op == TG_OP_BARRIER ? S_BARRIER : S_PREFETCH;
   else {
     tg_operand at;
     tg_push(&j->env, &c->done, ((tg_done){u->id, c->fixed[u->id], c->kept[u->id]}));

@@ -562,6 +562,7 @@ void tg_run_list(tg_machine *m, const tg_step *steps, uint32_t n) {
     case S_LOOP: run_loop(m, s); break;
     case S_DEFINE: run_define(m, s); break;
     case S_BARRIER: m->epoch++; break;
+    case S_PREFETCH: break;
     default: run_statement(m, s);
     }
   }

@@ -73,7 +73,7 @@ static void mark_needed(tg_emitter *e, const tg_uop *root, uint32_t p) {
     const tg_uop *u = stack.data[--stack.n];
     if (e->need[u->id] == e->wanted || u->op == TG_OP_DEFINE) continue;
     e->need[u->id] = e->wanted;
-    bool access = u->op == TG_OP_LOAD || u->op == TG_OP_STORE;
+    bool access = u->op == TG_OP_LOAD || u->op == TG_OP_STORE || u->op == TG_OP_PREFETCH;
     if (access) {
       emit_buffer *b = &e->buffers[tg_buffer_ordinal(u->src[0])];
       if (!b->phase) b->phase = p + 1;
@@ -246,6 +246,7 @@ static void emit_loop(tg_emitter *e, const tg_uop *u) {
 static void emit_statement(tg_emitter *e, const tg_uop *u) {
   if (u->op == TG_OP_DEFINE) emit_define(e, u);
   else if (u->op == TG_OP_STORE) tg_emit_store(e, u);
+  else if (u->op == TG_OP_PREFETCH) tg_emit_prefetch(e, u);
   else if (u->op == TG_OP_END) emit_loop(e, u);
   else if (u->op == TG_OP_BARRIER && e->device) tg_device_barrier(e, tg_device_one_warp(e));
   else if (is_value(u)) tg_emit_value_statement(e, u);

@@ -75,7 +75,7 @@ void tg_emit_list(tg_emitter *, const tg_uop *const *list, uint32_t n);
 void tg_emit_value_statement(tg_emitter *, const tg_uop *u);
 void tg_emit_begin(tg_emitter *, LLVMValueRef fn, const char *name);        /* the body of a function whose arguments are known */
 void tg_emit_attribute(tg_emitter *, LLVMValueRef fn, const char *name, const char *value);
-static inline bool tg_emit_is_effect(const tg_uop *u) { return u->op == TG_OP_STORE || u->op == TG_OP_END || u->op == TG_OP_BARRIER; }
+static inline bool tg_emit_is_effect(const tg_uop *u) { return u->op == TG_OP_STORE || u->op == TG_OP_PREFETCH || u->op == TG_OP_END || u->op == TG_OP_BARRIER; }
 
 /* emit_device.c */
 void tg_device_begin_module(tg_emitter *);
@@ -122,6 +122,7 @@ LLVMValueRef tg_emit_bitcast(tg_emitter *, const tg_uop *u);
 LLVMValueRef tg_emit_pointer(tg_emitter *, uint32_t buffer);
 LLVMValueRef tg_emit_load(tg_emitter *, const tg_uop *u);
 void tg_emit_store(tg_emitter *, const tg_uop *u);
+void tg_emit_prefetch(tg_emitter *, const tg_uop *u);
 uint32_t tg_emit_store_lanes(const tg_uop *u);
 emit_cell *tg_emit_cell(tg_emitter *, const tg_uop *access);                /* of a REG in SSA form */
 

@@ -539,3 +539,13 @@ void tg_emit_store(tg_emitter *e, const tg_uop *u) {
   else plain_store(e, u, &a, v, lanes);
   if (after) close_gate(e, after);
 }
+
+/* Never faults, wherever the address points: so no gate, and no inbounds on the way to it. */
+void tg_emit_prefetch(tg_emitter *e, const tg_uop *u) {
+  address a = address_of(e, u, 1, false);
+  LLVMTypeRef type = LLVMTypeOf(a.pointer);
+  LLVMValueRef fn = LLVMGetIntrinsicDeclaration(e->m, LLVMLookupIntrinsicID("llvm.prefetch", 13), &type, 1);
+  LLVMValueRef args[4] = {a.pointer, LLVMConstInt(e->integer[32], (u->arg & TG_PREFETCH_WRITE) != 0, 0),
+                          LLVMConstInt(e->integer[32], u->arg & TG_PREFETCH_L2 ? 2 : 3, 0), LLVMConstInt(e->integer[32], 1, 0)};
+  LLVMBuildCall2(e->b, LLVMGlobalGetValueType(fn), fn, args, 4, "");
+}

@@ -269,7 +269,7 @@ static void copies(state *s, list *out, const tg_uop *u, uint64_t m, uint64_t la
   }
   for (;;) {
     const tg_uop *v = copy(s, u);
-    if (v->op == TG_OP_STORE) put(s, out, v, pos);
+    if (v->op == TG_OP_STORE || v->op == TG_OP_PREFETCH) put(s, out, v, pos);
     uint32_t i = n;
     while (i-- > 0) {
       digit *d = &s->path[which[i]];
@@ -281,7 +281,7 @@ static void copies(state *s, list *out, const tg_uop *u, uint64_t m, uint64_t la
   for (uint32_t i = 0; i < n; i++) s->path[which[i]].at = 0;
 }
 
-/* Which lanes a STORE runs in: all at once (0), one after another, or, storing one element the same way in each, the last. */
+/* Which lanes a STORE runs in: all at once (0), one after another, or, storing one element the same way in each, the last. A PREFETCH: the last. */
 static uint64_t lanes_apart(state *s, const tg_uop *u, uint64_t m, bool *last) {
   uint64_t lane = 0, subscripts = s->private[tg_buffer_ordinal(u->src[0])];
   *last = false;
@@ -289,6 +289,7 @@ static uint64_t lanes_apart(state *s, const tg_uop *u, uint64_t m, bool *last) {
     if (s->path[i].kind == TG_LANE) lane = bit(i);
   if (!(m & lane)) return 0;
   if (u->arg & TG_ATOMIC) return lane;
+  if (u->op == TG_OP_PREFETCH) return *last = true, 0;
   for (uint32_t i = 0; i < tg_access_rank(u); i++) subscripts |= mask_of(s, u->src[1 + i]);
   if (subscripts & lane) return 0;
   if (tg_gate(u) && (mask_of(s, tg_gate(u)) & lane)) return lane;
@@ -301,7 +302,7 @@ static void expand_store(state *s, list *out, const tg_uop *u) {
   tg_pos pos = tg_get_pos(s->j, u);
   bool last;
   uint64_t apart = lanes_apart(s, u, m, &last);
-  s->apart |= apart || last;
+  s->apart |= (apart || last) && u->op == TG_OP_STORE;
   if (u->arg & TG_ATOMIC) set_mask(s, u, mask_of(s, u) | parallel);
   list inner = {0}, *to = out;
   for (uint64_t rest = m; rest; rest &= rest - 1) {
@@ -386,7 +387,7 @@ static void expand_list(state *s, list *out, uint32_t n, const tg_uop *const *st
   for (uint32_t i = 0; i < n; i++) {
     const tg_uop *u = statements[i];
     if (u->op == TG_OP_DEFINE) expand_define(s, out, u);
-    else if (u->op == TG_OP_STORE) expand_store(s, out, u);
+    else if (u->op == TG_OP_STORE || u->op == TG_OP_PREFETCH) expand_store(s, out, u);
     else if (u->op == TG_OP_BARRIER && s->threads) put(s, out, kinds_on_path(s, true) ? tg_barrier_new(s->j) : u, (tg_pos){0});
     else if (u->op == TG_OP_BARRIER) continue;
     else if (u->op != TG_OP_END) tg_bug(&s->j->env, "pass expand: a %s is no statement here", tg_ops[u->op].name);

@@ -217,6 +217,7 @@ static const tg_uop *access(state *s, const tg_uop *u) {
   const tg_uop *define = tg_define_of(u->src[0]), *offset = offset_of(s, u, define), *version = s->to[u->src[0]->id];
   const tg_uop *gate = tg_gate(u) ? s->to[tg_gate(u)->id] : NULL;
   bool index = define->type == TG_INDEX;
+  if (u->op == TG_OP_PREFETCH) return tg_make(s->j, TG_OP_PREFETCH, TG_VOID, 1, u->arg, 2, (const tg_uop *[]){version, offset});
   int64_t flags = u->arg & ~(int64_t)TG_GATED;
   const tg_uop *other = u->op == TG_OP_STORE ? tg_stored(u) : tg_alternative(u);
   if (other) other = index ? as(s, other, TG_I64) : s->to[other->id];
@@ -258,7 +259,7 @@ static const tg_uop *convert(state *s, const tg_uop *u) {
     e = as(s, tg_extent(u), t);
     return tg_make(s->j, TG_OP_RANGE, t, 1, u->arg, 1, &e);
   case TG_OP_DEFINE: return flat_define(s, u);
-  case TG_OP_LOAD: case TG_OP_STORE: return access(s, u);
+  case TG_OP_LOAD: case TG_OP_STORE: case TG_OP_PREFETCH: return access(s, u);
   case TG_OP_CAST: return cast(s, u);
   case TG_OP_AFTER:
     src[0] = s->to[u->src[0]->id];
@@ -291,7 +292,7 @@ static void depths(state *s, const tg_uop *u, uint8_t depth) {
 }
 
 static void mark(state *s, const tg_uop *u) {
-  uint32_t rank = u->op == TG_OP_LOAD || u->op == TG_OP_STORE ? tg_access_rank(u) : 0;
+  uint32_t rank = u->op == TG_OP_LOAD || u->op == TG_OP_STORE || u->op == TG_OP_PREFETCH ? tg_access_rank(u) : 0;
   for (uint32_t i = 0; i < u->n; i++) {
     if (!i || i > rank) {
       s->need[u->src[i]->id] = 1;

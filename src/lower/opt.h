@@ -100,7 +100,8 @@ void tg_opt_kind(tg_schedule *s, const tg_opt *o);
 bool tg_opt_carry(tg_schedule *s, const tg_opt *o);     /* thread, of a loop that carries; false, and nothing done, if the loop does not */
 void tg_opt_cut(tg_schedule *s, const tg_opt *o);
 void tg_opt_stage(tg_schedule *s, const tg_opt *o);
-void tg_opt_access(tg_schedule *s, const tg_opt *o);    /* stream, prefetch, place */
+void tg_opt_access(tg_schedule *s, const tg_opt *o);    /* stream, place */
+void tg_opt_prefetch(tg_schedule *s, const tg_opt *o);
 void tg_split_range(tg_schedule *s, const tg_opt *o, const char *name, int64_t n, const char *outer, const char *inner);
 /* Moves the loop of a site around the loops that it stands in, or fails. The sites are those of the program before. */
 void tg_move_outermost(tg_schedule *s, const tg_opt *o, const tg_site *site);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Attributes of accesses and buffers: stream (non-temporal stores), place (what a register buffer must become), prefetch. */
+ * Attributes of accesses and buffers: stream (non-temporal stores), place (what a register buffer must become). */
 #include "lower/opt.h"
 
 static uint32_t buffer_named(tg_schedule *s, const tg_opt *o) {
@@ -36,12 +36,6 @@ static void place(tg_schedule *s, const tg_opt *o) {
 }
 
 void tg_opt_access(tg_schedule *s, const tg_opt *o) {
-  switch (o->word) {
-  case TG_OPT_STREAM: stream(s, o); break;
-  case TG_OPT_PLACE: place(s, o); break;
-  default:
-    buffer_named(s, o);
-    tg_axis_find(s, o, o->names[1]);
-    tg_fail_at(s->j, o->pos, "prefetch %s: this target has no prefetch; leave the opt out", o->names[0]);
-  }
+  if (o->word == TG_OPT_STREAM) stream(s, o);
+  else place(s, o);
 }

@@ -159,13 +159,29 @@ static const tg_uop *floor_div(tg_job *j, const tg_uop *a, int64_t c) {
   return c == 1 ? a : tg_op2(j, TG_OP_IDIV, a, tg_index(j, c));
 }
 
+/* Simplified, over the same ranges: simplifying the extent of one makes it another node. */
+static const tg_uop *simplified(tg_schedule *s, const tg_uop *u) {
+  tg_job *j = s->j;
+  uint32_t n, m, count = 0;
+  const tg_uop **before = tg_toposort(j, u, &n), *v = tg_simplify(j, s->l->rules, u), **after = tg_toposort(j, v, &m);
+  const tg_uop **from = tg_new(&j->env, const tg_uop *, m), **to = tg_new(&j->env, const tg_uop *, m);
+  for (uint32_t i = 0; i < m; i++)
+    for (uint32_t k = 0; k < n && after[i]->op == TG_OP_RANGE; k++) {
+      if (before[k]->op != TG_OP_RANGE || before[k] == after[i] || tg_range_ordinal(before[k]) != tg_range_ordinal(after[i])) continue;
+      from[count] = after[i];
+      to[count++] = before[k];
+      break;
+    }
+  return tg_substitute(j, v, count, from, to);
+}
+
 /* Within [from, extent]. */
 static const tg_uop *clamped(tg_schedule *s, const tg_uop *at, const tg_uop *from, const tg_uop *extent) {
   tg_job *j = s->j;
-  at = tg_simplify(j, s->l->rules, at);
+  at = simplified(s, at);
   if (!tg_proves(j, NULL, tg_op2(j, TG_OP_LE, from, at))) at = tg_op2(j, TG_OP_MAX, at, from);
   if (!tg_proves(j, NULL, tg_op2(j, TG_OP_LE, at, extent))) at = tg_op2(j, TG_OP_MIN, at, extent);
-  return tg_simplify(j, s->l->rules, at);
+  return simplified(s, at);
 }
 
 static tg_cutting cutting_of(tg_schedule *s, const tg_site *site, const tg_uop *cond, const slope *f) {
@@ -184,7 +200,7 @@ static tg_cutting cutting_of(tg_schedule *s, const tg_site *site, const tg_uop *
   for (uint32_t i = 0; i < 3; i++) {
     uint32_t which = f->c > 0 ? i : 2 - i;
     cut.part[i] = (tg_part){.name = (f->c > 0 ? up : down)[i], .start = at[i]};
-    cut.part[i].extent = tg_simplify(j, s->l->rules, tg_idx_sub(j, at[i + 1], at[i]));
+    cut.part[i].extent = simplified(s, tg_idx_sub(j, at[i + 1], at[i]));
     if (which != 1) cut.part[i].known = tg_bool(j, which == 0);
     cut.part[i].nothing = which && tg_bounds_of(j, cut.part[i].extent).hi <= 0;
     if (which == 2 && site->owner->op == TG_OP_REDUCE) cut.part[i].nothing |= contributes_nothing(j, site->owner, cond);

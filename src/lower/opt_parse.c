@@ -221,6 +221,15 @@ static void parse_rest(scan *s, tg_opt *o) {
     if (!is(s, "ahead")) bad(s, "expected 'ahead' and a number");
     next(s);
     o->number[0] = number(s, "expected a number");
+    o->number[1] = 1;
+    if (is(s, "to")) {
+      next(s);
+      if (!is(s, "l1") && !is(s, "l2")) bad(s, "expected l1 or l2");
+      o->number[1] = is(s, "l2") ? 2 : 1;
+      next(s);
+    }
+    o->number[2] = is(s, "rw");
+    if (o->number[2]) next(s);
     break;
   case TG_OPT_PLACE:
     add(s, o, name(s, "expected a register buffer"));
@@ -273,7 +282,9 @@ const char *tg_opt_text_of(tg_job *j, const tg_opt *o) {
     if (o->number[0] == TG_CUT_AT) tg_str_printf(&t, " %s at %s", o->names[0], o->expr);
     else tg_str_printf(&t, " %s %s", o->names[0], o->number[0] == TG_CUT_LAST ? "last" : o->number[0] == TG_CUT_FIRST ? "first" : "auto");
     break;
-  case TG_OPT_PREFETCH: tg_str_printf(&t, " %s at %s ahead %lld", o->names[0], o->names[1], (long long)o->number[0]); return t.data;
+  case TG_OPT_PREFETCH:
+    tg_str_printf(&t, " %s at %s ahead %lld to l%lld%s", o->names[0], o->names[1], (long long)o->number[0], (long long)o->number[1], o->number[2] ? " rw" : "");
+    return t.data;
   case TG_OPT_PLACE: tg_str_printf(&t, " %s %s", o->names[0], o->number[0] ? "memory" : "ssa"); return t.data;
   default:
     tg_str_printf(&t, " %s", o->names[0]);

@@ -141,7 +141,7 @@ static void check_stage(state *s, const tg_uop *u) {
 static void check_node(state *s, const tg_uop *u) {
   check_stage(s, u);
   if (tg_ops[u->op].flags & TG_OPF_W) check_lanewise(s, u);
-  else if (u->op == TG_OP_LOAD || u->op == TG_OP_STORE) check_access(s, u);
+  else if (u->op == TG_OP_LOAD || u->op == TG_OP_STORE || u->op == TG_OP_PREFETCH) check_access(s, u);
   else if (u->op == TG_OP_REDUCE) check_reduce(s, u);
   else if (u->op == TG_OP_FOLD && (u->n != 1 || u->src[0]->lanes < 2 || u->lanes != 1)) complain(s, u, "of %u lanes to %u", u->n ? u->src[0]->lanes : 0, u->lanes);
   else if (u->op == TG_OP_RANGE && (u->n != 1 || u->src[0]->type != u->type || u->lanes != 1)) complain(s, u, "extent");
@@ -243,6 +243,10 @@ static void check_statement(state *s, const tg_uop *u) {
   case TG_OP_BARRIER:
     for (uint32_t b = 0; b < s->j->buffers.n; b++)
       if (s->current[b] && tg_orders(s->j, b)) note_effect(s, s->current[b], u);
+    return;
+  case TG_OP_PREFETCH:
+    check_operands(s, u, 1);
+    if (s->current[tg_buffer_ordinal(u->src[0])] != u->src[0]) complain(s, u, "a prefetch of a version that is not the current one");
     return;
   case TG_OP_STORE:
     check_operands(s, u, 1);

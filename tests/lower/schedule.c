@@ -210,6 +210,7 @@ static const char *const matmul_schedules[] = {
     "split i {5, 3, 1} as io ii\nlane j 4\nupcast ii\nsplit k {4, 2} as ko ki\nunroll ki",
     "split i {4, 2, 1} as io ii\norder io j ii\nsplit j {8, 3} as jo ji\norder ii ji\nupcast ii.by4\nunroll ii.by2\nlane ji",
     "split k {6, 4, 3} as ko ki\nlane ki.by4\nupcast ki.by6\nthread i 2",
+    "split i 2 as io ii\norder io j ii\nunroll ii\nprefetch C at io ahead 3 to l2 rw\nprefetch A at io ahead 1\nlane j 4",
     "fuse i j as e\nsplit e 4 as eo ei\nlane ei\nthread eo",
     "split j 4 as jo ji\nfuse i jo as t\nlane ji\nsplit t {8, 2, 1} as to ti\nunroll ti",
     "split k 3 as ko ki\nfuse ko ki as q\nlane q 4\nupcast i 2",
@@ -223,7 +224,7 @@ static void tails(void) {
       int m = sizes[i], n = sizes[(i * 3 + s) % TG_COUNT(sizes)], k = sizes[(i * 5 + 2 * s + 1) % TG_COUNT(sizes)];
       snprintf(text, sizeof text, "M=%d N=%d K=%d", m, n, k);
       equal(matmul_kernel, matmul_schedules[s], text);
-      bool constant = strstr(matmul_schedules[s], "stage") || strstr(matmul_schedules[s], "thread k");
+      bool constant = strstr(matmul_schedules[s], "stage") || strstr(matmul_schedules[s], "prefetch") || strstr(matmul_schedules[s], "thread k");
       snprintf(text, sizeof text, "M=1..%d N=0..%d K=1..%d", m, n, k);
       if (!constant) equal(matmul_kernel, matmul_schedules[s], text);
     }
@@ -275,6 +276,8 @@ static const struct { const char *kernel, *opts; } monotone[] = {
     {"kernel window(N) {\n  in(x, f32, [N, N]);\n  out(y, f32, [N]);\n  range(i, N) y[i] = sum(j : N, where(j <= i & i - 5 < j, x[i,j], 0));\n}\n",
      "split j 4 as jo ji\ncut jo auto\nlane jo.main.ji"},
     {"kernel steps(N) {\n  in(x, f32, [N]);\n  out(y, f32, [N]);\n  range(i, N) y[i] = max(j : N, where(3*j + 2 < 2*i + 4, x[j], -inf));\n}\n", "cut j auto"},
+    {"kernel quarter(N) {\n  in(x, f32, [ceildiv(N, 4)]);\n  out(y, f32, [ceildiv(N, 4)]);\n  range(i, ceildiv(N, 4)) y[i] = x[i];\n}\n",
+     "split i 2 as io ii\ncut ii auto\nsplit io 2"},
     {"kernel steps(N) {\n  in(x, f32, [N]);\n  out(y, f32, [N]);\n  range(i, N) y[i] = where(5 - 2*i <= 0, x[i], 3);\n}\n", "split i 3\ncut i.0 auto"},
     {"kernel half(N) {\n  in(x, f32, [N]);\n  inout(y, f32, [N]);\n  range(i, N) if (2*i < N) { y[i] = x[i]; }\n}\n", "cut i auto"},
     {"kernel none(N) {\n  in(x, f32, [N]);\n  out(y, f32, [N]);\n  range(i, N) y[i] = where(i < 0, x[i], where(N < i, 1, where(i < N + 3, x[i] + 2, 3)));\n}\n", "split i 2\ncut i.0 auto"},

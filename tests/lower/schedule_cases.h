@@ -550,6 +550,33 @@ static const expectation word_cases[] = {
     "    }\n"
     "  }\n"
     "}\n"},
+  {matmul_kernel, "M=12 N=16 K=20", "split i 4 as io ii\nprefetch A at io ahead 1 to l2\nprefetch C at j ahead 3 rw",
+    "range(io, 3) {\n"
+    "  range(A.fetch.0, 4, unroll) {\n"
+    "    range(A.fetch.1, 2, unroll) {\n"
+    "      prefetch(A[io * 4 + A.fetch.0 + 4, A.fetch.1 * 16], l2);\n"
+    "    }\n"
+    "  }\n"
+    "  range(ii, 4) {\n"
+    "    range(j, 16) {\n"
+    "      prefetch(C[io * 4 + ii, j + 3], l1, rw);\n"
+    "      let %0 = io * 4 + ii;\n"
+    "      C[%0, j] = sum(k : 20, A[%0, k] * B[k, j]);\n"
+    "    }\n"
+    "  }\n"
+    "}\n"},
+  {matmul_kernel, "M=12 N=1..16 K=6", "lane i 4\nprefetch B at j ahead 1",
+    "range(i.0, 3) {\n"
+    "  range(i.1, 4, lane) {\n"
+    "    range(j, N) {\n"
+    "      range(B.fetch.0, 6, unroll) {\n"
+    "        prefetch(B[B.fetch.0, j + 1], l1);\n"
+    "      }\n"
+    "      let %0 = i.0 * 4 + i.1;\n"
+    "      C[%0, j] = sum(k : 6, A[%0, k] * B[k, j]);\n"
+    "    }\n"
+    "  }\n"
+    "}\n"},
   {copy_kernel, "N=20", "stream y",
     "range(i, 20) {\n"
     "  y[i] = x[i] * 2.0f stream;\n"
@@ -737,8 +764,17 @@ static const expectation refusal_cases[] = {
   {matmul_kernel, "M=4 N=4 K=4", "stream A", "opts:1:1: error: stream A: nothing stores to it"},
   {matmul_kernel, "M=4 N=4 K=4", "stream Q", "opts:1:1: error: no buffer 'Q' here"},
   {matmul_kernel, "M=4 N=4 K=4", "place C ssa", "opts:1:1: error: place C: it is no register buffer"},
-  {matmul_kernel, "M=4 N=4 K=4", "prefetch A at i ahead 2",
-   "opts:1:1: error: prefetch A: this target has no prefetch; leave the opt out"},
+  {matmul_kernel, "M=4 N=4 K=4", "prefetch A at k ahead 2",
+   "opts:1:1: error: prefetch A at k (line 6): a prefetch stands in a loop, not in a reduction"},
+  {matmul_kernel, "M=4 N=4 K=4", "prefetch C at i ahead 2", "opts:1:1: error: prefetch C at i: the loop does not read it"},
+  {matmul_kernel, "M=4 N=4 K=4", "prefetch Q at i ahead 2", "opts:1:1: error: prefetch Q: no buffer of global memory has that name"},
+  {matmul_kernel, "M=4 N=4 K=4", "prefetch A at i", "opts:1:16: error: expected 'ahead' and a number at the end of 'prefetch A at i'"},
+  {matmul_kernel, "M=4 N=4 K=4", "prefetch A at i ahead 2 to l3", "opts:1:28: error: expected l1 or l2, not 'l3'"},
+  {matmul_kernel, "M=4 N=4 K=4", "lane j\nprefetch B at j ahead 2",
+   "opts:2:1: error: prefetch B at j (line 5): it is lane, and its iterations do not come one after another"},
+  {matmul_kernel, "M=4 N=4 K=1..99999999999999", "prefetch A at i ahead 2",
+   "opts:1:1: error: prefetch A at i: the part read in dimension 1 has no constant bound: k"},
+  {total_kernel, "N=9", "prefetch y at k ahead 2", "opts:1:1: error: prefetch y: it is one element"},
   {matmul_kernel, "M=1..9 N=4 K=4", "upcast i",
    "opts:1:1: error: upcast i (line 5): its extent is M, and a constant is needed (split it first)"},
   {matmul_kernel, "M=1..9 N=4 K=4", "unroll i",
