@@ -5,6 +5,7 @@
 #include "tool.h"
 
 int bench_matmul(tg_context *, const tool_args *, int n);   /* n^3, one and two cores */
+int bench_attention(tg_context *, const tool_args *);       /* head dim 64, 4096 keys: whole, causal, keys split */
 int bench_streams(tg_context *, const tool_args *);         /* 256 MiB a stream, one and two cores */
 int bench_launch(tg_context *, const tool_args *);
 int bench_lower(tg_context *, const tool_args *);           /* author to LLVM IR, to callable code, from the cache */
