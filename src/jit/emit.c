@@ -252,6 +252,14 @@ static void emit_statement(tg_emitter *e, const tg_uop *u) {
   else if (is_value(u)) tg_emit_value_statement(e, u);
 }
 
+/* Code too long for LLVM's optimizing selection, which takes time with the square of a block: short blocks, selected one by one. */
+static void end_long_block(tg_emitter *e) {
+  if (!e->in_short_blocks || ++e->in_block % BLOCK_STATEMENTS) return;
+  LLVMBasicBlockRef next = LLVMAppendBasicBlockInContext(e->c, e->fn, "");
+  LLVMBuildBr(e->b, next);
+  LLVMPositionBuilderAtEnd(e->b, next);
+}
+
 void tg_emit_list(tg_emitter *e, const tg_uop *const *list, uint32_t n) {
   for (uint32_t i = 0, next = 0; i < n; i++) {
     if (e->di) { /* a value stands at the line of the statement that it is for */
@@ -260,6 +268,7 @@ void tg_emit_list(tg_emitter *e, const tg_uop *const *list, uint32_t n) {
       if (next < n) tg_emit_debug_statement(e, list[next]);
     }
     emit_statement(e, list[i]);
+    end_long_block(e);
   }
 }
 
@@ -327,7 +336,10 @@ static void emit_top(tg_emitter *e, uint32_t i, uint32_t p) {
 static void emit_phase_function(tg_emitter *e, uint32_t p, bool unaligned) {
   if (e->device) tg_device_begin_phase(e, p, unaligned);
   else begin_function(e, tg_format(&e->j->env, "%s.%u%s", e->j->name, p, unaligned ? ".unaligned" : ""), LLVMVoidTypeInContext(e->c), 4);
-  for (uint32_t i = 0; i < e->phases.data[p].n; i++) emit_top(e, e->phases.data[p].list[i], p);
+  for (uint32_t i = 0; i < e->phases.data[p].n; i++) {
+    emit_top(e, e->phases.data[p].list[i], p);
+    end_long_block(e);
+  }
   if (e->streaming && e->streamed && e->target->arch == TG_ARCH_X86_64) { /* streamed data is seen by the next phase, wherever it runs */
     unsigned id = LLVMLookupIntrinsicID("llvm.x86.sse.sfence", 19);
     LLVMValueRef fence = LLVMGetIntrinsicDeclaration(e->m, id, NULL, 0);

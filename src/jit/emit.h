@@ -8,7 +8,7 @@
 #include "jit/jit.h"
 #include "jit/llvm.h"
 
-enum { MAX_DEPTH = 65, DUMMY_BYTES = 128 /* at the start of the workspace: what a load whose gate is false reads */ };
+enum { MAX_DEPTH = 65, BLOCK_STATEMENTS = 1000, MANY_STATEMENTS = 1 << 14, DUMMY_BYTES = 128 /* at the start of the workspace: what a load whose gate is false reads */ };
 
 /* v NULL: index arithmetic that is made when something asks for it, most is not: addresses take it apart. chain: how many such in a row. */
 typedef struct { LLVMValueRef v; uint32_t stamp; uint16_t depth, chain; } emit_value;
@@ -52,7 +52,8 @@ typedef struct tg_emitter {
   emit_buffer *buffers;        /* by ordinal */
   uint32_t globals;
   uint64_t private_at, private_top, shared_at, aligned;
-  uint32_t depth, mark;
+  uint32_t depth, mark, in_block;   /* in_block: statements so far, for the length of blocks */
+  bool in_short_blocks;
   LLVMValueRef before[MAX_DEPTH];   /* by depth: where that depth's code ends, as the next loop begins */
   TG_VEC(emit_memo) memos;
   uint32_t buckets[1024];

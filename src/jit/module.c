@@ -97,7 +97,7 @@ void tg_jit_close(tg_jit *jit) {
 
 const tg_target *tg_jit_target(const tg_jit *jit) { return &jit->target; }
 
-static LLVMTargetMachineRef new_machine(const tg_target *t) {
+static LLVMTargetMachineRef new_machine(const tg_target *t, LLVMCodeGenOptLevel level) {
   LLVMTargetRef target;
   char *message = NULL;
   register_target(t->arch);
@@ -105,7 +105,7 @@ static LLVMTargetMachineRef new_machine(const tg_target *t) {
     LLVMDisposeMessage(message);
     return NULL;
   }
-  return LLVMCreateTargetMachine(target, t->triple, t->cpu, t->features, LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelSmall);
+  return LLVMCreateTargetMachine(target, t->triple, t->cpu, t->features, level, LLVMRelocPIC, LLVMCodeModelSmall);
 }
 
 static LLVMTargetMachineRef borrow_machine(tg_jit *jit) {
@@ -113,7 +113,7 @@ static LLVMTargetMachineRef borrow_machine(tg_jit *jit) {
   pthread_mutex_lock(&jit->lock);
   if (jit->idle_n) m = jit->idle[--jit->idle_n];
   pthread_mutex_unlock(&jit->lock);
-  return m ? m : new_machine(&jit->target);
+  return m ? m : new_machine(&jit->target, LLVMCodeGenLevelDefault);
 }
 
 static void return_machine(tg_jit *jit, LLVMTargetMachineRef m) {
@@ -146,6 +146,12 @@ static void on_diagnostic(LLVMDiagnosticInfoRef d, void *user) {
   if (LLVMGetDiagInfoSeverity(d) == LLVMDSError && !c->message) c->message = LLVMGetDiagInfoDescription(d);
 }
 
+static uint64_t statements_in(const tg_uop *u) {
+  uint64_t n = 1;
+  for (uint32_t i = u->op == TG_OP_END; (u->op == TG_OP_END || u->op == TG_OP_SINK) && i < u->n; i++) n += statements_in(u->src[i]);
+  return n;
+}
+
 static void set_up(compile *k) {
   tg_emitter *e = k->e = tg_new(&k->j->env, tg_emitter, 1);
   *e = (tg_emitter){.j = k->j, .target = &k->jit->target, .sink = k->linear};
@@ -165,7 +171,8 @@ static void set_up(compile *k) {
   e->empty_node = LLVMMDNodeInContext2(c, NULL, 0);
   LLVMMetadataRef one = LLVMValueAsMetadata(LLVMConstInt(e->integer[32], 1, 0));
   e->one_node = LLVMMDNodeInContext2(c, &one, 1);
-  k->machine = borrow_machine(k->jit);
+  e->in_short_blocks = !tg_target_is_device(&k->jit->target) && statements_in(k->linear) > MANY_STATEMENTS;
+  k->machine = e->in_short_blocks ? new_machine(&k->jit->target, LLVMCodeGenLevelNone) : borrow_machine(k->jit);
   if (!k->machine) tg_fail(&k->j->env, TG_EBACKEND, "LLVM has no target '%s'", k->jit->target.triple);
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(k->machine);
   LLVMSetModuleDataLayout(e->m, layout);
@@ -254,7 +261,8 @@ static void clean_up(compile *k) {
   if (k->e && k->e->b) LLVMDisposeBuilder(k->e->b);
   if (k->e && k->e->m) LLVMDisposeModule(k->e->m);
   if (k->c) LLVMContextDispose(k->c);
-  return_machine(k->jit, k->machine);
+  if (k->e && k->e->in_short_blocks && k->machine) LLVMDisposeTargetMachine(k->machine);
+  else return_machine(k->jit, k->machine);
 }
 
 static void guarded_compile(compile *k) {

@@ -245,6 +245,30 @@ static void one_lane(tg_context *c) {
   tg_kernel_free(k);
 }
 
+/* More straight code than LLVM's selection, quadratic in a block, can take (minutes): it goes in short blocks. A loop of such code carries its cells through them. */
+static void long_code(tg_context *c) {
+  static const char text[] =
+    "kernel long() { opt(unroll i); opt(unroll j); in(x, i32, [70, 100]); out(y, i32, [3, 70, 100]); out(z, i32, []);"
+    "  define_reg(s, i32, []); s = 0;"
+    "  range(t, 3) range(i, 70) range(j, 100) { s = max(s * 3, x[i, j] ^ s) + i32(t); y[t, i, j] = s; } z = s; }";
+  static int x[70 * 100], y[3][70 * 100], z;
+  tg_kernel *k;
+  for (int i = 0; i < 70 * 100; i++) x[i] = i * 26544 >> 3;
+  CHECK(!tg_kernel_compile_text(c, "long", text, NULL, &k), "%s", tg_error_message(c));
+  tg_argument a[] = {{x, sizeof x}, {y, sizeof y}, {&z, sizeof z}};
+  CHECK(!tg_kernel_run(k, &(tg_launch){.buffers = a, .buffers_n = 3}), "%s", tg_error_message(c));
+  int wrong = 0;
+  unsigned s = 0;
+  for (int t = 0; t < 3; t++)
+    for (int i = 0; i < 70 * 100; i++) {
+      int three = (int)(s * 3), mixed = x[i] ^ (int)s;
+      s = (unsigned)(three > mixed ? three : mixed) + (unsigned)t;
+      wrong += y[t][i] != (int)s;
+    }
+  CHECK(!wrong && z == (int)s, "%d of 21000, z is %d", wrong, z);
+  tg_kernel_free(k);
+}
+
 int main(void) {
   tg_context *c;
   if (tg_context_create(&(tg_context_options){.threads = 2}, &c)) return 1;
@@ -256,6 +280,7 @@ int main(void) {
   bodies(c);
   options(c);
   one_lane(c);
+  long_code(c);
   tg_context_free(c);
   return TEST_END();
 }
