@@ -7,7 +7,7 @@
  * Needs polynomials (polynomial.h); a budget bounds the search, and past it the answer is "not known". */
 #include "ranges/polynomial.h"
 
-enum { BUDGET = 600, SIGN_DEPTH = 3, NESTED = 8, DEPTH = 40 };
+enum { BUDGET = 600, SIGN_DEPTH = 3, NESTED = 8, DEPTH = 40, NUMERATOR = 8 };
 static const tg_poly none = {NULL, -1};
 
 static bool nonpositive(tg_polys *c, tg_poly p, uint64_t used, int depth);
@@ -62,10 +62,18 @@ static bool by_sibling(tg_polys *c, const step *s) {
   tg_i128 d = tg_poly_constant(v.b);
   for (uint32_t i = 0; i < c->n; i++) {
     const tg_atom *w = &c->atoms[i];
-    if (i == s->v || w->kind != TG_ATOM_DIV || !tg_poly_is_const(w->b) || !tg_poly_mentions(s->rest, i) || !tg_poly_equal(v.a, w->a)) continue;
+    if (i == s->v || w->kind != TG_ATOM_DIV || !tg_poly_is_const(w->b) || !tg_poly_mentions(s->rest, i) || !s->sign) continue;
+    if (tg_poly_equal(v.b, w->b)) { /* (y + k) / d lies between y / d + k / d, rounded down, and that rounded up */
+      tg_poly apart = tg_poly_minus(c, v.a, w->a);
+      if (apart.n < 0 || !tg_poly_is_const(apart)) continue;
+      tg_i128 by = tg_poly_constant(apart);
+      if (replaced(c, s, tg_poly_plus(c, tg_poly_atom(c, i), s->sign > 0 ? -tg_floor_div(-by, d) : tg_floor_div(by, d)))) return true;
+      continue;
+    }
+    if (!tg_poly_equal(v.a, w->a)) continue;
     tg_i128 f = tg_poly_constant(w->b), k = f % d == 0 ? f / d : d % f == 0 ? d / f : 0;
     tg_poly wp = tg_poly_atom(c, i);
-    if (!k || !s->sign) continue;
+    if (!k) continue;
     if (f % d == 0) {
       wp = tg_poly_plus(c, tg_poly_mul(c, wp, tg_poly_const(c, k)), s->sign > 0 ? k - 1 : 0);
       if (replaced(c, s, wp)) return true;
@@ -111,6 +119,31 @@ static bool by_numerator(tg_polys *c, const step *s) {
   return false;
 }
 
+/* The same for atom after atom, before a quotient is made: its normal form would hide which way it goes ((P - r)/3 is (P + 2r)/3 - r). */
+static bool by_whole_numerator(tg_polys *c, const step *s) {
+  const tg_atom v = c->atoms[s->v];
+  bool upper = s->sign > 0;
+  tg_poly x = v.a;
+  for (uint32_t n = 0, last = UINT32_MAX; n < NUMERATOR; n++) {
+    uint32_t a = 0;
+    bool found = false;
+    tg_poly square, linear, rest;
+    for (int i = 0; i < x.n; i++)
+      for (uint32_t k = 0; k < x.t[i].degree; k++)
+        if (x.t[i].atom[k] < last && (!found || x.t[i].atom[k] > a)) a = x.t[i].atom[k], found = true;
+    if (!found || !tg_poly_split(c, x, last = a, &square, &linear, &rest) || square.n) return false;
+    const tg_atom w = c->atoms[a];
+    int sign = sign_of(c, linear, s->used, s->depth);
+    bool top = (sign > 0) == upper;
+    tg_poly bound = !sign ? none : w.kind == TG_ATOM_RANGE ? (top ? tg_poly_plus(c, w.a, -1) : tg_poly_const(c, 0)) : top ? none : limit(c, w.lo);
+    if (bound.n < 0) continue; /* stays */
+    x = tg_poly_add(c, tg_poly_mul(c, linear, bound), rest, 1);
+    if (x.n < 0) return false;
+    if (replaced(c, s, tg_poly_div(c, x, v.b))) return true;
+  }
+  return false;
+}
+
 static bool by_quotient(tg_polys *c, const step *s) {
   const tg_atom v = c->atoms[s->v];
   tg_poly k, x = v.a, down = tg_poly_plus(c, tg_poly_minus(c, x, v.b), 1), n;
@@ -120,7 +153,7 @@ static bool by_quotient(tg_polys *c, const step *s) {
     if (nonpositive(c, n, s->used, s->depth + 1)) return true;
   }
   if (by_sibling(c, s)) return true;
-  if (by_numerator(c, s)) return true;
+  if (by_numerator(c, s) || by_whole_numerator(c, s)) return true;
   if (!tg_poly_is_const(v.b) && tg_poly_divide(c, s->linear, v.b.t[0], &k)) return false;
   n = tg_poly_add(c, tg_poly_mul(c, s->linear, s->sign > 0 ? x : down), tg_poly_mul(c, s->rest, v.b), 1);
   return nonpositive(c, n, s->used, s->depth + 1);
@@ -264,6 +297,7 @@ static bool by_cases(tg_polys *c, tg_poly p) {
 
 bool tg_nonpositive(tg_polys *c, tg_poly p) {
   if (c->asking) return nonpositive(c, p, 0, c->depth + NESTED); /* within a question (a quotient's remainder): shares what is left */
+  if (p.n > 0) p = tightened(c, p); /* as facts are */
   for (uint32_t f = 0; p.n >= 0 && f < c->facts; f++) { /* a fact as it stands */
     if (c->fact[f].n < p.n - 1 || c->fact[f].n > p.n + 1) continue;
     tg_bump_mark m = tg_scratch_mark(c);
