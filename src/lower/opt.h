@@ -101,6 +101,7 @@ bool tg_opt_carry(tg_schedule *s, const tg_opt *o);     /* thread, of a loop tha
 void tg_opt_cut(tg_schedule *s, const tg_opt *o);
 void tg_opt_stage(tg_schedule *s, const tg_opt *o);
 void tg_opt_access(tg_schedule *s, const tg_opt *o);    /* stream, place */
+void tg_opt_specialize(tg_schedule *s, const tg_opt *o);
 void tg_opt_prefetch(tg_schedule *s, const tg_opt *o);
 void tg_split_range(tg_schedule *s, const tg_opt *o, const char *name, int64_t n, const char *outer, const char *inner);
 /* Moves the loop of a site around the loops that it stands in, or fails. The sites are those of the program before. */

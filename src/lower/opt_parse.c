@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 static const char *const word_name[TG_OPT__COUNT] = {"split", "fuse", "order", "swap", "tile", "upcast", "unroll", "lane", "thread", "local", "group", "global",
-                                                     "stage", "pad", "cut", "stream", "prefetch", "place"};
+                                                     "stage", "pad", "cut", "stream", "prefetch", "specialize", "place"};
 
 typedef struct { tg_job *j; const char *text, *at; tg_pos pos; const char *token; size_t n; } scan;
 
@@ -161,6 +161,17 @@ static void parse_sizes(scan *s, tg_opt *o) {
   next(s);
 }
 
+/* (condition) */
+static void parse_test(scan *s, tg_opt *o) {
+  int open = 1;
+  if (!is(s, "(")) bad(s, "expected '(' and a condition");
+  const char *from = s->at;
+  while (open && next(s)) open += is(s, "(") - is(s, ")");
+  if (open) bad(s, "expected ')'");
+  o->expr = tg_strndup(&s->j->env, from, (size_t)(s->token - from));
+  next(s);
+}
+
 static void parse_cut(scan *s, tg_opt *o) {
   add(s, o, name(s, "expected a range"));
   if (is(s, "first") || is(s, "last")) {
@@ -231,6 +242,7 @@ static void parse_rest(scan *s, tg_opt *o) {
     o->number[2] = is(s, "rw");
     if (o->number[2]) next(s);
     break;
+  case TG_OPT_SPECIALIZE: parse_test(s, o); break;
   case TG_OPT_PLACE:
     add(s, o, name(s, "expected a register buffer"));
     if (!is(s, "ssa") && !is(s, "memory")) bad(s, "expected ssa or memory");
@@ -247,7 +259,7 @@ tg_opt tg_opt_parse(tg_job *j, const char *text, tg_pos pos) {
   tg_opt o = {.pos = pos};
   while (o.word < TG_OPT__COUNT && !is(&s, word_name[o.word])) o.word++;
   if (o.word == TG_OPT__COUNT)
-    bad(&s, "expected a word of a schedule (split, fuse, order, swap, tile, upcast, unroll, lane, thread, local, stage, pad, cut, stream, prefetch, place)");
+    bad(&s, "expected a word of a schedule (split, fuse, order, swap, tile, upcast, unroll, lane, thread, local, stage, pad, cut, stream, prefetch, specialize, place)");
   if (!pos.text || !pos.column) o.pos.text = text, o.pos.column = 1, o.pos.length = (int)s.n;
   next(&s);
   parse_rest(&s, &o);
@@ -282,6 +294,7 @@ const char *tg_opt_text_of(tg_job *j, const tg_opt *o) {
     if (o->number[0] == TG_CUT_AT) tg_str_printf(&t, " %s at %s", o->names[0], o->expr);
     else tg_str_printf(&t, " %s %s", o->names[0], o->number[0] == TG_CUT_LAST ? "last" : o->number[0] == TG_CUT_FIRST ? "first" : "auto");
     break;
+  case TG_OPT_SPECIALIZE: tg_str_printf(&t, "(%s)", o->expr); return t.data;
   case TG_OPT_PREFETCH:
     tg_str_printf(&t, " %s at %s ahead %lld to l%lld%s", o->names[0], o->names[1], (long long)o->number[0], (long long)o->number[1], o->number[2] ? " rw" : "");
     return t.data;

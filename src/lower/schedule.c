@@ -16,6 +16,7 @@ void tg_schedule_apply(tg_schedule *s, const tg_opt *o) {
   case TG_OPT_PAD: tg_opt_pad(s, o); break;
   case TG_OPT_CUT: tg_opt_cut(s, o); break;
   case TG_OPT_PREFETCH: tg_opt_prefetch(s, o); break;
+  case TG_OPT_SPECIALIZE: tg_opt_specialize(s, o); break;
   case TG_OPT_STREAM: case TG_OPT_PLACE: tg_opt_access(s, o); break;
   case TG_OPT__COUNT: tg_bug(&s->j->env, "an opt without a word");
   }

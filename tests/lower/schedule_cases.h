@@ -577,6 +577,27 @@ static const expectation word_cases[] = {
     "    }\n"
     "  }\n"
     "}\n"},
+  {copy_kernel, "N=1..99", "specialize(N % 16 == 0)\nlane i 16",
+    "range(i.0, where(N % 16 == 0, N / 16 * 16, 0) / 16) {\n"
+    "  range(i.1, 16, lane) {\n"
+    "    let %0 = i.0 * 16 + i.1;\n"
+    "    y[%0] = x[%0] * 2.0f;\n"
+    "  }\n"
+    "}\n"
+    "range(i.0, (where(N % 16 == 0, 0, N) + 15) / 16) {\n"
+    "  range(i.1, 16, lane) {\n"
+    "    let %1 = i.0 * 16 + i.1;\n"
+    "    let %2 = %1 < where(N % 16 == 0, 0, N);\n"
+    "    y[%1] = (x[%1] if %2 else 0.0f) * 2.0f if %2;\n"
+    "  }\n"
+    "}\n"},
+  {total_kernel, "N=1..99", "specialize(N == 4)",
+    "range(then, where(N == 4, 1, 0)) {\n"
+    "  y = sum(k : 4, x[k]);\n"
+    "}\n"
+    "range(else, where(N == 4, 0, 1)) {\n"
+    "  y = sum(k : N, x[k]);\n"
+    "}\n"},
   {copy_kernel, "N=20", "stream y",
     "range(i, 20) {\n"
     "  y[i] = x[i] * 2.0f stream;\n"
@@ -680,7 +701,7 @@ static const expectation refusal_cases[] = {
   {carried_kernel, "M=4 N=9", "cut k last\nthread k.last", "opts:2:1: error: thread k.last (line 7): s does not begin as its merge says: another part of the loop stands before"},
   {carried_kernel, "M=4 N=9", "thread k 2000", "opts:1:1: error: thread k (line 7): 2000 parts, over the limit of 1024"},
   {matmul_kernel, "M=4 N=4 K=4", "splat i 4",
-   "opts:1:1: error: expected a word of a schedule (split, fuse, order, swap, tile, upcast, unroll, lane, thread, local, stage, pad, cut, stream, prefetch, place), not 'splat'"},
+   "opts:1:1: error: expected a word of a schedule (split, fuse, order, swap, tile, upcast, unroll, lane, thread, local, stage, pad, cut, stream, prefetch, specialize, place), not 'splat'"},
   {matmul_kernel, "M=4 N=4 K=4", "split i", "opts:1:8: error: expected a size at the end of 'split i'"},
   {matmul_kernel, "M=4 N=4 K=4", "split i x", "opts:1:9: error: expected a size, not 'x'"},
   {matmul_kernel, "M=4 N=4 K=4", "split i 4 as a",
@@ -764,6 +785,12 @@ static const expectation refusal_cases[] = {
   {matmul_kernel, "M=4 N=4 K=4", "stream A", "opts:1:1: error: stream A: nothing stores to it"},
   {matmul_kernel, "M=4 N=4 K=4", "stream Q", "opts:1:1: error: no buffer 'Q' here"},
   {matmul_kernel, "M=4 N=4 K=4", "place C ssa", "opts:1:1: error: place C: it is no register buffer"},
+  {copy_kernel, "N=1..9", "specialize N == 4", "opts:1:12: error: expected '(' and a condition, not 'N'"},
+  {copy_kernel, "N=1..9", "specialize(N == 4", "opts:1:18: error: expected ')' at the end of 'specialize(N == 4'"},
+  {copy_kernel, "N=1..9", "specialize(N + 1)", "opts:1:1: error: specialize: 'N + 1' is no condition"},
+  {copy_kernel, "N=1..9", "specialize(N != 4)",
+   "opts:1:1: error: specialize: a test is P % c == 0, or compares a parameter with a constant or P == Q; 'N != 4' is neither"},
+  {copy_kernel, "N=1..99", "specialize(N >= 4 & N % 8 == 0)", "opts:1:1: error: specialize: one fact on each parameter, and there are two on N"},
   {matmul_kernel, "M=4 N=4 K=4", "prefetch A at k ahead 2",
    "opts:1:1: error: prefetch A at k (line 6): a prefetch stands in a loop, not in a reduction"},
   {matmul_kernel, "M=4 N=4 K=4", "prefetch C at i ahead 2", "opts:1:1: error: prefetch C at i: the loop does not read it"},
