@@ -55,7 +55,7 @@ static const tg_uop *behind(special *x, const tg_uop *u, bool yes) {
   const tg_uop *zero = tg_index(j, 0), *extent = u->op == TG_OP_END ? tg_extent(u->src[0]) : tg_index(j, 1);
   const char *part = yes ? "then" : "else";
   extent = yes ? tg_op3(j, TG_OP_WHERE, x->cond, extent, zero) : tg_op3(j, TG_OP_WHERE, x->cond, zero, extent);
-  if (u->op != TG_OP_END) return tg_end_like(s, u, tg_range_new(j, tg_sym(j, part), extent, TG_LOOP, UINT32_MAX, tg_get_pos(j, u)), 1, &u);
+  if (u->op != TG_OP_END) return tg_end_like(s, u, tg_range_new(j, tg_sym(j, tg_format(&j->env, "once.%s", part)), extent, TG_LOOP, UINT32_MAX, tg_get_pos(j, u)), 1, &u);
   const char *family = tg_axis_base(s, u->src[0]);
   const tg_uop *r = tg_axis_range(s, u->src[0], tg_sym(j, tg_format(&j->env, "%s.%s", family, part)), extent, tg_range_kind(u->src[0]));
   tg_axis_join(s, r, family);

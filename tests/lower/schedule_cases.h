@@ -592,10 +592,10 @@ static const expectation word_cases[] = {
     "  }\n"
     "}\n"},
   {total_kernel, "N=1..99", "specialize(N == 4)",
-    "range(then, where(N == 4, 1, 0)) {\n"
+    "range(once.then, where(N == 4, 1, 0)) {\n"
     "  y = sum(k : 4, x[k]);\n"
     "}\n"
-    "range(else, where(N == 4, 0, 1)) {\n"
+    "range(once.else, where(N == 4, 0, 1)) {\n"
     "  y = sum(k : N, x[k]);\n"
     "}\n"},
   {copy_kernel, "N=20", "stream y",
