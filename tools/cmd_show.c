@@ -10,7 +10,7 @@ static const char usage[] =
   "tg show FILE.tg [name=value ...] [--kernel NAME] [--stage STAGE] [--diff] [--rules] [--opt 'split j 16 as jo jl' ...] [--target NAME]\n"
   "\n"
   "Prints the kernel after each pass (or after STAGE alone), each as a program that parses again:\n"
-  "  author, prove, raise, schedule, reduce, expand, contract, place, functions, types, coalesce, index, linear, llvm, asm, object\n"
+  "  author, prove, raise, schedule, reduce, distribute, contract, expand, place, functions, types, coalesce, index, linear, llvm, asm, object\n"
   "\n"
   "  --diff     only the lines that each pass changed\n"
   "  --rules    the rewrite rules that fired in each pass, with what they turned into what\n"
