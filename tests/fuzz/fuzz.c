@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Differential test of the whole path on generated kernels: author form under the interpreter, every later stage
  * under the interpreter, and machine code on one and several threads must agree.
- *   fuzz [COUNT [SEED]]     default 2000 kernels
+ *   fuzz [COUNT [SEED [TARGET]]]     default 2000 kernels for the host; for a target with warps all stages, and no machine code
  * Exact and integer programs: all bits equal. Random floats: bits equal from pass `place` on (order of operations and
  * contraction are in the graph by then), and against the same program in f64 within the bound. Every stage is printed,
  * parsed and compared with itself. A failure is shrunk and printed with its seed. */
@@ -177,7 +177,8 @@ static void compare_wide(run *r, const memory *got, const memory *narrow, const 
 static void interpret(run *r, const tg_uop *sink, memory *m) {
   tg_interp_buffer buffers[BUFFERS];
   for (uint32_t b = 0; b < m->n; b++) buffers[b] = (tg_interp_buffer){m->data[b], m->bytes[b]};
-  tg_interp in = {.buffers = buffers, .params = r->p->param, .step_limit = STEPS, .memory_limit = MEMORY, .check_uninitialised = true, .check_races = true, .check_merges = true};
+  bool threads = r->stage && r->target.lanes > 1 && tg_stage_index(r->stage) >= tg_stage_index("distribute");
+  tg_interp in = {.buffers = buffers, .params = r->p->param, .step_limit = STEPS << 6 * threads, .check_barriers = threads, .memory_limit = MEMORY, .check_uninitialised = true, .check_races = true, .check_merges = true};
   tg_interpret(&r->job, sink, &in);
 }
 
@@ -332,7 +333,7 @@ static void one(run *r, const fuzz_program *p, totals *t) {
       if (r->job.env.status == TG_ELIMIT) r->skipped = true;
       else fail(r, "%s at %s: %s", r->job.env.status == TG_EINVAL && !strcmp(r->stage, "author") ? "rejected" : "failure", r->stage, r->job.env.message);
     } else if (!r->failed) {
-      machine(r);
+      if (r->target.lanes < 2) machine(r);
       if (!r->failed && p->wide[0]) wide_reference(r);
     }
   }
@@ -396,7 +397,8 @@ int main(int argc, char **argv) {
   totals t = {0};
   tg_job_init(&rules_job, NULL);
   r.rules_job = &rules_job;
-  tg_target_host(&r.target, 2);
+  if (argc > 3 && !tg_target_named(&r.target, argv[3])) return 2;
+  if (argc <= 3) tg_target_host(&r.target, 2);
   if (!tg_protect(&rules_job.env, compile_rules, &r) || tg_context_create(NULL, &r.ctx)) {
     fprintf(stderr, "no rules or no context: %s\n0 passed, 1 failed\n", rules_job.env.message);
     return 1;
