@@ -153,6 +153,7 @@ static void fold_warps(folding *f, parts *far) {
   const tg_uop *memory = tg_define(j, (tg_buffer){.name = "partial", .space = TG_SPACE_LOCAL, .rank = 1, .type = f->value->type, .pos = f->item->pos}, 1, &cells, NULL, true);
   tg_item *define = tg_item_new(w, f->item->outer, memory, f->item->pos);
   before(f, define);
+  tg_note_copies(w, define);
   const tg_uop *gate = warps ? tg_op2(j, TG_OP_EQ, tg_op2(j, TG_OP_MOD, t, tg_index(j, unit)), tg_index(j, 0)) : NULL;
   tg_item *store = tg_item_new(w, f->item->outer, tg_store(j, memory, &cell, f->value, gate, 0), f->item->pos);
   add_par(w, store, w->par_of.data[tg_range_ordinal(t)] - 1);

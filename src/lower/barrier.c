@@ -132,13 +132,23 @@ static bool is_triangular(tg_job *j, const tg_uop *x) {
   return false;
 }
 
-static bool differ(tg_job *j, const tg_uop *x, const tg_uop *y) {
+/* Does it read what may change between two statements, or differ between threads? Then equal nodes are not equal values. */
+static bool may_change(state *s, const tg_uop *x) {
+  uint32_t n;
+  if (!x || x->op == TG_OP_CONST || x->op == TG_OP_RANGE) return false;
+  const tg_uop **order = tg_toposort(s->w->j, x, &n);
+  for (uint32_t i = 0; i < n; i++)
+    if (order[i]->op == TG_OP_SHUFFLE || (order[i]->op == TG_OP_LOAD && tg_buffer_info(s->w->j, order[i]->src[0])->role != TG_ROLE_IN)) return true;
+  return false;
+}
+
+static bool differ(tg_job *j, const tg_facts *gates, const tg_uop *x, const tg_uop *y) {
   tg_linear f, g, d;
   tg_linear_of(j, x, &f);
   tg_linear_of(j, y, &g);
   if (!tg_linear_add(j, &f, &g, -1, &d)) return false;
   if (never_zero(j, &d)) return true;
-  if ((is_triangular(j, x) || is_triangular(j, y)) && (tg_proves(j, NULL, tg_op2(j, TG_OP_LT, x, y)) || tg_proves(j, NULL, tg_op2(j, TG_OP_LT, y, x)))) return true;
+  if ((is_triangular(j, x) || is_triangular(j, y)) && (tg_proves(j, gates, tg_op2(j, TG_OP_LT, x, y)) || tg_proves(j, gates, tg_op2(j, TG_OP_LT, y, x)))) return true;
   if (x->op != TG_OP_MOD || y->op != TG_OP_MOD || x->src[1] != y->src[1] || x->src[1]->op != TG_OP_CONST || x->src[1]->arg <= 0) return false;
   tg_linear_of(j, x->src[0], &f);   /* (i + 1) % 2 and i % 2 */
   tg_linear_of(j, y->src[0], &g);
@@ -151,9 +161,14 @@ static bool differ(tg_job *j, const tg_uop *x, const tg_uop *y) {
 static bool may_meet(state *s, const access *a, const access *b, const tg_item *list, const tg_uop *loop, int next) {
   if (tg_buffer_ordinal(a->u->src[0]) != tg_buffer_ordinal(b->u->src[0]) || (!a->store && !b->store) || (a->atomic && b->atomic)) return false;
   if (same_thread(s, a, b)) return false;
+  const tg_uop *here = may_change(s, tg_gate(a->u)) ? NULL : tg_gate(a->u);
+  const tg_uop *there = tg_gate(b->u) && !may_change(s, tg_gate(b->u)) ? elsewhere(s, tg_gate(b->u), list, loop, next) : NULL;
+  tg_facts first = {NULL, here}, both = {first.fact ? &first : NULL, there};
+  const tg_facts *gates = there ? &both : first.fact ? &first : NULL;
   for (uint32_t d = 0; d < tg_access_rank(a->u); d++) {
+    if (may_change(s, a->u->src[1 + d]) || may_change(s, b->u->src[1 + d])) continue;
     const tg_uop *y = elsewhere(s, b->u->src[1 + d], list, loop, next);
-    if (y && a->u->src[1 + d]->lanes == 1 && y->lanes == 1 && differ(s->w->j, a->u->src[1 + d], y)) return false;
+    if (y && a->u->src[1 + d]->lanes == 1 && y->lanes == 1 && differ(s->w->j, gates, a->u->src[1 + d], y)) return false;
   }
   return true;
 }

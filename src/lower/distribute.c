@@ -78,6 +78,12 @@ void tg_touch_item(tg_workgroup *w, tg_item *item) {
   }
 }
 
+void tg_note_copies(tg_workgroup *w, const tg_item *define) {
+  tg_tile *t = tg_tile_of(w, define->u);
+  for (const tg_item *o = define->outer; o && o->u; o = o->outer)
+    if (tg_range_kind(o->u) == TG_UPCAST && t->copies < TG_DIGITS) t->copy[t->copies++] = o->u;
+}
+
 static const tg_uop *warp_of(const tg_workgroup *w) { return w->warp ? w->warp : tg_index(w->j, 0); }
 
 const tg_uop *tg_thread_digit(tg_workgroup *w, int64_t stride, int64_t room) {
@@ -461,11 +467,7 @@ static void see_stores(state *s, const tg_item *at, uint8_t *stored) {
 
 static void touch_all(tg_workgroup *w, tg_item *at) {
   if (at->u && at->u->op == TG_OP_STORE) tg_touch_item(w, at);
-  if (at->u && at->u->op == TG_OP_DEFINE) {
-    tg_tile *t = tg_tile_of(w, at->u);
-    for (const tg_item *o = at->outer; o && o->u; o = o->outer)
-      if (tg_range_kind(o->u) == TG_UPCAST && t->copies < TG_DIGITS) t->copy[t->copies++] = o->u;
-  }
+  if (at->u && at->u->op == TG_OP_DEFINE) tg_note_copies(w, at);
   for (uint32_t i = 0; i < at->list.n; i++) touch_all(w, at->list.data[i]);
 }
 

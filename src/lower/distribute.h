@@ -62,6 +62,7 @@ typedef struct {
 /* distribute.c */
 tg_item *tg_item_new(tg_workgroup *w, tg_item *outer, const tg_uop *u, tg_pos pos);
 tg_tile *tg_tile_of(tg_workgroup *w, const tg_uop *buffer);
+void tg_note_copies(tg_workgroup *w, const tg_item *define);   /* the upcast ranges around it, once */
 uint32_t tg_par_new(tg_workgroup *w, const tg_uop *range, int64_t extent, bool lane);
 bool tg_in_memory(tg_workgroup *w, const tg_uop *buffer);   /* LOCAL, or global, as things stand */
 const tg_uop *tg_thread_digit(tg_workgroup *w, int64_t stride, int64_t room);   /* (t / stride) % room over warp and lane */

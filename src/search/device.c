@@ -153,17 +153,15 @@ static bool perfect_nest(tg_nest *n, uint32_t depth, const tg_uop *const *chain)
 
 /* ---- other nests ---- */
 
-static void warps_along(tg_nest *n, const tg_uop *range) {
+static bool warps_along(tg_nest *n, const tg_uop *range) {
   const char *name = tg_axis_name(&n->s, range), *base = tg_nest_base(n, name);
   int64_t extent = constant_extent(range);
-  if (extent < 2 || extent > MOST_WARPS * MOST_COPIES) return;
-  if (extent <= MOST_WARPS) {
-    try(n, "local %s", name);
-    return;
-  }
-  if (!try(n, "split %s %d as %s.c %s.w", name, MOST_WARPS, base, base)) return;
-  try(n, "local %s.w", base);
+  if (extent < 2 || extent > MOST_WARPS * MOST_COPIES) return false;
+  if (extent <= MOST_WARPS) return try(n, "local %s", name);
+  if (!try(n, "split %s %d as %s.c %s.w", name, MOST_WARPS, base, base)) return false;
+  bool warps = try(n, "local %s.w", base);
   try(n, "upcast %s.c", base);
+  return warps;
 }
 
 static void lanes_along(tg_nest *n, const tg_uop *range) {
@@ -182,17 +180,17 @@ static void lanes_along(tg_nest *n, const tg_uop *range) {
   if (extent <= lanes * MOST_COPIES) try(n, "upcast %s.c", base);
 }
 
-/* The loops below, those around others first: a range is scheduled once, with all of its axis. */
-static void loops_within(tg_nest *n, const tg_uop *end, bool inner) {
+/* The loops below, those around others first: a range is scheduled once, with all of its axis. warps: one around has them. */
+static void loops_within(tg_nest *n, const tg_uop *end, bool inner, bool warps) {
   for (uint32_t i = 1; i < end->n; i++) {
     const tg_uop *u = end->src[i];
     if (u->op != TG_OP_END) continue;
-    bool innermost = stores_only(u), around = only_loop(u) && stores_only(only_loop(u));
+    bool innermost = stores_only(u), taken = warps, around = only_loop(u) && stores_only(only_loop(u));
     if (is_free(u->src[0]) && loop_of(n, u->src[0]) && (inner ? innermost : !innermost && (around || constant_extent(u->src[0]) > 0))) {
       if (inner) lanes_along(n, u->src[0]);
-      else warps_along(n, u->src[0]);
+      else if (!warps) taken = warps_along(n, u->src[0]);
     }
-    loops_within(n, u, inner);
+    loops_within(n, u, inner, taken);
   }
 }
 
@@ -205,8 +203,8 @@ static void device_nest(tg_nest *n, const tg_uop *top) {
   uint32_t depth = chain_of(top, chain);
   if (stores_only(chain[depth - 1])) perfect_nest(n, depth, chain);
   else {
-    loops_within(n, chain[depth - 1], false);
-    loops_within(n, chain[depth - 1], true);
+    loops_within(n, chain[depth - 1], false, false);
+    loops_within(n, chain[depth - 1], true, false);
     reductions_along_threads(n, chain[depth - 1]);
   }
   for (uint32_t k = depth; k-- > 0;)   /* the innermost first: each moves outside of those before */

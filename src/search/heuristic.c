@@ -592,7 +592,7 @@ void tg_nest_apply(tg_nest *n, uint32_t from) {
 }
 
 void tg_heuristic(tg_job *j, const tg_lowering *l, const tg_uop *raised) {
-  if (j->opts.n || tg_target_is_device(l->target)) return;   /* its words are for caches and SIMD */
+  if (j->opts.n) return;
   tg_nest n = {.j = j, .l = l};
   uint32_t ranges = j->ranges.n, buffers = j->buffers.n;
   uint8_t *demand = tg_new(&j->env, uint8_t, buffers + 1);
