@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT
+ * What library_aarch64 writes for the program that it runs under qemu: for each kernel this head, the object, every buffer before, every buffer after. */
+#ifndef TG_TEST_AARCH64_H
+#define TG_TEST_AARCH64_H
+#include <stdint.h>
+
+enum { AARCH64_BUFFERS = 16, AARCH64_PARAMS = 32 };
+typedef struct {
+  char path[256], name[64];
+  uint32_t phases, buffers, params, unused;
+  uint64_t workspace, shared, object;
+  int64_t value[AARCH64_PARAMS];
+  uint64_t bytes[AARCH64_BUFFERS];
+  uint32_t type[AARCH64_BUFFERS];
+} aarch64_kernel;
+#endif
