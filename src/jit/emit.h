@@ -124,6 +124,7 @@ LLVMValueRef tg_emit_pointer(tg_emitter *, uint32_t buffer);
 LLVMValueRef tg_emit_load(tg_emitter *, const tg_uop *u);
 void tg_emit_store(tg_emitter *, const tg_uop *u);
 void tg_emit_prefetch(tg_emitter *, const tg_uop *u);
+void tg_emit_find_aligned(tg_emitter *, const tg_uop *u);                   /* device, before any function: what to assume of buffers */
 uint32_t tg_emit_store_lanes(const tg_uop *u);
 emit_cell *tg_emit_cell(tg_emitter *, const tg_uop *access);                /* of a REG in SSA form */
 

@@ -196,8 +196,8 @@ static void nvidia_attributes(tg_emitter *e, LLVMValueRef fn) {
   tg_emit_attribute(e, fn, "nvvm.minctasm", "1");   /* else ptxas spills rather than take more than half of the registers */
   tg_emit_attribute(e, fn, "nvvm.reqntid", tg_format(&e->j->env, "%u", threads_of(e)));
   if (!TG_LLVM_NVVM_ANNOTATIONS) return;
-  static const char *const names[] = {"reqntidx", "reqntidy", "reqntidz"};
-  for (uint32_t i = 0; i < 3; i++) {
+  static const char *const names[] = {"reqntidx", "reqntidy", "reqntidz", "minctasm"};
+  for (uint32_t i = 0; i < TG_COUNT(names); i++) {
     LLVMMetadataRef node[3] = {LLVMValueAsMetadata(fn), LLVMMDStringInContext2(e->c, names[i], 8), LLVMValueAsMetadata(LLVMConstInt(e->integer[32], i ? 1 : threads_of(e), 0))};
     LLVMAddNamedMetadataOperand(e->m, "nvvm.annotations", LLVMMetadataAsValue(e->c, LLVMMDNodeInContext2(e->c, node, 3)));
   }

@@ -31,7 +31,7 @@ static void add_term(tg_emitter *e, sum *s, const tg_uop *u, int64_t scale) {
     return;
   }
   if (*n == MAX_TERMS) tg_bug(&e->j->env, "linear form: a subscript of over %d terms", MAX_TERMS);
-  term t = {u, scale, u->lanes == 1 ? tg_emit_depth(e, u) : 0};
+  term t = {u, scale, e->fn && u->lanes == 1 ? tg_emit_depth(e, u) : 0};
   for (i = (*n)++; i && (list[i - 1].depth > t.depth || (list[i - 1].depth == t.depth && list[i - 1].u->id > u->id)); i--) list[i] = list[i - 1];
   list[i] = t;
 }
@@ -198,6 +198,36 @@ static uint32_t known_alignment(tg_emitter *e, const sum *s, uint64_t bytes, uin
   return (uint32_t)(low & -low);
 }
 
+/* ---- alignment on a device ----
+ * Accesses side by side become one of up to 16 bytes, by LLVM, where the first is aligned to that. Global buffers that have such accesses are
+ * taken to be 16-aligned, and a second entry stands beside for those that are not. */
+
+enum { WIDEST = 16 };
+
+static uint32_t device_alignment(tg_emitter *e, uint32_t buffer, const sum *s, uint64_t bytes, uint32_t element) {
+  const emit_buffer *b = &e->buffers[buffer];
+  bool assumed = b->memory == MEMORY_LOCAL || (b->memory == MEMORY_GLOBAL && e->streaming && b->position < 64 && e->aligned >> b->position & 1);
+  uint32_t align = assumed ? known_alignment(e, s, bytes, WIDEST) : element;
+  return align > element ? align : element;
+}
+
+/* Of the accesses below: vectors, and copies at a constant from an address that is aligned better than to an element. */
+void tg_emit_find_aligned(tg_emitter *e, const tg_uop *u) {
+  for (uint32_t i = 1; u->op == TG_OP_END && i < u->n; i++) tg_emit_find_aligned(e, u->src[i]);
+  if (u->op != TG_OP_LOAD && u->op != TG_OP_STORE) return;
+  const tg_uop *define = tg_define_of(u->src[0]);
+  const emit_buffer *b = &e->buffers[(uint32_t)define->arg];
+  uint64_t bytes = (uint64_t)tg_type_bytes(define->type) * define->lanes;
+  sum s;
+  if (b->memory != MEMORY_GLOBAL || b->position >= 64 || u->arg & TG_ATOMIC || e->aligned >> b->position & 1 || tg_access_rank(u) != 1) return;
+  take_apart(e, &s, u->src[1]);
+  if (s.vectors_n || s.iota > 1 || s.iota < 0 || (!s.iota && !((uint64_t)s.constant * bytes % WIDEST))) return;
+  if (!s.iota) s.constant = 0;
+  if (known_alignment(e, &s, bytes, WIDEST) <= bytes) return;
+  e->aligned |= (uint64_t)1 << b->position;
+  e->streamed = true;
+}
+
 static address address_of(tg_emitter *e, const tg_uop *u, uint32_t lanes, bool want_alignment) {
   const tg_uop *define = tg_define_of(u->src[0]), *sub = u->src[1];
   uint32_t buffer = (uint32_t)define->arg;
@@ -216,7 +246,8 @@ static address address_of(tg_emitter *e, const tg_uop *u, uint32_t lanes, bool w
     s.constant -= lanes - 1;
   }
   a.pointer = scalar_pointer(e, buffer, &s, sub->type, element, bytes);
-  if (want_alignment) a.streamed = known_alignment(e, &s, bytes, e->device && e->buffers[buffer].memory == MEMORY_GLOBAL ? 16 : 64);
+  if (want_alignment) a.streamed = known_alignment(e, &s, bytes, 64);
+  if (e->device && !s.vectors_n && (!s.iota || s.iota == 1)) a.align = device_alignment(e, buffer, &s, bytes, a.align);
   if (lanes == 1 || define->lanes > 1 || (s.iota == 1 && !s.vectors_n) || a.backwards) return a;
   if (!s.iota && !s.vectors_n) {
     a.splat = true;
@@ -411,28 +442,11 @@ static LLVMValueRef gated_load(tg_emitter *e, const tg_uop *u, const tg_uop *gat
   return from_memory(e, define->type, lanes, a->backwards ? reversed(e, v) : v);
 }
 
-/* On a device a vector is loaded or stored at once if it is aligned to itself: so global buffers are assumed to be 16-aligned, and a
- * second entry stands beside for those that are not. */
-static void assume_aligned(tg_emitter *e, const tg_uop *define, address *a, uint32_t lanes) {
-  const emit_buffer *b = &e->buffers[(uint32_t)define->arg];
-  uint64_t bytes = (uint64_t)lanes * (uint64_t)tg_type_bytes(define->type);
-  uint32_t most = bytes > e->target->access_bytes ? e->target->access_bytes : (uint32_t)bytes, align = a->streamed < most ? a->streamed : most;
-  if (lanes == 1 || a->offsets || a->splat || align <= a->align) return;
-  if (b->memory == MEMORY_GLOBAL) {
-    if (b->position >= 64) return;
-    e->streamed = true;
-    e->aligned |= (uint64_t)1 << b->position;
-    if (!e->streaming) return;
-  }
-  a->align = align & -align;
-}
-
 LLVMValueRef tg_emit_load(tg_emitter *e, const tg_uop *u) {
   const tg_uop *define = tg_define_of(u->src[0]), *gate = tg_gate(u);
   if (e->buffers[(uint32_t)define->arg].memory == MEMORY_CELLS) return load_cell(e, u);
   if (gate && gate->op == TG_OP_CONST && !gate->arg) return tg_emit_get(e, tg_alternative(u), u->lanes);
-  address a = address_of(e, u, u->lanes, e->device && u->lanes > 1);
-  if (e->device) assume_aligned(e, define, &a, u->lanes);
+  address a = address_of(e, u, u->lanes, false);
   if (gate && gate->op != TG_OP_CONST) return gated_load(e, u, gate, &a);
   if (a.offsets) {
     LLVMValueRef zero = LLVMConstNull(tg_emit_memory_type(e, define->type, u->lanes));
@@ -518,8 +532,7 @@ void tg_emit_store(tg_emitter *e, const tg_uop *u) {
     store_cell(e, u, lanes);
     return;
   }
-  address a = address_of(e, u, lanes, e->device ? lanes > 1 : (u->arg & TG_STREAM) != 0);
-  if (e->device) assume_aligned(e, define, &a, lanes);
+  address a = address_of(e, u, lanes, !e->device && (u->arg & TG_STREAM));
   LLVMValueRef v = to_memory(e, define->type, lanes, tg_emit_get(e, value, lanes));
   bool branch = gate && (gate->lanes == 1 || lanes == 1);
   LLVMValueRef mask = !gate ? NULL : tg_emit_get(e, gate, branch ? 1 : lanes);

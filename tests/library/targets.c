@@ -108,6 +108,21 @@ static void launches(tg_context *c, const tg_target *t) {
   free(s.summary);
 }
 
+/* Four neighbours in registers are one access of 16 bytes, in the entry for buffers that are aligned to it. */
+static void wide_accesses(tg_context *c, const tg_target *t) {
+  static const char text[] = "kernel k() { in(A, f32, [8192]); out(B, f32, [8192]);"
+                             "range(g, 32, global) range(l, 64, local) range(u, 4, upcast) B[g*256 + l*4 + u] = A[g*256 + l*4 + u] * 2; }";
+  bool nvidia = t->arch == TG_ARCH_NVPTX, old = t->lanes == 64;
+  const char *load = nvidia ? "ld.global.nc.v4.b32" : old ? "global_load_dwordx4" : "global_load_b128", *store = nvidia ? "st.global.v4.b32" : old ? "global_store_dwordx4" : "global_store_b128";
+  shown s = {NULL, NULL};
+  tg_compile_options o = {.flags = TG_COMPILE_AS_WRITTEN};
+  CHECK(tg_show_text(c, "k.tg", text, &o, "asm", keep, &s) == TG_OK && s.text, "%s: %s", t->name, tg_error_message(c));
+  const char *other = s.text ? strstr(s.text, nvidia ? ".entry k_0_unaligned" : "k_0_unaligned:") : NULL;
+  CHECK(other && strstr(s.text, load) && strstr(s.text, load) < other && strstr(s.text, store) && strstr(s.text, store) < other && !strstr(other, load) && !strstr(other, store),
+        "%s:\n%s", t->name, s.text ? s.text : "nothing");
+  free(s.text);
+}
+
 int main(int argc, char **argv) {
   static char ptxas[512];
   char folder[] = "/tmp/tg-targets-XXXXXX";
@@ -127,7 +142,10 @@ int main(int argc, char **argv) {
       for (int a = 1; a < argc; a++) wanted |= !strcmp(argv[a], p[k].path);
       if (wanted) one(&r, c, &t, &p[k]);
     }
-    if (tg_target_is_device(&t)) launches(c, &t);
+    if (tg_target_is_device(&t)) {
+      launches(c, &t);
+      wide_accesses(c, &t);
+    }
     tg_context_free(c);
     for (int a = 0; a < BESIDE; a++) collect(&r.at[a]);
   }
