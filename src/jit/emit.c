@@ -378,7 +378,7 @@ static void prepare(tg_emitter *e) {
   find_phases(e);
   find_memory(e);
   e->private_top = DUMMY_BYTES;
-  for (uint32_t i = 0; i < e->sink->n && e->device; i++) tg_emit_find_aligned(e, e->sink->src[i]);
+  for (uint32_t i = 0; i < e->sink->n && e->target->arch == TG_ARCH_NVPTX; i++) tg_emit_find_aligned(e, e->sink->src[i]);
 }
 
 void tg_emit_module(tg_emitter *e, tg_code_info *info) {

@@ -68,6 +68,7 @@ typedef struct tg_emitter {
   LLVMMetadataRef di_file, di_function;
   emit_intrinsic intrinsics[64];
   emit_device *device;         /* NULL on a host */
+  uint32_t ptx_version;        /* times 10, that inline PTX needs; 0: what the target says will do */
 } tg_emitter;
 
 /* emit.c */
@@ -114,6 +115,9 @@ void tg_emit_memo_set(tg_emitter *, const void *a, const void *b, LLVMValueRef v
 void tg_emit_memo_drop(tg_emitter *, uint32_t from, uint32_t depth);
 LLVMBasicBlockRef tg_emit_at(tg_emitter *, uint32_t depth);                 /* returns the block to come back to */
 void tg_emit_back(tg_emitter *, LLVMBasicBlockRef);
+
+/* emit_matrix.c */
+LLVMValueRef tg_emit_matrix(tg_emitter *, const tg_uop *u);
 
 /* emit_convert.c */
 LLVMValueRef tg_emit_cast(tg_emitter *, const tg_uop *u);

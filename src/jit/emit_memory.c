@@ -199,8 +199,8 @@ static uint32_t known_alignment(tg_emitter *e, const sum *s, uint64_t bytes, uin
 }
 
 /* ---- alignment on a device ----
- * Accesses side by side become one of up to 16 bytes, by LLVM, where the first is aligned to that. Global buffers that have such accesses are
- * taken to be 16-aligned, and a second entry stands beside for those that are not. */
+ * Accesses side by side become one of up to 16 bytes, by LLVM, where the first is aligned to that; on AMD global ones need no alignment. On NVIDIA global buffers
+ * that have such accesses are taken to be 16-aligned, and a second entry stands beside for those that are not. */
 
 enum { WIDEST = 16 };
 

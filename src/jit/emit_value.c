@@ -420,6 +420,7 @@ LLVMValueRef tg_emit_alu(tg_emitter *e, const tg_uop *u) {
   LLVMValueRef v = NULL;
   if (u->op == TG_OP_FOLD) v = fold(e, u);
   else if (u->op == TG_OP_SHUFFLE) v = u->src[1]->op == TG_OP_RANGE && e->device ? tg_device_shuffle(e, u) : shuffle(e, u);
+  else if (u->op == TG_OP_MATRIX) v = tg_emit_matrix(e, u);
   else if (u->op == TG_OP_CAST) v = tg_emit_cast(e, u);
   else if (u->op == TG_OP_BITCAST) v = tg_emit_bitcast(e, u);
   else if (tg_ops[u->op].arity == 1) v = lanewise1(e, u);

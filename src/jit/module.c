@@ -201,10 +201,22 @@ static LLVMMemoryBufferRef emit_file(compile *k, LLVMModuleRef m, LLVMCodeGenFil
   return k->buffer;
 }
 
+/* PTX is written for the lowest version that will do, so that old drivers take it. */
+static void raise_version(compile *k, char *ptx) {
+  char *at = k->e->ptx_version ? strstr(ptx, ".version ") : NULL;
+  if (!at) return;
+  at += strlen(".version ");
+  if (at[1] != '.' || (uint32_t)(10 * (at[0] - '0') + at[2] - '0') >= k->e->ptx_version) return;
+  at[0] = (char)('0' + k->e->ptx_version / 10);
+  at[2] = (char)('0' + k->e->ptx_version % 10);
+}
+
 static void emit_assembly(compile *k) {
   k->copy = LLVMCloneModule(k->e->m); /* code generation changes a module */
   if (!emit_file(k, k->copy, LLVMAssemblyFile)) return;
-  *k->asm_text = tg_strndup(&k->j->env, LLVMGetBufferStart(k->buffer), LLVMGetBufferSize(k->buffer));
+  char *text = tg_strndup(&k->j->env, LLVMGetBufferStart(k->buffer), LLVMGetBufferSize(k->buffer));
+  raise_version(k, text);
+  *k->asm_text = text;
   LLVMDisposeMemoryBuffer(k->buffer);
   k->buffer = NULL;
 }
@@ -246,7 +258,10 @@ static void run_compile(void *p) {
   k->object.bytes = n + text;
   k->object.data = tg_alloc(&k->j->env, k->object.bytes);
   memcpy(k->object.data, LLVMGetBufferStart(k->buffer), n);
-  if (text) return;
+  if (text) {
+    raise_version(k, k->object.data);
+    return;
+  }
   const char *missing = tg_object_undefined(k->object.data, k->object.bytes);
   if (!missing && tg_target_is_device(&k->jit->target)) check_device_object(k);
   if (missing) tg_fail(&k->j->env, TG_EBACKEND, "LLVM calls a function that does not exist here, '%s': an operation that this target lacks was not lowered", missing);

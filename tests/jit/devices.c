@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * Every op of every type, scalar and in vectors, every conversion, every atomic add, and masked and gathered accesses, as code for every GPU target: LLVM
+ * Every op of every type, scalar and in vectors, every conversion, every atomic add, masked and gathered accesses, every matrix instruction, as code for every GPU target: LLVM
  * selects instructions for all of them (it would end the process), they disassemble, and ptxas (where it is installed) takes the PTX of all of them.
  * tests/library/targets.c does programs. */
 #define _GNU_SOURCE
 #include <unistd.h>
 #include "jit.h"
+#include "target/matrix.h"
 
-typedef struct { tg_target target; tg_jit *jit; FILE *ptx; uint32_t serial; } run;
+typedef struct { tg_target target; tg_jit *jit; FILE *ptx; uint32_t serial; long version_at; char version[4]; } run;
 
 enum { ELEMENTS = 4096 };
 
@@ -32,11 +33,16 @@ static void end_scene(program *p, scene *s) {
   add(p, tg_end(&p->j, s->group, 1, &end));
 }
 
-/* The kernels of a target make one PTX file, under the first one's header. */
+/* The kernels of a target make one PTX file, under the first one's header with the highest version of PTX that one of them wants. */
 static void keep_ptx(run *r, const char *text) {
-  const char *body = strstr(text, ".address_size 64");
-  CHECK(body, "PTX without a header");
-  if (body) fputs(r->serial == 1 ? text : body + strlen(".address_size 64"), r->ptx);
+  static const char word[] = ".version ";
+  const char *body = strstr(text, ".address_size 64"), *version = strstr(text, word);
+  CHECK(body && version, "PTX without a header");
+  if (!body || !version) return;
+  version += strlen(word);
+  if (r->serial == 1) r->version_at = version - text;
+  if (memcmp(version, r->version, 3) > 0) memcpy(r->version, version, 3);
+  fputs(r->serial == 1 ? text : body + strlen(".address_size 64"), r->ptx);
 }
 
 static void finish(run *r, program *p, const char *what, tg_type t, uint32_t lanes) {
@@ -100,6 +106,31 @@ static void check_access(run *r, tg_type t, uint32_t lanes, bool wide_gate, bool
   finish(r, &p, row ? "access in a row" : "gather", t, lanes);
 }
 
+/* A lane's operands as they lie in memory, one behind the other. */
+static const tg_uop *fragment(run *r, program *p, scene *s, tg_type t, uint32_t n) {
+  tg_job *j = &p->j;
+  const tg_uop *in = global(p, "f", t, TG_ROLE_IN), *at = s->body[s->n++] = tg_op2(j, TG_OP_MUL, s->lane, tg_const_int(j, TG_I32, n));
+  (void)r;
+  if (n > 1) at = s->body[s->n++] = tg_op2(j, TG_OP_ADD, at, tg_iota(j, TG_I32, n));
+  return s->body[s->n++] = tg_load(j, in, &at, NULL, NULL, 0);
+}
+
+static void check_matrix(run *r, const tg_matrix_row *row) {
+  program p;
+  scene s;
+  const tg_uop *v[3];
+  uint32_t n[3];
+  program_begin(&p, r->jit);
+  begin_scene(r, &p, &s, 1);
+  for (int i = 0; i < 3; i++) v[i] = fragment(r, &p, &s, tg_matrix_type(row, i), n[i] = tg_matrix_registers(row, i));
+  const tg_uop *out = global(&p, "r", tg_matrix_type(row, 2), TG_ROLE_OUT), *at = s.body[s.n++] = tg_op2(&p.j, TG_OP_MUL, s.lane, tg_const_int(&p.j, TG_I32, n[2]));
+  if (n[2] > 1) at = s.body[s.n++] = tg_op2(&p.j, TG_OP_ADD, at, tg_iota(&p.j, TG_I32, n[2]));
+  const tg_uop *d = s.body[s.n++] = tg_matrix(&p.j, row->name, v[0], v[1], v[2], s.lane);
+  s.body[s.n++] = tg_store(&p.j, out, &at, d, NULL, 0);
+  end_scene(&p, &s);
+  finish(r, &p, row->name, tg_matrix_type(row, 0), n[2]);
+}
+
 static const char *find_ptxas(void) {
   static const char *const places[] = {"ptxas", "/usr/local/cuda/bin/ptxas", "/opt/cuda/bin/ptxas"};
   char command[256];
@@ -130,6 +161,8 @@ static void check_target(run *r) {
     if (stored[t] != TG_BOOL && stored[t] != TG_BF16) check_atomic(r, stored[t], t % 2 ? 4 : 1);
     for (uint32_t k = 0; k < 8; k++) check_access(r, stored[t], k & 1 ? 4 : 1, k & 2, k & 4);
   }
+  for (uint32_t i = 0; tg_matrix_at(i); i++)
+    if (tg_matrix_on(tg_matrix_at(i), &r->target)) check_matrix(r, tg_matrix_at(i));
 }
 
 int main(void) {
@@ -145,7 +178,7 @@ int main(void) {
     check_target(&r);
     tg_jit_close(r.jit);
     if (!r.ptx) continue;
-    fclose(r.ptx);
+    CHECK(!fseek(r.ptx, r.version_at, SEEK_SET) && fputs(r.version, r.ptx) >= 0 && !fclose(r.ptx), "%s cannot be written", path);
     if (!ptxas) {
       printf("%u kernels for %s not assembled: ptxas is not installed\n", r.serial, r.target.name);
       continue;

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT
+ * MATRIX, from the row of the instruction's table (target/matrix.def): one intrinsic of LLVM, or one line of PTX, whose operands are the lane's elements in
+ * the form that the row's letters say. */
+#include <stdio.h>
+#include "jit/emit.h"
+#include "target/matrix.h"
+
+static LLVMValueRef as(tg_emitter *e, LLVMValueRef v, LLVMTypeRef type) { return LLVMTypeOf(v) == type ? v : LLVMBuildBitCast(e->b, v, type, ""); }
+static LLVMTypeRef vector(LLVMTypeRef element, uint32_t n) { return n == 1 ? element : LLVMVectorType(element, n); }
+
+/* As integers of `bits` each, in the order of the bits. */
+static LLVMValueRef pieces(tg_emitter *e, LLVMValueRef v, uint32_t total, uint32_t bits) { return as(e, v, vector(e->integer[bits], total / bits)); }
+
+/* Element i of n in the low half of a register of its own, or back. */
+static LLVMValueRef spread(tg_emitter *e, LLVMValueRef v, uint32_t n, bool back) {
+  LLVMValueRef mask[64];
+  for (uint32_t i = 0; i < (back ? n : 2 * n); i++) mask[i] = LLVMConstInt(e->integer[32], back ? 2 * i : i / 2, 0);
+  return LLVMBuildShuffleVector(e->b, v, LLVMGetPoison(LLVMTypeOf(v)), LLVMConstVector(mask, back ? n : 2 * n), "");
+}
+
+/* An operand of an intrinsic. n elements of type t. */
+static LLVMValueRef operand(tg_emitter *e, char form, tg_type t, uint32_t n, LLVMValueRef v) {
+  uint32_t total = n * (uint32_t)tg_type_bits(t);
+  switch (form) {
+  case 'v': return v;
+  case 'i': return pieces(e, v, total, 32);
+  case 'j': return pieces(e, v, total, 16);
+  case 'q': return pieces(e, v, total, 64);
+  case 'x': return tg_type_bits(t) >= 32 ? v : pieces(e, v, total, 32);
+  case 'e': return spread(e, v, n, false);
+  case 's': return tg_emit_splat(e, pieces(e, v, total, 32), 16, e->depth);
+  default: tg_bug(&e->j->env, "a matrix instruction has an operand of form '%c'", form);
+  }
+}
+
+static LLVMValueRef bit(tg_emitter *e, bool v) { return LLVMConstInt(e->integer[1], v, 0); }
+
+/* WMMA's are overloaded by the types of the result and of a. What an intrinsic has behind n operands chooses halves, blocks or lanes: none. */
+static LLVMValueRef call(tg_emitter *e, const tg_matrix_row *r, LLVMValueRef *args, unsigned n, LLVMTypeRef result, LLVMTypeRef a) {
+  LLVMTypeRef overload[2] = {result, a}, types[8];
+  unsigned id = LLVMLookupIntrinsicID(r->code, strlen(r->code));
+  if (!id) tg_fail(&e->j->env, TG_EBACKEND, "LLVM %s has no %s, which is matrix instruction %s", tg_jit_llvm_version(), r->code, r->name);
+  LLVMValueRef fn = LLVMGetIntrinsicDeclaration(e->m, id, overload, LLVMIntrinsicIsOverloaded(id) ? 2 : 0);
+  LLVMTypeRef type = LLVMGlobalGetValueType(fn);
+  unsigned all = LLVMCountParamTypes(type);
+  if (all > TG_COUNT(types)) tg_bug(&e->j->env, "%s takes %u operands", r->code, all);
+  LLVMGetParamTypes(type, types);
+  for (; n < all; n++) args[n] = LLVMConstNull(types[n]);
+  return LLVMBuildCall2(e->b, type, fn, args, all, "");
+}
+
+static LLVMValueRef by_intrinsic(tg_emitter *e, const tg_matrix_row *r, const LLVMValueRef *v, const uint32_t *n) {
+  LLVMValueRef in[3], d;
+  char form[3];
+  if (sscanf(r->operands, "%c %c %c", &form[0], &form[1], &form[2]) != 3) tg_bug(&e->j->env, "matrix instruction %s: operands '%s'", r->name, r->operands);
+  for (int i = 0; i < 3; i++) in[i] = operand(e, form[i], tg_matrix_type(r, i), n[i], v[i]);
+  LLVMTypeRef result = LLVMTypeOf(in[2]), a = LLVMTypeOf(in[0]);
+  if (r->form == TG_MATRIX_WMMA_INT) {
+    LLVMValueRef args[8] = {bit(e, tg_is_signed(r->a_type)), in[0], bit(e, tg_is_signed(r->b_type)), in[1], in[2]};
+    d = call(e, r, args, 5, result, a);
+  } else if (r->form == TG_MATRIX_DOT) {
+    LLVMValueRef args[8] = {in[2], in[0], in[1]};
+    d = call(e, r, args, 3, result, a);
+  } else {
+    LLVMValueRef args[8] = {in[0], in[1], in[2]};
+    d = call(e, r, args, 3, result, a);
+  }
+  return form[2] == 'e' ? spread(e, d, n[2], true) : d;
+}
+
+/* mnemonic {d..}, {a..}, {b..}, {c..}; in registers of 32 bits: floats of 32 bits as such, all else as integers. */
+static LLVMValueRef by_assembly(tg_emitter *e, const tg_matrix_row *r, const LLVMValueRef *v, const uint32_t *n) {
+  enum { MOST = 64 };
+  LLVMTypeRef types[MOST], result[MOST];
+  LLVMValueRef args[MOST];
+  uint32_t words[3], count = 0, outs;
+  bool floats = r->c_type == TG_F32;
+  tg_str text = tg_str_new(&e->j->env), constraints = tg_str_new(&e->j->env);
+  for (int i = 0; i < 3; i++) words[i] = n[i] * (uint32_t)tg_type_bits(tg_matrix_type(r, i)) / 32;
+  outs = words[2];
+  for (uint32_t i = 0; i < outs; i++) {
+    result[i] = floats ? e->single : e->integer[32];
+    tg_str_puts(&constraints, i ? floats ? ",=f" : ",=r" : floats ? "=f" : "=r");
+  }
+  tg_str_printf(&text, "%s ", r->code);
+  for (uint32_t i = 0; i < outs; i++) tg_str_printf(&text, "%s$%u", i ? ", " : "{", i);
+  for (int k = 0; k < 3; k++) {
+    LLVMTypeRef word = k == 2 && floats ? e->single : e->integer[32];
+    LLVMValueRef all = as(e, v[k], vector(word, words[k]));
+    tg_str_puts(&text, "}, {");
+    for (uint32_t i = 0; i < words[k]; i++, count++) {
+      args[count] = words[k] == 1 ? all : LLVMBuildExtractElement(e->b, all, LLVMConstInt(e->integer[32], i, 0), "");
+      types[count] = word;
+      tg_str_puts(&constraints, word == e->single ? ",f" : ",r");
+      tg_str_printf(&text, "%s$%u", i ? ", " : "", outs + count);
+    }
+  }
+  tg_str_puts(&text, "};");
+  if (tg_type_bits(r->a_type) == 8 && tg_is_float(r->a_type)) e->ptx_version = 84;   /* PTX ISA, "mma": .e4m3 and .e5m2 came with 8.4 */
+  LLVMTypeRef type = LLVMFunctionType(outs == 1 ? result[0] : LLVMStructTypeInContext(e->c, result, outs, 0), types, count, 0);
+  LLVMValueRef fn = LLVMGetInlineAsm(type, text.data, text.n, constraints.data, constraints.n, 0, 0, LLVMInlineAsmDialectATT, 0), d = LLVMBuildCall2(e->b, type, fn, args, count, "");
+  LLVMAddCallSiteAttribute(d, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(e->c, LLVMGetEnumAttributeKindForName("convergent", 10), 0));
+  if (outs == 1) return d;
+  LLVMValueRef out = LLVMGetPoison(LLVMVectorType(result[0], outs));
+  for (uint32_t i = 0; i < outs; i++) out = LLVMBuildInsertElement(e->b, out, LLVMBuildExtractValue(e->b, d, i, ""), LLVMConstInt(e->integer[32], i, 0), "");
+  return out;
+}
+
+LLVMValueRef tg_emit_matrix(tg_emitter *e, const tg_uop *u) {
+  const tg_matrix_row *r = tg_matrix_find(tg_matrix_name(e->j, u));
+  LLVMValueRef v[3];
+  uint32_t n[3];
+  if (!r || !tg_matrix_on(r, e->target)) tg_fail(&e->j->env, TG_EINVAL, "error: %s is not an instruction of %s", tg_matrix_name(e->j, u), e->target->name);
+  for (int i = 0; i < 3; i++) {
+    n[i] = tg_matrix_registers(r, i);
+    v[i] = tg_emit_get(e, u->src[i], n[i]);
+  }
+  LLVMValueRef d = r->form == TG_MATRIX_PTX ? by_assembly(e, r, v, n) : by_intrinsic(e, r, v, n);
+  return as(e, d, tg_emit_type(e, (tg_type)u->type, u->lanes));
+}
