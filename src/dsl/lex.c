@@ -82,6 +82,7 @@ void tg_lex(tg_parser *p, tg_token *t) {
   else {
     static const char pairs[][3] = {"<=", ">=", "==", "!=", "<<", ">>", "&&", "||", "..", "->", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^="};
     t->kind = (unsigned char)*s++;
+    while (t->kind >= 0xc0 && t->kind <= 0xff && ((unsigned char)*s & 0xc0) == 0x80) s++; /* a character of UTF-8 is named whole */
     for (unsigned i = 0; i < TG_COUNT(pairs); i++)
       if (from[0] == pairs[i][0] && from[1] == pairs[i][1]) {
         t->kind = TK2(from[0], from[1]);
