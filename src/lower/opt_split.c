@@ -91,8 +91,11 @@ void tg_split_range(tg_schedule *s, const tg_opt *o, const char *name, int64_t n
     const char *own = tg_axis_base(s, r);
     splitting p = {.range = r};
     p.outer = tg_axis_range(s, r, outer ? outer : tg_format(&j->env, "%s.0", own), tg_idx_ceildiv(j, extent, n), kind);
-    p.inner = tg_axis_range(s, r, inner ? inner : tg_format(&j->env, "%s.1", own), tg_index(j, n), kind == TG_REDUCE ? kind : TG_LOOP);
-    p.value = tg_idx_add(j, tg_idx_mul(j, p.outer, n), p.inner);
+    const tg_uop *start = tg_idx_mul(j, p.outer, n);
+    bool clip = o->word == TG_OPT_SPLIT && o->number[1] && !tg_divides(j, n, extent);
+    const tg_uop *size = clip ? tg_idx_min(j, tg_index(j, n), tg_idx_sub(j, extent, start)) : tg_index(j, n);
+    p.inner = tg_axis_range(s, r, inner ? inner : tg_format(&j->env, "%s.1", own), size, kind == TG_REDUCE ? kind : TG_LOOP);
+    p.value = tg_idx_add(j, start, p.inner);
     for (uint32_t k = 0; k < i; k++) { /* what a register tile ties stays tied */
       if (axis.group[k] != axis.group[i]) continue;
       tg_axis_tie(s, p.outer, parts[2 * k]);
@@ -101,7 +104,7 @@ void tg_split_range(tg_schedule *s, const tg_opt *o, const char *name, int64_t n
     }
     parts[2 * i] = p.outer;
     parts[2 * i + 1] = p.inner;
-    if (!tg_divides(j, n, extent)) p.cond = tg_op2(j, TG_OP_LT, p.value, extent);
+    if (!clip && !tg_divides(j, n, extent)) p.cond = tg_op2(j, TG_OP_LT, p.value, extent);
     apply(s, &axis.site[i], &p);
   }
 }
