@@ -8,7 +8,8 @@ static const char usage[] =
   "tg bench lower|kernels|launch|polybench [--json] [--seconds N] [--case TEXT]\n"
   "\n"
   "  lower     from the author's C to LLVM IR, to callable code, and from the object cache, for one matmul\n"
-  "  kernels   matmul and attention against this machine's FMA peak, OpenBLAS and plain C; copy, axpy, sum, softmax, layernorm against plain C\n"
+  "  kernels   matmul, sgemm_packed, microkernel and attention against this machine's FMA peak, OpenBLAS and plain C; copy, axpy, sum, softmax,\n"
+  "            layernorm against plain C\n"
   "  launch    what it costs to start a kernel of one element\n"
   "  polybench the 30 kernels of PolyBench at MEDIUM on one core against plain C, with and without -ffast-math\n"
   "\n"
@@ -33,6 +34,9 @@ int cmd_bench(int argc, char **argv) {
   else if (!strcmp(a.file, "polybench")) r = bench_polybench(ctx, &a);
   else if (!strcmp(a.file, "kernels")) {
     r = a.cases && !strstr("matmul", a.cases) ? TOOL_OK : bench_matmul(ctx, &a, 1024);
+    if (r == TOOL_OK && (!a.cases || strstr("microkernel", a.cases))) r = bench_microkernel(ctx, &a);
+    if (r == TOOL_OK && (!a.cases || strstr("sgemm_packed", a.cases))) r = bench_sgemm_packed(ctx, &a, 2048, 2048, 2048);
+    if (r == TOOL_OK && a.cases && strstr("sgemm_packed", a.cases)) r = bench_sgemm_packed(ctx, &a, 1023, 1025, 1021);
     int s = a.cases && !strstr("attention", a.cases) ? TOOL_OK : bench_attention(ctx, &a);
     r = s > r ? s : r;
     s = bench_streams(ctx, &a);

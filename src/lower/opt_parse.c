@@ -200,6 +200,7 @@ static void parse_rest(scan *s, tg_opt *o) {
     add(s, o, name(s, "expected a range"));
     if (o->word == TG_OPT_SPLIT && is(s, "{")) parse_sizes(s, o);
     else o->number[0] = number(s, "expected a size");
+    if (o->word == TG_OPT_SPLIT && !o->sizes && is(s, "clip")) o->number[1] = 1, next(s);
     if (o->word == TG_OPT_SPLIT) as_names(s, o, 2);
     break;
   case TG_OPT_FUSE: case TG_OPT_SWAP:
@@ -303,6 +304,7 @@ const char *tg_opt_text_of(tg_job *j, const tg_opt *o) {
     tg_str_printf(&t, " %s", o->names[0]);
     if (o->number[0]) tg_str_printf(&t, " %lld", (long long)o->number[0]);
     for (uint32_t i = 0; i < o->sizes; i++) tg_str_printf(&t, "%s%lld", i ? ", " : " {", (long long)o->size[i]);
+    if (o->word == TG_OPT_SPLIT && o->number[1]) tg_str_puts(&t, " clip");
     if (o->sizes) tg_str_puts(&t, "}");
   }
   if (o->n > named) tg_str_puts(&t, " as");

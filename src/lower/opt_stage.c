@@ -152,8 +152,7 @@ static layout parse_layout(tg_schedule *s, const tg_opt *o, const stage_part *pa
 static const tg_uop *layout_subscript(tg_schedule *s, const digit *g, const tg_uop *offset) {
   tg_job *j = s->j;
   if (g->div > 1) offset = tg_op2(j, TG_OP_IDIV, offset, tg_index(j, g->div));
-  if (g->mod) offset = tg_op2(j, TG_OP_MOD, offset, tg_index(j, g->mod));
-  return g->div > 1 || g->mod ? tg_simplify(j, s->l->rules, offset) : offset;
+  return g->mod ? tg_op2(j, TG_OP_MOD, offset, tg_index(j, g->mod)) : offset;
 }
 
 /* ---- the copy ---- */
@@ -302,7 +301,11 @@ static const tg_uop *staged_load(tg_job *j, const tg_uop *old, const tg_uop *con
   if (g->depth > 1) idx[at++] = slot(g, g->range);
   for (uint32_t i = 0; i < g->layout.n; i++) idx[at++] = layout_subscript(g->s, &g->layout.digit[i], offset[g->layout.digit[i].dim]);
   const tg_uop *gate = tg_gate(old) ? src[old->n - 2] : NULL, *alternative = gate ? src[old->n - 1] : NULL;
-  if (gate && alternative->type != g->type) alternative = tg_simplify(j, g->s->l->rules, tg_cast(j, g->type, alternative));
+  if (gate && alternative->type != g->type) {
+    bool value = alternative->op == TG_OP_CONST;
+    alternative = tg_cast(j, g->type, alternative);
+    if (value) alternative = tg_simplify(j, g->s->l->rules, alternative);
+  }
   if (gate && alternative == g->fill && g->rank && !g->clipped) {
     tg_facts inside = {NULL, within_source(g, src + 1)};
     gate = gate_left(g, gate, &inside);

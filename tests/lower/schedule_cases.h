@@ -474,6 +474,14 @@ static const expectation word_cases[] = {
     "    C[i, j] = sum(k.1 : 2, let %0 = k.1 + 4; A[i, %0] * B[%0, j]) + sum(k.0 : 4, A[i, k.0] * B[k.0, j]);\n"
     "  }\n"
     "}\n"},
+  {matmul_kernel, "M=12 N=16 K=6", "split k 4 clip as kc kr\norder j kc i",
+    "range(j, 16) {\n"
+    "  range(kc, 2) {\n"
+    "    range(i, 12) {\n"
+    "      C[i, j] = sum(kr : min(kc * -4 + 6, 4), let %0 = kr + kc * 4; A[i, %0] * B[%0, j]) + (C[i, j] if (0 < kc) else 0.0f);\n"
+    "    }\n"
+    "  }\n"
+    "}\n"},
   {matmul_kernel, "M=12 N=16 K=6", "split j 8\norder j.0 i j.1\nstage B at j.0 as Bp",
     "range(j.0, 2) {\n"
     "  define_local(Bp, f32, [6, 8], align 64);\n"
@@ -716,7 +724,13 @@ static const expectation refusal_cases[] = {
   {matmul_kernel, "M=4 N=4 K=4", "upcast i\nsplit i 2", "opts:2:1: error: split i (line 5): it is upcast already"},
   {matmul_kernel, "M=4 N=4 K=4", "upcast i\nlane i", "opts:2:1: error: lane i (line 5): it is upcast already"},
   {matmul_kernel, "M=4 N=4 K=4", "order i k",
-   "opts:1:1: error: order: the ranges of a reduction cannot change places with loops"},
+   "opts:1:1: error: order: k is a reduction's, and stands inside all loops anyway"},
+  {matmul_kernel, "M=4 N=4 K=4", "order i k",
+   "opts:1:1: error: order: k is a reduction's, and stands inside all loops anyway"},
+  {matmul_kernel, "M=4 N=4 K=4", "thread j\norder k j",
+   "opts:2:1: error: order: the sum over k (line 6) cannot be taken in blocks: j (line 5) is a thread range, and its tasks would begin anew for each block"},
+  {matmul_kernel, "M=4 N=4 K=4", "stage B at i\norder k i",
+   "opts:2:1: error: order: the sum over k (line 6) cannot be taken in blocks: a buffer is defined inside: stage after the order"},
   {matmul_kernel, "M=4 N=4 K=4", "order i i", "opts:1:1: error: order: i is named twice"},
   {matmul_kernel, "M=4 N=4 K=4", "order i",
    "opts:1:8: error: expected two ranges or more at the end of 'order i'"},

@@ -6,6 +6,8 @@
 
 int bench_matmul(tg_context *, const tool_args *, int n);   /* n^3, one and two cores */
 int bench_attention(tg_context *, const tool_args *);       /* head dim 64, 4096 keys: whole, causal, keys split */
+int bench_sgemm_packed(tg_context *, const tool_args *, int m, int n, int k);   /* a schedule with packed operands, one core */
+int bench_microkernel(tg_context *, const tool_args *);     /* its register tile alone */
 int bench_streams(tg_context *, const tool_args *);         /* 256 MiB a stream, one and two cores */
 int bench_launch(tg_context *, const tool_args *);
 int bench_lower(tg_context *, const tool_args *);           /* author to LLVM IR, to callable code, from the cache */
