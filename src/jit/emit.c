@@ -57,7 +57,7 @@ static void find_phases(tg_emitter *e) {
     const tg_uop *u = e->sink->src[i];
     e->phase_of[i] = UINT32_MAX;
     if (is_value(u)) e->pure[u->id] = purity(e, u);
-    if (!tg_emit_is_effect(u) && !(is_value(u) && !e->pure[u->id])) continue;
+    if (u->op == TG_OP_BARRIER || (!tg_emit_is_effect(u) && !(is_value(u) && !e->pure[u->id]))) continue;   /* between phases there is nobody to wait for */
     bool thread = is_phase(e, u);
     if (thread || !open) tg_push(&e->j->env, &e->phases, ((emit_phase){.thread = thread ? u : NULL}));
     open = !thread;
@@ -248,7 +248,7 @@ static void emit_statement(tg_emitter *e, const tg_uop *u) {
   else if (u->op == TG_OP_STORE) tg_emit_store(e, u);
   else if (u->op == TG_OP_PREFETCH) tg_emit_prefetch(e, u);
   else if (u->op == TG_OP_END) emit_loop(e, u);
-  else if (u->op == TG_OP_BARRIER && e->device) tg_device_barrier(e, tg_device_one_warp(e));
+  else if (u->op == TG_OP_BARRIER && e->device) tg_device_barrier(e);
   else if (is_value(u)) tg_emit_value_statement(e, u);
 }
 

@@ -90,11 +90,11 @@ LLVMValueRef tg_device_local(tg_emitter *, uint32_t buffer);
 void tg_device_scope(tg_emitter *, LLVMValueRef atomic);                    /* of an atomic access: the device */
 void tg_device_loop(tg_emitter *, LLVMValueRef back);                       /* its branch back: the loop stays as it is */
 void tg_device_launch(tg_emitter *, tg_code_info *info);
-bool tg_device_one_warp(const tg_emitter *);                                /* is the workgroup one warp, or one thread? */
+uint32_t tg_device_warps(const tg_emitter *);                               /* of a workgroup; 0: it is a single thread */
 LLVMValueRef tg_device_intrinsic(tg_emitter *, const char *name, LLVMTypeRef *overload, unsigned overloads, LLVMValueRef *args, unsigned n);
 
 /* emit_threads.c */
-void tg_device_barrier(tg_emitter *, bool one_warp);
+void tg_device_barrier(tg_emitter *);
 LLVMValueRef tg_device_shuffle(tg_emitter *, const tg_uop *u);
 
 /* emit_value.c */

@@ -44,6 +44,10 @@ static LLVMValueRef i64_to_f64_odd(tg_emitter *e, bool is_signed, uint32_t lanes
 
 /* f32 bits to bf16 bits, to nearest even; NaN stays one. */
 static LLVMValueRef f32_to_bf16(tg_emitter *e, uint32_t lanes, LLVMValueRef x) {
+  if (e->device && e->target->bf16_convert) {
+    LLVMTypeRef brain = LLVMBFloatTypeInContext(e->c);
+    return LLVMBuildBitCast(e->b, LLVMBuildFPTrunc(e->b, x, lanes > 1 ? LLVMVectorType(brain, lanes) : brain, ""), tg_emit_type(e, TG_I16, lanes), "");
+  }
   LLVMTypeRef words = tg_emit_type(e, TG_I32, lanes), halves = tg_emit_type(e, TG_I16, lanes);
   LLVMValueRef i = LLVMBuildBitCast(e->b, x, words, ""), by = constant(e, TG_I32, lanes, 16);
   LLVMValueRef odd = LLVMBuildAnd(e->b, LLVMBuildLShr(e->b, i, by, ""), constant(e, TG_I32, lanes, 1), "");

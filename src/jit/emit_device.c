@@ -93,7 +93,7 @@ static void find_shape(tg_emitter *e, uint32_t p) {
     tg_fail(&e->j->env, TG_ELIMIT, "error: a workgroup of %u threads: %s takes %u at most", warps * e->target->lanes, e->target->name, e->target->max_threads);
 }
 
-bool tg_device_one_warp(const tg_emitter *e) { return e->device->warps <= 1; }
+uint32_t tg_device_warps(const tg_emitter *e) { return e->device->warps; }
 
 static uint32_t threads_of(const tg_emitter *e) { return e->device->warps ? e->device->warps * e->target->lanes : 1; }
 

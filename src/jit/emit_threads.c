@@ -16,8 +16,10 @@ static void amd_fence(tg_emitter *e, LLVMAtomicOrdering order) {
 }
 
 /* With the order of LOCAL and GLOBAL. A workgroup of one warp needs only that order. */
-void tg_device_barrier(tg_emitter *e, bool one_warp) {
+void tg_device_barrier(tg_emitter *e) {
+  bool one_warp = tg_device_warps(e) == 1;
   LLVMValueRef all = word(e, one_warp ? -1 : 0);
+  if (!tg_device_warps(e)) return;
   if (e->target->arch == TG_ARCH_AMDGPU) {
     amd_fence(e, LLVMAtomicOrderingRelease);
     tg_device_intrinsic(e, one_warp ? "llvm.amdgcn.wave.barrier" : "llvm.amdgcn.s.barrier", NULL, 0, NULL, 0);
