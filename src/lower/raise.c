@@ -8,7 +8,7 @@
  * Needs a proved program; leaves one simplified. What does not fit is kept as it is. A tile's value is moved to its use only
  * if that does not compute it more often, or if it is cheap; a scalar's value always, since what does not change in a loop
  * is computed outside of it later. */
-#include "lower/lower.h"
+#include "lower/sweep.h"
 
 typedef struct { const tg_uop **data; uint32_t n, cap; } statements;
 
@@ -404,6 +404,6 @@ const tg_uop *tg_pass_raise(tg_job *j, const tg_lowering *l, const tg_uop *sink)
     }
     drop_unused(j, f.all, &list);
   }
-  const tg_uop *raised = tg_sink(j, list.n, list.data);
+  const tg_uop *raised = tg_loosen_gates(j, tg_sink(j, list.n, list.data));
   return tg_simplify(j, l->rules, raised == plain ? sink : tg_versioned(j, raised));
 }

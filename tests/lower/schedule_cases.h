@@ -404,32 +404,30 @@ static const expectation word_cases[] = {
     "}\n"},
   {causal_kernel, "N=1..8", "split j 4 as jo ji\ncut jo auto",
     "range(i, N) {\n"
-    "  range(jo.main, min((i + 1) / 4, N / 4)) {\n"
+    "  range(jo.main, (i + 1) / 4) {\n"
     "    range(ji, 4) {\n"
     "      let %0 = ji + jo.main * 4;\n"
     "      y[i, %0] = x[i, %0] * 2.0f;\n"
     "    }\n"
     "  }\n"
-    "  let %1 = (i + 1) / 4;\n"
-    "  range(jo.last, min(%1, N / 4) * -1 + min(%1, (N + 3) / 4)) {\n"
+    "  range(jo.last, min(N / 4, i / 4 + 1) + (i + 1) / 4 * -1) {\n"
     "    range(ji, 4) {\n"
-    "      let %2 = min((i + 1) / 4, N / 4) * 4 + jo.last * 4 + ji;\n"
-    "      y[i, %2] = x[i, %2] * 2.0f;\n"
+    "      let %1 = i + 1;\n"
+    "      let %2 = %1 / 4 * 4 + jo.last * 4 + ji;\n"
+    "      y[i, %2] = where(%2 < %1, x[i, %2] * 2.0f, f32(-inf));\n"
     "    }\n"
     "  }\n"
-    "  range(jo.last, (i + 1) / 4 * -1 + i / 4 + 1) {\n"
+    "  let %3 = N / 4;\n"
+    "  range(jo.none, min(%3, i / 4 + 1) * -1 + %3) {\n"
     "    range(ji, 4) {\n"
-    "      let %3 = i + 1;\n"
-    "      let %4 = %3 / 4 * 4 + jo.last * 4 + ji;\n"
-    "      let %5 = %4 < %3;\n"
-    "      let %6 = %4 < N;\n"
-    "      y[i, %4] = where(%5, (x[i, %4] if (%5 & %6) else 0.0f) * 2.0f, f32(-inf)) if %6;\n"
+    "      y[i, min(N / 4, i / 4 + 1) * 4 + jo.none * 4 + ji] = f32(-inf);\n"
     "    }\n"
     "  }\n"
-    "  range(jo.none, (N + 3) / 4 + i / 4 * -1 + -1) {\n"
+    "  range(jo.last, N / 4 * -1 + (N + 3) / 4) {\n"
     "    range(ji, 4) {\n"
-    "      let %7 = i / 4 * 4 + jo.none * 4 + ji;\n"
-    "      y[i, %7 + 4] = f32(-inf) if %7 < N + -4;\n"
+    "      let %4 = N / 4 * 4 + jo.last * 4 + ji;\n"
+    "      let %5 = %4 < N;\n"
+    "      y[i, %4] = where(%4 < i + 1, (x[i, %4] if %5 else 0.0f) * 2.0f, f32(-inf)) if %5;\n"
     "    }\n"
     "  }\n"
     "}\n"},
@@ -438,7 +436,7 @@ static const expectation word_cases[] = {
     "  let %0 = i + 1;\n"
     "  let %1 = %0 / 4;\n"
     "  let %2 = min(max((i + 3) / 4 + -1, 0), %1);\n"
-    "  y[i] = sum(jo.main : %2 * -1 + %1, ji : 4, x[i, %2 * 4 + ji + jo.main * 4]) + sum(jo.first : %2, ji : 4, let %3 = i < ji + 5; where(%3, x[i, ji] if %3 else 0.0f, 0.0f)) + sum(jo.last : %1 * -1 + i / 4 + 1, ji : 4, let %4 = %1 * 4 + jo.last * 4 + ji; let %5 = %4 < %0; where(%5 & i < %4 + 5, x[i, %4] if %5 else 0.0f, 0.0f));\n"
+    "  y[i] = sum(jo.main : %2 * -1 + %1, ji : 4, x[i, %2 * 4 + ji + jo.main * 4]) + sum(jo.first : %2, ji : 4, where(i < ji + 5, x[i, ji], 0.0f)) + sum(jo.last : %1 * -1 + i / 4 + 1, ji : 4, let %3 = %1 * 4 + jo.last * 4 + ji; where(%3 < %0 & i < %3 + 5, x[i, %3], 0.0f));\n"
     "}\n"},
   {copy_kernel, "N=1..99", "split i 8\ncut i.0 auto\nlane i.0.main.i.1",
     "range(i.0.main, N / 8) {\n"
@@ -900,7 +898,7 @@ static const expectation raise_cases[] = {
     "}\n"},
   {r9_kernel, "N=5", "",
     "range(i, 5) {\n"
-    "  y[i] = sum(k : 5, let %0 = 1 < x[k]; where(%0, x[k] if %0 else i32(0), i32(0))) + 1 + i32(i);\n"
+    "  y[i] = sum(k : 5, let %0 = x[k]; where(1 < %0, %0, i32(0))) + 1 + i32(i);\n"
     "}\n"},
 };
 
