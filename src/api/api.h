@@ -72,5 +72,6 @@ tg_status tg_work_run(tg_work *w, void (*run)(void *), void *arg);
 /* The rest inside tg_protect(&j->env, ..). */
 void tg_source_check(tg_job *j, const tg_source *s);                     /* the caller's mistakes */
 void tg_source_read(tg_job *j, const tg_source *s);                      /* the author's form, opts appended */
+extern const char tg_build[];                    /* identity.c, which the build writes: a hash of the compiler's own code */
 const char *tg_cache_key(tg_job *j, tg_context *c, const tg_source *s);
 #endif

@@ -43,7 +43,7 @@ void tg_source_read(tg_job *j, const tg_source *s) {
 
 const char *tg_cache_key(tg_job *j, tg_context *c, const tg_source *s) {
   tg_str k = tg_str_new(&j->env);
-  tg_str_printf(&k, "tg %d.%d.%d\nllvm %s\ntarget %s\nsilicon %s\nthreads %u\ncaches %llu %llu %llu\nflags %u %u\n", TG_VERSION_MAJOR, TG_VERSION_MINOR, TG_VERSION_PATCH,
+  tg_str_printf(&k, "tg %d.%d.%d\nbuild %s\nllvm %s\ntarget %s\nsilicon %s\nthreads %u\ncaches %llu %llu %llu\nflags %u %u\n", TG_VERSION_MAJOR, TG_VERSION_MINOR, TG_VERSION_PATCH, tg_build,
                 tg_jit_llvm_version(), c->target.name, c->target.silicon, c->target.threads, (unsigned long long)c->target.l1, (unsigned long long)c->target.l2,
                 (unsigned long long)c->target.l3, c->flags & TG_CONTEXT_DEBUG, s->options->flags & TG_COMPILE_AS_WRITTEN);
   tg_str_printf(&k, "stage %s\n", j->stage);
