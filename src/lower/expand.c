@@ -195,7 +195,7 @@ static const tg_uop *copy(state *s, const tg_uop *root) {
     const tg_uop *u = f->u, *few[32], **src = u->n <= TG_COUNT(few) ? few : tg_new(&s->j->env, const tg_uop *, u->n);
     uint32_t missing = u->n;
     if (u->op == TG_OP_RANGE) tg_bug(&s->j->env, "pass expand: range %s is used outside of its loop", s->j->ranges.data[tg_range_ordinal(u)].name);
-    if (u->op == TG_OP_MATRIX && !s->threads) tg_fail(&s->j->env, TG_EINVAL, "%s is not an instruction of this target", tg_matrix_name(s->j, u));
+    if (u->op == TG_OP_MATRIX && !s->threads && u->src[3]->op == TG_OP_RANGE) tg_fail(&s->j->env, TG_EINVAL, "%s is not an instruction of this target", tg_matrix_name(s->j, u));
     bool apart = shuffles(s, u) && mask_of(s, u->src[1]) && s->path[__builtin_ctzll(mask_of(s, u->src[1]))].at;   /* its value is of another lane */
     for (uint32_t i = apart ? 2 : 0; i < u->n && missing == u->n; i++)
       if (!(src[i] = found(s, u->src[i]))) missing = i;

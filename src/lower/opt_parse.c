@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 static const char *const word_name[TG_OPT__COUNT] = {"split", "fuse", "order", "swap", "tile", "upcast", "unroll", "lane", "thread", "local", "group", "global",
-                                                     "stage", "pad", "cut", "stream", "prefetch", "specialize", "place"};
+                                                     "stage", "pad", "cut", "stream", "prefetch", "specialize", "place", "contract"};
 
 typedef struct { tg_job *j; const char *text, *at; tg_pos pos; const char *token; size_t n; } scan;
 
@@ -194,6 +194,23 @@ static void parse_cut(scan *s, tg_opt *o) {
   as_names(s, o, 2);
 }
 
+static void parse_contract(scan *s, tg_opt *o) {
+  static const char *const key[] = {"i", "j", "k", "m", "n"};
+  o->expr = name(s, "expected a matrix instruction");
+  o->n = 3;
+  while (s->n) {
+    uint32_t k = 0;
+    while (k < TG_COUNT(key) && !is(s, key[k])) k++;
+    if (k == TG_COUNT(key)) bad(s, "expected i=, j= or k=");
+    k = k > 2 ? k - 3 : k;
+    if (o->names[k]) bad(s, "expected each of i=, j=, k= once");
+    next(s);
+    if (!is(s, "=")) bad(s, "expected '='");
+    next(s);
+    o->names[k] = name(s, "expected a range");
+  }
+}
+
 static void parse_rest(scan *s, tg_opt *o) {
   switch (o->word) {
   case TG_OPT_SPLIT: case TG_OPT_PAD:
@@ -250,6 +267,7 @@ static void parse_rest(scan *s, tg_opt *o) {
     o->number[0] = is(s, "memory");
     next(s);
     break;
+  case TG_OPT_CONTRACT: parse_contract(s, o); break;
   case TG_OPT__COUNT: break;
   }
 }
@@ -260,7 +278,7 @@ tg_opt tg_opt_parse(tg_job *j, const char *text, tg_pos pos) {
   tg_opt o = {.pos = pos};
   while (o.word < TG_OPT__COUNT && !is(&s, word_name[o.word])) o.word++;
   if (o.word == TG_OPT__COUNT)
-    bad(&s, "expected a word of a schedule (split, fuse, order, swap, tile, upcast, unroll, lane, thread, local, stage, pad, cut, stream, prefetch, specialize, place)");
+    bad(&s, "expected a word of a schedule (split, fuse, order, swap, tile, upcast, unroll, lane, thread, local, stage, pad, cut, stream, prefetch, specialize, place, contract)");
   if (!pos.text || !pos.column) o.pos.text = text, o.pos.column = 1, o.pos.length = (int)s.n;
   next(&s);
   parse_rest(&s, &o);
@@ -296,6 +314,11 @@ const char *tg_opt_text_of(tg_job *j, const tg_opt *o) {
     else tg_str_printf(&t, " %s %s", o->names[0], o->number[0] == TG_CUT_LAST ? "last" : o->number[0] == TG_CUT_FIRST ? "first" : "auto");
     break;
   case TG_OPT_SPECIALIZE: tg_str_printf(&t, "(%s)", o->expr); return t.data;
+  case TG_OPT_CONTRACT:
+    tg_str_printf(&t, " %s", o->expr);
+    for (uint32_t i = 0; i < 3; i++)
+      if (o->names[i]) tg_str_printf(&t, " %c=%s", "ijk"[i], o->names[i]);
+    return t.data;
   case TG_OPT_PREFETCH:
     tg_str_printf(&t, " %s at %s ahead %lld to l%lld%s", o->names[0], o->names[1], (long long)o->number[0], (long long)o->number[1], o->number[2] ? " rw" : "");
     return t.data;

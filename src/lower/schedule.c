@@ -15,6 +15,7 @@ void tg_schedule_apply(tg_schedule *s, const tg_opt *o) {
   case TG_OPT_STAGE: tg_opt_stage(s, o); break;
   case TG_OPT_PAD: tg_opt_pad(s, o); break;
   case TG_OPT_CUT: tg_opt_cut(s, o); break;
+  case TG_OPT_CONTRACT: tg_opt_contract(s, o); break;
   case TG_OPT_PREFETCH: tg_opt_prefetch(s, o); break;
   case TG_OPT_SPECIALIZE: tg_opt_specialize(s, o); break;
   case TG_OPT_STREAM: case TG_OPT_PLACE: tg_opt_access(s, o); break;

@@ -131,7 +131,7 @@ static void check_stage(state *s, const tg_uop *u) {
   if (s->rank >= FUNCTIONS && tg_is_function((tg_op)u->op)) complain(s, u, "left after pass functions");
   if (s->rank >= INDEXED && u->type == TG_INDEX) complain(s, u, "of type index after pass index");
   if (s->rank >= INDEXED && (u->op == TG_OP_IDIV || u->op == TG_OP_MOD)) complain(s, u, "left after pass index");
-  if (s->rank < REDUCED && u->lanes > 1) complain(s, u, "%u lanes before pass expand", u->lanes);
+  if (s->rank < SCHEDULE && u->lanes > 1) complain(s, u, "%u lanes before pass schedule", u->lanes);
   if (u->op == TG_OP_DEFINE && s->rank >= PLACED) {
     const tg_buffer *b = tg_buffer_info(s->j, u);
     if (b->space == TG_SPACE_REG && b->place == TG_PLACE_NONE) complain(s, u, "%s has no place", b->name);

@@ -200,7 +200,27 @@ static const char lookup_kernel[] =
 
 typedef struct { const char *kernel, *sizes, *opts, *want; } expectation;   /* sizes: "M=4 N=1..9" */
 
+static const char bytes_kernel[] =
+    "kernel bytes(M, N, K) {\n"
+    "  in(A, u8, [M, K]);\n"
+    "  in(B, i8, [K, N]);\n"
+    "  out(C, i32, [M, N]);\n"
+    "  range(i, M) range(j, N)\n"
+    "    C[i,j] = sum(k : K, i32(A[i,k]) * i32(B[k,j])) + 1;\n"
+    "}\n";
 static const expectation word_cases[] = {
+  {bytes_kernel, "M=2 N=32 K=8", "split j 16 as jo jr\nsplit k 4 as ko ki\ncontract vpdpbusd n=jr k=ki",
+    "range(i, 2) {\n"
+    "  range(jo, 2) {\n"
+    "    define_reg(acc, i32[16], []);\n"
+    "    acc = i32(0);\n"
+    "    range(ko, 2) {\n"
+    "      let %0 = ko * 4;\n"
+    "      acc = matrix(vpdpbusd, A[i, %0 + iota(4)], B[iota(64) % 4 + %0, iota(64) / 4 + jo * 16], acc, 1);\n"
+    "    }\n"
+    "    C[i, jo * 16 + iota(16)] = acc + 1;\n"
+    "  }\n"
+    "}\n"},
   {lookup_kernel, "N=2", "stage x at o as xs",   /* no subscript from memory reads outside of x */
     "range(o, 2) {\n"
     "  define_local(xs, f32, [7], align 64);\n"
@@ -700,14 +720,45 @@ static const char carried_kernel[] =
     "  }\n"
     "}\n";
 
+static const char bytes_turned_kernel[] =
+    "kernel bytes(M, N, K) {\n"
+    "  in(A, i8, [M, K]);\n"
+    "  in(B, u8, [K, N]);\n"
+    "  out(C, i32, [M, N]);\n"
+    "  range(i, M) range(j, N)\n"
+    "    C[i,j] = sum(k : K, i32(A[i,k]) * i32(B[k,j]));\n"
+    "}\n";
+static const char bytes_in_order_kernel[] =
+    "kernel bytes(N, K) {\n"
+    "  in(A, u8, [K]);\n"
+    "  in(B, i8, [K, N]);\n"
+    "  out(C, i32, [N]);\n"
+    "  range(j, N) C[j] = sum_in_order(k : K, i32(A[k]) * i32(B[k,j]));\n"
+    "}\n";
+
 static const expectation refusal_cases[] = {
+  {bytes_kernel, "M=4 N=16 K=8", "contract vpdpbus j=j k=k", "opts:1:1: error: contract: no instruction is named vpdpbus"},
+  {bytes_kernel, "M=4 N=16 K=8", "contract mma.m16n8k32.s8 i=i j=j k=k", "opts:1:1: error: contract: mma.m16n8k32.s8 is an instruction of sm_80+, not of test"},
+  {bytes_kernel, "M=4 N=16 K=8", "contract vpdpbusd j=j k=k", "opts:1:1: error: contract: k (line 6) has 8 iterations, and k of vpdpbusd is 4 (split it first)"},
+  {bytes_kernel, "M=4 N=16 K=8", "contract vpdpbusd i=i j=j k=k", "opts:1:1: error: contract: vpdpbusd has no i"},
+  {bytes_kernel, "M=4 N=16 K=8", "contract vpdpbusd j=j", "opts:1:1: error: contract: k= is missing"},
+  {bytes_kernel, "M=4 N=16 K=4", "contract vpdpbusd k=k", "opts:1:1: error: contract: j= is missing"},
+  {bytes_kernel, "M=4 N=16 K=4", "contract vpdpbusd j=j q=k", "opts:1:23: error: expected i=, j= or k=, not 'q'"},
+  {bytes_kernel, "M=4 N=16 K=4", "contract vpdpbusd j=j n=i", "opts:1:23: error: expected each of i=, j=, k= once, not 'n'"},
+  {bytes_kernel, "M=4 N=16 K=4", "contract vpdpbusd j=k k=j", "opts:1:1: error: contract: j (line 5) is not summed over"},
+  {bytes_kernel, "M=16 N=4 K=4", "contract vpdpbusd j=i k=k", "opts:1:1: error: contract: i must stand directly around the statement, and alone (order them)"},
+  {bytes_kernel, "M=4 N=16 K=4", "lane j\ncontract vpdpbusd j=j k=k", "opts:2:1: error: contract: j (line 5) is lane already"},
+  {bytes_turned_kernel, "M=4 N=16 K=4", "contract vpdpbusd j=j k=k",
+   "opts:1:1: error: contract: vpdpbusd sums products i32(a[i,k]) * i32(b[k,j]) of u8 and i8, and this is the sum of i32(A[i, k]) * i32(B[k, j])"},
+  {bytes_in_order_kernel, "N=16 K=4", "contract vpdpbusd j=j k=k", "opts:1:1: error: contract: a sum_in_order keeps the order of its terms"},
   {carried_kernel, "M=4 N=1..9", "thread k", "opts:1:1: error: thread k (line 7): its extent is N, so say how many parts: thread k 2"},
   {carried_kernel, "M=1..4 N=9", "thread k 2", "opts:1:1: error: thread k (line 7): the extent of i (line 4) around it is M, and the states of its parts need memory whose size is known"},
   {carried_kernel, "M=4 N=9", "thread i\nthread k 2", "opts:2:1: error: thread k (line 7): it stands inside i (line 4), which is thread already"},
   {carried_kernel, "M=4 N=9", "cut k last\nthread k.last", "opts:2:1: error: thread k.last (line 7): s does not begin as its merge says: another part of the loop stands before"},
   {carried_kernel, "M=4 N=9", "thread k 2000", "opts:1:1: error: thread k (line 7): 2000 parts, over the limit of 1024"},
+  {bytes_kernel, "M=4 N=16 K=4", "split i 2 as io ii\norder io j ii\ncontract vpdpbusd j=j k=k", "opts:3:1: error: contract: j must stand directly around the statement, and alone (order them)"},
   {matmul_kernel, "M=4 N=4 K=4", "splat i 4",
-   "opts:1:1: error: expected a word of a schedule (split, fuse, order, swap, tile, upcast, unroll, lane, thread, local, stage, pad, cut, stream, prefetch, specialize, place), not 'splat'"},
+   "opts:1:1: error: expected a word of a schedule (split, fuse, order, swap, tile, upcast, unroll, lane, thread, local, stage, pad, cut, stream, prefetch, specialize, place, contract), not 'splat'"},
   {matmul_kernel, "M=4 N=4 K=4", "split i", "opts:1:8: error: expected a size at the end of 'split i'"},
   {matmul_kernel, "M=4 N=4 K=4", "split i x", "opts:1:9: error: expected a size, not 'x'"},
   {matmul_kernel, "M=4 N=4 K=4", "split i 4 as a",

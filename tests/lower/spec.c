@@ -145,7 +145,7 @@ static const struct { const char *name, *stage; node (*build)(void); const char 
   {"result type", "schedule", result_type, "LT: type f32, of operands of bool"},
   {"condition", "schedule", condition, "WHERE: the condition is index"},
   {"lanes", "expand", lanes, "ADD: operand 1 has 3 lanes, the result 4"},
-  {"lanes too early", "schedule", lanes_early, "IOTA: 8 lanes before pass expand"},
+  {"lanes too early", "raise", lanes_early, "IOTA: 8 lanes before pass schedule"},
   {"stored type", "schedule", stored_type, "STORE: i32 into f32"},
   {"gate type", "schedule", gate_type, "STORE: the gate is index"},
   {"subscripts", "schedule", subscripts, "STORE: 2 subscripts of Y, which has 1"},
