@@ -104,6 +104,7 @@ void tg_opt_access(tg_schedule *s, const tg_opt *o);    /* stream, place */
 void tg_opt_specialize(tg_schedule *s, const tg_opt *o);
 void tg_opt_prefetch(tg_schedule *s, const tg_opt *o);
 void tg_opt_contract(tg_schedule *s, const tg_opt *o);
+void tg_check_contracted(tg_schedule *s, const tg_opt *o);   /* lane, stage, prefetch: fails where accesses are vectors already */
 void tg_split_range(tg_schedule *s, const tg_opt *o, const char *name, int64_t n, const char *outer, const char *inner);
 /* Moves the loop of a site around the loops that it stands in, or fails. The sites are those of the program before. */
 void tg_move_outermost(tg_schedule *s, const tg_opt *o, const tg_site *site);

@@ -188,3 +188,24 @@ void tg_opt_contract(tg_schedule *s, const tg_opt *o) {
   c.lane = lanes == 1 ? tg_index(j, 1) : tg_range_new(j, "lane", tg_index(j, lanes), TG_LANE, UINT32_MAX, tg_get_pos(j, c.store));
   s->sink = tg_replace_end(s, s->sink, c.outermost, replace, &c);
 }
+
+/* What contract has left are vectors; one access of theirs is many elements, in many lanes. */
+void tg_check_contracted(tg_schedule *s, const tg_opt *o) {
+  tg_job *j = s->j;
+  uint32_t n;
+  const tg_uop **order = tg_toposort(j, s->sink, &n);
+  bool any = false;
+  for (uint32_t i = 0; i < n; i++) {
+    const tg_uop *u = order[i];
+    any |= u->op == TG_OP_MATRIX;
+    if (o->word == TG_OPT_LANE || u->op != TG_OP_LOAD || u->lanes == 1 || strcmp(tg_buffer_info(j, u->src[0])->name, o->names[0])) continue;
+    tg_fail_at(j, o->pos, "%s: contract has made its loads vectors; %s it before", o->names[0], o->word == TG_OPT_STAGE ? "stage" : "prefetch");
+  }
+  if (!any || o->word != TG_OPT_LANE) return;
+  tg_axis axis = tg_axis_find(s, o, o->names[0]);
+  for (uint32_t i = 0; i < axis.n; i++) {
+    order = tg_toposort(j, axis.site[i].owner, &n);
+    for (uint32_t k = 0; k < n; k++)
+      if (order[k]->op == TG_OP_MATRIX) tg_fail_at(j, o->pos, "lane %s: a matrix instruction stands within, whose lanes are all in use", tg_range_text(s, axis.site[i].range));
+  }
+}

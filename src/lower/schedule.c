@@ -5,6 +5,7 @@
 #include "lower/opt.h"
 
 void tg_schedule_apply(tg_schedule *s, const tg_opt *o) {
+  if (o->word == TG_OPT_STAGE || o->word == TG_OPT_PREFETCH || o->word == TG_OPT_LANE) tg_check_contracted(s, o);
   switch (o->word) {
   case TG_OPT_SPLIT: tg_opt_split(s, o); break;
   case TG_OPT_FUSE: tg_opt_fuse(s, o); break;

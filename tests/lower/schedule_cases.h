@@ -748,6 +748,8 @@ static const expectation refusal_cases[] = {
   {bytes_kernel, "M=4 N=16 K=4", "contract vpdpbusd j=k k=j", "opts:1:1: error: contract: j (line 5) is not summed over"},
   {bytes_kernel, "M=16 N=4 K=4", "contract vpdpbusd j=i k=k", "opts:1:1: error: contract: i must stand directly around the statement, and alone (order them)"},
   {bytes_kernel, "M=4 N=16 K=4", "lane j\ncontract vpdpbusd j=j k=k", "opts:2:1: error: contract: j (line 5) is lane already"},
+  {bytes_kernel, "M=4 N=16 K=4", "contract vpdpbusd j=j k=k\nlane i", "opts:2:1: error: lane i (line 5): a matrix instruction stands within, whose lanes are all in use"},
+  {bytes_kernel, "M=4 N=16 K=4", "contract vpdpbusd j=j k=k\nstage A at i", "opts:2:1: error: A: contract has made its loads vectors; stage it before"},
   {bytes_turned_kernel, "M=4 N=16 K=4", "contract vpdpbusd j=j k=k",
    "opts:1:1: error: contract: vpdpbusd sums products i32(a[i,k]) * i32(b[k,j]) of u8 and i8, and this is the sum of i32(A[i, k]) * i32(B[k, j])"},
   {bytes_in_order_kernel, "N=16 K=4", "contract vpdpbusd j=j k=k", "opts:1:1: error: contract: a sum_in_order keeps the order of its terms"},
