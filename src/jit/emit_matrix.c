@@ -45,6 +45,7 @@ static LLVMValueRef call(tg_emitter *e, const tg_matrix_row *r, LLVMValueRef *ar
   unsigned all = LLVMCountParamTypes(type);
   if (all > TG_COUNT(types)) tg_bug(&e->j->env, "%s takes %u operands", r->code, all);
   LLVMGetParamTypes(type, types);
+  for (unsigned i = 0; i < n; i++) args[i] = as(e, args[i], types[i]);   /* VPDPBUSD has bytes or words, by LLVM's version */
   for (; n < all; n++) args[n] = LLVMConstNull(types[n]);
   return LLVMBuildCall2(e->b, type, fn, args, all, "");
 }
