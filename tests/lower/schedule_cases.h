@@ -453,10 +453,10 @@ static const expectation word_cases[] = {
     "}\n"},
   {window_kernel, "N=8", "split j 4 as jo ji\ncut jo auto",
     "range(i, 8) {\n"
-    "  let %0 = i + 1;\n"
-    "  let %1 = %0 / 4;\n"
-    "  let %2 = min(max((i + 3) / 4 + -1, 0), %1);\n"
-    "  y[i] = sum(jo.main : %2 * -1 + %1, ji : 4, x[i, %2 * 4 + ji + jo.main * 4]) + sum(jo.first : %2, ji : 4, where(i < ji + 5, x[i, ji], 0.0f)) + sum(jo.last : %1 * -1 + i / 4 + 1, ji : 4, let %3 = %1 * 4 + jo.last * 4 + ji; where(%3 < %0 & i < %3 + 5, x[i, %3], 0.0f));\n"
+    "  let %0 = max((i + 3) / 4 + -1, 0);\n"
+    "  let %1 = i + 1;\n"
+    "  let %2 = %1 / 4;\n"
+    "  y[i] = sum(jo.main : %0 * -1 + %2, ji : 4, x[i, %0 * 4 + ji + jo.main * 4]) + sum(jo.first : %0, ji : 4, where(i < ji + 5, x[i, ji], 0.0f)) + sum(jo.last : %2 * -1 + i / 4 + 1, ji : 4, let %3 = %2 * 4 + jo.last * 4 + ji; where(%3 < %1 & i < %3 + 5, x[i, %3], 0.0f));\n"
     "}\n"},
   {copy_kernel, "N=1..99", "split i 8\ncut i.0 auto\nlane i.0.main.i.1",
     "range(i.0.main, N / 8) {\n"
