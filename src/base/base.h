@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <string.h>
 #include "tg/tg.h"
+#include "base/mutant.h"
 
 #define TG_PRINTF(f, a) __attribute__((format(printf, f, a)))
 #define TG_NORETURN __attribute__((noreturn))

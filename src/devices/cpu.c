@@ -97,13 +97,13 @@ static void caller_task(void *arg, int64_t i) {
 }
 
 static void run_phases(run *r, tg_pool *pool, uint32_t threads, bool unaligned) {
-  for (uint32_t p = 0; p < r->k->info.phases; p++) {
+  for (uint32_t p = 0; p < TG_MUTANT("cpu: last phase", r->k->info.phases, r->k->info.phases - 1); p++) {
     int64_t n = tg_code_tasks(r->k->code, p, r->buffers, r->params);
     r->entry = tg_code_entry(r->k->code, p, unaligned);
-    if (n > 1 && r->launch->parallel_for) r->launch->parallel_for(r->launch->parallel_user, n, caller_task, r);
+    if (n > 1 && r->launch->parallel_for) r->launch->parallel_for(r->launch->parallel_user, TG_MUTANT("cpu: last task of a caller", n, n - 1), caller_task, r);
     else if (n > 1 && threads > 1) tg_pool_run(pool, threads, n, pool_task, r);
     else
-      for (int64_t i = 0; i < n; i++) pool_task(r, i, 0);
+      for (int64_t i = 0; i < TG_MUTANT("cpu: last task", n, n - 1); i++) pool_task(r, i, 0);
   }
 }
 
@@ -147,7 +147,7 @@ static tg_status check_overlaps(const tg_spec *s, const tg_launch *l, const int6
     uintptr_t from = (uintptr_t)l->buffers[i].data, to = from + (uintptr_t)bytes[i];
     for (uint32_t k = 0; k < s->buffers_n; k++) {
       uintptr_t other = (uintptr_t)l->buffers[k].data;
-      if (k == i || (k < i && b[k].role != TG_ROLE_IN) || other >= to || from >= other + (uintptr_t)bytes[k]) continue;
+      if (k == i || (k < i && b[k].role != TG_ROLE_IN) || TG_MUTANT("cpu: buffers side by side", other >= to, other > to) || from >= other + (uintptr_t)bytes[k]) continue;
       return wrong(message, message_n, "'%s', which the kernel writes, overlaps '%s'", tg_spec_strings(s) + b[i].name, tg_spec_strings(s) + b[k].name);
     }
   }
@@ -167,11 +167,11 @@ static tg_status check(const tg_cpu_kernel *k, const tg_launch *l, void **buffer
     if (!tg_spec_bytes(s, i, l->params, &bytes[i])) return wrong(message, message_n, "the size of '%s' is out of range", names + b[i].name);
     if (b[i].strided && b[i].role != TG_ROLE_IN && b[i].bytes < 0 && !tg_spec_apart(s, i, l->params))
       return wrong(message, message_n, "the strides of '%s', which the kernel writes, lay two elements on one place", names + b[i].name);
-    if (l->buffers[i].bytes < (uint64_t)bytes[i])
+    if (TG_MUTANT("cpu: buffers too small", l->buffers[i].bytes < (uint64_t)bytes[i], l->buffers[i].bytes + 1 < (uint64_t)bytes[i]))
       return wrong(message, message_n, "'%s' has %zu bytes, %lld are needed", names + b[i].name, l->buffers[i].bytes, (long long)bytes[i]);
     if (!at && bytes[i]) return wrong(message, message_n, "'%s' is NULL", names + b[i].name);
-    if (at % (unsigned)tg_type_bytes(b[i].type)) return wrong(message, message_n, "'%s' is not aligned to its elements of %d bytes", names + b[i].name, tg_type_bytes(b[i].type));
-    if (i < 64 && k->info.aligned >> i & 1 && at % ALIGN) *unaligned = true;
+    if (TG_MUTANT("cpu: elements unaligned", at % (unsigned)tg_type_bytes(b[i].type), false)) return wrong(message, message_n, "'%s' is not aligned to its elements of %d bytes", names + b[i].name, tg_type_bytes(b[i].type));
+    if (i < 64 && k->info.aligned >> i & 1 && at % ALIGN) *unaligned = TG_MUTANT("cpu: unaligned buffers", true, false);
     buffers[i] = l->buffers[i].data;
   }
   return check_overlaps(s, l, bytes, message, message_n);

@@ -22,12 +22,33 @@ static const tg_uop *argument(tg_job *j, tg_type type, int64_t position) {
   return tg_make(j, TG_OP_ARG, type, 1, position, 0, NULL);
 }
 
+#ifdef TG_MUTANTS
+/* The text with another digit, the third, in its last coefficient. */
+static const char *another_coefficient(tg_job *j, const char *text, const char *name) {
+  char *copy = tg_strdup(&j->env, text), *last = NULL;
+  uint32_t digits = 0;
+  if (!TG_MUTANT_ROW("coefficient", name)) return text;
+  for (char *s = copy; *s; s++) {
+    if (*s == '.' && s[1] >= '0' && s[1] <= '9') {
+      for (last = s + 1, digits = 0; last[1] >= '0' && last[1] <= '9' && (digits += digits || *last != '0') < 3;) last++;
+    }
+  }
+  if (last) *last = *last == '9' ? '0' : (char)(*last + 1);
+  return copy;
+}
+#endif
+
 static const tg_uop *parse(tg_job *j, tg_op op, tg_type type) {
   static const char *const names[2] = {"x", "y"};
   const tg_uop *args[2] = {argument(j, type, 0), argument(j, type, 1)};
   for (size_t i = 0; i < TG_COUNT(definitions); i++)
-    if (definitions[i].op == op && definitions[i].type == type)
-      return tg_parse_expr(j, definitions[i].text, (uint32_t)tg_ops[op].arity, names, args);
+    if (definitions[i].op == op && definitions[i].type == type) {
+      const char *text = definitions[i].text;
+#ifdef TG_MUTANTS
+      text = another_coefficient(j, text, tg_format(&j->env, "%s %s", tg_ops[op].name, tg_type_name[type]));
+#endif
+      return tg_parse_expr(j, text, (uint32_t)tg_ops[op].arity, names, args);
+    }
   return NULL;
 }
 

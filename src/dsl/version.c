@@ -104,12 +104,12 @@ static const tg_uop *thread_statement(tg_job *j, thread_state *s, const tg_uop *
   if (u->op == TG_OP_STORE) {
     uint32_t b = tg_buffer_ordinal(u->src[0]);
     const tg_uop *v = thread_node(j, s, u);
-    set_version(s, b, after(j, s->current[b], v));
+    if (!TG_MUTANT("versions: after a store", false, true)) set_version(s, b, after(j, s->current[b], v));
     return v;
   }
   if (u->op == TG_OP_BARRIER)
     for (uint32_t b = 0; b < s->n; b++)
-      if (s->current[b] && tg_orders(j, b)) set_version(s, b, after(j, s->current[b], u));
+      if (s->current[b] && TG_MUTANT("versions: after a barrier", tg_orders(j, b), false)) set_version(s, b, after(j, s->current[b], u));
   if (u->op != TG_OP_END) return thread_node(j, s, u);
   uint8_t *stored = tg_new(&j->env, uint8_t, s->n);
   collect_stored(j, u, stored);
@@ -117,7 +117,7 @@ static const tg_uop *thread_statement(tg_job *j, thread_state *s, const tg_uop *
   const tg_uop *range = thread_node(j, s, u->src[0]);
   memcpy(before, s->current, s->n * sizeof *before);
   for (uint32_t b = 0; b < s->n; b++)
-    if (stored[b] && before[b]) set_version(s, b, after(j, before[b], range));
+    if (stored[b] && before[b] && !TG_MUTANT("versions: at the entry of a loop", false, true)) set_version(s, b, after(j, before[b], range));
   if (s->depth++ == 64) tg_fail(&j->env, TG_ELIMIT, "loops nested more than 64 deep");
   s->known[u->src[0]->id].reads = 0; /* inside, the extent keeps the versions of the loop's entry */
   for (uint32_t i = 1; i < u->n; i++) list[i - 1] = thread_statement(j, s, u->src[i]);
@@ -125,7 +125,7 @@ static const tg_uop *thread_statement(tg_job *j, thread_state *s, const tg_uop *
   const tg_uop *end = tg_end(j, range, u->n - 1, list);
   tg_set_pos(j, end, tg_get_pos(j, u));
   for (uint32_t b = 0; b < s->n; b++)
-    if (stored[b] && before[b]) set_version(s, b, after(j, before[b], end));
+    if (stored[b] && before[b] && !TG_MUTANT("versions: after a loop", false, true)) set_version(s, b, after(j, before[b], end));
   return end;
 }
 

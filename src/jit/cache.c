@@ -32,7 +32,7 @@ static const char *file_name(tg_env *env, const char *folder, const tg_cache_ent
 
 static bool private(const char *path, bool folder) {
   struct stat s;
-  return !lstat(path, &s) && (folder ? S_ISDIR(s.st_mode) : S_ISREG(s.st_mode)) && s.st_uid == geteuid() && !(s.st_mode & 022);
+  return !lstat(path, &s) && (folder ? S_ISDIR(s.st_mode) : S_ISREG(s.st_mode)) && s.st_uid == geteuid() && TG_MUTANT("cache: file open to others", !(s.st_mode & 022), true);
 }
 
 bool tg_cache_read(tg_env *env, const char *folder, tg_cache_entry *e) {
@@ -43,11 +43,11 @@ bool tg_cache_read(tg_env *env, const char *folder, tg_cache_entry *e) {
   header h;
   if (!data || bytes < start) return false;
   memcpy(&h, data, sizeof h);
-  if (memcmp(h.magic, magic, sizeof magic) || h.format != FORMAT || h.header != sizeof h) return false;
+  if (memcmp(h.magic, magic, sizeof magic) || TG_MUTANT("cache: format", h.format != FORMAT, false) || h.header != sizeof h) return false;
   if (h.key_n != e->key_n || h.spec_n > bytes || h.object_n > bytes || h.launch_n > bytes / 8) return false;
-  if (bytes != start + padded(h.key_n) + padded(h.spec_n) + padded(h.object_n) + padded(8 * h.launch_n)) return false;
+  if (TG_MUTANT("cache: length", bytes != start + padded(h.key_n) + padded(h.spec_n) + padded(h.object_n) + padded(8 * h.launch_n), false)) return false;
   tg_hash128 sum = tg_hash_wide(data + SUMMED, bytes - SUMMED);
-  if (sum.lo != h.sum.lo || sum.hi != h.sum.hi || memcmp(data + start, e->key, e->key_n)) return false;
+  if (TG_MUTANT("cache: checksum", sum.lo != h.sum.lo || sum.hi != h.sum.hi, false) || TG_MUTANT("cache: key", memcmp(data + start, e->key, e->key_n), false)) return false;
   e->spec = data + start + padded(h.key_n);
   e->spec_n = h.spec_n;
   e->object = data + start + padded(h.key_n) + padded(h.spec_n);

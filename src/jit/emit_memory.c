@@ -174,7 +174,7 @@ static LLVMValueRef scalar_pointer(tg_emitter *e, uint32_t buffer, const sum *s,
     LLVMValueRef wide = tg_emit_memo_get(e, all, &e->integer);
     if (!wide) {
       LLVMBasicBlockRef here = tg_emit_at(e, depth);
-      wide = LLVMBuildSExt(e->b, all, e->integer[64], "");
+      wide = TG_MUTANT("emit: offset widened without its sign", LLVMBuildSExt(e->b, all, e->integer[64], ""), LLVMBuildZExt(e->b, all, e->integer[64], ""));
       tg_emit_back(e, here);
       tg_emit_memo_set(e, all, &e->integer, wide, depth);
     }
@@ -195,7 +195,7 @@ static uint32_t known_alignment(tg_emitter *e, const sum *s, uint64_t bytes, uin
     tg_bounds b = tg_bounds_of(e->j, s->scalars[i].u);
     low |= ((uint64_t)b.multiple | (uint64_t)b.offset) * (uint64_t)s->scalars[i].scale * bytes;
   }
-  return (uint32_t)(low & -low);
+  return (uint32_t)(TG_MUTANT("emit: alignment too large", low & -low, 2 * (low & -low)));
 }
 
 /* ---- alignment on a device ----
@@ -243,7 +243,7 @@ static address address_of(tg_emitter *e, const tg_uop *u, uint32_t lanes, bool w
   address a = {.align = (uint32_t)tg_type_bytes(define->type)};
   if (lanes > 1 && sub->lanes == lanes && define->lanes == 1 && s.iota == -1 && !s.vectors_n) {
     a.backwards = true;
-    s.constant -= lanes - 1;
+    s.constant -= TG_MUTANT("emit: start of a backward access", lanes - 1, lanes);
   }
   a.pointer = scalar_pointer(e, buffer, &s, sub->type, element, bytes);
   if (want_alignment) a.streamed = known_alignment(e, &s, bytes, 64);
@@ -256,7 +256,7 @@ static address address_of(tg_emitter *e, const tg_uop *u, uint32_t lanes, bool w
   LLVMValueRef offsets = NULL;
   if (s.iota) {
     LLVMValueRef *all = tg_new(&e->j->env, LLVMValueRef, lanes);
-    for (uint32_t i = 0; i < lanes; i++) all[i] = LLVMConstInt(tg_emit_type(e, sub->type, 1), (uint64_t)i * (uint64_t)s.iota, 1);
+    for (uint32_t i = 0; i < lanes; i++) all[i] = LLVMConstInt(tg_emit_type(e, sub->type, 1), (uint64_t)i * TG_MUTANT("emit: stride of lanes", (uint64_t)s.iota, 1), 1);
     offsets = LLVMConstVector(all, lanes);
   }
   for (uint32_t i = 0; i < s.vectors_n; i++) {
@@ -268,7 +268,7 @@ static address address_of(tg_emitter *e, const tg_uop *u, uint32_t lanes, bool w
     clear(&none);
     for (uint32_t i = 0; i < s.scalars_n; i++) offsets = LLVMBuildAdd(e->b, offsets, tg_emit_splat(e, scaled(e, &s.scalars[i]), lanes, s.scalars[i].depth), "");
     if (s.constant) offsets = LLVMBuildAdd(e->b, offsets, tg_emit_splat(e, LLVMConstInt(e->integer[32], (uint64_t)s.constant, 1), lanes, 0), "");
-    offsets = LLVMBuildSExt(e->b, offsets, tg_emit_type(e, TG_I64, lanes), "");
+    offsets = TG_MUTANT("emit: offsets widened without their sign", LLVMBuildSExt(e->b, offsets, tg_emit_type(e, TG_I64, lanes), ""), LLVMBuildZExt(e->b, offsets, tg_emit_type(e, TG_I64, lanes), ""));
     a.pointer = scalar_pointer(e, buffer, &none, TG_I64, element, bytes);
   }
   a.offsets = LLVMBuildGEP2(e->b, element, a.pointer, &offsets, 1, "");
@@ -309,7 +309,7 @@ static int single_lane(LLVMValueRef mask, uint32_t lanes) {
     LLVMValueRef bit = LLVMGetAggregateElement(mask, i);
     if (!bit || !LLVMIsAConstantInt(bit)) return -1;
     if (!LLVMConstIntGetZExtValue(bit)) continue;
-    if (found >= 0) return -1;
+    if (found >= 0) return TG_MUTANT("emit: single lane", -1, found);
     found = (int)i;
   }
   return found;
@@ -385,7 +385,7 @@ static LLVMValueRef branch_load(tg_emitter *e, const tg_uop *define, LLVMValueRe
 /* Whatever, where the condition is false. On a host without a branch: there the load goes to the start of the workspace. */
 static LLVMValueRef safe_load(tg_emitter *e, const tg_uop *define, LLVMValueRef pointer, uint32_t lanes, uint32_t align, LLVMValueRef condition) {
   if (e->device) return branch_load(e, define, pointer, lanes, align, condition);
-  LLVMValueRef p = LLVMBuildSelect(e->b, condition, pointer, e->workspace_arg, "");
+  LLVMValueRef p = LLVMBuildSelect(e->b, TG_MUTANT("emit: load that may not happen", condition, LLVMConstAllOnes(LLVMTypeOf(condition))), pointer, e->workspace_arg, "");
   LLVMValueRef v = LLVMBuildLoad2(e->b, tg_emit_memory_type(e, define->type, lanes), p, "");
   LLVMSetAlignment(v, align);
   return v;
@@ -411,7 +411,7 @@ static LLVMValueRef load_cell(tg_emitter *e, const tg_uop *u) {
   if (u->lanes > 1 && LLVMTypeOf(v) == tg_emit_type(e, u->type, 1)) v = tg_emit_splat(e, v, u->lanes, e->depth); /* one element, in the lanes of a gate */
   if (LLVMTypeOf(v) != type) tg_bug(&e->j->env, "linear form: %s in SSA form is read in another width than written", tg_buffer_info(e->j, u->src[0])->name);
   const tg_uop *gate = tg_gate(u);
-  return gate ? LLVMBuildSelect(e->b, tg_emit_get(e, gate, u->lanes), v, tg_emit_get(e, tg_alternative(u), u->lanes), "") : v;
+  return gate ? LLVMBuildSelect(e->b, tg_emit_get(e, gate, u->lanes), v, TG_MUTANT("emit: alternative of a cell", tg_emit_get(e, tg_alternative(u), u->lanes), v), "") : v;
 }
 
 static LLVMValueRef gated_load(tg_emitter *e, const tg_uop *u, const tg_uop *gate, const address *a) {
@@ -427,18 +427,18 @@ static LLVMValueRef gated_load(tg_emitter *e, const tg_uop *u, const tg_uop *gat
   if (gate->lanes == 1 && !a->offsets && (e->device || bytes <= DUMMY_BYTES)) {
     LLVMValueRef cond = tg_emit_get(e, gate, 1);
     LLVMValueRef v = from_memory(e, define->type, lanes, safe_load(e, define, a->pointer, lanes, a->align, cond));
-    return LLVMBuildSelect(e->b, cond, a->backwards ? reversed(e, v) : v, other, "");
+    return LLVMBuildSelect(e->b, cond, a->backwards ? reversed(e, v) : v, TG_MUTANT("emit: alternative of a load", other, LLVMConstNull(LLVMTypeOf(other))), "");
   }
   LLVMValueRef mask = tg_emit_get(e, gate, lanes), pass = to_memory(e, define->type, lanes, other);
-  if (a->backwards) mask = reversed(e, mask), pass = reversed(e, pass);
+  if (a->backwards) mask = TG_MUTANT("emit: mask of a backward load", reversed(e, mask), mask), pass = reversed(e, pass);
   int lane = a->offsets ? -1 : single_lane(mask, lanes);
   if (lane >= 0) {
     LLVMTypeRef element = tg_emit_memory_type(e, define->type, 1);
     LLVMValueRef one = plain_load(e, define, lane_pointer(e, a, lane, element), 1, lane ? (uint32_t)tg_type_bytes(define->type) : a->align);
-    LLVMValueRef all = LLVMBuildInsertElement(e->b, pass, one, LLVMConstInt(e->integer[32], (uint64_t)lane, 0), "");
+    LLVMValueRef all = LLVMBuildInsertElement(e->b, pass, one, LLVMConstInt(e->integer[32], (uint64_t)TG_MUTANT("emit: lane of a single load", lane, 0), 0), "");
     return from_memory(e, define->type, lanes, a->backwards ? reversed(e, all) : all);
   }
-  LLVMValueRef v = masked(e, a->offsets ? "llvm.masked.gather" : "llvm.masked.load", false, a->offsets ? a->offsets : a->pointer, mask, pass, a->align);
+  LLVMValueRef v = masked(e, a->offsets ? "llvm.masked.gather" : "llvm.masked.load", false, a->offsets ? a->offsets : a->pointer, TG_MUTANT("emit: mask of a load dropped", mask, full_mask(e, lanes)), pass, a->align);
   return from_memory(e, define->type, lanes, a->backwards ? reversed(e, v) : v);
 }
 
@@ -473,7 +473,7 @@ static void plain_store(tg_emitter *e, const tg_uop *u, const address *a, LLVMVa
   e->streamed = true;
   e->aligned |= (uint64_t)1 << b->position;
   if (!e->streaming) return;
-  LLVMSetAlignment(s, a->streamed);
+  LLVMSetAlignment(s, TG_MUTANT("emit: alignment of a streamed store", a->streamed, 64));
   LLVMSetMetadata(s, e->nontemporal_kind, LLVMMetadataAsValue(e->c, e->one_node));
 }
 
@@ -481,14 +481,14 @@ static void atomic_store(tg_emitter *e, const tg_uop *u, const address *a, LLVMV
   tg_type t = u->src[0]->type;
   if (t == TG_BF16 || t == TG_E4M3 || t == TG_E5M2 || t == TG_BOOL)
     tg_fail_at(e->j, tg_get_pos(e->j, u), "an atomic add to %s is not possible on this target", tg_type_name[t]);
-  LLVMAtomicRMWBinOp op = tg_is_float(t) ? LLVMAtomicRMWBinOpFAdd : LLVMAtomicRMWBinOpAdd;
+  LLVMAtomicRMWBinOp op = tg_is_float(t) ? LLVMAtomicRMWBinOpFAdd : TG_MUTANT("emit: atomic", LLVMAtomicRMWBinOpAdd, LLVMAtomicRMWBinOpXor);
   for (uint32_t i = 0; i < lanes; i++) {
     LLVMValueRef at = LLVMConstInt(e->integer[32], i, 0), p = a->pointer, one = value;
     LLVMValueRef index = LLVMConstInt(e->integer[64], i, 0);
     if (lanes > 1) one = LLVMBuildExtractElement(e->b, value, at, "");
     if (a->offsets) p = LLVMBuildExtractElement(e->b, a->offsets, at, "");
     else if (lanes > 1 && !a->splat) p = LLVMBuildGEP2(e->b, tg_emit_memory_type(e, t, 1), p, &index, 1, "");
-    LLVMBasicBlockRef after = mask ? open_gate(e, lanes > 1 ? LLVMBuildExtractElement(e->b, mask, at, "") : mask) : NULL;
+    LLVMBasicBlockRef after = mask ? open_gate(e, lanes > 1 ? LLVMBuildExtractElement(e->b, mask, TG_MUTANT("emit: gate of an atomic", at, LLVMConstInt(e->integer[32], 0, 0)), "") : mask) : NULL;
     LLVMValueRef atomic = LLVMBuildAtomicRMW(e->b, op, p, one, LLVMAtomicOrderingMonotonic, 0);
     if (e->device) tg_device_scope(e, atomic);
     if (after) close_gate(e, after);
@@ -499,7 +499,7 @@ static void store_cell(tg_emitter *e, const tg_uop *u, uint32_t lanes) {
   emit_cell *c = tg_emit_cell(e, u);
   LLVMValueRef v = tg_emit_get(e, tg_stored(u), lanes);
   const tg_uop *gate = tg_gate(u);
-  if (gate) v = LLVMBuildSelect(e->b, tg_emit_get(e, gate, lanes), v, c->now ? c->now : LLVMConstNull(LLVMTypeOf(v)), "");
+  if (gate) v = LLVMBuildSelect(e->b, TG_MUTANT("emit: gate of a cell", tg_emit_get(e, gate, lanes), LLVMConstAllOnes(tg_emit_type(e, TG_BOOL, lanes))), v, c->now ? c->now : LLVMConstNull(LLVMTypeOf(v)), "");
   c->now = v;
 }
 
@@ -514,7 +514,7 @@ uint32_t tg_emit_store_lanes(const tg_uop *u) {
 static void masked_store(tg_emitter *e, const tg_uop *u, const address *a, LLVMValueRef v, LLVMValueRef mask, uint32_t lanes) {
   int lane = single_lane(mask, lanes);
   if (lane < 0) {
-    masked(e, "llvm.masked.store", true, a->pointer, mask, v, a->align);
+    masked(e, "llvm.masked.store", true, a->pointer, TG_MUTANT("emit: mask of a store dropped", mask, full_mask(e, lanes)), v, a->align);
     return;
   }
   address one = *a;
@@ -536,8 +536,8 @@ void tg_emit_store(tg_emitter *e, const tg_uop *u) {
   LLVMValueRef v = to_memory(e, define->type, lanes, tg_emit_get(e, value, lanes));
   bool branch = gate && (gate->lanes == 1 || lanes == 1);
   LLVMValueRef mask = !gate ? NULL : tg_emit_get(e, gate, branch ? 1 : lanes);
-  if (a.backwards) v = reversed(e, v);
-  if (a.backwards && mask && !branch) mask = reversed(e, mask);
+  if (a.backwards) v = TG_MUTANT("emit: backward store", reversed(e, v), v);
+  if (a.backwards && mask && !branch) mask = TG_MUTANT("emit: mask of a backward store", reversed(e, mask), mask);
   if (u->arg & TG_ATOMIC) {
     atomic_store(e, u, &a, v, lanes, mask ? branch && lanes > 1 ? tg_emit_splat(e, mask, lanes, e->depth) : mask : NULL);
     return;
@@ -546,8 +546,8 @@ void tg_emit_store(tg_emitter *e, const tg_uop *u) {
     a.offsets = tg_emit_splat(e, a.pointer, lanes, e->depth);
     if (branch) mask = tg_emit_splat(e, mask, lanes, e->depth), branch = false;
   }
-  LLVMBasicBlockRef after = branch ? open_gate(e, mask) : NULL;
-  if (a.offsets) masked(e, "llvm.masked.scatter", true, a.offsets, mask && !branch ? mask : full_mask(e, lanes), v, a.align);
+  LLVMBasicBlockRef after = branch ? open_gate(e, TG_MUTANT("emit: gate of a store inverted", mask, LLVMBuildNot(e->b, mask, ""))) : NULL;
+  if (a.offsets) masked(e, "llvm.masked.scatter", true, a.offsets, TG_MUTANT("emit: mask of a scatter dropped", mask && !branch ? mask : full_mask(e, lanes), full_mask(e, lanes)), v, a.align);
   else if (mask && !branch) masked_store(e, u, &a, v, mask, lanes);
   else plain_store(e, u, &a, v, lanes);
   if (after) close_gate(e, after);

@@ -61,7 +61,7 @@ static bool idle(state *s, const access *a, int64_t from, int64_t until) {
     const tg_par *p = &s->w->par.data[a->item->par[i]];
     if (p->stride < until && p->stride * p->extent > from) return false;
   }
-  return a->pinned;
+  return TG_MUTANT("barriers: idle threads", a->pinned, true);
 }
 
 /* Does the element say which thread touches it, the same in both? Threads that a gate shuts out touch none. */
@@ -155,12 +155,12 @@ static bool differ(tg_job *j, const tg_facts *gates, const tg_uop *x, const tg_u
   if (!tg_linear_add(j, &f, &g, -1, &d)) return false;
   for (uint32_t i = 0; i < d.n; i++)
     if (d.coefficient[i] % x->src[1]->arg) return false;
-  return d.constant % x->src[1]->arg != 0;
+  return d.constant % x->src[1]->arg != TG_MUTANT("barriers: slots of a ring", 0, 1);
 }
 
 static bool may_meet(state *s, const access *a, const access *b, const tg_item *list, const tg_uop *loop, int next) {
   if (tg_buffer_ordinal(a->u->src[0]) != tg_buffer_ordinal(b->u->src[0]) || (!a->store && !b->store) || (a->atomic && b->atomic)) return false;
-  if (same_thread(s, a, b)) return false;
+  if (TG_MUTANT("barriers: threads taken to touch their own", same_thread(s, a, b), same_thread(s, a, b) || a->u->src[0] == b->u->src[0])) return false;
   const tg_uop *here = may_change(s, tg_gate(a->u)) ? NULL : tg_gate(a->u);
   const tg_uop *there = tg_gate(b->u) && !may_change(s, tg_gate(b->u)) ? elsewhere(s, tg_gate(b->u), list, loop, next) : NULL;
   tg_facts first = {NULL, here}, both = {first.fact ? &first : NULL, there};
@@ -211,7 +211,7 @@ static bool fence_between(state *s, const tg_item *list, uint32_t from, uint32_t
 static void need(state *s, const tg_item *list, const access *a, const access *b, const tg_uop *loop) {
   bool left = false, right = false;
   uint32_t p = child_of(s, list, a->item, true, &left), q = child_of(s, list, b->item, false, &right), n = list->list.n;
-  if (left || right) return;
+  if (TG_MUTANT("barriers: one inside taken to serve", left || right, child_of(s, list, a->item, true, &left) != q)) return;
   if (!loop) {
     if (!fence_between(s, list, p + 1, q)) tg_push(&s->w->j->env, &s->arcs, ((arc){p + 1, q}));
     return;
@@ -248,7 +248,7 @@ static void insert_barriers(state *s, tg_item *list, const uint8_t *chosen) {
   uint32_t n = list->list.n, count = 0;
   tg_item **all = tg_new(&j->env, tg_item *, 2 * n + 1);
   for (uint32_t i = 0; i <= n; i++) {
-    if (chosen[i]) all[count++] = tg_item_new(s->w, list, tg_barrier_new(j), (tg_pos){0});
+    if (chosen[i] && !TG_MUTANT_NTH("barrier dropped", NULL, s->w->barriers++)) all[count++] = tg_item_new(s->w, list, tg_barrier_new(j), (tg_pos){0});
     if (i < n) all[count++] = list->list.data[i];
   }
   list->list.n = 0;
@@ -268,9 +268,9 @@ static void infer(state *s, tg_item *list) {
       const access *a = &s->all.data[i], *b = &s->all.data[k];
       if (!within(list, a->item) || !within(list, b->item)) continue;
       uint32_t p = child_of(s, list, a->item, true, &unused), q = child_of(s, list, b->item, false, &unused);
-      if (p < q && may_meet(s, a, b, list, NULL, 0)) need(s, list, a, b, NULL);
+      if (p < q && TG_MUTANT("barriers: between statements", may_meet(s, a, b, list, NULL, 0), false)) need(s, list, a, b, NULL);
       if (!loop) continue;
-      if (may_meet(s, a, b, list->outer, loop, 1)) need(s, list, a, b, loop);
+      if (TG_MUTANT("barriers: around a loop", may_meet(s, a, b, list->outer, loop, 1), false)) need(s, list, a, b, loop);
       else if (may_meet(s, a, b, list->outer, loop, 2) && !fence_between(s, list, 0, n)) tg_push(&s->w->j->env, &s->arcs, ((arc){1, n}));
     }
   if (!s->arcs.n) return;

@@ -57,6 +57,9 @@ typedef struct {
   TG_VEC(tg_tile) tile;        /* by buffer ordinal */
   TG_VEC(tg_touch) touched;    /* of REG, in program order */
   tg_item *body;
+#ifdef TG_MUTANTS
+  uint32_t barriers;           /* inferred so far */
+#endif
 } tg_workgroup;
 
 /* distribute.c */

@@ -29,14 +29,14 @@ typedef struct { term t[16 * TG_TERMS]; uint32_t n; int64_t constant; } terms;
 
 static bool fits(state *s, const tg_uop *u) {
   tg_bounds b = tg_bounds_of(s->j, u);
-  return b.lo >= INT32_MIN && b.hi <= INT32_MAX;
+  return TG_MUTANT("index: 32 bits for all", b.lo >= INT32_MIN && b.hi <= INT32_MAX, true);
 }
 
 /* In which type an op over INDEX is computed: of its value and all of its operands. */
 static tg_type type_of(state *s, const tg_uop *u) {
   if (u->lanes == 1 && s->prefer64) return TG_I64;
   bool small = u->type != TG_INDEX || fits(s, u);
-  for (uint32_t i = 0; i < u->n && small; i++) small = u->src[i]->type != TG_INDEX || fits(s, u->src[i]);
+  for (uint32_t i = 0; i < u->n && small; i++) small = TG_MUTANT("index: operands of 32 bits", u->src[i]->type != TG_INDEX || fits(s, u->src[i]), true);
   return small ? TG_I32 : TG_I64;
 }
 
@@ -57,8 +57,8 @@ static divisor judge(state *s, const tg_uop *a, const tg_uop *b) {
   tg_bounds x = tg_bounds_of(s->j, a), y = tg_bounds_of(s->j, b);
   int bits = a->type == TG_INDEX ? 64 : tg_type_bits(a->type);
   bool negative = tg_is_signed(a->type);
-  return (divisor){.zero = y.lo <= 0 && y.hi >= 0, .minus_one = negative && y.lo <= -1 && y.hi >= -1 && x.lo <= -((tg_i128)1 << (bits - 1)),
-                   .nonnegative = x.lo >= 0 && y.lo >= 0};
+  return (divisor){.zero = TG_MUTANT("index: division by zero", y.lo <= 0 && y.hi >= 0, false), .minus_one = TG_MUTANT("index: quotient that overflows", negative && y.lo <= -1 && y.hi >= -1 && x.lo <= -((tg_i128)1 << (bits - 1)), false),
+                   .nonnegative = TG_MUTANT("index: floor taken as truncation", x.lo >= 0 && y.lo >= 0, true)};
 }
 
 static const tg_uop *divide(state *s, const tg_uop *u, const tg_uop *a, const tg_uop *b) {
@@ -78,8 +78,8 @@ static const tg_uop *divide(state *s, const tg_uop *u, const tg_uop *a, const tg
   if (floors && !d.nonnegative) {
     const tg_uop *r = tg_op2(j, TG_OP_SUB, a, tg_op2(j, TG_OP_MUL, q, by));
     const tg_uop *fix = tg_op2(j, TG_OP_AND, tg_op2(j, TG_OP_NE, r, zero), tg_op2(j, TG_OP_LT, tg_op2(j, TG_OP_XOR, r, by), zero));
-    if (mod) return tg_op2(j, TG_OP_ADD, r, tg_op3(j, TG_OP_WHERE, fix, by, zero));
-    q = tg_op2(j, TG_OP_SUB, q, tg_op3(j, TG_OP_WHERE, fix, one, zero));
+    if (mod) return tg_op2(j, TG_OP_ADD, r, tg_op3(j, TG_OP_WHERE, TG_MUTANT("index: correction of remainders", fix, tg_op2(j, TG_OP_NE, r, zero)), by, zero));
+    q = tg_op2(j, TG_OP_SUB, q, tg_op3(j, TG_OP_WHERE, TG_MUTANT("index: correction of quotients", fix, tg_op2(j, TG_OP_NE, r, zero)), one, zero));
   }
   if (is_minus) q = tg_op3(j, TG_OP_WHERE, is_minus, tg_op1(j, TG_OP_NEG, a), q);
   return is_zero ? tg_op3(j, TG_OP_WHERE, is_zero, zero, q) : q;
@@ -104,9 +104,9 @@ static const strides *strides_of(state *s, const tg_uop *define) {
       continue;
     }
     st->times[i] = times;
-    st->by[i] = by;
+    st->by[i] = TG_MUTANT("index: stride of a run-time dimension", by, NULL);
     if (!constant) by = by ? tg_op2(s->j, TG_OP_MUL, as(s, d, TG_I64), by) : as(s, d, TG_I64);
-    else if (__builtin_mul_overflow(times, d->arg, &times)) tg_fail(&s->j->env, TG_ELIMIT, "%s has more than 2^63 elements", tg_buffer_info(s->j, define)->name);
+    else if (__builtin_mul_overflow(times, TG_MUTANT("index: stride", d->arg, d->arg + 1), &times)) tg_fail(&s->j->env, TG_ELIMIT, "%s has more than 2^63 elements", tg_buffer_info(s->j, define)->name);
   }
   return st;
 }
@@ -161,7 +161,7 @@ static bool sum_fits(state *s, const terms *t) {
     if (lo > INT32_MAX || hi > INT32_MAX || times > INT32_MAX) return false;
     most += (lo > hi ? lo : hi) * times;
   }
-  return most <= INT32_MAX;
+  return most <= TG_MUTANT("index: offsets of 32 bits", INT32_MAX, INT64_MAX);
 }
 
 static const tg_uop *offset_of(state *s, const tg_uop *u, const tg_uop *define) {
@@ -176,7 +176,7 @@ static const tg_uop *offset_of(state *s, const tg_uop *u, const tg_uop *define) 
   for (uint32_t i = 0; i < t.n; i++) {
     if (!t.t[i].times || !t.t[i].atom || t.t[i].atom->lanes == 1) continue;
     vectors++;
-    adjacent &= t.t[i].atom->op == TG_OP_IOTA && t.t[i].times == 1 && !t.t[i].by;
+    adjacent &= t.t[i].atom->op == TG_OP_IOTA && TG_MUTANT("index: gather called contiguous", t.t[i].times == 1, true) && !t.t[i].by;
   }
   bool gather = vectors && (vectors > 1 || !adjacent);
   tg_type type = s->prefer64 && !gather ? TG_I64 : sum_fits(s, &t) ? TG_I32 : TG_I64;
@@ -205,7 +205,7 @@ static const tg_uop *flat_define(state *s, const tg_uop *u) {
       size = bin(s, TG_OP_MUL, size, d);
       continue;
     }
-    const tg_uop *step = bin(s, TG_OP_MUL, bin(s, TG_OP_ADD, d, tg_const_int(s->j, TG_I64, -1)), tg_const_int(s->j, TG_I64, st->times[i]));
+    const tg_uop *step = bin(s, TG_OP_MUL, bin(s, TG_OP_ADD, d, tg_const_int(s->j, TG_I64, TG_MUTANT("index: size of a strided buffer", -1, -2))), tg_const_int(s->j, TG_I64, st->times[i]));
     size = bin(s, TG_OP_ADD, st->by[i] ? tg_op2(s->j, TG_OP_MUL, step, st->by[i]) : step, size);
   }
   info.rank = 1;
@@ -228,7 +228,7 @@ static const tg_uop *cast(state *s, const tg_uop *u) {
   const tg_uop *a = u->src[0];
   if (u->type != TG_INDEX) return tg_cast(s->j, u->type, s->to[a->id]);
   const tg_uop *x = s->to[a->id];
-  if (a->type == TG_U64 && tg_bounds_of(s->j, a).hi > INT64_MAX) x = tg_op2(s->j, TG_OP_MIN, x, tg_const_int(s->j, TG_U64, INT64_MAX));
+  if (TG_MUTANT("index: unsigned clamp", a->type == TG_U64 && tg_bounds_of(s->j, a).hi > INT64_MAX, false)) x = tg_op2(s->j, TG_OP_MIN, x, tg_const_int(s->j, TG_U64, INT64_MAX));
   return tg_cast(s->j, type_of(s, u), x);
 }
 

@@ -259,14 +259,14 @@ static void measure(staging *g, const tg_uop *load) {
                  d, tg_text(s->j, offset));
     g->base[d] = base;
     if (!g->loads || b.lo < g->lo[d]) g->lo[d] = b.lo;
-    if (!g->loads || b.hi > g->hi[d]) g->hi[d] = b.hi;
+    if (!g->loads || TG_MUTANT("stage: the last of several reads", b.hi > g->hi[d], false)) g->hi[d] = b.hi;
   }
   if (!g->loads++) g->first = load;
 }
 
 /* The place in the ring of iteration r; in front of the subscripts of the layout. */
 static const tg_uop *slot(const staging *g, const tg_uop *r) {
-  return tg_op2(g->s->j, TG_OP_MOD, r, tg_index(g->s->j, g->depth));
+  return tg_op2(g->s->j, TG_OP_MOD, r, TG_MUTANT("stage: slot of the ring", tg_index(g->s->j, g->depth), tg_index(g->s->j, g->depth - 1)));
 }
 
 /* A gate's conjuncts without those that hold wherever the subscripts are inside the source: outside of it the copy has the value of fill. */
@@ -296,7 +296,7 @@ static const tg_uop *staged_load(tg_job *j, const tg_uop *old, const tg_uop *con
   for (uint32_t d = 0; d < g->rank; d++) {
     const tg_uop *base;
     divide(g, src[1 + d], &base, &offset[d]);
-    offset[d] = tg_idx_sub(j, offset[d], tg_index(j, (int64_t)g->lo[d]));
+    offset[d] = tg_idx_sub(j, offset[d], TG_MUTANT("stage: offset in the copy", tg_index(j, (int64_t)g->lo[d]), tg_index(j, 0)));
   }
   if (g->depth > 1) idx[at++] = slot(g, g->range);
   for (uint32_t i = 0; i < g->layout.n; i++) idx[at++] = layout_subscript(g->s, &g->layout.digit[i], offset[g->layout.digit[i].dim]);
@@ -306,7 +306,7 @@ static const tg_uop *staged_load(tg_job *j, const tg_uop *old, const tg_uop *con
     alternative = tg_cast(j, g->type, alternative);
     if (value) alternative = tg_simplify(j, g->s->l->rules, alternative);
   }
-  if (gate && alternative == g->fill && g->rank && !g->clipped) {
+  if (gate && TG_MUTANT("stage: gate dropped for another fill", alternative == g->fill && g->rank && !g->clipped, g->rank)) {
     tg_facts inside = {NULL, within_source(g, src + 1)};
     gate = gate_left(g, gate, &inside);
   }
@@ -322,7 +322,7 @@ static const tg_uop *fill_nest(staging *g, const tg_uop *const *again, const tg_
   tg_pos pos = j->ranges.data[tg_range_ordinal(g->range)].pos;
   uint32_t at = 0;
   if (g->depth > 1) idx[at++] = slot(g, g->range);
-  for (uint32_t d = 0; d < g->rank; d++) from[d] = tg_idx_add(j, g->base[d], tg_index(j, (int64_t)g->lo[d]));
+  for (uint32_t d = 0; d < g->rank; d++) from[d] = tg_idx_add(j, g->base[d], TG_MUTANT("stage: where the copy begins", tg_index(j, (int64_t)g->lo[d]), tg_index(j, 0)));
   for (uint32_t i = 0; i < g->layout.n; i++) {
     const digit *e = &g->layout.digit[i];
     const char *own = tg_format(&j->env, "%s.%u", name, i);
@@ -334,13 +334,13 @@ static const tg_uop *fill_nest(staging *g, const tg_uop *const *again, const tg_
   for (uint32_t d = 0; d < g->rank; d++) {
     const tg_uop *dim = g->source->src[d];
     tg_bounds b = tg_bounds_of(j, from[d]);
-    if (b.lo < 0) gate = tg_and(j, gate, tg_op2(j, TG_OP_LE, tg_index(j, 0), from[d]));
-    if (dim->op != TG_OP_CONST || b.hi >= dim->arg) gate = tg_and(j, gate, tg_op2(j, TG_OP_LT, from[d], dim));
+    if (TG_MUTANT("stage: gate below", b.lo < 0, false)) gate = tg_and(j, gate, tg_op2(j, TG_OP_LE, tg_index(j, 0), from[d]));
+    if (TG_MUTANT("stage: gate above", dim->op != TG_OP_CONST || b.hi >= dim->arg, false)) gate = tg_and(j, gate, tg_op2(j, TG_OP_LT, from[d], dim));
   }
   /* fill is a value of the copy's type: outside it stands as it is, the source's elements are converted */
   const tg_uop *value = tg_load(j, g->source, from, gate, gate ? tg_zero(j, (tg_type)g->source->type) : NULL, 0);
   value = tg_cast(j, g->type, value);
-  if (gate && g->fill != tg_zero(j, g->type)) value = tg_op3(j, TG_OP_WHERE, gate, value, g->fill);
+  if (gate && TG_MUTANT("stage: fill", g->fill != tg_zero(j, g->type), false)) value = tg_op3(j, TG_OP_WHERE, gate, value, g->fill);
   const tg_uop *u = tg_store(j, g->copy, idx, value, NULL, 0);
   tg_set_pos(j, u, g->o->pos);
   for (uint32_t i = g->layout.n; i-- > 0;) {
@@ -381,13 +381,13 @@ static void fill_ahead(staging *g, const tg_uop *end, const tg_uop **list, tg_st
   const tg_uop *ranges[16], *twins[16], *extent = tg_extent(end->src[0]);
   const tg_uop *nest = fill_nest(g, NULL, ranges), *start = fill_nest(g, ranges, twins);
   const uint8_t *marks = tg_new(&j->env, uint8_t, j->buffers.n + 1);
-  const tg_uop *later = tg_idx_add(j, g->range, tg_index(j, g->depth - 1));
+  const tg_uop *later = tg_idx_add(j, g->range, TG_MUTANT("stage: how far ahead", tg_index(j, g->depth - 1), tg_index(j, g->depth)));
   const tg_uop *first = tg_range_new(j, tg_format(&j->env, "%s.first", tg_buffer_info(j, g->copy)->name), tg_index(j, g->depth - 1), TG_LOOP, UINT32_MAX, g->o->pos);
   bool all = tg_bounds_of(j, extent).lo >= g->depth - 1;
   start = tg_gated_substitute(s, start, g->range, first, all ? NULL : tg_op2(j, TG_OP_LT, first, extent), all ? NULL : marks);
   start = tg_end(j, first, 1, &start);
   tg_set_pos(j, start, g->o->pos);
-  list[0] = tg_gated_substitute(s, nest, g->range, later, tg_op2(j, TG_OP_LT, later, extent), marks);
+  list[0] = tg_gated_substitute(s, nest, g->range, later, tg_op2(j, TG_MUTANT("stage: ahead past the end", TG_OP_LT, TG_OP_LE), later, extent), marks);
   tg_push(&j->env, out, g->copy);
   tg_push(&j->env, out, start);
   tg_push(&j->env, &s->rings, g->copy);
@@ -484,7 +484,7 @@ static void stage_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, vo
   check_space(g, end);
   g->range = end->src[0];
   stage_part part = {.load = g->first, .rank = g->rank};
-  for (uint32_t d = 0; d < g->rank; d++) part.extent[d] = (int64_t)(g->hi[d] - g->lo[d] + 1);
+  for (uint32_t d = 0; d < g->rank; d++) part.extent[d] = (int64_t)(g->hi[d] - g->lo[d] + TG_MUTANT("stage: extent one short", 1, 0));
   g->layout = parse_layout(s, g->o, &part);
   define_copy(g, wish);
   const tg_uop **list = tg_new(&j->env, const tg_uop *, end->n + 2), *ranges[16];

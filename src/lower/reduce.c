@@ -97,20 +97,20 @@ static level *home_of(state *s, const tg_uop *reduce) {
     s->seen[u->id] = s->epoch;
     if (u->op == TG_OP_LOAD) tg_push(&s->j->env, &loads, u);
     if (u->op == TG_OP_RANGE && s->to[u->id]) {
-      if (!binds(reduce, u) && s->home[u->id]->open) h = deeper(h, s->home[u->id]);
+      if (!binds(reduce, u) && TG_MUTANT("reduce: moved out of its loop", s->home[u->id]->open, false)) h = deeper(h, s->home[u->id]);
       continue;
     }
     if (known(s, u)) h = deeper(h, s->home[u->id]);
     if (u->op == TG_OP_DEFINE || (known(s, u) && (u->op == TG_OP_REDUCE || u->op == TG_OP_AFTER))) continue;
     uint32_t n = u->n;
     if (u->op == TG_OP_AFTER) {
-      h = deeper(h, s->home[u->src[1]->id]);
+      h = deeper(h, TG_MUTANT("reduce: moved before a store", s->home[u->src[1]->id], NULL));
       n = 1;
     }
     for (uint32_t i = 0; i < n; i++) tg_push(&s->j->env, &stack, u->src[i]);
   }
   while (idle->depth > h->depth && idle->runs) idle = idle->outer;
-  for (uint32_t i = 0; i < loads.n && idle->depth > h->depth; i++)
+  for (uint32_t i = 0; i < loads.n && TG_MUTANT("reduce: loads moved before an idle loop", idle->depth > h->depth, false); i++)
     if (!proved_alone(s, loads.data[i])) h = idle;
   return h;
 }
@@ -219,7 +219,7 @@ static const tg_uop *combine(plan *p, uint32_t v, const tg_uop *const *left, con
     from[i] = tg_make(j, TG_OP_ARG, p->reduce->src[i]->type, 1, i, 0, NULL);
     from[nv + i] = tg_make(j, TG_OP_ARG, p->reduce->src[i]->type, 1, nv + i, 0, NULL);
     to[i] = left[i];
-    to[nv + i] = right[i];
+    to[nv + i] = TG_MUTANT("reduce: right tuple", right[i], left[i]);
   }
   return tg_substitute(j, combined(p, v), 2 * nv, from, to);
 }
@@ -243,7 +243,7 @@ static void emit_update(plan *p, level *l, const tg_uop *const *sub, const tg_uo
 static void halve(plan *p, const tg_uop **t, uint32_t n, uint32_t step) {
   uint32_t nv = p->info.values;
   for (; n > 1; n = (n + 1) / 2)
-    for (uint32_t i = 0, h = (n + 1) / 2; i + h < n; i++) {
+    for (uint32_t i = 0, h = (n + 1) / 2; i + h < TG_MUTANT("reduce: a partial dropped", n, n - 1); i++) {
       const tg_uop *next[MAX_VALUES], **left = t + (size_t)i * step * nv, **right = t + (size_t)(i + h) * step * nv;
       for (uint32_t v = 0; v < nv; v++) next[v] = combine(p, v, left, right);
       for (uint32_t v = 0; v < nv; v++) left[v] = next[v];
@@ -286,7 +286,7 @@ static void fold_tuples(plan *p, level *l, const tg_uop **value, uint32_t w) {
       put(s, l, kept[v]);
       put(s, l, tg_store(s->j, kept[v], NULL, combine(p, v, left, right), NULL, 0));
     }
-    at = lanes > 1 ? tg_iota(s->j, TG_INDEX, lanes) : tg_index(s->j, 0);
+    at = lanes > 1 ? TG_MUTANT("reduce: lanes of tuples", tg_iota(s->j, TG_INDEX, lanes), tg_op2(s->j, TG_OP_ADD, tg_index(s->j, 1), tg_iota(s->j, TG_INDEX, lanes))) : tg_index(s->j, 0);
     for (uint32_t v = 0; v < nv; v++) put(s, l, tg_store(s->j, part[v], &at, tg_load(s->j, kept[v], NULL, NULL, NULL, 0), NULL, 0));
   }
   for (uint32_t v = 0; v < nv; v++) value[v] = lanes_at(p, part[v], 0, 1);
@@ -297,7 +297,7 @@ static void halve_copies(plan *p, uint32_t copies, const tg_uop **t, const tg_uo
   state *s = p->s;
   uint32_t nv = p->info.values;
   for (uint32_t c = 0; c < copies; c++) {
-    for (uint32_t i = p->nupcast, rest = c; i-- > 0; rest /= p->extent[i]) sub[i] = tg_index(s->j, rest % p->extent[i]);
+    for (uint32_t i = p->nupcast, rest = c; i-- > 0; rest /= p->extent[i]) sub[i] = tg_index(s->j, TG_MUTANT("reduce: copies mistaken", rest % p->extent[i], 0));
     for (uint32_t v = 0; v < nv; v++) t[(size_t)c * nv + v] = tg_load(s->j, p->acc[v], sub, NULL, NULL, 0);
   }
   for (uint32_t i = 0, step = copies; i < p->nupcast; i++) {
@@ -322,7 +322,7 @@ static void halve_threads(plan *p, level *at, uint32_t copies, const tg_uop **va
     for (uint32_t n = p->extent[k]; n > 1; n = (n + 1) / 2) {
       for (uint32_t v = 0; v < nv; v++) put(s, at, next[v] = register_of(p, "part", (tg_type)p->acc[v]->type, rank, p->extent + p->nupcast));
       l = open_wide(p, at, p->nupcast, opened, sub);
-      const tg_uop *own = sub[k], *far = tg_op2(j, TG_OP_ADD, own, tg_index(j, (n + 1) / 2)), *paired = tg_op2(j, TG_OP_LT, far, tg_index(j, n));
+      const tg_uop *own = sub[k], *far = tg_op2(j, TG_OP_ADD, own, tg_index(j, (n + 1) / 2)), *paired = tg_op2(j, TG_MUTANT("reduce: threads paired one too far", TG_OP_LT, TG_OP_LE), far, tg_index(j, n));
       for (uint32_t v = 0; v < nv; v++) left[v] = tg_load(j, part[v], sub + p->nupcast, NULL, NULL, 0);
       sub[k] = tg_op2(j, TG_OP_MIN, far, tg_index(j, p->extent[k] - 1));
       for (uint32_t v = 0; v < nv; v++) right[v] = tg_load(j, part[v], sub + p->nupcast, NULL, NULL, 0);
@@ -406,7 +406,7 @@ static void share(plan *p, level *tasks, const tg_uop **result) {
     }
   }
   close_level(s, tasks);
-  halve(p, t, n, 1);
+  halve(p, t, TG_MUTANT("reduce: a task dropped", n, n - 1), 1);
   for (uint32_t v = 0; v < nv; v++) result[v] = t[v];
 }
 
@@ -429,7 +429,7 @@ static void lower_reduce(state *s, const tg_uop *reduce) {
     p.acc[v] = register_of(&p, "acc", (tg_type)value[v]->type, p.nwide, p.extent);
     put(s, base, p.acc[v]);
   }
-  emit_init(&p, base);
+  if (!TG_MUTANT("reduce: accumulators not set", false, true)) emit_init(&p, base);
   emit_update(&p, l, sub, value);
   for (; l != base; l = l->outer) close_level(s, l);
   const tg_uop **result = tg_new(&s->j->env, const tg_uop *, p.info.values);

@@ -109,7 +109,7 @@ static tg_poly image_of_range(tg_touched *t, renaming *r, uint32_t atom, uint32_
     if (rel[i].range != v.node) continue;
     if (rel[i].how == TG_SAME) return self;
     uint32_t d = distance(c, extent);
-    tg_poly p = tg_poly_add(c, self, tg_poly_atom(c, d), rel[i].how == TG_LATER ? 1 : -1);
+    tg_poly p = tg_poly_add(c, self, tg_poly_atom(c, d), TG_MUTANT("dependence: earlier taken as later", rel[i].how == TG_LATER ? 1 : -1, 1));
     tg_facts_poly(c, rel[i].how == TG_LATER ? tg_poly_plus(c, tg_poly_minus(c, p, extent), 1) : tg_poly_negate(c, p));
     return p;
   }
@@ -147,8 +147,8 @@ static bool never_zero(tg_polys *c, tg_poly d) {
       a = r;
     }
   }
-  if (g ? k % g != 0 : k != 0) return true;
-  return g && (tg_nonpositive(c, tg_poly_plus(c, d, 1)) || tg_nonpositive(c, tg_poly_plus(c, tg_poly_negate(c, d), 1)));
+  if (g ? TG_MUTANT("dependence: apart by divisor", k % g != 0, k != 0) : k != 0) return true;
+  return g && (tg_nonpositive(c, tg_poly_plus(c, d, TG_MUTANT("dependence: apart below", 1, 0))) || tg_nonpositive(c, tg_poly_plus(c, tg_poly_negate(c, d), TG_MUTANT("dependence: apart above", 1, 0))));
 }
 
 static void add_gate(tg_polys *c, const tg_access *a, const renaming *r) {
@@ -183,7 +183,7 @@ bool tg_accesses_apart(tg_touched *t, const tg_access *a, const tg_access *b, ui
   rename_ranges(t, &r, atoms, n, rel);
   if (r.overflow) return false;
   for (uint32_t i = atoms; i < c->n; i++) /* no other iteration */
-    if (c->atoms[i].kind == TG_ATOM_OPAQUE && !c->atoms[i].node && c->atoms[i].hi < 1) return true;
+    if (c->atoms[i].kind == TG_ATOM_OPAQUE && !c->atoms[i].node && c->atoms[i].hi < TG_MUTANT("dependence: no other iteration", 1, 2)) return true;
   for (uint32_t d = 0; d < rank; d++) {
     tg_poly second = tg_poly_replace(c, tg_poly_of(c, b->node->src[1 + d]), r.n, r.from, r.to, 1);
     difference[d] = tg_poly_keep(c, tg_poly_minus(c, tg_poly_of(c, a->node->src[1 + d]), second));
@@ -319,11 +319,11 @@ static bool lockstep_keeps(tg_touched *t, const tg_access *a, const tg_access *b
   uint32_t common = tg_common_loops(a, b), n = 1;
   tg_relation rel[65] = {{t->end->src[0], TG_LATER}};
   for (uint32_t l = 1; l < common; l++) { /* b in an earlier iteration of a shared inner loop: lockstep would run it first */
-    rel[n] = (tg_relation){a->loop[l], TG_EARLIER};
+    rel[n] = (tg_relation){a->loop[l], TG_MUTANT("dependence: lockstep over inner loops", TG_EARLIER, TG_LATER)};
     if (!tg_accesses_apart(t, a, b, n + 1, rel)) return false;
     rel[n++].how = TG_SAME;
   }
-  return a->order < b->order || tg_accesses_apart(t, a, b, n, rel);
+  return TG_MUTANT("dependence: lockstep order", a->order < b->order, true) || tg_accesses_apart(t, a, b, n, rel);
 }
 
 tg_verdict tg_loop_verdict(tg_job *j, const tg_uop *sink, const tg_uop *end, const char **why) {
@@ -337,7 +337,7 @@ tg_verdict tg_loop_verdict(tg_job *j, const tg_uop *sink, const tg_uop *end, con
     if (!t->stored[a->buffer] || t->inside[a->buffer]) continue;
     for (uint32_t k = 0; k < t->all.n && worst != TG_SEQUENTIAL; k++) {
       const tg_access *b = &t->all.data[k];
-      if (b->buffer != a->buffer || (!a->store && !b->store) || (a->atomic && b->atomic)) continue;
+      if (b->buffer != a->buffer || TG_MUTANT("dependence: a read and a write", (!a->store && !b->store), (!a->store || !b->store)) || (a->atomic && b->atomic)) continue;
       if (tg_accesses_apart(t, a, b, 1, &later)) continue;
       if (!accumulated) accumulated = tg_new(&j->env, uint8_t, j->buffers.n);
       if (!accumulated[a->buffer]) accumulated[a->buffer] = only_accumulated(t, a->buffer) ? 2 : 1;
@@ -366,7 +366,7 @@ static const char *swap_hindrance(tg_job *j, tg_touched *t, const tg_uop *sink, 
   if (!path_to(outer, inner, path, &depth)) return "the one loop does not stand in the other";
   (void)first;
   for (uint32_t i = 0; i < depth; i++)
-    if (extent_uses(j, r, path[i])) return tg_format(&j->env, "the extent of %s depends on %s", j->ranges.data[tg_range_ordinal(r)].name, j->ranges.data[tg_range_ordinal(path[i])].name);
+    if (TG_MUTANT("dependence: swapped extent", extent_uses(j, r, path[i]), false)) return tg_format(&j->env, "the extent of %s depends on %s", j->ranges.data[tg_range_ordinal(r)].name, j->ranges.data[tg_range_ordinal(path[i])].name);
   for (uint32_t i = 0; i < t->all.n; i++) {
     const tg_access *a = &t->all.data[i];
     if (!t->stored[a->buffer]) continue;
@@ -381,7 +381,7 @@ static const char *swap_hindrance(tg_job *j, tg_touched *t, const tg_uop *sink, 
       for (uint32_t l = 0; l < depth; l++) {
         rel[n] = (tg_relation){path[l], TG_LATER};
         if (a_in && b_in) {
-          rel[n + 1] = (tg_relation){r, TG_EARLIER};
+          rel[n + 1] = (tg_relation){r, TG_MUTANT("dependence: direction of a swap", TG_EARLIER, TG_LATER)};
           if (!tg_accesses_apart(t, a, b, n + 2, rel)) return tg_conflict_text(t, a, b, n + 2, rel);
         } else if (a_in != b_in && a->order > b->order && tg_common_loops(a, b) > l && !tg_accesses_apart(t, a, b, n + 1, rel)) return tg_conflict_text(t, a, b, n + 1, rel);
         rel[n++].how = TG_SAME;

@@ -1,0 +1,76 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Which faults do the tests notice? Turns on one site after another (src/base/mutant.h) and runs what tests/mutants/tests names until something is
+# red, of it only what comes by the site. The last line counts the sites; above it stands each that nothing noticed.
+#   sh tests/mutants/run.sh [--sample N SEED] [--jobs N] [--most SECONDS] [WORDS]
+#   --most: only tests that take less; WORDS: sites whose names contain them
+set -eu
+cd "$(dirname "$0")/../.."
+b=build-mutants d=build-mutants/mutants
+
+# The name of one site: a line of the result, "name<TAB>test" ("-" where none was red).
+if [ "${1:-}" = --one ]; then
+  name=$2 most=$3
+  grep -v '^#' tests/mutants/tests | { n=0; while read -r limit test args; do
+    n=$((n + 1))
+    [ "$limit" -le "$most" ] && grep -qxF "$name" "$d/reached.$n" || continue
+    if ! TG_MUTANT=$name timeout "$limit" "$b/tests/$test" $args >/dev/null 2>&1; then
+      printf '%s\t%s\n' "$name" "$test $args" | cut -c 1-200
+      exit 0
+    fi
+  done
+  printf '%s\t-\n' "$name"; }
+  exit 0
+fi
+
+sample= seed= jobs=2 most=1000 words=
+while [ $# -gt 0 ]; do
+  case $1 in
+    --sample) sample=$2 seed=$3; shift 3 ;;
+    --jobs) jobs=$2; shift 2 ;;
+    --most) most=$2; shift 2 ;;
+    -*) echo "$0: unknown option $1 (--sample, --jobs, --most)" >&2; exit 2 ;;
+    *) words=$1; shift ;;
+  esac
+done
+[ -f $b/config.ninja ] || sh configure --build=$b --mutants >/dev/null
+grep -v '^#' tests/mutants/tests | while read -r limit test args; do echo "$b/tests/$test"; done | sort -u | xargs ninja --quiet -f $b/build.ninja $b/tests/mutants/list
+
+# Where each test comes by: once for each build. A test that is red without a fault would notice everything.
+mkdir -p $d
+grep -v '^#' tests/mutants/tests | { n=0; while read -r limit test args; do
+  n=$((n + 1))
+  [ "$limit" -le "$most" ] || { [ -f $d/reached.$n ] || : > $d/reached.$n; continue; }
+  printf '%s %s\n' "$test" "$args" > $d/now
+  if [ -f $d/reached.$n ] && [ $d/reached.$n -nt "$b/tests/$test" ] && cmp -s $d/now $d/test.$n; then continue; fi
+  rm -f $d/new
+  : > $d/new
+  TG_MUTANT_REACHED=$d/new timeout $((8 * limit)) "$b/tests/$test" $args > $d/out 2>&1 || { tail -n 5 $d/out; echo "$test $args is red without a fault"; echo "0 passed, 1 failed"; exit 1; }
+  mv $d/new $d/reached.$n
+  mv $d/now $d/test.$n
+done; }
+
+# All sites: those in the source, the rows of tables, and what only running tells: how many barriers there are, which functions.
+{ grep -rno 'TG_MUTANT("[^"]*"' src | sed 's/^\([^:]*:[0-9]*\):TG_MUTANT("\(.*\)"$/\2\t\1/'
+  $b/tests/mutants/list
+  cat $d/reached.* | grep -E '^(barrier dropped|coefficient): ' | sort -u -V | sed 's/^barrier.*/&\tsrc\/lower\/barrier.c/; s/^coefficient.*/&\tsrc\/dsl\/functions.def/'; } > $d/all
+twice=$(cut -f 1 $d/all | sort | uniq -d | head -n 1)
+[ -z "$twice" ] || { echo "two sites are named '$twice'"; echo "0 passed, 1 failed"; exit 1; }
+cut -f 1 $d/all | { [ -z "$words" ] && cat || grep -F -- "$words"; } > $d/chosen
+if [ -n "$sample" ]; then
+  awk -v n="$sample" -v s="$seed" 'BEGIN { srand(s) } { l[NR] = $0 } END { for (i = NR; i > 1; i--) { k = int(rand() * i) + 1; t = l[i]; l[i] = l[k]; l[k] = t } for (i = 1; i <= n && i <= NR; i++) print l[i] }' $d/chosen > $d/some
+  mv $d/some $d/chosen
+fi
+
+start=$(date +%s)
+tr '\n' '\0' < $d/chosen | xargs -0 -P "$jobs" -I '{}' sh tests/mutants/run.sh --one '{}' "$most" > $d/result
+while IFS="$(printf '\t')" read -r name by; do
+  [ "$by" = - ] || continue
+  at=$(awk -F '\t' -v n="$name" '$1 == n { print $2 }' $d/all)
+  cat $d/reached.* | grep -qxF "$name" && how= || how=" (no test comes by)"
+  echo "$at: survives: $name$how"
+done < $d/result
+killed=$(grep -cv '	-$' $d/result || true) all=$(grep -c . $d/result || true)
+echo "$killed of $all faults noticed, $((all ? 1000 * killed / all : 0)) of 1000, in $(($(date +%s) - start)) s"
+[ "$all" -gt 0 ] && [ $((1000 * killed)) -ge $((950 * all)) ] || { echo "$killed passed, $((all - killed)) failed"; exit 1; }
+echo "$killed passed, 0 failed"
