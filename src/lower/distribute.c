@@ -281,11 +281,10 @@ static const tg_uop *pins_of(tg_workgroup *w, const tg_item *item) {
     }
     int64_t until = next ? next->stride : w->threads;
     if (until > at && at < w->threads) {
-      if (at >= w->lanes || until <= w->lanes) all = tg_and(j, all, tg_op2(j, TG_OP_EQ, tg_thread_digit(w, at, (until + at - 1) / at), tg_index(j, 0)));
+      if (at >= w->lanes || until <= w->lanes || w->lanes % at || (next && until % w->lanes)) all = tg_and(j, all, tg_op2(j, TG_OP_EQ, tg_thread_digit(w, at, (until + at - 1) / at), tg_index(j, 0)));
       else {   /* the rest of the lanes and the warps, each by itself */
-        if (w->lanes % at) all = tg_and(j, all, tg_op2(j, TG_OP_EQ, tg_thread_digit(w, at, (until + at - 1) / at), tg_index(j, 0)));
-        else all = tg_and(j, all, tg_op2(j, TG_OP_EQ, tg_thread_digit(w, at, w->lanes / at), tg_index(j, 0)));
-        if (w->lanes % at == 0 && until > w->lanes) all = tg_and(j, all, tg_op2(j, TG_OP_EQ, tg_thread_digit(w, w->lanes, (until + w->lanes - 1) / w->lanes), tg_index(j, 0)));
+        all = tg_and(j, all, tg_op2(j, TG_OP_EQ, tg_thread_digit(w, at, w->lanes / at), tg_index(j, 0)));
+        all = tg_and(j, all, tg_op2(j, TG_OP_EQ, tg_thread_digit(w, w->lanes, (until + w->lanes - 1) / w->lanes), tg_index(j, 0)));
       }
     }
     if (!next) return all;

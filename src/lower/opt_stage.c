@@ -4,6 +4,7 @@
  * inside; the bounds of the offset are the extent of the part, and digits of the offsets the subscripts of the copy. Elements
  * outside of the source become the value of fill. With a depth the copy is a ring: an iteration fills the place of a later one. */
 #include "lower/opt.h"
+#include "lower/sweep.h"
 #include <stdlib.h>
 
 enum { SPACE_LOCAL = 1, SPACE_REG, SPACE_THREAD, SPACE_TEAM, SPACE_PACKED };   /* as in the text; 0: not said */
@@ -443,6 +444,14 @@ static bool in_threads(tg_schedule *s, const tg_uop *range) {
   return false;
 }
 
+/* A shuffle picks among what lanes have in registers: a copy that they share is not that. */
+static void check_shuffle(const staging *g, const tg_uop *shuffle) {
+  tg_sweep value = tg_sweep_of(g->s->j, shuffle->src[0]);
+  for (uint32_t i = 0; i < value.n && g->o->number[1] != SPACE_REG; i++)
+    if (value.u[i]->op == TG_OP_LOAD && tg_define_of(value.u[i]->src[0]) == g->source)
+      tg_fail_at(g->s->j, g->o->pos, "stage %s at %s: a shuffle between lanes reads it, and the copy would be memory that they share", g->o->names[0], g->o->names[1]);
+}
+
 static void check_space(staging *g, const tg_uop *end) {
   tg_job *j = g->s->j;
   const tg_uop *r = end->src[0];
@@ -479,6 +488,7 @@ static void stage_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, vo
     const tg_uop **order = tg_toposort(j, end->src[i], &n);
     for (uint32_t k = 0; k < n; k++)
       if (order[k]->op == TG_OP_LOAD && tg_define_of(order[k]->src[0]) == g->source) measure(g, order[k]);
+      else if (order[k]->op == TG_OP_SHUFFLE) check_shuffle(g, order[k]);
   }
   check_begin(g, end);
   check_space(g, end);

@@ -164,6 +164,14 @@ static const tg_uop *fold_identity(tg_job *j, const tg_uop *v) {
   return v;
 }
 
+/* A shuffle names the lanes among which it picks, so its range cannot become one of another kind. */
+static bool shuffles_over(tg_job *j, const tg_uop *value, const tg_uop *range) {
+  tg_sweep s = tg_sweep_of(j, value);
+  for (uint32_t i = 0; i < s.n; i++)
+    if (s.u[i]->op == TG_OP_SHUFFLE && s.u[i]->src[1] == range) return true;
+  return false;
+}
+
 static const tg_uop *merge(tg_job *j, const tg_uop *first, const tg_uop *second) {
   simple a, b;
   if (!simple_nest(j, first, &a) || !simple_nest(j, second, &b) || a.depth != b.depth) return NULL;
@@ -180,6 +188,7 @@ static const tg_uop *merge(tg_job *j, const tg_uop *first, const tg_uop *second)
     bool theirs = false;
     for (uint32_t k = 0; k < b.depth; k++) theirs |= b.loop[k]->src[0] == y;
     if (!theirs || tg_extent(x) != tg_extent(y)) return NULL;
+    if (tg_range_kind(y) != TG_LANE && tg_range_kind(x) == TG_LANE && shuffles_over(j, tg_stored(a.store), x)) return NULL;
     from[n] = x;
     to[n++] = y;
   }
@@ -262,6 +271,22 @@ static bool covers(const simple *s, forwarding *f) {
   return s->depth == rank;
 }
 
+/* Would a shuffle between lanes pick among values that depend on memory which lanes share? */
+static bool exchanged(tg_job *j, const tg_uop *u, const tg_uop *value, uint32_t buffer) {
+  tg_sweep v = tg_sweep_of(j, value);
+  bool shared = false;
+  for (uint32_t i = 0; i < v.n; i++)
+    if (v.u[i]->op == TG_OP_LOAD) {
+      const tg_buffer *b = tg_buffer_info(j, v.u[i]->src[0]);
+      shared |= b->space != TG_SPACE_REG && b->role != TG_ROLE_IN;
+    }
+  if (!shared) return false;
+  tg_sweep s = tg_sweep_of(j, u);
+  for (uint32_t i = 0; i < s.n; i++)
+    if (s.u[i]->op == TG_OP_SHUFFLE && count_touches(j, s.u[i]->src[0], buffer).loads) return true;
+  return false;
+}
+
 static bool try_forward(tg_job *j, const touches *all, statements *list, uint32_t at) {
   simple s;
   if (list->data[at]->op == TG_OP_DEFINE || !simple_nest(j, list->data[at], &s) || tg_gate(s.store)) return false;
@@ -283,7 +308,7 @@ static bool try_forward(tg_job *j, const touches *all, statements *list, uint32_
   }
   if (loads < all[f.buffer].loads || (f.n && !once && !cheap(j, f.value))) return false;
   for (uint32_t i = at + 1; i <= last; i++)
-    if (disturbs(j, list->data[i], f.value)) return false;
+    if (disturbs(j, list->data[i], f.value) || exchanged(j, list->data[i], f.value, f.buffer)) return false;
   for (uint32_t i = at + 1; i <= last; i++) list->data[i] = tg_map(j, list->data[i], forward_load, NULL, &f);
   memmove(list->data + at, list->data + at + 1, (list->n - at - 1) * sizeof *list->data);
   list->n--;

@@ -68,7 +68,7 @@ static void choose_subscript(gen *g, subscript *s, bool plain) {
 
 /* ---- loads ---- */
 
-static buffer *input_for(gen *g, type t, int rank, char dims[3][48], const char *contract) {
+static buffer *input_for(gen *g, type t, int rank, char dims[IN_RANK][48], const char *contract) {
   for (int i = 0; i < g->n_in; i++) {
     buffer *b = &g->in[i];
     bool same = b->rank == rank && b->t == t && !strcmp(b->contract, contract);
@@ -80,7 +80,7 @@ static buffer *input_for(gen *g, type t, int rank, char dims[3][48], const char 
   *b = (buffer){.t = t, .rank = rank, .size = 4};
   snprintf(b->name, sizeof b->name, "x%d", g->n_in++);
   snprintf(b->contract, sizeof b->contract, "%s", contract);
-  memcpy(b->dims, dims, sizeof b->dims);
+  memcpy(b->dims, dims, sizeof *dims * IN_RANK);
   if (rank == 2 && draw(g, 6) == 5) {
     has(g, FUZZ_strided);
     out w = {b->strides, b->strides + sizeof b->strides};
@@ -91,7 +91,7 @@ static buffer *input_for(gen *g, type t, int rank, char dims[3][48], const char 
 }
 
 bool index_load(gen *g, out *o, const char *dim, bool promised) {
-  char dims[3][48] = {{0}}, contract[48] = "";
+  char dims[IN_RANK][48] = {{0}}, contract[48] = "";
   const range *r = some_range(g);
   snprintf(dims[0], 48, "%s + 1", r->dim);
   if (promised) snprintf(contract, sizeof contract, " in 0..%.30s - 1", dim);
@@ -121,11 +121,14 @@ static bool load_pool(gen *g, out *o, type t, const buffer *pool, int n, double 
 
 static double load(gen *g, out *o, type t) {
   double size = 4;
+  if (g->threads && load_tile(g, o, t, &size)) return size;
+  if (g->threads && load_shuffled(g, o, t, &size)) return size;
   uint32_t what = draw(g, 6);
+  if (g->threads && what > 3) what = g->own ? 0 : 4;
   if (what == 4 && load_pool(g, o, t, g->done, g->n_done, &size)) return size;
   if (what == 5 && load_pool(g, o, t, g->tile, g->n_tile, &size)) return size;
   subscript s[3];
-  char dims[3][48] = {{0}}, guard[3][64];
+  char dims[IN_RANK][48] = {{0}}, guard[IN_RANK][64];
   bool gated = false;
   int rank = 1 + (int)draw(g, 6) / 2, guards = 0;
   for (int d = 0; d < rank; d++) {
@@ -202,7 +205,8 @@ static void open_reduce(gen *g, out *o) {
     } else g->n_open++;
   }
   static const char *const kinds[] = {"", "", "", "", "", " upcast", " unroll", " lane"};
-  const char *kind = kinds[draw(g, 8)];
+  static const char *const thread_kinds[] = {"", "", " local", " lane", " group", " upcast", " lane", " unroll"};
+  const char *kind = (g->threads ? thread_kinds : kinds)[draw(g, 8)];
   if (!r->constant) kind = "";
   if (*kind) has(g, FUZZ_reduce_kind);
   r->lockstep = *kind && kind[2] != 'n';

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Differential test of the whole path on generated kernels: author form under the interpreter, every later stage
  * under the interpreter, and machine code on one and several threads must agree.
- *   fuzz [COUNT [SEED [TARGET]]]     default 2000 kernels for the host; for a target with warps all stages, and no machine code
+ *   fuzz [--threads] [COUNT [SEED [TARGET]]]     default 2000 kernels for the host; for a target with warps all stages, and no machine code
+ * With --threads: kernels written for threads, for the host and, where no target is named, in device form as well.
  * Exact and integer programs: all bits equal. Random floats: bits equal from pass `place` on (order of operations and
  * contraction are in the graph by then), and against the same program in f64 within the bound. Every stage is printed,
  * parsed and compared with itself. A failure is shrunk and printed with its seed. */
@@ -29,7 +30,9 @@ typedef struct {
   tg_context *ctx;
   tg_job *rules_job;
   const tg_rules *rules;
-  tg_target target;
+  tg_target target, targets[2];
+  uint32_t targets_n;
+  bool threads;
   /* one case */
   const fuzz_program *p;
   char *source;                 /* text with opts put in */
@@ -318,9 +321,12 @@ static void choose_source(run *r, totals *t) {
   put_source(r, n, kept);
 }
 
-static void one(run *r, const fuzz_program *p, totals *t) {
-  r->p = p;
-  r->failed = r->skipped = r->exact_order = false;
+/* What a workgroup has no room for, and says so. */
+static bool too_large(const char *message) { return strstr(message, "threads are left") || strstr(message, "lie in several warps"); }
+
+/* All stages on the way to r->target, and the machine code of a host. */
+static void lowered_for_target(run *r, totals *t) {
+  r->exact_order = false;
   r->stage = "author";
   choose_source(r, t);
   tg_job_init(&r->job, NULL);
@@ -330,14 +336,23 @@ static void one(run *r, const fuzz_program *p, totals *t) {
   } else {
     seen_state s = {r, t->kernels % 4 == 0};
     if (!tg_protect(&r->job.env, lower, &s)) {
-      if (r->job.env.status == TG_ELIMIT) r->skipped = true;
+      if (r->job.env.status == TG_ELIMIT || (r->target.lanes > 1 && too_large(r->job.env.message))) r->skipped = true;
       else fail(r, "%s at %s: %s", r->job.env.status == TG_EINVAL && !strcmp(r->stage, "author") ? "rejected" : "failure", r->stage, r->job.env.message);
     } else if (!r->failed) {
       if (r->target.lanes < 2) machine(r);
-      if (!r->failed && p->wide[0]) wide_reference(r);
+      if (!r->failed && r->p->wide[0]) wide_reference(r);
     }
   }
   tg_job_drop(&r->job);
+}
+
+static void one(run *r, const fuzz_program *p, totals *t) {
+  r->p = p;
+  r->failed = r->skipped = false;
+  for (uint32_t i = 0; i < r->targets_n && !r->failed; i++) {
+    r->target = r->targets[i];
+    lowered_for_target(r, t);
+  }
   t->skipped += r->skipped;
   t->kernels++;
   for (int i = 0; i < FUZZ_FEATURES_N; i++) t->feature[i] += p->features >> i & 1;
@@ -353,7 +368,7 @@ static void shrink(run *r, fuzz_source *s, fuzz_program *p) {
         fuzz_source shorter = *s;
         memmove(shorter.choice + at, shorter.choice + at + span, (size_t)(shorter.n - at - span));
         shorter.n -= span;
-        fuzz_generate(&shorter, p);
+        fuzz_generate(&shorter, p, r->threads);
         one(r, p, &ignored);
         if (r->failed) *s = shorter;
         else at += span;
@@ -362,13 +377,13 @@ static void shrink(run *r, fuzz_source *s, fuzz_program *p) {
       while (s->choice[at]) {
         fuzz_source lowered = *s;
         lowered.choice[at] = round ? lowered.choice[at] - 1 : 0;
-        fuzz_generate(&lowered, p);
+        fuzz_generate(&lowered, p, r->threads);
         one(r, p, &ignored);
         if (!r->failed) break;
         *s = lowered;
       }
   }
-  fuzz_generate(s, p);
+  fuzz_generate(s, p, r->threads);
   one(r, p, &ignored);
 }
 
@@ -389,6 +404,8 @@ static void on_signal(int number) {
 }
 
 int main(int argc, char **argv) {
+  bool threads = argc > 1 && !strcmp(argv[1], "--threads");
+  argc -= threads, argv += threads;
   long count = argc > 1 ? atol(argv[1]) : 2000, failed = 0;
   uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
   static run r;
@@ -397,8 +414,10 @@ int main(int argc, char **argv) {
   totals t = {0};
   tg_job_init(&rules_job, NULL);
   r.rules_job = &rules_job;
-  if (argc > 3 && !tg_target_named(&r.target, argv[3])) return 2;
-  if (argc <= 3) tg_target_host(&r.target, 2);
+  r.threads = threads, r.targets_n = 1;
+  if (argc > 3 && !tg_target_named(&r.targets[0], argv[3])) return 2;
+  if (argc <= 3) tg_target_host(&r.targets[0], 2);
+  if (argc <= 3 && threads && tg_target_named(&r.targets[1], "sm_80")) r.targets_n = 2;
   if (!tg_protect(&rules_job.env, compile_rules, &r) || tg_context_create(NULL, &r.ctx)) {
     fprintf(stderr, "no rules or no context: %s\n0 passed, 1 failed\n", rules_job.env.message);
     return 1;
@@ -415,14 +434,14 @@ int main(int argc, char **argv) {
     alarm(120);
     fuzz_source s = {.state = (seed + (uint64_t)i + 1) * 0x9E3779B97F4A7C15u};
     for (int k = 0; k < 12; k++) s.state ^= s.state << 13, s.state ^= s.state >> 7, s.state ^= s.state << 17;
-    fuzz_generate(&s, &p);
+    fuzz_generate(&s, &p, r.threads);
     one(&r, &p, &t);
     if (!r.failed) continue;
     failed++;
     char first[400];
-    snprintf(first, sizeof first, "%.380s", r.message);
+    snprintf(first, sizeof first, "%s%s%.360s", threads ? r.target.name : "", threads ? ": " : "", r.message);
     if (!getenv("FUZZ_NO_SHRINK")) shrink(&r, &s, &p);
-    fprintf(stderr, "fuzz: seed %llu: %s\nshrunk to: %s\n%s\nP0 = %lld, P1 = %lld\n\n", (unsigned long long)(seed + (uint64_t)i), first, r.message, r.source,
+    fprintf(stderr, "fuzz: seed %llu%s: %s\nshrunk to: %s\n%s\nP0 = %lld, P1 = %lld\n\n", (unsigned long long)(seed + (uint64_t)i), threads ? " of threads" : "", first, r.message, r.source,
             (long long)p.param[0], (long long)p.param[1]);
   }
   memory_free(&r.start), memory_free(&r.first), memory_free(&r.now), memory_free(&r.fixed);

@@ -31,7 +31,7 @@ void has(gen *g, fuzz_feature f) { g->p->features |= (uint64_t)1 << f; }
 
 /* ---- ranges ---- */
 
-static void opt_name(gen *g, const range *r, bool loop) {
+void opt_name(gen *g, const range *r, bool loop) {
   if (g->n_opt_names == 32) return;
   strcpy(g->opt_names[g->n_opt_names].name, r->name);
   g->opt_names[g->n_opt_names].constant = r->constant;
@@ -92,7 +92,7 @@ static range *loop(gen *g, out *o, bool dependent, bool outermost, int kinds) {
 
 /* ---- outputs ---- */
 
-static buffer *output(gen *g, type t, int rank, int first) {
+buffer *output(gen *g, type t, int rank, int first) {
   buffer *b = &g->done[g->n_done];
   *b = (buffer){.t = t, .rank = rank};
   snprintf(b->name, sizeof b->name, "y%d", g->n_done);
@@ -105,7 +105,7 @@ static buffer *output(gen *g, type t, int rank, int first) {
   return b;
 }
 
-static void element(gen *g, out *o, const buffer *b, int first, bool flip) {
+void element(gen *g, out *o, const buffer *b, int first, bool flip) {
   put(o, "%s", b->name);
   for (int d = 0; d < b->rank; d++) {
     const range *r = &g->open[first + d];
@@ -399,7 +399,7 @@ static void nest(gen *g, out *o) {
 
 /* ---- schedules ---- */
 
-static const char *pick(gen *g, bool constant) {
+const char *pick(gen *g, bool constant) {
   int at = (int)draw(g, (uint32_t)g->n_opt_names);
   for (int i = 0; constant && i < g->n_opt_names && !g->opt_names[at].constant; i++) at = (at + 1) % g->n_opt_names;
   return g->opt_names[at].name;
@@ -408,7 +408,7 @@ static const char *pick(gen *g, bool constant) {
 static const char *const layouts[] = {"[d0]", "[d0/3, d0%3]", "[d0, d1]", "[d1/4, d0, d1%4]", "[d1, d0]", "[d0%2, d1, d0/4, d0/2%2]"};
 
 static void choose_opts(gen *g, out *o) {
-  for (int i = 0; i < 6 && g->n_opt_names && g->n_opt_names < 30 && draw(g, 5); i++) {
+  for (int i = 0; i < (g->threads ? 2 : 6) && g->n_opt_names && g->n_opt_names < 30 && draw(g, 5); i++) {
     char r[16], a[16], b[16];
     uint32_t k = draw(g, 32);
     strcpy(r, pick(g, (k > 2 && k < 7) || k == 19));
@@ -492,9 +492,9 @@ static void choose_params(gen *g, out *o) {
   }
 }
 
-void fuzz_generate(fuzz_source *s, fuzz_program *p) {
+void fuzz_generate(fuzz_source *s, fuzz_program *p, bool threads) {
   static const type floats[] = {F32, F32, F32, F64, F16, BF16, F32, F64};
-  gen g = {.s = s, .p = p};
+  gen g = {.s = s, .p = p, .threads = threads};
   if (s->replay) s->at = 0;
   else s->n = 0;
   memset(p, 0, sizeof *p);
@@ -507,8 +507,8 @@ void fuzz_generate(fuzz_source *s, fuzz_program *p) {
   put(&t, "kernel fuzz(");
   choose_params(&g, &t);
   put(&t, ") {\n");
-  do nest(&g, &o); /* asked after each, so that leaving out the choices of one leaves the others */
-  while (g.n_done < 3 && draw(&g, 3));
+  do (threads ? threads_nest : nest)(&g, &o); /* asked after each, so that leaving out the choices of one leaves the others */
+  while (g.n_done < (threads ? 2 : 3) && draw(&g, 3));
   for (int i = 0; i < g.n_in; i++) declare(&t, "in", &g.in[i], "");
   for (int i = 0; i < g.n_done; i++) declare(&t, g.done[i].role == INOUT ? "inout" : "out", &g.done[i], g.done[i].role == PARTIAL ? ", partial" : "");
   put(&t, "%s}\n", body);
@@ -517,5 +517,6 @@ void fuzz_generate(fuzz_source *s, fuzz_program *p) {
   if (wide) widen(p->text, p->wide);
   out q = {p->opts, p->opts + sizeof p->opts};
   put(&q, "%s", "");
+  if (threads) threads_opts(&g, &q);
   choose_opts(&g, &q);
 }

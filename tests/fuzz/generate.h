@@ -21,7 +21,8 @@ typedef enum { FUZZ_EXACT, FUZZ_INTEGER, FUZZ_RANDOM } fuzz_mode;
   F(half) F(cast) F(convert) F(f64) F(bool_input) F(condition) F(argmax) F(tuple) F(any_all) F(in_order) F(gather) F(unsure_gather) F(csr) \
   F(scatter) F(inout) F(partial) F(triangular) F(dependent_extent) F(strided) F(tile2) F(local) F(nested_reduce) F(multiple) \
   F(may_be_empty) F(else_value) F(if_loop) F(lockstep) F(guarded) F(let_after_store) F(author_kind) F(reduce_kind) F(shift) \
-  F(function) F(big_constant) F(recurrence) F(flat) F(window) F(bitcast)
+  F(function) F(big_constant) F(recurrence) F(flat) F(window) F(bitcast) \
+  F(shared_tile) F(private_tile) F(tile_in_loop) F(tile_in_lane) F(reversed) F(rotated) F(halo) F(edge) F(exchange) F(tile_update) F(sum_tile) F(barrier) F(carry) F(shuffled)
 typedef enum {
 #define F(name) FUZZ_##name,
   FUZZ_FEATURES(F)
@@ -39,5 +40,6 @@ typedef struct {
   uint64_t features;
 } fuzz_program;
 
-void fuzz_generate(fuzz_source *s, fuzz_program *p);
+/* threads: kernels as an author writes them for threads. */
+void fuzz_generate(fuzz_source *s, fuzz_program *p, bool threads);
 #endif

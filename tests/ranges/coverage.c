@@ -114,7 +114,7 @@ static void lower_generated(corpus *c) {
   for (uint32_t i = 0; i < GENERATED; i++) {
     memset(&s, 0, sizeof s);
     s.state = i * 7919 + 3;
-    fuzz_generate(&s, &p);
+    fuzz_generate(&s, &p, false);
     lowered += lower_text(c, "generated", NULL, p.text);
   }
   CHECK(lowered > GENERATED / 2, "of %d generated kernels %u are accepted", GENERATED, lowered);
