@@ -9,7 +9,7 @@ static const char usage[] =
   "\n"
   "  lower     from the author's C to LLVM IR, to callable code, and from the object cache, for one matmul\n"
   "  kernels   matmul, sgemm_packed, microkernel and attention against this machine's FMA peak, OpenBLAS and plain C; copy, axpy, sum, softmax,\n"
-  "            layernorm against plain C\n"
+  "            layernorm against plain C; *_runtime: sizes known at launch only against the same sizes as constants\n"
   "  launch    what it costs to start a kernel of one element\n"
   "  polybench the 30 kernels of PolyBench at MEDIUM on one core against plain C, with and without -ffast-math\n"
   "\n"
@@ -40,6 +40,8 @@ int cmd_bench(int argc, char **argv) {
     int s = a.cases && !strstr("attention", a.cases) ? TOOL_OK : bench_attention(ctx, &a);
     r = s > r ? s : r;
     s = bench_streams(ctx, &a);
+    r = s > r ? s : r;
+    s = bench_runtime(ctx, &a);
     r = s > r ? s : r;
   } else fprintf(stderr, "tg bench: no '%s'; there are lower, kernels, launch and polybench\n", a.file);
   tg_context_free(ctx);

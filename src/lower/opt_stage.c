@@ -167,6 +167,7 @@ typedef struct {
   bool stored, clipped;            /* clipped: iterations behind a gate have offsets beyond the copy */
   const tg_uop *base[16];
   tg_i128 lo[16], hi[16];
+  const tg_uop *span[16];          /* how much of the dimension is read in this iteration, where that is one range's extent; else NULL: all of the part */
   const tg_uop *first;             /* a load of the source inside */
   const tg_uop *copy;              /* the new DEFINE */
   const tg_uop *fill;              /* of the copy's type */
@@ -243,6 +244,13 @@ static bool loads_below(tg_job *j, const tg_uop *u) {
   return false;
 }
 
+/* The extent of the range that the offset is, if it is known where the copy is made. */
+static const tg_uop *span_of(const staging *g, const tg_uop *offset) {
+  if (offset->op != TG_OP_RANGE || g->depth > 1) return NULL;
+  const tg_uop *extent = tg_extent(offset);
+  return extent->op == TG_OP_CONST || reads_inside(g, extent) || loads_below(g->s->j, extent) ? NULL : extent;
+}
+
 static void measure(staging *g, const tg_uop *load) {
   tg_schedule *s = g->s;
   for (uint32_t d = 0; d < g->rank; d++) {
@@ -259,6 +267,8 @@ static void measure(staging *g, const tg_uop *load) {
       tg_fail_at(s->j, g->o->pos, "stage %s at %s: the part read in dimension %u has no constant bound: %s", g->o->names[0], g->o->names[1],
                  d, tg_text(s->j, offset));
     g->base[d] = base;
+    const tg_uop *span = span_of(g, offset);
+    g->span[d] = !g->loads || g->span[d] == span ? span : NULL;
     if (!g->loads || b.lo < g->lo[d]) g->lo[d] = b.lo;
     if (!g->loads || TG_MUTANT("stage: the last of several reads", b.hi > g->hi[d], false)) g->hi[d] = b.hi;
   }
@@ -327,7 +337,7 @@ static const tg_uop *fill_nest(staging *g, const tg_uop *const *again, const tg_
   for (uint32_t i = 0; i < g->layout.n; i++) {
     const digit *e = &g->layout.digit[i];
     const char *own = tg_format(&j->env, "%s.%u", name, i);
-    const tg_uop *extent = tg_index(j, e->extent);
+    const tg_uop *extent = g->span[e->dim] && e->div == 1 && !e->mod ? g->span[e->dim] : tg_index(j, e->extent);
     ranges[i] = again ? tg_axis_range(s, again[i], own, extent, TG_LOOP) : tg_range_new(j, own, extent, TG_LOOP, UINT32_MAX, pos);
     idx[at++] = ranges[i];
     from[e->dim] = tg_idx_add(j, from[e->dim], tg_idx_mul(j, ranges[i], e->div));

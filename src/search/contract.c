@@ -6,14 +6,26 @@
 
 typedef struct { uint32_t rows, vectors; double cost; } tile;
 
+typedef struct {
+  const tg_nest_loop *row, *column;
+  const tg_nest_reduce *sum;
+  const tg_uop *panel;             /* the load that moves with columns */
+  const tg_uop *tall;              /* the load that moves with rows */
+  const char *row_name;            /* of the loop over rows, or of the rows of one task */
+  int64_t rows;                    /* how many there are in it */
+} roles;
+
 /* Cycles for each term and element, with what is left over at the edges computed in smaller tiles. */
-static double tile_cost(const tg_nest *n, uint32_t rows, uint32_t vectors, int64_t m, int64_t columns, bool rows_conflict) {
+static double tile_cost(const tg_nest *n, const roles *r, uint32_t rows, uint32_t vectors, bool rows_conflict) {
+  int64_t m = r->row->extent, columns = r->column->extent;
   double fmas = rows * vectors, loads = rows + vectors;
   double cycles = (fmas > loads ? fmas : loads) / 2;
   if (cycles < 4) cycles = 4; /* the latency of one accumulator */
   double cost = (cycles + 1) / fmas;
   if (rows_conflict && rows > 8) cost *= 1.5;
   int64_t width = (int64_t)vectors * n->lanes;
+  if (columns < 0 && !tg_divides(n->j, width, tg_extent(r->column->range))) cost *= vectors & (vectors - 1) ? 1.06 : 1.04; /* sizes are seldom multiples of 3 */
+  if (m < 0 && !tg_divides(n->j, rows, tg_extent(r->row->range))) cost *= 1.03;
   if (columns > 0) {
     double rest = (double)(columns % width) / (double)columns;
     cost = cost * (1 - rest) + rest * 1.5 * cost * vectors;
@@ -26,27 +38,19 @@ static double tile_cost(const tg_nest *n, uint32_t rows, uint32_t vectors, int64
   return cost;
 }
 
-static tile choose_tile(const tg_nest *n, int64_t m, int64_t columns, bool rows_conflict) {
+static tile choose_tile(const tg_nest *n, const roles *r, bool rows_conflict) {
+  int64_t m = r->row->extent, columns = r->column->extent;
   tile best = {1, 1, 1e30};
   for (uint32_t vectors = 1; vectors <= 4; vectors++) {
     for (uint32_t rows = 1; rows <= 16; rows++) {
       if (rows * vectors + vectors + 1 > n->registers || (m > 0 && rows > m)) continue;
       if (columns > 0 && vectors > 1 && (int64_t)(vectors * n->lanes) > columns) continue;
-      double cost = tile_cost(n, rows, vectors, m, columns, rows_conflict);
+      double cost = tile_cost(n, r, rows, vectors, rows_conflict);
       if (cost < best.cost * 0.999) best = (tile){rows, vectors, cost};
     }
   }
   return best;
 }
-
-typedef struct {
-  const tg_nest_loop *row, *column;
-  const tg_nest_reduce *sum;
-  const tg_uop *panel;             /* the load that moves with columns */
-  const tg_uop *tall;              /* the load that moves with rows */
-  const char *row_name;            /* of the loop over rows, or of the rows of one task */
-  int64_t rows;                    /* how many there are in it */
-} roles;
 
 static bool is_product(const tg_uop *v) {
   while (v->op == TG_OP_CAST) v = v->src[0];
@@ -87,26 +91,35 @@ static bool find_roles(tg_nest *n, roles *r) {
   return r->row != NULL;
 }
 
-/* Do the rows of the tall operand lie a multiple of a page apart, so that they share sets of the first cache? */
+/* May the rows of the tall operand lie a multiple of a page apart, so that they share sets of the first cache? */
 static bool rows_conflict(const tg_uop *load) {
   const tg_uop *define = tg_define_of(load->src[0]);
   uint32_t rank = tg_access_rank(load);
-  if (!rank || define->src[rank - 1]->op != TG_OP_CONST) return false;
+  if (!rank) return false;
+  if (define->src[rank - 1]->op != TG_OP_CONST) return true;
   return define->src[rank - 1]->arg * tg_type_bytes((tg_type)define->type) % 4096 == 0;
 }
 
-/* In the loop `outer`: rows of tiles, whole ones first. `columns` names what stands inside the rows. */
-static void tile_rows(tg_nest *n, const roles *r, const char *outer, uint32_t rows, const char *suffix) {
+/* In the loop `outer`: rows of tiles, whole ones first. `columns` names what stands inside the rows. How many are left over is known at
+ * launch at the latest: then some in tiles that keep the multipliers busy, the last ones alone. */
+static void tile_rows(tg_nest *n, const roles *r, const char *outer, uint32_t rows, uint32_t vectors, const char *suffix) {
   const char *b = tg_format(&n->j->env, "%s%s", r->row->base, suffix);
   const char *name = tg_format(&n->j->env, "%s.%s", outer, r->row_name);
   int64_t m = r->rows, whole = m / rows * rows;
-  if (m < 0) tg_nest_emit(n, "cut %s at (%s)/%u*%u as %s.m %s.e", name, r->row->extent_text, rows, rows, b, b);
-  else if (m % rows) tg_nest_emit(n, "cut %s at %lld as %s.m %s.e", name, (long long)whole, b, b);
-  if (m < 0 || m % rows) name = tg_format(&n->j->env, "%s.m", b);
-  if (rows > 1) {
-    tg_nest_emit(n, "split %s %u as %s.o %s.r", name, rows, b, b);
+  if (rows == 1) return;
+  if (m < 0 && !tg_divides(n->j, rows, tg_extent(r->row->range))) {
+    uint32_t some = (8 + vectors - 1) / vectors;
+    if (some > rows / 2) some = rows / 2;
+    tg_nest_emit(n, some > 1 ? "split %s {%u, %u, 1} as %s.o %s.r" : "split %s {%u, %u} as %s.o %s.r", name, rows, some, b, b);
     tg_nest_emit(n, "upcast %s.r", b);
+    return;
   }
+  if (m > 0 && m % rows) {
+    tg_nest_emit(n, "cut %s at %lld as %s.m %s.e", name, (long long)whole, b, b);
+    name = tg_format(&n->j->env, "%s.m", b);
+  }
+  tg_nest_emit(n, "split %s %u as %s.o %s.r", name, rows, b, b);
+  tg_nest_emit(n, "upcast %s.r", b);
   if (m > 0 && m % rows > 1) tg_nest_emit(n, "upcast %s.e", b);
 }
 
@@ -147,12 +160,41 @@ static bool read_twice(const tg_nest *n, const roles *r) {
   return loads > 1;
 }
 
-static bool worth_a_panel(const tg_nest *n, const roles *r, tile t, double width) {
-  if (read_twice(n, r)) return false;
-  for (uint32_t i = 0; i < tg_reduce_info(r->sum->reduce).ranges; i++)
-    if (tg_extent(tg_reduce_ranges(r->sum->reduce)[i])->op != TG_OP_CONST) return false;
-  double bytes = width * tg_type_bytes((tg_type)r->panel->type) * (double)r->sum->extent;
-  return r->rows >= 4 * (int64_t)t.rows && tg_reduce_info(r->sum->reduce).ranges == 1 && bytes < 4e6 && n->l->target->l2;
+/* May the sum be taken in blocks that the output keeps? It holds the sum's type, and is read only where the sum is added to it. */
+static bool keeps_blocks(const tg_nest *n, const roles *r) {
+  const tg_uop *store = r->sum->store, *reduce = r->sum->reduce, *value = tg_stored(store), *define = tg_define_of(store->src[0]);
+  if (store->arg & TG_ATOMIC || define->type != reduce->type || tg_reduce_info(reduce).ranges != 1) return false;
+  for (uint32_t i = 0; i < n->loads.n; i++)
+    if (tg_define_of(n->loads.data[i]->src[0]) == define && !(value->op == TG_OP_ADD && (value->src[0] == n->loads.data[i] || value->src[1] == n->loads.data[i]))) return false;
+  return true;
+}
+
+/* Terms of the sum in a panel: all there may be, or as many as a part of the second cache holds; 0: no panel. */
+static int64_t panel_terms(const tg_nest *n, const roles *r, tile t, double width) {
+  double row = width * tg_type_bytes((tg_type)r->panel->type), whole = 4e6;
+  if (read_twice(n, r) || !n->l->target->l2 || tg_reduce_info(r->sum->reduce).ranges != 1 || !r->sum->extent_text) return 0;
+  if (r->rows >= 0 && r->rows < 4 * (int64_t)t.rows) return 0;
+  if (row * (double)tg_bounds_of(n->j, tg_extent(r->sum->range)).hi < whole) return INT64_MAX;
+  if (r->sum->extent >= 0 || !keeps_blocks(n, r)) return 0;
+  int64_t terms = 64;
+  while (row * (double)terms * 2 <= (double)n->l->target->l2 / 4) terms *= 2;
+  return terms;
+}
+
+/* The loop at whose start a panel is copied. A sum of a length that only a launch knows is taken in blocks; what was added so far waits in the output. */
+static const char *panel_loop(tg_nest *n, const roles *r, int64_t terms, const char *outer, const char *suffix) {
+  if (!terms || terms == INT64_MAX) return outer;
+  const char *s = tg_format(&n->j->env, "%s%s", r->sum->base, suffix);
+  tg_nest_emit(n, "split %s.%s %lld clip as %s.c %s.b", outer, r->sum->name, (long long)terms, s, s);
+  tg_nest_emit(n, "order %s.c %s.%s", s, outer, r->row_name);
+  return tg_format(&n->j->env, "%s.c", s);
+}
+
+static void panel(tg_nest *n, const roles *r, const char *at, int64_t width, uint32_t vectors, const char *name) {
+  const char *source = tg_buffer_info(n->j, r->panel->src[0])->name;
+  const char *last = tg_format(&n->j->env, "%s.%s.%u", source, name, tg_access_rank(r->panel) - 1);
+  tg_nest_emit(n, "stage %s at %s as %s.%s", source, at, source, name);
+  tg_nest_vector(n, last, last, width, NULL, vectors, true);
 }
 
 bool tg_nest_contraction(tg_nest *n) {
@@ -162,20 +204,22 @@ bool tg_nest_contraction(tg_nest *n) {
   if (columns > 0 && columns < n->lanes) return false;
   r.rows = r.row->extent;
   r.row_name = tg_range_name(&n->s, r.row->range);
-  tile t = choose_tile(n, r.row->extent, columns, rows_conflict(r.tall));
+  tile t = choose_tile(n, &r, rows_conflict(r.tall));
   int64_t width = (int64_t)t.vectors * n->lanes;
   const char *b = r.column->base, *name = r.column->name;
   bool by_rows = tasks_of_rows(n, &r, t, width);
   if (!by_rows) order_outside(n, &r);
   else tg_nest_emit(n, "order %s %s", name, r.row_name);
-  bool rest = columns < 0 || columns % width;
-  if (columns < 0) tg_nest_emit(n, "cut %s at (%s)/%lld*%lld as %s.m %s.e", name, r.column->extent_text, (long long)width, (long long)width, b, b);
+  bool rest = columns < 0 ? !tg_divides(n->j, width, tg_extent(r.column->range)) : columns % width != 0;
+  if (rest && columns < 0) tg_nest_emit(n, "cut %s at (%s)/%lld*%lld as %s.m %s.e", name, r.column->extent_text, (long long)width, (long long)width, b, b);
   else if (rest) tg_nest_emit(n, "cut %s at %lld as %s.m %s.e", name, (long long)(columns / width * width), b, b);
   if (rest) name = tg_format(&n->j->env, "%s.m", b);
   const char *outer = tg_format(&n->j->env, "%s.o", b);
   tg_nest_emit(n, "split %s %lld as %s %s.r", name, (long long)width, outer, b);
   tg_nest_emit(n, "order %s.%s %s.r", outer, r.row_name, b);
-  tile_rows(n, &r, outer, t.rows, "");
+  int64_t terms = panel_terms(n, &r, t, (double)width);
+  const char *at = panel_loop(n, &r, terms, outer, "");
+  tile_rows(n, &r, outer, t.rows, t.vectors, "");
   tg_nest_emit(n, "split %s.r %u as %s.u %s.v", b, n->lanes, b, b);
   if (t.vectors > 1) tg_nest_emit(n, "upcast %s.u", b);
   tg_nest_emit(n, "lane %s.v", b);
@@ -185,17 +229,15 @@ bool tg_nest_contraction(tg_nest *n) {
     if (r.row->extent > 0 && rows > r.row->extent) rows = (uint32_t)r.row->extent;
     tg_nest_emit(n, "split %s.e %u as %s.p %s.w", b, n->lanes, b, b);
     tg_nest_emit(n, "order %s.p.%s %s.w", b, r.row_name, b);
-    tile_rows(n, &r, tg_format(&n->j->env, "%s.p", b), rows, "e");
+    const char *single = tg_format(&n->j->env, "%s.p", b), *rest_at = panel_loop(n, &r, terms, single, "e");
+    tile_rows(n, &r, single, rows, 1, "e");
     tg_nest_emit(n, "lane %s.w", b);
+    if (terms) panel(n, &r, rest_at, n->lanes, 1, "rest");
   }
-  if (worth_a_panel(n, &r, t, (double)width)) {
-    const char *source = tg_buffer_info(n->j, r.panel->src[0])->name;
-    const char *last = tg_format(&n->j->env, "%s.panel.%u", source, tg_access_rank(r.panel) - 1);
-    tg_nest_emit(n, "stage %s at %s as %s.panel", source, outer, source);
-    tg_nest_vector(n, last, last, width, NULL, t.vectors, true);
-  }
+  if (terms) panel(n, &r, at, width, t.vectors, "panel");
   uint32_t unroll = t.rows * t.vectors >= 16 ? 2 : 4; /* a large tile hides the loop's own work: more copies only cost time to compile */
-  if (r.sum->extent > 0 && r.sum->extent % unroll == 0 && r.sum->extent > unroll) {
+  if (t.vectors * (t.rows + unroll) + 1 > n->registers) unroll = 1; /* the panel's vectors of all copies are loaded first */
+  if (r.sum->extent > 0 && r.sum->extent % unroll == 0 && r.sum->extent > unroll && unroll > 1) {
     tg_nest_emit(n, "split %s %u as %s.o %s.i", r.sum->name, unroll, r.sum->base, r.sum->base);
     tg_nest_emit(n, "unroll %s.i", r.sum->base);
   }

@@ -9,6 +9,7 @@ int bench_attention(tg_context *, const tool_args *);       /* head dim 64, 4096
 int bench_sgemm_packed(tg_context *, const tool_args *, int m, int n, int k);   /* a schedule with packed operands, one core */
 int bench_microkernel(tg_context *, const tool_args *);     /* its register tile alone */
 int bench_streams(tg_context *, const tool_args *);         /* 256 MiB a stream, one and two cores */
+int bench_runtime(tg_context *, const tool_args *);         /* sizes known at launch against the same sizes as constants, one core */
 int bench_launch(tg_context *, const tool_args *);
 int bench_lower(tg_context *, const tool_args *);           /* author to LLVM IR, to callable code, from the cache */
 int bench_polybench(tg_context *, const tool_args *);       /* 30 kernels, one core, against plain C */
