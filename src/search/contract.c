@@ -229,10 +229,11 @@ bool tg_nest_contraction(tg_nest *n) {
     if (r.row->extent > 0 && rows > r.row->extent) rows = (uint32_t)r.row->extent;
     tg_nest_emit(n, "split %s.e %u as %s.p %s.w", b, n->lanes, b, b);
     tg_nest_emit(n, "order %s.p.%s %s.w", b, r.row_name, b);
-    const char *single = tg_format(&n->j->env, "%s.p", b), *rest_at = panel_loop(n, &r, terms, single, "e");
+    bool whole = columns < 0 || columns % width >= n->lanes;   /* less than a vector is read as it lies */
+    const char *single = tg_format(&n->j->env, "%s.p", b), *rest_at = panel_loop(n, &r, whole ? terms : 0, single, "e");
     tile_rows(n, &r, single, rows, 1, "e");
     tg_nest_emit(n, "lane %s.w", b);
-    if (terms) panel(n, &r, rest_at, n->lanes, 1, "rest");
+    if (terms && whole) panel(n, &r, rest_at, n->lanes, 1, "rest");
   }
   if (terms) panel(n, &r, at, width, t.vectors, "panel");
   uint32_t unroll = t.rows * t.vectors >= 16 ? 2 : 4; /* a large tile hides the loop's own work: more copies only cost time to compile */
