@@ -14,6 +14,9 @@ if [ "${1:-}" = --one ]; then
   grep -v '^#' tests/mutants/tests | { n=0; while read -r limit test args; do
     n=$((n + 1))
     [ "$limit" -le "$most" ] && grep -qxF "$name" "$d/reached.$n" || continue
+    case $args in
+      *ROW*) case $name in *": "*) args=$(echo "$args" | sed "s/ROW/${name##*: }/") ;; *) continue ;; esac ;;
+    esac
     if ! TG_MUTANT=$name timeout "$limit" "$b/tests/$test" $args >/dev/null 2>&1; then
       printf '%s\t%s\n' "$name" "$test $args" | cut -c 1-200
       exit 0
@@ -41,6 +44,7 @@ mkdir -p $d
 grep -v '^#' tests/mutants/tests | { n=0; while read -r limit test args; do
   n=$((n + 1))
   [ "$limit" -le "$most" ] || { [ -f $d/reached.$n ] || : > $d/reached.$n; continue; }
+  case $args in *ROW*) args= ;; esac
   printf '%s %s\n' "$test" "$args" > $d/now
   if [ -f $d/reached.$n ] && [ $d/reached.$n -nt "$b/tests/$test" ] && cmp -s $d/now $d/test.$n; then continue; fi
   rm -f $d/new

@@ -226,9 +226,45 @@ static void expect_bug(void (*fn)(void *), const char *what) {
   tg_job_drop(&j);
 }
 
-int main(void) {
+/* What the identity of an op is combined with comes out as it was, be it what it may; and so it does in the types of bits. */
+static void test_identities(void *arg) {
+  static const tg_op ops[] = {TG_OP_ADD, TG_OP_MUL, TG_OP_MAX, TG_OP_MIN, TG_OP_AND, TG_OP_OR};
+  tg_job *j = ((const work *)arg)->j;
+  uint64_t seed = 1;
+  for (size_t o = 0; o < TG_COUNT(ops); o++)
+    for (size_t t = 0; t < TG_COUNT(all); t++)
+      for (int k = 0; k < 200; k++) {
+        bool bits = ops[o] == TG_OP_AND || ops[o] == TG_OP_OR;
+        if ((bits && tg_is_float(all[t])) || (!bits && all[t] == TG_BOOL)) continue;
+        const tg_uop *identity = tg_identity(j, ops[o], all[t]);
+        tg_value v[2] = {tg_value_of(identity), boundary(all[t], &seed)}, r;
+        if (all[t] == TG_INDEX && (v[1].i > INT64_MAX || v[1].i < INT64_MIN)) continue;
+        if (ops[o] == TG_OP_ADD && tg_is_float(all[t]) && v[1].f == 0) v[1].f = 0;   /* a sum begins at +0, which takes the sign of -0 */
+        if (!tg_evaluate(ops[o], all[t], all[t], v, &r) || !same_value(all[t], r, v[1])) {
+          CHECK(false, "%s of %s: the identity changes a value", tg_ops[ops[o]].name, tg_type_name[all[t]]);
+          break;
+        }
+        if (k == 199) test_passed++;
+      }
+}
+
+/* Names of rules as arguments: these only. */
+static bool wanted(int argc, char **argv, uint32_t i) {
+  static tg_job j;
+  tg_job_init(&j, NULL);
+  bool yes = argc < 2;
+  const tg_rules *rs = tg_rules_compile(&j.env);
+  for (int k = 1; k < argc; k++) yes |= !strcmp(argv[k], rs->rule[i].name);
+  tg_job_drop(&j);
+  return yes;
+}
+
+int main(int argc, char **argv) {
   uint32_t n = in_a_job(test_measures, 0);
-  for (uint32_t i = 0; i < n; i++) in_a_job(test_rule, i);
+  for (uint32_t i = 0; i < n; i++)
+    if (wanted(argc, argv, i)) in_a_job(test_rule, i);
+  if (argc > 1) return TEST_END();
+  in_a_job(test_identities, 0);
   in_a_job(test_planted, 0);
   expect_bug(compile_growing, "measure");
   expect_bug(rewrite_in_circles, "does not end: there, back");
