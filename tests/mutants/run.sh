@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Which faults do the tests notice? Turns on one site after another (src/base/mutant.h) and runs what tests/mutants/tests names until something is
 # red, of it only what comes by the site. The last line counts the sites; above it stands each that nothing noticed.
-#   sh tests/mutants/run.sh [--sample N SEED] [--jobs N] [--most SECONDS] [WORDS]
-#   --most: only tests that take less; WORDS: sites whose names contain them
+#   sh tests/mutants/run.sh [--sample N SEED] [--jobs N] [--most SECONDS] [--again] [WORDS]
+#   --again: only what survived the last time; --most: only tests that take less; WORDS: sites whose names contain them
 set -eu
 cd "$(dirname "$0")/../.."
 b=build-mutants d=build-mutants/mutants
@@ -26,13 +26,14 @@ if [ "${1:-}" = --one ]; then
   exit 0
 fi
 
-sample= seed= jobs=2 most=1000 words=
+sample= seed= jobs=2 most=1000 words= again=
 while [ $# -gt 0 ]; do
   case $1 in
     --sample) sample=$2 seed=$3; shift 3 ;;
     --jobs) jobs=$2; shift 2 ;;
     --most) most=$2; shift 2 ;;
-    -*) echo "$0: unknown option $1 (--sample, --jobs, --most)" >&2; exit 2 ;;
+    --again) again=1; shift ;;
+    -*) echo "$0: unknown option $1 (--sample, --jobs, --most, --again)" >&2; exit 2 ;;
     *) words=$1; shift ;;
   esac
 done
@@ -43,10 +44,11 @@ grep -v '^#' tests/mutants/tests | while read -r limit test args; do echo "$b/te
 mkdir -p $d
 grep -v '^#' tests/mutants/tests | { n=0; while read -r limit test args; do
   n=$((n + 1))
-  [ "$limit" -le "$most" ] || { [ -f $d/reached.$n ] || : > $d/reached.$n; continue; }
   case $args in *ROW*) args= ;; esac
   printf '%s %s\n' "$test" "$args" > $d/now
-  if [ -f $d/reached.$n ] && [ $d/reached.$n -nt "$b/tests/$test" ] && cmp -s $d/now $d/test.$n; then continue; fi
+  cmp -s $d/now $d/test.$n || : > $d/reached.$n
+  [ "$limit" -le "$most" ] || continue
+  if [ $d/reached.$n -nt "$b/tests/$test" ] && cmp -s $d/now $d/test.$n; then continue; fi
   rm -f $d/new
   : > $d/new
   TG_MUTANT_REACHED=$d/new timeout $((8 * limit)) "$b/tests/$test" $args > $d/out 2>&1 || { tail -n 5 $d/out; echo "$test $args is red without a fault"; echo "0 passed, 1 failed"; exit 1; }
@@ -60,7 +62,7 @@ done; }
   cat $d/reached.* | grep -E '^(barrier dropped|coefficient): ' | sort -u -V | sed 's/^barrier.*/&\tsrc\/lower\/barrier.c/; s/^coefficient.*/&\tsrc\/dsl\/functions.def/'; } > $d/all
 twice=$(cut -f 1 $d/all | sort | uniq -d | head -n 1)
 [ -z "$twice" ] || { echo "two sites are named '$twice'"; echo "0 passed, 1 failed"; exit 1; }
-cut -f 1 $d/all | { [ -z "$words" ] && cat || grep -F -- "$words"; } > $d/chosen
+{ [ -z "$again" ] && cut -f 1 $d/all || sed -n 's/\t-$//p' $d/result; } | { [ -z "$words" ] && cat || grep -F -- "$words"; } > $d/chosen
 if [ -n "$sample" ]; then
   awk -v n="$sample" -v s="$seed" 'BEGIN { srand(s) } { l[NR] = $0 } END { for (i = NR; i > 1; i--) { k = int(rand() * i) + 1; t = l[i]; l[i] = l[k]; l[k] = t } for (i = 1; i <= n && i <= NR; i++) print l[i] }' $d/chosen > $d/some
   mv $d/some $d/chosen
