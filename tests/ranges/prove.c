@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * The prover on text: programs of real shape that must be accepted with no require beyond their shapes (accept/), conditions
  * that are provable and conditions that are not, verdicts of loops. Given files as arguments, says what becomes of each. */
+#define _GNU_SOURCE
 #include <dirent.h>
 #include <stdlib.h>
+#include <time.h>
 #include "dsl/text.h"
 #include "ranges/ranges.h"
 #include "test.h"
@@ -19,12 +21,18 @@ static char *read_text(const char *path) {
   return text;
 }
 
+static double cpu_seconds(void) {   /* of this thread: what else runs on the machine does not count */
+  struct timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 static void parse_and_prove(void *user) {
   program *p = user;
   tg_parse_kernel(p->j, p->file, p->text, 0, NULL);
-  double t = tg_now();
+  double t = cpu_seconds();
   p->j->sink = tg_prove(p->j, p->j->sink);
-  p->seconds = tg_now() - t;
+  p->seconds = cpu_seconds() - t;
 }
 
 static bool accepted(const char *path, char *message, size_t size, double *seconds) {

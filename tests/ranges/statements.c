@@ -90,6 +90,24 @@ static void lanes(void *user) {
   CHECK(tg_simplify(j, r, base) == iota, "the only iteration's subscripts");
 }
 
+/* ---- sums as they are written, not yet in normal form ---- */
+
+static int64_t coefficient_of(const tg_linear *l, const tg_uop *atom) {
+  for (uint32_t i = 0; i < l->n; i++)
+    if (l->atom[i] == atom) return l->coefficient[i];
+  return 0;
+}
+
+static void sums(void *user) {
+  tg_job *j = user;
+  const tg_uop *x = vector(j, TG_INDEX, 1, 0), *y = vector(j, TG_INDEX, 1, 1), *three = tg_index(j, 3);
+  tg_linear l;
+  tg_linear_of(j, tg_op2(j, TG_OP_SUB, x, tg_op2(j, TG_OP_MUL, y, three)), &l);
+  CHECK(l.n == 2 && coefficient_of(&l, x) == 1 && coefficient_of(&l, y) == -3 && !l.constant, "x - y * 3");
+  tg_linear_of(j, tg_op2(j, TG_OP_SUB, three, tg_op2(j, TG_OP_SUB, x, tg_op1(j, TG_OP_NEG, y))), &l);
+  CHECK(l.n == 2 && coefficient_of(&l, x) == -1 && coefficient_of(&l, y) == -1 && l.constant == 3, "3 - (x - -y)");
+}
+
 /* ---- the trace ---- */
 
 static void trace(void *user) {
@@ -125,6 +143,7 @@ static void in_a_job(void (*fn)(void *)) {
 int main(void) {
   test_rows();
   in_a_job(lanes);
+  in_a_job(sums);
   in_a_job(trace);
   return TEST_END();
 }
