@@ -29,6 +29,7 @@ typedef struct {
   level **kept;                /* a loop that is over and computed it for itself, or a list around several such */
   uint32_t *place;             /* which statement of its list it is */
   level *sink, *now;
+  uint8_t *unsure;             /* by buffer ordinal: a store to it had a gate, so its elements may be unwritten where a loop does not run */
   uint32_t registers;
   bool device;
   TG_VEC(const tg_uop *) stack;
@@ -103,6 +104,13 @@ static level *load_home(state *s, const tg_uop *u, level *outermost) {
   return l;
 }
 
+/* The outermost list down to `outermost` that runs whenever the statement does. */
+static level *sure_home(state *s, level *outermost) {
+  level *l = s->now;
+  while (l->runs && l->depth > outermost->depth) l = l->outer;
+  return l;
+}
+
 static const tg_uop *rebuild(state *s, const tg_uop *u) {
   const tg_uop *few[32], **src = u->n <= TG_COUNT(few) ? few : tg_new(&s->j->env, const tg_uop *, u->n);
   bool same = true;
@@ -124,7 +132,8 @@ static void finish(state *s, const tg_uop *u) {
     else if (tg_is_value(u->src[i]) && tg_is_value(u->src[i]->src[0])) h = deeper(s->home[u->src[i]->src[0]->id], h);
   for (level *l = s->now; TG_MUTANT("linear: values between phases", !h->depth, false) && l->depth; l = l->outer)
     if (l->thread) h = l;
-  if (u->op == TG_OP_LOAD && !ssa_access(s, u)) h = load_home(s, u, h);
+  if (u->op == TG_OP_LOAD && ssa_access(s, u) && s->unsure[tg_buffer_ordinal(u->src[0])]) h = sure_home(s, h);
+  else if (u->op == TG_OP_LOAD && !ssa_access(s, u)) h = load_home(s, u, h);
   h = behind(s, u, h);
   for (uint32_t i = 0; i < u->n; i++)
     if (tg_is_value(u->src[i]) && is_cheap(u->src[i]) && !computed(s, u->src[i], h)) h = behind(s, u->src[i], h);
@@ -213,6 +222,7 @@ static void process(state *s, const tg_uop *u) {
     for (uint32_t i = 0; i < u->n; i++) need(s, u->src[i]);
     cheap_operands(s, u, l);
     s->to[u->id] = rebuild(s, u);
+    if (u->op == TG_OP_STORE && tg_gate(u)) s->unsure[tg_buffer_ordinal(u->src[0])] = 1;
   }
   s->natural[u->id] = l;
   if (s->to[u->id] != u && tg_get_pos(s->j, u).line) tg_set_pos(s->j, s->to[u->id], tg_get_pos(s->j, u));
@@ -223,7 +233,7 @@ const tg_uop *tg_pass_linear(tg_job *j, const tg_lowering *l, const tg_uop *sink
   uint32_t n = sink->id + 1;
   level top = {.open = true, .runs = true};
   state s = {.j = j, .to = tg_new(&j->env, const tg_uop *, n), .home = tg_new(&j->env, level *, n), .natural = tg_new(&j->env, level *, n),
-             .phase_of = tg_new(&j->env, uint32_t, n), .place = tg_new(&j->env, uint32_t, n), .kept = tg_new(&j->env, level *, n), .sink = &top, .now = &top,
+             .phase_of = tg_new(&j->env, uint32_t, n), .place = tg_new(&j->env, uint32_t, n), .kept = tg_new(&j->env, level *, n), .unsure = tg_new(&j->env, uint8_t, j->buffers.n + 1), .sink = &top, .now = &top,
              .device = l->target && l->target->lanes > 1, .registers = l->target && l->target->vector_registers ? l->target->vector_registers : 16};
   for (uint32_t i = 0; i < sink->n; i++) process(&s, sink->src[i]);
   return tg_sink(j, top.out.n, top.out.data);

@@ -27,11 +27,12 @@ static bool varies_inside(const prefetching *p, const tg_uop *u) {
   return false;
 }
 
-static bool reads_memory(tg_job *j, const tg_uop *u) {
+/* Memory that the kernel writes may be another's by the time, whatever its subscripts; of inputs any will do if asked for. */
+static bool reads_memory(tg_job *j, const tg_uop *u, bool inputs) {
   uint32_t n;
   const tg_uop **order = tg_toposort(j, u, &n);
   for (uint32_t i = 0; i < n; i++)
-    if (order[i]->op == TG_OP_LOAD) return true;
+    if (order[i]->op == TG_OP_LOAD && (inputs || tg_buffer_info(j, order[i]->src[0])->role != TG_ROLE_IN)) return true;
   return false;
 }
 
@@ -47,7 +48,7 @@ static void measure(prefetching *p, const tg_uop *subscript, uint32_t d, footpri
     const tg_uop *u = all.atom[i];
     int64_t by = all.coefficient[i];
     bool moves = tg_uses(j, u, p->range), within = varies_inside(p, u);
-    if ((moves || within) && reads_memory(j, u))
+    if (reads_memory(j, u, moves || within))
       tg_fail_at(j, p->o->pos, "prefetch %s at %s: where it is read in dimension %u comes from memory", p->o->names[0], p->o->names[1], d);
     tg_bounds b = within ? tg_bounds_of(j, u) : (tg_bounds){0};
     if ((within && moves) || b.lo < -((tg_i128)1 << 40) || b.hi > (tg_i128)1 << 40)
