@@ -135,7 +135,7 @@ static const tg_site *parent_site(const tg_schedule *s, uint32_t p) { return &s-
  *   i { C[i] = sum(kc, kr: e) }    order kc i    kc { i { C[i] = (C[i] if 0 < kc else 0) + sum(kr: e) } }
  *
  * `C[i] = x + sum(..)` begins with x, which may read C[i] itself; of any other value f(sum) f is applied in the last block. Legal where the iterations
- * of the loops that come to stand inside are independent, so that each element of the output is one iteration's, and where the output
+ * of the loops that come to stand inside are independent, the range has an iteration at least, so that each element of the output is one iteration's, and where the output
  * holds the sum's type. A gate that a split of the sum's other range left becomes that range's extent. */
 
 typedef struct {
@@ -165,6 +165,15 @@ static bool reads(tg_job *j, const tg_uop *u, const tg_uop *define, const tg_uop
     if (order[i]->op != TG_OP_LOAD || tg_define_of(order[i]->src[0]) != define) continue;
     if (!but || memcmp(order[i]->src + 1, but->src + 1, tg_access_rank(but) * sizeof *but->src)) return true;
   }
+  return false;
+}
+
+/* Is it computed again and again within one evaluation of root? */
+static bool within_another(tg_job *j, const tg_uop *root, const tg_uop *reduce) {
+  uint32_t n;
+  const tg_uop **order = tg_toposort(j, root, &n);
+  for (uint32_t i = 0; i < n; i++)
+    if (order[i]->op == TG_OP_REDUCE && order[i] != reduce && tg_uses(j, order[i], reduce)) return true;
   return false;
 }
 
@@ -218,6 +227,8 @@ static const tg_uop *blocked_store(blocking *b, const tg_uop *store) {
   if (found > 1) refuse(b, "it stands in the statement twice");
   tg_op op = (tg_op)tg_reduce_info(reduce).op;
   const tg_buffer *info = tg_buffer_info(j, store->src[0]);
+  if (within_another(j, store, reduce)) refuse(b, "it stands inside another reduction");
+  if (tg_bounds_of(j, tg_extent(b->range)).lo < 1) refuse(b, "it may have no iteration, and then nothing would be stored");
   if (store->arg & TG_ATOMIC) refuse(b, "the statement is an atomic update");
   if (reduce->type != define->type)
     refuse(b, tg_format(&j->env, "%s would hold what was added so far, and has the type %s instead of %s", info->name, tg_type_name[define->type], tg_type_name[reduce->type]));

@@ -300,7 +300,8 @@ static const tg_uop *within_source(const staging *g, const tg_uop *const *subscr
 
 static const tg_uop *staged_load(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
   const staging *g = user;
-  if (old->op == TG_OP_CAST && old->type == g->type && src[0]->op == TG_OP_CAST && src[0]->src[0]->op == TG_OP_LOAD && src[0]->src[0]->src[0] == g->copy) return src[0]->src[0];
+  bool converts = old->op == TG_OP_CAST && old->src[0]->op == TG_OP_LOAD && src[0]->op == TG_OP_CAST;   /* the conversion back, put around the load just now */
+  if (converts && old->type == g->type && src[0]->src[0]->op == TG_OP_LOAD && src[0]->src[0]->src[0] == g->copy) return src[0]->src[0];
   if (old->op != TG_OP_LOAD || tg_define_of(old->src[0]) != g->source) return NULL;
   const tg_uop *offset[16], *idx[17];
   uint32_t at = 0;
