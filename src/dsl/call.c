@@ -353,9 +353,12 @@ static TG_APART tg_expr parse_fold(tg_parser *p, tg_token t) {
 
 /* shuffle(value, l, index): l a lane range, or the number of lanes of a vector. */
 static TG_APART tg_expr parse_shuffle(tg_parser *p, tg_token t) {
-  bool index = p->index, extent = p->extent;
+  bool index = p->index, extent = p->extent, all_lanes = p->b->all_lanes;
+  uint32_t first_arm = p->b->first_arm;
   p->index = p->extent = false;
+  p->b->all_lanes = true, p->b->first_arm = p->b->arms.n; /* a condition around it is of the lane that asks, not of the one that has the value */
   tg_expr value = tg_parse_expression(p);
+  p->b->all_lanes = all_lanes, p->b->first_arm = first_arm;
   tg_expect(p, ',', "','");
   tg_token at = p->tok;
   p->index = true;

@@ -86,6 +86,8 @@ struct tg_builder {
   TG_VEC(tg_dead_name) dead;
   TG_VEC(tg_frame) frames;
   TG_VEC(const tg_uop *) arms;   /* conditions under which the operand in hand is evaluated */
+  bool all_lanes;                /* it is what a shuffle picks from: arms before first_arm, and ifs, are another lane's */
+  uint32_t first_arm;
   TG_VEC(uint32_t) reads;        /* buffers that the expression in hand reads */
   TG_VEC(tg_note) notes;
   TG_VEC(uint32_t) stores;       /* by buffer: how often it has been stored to */

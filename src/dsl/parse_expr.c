@@ -155,13 +155,13 @@ const tg_uop *tg_negate(tg_job *j, const tg_uop *c) {
 const tg_uop *tg_path(tg_builder *b) {
   const tg_uop *path = NULL;
   if (b->raw) return NULL;
-  for (uint32_t i = 0; i < b->frames.n; i++) {
+  for (uint32_t i = 0; i < b->frames.n && !b->all_lanes; i++) {
     tg_frame *f = &b->frames.data[i];
     if (f->kind != FRAME_IF) continue;
     const tg_uop *c = tg_value_use(b, &f->condition).u;
     path = tg_and(b->job, path, f->negated ? tg_negate(b->job, c) : c);
   }
-  for (uint32_t i = 0; i < b->arms.n; i++) path = tg_and(b->job, path, b->arms.data[i]);
+  for (uint32_t i = b->first_arm; i < b->arms.n; i++) path = tg_and(b->job, path, b->arms.data[i]);
   return path;
 }
 
