@@ -322,7 +322,7 @@ bool tg_contradictory(tg_polys *c) {
 /* ---- facts ---- */
 
 static void add_fact(tg_polys *c, tg_poly p) {
-  if (p.n <= 0 || tg_poly_is_const(p) || c->facts == TG_FACTS) return;
+  if (p.n <= 0 || (tg_poly_is_const(p) && tg_poly_constant(p) <= 0) || c->facts == TG_FACTS) return; /* a constant above 0 is a contradiction, and kept */
   p = tightened(c, p);
   for (uint32_t i = 0; i < c->facts; i++)
     if (tg_poly_equal(c->fact[i], p)) return;
@@ -413,7 +413,7 @@ void tg_facts_add(tg_polys *c, const tg_uop *cond, bool holds) {
 void tg_facts_basic(tg_polys *c) {
   for (uint32_t i = 0; i < c->job->requires.n; i++) tg_facts_add(c, c->job->requires.data[i], true);
   for (uint32_t i = 0; i < c->n; i++) /* a range that is used is in scope, so its loop runs */
-    if (c->atoms[i].kind == TG_ATOM_RANGE && !tg_poly_is_const(c->atoms[i].a)) tg_facts_poly(c, tg_poly_plus(c, tg_poly_negate(c, c->atoms[i].a), 1));
+    if (c->atoms[i].kind == TG_ATOM_RANGE && (!tg_poly_is_const(c->atoms[i].a) || tg_poly_constant(c->atoms[i].a) <= 0)) tg_facts_poly(c, tg_poly_plus(c, tg_poly_negate(c, c->atoms[i].a), 1));
 }
 
 bool tg_condition_polys(tg_polys *c, const tg_uop *cond, bool holds, tg_poly *out, uint32_t *n, uint32_t max) {

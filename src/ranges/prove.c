@@ -157,7 +157,7 @@ static void check_access(prover *p, const tg_uop *access, const tg_uop *statemen
       return;
     }
   }
-  if (gate && tg_contradictory(c)) return;   /* it never happens */
+  if (tg_contradictory(c)) return;   /* it never happens */
   fail_bounds(p, access, statement, bad, side);
 }
 

@@ -415,7 +415,7 @@ void threads_opts(gen *g, out *o) {
     case 3: put(o, "opt(global %s); ", r); break;
     case 4: case 5: put(o, "opt(group %s); ", r); break;
     case 6: case 7: put(o, "opt(%s %s %d); ", draw(g, 2) ? "local" : "lane", r, 2 << draw(g, 4)); break;
-    case 8: if (tile) put(o, "opt(place %s %s); ", what, draw(g, 2) ? "memory" : "ssa"); break;
+    case 8: if (tile) put(o, "opt(place %s memory); ", what); break;
     default: put(o, "opt(unroll %s); ", r);
     }
   }
