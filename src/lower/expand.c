@@ -182,7 +182,7 @@ static const tg_uop *copy_shuffle(state *s, const tg_uop *u) {
   const tg_uop *value = copy(s, u->src[0]);
   d->at = at;
   s->shuffles -= at != 0;
-  return value->lanes == 1 ? value : tg_shuffle(s->j, value, tg_index(s->j, d->n), copy(s, u->src[2]));
+  return value->lanes == 1 || d->n == 1 ? value : tg_shuffle(s->j, value, tg_index(s->j, d->n), copy(s, u->src[2]));
 }
 
 static const tg_uop *copy(state *s, const tg_uop *root) {

@@ -816,6 +816,8 @@ static const expectation refusal_cases[] = {
    "opts:1:1: error: cut i: 'Q' is no parameter, knob or range around it"},
   {matmul_kernel, "M=4 N=4 K=4", "stage C at i", "opts:1:1: error: stage C at i: the loop stores to it"},
   {matmul_kernel, "M=4 N=4 K=4", "stage Q at i", "opts:1:1: error: no buffer 'Q' here"},
+  {"kernel s(N) { in(x, f32, [N, 8]); out(y, f32, [N, 8]); range(i, N) range(l, 8, lane) y[i, l] = shuffle(x[i, l], l, l + 1); }", "N=3", "stage x at i",
+   "opts:1:1: error: stage x at i: a shuffle between lanes reads it, and the copy would be memory that they share"},
   {matmul_kernel, "M=4 N=4 K=4", "stage A at k",
    "opts:1:1: error: stage A at k: a copy stands in a loop, not in a reduction"},
   {matmul_kernel, "M=4 N=4 K=4", "stage A at j pitch=1",
