@@ -83,3 +83,26 @@ bool tg_compare(const tg_comparison *c, tg_difference *report) {
 int tg_difference_text(const tg_difference *d, size_t n, char *out, size_t bytes) {
   return snprintf(out, bytes, "%zu of %zu differ; worst at %zu: %.9g instead of %.9g (error %.3g, allowed %.3g)", d->wrong, n, d->worst, d->got, d->want, d->error, d->bound);
 }
+
+double tg_block_error(tg_type type, const void *got, const double *want, size_t n) {
+  enum { BLOCK = 64 };
+  double most = 0;
+  for (size_t from = 0; from < n; from += BLOCK) {
+    double away = 0, size = 0;
+    for (size_t i = from; i < n && i < from + BLOCK; i++) {
+      double g = number(type, element(type, got, i)), w = want[i];
+      if (isfinite(g) && isfinite(w)) {
+        away = fmax(away, fabs(g - w));
+        size = fmax(size, fabs(w));
+      } else if (!(g != g && w != w) && g != (w != w ? w : tg_round_to(type, w))) return INFINITY;
+    }
+    if (away > 0) most = fmax(most, away / fmax(size, ulp(type, 0)));
+  }
+  return most;
+}
+
+double tg_block_bound(tg_type type, double unscheduled) {
+  int mantissa, least;
+  format_of(type, &mantissa, &least);
+  return 2 * unscheduled + 2 * ldexp(1, -mantissa);
+}

@@ -52,4 +52,14 @@ typedef struct tg_difference {
 bool tg_compare(const tg_comparison *c, tg_difference *report);
 /* "3 of 64 differ; worst at 17: 1.5 instead of 1.25 (error .., allowed ..)"; the length as of snprintf. */
 int tg_difference_text(const tg_difference *d, size_t n, char *out, size_t bytes);
+/* The largest error of got, against want in f64, by blocks of 64 elements: the largest difference in a block over the largest |want| there.
+ * Infinity where NaN does not meet NaN, or infinity what rounds to it. */
+double tg_block_error(tg_type type, const void *got, const double *want, size_t n);
+/* Twice the error of the unscheduled program in its own types, and 2 ulp: what a scheduled one may have. */
+double tg_block_bound(tg_type type, double unscheduled);
+
+/* ---- widen.c ---- */
+
+/* The program with f64 in place of every float, buffers too; NULL if it looks at the bits of floats. */
+const tg_uop *tg_widen(tg_job *j, const tg_uop *sink);
 #endif

@@ -456,8 +456,48 @@ static void test_compare(void) {
   CHECK(!tg_compare(&c, &d) && d.worst == 2, "a number for NaN");
 }
 
+static void test_blocks(void) {
+  enum { N = 100 };
+  static float got[N];
+  static double want[N];
+  for (int i = 0; i < N; i++) want[i] = got[i] = i < 64 ? 1024 : 1;
+  CHECK(tg_block_error(TG_F32, got, want, N) == 0, "equal");
+  want[3] = 0x1p-20, got[3] = 0;
+  CHECK(tg_block_error(TG_F32, got, want, N) == 0x1p-30, "small beside what is large in its block");
+  got[99] = 0.5f;
+  CHECK(tg_block_error(TG_F32, got, want, N) == 0.5, "each block by itself");
+  got[99] = NAN;
+  CHECK(isinf(tg_block_error(TG_F32, got, want, N)), "NaN for a number");
+  want[99] = NAN;
+  CHECK(tg_block_error(TG_F32, got, want, N) == 0x1p-30, "NaN for NaN");
+  got[98] = INFINITY, want[98] = 1e300;
+  CHECK(tg_block_error(TG_F32, got, want, N) == 0x1p-30, "beyond the type's range");
+  want[98] = 1;
+  CHECK(isinf(tg_block_error(TG_F32, got, want, N)), "infinity for a number");
+  CHECK(tg_block_bound(TG_F32, 1e-3) == 2e-3 + 0x1p-22 && tg_block_bound(TG_F16, 0) == 0x1p-9, "twice, and 2 ulp");
+}
+
+/* y[0] = sum(x) / 2 in f32, with 1 lost beside 1e8; widened, with f64 buffers, nothing is. */
+static void test_widen(void) {
+  begin();
+  U x = in_("x", TG_F32, 1, 3, 0), y = out_("y", TG_F32, 1, 1, 0), k = range_("k", 3, TG_REDUCE), value = load1(x, k);
+  U sum = tg_reduce(j, (tg_reduce_arg){.op = TG_OP_ADD, .values = 1, .ranges = 1, .in_order = true}, &value, NULL, NULL, &k);
+  store1(y, idx(0), op(TG_OP_MUL, sum, f32c(0.5)));
+  U sink = finish();
+  float a[3] = {1e8f, 1, -1e8f}, b[1];
+  double wide_a[3] = {1e8f, 1, -1e8f}, wide_b[1];
+  CHECK(interpret(sink, (tg_interp){.buffers = (tg_interp_buffer[]){B(a), B(b)}}) && b[0] == 0, "%s %g", j->env.message, (double)b[0]);
+  U wide = tg_widen(j, sink);
+  CHECK(wide && interpret(wide, (tg_interp){.buffers = (tg_interp_buffer[]){B(wide_a), B(wide_b)}}) && wide_b[0] == 0.5, "%s %g", j->env.message, wide_b[0]);
+  U bits = tg_bitcast(j, TG_F32, op(TG_OP_ADD, tg_bitcast(j, TG_I32, sum), tg_const_int(j, TG_I32, 1)));
+  store1(y, idx(0), bits);
+  CHECK(!tg_widen(j, finish()), "bits of floats have no wider form");
+}
+
 int main(void) {
   test_integers();
+  test_blocks();
+  test_widen();
   test_floats();
   test_lockstep();
   test_reductions();
