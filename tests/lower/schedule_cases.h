@@ -451,6 +451,12 @@ static const expectation word_cases[] = {
     "    }\n"
     "  }\n"
     "}\n"},
+  {"kernel narrow(N) {\n  in(x, u64, [N]);\n  out(y, u64, [N]);\n  range(i, N) y[i] = u64(i8(x[i])) * 3;\n}\n", "N=4", "stage x at i",
+    "range(i, 4) {\n"
+    "  define_local(x.copy, u64, [1], align 64);\n"
+    "  x.copy[0] = x[i];\n"
+    "  y[i] = u64(i8(x.copy[0])) * 3;\n"
+    "}\n"},
   {window_kernel, "N=8", "split j 4 as jo ji\ncut jo auto",
     "range(i, 8) {\n"
     "  let %0 = max((i + 3) / 4 + -1, 0);\n"
