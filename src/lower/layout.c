@@ -177,11 +177,52 @@ static void place_group(tg_workgroup *w, const collected *c, uint32_t group) {
   p->stride = best;
 }
 
-/* Statements with most iterations first; of each the lanes before others, the innermost range first. */
+static void pin(tg_workgroup *w, uint32_t par, int64_t stride) {
+  tg_par *p = &w->par.data[group_of(w, par)];
+  if (p->stride) return;
+  p->room = p->extent;
+  p->stride = stride;
+}
+
+/* The lanes of a matrix instruction are those of the warp. */
+static void pin_matrices(tg_workgroup *w, tg_item *item, void *user) {
+  uint32_t n, par;
+  bool *any = user;
+  const tg_uop **order = tg_toposort(w->j, item->u, &n);
+  for (uint32_t i = 0; i < n; i++) {
+    if (order[i]->op != TG_OP_MATRIX || !par_range(w, order[i]->src[3], &par)) continue;
+    pin(w, par, 1);
+    *any = true;
+  }
+}
+
+/* A range that names the digit of a tile that a part of a placed range names lies in that part. */
+static bool pin_by_tiles(tg_workgroup *w) {
+  bool more = false;
+  for (uint32_t i = 0; i < w->touched.n; i++)
+    for (uint32_t k = 0; k < w->touched.n; k++) {
+      const tg_touch *a = &w->touched.data[i], *b = &w->touched.data[k];
+      if (tg_buffer_ordinal(a->u->src[0]) != tg_buffer_ordinal(b->u->src[0])) continue;
+      for (uint32_t x = 0; x < a->digits.n; x++)
+        for (uint32_t y = 0; y < b->digits.n; y++) {
+          const tg_digit *d = &a->digits.d[x], *e = &b->digits.d[y];
+          const tg_par *p = &w->par.data[group_of(w, d->par)], *q = &w->par.data[group_of(w, e->par)];
+          if (!p->stride || q->stride || d->dim != e->dim || d->weight != e->weight || d->extent != e->extent || e->step != 1 || e->extent != q->extent) continue;
+          pin(w, e->par, p->stride * d->step);
+          more = true;
+        }
+    }
+  return more;
+}
+
+/* The lanes of matrix instructions first. Then statements with most iterations first; of each the lanes before others, the innermost range first. */
 void tg_assign_places(tg_workgroup *w) {
   collected c = {{0}};
   unite_by_tiles(w);
   each_store(w, w->body, collect, &c);
+  bool matrices = false;
+  each_store(w, w->body, pin_matrices, &matrices);
+  while (matrices && pin_by_tiles(w)) continue;
   for (uint32_t i = 1; i < c.all.n; i++)
     for (uint32_t k = i; k && iterations(w, c.all.data[k]) > iterations(w, c.all.data[k - 1]); k--) {
       tg_item *t = c.all.data[k];

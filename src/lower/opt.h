@@ -14,6 +14,10 @@ typedef struct {
 
 typedef struct { const tg_uop *store; uint32_t parent; } tg_store_site;
 
+struct tg_matrix_row;
+/* A dimension of a register tile that a matrix instruction stores to: rows (0) or columns (1) of its accumulator. */
+typedef struct { const tg_uop *define; uint32_t dim, which; const struct tg_matrix_row *row; tg_pos pos; } tg_tile_axis;
+
 typedef struct tg_schedule {
   tg_job *j;
   const tg_lowering *l;
@@ -27,6 +31,8 @@ typedef struct tg_schedule {
   TG_VEC(const tg_uop *) rings;  /* DEFINEs of copies made ahead: they carry data between iterations that the author's program does not */
   TG_VEC(uint32_t) tied;         /* by range ordinal: equal numbers index one dimension of a register tile; 0: none known */
   TG_VEC(const char *) family;   /* by range ordinal: the name that it shares with the other parts of a list split; NULL: none */
+  TG_VEC(tg_tile_axis) tiles;    /* what contract has left for tg_finish_tiles */
+  uint32_t digits;               /* names made there */
 } tg_schedule;
 
 /* Distinct ranges. group: members of one group are tied by register tiles; the others are copies of one range. */
@@ -104,6 +110,10 @@ void tg_opt_access(tg_schedule *s, const tg_opt *o);    /* stream, place */
 void tg_opt_specialize(tg_schedule *s, const tg_opt *o);
 void tg_opt_prefetch(tg_schedule *s, const tg_opt *o);
 void tg_opt_contract(tg_schedule *s, const tg_opt *o);
+void tg_note_tile(tg_schedule *s, const tg_opt *o, const struct tg_matrix_row *row, const tg_uop *store, const tg_uop *const *range);
+/* What the ranges of an axis are in an accumulator of that instruction that they run along: 0 rows, 1 columns, -1 neither. */
+int tg_tile_dimension(tg_schedule *s, const tg_axis *axis, const struct tg_matrix_row *row);
+void tg_finish_tiles(tg_schedule *s);                   /* behind the last word */
 void tg_check_contracted(tg_schedule *s, const tg_opt *o);   /* lane, stage, prefetch: fails where accesses are vectors already */
 void tg_split_range(tg_schedule *s, const tg_opt *o, const char *name, int64_t n, const char *outer, const char *inner);
 /* Moves the loop of a site around the loops that it stands in, or fails. The sites are those of the program before. */

@@ -2,7 +2,11 @@
  * contract: a product summed over k becomes a matrix instruction of the target's table. The ranges that the word names, of the
  * instruction's sizes, disappear: a lane holds the registers that the row's layouts give it, operands are loaded into them as
  * vectors, the accumulator is a register tile of the lane, what else is summed over stays as loops around the instruction, and the
- * rest of the statement (an epilogue, a gate) is computed on the accumulator's registers. */
+ * rest of the statement (an epilogue, a gate) is computed on the accumulator's registers.
+ *
+ * A statement that stores to a register tile shares the tile's axes with others (what fills it, scales it, stores it): those keep their
+ * loops, which tg_finish_tiles gives the lanes of the accumulator. A register tile among the operands is read as it lies in the lanes
+ * if its layout is the operand's; else it is copied through LOCAL memory before the statement. */
 #include "lower/opt.h"
 #include "target/matrix.h"
 
@@ -10,26 +14,61 @@ typedef struct {
   tg_schedule *s;
   const tg_opt *o;
   const tg_matrix_row *row;
-  const tg_uop *range[3];        /* i, j, k; NULL: not named */
+  tg_axis axis[3];               /* i, j, k as named */
+  const tg_site *site[3];        /* of the statement; NULL: not named */
+  const tg_uop *range[3];
+  const tg_uop *outer[3];        /* RANGE over instructions where a range has several times the instruction's size; NULL: once */
   const tg_uop *lane;            /* RANGE; CONST 1 where the instruction has no lanes */
   const tg_uop *outermost;       /* of the loops over i and j */
   const tg_uop *store, *reduce;
   const tg_uop *a, *b;           /* loads */
 } contraction;
 
+static uint32_t size_of(const contraction *c, int which) { return which == 0 ? c->row->m : which == 1 ? c->row->n : c->row->k; }
+
 /* ---- is it that product? ---- */
+
+static const tg_site *around(contraction *c, const tg_site *k, int which) {
+  for (uint32_t p = k->parent; p != UINT32_MAX; p = c->s->sites.data[p].parent)
+    for (uint32_t i = 0; i < c->axis[which].n; i++)
+      if (c->axis[which].site[i].range == c->s->sites.data[p].range) return &c->axis[which].site[i];
+  return NULL;
+}
+
+/* The statement: of those that sum over k, the one within i and j. */
+static void find_statement(contraction *c) {
+  const tg_opt *o = c->o;
+  uint32_t found = 0;
+  bool one = true;
+  for (int w = 0; w < 3; w++) {
+    if (!o->names[w]) continue;
+    c->axis[w] = tg_axis_find(c->s, o, o->names[w]);
+    one &= c->axis[w].n == 1;
+  }
+  for (uint32_t i = 0; i < c->axis[2].n; i++) {
+    const tg_site *k = &c->axis[2].site[i], *s[3] = {NULL, NULL, k};
+    bool within = k->owner->op == TG_OP_REDUCE;
+    for (int w = 0; w < 2 && within; w++)
+      if (o->names[w] && !(s[w] = around(c, k, w))) within = false;
+    if (!within) continue;
+    if (found++) tg_fail_at(c->s->j, o->pos, "contract: several statements within %s sum over %s", o->names[1], o->names[2]);
+    memcpy(c->site, s, sizeof s);
+  }
+  for (int w = 0; w < 3 && !found && one; w++)
+    if (o->names[w]) c->site[w] = &c->axis[w].site[0];
+  if (!found && !one) tg_fail_at(c->s->j, o->pos, "contract: no statement within %s%s%s sums over %s", o->names[0] ? o->names[0] : "", o->names[0] ? " and " : "", o->names[1] ? o->names[1] : "j", o->names[2]);
+}
 
 static const tg_site *site_of(contraction *c, int which, bool in_reduce) {
   static const char letters[] = "ijk";
   const tg_opt *o = c->o;
-  tg_axis axis = tg_axis_find(c->s, o, o->names[which]);
-  uint32_t want = which == 0 ? c->row->m : which == 1 ? c->row->n : c->row->k;
-  if (axis.n != 1) tg_fail_at(c->s->j, o->pos, "contract: %s stands in %u places, and one statement is contracted", o->names[which], axis.n);
-  const tg_site *site = &axis.site[0];
+  uint32_t want = size_of(c, which);
+  const tg_site *site = c->site[which];
+  const tg_uop *extent = tg_extent(site->range);
   if ((site->owner->op == TG_OP_REDUCE) != in_reduce)
     tg_fail_at(c->s->j, o->pos, in_reduce ? "contract: %s is not summed over" : "contract: %s is summed over, and only k can be", tg_range_text(c->s, site->range));
-  if (!tg_is_const(tg_extent(site->range), want))
-    tg_fail_at(c->s->j, o->pos, "contract: %s has %s iterations, and %s of %s is %u (split it first)", tg_range_text(c->s, site->range), tg_text(c->s->j, tg_extent(site->range)),
+  if (extent->op != TG_OP_CONST || extent->arg < want || extent->arg % want)
+    tg_fail_at(c->s->j, o->pos, "contract: %s has %s iterations, and %s of %s is %u (split it first)", tg_range_text(c->s, site->range), tg_text(c->s->j, extent),
                (char[]){letters[which], 0}, c->row->name, want);
   if (tg_range_kind(site->range) != TG_LOOP && tg_range_kind(site->range) != TG_REDUCE)
     tg_fail_at(c->s->j, o->pos, "contract: %s is %s already", tg_range_text(c->s, site->range), tg_kind_name[tg_range_kind(site->range)]);
@@ -37,29 +76,46 @@ static const tg_site *site_of(contraction *c, int which, bool in_reduce) {
   return site;
 }
 
-/* The loops over i and j stand directly around each other and the one statement. */
+static const tg_uop *child_with(const tg_uop *end, const tg_uop *wanted) {
+  for (uint32_t i = 1; i < end->n; i++)
+    if (end->src[i] == wanted) return wanted;
+  return NULL;
+}
+
+/* The loops over i and j stand directly around each other, the inner one around the one statement. What else the outer one holds
+ * gets loops of its own before and behind, if its iterations allow it. */
 static void find_nest(contraction *c) {
   tg_job *j = c->s->j;
-  const tg_site *k = site_of(c, 2, true), *loop[2];
-  uint32_t n = 0;
+  find_statement(c);
+  const tg_site *k = site_of(c, 2, true), *outer = NULL, *inner = NULL;
+  const char *both = c->o->names[0] ? tg_format(&j->env, "%s and %s", c->o->names[0], c->o->names[1]) : c->o->names[1];
   c->reduce = k->owner;
   c->store = k->store;
-  for (int which = 0; which < 2; which++)
-    if (c->o->names[which]) loop[n++] = site_of(c, which, false);
-  if (!n) tg_fail_at(j, c->o->pos, "contract: j= is missing");
-  const tg_site *outer = loop[0];
-  if (n == 2 && loop[0]->owner->n == 2 && loop[0]->owner->src[1] != loop[1]->owner) outer = loop[1];
-  c->outermost = outer->range;
-  const tg_uop *u = outer->owner;
-  for (uint32_t i = 0; i < n; i++) {
-    bool own = false;
-    for (uint32_t q = 0; q < n; q++) own |= u->op == TG_OP_END && u->src[0] == loop[q]->range;
-    if (!own || u->n != 2 || (i + 1 == n && u->src[1]->op == TG_OP_END))
-      tg_fail_at(j, c->o->pos, "contract: %s must stand directly around the statement, and alone (order them)", n == 2 ? tg_format(&j->env, "%s and %s", c->o->names[0], c->o->names[1]) : c->o->names[1]);
-    u = u->src[1];
+  for (int which = 0; which < 2; which++) {
+    if (!c->o->names[which]) continue;
+    const tg_site *site = site_of(c, which, false);
+    if (!outer) outer = site;
+    else inner = site;
   }
-  if (u != c->store) tg_fail_at(j, c->o->pos, "contract: %s is summed over in another statement", tg_range_text(c->s, c->range[2]));
-  if (u->arg & TG_ATOMIC) tg_fail_at(j, c->o->pos, "contract: the statement is atomic");
+  if (!outer) tg_fail_at(j, c->o->pos, "contract: j= is missing");
+  if (inner && !child_with(outer->owner, inner->owner)) {
+    const tg_site *t = outer;
+    outer = inner, inner = t;
+  }
+  c->outermost = outer->range;
+  const tg_uop *last = inner ? inner->owner : outer->owner;
+  if ((inner && !child_with(outer->owner, inner->owner)) || last->n != 2 || last->src[1]->op == TG_OP_END)
+    tg_fail_at(j, c->o->pos, "contract: %s must stand directly around the statement, and alone (order them)", both);
+  if (last->src[1] != c->store) tg_fail_at(j, c->o->pos, "contract: %s is summed over in another statement", tg_range_text(c->s, c->range[2]));
+  if (c->store->arg & TG_ATOMIC) tg_fail_at(j, c->o->pos, "contract: the statement is atomic");
+  if (!inner || outer->owner->n == 2) return;
+  const char *why = NULL;
+  tg_verdict v = tg_range_verdict(c->s, outer->owner, &why);
+  if (v != TG_INDEPENDENT && v != TG_LOCKSTEP)
+    tg_fail_at(j, c->o->pos, "contract: other statements stand in %s, whose iterations depend on one another: %s", tg_range_text(c->s, outer->range), why ? why : "");
+  for (uint32_t i = 1; i < outer->owner->n; i++)
+    if (outer->owner->src[i]->op == TG_OP_DEFINE)
+      tg_fail_at(j, c->o->pos, "contract: %s is defined within %s, with other statements (define it outside)", tg_buffer_info(j, outer->owner->src[i])->name, tg_range_text(c->s, outer->range));
 }
 
 static bool uses(contraction *c, const tg_uop *u, int which) { return c->range[which] && tg_uses(c->s->j, u, c->range[which]); }
@@ -129,31 +185,84 @@ static const tg_uop *in_registers(contraction *c, const tg_uop *u, int which) {
   const tg_uop *from[2], *to[2];
   uint32_t n = 0;
   for (uint32_t d = 0; d < 2; d++) {
-    const tg_uop *range = c->range[d ? second : first];
-    if (!range) continue;
-    from[n] = range;
-    to[n++] = coordinate(c, &l, d);
+    int w = d ? second : first;
+    if (!c->range[w]) continue;
+    from[n] = c->range[w];
+    to[n] = coordinate(c, &l, d);
+    if (c->outer[w]) to[n] = tg_op2(c->s->j, TG_OP_ADD, tg_idx_mul(c->s->j, c->outer[w], size_of(c, w)), to[n]);
+    n++;
   }
   return tg_substitute(c->s->j, u, n, from, to);
 }
 
-static void replace(tg_schedule *s, const tg_uop *end, tg_statements *out, void *user) {
-  contraction *c = user;
+static bool in_register_tile(contraction *c, const tg_uop *access) {
+  return c->lane->op == TG_OP_RANGE && tg_buffer_info(c->s->j, access->src[0])->space == TG_SPACE_REG;
+}
+
+/* ---- operands in register tiles ---- */
+
+/* Can the operand be read where it lies, the registers renamed at most? Its rows and columns lie as those of accumulators do. */
+static bool lies_right(contraction *c, int which) {
+  const int dims[2] = {which == 1 ? 2 : 0, which == 0 ? 2 : 1};
+  tg_layout acc = tg_matrix_layout(c->row, 2), from = {.rank = 2}, to = tg_matrix_layout(c->row, which);
+  for (uint32_t d = 0; d < 2; d++) {
+    int as = dims[d] < 2 ? dims[d] : tg_tile_dimension(c->s, &c->axis[2], c->row);
+    if (as < 0 || !c->range[dims[d]]) return false;
+    int64_t extent = tg_extent(c->range[dims[d]])->arg;
+    if (extent % tg_layout_size(&acc, (uint32_t)as)) return false;
+    from.dim[d] = acc.dim[as];
+    if (extent > tg_layout_size(&acc, (uint32_t)as))
+      from.dim[d].digit[from.dim[d].n++] = (tg_layout_digit){TG_IN_REG, d ? 1 << 12 : 1 << 8, (uint32_t)extent / tg_layout_size(&acc, (uint32_t)as)};
+    to = tg_layout_repeat(&to, d, (uint32_t)extent / tg_layout_size(&to, d));
+  }
+  return tg_layout_convert(&from, &to).class <= TG_CONVERT_IN_LANE;
+}
+
+/* A copy of the operand in LOCAL memory, whose name says what it is for. */
+static const tg_uop *converted(contraction *c, const tg_uop *load, int which, tg_statements *out) {
+  tg_job *j = c->s->j;
+  const int dims[2] = {which == 1 ? 2 : 0, which == 0 ? 2 : 1};
+  tg_buffer b = *tg_buffer_info(j, load->src[0]);
+  b = (tg_buffer){.name = tg_sym(j, tg_format(&j->env, "%s.%c", b.name, "ab"[which])), .space = TG_SPACE_LOCAL, .type = b.type, .rank = 2, .pos = b.pos};
+  const tg_uop *from[2], *to[2], *extent[2];
+  for (uint32_t d = 0; d < 2; d++) {
+    from[d] = c->range[dims[d]];
+    extent[d] = tg_extent(from[d]);
+    to[d] = tg_axis_range(c->s, from[d], tg_range_name(c->s, from[d]), extent[d], TG_LOOP);
+    tg_axis_tie(c->s, to[d], from[d]);
+  }
+  const tg_uop *copy = tg_define(j, b, 1, extent, NULL, true), *x = tg_store(j, copy, to, tg_substitute(j, load, 2, from, to), NULL, 0);
+  tg_set_pos(j, x, tg_get_pos(j, c->store));
+  for (uint32_t d = 2; d-- > 0;) x = tg_end(j, to[d], 1, &x);
+  tg_push(&j->env, out, copy);
+  tg_push(&j->env, out, x);
+  return tg_load(j, copy, from, NULL, NULL, 0);
+}
+
+/* ---- the statement ---- */
+
+/* The other statements of the outermost loop, from the first-th to before the last-th, in a loop of their own. */
+static void keep(contraction *c, const tg_uop *end, uint32_t first, uint32_t last, tg_statements *out) {
+  tg_job *j = c->s->j;
+  if (first >= last) return;
+  const tg_uop **list = tg_new(&j->env, const tg_uop *, last - first), *own = tg_axis_range(c->s, end->src[0], tg_range_name(c->s, end->src[0]), tg_extent(end->src[0]), tg_range_kind(end->src[0]));
+  tg_axis_tie(c->s, own, end->src[0]);
+  for (uint32_t i = first; i < last; i++) {
+    list[i - first] = tg_substitute(j, end->src[i], 1, &end->src[0], &own);
+    if (end->src[i]->op == TG_OP_STORE) tg_set_pos(j, list[i - first], tg_get_pos(j, end->src[i]));
+  }
+  tg_push(&j->env, out, tg_end_like(c->s, end, own, last - first, list));
+}
+
+static const tg_uop *summed(contraction *c, const tg_uop *acc, const tg_uop *sum) {
+  tg_schedule *s = c->s;
   tg_job *j = s->j;
   tg_reduce_arg info = tg_reduce_info(c->reduce);
   tg_pos pos = tg_get_pos(j, c->store);
-  tg_buffer b = {.name = "acc", .space = TG_SPACE_REG, .type = (uint8_t)c->row->c_type, .pos = pos};
-  const tg_uop *acc = tg_define(j, b, tg_matrix_registers(c->row, 2), NULL, NULL, true), *sum = tg_load(j, acc, NULL, NULL, NULL, 0), *x;
-  tg_statements list = {0};
-  x = tg_store(j, acc, NULL, tg_zero(j, c->row->c_type), NULL, 0);
-  tg_push(&j->env, &list, acc);
-  tg_push(&j->env, &list, x);
-  tg_set_pos(j, x, pos);
-  x = tg_matrix(j, c->row->name, in_registers(c, c->a, 0), in_registers(c, c->b, 1), sum, c->lane);
+  const tg_uop *x = tg_matrix(j, c->row->name, in_registers(c, c->a, 0), in_registers(c, c->b, 1), sum, c->lane), *from[8], *to[8];
+  uint32_t n = 0, loops = 0;
   x = tg_store(j, acc, NULL, x, NULL, 0);
   tg_set_pos(j, x, pos);
-  const tg_uop *from[8], *to[8];
-  uint32_t n = 0;
   for (uint32_t i = 0; i < info.ranges; i++) {   /* the loops that stay, with ranges of their own: an equal sum may stand elsewhere */
     const tg_uop *r = tg_reduce_ranges(c->reduce)[i];
     if (r == c->range[2]) continue;
@@ -162,17 +271,72 @@ static void replace(tg_schedule *s, const tg_uop *end, tg_statements *out, void 
     n++;
   }
   x = tg_substitute(j, x, n, from, to);
-  while (n) {
-    x = tg_end(j, to[--n], 1, &x);
+  loops = n;
+  if (c->outer[2]) to[loops++] = c->outer[2];
+  while (loops) {
+    x = tg_end(j, to[--loops], 1, &x);
     tg_set_pos(j, x, pos);
   }
-  tg_push(&j->env, &list, x);
-  x = in_registers(c, tg_substitute(j, c->store, 1, &c->reduce, &sum), 2);
-  tg_set_pos(j, x, pos);
-  tg_push(&j->env, &list, x);
-  if (c->lane->op == TG_OP_RANGE) tg_push(&j->env, out, tg_end_like(s, end, c->lane, list.n, list.data));
-  else
-    for (uint32_t i = 0; i < list.n; i++) tg_push(&j->env, out, list.data[i]);
+  return x;
+}
+
+/* What the sum is added to, where the statement adds it to something. */
+static const tg_uop *begins_with(contraction *c) {
+  const tg_uop *v = tg_stored(c->store);
+  if (v->op != TG_OP_ADD || (v->src[0] != c->reduce && v->src[1] != c->reduce)) return NULL;
+  const tg_uop *x = v->src[v->src[0] == c->reduce];
+  return tg_uses(c->s->j, x, c->reduce) ? NULL : x;
+}
+
+static void instructions(contraction *c, const tg_uop *end, tg_statements *out) {
+  tg_schedule *s = c->s;
+  tg_job *j = s->j;
+  tg_pos pos = tg_get_pos(j, c->store);
+  tg_buffer b = {.name = "acc", .space = TG_SPACE_REG, .type = (uint8_t)c->row->c_type, .pos = pos};
+  const tg_uop *acc = tg_define(j, b, tg_matrix_registers(c->row, 2), NULL, NULL, true), *sum = tg_load(j, acc, NULL, NULL, NULL, 0), *init = begins_with(c), *x = c->store;
+  tg_statements list = {0};
+  tg_push(&j->env, &list, acc);
+  tg_push(&j->env, &list, tg_store(j, acc, NULL, init ? in_registers(c, init, 2) : tg_zero(j, c->row->c_type), NULL, 0));
+  tg_push(&j->env, &list, summed(c, acc, sum));
+  const tg_uop *whole = tg_stored(x), *value = init ? sum : tg_substitute(j, whole, 1, &c->reduce, &sum);
+  if (in_register_tile(c, x) && value != sum) {   /* first all of it, then into the tile, which it may read */
+    if (value->type == c->row->c_type) {
+      tg_push(&j->env, &list, tg_store(j, acc, NULL, in_registers(c, value, 2), NULL, 0));
+      value = sum;
+    }
+  }
+  x = tg_store(j, x->src[0], x->src + 1, value, tg_gate(x) ? tg_substitute(j, tg_gate(x), 1, &c->reduce, &sum) : NULL, x->arg & ~(int64_t)TG_GATED);
+  tg_push(&j->env, &list, in_registers(c, x, 2));
+  for (uint32_t i = 1; i < list.n; i++) tg_set_pos(j, list.data[i], pos);
+  for (int w = 3; w-- > 0;) {   /* 2: the lanes */
+    const tg_uop *range = w < 2 ? c->outer[w] : c->lane->op == TG_OP_RANGE ? c->lane : NULL;
+    if (!range) continue;
+    list.data[0] = tg_end_like(s, end, range, list.n, list.data);
+    list.n = 1;
+  }
+  for (uint32_t i = 0; i < list.n; i++) tg_push(&j->env, out, list.data[i]);
+}
+
+static void replace(tg_schedule *s, const tg_uop *end, tg_statements *out, void *user) {
+  contraction *c = user;
+  uint32_t at = 1;
+  while (at < end->n && !tg_uses(s->j, end->src[at], c->store)) at++;
+  keep(c, end, 1, at, out);
+  if (in_register_tile(c, c->a) && !lies_right(c, 0)) c->a = converted(c, c->a, 0, out);
+  if (in_register_tile(c, c->b) && !lies_right(c, 1)) c->b = converted(c, c->b, 1, out);
+  instructions(c, end, out);
+  keep(c, end, at + 1, end->n, out);
+}
+
+/* Ranges over instructions. A register is named by a constant, so what walks along a register tile is copied. */
+static void repeat(contraction *c) {
+  tg_job *j = c->s->j;
+  bool tile = in_register_tile(c, c->a) || in_register_tile(c, c->b);
+  for (int w = 0; w < 3; w++) {
+    if (!c->range[w] || tg_is_const(tg_extent(c->range[w]), size_of(c, w))) continue;
+    const char *name = tg_sym(j, tg_format(&j->env, "%s.tile", tg_range_name(c->s, c->range[w])));
+    c->outer[w] = tg_range_new(j, name, tg_index(j, tg_extent(c->range[w])->arg / size_of(c, w)), w < 2 ? TG_UPCAST : tile ? TG_UNROLL : TG_LOOP, UINT32_MAX, tg_get_pos(j, c->store));
+  }
 }
 
 void tg_opt_contract(tg_schedule *s, const tg_opt *o) {
@@ -186,7 +350,9 @@ void tg_opt_contract(tg_schedule *s, const tg_opt *o) {
   find_product(&c);
   uint32_t lanes = tg_matrix_lanes(c.row);
   c.lane = lanes == 1 ? tg_index(j, 1) : tg_range_new(j, "lane", tg_index(j, lanes), TG_LANE, UINT32_MAX, tg_get_pos(j, c.store));
+  repeat(&c);
   s->sink = tg_replace_end(s, s->sink, c.outermost, replace, &c);
+  if (in_register_tile(&c, c.store)) tg_note_tile(s, o, c.row, c.store, c.range);
 }
 
 /* What contract has left are vectors; one access of theirs is many elements, in many lanes. */

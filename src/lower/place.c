@@ -181,10 +181,10 @@ static const tg_uop *windows(state *s, const tg_lowering *l, uint32_t n, const t
 }
 
 const tg_uop *tg_pass_place(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
-  sink = tg_place_turned(j, sink);
+  bool any = false, rules = false, device = l->target && l->target->lanes > 1;
+  sink = device ? tg_place_pieces(j, sink) : tg_place_turned(j, sink);
   uint32_t n = j->buffers.n;
   state s = {j, tg_new(&j->env, reg, n + 1)};
-  bool any = false, rules = false, device = l->target && l->target->lanes > 1;
   tg_sweep w = tg_sweep_of(j, sink);
   for (uint32_t i = 0; i < n; i++) s.regs[i].phase = -1;
   for (uint32_t i = 0; i < w.n; i++) {

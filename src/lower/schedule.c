@@ -28,6 +28,7 @@ const tg_uop *tg_opt_apply(tg_job *j, const tg_lowering *l, const tg_uop *plain,
   tg_schedule s;
   tg_schedule_begin(&s, j, l, plain);
   tg_schedule_apply(&s, o);
+  tg_finish_tiles(&s);
   return s.sink;
 }
 
@@ -172,6 +173,7 @@ const tg_uop *tg_pass_schedule(tg_job *j, const tg_lowering *l, const tg_uop *si
     tg_opt o = tg_opt_parse(j, j->opts.data[i].text, j->opts.data[i].pos);
     tg_schedule_apply(&s, &o);
   }
+  tg_finish_tiles(&s);
   tg_statements list = {0};
   for (uint32_t i = 0; i < s.sink->n; i++) dissolve(&s, s.sink->src[i], &list);
   const tg_uop *plain = settle_kinds(j, tg_map(j, tg_sink(j, list.n, list.data), dissolve_reduce, NULL, NULL));

@@ -26,6 +26,8 @@ bool tg_is_value(const tg_uop *u);
 const tg_uop *tg_loosen_gates(tg_job *j, const tg_uop *plain);
 /* Of pass place (turn.c): tiles of vectors along another dimension than the last, turned. */
 const tg_uop *tg_place_turned(tg_job *j, const tg_uop *sink);
+/* Of pass place (pieces.c): tiles of which a matrix instruction takes several elements at once, element by element. Device form. */
+const tg_uop *tg_place_pieces(tg_job *j, const tg_uop *sink);
 /* Of pass place (window.c): the tiles that wanted names by ordinal, in memory, are updated in registers where loops allow it. */
 const tg_uop *tg_place_windows(tg_job *j, const tg_target *target, const bool *wanted, const tg_uop *sink);
 #endif

@@ -200,3 +200,30 @@ void kit_remove(const char *folder) {
   if (d) closedir(d);
   rmdir(folder);
 }
+
+/* ---- ptxas ---- */
+
+const char *kit_find_ptxas(char *path, size_t n) {
+  static const char *const places[] = {"/usr/local/cuda/bin", "/usr/lib/nvidia-cuda-toolkit/bin", "/opt/cuda/bin"};
+  const char *list = getenv("PATH");
+  for (const char *at = list; at && *at; at += strcspn(at, ":"), at += *at == ':') {
+    snprintf(path, n, "%.*s/ptxas", (int)strcspn(at, ":"), at);
+    if (!access(path, X_OK)) return path;
+  }
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    snprintf(path, n, "%s/ptxas", places[i]);
+    if (!access(path, X_OK)) return path;
+  }
+  return NULL;
+}
+
+/* Every number in front of "bytes stack frame", "bytes spill stores", "bytes spill loads" is 0, and each kernel has such a line. */
+bool kit_no_spills(const char *report, int *kernels) {
+  static const char *const words[] = {" bytes stack frame", " bytes spill stores", " bytes spill loads"};
+  for (size_t i = 0; i < 3; i++)
+    for (const char *s = strstr(report, words[i]); s; s = strstr(s + 1, words[i])) {
+      if (i == 0) ++*kernels;
+      if (s == report || s[-1] != '0' || (s - report > 1 && s[-2] >= '0' && s[-2] <= '9')) return false;
+    }
+  return true;
+}

@@ -30,6 +30,8 @@ void kit_memory_copy(kit_memory *to, const kit_memory *from);
 void kit_memory_free(kit_memory *m);
 bool kit_bands_whole(const kit_memory *m);
 
+const char *kit_find_ptxas(char *path, size_t n);          /* on PATH or in the CUDA toolkit; NULL: not installed */
+bool kit_no_spills(const char *report, int *kernels);      /* of ptxas -v: no frame, no spills; counts the kernels */
 long kit_resident(void);        /* KiB */
 void kit_remove(const char *folder);
 #endif

@@ -19,31 +19,6 @@ static void keep(void *user, const char *stage, const char *text) {
 
 /* ---- ptxas ---- */
 
-static const char *find_ptxas(char *path, size_t n) {
-  static const char *const places[] = {"/usr/local/cuda/bin", "/usr/lib/nvidia-cuda-toolkit/bin", "/opt/cuda/bin"};
-  const char *list = getenv("PATH");
-  for (const char *at = list; at && *at; at += strcspn(at, ":"), at += *at == ':') {
-    snprintf(path, n, "%.*s/ptxas", (int)strcspn(at, ":"), at);
-    if (!access(path, X_OK)) return path;
-  }
-  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-    snprintf(path, n, "%s/ptxas", places[i]);
-    if (!access(path, X_OK)) return path;
-  }
-  return NULL;
-}
-
-/* Every number in front of "bytes stack frame", "bytes spill stores", "bytes spill loads" is 0, and each kernel has such a line. */
-static bool no_spills(const char *report, int *kernels) {
-  static const char *const words[] = {" bytes stack frame", " bytes spill stores", " bytes spill loads"};
-  for (size_t i = 0; i < 3; i++)
-    for (const char *s = strstr(report, words[i]); s; s = strstr(s + 1, words[i])) {
-      if (i == 0) ++*kernels;
-      if (s == report || s[-1] != '0' || (s - report > 1 && s[-2] >= '0' && s[-2] <= '9')) return false;
-    }
-  return true;
-}
-
 /* A few run beside the compiler. */
 enum { BESIDE = 3 };
 typedef struct { FILE *pipe; const char *target, *program; int entries; } assembly;
@@ -58,7 +33,7 @@ static void collect(assembly *a) {
   a->pipe = NULL;
   CHECK(status == 0, "%s for %s: ptxas: %s", a->program, a->target, report);
   if (status) return;
-  CHECK(no_spills(report, &kernels), "%s for %s: %s", a->program, a->target, report);
+  CHECK(kit_no_spills(report, &kernels), "%s for %s: %s", a->program, a->target, report);
   CHECK(a->entries == kernels && kernels >= 1, "%s for %s: %d kernels, of which ptxas reports %d", a->program, a->target, a->entries, kernels);
 }
 
@@ -146,7 +121,7 @@ int main(int argc, char **argv) {
   char folder[] = "/tmp/tg-targets-XXXXXX";
   int n;
   kit_program *p = kit_programs(&n);
-  run r = {.ptxas = find_ptxas(ptxas, sizeof ptxas), .folder = mkdtemp(folder)};
+  run r = {.ptxas = kit_find_ptxas(ptxas, sizeof ptxas), .folder = mkdtemp(folder)};
   const char *only = argc > 1 && !strncmp(argv[1], "--target=", 9) ? argv[1] + 9 : NULL;
   if (only) argc--, argv++;
   for (uint32_t i = 0; tg_target_name(i); i++) {
