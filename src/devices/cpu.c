@@ -27,6 +27,7 @@ tg_cpu_kernel *tg_cpu_kernel_new(const tg_allocator *a, tg_code *code, const tg_
   k->allocator = *a;
   k->code = code;
   k->info = *info;
+  k->info.launch = NULL;       /* the code has its own */
   return k;
 }
 
@@ -79,6 +80,9 @@ typedef struct {
   void **buffers;
   const int64_t *params;
   tg_phase_fn *entry;
+  tg_pool *pool;
+  uint32_t threads;
+  bool unaligned;
   slot **workspace;            /* by worker of the pool */
   atomic_bool failed;
 } run;
@@ -96,22 +100,23 @@ static void caller_task(void *arg, int64_t i) {
   give(r->k, s, &own, r->k->info.workspace);
 }
 
-static void run_phases(run *r, tg_pool *pool, uint32_t threads, bool unaligned) {
-  for (uint32_t p = 0; p < TG_MUTANT("cpu: last phase", r->k->info.phases, r->k->info.phases - 1); p++) {
-    int64_t n = tg_code_tasks(r->k->code, p, r->buffers, r->params);
-    r->entry = tg_code_entry(r->k->code, p, unaligned);
-    if (n > 1 && r->launch->parallel_for) r->launch->parallel_for(r->launch->parallel_user, TG_MUTANT("cpu: last task of a caller", n, n - 1), caller_task, r);
-    else if (n > 1 && threads > 1) tg_pool_run(pool, threads, n, pool_task, r);
-    else
-      for (int64_t i = 0; i < TG_MUTANT("cpu: last task", n, n - 1); i++) pool_task(r, i, 0);
-  }
+static void run_phase(void *arg, uint32_t p) {
+  run *r = arg;
+  if (TG_MUTANT("cpu: last phase", false, p + 1 == r->k->info.phases)) return;
+  int64_t n = tg_code_tasks(r->k->code, p, r->buffers, r->params);
+  r->entry = tg_code_entry(r->k->code, p, r->unaligned);
+  if (n > 1 && r->launch->parallel_for) r->launch->parallel_for(r->launch->parallel_user, TG_MUTANT("cpu: last task of a caller", n, n - 1), caller_task, r);
+  else if (n > 1 && r->threads > 1) tg_pool_run(r->pool, r->threads, n, pool_task, r);
+  else
+    for (int64_t i = 0; i < TG_MUTANT("cpu: last task", n, n - 1); i++) pool_task(r, i, 0);
 }
 
 /* With a workspace for each thread that may come. */
-static bool run_with_workspaces(run *r, tg_pool *pool, uint32_t threads, bool unaligned) {
+static bool run_with_workspaces(run *r) {
   enum { FEW = 16 };
   slot own_few[FEW], *held_few[FEW], *own = own_few, **held = held_few;
   tg_cpu_kernel *k = r->k;
+  uint32_t threads = r->threads;
   size_t bytes = threads * (sizeof *own + sizeof *held);
   char *block = NULL;
   if (threads > FEW) {
@@ -123,7 +128,7 @@ static bool run_with_workspaces(run *r, tg_pool *pool, uint32_t threads, bool un
   uint32_t n = 0;
   while (n < threads && (held[n] = take(k, k->workspaces, &own[n], k->info.workspace))) n++;
   r->workspace = held;
-  if (n == threads) run_phases(r, pool, threads, unaligned);
+  if (n == threads) tg_code_walk(k->code, r->buffers, r->params, run_phase, r);
   for (uint32_t i = 0; i < n; i++) give(k, held[i], &own[i], k->info.workspace);
   if (block) k->allocator.free(k->allocator.user, block, bytes);
   return n == threads;
@@ -184,11 +189,11 @@ tg_status tg_cpu_run(tg_cpu_kernel *k, tg_pool *pool, const tg_launch *launch, c
   tg_status s = check(k, launch, buffers, &unaligned, message, message_n);
   if (s != TG_OK) return s;
   uint32_t threads = launch->threads < 0 ? UINT32_MAX : launch->threads ? (uint32_t)launch->threads : 1, most = pool ? tg_pool_threads(pool) : 1;
-  run r = {.k = k, .launch = launch, .buffers = buffers, .params = launch->params};
+  run r = {.k = k, .launch = launch, .buffers = buffers, .params = launch->params, .pool = pool, .threads = threads < most ? threads : most, .unaligned = unaligned};
   slot own, *shared = NULL;
   if (k->info.shared && !(shared = take(k, k->shared, &own, k->info.shared))) s = TG_ENOMEM;
   buffers[k->spec.buffers_n] = shared ? shared->memory : NULL;
-  if (s == TG_OK && (!run_with_workspaces(&r, pool, threads < most ? threads : most, unaligned) || atomic_load(&r.failed))) s = TG_ENOMEM;
+  if (s == TG_OK && (!run_with_workspaces(&r) || atomic_load(&r.failed))) s = TG_ENOMEM;
   give(k, shared, &own, k->info.shared);
   if (s == TG_ENOMEM) snprintf(message, message_n, "out of memory for the workspace of a launch");
   return s;

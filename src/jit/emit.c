@@ -2,8 +2,8 @@
  * A linear program to an LLVM module: phases become functions, loops become blocks, REG in SSA form becomes phis.
  *
  * Needs the form that docs/ir.md calls linear. Leaves a module that is final: no pass is needed after it. Each phase is emitted alone:
- * values of the top level that depend on nothing but parameters and inputs are computed again in each phase that wants them,
- * others are kept in the shared memory, as are buffers that several phases use. */
+ * values between phases that depend on nothing but parameters, inputs and the counters of the loops around are computed again in each
+ * phase that wants them, others are kept in the shared memory, as are buffers that several phases use. */
 #include <stdio.h>
 #include "jit/emit.h"
 
@@ -23,15 +23,16 @@ static uint64_t constant_size(tg_emitter *e, const tg_uop *define, uint64_t *ele
   return round64(n * define->lanes * (uint64_t)tg_type_bytes(define->type));
 }
 
-static void survey(tg_emitter *e, const tg_uop *u, bool top) {
+static void survey(tg_emitter *e, const tg_uop *u, uint32_t loop, bool top) {
   if (u->op == TG_OP_END)
-    for (uint32_t i = 1; i < u->n; i++) survey(e, u->src[i], false);
+    for (uint32_t i = 1; i < u->n; i++) survey(e, u->src[i], loop, false);
   if (u->op != TG_OP_DEFINE) return;
   uint32_t ordinal = (uint32_t)u->arg;
   const tg_buffer *info = &e->j->buffers.data[ordinal];
   emit_buffer *b = &e->buffers[ordinal];
   b->define = u;
   b->top = top;
+  b->loop = loop;
   if (info->role != TG_ROLE_TEMP) b->position = e->globals++;
   else if (e->device && info->space == TG_SPACE_LOCAL) b->memory = MEMORY_LOCAL;
   else b->memory = info->space == TG_SPACE_REG && info->place == TG_PLACE_SSA ? MEMORY_CELLS : MEMORY_PRIVATE;
@@ -50,18 +51,48 @@ static bool purity(const tg_emitter *e, const tg_uop *u) {
 
 static bool is_phase(const tg_emitter *e, const tg_uop *u) { return u->op == TG_OP_END && tg_range_kind(u->src[0]) == (e->device ? TG_GLOBAL : TG_THREAD); }
 
-/* Phases: each outermost thread loop is one (on a device: a launch for each outermost global range); what stands between is one of a single task. */
-static void find_phases(tg_emitter *e) {
+/* A host's loop around thread ranges: the launcher runs it. */
+static bool has_phases(const tg_emitter *e, const tg_uop *u) {
+  if (e->device || u->op != TG_OP_END || tg_range_kind(u->src[0]) == TG_THREAD) return false;
+  for (uint32_t i = 1; i < u->n; i++)
+    if (is_phase(e, u->src[i]) || has_phases(e, u->src[i])) return true;
+  return false;
+}
+
+static void find_phases(tg_emitter *e, const tg_uop *const *list, uint32_t n, uint32_t loop);
+
+static void find_phases_of_loop(tg_emitter *e, const tg_uop *u, uint32_t outer) {
+  uint32_t loop = e->loops.n, at = e->steps.n, depth = outer == (uint32_t)NO_LOOP ? 0 : e->loops.data[outer].depth + 1;
+  tg_push(&e->j->env, &e->loops, ((emit_loop_of_phases){u, outer, depth}));
+  tg_push(&e->j->env, &e->items, ((emit_item){u, (uint32_t)NO_PHASE, outer}));
+  tg_push(&e->j->env, &e->steps, ~(int64_t)loop);
+  tg_push(&e->j->env, &e->steps, 0);
+  e->pure[u->src[0]->id] = true;
+  find_phases(e, u->src + 1, u->n - 1, loop);
+  e->steps.data[at + 1] = e->steps.n - at - 2;
+}
+
+/* Each thread loop that only loops of phases stand around is a phase (on a device: a launch for each outermost global range); what stands between is one of a single task. */
+static void find_phases(tg_emitter *e, const tg_uop *const *list, uint32_t n, uint32_t loop) {
   bool open = false;
-  for (uint32_t i = 0; i < e->sink->n; i++) {
-    const tg_uop *u = e->sink->src[i];
-    e->phase_of[i] = UINT32_MAX;
+  for (uint32_t i = 0; i < n; i++) {
+    const tg_uop *u = list[i];
+    if (has_phases(e, u)) {
+      find_phases_of_loop(e, u, loop);
+      open = false;
+      continue;
+    }
+    survey(e, u, loop, true);
+    tg_push(&e->j->env, &e->items, ((emit_item){u, (uint32_t)NO_PHASE, loop}));
     if (is_value(u)) e->pure[u->id] = purity(e, u);
     if (u->op == TG_OP_BARRIER || (!tg_emit_is_effect(u) && !(is_value(u) && !e->pure[u->id]))) continue;   /* between phases there is nobody to wait for */
     bool thread = is_phase(e, u);
-    if (thread || !open) tg_push(&e->j->env, &e->phases, ((emit_phase){.thread = thread ? u : NULL}));
+    if (thread || !open) {
+      tg_push(&e->j->env, &e->steps, (int64_t)e->phases.n);
+      tg_push(&e->j->env, &e->phases, ((emit_phase){.thread = thread ? u : NULL, .loop = loop}));
+    }
     open = !thread;
-    e->phase_of[i] = e->phases.n - 1;
+    e->items.data[e->items.n - 1].phase = e->phases.n - 1;
   }
 }
 
@@ -77,8 +108,9 @@ static void mark_needed(tg_emitter *e, const tg_uop *root, uint32_t p) {
     if (access) {
       emit_buffer *b = &e->buffers[tg_buffer_ordinal(u->src[0])];
       if (!b->phase) b->phase = p + 1;
-      if (b->phase != p + 1 || (b->top && e->phases.data[p].thread)) b->many = true;
+      if (b->phase != p + 1 || (b->top && (e->phases.data[p].thread || e->phases.data[p].loop != b->loop))) b->many = true;
     }
+    if (u->op == TG_OP_RANGE && e->pure[u->id]) continue;   /* the launcher's */
     for (uint32_t i = access; i < u->n; i++)
       if (e->need[u->src[i]->id] != e->wanted && u->src[i]->n) tg_push(&e->j->env, &stack, u->src[i]);
   }
@@ -92,19 +124,22 @@ static emit_slot *slot_of(tg_emitter *e, const tg_uop *u) {
 
 static void mark_phase(tg_emitter *e, uint32_t p) {
   e->wanted++;
-  for (uint32_t i = 0; i < e->sink->n; i++)
-    if (e->phase_of[i] == p) mark_needed(e, e->sink->src[i], p);
+  for (uint32_t i = 0; i < e->items.n; i++)
+    if (e->items.data[i].phase == p) mark_needed(e, e->items.data[i].u, p);
 }
 
 static void find_memory(tg_emitter *e) {
+  for (uint32_t i = 0; i < e->loops.n; i++)
+    if (e->shared_at < round64(8 * (e->loops.data[i].depth + 1))) e->shared_at = round64(8 * (e->loops.data[i].depth + 1));   /* their counters */
   for (uint32_t p = 0; p < e->phases.n; p++) {
     mark_phase(e, p);
-    e->phases.data[p].list = tg_new(&e->j->env, uint32_t, e->sink->n);
-    for (uint32_t i = 0; i < e->sink->n; i++) {
-      const tg_uop *u = e->sink->src[i];
-      bool mine = e->phase_of[i] == p, before = e->phase_of[i] == UINT32_MAX || e->phase_of[i] < p;
+    e->phases.data[p].list = tg_new(&e->j->env, uint32_t, e->items.n);
+    for (uint32_t i = 0; i < e->items.n; i++) {
+      const tg_uop *u = e->items.data[i].u;
+      uint32_t at = e->items.data[i].phase;
+      bool mine = at == p, before = at == (uint32_t)NO_PHASE || at < p;
       if (u->op == TG_OP_DEFINE || mine || (before && is_value(u) && e->need[u->id] == e->wanted)) e->phases.data[p].list[e->phases.data[p].n++] = i;
-      if (e->phase_of[i] == UINT32_MAX || e->phase_of[i] == p || !is_value(u) || e->need[u->id] != e->wanted || e->pure[u->id] || slot_of(e, u)) continue;
+      if (at == (uint32_t)NO_PHASE || mine || !is_value(u) || e->need[u->id] != e->wanted || e->pure[u->id] || slot_of(e, u)) continue;
       tg_push(&e->j->env, &e->slots, ((emit_slot){u, e->shared_at}));
       e->shared_at += round64((uint64_t)tg_type_bytes(u->type) * u->lanes);
     }
@@ -304,24 +339,34 @@ static void begin_function(tg_emitter *e, const char *name, LLVMTypeRef result, 
   e->task_arg = n > 3 ? LLVMGetParam(fn, 3) : NULL;
 }
 
-static LLVMValueRef slot_pointer(tg_emitter *e, const emit_slot *s) {
-  LLVMValueRef at = LLVMConstInt(e->integer[64], e->globals, 0), offset = LLVMConstInt(e->integer[64], s->offset, 0);
+static LLVMValueRef shared_pointer(tg_emitter *e, uint64_t bytes) {
+  LLVMValueRef at = LLVMConstInt(e->integer[64], e->globals, 0), offset = LLVMConstInt(e->integer[64], bytes, 0);
   LLVMValueRef p = e->device ? tg_device_buffer(e, e->globals) : LLVMBuildLoad2(e->b, e->ptr, LLVMBuildGEP2(e->b, e->ptr, e->buffers_arg, &at, 1, ""), "");
   return LLVMBuildGEP2(e->b, e->integer[8], p, &offset, 1, "");
 }
 
-/* A statement of the top level on the list of phase p. */
+/* The ranges of the loops of phases around, from the counters that the launcher keeps at the start of the shared memory. */
+static void emit_counters(tg_emitter *e, uint32_t inner) {
+  for (uint32_t l = inner; l != (uint32_t)NO_LOOP; l = e->loops.data[l].outer) {
+    const tg_uop *range = e->loops.data[l].end->src[0];
+    LLVMTypeRef type = tg_emit_type(e, range->type, 1);
+    LLVMValueRef i = LLVMBuildLoad2(e->b, e->integer[64], shared_pointer(e, 8 * e->loops.data[l].depth), e->j->ranges.data[tg_range_ordinal(range)].name);
+    e->values[range->id] = (emit_value){type == e->integer[64] ? i : LLVMBuildTrunc(e->b, i, type, ""), e->stamp, 0, 0};
+  }
+}
+
+/* An item on the list of phase p. */
 static void emit_top(tg_emitter *e, uint32_t i, uint32_t p) {
-  const tg_uop *u = e->sink->src[i];
-  bool mine = e->phase_of[i] == p;
+  const tg_uop *u = e->items.data[i].u;
+  bool mine = e->items.data[i].phase == p;
   if (e->di && tg_emit_is_effect(u)) tg_emit_debug_statement(e, u);
   if (u->op == TG_OP_DEFINE) emit_define(e, u);
   else if (is_value(u) && (mine || e->pure[u->id])) {
     emit_statement(e, u);
     emit_slot *s = mine ? slot_of(e, u) : NULL;
-    if (s) LLVMSetAlignment(LLVMBuildStore(e->b, tg_emit_get(e, u, u->lanes), slot_pointer(e, s)), 64);
+    if (s) LLVMSetAlignment(LLVMBuildStore(e->b, tg_emit_get(e, u, u->lanes), shared_pointer(e, s->offset)), 64);
   } else if (is_value(u)) {
-    LLVMValueRef v = LLVMBuildLoad2(e->b, tg_emit_type(e, u->type, u->lanes), slot_pointer(e, slot_of(e, u)), "");
+    LLVMValueRef v = LLVMBuildLoad2(e->b, tg_emit_type(e, u->type, u->lanes), shared_pointer(e, slot_of(e, u)->offset), "");
     LLVMSetAlignment(v, 64);
     e->values[u->id] = (emit_value){v, e->stamp, 0, 0};
   } else if (mine && e->device && is_phase(e, u)) tg_device_grid(e, u);
@@ -336,6 +381,7 @@ static void emit_top(tg_emitter *e, uint32_t i, uint32_t p) {
 static void emit_phase_function(tg_emitter *e, uint32_t p, bool unaligned) {
   if (e->device) tg_device_begin_phase(e, p, unaligned);
   else begin_function(e, tg_format(&e->j->env, "%s.%u%s", e->j->name, p, unaligned ? ".unaligned" : ""), LLVMVoidTypeInContext(e->c), 4);
+  emit_counters(e, e->phases.data[p].loop);
   for (uint32_t i = 0; i < e->phases.data[p].n; i++) {
     emit_top(e, e->phases.data[p].list[i], p);
     end_long_block(e);
@@ -348,23 +394,31 @@ static void emit_phase_function(tg_emitter *e, uint32_t p, bool unaligned) {
   LLVMBuildRetVoid(e->b);
 }
 
-static void emit_tasks_function(tg_emitter *e, uint32_t p) {
-  begin_function(e, tg_format(&e->j->env, "%s.%u.tasks", e->j->name, p), e->integer[64], 2);
-  const tg_uop *thread = e->phases.data[p].thread;
+/* How many tasks, or turns of a loop of phases: the extent of end's range, in the loop of phases around. NULL: 1. */
+static void emit_count_function(tg_emitter *e, const char *name, const tg_uop *end, uint32_t around) {
+  begin_function(e, name, e->integer[64], 2);
   LLVMValueRef n = LLVMConstInt(e->integer[64], 1, 0);
-  if (thread) {
+  if (end) {
     e->wanted++;
-    mark_needed(e, tg_extent(thread->src[0]), p);
-    for (uint32_t i = 0; e->sink->src[i] != thread; i++) {
-      const tg_uop *u = e->sink->src[i];
+    mark_needed(e, tg_extent(end->src[0]), 0);
+    emit_counters(e, around);
+    for (uint32_t i = 0; e->items.data[i].u != end; i++) {
+      const tg_uop *u = e->items.data[i].u;
       if (!is_value(u) || e->need[u->id] != e->wanted) continue;
       if (!e->pure[u->id]) tg_bug(&e->j->env, "linear form: the number of tasks depends on what the kernel writes");
       tg_emit_value_statement(e, u);
     }
-    n = tg_emit_get(e, tg_extent(thread->src[0]), 1);
+    n = tg_emit_get(e, tg_extent(end->src[0]), 1);
     if (LLVMTypeOf(n) != e->integer[64]) n = LLVMBuildSExt(e->b, n, e->integer[64], "");
   }
   LLVMBuildRet(e->b, n);
+}
+
+static void emit_count_functions(tg_emitter *e) {
+  for (uint32_t p = 0; p < e->phases.n; p++)
+    emit_count_function(e, tg_format(&e->j->env, "%s.%u.tasks", e->j->name, p), e->phases.data[p].thread, e->phases.data[p].loop);
+  for (uint32_t i = 0; i < e->loops.n; i++)
+    emit_count_function(e, tg_format(&e->j->env, "%s.%u.turns", e->j->name, i), e->loops.data[i].end, e->loops.data[i].outer);
 }
 
 static void prepare(tg_emitter *e) {
@@ -372,10 +426,8 @@ static void prepare(tg_emitter *e) {
   e->values = tg_new(&e->j->env, emit_value, n);
   e->need = tg_new(&e->j->env, uint32_t, n);
   e->pure = tg_new(&e->j->env, uint8_t, n);
-  e->phase_of = tg_new(&e->j->env, uint32_t, e->sink->n + 1);
   e->buffers = tg_new(&e->j->env, emit_buffer, e->j->buffers.n + 1);
-  for (uint32_t i = 0; i < e->sink->n; i++) survey(e, e->sink->src[i], true);
-  find_phases(e);
+  find_phases(e, e->sink->src, e->sink->n, (uint32_t)NO_LOOP);
   find_memory(e);
   e->private_top = DUMMY_BYTES;
   for (uint32_t i = 0; i < e->sink->n && e->target->arch == TG_ARCH_NVPTX; i++) tg_emit_find_aligned(e, e->sink->src[i]);
@@ -389,8 +441,12 @@ void tg_emit_module(tg_emitter *e, tg_code_info *info) {
     for (uint32_t p = 0; p < e->phases.n; p++) emit_phase_function(e, p, pass == 1);
     if (!e->streamed) break;
   }
-  for (uint32_t p = 0; p < e->phases.n && !e->device; p++) emit_tasks_function(e, p);
+  if (!e->device) emit_count_functions(e);
   *info = (tg_code_info){.buffers = e->globals, .params = e->j->params.n, .phases = e->phases.n,
-                         .workspace = e->device ? 0 : round64(e->private_top), .shared = round64(e->shared_at), .aligned = e->aligned};
+                         .workspace = e->device ? 0 : round64(e->private_top), .shared = round64(e->shared_at), .aligned = e->aligned, .loops = e->loops.n};
+  if (e->loops.n) {
+    info->launch = e->steps.data;
+    info->launch_n = e->steps.n;
+  }
   if (e->device) tg_device_launch(e, info);
 }

@@ -21,7 +21,8 @@ typedef struct {
   uint64_t offset, bytes;      /* in the workspace, the shared memory or LOCAL */
   uint32_t position;           /* of a global buffer, in a launch */
   uint32_t phase, stamp, inside;    /* phase: the only one that uses it, + 1 */
-  bool top, many;              /* defined by the SINK itself; used by more than one phase */
+  uint32_t loop;               /* of phases, that it is defined in */
+  bool top, many;              /* defined between phases; outlives a phase */
   emit_cell *cells;
   uint32_t cells_n;
   LLVMValueRef pointer;
@@ -29,9 +30,14 @@ typedef struct {
 
 typedef struct { const void *a, *b; LLVMValueRef v; uint32_t depth, next; } emit_memo;
 
+/* What no phase stands around: a statement of the SINK or of a loop of phases. */
+typedef struct { const tg_uop *u; uint32_t phase, loop; } emit_item;   /* NO_PHASE: computed again in each phase that wants it; NO_LOOP: of the SINK */
+enum { NO_PHASE = -1, NO_LOOP = -1 };
+typedef struct { const tg_uop *end; uint32_t outer, depth; } emit_loop_of_phases;   /* the loop around; how many are around */
 typedef struct {
   const tg_uop *thread;        /* the END of its thread range (device: outermost global range), or NULL */
-  uint32_t *list, n;           /* top-level statements, by position, that it runs or wants */
+  uint32_t *list, n;           /* items, by position, that it runs or wants */
+  uint32_t loop;               /* around it */
 } emit_phase;
 typedef struct { const tg_uop *u; uint64_t offset; } emit_slot;   /* a value that outlives its phase, in shared memory */
 
@@ -57,9 +63,12 @@ typedef struct tg_emitter {
   LLVMValueRef before[MAX_DEPTH];   /* by depth: where that depth's code ends, as the next loop begins */
   TG_VEC(emit_memo) memos;
   uint32_t buckets[1024];
+  TG_VEC(emit_item) items;
+  TG_VEC(emit_loop_of_phases) loops;
+  TG_VEC(int64_t) steps;       /* of the launch: see tg_code_info */
   TG_VEC(emit_phase) phases;
   TG_VEC(emit_slot) slots;
-  uint32_t *need, *phase_of, wanted;   /* by node id: the last stamp `wanted` it got; by top-level statement: its phase */
+  uint32_t *need, wanted;      /* by node id: the last stamp `wanted` it got */
   uint8_t *pure;               /* by node id: recomputed in each phase rather than kept */
   bool streaming, streamed;
   unsigned nontemporal_kind, invariant_kind;

@@ -85,8 +85,8 @@ static void find_shape(tg_emitter *e, uint32_t p) {
   uint32_t warps = 1;
   bool lanes = false;
   find_grid(e, e->phases.data[p].thread);
-  for (uint32_t i = 0; i < e->sink->n; i++)
-    if (e->phase_of[i] == p) find_threads(e, e->sink->src[i], &warps, &lanes);
+  for (uint32_t i = 0; i < e->items.n; i++)
+    if (e->items.data[i].phase == p) find_threads(e, e->items.data[i].u, &warps, &lanes);
   d->warps = lanes ? warps : 0;
   if (warps > 1 && !lanes) tg_bug(&e->j->env, "device form: warps without lanes");
   if (lanes && warps * e->target->lanes > e->target->max_threads)

@@ -11,8 +11,10 @@ typedef struct tg_code_info {
   uint64_t workspace;                 /* bytes per task in flight, 64-aligned; at least 128 */
   uint64_t shared;                    /* bytes per launch, 64-aligned: memory that outlives a phase */
   uint64_t aligned;                   /* bit b: the first entry assumes that buffer b is aligned, to 64 bytes on a host (it streams to it), to 16 on a GPU */
-  const int64_t *launch;              /* of a GPU: what tg_grid_of reads, in the memory of the job or of the cache's entry; else NULL */
+  const int64_t *launch;              /* in the memory of the job or of the cache's entry. Of a GPU: what tg_grid_of reads. On a host: NULL if phases run once each, in order; else
+                                       * the steps: p >= 0 is phase p; ~l, n is loop l of the next n words */
   uint64_t launch_n;                  /* words */
+  uint32_t loops;                     /* of phases, on a host */
 } tg_code_info;
 
 /* How a GPU is to launch phase p with these parameters. No groups in one dimension: nothing is to be run. False: a dimension would be 2^31 or more, or the info is damaged. */
@@ -27,7 +29,10 @@ int tg_grid_code(tg_op op);         /* of an operation in an extent; -1: there i
  *   void entry(void *const *buffers, const int64_t *params, void *workspace, int64_t task)
  * buffers[info.buffers] is the shared memory. Tasks of a phase, its thread range's extent (below 1: none), are what
  *   int64_t NAME.p.tasks(void *const *buffers, const int64_t *params)
- * gives. Phases run in order, each after all tasks of the one before. */
+ * gives. Phases run in order, each after all tasks of the one before. Loops of phases are the launcher's: before each turn of one that d others
+ * stand around, the i64 number d of the shared memory is its count; there are as many as
+ *   int64_t NAME.l.turns(void *const *buffers, const int64_t *params)
+ * gives as the loop begins. */
 typedef void tg_phase_fn(void *const *buffers, const int64_t *params, void *workspace, int64_t task);
 typedef int64_t tg_tasks_fn(void *const *buffers, const int64_t *params);
 
@@ -56,5 +61,8 @@ typedef struct tg_code tg_code;       /* loaded, callable; never writable and ex
 tg_status tg_code_load(const tg_allocator *a, const void *object, size_t bytes, const char *name, const tg_code_info *, uint32_t flags, tg_code **out, tg_env *err);
 tg_phase_fn *tg_code_entry(const tg_code *, uint32_t phase, bool unaligned);
 int64_t tg_code_tasks(const tg_code *, uint32_t phase, void *const *buffers, const int64_t *params);
+/* Calls fn for each phase in turn, with the counters of the loops around it written. */
+typedef void tg_step_fn(void *user, uint32_t phase);
+void tg_code_walk(const tg_code *, void *const *buffers, const int64_t *params, tg_step_fn *fn, void *user);
 void tg_code_unload(tg_code *);
 #endif

@@ -20,9 +20,11 @@ struct tg_code {
   tg_allocator allocator;
   char *memory;
   size_t mapped;
-  uint32_t phases;
+  uint32_t phases, loops, buffers;
   void *debug;
-  struct { tg_phase_fn *entry, *unaligned; tg_tasks_fn *tasks; } phase[];
+  const int64_t *steps;        /* of loops of phases, or NULL; behind it in one block */
+  uint64_t steps_n;
+  struct { tg_phase_fn *entry, *unaligned; tg_tasks_fn *tasks; } phase[];   /* then the loops: tasks is their turns */
 };
 
 /* Where each section goes, in bytes from the start; UINT64_MAX: nowhere. Gives the whole, or 0 if the object is not one of ours. */
@@ -100,7 +102,7 @@ static bool relocate(const tg_object_view *o, char *memory, const uint64_t *plac
   return true;
 }
 
-/* NAME.p, NAME.p.unaligned, NAME.p.tasks. */
+/* NAME.p, NAME.p.unaligned, NAME.p.tasks, NAME.l.turns. */
 static bool find_entries(const tg_object_view *o, tg_code *c, const char *name, const uint64_t *place) {
   size_t n = strlen(name);
   for (uint32_t i = 1; i < o->symbols_n; i++) {
@@ -110,14 +112,18 @@ static bool find_entries(const tg_object_view *o, tg_code *c, const char *name, 
     if (y->st_shndx >= o->sections_n || place[y->st_shndx] == UINT64_MAX || y->st_value >= o->sections[y->st_shndx].sh_size) return false;
     char *rest;
     unsigned long p = strtoul(s + n + 1, &rest, 10);
-    if (rest == s + n + 1 || p >= c->phases) continue;
+    bool turns = !strcmp(rest, ".turns");
+    if (rest == s + n + 1 || p >= (turns ? c->loops : c->phases)) continue;
     void *at = c->memory + place[y->st_shndx] + y->st_value;
-    if (!*rest) memcpy(&c->phase[p].entry, &at, sizeof at);
+    if (turns) memcpy(&c->phase[c->phases + p].tasks, &at, sizeof at);
+    else if (!*rest) memcpy(&c->phase[p].entry, &at, sizeof at);
     else if (!strcmp(rest, ".unaligned")) memcpy(&c->phase[p].unaligned, &at, sizeof at);
     else if (!strcmp(rest, ".tasks")) memcpy(&c->phase[p].tasks, &at, sizeof at);
   }
   for (uint32_t p = 0; p < c->phases; p++)
     if (!c->phase[p].entry || !c->phase[p].tasks) return false;
+  for (uint32_t l = 0; l < c->loops; l++)
+    if (!c->phase[c->phases + l].tasks) return false;
   return true;
 }
 
@@ -127,6 +133,23 @@ static tg_status failed(tg_env *err, tg_status s, const char *what, const char *
     snprintf(err->message, sizeof err->message, "the code of kernel '%s' cannot be loaded: %s", name, what);
   }
   return s;
+}
+
+/* Loops within their loops, of what there is; their counters within the shared memory. */
+static bool steps_hold(const tg_code_info *info) {
+  const int64_t *s = info->launch;
+  uint64_t end[64], depth = 0;
+  if (!info->loops) return !info->launch_n;
+  for (uint64_t at = 0; at < info->launch_n;) {
+    while (depth && end[depth - 1] == at) depth--;
+    if (s[at] >= (int64_t)info->phases || s[at] < -(int64_t)info->loops) return false;
+    if (s[at++] >= 0) continue;
+    uint64_t limit = depth ? end[depth - 1] : info->launch_n;
+    if (at >= limit || s[at] < 0 || (uint64_t)s[at] > limit - at - 1 || depth == TG_COUNT(end) || info->shared < 8 * (depth + 1)) return false;
+    end[depth++] = at + 1 + (uint64_t)s[at];
+    at++;
+  }
+  return true;
 }
 
 static bool place_code(const tg_object_view *o, tg_code *c, const char *name, const uint64_t *place) {
@@ -140,18 +163,23 @@ static bool place_code(const tg_object_view *o, tg_code *c, const char *name, co
   return find_entries(o, c, name, place);
 }
 
+static size_t head_bytes(size_t entries, uint64_t words) { return sizeof(tg_code) + entries * sizeof(((tg_code *)0)->phase[0]) + 8 * words; }
+
 tg_status tg_code_load(const tg_allocator *a, const void *object, size_t bytes, const char *name, const tg_code_info *info, uint32_t flags, tg_code **out, tg_env *err) {
   tg_object_view o;
   uint64_t place[64], size = 0;
   *out = NULL;
-  if ((uintptr_t)object % 8 || !tg_object_open(&o, object, bytes) || o.head->e_machine != HOST || o.sections_n > TG_COUNT(place) || (!(size = lay_out(&o, place)) && info->phases) || info->phases > 1 << 16)
+  if ((uintptr_t)object % 8 || !tg_object_open(&o, object, bytes) || o.head->e_machine != HOST || o.sections_n > TG_COUNT(place) || (!(size = lay_out(&o, place)) && info->phases) || info->phases > 1 << 16 || info->loops > 1 << 16 || !steps_hold(info))
     return failed(err, TG_EINVAL, "it is not an object of tg", name);
-  size_t head = sizeof(tg_code) + info->phases * sizeof((*out)->phase[0]);
+  size_t head = head_bytes(info->phases + info->loops, info->launch_n);
   tg_code *c = a->alloc(a->user, head);
   if (!c) return failed(err, TG_ENOMEM, "out of memory", name);
   memset(c, 0, head);
   c->allocator = *a;
   c->phases = info->phases;
+  c->loops = info->loops;
+  c->buffers = info->buffers;
+  if ((c->steps_n = info->launch_n)) c->steps = memcpy(&c->phase[c->phases + c->loops], info->launch, 8 * info->launch_n);
   size_t page = (size_t)sysconf(_SC_PAGESIZE);
   c->mapped = (size + page - 1) / page * page;
   void *m = size ? mmap(NULL, c->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : NULL; /* no phases, no code: a kernel of empty ranges */
@@ -184,10 +212,34 @@ tg_phase_fn *tg_code_entry(const tg_code *c, uint32_t phase, bool unaligned) {
 
 int64_t tg_code_tasks(const tg_code *c, uint32_t phase, void *const *buffers, const int64_t *params) { return c->phase[phase].tasks(buffers, params); }
 
+typedef struct { const tg_code *c; void *const *buffers; const int64_t *params; tg_step_fn *fn; void *user; } walk;
+
+static void take_steps(const walk *w, const int64_t *s, const int64_t *end, int64_t *counter) {
+  while (s < end) {
+    if (*s >= 0) {
+      w->fn(w->user, (uint32_t)*s++);
+      continue;
+    }
+    int64_t turns = w->c->phase[(int64_t)w->c->phases + ~*s].tasks(w->buffers, w->params);
+    for (int64_t i = 0; i < turns; i++) {
+      *counter = TG_MUTANT("load: turns of a loop of phases", i, 0);
+      take_steps(w, s + 2, s + 2 + s[1], counter + 1);
+    }
+    s += 2 + s[1];
+  }
+}
+
+void tg_code_walk(const tg_code *c, void *const *buffers, const int64_t *params, tg_step_fn *fn, void *user) {
+  walk w = {c, buffers, params, fn, user};
+  if (c->loops) take_steps(&w, c->steps, c->steps + c->steps_n, buffers[c->buffers]);
+  else
+    for (uint32_t p = 0; p < c->phases; p++) fn(user, p);
+}
+
 void tg_code_unload(tg_code *c) {
   if (!c) return;
   tg_allocator a = c->allocator;
   if (c->debug) tg_debug_unregister(&a, c->debug);
   if (c->memory) munmap(c->memory, c->mapped);
-  a.free(a.user, c, sizeof *c + c->phases * sizeof c->phase[0]);
+  a.free(a.user, c, head_bytes(c->phases + c->loops, c->steps_n));
 }

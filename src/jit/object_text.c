@@ -78,13 +78,13 @@ static void put_sections(const tg_object_view *o, tg_str *out) {
 const char *tg_object_summary(tg_job *j, const tg_target *t, const tg_object *object, const tg_code_info *info) {
   tg_str out = tg_str_new(&j->env);
   tg_object_view o;
-  tg_str_printf(&out, "%s: %zu bytes, %u phases, %u buffers, %u parameters, %llu bytes shared by phases\n", t->name, object->bytes, info->phases, info->buffers, info->params,
+  tg_str_printf(&out, "%s: %zu bytes, %u phases, %u loops of phases, %u buffers, %u parameters, %llu bytes shared by phases\n", t->name, object->bytes, info->phases, info->loops, info->buffers, info->params,
                 (unsigned long long)info->shared);
   if (t->arch == TG_ARCH_NVPTX) tg_str_puts(&out, "PTX, for the driver: --stage asm\n");
   else if (tg_object_open(&o, object->data, object->bytes)) {
     put_sections(&o, &out);
     for (uint32_t p = 0; p < 2 * info->phases; p++) put_amd(j, t, &o, kernel_name(j, p / 2, p % 2), false, &out);
   }
-  for (uint32_t p = 0; p < info->phases && info->launch; p++) put_launch(j, info, p, kernel_name(j, p, false), &out);
+  for (uint32_t p = 0; p < info->phases && info->launch && !info->loops; p++) put_launch(j, info, p, kernel_name(j, p, false), &out);
   return out.data;
 }

@@ -5,7 +5,7 @@
  *
  * Kept back: a LOAD leaves a loop only if the loop surely runs (its place in the buffer, and that its gate suffices,
  * was proved for the iterations only), and as many loads as the register file holds beside the accumulators; `x + constant` is
- * computed again wherever it is used. A phase shares no values with another: nothing leaves a thread loop.
+ * computed again wherever it is used. A phase shares no values with another: nothing leaves a thread loop, or a loop around some.
  *
  * Works on the versioned program as it is: versions map to versions, since no statement changes its place. */
 #include "lower/sweep.h"
@@ -14,7 +14,7 @@ typedef struct level {
   struct level *outer;
   const tg_uop *range;
   uint32_t depth;
-  bool open, runs, thread;     /* runs: at least once, proved */
+  bool open, runs, thread;     /* runs: at least once, proved. thread: a phase, a launch, or a loop of phases */
   uint32_t loads;              /* hoisted out of it */
   uint32_t live;               /* ssa elements of floats and vectors, defined here and outside */
   TG_VEC(const tg_uop *) out;
@@ -130,8 +130,9 @@ static void finish(state *s, const tg_uop *u) {
   for (uint32_t i = 0; i < u->n; i++)   /* and where its operands in fact are */
     if (tg_is_value(u->src[i]) && !is_cheap(u->src[i])) h = deeper(s->home[u->src[i]->id], h);
     else if (tg_is_value(u->src[i]) && tg_is_value(u->src[i]->src[0])) h = deeper(s->home[u->src[i]->src[0]->id], h);
-  for (level *l = s->now; TG_MUTANT("linear: values between phases", !h->depth, false) && l->depth; l = l->outer)
-    if (l->thread) h = l;
+  level *phase = s->now;
+  while (phase->depth && !phase->thread) phase = phase->outer;
+  if (TG_MUTANT("linear: values between phases", true, false)) h = deeper(h, phase);
   if (u->op == TG_OP_LOAD && ssa_access(s, u) && s->unsure[tg_buffer_ordinal(u->src[0])]) h = sure_home(s, h);
   else if (u->op == TG_OP_LOAD && !ssa_access(s, u)) h = load_home(s, u, h);
   h = behind(s, u, h);
@@ -199,7 +200,7 @@ static void process(state *s, const tg_uop *u) {
   level *l = s->now;
   if (u->op == TG_OP_END) {
     const tg_uop *range = u->src[0];
-    bool thread = tg_range_kind(range) == TG_THREAD || (s->device && !l->depth);   /* a phase, or a launch */
+    bool thread = tg_range_kind(range) == TG_THREAD || (s->device ? !l->depth : tg_has_phases(u));
     need(s, tg_extent(range));
     cheap_operands(s, range, l);
     if (thread) s->phase++;

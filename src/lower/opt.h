@@ -118,5 +118,9 @@ void tg_check_contracted(tg_schedule *s, const tg_opt *o);   /* lane, stage, pre
 void tg_split_range(tg_schedule *s, const tg_opt *o, const char *name, int64_t n, const char *outer, const char *inner);
 /* Moves the loop of a site around the loops that it stands in, or fails. The sites are those of the program before. */
 void tg_move_outermost(tg_schedule *s, const tg_opt *o, const tg_site *site);
+/* As far as its nest lets it: loops that stay outside are loops of phases. Fails if something else would. */
+void tg_move_outward(tg_schedule *s, const tg_opt *o, const tg_site *site);
+/* Does what the kernel writes not decide it? Then the launcher may ask for it. */
+bool tg_known_before(tg_job *j, const tg_uop *extent);
 void tg_order_ranges(tg_schedule *s, const tg_opt *o, uint32_t n, const char *const *names);
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * upcast, unroll, lane, local, group, global and thread: the kind of a range. With a size the range is split first and its inner part
- * gets the kind (thread, global: the outer part). A thread or global range moves outermost if its nest lets it. */
+ * gets the kind (thread, global: the outer part). A global range moves outermost, if its nest lets it; a thread range as far out as it may, and on a host
+ * sequential loops may stay around it. */
 #include "lower/opt.h"
 
 static tg_kind kind_of(tg_opt_word w) {
@@ -86,6 +87,6 @@ void tg_opt_kind(tg_schedule *s, const tg_opt *o) {
     to[i] = tg_range_again(j, from[i], tg_extent(from[i]), kind);
   }
   for (uint32_t i = 0; i < axis.n && makes_tasks(kind); i++)
-    if (axis.site[i].owner->op == TG_OP_END) tg_move_outermost(s, o, &axis.site[i]);
+    if (axis.site[i].owner->op == TG_OP_END) (kind == TG_THREAD && s->l->target->lanes <= 1 ? tg_move_outward : tg_move_outermost)(s, o, &axis.site[i]);
   s->sink = tg_substitute(j, s->sink, axis.n, from, to);
 }

@@ -355,6 +355,30 @@ void tg_move_outermost(tg_schedule *s, const tg_opt *o, const tg_site *site) {
   order_from(s, o, axes[1].site->range, n, axes);
 }
 
+static bool may_pass(tg_schedule *s, const tg_uop *outer, const tg_uop *inner) {
+  const char *why = NULL;
+  if (outer->n != 2 || tg_uses(s->j, tg_extent(inner->src[0]), outer->src[0])) return false;
+  if (tg_range_verdict(s, outer, &why) == TG_INDEPENDENT && tg_range_verdict(s, inner, &why) == TG_INDEPENDENT) return true;
+  return tg_may_swap(s->j, s->sink, outer, inner, &why);
+}
+
+void tg_move_outward(tg_schedule *s, const tg_opt *o, const tg_site *site) {
+  tg_axis axes[16];
+  uint32_t n = 1, p = site->parent;
+  bool phases = true;
+  for (; p != UINT32_MAX && may_pass(s, parent_site(s, p)->owner, site->owner); p = parent_site(s, p)->parent) n++;
+  for (uint32_t q = p; q != UINT32_MAX; q = parent_site(s, q)->parent)
+    phases &= tg_range_kind(parent_site(s, q)->range) == TG_LOOP && tg_known_before(s->j, tg_extent(parent_site(s, q)->range));
+  if (!phases || n > TG_COUNT(axes) || !tg_known_before(s->j, tg_extent(site->range))) {
+    tg_move_outermost(s, o, site);   /* which says why it cannot */
+    return;
+  }
+  axes[0] = (tg_axis){1, site, NULL};
+  p = site->parent;
+  for (uint32_t i = n; i-- > 1; p = parent_site(s, p)->parent) axes[i] = (tg_axis){1, parent_site(s, p), NULL};
+  if (n > 1) order_from(s, o, axes[1].site->range, n, axes);
+}
+
 void tg_opt_order(tg_schedule *s, const tg_opt *o) { tg_order_ranges(s, o, o->n, o->names); }
 
 /* Does a range of the axis stand around the site? */

@@ -14,6 +14,8 @@ typedef struct {
   uint32_t width;              /* of the vector subscript; 0: no access seen */
   const char *why;             /* it cannot be ssa; NULL: it can */
   int32_t phase;               /* -1 none, -2 several */
+  uint32_t loop;               /* of phases: the number of the one that defines it, 0 the SINK */
+  bool between;                /* defined in no phase */
   bool vectors;                /* re-made with vector elements */
   bool carried;                /* a loop reads what it or an iteration before stored */
   const tg_uop *remade;
@@ -133,33 +135,52 @@ static const tg_uop *replace(tg_job *j, const tg_uop *old, const tg_uop *const *
   return old->op == TG_OP_LOAD ? tg_load(j, src[0], sub, gate, gate ? src[old->n - 1] : NULL, flags) : tg_store(j, src[0], sub, src[rank + 1], gate, flags);
 }
 
-/* Registers defined at SINK level: do statements of more than one phase use them? */
-static void see_phases(state *s, const tg_uop *sink) {
-  TG_VEC(const tg_uop *) stack = {0};
-  uint8_t *seen = NULL;
-  int32_t phase = 0;
-  bool any = false, tasks = false, shared = false;
-  for (uint32_t i = 0; i < sink->n; i++) shared |= sink->src[i]->op == TG_OP_DEFINE && tg_buffer_info(s->j, sink->src[i])->space == TG_SPACE_REG;
-  for (uint32_t i = 0; i < sink->n && shared; i++) any |= sink->src[i]->op == TG_OP_END && tg_range_kind(sink->src[i]->src[0]) == TG_THREAD;
-  if (!any) return;
-  for (uint32_t i = 0; i < sink->n; i++) {
-    bool t = sink->src[i]->op == TG_OP_END && tg_range_kind(sink->src[i]->src[0]) == TG_THREAD;
-    if (t || tasks) phase++;
-    if (t || tasks || !seen) seen = tg_new(&s->j->env, uint8_t, sink->id + 1);
-    tasks = t;
-    if (sink->src[i]->op == TG_OP_DEFINE) continue;
-    tg_push(&s->j->env, &stack, sink->src[i]);
-    while (stack.n) {
-      const tg_uop *u = stack.data[--stack.n];
-      if (seen[u->id]++) { seen[u->id] = 1; continue; }
-      if (u->op == TG_OP_LOAD || u->op == TG_OP_STORE) {
-        reg *r = &s->regs[tg_buffer_ordinal(u->src[0])];
-        if (r->phase != phase) r->phase = r->phase == -1 ? phase : -2;
-      }
-      for (uint32_t k = 0; k < u->n; k++)
-        if (u->src[k]->op != TG_OP_AFTER && u->src[k]->op != TG_OP_DEFINE) tg_push(&s->j->env, &stack, u->src[k]);
+typedef struct { uint8_t *seen; int32_t phase; uint32_t loops; TG_VEC(const tg_uop *) stack; } phases;
+
+static void see_phase(state *s, phases *p, const tg_uop *root, uint32_t loop) {
+  tg_push(&s->j->env, &p->stack, root);
+  while (p->stack.n) {
+    const tg_uop *u = p->stack.data[--p->stack.n];
+    if (p->seen[u->id]++) { p->seen[u->id] = 1; continue; }
+    if (u->op == TG_OP_LOAD || u->op == TG_OP_STORE) {
+      reg *r = &s->regs[tg_buffer_ordinal(u->src[0])];
+      if (r->phase != p->phase) r->phase = r->phase == -1 ? p->phase : -2;
+      if (r->between && r->loop != loop) r->phase = -2;
     }
+    for (uint32_t k = 0; k < u->n; k++)
+      if (u->src[k]->op != TG_OP_AFTER && u->src[k]->op != TG_OP_DEFINE) tg_push(&s->j->env, &p->stack, u->src[k]);
   }
+}
+
+/* Registers defined between phases, by the SINK or by a loop of phases: does more than one phase use them, or one more than once? */
+static void see_list(state *s, phases *p, uint32_t n, const tg_uop *const *list, uint32_t loop) {
+  bool tasks = true;
+  for (uint32_t i = 0; i < n; i++) {
+    const tg_uop *u = list[i];
+    bool t = u->op == TG_OP_END && tg_range_kind(u->src[0]) == TG_THREAD, inner = tg_has_phases(u);
+    if (t || tasks || inner) {
+      p->phase++;
+      p->seen = tg_new(&s->j->env, uint8_t, s->j->uops.n);
+    }
+    tasks = t || inner;
+    if (u->op == TG_OP_DEFINE) {
+      reg *r = &s->regs[tg_buffer_ordinal(u)];
+      r->between = true;
+      r->loop = loop;
+    } else if (inner) see_list(s, p, u->n - 1, u->src + 1, ++p->loops);
+    else see_phase(s, p, u, loop);
+  }
+}
+
+static void see_phases(state *s, const tg_uop *sink) {
+  bool any = false, inside = false, shared = false;
+  for (uint32_t i = 0; i < sink->n; i++) {
+    const tg_uop *u = sink->src[i];
+    shared |= u->op == TG_OP_DEFINE && tg_buffer_info(s->j, u)->space == TG_SPACE_REG;
+    any |= u->op == TG_OP_END && tg_range_kind(u->src[0]) == TG_THREAD;
+    inside |= tg_has_phases(u);
+  }
+  if ((any && shared) || inside) see_list(s, &(phases){.seen = NULL}, sink->n, sink->src, 0);
 }
 
 /* Expansion folds sums; what rules can do more for are conditions and quotients. */
@@ -197,7 +218,7 @@ const tg_uop *tg_pass_place(tg_job *j, const tg_lowering *l, const tg_uop *sink)
     if (u->op == TG_OP_DEFINE) s.regs[b].define = u;
     else if (j->buffers.data[b].space == TG_SPACE_REG) see_access(j, &s.regs[b], u);
   }
-  see_phases(&s, sink);
+  if (!device) see_phases(&s, sink);
   for (uint32_t i = 0; i < n; i++) {
     if (!s.regs[i].define || j->buffers.data[i].space == TG_SPACE_GLOBAL) continue;
     if (j->buffers.data[i].space == TG_SPACE_REG) decide(&s, l, i);

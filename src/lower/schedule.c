@@ -114,30 +114,44 @@ static void dissolve(tg_schedule *s, const tg_uop *u, tg_statements *out) {
 
 /* ---- kinds that the author gave ---- */
 
-/* A thread range within another loop, and a lockstep range of an extent known at run time whose iterations are independent, run as
- * loops: a phase has threads at its outermost loop only, and lanes are a constant number. */
-static bool runs_as_loop(tg_job *j, const tg_uop *plain, const tg_uop *end, bool outermost) {
+/* What the launcher has to know, it must not ask the kernel's own memory for. */
+bool tg_known_before(tg_job *j, const tg_uop *extent) {
+  uint32_t n;
+  if (extent->op == TG_OP_CONST || extent->op == TG_OP_PARAM) return true;
+  const tg_uop **order = tg_toposort(j, extent, &n);
+  for (uint32_t i = 0; i < n; i++)
+    if (order[i]->op == TG_OP_LOAD && tg_buffer_info(j, order[i]->src[0])->role != TG_ROLE_IN) return false;
+  return true;
+}
+
+typedef struct { tg_job *j; const tg_uop *plain; bool device; } settling;
+
+/* A thread range in anything but loops whose turns are known before (on a GPU: in anything), and a lockstep range of an extent known at
+ * run time whose iterations are independent, run as loops: the launcher runs what is around phases, and lanes are a constant number. */
+static bool runs_as_loop(const settling *s, const tg_uop *end, bool phase) {
   const tg_uop *r = end->src[0];
   const char *why;
   tg_kind k = tg_range_kind(r);
-  if (k == TG_THREAD) return !outermost;
+  if (k == TG_THREAD) return !phase;
   if ((k != TG_LANE && k != TG_LOCAL && k != TG_UPCAST) || tg_extent(r)->op == TG_OP_CONST) return false;
-  return tg_loop_verdict(j, plain, end, &why) == TG_INDEPENDENT;
+  return tg_loop_verdict(s->j, s->plain, end, &why) == TG_INDEPENDENT;
 }
 
-static const tg_uop *find_loop(tg_job *j, const tg_uop *plain, const tg_uop *u, bool outermost) {
+static const tg_uop *find_loop(const settling *s, const tg_uop *u, bool phase) {
   const tg_uop *found = NULL;
   if (u->op != TG_OP_END) return NULL;
-  if (runs_as_loop(j, plain, u, outermost)) return u->src[0];
-  for (uint32_t i = 1; i < u->n && !found; i++) found = find_loop(j, plain, u->src[i], false);
+  if (runs_as_loop(s, u, phase)) return u->src[0];
+  phase &= !s->device && tg_range_kind(u->src[0]) == TG_LOOP && tg_known_before(s->j, tg_extent(u->src[0]));
+  for (uint32_t i = 1; i < u->n && !found; i++) found = find_loop(s, u->src[i], phase && (u->src[i]->op != TG_OP_END || tg_known_before(s->j, tg_extent(u->src[i]->src[0]))));
   return found;
 }
 
 /* One after another: the extent of an inner one may use an outer one. */
-static const tg_uop *settle_kinds(tg_job *j, const tg_uop *plain) {
+static const tg_uop *settle_kinds(tg_job *j, const tg_lowering *l, const tg_uop *plain) {
   for (;;) {
     const tg_uop *r = NULL;
-    for (uint32_t i = 0; i < plain->n && !r; i++) r = find_loop(j, plain, plain->src[i], true);
+    settling s = {j, plain, l->target && l->target->lanes > 1};
+    for (uint32_t i = 0; i < plain->n && !r; i++) r = find_loop(&s, plain->src[i], true);
     if (!r) return plain;
     const tg_uop *loop = tg_range_again(j, r, tg_extent(r), TG_LOOP);
     plain = tg_substitute(j, plain, 1, &r, &loop);
@@ -159,14 +173,14 @@ static const tg_uop *drop_merge(tg_job *j, const tg_uop *old, const tg_uop *cons
 }
 
 /* A program without a schedule is left as it is, if it can be. */
-static const tg_uop *unscheduled(tg_job *j, const tg_uop *sink) {
-  const tg_uop *plain = tg_plain(j, sink), *settled = settle_kinds(j, plain);
+static const tg_uop *unscheduled(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
+  const tg_uop *plain = tg_plain(j, sink), *settled = settle_kinds(j, l, plain);
   if (has_merge(settled)) settled = tg_map(j, settled, drop_merge, NULL, NULL);
   return settled == plain ? sink : tg_versioned(j, settled);
 }
 
 const tg_uop *tg_pass_schedule(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
-  if (!j->opts.n) return unscheduled(j, sink);
+  if (!j->opts.n) return unscheduled(j, l, sink);
   tg_schedule s;
   tg_schedule_begin(&s, j, l, tg_plain(j, sink));
   for (uint32_t i = 0; i < j->opts.n; i++) {
@@ -176,7 +190,7 @@ const tg_uop *tg_pass_schedule(tg_job *j, const tg_lowering *l, const tg_uop *si
   tg_finish_tiles(&s);
   tg_statements list = {0};
   for (uint32_t i = 0; i < s.sink->n; i++) dissolve(&s, s.sink->src[i], &list);
-  const tg_uop *plain = settle_kinds(j, tg_map(j, tg_sink(j, list.n, list.data), dissolve_reduce, NULL, NULL));
+  const tg_uop *plain = settle_kinds(j, l, tg_map(j, tg_sink(j, list.n, list.data), dissolve_reduce, NULL, NULL));
   plain = tg_simplify(j, l->rules, plain);
   const tg_uop *proved = tg_map(j, tg_map(j, plain, dissolve_reduce, NULL, NULL), drop_gate, NULL, NULL); /* some extents are 0 only now */
   if (proved != plain) proved = tg_simplify(j, l->rules, proved);

@@ -15,6 +15,7 @@ typedef struct {
   uint32_t *scope;             /* by node id: number of the list that it needs, 0 the SINK's */
   uint32_t lists, open[64], depth;
   uint32_t sequential;         /* loops around that are no part of a grid of threads */
+  uint32_t others;             /* ranges around that are not of kind loop */
   const tg_uop **current;      /* by buffer ordinal */
   uint8_t *range_seen;         /* by ordinal */
   uint32_t *placed;            /* by node id, linear: 1 + list where the value stands */
@@ -216,7 +217,7 @@ static void check_end(state *s, const tg_uop *u) {
   for (uint32_t i = 1; i + 1 < u->n; i++)
     if (tg_is_merge(u->src[i])) complain(s, u, "a merge stands before other statements");
   if (s->rank >= EXPANDED && (k == TG_UPCAST || k == TG_UNROLL || ((k == TG_LANE || k == TG_LOCAL) && s->sequential))) complain(s, u, "a range of kind %s after pass expand", tg_kind_name[k]);
-  if (s->rank >= REDUCED && k == TG_THREAD && s->depth) complain(s, u, "a thread range inside a loop");
+  if (s->rank >= REDUCED && k == TG_THREAD && s->others) complain(s, u, "a thread range inside a range of another kind than loop");
   check_operands(s, range, 0);
   if (s->depth + 1 == TG_COUNT(s->open)) return;
   uint8_t *stored = tg_new(&s->j->env, uint8_t, s->j->buffers.n + 1);
@@ -225,6 +226,7 @@ static void check_end(state *s, const tg_uop *u) {
   mark_stored(s->j, u, stored);
   bool sequential = k != TG_GLOBAL && k != TG_LOCAL && k != TG_LANE;
   s->sequential += sequential;
+  s->others += k != TG_LOOP;
   s->open[++s->depth] = ++s->lists;
   s->scope[range->id] = s->lists;
   for (uint32_t b = 0; b < s->j->buffers.n; b++)
@@ -232,6 +234,7 @@ static void check_end(state *s, const tg_uop *u) {
   for (uint32_t i = 1; i < u->n; i++) check_statement(s, u->src[i]);
   s->depth--;
   s->sequential -= sequential;
+  s->others -= k != TG_LOOP;
   for (uint32_t b = 0; b < s->j->buffers.n; b++)
     if (stored[b] && before[b]) note_effect(s, before[b], u);
 }

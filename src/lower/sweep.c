@@ -125,3 +125,10 @@ const tg_uop *tg_fold(tg_job *j, const tg_uop *u, const tg_uop *const *src) {
   if (!v && u->op == TG_OP_WHERE && src[0]->op == TG_OP_CONST) v = src[0]->arg ? src[1] : src[2];
   return v ? v : tg_with_sources(j, u, src);
 }
+
+bool tg_has_phases(const tg_uop *end) {
+  if (end->op != TG_OP_END || tg_range_kind(end->src[0]) == TG_THREAD) return false;
+  for (uint32_t i = 1; i < end->n; i++)
+    if (end->src[i]->op == TG_OP_END && (tg_range_kind(end->src[i]->src[0]) == TG_THREAD || tg_has_phases(end->src[i]))) return true;
+  return false;
+}

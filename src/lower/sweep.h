@@ -22,6 +22,9 @@ const tg_uop *tg_fold2(tg_job *j, tg_op op, const tg_uop *a, const tg_uop *b);
 /* Does the node stand as a statement in linear form? Leaves and versions do not. */
 bool tg_is_value(const tg_uop *u);
 
+/* A loop around thread ranges: what stands in it are phases, and the launcher runs it. */
+bool tg_has_phases(const tg_uop *end);
+
 /* Of pass raise (loosen.c): loads of inputs without those conditions that only choose whether they are used. Takes and leaves a plain program. */
 const tg_uop *tg_loosen_gates(tg_job *j, const tg_uop *plain);
 /* Of pass place (turn.c): tiles of vectors along another dimension than the last, turned. */

@@ -228,14 +228,17 @@ static const tg_uop *through_window(tg_job *j, const tg_uop *old, const tg_uop *
                                : tg_store(j, t->window, &at, src[t->rank + 1], gate, 0);
 }
 
-static bool sequential(const tg_uop *range) { return tg_range_kind(range) != TG_THREAD && tg_range_kind(range) != TG_GLOBAL; }
+/* One task runs all of it. */
+static bool sequential(const tg_uop *end) {
+  return tg_range_kind(end->src[0]) != TG_THREAD && tg_range_kind(end->src[0]) != TG_GLOBAL && !tg_has_phases(end);
+}
 
 static bool place_statements(state *s, uint32_t n, const tg_uop *const *statement, uint32_t used, list *out);
 
 static bool place_loop(state *s, const tg_uop *end, uint32_t used, list *out) {
   list after = {0}, body = {0};
   bool any = false;
-  if (sequential(end->src[0]) && invariant(s, tg_extent(end->src[0]))) {
+  if (sequential(end) && invariant(s, tg_extent(end->src[0]))) {
     s->epoch++;
     s->in_loop = 0;
     see_statements(s, end, true);

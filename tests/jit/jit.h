@@ -46,16 +46,21 @@ static inline bool program_load(program *p) {
   return ok;
 }
 
+typedef struct { program *p; void **buffers; const int64_t *params; void *workspace; } program_launch;
+
+static inline void program_phase(void *user, uint32_t phase) {
+  program_launch *l = user;
+  int64_t n = tg_code_tasks(l->p->code, phase, l->buffers, l->params);
+  for (int64_t t = 0; t < n; t++) tg_code_entry(l->p->code, phase, true)(l->buffers, l->params, l->workspace, t);
+}
+
 /* Phases in order, tasks in order; buffers has room for one more. */
 static inline void program_run(program *p, void **buffers, const int64_t *params) {
   void *workspace = aligned_alloc(64, p->info.workspace), *shared = aligned_alloc(64, p->info.shared + 64);
   memset(workspace, 0xff, p->info.workspace);
   memset(shared, 0xff, p->info.shared + 64);
   buffers[p->info.buffers] = shared;
-  for (uint32_t i = 0; i < p->info.phases; i++) {
-    int64_t n = tg_code_tasks(p->code, i, buffers, params);
-    for (int64_t t = 0; t < n; t++) tg_code_entry(p->code, i, true)(buffers, params, workspace, t);
-  }
+  tg_code_walk(p->code, buffers, params, program_phase, &(program_launch){p, buffers, params, workspace});
   free(workspace);
   free(shared);
 }

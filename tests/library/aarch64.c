@@ -45,6 +45,8 @@ static void write_kernel(run *r, FILE *f) {
   snprintf(r->k.name, sizeof r->k.name, "%s", r->job.name);
   r->k.phases = r->info.phases, r->k.buffers = r->info.buffers, r->k.params = r->info.params;
   r->k.workspace = r->info.workspace, r->k.shared = r->info.shared, r->k.object = r->object.bytes;
+  r->k.loops = r->info.loops, r->k.steps_n = r->info.launch_n;
+  if (r->info.launch_n && r->info.launch_n <= AARCH64_STEPS) memcpy(r->k.steps, r->info.launch, 8 * r->info.launch_n);
   for (uint32_t b = 0; b < r->before.n; b++) r->k.bytes[b] = r->before.bytes[b], r->k.type[b] = r->before.type[b];
   fwrite(&r->k, sizeof r->k, 1, f);
   fwrite(r->object.data, 1, r->object.bytes, f);

@@ -4,11 +4,12 @@
 #define TG_TEST_AARCH64_H
 #include <stdint.h>
 
-enum { AARCH64_BUFFERS = 16, AARCH64_PARAMS = 32 };
+enum { AARCH64_BUFFERS = 16, AARCH64_PARAMS = 32, AARCH64_STEPS = 256 };
 typedef struct {
   char path[256], name[64];
-  uint32_t phases, buffers, params, unused;
-  uint64_t workspace, shared, object;
+  uint32_t phases, buffers, params, loops;
+  uint64_t workspace, shared, object, steps_n;
+  int64_t steps[AARCH64_STEPS];
   int64_t value[AARCH64_PARAMS];
   uint64_t bytes[AARCH64_BUFFERS];
   uint32_t type[AARCH64_BUFFERS];

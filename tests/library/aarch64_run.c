@@ -32,8 +32,17 @@ static int same(const aarch64_kernel *k, uint32_t b, const char *got, const char
   return 1;
 }
 
+typedef struct { const aarch64_kernel *k; tg_code *code; void **buffers, *workspace; } launch;
+
+static void phase(void *user, uint32_t p) {
+  launch *l = user;
+  int64_t n = tg_code_tasks(l->code, p, l->buffers, l->k->value);
+  for (int64_t t = 0; t < n; t++) tg_code_entry(l->code, p, true)(l->buffers, l->k->value, l->workspace, t);
+}
+
 static int run(const aarch64_kernel *k, const void *object, void **buffers) {
-  tg_code_info info = {.buffers = k->buffers, .params = k->params, .phases = k->phases, .workspace = k->workspace, .shared = k->shared};
+  tg_code_info info = {.buffers = k->buffers, .params = k->params, .phases = k->phases, .workspace = k->workspace, .shared = k->shared,
+                       .launch = k->loops ? k->steps : NULL, .launch_n = k->steps_n, .loops = k->loops};
   tg_allocator a = tg_allocator_default();
   tg_code *code;
   static tg_env env;
@@ -41,10 +50,7 @@ static int run(const aarch64_kernel *k, const void *object, void **buffers) {
   if (tg_code_load(&a, object, k->object, k->name, &info, 0, &code, &env) != TG_OK) return printf("%s: %s\n", k->path, env.message), 0;
   void *workspace = memory(k->workspace);
   buffers[k->buffers] = memory(k->shared);
-  for (uint32_t p = 0; p < k->phases; p++) {
-    int64_t n = tg_code_tasks(code, p, buffers, k->value);
-    for (int64_t t = 0; t < n; t++) tg_code_entry(code, p, true)(buffers, k->value, workspace, t);
-  }
+  tg_code_walk(code, buffers, k->value, phase, &(launch){k, code, buffers, workspace});
   tg_code_unload(code);
   free(buffers[k->buffers]);
   free(workspace);
