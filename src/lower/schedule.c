@@ -132,7 +132,7 @@ static bool runs_as_loop(const settling *s, const tg_uop *end, bool phase) {
   const tg_uop *r = end->src[0];
   const char *why;
   tg_kind k = tg_range_kind(r);
-  if (k == TG_THREAD) return !phase;
+  if (k == TG_THREAD) return !phase || (!s->device && !tg_known_before(s->j, tg_extent(r)));
   if ((k != TG_LANE && k != TG_LOCAL && k != TG_UPCAST) || tg_extent(r)->op == TG_OP_CONST) return false;
   return tg_loop_verdict(s->j, s->plain, end, &why) == TG_INDEPENDENT;
 }
@@ -142,7 +142,7 @@ static const tg_uop *find_loop(const settling *s, const tg_uop *u, bool phase) {
   if (u->op != TG_OP_END) return NULL;
   if (runs_as_loop(s, u, phase)) return u->src[0];
   phase &= !s->device && tg_range_kind(u->src[0]) == TG_LOOP && tg_known_before(s->j, tg_extent(u->src[0]));
-  for (uint32_t i = 1; i < u->n && !found; i++) found = find_loop(s, u->src[i], phase && (u->src[i]->op != TG_OP_END || tg_known_before(s->j, tg_extent(u->src[i]->src[0]))));
+  for (uint32_t i = 1; i < u->n && !found; i++) found = find_loop(s, u->src[i], phase);
   return found;
 }
 

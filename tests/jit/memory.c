@@ -227,6 +227,75 @@ static void phases(tg_jit *jit) {
   compare(&s.p, "phases");
 }
 
+/* a: 5 { old = r[a]; x = a[a]; b: a + less { t thread: p[..] = .. old, x; x += 1 }; u thread: r[u] += p[..] + old + x }. Counters of type `index`. */
+static void loops_of_phases(program *p, tg_jit *jit, tg_type index, int64_t less_than) {
+  scene s = {.n = 0};
+  program_begin(&s.p, jit);
+  tg_job *j = &s.p.j;
+  const tg_uop *in = global(&s, "a", TG_F32, TG_ROLE_IN, 64), *out = global(&s, "r", TG_F32, TG_ROLE_INOUT, 64);
+  const tg_uop *packed = buffer(&s.p, "p", TG_F32, TG_ROLE_TEMP, TG_SPACE_LOCAL, TG_PLACE_NONE, 1, 64), *zero = tg_const_int(j, index, 0);
+  const tg_uop *i = range_of(&s.p, "i", tg_const_int(j, index, 64), TG_THREAD);
+  store(&s, packed, i, value_of(&s, TG_F32, 0), NULL, 0);
+  loop(&s, i);
+  const tg_uop *a = range_of(&s.p, "a", tg_const_int(j, index, 5), TG_LOOP), *one = tg_const_int(j, index, 1);
+  const tg_uop *extent = tg_op2(j, TG_OP_ADD, a, tg_const_int(j, index, less_than)), *b = range_of(&s.p, "b", extent, TG_LOOP);
+  const tg_uop *t = range_of(&s.p, "t", tg_const_int(j, index, 32), TG_THREAD), *at = put(&s, tg_op2(j, TG_OP_ADD, t, b)), *dim = i64c(j, 1);
+  const tg_uop *reg = tg_define(j, (tg_buffer){.name = "x", .space = TG_SPACE_REG, .role = TG_ROLE_TEMP, .place = TG_PLACE_SSA, .rank = 1, .type = TG_F32}, 1, &dim, NULL, true);
+  const tg_uop *old = tg_load(j, out, &a, NULL, NULL, 0), *x = load(&s, reg, zero, NULL, NULL);
+  store(&s, packed, at, plus(&s, plus(&s, x, old), load(&s, in, at, NULL, NULL)), NULL, 0);
+  const tg_uop *tasks = tg_end(j, t, s.n, s.body);
+  s.n = 0;
+  put(&s, tasks);
+  const tg_uop *y = load(&s, reg, zero, NULL, NULL);
+  store(&s, reg, zero, plus(&s, y, value_of(&s, TG_F32, 1)), NULL, 0);
+  const tg_uop *inner = tg_end(j, b, s.n, s.body), *u = range_of(&s.p, "u", tg_const_int(j, index, 64), TG_THREAD);
+  s.n = 0;
+  const tg_uop *z = load(&s, packed, u, NULL, NULL), *w = load(&s, reg, zero, NULL, NULL), *before = load(&s, out, u, NULL, NULL);
+  store(&s, out, u, plus(&s, plus(&s, before, old), plus(&s, z, w)), NULL, 0);
+  const tg_uop *last = tg_end(j, u, s.n, s.body);
+  s.n = 0;
+  put(&s, reg);
+  put(&s, old);
+  store(&s, reg, zero, load(&s, in, a, NULL, NULL), NULL, 0);
+  put(&s, extent);
+  put(&s, inner);
+  put(&s, last);
+  loop(&s, a);
+  store(&s, out, one, load(&s, packed, one, NULL, NULL), NULL, 0);
+  for (uint32_t k = 0; k < s.n; k++) add(&s.p, s.body[k]);
+  if (p) *p = s.p;
+  else compare(&s.p, "loops of phases");
+}
+
+/* Steps of a launch that came from a file: none that leads out of them, of the phases or of the shared memory is taken. */
+static void damaged_steps(tg_jit *jit) {
+  program p;
+  loops_of_phases(&p, jit, TG_I64, 0);
+  CHECK(program_load(&p) && p.info.loops == 2 && p.info.launch_n == 10, "%u loops in %llu words", p.info.loops, (unsigned long long)p.info.launch_n);
+  tg_allocator a = tg_allocator_default();
+  int64_t steps[16], values[] = {-3, -2, -1, 0, 1, 2, 5, 6, 7, 8, 9, INT64_MIN, INT64_MAX};
+  tg_code_info info = p.info;
+  info.launch = steps;
+  for (uint32_t i = 0; i < p.info.launch_n; i++)
+    for (uint32_t v = 0; v < TG_COUNT(values); v++) {
+      tg_code *code = NULL;
+      memcpy(steps, p.info.launch, 8 * p.info.launch_n);
+      steps[i] = values[v];
+      if (tg_code_load(&a, p.object.data, p.object.bytes, "k", &info, 0, &code, &p.j.env) == TG_OK) tg_code_unload(code);   /* well-formed, if not what was meant */
+      else CHECK(!code, "step %u", i);
+      bool phase = values[v] >= 0 && values[v] < (int64_t)p.info.phases, outside = i != 2 && i != 5 && !phase && (values[v] < -2 || values[v] > 0);
+      CHECK(!outside || !code, "step %u may not be %lld", i, (long long)values[v]);
+    }
+  memcpy(steps, p.info.launch, 8 * p.info.launch_n);
+  tg_code *code = NULL;
+  info.shared = 8;
+  CHECK(tg_code_load(&a, p.object.data, p.object.bytes, "k", &info, 0, &code, &p.j.env) != TG_OK, "counters outside of the shared memory");
+  info.shared = p.info.shared;
+  info.launch_n = 8;
+  CHECK(tg_code_load(&a, p.object.data, p.object.bytes, "k", &info, 0, &code, &p.j.env) != TG_OK, "a loop longer than the steps");
+  program_end(&p);
+}
+
 /* Every op that folds, over every width, odd ones too. */
 static void folds(tg_jit *jit, tg_type t, uint32_t lanes) {
   static const tg_op ops[] = {TG_OP_ADD, TG_OP_MUL, TG_OP_MAX, TG_OP_MIN, TG_OP_AND, TG_OP_OR};
@@ -326,6 +395,11 @@ int main(int argc, char **argv) {
       accumulators(jit, lanes, inner, true);
     }
   phases(jit);
+  for (int64_t less_than = -5; less_than < 2; less_than++) {
+    loops_of_phases(NULL, jit, TG_I64, less_than);
+    loops_of_phases(NULL, jit, TG_I32, less_than);
+  }
+  damaged_steps(jit);
   for (uint32_t t = 0; t < TG_COUNT(all); t++) one_place(jit, all[t], t % 2 ? 4 : 16);
   for (uint32_t lanes = 1; lanes <= 16; lanes *= 4) scratch(jit, lanes);
   for (uint32_t lanes = 1; lanes <= 17; lanes += lanes < 8 ? 1 : 3) {

@@ -310,6 +310,22 @@ static const expectation word_cases[] = {
     "    }\n"
     "  }\n"
     "}\n"},
+  {imperfect_kernel, "N=8", "thread j",
+    "range(i, 8) {\n"
+    "  z[i] = x[i, 0];\n"
+    "  range(j, 8, thread) {\n"
+    "    y[i, j] = x[i, j];\n"
+    "  }\n"
+    "}\n"},
+  {skew_kernel, "N=8", "thread b 4",
+    "range(a, 8) {\n"
+    "  range(b.0, 2, thread) {\n"
+    "    range(b.1, 4) {\n"
+    "      let %0 = b.0 * 4 + b.1;\n"
+    "      y[a + 1, %0] = x[%0] + y[a, %0 + 1];\n"
+    "    }\n"
+    "  }\n"
+    "}\n"},
   {matmul_kernel, "M=12 N=16 K=6", "local j 4",
     "range(i, 12) {\n"
     "  range(j.0, 4) {\n"
@@ -907,8 +923,10 @@ static const expectation refusal_cases[] = {
    "opts:1:1: error: order: b (line 4) may not run outside a (line 4): `y[a + 1, b] = x[b] + y[a, b + 1]` (line 4) stores y[1, 1], and reads it in another iteration, when a = 0, a' = 1, b' = 0, b = 1"},
   {triangle_kernel, "N=8", "order j i",
    "opts:1:1: error: order: the extent of j (line 4) depends on i (line 4)"},
-  {imperfect_kernel, "N=8", "thread j",
-   "opts:1:1: error: thread: j (line 7), i (line 5) are no perfect nest: a statement stands between them, or one is not there"},
+  {imperfect_kernel, "N=8", "global j",
+   "opts:1:1: error: order: j (line 7), i (line 5) are no perfect nest: a statement stands between them, or one is not there"},
+  {imperfect_kernel, "N=8", "global i\nthread j",
+   "opts:2:1: error: thread: j (line 7), i (line 5) are no perfect nest: a statement stands between them, or one is not there"},
   {scan_kernel, "N=8", "stage y at i", "opts:1:1: error: stage y at i: the loop stores to it"},
   {inplace_kernel, "N=8", "stream y", "opts:1:1: error: stream y: the kernel reads it again"},
 };
