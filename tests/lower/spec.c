@@ -79,8 +79,8 @@ static node upcast_left(void) {
 }
 static node inner_thread(void) {
   parts p = base(TG_F32);
-  node t = range_of("t", I(2), TG_THREAD), s = STORE(p.Y, F(1), NULL, p.i), e = tg_end(j, t, 1, &s);
-  return tg_versioned(j, whole(p, e));
+  node t = range_of("t", I(2), TG_THREAD), g = range_of("g", I(2), TG_GLOBAL), s = STORE(p.Y, F(1), NULL, p.i), e = tg_end(j, t, 1, &s);
+  return tg_versioned(j, whole(p, tg_end(j, g, 1, &e)));
 }
 static node function_left(void) {
   parts p = base(TG_F32);
@@ -154,7 +154,7 @@ static const struct { const char *name, *stage; node (*build)(void); const char 
   {"stale", "schedule", stale, "STORE: reads Y at a version that is not the current one"},
   {"reduce left", "reduce", reduce_left, "REDUCE: left after pass reduce"},
   {"upcast left", "expand", upcast_left, "END: a range of kind upcast after pass expand"},
-  {"inner thread", "reduce", inner_thread, "END: a thread range inside a loop"},
+  {"inner thread", "reduce", inner_thread, "END: a thread range inside a range of another kind than loop"},
   {"function left", "functions", function_left, "EXP: left after pass functions"},
   {"no place", "place", no_place, "DEFINE: r has no place"},
   {"index left", "index", good, "RANGE: of type index after pass index"},
