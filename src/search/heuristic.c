@@ -77,12 +77,14 @@ static bool in_extents(const tg_nest *n, const tg_uop *range) {
   return false;
 }
 
-/* Is a range of the axis within another one? t[i,i] ties the dimensions of t, and so the loops that fill it. */
+/* Is a range of the axis within another one? t[i,i] ties the dimensions of t, and so the loops that fill it. A sum over t that stands in
+ * a loop over t, and is the same in all its iterations (softmax), is computed before that loop. */
 static bool within_itself(tg_nest *n, const tg_axis *axis) {
   for (uint32_t i = 0; i < axis->n; i++)
     for (uint32_t p = axis->site[i].parent; p != UINT32_MAX; p = n->s.sites.data[p].parent)
       for (uint32_t k = 0; k < axis->n; k++)
-        if (n->s.sites.data[p].range == axis->site[k].range) return true;
+        if (n->s.sites.data[p].range == axis->site[k].range &&
+            (axis->site[i].owner->op != TG_OP_REDUCE || tg_uses(n->j, axis->site[i].owner, axis->site[k].range))) return true;
   return false;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Every program of the corpus in device form, for warps of 32 and of 64: each stage from pass distribute on prints and parses back,
  * and computes what the author's form computes, under the interpreter with its checks of races and barriers.
- *   distribute [--target=NAME] [PROGRAM.tg ...]      default: sm_80 and gfx90a; all */
+ *   distribute [--target=NAME] [PROGRAM.tg ...]      default: all, for sm_80 and gfx90a in turn */
 #include <math.h>
 #include <stdlib.h>
 #include "../test.h"
@@ -154,6 +154,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < n; i++) {
       bool wanted = argc < 2;
       for (int k = 1; k < argc; k++) wanted |= !strcmp(argv[k], p[i].path);
+      if (argc < 2 && !target) wanted = (size_t)i % TG_COUNT(targets) == t;
       for (int round = 0; round < ROUNDS && wanted; round++) one(&r, &p[i], round, &large);
     }
   }
