@@ -64,7 +64,7 @@ int main(void) {
 
   /* A word that does not fit the program is refused, and says why. */
   double seconds;
-  const char *refused = run(ctx, "order k i", 0, &seconds);
+  const char *refused = run(ctx, "stage C at i", 0, &seconds);
   printf("refused, as it must be: %s\n", refused ? refused : "(it was not)");
   tg_context_free(ctx);
   return wrong || !refused;

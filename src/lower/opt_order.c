@@ -125,6 +125,8 @@ static void order_from(tg_schedule *s, const tg_opt *o, const tg_uop *range, uin
   if (top && order_nest(s, o, top, n, axes)) return;
   tg_str text = tg_str_new(&s->j->env);
   for (uint32_t q = 0; q < n; q++) tg_str_printf(&text, "%s%s", q ? ", " : "", tg_range_text(s, axes[q].site[0].range));
+  if (o->word == TG_OPT_THREAD && s->l->target && tg_target_is_device(s->l->target))
+    tg_fail_at(s->j, o->pos, "thread: %s are no perfect nest, and this target has no phases inside loops", text.data);
   tg_fail_at(s->j, o->pos, "%s: %s are no perfect nest: a statement stands between them, or one is not there", word_of(o), text.data);
 }
 

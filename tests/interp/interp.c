@@ -492,6 +492,7 @@ static void test_widen(void) {
   U bits = tg_bitcast(j, TG_F32, op(TG_OP_ADD, tg_bitcast(j, TG_I32, sum), tg_const_int(j, TG_I32, 1)));
   store1(y, idx(0), bits);
   CHECK(!tg_widen(j, finish()), "bits of floats have no wider form");
+  tg_job_drop(j);
 }
 
 int main(void) {
