@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ * GEMM in the language: one body of mathematics, C[i,j] = epilogue(alpha sum_k A[i,k] B[k,j] + beta C[i,j]), and sketches, each the body with
+ * words of a schedule whose sizes are knobs. What a problem is, and what a choice for it is, as plain data. */
+#ifndef TG_GEMM_TEMPLATE_H
+#define TG_GEMM_TEMPLATE_H
+#include "target/target.h"
+#include "tg/dsl.h"
+
+typedef struct tg_gemm_dim { int64_t lo, hi; } tg_gemm_dim;   /* lo == hi: fixed; else any value in between, at each launch */
+
+/* How the two subscripts of an operand lie in memory. */
+typedef enum tg_gemm_major { TG_GEMM_ROW, TG_GEMM_COLUMN, TG_GEMM_STRIDES } tg_gemm_major;
+
+enum { TG_GEMM_ARGUMENTS = 8 };
+
+/* Everything that the code depends on. It is the `user` of the bodies. */
+typedef struct tg_gemm_problem {
+  tg_type a, b, c, acc;              /* of the elements, and of the sum */
+  uint8_t a_major, b_major, c_major; /* tg_gemm_major */
+  bool alpha;                        /* the product is multiplied by alpha[0], an input of type acc; else by 1 */
+  bool beta;                         /* C is read, and multiplied by beta[0]; else it is written only */
+  tg_gemm_dim m, n, k, batch;        /* batch: {1, 1} for a single product */
+  const char *epilogue;              /* an expression over acc, m, n and the arguments; NULL: acc itself, converted to c */
+  struct { const char *name; tg_type type; uint8_t per; } argument[TG_GEMM_ARGUMENTS];  /* per: 0 one value, 1 a row's, 2 a column's, 3 an element's */
+  uint32_t arguments_n;
+} tg_gemm_problem;
+
+enum { TG_GEMM_KNOBS = 16 };
+
+/* A point of the space: a sketch and values for its knobs, by name. */
+typedef struct tg_gemm_choice {
+  const tg_kernel_def *sketch;
+  tg_binding knob[TG_GEMM_KNOBS];
+  uint32_t knobs_n;
+} tg_gemm_choice;
+
+/* All sketches; NULL ends. A kernel of theirs has the parameters M, N, K, the leading dimensions lda, ldb, ldc (elements from a row to the next,
+ * from a column where the operand is column major), and the buffers A, B, C, alpha where the problem has it, beta likewise, the arguments. */
+extern const tg_kernel_def *const tg_gemm_sketches[];
+
+/* A good point without a search, from the sizes, the caches, the registers and the threads: microseconds, no memory. */
+void tg_gemm_choose(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out);
+#endif
