@@ -123,4 +123,6 @@ void tg_move_outward(tg_schedule *s, const tg_opt *o, const tg_site *site);
 /* Does what the kernel writes not decide it? Then the launcher may ask for it. */
 bool tg_known_before(tg_job *j, const tg_uop *extent);
 void tg_order_ranges(tg_schedule *s, const tg_opt *o, uint32_t n, const char *const *names);
+/* The reduction's range becomes a loop around the loop: its sum is taken in blocks. */
+void tg_block_reduction(tg_schedule *s, const tg_opt *o, const char *name, const char *loop);
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * order: the loops of a perfect nest in another order, legal if each pair that changes places may; or the ranges of a
- * reduction, which a sum taken in order may not; a reduction's range before a loop becomes a loop around it. Each nest that holds copies of the axes is ordered. swap: two ranges of a
- * launch change places, which is the order of launch. */
+ * reduction, which a sum taken in order may not; a reduction's range before a loop becomes a loop around it (opt_block.c). Each nest that holds copies of the axes is
+ * ordered. swap: two ranges of a launch change places, which is the order of launch. */
 #include "lower/opt.h"
 
 static bool is_member(const tg_axis *a, const tg_uop *range) {
@@ -132,173 +132,6 @@ static void order_from(tg_schedule *s, const tg_opt *o, const tg_uop *range, uin
 
 static const tg_site *parent_site(const tg_schedule *s, uint32_t p) { return &s->sites.data[p]; }
 
-/* ---- a reduction's range among loops: the sum is taken in blocks, and what was added up so far waits in the output ----
- *
- *   i { C[i] = sum(kc, kr: e) }    order kc i    kc { i { C[i] = (C[i] if 0 < kc else 0) + sum(kr: e) } }
- *
- * `C[i] = x + sum(..)` begins with x, which may read C[i] itself; of any other value f(sum) f is applied in the last block. Legal where the iterations
- * of the loops that come to stand inside are independent, the range has an iteration at least, so that each element of the output is one iteration's, and where the output
- * holds the sum's type. A gate that a split of the sum's other range left becomes that range's extent. */
-
-typedef struct {
-  tg_schedule *s;
-  const tg_opt *o;
-  const tg_uop *range, *loop;      /* of the reduction; the loop instead of it */
-  const tg_uop *store;             /* in work */
-  uint32_t reductions;
-} blocking;
-
-static const tg_uop *reduction_over(tg_job *j, const tg_uop *u, const tg_uop *range, uint32_t *found) {
-  uint32_t n;
-  const tg_uop **order = tg_toposort(j, u, &n), *reduce = NULL;
-  for (uint32_t i = 0; i < n; i++)
-    for (uint32_t k = 0; order[i]->op == TG_OP_REDUCE && k < tg_reduce_info(order[i]).ranges; k++)
-      if (tg_reduce_ranges(order[i])[k] == range) {
-        if (reduce != order[i]) ++*found;
-        reduce = order[i];
-      }
-  return reduce;
-}
-
-static bool reads(tg_job *j, const tg_uop *u, const tg_uop *define, const tg_uop *but) {
-  uint32_t n;
-  const tg_uop **order = tg_toposort(j, u, &n);
-  for (uint32_t i = 0; i < n; i++) {
-    if (order[i]->op != TG_OP_LOAD || tg_define_of(order[i]->src[0]) != define) continue;
-    if (!but || memcmp(order[i]->src + 1, but->src + 1, tg_access_rank(but) * sizeof *but->src)) return true;
-  }
-  return false;
-}
-
-/* Is it computed again and again within one evaluation of root? */
-static bool within_another(tg_job *j, const tg_uop *root, const tg_uop *reduce) {
-  uint32_t n;
-  const tg_uop **order = tg_toposort(j, root, &n);
-  for (uint32_t i = 0; i < n; i++)
-    if (order[i]->op == TG_OP_REDUCE && order[i] != reduce && tg_uses(j, order[i], reduce)) return true;
-  return false;
-}
-
-TG_NORETURN static void refuse(const blocking *b, const char *why) {
-  tg_fail_at(b->s->j, b->o->pos, "order: the sum over %s cannot be taken in blocks: %s", tg_range_text(b->s, b->range), why);
-}
-
-/* where(loop * n + r < K, v, none) for r: n   is   v for r: min(n, K - loop * n). */
-static const tg_uop *bounded(const blocking *b, const tg_uop *value, const tg_uop *none, uint32_t n, const tg_uop **ranges) {
-  tg_job *j = b->s->j;
-  if (value->op != TG_OP_WHERE || value->src[2] != none) return value;
-  const tg_uop *cond = value->src[0];
-  if (cond->op != TG_OP_LT || cond->src[0]->op != TG_OP_ADD || tg_uses(j, cond->src[1], b->range)) return value;
-  const tg_uop *start = cond->src[0]->src[0];
-  for (uint32_t i = 0; i < n; i++) {
-    if (cond->src[0]->src[1] != ranges[i] || !tg_uses(j, start, b->range) || tg_uses(j, start, ranges[i])) continue;
-    for (uint32_t k = 0; k < n; k++)
-      if (tg_uses(j, start, ranges[k]) || tg_uses(j, cond->src[1], ranges[k])) return value;
-    const tg_uop *extent = tg_idx_min(j, tg_extent(ranges[i]), tg_idx_sub(j, cond->src[1], start));
-    const tg_uop *r = tg_range_again(j, ranges[i], extent, tg_range_kind(ranges[i]));
-    value = tg_substitute(j, value->src[1], 1, &ranges[i], &r);
-    ranges[i] = r;
-    return value;
-  }
-  return value;
-}
-
-static const tg_uop *part_of_sum(const blocking *b, const tg_uop *reduce) {
-  tg_job *j = b->s->j;
-  tg_reduce_arg a = tg_reduce_info(reduce);
-  const tg_uop *ranges[8], *value = reduce->src[0];
-  uint32_t n = 0;
-  if (a.in_order) refuse(b, "a sum_in_order keeps the order of its terms");
-  if (a.generic) refuse(b, "it is a general reduction");
-  for (uint32_t i = 0; i < a.ranges; i++) {
-    const tg_uop *r = tg_reduce_ranges(reduce)[i];
-    if (r != b->range && tg_uses(j, tg_extent(b->range), r)) refuse(b, "its extent depends on another range of the sum");
-    if (r != b->range) ranges[n++] = r;
-  }
-  value = bounded(b, value, tg_identity(j, (tg_op)a.op, (tg_type)reduce->type), n, ranges);
-  if (n) value = tg_reduce_like(j, reduce, &value, n, ranges);
-  return tg_substitute(j, value, 1, &b->range, &b->loop);
-}
-
-static const tg_uop *blocked_store(blocking *b, const tg_uop *store) {
-  tg_job *j = b->s->j;
-  const tg_uop *value = tg_stored(store), *define = tg_define_of(store->src[0]), *gate = tg_gate(store), *start = NULL;
-  uint32_t found = 0;
-  const tg_uop *reduce = reduction_over(j, store, b->range, &found);
-  if (!found) refuse(b, tg_format(&j->env, "`%s` inside is not part of it", tg_text(j, store)));
-  if (found > 1) refuse(b, "it stands in the statement twice");
-  tg_op op = (tg_op)tg_reduce_info(reduce).op;
-  const tg_buffer *info = tg_buffer_info(j, store->src[0]);
-  if (within_another(j, store, reduce)) refuse(b, "it stands inside another reduction");
-  if (tg_bounds_of(j, tg_extent(b->range)).lo < 1) refuse(b, "it may have no iteration, and then nothing would be stored");
-  if (store->arg & TG_ATOMIC) refuse(b, "the statement is an atomic update");
-  if (reduce->type != define->type)
-    refuse(b, tg_format(&j->env, "%s would hold what was added so far, and has the type %s instead of %s", info->name, tg_type_name[define->type], tg_type_name[reduce->type]));
-  if (value->op == op && (value->src[0] == reduce || value->src[1] == reduce)) {
-    start = value->src[value->src[0] == reduce];
-    value = reduce;
-    if (tg_uses(j, start, reduce)) refuse(b, "it stands in the statement twice");
-  }
-  bool elsewhere = reads(j, reduce, define, NULL) || (start && reads(j, start, define, store)) || (value != reduce && reads(j, value, define, NULL));
-  for (uint32_t i = 1; i < store->n; i++)
-    if (store->src[i] != tg_stored(store)) elsewhere |= reads(j, store->src[i], define, NULL);
-  if (elsewhere) refuse(b, tg_format(&j->env, "the statement reads %s", info->name));
-  const tg_uop *later = tg_op2(j, TG_OP_LT, tg_index(j, 0), b->loop), *part = part_of_sum(b, reduce);
-  const tg_uop *none = tg_identity(j, op, (tg_type)reduce->type);
-  const tg_uop *so_far = tg_load(j, define, store->src + 1, tg_and(j, gate, later), none, 0);
-  if (start) so_far = tg_op3(j, TG_OP_WHERE, later, so_far, start);
-  const tg_uop *sum = tg_op2(j, op, so_far, part);
-  if (value != reduce) {
-    const tg_uop *more = tg_op2(j, TG_OP_LT, tg_idx_add(j, b->loop, tg_index(j, 1)), tg_extent(b->loop));
-    sum = tg_op3(j, TG_OP_WHERE, more, sum, tg_substitute(j, value, 1, &reduce, &sum));
-  }
-  b->reductions++;
-  const tg_uop *u = tg_store(j, define, store->src + 1, sum, gate, store->arg & ~(int64_t)TG_GATED);
-  tg_set_pos(j, u, tg_get_pos(j, store));
-  return u;
-}
-
-static const tg_uop *blocked(blocking *b, const tg_uop *u) {
-  tg_job *j = b->s->j;
-  const char *why;
-  if (u->op == TG_OP_STORE) return blocked_store(b, u);
-  if (u->op != TG_OP_END) refuse(b, "a buffer is defined inside: stage after the order");
-  if (tg_range_verdict(b->s, u, &why) != TG_INDEPENDENT)
-    refuse(b, tg_format(&j->env, "the iterations of %s depend on one another: %s", tg_range_text(b->s, u->src[0]), why ? why : ""));
-  if (tg_uses(j, tg_extent(b->range), u->src[0])) refuse(b, tg_format(&j->env, "its extent depends on %s", tg_range_text(b->s, u->src[0])));
-  const tg_uop **list = tg_new(&j->env, const tg_uop *, u->n);
-  for (uint32_t i = 1; i < u->n; i++) list[i - 1] = blocked(b, u->src[i]);
-  return tg_end_like(b->s, u, u->src[0], u->n - 1, list);
-}
-
-static void block_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, void *user) {
-  blocking *b = user;
-  uint32_t found = 0;
-  const tg_uop *around = end;
-  for (uint32_t i = 1; i < end->n; i++) reduction_over(s->j, end->src[i], b->range, &found);
-  if (found) {
-    if (tg_range_kind(end->src[0]) == TG_THREAD) refuse(b, tg_format(&s->j->env, "%s is a thread range, and its tasks would begin anew for each block", tg_range_text(s, end->src[0])));
-    b->loop = tg_axis_range(s, b->range, tg_range_name(s, b->range), tg_extent(b->range), TG_LOOP);
-    const tg_uop *inner = blocked(b, end);
-    around = tg_end_like(s, end, b->loop, 1, &inner);
-  }
-  tg_push(&s->j->env, out, around);
-}
-
-static void block_reduction(tg_schedule *s, const tg_opt *o, const char *name, const char *loop) {
-  tg_axis sum = tg_axis_find(s, o, name), around = tg_axis_find(s, o, loop);
-  blocking b = {.s = s, .o = o, .range = sum.site[0].range};
-  for (uint32_t i = 0; i < sum.n; i++) {
-    if (sum.site[i].owner->op != TG_OP_REDUCE) tg_fail_at(s->j, o->pos, "order: %s is a loop in one place and a sum's range in another", name);
-    tg_kind k = tg_range_kind(sum.site[i].range);
-    b.range = sum.site[i].range;
-    if (k != TG_REDUCE && k != TG_LOOP) refuse(&b, tg_format(&s->j->env, "it is %s already", tg_kind_name[k]));
-    for (uint32_t e = 0; e < around.n; e++)
-      if (around.site[e].owner->op == TG_OP_END) s->sink = tg_replace_end(s, s->sink, around.site[e].range, block_loop, &b);
-  }
-  if (!b.reductions) refuse(&b, tg_format(&s->j->env, "%s does not stand around it", loop));
-}
-
 /* ---- the word ---- */
 
 /* The loops in their order first, then each of the reduction's ranges around the loop that follows it. */
@@ -313,7 +146,7 @@ static void order_blocked(tg_schedule *s, const tg_opt *o, uint32_t n, const cha
   if (!is_loop[n - 1]) tg_fail_at(s->j, o->pos, "order: %s is a reduction's, and stands inside all loops anyway", names[n - 1]);
   if (count > 1) tg_order_ranges(s, o, count, loops);
   for (uint32_t i = n - 1; i-- > 0;)
-    if (!is_loop[i]) block_reduction(s, o, names[i], names[i + 1]);
+    if (!is_loop[i]) tg_block_reduction(s, o, names[i], names[i + 1]);
 }
 
 void tg_order_ranges(tg_schedule *s, const tg_opt *o, uint32_t n, const char *const *names) {

@@ -1,13 +1,5 @@
 /* SPDX-License-Identifier: MIT
  * The programs after each word and after raising, and the text of every refusal. Included by schedule.c. */
-static const char matmul_kernel[] =
-    "kernel matmul(M, N, K) {\n"
-    "  in(A, f32, [M, K]);\n"
-    "  in(B, f32, [K, N]);\n"
-    "  out(C, f32, [M, N]);\n"
-    "  range(i, M) range(j, N)\n"
-    "    C[i,j] = sum(k : K, A[i,k] * B[k,j]);\n"
-    "}\n";
 static const char copy_kernel[] =
     "kernel copy(N) {\n"
     "  in(x, f32, [N]);\n"
@@ -198,7 +190,6 @@ static const char lookup_kernel[] =
     "  range(o, N) range(i, 8) y[o,i] = x[o + index(n[i])] else 0;\n"
     "}\n";
 
-typedef struct { const char *kernel, *sizes, *opts, *want; } expectation;   /* sizes: "M=4 N=1..9" */
 
 static const char bytes_kernel[] =
     "kernel bytes(M, N, K) {\n"

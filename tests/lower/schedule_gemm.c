@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT
+ * The words of a schedule that matrix products need: sums in blocks that wait in the output or in a tile, lines asked for ahead of a sum's terms, operands packed
+ * by a kernel of their own, strides known in one of two versions. Programs after each word to the letter, results for many sizes, refusals. */
+#include "schedule_kit.h"
+#include "schedule_gemm_cases.h"
+
+static const char *const blocked_schedules[] = {
+    "order k i j",
+    "split k 4 clip as kc kr\norder kc j i\nlane i 4",
+    "split k 3 as kc kr\norder kc i j\ncut kc first\nlane j 4",
+    "split k 3 clip as kc kr\norder i kc j\ncut kc last\nlane j 4",
+    "split k 2 clip as kc kr\norder kc i j\ncut kc first\ncut kc.main last\nsplit i {4, 2, 1} as ir iu\nupcast iu\nlane j 4",
+    "split j 4 clip as jo jv\nsplit k 4 clip as kc kr\norder jo kc i jv\nthread jo\nstage B at kc as Bp[k, j]\nupcast i 2",
+};
+
+static void blocked(void) {
+  static const int sizes[] = {1, 2, 3, 4, 7, 8, 9, 13};
+  char text[64];
+  for (uint32_t q = 0; q < TG_COUNT(blocked_kernels); q++)
+    for (uint32_t s = 0; s < TG_COUNT(blocked_schedules); s++)
+      for (uint32_t i = 0; i < TG_COUNT(sizes); i++) {
+        int m = sizes[i], n = sizes[(i * 3 + s) % TG_COUNT(sizes)], k = sizes[(i * 5 + 2 * s + 1) % TG_COUNT(sizes)];
+        snprintf(text, sizeof text, "M=%d N=%d K=%d", m, n, k);
+        equal(blocked_kernels[q], blocked_schedules[s], text);
+        snprintf(text, sizeof text, "M=1..%d N=1..%d K=1..%d", m, n, k);
+        equal(blocked_kernels[q], blocked_schedules[s], text);
+      }
+}
+
+int main(void) {
+  for (uint32_t i = 0; i < TG_COUNT(word_cases); i++) expect(&word_cases[i], false);
+  for (uint32_t i = 0; i < TG_COUNT(refusal_cases); i++) expect(&refusal_cases[i], true);
+  blocked();
+  return TEST_END();
+}
