@@ -33,6 +33,7 @@ typedef struct tg_schedule {
   TG_VEC(const char *) family;   /* by range ordinal: the name that it shares with the other parts of a list split; NULL: none */
   TG_VEC(tg_tile_axis) tiles;    /* what contract has left for tg_finish_tiles */
   uint32_t digits;               /* names made there */
+  bool author_uneven;            /* a reduction's extent differs between the author's own iterations in lockstep */
 } tg_schedule;
 
 /* Distinct ranges. group: members of one group are tied by register tiles; the others are copies of one range. */
@@ -43,6 +44,8 @@ void tg_schedule_sites(tg_schedule *s);
 void tg_schedule_apply(tg_schedule *s, const tg_opt *o);   /* fails at o->pos if it is illegal */
 /* The ranges that a name means, or an error at the opt: unknown, or ambiguous with the lines. */
 tg_axis tg_axis_find(tg_schedule *s, const tg_opt *o, const char *name);
+/* A range whose extent differs between the iterations of `range`, since it uses it or reads memory that each of them has of its own; NULL: none. */
+const tg_uop *tg_extent_following(tg_schedule *s, const tg_uop *range);
 /* A new range of the axis that `like` belongs to. */
 const tg_uop *tg_axis_range(tg_schedule *s, const tg_uop *like, const char *name, const tg_uop *extent, tg_kind kind);
 /* The name that means this range's axis, with a number if others have the name too. Sites must describe the program. */

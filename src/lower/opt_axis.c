@@ -6,10 +6,6 @@
 #include "lower/opt.h"
 #include <stdlib.h>
 
-void tg_schedule_begin(tg_schedule *s, tg_job *j, const tg_lowering *l, const tg_uop *plain) {
-  *s = (tg_schedule){.j = j, .l = l, .author = plain, .sink = plain};
-}
-
 static void collect_reductions(tg_schedule *s, const tg_uop *store, uint32_t parent) {
   uint32_t n;
   const tg_uop **order = tg_toposort(s->j, store, &n);
@@ -40,6 +36,32 @@ void tg_schedule_sites(tg_schedule *s) {
   s->sites.n = s->stores.n = 0;
   collect(s, s->sink, UINT32_MAX);
   s->sites_of = s->sink;
+}
+
+/* Is the memory that the extent at a site reads defined in the loop over range, so that each iteration has its own? */
+static bool reads_private(tg_schedule *s, uint32_t site, const tg_uop *range) {
+  uint32_t n;
+  const tg_uop **order = tg_toposort(s->j, tg_extent(s->sites.data[site].range), &n);
+  for (uint32_t i = 0; i < n; i++) {
+    if (order[i]->op != TG_OP_LOAD) continue;
+    bool private = false;
+    for (uint32_t p = s->sites.data[site].parent; p != UINT32_MAX; p = s->sites.data[p].parent) {
+      const tg_uop *end = s->sites.data[p].owner;
+      for (uint32_t k = 1; k < end->n; k++) private |= end->src[k] == tg_define_of(order[i]->src[0]);
+      if (end->src[0] != range) continue;
+      if (private) return true;
+      break;
+    }
+  }
+  return false;
+}
+
+const tg_uop *tg_extent_following(tg_schedule *s, const tg_uop *range) {
+  for (uint32_t i = 0; i < s->sites.n; i++) {
+    const tg_uop *r = s->sites.data[i].range, *e = tg_extent(r);
+    if (e->op != TG_OP_CONST && e->op != TG_OP_PARAM && (tg_uses(s->j, e, range) || reads_private(s, i, range))) return r;
+  }
+  return NULL;
 }
 
 const char *tg_range_text(tg_schedule *s, const tg_uop *range) {

@@ -42,11 +42,8 @@ static void check_lanes(tg_schedule *s, const tg_opt *o, const tg_site *site, tg
 /* Iterations in lockstep run the loops inside together, so these have one extent. */
 static void check_uniform(tg_schedule *s, const tg_opt *o, const tg_site *site, tg_kind kind) {
   if (makes_tasks(kind) || kind == TG_UNROLL) return;
-  for (uint32_t i = 0; i < s->sites.n; i++) {
-    const tg_uop *r = s->sites.data[i].range, *e = tg_extent(r);
-    if (e->op != TG_OP_CONST && e->op != TG_OP_PARAM && tg_uses(s->j, e, site->range))
-      tg_fail_at(s->j, o->pos, "%s %s: the extent of %s depends on it", tg_kind_name[kind], tg_range_text(s, site->range), tg_range_text(s, r));
-  }
+  const tg_uop *r = tg_extent_following(s, site->range);
+  if (r) tg_fail_at(s->j, o->pos, "%s %s: the extent of %s depends on it", tg_kind_name[kind], tg_range_text(s, site->range), tg_range_text(s, r));
 }
 
 static void check(tg_schedule *s, const tg_opt *o, const tg_site *site, tg_kind kind) {

@@ -73,8 +73,10 @@ static bool binds(const tg_uop *reduce, const tg_uop *range) {
   return false;
 }
 
-/* Is the element of a load there whatever loops around it run? */
+/* Is the element of a load there, with a value, whatever loops around it run? */
 static bool proved_alone(state *s, const tg_uop *load) {
+  const tg_buffer *b = tg_buffer_info(s->j, load->src[0]);
+  if (b->role != TG_ROLE_IN && b->role != TG_ROLE_INOUT) return false;
   const tg_uop *define = tg_define_of(load->src[0]);
   tg_facts gate = {NULL, tg_gate(load)};
   for (uint32_t i = 0; i < tg_access_rank(load); i++) {

@@ -4,7 +4,25 @@
  * that always hold gone, loops of one iteration dissolved. */
 #include "lower/opt.h"
 
-void tg_schedule_apply(tg_schedule *s, const tg_opt *o) {
+/* Iterations in lockstep run the loops inside together, so these have one extent. Of a reduction in lockstep the author's program may ask
+ * for more, and words that part its range may yet bring that about. */
+static void check_lockstep(tg_schedule *s, const tg_opt *o) {
+  if (s->author_uneven) return;
+  for (uint32_t i = 0; i < s->sites.n; i++) {
+    tg_kind kind = tg_range_kind(s->sites.data[i].range);
+    const tg_uop *r = kind == TG_UPCAST || kind == TG_LANE || kind == TG_LOCAL ? tg_extent_following(s, s->sites.data[i].range) : NULL;
+    if (r && !o) s->author_uneven = true;
+    else if (r) tg_fail_at(s->j, o->pos, "the extent of %s would depend on the %s range %s", tg_range_text(s, r), tg_kind_name[kind], tg_range_text(s, s->sites.data[i].range));
+  }
+}
+
+void tg_schedule_begin(tg_schedule *s, tg_job *j, const tg_lowering *l, const tg_uop *plain) {
+  *s = (tg_schedule){.j = j, .l = l, .author = plain, .sink = plain};
+  tg_schedule_sites(s);
+  check_lockstep(s, NULL);
+}
+
+static void apply(tg_schedule *s, const tg_opt *o) {
   if (o->word == TG_OPT_STAGE || o->word == TG_OPT_PREFETCH || o->word == TG_OPT_LANE) tg_check_contracted(s, o);
   switch (o->word) {
   case TG_OPT_SPLIT: tg_opt_split(s, o); break;
@@ -22,6 +40,12 @@ void tg_schedule_apply(tg_schedule *s, const tg_opt *o) {
   case TG_OPT_STREAM: case TG_OPT_PLACE: tg_opt_access(s, o); break;
   case TG_OPT__COUNT: tg_bug(&s->j->env, "an opt without a word");
   }
+}
+
+void tg_schedule_apply(tg_schedule *s, const tg_opt *o) {
+  apply(s, o);
+  tg_schedule_sites(s);
+  check_lockstep(s, o);
 }
 
 const tg_uop *tg_opt_apply(tg_job *j, const tg_lowering *l, const tg_uop *plain, const tg_opt *o) {

@@ -70,13 +70,6 @@ static bool around_lanes(const tg_nest *n, const tg_uop *range) {
   return false;
 }
 
-/* Does how often something runs depend on the range? Then its iterations are not in lockstep. */
-static bool in_extents(const tg_nest *n, const tg_uop *range) {
-  for (uint32_t i = 0; i < n->s.sites.n; i++)
-    if (tg_uses(n->j, tg_extent(n->s.sites.data[i].range), range)) return true;
-  return false;
-}
-
 /* Is a range of the axis within another one? t[i,i] ties the dimensions of t, and so the loops that fill it. A sum over t that stands in
  * a loop over t, and is the same in all its iterations (softmax), is computed before that loop. */
 static bool within_itself(tg_nest *n, const tg_axis *axis) {
@@ -96,7 +89,7 @@ tg_nest_axis tg_nest_axis_of(tg_nest *n, const char *name) {
     const tg_uop *owner = axis.site[i].owner, *range = axis.site[i].range;
     const char *why;
     bool free = !author_fixed(range) && !n->done[tg_range_ordinal(range)];
-    a.lockstep &= !in_extents(n, range);
+    a.lockstep &= !tg_extent_following(&n->s, range);   /* else how often something runs depends on it */
     if (owner->op == TG_OP_REDUCE) {
       tg_reduce_arg r = tg_reduce_info(owner);
       a.cut &= !r.generic && !r.in_order;

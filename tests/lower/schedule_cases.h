@@ -46,6 +46,26 @@ static const char inorder_kernel[] =
     "  out(y, f32, []);\n"
     "  y = sum_in_order(k : N, x[k]);\n"
     "}\n";
+static const char uneven_kernel[] =
+    "kernel uneven(N) {\n"
+    "  in(a, f32, [N, 3]);\n"
+    "  in(n, i32 in 0..2, [3]);\n"
+    "  out(y, f32, [N, 3]);\n"
+    "  range(i, N) {\n"
+    "    define_reg(t, f32, [3]);\n"
+    "    range(j, 3) t[j] = a[i,j] * a[i,j] + a[i,0] * 2 - a[i,1];\n"
+    "    range(j, 3)\n"
+    "      y[i,j] = where(t[j] <= t[0], 1, sum(k : n[j], a[i,k]));\n"
+    "  }\n"
+    "}\n";
+static const char counted_kernel[] =
+    "kernel counted(N) {\n"
+    "  in(a, f32, [N, 3]);\n"
+    "  in(n, i32 in 0..2, [3]);\n"
+    "  out(y, f32, [N, 3]);\n"
+    "  range(i, N) range(j, 3)\n"
+    "    y[i,j] = sum(k : n[j], a[i,k]);\n"
+    "}\n";
 static const char imperfect_kernel[] =
     "kernel imperfect(N) {\n"
     "  in(x, f32, [N, N]);\n"
@@ -920,6 +940,9 @@ static const expectation refusal_cases[] = {
    "opts:2:1: error: thread: j (line 7), i (line 5) are no perfect nest: a statement stands between them, or one is not there"},
   {scan_kernel, "N=8", "stage y at i", "opts:1:1: error: stage y at i: the loop stores to it"},
   {inplace_kernel, "N=8", "stream y", "opts:1:1: error: stream y: the kernel reads it again"},
+  {uneven_kernel, "N=8", "upcast i", "opts:1:1: error: upcast i (line 5): the extent of k (line 9) depends on it"},
+  {counted_kernel, "N=8", "upcast i\nstage n at i", "opts:2:1: error: the extent of k (line 6) would depend on the upcast range i (line 5)"},
+  {counted_kernel, "N=8", "lane i\ncut k at i", "opts:2:1: error: the extent of k.1 (line 6) would depend on the lane range i (line 5)"},
 };
 
 static const expectation raise_cases[] = {
