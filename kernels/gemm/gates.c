@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: MIT
+ * The gates: operands in guarded memory, the candidate's run, and the verdict. */
+#define _GNU_SOURCE
+#include <math.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "gemm/gate.h"
+#include "interp/interp.h"
+
+/* ---- memory ---- */
+
+enum { PARTS = 5 + TG_GEMM_ARGUMENTS };   /* A, B, C, alpha, beta, the arguments */
+
+/* [page without access][data][page without access]; the operand lies at one end of the data. */
+typedef struct {
+  const char *name;
+  char *map;
+  size_t map_bytes, page, bytes;
+  char *at;
+  uint64_t hash;
+} guarded;
+
+struct tg_gates {
+  tg_context *context;
+  const tg_gemm_problem *problem;
+  double work;
+  tg_kernel *epilogue;         /* the problem's, by itself; compiled when first asked for */
+  guarded part[PARTS];
+  /* of the check at hand */
+  tg_env env;
+  tg_gemm_candidate *run;
+  void *user;
+  const tg_gate_case *which;
+  tg_gate_failure *failure;
+  bool wrong;
+};
+
+static char filling(size_t at) { return (char)(at * 167 + (at >> 8) * 31 + 13); }
+
+static void guard(tg_gates *g, int part, const char *name, size_t bytes, bool front) {
+  guarded *p = &g->part[part];
+  size_t page = (size_t)sysconf(_SC_PAGESIZE), data = (bytes + 64 + page - 1) / page * page;
+  *p = (guarded){.name = name, .page = page, .bytes = bytes, .map_bytes = data + 2 * page};
+  p->map = mmap(NULL, p->map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p->map == MAP_FAILED || mprotect(p->map, page, PROT_NONE) || mprotect(p->map + page + data, page, PROT_NONE))
+    tg_fail(&g->env, TG_ENOMEM, "error: no memory for %zu bytes between two pages without access", bytes);
+  p->at = front ? p->map + page : p->map + page + data - bytes;
+  for (size_t i = 0; i < data; i++) p->map[page + i] = filling(i);
+}
+
+static void drop_parts(tg_gates *g) {
+  for (int i = 0; i < PARTS; i++)
+    if (g->part[i].map && g->part[i].map != MAP_FAILED) munmap(g->part[i].map, g->part[i].map_bytes);
+  memset(g->part, 0, sizeof g->part);
+}
+
+bool tg_gate_at(const tg_gates *g, const void *address, char *out, size_t n) {
+  const char *x = address;
+  for (int i = 0; i < PARTS; i++) {
+    const guarded *p = &g->part[i];
+    if (!p->map || x < p->map || x >= p->map + p->map_bytes) continue;
+    if (x < p->at) snprintf(out, n, "%zu bytes before the beginning of %s", (size_t)(p->at - x), p->name);
+    else if (x < p->at + p->bytes) snprintf(out, n, "in %s", p->name);
+    else snprintf(out, n, "%zu bytes behind the end of %s", (size_t)(x - p->at) - p->bytes, p->name);
+    return true;
+  }
+  return false;
+}
+
+static void put(tg_type t, char *at, size_t i, double v) {
+  tg_value x = {0};
+  if (t == TG_F32) {
+    ((float *)(void *)at)[i] = (float)v;
+    return;
+  }
+  if (tg_is_float(t)) x.f = v;
+  else x.i = (tg_i128)v;
+  uint64_t bits = tg_value_bits(t, x);
+  size_t size = (size_t)tg_type_bytes(t);
+  memcpy(at + i * size, &bits, size);
+}
+
+static double get(tg_type t, const char *at, size_t i) {
+  uint64_t bits = 0;
+  if (t == TG_F32) return (double)((const float *)(const void *)at)[i];
+  size_t size = (size_t)tg_type_bytes(t);
+  memcpy(&bits, at + i * size, size);
+  tg_value v = tg_value_from_bits(t, bits);
+  return tg_is_float(t) ? v.f : (double)(int64_t)v.i;
+}
+
+/* How a matrix lies: `outer` rows, or columns where it is column major, of `inner` elements, `leading` from one to the next. */
+typedef struct { int64_t outer, inner, leading; bool column; } lying;
+
+static lying lie(uint8_t major, int64_t rows, int64_t columns, int64_t pad) {
+  bool column = major == TG_GEMM_COLUMN;
+  int64_t inner = column ? rows : columns;
+  return (lying){column ? columns : rows, inner, inner + pad, column};
+}
+
+static size_t bytes_of(const lying *l, tg_type t) { return (size_t)((l->outer - 1) * l->leading + l->inner) * (size_t)tg_type_bytes(t); }
+static size_t place(const lying *l, int64_t r, int64_t c) { return (size_t)(l->column ? c * l->leading + r : r * l->leading + c); }
+
+/* Poison between rows: NaN where there is one. */
+static void lay(tg_gates *g, int part, const char *name, tg_type t, const lying *l, const double *x) {
+  guard(g, part, name, bytes_of(l, t), g->which->front);
+  char *at = g->part[part].at;
+  memset(at, 0xff, g->part[part].bytes);
+  for (int64_t o = 0; o < l->outer; o++)
+    for (int64_t i = 0; i < l->inner; i++) put(t, at, (size_t)(o * l->leading + i), l->column ? x[i * l->outer + o] : x[o * l->inner + i]);
+}
+
+/* C: what is read, or poison; between its rows a pattern that must stay. */
+static void lay_c(tg_gates *g, const lying *l, const double *x) {
+  tg_type t = g->problem->c;
+  size_t size = (size_t)tg_type_bytes(t);
+  guard(g, 2, "C", bytes_of(l, t), g->which->front);
+  for (int64_t o = 0; o < l->outer; o++) {
+    size_t from = (size_t)(o * l->leading);
+    if (!x) memset(g->part[2].at + from * size, 0xff, (size_t)l->inner * size);
+    else
+      for (int64_t i = 0; i < l->inner; i++) put(t, g->part[2].at, from + (size_t)i, l->column ? x[i * l->outer + o] : x[o * l->inner + i]);
+  }
+}
+
+/* ---- verdicts ---- */
+
+static void wrong(tg_gates *g, int64_t row, int64_t column, double got, double want, const char *format, ...) TG_PRINTF(6, 7);
+static void wrong(tg_gates *g, int64_t row, int64_t column, double got, double want, const char *format, ...) {
+  const tg_gate_case *w = g->which;
+  tg_gate_failure *f = g->failure;
+  if (g->wrong) return;
+  g->wrong = true;
+  *f = (tg_gate_failure){.which = *w, .row = row, .column = column, .got = got, .want = want};
+  int n = snprintf(f->text, sizeof f->text, "gate '%s', M %lld, N %lld, K %lld, alpha %g, beta %g, pads %lld %lld %lld%s, seed %llu: ", tg_gate_name(w->gate), (long long)w->m, (long long)w->n,
+                   (long long)w->k, w->alpha, w->beta, (long long)w->pad_a, (long long)w->pad_b, (long long)w->pad_c, w->front ? ", behind a page" : "", (unsigned long long)w->seed);
+  va_list v;
+  va_start(v, format);
+  vsnprintf(f->text + n, sizeof f->text - (size_t)n, format, v);
+  va_end(v);
+}
+
+static void wrong_element(tg_gates *g, int64_t i, int64_t j, double got, double want) {
+  wrong(g, i, j, got, want, "C[%lld,%lld] is %.17g instead of %.17g", (long long)i, (long long)j, got, want);
+}
+
+/* What lies around C and between its rows is as it was. */
+static void judge_padding(tg_gates *g, const lying *l) {
+  const guarded *p = &g->part[2];
+  size_t size = (size_t)tg_type_bytes(g->problem->c), first = (size_t)(p->at - p->map) - p->page, data = p->map_bytes - 2 * p->page;
+  const char *base = p->map + p->page;
+  for (int64_t o = -1; o < l->outer; o++) {
+    size_t from = o < 0 ? 0 : first + (size_t)(o * l->leading + l->inner) * size;
+    size_t to = o < 0 ? first : o + 1 < l->outer ? first + (size_t)((o + 1) * l->leading) * size : data;
+    for (size_t i = from; i < to; i++) {
+      if (base[i] == filling(i)) continue;
+      if (o < 0) wrong(g, -1, -1, 0, 0, "written %zu bytes before C", first - i);
+      else wrong(g, -1, -1, 0, 0, "written %zu bytes behind the end of %s %lld of C", i - from, l->column ? "column" : "row", (long long)o);
+      return;
+    }
+  }
+}
+
+static void judge_inputs(tg_gates *g) {
+  for (int i = 0; i < PARTS; i++) {
+    const guarded *p = &g->part[i];
+    if (i != 2 && p->map && tg_hash(p->map + p->page, p->map_bytes - 2 * p->page, 0) != p->hash) wrong(g, -1, -1, 0, 0, "%s was written", p->name);
+  }
+}
+
+/* ---- one run ---- */
+
+static tg_argument argument(const guarded *p) { return (tg_argument){p->at, p->bytes}; }
+
+/* Runs the candidate on p; what must hold of memory is judged, C comes back. */
+static double *run(tg_gates *g, gate_product *p) {
+  const tg_gemm_problem *q = g->problem;
+  const tg_gate_case *w = g->which;
+  lying a = lie(q->a_major, w->m, w->k, w->pad_a), b = lie(q->b_major, w->k, w->n, w->pad_b), c = lie(q->c_major, w->m, w->n, w->pad_c), one = {1, 1, 1, false};
+  char message[512] = "";
+  lay(g, 0, "A", q->a, &a, p->a);
+  lay(g, 1, "B", q->b, &b, p->b);
+  lay_c(g, &c, p->beta != 0 ? p->c : NULL);
+  if (q->alpha) lay(g, 3, "alpha", q->acc, &one, &p->alpha);
+  if (q->beta) lay(g, 4, "beta", q->acc, &one, &p->beta);
+  tg_gemm_operands o = {.m = w->m, .n = w->n, .k = w->k, .lda = a.leading, .ldb = b.leading, .ldc = c.leading};
+  for (uint32_t i = 0; i < q->arguments_n; i++) {
+    lying l = {1, p->argument_n[i], p->argument_n[i], false};
+    lay(g, 5 + (int)i, q->argument[i].name, q->argument[i].type, &l, p->argument[i]);
+    o.argument[i] = argument(&g->part[5 + i]);
+  }
+  o.a = argument(&g->part[0]), o.b = argument(&g->part[1]), o.c = argument(&g->part[2]), o.alpha = argument(&g->part[3]), o.beta = argument(&g->part[4]);
+  for (int i = 0; i < PARTS; i++)
+    if (g->part[i].map) g->part[i].hash = tg_hash(g->part[i].map + g->part[i].page, g->part[i].map_bytes - 2 * g->part[i].page, 0);
+  if (g->run(g->user, &o, message, sizeof message) != TG_OK) return wrong(g, -1, -1, 0, 0, "it cannot be run: %s", message), NULL;
+  judge_padding(g, &c);
+  judge_inputs(g);
+  double *got = tg_new(&g->env, double, w->m * w->n);
+  for (int64_t i = 0; i < w->m; i++)
+    for (int64_t j = 0; j < w->n; j++) got[i * w->n + j] = get(q->c, g->part[2].at, place(&c, i, j));
+  return got;
+}
+
+/* ---- blocks of C that are compared ---- */
+
+enum { SAMPLES = 12 };
+
+static const int64_t *sample(gate_product *p, int64_t n, int64_t *count) {
+  if (n <= SAMPLES) return *count = n, NULL;
+  int64_t *x = tg_new(p->env, int64_t, SAMPLES);
+  for (int i = 0; i < SAMPLES; i++) x[i] = i == 0 ? 0 : i == 1 ? n - 1 : (int64_t)(tg_gate_random(p) % (uint64_t)n);
+  return *count = SAMPLES, x;
+}
+
+/* All of C, or some rows and some columns of it. */
+static int blocks_of(tg_gates *g, gate_product *p, gate_block block[2]) {
+  const tg_gate_case *w = g->which;
+  block[0] = block[1] = (gate_block){.rows_n = w->m, .columns_n = w->n};
+  if ((double)w->m * (double)w->n * (double)w->k <= g->work) return 1;
+  block[0].rows = sample(p, w->m, &block[0].rows_n);
+  block[1].columns = sample(p, w->n, &block[1].columns_n);
+  return 2;
+}
+
+static double in_block(const gate_block *b, const double *got, int64_t n, int64_t r, int64_t s, int64_t *i, int64_t *j) {
+  *i = b->rows ? b->rows[r] : r, *j = b->columns ? b->columns[s] : s;
+  return got[*i * n + *j];
+}
+
+static bool same(double got, double want) { return got == want || (got != got && want != want); }   /* the sign of zero depends on the order of a sum */
+
+static void judge_exact(tg_gates *g, const gate_product *p, const gate_block *b, const double *got) {
+  double *sum = tg_new(&g->env, double, b->rows_n * b->columns_n);
+  tg_gate_sum(p, b, false, sum, NULL);
+  for (int64_t r = 0; r < b->rows_n; r++)
+    for (int64_t s = 0; s < b->columns_n; s++) {
+      int64_t i, j;
+      double v = in_block(b, got, g->which->n, r, s, &i, &j), want = tg_gate_rounded(g->problem, sum[r * b->columns_n + s]);
+      if (!same(v, want)) return wrong_element(g, i, j, v, want);
+    }
+}
+
+static void judge_random(tg_gates *g, const gate_product *p, const gate_block *b, const double *got) {
+  size_t n = (size_t)(b->rows_n * b->columns_n);
+  double *want = tg_new(&g->env, double, n), *magnitude = tg_new(&g->env, double, n);
+  tg_type t = g->problem->c;
+  char *seen = tg_alloc(&g->env, n * (size_t)tg_type_bytes(t));
+  tg_gate_sum(p, b, g->problem->acc == TG_F64, want, magnitude);
+  int64_t i, j;
+  for (size_t e = 0; e < n; e++) {
+    put(t, seen, e, in_block(b, got, g->which->n, (int64_t)e / b->columns_n, (int64_t)e % b->columns_n, &i, &j));
+    magnitude[e] = ldexp(magnitude[e], tg_gate_bits(t) - tg_gate_bits(g->problem->acc));   /* eps of the type that sums */
+  }
+  tg_difference d;
+  tg_comparison c = {.type = t, .want_type = TG_F64, .n = n, .got = seen, .want = want, .terms = (double)g->which->k, .magnitude = magnitude};
+  if (tg_compare(&c, &d)) return;
+  in_block(b, got, g->which->n, (int64_t)d.worst / b->columns_n, (int64_t)d.worst % b->columns_n, &i, &j);
+  wrong(g, i, j, d.got, d.want, "%zu of %zu differ; C[%lld,%lld] is %.17g instead of %.17g: %.3g away, %.3g allowed", d.wrong, n, (long long)i, (long long)j, d.got, d.want, d.error, d.bound);
+}
+
+/* ---- the epilogue by itself ---- */
+
+static void compile_epilogue(tg_gates *g) {
+  const tg_gemm_problem *q = g->problem;
+  static const char *const dims[] = {"1", "M", "N", "M, N"};
+  tg_str s = tg_str_new(&g->env);
+  tg_str_printf(&s, "kernel epilogue(M, N) { in(gate_sum, %s, [M, N]);", tg_type_name[q->acc]);
+  for (uint32_t i = 0; i < q->arguments_n; i++) tg_str_printf(&s, " in(%s, %s, [%s]);", q->argument[i].name, tg_type_name[q->argument[i].type], dims[q->argument[i].per & 3]);
+  tg_str_printf(&s, " out(gate_c, %s, [M, N]);\nrange(m, M) range(n, N) { let acc = gate_sum[m,n]; gate_c[m,n] = %s(%s); } }\n", tg_type_name[q->c], tg_type_name[q->c], q->epilogue);
+  tg_binding b[] = {{"M", 1, INT32_MAX, 1}, {"N", 1, INT32_MAX, 1}};
+  tg_compile_options o = {.bindings = b, .bindings_n = 2, .flags = TG_COMPILE_AS_WRITTEN | TG_COMPILE_NO_CACHE};
+  tg_status status = tg_kernel_compile_text(g->context, "epilogue", s.data, &o, &g->epilogue);
+  if (status) tg_fail(&g->env, status, "%s", tg_error_message(g->context));
+}
+
+static void judge_epilogue(tg_gates *g, const gate_product *p, const gate_block *b, const double *got) {
+  const tg_gemm_problem *q = g->problem;
+  const tg_gate_case *w = g->which;
+  if (!g->epilogue) compile_epilogue(g);
+  size_t n = (size_t)(b->rows_n * b->columns_n), all = (size_t)(w->m * w->n), acc = (size_t)tg_type_bytes(q->acc), size = (size_t)tg_type_bytes(q->c);
+  double *sum = tg_new(&g->env, double, n);
+  char *in = tg_alloc(&g->env, all * acc), *out = tg_alloc(&g->env, all * size);   /* whole: it may read m and n themselves */
+  int64_t i, j;
+  tg_gate_sum(p, b, false, sum, NULL);
+  for (size_t e = 0; e < n; e++) {
+    in_block(b, got, w->n, (int64_t)e / b->columns_n, (int64_t)e % b->columns_n, &i, &j);
+    put(q->acc, in, (size_t)(i * w->n + j), sum[e]);
+  }
+  tg_argument buffers[TG_GEMM_ARGUMENTS + 2] = {{in, all * acc}};
+  for (uint32_t x = 0; x < q->arguments_n; x++) buffers[1 + x] = argument(&g->part[5 + x]);
+  buffers[1 + q->arguments_n] = (tg_argument){out, all * size};
+  int64_t params[] = {w->m, w->n};
+  tg_launch l = {.buffers = buffers, .buffers_n = q->arguments_n + 2, .params = params, .params_n = 2};
+  tg_status status = tg_kernel_run(g->epilogue, &l);
+  if (status) tg_fail(&g->env, status, "%s", tg_error_message(g->context));
+  for (size_t e = 0; e < n; e++) {
+    double v = in_block(b, got, w->n, (int64_t)e / b->columns_n, (int64_t)e % b->columns_n, &i, &j), want = get(q->c, out, (size_t)(i * w->n + j));
+    if (!same(v, want)) return wrong_element(g, i, j, v, want);
+  }
+}
+
+/* ---- a check ---- */
+
+static void check(void *arg) {
+  tg_gates *g = arg;
+  const tg_gate_case *w = g->which;
+  gate_product p = {.env = &g->env, .problem = g->problem, .which = *w};
+  gate_block block[2];
+  if (w->m < 1 || w->n < 1 || w->k < 1 || !tg_gate_applies(g->problem, w->gate))
+    tg_fail(&g->env, TG_EINVAL, "error: gate '%s' has nothing to check at M %lld, N %lld, K %lld of this problem", tg_gate_name(w->gate), (long long)w->m, (long long)w->n, (long long)w->k);
+  tg_gate_fill(&p);
+  const double *got = run(g, &p);
+  if (!got || g->wrong) return;
+  int n = blocks_of(g, &p, block);
+  for (int i = 0; i < n && !g->wrong; i++) {
+    if (w->gate == TG_GATE_EPILOGUE) judge_epilogue(g, &p, &block[i], got);
+    else if (w->gate == TG_GATE_RANDOM) judge_random(g, &p, &block[i], got);
+    else judge_exact(g, &p, &block[i], got);
+  }
+  int64_t row = -1, column = -1;
+  if (w->gate != TG_GATE_FREIVALDS || g->wrong || tg_gate_freivalds(&p, got, &row, &column)) return;
+  if (row >= 0 && column >= 0) {
+    double sum;
+    gate_block b = {&row, &column, 1, 1};
+    tg_gate_sum(&p, &b, false, &sum, NULL);
+    wrong(g, row, column, got[row * w->n + column], sum, "row %lld and column %lld are wrong; C[%lld,%lld] is %.17g instead of %.17g", (long long)row, (long long)column, (long long)row,
+          (long long)column, got[row * w->n + column], sum);
+  } else wrong(g, row, column, 0, 0, "%s %lld of C is wrong", row >= 0 ? "row" : "column", (long long)(row >= 0 ? row : column));
+}
+
+tg_status tg_gate_check(tg_gates *g, tg_gemm_candidate *candidate, void *user, const tg_gate_case *c, tg_gate_failure *failure) {
+  tg_env_init(&g->env, &g->context->env.allocator);
+  g->env.blocks = &g->context->blocks;
+  g->run = candidate, g->user = user, g->which = c, g->failure = failure, g->wrong = false;
+  *failure = (tg_gate_failure){.which = *c, .row = -1, .column = -1};
+  bool decided = tg_protect(&g->env, check, g);
+  if (!decided) snprintf(failure->text, sizeof failure->text, "%.1000s", g->env.message);
+  tg_status s = g->env.status;
+  drop_parts(g);
+  tg_env_drop(&g->env);
+  return !decided ? s == TG_EINVAL ? TG_INTERNAL : s : g->wrong ? TG_EINVAL : TG_OK;
+}
+
+/* ---- all that applies ---- */
+
+const char *tg_gate_name(tg_gate_kind g) {
+  static const char *const names[TG_GATE__COUNT] = {"exact", "freivalds", "rounded", "extremes", "epilogue", "random"};
+  return g < TG_GATE__COUNT ? names[g] : "none";
+}
+
+bool tg_gate_applies(const tg_gemm_problem *p, tg_gate_kind gate) {
+  bool bytes = tg_type_bits(p->a) == 8 && tg_type_bits(p->b) == 8 && !tg_is_float(p->a) && !tg_is_float(p->b) && !tg_is_float(p->acc);
+  bool narrower = tg_is_float(p->c) && tg_is_float(p->acc) && tg_gate_bits(p->c) < tg_gate_bits(p->acc);
+  if (p->epilogue) return gate == TG_GATE_EPILOGUE;
+  switch (gate) {
+  case TG_GATE_EXACT: return true;
+  case TG_GATE_FREIVALDS: return true;
+  case TG_GATE_ROUNDED: return narrower;
+  case TG_GATE_EXTREMES: return bytes;
+  case TG_GATE_RANDOM: return tg_is_float(p->acc) && tg_is_float(p->c);
+  default: return false;
+  }
+}
+
+tg_status tg_gates_check(tg_gates *g, tg_gemm_candidate *candidate, void *user, const tg_gate_size *sizes, uint32_t sizes_n, uint64_t seed, tg_gate_failure *failure) {
+  static const double factors[][2] = {{1, 0}, {-1, 1}, {2, -2}, {1, 1}, {-2, 0}};
+  static const int64_t pads[][3] = {{0, 0, 0}, {1, 3, 7}, {5, 1, 2}};
+  uint64_t turn = seed;
+  for (uint32_t s = 0; s < sizes_n; s++) {
+    const tg_gate_size *z = &sizes[s];
+    bool large = (double)z->m * (double)z->n * (double)z->k > g->work;
+    for (int gate = 0; gate < TG_GATE__COUNT; gate++) {
+      if (!tg_gate_applies(g->problem, (tg_gate_kind)gate) || (gate == TG_GATE_EXACT && large) || (gate == TG_GATE_FREIVALDS && !large)) continue;
+      int rounds = gate == TG_GATE_EXACT || gate == TG_GATE_EPILOGUE ? 3 : gate == TG_GATE_ROUNDED ? 2 : 1;
+      for (int i = 0; i < rounds; i++, turn++) {
+        const double *f = factors[gate == TG_GATE_ROUNDED ? turn % 2 : turn % TG_COUNT(factors)];
+        const int64_t *pad = pads[turn % TG_COUNT(pads)];
+        tg_gate_case c = {.gate = (tg_gate_kind)gate, .m = z->m, .n = z->n, .k = z->k, .pad_a = pad[0], .pad_b = pad[1], .pad_c = pad[2], .alpha = f[0], .beta = f[1], .front = turn % 4 == 3,
+                          .seed = tg_mix(seed, turn)};
+        tg_status status = tg_gate_check(g, candidate, user, &c, failure);
+        if (status) return status;
+      }
+    }
+  }
+  return TG_OK;
+}
+
+tg_status tg_gates_open(tg_context *c, const tg_gemm_problem *problem, double work, tg_gates **out) {
+  tg_allocator a = c->env.allocator;
+  tg_gates *g = a.alloc(a.user, sizeof *g);
+  *out = g;
+  if (!g) return tg_context_fail(c, TG_ENOMEM, "out of memory");
+  memset(g, 0, sizeof *g);
+  g->context = c, g->problem = problem, g->work = work > 0 ? work : 1 << 25;
+  return TG_OK;
+}
+
+void tg_gates_close(tg_gates *g) {
+  if (!g) return;
+  tg_allocator a = g->context->env.allocator;
+  if (g->epilogue) tg_kernel_free(g->epilogue);
+  a.free(a.user, g, sizeof *g);
+}
+
+/* ---- a kernel as a candidate ---- */
+
+static bool parameter(const tg_gemm_operands *o, const char *name, int64_t *v) {
+  const struct { const char *name; int64_t v; } all[] = {{"M", o->m}, {"N", o->n}, {"K", o->k}, {"lda", o->lda}, {"ldb", o->ldb}, {"ldc", o->ldc}};
+  for (unsigned i = 0; i < TG_COUNT(all); i++)
+    if (!strcmp(all[i].name, name)) return *v = all[i].v, true;
+  return false;
+}
+
+static bool buffer(const tg_gemm_problem *p, const tg_gemm_operands *o, const char *name, tg_argument *out) {
+  const struct { const char *name; tg_argument v; } all[] = {{"A", o->a}, {"B", o->b}, {"C", o->c}, {"alpha", o->alpha}, {"beta", o->beta}};
+  for (unsigned i = 0; i < TG_COUNT(all); i++)
+    if (!strcmp(all[i].name, name)) return *out = all[i].v, true;
+  for (uint32_t i = 0; i < p->arguments_n; i++)
+    if (!strcmp(p->argument[i].name, name)) return *out = o->argument[i], true;
+  return false;
+}
+
+tg_status tg_gate_run_kernel(void *user, const tg_gemm_operands *o, char *message, size_t n) {
+  const tg_gate_kernel *k = user;
+  const tg_kernel_info *info = tg_kernel_describe(k->kernel);
+  enum { MOST = 16 };
+  int64_t params[MOST];
+  tg_argument buffers[MOST];
+  if (!info || info->params_n > MOST || info->buffers_n > MOST) return snprintf(message, n, "the kernel is none of a product"), TG_EINVAL;
+  for (uint32_t i = 0; i < info->params_n; i++)
+    if (!parameter(o, info->params[i].name, &params[i])) return snprintf(message, n, "its parameter %s is none of a product", info->params[i].name), TG_EINVAL;
+  for (uint32_t i = 0; i < info->buffers_n; i++)
+    if (!buffer(k->problem, o, info->buffers[i].name, &buffers[i])) return snprintf(message, n, "its buffer %s is none of a product", info->buffers[i].name), TG_EINVAL;
+  tg_launch l = {.buffers = buffers, .buffers_n = info->buffers_n, .params = params, .params_n = info->params_n, .threads = k->threads, .parallel_for = k->parallel_for,
+                 .parallel_user = k->parallel_user};
+  tg_status s = tg_kernel_run(k->kernel, &l);
+  if (s) snprintf(message, n, "%s", tg_error_message(k->context));
+  return s;
+}

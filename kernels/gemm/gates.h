@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT
+ * The gates: what a candidate for a product must pass before anyone may use it or time it as a winner. A candidate is a function that is
+ * called on operands in memory of its own: each ends, or begins, at a page that may not be touched, leading dimensions are odd, what lies
+ * between rows and in a C that is not read is poison. An access outside of an operand raises a signal, so candidates that are not trusted
+ * are checked in a process of their own; tg_gate_at tells whose page an address is. */
+#ifndef TG_GEMM_GATES_H
+#define TG_GEMM_GATES_H
+#include "gemm/template.h"
+
+typedef enum tg_gate_kind {
+  TG_GATE_EXACT,       /* small integers, thinned until every partial sum is exact: the numbers of plain C, whatever the order */
+  TG_GATE_FREIVALDS,   /* the same data, for shapes of any size: C x = A (B x) and y C = (y A) B in integers, and some rows and columns in full */
+  TG_GATE_ROUNDED,     /* C narrower than the sum: one rounding of the exact sum, with ties, subnormals, overflow */
+  TG_GATE_EXTREMES,    /* 8-bit integers of the full range, with runs of the largest and the smallest */
+  TG_GATE_EPILOGUE,    /* exact sums: the bits of the epilogue compiled by itself, as written */
+  TG_GATE_RANDOM,      /* random data within (2 sqrt(K) + 16) eps (|alpha||A||B| + |beta||C|) + 1 ulp of a wider type's result */
+  TG_GATE__COUNT
+} tg_gate_kind;
+const char *tg_gate_name(tg_gate_kind g);
+
+/* Operands as a candidate gets them; bytes reach from the first element to the last. */
+typedef struct tg_gemm_operands {
+  int64_t m, n, k, lda, ldb, ldc;
+  tg_argument a, b, c, alpha, beta;   /* alpha and beta: one element of type acc each, where the problem has them */
+  tg_argument argument[TG_GEMM_ARGUMENTS];
+} tg_gemm_operands;
+
+/* Computes the product; message gets the text of a failure. */
+typedef tg_status tg_gemm_candidate(void *user, const tg_gemm_operands *o, char *message, size_t message_n);
+
+/* A compiled kernel of a sketch as a candidate: `user` is one of these. */
+typedef struct tg_gate_kernel {
+  tg_context *context;
+  const tg_gemm_problem *problem;
+  tg_kernel *kernel;
+  int threads;                       /* as in tg_launch */
+  tg_parallel_for *parallel_for;     /* likewise */
+  void *parallel_user;
+} tg_gate_kernel;
+tg_gemm_candidate tg_gate_run_kernel;
+
+/* One check: a gate, sizes, and how the operands lie. */
+typedef struct tg_gate_case {
+  tg_gate_kind gate;
+  int64_t m, n, k;
+  int64_t pad_a, pad_b, pad_c;       /* elements between a row (or column) and the next */
+  double alpha, beta;                /* whole numbers; of a problem without them 1 and 0 are used */
+  bool front;                        /* operands begin behind the page that may not be touched; else they end before it */
+  uint64_t seed;
+} tg_gate_case;
+
+typedef struct tg_gate_failure {
+  tg_gate_case which;
+  int64_t row, column;               /* -1: no element of C */
+  double got, want;
+  char text[1024];                   /* the whole message: gate, sizes, where, got, want */
+} tg_gate_failure;
+
+typedef struct tg_gates tg_gates;
+/* Gates for one problem, which stays the caller's. work: multiplications that a reference may take (0: 2^25); larger products are checked
+ * by samples of their rows and columns. */
+tg_status tg_gates_open(tg_context *context, const tg_gemm_problem *problem, double work, tg_gates **out);
+void tg_gates_close(tg_gates *);
+
+bool tg_gate_applies(const tg_gemm_problem *p, tg_gate_kind gate);
+/* TG_OK: passed. TG_EINVAL: wrong, and failure says how. Anything else: could not be decided (no memory, ..), the text says why. */
+tg_status tg_gate_check(tg_gates *, tg_gemm_candidate *run, void *user, const tg_gate_case *c, tg_gate_failure *failure);
+/* Every gate that applies at each of these sizes: with memory that ends and that begins at a page, dense and odd, alpha and beta of all kinds. */
+typedef struct tg_gate_size { int64_t m, n, k; } tg_gate_size;
+tg_status tg_gates_check(tg_gates *, tg_gemm_candidate *run, void *user, const tg_gate_size *sizes, uint32_t sizes_n, uint64_t seed, tg_gate_failure *failure);
+
+/* While a candidate runs: "412 bytes behind the end of B", for the address of a fault. False if it lies in none of the guarded pages. Calls
+ * nothing that a handler of signals may not call, but for snprintf. */
+bool tg_gate_at(const tg_gates *, const void *address, char *out, size_t n);
+#endif

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: MIT
+ * The gates pass a right product and catch wrong ones: a table of faults, each planted into plain C, each with the gate that is there for
+ * it. Accesses outside of an operand are caught in a process of their own. */
+#define _GNU_SOURCE
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "../test.h"
+#include "dsl/value.h"
+#include "gemm/gates.h"
+
+/* ---- products in plain C, right but for one fault ---- */
+
+typedef enum fault {
+  NONE,
+  ROW_LEFT_OUT, COLUMN_LEFT_OUT, TAIL_OF_TILE, LAST_K_DROPPED, FIRST_K_DROPPED, K_TWICE, K_BEYOND_256, ONE_ELEMENT, ROWS_SWAPPED, TWO_SWAPPED,
+  STRIDE_OF_C, STRIDE_OF_A, TRANSPOSED_B, WRITES_PADDING, WRITES_BEFORE, READS_PADDING, WRITES_INPUT, NOT_INITIALISED, ADDS_TO_OLD, NOTHING,
+  ALPHA_IGNORED, ALPHA_ON_BOTH, BETA_IGNORED, BETA_ONE, BETA_EACH_BLOCK, BETA_KEEPS_NAN,
+  LESS_PRECISE, SUM_IN_F32, MODERATE, TRUNCATED, TIES_AWAY, FLUSHED, SATURATES, ROUNDED_TWICE, BLOCKS_IN_C,
+  PAIRS_SATURATE, SUM_IN_16, SIGN_LOST,
+  EPILOGUE_LEFT_OUT, EPILOGUE_EACH_BLOCK, EPILOGUE_ONE_OFF, EPILOGUE_OF_TAIL,
+  READS_BEHIND, READS_BEFORE, WRITES_BEHIND,
+  FAULTS
+} fault;
+
+typedef struct { const tg_gemm_problem *p; fault f; } planted;
+
+static double load(tg_type t, const void *at, int64_t i) {
+  uint64_t bits = 0;
+  if (t == TG_F32) return (double)((const float *)at)[i];
+  if (t == TG_I8) return ((const int8_t *)at)[i];
+  if (t == TG_U8) return ((const uint8_t *)at)[i];
+  size_t size = (size_t)tg_type_bytes(t);
+  memcpy(&bits, (const char *)at + i * (int64_t)size, size);
+  tg_value v = tg_value_from_bits(t, bits);
+  return tg_is_float(t) ? v.f : (double)(int64_t)v.i;
+}
+
+static void store(tg_type t, void *at, int64_t i, double v) {
+  tg_value x = {0};
+  if (tg_is_float(t)) x.f = tg_round_to(t, v);
+  else x.i = tg_wrap(t, (tg_i128)v);
+  uint64_t bits = tg_value_bits(t, x);
+  size_t size = (size_t)tg_type_bytes(t);
+  memcpy((char *)at + i * (int64_t)size, &bits, size);
+}
+
+static int64_t at(uint8_t major, int64_t ld, int64_t i, int64_t j) { return major == TG_GEMM_COLUMN ? j * ld + i : i * ld + j; }
+
+/* As the accumulator of type acc keeps it. */
+static double kept(tg_type acc, double v) { return tg_is_float(acc) ? tg_round_to(acc, v) : (double)(int64_t)tg_wrap(acc, (tg_i128)v); }
+
+static double narrow(fault f, tg_type c, double v) {
+  if (!tg_is_float(c)) return v;
+  double r = tg_round_to(c, v), unit = c == TG_F16 ? 0x1p-10 : 0x1p-7, least = c == TG_F16 ? 0x1p-14 : 0x1p-126;
+  int e;
+  if (f == SATURATES && isinf(r) && !isinf(v)) return copysign(c == TG_F16 ? 65504 : 0x1.fep127, r);
+  if (f == FLUSHED && fabs(r) < least) return 0;
+  if ((f == TRUNCATED || f == TIES_AWAY) && v != 0 && fabs(v) >= least && isfinite(r)) {
+    frexp(v, &e);
+    double step = ldexp(unit, e - 1);
+    return f == TRUNCATED ? trunc(v / step) * step : round(v / step) * step;
+  }
+  if (f == ROUNDED_TWICE && v != 0 && fabs(v) >= least && isfinite(r)) {
+    frexp(v, &e);
+    double step = ldexp(unit, e - 1) / 4;
+    return tg_round_to(c, rint(v / step) * step);
+  }
+  return r;
+}
+
+static double sum_of(const planted *x, const tg_gemm_operands *o, int64_t i, int64_t j) {
+  const tg_gemm_problem *p = x->p;
+  double sum = 0, pair = 0;
+  int64_t lda = x->f == STRIDE_OF_A ? (p->a_major == TG_GEMM_COLUMN ? o->m : o->k) : o->lda, k = o->k;
+  if (x->f == LAST_K_DROPPED && k > 1) k--;
+  if (x->f == K_BEYOND_256 && k > 256) k = 256;
+  for (int64_t q = x->f == FIRST_K_DROPPED && k > 1 && i == o->m - 1; q < k; q++) {
+    double a = load(p->a, o->a.data, at(p->a_major, lda, i, q));
+    double b = load(p->b, o->b.data, x->f == TRANSPOSED_B && o->k == o->n ? at(p->b_major, o->ldb, j, q) : at(p->b_major, o->ldb, q, j)), ab = a * b;
+    if (x->f == LESS_PRECISE && p->a == TG_F32) ab = (double)(float)(tg_round_to(TG_BF16, a) * b);
+    if (x->f == SIGN_LOST && p->a == TG_U8 && a > 127) ab = (a - 256) * b;
+    if (x->f == PAIRS_SATURATE || x->f == SUM_IN_16) {
+      pair = q % 2 ? pair + ab : ab;
+      if (q % 2 == 0 && q + 1 < k) continue;
+      ab = pair;
+      if (x->f == PAIRS_SATURATE) ab = fmin(fmax(ab, -32768), 32767);
+      else ab = (double)(int16_t)(int64_t)ab;
+    }
+    sum = kept(x->f == SUM_IN_F32 ? TG_F32 : p->acc, sum + ab);
+    if (x->f == K_TWICE && q == 0 && j == o->n - 1) sum = kept(p->acc, sum + ab);
+    if (x->f == BLOCKS_IN_C && q % 8 == 7) sum = tg_round_to(p->c, sum);
+    if (x->f == MODERATE && q % 16 == 15) sum = (double)(float)(sum * (1 + 0x1p-17));
+  }
+  if (x->f == READS_PADDING && o->lda > o->k && p->a_major == TG_GEMM_ROW && i + 1 < o->m) sum += 0 * load(p->a, o->a.data, i * o->lda + o->k);
+  if (x->f == READS_BEHIND) sum += 0 * load(p->b, (const char *)o->b.data + o->b.bytes, 0);
+  if (x->f == READS_BEFORE) sum += 0 * load(p->a, o->a.data, -1);
+  return sum;
+}
+
+static double epilogue(const tg_gemm_operands *o, int64_t i, int64_t j, double acc, bool off) {
+  float v = (float)acc, bias = (float)load(TG_F32, o->argument[0].data, off && j > 0 ? j - 1 : j), rest = (float)load(TG_F32, o->argument[1].data, i * o->n + j);
+  v = v + bias;
+  return (double)((v > 0 ? v : 0) + rest);
+}
+
+static double element(const planted *x, const tg_gemm_operands *o, int64_t i, int64_t j, int64_t place) {
+  const tg_gemm_problem *p = x->p;
+  double alpha = p->alpha ? load(p->acc, o->alpha.data, 0) : 1, beta = p->beta ? load(p->acc, o->beta.data, 0) : 0, sum = sum_of(x, o, i, j), c;
+  if (x->f == ALPHA_IGNORED) alpha = 1;
+  if (x->f == BETA_IGNORED) beta = 0;
+  if (x->f == BETA_ONE && beta != 0) beta = 1;
+  double old = beta != 0 || x->f == BETA_KEEPS_NAN || x->f == ADDS_TO_OLD || x->f == NOT_INITIALISED ? load(p->c, o->c.data, place) : 0;
+  if (x->f == ADDS_TO_OLD && beta == 0) beta = 1;
+  c = kept(p->acc, alpha * sum + beta * old);
+  if (x->f == NOT_INITIALISED && i == o->m - 1) c = kept(p->acc, c + old);
+  if (x->f == ALPHA_ON_BOTH) c = kept(p->acc, alpha * (sum + beta * old));
+  if (x->f == BETA_EACH_BLOCK && o->k > 8) c = kept(p->acc, alpha * sum + beta * beta * old);
+  if (!p->epilogue) return c;
+  if (x->f == EPILOGUE_LEFT_OUT || (x->f == EPILOGUE_OF_TAIL && i >= o->m / 8 * 8)) return c;
+  if (x->f == EPILOGUE_EACH_BLOCK && o->k > 8) c = epilogue(o, i, j, c, false);
+  return epilogue(o, i, j, c, x->f == EPILOGUE_ONE_OFF);
+}
+
+static tg_status product(void *user, const tg_gemm_operands *o, char *message, size_t n) {
+  const planted *x = user;
+  const tg_gemm_problem *p = x->p;
+  (void)message, (void)n;
+  if (x->f == NOTHING) return TG_OK;
+  int64_t ldc = x->f == STRIDE_OF_C ? (p->c_major == TG_GEMM_COLUMN ? o->m : o->n) : o->ldc;
+  for (int64_t i = 0; i < o->m; i++)
+    for (int64_t j = 0; j < o->n; j++) {
+      if ((x->f == ROW_LEFT_OUT && i == o->m - 1) || (x->f == COLUMN_LEFT_OUT && j == o->n - 1) || (x->f == TAIL_OF_TILE && i >= o->m / 4 * 4)) continue;
+      int64_t row = x->f == ROWS_SWAPPED && o->m > 1 && i < 2 ? 1 - i : i, column = x->f == TWO_SWAPPED && i == o->m / 2 && o->n > 1 && j < 2 ? 1 - j : j;
+      int64_t place = at(p->c_major, ldc, i, j);
+      double v = element(x, o, row, column, place);
+      if (x->f == ONE_ELEMENT && i == o->m * 2 / 3 && j == o->n / 3) v += 1;
+      store(p->c, o->c.data, place, narrow(x->f, p->c, v));
+    }
+  if (x->f == WRITES_PADDING && o->ldc > o->n && o->m > 1) store(p->c, o->c.data, o->n, 0);
+  if (x->f == WRITES_BEFORE) ((char *)o->c.data)[-1] ^= 1;
+  if (x->f == WRITES_BEHIND) ((char *)o->c.data)[o->c.bytes] ^= 1;
+  if (x->f == WRITES_INPUT) ((char *)o->a.data)[o->a.bytes - 1] ^= 1;
+  return TG_OK;
+}
+
+/* ---- problems ---- */
+
+#define ANY {1, 1 << 20}
+#define DIMS .m = ANY, .n = ANY, .k = ANY, .batch = {1, 1}
+static const tg_gemm_problem problems[] = {
+  {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .alpha = true, .beta = true, DIMS},
+  {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .b_major = TG_GEMM_COLUMN, .a_major = TG_GEMM_COLUMN, .c_major = TG_GEMM_COLUMN, .beta = true, DIMS},
+  {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, DIMS},
+  {.a = TG_F64, .b = TG_F64, .c = TG_F64, .acc = TG_F64, .alpha = true, .beta = true, DIMS},
+  {.a = TG_F16, .b = TG_F16, .c = TG_F16, .acc = TG_F32, .alpha = true, .beta = true, DIMS},
+  {.a = TG_BF16, .b = TG_BF16, .c = TG_BF16, .acc = TG_F32, DIMS},
+  {.a = TG_BF16, .b = TG_BF16, .c = TG_F32, .acc = TG_F32, .alpha = true, DIMS},
+  {.a = TG_U8, .b = TG_I8, .c = TG_I32, .acc = TG_I32, .beta = true, DIMS},
+  {.a = TG_I8, .b = TG_I8, .c = TG_I32, .acc = TG_I32, .b_major = TG_GEMM_COLUMN, DIMS},
+  {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .epilogue = "max(acc + bias[n], 0) + rest[m,n]", .argument = {{"bias", TG_F32, 2}, {"rest", TG_F32, 3}}, .arguments_n = 2, DIMS},
+};
+enum { PROBLEMS = sizeof problems / sizeof *problems };
+
+#define IS(i) (1u << (i))
+enum { ALL = (1u << PROBLEMS) - 1, PLAIN = ALL & ~(1u << 9), BETAS = IS(0) | IS(1) | IS(3) | IS(4) | IS(7), ALPHAS = IS(0) | IS(3) | IS(4) | IS(6), NARROW = IS(4) | IS(5), BYTES = IS(7) | IS(8) };
+
+static const struct { fault f; const char *name; unsigned in; tg_gate_kind gate; } faults[] = {
+  {ROW_LEFT_OUT, "the last row is not computed", PLAIN, TG_GATE_EXACT},
+  {COLUMN_LEFT_OUT, "the last column is not computed", PLAIN, TG_GATE_EXACT},
+  {TAIL_OF_TILE, "rows behind the last tile are not computed", PLAIN, TG_GATE_EXACT},
+  {TAIL_OF_TILE, "the same, with an epilogue", IS(9), TG_GATE_EPILOGUE},
+  {LAST_K_DROPPED, "one k too few", PLAIN, TG_GATE_EXACT},
+  {FIRST_K_DROPPED, "one k too few in one row", PLAIN, TG_GATE_EXACT},
+  {K_TWICE, "one k twice in one column", PLAIN, TG_GATE_EXACT},
+  {K_BEYOND_256, "a second block of k is left out", PLAIN, TG_GATE_EXACT},
+  {K_BEYOND_256, "a second block of k is left out", PLAIN, TG_GATE_FREIVALDS},
+  {ONE_ELEMENT, "one element is off by one", PLAIN & ~NARROW, TG_GATE_EXACT},
+  {ONE_ELEMENT, "one element of many is off by one", PLAIN & ~NARROW, TG_GATE_FREIVALDS},
+  {ROWS_SWAPPED, "two rows are swapped", PLAIN & ~BETAS, TG_GATE_EXACT},
+  {TWO_SWAPPED, "two elements are swapped", PLAIN & ~BETAS, TG_GATE_FREIVALDS},
+  {STRIDE_OF_C, "rows of C are taken to be dense", PLAIN, TG_GATE_EXACT},
+  {STRIDE_OF_A, "rows of A are taken to be dense", PLAIN, TG_GATE_EXACT},
+  {TRANSPOSED_B, "B is transposed", PLAIN, TG_GATE_EXACT},
+  {WRITES_PADDING, "writes between rows", PLAIN & ~IS(1), TG_GATE_EXACT},
+  {WRITES_INPUT, "writes to A", ALL & ~IS(9), TG_GATE_EXACT},
+  {READS_PADDING, "multiplies what lies between rows by 0", PLAIN & ~BYTES & ~IS(1), TG_GATE_EXACT},
+  {NOT_INITIALISED, "adds to what was in the last row", PLAIN & ~BETAS, TG_GATE_EXACT},
+  {ADDS_TO_OLD, "adds to what was in C", PLAIN & ~BETAS, TG_GATE_EXACT},
+  {NOTHING, "computes nothing", PLAIN, TG_GATE_EXACT},
+  {NOTHING, "computes nothing", IS(9), TG_GATE_EPILOGUE},
+  {ALPHA_IGNORED, "alpha is ignored", ALPHAS, TG_GATE_EXACT},
+  {ALPHA_ON_BOTH, "alpha multiplies C as well", ALPHAS & BETAS, TG_GATE_EXACT},
+  {BETA_IGNORED, "beta is ignored", BETAS, TG_GATE_EXACT},
+  {BETA_ONE, "beta is taken for 1", BETAS, TG_GATE_EXACT},
+  {BETA_EACH_BLOCK, "each block of k multiplies C by beta", BETAS, TG_GATE_EXACT},
+  {BETA_KEEPS_NAN, "C is read where beta is 0", BETAS & ~BYTES, TG_GATE_EXACT},
+  {LESS_PRECISE, "A is rounded to bf16", IS(0) | IS(1) | IS(2), TG_GATE_RANDOM},
+  {SUM_IN_F32, "f64 summed in f32", IS(3), TG_GATE_RANDOM},
+  {SUM_IN_F32, "f64 summed in f32", IS(3), TG_GATE_EXACT},
+  {MODERATE, "each sixteenth k scales by 1 + 2^-17", IS(0) | IS(1) | IS(2), TG_GATE_RANDOM},
+  {TRUNCATED, "C is rounded towards zero", NARROW, TG_GATE_ROUNDED},
+  {TIES_AWAY, "ties of C are rounded away from zero", NARROW, TG_GATE_ROUNDED},
+  {FLUSHED, "subnormals of C are zero", NARROW, TG_GATE_ROUNDED},
+  {SATURATES, "C stays at its largest number", NARROW, TG_GATE_ROUNDED},
+  {ROUNDED_TWICE, "C is rounded twice", NARROW, TG_GATE_ROUNDED},
+  {BLOCKS_IN_C, "the sums of blocks are rounded to C", NARROW, TG_GATE_ROUNDED},
+  {PAIRS_SATURATE, "the sum of two products saturates at 16 bits", BYTES, TG_GATE_EXTREMES},
+  {SUM_IN_16, "the sum of two products wraps at 16 bits", BYTES, TG_GATE_EXTREMES},
+  {SIGN_LOST, "u8 is taken for i8", IS(7), TG_GATE_EXTREMES},
+  {SIGN_LOST, "u8 is taken for i8", IS(7), TG_GATE_EXACT},
+  {EPILOGUE_LEFT_OUT, "no epilogue", IS(9), TG_GATE_EPILOGUE},
+  {EPILOGUE_OF_TAIL, "no epilogue behind the last tile", IS(9), TG_GATE_EPILOGUE},
+  {EPILOGUE_EACH_BLOCK, "the epilogue of each block of k", IS(9), TG_GATE_EPILOGUE},
+  {EPILOGUE_ONE_OFF, "the argument of the column before", IS(9), TG_GATE_EPILOGUE},
+  {LAST_K_DROPPED, "one k too few, with an epilogue", IS(9), TG_GATE_EPILOGUE},
+};
+
+static const tg_gate_size small[] = {{1, 1, 1}, {3, 5, 7}, {17, 33, 9}, {31, 16, 64}, {32, 32, 32}, {65, 33, 129}, {5, 6, 1100}}, large[] = {{130, 67, 270}};
+
+static tg_context *context;
+
+/* ---- what must be caught, and what must not ---- */
+
+/* One gate alone, at several sizes, pads and factors. */
+static bool caught_by(tg_gates *g, planted *x, tg_gate_kind gate, tg_gate_failure *f) {
+  static const double factors[][2] = {{1, 0}, {-1, 1}, {2, -2}};
+  bool big = gate == TG_GATE_FREIVALDS;
+  for (unsigned s = 0; s < (big ? 1 : sizeof small / sizeof *small); s++)
+    for (int v = 0; v < 6; v++) {
+      const tg_gate_size *z = big ? &large[s] : &small[s];
+      const double *by = factors[gate == TG_GATE_ROUNDED ? v % 2 : v % 3];
+      tg_gate_case c = {.gate = gate, .m = z->m, .n = z->n, .k = z->k, .pad_a = v % 2 * 3, .pad_b = v % 2, .pad_c = v % 2 * 5, .alpha = by[0], .beta = by[1], .front = v == 4, .seed = 31 + (unsigned)v};
+      tg_status status = tg_gate_check(g, product, x, &c, f);
+      CHECK(status == TG_OK || status == TG_EINVAL, "%s: %s", tg_status_name(status), f->text);
+      if (status != TG_OK) return true;
+    }
+  return false;
+}
+
+static void right_passes(void) {
+  static const tg_gate_size deep[] = {{3, 2, 1 << 16}};
+  for (int i = 0; i < PROBLEMS; i++) {
+    tg_gates *g;
+    tg_gate_failure f;
+    planted x = {&problems[i], NONE};
+    if (tg_gates_open(context, &problems[i], 1 << 21, &g)) abort();
+    for (uint64_t seed = 1; seed <= 2; seed++) CHECK(tg_gates_check(g, product, &x, small, sizeof small / sizeof *small, seed, &f) == TG_OK, "problem %d: %s", i, f.text);
+    CHECK(tg_gates_check(g, product, &x, large, 1, 5, &f) == TG_OK, "problem %d: %s", i, f.text);
+    if (IS(i) & (BYTES | NARROW | IS(2))) CHECK(tg_gates_check(g, product, &x, deep, 1, 6, &f) == TG_OK, "problem %d: %s", i, f.text);
+    tg_gates_close(g);
+  }
+}
+
+static void faults_are_caught(void) {
+  for (unsigned q = 0; q < sizeof faults / sizeof *faults; q++)
+    for (int i = 0; i < PROBLEMS; i++) {
+      if (!(faults[q].in & IS(i))) continue;
+      tg_gates *g;
+      tg_gate_failure f = {.row = -1};
+      planted x = {&problems[i], faults[q].f};
+      if (tg_gates_open(context, &problems[i], 1 << 21, &g)) abort();
+      bool caught = caught_by(g, &x, faults[q].gate, &f);
+      CHECK(caught, "%s: gate '%s' lets it pass in problem %d", faults[q].name, tg_gate_name(faults[q].gate), i);
+      CHECK(!caught || strstr(f.text, tg_gate_name(faults[q].gate)), "%s", f.text);
+      if (caught) CHECK(tg_gates_check(g, product, &x, faults[q].gate == TG_GATE_FREIVALDS ? large : small, faults[q].gate == TG_GATE_FREIVALDS ? 1 : sizeof small / sizeof *small, 77, &f) == TG_EINVAL,
+                        "%s: all gates together let it pass in problem %d", faults[q].name, i);
+      tg_gates_close(g);
+    }
+}
+
+/* The message says where, what came and what was wanted. */
+static void messages(void) {
+  tg_gates *g;
+  tg_gate_failure f;
+  planted x = {&problems[2], ONE_ELEMENT};
+  tg_gate_case c = {.gate = TG_GATE_EXACT, .m = 9, .n = 12, .k = 4, .alpha = 1, .seed = 1};
+  if (tg_gates_open(context, &problems[2], 0, &g)) abort();
+  CHECK(tg_gate_check(g, product, &x, &c, &f) == TG_EINVAL && f.row == 6 && f.column == 4 && f.got == f.want + 1 && strstr(f.text, "C[6,4]"), "%s", f.text);
+  c.gate = TG_GATE_FREIVALDS;
+  CHECK(tg_gate_check(g, product, &x, &c, &f) == TG_EINVAL && f.row == 6 && f.column == 4, "%s", f.text);
+  c.gate = TG_GATE_EPILOGUE;
+  CHECK(tg_gate_check(g, product, &x, &c, &f) == TG_INTERNAL && strstr(f.text, "nothing to check"), "%s", f.text);
+  tg_gates_close(g);
+}
+
+/* ---- accesses outside ---- */
+
+static tg_gates *guarded_gates;
+static int told;
+
+static void fault_seen(int signal, siginfo_t *info, void *frame) {
+  char text[200] = "elsewhere";
+  (void)signal, (void)frame;
+  tg_gate_at(guarded_gates, info->si_addr, text, sizeof text);
+  if (write(told, text, strlen(text)) < 0) _exit(2);
+  _exit(1);
+}
+
+static void outside(fault x, bool front, const char *text) {
+  int ends[2], status;
+  char got[201] = "";
+  if (pipe(ends)) abort();
+  pid_t child = fork();
+  if (!child) {
+    tg_gate_failure f;
+    planted p = {&problems[0], x};
+    struct sigaction a = {.sa_sigaction = fault_seen, .sa_flags = SA_SIGINFO};
+    tg_gate_case c = {.gate = TG_GATE_EXACT, .m = 3, .n = 5, .k = 7, .pad_a = 1, .pad_b = 2, .pad_c = 3, .alpha = 1, .beta = 1, .front = front, .seed = 1};
+    told = ends[1];
+    if (tg_gates_open(context, &problems[0], 0, &guarded_gates)) _exit(3);
+    sigaction(SIGSEGV, &a, NULL);
+    tg_gate_check(guarded_gates, product, &p, &c, &f);
+    _exit(0);
+  }
+  close(ends[1]);
+  ssize_t n = read(ends[0], got, 200);
+  close(ends[0]);
+  waitpid(child, &status, 0);
+  CHECK(n > 0 && !strcmp(got, text), "got '%s' instead of '%s'", got, text);
+}
+
+int main(void) {
+  if (tg_context_create(NULL, &context)) return 1;
+  right_passes();
+  faults_are_caught();
+  messages();
+  outside(READS_BEHIND, false, "0 bytes behind the end of B");
+  outside(READS_BEFORE, true, "4 bytes before the beginning of A");
+  outside(WRITES_BEHIND, false, "0 bytes behind the end of C");
+  outside(WRITES_BEFORE, true, "1 bytes before the beginning of C");
+  tg_context_free(context);
+  return TEST_END();
+}
