@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../.."
 passed=0 failed=0
 ok() { passed=$((passed + 1)); }
 wrong() { failed=$((failed + 1)); echo "$*"; }
-rooms="base dsl ranges target interp lower jit devices search api"
+rooms="base dsl ranges target interp lower jit devices search api gemm"   # the last ones stand in kernels/
 rank() {
   n=1
   for r in $rooms; do
@@ -17,19 +17,19 @@ rank() {
   echo 0
 }
 
-for d in src/*/; do
-  d=${d#src/} d=${d%/}
-  [ "$(rank "$d")" != 0 ] && ok || wrong "src/$d is no room: add it to the order in tests/library/includes.sh"
+for d in src/*/ kernels/*/; do
+  d=${d%/} d=${d##*/}
+  [ "$(rank "$d")" != 0 ] && ok || wrong "$d is no room: add it to the order in tests/library/includes.sh"
 done
-for f in src/*/*.[ch]; do
-  room=${f#src/} room=${room%%/*}
+for f in src/*/*.[ch] kernels/*/*.[ch]; do
+  room=${f#src/} room=${room#kernels/} room=${room%%/*}
   mine=$(rank "$room") bad=
   for i in $(sed -n 's/^ *# *include "\([^"]*\)".*/\1/p' "$f"); do
     case $i in
       tg/*) [ -f "include/$i" ] || bad="$bad $i" ;;
       */*)
         theirs=$(rank "${i%%/*}")
-        [ -f "src/$i" ] && [ "$theirs" != 0 ] && [ "$theirs" -le "$mine" ] || bad="$bad $i" ;;
+        { [ -f "src/$i" ] || [ -f "kernels/$i" ]; } && [ "$theirs" != 0 ] && [ "$theirs" -le "$mine" ] || bad="$bad $i" ;;
       *) bad="$bad $i" ;;     # by its room and name, never from beside
     esac
   done
@@ -40,19 +40,19 @@ for f in include/tg/*.h; do
   [ -z "$bad" ] && ok || wrong "$f: a public header includes $bad"
 done
 # Rooms above may take any; tools and tests are no one's to include.
-bad=$(grep -lE '^ *# *include "(\.\./)*(tools|tests)/' -r src include)
+bad=$(grep -lE '^ *# *include "(\.\./)*(tools|tests)/' -r src kernels include)
 [ -z "$bad" ] && ok || wrong "includes tools or tests: $bad"
 
 # tsort complains of cycles among headers; a header without edges is fine.
-edges=$(for h in src/*/*.h include/tg/*.h; do
-  name=${h#src/} name=${name#include/}
+edges=$(for h in src/*/*.h kernels/*/*.h include/tg/*.h; do
+  name=${h#src/} name=${name#kernels/} name=${name#include/}
   echo "$name $name"
   sed -n 's/^ *# *include "\([^"]*\)".*/\1/p' "$h" | while read -r i; do echo "$name $i"; done
 done)
 if echo "$edges" | tsort > /dev/null 2>&1; then ok; else wrong "headers include one another in a circle: $(echo "$edges" | tsort 2>&1 >/dev/null | tr '\n' ' ')"; fi
 
 # snprintf and its like write to memory; files are written by base alone.
-bad=$(grep -nE '(^|[^a-zA-Z0-9_])(printf|puts|putchar|perror|vprintf|abort|exit|_exit|quick_exit|assert) *\(|(^|[^a-zA-Z0-9_])(stdout|stderr)([^a-zA-Z0-9_]|$)' src/*/*.[ch] | grep -v '^[^:]*:[0-9]*: *\(/\*\|\*\|//\)')
+bad=$(grep -nE '(^|[^a-zA-Z0-9_])(printf|puts|putchar|perror|vprintf|abort|exit|_exit|quick_exit|assert) *\(|(^|[^a-zA-Z0-9_])(stdout|stderr)([^a-zA-Z0-9_]|$)' src/*/*.[ch] kernels/*/*.[ch] | grep -v '^[^:]*:[0-9]*: *\(/\*\|\*\|//\)')
 [ -z "$bad" ] && ok || wrong "the library prints or ends the program:
 $bad"
 echo "$passed passed, $failed failed"
