@@ -390,6 +390,45 @@ static TG_APART tg_expr parse_matrix(tg_parser *p, tg_token t) {
   return result(p, tg_matrix(p->j, name, u[0], u[1], u[2], u[3]), &t);
 }
 
+/* prefetch(B[i, j], l1|l2 [, rw]): as schedules leave it. */
+TG_APART const tg_uop *tg_parse_prefetch(tg_parser *p) {
+  const tg_uop *src[17];
+  tg_token t = p->tok;
+  tg_next(p);
+  tg_expect(p, '(', "'('");
+  if (!p->b->raw) FAIL(p, &t, "prefetch is a word of a schedule: opt(prefetch B at r ahead 2)");
+  tg_token at = p->tok;
+  const tg_name *n = tg_name_find(p->b, tg_take_name(p, "a buffer"));
+  if (!n || n->kind != NAME_BUFFER) FAIL(p, &at, "a buffer expected");
+  tg_name buffer = *n;
+  uint32_t rank = tg_parse_subscripts(p, &buffer, &at, src + 1);
+  src[0] = buffer.u;
+  tg_expect(p, ',', "','");
+  int64_t flags = tg_take_word(p, "l2") ? TG_PREFETCH_L2 : TG_PREFETCH_L1;
+  if (flags == TG_PREFETCH_L1 && !tg_take_word(p, "l1")) FAIL(p, &p->tok, "l1 or l2 expected");
+  if (tg_take(p, ',')) {
+    if (!tg_take_word(p, "rw")) FAIL(p, &p->tok, "rw expected");
+    flags |= TG_PREFETCH_WRITE;
+  }
+  tg_expect(p, ')', "')'");
+  return tg_make(p->j, TG_OP_PREFETCH, TG_VOID, 1, flags, 1 + rank, src);
+}
+
+/* ahead(value, prefetch(..), ..): as schedules leave it. */
+static TG_APART tg_expr parse_ahead(tg_parser *p, tg_token t) {
+  const tg_uop *src[65];
+  uint32_t n = 1;
+  if (!p->b->raw) FAIL(p, &t, "ahead is a word of a schedule: opt(prefetch B at r ahead 2)");
+  tg_expr value = tg_parse_expression(p);
+  while (tg_take(p, ',')) {
+    if (n == TG_COUNT(src) || !tg_at_word(p, "prefetch")) FAIL(p, &p->tok, "prefetch(B[..], l1) expected, 64 of them at most");
+    src[n++] = tg_parse_prefetch(p);
+  }
+  tg_expect(p, ')', "')'");
+  src[0] = tg_settle_alone(p, &value);
+  return result(p, tg_make(p->j, TG_OP_AHEAD, (tg_type)src[0]->type, src[0]->lanes, 0, n, src), &t);
+}
+
 static tg_expr parse_dim(tg_parser *p, tg_token t) {
   tg_token at = p->tok;
   tg_name *n = tg_name_find(p->b, tg_take_name(p, "a buffer"));
@@ -609,6 +648,7 @@ tg_expr tg_parse_call(tg_parser *p) {
   else if (tg_token_is(p, &t, "fold")) e = parse_fold(p, t);
   else if (tg_token_is(p, &t, "shuffle")) e = parse_shuffle(p, t);
   else if (tg_token_is(p, &t, "matrix")) e = parse_matrix(p, t);
+  else if (tg_token_is(p, &t, "ahead")) e = parse_ahead(p, t);
   else if (tg_token_is(p, &t, "dim")) e = parse_dim(p, t);
   else if (tg_token_is(p, &t, "bitcast")) e = parse_bitcast(p, t);
   else if (tg_token_is(p, &t, "ceildiv")) e = parse_ceildiv(p, t);

@@ -154,6 +154,7 @@ const tg_uop *tg_to_index(tg_parser *p, const tg_expr *e);
 const tg_uop *tg_path(tg_builder *b);                                  /* what holds where we stand, NULL: everything */
 const tg_uop *tg_negate(tg_job *j, const tg_uop *c);
 tg_expr tg_parse_access(tg_parser *p, tg_name *buffer, const tg_token *t);
+const tg_uop *tg_parse_prefetch(tg_parser *p);
 uint32_t tg_parse_subscripts(tg_parser *p, const tg_name *buffer, const tg_token *t, const tg_uop **idx);
 tg_expr tg_load_of(tg_parser *p, const tg_uop *define, const tg_uop *const *idx, const tg_uop *gate, const tg_uop *alt, uint32_t off);
 tg_expr tg_combine(tg_parser *p, tg_op op, tg_expr a, tg_expr b, const tg_token *at);

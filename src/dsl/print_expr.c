@@ -214,6 +214,8 @@ static bool is_irregular(const tg_uop *u) {
   case TG_OP_IOTA: return u->type != TG_INDEX;
   case TG_OP_FOLD: return u->lanes != 1;
   case TG_OP_SHUFFLE: return u->arg || u->type != u->src[0]->type || u->lanes != (u->src[1]->op == TG_OP_RANGE && u->src[0]->lanes > u->src[2]->lanes ? u->src[0]->lanes : u->src[2]->lanes);
+  case TG_OP_PREFETCH: return false;
+  case TG_OP_AHEAD: return u->arg || u->type != u->src[0]->type || u->lanes != u->src[0]->lanes;
   case TG_OP_MATRIX: return u->type != u->src[2]->type || u->lanes != u->src[2]->lanes;
   case TG_OP_NEG: case TG_OP_NOT: case TG_OP_CAST: case TG_OP_BITCAST:
     if (u->src[0]->op == TG_OP_CONST && u->src[0]->lanes == 1) return true;   /* would read as a literal */
@@ -335,6 +337,12 @@ static void later_function(tg_printer *p, const tg_uop *u) {
     later_list(p, u->src, 1, ", ", ")");
     return;
   }
+  case TG_OP_PREFETCH:
+    later_text(p, "prefetch(");
+    later_access(p, u);
+    later_text(p, u->arg & TG_PREFETCH_L2 ? ", l2" : ", l1");
+    later_text(p, u->arg & TG_PREFETCH_WRITE ? ", rw)" : ")");
+    return;
   case TG_OP_MATRIX:
     later_text(p, tg_format(&p->j->env, "matrix(%s", tg_matrix_name(p->j, u)));
     later_list(p, u->src, u->n, ", ", ")");

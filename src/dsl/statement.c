@@ -489,28 +489,10 @@ static void parse_barrier(tg_parser *p) {
   tg_emit(b, tg_barrier_new(p->j), pos_since(p, t.off), b->notes.n);
 }
 
-/* prefetch(B[i, j], l1|l2 [, rw]): as schedules leave it. */
 static void parse_prefetch(tg_parser *p) {
-  const tg_uop *src[17];
   tg_token t = p->tok;
-  tg_next(p);
-  tg_next(p);
-  if (!p->b->raw) FAIL(p, &t, "prefetch is a word of a schedule: opt(prefetch B at r ahead 2)");
-  tg_token at = p->tok;
-  const tg_name *n = tg_name_find(p->b, tg_take_name(p, "a buffer"));
-  if (!n || n->kind != NAME_BUFFER) FAIL(p, &at, "a buffer expected");
-  tg_name buffer = *n;
-  uint32_t rank = tg_parse_subscripts(p, &buffer, &at, src + 1);
-  src[0] = buffer.u;
-  tg_expect(p, ',', "','");
-  int64_t flags = tg_take_word(p, "l2") ? TG_PREFETCH_L2 : TG_PREFETCH_L1;
-  if (flags == TG_PREFETCH_L1 && !tg_take_word(p, "l1")) FAIL(p, &p->tok, "l1 or l2 expected");
-  if (tg_take(p, ',')) {
-    if (!tg_take_word(p, "rw")) FAIL(p, &p->tok, "rw expected");
-    flags |= TG_PREFETCH_WRITE;
-  }
-  tg_expect(p, ')', "')'");
-  tg_emit(p->b, tg_make(p->j, TG_OP_PREFETCH, TG_VOID, 1, flags, 1 + rank, src), pos_since(p, t.off), p->b->notes.n);
+  const tg_uop *u = tg_parse_prefetch(p);
+  tg_emit(p->b, u, pos_since(p, t.off), p->b->notes.n);
 }
 
 static void refuse_word(tg_parser *p) {

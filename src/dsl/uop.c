@@ -180,6 +180,7 @@ const tg_uop *tg_with_sources(tg_job *j, const tg_uop *u, const tg_uop *const *s
   }
   if (u->op == TG_OP_SHUFFLE) lanes = shuffled_lanes(src);
   if (u->op == TG_OP_MATRIX) lanes = src[2]->lanes;
+  if (u->op == TG_OP_AHEAD) lanes = src[0]->lanes;
   return tg_make(j, u->op, u->type, lanes, u->arg, u->n, src);
 }
 

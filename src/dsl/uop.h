@@ -29,6 +29,7 @@
  *   others  operands                                       0
  *
  *   PREFETCH version, subscripts...                        TG_PREFETCH_*: that element will be wanted; changes nothing. Type VOID
+ *   AHEAD   value, PREFETCH...                             0: the value; what is summed over stands in it, and each iteration asks for those elements
  * Statements are DEFINE, STORE, BARRIER, PREFETCH and END, in program order; in linear form also every value, where it is computed.
  * lanes is 1 or the width of a vector; an operand of one lane stands for all lanes.
  */

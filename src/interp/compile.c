@@ -42,6 +42,7 @@ static uint32_t sources(const tg_uop *u, uint32_t *from) {
   if (u->op == TG_OP_RANGE || u->op == TG_OP_DEFINE || u->op == TG_OP_AFTER || u->op == TG_OP_ARG) return 0;
   if (u->op == TG_OP_SHUFFLE) return u->src[1]->op == TG_OP_RANGE ? 1 : 2;
   if (u->op == TG_OP_MATRIX) return 0;
+  if (u->op == TG_OP_AHEAD) return 1;
   if (u->op != TG_OP_REDUCE) return u->n;
   tg_reduce_arg a = tg_reduce_info(u);
   return a.values * (a.generic ? 2u : 1u) + a.ranges;
@@ -334,6 +335,7 @@ static void emit(tg_compiler *c, const tg_uop *u) {
     c->slot[u->id] = c->args[u->arg] + 1;
     return;
   case TG_OP_GET: emit_get(c, u); return;
+  case TG_OP_AHEAD: c->slot[u->id] = operand(c, u->src[0]).at + 1; return;
   case TG_OP_STORE: return;
   default: break;
   }

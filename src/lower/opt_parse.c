@@ -249,7 +249,8 @@ static void parse_rest(scan *s, tg_opt *o) {
     add(s, o, name(s, "expected a range"));
     if (!is(s, "ahead")) bad(s, "expected 'ahead' and a number");
     next(s);
-    o->number[0] = number(s, "expected a number");
+    if (is(s, "0")) next(s);
+    else o->number[0] = number(s, "expected a number");
     o->number[1] = 1;
     if (is(s, "to")) {
       next(s);

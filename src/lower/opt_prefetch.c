@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * prefetch B at r ahead n: at the start of each iteration of r, the lines of B that iteration r + n will read are asked for. In each
+ * prefetch B at r ahead n: at the start of each iteration of r, a loop or the range of a sum, the lines of B that iteration r + n will read are asked for. In each
  * dimension the subscripts are a base over what stands outside of r and r itself, plus an offset over the ranges inside, whose bounds
  * are the rows and columns of the part. Addresses behind the end of B are harmless: a prefetch reads nothing. */
 #include "lower/opt.h"
 
-enum { LINE = 64, RANK = 16, GROUPS = 32, MOST = 4096, INLINE = 16 };
+enum { LINE = 64, RANK = 16, GROUPS = 32, MOST = 4096, INLINE = 16, SUM_LINES = 64 };
 
 /* Accesses that begin at one base. */
 typedef struct { const tg_uop *base[RANK]; int64_t lo[RANK], hi[RANK]; } footprint;
@@ -36,18 +36,34 @@ static bool reads_memory(tg_job *j, const tg_uop *u, bool inputs) {
   return false;
 }
 
+/* Simplified, so that digits of a layout are plain ranges, which stay the nodes that they are in the program. */
+static const tg_uop *simple(const prefetching *p, const tg_uop *subscript) {
+  tg_job *j = p->s->j;
+  const tg_uop *u = tg_simplify(j, p->s->l->rules, subscript), *from[32], *to[32];
+  uint32_t n, m, count = 0;
+  const tg_uop **now = tg_toposort(j, u, &n), **was = tg_toposort(j, subscript, &m);
+  for (uint32_t i = 0; i < n; i++)
+    for (uint32_t k = 0; k < m && now[i]->op == TG_OP_RANGE; k++) {
+      if (was[k]->op != TG_OP_RANGE || was[k] == now[i] || tg_range_ordinal(was[k]) != tg_range_ordinal(now[i])) continue;
+      if (count == TG_COUNT(from)) return subscript;
+      from[count] = now[i];
+      to[count++] = was[k];
+    }
+  return tg_substitute(j, u, count, from, to);
+}
+
 /* subscript d of an access: what it is at the start of iteration r + n, and the bounds of the rest. */
 static void measure(prefetching *p, const tg_uop *subscript, uint32_t d, footprint *f) {
   tg_job *j = p->s->j;
   tg_linear all, base = {.n = 0};
   tg_i128 lo, hi;
-  tg_linear_of(j, subscript, &all);
+  tg_linear_of(j, simple(p, subscript), &all);
   lo = hi = all.constant;
   const tg_uop *ahead = tg_idx_add(j, p->range, tg_index(j, p->o->number[0]));
   for (uint32_t i = 0; i < all.n; i++) {
     const tg_uop *u = all.atom[i];
     int64_t by = all.coefficient[i];
-    bool moves = tg_uses(j, u, p->range), within = varies_inside(p, u);
+    bool within = varies_inside(p, u), moves = (!within || u->op != TG_OP_RANGE) && tg_uses(j, u, p->range);   /* a range's bounds hold whatever its extent is */
     if (reads_memory(j, u, moves || within))
       tg_fail_at(j, p->o->pos, "prefetch %s at %s: where it is read in dimension %u comes from memory", p->o->names[0], p->o->names[1], d);
     tg_bounds b = within ? tg_bounds_of(j, u) : (tg_bounds){0};
@@ -77,26 +93,38 @@ static void see(prefetching *p, const tg_uop *access) {
   }
 }
 
-static const tg_uop *fetch(prefetching *p, const footprint *f) {
-  tg_job *j = p->s->j;
+/* Lines of the part in each dimension, and how far they are apart. */
+static int64_t count_lines(const prefetching *p, const footprint *f, int64_t most, int64_t *count, int64_t *step) {
   uint32_t last = p->rank - 1;
-  int64_t count[RANK], step[RANK], all = 1;
+  int64_t all = 1;
   bool dense = !(p->source->arg >> 32 & TG_STRIDED) || tg_is_const(p->source->src[p->rank + last], 1);
   for (uint32_t d = 0; d < p->rank; d++) {
     step[d] = d == last && dense ? LINE / tg_type_bytes((tg_type)p->source->type) : 1;
     count[d] = (f->hi[d] - f->lo[d]) / step[d] + 1;
-    if (count[d] > MOST || (all *= count[d]) > MOST)
-      tg_fail_at(j, p->o->pos, "prefetch %s at %s: an iteration reads more than %d lines", p->o->names[0], p->o->names[1], MOST);
+    if (count[d] > most || (all *= count[d]) > most)
+      tg_fail_at(p->s->j, p->o->pos, "prefetch %s at %s: an iteration reads more than %lld lines", p->o->names[0], p->o->names[1], (long long)most);
   }
-  const tg_uop *src[RANK + 1] = {p->source}, *loop[RANK];
+  return all;
+}
+
+static const tg_uop *ask(const prefetching *p, const tg_uop *const *at) {
+  const tg_uop *src[RANK + 1] = {p->source};
+  memcpy(src + 1, at, p->rank * sizeof *at);
+  int64_t flags = (p->o->number[1] == 2 ? TG_PREFETCH_L2 : TG_PREFETCH_L1) | (p->o->number[2] ? TG_PREFETCH_WRITE : 0);
+  return tg_make(p->s->j, TG_OP_PREFETCH, TG_VOID, 1, flags, 1 + p->rank, src);
+}
+
+static const tg_uop *fetch(const prefetching *p, const footprint *f) {
+  tg_job *j = p->s->j;
+  int64_t count[RANK], step[RANK], all = count_lines(p, f, MOST, count, step);
+  const tg_uop *at[RANK], *loop[RANK];
   for (uint32_t d = 0; d < p->rank; d++) {
     const char *name = tg_format(&j->env, "%s.fetch.%u", p->o->names[0], d);
     loop[d] = count[d] > 1 ? tg_range_new(j, name, tg_index(j, count[d]), all <= INLINE ? TG_UNROLL : TG_LOOP, UINT32_MAX, p->o->pos) : NULL;
-    src[1 + d] = tg_idx_add(j, f->base[d], tg_index(j, f->lo[d]));
-    if (loop[d]) src[1 + d] = tg_idx_add(j, src[1 + d], tg_idx_mul(j, loop[d], step[d]));
+    at[d] = tg_idx_add(j, f->base[d], tg_index(j, f->lo[d]));
+    if (loop[d]) at[d] = tg_idx_add(j, at[d], tg_idx_mul(j, loop[d], step[d]));
   }
-  int64_t flags = (p->o->number[1] == 2 ? TG_PREFETCH_L2 : TG_PREFETCH_L1) | (p->o->number[2] ? TG_PREFETCH_WRITE : 0);
-  const tg_uop *u = tg_make(j, TG_OP_PREFETCH, TG_VOID, 1, flags, 1 + p->rank, src);
+  const tg_uop *u = ask(p, at);
   tg_set_pos(j, u, p->o->pos);
   for (uint32_t d = p->rank; d-- > 0;) {
     if (!loop[d]) continue;
@@ -104,6 +132,18 @@ static const tg_uop *fetch(prefetching *p, const footprint *f) {
     tg_set_pos(j, u, p->o->pos);
   }
   return u;
+}
+
+static void mark_reduction(prefetching *p, const tg_uop *reduce, uint32_t from) {
+  for (uint32_t k = from; k < tg_reduce_info(reduce).ranges; k++) p->inside[tg_range_ordinal(tg_reduce_ranges(reduce)[k])] = 1;
+}
+
+static bool defined_in(const tg_uop *u, const tg_uop *define) {
+  if (u == define) return true;
+  if (u->op == TG_OP_END)
+    for (uint32_t i = 1; i < u->n; i++)
+      if (defined_in(u->src[i], define)) return true;
+  return false;
 }
 
 static void fetch_in_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, void *user) {
@@ -117,8 +157,9 @@ static void fetch_in_loop(tg_schedule *s, const tg_uop *end, tg_statements *out,
   for (uint32_t i = 0; i < n; i++) {
     const tg_uop *u = order[i];
     if (u->op == TG_OP_END && u != end) p->inside[tg_range_ordinal(u->src[0])] = 1;
-    for (uint32_t k = 0; u->op == TG_OP_REDUCE && k < tg_reduce_info(u).ranges; k++) p->inside[tg_range_ordinal(tg_reduce_ranges(u)[k])] = 1;
+    if (u->op == TG_OP_REDUCE) mark_reduction(p, u, 0);
   }
+  if (defined_in(end, p->source)) tg_fail_at(j, p->o->pos, "prefetch %s at %s: it begins anew in each iteration", p->o->names[0], p->o->names[1]);
   for (uint32_t i = 0; i < n; i++) {
     const tg_uop *u = order[i];
     if ((u->op == TG_OP_LOAD || (u->op == TG_OP_STORE && p->o->number[2])) && tg_define_of(u->src[0]) == p->source) see(p, u);
@@ -130,25 +171,107 @@ static void fetch_in_loop(tg_schedule *s, const tg_uop *end, tg_statements *out,
   tg_push(&j->env, out, tg_end_like(s, end, end->src[0], list.n, list.data));
 }
 
+/* ---- in a reduction ----
+ *
+ * AHEAD around the value holds what each iteration of the range asks for; pass reduce puts it into the loop. What runs within an iteration are the ranges of the
+ * sum behind this one, those that become accumulators side by side, and the loops around the statement whose iterations are in lockstep with it. */
+
+typedef struct { const tg_uop *reduce, *asks[1 + SUM_LINES]; uint32_t n; } asking;
+typedef struct { const prefetching *p; asking *list; uint32_t n; } all_asking;
+
+static bool in_lockstep(tg_kind k) { return k == TG_UPCAST || k == TG_LANE || k == TG_LOCAL; }
+
+static void mark_around(prefetching *p, const tg_site *site) {
+  tg_schedule *s = p->s;
+  const tg_uop *const *ranges = tg_reduce_ranges(site->owner);
+  uint32_t n, count, at = 0;
+  p->inside = tg_new(&s->j->env, uint8_t, s->j->ranges.n + 1);
+  count = tg_reduce_info(site->owner).ranges;
+  while (ranges[at] != site->range) at++;
+  mark_reduction(p, site->owner, at + 1);
+  for (uint32_t i = 0; i < at; i++)
+    if (in_lockstep(tg_range_kind(ranges[i])) || tg_range_kind(ranges[i]) == TG_GROUP) p->inside[tg_range_ordinal(ranges[i])] = 1;
+  for (uint32_t i = 0; i + count < site->owner->n; i++) {
+    const tg_uop **order = tg_toposort(s->j, site->owner->src[i], &n);
+    for (uint32_t k = 0; k < n; k++)
+      if (order[k]->op == TG_OP_REDUCE) mark_reduction(p, order[k], 0);
+  }
+  for (uint32_t i = site->parent; i != UINT32_MAX; i = s->sites.data[i].parent)
+    if (in_lockstep(tg_range_kind(s->sites.data[i].range))) p->inside[tg_range_ordinal(s->sites.data[i].range)] = 1;
+}
+
+/* One for each line. */
+static void list_lines(const prefetching *p, const footprint *f, asking *a) {
+  tg_job *j = p->s->j;
+  int64_t count[RANK], step[RANK], i[RANK] = {0};
+  const tg_uop *at[RANK];
+  if (a->n + count_lines(p, f, SUM_LINES, count, step) > SUM_LINES)
+    tg_fail_at(j, p->o->pos, "prefetch %s at %s: an iteration reads more than %d lines", p->o->names[0], p->o->names[1], SUM_LINES);
+  for (uint32_t d = 0; d != UINT32_MAX;) {
+    for (d = 0; d < p->rank; d++) at[d] = tg_idx_add(j, f->base[d], tg_index(j, f->lo[d] + i[d] * step[d]));
+    a->asks[1 + a->n++] = ask(p, at);
+    while (d-- > 0 && ++i[d] == count[d]) i[d] = 0;
+  }
+}
+
+static void fetch_in_sum(prefetching *p, const tg_site *site, asking *a) {
+  tg_job *j = p->s->j;
+  uint32_t n, ranges = tg_reduce_info(site->owner).ranges;
+  *a = (asking){.reduce = site->owner};
+  p->groups = 0;
+  p->range = site->range;
+  mark_around(p, site);
+  for (uint32_t i = 0; i + ranges < site->owner->n; i++) {
+    const tg_uop **order = tg_toposort(j, site->owner->src[i], &n);
+    for (uint32_t k = 0; k < n; k++)
+      if (order[k]->op == TG_OP_LOAD && tg_define_of(order[k]->src[0]) == p->source) see(p, order[k]);
+  }
+  for (uint32_t g = 0; g < p->groups; g++) list_lines(p, &p->group[g], a);
+  p->found |= p->groups > 0;
+}
+
+static const tg_uop *ask_ahead(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
+  const all_asking *all = user;
+  const asking *a = NULL;
+  for (uint32_t i = 0; i < all->n && old->op == TG_OP_REDUCE; i++)
+    if (all->list[i].reduce == old && all->list[i].n) a = &all->list[i];
+  if (!a) return NULL;
+  const tg_uop **with = tg_new(&j->env, const tg_uop *, old->n + 1), *value[1 + SUM_LINES];
+  memcpy(with, src, old->n * sizeof *src);
+  memcpy(value, a->asks, sizeof value);
+  value[0] = src[0];
+  with[0] = tg_make(j, TG_OP_AHEAD, (tg_type)src[0]->type, src[0]->lanes, 0, 1 + a->n, value);
+  uint32_t ranges = tg_reduce_info(old).ranges;
+  return tg_reduce_like(j, old, with, ranges, src + old->n - ranges);
+}
+
+static bool comes_in_order(tg_kind k) { return k == TG_LOOP || k == TG_REDUCE || k == TG_GLOBAL || k == TG_UNROLL; }
+
+static const tg_uop *find_source(tg_job *j, const tg_uop *u, const char *name) {
+  if (u->op == TG_OP_DEFINE) return tg_buffer_info(j, u)->space == TG_SPACE_REG || strcmp(tg_buffer_info(j, u)->name, name) ? NULL : u;
+  const tg_uop *found = NULL;
+  for (uint32_t i = u->op == TG_OP_END; i < u->n && !found && (u->op == TG_OP_END || u->op == TG_OP_SINK); i++) found = find_source(j, u->src[i], name);
+  return found;
+}
+
 void tg_opt_prefetch(tg_schedule *s, const tg_opt *o) {
   tg_job *j = s->j;
   prefetching *p = tg_new(&j->env, prefetching, 1);
-  *p = (prefetching){.s = s, .o = o};
-  for (uint32_t i = 0; i < s->sink->n; i++)
-    if (s->sink->src[i]->op == TG_OP_DEFINE && !strcmp(tg_buffer_info(j, s->sink->src[i])->name, o->names[0])) p->source = s->sink->src[i];
-  if (!p->source || tg_buffer_info(j, p->source)->space != TG_SPACE_GLOBAL) tg_fail_at(j, o->pos, "prefetch %s: no buffer of global memory has that name", o->names[0]);
+  *p = (prefetching){.s = s, .o = o, .source = find_source(j, s->sink, o->names[0])};
+  if (!p->source) tg_fail_at(j, o->pos, "prefetch %s: no buffer in memory has that name", o->names[0]);
   if (s->l->target && tg_target_is_device(s->l->target)) tg_fail_at(j, o->pos, "prefetch %s: this target has no prefetch; leave the opt out", o->names[0]);
   p->rank = tg_buffer_info(j, p->source)->rank;
   if (!p->rank) tg_fail_at(j, o->pos, "prefetch %s: it is one element", o->names[0]);
   tg_axis axis = tg_axis_find(s, o, o->names[1]);
+  all_asking all = {p, tg_new(&j->env, asking, axis.n + 1), 0};
   for (uint32_t i = 0; i < axis.n; i++) {
     const tg_uop *r = axis.site[i].range;
-    tg_kind kind = tg_range_kind(r);
-    if (axis.site[i].owner->op != TG_OP_END)
-      tg_fail_at(j, o->pos, "prefetch %s at %s: a prefetch stands in a loop, not in a reduction", o->names[0], tg_range_text(s, r));
-    if (kind != TG_LOOP && kind != TG_GLOBAL && kind != TG_UNROLL)
-      tg_fail_at(j, o->pos, "prefetch %s at %s: it is %s, and its iterations do not come one after another", o->names[0], tg_range_text(s, r), tg_kind_name[kind]);
-    s->sink = tg_replace_end(s, s->sink, r, fetch_in_loop, p);
+    if (!comes_in_order(tg_range_kind(r)))
+      tg_fail_at(j, o->pos, "prefetch %s at %s: it is %s, and its iterations do not come one after another", o->names[0], tg_range_text(s, r), tg_kind_name[tg_range_kind(r)]);
+    if (axis.site[i].owner->op == TG_OP_REDUCE) fetch_in_sum(p, &axis.site[i], &all.list[all.n++]);
   }
-  if (!p->found) tg_fail_at(j, o->pos, "prefetch %s at %s: the loop does not read it%s", o->names[0], o->names[1], o->number[2] ? " or store to it" : "");
+  if (all.n) s->sink = tg_map(j, s->sink, ask_ahead, NULL, &all);
+  for (uint32_t i = 0; i < axis.n; i++)
+    if (axis.site[i].owner->op == TG_OP_END) s->sink = tg_replace_end(s, s->sink, axis.site[i].range, fetch_in_loop, p);
+  if (!p->found) tg_fail_at(j, o->pos, "prefetch %s at %s: %s does not read it%s", o->names[0], o->names[1], all.n ? "what is summed" : "the loop", o->number[2] ? " or store to it" : "");
 }

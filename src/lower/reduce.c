@@ -32,6 +32,7 @@ typedef struct {
   uint32_t *seen, epoch, n;
   level *sink, *now;           /* now: where the statement in work stands */
   bool device;                 /* local and lane ranges stay */
+  bool ahead;                  /* the program has AHEAD */
   tg_pos pos;                  /* of the statement in work */
 } state;
 
@@ -119,7 +120,7 @@ static level *home_of(state *s, const tg_uop *reduce) {
 
 /* ---- one reduction ---- */
 
-enum { MAX_VALUES = 8, MAX_RANGES = 8 };
+enum { MAX_VALUES = 8, MAX_RANGES = 8, MAX_PREFETCHES = 256 };
 
 typedef struct {
   state *s;
@@ -230,7 +231,7 @@ static const tg_uop *combine(plan *p, uint32_t v, const tg_uop *const *left, con
 static void emit_update(plan *p, level *l, const tg_uop *const *sub, const tg_uop *const *value) {
   state *s = p->s;
   uint32_t nv = p->info.values;
-  const tg_uop *old[MAX_VALUES], *kept[MAX_VALUES] = {0};
+  const tg_uop *old[MAX_VALUES] = {0}, *kept[MAX_VALUES] = {0};
   for (uint32_t v = 0; v < nv; v++) old[v] = tg_load(s->j, p->acc[v], sub, NULL, NULL, 0);
   for (uint32_t v = 0; v + 1 < nv; v++) {
     kept[v] = register_of(p, "next", (tg_type)p->acc[v]->type, 0, NULL);
@@ -412,14 +413,50 @@ static void share(plan *p, level *tasks, const tg_uop **result) {
   for (uint32_t v = 0; v < nv; v++) result[v] = t[v];
 }
 
+/* What the reduction's values ask for ahead of time, but not those of a reduction inside. */
+static uint32_t find_prefetches(plan *p, const tg_uop **found, uint32_t max) {
+  state *s = p->s;
+  uint32_t n = 0;
+  TG_VEC(const tg_uop *) stack = {0};
+  s->epoch++;
+  for (uint32_t v = 0; v < p->info.values; v++) tg_push(&s->j->env, &stack, p->reduce->src[v]);
+  while (stack.n) {
+    const tg_uop *u = stack.data[--stack.n];
+    if (s->seen[u->id] == s->epoch || u->op == TG_OP_REDUCE || u->op == TG_OP_AFTER) continue;
+    s->seen[u->id] = s->epoch;
+    if (u->op == TG_OP_PREFETCH && n < max) found[n++] = u;
+    for (uint32_t i = u->n; i-- > 0 && u->op != TG_OP_PREFETCH;) tg_push(&s->j->env, &stack, u->src[i]);
+  }
+  return n;
+}
+
+/* Those that no sequential range behind this one decides. */
+static void put_prefetches(plan *p, level *l, uint32_t range, uint32_t n, const tg_uop **prefetch) {
+  state *s = p->s;
+  level *now = s->now;
+  s->now = l;
+  for (uint32_t i = 0; i < n; i++) {
+    bool here = prefetch[i] != NULL;
+    for (uint32_t k = range + 1; k < p->nseq && here; k++) here = !tg_uses(s->j, prefetch[i], p->sequential[k]);
+    if (!here) continue;
+    put(s, l, rewrite(s, prefetch[i]));
+    prefetch[i] = NULL;
+  }
+  s->now = now;
+}
+
 static void lower_reduce(state *s, const tg_uop *reduce) {
   plan p = {.s = s, .reduce = reduce, .info = tg_reduce_info(reduce)};
   level *home = home_of(s, reduce), *base = home, *now = s->now, *l;
-  const tg_uop *value[MAX_VALUES], *sub[MAX_RANGES];
+  const tg_uop *value[MAX_VALUES] = {0}, *sub[MAX_RANGES], *prefetch[MAX_PREFETCHES];
+  uint32_t prefetches = s->ahead ? find_prefetches(&p, prefetch, MAX_PREFETCHES) : 0;
   sort_ranges(&p, home);
   if (p.thread) base = open_level(s, home, p.thread, range_of(s, p.thread, TG_THREAD));
   l = base;
-  for (uint32_t i = 0; i < p.nseq; i++) l = open_level(s, l, p.sequential[i], range_of(s, p.sequential[i], tg_range_kind(p.sequential[i])));
+  for (uint32_t i = 0; i < p.nseq; i++) {
+    l = open_level(s, l, p.sequential[i], range_of(s, p.sequential[i], tg_range_kind(p.sequential[i])));
+    put_prefetches(&p, l, i, prefetches, prefetch);
+  }
   for (uint32_t i = 0; i < p.nwide; i++) {
     l = open_level(s, l, p.wide[i], range_of(s, p.wide[i], wide_kind(&p, i)));
     sub[i] = l->range;
@@ -450,6 +487,11 @@ static void finish(state *s, const tg_uop *u) {
     s->home[u->id] = deeper(s->home[u->src[0]->id], s->home[u->src[1]->id]);
     return;
   }
+  if (u->op == TG_OP_AHEAD) {
+    s->to[u->id] = s->to[u->src[0]->id];
+    s->home[u->id] = s->home[u->src[0]->id];
+    return;
+  }
   const tg_uop *few[32], **src = u->n <= TG_COUNT(few) ? few : tg_new(&s->j->env, const tg_uop *, u->n);
   bool same = true;
   level *h = NULL;
@@ -471,7 +513,7 @@ static const tg_uop *rewrite(state *s, const tg_uop *root) {
     const tg_uop *u = f->u;
     if (u->op == TG_OP_REDUCE && !known(s, u)) lower_reduce(s, u);
     else if (u->op == TG_OP_RANGE && !known(s, u)) tg_bug(&s->j->env, "pass reduce: range %s is used outside of its loop", s->j->ranges.data[tg_range_ordinal(u)].name);
-    uint32_t n = u->op == TG_OP_AFTER ? 1 : u->n;
+    uint32_t n = u->op == TG_OP_AFTER || u->op == TG_OP_AHEAD ? 1 : u->n;
     while (!known(s, u) && f->next < n && known(s, u->src[f->next])) f->next++;
     if (!known(s, u) && f->next < n) {
       const tg_uop *next = u->src[f->next++];
@@ -500,10 +542,10 @@ static void process(state *s, level *l, const tg_uop *u) {
   s->pos = outer;
 }
 
-static bool has_reduce(tg_job *j, const tg_uop *sink) {
+static bool has(tg_job *j, const tg_uop *sink, tg_op op) {
   tg_sweep w = tg_sweep_of(j, sink);
   for (uint32_t i = 0; i < w.n; i++)
-    if (w.u[i]->op == TG_OP_REDUCE) return true;
+    if (w.u[i]->op == op) return true;
   return false;
 }
 
@@ -548,12 +590,13 @@ static const tg_uop *part_twins(tg_job *j, const tg_uop *sink) {
 }
 
 const tg_uop *tg_pass_reduce(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
-  if (!has_reduce(j, sink)) return sink;
+  if (!has(j, sink, TG_OP_REDUCE)) return sink;
   sink = part_twins(j, sink);
   uint32_t n = j->uops.n;
   level top = {.open = true, .runs = true};
   state s = {.j = j, .to = tg_new(&j->env, const tg_uop *, n), .home = tg_new(&j->env, level *, n), .values = tg_new(&j->env, const tg_uop **, n),
-             .seen = tg_new(&j->env, uint32_t, n), .n = n, .sink = &top, .device = l->target && l->target->lanes > 1};
+             .seen = tg_new(&j->env, uint32_t, n), .n = n, .sink = &top, .device = l->target && l->target->lanes > 1,
+             .ahead = has(j, sink, TG_OP_AHEAD)};
   for (uint32_t i = 0; i < sink->n; i++) process(&s, &top, sink->src[i]);
   return tg_versioned(j, tg_sink(j, top.out.n, top.out.data));
 }

@@ -151,6 +151,11 @@ static void check_node(state *s, const tg_uop *u) {
   else if (u->op == TG_OP_SHUFFLE || u->op == TG_OP_MATRIX) {
     if ((int)u->n != tg_ops[u->op].arity) complain(s, u, "%u sources", u->n);
     else check_exchange(s, u);
+  } else if (u->op == TG_OP_AHEAD) {
+    if (u->n < 2 || u->type != u->src[0]->type || u->lanes != u->src[0]->lanes) complain(s, u, "type %s", tg_type_name[u->type]);
+    for (uint32_t i = 1; i < u->n; i++)
+      if (u->src[i]->op != TG_OP_PREFETCH) complain(s, u, "a %s where a prefetch stands", tg_ops[u->src[i]->op].name);
+    if (s->rank >= REDUCED) complain(s, u, "left after pass reduce");
   } else if (u->op == TG_OP_IOTA && u->lanes < 1) complain(s, u, "no lanes");
 }
 
@@ -179,7 +184,7 @@ static void check_operands(state *s, const tg_uop *statement, uint32_t from) {
       for (uint32_t i = 0; i < bound.n; i++) is_bound |= bound.data[i] == u;
       if (!is_bound) complain(s, statement, "range %s is used outside of its loop", s->j->ranges.data[tg_range_ordinal(u)].name);
     }
-    if (u->op == TG_OP_LOAD && s->current[tg_buffer_ordinal(u->src[0])] != u->src[0])
+    if ((u->op == TG_OP_LOAD || u->op == TG_OP_PREFETCH) && s->current[tg_buffer_ordinal(u->src[0])] != u->src[0])
       complain(s, statement, "reads %s at a version that is not the current one", tg_buffer_info(s->j, u->src[0])->name);
     bool stop = u->op == TG_OP_AFTER || u->op == TG_OP_DEFINE || (u->op == TG_OP_RANGE && list_open(s, s->scope[u->id]));
     if (s->rank == LINEAR && tg_is_value(u)) {

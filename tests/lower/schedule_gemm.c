@@ -27,9 +27,27 @@ static void blocked(void) {
       }
 }
 
+static const char *const asking_schedules[] = {
+    "prefetch A at k ahead 3\nprefetch B at k ahead 1 to l2",
+    "lane j 8\nupcast i 2\nsplit k 4 as ko ku\nunroll ku\nprefetch B at ku ahead 8\nprefetch A at ko ahead 1",
+    "split j 8 as jo jv\nstage B at jo as Bp[k, j]\nsplit i {3, 2, 1} as ir iu\nupcast iu\nlane jv\nprefetch Bp at k ahead 2\nprefetch C at ir ahead 0 rw",
+    "lane k 8 as ko kl\nprefetch A at ko ahead 2",
+};
+
+static void asking(void) {
+  char text[64];
+  for (uint32_t s = 0; s < TG_COUNT(asking_schedules); s++)
+    for (int n = 1; n < 20; n += 3) {
+      snprintf(text, sizeof text, "M=%d N=%d K=%d", n % 7 + 1, n, n % 5 + 2);
+      equal(matmul_kernel, asking_schedules[s], text);
+      equal(half_kernel, asking_schedules[s], text);
+    }
+}
+
 int main(void) {
   for (uint32_t i = 0; i < TG_COUNT(word_cases); i++) expect(&word_cases[i], false);
   for (uint32_t i = 0; i < TG_COUNT(refusal_cases); i++) expect(&refusal_cases[i], true);
   blocked();
+  asking();
   return TEST_END();
 }

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * Programs after the words that matrix products need, and refusals. Included by schedule_gemm.c. */
+static const char total_kernel[] =
+    "kernel total(N) {\n"
+    "  in(x, f32, [N]);\n"
+    "  out(y, f32, []);\n"
+    "  y = sum(k : N, x[k]);\n"
+    "}\n";
 static const char blas_kernel[] =
     "kernel blas(M, N, K) {\n"
     "  in(A, f32, [M, K]);\n"
@@ -133,9 +139,54 @@ static const expectation word_cases[] = {
     "    C[i, j] = (A[i, 9] * B[9, j] + C.sum[i, j]) * C[i, j] + 1.0f;\n"
     "  }\n"
     "}\n"},
+  {matmul_kernel, "M=4 N=32 K=16", "split j 16 as ju jl\nupcast i\nupcast ju\nlane jl\nprefetch B at k ahead 8",
+    "range(i, 4, upcast) {\n"
+    "  range(ju, 2, upcast) {\n"
+    "    range(jl, 16, lane) {\n"
+    "      let %0 = ju * 16 + jl;\n"
+    "      C[i, %0] = sum(k : 16, let %1 = k + 8; ahead(A[i, k] * B[k, %0], prefetch(B[%1, 0], l1), prefetch(B[%1, 16], l1)));\n"
+    "    }\n"
+    "  }\n"
+    "}\n"},
+  {matmul_kernel, "M=2 N=32 K=16", "split k 4 as ko ku\nsplit j 32 as jo jv\nstage B at jo as Bp[j/32, k, j%32]\nlane jv\nupcast i\nunroll ku\nprefetch Bp at ko ahead 2\nprefetch A at ko ahead 2 to l2",
+    "range(i, 2, upcast) {\n"
+    "  define_local(Bp, f32, [1, 16, 32], align 64);\n"
+    "  range(Bp.1, 16) {\n"
+    "    range(Bp.2, 32) {\n"
+    "      Bp[0, Bp.1, Bp.2] = B[Bp.1, Bp.2];\n"
+    "    }\n"
+    "  }\n"
+    "  range(jv, 32, lane) {\n"
+    "    C[i, jv] = sum(ko : 4, ku : 4 unroll, let %0 = ko * 4; let %1 = %0 + ku; let %2 = %0 + 8; let %3 = %0 + 9; let %4 = %0 + 10; let %5 = %0 + 11; ahead(ahead(A[i, %1] * Bp[0, %1, jv], prefetch(Bp[0, %2, 0], l1), prefetch(Bp[0, %2, 16], l1), prefetch(Bp[0, %3, 0], l1), prefetch(Bp[0, %3, 16], l1), prefetch(Bp[0, %4, 0], l1), prefetch(Bp[0, %4, 16], l1), prefetch(Bp[0, %5, 0], l1), prefetch(Bp[0, %5, 16], l1)), prefetch(A[0, %2], l2), prefetch(A[1, %2], l2)));\n"
+    "  }\n"
+    "}\n"},
+  {total_kernel, "N=200", "split k 64 as ko ki\nsplit ki 16 as ku kl\nlane kl\nupcast ku\nprefetch x at ko ahead 3",
+    "y = sum(ko : 4, ku : 4 upcast, kl : 16 lane, let %0 = ko * 64; let %1 = %0 + ku * 16 + kl; let %2 = %1 < 200; ahead(where(%2, x[%1] if %2 else 0.0f, 0.0f), prefetch(x[%0 + 192], l1), prefetch(x[%0 + 208], l1), prefetch(x[%0 + 224], l1), prefetch(x[%0 + 240], l1)));\n"},
+  {matmul_kernel, "M=4 N=32 K=16", "split i 2 as io ii\nprefetch C at io ahead 0 rw",
+    "range(io, 2) {\n"
+    "  range(C.fetch.0, 2, unroll) {\n"
+    "    range(C.fetch.1, 2, unroll) {\n"
+    "      prefetch(C[io * 2 + C.fetch.0, C.fetch.1 * 16], l1, rw);\n"
+    "    }\n"
+    "  }\n"
+    "  range(ii, 2) {\n"
+    "    range(j, 32) {\n"
+    "      let %0 = io * 2 + ii;\n"
+    "      C[%0, j] = sum(k : 16, A[%0, k] * B[k, j]);\n"
+    "    }\n"
+    "  }\n"
+    "}\n"},
 };
 
 static const expectation refusal_cases[] = {
+  {matmul_kernel, "M=4 N=32 K=16", "lane k\nprefetch B at k ahead 8",
+   "opts:2:1: error: prefetch B at k (line 6): it is lane, and its iterations do not come one after another"},
+  {matmul_kernel, "M=4 N=32 K=16", "prefetch C at k ahead 8 rw",
+   "opts:1:1: error: prefetch C at k: what is summed does not read it or store to it"},
+  {matmul_kernel, "M=4 N=32 K=512", "split k 256 as ko ku\nprefetch B at ko ahead 1",
+   "opts:2:1: error: prefetch B at ko: an iteration reads more than 64 lines"},
+  {matmul_kernel, "M=4 N=32 K=16", "stage B at i as Bp\nprefetch Bp at i ahead 1",
+   "opts:2:1: error: prefetch Bp at i: it begins anew in each iteration"},
   {half_kernel, "M=4 N=1..9999999999 K=10", "order i k j",
    "opts:1:1: error: order: the sum over k (line 6) cannot be taken in blocks: C cannot hold what was added so far (it has the type f16), and a tile of f32 over the loops inside, down to j (line 5), would have more than 2^26 elements: split them, and leave the outer parts outside of the blocks"},
   {half_kernel, "M=70000 N=70000 K=10", "order k i j",
