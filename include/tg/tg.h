@@ -134,7 +134,11 @@ typedef struct tg_launch {
   int threads;                     /* 0, 1: the caller's; n: at most n of the context's pool, the caller's among them; -1: all */
   tg_parallel_for *parallel_for;   /* if set, runs the tasks instead */
   void *parallel_user;
+  void *workspace;                 /* tg_kernel_workspace bytes of the caller's, aligned to 64: the launch allocates nothing. NULL: tg keeps its own */
+  size_t workspace_bytes;          /* parallel_for is then called with at most `threads` tasks (0: one), which share out the work */
 } tg_launch;
+/* Bytes that a launch with tg_launch.threads = threads (with or without a parallel_for) works in. */
+TG_API size_t tg_kernel_workspace(const tg_kernel *, int threads);
 TG_API tg_status tg_kernel_run(tg_kernel *, const tg_launch *);
 
 typedef struct tg_timing { double best, median; uint32_t runs; } tg_timing;   /* seconds a run */

@@ -20,10 +20,15 @@ typedef struct tg_gemm_problem {
   bool alpha;                        /* the product is multiplied by alpha[0], an input of type acc; else by 1 */
   bool beta;                         /* C is read, and multiplied by beta[0]; else it is written only */
   tg_gemm_dim m, n, k, batch;        /* batch: {1, 1} for a single product */
-  const char *epilogue;              /* an expression over acc, m, n and the arguments; NULL: acc itself, converted to c */
+  const char *epilogue;              /* an expression over acc, m, n and the arguments, which come converted to acc; NULL: acc itself. Converted to c */
   struct { const char *name; tg_type type; uint8_t per; } argument[TG_GEMM_ARGUMENTS];  /* per: 0 one value, 1 a row's, 2 a column's, 3 an element's */
   uint32_t arguments_n;
+  bool swapped;                      /* of the transposes of what the caller says, so that C lies in rows: his m and n are n and m here, his B stands for A.
+                                      * Arguments and the epilogue are as he says them */
 } tg_gemm_problem;
+
+/* Declarations and the statement. In every sketch. */
+void tg_gemm_product(tg_builder *b, const tg_gemm_problem *p);
 
 enum { TG_GEMM_KNOBS = 16 };
 
@@ -35,8 +40,14 @@ typedef struct tg_gemm_choice {
 } tg_gemm_choice;
 
 /* All sketches; NULL ends. A kernel of theirs has the parameters M, N, K, the leading dimensions lda, ldb, ldc (elements from a row to the next,
- * from a column where the operand is column major), and the buffers A, B, C, alpha where the problem has it, beta likewise, the arguments. */
+ * from a column where the operand is column major), and what tg_gemm_kernel_of adds. */
 extern const tg_kernel_def *const tg_gemm_sketches[];
+
+/* A sketch as the kernel of this problem. It adds parameters that few problems have: stepa, stepb, stepc (elements from a column to the next, where the
+ * major is TG_GEMM_STRIDES and lda.. goes from a row to the next) and ld_arg0.. of an argument per element. The buffers are A, B, C (B, A, C if swapped), alpha,
+ * beta, arg0... */
+typedef struct { tg_kernel_def def; char params[256]; } tg_gemm_def;
+void tg_gemm_kernel_of(const tg_gemm_problem *p, const tg_kernel_def *sketch, tg_gemm_def *out);
 
 /* A good point without a search, from the sizes, the caches, the registers and the threads: microseconds, no memory. */
 void tg_gemm_choose(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out);

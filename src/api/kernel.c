@@ -26,6 +26,12 @@ tg_status tg_kernel_bytes(const tg_kernel *k, const int64_t *params, uint32_t b,
   return TG_OK;
 }
 
+size_t tg_kernel_workspace(const tg_kernel *k, int threads) {
+  if (!k) return 0;
+  uint32_t pool = tg_cpu_threads(k->context->pool, threads), n = threads > 0 ? (uint32_t)threads : 1;
+  return tg_cpu_workspace(k->cpu, n > pool ? n : pool);
+}
+
 static bool complete(const tg_launch *l) { return l && (l->buffers || !l->buffers_n) && (l->params || !l->params_n); }
 
 tg_status tg_kernel_run(tg_kernel *k, const tg_launch *l) {

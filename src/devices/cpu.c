@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Launches on the CPU. The tasks of a phase are fixed by the kernel, so the result does not depend on who runs them. A launch checks
- * its arguments, takes workspaces from the kernel's own and gives them back: it takes no lock, and in its first runs only it allocates. */
+ * its arguments, takes workspaces from the kernel's own and gives them back: it takes no lock, and in its first runs only it allocates. With the
+ * caller's workspace it never does. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,7 +77,8 @@ static void give(tg_cpu_kernel *k, slot *s, const slot *own, uint64_t bytes) {
 
 typedef struct {
   tg_cpu_kernel *k;
-  const tg_launch *launch;
+  tg_parallel_for *parallel_for;
+  void *parallel_user;
   void **buffers;
   const int64_t *params;
   tg_phase_fn *entry;
@@ -84,12 +86,21 @@ typedef struct {
   uint32_t threads;
   bool unaligned;
   slot **workspace;            /* by worker of the pool */
+  char *given;                 /* or the caller's: worker after worker */
   atomic_bool failed;
+  int64_t tasks;               /* of the phase, for a team */
+  atomic_llong next;
 } run;
 
 static void pool_task(void *arg, int64_t i, uint32_t worker) {
   run *r = arg;
-  r->entry(r->buffers, r->params, r->workspace[worker]->memory, i);
+  r->entry(r->buffers, r->params, r->given ? r->given + worker * r->k->info.workspace : r->workspace[worker]->memory, i);
+}
+
+/* One of as many as there are workspaces: takes what tasks are left. Run one after another, the first does it all. */
+static void team_task(void *arg, int64_t worker) {
+  run *r = arg;
+  for (int64_t i; (i = atomic_fetch_add_explicit(&r->next, 1, memory_order_relaxed)) < r->tasks;) pool_task(r, i, (uint32_t)worker);
 }
 
 static void caller_task(void *arg, int64_t i) {
@@ -105,7 +116,11 @@ static void run_phase(void *arg, uint32_t p) {
   if (TG_MUTANT("cpu: last phase", false, p + 1 == r->k->info.phases)) return;
   int64_t n = tg_code_tasks(r->k->code, p, r->buffers, r->params);
   r->entry = tg_code_entry(r->k->code, p, r->unaligned);
-  if (n > 1 && r->launch->parallel_for) r->launch->parallel_for(r->launch->parallel_user, TG_MUTANT("cpu: last task of a caller", n, n - 1), caller_task, r);
+  if (n > 1 && r->given && r->parallel_for) {
+    r->tasks = TG_MUTANT("cpu: last task of a team", n, n - 1);
+    atomic_store_explicit(&r->next, 0, memory_order_relaxed);
+    r->parallel_for(r->parallel_user, n < (int64_t)r->threads ? n : (int64_t)r->threads, team_task, r);
+  } else if (n > 1 && r->parallel_for) r->parallel_for(r->parallel_user, TG_MUTANT("cpu: last task of a caller", n, n - 1), caller_task, r);
   else if (n > 1 && r->threads > 1) tg_pool_run(r->pool, r->threads, n, pool_task, r);
   else
     for (int64_t i = 0; i < TG_MUTANT("cpu: last task", n, n - 1); i++) pool_task(r, i, 0);
@@ -182,14 +197,47 @@ static tg_status check(const tg_cpu_kernel *k, const tg_launch *l, void **buffer
   return check_overlaps(s, l, bytes, message, message_n);
 }
 
+/* ---- without checks ---- */
+
+size_t tg_cpu_workspace(const tg_cpu_kernel *k, uint32_t threads) { return (size_t)threads * k->info.workspace + k->info.shared; }
+
+uint32_t tg_cpu_threads(const tg_pool *pool, int threads) {
+  uint32_t asked = threads < 0 ? UINT32_MAX : threads ? (uint32_t)threads : 1, most = pool ? tg_pool_threads(pool) : 1;
+  return asked < most ? asked : most;
+}
+
+void tg_cpu_call(tg_cpu_kernel *k, const tg_cpu_launch *l) {
+  run r = {.k = k, .parallel_for = l->parallel_for, .parallel_user = l->parallel_user, .buffers = l->buffers, .params = l->params, .pool = l->pool, .threads = l->threads, .given = l->workspace};
+  for (uint64_t left = k->info.aligned; left; left &= left - 1)
+    if ((uintptr_t)l->buffers[__builtin_ctzll(left)] % ALIGN) r.unaligned = true;
+  l->buffers[k->spec.buffers_n] = l->workspace + l->threads * k->info.workspace;
+  tg_code_walk(k->code, l->buffers, l->params, run_phase, &r);
+}
+
+tg_phase_fn *tg_cpu_code(const tg_cpu_kernel *k, size_t scratch) {
+  void *none[MAX_BUFFERS + 1] = {NULL};
+  if (k->info.phases != 1 || k->info.loops || k->info.shared || k->info.aligned || k->info.workspace > scratch || k->spec.params_n || k->spec.buffers_n > MAX_BUFFERS) return NULL;
+  return tg_code_tasks(k->code, 0, none, NULL) == 1 ? tg_code_entry(k->code, 0, false) : NULL;
+}
+
+static tg_status run_in_given(tg_cpu_kernel *k, tg_pool *pool, const tg_launch *l, void **buffers, char *message, size_t message_n) {
+  uint32_t threads = l->parallel_for && l->threads > 0 ? (uint32_t)l->threads : l->parallel_for ? 1 : tg_cpu_threads(pool, l->threads);
+  size_t needed = tg_cpu_workspace(k, threads);
+  if ((uintptr_t)l->workspace % ALIGN) return wrong(message, message_n, "the workspace is not aligned to %d bytes", ALIGN);
+  if (l->workspace_bytes < needed) return wrong(message, message_n, "the workspace has %zu bytes, %zu are needed on %u threads", l->workspace_bytes, needed, threads);
+  tg_cpu_call(k, &(tg_cpu_launch){buffers, l->params, l->workspace, pool, threads, l->parallel_for, l->parallel_user});
+  return TG_OK;
+}
+
 tg_status tg_cpu_run(tg_cpu_kernel *k, tg_pool *pool, const tg_launch *launch, char *message, size_t message_n) {
   void *buffers[MAX_BUFFERS + 1];
   bool unaligned = false;
   if (k->spec.buffers_n > MAX_BUFFERS) return wrong(message, message_n, "a kernel of over %d buffers", MAX_BUFFERS);
   tg_status s = check(k, launch, buffers, &unaligned, message, message_n);
   if (s != TG_OK) return s;
-  uint32_t threads = launch->threads < 0 ? UINT32_MAX : launch->threads ? (uint32_t)launch->threads : 1, most = pool ? tg_pool_threads(pool) : 1;
-  run r = {.k = k, .launch = launch, .buffers = buffers, .params = launch->params, .pool = pool, .threads = threads < most ? threads : most, .unaligned = unaligned};
+  uint32_t threads = tg_cpu_threads(pool, launch->threads);
+  if (launch->workspace) return run_in_given(k, pool, launch, buffers, message, message_n);
+  run r = {.k = k, .parallel_for = launch->parallel_for, .parallel_user = launch->parallel_user, .buffers = buffers, .params = launch->params, .pool = pool, .threads = threads, .unaligned = unaligned};
   slot own, *shared = NULL;
   if (k->info.shared && !(shared = take(k, k->shared, &own, k->info.shared))) s = TG_ENOMEM;
   buffers[k->spec.buffers_n] = shared ? shared->memory : NULL;

@@ -50,6 +50,23 @@ tg_cpu_kernel *tg_cpu_kernel_new(const tg_allocator *a, tg_code *code, const tg_
 void tg_cpu_kernel_free(tg_cpu_kernel *);
 const tg_spec *tg_cpu_kernel_spec(const tg_cpu_kernel *);
 const tg_code_info *tg_cpu_kernel_info(const tg_cpu_kernel *);
+/* Bytes that a launch on so many threads works in. */
+size_t tg_cpu_workspace(const tg_cpu_kernel *, uint32_t threads);
+/* What tg_launch.threads means. */
+uint32_t tg_cpu_threads(const tg_pool *pool, int threads);
+/* A launch whose arguments were checked by whoever makes it. No lock, no memory, no failure. */
+typedef struct tg_cpu_launch {
+  void **buffers;              /* and room for one more behind them */
+  const int64_t *params;
+  char *workspace;             /* tg_cpu_workspace, 64-aligned */
+  tg_pool *pool;
+  uint32_t threads;            /* of the pool, or that parallel_for may run at a time */
+  tg_parallel_for *parallel_for;
+  void *parallel_user;
+} tg_cpu_launch;
+void tg_cpu_call(tg_cpu_kernel *, const tg_cpu_launch *);
+/* The code of a kernel without parameters that is one task in at most so many bytes of workspace; else NULL. */
+tg_phase_fn *tg_cpu_code(const tg_cpu_kernel *, size_t scratch);
 /* message gets the text of a failure. pool may be NULL where launch asks for no threads. */
 tg_status tg_cpu_run(tg_cpu_kernel *, tg_pool *pool, const tg_launch *launch, char *message, size_t message_n);
 tg_status tg_cpu_time(tg_cpu_kernel *, tg_pool *pool, const tg_launch *launch, double seconds, tg_timing *out, char *message, size_t message_n);

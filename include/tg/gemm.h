@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT
+ * Matrix products for engines: C[m,n] = epilogue(alpha sum_k A[m,k] B[k,n] + beta C[m,n]), on the caller's memory and threads.
+ *
+ * A descriptor says what is fixed, and zero means default; a plan is compiled from it once; calls bring pointers, strides and what varies.
+ *
+ *     tg_context_options where = {0};
+ *     where.cache = "/home/me/.cache/engine";            // compiled kernels: the next start compiles nothing
+ *     tg_context *context;
+ *     if (tg_context_create(&where, &context)) return 1;
+ *
+ *     tg_gemm_desc d = {0};                              // f32, row major, dense
+ *     d.m.lo = 1, d.m.hi = 8192;                         // tokens: any number of them at each call
+ *     d.n.lo = 4096, d.k.lo = 4096;                      // fixed
+ *     d.b_major = TG_COLUMN_MAJOR;                             // weights as [n][k]
+ *     d.threads = 4;                                     // that calls will bring
+ *     d.epilogue = "max(acc + bias, 0)";
+ *     d.arg[0].name = "bias", d.arg[0].per = TG_PER_COLUMN;
+ *     tg_gemm *g;
+ *     if (tg_gemm_plan(context, &d, &g)) puts(tg_error_message(context));
+ *
+ *     tg_exec exec = {4, my_parallel_for, my_pool};      // the engine's own threads; none are made here
+ *     size_t bytes = tg_gemm_workspace(g, NULL);         // once, for the largest call
+ *     void *workspace = malloc(bytes);
+ *
+ *     tg_gemm_call call = {0};
+ *     call.m = tokens;
+ *     call.a = x, call.b = weights, call.c = y, call.arg[0] = bias;
+ *     call.workspace = workspace, call.workspace_bytes = bytes, call.exec = &exec;
+ *     if (tg_gemm_run(g, &call)) puts(tg_error_message(context));
+ *
+ *     tg_gemm_free(g), tg_context_free(context);
+ *
+ * A run takes no lock, allocates nothing and compiles nothing; it checks sizes, strides, pointers and overlap first, and then cannot fail. A plan is
+ * immutable: any number of threads may run it at a time, each call with a workspace of its own. The bits of a result do not depend on the number
+ * of threads, nor on who runs which task. With libtg.a alone (tg_context_create_runtime) a plan takes its kernels from the cache, or is TG_MISS.
+ */
+#ifndef TG_GEMM_H
+#define TG_GEMM_H
+#include "tg/tg.h"
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A size: hi 0, fixed at lo; else any value from lo to hi at each call. */
+#ifndef TG_DIM_
+#define TG_DIM_
+typedef struct tg_dim { int64_t lo, hi; } tg_dim;
+
+/* The caller's threads. parallel_for is called with at most `threads` tasks, which share out the work among them; it may run them at
+ * once, or one after another on one thread, in any order, and returns after all. */
+typedef struct tg_exec {
+  int threads;
+  tg_parallel_for *parallel_for;
+  void *user;
+} tg_exec;
+#endif
+
+/* How a matrix lies in memory: rows one after another, columns one after another, or both subscripts with strides of their own. */
+enum { TG_ROW_MAJOR = 0, TG_COLUMN_MAJOR = 1, TG_ANY_STRIDES = 2 };
+
+/* What an argument of an epilogue has a value for: all of C, each row, each column, each element (row major). */
+enum { TG_PER_ALL = 0, TG_PER_ROW = 1, TG_PER_COLUMN = 2, TG_PER_ELEMENT = 3 };
+
+enum { TG_GEMM_ARGS = 8 };
+
+enum {                          /* tg_gemm_desc.flags */
+  TG_GEMM_NO_COMPILE = 1,       /* TG_MISS where a kernel is not in the cache: no stall in the middle of a token */
+  TG_GEMM_BATCH_INVARIANT = 2   /* the bits of a row of C depend on that row of A and on B only, not on m or on the row's place */
+};
+
+typedef struct tg_gemm_desc {   /* zero means default; fields are only ever appended */
+  uint8_t a, b, c;              /* tg_type of the elements. a: f32; b: as a; c: i32 of integers, else as a */
+  uint8_t acc;                  /* of the sum, of alpha and of beta: f64 of f64, i32 of integers, else f32 */
+  uint8_t a_major, b_major, c_major;   /* TG_ROW_MAJOR.. */
+  uint8_t alpha;                /* 1: each call multiplies by *alpha. 0: by nothing */
+  uint8_t beta;                 /* 1: each call adds *beta times C. 0: C is never read */
+  tg_dim m, n, k;               /* A is m by k, B k by n, C m by n; 0..2^31 */
+  tg_dim a_ld, b_ld, c_ld;      /* elements from a row to the next (from a column, where column major): fixed at lo; lo 0: given by each call */
+  const char *epilogue;         /* an expression of the language over acc, the arguments, and the subscripts m and n. NULL: acc. Converted to c */
+  struct { const char *name; uint8_t type, per; } arg[TG_GEMM_ARGS];   /* name NULL: there is none. type: as acc; per: TG_PER_ALL.. */
+  int32_t threads;              /* that calls run on. Without exec: 0, 1: the caller's alone; n: at most n of the context's pool; -1: all of it */
+  uint32_t flags;
+} tg_gemm_desc;
+
+typedef struct tg_gemm_call {   /* zero means default; fields are only ever appended */
+  int64_t m, n, k;              /* where the descriptor has a range */
+  const void *a, *b;
+  void *c;
+  int64_t a_strides[2], b_strides[2], c_strides[2];   /* elements from a row to the next, from a column to the next; {0, 0}: dense. A step that the
+                                 * major fixes at 1 may be left 0. None is negative; those of C lay no two elements on one place */
+  const void *alpha, *beta;     /* of type acc; NULL: 1 and 0. Where beta is 0, C is not read; where alpha is 0, neither A nor B */
+  const void *arg[TG_GEMM_ARGS];
+  int64_t arg_ld[TG_GEMM_ARGS]; /* of arguments per element: elements from a row to the next; 0: n */
+  int64_t batch;                /* so many products, each with operands of its own; 0: 1 */
+  const int64_t *batch_strides; /* elements from one product's A, B, C to the next's; 0: the same for all. NULL: dense, one behind the other */
+  const void *const *a_list;    /* or pointers: a_list[i] in the place of a for product i; likewise b_list and c_list */
+  const void *const *b_list;
+  void *const *c_list;
+  const int64_t *group_m;       /* group_m[i] rows for product i; the rows of A and of C lie one group behind the other (unless a list says where) */
+  void *workspace;              /* tg_gemm_workspace bytes; any alignment */
+  size_t workspace_bytes;
+  const tg_exec *exec;          /* NULL: the context's pool, as the descriptor says */
+} tg_gemm_call;
+
+typedef struct tg_gemm tg_gemm;
+
+/* Chooses and compiles (or finds in the cache) all that calls will need. TG_EINVAL: the message says what is wrong in the descriptor, with place
+ * and caret for an epilogue. */
+TG_API tg_status tg_gemm_plan_sized(tg_context *, const tg_gemm_desc *, size_t desc_bytes, tg_gemm **out);
+static inline tg_status tg_gemm_plan(tg_context *context, const tg_gemm_desc *desc, tg_gemm **out) {
+  return tg_gemm_plan_sized(context, desc, sizeof *desc, out);
+}
+TG_API void tg_gemm_free(tg_gemm *);   /* before its context; after its last run */
+
+/* Bytes of workspace for this call, or (call NULL) enough for every call on the descriptor's threads. Often 0. */
+TG_API size_t tg_gemm_workspace_sized(const tg_gemm *, const tg_gemm_call *, size_t call_bytes);
+static inline size_t tg_gemm_workspace(const tg_gemm *gemm, const tg_gemm_call *call) { return tg_gemm_workspace_sized(gemm, call, sizeof *call); }
+
+/* TG_EINVAL, with nothing written: the message says which field is wrong. */
+TG_API tg_status tg_gemm_run_sized(const tg_gemm *, const tg_gemm_call *, size_t call_bytes);
+static inline tg_status tg_gemm_run(const tg_gemm *gemm, const tg_gemm_call *call) { return tg_gemm_run_sized(gemm, call, sizeof *call); }
+
+/* The bare code, for tiny products where a call's checks would count: operands are A, B, C, then alpha and beta where the descriptor has
+ * them, then the arguments; scratch is TG_GEMM_SCRATCH bytes aligned to 64, which it may overwrite; the rest is NULL and 0. Nothing is checked:
+ * beta must not be 0 if C may hold NaN. NULL where the plan has no such form: it wants m, n, k and the leading dimensions fixed, one task. */
+enum { TG_GEMM_SCRATCH = 4096 };
+typedef void tg_gemm_code(void *const *operands, const int64_t *null, void *scratch, int64_t zero);
+TG_API tg_gemm_code *tg_gemm_function(const tg_gemm *);
+
+/* What a plan holds, for people: a line for each kernel. */
+typedef struct tg_gemm_info {
+  uint32_t kernels, from_cache;   /* compiled for it; of them, found in the cache */
+  size_t workspace;               /* bytes for each thread */
+} tg_gemm_info;
+TG_API tg_gemm_info tg_gemm_describe(const tg_gemm *);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT
+ * From a descriptor to a plan: defaults, the problem with C in rows, sizes cut into parts of one choice each, and a kernel for each part and
+ * for each case of beta. Needs a context; compiles through it, or takes what its cache has. */
+#include <stdio.h>
+#include "gemm/plan.h"
+
+static const int64_t most_elements = (int64_t)1 << 31, most_ld = (int64_t)1 << 31;
+
+typedef struct {
+  tg_gemm *g;
+  const tg_gemm_desc *desc;
+  char message[512];
+} planning;
+
+static tg_status wrong(planning *p, tg_status s, const char *format, ...) TG_PRINTF(3, 4);
+static tg_status wrong(planning *p, tg_status s, const char *format, ...) {
+  va_list ap;
+  va_start(ap, format);
+  vsnprintf(p->message, sizeof p->message, format, ap);
+  va_end(ap);
+  return tg_context_fail(p->g->context, s, p->message);
+}
+
+/* ---- the descriptor ---- */
+
+static bool is_integer(tg_type t) { return t >= TG_I8 && t <= TG_U64; }
+static bool is_element(tg_type t) { return t == TG_I8 || t == TG_U8 || t == TG_I32 || t == TG_F16 || t == TG_BF16 || t == TG_F32 || t == TG_F64; }
+
+static tg_status read_types(planning *p) {
+  const tg_gemm_desc *d = p->desc;
+  tg_gemm_problem *q = &p->g->problem;
+  q->a = d->a ? (tg_type)d->a : TG_F32;
+  q->b = d->b ? (tg_type)d->b : q->a;
+  bool integers = is_integer(q->a) && is_integer(q->b);
+  q->acc = d->acc ? (tg_type)d->acc : integers ? TG_I32 : q->a == TG_F64 || q->b == TG_F64 ? TG_F64 : TG_F32;
+  q->c = d->c ? (tg_type)d->c : integers ? TG_I32 : q->a;
+  const struct { const char *name; tg_type t; } types[] = {{"a", q->a}, {"b", q->b}, {"c", q->c}, {"acc", q->acc}};
+  for (uint32_t i = 0; i < TG_COUNT(types); i++)
+    if (!is_element(types[i].t)) return wrong(p, TG_EINVAL, "tg_gemm_desc.%s: type %d is none of i8, u8, i32, f16, bf16, f32, f64", types[i].name, (int)types[i].t);
+  if (is_integer(q->a) != is_integer(q->b) && !is_integer(q->b)) return wrong(p, TG_EINVAL, "tg_gemm_desc.a is of integers and b of floats: only b may be of integers beside floats");
+  if (is_integer(q->acc) && !integers) return wrong(p, TG_EINVAL, "tg_gemm_desc.acc is of integers, and the operands are not");
+  if (q->acc == TG_F16 || q->acc == TG_BF16 || q->acc == TG_I8 || q->acc == TG_U8) return wrong(p, TG_EINVAL, "tg_gemm_desc.acc is a type of 8 or 16 bits: i32, f32 or f64");
+  return TG_OK;
+}
+
+static bool read_dim(tg_dim d, tg_gemm_dim *out) {
+  *out = (tg_gemm_dim){d.lo, d.hi ? d.hi : d.lo};
+  return d.lo >= 0 && out->hi >= d.lo && out->hi <= most_elements;
+}
+
+static tg_status read_sizes(planning *p) {
+  const tg_gemm_desc *d = p->desc;
+  tg_gemm *g = p->g;
+  const struct { const char *name; tg_dim d; tg_gemm_dim *to; } dims[] = {{"m", d->m, &g->problem.m}, {"n", d->n, &g->problem.n}, {"k", d->k, &g->problem.k}};
+  const struct { const char *name; tg_dim d; uint8_t major; } lds[] = {{"a", d->a_ld, d->a_major}, {"b", d->b_ld, d->b_major}, {"c", d->c_ld, d->c_major}};
+  for (uint32_t i = 0; i < TG_COUNT(dims); i++)
+    if (!read_dim(dims[i].d, dims[i].to))
+      return wrong(p, TG_EINVAL, "tg_gemm_desc.%s: %lld..%lld is no range of sizes within 0..2^31", dims[i].name, (long long)dims[i].d.lo, (long long)dims[i].d.hi);
+  for (uint32_t i = 0; i < TG_COUNT(lds); i++) {
+    if (lds[i].major > TG_ANY_STRIDES) return wrong(p, TG_EINVAL, "tg_gemm_desc.%s_major: %u is none of TG_ROW_MAJOR, TG_COLUMN_MAJOR, TG_ANY_STRIDES", lds[i].name, lds[i].major);
+    if (lds[i].d.lo < 0 || lds[i].d.lo > most_ld || (lds[i].d.hi && lds[i].d.hi != lds[i].d.lo))
+      return wrong(p, TG_EINVAL, "tg_gemm_desc.%s_ld: %lld..%lld is no fixed leading dimension within 1..2^31", lds[i].name, (long long)lds[i].d.lo, (long long)lds[i].d.hi);
+    if (lds[i].d.lo && lds[i].major == TG_ANY_STRIDES) return wrong(p, TG_EINVAL, "tg_gemm_desc.%s_ld: of an operand with strides of its own there is none", lds[i].name);
+    int64_t least = i == 0 ? d->a_major ? g->problem.m.hi : g->problem.k.hi : i == 1 ? d->b_major ? g->problem.k.hi : g->problem.n.hi : d->c_major ? g->problem.m.hi : g->problem.n.hi;
+    if (lds[i].d.lo && lds[i].d.lo < least)
+      return wrong(p, TG_EINVAL, "tg_gemm_desc.%s_ld: %lld is less than the %lld elements that lie side by side", lds[i].name, (long long)lds[i].d.lo, (long long)least);
+    g->ld[i] = (tg_gemm_dim){lds[i].d.lo, lds[i].d.lo};
+  }
+  g->problem.a_major = d->a_major;
+  g->problem.b_major = d->b_major;
+  g->problem.c_major = d->c_major;
+  g->problem.batch = (tg_gemm_dim){1, 1};
+  g->problem.alpha = d->alpha;
+  g->problem.beta = d->beta;
+  return TG_OK;
+}
+
+/* A name, and none that the epilogue has already. */
+static bool is_name(const tg_gemm_desc *d, uint32_t a) {
+  const char *name = d->arg[a].name;
+  size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+  bool taken = !strcmp(name, "acc") || !strcmp(name, "m") || !strcmp(name, "n");
+  for (uint32_t i = 0; i < a; i++) taken |= !strcmp(name, d->arg[i].name);
+  return n && n < 40 && !name[n] && !(*name >= '0' && *name <= '9') && !taken;
+}
+
+static tg_status read_epilogue(planning *p) {
+  const tg_gemm_desc *d = p->desc;
+  tg_gemm_problem *q = &p->g->problem;
+  q->epilogue = d->epilogue;
+  for (uint32_t a = 0; a < TG_GEMM_ARGS; a++) {
+    if (!d->arg[a].name) continue;
+    if (!d->epilogue) return wrong(p, TG_EINVAL, "tg_gemm_desc.arg[%u]: '%s' without an epilogue", a, d->arg[a].name);
+    if (a != q->arguments_n) return wrong(p, TG_EINVAL, "tg_gemm_desc.arg[%u]: '%s' stands behind an argument without a name", a, d->arg[a].name);
+    if (!is_name(d, a)) return wrong(p, TG_EINVAL, "tg_gemm_desc.arg[%u]: '%s' is no name, or one that is taken (as acc, m and n are)", a, d->arg[a].name);
+    tg_type t = d->arg[a].type ? (tg_type)d->arg[a].type : q->acc;
+    if (!is_element(t)) return wrong(p, TG_EINVAL, "tg_gemm_desc.arg[%u].type: type %d is none of i8, u8, i32, f16, bf16, f32, f64", a, (int)t);
+    if (d->arg[a].per > TG_PER_ELEMENT) return wrong(p, TG_EINVAL, "tg_gemm_desc.arg[%u].per: %u is none of TG_PER_ALL, TG_PER_ROW, TG_PER_COLUMN, TG_PER_ELEMENT", a, d->arg[a].per);
+    q->argument[a].name = d->arg[a].name;
+    q->argument[a].type = t;
+    q->argument[a].per = d->arg[a].per;
+    q->arguments_n++;
+  }
+  return TG_OK;
+}
+
+static uint8_t turned(uint8_t major) { return major == TG_ROW_MAJOR ? TG_COLUMN_MAJOR : major == TG_COLUMN_MAJOR ? TG_ROW_MAJOR : TG_ANY_STRIDES; }
+
+#define SWAP(T, x, y) do { T swap_ = (x); (x) = (y); (y) = swap_; } while (0)
+
+/* C^T = B^T A^T: a C in columns is one in rows. */
+static void put_in_rows(tg_gemm *g) {
+  tg_gemm_problem *q = &g->problem;
+  if (q->c_major != TG_COLUMN_MAJOR) return;
+  g->swapped = q->swapped = true;
+  q->c_major = TG_ROW_MAJOR;
+  SWAP(tg_gemm_dim, q->m, q->n);
+  SWAP(tg_type, q->a, q->b);
+  SWAP(uint8_t, q->a_major, q->b_major);
+  SWAP(tg_gemm_dim, g->ld[0], g->ld[1]);
+  q->a_major = turned(q->a_major);
+  q->b_major = turned(q->b_major);
+}
+
+/* ---- kernels ---- */
+
+static const char *const operand_names[GEMM_OPERANDS] = {"A", "B", "C", "alpha", "beta", "arg0", "arg1", "arg2", "arg3", "arg4", "arg5", "arg6", "arg7"};
+static const char *const value_names[GEMM_VALUES] = {"M", "N", "K", "lda", "ldb", "ldc", "stepa", "stepb", "stepc", "ld_arg0", "ld_arg1", "ld_arg2", "ld_arg3", "ld_arg4", "ld_arg5", "ld_arg6", "ld_arg7"};
+
+static bool find(const char *name, const char *const *names, uint32_t n, uint8_t *out) {
+  for (uint32_t i = 0; i < n; i++)
+    if (!strcmp(name, names[i])) return *out = (uint8_t)i, true;
+  return false;
+}
+
+static tg_status connect(planning *p, tg_gemm_kernel *k) {
+  const tg_kernel_info *info = tg_kernel_describe(k->kernel);
+  const tg_spec *s = tg_cpu_kernel_spec(k->kernel->cpu);
+  const tg_code_info *code = tg_cpu_kernel_info(k->kernel->cpu);
+  tg_gemm *g = p->g;
+  for (uint32_t i = 0; i < info->buffers_n; i++, k->operands_n++)
+    if (i == GEMM_OPERANDS || !find(info->buffers[i].name, operand_names, TG_COUNT(operand_names), &k->operand[i])) return wrong(p, TG_INTERNAL, "internal error: the sketch %s has a buffer %s", info->name, info->buffers[i].name);
+  for (uint32_t i = 0; i < info->params_n; i++, k->values_n++)
+    if (i == GEMM_VALUES || !find(info->params[i].name, value_names, TG_COUNT(value_names), &k->value[i])) return wrong(p, TG_INTERNAL, "internal error: the sketch %s has a parameter %s", info->name, info->params[i].name);
+  k->requirements = s->requires_n != 0;
+  if (code->workspace > g->per_thread) g->per_thread = code->workspace;
+  if (code->shared > g->shared) g->shared = code->shared;
+  g->compiled++;
+  g->found += info->from_cache != 0;
+  return TG_OK;
+}
+
+static tg_status compile(planning *p, const tg_gemm_problem *q, const tg_gemm_choice *choice, tg_gemm_kernel *out) {
+  tg_gemm *g = p->g;
+  const uint8_t majors[3] = {q->a_major, q->b_major, q->c_major};
+  const tg_binding any = {NULL, 1, most_ld, 1};
+  tg_binding b[GEMM_VALUES + TG_GEMM_KNOBS] = {{NULL, q->m.lo, q->m.hi, 1}, {NULL, q->n.lo, q->n.hi, 1}, {NULL, q->k.lo, q->k.hi, 1}};
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < GEMM_VALUES; i++) {
+    if (i < GEMM_ROW_STEP) b[n] = b[i];
+    else if (i < GEMM_COLUMN_STEP) b[n] = g->ld[i - GEMM_ROW_STEP].lo ? (tg_binding){NULL, g->ld[i - GEMM_ROW_STEP].lo, g->ld[i - GEMM_ROW_STEP].lo, 1} : any;
+    else if (i < GEMM_ARG_LD ? majors[i - GEMM_COLUMN_STEP] == TG_GEMM_STRIDES : i - GEMM_ARG_LD < q->arguments_n && q->argument[i - GEMM_ARG_LD].per == TG_PER_ELEMENT) b[n] = any;
+    else continue;
+    if (i >= GEMM_ROW_STEP && majors[(i - GEMM_ROW_STEP) % 3] == TG_GEMM_STRIDES && i < GEMM_ARG_LD) b[n].lo = 0;
+    b[n++].name = value_names[i];
+  }
+  for (uint32_t i = 0; i < choice->knobs_n; i++) b[n++] = choice->knob[i];
+  tg_gemm_def def;
+  tg_gemm_kernel_of(q, choice->sketch, &def);
+  tg_compile_options o = {.bindings = b, .bindings_n = n, .user = (void *)(uintptr_t)q, .flags = g->flags & TG_GEMM_NO_COMPILE ? TG_COMPILE_CACHED_ONLY : 0};
+  tg_status s = tg_kernel_compile(g->context, &def.def, &o, &out->kernel);
+  return s == TG_OK ? connect(p, out) : s;
+}
+
+/* ---- parts ---- */
+
+static bool same_choice(const tg_gemm_choice *a, const tg_gemm_choice *b) {
+  if (a->sketch != b->sketch || a->knobs_n != b->knobs_n) return false;
+  for (uint32_t i = 0; i < a->knobs_n; i++)
+    if (strcmp(a->knob[i].name, b->knob[i].name) || a->knob[i].lo != b->knob[i].lo) return false;
+  return true;
+}
+
+/* A range of rows is cut where other sketches are better, and joined again where one choice serves both sides. Of columns likewise where there is no range of rows. */
+static void cut(tg_gemm *g) {
+  static const int64_t ends[] = {1, 4, 16, 64, 256};
+  const tg_gemm_problem *q = &g->problem;
+  bool rows = q->m.lo < q->m.hi;
+  tg_gemm_dim whole = rows ? q->m : q->n;
+  int64_t from = whole.lo;
+  for (uint32_t i = 0; i <= TG_COUNT(ends) && from <= whole.hi; i++) {
+    int64_t to = i < TG_COUNT(ends) && ends[i] < whole.hi && !(g->flags & TG_GEMM_BATCH_INVARIANT) ? ends[i] : whole.hi;
+    if (to < from) continue;
+    tg_gemm_problem part = *q;
+    *(rows ? &part.m : &part.n) = (tg_gemm_dim){from, to};
+    tg_gemm_part next = {.m = part.m, .n = part.n, .k = part.k}, *last = g->parts_n ? &g->part[g->parts_n - 1] : NULL;
+    tg_gemm_choose(&part, &g->context->target, g->most, &next.choice);
+    if (last && same_choice(&last->choice, &next.choice)) *(rows ? &last->m.hi : &last->n.hi) = to;
+    else g->part[g->parts_n++] = next;
+    from = to + 1;
+  }
+}
+
+static tg_status compile_part(planning *p, tg_gemm_part *part) {
+  tg_gemm_problem q = p->g->problem;
+  q.m = part->m, q.n = part->n, q.k = part->k;
+  if (q.k.hi == 0) return TG_OK;
+  if (q.k.lo == 0) q.k.lo = 1;
+  for (uint32_t beta = 0; beta < (p->desc->beta ? GEMM_CASES : GEMM_UPDATE); beta++) {
+    q.beta = beta;
+    tg_status s = compile(p, &q, &part->choice, &part->kernel[beta]);
+    if (s != TG_OK) return s;
+  }
+  return TG_OK;
+}
+
+/* C = beta C, for all sizes. */
+static tg_status compile_nothing(planning *p) {
+  tg_gemm_problem q = p->g->problem;
+  const tg_gemm_choice plain = {.sketch = tg_gemm_sketches[0]};
+  if (!q.alpha && q.k.lo) return TG_OK;
+  q.k = (tg_gemm_dim){0, 0};
+  q.alpha = false;
+  for (uint32_t beta = 0; beta < (p->desc->beta ? GEMM_CASES : GEMM_UPDATE); beta++) {
+    q.beta = beta;
+    tg_status s = compile(p, &q, &plain, &p->g->nothing[beta]);
+    if (s != TG_OK) return s;
+  }
+  return TG_OK;
+}
+
+static tg_status make(planning *p) {
+  tg_gemm *g = p->g;
+  tg_status s = read_types(p);
+  if (s == TG_OK) s = read_sizes(p);
+  if (s == TG_OK) s = read_epilogue(p);
+  if (s != TG_OK) return s;
+  put_in_rows(g);
+  g->flags = p->desc->flags;
+  g->threads = tg_cpu_threads(g->context->pool, p->desc->threads);
+  g->most = p->desc->threads > 0 && (uint32_t)p->desc->threads > g->threads ? (uint32_t)p->desc->threads : g->threads;
+  cut(g);
+  for (uint32_t i = 0; i < g->parts_n && s == TG_OK; i++) s = compile_part(p, &g->part[i]);
+  if (s == TG_OK) s = compile_nothing(p);
+  g->problem.epilogue = NULL;   /* the caller's texts end with the call */
+  for (uint32_t a = 0; a < g->problem.arguments_n; a++) g->problem.argument[a].name = NULL;
+  return s;
+}
+
+tg_status tg_gemm_plan_sized(tg_context *c, const tg_gemm_desc *desc, size_t desc_bytes, tg_gemm **out) {
+  if (!c || !out) return TG_EINVAL;
+  *out = NULL;
+  if (!desc) return tg_context_fail(c, TG_EINVAL, "no descriptor is given");
+  tg_gemm_desc d = {0};
+  memcpy(&d, desc, desc_bytes < sizeof d ? desc_bytes : sizeof d);
+  const tg_allocator *a = &c->env.allocator;
+  tg_gemm *g = a->alloc(a->user, sizeof *g);
+  if (!g) return tg_context_fail(c, TG_ENOMEM, "out of memory");
+  memset(g, 0, sizeof *g);
+  g->context = c;
+  tg_status s = make(&(planning){.g = g, .desc = &d});
+  if (s == TG_OK) *out = g;
+  else tg_gemm_free(g);
+  return s;
+}
+
+void tg_gemm_free(tg_gemm *g) {
+  if (!g) return;
+  for (uint32_t beta = 0; beta < GEMM_CASES; beta++) {
+    tg_kernel_free(g->nothing[beta].kernel);
+    for (uint32_t i = 0; i < g->parts_n; i++) tg_kernel_free(g->part[i].kernel[beta].kernel);
+  }
+  tg_allocator a = g->context->env.allocator;
+  a.free(a.user, g, sizeof *g);
+}
+
+tg_gemm_info tg_gemm_describe(const tg_gemm *g) { return g ? (tg_gemm_info){g->compiled, g->found, g->per_thread} : (tg_gemm_info){0}; }
+
+tg_gemm_code *tg_gemm_function(const tg_gemm *g) {
+  if (!g || g->parts_n != 1) return NULL;
+  const tg_gemm_kernel *k = &g->part[0].kernel[g->problem.beta];
+  return k->kernel && !k->values_n ? tg_cpu_code(k->kernel->cpu, TG_GEMM_SCRATCH) : NULL;
+}

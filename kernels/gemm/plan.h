@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT
+ * A plan: the kernels that calls choose among, and how the caller's words become their operands and parameters. */
+#ifndef TG_GEMM_PLAN_H
+#define TG_GEMM_PLAN_H
+#include "api/api.h"
+#include "gemm/template.h"
+#include "tg/gemm.h"
+
+/* Operands and values of a call, in the places that kernels' buffers and parameters are looked up in, by name. */
+enum { GEMM_A, GEMM_B, GEMM_C, GEMM_ALPHA, GEMM_BETA, GEMM_ARG, GEMM_OPERANDS = GEMM_ARG + TG_GEMM_ARGS };
+enum { GEMM_M, GEMM_N, GEMM_K, GEMM_ROW_STEP, GEMM_COLUMN_STEP = GEMM_ROW_STEP + 3, GEMM_ARG_LD = GEMM_COLUMN_STEP + 3, GEMM_VALUES = GEMM_ARG_LD + TG_GEMM_ARGS };
+
+typedef struct tg_gemm_kernel {
+  tg_kernel *kernel;                     /* NULL: none for this case */
+  uint8_t operand[GEMM_OPERANDS], value[GEMM_VALUES];   /* of its buffers, of its run-time parameters */
+  uint8_t operands_n, values_n;
+  bool requirements;                     /* on run-time parameters, to be checked at each call */
+} tg_gemm_kernel;
+
+/* Which of its kernels a part runs: C is not read, or is. */
+enum { GEMM_FRESH, GEMM_UPDATE, GEMM_CASES };
+
+/* The kernels for sizes in a box. */
+typedef struct tg_gemm_part {
+  tg_gemm_dim m, n, k;
+  tg_gemm_choice choice;
+  tg_gemm_kernel kernel[GEMM_CASES];
+} tg_gemm_part;
+
+enum { GEMM_PARTS = 8 };
+
+struct tg_gemm {
+  tg_context *context;
+  tg_gemm_problem problem;               /* C row major: where the caller's is column major, of the transposes */
+  tg_gemm_dim ld[3];                     /* of A, B, C of the problem; lo 0: any */
+  bool swapped;                          /* the problem's A is the caller's B */
+  uint32_t flags, threads;               /* threads of the pool, where a call brings none */
+  uint32_t most;                         /* threads, with or without a pool of that size */
+  size_t per_thread, shared;             /* bytes that the kernels work in, at most */
+  uint32_t parts_n, compiled, found;
+  tg_gemm_kernel nothing[GEMM_CASES];    /* for k = 0 or alpha = 0: neither A nor B is read */
+  tg_gemm_part part[GEMM_PARTS];
+};
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT
+ * The mathematics of a product, the same for all sketches: declarations, and one statement made of what the problem has. */
+#include <stdio.h>
+#include "gemm/template.h"
+
+static const char *type_text(tg_type t) {
+  static const char *const text[TG_TYPE__COUNT] = {[TG_I8] = "i8", [TG_U8] = "u8", [TG_I32] = "i32", [TG_F16] = "f16", [TG_BF16] = "bf16", [TG_F32] = "f32", [TG_F64] = "f64"};
+  return text[t];
+}
+
+static void declare(tg_builder *b, const char *word, const char *text) { tg_add_declaration(b, word, text, __FILE__, __LINE__); }
+
+static void operand(tg_builder *b, const char *word, const char *name, tg_type t, const char *rows, const char *columns, uint8_t major) {
+  char text[160];
+  char low = (char)(name[0] - 'A' + 'a');
+  if (major == TG_GEMM_ROW) snprintf(text, sizeof text, "%s, %s, [%s, %s], [ld%c, 1]", name, type_text(t), rows, columns, low);
+  else if (major == TG_GEMM_COLUMN) snprintf(text, sizeof text, "%s, %s, [%s, %s], [1, ld%c]", name, type_text(t), rows, columns, low);
+  else snprintf(text, sizeof text, "%s, %s, [%s, %s], [ld%c, step%c]", name, type_text(t), rows, columns, low, low);
+  declare(b, word, text);
+}
+
+static void scalar(tg_builder *b, const char *name, tg_type t) {
+  char text[64];
+  snprintf(text, sizeof text, "%s, %s, [1]", name, type_text(t));
+  declare(b, "in", text);
+}
+
+/* The caller's rows are i, or j in a problem of transposes. */
+static void argument(tg_builder *b, const tg_gemm_problem *p, uint32_t a) {
+  static const char *const shapes[2][4] = {{"[1]", "[M]", "[N]", "[M, N]"}, {"[1]", "[N]", "[M]", "[N, M]"}};
+  char text[96];
+  int n = snprintf(text, sizeof text, "arg%u, %s, %s", a, type_text(p->argument[a].type), shapes[p->swapped][p->argument[a].per]);
+  if (p->argument[a].per == 3) snprintf(text + n, sizeof text - (size_t)n, ", [ld_arg%u, 1]", a);
+  declare(b, "in", text);
+}
+
+/* "T(x)", or x where it has the type already. */
+static void cast(char *out, size_t n, tg_type from, tg_type to, const char *x) {
+  if (from == to) snprintf(out, n, "%s", x);
+  else snprintf(out, n, "%s(%s)", type_text(to), x);
+}
+
+/* The epilogue as a function of the sum, the subscripts and the arguments, and its call around the sum. */
+static void wrap(tg_builder *b, const tg_gemm_problem *p, const char *sum, char *out, size_t size) {
+  static const char *const places[2][4] = {{"0", "i", "j", "i,j"}, {"0", "j", "i", "j,i"}};
+  char formals[512] = "acc, m, n", value[64], load[32];
+  int f = 9, n = snprintf(out, size, "epilogue(%s, %s", sum, p->swapped ? "j, i" : "i, j");
+  for (uint32_t a = 0; a < p->arguments_n; a++) {
+    f += snprintf(formals + f, sizeof formals - (size_t)f, ", %s", p->argument[a].name);
+    snprintf(load, sizeof load, "arg%u[%s]", a, places[p->swapped][p->argument[a].per]);
+    cast(value, sizeof value, p->argument[a].type, p->acc, load);
+    n += snprintf(out + n, size - (size_t)n, ", %s", value);
+  }
+  snprintf(out + n, size - (size_t)n, ")");
+  tg_add_splice(b, "epilogue", p->epilogue, formals, __FILE__, __LINE__);
+}
+
+void tg_gemm_product(tg_builder *tg_b_, const tg_gemm_problem *p) {
+  if (p->swapped) operand(tg_b_, "in", "B", p->b, "K", "N", p->b_major);   /* in the caller's order */
+  operand(tg_b_, "in", "A", p->a, "M", "K", p->a_major);
+  if (!p->swapped) operand(tg_b_, "in", "B", p->b, "K", "N", p->b_major);
+  operand(tg_b_, p->beta ? "inout" : "out", "C", p->c, "M", "N", p->c_major);
+  if (p->alpha) scalar(tg_b_, "alpha", p->acc);
+  if (p->beta) scalar(tg_b_, "beta", p->acc);
+  for (uint32_t a = 0; a < p->arguments_n; a++) argument(tg_b_, p, a);
+  char a[32], b[32], c[32], sum[192], value[768], text[800];
+  cast(a, sizeof a, p->a, p->acc, "A[i,k]");
+  cast(b, sizeof b, p->b, p->acc, "B[k,j]");
+  cast(c, sizeof c, p->c, p->acc, "C[i,j]");
+  snprintf(sum, sizeof sum, "%s%s%ssum(k : K, %s * %s)", p->beta ? "beta[0] * " : "", p->beta ? c : "", p->beta ? p->alpha ? " + alpha[0] * " : " + " : p->alpha ? "alpha[0] * " : "", a, b);
+  if (p->epilogue) wrap(tg_b_, p, sum, value, sizeof value);
+  else snprintf(value, sizeof value, "%s", sum);
+  if (p->c == p->acc && !p->epilogue) snprintf(text, sizeof text, "C[i,j] = %s", value);
+  else snprintf(text, sizeof text, "C[i,j] = %s(%s)", type_text(p->c), value);
+  tg_range(i, M) tg_range(j, N)
+    tg_add_statement(tg_b_, text, __FILE__, __LINE__);
+}
+
+void tg_gemm_kernel_of(const tg_gemm_problem *p, const tg_kernel_def *sketch, tg_gemm_def *out) {
+  const uint8_t majors[] = {p->a_major, p->b_major, p->c_major};
+  size_t n = (size_t)snprintf(out->params, sizeof out->params, "%s", sketch->params);
+  for (uint32_t i = 0; i < TG_COUNT(majors); i++)
+    if (majors[i] == TG_GEMM_STRIDES) n += (size_t)snprintf(out->params + n, sizeof out->params - n, ", step%c", "abc"[i]);
+  for (uint32_t i = 0; i < p->arguments_n; i++)
+    if (p->argument[i].per == 3) n += (size_t)snprintf(out->params + n, sizeof out->params - n, ", ld_arg%u", i);
+  out->def = *sketch;
+  out->def.params = out->params;
+}

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: MIT
+ * A call of a plan: every field checked, the kernel for its sizes chosen, its operands gathered, and the tasks given to whoever runs them.
+ * No lock, no memory, no failure once the checks are passed. */
+#include <stdatomic.h>
+#include <stdio.h>
+#include "gemm/plan.h"
+
+enum { ALIGN = 64, SMALL = 4096 };   /* workspaces up to SMALL come from the stack */
+
+typedef struct { int64_t step[2]; uint32_t size; } layout;   /* elements from a row to the next, from a column to the next; bytes of one */
+
+typedef struct {
+  const tg_gemm *g;
+  const tg_gemm_call *call;
+  int64_t m, n, k, batch;              /* of the problem: swapped where the plan is */
+  layout at[3];                        /* of A, B, C of the problem */
+  int64_t apart[3];                    /* bytes from one product's to the next's */
+  const void *const *list[3];
+  void *operand[GEMM_OPERANDS];
+  int64_t value[GEMM_VALUES];
+  bool nothing, update;                /* neither A nor B is read; C is read */
+  char *workspace;
+  uint32_t threads;
+  tg_parallel_for *parallel_for;
+  void *user;
+  atomic_llong next;                   /* product to be taken */
+} run;
+
+static tg_status wrong(const tg_gemm *g, const char *format, ...) TG_PRINTF(2, 3);
+static tg_status wrong(const tg_gemm *g, const char *format, ...) {
+  char message[512];
+  va_list ap;
+  va_start(ap, format);
+  vsnprintf(message, sizeof message, format, ap);
+  va_end(ap);
+  return tg_context_fail(g->context, TG_EINVAL, message);
+}
+
+/* As the caller says it: A and B change places in a plan of transposes. */
+static char letter(const tg_gemm *g, uint32_t i) { return i == 2 ? 'c' : "ab"[i ^ g->swapped]; }
+
+/* ---- checks ---- */
+
+static bool read_size(const tg_gemm *g, char name, tg_gemm_dim d, int64_t given, int64_t *out, tg_status *s) {
+  *out = d.lo;
+  if (d.lo == d.hi ? !given || given == d.lo : given >= d.lo && given <= d.hi) {
+    if (d.lo != d.hi) *out = given;
+    return true;
+  }
+  *s = wrong(g, "tg_gemm_call.%c = %lld, but the plan is for %lld..%lld", name, (long long)given, (long long)d.lo, (long long)d.hi);
+  return false;
+}
+
+/* Strides of one operand, rows by columns: defaults, and what its major and the plan fix. */
+static tg_status read_layout(run *r, uint32_t i, const int64_t given[2], uint8_t major, int64_t rows, int64_t columns) {
+  const tg_gemm *g = r->g;
+  layout *o = &r->at[i];
+  bool turn = g->swapped;   /* the caller's rows are columns of ours */
+  int64_t s[2] = {given[turn], given[!turn]};
+  uint32_t inner = major == TG_COLUMN_MAJOR ? 0 : 1;
+  int64_t side = inner ? columns : rows, least = side > 1 ? side : 1, fixed = g->ld[i].lo;
+  if (s[0] < 0 || s[1] < 0 || s[0] > (int64_t)1 << 40 || s[1] > (int64_t)1 << 40) return wrong(g, "tg_gemm_call.%c_strides = {%lld, %lld}: a stride is negative or past 2^40", letter(g, i), (long long)given[0], (long long)given[1]);
+  if (major == TG_ANY_STRIDES) {
+    if (!s[0] && !s[1]) s[!turn] = 1, s[turn] = turn ? (rows > 1 ? rows : 1) : (columns > 1 ? columns : 1);   /* dense in the caller's rows */
+  } else {
+    if (s[inner] > 1) return wrong(g, "tg_gemm_call.%c_strides = {%lld, %lld}, but the plan has neighbours side by side: one of them is 1", letter(g, i), (long long)given[0], (long long)given[1]);
+    s[inner] = 1;
+    int64_t *ld = &s[!inner], others = inner ? rows : columns;
+    if (!*ld || others <= 1) *ld = fixed ? fixed : *ld < least ? least : *ld;
+    if (fixed && *ld != fixed) return wrong(g, "tg_gemm_call.%c_strides = {%lld, %lld}, but the plan is for a leading dimension of %lld", letter(g, i), (long long)given[0], (long long)given[1], (long long)fixed);
+    if (*ld < least && i == 2) return wrong(g, "tg_gemm_call.c_strides = {%lld, %lld}: rows or columns of %lld elements would overlap", (long long)given[0], (long long)given[1], (long long)side);
+  }
+  o->step[0] = s[0], o->step[1] = s[1];
+  r->value[GEMM_ROW_STEP + i] = s[!inner];
+  r->value[GEMM_COLUMN_STEP + i] = s[inner];
+  return TG_OK;
+}
+
+/* Bytes that the elements of a matrix reach over; false: past 2^62. */
+static bool reach(const layout *o, int64_t rows, int64_t columns, int64_t *bytes) {
+  int64_t down, right, all;
+  *bytes = 0;
+  if (rows <= 0 || columns <= 0) return true;
+  if (__builtin_mul_overflow(rows - 1, o->step[0], &down) || __builtin_mul_overflow(columns - 1, o->step[1], &right) || __builtin_add_overflow(down, right, &all)) return false;
+  if (all >= ((int64_t)1 << 62) / o->size) return false;
+  *bytes = (all + 1) * o->size;
+  return true;
+}
+
+/* The elements of C on places of their own: the longer step beyond all that the shorter one reaches. */
+static bool is_apart(const layout *o, int64_t rows, int64_t columns) {
+  if (rows <= 1 || columns <= 1) return (rows <= 1 || o->step[0]) && (columns <= 1 || o->step[1]);
+  bool tall = o->step[0] > o->step[1];
+  int64_t shorter = o->step[tall], n = tall ? columns : rows;
+  return shorter > 0 && o->step[!tall] > (n - 1) * shorter;
+}
+
+/* A matrix as bytes: lines of `width`, each `pitch` behind the last; pitch 0: it has no such form. */
+typedef struct { uintptr_t at; int64_t bytes, width, pitch; } lines;
+
+static lines lines_of(const void *p, const layout *o, int64_t rows, int64_t columns) {
+  lines l = {.at = (uintptr_t)p};
+  reach(o, rows, columns, &l.bytes);
+  bool across = o->step[1] == 1 && (o->step[0] >= columns || rows == 1);   /* a line is a row */
+  if (across || o->step[0] == 1) {
+    l.width = (across ? columns : rows) * o->size;
+    l.pitch = o->step[!across] * o->size;
+  }
+  return l;
+}
+
+/* Do they share no byte? Blocks of one larger matrix may lie between each other's lines. */
+static bool is_disjoint(const lines *x, const lines *y) {
+  if (!x->bytes || !y->bytes || x->at + (uintptr_t)x->bytes <= y->at || y->at + (uintptr_t)y->bytes <= x->at) return true;
+  if (x->pitch != y->pitch || x->pitch <= 0) return false;
+  uintptr_t d = x->at < y->at ? (y->at - x->at) % (uintptr_t)x->pitch : (uintptr_t)x->pitch - 1 - (x->at - y->at - 1) % (uintptr_t)x->pitch;   /* from a line of x to one of y */
+  return (int64_t)d >= x->width && (int64_t)d + y->width <= x->pitch;
+}
+
+static tg_status check_pointer(const tg_gemm *g, uint32_t i, const void *p, int64_t bytes, uint32_t size) {
+  if (!p && bytes) return wrong(g, "tg_gemm_call.%c is NULL", letter(g, i));
+  if ((uintptr_t)p % size) return wrong(g, "tg_gemm_call.%c is not aligned to its elements of %u bytes", letter(g, i), size);
+  return TG_OK;
+}
+
+/* Operands of one product, or of all that lie one behind the other: then bytes is their whole reach. */
+static tg_status check_operands(const run *r, void *const p[3], const int64_t bytes[3]) {
+  const tg_gemm *g = r->g;
+  lines c = lines_of(p[2], &r->at[2], r->m, r->n);
+  if (c.bytes != bytes[2]) c.bytes = bytes[2], c.pitch = 0;
+  for (uint32_t i = 0; i < 3; i++) {
+    if (i < 2 && r->nothing) continue;
+    tg_status s = check_pointer(g, i, p[i], bytes[i], r->at[i].size);
+    if (s != TG_OK) return s;
+    if (i == 2) continue;
+    lines x = lines_of(p[i], &r->at[i], i ? r->k : r->m, i ? r->n : r->k);
+    if (x.bytes != bytes[i]) x.bytes = bytes[i], x.pitch = 0;
+    if (!is_disjoint(&c, &x)) return wrong(g, "tg_gemm_call.c overlaps %c", letter(g, i));
+  }
+  return TG_OK;
+}
+
+static bool is_zero(tg_type t, const void *p) {
+  float f;
+  double d;
+  int32_t i;
+  if (t == TG_F32) return memcpy(&f, p, sizeof f), f == 0;
+  if (t == TG_F64) return memcpy(&d, p, sizeof d), d == 0;
+  return memcpy(&i, p, sizeof i), i == 0;
+}
+
+static const double one_f64 = 1;
+static const float one_f32 = 1;
+static const int32_t one_i32 = 1;
+
+static tg_status read_scalars(run *r) {
+  const tg_gemm *g = r->g;
+  const tg_gemm_call *call = r->call;
+  tg_type t = g->problem.acc;
+  if (call->alpha && !g->problem.alpha) return wrong(g, "tg_gemm_call.alpha is given, and the plan multiplies by none: tg_gemm_desc.alpha = 1");
+  if (call->beta && !g->problem.beta) return wrong(g, "tg_gemm_call.beta is given, and the plan never reads C: tg_gemm_desc.beta = 1");
+  r->update = call->beta && !is_zero(t, call->beta);
+  r->nothing = r->k == 0 || (call->alpha && is_zero(t, call->alpha));
+  const void *one = t == TG_F32 ? (const void *)&one_f32 : t == TG_F64 ? (const void *)&one_f64 : (const void *)&one_i32;
+  r->operand[GEMM_ALPHA] = (void *)(uintptr_t)(call->alpha ? call->alpha : one);
+  r->operand[GEMM_BETA] = (void *)(uintptr_t)(call->beta ? call->beta : one);
+  return TG_OK;
+}
+
+static int64_t group_rows(const run *r, int64_t i) { return r->call->group_m ? r->call->group_m[i] : -1; }
+
+/* Groups: so many rows each, or (of a plan of transposes) columns. */
+static tg_status read_batch(run *r) {
+  const tg_gemm *g = r->g;
+  const tg_gemm_call *call = r->call;
+  r->batch = call->batch ? call->batch : 1;
+  if (r->batch < 0) return wrong(g, "tg_gemm_call.batch = %lld", (long long)call->batch);
+  r->apart[0] = r->apart[1] = r->apart[2] = 0;
+  r->list[g->swapped] = call->a_list, r->list[!g->swapped] = call->b_list, r->list[2] = (const void *const *)call->c_list;
+  if (!call->group_m) return TG_OK;
+  tg_gemm_dim d = g->swapped ? g->problem.n : g->problem.m;
+  int64_t all = 0;
+  if (call->batch_strides) return wrong(g, "tg_gemm_call: batch_strides beside group_m, which says where groups lie");
+  for (int64_t i = 0; i < r->batch; i++) {
+    int64_t rows = group_rows(r, i);
+    if (rows && (rows < d.lo || rows > d.hi)) return wrong(g, "tg_gemm_call.group_m[%lld] = %lld, but the plan is for %lld..%lld", (long long)i, (long long)rows, (long long)d.lo, (long long)d.hi);
+    if (__builtin_add_overflow(all, rows, &all)) return wrong(g, "tg_gemm_call.group_m: too many rows");
+  }
+  *(g->swapped ? &r->n : &r->m) = all;   /* of A and of C as wholes */
+  return TG_OK;
+}
+
+static tg_status read_sizes(run *r) {
+  const tg_gemm *g = r->g;
+  const tg_gemm_call *call = r->call;
+  const tg_gemm_problem *p = &g->problem;
+  tg_status s;
+  int64_t m = g->swapped ? call->n : call->m, n = g->swapped ? call->m : call->n;
+  if (call->group_m) *(g->swapped ? &n : &m) = g->swapped ? p->n.lo : p->m.lo;   /* each group has its own */
+  if (!read_size(g, "mn"[g->swapped], p->m, m, &r->m, &s) || !read_size(g, "nm"[g->swapped], p->n, n, &r->n, &s) || !read_size(g, 'k', p->k, call->k, &r->k, &s)) return s;
+  return read_batch(r);
+}
+
+static tg_status read_operands(run *r) {
+  const tg_gemm *g = r->g;
+  const tg_gemm_call *call = r->call;
+  const tg_gemm_problem *p = &g->problem;
+  const int64_t *strides[3] = {g->swapped ? call->b_strides : call->a_strides, g->swapped ? call->a_strides : call->b_strides, call->c_strides};
+  const tg_type type[3] = {p->a, p->b, p->c};
+  const uint8_t major[3] = {p->a_major, p->b_major, p->c_major};
+  const int64_t rows[3] = {r->m, r->k, r->m}, columns[3] = {r->k, r->n, r->n};
+  int64_t bytes[3];
+  r->operand[g->swapped] = (void *)(uintptr_t)call->a, r->operand[!g->swapped] = (void *)(uintptr_t)call->b, r->operand[2] = call->c;
+  for (uint32_t i = 0; i < 3; i++) {
+    r->at[i].size = (uint32_t)tg_type_bytes(type[i]);
+    tg_status s = read_layout(r, i, strides[i], major[i], rows[i], columns[i]);
+    if (s != TG_OK) return s;
+    if (!reach(&r->at[i], rows[i], columns[i], &bytes[i])) return wrong(g, "tg_gemm_call.%c reaches over more than 2^62 bytes", letter(g, i));
+  }
+  if (p->c_major == TG_ANY_STRIDES && !is_apart(&r->at[2], r->m, r->n)) return wrong(g, "tg_gemm_call.c_strides = {%lld, %lld} lay two elements on one place", (long long)call->c_strides[0], (long long)call->c_strides[1]);
+  for (uint32_t i = 0; i < 3 && !call->group_m; i++) {
+    r->apart[i] = bytes[i];
+    if (call->batch_strides && __builtin_mul_overflow(call->batch_strides[i == 2 ? 2 : i ^ g->swapped], (int64_t)r->at[i].size, &r->apart[i])) return wrong(g, "tg_gemm_call.batch_strides: too long");
+    if (r->apart[i] < 0) return wrong(g, "tg_gemm_call.batch_strides: negative");
+  }
+  if (call->group_m) r->apart[!g->swapped] = bytes[!g->swapped];   /* a B for each group */
+  if (r->batch == 1 && !r->list[0] && !r->list[1] && !r->list[2]) return check_operands(r, r->operand, bytes);
+  void *p3[3];
+  int64_t all[3];
+  for (uint32_t i = 0; i < 3; i++) {
+    p3[i] = r->operand[i];
+    if (__builtin_mul_overflow(r->apart[i], r->batch - 1, &all[i]) || __builtin_add_overflow(all[i], bytes[i], &all[i])) return wrong(g, "tg_gemm_call.%c reaches over more than 2^62 bytes", letter(g, i));
+  }
+  if (!r->list[0] && !r->list[1] && !r->list[2]) {
+    if (r->batch > 1 && !call->group_m && r->apart[2] < bytes[2]) return wrong(g, "tg_gemm_call.batch_strides: the products' C overlap");
+    return check_operands(r, p3, all);
+  }
+  for (int64_t b = 0; b < r->batch; b++) {
+    for (uint32_t i = 0; i < 3; i++) p3[i] = r->list[i] ? (void *)(uintptr_t)r->list[i][b] : (char *)r->operand[i] + b * r->apart[i];
+    if (call->group_m && !group_rows(r, b)) continue;
+    tg_status s = check_operands(r, p3, bytes);
+    if (s != TG_OK) return s;
+  }
+  return TG_OK;
+}
+
+static tg_status read_arguments(run *r) {
+  const tg_gemm *g = r->g;
+  const tg_gemm_problem *p = &g->problem;
+  int64_t m = g->swapped ? r->n : r->m, n = g->swapped ? r->m : r->n;
+  lines c = p->arguments_n ? lines_of(r->operand[2], &r->at[2], r->m, r->n) : (lines){0};
+  for (uint32_t a = 0; a < p->arguments_n; a++) {
+    const void *x = r->call->arg[a];
+    int64_t ld = r->call->arg_ld[a], rows = p->argument[a].per == TG_PER_ELEMENT ? m : 1, columns = p->argument[a].per == TG_PER_ALL ? 1 : p->argument[a].per == TG_PER_ROW ? m : n, bytes;
+    if (!ld) ld = n > 1 ? n : 1;
+    layout at = {{ld, 1}, (uint32_t)tg_type_bytes(p->argument[a].type)};
+    if (p->argument[a].per == TG_PER_ELEMENT && (ld < 0 || ld > (int64_t)1 << 31)) return wrong(g, "tg_gemm_call.arg_ld[%u] = %lld is negative or past 2^31", a, (long long)ld);
+    if (!reach(&at, rows, columns, &bytes)) return wrong(g, "tg_gemm_call.arg[%u] reaches over more than 2^62 bytes", a);
+    if (!x) return wrong(g, "tg_gemm_call.arg[%u] is NULL", a);
+    if ((uintptr_t)x % at.size) return wrong(g, "tg_gemm_call.arg[%u] is not aligned to its elements of %u bytes", a, at.size);
+    lines l = lines_of(x, &at, rows, columns);
+    if (r->batch == 1 && !r->list[2] && !is_disjoint(&c, &l)) return wrong(g, "tg_gemm_call.c overlaps arg[%u]", a);
+    r->operand[GEMM_ARG + a] = (void *)(uintptr_t)x;
+    r->value[GEMM_ARG_LD + a] = ld;
+  }
+  return TG_OK;
+}
+
+/* ---- running ---- */
+
+static bool within(tg_gemm_dim d, int64_t x) { return x >= d.lo && x <= d.hi; }
+
+static const tg_gemm_kernel *kernel_for(const run *r, int64_t m, int64_t n) {
+  const tg_gemm *g = r->g;
+  if (r->nothing) return &g->nothing[r->update];
+  for (uint32_t i = 0; i < g->parts_n; i++)
+    if (within(g->part[i].m, m) && within(g->part[i].n, n)) return &g->part[i].kernel[r->update];
+  return NULL;
+}
+
+/* One product, with its operands in place, on so many threads. */
+static void launch(const run *r, void *const operand[3], int64_t m, int64_t n, char *workspace, uint32_t threads) {
+  void *buffers[GEMM_OPERANDS + 1];
+  int64_t values[GEMM_VALUES], mine[2] = {m, n};
+  const tg_gemm_kernel *k = kernel_for(r, m, n);
+  if (!m || !n) return;
+  for (uint32_t i = 0; i < k->operands_n; i++) buffers[i] = k->operand[i] < 3 ? operand[k->operand[i]] : r->operand[k->operand[i]];
+  for (uint32_t i = 0; i < k->values_n; i++) values[i] = k->value[i] < 2 ? mine[k->value[i]] : r->value[k->value[i]];
+  tg_cpu_call(k->kernel->cpu, &(tg_cpu_launch){buffers, values, workspace, r->parallel_for ? NULL : r->g->context->pool, threads, threads > 1 ? r->parallel_for : NULL, r->user});
+}
+
+/* Product b; first: the groups' rows before it. */
+static void run_product(const run *r, int64_t b, int64_t first, char *workspace, uint32_t threads) {
+  const tg_gemm *g = r->g;
+  void *p[3];
+  int64_t m = r->m, n = r->n, rows = group_rows(r, b);
+  for (uint32_t i = 0; i < 3; i++) p[i] = r->list[i] ? (void *)(uintptr_t)r->list[i][b] : (char *)r->operand[i] + b * r->apart[i];
+  if (rows >= 0) {
+    uint32_t own = g->swapped;   /* our operand that has the groups' rows, as rows or as columns */
+    *(g->swapped ? &n : &m) = rows;
+    if (!r->list[own]) p[own] = (char *)r->operand[own] + first * r->at[own].step[own] * r->at[own].size;
+    if (!r->list[2]) p[2] = (char *)r->operand[2] + first * r->at[2].step[own] * r->at[2].size;
+  }
+  launch(r, p, m, n, workspace, threads);
+}
+
+/* Products one after another, each by one thread; the next that nobody has taken. */
+static void take_products(void *arg, int64_t worker) {
+  run *r = arg;
+  const tg_gemm *g = r->g;
+  char *mine = r->workspace + (size_t)worker * (g->per_thread + g->shared);
+  int64_t first = 0, seen = 0;
+  for (int64_t b; (b = atomic_fetch_add_explicit(&r->next, 1, memory_order_relaxed)) < r->batch;) {
+    for (; r->call->group_m && seen < b; seen++) first += r->call->group_m[seen];
+    run_product(r, b, first, mine, 1);
+  }
+}
+
+static void pool_products(void *arg, int64_t i, uint32_t worker) {
+  (void)i;
+  take_products(arg, worker);
+}
+
+static void run_all(run *r) {
+  uint32_t teams = r->threads;
+  if (teams > 1 && r->batch >= 2 * (int64_t)teams) {
+    atomic_store_explicit(&r->next, 0, memory_order_relaxed);
+    if (r->parallel_for) r->parallel_for(r->user, teams, take_products, r);
+    else tg_pool_run(r->g->context->pool, teams, teams, pool_products, r);
+    return;
+  }
+  int64_t first = 0;
+  for (int64_t b = 0; b < r->batch; b++) {
+    run_product(r, b, first, r->workspace, teams);
+    if (r->call->group_m) first += r->call->group_m[b];
+  }
+}
+
+static uint32_t threads_of(const tg_gemm *g, const tg_gemm_call *call) { return !call->exec ? g->threads : call->exec->parallel_for && call->exec->threads > 1 ? (uint32_t)call->exec->threads : 1; }
+
+/* A team of threads on one product has one shared memory; products side by side have one each. */
+static size_t workspace_bytes(const tg_gemm *g, uint32_t threads, bool batched) {
+  return threads * g->per_thread + (batched ? threads : 1) * g->shared;
+}
+
+size_t tg_gemm_workspace_sized(const tg_gemm *g, const tg_gemm_call *given, size_t call_bytes) {
+  tg_gemm_call call = {0};
+  if (!g) return 0;
+  if (given) memcpy(&call, given, call_bytes < sizeof call ? call_bytes : sizeof call);
+  size_t n = workspace_bytes(g, given ? threads_of(g, &call) : g->most, !given || call.batch > 1);
+  return n <= SMALL ? 0 : n + ALIGN;
+}
+
+static tg_status run_in(run *r, char *memory) {
+  r->workspace = memory + (ALIGN - (uintptr_t)memory % ALIGN) % ALIGN;
+  run_all(r);
+  return TG_OK;
+}
+
+static tg_status run_on_stack(run *r) {
+  char memory[SMALL + ALIGN];
+  return run_in(r, memory);
+}
+
+tg_status tg_gemm_run_sized(const tg_gemm *g, const tg_gemm_call *call, size_t call_bytes) {
+  tg_gemm_call copy;
+  if (!g) return TG_EINVAL;
+  if (!call) return wrong(g, "no call is given");
+  if (call_bytes < sizeof copy) {   /* of a program built against an older header */
+    memset(&copy, 0, sizeof copy);
+    memcpy(&copy, call, call_bytes);
+    call = &copy;
+  }
+  run r;
+  r.g = g, r.call = call;
+  tg_status s = read_sizes(&r);
+  if (s != TG_OK || !r.m || !r.n) return s;
+  if ((s = read_scalars(&r)) != TG_OK || (s = read_operands(&r)) != TG_OK || (s = read_arguments(&r)) != TG_OK) return s;
+  r.value[GEMM_M] = r.m, r.value[GEMM_N] = r.n, r.value[GEMM_K] = r.k;
+  r.threads = threads_of(g, call);
+  r.parallel_for = call->exec ? call->exec->parallel_for : NULL;
+  r.user = call->exec ? call->exec->user : NULL;
+  size_t needed = workspace_bytes(g, r.threads, r.batch > 1);
+  if (needed <= SMALL) return run_on_stack(&r);
+  if (!call->workspace || call->workspace_bytes < needed + ALIGN) return wrong(g, "tg_gemm_call.workspace has %zu bytes, %zu are needed on %u threads", call->workspace ? call->workspace_bytes : 0, needed + ALIGN, r.threads);
+  return run_in(&r, call->workspace);
+}
