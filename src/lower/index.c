@@ -3,7 +3,8 @@
  *
  * The offset is a sum of constant * atom * stride, atoms of outer loops first and the constant last, so that copies
  * share the address up to a constant and what an inner loop does not change can leave it. A vector offset is
- * ADD(base, IOTA) where the lanes are adjacent, else one vector (a gather or scatter). DEFINEs get rank 1.
+ * ADD(base, IOTA) where the lanes are adjacent, else one vector (a gather or scatter). DEFINEs get rank 1. A stride that is a parameter is a constant
+ * inside loops that only run where the parameter has that value: one of the two versions that specialize(lda == 1) makes.
  *
  * Scalars of INDEX become i64 where the target prefers that for addresses, else i32 where every value and operand
  * provably fits; vectors become i32 where they fit. Integer division of every type becomes what machines have:
@@ -13,13 +14,18 @@
 
 typedef struct { bool made; int64_t times[16]; const tg_uop *by[16]; } strides;   /* stride = times * by; by in machine type, or NULL */
 
+/* What the extents of the loops around say: without parameter == value there is no iteration. */
+typedef struct fact { const struct fact *outer; const tg_uop *param; int64_t value; } fact;
+
 typedef struct {
   tg_job *j;
   const tg_rules *rules;
   bool prefer64;
+  const fact **facts;      /* by old id: of the innermost loop that the node depends on; NULL: no fact is known of any loop */
   const tg_uop **to;       /* by old id */
   uint8_t *need, *depth;   /* by old id: loops around */
   strides *of;             /* by old buffer ordinal */
+  uint32_t nodes;
 } state;
 
 typedef struct { const tg_uop *atom, *by; int64_t times; uint32_t depth; } term;
@@ -111,6 +117,13 @@ static const strides *strides_of(state *s, const tg_uop *define) {
   return st;
 }
 
+static bool known_stride(const state *s, const tg_uop *access, const tg_uop *stride, int64_t *value) {
+  if (!s->facts || stride->op != TG_OP_PARAM) return false;
+  for (const fact *f = s->facts[access->id]; f; f = f->outer)
+    if (f->param == stride) return *value = f->value, true;
+  return false;
+}
+
 static void add_offset(state *s, terms *t, const tg_uop *sub, int64_t times, const tg_uop *by) {
   tg_linear x;
   bool over = false;
@@ -167,10 +180,15 @@ static bool sum_fits(state *s, const terms *t) {
 static const tg_uop *offset_of(state *s, const tg_uop *u, const tg_uop *define) {
   const strides *st = strides_of(s, define);
   uint32_t rank = tg_access_rank(u), vectors = 0;
+  int64_t constant;
   terms t;
   t.n = 0;
   t.constant = 0;
-  for (uint32_t i = 0; i < rank; i++) add_offset(s, &t, u->src[1 + i], st->times[i], st->by[i]);
+  for (uint32_t i = 0; i < rank; i++) {
+    bool known = st->by[i] && TG_MUTANT("index: stride of a version", define->arg >> 32 & TG_STRIDED, false) && known_stride(s, u, define->src[rank + i], &constant);
+    if (known) add_offset(s, &t, u->src[1 + i], constant, NULL);
+    else add_offset(s, &t, u->src[1 + i], st->times[i], st->by[i]);
+  }
   sort_terms(&t);
   bool adjacent = true;
   for (uint32_t i = 0; i < t.n; i++) {
@@ -284,11 +302,33 @@ static const tg_uop *convert(state *s, const tg_uop *u) {
   return same ? u : tg_with_sources(s->j, u, src);
 }
 
+static const fact *facts_of(state *s, const tg_uop *extent, const fact *outer) {
+  uint32_t n;
+  if (extent->op == TG_OP_CONST || extent->op == TG_OP_PARAM) return outer;
+  const tg_uop **order = tg_toposort(s->j, extent, &n), *no = tg_bool(s->j, false);
+  for (uint32_t i = 0; i < n; i++) {
+    const tg_uop *c = order[i];
+    if (c->op != TG_OP_EQ || c->src[0]->type != TG_INDEX) continue;
+    int at = c->src[1]->op == TG_OP_CONST ? 0 : 1;
+    if (c->src[at]->op != TG_OP_PARAM || c->src[!at]->op != TG_OP_CONST) continue;
+    if (tg_bounds_of(s->j, tg_simplify(s->j, s->rules, tg_substitute(s->j, extent, 1, &c, &no))).hi > 0) continue;
+    fact *f = tg_new(&s->j->env, fact, 1);
+    *f = (fact){outer, c->src[at], c->src[!at]->arg};
+    outer = f;
+  }
+  return outer;
+}
+
 /* Ranges' depths, and what is still needed: of a subscript its atoms only. */
-static void depths(state *s, const tg_uop *u, uint8_t depth) {
-  if (u->op == TG_OP_END) s->depth[u->src[0]->id] = ++depth;
+static void depths(state *s, const tg_uop *u, uint8_t depth, const fact *facts) {
+  if (u->op == TG_OP_END) {
+    s->depth[u->src[0]->id] = ++depth;
+    facts = facts_of(s, tg_extent(u->src[0]), facts);
+    if (facts && !s->facts) s->facts = tg_new(&s->j->env, const fact *, s->nodes);
+    if (facts) s->facts[u->src[0]->id] = facts;
+  }
   for (uint32_t i = u->op == TG_OP_END; i < u->n; i++)
-    if (u->src[i]->op == TG_OP_END) depths(s, u->src[i], depth);
+    if (u->src[i]->op == TG_OP_END) depths(s, u->src[i], depth, facts);
 }
 
 static void mark(state *s, const tg_uop *u) {
@@ -308,8 +348,8 @@ static void mark(state *s, const tg_uop *u) {
 const tg_uop *tg_pass_index(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
   uint32_t n = sink->id + 1;
   state s = {.j = j, .rules = l->rules, .prefer64 = !l->target || l->target->prefer_i64_address, .to = tg_new(&j->env, const tg_uop *, n),
-             .need = tg_new(&j->env, uint8_t, n), .depth = tg_new(&j->env, uint8_t, n), .of = tg_new(&j->env, strides, j->buffers.n + 1)};
-  depths(&s, sink, 0);
+             .need = tg_new(&j->env, uint8_t, n), .depth = tg_new(&j->env, uint8_t, n), .of = tg_new(&j->env, strides, j->buffers.n + 1), .nodes = n};
+  depths(&s, sink, 0, NULL);
   s.need[sink->id] = 1;
   for (uint32_t id = n; id-- > 0;)
     if (s.need[id]) mark(&s, j->uops.data[id]);
@@ -320,7 +360,9 @@ const tg_uop *tg_pass_index(tg_job *j, const tg_lowering *l, const tg_uop *sink)
     for (uint32_t i = 0; i < u->n; i++) {
       const tg_uop *from = u->src[i];
       if (u->op == TG_OP_AFTER && i && from->op != TG_OP_RANGE) continue;   /* what a store leaves does not lie deeper than it */
-      if (s.depth[from->id] > d) d = s.depth[from->id];
+      bool deeper = s.depth[from->id] > d;
+      if (deeper) d = s.depth[from->id];
+      if (s.facts && u->op != TG_OP_AFTER && u->op != TG_OP_RANGE && s.facts[from->id] && (deeper || !s.facts[id])) s.facts[id] = s.facts[from->id];
     }
     s.depth[id] = d;
     s.to[id] = convert(&s, u);

@@ -437,7 +437,7 @@ static void put_prefetches(plan *p, level *l, uint32_t range, uint32_t n, const 
   s->now = l;
   for (uint32_t i = 0; i < n; i++) {
     bool here = prefetch[i] != NULL;
-    for (uint32_t k = range + 1; k < p->nseq && here; k++) here = !tg_uses(s->j, prefetch[i], p->sequential[k]);
+    for (uint32_t k = range + TG_MUTANT("reduce: prefetch before its range", 1, 2); k < p->nseq && here; k++) here = !tg_uses(s->j, prefetch[i], p->sequential[k]);
     if (!here) continue;
     put(s, l, rewrite(s, prefetch[i]));
     prefetch[i] = NULL;
