@@ -344,12 +344,12 @@ tg_status tg_gate_check(tg_gates *g, tg_gemm_candidate *candidate, void *user, c
 
 /* ---- all that applies ---- */
 
-const char *tg_gate_name(tg_gate_kind g) {
+const char *tg_gate_name(tg_gemm_gate g) {
   static const char *const names[TG_GATE__COUNT] = {"exact", "freivalds", "rounded", "extremes", "epilogue", "random"};
   return g < TG_GATE__COUNT ? names[g] : "none";
 }
 
-bool tg_gate_applies(const tg_gemm_problem *p, tg_gate_kind gate) {
+bool tg_gate_applies(const tg_gemm_problem *p, tg_gemm_gate gate) {
   bool bytes = tg_type_bits(p->a) == 8 && tg_type_bits(p->b) == 8 && !tg_is_float(p->a) && !tg_is_float(p->b) && !tg_is_float(p->acc);
   bool narrower = tg_is_float(p->c) && tg_is_float(p->acc) && tg_gate_bits(p->c) < tg_gate_bits(p->acc);
   if (p->epilogue) return gate == TG_GATE_EPILOGUE;
@@ -371,12 +371,12 @@ tg_status tg_gates_check(tg_gates *g, tg_gemm_candidate *candidate, void *user, 
     const tg_gate_size *z = &sizes[s];
     bool large = (double)z->m * (double)z->n * (double)z->k > g->work;
     for (int gate = 0; gate < TG_GATE__COUNT; gate++) {
-      if (!tg_gate_applies(g->problem, (tg_gate_kind)gate) || (gate == TG_GATE_EXACT && large) || (gate == TG_GATE_FREIVALDS && !large)) continue;
+      if (!tg_gate_applies(g->problem, (tg_gemm_gate)gate) || (gate == TG_GATE_EXACT && large) || (gate == TG_GATE_FREIVALDS && !large)) continue;
       int rounds = gate == TG_GATE_EXACT || gate == TG_GATE_EPILOGUE ? 3 : gate == TG_GATE_ROUNDED ? 2 : 1;
       for (int i = 0; i < rounds; i++, turn++) {
         const double *f = factors[gate == TG_GATE_ROUNDED ? turn % 2 : turn % TG_COUNT(factors)];
         const int64_t *pad = pads[turn % TG_COUNT(pads)];
-        tg_gate_case c = {.gate = (tg_gate_kind)gate, .m = z->m, .n = z->n, .k = z->k, .pad_a = pad[0], .pad_b = pad[1], .pad_c = pad[2], .alpha = f[0], .beta = f[1], .front = turn % 4 == 3,
+        tg_gate_case c = {.gate = (tg_gemm_gate)gate, .m = z->m, .n = z->n, .k = z->k, .pad_a = pad[0], .pad_b = pad[1], .pad_c = pad[2], .alpha = f[0], .beta = f[1], .front = turn % 4 == 3,
                           .seed = tg_mix(seed, turn)};
         tg_status status = tg_gate_check(g, candidate, user, &c, failure);
         if (status) return status;

@@ -7,7 +7,7 @@
 #define TG_GEMM_GATES_H
 #include "gemm/template.h"
 
-typedef enum tg_gate_kind {
+typedef enum tg_gemm_gate {
   TG_GATE_EXACT,       /* small integers, thinned until every partial sum is exact: the numbers of plain C, whatever the order */
   TG_GATE_FREIVALDS,   /* the same data, for shapes of any size: C x = A (B x) and y C = (y A) B in integers, and some rows and columns in full */
   TG_GATE_ROUNDED,     /* C narrower than the sum: one rounding of the exact sum, with ties, subnormals, overflow */
@@ -15,8 +15,8 @@ typedef enum tg_gate_kind {
   TG_GATE_EPILOGUE,    /* exact sums: the bits of the epilogue compiled by itself, as written */
   TG_GATE_RANDOM,      /* random data within (2 sqrt(K) + 16) eps (|alpha||A||B| + |beta||C|) + 1 ulp of a wider type's result */
   TG_GATE__COUNT
-} tg_gate_kind;
-const char *tg_gate_name(tg_gate_kind g);
+} tg_gemm_gate;
+const char *tg_gate_name(tg_gemm_gate g);
 
 /* Operands as a candidate gets them; bytes reach from the first element to the last. */
 typedef struct tg_gemm_operands {
@@ -41,7 +41,7 @@ tg_gemm_candidate tg_gate_run_kernel;
 
 /* One check: a gate, sizes, and how the operands lie. */
 typedef struct tg_gate_case {
-  tg_gate_kind gate;
+  tg_gemm_gate gate;
   int64_t m, n, k;
   int64_t pad_a, pad_b, pad_c;       /* elements between a row (or column) and the next */
   double alpha, beta;                /* whole numbers; of a problem without them 1 and 0 are used */
@@ -62,7 +62,7 @@ typedef struct tg_gates tg_gates;
 tg_status tg_gates_open(tg_context *context, const tg_gemm_problem *problem, double work, tg_gates **out);
 void tg_gates_close(tg_gates *);
 
-bool tg_gate_applies(const tg_gemm_problem *p, tg_gate_kind gate);
+bool tg_gate_applies(const tg_gemm_problem *p, tg_gemm_gate gate);
 /* TG_OK: passed. TG_EINVAL: wrong, and failure says how. Anything else: could not be decided (no memory, ..), the text says why. */
 tg_status tg_gate_check(tg_gates *, tg_gemm_candidate *run, void *user, const tg_gate_case *c, tg_gate_failure *failure);
 /* Every gate that applies at each of these sizes: with memory that ends and that begins at a page, dense and odd, alpha and beta of all kinds. */

@@ -167,7 +167,7 @@ enum { PROBLEMS = sizeof problems / sizeof *problems };
 #define IS(i) (1u << (i))
 enum { ALL = (1u << PROBLEMS) - 1, PLAIN = ALL & ~(1u << 9), BETAS = IS(0) | IS(1) | IS(3) | IS(4) | IS(7), ALPHAS = IS(0) | IS(3) | IS(4) | IS(6), NARROW = IS(4) | IS(5), BYTES = IS(7) | IS(8) };
 
-static const struct { fault f; const char *name; unsigned in; tg_gate_kind gate; } faults[] = {
+static const struct { fault f; const char *name; unsigned in; tg_gemm_gate gate; } faults[] = {
   {ROW_LEFT_OUT, "the last row is not computed", PLAIN, TG_GATE_EXACT},
   {COLUMN_LEFT_OUT, "the last column is not computed", PLAIN, TG_GATE_EXACT},
   {TAIL_OF_TILE, "rows behind the last tile are not computed", PLAIN, TG_GATE_EXACT},
@@ -225,7 +225,7 @@ static tg_context *context;
 /* ---- what must be caught, and what must not ---- */
 
 /* One gate alone, at several sizes, pads and factors. */
-static bool caught_by(tg_gates *g, planted *x, tg_gate_kind gate, tg_gate_failure *f) {
+static bool caught_by(tg_gates *g, planted *x, tg_gemm_gate gate, tg_gate_failure *f) {
   static const double factors[][2] = {{1, 0}, {-1, 1}, {2, -2}};
   bool big = gate == TG_GATE_FREIVALDS;
   for (unsigned s = 0; s < (big ? 1 : sizeof small / sizeof *small); s++)
