@@ -90,38 +90,44 @@ static double get(tg_type t, const char *at, size_t i) {
   return tg_is_float(t) ? v.f : (double)(int64_t)v.i;
 }
 
-/* How a matrix lies: `outer` rows, or columns where it is column major, of `inner` elements, `leading` from one to the next. */
-typedef struct { int64_t outer, inner, leading; bool column; } lying;
+/* How a matrix lies: elements from a row to the next, and from a column to the next. */
+typedef struct { int64_t rows, columns, row, column; } lying;
 
 static lying lie(uint8_t major, int64_t rows, int64_t columns, int64_t pad) {
-  bool column = major == TG_GEMM_COLUMN;
-  int64_t inner = column ? rows : columns;
-  return (lying){column ? columns : rows, inner, inner + pad, column};
+  int64_t step = major == TG_GEMM_STRIDES ? 1 + pad % 3 : 1;
+  bool turned = major == TG_GEMM_COLUMN || (major == TG_GEMM_STRIDES && pad % 2);
+  return (lying){rows, columns, turned ? step : columns * step + pad, turned ? rows * step + pad : step};
 }
 
-static size_t bytes_of(const lying *l, tg_type t) { return (size_t)((l->outer - 1) * l->leading + l->inner) * (size_t)tg_type_bytes(t); }
-static size_t place(const lying *l, int64_t r, int64_t c) { return (size_t)(l->column ? c * l->leading + r : r * l->leading + c); }
+static size_t place(const lying *l, int64_t r, int64_t c) { return (size_t)(r * l->row + c * l->column); }
+static size_t bytes_of(const lying *l, tg_type t) { return (place(l, l->rows - 1, l->columns - 1) + 1) * (size_t)tg_type_bytes(t); }
+/* The one stride of a matrix whose other is 1; or that of its rows. */
+static int64_t leading(uint8_t major, const lying *l) { return major == TG_GEMM_COLUMN ? l->column : l->row; }
+
+static void put_all(tg_type t, char *at, const lying *l, const double *x) {
+  for (int64_t r = 0; r < l->rows; r++)
+    for (int64_t c = 0; c < l->columns; c++) put(t, at, place(l, r, c), x[r * l->columns + c]);
+}
 
 /* Poison between rows: NaN where there is one. */
 static void lay(tg_gates *g, int part, const char *name, tg_type t, const lying *l, const double *x) {
   guard(g, part, name, bytes_of(l, t), g->which->front);
-  char *at = g->part[part].at;
-  memset(at, 0xff, g->part[part].bytes);
-  for (int64_t o = 0; o < l->outer; o++)
-    for (int64_t i = 0; i < l->inner; i++) put(t, at, (size_t)(o * l->leading + i), l->column ? x[i * l->outer + o] : x[o * l->inner + i]);
+  memset(g->part[part].at, 0xff, g->part[part].bytes);
+  put_all(t, g->part[part].at, l, x);
+}
+
+static void each_byte(tg_gates *g, const lying *l, bool poison) {
+  size_t size = (size_t)tg_type_bytes(g->problem->c), first = (size_t)(g->part[2].at - g->part[2].map) - g->part[2].page;
+  for (int64_t r = 0; r < l->rows; r++)
+    for (int64_t c = 0; c < l->columns; c++)
+      for (size_t i = place(l, r, c) * size, e = i + size; i < e; i++) g->part[2].at[i] = poison ? (char)0xff : filling(first + i);
 }
 
 /* C: what is read, or poison; between its rows a pattern that must stay. */
 static void lay_c(tg_gates *g, const lying *l, const double *x) {
-  tg_type t = g->problem->c;
-  size_t size = (size_t)tg_type_bytes(t);
-  guard(g, 2, "C", bytes_of(l, t), g->which->front);
-  for (int64_t o = 0; o < l->outer; o++) {
-    size_t from = (size_t)(o * l->leading);
-    if (!x) memset(g->part[2].at + from * size, 0xff, (size_t)l->inner * size);
-    else
-      for (int64_t i = 0; i < l->inner; i++) put(t, g->part[2].at, from + (size_t)i, l->column ? x[i * l->outer + o] : x[o * l->inner + i]);
-  }
+  guard(g, 2, "C", bytes_of(l, g->problem->c), g->which->front);
+  if (x) put_all(g->problem->c, g->part[2].at, l, x);
+  else each_byte(g, l, true);
 }
 
 /* ---- verdicts ---- */
@@ -145,20 +151,21 @@ static void wrong_element(tg_gates *g, int64_t i, int64_t j, double got, double 
   wrong(g, i, j, got, want, "C[%lld,%lld] is %.17g instead of %.17g", (long long)i, (long long)j, got, want);
 }
 
-/* What lies around C and between its rows is as it was. */
+/* What lies around C and between its rows is as it was. C's own elements are given up. */
 static void judge_padding(tg_gates *g, const lying *l) {
   const guarded *p = &g->part[2];
   size_t size = (size_t)tg_type_bytes(g->problem->c), first = (size_t)(p->at - p->map) - p->page, data = p->map_bytes - 2 * p->page;
   const char *base = p->map + p->page;
-  for (int64_t o = -1; o < l->outer; o++) {
-    size_t from = o < 0 ? 0 : first + (size_t)(o * l->leading + l->inner) * size;
-    size_t to = o < 0 ? first : o + 1 < l->outer ? first + (size_t)((o + 1) * l->leading) * size : data;
-    for (size_t i = from; i < to; i++) {
-      if (base[i] == filling(i)) continue;
-      if (o < 0) wrong(g, -1, -1, 0, 0, "written %zu bytes before C", first - i);
-      else wrong(g, -1, -1, 0, 0, "written %zu bytes behind the end of %s %lld of C", i - from, l->column ? "column" : "row", (long long)o);
-      return;
+  each_byte(g, l, false);
+  for (size_t i = 0; i < data; i++) {
+    if (base[i] == filling(i)) continue;
+    if (i < first) wrong(g, -1, -1, 0, 0, "written %zu bytes before C", first - i);
+    else if (i >= first + p->bytes) wrong(g, -1, -1, 0, 0, "written %zu bytes behind the end of C", i - first - p->bytes);
+    else {
+      int64_t at = (int64_t)((i - first) / size), step = l->row > l->column ? l->row : l->column;
+      wrong(g, -1, -1, 0, 0, "written between the elements of C, %lld elements behind the beginning of %s %lld", (long long)(at % step), l->row >= l->column ? "row" : "column", (long long)(at / step));
     }
+    return;
   }
 }
 
@@ -177,16 +184,19 @@ static tg_argument argument(const guarded *p) { return (tg_argument){p->at, p->b
 static double *run(tg_gates *g, gate_product *p) {
   const tg_gemm_problem *q = g->problem;
   const tg_gate_case *w = g->which;
-  lying a = lie(q->a_major, w->m, w->k, w->pad_a), b = lie(q->b_major, w->k, w->n, w->pad_b), c = lie(q->c_major, w->m, w->n, w->pad_c), one = {1, 1, 1, false};
+  lying a = lie(q->a_major, w->m, w->k, w->pad_a), b = lie(q->b_major, w->k, w->n, w->pad_b), c = lie(q->c_major, w->m, w->n, w->pad_c), one = {1, 1, 1, 1};
   char message[512] = "";
   lay(g, 0, "A", q->a, &a, p->a);
   lay(g, 1, "B", q->b, &b, p->b);
-  lay_c(g, &c, p->beta != 0 ? p->c : NULL);
+  lay_c(g, &c, p->beta != 0 || !w->poison ? p->c : NULL);
   if (q->alpha) lay(g, 3, "alpha", q->acc, &one, &p->alpha);
   if (q->beta) lay(g, 4, "beta", q->acc, &one, &p->beta);
-  tg_gemm_operands o = {.m = w->m, .n = w->n, .k = w->k, .lda = a.leading, .ldb = b.leading, .ldc = c.leading};
+  tg_gemm_operands o = {.m = w->m, .n = w->n, .k = w->k, .lda = leading(q->a_major, &a), .ldb = leading(q->b_major, &b), .ldc = leading(q->c_major, &c), .stepa = a.column, .stepb = b.column,
+                        .stepc = c.column};
   for (uint32_t i = 0; i < q->arguments_n; i++) {
-    lying l = {1, p->argument_n[i], p->argument_n[i], false};
+    int64_t columns = q->argument[i].per == 3 ? q->swapped ? w->m : w->n : p->argument_n[i];
+    lying l = lie(TG_GEMM_ROW, p->argument_n[i] / columns, columns, q->argument[i].per == 3 ? w->pad_c : 0);
+    o.ld_arg[i] = l.row;
     lay(g, 5 + (int)i, q->argument[i].name, q->argument[i].type, &l, p->argument[i]);
     o.argument[i] = argument(&g->part[5 + i]);
   }
@@ -194,11 +204,11 @@ static double *run(tg_gates *g, gate_product *p) {
   for (int i = 0; i < PARTS; i++)
     if (g->part[i].map) g->part[i].hash = tg_hash(g->part[i].map + g->part[i].page, g->part[i].map_bytes - 2 * g->part[i].page, 0);
   if (g->run(g->user, &o, message, sizeof message) != TG_OK) return wrong(g, -1, -1, 0, 0, "it cannot be run: %s", message), NULL;
-  judge_padding(g, &c);
-  judge_inputs(g);
   double *got = tg_new(&g->env, double, w->m * w->n);
   for (int64_t i = 0; i < w->m; i++)
     for (int64_t j = 0; j < w->n; j++) got[i * w->n + j] = get(q->c, g->part[2].at, place(&c, i, j));
+  judge_padding(g, &c);
+  judge_inputs(g);
   return got;
 }
 
@@ -261,15 +271,18 @@ static void judge_random(tg_gates *g, const gate_product *p, const gate_block *b
 
 /* ---- the epilogue by itself ---- */
 
+/* The caller's m and n are j and i in a problem of transposes. */
 static void compile_epilogue(tg_gates *g) {
   const tg_gemm_problem *q = g->problem;
-  static const char *const dims[] = {"1", "M", "N", "M, N"};
+  const char *const dims[] = {"[1]", "[R]", "[S]", "[R, S], [LD, 1]"}, *const places[] = {"0", "m", "n", "m,n"};
   tg_str s = tg_str_new(&g->env);
-  tg_str_printf(&s, "kernel epilogue(M, N) { in(gate_sum, %s, [M, N]);", tg_type_name[q->acc]);
-  for (uint32_t i = 0; i < q->arguments_n; i++) tg_str_printf(&s, " in(%s, %s, [%s]);", q->argument[i].name, tg_type_name[q->argument[i].type], dims[q->argument[i].per & 3]);
-  tg_str_printf(&s, " out(gate_c, %s, [M, N]);\nrange(m, M) range(n, N) { let acc = gate_sum[m,n]; gate_c[m,n] = %s(%s); } }\n", tg_type_name[q->c], tg_type_name[q->c], q->epilogue);
-  tg_binding b[] = {{"M", 1, INT32_MAX, 1}, {"N", 1, INT32_MAX, 1}};
-  tg_compile_options o = {.bindings = b, .bindings_n = 2, .flags = TG_COMPILE_AS_WRITTEN | TG_COMPILE_NO_CACHE};
+  tg_str_printf(&s, "kernel epilogue(R, S, LD) { in(gate_sum, %s, %s);", tg_type_name[q->acc], q->swapped ? "[S, R]" : "[R, S]");
+  for (uint32_t i = 0; i < q->arguments_n; i++) tg_str_printf(&s, " in(gate_arg%u, %s, %s);", i, tg_type_name[q->argument[i].type], dims[q->argument[i].per & 3]);
+  tg_str_printf(&s, " out(gate_c, %s, %s);\nrange(m, R) range(n, S) { let acc = gate_sum[%s];", tg_type_name[q->c], q->swapped ? "[S, R]" : "[R, S]", q->swapped ? "n,m" : "m,n");
+  for (uint32_t i = 0; i < q->arguments_n; i++) tg_str_printf(&s, " let %s = %s(gate_arg%u[%s]);", q->argument[i].name, tg_type_name[q->acc], i, places[q->argument[i].per & 3]);
+  tg_str_printf(&s, " gate_c[%s] = %s(%s); } }\n", q->swapped ? "n,m" : "m,n", tg_type_name[q->c], q->epilogue);
+  tg_binding b[] = {{"R", 1, INT32_MAX, 1}, {"S", 1, INT32_MAX, 1}, {"LD", 1, INT32_MAX, 1}};
+  tg_compile_options o = {.bindings = b, .bindings_n = 3, .flags = TG_COMPILE_AS_WRITTEN | TG_COMPILE_NO_CACHE};
   tg_status status = tg_kernel_compile_text(g->context, "epilogue", s.data, &o, &g->epilogue);
   if (status) tg_fail(&g->env, status, "%s", tg_error_message(g->context));
 }
@@ -290,8 +303,8 @@ static void judge_epilogue(tg_gates *g, const gate_product *p, const gate_block 
   tg_argument buffers[TG_GEMM_ARGUMENTS + 2] = {{in, all * acc}};
   for (uint32_t x = 0; x < q->arguments_n; x++) buffers[1 + x] = argument(&g->part[5 + x]);
   buffers[1 + q->arguments_n] = (tg_argument){out, all * size};
-  int64_t params[] = {w->m, w->n};
-  tg_launch l = {.buffers = buffers, .buffers_n = q->arguments_n + 2, .params = params, .params_n = 2};
+  int64_t rows = q->swapped ? w->n : w->m, columns = q->swapped ? w->m : w->n, params[] = {rows, columns, columns + w->pad_c};
+  tg_launch l = {.buffers = buffers, .buffers_n = q->arguments_n + 2, .params = params, .params_n = 3};
   tg_status status = tg_kernel_run(g->epilogue, &l);
   if (status) tg_fail(&g->env, status, "%s", tg_error_message(g->context));
   for (size_t e = 0; e < n; e++) {
@@ -376,7 +389,7 @@ tg_status tg_gates_check(tg_gates *g, tg_gemm_candidate *candidate, void *user, 
       for (int i = 0; i < rounds; i++, turn++) {
         const double *f = factors[gate == TG_GATE_ROUNDED ? turn % 2 : turn % TG_COUNT(factors)];
         const int64_t *pad = pads[turn % TG_COUNT(pads)];
-        tg_gate_case c = {.gate = (tg_gemm_gate)gate, .m = z->m, .n = z->n, .k = z->k, .pad_a = pad[0], .pad_b = pad[1], .pad_c = pad[2], .alpha = f[0], .beta = f[1], .front = turn % 4 == 3,
+        tg_gate_case c = {.gate = (tg_gemm_gate)gate, .m = z->m, .n = z->n, .k = z->k, .pad_a = pad[0], .pad_b = pad[1], .pad_c = pad[2], .alpha = f[0], .beta = f[1], .poison = candidate != tg_gate_run_kernel, .front = turn % 4 == 3,
                           .seed = tg_mix(seed, turn)};
         tg_status status = tg_gate_check(g, candidate, user, &c, failure);
         if (status) return status;
@@ -405,33 +418,42 @@ void tg_gates_close(tg_gates *g) {
 
 /* ---- a kernel as a candidate ---- */
 
+static bool numbered(const char *name, const char *prefix, uint32_t *i) {
+  size_t n = strlen(prefix);
+  *i = (uint32_t)(name[n < strlen(name) ? n : 0] - '0');
+  return !strncmp(name, prefix, n) && *i < TG_GEMM_ARGUMENTS && !name[n + 1];
+}
+
 static bool parameter(const tg_gemm_operands *o, const char *name, int64_t *v) {
-  const struct { const char *name; int64_t v; } all[] = {{"M", o->m}, {"N", o->n}, {"K", o->k}, {"lda", o->lda}, {"ldb", o->ldb}, {"ldc", o->ldc}};
+  const struct { const char *name; int64_t v; } all[] = {{"M", o->m}, {"N", o->n}, {"K", o->k}, {"lda", o->lda}, {"ldb", o->ldb}, {"ldc", o->ldc},
+                                                        {"stepa", o->stepa}, {"stepb", o->stepb}, {"stepc", o->stepc}};
   for (unsigned i = 0; i < TG_COUNT(all); i++)
     if (!strcmp(all[i].name, name)) return *v = all[i].v, true;
+  uint32_t i;
+  if (numbered(name, "ld_arg", &i)) return *v = o->ld_arg[i], true;
   return false;
 }
 
-static bool buffer(const tg_gemm_problem *p, const tg_gemm_operands *o, const char *name, tg_argument *out) {
+static bool buffer(const tg_gemm_operands *o, const char *name, tg_argument *out) {
   const struct { const char *name; tg_argument v; } all[] = {{"A", o->a}, {"B", o->b}, {"C", o->c}, {"alpha", o->alpha}, {"beta", o->beta}};
   for (unsigned i = 0; i < TG_COUNT(all); i++)
     if (!strcmp(all[i].name, name)) return *out = all[i].v, true;
-  for (uint32_t i = 0; i < p->arguments_n; i++)
-    if (!strcmp(p->argument[i].name, name)) return *out = o->argument[i], true;
+  uint32_t i;
+  if (numbered(name, "arg", &i)) return *out = o->argument[i], true;
   return false;
 }
 
 tg_status tg_gate_run_kernel(void *user, const tg_gemm_operands *o, char *message, size_t n) {
   const tg_gate_kernel *k = user;
   const tg_kernel_info *info = tg_kernel_describe(k->kernel);
-  enum { MOST = 16 };
+  enum { MOST = 32 };
   int64_t params[MOST];
   tg_argument buffers[MOST];
   if (!info || info->params_n > MOST || info->buffers_n > MOST) return snprintf(message, n, "the kernel is none of a product"), TG_EINVAL;
   for (uint32_t i = 0; i < info->params_n; i++)
     if (!parameter(o, info->params[i].name, &params[i])) return snprintf(message, n, "its parameter %s is none of a product", info->params[i].name), TG_EINVAL;
   for (uint32_t i = 0; i < info->buffers_n; i++)
-    if (!buffer(k->problem, o, info->buffers[i].name, &buffers[i])) return snprintf(message, n, "its buffer %s is none of a product", info->buffers[i].name), TG_EINVAL;
+    if (!buffer(o, info->buffers[i].name, &buffers[i])) return snprintf(message, n, "its buffer %s is none of a product", info->buffers[i].name), TG_EINVAL;
   tg_launch l = {.buffers = buffers, .buffers_n = info->buffers_n, .params = params, .params_n = info->params_n, .threads = k->threads, .parallel_for = k->parallel_for,
                  .parallel_user = k->parallel_user};
   tg_status s = tg_kernel_run(k->kernel, &l);

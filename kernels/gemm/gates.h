@@ -20,7 +20,7 @@ const char *tg_gate_name(tg_gemm_gate g);
 
 /* Operands as a candidate gets them; bytes reach from the first element to the last. */
 typedef struct tg_gemm_operands {
-  int64_t m, n, k, lda, ldb, ldc;
+  int64_t m, n, k, lda, ldb, ldc, stepa, stepb, stepc, ld_arg[TG_GEMM_ARGUMENTS];   /* as the parameters of a sketch's kernel */
   tg_argument a, b, c, alpha, beta;   /* alpha and beta: one element of type acc each, where the problem has them */
   tg_argument argument[TG_GEMM_ARGUMENTS];
 } tg_gemm_operands;
@@ -31,7 +31,6 @@ typedef tg_status tg_gemm_candidate(void *user, const tg_gemm_operands *o, char 
 /* A compiled kernel of a sketch as a candidate: `user` is one of these. */
 typedef struct tg_gate_kernel {
   tg_context *context;
-  const tg_gemm_problem *problem;
   tg_kernel *kernel;
   int threads;                       /* as in tg_launch */
   tg_parallel_for *parallel_for;     /* likewise */
@@ -43,8 +42,9 @@ tg_gemm_candidate tg_gate_run_kernel;
 typedef struct tg_gate_case {
   tg_gemm_gate gate;
   int64_t m, n, k;
-  int64_t pad_a, pad_b, pad_c;       /* elements between a row (or column) and the next */
+  int64_t pad_a, pad_b, pad_c;       /* elements between a row (or column) and the next; where both subscripts have strides, they make those */
   double alpha, beta;                /* whole numbers; of a problem without them 1 and 0 are used */
+  bool poison;                       /* where beta is 0, C holds NaN: a kernel alone may read it then, a plan may not */
   bool front;                        /* operands begin behind the page that may not be touched; else they end before it */
   uint64_t seed;
 } tg_gate_case;
@@ -65,7 +65,8 @@ void tg_gates_close(tg_gates *);
 bool tg_gate_applies(const tg_gemm_problem *p, tg_gemm_gate gate);
 /* TG_OK: passed. TG_EINVAL: wrong, and failure says how. Anything else: could not be decided (no memory, ..), the text says why. */
 tg_status tg_gate_check(tg_gates *, tg_gemm_candidate *run, void *user, const tg_gate_case *c, tg_gate_failure *failure);
-/* Every gate that applies at each of these sizes: with memory that ends and that begins at a page, dense and odd, alpha and beta of all kinds. */
+/* Every gate that applies at each of these sizes: with memory that ends and that begins at a page, dense and odd, alpha and beta of all kinds;
+ * poison, but for tg_gate_run_kernel. */
 typedef struct tg_gate_size { int64_t m, n, k; } tg_gate_size;
 tg_status tg_gates_check(tg_gates *, tg_gemm_candidate *run, void *user, const tg_gate_size *sizes, uint32_t sizes_n, uint64_t seed, tg_gate_failure *failure);
 

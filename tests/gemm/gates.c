@@ -101,7 +101,7 @@ static double sum_of(const planted *x, const tg_gemm_operands *o, int64_t i, int
 }
 
 static double epilogue(const tg_gemm_operands *o, int64_t i, int64_t j, double acc, bool off) {
-  float v = (float)acc, bias = (float)load(TG_F32, o->argument[0].data, off && j > 0 ? j - 1 : j), rest = (float)load(TG_F32, o->argument[1].data, i * o->n + j);
+  float v = (float)acc, bias = (float)load(TG_F32, o->argument[0].data, off && j > 0 ? j - 1 : j), rest = (float)load(TG_F32, o->argument[1].data, i * o->ld_arg[1] + j);
   v = v + bias;
   return (double)((v > 0 ? v : 0) + rest);
 }
@@ -160,7 +160,7 @@ static const tg_gemm_problem problems[] = {
   {.a = TG_BF16, .b = TG_BF16, .c = TG_F32, .acc = TG_F32, .alpha = true, DIMS},
   {.a = TG_U8, .b = TG_I8, .c = TG_I32, .acc = TG_I32, .beta = true, DIMS},
   {.a = TG_I8, .b = TG_I8, .c = TG_I32, .acc = TG_I32, .b_major = TG_GEMM_COLUMN, DIMS},
-  {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .epilogue = "max(acc + bias[n], 0) + rest[m,n]", .argument = {{"bias", TG_F32, 2}, {"rest", TG_F32, 3}}, .arguments_n = 2, DIMS},
+  {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .epilogue = "max(acc + bias, 0) + rest", .argument = {{"bias", TG_F32, 2}, {"rest", TG_F32, 3}}, .arguments_n = 2, DIMS},
 };
 enum { PROBLEMS = sizeof problems / sizeof *problems };
 
@@ -232,7 +232,7 @@ static bool caught_by(tg_gates *g, planted *x, tg_gemm_gate gate, tg_gate_failur
     for (int v = 0; v < 6; v++) {
       const tg_gate_size *z = big ? &large[s] : &small[s];
       const double *by = factors[gate == TG_GATE_ROUNDED ? v % 2 : v % 3];
-      tg_gate_case c = {.gate = gate, .m = z->m, .n = z->n, .k = z->k, .pad_a = v % 2 * 3, .pad_b = v % 2, .pad_c = v % 2 * 5, .alpha = by[0], .beta = by[1], .front = v == 4, .seed = 31 + (unsigned)v};
+      tg_gate_case c = {.gate = gate, .m = z->m, .n = z->n, .k = z->k, .pad_a = v % 2 * 3, .pad_b = v % 2, .pad_c = v % 2 * 5, .alpha = by[0], .beta = by[1], .poison = true, .front = v == 4, .seed = 31 + (unsigned)v};
       tg_status status = tg_gate_check(g, product, x, &c, f);
       CHECK(status == TG_OK || status == TG_EINVAL, "%s: %s", tg_status_name(status), f->text);
       if (status != TG_OK) return true;

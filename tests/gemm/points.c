@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Random points of the space of products through the gates: a sketch, values from its knobs' lists, types, majors, alpha and beta, sizes that
- * are constants or known at launch, one to three threads; at sizes around tiles and vectors.
+ * Random points of the space of products through the gates: a sketch, values from its knobs' lists, types, majors and strides, alpha and beta,
+ * epilogues, sizes that are constants or known at launch, one to three threads; at sizes around tiles and vectors. And plans of tg/gemm.h.
  *   gemm_points [N [SEED]]      about N points: one is a compiled kernel at one size, under one or two gates
  *   gemm_points --group SEED    one kernel again, as a failure names it, and what it is
  * Kernels run in a child, so that one that crashes or hangs is told and the others go on. */
@@ -13,8 +13,9 @@
 #include "../test.h"
 #include "dsl/text.h"
 #include "gemm/gates.h"
+#include "tg/gemm.h"
 
-enum { SKETCHES = 32, CHUNK = 40, SECONDS = 60, FAILURES = 20 };
+enum { SKETCHES = 32, BINDINGS = 9 + TG_GEMM_ARGUMENTS + TG_GEMM_KNOBS, CHUNK = 40, SECONDS = 60, FAILURES = 20 };
 
 /* What a child leaves. */
 typedef struct {
@@ -54,10 +55,27 @@ static const struct { tg_type a, b, c, acc; } types[] = {
   {TG_F32, TG_F32, TG_F32, TG_F32}, {TG_F32, TG_F32, TG_F32, TG_F32}, {TG_F64, TG_F64, TG_F64, TG_F64}, {TG_F16, TG_F16, TG_F16, TG_F32}, {TG_F16, TG_F16, TG_F32, TG_F32},
   {TG_BF16, TG_BF16, TG_BF16, TG_F32}, {TG_BF16, TG_BF16, TG_F32, TG_F32}, {TG_U8, TG_I8, TG_I32, TG_I32}, {TG_I8, TG_I8, TG_I32, TG_I32}};
 
+static const struct { const char *text; bool integers; struct { const char *name; uint8_t per; } argument[2]; } epilogues[] = {
+  {"max(acc + bias, 0)", true, {{"bias", 2}}},
+  {"acc * scale + rest", true, {{"scale", 1}, {"rest", 3}}},
+  {"where(n <= m, acc, offset)", true, {{"offset", 0}}},
+  {"acc / (1 + exp(-(acc / 64 + bias))) + rest", false, {{"bias", 2}, {"rest", 3}}},
+  {"max(acc, 0) * scale + bias", true, {{"scale", 0}, {"bias", 1}}},
+};
+
+static uint8_t major(int columns) { return often(15) ? TG_GEMM_STRIDES : often(columns) ? TG_GEMM_COLUMN : TG_GEMM_ROW; }
+
 static void choose_problem(tg_gemm_problem *p) {
-  unsigned t = (unsigned)below(sizeof types / sizeof *types);
-  *p = (tg_gemm_problem){.a = types[t].a, .b = types[t].b, .c = types[t].c, .acc = types[t].acc, .a_major = (uint8_t)often(30), .b_major = (uint8_t)often(30), .c_major = (uint8_t)often(20),
-                         .alpha = often(40), .beta = often(40), .batch = {1, 1}};
+  unsigned t = (unsigned)below(sizeof types / sizeof *types), e = (unsigned)below(sizeof epilogues / sizeof *epilogues);
+  *p = (tg_gemm_problem){.a = types[t].a, .b = types[t].b, .c = types[t].c, .acc = types[t].acc, .a_major = major(30), .b_major = major(30), .c_major = major(20),
+                         .alpha = often(40), .beta = often(40), .batch = {1, 1}, .swapped = often(15)};
+  if (!often(25) || (!epilogues[e].integers && !tg_is_float(p->acc))) return;
+  p->epilogue = epilogues[e].text;
+  for (int i = 0; i < 2 && epilogues[e].argument[i].name; i++, p->arguments_n++) {
+    p->argument[i].name = epilogues[e].argument[i].name;
+    p->argument[i].per = epilogues[e].argument[i].per;
+    p->argument[i].type = tg_is_float(p->acc) && often(20) ? p->c : p->acc;
+  }
 }
 
 /* ---- a kernel ---- */
@@ -65,8 +83,9 @@ static void choose_problem(tg_gemm_problem *p) {
 typedef struct {
   tg_job job;
   const tg_kernel_def *def;
+  const char *name;
   tg_gemm_problem *problem;
-  tg_binding bind[6 + TG_GEMM_KNOBS];
+  tg_binding bind[BINDINGS];
   uint32_t n;
   int64_t tile[64];
   uint32_t tiles;
@@ -75,7 +94,7 @@ typedef struct {
 static void read_knobs(void *arg) {
   choice *c = arg;
   tg_author(&c->job, c->def, c->n, c->bind, c->problem);
-  for (uint32_t i = 0; i < c->job.knobs.n && c->n < 6 + TG_GEMM_KNOBS; i++) {
+  for (uint32_t i = 0; i < c->job.knobs.n && c->n < BINDINGS; i++) {
     const tg_knob *k = &c->job.knobs.data[i];
     int64_t v = k->values[often(40) ? 0 : below(k->n)];
     c->bind[c->n++] = (tg_binding){tg_strdup(&c->job.env, k->name), v, v, 1};
@@ -89,8 +108,8 @@ static void bind(choice *c, const char *name, tg_gemm_dim d) { c->bind[c->n++] =
 static void describe(const choice *c, int threads) {
   const tg_gemm_problem *p = c->problem;
   size_t n = sizeof shared->at;
-  int at = snprintf(shared->at, n, "%s %s%c x %s%c -> %s%c (%s)%s%s, %d threads;", c->def->name, tg_type_name[p->a], "NT"[p->a_major], tg_type_name[p->b], "NT"[p->b_major], tg_type_name[p->c],
-                    "NT"[p->c_major], tg_type_name[p->acc], p->alpha ? " alpha" : "", p->beta ? " beta" : "", threads);
+  int at = snprintf(shared->at, n, "%s %s%c x %s%c -> %s%c (%s)%s%s%s %s, %d threads;", c->name, tg_type_name[p->a], "NTS"[p->a_major], tg_type_name[p->b], "NTS"[p->b_major],
+                    tg_type_name[p->c], "NTS"[p->c_major], tg_type_name[p->acc], p->alpha ? " alpha" : "", p->beta ? " beta" : "", p->swapped ? " swapped" : "", p->epilogue ? p->epilogue : "", threads);
   for (uint32_t i = 0; i < c->n && (size_t)at < n; i++)
     at += c->bind[i].lo == c->bind[i].hi ? snprintf(shared->at + at, n - (size_t)at, " %s=%lld", c->bind[i].name, (long long)c->bind[i].lo)
                                          : snprintf(shared->at + at, n - (size_t)at, " %s=%lld..%lld", c->bind[i].name, (long long)c->bind[i].lo, (long long)c->bind[i].hi);
@@ -110,86 +129,142 @@ static tg_gemm_gate some_gate(const tg_gemm_problem *p) {
   }
 }
 
-static bool one_point(const choice *c, const tg_gate_kernel *k, const int64_t size_of[3], const int64_t pad[3], bool fixed) {
+/* A plan as a candidate. */
+typedef struct { tg_context *context; tg_gemm *gemm; const tg_gemm_problem *problem; int threads; char workspace[1 << 22]; } planned;
+
+static void strides(uint8_t major_of, int64_t ld, int64_t step, int64_t out[2]) {
+  out[0] = major_of == TG_GEMM_COLUMN ? 1 : ld;
+  out[1] = major_of == TG_GEMM_COLUMN ? ld : major_of == TG_GEMM_ROW ? 1 : step;
+}
+
+static tg_status run_plan(void *user, const tg_gemm_operands *o, char *message, size_t n) {
+  planned *x = user;
+  const tg_gemm_problem *p = x->problem;
+  tg_gemm_call call = {.m = o->m, .n = o->n, .k = o->k, .a = o->a.data, .b = o->b.data, .c = o->c.data, .alpha = o->alpha.data, .beta = o->beta.data};
+  strides(p->a_major, o->lda, o->stepa, call.a_strides);
+  strides(p->b_major, o->ldb, o->stepb, call.b_strides);
+  strides(p->c_major, o->ldc, o->stepc, call.c_strides);
+  for (uint32_t i = 0; i < p->arguments_n; i++) call.arg[i] = o->argument[i].data, call.arg_ld[i] = p->argument[i].per == 3 ? o->ld_arg[i] : 0;
+  call.workspace_bytes = tg_gemm_workspace(x->gemm, &call);
+  call.workspace = call.workspace_bytes <= sizeof x->workspace ? x->workspace : malloc(call.workspace_bytes);
+  tg_status s = tg_gemm_run(x->gemm, &call);
+  if (call.workspace != x->workspace) free(call.workspace);
+  if (s) snprintf(message, n, "%s", tg_error_message(x->context));
+  return s;
+}
+
+static tg_status make_plan(tg_context *ctx, const tg_gemm_problem *p, int threads, planned **out) {
+  tg_gemm_desc d = {.a = (uint8_t)p->a, .b = (uint8_t)p->b, .c = (uint8_t)p->c, .acc = (uint8_t)p->acc, .a_major = p->a_major, .b_major = p->b_major, .c_major = p->c_major, .alpha = p->alpha,
+                    .beta = p->beta, .m = {p->m.lo, p->m.hi}, .n = {p->n.lo, p->n.hi}, .k = {p->k.lo, p->k.hi}, .epilogue = p->epilogue, .threads = threads};
+  for (uint32_t i = 0; i < p->arguments_n; i++) d.arg[i].name = p->argument[i].name, d.arg[i].type = (uint8_t)p->argument[i].type, d.arg[i].per = p->argument[i].per;
+  planned *x = calloc(1, sizeof *x);
+  if (!x) abort();
+  x->context = ctx, x->problem = p, x->threads = threads;
+  *out = x;
+  return tg_gemm_plan(ctx, &d, &x->gemm);
+}
+
+static bool one_point(const choice *c, tg_gemm_candidate *run, void *user, const int64_t size_of[3], const int64_t pad[3], bool fixed) {
   static const double factors[][2] = {{1, 0}, {-1, 1}, {2, -2}, {1, 1}, {-2, 0}};
   int gates_n = often(50) ? 2 : 1;
   for (int i = 0; i < gates_n; i++) {
     tg_gate_failure f;
     tg_gate_case w = {.gate = i == 0 && often(50) ? tg_gate_applies(c->problem, TG_GATE_EPILOGUE) ? TG_GATE_EPILOGUE : TG_GATE_EXACT : some_gate(c->problem), .m = size_of[0], .n = size_of[1],
-                      .k = size_of[2], .front = often(25), .seed = next()};
+                      .k = size_of[2], .poison = run == run_plan, .front = often(25), .seed = next()};
     const double *by = factors[below(w.gate == TG_GATE_ROUNDED ? 2 : 5)];
     w.alpha = by[0], w.beta = by[1];
     w.pad_a = fixed ? pad[0] : often(30) ? 0 : 1 + below(9), w.pad_b = fixed ? pad[1] : often(30) ? 0 : 1 + below(9), w.pad_c = fixed ? pad[2] : often(30) ? 0 : 1 + below(9);
-    tg_status s = tg_gate_check(gates, tg_gate_run_kernel, (void *)(uintptr_t)k, &w, &f);
+    tg_status s = tg_gate_check(gates, run, user, &w, &f);
     if (verbose) printf("  %s %lldx%lldx%lld: %s\n", tg_gate_name(w.gate), (long long)w.m, (long long)w.n, (long long)w.k, s ? f.text : "passed");
     if (s) return fail(f.text), false;
   }
   return true;
 }
 
-static double inner(uint8_t major, int64_t rows, int64_t columns) { return (double)(major == TG_GEMM_COLUMN ? rows : columns); }
+static tg_gemm_dim leading(uint8_t major_of, int64_t rows, int64_t columns, int64_t pad, bool fixed) {
+  int64_t ld = (major_of == TG_GEMM_COLUMN ? rows : columns) + pad;
+  return fixed && major_of != TG_GEMM_STRIDES ? (tg_gemm_dim){ld, ld} : (tg_gemm_dim){1, 4096};
+}
 
-/* One kernel, and several sizes if it takes them at launch. */
+static void bind_all(choice *c, const int64_t sizes[3], const int64_t pad[3], bool fixed) {
+  const tg_gemm_problem *p = c->problem;
+  static const char *const steps[] = {"stepa", "stepb", "stepc"}, *const lds[] = {"ld_arg0", "ld_arg1"};
+  const uint8_t majors[] = {p->a_major, p->b_major, p->c_major};
+  bind(c, "M", p->m), bind(c, "N", p->n), bind(c, "K", p->k);
+  bind(c, "lda", leading(p->a_major, sizes[0], sizes[2], pad[0], fixed));
+  bind(c, "ldb", leading(p->b_major, sizes[2], sizes[1], pad[1], fixed));
+  bind(c, "ldc", leading(p->c_major, sizes[0], sizes[1], pad[2], fixed));
+  for (int i = 0; i < 3; i++)
+    if (majors[i] == TG_GEMM_STRIDES) bind(c, steps[i], (tg_gemm_dim){1, 4096});
+  for (uint32_t i = 0; i < p->arguments_n; i++)
+    if (p->argument[i].per == 3) bind(c, lds[i], (tg_gemm_dim){1, 4096});
+}
+
+/* The sizes of a point: sums and rows around tiles, mostly products that plain C computes in a moment. */
+static void choose_sizes(const choice *c, tg_gemm_dim *const dim[3], int64_t sizes[3]) {
+  for (int d = 0; d < 3; d++)
+    if (dim[d]->lo < dim[d]->hi)
+      do sizes[d] = size(c->tile, c->tiles);
+      while (sizes[d] > dim[d]->hi);
+  if ((double)sizes[0] * (double)sizes[1] * (double)sizes[2] > 0x1p22 && often(80)) sizes[below(3)] = 1 + below(9);
+  for (int d = 0; d < 3; d++)
+    if (dim[d]->lo == dim[d]->hi) sizes[d] = dim[d]->lo;
+}
+
+/* One kernel or plan, and several sizes if it takes them at launch. */
 static void group(tg_context *ctx, uint64_t seed) {
   tg_gemm_problem p;
   choice c = {.problem = &p};
-  int64_t sizes[3], pad[3] = {often(40) ? 0 : 1 + below(7), often(40) ? 0 : 1 + below(7), often(40) ? 0 : 1 + below(7)};
-  uint32_t sketch = 0, count = 0;
+  int64_t sizes[3], pad[3];
+  uint32_t count = 0;
   state = seed, shared->group = seed;
   shared->at[0] = 0;
-  while (tg_gemm_sketches[count] && count < SKETCHES) count++;
-  sketch = (uint32_t)below(count);
-  c.def = tg_gemm_sketches[sketch];
-  snprintf(shared->sketch[sketch].name, sizeof shared->sketch[sketch].name, "%s", c.def->name);
+  while (tg_gemm_sketches[count] && count < SKETCHES - 1) count++;
+  uint32_t sketch = often(15) ? count : (uint32_t)below(count);   /* the last stands for plans */
+  bool plan = sketch == count;
   choose_problem(&p);
+  if (plan) p.swapped = false;
+  tg_gemm_def def = {0};
+  if (!plan) tg_gemm_kernel_of(&p, tg_gemm_sketches[sketch], &def);
+  c.def = &def.def, c.name = plan ? "plan" : def.def.name;
+  snprintf(shared->sketch[sketch].name, sizeof shared->sketch[sketch].name, "%s", c.name);
   for (int i = 0; i < 3; i++) sizes[i] = size(NULL, 0), pad[i] = often(40) ? 0 : 1 + below(7);
   bool fixed = often(40);
   int64_t most = often(50) ? 4096 : 300;
   tg_gemm_dim *dim[] = {&p.m, &p.n, &p.k};
   for (int i = 0; i < 3; i++) *dim[i] = fixed || often(15) ? (tg_gemm_dim){sizes[i], sizes[i]} : (tg_gemm_dim){1, most};
-  bind(&c, "M", p.m), bind(&c, "N", p.n), bind(&c, "K", p.k);
-  tg_gemm_dim lda = {1, 4096}, ldb = lda, ldc = lda;
-  if (fixed) {
-    lda.lo = lda.hi = (int64_t)inner(p.a_major, sizes[0], sizes[2]) + pad[0];
-    ldb.lo = ldb.hi = (int64_t)inner(p.b_major, sizes[2], sizes[1]) + pad[1];
-    ldc.lo = ldc.hi = (int64_t)inner(p.c_major, sizes[0], sizes[1]) + pad[2];
-  }
-  bind(&c, "lda", lda), bind(&c, "ldb", ldb), bind(&c, "ldc", ldc);
+  bind_all(&c, sizes, pad, fixed);
   tg_job_init(&c.job, NULL);
-  tg_protect(&c.job.env, read_knobs, &c);
+  if (!plan) tg_protect(&c.job.env, read_knobs, &c);
   int threads = 1 + (int)below(3);
   describe(&c, threads);
   shared->sketch[sketch].tried++;
   tg_kernel *kernel = NULL;
+  planned *x = NULL;
   tg_compile_options o = {.bindings = c.bind, .bindings_n = c.n, .user = &p, .flags = TG_COMPILE_NO_CACHE};
-  tg_status s = c.job.env.status ? c.job.env.status : tg_kernel_compile(ctx, c.def, &o, &kernel);
+  tg_status s = c.job.env.status ? c.job.env.status : plan ? make_plan(ctx, &p, threads, &x) : tg_kernel_compile(ctx, c.def, &o, &kernel);
   const char *why = c.job.env.status ? c.job.env.message : tg_error_message(ctx);
   if (verbose) printf("%s\n%s\n", shared->at, s ? why : "compiled");
-  if (s == TG_EINVAL) {
+  if (s == TG_EINVAL && !plan) {
     shared->refused++;
     snprintf(shared->sketch[sketch].refusal, sizeof shared->sketch[sketch].refusal, "%.399s", why);
   } else if (s) fail(why);
   if (!s && tg_gates_open(ctx, &p, 0, &gates)) abort();
   if (!s) {
-    tg_gate_kernel k = {.context = ctx, .problem = &p, .kernel = kernel, .threads = threads};
+    tg_gate_kernel k = {.context = ctx, .kernel = kernel, .threads = threads};
     int64_t points = fixed ? 1 : 4 + below(5);
     bool good = true;
     shared->compiled++, shared->sketch[sketch].compiled++;
     for (int64_t i = 0; i < points && good; i++) {
-      for (int d = 0; d < 3; d++)
-        if (dim[d]->lo < dim[d]->hi)
-          do sizes[d] = size(c.tile, c.tiles);
-          while (sizes[d] > dim[d]->hi);
-      if ((double)sizes[0] * (double)sizes[1] * (double)sizes[2] > 0x1p22 && !fixed && often(80)) sizes[below(3)] = 1 + below(9);
-      for (int d = 0; d < 3; d++)
-        if (dim[d]->lo == dim[d]->hi) sizes[d] = dim[d]->lo;
-      good = one_point(&c, &k, sizes, pad, fixed);
+      choose_sizes(&c, dim, sizes);
+      good = plan ? one_point(&c, run_plan, x, sizes, pad, fixed) : one_point(&c, tg_gate_run_kernel, &k, sizes, pad, fixed);
       if (good) shared->passed++, shared->sketch[sketch].passed++;
     }
     tg_gates_close(gates);
     gates = NULL;
-    tg_kernel_free(kernel);
   }
+  if (kernel) tg_kernel_free(kernel);
+  if (x) tg_gemm_free(x->gemm), free(x);
   tg_job_drop(&c.job);
 }
 
