@@ -57,6 +57,7 @@ static const tg_uop *needed(tg_job *j, const tg_uop *load, const conditions *spa
 
 static const tg_uop *loosen_load(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
   const conditions *c = user;
+  if (old->op == TG_OP_RANGE) return old; /* it is the same node where the condition does not hold: what its extent loads stays */
   if (old->op != TG_OP_LOAD || !tg_gate(old) || (tg_buffer_info(j, old->src[0])->role != TG_ROLE_IN && !c->filled[tg_buffer_ordinal(old->src[0])])) return NULL;
   for (uint32_t i = 0; i < old->n; i++)
     if (src[i] != old->src[i]) return NULL; /* its subscripts or its gate read what has changed: as it is */
