@@ -116,12 +116,15 @@ static bool match(const option *o, int argc, char **argv, int *i, tool_args *a, 
 bool tool_parse(int argc, char **argv, tool_args *a, const char *usage) {
   memset(a, 0, sizeof *a);
   a->threads = 1;
+  a->workers = -1;
   const option options[] = {
     {.name = "--opt"}, {.name = "--kernel", .text = &a->kernel}, {.name = "--stage", .text = &a->stage}, {.name = "--pass", .text = &a->pass},
     {.name = "--target", .text = &a->target}, {.name = "--cache", .text = &a->cache}, {.name = "--case", .text = &a->cases},
     {.name = "--check", .flag = &a->check}, {.name = "--time", .flag = &a->time}, {.name = "--json", .flag = &a->json}, {.name = "--help", .flag = &a->help},
     {.name = "-h", .flag = &a->help}, {.name = "--rules", .flag = &a->rules}, {.name = "--diff", .flag = &a->diff}, {.name = "--update", .flag = &a->update},
     {.name = "--threads", .number = &a->threads}, {.name = "--seconds", .real = &a->seconds},
+    {.name = "--budget", .real = &a->budget}, {.name = "--candidates", .number = &a->candidates}, {.name = "--seed", .number = &a->seed}, {.name = "--beam", .number = &a->beam},
+    {.name = "--workers", .number = &a->workers}, {.name = "--journal", .text = &a->journal}, {.name = "--knobs", .flag = &a->knobs}, {.name = "--resume", .flag = &a->resume},
   };
   for (int i = 0; i < argc; i++) {
     const char *wrong = NULL;

@@ -20,16 +20,17 @@ typedef struct {
   const char *opt[32];            /* --opt, in order */
   int opts;
   const char *kernel, *stage, *pass, *target, *cache, *cases;
-  bool check, time, json, help, rules, diff, update;
-  int threads;
-  double seconds;
+  const char *journal;
+  bool check, time, json, help, rules, diff, update, knobs, resume;
+  int threads, candidates, seed, beam, workers;
+  double seconds, budget;
 } tool_args;
 
 /* Fills a; prints what is wrong and gives false for an option that the command does not know. */
 bool tool_parse(int argc, char **argv, tool_args *a, const char *usage);
 
 int cmd_devices(int argc, char **argv), cmd_show(int argc, char **argv), cmd_run(int argc, char **argv), cmd_replay(int argc, char **argv),
-    cmd_bench(int argc, char **argv), cmd_demo(int argc, char **argv);
+    cmd_bench(int argc, char **argv), cmd_demo(int argc, char **argv), cmd_tune(int argc, char **argv), cmd_worker(int argc, char **argv);
 
 /* One figure: a line of JSON, or a row of a table. of: what a ratio is against, or NULL. */
 void tool_figure(bool json, const char *bench, const char *name, const char *metric, double value, const char *unit, const char *of);

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT
+ * A bench for trials: opens a problem (what the kernel as written computes, on which data), lowers, builds and checks, and times. */
+#include "api/trial.h"
+#include "dsl/text.h"
+#include "interp/interp.h"
+#include "search/cost.h"
+
+void tg_trial_expect(tg_trial_state *s, tg_env *env, tg_status st) {
+  if (st != TG_OK) tg_fail(env, st, "%s", tg_error_message(s->ctx));
+}
+
+tg_kernel *tg_trial_compile(tg_trial_state *s, tg_env *env, const char *text, const char *words, uint32_t flags) {
+  tg_kernel *k = NULL;
+  tg_compile_options o = {.opts = words, .flags = flags};
+  tg_trial_expect(s, env, tg_kernel_compile_text(s->ctx, "candidate", text, &o, &k));
+  return k;
+}
+
+/* ---- open ---- */
+
+static void drop_problem(tg_trial_state *s) {
+  if (!s->live) return;
+  tg_trial_unshare(s);
+  if (s->job) tg_job_drop(s->job);
+  tg_context_free(s->ctx);
+  tg_env_drop(&s->env);
+  tg_bench bench = s->bench;
+  *s = (tg_trial_state){.bench = bench};
+}
+
+/* Whole numbers for each operand: indices within their contracts, floats in the span that keeps sums exact, integers as wide as they are where nothing is a float. */
+static void read_operands(tg_trial_state *s, tg_env *env, tg_kernel *k) {
+  const tg_kernel_info *info = tg_kernel_describe(k);
+  if (info->buffers_n > TRIAL_BUFFERS) tg_fail(env, TG_ELIMIT, "a kernel of over %d buffers", TRIAL_BUFFERS);
+  if (info->params_n != s->params_n) tg_fail(env, TG_EINVAL, "the kernel takes %u parameters at a launch, %u are given", info->params_n, s->params_n);
+  s->n = info->buffers_n;
+  for (uint32_t b = 0; b < s->n; b++) {
+    tg_trial_operand *o = &s->op[b];
+    *o = (tg_trial_operand){.name = tg_strdup(&s->env, info->buffers[b].name), .type = info->buffers[b].type, .read = info->buffers[b].read, .written = info->buffers[b].written};
+    tg_trial_expect(s, env, tg_kernel_bytes(k, s->params, b, &o->bytes));
+    o->n = o->bytes / (size_t)tg_type_bytes(o->type);
+    int64_t span = s->work.span > 0 ? (int64_t)s->work.span : 3;
+    bool sign = tg_is_float(o->type) || tg_is_signed(o->type);
+    o->lo = sign ? -span : 0;
+    o->hi = o->type == TG_BOOL ? 1 : span;
+    if (s->work.integers && tg_is_int(o->type)) {
+      int bits = tg_type_bits(o->type);
+      o->lo = sign ? -((int64_t)1 << (bits - 1)) : 0;
+      o->hi = bits - sign >= 63 ? INT64_MAX : ((int64_t)1 << (bits - sign)) - 1;
+    }
+    const tg_buffer *spec = &s->job->buffers.data[b];
+    if (!spec->lo || !spec->hi) continue;
+    tg_i128 lo = tg_bounds_of(s->job, spec->lo).hi, hi = tg_bounds_of(s->job, spec->hi).lo;
+    o->lo = lo < INT64_MIN ? INT64_MIN : (int64_t)lo;
+    o->hi = hi > INT64_MAX ? INT64_MAX : hi < lo ? o->lo : (int64_t)hi;
+  }
+}
+
+typedef struct { tg_trial_state *s; } reading;
+
+/* In the job's own protection: as written for contracts and the wide form, then raised for what it computes. */
+static void read_reference(void *arg) {
+  tg_trial_state *s = ((reading *)arg)->s;
+  tg_job *j = s->job;
+  tg_compile_options none = {0};
+  tg_source src = {.file = "reference", .text = s->text, .options = &none};
+  tg_source_read(j, &src);
+  while (s->params_n < j->params.n && s->params_n < TG_TRIAL_PARAMS) { /* the largest */
+    const tg_param *p = &j->params.data[s->params_n];
+    s->params[s->params_n++] = p->hi - p->hi % p->multiple;
+  }
+  const tg_uop *wide = tg_widen(j, j->sink);
+  tg_str text = tg_str_new(&s->env);
+  j->opts.n = 0;
+  if (wide) tg_print(j, &text, wide), s->wide = text.data;
+  s->work = tg_work_of(j, tg_run_passes(j, s->ctx, &src, "raise", NULL, NULL), s->params_n ? s->params : NULL);
+}
+
+static void open_problem(void *self, tg_env *env, tg_task *t) {
+  tg_trial_state *s = self;
+  drop_problem(s);
+  tg_env_init(&s->env, NULL);
+  s->live = true;
+  tg_context_options o = {.cache = t->folder, .threads = t->threads ? (int)t->threads : 1};
+  tg_status st = tg_context_create(&o, &s->ctx);
+  if (st != TG_OK) tg_fail(env, st, "no context");
+  s->env.trap = env->trap;
+  s->text = tg_strdup(&s->env, t->trial.text ? t->trial.text : "");
+  memcpy(s->params, t->params, sizeof t->params);
+  s->params_n = t->params_n;
+  s->threads = t->threads ? (int)t->threads : 1;
+  s->seed = t->seed;
+  s->job = tg_new(&s->env, tg_job, 1);
+  tg_job_init(s->job, NULL);
+  reading r = {s};
+  if (!tg_protect(&s->job->env, read_reference, &r)) tg_fail(env, s->job->env.status, "%s", s->job->env.message);
+  tg_kernel *k = tg_trial_compile(s, env, s->text, NULL, 0);
+  read_operands(s, env, k);
+  tg_kernel_free(k);
+  s->gate[GATE_EXACT] = s->work.integers || s->work.span > 0;
+  s->gate[GATE_RANDOM] = !s->work.integers;
+  tg_trial_share(s, env, t);
+  t->exact = s->gate[GATE_EXACT];
+  t->flops = s->work.ops;
+  for (uint32_t b = 0; b < s->n; b++) t->bytes += (double)s->op[b].bytes * (s->op[b].read + s->op[b].written);
+  if (t->make) t->floor = tg_trial_floor(s);
+  if (t->make) tg_trial_make(s, env);
+  if (!tg_trial_made(s)) tg_fail(env, TG_EINVAL, "the reference has no results");
+}
+
+/* ---- lower ---- */
+
+typedef struct { tg_work work; tg_trial_state *s; tg_task *t; tg_env *env; } lowering;
+
+static void lower_job(void *arg) {
+  lowering *l = arg;
+  tg_job *j = l->work.job;
+  tg_source_check(j, l->work.source);
+  tg_source_read(j, l->work.source);
+  const tg_uop *linear = tg_run_passes(j, l->s->ctx, l->work.source, NULL, NULL, NULL);
+  l->t->hash = tg_structural_hash(j, linear);
+  l->t->cost = tg_cost_of(j, &l->s->ctx->target, linear, l->s->params_n ? l->s->params : NULL, l->s->threads);
+  tg_str words = tg_str_new(l->env);
+  for (uint32_t i = 0; i < j->opts.n; i++) tg_str_printf(&words, "%s%s", i ? "; " : "", j->opts.data[i].text);
+  l->t->words = words.data;
+}
+
+static void lower(void *self, tg_env *env, tg_task *t) {
+  tg_trial_state *s = self;
+  if (!s->ctx) tg_fail(env, TG_EINVAL, "no problem is open");
+  tg_compile_options o = {.opts = t->trial.words};
+  tg_source src = {.file = "candidate", .text = t->trial.text, .options = &o};
+  lowering l = {.work = {.context = s->ctx, .source = &src}, .s = s, .t = t, .env = env};
+  tg_trial_expect(s, env, tg_work_run(&l.work, lower_job, &l));
+}
+
+/* ---- build, time ---- */
+
+static void build(void *self, tg_env *env, tg_task *t) {
+  tg_trial_state *s = self;
+  if (!s->ctx) tg_fail(env, TG_EINVAL, "no problem is open");
+  tg_kernel *k = tg_trial_compile(s, env, t->trial.text, t->trial.words, 0);
+  tg_trial_check(s, env, k, t);
+  tg_kernel_free(k);
+}
+
+static void time_pair(void *self, tg_env *env, tg_task *t) {
+  tg_trial_state *s = self;
+  if (!s->ctx) tg_fail(env, TG_EINVAL, "no problem is open");
+  tg_kernel *trial = tg_trial_compile(s, env, t->trial.text, t->trial.words, 0), *against = tg_trial_compile(s, env, t->against.text, t->against.words, 0);
+  tg_trial_time(s, env, trial, against, t);
+  tg_kernel_free(trial);
+  tg_kernel_free(against);
+}
+
+/* ---- life ---- */
+
+tg_bench *tg_trial_bench_new(void) {
+  tg_allocator a = tg_allocator_default();
+  tg_trial_state *s = a.alloc(a.user, sizeof *s);
+  if (!s) return NULL;
+  memset(s, 0, sizeof *s);
+  s->bench = (tg_bench){s, open_problem, lower, build, time_pair};
+  return &s->bench;
+}
+
+void tg_trial_bench_free(tg_bench *b) {
+  if (!b) return;
+  tg_allocator a = tg_allocator_default();
+  tg_trial_state *s = b->self;
+  drop_problem(s);
+  a.free(a.user, s, sizeof *s);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT
+ * The bench of a search on this machine's processor: compiles through a context of its own, checks between guard pages, times in turns. */
+#ifndef TG_API_TRIAL_H
+#define TG_API_TRIAL_H
+#include "api/compile.h"
+#include "search/trial.h"
+#include "search/work.h"
+
+/* NULL: out of memory. Of the default allocator. */
+tg_bench *tg_trial_bench_new(void);
+void tg_trial_bench_free(tg_bench *);
+
+/* ---- what its files share ---- */
+
+enum { TRIAL_BUFFERS = 64 };
+typedef enum { GATE_EXACT, GATE_RANDOM, GATES } tg_gate_kind;
+
+typedef struct tg_trial_operand {
+  const char *name;
+  tg_type type;
+  bool read, written;
+  size_t bytes, n;
+  int64_t lo, hi;              /* whole numbers that may stand in it */
+  size_t want[GATES], wide;    /* written: where what is expected stands in the shared memory. wide: in f64, of floats under GATE_RANDOM */
+} tg_trial_operand;
+
+typedef struct tg_trial_state {
+  tg_bench bench;
+  tg_env env;                  /* as long as the problem */
+  bool live;
+  tg_context *ctx;
+  tg_job *job;                 /* the reference as written */
+  const char *text, *wide;     /* of it; of it with f64 for each float, NULL if there is no such form */
+  tg_work_size work;
+  bool gate[GATES];
+  tg_trial_operand op[TRIAL_BUFFERS];
+  uint32_t n;
+  int64_t params[TG_TRIAL_PARAMS];
+  uint32_t params_n;
+  int threads;
+  uint64_t seed;
+  char *shared;                /* the header, then what is expected */
+  size_t shared_bytes;
+} tg_trial_state;
+
+/* trial_check.c: inputs by the seed, memory between guard pages, results against what is expected. All fail by unwinding in env. */
+void tg_trial_fill(const tg_trial_state *s, uint32_t b, tg_gate_kind gate, void *data);
+void tg_trial_make(tg_trial_state *s, tg_env *env);                      /* into the shared memory */
+bool tg_trial_made(const tg_trial_state *s);
+void tg_trial_check(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_task *t);
+/* Does what stands in data agree? A message if not. */
+const char *tg_trial_judge(const tg_trial_state *s, tg_env *env, uint32_t b, tg_gate_kind gate, const void *data);
+void tg_trial_share(tg_trial_state *s, tg_env *env, const tg_task *t);   /* places for what is expected, and the memory: of the file, or its own */
+void tg_trial_unshare(tg_trial_state *s);
+
+/* trial_time.c */
+void tg_trial_time(tg_trial_state *s, tg_env *env, tg_kernel *trial, tg_kernel *against, tg_task *t);
+double tg_trial_floor(const tg_trial_state *s);
+
+/* Fails in env unless st is TG_OK. */
+void tg_trial_expect(tg_trial_state *s, tg_env *env, tg_status st);
+tg_kernel *tg_trial_compile(tg_trial_state *s, tg_env *env, const char *text, const char *words, uint32_t flags);
+#endif

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT
+ * Is a candidate's result the right one? It runs on two sets of inputs: whole numbers so small that every order of summation gives the same bits, compared
+ * bit for bit; and random numbers, compared with the kernel as written in f64, within twice the error that it has in its own types. Operands stand right
+ * before a page that faults, then right behind one; inputs cannot be written to, outputs begin as garbage, and what lies around them must stay. */
+#define _GNU_SOURCE
+#include <math.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "api/trial.h"
+#include "interp/interp.h"
+
+enum { PAGE = 4096, CANARY = 0xA5, POISON = 0xff };
+static const double as_written = 1.5e9;   /* operations up to which the reference runs without a schedule */
+
+typedef struct { uint64_t magic, seed, bytes, made; double own[TRIAL_BUFFERS]; } header;
+enum { MAGIC = 0x7467726566 };
+
+/* ---- inputs ---- */
+
+static uint64_t draw(uint64_t seed, uint64_t i) {
+  uint64_t x = seed + i * 0x9E3779B97F4A7C15u;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+  return x ^ (x >> 31);
+}
+
+/* Integers at full range have runs of their extremes: sums that saturate on the way show there. */
+static int64_t whole(const tg_trial_operand *o, uint64_t r, size_t i, bool runs) {
+  uint64_t width = (uint64_t)o->hi - (uint64_t)o->lo + 1;
+  if (runs && (i >> 6) % 4 == 1) return (i >> 8) % 2 ? o->lo : o->hi;
+  return width ? (int64_t)((uint64_t)o->lo + r % width) : (int64_t)r;
+}
+
+void tg_trial_fill(const tg_trial_state *s, uint32_t b, tg_gate_kind gate, void *data) {
+  const tg_trial_operand *o = &s->op[b];
+  size_t size = (size_t)tg_type_bytes(o->type);
+  uint64_t seed = draw(s->seed + gate * 1000003u, b);
+  bool real = gate == GATE_RANDOM && tg_is_float(o->type), runs = s->work.integers && o->hi - o->lo > 64;
+  for (size_t i = 0; i < o->n; i++) {
+    uint64_t r = draw(seed, i);
+    tg_value v = real ? (tg_value){.f = (double)(int64_t)(r >> 11) * 0x1p-52 - 1} : tg_is_float(o->type) ? (tg_value){.f = (double)whole(o, r, i, false)} : (tg_value){.i = whole(o, r, i, runs)};
+    if (real) v.f = tg_round_to(o->type, v.f);
+    uint64_t bits = tg_value_bits(o->type, v);
+    memcpy((char *)data + i * size, &bits, size);
+  }
+}
+
+/* ---- the shared memory ---- */
+
+static size_t padded(size_t n) { return (n + 63) & ~(size_t)63; }
+
+static size_t layout(tg_trial_state *s) {
+  size_t at = padded(sizeof(header));
+  for (uint32_t b = 0; b < s->n; b++) {
+    tg_trial_operand *o = &s->op[b];
+    if (!o->written) continue;
+    for (int g = 0; g < GATES; g++)
+      if (s->gate[g]) o->want[g] = at, at += padded(o->bytes);
+    if (s->gate[GATE_RANDOM] && tg_is_float(o->type)) o->wide = at, at += padded(o->n * 8);
+  }
+  return at;
+}
+
+static header *head(const tg_trial_state *s) { return (header *)(void *)s->shared; }
+
+/* A worker that is not to make the results cannot change them either: what it runs is its child. */
+void tg_trial_share(tg_trial_state *s, tg_env *env, const tg_task *t) {
+  s->shared_bytes = layout(s);
+  int fd = t->shared;
+  if (fd >= 0 && t->make && ftruncate(fd, (off_t)s->shared_bytes)) tg_fail(env, TG_EIO, "no room for the reference's results");
+  void *p = fd < 0 ? mmap(NULL, s->shared_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                   : mmap(NULL, s->shared_bytes, t->make ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
+  if (p == MAP_FAILED) tg_fail(env, TG_ENOMEM, "no memory for the reference's results");
+  s->shared = p;
+}
+
+void tg_trial_unshare(tg_trial_state *s) {
+  if (s->shared) munmap(s->shared, s->shared_bytes);
+  s->shared = NULL;
+}
+
+bool tg_trial_made(const tg_trial_state *s) {
+  const header *h = head(s);
+  return h->magic == MAGIC && h->seed == s->seed && h->bytes == s->shared_bytes && h->made;
+}
+
+/* ---- memory between guard pages ---- */
+
+typedef struct { char *map, *data; size_t room, bytes; } guarded;
+
+static bool take(guarded *g, size_t bytes, bool at_end) {
+  g->bytes = bytes;
+  g->room = (bytes + PAGE - 1) / PAGE * PAGE;
+  if (!g->room) g->room = PAGE;
+  g->map = mmap(NULL, g->room + 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (g->map == MAP_FAILED) return g->map = NULL, false;
+  mprotect(g->map, PAGE, PROT_NONE);
+  mprotect(g->map + PAGE + g->room, PAGE, PROT_NONE);
+  memset(g->map + PAGE, CANARY, g->room);
+  g->data = g->map + PAGE + (at_end ? g->room - bytes : 0);
+  return true;
+}
+
+static void drop_all(guarded *g, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++)
+    if (g[i].map) munmap(g[i].map, g[i].room + 2 * PAGE);
+}
+
+static bool untouched(const guarded *g) {
+  const unsigned char *p = (const unsigned char *)g->map + PAGE, *end = p + g->room;
+  for (; p < end; p++)
+    if ((p < (const unsigned char *)g->data || p >= (const unsigned char *)g->data + g->bytes) && *p != CANARY) return false;
+  return true;
+}
+
+/* One run between guards. The caller drops g. */
+static void run_guarded(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_gate_kind gate, bool at_end, guarded *g) {
+  tg_argument args[TRIAL_BUFFERS];
+  for (uint32_t b = 0; b < s->n; b++) {
+    const tg_trial_operand *o = &s->op[b];
+    if (!take(&g[b], o->bytes, at_end)) tg_fail(env, TG_ENOMEM, "no memory for the operands");
+    if (o->read) tg_trial_fill(s, b, gate, g[b].data);
+    else memset(g[b].data, POISON, o->bytes);
+    if (!o->written) mprotect(g[b].map + PAGE, g[b].room, PROT_READ);
+    args[b] = (tg_argument){g[b].data, o->bytes};
+  }
+  tg_launch l = {.buffers = args, .buffers_n = s->n, .params = s->params, .params_n = s->params_n, .threads = s->threads};
+  tg_trial_expect(s, env, tg_kernel_run(k, &l));
+}
+
+/* ---- the reference ---- */
+
+typedef struct { tg_trial_state *s; tg_kernel *k; tg_env *env; guarded g[TRIAL_BUFFERS]; tg_gate_kind gate; } running;
+
+static void run_reference(void *arg) {
+  running *r = arg;
+  tg_trial_state *s = r->s;
+  run_guarded(s, r->env, r->k, r->gate, false, r->g);
+  for (uint32_t b = 0; b < s->n; b++)
+    if (s->op[b].written) memcpy(s->shared + s->op[b].want[r->gate], r->g[b].data, s->op[b].bytes);
+}
+
+/* The kernel as written with f64 for each float, on the same inputs; its results to the shared memory. */
+static void make_wide(tg_trial_state *s, tg_env *env, uint32_t flags) {
+  tg_kernel *k = tg_trial_compile(s, env, s->wide, NULL, flags);
+  tg_argument args[TRIAL_BUFFERS];
+  for (uint32_t b = 0; b < s->n; b++) {
+    tg_trial_operand *o = &s->op[b];
+    bool real = tg_is_float(o->type);
+    size_t bytes = real ? o->n * 8 : o->bytes, size = (size_t)tg_type_bytes(o->type);
+    args[b] = (tg_argument){tg_alloc(env, bytes + 64), bytes};
+    args[b].data = (void *)(((uintptr_t)args[b].data + 63) & ~(uintptr_t)63);
+    if (!o->read) continue;
+    char *own = real ? tg_alloc(env, o->bytes + 1) : args[b].data;
+    tg_trial_fill(s, b, GATE_RANDOM, own);
+    for (size_t i = 0; real && i < o->n; i++) {
+      uint64_t bits = 0;
+      memcpy(&bits, own + i * size, size);
+      ((double *)args[b].data)[i] = tg_value_from_bits(o->type, bits).f;
+    }
+  }
+  tg_launch l = {.buffers = args, .buffers_n = s->n, .params = s->params, .params_n = s->params_n, .threads = s->threads};
+  tg_status st = tg_kernel_run(k, &l);
+  tg_kernel_free(k);
+  tg_trial_expect(s, env, st);
+  for (uint32_t b = 0; b < s->n; b++)
+    if (s->op[b].wide) memcpy(s->shared + s->op[b].wide, args[b].data, args[b].bytes);
+}
+
+static void widen_results(tg_trial_state *s) {   /* no f64 form: what it gives in its own types is the measure */
+  for (uint32_t b = 0; b < s->n; b++) {
+    const tg_trial_operand *o = &s->op[b];
+    size_t size = (size_t)tg_type_bytes(o->type);
+    for (size_t i = 0; o->wide && i < o->n; i++) {
+      uint64_t bits = 0;
+      memcpy(&bits, s->shared + o->want[GATE_RANDOM] + i * size, size);
+      ((double *)(void *)(s->shared + o->wide))[i] = tg_value_from_bits(o->type, bits).f;
+    }
+  }
+}
+
+void tg_trial_make(tg_trial_state *s, tg_env *env) {
+  uint32_t flags = s->work.ops <= as_written ? TG_COMPILE_AS_WRITTEN : 0;
+  tg_kernel *k = tg_trial_compile(s, env, s->text, NULL, flags);
+  header *h = head(s);
+  *h = (header){.magic = MAGIC, .seed = s->seed, .bytes = s->shared_bytes};
+  for (int g = 0; g < GATES; g++) {
+    if (!s->gate[g]) continue;
+    running r = {.s = s, .k = k, .env = env, .gate = (tg_gate_kind)g};
+    bool ok = tg_protect(env, run_reference, &r);
+    drop_all(r.g, s->n);
+    if (!ok) tg_fail(env, env->status, "%s", env->message);
+  }
+  tg_kernel_free(k);
+  if (s->gate[GATE_RANDOM]) {
+    if (s->wide) make_wide(s, env, flags);
+    else widen_results(s);
+    for (uint32_t b = 0; b < s->n; b++)
+      if (s->op[b].wide) h->own[b] = tg_block_error(s->op[b].type, s->shared + s->op[b].want[GATE_RANDOM], (double *)(void *)(s->shared + s->op[b].wide), s->op[b].n);
+  }
+  h->made = 1;
+}
+
+/* ---- a candidate ---- */
+
+const char *tg_trial_judge(const tg_trial_state *s, tg_env *env, uint32_t b, tg_gate_kind gate, const void *data) {
+  const tg_trial_operand *o = &s->op[b];
+  const char *want = s->shared + o->want[gate];
+  if (gate == GATE_RANDOM && o->wide) {
+    double error = tg_block_error(o->type, data, (const double *)(const void *)(s->shared + o->wide), o->n), allowed = tg_block_bound(o->type, head(s)->own[b]);
+    return error <= allowed ? NULL : tg_format(env, "%s is off by %.3g of the largest value nearby, %.3g is allowed", o->name, error, allowed);
+  }
+  if (!memcmp(data, want, o->bytes)) return NULL;
+  tg_comparison c = {.type = o->type, .n = o->n, .got = data, .want = want, .exact = true};
+  tg_difference d;
+  char text[512];
+  if (tg_compare(&c, &d)) return NULL;
+  tg_difference_text(&d, o->n, text, sizeof text);
+  return tg_format(env, "%s: %s", o->name, text);
+}
+
+static void run_candidate(void *arg) {
+  running *r = arg;
+  run_guarded(r->s, r->env, r->k, r->gate, r->gate == GATE_EXACT || !r->s->gate[GATE_EXACT], r->g);
+}
+
+static const char *wrong(running *r, tg_env *env) {
+  tg_trial_state *s = r->s;
+  for (uint32_t b = 0; b < s->n; b++) {
+    if (!untouched(&r->g[b])) return tg_format(env, "writes beside %s", s->op[b].name);
+    const char *message = s->op[b].written ? tg_trial_judge(s, env, b, r->gate, r->g[b].data) : NULL;
+    if (message) return message;
+  }
+  return NULL;
+}
+
+void tg_trial_check(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_task *t) {
+  for (int g = 0; g < GATES && t->outcome == TG_TRIAL_OK; g++) {
+    if (!s->gate[g]) continue;
+    running r = {.s = s, .k = k, .env = env, .gate = (tg_gate_kind)g};
+    bool ok = tg_protect(env, run_candidate, &r);
+    const char *message = ok ? wrong(&r, env) : NULL;
+    drop_all(r.g, s->n);
+    if (!ok) tg_fail(env, env->status, "%s", env->message);
+    if (message) t->outcome = TG_TRIAL_WRONG, t->message = message;
+  }
+}

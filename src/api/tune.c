@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT
+ * tg_tune: a search, with the bench of this machine's processor behind it. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "api/trial.h"
+#include "search/search.h"
+#include "tg/tune.h"
+
+typedef struct {
+  tg_tune_result result;       /* first */
+  tg_env env;
+} tuned;
+
+typedef struct {
+  tg_context *c;
+  const tg_tune_options *o;
+  const tg_sketch_source *sketch;
+  uint32_t sketches;
+  tuned *t;
+  tg_bench *bench;
+  char folder[64];
+  int shared;
+  tg_search_result r;
+} tuning;
+
+static const tg_tune_options no_options;
+
+_Static_assert((int)TG_TUNE_CLASSES == (int)TG_TRIAL__COUNT && (int)TG_TUNE_UNBELIEVABLE == (int)TG_TRIAL_UNBELIEVABLE, "one list of outcomes");
+_Static_assert((int)TG_TUNE_END == (int)TG_EVENT_END && (int)TG_TUNE_BEST == (int)TG_EVENT_BEST, "one list of events");
+
+const char *tg_tune_class_name(tg_tune_class c) { return tg_outcome_name((tg_outcome)c); }
+
+/* ---- what is told ---- */
+
+static void fill_in(tg_tune_result *to, const tg_search_result *r) {
+  to->sketch = r->sketch;
+  to->kernel = r->sketch_name;
+  to->tuned = r->tuned;
+  to->seconds = r->seconds;
+  to->default_seconds = r->default_seconds;
+  to->gain = exp(r->gain) - 1;
+  to->gain_low = exp(r->gain_low) - 1;
+  to->flops = r->flops;
+  to->bytes = r->bytes;
+  to->floor = r->floor;
+  to->elapsed = r->elapsed;
+  to->points = r->points;
+  to->lowered = r->lowered;
+  to->built = r->built;
+  to->timed = r->timed;
+  for (int i = 0; i < TG_TUNE_CLASSES; i++) to->classes[i] = r->outcome[i];
+  to->dropped = r->dropped;
+  to->restarts = r->restarts;
+  to->reused = r->reused;
+  to->in_process = r->in_process;
+  to->exact = r->exact;
+  to->interrupted = r->interrupted;
+}
+
+static void progress(void *user, const tg_search_event *e) {
+  tuning *k = user;
+  tg_tune_result so_far = {0};
+  fill_in(&so_far, e->so_far);
+  tg_tune_progress p = {.what = (tg_tune_what)e->what, .so_far = &so_far, .candidate = e->knobs, .elapsed = e->elapsed};
+  if (e->point) {
+    p.words = e->point->used;
+    p.outcome = (tg_tune_class)e->point->outcome;
+    p.message = e->point->message;
+    p.seconds = e->point->seconds;
+    p.score = e->point->score;
+  }
+  k->o->progress(k->o->callback_user, &p);
+}
+
+static bool stop(void *user) {
+  tuning *k = user;
+  return k->o->stop && k->o->stop(k->o->callback_user);
+}
+
+/* ---- scratch ---- */
+
+static void remove_folder(const char *folder) {
+  DIR *d = *folder ? opendir(folder) : NULL;
+  for (struct dirent *e; d && (e = readdir(d));)
+    if (e->d_name[0] != '.') unlinkat(dirfd(d), e->d_name, 0);
+  if (d) closedir(d);
+  if (*folder) rmdir(folder);
+}
+
+static void make_scratch(tuning *k) {
+  const char *base = getenv("TMPDIR");
+  int n = snprintf(k->folder, sizeof k->folder, "%s/tg-tune-XXXXXX", base && *base ? base : "/tmp");
+  if (n < 0 || (size_t)n >= sizeof k->folder || !mkdtemp(k->folder)) k->folder[0] = 0;   /* then each process compiles for itself */
+  k->shared = memfd_create("tg-tune", MFD_CLOEXEC);
+}
+
+/* ---- tuning ---- */
+
+static void run(void *arg) {
+  tuning *k = arg;
+  const tg_tune_options *o = k->o;
+  tg_env *env = &k->t->env;
+  if (!tg_target_runs_here(&k->c->target)) tg_fail(env, TG_EINVAL, "kernels for %s do not run on this machine's processor", k->c->target.name);
+  make_scratch(k);
+  tg_search_options s = {.sketch = k->sketch, .sketches = k->sketches, .bindings = o->bindings, .bindings_n = o->bindings_n, .params = o->params, .params_n = o->params_n,
+                         .threads = o->threads > 0 ? (uint32_t)o->threads : 1, .seconds = o->seconds > 0 ? o->seconds : 20, .candidates = o->candidates, .seed = o->seed, .beam = o->beam,
+                         .knobs_only = (o->flags & TG_TUNE_KNOBS_ONLY) != 0, .worker = o->worker, .workers = o->workers ? o->workers : k->c->target.threads, .local = k->bench,
+                         .folder = *k->folder ? k->folder : NULL, .journal = o->journal, .resume = (o->flags & TG_TUNE_RESUME) != 0, .shared = k->shared, .stop = stop,
+                         .progress = o->progress ? progress : NULL, .user = k};
+  tg_search_run(env, &s, &k->r);
+}
+
+static void keep(tuning *k) {
+  tg_env *env = &k->t->env;
+  tg_tune_result *r = &k->t->result;
+  tg_binding *knobs = tg_new(env, tg_binding, k->r.knobs + 1);
+  memcpy(knobs, k->r.knob, k->r.knobs * sizeof *knobs);
+  fill_in(r, &k->r);
+  r->knobs = knobs;
+  r->knobs_n = k->r.knobs;
+  r->words = k->r.words;
+}
+
+static tg_status tune(tg_context *c, const tg_sketch_source *sketch, uint32_t n, const tg_tune_options *o, tg_tune_result **out) {
+  if (!c || !out) return TG_EINVAL;
+  *out = NULL;
+  if (!c->compiler) return tg_context_fail(c, TG_EINVAL, "this program has no compiler: that is tg_context_create of libtg_jit");
+  tg_allocator a = c->env.allocator;
+  tuned *t = a.alloc(a.user, sizeof *t);
+  tuning k = {.c = c, .o = o, .sketch = sketch, .sketches = n, .t = t, .bench = tg_trial_bench_new(), .shared = -1};
+  if (!t || !k.bench) {
+    if (t) a.free(a.user, t, sizeof *t);
+    tg_trial_bench_free(k.bench);
+    return tg_context_fail(c, TG_ENOMEM, "out of memory");
+  }
+  memset(t, 0, sizeof *t);
+  tg_env_init(&t->env, &a);
+  bool ok = tg_protect(&t->env, run, &k);
+  tg_trial_bench_free(k.bench);
+  remove_folder(k.folder);
+  if (k.shared >= 0) close(k.shared);
+  tg_status s = ok ? TG_OK : tg_context_fail(c, t->env.status, t->env.message);
+  if (ok) keep(&k), *out = &t->result;
+  else tg_tune_result_free(&t->result);
+  return s;
+}
+
+tg_status tg_tune(tg_context *c, const tg_kernel_def *const *defs, uint32_t n, const tg_tune_options *o, tg_tune_result **out) {
+  enum { MOST = 64 };
+  tg_sketch_source s[MOST];
+  if (!o) o = &no_options;
+  if (c && (!defs || !n || n > MOST)) return tg_context_fail(c, TG_EINVAL, "tg_tune takes 1 to 64 kernels");
+  for (uint32_t i = 0; c && i < n; i++) s[i] = (tg_sketch_source){.def = defs[i], .user = o->user};
+  return tune(c, s, n, o, out);
+}
+
+tg_status tg_tune_text(tg_context *c, const char *file, const char *text, const tg_tune_options *o, tg_tune_result **out) {
+  if (!o) o = &no_options;
+  tg_sketch_source s = {.file = file, .text = text, .kernel = o->kernel};
+  if (c && !text) return tg_context_fail(c, TG_EINVAL, "no kernel is given");
+  return tune(c, &s, 1, o, out);
+}
+
+void tg_tune_result_free(tg_tune_result *r) {
+  if (!r) return;
+  tuned *t = (tuned *)(void *)r;
+  tg_allocator a = t->env.allocator;
+  tg_env_drop(&t->env);
+  a.free(a.user, t, sizeof *t);
+}
+
+void tg_tune_worker(int in, int out) {
+  tg_bench *b = tg_trial_bench_new();
+  if (b) tg_serve(b, in, out);
+  tg_trial_bench_free(b);
+}

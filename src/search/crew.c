@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT
+ * The workers from the side of the search: started, asked, waited for with a limit, killed and started again. Whatever one of them does costs
+ * the question that it was asked. Without a program to start, questions are answered in process, one after another. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "search/trial.h"
+
+enum { WORKERS = 64, SHARED_FD = 3, TRIES = 3 };
+extern char **environ;
+
+typedef struct {
+  pid_t pid;                   /* 0: none runs */
+  int to, from;
+  bool opened;
+  tg_task *task;               /* under way */
+  uint64_t serial;
+  double deadline;             /* 0: none */
+  char *got;                   /* what has been read of the answer */
+  size_t n, cap;
+  uint32_t tries;              /* starts that failed in a row */
+} worker;
+
+struct tg_crew {
+  tg_env *env;
+  tg_crew_options o;
+  worker worker[WORKERS];
+  uint32_t n, restarts;
+  uint64_t serial;
+  tg_task open;
+};
+
+tg_crew *tg_crew_open(tg_env *env, const tg_crew_options *o) {
+  tg_crew *c = tg_new(env, tg_crew, 1);
+  c->env = env;
+  c->o = *o;
+  c->n = o->workers < 1 ? 1 : o->workers > WORKERS ? WORKERS : o->workers;
+  c->open.shared = -1;
+  return c;
+}
+
+/* ---- processes ---- */
+
+static void end_worker(worker *w) {
+  if (!w->pid) return;
+  kill(-w->pid, SIGKILL);
+  kill(w->pid, SIGKILL);
+  close(w->to);
+  close(w->from);
+  while (waitpid(w->pid, NULL, 0) < 0 && errno == EINTR) {}
+  w->pid = 0;
+  w->opened = false;
+  w->n = 0;
+}
+
+void tg_crew_close(tg_crew *c) {
+  for (uint32_t i = 0; c && i < c->n; i++) end_worker(&c->worker[i]);
+}
+
+void tg_crew_fresh(tg_crew *c) { tg_crew_close(c); }
+uint32_t tg_crew_restarts(const tg_crew *c) { return c->restarts; }
+
+static bool spawn(tg_crew *c, worker *w, const int to[2], const int from[2]) {
+  posix_spawn_file_actions_t fa;
+  posix_spawnattr_t attr;
+  int err = posix_spawn_file_actions_init(&fa);
+  if (err) return false;
+  err = posix_spawnattr_init(&attr);
+  if (!err) {
+    /* the shared file first: a pipe's end may have its number */
+    if (c->open.shared >= 0) err = posix_spawn_file_actions_adddup2(&fa, c->open.shared, SHARED_FD);
+    if (!err) err = posix_spawn_file_actions_adddup2(&fa, to[0], 0);
+    if (!err) err = posix_spawn_file_actions_adddup2(&fa, from[1], 1);
+    if (!err) err = posix_spawn_file_actions_addopen(&fa, 2, "/dev/null", O_WRONLY, 0);
+    if (!err) err = posix_spawnattr_setpgroup(&attr, 0);
+    if (!err) err = posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP);
+    if (!err) err = posix_spawnp(&w->pid, c->o.worker[0], &fa, &attr, (char *const *)(uintptr_t)c->o.worker, environ);
+    posix_spawnattr_destroy(&attr);
+  }
+  posix_spawn_file_actions_destroy(&fa);
+  if (err) w->pid = 0;
+  return !err;
+}
+
+/* Ends of pipes above those that the worker gets them as. */
+static bool pipe_above(int p[2]) {
+  if (pipe2(p, O_CLOEXEC)) return false;
+  for (int i = 0; i < 2; i++) {
+    int high = fcntl(p[i], F_DUPFD_CLOEXEC, SHARED_FD + 1);
+    if (high < 0) {
+      close(p[0]);
+      close(p[1]);
+      return false;
+    }
+    close(p[i]);
+    p[i] = high;
+  }
+  return true;
+}
+
+static bool start(tg_crew *c, worker *w) {
+  int to[2], from[2];
+  if (!pipe_above(to)) return false;
+  if (!pipe_above(from)) {
+    close(to[0]);
+    close(to[1]);
+    return false;
+  }
+  bool ok = spawn(c, w, to, from);
+  close(to[0]);
+  close(from[1]);
+  if (!ok) {
+    close(to[1]);
+    close(from[0]);
+    return false;
+  }
+  w->to = to[1];
+  w->from = from[0];
+  fcntl(w->from, F_SETFL, O_NONBLOCK);
+  return true;
+}
+
+/* ---- talking ---- */
+
+/* A worker that has ended must not end the search by SIGPIPE. */
+static bool send_all(int fd, const char *p, size_t n) {
+  sigset_t pipe_only, before, pending;
+  sigemptyset(&pipe_only);
+  sigaddset(&pipe_only, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &pipe_only, &before);
+  bool ok = true;
+  for (size_t done = 0; ok && done < n;) {
+    ssize_t k = write(fd, p + done, n - done);
+    if (k > 0) done += (size_t)k;
+    else if (k < 0 && errno != EINTR) ok = false;
+  }
+  struct timespec none = {0, 0};
+  if (!ok && !sigpending(&pending) && sigismember(&pending, SIGPIPE)) sigtimedwait(&pipe_only, NULL, &none);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return ok;
+}
+
+static bool ask(tg_crew *c, worker *w, tg_task *t) {
+  tg_mark mark = tg_mark_get(c->env);
+  tg_str s = tg_str_new(c->env);
+  w->serial = ++c->serial;
+  tg_wire_ask(&s, t, w->serial);
+  w->task = t;
+  w->deadline = t->limit > 0 ? tg_now() + t->limit : 0;
+  w->n = 0;
+  bool ok = send_all(w->to, s.data, s.n);
+  tg_mark_release(c->env, mark);
+  return ok;
+}
+
+/* 1: an answer is whole; 0: not yet; -1: the worker has ended, or talks nonsense. */
+static int hear(tg_crew *c, worker *w) {
+  for (;;) {
+    tg_frame f;
+    size_t want = sizeof f;
+    if (w->n >= sizeof f) {
+      memcpy(&f, w->got, sizeof f);
+      if (!tg_wire_frame(&f)) return -1;
+      want += f.bytes;
+      if (w->n == want) return tg_wire_read_answer(c->env, &f, w->got + sizeof f, w->serial, w->task) ? 1 : -1;
+    }
+    if (w->cap < want) {
+      char *more = tg_alloc(c->env, want * 2);
+      if (w->n) memcpy(more, w->got, w->n);
+      w->got = more;
+      w->cap = want * 2;
+    }
+    ssize_t k = read(w->from, w->got + w->n, want - w->n);
+    if (k > 0) w->n += (size_t)k;
+    else if (k < 0 && errno == EINTR) continue;
+    else return k < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) ? 0 : -1;
+  }
+}
+
+static void give_up(tg_crew *c, worker *w, tg_outcome o, const char *message) {
+  if (w->task) {
+    w->task->outcome = (uint8_t)o;
+    w->task->message = message;
+  }
+  w->task = NULL;
+  end_worker(w);
+  c->restarts++;
+}
+
+/* Waits for the workers that have a task; marks what is over. */
+static bool stopped(const tg_crew *c) { return c->o.stop && c->o.stop(c->o.user); }
+
+static void wait_some(tg_crew *c, uint32_t parallel) {
+  struct pollfd fds[WORKERS];
+  uint32_t which[WORKERS];
+  nfds_t n = 0;
+  int wait = 50;
+  double now = tg_now();
+  for (uint32_t i = 0; i < parallel; i++) {
+    worker *w = &c->worker[i];
+    if (!w->task) continue;
+    which[n] = i;
+    fds[n++] = (struct pollfd){.fd = w->from, .events = POLLIN};
+    if (w->deadline > 0 && (w->deadline - now) * 1000 < wait) wait = w->deadline > now ? (int)((w->deadline - now) * 1000) + 1 : 0;
+  }
+  poll(fds, n, wait);
+  now = tg_now();
+  for (nfds_t k = 0; k < n; k++) {
+    worker *w = &c->worker[which[k]];
+    int heard = fds[k].revents ? hear(c, w) : 0;
+    if (heard > 0) w->task = NULL, w->tries = 0;
+    else if (heard < 0) give_up(c, w, TG_TRIAL_CRASHED, "the worker ended");
+    else if (w->deadline > 0 && now > w->deadline) give_up(c, w, TG_TRIAL_HUNG, tg_format(c->env, "more than %.1f s", w->task->limit));
+  }
+}
+
+/* A worker that knows the problem; false: this one cannot be had. */
+static bool ready(tg_crew *c, worker *w) {
+  while (w->tries < TRIES && (!w->pid || !w->opened)) {
+    tg_task open = c->open;
+    uint32_t alone = (uint32_t)(w - c->worker);
+    w->tries++;
+    if (!w->pid && !start(c, w)) continue;
+    open.make = false;
+    open.shared = c->open.shared >= 0 ? SHARED_FD : -1;
+    open.outcome = TG_TRIAL_OK;
+    if (!ask(c, w, &open)) give_up(c, w, TG_TRIAL_CRASHED, NULL);
+    while (w->task && !stopped(c)) wait_some(c, alone + 1);
+    if (w->task) return give_up(c, w, TG_TRIAL_SKIPPED, NULL), false;
+    w->opened = w->pid && open.outcome == TG_TRIAL_OK;
+    if (!w->opened) end_worker(w);
+  }
+  return w->pid && w->opened;
+}
+
+/* ---- all of them ---- */
+
+/* With memory of its own for each. */
+static void run_here(tg_crew *c, tg_task *t) {
+  tg_env own;
+  tg_env_init(&own, &c->env->allocator);
+  tg_bench_run(c->o.local, &own, t);
+  if (t->message) t->message = tg_strdup(c->env, t->message);
+  if (t->words) t->words = tg_strdup(c->env, t->words);
+  tg_env_drop(&own);
+}
+
+void tg_crew_problem(tg_crew *c, tg_task *open) {
+  c->open = *open;
+  if (!c->o.worker) {
+    run_here(c, open);
+    return;
+  }
+  worker *w = &c->worker[0];
+  tg_task first = *open;
+  first.shared = open->shared >= 0 ? SHARED_FD : -1;
+  if ((!w->pid && !start(c, w)) || !ask(c, w, &first)) give_up(c, w, TG_TRIAL_CRASHED, "the worker could not be started");
+  while (w->task) {
+    if (stopped(c)) give_up(c, w, TG_TRIAL_SKIPPED, NULL);
+    else wait_some(c, 1);
+  }
+  if (!w->pid && first.outcome == TG_TRIAL_OK) first.outcome = TG_TRIAL_CRASHED, first.message = "the worker could not be started";
+  w->opened = w->pid && first.outcome == TG_TRIAL_OK;
+  int shared = open->shared;
+  *open = first;
+  open->shared = shared;
+}
+
+void tg_crew_run(tg_crew *c, tg_task *tasks, uint32_t n, uint32_t parallel) {
+  for (uint32_t i = 0; i < n; i++) tasks[i].outcome = TG_TRIAL_SKIPPED, tasks[i].message = NULL;
+  for (uint32_t i = 0; !c->o.worker && i < n && !stopped(c); i++) run_here(c, &tasks[i]);
+  if (!c->o.worker) return;
+  if (parallel > c->n) parallel = c->n;
+  uint32_t next = 0;
+  for (;;) {
+    bool busy = false;
+    for (uint32_t i = 0; i < parallel; i++) {
+      worker *w = &c->worker[i];
+      if (!w->task && next < n && !stopped(c) && ready(c, w)) {
+        tg_task *t = &tasks[next++];
+        if (!ask(c, w, t)) give_up(c, w, TG_TRIAL_CRASHED, "the worker ended");
+      }
+      busy |= w->task != NULL;
+    }
+    if (!busy) break;
+    if (stopped(c)) {
+      for (uint32_t i = 0; i < parallel; i++)
+        if (c->worker[i].task) give_up(c, &c->worker[i], TG_TRIAL_SKIPPED, NULL);
+    } else wait_some(c, parallel);
+  }
+}

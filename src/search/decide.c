@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT
+ * Is one kernel faster than another? Each sample is the logarithm of a ratio of neighbours in time, so drift cancels; the interval is that of
+ * the median by order statistics, so a few samples spoilt by other work do not move it. */
+#include <math.h>
+#include <stdlib.h>
+#include "search/trial.h"
+
+static int by_value(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* The largest k such that the median lies between the k-th smallest and the k-th largest of n, but for `tail` on either side; 0: none. */
+static uint32_t rank_of(uint32_t n, double tail) {
+  double p = pow(0.5, n), below = 0;
+  uint32_t k = 0;
+  for (; k < n / 2; k++) {
+    below += p;                       /* P(at most k samples below the median) */
+    if (below > tail) break;
+    p = p * (double)(n - k) / (double)(k + 1);
+  }
+  return k;
+}
+
+static tg_verdict_of_times interval(const double *gain, uint32_t n, double margin, double tail) {
+  double sorted[TG_QUADS];
+  tg_verdict_of_times v = {.low = -INFINITY, .high = INFINITY};
+  if (n > TG_QUADS) n = TG_QUADS;
+  if (!n) return v;
+  memcpy(sorted, gain, n * sizeof *sorted);
+  qsort(sorted, n, sizeof *sorted, by_value);
+  v.gain = n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+  uint32_t k = rank_of(n, tail);
+  if (!k) return v;
+  v.low = sorted[k - 1];
+  v.high = sorted[n - k];
+  v.faster = v.low > margin;
+  v.slower = v.high < margin;
+  return v;
+}
+
+tg_verdict_of_times tg_decide(const double *gain, uint32_t n, double margin) { return interval(gain, n, margin, 0.025); }
+
+/* Who looks often is fooled often: to stop early for a gain takes much more than to find it at the end. */
+bool tg_decided(const double *gain, uint32_t n, double margin) {
+  static const double hopeless = -0.4;
+  if (n >= 2 && gain[0] < hopeless && gain[1] < hopeless) return true;
+  return n >= 8 && (interval(gain, n, margin, 0.025).slower || interval(gain, n, margin, 0.0005).faster);
+}

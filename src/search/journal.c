@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT
+ * The journal: one line of JSON for each answer, appended by one write, so whatever ends the search loses nothing. Resuming is not reading a state back: the
+ * search runs again from its seed, and questions that the journal has answers to are not asked. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include "search/search.h"
+
+enum { FORMAT = 1 };
+
+typedef struct { uint64_t id, against; uint8_t kind; const char *line; } entry;
+
+struct tg_journal {
+  tg_env *env;
+  int fd;
+  TG_VEC(entry) entries;
+  uint32_t reused;
+};
+
+static const char *const kinds[TG_TASK__COUNT] = {"open", "lower", "build", "time"};
+
+/* ---- one line of our own making ---- */
+
+static void put_string(tg_str *s, const char *text) {
+  tg_str_puts(s, "\"");
+  for (; *text; text++) {
+    unsigned char c = (unsigned char)*text;
+    if (c == '"' || c == '\\') tg_str_printf(s, "\\%c", c);
+    else if (c < 32) tg_str_printf(s, "\\u%04x", c);
+    else tg_str_put(s, text, 1);
+  }
+  tg_str_puts(s, "\"");
+}
+
+static void put_field(tg_str *s, const char *name, const char *text) {
+  if (!text) return;
+  tg_str_printf(s, ",\"%s\":", name);
+  put_string(s, text);
+}
+
+/* Behind "name": in the line; NULL if it has none. Names are unlike anything in the strings: quotes there are escaped. */
+static const char *field(const char *line, const char *name) {
+  char want[64];
+  int n = snprintf(want, sizeof want, "\"%s\":", name);
+  const char *p = strstr(line, want);
+  return p ? p + n : NULL;
+}
+
+static double number(const char *line, const char *name) {
+  const char *p = field(line, name);
+  return p ? strtod(p, NULL) : 0;
+}
+
+static uint64_t hex(const char *line, const char *name) {
+  const char *p = field(line, name);
+  return p && *p == '"' ? strtoull(p + 1, NULL, 16) : 0;
+}
+
+static const char *string(tg_env *env, const char *line, const char *name) {
+  const char *p = field(line, name);
+  if (!p || *p != '"') return NULL;
+  tg_str s = tg_str_new(env);
+  for (p++; *p && *p != '"'; p++) {
+    char c = *p;
+    if (c == '\\' && p[1] == 'u') {
+      char digits[5] = "";
+      memcpy(digits, p + 2, strnlen(p + 2, 4));
+      c = (char)strtol(digits, NULL, 16);
+      p += 1 + strlen(digits);
+    } else if (c == '\\' && p[1]) c = *++p;
+    tg_str_put(&s, &c, 1);
+  }
+  return s.data;
+}
+
+/* ---- opening ---- */
+
+static int kind_of(const char *line) {
+  for (int k = 0; k < TG_TASK__COUNT; k++) {
+    const char *p = field(line, "event");
+    if (p && *p == '"' && !strncmp(p + 1, kinds[k], strlen(kinds[k])) && p[1 + strlen(kinds[k])] == '"') return k;
+  }
+  return -1;
+}
+
+/* Whole lines only; the rest is what a write was cut short at. Gives the length of what is kept; 0: another journal's. */
+static size_t read_lines(tg_journal *j, char *data, uint64_t key) {
+  char *line = data;
+  for (char *end; (end = strchr(line, '\n')); line = end + 1) {
+    *end = 0;
+    if (line == data && (hex(line, "key") != key || (int)number(line, "journal") != FORMAT)) return 0;
+    int kind = kind_of(line);
+    if (end[-1] != '}' || kind < 0) continue;
+    tg_push(j->env, &j->entries, ((entry){hex(line, "id"), hex(line, "against"), (uint8_t)kind, line}));
+  }
+  return (size_t)(line - data);
+}
+
+static void append(tg_journal *j, const tg_str *s) {
+  for (size_t done = 0; done < s->n;) {
+    ssize_t k = write(j->fd, s->data + done, s->n - done);
+    if (k > 0) done += (size_t)k;
+    else if (k == 0 || errno != EINTR) return;   /* a full disk costs the resuming, not the search */
+  }
+}
+
+tg_journal *tg_journal_open(tg_env *env, const char *path, const char *title, uint64_t key, bool resume) {
+  tg_journal *j = tg_new(env, tg_journal, 1);
+  size_t kept = 0;
+  *j = (tg_journal){.env = env, .fd = -1};
+  if (!path) return j;
+  char *data = resume ? tg_read_file(env, path, NULL) : NULL;
+  if (data) kept = read_lines(j, data, key);
+  if (!kept) j->entries.n = 0;
+  int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0 || ftruncate(fd, (off_t)kept) || lseek(fd, 0, SEEK_END) < 0) {
+    int err = errno;
+    if (fd >= 0) close(fd);
+    tg_fail(env, TG_EIO, "the journal %s cannot be written: %s", path, strerror(err));
+  }
+  j->fd = fd;
+  if (kept) return j;
+  tg_str s = tg_str_new(env);
+  tg_str_printf(&s, "{\"event\":\"tune\",\"journal\":%d,\"key\":\"%016llx\"", FORMAT, (unsigned long long)key);
+  put_field(&s, "kernel", title);
+  tg_str_puts(&s, "}\n");
+  append(j, &s);
+  return j;
+}
+
+void tg_journal_close(tg_journal *j) {
+  if (j && j->fd >= 0) close(j->fd);
+  if (j) j->fd = -1;
+}
+
+uint32_t tg_journal_reused(const tg_journal *j) { return j->reused; }
+
+/* ---- answers ---- */
+
+bool tg_journal_find(tg_journal *j, uint8_t kind, uint64_t id, uint64_t against, tg_task *t) {
+  const char *line = NULL;
+  for (uint32_t i = 0; i < j->entries.n && !line; i++) {
+    const entry *e = &j->entries.data[i];
+    if (e->kind == kind && e->id == id && e->against == against) line = e->line;
+  }
+  if (!line) return false;
+  const char *outcome = string(j->env, line, "outcome");
+  for (t->outcome = 0; t->outcome < TG_TRIAL_SKIPPED && (!outcome || strcmp(outcome, tg_outcome_name((tg_outcome)t->outcome))); t->outcome++) {}
+  if (t->outcome == TG_TRIAL_SKIPPED) return false;
+  t->message = string(j->env, line, "message");
+  t->words = string(j->env, line, "words");
+  t->hash = hex(line, "hash");
+  t->cost.seconds = number(line, "cost");
+  t->seconds = number(line, "seconds");
+  t->against_seconds = number(line, "against_seconds");
+  t->dropped = (uint32_t)number(line, "dropped");
+  const char *p = field(line, "gain");
+  for (t->n = 0; p && (*p == '[' || *p == ',') && p[1] != ']' && t->n < TG_QUADS;) {
+    char *end;
+    t->gain[t->n++] = strtod(p + 1, &end);
+    p = end;
+  }
+  j->reused++;
+  return true;
+}
+
+void tg_journal_put(tg_journal *j, const tg_task *t, const tg_point *p, uint64_t against, const char *knobs) {
+  if (j->fd < 0 || t->outcome == TG_TRIAL_SKIPPED) return;
+  tg_mark mark = tg_mark_get(j->env);
+  tg_str s = tg_str_new(j->env);
+  tg_str_printf(&s, "{\"event\":\"%s\",\"id\":\"%016llx\",\"against\":\"%016llx\",\"outcome\":\"%s\"", kinds[t->kind], (unsigned long long)p->id, (unsigned long long)against,
+                tg_outcome_name((tg_outcome)t->outcome));
+  put_field(&s, "message", t->message);
+  if (t->kind == TG_TASK_LOWER) {
+    tg_str_printf(&s, ",\"hash\":\"%016llx\",\"cost\":%.17g", (unsigned long long)t->hash, t->cost.seconds);
+    put_field(&s, "knobs", knobs);
+    put_field(&s, "words", t->words);
+  }
+  if (t->kind == TG_TASK_TIME) {
+    tg_str_printf(&s, ",\"seconds\":%.9g,\"against_seconds\":%.9g,\"dropped\":%u,\"score\":%.6g,\"gain\":", t->seconds, t->against_seconds, t->dropped, p->score);
+    for (uint32_t i = 0; i < t->n; i++) tg_str_printf(&s, "%s%.17g", i ? "," : "[", t->gain[i]);
+    tg_str_puts(&s, t->n ? "]" : "[]");
+  }
+  tg_str_puts(&s, "}\n");
+  append(j, &s);
+  tg_mark_release(j->env, mark);
+}
+
+void tg_journal_note(tg_journal *j, const char *event, const char *text) {
+  if (j->fd < 0) return;
+  tg_mark mark = tg_mark_get(j->env);
+  tg_str s = tg_str_new(j->env);
+  tg_str_puts(&s, "{\"event\":");
+  put_string(&s, event);
+  put_field(&s, "text", text);
+  tg_str_puts(&s, "}\n");
+  append(j, &s);
+  tg_mark_release(j->env, mark);
+}

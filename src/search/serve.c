@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT
+ * A worker: reads questions, answers each from a child process. The child may crash, write anywhere, be told to exit by a library: the worker then says
+ * so, and is as it was. What hangs, the search kills with the worker: both are one process group. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "search/trial.h"
+
+typedef struct { const tg_bench *bench; tg_env *env; tg_task *task; } call;
+
+static void run_task(void *arg) {
+  call *c = arg;
+  const tg_bench *b = c->bench;
+  switch (c->task->kind) {
+  case TG_TASK_OPEN: b->open(b->self, c->env, c->task); break;
+  case TG_TASK_LOWER: b->lower(b->self, c->env, c->task); break;
+  case TG_TASK_BUILD: b->build(b->self, c->env, c->task); break;
+  default: b->time(b->self, c->env, c->task); break;
+  }
+}
+
+void tg_bench_run(const tg_bench *bench, tg_env *env, tg_task *t) {
+  call c = {bench, env, t};
+  t->outcome = TG_TRIAL_OK;
+  if (tg_protect(env, run_task, &c)) return;
+  t->outcome = env->status == TG_EINVAL ? TG_TRIAL_ILLEGAL : TG_TRIAL_LIMIT;
+  t->message = tg_strdup(env, env->message);
+  env->status = TG_OK;
+}
+
+/* ---- bytes ---- */
+
+static bool read_all(int fd, void *p, size_t n) {
+  for (size_t done = 0; done < n;) {
+    ssize_t k = read(fd, (char *)p + done, n - done);
+    if (k == 0 || (k < 0 && errno != EINTR)) return false;
+    if (k > 0) done += (size_t)k;
+  }
+  return true;
+}
+
+static bool write_all(int fd, const void *p, size_t n) {
+  for (size_t done = 0; done < n;) {
+    ssize_t k = write(fd, (const char *)p + done, n - done);
+    if (k < 0 && errno != EINTR) return false;
+    if (k > 0) done += (size_t)k;
+  }
+  return true;
+}
+
+/* ---- a question in a child ---- */
+
+static void answer(const tg_bench *bench, tg_env *env, tg_task *t, uint64_t serial, int out) {
+  tg_bench_run(bench, env, t);
+  tg_str s = tg_str_new(env);
+  tg_wire_answer(&s, t, serial);
+  write_all(out, s.data, s.n);
+}
+
+static void limit_child(void) {
+  struct rlimit none = {0, 0};
+  setrlimit(RLIMIT_CORE, &none);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
+/* Reads what the child says until it is silent: a frame, or nothing that can be used. */
+static const char *listen(tg_env *env, int fd, tg_frame *f) {
+  char *payload = NULL;
+  if (read_all(fd, f, sizeof *f) && tg_wire_frame(f)) {
+    payload = tg_alloc(env, f->bytes + 1);
+    if (!read_all(fd, payload, f->bytes)) payload = NULL;
+  }
+  return payload;
+}
+
+static void say_crashed(tg_env *env, tg_task *t, int status) {
+  t->outcome = TG_TRIAL_CRASHED;
+  t->message = WIFSIGNALED(status) ? tg_format(env, "ended by signal %d", WTERMSIG(status)) : tg_format(env, "ended by itself, with status %d", WEXITSTATUS(status));
+}
+
+static bool answer_apart(const tg_bench *bench, tg_env *env, tg_task *t, uint64_t serial, int out) {
+  int pipes[2], status = 0;
+  tg_frame f;
+  if (pipe2(pipes, O_CLOEXEC)) return false;
+  pid_t child = fork();
+  if (child < 0) {
+    close(pipes[0]);
+    close(pipes[1]);
+    return false;
+  }
+  if (!child) {
+    close(pipes[0]);
+    limit_child();
+    answer(bench, env, t, serial, pipes[1]);
+    kill(getpid(), SIGKILL);   /* no handler of the program around runs */
+  }
+  close(pipes[1]);
+  const char *payload = listen(env, pipes[0], &f);
+  close(pipes[0]);
+  kill(child, SIGKILL);
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+  tg_str s = tg_str_new(env);
+  tg_task copy = *t;
+  if (payload && tg_wire_read_answer(env, &f, payload, serial, &copy)) {
+    tg_str_put(&s, (const char *)&f, sizeof f);
+    tg_str_put(&s, payload, f.bytes);
+  } else {
+    say_crashed(env, t, status);
+    tg_wire_answer(&s, t, serial);
+  }
+  return write_all(out, s.data, s.n);
+}
+
+typedef struct { const tg_bench *bench; int in, out; bool more; tg_env env; } turn;
+
+static void serve_one(void *arg) {
+  turn *w = arg;
+  tg_frame f;
+  tg_task t;
+  if (!read_all(w->in, &f, sizeof f) || !tg_wire_frame(&f)) return;
+  char *payload = tg_alloc(&w->env, f.bytes + 1);
+  if (!read_all(w->in, payload, f.bytes) || !tg_wire_read_ask(&w->env, &f, payload, &t)) return;
+  if (t.kind == TG_TASK_OPEN && t.make) {   /* what is made is shared: it may end as well, and then the search ends */
+    w->more = answer_apart(w->bench, &w->env, &t, f.serial, w->out);
+    t.make = false;
+    tg_bench_run(w->bench, &w->env, &t);
+  } else if (t.kind == TG_TASK_OPEN) {
+    answer(w->bench, &w->env, &t, f.serial, w->out);
+    w->more = true;
+  } else w->more = answer_apart(w->bench, &w->env, &t, f.serial, w->out);
+}
+
+void tg_serve(const tg_bench *bench, int in, int out) {
+  turn w = {.bench = bench, .in = in, .out = out, .more = true};
+  while (w.more) {
+    w.more = false;
+    tg_env_init(&w.env, NULL);
+    tg_protect(&w.env, serve_one, &w);
+    tg_env_drop(&w.env);
+  }
+}

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: MIT
+ * The search itself. The default comes first: it must be right, and everything is measured against it. Then rounds: neighbours of the best points so
+ * far are lowered, the cheapest by the model built and checked, each timed in turns with the incumbent, which it replaces only where the 95 %
+ * interval of the gain lies above 1 %. At the end the incumbent meets the default once more, in a new process; unless it wins again, the default stays. */
+#include <math.h>
+#include <stdio.h>
+#include "search/search.h"
+
+enum { BEAM = 16, BATCH = 6, FRONT = 48, POOL = 4096 };
+static const double margin = 0.01, even = 0.005;
+
+typedef struct {
+  tg_env *env;
+  const tg_search_options *o;
+  tg_search_result *r;
+  tg_crew *crew;
+  tg_journal *journal;
+  tg_points space;
+  TG_VEC(tg_point *) points;             /* all that were made, by number */
+  TG_VEC(tg_point *) pool;               /* lowered, not built */
+  TG_VEC(uint64_t) seen;                 /* ids */
+  TG_VEC(uint64_t) lowered;              /* hashes */
+  tg_point *beam[BEAM], *incumbent, *first;
+  uint32_t beam_n, beam_most, draws;
+  uint64_t random;
+  double start, until, build_limit;
+  bool interrupted;
+} search;
+
+static uint64_t draw(search *s) {
+  s->random = s->random * 6364136223846793005u + 1442695040888963407u;
+  return s->random ^ s->random >> 29;
+}
+
+static bool stop(void *user) {
+  search *s = user;
+  if (s->o->stop && s->o->stop(s->o->user)) s->interrupted = true;
+  return s->interrupted || (s->until > 0 && tg_now() > s->until);
+}
+
+static bool over(search *s) { return stop(s) || (s->o->candidates && s->r->timed >= s->o->candidates); }
+
+static const char *knobs_text(search *s, const tg_point *p) {
+  const tg_sketch *k = &s->space.sketch[p->sketch];
+  tg_str t = tg_str_new(s->env);
+  tg_str_puts(&t, k->name);
+  for (uint32_t i = 0; i < k->knobs; i++) tg_str_printf(&t, " %s=%lld", k->knob[i].name, (long long)p->knob[i]);
+  return t.data;
+}
+
+static void tell(search *s, int what, const tg_point *p) {
+  if (!s->o->progress) return;
+  s->r->elapsed = tg_now() - s->start;
+  s->r->restarts = tg_crew_restarts(s->crew);
+  tg_search_event e = {.what = what, .point = p, .knobs = p ? knobs_text(s, p) : NULL, .so_far = s->r, .elapsed = s->r->elapsed};
+  s->o->progress(s->o->user, &e);
+}
+
+/* ---- asking, with the journal before the crew ---- */
+
+static tg_trial trial_of(const tg_point *p) { return (tg_trial){p->text, p->words}; }
+
+static void ask(search *s, tg_task *tasks, tg_point *const *points, uint32_t n, uint32_t parallel, const tg_point *against) {
+  tg_task *open = tg_new(s->env, tg_task, n ? n : 1);
+  uint32_t *which = tg_new(s->env, uint32_t, n ? n : 1), m = 0;
+  uint64_t other = against ? tg_mix(against->id, tasks[0].quads) : 0;
+  for (uint32_t i = 0; i < n; i++)
+    if (!tg_journal_find(s->journal, tasks[i].kind, points[i]->id, other, &tasks[i])) which[m] = i, open[m++] = tasks[i];
+  tg_crew_run(s->crew, open, m, parallel);
+  for (uint32_t i = 0; i < m; i++) {
+    tasks[which[i]] = open[i];
+    tg_journal_put(s->journal, &open[i], points[which[i]], other, knobs_text(s, points[which[i]]));
+  }
+}
+
+static void settle(search *s, tg_point *p, const tg_task *t) {
+  p->outcome = (tg_outcome)t->outcome;
+  p->message = t->message;
+  s->r->outcome[p->outcome]++;
+}
+
+/* ---- lowering ---- */
+
+static bool known(const uint64_t *list, uint32_t n, uint64_t x) {
+  for (uint32_t i = 0; i < n; i++)
+    if (list[i] == x) return true;
+  return false;
+}
+
+static bool cheaper(const tg_point *a, const tg_point *b) { return a->cost.seconds != b->cost.seconds ? a->cost.seconds < b->cost.seconds : a->number < b->number; }
+
+/* The legal ones that lower to something new go to the pool. */
+static void lower(search *s, tg_point **points, uint32_t n) {
+  tg_task *tasks = tg_new(s->env, tg_task, n ? n : 1);
+  for (uint32_t i = 0; i < n; i++) tasks[i] = (tg_task){.kind = TG_TASK_LOWER, .trial = trial_of(points[i]), .limit = s->build_limit};
+  ask(s, tasks, points, n, UINT32_MAX, NULL);
+  for (uint32_t i = 0; i < n; i++) {
+    tg_point *p = points[i];
+    if (tasks[i].outcome == TG_TRIAL_OK && known(s->lowered.data, s->lowered.n, tasks[i].hash)) tasks[i].outcome = TG_TRIAL_DUPLICATE;
+    p->hash = tasks[i].hash;
+    p->cost = tasks[i].cost;
+    p->used = tasks[i].words && *tasks[i].words ? tasks[i].words : NULL;
+    if (tasks[i].outcome != TG_TRIAL_OK) settle(s, p, &tasks[i]);
+    else {
+      s->r->lowered++;
+      tg_push(s->env, &s->lowered, p->hash);
+      tg_push(s->env, &s->pool, p);
+    }
+  }
+  tell(s, TG_EVENT_LOWERED, NULL);
+}
+
+/* ---- new points ---- */
+
+static void propose(search *s, uint32_t sketch, const int64_t *knob, const char *words, tg_point **out, uint32_t *n) {
+  tg_point *p = tg_new(s->env, tg_point, 1);
+  bool legal = tg_space_point(&s->space, sketch, knob, words, p);
+  if (known(s->seen.data, s->seen.n, p->id)) return;
+  tg_push(s->env, &s->seen, p->id);
+  p->number = s->points.n;
+  tg_push(s->env, &s->points, p);
+  s->r->points++;
+  if (legal) out[(*n)++] = p;
+  else s->r->outcome[TG_TRIAL_ILLEGAL]++;
+}
+
+/* Each knob of the point at each other value. */
+static void move_knobs(search *s, const tg_point *p, tg_point **out, uint32_t *n) {
+  const tg_sketch *k = &s->space.sketch[p->sketch];
+  uint64_t from = draw(s);
+  for (uint32_t a = 0; a < k->knobs; a++) {
+    uint32_t i = (uint32_t)((from + a) % k->knobs);
+    for (uint32_t v = 0; v < k->knob[i].n && *n < FRONT; v++) {
+      int64_t knob[TG_POINT_KNOBS];
+      memcpy(knob, p->knob, sizeof knob);
+      if (knob[i] == k->knob[i].values[v]) continue;
+      knob[i] = k->knob[i].values[v];
+      propose(s, p->sketch, knob, NULL, out, n);
+    }
+  }
+}
+
+static void move_words(search *s, const tg_point *p, uint32_t draws, tg_point **out, uint32_t *n) {
+  for (uint32_t i = 0; i < draws && *n < FRONT && p->used; i++) {
+    const char *words = tg_words_mutate(s->env, p->used, draw(s));
+    if (words) propose(s, p->sketch, p->knob, words, out, n);
+  }
+}
+
+/* Neighbours of the beam, the best first; false: there are none. */
+static bool widen(search *s) {
+  tg_point *front[FRONT];
+  uint32_t n = 0;
+  for (uint32_t b = 0; b < s->beam_n && n < FRONT / 2; b++) move_knobs(s, s->beam[b], front, &n);
+  for (uint32_t b = 0; b < s->beam_n && n < FRONT && !s->o->knobs_only; b++) move_words(s, s->beam[b], 1 + (FRONT - n) / (s->beam_n - b), front, &n);
+  if (n) lower(s, front, n);
+  return n > 0;
+}
+
+/* ---- building ---- */
+
+/* The cheapest of the pool by the model, and one at random. */
+static uint32_t take_batch(search *s, tg_point **batch) {
+  uint32_t n = 0, most = BATCH;
+  if (s->o->candidates && s->o->candidates - s->r->timed < most) most = s->o->candidates - s->r->timed;
+  while (n < most && s->pool.n) {
+    uint32_t best = 0;
+    if (n + 1 == most && n) best = (uint32_t)(draw(s) % s->pool.n);
+    else
+      for (uint32_t i = 1; i < s->pool.n; i++)
+        if (cheaper(s->pool.data[i], s->pool.data[best])) best = i;
+    batch[n++] = s->pool.data[best];
+    s->pool.data[best] = s->pool.data[--s->pool.n];
+  }
+  return n;
+}
+
+static void build(search *s, tg_point *const *batch, uint32_t n) {
+  tg_task tasks[BATCH] = {{0}};
+  for (uint32_t i = 0; i < n; i++) tasks[i] = (tg_task){.kind = TG_TASK_BUILD, .trial = trial_of(batch[i]), .limit = s->build_limit};
+  ask(s, tasks, batch, n, UINT32_MAX, NULL);
+  for (uint32_t i = 0; i < n; i++) {
+    batch[i]->built = tasks[i].outcome == TG_TRIAL_OK;
+    s->r->built += tasks[i].outcome != TG_TRIAL_SKIPPED;
+    if (batch[i]->built) batch[i]->outcome = TG_TRIAL_OK;
+    else settle(s, batch[i], &tasks[i]);
+    if (tasks[i].outcome != TG_TRIAL_SKIPPED) tell(s, TG_EVENT_BUILT, batch[i]);
+  }
+}
+
+/* ---- timing ---- */
+
+static double patience(const search *s) { return s->o->patience > 0 ? s->o->patience : 3; }
+static double time_limit(const search *s) { return patience(s) + 8 * TG_QUADS * fmax(s->r->default_seconds, 1e-3); }
+
+static tg_verdict_of_times compare(search *s, tg_point *p, const tg_point *against, uint32_t quads, tg_task *t) {
+  *t = (tg_task){.kind = TG_TASK_TIME, .trial = trial_of(p), .against = trial_of(against), .quads = quads, .limit = time_limit(s)};
+  ask(s, t, &p, 1, 1, against);
+  s->r->dropped += t->dropped;
+  if (t->outcome == TG_TRIAL_OK && s->r->floor > 0 && fmin(t->seconds, t->against_seconds) < s->r->floor) {
+    t->outcome = TG_TRIAL_UNBELIEVABLE;
+    t->message = tg_format(s->env, "%.3g s is less than the machine can do: %.3g s", t->seconds, s->r->floor);
+  }
+  return tg_decide(t->gain, t->n, margin);
+}
+
+static void join_beam(search *s, tg_point *p) {
+  uint32_t at = s->beam_n;
+  while (at && p->score < s->beam[at - 1]->score) at--;
+  if (at == s->beam_most) return;
+  if (s->beam_n < s->beam_most) s->beam_n++;
+  for (uint32_t i = s->beam_n - 1; i > at; i--) s->beam[i] = s->beam[i - 1];
+  s->beam[at] = p;
+}
+
+static void time_point(search *s, tg_point *p) {
+  tg_task t;
+  tg_verdict_of_times v = compare(s, p, s->incumbent, 24, &t);
+  p->outcome = (tg_outcome)t.outcome;
+  p->message = t.message;
+  if (t.outcome == TG_TRIAL_SKIPPED) return;
+  s->r->timed++;
+  s->r->outcome[t.outcome]++;
+  if (t.outcome == TG_TRIAL_OK && t.n) {
+    p->timed = true;
+    p->seconds = t.seconds;
+    p->score = s->incumbent->score - v.gain;
+    join_beam(s, p);
+    bool simpler = fabs(v.gain) < even && v.low > -margin && tg_words_count(p->used) < tg_words_count(s->incumbent->used) && s->incumbent != s->first;
+    if (v.faster || simpler) {
+      s->incumbent = p;
+      s->r->seconds = t.seconds;
+      s->r->gain = -p->score;
+      tell(s, TG_EVENT_BEST, p);
+    }
+  }
+  tell(s, TG_EVENT_TIMED, p);
+}
+
+/* ---- from beginning to end ---- */
+
+static TG_NORETURN void fail_default(search *s, const tg_point *p) {
+  tg_fail(s->env, p->outcome == TG_TRIAL_ILLEGAL ? TG_EINVAL : TG_EBACKEND, "the kernel under its default is %s: %s", tg_outcome_name(p->outcome), p->message ? p->message : "");
+}
+
+static void open_problem(search *s) {
+  const tg_search_options *o = s->o;
+  tg_task t = {.kind = TG_TASK_OPEN, .trial = {s->first->text, NULL}, .folder = o->folder, .params_n = o->params_n, .threads = o->threads ? o->threads : 1, .seed = o->seed + 1,
+               .shared = o->worker ? o->shared : -1, .make = true, .limit = s->o->seconds > 0 ? s->o->seconds * 2 + 10 : 600};
+  if (o->params_n > TG_TRIAL_PARAMS) tg_fail(s->env, TG_ELIMIT, "over %d parameters", TG_TRIAL_PARAMS);
+  memcpy(t.params, o->params, o->params_n * sizeof *o->params);
+  tg_crew_problem(s->crew, &t);
+  if (t.outcome != TG_TRIAL_OK) {
+    s->first->outcome = (tg_outcome)t.outcome;
+    s->first->message = t.message;
+    fail_default(s, s->first);
+  }
+  s->r->floor = t.floor;
+  s->r->flops = t.flops;
+  s->r->bytes = t.bytes;
+  s->r->exact = t.exact;
+  s->r->in_process = !o->worker;
+  tell(s, TG_EVENT_OPEN, NULL);
+}
+
+/* The first sketch under its default is the default; others join the pool. */
+static void begin(search *s) {
+  tg_point *p = s->first, *others[POOL / 64];
+  uint32_t n = 0;
+  lower(s, &p, 1);
+  if (p->outcome != TG_TRIAL_OK || !s->pool.n) fail_default(s, p);
+  s->pool.n = 0;
+  double t = tg_now();
+  build(s, &p, 1);
+  if (!p->built) fail_default(s, p);
+  s->build_limit = fmax(patience(s), 10 * (tg_now() - t));
+  tg_task task;
+  compare(s, p, p, 8, &task);
+  if (task.outcome != TG_TRIAL_OK) {
+    settle(s, p, &task);
+    fail_default(s, p);
+  }
+  p->timed = true;
+  p->seconds = s->r->default_seconds = s->r->seconds = task.seconds;
+  s->incumbent = p;
+  join_beam(s, p);
+  tell(s, TG_EVENT_TIMED, p);
+  for (uint32_t i = 1; i < s->space.sketches && n < TG_COUNT(others); i++) propose(s, i, NULL, NULL, others, &n);
+  lower(s, others, n);
+}
+
+static void rounds(search *s) {
+  while (!over(s)) {
+    tg_point *batch[BATCH];
+    if (s->pool.n < 3 * BATCH && !widen(s) && !s->pool.n) break;
+    if (!s->pool.n && ++s->draws > 20) break;
+    if (s->pool.n) s->draws = 0;
+    uint32_t n = take_batch(s, batch);
+    build(s, batch, n);
+    for (uint32_t i = 0; i < n && !over(s); i++)
+      if (batch[i]->built) time_point(s, batch[i]);
+  }
+}
+
+/* Points that looked better than the incumbent, but not surely, meet it once more with more samples. */
+static void finals(search *s) {
+  for (uint32_t i = 0; i < s->beam_n && i < 3 && !stop(s); i++) {
+    tg_point *p = s->beam[i];
+    tg_task t;
+    if (p == s->incumbent || p->score > s->incumbent->score - even) continue;
+    tg_verdict_of_times v = compare(s, p, s->incumbent, TG_QUADS, &t);
+    if (t.outcome == TG_TRIAL_OK && v.faster) s->incumbent = p;
+  }
+}
+
+/* In a new process, against the default. What does not win twice does not win; then the next best may try. */
+static void confirm(search *s) {
+  s->until = s->o->seconds > 0 ? fmax(s->until, s->start + s->o->seconds * 0.8) : 0;
+  finals(s);
+  s->until = 0;
+  tell(s, TG_EVENT_CONFIRM, s->incumbent);
+  tg_crew_fresh(s->crew);
+  for (uint32_t i = 0; i < s->beam_n && i < 3; i++) {
+    tg_point *p = i ? s->beam[i] : s->incumbent;
+    tg_task t;
+    if (p == s->first || (i && p == s->incumbent)) continue;
+    tg_verdict_of_times v = compare(s, p, s->first, TG_QUADS, &t);
+    if (t.outcome != TG_TRIAL_OK || !v.faster) continue;
+    s->incumbent = p;
+    s->r->tuned = true;
+    s->r->seconds = t.seconds;
+    s->r->default_seconds = t.against_seconds;
+    s->r->gain = v.gain;
+    s->r->gain_low = v.low;
+    return;
+  }
+  s->incumbent = s->first;
+  s->r->seconds = s->r->default_seconds;
+  s->r->gain = s->r->gain_low = 0;
+}
+
+static void report(search *s) {
+  const tg_point *p = s->incumbent;
+  const tg_sketch *k = &s->space.sketch[p->sketch];
+  tg_search_result *r = s->r;
+  r->sketch = p->sketch;
+  r->sketch_name = k->name;
+  r->words = p->words;
+  r->text = p->text;
+  r->knobs = k->knobs;
+  for (uint32_t i = 0; i < k->knobs; i++) r->knob[i] = (tg_binding){k->knob[i].name, p->knob[i], p->knob[i], 1};
+  r->elapsed = tg_now() - s->start;
+  r->restarts = tg_crew_restarts(s->crew);
+  r->reused = tg_journal_reused(s->journal);
+  r->interrupted = s->interrupted;
+  tg_journal_note(s->journal, r->interrupted ? "interrupted" : "end", knobs_text(s, p));
+  tell(s, TG_EVENT_END, p);
+}
+
+static void run(void *arg) {
+  search *s = arg;
+  const tg_search_options *o = s->o;
+  tg_space_open(&s->space, s->env, o->sketch, o->sketches, o->bindings, o->bindings_n);
+  s->first = tg_new(s->env, tg_point, 1);
+  if (!tg_space_point(&s->space, 0, NULL, NULL, s->first)) fail_default(s, s->first);
+  tg_push(s->env, &s->seen, s->first->id);
+  tg_push(s->env, &s->points, s->first);
+  s->r->points = 1;
+  s->journal = tg_journal_open(s->env, o->journal, s->space.sketch[0].name, tg_mix(s->first->id, o->seed), o->resume);
+  open_problem(s);
+  begin(s);
+  if (o->seconds > 0) s->until = s->start + fmax(o->seconds * 0.6, o->seconds - fmin(10, 4 * 4 * TG_QUADS * s->r->default_seconds + 0.5));
+  rounds(s);
+  if (!s->interrupted) confirm(s);
+  report(s);
+}
+
+void tg_search_run(tg_env *env, const tg_search_options *o, tg_search_result *out) {
+  search *s = tg_new(env, search, 1);
+  *out = (tg_search_result){0};
+  *s = (search){.env = env, .o = o, .r = out, .random = o->seed * 2 + 1, .start = tg_now(), .build_limit = 60, .beam_most = o->beam ? o->beam < BEAM ? o->beam : BEAM : 4};
+  tg_crew_options c = {.worker = o->worker, .local = o->local, .workers = o->workers ? o->workers : 2, .stop = stop, .user = s};
+  s->crew = tg_crew_open(env, &c);
+  bool ok = tg_protect(env, run, s);
+  tg_crew_close(s->crew);
+  tg_journal_close(s->journal);
+  if (!ok) tg_fail(env, env->status, "%s", env->message);
+}

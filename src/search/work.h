@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT
+ * What a program as written asks of a machine, and of those who check it. */
+#ifndef TG_WORK_H
+#define TG_WORK_H
+#include "ranges/ranges.h"
+
+typedef struct tg_work_size {
+  double ops;            /* operations on values, none done again where a loop before could have kept it; loops at their most */
+  bool conditional;      /* some may not happen: ops is an upper bound */
+  bool integers;         /* no float anywhere: results do not depend on the order of anything */
+  double span;           /* whole numbers up to this size in every float input keep each float exact, in any order of its sums; 0: none do */
+  int least_bytes;       /* of the narrowest type that is loaded */
+} tg_work_size;
+
+/* sink: the program after pass raise. params: values by ordinal, or NULL: at their most. */
+tg_work_size tg_work_of(tg_job *j, const tg_uop *sink, const int64_t *params);
+#endif

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT
+ * The search over a fake bench, in process and with workers that crash, hang, end and lie for real: it finds the best, keeps to its budget,
+ * keeps nothing that misbehaved, resumes where it stopped, and does not call equals different. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "../test.h"
+#include "fake.h"
+
+static char self[4096], journal[] = "/tmp/tg-journal-XXXXXX";
+static const double quiet = 0.002;
+
+typedef struct { tg_search_options o; tg_search_result r; tg_env env; bool ok; } attempt;
+
+static void run(void *arg) {
+  attempt *a = arg;
+  tg_search_run(&a->env, &a->o, &a->r);
+}
+
+static const char *const *worker_of(const char *noise) {
+  static const char *argv[4];
+  argv[0] = self, argv[1] = "worker", argv[2] = noise, argv[3] = NULL;
+  return argv;
+}
+
+static attempt *search(tg_search_options o, const char *text) {
+  static attempt a;
+  static tg_sketch_source s;
+  s = (tg_sketch_source){.file = "fake.tg", .text = text};
+  a = (attempt){.o = o};
+  a.o.sketch = &s;
+  a.o.sketches = 1;
+  a.o.shared = -1;
+  a.o.patience = 0.4;
+  tg_env_init(&a.env, NULL);
+  a.ok = tg_protect(&a.env, run, &a);
+  return &a;
+}
+
+static long best(const attempt *a, const char *name) {
+  for (uint32_t i = 0; i < a->r.knobs; i++)
+    if (!strcmp(a->r.knob[i].name, name)) return (long)a->r.knob[i].lo;
+  return -1;
+}
+
+static void test_finds(void) {
+  const tg_binding good = {"P", 0, 0, 1};
+  for (uint64_t seed = 0; seed < 5; seed++) {
+    attempt *a = search((tg_search_options){.local = fake_bench(quiet), .bindings = &good, .bindings_n = 1, .seconds = 20, .seed = seed}, fake_text);
+    CHECK(a->ok && a->r.tuned && best(a, "S") == 5 && best(a, "T") == 3, "seed %d: %s S=%ld T=%ld", (int)seed, a->env.message, best(a, "S"), best(a, "T"));
+    CHECK(a->r.in_process && a->r.outcome[TG_TRIAL_ILLEGAL] == 0 + (a->r.points > 30), "%u illegal of %u", a->r.outcome[TG_TRIAL_ILLEGAL], a->r.points);
+    CHECK(fabs(a->r.gain - log(1.54)) < 0.05, "gain %.3f", a->r.gain);
+    tg_env_drop(&a->env);
+  }
+}
+
+/* Every kind of misbehaviour is among the candidates. */
+static void test_planted(void) {
+  double start = tg_now();
+  attempt *a = search((tg_search_options){.worker = worker_of("0.002"), .workers = 2, .seconds = 30, .seed = 1}, fake_text);
+  CHECK(a->ok && a->r.tuned, "%s", a->env.message);
+  CHECK(tg_now() - start < 33, "the budget is kept: %.1f s", tg_now() - start);
+  long p = best(a, "P");
+  CHECK(p == GOOD || p == SCRIBBLES, "P=%ld is kept", p);
+  CHECK(best(a, "S") == 5 && best(a, "T") == 3, "S=%ld T=%ld", best(a, "S"), best(a, "T"));
+  CHECK(a->r.outcome[TG_TRIAL_CRASHED] >= 3 && a->r.outcome[TG_TRIAL_HUNG] >= 1 && a->r.outcome[TG_TRIAL_WRONG] >= 1 && a->r.outcome[TG_TRIAL_LIMIT] >= 1 && a->r.outcome[TG_TRIAL_UNBELIEVABLE] >= 1,
+        "crashed %u hung %u wrong %u limit %u unbelievable %u", a->r.outcome[TG_TRIAL_CRASHED], a->r.outcome[TG_TRIAL_HUNG], a->r.outcome[TG_TRIAL_WRONG], a->r.outcome[TG_TRIAL_LIMIT],
+        a->r.outcome[TG_TRIAL_UNBELIEVABLE]);
+  tg_env_drop(&a->env);
+}
+
+/* Each alone: what it costs, and that it is never the answer. */
+static void test_each(void) {
+  static const tg_outcome want[BEHAVIOURS] = {[CRASH_LOWER] = TG_TRIAL_CRASHED, [CRASH_BUILD] = TG_TRIAL_CRASHED, [CRASH_TIME] = TG_TRIAL_CRASHED, [HANG_LOWER] = TG_TRIAL_HUNG, [HANG_BUILD] = TG_TRIAL_HUNG, [HANG_TIME] = TG_TRIAL_HUNG,
+                                              [ENDS] = TG_TRIAL_CRASHED, [WRITES_WILDLY] = TG_TRIAL_CRASHED, [WRONG] = TG_TRIAL_WRONG, [LIES] = TG_TRIAL_UNBELIEVABLE, [EATS_MEMORY] = TG_TRIAL_LIMIT, [FAILS] = TG_TRIAL_LIMIT};
+  for (int p = 1; p < BEHAVIOURS; p++) {
+    if (!want[p]) continue;
+    char text[512];
+    snprintf(text, sizeof text, "kernel fake() { knob(P, 0, %d); knob(S, 5); knob(T, 3); in(x, f32, [8]); out(y, f32, [8]); range(i, 8) y[i] = x[i]; }", p);
+    attempt *a = search((tg_search_options){.worker = worker_of("0"), .workers = 2, .seconds = 10}, text);
+    CHECK(a->ok && !a->r.tuned && best(a, "P") == 0, "P=%d: %s", p, a->env.message);
+    CHECK(a->r.outcome[want[p]] == 1, "P=%d: %u %s", p, a->r.outcome[want[p]], tg_outcome_name(want[p]));
+    tg_env_drop(&a->env);
+  }
+}
+
+static void test_default_wrong(void) {
+  attempt *a = search((tg_search_options){.worker = worker_of("0"), .workers = 1, .seconds = 5}, "kernel fake() { knob(P, 10); in(x, f32, [8]); out(y, f32, [8]); range(i, 8) y[i] = x[i]; }");
+  CHECK(!a->ok && strstr(a->env.message, "wrong"), "%s", a->env.message);
+  tg_env_drop(&a->env);
+  static const char *const nothing[] = {"/nowhere/tg", "worker", NULL};
+  a = search((tg_search_options){.worker = nothing, .workers = 1, .seconds = 5}, fake_text);
+  CHECK(!a->ok && strstr(a->env.message, "could not be started"), "%s", a->env.message);
+  tg_env_drop(&a->env);
+}
+
+/* 200 times the default against itself, at three levels of noise. */
+static void test_equals(void) {
+  static const double levels[] = {0.002, 0.02, 0.08};
+  for (size_t l = 0; l < TG_COUNT(levels); l++) {
+    const tg_bench *b = fake_bench(levels[l]);
+    int different = 0;
+    tg_env env;
+    tg_env_init(&env, NULL);
+    for (uint64_t i = 0; i < 200; i++) {
+      tg_task t = {.kind = TG_TASK_TIME, .trial = {fake_text, NULL}, .against = {fake_text, NULL}, .quads = TG_QUADS, .seed = i * 77};
+      tg_bench_run(b, &env, &t);
+      different += tg_decide(t.gain, t.n, 0.01).faster;
+    }
+    CHECK(different <= 2, "noise %.3f: %d of 200 called different", levels[l], different);
+    tg_env_drop(&env);
+  }
+}
+
+/* Of 1.03 and 0.97 the first is seen where noise allows. */
+static void test_decide(void) {
+  double gain[TG_QUADS];
+  for (int i = 0; i < TG_QUADS; i++) gain[i] = 0.03 + 0.001 * (i % 7 - 3);
+  CHECK(!tg_decide(gain, 5, 0.01).faster && tg_decide(gain, 8, 0.01).faster && tg_decide(gain, TG_QUADS, 0.01).faster, "faster");
+  CHECK(tg_decide(gain, 8, 0.05).slower && !tg_decide(gain, 3, 0.05).slower, "slower");
+  gain[0] = -5, gain[1] = 9;
+  CHECK(tg_decide(gain, 32, 0.01).faster, "two samples spoilt");
+  for (int i = 0; i < TG_QUADS; i++) gain[i] = i % 2 ? 0.1 : -0.06;
+  CHECK(!tg_decide(gain, 32, 0.01).faster && !tg_decide(gain, 32, 0.01).slower, "both ways");
+}
+
+static size_t file_size(const char *path) {
+  struct stat st;
+  return stat(path, &st) ? 0 : (size_t)st.st_size;
+}
+
+static bool count_down(void *user) { return --*(int *)user < 0; }
+
+/* Stopped at any moment, and a line cut short: the rest is asked, and the answer is the same. */
+static void test_resume(void) {
+  const tg_binding good = {"P", 0, 0, 1};
+  int fd = mkstemp(journal);
+  CHECK(fd >= 0, "a file");
+  close(fd);
+  tg_search_options o = {.local = fake_bench(0), .bindings = &good, .bindings_n = 1, .seconds = 20, .seed = 3, .journal = journal};
+  attempt *a = search(o, fake_text);
+  size_t whole = file_size(journal);
+  uint32_t built = a->r.built;
+  CHECK(a->ok && a->r.reused == 0 && whole > 1000, "%s", a->env.message);
+  tg_env_drop(&a->env);
+  for (int left = 20; left < 200; left += 30) {
+    int count = left;
+    tg_search_options cut = o;
+    cut.stop = count_down, cut.user = &count;
+    a = search(cut, fake_text);
+    bool interrupted = a->r.interrupted || !a->ok;
+    tg_env_drop(&a->env);
+    size_t n = file_size(journal);
+    if (n > 200) CHECK(!truncate(journal, (off_t)(n - 7)), "cut");
+    cut = o;
+    cut.resume = true;
+    a = search(cut, fake_text);
+    CHECK(a->ok && best(a, "S") == 5 && best(a, "T") == 3, "resumed: %s S=%ld T=%ld", a->env.message, best(a, "S"), best(a, "T"));
+    CHECK(!interrupted || a->r.reused > 0 || n < 400, "nothing was used again of %zu bytes", n);
+    tg_env_drop(&a->env);
+  }
+  o.resume = true;
+  a = search(o, fake_text);
+  CHECK(a->ok && a->r.reused > built, "%u answers used again", a->r.reused);
+  tg_env_drop(&a->env);
+  o.seed = 4;
+  a = search(o, fake_text);
+  CHECK(a->ok && a->r.reused == 0, "another seed is another journal");
+  tg_env_drop(&a->env);
+  unlink(journal);
+}
+
+static void test_budget(void) {
+  const tg_binding good = {"P", 0, 0, 1};
+  attempt *a = search((tg_search_options){.local = fake_bench(quiet), .bindings = &good, .bindings_n = 1, .candidates = 7}, fake_text);
+  CHECK(a->ok && a->r.timed <= 7, "%u timed", a->r.timed);
+  tg_env_drop(&a->env);
+}
+
+int main(int argc, char **argv) {
+  if (argc > 2 && !strcmp(argv[1], "worker")) {
+    int in = fcntl(0, F_DUPFD_CLOEXEC, 10), out = fcntl(1, F_DUPFD_CLOEXEC, 10);
+    tg_serve(fake_bench(atof(argv[2])), in, out);
+    return 0;
+  }
+  ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+  self[n > 0 ? n : 0] = 0;
+  test_decide();
+  test_equals();
+  test_finds();
+  test_budget();
+  test_resume();
+  test_default_wrong();
+  test_each();
+  test_planted();
+  return TEST_END();
+}
