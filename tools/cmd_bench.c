@@ -6,11 +6,14 @@
 
 static const char usage[] =
   "tg bench lower|kernels|launch|polybench [--json] [--seconds N] [--case TEXT]\n"
+  "tg bench gemm [--vs NAME[=FILE],..] [--shapes FILE] [--types f32,f64] [--threads N] [--expect FILE [--update]] [--cache DIR] ..\n"
   "\n"
   "  lower     from the author's C to LLVM IR, to callable code, and from the object cache, for one matmul\n"
   "  kernels   matmul, sgemm_packed, microkernel and attention against this machine's FMA peak, OpenBLAS and plain C; copy, axpy, sum, softmax,\n"
   "            layernorm against plain C; *_runtime: sizes known at launch only against the same sizes as constants\n"
   "  launch    what it costs to start a kernel of one element\n"
+  "  gemm      products of a list of shapes (tests/bench/gemm/shapes.txt) against openblas, blis, onednn, mkl, libxsmm: those of --vs, or all that\n"
+  "            are installed, each at its best entry point. --expect: parts of the FMA peak that peers must come near to\n"
   "  polybench the 30 kernels of PolyBench at MEDIUM on one core against plain C, with and without -ffast-math\n"
   "\n"
   "Contestants take turns in one run on the same buffers; medians are printed. --json: one object a line with\n"
@@ -23,6 +26,7 @@ int cmd_bench(int argc, char **argv) {
     fputs(usage, a.help ? stdout : stderr);
     return a.help ? TOOL_OK : TOOL_USAGE;
   }
+  if (!strcmp(a.file, "gemm")) return bench_gemm(&a);
   tg_context *ctx;
   if (tg_context_create(NULL, &ctx)) {
     fprintf(stderr, "tg: no context: %s\n", ctx ? tg_error_message(ctx) : "out of memory");
@@ -43,7 +47,7 @@ int cmd_bench(int argc, char **argv) {
     r = s > r ? s : r;
     s = bench_runtime(ctx, &a);
     r = s > r ? s : r;
-  } else fprintf(stderr, "tg bench: no '%s'; there are lower, kernels, launch and polybench\n", a.file);
+  } else fprintf(stderr, "tg bench: no '%s'; there are lower, kernels, launch, gemm and polybench\n", a.file);
   tg_context_free(ctx);
   return r;
 }

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: MIT
+ * tg bench gemm: products of checked-in lists of shapes, tg against libraries on the same buffers. A figure stands on pairs of neighbours: tg, the
+ * peer, the peer, tg again; each sample lies between two bursts of FMAs and is dropped, and counted, when one of them is more than 3 % under the
+ * largest of the run: the processor was slower, or somebody else's. Every contestant's result is verified. */
+#define _GNU_SOURCE
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "bench/bench.h"
+#include "bench/machine.h"
+#include "bench/peers.h"
+#include "tg/gemm.h"
+
+enum { PAIRS_LEAST = 15, PAIRS_MOST = 400, CASES = 512, CLASSES = 16 };
+static const double dip = 0.03;
+
+typedef struct { char class_of[24]; int m, n, k; bool ta, tb; tg_type type; int threads; } shape;
+
+/* ---- tg as a contestant ---- */
+
+typedef struct {
+  tg_gemm *plan;
+  tg_gemm_call call;
+  tg_gemm_code *code;          /* bare, where there is one */
+  void *workspace;
+  _Alignas(64) char scratch[TG_GEMM_SCRATCH];
+} contestant;
+
+static bool tg_open(tg_context *ctx, const bench_product *x, contestant *t) {
+  tg_gemm_desc d = {.a = (uint8_t)x->type, .a_major = x->ta ? TG_COLUMN_MAJOR : TG_ROW_MAJOR, .b_major = x->tb ? TG_COLUMN_MAJOR : TG_ROW_MAJOR, .m = {x->m, 0}, .n = {x->n, 0}, .k = {x->k, 0},
+                    .a_ld = {x->lda, 0}, .b_ld = {x->ldb, 0}, .c_ld = {x->ldc, 0}, .threads = x->threads};
+  memset(t, 0, sizeof *t);
+  if (tg_gemm_plan(ctx, &d, &t->plan)) return fprintf(stderr, "tg bench gemm: %s\n", tg_error_message(ctx)), false;
+  t->call = (tg_gemm_call){.a = x->a, .b = x->b, .c = x->c};
+  t->call.workspace_bytes = tg_gemm_workspace(t->plan, &t->call);
+  t->call.workspace = t->workspace = tool_pages(t->call.workspace_bytes + 64);
+  if (x->threads == 1 && (double)x->m * x->n * x->k <= 1 << 21) t->code = tg_gemm_function(t->plan);
+  return true;
+}
+
+static bool tg_run_once(tg_context *ctx, contestant *t, const bench_product *x) {
+  if (t->code) {
+    void *operands[] = {(void *)(uintptr_t)x->a, (void *)(uintptr_t)x->b, x->c};
+    return t->code(operands, NULL, t->scratch, 0), true;
+  }
+  if (!tg_gemm_run(t->plan, &t->call)) return true;
+  return fprintf(stderr, "tg bench gemm: %s\n", tg_error_message(ctx)), false;
+}
+
+static void tg_close(contestant *t) {
+  tg_gemm_free(t->plan);
+  free(t->workspace);
+}
+
+/* ---- the machine ---- */
+
+static double clock_of(int threads) {   /* one thread: its own time, so that what else runs on the machine does not count */
+  struct timespec t;
+  clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void *probe_other(void *peak) {
+  *(double *)peak = bench_fma_peak(0.0005);
+  return NULL;
+}
+
+/* FLOP/s in f32 of so many threads at a time, the slowest counted for all. */
+static double probe(int threads) {
+  pthread_t id[16];
+  double peak[16], least = 0;
+  int n = threads < 16 ? threads : 16;
+  for (int i = 1; i < n; i++)
+    if (pthread_create(&id[i], NULL, probe_other, &peak[i])) n = i;
+  peak[0] = bench_fma_peak(0.0005);
+  for (int i = 1; i < n; i++) pthread_join(id[i], NULL);
+  for (int i = 0; i < n; i++) least = i && least < peak[i] ? least : peak[i];
+  return least * threads;
+}
+
+/* ---- verifying: whole numbers, so every order of summation gives the same; C x = A (B x) ---- */
+
+static uint32_t random_next(uint32_t *s) { return *s = *s * 1664525u + 1013904223u; }
+
+static void fill(tg_type t, void *x, size_t n, uint32_t seed) {
+  for (size_t i = 0; i < n; i++) {
+    double v = (double)((int)(random_next(&seed) >> 16 & 7) - 3);
+    if (t == TG_F32) ((float *)x)[i] = (float)v;
+    else ((double *)x)[i] = v;
+  }
+}
+
+static double at(tg_type t, const void *x, size_t i) { return t == TG_F32 ? (double)((const float *)x)[i] : ((const double *)x)[i]; }
+
+static void times(tg_type t, const void *m, int rows, int columns, int ld, bool turned, const double *x, double *out) {
+  for (int i = 0; i < rows; i++) {
+    double s = 0;
+    for (int j = 0; j < columns; j++) s += at(t, m, turned ? (size_t)j * (size_t)ld + (size_t)i : (size_t)i * (size_t)ld + (size_t)j) * x[j];
+    out[i] = s;
+  }
+}
+
+static bool verified(const bench_product *p) {
+  size_t most = (size_t)(p->m > p->n ? p->m : p->n) + (size_t)p->k;
+  double *x = calloc(most * 4, sizeof *x), *inner = x + most, *want = inner + most, *got = want + most;
+  uint32_t seed = 77;
+  bool good = x != NULL;
+  for (int j = 0; good && j < p->n; j++) x[j] = (double)((int)(random_next(&seed) >> 12 & 0xfffff) - 0x80000);
+  if (good) {
+    times(p->type, p->b, p->k, p->n, p->ldb, p->tb, x, inner);
+    times(p->type, p->a, p->m, p->k, p->lda, p->ta, inner, want);
+    times(p->type, p->c, p->m, p->n, p->ldc, false, x, got);
+  }
+  for (int i = 0; good && i < p->m; i++) good = got[i] == want[i];
+  free(x);
+  return good;
+}
+
+static void poison(const bench_product *p) { memset(p->c, 0xff, (size_t)p->m * (size_t)p->ldc * (p->type == TG_F32 ? 4 : 8)); }
+
+/* ---- samples ---- */
+
+typedef struct { double seconds, probe; } sample_of;
+typedef struct { sample_of tg, peer; } pair;
+
+typedef struct {
+  bench_peer *peer;
+  int entry;
+  pair pairs[PAIRS_MOST];
+  int n, kept, dropped;
+  double seconds, log_mean, log_error;   /* of the kept; ln(peer / tg) and its standard error */
+} duel;
+
+typedef struct {
+  tg_context *ctx;
+  const tool_args *args;
+  bench_product x;
+  contestant tg;
+  int repeat;
+  double peak;                 /* the largest probe of the run for this number of threads */
+} match_of;
+
+static bool run_side(match_of *m, duel *d, bool peer) {
+  if (!peer) return tg_run_once(m->ctx, &m->tg, &m->x);
+  d->peer->entry[d->entry].run(d->peer, &m->x);
+  return true;
+}
+
+static double time_side(match_of *m, duel *d, bool peer) {
+  double t = clock_of(m->x.threads);
+  for (int i = 0; i < m->repeat; i++)
+    if (!run_side(m, d, peer)) return -1;
+  return (clock_of(m->x.threads) - t) / m->repeat;
+}
+
+/* Between the burst before it, which was made, and one behind it. */
+static sample_of sample(match_of *m, duel *d, bool peer, double *before) {
+  sample_of s = {.seconds = time_side(m, d, peer)};
+  double behind = probe(m->x.threads);
+  s.probe = behind < *before ? behind : *before;
+  *before = behind;
+  if (behind > m->peak) m->peak = behind;
+  return s;
+}
+
+static bool counts(const match_of *m, const sample_of *s) { return s->probe >= m->peak * (1 - dip); }
+
+static void judge(match_of *m, duel *d) {
+  double sum = 0, square = 0, seconds[PAIRS_MOST];
+  d->kept = 0;
+  for (int i = 0; i < d->n; i++) {
+    if (!counts(m, &d->pairs[i].tg) || !counts(m, &d->pairs[i].peer)) continue;
+    double l = log(d->pairs[i].peer.seconds / d->pairs[i].tg.seconds);
+    sum += l, square += l * l;
+    seconds[d->kept++] = d->pairs[i].peer.seconds;
+  }
+  d->dropped = d->n - d->kept;
+  if (!d->kept) return;
+  d->log_mean = sum / d->kept;
+  d->log_error = d->kept > 1 ? sqrt(fmax(0, square - sum * d->log_mean) / (d->kept - 1) / d->kept) : 1;
+  d->seconds = tool_median(seconds, d->kept);
+}
+
+/* tg, peer, peer, tg. */
+static void abba(match_of *m, duel *d) {
+  double before = probe(m->x.threads);
+  if (d->n + 2 > PAIRS_MOST) return;
+  sample_of first = sample(m, d, false, &before), second = sample(m, d, true, &before), third = sample(m, d, true, &before), fourth = sample(m, d, false, &before);
+  d->pairs[d->n++] = (pair){first, second};
+  d->pairs[d->n++] = (pair){fourth, third};
+}
+
+/* The fastest of the peer's entries for this product, each verified. False: it has none, or is wrong. */
+static bool best_entry(match_of *m, duel *d, bool *wrong) {
+  double best = INFINITY;
+  int chosen = -1;
+  bench_peer *p = d->peer;
+  bench_peers_threads(p, m->x.threads);
+  for (int e = 0; e < p->entries; e++) {
+    if (!p->entry[e].prepare(p, &m->x)) continue;
+    d->entry = e;
+    poison(&m->x);
+    if (!run_side(m, d, true) || !verified(&m->x)) {
+      fprintf(stderr, "tg bench gemm: %s, %s: wrong result\n", p->name, p->entry[e].name);
+      *wrong = true;
+      continue;
+    }
+    for (int i = 0; i < 5; i++) {
+      double t = time_side(m, d, true);
+      if (t < best) best = t, chosen = e;
+    }
+  }
+  if (chosen < 0) return false;
+  d->entry = chosen;
+  return p->entry[chosen].prepare(p, &m->x);
+}
+
+/* ---- a case ---- */
+
+typedef struct { char name[24]; tg_type type; int threads, cases; double sum, variance, worst; } class_sum;
+
+static void case_name(const shape *s, char *out, size_t n) {
+  snprintf(out, n, "%.23s %dx%dx%d %c%c %s", s->class_of, s->m, s->n, s->k, "NT"[s->ta], "NT"[s->tb], s->type == TG_F32 ? "f32" : "f64");
+}
+
+static double interval(int n) { return n > 1 ? 1.96 + 2.4 / (n - 1) : 12.7; }   /* Student's quantile, near enough */
+
+static void figure(const tool_args *a, const char *name, int threads, const char *what, double v, const char *unit, const char *of) {
+  char metric[96];
+  snprintf(metric, sizeof metric, "%d thread%s%s%s", threads, threads > 1 ? "s" : "", *what ? ", " : "", what);
+  tool_figure(a->json, "gemm", name, metric, v, unit, of);
+}
+
+/* For people one line: the peer's rate, tg's ratio to it with its 95 % interval. */
+static void report_duel(const match_of *m, const char *name, const duel *d, double flops) {
+  double half = interval(d->kept) * d->log_error, rate = flops / d->seconds * 1e-9;
+  const char *peer = d->peer->name;
+  int t = m->x.threads;
+  if (m->args->json) {
+    figure(m->args, name, t, "pairs dropped", d->dropped, "pairs", peer);
+    if (!d->kept) return;
+    figure(m->args, name, t, peer, rate, "GFLOP/s", d->peer->entry[d->entry].name);
+    figure(m->args, name, t, "", exp(d->log_mean), "ratio", peer);
+    figure(m->args, name, t, "at least", exp(d->log_mean - half), "ratio", peer);
+    figure(m->args, name, t, "at most", exp(d->log_mean + half), "ratio", peer);
+    return;
+  }
+  printf("    %-9s", peer);
+  if (d->kept) printf(" %8.1f GFLOP/s   tg is %6.3f (%.3f .. %.3f)  ", rate, exp(d->log_mean), exp(d->log_mean - half), exp(d->log_mean + half));
+  printf(" %d pairs, %d dropped; %s\n", d->kept, d->dropped, d->peer->entry[d->entry].name);
+}
+
+/* tg's own: the median of all its samples that count, and of the ratio to the burst beside each. */
+static void report_tg(const match_of *m, const char *name, const duel *d, int duels, double flops, double lanes) {
+  static double seconds[BENCH_PEERS * PAIRS_MOST], part[BENCH_PEERS * PAIRS_MOST];
+  int n = 0;
+  for (int i = 0; i < duels; i++)
+    for (int q = 0; q < d[i].n; q++) {
+      const sample_of *s = &d[i].pairs[q].tg;
+      if (!counts(m, s)) continue;
+      seconds[n] = s->seconds;
+      part[n++] = flops / s->seconds / (s->probe * lanes);
+    }
+  double rate = n ? flops / tool_median(seconds, n) * 1e-9 : 0, of_peak = n ? tool_median(part, n) : 0;
+  if (!m->args->json) printf("  %-34s %8.1f GFLOP/s   %5.1f %% of FMA peak%s\n", name, rate, 100 * of_peak, m->tg.code ? "   (bare code)" : "");
+  else if (n) {
+    figure(m->args, name, m->x.threads, m->tg.code ? "bare code" : "", rate, "GFLOP/s", NULL);
+    figure(m->args, name, m->x.threads, "", of_peak, "ratio", "FMA peak");
+  }
+}
+
+static void add_to_class(class_sum *classes, int *n, const shape *s, const duel *best) {
+  int i = 0;
+  while (i < *n && (strcmp(classes[i].name, s->class_of) || classes[i].type != s->type || classes[i].threads != s->threads)) i++;
+  if (i == *n) {
+    if (*n == CLASSES) return;
+    classes[(*n)++] = (class_sum){.type = s->type, .threads = s->threads};
+    snprintf(classes[i].name, sizeof classes[i].name, "%.23s", s->class_of);
+  }
+  if (!classes[i].cases++ || best->log_mean < classes[i].worst) classes[i].worst = best->log_mean;
+  classes[i].sum += best->log_mean;
+  classes[i].variance += best->log_error * best->log_error;
+}
+
+static bool prepare_case(match_of *m, const shape *s) {
+  size_t size = s->type == TG_F32 ? 4 : 8, M = (size_t)s->m, N = (size_t)s->n, K = (size_t)s->k;
+  void *a = tool_pages(M * K * size), *b = tool_pages(K * N * size);
+  m->x = (bench_product){.type = s->type, .m = s->m, .n = s->n, .k = s->k, .lda = s->ta ? s->m : s->k, .ldb = s->tb ? s->k : s->n, .ldc = s->n, .ta = s->ta, .tb = s->tb, .a = a, .b = b,
+                         .c = tool_pages(M * N * size), .threads = s->threads};
+  fill(s->type, a, M * K, 1), fill(s->type, b, K * N, 2);
+  m->repeat = 1;
+  if (!tg_open(m->ctx, &m->x, &m->tg)) return false;
+  poison(&m->x);
+  if (!tg_run_once(m->ctx, &m->tg, &m->x)) return false;
+  if (!verified(&m->x)) return fprintf(stderr, "tg bench gemm: tg: wrong result\n"), false;
+  for (double t = time_side(m, NULL, false); t * m->repeat < 0.002 && m->repeat < 1 << 20; t = time_side(m, NULL, false)) m->repeat *= 2;   /* samples of 2 ms and more */
+  return true;
+}
+
+static int run_case(match_of *m, const shape *s, bench_peer *peers, int peers_n, class_sum *classes, int *classes_n, const char *expected) {
+  static duel d[BENCH_PEERS];
+  char name[96];
+  bool wrong = false;
+  int n = 0, best = -1;
+  case_name(s, name, sizeof name);
+  if (!prepare_case(m, s)) return TOOL_WRONG;
+  for (int i = 0; i < peers_n; i++) {
+    d[n] = (duel){.peer = &peers[i]};
+    n += best_entry(m, &d[n], &wrong);
+  }
+  double end = tool_now() + (m->args->seconds > 0 ? m->args->seconds : 3);
+  for (int short_of = n; short_of && tool_now() < end;) {
+    short_of = 0;
+    for (int i = 0; i < n; i++) {
+      if (d[i].kept >= PAIRS_LEAST || d[i].n + 2 > PAIRS_MOST) continue;
+      abba(m, &d[i]);
+      judge(m, &d[i]);
+      short_of++;
+    }
+  }
+  double flops = 2.0 * s->m * s->n * (double)s->k, lanes = s->type == TG_F32 ? 1 : 0.5;
+  poison(&m->x);
+  if (!tg_run_once(m->ctx, &m->tg, &m->x) || !verified(&m->x)) wrong = true, fprintf(stderr, "tg bench gemm: %s: tg: wrong result\n", name);
+  report_tg(m, name, d, n, flops, lanes);
+  for (int i = 0; i < n; i++) {
+    judge(m, &d[i]);   /* by the largest burst known by now */
+    report_duel(m, name, &d[i], flops);
+    if (d[i].kept && (best < 0 || d[i].seconds < d[best].seconds)) best = i;
+    if (d[i].peer->release) d[i].peer->release(d[i].peer);
+    if (expected && d[i].kept) wrong |= !bench_expected(expected, m->args->update, d[i].peer->name, name, s->threads, flops / d[i].seconds / (m->peak * lanes));
+  }
+  if (best >= 0 && d[best].kept < PAIRS_LEAST) fprintf(stderr, "tg bench gemm: %s: only %d pairs against %s: the machine is not quiet, or --seconds too few\n", name, d[best].kept, d[best].peer->name);
+  if (best >= 0) add_to_class(classes, classes_n, s, &d[best]);
+  tg_close(&m->tg);
+  free((void *)(uintptr_t)m->x.a), free((void *)(uintptr_t)m->x.b), free(m->x.c);
+  return wrong ? TOOL_WRONG : TOOL_OK;
+}
+
+/* ---- lists of shapes ---- */
+
+/* A line: class M N K [NN|NT|TN|TT]; '#' begins a comment. */
+static int read_shapes(const char *path, shape *out, int n) {
+  size_t bytes;
+  char *text = tool_read(path, &bytes), *rest = text;
+  if (!text) return fprintf(stderr, "tg bench gemm: %s: cannot be read (run from the root of the source, or say --shapes FILE)\n", path), -1;
+  for (int line = 1; rest && *rest; line++) {
+    char *next = strchr(rest, '\n'), major[3] = "NN";
+    if (next) *next++ = 0;
+    rest[strcspn(rest, "#")] = 0;
+    shape s = {0};
+    int got = sscanf(rest, "%23s %d %d %d %2s", s.class_of, &s.m, &s.n, &s.k, major);
+    if (got > 0) {
+      bool good = got >= 4 && s.m > 0 && s.n > 0 && s.k > 0 && strspn(major, "NT") == 2 && n < CASES;
+      if (!good) return fprintf(stderr, "tg bench gemm: %s:%d: 'class M N K NN' is wanted, at most %d of them\n", path, line, CASES), free(text), -1;
+      s.ta = major[0] == 'T', s.tb = major[1] == 'T';
+      out[n++] = s;
+    }
+    rest = next;
+  }
+  free(text);
+  return n;
+}
+
+static void report_classes(const tool_args *a, const class_sum *c, int n) {
+  for (int i = 0; i < n; i++) {
+    char name[64];
+    double mean = c[i].sum / c[i].cases, half = 1.96 * sqrt(c[i].variance) / c[i].cases;
+    snprintf(name, sizeof name, "%.23s %s, %d cases", c[i].name, c[i].type == TG_F32 ? "f32" : "f64", c[i].cases);
+    if (!a->json) printf("  %-34s geometric mean %.3f of the best peer (%.3f .. %.3f), worst %.3f\n", name, exp(mean), exp(mean - half), exp(mean + half), exp(c[i].worst));
+    if (!a->json) continue;
+    figure(a, name, c[i].threads, "geometric mean", exp(mean), "ratio", "best peer");
+    figure(a, name, c[i].threads, "at least", exp(mean - half), "ratio", "best peer");
+    figure(a, name, c[i].threads, "at most", exp(mean + half), "ratio", "best peer");
+    figure(a, name, c[i].threads, "worst case", exp(c[i].worst), "ratio", "best peer");
+  }
+}
+
+int bench_gemm(const tool_args *a) {
+  static shape shapes[CASES];
+  static class_sum classes[CLASSES];
+  bench_peer peers[BENCH_PEERS];
+  match_of m = {.args = a};
+  tg_type types[2];
+  int types_n = 0, classes_n = 0, result = TOOL_OK, ran = 0;
+  const char *wanted = a->types ? a->types : "f32";
+  if (strstr(wanted, "f32")) types[types_n++] = TG_F32;
+  if (strstr(wanted, "f64")) types[types_n++] = TG_F64;
+  if (!types_n) return fprintf(stderr, "tg bench gemm: --types f32, f64 or f32,f64\n"), TOOL_USAGE;
+  int n = read_shapes(a->shapes ? a->shapes : "tests/bench/gemm/shapes.txt", shapes, 0), peers_n = n < 0 ? -1 : bench_peers_open(peers, a->vs);
+  if (n < 0 || peers_n < 0) return TOOL_USAGE;
+  if (!peers_n) return fprintf(stderr, "tg bench gemm: no peer is installed (--vs NAME=FILE says where one is)\n"), TOOL_BROKEN;
+  int threads = a->threads > 0 ? a->threads : 1;
+  if (tg_context_create(&(tg_context_options){.threads = threads, .cache = a->cache}, &m.ctx)) return TOOL_BROKEN;
+  for (int i = 0; i < 200; i++) m.peak = fmax(m.peak, probe(threads));
+  for (int t = 0; t < types_n; t++)
+    for (int i = 0; i < n; i++) {
+      char name[96];
+      shapes[i].type = types[t], shapes[i].threads = threads;
+      case_name(&shapes[i], name, sizeof name);
+      if (a->cases && !strstr(name, a->cases)) continue;
+      int r = run_case(&m, &shapes[i], peers, peers_n, classes, &classes_n, a->expect);
+      result = r > result ? r : result;
+      ran++;
+    }
+  if (a->json) figure(a, "machine", threads, "FMA peak, f32", m.peak * 1e-9, "GFLOP/s", NULL);
+  else printf("  %-34s %8.1f GFLOP/s in f32 on %d thread%s\n", "FMA peak", m.peak * 1e-9, threads, threads > 1 ? "s" : "");
+  report_classes(a, classes, classes_n);
+  tg_context_free(m.ctx);
+  if (!ran) return fprintf(stderr, "tg bench gemm: no case contains '%s'\n", a->cases ? a->cases : ""), TOOL_USAGE;
+  return result;
+}
