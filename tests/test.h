@@ -7,14 +7,22 @@
 
 static int test_passed, test_failed;
 
+/* One failure is all that there is to know of a fault. */
+#ifdef TG_MUTANTS
+#include <stdlib.h>
+#define TEST_FAILED() exit(1)
+#else
+#define TEST_FAILED() test_failed++
+#endif
+
 #define CHECK(c, ...)                                                                  \
   do {                                                                                 \
     if (c) test_passed++;                                                              \
     else {                                                                             \
-      test_failed++;                                                                   \
       fprintf(stderr, "%s:%d: failed: %s: ", __FILE__, __LINE__, #c);                  \
       fprintf(stderr, " " __VA_ARGS__);                                                \
       fputc('\n', stderr);                                                             \
+      TEST_FAILED();                                                                   \
     }                                                                                  \
   } while (0)
 #define CHECK_TEXT(got, want) CHECK(!strcmp((got), (want)), "\n--- got\n%s\n--- want\n%s", (got), (want))

@@ -246,7 +246,7 @@ static address address_of(tg_emitter *e, const tg_uop *u, uint32_t lanes, bool w
     s.constant -= TG_MUTANT("emit: start of a backward access", lanes - 1, lanes);
   }
   a.pointer = scalar_pointer(e, buffer, &s, sub->type, element, bytes);
-  if (want_alignment) a.streamed = known_alignment(e, &s, bytes, 64);
+  if (want_alignment) a.streamed = TG_MUTANT("emit: alignment of a streamed store", known_alignment(e, &s, bytes, 64), 64);
   if (e->device && !s.vectors_n && (!s.iota || s.iota == 1)) a.align = device_alignment(e, buffer, &s, bytes, a.align);
   if (lanes == 1 || define->lanes > 1 || (s.iota == 1 && !s.vectors_n) || a.backwards) return a;
   if (!s.iota && !s.vectors_n) {
@@ -473,7 +473,7 @@ static void plain_store(tg_emitter *e, const tg_uop *u, const address *a, LLVMVa
   e->streamed = true;
   e->aligned |= (uint64_t)1 << b->position;
   if (!e->streaming) return;
-  LLVMSetAlignment(s, TG_MUTANT("emit: alignment of a streamed store", a->streamed, 64));
+  LLVMSetAlignment(s, a->streamed);
   LLVMSetMetadata(s, e->nontemporal_kind, LLVMMetadataAsValue(e->c, e->one_node));
 }
 

@@ -29,6 +29,17 @@ static bool once(tg_pool *p, uint32_t threads, int64_t n) {
   return ok;
 }
 
+/* Tasks that wait until as many are at work as there are threads: then no two of them have one number. */
+typedef struct { atomic_int there, twice; atomic_int taken[8]; int wanted; } meeting;
+
+static void meet(void *arg, int64_t i, uint32_t worker) {
+  meeting *m = arg;
+  (void)i;
+  if (atomic_fetch_add(&m->taken[worker], 1)) atomic_fetch_add(&m->twice, 1);
+  atomic_fetch_add(&m->there, 1);
+  for (int k = 0; m->there < m->wanted && k < 5000; k++) usleep(100);   /* half a second: who waits in vain is noticed too */
+}
+
 typedef struct { tg_pool *pool; bool ok; } launcher;
 
 static void *launch(void *arg) {
@@ -47,6 +58,11 @@ int main(void) {
     for (int64_t n = 0; n <= TASKS; n = n * 3 + 1) CHECK(once(p, counts[c], n), "%u threads, %lld tasks", counts[c], (long long)n);
   for (int i = 0; i < 2000; i++)
     if (!once(p, 2, 3)) CHECK(false, "launch %d in a row", i);
+  for (int n = 2; n <= 7; n++) {
+    meeting m = {.wanted = n};
+    tg_pool_run(p, (uint32_t)n, n, meet, &m);
+    CHECK(m.there == n && !m.twice, "%d threads at work: %d of %d tasks share a number", n, (int)m.twice, (int)m.there);
+  }
   for (int i = 0; i < 20; i++) {
     usleep(500); /* long enough to fall asleep */
     CHECK(once(p, 7, 100), "after a pause");

@@ -144,6 +144,61 @@ static void one_place(tg_jit *jit, tg_type t, uint32_t lanes) {
   compare(&s.p, "one place");
 }
 
+/* Gates of constants that open one lane: of a row at the very start or end of the buffer no other lane exists. Forwards and backwards, loaded and stored. */
+static void one_lane(tg_jit *jit, tg_type t, uint32_t lanes, uint32_t lane, bool backwards) {
+  scene s = {.n = 0};
+  program_begin(&s.p, jit);
+  tg_job *j = &s.p.j;
+  const tg_uop *in = global(&s, "a", t, TG_ROLE_IN, 3), *out = global(&s, "r", t, TG_ROLE_INOUT, 3), *rows = global(&s, "v", t, TG_ROLE_INOUT, 3 * lanes);
+  const tg_uop *i = range_of(&s.p, "i", i64c(j, 3), TG_LOOP), *lane_of = tg_iota(j, TG_I64, lanes);
+  const tg_uop *order = backwards ? put(&s, tg_op2(j, TG_OP_SUB, i64c(j, lane), lane_of)) : plus(&s, lane_of, i64c(j, -(int64_t)lane));
+  const tg_uop *at = plus(&s, i, order), *gate = put(&s, tg_op2(j, TG_OP_EQ, lane_of, i64c(j, lane)));
+  const tg_uop *v = load(&s, in, at, gate, value_of(&s, t, 1));
+  store(&s, rows, plus(&s, times(&s, i, lanes), lane_of), v, NULL, 0);
+  store(&s, out, at, v, gate, 0);
+  loop(&s, i);
+  compare(&s.p, "one lane");
+}
+
+/* Cells under gates: what is not stored stays, what is not read is the alternative; lane by lane, and all lanes together. */
+static void gated_cells(tg_jit *jit, tg_type t, uint32_t lanes, bool together) {
+  scene s = {.n = 0};
+  program_begin(&s.p, jit);
+  tg_job *j = &s.p.j;
+  const tg_uop *in = global(&s, "a", t, TG_ROLE_IN, 4 * lanes), *out = global(&s, "r", t, TG_ROLE_INOUT, 8 * lanes), *zero = i64c(j, 0), *one = i64c(j, 1);
+  const tg_uop *cells = buffer(&s.p, "c", t, TG_ROLE_TEMP, TG_SPACE_REG, TG_PLACE_SSA, lanes, 2);
+  const tg_uop *seven = value_of(&s, t, 7);
+  add(&s.p, tg_store(j, cells, &zero, seven, NULL, 0));
+  add(&s.p, tg_store(j, cells, &one, seven, NULL, 0));
+  const tg_uop *i = range_of(&s.p, "i", i64c(j, 4), TG_LOOP), *at = times(&s, i, lanes);
+  if (lanes > 1) at = plus(&s, at, tg_iota(j, TG_I64, lanes));
+  const tg_uop *gate = together ? put(&s, tg_op2(j, TG_OP_EQ, i, i64c(j, 2))) : put(&s, tg_op2(j, TG_OP_EQ, put(&s, tg_op2(j, TG_OP_CMOD, at, i64c(j, 3))), one));
+  const tg_uop *v = load(&s, in, at, NULL, NULL);
+  store(&s, cells, zero, v, gate, 0);
+  const tg_uop *whole = load(&s, cells, zero, NULL, NULL), *part = load(&s, cells, zero, gate, value_of(&s, t, 5));
+  store(&s, out, at, whole, NULL, 0);
+  store(&s, out, plus(&s, at, i64c(j, 4 * lanes)), part, NULL, 0);
+  loop(&s, i);
+  compare(&s.p, "gated cells");
+}
+
+/* Offsets that are negative until the last term is added, in 32 bits as in 64. */
+static void negative_offsets(tg_jit *jit, tg_type index, uint32_t lanes, int64_t stride) {
+  scene s = {.n = 0};
+  program_begin(&s.p, jit);
+  tg_job *j = &s.p.j;
+  const tg_uop *in = global(&s, "a", TG_I16, TG_ROLE_IN, 96), *out = global(&s, "r", TG_I16, TG_ROLE_INOUT, 4 * lanes), *shift = global(&s, "n", index, TG_ROLE_IN, 1);
+  const tg_uop *zero = i64c(j, 0), *i = range_of(&s.p, "i", tg_const_int(j, index, 4), TG_LOOP);
+  const tg_uop *n = load(&s, shift, zero, NULL, NULL);   /* at most 16 */
+  const tg_uop *row = put(&s, tg_op2(j, TG_OP_MUL, i, tg_const_int(j, index, lanes))), *to = lanes > 1 ? put(&s, tg_op2(j, TG_OP_ADD, row, tg_iota(j, index, lanes))) : row;
+  const tg_uop *at = put(&s, tg_op2(j, TG_OP_SUB, put(&s, tg_op2(j, TG_OP_SUB, i, tg_const_int(j, index, 40))), n));
+  if (lanes > 1) at = put(&s, tg_op2(j, TG_OP_ADD, at, put(&s, tg_op2(j, TG_OP_MUL, tg_iota(j, index, lanes), tg_const_int(j, index, stride)))));
+  at = put(&s, tg_op2(j, TG_OP_ADD, at, tg_const_int(j, index, 56)));
+  store(&s, out, to, load(&s, in, at, NULL, NULL), NULL, 0);
+  loop(&s, i);
+  compare(&s.p, "negative offsets");
+}
+
 /* Buffers of the workspace: fresh ones side by side and one after another do not disturb each other. */
 static void scratch(tg_jit *jit, uint32_t lanes) {
   scene s = {.n = 0};
@@ -311,6 +366,24 @@ static void folds(tg_jit *jit, tg_type t, uint32_t lanes) {
   compare(&s.p, "folds");
 }
 
+/* Elements of a vector by an index that counts modulo its lanes, below zero too: from memory, and known. */
+static void shuffles(tg_jit *jit, tg_type index, uint32_t of, uint32_t lanes) {
+  scene s = {.n = 0};
+  program_begin(&s.p, jit);
+  tg_job *j = &s.p.j;
+  const tg_uop *in = global(&s, "a", TG_F32, TG_ROLE_IN, of), *ix = global(&s, "ix", index, TG_ROLE_IN, lanes), *out = global(&s, "r", TG_F32, TG_ROLE_INOUT, 3 * lanes);
+  const tg_uop *iota = tg_iota(j, TG_I64, lanes), *row = tg_iota(j, TG_I64, of), *short_iota = lanes > 1 ? tg_iota(j, index, lanes) : tg_const_int(j, index, 2);
+  const tg_uop *v = add(&s.p, tg_load(j, in, &row, NULL, NULL, 0)), *zero = i64c(j, 0), *at = lanes > 1 ? iota : zero;
+  const tg_uop *x = add(&s.p, tg_load(j, ix, &at, NULL, NULL, 0)), *turned[3] = {add(&s.p, tg_op2(j, TG_OP_SUB, x, tg_const_int(j, index, 20)))};
+  turned[1] = add(&s.p, tg_op2(j, TG_OP_MUL, short_iota, tg_const_int(j, index, -5)));
+  turned[2] = add(&s.p, tg_op2(j, TG_OP_ADD, short_iota, tg_const_int(j, index, 3)));
+  for (uint32_t k = 0; k < 3; k++) {
+    const tg_uop *src[3] = {v, i64c(j, of), turned[k]}, *to = k ? add(&s.p, tg_op2(j, TG_OP_ADD, at, i64c(j, k * lanes))) : at;
+    add(&s.p, tg_store(j, out, &to, add(&s.p, tg_make(j, TG_OP_SHUFFLE, TG_F32, lanes, 0, 3, src)), NULL, 0));
+  }
+  compare(&s.p, "shuffles");
+}
+
 static void atomics(tg_jit *jit, tg_type t, uint32_t lanes, bool gated) {
   scene s = {.n = 0};
   program_begin(&s.p, jit);
@@ -324,26 +397,27 @@ static void atomics(tg_jit *jit, tg_type t, uint32_t lanes, bool gated) {
   compare(&s.p, "atomics");
 }
 
-/* Streaming stores: two entries, the second for any address. */
-static void streams(tg_jit *jit) {
+/* Streaming stores of rows of `lanes`, the first at element `from`: where a vector of them is aligned, there are two entries, the second for any address; else none streams. */
+static void streams(tg_jit *jit, uint32_t lanes, uint32_t pitch, uint32_t from) {
   scene s = {.n = 0};
   program_begin(&s.p, jit);
   tg_job *j = &s.p.j;
-  const tg_uop *in = global(&s, "a", TG_F32, TG_ROLE_IN, 64), *out = global(&s, "r", TG_F32, TG_ROLE_OUT, 64);
-  const tg_uop *i = range_of(&s.p, "i", i64c(j, 4), TG_LOOP), *at = plus(&s, times(&s, i, 16), tg_iota(j, TG_I64, 16));
-  store(&s, out, at, load(&s, in, at, NULL, NULL), NULL, TG_STREAM);
+  bool aligned = 4 * pitch % (4 * lanes) == 0 && 4 * from % (4 * lanes) == 0;   /* of at most 64 bytes */
+  const tg_uop *in = global(&s, "a", TG_F32, TG_ROLE_IN, 64), *out = global(&s, "r", TG_F32, TG_ROLE_OUT, 64 + from);
+  const tg_uop *i = range_of(&s.p, "i", i64c(j, (64 - lanes) / pitch + 1), TG_LOOP), *at = plus(&s, times(&s, i, pitch), tg_iota(j, TG_I64, lanes));
+  store(&s, out, plus(&s, at, i64c(j, from)), load(&s, in, at, NULL, NULL), NULL, TG_STREAM);
   loop(&s, i);
   CHECK(program_load(&s.p), "streams");
-  CHECK(s.p.info.aligned == 2, "the output is streamed to");
+  CHECK(s.p.info.aligned == (aligned ? 2 : 0), "%u lanes every %u from %u: the output is streamed to", lanes, pitch, from);
   float *a = aligned_alloc(64, 512), *r = aligned_alloc(64, 512), workspace[64];
   for (int k = 0; k < 64; k++) a[k] = (float)k;
-  for (int shift = 0; shift < 2; shift++) {
+  for (uint32_t shift = 0; shift < 2; shift++) {
     void *buffers[3] = {a, r + shift, NULL};
     memset(r, 0, 512);
     tg_code_entry(s.p.code, 0, shift)(buffers, NULL, workspace, 0);
-    CHECK(!memcmp(a, r + shift, 256), "shift %d", shift);
+    CHECK(!memcmp(a, r + shift + from, 4 * ((64 - lanes) / pitch * pitch + lanes)), "%u lanes every %u from %u, shift %u", lanes, pitch, from, shift);
   }
-  CHECK(tg_code_entry(s.p.code, 0, true) != tg_code_entry(s.p.code, 0, false), "two entries");
+  CHECK((tg_code_entry(s.p.code, 0, true) != tg_code_entry(s.p.code, 0, false)) == aligned, "two entries");
   free(a);
   free(r);
   program_end(&s.p);
@@ -400,19 +474,45 @@ int main(int argc, char **argv) {
     loops_of_phases(NULL, jit, TG_I32, less_than);
   }
   damaged_steps(jit);
+  for (uint32_t t = 0; t < TG_COUNT(all); t++)
+    for (uint32_t k = 0; k < 3; k++) {
+      uint32_t lanes = k % 2 ? 4 : 16;
+      one_lane(jit, all[t], lanes, k * (lanes - 1) / 2, t % 2);
+    }
+  for (uint32_t lanes = 1; lanes <= 16; lanes *= 4)
+    for (int together = 0; together < 2; together++) {
+      gated_cells(jit, TG_F32, lanes, together);
+      gated_cells(jit, TG_I64, lanes, together);
+    }
+  for (int64_t stride = 1; stride <= 3; stride += 2) {
+    negative_offsets(jit, TG_I32, 8, stride);
+    negative_offsets(jit, TG_I64, 4, stride);
+  }
+  negative_offsets(jit, TG_I32, 1, 1);
   for (uint32_t t = 0; t < TG_COUNT(all); t++) one_place(jit, all[t], t % 2 ? 4 : 16);
   for (uint32_t lanes = 1; lanes <= 16; lanes *= 4) scratch(jit, lanes);
   for (uint32_t lanes = 1; lanes <= 17; lanes += lanes < 8 ? 1 : 3) {
     folds(jit, TG_F32, lanes);
     folds(jit, TG_I16, lanes);
   }
+  for (uint32_t of = 5; of <= 16; of += 1 + of / 2)
+    for (uint32_t lanes = 1; lanes <= 8; lanes *= 8) {
+      shuffles(jit, TG_I64, of, lanes);
+      shuffles(jit, TG_I32, of, lanes);
+    }
   for (int gated = 0; gated < 2; gated++) {
     atomics(jit, TG_F32, 1, gated);
     atomics(jit, TG_I32, 8, gated);
     atomics(jit, TG_F64, 4, gated);
     atomics(jit, TG_F16, 4, gated);
   }
-  streams(jit);
+  for (uint32_t lanes = 4; lanes <= 16; lanes *= 2) {
+    streams(jit, lanes, lanes, 0);
+    streams(jit, lanes, lanes, 1);
+    streams(jit, lanes, lanes, lanes / 2);
+    streams(jit, lanes, lanes, lanes);
+    streams(jit, lanes, lanes / 2, 0);
+  }
   missing_function();
   misplaced(jit);
   tg_jit_close(jit);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Every op of every type, scalar and in vectors, compiled, against its meaning in the opcode table, over all combinations of
- * boundary values. */
+ * boundary values; and with each of them as a constant. */
 #include <math.h>
 #include "jit.h"
 
@@ -101,6 +101,45 @@ static void check_case(tg_jit *jit, const one_case *c, char *data[4]) {
   program_end(&p);
 }
 
+/* One operand is a constant, the right or the left one: every edge of the type. */
+static void check_constants(tg_jit *jit, tg_op op, tg_type t, uint32_t lanes, char *data, char *result) {
+  tg_value v[64];
+  uint32_t n = edges(t, v), pad = (n + lanes - 1) / lanes * lanes, wrong = 0;
+  tg_type to = tg_ops[op].flags & TG_OPF_B ? TG_BOOL : t;
+  program p;
+  program_begin(&p, jit);
+  tg_job *j = &p.j;
+  const tg_uop *in = buffer(&p, "a", t, TG_ROLE_IN, TG_SPACE_GLOBAL, TG_PLACE_NONE, 1, pad), *out = buffer(&p, "r", to, TG_ROLE_OUT, TG_SPACE_GLOBAL, TG_PLACE_NONE, 1, 2 * n * pad);
+  const tg_uop *i = range_of(&p, "i", i64c(j, pad / lanes), TG_LOOP), *body[6 * 64];
+  uint32_t b = 0;
+  const tg_uop *at = body[b++] = tg_op2(j, TG_OP_MUL, i, i64c(j, lanes));
+  if (lanes > 1) at = body[b++] = tg_op2(j, TG_OP_ADD, at, tg_iota(j, TG_I64, lanes));
+  const tg_uop *x = body[b++] = tg_load(j, in, &at, NULL, NULL, 0);
+  for (uint32_t k = 0; k < 2 * n; k++) {
+    const tg_uop *c = tg_const_of(j, t, v[k % n]), *src[2] = {k < n ? x : c, k < n ? c : x}, *place = k ? body[b++] = tg_op2(j, TG_OP_ADD, at, i64c(j, (int64_t)k * pad)) : at;
+    const tg_uop *r = body[b++] = tg_make(j, op, to, lanes, 0, 2, src);
+    body[b++] = tg_store(j, out, &place, r, NULL, 0);
+  }
+  add(&p, tg_end(j, i, b, body));
+  for (uint32_t k = 0; k < pad; k++) store_bits(data, t, k, v[k % n]);
+  bool ok = program_load(&p);
+  CHECK(ok, "%s of %s and constants", tg_ops[op].name, tg_type_name[t]);
+  if (ok) program_run(&p, (void *[3]){data, result}, NULL);
+  for (uint32_t k = 0; k < 2 * n && ok; k++)
+    for (uint32_t e = 0; e < n && wrong < 3; e++) {
+      tg_value operands[2] = {k < n ? v[e] : v[k % n], k < n ? v[k % n] : v[e]}, want, got;
+      if (!tg_evaluate(op, to, t, operands, &want)) continue;
+      got = tg_value_from_bits(to, load_bits(result, to, k * pad + e));
+      bool same = tg_value_bits(to, got) == tg_value_bits(to, want) || (tg_is_float(to) && want.f != want.f && got.f != got.f);
+      if (same) continue;
+      wrong++;
+      CHECK(same, "%s of %s x%u, the %s one a constant: %g, %g (%lld, %lld): got %g, %lld", tg_ops[op].name, tg_type_name[t], lanes, k < n ? "right" : "left", operands[0].f, operands[1].f,
+            (long long)operands[0].i, (long long)operands[1].i, got.f, (long long)got.i);
+    }
+  CHECK(!wrong, "%s of %s and constants", tg_ops[op].name, tg_type_name[t]);
+  program_end(&p);
+}
+
 static const tg_type types[] = {TG_BOOL, TG_I8, TG_I16, TG_I32, TG_I64, TG_U8, TG_U16, TG_U32, TG_U64, TG_F32, TG_F64};
 static const tg_type stored[] = {TG_BOOL, TG_I8, TG_I16, TG_I32, TG_I64, TG_U8, TG_U16, TG_U32, TG_U64, TG_F16, TG_BF16, TG_F32, TG_F64};
 
@@ -121,6 +160,7 @@ int main(int argc, char **argv) {
       tg_value probe[3] = {{0}}, r;
       if (!tg_evaluate(c.op, c.type, c.from, probe, &r)) continue;
       check_case(jit, &c, data);
+      if (c.arity == 2 && types[t] != TG_BOOL) check_constants(jit, (tg_op)op, types[t], serial % 3 ? 4 : 1, data[0], data[3]);
     }
   for (uint32_t a = 0; a < TG_COUNT(stored); a++)
     for (uint32_t b = 0; b < TG_COUNT(stored); b++) {

@@ -62,9 +62,30 @@ static void buffers(void) {
   }
   for (int i = 0; i < 512; i++)
     if (data[i] != -7) CHECK(data[i] == -7, "element %d was written", i);
-  a[1] = (tg_argument){data + 96, 384};   /* side by side */
-  accept(k, &l);
+  for (int before = 0; before < 2; before++) {   /* side by side */
+    a[0] = (tg_argument){data + 96, 384};
+    a[1] = (tg_argument){data + (before ? 0 : 192), 384};
+    accept(k, &l);
+    a[1].data = data + (before ? 1 : 191);
+    refuse(k, &l, "overlaps");
+  }
   CHECK(tg_kernel_run(k, NULL) == TG_EINVAL, "no launch");
+  tg_kernel_free(k);
+}
+
+/* Streamed stores want aligned vectors; a buffer need only be aligned to its elements. */
+static void anywhere(void) {
+  _Alignas(64) static float data[2][512];
+  tg_kernel *k = compile("kernel copy(N in 64..192 % 64) { in(x, f32, [N]); out(y, f32, [N]); opt(split i 16 as io il); opt(lane il); opt(stream y); range(i, N) y[i] = x[i]; }");
+  int64_t n = 192;
+  for (int i = 0; i < 512; i++) data[0][i] = (float)i;
+  for (int shift = 0; shift < 32 && k; shift += 1 + shift / 4) {
+    tg_argument a[2] = {{data[0] + shift, 768}, {data[1] + 31 - shift, 768}};
+    tg_launch l = {.buffers = a, .buffers_n = 2, .params = &n, .params_n = 1};
+    memset(data[1], 0, sizeof data[1]);
+    accept(k, &l);
+    CHECK(!memcmp(a[0].data, a[1].data, 768) && !data[1][31 - shift + 192] && (shift == 31 || !data[1][30 - shift]), "%d elements from an aligned place", 31 - shift);
+  }
   tg_kernel_free(k);
 }
 
@@ -188,6 +209,7 @@ static void odd_calls(void) {
 int main(void) {
   CHECK(tg_context_create(&(tg_context_options){.threads = 3}, &context) == TG_OK, "a context");
   buffers();
+  anywhere();
   params();
   nothing_to_do();
   huge();

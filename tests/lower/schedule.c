@@ -151,14 +151,19 @@ static void heuristics(void) {
   }
 }
 
-int main(void) {
+static void words(void) {
   for (uint32_t i = 0; i < TG_COUNT(word_cases); i++) expect(&word_cases[i], false);
   for (uint32_t i = 0; i < TG_COUNT(refusal_cases); i++) expect(&refusal_cases[i], true);
   for (uint32_t i = 0; i < TG_COUNT(raise_cases); i++) expect(&raise_cases[i], false);
-  monotone_cuts();
-  tails();
-  lanes_apart();
-  carried();
-  heuristics();
+}
+
+/* All parts, or those that arguments name. */
+int main(int argc, char **argv) {
+  static const struct { const char *name; void (*run)(void); } parts[] = {{"words", words}, {"cuts", monotone_cuts}, {"tails", tails}, {"apart", lanes_apart}, {"carried", carried}, {"heuristics", heuristics}};
+  for (uint32_t i = 0; i < TG_COUNT(parts); i++) {
+    bool wanted = argc < 2;
+    for (int k = 1; k < argc; k++) wanted |= !strcmp(argv[k], parts[i].name);
+    if (wanted) parts[i].run();
+  }
   return TEST_END();
 }

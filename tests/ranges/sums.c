@@ -5,9 +5,9 @@
 #include "evaluate.h"
 #include "../test.h"
 
-enum { INSTANCES = 4000, PER_JOB = 500, RANGES = 3 };
+enum { SHAPES = 12, INSTANCES = 500 * SHAPES, PER_JOB = 500, RANGES = 3 };
 
-typedef struct { tg_job *j; const tg_rules *r; uint64_t seed; const tg_uop *range[RANGES], *param; uint32_t changed[8]; } maker;
+typedef struct { tg_job *j; const tg_rules *r; uint64_t seed; const tg_uop *range[RANGES], *param; uint32_t changed[SHAPES]; } maker;
 
 static int64_t number(maker *m, int lo, int hi) { return lo + (int)below(&m->seed, (uint32_t)(hi - lo + 1)); }
 static const tg_uop *sum2(maker *m, const tg_uop *a, const tg_uop *b) { return tg_op2(m->j, TG_OP_ADD, a, b); }
@@ -41,7 +41,18 @@ static const tg_uop *shape(maker *m, uint32_t which) {
   case 4: return divided(m, TG_OP_MOD, x, below(&m->seed, 8) ? c : n);
   case 5: return divided(m, below(&m->seed, 2) ? TG_OP_IDIV : TG_OP_MOD, sum2(m, divided(m, below(&m->seed, 2) ? TG_OP_IDIV : TG_OP_MOD, x, c * d), tg_index(m->j, n)), c); /* digits */
   case 6: return tg_op2(m->j, compare[below(&m->seed, 4)], x, y);
-  default: return tg_op2(m->j, compare[below(&m->seed, 4)], times(m, x, d), times(m, sum2(m, y, tg_index(m->j, n)), d));
+  case 7: return tg_op2(m->j, compare[below(&m->seed, 4)], times(m, x, d), times(m, sum2(m, y, tg_index(m->j, n)), d));
+  case 8: { /* a digit and what is above it, or nearly: of another digit, by another divisor, times something else */
+    int64_t a = number(m, 2, 4), above = below(&m->seed, 2) ? c * a : c * number(m, 1, 4), by = d * (below(&m->seed, 2) ? c : c + 1);
+    return sum2(m, times(m, divided(m, TG_OP_MOD, divided(m, TG_OP_IDIV, x, a), c), d), times(m, divided(m, TG_OP_IDIV, x, above), by));
+  }
+  case 9: return divided(m, TG_OP_IDIV, divided(m, TG_OP_MOD, x, c * d + number(m, 0, 1)), c);   /* a digit, or nearly */
+  case 10: return divided(m, TG_OP_MOD, sum2(m, times(m, divided(m, TG_OP_MOD, x, c * d), number(m, 1, 3)), divided(m, TG_OP_MOD, y, c + number(m, 0, 1))), c);
+  default: { /* a multiple, and a part that is no multiple and never below some number */
+    const tg_uop *part = tg_op2(m->j, TG_OP_MAX, m->range[below(&m->seed, RANGES)], tg_index(m->j, number(m, 5, 12)));
+    int64_t g = number(m, 2, 6);
+    return divided(m, below(&m->seed, 2) ? TG_OP_IDIV : TG_OP_MOD, sum2(m, times(m, y, g), sum2(m, part, tg_index(m->j, n))), g * d);
+  }
   }
 }
 
@@ -75,10 +86,10 @@ static void run_some(void *arg) {
   m->param = tg_make(j, TG_OP_PARAM, TG_INDEX, 1, 0, 0, NULL);
   for (uint32_t i = 0; i < PER_JOB; i++) {
     uint64_t seed = m->seed;
-    const tg_uop *u = shape(m, i % 8), *s = tg_simplify(j, m->r, u);
-    m->changed[i % 8] += s != u;
-    CHECK(same_everywhere(m, u, s), "shape %u, seed %llu: another value, or out of its bounds", i % 8, (unsigned long long)seed);
-    CHECK(tg_simplify(j, m->r, s) == s, "shape %u, seed %llu: simplifying twice", i % 8, (unsigned long long)seed);
+    const tg_uop *u = shape(m, i % SHAPES), *s = tg_simplify(j, m->r, u);
+    m->changed[i % SHAPES] += s != u;
+    CHECK(same_everywhere(m, u, s), "shape %u, seed %llu: another value, or out of its bounds", i % SHAPES, (unsigned long long)seed);
+    CHECK(tg_simplify(j, m->r, s) == s, "shape %u, seed %llu: simplifying twice", i % SHAPES, (unsigned long long)seed);
   }
 }
 
@@ -87,17 +98,27 @@ static void one_form(void *arg) {
   maker *m = arg;
   tg_job *j = m->j;
   const tg_rules *r = tg_rules_compile(&j->env);
-  const tg_uop *a[6];
-  for (int i = 0; i < 6; i++) a[i] = times(m, tg_range_new(j, "r", tg_index(j, 9), TG_LOOP, UINT32_MAX, (tg_pos){0}), i - 3);
+  const tg_uop *a[6], *minus[6];   /* terms, and the same negated */
+  for (int i = 0; i < 6; i++) {
+    const tg_uop *range = tg_range_new(j, "r", tg_index(j, 9), TG_LOOP, UINT32_MAX, (tg_pos){0});
+    a[i] = times(m, range, i - 3);
+    minus[i] = times(m, range, 3 - i);
+  }
   const tg_uop *first = NULL;
   for (int k = 0; k < 200; k++) {
     const tg_uop *u = tg_index(j, 5);
     for (int i = 5; i > 0; i--) {
       uint32_t o = below(&m->seed, (uint32_t)i + 1);
-      const tg_uop *t = a[i];
+      const tg_uop *t = a[i], *n = minus[i];
       a[i] = a[o], a[o] = t;
+      minus[i] = minus[o], minus[o] = n;
     }
-    for (int i = 0; i < 6; i++) u = below(&m->seed, 2) ? sum2(m, u, a[i]) : sum2(m, a[i], u);
+    for (int i = 0; i < 6; i++)
+      switch (below(&m->seed, 3)) {
+      case 0: u = sum2(m, u, a[i]); break;
+      case 1: u = sum2(m, a[i], u); break;
+      default: u = tg_op2(j, TG_OP_SUB, u, minus[i]);
+      }
     const tg_uop *s = tg_simplify(j, r, u);
     if (!first) first = s;
     CHECK(s == first, "sums of the same terms are two nodes");
@@ -115,7 +136,7 @@ int main(void) {
     CHECK(tg_protect(&j.env, run_some, &m), "%s", j.env.message);
     tg_job_drop(&j);
   }
-  for (int i = 0; i < 8; i++) CHECK(m.changed[i] > INSTANCES / 16, "of shape %d only %u are changed", i, m.changed[i]);
+  for (int i = 0; i < SHAPES; i++) CHECK(m.changed[i] > INSTANCES / SHAPES / 2, "of shape %d only %u are changed", i, m.changed[i]);
   tg_job_init(&j, NULL);
   CHECK(tg_protect(&j.env, one_form, &m), "%s", j.env.message);
   tg_job_drop(&j);
