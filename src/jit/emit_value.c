@@ -328,7 +328,7 @@ static LLVMValueRef lanewise1(tg_emitter *e, const tg_uop *u) {
   if (!tg_is_float(t)) switch (u->op) {
     case TG_OP_NEG: return LLVMBuildNeg(e->b, a, "");
     case TG_OP_NOT: return LLVMBuildNot(e->b, a, "");
-    case TG_OP_ABS: return tg_is_signed(t) ? call2(e, "llvm.abs", a, TG_MUTANT("emit: magnitude of the least integer", LLVMConstInt(e->integer[1], 0, 0), LLVMConstInt(e->integer[1], 1, 0))) : a;
+    case TG_OP_ABS: return tg_is_signed(t) ? call2(e, "llvm.abs", a, LLVMConstInt(e->integer[1], 0, 0)) : a;
     case TG_OP_FLOOR: case TG_OP_CEIL: case TG_OP_ROUND: case TG_OP_TRUNC: return a;
     default: return NULL;
     }

@@ -8,8 +8,8 @@
  *
  * Scalars of INDEX become i64 where the target prefers that for addresses, else i32 where every value and operand
  * provably fits; vectors become i32 where they fit. Integer division of every type becomes what machines have:
- * shift and mask, CDIV and CMOD where floor and truncation agree, a correction else, and guards against a divisor of
- * zero and the one quotient that overflows. */
+ * shift and mask, CDIV and CMOD where floor and truncation agree, a correction else, and a guard against a divisor of
+ * zero, which the correction does not stand. (The one quotient that overflows wraps, and leaves the remainder 0: as it should be.) */
 #include "lower/sweep.h"
 
 typedef struct { bool made; int64_t times[16]; const tg_uop *by[16]; } strides;   /* stride = times * by; by in machine type, or NULL */
@@ -57,14 +57,11 @@ static const tg_uop *integer(state *s, const tg_uop *like, int64_t v) { return t
 
 /* ---- division ---- */
 
-typedef struct { bool zero, minus_one, nonnegative; } divisor;   /* what cannot be excluded; floor and truncation agree */
+typedef struct { bool zero, nonnegative; } divisor;   /* what cannot be excluded; floor and truncation agree */
 
 static divisor judge(state *s, const tg_uop *a, const tg_uop *b) {
   tg_bounds x = tg_bounds_of(s->j, a), y = tg_bounds_of(s->j, b);
-  int bits = a->type == TG_INDEX ? 64 : tg_type_bits(a->type);
-  bool negative = tg_is_signed(a->type);
-  return (divisor){.zero = TG_MUTANT("index: division by zero", y.lo <= 0 && y.hi >= 0, false), .minus_one = TG_MUTANT("index: quotient that overflows", negative && y.lo <= -1 && y.hi >= -1 && x.lo <= -((tg_i128)1 << (bits - 1)), false),
-                   .nonnegative = TG_MUTANT("index: floor taken as truncation", x.lo >= 0 && y.lo >= 0, true)};
+  return (divisor){.zero = TG_MUTANT("index: division by zero", y.lo <= 0 && y.hi >= 0, false), .nonnegative = TG_MUTANT("index: floor taken as truncation", x.lo >= 0 && y.lo >= 0, true)};
 }
 
 static const tg_uop *divide(state *s, const tg_uop *u, const tg_uop *a, const tg_uop *b) {
@@ -75,11 +72,12 @@ static const tg_uop *divide(state *s, const tg_uop *u, const tg_uop *a, const tg
     const tg_uop *cheap = tg_rewrite_one(j, s->rules, TG_RULES_STRENGTH, tg_op2(j, mod ? TG_OP_MOD : TG_OP_IDIV, a, b));
     if (cheap) return cheap;
   }
-  const tg_uop *by = b, *zero = integer(s, b, 0), *one = integer(s, b, 1), *is_zero = NULL, *is_minus = NULL, *bad = NULL;
-  if (d.zero) bad = is_zero = bin(s, TG_OP_EQ, b, zero);
-  if (d.minus_one) is_minus = bin(s, TG_OP_EQ, b, integer(s, b, -1)), bad = bad ? bin(s, TG_OP_OR, bad, is_minus) : is_minus;
-  if (bad) by = tg_op3(j, TG_OP_WHERE, bad, one, b);
-  if (mod && (!floors || d.nonnegative)) return tg_op2(j, TG_OP_CMOD, a, by);   /* % 1 is the 0 that % 0 and % -1 give */
+  const tg_uop *by = b, *zero = integer(s, b, 0), *one = integer(s, b, 1), *is_zero = NULL;
+  if (d.zero) {
+    is_zero = bin(s, TG_OP_EQ, b, zero);
+    by = tg_op3(j, TG_OP_WHERE, is_zero, one, b);
+  }
+  if (mod && (!floors || d.nonnegative)) return tg_op2(j, TG_OP_CMOD, a, by);   /* % 1 is the 0 that % 0 gives */
   const tg_uop *q = tg_op2(j, TG_OP_CDIV, a, by);
   if (floors && !d.nonnegative) {
     const tg_uop *r = tg_op2(j, TG_OP_SUB, a, tg_op2(j, TG_OP_MUL, q, by));
@@ -87,7 +85,6 @@ static const tg_uop *divide(state *s, const tg_uop *u, const tg_uop *a, const tg
     if (mod) return tg_op2(j, TG_OP_ADD, r, tg_op3(j, TG_OP_WHERE, TG_MUTANT("index: correction of remainders", fix, tg_op2(j, TG_OP_NE, r, zero)), by, zero));
     q = tg_op2(j, TG_OP_SUB, q, tg_op3(j, TG_OP_WHERE, TG_MUTANT("index: correction of quotients", fix, tg_op2(j, TG_OP_NE, r, zero)), one, zero));
   }
-  if (is_minus) q = tg_op3(j, TG_OP_WHERE, is_minus, tg_op1(j, TG_OP_NEG, a), q);
   return is_zero ? tg_op3(j, TG_OP_WHERE, is_zero, zero, q) : q;
 }
 
