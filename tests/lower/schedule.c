@@ -119,6 +119,28 @@ static void lanes_apart(void) {
   equal("kernel f(N) {\n  in(x, f32, [N]);\n  out(y, f32, [N]);\n  range(k, N) y[k] = x[k] * sum(l : N, x[l]);\n}\n", "lane k 4\nlane l 4", "N=13");
 }
 
+/* Extents that are negative, or a multiple and something; loops that run once at most, so that their iterations may meet: those that a split adds touch nothing. */
+static void odd_extents(void) {
+  static const struct { const char *kernel, *opts[12]; } cases[] = {
+      {"kernel one(N) {\n  in(x, f32, [2]);\n  inout(t, f32, [2]);\n  range(i, min(N, 1)) t[1] = t[0] * 2 + t[1] + x[i];\n}\n",
+       {"split i 4\nthread i.1", "split i 4\nlane i.1", "split i 4\nlocal i.1", "split i {4, 2} as io ii\nlocal ii.by2", "split i 3\nthread i.0"}},
+      {"kernel more(N) {\n  in(x, f32, [4*N + 9]);\n  out(y, f32, [4*N + 1]);\n  range(i, 4*N + 1) y[i] = x[i] + 1;\n}\n",
+       {"split i 4", "split i 4\nlane i.1", "pad i 4", "pad i 2\nthread i", "split i 4 clip", "split i {8, 4} as io ii", "split i 4\ncut i.0 last", "cut i auto"}},
+      {"kernel below(N) {\n  in(x, f32, [N + 1, N + 1]);\n  inout(y, f32, [N + 1, N + 1]);\n  range(a, N - 3) range(b, N - 2) y[a,b] = x[b,a] * 2;\n}\n",
+       {"cut a at N - 6", "cut b at 2 - N", "cut a first", "cut a last\ncut b first", "fuse a b as q", "fuse a b as q\nsplit q 4\nthread q.0", "split a {3, 1} as ao ai", "split b {4, 3} as bo bi\nlane bi.by4", "split b 2 clip",
+        "tile a 3 b 2\nupcast a.1", "pad a 4\nlane a 4", "cut b auto"}},
+      {"kernel sums(N) {\n  in(x, f32, [N + 1]);\n  out(y, f32, []);\n  y = sum(k : N - 3, x[k]);\n}\n",
+       {"split k 4\nlane k.1", "split k {4, 3} as ko ki", "cut k at N - 5", "cut k first", "cut k last", "pad k 4"}},
+  };
+  char text[32];
+  for (uint32_t c = 0; c < TG_COUNT(cases); c++)
+    for (uint32_t o = 0; o < 12 && cases[c].opts[o]; o++)
+      for (int n = 0; n < 10; n++) {
+        snprintf(text, sizeof text, "N=0..9@%d", n);
+        equal(cases[c].kernel, cases[c].opts[o], text);
+      }
+}
+
 static void carried(void) {
   static const char best[] =   /* the largest, its sum of weights, and where: merged in order */
       "kernel best(M, N) {\n  in(x, i32, [M, N]);\n  out(y, i32, [M, 3]);\n  range(i, M) {\n    define_reg(m, i32, []);\n    define_reg(n, i32, [2]);\n"
@@ -159,7 +181,7 @@ static void words(void) {
 
 /* All parts, or those that arguments name. */
 int main(int argc, char **argv) {
-  static const struct { const char *name; void (*run)(void); } parts[] = {{"words", words}, {"cuts", monotone_cuts}, {"tails", tails}, {"apart", lanes_apart}, {"carried", carried}, {"heuristics", heuristics}};
+  static const struct { const char *name; void (*run)(void); } parts[] = {{"words", words}, {"cuts", monotone_cuts}, {"tails", tails}, {"apart", lanes_apart}, {"extents", odd_extents}, {"carried", carried}, {"heuristics", heuristics}};
   for (uint32_t i = 0; i < TG_COUNT(parts); i++) {
     bool wanted = argc < 2;
     for (int k = 1; k < argc; k++) wanted |= !strcmp(argv[k], parts[i].name);

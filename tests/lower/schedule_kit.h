@@ -162,7 +162,7 @@ static const char matmul_kernel[] =
     "    C[i,j] = sum(k : K, A[i,k] * B[k,j]);\n"
     "}\n";
 
-/* "M=4 N=1..9": a constant, or a run-time value; run with the last of its range. */
+/* "M=4 N=1..9 K=0..9@2": a constant, or a run-time value; run with the last of its range, or what is said. */
 static void bind(job *x, tg_binding *b, char *names, const char *sizes) {
   x->bindings = b;
   x->bindings_n = 0;
@@ -174,7 +174,7 @@ static void bind(job *x, tg_binding *b, char *names, const char *sizes) {
     name[n] = 0;
     int64_t lo = strtol(at + n + 1, &end, 10), hi = lo;
     if (!strncmp(end, "..", 2)) hi = strtol(end + 2, &end, 10);
-    if (lo != hi) x->params[params++] = hi;
+    if (lo != hi) x->params[params++] = *end == '@' ? strtol(end + 1, &end, 10) : hi;
     b[x->bindings_n++] = (tg_binding){name, lo, hi, 1};
     at = end + strspn(end, " ");
   }
