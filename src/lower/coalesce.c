@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Pass coalesce: the subscripts of vector accesses in the three forms that emission knows: `base + iota` (contiguous in
- * that dimension), `base` (every lane the same element: the access is scalar, and its value stands for all lanes), or a
+ * that dimension), `base` (every lane the same element: a load is scalar, and its value stands for all lanes), or a
  * general vector, with its scalar part apart from the lanes' part. Equal loads are one node then. */
 #include "lower/sweep.h"
 
@@ -48,14 +48,11 @@ static const tg_uop *visit(tg_job *j, const tg_uop *old, const tg_uop *const *sr
   bool vector = false, same = true;
   for (uint32_t i = 1; i <= rank; i++) vector |= src[i]->lanes > 1;
   if (!vector) return NULL;
-  bool stays = false;
   for (uint32_t i = 0; i < old->n; i++) {
     now[i] = i && i <= rank ? canonical(j, src[i]) : src[i];
     same &= now[i] == src[i];
   }
   if (same) return NULL;
-  for (uint32_t i = 1; i <= rank; i++) stays |= now[i]->lanes > 1;
-  if (old->op == TG_OP_STORE && !stays && TG_MUTANT("coalesce: vector stored as a scalar", tg_stored(old)->lanes > 1, false)) return NULL;
   return tg_with_sources(j, old, now);
 }
 

@@ -158,7 +158,7 @@ static inline void kit_print_and_parse(const char *name, const char *stage, node
 }
 
 typedef node build_fn(const int64_t *params);
-typedef struct { const char *name; build_fn *build; const int64_t *params; const char *at; node before; } kit_case;
+typedef struct { const char *name; build_fn *build; const int64_t *params; const char *first, *at; node before; } kit_case;   /* first: the pass that it is made for; NULL: all */
 
 static inline void kit_case_run(void *arg) {
   kit_case *c = arg;
@@ -166,10 +166,12 @@ static inline void kit_case_run(void *arg) {
   tg_push(&j->env, &j->params, ((tg_param){.name = "K", .lo = 1, .hi = 100, .multiple = 1}));
   node p = tg_versioned(j, c->build(c->params));
   c->before = p;
-  c->at = "schedule";
-  tg_verify(j, p, "schedule");
+  size_t i = 0;
+  while (c->first && strcmp(kit_passes[i].name, c->first)) i++;
+  c->at = i ? kit_passes[i - 1].name : "schedule";
+  tg_verify(j, p, c->at);
   kit_memory in = kit_fill(p, c->params), want = kit_run(p, &in, c->params);
-  for (size_t i = 0; i < TG_COUNT(kit_passes); i++) {
+  for (; i < TG_COUNT(kit_passes); i++) {
     c->at = kit_passes[i].name;
     p = kit_passes[i].run(j, &kit_lowering, p);
     tg_verify(j, p, kit_passes[i].name);
@@ -191,9 +193,9 @@ static inline void kit_case_run(void *arg) {
   }
 }
 
-/* One program through all passes, for one seed. */
-static inline void kit_check(const char *name, build_fn *build, const int64_t *params, uint64_t seed) {
-  kit_case c = {name, build, params, "build", NULL};
+/* One program through all passes, or from one on, for one seed. */
+static inline void kit_check(const char *name, build_fn *build, const char *first, const int64_t *params, uint64_t seed) {
+  kit_case c = {name, build, params, first, "build", NULL};
   kit_seed = seed * 2654435761u + 12345;
   for (int k = 0; k < 8; k++) pick(2);
   tg_job_init(j, NULL);
