@@ -65,7 +65,8 @@ enum { TG_GEMM_ARGS = 8 };
 
 enum {                          /* tg_gemm_desc.flags */
   TG_GEMM_NO_COMPILE = 1,       /* TG_MISS where a kernel is not in the cache: no stall in the middle of a token */
-  TG_GEMM_BATCH_INVARIANT = 2   /* the bits of a row of C depend on that row of A and on B only, not on m or on the row's place */
+  TG_GEMM_BATCH_INVARIANT = 2,  /* the bits of a row of C depend on that row of A and on B only, not on m or on the row's place */
+  TG_GEMM_OVERLAP_UNCHECKED = 4 /* a C that overlaps A or B is the caller's matter: their blocks may lie between each other in ways that cost time to tell */
 };
 
 typedef struct tg_gemm_desc {   /* zero means default; fields are only ever appended */
@@ -100,6 +101,7 @@ typedef struct tg_gemm_call {   /* zero means default; fields are only ever appe
   void *workspace;              /* tg_gemm_workspace bytes; any alignment */
   size_t workspace_bytes;
   const tg_exec *exec;          /* NULL: the context's pool, as the descriptor says */
+  int32_t threads;              /* at most so many, where there are more; 0: no such bound */
 } tg_gemm_call;
 
 typedef struct tg_gemm tg_gemm;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * From a descriptor to a plan: defaults, the problem with C in rows, sizes cut into parts of one choice each, and a kernel for each part and
+ * From a descriptor to a plan: defaults, the problem, sizes cut into parts of one choice each, and a kernel for each part and
  * for each case of beta. Needs a context; compiles through it, or takes what its cache has. */
 #include <stdio.h>
 #include "gemm/plan.h"
@@ -102,24 +102,6 @@ static tg_status read_epilogue(planning *p) {
     q->arguments_n++;
   }
   return TG_OK;
-}
-
-static uint8_t turned(uint8_t major) { return major == TG_ROW_MAJOR ? TG_COLUMN_MAJOR : major == TG_COLUMN_MAJOR ? TG_ROW_MAJOR : TG_ANY_STRIDES; }
-
-#define SWAP(T, x, y) do { T swap_ = (x); (x) = (y); (y) = swap_; } while (0)
-
-/* C^T = B^T A^T: a C in columns is one in rows. */
-static void put_in_rows(tg_gemm *g) {
-  tg_gemm_problem *q = &g->problem;
-  if (q->c_major != TG_COLUMN_MAJOR) return;
-  g->swapped = q->swapped = true;
-  q->c_major = TG_ROW_MAJOR;
-  SWAP(tg_gemm_dim, q->m, q->n);
-  SWAP(tg_type, q->a, q->b);
-  SWAP(uint8_t, q->a_major, q->b_major);
-  SWAP(tg_gemm_dim, g->ld[0], g->ld[1]);
-  q->a_major = turned(q->a_major);
-  q->b_major = turned(q->b_major);
 }
 
 /* ---- kernels ---- */
@@ -235,7 +217,6 @@ static tg_status make(planning *p) {
   if (s == TG_OK) s = read_sizes(p);
   if (s == TG_OK) s = read_epilogue(p);
   if (s != TG_OK) return s;
-  put_in_rows(g);
   g->flags = p->desc->flags;
   g->threads = tg_cpu_threads(g->context->pool, p->desc->threads);
   g->most = p->desc->threads > 0 && (uint32_t)p->desc->threads > g->threads ? (uint32_t)p->desc->threads : g->threads;

@@ -31,9 +31,8 @@ enum { GEMM_PARTS = 8 };
 
 struct tg_gemm {
   tg_context *context;
-  tg_gemm_problem problem;               /* C row major: where the caller's is column major, of the transposes */
-  tg_gemm_dim ld[3];                     /* of A, B, C of the problem; lo 0: any */
-  bool swapped;                          /* the problem's A is the caller's B */
+  tg_gemm_problem problem;
+  tg_gemm_dim ld[3];                     /* of A, B, C; lo 0: any */
   uint32_t flags, threads;               /* threads of the pool, where a call brings none */
   uint32_t most;                         /* threads, with or without a pool of that size */
   size_t per_thread, shared;             /* bytes that the kernels work in, at most */

@@ -25,11 +25,10 @@ static void scalar(tg_builder *b, const char *name, tg_type t) {
   declare(b, "in", text);
 }
 
-/* The caller's rows are i, or j in a problem of transposes. */
 static void argument(tg_builder *b, const tg_gemm_problem *p, uint32_t a) {
-  static const char *const shapes[2][4] = {{"[1]", "[M]", "[N]", "[M, N]"}, {"[1]", "[N]", "[M]", "[N, M]"}};
+  static const char *const shapes[4] = {"[1]", "[M]", "[N]", "[M, N]"};
   char text[96];
-  int n = snprintf(text, sizeof text, "arg%u, %s, %s", a, type_text(p->argument[a].type), shapes[p->swapped][p->argument[a].per]);
+  int n = snprintf(text, sizeof text, "arg%u, %s, %s", a, type_text(p->argument[a].type), shapes[p->argument[a].per]);
   if (p->argument[a].per == 3) snprintf(text + n, sizeof text - (size_t)n, ", [ld_arg%u, 1]", a);
   declare(b, "in", text);
 }
@@ -42,12 +41,12 @@ static void cast(char *out, size_t n, tg_type from, tg_type to, const char *x) {
 
 /* The epilogue as a function of the sum, the subscripts and the arguments, and its call around the sum. */
 static void wrap(tg_builder *b, const tg_gemm_problem *p, const char *sum, char *out, size_t size) {
-  static const char *const places[2][4] = {{"0", "i", "j", "i,j"}, {"0", "j", "i", "j,i"}};
+  static const char *const places[4] = {"0", "i", "j", "i,j"};
   char formals[512] = "acc, m, n", value[64], load[32];
-  int f = 9, n = snprintf(out, size, "epilogue(%s, %s", sum, p->swapped ? "j, i" : "i, j");
+  int f = 9, n = snprintf(out, size, "epilogue(%s, i, j", sum);
   for (uint32_t a = 0; a < p->arguments_n; a++) {
     f += snprintf(formals + f, sizeof formals - (size_t)f, ", %s", p->argument[a].name);
-    snprintf(load, sizeof load, "arg%u[%s]", a, places[p->swapped][p->argument[a].per]);
+    snprintf(load, sizeof load, "arg%u[%s]", a, places[p->argument[a].per]);
     cast(value, sizeof value, p->argument[a].type, p->acc, load);
     n += snprintf(out + n, size - (size_t)n, ", %s", value);
   }
@@ -56,9 +55,8 @@ static void wrap(tg_builder *b, const tg_gemm_problem *p, const char *sum, char 
 }
 
 void tg_gemm_product(tg_builder *tg_b_, const tg_gemm_problem *p) {
-  if (p->swapped) operand(tg_b_, "in", "B", p->b, "K", "N", p->b_major);   /* in the caller's order */
   operand(tg_b_, "in", "A", p->a, "M", "K", p->a_major);
-  if (!p->swapped) operand(tg_b_, "in", "B", p->b, "K", "N", p->b_major);
+  operand(tg_b_, "in", "B", p->b, "K", "N", p->b_major);
   operand(tg_b_, p->beta ? "inout" : "out", "C", p->c, "M", "N", p->c_major);
   if (p->alpha) scalar(tg_b_, "alpha", p->acc);
   if (p->beta) scalar(tg_b_, "beta", p->acc);

@@ -12,8 +12,8 @@ typedef struct { int64_t step[2]; uint32_t size; } layout;   /* elements from a 
 typedef struct {
   const tg_gemm *g;
   const tg_gemm_call *call;
-  int64_t m, n, k, batch;              /* of the problem: swapped where the plan is */
-  layout at[3];                        /* of A, B, C of the problem */
+  int64_t m, n, k, batch;
+  layout at[3];                        /* of A, B, C */
   int64_t apart[3];                    /* bytes from one product's to the next's */
   const void *const *list[3];
   void *operand[GEMM_OPERANDS];
@@ -36,9 +36,6 @@ static tg_status wrong(const tg_gemm *g, const char *format, ...) {
   return tg_context_fail(g->context, TG_EINVAL, message);
 }
 
-/* As the caller says it: A and B change places in a plan of transposes. */
-static char letter(const tg_gemm *g, uint32_t i) { return i == 2 ? 'c' : "ab"[i ^ g->swapped]; }
-
 /* ---- checks ---- */
 
 static bool read_size(const tg_gemm *g, char name, tg_gemm_dim d, int64_t given, int64_t *out, tg_status *s) {
@@ -55,19 +52,18 @@ static bool read_size(const tg_gemm *g, char name, tg_gemm_dim d, int64_t given,
 static tg_status read_layout(run *r, uint32_t i, const int64_t given[2], uint8_t major, int64_t rows, int64_t columns) {
   const tg_gemm *g = r->g;
   layout *o = &r->at[i];
-  bool turn = g->swapped;   /* the caller's rows are columns of ours */
-  int64_t s[2] = {given[turn], given[!turn]};
+  int64_t s[2] = {given[0], given[1]};
   uint32_t inner = major == TG_COLUMN_MAJOR ? 0 : 1;
   int64_t side = inner ? columns : rows, least = side > 1 ? side : 1, fixed = g->ld[i].lo;
-  if (s[0] < 0 || s[1] < 0 || s[0] > (int64_t)1 << 40 || s[1] > (int64_t)1 << 40) return wrong(g, "tg_gemm_call.%c_strides = {%lld, %lld}: a stride is negative or past 2^40", letter(g, i), (long long)given[0], (long long)given[1]);
+  if (s[0] < 0 || s[1] < 0 || s[0] > (int64_t)1 << 40 || s[1] > (int64_t)1 << 40) return wrong(g, "tg_gemm_call.%c_strides = {%lld, %lld}: a stride is negative or past 2^40", "abc"[i], (long long)given[0], (long long)given[1]);
   if (major == TG_ANY_STRIDES) {
-    if (!s[0] && !s[1]) s[!turn] = 1, s[turn] = turn ? (rows > 1 ? rows : 1) : (columns > 1 ? columns : 1);   /* dense in the caller's rows */
+    if (!s[0] && !s[1]) s[0] = columns > 1 ? columns : 1, s[1] = 1;   /* dense, in rows */
   } else {
-    if (s[inner] > 1) return wrong(g, "tg_gemm_call.%c_strides = {%lld, %lld}, but the plan has neighbours side by side: one of them is 1", letter(g, i), (long long)given[0], (long long)given[1]);
+    if (s[inner] > 1) return wrong(g, "tg_gemm_call.%c_strides = {%lld, %lld}, but the plan has neighbours side by side: one of them is 1", "abc"[i], (long long)given[0], (long long)given[1]);
     s[inner] = 1;
     int64_t *ld = &s[!inner], others = inner ? rows : columns;
     if (!*ld || others <= 1) *ld = fixed ? fixed : *ld < least ? least : *ld;
-    if (fixed && *ld != fixed) return wrong(g, "tg_gemm_call.%c_strides = {%lld, %lld}, but the plan is for a leading dimension of %lld", letter(g, i), (long long)given[0], (long long)given[1], (long long)fixed);
+    if (fixed && *ld != fixed) return wrong(g, "tg_gemm_call.%c_strides = {%lld, %lld}, but the plan is for a leading dimension of %lld", "abc"[i], (long long)given[0], (long long)given[1], (long long)fixed);
     if (*ld < least && i == 2) return wrong(g, "tg_gemm_call.c_strides = {%lld, %lld}: rows or columns of %lld elements would overlap", (long long)given[0], (long long)given[1], (long long)side);
   }
   o->step[0] = s[0], o->step[1] = s[1];
@@ -118,8 +114,8 @@ static bool is_disjoint(const lines *x, const lines *y) {
 }
 
 static tg_status check_pointer(const tg_gemm *g, uint32_t i, const void *p, int64_t bytes, uint32_t size) {
-  if (!p && bytes) return wrong(g, "tg_gemm_call.%c is NULL", letter(g, i));
-  if ((uintptr_t)p % size) return wrong(g, "tg_gemm_call.%c is not aligned to its elements of %u bytes", letter(g, i), size);
+  if (!p && bytes) return wrong(g, "tg_gemm_call.%c is NULL", "abc"[i]);
+  if ((uintptr_t)p % size) return wrong(g, "tg_gemm_call.%c is not aligned to its elements of %u bytes", "abc"[i], size);
   return TG_OK;
 }
 
@@ -135,7 +131,7 @@ static tg_status check_operands(const run *r, void *const p[3], const int64_t by
     if (i == 2) continue;
     lines x = lines_of(p[i], &r->at[i], i ? r->k : r->m, i ? r->n : r->k);
     if (x.bytes != bytes[i]) x.bytes = bytes[i], x.pitch = 0;
-    if (!is_disjoint(&c, &x)) return wrong(g, "tg_gemm_call.c overlaps %c", letter(g, i));
+    if (!(g->flags & TG_GEMM_OVERLAP_UNCHECKED) && !is_disjoint(&c, &x)) return wrong(g, "tg_gemm_call.c overlaps %c", "abc"[i]);
   }
   return TG_OK;
 }
@@ -169,16 +165,15 @@ static tg_status read_scalars(run *r) {
 
 static int64_t group_rows(const run *r, int64_t i) { return r->call->group_m ? r->call->group_m[i] : -1; }
 
-/* Groups: so many rows each, or (of a plan of transposes) columns. */
 static tg_status read_batch(run *r) {
   const tg_gemm *g = r->g;
   const tg_gemm_call *call = r->call;
   r->batch = call->batch ? call->batch : 1;
   if (r->batch < 0) return wrong(g, "tg_gemm_call.batch = %lld", (long long)call->batch);
   r->apart[0] = r->apart[1] = r->apart[2] = 0;
-  r->list[g->swapped] = call->a_list, r->list[!g->swapped] = call->b_list, r->list[2] = (const void *const *)call->c_list;
+  r->list[0] = call->a_list, r->list[1] = call->b_list, r->list[2] = (const void *const *)call->c_list;
   if (!call->group_m) return TG_OK;
-  tg_gemm_dim d = g->swapped ? g->problem.n : g->problem.m;
+  tg_gemm_dim d = g->problem.m;
   int64_t all = 0;
   if (call->batch_strides) return wrong(g, "tg_gemm_call: batch_strides beside group_m, which says where groups lie");
   for (int64_t i = 0; i < r->batch; i++) {
@@ -186,7 +181,7 @@ static tg_status read_batch(run *r) {
     if (rows && (rows < d.lo || rows > d.hi)) return wrong(g, "tg_gemm_call.group_m[%lld] = %lld, but the plan is for %lld..%lld", (long long)i, (long long)rows, (long long)d.lo, (long long)d.hi);
     if (__builtin_add_overflow(all, rows, &all)) return wrong(g, "tg_gemm_call.group_m: too many rows");
   }
-  *(g->swapped ? &r->n : &r->m) = all;   /* of A and of C as wholes */
+  r->m = all;   /* of A and of C as wholes */
   return TG_OK;
 }
 
@@ -195,9 +190,8 @@ static tg_status read_sizes(run *r) {
   const tg_gemm_call *call = r->call;
   const tg_gemm_problem *p = &g->problem;
   tg_status s;
-  int64_t m = g->swapped ? call->n : call->m, n = g->swapped ? call->m : call->n;
-  if (call->group_m) *(g->swapped ? &n : &m) = g->swapped ? p->n.lo : p->m.lo;   /* each group has its own */
-  if (!read_size(g, "mn"[g->swapped], p->m, m, &r->m, &s) || !read_size(g, "nm"[g->swapped], p->n, n, &r->n, &s) || !read_size(g, 'k', p->k, call->k, &r->k, &s)) return s;
+  int64_t m = call->group_m ? p->m.lo : call->m;   /* each group has its own */
+  if (!read_size(g, 'm', p->m, m, &r->m, &s) || !read_size(g, 'n', p->n, call->n, &r->n, &s) || !read_size(g, 'k', p->k, call->k, &r->k, &s)) return s;
   return read_batch(r);
 }
 
@@ -205,31 +199,31 @@ static tg_status read_operands(run *r) {
   const tg_gemm *g = r->g;
   const tg_gemm_call *call = r->call;
   const tg_gemm_problem *p = &g->problem;
-  const int64_t *strides[3] = {g->swapped ? call->b_strides : call->a_strides, g->swapped ? call->a_strides : call->b_strides, call->c_strides};
+  const int64_t *strides[3] = {call->a_strides, call->b_strides, call->c_strides};
   const tg_type type[3] = {p->a, p->b, p->c};
   const uint8_t major[3] = {p->a_major, p->b_major, p->c_major};
   const int64_t rows[3] = {r->m, r->k, r->m}, columns[3] = {r->k, r->n, r->n};
   int64_t bytes[3];
-  r->operand[g->swapped] = (void *)(uintptr_t)call->a, r->operand[!g->swapped] = (void *)(uintptr_t)call->b, r->operand[2] = call->c;
+  r->operand[0] = (void *)(uintptr_t)call->a, r->operand[1] = (void *)(uintptr_t)call->b, r->operand[2] = call->c;
   for (uint32_t i = 0; i < 3; i++) {
     r->at[i].size = (uint32_t)tg_type_bytes(type[i]);
     tg_status s = read_layout(r, i, strides[i], major[i], rows[i], columns[i]);
     if (s != TG_OK) return s;
-    if (!reach(&r->at[i], rows[i], columns[i], &bytes[i])) return wrong(g, "tg_gemm_call.%c reaches over more than 2^62 bytes", letter(g, i));
+    if (!reach(&r->at[i], rows[i], columns[i], &bytes[i])) return wrong(g, "tg_gemm_call.%c reaches over more than 2^62 bytes", "abc"[i]);
   }
   if (p->c_major == TG_ANY_STRIDES && !is_apart(&r->at[2], r->m, r->n)) return wrong(g, "tg_gemm_call.c_strides = {%lld, %lld} lay two elements on one place", (long long)call->c_strides[0], (long long)call->c_strides[1]);
   for (uint32_t i = 0; i < 3 && !call->group_m; i++) {
     r->apart[i] = bytes[i];
-    if (call->batch_strides && __builtin_mul_overflow(call->batch_strides[i == 2 ? 2 : i ^ g->swapped], (int64_t)r->at[i].size, &r->apart[i])) return wrong(g, "tg_gemm_call.batch_strides: too long");
+    if (call->batch_strides && __builtin_mul_overflow(call->batch_strides[i], (int64_t)r->at[i].size, &r->apart[i])) return wrong(g, "tg_gemm_call.batch_strides: too long");
     if (r->apart[i] < 0) return wrong(g, "tg_gemm_call.batch_strides: negative");
   }
-  if (call->group_m) r->apart[!g->swapped] = bytes[!g->swapped];   /* a B for each group */
+  if (call->group_m) r->apart[1] = bytes[1];   /* a B for each group */
   if (r->batch == 1 && !r->list[0] && !r->list[1] && !r->list[2]) return check_operands(r, r->operand, bytes);
   void *p3[3];
   int64_t all[3];
   for (uint32_t i = 0; i < 3; i++) {
     p3[i] = r->operand[i];
-    if (__builtin_mul_overflow(r->apart[i], r->batch - 1, &all[i]) || __builtin_add_overflow(all[i], bytes[i], &all[i])) return wrong(g, "tg_gemm_call.%c reaches over more than 2^62 bytes", letter(g, i));
+    if (__builtin_mul_overflow(r->apart[i], r->batch - 1, &all[i]) || __builtin_add_overflow(all[i], bytes[i], &all[i])) return wrong(g, "tg_gemm_call.%c reaches over more than 2^62 bytes", "abc"[i]);
   }
   if (!r->list[0] && !r->list[1] && !r->list[2]) {
     if (r->batch > 1 && !call->group_m && r->apart[2] < bytes[2]) return wrong(g, "tg_gemm_call.batch_strides: the products' C overlap");
@@ -247,7 +241,7 @@ static tg_status read_operands(run *r) {
 static tg_status read_arguments(run *r) {
   const tg_gemm *g = r->g;
   const tg_gemm_problem *p = &g->problem;
-  int64_t m = g->swapped ? r->n : r->m, n = g->swapped ? r->m : r->n;
+  int64_t m = r->m, n = r->n;
   lines c = p->arguments_n ? lines_of(r->operand[2], &r->at[2], r->m, r->n) : (lines){0};
   for (uint32_t a = 0; a < p->arguments_n; a++) {
     const void *x = r->call->arg[a];
@@ -291,15 +285,13 @@ static void launch(const run *r, void *const operand[3], int64_t m, int64_t n, c
 
 /* Product b; first: the groups' rows before it. */
 static void run_product(const run *r, int64_t b, int64_t first, char *workspace, uint32_t threads) {
-  const tg_gemm *g = r->g;
   void *p[3];
   int64_t m = r->m, n = r->n, rows = group_rows(r, b);
   for (uint32_t i = 0; i < 3; i++) p[i] = r->list[i] ? (void *)(uintptr_t)r->list[i][b] : (char *)r->operand[i] + b * r->apart[i];
   if (rows >= 0) {
-    uint32_t own = g->swapped;   /* our operand that has the groups' rows, as rows or as columns */
-    *(g->swapped ? &n : &m) = rows;
-    if (!r->list[own]) p[own] = (char *)r->operand[own] + first * r->at[own].step[own] * r->at[own].size;
-    if (!r->list[2]) p[2] = (char *)r->operand[2] + first * r->at[2].step[own] * r->at[2].size;
+    m = rows;
+    for (uint32_t i = 0; i < 3; i += 2)
+      if (!r->list[i]) p[i] = (char *)r->operand[i] + first * r->at[i].step[0] * r->at[i].size;
   }
   launch(r, p, m, n, workspace, threads);
 }
@@ -336,7 +328,10 @@ static void run_all(run *r) {
   }
 }
 
-static uint32_t threads_of(const tg_gemm *g, const tg_gemm_call *call) { return !call->exec ? g->threads : call->exec->parallel_for && call->exec->threads > 1 ? (uint32_t)call->exec->threads : 1; }
+static uint32_t threads_of(const tg_gemm *g, const tg_gemm_call *call) {
+  uint32_t n = !call->exec ? g->threads : call->exec->parallel_for && call->exec->threads > 1 ? (uint32_t)call->exec->threads : 1;
+  return call->threads > 0 && (uint32_t)call->threads < n ? (uint32_t)call->threads : n;
+}
 
 /* A team of threads on one product has one shared memory; products side by side have one each. */
 static size_t workspace_bytes(const tg_gemm *g, uint32_t threads, bool batched) {

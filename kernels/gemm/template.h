@@ -23,8 +23,6 @@ typedef struct tg_gemm_problem {
   const char *epilogue;              /* an expression over acc, m, n and the arguments, which come converted to acc; NULL: acc itself. Converted to c */
   struct { const char *name; tg_type type; uint8_t per; } argument[TG_GEMM_ARGUMENTS];  /* per: 0 one value, 1 a row's, 2 a column's, 3 an element's */
   uint32_t arguments_n;
-  bool swapped;                      /* of the transposes of what the caller says, so that C lies in rows: his m and n are n and m here, his B stands for A.
-                                      * Arguments and the epilogue are as he says them */
 } tg_gemm_problem;
 
 /* Declarations and the statement. In every sketch. */
@@ -44,7 +42,7 @@ typedef struct tg_gemm_choice {
 extern const tg_kernel_def *const tg_gemm_sketches[];
 
 /* A sketch as the kernel of this problem. It adds parameters that few problems have: stepa, stepb, stepc (elements from a column to the next, where the
- * major is TG_GEMM_STRIDES and lda.. goes from a row to the next) and ld_arg0.. of an argument per element. The buffers are A, B, C (B, A, C if swapped), alpha,
+ * major is TG_GEMM_STRIDES and lda.. goes from a row to the next) and ld_arg0.. of an argument per element. The buffers are A, B, C, alpha,
  * beta, arg0... */
 typedef struct { tg_kernel_def def; char params[256]; } tg_gemm_def;
 void tg_gemm_kernel_of(const tg_gemm_problem *p, const tg_kernel_def *sketch, tg_gemm_def *out);
