@@ -49,8 +49,7 @@ static void fill_arguments(gate_product *p) {
   for (uint32_t q = 0; q < p->problem->arguments_n; q++) {
     uint8_t per = p->problem->argument[q].per;
     tg_type t = p->problem->argument[q].type;
-    int64_t rows = p->problem->swapped ? p->which.n : p->which.m, columns = p->problem->swapped ? p->which.m : p->which.n;
-    int64_t n = (per & 1 ? rows : 1) * (per & 2 ? columns : 1);
+    int64_t n = (per & 1 ? p->which.m : 1) * (per & 2 ? p->which.n : 1);
     p->argument[q] = tg_new(p->env, double, n);
     p->argument_n[q] = n;
     for (int64_t i = 0; i < n; i++) p->argument[q][i] = tg_is_float(t) ? whole(p, t, 127) / 32 : whole(p, t, 7);

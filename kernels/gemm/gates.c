@@ -194,7 +194,7 @@ static double *run(tg_gates *g, gate_product *p) {
   tg_gemm_operands o = {.m = w->m, .n = w->n, .k = w->k, .lda = leading(q->a_major, &a), .ldb = leading(q->b_major, &b), .ldc = leading(q->c_major, &c), .stepa = a.column, .stepb = b.column,
                         .stepc = c.column};
   for (uint32_t i = 0; i < q->arguments_n; i++) {
-    int64_t columns = q->argument[i].per == 3 ? q->swapped ? w->m : w->n : p->argument_n[i];
+    int64_t columns = q->argument[i].per == 3 ? w->n : p->argument_n[i];
     lying l = lie(TG_GEMM_ROW, p->argument_n[i] / columns, columns, q->argument[i].per == 3 ? w->pad_c : 0);
     o.ld_arg[i] = l.row;
     lay(g, 5 + (int)i, q->argument[i].name, q->argument[i].type, &l, p->argument[i]);
@@ -276,11 +276,11 @@ static void compile_epilogue(tg_gates *g) {
   const tg_gemm_problem *q = g->problem;
   const char *const dims[] = {"[1]", "[R]", "[S]", "[R, S], [LD, 1]"}, *const places[] = {"0", "m", "n", "m,n"};
   tg_str s = tg_str_new(&g->env);
-  tg_str_printf(&s, "kernel epilogue(R, S, LD) { in(gate_sum, %s, %s);", tg_type_name[q->acc], q->swapped ? "[S, R]" : "[R, S]");
+  tg_str_printf(&s, "kernel epilogue(R, S, LD) { in(gate_sum, %s, [R, S]);", tg_type_name[q->acc]);
   for (uint32_t i = 0; i < q->arguments_n; i++) tg_str_printf(&s, " in(gate_arg%u, %s, %s);", i, tg_type_name[q->argument[i].type], dims[q->argument[i].per & 3]);
-  tg_str_printf(&s, " out(gate_c, %s, %s);\nrange(m, R) range(n, S) { let acc = gate_sum[%s];", tg_type_name[q->c], q->swapped ? "[S, R]" : "[R, S]", q->swapped ? "n,m" : "m,n");
+  tg_str_printf(&s, " out(gate_c, %s, [R, S]);\nrange(m, R) range(n, S) { let acc = gate_sum[m,n];", tg_type_name[q->c]);
   for (uint32_t i = 0; i < q->arguments_n; i++) tg_str_printf(&s, " let %s = %s(gate_arg%u[%s]);", q->argument[i].name, tg_type_name[q->acc], i, places[q->argument[i].per & 3]);
-  tg_str_printf(&s, " gate_c[%s] = %s(%s); } }\n", q->swapped ? "n,m" : "m,n", tg_type_name[q->c], q->epilogue);
+  tg_str_printf(&s, " gate_c[m,n] = %s(%s); } }\n", tg_type_name[q->c], q->epilogue);
   tg_binding b[] = {{"R", 1, INT32_MAX, 1}, {"S", 1, INT32_MAX, 1}, {"LD", 1, INT32_MAX, 1}};
   tg_compile_options o = {.bindings = b, .bindings_n = 3, .flags = TG_COMPILE_AS_WRITTEN | TG_COMPILE_NO_CACHE};
   tg_status status = tg_kernel_compile_text(g->context, "epilogue", s.data, &o, &g->epilogue);
@@ -303,7 +303,7 @@ static void judge_epilogue(tg_gates *g, const gate_product *p, const gate_block 
   tg_argument buffers[TG_GEMM_ARGUMENTS + 2] = {{in, all * acc}};
   for (uint32_t x = 0; x < q->arguments_n; x++) buffers[1 + x] = argument(&g->part[5 + x]);
   buffers[1 + q->arguments_n] = (tg_argument){out, all * size};
-  int64_t rows = q->swapped ? w->n : w->m, columns = q->swapped ? w->m : w->n, params[] = {rows, columns, columns + w->pad_c};
+  int64_t rows = w->m, columns = w->n, params[] = {rows, columns, columns + w->pad_c};
   tg_launch l = {.buffers = buffers, .buffers_n = q->arguments_n + 2, .params = params, .params_n = 3};
   tg_status status = tg_kernel_run(g->epilogue, &l);
   if (status) tg_fail(&g->env, status, "%s", tg_error_message(g->context));

@@ -68,7 +68,7 @@ static uint8_t major(int columns) { return often(15) ? TG_GEMM_STRIDES : often(c
 static void choose_problem(tg_gemm_problem *p) {
   unsigned t = (unsigned)below(sizeof types / sizeof *types), e = (unsigned)below(sizeof epilogues / sizeof *epilogues);
   *p = (tg_gemm_problem){.a = types[t].a, .b = types[t].b, .c = types[t].c, .acc = types[t].acc, .a_major = major(30), .b_major = major(30), .c_major = major(20),
-                         .alpha = often(40), .beta = often(40), .batch = {1, 1}, .swapped = often(15)};
+                         .alpha = often(40), .beta = often(40), .batch = {1, 1}};
   if (!often(25) || (!epilogues[e].integers && !tg_is_float(p->acc))) return;
   p->epilogue = epilogues[e].text;
   for (int i = 0; i < 2 && epilogues[e].argument[i].name; i++, p->arguments_n++) {
@@ -108,8 +108,8 @@ static void bind(choice *c, const char *name, tg_gemm_dim d) { c->bind[c->n++] =
 static void describe(const choice *c, int threads) {
   const tg_gemm_problem *p = c->problem;
   size_t n = sizeof shared->at;
-  int at = snprintf(shared->at, n, "%s %s%c x %s%c -> %s%c (%s)%s%s%s %s, %d threads;", c->name, tg_type_name[p->a], "NTS"[p->a_major], tg_type_name[p->b], "NTS"[p->b_major],
-                    tg_type_name[p->c], "NTS"[p->c_major], tg_type_name[p->acc], p->alpha ? " alpha" : "", p->beta ? " beta" : "", p->swapped ? " swapped" : "", p->epilogue ? p->epilogue : "", threads);
+  int at = snprintf(shared->at, n, "%s %s%c x %s%c -> %s%c (%s)%s%s %s, %d threads;", c->name, tg_type_name[p->a], "NTS"[p->a_major], tg_type_name[p->b], "NTS"[p->b_major],
+                    tg_type_name[p->c], "NTS"[p->c_major], tg_type_name[p->acc], p->alpha ? " alpha" : "", p->beta ? " beta" : "", p->epilogue ? p->epilogue : "", threads);
   for (uint32_t i = 0; i < c->n && (size_t)at < n; i++)
     at += c->bind[i].lo == c->bind[i].hi ? snprintf(shared->at + at, n - (size_t)at, " %s=%lld", c->bind[i].name, (long long)c->bind[i].lo)
                                          : snprintf(shared->at + at, n - (size_t)at, " %s=%lld..%lld", c->bind[i].name, (long long)c->bind[i].lo, (long long)c->bind[i].hi);
@@ -223,7 +223,6 @@ static void group(tg_context *ctx, uint64_t seed) {
   uint32_t sketch = often(15) ? count : (uint32_t)below(count);   /* the last stands for plans */
   bool plan = sketch == count;
   choose_problem(&p);
-  if (plan) p.swapped = false;
   tg_gemm_def def = {0};
   if (!plan) tg_gemm_kernel_of(&p, tg_gemm_sketches[sketch], &def);
   c.def = &def.def, c.name = plan ? "plan" : def.def.name;
