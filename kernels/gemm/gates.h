@@ -70,6 +70,10 @@ tg_status tg_gate_check(tg_gates *, tg_gemm_candidate *run, void *user, const tg
 typedef struct tg_gate_size { int64_t m, n, k; } tg_gate_size;
 tg_status tg_gates_check(tg_gates *, tg_gemm_candidate *run, void *user, const tg_gate_size *sizes, uint32_t sizes_n, uint64_t seed, tg_gate_failure *failure);
 
+/* The kernel of a choice through every gate: of fixed sizes itself, at them, and the same words for any size at tiles, one less, one more, and 1; else at such
+ * sizes within its bounds. In this process: what a choice that was never run may do, it does here. TG_EINVAL as above, or words that are illegal. */
+tg_status tg_gates_pass(tg_context *context, const tg_gemm_problem *problem, const tg_gemm_choice *choice, int threads, uint64_t seed, tg_gate_failure *failure);
+
 /* While a candidate runs: "412 bytes behind the end of B", for the address of a fault. False if it lies in none of the guarded pages. Calls
  * nothing that a handler of signals may not call, but for snprintf. */
 bool tg_gate_at(const tg_gates *, const void *address, char *out, size_t n);

@@ -322,11 +322,38 @@ static void outside(fault x, bool front, const char *text) {
   CHECK(n > 0 && !strcmp(got, text), "got '%s' instead of '%s'", got, text);
 }
 
+/* ---- choices ---- */
+
+/* A sketch that is wrong where N passes a vector by one. */
+static void wrong_words(tg_builder *tg_b_, void *user) {
+  tg_gemm_product(tg_b_, user);
+  tg_range(i, M) tg_if(N > 16 & N % 16 == 1) tg(C[i, N - 1] = 0);
+}
+
+static void choices(void) {
+  const tg_kernel_def wrong_sketch = {"wrong_words", "M, N, K, lda, ldb, ldc", __FILE__, __LINE__, wrong_words};
+  tg_gemm_problem p = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .m = {96, 96}, .n = {112, 112}, .k = {200, 200}, .batch = {1, 1}};
+  tg_target t;
+  tg_gate_failure f;
+  tg_target_host(&t, 2);
+  for (int dynamic = 0; dynamic < 2; dynamic++) {
+    tg_gemm_choice c;
+    if (dynamic) p.m = (tg_gemm_dim){1, 500}, p.n = (tg_gemm_dim){3, 300};
+    tg_gemm_choose(&p, &t, 2, &c);
+    CHECK(tg_gates_pass(context, &p, &c, 2, 1, &f) == TG_OK, "%s", f.text);
+    c = (tg_gemm_choice){.sketch = &wrong_sketch, .knob = {{"V", 16, 16, 1}}, .knobs_n = 0};
+    tg_status s = TG_OK;
+    for (uint64_t seed = 1; seed < 60 && s == TG_OK; seed++) s = tg_gates_pass(context, &p, &c, 1, seed, &f);
+    CHECK(s == TG_EINVAL && f.column >= 16 && f.column % 16 == 0, "%s: %s", tg_status_name(s), f.text);
+  }
+}
+
 int main(void) {
   if (tg_context_create(NULL, &context)) return 1;
   right_passes();
   faults_are_caught();
   messages();
+  choices();
   outside(READS_BEHIND, false, "0 bytes behind the end of B");
   outside(READS_BEFORE, true, "4 bytes before the beginning of A");
   outside(WRITES_BEHIND, false, "0 bytes behind the end of C");

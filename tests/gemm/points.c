@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Random points of the space of products through the gates: a sketch, values from its knobs' lists, types, majors and strides, alpha and beta,
  * epilogues, sizes that are constants or known at launch, one to three threads; at sizes around tiles and vectors. And plans of tg/gemm.h.
- *   gemm_points [N [SEED]]      about N points: one is a compiled kernel at one size, under one or two gates
- *   gemm_points --group SEED    one kernel again, as a failure names it, and what it is
+ *   gemm_points [N [SEED [FAILURES]]]   about N points: one is a compiled kernel at one size, under one or two gates; ends after so many failures (20)
+ *   gemm_points --group SEED            one kernel again, as a failure names it, and what it is
  * Kernels run in a child, so that one that crashes or hangs is told and the others go on. */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -15,7 +15,7 @@
 #include "gemm/gates.h"
 #include "tg/gemm.h"
 
-enum { SKETCHES = 32, BINDINGS = 9 + TG_GEMM_ARGUMENTS + TG_GEMM_KNOBS, CHUNK = 40, SECONDS = 60, FAILURES = 20 };
+enum { SKETCHES = 32, BINDINGS = 9 + TG_GEMM_ARGUMENTS + TG_GEMM_KNOBS, CHUNK = 40, SECONDS = 60 };
 
 /* What a child leaves. */
 typedef struct {
@@ -28,6 +28,7 @@ typedef struct {
 static ledger *shared;
 static tg_gates *gates;
 static bool verbose;
+static long failures = 20;
 
 /* ---- random choices ---- */
 
@@ -289,7 +290,7 @@ static void child(uint64_t seed, long until) {
   tg_context *ctx;
   watch();
   if (tg_context_create(&(tg_context_options){.threads = 3, .flags = TG_CONTEXT_VERIFY}, &ctx)) _exit(7);
-  for (int i = 0; i < CHUNK && shared->passed < until && shared->failed < FAILURES; i++) {
+  for (int i = 0; i < CHUNK && shared->passed < until && shared->failed < failures; i++) {
     alarm(SECONDS);
     group(ctx, seed + (uint64_t)i);
   }
@@ -308,8 +309,9 @@ int main(int argc, char **argv) {
     return shared->failed != 0;
   }
   long points = argc > 1 ? strtol(argv[1], NULL, 10) : 2000;
+  if (argc > 3) failures = strtol(argv[3], NULL, 10);
   uint64_t seed = (argc > 2 ? strtoull(argv[2], NULL, 10) : 1) << 32;
-  for (int chunk = 0; shared->passed < points && shared->failed < FAILURES && chunk < points; chunk++) {
+  for (int chunk = 0; shared->passed < points && shared->failed < failures && chunk < points; chunk++) {
     fflush(stdout);
     pid_t pid = fork();
     if (!pid) child(seed + (uint64_t)chunk * CHUNK, points);

@@ -2,16 +2,16 @@
 # SPDX-License-Identifier: MIT
 # Which faults do the tests notice? Turns on one site after another (src/base/mutant.h) and runs what tests/mutants/tests names until something is
 # red, of it only what comes by the site. The last line counts the sites; above it stands each that nothing noticed.
-#   sh tests/mutants/run.sh [--sample N SEED] [--jobs N] [--most SECONDS] [--again] [WORDS]
-#   --again: only what survived the last time; --most: only tests that take less; WORDS: sites whose names contain them
+#   sh tests/mutants/run.sh [--sample N SEED] [--jobs N] [--most SECONDS] [--again] [--tests FILE] [WORDS]
+#   --tests: another list than tests/mutants/tests, and only the sites that its tests come by. --again: only what survived the last time; --most: only tests that take less; WORDS: sites whose names contain them
 set -eu
 cd "$(dirname "$0")/../.."
-b=build-mutants d=build-mutants/mutants
+b=build-mutants d=${MUTANTS_STATE:-build-mutants/mutants} list=${MUTANTS_LIST:-tests/mutants/tests}
 
 # The name of one site: a line of the result, "name<TAB>test" ("-" where none was red).
 if [ "${1:-}" = --one ]; then
   name=$2 most=$3
-  grep -v '^#' tests/mutants/tests | { n=0; while read -r limit test args; do
+  grep -v '^#' "$list" | { n=0; while read -r limit test args; do
     n=$((n + 1))
     [ "$limit" -le "$most" ] && grep -qxF "$name" "$d/reached.$n" || continue
     case $args in
@@ -33,16 +33,17 @@ while [ $# -gt 0 ]; do
     --jobs) jobs=$2; shift 2 ;;
     --most) most=$2; shift 2 ;;
     --again) again=1; shift ;;
-    -*) echo "$0: unknown option $1 (--sample, --jobs, --most, --again)" >&2; exit 2 ;;
+    --tests) list=$2 d=build-mutants/mutants-$(basename "$2"); export MUTANTS_LIST="$list" MUTANTS_STATE="$d"; shift 2 ;;
+    -*) echo "$0: unknown option $1 (--sample, --jobs, --most, --again, --tests)" >&2; exit 2 ;;
     *) words=$1; shift ;;
   esac
 done
 [ -f $b/config.ninja ] || sh configure --build=$b --mutants >/dev/null
-grep -v '^#' tests/mutants/tests | while read -r limit test args; do echo "$b/tests/$test"; done | sort -u | xargs ninja --quiet -f $b/build.ninja $b/tests/mutants/list | { grep -v "no work to do" || true; }
+grep -v '^#' "$list" | while read -r limit test args; do echo "$b/tests/$test"; done | sort -u | xargs ninja --quiet -f $b/build.ninja $b/tests/mutants/list | { grep -v "no work to do" || true; }
 
 # Where each test comes by: once for each build. A test that is red without a fault would notice everything.
 mkdir -p $d
-grep -v '^#' tests/mutants/tests | { n=0; while read -r limit test args; do
+grep -v '^#' "$list" | { n=0; while read -r limit test args; do
   n=$((n + 1))
   case $args in *ROW*) args= ;; esac
   printf '%s %s\n' "$test" "$args" > $d/now
@@ -62,6 +63,7 @@ done; }
   cat $d/reached.* | grep -E '^(barrier dropped|coefficient): ' | sort -u -V | sed 's/^barrier.*/&\tsrc\/lower\/barrier.c/; s/^coefficient.*/&\tsrc\/dsl\/functions.def/'; } > $d/all
 twice=$(cut -f 1 $d/all | sort | uniq -d | head -n 1)
 [ -z "$twice" ] || { echo "two sites are named '$twice'"; echo "0 passed, 1 failed"; exit 1; }
+[ "$list" = tests/mutants/tests ] || { cat $d/reached.* | sort -u > $d/come_by; awk -F '\t' 'NR == FNR { by[$0] = 1; next } $1 in by' $d/come_by $d/all > $d/some; mv $d/some $d/all; }
 { [ -z "$again" ] && cut -f 1 $d/all || sed -n 's/\t-$//p' $d/result; } | { [ -z "$words" ] && cat || grep -F -- "$words"; } > $d/chosen
 if [ -n "$sample" ]; then
   awk -v n="$sample" -v s="$seed" 'BEGIN { srand(s) } { l[NR] = $0 } END { for (i = NR; i > 1; i--) { k = int(rand() * i) + 1; t = l[i]; l[i] = l[k]; l[k] = t } for (i = 1; i <= n && i <= NR; i++) print l[i] }' $d/chosen > $d/some
