@@ -24,7 +24,7 @@ typedef struct { tg_instr *code; uint32_t n, kept_n; tg_kept *const *kept; } tg_
 typedef struct {
   const tg_uop *u;               /* the LOAD or STORE */
   uint32_t buffer, rank, lanes;
-  bool gated, atomic, unsure;   /* unsure: for reductions that may all be idle */
+  bool gated, atomic, unsure, ahead;   /* unsure: for reductions that may all be idle. ahead: a statement in all lanes, for those that ask for it */
   tg_operand index[16], gate, value;   /* value: stored, or the alternative */
 } tg_access;
 
@@ -114,6 +114,7 @@ typedef struct tg_compiler {
   tg_kept **kept;                      /* by id, while fixed; NULL: not within lockstep ranges */
   TG_VEC(tg_kept *) uses;              /* of the unit in hand */
   uint32_t locks, exchanges;           /* lockstep ranges around; SHUFFLEs compiled so far */
+  const tg_uop *ahead;                 /* the value statement in hand, if it loads a register within lockstep ranges */
   tg_work *work;
   const int64_t *params;
 } tg_compiler;

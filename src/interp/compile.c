@@ -201,7 +201,8 @@ static const tg_callee *callee_of(tg_compiler *c, tg_op op, tg_type type) {
 static const tg_access *access_of(tg_compiler *c, const tg_uop *u) {
   tg_access *a = tg_new(&c->j->env, tg_access, 1);
   *a = (tg_access){.u = u, .buffer = tg_buffer_ordinal(u->src[0]), .rank = tg_access_rank(u), .gated = tg_gate(u) != NULL,
-                   .unsure = u->op == TG_OP_LOAD && !c->certain[u->id], .atomic = u->op == TG_OP_STORE && u->arg & TG_ATOMIC, .lanes = 1};
+                   .unsure = u->op == TG_OP_LOAD && !c->certain[u->id], .atomic = u->op == TG_OP_STORE && u->arg & TG_ATOMIC, .lanes = 1,
+                   .ahead = u == c->ahead};
   tg_assert(&c->j->env, a->rank <= 16);
   for (uint32_t i = 0; i < a->rank; i++) {
     a->index[i] = operand(c, u->src[1 + i]);
@@ -462,7 +463,9 @@ static tg_step compile_step(tg_compiler *c, const tg_uop *u) {
     tg_operand at;
     tg_push(&j->env, &c->done, ((tg_done){u->id, c->fixed[u->id], c->kept[u->id]}));
     c->fixed[u->id] = 0;
+    c->ahead = c->locks && u->op == TG_OP_LOAD && tg_buffer_info(j, u->src[0])->space == TG_SPACE_REG ? u : NULL;
     s.block = tg_compile_roots(c, 1, &u, &at, 0, NULL);
+    c->ahead = NULL;
     c->fixed[u->id] = at.at + 1;
     c->kept[u->id] = NULL;
     if (c->locks) {

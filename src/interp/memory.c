@@ -211,7 +211,7 @@ void tg_memory_load(tg_machine *m, const tg_access *a, uint32_t dst) {
       continue;
     }
     size_t at = a->unsure && !within(m, b, a, l) ? SIZE_MAX : locate(m, b, a, l);
-    if (a->unsure && (at == SIZE_MAX || (b->written && !b->written[at]))) {
+    if ((a->unsure && at == SIZE_MAX) || ((a->unsure || a->ahead) && b->written && !b->written[at])) {
       m->v[dst + l] = strange(b->type);
       continue;
     }

@@ -41,7 +41,7 @@ static bool find_ranges(folding *f) {
   for (uint32_t i = 0; i < n; i++) {
     const tg_uop *u = order[i];
     if (u->op != TG_OP_LOAD || u->lanes == 1) continue;
-    if (tg_gate(u) || tg_buffer_info(w->j, u->src[0])->space != TG_SPACE_REG || tg_define_of(u->src[0])->lanes > 1) return false;
+    if ((tg_gate(u) && (tg_gate(u)->lanes > 1 || tg_alternative(u)->lanes > 1)) || tg_buffer_info(w->j, u->src[0])->space != TG_SPACE_REG || tg_define_of(u->src[0])->lanes > 1) return false;
     uint32_t count = 0;
     int64_t all = 1;
     for (uint32_t d = 0; d < tg_access_rank(u); d++) {
@@ -87,15 +87,6 @@ void tg_fold_ranges(tg_workgroup *w) { mark_ranges(w, w->body); }
 
 /* ---- statements before the item ---- */
 
-static void before(folding *f, tg_item *item) {
-  tg_item *outer = f->item->outer;
-  uint32_t at = 0;
-  while (outer->list.data[at] != f->item) at++;
-  tg_push(&f->w->j->env, &outer->list, item);
-  memmove(outer->list.data + at + 1, outer->list.data + at, (outer->list.n - 1 - at) * sizeof *outer->list.data);
-  outer->list.data[at] = item;
-}
-
 static void add_par(tg_workgroup *w, tg_item *item, uint32_t par) {
   if (item->n == TG_PARS) tg_fail_at(w->j, item->pos, "over %d parallel ranges around one statement", TG_PARS);
   item->par[item->n++] = par;
@@ -105,7 +96,7 @@ static tg_item *statement(folding *f, const tg_uop *store, bool folded) {
   tg_item *item = tg_item_new(f->w, f->item->outer, store, f->item->pos);
   for (uint32_t i = 0; i < f->item->n; i++) add_par(f->w, item, f->item->par[i]);
   for (uint32_t i = 0; i < f->n && folded; i++) add_par(f->w, item, f->par[i]);
-  before(f, item);
+  tg_insert_before(f->w, f->item, item);
   return item;
 }
 
@@ -113,7 +104,7 @@ static const tg_uop *keep(folding *f, const tg_uop *value, bool folded) {
   tg_job *j = f->w->j;
   const tg_uop *reg = tg_define(j, (tg_buffer){.name = "fold", .space = TG_SPACE_REG, .type = value->type, .pos = f->item->pos}, 1, NULL, NULL, true);
   tg_tile_of(f->w, reg)->whole = true;
-  before(f, tg_item_new(f->w, f->item->outer, reg, f->item->pos));
+  tg_insert_before(f->w, f->item, tg_item_new(f->w, f->item->outer, reg, f->item->pos));
   tg_item *item = statement(f, tg_store(j, reg, NULL, value, NULL, 0), folded);
   tg_touch_item(f->w, item);
   return tg_load(j, reg, NULL, NULL, NULL, 0);
@@ -143,6 +134,16 @@ static void fold_lanes(folding *f, parts *far) {
   }
 }
 
+/* So many threads have an iteration of the statement; those behind repeat them. */
+static int64_t reach(const folding *f) {
+  int64_t n = 1;
+  for (uint32_t i = 0; i < f->n + f->item->n; i++) {
+    const tg_par *p = &f->w->par.data[i < f->n ? f->par[i] : f->item->par[i - f->n]];
+    if (p->stride * p->room > n) n = p->stride * p->room;
+  }
+  return n;
+}
+
 /* Through memory: a cell for each warp where all its lanes agree, else for each thread. */
 static void fold_warps(folding *f, parts *far) {
   tg_workgroup *w = f->w;
@@ -152,12 +153,13 @@ static void fold_warps(folding *f, parts *far) {
   const tg_uop *cells = tg_index(j, w->threads / unit), *t = w->thread, *cell = warps ? tg_op2(j, TG_OP_IDIV, t, tg_index(j, unit)) : t;
   const tg_uop *memory = tg_define(j, (tg_buffer){.name = "partial", .space = TG_SPACE_LOCAL, .rank = 1, .type = f->value->type, .pos = f->item->pos}, 1, &cells, NULL, true);
   tg_item *define = tg_item_new(w, f->item->outer, memory, f->item->pos);
-  before(f, define);
+  tg_insert_before(w, f->item, define);
   tg_note_copies(w, define);
   const tg_uop *gate = warps ? tg_op2(j, TG_OP_EQ, tg_op2(j, TG_OP_MOD, t, tg_index(j, unit)), tg_index(j, 0)) : NULL;
   tg_item *store = tg_item_new(w, f->item->outer, tg_store(j, memory, &cell, f->value, gate, 0), f->item->pos);
   add_par(w, store, w->par_of.data[tg_range_ordinal(t)] - 1);
-  before(f, store);
+  tg_insert_before(w, f->item, store);
+  if (w->threads / unit % (reach(f) / unit)) cell = TG_MUTANT("across: threads behind the last whole group", tg_op2(j, TG_OP_MOD, cell, tg_index(j, reach(f) / unit)), cell);
   const tg_uop *base = cell;
   for (uint32_t i = 0; i < far->n; i++) {
     const tg_uop *stride = tg_index(j, TG_MUTANT("across: stride of warps", far->p[i].stride / unit, 1));

@@ -148,7 +148,7 @@ static bool differ(tg_job *j, const tg_facts *gates, const tg_uop *x, const tg_u
   tg_linear_of(j, y, &g);
   if (!tg_linear_add(j, &f, &g, -1, &d)) return false;
   if (never_zero(j, &d)) return true;
-  if ((is_triangular(j, x) || is_triangular(j, y)) && (tg_proves(j, gates, tg_op2(j, TG_OP_LT, x, y)) || tg_proves(j, gates, tg_op2(j, TG_OP_LT, y, x)))) return true;
+  if ((gates || is_triangular(j, x) || is_triangular(j, y)) && (tg_proves(j, gates, tg_op2(j, TG_OP_LT, x, y)) || tg_proves(j, gates, tg_op2(j, TG_OP_LT, y, x)))) return true;
   if (x->op != TG_OP_MOD || y->op != TG_OP_MOD || x->src[1] != y->src[1] || x->src[1]->op != TG_OP_CONST || x->src[1]->arg <= 0) return false;
   tg_linear_of(j, x->src[0], &f);   /* (i + 1) % 2 and i % 2 */
   tg_linear_of(j, y->src[0], &g);

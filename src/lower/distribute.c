@@ -39,6 +39,15 @@ tg_item *tg_item_new(tg_workgroup *w, tg_item *outer, const tg_uop *u, tg_pos po
   return i;
 }
 
+void tg_insert_before(tg_workgroup *w, const tg_item *at, tg_item *item) {
+  tg_item *outer = at->outer;
+  uint32_t i = 0;
+  while (outer->list.data[i] != at) i++;
+  tg_push(&w->j->env, &outer->list, item);
+  memmove(outer->list.data + i + 1, outer->list.data + i, (outer->list.n - 1 - i) * sizeof *outer->list.data);
+  outer->list.data[i] = item;
+}
+
 tg_tile *tg_tile_of(tg_workgroup *w, const tg_uop *buffer) {
   uint32_t o = tg_buffer_ordinal(buffer);
   while (w->tile.n <= o) tg_push(&w->j->env, &w->tile, (tg_tile){.n = 0});
@@ -361,10 +370,13 @@ static const tg_uop *built_load(state *s, const tg_uop *old, const tg_uop *const
     return tg_load(j, buffer, sub, gate, alt, flags);
   }
   tg_tile *t = tg_tile_of(&s->w, old->src[0]);
-  if (!t->whole && !tg_private_subscripts(&s->w, t, old, src, sub, &through)) tg_bug(&j->env, "pass distribute: %s is private and is not", tg_buffer_info(j, old->src[0])->name);
+  const tg_placed *asked = NULL;
+  if (!t->whole && !tg_private_subscripts(&s->w, t, old, src, sub, &through, &asked)) tg_bug(&j->env, "pass distribute: %s is private and is not", tg_buffer_info(j, old->src[0])->name);
   buffer = t->whole ? t->define : private_of(s, t);
   if (!through) return tg_load(j, buffer, sub, gate, alt, flags);
-  const tg_uop *v = tg_shuffle(j, tg_load(j, buffer, sub, NULL, NULL, flags), s->w.lane, through);
+  /* The lane that is asked may have no such element where this thread has no iteration: what they agree on is asked there. */
+  const tg_uop *there = tg_agreed_gate(&s->w, gate, asked);
+  const tg_uop *v = tg_shuffle(j, tg_load(j, buffer, sub, there, there ? zero_of(j, (tg_type)old->type) : NULL, flags), s->w.lane, through);
   return gate ? tg_op3(j, TG_OP_WHERE, gate, v, alt) : v;
 }
 
@@ -388,6 +400,7 @@ static const tg_uop *built(tg_job *j, const tg_uop *old, const tg_uop *const *sr
   if (old->op == TG_OP_SHUFFLE && old->src[1]->op == TG_OP_RANGE) return built_shuffle(s, old, src);
   if (old->op != TG_OP_STORE) return NULL;
   const tg_uop *sub[16 + TG_DIGITS], *through, *buffer = src[0], *gate = tg_gate(old) ? src[old->n - 1] : NULL;
+  const tg_placed *asked;
   memcpy(sub, src + 1, tg_access_rank(old) * sizeof *sub);
   if (tg_in_memory(&s->w, old->src[0])) {
     if (tg_buffer_info(j, old->src[0])->space != TG_SPACE_GLOBAL) {
@@ -397,7 +410,7 @@ static const tg_uop *built(tg_job *j, const tg_uop *old, const tg_uop *const *sr
     if (s->pins) gate = tg_and(j, gate, s->pins);
   } else {
     tg_tile *t = tg_tile_of(&s->w, old->src[0]);
-    if (!t->whole && !tg_private_subscripts(&s->w, t, old, src, sub, &through)) tg_bug(&j->env, "pass distribute: a store to %s", tg_buffer_info(j, old->src[0])->name);
+    if (!t->whole && !tg_private_subscripts(&s->w, t, old, src, sub, &through, &asked)) tg_bug(&j->env, "pass distribute: a store to %s", tg_buffer_info(j, old->src[0])->name);
     buffer = t->whole ? t->define : private_of(s, t);
   }
   return tg_store(j, buffer, sub, src[tg_access_rank(old) + 1], gate, old->arg & ~(int64_t)TG_GATED);
@@ -503,6 +516,7 @@ static void workgroup(tg_job *j, const tg_lowering *l, uint32_t n, const tg_uop 
   w->par.data[t].room = w->threads;
   tg_fold_across(w);
   tg_assign_layouts(w);
+  tg_keep_exchanged(w);
   tg_infer_barriers(w);
   uint8_t *stored = tg_new(&j->env, uint8_t, j->buffers.n + 1);
   see_stores(s, w->body, stored);

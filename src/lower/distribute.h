@@ -64,6 +64,7 @@ typedef struct {
 
 /* distribute.c */
 tg_item *tg_item_new(tg_workgroup *w, tg_item *outer, const tg_uop *u, tg_pos pos);
+void tg_insert_before(tg_workgroup *w, const tg_item *at, tg_item *item);
 tg_tile *tg_tile_of(tg_workgroup *w, const tg_uop *buffer);
 void tg_note_copies(tg_workgroup *w, const tg_item *define);   /* the upcast ranges around it, once */
 uint32_t tg_par_new(tg_workgroup *w, const tg_uop *range, int64_t extent, bool lane);
@@ -76,8 +77,13 @@ void tg_touch_item(tg_workgroup *w, tg_item *item);   /* notes its accesses of R
 tg_digits tg_digits_of(tg_workgroup *w, const tg_uop *access);
 void tg_assign_places(tg_workgroup *w);
 void tg_assign_layouts(tg_workgroup *w);
-/* The access within the thread that has the element: subscripts without the digits of the tile. through: lane to ask by SHUFFLE, or NULL. */
-bool tg_private_subscripts(tg_workgroup *w, const tg_tile *t, const tg_uop *access, const tg_uop *const *src, const tg_uop **sub, const tg_uop **through);
+/* A tile went to LOCAL memory, and lanes exchange what they read from it: each takes its own into a register first. */
+void tg_keep_exchanged(tg_workgroup *w);
+/* The access within the thread that has the element: subscripts without the digits of the tile. through: lane to ask by SHUFFLE, or NULL; asked: the digit
+ * that it has and this thread has not. */
+bool tg_private_subscripts(tg_workgroup *w, const tg_tile *t, const tg_uop *access, const tg_uop *const *src, const tg_uop **sub, const tg_uop **through, const tg_placed **asked);
+/* What of a gate is the same for all lanes that differ in the digit; NULL: nothing. */
+const tg_uop *tg_agreed_gate(tg_workgroup *w, const tg_uop *gate, const tg_placed *asked);
 
 /* across.c: every FOLD over threads becomes shuffles and LOCAL memory. First it says which ranges are folded; then, places being known, it does. */
 void tg_fold_ranges(tg_workgroup *w);

@@ -278,7 +278,8 @@ static bool becomes_constant(tg_workgroup *w, const tg_uop *sub) {
 
 static bool stays_private(tg_workgroup *w, const tg_tile *t, const tg_touch *a) {
   const tg_uop *sub[16], *through;
-  if (!tg_private_subscripts(w, t, a->u, a->u->src, sub, &through)) return false;
+  const tg_placed *asked;
+  if (!tg_private_subscripts(w, t, a->u, a->u->src, sub, &through, &asked)) return false;
   if (through && a->u->op == TG_OP_STORE) return false;
   for (uint32_t i = 0; i < tg_access_rank(a->u); i++)
     if (!becomes_constant(w, sub[i])) return false;
@@ -359,9 +360,10 @@ static bool ask_lane(tg_workgroup *w, const tg_placed *d, const tg_uop **x, cons
   return true;
 }
 
-bool tg_private_subscripts(tg_workgroup *w, const tg_tile *t, const tg_uop *access, const tg_uop *const *src, const tg_uop **sub, const tg_uop **through) {
+bool tg_private_subscripts(tg_workgroup *w, const tg_tile *t, const tg_uop *access, const tg_uop *const *src, const tg_uop **sub, const tg_uop **through, const tg_placed **asked) {
   tg_job *j = w->j;
   *through = NULL;
+  *asked = NULL;
   for (uint32_t dim = 0; dim < tg_access_rank(access); dim++) {
     const tg_uop *x = src[1 + dim];
     bool done[TG_DIGITS] = {false};
@@ -378,9 +380,79 @@ bool tg_private_subscripts(tg_workgroup *w, const tg_tile *t, const tg_uop *acce
         drop_digit(&f, &t->d[at], own);
         x = tg_linear_build(j, &f);
       } else if (!ask_lane(w, &t->d[at], &x, through)) return false;
+      else *asked = &t->d[at];
     }
     if (uses_par(w, x)) return false;
     sub[dim] = x;
   }
   return true;
+}
+
+/* Is it the same for all lanes that differ in the digit? */
+static bool agrees(tg_workgroup *w, const tg_uop *cond, const tg_placed *d) {
+  uint32_t n, par;
+  const tg_uop **order = tg_toposort(w->j, cond, &n);
+  for (uint32_t i = 0; i < n; i++) {
+    if (order[i]->op == TG_OP_LOAD || order[i]->op == TG_OP_SHUFFLE) return false;
+    if (order[i] == w->lane || order[i] == w->warp) return false;
+    if (!par_range(w, order[i], &par)) continue;
+    const tg_par *p = &w->par.data[par];
+    if (p->stride * p->room > d->stride && p->stride < d->stride * d->room) return false;
+  }
+  return true;
+}
+
+const tg_uop *tg_agreed_gate(tg_workgroup *w, const tg_uop *gate, const tg_placed *d) {
+  const tg_uop *left = NULL, *stack[32] = {gate};
+  uint32_t n = gate ? 1 : 0;
+  while (n) {
+    const tg_uop *c = stack[--n];
+    if (c->op == TG_OP_AND && c->type == TG_BOOL && n + 2 <= TG_COUNT(stack)) {
+      stack[n++] = c->src[1];
+      stack[n++] = c->src[0];
+    } else if (agrees(w, c, d)) left = tg_and(w->j, left, c);
+  }
+  return left;
+}
+
+/* ---- exchanges of what does not lie in registers ---- */
+
+static bool reads_shared(tg_workgroup *w, const tg_uop *value) {
+  uint32_t n;
+  const tg_uop **order = tg_toposort(w->j, value, &n);
+  for (uint32_t i = 0; i < n; i++)
+    if (order[i]->op == TG_OP_LOAD && tg_in_memory(w, order[i]->src[0]) && tg_buffer_info(w->j, order[i]->src[0])->role != TG_ROLE_IN) return true;
+  return false;
+}
+
+/* The first SHUFFLE, sources first, whose value reads memory that threads share; NULL: none. */
+static const tg_uop *shared_exchange(tg_workgroup *w, const tg_uop *store) {
+  uint32_t n, par;
+  const tg_uop **order = tg_toposort(w->j, store, &n);
+  for (uint32_t i = 0; i < n; i++)
+    if (order[i]->op == TG_OP_SHUFFLE && par_range(w, order[i]->src[1], &par) && reads_shared(w, order[i]->src[0])) return order[i];
+  return NULL;
+}
+
+/* Each lane takes its value into a register first. */
+static void keep_exchanged(tg_workgroup *w, tg_item *item) {
+  tg_job *j = w->j;
+  for (const tg_uop *x; (x = shared_exchange(w, item->u));) {
+    const tg_uop *value = x->src[0];
+    const tg_uop *reg = tg_define(j, (tg_buffer){.name = "given", .space = TG_SPACE_REG, .type = value->type, .pos = item->pos}, value->lanes, NULL, NULL, true);
+    tg_tile_of(w, reg)->whole = true;
+    tg_insert_before(w, item, tg_item_new(w, item->outer, reg, item->pos));
+    tg_item *store = tg_item_new(w, item->outer, tg_store(j, reg, NULL, value, NULL, 0), item->pos);
+    store->n = item->n;
+    memcpy(store->par, item->par, sizeof item->par);
+    tg_insert_before(w, item, store);
+    const tg_uop *given = tg_shuffle(j, tg_load(j, reg, NULL, NULL, NULL, 0), x->src[1], x->src[2]);
+    item->u = tg_substitute(j, item->u, 1, &x, &given);
+  }
+}
+
+void tg_keep_exchanged(tg_workgroup *w) {
+  collected c = {{0}};
+  each_store(w, w->body, collect, &c);
+  for (uint32_t i = 0; i < c.all.n; i++) keep_exchanged(w, c.all.data[i]);
 }

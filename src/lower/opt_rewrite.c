@@ -115,6 +115,8 @@ static const tg_uop *gated_node(tg_job *j, const tg_uop *old, const tg_uop *cons
     const tg_uop *gate = tg_gate(old) ? TG_MUTANT("gate of a store lost in a split", tg_and(j, src[old->n - 1], g->cond), g->cond) : g->cond;
     return tg_store(j, src[0], src + 1, src[1 + rank], gate, old->arg & ~(int64_t)TG_GATED);
   }
+  if (old->op == TG_OP_SHUFFLE && old->src[1] == g->range)   /* among as many lanes as there were */
+    return tg_shuffle(j, src[0], src[1], TG_MUTANT("shuffle among added lanes", tg_op2(j, TG_OP_MOD, src[2], tg_extent(g->range)), src[2]));
   return NULL;
 }
 

@@ -115,6 +115,12 @@ static const tg_uop *dissolve_reduce(tg_job *j, const tg_uop *old, const tg_uop 
   return tg_reduce_like(j, old, &value, n, ranges);
 }
 
+/* What one lane exchanges with itself. */
+static const tg_uop *own_value(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
+  (void)j;
+  return old->op == TG_OP_SHUFFLE && old->src[1] == user ? src[0] : NULL;
+}
+
 static bool once(const tg_uop *range) { return tg_is_const(tg_extent(range), 1) && tg_range_kind(range) != TG_LOCAL; }
 
 static void dissolve(tg_schedule *s, const tg_uop *u, tg_statements *out) {
@@ -129,7 +135,10 @@ static void dissolve(tg_schedule *s, const tg_uop *u, tg_statements *out) {
   if (tg_extent(u->src[0])->op == TG_OP_CONST && tg_extent(u->src[0])->arg <= 0) return;
   if (once(u->src[0])) {
     const tg_uop *zero = tg_index(j, 0);
-    for (uint32_t i = 0; i < list.n; i++) tg_push(&j->env, out, tg_substitute(j, list.data[i], 1, &u->src[0], &zero));
+    for (uint32_t i = 0; i < list.n; i++) {
+      const tg_uop *v = tg_range_kind(u->src[0]) == TG_LANE ? tg_map(j, list.data[i], own_value, NULL, (void *)u->src[0]) : list.data[i];
+      tg_push(&j->env, out, tg_substitute(j, v, 1, &u->src[0], &zero));
+    }
     return;
   }
   bool same = list.n == u->n - 1 && !memcmp(list.data, u->src + 1, list.n * sizeof *list.data);
@@ -150,6 +159,14 @@ bool tg_known_before(tg_job *j, const tg_uop *extent) {
 
 typedef struct { tg_job *j; const tg_uop *plain; bool device; } settling;
 
+static bool exchanged(tg_job *j, const tg_uop *end) {
+  uint32_t n;
+  const tg_uop **order = tg_toposort(j, end, &n);
+  for (uint32_t i = 0; i < n; i++)
+    if (order[i]->op == TG_OP_SHUFFLE && order[i]->src[1] == end->src[0]) return true;
+  return false;
+}
+
 /* A thread range in anything but loops whose turns are known before (on a GPU: in anything), and a lockstep range of an extent known at
  * run time whose iterations are independent, run as loops: the launcher runs what is around phases, and lanes are a constant number. */
 static bool runs_as_loop(const settling *s, const tg_uop *end, bool phase) {
@@ -158,7 +175,7 @@ static bool runs_as_loop(const settling *s, const tg_uop *end, bool phase) {
   tg_kind k = tg_range_kind(r);
   if (k == TG_THREAD) return !phase || (!s->device && !tg_known_before(s->j, tg_extent(r)));
   if ((k != TG_LANE && k != TG_LOCAL && k != TG_UPCAST) || tg_extent(r)->op == TG_OP_CONST) return false;
-  return tg_loop_verdict(s->j, s->plain, end, &why) == TG_INDEPENDENT;
+  return tg_loop_verdict(s->j, s->plain, end, &why) == TG_INDEPENDENT && !(k == TG_LANE && exchanged(s->j, end));
 }
 
 static const tg_uop *find_loop(const settling *s, const tg_uop *u, bool phase) {

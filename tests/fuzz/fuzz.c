@@ -309,6 +309,7 @@ static void choose_source(run *r, totals *t) {
   put_source(r, 0, kept);
   for (char *w = strtok(text, ";"); w && n < OPTS; w = strtok(NULL, ";")) {
     if (!strchr(w, '(')) continue;
+    if (r->target.lanes > 1 && strstr(w, "(place ")) continue;   /* a thread has no memory of its own */
     kept[n++] = w;
     put_source(r, n, kept);
     tg_job_init(&r->job, NULL);
