@@ -32,6 +32,7 @@ typedef struct {
   tg_argument data[64];
   void *copy[64];                          /* for the interpreter */
   void *wide[64];                          /* the same with f64 for floats */
+  uint32_t as_written[64], as_written_n;   /* the buffers of the program as written, among these; operands that a schedule takes packed come behind the kernel's own */
 } run_state;
 
 static void parse(void *user) {
@@ -41,9 +42,9 @@ static void parse(void *user) {
 }
 
 /* Small integers, the same for every type; indices stay within their contracts. */
-static void fill(const run_state *r, uint32_t b, tg_type type) {
+static void fill(const run_state *r, uint32_t b, uint32_t author, tg_type type) {
   tg_i128 lo = tg_is_float(type) || tg_is_signed(type) ? -3 : 0, hi = type == TG_BOOL ? 1 : 3;
-  const tg_buffer *info = &r->job.buffers.data[b];
+  const tg_buffer *info = &r->job.buffers.data[author];
   if (info->lo && info->hi) {
     lo = tg_bounds_of((tg_job *)&r->job, info->lo).hi;
     hi = tg_bounds_of((tg_job *)&r->job, info->hi).lo;
@@ -72,6 +73,51 @@ static void *widened(tg_type type, const tg_argument *a) {
   return wide;
 }
 
+static const char *name_of(const run_state *r, uint32_t b) { return tg_kernel_describe(r->kernel)->buffers[b].name; }
+
+static void keep_for_check(run_state *r, uint32_t b, tg_type type) {
+  r->copy[b] = tool_pages(r->data[b].bytes);
+  memcpy(r->copy[b], r->data[b].data, r->data[b].bytes);
+  if (r->args->check) r->wide[b] = widened(type, &r->data[b]);
+}
+
+/* The operand as written, and what the schedule's packing makes of it in the kernel's buffer. */
+static bool pack(run_state *r, const char *operand, uint32_t author) {
+  tg_compile_options o = r->program.options;
+  tg_kernel *packing;
+  uint32_t to = 0, at = r->n++;
+  o.pack = operand;
+  bool ok = r->n <= sizeof r->data / sizeof *r->data && !tg_kernel_compile_text(r->ctx, r->args->file, r->program.text, &o, &packing);
+  if (ok) {
+    const tg_kernel_info *k = tg_kernel_describe(packing);
+    while (strcmp(name_of(r, to), k->buffers[1].name)) to++;
+    ok = !tg_kernel_bytes(packing, NULL, 0, &r->data[at].bytes);
+    r->data[at].data = tool_pages(r->data[at].bytes);
+    fill(r, at, author, k->buffers[0].type);
+    keep_for_check(r, at, k->buffers[0].type);
+    tg_launch l = {.buffers = (tg_argument[]){r->data[at], r->data[to]}, .buffers_n = 2, .threads = r->args->threads};
+    ok = ok && !tg_kernel_run(packing, &l);
+    tg_kernel_free(packing);
+    r->as_written[r->as_written_n++] = at;
+  }
+  if (!ok) fprintf(stderr, "%s\n", tg_error_message(r->ctx));
+  return ok;
+}
+
+static bool find_as_written(run_state *r) {
+  uint32_t own = r->n;
+  for (uint32_t i = 0; i < r->job.sink->n; i++) {
+    const tg_uop *d = r->job.sink->src[i];
+    uint32_t b = 0;
+    if (d->op != TG_OP_DEFINE || tg_buffer_info(&r->job, d)->role == TG_ROLE_TEMP) continue;
+    const char *name = tg_buffer_info(&r->job, d)->name;
+    while (b < own && strcmp(name_of(r, b), name)) b++;
+    if (b < own) r->as_written[r->as_written_n++] = b;
+    else if (!pack(r, name, tg_buffer_ordinal(d))) return false;
+  }
+  return true;
+}
+
 static bool allocate(run_state *r) {
   const tg_kernel_info *k = tg_kernel_describe(r->kernel);
   if (k->params_n) {
@@ -89,19 +135,19 @@ static bool allocate(run_state *r) {
       return false;
     }
     r->data[b].data = tool_pages(r->data[b].bytes);
-    if (k->buffers[b].read) fill(r, b, k->buffers[b].type);
+    uint32_t author = 0;
+    while (author < r->job.buffers.n && strcmp(r->job.buffers.data[author].name, k->buffers[b].name)) author++;
+    if (k->buffers[b].read && author < r->job.buffers.n) fill(r, b, author, k->buffers[b].type);
     else memset(r->data[b].data, 0xff, r->data[b].bytes);
-    r->copy[b] = tool_pages(r->data[b].bytes);
-    memcpy(r->copy[b], r->data[b].data, r->data[b].bytes);
-    if (r->args->check) r->wide[b] = widened(k->buffers[b].type, &r->data[b]);
+    keep_for_check(r, b, k->buffers[b].type);
   }
-  return true;
+  return find_as_written(r);
 }
 
 static void interpret(void *user) {
   run_state *r = user;
   tg_interp_buffer buffers[64];
-  for (uint32_t b = 0; b < r->n; b++) buffers[b] = (tg_interp_buffer){r->copy[b], r->data[b].bytes};
+  for (uint32_t i = 0; i < r->as_written_n; i++) buffers[i] = (tg_interp_buffer){r->copy[r->as_written[i]], r->data[r->as_written[i]].bytes};
   tg_interp in = {.buffers = buffers, .check_uninitialised = true, .check_races = true, .check_contracts = true, .check_merges = true};
   tg_interpret(&r->job, r->job.sink, &in);
 }
@@ -112,10 +158,11 @@ static void interpret_wide(void *user) {
   const tg_kernel_info *k = tg_kernel_describe(r->kernel);
   const tg_uop *wide = tg_widen(&r->job, r->job.sink);
   tg_interp_buffer buffers[64];
-  for (uint32_t b = 0; b < r->n; b++) {
-    tg_type type = k->buffers[b].type;
-    buffers[b] = (tg_interp_buffer){r->wide[b], tg_is_float(type) ? elements(type, &r->data[b]) * 8 : r->data[b].bytes};
-    if (wide || !k->buffers[b].written) continue;
+  for (uint32_t i = 0; i < r->as_written_n; i++) {
+    uint32_t b = r->as_written[i];
+    tg_type type = (tg_type)r->job.buffers.data[i].type;   /* the program's own buffers come first */
+    buffers[i] = (tg_interp_buffer){r->wide[b], tg_is_float(type) ? elements(type, &r->data[b]) * 8 : r->data[b].bytes};
+    if (wide || b >= k->buffers_n || !k->buffers[b].written) continue;
     free(r->wide[b]);
     r->wide[b] = widened(type, &(tg_argument){r->copy[b], r->data[b].bytes});
   }
@@ -134,7 +181,7 @@ static int check(run_state *r) {
   const tg_kernel_info *k = tg_kernel_describe(r->kernel);
   bool wide = false;
   if (!interpreted(r, interpret)) return TOOL_WRONG;
-  for (uint32_t b = 0; b < r->n; b++) {
+  for (uint32_t b = 0; b < k->buffers_n; b++) {
     tg_type type = k->buffers[b].type;
     const char *name = k->buffers[b].name;
     if (!k->buffers[b].written) continue;
@@ -170,7 +217,7 @@ static int run(run_state *r) {
     return TOOL_WRONG;
   }
   if (!allocate(r)) return TOOL_WRONG;
-  l.buffers_n = r->n;
+  l.buffers_n = tg_kernel_describe(r->kernel)->buffers_n;
   if (tg_kernel_run(r->kernel, &l)) {
     fprintf(stderr, "%s\n", tg_error_message(r->ctx));
     return TOOL_WRONG;

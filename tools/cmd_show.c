@@ -7,7 +7,7 @@
 #include "tool.h"
 
 static const char usage[] =
-  "tg show FILE.tg [name=value ...] [--kernel NAME] [--stage STAGE] [--diff] [--rules] [--opt 'split j 16 as jo jl' ...] [--target NAME]\n"
+  "tg show FILE.tg [name=value ...] [--kernel NAME] [--stage STAGE] [--diff] [--rules] [--opt 'split j 16 as jo jl' ...] [--pack BUFFER] [--target NAME]\n"
   "\n"
   "Prints the kernel after each pass (or after STAGE alone), each as a program that parses again:\n"
   "  author, prove, raise, schedule, reduce, distribute, contract, expand, place, functions, types, coalesce, index, linear, llvm, asm, object\n"
@@ -15,6 +15,7 @@ static const char usage[] =
   "  --diff     only the lines that each pass changed\n"
   "  --rules    the rewrite rules that fired in each pass, with what they turned into what\n"
   "  --opt      words of a schedule, in order, instead of the heuristic's choice\n"
+  "  --pack     the kernel that packs an operand which the schedule takes packed\n"
   "  name=value binds a parameter or a knob; a parameter left out keeps the range that the file gives it\n";
 
 typedef struct { char *before; bool diff; } state;

@@ -118,7 +118,7 @@ bool tool_parse(int argc, char **argv, tool_args *a, const char *usage) {
   a->threads = 1;
   a->workers = -1;
   const option options[] = {
-    {.name = "--opt"}, {.name = "--kernel", .text = &a->kernel}, {.name = "--stage", .text = &a->stage}, {.name = "--pass", .text = &a->pass},
+    {.name = "--opt"}, {.name = "--kernel", .text = &a->kernel}, {.name = "--stage", .text = &a->stage}, {.name = "--pass", .text = &a->pass}, {.name = "--pack", .text = &a->pack},
     {.name = "--target", .text = &a->target}, {.name = "--cache", .text = &a->cache}, {.name = "--case", .text = &a->cases},
     {.name = "--vs", .text = &a->vs}, {.name = "--shapes", .text = &a->shapes}, {.name = "--types", .text = &a->types}, {.name = "--expect", .text = &a->expect},
     {.name = "--check", .flag = &a->check}, {.name = "--time", .flag = &a->time}, {.name = "--json", .flag = &a->json}, {.name = "--help", .flag = &a->help},
@@ -172,7 +172,7 @@ bool tool_load(const tool_args *a, tool_program *p) {
   p->opts = calloc(n, 1);
   for (int i = 0; p->opts && i < a->opts; i++) strcat(strcat(p->opts, a->opt[i]), "; ");
   for (int i = 0; i < a->bindings; i++) p->bindings[i] = (tg_binding){a->binding[i].name, a->binding[i].value, a->binding[i].value, 1};
-  p->options = (tg_compile_options){.bindings = p->bindings, .bindings_n = (uint32_t)a->bindings, .opts = a->opts ? p->opts : NULL, .kernel = a->kernel};
+  p->options = (tg_compile_options){.bindings = p->bindings, .bindings_n = (uint32_t)a->bindings, .opts = a->opts ? p->opts : NULL, .kernel = a->kernel, .pack = a->pack};
   return true;
 }
 

@@ -67,12 +67,68 @@ const tg_uop *tg_run_passes(tg_job *j, tg_context *c, const tg_source *s, const 
 
 /* ---- compiling ---- */
 
-static void compile(tg_job *j, tg_context *c, const tg_source *s, tg_cache_entry *entry) {
+static void set_spec(tg_job *j, tg_cache_entry *entry) {
+  const tg_spec *spec = tg_spec_build(j);
+  entry->spec = spec;
+  entry->spec_n = spec->bytes;
+}
+
+static void compile_program(tg_job *j, tg_context *c, const tg_source *s, tg_cache_entry *entry) {
   tg_jit *jit = open_jit(j, c);
+  if (tg_stage_index(j->stage) < tg_stage_index("schedule")) tg_run_passes(j, c, s, "schedule", NULL, NULL);
+  if (j->packings.n) set_spec(j, entry);   /* operands packed ahead stand among the buffers now */
   const tg_uop *linear = tg_run_passes(j, c, s, NULL, NULL, NULL);
   tg_object object = tg_jit_compile(jit, j, linear, &entry->info, NULL, NULL);
   entry->object = object.data;
   entry->object_n = object.bytes;
+}
+
+/* ---- the kernel that packs an operand: a program of its own, in a job of its own ---- */
+
+static const char *packing_of(tg_job *j, tg_context *c, const tg_source *s) {
+  const char *pack = s->options->pack;
+  tg_str names = tg_str_new(&j->env);
+  tg_run_passes(j, c, s, "schedule", NULL, NULL);
+  for (uint32_t i = 0; i < j->packings.n; i++) {
+    if (!strcmp(j->packings.data[i].source, pack) || !strcmp(j->packings.data[i].copy, pack)) return j->packings.data[i].text;
+    tg_str_printf(&names, "%s%s", i ? ", " : "; it packs ", j->packings.data[i].source);
+  }
+  tg_fail(&j->env, TG_EINVAL, "error: the schedule of %s packs no operand '%s'%s", j->name, pack, names.n ? names.data : "");
+}
+
+typedef struct { tg_job *job; tg_context *context; tg_source source; tg_cache_entry entry; } packing_work;
+
+static void compile_packing(void *arg) {
+  packing_work *w = arg;
+  tg_source_read(w->job, &w->source);
+  set_spec(w->job, &w->entry);
+  compile_program(w->job, w->context, &w->source, &w->entry);
+}
+
+static const void *copied(tg_job *j, const void *data, size_t bytes) { return memcpy(tg_alloc(&j->env, bytes ? bytes : 1), data, bytes); }
+
+static void compile(tg_job *j, tg_context *c, const tg_source *s, tg_cache_entry *entry) {
+  if (!s->options->pack) {
+    compile_program(j, c, s, entry);
+    return;
+  }
+  tg_compile_options none = {0};
+  packing_work w = {.job = tg_new(&j->env, tg_job, 1), .context = c, .source = {.file = "packing", .text = packing_of(j, c, s), .options = &none}};
+  tg_job_init(w.job, &j->env.allocator);
+  w.job->env.blocks = &c->blocks;
+  bool ok = tg_protect(&w.job->env, compile_packing, &w);
+  tg_status status = w.job->env.status;
+  const char *message = tg_strdup(&j->env, w.job->env.message);
+  if (ok) {
+    entry->spec = copied(j, w.entry.spec, w.entry.spec_n);
+    entry->spec_n = w.entry.spec_n;
+    entry->object = copied(j, w.entry.object, w.entry.object_n);
+    entry->object_n = w.entry.object_n;
+    entry->info = w.entry.info;
+    if (w.entry.info.launch) entry->info.launch = copied(j, w.entry.info.launch, w.entry.info.launch_n * sizeof *w.entry.info.launch);
+  }
+  tg_job_drop(w.job);
+  if (!ok) tg_fail(&j->env, status, "%s", message);
 }
 
 static void close_compiler(tg_context *c) { tg_jit_close(c->jit); }
@@ -108,11 +164,23 @@ static void show_stage(void *user, const char *pass, const tg_uop *sink) {
   k->write(k->user, pass, text.data);
 }
 
+static void show_packing(showing *k) {
+  tg_job *j = k->work.job;
+  tg_context *c = k->work.context;
+  tg_compile_options o = {.flags = k->work.source->options->flags};
+  tg_status s = tg_show_text(c, "packing", packing_of(j, c, k->work.source), &o, k->stage, k->write, k->user);
+  if (s != TG_OK) tg_fail(&j->env, s, "%s", tg_error_message(c));
+}
+
 static void show_job(void *arg) {
   showing *k = arg;
   tg_job *j = k->work.job;
   tg_source_check(j, k->work.source);
   tg_source_read(j, k->work.source);
+  if (k->work.source->options->pack) {
+    show_packing(k);
+    return;
+  }
   if (k->work.source->options->flags & TG_COMPILE_SHOW_RULES) tg_trace_begin(j);
   bool llvm = !k->stage || !strcmp(k->stage, "llvm"), assembly = !k->stage || !strcmp(k->stage, "asm"), summary = !k->stage || !strcmp(k->stage, "object");
   const tg_uop *linear = tg_run_passes(j, k->work.context, k->work.source, k->stage && !llvm && !assembly && !summary ? k->stage : NULL, show_stage, k);

@@ -114,6 +114,9 @@ typedef struct { const char *name; int64_t value; const int64_t *values; uint32_
 
 typedef struct { const tg_uop *node; const tg_uop *stmt; tg_pos pos; } tg_occurrence;
 
+/* An input that a schedule takes packed: the author's form of the program that packs it, as nodes of this job, and as the text of a kernel of its own. */
+typedef struct { const char *source, *copy; const tg_uop *sink; const char *text; } tg_packing;
+
 typedef struct tg_memo { uint32_t *stamp; const tg_uop **value; uint32_t cap, epoch; bool busy; } tg_memo;
 
 typedef struct tg_job {
@@ -128,6 +131,7 @@ typedef struct tg_job {
   TG_VEC(tg_occurrence) occurrences;            /* of nodes within author statements */
   TG_VEC(const tg_uop *) requires;              /* tg_require: facts on parameters, bool */
   TG_VEC(tg_opt_text) opts;                     /* the schedule given by hand */
+  TG_VEC(tg_packing) packings;                  /* left by pass schedule */
   TG_VEC(struct { const char *name; int64_t value; }) constants;  /* parameters and knobs bound to constants: for printing and keys */
   TG_VEC(tg_knob) knobs;                        /* with the values to choose from; bound ones are among the constants too */
   TG_VEC(const char *) instructions;            /* names in the table of matrix instructions, by what MATRIX says */

@@ -3,158 +3,9 @@
  * from there. In each dimension the subscripts are split into a base over what stands outside and an offset over the ranges
  * inside; the bounds of the offset are the extent of the part, and digits of the offsets the subscripts of the copy. Elements
  * outside of the source become the value of fill. With a depth the copy is a ring: an iteration fills the place of a later one. */
-#include "lower/opt.h"
+#include "lower/stage.h"
 #include "lower/sweep.h"
 #include <stdlib.h>
-
-enum { SPACE_LOCAL = 1, SPACE_REG, SPACE_THREAD, SPACE_TEAM, SPACE_PACKED };   /* as in the text; 0: not said */
-
-/* ---- the layout: dimensions of the copy are digits of the offsets into the part ---- */
-
-typedef struct { uint32_t dim; int64_t div, mod, extent; bool checked; } digit;   /* offset / div % mod; mod 0: the highest */
-typedef struct { uint32_t n; digit digit[16]; } layout;
-typedef struct { const tg_uop *load; uint32_t rank; int64_t extent[16]; } stage_part;   /* load: one of those that the copy is for */
-
-typedef struct {
-  tg_schedule *s;
-  const tg_opt *o;
-  const stage_part *part;
-  uint32_t names_n;
-  const char *names[64];
-  const tg_uop *values[64];        /* ARG d for dimension d */
-  bool twice[64];
-  uint8_t taken[16];               /* by dimension: 2: ranges stand in its subscript; else how many names it got without */
-} naming;
-
-static void add_name(naming *n, const char *name, uint32_t d) {
-  const tg_uop *value = tg_make(n->s->j, TG_OP_ARG, TG_INDEX, 1, d, 0, NULL);
-  for (uint32_t i = 0; i < n->names_n; i++) {
-    if (strcmp(n->names[i], name)) continue;
-    n->twice[i] |= n->values[i] != value;
-    return;
-  }
-  if (n->names_n == TG_COUNT(n->names)) return;
-  n->names[n->names_n] = name;
-  n->values[n->names_n++] = value;
-}
-
-/* A dimension goes by the author's names of the ranges in its subscript, and by d0, d1, .. where the author uses no such name. */
-static void name_dimensions(naming *n) {
-  tg_job *j = n->s->j;
-  for (uint32_t d = 0; d < n->part->rank; d++) {
-    uint32_t count;
-    const tg_uop **order = tg_toposort(j, n->part->load->src[1 + d], &count);
-    for (uint32_t i = 0; i < count; i++)
-      if (order[i]->op == TG_OP_RANGE) n->taken[d] = 2, add_name(n, j->ranges.data[j->ranges.data[tg_range_ordinal(order[i])].from].name, d);
-  }
-  uint32_t ranges = n->names_n;
-  for (uint32_t d = 0; d < n->part->rank; d++) {
-    const char *name = tg_sym(j, tg_format(&j->env, "d%u", d));
-    bool taken = false;
-    for (uint32_t i = 0; i < ranges; i++) taken |= !strcmp(n->names[i], name);
-    if (!taken) add_name(n, name, d);
-  }
-}
-
-/* A range of one iteration stands in no subscript any more: its name goes to a dimension without ranges, whose one element any digit counts. */
-static bool name_single(naming *n, const char *word, size_t length) {
-  tg_job *j = n->s->j;
-  const char *name = tg_symbol(j, word, length);
-  bool known = false;
-  for (uint32_t i = 0; i < j->ranges.n && !known; i++) known = !strcmp(j->ranges.data[i].name, name);
-  for (uint8_t most = 0; known && most < 2; most++)
-    for (uint32_t d = 0; d < n->part->rank; d++) {
-      if (n->taken[d] > most) continue;
-      n->taken[d]++;
-      add_name(n, name, d);
-      return true;
-    }
-  return false;
-}
-
-static bool word_char(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.'; }
-
-static void check_words(naming *n, const char *text) {
-  for (const char *at = text; *at;) {
-    size_t length = 0;
-    while (word_char(at[length])) length++;
-    bool is_name = length && !(*at >= '0' && *at <= '9');
-    uint32_t i = 0;
-    while (is_name && i < n->names_n && (strncmp(n->names[i], at, length) || n->names[i][length])) i++;
-    if (is_name && i == n->names_n && !name_single(n, at, length)) {
-      tg_str known = tg_str_new(&n->s->j->env);
-      for (uint32_t k = 0; k < n->names_n; k++) tg_str_printf(&known, "%s%s", k ? ", " : "", n->names[k]);
-      tg_fail_at(n->s->j, n->o->pos, "stage %s: '%.*s' names no dimension of it; there are: %s", n->o->names[0], (int)length, at, known.data);
-    }
-    if (is_name && n->twice[i])
-      tg_fail_at(n->s->j, n->o->pos, "stage %s: '%.*s' runs in several dimensions of it: say d0, d1, ..", n->o->names[0], (int)length, at);
-    at += length ? length : 1;
-  }
-}
-
-static bool constant(const tg_uop *u) { return u->op == TG_OP_CONST && u->arg > 0; }
-
-static digit parse_digit(naming *n, const char *text) {
-  check_words(n, text);
-  const tg_uop *u = tg_parse_expr(n->s->j, text, n->names_n, n->names, n->values);
-  digit g = {.div = 1};
-  if (u->op == TG_OP_MOD && constant(u->src[1])) g.mod = u->src[1]->arg, u = u->src[0];
-  if (u->op == TG_OP_IDIV && constant(u->src[1])) g.div = u->src[1]->arg, u = u->src[0];
-  if (u->op != TG_OP_ARG || g.div > INT32_MAX || g.mod > INT32_MAX)
-    tg_fail_at(n->s->j, n->o->pos, "stage %s: '%s' is no digit of an offset: d, d / c, d %% m or d / c %% m", n->o->names[0], text);
-  g.dim = (uint32_t)u->arg;
-  return g;
-}
-
-/* The digits of dimension d from the smallest: each begins where the one before ends, the last reaches the extent. */
-static void check_dimension(const naming *n, layout *l, uint32_t d) {
-  int64_t reached = 1, extent = n->part->extent[d];
-  for (bool open = true; open;) {
-    digit *next = NULL;
-    for (uint32_t i = 0; i < l->n; i++)
-      if (l->digit[i].dim == d && l->digit[i].div >= reached && (!next || l->digit[i].div < next->div)) next = &l->digit[i];
-    if (!next) break;
-    if (next->div != reached) tg_fail_at(n->s->j, n->o->pos, "stage %s: no digit of dimension %u counts in steps of %lld", n->o->names[0], d, (long long)reached);
-    next->extent = next->mod ? next->mod : (extent + next->div - 1) / next->div;
-    if (next->extent < 1) next->extent = 1;
-    open = next->mod != 0;
-    next->checked = true;
-    if (!open) reached = INT64_MAX;
-    else if (__builtin_mul_overflow(reached, next->mod, &reached)) reached = INT64_MAX;
-  }
-  if (reached < extent)
-    tg_fail_at(n->s->j, n->o->pos, "stage %s: the layout has room for %lld of the %lld elements in dimension %u", n->o->names[0], (long long)(reached == 1 ? 1 : reached), (long long)extent, d);
-}
-
-static layout parse_layout(tg_schedule *s, const tg_opt *o, const stage_part *part) {
-  tg_job *j = s->j;
-  layout l = {0};
-  if (!o->expr) {
-    for (l.n = 0; l.n < part->rank; l.n++) l.digit[l.n] = (digit){.dim = l.n, .div = 1, .extent = part->extent[l.n], .checked = true};
-    return l;
-  }
-  naming n = {.s = s, .o = o, .part = part};
-  name_dimensions(&n);
-  for (const char *at = o->expr;; at++) {
-    while (*at == ' ') at++;
-    size_t length = strcspn(at, ",");
-    if (l.n == TG_COUNT(l.digit)) tg_fail_at(j, o->pos, "stage %s: a copy of more than %zu dimensions", o->names[0], TG_COUNT(l.digit));
-    l.digit[l.n++] = parse_digit(&n, tg_strndup(&j->env, at, length));
-    at += length;
-    if (!*at) break;
-  }
-  for (uint32_t d = 0; d < part->rank; d++) check_dimension(&n, &l, d);
-  for (uint32_t i = 0; i < l.n; i++)
-    if (!l.digit[i].checked)
-      tg_fail_at(j, o->pos, "stage %s: two digits hold the same part of dimension %u", o->names[0], l.digit[i].dim);
-  return l;
-}
-
-static const tg_uop *layout_subscript(tg_schedule *s, const digit *g, const tg_uop *offset) {
-  tg_job *j = s->j;
-  if (g->div > 1) offset = tg_op2(j, TG_OP_IDIV, offset, tg_index(j, g->div));
-  return g->mod ? tg_op2(j, TG_OP_MOD, offset, tg_index(j, g->mod)) : offset;
-}
 
 /* ---- the copy ---- */
 
@@ -174,7 +25,7 @@ typedef struct {
   tg_type type;                    /* the copy's */
   int64_t depth;
   const tg_uop *range;             /* of the loop */
-  layout layout;
+  tg_digits layout;
 } staging;
 
 static bool reads_inside(const staging *g, const tg_uop *u) {
@@ -311,7 +162,7 @@ static const tg_uop *staged_load(tg_job *j, const tg_uop *old, const tg_uop *con
     offset[d] = tg_idx_sub(j, offset[d], TG_MUTANT("stage: offset in the copy", tg_index(j, (int64_t)g->lo[d]), tg_index(j, 0)));
   }
   if (g->depth > 1) idx[at++] = slot(g, g->range);
-  for (uint32_t i = 0; i < g->layout.n; i++) idx[at++] = layout_subscript(g->s, &g->layout.digit[i], offset[g->layout.digit[i].dim]);
+  for (uint32_t i = 0; i < g->layout.n; i++) idx[at++] = tg_digits_place(g->s, &g->layout.digit[i], offset[g->layout.digit[i].dim]);
   const tg_uop *gate = tg_gate(old) ? src[old->n - 2] : NULL, *alternative = gate ? src[old->n - 1] : NULL;
   if (gate && alternative->type != g->type) {
     bool value = alternative->op == TG_OP_CONST;
@@ -336,7 +187,7 @@ static const tg_uop *fill_nest(staging *g, const tg_uop *const *again, const tg_
   if (g->depth > 1) idx[at++] = slot(g, g->range);
   for (uint32_t d = 0; d < g->rank; d++) from[d] = tg_idx_add(j, g->base[d], TG_MUTANT("stage: where the copy begins", tg_index(j, (int64_t)g->lo[d]), tg_index(j, 0)));
   for (uint32_t i = 0; i < g->layout.n; i++) {
-    const digit *e = &g->layout.digit[i];
+    const tg_digit *e = &g->layout.digit[i];
     const char *own = tg_format(&j->env, "%s.%u", name, i);
     const tg_uop *extent = g->span[e->dim] && e->div == 1 && !e->mod ? g->span[e->dim] : tg_index(j, e->extent);
     ranges[i] = again ? tg_axis_range(s, again[i], own, extent, TG_LOOP) : tg_range_new(j, own, extent, TG_LOOP, UINT32_MAX, pos);
@@ -380,7 +231,7 @@ static void define_copy(staging *g, const char *name) {
     if (size > (tg_i128)1 << 26)
       tg_fail_at(s->j, g->o->pos, "stage %s at %s: the copy would have more than 2^26 elements", g->o->names[0], g->o->names[1]);
   }
-  tg_buffer info = {.name = name, .space = g->o->number[1] == SPACE_REG ? TG_SPACE_REG : TG_SPACE_LOCAL, .role = TG_ROLE_TEMP,
+  tg_buffer info = {.name = name, .space = g->o->number[1] == TG_STAGE_REG ? TG_SPACE_REG : TG_SPACE_LOCAL, .role = TG_ROLE_TEMP,
                     .rank = (uint8_t)at, .type = (uint8_t)g->type, .pos = g->o->pos};
   if (info.space == TG_SPACE_LOCAL) info.align = g->o->number[2] ? (uint32_t)g->o->number[2] : 64;
   g->copy = tg_define(s->j, info, 1, dims, NULL, true);
@@ -458,7 +309,7 @@ static bool in_threads(tg_schedule *s, const tg_uop *range) {
 /* A shuffle picks among what lanes have in registers: a copy that they share is not that. */
 static void check_shuffle(const staging *g, const tg_uop *shuffle) {
   tg_sweep value = tg_sweep_of(g->s->j, shuffle->src[0]);
-  for (uint32_t i = 0; i < value.n && g->o->number[1] != SPACE_REG; i++)
+  for (uint32_t i = 0; i < value.n && g->o->number[1] != TG_STAGE_REG; i++)
     if (value.u[i]->op == TG_OP_LOAD && tg_define_of(value.u[i]->src[0]) == g->source)
       tg_fail_at(g->s->j, g->o->pos, "stage %s at %s: a shuffle between lanes reads it, and the copy would be memory that they share", g->o->names[0], g->o->names[1]);
 }
@@ -470,9 +321,9 @@ static void check_space(staging *g, const tg_uop *end) {
   tg_kind k = tg_range_kind(r);
   bool inside = false;
   for (uint32_t i = 1; i < end->n; i++) inside |= has_threads(end->src[i]);
-  if (inside && (g->o->number[1] == SPACE_THREAD || g->o->number[1] == SPACE_REG))
+  if (inside && (g->o->number[1] == TG_STAGE_THREAD || g->o->number[1] == TG_STAGE_REG))
     tg_fail_at(j, g->o->pos, "stage %s at %s: tasks inside the loop share the copy: space=team", b, at);
-  if (g->o->number[1] == SPACE_TEAM && in_threads(g->s, r))
+  if (g->o->number[1] == TG_STAGE_TEAM && in_threads(g->s, r))
     tg_fail_at(j, g->o->pos, "stage %s at %s: the copy would be one task's own: a team's stands outside of its thread range", b, at);
   if (g->depth > 1 && k != TG_LOOP && k != TG_REDUCE)
     tg_fail_at(j, g->o->pos, "stage %s at %s: depth=%lld needs iterations one after another, and %s is %s", b, at, (long long)g->depth, at, tg_kind_name[k]);
@@ -504,9 +355,9 @@ static void stage_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, vo
   check_begin(g, end);
   check_space(g, end);
   g->range = end->src[0];
-  stage_part part = {.load = g->first, .rank = g->rank};
+  tg_stage_part part = {.load = g->first, .rank = g->rank};
   for (uint32_t d = 0; d < g->rank; d++) part.extent[d] = (int64_t)(g->hi[d] - g->lo[d] + TG_MUTANT("stage: extent one short", 1, 0));
-  g->layout = parse_layout(s, g->o, &part);
+  g->layout = tg_digits_parse(s, g->o, &part);
   define_copy(g, wish);
   const tg_uop **list = tg_new(&j->env, const tg_uop *, end->n + 2), *ranges[16];
   uint32_t n = 0;
@@ -541,7 +392,7 @@ static bool holds(tg_type to, tg_type from) {
   return bits <= tg_type_bits(to) - tg_is_signed(to) && (tg_is_signed(to) || !tg_is_signed(from));
 }
 
-static tg_type copy_type(tg_schedule *s, const tg_opt *o, tg_type from) {
+tg_type tg_stage_type(tg_schedule *s, const tg_opt *o, tg_type from) {
   uint32_t t = 0;
   if (!o->type) return from;
   while (t < TG_TYPE__COUNT && (t == TG_VOID || t == TG_INDEX || strcmp(tg_type_name[t], o->type))) t++;
@@ -551,7 +402,7 @@ static tg_type copy_type(tg_schedule *s, const tg_opt *o, tg_type from) {
   return (tg_type)t;
 }
 
-static const tg_uop *fill_value(tg_schedule *s, const tg_opt *o, tg_type t) {
+const tg_uop *tg_stage_fill(tg_schedule *s, const tg_opt *o, tg_type t) {
   if (!o->fill) return tg_zero(s->j, t);
   char *end;
   const tg_uop *v;
@@ -567,19 +418,21 @@ static const tg_uop *fill_value(tg_schedule *s, const tg_opt *o, tg_type t) {
 
 static void check_options(tg_schedule *s, const tg_opt *o) {
   int64_t align = o->number[2], depth = o->number[3];
-  if (o->number[1] == SPACE_PACKED)
-    tg_fail_at(s->j, o->pos, "stage %s: a packed operand is a kernel of its own, and this one takes its output", o->names[0]);
   if (align && (align > 64 || (align & (align - 1)))) tg_fail_at(s->j, o->pos, "stage %s: align=%lld: 1, 2, 4, .. 64 bytes", o->names[0], (long long)align);
-  if (align && o->number[1] == SPACE_REG) tg_fail_at(s->j, o->pos, "stage %s: a register buffer has no address to align", o->names[0]);
+  if (align && o->number[1] == TG_STAGE_REG) tg_fail_at(s->j, o->pos, "stage %s: a register buffer has no address to align", o->names[0]);
   if (depth > 16) tg_fail_at(s->j, o->pos, "stage %s: depth=%lld: at most 16", o->names[0], (long long)depth);
 }
 
 void tg_opt_stage(tg_schedule *s, const tg_opt *o) {
   staging g = {.s = s, .o = o, .source = find_define(s->j, s->sink, o->names[0])};
   if (!g.source) tg_fail_at(s->j, o->pos, "no buffer '%s' here", o->names[0]);
+  if (o->number[1] == TG_STAGE_PACKED) {
+    tg_stage_packed(s, o, g.source);
+    return;
+  }
   check_options(s, o);
-  g.type = copy_type(s, o, (tg_type)g.source->type);
-  g.fill = fill_value(s, o, g.type);
+  g.type = tg_stage_type(s, o, (tg_type)g.source->type);
+  g.fill = tg_stage_fill(s, o, g.type);
   g.depth = o->number[3] > 1 ? o->number[3] : 1;
   tg_axis axis = tg_axis_find(s, o, o->names[1]);
   uint32_t loops = 0;

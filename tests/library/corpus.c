@@ -24,7 +24,7 @@ typedef struct {
   tg_job job;
   int64_t params[32];
   bool rounds, fixed, failed, large;   /* large: more than the interpreter can do; stages are printed and parsed only */
-  kit_memory start, first, now, from_contract;   /* inputs; what the author's form gave */
+  kit_memory start, first, now, from_contract, unpacked;   /* inputs; what the author's form gave */
   const char *stage;
 } run;
 
@@ -85,6 +85,11 @@ static void seen(void *user, const char *pass, const tg_uop *sink) {
   if (r->failed || !strcmp(pass, "author")) return;
   round_trip(r, sink);
   if (r->large) return;
+  if (!strcmp(pass, "schedule") && r->job.packings.n) {
+    kit_memory_copy(&r->unpacked, &r->start);
+    kit_memory_pack(&r->job, sink, r->params, &r->start);
+    kit_memory_pack(&r->job, sink, r->params, &r->first);
+  }
   kit_memory_copy(&r->now, &r->start);
   interpret(r, sink, &r->now, 100000000);
   compare(r, &r->now, r->fixed ? &r->from_contract : &r->first, r->rounds && !r->fixed);
@@ -120,6 +125,36 @@ static void parse(void *user) {
 static void last_first(void *user, int64_t n, void (*task)(void *arg, int64_t i), void *arg) {
   (void)user;
   while (n-- > 0) task(arg, n);
+}
+
+/* Each operand packed by its kernel: the interpreter's bytes. */
+static void machine_packs(run *r) {
+  for (uint32_t i = 0; i < r->job.packings.n; i++) {
+    const tg_packing *p = &r->job.packings.data[i];
+    tg_compile_options o = {.pack = p->source};
+    uint32_t from = 0, to = 0;
+    tg_kernel *k = NULL;
+    r->stage = "machine code of a packing";
+    if (tg_kernel_compile_text(r->context, r->program->path, r->program->text, &o, &k)) {
+      WRONG(r, "%s", tg_error_message(r->context));
+      return;
+    }
+    while (strcmp(r->unpacked.name[from], p->source)) from++;
+    while (strcmp(r->start.name[to], p->copy)) to++;
+    kit_memory_copy(&r->now, &r->start);
+    memset(r->now.data[to], 0x5a, r->now.bytes[to]);
+    tg_argument a[2] = {{r->unpacked.data[from], r->unpacked.bytes[from]}, {r->now.data[to], r->now.bytes[to]}};
+    const tg_kernel_info *info = tg_kernel_describe(k);
+    int64_t params[KIT_BUFFERS];
+    for (uint32_t n = 0; n < info->params_n; n++)
+      for (uint32_t q = 0; q < r->job.params.n; q++)
+        if (!strcmp(info->params[n].name, r->job.params.data[q].name)) params[n] = r->params[q];
+    tg_launch l = {.buffers = a, .buffers_n = 2, .params = params, .params_n = info->params_n, .threads = 3};
+    if (tg_kernel_run(k, &l)) WRONG(r, "%s", tg_error_message(r->context));
+    else if (memcmp(r->now.data[to], r->start.data[to], r->now.bytes[to])) WRONG(r, "%s is not what the interpreter packs", p->copy);
+    if (!kit_bands_whole(&r->now)) WRONG(r, "wrote behind a buffer");
+    tg_kernel_free(k);
+  }
 }
 
 static void machine(run *r) {
@@ -170,7 +205,7 @@ static void one(run *r, const kit_program *p, int round, int *large) {
     if (!r->large) WRONG(r, "%s", r->job.env.message);
   }
   if (!r->failed && !tg_protect(&r->job.env, lower, r)) WRONG(r, "%s", r->job.env.message);
-  if (!r->failed && !r->large) machine(r);
+  if (!r->failed && !r->large) machine_packs(r), machine(r);
   *large += r->large;
   if (r->failed) test_failed++;
   else test_passed++;
@@ -191,7 +226,7 @@ int main(int argc, char **argv) {
     for (int round = 0; round < ROUNDS && wanted; round++) one(&r, &p[i], round, &large);
   }
   CHECK(large < 8, "%d are too large for the interpreter", large);
-  kit_memory_free(&r.start), kit_memory_free(&r.first), kit_memory_free(&r.now), kit_memory_free(&r.from_contract);
+  kit_memory_free(&r.start), kit_memory_free(&r.first), kit_memory_free(&r.now), kit_memory_free(&r.from_contract), kit_memory_free(&r.unpacked);
   tg_context_free(r.context);
   kit_path_close(&r.path);
   kit_programs_free(p, n);

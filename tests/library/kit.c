@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include "dsl/value.h"
 #include "kit.h"
+#include "interp/interp.h"
 #include "ranges/ranges.h"
 #include "search/heuristic.h"
 
@@ -154,6 +155,7 @@ bool kit_memory_make(tg_job *j, const int64_t *params, kit_memory *m) {
     if (m->n == KIT_BUFFERS) return false;
     uint32_t b = m->n++;
     m->type[b] = (tg_type)d->type;
+    m->name[b] = info->name;
     m->written[b] = info->role != TG_ROLE_IN;
     m->read[b] = info->role != TG_ROLE_OUT;
     m->bytes[b] = bytes_of(j, d, params);
@@ -161,6 +163,39 @@ bool kit_memory_make(tg_job *j, const int64_t *params, kit_memory *m) {
     if (m->read[b]) fill(j, d, params, m, b);
   }
   return true;
+}
+
+static uint32_t find(const kit_memory *m, const char *name) {
+  uint32_t b = 0;
+  while (b < m->n && strcmp(m->name[b], name)) b++;
+  return b;
+}
+
+static void pack(tg_job *j, const char *copy, const int64_t *params, const kit_memory *m, kit_memory *to, uint32_t b) {
+  uint32_t i = 0;
+  while (i < j->packings.n && strcmp(j->packings.data[i].copy, copy)) i++;
+  tg_assert(&j->env, i < j->packings.n);
+  uint32_t from = find(m, j->packings.data[i].source);
+  tg_interp_buffer buffers[2] = {{m->data[from], m->bytes[from]}, {to->data[b], to->bytes[b]}};
+  tg_interp in = {.buffers = buffers, .params = params, .check_uninitialised = true, .check_races = true};
+  tg_interpret(j, j->packings.data[i].sink, &in);
+}
+
+void kit_memory_pack(tg_job *j, const tg_uop *sink, const int64_t *params, kit_memory *m) {
+  kit_memory to = {.n = 0};
+  for (uint32_t i = 0; i < sink->n; i++) {
+    const tg_uop *d = sink->src[i];
+    if (d->op != TG_OP_DEFINE || tg_buffer_info(j, d)->role == TG_ROLE_TEMP) continue;
+    const char *name = tg_buffer_info(j, d)->name;
+    uint32_t b = to.n++, old = find(m, name);
+    to.name[b] = name, to.type[b] = (tg_type)d->type, to.read[b] = true;
+    to.bytes[b] = bytes_of(j, d, params);
+    to.data[b] = with_band(to.bytes[b]);
+    if (old == m->n) pack(j, name, params, m, &to, b);
+    else memcpy(to.data[b], m->data[old], to.bytes[b]), to.written[b] = m->written[old], to.read[b] = m->read[old];
+  }
+  kit_memory_free(m);
+  *m = to;
 }
 
 void kit_memory_copy(kit_memory *to, const kit_memory *from) {

@@ -875,8 +875,6 @@ static const expectation refusal_cases[] = {
   {matmul_kernel, "M=4 N=4 K=4", "stage B at i fill=", "opts:1:19: error: expected a number at the end of 'stage B at i fill='"},
   {matmul_kernel, "M=4 N=4 K=4", "stage B at i align=48", "opts:1:1: error: stage B: align=48: 1, 2, 4, .. 64 bytes"},
   {matmul_kernel, "M=4 N=4 K=4", "stage B at i depth=17", "opts:1:1: error: stage B: depth=17: at most 16"},
-  {matmul_kernel, "M=4 N=4 K=4", "stage B at i space=packed",
-   "opts:1:1: error: stage B: a packed operand is a kernel of its own, and this one takes its output"},
   {matmul_kernel, "M=4 N=4 K=4", "thread i\nstage B at i space=team",
    "opts:2:1: error: stage B at i: the copy would be one task's own: a team's stands outside of its thread range"},
   {matmul_kernel, "M=4 N=4 K=4", "thread i\nstage B at i depth=2",

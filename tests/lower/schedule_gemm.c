@@ -27,6 +27,27 @@ static void blocked(void) {
       }
 }
 
+static const char *const packed_schedules[] = {
+    "stage B at i space=packed",
+    "split j 4 as jo jv\norder jo i jv\nstage B at jo as Bp[j/4, k, j%4] space=packed\nlane jv\nstage A at i as Ap[i/3, k, i%3] pitch=5 space=packed",
+    "split j 8 as jo jv\nsplit k 3 clip as kc kr\norder kc jo i jv\nstage B at kc as Bp[k/2, j/8, k%2, j%8] space=packed fill=3\nsplit i {4, 2, 1} as ir iu\nupcast iu\nlane jv",
+    "split j 8 clip as jo jv\norder jo i jv\nstage B at i as Bp[j/4, k, j%4] space=packed\nstage Bp at jo as Bl",
+};
+
+static void packed(void) {
+  static const int sizes[] = {1, 2, 3, 4, 7, 8, 9, 13};
+  char text[64];
+  for (uint32_t s = 0; s < TG_COUNT(packed_schedules); s++)
+    for (uint32_t i = 0; i < TG_COUNT(sizes); i++) {
+      int m = sizes[i], n = sizes[(i * 3 + s) % TG_COUNT(sizes)], k = sizes[(i * 5 + 2 * s + 1) % TG_COUNT(sizes)];
+      snprintf(text, sizeof text, "M=%d N=%d K=%d", m, n, k);
+      equal(matmul_kernel, packed_schedules[s], text);
+      if (s < 3) equal(half_kernel, packed_schedules[s], text);
+      snprintf(text, sizeof text, "M=1..%d N=1..%d K=1..%d", m, n, k);
+      if (s < 3) equal(matmul_kernel, packed_schedules[s], text);
+    }
+}
+
 static const char *const asking_schedules[] = {
     "prefetch A at k ahead 3\nprefetch B at k ahead 1 to l2",
     "lane j 8\nupcast i 2\nsplit k 4 as ko ku\nunroll ku\nprefetch B at ku ahead 8\nprefetch A at ko ahead 1",
@@ -49,5 +70,6 @@ int main(void) {
   for (uint32_t i = 0; i < TG_COUNT(refusal_cases); i++) expect(&refusal_cases[i], true);
   blocked();
   asking();
+  packed();
   return TEST_END();
 }

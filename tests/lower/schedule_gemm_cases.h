@@ -176,9 +176,40 @@ static const expectation word_cases[] = {
     "    }\n"
     "  }\n"
     "}\n"},
+  {matmul_kernel, "M=4 N=40 K=16", "split j 16 as jo jv\nstage B at i as Bp[j/16, k, j%16] space=packed\nlane jv",
+    "range(i, 4) {\n"
+    "  range(jo, 3) {\n"
+    "    range(jv, 16, lane) {\n"
+    "      let %0 = jo * 16 + jv;\n"
+    "      C[i, %0] = sum(k : 16, A[i, k] * Bp[jo, k, jv]) if %0 < 40;\n"
+    "    }\n"
+    "  }\n"
+    "}\n"},
+  {half_kernel, "M=4 N=1..40 K=1..9", "split j 16 as jo jv\nstage B at i as Bp[j/16, k, j%16] as f32 fill=1 space=packed\nlane jv",
+    "range(i, 4) {\n"
+    "  range(jo, (N + 15) / 16) {\n"
+    "    range(jv, 16, lane) {\n"
+    "      let %0 = jo * 16 + jv;\n"
+    "      let %1 = %0 < N;\n"
+    "      C[i, %0] = f16(sum(k : K, f32(A[i, k]) * (Bp[jo, k, jv] if %1 else 0.0f))) if %1;\n"
+    "    }\n"
+    "  }\n"
+    "}\n"},
 };
 
 static const expectation refusal_cases[] = {
+  {matmul_kernel, "M=4 N=4 K=4", "stage C at i space=packed",
+   "opts:1:1: error: stage C: only an input of the kernel can be packed ahead of it"},
+  {matmul_kernel, "M=4 N=4 K=4", "stage B at k space=packed",
+   "opts:1:1: error: stage B at k: no loop of that name reads it"},
+  {matmul_kernel, "M=4 N=4 K=4", "stage B at i as Bp[k, j] space=packed depth=2",
+   "opts:1:1: error: stage B: all of it is packed ahead, and depth is of copies in a loop"},
+  {matmul_kernel, "M=4 N=4 K=4", "stage B at i as Bp[k, j] align=64 space=packed",
+   "opts:1:1: error: stage B: the caller keeps what is packed, and aligns it"},
+  {matmul_kernel, "M=4 N=4 K=4", "stage B at i as Bp[k, j] pitch=3 space=packed",
+   "opts:1:1: error: stage B: a pitch of 3 is below the 4 elements of a row"},
+  {matmul_kernel, "M=4 N=99999999999999 K=4", "stage B at i space=packed",
+   "opts:1:1: error: stage B: its dimension 1 has no bound below 2^40"},
   {matmul_kernel, "M=4 N=32 K=16", "lane k\nprefetch B at k ahead 8",
    "opts:2:1: error: prefetch B at k (line 6): it is lane, and its iterations do not come one after another"},
   {matmul_kernel, "M=4 N=32 K=16", "prefetch C at k ahead 8 rw",

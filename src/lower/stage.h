@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT
+ * What the two ways to stage a buffer share, in a loop (opt_stage.c) and ahead of the kernel (opt_pack.c): spaces, types, layouts. */
+#ifndef TG_STAGE_H
+#define TG_STAGE_H
+#include "lower/opt.h"
+
+enum { TG_STAGE_LOCAL = 1, TG_STAGE_REG, TG_STAGE_THREAD, TG_STAGE_TEAM, TG_STAGE_PACKED };   /* as in the text; 0: not said */
+
+/* Dimensions of the copy are digits of the offsets into the part. */
+typedef struct { uint32_t dim; int64_t div, mod, extent; bool checked; } tg_digit;   /* offset / div % mod; mod 0: the highest */
+typedef struct { uint32_t n; tg_digit digit[16]; } tg_digits;
+typedef struct { const tg_uop *load; uint32_t rank; int64_t extent[16]; } tg_stage_part;   /* load: one of those that the copy is for */
+tg_digits tg_digits_parse(tg_schedule *s, const tg_opt *o, const tg_stage_part *part);
+const tg_uop *tg_digits_place(tg_schedule *s, const tg_digit *g, const tg_uop *offset);
+
+/* The copy's type, and its value outside of the source, or an error at the opt. */
+tg_type tg_stage_type(tg_schedule *s, const tg_opt *o, tg_type from);
+const tg_uop *tg_stage_fill(tg_schedule *s, const tg_opt *o, tg_type t);
+void tg_stage_packed(tg_schedule *s, const tg_opt *o, const tg_uop *source);
+#endif
