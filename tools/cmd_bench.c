@@ -6,7 +6,7 @@
 
 static const char usage[] =
   "tg bench lower|kernels|launch|polybench [--json] [--seconds N] [--case TEXT]\n"
-  "tg bench gemm [--vs NAME[=FILE],..] [--shapes FILE] [--types f32,f64] [--threads N] [--expect FILE [--update]] [--cache DIR] ..\n"
+  "tg bench gemm [--vs NAME[=FILE],..] [--shapes FILE] [--types f32,f64,f16,bf16,u8i8,i8i8] [--threads N] [--expect FILE [--update]] [--cache DIR] ..\n"
   "\n"
   "  lower     from the author's C to LLVM IR, to callable code, and from the object cache, for one matmul\n"
   "  kernels   matmul, sgemm_packed, microkernel and attention against this machine's FMA peak, OpenBLAS and plain C; copy, axpy, sum, softmax,\n"

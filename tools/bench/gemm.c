@@ -17,7 +17,14 @@
 enum { PAIRS_LEAST = 15, PAIRS_MOST = 400, CASES = 512, CLASSES = 16 };
 static const double dip = 0.03;
 
-typedef struct { char class_of[24]; int m, n, k; bool ta, tb; tg_type type; int threads; } shape;
+typedef struct { char class_of[24]; int m, n, k; bool ta, tb; const bench_types *type; int threads; } shape;
+
+static const bench_types all_types[] = {
+  {"f32", TG_F32, TG_F32, TG_F32, 1}, {"f64", TG_F64, TG_F64, TG_F64, 0.5}, {"f16", TG_F16, TG_F16, TG_F16, 1}, {"bf16", TG_BF16, TG_BF16, TG_BF16, 1},
+  {"u8i8", TG_U8, TG_I8, TG_I32, 4}, {"i8i8", TG_I8, TG_I8, TG_I32, 4}};
+enum { TYPES = sizeof all_types / sizeof *all_types };
+
+static size_t bytes_of(tg_type t) { return t == TG_F64 ? 8 : t == TG_F32 || t == TG_I32 ? 4 : t == TG_F16 || t == TG_BF16 ? 2 : 1; }
 
 /* ---- tg as a contestant ---- */
 
@@ -30,7 +37,7 @@ typedef struct {
 } contestant;
 
 static bool tg_open(tg_context *ctx, const bench_product *x, contestant *t) {
-  tg_gemm_desc d = {.a = (uint8_t)x->type, .a_major = x->ta ? TG_COLUMN_MAJOR : TG_ROW_MAJOR, .b_major = x->tb ? TG_COLUMN_MAJOR : TG_ROW_MAJOR, .m = {x->m, 0}, .n = {x->n, 0}, .k = {x->k, 0},
+  tg_gemm_desc d = {.a = (uint8_t)x->type->a, .b = (uint8_t)x->type->b, .c = (uint8_t)x->type->c, .a_major = x->ta ? TG_COLUMN_MAJOR : TG_ROW_MAJOR, .b_major = x->tb ? TG_COLUMN_MAJOR : TG_ROW_MAJOR, .m = {x->m, 0}, .n = {x->n, 0}, .k = {x->k, 0},
                     .a_ld = {x->lda, 0}, .b_ld = {x->ldb, 0}, .c_ld = {x->ldc, 0}, .threads = x->threads};
   memset(t, 0, sizeof *t);
   if (tg_gemm_plan(ctx, &d, &t->plan)) return fprintf(stderr, "tg bench gemm: %s\n", tg_error_message(ctx)), false;
@@ -85,41 +92,90 @@ static double probe(int threads) {
 
 static uint32_t random_next(uint32_t *s) { return *s = *s * 1664525u + 1013904223u; }
 
-static void fill(tg_type t, void *x, size_t n, uint32_t seed) {
-  for (size_t i = 0; i < n; i++) {
-    double v = (double)((int)(random_next(&seed) >> 16 & 7) - 3);
-    if (t == TG_F32) ((float *)x)[i] = (float)v;
-    else ((double *)x)[i] = v;
+/* Numbers of -3..4: exact in every type. */
+static void put(tg_type t, void *x, size_t i, int v) {
+  float f = (float)v;
+  uint32_t bits;
+  memcpy(&bits, &f, 4);
+  switch (t) {
+  case TG_F64: ((double *)x)[i] = v; return;
+  case TG_F32: ((float *)x)[i] = f; return;
+  case TG_BF16: ((uint16_t *)x)[i] = (uint16_t)(bits >> 16); return;
+  case TG_F16: ((uint16_t *)x)[i] = v ? (uint16_t)((bits >> 16 & 0x8000) | (((bits >> 23 & 255) - 112) << 10) | (bits >> 13 & 1023)) : 0; return;
+  default: ((int8_t *)x)[i] = (int8_t)v;
   }
 }
 
-static double at(tg_type t, const void *x, size_t i) { return t == TG_F32 ? (double)((const float *)x)[i] : ((const double *)x)[i]; }
+static double at(tg_type t, const void *x, size_t i) {
+  uint32_t h, bits;
+  float f;
+  switch (t) {
+  case TG_F64: return ((const double *)x)[i];
+  case TG_F32: return (double)((const float *)x)[i];
+  case TG_I32: return ((const int32_t *)x)[i];
+  case TG_I8: return ((const int8_t *)x)[i];
+  case TG_U8: return ((const uint8_t *)x)[i];
+  case TG_BF16: bits = (uint32_t)((const uint16_t *)x)[i] << 16; break;
+  default:   /* f16; sums of whole numbers are no subnormals */
+    h = ((const uint16_t *)x)[i];
+    bits = (h & 0x8000) << 16 | ((h & 0x7fff) ? (h & 0x7c00) == 0x7c00 ? 0x7f800000 | (h & 1023) << 13 : ((h >> 10 & 31) + 112) << 23 | (h & 1023) << 13 : 0);
+  }
+  memcpy(&f, &bits, 4);
+  return (double)f;
+}
+
+/* To nearest even with so many bits. */
+static double rounded(double v, int bits) {
+  int e;
+  frexp(v, &e);
+  double unit = ldexp(1, e - bits);
+  return v == 0 ? 0 : rint(v / unit) * unit;
+}
+
+static void fill(tg_type t, void *x, size_t n, uint32_t seed) {
+  int low = t == TG_U8 ? 0 : -3;
+  for (size_t i = 0; i < n; i++) put(t, x, i, (int)(random_next(&seed) >> 16 & 7) + low);
+}
+
+static size_t place(int i, int j, int ld, bool turned) { return turned ? (size_t)j * (size_t)ld + (size_t)i : (size_t)i * (size_t)ld + (size_t)j; }
 
 static void times(tg_type t, const void *m, int rows, int columns, int ld, bool turned, const double *x, double *out) {
   for (int i = 0; i < rows; i++) {
     double s = 0;
-    for (int j = 0; j < columns; j++) s += at(t, m, turned ? (size_t)j * (size_t)ld + (size_t)i : (size_t)i * (size_t)ld + (size_t)j) * x[j];
+    for (int j = 0; j < columns; j++) s += at(t, m, place(i, j, ld, turned)) * x[j];
     out[i] = s;
   }
 }
 
+/* C that rounds its sums: some elements of some rows. */
+static bool rows_verified(const bench_product *p, int bits) {
+  for (int i = 0; i < p->m; i += 1 + p->m / 11)
+    for (int j = 0; j < p->n; j += 1 + p->n / 61) {
+      double s = 0;
+      for (int k = 0; k < p->k; k++) s += at(p->type->a, p->a, place(i, k, p->lda, p->ta)) * at(p->type->b, p->b, place(k, j, p->ldb, p->tb));
+      if (at(p->type->c, p->c, place(i, j, p->ldc, false)) != rounded(s, bits)) return false;
+    }
+  return true;
+}
+
 static bool verified(const bench_product *p) {
+  if (p->type->c == TG_F16 || p->type->c == TG_BF16) return rows_verified(p, p->type->c == TG_F16 ? 11 : 8);
   size_t most = (size_t)(p->m > p->n ? p->m : p->n) + (size_t)p->k;
   double *x = calloc(most * 4, sizeof *x), *inner = x + most, *want = inner + most, *got = want + most;
   uint32_t seed = 77;
   bool good = x != NULL;
   for (int j = 0; good && j < p->n; j++) x[j] = (double)((int)(random_next(&seed) >> 12 & 0xfffff) - 0x80000);
   if (good) {
-    times(p->type, p->b, p->k, p->n, p->ldb, p->tb, x, inner);
-    times(p->type, p->a, p->m, p->k, p->lda, p->ta, inner, want);
-    times(p->type, p->c, p->m, p->n, p->ldc, false, x, got);
+    times(p->type->b, p->b, p->k, p->n, p->ldb, p->tb, x, inner);
+    times(p->type->a, p->a, p->m, p->k, p->lda, p->ta, inner, want);
+    times(p->type->c, p->c, p->m, p->n, p->ldc, false, x, got);
   }
   for (int i = 0; good && i < p->m; i++) good = got[i] == want[i];
   free(x);
   return good;
 }
 
-static void poison(const bench_product *p) { memset(p->c, 0xff, (size_t)p->m * (size_t)p->ldc * (p->type == TG_F32 ? 4 : 8)); }
+static void poison(const bench_product *p) { memset(p->c, 0xff, (size_t)p->m * (size_t)p->ldc * bytes_of(p->type->c)); }
 
 /* ---- samples ---- */
 
@@ -220,10 +276,10 @@ static bool best_entry(match_of *m, duel *d, bool *wrong) {
 
 /* ---- a case ---- */
 
-typedef struct { char name[24]; tg_type type; int threads, cases; double sum, variance, worst; } class_sum;
+typedef struct { char name[24]; const bench_types *type; int threads, cases; double sum, variance, worst; } class_sum;
 
 static void case_name(const shape *s, char *out, size_t n) {
-  snprintf(out, n, "%.23s %dx%dx%d %c%c %s", s->class_of, s->m, s->n, s->k, "NT"[s->ta], "NT"[s->tb], s->type == TG_F32 ? "f32" : "f64");
+  snprintf(out, n, "%.23s %dx%dx%d %c%c %s", s->class_of, s->m, s->n, s->k, "NT"[s->ta], "NT"[s->tb], s->type->name);
 }
 
 static double interval(int n) { return n > 1 ? 1.96 + 2.4 / (n - 1) : 12.7; }   /* Student's quantile, near enough */
@@ -249,7 +305,8 @@ static void report_duel(const match_of *m, const char *name, const duel *d, doub
     return;
   }
   printf("    %-9s", peer);
-  if (d->kept) printf(" %8.1f GFLOP/s   tg is %6.3f (%.3f .. %.3f)  ", rate, exp(d->log_mean), exp(d->log_mean - half), exp(d->log_mean + half));
+  if (d->kept) printf(" %8.1f GFLOP/s   tg is %6.3f ", rate, exp(d->log_mean));
+  if (d->kept > 2) printf("(%.3f .. %.3f)  ", exp(d->log_mean - half), exp(d->log_mean + half));
   printf(" %d pairs, %d dropped; %s\n", d->kept, d->dropped, d->peer->entry[d->entry].name);
 }
 
@@ -286,11 +343,11 @@ static void add_to_class(class_sum *classes, int *n, const shape *s, const duel 
 }
 
 static bool prepare_case(match_of *m, const shape *s) {
-  size_t size = s->type == TG_F32 ? 4 : 8, M = (size_t)s->m, N = (size_t)s->n, K = (size_t)s->k;
-  void *a = tool_pages(M * K * size), *b = tool_pages(K * N * size);
+  size_t M = (size_t)s->m, N = (size_t)s->n, K = (size_t)s->k;
+  void *a = tool_pages(M * K * bytes_of(s->type->a)), *b = tool_pages(K * N * bytes_of(s->type->b));
   m->x = (bench_product){.type = s->type, .m = s->m, .n = s->n, .k = s->k, .lda = s->ta ? s->m : s->k, .ldb = s->tb ? s->k : s->n, .ldc = s->n, .ta = s->ta, .tb = s->tb, .a = a, .b = b,
-                         .c = tool_pages(M * N * size), .threads = s->threads};
-  fill(s->type, a, M * K, 1), fill(s->type, b, K * N, 2);
+                         .c = tool_pages(M * N * bytes_of(s->type->c)), .threads = s->threads};
+  fill(s->type->a, a, M * K, 1), fill(s->type->b, b, K * N, 2);
   m->repeat = 1;
   if (!tg_open(m->ctx, &m->x, &m->tg)) return false;
   poison(&m->x);
@@ -321,7 +378,7 @@ static int run_case(match_of *m, const shape *s, bench_peer *peers, int peers_n,
       short_of++;
     }
   }
-  double flops = 2.0 * s->m * s->n * (double)s->k, lanes = s->type == TG_F32 ? 1 : 0.5;
+  double flops = 2.0 * s->m * s->n * (double)s->k, lanes = s->type->lanes;
   poison(&m->x);
   if (!tg_run_once(m->ctx, &m->tg, &m->x) || !verified(&m->x)) wrong = true, fprintf(stderr, "tg bench gemm: %s: tg: wrong result\n", name);
   report_tg(m, name, d, n, flops, lanes);
@@ -368,7 +425,7 @@ static void report_classes(const tool_args *a, const class_sum *c, int n) {
   for (int i = 0; i < n; i++) {
     char name[64];
     double mean = c[i].sum / c[i].cases, half = 1.96 * sqrt(c[i].variance) / c[i].cases;
-    snprintf(name, sizeof name, "%.23s %s, %d cases", c[i].name, c[i].type == TG_F32 ? "f32" : "f64", c[i].cases);
+    snprintf(name, sizeof name, "%.23s %s, %d cases", c[i].name, c[i].type->name, c[i].cases);
     if (!a->json) printf("  %-34s geometric mean %.3f of the best peer (%.3f .. %.3f), worst %.3f\n", name, exp(mean), exp(mean - half), exp(mean + half), exp(c[i].worst));
     if (!a->json) continue;
     figure(a, name, c[i].threads, "geometric mean", exp(mean), "ratio", "best peer");
@@ -383,12 +440,16 @@ int bench_gemm(const tool_args *a) {
   static class_sum classes[CLASSES];
   bench_peer peers[BENCH_PEERS];
   match_of m = {.args = a};
-  tg_type types[2];
+  const bench_types *types[TYPES];
   int types_n = 0, classes_n = 0, result = TOOL_OK, ran = 0;
-  const char *wanted = a->types ? a->types : "f32";
-  if (strstr(wanted, "f32")) types[types_n++] = TG_F32;
-  if (strstr(wanted, "f64")) types[types_n++] = TG_F64;
-  if (!types_n) return fprintf(stderr, "tg bench gemm: --types f32, f64 or f32,f64\n"), TOOL_USAGE;
+  char wanted[128], *rest = NULL;
+  snprintf(wanted, sizeof wanted, "%s", a->types ? a->types : "f32");
+  for (char *name = strtok_r(wanted, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
+    int t = 0;
+    while (t < TYPES && strcmp(all_types[t].name, name)) t++;
+    if (t == TYPES || types_n == TYPES) return fprintf(stderr, "tg bench gemm: --types %s: a list of f32, f64, f16, bf16, u8i8, i8i8 is wanted\n", name), TOOL_USAGE;
+    types[types_n++] = &all_types[t];
+  }
   int n = read_shapes(a->shapes ? a->shapes : "tests/bench/gemm/shapes.txt", shapes, 0), peers_n = n < 0 ? -1 : bench_peers_open(peers, a->vs);
   if (n < 0 || peers_n < 0) return TOOL_USAGE;
   if (!peers_n) return fprintf(stderr, "tg bench gemm: no peer is installed (--vs NAME=FILE says where one is)\n"), TOOL_BROKEN;

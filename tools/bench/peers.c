@@ -16,11 +16,12 @@ enum { ROWS = 101, AS_IS = 111, TRANSPOSED = 112 };
 typedef void (*sgemm_fn)(int, int, int, int, int, int, float, const float *, int, const float *, int, float, float *, int);
 typedef void (*dgemm_fn)(int, int, int, int, int, int, double, const double *, int, const double *, int, double, double *, int);
 
-static bool cblas_prepare(bench_peer *p, const bench_product *x) { return x->type == TG_F32 ? p->f32 != NULL : p->f64 != NULL; }
+static bool of(const bench_product *x, tg_type t) { return x->type->a == t && x->type->c == t; }
+static bool cblas_prepare(bench_peer *p, const bench_product *x) { return (of(x, TG_F32) && p->f32) || (of(x, TG_F64) && p->f64); }
 
 static void cblas_run(bench_peer *p, const bench_product *x) {
   int ta = x->ta ? TRANSPOSED : AS_IS, tb = x->tb ? TRANSPOSED : AS_IS;
-  if (x->type == TG_F32) ((sgemm_fn)(uintptr_t)p->f32)(ROWS, ta, tb, x->m, x->n, x->k, 1, x->a, x->lda, x->b, x->ldb, 0, x->c, x->ldc);
+  if (of(x, TG_F32)) ((sgemm_fn)(uintptr_t)p->f32)(ROWS, ta, tb, x->m, x->n, x->k, 1, x->a, x->lda, x->b, x->ldb, 0, x->c, x->ldc);
   else ((dgemm_fn)(uintptr_t)p->f64)(ROWS, ta, tb, x->m, x->n, x->k, 1, x->a, x->lda, x->b, x->ldb, 0, x->c, x->ldc);
 }
 
@@ -52,10 +53,10 @@ static void mkl_release(bench_peer *p) {
 static bool mkl_jit_prepare(bench_peer *p, const bench_product *x) {
   int ta = x->ta ? TRANSPOSED : AS_IS, tb = x->tb ? TRANSPOSED : AS_IS, status;
   size_t m = (size_t)x->m, n = (size_t)x->n, k = (size_t)x->k, lda = (size_t)x->lda, ldb = (size_t)x->ldb, ldc = (size_t)x->ldc;
-  void *create = symbol(p, x->type == TG_F32 ? "mkl_cblas_jit_create_sgemm" : "mkl_cblas_jit_create_dgemm"), *pointer = symbol(p, x->type == TG_F32 ? "mkl_jit_get_sgemm_ptr" : "mkl_jit_get_dgemm_ptr");
+  void *create = symbol(p, of(x, TG_F32) ? "mkl_cblas_jit_create_sgemm" : "mkl_cblas_jit_create_dgemm"), *pointer = symbol(p, of(x, TG_F32) ? "mkl_jit_get_sgemm_ptr" : "mkl_jit_get_dgemm_ptr");
   mkl_release(p);
-  if (!create || !pointer || m > 128 || n > 128 || k > 128 || x->threads > 1) return false;
-  if (x->type == TG_F32) status = ((mkl_create_s)(uintptr_t)create)(&p->state[MKL_JITTER], ROWS, ta, tb, m, n, k, 1, lda, ldb, 0, ldc);
+  if ((!of(x, TG_F32) && !of(x, TG_F64)) || !create || !pointer || m > 128 || n > 128 || k > 128 || x->threads > 1) return false;
+  if (of(x, TG_F32)) status = ((mkl_create_s)(uintptr_t)create)(&p->state[MKL_JITTER], ROWS, ta, tb, m, n, k, 1, lda, ldb, 0, ldc);
   else status = ((mkl_create_d)(uintptr_t)create)(&p->state[MKL_JITTER], ROWS, ta, tb, m, n, k, 1, lda, ldb, 0, ldc);
   if (status) return false;   /* 1: it would call cblas_?gemm */
   p->state[MKL_CODE] = ((mkl_pointer)(uintptr_t)pointer)(p->state[MKL_JITTER]);
@@ -73,11 +74,11 @@ static void open_mkl(bench_peer *p) {
 /* ---- oneDNN ---- */
 
 typedef int (*dnnl_sgemm_fn)(char, char, int64_t, int64_t, int64_t, float, const float *, int64_t, const float *, int64_t, float, float *, int64_t);
-enum { DNNL_F32 = 3, DNNL_ANY = 1, DNNL_CPU = 1, DNNL_IN_ORDER = 1, DNNL_SRC = 1, DNNL_WEIGHTS = 33, DNNL_DST = 17, DNNL_FROM = 1, DNNL_QUERY_WEIGHTS = 131 };
+enum { DNNL_F16 = 1, DNNL_BF16, DNNL_F32, DNNL_S32, DNNL_S8, DNNL_U8, DNNL_ANY = 1, DNNL_CPU = 1, DNNL_IN_ORDER = 1, DNNL_SRC = 1, DNNL_WEIGHTS = 33, DNNL_DST = 17, DNNL_FROM = 1, DNNL_QUERY_WEIGHTS = 131 };
 enum { DNNL_ENGINE, DNNL_STREAM, DNNL_MATMUL, DNNL_MEMORY_A, DNNL_MEMORY_B, DNNL_MEMORY_C, DNNL_REORDER, DNNL_MEMORY_PACKED };
 typedef struct { int arg; void *memory; } dnnl_arg;
 
-static bool dnnl_sgemm_prepare(bench_peer *p, const bench_product *x) { return x->type == TG_F32 && p->f32; }
+static bool dnnl_sgemm_prepare(bench_peer *p, const bench_product *x) { return of(x, TG_F32) && p->f32; }
 
 static void dnnl_sgemm_run(bench_peer *p, const bench_product *x) {
   ((dnnl_sgemm_fn)(uintptr_t)p->f32)(x->ta ? 'T' : 'N', x->tb ? 'T' : 'N', x->m, x->n, x->k, 1, x->a, x->lda, x->b, x->ldb, 0, x->c, x->ldc);
@@ -117,16 +118,19 @@ static bool dnnl_functions(bench_peer *p, dnnl_api *f) {
   return true;
 }
 
+static int dnnl_type(tg_type t) { return t == TG_F16 ? DNNL_F16 : t == TG_BF16 ? DNNL_BF16 : t == TG_F32 ? DNNL_F32 : t == TG_I32 ? DNNL_S32 : t == TG_I8 ? DNNL_S8 : t == TG_U8 ? DNNL_U8 : 0; }
+
 /* any: B in the layout that it likes best, brought there by its reorder. */
 static bool dnnl_prepare(bench_peer *p, const bench_product *x, bool any) {
   dnnl_api f;
   void *a = NULL, *b = NULL, *c = NULL, *liked = NULL, *pd = NULL, *rd = NULL, *const everything = (void *)UINTPTR_MAX;   /* the library's own memory */
   int64_t da[] = {x->m, x->k}, db[] = {x->k, x->n}, dc[] = {x->m, x->n}, sa[] = {x->ta ? 1 : x->lda, x->ta ? x->lda : 1}, sb[] = {x->tb ? 1 : x->ldb, x->tb ? x->ldb : 1}, sc[] = {x->ldc, 1};
   void **s = p->state;
+  int ta = dnnl_type(x->type->a), tb = dnnl_type(x->type->b), tc = dnnl_type(x->type->c);
   dnnl_release(p);
-  if (x->type != TG_F32 || !dnnl_functions(p, &f)) return false;
-  bool good = !f.engine(&s[DNNL_ENGINE], DNNL_CPU, 0) && !f.stream(&s[DNNL_STREAM], s[DNNL_ENGINE], DNNL_IN_ORDER) && !f.strides(&a, 2, da, DNNL_F32, sa) && !f.strides(&b, 2, db, DNNL_F32, sb) &&
-              !f.strides(&c, 2, dc, DNNL_F32, sc) && (!any || !f.tag(&liked, 2, db, DNNL_F32, DNNL_ANY)) && !f.matmul(&pd, s[DNNL_ENGINE], a, any ? liked : b, NULL, c, NULL) &&
+  if (!ta || !tb || !tc || !dnnl_functions(p, &f)) return false;
+  bool good = !f.engine(&s[DNNL_ENGINE], DNNL_CPU, 0) && !f.stream(&s[DNNL_STREAM], s[DNNL_ENGINE], DNNL_IN_ORDER) && !f.strides(&a, 2, da, ta, sa) && !f.strides(&b, 2, db, tb, sb) &&
+              !f.strides(&c, 2, dc, tc, sc) && (!any || !f.tag(&liked, 2, db, tb, DNNL_ANY)) && !f.matmul(&pd, s[DNNL_ENGINE], a, any ? liked : b, NULL, c, NULL) &&
               !f.primitive(&s[DNNL_MATMUL], pd) && !f.memory(&s[DNNL_MEMORY_A], a, s[DNNL_ENGINE], (void *)(uintptr_t)x->a) &&
               !f.memory(&s[DNNL_MEMORY_B], b, s[DNNL_ENGINE], (void *)(uintptr_t)x->b) && !f.memory(&s[DNNL_MEMORY_C], c, s[DNNL_ENGINE], x->c);
   if (good && any) {
@@ -174,12 +178,12 @@ typedef void *(*xsmm_dispatch)(int, int, int, const int *, const int *, const in
 typedef void (*xsmm_code)(const void *, const void *, void *);
 
 static bool xsmm_prepare(bench_peer *p, const bench_product *x) {
-  void *dispatch = symbol(p, x->type == TG_F32 ? "libxsmm_smmdispatch" : "libxsmm_dmmdispatch");
+  void *dispatch = symbol(p, of(x, TG_F32) ? "libxsmm_smmdispatch" : "libxsmm_dmmdispatch");
   float one = 1, zero = 0;
   double wide_one = 1, wide_zero = 0;
-  bool narrow = x->type == TG_F32;
+  bool narrow = of(x, TG_F32);
   int flags = (x->tb ? XSMM_TRANS_A : 0) | (x->ta ? XSMM_TRANS_B : 0), none = 0;
-  if (!dispatch || x->threads > 1 || (double)x->m * x->n * x->k > 1 << 21) return false;
+  if ((!narrow && !of(x, TG_F64)) || !dispatch || x->threads > 1 || (double)x->m * x->n * x->k > 1 << 21) return false;
   p->state[0] = ((xsmm_dispatch)(uintptr_t)dispatch)(x->n, x->m, x->k, &x->ldb, &x->lda, &x->ldc, narrow ? (void *)&one : &wide_one, narrow ? (void *)&zero : &wide_zero, &flags, &none);
   return p->state[0] != NULL;
 }

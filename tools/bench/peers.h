@@ -7,8 +7,9 @@
 #include <tg/tg.h>
 
 /* C = A B, row major; a transposed operand lies in columns. Leading dimensions in elements. */
+typedef struct bench_types { const char *name; tg_type a, b, c; double lanes; /* multiplications for one of f32 */ } bench_types;
 typedef struct bench_product {
-  tg_type type;                /* TG_F32, TG_F64 */
+  const bench_types *type;
   int m, n, k, lda, ldb, ldc;
   bool ta, tb;
   const void *a, *b;
