@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The first answer without a search: a sketch by the shape of the problem, its tile by the registers, its blocks by the caches. */
 #include "gemm/template.h"
+#include "gemm/sketch.h"
 
 static uint32_t bytes_of(tg_type t) {
   static const uint8_t bytes[TG_TYPE__COUNT] = {[TG_I8] = 1, [TG_U8] = 1, [TG_F16] = 2, [TG_BF16] = 2, [TG_I32] = 4, [TG_F32] = 4, [TG_F64] = 8};
@@ -8,54 +9,102 @@ static uint32_t bytes_of(tg_type t) {
 }
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t up(int64_t x, int64_t n) { return (x + n - 1) / n; }
 
 static void knob(tg_gemm_choice *c, const char *name, int64_t value) { c->knob[c->knobs_n++] = (tg_binding){name, value, value, 1}; }
 
-/* The largest of the values that a sketch lists which is at most x. */
+/* Of the values that a sketch lists, 0 ends: the largest that is at most x, or the smallest. */
 static int64_t listed(const int64_t *values, int64_t x) {
-  int64_t best = values[0];
-  for (; *values; values++)
+  int64_t best = 0, least = values[0];
+  for (; *values; values++) {
     if (*values <= x && *values > best) best = *values;
+    if (*values < least) least = *values;
+  }
+  return best ? best : least;
+}
+
+/* The smallest that is at least x, or the largest. */
+static int64_t listed_above(const int64_t *values, int64_t x) {
+  int64_t best = 0, most = 0;
+  for (; *values; values++) {
+    if (*values >= x && (!best || *values < best)) best = *values;
+    if (*values > most) most = *values;
+  }
+  return best ? best : most;
+}
+
+/* ---- the tile ---- */
+
+typedef struct { int64_t mr, nu, vl; double cycles; } shape;
+
+/* Cycles of a term: two multiply-adds and two loads in each, vectors of a panel from the second cache in 2.2, and as many chains as hide a latency of four. */
+static double cycles_of(int64_t rows, int64_t nu) {
+  double work = (double)larger(larger(rows * nu, rows + nu), 8) * 0.5, panel = (double)nu * 2.2;
+  return (work > panel ? work : panel) + 0.3;
+}
+
+/* Rows and columns are padded as the sketches do: rows by a list of smaller tiles, columns to whole panels. */
+static double cost(int64_t rows, int64_t columns, int64_t mr, int64_t nu, int64_t vl) {
+  double sum = (double)(rows / mr) * cycles_of(mr, nu);
+  int64_t rest = rows % mr, power = 1;
+  while (power * 2 < mr) power *= 2;
+  for (; rest && power; power /= 2)
+    if (rest >= power) sum += (double)(rest / power) * cycles_of(power, nu), rest %= power;
+  return sum * (double)up(columns, nu * vl);
+}
+
+static shape choose_tile(tg_gemm_dim rows, tg_gemm_dim columns, int64_t vl, int64_t registers) {
+  int64_t m = rows.lo == rows.hi ? rows.hi : 1 << 20, n = columns.lo == columns.hi ? columns.hi : 1 << 20;
+  shape best = {0};
+  for (int64_t nu = registers >= 32 ? 4 : 3; nu >= 1; nu--)
+    for (const int64_t *mr = tg_gemm_mr; *mr && *mr * nu + nu + 1 <= registers; mr++) {
+      if (*mr > rows.hi) break;
+      double c = cost(m, n, *mr, nu, vl) * (nu * 2 < *mr && *mr > 8 ? 1.02 : 1);   /* wide tiles read memory in longer pieces */
+      if (best.mr && c >= best.cycles * 0.999) continue;
+      best = (shape){*mr, nu, vl, c};
+    }
   return best;
 }
 
-/* Tile rows so that few are computed in vain: the rows in as few tiles as most allows, all alike. */
-static int64_t tile_rows(int64_t rows, int64_t most) { return rows <= most ? rows : up(rows, up(rows, most)) >= most - 2 ? up(rows, up(rows, most)) : most; }
+/* ---- panels ---- */
 
-static void choose_packed(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
-  static const int64_t blocks[] = {1, 2, 4, 8, 16, 32, 64, 0}, columns[] = {1, 2, 4, 8, 16, 24, 32, 48, 64, 0}, terms[] = {64, 96, 128, 160, 192, 224, 256, 320, 384, 512, 0};
-  bool turned = p->c_major == TG_GEMM_COLUMN;
-  tg_gemm_dim rows = turned ? p->n : p->m, cols = turned ? p->m : p->n;
-  int64_t size = bytes_of(p->acc), vl = smaller(t->vector_bytes / (uint32_t)size, 16), registers = t->vector_registers, l2 = t->l2 ? (int64_t)t->l2 : 1 << 20;
-  int64_t nu = smaller(2, up(cols.hi, vl)), most = (registers - nu - 1) / nu;
-  int64_t mr = tile_rows(rows.hi, most > 16 ? nu == 1 ? 15 : 16 : most), nr = nu * vl;
-  int64_t kc = listed(terms, smaller(256, p->k.hi < 64 ? 64 : p->k.hi));
-  int64_t nb = listed(columns, smaller(up(cols.hi, nr), l2 / 2 / (kc * nr * size))), mb = listed(blocks, smaller(up(rows.hi, mr), l2 / 8 / (kc * mr * size)));
+/* Blocks of terms of about one length. */
+static int64_t terms_of(const int64_t *values, int64_t k, int64_t most) { return listed_above(values, smaller(most, up(k, up(k, most)))); }
+
+static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
+  bool both = out->sketch == tg_gemm_sketches[GEMM_PACKED], turned = p->c_major == TG_GEMM_COLUMN;
+  tg_gemm_dim rows = turned ? p->n : p->m, columns = turned ? p->m : p->n;
+  int64_t size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16), l2 = t->l2 ? (int64_t)t->l2 : 1 << 20;
+  shape s = choose_tile(rows, columns, vl, t->vector_registers);
+  int64_t nr = s.nu * vl, panels_n = up(columns.hi, nr), tiles = up(rows.hi, s.mr);
+  int64_t kc = both ? terms_of(tg_gemm_packed_kc, p->k.hi, 256) : terms_of(tg_gemm_panel_kc, p->k.hi, 1024);
+  int64_t nb = listed(tg_gemm_nb, smaller(panels_n, l2 / (both ? 2 : 4) / (kc * nr * size))), mb = both ? listed(tg_gemm_mb, smaller(tiles, l2 / 8 / (kc * s.mr * size))) : listed(tg_gemm_mb, 1 << 20);
   int64_t team = 0;
-  if (threads > 1) { /* some four tasks for each thread, of rows where there are enough */
-    int64_t tiles = up(rows.hi, mr);
-    team = tiles >= 4 * (int64_t)threads || tiles >= up(cols.hi, nr) ? 1 : 2;
-    if (team == 1) mb = listed(blocks, smaller(mb, up(tiles, 4 * (int64_t)threads)));
-    else nb = listed(columns, smaller(nb, up(up(cols.hi, nr), 4 * (int64_t)threads)));
+  if (threads > 1) { /* some four tasks for each thread: of columns where there are enough, since each task packs its own */
+    int64_t tasks = 4 * (int64_t)threads;
+    team = panels_n >= tasks || panels_n * s.nu >= tiles ? 2 : 1;
+    if (team == 2) nb = listed(tg_gemm_nb, smaller(nb, panels_n / tasks));
+    else mb = listed(tg_gemm_mb, smaller(mb, up(tiles, tasks)));
   }
   knob(out, "VL", vl);
-  knob(out, "NU", nu);
-  knob(out, "MR", mr);
+  knob(out, "NU", s.nu);
+  knob(out, "MR", s.mr);
+  knob(out, "UK", p->k.hi >= 8 ? 8 : 1);
   knob(out, "KC", kc);
   knob(out, "MB", mb);
   knob(out, "NB", nb);
   knob(out, "TEAM", team);
 }
 
-/* Blocks of a sum wait in C: it has the sum's type, and what is added to them is no epilogue that reads it. */
-static bool can_block(const tg_gemm_problem *p) {
-  return p->c == p->acc && p->a == p->acc && p->b == p->acc && (p->acc == TG_F32 || p->acc == TG_F64) && !(p->alpha && p->beta) && !p->epilogue && p->batch.hi == 1 &&
-         p->a_major != TG_GEMM_STRIDES && p->b_major != TG_GEMM_STRIDES && p->c_major != TG_GEMM_STRIDES;
-}
+static bool is_float(tg_type t) { return t == TG_F16 || t == TG_BF16 || t == TG_F32 || t == TG_F64; }
 
 void tg_gemm_choose(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
-  bool packed = can_block(p) && p->m.hi >= 8 && p->n.hi >= 8 && p->k.hi >= 16;
-  *out = (tg_gemm_choice){.sketch = tg_gemm_sketches[packed]};
-  if (packed) choose_packed(p, t, threads, out);
+  bool turned = p->c_major == TG_GEMM_COLUMN;
+  bool plain = !is_float(p->acc) || !is_float(p->a) || !is_float(p->b) || p->batch.hi > 1 || p->c_major == TG_GEMM_STRIDES || p->m.hi < 8 || p->n.hi < 8 || p->k.hi < 16;
+  tg_type rows = turned ? p->b : p->a;
+  uint8_t major = turned ? p->b_major : p->a_major;
+  bool along = major == (turned ? TG_GEMM_COLUMN : TG_GEMM_ROW);
+  *out = (tg_gemm_choice){.sketch = tg_gemm_sketches[plain ? GEMM_PLAIN : along && rows == p->acc ? GEMM_PANEL : GEMM_PACKED]};
+  if (!plain) choose_panels(p, t, threads, out);
 }

@@ -2,7 +2,7 @@
  * The sketches: one body (problem.c), and for each shape of problem the words that make it fast. */
 #include <stdarg.h>
 #include <stdio.h>
-#include "gemm/template.h"
+#include "gemm/sketch.h"
 
 /* No words: the compiler's heuristic chooses. */
 TG_KERNEL(gemm_plain, M, N, K, lda, ldb, ldc) { tg_gemm_product(tg_b_, tg_user); }
@@ -17,6 +17,19 @@ static void word(tg_builder *b, const char *format, ...) {
   vsnprintf(text, sizeof text, format, ap);
   va_end(ap);
   tg_add_declaration(b, "opt", text, __FILE__, __LINE__);
+}
+
+const int64_t tg_gemm_mr[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 24, 28, 0}, tg_gemm_panel_kc[] = {128, 256, 384, 512, 768, 1024, 1536, 2048, 0},
+              tg_gemm_packed_kc[] = {64, 96, 128, 160, 192, 224, 256, 320, 384, 512, 768, 1024, 0}, tg_gemm_nb[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 0},
+              tg_gemm_mb[] = {1, 2, 4, 8, 16, 32, 64, 128, 1024, 0};
+
+/* A knob with the values of a table, the default first. */
+static void knob(tg_builder *b, const char *name, int64_t first, const int64_t *values) {
+  char text[192];
+  size_t n = (size_t)snprintf(text, sizeof text, "%s, %lld", name, (long long)first);
+  for (; *values; values++)
+    if (*values != first) n += (size_t)snprintf(text + n, sizeof text - n, ", %lld", (long long)*values);
+  tg_add_declaration(b, "knob", text, __FILE__, __LINE__);
 }
 
 /* The roles of a product in a tile: vectors run along C's contiguous dimension, its rows are the other one. */
@@ -41,46 +54,88 @@ static const char *rows_list(char *text, size_t n, int64_t rows) {
   return text;
 }
 
-/* Knobs of a tile in registers: MR rows by NU vectors of VL columns. */
+/* Knobs of a tile in registers: MR rows by NU vectors of VL columns, UK terms in a row. */
 static void tile_knobs(tg_builder *tg_b_, const tg_gemm_problem *p) {
   tg_add_declaration(tg_b_, "knob", p->acc == TG_F64 ? "VL, 8, 4, 2" : "VL, 16, 8, 4", __FILE__, __LINE__);
-  tg_knob(NU, 2, 1, 3, 4);
-  tg_knob(MR, 14, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 16, 24, 28);
+  tg_knob(NU, 4, 1, 2, 3);
+  knob(tg_b_, "MR", 6, tg_gemm_mr);
+  tg_knob(UK, 8, 1, 2, 4);
 }
 
-/* Both operands in panels. Blocks of columns (NB panels) and of terms (KC): the panels of the column operand, for all rows; then blocks of rows (MB panels),
- * of which one panel stays in the first cache while those of the columns pass, from the second. Smaller tiles for the rows that are left. */
-TG_KERNEL(gemm_packed, M, N, K, lda, ldb, ldc) {
-  const tg_gemm_problem *p = tg_user;
-  roles o = roles_of(p);
+/* The tile itself, over rows `rows` and columns cv within a panel. */
+static void tile(tg_builder *tg_b_, const char *rows, const char *terms, const char *around) {
   char list[96];
-  tile_knobs(tg_b_, p);
-  tg_knob(KC, 256, 64, 96, 128, 160, 192, 224, 320, 384, 512);
-  tg_knob(MB, 16, 1, 2, 4, 8, 32, 64);           /* panels of rows in a block */
-  tg_knob(NB, 32, 1, 2, 4, 8, 16, 24, 48, 64);   /* panels of columns in a block */
-  tg_knob(TEAM, 0, 1, 2);                        /* threads: none; blocks of rows, that share the columns' panels; blocks of columns */
-  int64_t vl = tg_c(VL), mr = tg_c(MR), nr = vl * tg_c(NU);
-  tg_gemm_product(tg_b_, p);
-  word(tg_b_, "split %c %lld as ct cv", o.c, (long long)nr);
-  word(tg_b_, "split ct NB clip as cc cb");
-  word(tg_b_, "split k KC clip as kc kr");
-  word(tg_b_, "split %c %lld clip as rc rb", o.r, (long long)(mr * tg_c(MB)));
-  word(tg_b_, "order cc kc rc rb cb cv");
   word(tg_b_, "split cv VL as cu cl");
-  word(tg_b_, "stage %c at kc as Cp[%c/%lld, k, %c%%%lld]%s", o.column, o.c, (long long)nr, o.c, (long long)nr, tg_c(TEAM) == 1 ? " space=team" : "");
-  if (o.row_k) word(tg_b_, "stage %c at rc as Rp[%c/%lld, %c%%%lld, k] pitch=%lld", o.row, o.r, (long long)mr, o.r, (long long)mr, (long long)(tg_c(KC) + vl));
-  else word(tg_b_, "stage %c at rc as Rp[%c/%lld, k, %c%%%lld]", o.row, o.r, (long long)mr, o.r, (long long)mr);
-  word(tg_b_, "split rb %s as ir iu", rows_list(list, sizeof list, mr));
-  word(tg_b_, "order cb iu");
+  word(tg_b_, "split %s %s as ir iu", rows, rows_list(list, sizeof list, tg_c(MR)));
+  word(tg_b_, "order %s iu", around);
   word(tg_b_, "upcast iu");
   word(tg_b_, "upcast cu");
   word(tg_b_, "lane cl");
+  if (tg_c(UK) == 1) return;
+  word(tg_b_, "split %s {UK, 1} as ko ku", terms);
+  word(tg_b_, "unroll ku");
+}
+
+static const char *as_type(const tg_gemm_problem *p, tg_type t) { return t == p->acc ? "" : p->acc == TG_F64 ? " as f64" : p->acc == TG_I32 ? " as i32" : " as f32"; }
+
+static void stage_columns(tg_builder *tg_b_, const tg_gemm_problem *p, const roles *o, const char *at) {
+  int64_t vl = tg_c(VL), nr = vl * tg_c(NU);
+  word(tg_b_, "stage %c at %s as Cp[%c/%lld, k, %c%%%lld]%s%s", o->column, at, o->c, (long long)nr, o->c, (long long)nr, as_type(p, o->column == 'A' ? p->a : p->b), tg_c(TEAM) == 1 ? " space=team" : "");
   word(tg_b_, "lane Cp.2 VL");
   if (nr > vl) word(tg_b_, "upcast Cp.2.0");
-  if (o.row_k) word(tg_b_, "lane Rp.2 VL");
-  else word(tg_b_, "lane Rp.2");
+}
+
+static void stage_rows(tg_builder *tg_b_, const tg_gemm_problem *p, const roles *o, const char *at) {
+  int64_t vl = tg_c(VL), mr = tg_c(MR);
+  const char *as = as_type(p, o->row == 'A' ? p->a : p->b);
+  char tiles[48];
+  snprintf(tiles, sizeof tiles, mr == 1 ? "%c" : "%c/%lld, %c%%%lld", o->r, (long long)mr, o->r, (long long)mr);
+  if (o->row_k) word(tg_b_, "stage %c at %s as Rp[%s, k]%s pitch=%lld", o->row, at, tiles, as, (long long)(tg_c(KC) + vl));
+  else if (mr == 1) word(tg_b_, "stage %c at %s as Rp[k, %c]%s", o->row, at, o->r, as);
+  else word(tg_b_, "stage %c at %s as Rp[%c/%lld, k, %c%%%lld]%s", o->row, at, o->r, (long long)mr, o->r, (long long)mr, as);
+  if (o->row_k) word(tg_b_, "lane Rp.%d VL", mr == 1 ? 1 : 2);
+  else if (mr > 1) word(tg_b_, "lane Rp.2");
+}
+
+/* Threads: none; blocks of rows, that share the panels of columns; blocks of columns. */
+static void threads(tg_builder *tg_b_) {
   if (tg_c(TEAM) == 1) word(tg_b_, "thread rc"), word(tg_b_, "thread Cp.0");
   if (tg_c(TEAM) == 2) word(tg_b_, "thread cc");
 }
 
-const tg_kernel_def *const tg_gemm_sketches[] = {&gemm_plain, &gemm_packed, NULL};
+/* Blocks of columns (NB panels), of terms (KC) and of rows (MB tiles). The columns' operand in panels, for all rows; the rows' operand where it lies, or packed as well. */
+static void panels(tg_builder *tg_b_, const tg_gemm_problem *p, bool both) {
+  roles o = roles_of(p);
+  tg_gemm_product(tg_b_, p);
+  word(tg_b_, "split %c %lld as ct cv", o.c, (long long)(tg_c(VL) * tg_c(NU)));
+  word(tg_b_, "split ct NB clip as cc cb");
+  word(tg_b_, "split k KC clip as kc kr");
+  word(tg_b_, "split %c %lld clip as rc rb", o.r, (long long)(tg_c(MR) * tg_c(MB)));
+  word(tg_b_, "order cc kc rc rb cb cv");
+  stage_columns(tg_b_, p, &o, "kc");
+  if (both) stage_rows(tg_b_, p, &o, "rc");
+  tile(tg_b_, "rb", "kr", "cb");
+  threads(tg_b_);
+}
+
+/* The panels of columns stay in the second cache while the rows pass, which are read where they lie: k is what is contiguous in them. */
+TG_KERNEL(gemm_panel, M, N, K, lda, ldb, ldc) {
+  tile_knobs(tg_b_, tg_user);
+  knob(tg_b_, "KC", 1024, tg_gemm_panel_kc);
+  knob(tg_b_, "NB", 2, tg_gemm_nb);         /* panels of columns in a block */
+  knob(tg_b_, "MB", 1024, tg_gemm_mb);      /* tiles of rows in a block */
+  tg_knob(TEAM, 0, 1, 2);
+  panels(tg_b_, tg_user, false);
+}
+
+/* Both operands in panels: one of rows stays in the first cache while those of the columns pass, from the second. */
+TG_KERNEL(gemm_packed, M, N, K, lda, ldb, ldc) {
+  tile_knobs(tg_b_, tg_user);
+  knob(tg_b_, "KC", 256, tg_gemm_packed_kc);
+  knob(tg_b_, "NB", 16, tg_gemm_nb);
+  knob(tg_b_, "MB", 16, tg_gemm_mb);
+  tg_knob(TEAM, 0, 1, 2);
+  panels(tg_b_, tg_user, true);
+}
+
+const tg_kernel_def *const tg_gemm_sketches[] = {&gemm_plain, &gemm_packed, &gemm_panel, NULL};
