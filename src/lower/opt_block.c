@@ -75,8 +75,6 @@ static const tg_uop *part_of_sum(const blocking *b, const tg_uop *reduce) {
   tg_reduce_arg a = tg_reduce_info(reduce);
   const tg_uop *ranges[8], *value = reduce->src[0];
   uint32_t n = 0;
-  if (a.in_order) refuse(b, "a sum_in_order keeps the order of its terms");
-  if (a.generic) refuse(b, "it is a general reduction");
   for (uint32_t i = 0; i < a.ranges; i++) {
     const tg_uop *r = tg_reduce_ranges(reduce)[i];
     if (r != b->range && tg_uses(j, tg_extent(b->range), r)) refuse(b, "its extent depends on another range of the sum");
@@ -235,6 +233,8 @@ static void blocked_store(blocking *b, const tg_uop *store, tg_statements *out) 
   if (found > 1) refuse(b, "it stands in the statement twice");
   for (uint32_t i = 1; i < store->n; i++)
     if (store->src[i] != tg_stored(store) && tg_uses(j, store->src[i], reduce)) refuse(b, "it says where or whether the statement stores");
+  if (tg_reduce_info(reduce).in_order) refuse(b, "a sum_in_order keeps the order of its terms");
+  if (tg_reduce_info(reduce).generic) refuse(b, "it is a general reduction");
   if (within_another(j, store, reduce)) refuse(b, "it stands inside another reduction");
   if (tg_bounds_of(j, tg_extent(b->range)).lo < 1) refuse(b, "it may have no iteration, and then nothing would be stored");
   if (store->arg & TG_ATOMIC) refuse(b, "the statement is an atomic update");

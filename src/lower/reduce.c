@@ -430,7 +430,7 @@ static uint32_t find_prefetches(plan *p, const tg_uop **found, uint32_t max) {
   return n;
 }
 
-/* Those that no sequential range behind this one decides. */
+/* Those that no range behind this one decides; within all ranges, the rest: each copy asks for its own. */
 static void put_prefetches(plan *p, level *l, uint32_t range, uint32_t n, const tg_uop **prefetch) {
   state *s = p->s;
   level *now = s->now;
@@ -438,6 +438,7 @@ static void put_prefetches(plan *p, level *l, uint32_t range, uint32_t n, const 
   for (uint32_t i = 0; i < n; i++) {
     bool here = prefetch[i] != NULL;
     for (uint32_t k = range + TG_MUTANT("reduce: prefetch before its range", 1, 2); k < p->nseq && here; k++) here = !tg_uses(s->j, prefetch[i], p->sequential[k]);
+    for (uint32_t k = 0; k < p->nwide && here && range < p->nseq; k++) here = !tg_uses(s->j, prefetch[i], p->wide[k]);
     if (!here) continue;
     put(s, l, rewrite(s, prefetch[i]));
     prefetch[i] = NULL;
@@ -461,6 +462,7 @@ static void lower_reduce(state *s, const tg_uop *reduce) {
     l = open_level(s, l, p.wide[i], range_of(s, p.wide[i], wide_kind(&p, i)));
     sub[i] = l->range;
   }
+  put_prefetches(&p, l, p.nseq, prefetches, prefetch);
   s->now = l;
   for (uint32_t v = 0; v < p.info.values; v++) value[v] = rewrite(s, reduce->src[v]);
   s->now = now;

@@ -197,6 +197,12 @@ static const expectation word_cases[] = {
     "}\n"},
 };
 
+static const char lowest_kernel[] =
+    "kernel lowest(M, N) {\n"
+    "  in(x, f32, [N]);\n"
+    "  out(y, i32, [M]);\n"
+    "  range(i, M) y[i] = argmin(k : N, x[k]);\n"
+    "}\n";
 static const expectation refusal_cases[] = {
   {matmul_kernel, "M=4 N=4 K=4", "stage C at i space=packed",
    "opts:1:1: error: stage C: only an input of the kernel can be packed ahead of it"},
@@ -210,6 +216,7 @@ static const expectation refusal_cases[] = {
    "opts:1:1: error: stage B: a pitch of 3 is below the 4 elements of a row"},
   {matmul_kernel, "M=4 N=99999999999999 K=4", "stage B at i space=packed",
    "opts:1:1: error: stage B: its dimension 1 has no bound below 2^40"},
+  {lowest_kernel, "M=3 N=3", "order k i", "opts:1:1: error: order: the sum over k (line 4) cannot be taken in blocks: it is a general reduction"},
   {matmul_kernel, "M=4 N=32 K=16", "lane k\nprefetch B at k ahead 8",
    "opts:2:1: error: prefetch B at k (line 6): it is lane, and its iterations do not come one after another"},
   {matmul_kernel, "M=4 N=32 K=16", "prefetch C at k ahead 8 rw",
