@@ -20,6 +20,7 @@ try() {
 
 for source in examples/*.c examples/*.cc; do
   program=$(basename "${source%.*}")
+  [ "${source%.cc}" = "$source" ] || [ ! -f "${source%.cc}.c" ] || program=${program}_cc   # beside a C program of that name
   try "$source" "$build/examples/$program"
 done
 for program in examples/*.tg; do

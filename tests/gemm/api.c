@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * The GEMM operation: plans and calls on integer data, exact, against plain C; sizes, majors, strides, alpha and beta, batches, groups, threads of
  * a caller who runs tasks in reverse order, wrong arguments, little memory. What lies between the elements of C must stay as it was. */
+#define _GNU_SOURCE
 #include <math.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include "../test.h"
 #include "tg/gemm.h"
@@ -125,9 +127,399 @@ static void any_size(tg_context *ctx) {
   }
 }
 
+/* A range of rows, fixed columns: what an engine has. The same results as plans for one size, at the edges of the plan's parts. */
+static void range_of_rows(tg_context *ctx) {
+  tg_gemm_desc d = {.m = {1, 700}, .n = {40, 0}, .k = {50, 0}, .b_major = TG_COLUMN_MAJOR, .threads = 3};
+  tg_gemm *g = plan(ctx, &d);
+  static const int64_t rows[] = {1, 2, 4, 5, 15, 16, 17, 64, 65, 256, 257, 700};
+  for (unsigned i = 0; g && i < sizeof rows / sizeof *rows; i++)
+    for (int threads = 0; threads < 6; threads += 5) one(ctx, g, &(shape){.n = 40, .k = 50, .pad = i % 2, .b_major = TG_COLUMN_MAJOR}, rows[i], NULL, NULL, threads);
+  tg_gemm_free(g);
+}
+
+/* ---- several products at a time ---- */
+
+enum { BATCH = 9, BM = 5, BN = 18, BK = 11 };
+
+static float product(const float *a, const float *b, int i, int j, int k, int n) {
+  float s = 0;
+  for (int q = 0; q < k; q++) s += a[i * k + q] * b[q * n + j];
+  return s;
+}
+
+static void batches(tg_context *ctx) {
+  static float a[BATCH][BM][BK], b[BATCH][BK][BN], c[BATCH + 1][BM][BN];
+  for (int i = 0; i < BATCH * BM * BK; i++) a[i / (BM * BK)][i / BK % BM][i % BK] = (float)(i % 7 - 3);
+  for (int i = 0; i < BATCH * BK * BN; i++) b[i / (BK * BN)][i / BN % BK][i % BN] = (float)(i % 5 - 2);
+  tg_gemm *g = plan(ctx, &(tg_gemm_desc){.m = {1, BM}, .n = {BN, 0}, .k = {BK, 0}, .threads = 3});
+  const void *a_list[BATCH], *b_list[BATCH];
+  void *c_list[BATCH];
+  for (int i = 0; i < BATCH; i++) a_list[i] = a[BATCH - 1 - i], b_list[i] = b[i / 2], c_list[i] = c[BATCH - i];
+  static const int64_t shared_b[3] = {BM * BK, 0, BM * BN};
+  for (int how = 0; how < 9 && g; how++) {
+    int64_t tasks = 0;
+    tg_exec exec = {how / 3 == 2 ? 20 : 4, in_reverse, &tasks};   /* with more threads than products, and fewer */
+    tg_gemm_call call = {.m = BM, .a = a, .b = b, .c = c, .batch = BATCH, .exec = how / 3 ? &exec : NULL};
+    if (how % 3 == 1) call.batch_strides = shared_b;
+    if (how % 3 == 2) call.a = call.b = NULL, call.c = NULL, call.a_list = a_list, call.b_list = b_list, call.c_list = c_list;
+    memset(c, 0x7f, sizeof c);
+    call.workspace_bytes = tg_gemm_workspace(g, &call), call.workspace = malloc(call.workspace_bytes + 1);
+    CHECK(tg_gemm_run(g, &call) == TG_OK, "%s", tg_error_message(ctx));
+    int wrong = 0;
+    for (int p = 0; p < BATCH; p++)
+      for (int i = 0; i < BM; i++)
+        for (int j = 0; j < BN; j++)
+          wrong += how % 3 == 2 ? c[BATCH - p][i][j] != product(a_list[p], b_list[p], i, j, BK, BN) : c[p][i][j] != product(a[p][0], how % 3 ? b[0][0] : b[p][0], i, j, BK, BN);
+    unsigned char *edge = (unsigned char *)c[how % 3 == 2 ? 0 : BATCH];
+    for (size_t i = 0; i < sizeof c[0]; i++) wrong += edge[i] != 0x7f;
+    CHECK(!wrong, "way %d: %d elements", how, wrong);
+    free(call.workspace);
+  }
+  tg_gemm_free(g);
+}
+
+/* Rows in groups, each with weights of its own; some have none. */
+static void groups(tg_context *ctx) {
+  enum { GROUPS = 8, N = 20, K = 12 };
+  static const int64_t rows[GROUPS] = {3, 0, 70, 1, 0, 17, 200, 9};
+  static float a[300][K], b[GROUPS][N][K], c[301][N];
+  for (int i = 0; i < 300 * K; i++) a[i / K][i % K] = (float)(i % 7 - 3);
+  for (int i = 0; i < GROUPS * N * K; i++) b[i / (N * K)][i / K % N][i % K] = (float)(i % 5 - 2);
+  tg_gemm *g = plan(ctx, &(tg_gemm_desc){.m = {0, 4096}, .n = {N, 0}, .k = {K, 0}, .b_major = TG_COLUMN_MAJOR});
+  for (int threads = 0; g && threads < 12; threads += 3) {
+    int64_t tasks = 0;
+    tg_exec exec = {threads, in_reverse, &tasks};
+    tg_gemm_call call = {.a = a, .b = b, .c = c, .batch = GROUPS, .group_m = rows, .exec = threads ? &exec : NULL};
+    memset(c, 0x7f, sizeof c);
+    call.workspace_bytes = tg_gemm_workspace(g, &call), call.workspace = malloc(call.workspace_bytes + 1);
+    CHECK(tg_gemm_run(g, &call) == TG_OK, "%s", tg_error_message(ctx));
+    int wrong = 0, at = 0;
+    for (int p = 0; p < GROUPS; p++)
+      for (int64_t i = 0; i < rows[p]; i++, at++)
+        for (int j = 0; j < N; j++) {
+          float s = 0;
+          for (int q = 0; q < K; q++) s += a[at][q] * b[p][j][q];
+          wrong += c[at][j] != s;
+        }
+    for (size_t i = 0; i < sizeof c[0]; i++) wrong += ((unsigned char *)c[at])[i] != 0x7f;
+    CHECK(at == 300 && !wrong, "%d threads: %d elements", threads, wrong);
+    free(call.workspace);
+  }
+  tg_gemm_free(g);
+}
+
+/* ---- epilogues ---- */
+
+static void epilogues(tg_context *ctx) {
+  enum { M = 37, N = 21, K = 19 };
+  static float a[M][K], b[K][N], c[M][N], bias[N], scale[M], residual[M][N + 5];
+  for (int i = 0; i < M * K; i++) a[i / K][i % K] = (float)(i % 7 - 3);
+  for (int i = 0; i < K * N; i++) b[i / N][i % N] = (float)(i % 5 - 2);
+  for (int j = 0; j < N; j++) bias[j] = (float)(j - 4);
+  for (int i = 0; i < M; i++) scale[i] = (float)(i % 3);
+  for (int i = 0; i < M * (N + 5); i++) residual[i / (N + 5)][i % (N + 5)] = (float)(i % 11);
+  static const float factor = 3;
+  for (int way = 0; way < 4; way++) {
+    tg_gemm_desc d = {.m = {way & 1 ? 0 : M, way & 1 ? 100 : 0}, .n = {N, 0}, .k = {K, 0}, .threads = 3, .epilogue = "max(acc + bias, 0) * scale + by * residual + where(m == n, 1, 0)",
+                      .arg = {{"bias", 0, TG_PER_COLUMN}, {"scale", 0, TG_PER_ROW}, {"by", 0, TG_PER_ALL}, {"residual", 0, TG_PER_ELEMENT}}};
+    if (way & 2) d.c_major = TG_COLUMN_MAJOR;
+    tg_gemm *g = plan(ctx, &d);
+    if (!g) continue;
+    tg_gemm_call call = {.m = M, .a = a, .b = b, .c = c, .arg = {bias, scale, &factor, residual}, .arg_ld = {0, 0, 0, N + 5}};
+    call.workspace_bytes = tg_gemm_workspace(g, &call), call.workspace = malloc(call.workspace_bytes + 1);
+    CHECK(tg_gemm_run(g, &call) == TG_OK, "%s", tg_error_message(ctx));
+    int wrong = 0;
+    for (int i = 0; i < M; i++)
+      for (int j = 0; j < N; j++) {
+        float s = product(a[0], b[0], i, j, K, N) + bias[j];
+        float want = (s > 0 ? s : 0) * scale[i] + factor * residual[i][j] + (i == j ? 1 : 0);
+        wrong += (way & 2 ? c[(j * M + i) / N][(j * M + i) % N] : c[i][j]) != want;
+      }
+    CHECK(!wrong, "way %d: %d elements", way, wrong);
+    free(call.workspace);
+    tg_gemm_free(g);
+  }
+}
+
+/* ---- the bare code ---- */
+
+static void functions(tg_context *ctx) {
+  static float a[8][8], b[8][8], c[8][8];
+  _Alignas(64) static char scratch[TG_GEMM_SCRATCH];
+  for (int i = 0; i < 64; i++) a[i / 8][i % 8] = (float)(i % 7 - 3), b[i / 8][i % 8] = (float)(i % 5 - 2);
+  for (int n = 1; n <= 8; n++) {
+    tg_dim size = {n, 0}, ld = {8, 0};
+    tg_gemm_desc d = {.m = size, .n = size, .k = size, .a_ld = ld, .b_ld = ld, .c_ld = ld, .alpha = 1};
+    tg_gemm *g = plan(ctx, &d);
+    tg_gemm_code *code = tg_gemm_function(g);
+    CHECK(code, "size %d has no bare code", n);
+    static const float two = 2;
+    void *operands[] = {a, b, c, (void *)(uintptr_t)&two};
+    for (int i = 0; i < 64; i++) c[i / 8][i % 8] = untouched;
+    if (code) code(operands, NULL, scratch, 0);
+    int wrong = 0;
+    for (int i = 0; i < 8; i++)
+      for (int j = 0; j < 8; j++) {
+        float sum = 0;
+        for (int q = 0; q < n; q++) sum += 2 * a[i][q] * b[q][j];
+        wrong += c[i][j] != (i < n && j < n ? sum : untouched);
+      }
+    CHECK(!wrong, "size %d: %d elements", n, wrong);
+    tg_gemm_free(g);
+  }
+  tg_gemm *g = plan(ctx, &(tg_gemm_desc){.m = {1, 8}, .n = {8, 0}, .k = {8, 0}});
+  CHECK(!tg_gemm_function(g) && !tg_gemm_function(NULL), "a range of sizes has no bare code");
+  tg_gemm_free(g);
+}
+
+/* ---- types ---- */
+
+static void integers(tg_context *ctx) {
+  enum { M = 19, N = 35, K = 70 };
+  static uint8_t a[M][K];
+  static int8_t b[K][N];
+  static int32_t c[M][N];
+  for (int i = 0; i < M * K; i++) a[i / K][i % K] = (uint8_t)(i * 37);
+  for (int i = 0; i < K * N; i++) b[i / N][i % N] = (int8_t)(i * 91);
+  tg_gemm *g = plan(ctx, &(tg_gemm_desc){.a = TG_U8, .b = TG_I8, .m = {1, 64}, .n = {N, 0}, .k = {K, 0}});
+  tg_gemm_call call = {.m = M, .a = a, .b = b, .c = c};
+  call.workspace_bytes = tg_gemm_workspace(g, &call), call.workspace = malloc(call.workspace_bytes + 1);
+  CHECK(g && tg_gemm_run(g, &call) == TG_OK, "%s", tg_error_message(ctx));
+  int wrong = 0;
+  for (int i = 0; i < M; i++)
+    for (int j = 0; j < N; j++) {
+      int32_t s = 0;
+      for (int q = 0; q < K; q++) s += a[i][q] * b[q][j];
+      wrong += c[i][j] != s;
+    }
+  CHECK(!wrong, "%d elements", wrong);
+  free(call.workspace);
+  tg_gemm_free(g);
+}
+
+/* ---- what is wrong, and is said ---- */
+
+static void refuse(tg_context *ctx, const tg_gemm_desc *d, const char *text) {
+  tg_gemm *g = (tg_gemm *)ctx;
+  CHECK(tg_gemm_plan(ctx, d, &g) == TG_EINVAL && !g && strstr(tg_error_message(ctx), text), "%s (not: %s)", tg_error_message(ctx), text);
+}
+
+static void refuse_call(tg_context *ctx, const tg_gemm *g, const tg_gemm_call *call, const char *text) {
+  CHECK(tg_gemm_run(g, call) == TG_EINVAL && strstr(tg_error_message(ctx), text), "%s (not: %s)", tg_error_message(ctx), text);
+}
+
+#define DIMS .m = {4, 0}, .n = {5, 0}, .k = {6, 0}
+
+static void wrong_descriptors(tg_context *ctx) {
+  refuse(ctx, &(tg_gemm_desc){.m = {-1, 0}, .n = {5, 0}, .k = {6, 0}}, "tg_gemm_desc.m: -1..0 is no range");
+  refuse(ctx, &(tg_gemm_desc){.m = {4, 0}, .n = {5, 4}, .k = {6, 0}}, "tg_gemm_desc.n: 5..4 is no range");
+  refuse(ctx, &(tg_gemm_desc){.m = {4, 0}, .n = {5, 0}, .k = {6, (int64_t)1 << 40}}, "tg_gemm_desc.k: ");
+  refuse(ctx, &(tg_gemm_desc){DIMS, .a = TG_BOOL}, "tg_gemm_desc.a: type");
+  refuse(ctx, &(tg_gemm_desc){DIMS, .a = TG_I8, .b = TG_F32}, "only b may be of integers");
+  refuse(ctx, &(tg_gemm_desc){DIMS, .acc = TG_I32}, "tg_gemm_desc.acc is of integers");
+  refuse(ctx, &(tg_gemm_desc){DIMS, .a = TG_F16, .acc = TG_F16}, "tg_gemm_desc.acc is a type of 8 or 16 bits");
+  refuse(ctx, &(tg_gemm_desc){DIMS, .b_major = 3}, "tg_gemm_desc.b_major: 3");
+  refuse(ctx, &(tg_gemm_desc){DIMS, .a_ld = {5, 0}}, "tg_gemm_desc.a_ld: 5 is less than the 6 elements");
+  refuse(ctx, &(tg_gemm_desc){DIMS, .b_ld = {9, 12}}, "no fixed leading dimension");
+  refuse(ctx, &(tg_gemm_desc){DIMS, .c_ld = {9, 0}, .c_major = TG_ANY_STRIDES}, "tg_gemm_desc.c_ld: of an operand with strides");
+  refuse(ctx, &(tg_gemm_desc){DIMS, .arg = {{"bias", 0, TG_PER_COLUMN}}}, "'bias' without an epilogue");
+  refuse(ctx, &(tg_gemm_desc){DIMS, .epilogue = "acc", .arg = {{NULL, 0, 0}, {"bias", 0, 0}}}, "stands behind an argument without a name");
+  refuse(ctx, &(tg_gemm_desc){DIMS, .epilogue = "acc", .arg = {{"acc", 0, 0}}}, "'acc' is no name, or one that is taken");
+  refuse(ctx, &(tg_gemm_desc){DIMS, .epilogue = "acc", .arg = {{"x y", 0, 0}}}, "'x y' is no name");
+  refuse(ctx, &(tg_gemm_desc){DIMS, .epilogue = "acc", .arg = {{"x", TG_BOOL, 0}}}, "arg[0].type");
+  refuse(ctx, &(tg_gemm_desc){DIMS, .epilogue = "acc", .arg = {{"x", 0, 4}}}, "arg[0].per: 4");
+  refuse(ctx, &(tg_gemm_desc){DIMS, .epilogue = "acc + bios", .arg = {{"bias", 0, TG_PER_COLUMN}}}, "<epilogue>:1:7: error: unknown name 'bios'");
+  refuse(ctx, &(tg_gemm_desc){DIMS, .epilogue = "acc +"}, "<epilogue>:1:");
+  tg_gemm *g = NULL;
+  CHECK(tg_gemm_plan(NULL, &(tg_gemm_desc){DIMS}, &g) == TG_EINVAL && tg_gemm_plan(ctx, &(tg_gemm_desc){DIMS}, NULL) == TG_EINVAL && tg_gemm_plan(ctx, NULL, &g) == TG_EINVAL, "nothing at all");
+}
+
+static void wrong_calls(tg_context *ctx) {
+  static float x[4096], y[4096];
+  static const float one = 1;
+  tg_gemm *g = plan(ctx, &(tg_gemm_desc){.m = {1, 8}, .n = {5, 0}, .k = {6, 0}}), *s = plan(ctx, &(tg_gemm_desc){DIMS, .c_major = TG_ANY_STRIDES, .epilogue = "acc + r", .arg = {{"r", 0, TG_PER_ELEMENT}}});
+  tg_gemm *fixed = plan(ctx, &(tg_gemm_desc){DIMS, .a_ld = {8, 0}});
+  if (!g || !s || !fixed) return;
+  const tg_gemm_call good = {.m = 4, .a = x, .b = x + 1000, .c = y};
+  CHECK(tg_gemm_run(g, &good) == TG_OK, "%s", tg_error_message(ctx));
+#define REFUSE(PLAN, TEXT, ...) do { tg_gemm_call call = good; call.m = (PLAN) == g ? 4 : 0; __VA_ARGS__; refuse_call(ctx, (PLAN), &call, (TEXT)); } while (0)
+  REFUSE(g, "tg_gemm_call.m = 9, but the plan is for 1..8", call.m = 9);
+  REFUSE(g, "tg_gemm_call.m = 0, but the plan is for 1..8", call.m = 0);
+  REFUSE(g, "tg_gemm_call.n = 6, but the plan is for 5..5", call.n = 6);
+  REFUSE(g, "tg_gemm_call.k = -1, but the plan is for 6..6", call.k = -1);
+  REFUSE(g, "tg_gemm_call.a is NULL", call.a = NULL);
+  REFUSE(g, "tg_gemm_call.c is NULL", call.c = NULL);
+  REFUSE(g, "tg_gemm_call.b is not aligned", call.b = (const char *)call.b + 2);
+  REFUSE(g, "tg_gemm_call.c overlaps a", call.c = x + 23);
+  REFUSE(g, "tg_gemm_call.c overlaps b", call.c = x + 1029);
+  REFUSE(g, "a stride is negative", call.a_strides[0] = -6);
+  REFUSE(g, "the plan has neighbours side by side", call.b_strides[0] = 5, call.b_strides[1] = 2);
+  REFUSE(g, "rows or columns of 5 elements would overlap", call.c_strides[0] = 4);
+  REFUSE(g, "tg_gemm_call.alpha is given", call.alpha = &one);
+  REFUSE(g, "tg_gemm_call.beta is given", call.beta = &one);
+  REFUSE(g, "tg_gemm_call.batch = -1", call.batch = -1);
+  REFUSE(g, "the products' C overlap", call.batch = 2; static const int64_t apart[3] = {24, 30, 19}; call.batch_strides = apart);
+  REFUSE(g, "tg_gemm_call.group_m[1] = 9", call.batch = 2; static const int64_t rows[2] = {1, 9}; call.group_m = rows);
+  REFUSE(fixed, "the plan is for a leading dimension of 8", call.a_strides[0] = 9);
+  REFUSE(s, "lay two elements on one place", call.arg[0] = x + 2000; call.c_strides[0] = 2, call.c_strides[1] = 1);
+  REFUSE(s, "tg_gemm_call.arg[0] is NULL", call.c_strides[0] = 9, call.c_strides[1] = 1);
+  REFUSE(s, "tg_gemm_call.c overlaps arg[0]", call.arg[0] = y + 1);
+  REFUSE(s, "tg_gemm_call.arg_ld[0] = -1", call.arg[0] = x + 2000; call.arg_ld[0] = -1);
+  CHECK(tg_gemm_run(NULL, &good) == TG_EINVAL && tg_gemm_run(g, NULL) == TG_EINVAL, "nothing at all");
+  /* Blocks of one larger matrix, between each other's rows. */
+  tg_gemm_call beside = {.m = 4, .a = x, .b = x + 1000, .c = x + 6, .a_strides = {16, 1}, .c_strides = {16, 1}};
+  CHECK(tg_gemm_run(g, &beside) == TG_OK, "%s", tg_error_message(ctx));
+  beside.c = x + 5;
+  refuse_call(ctx, g, &beside, "tg_gemm_call.c overlaps a");
+  beside.c = x + 11;   /* and past the end of a row: 11 + 5 = 16 */
+  CHECK(tg_gemm_run(g, &beside) == TG_OK, "%s", tg_error_message(ctx));
+  beside.c = x + 12;
+  refuse_call(ctx, g, &beside, "tg_gemm_call.c overlaps a");
+  /* A program built before the last fields were there. */
+  tg_gemm_call old = good;
+  old.exec = (const tg_exec *)x;
+  CHECK(tg_gemm_run_sized(g, &old, offsetof(tg_gemm_call, exec)) == TG_OK, "%s", tg_error_message(ctx));
+  tg_gemm_free(g), tg_gemm_free(s), tg_gemm_free(fixed);
+}
+
+/* Large products want a workspace. */
+static void workspaces(tg_context *ctx) {
+  enum { N = 300 };
+  float *x = calloc(3 * N * N, sizeof *x);
+  tg_gemm *g = plan(ctx, &(tg_gemm_desc){.m = {N, 0}, .n = {N, 0}, .k = {N, 0}, .threads = 3});
+  tg_gemm_call call = {.a = x, .b = x + N * N, .c = x + 2 * N * N};
+  size_t bytes = tg_gemm_workspace(g, &call);
+  CHECK(bytes > 4096 && tg_gemm_workspace(g, NULL) >= bytes, "%zu bytes", bytes);
+  refuse_call(ctx, g, &call, "tg_gemm_call.workspace has 0 bytes");
+  char *memory = malloc(bytes + 1);
+  call.workspace = memory + 1, call.workspace_bytes = bytes - 1;
+  refuse_call(ctx, g, &call, "are needed on 3 threads");
+  call.workspace_bytes = bytes;
+  memory[0] = 77;
+  CHECK(tg_gemm_run(g, &call) == TG_OK && memory[0] == 77, "%s", tg_error_message(ctx));
+  free(memory), free(x);
+  tg_gemm_free(g);
+}
+
+/* ---- one row's bits ---- */
+
+static void invariant(tg_context *ctx) {
+  enum { M = 70, N = 48, K = 333 };
+  float *a = malloc(M * K * sizeof *a), *b = malloc(K * N * sizeof *b), *c = malloc(M * N * sizeof *c), *one_row = malloc(N * sizeof *c);
+  unsigned seed = 1;
+  for (int i = 0; i < M * K; i++) a[i] = (float)((seed = seed * 1664525 + 1013904223) >> 8) / (1 << 23) - 1;
+  for (int i = 0; i < K * N; i++) b[i] = (float)((seed = seed * 1664525 + 1013904223) >> 8) / (1 << 23) - 1;
+  tg_gemm *all = plan(ctx, &(tg_gemm_desc){.m = {1, 4096}, .n = {N, 0}, .k = {K, 0}, .flags = TG_GEMM_BATCH_INVARIANT});
+  tg_gemm *fixed = plan(ctx, &(tg_gemm_desc){.m = {M, 0}, .n = {N, 0}, .k = {K, 0}, .flags = TG_GEMM_BATCH_INVARIANT});
+  tg_gemm_call call = {.m = M, .a = a, .b = b, .c = c, .workspace = malloc(1 << 24), .workspace_bytes = 1 << 24};
+  CHECK(fixed && tg_gemm_run(fixed, &call) == TG_OK, "%s", tg_error_message(ctx));
+  int wrong = 0;
+  for (int64_t rows = 1; rows < 40 && all; rows += 3)
+    for (int64_t at = 0; at + rows <= M; at += 11) {
+      float part[40 * N];
+      tg_gemm_call some = call;
+      some.m = rows, some.a = a + at * K, some.c = part;
+      if (tg_gemm_run(all, &some)) wrong++;
+      wrong += memcmp(part, c + at * N, (size_t)rows * N * sizeof *c) != 0;
+    }
+  CHECK(!wrong, "%d pieces have other bits", wrong);
+  free(call.workspace), free(a), free(b), free(c), free(one_row);
+  tg_gemm_free(all), tg_gemm_free(fixed);
+}
+
+/* ---- the cache, and nothing to compile with ---- */
+
+static void caches(void) {
+  char folder[] = "/tmp/tg-gemm-XXXXXX", command[64];
+  if (!mkdtemp(folder)) return;
+  tg_gemm_desc d = {.m = {1, 100}, .n = {20, 0}, .k = {30, 0}, .flags = TG_GEMM_NO_COMPILE};
+  tg_context *c = open_context(folder), *runtime = NULL;
+  tg_gemm *g = NULL;
+  CHECK(tg_gemm_plan(c, &d, &g) == TG_MISS && !g && strstr(tg_error_message(c), "not in the cache"), "%s", tg_error_message(c));
+  d.flags = 0;
+  g = plan(c, &d);
+  CHECK(tg_gemm_describe(g).kernels && !tg_gemm_describe(g).from_cache, "compiled");
+  tg_gemm_free(g);
+  d.flags = TG_GEMM_NO_COMPILE;
+  g = plan(c, &d);
+  CHECK(tg_gemm_describe(g).kernels && tg_gemm_describe(g).from_cache == tg_gemm_describe(g).kernels, "found");
+  tg_gemm_free(g);
+  tg_context_options o = {.cache = folder, .threads = 3};
+  CHECK(tg_context_create_runtime(&o, &runtime) == TG_OK, "a context without a compiler");
+  d.flags = 0;
+  g = plan(runtime, &d);
+  one(runtime, g, &(shape){.n = 20, .k = 30}, 33, NULL, NULL, 0);
+  tg_gemm_free(g);
+  d.k.lo = 31;
+  CHECK(tg_gemm_plan(runtime, &d, &g) == TG_MISS && !g && strstr(tg_error_message(runtime), "no compiler"), "%s", tg_error_message(runtime));
+  tg_context_free(runtime);
+  tg_context_free(c);
+  snprintf(command, sizeof command, "rm -r %s", folder);
+  CHECK(!system(command), "%s", command);
+}
+
+/* ---- little memory: each allocation of a plan fails once; a run makes none ---- */
+
+typedef struct { long calls, fail_at, live; } budget;
+
+static void *count_alloc(void *user, size_t bytes) {
+  budget *b = user;
+  if (++b->calls == b->fail_at) return NULL;
+  b->live++;
+  return malloc(bytes ? bytes : 1);
+}
+
+static void count_free(void *user, void *p, size_t bytes) {
+  (void)bytes;
+  ((budget *)user)->live -= p != NULL;
+  free(p);
+}
+
+static tg_status live(budget *b) {
+  tg_context_options o = {.allocator = {count_alloc, count_free, b}, .threads = 1};
+  tg_context *c = NULL;
+  tg_gemm *g = NULL;
+  static float x[3 * 64];
+  tg_status s = tg_context_create(&o, &c);
+  if (s != TG_OK) return s;
+  s = tg_gemm_plan(c, &(tg_gemm_desc){.m = {0, 8}, .n = {8, 0}, .k = {8, 0}, .alpha = 1, .beta = 1}, &g);
+  if (s == TG_OK) {
+    long before = b->calls;
+    s = tg_gemm_run(g, &(tg_gemm_call){.m = 8, .a = x, .b = x + 64, .c = x + 128});
+    CHECK(s == TG_OK && b->calls == before, "a run allocated %ld times", b->calls - before);
+  } else CHECK(!g && strstr(tg_error_message(c), "memory"), "%s", tg_error_message(c));
+  tg_gemm_free(g);
+  tg_context_free(c);
+  return s;
+}
+
+static void out_of_memory(void) {
+  budget whole = {0};
+  int wrong = 0;
+  CHECK(live(&whole) == TG_OK && !whole.live, "%ld blocks left over", whole.live);
+  for (long n = 1; n <= whole.calls; n += whole.calls / 150 + 1) {
+    budget b = {.fail_at = n};
+    tg_status s = live(&b);
+    wrong += (s != TG_OK && s != TG_ENOMEM) || b.live;
+  }
+  CHECK(!wrong, "%d of %ld", wrong, whole.calls);
+}
+
 int main(void) {
   tg_context *ctx = open_context(NULL);
   any_size(ctx);
+  range_of_rows(ctx);
+  batches(ctx);
+  groups(ctx);
+  epilogues(ctx);
+  functions(ctx);
+  integers(ctx);
+  wrong_descriptors(ctx);
+  wrong_calls(ctx);
+  workspaces(ctx);
+  invariant(ctx);
   tg_context_free(ctx);
+  caches();
+  out_of_memory();
   return TEST_END();
 }
