@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * The BLAS front: sgemm_, dgemm_, cblas_sgemm and cblas_dgemm of libtg_blas.so, with the reference's checks, in its order, reported through xerbla_ and
  * cblas_xerbla. Here, and nowhere else, the process has state: one context, made by the first call, and a plan for each class of call (type, transposes,
- * alpha and beta, coarse sizes), made by the first call of its class; sizes are run-time values, so later calls compile nothing. Plans are kept between
- * processes in a folder of the user's.
+ * alpha and beta, coarse sizes), made by the first call of its class; sizes are run-time values, so later calls compile nothing. Kernels are kept between
+ * processes in a folder of the user's. LLVM takes 30 ms to load, so it is in a library of its own, libtg_blas_jit.so beside this one, opened when a
+ * kernel is not in the folder.
  *   TG_BLAS_CACHE    the folder; empty: none. Else XDG_CACHE_HOME/tg, HOME/.cache/tg
  *   TG_BLAS_THREADS  threads at most; else OMP_NUM_THREADS; else all
- * Where tg cannot compile (out of memory, an unknown processor) plain loops compute the result. */
+ * Where there is no kernel at all (out of memory, an unknown processor, no second library) plain loops compute the result. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -42,18 +45,33 @@ typedef struct {
 
 /* ---- the process's state ---- */
 
-enum { ROW_CLASSES = 3, TERM_CLASSES = 2, CLASSES = 2 * 2 * 2 * 2 * 2 * ROW_CLASSES * ROW_CLASSES * TERM_CLASSES };
+enum { ROW_CLASSES = 4, TERM_CLASSES = 3, CLASSES = 2 * 2 * 2 * 2 * 2 * ROW_CLASSES * ROW_CLASSES * TERM_CLASSES };
+
+/* tg with a compiler, or without: one is linked here, the other one opened. */
+typedef struct {
+  tg_status (*create)(const tg_context_options *, tg_context **);
+  tg_status (*plan)(tg_context *, const tg_gemm_desc *, size_t, tg_gemm **);
+  size_t (*workspace)(const tg_gemm *, const tg_gemm_call *, size_t);
+  tg_status (*run)(const tg_gemm *, const tg_gemm_call *, size_t);
+  tg_context *context;         /* NULL: none could be made */
+} engine;
+
+enum { LINKED, OPENED, ENGINES };
 
 static struct {
   pthread_once_t once;
   pthread_mutex_t lock;        /* of making plans */
   pthread_key_t workspace;     /* each thread's own, as long as it lives */
   bool has_key;
-  tg_context *context;         /* NULL: none could be made */
+  engine engine[ENGINES];
+  bool opened;                 /* or tried to */
+  tg_context_options options;
+  char folder[4096];
   int threads;
-  _Atomic(tg_gemm *) plan[CLASSES];
+  _Atomic(tg_gemm *) plan[ENGINES][CLASSES];
   atomic_bool refused[CLASSES];   /* no plan can be made */
-} state = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
+} state = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER,
+           .engine = {{.create = tg_context_create_runtime, .plan = tg_gemm_plan_sized, .workspace = tg_gemm_workspace_sized, .run = tg_gemm_run_sized}}};
 
 typedef struct { size_t bytes; char memory[]; } scratch;
 
@@ -75,13 +93,31 @@ static const char *cache_folder(char *text, size_t n) {
 }
 
 static void begin(void) {
-  char folder[4096];
-  tg_context_options o = {.cache = cache_folder(folder, sizeof folder)};
+  state.options.cache = cache_folder(state.folder, sizeof state.folder);
   state.threads = number("TG_BLAS_THREADS");
   if (!state.threads) state.threads = number("OMP_NUM_THREADS");
-  o.threads = state.threads;
+  state.options.threads = state.threads;
   state.has_key = !pthread_key_create(&state.workspace, free);
-  if (pthread_atfork(before_fork, after_fork, after_fork) || tg_context_create(&o, &state.context)) state.context = NULL;
+  state.opened = pthread_atfork(before_fork, after_fork, after_fork);   /* out of memory: nothing is compiled, whose locks a child would inherit */
+  state.engine[LINKED].create(&state.options, &state.engine[LINKED].context);
+}
+
+/* The library beside this one. Under the lock. */
+static void open_compiler(void) {
+  Dl_info here;
+  char path[4096];
+  engine *e = &state.engine[OPENED];
+  if (state.opened) return;
+  state.opened = true;
+  const char *end = dladdr((void *)&state, &here) && here.dli_fname ? strrchr(here.dli_fname, '/') : NULL;
+  int n = end ? snprintf(path, sizeof path, "%.*s/libtg_blas_jit.so", (int)(end - here.dli_fname), here.dli_fname) : snprintf(path, sizeof path, "libtg_blas_jit.so");
+  void *library = n > 0 && (size_t)n < sizeof path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+  if (!library) return;
+  *(void **)&e->create = dlsym(library, "tg_context_create");
+  *(void **)&e->plan = dlsym(library, "tg_gemm_plan_sized");
+  *(void **)&e->workspace = dlsym(library, "tg_gemm_workspace_sized");
+  *(void **)&e->run = dlsym(library, "tg_gemm_run_sized");
+  if (e->create && e->plan && e->workspace && e->run) e->create(&state.options, &e->context);
 }
 
 static void *workspace_of(size_t bytes, bool *own) {
@@ -98,33 +134,47 @@ static void *workspace_of(size_t bytes, bool *own) {
 
 /* ---- classes ---- */
 
-static int class_of_rows(int n) { return n <= 1 ? 0 : n <= 16 ? 1 : 2; }
-static int class_of_terms(int k) { return k > 32; }
+static int class_of_rows(int n) { return n <= 1 ? 0 : n <= 16 ? 1 : n <= 128 ? 2 : 3; }
+static int class_of_terms(int k) { return k <= 32 ? 0 : k <= 256 ? 1 : 2; }
 
-static const tg_dim row_class[ROW_CLASSES] = {{1, 0}, {2, 16}, {17, INT_MAX}}, term_class[TERM_CLASSES] = {{1, 32}, {33, INT_MAX}};
+static const tg_dim row_class[ROW_CLASSES] = {{1, 0}, {2, 16}, {17, 128}, {129, INT_MAX}}, term_class[TERM_CLASSES] = {{1, 32}, {33, 256}, {257, INT_MAX}};
 
 static bool is(const product *p, const void *x, double value) { return p->wide ? *(const double *)x == value : (double)*(const float *)x == value; }
 
-static tg_gemm *make_plan(const product *p, int at, bool scaled, bool update) {
+/* A plan, and who made it. */
+typedef struct { const engine *by; tg_gemm *plan; } chosen;
+
+static chosen find(int at) {
+  for (int e = 0; e < ENGINES; e++) {
+    tg_gemm *g = atomic_load_explicit(&state.plan[e][at], memory_order_acquire);
+    if (g) return (chosen){&state.engine[e], g};
+  }
+  return (chosen){NULL, NULL};
+}
+
+static chosen make_plan(const product *p, int at, bool scaled, bool update) {
   tg_gemm_desc d = {.a = p->wide ? TG_F64 : TG_F32, .a_major = p->ta ? TG_ROW_MAJOR : TG_COLUMN_MAJOR, .b_major = p->tb ? TG_ROW_MAJOR : TG_COLUMN_MAJOR, .c_major = TG_COLUMN_MAJOR,
                     .alpha = scaled, .beta = update, .m = row_class[class_of_rows(p->m)], .n = row_class[class_of_rows(p->n)], .k = term_class[class_of_terms(p->k)],
                     .threads = state.threads ? state.threads : -1, .flags = TG_GEMM_OVERLAP_UNCHECKED};
   pthread_mutex_lock(&state.lock);
-  tg_gemm *g = atomic_load_explicit(&state.plan[at], memory_order_relaxed);
-  if (!g && !atomic_load(&state.refused[at])) {
-    if (tg_gemm_plan(state.context, &d, &g) == TG_OK) atomic_store_explicit(&state.plan[at], g, memory_order_release);
-    else atomic_store(&state.refused[at], true);
+  chosen found = find(at);
+  for (int e = 0; e < ENGINES && !found.plan && !atomic_load(&state.refused[at]); e++) {
+    if (e == OPENED) open_compiler();
+    tg_gemm *g = NULL;
+    if (state.engine[e].context && state.engine[e].plan(state.engine[e].context, &d, sizeof d, &g) == TG_OK) atomic_store_explicit(&state.plan[e][at], g, memory_order_release);
+    found = find(at);
   }
+  if (!found.plan) atomic_store(&state.refused[at], true);
   pthread_mutex_unlock(&state.lock);
-  return g;
+  return found;
 }
 
-static tg_gemm *plan_for(const product *p) {
+static chosen plan_for(const product *p) {
   bool scaled = !is(p, p->alpha, 1), update = !is(p, p->beta, 0);
   int at = p->wide | p->ta << 1 | p->tb << 2 | scaled << 3 | update << 4;
   at = ((at * ROW_CLASSES + class_of_rows(p->m)) * ROW_CLASSES + class_of_rows(p->n)) * TERM_CLASSES + class_of_terms(p->k);
-  tg_gemm *g = atomic_load_explicit(&state.plan[at], memory_order_acquire);
-  return g || atomic_load_explicit(&state.refused[at], memory_order_relaxed) ? g : make_plan(p, at, scaled, update);
+  chosen found = find(at);
+  return found.plan || atomic_load_explicit(&state.refused[at], memory_order_relaxed) ? found : make_plan(p, at, scaled, update);
 }
 
 /* ---- computing ---- */
@@ -155,13 +205,13 @@ static void compute(const product *p) {
     return;
   }
   pthread_once(&state.once, begin);
-  tg_gemm *g = state.context ? plan_for(p) : NULL;
+  chosen with = plan_for(p);
   tg_gemm_call call = {.m = p->m, .n = p->n, .k = p->k, .a = p->a, .b = p->b, .c = p->c, .alpha = is(p, p->alpha, 1) ? NULL : p->alpha, .beta = is(p, p->beta, 0) ? NULL : p->beta};
   call.a_strides[!p->ta] = p->lda, call.b_strides[!p->tb] = p->ldb, call.c_strides[1] = p->ldc;
   if ((double)p->m * p->n * p->k < 2e5) call.threads = 1;   /* some 10 us */
-  call.workspace_bytes = tg_gemm_workspace(g, &call);
+  call.workspace_bytes = with.plan ? with.by->workspace(with.plan, &call, sizeof call) : 0;
   call.workspace = call.workspace_bytes ? workspace_of(call.workspace_bytes, &own) : NULL;
-  if (!g || (call.workspace_bytes && !call.workspace) || tg_gemm_run(g, &call)) loop(p, false);
+  if (!with.plan || (call.workspace_bytes && !call.workspace) || with.by->run(with.plan, &call, sizeof call)) loop(p, false);
   if (call.workspace && own) free((char *)call.workspace - offsetof(scratch, memory));
 }
 

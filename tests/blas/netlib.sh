@@ -43,7 +43,8 @@ done
 [ "$(find "$t/cache" -name '*.tgo' 2> /dev/null | wc -l)" -gt 20 ] && ok || wrong "the cache is empty"
 [ "$(stat -c %a "$t/cache")" = 700 ] && ok || wrong "the cache's folder is not the user's alone"
 input s GEMM fortran > "$t/in"
-LD_DEBUG=bindings LD_DEBUG_OUTPUT="$t/bindings" LD_PRELOAD="$b/libtg_blas.so" "$programs/xblat3s" < "$t/in" > /dev/null 2>&1
+TG_BLAS_CACHE="$t/cache" TG_BLAS_THREADS=3 LD_DEBUG=bindings LD_DEBUG_OUTPUT="$t/bindings" LD_PRELOAD="$b/libtg_blas.so" "$programs/xblat3s" < "$t/in" > /dev/null 2>&1
 grep -q "to .*libtg_blas.so.*sgemm_" "$t"/bindings* && ok || wrong "the program calls another sgemm_"
+grep -qi "llvm" "$t"/bindings* && wrong "LLVM is loaded though every kernel is in the cache" || ok
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -35,12 +35,18 @@ for c in "gcc -std=c11" "g++ -std=c++17"; do
   must "running without LLVM" "$t/runs" "$t/cache"
   if nm -a "$t/runs" | grep -q LLVM || ldd "$t/runs" | grep -qi llvm; then wrong "LLVM is in a program that links libtg.a alone"; else ok; fi
 done
+# shellcheck disable=SC2046
+must "the BLAS front by pkg-config" gcc -std=c11 "$p/blas.c" $(pkg-config --libs tg_blas) -o "$t/blas"
+must "a product without a cache" env LD_LIBRARY_PATH="$t/moved/lib" TG_BLAS_CACHE= "$t/blas" compiles
+must "a product compiled" env LD_LIBRARY_PATH="$t/moved/lib" TG_BLAS_CACHE="$t/blas_cache" "$t/blas" compiles
+must "a product from the cache" env LD_LIBRARY_PATH="$t/moved/lib" TG_BLAS_CACHE="$t/blas_cache" "$t/blas"
 if command -v cmake > /dev/null; then
   must "cmake" cmake -S "$p" -B "$t/cmake" -DCMAKE_PREFIX_PATH="$t/moved"
   must "cmake --build" cmake --build "$t/cmake"
   rm -rf "$t/cache"
   must "compiling" "$t/cmake/compiles" "$t/cache"
   must "running without LLVM" "$t/cmake/runs" "$t/cache"
+  must "the BLAS front" env TG_BLAS_CACHE="$t/blas_cache" "$t/cmake/blas"
 else
   wrong "no cmake: sh tools/install --test"
 fi
