@@ -88,7 +88,7 @@ typedef struct {
   slot **workspace;            /* by worker of the pool */
   char *given;                 /* or the caller's: worker after worker */
   atomic_bool failed;
-  int64_t tasks;               /* of the phase, for a team */
+  int64_t tasks, shares;       /* of the phase; shares: what is dealt out are that many contiguous parts of the tasks; 0: the tasks */
   atomic_llong next;
 } run;
 
@@ -97,10 +97,19 @@ static void pool_task(void *arg, int64_t i, uint32_t worker) {
   r->entry(r->buffers, r->params, r->given ? r->given + worker * r->k->info.workspace : r->workspace[worker]->memory, i);
 }
 
+/* What is dealt out: a task, or a share of them. */
+static void deal(void *arg, int64_t i, uint32_t worker) {
+  run *r = arg;
+  int64_t each = r->shares ? r->tasks / r->shares : 1, more = r->shares ? r->tasks % r->shares : 0;
+  int64_t from = i * each + (i < more ? i : more), to = from + each + (i < more);
+  for (; from < TG_MUTANT("cpu: last task of a share", to, to - (to - from > 1)); from++) pool_task(r, from, worker);
+}
+
 /* One of as many as there are workspaces: takes what tasks are left. Run one after another, the first does it all. */
 static void team_task(void *arg, int64_t worker) {
   run *r = arg;
-  for (int64_t i; (i = atomic_fetch_add_explicit(&r->next, 1, memory_order_relaxed)) < r->tasks;) pool_task(r, i, (uint32_t)worker);
+  int64_t n = r->shares ? r->shares : r->tasks;
+  for (int64_t i; (i = atomic_fetch_add_explicit(&r->next, 1, memory_order_relaxed)) < n;) deal(r, i, (uint32_t)worker);
 }
 
 static void caller_task(void *arg, int64_t i) {
@@ -116,12 +125,14 @@ static void run_phase(void *arg, uint32_t p) {
   if (TG_MUTANT("cpu: last phase", false, p + 1 == r->k->info.phases)) return;
   int64_t n = tg_code_tasks(r->k->code, p, r->buffers, r->params);
   r->entry = tg_code_entry(r->k->code, p, r->unaligned);
+  r->tasks = n;
+  r->shares = p < 64 && r->k->info.in_shares >> p & 1 && r->threads > 1 && n > (int64_t)r->threads ? r->threads : 0;
   if (n > 1 && r->given && r->parallel_for) {
     r->tasks = TG_MUTANT("cpu: last task of a team", n, n - 1);
     atomic_store_explicit(&r->next, 0, memory_order_relaxed);
     r->parallel_for(r->parallel_user, n < (int64_t)r->threads ? n : (int64_t)r->threads, team_task, r);
   } else if (n > 1 && r->parallel_for) r->parallel_for(r->parallel_user, TG_MUTANT("cpu: last task of a caller", n, n - 1), caller_task, r);
-  else if (n > 1 && r->threads > 1) tg_pool_run(r->pool, r->threads, n, pool_task, r);
+  else if (n > 1 && r->threads > 1) tg_pool_run(r->pool, r->threads, r->shares ? r->shares : n, deal, r);
   else
     for (int64_t i = 0; i < TG_MUTANT("cpu: last task", n, n - 1); i++) pool_task(r, i, 0);
 }

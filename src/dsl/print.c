@@ -93,6 +93,7 @@ static void put_loop(tg_printer *p, const tg_uop *u) {
   p->range_name[o] = tg_print_bind(p, p->j->ranges.data[o].name);
   tg_str_printf(p->out, "range(%s, %s", p->range_name[o], extent);
   if (tg_range_kind(r) != TG_LOOP) tg_str_printf(p->out, ", %s", tg_kind_name[tg_range_kind(r)]);
+  if (tg_range_static(r)) tg_str_puts(p->out, ", static");
   tg_str_puts(p->out, ") {\n");
   p->indent++;
   for (uint32_t i = 1; i < u->n; i++) put_statement(p, u->src[i]);
@@ -212,7 +213,7 @@ const char *tg_text(tg_job *j, const tg_uop *u) {
     tg_str_printf(&out, "range(%s, ", tg_print_range_name(&p, u->src[0]));
     tg_print_put(&p, tg_extent(u->src[0]), P_GATED);
     if (tg_range_kind(u->src[0]) != TG_LOOP) tg_str_printf(&out, ", %s", tg_kind_name[tg_range_kind(u->src[0])]);
-    tg_str_puts(&out, ")");
+    tg_str_puts(&out, tg_range_static(u->src[0]) ? ", static)" : ")");
     break;
   case TG_OP_SINK: tg_str_printf(&out, "kernel %s", j->name ? j->name : "kernel"); break;
   default: tg_print_put(&p, u, P_GATED);

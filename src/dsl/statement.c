@@ -298,7 +298,12 @@ void tg_parse_range(tg_parser *p, uint32_t off) {
   const tg_uop *extent = tg_parse_index(p, true);
   uint32_t end = text_end(p, from);
   if (extent->lanes != 1) tg_parse_fail(p, from, end - from, "an extent is one number, not a vector");
+  bool in_shares = false;
   while (tg_take(p, ',')) {
+    if (kind == TG_THREAD && tg_take_word(p, "static")) {
+      in_shares = true;
+      continue;
+    }
     kind = tg_kind_of(p, &p->tok);
     if (kind == TG_KIND__COUNT) FAIL(p, &p->tok, "unknown kind %s of a range\nkinds: loop global local lane group reduce upcast unroll thread", tg_token_text(p, &p->tok));
     tg_next(p);
@@ -308,6 +313,7 @@ void tg_parse_range(tg_parser *p, uint32_t off) {
   const char *full = b->prefix ? tg_format(&j->env, "%s.%s", b->prefix, name) : name;
   const tg_uop *r = tg_range_new(j, full, extent, kind, UINT32_MAX, pos);
   if (extent->type != TG_INDEX) r = tg_make(j, TG_OP_RANGE, (tg_type)extent->type, 1, r->arg, 1, &extent);
+  if (in_shares) r = tg_range_dealt(j, r, true);
   tg_note_node(p, r, from, end - from);
   tg_frame *f = tg_frame_push(b, FRAME_RANGE, pos);
   f->range = r;

@@ -193,7 +193,13 @@ const tg_uop *tg_range_new(tg_job *j, const char *name, const tg_uop *extent, tg
 }
 
 const tg_uop *tg_range_again(tg_job *j, const tg_uop *range, const tg_uop *extent, tg_kind kind) {
-  return tg_make(j, TG_OP_RANGE, TG_INDEX, 1, (int64_t)tg_range_ordinal(range) | (int64_t)kind << 32, 1, &extent);
+  int64_t dealt = kind == TG_THREAD && tg_range_static(range) ? (int64_t)TG_STATIC << 40 : 0;
+  return tg_make(j, TG_OP_RANGE, TG_INDEX, 1, (int64_t)tg_range_ordinal(range) | (int64_t)kind << 32 | dealt, 1, &extent);
+}
+
+const tg_uop *tg_range_dealt(tg_job *j, const tg_uop *range, bool in_shares) {
+  int64_t bit = (int64_t)TG_STATIC << 40;
+  return tg_make(j, TG_OP_RANGE, (tg_type)range->type, 1, in_shares ? range->arg | bit : range->arg & ~bit, 1, range->src);
 }
 
 static bool name_taken(const tg_job *j, const char *name) {

@@ -8,7 +8,7 @@
  *   op      sources                                        arg
  *   CONST   -                                              integers, INDEX, bool: the value; floats: bits of the double
  *   PARAM   -                                              ordinal in job->params (INDEX)
- *   RANGE   extent                                         ordinal in job->ranges | kind << 32 (INDEX)
+ *   RANGE   extent                                         ordinal in job->ranges | kind << 32 | TG_STATIC << 40 (INDEX)
  *   IOTA    -                                              0; lanes n: the vector 0, 1, .. n-1 (INDEX, or i32, i64 late)
  *   ARG     -                                              position (combiners, definitions of functions)
  *   DEFINE  dims..., then strides... if TG_STRIDED         ordinal in job->buffers | flags << 32; type = element (lanes: vector)
@@ -174,9 +174,13 @@ const tg_uop *tg_and(tg_job *j, const tg_uop *a, const tg_uop *b);    /* of two 
 const tg_uop *tg_iota(tg_job *j, tg_type t, uint32_t lanes);
 
 const tg_uop *tg_range_new(tg_job *j, const char *name, const tg_uop *extent, tg_kind kind, uint32_t from /* UINT32_MAX: its own */, tg_pos pos);
-const tg_uop *tg_range_again(tg_job *j, const tg_uop *range, const tg_uop *extent, tg_kind kind);   /* same ordinal */
+const tg_uop *tg_range_again(tg_job *j, const tg_uop *range, const tg_uop *extent, tg_kind kind);   /* same ordinal; TG_STATIC stays on a thread range */
 static inline uint32_t tg_range_ordinal(const tg_uop *r) { return (uint32_t)r->arg; }
-static inline tg_kind tg_range_kind(const tg_uop *r) { return (tg_kind)(r->arg >> 32); }
+static inline tg_kind tg_range_kind(const tg_uop *r) { return (tg_kind)(r->arg >> 32 & 0xff); }
+/* Of a thread range: tasks go to threads as contiguous equal shares, and not one by one. */
+enum { TG_STATIC = 1 };
+static inline bool tg_range_static(const tg_uop *r) { return r->arg >> 40 & TG_STATIC; }
+const tg_uop *tg_range_dealt(tg_job *j, const tg_uop *range, bool in_shares);
 static inline const tg_uop *tg_extent(const tg_uop *r) { return r->src[0]; }
 
 /* A buffer and its DEFINE. strides NULL: dense, row-major. The name is made unique in the job if unique is set ("acc", "acc.1"). */

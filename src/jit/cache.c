@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include "jit/cache.h"
 
-enum { FORMAT = 3 };
+enum { FORMAT = 4 };
 static const char magic[8] = {'T', 'G', 'C', 'O', 'D', 'E', '\r', '\n'};
 
 typedef struct {
@@ -18,7 +18,7 @@ typedef struct {
   tg_hash128 sum;              /* of all that follows this field */
   uint64_t key_n, spec_n, object_n;
   uint32_t buffers, params, phases, loops;
-  uint64_t workspace, shared, aligned, launch_n;
+  uint64_t workspace, shared, aligned, launch_n, in_shares;
 } header;
 
 enum { SUMMED = offsetof(header, key_n) };
@@ -53,7 +53,7 @@ bool tg_cache_read(tg_env *env, const char *folder, tg_cache_entry *e) {
   e->object = data + start + padded(h.key_n) + padded(h.spec_n);
   e->object_n = h.object_n;
   const int64_t *launch = (const int64_t *)(const void *)(data + bytes - padded(8 * h.launch_n));
-  e->info = (tg_code_info){h.buffers, h.params, h.phases, h.workspace, h.shared, h.aligned, h.launch_n ? launch : NULL, h.launch_n, h.loops};
+  e->info = (tg_code_info){h.buffers, h.params, h.phases, h.workspace, h.shared, h.aligned, h.launch_n ? launch : NULL, h.launch_n, h.loops, h.in_shares};
   return true;
 }
 
@@ -61,7 +61,8 @@ int tg_cache_write(tg_env *env, const char *folder, const tg_cache_entry *e) {
   size_t start = padded(sizeof(header)), bytes = start + padded(e->key_n) + padded(e->spec_n) + padded(e->object_n) + padded(8 * e->info.launch_n);
   char *data = tg_alloc(env, bytes);
   header h = {.format = FORMAT, .header = sizeof h, .key_n = e->key_n, .spec_n = e->spec_n, .object_n = e->object_n, .buffers = e->info.buffers, .params = e->info.params,
-              .phases = e->info.phases, .workspace = e->info.workspace, .shared = e->info.shared, .aligned = e->info.aligned, .launch_n = e->info.launch_n, .loops = e->info.loops};
+              .phases = e->info.phases, .workspace = e->info.workspace, .shared = e->info.shared, .aligned = e->info.aligned, .launch_n = e->info.launch_n, .loops = e->info.loops,
+              .in_shares = e->info.in_shares};
   memcpy(h.magic, magic, sizeof magic);
   memcpy(data, &h, sizeof h);
   memcpy(data + start, e->key, e->key_n);

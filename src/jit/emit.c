@@ -91,6 +91,7 @@ static void find_phases(tg_emitter *e, const tg_uop *const *list, uint32_t n, ui
       tg_push(&e->j->env, &e->steps, (int64_t)e->phases.n);
       tg_push(&e->j->env, &e->phases, ((emit_phase){.thread = thread ? u : NULL, .loop = loop}));
     }
+    if (thread && tg_range_static(u->src[0]) && e->phases.n <= 64) e->in_shares |= (uint64_t)1 << (e->phases.n - 1);
     open = !thread;
     e->items.data[e->items.n - 1].phase = e->phases.n - 1;
   }
@@ -443,7 +444,8 @@ void tg_emit_module(tg_emitter *e, tg_code_info *info) {
   }
   if (!e->device) emit_count_functions(e);
   *info = (tg_code_info){.buffers = e->globals, .params = e->j->params.n, .phases = e->phases.n,
-                         .workspace = e->device ? 0 : round64(e->private_top), .shared = round64(e->shared_at), .aligned = e->aligned, .loops = e->loops.n};
+                         .workspace = e->device ? 0 : round64(e->private_top), .shared = round64(e->shared_at), .aligned = e->aligned, .loops = e->loops.n,
+                         .in_shares = e->in_shares};
   if (e->loops.n) {
     info->launch = e->steps.data;
     info->launch_n = e->steps.n;

@@ -57,7 +57,7 @@ typedef struct tg_emitter {
   uint32_t stamp;              /* of the function */
   emit_buffer *buffers;        /* by ordinal */
   uint32_t globals;
-  uint64_t private_at, private_top, shared_at, aligned;
+  uint64_t private_at, private_top, shared_at, aligned, in_shares;
   uint32_t depth, mark, in_block;   /* in_block: statements so far, for the length of blocks */
   bool in_short_blocks;
   LLVMValueRef before[MAX_DEPTH];   /* by depth: where that depth's code ends, as the next loop begins */

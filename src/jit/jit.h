@@ -15,6 +15,7 @@ typedef struct tg_code_info {
                                        * the steps: p >= 0 is phase p; ~l, n is loop l of the next n words */
   uint64_t launch_n;                  /* words */
   uint32_t loops;                     /* of phases, on a host */
+  uint64_t in_shares;                 /* bit p: tasks of phase p, one of the first 64, go to threads as contiguous equal shares */
 } tg_code_info;
 
 /* How a GPU is to launch phase p with these parameters. No groups in one dimension: nothing is to be run. False: a dimension would be 2^31 or more, or the info is damaged. */

@@ -73,6 +73,7 @@ const tg_uop *tg_axis_range(tg_schedule *s, const tg_uop *like, const char *name
   uint32_t ordinal = tg_range_ordinal(like);
   tg_pos pos = s->j->ranges.data[ordinal].pos;
   const tg_uop *r = tg_range_new(s->j, name, extent, kind, s->j->ranges.data[ordinal].from, pos);
+  if (kind == TG_THREAD && tg_range_static(like)) r = tg_range_dealt(s->j, r, true);
   while (s->axis.n <= tg_range_ordinal(r)) tg_push(&s->j->env, &s->axis, 0);
   s->axis.data[tg_range_ordinal(r)] = ordinal < s->axis.n ? s->axis.data[ordinal] : 0;
   const char *family = ordinal < s->family.n ? s->family.data[ordinal] : NULL;

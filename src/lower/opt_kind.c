@@ -69,7 +69,10 @@ void tg_opt_kind(tg_schedule *s, const tg_opt *o) {
   tg_job *j = s->j;
   tg_kind kind = kind_of(o->word);
   const char *name = o->names[0];
-  if (kind == TG_THREAD && tg_opt_carry(s, o)) return;
+  if (kind == TG_THREAD && tg_opt_carry(s, o)) {
+    if (o->number[1]) tg_fail_at(j, o->pos, "thread %s: static is for loops; the parts of one that carries state are tasks of one size", name);
+    return;
+  }
   if (o->number[0]) {
     const char *outer = o->n > 1 ? o->names[1] : tg_sym(j, tg_format(&j->env, "%s.0", name));
     const char *inner = o->n > 2 ? o->names[2] : tg_sym(j, tg_format(&j->env, "%s.1", name));
@@ -82,6 +85,9 @@ void tg_opt_kind(tg_schedule *s, const tg_opt *o) {
     check(s, o, &axis.site[i], kind);
     from[i] = axis.site[i].range;
     to[i] = tg_range_again(j, from[i], tg_extent(from[i]), kind);
+    if (o->number[1] && axis.site[i].owner->op == TG_OP_REDUCE)
+      tg_fail_at(j, o->pos, "thread %s: static is for loops; the parts of a sum are tasks of one size", tg_range_text(s, from[i]));
+    if (o->number[1]) to[i] = tg_range_dealt(j, to[i], true);
   }
   for (uint32_t i = 0; i < axis.n && makes_tasks(kind); i++)
     if (axis.site[i].owner->op == TG_OP_END) (kind == TG_THREAD && s->l->target->lanes <= 1 ? tg_move_outward : tg_move_outermost)(s, o, &axis.site[i]);

@@ -238,6 +238,10 @@ static void parse_rest(scan *s, tg_opt *o) {
       o->number[0] = number(s, "expected a size");
       as_names(s, o, 2);
     }
+    if (o->word == TG_OPT_THREAD && (is(s, "static") || is(s, "dynamic"))) {
+      o->number[1] = is(s, "static");
+      next(s);
+    }
     break;
   case TG_OPT_STAGE: parse_stage(s, o); break;
   case TG_OPT_CUT: parse_cut(s, o); break;
@@ -333,5 +337,6 @@ const char *tg_opt_text_of(tg_job *j, const tg_opt *o) {
   }
   if (o->n > named) tg_str_puts(&t, " as");
   for (uint32_t i = named; i < o->n; i++) tg_str_printf(&t, " %s", o->names[i]);
+  if (o->word == TG_OPT_THREAD && o->number[1]) tg_str_puts(&t, " static");
   return t.data;
 }

@@ -195,6 +195,31 @@ static const expectation word_cases[] = {
     "    }\n"
     "  }\n"
     "}\n"},
+  {matmul_kernel, "M=8 N=4 K=4", "thread i 2 as io ii static\ncut j at 2\nlane j.0 2",
+    "range(io, 4, thread, static) {\n"
+    "  range(ii, 2) {\n"
+    "    range(j.0.1, 2, lane) {\n"
+    "      let %0 = io * 2 + ii;\n"
+    "      C[%0, j.0.1] = sum(k : 4, A[%0, k] * B[k, j.0.1]);\n"
+    "    }\n"
+    "    range(j.1, 2) {\n"
+    "      let %1 = io * 2 + ii;\n"
+    "      let %2 = j.1 + 2;\n"
+    "      C[%1, %2] = sum(k : 4, A[%1, k] * B[k, %2]);\n"
+    "    }\n"
+    "  }\n"
+    "}\n"},
+  {matmul_kernel, "M=8 N=1..9 K=4", "thread i static\nspecialize(N == 8)",
+    "range(i.then, where(N == 8, 8, 0), thread, static) {\n"
+    "  range(j, 8) {\n"
+    "    C[i.then, j] = sum(k : 4, A[i.then, k] * B[k, j]);\n"
+    "  }\n"
+    "}\n"
+    "range(i.else, where(N == 8, 0, 8), thread, static) {\n"
+    "  range(j, N) {\n"
+    "    C[i.else, j] = sum(k : 4, A[i.else, k] * B[k, j]);\n"
+    "  }\n"
+    "}\n"},
 };
 
 static const char lowest_kernel[] =
@@ -204,6 +229,10 @@ static const char lowest_kernel[] =
     "  range(i, M) y[i] = argmin(k : N, x[k]);\n"
     "}\n";
 static const expectation refusal_cases[] = {
+  {matmul_kernel, "M=4 N=4 K=4", "thread k static",
+   "opts:1:1: error: thread k (line 6): static is for loops; the parts of a sum are tasks of one size"},
+  {matmul_kernel, "M=4 N=4 K=4", "thread i guided",
+   "opts:1:10: error: expected the end of the opt, not 'guided'"},
   {matmul_kernel, "M=4 N=4 K=4", "stage C at i space=packed",
    "opts:1:1: error: stage C: only an input of the kernel can be packed ahead of it"},
   {matmul_kernel, "M=4 N=4 K=4", "stage B at k space=packed",
