@@ -139,12 +139,14 @@ static void fill(tg_type t, void *x, size_t n, uint32_t seed) {
 
 static size_t place(int i, int j, int ld, bool turned) { return turned ? (size_t)j * (size_t)ld + (size_t)i : (size_t)i * (size_t)ld + (size_t)j; }
 
+/* out = M x, in the order that M lies in memory. */
 static void times(tg_type t, const void *m, int rows, int columns, int ld, bool turned, const double *x, double *out) {
-  for (int i = 0; i < rows; i++) {
-    double s = 0;
-    for (int j = 0; j < columns; j++) s += at(t, m, place(i, j, ld, turned)) * x[j];
-    out[i] = s;
-  }
+  memset(out, 0, sizeof *out * (size_t)rows);
+  for (int p = 0; p < (turned ? columns : rows); p++)
+    for (int q = 0; q < (turned ? rows : columns); q++) {
+      double v = t == TG_F32 ? (double)((const float *)m)[(size_t)p * (size_t)ld + (size_t)q] : at(t, m, (size_t)p * (size_t)ld + (size_t)q);
+      out[turned ? q : p] += v * x[turned ? p : q];
+    }
 }
 
 /* C that rounds its sums: some elements of some rows. */
@@ -158,20 +160,24 @@ static bool rows_verified(const bench_product *p, int bits) {
   return true;
 }
 
-static bool verified(const bench_product *p) {
-  if (p->type->c == TG_F16 || p->type->c == TG_BF16) return rows_verified(p, p->type->c == TG_F16 ? 11 : 8);
-  size_t most = (size_t)(p->m > p->n ? p->m : p->n) + (size_t)p->k;
-  double *x = calloc(most * 4, sizeof *x), *inner = x + most, *want = inner + most, *got = want + most;
+/* x, and A (B x), which C x must be; NULL: no memory. */
+static double *expect_sums(const bench_product *p) {
+  double *x = calloc((size_t)p->n + (size_t)p->m + (size_t)p->k, sizeof *x);
   uint32_t seed = 77;
-  bool good = x != NULL;
-  for (int j = 0; good && j < p->n; j++) x[j] = (double)((int)(random_next(&seed) >> 12 & 0xfffff) - 0x80000);
-  if (good) {
-    times(p->type->b, p->b, p->k, p->n, p->ldb, p->tb, x, inner);
-    times(p->type->a, p->a, p->m, p->k, p->lda, p->ta, inner, want);
-    times(p->type->c, p->c, p->m, p->n, p->ldc, false, x, got);
-  }
-  for (int i = 0; good && i < p->m; i++) good = got[i] == want[i];
-  free(x);
+  if (!x) return NULL;
+  for (int j = 0; j < p->n; j++) x[j] = (double)((int)(random_next(&seed) >> 12 & 0xfffff) - 0x80000);
+  times(p->type->b, p->b, p->k, p->n, p->ldb, p->tb, x, x + p->n + p->m);
+  times(p->type->a, p->a, p->m, p->k, p->lda, p->ta, x + p->n + p->m, x + p->n);
+  return x;
+}
+
+static bool verified(const bench_product *p, const double *sums) {
+  if (p->type->c == TG_F16 || p->type->c == TG_BF16) return rows_verified(p, p->type->c == TG_F16 ? 11 : 8);
+  double *got = calloc((size_t)p->m, sizeof *got);
+  bool good = got && sums;
+  if (good) times(p->type->c, p->c, p->m, p->n, p->ldc, false, sums, got);
+  for (int i = 0; good && i < p->m; i++) good = got[i] == sums[p->n + i];
+  free(got);
   return good;
 }
 
@@ -195,6 +201,7 @@ typedef struct {
   const tool_args *args;
   bench_product x;
   contestant tg;
+  double *sums;                /* what C must come to */
   int repeat;
   double peak;                 /* the largest probe of the run for this number of threads */
 } match_of;
@@ -259,7 +266,7 @@ static bool best_entry(match_of *m, duel *d, bool *wrong) {
     if (!p->entry[e].prepare(p, &m->x)) continue;
     d->entry = e;
     poison(&m->x);
-    if (!run_side(m, d, true) || !verified(&m->x)) {
+    if (!run_side(m, d, true) || (!p->reads && !verified(&m->x, m->sums))) {
       fprintf(stderr, "tg bench gemm: %s, %s: wrong result\n", p->name, p->entry[e].name);
       *wrong = true;
       continue;
@@ -290,6 +297,11 @@ static void figure(const tool_args *a, const char *name, int threads, const char
   tool_figure(a->json, "gemm", name, metric, v, unit, of);
 }
 
+static size_t larger_operand(const bench_product *x) {
+  size_t a = (size_t)x->m * (size_t)x->k * bytes_of(x->type->a), b = (size_t)x->k * (size_t)x->n * bytes_of(x->type->b);
+  return a > b ? a : b;
+}
+
 /* For people one line: the peer's rate, tg's ratio to it with its 95 % interval. */
 static void report_duel(const match_of *m, const char *name, const duel *d, double flops) {
   double half = interval(d->kept) * d->log_error, rate = flops / d->seconds * 1e-9;
@@ -298,14 +310,16 @@ static void report_duel(const match_of *m, const char *name, const duel *d, doub
   if (m->args->json) {
     figure(m->args, name, t, "pairs dropped", d->dropped, "pairs", peer);
     if (!d->kept) return;
-    figure(m->args, name, t, peer, rate, "GFLOP/s", d->peer->entry[d->entry].name);
+    if (d->peer->reads) rate = (double)(larger_operand(&m->x)) / d->seconds * 1e-9;
+    figure(m->args, name, t, peer, rate, d->peer->reads ? "GB/s" : "GFLOP/s", d->peer->entry[d->entry].name);
     figure(m->args, name, t, "", exp(d->log_mean), "ratio", peer);
     figure(m->args, name, t, "at least", exp(d->log_mean - half), "ratio", peer);
     figure(m->args, name, t, "at most", exp(d->log_mean + half), "ratio", peer);
     return;
   }
+  if (d->peer->reads && d->kept) rate = (double)(larger_operand(&m->x)) / d->seconds * 1e-9;
   printf("    %-9s", peer);
-  if (d->kept) printf(" %8.1f GFLOP/s   tg is %6.3f ", rate, exp(d->log_mean));
+  if (d->kept) printf(" %8.1f %s   tg is %6.3f ", rate, d->peer->reads ? "GB/s   " : "GFLOP/s", exp(d->log_mean));
   if (d->kept > 2) printf("(%.3f .. %.3f)  ", exp(d->log_mean - half), exp(d->log_mean + half));
   printf(" %d pairs, %d dropped; %s\n", d->kept, d->dropped, d->peer->entry[d->entry].name);
 }
@@ -348,11 +362,12 @@ static bool prepare_case(match_of *m, const shape *s) {
   m->x = (bench_product){.type = s->type, .m = s->m, .n = s->n, .k = s->k, .lda = s->ta ? s->m : s->k, .ldb = s->tb ? s->k : s->n, .ldc = s->n, .ta = s->ta, .tb = s->tb, .a = a, .b = b,
                          .c = tool_pages(M * N * bytes_of(s->type->c)), .threads = s->threads};
   fill(s->type->a, a, M * K, 1), fill(s->type->b, b, K * N, 2);
+  m->sums = expect_sums(&m->x);
   m->repeat = 1;
   if (!tg_open(m->ctx, &m->x, &m->tg)) return false;
   poison(&m->x);
   if (!tg_run_once(m->ctx, &m->tg, &m->x)) return false;
-  if (!verified(&m->x)) return fprintf(stderr, "tg bench gemm: tg: wrong result\n"), false;
+  if (!verified(&m->x, m->sums)) return fprintf(stderr, "tg bench gemm: tg: wrong result\n"), false;
   for (double t = time_side(m, NULL, false); t * m->repeat < 0.002 && m->repeat < 1 << 20; t = time_side(m, NULL, false)) m->repeat *= 2;   /* samples of 2 ms and more */
   return true;
 }
@@ -360,7 +375,7 @@ static bool prepare_case(match_of *m, const shape *s) {
 static int run_case(match_of *m, const shape *s, bench_peer *peers, int peers_n, class_sum *classes, int *classes_n, const char *expected) {
   static duel d[BENCH_PEERS];
   char name[96];
-  bool wrong = false;
+  bool wrong = false, library;
   int n = 0, best = -1;
   case_name(s, name, sizeof name);
   if (!prepare_case(m, s)) return TOOL_WRONG;
@@ -380,18 +395,20 @@ static int run_case(match_of *m, const shape *s, bench_peer *peers, int peers_n,
   }
   double flops = 2.0 * s->m * s->n * (double)s->k, lanes = s->type->lanes;
   poison(&m->x);
-  if (!tg_run_once(m->ctx, &m->tg, &m->x) || !verified(&m->x)) wrong = true, fprintf(stderr, "tg bench gemm: %s: tg: wrong result\n", name);
+  if (!tg_run_once(m->ctx, &m->tg, &m->x) || !verified(&m->x, m->sums)) wrong = true, fprintf(stderr, "tg bench gemm: %s: tg: wrong result\n", name);
   report_tg(m, name, d, n, flops, lanes);
   for (int i = 0; i < n; i++) {
     judge(m, &d[i]);   /* by the largest burst known by now */
     report_duel(m, name, &d[i], flops);
-    if (d[i].kept && (best < 0 || d[i].seconds < d[best].seconds)) best = i;
+    library = !d[i].peer->reads;
+    if (library && d[i].kept && (best < 0 || d[i].seconds < d[best].seconds)) best = i;
     if (d[i].peer->release) d[i].peer->release(d[i].peer);
-    if (expected && d[i].kept) wrong |= !bench_expected(expected, m->args->update, d[i].peer->name, name, s->threads, flops / d[i].seconds / (m->peak * lanes));
+    if (library && expected && d[i].kept) wrong |= !bench_expected(expected, m->args->update, d[i].peer->name, name, s->threads, flops / d[i].seconds / (m->peak * lanes));
   }
   if (best >= 0 && d[best].kept < PAIRS_LEAST) fprintf(stderr, "tg bench gemm: %s: only %d pairs against %s: the machine is not quiet, or --seconds too few\n", name, d[best].kept, d[best].peer->name);
   if (best >= 0) add_to_class(classes, classes_n, s, &d[best]);
   tg_close(&m->tg);
+  free(m->sums);
   free((void *)(uintptr_t)m->x.a), free((void *)(uintptr_t)m->x.b), free(m->x.c);
   return wrong ? TOOL_WRONG : TOOL_OK;
 }
@@ -452,7 +469,8 @@ int bench_gemm(const tool_args *a) {
   }
   int n = read_shapes(a->shapes ? a->shapes : "tests/bench/gemm/shapes.txt", shapes, 0), peers_n = n < 0 ? -1 : bench_peers_open(peers, a->vs);
   if (n < 0 || peers_n < 0) return TOOL_USAGE;
-  if (!peers_n) return fprintf(stderr, "tg bench gemm: no peer is installed (--vs NAME=FILE says where one is)\n"), TOOL_BROKEN;
+  bench_peers_read_loop(&peers[peers_n]);
+  if (!peers_n++) return fprintf(stderr, "tg bench gemm: no peer is installed (--vs NAME=FILE says where one is)\n"), TOOL_BROKEN;
   int threads = a->threads > 0 ? a->threads : 1;
   if (tg_context_create(&(tg_context_options){.threads = threads, .cache = a->cache}, &m.ctx)) return TOOL_BROKEN;
   for (int i = 0; i < 200; i++) m.peak = fmax(m.peak, probe(threads));

@@ -104,6 +104,34 @@ float bench_c_sum(const bench_arrays *v, size_t from, size_t to) {
   return total;
 }
 
+/* Whole vectors of 64 bytes; a rest is not read. */
+float bench_read(const float *x, size_t n, int streams, int prefetch) {
+  enum { LINE = 16, MOST = 8, AHEAD = 512 };
+  typedef float line __attribute__((vector_size(64), aligned(4)));
+  line s[MOST];
+  memset(s, 0, sizeof s);
+  size_t part = n / (size_t)streams / LINE * LINE;
+#define READ(N, P)                                                                                      \
+  for (size_t i = 0; i < part; i += LINE)                                                               \
+    for (int k = 0; k < (N); k++) {                                                                     \
+      if (P) __builtin_prefetch(x + (size_t)k * part + i + AHEAD);                                      \
+      s[k] += *(const line *)(const void *)(x + (size_t)k * part + i);                                  \
+    }
+  if (streams == 1 && prefetch) READ(1, 1)
+  else if (streams == 1) READ(1, 0)
+  else if (streams == 2 && prefetch) READ(2, 1)
+  else if (streams == 2) READ(2, 0)
+  else if (streams == 4 && prefetch) READ(4, 1)
+  else if (streams == 4) READ(4, 0)
+  else if (prefetch) READ(8, 1)
+  else READ(8, 0)
+#undef READ
+  for (int k = 1; k < MOST; k++) s[0] += s[k];
+  float total = 0;
+  for (int i = 0; i < LINE; i++) total += s[0][i];
+  return total;
+}
+
 static void put_row(float *restrict y, const float *restrict t, size_t n, int streaming) {
   size_t j = 0;
 #if defined(__AVX512F__)

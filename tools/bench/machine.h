@@ -7,6 +7,9 @@
 /* FLOP/s of independent register FMAs in f32, widest vectors, on the calling thread; runs for about `seconds`. */
 double bench_fma_peak(double seconds);
 
+/* Reads all of x, in so many streams side by side, asking for what is 2 KiB ahead or not; something of all that was read. */
+float bench_read(const float *x, size_t n, int streams, int prefetch);
+
 /* Plain C loops with the streams of the kernels they are compared with, compiled -O3 -march=native -ffast-math.
  * streaming: non-temporal stores. All arrays of floats, 64-byte aligned. rows of `row` elements in [from, to). */
 typedef struct { const float *x, *w, *b; float *y; size_t n, row; float a; } bench_arrays;

@@ -2,10 +2,12 @@
  * The peers' entry points. Nothing of theirs is needed to build: their functions are declared here as their manuals say. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "bench/machine.h"
 #include "bench/peers.h"
 
 static void *symbol(bench_peer *p, const char *name) { return dlsym(p->library, name); }
@@ -196,6 +198,48 @@ static void open_xsmm(bench_peer *p) {
   p->entry[p->entries++] = (bench_entry){.name = "libxsmm_?mmdispatch's code", .prepare = xsmm_prepare, .run = xsmm_run};
 }
 
+/* ---- reading alone ---- */
+
+typedef struct { const float *x; size_t n; int streams, prefetch; float sum; } reading;
+
+static void *read_part(void *arg) {
+  reading *r = arg;
+  r->sum = bench_read(r->x, r->n, r->streams, r->prefetch);
+  return NULL;
+}
+
+static size_t bytes_of(tg_type t) { return t == TG_F64 ? 8 : t == TG_F32 || t == TG_I32 ? 4 : t == TG_F16 || t == TG_BF16 ? 2 : 1; }
+
+/* Threads of its own, each a part: starting them is little beside what a product that is bound by memory takes. */
+static void read_all(const bench_product *x, int streams, int prefetch) {
+  enum { MOST = 16 };
+  size_t a = (size_t)x->m * (size_t)x->k * bytes_of(x->type->a), b = (size_t)x->k * (size_t)x->n * bytes_of(x->type->b), n = (a > b ? a : b) / sizeof(float);
+  const float *larger = a > b ? x->a : x->b;
+  reading part[MOST];
+  pthread_t id[MOST];
+  int threads = x->threads < MOST ? x->threads : MOST;
+  volatile float sum = 0;
+  for (int i = 0; i < threads; i++) part[i] = (reading){larger + n / (size_t)threads * (size_t)i, n / (size_t)threads, streams, prefetch, 0};
+  for (int i = 1; i < threads; i++)
+    if (pthread_create(&id[i], NULL, read_part, &part[i])) threads = i;
+  read_part(&part[0]);
+  for (int i = 1; i < threads; i++) pthread_join(id[i], NULL);
+  for (int i = 0; i < threads; i++) sum += part[i].sum;
+}
+
+#define READ_LOOP(S, P) static void read_##S##_##P(bench_peer *p, const bench_product *x) { (void)p, read_all(x, S, P); }
+READ_LOOP(1, 0) READ_LOOP(2, 0) READ_LOOP(4, 0) READ_LOOP(8, 0) READ_LOOP(1, 1) READ_LOOP(2, 1) READ_LOOP(4, 1) READ_LOOP(8, 1)
+#undef READ_LOOP
+
+static bool read_prepare(bench_peer *p, const bench_product *x) { return (void)p, x->m <= 16 || x->n <= 16; }
+
+void bench_peers_read_loop(bench_peer *p) {
+  static const bench_entry entries[] = {{"1 stream", read_prepare, read_1_0}, {"2 streams", read_prepare, read_2_0}, {"4 streams", read_prepare, read_4_0}, {"8 streams", read_prepare, read_8_0},
+    {"1 stream, prefetched", read_prepare, read_1_1}, {"2 streams, prefetched", read_prepare, read_2_1}, {"4 streams, prefetched", read_prepare, read_4_1}, {"8 streams, prefetched", read_prepare, read_8_1}};
+  *p = (bench_peer){.name = "reading", .reads = true};
+  for (unsigned i = 0; i < sizeof entries / sizeof *entries; i++) p->entry[p->entries++] = entries[i];
+}
+
 /* ---- all ---- */
 
 static const struct {
@@ -224,11 +268,11 @@ static bool open_one(bench_peer *p, int k, const char *path) {
 }
 
 int bench_peers_open(bench_peer *peers, const char *vs) {
-  int n = 0;
+  int n = 0;   /* one place stays free, for the read loop */
   setenv("BLIS_ARCH_TYPE", "0", 0);
   setenv("MKL_THREADING_LAYER", "GNU", 0);
   if (!vs) {
-    for (int k = 0; k < KNOWN && n < BENCH_PEERS; k++) n += open_one(&peers[n], k, NULL);
+    for (int k = 0; k < KNOWN && n < BENCH_PEERS - 1; k++) n += open_one(&peers[n], k, NULL);
     return n;
   }
   for (const char *at = vs; *at;) {
@@ -237,7 +281,7 @@ int bench_peers_open(bench_peer *peers, const char *vs) {
     int k = 0;
     while (k < KNOWN && (strlen(known[k].name) != name || strncmp(known[k].name, at, name))) k++;
     if (name < whole) snprintf(path, sizeof path, "%.*s", (int)(whole - name - 1), at + name + 1);
-    if (k == KNOWN || n == BENCH_PEERS) return fprintf(stderr, "tg bench gemm: '%.*s' is none of openblas, blis, onednn, mkl, libxsmm\n", (int)name, at), -1;
+    if (k == KNOWN || n == BENCH_PEERS - 1) return fprintf(stderr, "tg bench gemm: '%.*s' is none of openblas, blis, onednn, mkl, libxsmm\n", (int)name, at), -1;
     if (!open_one(&peers[n], k, path[0] ? path : NULL)) return fprintf(stderr, "tg bench gemm: %s: %s\n", known[k].name, peers[n].missing), -1;
     n++;
     at += whole + (at[whole] == ',');

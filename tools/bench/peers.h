@@ -25,7 +25,7 @@ typedef struct bench_entry {
   void (*run)(bench_peer *, const bench_product *);
 } bench_entry;
 
-enum { BENCH_PEERS = 8, BENCH_ENTRIES = 4 };
+enum { BENCH_PEERS = 8, BENCH_ENTRIES = 8 };
 struct bench_peer {
   const char *name;
   void *library;
@@ -34,10 +34,12 @@ struct bench_peer {
   void *f32, *f64, *set_threads, *execute, *wait;   /* its functions */
   void *state[8];
   void (*release)(bench_peer *);
+  bool reads;                  /* no library: a loop that reads the larger operand, for products that are bound by memory */
   char missing[256];                 /* why it could not be opened */
 };
 
 /* vs: "openblas,mkl=/opt/libmkl_rt.so"; NULL: all that are found. Names none of them: the message is printed, -1. */
 int bench_peers_open(bench_peer *peers, const char *vs);
+void bench_peers_read_loop(bench_peer *);
 void bench_peers_threads(bench_peer *, int threads);
 #endif
