@@ -202,12 +202,16 @@ bool tg_nest_contraction(tg_nest *n) {
   if (!find_roles(n, &r)) return false;
   int64_t columns = r.column->extent;
   if (columns > 0 && columns < n->lanes) return false;
+  if (!TG_CHOOSE(n, "tile", 1, 0, 1)) return false;
   r.rows = r.row->extent;
   r.row_name = tg_range_name(&n->s, r.row->range);
   tile t = choose_tile(n, &r, rows_conflict(r.tall));
+  t.rows = (uint32_t)TG_CHOOSE(n, "rows", t.rows, 1, 2, 4, 6, 8, 10, 12, 14);
+  t.vectors = (uint32_t)TG_CHOOSE(n, "vectors", t.vectors, 1, 2, 3, 4);
+  if (!t.rows || !t.vectors || (r.rows > 0 && t.rows > r.rows) || (columns > 0 && (int64_t)t.vectors * n->lanes > columns)) t = choose_tile(n, &r, rows_conflict(r.tall));
   int64_t width = (int64_t)t.vectors * n->lanes;
   const char *b = r.column->base, *name = r.column->name;
-  bool by_rows = tasks_of_rows(n, &r, t, width);
+  bool by_rows = n->l->target->threads > 1 && TG_CHOOSE(n, "tasks", 1, 0, 1) && tasks_of_rows(n, &r, t, width);
   if (!by_rows) order_outside(n, &r);
   else tg_nest_emit(n, "order %s %s", name, r.row_name);
   bool rest = columns < 0 ? !tg_divides(n->j, width, tg_extent(r.column->range)) : columns % width != 0;
@@ -218,6 +222,9 @@ bool tg_nest_contraction(tg_nest *n) {
   tg_nest_emit(n, "split %s %lld as %s %s.r", name, (long long)width, outer, b);
   tg_nest_emit(n, "order %s.%s %s.r", outer, r.row_name, b);
   int64_t terms = panel_terms(n, &r, t, (double)width);
+  if (terms) terms = TG_CHOOSE(n, "panel", terms == INT64_MAX ? 1 : terms, 0, 1, 128, 256, 384, 512);
+  if (terms == 1) terms = INT64_MAX;
+  if (terms > 1 && terms != INT64_MAX && !keeps_blocks(n, &r)) terms = INT64_MAX;
   const char *at = panel_loop(n, &r, terms, outer, "");
   tile_rows(n, &r, outer, t.rows, t.vectors, "");
   tg_nest_emit(n, "split %s.r %u as %s.u %s.v", b, n->lanes, b, b);
@@ -237,7 +244,8 @@ bool tg_nest_contraction(tg_nest *n) {
   }
   if (terms) panel(n, &r, at, width, t.vectors, "panel");
   uint32_t unroll = t.rows * t.vectors >= 16 ? 2 : 4; /* a large tile hides the loop's own work: more copies only cost time to compile */
-  if (t.vectors * (t.rows + unroll) + 1 > n->registers) unroll = 1; /* the panel's vectors of all copies are loaded first */
+  unroll = (uint32_t)TG_CHOOSE(n, "unroll", unroll, 1, 2, 4, 8);
+  if (!unroll || t.vectors * (t.rows + unroll) + 1 > n->registers) unroll = 1; /* the panel's vectors of all copies are loaded first */
   if (r.sum->extent > 0 && r.sum->extent % unroll == 0 && r.sum->extent > unroll && unroll > 1) {
     tg_nest_emit(n, "split %s %u as %s.o %s.i", r.sum->name, unroll, r.sum->base, r.sum->base);
     tg_nest_emit(n, "unroll %s.i", r.sum->base);

@@ -246,6 +246,7 @@ static void run_here(tg_crew *c, tg_task *t) {
   tg_env_init(&own, &c->env->allocator);
   tg_bench_run(c->o.local, &own, t);
   if (t->message) t->message = tg_strdup(c->env, t->message);
+  if (t->choices) t->choices = tg_strdup(c->env, t->choices);
   if (t->words) t->words = tg_strdup(c->env, t->words);
   tg_env_drop(&own);
 }

@@ -6,6 +6,7 @@
 #include "search/nest.h"
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 void tg_nest_emit(tg_nest *n, const char *format, ...) {
   va_list ap;
@@ -14,6 +15,22 @@ void tg_nest_emit(tg_nest *n, const char *format, ...) {
   tg_str_vprintf(&t, format, ap);
   va_end(ap);
   tg_push(&n->j->env, &n->j->opts, ((tg_opt_text){t.data, {.file = "heuristic", .text = t.data, .column = 1}}));
+}
+
+int64_t tg_nest_choose(tg_nest *n, const char *what, int64_t value, uint32_t count, const int64_t *options) {
+  tg_choices *c = n->choices;
+  uint32_t again = 0;
+  if (!c) return value;
+  const char *name = tg_format(&n->j->env, "%s@%u", what, n->index);
+  for (uint32_t i = 0; i < c->made.n; i++) again += !strncmp(c->made.data[i].name, name, strlen(name)) && strchr(".", c->made.data[i].name[strlen(name)]);
+  if (again) name = tg_format(&n->j->env, "%s.%u", name, again);
+  for (const char *p = c->given; p && *p; p += strcspn(p, " "), p += strspn(p, " "))
+    if (!strncmp(p, name, strlen(name)) && p[strlen(name)] == '=') value = strtoll(p + strlen(name) + 1, NULL, 10);
+  tg_choice made = {.name = name, .value = value};
+  for (uint32_t i = 0; i < count && made.n < TG_CHOICE_OPTIONS; i++)
+    if (options[i] != value) made.option[made.n++] = options[i];
+  tg_push(&n->j->env, &c->made, made);
+  return value;
 }
 
 /* ---- reading a nest ---- */
@@ -296,7 +313,8 @@ const char *tg_nest_vector(tg_nest *n, const char *name, const char *base, int64
 }
 
 void tg_nest_thread(tg_nest *n, const char *name, const char *base, int64_t extent, const char *text, double each) {
-  int64_t chunk = each >= TG_TASK_WORK ? 1 : (int64_t)(TG_TASK_WORK / (each < 1 ? 1 : each));
+  double task = TG_TASK_WORK * (n->l->target->threads > 1 ? (double)TG_CHOOSE(n, "task", 4, 1, 2, 4, 8, 16, 64) / 4 : 1);
+  int64_t chunk = each >= task ? 1 : (int64_t)(task / (each < 1 ? 1 : each));
   if (extent == 0 || extent == 1 || (extent < 0 && !text)) {
     if (chunk == 1 && extent < 0) tg_nest_emit(n, "thread %s", name);
     return;
@@ -357,7 +375,7 @@ static void stream_outputs(tg_nest *n) {
     uint32_t count;
     const tg_uop **order = tg_toposort(j, n->s.sink, &count);
     for (uint32_t k = 0; k < count; k++) writers += order[k]->op == TG_OP_LOAD && tg_define_of(order[k]->src[0]) == define;
-    if (writers == 1) tg_nest_emit(n, "stream %s", b->name);
+    if (writers == 1 && TG_CHOOSE(n, "stream", 1, 0, 1)) tg_nest_emit(n, "stream %s", b->name);
   }
 }
 
@@ -387,7 +405,9 @@ static void vector_reductions(tg_nest *n, const tg_nest_loop *vector) {
     if (tg_nest_small_reduction(n, r) || !r->contiguous || nested || (vector && tg_uses(n->j, r->reduce, vector->range))) continue;
     tg_nest_axis x = tg_nest_axis_of(n, r->name);
     if (!x.lockstep) continue;
-    tg_nest_cut_masks(n, r->name, tg_nest_vector(n, r->name, r->base, r->extent, tg_nest_cut_text(n, r->range, r->extent_text), tg_nest_upcast(n, 4), x.cut));
+    uint32_t upcast = (uint32_t)TG_CHOOSE(n, "sums", tg_nest_upcast(n, 4), 1, 2, 4, 8);
+    if (!upcast) continue;
+    tg_nest_cut_masks(n, r->name, tg_nest_vector(n, r->name, r->base, r->extent, tg_nest_cut_text(n, r->range, r->extent_text), upcast, x.cut));
     tg_nest_mark(n, r->name, true);
   }
 }
@@ -424,6 +444,7 @@ void tg_nest_flat(tg_nest *n, const tg_nest_loop *l, uint32_t upcast) {
   int64_t chunk = (int64_t)(TG_TASK_WORK / (each < 1 ? 1 : each)), most = l->extent / (4 * (int64_t)n->l->target->threads);
   if (l->extent > 0 && chunk > most) chunk = most;
   bool pages = wants_pages(n, l->extent < 0 ? -1 : l->extent / pages_block(n) * pages_block(n), n->loads.n + n->stores.n) && !n->reductions.n && chunk >= pages_block(n);
+  if (pages) pages = TG_CHOOSE(n, "pages", 1, 0, 1) != 0;
   if (pages) block = pages_block(n);
   if (pages && chunk < 8 * block && most >= 8 * block) chunk = 8 * block;
   if (chunk < block && most >= block && !pages) chunk = block;
@@ -497,16 +518,20 @@ static bool matrix_vector(tg_nest *n) {
     rows |= by_term && by_row == TG_STRIDES;
   }
   if (!l->lockstep || !shared || !rows || !r->contiguous || a.in_order || a.generic || (l->extent >= 0 && l->extent < 8) || !l->extent_text) return false;
-  tg_nest_cut_masks(n, r->name, tg_nest_vector(n, r->name, r->base, r->extent, tg_nest_cut_text(n, r->range, r->extent_text), 2, true));
+  if (!TG_CHOOSE(n, "matvec", 1, 0, 1)) return false;
+  uint32_t vectors = (uint32_t)TG_CHOOSE(n, "sums", 2, 1, 2, 4, 8);
+  long long rows_at_once = TG_CHOOSE(n, "rows", 4, 2, 3, 4, 6, 8);
+  if (rows_at_once < 2 || !vectors || (l->extent >= 0 && rows_at_once > l->extent)) rows_at_once = 4, vectors = 2;
+  tg_nest_cut_masks(n, r->name, tg_nest_vector(n, r->name, r->base, r->extent, tg_nest_cut_text(n, r->range, r->extent_text), vectors, true));
   const char *b = l->base, *main_part = l->name;
-  if (l->extent < 0) tg_nest_emit(n, "cut %s at (%s)/4*4 as %s.m %s.e", l->name, l->extent_text, b, b);
-  else if (l->extent % 4) tg_nest_emit(n, "cut %s at %lld as %s.m %s.e", l->name, (long long)(l->extent / 4 * 4), b, b);
-  if (l->extent < 0 || l->extent % 4) main_part = tg_format(&n->j->env, "%s.m", b);
-  tg_nest_emit(n, "split %s 4 as %s.o %s.i", main_part, b, b);
+  if (l->extent < 0) tg_nest_emit(n, "cut %s at (%s)/%lld*%lld as %s.m %s.e", l->name, l->extent_text, rows_at_once, rows_at_once, b, b);
+  else if (l->extent % rows_at_once) tg_nest_emit(n, "cut %s at %lld as %s.m %s.e", l->name, (long long)(l->extent / rows_at_once * rows_at_once), b, b);
+  if (l->extent < 0 || l->extent % rows_at_once) main_part = tg_format(&n->j->env, "%s.m", b);
+  tg_nest_emit(n, "split %s %lld as %s.o %s.i", main_part, rows_at_once, b, b);
   tg_nest_emit(n, "upcast %s.i", b);
-  const char *outer = tg_format(&n->j->env, "%s.o", b), *text = tg_format(&n->j->env, "(%s)/4", l->extent_text);
+  const char *outer = tg_format(&n->j->env, "%s.o", b), *text = tg_format(&n->j->env, "(%s)/%lld", l->extent_text, rows_at_once);
   if (l->parallel && n->threads && n->work >= TG_THREAD_WORK)
-    tg_nest_thread(n, outer, outer, l->extent < 0 ? -1 : l->extent / 4, text, 4 * n->work / trips(l->extent));
+    tg_nest_thread(n, outer, outer, l->extent < 0 ? -1 : l->extent / rows_at_once, text, (double)rows_at_once * n->work / trips(l->extent));
   return true;
 }
 
@@ -534,7 +559,8 @@ static const tg_nest_loop *choose_vector_loop(tg_nest *n) {
 
 static void general_nest(tg_nest *n) {
   const tg_nest_loop *vector = choose_vector_loop(n);
-  uint32_t upcast = tg_nest_upcast(n, n->loads.n > 4 || n->reductions.n ? 2 : 4);
+  uint32_t upcast = (uint32_t)TG_CHOOSE(n, "vectors", tg_nest_upcast(n, n->loads.n > 4 || n->reductions.n ? 2 : 4), 1, 2, 4, 8);
+  if (!upcast) upcast = 1;
   bool vector_cut = vector && tg_nest_axis_of(n, vector->name).cut;
   if (vector && n->depth == 1 && vector_cut) {
     tg_nest_mark(n, vector->name, true);
@@ -559,7 +585,8 @@ static void general_nest(tg_nest *n) {
   }
 }
 
-static void schedule_nest(tg_nest *n, const tg_uop *top) {
+static void schedule_nest(tg_nest *n, const tg_uop *top, uint32_t index) {
+  n->index = index;
   read_nest(n, top);
   if (!n->stores.n) return;
   if (!n->depth) {
@@ -586,9 +613,11 @@ void tg_nest_apply(tg_nest *n, uint32_t from) {
   see(n);
 }
 
-void tg_heuristic(tg_job *j, const tg_lowering *l, const tg_uop *raised) {
+void tg_heuristic(tg_job *j, const tg_lowering *l, const tg_uop *raised) { tg_heuristic_with(j, l, raised, NULL); }
+
+void tg_heuristic_with(tg_job *j, const tg_lowering *l, const tg_uop *raised, tg_choices *c) {
   if (j->opts.n) return;
-  tg_nest n = {.j = j, .l = l};
+  tg_nest n = {.j = j, .l = l, .choices = c};
   uint32_t ranges = j->ranges.n, buffers = j->buffers.n;
   uint8_t *demand = tg_new(&j->env, uint8_t, buffers + 1);
   for (uint32_t b = 0; b < buffers; b++) demand[b] = j->buffers.data[b].demand;
@@ -602,12 +631,13 @@ void tg_heuristic(tg_job *j, const tg_lowering *l, const tg_uop *raised) {
   }
   for (uint32_t i = n.s.sink->n; i-- > 0;) {
     if (n.s.sink->src[i]->op != TG_OP_END) continue;
+    n.index = i;
     read_nest(&n, n.s.sink->src[i]);
     if (n.reductions.n) tg_nest_rows(&n, i, buffers);
   }
   const tg_uop *plain = n.s.sink;
   for (uint32_t i = plain->n; i-- > 0;)
-    if (plain->src[i]->op == TG_OP_END || plain->src[i]->op == TG_OP_STORE) schedule_nest(&n, plain->src[i]);
+    if (plain->src[i]->op == TG_OP_END || plain->src[i]->op == TG_OP_STORE) schedule_nest(&n, plain->src[i], i);
   j->ranges.n = ranges; /* the schedule makes what was made here once more: the same nodes, with the same names */
   j->buffers.n = buffers;
   for (uint32_t b = 0; b < buffers; b++) j->buffers.data[b].demand = demand[b]; /* place has changed some */

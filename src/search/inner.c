@@ -119,7 +119,9 @@ static void stencil_rows(tg_nest *n, const tg_uop *parent, const tg_uop *u) {
   const char *why;
   v = tg_range_verdict(&n->s, parent, &why);
   if (v != TG_INDEPENDENT || l.members > 1) return;
-  copies(n, &l, 2);
+  uint32_t rows = (uint32_t)TG_CHOOSE(n, "stencil", 2, 1, 2, 3, 4);
+  if (rows < 2) return;
+  copies(n, &l, rows);
   tg_nest_mark(n, l.name, false);
 }
 
@@ -134,7 +136,8 @@ static bool inner_loops(tg_nest *n, const tg_uop *parent, const tg_uop *u) {
   if (u == n->top) return false;
   tg_nest_loop l = tg_nest_read_loop(n, u);
   if (!tg_nest_vectorises(n, &l, u->src + 1, u->n - 1)) return false;
-  tg_nest_cut_masks(n, l.name, tg_nest_vector(n, l.name, l.base, l.extent, tg_nest_cut_text(n, l.range, l.extent_text), tg_nest_upcast(n, 2), tg_nest_axis_of(n, l.name).cut));
+  uint32_t upcast = (uint32_t)TG_CHOOSE(n, "vectors", tg_nest_upcast(n, 2), 1, 2, 4, 8);
+  tg_nest_cut_masks(n, l.name, tg_nest_vector(n, l.name, l.base, l.extent, tg_nest_cut_text(n, l.range, l.extent_text), upcast ? upcast : 1, tg_nest_axis_of(n, l.name).cut));
   stencil_rows(n, parent, u);
   tg_nest_mark(n, l.name, true);
   return false;
@@ -151,7 +154,7 @@ bool tg_nest_small_reduction(tg_nest *n, const tg_nest_reduce *r) {
     if (tg_nest_axis_of(n, tg_axis_name(&n->s, range)).members != 1) return false;
     terms *= tg_extent(range)->arg;
   }
-  if (terms > SMALL_TERMS || terms * n->copies > 2 * SMALL_TERMS) return false;
+  if (terms > SMALL_TERMS || terms * n->copies > 2 * SMALL_TERMS || !TG_CHOOSE(n, "unrolled", 1, 0, 1)) return false;
   for (uint32_t k = a.ranges; k-- > 0;) {
     const char *name = tg_axis_name(&n->s, tg_reduce_ranges(r->reduce)[k]);
     tg_nest_emit(n, "unroll %s", name);

@@ -153,6 +153,7 @@ bool tg_journal_find(tg_journal *j, uint8_t kind, uint64_t id, uint64_t against,
   if (t->outcome == TG_TRIAL_SKIPPED) return false;
   t->message = string(j->env, line, "message");
   t->words = string(j->env, line, "words");
+  t->choices = string(j->env, line, "choices");
   t->hash = hex(line, "hash");
   t->cost.seconds = number(line, "cost");
   t->seconds = number(line, "seconds");
@@ -179,6 +180,7 @@ void tg_journal_put(tg_journal *j, const tg_task *t, const tg_point *p, uint64_t
     tg_str_printf(&s, ",\"hash\":\"%016llx\",\"cost\":%.17g", (unsigned long long)t->hash, t->cost.seconds);
     put_field(&s, "knobs", knobs);
     put_field(&s, "words", t->words);
+    put_field(&s, "choices", t->choices);
   }
   if (t->kind == TG_TASK_TIME) {
     tg_str_printf(&s, ",\"seconds\":%.9g,\"against_seconds\":%.9g,\"dropped\":%u,\"score\":%.6g,\"gain\":", t->seconds, t->against_seconds, t->dropped, p->score);

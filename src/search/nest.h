@@ -42,6 +42,8 @@ typedef struct {
   bool threads;                   /* tasks are allowed: the author made none */
   uint32_t copies;                /* of statements, by the kinds that ranges have already */
   uint8_t *done;                  /* by range ordinal: scheduled, as lanes */
+  tg_choices *choices;            /* NULL: nobody asks */
+  uint32_t index;                 /* of the nest in the program */
   TG_VEC(const char *) masked;    /* loops to be cut where their conditions become sure, when all else is said */
 } tg_nest;
 
@@ -52,6 +54,9 @@ tg_axis tg_nest_axis_sites(tg_nest *n, const char *name);
 /* As scheduled: nothing else happens to the axis. */
 void tg_nest_mark(tg_nest *n, const char *name, bool lanes);
 
+/* A decision: value, unless another one is given. options: what else might be better. Names are unique by the nest's place and a count. */
+int64_t tg_nest_choose(tg_nest *n, const char *what, int64_t value, uint32_t count, const int64_t *options);
+#define TG_CHOOSE(n, what, value, ...) tg_nest_choose((n), (what), (value), sizeof((const int64_t[]){__VA_ARGS__}) / 8, (const int64_t[]){__VA_ARGS__})
 void tg_nest_emit(tg_nest *n, const char *format, ...) TG_PRINTF(2, 3);
 void tg_nest_apply(tg_nest *n, uint32_t from);   /* the words from there on, to the program that the heuristic reads */
 /* How an access moves with a range. */

@@ -136,7 +136,7 @@ static bool block_sum(tg_nest *n, const tg_uop *u, const tg_uop *rows, uint32_t 
   const tg_uop *r = u->src[0];
   if (u->n != 2 || !innermost_loop(u) || tg_range_kind(r) != TG_LOOP || tg_extent(r)->op != TG_OP_CONST || !shares(n, u->src[1], rows)) return false;
   const char *name = tg_axis_name(&n->s, r), *b = tg_nest_base(n, name);
-  uint32_t block = 16;
+  uint32_t block = (uint32_t)TG_CHOOSE(n, "block", 16, 1, 2, 4, 8, 16);
   while (block > 1 && (block * vectors + block / 2 + vectors + 1 > n->registers || tg_extent(r)->arg % block)) block /= 2;
   if (block == 1 || !only_loops_in_lockstep(n, name)) return false;
   if (tg_extent(r)->arg > block) {
@@ -159,6 +159,8 @@ static bool rows_as_lanes(tg_nest *n, uint32_t at, const tg_uop *rows) {
   int64_t vectors = tg_extent(rows->src[0])->arg / n->lanes;
   uint32_t most = n->registers >= 32 ? 4 : 2, applied = n->j->opts.n;
   if (!vectors || tg_extent(rows->src[0])->arg % n->lanes) return false;
+  most = (uint32_t)TG_CHOOSE(n, "lanes", most, 0, 1, 2, 4);
+  if (!most) return false;
   while (vectors % most) most /= 2;
   const char *name = tg_axis_name(&n->s, rows->src[0]), *b = tg_nest_base(n, name);
   if (vectors > most) {
@@ -185,7 +187,8 @@ void tg_nest_rows(tg_nest *n, uint32_t at, uint32_t authored) {
   int64_t extent = tg_extent(rows->src[0])->arg;
   uint32_t group = extent % 8 == 0 ? 8 : extent % 4 == 0 ? 4 : extent % 2 == 0 ? 2 : 1, applied = n->j->opts.n;
   tg_nest_axis a = tg_nest_axis_of(n, tg_axis_name(&n->s, rows->src[0]));
-  if (group == 1 || !a.parallel || !a.lockstep || !of_this_nest(n, tg_axis_name(&n->s, rows->src[0])) || rows_as_lanes(n, at, rows)) return;
+  group = (uint32_t)TG_CHOOSE(n, "group", group, 1, 2, 4, 8);
+  if (group <= 1 || extent % group || !a.parallel || !a.lockstep || !of_this_nest(n, tg_axis_name(&n->s, rows->src[0])) || rows_as_lanes(n, at, rows)) return;
   while (copy_tile(n, n->top, authored)) { /* a copy unties axes: names are read anew after each */
     tg_nest_apply(n, applied);
     applied = n->j->opts.n;

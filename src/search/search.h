@@ -29,8 +29,10 @@ typedef struct tg_point {
   int64_t knob[TG_POINT_KNOBS];
   const char *text;            /* the author's form under these knobs, without words */
   const char *words;           /* NULL: the heuristic's */
+  const char *given;           /* decisions that the heuristic is to take; NULL: none */
   const char *used;            /* after lowering: the words in use, the heuristic's as well */
-  uint64_t id;                 /* of text and words */
+  const char *choices;         /* after lowering: what else the heuristic may decide; NULL: it was not asked */
+  uint64_t id;                 /* of text, words and what is given */
   tg_outcome outcome;
   const char *message;
   uint64_t hash;
@@ -45,10 +47,13 @@ typedef struct tg_point {
 /* Runs each sketch once. Fails with the author's error if the first one's default is illegal; other sketches that do not apply are left out. */
 void tg_space_open(tg_points *s, tg_env *env, const tg_sketch_source *source, uint32_t n, const tg_binding *bindings, uint32_t bindings_n);
 /* Text and words of the point, by running the sketch's body; words, if not NULL, in place of its own. False: the requirements do not hold; message says why. */
-bool tg_space_point(tg_points *s, uint32_t sketch, const int64_t *knob, const char *words, tg_point *p);
+bool tg_space_point(tg_points *s, uint32_t sketch, const int64_t *knob, const char *words, const char *given, tg_point *p);
 uint32_t tg_words_count(const char *words);
 
 /* ---- mutate.c ---- */
+
+/* The i-th other decision of a list of choices, put into what was given before; NULL: there are not so many. */
+const char *tg_choices_move(tg_env *env, const char *choices, const char *given, uint32_t i);
 
 /* Another list of words near this one, by the random number; NULL: this draw has none. */
 const char *tg_words_mutate(tg_env *env, const char *words, uint64_t random);

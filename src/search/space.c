@@ -81,7 +81,7 @@ void tg_space_open(tg_points *s, tg_env *env, const tg_sketch_source *source, ui
 
 static uint64_t hash_text(const char *t, uint64_t seed) { return t ? tg_hash(t, strlen(t), seed) : tg_mix(seed, 1); }
 
-bool tg_space_point(tg_points *s, uint32_t sketch, const int64_t *knob, const char *words, tg_point *p) {
+bool tg_space_point(tg_points *s, uint32_t sketch, const int64_t *knob, const char *words, const char *given, tg_point *p) {
   tg_env *env = s->env;
   authoring *a = tg_new(env, authoring, 1);
   *p = (tg_point){.sketch = sketch};
@@ -93,8 +93,9 @@ bool tg_space_point(tg_points *s, uint32_t sketch, const int64_t *knob, const ch
   p->outcome = ok ? TG_TRIAL_OK : TG_TRIAL_ILLEGAL;
   p->text = ok ? a->text : "";
   p->words = words ? words : a->words;
+  p->given = p->words ? NULL : given;
   p->id = tg_hash(p->knob, sizeof p->knob, tg_mix(sketch, 7));
-  p->id = hash_text(p->words, hash_text(p->text, p->id));
+  p->id = hash_text(p->given, hash_text(p->words, hash_text(p->text, p->id)));
   return ok;
 }
 

@@ -29,8 +29,9 @@ enum { TG_QUADS = 64, TG_TRIAL_PARAMS = 16 };
 /* What the cost model reads off a lowered program (cost.c); seconds are its guess. */
 typedef struct tg_cost { double seconds, cycles, chain, spills, l2_bytes, l3_bytes, memory_bytes, code; } tg_cost;
 
-/* A program and its schedule: the author's form without words, then words separated by ';'. Without words the heuristic chooses. */
-typedef struct tg_trial { const char *text, *words; } tg_trial;
+/* A program and its schedule: the author's form without words, then words separated by ';'. Without words the heuristic chooses; given is what it
+ * takes as decided ("rows@0=8 unroll@0=4"). */
+typedef struct tg_trial { const char *text, *words, *given; } tg_trial;
 
 /* One question, and its answer. Memory of answers is the env's that is given to the function that answers. */
 typedef struct tg_task {
@@ -49,6 +50,7 @@ typedef struct tg_task {
   uint8_t outcome;                 /* tg_outcome */
   const char *message;             /* NULL: nothing to say */
   const char *words;               /* LOWER: the schedule in use, the heuristic's as well */
+  const char *choices;             /* LOWER: the heuristic's decisions and what else is worth a try: "rows@0=14:8,12;unroll@0=2:1,4" */
   uint64_t hash;                   /* LOWER: of the lowered program */
   tg_cost cost;                    /* LOWER */
   double floor;                    /* OPEN: no run takes less, in seconds */

@@ -58,7 +58,7 @@ static void tell(search *s, int what, const tg_point *p) {
 
 /* ---- asking, with the journal before the crew ---- */
 
-static tg_trial trial_of(const tg_point *p) { return (tg_trial){p->text, p->words}; }
+static tg_trial trial_of(const tg_point *p) { return (tg_trial){p->text, p->words, p->given}; }
 
 static void ask(search *s, tg_task *tasks, tg_point *const *points, uint32_t n, uint32_t parallel, const tg_point *against) {
   tg_task *open = tg_new(s->env, tg_task, n ? n : 1);
@@ -100,8 +100,10 @@ static void lower(search *s, tg_point **points, uint32_t n) {
     p->hash = tasks[i].hash;
     p->cost = tasks[i].cost;
     p->used = tasks[i].words && *tasks[i].words ? tasks[i].words : NULL;
+    p->choices = tasks[i].choices && *tasks[i].choices ? tasks[i].choices : NULL;
     if (tasks[i].outcome != TG_TRIAL_OK) settle(s, p, &tasks[i]);
     else {
+      if (p->given) p->words = p->used;   /* from here on by its words alone */
       s->r->lowered++;
       tg_push(s->env, &s->lowered, p->hash);
       tg_push(s->env, &s->pool, p);
@@ -112,9 +114,9 @@ static void lower(search *s, tg_point **points, uint32_t n) {
 
 /* ---- new points ---- */
 
-static void propose(search *s, uint32_t sketch, const int64_t *knob, const char *words, tg_point **out, uint32_t *n) {
+static void propose(search *s, uint32_t sketch, const int64_t *knob, const char *words, const char *given, tg_point **out, uint32_t *n) {
   tg_point *p = tg_new(s->env, tg_point, 1);
-  bool legal = tg_space_point(&s->space, sketch, knob, words, p);
+  bool legal = tg_space_point(&s->space, sketch, knob, words, given, p);
   if (known(s->seen.data, s->seen.n, p->id)) return;
   tg_push(s->env, &s->seen, p->id);
   p->number = s->points.n;
@@ -135,15 +137,24 @@ static void move_knobs(search *s, const tg_point *p, tg_point **out, uint32_t *n
       memcpy(knob, p->knob, sizeof knob);
       if (knob[i] == k->knob[i].values[v]) continue;
       knob[i] = k->knob[i].values[v];
-      propose(s, p->sketch, knob, NULL, out, n);
+      propose(s, p->sketch, knob, NULL, p->given, out, n);
     }
   }
+}
+
+/* Each other decision of the heuristic, from a place that differs. */
+static void move_choices(search *s, const tg_point *p, tg_point **out, uint32_t *n) {
+  uint32_t count = 0;
+  while (p->choices && tg_choices_move(s->env, p->choices, p->given, count)) count++;
+  uint64_t from = draw(s);
+  for (uint32_t i = 0; i < count && *n < FRONT; i++)
+    propose(s, p->sketch, p->knob, NULL, tg_choices_move(s->env, p->choices, p->given, (uint32_t)((from + i) % count)), out, n);
 }
 
 static void move_words(search *s, const tg_point *p, uint32_t draws, tg_point **out, uint32_t *n) {
   for (uint32_t i = 0; i < draws && *n < FRONT && p->used; i++) {
     const char *words = tg_words_mutate(s->env, p->used, draw(s));
-    if (words) propose(s, p->sketch, p->knob, words, out, n);
+    if (words) propose(s, p->sketch, p->knob, words, NULL, out, n);
   }
 }
 
@@ -152,6 +163,7 @@ static bool widen(search *s) {
   tg_point *front[FRONT];
   uint32_t n = 0;
   for (uint32_t b = 0; b < s->beam_n && n < FRONT / 2; b++) move_knobs(s, s->beam[b], front, &n);
+  for (uint32_t b = 0; b < s->beam_n && n < FRONT * 3 / 4 && !s->o->knobs_only; b++) move_choices(s, s->beam[b], front, &n);
   for (uint32_t b = 0; b < s->beam_n && n < FRONT && !s->o->knobs_only; b++) move_words(s, s->beam[b], 1 + (FRONT - n) / (s->beam_n - b), front, &n);
   if (n) lower(s, front, n);
   return n > 0;
@@ -245,7 +257,7 @@ static TG_NORETURN void fail_default(search *s, const tg_point *p) {
 
 static void open_problem(search *s) {
   const tg_search_options *o = s->o;
-  tg_task t = {.kind = TG_TASK_OPEN, .trial = {s->first->text, NULL}, .folder = o->folder, .params_n = o->params_n, .threads = o->threads ? o->threads : 1, .seed = o->seed + 1,
+  tg_task t = {.kind = TG_TASK_OPEN, .trial = {s->first->text, NULL, NULL}, .folder = o->folder, .params_n = o->params_n, .threads = o->threads ? o->threads : 1, .seed = o->seed + 1,
                .shared = o->worker ? o->shared : -1, .make = true, .limit = s->o->seconds > 0 ? s->o->seconds * 2 + 10 : 600};
   if (o->params_n > TG_TRIAL_PARAMS) tg_fail(s->env, TG_ELIMIT, "over %d parameters", TG_TRIAL_PARAMS);
   memcpy(t.params, o->params, o->params_n * sizeof *o->params);
@@ -285,7 +297,7 @@ static void begin(search *s) {
   s->incumbent = p;
   join_beam(s, p);
   tell(s, TG_EVENT_TIMED, p);
-  for (uint32_t i = 1; i < s->space.sketches && n < TG_COUNT(others); i++) propose(s, i, NULL, NULL, others, &n);
+  for (uint32_t i = 1; i < s->space.sketches && n < TG_COUNT(others); i++) propose(s, i, NULL, NULL, NULL, others, &n);
   lower(s, others, n);
 }
 
@@ -345,7 +357,7 @@ static void report(search *s) {
   tg_search_result *r = s->r;
   r->sketch = p->sketch;
   r->sketch_name = k->name;
-  r->words = p->words;
+  r->words = p->words || p == s->first ? p->words : p->used;
   r->text = p->text;
   r->knobs = k->knobs;
   for (uint32_t i = 0; i < k->knobs; i++) r->knob[i] = (tg_binding){k->knob[i].name, p->knob[i], p->knob[i], 1};
@@ -362,7 +374,7 @@ static void run(void *arg) {
   const tg_search_options *o = s->o;
   tg_space_open(&s->space, s->env, o->sketch, o->sketches, o->bindings, o->bindings_n);
   s->first = tg_new(s->env, tg_point, 1);
-  if (!tg_space_point(&s->space, 0, NULL, NULL, s->first)) fail_default(s, s->first);
+  if (!tg_space_point(&s->space, 0, NULL, NULL, NULL, s->first)) fail_default(s, s->first);
   tg_push(s->env, &s->seen, s->first->id);
   tg_push(s->env, &s->points, s->first);
   s->r->points = 1;

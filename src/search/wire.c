@@ -40,6 +40,7 @@ void tg_wire_ask(tg_str *s, const tg_task *t, uint64_t serial) {
   put_u64(s, t->kind);
   put_text(s, t->trial.text);
   put_text(s, t->trial.words);
+  put_text(s, t->trial.given);
   put_text(s, t->against.text);
   put_text(s, t->against.words);
   put_text(s, t->folder);
@@ -60,6 +61,7 @@ void tg_wire_answer(tg_str *s, const tg_task *t, uint64_t serial) {
   put_u64(s, t->outcome);
   put_text(s, t->message);
   put_text(s, t->words);
+  put_text(s, t->choices);
   put_u64(s, t->hash);
   put(s, &t->cost, sizeof t->cost);
   put_double(s, t->floor);
@@ -122,6 +124,7 @@ bool tg_wire_read_ask(tg_env *env, const tg_frame *f, const char *payload, tg_ta
   *t = (tg_task){.kind = (uint8_t)get_u64(&r, TG_TASK__COUNT - 1)};
   t->trial.text = get_text(&r);
   t->trial.words = get_text(&r);
+  t->trial.given = get_text(&r);
   t->against.text = get_text(&r);
   t->against.words = get_text(&r);
   t->folder = get_text(&r);
@@ -143,6 +146,7 @@ bool tg_wire_read_answer(tg_env *env, const tg_frame *f, const char *payload, ui
   a.outcome = (uint8_t)get_u64(&r, TG_TRIAL__COUNT - 1);
   a.message = get_text(&r);
   a.words = get_text(&r);
+  a.choices = get_text(&r);
   a.hash = get_u64(&r, UINT64_MAX);
   get(&r, &a.cost, sizeof a.cost);
   a.floor = get_double(&r);
