@@ -10,7 +10,7 @@
 #include "tool.h"
 
 static const char usage[] =
-  "tg run FILE.tg name=value ... [--kernel NAME] [--check] [--time] [--seconds N] [--threads N] [--opt WORDS ...] [--cache DIR] [--json]\n"
+  "tg run FILE.tg name=value ... [--kernel NAME] [--check] [--time] [--seconds N] [--threads N] [--opt WORDS ...] [--cache DIR] [--tuned DIR] [--json]\n"
   "\n"
   "Compiles the kernel for this machine and runs it once on small integers.\n"
   "  name=value an integer for a parameter or a knob; a parameter that the file gives a range needs one\n"
@@ -20,6 +20,7 @@ static const char usage[] =
   "  --time     runs for --seconds (1) and prints the median\n"
   "  --threads  1; -1 for all cores\n"
   "  --cache    a folder where compiled kernels are kept from run to run\n"
+  "  --tuned    a folder of tuned choices: with the one that tg tune found, if it is there\n"
   "  --opt      words of a schedule, in order, instead of the heuristic's choice: --opt 'split j 16 as jo jl' --opt 'lane jl'\n";
 
 typedef struct {
@@ -231,7 +232,7 @@ static int run(run_state *r) {
       fprintf(stderr, "%s\n", tg_error_message(r->ctx));
       return TOOL_WRONG;
     }
-    tool_figure(r->args->json, "run", tg_kernel_describe(r->kernel)->name, "time", t.median * 1e6, "us", NULL);
+    tool_figure(r->args->json, "run", tg_kernel_describe(r->kernel)->name, tg_kernel_describe(r->kernel)->tuned ? "time, tuned" : "time", t.median * 1e6, "us", NULL);
   }
   return result;
 }
@@ -252,7 +253,8 @@ int cmd_run(int argc, char **argv) {
   r.args = &a;
   if (!tool_load(&a, &r.program)) return TOOL_WRONG;
   tg_job_init(&r.job, NULL);
-  tg_context_options co = {.cache = a.cache, .log = log_line};
+  r.program.options.flags |= a.tuned ? TG_COMPILE_TUNED : 0;
+  tg_context_options co = {.cache = a.cache, .tuned = a.tuned, .threads = a.threads > 0 && a.tuned ? a.threads : 0, .log = log_line};
   int result;
   if (tg_context_create(&co, &r.ctx)) {
     fprintf(stderr, "tg: %s\n", r.ctx ? tg_error_message(r.ctx) : "out of memory");

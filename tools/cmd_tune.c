@@ -12,12 +12,14 @@
 
 static const char usage[] =
   "tg tune FILE.tg name=value ... [--kernel NAME] [--budget SECONDS] [--candidates N] [--seed N] [--beam N] [--threads N] [--knobs] [--journal FILE] [--resume]\n"
-  "        [--workers N] [--json]\n"
+  "        [--workers N] [--tuned DIR] [--json]\n"
   "\n"
   "Finds the knobs and the words of a schedule that make the kernel fastest here. Candidates are compiled, checked and timed in processes of their own.\n"
   "  name=value    binds a parameter, or a knob that is not to be searched\n"
   "  --budget      seconds of it all (20); --candidates: how many are timed at most\n"
-  "  --threads     that a launch may use (1)\n"
+  "  --threads     that a launch may use (1); -1 for all cores\n"
+  "  --tuned       the folder that the choice is kept in, else $TG_TUNED, else tg/tuned in the user's data folder; '' for none. TG_COMPILE_TUNED and\n"
+  "                tg run --tuned find it again; tg store looks into it\n"
   "  --knobs       only knobs; words stay as they are\n"
   "  --journal     a file that every answer is appended to; --resume: its answers are used again\n"
   "  --workers     processes that compile side by side (all cores); 0: none, all happens in this process\n";
@@ -64,6 +66,11 @@ static void progress(void *user, const tg_tune_progress *p) {
   fflush(stdout);
 }
 
+static void complain(void *user, const char *message) {
+  (void)user;
+  fprintf(stderr, "tg: %s\n", message);
+}
+
 static void report(const tool_args *a, const tg_tune_result *r) {
   if (a->json) {
     printf("{\"event\":\"end\",\"kernel\":\"%s\",\"tuned\":%s,\"seconds\":%.9g,\"default_seconds\":%.9g,\"gain\":%.5g,\"gain_low\":%.5g,\"points\":%u,\"lowered\":%u,\"built\":%u,\"timed\":%u,\"dropped\":%u,\"restarts\":%u,\"reused\":%u,"
@@ -79,7 +86,7 @@ static void report(const tool_args *a, const tg_tune_result *r) {
   if (!r->tuned) printf("%s: the default stays: %.4g us", r->kernel, r->default_seconds * 1e6);
   else printf("%s: %.4g us instead of %.4g: %.1f %% faster, surely %.1f %%", r->kernel, r->seconds * 1e6, r->default_seconds * 1e6, 100 * r->gain, 100 * r->gain_low);
   put_rate(r, r->seconds);
-  printf("\n");
+  printf(r->kept ? "; kept\n" : "\n");
   for (uint32_t i = 0; i < r->knobs_n; i++) printf("  %s=%lld\n", r->knobs[i].name, (long long)r->knobs[i].lo);
   for (const char *w = r->words; w && *w;) {
     size_t n = strcspn(w, ";");
@@ -91,7 +98,7 @@ static void report(const tool_args *a, const tg_tune_result *r) {
 
 int cmd_tune(int argc, char **argv) {
   tool_args a;
-  char self[4096];
+  char self[4096], place[4096];
   if (!tool_parse(argc, argv, &a, usage)) return TOOL_USAGE;
   if (a.help || !a.file) {
     fputs(usage, a.help ? stdout : stderr);
@@ -103,7 +110,7 @@ int cmd_tune(int argc, char **argv) {
   self[n > 0 ? n : 0] = 0;
   const char *const worker[] = {self, "worker", NULL};
   view v = {.args = &a, .terminal = isatty(1) && !a.json};
-  tg_tune_options o = {.bindings = p.bindings, .bindings_n = p.options.bindings_n, .kernel = a.kernel, .threads = a.threads, .seconds = a.budget, .candidates = (uint32_t)a.candidates,
+  tg_tune_options o = {.bindings = p.bindings, .bindings_n = p.options.bindings_n, .kernel = a.kernel, .seconds = a.budget, .candidates = (uint32_t)a.candidates,
                        .seed = (uint64_t)a.seed, .beam = (uint32_t)a.beam, .worker = n > 0 && a.workers ? worker : NULL, .workers = a.workers > 0 ? (uint32_t)a.workers : 0,
                        .journal = a.journal, .flags = (a.knobs ? TG_TUNE_KNOBS_ONLY : 0) | (a.resume ? TG_TUNE_RESUME : 0), .stop = stop, .progress = progress, .callback_user = &v};
   struct sigaction sa = {.sa_handler = interrupt};
@@ -112,7 +119,8 @@ int cmd_tune(int argc, char **argv) {
   tg_context *ctx = NULL;
   tg_tune_result *r = NULL;
   int result = TOOL_OK;
-  if (tg_context_create(NULL, &ctx)) {
+  tg_context_options co = {.threads = a.threads > 0 ? a.threads : 0, .tuned = tool_tuned(&a, place, sizeof place), .log = complain};
+  if (tg_context_create(&co, &ctx)) {
     fprintf(stderr, "tg: no context\n");
     result = TOOL_BROKEN;
   } else if (tg_tune_text(ctx, a.file, p.text, &o, &r)) {

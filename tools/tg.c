@@ -11,6 +11,7 @@ static const char usage[] =
   "  tg show FILE.tg [name=value ...]   a kernel at any stage: as written, scheduled, lowered, LLVM, machine code\n"
   "  tg run FILE.tg [name=value ...]    compile and run it; --check against the interpreter, --time\n"
   "  tg tune FILE.tg [name=value ...]   search the schedule that makes it fastest here\n"
+  "  tg store list|verify|export|import    the choices that tg tune has kept\n"
   "  tg bench lower|kernels|launch      how fast tg is, against the machine's limits and its peers\n"
   "  tg replay                          compare the code generated for the corpus with the hashes checked in\n"
   "\n"
@@ -18,7 +19,7 @@ static const char usage[] =
 
 int main(int argc, char **argv) {
   static const struct { const char *name; int (*run)(int, char **); } commands[] = {
-    {"devices", cmd_devices}, {"show", cmd_show}, {"run", cmd_run}, {"replay", cmd_replay}, {"bench", cmd_bench}, {"demo", cmd_demo}, {"tune", cmd_tune}, {"worker", cmd_worker},
+    {"devices", cmd_devices}, {"show", cmd_show}, {"run", cmd_run}, {"replay", cmd_replay}, {"bench", cmd_bench}, {"demo", cmd_demo}, {"tune", cmd_tune}, {"worker", cmd_worker}, {"store", cmd_store},
   };
   if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
     fputs(usage, argc < 2 ? stderr : stdout);

@@ -125,7 +125,7 @@ bool tool_parse(int argc, char **argv, tool_args *a, const char *usage) {
     {.name = "-h", .flag = &a->help}, {.name = "--rules", .flag = &a->rules}, {.name = "--diff", .flag = &a->diff}, {.name = "--update", .flag = &a->update},
     {.name = "--threads", .number = &a->threads}, {.name = "--seconds", .real = &a->seconds},
     {.name = "--budget", .real = &a->budget}, {.name = "--candidates", .number = &a->candidates}, {.name = "--seed", .number = &a->seed}, {.name = "--beam", .number = &a->beam},
-    {.name = "--workers", .number = &a->workers}, {.name = "--journal", .text = &a->journal}, {.name = "--knobs", .flag = &a->knobs}, {.name = "--resume", .flag = &a->resume},
+    {.name = "--workers", .number = &a->workers}, {.name = "--journal", .text = &a->journal}, {.name = "--tuned", .text = &a->tuned}, {.name = "--csv", .text = &a->csv}, {.name = "--knobs", .flag = &a->knobs}, {.name = "--resume", .flag = &a->resume},
   };
   for (int i = 0; i < argc; i++) {
     const char *wrong = NULL;
@@ -179,4 +179,12 @@ bool tool_load(const tool_args *a, tool_program *p) {
 void tool_unload(tool_program *p) {
   free(p->text);
   free(p->opts);
+}
+
+const char *tool_tuned(const tool_args *a, char *buffer, size_t n) {
+  const char *env = getenv("TG_TUNED"), *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+  if (a->tuned) return *a->tuned ? a->tuned : NULL;
+  if (env) return *env ? env : NULL;
+  int k = data && *data == '/' ? snprintf(buffer, n, "%s/tg/tuned", data) : home && *home == '/' ? snprintf(buffer, n, "%s/.local/share/tg/tuned", home) : -1;
+  return k > 0 && (size_t)k < n ? buffer : NULL;
 }

@@ -20,7 +20,7 @@ typedef struct {
   const char *opt[32];            /* --opt, in order */
   int opts;
   const char *kernel, *stage, *pass, *pack, *target, *cache, *cases, *vs, *shapes, *types, *expect;
-  const char *journal;
+  const char *journal, *tuned, *csv;
   bool check, time, json, help, rules, diff, update, knobs, resume;
   int threads, candidates, seed, beam, workers;
   double seconds, budget;
@@ -30,7 +30,7 @@ typedef struct {
 bool tool_parse(int argc, char **argv, tool_args *a, const char *usage);
 
 int cmd_devices(int argc, char **argv), cmd_show(int argc, char **argv), cmd_run(int argc, char **argv), cmd_replay(int argc, char **argv),
-    cmd_bench(int argc, char **argv), cmd_demo(int argc, char **argv), cmd_tune(int argc, char **argv), cmd_worker(int argc, char **argv);
+    cmd_bench(int argc, char **argv), cmd_demo(int argc, char **argv), cmd_tune(int argc, char **argv), cmd_worker(int argc, char **argv), cmd_store(int argc, char **argv);
 
 /* One figure: a line of JSON, or a row of a table. of: what a ratio is against, or NULL. */
 void tool_figure(bool json, const char *bench, const char *name, const char *metric, double value, const char *unit, const char *of);
@@ -39,6 +39,9 @@ double tool_now(void);
 double tool_median(double *samples, int n);   /* sorts */
 void *tool_pages(size_t bytes);               /* 64-byte aligned, touched; exits the tool with a message if there are none */
 char *tool_read(const char *path, size_t *n); /* malloc'd, or NULL with errno */
+
+/* Where tuned choices are kept unless --tuned says: TG_TUNED, or tg/tuned in the user's data folder; NULL: there is no such place. */
+const char *tool_tuned(const tool_args *a, char *buffer, size_t n);
 
 /* A text program and how to compile it, from the command line. */
 typedef struct { char *text, *opts; tg_binding bindings[32]; tg_compile_options options; } tool_program;

@@ -71,6 +71,7 @@ typedef struct tg_context_options {   /* zero means default */
   const char *target;         /* "host" */
   int threads;                /* of the pool, the caller's among them; all cores. None is started before a launch asks */
   uint32_t flags;
+  const char *tuned;          /* folder of tuned choices, for TG_COMPILE_TUNED and tg_tune (tune.h); none */
 } tg_context_options;
 
 /* Of libtg_jit.a: kernels are taken from the cache, or compiled. options may be NULL. */
@@ -91,6 +92,8 @@ enum {                        /* tg_compile_options.flags */
   TG_COMPILE_AS_WRITTEN = 1,  /* no heuristic: only the kernel's own words of a schedule, and opts */
   TG_COMPILE_NO_CACHE = 2,
   TG_COMPILE_CACHED_ONLY = 8, /* compile nothing now: TG_MISS if the kernel is not in the cache */
+  TG_COMPILE_TUNED = 16,      /* with the knobs and words that tg_tune found for it, if the context's folder of tuned choices has them, and no opts are given */
+  TG_COMPILE_OPTS_ONLY = 32,  /* opts stand in place of the kernel's own words, not behind them */
   TG_COMPILE_SHOW_RULES = 4   /* tg_show: each stage's text ends with the rules that fired, as comments */
 };
 
@@ -108,6 +111,8 @@ typedef struct tg_compile_options {   /* zero means default */
 TG_API tg_status tg_kernel_compile(tg_context *, const tg_kernel_def *def, const tg_compile_options *, tg_kernel **out);
 /* A text program; file is for messages. */
 TG_API tg_status tg_kernel_compile_text(tg_context *, const char *file, const char *text, const tg_compile_options *, tg_kernel **out);
+/* One of n kernels for one problem: the one that tg_tune chose of them, with its knobs and words; the first under its default if there is no choice. */
+TG_API tg_status tg_kernel_compile_tuned(tg_context *, const tg_kernel_def *const *defs, uint32_t n, const tg_compile_options *, tg_kernel **out);
 TG_API void tg_kernel_free(tg_kernel *);
 
 typedef struct tg_buffer_desc { const char *name; tg_type type; uint8_t read, written; } tg_buffer_desc;
@@ -118,7 +123,7 @@ typedef struct tg_kernel_info {
   const tg_param_info *params;     /* likewise: those not bound to constants */
   uint32_t buffers_n, params_n, phases;
   size_t workspace;                /* bytes that a launch on one thread uses; tg keeps it */
-  int from_cache;
+  int from_cache, tuned;           /* tuned: compiled with a tuned choice */
 } tg_kernel_info;
 TG_API const tg_kernel_info *tg_kernel_describe(const tg_kernel *);
 /* Bytes that buffer b must have under these parameters. */

@@ -8,7 +8,7 @@
  *
  * Every candidate runs in a process of its own, on memory between guard pages, and must give what the kernel as written gives, before it is timed. What is
  * chosen was faster than the default outside of the noise, twice, in two processes; else the default stays. With a folder for tuned choices in the
- * context (tg_context_options.tuned) the choice is kept there, and TG_COMPILE_TUNED finds it again. docs/tuning.md has the whole. */
+ * context (tg_context_options.tuned) the choice is kept there, and TG_COMPILE_TUNED and tg_kernel_compile_tuned find it again. docs/tuning.md has the whole. */
 #ifndef TG_TUNE_H
 #define TG_TUNE_H
 #include "tg/tg.h"
@@ -78,7 +78,6 @@ typedef struct tg_tune_options {   /* zero means default */
   const char *kernel;              /* of a text with several: the one to take */
   const int64_t *params;           /* of the launch that is timed, where sizes are known at launch only: as many as the kernel has; NULL: the largest */
   uint32_t params_n;
-  int threads;                     /* 1 */
   double seconds;                  /* of it all: 20. Reference and default come on top where they alone take longer */
   uint32_t candidates;             /* timed at most; none */
   uint64_t seed;
@@ -92,7 +91,8 @@ typedef struct tg_tune_options {   /* zero means default */
   void *callback_user;
 } tg_tune_options;
 
-/* One problem, n kernels for it with the same buffers and results; the first under its default is the default. */
+/* Launches are timed with as many threads as the context has (tg_context_options.threads), and a choice is found again by contexts with as many.
+ * One problem, n kernels for it with the same buffers and results; the first under its default is the default. */
 TG_API tg_status tg_tune(tg_context *, const tg_kernel_def *const *defs, uint32_t n, const tg_tune_options *, tg_tune_result **out);
 TG_API tg_status tg_tune_text(tg_context *, const char *file, const char *text, const tg_tune_options *, tg_tune_result **out);
 TG_API void tg_tune_result_free(tg_tune_result *);

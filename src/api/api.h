@@ -30,7 +30,7 @@ struct tg_context {
   uint32_t flags;
   void (*log)(void *user, const char *message);
   void *log_user;
-  const char *cache;           /* NULL: none */
+  const char *cache, *tuned;   /* folders; NULL: none */
   const tg_compiler *compiler; /* NULL: kernels come from the cache alone */
   const struct tg_rules *rules;   /* the compiler's, from its first use on */
   tg_jit *jit;
@@ -66,7 +66,7 @@ typedef struct tg_work {
   const tg_source *source;
   tg_job *job;
   tg_cache_entry entry;
-  bool from_cache;
+  bool from_cache, tuned;
 } tg_work;
 tg_status tg_work_run(tg_work *w, void (*run)(void *), void *arg);
 /* The rest inside tg_protect(&j->env, ..). */
@@ -74,4 +74,6 @@ void tg_source_check(tg_job *j, const tg_source *s);                     /* the 
 void tg_source_read(tg_job *j, const tg_source *s);                      /* the author's form, opts appended */
 extern const char tg_build[];                    /* identity.c, which the build writes: a hash of the compiler's own code */
 const char *tg_cache_key(tg_job *j, tg_context *c, const tg_source *s);
+/* What a choice for the kernel is kept under; the job holds the author's form under the default knobs. */
+const char *tg_tuned_key(tg_job *j, tg_context *c);
 #endif

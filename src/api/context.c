@@ -66,6 +66,7 @@ static void create(void *arg) {
   }
   if (o->threads > 0 && !tg_target_is_device(&c->target)) c->target.threads = (uint32_t)o->threads;
   if (o->cache && *o->cache) c->cache = tg_strdup(&c->env, o->cache);
+  if (o->tuned && *o->tuned) c->tuned = tg_strdup(&c->env, o->tuned);
   c->pool = tg_pool_open(&c->env.allocator, tg_target_is_device(&c->target) ? 1 : c->target.threads);
   if (!c->pool) tg_fail(&c->env, TG_ENOMEM, "out of memory");
 }

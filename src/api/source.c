@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include "api/api.h"
 #include "dsl/text.h"
+#include "search/store.h"
 
 const tg_compile_options tg_no_options;
 
@@ -38,14 +39,16 @@ void tg_source_read(tg_job *j, const tg_source *s) {
     j->name = o->kernel;
     tg_parse_kernel(j, s->file ? s->file : "text", s->text, o->bindings_n, o->bindings);
   }
+  if (o->flags & TG_COMPILE_OPTS_ONLY) j->opts.n = 0;
   if (o->opts) append_opts(j, o->opts);
 }
 
-const char *tg_cache_key(tg_job *j, tg_context *c, const tg_source *s) {
+/* The compiler and the machine, then the program as the job holds it. */
+static const char *key_of(tg_job *j, tg_context *c, const char *more) {
   tg_str k = tg_str_new(&j->env);
-  tg_str_printf(&k, "tg %d.%d.%d\nbuild %s\nllvm %s\ntarget %s\nsilicon %s\nthreads %u\ncaches %llu %llu %llu\nflags %u %u\n", TG_VERSION_MAJOR, TG_VERSION_MINOR, TG_VERSION_PATCH, tg_build,
+  tg_str_printf(&k, "tg %d.%d.%d\nbuild %s\nllvm %s\ntarget %s\nsilicon %s\nthreads %u\ncaches %llu %llu %llu\n%s\n", TG_VERSION_MAJOR, TG_VERSION_MINOR, TG_VERSION_PATCH, tg_build,
                 tg_jit_llvm_version(), c->target.name, c->target.silicon, c->target.threads, (unsigned long long)c->target.l1, (unsigned long long)c->target.l2,
-                (unsigned long long)c->target.l3, c->flags & TG_CONTEXT_DEBUG, s->options->flags & TG_COMPILE_AS_WRITTEN);
+                (unsigned long long)c->target.l3, more);
   tg_str_printf(&k, "stage %s\n", j->stage);
   if (s->options->pack) tg_str_printf(&k, "pack %s\n", s->options->pack);
   for (uint32_t i = 0; i < j->params.n; i++)
@@ -57,9 +60,24 @@ const char *tg_cache_key(tg_job *j, tg_context *c, const tg_source *s) {
   return k.data;
 }
 
+const char *tg_cache_key(tg_job *j, tg_context *c, const tg_source *s) {
+  return key_of(j, c, tg_format(&j->env, "flags %u %u", c->flags & TG_CONTEXT_DEBUG, s->options->flags & TG_COMPILE_AS_WRITTEN));
+}
+
+const char *tg_tuned_key(tg_job *j, tg_context *c) {
+  tg_str k = tg_str_new(&j->env);
+  tg_str_printf(&k, "space %d", TG_STORE_SPACE);
+  for (uint32_t i = 0; i < j->knobs.n; i++) {
+    const tg_knob *b = &j->knobs.data[i];
+    tg_str_printf(&k, "\nknob %s", b->name);
+    for (uint32_t v = 0; v < b->n; v++) tg_str_printf(&k, " %lld", (long long)b->values[v]);
+  }
+  return key_of(j, c, k.data);
+}
+
 /* ---- loading ---- */
 
-static tg_kernel *new_kernel(tg_context *c, tg_cpu_kernel *cpu, bool from_cache) {
+static tg_kernel *new_kernel(tg_context *c, tg_cpu_kernel *cpu, bool from_cache, bool tuned) {
   const tg_spec *s = tg_cpu_kernel_spec(cpu);
   const tg_code_info *code = tg_cpu_kernel_info(cpu);
   size_t bytes = sizeof(tg_kernel) + s->buffers_n * sizeof(tg_buffer_desc) + s->params_n * sizeof(tg_param_info);
@@ -77,7 +95,7 @@ static tg_kernel *new_kernel(tg_context *c, tg_cpu_kernel *cpu, bool from_cache)
   }
   *k = (tg_kernel){.context = c, .cpu = cpu, .bytes = bytes,
                    .info = {.name = tg_spec_strings(s) + s->name, .buffers = buffers, .params = params, .buffers_n = s->buffers_n, .params_n = s->params_n,
-                            .phases = code->phases, .workspace = code->workspace + code->shared, .from_cache = from_cache}};
+                            .phases = code->phases, .workspace = code->workspace + code->shared, .from_cache = from_cache, .tuned = tuned}};
   return k;
 }
 
@@ -91,7 +109,7 @@ static tg_status load(tg_work *k, tg_kernel **out) {
   if (s != TG_OK) return s;
   tg_cpu_kernel *cpu = tg_cpu_kernel_new(a, code, &k->entry.info, spec);
   if (!cpu) tg_code_unload(code);
-  *out = cpu ? new_kernel(c, cpu, k->from_cache) : NULL;
+  *out = cpu ? new_kernel(c, cpu, k->from_cache, k->tuned) : NULL;
   if (cpu && !*out) tg_cpu_kernel_free(cpu);
   if (*out) return TG_OK;
   k->job->env.status = TG_ENOMEM;
@@ -143,16 +161,72 @@ static void find_or_compile(void *arg) {
   if (err && c->log) c->log(c->log_user, tg_format(&j->env, "the cache %s cannot be written: %s", c->cache, strerror(err)));
 }
 
-static tg_status compile(tg_context *c, tg_source s, tg_kernel **out) {
+/* ---- tuned choices ---- */
+
+typedef struct { tg_work work; tg_env *env; const tg_kernel_def *const *defs; uint32_t n; tg_tuned found; bool hit; } looking;
+
+static void look_up(void *arg) {
+  looking *l = arg;
+  tg_job *j = l->work.job;
+  tg_source_check(j, l->work.source);
+  tg_source_read(j, l->work.source);
+  l->hit = tg_store_read(l->env, l->work.context->tuned, tg_tuned_key(j, l->work.context), &l->found);
+}
+
+typedef struct { looking l; tg_context *c; tg_source s; tg_env env; tg_kernel **out; tg_status status; } choosing;
+
+/* The source with the choice put in: which sketch, its knobs, its words. */
+static void with_choice(void *arg) {
+  choosing *k = arg;
+  tg_compile_options o = *k->s.options;
+  tg_source s = k->s;
+  const tg_tuned *t = &k->l.found;
+  tg_binding *b = tg_new(&k->env, tg_binding, o.bindings_n + t->knobs_n + 1);
+  if (o.bindings_n) memcpy(b, o.bindings, o.bindings_n * sizeof *b);
+  for (uint32_t i = 0; i < t->knobs_n; i++) b[o.bindings_n++] = t->knobs[i];
+  o.bindings = b;
+  o.opts = t->words;
+  o.flags = (o.flags & ~(uint32_t)TG_COMPILE_TUNED) | (t->words ? TG_COMPILE_OPTS_ONLY : 0);
+  for (uint32_t i = 0; i < k->l.n; i++)
+    if (!strcmp(k->l.defs[i]->name, t->kernel)) s.def = k->l.defs[i];
+  s.options = &o;
+  tg_work w = {.context = k->c, .source = &s, .tuned = true};
+  k->status = with_job(&w, find_or_compile, &w, k->out);
+}
+
+static bool compile_tuned(tg_context *c, tg_source s, const tg_kernel_def *const *defs, uint32_t n, tg_kernel **out, tg_status *status) {
+  choosing k = {.c = c, .s = s, .out = out, .status = TG_ENOMEM, .l = {.work = {.context = c, .source = &s}, .env = &k.env, .defs = defs, .n = n}};
+  tg_env_init(&k.env, &c->env.allocator);
+  *status = with_job(&k.l.work, look_up, &k.l, NULL);
+  bool found = *status == TG_OK && k.l.hit;
+  /* a choice that does not fit what it is for is none */
+  if (found) found = tg_protect(&k.env, with_choice, &k) && (k.status == TG_OK || k.status == TG_MISS || k.status == TG_ENOMEM);
+  if (found) *status = k.status;
+  tg_env_drop(&k.env);
+  return found;
+}
+
+static tg_status compile_any(tg_context *c, tg_source s, const tg_kernel_def *const *defs, uint32_t n, tg_kernel **out) {
+  tg_status status;
   if (!c || !out) return TG_EINVAL;
   *out = NULL;
   if (!s.options) s.options = &tg_no_options;
+  if (s.options->flags & TG_COMPILE_TUNED && c->tuned && !s.options->opts && compile_tuned(c, s, defs, n, out, &status)) return status;
   tg_work w = {.context = c, .source = &s};
   return with_job(&w, find_or_compile, &w, out);
 }
 
+static tg_status compile(tg_context *c, tg_source s, tg_kernel **out) { return compile_any(c, s, NULL, 0, out); }
+
 tg_status tg_kernel_compile(tg_context *c, const tg_kernel_def *def, const tg_compile_options *o, tg_kernel **out) {
   return compile(c, (tg_source){.def = def, .options = o}, out);
+}
+
+tg_status tg_kernel_compile_tuned(tg_context *c, const tg_kernel_def *const *defs, uint32_t n, const tg_compile_options *o, tg_kernel **out) {
+  tg_compile_options tuned = o ? *o : tg_no_options;
+  if (c && (!defs || !n)) return tg_context_fail(c, TG_EINVAL, "no kernel is given");
+  tuned.flags |= TG_COMPILE_TUNED;
+  return compile_any(c, (tg_source){.def = defs ? defs[0] : NULL, .options = &tuned}, defs, n, out);
 }
 
 tg_status tg_kernel_compile_text(tg_context *c, const char *file, const char *text, const tg_compile_options *o, tg_kernel **out) {

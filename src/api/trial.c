@@ -70,10 +70,11 @@ static void read_reference(void *arg) {
     const tg_param *p = &j->params.data[s->params_n];
     s->params[s->params_n++] = p->hi - p->hi % p->multiple;
   }
-  const tg_uop *wide = tg_widen(j, j->sink);
-  tg_str text = tg_str_new(&s->env);
+  const tg_uop *wide = tg_widen(j, j->sink), *narrow = wide ? tg_narrow(j, j->sink) : NULL;
+  tg_str text = tg_str_new(&s->env), less = tg_str_new(&s->env);
   j->opts.n = 0;
   if (wide) tg_print(j, &text, wide), s->wide = text.data;
+  if (narrow) tg_print(j, &less, narrow), s->narrow = less.data;
   s->work = tg_work_of(j, tg_run_passes(j, s->ctx, &src, "raise", NULL, NULL), s->params_n ? s->params : NULL);
 }
 

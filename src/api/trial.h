@@ -30,7 +30,7 @@ typedef struct tg_trial_state {
   bool live;
   tg_context *ctx;
   tg_job *job;                 /* the reference as written */
-  const char *text, *wide;     /* of it; of it with f64 for each float, NULL if there is no such form */
+  const char *text, *wide, *narrow;   /* of it; of it with f64, with f32 for each float, NULL if there is no such form */
   tg_work_size work;
   bool gate[GATES];
   tg_trial_operand op[TRIAL_BUFFERS];

@@ -40,7 +40,7 @@ void tg_trial_fill(const tg_trial_state *s, uint32_t b, tg_gate_kind gate, void 
   for (size_t i = 0; i < o->n; i++) {
     uint64_t r = draw(seed, i);
     tg_value v = real ? (tg_value){.f = (double)(int64_t)(r >> 11) * 0x1p-52 - 1} : tg_is_float(o->type) ? (tg_value){.f = (double)whole(o, r, i, false)} : (tg_value){.i = whole(o, r, i, runs)};
-    if (real) v.f = tg_round_to(o->type, v.f);
+    if (real) v.f = tg_round_to(o->type == TG_F64 ? TG_F32 : o->type, v.f);
     uint64_t bits = tg_value_bits(o->type, v);
     memcpy((char *)data + i * size, &bits, size);
   }
@@ -141,42 +141,60 @@ static void run_reference(void *arg) {
     if (s->op[b].written) memcpy(s->shared + s->op[b].want[r->gate], r->g[b].data, s->op[b].bytes);
 }
 
-/* The kernel as written with f64 for each float, on the same inputs; its results to the shared memory. */
-static void make_wide(tg_trial_state *s, tg_env *env, uint32_t flags) {
-  tg_kernel *k = tg_trial_compile(s, env, s->wide, NULL, flags);
+static double value_at(tg_type t, const void *data, size_t i) {
+  uint64_t bits = 0;
+  memcpy(&bits, (const char *)data + i * (size_t)tg_type_bytes(t), (size_t)tg_type_bytes(t));
+  return tg_value_from_bits(t, bits).f;
+}
+
+/* The kernel as written with another type for each float, on the same inputs: what it leaves in each operand, in env's memory. */
+static void run_retyped(tg_trial_state *s, tg_env *env, const char *text, tg_type type, uint32_t flags, void **out) {
+  tg_kernel *k = tg_trial_compile(s, env, text, NULL, flags);
   tg_argument args[TRIAL_BUFFERS];
   for (uint32_t b = 0; b < s->n; b++) {
     tg_trial_operand *o = &s->op[b];
     bool real = tg_is_float(o->type);
-    size_t bytes = real ? o->n * 8 : o->bytes, size = (size_t)tg_type_bytes(o->type);
+    size_t bytes = real ? o->n * (size_t)tg_type_bytes(type) : o->bytes;
     args[b] = (tg_argument){tg_alloc(env, bytes + 64), bytes};
-    args[b].data = (void *)(((uintptr_t)args[b].data + 63) & ~(uintptr_t)63);
+    out[b] = args[b].data = (void *)(((uintptr_t)args[b].data + 63) & ~(uintptr_t)63);
     if (!o->read) continue;
     char *own = real ? tg_alloc(env, o->bytes + 1) : args[b].data;
     tg_trial_fill(s, b, GATE_RANDOM, own);
     for (size_t i = 0; real && i < o->n; i++) {
-      uint64_t bits = 0;
-      memcpy(&bits, own + i * size, size);
-      ((double *)args[b].data)[i] = tg_value_from_bits(o->type, bits).f;
+      if (type == TG_F64) ((double *)out[b])[i] = value_at(o->type, own, i);
+      else ((float *)out[b])[i] = (float)value_at(o->type, own, i);
     }
   }
   tg_launch l = {.buffers = args, .buffers_n = s->n, .params = s->params, .params_n = s->params_n, .threads = s->threads};
   tg_status st = tg_kernel_run(k, &l);
   tg_kernel_free(k);
   tg_trial_expect(s, env, st);
+}
+
+static void make_wide(tg_trial_state *s, tg_env *env, uint32_t flags) {
+  void *got[TRIAL_BUFFERS];
+  run_retyped(s, env, s->wide, TG_F64, flags, got);
   for (uint32_t b = 0; b < s->n; b++)
-    if (s->op[b].wide) memcpy(s->shared + s->op[b].wide, args[b].data, args[b].bytes);
+    if (s->op[b].wide) memcpy(s->shared + s->op[b].wide, got[b], s->op[b].n * 8);
+}
+
+/* Nothing is wider than f64. What the kernel is off by in f32, 2^29 times finer, is what it is off by in f64; or, if luck made that small, what
+ * as many operations as an element takes may be off by. */
+static void measure_narrow(tg_trial_state *s, tg_env *env, uint32_t flags) {
+  void *got[TRIAL_BUFFERS];
+  run_retyped(s, env, s->narrow, TG_F32, flags, got);
+  for (uint32_t b = 0; b < s->n; b++) {
+    if (s->op[b].type != TG_F64 || !s->op[b].wide) continue;
+    double e = tg_block_error(TG_F32, got[b], (double *)(void *)(s->shared + s->op[b].wide), s->op[b].n);
+    double terms = s->work.ops / (double)(s->op[b].n ? s->op[b].n : 1);
+    head(s)->own[b] = fmax(isfinite(e) ? e * 0x1p-29 : 0, (sqrt(terms) + 8) * 0x1p-53);
+  }
 }
 
 static void widen_results(tg_trial_state *s) {   /* no f64 form: what it gives in its own types is the measure */
   for (uint32_t b = 0; b < s->n; b++) {
     const tg_trial_operand *o = &s->op[b];
-    size_t size = (size_t)tg_type_bytes(o->type);
-    for (size_t i = 0; o->wide && i < o->n; i++) {
-      uint64_t bits = 0;
-      memcpy(&bits, s->shared + o->want[GATE_RANDOM] + i * size, size);
-      ((double *)(void *)(s->shared + o->wide))[i] = tg_value_from_bits(o->type, bits).f;
-    }
+    for (size_t i = 0; o->wide && i < o->n; i++) ((double *)(void *)(s->shared + o->wide))[i] = value_at(o->type, s->shared + o->want[GATE_RANDOM], i);
   }
 }
 
@@ -199,6 +217,9 @@ void tg_trial_make(tg_trial_state *s, tg_env *env) {
     for (uint32_t b = 0; b < s->n; b++)
       if (s->op[b].wide) h->own[b] = tg_block_error(s->op[b].type, s->shared + s->op[b].want[GATE_RANDOM], (double *)(void *)(s->shared + s->op[b].wide), s->op[b].n);
   }
+  bool finest = false;
+  for (uint32_t b = 0; b < s->n; b++) finest |= s->op[b].wide && s->op[b].type == TG_F64;
+  if (finest && s->narrow) measure_narrow(s, env, flags);
   h->made = 1;
 }
 

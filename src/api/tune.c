@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include "api/trial.h"
 #include "search/search.h"
+#include "search/store.h"
 #include "tg/tune.h"
 
 typedef struct {
@@ -108,11 +109,40 @@ static void run(void *arg) {
   if (!tg_target_runs_here(&k->c->target)) tg_fail(env, TG_EINVAL, "kernels for %s do not run on this machine's processor", k->c->target.name);
   make_scratch(k);
   tg_search_options s = {.sketch = k->sketch, .sketches = k->sketches, .bindings = o->bindings, .bindings_n = o->bindings_n, .params = o->params, .params_n = o->params_n,
-                         .threads = o->threads > 0 ? (uint32_t)o->threads : 1, .seconds = o->seconds > 0 ? o->seconds : 20, .candidates = o->candidates, .seed = o->seed, .beam = o->beam,
+                         .threads = k->c->target.threads, .seconds = o->seconds > 0 ? o->seconds : 20, .candidates = o->candidates, .seed = o->seed, .beam = o->beam,
                          .knobs_only = (o->flags & TG_TUNE_KNOBS_ONLY) != 0, .worker = o->worker, .workers = o->workers ? o->workers : k->c->target.threads, .local = k->bench,
                          .folder = *k->folder ? k->folder : NULL, .journal = o->journal, .resume = (o->flags & TG_TUNE_RESUME) != 0, .shared = k->shared, .stop = stop,
                          .progress = o->progress ? progress : NULL, .user = k};
   tg_search_run(env, &s, &k->r);
+}
+
+/* ---- the choice ---- */
+
+typedef struct { tg_work work; tuning *k; int err; } keeping;
+
+static void keep_choice(void *arg) {
+  keeping *w = arg;
+  const tg_search_result *r = &w->k->r;
+  tg_job *j = w->work.job;
+  tg_source_check(j, w->work.source);
+  tg_source_read(j, w->work.source);
+  tg_tuned t = {.key = tg_tuned_key(j, w->work.context), .kernel = r->sketch_name, .knobs = r->knob, .knobs_n = r->knobs, .words = r->words, .seconds = r->seconds,
+                .default_seconds = r->default_seconds, .gain_low = exp(r->gain_low) - 1};
+  w->err = tg_store_write(&j->env, w->work.context->tuned, &t);
+}
+
+/* Under the key of the first sketch as it is given. A folder that cannot be written costs the keeping only. */
+static bool keep_in_store(tuning *k) {
+  const tg_sketch_source *s = &k->sketch[0];
+  tg_compile_options o = {.bindings = k->o->bindings, .bindings_n = k->o->bindings_n, .user = s->user, .kernel = s->kernel};
+  tg_source source = {.def = s->def, .file = s->file, .text = s->text, .options = &o};
+  keeping w = {.work = {.context = k->c, .source = &source}, .k = k};
+  if (!k->r.tuned || !k->c->tuned || k->r.interrupted || k->o->flags & TG_TUNE_NOT_KEPT) return false;
+  if (tg_work_run(&w.work, keep_choice, &w) == TG_OK && !w.err) return true;
+  char message[256];
+  snprintf(message, sizeof message, "the choice cannot be kept: %s", w.err ? strerror(w.err) : tg_error_message(k->c));
+  if (k->c->log) k->c->log(k->c->log_user, message);
+  return false;
 }
 
 static void keep(tuning *k) {
@@ -145,7 +175,7 @@ static tg_status tune(tg_context *c, const tg_sketch_source *sketch, uint32_t n,
   remove_folder(k.folder);
   if (k.shared >= 0) close(k.shared);
   tg_status s = ok ? TG_OK : tg_context_fail(c, t->env.status, t->env.message);
-  if (ok) keep(&k), *out = &t->result;
+  if (ok) keep(&k), t->result.kept = keep_in_store(&k), *out = &t->result;
   else tg_tune_result_free(&t->result);
   return s;
 }

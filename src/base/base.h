@@ -107,4 +107,6 @@ double tg_now(void);
 char *tg_read_file(tg_env *e, const char *path, size_t *bytes);
 int tg_write_file(const char *path, const void *data, size_t bytes);
 int tg_make_dirs(const char *path, unsigned mode);   /* like mkdir -p; 0 or an errno */
+/* A folder, or a file, that nobody but this user could have written; with root, or the system's. */
+bool tg_is_private(const char *path, bool folder, bool root);
 #endif

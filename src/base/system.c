@@ -98,6 +98,12 @@ int tg_make_dirs(const char *path, unsigned mode) {
   return 0;
 }
 
+bool tg_is_private(const char *path, bool folder, bool root) {
+  struct stat s;
+  if (lstat(path, &s) || !(folder ? S_ISDIR(s.st_mode) : S_ISREG(s.st_mode))) return false;
+  return (s.st_uid == geteuid() || (root && !s.st_uid)) && TG_MUTANT("cache: file open to others", !(s.st_mode & 022), true);
+}
+
 #ifdef TG_MUTANTS
 /* TG_MUTANT names the fault that is on; TG_MUTANT_REACHED a file to which the name of each site is added that the program comes by. */
 #include <stdlib.h>

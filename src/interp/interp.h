@@ -62,4 +62,5 @@ double tg_block_bound(tg_type type, double unscheduled);
 
 /* The program with f64 in place of every float, buffers too; NULL if it looks at the bits of floats. */
 const tg_uop *tg_widen(tg_job *j, const tg_uop *sink);
+const tg_uop *tg_narrow(tg_job *j, const tg_uop *sink);   /* f32 instead */
 #endif

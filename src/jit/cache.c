@@ -2,11 +2,8 @@
  * The object cache. A file is a header, the key itself, the launcher's data and the object, under a checksum of all of it; it is written
  * aside, synced and renamed, so readers see all or nothing. What is damaged, cut short, of another format, or of another key that has
  * the same hash, is a miss. Code is only taken from a folder and files that nobody else could have written. */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include "jit/cache.h"
 
 enum { FORMAT = 4 };
@@ -30,15 +27,10 @@ static const char *file_name(tg_env *env, const char *folder, const tg_cache_ent
   return tg_format(env, "%s/%016llx%016llx.tgo", folder, (unsigned long long)h.hi, (unsigned long long)h.lo);
 }
 
-static bool private(const char *path, bool folder) {
-  struct stat s;
-  return !lstat(path, &s) && (folder ? S_ISDIR(s.st_mode) : S_ISREG(s.st_mode)) && s.st_uid == geteuid() && TG_MUTANT("cache: file open to others", !(s.st_mode & 022), true);
-}
-
 bool tg_cache_read(tg_env *env, const char *folder, tg_cache_entry *e) {
   const char *path = file_name(env, folder, e);
   size_t bytes, start = padded(sizeof(header));
-  if (!private(folder, true) || !private(path, false)) return false;
+  if (!tg_is_private(folder, true, false) || !tg_is_private(path, false, false)) return false;
   const char *data = tg_read_file(env, path, &bytes);
   header h;
   if (!data || bytes < start) return false;
@@ -73,5 +65,5 @@ int tg_cache_write(tg_env *env, const char *folder, const tg_cache_entry *e) {
   memcpy(data, &h, sizeof h);
   int err = tg_make_dirs(folder, 0700);
   if (err) return err;
-  return private(folder, true) ? tg_write_file(file_name(env, folder, e), data, bytes) : EPERM;
+  return tg_is_private(folder, true, false) ? tg_write_file(file_name(env, folder, e), data, bytes) : EPERM;
 }

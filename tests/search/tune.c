@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT
+ * tg_tune over real kernels, with this program as its own worker: the choice is right, kept, found again by a flag, and by a program without a compiler;
+ * sketches for one problem; a default that cannot be built; checks that catch what is planted. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <tg/dsl.h>
+#include <tg/tune.h>
+#include "../test.h"
+
+static char self[4096], tuned[] = "/tmp/tg-tuned-XXXXXX", cache[] = "/tmp/tg-cache-XXXXXX";
+static const char *const worker[] = {self, "worker", NULL};
+
+/* The default is as slow as it can be; J of 1 keeps it so. */
+TG_KERNEL(product, M, N, K) {
+  tg_knob(J, 1, 16);
+  tg_knob(I, 1, 4, 6);
+  tg_in(A, f32, [M, K]);
+  tg_in(B, f32, [K, N]);
+  tg_out(C, f32, [M, N]);
+  tg_range(i, M) tg_range(j, N) tg(C[i,j] = sum(k : K, A[i,k] * B[k,j]));
+  tg_opt(split j J as jo ji);
+  if (tg_c(J) > 1) tg_opt(lane ji);
+  tg_opt(split i I as io ii);
+  tg_opt(order io jo ii ji);
+  tg_opt(upcast ii);
+}
+
+/* The same mathematics without words. */
+TG_KERNEL(product_plain, M, N, K) {
+  tg_in(A, f32, [M, K]);
+  tg_in(B, f32, [K, N]);
+  tg_out(C, f32, [M, N]);
+  tg_range(i, M) tg_range(j, N) tg(C[i,j] = sum(k : K, A[i,k] * B[k,j]));
+}
+
+/* Other mathematics. */
+TG_KERNEL(product_wrong, M, N, K) {
+  tg_in(A, f32, [M, K]);
+  tg_in(B, f32, [K, N]);
+  tg_out(C, f32, [M, N]);
+  tg_range(i, M) tg_range(j, N) tg(C[i,j] = sum(k : K, A[i,k] * B[k,j]) + where(i == M - 1 & j == N - 1, 1.0f, 0.0f));
+}
+
+static const tg_binding sizes[] = {{"M", 60, 60, 1}, {"N", 96, 96, 1}, {"K", 64, 64, 1}};
+
+static tg_context *open_context(int jit) {
+  tg_context *c = NULL;
+  tg_context_options o = {.tuned = tuned, .cache = cache, .threads = 1};
+  tg_status s = jit ? tg_context_create(&o, &c) : tg_context_create_runtime(&o, &c);
+  CHECK(s == TG_OK, "a context");
+  return c;
+}
+
+static void check_product(tg_context *c, tg_kernel *k) {
+  static float a[60 * 64], b[64 * 96], got[60 * 96];
+  for (int i = 0; i < 60 * 64; i++) a[i] = (float)(i % 7 - 3);
+  for (int i = 0; i < 64 * 96; i++) b[i] = (float)(i % 5 - 2);
+  tg_argument args[] = {{a, sizeof a}, {b, sizeof b}, {got, sizeof got}};
+  tg_launch l = {.buffers = args, .buffers_n = 3};
+  int wrong = 0;
+  CHECK(tg_kernel_run(k, &l) == TG_OK, "%s", tg_error_message(c));
+  for (int i = 0; i < 60; i++)
+    for (int j = 0; j < 96; j++) {
+      float want = 0;
+      for (int n = 0; n < 64; n++) want += a[i * 64 + n] * b[n * 96 + j];
+      wrong += got[i * 96 + j] != want;
+    }
+  CHECK(!wrong, "%d elements differ", wrong);
+}
+
+static void test_kept(void) {
+  tg_context *c = open_context(1);
+  const tg_kernel_def *defs[] = {&product};
+  tg_tune_options o = {.bindings = sizes, .bindings_n = 3, .seconds = 15, .worker = worker, .workers = 2, .flags = TG_TUNE_KNOBS_ONLY};
+  tg_tune_result *r = NULL;
+  tg_kernel *k = NULL;
+  tg_compile_options co = {.bindings = sizes, .bindings_n = 3, .flags = TG_COMPILE_TUNED};
+  CHECK(tg_kernel_compile(c, &product, &co, &k) == TG_OK && !tg_kernel_describe(k)->tuned, "no choice yet: %s", tg_error_message(c));
+  tg_kernel_free(k);
+  CHECK(tg_tune(c, defs, 1, &o, &r) == TG_OK, "%s", tg_error_message(c));
+  if (!r) return;
+  CHECK(r->tuned && r->kept && r->knobs_n == 2 && r->knobs[0].lo == 16 && r->gain > 1 && !r->in_process && r->exact, "tuned %d kept %d gain %.2f", r->tuned, r->kept, r->gain);
+  tg_tune_result_free(r);
+  CHECK(tg_kernel_compile(c, &product, &co, &k) == TG_OK && tg_kernel_describe(k)->tuned, "found again: %s", tg_error_message(c));
+  check_product(c, k);
+  tg_kernel_free(k);
+  tg_context_free(c);
+  c = open_context(0);
+  CHECK(tg_kernel_compile(c, &product, &co, &k) == TG_OK && tg_kernel_describe(k)->tuned && tg_kernel_describe(k)->from_cache, "without a compiler: %s", tg_error_message(c));
+  if (k) check_product(c, k);
+  tg_kernel_free(k);
+  tg_context_free(c);
+}
+
+/* The best of several kernels, found by all their names. */
+static void test_sketches(void) {
+  tg_context *c = open_context(1);
+  const tg_kernel_def *defs[] = {&product, &product_wrong, &product_plain};
+  const tg_binding slow[] = {sizes[0], sizes[1], sizes[2]};
+  tg_tune_options o = {.bindings = slow, .bindings_n = 3, .seconds = 15, .worker = worker, .workers = 2, .candidates = 12};
+  tg_tune_result *r = NULL;
+  CHECK(tg_tune(c, defs, 3, &o, &r) == TG_OK, "%s", tg_error_message(c));
+  if (!r) return;
+  CHECK(r->tuned && r->classes[TG_TUNE_WRONG] >= 1 && strcmp(r->kernel, "product_wrong"), "%s, %u wrong", r->kernel, r->classes[TG_TUNE_WRONG]);
+  tg_tune_result_free(r);
+  tg_kernel *k = NULL;
+  tg_compile_options co = {.bindings = slow, .bindings_n = 3};
+  CHECK(tg_kernel_compile_tuned(c, defs, 3, &co, &k) == TG_OK && tg_kernel_describe(k)->tuned, "%s", tg_error_message(c));
+  if (k) check_product(c, k);
+  tg_kernel_free(k);
+  tg_context_free(c);
+}
+
+static const char *const texts[] = {
+  "kernel soft(M = 7, N = 300) { in(x, f32, [M, N]); out(y, f32, [M, N]); range(i, M) range(j, N) y[i,j] = exp(x[i,j] - max(k : N, x[i,k])) / sum(k : N, exp(x[i,k] - max(n : N, x[i,n]))); }",
+  "kernel gather(N in 1..200, V in 1..50) { in(x, f32, [V]); in(n, i32 in 0..V-1, [N]); out(y, f32, [N]); range(i, N) y[i] = x[n[i]] * 2; }",
+  "kernel bytes(M = 33, N = 40, K = 70) { in(A, u8, [M, K]); in(B, i8, [K, N]); out(C, i32, [M, N]); range(i, M) range(j, N) C[i,j] = sum(k : K, i32(A[i,k]) * i32(B[k,j])); }",
+  "kernel again(N = 1000) { inout(x, f32, [N]); range(i, N) x[i] = x[i] * 2 + 1; }",
+  "kernel half(M = 16, N = 64, K = 32) { in(A, f16, [M, K]); in(B, f16, [K, N]); out(C, f16, [M, N]); range(i, M) range(j, N) C[i,j] = f16(sum(k : K, f32(A[i,k]) * f32(B[k,j]))); }",
+  "kernel total(N = 5000) { in(x, f64, [N]); out(s, f64, [1]); s[0] = sum(k : N, x[k] * x[k]); }",
+};
+
+/* Kernels without knobs or words: whatever the search makes of them, in process and by workers. */
+static void test_texts(void) {
+  tg_context *c = open_context(1);
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    tg_tune_options o = {.seconds = 2.5, .worker = i % 2 ? NULL : worker, .workers = 2, .seed = i, .flags = TG_TUNE_NOT_KEPT | (i % 2 ? TG_TUNE_KNOBS_ONLY : 0)};
+    tg_tune_result *r = NULL;
+    CHECK(tg_tune_text(c, "text", texts[i], &o, &r) == TG_OK, "%zu: %s", i, tg_error_message(c));
+    if (!r) continue;
+    CHECK(r->classes[TG_TUNE_WRONG] == 0 && r->default_seconds > 0 && !r->kept && (i % 2 == 0) == !r->in_process, "%zu: %u wrong", i, r->classes[TG_TUNE_WRONG]);
+    CHECK(i % 2 || r->lowered > 3, "%zu: %u lowered", i, r->lowered);
+    CHECK(r->exact == (i != 0 && i != 3), "%zu: exact %d", i, r->exact);
+    tg_tune_result_free(r);
+  }
+  tg_context_free(c);
+}
+
+static void test_mistakes(void) {
+  tg_context *c = open_context(1), *runtime = open_context(0);
+  tg_tune_options o = {.worker = worker, .seconds = 2};
+  tg_tune_result *r = NULL;
+  CHECK(tg_tune_text(c, "t.tg", "kernel f(N) { in(x, f32, [N]); }", &o, &r) == TG_EINVAL && !r && strstr(tg_error_message(c), "'N' has no value"), "%s", tg_error_message(c));
+  CHECK(tg_tune_text(c, "t.tg", "kernel f() { in(x, f32, [4]); out(y, f32, [4]); range(i, 4) y[i] = x[i]; opt(lane q); }", &o, &r) == TG_EINVAL && !r, "%s", tg_error_message(c));
+  CHECK(tg_tune_text(c, "t.tg", NULL, &o, &r) == TG_EINVAL, "no text");
+  CHECK(tg_tune(c, NULL, 0, &o, &r) == TG_EINVAL, "no kernel");
+  CHECK(tg_tune_text(runtime, "t.tg", texts[0], &o, &r) == TG_EINVAL, "no compiler");
+  CHECK(tg_tune_text(NULL, "t.tg", texts[0], &o, &r) == TG_EINVAL, "no context");
+  tg_tune_result_free(NULL);
+  tg_context_free(runtime);
+  tg_context_free(c);
+}
+
+static void clean(const char *folder) {
+  DIR *d = opendir(folder);
+  for (struct dirent *e; d && (e = readdir(d));)
+    if (e->d_name[0] != '.') unlinkat(dirfd(d), e->d_name, 0);
+  if (d) closedir(d);
+  rmdir(folder);
+}
+
+int main(int argc, char **argv) {
+  if (argc > 1 && !strcmp(argv[1], "worker")) {
+    int in = fcntl(0, F_DUPFD_CLOEXEC, 10), out = fcntl(1, F_DUPFD_CLOEXEC, 10);
+    tg_tune_worker(in, out);
+    return 0;
+  }
+  ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+  self[n > 0 ? n : 0] = 0;
+  CHECK(mkdtemp(tuned) && mkdtemp(cache), "folders");
+  test_mistakes();
+  test_kept();
+  test_sketches();
+  test_texts();
+  clean(tuned);
+  clean(cache);
+  return TEST_END();
+}
