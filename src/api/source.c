@@ -50,7 +50,6 @@ static const char *key_of(tg_job *j, tg_context *c, const char *more) {
                 tg_jit_llvm_version(), c->target.name, c->target.silicon, c->target.threads, (unsigned long long)c->target.l1, (unsigned long long)c->target.l2,
                 (unsigned long long)c->target.l3, more);
   tg_str_printf(&k, "stage %s\n", j->stage);
-  if (s->options->pack) tg_str_printf(&k, "pack %s\n", s->options->pack);
   for (uint32_t i = 0; i < j->params.n; i++)
     tg_str_printf(&k, "param %s %lld..%lld by %lld\n", j->params.data[i].name, (long long)j->params.data[i].lo, (long long)j->params.data[i].hi, (long long)j->params.data[i].multiple);
   for (uint32_t i = 0; i < j->constants.n; i++) tg_str_printf(&k, "const %s %lld\n", j->constants.data[i].name, (long long)j->constants.data[i].value);
@@ -61,7 +60,8 @@ static const char *key_of(tg_job *j, tg_context *c, const char *more) {
 }
 
 const char *tg_cache_key(tg_job *j, tg_context *c, const tg_source *s) {
-  return key_of(j, c, tg_format(&j->env, "flags %u %u", c->flags & TG_CONTEXT_DEBUG, s->options->flags & TG_COMPILE_AS_WRITTEN));
+  const char *pack = s->options->pack;
+  return key_of(j, c, tg_format(&j->env, "flags %u %u%s%s", c->flags & TG_CONTEXT_DEBUG, s->options->flags & TG_COMPILE_AS_WRITTEN, pack ? "\npack " : "", pack ? pack : ""));
 }
 
 const char *tg_tuned_key(tg_job *j, tg_context *c) {
