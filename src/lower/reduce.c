@@ -107,7 +107,7 @@ static level *home_of(state *s, const tg_uop *reduce) {
     if (u->op == TG_OP_DEFINE || (known(s, u) && (u->op == TG_OP_REDUCE || u->op == TG_OP_AFTER))) continue;
     uint32_t n = u->n;
     if (u->op == TG_OP_AFTER) {
-      h = deeper(h, TG_MUTANT("reduce: moved before a store", s->home[u->src[1]->id], NULL));
+      h = deeper(h, s->home[u->src[1]->id]);
       n = 1;
     }
     for (uint32_t i = 0; i < n; i++) tg_push(&s->j->env, &stack, u->src[i]);

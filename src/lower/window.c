@@ -3,9 +3,10 @@
  * registers before it and stored after it. Part of pass place; works on the plain form.
  *
  * An element has a window if the first thing that surely happens to it in an iteration is a load: then it is in bounds
- * and written to whenever the loop runs at all. Elements are told apart by the constants of their subscripts; a loop
- * that touches the tile at any other subscript keeps it in memory. Of the loops that would do the outermost is taken
- * whose body leaves enough vector registers. */
+ * whenever the loop runs at all. It may be stored back though no iteration stored to it: another task that touched it
+ * would meet the stores that there are. Elements are told apart by the constants of their subscripts; a loop that
+ * touches the tile at any other subscript keeps it in memory. Of the loops that would do the outermost is taken whose
+ * body leaves enough vector registers. */
 #include "lower/sweep.h"
 
 enum { MAX_RANK = 16, SPARE_REGISTERS = 4 };
@@ -14,7 +15,7 @@ typedef struct {
   int64_t at[MAX_RANK];
   const tg_uop *access;        /* the first */
   const tg_uop *gate;          /* under which alone the element may be touched; NULL: always */
-  bool read_first, stored, surely_stored, apart;   /* apart: it stays in memory */
+  bool read_first, stored, apart;   /* apart: it stays in memory */
   uint32_t number;             /* in the window */
 } element;
 
@@ -137,9 +138,7 @@ static void see_access(state *s, const tg_uop *u, const tg_uop *statement_gate, 
     e->gate = gate;
   }
   e->apart |= e->gate && (gate != e->gate || conditional);
-  if (u->op != TG_OP_STORE) return;
-  e->stored = true;
-  e->surely_stored |= sure && gate == e->gate;
+  e->stored |= u->op == TG_OP_STORE;
 }
 
 static void see_values(state *s, const tg_uop *const *root, uint32_t n, const tg_uop *gate, bool sure) {
@@ -176,8 +175,8 @@ static void see_statements(state *s, const tg_uop *end, bool sure) {
 
 /* ---- windows ---- */
 
-static bool windowed(const state *s, const use *t, const element *e) {
-  return TG_MUTANT("window: read first", e->read_first, true) && e->stored && TG_MUTANT("window: elements apart", !e->apart, true) && (TG_MUTANT("window: surely stored", e->surely_stored, true) || tg_buffer_info(s->j, t->define)->space == TG_SPACE_REG);
+static bool windowed(const element *e) {
+  return TG_MUTANT("window: read first", e->read_first, true) && e->stored && TG_MUTANT("window: elements apart", !e->apart, true);
 }
 
 /* Numbers the elements of the window, and defines it; false if there is none or too few registers are left. */
@@ -186,7 +185,7 @@ static bool open_window(state *s, use *t, uint32_t *used) {
   if (t->epoch != s->epoch || t->mixed) return false;
   for (uint32_t i = 0; i < t->elements.n; i++) {
     element *e = &t->elements.data[i];
-    e->number = windowed(s, t, e) ? n++ : UINT32_MAX;
+    e->number = windowed(e) ? n++ : UINT32_MAX;
   }
   if (!n) return false;
   const tg_uop like = {.type = t->define->type, .lanes = t->width};
