@@ -38,10 +38,11 @@ static int64_t listed_above(const int64_t *values, int64_t x) {
 
 typedef struct { int64_t mr, nu, vl; double cycles; } shape;
 
-/* Cycles of a term: two multiply-adds and two loads in each, vectors of a panel from the second cache in 2.2, and as many chains as hide a latency of four. */
+/* Cycles of a term: two multiply-adds and three loads in two of them, vectors of a panel from the second cache in 2.2 each, and as many chains as hide a latency of four. */
 static double cycles_of(int64_t rows, int64_t nu) {
-  double work = (double)larger(larger(rows * nu, rows + nu), 8) * 0.5, panel = (double)nu * 2.2;
-  return (work > panel ? work : panel) + 0.3;
+  double work = (double)larger(rows * nu, 8) * 0.5, loads = (double)(rows + nu) * 0.65, panel = (double)nu * 2.2;
+  double most = work > loads ? work : loads;
+  return (most > panel ? most : panel) + 0.3;
 }
 
 /* Rows and columns are padded as the sketches do: rows by a list of smaller tiles, columns to whole panels. */
@@ -97,14 +98,59 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
   knob(out, "TEAM", team);
 }
 
+/* ---- thin and small ---- */
+
+/* The product of a thin operand and one that is read once. Tiles were measured: more columns side by side are more streams of memory at a time. */
+static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
+  tg_gemm_roles o = tg_gemm_thin_roles_of(p);
+  int64_t rows = o.r == 'i' ? p->m.hi : p->n.hi, columns = o.r == 'i' ? p->n.hi : p->m.hi, size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16);
+  int64_t mr = listed(tg_gemm_mr, up(rows, up(rows, 8))), side, l2 = t->l2 ? (int64_t)t->l2 : 1 << 20;
+  bool few = t->vector_registers < 32, dot = out->sketch == tg_gemm_sketches[GEMM_DOT];
+  if (dot) side = mr <= 4 ? 4 : 3;
+  else if (o.scattered) side = mr <= 2 ? 8 : 3;
+  else side = mr == 1 ? 8 : rows == mr && mr > 4 ? 1 : 3;
+  if (few && mr * side > 12) side = larger(1, 12 / mr);
+  int64_t wide = dot ? side : side * vl, nb = listed(tg_gemm_nb, smaller(up(columns, wide), dot ? 64 : l2 / 4 / (rows * wide * size)));
+  if (threads > 1) nb = listed(tg_gemm_nb, smaller(nb, up(columns, wide * 4 * (int64_t)threads)));
+  knob(out, "VL", vl);
+  knob(out, dot ? "NC" : "NU", side);
+  knob(out, "MR", mr);
+  knob(out, "NB", nb);
+  if (!dot) knob(out, "KC", rows > 8 ? 16 : 8);
+  knob(out, "TEAM", threads > 1 ? 2 : 0);
+}
+
+static void choose_direct(const tg_gemm_problem *p, const tg_target *t, tg_gemm_choice *out) {
+  bool turned = p->c_major == TG_GEMM_COLUMN;
+  int64_t vl = smaller(t->vector_bytes / bytes_of(p->acc), 16);
+  shape s = choose_tile(turned ? p->n : p->m, turned ? p->m : p->n, vl, t->vector_registers);
+  knob(out, "VL", vl);
+  knob(out, "NU", s.nu);
+  knob(out, "MR", s.mr);
+  knob(out, "UK", p->k.hi >= 8 ? 8 : 1);
+}
+
+/* ---- which sketch ---- */
+
 static bool is_float(tg_type t) { return t == TG_F16 || t == TG_BF16 || t == TG_F32 || t == TG_F64; }
 
+static uint32_t sketch_of(const tg_gemm_problem *p) {
+  enum { SMALL = 128, THIN_ALONG = 48, THIN_ACROSS = 32, FROM = 64 << 10 };
+  if (!is_float(p->acc) || !is_float(p->a) || !is_float(p->b) || p->batch.hi > 1) return GEMM_PLAIN;
+  if (p->a_major == TG_GEMM_STRIDES || p->b_major == TG_GEMM_STRIDES || p->c_major == TG_GEMM_STRIDES) return GEMM_PLAIN;
+  tg_gemm_roles o = tg_gemm_roles_of(p), thin = tg_gemm_thin_roles_of(p);
+  tg_type rows = o.row == 'A' ? p->a : p->b, streamed = thin.column == 'A' ? p->a : p->b;
+  int64_t least = smaller(p->m.hi, p->n.hi), most = larger(p->m.hi, p->n.hi);
+  if (least <= (thin.column_k || thin.scattered ? THIN_ACROSS : THIN_ALONG) && most * p->k.hi >= FROM / bytes_of(streamed) && most > least * 4)
+    return thin.column_k ? GEMM_DOT : GEMM_STREAM;
+  if (most <= SMALL && p->k.hi <= SMALL && !o.column_k) return GEMM_DIRECT;
+  return o.row_k && rows == p->acc ? GEMM_PANEL : GEMM_PACKED;
+}
+
 void tg_gemm_choose(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
-  bool turned = p->c_major == TG_GEMM_COLUMN;
-  bool plain = !is_float(p->acc) || !is_float(p->a) || !is_float(p->b) || p->batch.hi > 1 || p->c_major == TG_GEMM_STRIDES || p->m.hi < 8 || p->n.hi < 8 || p->k.hi < 16;
-  tg_type rows = turned ? p->b : p->a;
-  uint8_t major = turned ? p->b_major : p->a_major;
-  bool along = major == (turned ? TG_GEMM_COLUMN : TG_GEMM_ROW);
-  *out = (tg_gemm_choice){.sketch = tg_gemm_sketches[plain ? GEMM_PLAIN : along && rows == p->acc ? GEMM_PANEL : GEMM_PACKED]};
-  if (!plain) choose_panels(p, t, threads, out);
+  uint32_t s = sketch_of(p);
+  *out = (tg_gemm_choice){.sketch = tg_gemm_sketches[s]};
+  if (s == GEMM_PACKED || s == GEMM_PANEL) choose_panels(p, t, threads, out);
+  else if (s == GEMM_STREAM || s == GEMM_DOT) choose_thin(p, t, threads, out);
+  else if (s == GEMM_DIRECT) choose_direct(p, t, out);
 }

@@ -4,8 +4,33 @@
 #define TG_GEMM_SKETCH_H
 #include "gemm/template.h"
 
-enum { GEMM_PLAIN, GEMM_PACKED, GEMM_PANEL };   /* in tg_gemm_sketches */
+enum { GEMM_PLAIN, GEMM_PACKED, GEMM_PANEL, GEMM_STREAM, GEMM_DOT, GEMM_DIRECT };   /* in tg_gemm_sketches */
 
 /* Values of knobs, ascending; 0 ends. */
 extern const int64_t tg_gemm_mr[], tg_gemm_panel_kc[], tg_gemm_packed_kc[], tg_gemm_nb[], tg_gemm_mb[];
+
+/* The roles of a product in a tile: rows of one operand against vectors of the other, along C's contiguous dimension or along k. */
+typedef struct {
+  char r, c;                     /* ranges: rows of the tile, columns */
+  char row, column;              /* operands that they read: R[r,k], S[k,c] */
+  bool row_k, column_k;          /* is k what is contiguous in it? */
+  bool scattered;                /* neighbours along c are not neighbours in C */
+} tg_gemm_roles;
+tg_gemm_roles tg_gemm_roles_of(const tg_gemm_problem *p);        /* columns are C's contiguous dimension */
+tg_gemm_roles tg_gemm_thin_roles_of(const tg_gemm_problem *p);   /* rows are the smaller dimension */
+
+void tg_gemm_word(tg_builder *b, const char *format, ...) TG_PRINTF(2, 3);
+/* A knob with the values of a table, the default first. */
+void tg_gemm_knob(tg_builder *b, const char *name, int64_t first, const int64_t *values);
+const char *tg_gemm_rows_list(char *text, size_t n, int64_t rows);
+/* Knobs VL; of a tile in registers: MR rows by NU vectors of VL columns, UK terms in a row. */
+void tg_gemm_lanes(tg_builder *b, const tg_gemm_problem *p);
+void tg_gemm_tile_knobs(tg_builder *b, const tg_gemm_problem *p);
+/* The tile itself, over rows and terms of these names and the columns cv; around: a loop between that goes inside of the tiles' loop, or NULL. */
+void tg_gemm_tile(tg_builder *b, const char *rows, const char *terms, const char *around);
+
+/* Bodies (sketches_thin.c). */
+void tg_gemm_stream(tg_builder *b, const tg_gemm_problem *p);
+void tg_gemm_dot(tg_builder *b, const tg_gemm_problem *p);
+void tg_gemm_direct(tg_builder *b, const tg_gemm_problem *p);
 #endif

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * The sketches: one body (problem.c), and for each shape of problem the words that make it fast. */
+ * Sketches for products with work enough to pack operands for it, and what all sketches share: words made of numbers, the tile in registers. */
 #include <stdarg.h>
 #include <stdio.h>
 #include "gemm/sketch.h"
 
-/* No words: the compiler's heuristic chooses. */
-TG_KERNEL(gemm_plain, M, N, K, lda, ldb, ldc) { tg_gemm_product(tg_b_, tg_user); }
-
 /* ---- words made of numbers ---- */
 
-static void word(tg_builder *b, const char *format, ...) TG_PRINTF(2, 3);
-static void word(tg_builder *b, const char *format, ...) {
+void tg_gemm_word(tg_builder *b, const char *format, ...) {
   char text[192];
   va_list ap;
   va_start(ap, format);
@@ -24,7 +20,7 @@ const int64_t tg_gemm_mr[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
               tg_gemm_mb[] = {1, 2, 4, 8, 16, 32, 64, 128, 1024, 0};
 
 /* A knob with the values of a table, the default first. */
-static void knob(tg_builder *b, const char *name, int64_t first, const int64_t *values) {
+void tg_gemm_knob(tg_builder *b, const char *name, int64_t first, const int64_t *values) {
   char text[192];
   size_t n = (size_t)snprintf(text, sizeof text, "%s, %lld", name, (long long)first);
   for (; *values; values++)
@@ -32,20 +28,21 @@ static void knob(tg_builder *b, const char *name, int64_t first, const int64_t *
   tg_add_declaration(b, "knob", text, __FILE__, __LINE__);
 }
 
-/* The roles of a product in a tile: vectors run along C's contiguous dimension, its rows are the other one. */
-typedef struct {
-  char r, c;                     /* ranges: rows of the tile, columns of its vectors */
-  char row, column;              /* operands that they read: R[r,k], S[k,c] */
-  bool row_k, column_k;          /* is k what is contiguous in it? */
-} roles;
+tg_gemm_roles tg_gemm_roles_of(const tg_gemm_problem *p) {
+  if (p->c_major == TG_GEMM_COLUMN) return (tg_gemm_roles){'j', 'i', 'B', 'A', p->b_major == TG_GEMM_COLUMN, p->a_major == TG_GEMM_ROW, false};
+  return (tg_gemm_roles){'i', 'j', 'A', 'B', p->a_major == TG_GEMM_ROW, p->b_major == TG_GEMM_COLUMN, false};
+}
 
-static roles roles_of(const tg_gemm_problem *p) {
-  if (p->c_major == TG_GEMM_COLUMN) return (roles){'j', 'i', 'B', 'A', p->b_major == TG_GEMM_COLUMN, p->a_major == TG_GEMM_ROW};
-  return (roles){'i', 'j', 'A', 'B', p->a_major == TG_GEMM_ROW, p->b_major == TG_GEMM_COLUMN};
+tg_gemm_roles tg_gemm_thin_roles_of(const tg_gemm_problem *p) {
+  tg_gemm_problem q = *p;
+  q.c_major = p->n.hi < p->m.hi ? TG_GEMM_COLUMN : TG_GEMM_ROW;
+  tg_gemm_roles o = tg_gemm_roles_of(&q);
+  o.scattered = q.c_major != p->c_major;
+  return o;
 }
 
 /* "{14, 8, 4, 2, 1}": the tile, then powers of two for the rows that are left. */
-static const char *rows_list(char *text, size_t n, int64_t rows) {
+const char *tg_gemm_rows_list(char *text, size_t n, int64_t rows) {
   size_t at = (size_t)snprintf(text, n, "{%lld", (long long)rows);
   int64_t power = 1;
   while (power * 2 < rows) power *= 2;
@@ -54,88 +51,98 @@ static const char *rows_list(char *text, size_t n, int64_t rows) {
   return text;
 }
 
-/* Knobs of a tile in registers: MR rows by NU vectors of VL columns, UK terms in a row. */
-static void tile_knobs(tg_builder *tg_b_, const tg_gemm_problem *p) {
-  tg_add_declaration(tg_b_, "knob", p->acc == TG_F64 ? "VL, 8, 4, 2" : "VL, 16, 8, 4", __FILE__, __LINE__);
+void tg_gemm_lanes(tg_builder *b, const tg_gemm_problem *p) { tg_add_declaration(b, "knob", p->acc == TG_F64 ? "VL, 8, 4, 2" : "VL, 16, 8, 4", __FILE__, __LINE__); }
+
+void tg_gemm_tile_knobs(tg_builder *tg_b_, const tg_gemm_problem *p) {
+  tg_gemm_lanes(tg_b_, p);
   tg_knob(NU, 4, 1, 2, 3);
-  knob(tg_b_, "MR", 6, tg_gemm_mr);
+  tg_gemm_knob(tg_b_, "MR", 6, tg_gemm_mr);
   tg_knob(UK, 8, 1, 2, 4);
 }
 
-/* The tile itself, over rows `rows` and columns cv within a panel. */
-static void tile(tg_builder *tg_b_, const char *rows, const char *terms, const char *around) {
+void tg_gemm_tile(tg_builder *tg_b_, const char *rows, const char *terms, const char *around) {
   char list[96];
-  word(tg_b_, "split cv VL as cu cl");
-  word(tg_b_, "split %s %s as ir iu", rows, rows_list(list, sizeof list, tg_c(MR)));
-  word(tg_b_, "order %s iu", around);
-  word(tg_b_, "upcast iu");
-  word(tg_b_, "upcast cu");
-  word(tg_b_, "lane cl");
+  tg_gemm_word(tg_b_, "split cv VL as cu cl");
+  tg_gemm_word(tg_b_, "split %s %s as ir iu", rows, tg_gemm_rows_list(list, sizeof list, tg_c(MR)));
+  if (around) tg_gemm_word(tg_b_, "order %s iu", around);
+  tg_gemm_word(tg_b_, "upcast iu");
+  tg_gemm_word(tg_b_, "upcast cu");
+  tg_gemm_word(tg_b_, "lane cl");
   if (tg_c(UK) == 1) return;
-  word(tg_b_, "split %s {UK, 1} as ko ku", terms);
-  word(tg_b_, "unroll ku");
+  tg_gemm_word(tg_b_, "split %s {UK, 1} as ko ku", terms);
+  tg_gemm_word(tg_b_, "unroll ku");
 }
 
 static const char *as_type(const tg_gemm_problem *p, tg_type t) { return t == p->acc ? "" : p->acc == TG_F64 ? " as f64" : p->acc == TG_I32 ? " as i32" : " as f32"; }
 
-static void stage_columns(tg_builder *tg_b_, const tg_gemm_problem *p, const roles *o, const char *at) {
+static void stage_columns(tg_builder *tg_b_, const tg_gemm_problem *p, const tg_gemm_roles *o, const char *at) {
   int64_t vl = tg_c(VL), nr = vl * tg_c(NU);
-  word(tg_b_, "stage %c at %s as Cp[%c/%lld, k, %c%%%lld]%s%s", o->column, at, o->c, (long long)nr, o->c, (long long)nr, as_type(p, o->column == 'A' ? p->a : p->b), tg_c(TEAM) == 1 ? " space=team" : "");
-  word(tg_b_, "lane Cp.2 VL");
-  if (nr > vl) word(tg_b_, "upcast Cp.2.0");
+  tg_gemm_word(tg_b_, "stage %c at %s as Cp[%c/%lld, k, %c%%%lld]%s%s", o->column, at, o->c, (long long)nr, o->c, (long long)nr, as_type(p, o->column == 'A' ? p->a : p->b), tg_c(TEAM) == 1 ? " space=team" : "");
+  tg_gemm_word(tg_b_, "lane Cp.2 VL");
+  if (nr > vl) tg_gemm_word(tg_b_, "upcast Cp.2.0");
 }
 
-static void stage_rows(tg_builder *tg_b_, const tg_gemm_problem *p, const roles *o, const char *at) {
+static void stage_rows(tg_builder *tg_b_, const tg_gemm_problem *p, const tg_gemm_roles *o, const char *at) {
   int64_t vl = tg_c(VL), mr = tg_c(MR);
   const char *as = as_type(p, o->row == 'A' ? p->a : p->b);
   char tiles[48];
   snprintf(tiles, sizeof tiles, mr == 1 ? "%c" : "%c/%lld, %c%%%lld", o->r, (long long)mr, o->r, (long long)mr);
-  if (o->row_k) word(tg_b_, "stage %c at %s as Rp[%s, k]%s pitch=%lld", o->row, at, tiles, as, (long long)(tg_c(KC) + vl));
-  else if (mr == 1) word(tg_b_, "stage %c at %s as Rp[k, %c]%s", o->row, at, o->r, as);
-  else word(tg_b_, "stage %c at %s as Rp[%c/%lld, k, %c%%%lld]%s", o->row, at, o->r, (long long)mr, o->r, (long long)mr, as);
-  if (o->row_k) word(tg_b_, "lane Rp.%d VL", mr == 1 ? 1 : 2);
-  else if (mr > 1) word(tg_b_, "lane Rp.2");
+  if (o->row_k) tg_gemm_word(tg_b_, "stage %c at %s as Rp[%s, k]%s pitch=%lld", o->row, at, tiles, as, (long long)(tg_c(KC) + vl));
+  else if (mr == 1) tg_gemm_word(tg_b_, "stage %c at %s as Rp[k, %c]%s", o->row, at, o->r, as);
+  else tg_gemm_word(tg_b_, "stage %c at %s as Rp[%c/%lld, k, %c%%%lld]%s", o->row, at, o->r, (long long)mr, o->r, (long long)mr, as);
+  if (o->row_k) tg_gemm_word(tg_b_, "lane Rp.%d VL", mr == 1 ? 1 : 2);
+  else if (mr > 1) tg_gemm_word(tg_b_, "lane Rp.2");
 }
 
 /* Threads: none; blocks of rows, that share the panels of columns; blocks of columns. */
 static void threads(tg_builder *tg_b_) {
-  if (tg_c(TEAM) == 1) word(tg_b_, "thread rc"), word(tg_b_, "thread Cp.0");
-  if (tg_c(TEAM) == 2) word(tg_b_, "thread cc");
+  if (tg_c(TEAM) == 1) tg_gemm_word(tg_b_, "thread rc"), tg_gemm_word(tg_b_, "thread Cp.0");
+  if (tg_c(TEAM) == 2) tg_gemm_word(tg_b_, "thread cc");
 }
 
 /* Blocks of columns (NB panels), of terms (KC) and of rows (MB tiles). The columns' operand in panels, for all rows; the rows' operand where it lies, or packed as well. */
 static void panels(tg_builder *tg_b_, const tg_gemm_problem *p, bool both) {
-  roles o = roles_of(p);
+  tg_gemm_roles o = tg_gemm_roles_of(p);
   tg_gemm_product(tg_b_, p);
-  word(tg_b_, "split %c %lld as ct cv", o.c, (long long)(tg_c(VL) * tg_c(NU)));
-  word(tg_b_, "split ct NB clip as cc cb");
-  word(tg_b_, "split k KC clip as kc kr");
-  word(tg_b_, "split %c %lld clip as rc rb", o.r, (long long)(tg_c(MR) * tg_c(MB)));
-  word(tg_b_, "order cc kc rc rb cb cv");
+  tg_gemm_word(tg_b_, "split %c %lld as ct cv", o.c, (long long)(tg_c(VL) * tg_c(NU)));
+  tg_gemm_word(tg_b_, "split ct NB clip as cc cb");
+  tg_gemm_word(tg_b_, "split k KC clip as kc kr");
+  tg_gemm_word(tg_b_, "split %c %lld clip as rc rb", o.r, (long long)(tg_c(MR) * tg_c(MB)));
+  tg_gemm_word(tg_b_, "order cc kc rc rb cb cv");
   stage_columns(tg_b_, p, &o, "kc");
   if (both) stage_rows(tg_b_, p, &o, "rc");
-  tile(tg_b_, "rb", "kr", "cb");
+  tg_gemm_tile(tg_b_, "rb", "kr", "cb");
   threads(tg_b_);
 }
 
 /* The panels of columns stay in the second cache while the rows pass, which are read where they lie: k is what is contiguous in them. */
-TG_KERNEL(gemm_panel, M, N, K, lda, ldb, ldc) {
-  tile_knobs(tg_b_, tg_user);
-  knob(tg_b_, "KC", 1024, tg_gemm_panel_kc);
-  knob(tg_b_, "NB", 2, tg_gemm_nb);         /* panels of columns in a block */
-  knob(tg_b_, "MB", 1024, tg_gemm_mb);      /* tiles of rows in a block */
+static void panel(tg_builder *tg_b_, const tg_gemm_problem *p) {
+  tg_gemm_tile_knobs(tg_b_, p);
+  tg_gemm_knob(tg_b_, "KC", 1024, tg_gemm_panel_kc);
+  tg_gemm_knob(tg_b_, "NB", 2, tg_gemm_nb);         /* panels of columns in a block */
+  tg_gemm_knob(tg_b_, "MB", 1024, tg_gemm_mb);      /* tiles of rows in a block */
   tg_knob(TEAM, 0, 1, 2);
-  panels(tg_b_, tg_user, false);
+  panels(tg_b_, p, false);
 }
 
 /* Both operands in panels: one of rows stays in the first cache while those of the columns pass, from the second. */
-TG_KERNEL(gemm_packed, M, N, K, lda, ldb, ldc) {
-  tile_knobs(tg_b_, tg_user);
-  knob(tg_b_, "KC", 256, tg_gemm_packed_kc);
-  knob(tg_b_, "NB", 16, tg_gemm_nb);
-  knob(tg_b_, "MB", 16, tg_gemm_mb);
+static void packed(tg_builder *tg_b_, const tg_gemm_problem *p) {
+  tg_gemm_tile_knobs(tg_b_, p);
+  tg_gemm_knob(tg_b_, "KC", 256, tg_gemm_packed_kc);
+  tg_gemm_knob(tg_b_, "NB", 16, tg_gemm_nb);
+  tg_gemm_knob(tg_b_, "MB", 16, tg_gemm_mb);
   tg_knob(TEAM, 0, 1, 2);
-  panels(tg_b_, tg_user, true);
+  panels(tg_b_, p, true);
 }
 
-const tg_kernel_def *const tg_gemm_sketches[] = {&gemm_plain, &gemm_packed, &gemm_panel, NULL};
+/* ---- all sketches ---- */
+
+/* No words: the compiler's heuristic chooses. */
+TG_KERNEL(gemm_plain, M, N, K, lda, ldb, ldc) { tg_gemm_product(tg_b_, tg_user); }
+TG_KERNEL(gemm_packed, M, N, K, lda, ldb, ldc) { packed(tg_b_, tg_user); }
+TG_KERNEL(gemm_panel, M, N, K, lda, ldb, ldc) { panel(tg_b_, tg_user); }
+TG_KERNEL(gemm_stream, M, N, K, lda, ldb, ldc) { tg_gemm_stream(tg_b_, tg_user); }
+TG_KERNEL(gemm_dot, M, N, K, lda, ldb, ldc) { tg_gemm_dot(tg_b_, tg_user); }
+TG_KERNEL(gemm_direct, M, N, K, lda, ldb, ldc) { tg_gemm_direct(tg_b_, tg_user); }
+
+const tg_kernel_def *const tg_gemm_sketches[] = {&gemm_plain, &gemm_packed, &gemm_panel, &gemm_stream, &gemm_dot, &gemm_direct, NULL};

@@ -95,11 +95,11 @@ static void see(prefetching *p, const tg_uop *access) {
 
 /* Lines of the part in each dimension, and how far they are apart. */
 static int64_t count_lines(const prefetching *p, const footprint *f, int64_t most, int64_t *count, int64_t *step) {
-  uint32_t last = p->rank - 1;
+  bool strided = p->source->arg >> 32 & TG_STRIDED;
   int64_t all = 1;
-  bool dense = !(p->source->arg >> 32 & TG_STRIDED) || tg_is_const(p->source->src[p->rank + last], 1);
   for (uint32_t d = 0; d < p->rank; d++) {
-    step[d] = d == last && dense ? LINE / tg_type_bytes((tg_type)p->source->type) : 1;
+    bool dense = strided ? tg_is_const(p->source->src[p->rank + d], 1) : d + 1 == p->rank;
+    step[d] = dense ? LINE / tg_type_bytes((tg_type)p->source->type) : 1;
     count[d] = (f->hi[d] - f->lo[d]) / step[d] + 1;
     if (count[d] > most || (all *= count[d]) > most)
       tg_fail_at(p->s->j, p->o->pos, "prefetch %s at %s: an iteration reads more than %lld lines", p->o->names[0], p->o->names[1], (long long)most);

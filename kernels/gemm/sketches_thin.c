@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT
+ * Sketches for products that are thin or small: one operand is read once, where it lies, at the speed of memory; or everything stays in the first cache.
+ * Nothing is packed. */
+#include "gemm/sketch.h"
+
+/* Few rows: the columns' operand lies along the vectors. KC of its rows are read side by side, whole, and what was added so far waits in C, which a cache holds. */
+void tg_gemm_stream(tg_builder *tg_b_, const tg_gemm_problem *p) {
+  tg_gemm_roles o = tg_gemm_thin_roles_of(p);
+  char list[96];
+  tg_gemm_lanes(tg_b_, p);
+  tg_knob(NU, 8, 1, 2, 3, 4, 6);
+  tg_gemm_knob(tg_b_, "MR", 1, tg_gemm_mr);
+  tg_knob(KC, 8, 4, 16, 32);
+  tg_gemm_knob(tg_b_, "NB", 64, tg_gemm_nb);
+  tg_knob(TEAM, 0, 2);
+  tg_gemm_product(tg_b_, p);
+  tg_gemm_word(tg_b_, "split %c %lld as ct cv", o.c, (long long)(tg_c(VL) * tg_c(NU)));
+  tg_gemm_word(tg_b_, "split ct NB clip as cc cb");
+  if (!o.scattered) tg_gemm_word(tg_b_, "split k KC clip as kc kr");
+  tg_gemm_word(tg_b_, o.scattered ? "order cc cb %c cv" : "order cc kc cb %c cv", o.r);
+  tg_gemm_word(tg_b_, "split cv VL as cu cl");
+  tg_gemm_word(tg_b_, "split %c %s as ir iu", o.r, tg_gemm_rows_list(list, sizeof list, tg_c(MR)));
+  tg_gemm_word(tg_b_, "upcast iu");
+  tg_gemm_word(tg_b_, "upcast cu");
+  tg_gemm_word(tg_b_, "lane cl");
+  tg_gemm_word(tg_b_, "split %s {%d, 1} as ko ku", o.scattered ? "k" : "kr", tg_c(KC) < 8 ? 4 : 8);
+  tg_gemm_word(tg_b_, "unroll ku");
+  if (tg_c(TEAM)) tg_gemm_word(tg_b_, "thread cc");
+}
+
+/* Few rows: k is what lies side by side in the columns' operand. Vectors run along k, MR rows by NC columns of sums at a time. */
+void tg_gemm_dot(tg_builder *tg_b_, const tg_gemm_problem *p) {
+  tg_gemm_roles o = tg_gemm_thin_roles_of(p);
+  char list[96];
+  tg_gemm_lanes(tg_b_, p);
+  tg_knob(NC, 4, 1, 2, 3, 6, 8);
+  tg_gemm_knob(tg_b_, "MR", 1, tg_gemm_mr);
+  tg_gemm_knob(tg_b_, "NB", 64, tg_gemm_nb);
+  tg_knob(AHEAD, 8, 1, 2, 4, 16);
+  tg_knob(TEAM, 0, 2);
+  int64_t mr = tg_c(MR), nc = tg_c(NC);
+  tg_gemm_product(tg_b_, p);
+  tg_gemm_word(tg_b_, "split %c %lld clip as cc cb", o.c, (long long)(tg_c(NB) * nc));
+  tg_gemm_word(tg_b_, "order cc %c cb", o.r);
+  if (!o.row_k) tg_gemm_word(tg_b_, "stage %c at cc as Rp[%c, k]", o.row, o.r);
+  if (mr > 1) tg_gemm_word(tg_b_, "split %c %s as ir iu", o.r, tg_gemm_rows_list(list, sizeof list, mr)), tg_gemm_word(tg_b_, "order ir cb iu"), tg_gemm_word(tg_b_, "upcast iu");
+  if (nc > 1) tg_gemm_word(tg_b_, "split cb {%lld, 1} as jo ju", (long long)nc), tg_gemm_word(tg_b_, "upcast ju");
+  tg_gemm_word(tg_b_, "split k {VL, 1} as ko kl");
+  tg_gemm_word(tg_b_, "lane kl.by%lld", (long long)tg_c(VL));
+  tg_gemm_word(tg_b_, "prefetch %c at ko.by%lld ahead AHEAD", o.column, (long long)tg_c(VL));
+  if (tg_c(TEAM)) tg_gemm_word(tg_b_, "thread cc");
+}
+
+/* Small: both operands where they lie, tile by tile. */
+void tg_gemm_direct(tg_builder *tg_b_, const tg_gemm_problem *p) {
+  tg_gemm_roles o = tg_gemm_roles_of(p);
+  tg_gemm_tile_knobs(tg_b_, p);
+  tg_gemm_product(tg_b_, p);
+  char r[2] = {o.r, 0};
+  tg_gemm_word(tg_b_, "split %c %lld as ct cv", o.c, (long long)(tg_c(VL) * tg_c(NU)));
+  tg_gemm_word(tg_b_, "order ct %c cv", o.r);
+  tg_gemm_tile(tg_b_, r, "k", NULL);
+}
