@@ -45,23 +45,29 @@ static double cycles_of(int64_t rows, int64_t nu) {
   return (most > panel ? most : panel) + 0.3;
 }
 
-/* Rows and columns are padded as the sketches do: rows by a list of smaller tiles, columns to whole panels. */
-static double cost(int64_t rows, int64_t columns, int64_t mr, int64_t nu, int64_t vl) {
+static double cost_of_rows(int64_t rows, int64_t mr, int64_t nu) {
   double sum = (double)(rows / mr) * cycles_of(mr, nu);
   int64_t rest = rows % mr, power = 1;
   while (power * 2 < mr) power *= 2;
   for (; rest && power; power /= 2)
     if (rest >= power) sum += (double)(rest / power) * cycles_of(power, nu), rest %= power;
-  return sum * (double)up(columns, nu * vl);
+  return sum;
 }
 
-static shape choose_tile(tg_gemm_dim rows, tg_gemm_dim columns, int64_t vl, int64_t registers) {
+/* Rows and columns are padded as the sketches do: rows by a list of smaller tiles; columns to whole panels, or what is left by single vectors. */
+static double cost(int64_t rows, int64_t columns, int64_t mr, int64_t nu, int64_t vl, bool singles) {
+  double whole = cost_of_rows(rows, mr, nu);
+  if (!singles) return whole * (double)up(columns, nu * vl);
+  return whole * (double)(columns / (nu * vl)) + cost_of_rows(rows, mr, 1) * (double)up(columns % (nu * vl), vl);
+}
+
+static shape choose_tile(tg_gemm_dim rows, tg_gemm_dim columns, int64_t vl, int64_t registers, bool singles) {
   int64_t m = rows.lo == rows.hi ? rows.hi : 1 << 20, n = columns.lo == columns.hi ? columns.hi : 1 << 20;
   shape best = {0};
   for (int64_t nu = registers >= 32 ? 4 : 3; nu >= 1; nu--)
     for (const int64_t *mr = tg_gemm_mr; *mr && *mr * nu + nu + 1 <= registers; mr++) {
       if (*mr > rows.hi) break;
-      double c = cost(m, n, *mr, nu, vl) * (nu * 2 < *mr && *mr > 8 ? 1.02 : 1);   /* wide tiles read memory in longer pieces */
+      double c = cost(m, n, *mr, nu, vl, singles) * (nu * 2 < *mr && *mr > 8 ? 1.02 : 1);   /* wide tiles read memory in longer pieces */
       if (best.mr && c >= best.cycles * 0.999) continue;
       best = (shape){*mr, nu, vl, c};
     }
@@ -77,7 +83,7 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
   bool both = out->sketch == tg_gemm_sketches[GEMM_PACKED], turned = p->c_major == TG_GEMM_COLUMN;
   tg_gemm_dim rows = turned ? p->n : p->m, columns = turned ? p->m : p->n;
   int64_t size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16), l2 = t->l2 ? (int64_t)t->l2 : 1 << 20;
-  shape s = choose_tile(rows, columns, vl, t->vector_registers);
+  shape s = choose_tile(rows, columns, vl, t->vector_registers, false);
   int64_t nr = s.nu * vl, panels_n = up(columns.hi, nr), tiles = up(rows.hi, s.mr);
   int64_t kc = both ? terms_of(tg_gemm_packed_kc, p->k.hi, 256) : terms_of(tg_gemm_panel_kc, p->k.hi, 1024);
   int64_t nb = listed(tg_gemm_nb, smaller(panels_n, l2 / (both ? 2 : 4) / (kc * nr * size))), mb = both ? listed(tg_gemm_mb, smaller(tiles, l2 / 8 / (kc * s.mr * size))) : listed(tg_gemm_mb, 1 << 20);
@@ -123,7 +129,7 @@ static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t t
 static void choose_direct(const tg_gemm_problem *p, const tg_target *t, tg_gemm_choice *out) {
   bool turned = p->c_major == TG_GEMM_COLUMN;
   int64_t vl = smaller(t->vector_bytes / bytes_of(p->acc), 16);
-  shape s = choose_tile(turned ? p->n : p->m, turned ? p->m : p->n, vl, t->vector_registers);
+  shape s = choose_tile(turned ? p->n : p->m, turned ? p->m : p->n, vl, t->vector_registers, true);
   knob(out, "VL", vl);
   knob(out, "NU", s.nu);
   knob(out, "MR", s.mr);

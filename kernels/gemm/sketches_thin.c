@@ -57,7 +57,9 @@ void tg_gemm_direct(tg_builder *tg_b_, const tg_gemm_problem *p) {
   tg_gemm_tile_knobs(tg_b_, p);
   tg_gemm_product(tg_b_, p);
   char r[2] = {o.r, 0};
-  tg_gemm_word(tg_b_, "split %c %lld as ct cv", o.c, (long long)(tg_c(VL) * tg_c(NU)));
-  tg_gemm_word(tg_b_, "order ct %c cv", o.r);
+  tg_gemm_word(tg_b_, "order %c %c", o.c, o.r);
+  if (tg_c(NU) > 1) tg_gemm_word(tg_b_, "split %c {%lld, VL} as ct cv", o.c, (long long)(tg_c(VL) * tg_c(NU)));
+  else tg_gemm_word(tg_b_, "split %c VL as ct cv", o.c);
+  tg_gemm_word(tg_b_, "order %c cv", o.r);
   tg_gemm_tile(tg_b_, r, "k", NULL);
 }
