@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Random points of the space of products through the gates: a sketch, values from its knobs' lists, types, majors and strides, alpha and beta,
- * epilogues, sizes that are constants or known at launch, one to three threads; at sizes around tiles and vectors. And plans of tg/gemm.h.
+ * epilogues, sizes that are constants or known at launch, one to three threads; at sizes around tiles and vectors. Some with other words than the
+ * sketch's, changed at random: most are illegal, and the rest must be right as well. And plans of tg/gemm.h.
  *   gemm_points [N [SEED [FAILURES]]]   about N points: one is a compiled kernel at one size, under one or two gates; ends after so many failures (20)
  *   gemm_points --group SEED            one kernel again, as a failure names it, and what it is
  * Kernels run in a child, so that one that crashes or hangs is told and the others go on. */
@@ -20,8 +21,9 @@ enum { SKETCHES = 32, BINDINGS = 9 + TG_GEMM_ARGUMENTS + TG_GEMM_KNOBS, CHUNK = 
 /* What a child leaves. */
 typedef struct {
   uint64_t group;                     /* at work */
-  char at[1536];                      /* what it is, for the message of a crash */
+  char at[6000];                      /* what it is, for the message of a crash */
   long passed, failed, refused, compiled;
+  long changed, legal;                /* with other words */
   struct { char name[48]; long tried, compiled, passed; char refusal[400]; } sketch[SKETCHES];
 } ledger;
 
@@ -81,6 +83,9 @@ static void choose_problem(tg_gemm_problem *p) {
 
 /* ---- a kernel ---- */
 
+enum { WORDS = 64 };
+typedef struct { char word[WORDS][200]; uint32_t n; } words;
+
 typedef struct {
   tg_job job;
   const tg_kernel_def *def;
@@ -90,6 +95,9 @@ typedef struct {
   uint32_t n;
   int64_t tile[64];
   uint32_t tiles;
+  words words;
+  char *text;
+  const char *opts;            /* NULL: the sketch's own words */
 } choice;
 
 static void read_knobs(void *arg) {
@@ -105,6 +113,81 @@ static void read_knobs(void *arg) {
 
 static void bind(choice *c, const char *name, tg_gemm_dim d) { c->bind[c->n++] = (tg_binding){name, d.lo, d.hi, 1}; }
 
+/* ---- other words ---- */
+
+static void collect(void *arg) {
+  choice *c = arg;
+  tg_str text = tg_str_new(&c->job.env);
+  tg_author(&c->job, c->def, c->n, c->bind, c->problem);
+  for (uint32_t i = 0; i < c->job.opts.n && i < WORDS - 4; i++) snprintf(c->words.word[c->words.n++], sizeof *c->words.word, "%.199s", c->job.opts.data[i].text);
+  c->job.opts.n = 0;
+  tg_print(&c->job, &text, c->job.sink);
+  c->text = strdup(text.data);
+}
+
+/* The n-th name or number of a word, from its beginning; NULL: it has fewer. */
+static char *part_of(char *word, int64_t n, size_t *length) {
+  for (char *at = word; *at; at += *length) {
+    *length = strspn(at, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.#");
+    if (*length && !n--) return at;
+    if (!*length) *length = 1;
+  }
+  return NULL;
+}
+
+static void replace(char *word, char *at, size_t length, const char *by) {
+  char rest[200];
+  snprintf(rest, sizeof rest, "%s", at + length);
+  snprintf(at, (size_t)(200 - (at - word)), "%s%s", by, rest);
+}
+
+/* One word has another number or name, two change places, one goes, one comes. */
+static void change(words *w) {
+  static const char *const kinds[] = {"upcast", "lane", "unroll", "thread", "group"};
+  char number[24], name[64];
+  uint32_t i = (uint32_t)below(w->n), j = (uint32_t)below(w->n);
+  size_t length = 0, other = 0;
+  char *at = part_of(w->word[i], 1 + below(5), &length), *from = part_of(w->word[j], 1 + below(5), &other);
+  char swap[200];
+  switch (below(6)) {
+  case 0: case 1:
+    for (int64_t p = 1; (at = part_of(w->word[i], p, &length)); p++)
+      if (*at >= '0' && *at <= '9' && often(60)) {
+        snprintf(number, sizeof number, "%lld", (long long)(often(50) ? 1 + below(20) : 1 << below(7)));
+        replace(w->word[i], at, length, number);
+        return;
+      }
+    return;
+  case 2:
+    if (!at || !from || other >= sizeof name) return;
+    snprintf(name, sizeof name, "%.*s", (int)other, from);
+    replace(w->word[i], at, length, name);
+    return;
+  case 3:
+    memcpy(swap, w->word[i], sizeof swap), memcpy(w->word[i], w->word[j], sizeof swap), memcpy(w->word[j], swap, sizeof swap);
+    return;
+  case 4:
+    memmove(w->word[i], w->word[i + 1], (w->n - i - 1) * sizeof *w->word), w->n--;
+    return;
+  default:
+    if (!from || w->n == WORDS) return;
+    snprintf(w->word[w->n++], sizeof *w->word, "%s %.*s", kinds[below(5)], (int)other, from);
+  }
+}
+
+/* The kernel's text, and its words after a few changes, in c; false: it has none. */
+static bool other_words(choice *c) {
+  static char joined[WORDS * 204];
+  tg_job_drop(&c->job);
+  tg_job_init(&c->job, NULL);
+  if (!tg_protect(&c->job.env, collect, c) || c->words.n < 3) return false;
+  for (int64_t n = 1 + below(3); n > 0 && c->words.n > 2; n--) change(&c->words);
+  size_t at = 0;
+  for (uint32_t i = 0; i < c->words.n; i++) at += (size_t)snprintf(joined + at, sizeof joined - at, "%s; ", c->words.word[i]);
+  c->opts = joined;
+  return true;
+}
+
 /* What is at work, for messages. */
 static void describe(const choice *c, int threads) {
   const tg_gemm_problem *p = c->problem;
@@ -114,6 +197,7 @@ static void describe(const choice *c, int threads) {
   for (uint32_t i = 0; i < c->n && (size_t)at < n; i++)
     at += c->bind[i].lo == c->bind[i].hi ? snprintf(shared->at + at, n - (size_t)at, " %s=%lld", c->bind[i].name, (long long)c->bind[i].lo)
                                          : snprintf(shared->at + at, n - (size_t)at, " %s=%lld..%lld", c->bind[i].name, (long long)c->bind[i].lo, (long long)c->bind[i].hi);
+  if (c->opts && (size_t)at < n) snprintf(shared->at + at, n - (size_t)at, "\n  words: %s", c->opts);
 }
 
 static void fail(const char *why) {
@@ -237,15 +321,19 @@ static void group(tg_context *ctx, uint64_t seed) {
   tg_job_init(&c.job, NULL);
   if (!plan) tg_protect(&c.job.env, read_knobs, &c);
   int threads = 1 + (int)below(3);
+  bool changed = !plan && !c.job.env.status && often(35) && other_words(&c);
   describe(&c, threads);
-  shared->sketch[sketch].tried++;
+  if (!changed) shared->sketch[sketch].tried++;
   tg_kernel *kernel = NULL;
   planned *x = NULL;
   tg_compile_options o = {.bindings = c.bind, .bindings_n = c.n, .user = &p, .flags = TG_COMPILE_NO_CACHE};
-  tg_status s = c.job.env.status ? c.job.env.status : plan ? make_plan(ctx, &p, threads, &x) : tg_kernel_compile(ctx, c.def, &o, &kernel);
+  if (changed) o = (tg_compile_options){.opts = c.opts, .flags = TG_COMPILE_NO_CACHE};
+  tg_status s = c.job.env.status ? c.job.env.status : changed ? tg_kernel_compile_text(ctx, "words", c.text, &o, &kernel) : plan ? make_plan(ctx, &p, threads, &x) : tg_kernel_compile(ctx, c.def, &o, &kernel);
   const char *why = c.job.env.status ? c.job.env.message : tg_error_message(ctx);
   if (verbose) printf("%s\n%s\n", shared->at, s ? why : "compiled");
-  if (s == TG_EINVAL && !plan) {
+  shared->changed += changed, shared->legal += changed && !s;
+  if (changed && (s == TG_EINVAL || s == TG_ELIMIT)) s = TG_MISS;
+  else if (s == TG_EINVAL && !plan) {
     shared->refused++;
     snprintf(shared->sketch[sketch].refusal, sizeof shared->sketch[sketch].refusal, "%.399s", why);
   } else if (s) fail(why);
@@ -254,7 +342,7 @@ static void group(tg_context *ctx, uint64_t seed) {
     tg_gate_kernel k = {.context = ctx, .kernel = kernel, .threads = threads};
     int64_t points = fixed ? 1 : 4 + below(5);
     bool good = true;
-    shared->compiled++, shared->sketch[sketch].compiled++;
+    if (!changed) shared->compiled++, shared->sketch[sketch].compiled++;
     for (int64_t i = 0; i < points && good; i++) {
       choose_sizes(&c, dim, sizes);
       good = plan ? one_point(&c, run_plan, x, sizes, pad, fixed) : one_point(&c, tg_gate_run_kernel, &k, sizes, pad, fixed);
@@ -265,13 +353,14 @@ static void group(tg_context *ctx, uint64_t seed) {
   }
   if (kernel) tg_kernel_free(kernel);
   if (x) tg_gemm_free(x->gemm), free(x);
+  free(c.text);
   tg_job_drop(&c.job);
 }
 
 /* ---- children ---- */
 
 static void crashed(int signal, siginfo_t *info, void *frame) {
-  char where[200] = "outside of all operands", text[2200];
+  char where[200] = "outside of all operands", text[7000];
   (void)frame;
   if (gates) tg_gate_at(gates, info->si_addr, where, sizeof where);
   int n = signal == SIGALRM ? snprintf(text, sizeof text, "gemm_points --group %llu: %s\n  takes longer than %d seconds\n", (unsigned long long)shared->group, shared->at, SECONDS)
@@ -328,6 +417,7 @@ int main(int argc, char **argv) {
     if (shared->sketch[i].compiled < shared->sketch[i].tried) printf("  refused, for instance: %s\n", shared->sketch[i].refusal);
     CHECK(shared->sketch[i].compiled > 0 || shared->sketch[i].tried < 20, "no kernel of %s is legal: %s", shared->sketch[i].name, shared->sketch[i].refusal);
   }
+  printf("%-24s %6ld kernels tried, %6ld legal\n", "with other words", shared->changed, shared->legal);
   CHECK(shared->passed >= points || shared->failed, "%ld points only", shared->passed);
   CHECK(shared->compiled > 3 * shared->refused, "%ld of %ld kernels are refused", shared->refused, shared->refused + shared->compiled);
   test_passed += (int)shared->passed, test_failed += (int)shared->failed;
