@@ -184,6 +184,12 @@ static void find_private(state *s, const tg_uop *u, const tg_uop **path, uint32_
   for (uint32_t i = 1; i < u->n; i++) find_private(s, u->src[i], path, depth);
 }
 
+static const tg_uop *padded(tg_job *j, const mapped *m) {
+  if (m->parts) return tg_index(j, m->parts * m->n);
+  const tg_uop *n = tg_index(j, m->n);
+  return tg_fold2(j, TG_OP_MUL, tg_fold2(j, TG_OP_IDIV, tg_fold2(j, TG_OP_ADD, m->extent, tg_index(j, m->n - 1)), n), n);
+}
+
 static const tg_uop *private_node(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
   state *s = user;
   const tg_uop *now[24 + TG_PARS];
@@ -196,9 +202,7 @@ static const tg_uop *private_node(tg_job *j, const tg_uop *old, const tg_uop *co
   if (old->op != TG_OP_DEFINE) now[n++] = src[k++];
   for (uint32_t i = 0; path[i]; i++) {
     mapped *m = mapped_of(s, path[i]);
-    const tg_uop *padded = m->parts ? tg_index(j, m->parts * m->n)
-                                    : tg_fold2(j, TG_OP_MUL, tg_fold2(j, TG_OP_IDIV, tg_fold2(j, TG_OP_ADD, m->extent, tg_index(j, m->n - 1)), tg_index(j, m->n)), tg_index(j, m->n));
-    now[n++] = old->op == TG_OP_DEFINE ? padded : path[i];
+    now[n++] = old->op == TG_OP_DEFINE ? padded(j, m) : path[i];
   }
   while (k < old->n) now[n++] = src[k++];
   if (old->op != TG_OP_DEFINE) return tg_make(j, old->op, old->type, old->lanes, old->arg, n, now);
@@ -208,11 +212,12 @@ static const tg_uop *private_node(tg_job *j, const tg_uop *old, const tg_uop *co
 }
 
 /* range := value; what depends on it happens where cond holds. */
-typedef struct { const tg_uop *range, *value, *cond; } replacement;
+typedef struct { const tg_uop *range, *value, *cond, *extent; } replacement;
 
 static const tg_uop *replaced(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
   const replacement *r = user;
   if (old == r->range) return r->value;
+  if (r->cond && old->op == TG_OP_SHUFFLE && old->src[1] == r->range) return tg_shuffle(j, src[0], src[1], tg_op2(j, TG_OP_MOD, src[2], r->extent));
   if (!r->cond || (old->op != TG_OP_LOAD && old->op != TG_OP_STORE)) return NULL;
   bool same = old->op == TG_OP_LOAD;
   for (uint32_t i = 0; i < old->n; i++) same &= src[i] == old->src[i];
@@ -225,9 +230,37 @@ static const tg_uop *replaced(tg_job *j, const tg_uop *old, const tg_uop *const 
   return tg_load(j, src[0], src + 1, gate, tg_gate(old) ? src[old->n - 1] : zero, flags);
 }
 
+/* The first SHUFFLE, sources first, over a range that runs in parts. */
+static const tg_uop *shuffle_in_parts(state *s, const tg_uop *u, const tg_uop *const *path, uint32_t depth) {
+  uint32_t n;
+  const tg_uop **order = tg_toposort(s->w.j, u, &n);
+  for (uint32_t i = 0; i < n; i++)
+    for (uint32_t k = 0; k < depth; k++)
+      if (order[i]->op == TG_OP_SHUFFLE && order[i]->src[1] == path[k] && mapped_of(s, path[k])->parts != 1) return order[i];
+  return NULL;
+}
+
+static void store_item(state *s, tg_item *outer, const tg_uop *u, const tg_uop *const *path, uint32_t depth);
+
+/* All parts leave their values in a tile before one asks. */
+static const tg_uop *through_tile(state *s, tg_item *outer, const tg_uop *u, const tg_uop *x, const tg_uop *const *path, uint32_t depth, tg_pos pos) {
+  tg_job *j = s->w.j;
+  const tg_uop *dim[TG_PARS], *sub[TG_PARS];
+  for (uint32_t i = 0; i < depth; i++) dim[i] = padded(j, mapped_of(s, path[i]));
+  tg_buffer info = {.name = "given", .space = TG_SPACE_REG, .rank = (uint8_t)depth, .type = x->src[0]->type, .pos = pos};
+  const tg_uop *tile = tg_define(j, info, x->src[0]->lanes, dim, NULL, true), *give = tg_store(j, tile, path, x->src[0], NULL, 0);
+  tg_set_pos(j, give, pos);
+  tg_push(&j->env, &outer->list, tg_item_new(&s->w, outer, tile, pos));
+  store_item(s, outer, give, path, depth);
+  for (uint32_t i = 0; i < depth; i++) sub[i] = path[i] == x->src[1] ? tg_op2(j, TG_OP_MOD, x->src[2], tg_extent(path[i])) : path[i];
+  const tg_uop *got = tg_load(j, tile, sub, NULL, NULL, 0);
+  return tg_substitute(j, u, 1, &x, &got);
+}
+
 static void store_item(state *s, tg_item *outer, const tg_uop *u, const tg_uop *const *path, uint32_t depth) {
   tg_job *j = s->w.j;
   tg_pos pos = tg_get_pos(j, u);
+  for (const tg_uop *x; (x = shuffle_in_parts(s, u, path, depth));) u = through_tile(s, outer, u, x, path, depth, pos);
   uint32_t par[TG_PARS];
   for (uint32_t i = 0; i < depth; i++) {
     mapped *m = mapped_of(s, path[i]);
@@ -244,7 +277,7 @@ static void store_item(state *s, tg_item *outer, const tg_uop *u, const tg_uop *
       outer = loop;
       value = tg_op2(j, TG_OP_ADD, tg_op2(j, TG_OP_MUL, part, n), p);
     }
-    replacement r = {path[i], value, m->gated ? tg_op2(j, TG_OP_LT, value, m->extent) : NULL};
+    replacement r = {path[i], value, m->gated ? tg_op2(j, TG_OP_LT, value, m->extent) : NULL, m->extent};
     u = tg_map(j, u, replaced, NULL, &r);
   }
   tg_item *item = tg_item_new(&s->w, outer, u, pos);
@@ -387,8 +420,7 @@ static const tg_uop *built_shuffle(state *s, const tg_uop *old, const tg_uop *co
   uint32_t o = tg_range_ordinal(old->src[1]);
   if (o >= w->par_of.n || !w->par_of.data[o]) return NULL;
   const tg_par *p = &w->par.data[w->par_of.data[o] - 1];
-  if (p->stride * p->room > w->lanes || w->lanes % (p->stride * p->room))
-    tg_fail_at(j, s->item->pos, "the iterations of %s lie in several warps of %lld lanes, and lanes are exchanged within one", j->ranges.data[o].name, (long long)w->lanes);
+  if (p->stride * p->room > w->lanes || w->lanes % (p->stride * p->room)) tg_bug(&j->env, "pass distribute: an exchange between warps");
   const tg_uop *wanted = tg_op2(j, TG_OP_MOD, src[2], tg_index(j, p->extent)), *stride = tg_index(j, p->stride);
   const tg_uop *base = tg_op2(j, TG_OP_SUB, w->lane, tg_fold2(j, TG_OP_MUL, tg_thread_digit(w, p->stride, p->room), stride));
   return tg_shuffle(j, src[0], w->lane, tg_op2(j, TG_OP_ADD, base, tg_fold2(j, TG_OP_MUL, wanted, stride)));

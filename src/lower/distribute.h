@@ -74,11 +74,10 @@ const tg_uop **tg_loads_of(tg_workgroup *w, const tg_uop *store, uint32_t *n);
 void tg_touch_item(tg_workgroup *w, tg_item *item);   /* notes its accesses of REG */
 
 /* layout.c */
+bool tg_par_of(const tg_workgroup *w, const tg_uop *u, uint32_t *par);
 tg_digits tg_digits_of(tg_workgroup *w, const tg_uop *access);
 void tg_assign_places(tg_workgroup *w);
 void tg_assign_layouts(tg_workgroup *w);
-/* A tile went to LOCAL memory, and lanes exchange what they read from it: each takes its own into a register first. */
-void tg_keep_exchanged(tg_workgroup *w);
 /* The access within the thread that has the element: subscripts without the digits of the tile. through: lane to ask by SHUFFLE, or NULL; asked: the digit
  * that it has and this thread has not. */
 bool tg_private_subscripts(tg_workgroup *w, const tg_tile *t, const tg_uop *access, const tg_uop *const *src, const tg_uop **sub, const tg_uop **through, const tg_placed **asked);
@@ -88,6 +87,9 @@ const tg_uop *tg_agreed_gate(tg_workgroup *w, const tg_uop *gate, const tg_place
 /* across.c: every FOLD over threads becomes shuffles and LOCAL memory. First it says which ranges are folded; then, places being known, it does. */
 void tg_fold_ranges(tg_workgroup *w);
 void tg_fold_across(tg_workgroup *w);
+
+/* exchange.c: the author's exchanges that no instruction makes. */
+void tg_keep_exchanged(tg_workgroup *w);
 
 /* barrier.c */
 void tg_infer_barriers(tg_workgroup *w);

@@ -9,7 +9,7 @@
 
 /* ---- digits ---- */
 
-static bool par_range(const tg_workgroup *w, const tg_uop *u, uint32_t *par) {
+bool tg_par_of(const tg_workgroup *w, const tg_uop *u, uint32_t *par) {
   if (u->op != TG_OP_RANGE) return false;
   uint32_t o = tg_range_ordinal(u);
   if (o >= w->par_of.n || !w->par_of.data[o]) return false;
@@ -20,10 +20,10 @@ static bool par_range(const tg_workgroup *w, const tg_uop *u, uint32_t *par) {
 static bool uses_par(tg_workgroup *w, const tg_uop *u) {
   uint32_t n, p;
   if (u->op == TG_OP_CONST) return false;
-  if (u->op == TG_OP_RANGE) return par_range(w, u, &p);
+  if (u->op == TG_OP_RANGE) return tg_par_of(w, u, &p);
   const tg_uop **order = tg_toposort(w->j, u, &n);
   for (uint32_t i = 0; i < n; i++)
-    if (par_range(w, order[i], &p)) return true;
+    if (tg_par_of(w, order[i], &p)) return true;
   return false;
 }
 
@@ -39,7 +39,7 @@ static bool atom_digit(tg_workgroup *w, const tg_uop *atom, tg_digit *d) {
     d->step = atom->src[1]->arg;
     atom = atom->src[0];
   }
-  if (!par_range(w, atom, &d->par)) return false;
+  if (!tg_par_of(w, atom, &d->par)) return false;
   d->extent = (w->par.data[d->par].extent + d->step - 1) / d->step;
   if (modulus < d->extent && d->extent % modulus) return false;
   if (modulus < d->extent) d->extent = modulus;
@@ -190,7 +190,7 @@ static void pin_matrices(tg_workgroup *w, tg_item *item, void *user) {
   bool *any = user;
   const tg_uop **order = tg_toposort(w->j, item->u, &n);
   for (uint32_t i = 0; i < n; i++) {
-    if (order[i]->op != TG_OP_MATRIX || !par_range(w, order[i]->src[3], &par)) continue;
+    if (order[i]->op != TG_OP_MATRIX || !tg_par_of(w, order[i]->src[3], &par)) continue;
     pin(w, par, 1);
     *any = true;
   }
@@ -395,7 +395,7 @@ static bool agrees(tg_workgroup *w, const tg_uop *cond, const tg_placed *d) {
   for (uint32_t i = 0; i < n; i++) {
     if (order[i]->op == TG_OP_LOAD || order[i]->op == TG_OP_SHUFFLE) return false;
     if (order[i] == w->lane || order[i] == w->warp) return false;
-    if (!par_range(w, order[i], &par)) continue;
+    if (!tg_par_of(w, order[i], &par)) continue;
     const tg_par *p = &w->par.data[par];
     if (p->stride * p->room > d->stride && p->stride < d->stride * d->room) return false;
   }
@@ -413,46 +413,4 @@ const tg_uop *tg_agreed_gate(tg_workgroup *w, const tg_uop *gate, const tg_place
     } else if (agrees(w, c, d)) left = tg_and(w->j, left, c);
   }
   return left;
-}
-
-/* ---- exchanges of what does not lie in registers ---- */
-
-static bool reads_shared(tg_workgroup *w, const tg_uop *value) {
-  uint32_t n;
-  const tg_uop **order = tg_toposort(w->j, value, &n);
-  for (uint32_t i = 0; i < n; i++)
-    if (order[i]->op == TG_OP_LOAD && tg_in_memory(w, order[i]->src[0]) && tg_buffer_info(w->j, order[i]->src[0])->role != TG_ROLE_IN) return true;
-  return false;
-}
-
-/* The first SHUFFLE, sources first, whose value reads memory that threads share; NULL: none. */
-static const tg_uop *shared_exchange(tg_workgroup *w, const tg_uop *store) {
-  uint32_t n, par;
-  const tg_uop **order = tg_toposort(w->j, store, &n);
-  for (uint32_t i = 0; i < n; i++)
-    if (order[i]->op == TG_OP_SHUFFLE && par_range(w, order[i]->src[1], &par) && reads_shared(w, order[i]->src[0])) return order[i];
-  return NULL;
-}
-
-/* Each lane takes its value into a register first. */
-static void keep_exchanged(tg_workgroup *w, tg_item *item) {
-  tg_job *j = w->j;
-  for (const tg_uop *x; (x = shared_exchange(w, item->u));) {
-    const tg_uop *value = x->src[0];
-    const tg_uop *reg = tg_define(j, (tg_buffer){.name = "given", .space = TG_SPACE_REG, .type = value->type, .pos = item->pos}, value->lanes, NULL, NULL, true);
-    tg_tile_of(w, reg)->whole = true;
-    tg_insert_before(w, item, tg_item_new(w, item->outer, reg, item->pos));
-    tg_item *store = tg_item_new(w, item->outer, tg_store(j, reg, NULL, value, NULL, 0), item->pos);
-    store->n = item->n;
-    memcpy(store->par, item->par, sizeof item->par);
-    tg_insert_before(w, item, store);
-    const tg_uop *given = tg_shuffle(j, tg_load(j, reg, NULL, NULL, NULL, 0), x->src[1], x->src[2]);
-    item->u = tg_substitute(j, item->u, 1, &x, &given);
-  }
-}
-
-void tg_keep_exchanged(tg_workgroup *w) {
-  collected c = {{0}};
-  each_store(w, w->body, collect, &c);
-  for (uint32_t i = 0; i < c.all.n; i++) keep_exchanged(w, c.all.data[i]);
 }

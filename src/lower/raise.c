@@ -172,6 +172,13 @@ static bool shuffles_over(tg_job *j, const tg_uop *value, const tg_uop *range) {
   return false;
 }
 
+/* Is the loop over range within one over lanes, in its own nest? Then it may be no vector. */
+static bool within_lanes(const simple *s, const tg_uop *range) {
+  for (uint32_t k = 0; k < s->depth && s->loop[k]->src[0] != range; k++)
+    if (tg_range_kind(s->loop[k]->src[0]) == TG_LANE) return true;
+  return false;
+}
+
 static const tg_uop *merge(tg_job *j, const tg_uop *first, const tg_uop *second) {
   simple a, b;
   if (!simple_nest(j, first, &a) || !simple_nest(j, second, &b) || a.depth != b.depth) return NULL;
@@ -188,7 +195,8 @@ static const tg_uop *merge(tg_job *j, const tg_uop *first, const tg_uop *second)
     bool theirs = false;
     for (uint32_t k = 0; k < b.depth; k++) theirs |= b.loop[k]->src[0] == y;
     if (!theirs || tg_extent(x) != tg_extent(y)) return NULL;
-    if (tg_range_kind(y) != TG_LANE && tg_range_kind(x) == TG_LANE && shuffles_over(j, tg_stored(a.store), x)) return NULL;
+    bool vector = tg_range_kind(y) == TG_LANE && (!within_lanes(&b, y) || within_lanes(&a, x));
+    if (!vector && tg_range_kind(x) == TG_LANE && shuffles_over(j, tg_stored(a.store), x)) return NULL;
     from[n] = x;
     to[n++] = y;
   }

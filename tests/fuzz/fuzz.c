@@ -323,7 +323,7 @@ static void choose_source(run *r, totals *t) {
 }
 
 /* What a workgroup has no room for, and says so. */
-static bool too_large(const char *message) { return strstr(message, "threads are left") || strstr(message, "lie in several warps"); }
+static bool too_large(const char *message) { return strstr(message, "threads are left") != NULL; }
 
 /* All stages on the way to r->target, and the machine code of a host. */
 static void lowered_for_target(run *r, totals *t) {
