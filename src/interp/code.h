@@ -100,6 +100,7 @@ typedef struct tg_compiler {
   uint8_t *height;                     /* by id, valid in its epoch */
   uint64_t *mask;
   const tg_uop **inside;               /* by id: the innermost reduction that may be idle and has all uses of the node; NULL: none */
+  uint32_t *walked, walk;              /* by id: the last walk that met the node */
   uint8_t *certain;                    /* by id: computed whenever what it is inside of runs */
   uint32_t *range_slot;                /* by ordinal, + 1 */
   uint8_t *range_height;

@@ -18,6 +18,7 @@ void tg_compiler_init(tg_compiler *c, tg_job *j, const int64_t *params) {
   c->mask = tg_new(&j->env, uint64_t, n);
   c->certain = tg_new(&j->env, uint8_t, n);
   c->inside = tg_new(&j->env, const tg_uop *, n);
+  c->walked = tg_new(&j->env, uint32_t, n);
   c->range_slot = tg_new(&j->env, uint32_t, r);
   c->range_height = tg_new(&j->env, uint8_t, r);
   c->range_epoch = tg_new(&j->env, uint32_t, r);
@@ -132,6 +133,23 @@ static uint64_t held_by(const tg_compiler *c, const tg_uop *load) {
   return m;
 }
 
+/* A SHUFFLE's value is code of its own, run where the SHUFFLE stands: in the reductions whose ranges it uses. */
+static uint64_t exchanged_ranges(tg_compiler *c, const tg_uop *u) {
+  TG_VEC(const tg_uop *) stack = {0};
+  uint64_t m = 0;
+  c->walk++;
+  tg_push(&c->j->env, &stack, u->src[0]);
+  while (stack.n) {
+    const tg_uop *v = stack.data[--stack.n];
+    if (c->walked[v->id] == c->walk) continue;
+    c->walked[v->id] = c->walk;
+    uint32_t o = v->op == TG_OP_RANGE ? tg_range_ordinal(v) : 0;
+    if (v->op == TG_OP_RANGE && c->range_epoch[o] == c->epoch) m |= (uint64_t)1 << c->range_height[o];
+    for (uint32_t i = v->op == TG_OP_LOAD; i < v->n; i++) tg_push(&c->j->env, &stack, v->src[i]);
+  }
+  return m;
+}
+
 /* Which reductions' ranges each node uses, as a set of heights of reductions: those in one nest have different heights. */
 static void find_bodies(tg_compiler *c, uint32_t n, const tg_uop *const *roots) {
   for (uint32_t i = 0; i < c->order.n; i++) {
@@ -160,6 +178,7 @@ static void find_bodies(tg_compiler *c, uint32_t n, const tg_uop *const *roots) 
     for (uint32_t k = from; k < end; k++)
       if (!c->fixed[source(u, k)->id]) m |= c->mask[source(u, k)->id];
     if (u->op == TG_OP_REDUCE) m &= ~((uint64_t)1 << c->height[u->id]);
+    if (u->op == TG_OP_SHUFFLE && u->src[1]->op == TG_OP_RANGE) m |= exchanged_ranges(c, u) | held_by(c, u);
     if (u->op == TG_OP_LOAD) m |= held_by(c, u);
     c->mask[u->id] = m;
   }
