@@ -69,6 +69,16 @@ enum {                          /* tg_gemm_desc.flags */
   TG_GEMM_OVERLAP_UNCHECKED = 4 /* a C that overlaps A or B is the caller's matter: their blocks may lie between each other in ways that cost time to tell */
 };
 
+/* How B is packed ahead: panels of so many columns, each with all of k, zeros behind n. Plain data, and so is what tg_gemm_pack writes: both may be kept in a file
+ * and mapped. One packing serves every m. */
+typedef struct tg_gemm_packing {
+  uint32_t format;              /* 1 */
+  uint8_t type;                 /* of B's elements */
+  uint32_t panel;               /* columns */
+  int64_t n, k;
+  size_t bytes;                 /* of a packed B */
+} tg_gemm_packing;
+
 typedef struct tg_gemm_desc {   /* zero means default; fields are only ever appended */
   uint8_t a, b, c;              /* tg_type of the elements. a: f32; b: as a; c: i32 of integers, else as a */
   uint8_t acc;                  /* of the sum, of alpha and of beta: f64 of f64, i32 of integers, else f32 */
@@ -81,6 +91,7 @@ typedef struct tg_gemm_desc {   /* zero means default; fields are only ever appe
   struct { const char *name; uint8_t type, per; } arg[TG_GEMM_ARGS];   /* name NULL: there is none. type: as acc; per: TG_PER_ALL.. */
   int32_t threads;              /* that calls run on. Without exec: 0, 1: the caller's alone; n: at most n of the context's pool; -1: all of it */
   uint32_t flags;
+  const tg_gemm_packing *packing;    /* B comes packed by it: n and k are its own, C is row major; b_major and b_ld count for nothing. NULL: B lies as b_major says */
 } tg_gemm_desc;
 
 typedef struct tg_gemm_call {   /* zero means default; fields are only ever appended */
@@ -121,6 +132,15 @@ static inline size_t tg_gemm_workspace(const tg_gemm *gemm, const tg_gemm_call *
 /* TG_EINVAL, with nothing written: the message says which field is wrong. */
 TG_API tg_status tg_gemm_run_sized(const tg_gemm *, const tg_gemm_call *, size_t call_bytes);
 static inline tg_status tg_gemm_run(const tg_gemm *gemm, const tg_gemm_call *call) { return tg_gemm_run_sized(gemm, call, sizeof *call); }
+
+/* A packing for these uses of one B, good for each: their n and k are fixed, and the same, as is the type of b. */
+TG_API tg_status tg_gemm_packing_choose_sized(tg_context *, const tg_gemm_desc *uses, uint32_t uses_n, size_t desc_bytes, tg_gemm_packing *out);
+static inline tg_status tg_gemm_packing_choose(tg_context *context, const tg_gemm_desc *uses, uint32_t uses_n, tg_gemm_packing *out) {
+  return tg_gemm_packing_choose_sized(context, uses, uses_n, sizeof *uses, out);
+}
+/* Writes packing->bytes of the packed form of b, whose strides go from a row (of k) to the next and from a column (of n) to the next; {0, 0}: dense, row
+ * major. TG_EINVAL: a NULL, a packing that no tg_gemm_packing_choose made, a negative stride. */
+TG_API tg_status tg_gemm_pack(const tg_gemm_packing *packing, const void *b, const int64_t strides[2], void *out);
 
 /* The bare code, for tiny products where a call's checks would count: operands are A, B, C, then alpha and beta where the descriptor has
  * them, then the arguments; scratch is TG_GEMM_SCRATCH bytes aligned to 64, which it may overwrite; the rest is NULL and 0. Nothing is checked:

@@ -61,11 +61,12 @@ static double cost(int64_t rows, int64_t columns, int64_t mr, int64_t nu, int64_
   return whole * (double)(columns / (nu * vl)) + cost_of_rows(rows, mr, 1) * (double)up(columns % (nu * vl), vl);
 }
 
-static shape choose_tile(tg_gemm_dim rows, tg_gemm_dim columns, int64_t vl, int64_t registers, bool singles) {
+/* panel: columns of the panels that come, or 0. */
+static shape choose_tile(tg_gemm_dim rows, tg_gemm_dim columns, int64_t vl, int64_t registers, int64_t panel, bool singles) {
   int64_t m = rows.lo == rows.hi ? rows.hi : 1 << 20, n = columns.lo == columns.hi ? columns.hi : 1 << 20;
   shape best = {0};
   for (int64_t nu = registers >= 32 ? 4 : 3; nu >= 1; nu--)
-    for (const int64_t *mr = tg_gemm_mr; *mr && *mr * nu + nu + 1 <= registers; mr++) {
+    for (const int64_t *mr = tg_gemm_mr; (!panel || nu * vl == panel) && *mr && *mr * nu + nu + 1 <= registers; mr++) {
       if (*mr > rows.hi) break;
       double c = cost(m, n, *mr, nu, vl, singles) * (nu * 2 < *mr && *mr > 8 ? 1.02 : 1);   /* wide tiles read memory in longer pieces */
       if (best.mr && c >= best.cycles * 0.999) continue;
@@ -83,7 +84,7 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
   bool both = out->sketch == tg_gemm_sketches[GEMM_PACKED], turned = p->c_major == TG_GEMM_COLUMN;
   tg_gemm_dim rows = turned ? p->n : p->m, columns = turned ? p->m : p->n;
   int64_t size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16), l2 = t->l2 ? (int64_t)t->l2 : 1 << 20;
-  shape s = choose_tile(rows, columns, vl, t->vector_registers, false);
+  shape s = choose_tile(rows, columns, vl, t->vector_registers, p->panel, false);
   int64_t nr = s.nu * vl, panels_n = up(columns.hi, nr), tiles = up(rows.hi, s.mr);
   int64_t kc = both ? terms_of(tg_gemm_packed_kc, p->k.hi, 256) : terms_of(tg_gemm_panel_kc, p->k.hi, 1024);
   int64_t nb = listed(tg_gemm_nb, smaller(panels_n, l2 / (both ? 2 : 4) / (kc * nr * size))), mb = both ? listed(tg_gemm_mb, smaller(tiles, l2 / 8 / (kc * s.mr * size))) : listed(tg_gemm_mb, 1 << 20);
@@ -129,7 +130,7 @@ static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t t
 static void choose_direct(const tg_gemm_problem *p, const tg_target *t, tg_gemm_choice *out) {
   bool turned = p->c_major == TG_GEMM_COLUMN;
   int64_t vl = smaller(t->vector_bytes / bytes_of(p->acc), 16);
-  shape s = choose_tile(turned ? p->n : p->m, turned ? p->m : p->n, vl, t->vector_registers, true);
+  shape s = choose_tile(turned ? p->n : p->m, turned ? p->m : p->n, vl, t->vector_registers, 0, true);
   knob(out, "VL", vl);
   knob(out, "NU", s.nu);
   knob(out, "MR", s.mr);
@@ -142,11 +143,12 @@ static bool is_float(tg_type t) { return t == TG_F16 || t == TG_BF16 || t == TG_
 
 static uint32_t sketch_of(const tg_gemm_problem *p) {
   enum { SMALL = 128, THIN_ALONG = 48, THIN_ACROSS = 32, FROM = 64 << 10 };
-  if (!is_float(p->acc) || !is_float(p->a) || !is_float(p->b) || p->batch.hi > 1) return GEMM_PLAIN;
-  if (p->a_major == TG_GEMM_STRIDES || p->b_major == TG_GEMM_STRIDES || p->c_major == TG_GEMM_STRIDES) return GEMM_PLAIN;
+  if (!p->panel && (!is_float(p->acc) || !is_float(p->a) || !is_float(p->b) || p->batch.hi > 1)) return GEMM_PLAIN;
+  if (!p->panel && (p->a_major == TG_GEMM_STRIDES || p->b_major == TG_GEMM_STRIDES || p->c_major == TG_GEMM_STRIDES)) return GEMM_PLAIN;
   tg_gemm_roles o = tg_gemm_roles_of(p), thin = tg_gemm_thin_roles_of(p);
   tg_type rows = o.row == 'A' ? p->a : p->b, streamed = thin.column == 'A' ? p->a : p->b;
   int64_t least = smaller(p->m.hi, p->n.hi), most = larger(p->m.hi, p->n.hi);
+  if (p->panel) return o.row_k && rows == p->acc ? GEMM_PANEL : GEMM_PACKED;
   if (least <= (thin.column_k || thin.scattered ? THIN_ACROSS : THIN_ALONG) && most * p->k.hi >= FROM / bytes_of(streamed) && most > least * 4)
     return thin.column_k ? GEMM_DOT : GEMM_STREAM;
   if (most <= SMALL && p->k.hi <= SMALL && !o.column_k) return GEMM_DIRECT;

@@ -84,6 +84,22 @@ static bool is_name(const tg_gemm_desc *d, uint32_t a) {
   return n && n < 40 && !name[n] && !(*name >= '0' && *name <= '9') && !taken;
 }
 
+static tg_status read_packing(planning *p) {
+  const tg_gemm_packing *k = p->desc->packing;
+  tg_gemm_problem *q = &p->g->problem;
+  if (!k) return TG_OK;
+  if (!tg_gemm_packing_valid(k)) return wrong(p, TG_EINVAL, "tg_gemm_desc.packing is not what tg_gemm_packing_choose makes");
+  if (k->type != q->b) return wrong(p, TG_EINVAL, "tg_gemm_desc.packing is of another type than b");
+  if (q->n.lo != k->n || q->n.hi != k->n || q->k.lo != k->k || q->k.hi != k->k)
+    return wrong(p, TG_EINVAL, "tg_gemm_desc.packing is of %lld columns and %lld terms: n and k are fixed at these", (long long)k->n, (long long)k->k);
+  if (q->c_major != TG_ROW_MAJOR) return wrong(p, TG_EINVAL, "tg_gemm_desc.c_major: beside a packing, C is row major");
+  q->panel = k->panel;
+  q->b_major = TG_ROW_MAJOR;
+  p->g->ld[1] = (tg_gemm_dim){k->n, k->n};
+  p->g->packed = k->bytes;
+  return TG_OK;
+}
+
 static tg_status read_epilogue(planning *p) {
   const tg_gemm_desc *d = p->desc;
   tg_gemm_problem *q = &p->g->problem;
@@ -121,7 +137,7 @@ static tg_status connect(planning *p, tg_gemm_kernel *k) {
   const tg_code_info *code = tg_cpu_kernel_info(k->kernel->cpu);
   tg_gemm *g = p->g;
   for (uint32_t i = 0; i < info->buffers_n; i++, k->operands_n++)
-    if (i == GEMM_OPERANDS || !find(info->buffers[i].name, operand_names, TG_COUNT(operand_names), &k->operand[i])) return wrong(p, TG_INTERNAL, "internal error: the sketch %s has a buffer %s", info->name, info->buffers[i].name);
+    if (i == GEMM_OPERANDS || !find(strcmp(info->buffers[i].name, "Bp") ? info->buffers[i].name : "B", operand_names, TG_COUNT(operand_names), &k->operand[i])) return wrong(p, TG_INTERNAL, "internal error: the sketch %s has a buffer %s", info->name, info->buffers[i].name);
   for (uint32_t i = 0; i < info->params_n; i++, k->values_n++)
     if (i == GEMM_VALUES || !find(info->params[i].name, value_names, TG_COUNT(value_names), &k->value[i])) return wrong(p, TG_INTERNAL, "internal error: the sketch %s has a parameter %s", info->name, info->params[i].name);
   k->requirements = s->requires_n != 0;
@@ -203,6 +219,7 @@ static tg_status compile_nothing(planning *p) {
   if (!q.alpha && q.k.lo) return TG_OK;
   q.k = (tg_gemm_dim){0, 0};
   q.alpha = false;
+  q.panel = 0;   /* B has no elements, packed or not */
   for (uint32_t beta = 0; beta < (p->desc->beta ? GEMM_CASES : GEMM_UPDATE); beta++) {
     q.beta = beta;
     tg_status s = compile(p, &q, &plain, &p->g->nothing[beta]);
@@ -211,11 +228,16 @@ static tg_status compile_nothing(planning *p) {
   return TG_OK;
 }
 
-static tg_status make(planning *p) {
-  tg_gemm *g = p->g;
+static tg_status read_descriptor(planning *p) {
   tg_status s = read_types(p);
   if (s == TG_OK) s = read_sizes(p);
   if (s == TG_OK) s = read_epilogue(p);
+  return s == TG_OK ? read_packing(p) : s;
+}
+
+static tg_status make(planning *p) {
+  tg_gemm *g = p->g;
+  tg_status s = read_descriptor(p);
   if (s != TG_OK) return s;
   g->flags = p->desc->flags;
   g->threads = tg_cpu_threads(g->context->pool, p->desc->threads);
@@ -225,6 +247,13 @@ static tg_status make(planning *p) {
   if (s == TG_OK) s = compile_nothing(p);
   g->problem.epilogue = NULL;   /* the caller's texts end with the call */
   for (uint32_t a = 0; a < g->problem.arguments_n; a++) g->problem.argument[a].name = NULL;
+  return s;
+}
+
+tg_status tg_gemm_problem_of(tg_context *c, const tg_gemm_desc *d, tg_gemm_problem *out) {
+  tg_gemm g = {.context = c};
+  tg_status s = read_descriptor(&(planning){.g = &g, .desc = d});
+  *out = g.problem;
   return s;
 }
 

@@ -29,9 +29,15 @@ typedef struct tg_gemm_part {
 
 enum { GEMM_PARTS = 8 };
 
+/* plan.c: the problem that a descriptor says, or the error. */
+tg_status tg_gemm_problem_of(tg_context *c, const tg_gemm_desc *d, tg_gemm_problem *out);
+/* pack.c: made by tg_gemm_packing_choose, or as good. */
+bool tg_gemm_packing_valid(const tg_gemm_packing *p);
+
 struct tg_gemm {
   tg_context *context;
   tg_gemm_problem problem;
+  size_t packed;                         /* bytes of a packed B, where the problem has panels */
   tg_gemm_dim ld[3];                     /* of A, B, C; lo 0: any */
   uint32_t flags, threads;               /* threads of the pool, where a call brings none */
   uint32_t most;                         /* threads, with or without a pool of that size */

@@ -207,6 +207,11 @@ static tg_status read_operands(run *r) {
   r->operand[0] = (void *)(uintptr_t)call->a, r->operand[1] = (void *)(uintptr_t)call->b, r->operand[2] = call->c;
   for (uint32_t i = 0; i < 3; i++) {
     r->at[i].size = (uint32_t)tg_type_bytes(type[i]);
+    if (i == 1 && p->panel) {
+      r->at[1].step[0] = r->at[1].step[1] = 0;
+      bytes[1] = (int64_t)g->packed;
+      continue;
+    }
     tg_status s = read_layout(r, i, strides[i], major[i], rows[i], columns[i]);
     if (s != TG_OK) return s;
     if (!reach(&r->at[i], rows[i], columns[i], &bytes[i])) return wrong(g, "tg_gemm_call.%c reaches over more than 2^62 bytes", "abc"[i]);

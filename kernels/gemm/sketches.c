@@ -95,8 +95,9 @@ static void stage_rows(tg_builder *tg_b_, const tg_gemm_problem *p, const tg_gem
 }
 
 /* Threads: none; blocks of rows, that share the panels of columns; blocks of columns. */
-static void threads(tg_builder *tg_b_) {
-  if (tg_c(TEAM) == 1) tg_gemm_word(tg_b_, "thread rc"), tg_gemm_word(tg_b_, "thread Cp.0");
+static void threads(tg_builder *tg_b_, const tg_gemm_problem *p) {
+  if (tg_c(TEAM) == 1) tg_gemm_word(tg_b_, "thread rc");
+  if (tg_c(TEAM) == 1 && !p->panel) tg_gemm_word(tg_b_, "thread Cp.0");
   if (tg_c(TEAM) == 2) tg_gemm_word(tg_b_, "thread cc");
 }
 
@@ -104,15 +105,16 @@ static void threads(tg_builder *tg_b_) {
 static void panels(tg_builder *tg_b_, const tg_gemm_problem *p, bool both) {
   tg_gemm_roles o = tg_gemm_roles_of(p);
   tg_gemm_product(tg_b_, p);
+  if (p->panel) tg_gemm_word(tg_b_, "stage B at i as Bp[j/%u, k, j%%%u] space=packed", p->panel, p->panel);
   tg_gemm_word(tg_b_, "split %c %lld as ct cv", o.c, (long long)(tg_c(VL) * tg_c(NU)));
   tg_gemm_word(tg_b_, "split ct NB clip as cc cb");
   tg_gemm_word(tg_b_, "split k KC clip as kc kr");
   tg_gemm_word(tg_b_, "split %c %lld clip as rc rb", o.r, (long long)(tg_c(MR) * tg_c(MB)));
   tg_gemm_word(tg_b_, "order cc kc rc rb cb cv");
-  stage_columns(tg_b_, p, &o, "kc");
+  if (!p->panel) stage_columns(tg_b_, p, &o, "kc");
   if (both) stage_rows(tg_b_, p, &o, "rc");
   tg_gemm_tile(tg_b_, "rb", "kr", "cb");
-  threads(tg_b_);
+  threads(tg_b_, p);
 }
 
 /* The panels of columns stay in the second cache while the rows pass, which are read where they lie: k is what is contiguous in them. */

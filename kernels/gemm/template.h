@@ -20,6 +20,7 @@ typedef struct tg_gemm_problem {
   bool alpha;                        /* the product is multiplied by alpha[0], an input of type acc; else by 1 */
   bool beta;                         /* C is read, and multiplied by beta[0]; else it is written only */
   tg_gemm_dim m, n, k, batch;        /* batch: {1, 1} for a single product */
+  uint32_t panel;                    /* B comes packed, as Bp[N/panel, K, panel] with zeros behind N; 0: as it is. C lies in rows then, and the sketch is gemm_panel or gemm_packed */
   const char *epilogue;              /* an expression over acc, m, n and the arguments, which come converted to acc; NULL: acc itself. Converted to c */
   struct { const char *name; tg_type type; uint8_t per; } argument[TG_GEMM_ARGUMENTS];  /* per: 0 one value, 1 a row's, 2 a column's, 3 an element's */
   uint32_t arguments_n;

@@ -274,15 +274,25 @@ static void functions(tg_context *ctx) {
 
 /* ---- types ---- */
 
-static void integers(tg_context *ctx) {
+static void integers(tg_context *ctx, bool ahead) {
   enum { M = 19, N = 35, K = 70 };
   static uint8_t a[M][K];
   static int8_t b[K][N];
   static int32_t c[M][N];
   for (int i = 0; i < M * K; i++) a[i / K][i % K] = (uint8_t)(i * 37);
   for (int i = 0; i < K * N; i++) b[i / N][i % N] = (int8_t)(i * 91);
-  tg_gemm *g = plan(ctx, &(tg_gemm_desc){.a = TG_U8, .b = TG_I8, .m = {1, 64}, .n = {N, 0}, .k = {K, 0}});
-  tg_gemm_call call = {.m = M, .a = a, .b = b, .c = c};
+  tg_gemm_desc d = {.a = TG_U8, .b = TG_I8, .m = {1, 64}, .n = {N, 0}, .k = {K, 0}};
+  tg_gemm_packing packing = {0};
+  char *packed = NULL;
+  if (ahead) {
+    CHECK(tg_gemm_packing_choose(ctx, &d, 1, &packing) == TG_OK, "%s", tg_error_message(ctx));
+    packed = malloc(packing.bytes);
+    CHECK(tg_gemm_pack(&packing, b, NULL, packed) == TG_OK, "packing");
+    d.packing = &packing;
+  }
+  tg_gemm *g = plan(ctx, &d);
+  tg_gemm_call call = {.m = M, .a = a, .b = ahead ? (const void *)packed : b, .c = c};
+  memset(c, 0x55, sizeof c);
   call.workspace_bytes = tg_gemm_workspace(g, &call), call.workspace = malloc(call.workspace_bytes + 1);
   CHECK(g && tg_gemm_run(g, &call) == TG_OK, "%s", tg_error_message(ctx));
   int wrong = 0;
@@ -293,8 +303,76 @@ static void integers(tg_context *ctx) {
       wrong += c[i][j] != s;
     }
   CHECK(!wrong, "%d elements", wrong);
-  free(call.workspace);
+  free(call.workspace), free(packed);
   tg_gemm_free(g);
+}
+
+/* ---- weights packed ahead: one copy for one row and for hundreds, with groups and an epilogue ---- */
+
+static void packings(tg_context *ctx) {
+  enum { K = 75, EXPERTS = 3 };
+  static const int64_t columns[] = {1, 31, 33, 100};
+  for (unsigned w = 0; w < sizeof columns / sizeof *columns; w++) {
+    int64_t n = columns[w], rows[EXPERTS] = {1, 0, 130};
+    tg_gemm_desc uses[] = {{.m = {1, 0}, .n = {n, 0}, .k = {K, 0}}, {.m = {1, 500}, .n = {n, 0}, .k = {K, 0}, .b_major = TG_COLUMN_MAJOR}};
+    tg_gemm_packing packing;
+    CHECK(tg_gemm_packing_choose(ctx, uses, 2, &packing) == TG_OK, "%s", tg_error_message(ctx));
+    CHECK(packing.bytes >= (size_t)(n * K) * 4 && packing.panel && packing.n == n && packing.k == K, "%zu bytes", packing.bytes);
+    float *a = malloc(500 * K * sizeof *a), *b = malloc((size_t)(EXPERTS * n * K) * sizeof *b), *c = malloc((size_t)(500 * n) * sizeof *c), *bias = malloc((size_t)n * sizeof *bias);
+    char *packed = malloc(EXPERTS * packing.bytes + 8);
+    for (int i = 0; i < 500 * K; i++) a[i] = (float)(i % 7 - 3);
+    for (int64_t i = 0; i < EXPERTS * n * K; i++) b[i] = (float)(i % 5 - 2);
+    for (int64_t j = 0; j < n; j++) bias[j] = (float)(j % 3);
+    memset(packed, 0x7f, EXPERTS * packing.bytes + 8);
+    for (size_t e = 0; e < EXPERTS; e++) {   /* the last one lies in columns */
+      const int64_t strides[2] = {e == 2 ? 1 : n, e == 2 ? K : 1};
+      CHECK(tg_gemm_pack(&packing, b + e * (size_t)(n * K), strides, packed + e * packing.bytes) == TG_OK, "expert %zu", e);
+    }
+    CHECK(packed[EXPERTS * packing.bytes] == 0x7f, "written past the end");
+    for (int how = 0; how < 4; how++) {
+      tg_gemm_desc d = uses[how & 1];
+      d.packing = &packing, d.threads = 3, d.epilogue = "acc + bias", d.arg[0].name = "bias", d.arg[0].per = TG_PER_COLUMN;
+      if (how == 3) d.m.lo = 0;
+      tg_gemm *g = plan(ctx, &d);
+      if (!g) continue;
+      int64_t m = how & 1 ? 131 : 1;
+      tg_gemm_call call = {.m = m, .a = a, .b = packed, .c = c, .arg = {bias}};
+      if (how == 2) call.b = packed + 2 * packing.bytes;
+      if (how == 3) call.m = 0, call.batch = EXPERTS, call.group_m = rows;
+      memset(c, 0x7f, (size_t)(500 * n) * sizeof *c);
+      call.workspace_bytes = tg_gemm_workspace(g, &call), call.workspace = malloc(call.workspace_bytes + 1);
+      CHECK(tg_gemm_run(g, &call) == TG_OK, "%s", tg_error_message(ctx));
+      int wrong = 0;
+      for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+          float s = bias[j];
+          bool third = how == 2 || (how == 3 && i);
+          for (int q = 0; q < K; q++) s += a[i * K + q] * (third ? b[2 * n * K + j * K + q] : b[q * n + j]);
+          wrong += c[i * n + j] != s;
+        }
+      for (size_t i = 0; i < (size_t)n * 4; i++) wrong += ((char *)(c + m * n))[i] != 0x7f;
+      CHECK(!wrong, "%lld columns, way %d: %d elements", (long long)n, how, wrong);
+      free(call.workspace);
+      tg_gemm_free(g);
+    }
+    if (w == 2) {
+      tg_gemm_desc d = {.m = {4, 0}, .n = {n, 0}, .k = {K + 1, 0}, .packing = &packing};
+      tg_gemm *g = NULL;
+      CHECK(tg_gemm_plan(ctx, &d, &g) == TG_EINVAL && strstr(tg_error_message(ctx), "packing is of 33 columns and 75 terms"), "%s", tg_error_message(ctx));
+      d.k.lo = K, d.c_major = TG_COLUMN_MAJOR;
+      CHECK(tg_gemm_plan(ctx, &d, &g) == TG_EINVAL && strstr(tg_error_message(ctx), "C is row major"), "%s", tg_error_message(ctx));
+      d.c_major = 0, d.a = TG_F64;
+      CHECK(tg_gemm_plan(ctx, &d, &g) == TG_EINVAL && strstr(tg_error_message(ctx), "of another type than b"), "%s", tg_error_message(ctx));
+      packing.bytes++;
+      d.a = 0;
+      CHECK(tg_gemm_plan(ctx, &d, &g) == TG_EINVAL && strstr(tg_error_message(ctx), "is not what tg_gemm_packing_choose makes") && tg_gemm_pack(&packing, b, NULL, packed) == TG_EINVAL, "%s", tg_error_message(ctx));
+      uses[1].n.lo = 34;
+      CHECK(tg_gemm_packing_choose(ctx, uses, 2, &packing) == TG_EINVAL && strstr(tg_error_message(ctx), "use 1 has another n, k or type of b"), "%s", tg_error_message(ctx));
+      uses[1].n = (tg_dim){1, 34};
+      CHECK(tg_gemm_packing_choose(ctx, uses, 2, &packing) == TG_EINVAL && strstr(tg_error_message(ctx), "use 1 has a range for n or k"), "%s", tg_error_message(ctx));
+    }
+    free(a), free(b), free(c), free(bias), free(packed);
+  }
 }
 
 /* ---- what is wrong, and is said ---- */
@@ -513,7 +591,9 @@ int main(void) {
   groups(ctx);
   epilogues(ctx);
   functions(ctx);
-  integers(ctx);
+  integers(ctx, false);
+  integers(ctx, true);
+  packings(ctx);
   wrong_descriptors(ctx);
   wrong_calls(ctx);
   workspaces(ctx);
