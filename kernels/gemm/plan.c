@@ -131,13 +131,19 @@ static bool find(const char *name, const char *const *names, uint32_t n, uint8_t
   return false;
 }
 
-static tg_status connect(planning *p, tg_gemm_kernel *k) {
+/* B, or panels of it: never the one for the other. */
+static bool find_operand(const char *name, bool panels, uint8_t *out) {
+  bool packed = !strcmp(name, "Bp");
+  return find(packed ? "B" : name, operand_names, TG_COUNT(operand_names), out) && (*out != GEMM_B || packed == panels);
+}
+
+static tg_status connect(planning *p, const tg_gemm_problem *q, tg_gemm_kernel *k) {
   const tg_kernel_info *info = tg_kernel_describe(k->kernel);
   const tg_spec *s = tg_cpu_kernel_spec(k->kernel->cpu);
   const tg_code_info *code = tg_cpu_kernel_info(k->kernel->cpu);
   tg_gemm *g = p->g;
   for (uint32_t i = 0; i < info->buffers_n; i++, k->operands_n++)
-    if (i == GEMM_OPERANDS || !find(strcmp(info->buffers[i].name, "Bp") ? info->buffers[i].name : "B", operand_names, TG_COUNT(operand_names), &k->operand[i])) return wrong(p, TG_INTERNAL, "internal error: the sketch %s has a buffer %s", info->name, info->buffers[i].name);
+    if (i == GEMM_OPERANDS || !find_operand(info->buffers[i].name, q->panel != 0, &k->operand[i])) return wrong(p, TG_INTERNAL, "internal error: the sketch %s has a buffer %s", info->name, info->buffers[i].name);
   for (uint32_t i = 0; i < info->params_n; i++, k->values_n++)
     if (i == GEMM_VALUES || !find(info->params[i].name, value_names, TG_COUNT(value_names), &k->value[i])) return wrong(p, TG_INTERNAL, "internal error: the sketch %s has a parameter %s", info->name, info->params[i].name);
   k->requirements = s->requires_n != 0;
@@ -167,7 +173,7 @@ static tg_status compile(planning *p, const tg_gemm_problem *q, const tg_gemm_ch
   tg_gemm_kernel_of(q, choice->sketch, &def);
   tg_compile_options o = {.bindings = b, .bindings_n = n, .user = (void *)(uintptr_t)q, .flags = g->flags & TG_GEMM_NO_COMPILE ? TG_COMPILE_CACHED_ONLY : 0};
   tg_status s = tg_kernel_compile(g->context, &def.def, &o, &out->kernel);
-  return s == TG_OK ? connect(p, out) : s;
+  return s == TG_OK ? connect(p, q, out) : s;
 }
 
 /* ---- parts ---- */
