@@ -1,8 +1,198 @@
 /* SPDX-License-Identifier: MIT
- * What a lowered program should cost. */
+ * What a lowered program should cost, in two parts. The core: for each loop, the busiest of multipliers, load and store ports, issue, and the longest chain
+ * from one iteration to the next; what registers cannot hold is stored and loaded again. Memory (cost_memory.c): for each cache the outermost loops
+ * whose data it holds, and so the bytes that come from behind it. It orders candidates; the clock decides. */
+#include <math.h>
 #include "search/cost.h"
+#include "search/cost_memory.h"
+
+typedef struct { double flops, loads, stores, shuffles, slow, ops; } ports;
+
+typedef struct {
+  tg_job *j;
+  const tg_target *target;
+  tg_cost_loops *loops;
+  double *depth;               /* by id: latency from the start of the iteration */
+  double spills, code, chain;
+  int threads;
+} walk;
+
+static double pieces(const walk *w, const tg_uop *u) {   /* registers that a value takes */
+  double bytes = (double)u->lanes * fmax(1, tg_type_bytes((tg_type)u->type));
+  return fmax(1, ceil(bytes / w->target->vector_bytes));
+}
+
+static bool in_register(const walk *w, const tg_uop *access) {
+  const tg_buffer *b = tg_buffer_info(w->j, access->src[0]);
+  return b->space == TG_SPACE_REG && b->place == TG_PLACE_SSA;
+}
+
+/* One lane's neighbours in memory, or a gather. */
+static bool contiguous(const tg_uop *access) {
+  const tg_uop *at = access->src[1];
+  return at->lanes == 1 || at->op == TG_OP_IOTA || (at->op == TG_OP_ADD && (at->src[0]->op == TG_OP_IOTA || at->src[1]->op == TG_OP_IOTA));
+}
+
+static double latency(const tg_uop *u) {
+  switch (u->op) {
+  case TG_OP_FMA: case TG_OP_ADD: case TG_OP_SUB: case TG_OP_MUL: case TG_OP_MAX: case TG_OP_MIN: return tg_is_float((tg_type)u->type) ? 4 : u->op == TG_OP_MUL ? 4 : 1;
+  case TG_OP_FDIV: case TG_OP_SQRT: return 14;
+  case TG_OP_SHUFFLE: return 3;
+  case TG_OP_FOLD: return 4 * log2(fmax(2, u->src[0]->lanes));
+  case TG_OP_MATRIX: return 5;
+  case TG_OP_CONST: case TG_OP_DEFINE: case TG_OP_AFTER: case TG_OP_RANGE: case TG_OP_PARAM: return 0;
+  default: return 1;
+  }
+}
+
+static void count(walk *w, ports *p, const tg_uop *u) {
+  double n = pieces(w, u);
+  switch (u->op) {
+  case TG_OP_LOAD:
+    if (in_register(w, u)) return;
+    p->loads += contiguous(u) ? n : u->lanes;
+    break;
+  case TG_OP_STORE:
+    if (in_register(w, u)) return;
+    n = pieces(w, tg_stored(u));
+    p->stores += contiguous(u) ? n : tg_stored(u)->lanes;
+    break;
+  case TG_OP_FDIV: case TG_OP_SQRT: case TG_OP_IDIV: case TG_OP_MOD: case TG_OP_CDIV: case TG_OP_CMOD: p->slow += 10 * n; break;
+  case TG_OP_SHUFFLE: p->shuffles += n; break;
+  case TG_OP_FOLD: p->shuffles += log2(fmax(2, u->src[0]->lanes)), p->flops += log2(fmax(2, u->src[0]->lanes)); break;
+  case TG_OP_CONST: case TG_OP_DEFINE: case TG_OP_AFTER: case TG_OP_RANGE: case TG_OP_PARAM: case TG_OP_IOTA: return;
+  default:
+    if (u->lanes > 1 && u->type != TG_I64) p->flops += n;      /* offsets of vectors are folded into addresses */
+    else if (tg_is_float((tg_type)u->type)) p->flops += 1;
+    else if (u->lanes == 1) p->ops += 0.3;
+    return;
+  }
+  p->ops += n;
+}
+
+/* What stays in registers through the loop: elements of tiles that it uses, vectors made before it. */
+static double live_in(walk *w, const tg_uop *const *list, uint32_t n, const uint8_t *inside) {
+  double live = 0;
+  TG_VEC(uint64_t) seen = {0};
+  for (uint32_t i = 0; i < n; i++) {
+    const tg_uop *u = list[i];
+    if (u->op == TG_OP_LOAD && in_register(w, u) && u->src[1]->op == TG_OP_CONST) {
+      uint64_t key = (uint64_t)tg_buffer_ordinal(u->src[0]) << 32 | (uint64_t)u->src[1]->arg;
+      bool known = false;
+      for (uint32_t k = 0; k < seen.n && !known; k++) known = seen.data[k] == key;
+      if (known) continue;
+      tg_push(&w->j->env, &seen, key);
+      live += pieces(w, u);
+      continue;
+    }
+    for (uint32_t k = 0; k < u->n; k++) {
+      const tg_uop *s = u->src[k];
+      if (s->lanes > 1 && s->op != TG_OP_IOTA && s->op != TG_OP_CONST && s->type != TG_I64 && s->type != TG_VOID && s->op != TG_OP_DEFINE && !(inside[s->id] & 1)) live += 0.5 * pieces(w, s);
+    }
+  }
+  return live;
+}
+
+/* The longest chain through registers that an iteration hands to the next. */
+static double chain_of(walk *w, const tg_uop *const *list, uint32_t n) {
+  typedef struct { uint64_t key; double now; bool carried; } element;
+  TG_VEC(element) e = {0};
+  double longest = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    const tg_uop *u = list[i];
+    if (u->op == TG_OP_END) continue;
+    double d = 0;
+    for (uint32_t k = 0; k < u->n; k++) d = fmax(d, w->depth[u->src[k]->id]);
+    bool reg = (u->op == TG_OP_LOAD || u->op == TG_OP_STORE) && in_register(w, u);
+    if (!reg) {
+      w->depth[u->id] = d > 0 ? d + latency(u) : 0;
+      continue;
+    }
+    uint64_t key = (uint64_t)tg_buffer_ordinal(u->src[0]) << 32 | (uint64_t)(u->src[1]->op == TG_OP_CONST ? u->src[1]->arg : 0);
+    uint32_t at = 0;
+    while (at < e.n && e.data[at].key != key) at++;
+    if (at == e.n) tg_push(&w->j->env, &e, ((element){key, 1e-6, u->op == TG_OP_LOAD}));
+    if (u->op == TG_OP_LOAD) w->depth[u->id] = e.data[at].now;
+    else e.data[at].now = fmax(1e-6, w->depth[tg_stored(u)->id]);
+    if (e.data[at].carried) longest = fmax(longest, e.data[at].now);
+  }
+  for (uint32_t i = 0; i < n; i++) w->depth[list[i]->id] = 0;
+  return longest;
+}
+
+static double cycles_of(walk *w, const tg_uop *const *list, uint32_t n, uint32_t loop);
+
+static double trips_of(walk *w, const tg_uop *range) {
+  tg_bounds b = tg_bounds_of(w->j, tg_extent(range));
+  if (b.hi <= 0) return 0;
+  double hi = b.hi > ((tg_i128)1 << 50) ? 0x1p50 : (double)b.hi;
+  return b.lo == b.hi || b.lo < 0 ? hi : (hi + (double)b.lo) / 2;
+}
+
+static double loop_cycles(walk *w, const tg_uop *end, uint32_t outer) {
+  double trips = trips_of(w, end->src[0]);
+  bool thread = tg_range_kind(end->src[0]) == TG_THREAD;
+  uint32_t me = tg_cost_loop(w->loops, end->src[0], outer, trips, thread);
+  double body = cycles_of(w, end->src + 1, end->n - 1, me);
+  if (thread) trips = ceil(trips / w->threads) * 1.0 + 0.02 * w->threads;   /* the last round is as long as the first */
+  return trips * (body + 1) + 6;
+}
+
+/* One execution of a list of statements. */
+static double cycles_of(walk *w, const tg_uop *const *list, uint32_t n, uint32_t loop) {
+  ports p = {0};
+  double inner = 0;
+  bool innermost = true;
+  for (uint32_t i = 0; i < n; i++) {
+    if (list[i]->op == TG_OP_END) {
+      inner += loop_cycles(w, list[i], loop);
+      innermost = false;
+      continue;
+    }
+    count(w, &p, list[i]);
+    bool memory = list[i]->op == TG_OP_LOAD || list[i]->op == TG_OP_STORE;
+    if (memory && !in_register(w, list[i])) tg_cost_access(w->loops, list[i], loop);
+  }
+  w->code += p.flops + p.loads + p.stores + p.shuffles + p.ops;
+  double chain = loop != TG_COST_NONE ? chain_of(w, list, n) : 0;
+  if (innermost && loop != TG_COST_NONE) {
+    uint8_t *inside = tg_new(&w->j->env, uint8_t, w->j->uops.n + 1);
+    for (uint32_t i = 0; i < n; i++) inside[list[i]->id] = 1;
+    double over = live_in(w, list, n, inside) + 2 - w->target->vector_registers;
+    if (over > 0) {
+      w->spills += over;
+      p.loads += over;
+      p.stores += over;
+    }
+    w->chain = fmax(w->chain, chain);
+  }
+  double issue = (p.flops + p.loads + p.stores + p.shuffles + p.ops) / 5;
+  double busy = fmax(fmax(p.flops / 2 + p.shuffles / 2, p.loads / 2), fmax(fmax(p.stores, p.shuffles), issue));
+  return fmax(busy, chain) + p.slow + inner;
+}
+
+static const tg_uop *with_params(tg_job *j, const tg_uop *u, const int64_t *params) {
+  uint32_t n, m = 0;
+  if (!params || !j->params.n) return u;
+  const tg_uop **order = tg_toposort(j, u, &n), **from = tg_new(&j->env, const tg_uop *, n), **to = tg_new(&j->env, const tg_uop *, n);
+  for (uint32_t i = 0; i < n; i++) {
+    if (order[i]->op != TG_OP_PARAM || order[i]->arg >= j->params.n) continue;
+    from[m] = order[i];
+    to[m++] = tg_const_int(j, (tg_type)order[i]->type, params[order[i]->arg]);
+  }
+  return m ? tg_substitute(j, u, m, from, to) : u;
+}
 
 tg_cost tg_cost_of(tg_job *j, const tg_target *target, const tg_uop *linear, const int64_t *params, int threads) {
-  (void)j, (void)target, (void)linear, (void)params, (void)threads;
-  return (tg_cost){0};
+  const double hertz = 2.5e9, kernels_of_code = 24 << 10;   /* instructions that the caches of code hold without effort */
+  linear = with_params(j, linear, params);
+  tg_cost_loops loops = {.j = j};
+  walk w = {.j = j, .target = target, .loops = &loops, .depth = tg_new(&j->env, double, j->uops.n + 1), .threads = threads < 1 ? 1 : threads};
+  double core = cycles_of(&w, linear->src, linear->n, TG_COST_NONE);
+  tg_cost c = {.chain = w.chain, .spills = w.spills, .code = w.code};
+  double memory = tg_cost_memory(&loops, target, linear, w.threads, &c);
+  if (w.code > kernels_of_code) core *= 1 + 0.2 * log2(w.code / kernels_of_code);
+  c.cycles = fmax(core, memory) + 0.25 * fmin(core, memory);
+  c.seconds = c.cycles / hertz;
+  return c;
 }
