@@ -12,6 +12,8 @@ void tg_trial_bench_free(tg_bench *);
 
 /* ---- what its files share ---- */
 
+#define TG_TRIAL_AS_WRITTEN 4e8   /* operations up to which the reference runs without a schedule */
+
 enum { TRIAL_BUFFERS = 64 };
 typedef enum { GATE_EXACT, GATE_RANDOM, GATES } tg_gate_kind;
 
@@ -30,7 +32,7 @@ typedef struct tg_trial_state {
   bool live;
   tg_context *ctx;
   tg_job *job;                 /* the reference as written */
-  const char *text, *wide, *narrow;   /* of it; of it with f64, with f32 for each float, NULL if there is no such form */
+  const char *text, *wide, *narrow, *slab;   /* of it; of it with f64, with f32 for each float, of a part of its iterations: NULL if there is no such form */
   tg_work_size work;
   bool gate[GATES];
   tg_trial_operand op[TRIAL_BUFFERS];
@@ -52,6 +54,10 @@ void tg_trial_check(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_task *t);
 const char *tg_trial_judge(const tg_trial_state *s, tg_env *env, uint32_t b, tg_gate_kind gate, const void *data);
 void tg_trial_share(tg_trial_state *s, tg_env *env, const tg_task *t);   /* places for what is expected, and the memory: of the file, or its own */
 void tg_trial_unshare(tg_trial_state *s);
+
+/* trial_slab.c: text of the kernel for a share of the iterations of its outermost loop, NULL if it is no single loop of independent ones */
+const char *tg_trial_slab(tg_job *j, tg_env *env, const tg_uop *author, double share);
+const char *tg_trial_judge_slab(const tg_trial_state *s, tg_env *env, uint32_t b, tg_gate_kind gate, const void *slab);
 
 /* trial_time.c */
 void tg_trial_time(tg_trial_state *s, tg_env *env, tg_kernel *trial, tg_kernel *against, tg_task *t);

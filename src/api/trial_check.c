@@ -11,7 +11,6 @@
 #include "interp/interp.h"
 
 enum { PAGE = 4096, CANARY = 0xA5, POISON = 0xff };
-static const double as_written = 1.5e9;   /* operations up to which the reference runs without a schedule */
 
 typedef struct { uint64_t magic, seed, bytes, made; double own[TRIAL_BUFFERS]; } header;
 enum { MAGIC = 0x7467726566 };
@@ -198,8 +197,26 @@ static void widen_results(tg_trial_state *s) {   /* no f64 form: what it gives i
   }
 }
 
+static void run_slab(void *arg) {
+  running *r = arg;
+  run_guarded(r->s, r->env, r->k, r->gate, false, r->g);
+}
+
+static void check_slab(tg_trial_state *s, tg_env *env) {
+  tg_gate_kind gate = s->gate[GATE_EXACT] ? GATE_EXACT : GATE_RANDOM;
+  running r = {.s = s, .k = tg_trial_compile(s, env, s->slab, NULL, TG_COMPILE_AS_WRITTEN), .env = env, .gate = gate};
+  bool ok = tg_protect(env, run_slab, &r);
+  const char *message = NULL;
+  for (uint32_t b = 0; ok && b < s->n && !message; b++)
+    if (s->op[b].written && !s->op[b].read) message = tg_trial_judge_slab(s, env, b, gate, r.g[b].data);
+  drop_all(r.g, s->n);
+  tg_kernel_free(r.k);
+  if (!ok) tg_fail(env, env->status, "%s", env->message);
+  if (message) tg_fail(env, TG_INTERNAL, "the heuristic's schedule differs from the kernel as written: %s", message);
+}
+
 void tg_trial_make(tg_trial_state *s, tg_env *env) {
-  uint32_t flags = s->work.ops <= as_written ? TG_COMPILE_AS_WRITTEN : 0;
+  uint32_t flags = s->work.ops <= TG_TRIAL_AS_WRITTEN ? TG_COMPILE_AS_WRITTEN : 0;
   tg_kernel *k = tg_trial_compile(s, env, s->text, NULL, flags);
   header *h = head(s);
   *h = (header){.magic = MAGIC, .seed = s->seed, .bytes = s->shared_bytes};
@@ -220,6 +237,7 @@ void tg_trial_make(tg_trial_state *s, tg_env *env) {
   bool finest = false;
   for (uint32_t b = 0; b < s->n; b++) finest |= s->op[b].wide && s->op[b].type == TG_F64;
   if (finest && s->narrow) measure_narrow(s, env, flags);
+  if (!flags && s->slab) check_slab(s, env);
   h->made = 1;
 }
 

@@ -227,7 +227,7 @@ static void join_beam(search *s, tg_point *p) {
 
 static void time_point(search *s, tg_point *p) {
   tg_task t;
-  tg_verdict_of_times v = compare(s, p, s->incumbent, 24, &t);
+  tg_verdict_of_times v = compare(s, p, s->incumbent, 16, &t);
   p->outcome = (tg_outcome)t.outcome;
   p->message = t.message;
   if (t.outcome == TG_TRIAL_SKIPPED) return;
