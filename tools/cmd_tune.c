@@ -8,14 +8,19 @@
 #include <string.h>
 #include <unistd.h>
 #include <tg/tune.h>
+#include "gemm/template.h"
 #include "tool.h"
+#include "tune_plot.h"
 
 static const char usage[] =
-  "tg tune FILE.tg name=value ... [--kernel NAME] [--budget SECONDS] [--candidates N] [--seed N] [--beam N] [--threads N] [--knobs] [--journal FILE] [--resume]\n"
-  "        [--workers N] [--tuned DIR] [--json]\n"
+  "tg tune FILE.tg name=value ... | tg tune gemm M=.. N=.. K=.. [--types f32] [--shapes FILE] | tg tune plot JOURNAL\n"
+  "        [--kernel NAME] [--budget SECONDS] [--candidates N] [--seed N] [--beam N] [--threads N] [--knobs] [--journal FILE] [--resume]\n"
+  "        [--workers N] [--tuned DIR] [--csv FILE] [--json]\n"
   "\n"
   "Finds the knobs and the words of a schedule that make the kernel fastest here. Candidates are compiled, checked and timed in processes of their own.\n"
   "  name=value    binds a parameter, or a knob that is not to be searched\n"
+  "  gemm          the sketches of a matrix product, from the analytic choice on; types f32, f64, f16, bf16, u8i8, i8; --shapes: M N K a line\n"
+  "  plot          an SVG of a journal: candidates over time, the best so far\n"
   "  --budget      seconds of it all (20); --candidates: how many are timed at most\n"
   "  --threads     that a launch may use (1); -1 for all cores\n"
   "  --tuned       the folder that the choice is kept in, else $TG_TUNED, else tg/tuned in the user's data folder; '' for none. TG_COMPILE_TUNED and\n"
@@ -30,7 +35,7 @@ static void interrupt(int sig) {
   interrupted = 1;
 }
 
-typedef struct { const tool_args *args; bool terminal, line; double last; } view;
+typedef struct { const tool_args *args; bool terminal; FILE *csv; } view;
 
 static int stop(void *user) {
   (void)user;
@@ -46,6 +51,8 @@ static void put_rate(const tg_tune_result *r, double seconds) {
 static void progress(void *user, const tg_tune_progress *p) {
   view *v = user;
   const tg_tune_result *r = p->so_far;
+  if (v->csv && (p->what == TG_TUNE_TIMED || p->what == TG_TUNE_BUILT))
+    fprintf(v->csv, "%.3f,%s,%s,%s,%.9g,%.5g,\"%s\"\n", p->elapsed, p->what == TG_TUNE_TIMED ? "timed" : "built", p->candidate, tg_tune_class_name(p->outcome), p->seconds, p->score, p->words ? p->words : "");
   if (v->args->json) {
     if (p->what == TG_TUNE_TIMED || p->what == TG_TUNE_BUILT)
       printf("{\"event\":\"%s\",\"elapsed\":%.3f,\"candidate\":\"%s\",\"outcome\":\"%s\",\"seconds\":%.9g,\"score\":%.5g}\n", p->what == TG_TUNE_TIMED ? "timed" : "built", p->elapsed, p->candidate,
@@ -56,7 +63,10 @@ static void progress(void *user, const tg_tune_progress *p) {
     uint32_t bad = r->classes[TG_TUNE_CRASHED] + r->classes[TG_TUNE_HUNG] + r->classes[TG_TUNE_WRONG] + r->classes[TG_TUNE_LIMIT] + r->classes[TG_TUNE_UNBELIEVABLE];
     printf("\r\033[K%u points, %u timed, best %.4g us", r->points, r->timed, r->seconds * 1e6);
     put_rate(r, r->seconds);
-    printf(" (%.2fx), %u illegal, %u failed, %.0f s", r->default_seconds / (r->seconds > 0 ? r->seconds : 1), r->classes[TG_TUNE_ILLEGAL], bad, p->elapsed);
+    printf(" (%.2fx), %u illegal, %u failed", r->default_seconds / (r->seconds > 0 ? r->seconds : 1), r->classes[TG_TUNE_ILLEGAL], bad);
+    if (r->floor > 0 && r->seconds > 0) printf(", %.0f %% of peak", 200 * r->floor / r->seconds);   /* the floor is half of what the machine takes at least */
+    double budget = v->args->budget > 0 ? v->args->budget : 20;
+    printf(", %.0f s left", budget > p->elapsed ? budget - p->elapsed : 0);
     fflush(stdout);
     return;
   }
@@ -96,39 +106,128 @@ static void report(const tool_args *a, const tg_tune_result *r) {
   }
 }
 
+/* ---- matrix products ---- */
+
+static bool types_of(const char *name, tg_gemm_problem *p) {
+  static const struct { const char *name; tg_type a, b, c, acc; } rows[] = {
+    {"f32", TG_F32, TG_F32, TG_F32, TG_F32}, {"f64", TG_F64, TG_F64, TG_F64, TG_F64}, {"f16", TG_F16, TG_F16, TG_F16, TG_F32}, {"bf16", TG_BF16, TG_BF16, TG_BF16, TG_F32},
+    {"u8i8", TG_U8, TG_I8, TG_I32, TG_I32}, {"i8", TG_I8, TG_I8, TG_I32, TG_I32}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (!strcmp(rows[i].name, name)) {
+      *p = (tg_gemm_problem){.a = rows[i].a, .b = rows[i].b, .c = rows[i].c, .acc = rows[i].acc, .batch = {1, 1}};
+      return true;
+    }
+  return false;
+}
+
+/* The sketch of the analytic choice first, where the search starts; then the others. */
+static int tune_product(tg_context *ctx, const tool_args *a, tg_tune_options o, const int64_t size[3]) {
+  enum { MOST = 32 };
+  static tg_gemm_def def[MOST];
+  const tg_kernel_def *defs[MOST];
+  tg_gemm_problem p;
+  tg_gemm_choice choice;
+  tg_target target;
+  uint32_t n = 0;
+  if (!types_of(a->types ? a->types : "f32", &p)) {
+    fprintf(stderr, "tg: no types '%s'; there are f32, f64, f16, bf16, u8i8 and i8\n", a->types);
+    return TOOL_USAGE;
+  }
+  p.m = (tg_gemm_dim){size[0], size[0]}, p.n = (tg_gemm_dim){size[1], size[1]}, p.k = (tg_gemm_dim){size[2], size[2]};
+  tg_target_host(&target, a->threads > 0 ? (uint32_t)a->threads : 0);
+  tg_gemm_choose(&p, &target, target.threads, &choice);
+  for (uint32_t pass = 0; pass < 2; pass++)
+    for (uint32_t i = 0; tg_gemm_sketches[i] && n < MOST; i++) {
+      if ((tg_gemm_sketches[i] == choice.sketch) != (pass == 0)) continue;
+      tg_gemm_kernel_of(&p, tg_gemm_sketches[i], &def[n]);
+      defs[n] = &def[n].def, n++;
+    }
+  const tg_binding sizes[] = {{"M", size[0], size[0], 1}, {"N", size[1], size[1], 1}, {"K", size[2], size[2], 1}, {"lda", size[2], size[2], 1}, {"ldb", size[1], size[1], 1}, {"ldc", size[1], size[1], 1}};
+  tg_tune_result *r = NULL;
+  o.bindings = sizes, o.bindings_n = 6, o.user = &p, o.start = choice.knob, o.start_n = choice.knobs_n;
+  if (!a->json) printf("%lld x %lld x %lld %s\n", (long long)size[0], (long long)size[1], (long long)size[2], a->types ? a->types : "f32");
+  if (tg_tune(ctx, defs, n, &o, &r)) {
+    fprintf(stderr, "%s\n", tg_error_message(ctx));
+    return TOOL_WRONG;
+  }
+  report(a, r);
+  tg_tune_result_free(r);
+  return TOOL_OK;
+}
+
+static int tune_products(tg_context *ctx, const tool_args *a, tg_tune_options o) {
+  int64_t size[3] = {0};
+  int result = TOOL_OK;
+  for (int i = 0; i < a->bindings; i++)
+    for (int d = 0; d < 3; d++)
+      if (!strcmp(a->binding[i].name, (const char *const[]){"M", "N", "K"}[d])) size[d] = a->binding[i].value;
+  if (!a->shapes && (size[0] < 1 || size[1] < 1 || size[2] < 1)) {
+    fputs("tg tune gemm wants M=.. N=.. K=.., or --shapes FILE with three numbers a line\n", stderr);
+    return TOOL_USAGE;
+  }
+  if (!a->shapes) return tune_product(ctx, a, o, size);
+  char *text = tool_read(a->shapes, NULL);
+  if (!text) {
+    fprintf(stderr, "tg: %s cannot be read\n", a->shapes);
+    return TOOL_WRONG;
+  }
+  char *rest = text;
+  for (char *line; (line = strsep(&rest, "\n")) && !interrupted;) {
+    long long m, n, k;
+    if (sscanf(line, "%lld %lld %lld", &m, &n, &k) != 3 || m < 1 || n < 1 || k < 1) continue;
+    int one = tune_product(ctx, a, o, (const int64_t[]){m, n, k});
+    result = one > result ? one : result;
+  }
+  free(text);
+  return result;
+}
+
+/* ---- the command ---- */
+
+static int tune_file(tg_context *ctx, const tool_args *a, tg_tune_options o) {
+  tool_program p;
+  tg_tune_result *r = NULL;
+  if (!tool_load(a, &p)) return TOOL_WRONG;
+  o.bindings = p.bindings, o.bindings_n = p.options.bindings_n, o.kernel = a->kernel;
+  tg_status s = tg_tune_text(ctx, a->file, p.text, &o, &r);
+  if (s) fprintf(stderr, "%s\n", tg_error_message(ctx));
+  else report(a, r);
+  tg_tune_result_free(r);
+  tool_unload(&p);
+  return s ? TOOL_WRONG : TOOL_OK;
+}
+
 int cmd_tune(int argc, char **argv) {
   tool_args a;
   char self[4096], place[4096];
-  if (!tool_parse(argc, argv, &a, usage)) return TOOL_USAGE;
+  bool plot = argc && !strcmp(argv[0], "plot");
+  if (!tool_parse(argc - plot, argv + plot, &a, usage)) return TOOL_USAGE;
   if (a.help || !a.file) {
     fputs(usage, a.help ? stdout : stderr);
     return a.help ? TOOL_OK : TOOL_USAGE;
   }
-  tool_program p;
-  if (!tool_load(&a, &p)) return TOOL_WRONG;
+  if (plot) return tune_plot(a.file);
   ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
   self[n > 0 ? n : 0] = 0;
   const char *const worker[] = {self, "worker", NULL};
   view v = {.args = &a, .terminal = isatty(1) && !a.json};
-  tg_tune_options o = {.bindings = p.bindings, .bindings_n = p.options.bindings_n, .kernel = a.kernel, .seconds = a.budget, .candidates = (uint32_t)a.candidates,
-                       .seed = (uint64_t)a.seed, .beam = (uint32_t)a.beam, .worker = n > 0 && a.workers ? worker : NULL, .workers = a.workers > 0 ? (uint32_t)a.workers : 0,
-                       .journal = a.journal, .flags = (a.knobs ? TG_TUNE_KNOBS_ONLY : 0) | (a.resume ? TG_TUNE_RESUME : 0), .stop = stop, .progress = progress, .callback_user = &v};
+  tg_tune_options o = {.seconds = a.budget, .candidates = (uint32_t)a.candidates, .seed = (uint64_t)a.seed, .beam = (uint32_t)a.beam, .worker = n > 0 && a.workers ? worker : NULL,
+                       .workers = a.workers > 0 ? (uint32_t)a.workers : 0, .journal = a.journal, .flags = (a.knobs ? TG_TUNE_KNOBS_ONLY : 0) | (a.resume ? TG_TUNE_RESUME : 0), .stop = stop,
+                       .progress = progress, .callback_user = &v};
   struct sigaction sa = {.sa_handler = interrupt};
   sigaction(SIGINT, &sa, NULL);
   sigaction(SIGTERM, &sa, NULL);
+  if (a.csv && !(v.csv = fopen(a.csv, "w"))) {
+    fprintf(stderr, "tg: %s cannot be written\n", a.csv);
+    return TOOL_WRONG;
+  }
+  if (v.csv) fputs("elapsed,event,candidate,outcome,seconds,score,words\n", v.csv);
   tg_context *ctx = NULL;
-  tg_tune_result *r = NULL;
-  int result = TOOL_OK;
   tg_context_options co = {.threads = a.threads > 0 ? a.threads : 0, .tuned = tool_tuned(&a, place, sizeof place), .log = complain};
-  if (tg_context_create(&co, &ctx)) {
-    fprintf(stderr, "tg: no context\n");
-    result = TOOL_BROKEN;
-  } else if (tg_tune_text(ctx, a.file, p.text, &o, &r)) {
-    fprintf(stderr, "%s\n", tg_error_message(ctx));
-    result = TOOL_WRONG;
-  } else report(&a, r);
-  tg_tune_result_free(r);
+  int result = TOOL_BROKEN;
+  if (tg_context_create(&co, &ctx)) fprintf(stderr, "tg: no context\n");
+  else result = !strcmp(a.file, "gemm") ? tune_products(ctx, &a, o) : tune_file(ctx, &a, o);
   tg_context_free(ctx);
-  tool_unload(&p);
+  if (v.csv && fclose(v.csv)) result = TOOL_WRONG;
   return result;
 }

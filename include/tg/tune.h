@@ -76,6 +76,8 @@ typedef struct tg_tune_options {   /* zero means default */
   uint32_t bindings_n;
   void *user;                      /* for the kernels' bodies */
   const char *kernel;              /* of a text with several: the one to take */
+  const tg_binding *start;         /* knobs of the first kernel that the search starts from, and that count as its default; NULL: their first values */
+  uint32_t start_n;
   const int64_t *params;           /* of the launch that is timed, where sizes are known at launch only: as many as the kernel has; NULL: the largest */
   uint32_t params_n;
   double seconds;                  /* of it all: 20. Reference and default come on top where they alone take longer */

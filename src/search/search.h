@@ -97,6 +97,8 @@ typedef struct tg_search_options {
   uint32_t sketches;
   const tg_binding *bindings;
   uint32_t bindings_n;
+  const tg_binding *start;         /* knobs of the first sketch */
+  uint32_t start_n;
   const int64_t *params;
   uint32_t params_n, threads;
   double seconds;                  /* of it all; 0: none */

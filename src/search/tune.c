@@ -369,12 +369,24 @@ static void report(search *s) {
   tell(s, TG_EVENT_END, p);
 }
 
+/* The first sketch where the caller starts, else under its default. */
+static bool first_point(search *s) {
+  const tg_sketch *k = &s->space.sketch[0];
+  int64_t knob[TG_POINT_KNOBS] = {0};
+  for (uint32_t i = 0; i < k->knobs; i++) {
+    knob[i] = k->knob[i].values[0];
+    for (uint32_t b = 0; b < s->o->start_n; b++)
+      if (!strcmp(s->o->start[b].name, k->knob[i].name)) knob[i] = s->o->start[b].lo;
+  }
+  return tg_space_point(&s->space, 0, knob, NULL, NULL, s->first);
+}
+
 static void run(void *arg) {
   search *s = arg;
   const tg_search_options *o = s->o;
   tg_space_open(&s->space, s->env, o->sketch, o->sketches, o->bindings, o->bindings_n);
   s->first = tg_new(s->env, tg_point, 1);
-  if (!tg_space_point(&s->space, 0, NULL, NULL, NULL, s->first)) fail_default(s, s->first);
+  if (!first_point(s)) fail_default(s, s->first);
   tg_push(s->env, &s->seen, s->first->id);
   tg_push(s->env, &s->points, s->first);
   s->r->points = 1;
