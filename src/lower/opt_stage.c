@@ -189,7 +189,8 @@ static const tg_uop *fill_nest(staging *g, const tg_uop *const *again, const tg_
   for (uint32_t i = 0; i < g->layout.n; i++) {
     const tg_digit *e = &g->layout.digit[i];
     const char *own = tg_format(&j->env, "%s.%u", name, i);
-    const tg_uop *extent = g->span[e->dim] && e->div == 1 && !e->mod ? g->span[e->dim] : tg_index(j, e->extent);
+    const tg_uop *room = tg_index(j, e->extent), *extent = g->span[e->dim] && e->div == 1 && !e->mod ? g->span[e->dim] : room;
+    if (tg_bounds_of(j, extent).hi > e->extent) extent = tg_idx_min(j, extent, room);   /* iterations that a pad adds would reach on */
     ranges[i] = again ? tg_axis_range(s, again[i], own, extent, TG_LOOP) : tg_range_new(j, own, extent, TG_LOOP, UINT32_MAX, pos);
     idx[at++] = ranges[i];
     from[e->dim] = tg_idx_add(j, from[e->dim], tg_idx_mul(j, ranges[i], e->div));

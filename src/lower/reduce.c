@@ -592,13 +592,14 @@ static const tg_uop *part_twins(tg_job *j, const tg_uop *sink) {
 }
 
 const tg_uop *tg_pass_reduce(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
-  if (!has(j, sink, TG_OP_REDUCE)) return sink;
+  bool ahead = has(j, sink, TG_OP_AHEAD);   /* of a sum of one term too, which is no REDUCE any more */
+  if (!ahead && !has(j, sink, TG_OP_REDUCE)) return sink;
   sink = part_twins(j, sink);
   uint32_t n = j->uops.n;
   level top = {.open = true, .runs = true};
   state s = {.j = j, .to = tg_new(&j->env, const tg_uop *, n), .home = tg_new(&j->env, level *, n), .values = tg_new(&j->env, const tg_uop **, n),
              .seen = tg_new(&j->env, uint32_t, n), .n = n, .sink = &top, .device = l->target && l->target->lanes > 1,
-             .ahead = has(j, sink, TG_OP_AHEAD)};
+             .ahead = ahead};
   for (uint32_t i = 0; i < sink->n; i++) process(&s, &top, sink->src[i]);
   return tg_versioned(j, tg_sink(j, top.out.n, top.out.data));
 }
