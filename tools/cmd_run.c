@@ -91,12 +91,17 @@ static bool pack(run_state *r, const char *operand, uint32_t author) {
   bool ok = r->n <= sizeof r->data / sizeof *r->data && !tg_kernel_compile_text(r->ctx, r->args->file, r->program.text, &o, &packing);
   if (ok) {
     const tg_kernel_info *k = tg_kernel_describe(packing);
-    while (strcmp(name_of(r, to), k->buffers[1].name)) to++;
+    tg_argument all[3] = {{0}};
+    for (uint32_t b = 1; b < k->buffers_n; b++) {
+      for (to = 0; strcmp(name_of(r, to), k->buffers[b].name);) to++;
+      all[b] = r->data[to];
+    }
     ok = !tg_kernel_bytes(packing, NULL, 0, &r->data[at].bytes);
     r->data[at].data = tool_pages(r->data[at].bytes);
     fill(r, at, author, k->buffers[0].type);
     keep_for_check(r, at, k->buffers[0].type);
-    tg_launch l = {.buffers = (tg_argument[]){r->data[at], r->data[to]}, .buffers_n = 2, .threads = r->args->threads};
+    all[0] = r->data[at];
+    tg_launch l = {.buffers = all, .buffers_n = k->buffers_n, .threads = r->args->threads};
     ok = ok && !tg_kernel_run(packing, &l);
     tg_kernel_free(packing);
     r->as_written[r->as_written_n++] = at;

@@ -105,7 +105,7 @@ typedef struct tg_compile_options {   /* zero means default */
   uint32_t flags;
   const char *kernel;         /* of a text with several: the one to take. NULL: the first */
   const char *pack;           /* an operand that the schedule takes packed (stage B at r as Bp[..] space=packed): the kernel that packs it is compiled
-                               * instead of the kernel itself. It has the buffers B and Bp; the kernel itself has Bp in the place of B. NULL: none */
+                               * instead of the kernel itself. It has the buffers B and Bp (and S, of `with S[..] = ..`); the kernel itself has Bp (and S) in the place of B. NULL: none */
 } tg_compile_options;
 
 TG_API tg_status tg_kernel_compile(tg_context *, const tg_kernel_def *def, const tg_compile_options *, tg_kernel **out);

@@ -115,7 +115,7 @@ typedef struct { const char *name; int64_t value; const int64_t *values; uint32_
 typedef struct { const tg_uop *node; const tg_uop *stmt; tg_pos pos; } tg_occurrence;
 
 /* An input that a schedule takes packed: the author's form of the program that packs it, as nodes of this job, and as the text of a kernel of its own. */
-typedef struct { const char *source, *copy; const tg_uop *sink; const char *text; } tg_packing;
+typedef struct { const char *source, *copy, *sum; const tg_uop *sink; const char *text; } tg_packing;   /* sum: of `with`, or NULL */
 
 typedef struct tg_memo { uint32_t *stamp; const tg_uop **value; uint32_t cap, epoch; bool busy; } tg_memo;
 

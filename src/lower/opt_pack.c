@@ -10,6 +10,8 @@ typedef struct {
   tg_type type;
   tg_digits layout;
   uint32_t rank, reads;
+  tg_stage_sum sum;                     /* if the word has one */
+  const tg_uop *sums;                   /* its DEFINE, or NULL */
 } packing;
 
 static const tg_uop *first_load(const packing *p, const tg_uop *end) {
@@ -142,9 +144,13 @@ static void leave_packing(const packing *p) {
   tg_buffer info = *tg_buffer_info(j, p->copy);
   info.role = TG_ROLE_OUT;
   info.partial = p->o->number[0] != 0;
-  const tg_uop *out = tg_define(j, info, 1, p->copy->src, NULL, false), *list[3] = {p->source, out, filling(p, out)};
-  const tg_uop *sink = tg_sink(j, 3, list);
-  tg_push(&j->env, &j->packings, ((tg_packing){p->o->names[0], tg_buffer_info(j, p->copy)->name, tg_versioned(j, sink), text_of(p, sink)}));
+  const tg_uop *out = tg_define(j, info, 1, p->copy->src, NULL, false), *list[5] = {p->source, out};
+  uint32_t n = 2;
+  if (p->sums) list[n++] = tg_stage_sum_define(p->s, p->o, &p->sum, true);
+  list[n] = filling(p, out);
+  if (p->sums) list[n + 1] = tg_stage_sum_statement(p->s, p->o, &p->sum, list[n - 1]);
+  const tg_uop *sink = tg_sink(j, n + (p->sums ? 2 : 1), list);
+  tg_push(&j->env, &j->packings, ((tg_packing){p->o->names[0], tg_buffer_info(j, p->copy)->name, p->sums ? tg_buffer_info(j, p->sums)->name : NULL, tg_versioned(j, sink), text_of(p, sink)}));
 }
 
 static void check_source(const packing *p) {
@@ -157,6 +163,14 @@ static void check_source(const packing *p) {
   if (!p->rank) tg_fail_at(j, pos, "stage %s: it is one element", name);
   if (p->o->number[2]) tg_fail_at(j, pos, "stage %s: the caller keeps what is packed, and aligns it", name);
   if (p->o->number[3]) tg_fail_at(j, pos, "stage %s: all of it is packed ahead, and depth is of copies in a loop", name);
+}
+
+static void read_sums(packing *p) {
+  p->sum = tg_stage_sum_parse(p->s, p->o, p->source);
+  p->sums = tg_stage_sum_define(p->s, p->o, &p->sum, false);
+  tg_replaced_sums r = {p->s, &p->sum, p->sums, 0};
+  p->s->sink = tg_map(p->s->j, p->s->sink, tg_stage_sum_replace, NULL, &r);
+  if (!r.found) tg_fail_at(p->s->j, p->o->pos, "stage %s with %s: the kernel has no such reduction (it is looked for before its range is split)", p->o->names[0], p->o->with);
 }
 
 void tg_stage_packed(tg_schedule *s, const tg_opt *o, const tg_uop *source) {
@@ -178,6 +192,7 @@ void tg_stage_packed(tg_schedule *s, const tg_opt *o, const tg_uop *source) {
   }
   p->layout = tg_digits_parse(s, o, &part);
   define_copy(p, o->n > 2 ? o->names[2] : tg_format(&j->env, "%s.packed", o->names[0]));
+  if (o->with) read_sums(p);
   for (uint32_t i = 0; i < axis.n; i++)
     if (axis.site[i].owner->op == TG_OP_END) s->sink = tg_replace_end(s, s->sink, axis.site[i].range, read_in_loop, p);
   tg_statements list = {0};
@@ -185,6 +200,7 @@ void tg_stage_packed(tg_schedule *s, const tg_opt *o, const tg_uop *source) {
   for (uint32_t i = 0; i < s->sink->n; i++) {
     if (s->sink->src[i] != source || keeps) tg_push(&j->env, &list, s->sink->src[i]);
     if (s->sink->src[i] == source) tg_push(&j->env, &list, p->copy);
+    if (s->sink->src[i] == source && p->sums) tg_push(&j->env, &list, p->sums);
   }
   s->sink = tg_sink(j, list.n, list.data);
   leave_packing(p);

@@ -87,8 +87,15 @@ static void parse_stage_option(scan *s, tg_opt *o) {
   uint32_t k = 0, v = 1;
   while (k < TG_COUNT(key) && !is(s, key[k])) k++;
   bool fill = is(s, "fill");
-  if (is(s, "with")) bad(s, "a reduction computed while copying has to be a statement of the kernel");
-  if (k == TG_COUNT(key) && !fill) bad(s, "expected pitch=, fill=, align=, space= or depth=");
+  if (is(s, "with")) {   /* to the end */
+    while (isspace((unsigned char)*s->at)) s->at++;
+    const char *text = s->at;
+    while (next(s)) {}
+    if (!*text) bad(s, "expected S[j] = sum(k, ..)");
+    o->with = tg_strdup(&s->j->env, text);
+    return;
+  }
+  if (k == TG_COUNT(key) && !fill) bad(s, "expected pitch=, fill=, align=, space=, depth= or with");
   next(s);
   if (!is(s, "=")) bad(s, "expected '='");
   if (fill) {
@@ -313,6 +320,7 @@ const char *tg_opt_text_of(tg_job *j, const tg_opt *o) {
     if (o->number[2]) tg_str_printf(&t, " align=%lld", (long long)o->number[2]);
     if (o->number[1]) tg_str_printf(&t, " space=%s", space_name[o->number[1]]);
     if (o->number[3]) tg_str_printf(&t, " depth=%lld", (long long)o->number[3]);
+    if (o->with) tg_str_printf(&t, " with %s", o->with);
     return t.data;
   case TG_OPT_CUT:
     if (o->number[0] == TG_CUT_AT) tg_str_printf(&t, " %s at %s", o->names[0], o->expr);

@@ -431,6 +431,7 @@ void tg_opt_stage(tg_schedule *s, const tg_opt *o) {
     tg_stage_packed(s, o, g.source);
     return;
   }
+  if (o->with) tg_fail_at(s->j, o->pos, "stage %s: a reduction is made where an operand is packed ahead: space=packed", o->names[0]);
   check_options(s, o);
   g.type = tg_stage_type(s, o, (tg_type)g.source->type);
   g.fill = tg_stage_fill(s, o, g.type);

@@ -20,7 +20,7 @@ typedef struct tg_opt {
   uint32_t sizes;            /* of split: of its list, 0 if it has one size */
   int64_t size[8];
   const char *expr;          /* of cut; index text of stage; instruction of contract, whose names are i, j, k, NULL where left out */
-  const char *type, *fill;   /* of stage */
+  const char *type, *fill, *with;   /* of stage */
 } tg_opt;
 
 tg_opt tg_opt_parse(tg_job *j, const char *text, tg_pos pos);   /* fails at pos */

@@ -17,4 +17,12 @@ const tg_uop *tg_digits_place(tg_schedule *s, const tg_digit *g, const tg_uop *o
 tg_type tg_stage_type(tg_schedule *s, const tg_opt *o, tg_type from);
 const tg_uop *tg_stage_fill(tg_schedule *s, const tg_opt *o, tg_type t);
 void tg_stage_packed(tg_schedule *s, const tg_opt *o, const tg_uop *source);
+
+/* opt_with.c: S[kept..] = op over the summed dimensions of value, an expression over `element`, a load of the source by ARGs. */
+typedef struct { const tg_uop *source, *value, *element; const char *name; tg_op op; uint32_t rank, kept[16]; bool summed[16]; } tg_stage_sum;
+typedef struct { tg_schedule *s; const tg_stage_sum *sum; const tg_uop *define; uint32_t found; } tg_replaced_sums;
+tg_stage_sum tg_stage_sum_parse(tg_schedule *s, const tg_opt *o, const tg_uop *source);
+const tg_uop *tg_stage_sum_define(tg_schedule *s, const tg_opt *o, const tg_stage_sum *sum, bool output);
+const tg_uop *tg_stage_sum_statement(tg_schedule *s, const tg_opt *o, const tg_stage_sum *sum, const tg_uop *target);
+tg_map_fn tg_stage_sum_replace;   /* user: a tg_replaced_sums */
 #endif

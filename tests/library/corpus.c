@@ -143,15 +143,17 @@ static void machine_packs(run *r) {
     while (strcmp(r->start.name[to], p->copy)) to++;
     kit_memory_copy(&r->now, &r->start);
     memset(r->now.data[to], 0x5a, r->now.bytes[to]);
-    tg_argument a[2] = {{r->unpacked.data[from], r->unpacked.bytes[from]}, {r->now.data[to], r->now.bytes[to]}};
+    uint32_t sum = p->sum ? to + 1 : to;
+    if (p->sum) memset(r->now.data[sum], 0x5a, r->now.bytes[sum]);
+    tg_argument a[3] = {{r->unpacked.data[from], r->unpacked.bytes[from]}, {r->now.data[to], r->now.bytes[to]}, {r->now.data[sum], r->now.bytes[sum]}};
     const tg_kernel_info *info = tg_kernel_describe(k);
     int64_t params[KIT_BUFFERS];
     for (uint32_t n = 0; n < info->params_n; n++)
       for (uint32_t q = 0; q < r->job.params.n; q++)
         if (!strcmp(info->params[n].name, r->job.params.data[q].name)) params[n] = r->params[q];
-    tg_launch l = {.buffers = a, .buffers_n = 2, .params = params, .params_n = info->params_n, .threads = 3};
+    tg_launch l = {.buffers = a, .buffers_n = p->sum ? 3 : 2, .params = params, .params_n = info->params_n, .threads = 3};
     if (tg_kernel_run(k, &l)) WRONG(r, "%s", tg_error_message(r->context));
-    else if (memcmp(r->now.data[to], r->start.data[to], r->now.bytes[to])) WRONG(r, "%s is not what the interpreter packs", p->copy);
+    else if (memcmp(r->now.data[to], r->start.data[to], r->now.bytes[to]) || memcmp(r->now.data[sum], r->start.data[sum], r->now.bytes[sum])) WRONG(r, "%s is not what the interpreter packs", p->copy);
     if (!kit_bands_whole(&r->now)) WRONG(r, "wrote behind a buffer");
     tg_kernel_free(k);
   }

@@ -171,14 +171,20 @@ static uint32_t find(const kit_memory *m, const char *name) {
   return b;
 }
 
-static void pack(tg_job *j, const char *copy, const int64_t *params, const kit_memory *m, kit_memory *to, uint32_t b) {
+/* A copy, or the sums beside it. */
+static void pack(tg_job *j, const char *name, const int64_t *params, const kit_memory *m, kit_memory *to, uint32_t b) {
   uint32_t i = 0;
-  while (i < j->packings.n && strcmp(j->packings.data[i].copy, copy)) i++;
+  while (i < j->packings.n && strcmp(j->packings.data[i].copy, name) && (!j->packings.data[i].sum || strcmp(j->packings.data[i].sum, name))) i++;
   tg_assert(&j->env, i < j->packings.n);
-  uint32_t from = find(m, j->packings.data[i].source);
-  tg_interp_buffer buffers[2] = {{m->data[from], m->bytes[from]}, {to->data[b], to->bytes[b]}};
+  const tg_packing *p = &j->packings.data[i];
+  uint32_t from = find(m, p->source), wanted = strcmp(p->copy, name) ? 2 : 1;
+  tg_interp_buffer buffers[3] = {{m->data[from], m->bytes[from]}};
+  for (uint32_t k = 1; k < (p->sum ? 3 : 2); k++) {
+    size_t bytes = bytes_of(j, p->sink->src[k], params);
+    buffers[k] = (tg_interp_buffer){k == wanted ? to->data[b] : tg_alloc(&j->env, bytes + 1), bytes};
+  }
   tg_interp in = {.buffers = buffers, .params = params, .check_uninitialised = true, .check_races = true};
-  tg_interpret(j, j->packings.data[i].sink, &in);
+  tg_interpret(j, p->sink, &in);
 }
 
 void kit_memory_pack(tg_job *j, const tg_uop *sink, const int64_t *params, kit_memory *m) {

@@ -45,6 +45,7 @@ static void packed(void) {
       if (s < 3) equal(half_kernel, packed_schedules[s], text);
       snprintf(text, sizeof text, "M=1..%d N=1..%d K=1..%d", m, n, k);
       if (s < 3) equal(matmul_kernel, packed_schedules[s], text);
+      equal(zero_kernel, "split j 4 as jo jv\nstage B at i as Bp[j/4, d0/4, j%4, d0%4] space=packed with S[n] = sum(k, i32(B[k,n]))\nlane jv\nupcast i 2", text);
     }
 }
 

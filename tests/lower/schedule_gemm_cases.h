@@ -75,6 +75,16 @@ static const char pair_kernel[] =
     "  }\n"
     "}\n";
 
+static const char zero_kernel[] =
+    "kernel zero(M, N, K) {\n"
+    "  in(A, u8, [M, K]);\n"
+    "  in(B, i8, [K, N]);\n"
+    "  in(z, i32, [1]);\n"
+    "  out(C, i32, [M, N]);\n"
+    "  range(i, M) range(j, N)\n"
+    "    C[i,j] = sum(k : K, i32(A[i,k]) * i32(B[k,j])) - z[0] * sum(q : K, i32(B[q,j]));\n"
+    "}\n";
+
 static const char *const blocked_kernels[] = {matmul_kernel, blas_kernel, half_kernel, added_kernel, minus_kernel, product_kernel, bytes_kernel, largest_kernel};
 
 static const expectation word_cases[] = {
@@ -220,6 +230,22 @@ static const expectation word_cases[] = {
     "    C[i.else, j] = sum(k : 4, A[i.else, k] * B[k, j]);\n"
     "  }\n"
     "}\n"},
+  {zero_kernel, "M=4 N=20 K=8", "split j 16 as jo jv\nstage B at i as Bp[j/16, d0/4, j%16, d0%4] space=packed with S[j] = sum(k, i32(B[k,j]))\nlane jv",
+    "range(i, 4) {\n"
+    "  range(jo, 2) {\n"
+    "    range(jv, 16, lane) {\n"
+    "      let %0 = jo * 16 + jv;\n"
+    "      let %1 = %0 < 20;\n"
+    "      C[i, %0] = sum(k : 8, i32(A[i, k]) * i32(Bp[jo, k / 4, jv, k % 4])) - z[0] * (S[%0] if %1 else i32(0)) if %1;\n"
+    "    }\n"
+    "  }\n"
+    "}\n"},
+  {half_kernel, "M=1..4 N=4 K=1..9", "stage A at i space=packed",
+    "range(i, M) {\n"
+    "  range(j, 4) {\n"
+    "    C[i, j] = f16(sum(k : K, f32(A.packed[i, k]) * f32(B[k, j])));\n"
+    "  }\n"
+    "}\n"},
 };
 
 static const char lowest_kernel[] =
@@ -229,6 +255,24 @@ static const char lowest_kernel[] =
     "  range(i, M) y[i] = argmin(k : N, x[k]);\n"
     "}\n";
 static const expectation refusal_cases[] = {
+  {zero_kernel, "M=4 N=20 K=8", "stage B at i as Bp with S[j] = sum(k, i32(B[k,j]))",
+   "opts:1:1: error: stage B: a reduction is made where an operand is packed ahead: space=packed"},
+  {zero_kernel, "M=4 N=20 K=8", "stage B at i space=packed with S[j] = sum(k, i32(B[k,j]) * 2)",
+   "opts:1:1: error: stage B with S[j] = sum(k, i32(B[k,j]) * 2): the kernel has no such reduction (it is looked for before its range is split)"},
+  {zero_kernel, "M=4 N=20 K=8", "stage B at i space=packed with S[j] = sum(k, i32(B[j,k]))",
+   "opts:1:1: error: stage B with S[j] = sum(k, i32(B[j,k])): the kernel has no such reduction (it is looked for before its range is split)"},
+  {zero_kernel, "M=4 N=20 K=8", "split q 4\nstage B at i space=packed with S[j] = sum(k, i32(B[k,j]))",
+   "opts:2:1: error: stage B with S[j] = sum(k, i32(B[k,j])): the kernel has no such reduction (it is looked for before its range is split)"},
+  {zero_kernel, "M=4 N=20 K=8", "stage B at i space=packed with S[j] = sum(k, i32(A[k,j]))",
+   "opts:1:1: error: stage B with S[j] = sum(k, i32(A[k,j])): 'A' is none of its names"},
+  {zero_kernel, "M=4 N=20 K=8", "stage B at i space=packed with S[j] = mean(k, i32(B[k,j]))",
+   "opts:1:1: error: stage B with S[j] = mean(k, i32(B[k,j])): expected sum(, prod(, max( or min("},
+  {zero_kernel, "M=4 N=20 K=8", "stage B at i space=packed with S[j] = sum(i32(B[k,j]))",
+   "opts:1:1: error: stage B with S[j] = sum(i32(B[k,j])): 'k' is none of its names"},
+  {zero_kernel, "M=4 N=20 K=8", "stage B at i space=packed with S[j, k] = sum(i32(B[k,j]))",
+   "opts:1:1: error: stage B with S[j, k] = sum(i32(B[k,j])): each dimension of it is a subscript or summed over, and one is summed over at least"},
+  {zero_kernel, "M=4 N=20 K=8", "stage B at i space=packed with",
+   "opts:1:31: error: expected S[j] = sum(k, ..) at the end of 'stage B at i space=packed with'"},
   {matmul_kernel, "M=4 N=4 K=4", "thread k static",
    "opts:1:1: error: thread k (line 6): static is for loops; the parts of a sum are tasks of one size"},
   {matmul_kernel, "M=4 N=4 K=4", "thread i guided",

@@ -89,20 +89,42 @@ static const tg_uop *global(tg_job *j, const tg_uop *sink, uint32_t n) {
   return NULL;
 }
 
-static bool is_output(tg_job *j, const tg_uop *sink, uint32_t n) { return tg_buffer_info(j, global(j, sink, n))->role != TG_ROLE_IN; }
+static uint32_t position(tg_job *j, const tg_uop *sink, const char *name) {
+  uint32_t n = 0;
+  for (const tg_uop *d; (d = global(j, sink, n)) && strcmp(tg_buffer_info(j, d)->name, name);) n++;
+  return n;
+}
 
-/* Operands that the schedule takes packed, in the places of those that it packs. */
+/* What a packing makes of the memory of the program before: 1: the copy, 2: sums beside it. */
+static void make_packed(tg_job *j, const tg_uop *before, const tg_packing *p, const memory *m, const int64_t *params, const tg_interp_buffer *into, uint32_t wanted) {
+  tg_interp_buffer all[3] = {m->data[position(j, before, p->source)]};
+  for (uint32_t k = 1; k < (p->sum ? 3 : 2); k++) all[k] = k == wanted ? *into : (tg_interp_buffer){tg_alloc(&j->env, 1 << 16), 1 << 16};
+  tg_interp in = {.buffers = all, .params = params, .check_uninitialised = true};
+  tg_interpret(j, p->sink, &in);
+}
+
+/* In the order of the program after; operands that the schedule takes packed are what their packings make. */
 static memory scheduled_memory(tg_job *j, const tg_lowering *l, const tg_uop *before, const tg_uop *after, const int64_t *params) {
-  memory m = memory_of(j, l, before, params, true), packed = j->packings.n ? memory_of(j, l, after, params, true) : m;
-  for (uint32_t p = 0; p < j->packings.n; p++)
-    for (uint32_t b = 0; b < m.n; b++) {
-      if (strcmp(tg_buffer_info(j, global(j, after, b))->name, j->packings.data[p].copy)) continue;
-      tg_interp_buffer both[2] = {m.data[b], packed.data[b]};
-      tg_interp in = {.buffers = both, .params = params, .check_uninitialised = true};
-      tg_interpret(j, j->packings.data[p].sink, &in);
-      m.data[b] = packed.data[b];
+  memory m = memory_of(j, l, before, params, true), to = j->packings.n ? memory_of(j, l, after, params, true) : m;
+  for (uint32_t b = 0; b < to.n && j->packings.n; b++) {
+    const char *name = tg_buffer_info(j, global(j, after, b))->name;
+    if (global(j, before, position(j, before, name))) to.data[b] = m.data[position(j, before, name)];
+    for (uint32_t p = 0; p < j->packings.n; p++) {
+      const tg_packing *k = &j->packings.data[p];
+      if (!strcmp(name, k->copy)) make_packed(j, before, k, &m, params, &to.data[b], 1);
+      else if (k->sum && !strcmp(name, k->sum)) make_packed(j, before, k, &m, params, &to.data[b], 2);
     }
-  return m;
+  }
+  return to;
+}
+
+static void same_outputs(tg_job *j, const tg_uop *before, const tg_uop *after, const memory *a, const memory *b, const char *what) {
+  const tg_uop *d;
+  for (uint32_t i = 0; (d = global(j, before, i)); i++) {
+    uint32_t k = position(j, after, tg_buffer_info(j, d)->name);
+    if (!global(j, after, k)) continue;   /* packed ahead */
+    if (memcmp(a->data[i].data, b->data[k].data, a->data[i].bytes)) tg_fail(&j->env, TG_EINVAL, "buffer %u %s", i, what);
+  }
 }
 
 static void run_both(tg_job *j, const tg_lowering *l, const tg_uop *before, const tg_uop *after, const job *x) {
@@ -111,14 +133,12 @@ static void run_both(tg_job *j, const tg_lowering *l, const tg_uop *before, cons
   tg_interpret(j, before, &in);
   in.buffers = b.data;
   tg_interpret(j, after, &in);
-  for (uint32_t i = 0; i < a.n; i++)
-    if (is_output(j, before, i) && memcmp(a.data[i].data, b.data[i].data, a.data[i].bytes)) tg_fail(&j->env, TG_EINVAL, "buffer %u differs from the unscheduled program's", i);
+  same_outputs(j, before, after, &a, &b, "differs from the unscheduled program's");
   in.reverse_parallel = true;
   b = scheduled_memory(j, l, before, after, x->params);
   in.buffers = b.data;
   tg_interpret(j, after, &in);
-  for (uint32_t i = 0; i < a.n; i++)
-    if (is_output(j, before, i) && memcmp(a.data[i].data, b.data[i].data, a.data[i].bytes)) tg_fail(&j->env, TG_EINVAL, "buffer %u depends on the order of parallel iterations", i);
+  same_outputs(j, before, after, &a, &b, "depends on the order of parallel iterations");
 }
 
 typedef struct { tg_job *j; job *x; } call;
