@@ -76,10 +76,10 @@ static bool lower_file(run *r, const char *file, const char *stage) {
   return ok;
 }
 
-static void one_pass(run *r, const char *pass, bool write) {
+static void one_pass(run *r, const char *pass, const char *name, bool write) {
   char source[64], expected[64];
-  snprintf(source, sizeof source, "tests/lower/texts/%s.tg", pass);
-  snprintf(expected, sizeof expected, "tests/lower/texts/%s.txt", pass);
+  snprintf(source, sizeof source, "tests/lower/texts/%s.tg", name);
+  snprintf(expected, sizeof expected, "tests/lower/texts/%s.txt", name);
   if (!lower_file(r, source, pass) || !r->text) return;
   if (write) {
     FILE *f = fopen(expected, "wb");
@@ -105,7 +105,8 @@ int main(int argc, char **argv) {
   tg_job_init(&rules.job, NULL);
   if (!tg_protect(&rules.job.env, compile_rules, &rules)) return 1;
   r.rules = rules.rules;
-  for (const tg_pass *p = tg_passes; p->name; p++, passes++) one_pass(&r, p->name, write);
+  for (const tg_pass *p = tg_passes; p->name; p++, passes++) one_pass(&r, p->name, p->name, write);
+  one_pass(&r, "expand", "expand_apart", write);   /* another text of a pass */
   static const char *const kernels[] = {"attention_flash", "attention_naive", "softmax", "layernorm", "matmul_tiled", "matmul_scheduled", "argmax", "reduce_tuple", "double_buffer", "paged", "schedule_tile", "schedule_place"};
   for (size_t i = 0; i < TG_COUNT(kernels); i++) {
     char file[64];

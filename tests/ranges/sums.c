@@ -43,7 +43,10 @@ static const tg_uop *shape(maker *m, uint32_t which) {
   case 6: return tg_op2(m->j, compare[below(&m->seed, 4)], x, y);
   case 7: return tg_op2(m->j, compare[below(&m->seed, 4)], times(m, x, d), times(m, sum2(m, y, tg_index(m->j, n)), d));
   case 8: { /* a digit and what is above it, or nearly: of another digit, by another divisor, times something else */
-    int64_t a = number(m, 2, 4), above = below(&m->seed, 2) ? c * a : c * number(m, 1, 4), by = d * (below(&m->seed, 2) ? c : c + 1);
+    bool alone = below(&m->seed, 2);
+    int64_t a = number(m, 2, 4);
+    if (alone) x = sum2(m, m->range[0], times(m, m->range[1], tg_extent(m->range[0])->arg)), a = 2, c = number(m, 2, 4);
+    int64_t above = below(&m->seed, 2) ? c * a : c * number(m, 1, 4), by = d * (below(&m->seed, 2) ? c : c + 1);
     return sum2(m, times(m, divided(m, TG_OP_MOD, divided(m, TG_OP_IDIV, x, a), c), d), times(m, divided(m, TG_OP_IDIV, x, above), by));
   }
   case 9: return divided(m, TG_OP_IDIV, divided(m, TG_OP_MOD, x, c * d + number(m, 0, 1)), c);   /* a digit, or nearly */
