@@ -268,7 +268,7 @@ static address address_of(tg_emitter *e, const tg_uop *u, uint32_t lanes, bool w
     clear(&none);
     for (uint32_t i = 0; i < s.scalars_n; i++) offsets = LLVMBuildAdd(e->b, offsets, tg_emit_splat(e, scaled(e, &s.scalars[i]), lanes, s.scalars[i].depth), "");
     if (s.constant) offsets = LLVMBuildAdd(e->b, offsets, tg_emit_splat(e, LLVMConstInt(e->integer[32], (uint64_t)s.constant, 1), lanes, 0), "");
-    offsets = TG_MUTANT("emit: offsets widened without their sign", LLVMBuildSExt(e->b, offsets, tg_emit_type(e, TG_I64, lanes), ""), LLVMBuildZExt(e->b, offsets, tg_emit_type(e, TG_I64, lanes), ""));
+    offsets = LLVMBuildSExt(e->b, offsets, tg_emit_type(e, TG_I64, lanes), "");
     a.pointer = scalar_pointer(e, buffer, &none, TG_I64, element, bytes);
   }
   a.offsets = LLVMBuildGEP2(e->b, element, a.pointer, &offsets, 1, "");

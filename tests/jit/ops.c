@@ -5,9 +5,11 @@
 #include "jit.h"
 
 static const double float_edges[] = {0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.0, 1e-3, 65504, 65520, 1e30, -1e30, 2147483647.0, 2147483648.0, -2147483649.0,
-                                     9.3e18, 1.9e19, 255.5, 256, -129, 1e-40, 1e-310, 5e-324, 3.3895e38, 1.7e308, INFINITY, -INFINITY, NAN, 0.1, -7.75, 1 + 0x1p-11 + 0x1p-40};
+                                     9.3e18, 1.9e19, 255.5, 256, -129, 1e-40, 1e-310, 5e-324, 3.3895e38, 1.7e308, INFINITY, -INFINITY, NAN, 0.1, -7.75, 1 + 0x1p-11 + 0x1p-40,
+                                     1 + 0x1p-8, 1 + 3 * 0x1p-8, 1 + 0x1p-8 + 0x1p-30};   /* ties of bf16, and nearly */
 static const int64_t int_edges[] = {0, 1, -1, 2, 3, -3, 5, 7, 8, 31, 32, 63, 64, 100, 127, 128, 255, 256, 32767, 32768, 65535, 65536, 2147483647, -2147483648LL,
-                                    4294967295LL, INT64_MAX, INT64_MIN, 16777217, 9007199254740993LL, -9007199254740993LL, 2049, 0x7fffffffffffff00LL};
+                                    4294967295LL, INT64_MAX, INT64_MIN, 16777217, 9007199254740993LL, -9007199254740993LL, 2049, 0x7fffffffffffff00LL,
+                                    (1LL << 60) + (1LL << 36) + 1, -(1LL << 60) - (3LL << 36) + 1};   /* nearly ties of f32 */
 
 static uint32_t edges(tg_type t, tg_value *v) {
   uint32_t n = 0;
@@ -140,6 +142,24 @@ static void check_constants(tg_jit *jit, tg_op op, tg_type t, uint32_t lanes, ch
   program_end(&p);
 }
 
+/* NaNs of every payload stay NaNs. */
+static void check_payloads(tg_jit *jit, tg_type to, uint32_t lanes, char *data, char *result) {
+  static const uint32_t payloads[] = {0x7f800001, 0x7f807fff, 0x7f80ffff, 0x7fffffff, 0x7fff8000, 0xff800001, 0xffffffff, 0xffff8000, 0x7fc00000, 0xffc00001, 0x7fbfffff, 0xff80ffff};
+  one_case c = {TG_OP_CAST, to, TG_F32, TG_F32, lanes, 1};
+  uint32_t n = TG_COUNT(payloads) / lanes * lanes;
+  program p;
+  program_begin(&p, jit);
+  build(&p, &c, n);
+  bool ok = program_load(&p);
+  memcpy(data, payloads, sizeof payloads);
+  if (ok) program_run(&p, (void *[3]){data, result}, NULL);
+  for (uint32_t i = 0; i < n; i++) {
+    tg_value v = tg_value_from_bits(to, load_bits(result, to, i));
+    CHECK(ok && v.f != v.f, "%s of the NaN %08x", tg_type_name[to], payloads[i]);
+  }
+  program_end(&p);
+}
+
 static const tg_type types[] = {TG_BOOL, TG_I8, TG_I16, TG_I32, TG_I64, TG_U8, TG_U16, TG_U32, TG_U64, TG_F32, TG_F64};
 static const tg_type stored[] = {TG_BOOL, TG_I8, TG_I16, TG_I32, TG_I64, TG_U8, TG_U16, TG_U32, TG_U64, TG_F16, TG_BF16, TG_F32, TG_F64};
 
@@ -170,6 +190,11 @@ int main(int argc, char **argv) {
       c.op = TG_OP_BITCAST;
       check_case(jit, &c, data);
     }
+  for (uint32_t lanes = 1; lanes <= 4; lanes *= 4) {
+    check_payloads(jit, TG_BF16, lanes, data[0], data[3]);
+    check_payloads(jit, TG_F16, lanes, data[0], data[3]);
+    check_payloads(jit, TG_F64, lanes, data[0], data[3]);
+  }
   for (int i = 0; i < 4; i++) free(data[i]);
   tg_jit_close(jit);
   return TEST_END();

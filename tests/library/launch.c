@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * What a caller can get wrong: each is a status with a message that names the culprit, and nothing is written. */
+#define _GNU_SOURCE
 #include <stdlib.h>
+#include <sys/mman.h>
 #include "../test.h"
 #include "tg/dsl.h"
 
@@ -71,6 +73,35 @@ static void buffers(void) {
   }
   CHECK(tg_kernel_run(k, NULL) == TG_EINVAL, "no launch");
   tg_kernel_free(k);
+}
+
+/* Indices that break their contract are clamped to it, also those that are no i64. */
+static void contracts(void) {
+  static const uint64_t wrong[16] = {3, 8, UINT64_MAX, UINT64_C(1) << 63, 7, 1, (UINT64_C(1) << 63) + 2, UINT64_C(1) << 32, 2, 0, 5, 6, 4, UINT64_MAX - 7, UINT64_C(1) << 31, 12};
+  float table[8], y[16];
+  for (int i = 0; i < 8; i++) table[i] = (float)i + 10;
+  tg_kernel *k = compile("kernel pick() { in(x, u64 in 0..7, [16]); in(t, f32, [8]); out(y, f32, [16]); range(i, 16) y[i] = t[x[i]]; }");
+  tg_argument a[3] = {{(void *)(uintptr_t)wrong, sizeof wrong}, {table, sizeof table}, {y, sizeof y}};
+  tg_launch l = {.buffers = a, .buffers_n = 3};
+  if (!k) return;
+  accept(k, &l);
+  for (int i = 0; i < 16; i++) CHECK(y[i] == table[wrong[i] < 8 ? wrong[i] : 7], "element %llu is taken for %g", (unsigned long long)wrong[i], (double)y[i]);
+  tg_kernel_free(k);
+}
+
+/* Elements beyond 2^31, in lanes and one by one; of the buffer only the pages that are touched exist. */
+static void far_away(void) {
+  size_t bytes = (size_t)3 << 30;
+  signed char *x = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0), y[40];
+  tg_kernel *k = compile("kernel far() { in(x, i8, [3221225472]); out(y, i8, [40]); opt(split i 8 as io il); opt(lane il); range(i, 40) y[i] = x[i * 82595523 + 7]; }");
+  if (x == MAP_FAILED) return;   /* as little as that is too much here */
+  for (int64_t i = 0; i < 40; i++) x[i * 82595523 + 7] = (signed char)(i + 1);
+  tg_argument a[2] = {{x, bytes}, {y, sizeof y}};
+  tg_launch l = {.buffers = a, .buffers_n = 2};
+  if (k) accept(k, &l);
+  for (int i = 0; i < 40 && k; i++) CHECK(y[i] == i + 1, "element %lld is %d", i * 82595523LL + 7, y[i]);
+  tg_kernel_free(k);
+  munmap(x, bytes);
 }
 
 /* Streamed stores want aligned vectors; a buffer need only be aligned to its elements. */
@@ -210,6 +241,8 @@ int main(void) {
   CHECK(tg_context_create(&(tg_context_options){.threads = 3}, &context) == TG_OK, "a context");
   buffers();
   anywhere();
+  contracts();
+  far_away();
   params();
   nothing_to_do();
   huge();
