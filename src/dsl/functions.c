@@ -23,17 +23,17 @@ static const tg_uop *argument(tg_job *j, tg_type type, int64_t position) {
 }
 
 #ifdef TG_MUTANTS
-/* The text with another digit, the third, in its last coefficient. */
+/* The text with another digit, the first behind the point that is not 0, in its last coefficient, if it has one. */
 static const char *another_coefficient(tg_job *j, const char *text, const char *name) {
   char *copy = tg_strdup(&j->env, text), *last = NULL;
   uint32_t digits = 0;
-  if (!TG_MUTANT_ROW("coefficient", name)) return text;
   for (char *s = copy; *s; s++) {
     if (*s == '.' && s[1] >= '0' && s[1] <= '9') {
-      for (last = s + 1, digits = 0; last[1] >= '0' && last[1] <= '9' && (digits += digits || *last != '0') < 3;) last++;
+      for (last = s + 1, digits = 0; last[1] >= '0' && last[1] <= '9' && (digits += digits || *last != '0') < 1;) last++;
     }
   }
-  if (last) *last = *last == '9' ? '0' : (char)(*last + 1);
+  if (!last || !TG_MUTANT_ROW("coefficient", name)) return text;
+  *last = *last == '9' ? '0' : (char)(*last + 1);
   return copy;
 }
 #endif
