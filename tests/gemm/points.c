@@ -268,7 +268,7 @@ static bool one_point(const choice *c, tg_gemm_candidate *run, void *user, const
 
 static tg_gemm_dim leading(uint8_t major_of, int64_t rows, int64_t columns, int64_t pad, bool fixed) {
   int64_t ld = (major_of == TG_GEMM_COLUMN ? rows : columns) + pad;
-  return fixed && major_of != TG_GEMM_STRIDES ? (tg_gemm_dim){ld, ld} : (tg_gemm_dim){1, 4096};
+  return fixed && major_of != TG_GEMM_STRIDES ? (tg_gemm_dim){ld, ld} : (tg_gemm_dim){1, 1 << 20};
 }
 
 static void bind_all(choice *c, const int64_t sizes[3], const int64_t pad[3], bool fixed) {
@@ -280,7 +280,7 @@ static void bind_all(choice *c, const int64_t sizes[3], const int64_t pad[3], bo
   bind(c, "ldb", leading(p->b_major, sizes[2], sizes[1], pad[1], fixed));
   bind(c, "ldc", leading(p->c_major, sizes[0], sizes[1], pad[2], fixed));
   for (int i = 0; i < 3; i++)
-    if (majors[i] == TG_GEMM_STRIDES) bind(c, steps[i], (tg_gemm_dim){1, 4096});
+    if (majors[i] == TG_GEMM_STRIDES) bind(c, steps[i], (tg_gemm_dim){1, 1 << 20});
   for (uint32_t i = 0; i < p->arguments_n; i++)
     if (p->argument[i].per == 3) bind(c, lds[i], (tg_gemm_dim){1, 4096});
 }
@@ -291,6 +291,10 @@ static void choose_sizes(const choice *c, tg_gemm_dim *const dim[3], int64_t siz
     if (dim[d]->lo < dim[d]->hi)
       do sizes[d] = size(c->tile, c->tiles);
       while (sizes[d] > dim[d]->hi);
+  if (dim[2]->hi > 4096 && dim[2]->lo < dim[2]->hi && often(15)) {   /* a long sum */
+    sizes[0] = 1 + below(9), sizes[1] = 1 + below(9);
+    sizes[2] = often(50) ? 65536 - below(3) : 4096 + below(9000);
+  }
   if ((double)sizes[0] * (double)sizes[1] * (double)sizes[2] > 0x1p22 && often(80)) sizes[below(3)] = 1 + below(9);
   for (int d = 0; d < 3; d++)
     if (dim[d]->lo == dim[d]->hi) sizes[d] = dim[d]->lo;
@@ -317,6 +321,7 @@ static void group(tg_context *ctx, uint64_t seed) {
   int64_t most = often(50) ? 4096 : 300;
   tg_gemm_dim *dim[] = {&p.m, &p.n, &p.k};
   for (int i = 0; i < 3; i++) *dim[i] = fixed || often(15) ? (tg_gemm_dim){sizes[i], sizes[i]} : (tg_gemm_dim){1, most};
+  if (p.k.lo < p.k.hi && often(12)) p.k.hi = 65536;
   bind_all(&c, sizes, pad, fixed);
   tg_job_init(&c.job, NULL);
   if (!plan) tg_protect(&c.job.env, read_knobs, &c);
