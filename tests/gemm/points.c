@@ -317,7 +317,7 @@ static void group(tg_context *ctx, uint64_t seed) {
   c.def = &def.def, c.name = plan ? "plan" : def.def.name;
   snprintf(shared->sketch[sketch].name, sizeof shared->sketch[sketch].name, "%s", c.name);
   for (int i = 0; i < 3; i++) sizes[i] = size(NULL, 0), pad[i] = often(40) ? 0 : 1 + below(7);
-  bool fixed = often(40);
+  bool fixed = often(30);
   int64_t most = often(50) ? 4096 : 300;
   tg_gemm_dim *dim[] = {&p.m, &p.n, &p.k};
   for (int i = 0; i < 3; i++) *dim[i] = fixed || often(15) ? (tg_gemm_dim){sizes[i], sizes[i]} : (tg_gemm_dim){1, most};
@@ -345,7 +345,7 @@ static void group(tg_context *ctx, uint64_t seed) {
   if (!s && tg_gates_open(ctx, &p, 0, &gates)) abort();
   if (!s) {
     tg_gate_kernel k = {.context = ctx, .kernel = kernel, .threads = threads};
-    int64_t points = fixed ? 1 : 4 + below(5);
+    int64_t points = fixed ? 1 : 6 + below(9);
     bool good = true;
     if (!changed) shared->compiled++, shared->sketch[sketch].compiled++;
     for (int64_t i = 0; i < points && good; i++) {
