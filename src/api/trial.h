@@ -14,7 +14,7 @@ void tg_trial_bench_free(tg_bench *);
 
 #define TG_TRIAL_AS_WRITTEN 4e8   /* operations up to which the reference runs without a schedule */
 
-enum { TRIAL_BUFFERS = 64 };
+enum { TRIAL_BUFFERS = 64, TRIAL_LAUNCHES = 4 };
 typedef enum { GATE_EXACT, GATE_RANDOM, GATES } tg_gate_kind;
 
 typedef struct tg_trial_operand {
@@ -26,6 +26,12 @@ typedef struct tg_trial_operand {
   size_t want[GATES], wide;    /* written: where what is expected stands in the shared memory. wide: in f64, of floats under GATE_RANDOM */
 } tg_trial_operand;
 
+/* Where sizes are known at launch only, what is built for them all is checked at several. */
+typedef struct tg_trial_launch {
+  int64_t params[TG_TRIAL_PARAMS];
+  tg_trial_operand op[TRIAL_BUFFERS];
+} tg_trial_launch;
+
 typedef struct tg_trial_state {
   tg_bench bench;
   tg_env env;                  /* as long as the problem */
@@ -35,15 +41,18 @@ typedef struct tg_trial_state {
   const char *text, *wide, *narrow, *slab;   /* of it; of it with f64, with f32 for each float, of a part of its iterations: NULL if there is no such form */
   tg_work_size work;
   bool gate[GATES];
-  tg_trial_operand op[TRIAL_BUFFERS];
-  uint32_t n;
-  int64_t params[TG_TRIAL_PARAMS];
-  uint32_t params_n;
+  tg_trial_launch *launch;     /* the first is the one that counts */
+  uint32_t launches, now;      /* which one the next two are of */
+  tg_trial_operand *op;
+  int64_t *params;
+  uint32_t n, params_n;
   int threads;
   uint64_t seed;
   char *shared;                /* the header, then what is expected */
   size_t shared_bytes;
 } tg_trial_state;
+
+void tg_trial_use(tg_trial_state *s, uint32_t launch);
 
 /* trial_check.c: inputs by the seed, memory between guard pages, results against what is expected. All fail by unwinding in env. */
 void tg_trial_fill(const tg_trial_state *s, uint32_t b, tg_gate_kind gate, void *data);

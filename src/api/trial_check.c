@@ -12,7 +12,7 @@
 
 enum { PAGE = 4096, CANARY = 0xA5, POISON = 0xff };
 
-typedef struct { uint64_t magic, seed, bytes, made; double own[TRIAL_BUFFERS]; } header;
+typedef struct { uint64_t magic, seed, bytes, made; double own[TRIAL_LAUNCHES][TRIAL_BUFFERS]; } header;
 enum { MAGIC = 0x7467726566 };
 
 /* ---- inputs ---- */
@@ -51,8 +51,8 @@ static size_t padded(size_t n) { return (n + 63) & ~(size_t)63; }
 
 static size_t layout(tg_trial_state *s) {
   size_t at = padded(sizeof(header));
-  for (uint32_t b = 0; b < s->n; b++) {
-    tg_trial_operand *o = &s->op[b];
+  for (uint32_t i = 0; i < s->n * s->launches; i++) {
+    tg_trial_operand *o = &s->launch[i / s->n].op[i % s->n];
     if (!o->written) continue;
     for (int g = 0; g < GATES; g++)
       if (s->gate[g]) o->want[g] = at, at += padded(o->bytes);
@@ -186,7 +186,7 @@ static void measure_narrow(tg_trial_state *s, tg_env *env, uint32_t flags) {
     if (s->op[b].type != TG_F64 || !s->op[b].wide) continue;
     double e = tg_block_error(TG_F32, got[b], (double *)(void *)(s->shared + s->op[b].wide), s->op[b].n);
     double terms = s->work.ops / (double)(s->op[b].n ? s->op[b].n : 1);
-    head(s)->own[b] = fmax(isfinite(e) ? e * 0x1p-29 : 0, (sqrt(terms) + 8) * 0x1p-53);
+    head(s)->own[s->now][b] = fmax(isfinite(e) ? e * 0x1p-29 : 0, (sqrt(terms) + 8) * 0x1p-53);
   }
 }
 
@@ -215,11 +215,9 @@ static void check_slab(tg_trial_state *s, tg_env *env) {
   if (message) tg_fail(env, TG_INTERNAL, "the heuristic's schedule differs from the kernel as written: %s", message);
 }
 
-void tg_trial_make(tg_trial_state *s, tg_env *env) {
-  uint32_t flags = s->work.ops <= TG_TRIAL_AS_WRITTEN ? TG_COMPILE_AS_WRITTEN : 0;
-  tg_kernel *k = tg_trial_compile(s, env, s->text, NULL, flags);
+static void make_launch(tg_trial_state *s, tg_env *env, tg_kernel *k, uint32_t flags) {
   header *h = head(s);
-  *h = (header){.magic = MAGIC, .seed = s->seed, .bytes = s->shared_bytes};
+  bool finest = false;
   for (int g = 0; g < GATES; g++) {
     if (!s->gate[g]) continue;
     running r = {.s = s, .k = k, .env = env, .gate = (tg_gate_kind)g};
@@ -227,18 +225,27 @@ void tg_trial_make(tg_trial_state *s, tg_env *env) {
     drop_all(r.g, s->n);
     if (!ok) tg_fail(env, env->status, "%s", env->message);
   }
-  tg_kernel_free(k);
-  if (s->gate[GATE_RANDOM]) {
-    if (s->wide) make_wide(s, env, flags);
-    else widen_results(s);
-    for (uint32_t b = 0; b < s->n; b++)
-      if (s->op[b].wide) h->own[b] = tg_block_error(s->op[b].type, s->shared + s->op[b].want[GATE_RANDOM], (double *)(void *)(s->shared + s->op[b].wide), s->op[b].n);
+  if (!s->gate[GATE_RANDOM]) return;
+  if (s->wide) make_wide(s, env, flags);
+  else widen_results(s);
+  for (uint32_t b = 0; b < s->n; b++) {
+    finest |= s->op[b].wide && s->op[b].type == TG_F64;
+    if (s->op[b].wide) h->own[s->now][b] = tg_block_error(s->op[b].type, s->shared + s->op[b].want[GATE_RANDOM], (double *)(void *)(s->shared + s->op[b].wide), s->op[b].n);
   }
-  bool finest = false;
-  for (uint32_t b = 0; b < s->n; b++) finest |= s->op[b].wide && s->op[b].type == TG_F64;
   if (finest && s->narrow) measure_narrow(s, env, flags);
+}
+
+void tg_trial_make(tg_trial_state *s, tg_env *env) {
+  uint32_t flags = s->work.ops <= TG_TRIAL_AS_WRITTEN ? TG_COMPILE_AS_WRITTEN : 0;
+  tg_kernel *k = tg_trial_compile(s, env, s->text, NULL, flags);
+  *head(s) = (header){.magic = MAGIC, .seed = s->seed, .bytes = s->shared_bytes};
+  for (uint32_t l = s->launches; l-- > 0;) {
+    tg_trial_use(s, l);
+    make_launch(s, env, k, flags);
+  }
+  tg_kernel_free(k);
   if (!flags && s->slab) check_slab(s, env);
-  h->made = 1;
+  head(s)->made = 1;
 }
 
 /* ---- a candidate ---- */
@@ -247,7 +254,7 @@ const char *tg_trial_judge(const tg_trial_state *s, tg_env *env, uint32_t b, tg_
   const tg_trial_operand *o = &s->op[b];
   const char *want = s->shared + o->want[gate];
   if (gate == GATE_RANDOM && o->wide) {
-    double error = tg_block_error(o->type, data, (const double *)(const void *)(s->shared + o->wide), o->n), allowed = tg_block_bound(o->type, head(s)->own[b]);
+    double error = tg_block_error(o->type, data, (const double *)(const void *)(s->shared + o->wide), o->n), allowed = tg_block_bound(o->type, head(s)->own[s->now][b]);
     return error <= allowed ? NULL : tg_format(env, "%s is off by %.3g of the largest value nearby, %.3g is allowed", o->name, error, allowed);
   }
   if (!memcmp(data, want, o->bytes)) return NULL;
@@ -274,7 +281,7 @@ static const char *wrong(running *r, tg_env *env) {
   return NULL;
 }
 
-void tg_trial_check(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_task *t) {
+static void check_launch(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_task *t) {
   for (int g = 0; g < GATES && t->outcome == TG_TRIAL_OK; g++) {
     if (!s->gate[g]) continue;
     running r = {.s = s, .k = k, .env = env, .gate = (tg_gate_kind)g};
@@ -284,4 +291,12 @@ void tg_trial_check(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_task *t) {
     if (!ok) tg_fail(env, env->status, "%s", env->message);
     if (message) t->outcome = TG_TRIAL_WRONG, t->message = message;
   }
+}
+
+void tg_trial_check(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_task *t) {
+  for (uint32_t l = s->launches; l-- > 0;) {
+    tg_trial_use(s, l);
+    check_launch(s, env, k, t);
+  }
+  tg_trial_use(s, 0);
 }

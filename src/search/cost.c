@@ -5,6 +5,7 @@
 #include <math.h>
 #include "search/cost.h"
 #include "search/cost_memory.h"
+#include "search/work.h"
 
 typedef struct { double flops, loads, stores, shuffles, slow, ops; } ports;
 
@@ -171,21 +172,9 @@ static double cycles_of(walk *w, const tg_uop *const *list, uint32_t n, uint32_t
   return fmax(busy, chain) + p.slow + inner;
 }
 
-static const tg_uop *with_params(tg_job *j, const tg_uop *u, const int64_t *params) {
-  uint32_t n, m = 0;
-  if (!params || !j->params.n) return u;
-  const tg_uop **order = tg_toposort(j, u, &n), **from = tg_new(&j->env, const tg_uop *, n), **to = tg_new(&j->env, const tg_uop *, n);
-  for (uint32_t i = 0; i < n; i++) {
-    if (order[i]->op != TG_OP_PARAM || order[i]->arg >= j->params.n) continue;
-    from[m] = order[i];
-    to[m++] = tg_const_int(j, (tg_type)order[i]->type, params[order[i]->arg]);
-  }
-  return m ? tg_substitute(j, u, m, from, to) : u;
-}
-
 tg_cost tg_cost_of(tg_job *j, const tg_target *target, const tg_uop *linear, const int64_t *params, int threads) {
   const double hertz = 2.5e9, kernels_of_code = 24 << 10;   /* instructions that the caches of code hold without effort */
-  linear = with_params(j, linear, params);
+  linear = tg_with_params(j, linear, params);
   tg_cost_loops loops = {.j = j};
   walk w = {.j = j, .target = target, .loops = &loops, .depth = tg_new(&j->env, double, j->uops.n + 1), .threads = threads < 1 ? 1 : threads};
   double core = cycles_of(&w, linear->src, linear->n, TG_COST_NONE);

@@ -127,17 +127,22 @@ static bool exact_at(walk *w, const tg_uop *const *order, uint32_t n, double spa
   return true;
 }
 
+const tg_uop *tg_with_params(tg_job *j, const tg_uop *u, const int64_t *params) {
+  uint32_t n, m = 0;
+  if (!params || !j->params.n) return u;
+  const tg_uop **order = tg_toposort(j, u, &n), **from = tg_new(&j->env, const tg_uop *, n), **to = tg_new(&j->env, const tg_uop *, n);
+  for (uint32_t i = 0; i < n; i++) {
+    if (order[i]->op != TG_OP_PARAM || order[i]->arg >= j->params.n) continue;
+    from[m] = order[i];
+    to[m++] = tg_const_int(j, (tg_type)order[i]->type, params[order[i]->arg]);
+  }
+  return m ? tg_substitute(j, u, m, from, to) : u;
+}
+
 tg_work_size tg_work_of(tg_job *j, const tg_uop *sink, const int64_t *params) {
   tg_work_size s = {.integers = true, .least_bytes = 8};
   uint32_t n;
-  if (params && j->params.n) {
-    const tg_uop **from = tg_new(&j->env, const tg_uop *, j->params.n), **to = tg_new(&j->env, const tg_uop *, j->params.n);
-    for (uint32_t i = 0; i < j->params.n; i++) {
-      from[i] = tg_make(j, TG_OP_PARAM, TG_INDEX, 1, i, 0, NULL);
-      to[i] = tg_index(j, params[i]);
-    }
-    sink = tg_substitute(j, sink, j->params.n, from, to);
-  }
+  sink = tg_with_params(j, sink, params);
   const tg_uop **order = tg_toposort(j, sink, &n);
   s.ops = ops_of(j, order, n, &s.conditional);
   for (uint32_t i = 0; i < n; i++) {

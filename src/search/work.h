@@ -12,6 +12,8 @@ typedef struct tg_work_size {
   int least_bytes;       /* of the narrowest type that is loaded */
 } tg_work_size;
 
+/* u with these values for parameters, whatever type they have there. params NULL: u itself. */
+const tg_uop *tg_with_params(tg_job *j, const tg_uop *u, const int64_t *params);
 /* sink: the program after pass raise. params: values by ordinal, or NULL: at their most. */
 tg_work_size tg_work_of(tg_job *j, const tg_uop *sink, const int64_t *params);
 #endif
