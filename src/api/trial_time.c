@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Two kernels in turns: incumbent, candidate, candidate, incumbent, with a short burst of known work before and behind. A quad whose bursts ran slower than
+ * Two kernels in turns: incumbent, candidate, candidate, incumbent, or the other way round, with a short burst of known work before and behind. A quad whose bursts ran slower than
  * the best of this run is dropped and counted. The candidate's last output is compared as well: what was timed is what was right. */
 #define _GNU_SOURCE
 #include <math.h>
@@ -121,8 +121,13 @@ static void take_quads(timing *t, tg_kernel *trial, tg_kernel *against, tg_task 
   if (most > TG_QUADS) most = TG_QUADS;
   for (int i = 0; i < 3; i++) probe(t, burst);
   while (task->n < most && n < 2 * most && n < TRIES) {
-    double before = probe(t, burst), a1 = sample(t, against, inner), b1 = sample(t, trial, inner), b2 = sample(t, trial, inner), a2 = sample(t, against, inner), behind = probe(t, burst);
-    q[n] = (quad){log((a1 + a2) / (b1 + b2)), fmin(before, behind), (b1 + b2) / 2, (a1 + a2) / 2, false};
+    bool turned = n % 2;   /* who comes first, behind the burst, is at a disadvantage */
+    tg_kernel *outer = turned ? trial : against, *middle = turned ? against : trial;
+    double before = probe(t, burst);
+    sample(t, outer, 1 + inner / 8);
+    double a1 = sample(t, outer, inner), b1 = sample(t, middle, inner), b2 = sample(t, middle, inner), a2 = sample(t, outer, inner), behind = probe(t, burst);
+    double other = (turned ? b1 + b2 : a1 + a2) / 2, own = (turned ? a1 + a2 : b1 + b2) / 2;
+    q[n] = (quad){log(other / own), fmin(before, behind), own, other, false};
     q[n].kept = q[n].probe >= dip * t->best_probe;
     if (q[n].kept) task->gain[task->n++] = q[n].gain;
     n++;
