@@ -93,7 +93,8 @@ static void report(const tool_args *a, const tg_tune_result *r) {
   for (int i = 1; i < TG_TUNE_CLASSES; i++)
     if (r->classes[i]) printf(", %u %s", r->classes[i], tg_tune_class_name((tg_tune_class)i));
   printf("; %u samples dropped; %.1f s%s\n", r->dropped, r->elapsed, r->in_process ? "; all in this process" : "");
-  if (!r->tuned) printf("%s: the default stays: %.4g us", r->kernel, r->default_seconds * 1e6);
+  if (r->interrupted) printf("interrupted; best so far, not confirmed: %s: %.4g us", r->kernel, r->seconds * 1e6);
+  else if (!r->tuned) printf("%s: the default stays: %.4g us", r->kernel, r->default_seconds * 1e6);
   else printf("%s: %.4g us instead of %.4g: %.1f %% faster, surely %.1f %%", r->kernel, r->seconds * 1e6, r->default_seconds * 1e6, 100 * r->gain, 100 * r->gain_low);
   put_rate(r, r->seconds);
   printf(r->kept ? "; kept\n" : "\n");

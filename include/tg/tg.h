@@ -93,6 +93,7 @@ enum {                        /* tg_compile_options.flags */
   TG_COMPILE_NO_CACHE = 2,
   TG_COMPILE_CACHED_ONLY = 8, /* compile nothing now: TG_MISS if the kernel is not in the cache */
   TG_COMPILE_TUNED = 16,      /* with the knobs and words that tg_tune found for it, if the context's folder of tuned choices has them, and no opts are given */
+  TG_COMPILE_TUNED_ONLY = 64, /* likewise, and TG_MISS if there is no choice */
   TG_COMPILE_OPTS_ONLY = 32,  /* opts stand in place of the kernel's own words, not behind them */
   TG_COMPILE_SHOW_RULES = 4   /* tg_show: each stage's text ends with the rules that fired, as comments */
 };

@@ -51,7 +51,7 @@ typedef struct tg_tune_result {
   uint32_t reused;                 /* answers that the journal had */
   int in_process;                  /* no worker was given: a candidate that crashes ends the program */
   int exact;                       /* results were compared bit for bit as well */
-  int interrupted;
+  int interrupted;                 /* by stop: what stands here was the best so far, and was not confirmed */
 } tg_tune_result;
 
 typedef struct tg_tune_progress {

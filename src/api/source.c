@@ -186,7 +186,7 @@ static void with_choice(void *arg) {
   for (uint32_t i = 0; i < t->knobs_n; i++) b[o.bindings_n++] = t->knobs[i];
   o.bindings = b;
   o.opts = t->words;
-  o.flags = (o.flags & ~(uint32_t)TG_COMPILE_TUNED) | (t->words ? TG_COMPILE_OPTS_ONLY : 0);
+  o.flags = (o.flags & ~(uint32_t)(TG_COMPILE_TUNED | TG_COMPILE_TUNED_ONLY)) | (t->words ? TG_COMPILE_OPTS_ONLY : 0);
   for (uint32_t i = 0; i < k->l.n; i++)
     if (!strcmp(k->l.defs[i]->name, t->kernel)) s.def = k->l.defs[i];
   s.options = &o;
@@ -211,7 +211,9 @@ static tg_status compile_any(tg_context *c, tg_source s, const tg_kernel_def *co
   if (!c || !out) return TG_EINVAL;
   *out = NULL;
   if (!s.options) s.options = &tg_no_options;
-  if (s.options->flags & TG_COMPILE_TUNED && c->tuned && !s.options->opts && compile_tuned(c, s, defs, n, out, &status)) return status;
+  uint32_t flags = s.options->flags & (TG_COMPILE_TUNED | TG_COMPILE_TUNED_ONLY);
+  if (flags && c->tuned && !s.options->opts && compile_tuned(c, s, defs, n, out, &status)) return status;
+  if (flags & TG_COMPILE_TUNED_ONLY) return tg_context_fail(c, TG_MISS, "there is no tuned choice for this kernel");
   tg_work w = {.context = c, .source = &s};
   return with_job(&w, find_or_compile, &w, out);
 }

@@ -81,6 +81,8 @@ static void test_kept(void) {
   tg_compile_options co = {.bindings = sizes, .bindings_n = 3, .flags = TG_COMPILE_TUNED};
   CHECK(tg_kernel_compile(c, &product, &co, &k) == TG_OK && !tg_kernel_describe(k)->tuned, "no choice yet: %s", tg_error_message(c));
   tg_kernel_free(k);
+  co.flags = TG_COMPILE_TUNED_ONLY;
+  CHECK(tg_kernel_compile(c, &product, &co, &k) == TG_MISS && !k, "nothing but a choice");
   CHECK(tg_tune(c, defs, 1, &o, &r) == TG_OK, "%s", tg_error_message(c));
   if (!r) return;
   CHECK(r->tuned && r->kept && r->knobs_n == 2 && r->knobs[0].lo == 16 && r->gain > 1 && !r->in_process && r->exact, "tuned %d kept %d gain %.2f", r->tuned, r->kept, r->gain);

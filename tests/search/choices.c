@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT
+ * The generated sketches: for every program of the corpus each decision of the heuristic is taken otherwise, and words are changed at random. What comes out
+ * is a legal schedule or an error that says why, never an internal one; words that the heuristic chose, given by hand, make the same program; the model's
+ * costs are numbers. Argument: how many changed lists of words for each program. */
+#include <math.h>
+#include <stdlib.h>
+#include "../test.h"
+#include "../library/kit.h"
+#include "search/cost.h"
+#include "search/heuristic.h"
+#include "search/search.h"
+
+typedef struct {
+  kit_path *path;
+  const kit_program *program;
+  const char *words, *given;   /* words NULL: the heuristic's */
+  tg_job *job;
+  tg_env *env;                 /* of what is kept */
+  uint64_t hash;
+  const char *used, *choices;
+  tg_cost cost;
+} attempt;
+
+static void push_words(tg_job *j, const char *words) {
+  for (const char *w = words; *w; w += *w == ';') {
+    w += strspn(w, " ");
+    size_t n = strcspn(w, ";");
+    if (n) tg_push(&j->env, &j->opts, ((tg_opt_text){tg_strndup(&j->env, w, n), {.file = "words", .text = tg_strndup(&j->env, w, n), .line = 1, .column = 1}}));
+    w += n;
+  }
+}
+
+static void lower(void *arg) {
+  attempt *a = arg;
+  tg_job *j = a->job;
+  tg_lowering l = {.target = &a->path->target, .rules = a->path->rules};
+  tg_choices c = {.given = a->given};
+  tg_parse_kernel(j, a->program->path, a->program->text, 0, NULL);
+  if (a->words) j->opts.n = 0, push_words(j, a->words);
+  j->sink = tg_lower(j, &l, "raise", NULL, NULL);
+  if (!a->words) tg_heuristic_with(j, &l, j->sink, &c);
+  tg_str words = tg_str_new(a->env), choices = tg_str_new(a->env);
+  for (uint32_t i = 0; i < j->opts.n; i++) tg_str_printf(&words, "%s%s", i ? "; " : "", j->opts.data[i].text);
+  for (uint32_t i = 0; i < c.made.n; i++) {
+    tg_str_printf(&choices, "%s%s=%lld", i ? ";" : "", c.made.data[i].name, (long long)c.made.data[i].value);
+    for (uint32_t k = 0; k < c.made.data[i].n; k++) tg_str_printf(&choices, "%s%lld", k ? "," : ":", (long long)c.made.data[i].option[k]);
+  }
+  a->used = words.data;
+  a->choices = choices.data;
+  j->sink = tg_lower(j, &l, NULL, NULL, NULL);
+  a->hash = tg_structural_hash(j, j->sink);
+  a->cost = tg_cost_of(j, &a->path->target, j->sink, NULL, 2);
+}
+
+static bool try(attempt *a) {
+  static tg_job job;
+  tg_job_init(&job, NULL);
+  a->job = &job;
+  bool ok = tg_protect(&job.env, lower, a);
+  CHECK(ok || job.env.status == TG_EINVAL || job.env.status == TG_ELIMIT, "%s\n  words %s\n  given %s\n%s", a->program->path, a->words ? a->words : "-", a->given ? a->given : "-", job.env.message);
+  CHECK(!ok || (isfinite(a->cost.seconds) && a->cost.seconds >= 0), "%s: cost %g", a->program->path, a->cost.seconds);
+  tg_job_drop(&job);
+  return ok;
+}
+
+typedef struct { tg_env env; kit_path path; const kit_program *program; int mutants, decisions, legal, other, changed, words; } all;
+
+static void one_program(void *arg) {
+  all *t = arg;
+  attempt first = {.path = &t->path, .program = t->program, .env = &t->env};
+  if (!try(&first)) return;
+  if (first.choices && *first.choices && *first.used) {   /* none of its own */
+    attempt again = {.path = &t->path, .program = t->program, .env = &t->env, .words = first.used};
+    CHECK(try(&again) && again.hash == first.hash, "%s: the heuristic's words by hand make another program: %s", t->program->path, first.used);
+  }
+  const char *given;
+  for (uint32_t i = 0; first.choices && (given = tg_choices_move(&t->env, first.choices, NULL, i)); i++) {
+    attempt other = {.path = &t->path, .program = t->program, .env = &t->env, .given = given};
+    t->decisions++;
+    if (!try(&other)) continue;
+    t->legal++;
+    t->other += other.hash != first.hash;
+  }
+  for (int i = 0; i < t->mutants && first.used && *first.used; i++) {
+    attempt other = {.path = &t->path, .program = t->program, .env = &t->env, .words = tg_words_mutate(&t->env, first.used, tg_hash(&i, sizeof i, tg_hash(t->program->path, strlen(t->program->path), 0)))};
+    if (!other.words) continue;
+    t->changed++;
+    t->words += try(&other);
+  }
+}
+
+int main(int argc, char **argv) {
+  static all t;
+  int n;
+  t.mutants = argc > 1 ? atoi(argv[1]) : 6;
+  kit_program *p = kit_programs(&n);
+  CHECK(kit_path_open(&t.path, "x86-64-v4"), "no path");
+  t.path.target.threads = 2;
+  for (int i = 0; i < n; i++) {
+    t.program = &p[i];
+    tg_env_init(&t.env, NULL);
+    if (!strstr(p[i].path, "/accept/")) CHECK(tg_protect(&t.env, one_program, &t), "%s", t.env.message);
+    tg_env_drop(&t.env);
+  }
+  CHECK(t.legal * 10 > t.decisions * 9 && t.other * 3 > t.legal, "of %d decisions %d are legal, %d make another program", t.decisions, t.legal, t.other);
+  CHECK(t.words * 5 > t.changed, "of %d changed lists of words %d are legal", t.changed, t.words);
+  printf("%d decisions, %d legal, %d other programs; %d changed lists of words, %d legal\n", t.decisions, t.legal, t.other, t.changed, t.words);
+  kit_path_close(&t.path);
+  kit_programs_free(p, n);
+  return TEST_END();
+}
