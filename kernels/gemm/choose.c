@@ -86,6 +86,8 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
   int64_t size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16), l2 = t->l2 ? (int64_t)t->l2 : 1 << 20;
   shape s = choose_tile(rows, columns, vl, t->vector_registers, p->panel, false);
   int64_t nr = s.nu * vl, panels_n = up(columns.hi, nr), tiles = up(rows.hi, s.mr);
+  bool bytes = out->sketch == tg_gemm_sketches[GEMM_BYTES];
+  if (bytes) size = 1;
   int64_t kc = both ? terms_of(tg_gemm_packed_kc, p->k.hi, 256) : terms_of(tg_gemm_panel_kc, p->k.hi, 1024);
   int64_t nb = listed(tg_gemm_nb, smaller(panels_n, l2 / (both ? 2 : 4) / (kc * nr * size))), mb = both ? listed(tg_gemm_mb, smaller(tiles, l2 / 8 / (kc * s.mr * size))) : listed(tg_gemm_mb, 1 << 20);
   int64_t team = 0;
@@ -95,10 +97,10 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
     if (team == 2) nb = listed(tg_gemm_nb, smaller(nb, panels_n / tasks));
     else mb = listed(tg_gemm_mb, smaller(mb, up(tiles, tasks)));
   }
-  knob(out, "VL", vl);
+  if (!bytes) knob(out, "VL", vl);
   knob(out, "NU", s.nu);
   knob(out, "MR", s.mr);
-  knob(out, "UK", p->k.hi >= 8 ? 8 : 1);
+  if (!bytes) knob(out, "UK", p->k.hi >= 8 ? 8 : 1);
   knob(out, "KC", kc);
   knob(out, "MB", mb);
   knob(out, "NB", nb);
@@ -141,10 +143,17 @@ static void choose_direct(const tg_gemm_problem *p, const tg_target *t, tg_gemm_
 
 static bool is_float(tg_type t) { return t == TG_F16 || t == TG_BF16 || t == TG_F32 || t == TG_F64; }
 
-static uint32_t sketch_of(const tg_gemm_problem *p) {
+static bool is_integer(tg_type t) { return t == TG_I8 || t == TG_U8 || t == TG_I32; }
+
+static uint32_t sketch_of(const tg_gemm_problem *p, const tg_target *t) {
   enum { SMALL = 128, THIN_ALONG = 48, THIN_ACROSS = 32, FROM = 64 << 10 };
-  if (!p->panel && (!is_float(p->acc) || !is_float(p->a) || !is_float(p->b) || p->batch.hi > 1)) return GEMM_PLAIN;
-  if (!p->panel && (p->a_major == TG_GEMM_STRIDES || p->b_major == TG_GEMM_STRIDES || p->c_major == TG_GEMM_STRIDES)) return GEMM_PLAIN;
+  bool strides = p->a_major == TG_GEMM_STRIDES || p->b_major == TG_GEMM_STRIDES || p->c_major == TG_GEMM_STRIDES;
+  if (!p->panel) {
+    if (p->batch.hi > 1 || strides) return GEMM_PLAIN;
+    if (p->a == TG_U8 && p->b == TG_I8 && p->acc == TG_I32 && p->c_major == TG_GEMM_ROW && t->dot_u8s8 && p->k.hi >= 8 && p->m.hi >= 2 && p->n.hi >= 8) return GEMM_BYTES;
+    if (is_integer(p->a) && is_integer(p->b) && p->acc == TG_I32) return p->a_major == TG_GEMM_ROW && p->b_major == TG_GEMM_ROW ? GEMM_PLAIN : GEMM_PACKED;
+    if (!is_float(p->acc) || !is_float(p->a) || !is_float(p->b)) return GEMM_PLAIN;
+  }
   tg_gemm_roles o = tg_gemm_roles_of(p), thin = tg_gemm_thin_roles_of(p);
   tg_type rows = o.row == 'A' ? p->a : p->b, streamed = thin.column == 'A' ? p->a : p->b;
   int64_t least = smaller(p->m.hi, p->n.hi), most = larger(p->m.hi, p->n.hi);
@@ -156,9 +165,9 @@ static uint32_t sketch_of(const tg_gemm_problem *p) {
 }
 
 void tg_gemm_choose(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
-  uint32_t s = sketch_of(p);
+  uint32_t s = sketch_of(p, t);
   *out = (tg_gemm_choice){.sketch = tg_gemm_sketches[s]};
-  if (s == GEMM_PACKED || s == GEMM_PANEL) choose_panels(p, t, threads, out);
+  if (s == GEMM_PACKED || s == GEMM_PANEL || s == GEMM_BYTES) choose_panels(p, t, threads, out);
   else if (s == GEMM_STREAM || s == GEMM_DOT) choose_thin(p, t, threads, out);
   else if (s == GEMM_DIRECT) choose_direct(p, t, out);
 }

@@ -174,6 +174,20 @@ static bool sum_fits(state *s, const terms *t) {
   return most <= TG_MUTANT("index: offsets of 32 bits", INT32_MAX, INT64_MAX);
 }
 
+/* Digits of lanes in two dimensions that lie as the lanes do: x / c * (c * times) + x % c * times is x * times. */
+static void rejoin_digits(terms *t) {
+  for (uint32_t i = 0; i < t->n; i++)
+    for (uint32_t k = 0; k < t->n; k++) {
+      const tg_uop *high = t->t[i].atom, *low = t->t[k].atom;
+      if (!high || !low || high->lanes == 1 || high->op != TG_OP_IDIV || low->op != TG_OP_MOD || high->src[0] != low->src[0] || high->src[1] != low->src[1]) continue;
+      if (high->src[1]->op != TG_OP_CONST || t->t[i].by || t->t[k].by || t->t[i].times != TG_MUTANT("index: digits that are apart", t->t[k].times * high->src[1]->arg, t->t[i].times)) continue;
+      t->t[k].atom = high->src[0];
+      t->t[i] = t->t[--t->n];
+      i = UINT32_MAX;
+      break;
+    }
+}
+
 static const tg_uop *offset_of(state *s, const tg_uop *u, const tg_uop *define) {
   const strides *st = strides_of(s, define);
   uint32_t rank = tg_access_rank(u), vectors = 0;
@@ -186,6 +200,7 @@ static const tg_uop *offset_of(state *s, const tg_uop *u, const tg_uop *define) 
     if (known) add_offset(s, &t, u->src[1 + i], constant, NULL);
     else add_offset(s, &t, u->src[1 + i], st->times[i], st->by[i]);
   }
+  rejoin_digits(&t);
   sort_terms(&t);
   bool adjacent = true;
   for (uint32_t i = 0; i < t.n; i++) {

@@ -35,9 +35,10 @@ static const tg_site *around(contraction *c, const tg_site *k, int which) {
   return NULL;
 }
 
-/* The statement: of those that sum over k, the one within i and j. */
-static void find_statement(contraction *c) {
+/* The statement: of those that sum over k, the one within i and j; or copies of one, which a list, a cut or two versions have made: the first. How many they are. */
+static uint32_t find_statement(contraction *c) {
   const tg_opt *o = c->o;
+  const tg_uop *stores = NULL;
   uint32_t found = 0;
   bool one = true;
   for (int w = 0; w < 3; w++) {
@@ -51,12 +52,15 @@ static void find_statement(contraction *c) {
     for (int w = 0; w < 2 && within; w++)
       if (o->names[w] && !(s[w] = around(c, k, w))) within = false;
     if (!within) continue;
-    if (found++) tg_fail_at(c->s->j, o->pos, "contract: several statements within %s sum over %s", o->names[1], o->names[2]);
-    memcpy(c->site, s, sizeof s);
+    const tg_uop *buffer = tg_define_of(k->store->src[0]);
+    if (found && buffer != stores) tg_fail_at(c->s->j, o->pos, "contract: several statements within %s sum over %s", o->names[1], o->names[2]);
+    stores = buffer;
+    if (!found++) memcpy(c->site, s, sizeof s);
   }
   for (int w = 0; w < 3 && !found && one; w++)
     if (o->names[w]) c->site[w] = &c->axis[w].site[0];
   if (!found && !one) tg_fail_at(c->s->j, o->pos, "contract: no statement within %s%s%s sums over %s", o->names[0] ? o->names[0] : "", o->names[0] ? " and " : "", o->names[1] ? o->names[1] : "j", o->names[2]);
+  return found;
 }
 
 static const tg_site *site_of(contraction *c, int which, bool in_reduce) {
@@ -84,9 +88,9 @@ static const tg_uop *child_with(const tg_uop *end, const tg_uop *wanted) {
 
 /* The loops over i and j stand directly around each other, the inner one around the one statement. What else the outer one holds
  * gets loops of its own before and behind, if its iterations allow it. */
-static void find_nest(contraction *c) {
+static uint32_t find_nest(contraction *c) {
   tg_job *j = c->s->j;
-  find_statement(c);
+  uint32_t found = find_statement(c);
   const tg_site *k = site_of(c, 2, true), *outer = NULL, *inner = NULL;
   const char *both = c->o->names[0] ? tg_format(&j->env, "%s and %s", c->o->names[0], c->o->names[1]) : c->o->names[1];
   c->reduce = k->owner;
@@ -108,7 +112,7 @@ static void find_nest(contraction *c) {
     tg_fail_at(j, c->o->pos, "contract: %s must stand directly around the statement, and alone (order them)", both);
   if (last->src[1] != c->store) tg_fail_at(j, c->o->pos, "contract: %s is summed over in another statement", tg_range_text(c->s, c->range[2]));
   if (c->store->arg & TG_ATOMIC) tg_fail_at(j, c->o->pos, "contract: the statement is atomic");
-  if (!inner || outer->owner->n == 2) return;
+  if (!inner || outer->owner->n == 2) return found;
   const char *why = NULL;
   tg_verdict v = tg_range_verdict(c->s, outer->owner, &why);
   if (v != TG_INDEPENDENT && v != TG_LOCKSTEP)
@@ -116,6 +120,7 @@ static void find_nest(contraction *c) {
   for (uint32_t i = 1; i < outer->owner->n; i++)
     if (outer->owner->src[i]->op == TG_OP_DEFINE)
       tg_fail_at(j, c->o->pos, "contract: %s is defined within %s, with other statements (define it outside)", tg_buffer_info(j, outer->owner->src[i])->name, tg_range_text(c->s, outer->range));
+  return found;
 }
 
 static bool uses(contraction *c, const tg_uop *u, int which) { return c->range[which] && tg_uses(c->s->j, u, c->range[which]); }
@@ -133,7 +138,8 @@ static void find_product(contraction *c) {
   tg_job *j = c->s->j;
   tg_reduce_arg a = tg_reduce_info(c->reduce);
   const tg_matrix_row *r = c->row;
-  const tg_uop *v = c->reduce->src[0];
+  const tg_uop *v = c->reduce->src[0], *cond = NULL;
+  if (v->op == TG_OP_WHERE && tg_is_int((tg_type)v->type) && tg_is_const(v->src[2], 0)) cond = v->src[0], v = v->src[1];   /* terms that a split has gated: a factor of 0 instead */
   if (a.generic || a.op != TG_OP_ADD) tg_fail_at(j, c->o->pos, "contract: only a sum is contracted");
   if (a.in_order) tg_fail_at(j, c->o->pos, "contract: a sum_in_order keeps the order of its terms");
   if (v->op == TG_OP_MUL && v->type == r->c_type)
@@ -146,9 +152,11 @@ static void find_product(contraction *c) {
   if (!c->a) {
     const char *t = tg_type_name[r->c_type], *x = tg_type_name[r->a_type], *y = tg_type_name[r->b_type];
     bool wide_a = r->a_type != r->c_type, wide_b = r->b_type != r->c_type;
+    v = c->reduce->src[0];
     tg_fail_at(j, c->o->pos, "contract: %s sums products %s%sa[i,k]%s * %s%sb[k,j]%s of %s and %s, and this is the sum of %s", r->name, wide_a ? t : "", wide_a ? "(" : "", wide_a ? ")" : "",
                wide_b ? t : "", wide_b ? "(" : "", wide_b ? ")" : "", x, y, tg_text(j, v));
   }
+  if (cond) c->a = tg_load(j, c->a->src[0], c->a->src + 1, tg_and(j, tg_gate(c->a), cond), tg_gate(c->a) ? tg_alternative(c->a) : tg_zero(j, (tg_type)c->a->type), c->a->arg & ~(int64_t)TG_GATED);
   for (uint32_t i = 0; i < a.ranges; i++) {
     const tg_uop *x = tg_reduce_ranges(c->reduce)[i];
     if (x != c->range[2] && tg_uses(j, tg_extent(x), c->range[2])) tg_fail_at(j, c->o->pos, "contract: the extent of %s depends on %s", tg_range_text(c->s, x), c->o->names[2]);
@@ -339,20 +347,31 @@ static void repeat(contraction *c) {
   }
 }
 
-void tg_opt_contract(tg_schedule *s, const tg_opt *o) {
+/* The first of the statements; how many there were. */
+static uint32_t contract_one(tg_schedule *s, const tg_opt *o, const tg_matrix_row *row) {
   tg_job *j = s->j;
-  contraction c = {.s = s, .o = o, .row = tg_matrix_find(o->expr)};
-  if (!c.row) tg_fail_at(j, o->pos, "contract: no instruction is named %s", o->expr);
-  if (!tg_matrix_on(c.row, s->l->target)) tg_fail_at(j, o->pos, "contract: %s is an instruction of %s, not of %s", o->expr, c.row->targets, s->l->target->name);
-  if (!o->names[2]) tg_fail_at(j, o->pos, "contract: k= is missing");
-  if (!o->names[0] != (c.row->m == 1)) tg_fail_at(j, o->pos, c.row->m == 1 ? "contract: %s has no i" : "contract: i= is missing: %s has rows", o->expr);
-  find_nest(&c);
+  contraction c = {.s = s, .o = o, .row = row};
+  uint32_t found = find_nest(&c);
   find_product(&c);
   uint32_t lanes = tg_matrix_lanes(c.row);
   c.lane = lanes == 1 ? tg_index(j, 1) : tg_range_new(j, "lane", tg_index(j, lanes), TG_LANE, UINT32_MAX, tg_get_pos(j, c.store));
   repeat(&c);
   s->sink = tg_replace_end(s, s->sink, c.outermost, replace, &c);
   if (in_register_tile(&c, c.store)) tg_note_tile(s, o, c.row, c.store, c.range);
+  return found;
+}
+
+void tg_opt_contract(tg_schedule *s, const tg_opt *o) {
+  tg_job *j = s->j;
+  const tg_matrix_row *row = tg_matrix_find(o->expr);
+  if (!row) tg_fail_at(j, o->pos, "contract: no instruction is named %s", o->expr);
+  if (!tg_matrix_on(row, s->l->target)) tg_fail_at(j, o->pos, "contract: %s is an instruction of %s, not of %s", o->expr, row->targets, s->l->target->name);
+  if (!o->names[2]) tg_fail_at(j, o->pos, "contract: k= is missing");
+  if (!o->names[0] != (row->m == 1)) tg_fail_at(j, o->pos, row->m == 1 ? "contract: %s has no i" : "contract: i= is missing: %s has rows", o->expr);
+  for (uint32_t left = contract_one(s, o, row); left > 1; left--) {
+    tg_schedule_sites(s);
+    contract_one(s, o, row);
+  }
 }
 
 /* What contract has left are vectors; one access of theirs is many elements, in many lanes. */

@@ -232,6 +232,27 @@ static const expectation word_cases[] = {
     "    C[i, jo * 16 + iota(16)] = acc;\n"
     "  }\n"
     "}\n"},
+  {bytes_kernel, "M=3 N=16 K=6", "split i {2, 1} as io ii\nsplit k 4 as ko ki\ncontract vpdpbusd n=j k=ki",   /* copies of a statement, a sum with a rest */
+    "range(ii.by2, 2) {\n"
+    "  define_reg(acc, i32[16], []);\n"
+    "  acc = i32(1);\n"
+    "  range(ko, 2) {\n"
+    "    let %0 = ko * 4;\n"
+    "    let %1 = %0 + iota(4);\n"
+    "    let %2 = iota(64) % 4 + %0;\n"
+    "    acc = matrix(vpdpbusd, A[ii.by2, %1] if (%1 < 6) else u8(0), B[%2, iota(64) / 4] if (%2 < 6) else i8(0), acc, 1);\n"
+    "  }\n"
+    "  C[ii.by2, iota(16)] = acc;\n"
+    "}\n"
+    "define_reg(acc.1, i32[16], []);\n"
+    "acc.1 = i32(1);\n"
+    "range(ko, 2) {\n"
+    "  let %3 = ko * 4;\n"
+    "  let %4 = %3 + iota(4);\n"
+    "  let %5 = iota(64) % 4 + %3;\n"
+    "  acc.1 = matrix(vpdpbusd, A[2, %4] if (%4 < 6) else u8(0), B[%5, iota(64) / 4] if (%5 < 6) else i8(0), acc.1, 1);\n"
+    "}\n"
+    "C[2, iota(16)] = acc.1;\n"},
   {lookup_kernel, "N=2", "stage x at o as xs",   /* no subscript from memory reads outside of x */
     "range(o, 2) {\n"
     "  define_local(xs, f32, [7], align 64);\n"
