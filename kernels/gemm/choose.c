@@ -61,14 +61,17 @@ static double cost(int64_t rows, int64_t columns, int64_t mr, int64_t nu, int64_
   return whole * (double)(columns / (nu * vl)) + cost_of_rows(rows, mr, 1) * (double)up(columns % (nu * vl), vl);
 }
 
+/* What is left of the columns: whole panels, or single vectors. EIGHTS: rows are copied eight side by side as well. */
+typedef enum { WHOLE_PANELS, SINGLES, EIGHTS } edges;
+
 /* panel: columns of the panels that come, or 0. */
-static shape choose_tile(tg_gemm_dim rows, tg_gemm_dim columns, int64_t vl, int64_t registers, int64_t panel, bool singles) {
+static shape choose_tile(tg_gemm_dim rows, tg_gemm_dim columns, int64_t vl, int64_t registers, int64_t panel, edges e) {
   int64_t m = rows.lo == rows.hi ? rows.hi : 1 << 20, n = columns.lo == columns.hi ? columns.hi : 1 << 20;
   shape best = {0};
   for (int64_t nu = registers >= 32 ? 4 : 3; nu >= 1; nu--)
     for (const int64_t *mr = tg_gemm_mr; (!panel || nu * vl == panel) && *mr && *mr * nu + nu + 1 <= registers; mr++) {
       if (*mr > rows.hi) break;
-      double c = cost(m, n, *mr, nu, vl, singles) * (nu * 2 < *mr && *mr > 8 ? 1.02 : 1);   /* wide tiles read memory in longer pieces */
+      double c = cost(m, n, *mr, nu, vl, e == SINGLES) * (e == EIGHTS && *mr % 8 ? 1.1 : 1) * (nu * 2 < *mr && *mr > 8 ? 1.02 : 1);   /* wide tiles read memory in longer pieces */
       if (best.mr && c >= best.cycles * 0.999) continue;
       best = (shape){*mr, nu, vl, c};
     }
@@ -81,15 +84,17 @@ static shape choose_tile(tg_gemm_dim rows, tg_gemm_dim columns, int64_t vl, int6
 static int64_t terms_of(const int64_t *values, int64_t k, int64_t most) { return listed_above(values, smaller(most, up(k, up(k, most)))); }
 
 static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
-  bool both = out->sketch == tg_gemm_sketches[GEMM_PACKED], turned = p->c_major == TG_GEMM_COLUMN;
-  tg_gemm_dim rows = turned ? p->n : p->m, columns = turned ? p->m : p->n;
+  enum { WHOLE = 2048, BLOCK = 1024 };   /* terms: C is written once where all of them fit in a panel */
+  tg_gemm_roles o = tg_gemm_roles_of(p);
+  bool both = out->sketch == tg_gemm_sketches[GEMM_PACKED], bytes = out->sketch == tg_gemm_sketches[GEMM_BYTES], whole = p->k.hi <= WHOLE;
+  tg_gemm_dim rows = o.r == 'i' ? p->m : p->n, columns = o.r == 'i' ? p->n : p->m;
   int64_t size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16), l2 = t->l2 ? (int64_t)t->l2 : 1 << 20;
-  shape s = choose_tile(rows, columns, vl, t->vector_registers, p->panel, false);
+  shape s = choose_tile(rows, columns, vl, t->vector_registers, p->panel, both && !o.row_k ? EIGHTS : WHOLE_PANELS);
   int64_t nr = s.nu * vl, panels_n = up(columns.hi, nr), tiles = up(rows.hi, s.mr);
-  bool bytes = out->sketch == tg_gemm_sketches[GEMM_BYTES];
   if (bytes) size = 1;
-  int64_t kc = both ? terms_of(tg_gemm_packed_kc, p->k.hi, 256) : terms_of(tg_gemm_panel_kc, p->k.hi, 1024);
-  int64_t nb = listed(tg_gemm_nb, smaller(panels_n, l2 / (both ? 2 : 4) / (kc * nr * size))), mb = both ? listed(tg_gemm_mb, smaller(tiles, l2 / 8 / (kc * s.mr * size))) : listed(tg_gemm_mb, 1 << 20);
+  int64_t kc = both ? terms_of(tg_gemm_packed_kc, p->k.hi, 256) : terms_of(tg_gemm_panel_kc, p->k.hi, whole ? WHOLE : BLOCK);
+  int64_t panel = smaller(kc, p->k.hi) * nr * size, room = l2 / (both || !whole ? 2 : 6);
+  int64_t nb = listed(tg_gemm_nb, smaller(panels_n, room / panel)), mb = both ? listed(tg_gemm_mb, smaller(tiles, l2 / 8 / (kc * s.mr * size))) : listed(tg_gemm_mb, 1 << 20);
   int64_t team = 0;
   if (threads > 1) { /* some four tasks for each thread: of columns where there are enough, since each task packs its own */
     int64_t tasks = 4 * (int64_t)threads;
@@ -100,7 +105,7 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
   if (!bytes) knob(out, "VL", vl);
   knob(out, "NU", s.nu);
   knob(out, "MR", s.mr);
-  if (!bytes) knob(out, "UK", p->k.hi >= 8 ? 8 : 1);
+  if (!bytes) knob(out, "UK", p->k.hi >= 8 ? 2 : 1);
   knob(out, "KC", kc);
   knob(out, "MB", mb);
   knob(out, "NB", nb);
@@ -132,7 +137,7 @@ static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t t
 static void choose_direct(const tg_gemm_problem *p, const tg_target *t, tg_gemm_choice *out) {
   bool turned = p->c_major == TG_GEMM_COLUMN;
   int64_t vl = smaller(t->vector_bytes / bytes_of(p->acc), 16);
-  shape s = choose_tile(turned ? p->n : p->m, turned ? p->m : p->n, vl, t->vector_registers, 0, true);
+  shape s = choose_tile(turned ? p->n : p->m, turned ? p->m : p->n, vl, t->vector_registers, 0, SINGLES);
   knob(out, "VL", vl);
   knob(out, "NU", s.nu);
   knob(out, "MR", s.mr);

@@ -57,7 +57,7 @@ void tg_gemm_tile_knobs(tg_builder *tg_b_, const tg_gemm_problem *p) {
   tg_gemm_lanes(tg_b_, p);
   tg_knob(NU, 4, 1, 2, 3);
   tg_gemm_knob(tg_b_, "MR", 6, tg_gemm_mr);
-  tg_knob(UK, 8, 1, 2, 4);
+  tg_knob(UK, 2, 1, 4, 8);
 }
 
 void tg_gemm_tile(tg_builder *tg_b_, const char *rows, const char *terms, const char *around) {
