@@ -93,7 +93,7 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
   int64_t nr = s.nu * vl, panels_n = up(columns.hi, nr), tiles = up(rows.hi, s.mr);
   if (bytes) size = 1;
   int64_t kc = both ? terms_of(tg_gemm_packed_kc, p->k.hi, 256) : terms_of(tg_gemm_panel_kc, p->k.hi, whole ? WHOLE : BLOCK);
-  int64_t panel = smaller(kc, p->k.hi) * nr * size, room = l2 / (both || !whole ? 2 : 6);
+  int64_t panel = smaller(kc, p->k.hi) * nr * size, room = l2 / (both || !whole ? 2 : bytes ? 4 : 6);
   int64_t nb = listed(tg_gemm_nb, smaller(panels_n, room / panel)), mb = both ? listed(tg_gemm_mb, smaller(tiles, l2 / 8 / (kc * s.mr * size))) : listed(tg_gemm_mb, 1 << 20);
   int64_t team = 0;
   if (threads > 1) { /* some four tasks for each thread: of columns where there are enough, since each task packs its own */
