@@ -63,6 +63,9 @@ typedef struct {
 } tg_workgroup;
 
 /* distribute.c */
+typedef struct { TG_VEC(const tg_uop *) list; } tg_form;
+/* The statements of one workgroup in device form, appended to out. */
+void tg_workgroup_form(tg_job *j, const tg_lowering *l, uint32_t n, const tg_uop *const *list, tg_form *out);
 tg_item *tg_item_new(tg_workgroup *w, tg_item *outer, const tg_uop *u, tg_pos pos);
 void tg_insert_before(tg_workgroup *w, const tg_item *at, tg_item *item);
 tg_tile *tg_tile_of(tg_workgroup *w, const tg_uop *buffer);
