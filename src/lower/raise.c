@@ -179,6 +179,22 @@ static bool within_lanes(const simple *s, const tg_uop *range) {
   return false;
 }
 
+static bool in_lockstep(const tg_uop *range) {
+  tg_kind k = tg_range_kind(range);
+  return k == TG_LANE || k == TG_LOCAL || k == TG_UPCAST;
+}
+
+/* Does how long a sum is depend on the range? Then its iterations run no such sum together. */
+static bool sums_along(tg_job *j, const tg_uop *value, const tg_uop *range) {
+  tg_sweep s = tg_sweep_of(j, value);
+  for (uint32_t i = 0; i < s.n; i++)
+    for (uint32_t k = 0; s.u[i]->op == TG_OP_REDUCE && k < tg_reduce_info(s.u[i]).ranges; k++) {
+      const tg_uop *extent = tg_extent(tg_reduce_ranges(s.u[i])[k]);
+      if (extent->op != TG_OP_CONST && tg_uses(j, extent, range)) return true;
+    }
+  return false;
+}
+
 static const tg_uop *merge(tg_job *j, const tg_uop *first, const tg_uop *second) {
   simple a, b;
   if (!simple_nest(j, first, &a) || !simple_nest(j, second, &b) || a.depth != b.depth) return NULL;
@@ -197,6 +213,7 @@ static const tg_uop *merge(tg_job *j, const tg_uop *first, const tg_uop *second)
     if (!theirs || tg_extent(x) != tg_extent(y)) return NULL;
     bool vector = tg_range_kind(y) == TG_LANE && (!within_lanes(&b, y) || within_lanes(&a, x));
     if (!vector && tg_range_kind(x) == TG_LANE && shuffles_over(j, tg_stored(a.store), x)) return NULL;
+    if (in_lockstep(y) && !in_lockstep(x) && sums_along(j, tg_stored(a.store), x)) return NULL;
     from[n] = x;
     to[n++] = y;
   }
