@@ -24,6 +24,7 @@ typedef struct {
   char at[6000];                      /* what it is, for the message of a crash */
   long passed, failed, refused, compiled;
   long changed, legal;                /* with other words */
+  long packed;                        /* plans for a B packed ahead */
   struct { char name[48]; long tried, compiled, passed; char refusal[400]; } sketch[SKETCHES];
 } ledger;
 
@@ -215,7 +216,17 @@ static tg_gemm_gate some_gate(const tg_gemm_problem *p) {
 }
 
 /* A plan as a candidate. */
-typedef struct { tg_context *context; tg_gemm *gemm; const tg_gemm_problem *problem; int threads; char workspace[1 << 22]; } planned;
+typedef struct {
+  tg_context *context;
+  tg_gemm *gemm;
+  const tg_gemm_problem *problem;
+  int threads;
+  bool packed;                 /* B is packed ahead, into memory that ends at a page without access */
+  tg_gemm_packing packing;
+  char *map, *b;
+  size_t map_bytes;
+  char workspace[1 << 22];
+} planned;
 
 static void strides(uint8_t major_of, int64_t ld, int64_t step, int64_t out[2]) {
   out[0] = major_of == TG_GEMM_COLUMN ? 1 : ld;
@@ -229,6 +240,12 @@ static tg_status run_plan(void *user, const tg_gemm_operands *o, char *message, 
   strides(p->a_major, o->lda, o->stepa, call.a_strides);
   strides(p->b_major, o->ldb, o->stepb, call.b_strides);
   strides(p->c_major, o->ldc, o->stepc, call.c_strides);
+  if (x->packed) {
+    tg_status s = tg_gemm_pack(&x->packing, o->b.data, call.b_strides, x->b);
+    if (s) return snprintf(message, n, "packing: %s", tg_error_message(x->context)), s;
+    call.b = x->b;
+    memset(call.b_strides, 0, sizeof call.b_strides);
+  }
   for (uint32_t i = 0; i < p->arguments_n; i++) call.arg[i] = o->argument[i].data, call.arg_ld[i] = p->argument[i].per == 3 ? o->ld_arg[i] : 0;
   call.workspace_bytes = tg_gemm_workspace(x->gemm, &call);
   call.workspace = call.workspace_bytes <= sizeof x->workspace ? x->workspace : malloc(call.workspace_bytes);
@@ -246,6 +263,19 @@ static tg_status make_plan(tg_context *ctx, const tg_gemm_problem *p, int thread
   if (!x) abort();
   x->context = ctx, x->problem = p, x->threads = threads;
   *out = x;
+  x->packed = p->k.lo == p->k.hi && p->n.lo == p->n.hi && p->c_major == TG_GEMM_ROW && often(50);
+  if (x->packed) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    tg_status s = tg_gemm_packing_choose(ctx, &d, 1, &x->packing);
+    if (s) return s;
+    x->map_bytes = (x->packing.bytes + page - 1) / page * page + page;
+    x->map = mmap(NULL, x->map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (x->map == MAP_FAILED || mprotect(x->map + x->map_bytes - page, page, PROT_NONE)) abort();
+    x->b = x->map + x->map_bytes - page - x->packing.bytes;
+    d.packing = &x->packing;
+    shared->packed++;
+    snprintf(shared->at + strlen(shared->at), sizeof shared->at - strlen(shared->at), " packed");
+  }
   return tg_gemm_plan(ctx, &d, &x->gemm);
 }
 
@@ -322,6 +352,7 @@ static void group(tg_context *ctx, uint64_t seed) {
   tg_gemm_dim *dim[] = {&p.m, &p.n, &p.k};
   for (int i = 0; i < 3; i++) *dim[i] = fixed || often(15) ? (tg_gemm_dim){sizes[i], sizes[i]} : (tg_gemm_dim){1, most};
   if (p.k.lo < p.k.hi && often(12)) p.k.hi = 65536;
+  if (plan && often(50)) p.n = (tg_gemm_dim){sizes[1], sizes[1]}, p.k = (tg_gemm_dim){sizes[2], sizes[2]};   /* where B may be packed ahead */
   bind_all(&c, sizes, pad, fixed);
   tg_job_init(&c.job, NULL);
   if (!plan) tg_protect(&c.job.env, read_knobs, &c);
@@ -357,6 +388,7 @@ static void group(tg_context *ctx, uint64_t seed) {
     gates = NULL;
   }
   if (kernel) tg_kernel_free(kernel);
+  if (x && x->map) munmap(x->map, x->map_bytes);
   if (x) tg_gemm_free(x->gemm), free(x);
   free(c.text);
   tg_job_drop(&c.job);
@@ -423,6 +455,7 @@ int main(int argc, char **argv) {
     CHECK(shared->sketch[i].compiled > 0 || shared->sketch[i].tried < 20, "no kernel of %s is legal: %s", shared->sketch[i].name, shared->sketch[i].refusal);
   }
   printf("%-24s %6ld kernels tried, %6ld legal\n", "with other words", shared->changed, shared->legal);
+  printf("%-24s %6ld plans\n", "B packed ahead", shared->packed);
   CHECK(shared->passed >= points || shared->failed, "%ld points only", shared->passed);
   CHECK(shared->compiled > 3 * shared->refused, "%ld of %ld kernels are refused", shared->refused, shared->refused + shared->compiled);
   test_passed += (int)shared->passed, test_failed += (int)shared->failed;
