@@ -100,7 +100,7 @@ static void check_dimension(const naming *n, tg_digits *l, uint32_t d) {
   for (bool open = true; open;) {
     tg_digit *next = NULL;
     for (uint32_t i = 0; i < l->n; i++)
-      if (l->digit[i].dim == d && l->digit[i].div >= reached && (!next || l->digit[i].div < next->div)) next = &l->digit[i];
+      if (l->digit[i].dim == d && !l->digit[i].checked && l->digit[i].div >= reached && (!next || l->digit[i].div < next->div)) next = &l->digit[i];
     if (!next) break;
     if (next->div != reached) tg_fail_at(n->s->j, n->o->pos, "stage %s: no digit of dimension %u counts in steps of %lld", n->o->names[0], d, (long long)reached);
     next->extent = next->mod ? next->mod : (extent + next->div - 1) / next->div;

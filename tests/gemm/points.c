@@ -94,6 +94,8 @@ typedef struct {
   tg_gemm_problem *problem;
   tg_binding bind[BINDINGS];
   uint32_t n;
+  char knob[TG_GEMM_KNOBS][32];
+  uint32_t knobs;
   int64_t tile[64];
   uint32_t tiles;
   words words;
@@ -104,10 +106,12 @@ typedef struct {
 static void read_knobs(void *arg) {
   choice *c = arg;
   tg_author(&c->job, c->def, c->n, c->bind, c->problem);
-  for (uint32_t i = 0; i < c->job.knobs.n && c->n < BINDINGS; i++) {
+  for (uint32_t i = 0; i < c->job.knobs.n && c->knobs < TG_GEMM_KNOBS && c->n < BINDINGS; i++) {
     const tg_knob *k = &c->job.knobs.data[i];
     int64_t v = k->values[often(40) ? 0 : below(k->n)];
-    c->bind[c->n++] = (tg_binding){tg_strdup(&c->job.env, k->name), v, v, 1};
+    char *name = c->knob[c->knobs++];   /* it outlives the job */
+    snprintf(name, sizeof *c->knob, "%.31s", k->name);
+    c->bind[c->n++] = (tg_binding){name, v, v, 1};
     if (c->tiles < 60 && v > 1 && v <= 512) c->tile[c->tiles++] = v;
   }
 }
