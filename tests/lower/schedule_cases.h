@@ -884,6 +884,8 @@ static const expectation refusal_cases[] = {
    "opts:1:1: error: stage B: the layout has room for 3 of the 4 elements in dimension 1"},
   {matmul_kernel, "M=4 N=4 K=4", "stage B at i as p[k, j/3, j%2]",
    "opts:1:1: error: stage B: no digit of dimension 1 counts in steps of 2"},
+  {matmul_kernel, "M=4 N=4 K=4", "stage B at i as p[k, j/2, j%1]",
+   "opts:1:1: error: stage B: no digit of dimension 1 counts in steps of 1"},
   {matmul_kernel, "M=4 N=4 K=4", "stage B at i as p[k, j, j%2]",
    "opts:1:1: error: stage B: two digits hold the same part of dimension 1"},
   {matmul_kernel, "M=4 N=4 K=4", "stage B at i as p[k, j+1]",
