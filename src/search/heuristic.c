@@ -6,7 +6,6 @@
 #include "search/nest.h"
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 void tg_nest_emit(tg_nest *n, const char *format, ...) {
   va_list ap;
@@ -15,22 +14,6 @@ void tg_nest_emit(tg_nest *n, const char *format, ...) {
   tg_str_vprintf(&t, format, ap);
   va_end(ap);
   tg_push(&n->j->env, &n->j->opts, ((tg_opt_text){t.data, {.file = "heuristic", .text = t.data, .column = 1}}));
-}
-
-int64_t tg_nest_choose(tg_nest *n, const char *what, int64_t value, uint32_t count, const int64_t *options) {
-  tg_choices *c = n->choices;
-  uint32_t again = 0;
-  if (!c) return value;
-  const char *name = tg_format(&n->j->env, "%s@%u", what, n->index);
-  for (uint32_t i = 0; i < c->made.n; i++) again += !strncmp(c->made.data[i].name, name, strlen(name)) && strchr(".", c->made.data[i].name[strlen(name)]);
-  if (again) name = tg_format(&n->j->env, "%s.%u", name, again);
-  for (const char *p = c->given; p && *p; p += strcspn(p, " "), p += strspn(p, " "))
-    if (!strncmp(p, name, strlen(name)) && p[strlen(name)] == '=') value = strtoll(p + strlen(name) + 1, NULL, 10);
-  tg_choice made = {.name = name, .value = value};
-  for (uint32_t i = 0; i < count && made.n < TG_CHOICE_OPTIONS; i++)
-    if (options[i] != value) made.option[made.n++] = options[i];
-  tg_push(&n->j->env, &c->made, made);
-  return value;
 }
 
 /* ---- reading a nest ---- */

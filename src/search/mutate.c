@@ -1,40 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Schedules near a schedule: another decision of the heuristic, or words with another size, in another order, one less, one more. What comes out need
+ * Schedules near a schedule: words with another size, in another order, one less, one more. What comes out need
  * not be legal: the passes judge that. */
 #include <stdio.h>
 #include <stdlib.h>
 #include "search/search.h"
-
-/* ---- decisions ---- */
-
-/* given, with name decided as value: in its place if it is there. */
-static const char *with(tg_env *env, const char *given, const char *name, size_t n, const char *value, size_t value_n) {
-  tg_str s = tg_str_new(env);
-  for (const char *p = given; p && *p;) {
-    size_t k = strcspn(p, " ");
-    if (!(k > n && !strncmp(p, name, n) && p[n] == '=')) {
-      if (s.n) tg_str_puts(&s, " ");
-      tg_str_put(&s, p, k);
-    }
-    p += k;
-    p += strspn(p, " ");
-  }
-  tg_str_printf(&s, "%s%.*s=%.*s", s.n ? " " : "", (int)n, name, (int)value_n, value);
-  return s.data;
-}
-
-const char *tg_choices_move(tg_env *env, const char *choices, const char *given, uint32_t i) {
-  for (const char *c = choices; c && *c;) {
-    size_t whole = strcspn(c, ";"), name = strcspn(c, "="), colon = strcspn(c, ":");
-    for (const char *v = c + colon; colon < whole && v < c + whole;) {
-      size_t n = strcspn(++v, ",;");
-      if (!i--) return with(env, given, c, name, v, n);
-      v += n;
-    }
-    c += whole + (c[whole] == ';');
-  }
-  return NULL;
-}
 
 /* ---- words ---- */
 

@@ -63,9 +63,16 @@ static void answer(const tg_bench *bench, tg_env *env, tg_task *t, uint64_t seri
   write_all(out, s.data, s.n);
 }
 
+/* No dump of a crash; and at most half of the machine's memory, so that a compile without end fails alone. */
 static void limit_child(void) {
   struct rlimit none = {0, 0};
   setrlimit(RLIMIT_CORE, &none);
+#ifndef TG_SANITIZED
+  long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  rlim_t half = pages > 0 && page > 0 ? (rlim_t)pages / 2 * (rlim_t)page : RLIM_INFINITY;
+  struct rlimit memory = {half, half};
+  setrlimit(RLIMIT_DATA, &memory);
+#endif
   prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 

@@ -106,7 +106,7 @@ static void test_equals(void) {
     tg_env env;
     tg_env_init(&env, NULL);
     for (uint64_t i = 0; i < 200; i++) {
-      tg_task t = {.kind = TG_TASK_TIME, .trial = {fake_text, NULL}, .against = {fake_text, NULL}, .quads = TG_QUADS, .seed = i * 77};
+      tg_task t = {.kind = TG_TASK_TIME, .trial = {fake_text, NULL, NULL}, .against = {fake_text, NULL, NULL}, .quads = TG_QUADS, .seed = i * 77};
       tg_bench_run(b, &env, &t);
       different += tg_decide(t.gain, t.n, 0.01).faster;
     }
