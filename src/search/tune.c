@@ -260,7 +260,7 @@ static void open_problem(search *s) {
   tg_task t = {.kind = TG_TASK_OPEN, .trial = {s->first->text, NULL, NULL}, .folder = o->folder, .params_n = o->params_n, .threads = o->threads ? o->threads : 1, .seed = o->seed + 1,
                .shared = o->worker ? o->shared : -1, .make = true, .limit = s->o->seconds > 0 ? s->o->seconds * 2 + 10 : 600};
   if (o->params_n > TG_TRIAL_PARAMS) tg_fail(s->env, TG_ELIMIT, "over %d parameters", TG_TRIAL_PARAMS);
-  memcpy(t.params, o->params, o->params_n * sizeof *o->params);
+  if (o->params_n) memcpy(t.params, o->params, o->params_n * sizeof *o->params);
   tg_crew_problem(s->crew, &t);
   if (t.outcome != TG_TRIAL_OK) {
     s->first->outcome = (tg_outcome)t.outcome;
