@@ -45,5 +45,5 @@ tg_verdict_of_times tg_decide(const double *gain, uint32_t n, double margin) { r
 bool tg_decided(const double *gain, uint32_t n, double margin) {
   static const double hopeless = -0.4;
   if (n >= 2 && gain[0] < hopeless && gain[1] < hopeless) return true;
-  return n >= 8 && (interval(gain, n, margin, 0.025).slower || interval(gain, n, margin, 0.0005).faster);
+  return n >= 8 && (interval(gain, n, margin, 0.025).slower || interval(gain, n, margin, 0.0001).faster);
 }
