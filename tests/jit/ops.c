@@ -9,7 +9,7 @@ static const double float_edges[] = {0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, 
                                      1 + 0x1p-8, 1 + 3 * 0x1p-8, 1 + 0x1p-8 + 0x1p-30};   /* ties of bf16, and nearly */
 static const int64_t int_edges[] = {0, 1, -1, 2, 3, -3, 5, 7, 8, 31, 32, 63, 64, 100, 127, 128, 255, 256, 32767, 32768, 65535, 65536, 2147483647, -2147483648LL,
                                     4294967295LL, INT64_MAX, INT64_MIN, 16777217, 9007199254740993LL, -9007199254740993LL, 2049, 0x7fffffffffffff00LL,
-                                    (1LL << 60) + (1LL << 36) + 1, -(1LL << 60) - (3LL << 36) + 1};   /* nearly ties of f32 */
+                                    (1LL << 60) + (1LL << 36) + 1, -(1LL << 60) - (3LL << 36) + 1, (1LL << 60) + (1LL << 52) + 1, -(1LL << 60) - (3LL << 52) + 1};   /* nearly ties of f32, of bf16 */
 
 static uint32_t edges(tg_type t, tg_value *v) {
   uint32_t n = 0;
