@@ -95,6 +95,7 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
   int64_t kc = both ? terms_of(tg_gemm_packed_kc, p->k.hi, 256) : terms_of(tg_gemm_panel_kc, p->k.hi, whole ? WHOLE : BLOCK);
   int64_t panel = smaller(kc, p->k.hi) * nr * size, room = l2 / (both || !whole ? 2 : bytes ? 4 : 6);
   int64_t nb = listed(tg_gemm_nb, smaller(panels_n, room / panel)), mb = both ? listed(tg_gemm_mb, smaller(tiles, l2 / 8 / (kc * s.mr * size))) : listed(tg_gemm_mb, 1 << 20);
+  if (p->c != p->acc) mb = listed(tg_gemm_mb, smaller(tiles, 64));   /* the block's sums wait beside it */
   int64_t team = 0;
   if (threads > 1) { /* some four tasks for each thread: of columns where there are enough, since each task packs its own */
     int64_t tasks = 4 * (int64_t)threads;
@@ -151,7 +152,7 @@ static bool is_float(tg_type t) { return t == TG_F16 || t == TG_BF16 || t == TG_
 static bool is_integer(tg_type t) { return t == TG_I8 || t == TG_U8 || t == TG_I32; }
 
 static uint32_t sketch_of(const tg_gemm_problem *p, const tg_target *t) {
-  enum { SMALL = 128, THIN_ALONG = 48, THIN_ACROSS = 32, FROM = 64 << 10 };
+  enum { SMALL = 128, THIN_ALONG = 48, THIN_ACROSS = 32, FROM = 64 << 10, COPY = 1 << 20 };
   bool strides = p->a_major == TG_GEMM_STRIDES || p->b_major == TG_GEMM_STRIDES || p->c_major == TG_GEMM_STRIDES;
   if (!p->panel) {
     if (p->batch.hi > 1 || strides) return GEMM_PLAIN;
@@ -164,7 +165,7 @@ static uint32_t sketch_of(const tg_gemm_problem *p, const tg_target *t) {
   int64_t least = smaller(p->m.hi, p->n.hi), most = larger(p->m.hi, p->n.hi);
   if (p->panel) return o.row_k && rows == p->acc ? GEMM_PANEL : GEMM_PACKED;
   if (least <= (thin.column_k || thin.scattered ? THIN_ACROSS : THIN_ALONG) && most * p->k.hi >= FROM / bytes_of(streamed) && most > least * 4)
-    return thin.column_k ? GEMM_DOT : GEMM_STREAM;
+    if (!thin.column_k || thin.row_k || least * p->k.hi <= COPY) return thin.column_k ? GEMM_DOT : GEMM_STREAM;
   if (most <= SMALL && p->k.hi <= SMALL && !o.column_k) return GEMM_DIRECT;
   return o.row_k && rows == p->acc ? GEMM_PANEL : GEMM_PACKED;
 }

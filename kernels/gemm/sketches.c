@@ -77,7 +77,7 @@ static const char *as_type(const tg_gemm_problem *p, tg_type t) { return t == p-
 
 static void stage_columns(tg_builder *tg_b_, const tg_gemm_problem *p, const tg_gemm_roles *o, const char *at) {
   int64_t vl = tg_c(VL), nr = vl * tg_c(NU);
-  tg_gemm_word(tg_b_, "stage %c at %s as Cp[%c/%lld, k, %c%%%lld]%s%s", o->column, at, o->c, (long long)nr, o->c, (long long)nr, as_type(p, o->column == 'A' ? p->a : p->b), tg_c(TEAM) == 1 ? " space=team" : "");
+  tg_gemm_word(tg_b_, "stage %c at %s as Cp[%c/%lld, k, %c%%%lld]%s%s", o->column, at, o->c, (long long)nr, o->c, (long long)nr, as_type(p, o->column == 'A' ? p->a : p->b), tg_c(TEAM) == 1 && p->c == p->acc ? " space=team" : "");
   tg_gemm_word(tg_b_, "lane Cp.2 VL");
   if (nr > vl) tg_gemm_word(tg_b_, "upcast Cp.2.0");
 }
@@ -97,12 +97,14 @@ static void stage_rows(tg_builder *tg_b_, const tg_gemm_problem *p, const tg_gem
 /* Threads: none; blocks of rows, that share the panels of columns; blocks of columns. */
 static void threads(tg_builder *tg_b_, const tg_gemm_problem *p) {
   if (tg_c(TEAM) == 1) tg_gemm_word(tg_b_, "thread rc");
-  if (tg_c(TEAM) == 1 && !p->panel) tg_gemm_word(tg_b_, "thread Cp.0");
+  if (tg_c(TEAM) == 1 && !p->panel && p->c == p->acc) tg_gemm_word(tg_b_, "thread Cp.0");
   if (tg_c(TEAM) == 2) tg_gemm_word(tg_b_, "thread cc");
 }
 
-/* Blocks of columns (NB panels), of terms (KC) and of rows (MB tiles). The columns' operand in panels, for all rows; the rows' operand where it lies, or packed as well. */
+/* Blocks of columns (NB panels), of terms (KC) and of rows (MB tiles). The columns' operand in panels, for all rows; the rows' operand where it lies, or packed as well.
+ * A sum that C cannot hold waits in a tile of one block, so terms are the innermost blocks then, and each block of rows packs its columns. */
 static void panels(tg_builder *tg_b_, const tg_gemm_problem *p, bool both) {
+  bool waits = p->c != p->acc;
   tg_gemm_roles o = tg_gemm_roles_of(p);
   tg_gemm_product(tg_b_, p);
   if (p->panel) tg_gemm_word(tg_b_, "stage B at i as Bp[j/%u, k, j%%%u] space=packed", p->panel, p->panel);
@@ -110,9 +112,9 @@ static void panels(tg_builder *tg_b_, const tg_gemm_problem *p, bool both) {
   tg_gemm_word(tg_b_, "split ct NB clip as cc cb");
   tg_gemm_word(tg_b_, "split k KC clip as kc kr");
   tg_gemm_word(tg_b_, "split %c %lld clip as rc rb", o.r, (long long)(tg_c(MR) * tg_c(MB)));
-  tg_gemm_word(tg_b_, "order cc kc rc rb cb cv");
+  tg_gemm_word(tg_b_, !waits ? "order cc kc rc rb cb cv" : tg_c(TEAM) == 1 ? "order rc cc kc rb cb cv" : "order cc rc kc rb cb cv");
   if (!p->panel) stage_columns(tg_b_, p, &o, "kc");
-  if (both) stage_rows(tg_b_, p, &o, "rc");
+  if (both) stage_rows(tg_b_, p, &o, waits ? "kc" : "rc");
   tg_gemm_tile(tg_b_, "rb", "kr", "cb");
   threads(tg_b_, p);
 }
