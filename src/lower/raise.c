@@ -273,13 +273,22 @@ static bool used_once(tg_job *j, const tg_uop *u, uint32_t buffer, uint32_t *loa
 
 typedef struct { uint32_t buffer, n; const tg_uop *value, *from[16]; uint32_t at[16]; } forwarding;
 
+/* Where the condition does not hold, the subscripts of what is loaded may be no elements. */
+static const tg_uop *loaded_under(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
+  if (old->op != TG_OP_LOAD) return NULL;
+  const tg_uop *cond = user, *gate = tg_gate(old), *zero = tg_is_float((tg_type)old->type) ? tg_const_float(j, (tg_type)old->type, 0) : tg_const_int(j, (tg_type)old->type, 0);
+  return tg_load(j, src[0], src + 1, tg_and(j, gate ? src[old->n - 2] : NULL, cond), gate ? src[old->n - 1] : zero, old->arg & ~(int64_t)TG_GATED);
+}
+
 static const tg_uop *forward_load(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
   const forwarding *f = user;
   const tg_uop *to[16];
   if (old->op != TG_OP_LOAD || tg_buffer_ordinal(old->src[0]) != f->buffer) return NULL;
   for (uint32_t i = 0; i < f->n; i++) to[i] = src[1 + f->at[i]];
   const tg_uop *value = tg_substitute(j, f->value, f->n, f->from, to);
-  return tg_gate(old) ? tg_op3(j, TG_OP_WHERE, src[old->n - 2], value, src[old->n - 1]) : value;
+  if (!tg_gate(old)) return value;
+  const tg_uop *cond = src[old->n - 2];
+  return tg_op3(j, TG_OP_WHERE, cond, f->n ? tg_map(j, value, loaded_under, NULL, (void *)cond) : value, src[old->n - 1]);
 }
 
 static bool covers(const simple *s, forwarding *f) {
@@ -294,6 +303,18 @@ static bool covers(const simple *s, forwarding *f) {
     f->at[f->n++] = d;
   }
   return s->depth == rank;
+}
+
+/* Is the value an exchange whose tile is read under a condition? All lanes take part in an exchange, so nothing in it may wait for one. */
+static bool exchanged_under(tg_job *j, const tg_uop *u, const forwarding *f) {
+  tg_sweep v = tg_sweep_of(j, f->value);
+  bool exchanges = false;
+  for (uint32_t i = 0; i < v.n; i++) exchanges |= v.u[i]->op == TG_OP_SHUFFLE;
+  if (!exchanges || !f->n) return false;
+  tg_sweep s = tg_sweep_of(j, u);
+  for (uint32_t i = 0; i < s.n; i++)
+    if (s.u[i]->op == TG_OP_LOAD && tg_gate(s.u[i]) && tg_buffer_ordinal(s.u[i]->src[0]) == f->buffer) return true;
+  return false;
 }
 
 /* Would a shuffle between lanes pick among values that depend on memory which lanes share? */
@@ -333,7 +354,7 @@ static bool try_forward(tg_job *j, const touches *all, statements *list, uint32_
   }
   if (loads < all[f.buffer].loads || (f.n && !once && !cheap(j, f.value))) return false;
   for (uint32_t i = at + 1; i <= last; i++)
-    if (disturbs(j, list->data[i], f.value) || exchanged(j, list->data[i], f.value, f.buffer)) return false;
+    if (disturbs(j, list->data[i], f.value) || exchanged(j, list->data[i], f.value, f.buffer) || exchanged_under(j, list->data[i], &f)) return false;
   for (uint32_t i = at + 1; i <= last; i++) list->data[i] = tg_map(j, list->data[i], forward_load, NULL, &f);
   memmove(list->data + at, list->data + at + 1, (list->n - at - 1) * sizeof *list->data);
   list->n--;
