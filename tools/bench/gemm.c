@@ -387,9 +387,9 @@ static int run_case(match_of *m, const shape *s, bench_peer *peers, int peers_n,
   for (int short_of = n; short_of && tool_now() < end;) {
     short_of = 0;
     for (int i = 0; i < n; i++) {
+      judge(m, &d[i]);   /* a larger burst may have come since */
       if (d[i].kept >= PAIRS_LEAST || d[i].n + 2 > PAIRS_MOST) continue;
       abba(m, &d[i]);
-      judge(m, &d[i]);
       short_of++;
     }
   }
