@@ -46,7 +46,8 @@ tg_status tg_gemm_packing_choose_sized(tg_context *c, const tg_gemm_desc *uses, 
   if (widest.m.hi < 64) widest.m.hi = widest.m.lo = 64;   /* a single row takes any panels; more rows may come */
   int64_t lanes = c->target.vector_bytes / (uint32_t)tg_type_bytes(widest.acc), bytes;
   tg_gemm_choose(&widest, &c->target, 1, &choice);
-  int64_t panel = knob_of(&choice, "VL") * knob_of(&choice, "NU");
+  if (lanes > 16) lanes = 16;
+  int64_t panel = knob_of(&choice, "VL") == lanes ? lanes * knob_of(&choice, "NU") : 0;   /* whole vectors, as the sketches that read panels have */
   if (!panel) panel = (lanes ? lanes : 1) * 2;
   if (!packed_bytes(widest.n.lo, widest.k.lo, panel, tg_type_bytes(widest.b), &bytes)) return tg_context_fail(c, TG_EINVAL, "tg_gemm_packing_choose: B is larger than 2^62 bytes");
   *out = (tg_gemm_packing){FORMAT, (uint8_t)widest.b, (uint32_t)panel, widest.n.lo, widest.k.lo, (size_t)bytes};
