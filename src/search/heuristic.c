@@ -83,11 +83,12 @@ static bool within_itself(tg_nest *n, const tg_axis *axis) {
 
 tg_nest_axis tg_nest_axis_of(tg_nest *n, const char *name) {
   tg_axis axis = tg_nest_axis_sites(n, name);
-  tg_nest_axis a = {.members = axis.n, .lockstep = true, .parallel = true, .cut = true};
+  tg_nest_axis a = {.members = axis.n, .lockstep = true, .parallel = true, .cut = true, .alike = true};
   if (within_itself(n, &axis)) return (tg_nest_axis){.members = axis.n};
   for (uint32_t i = 0; i < axis.n; i++) {
     const tg_uop *owner = axis.site[i].owner, *range = axis.site[i].range;
     const char *why;
+    a.alike &= tg_extent(range) == tg_extent(axis.site[0].range);
     bool free = !author_fixed(range) && !n->done[tg_range_ordinal(range)];
     a.lockstep &= !tg_extent_following(&n->s, range);   /* else how often something runs depends on it */
     if (owner->op == TG_OP_REDUCE) {
@@ -273,6 +274,13 @@ static const char *text_around(tg_nest *n, const tg_uop *range) {
 const char *tg_nest_cut_text(tg_nest *n, const tg_uop *range, const char *text) {
   if (tg_bounds_of(n->j, tg_extent(range)).hi < 4 * (int64_t)n->lanes) return NULL;
   return text ? text : text_around(n, range);
+}
+
+const char *tg_nest_loop_vector(tg_nest *n, const tg_nest_loop *l, uint32_t upcast) {
+  tg_nest_axis a = tg_nest_axis_of(n, l->name);
+  if (a.alike || n->lanes < 2) return tg_nest_vector(n, l->name, l->base, l->extent, tg_nest_cut_text(n, l->range, l->extent_text), upcast, a.cut);
+  tg_nest_emit(n, "lane %s %u as %s.p %s.w", l->name, n->lanes, l->base, l->base);
+  return tg_format(&n->j->env, "%s.p", l->base);
 }
 
 const char *tg_nest_vector(tg_nest *n, const char *name, const char *base, int64_t extent, const char *text, uint32_t upcast, bool may_cut) {
@@ -544,8 +552,8 @@ static void general_nest(tg_nest *n) {
   const tg_nest_loop *vector = choose_vector_loop(n);
   uint32_t upcast = (uint32_t)TG_CHOOSE(n, "vectors", tg_nest_upcast(n, n->loads.n > 4 || n->reductions.n ? 2 : 4), 1, 2, 4, 8);
   if (!upcast) upcast = 1;
-  bool vector_cut = vector && tg_nest_axis_of(n, vector->name).cut;
-  if (vector && n->depth == 1 && vector_cut) {
+  tg_nest_axis axis = vector ? tg_nest_axis_of(n, vector->name) : (tg_nest_axis){0};
+  if (vector && n->depth == 1 && axis.cut && axis.alike) {
     tg_nest_mark(n, vector->name, true);
     vector_reductions(n, vector);
     tg_nest_flat(n, vector, upcast);
@@ -553,7 +561,7 @@ static void general_nest(tg_nest *n) {
   }
   if (vector) tg_nest_mark(n, vector->name, true);
   vector_reductions(n, vector);
-  if (vector) tg_nest_cut_masks(n, vector->name, tg_nest_vector(n, vector->name, vector->base, vector->extent, tg_nest_cut_text(n, vector->range, vector->extent_text), upcast, vector_cut));
+  if (vector) tg_nest_cut_masks(n, vector->name, tg_nest_loop_vector(n, vector, upcast));
   else if (tg_nest_inner(n)) return;
   if (n->work < TG_THREAD_WORK || !n->threads) return;
   for (uint32_t k = 0; k < n->depth; k++) { /* the outermost loop with enough iterations that may move out */

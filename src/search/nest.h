@@ -48,7 +48,7 @@ typedef struct {
 } tg_nest;
 
 /* What may happen to all the ranges that a name means: register tiles tie several into one axis. */
-typedef struct { uint32_t members; bool lockstep, parallel, cut; } tg_nest_axis;
+typedef struct { uint32_t members; bool lockstep, parallel, cut, alike; /* of one extent: a sum over the filled part of a tile has not that of what fills it */ } tg_nest_axis;
 tg_nest_axis tg_nest_axis_of(tg_nest *n, const char *name);
 tg_axis tg_nest_axis_sites(tg_nest *n, const char *name);
 /* As scheduled: nothing else happens to the axis. */
@@ -64,6 +64,8 @@ typedef enum { TG_STILL, TG_CONTIGUOUS, TG_BACKWARDS /* contiguous, descending *
 tg_motion tg_access_motion(tg_job *j, const tg_uop *access, const tg_uop *range);
 /* Vectors along a range: blocks of `upcast` vectors without masks, then masked vectors for the rest. The loop over blocks, NULL if there is none. */
 const char *tg_nest_vector(tg_nest *n, const char *name, const char *base, int64_t extent, const char *text, uint32_t upcast, bool may_cut);
+/* The same along a loop of the nest, whose axis may have ranges of several extents: then vectors are gated. */
+const char *tg_nest_loop_vector(tg_nest *n, const tg_nest_loop *l, uint32_t upcast);
 /* That loop is cut at the end where conditions in the axis become sure, if it leaves out work. */
 void tg_nest_cut_masks(tg_nest *n, const char *name, const char *blocks);
 /* One loop that is both what threads share and what vectors run along. */
