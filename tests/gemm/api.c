@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include "../test.h"
 #include "tg/gemm.h"
 
@@ -479,6 +480,43 @@ static void workspaces(tg_context *ctx) {
   tg_gemm_free(g);
 }
 
+/* Elements further than 2^31 from the first, in every operand: few rows, far from each other, in memory that is not there until it is touched. */
+static void far_apart(tg_context *ctx) {
+  enum { M = 3, N = 17, K = 4 };
+  const int64_t ld = ((int64_t)1 << 30) + 12345;
+  const size_t bytes = (size_t)(3 * ld + N) * sizeof(float);
+  float *p[3];
+  for (int i = 0; i < 3; i++) {
+    p[i] = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    CHECK(p[i] != MAP_FAILED, "%zu bytes of addresses", bytes);
+    if (p[i] == MAP_FAILED) return;
+  }
+  for (int64_t i = 0; i < M; i++)
+    for (int64_t k = 0; k < K; k++) p[0][i * ld + k] = (float)(i * 3 + k - 4);
+  for (int64_t k = 0; k < K; k++)
+    for (int64_t j = 0; j < N; j++) p[1][k * ld + j] = (float)(k * 5 - j);
+  for (int fixed = 0; fixed < 2; fixed++) {
+    tg_dim any = {1, 1 << 20}, far = {fixed ? ld : 0, 0};
+    tg_gemm *g = plan(ctx, &(tg_gemm_desc){.m = fixed ? (tg_dim){M, 0} : any, .n = fixed ? (tg_dim){N, 0} : any, .k = fixed ? (tg_dim){K, 0} : any, .a_ld = far, .b_ld = far, .c_ld = far});
+    tg_gemm_call call = {.m = fixed ? 0 : M, .n = fixed ? 0 : N, .k = fixed ? 0 : K, .a = p[0], .b = p[1], .c = p[2], .a_strides = {ld, 1}, .b_strides = {ld, 1}, .c_strides = {ld, 1}};
+    call.workspace_bytes = tg_gemm_workspace(g, &call), call.workspace = malloc(call.workspace_bytes + 1);
+    for (int64_t i = 0; i < M; i++)
+      for (int64_t j = 0; j < N; j++) p[2][i * ld + j] = untouched;
+    CHECK(g && tg_gemm_run(g, &call) == TG_OK, "%s", tg_error_message(ctx));
+    int wrong = 0;
+    for (int64_t i = 0; i < M; i++)
+      for (int64_t j = 0; j < N; j++) {
+        float s = 0;
+        for (int64_t k = 0; k < K; k++) s += p[0][i * ld + k] * p[1][k * ld + j];
+        wrong += p[2][i * ld + j] != s;
+      }
+    CHECK(!wrong, "%d elements", wrong);
+    free(call.workspace);
+    tg_gemm_free(g);
+  }
+  for (int i = 0; i < 3; i++) munmap(p[i], bytes);
+}
+
 /* ---- one row's bits ---- */
 
 static void invariant(tg_context *ctx) {
@@ -597,6 +635,7 @@ int main(void) {
   wrong_descriptors(ctx);
   wrong_calls(ctx);
   workspaces(ctx);
+  far_apart(ctx);
   invariant(ctx);
   tg_context_free(ctx);
   caches();
