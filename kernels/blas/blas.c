@@ -45,7 +45,7 @@ typedef struct {
 
 /* ---- the process's state ---- */
 
-enum { ROW_CLASSES = 4, TERM_CLASSES = 3, CLASSES = 2 * 2 * 2 * 2 * 2 * ROW_CLASSES * ROW_CLASSES * TERM_CLASSES };
+enum { ROW_CLASSES = 4, TERM_CLASSES = 4, CLASSES = 2 * 2 * 2 * 2 * 2 * ROW_CLASSES * ROW_CLASSES * TERM_CLASSES };
 
 /* tg with a compiler, or without: one is linked here, the other one opened. */
 typedef struct {
@@ -135,9 +135,9 @@ static void *workspace_of(size_t bytes, bool *own) {
 /* ---- classes ---- */
 
 static int class_of_rows(int n) { return n <= 1 ? 0 : n <= 16 ? 1 : n <= 128 ? 2 : 3; }
-static int class_of_terms(int k) { return k <= 32 ? 0 : k <= 256 ? 1 : 2; }
+static int class_of_terms(int k) { return k <= 32 ? 0 : k <= 256 ? 1 : k <= 1 << 16 ? 2 : 3; }
 
-static const tg_dim row_class[ROW_CLASSES] = {{1, 0}, {2, 16}, {17, 128}, {129, INT_MAX}}, term_class[TERM_CLASSES] = {{1, 32}, {33, 256}, {257, INT_MAX}};
+static const tg_dim row_class[ROW_CLASSES] = {{1, 0}, {2, 16}, {17, 128}, {129, INT_MAX}}, term_class[TERM_CLASSES] = {{1, 32}, {33, 256}, {257, 1 << 16}, {(1 << 16) + 1, INT_MAX}};
 
 static bool is(const product *p, const void *x, double value) { return p->wide ? *(const double *)x == value : (double)*(const float *)x == value; }
 

@@ -154,7 +154,7 @@ static tg_status connect(planning *p, const tg_gemm_problem *q, tg_gemm_kernel *
   return TG_OK;
 }
 
-static tg_status compile(planning *p, const tg_gemm_problem *q, const tg_gemm_choice *choice, tg_gemm_kernel *out) {
+static tg_status compile_choice(planning *p, const tg_gemm_problem *q, const tg_gemm_choice *choice, tg_gemm_kernel *out) {
   tg_gemm *g = p->g;
   const uint8_t majors[3] = {q->a_major, q->b_major, q->c_major};
   const tg_binding any = {NULL, 1, most_ld, 1};
@@ -174,6 +174,13 @@ static tg_status compile(planning *p, const tg_gemm_problem *q, const tg_gemm_ch
   tg_compile_options o = {.bindings = b, .bindings_n = n, .user = (void *)(uintptr_t)q, .flags = g->flags & TG_GEMM_NO_COMPILE ? TG_COMPILE_CACHED_ONLY : 0};
   tg_status s = tg_kernel_compile(g->context, &def.def, &o, &out->kernel);
   return s == TG_OK ? connect(p, q, out) : s;
+}
+
+/* A sketch that does not take sizes as these (a copy too large, say) gives way to the one that takes any; what is wrong with an epilogue is wrong there as well. */
+static tg_status compile(planning *p, const tg_gemm_problem *q, const tg_gemm_choice *choice, tg_gemm_kernel *out) {
+  const tg_gemm_choice plain = {.sketch = tg_gemm_sketches[0]};
+  tg_status s = compile_choice(p, q, choice, out);
+  return (s == TG_EINVAL || s == TG_ELIMIT) && choice->sketch != plain.sketch && !q->panel ? compile_choice(p, q, &plain, out) : s;
 }
 
 /* ---- parts ---- */
