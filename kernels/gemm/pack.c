@@ -47,8 +47,9 @@ tg_status tg_gemm_packing_choose_sized(tg_context *c, const tg_gemm_desc *uses, 
   int64_t lanes = c->target.vector_bytes / (uint32_t)tg_type_bytes(widest.acc), bytes;
   tg_gemm_choose(&widest, &c->target, 1, &choice);
   if (lanes > 16) lanes = 16;
-  int64_t panel = knob_of(&choice, "VL") == lanes ? lanes * knob_of(&choice, "NU") : 0;   /* whole vectors, as the sketches that read panels have */
-  if (!panel) panel = (lanes ? lanes : 1) * 2;
+  int64_t vectors = knob_of(&choice, "VL") == lanes ? knob_of(&choice, "NU") : 2;   /* whole ones, as many as a tile has: a narrow B alone may have another sketch */
+  if (vectors < 1 || vectors > (c->target.vector_registers >= 32 ? 4 : 3)) vectors = 2;
+  int64_t panel = (lanes ? lanes : 1) * vectors;
   if (!packed_bytes(widest.n.lo, widest.k.lo, panel, tg_type_bytes(widest.b), &bytes)) return tg_context_fail(c, TG_EINVAL, "tg_gemm_packing_choose: B is larger than 2^62 bytes");
   *out = (tg_gemm_packing){FORMAT, (uint8_t)widest.b, (uint32_t)panel, widest.n.lo, widest.k.lo, (size_t)bytes};
   return TG_OK;
