@@ -91,7 +91,6 @@ tg_nest_axis tg_nest_axis_of(tg_nest *n, const char *name) {
     a.alike &= tg_extent(range) == tg_extent(axis.site[0].range);
     bool free = !author_fixed(range) && !n->done[tg_range_ordinal(range)];
     a.lockstep &= !tg_extent_following(&n->s, range);   /* else how often something runs depends on it */
-    a.lockstep &= tg_extent(range)->op == TG_OP_CONST || tg_extent(axis.site[0].range)->op != TG_OP_CONST;   /* words of a constant extent hold for all */
     if (owner->op == TG_OP_REDUCE) {
       tg_reduce_arg r = tg_reduce_info(owner);
       a.cut &= !r.generic && !r.in_order;
