@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <tg/tune.h>
-#include "gemm/template.h"
+#include <tg/gemm.h>
 #include "tool.h"
 #include "tune_plot.h"
 
@@ -109,45 +108,27 @@ static void report(const tool_args *a, const tg_tune_result *r) {
 
 /* ---- matrix products ---- */
 
-static bool types_of(const char *name, tg_gemm_problem *p) {
-  static const struct { const char *name; tg_type a, b, c, acc; } rows[] = {
-    {"f32", TG_F32, TG_F32, TG_F32, TG_F32}, {"f64", TG_F64, TG_F64, TG_F64, TG_F64}, {"f16", TG_F16, TG_F16, TG_F16, TG_F32}, {"bf16", TG_BF16, TG_BF16, TG_BF16, TG_F32},
-    {"u8i8", TG_U8, TG_I8, TG_I32, TG_I32}, {"i8", TG_I8, TG_I8, TG_I32, TG_I32}};
+static bool types_of(const char *name, tg_gemm_desc *d) {
+  static const struct { const char *name; tg_type a, b, c; } rows[] = {
+    {"f32", TG_F32, TG_F32, TG_F32}, {"f64", TG_F64, TG_F64, TG_F64}, {"f16", TG_F16, TG_F16, TG_F16}, {"bf16", TG_BF16, TG_BF16, TG_BF16}, {"u8i8", TG_U8, TG_I8, TG_I32}, {"i8", TG_I8, TG_I8, TG_I32}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     if (!strcmp(rows[i].name, name)) {
-      *p = (tg_gemm_problem){.a = rows[i].a, .b = rows[i].b, .c = rows[i].c, .acc = rows[i].acc, .batch = {1, 1}};
+      *d = (tg_gemm_desc){.a = (uint8_t)rows[i].a, .b = (uint8_t)rows[i].b, .c = (uint8_t)rows[i].c};
       return true;
     }
   return false;
 }
 
-/* The sketch of the analytic choice first, where the search starts; then the others. */
 static int tune_product(tg_context *ctx, const tool_args *a, tg_tune_options o, const int64_t size[3]) {
-  enum { MOST = 32 };
-  static tg_gemm_def def[MOST];
-  const tg_kernel_def *defs[MOST];
-  tg_gemm_problem p;
-  tg_gemm_choice choice;
-  tg_target target;
-  uint32_t n = 0;
-  if (!types_of(a->types ? a->types : "f32", &p)) {
+  tg_gemm_desc d;
+  if (!types_of(a->types ? a->types : "f32", &d)) {
     fprintf(stderr, "tg: no types '%s'; there are f32, f64, f16, bf16, u8i8 and i8\n", a->types);
     return TOOL_USAGE;
   }
-  p.m = (tg_gemm_dim){size[0], size[0]}, p.n = (tg_gemm_dim){size[1], size[1]}, p.k = (tg_gemm_dim){size[2], size[2]};
-  tg_target_host(&target, a->threads > 0 ? (uint32_t)a->threads : 0);
-  tg_gemm_choose(&p, &target, target.threads, &choice);
-  for (uint32_t pass = 0; pass < 2; pass++)
-    for (uint32_t i = 0; tg_gemm_sketches[i] && n < MOST; i++) {
-      if ((tg_gemm_sketches[i] == choice.sketch) != (pass == 0)) continue;
-      tg_gemm_kernel_of(&p, tg_gemm_sketches[i], &def[n]);
-      defs[n] = &def[n].def, n++;
-    }
-  const tg_binding sizes[] = {{"M", size[0], size[0], 1}, {"N", size[1], size[1], 1}, {"K", size[2], size[2], 1}, {"lda", size[2], size[2], 1}, {"ldb", size[1], size[1], 1}, {"ldc", size[1], size[1], 1}};
+  d.m.lo = size[0], d.n.lo = size[1], d.k.lo = size[2], d.threads = a->threads;
   tg_tune_result *r = NULL;
-  o.bindings = sizes, o.bindings_n = 6, o.user = &p, o.start = choice.knob, o.start_n = choice.knobs_n;
   if (!a->json) printf("%lld x %lld x %lld %s\n", (long long)size[0], (long long)size[1], (long long)size[2], a->types ? a->types : "f32");
-  if (tg_tune(ctx, defs, n, &o, &r)) {
+  if (tg_gemm_tune(ctx, &d, 0, 0, 0, &o, &r)) {
     fprintf(stderr, "%s\n", tg_error_message(ctx));
     return TOOL_WRONG;
   }

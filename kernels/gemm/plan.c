@@ -151,28 +151,52 @@ static tg_status connect(planning *p, const tg_gemm_problem *q, tg_gemm_kernel *
   if (code->shared > g->shared) g->shared = code->shared;
   g->compiled++;
   g->found += info->from_cache != 0;
+  g->tuned += info->tuned != 0;
   return TG_OK;
 }
 
-static tg_status compile_choice(planning *p, const tg_gemm_problem *q, const tg_gemm_choice *choice, tg_gemm_kernel *out) {
-  tg_gemm *g = p->g;
+uint32_t tg_gemm_bind(const tg_gemm *g, const tg_gemm_problem *q, tg_binding *b) {
   const uint8_t majors[3] = {q->a_major, q->b_major, q->c_major};
-  const tg_binding any = {NULL, 1, most_ld, 1};
-  tg_binding b[GEMM_VALUES + TG_GEMM_KNOBS] = {{NULL, q->m.lo, q->m.hi, 1}, {NULL, q->n.lo, q->n.hi, 1}, {NULL, q->k.lo, q->k.hi, 1}};
+  const tg_binding any = {NULL, 1, most_ld, 1}, size[] = {{NULL, q->m.lo, q->m.hi, 1}, {NULL, q->n.lo, q->n.hi, 1}, {NULL, q->k.lo, q->k.hi, 1}};
   uint32_t n = 0;
   for (uint32_t i = 0; i < GEMM_VALUES; i++) {
-    if (i < GEMM_ROW_STEP) b[n] = b[i];
+    if (i < GEMM_ROW_STEP) b[n] = size[i];
     else if (i < GEMM_COLUMN_STEP) b[n] = g->ld[i - GEMM_ROW_STEP].lo ? (tg_binding){NULL, g->ld[i - GEMM_ROW_STEP].lo, g->ld[i - GEMM_ROW_STEP].lo, 1} : any;
     else if (i < GEMM_ARG_LD ? majors[i - GEMM_COLUMN_STEP] == TG_GEMM_STRIDES : i - GEMM_ARG_LD < q->arguments_n && q->argument[i - GEMM_ARG_LD].per == TG_PER_ELEMENT) b[n] = any;
     else continue;
     if (i >= GEMM_ROW_STEP && majors[(i - GEMM_ROW_STEP) % 3] == TG_GEMM_STRIDES && i < GEMM_ARG_LD) b[n].lo = 0;
     b[n++].name = value_names[i];
   }
-  for (uint32_t i = 0; i < choice->knobs_n; i++) b[n++] = choice->knob[i];
-  tg_gemm_def def;
-  tg_gemm_kernel_of(q, choice->sketch, &def);
+  return n;
+}
+
+uint32_t tg_gemm_sketches_for(const tg_gemm_problem *q, const tg_gemm_choice *choice, tg_gemm_def *def, const tg_kernel_def **defs) {
+  uint32_t n = 0;
+  for (int pass = 0; pass < 2; pass++)
+    for (uint32_t i = 0; tg_gemm_sketches[i] && n < GEMM_SKETCHES; i++) {
+      if ((tg_gemm_sketches[i] == choice->sketch) != (pass == 0)) continue;
+      tg_gemm_kernel_of(q, tg_gemm_sketches[i], &def[n]);
+      defs[n] = &def[n].def, n++;
+    }
+  return n;
+}
+
+static tg_status compile_choice(planning *p, const tg_gemm_problem *q, const tg_gemm_choice *choice, tg_gemm_kernel *out) {
+  tg_gemm *g = p->g;
+  tg_binding b[GEMM_VALUES + TG_GEMM_KNOBS];
+  uint32_t n = tg_gemm_bind(g, q, b);
+  tg_gemm_def def[GEMM_SKETCHES];
+  const tg_kernel_def *defs[GEMM_SKETCHES];
   tg_compile_options o = {.bindings = b, .bindings_n = n, .user = (void *)(uintptr_t)q, .flags = g->flags & TG_GEMM_NO_COMPILE ? TG_COMPILE_CACHED_ONLY : 0};
-  tg_status s = tg_kernel_compile(g->context, &def.def, &o, &out->kernel);
+  if (g->context->tuned && !q->panel) {   /* what tg_gemm_tune has kept for this very kernel */
+    tg_compile_options tuned = o;
+    tuned.flags |= TG_COMPILE_TUNED_ONLY;
+    if (tg_kernel_compile_tuned(g->context, defs, tg_gemm_sketches_for(q, choice, def, defs), &tuned, &out->kernel) == TG_OK) return connect(p, q, out);
+  }
+  for (uint32_t i = 0; i < choice->knobs_n; i++) b[n++] = choice->knob[i];
+  o.bindings_n = n;
+  tg_gemm_kernel_of(q, choice->sketch, def);
+  tg_status s = tg_kernel_compile(g->context, &def->def, &o, &out->kernel);
   return s == TG_OK ? connect(p, q, out) : s;
 }
 
@@ -248,7 +272,8 @@ static tg_status read_descriptor(planning *p) {
   return s == TG_OK ? read_packing(p) : s;
 }
 
-static tg_status make(planning *p) {
+/* The problem, in parts of one choice each. */
+static tg_status lay_out(planning *p) {
   tg_gemm *g = p->g;
   tg_status s = read_descriptor(p);
   if (s != TG_OK) return s;
@@ -256,6 +281,17 @@ static tg_status make(planning *p) {
   g->threads = tg_cpu_threads(g->context->pool, p->desc->threads);
   g->most = p->desc->threads > 0 && (uint32_t)p->desc->threads > g->threads ? (uint32_t)p->desc->threads : g->threads;
   cut(g);
+  return TG_OK;
+}
+
+tg_status tg_gemm_lay_out(tg_context *c, const tg_gemm_desc *d, tg_gemm *out) {
+  *out = (tg_gemm){.context = c};
+  return lay_out(&(planning){.g = out, .desc = d});
+}
+
+static tg_status make(planning *p) {
+  tg_gemm *g = p->g;
+  tg_status s = lay_out(p);
   for (uint32_t i = 0; i < g->parts_n && s == TG_OK; i++) s = compile_part(p, &g->part[i]);
   if (s == TG_OK) s = compile_nothing(p);
   g->problem.epilogue = NULL;   /* the caller's texts end with the call */
@@ -297,7 +333,7 @@ void tg_gemm_free(tg_gemm *g) {
   a.free(a.user, g, sizeof *g);
 }
 
-tg_gemm_info tg_gemm_describe(const tg_gemm *g) { return g ? (tg_gemm_info){g->compiled, g->found, g->per_thread} : (tg_gemm_info){0}; }
+tg_gemm_info tg_gemm_describe(const tg_gemm *g) { return g ? (tg_gemm_info){g->compiled, g->found, g->per_thread, g->tuned} : (tg_gemm_info){0}; }
 
 tg_gemm_code *tg_gemm_function(const tg_gemm *g) {
   if (!g || g->parts_n != 1) return NULL;

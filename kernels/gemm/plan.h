@@ -42,8 +42,15 @@ struct tg_gemm {
   uint32_t flags, threads;               /* threads of the pool, where a call brings none */
   uint32_t most;                         /* threads, with or without a pool of that size */
   size_t per_thread, shared;             /* bytes that the kernels work in, at most */
-  uint32_t parts_n, compiled, found;
+  uint32_t parts_n, compiled, found, tuned;
   tg_gemm_kernel nothing[GEMM_CASES];    /* for k = 0 or alpha = 0: neither A nor B is read */
   tg_gemm_part part[GEMM_PARTS];
 };
+
+/* plan.c, for tg_gemm_tune: a plan without kernels; what a kernel of it is compiled with beside knobs (b has room for GEMM_VALUES); and all sketches as
+ * kernels of a problem, the choice's first. They return how many. */
+enum { GEMM_SKETCHES = 16 };
+tg_status tg_gemm_lay_out(tg_context *c, const tg_gemm_desc *d, tg_gemm *out);
+uint32_t tg_gemm_bind(const tg_gemm *g, const tg_gemm_problem *q, tg_binding *b);
+uint32_t tg_gemm_sketches_for(const tg_gemm_problem *q, const tg_gemm_choice *choice, tg_gemm_def *def, const tg_kernel_def **defs);
 #endif

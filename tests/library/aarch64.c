@@ -21,6 +21,12 @@ typedef struct {
   kit_memory before, after;
 } run;
 
+/* Operands that it takes packed, from the schedule on. */
+static void seen(void *user, const char *pass, const tg_uop *sink) {
+  run *r = user;
+  if (!strcmp(pass, "schedule") && r->job.packings.n) kit_memory_pack(&r->job, sink, r->k.value, &r->before);
+}
+
 static void make(void *user) {
   run *r = user;
   tg_job *j = &r->job;
@@ -28,7 +34,7 @@ static void make(void *user) {
   kit_params(j, 0, r->k.value);
   bool made = kit_memory_make(j, r->k.value, &r->before);
   tg_assert(&j->env, made && j->params.n <= AARCH64_PARAMS);
-  kit_lower(&r->path, j, true, NULL, NULL);
+  kit_lower(&r->path, j, true, seen, r);
   r->object = tg_jit_compile(r->path.jit, j, j->sink, &r->info, NULL, NULL);
 }
 

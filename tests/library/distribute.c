@@ -78,6 +78,10 @@ static void round_trip(run *r, const tg_uop *sink) {
 static void seen(void *user, const char *pass, const tg_uop *sink) {
   run *r = user;
   r->stage = pass;
+  if (!r->large && !strcmp(pass, "schedule") && r->job.packings.n) {
+    kit_memory_pack(&r->job, sink, r->params, &r->start);
+    kit_memory_pack(&r->job, sink, r->params, &r->first);
+  }
   if (r->failed || tg_stage_index(pass) < tg_stage_index("distribute")) return;
   round_trip(r, sink);
   if (r->large) return;

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT
+ * Tuning a product: the search over all sketches for the kernel that a plan would compile, under the key that the plan looks for. */
+#include <stdio.h>
+#include "gemm/plan.h"
+
+static int64_t side(uint8_t major, int64_t rows, int64_t columns) { return major == TG_GEMM_COLUMN ? rows : columns; }
+
+/* The part of the plan that serves these sizes. */
+static const tg_gemm_part *part_for(const tg_gemm *g, int64_t m, int64_t n, int64_t k) {
+  for (uint32_t i = 0; i < g->parts_n; i++) {
+    const tg_gemm_part *t = &g->part[i];
+    if (t->m.lo <= m && m <= t->m.hi && t->n.lo <= n && n <= t->n.hi && t->k.lo <= k && k <= t->k.hi) return t;
+  }
+  return NULL;
+}
+
+tg_status tg_gemm_tune_sized(tg_context *c, const tg_gemm_desc *desc, size_t desc_bytes, int64_t m, int64_t n, int64_t k, const tg_tune_options *options, tg_tune_result **out) {
+  char message[192];
+  tg_gemm_desc d = {0};
+  tg_gemm g;
+  if (!c || !out) return TG_EINVAL;
+  *out = NULL;
+  if (!desc) return tg_context_fail(c, TG_EINVAL, "no descriptor is given");
+  memcpy(&d, desc, desc_bytes < sizeof d ? desc_bytes : sizeof d);
+  tg_status s = tg_gemm_lay_out(c, &d, &g);
+  if (s != TG_OK) return s;
+  tg_gemm_problem q = g.problem;
+  m = q.m.lo == q.m.hi && !m ? q.m.lo : m, n = q.n.lo == q.n.hi && !n ? q.n.lo : n, k = q.k.lo == q.k.hi && !k ? q.k.lo : k;
+  const tg_gemm_part *part = part_for(&g, m, n, k);
+  if (!part || m < 1 || n < 1 || k < 1) {
+    snprintf(message, sizeof message, "tg_gemm_tune: no plan of this descriptor serves %lld x %lld x %lld", (long long)m, (long long)n, (long long)k);
+    return tg_context_fail(c, TG_EINVAL, message);
+  }
+  if (q.panel || q.a_major == TG_GEMM_STRIDES || q.b_major == TG_GEMM_STRIDES || q.c_major == TG_GEMM_STRIDES)
+    return tg_context_fail(c, TG_EINVAL, "tg_gemm_tune: products with B packed ahead, or with strides of their own, are not tuned");
+  q.m = part->m, q.n = part->n, q.k = part->k;
+  if (!q.k.lo) q.k.lo = 1;
+  tg_binding b[GEMM_VALUES];
+  tg_gemm_def def[GEMM_SKETCHES];
+  const tg_kernel_def *defs[GEMM_SKETCHES];
+  int64_t value[GEMM_VALUES] = {m, n, k, side(q.a_major, m, k), side(q.b_major, k, n), side(q.c_major, m, n)}, params[GEMM_VALUES];
+  tg_tune_options o = options ? *options : (tg_tune_options){0};
+  o.bindings = b, o.bindings_n = tg_gemm_bind(&g, &q, b);
+  o.user = &q, o.params = params, o.params_n = 0;
+  for (uint32_t i = 0; i < o.bindings_n; i++)
+    if (b[i].lo != b[i].hi) params[o.params_n++] = i < GEMM_COLUMN_STEP ? value[i] : n;   /* behind the leading dimensions come those of arguments per element */
+  if (!o.start) o.start = part->choice.knob, o.start_n = part->choice.knobs_n;
+  return tg_tune(c, defs, tg_gemm_sketches_for(&q, &part->choice, def, defs), &o, out);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT
+ * tg_gemm_tune, with this program as its own worker: what it keeps is what plans of the same descriptor run from then on, and no others. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <tg/gemm.h>
+#include "../test.h"
+
+static char self[4096], tuned[] = "/tmp/tg-tuned-XXXXXX";
+static const char *const worker[] = {self, "worker", NULL};
+
+static tg_context *open_context(const char *folder) {
+  tg_context *c = NULL;
+  tg_context_options o = {.tuned = folder, .threads = 1};
+  CHECK(tg_context_create(&o, &c) == TG_OK, "a context");
+  return c;
+}
+
+/* Of the kernels of a plan for this, how many are tuned; its product is right. */
+static uint32_t tuned_of(tg_context *c, const tg_gemm_desc *d, int64_t m) {
+  enum { M = 64, N = 96, K = 80, LD = 101 };
+  static float a[M * LD], b[K * LD], got[M * LD];
+  tg_gemm *g = NULL;
+  for (int i = 0; i < M * LD; i++) a[i] = (float)(i % 7 - 3), got[i] = -1;
+  for (int i = 0; i < K * LD; i++) b[i] = (float)(i % 5 - 2);
+  CHECK(tg_gemm_plan(c, d, &g) == TG_OK, "%s", tg_error_message(c));
+  if (!g) return 0;
+  size_t bytes = tg_gemm_workspace(g, NULL);
+  void *workspace = malloc(bytes + 1);
+  tg_gemm_call call = {.m = m, .a = a, .b = b, .c = got, .a_strides = {LD}, .b_strides = {LD}, .c_strides = {LD}, .workspace = workspace, .workspace_bytes = bytes};
+  CHECK(tg_gemm_run(g, &call) == TG_OK, "%s", tg_error_message(c));
+  int wrong = 0;
+  for (int i = 0; i < M; i++)
+    for (int j = 0; j < LD; j++) {
+      float want = i < m && j < N ? 0 : -1;
+      for (int k = 0; k < K && i < m && j < N; k++) want += a[i * LD + k] * b[k * LD + j];
+      wrong += got[i * LD + j] != want;
+    }
+  CHECK(!wrong, "%d elements are wrong", wrong);
+  uint32_t n = tg_gemm_describe(g).tuned;
+  tg_gemm_free(g);
+  free(workspace);
+  return n;
+}
+
+/* The slowest point of a sketch as the start: what wins against it is sure. */
+static void tune(tg_context *c, const tg_gemm_desc *d, int64_t m) {
+  static const tg_binding slow[] = {{"NU", 1, 1, 1}, {"MR", 1, 1, 1}};
+  tg_tune_options o = {.seconds = 5, .candidates = 12, .worker = worker, .start = slow, .start_n = 2, .flags = TG_TUNE_KNOBS_ONLY};
+  tg_tune_result *r = NULL;
+  tg_status s = tg_gemm_tune(c, d, m, 0, 0, &o, &r);
+  CHECK(s == TG_OK, "%s", tg_error_message(c));
+  if (!r) return;
+  CHECK(r->tuned && r->kept, "nothing was faster than one row of one vector: %u points, %u built, %u timed", r->points, r->built, r->timed);
+  CHECK(!r->classes[TG_TUNE_WRONG] && !r->classes[TG_TUNE_CRASHED] && !r->classes[TG_TUNE_HUNG], "%u wrong, %u crashed, %u hung", r->classes[TG_TUNE_WRONG], r->classes[TG_TUNE_CRASHED], r->classes[TG_TUNE_HUNG]);
+  tg_tune_result_free(r);
+}
+
+static void mistake(tg_context *c, const tg_gemm_desc *d, int64_t m, const char *want) {
+  tg_tune_result *r = NULL;
+  CHECK(tg_gemm_tune(c, d, m, 0, 0, NULL, &r) == TG_EINVAL && !r, "accepted: %s", want);
+  CHECK(strstr(tg_error_message(c), want) != NULL, "'%s' instead of '%s'", tg_error_message(c), want);
+}
+
+static void empty(const char *folder) {
+  char path[4600];
+  DIR *d = opendir(folder);
+  for (struct dirent *e; d && (e = readdir(d));)
+    if (e->d_name[0] != '.') snprintf(path, sizeof path, "%s/%s", folder, e->d_name), unlink(path);
+  if (d) closedir(d);
+  rmdir(folder);
+}
+
+int main(int argc, char **argv) {
+  if (argc > 1 && !strcmp(argv[1], "worker")) {
+    tg_tune_worker(0, 1);
+    return 0;
+  }
+  ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+  if (n < 0 || !mkdtemp(tuned)) return 1;
+  self[n] = 0;
+  tg_gemm_desc fixed = {.m = {64, 0}, .n = {96, 0}, .k = {80, 0}}, range = fixed, other = fixed;
+  range.m = (tg_dim){33, 64};
+  other.alpha = 1;
+  tg_context *c = open_context(tuned), *none = open_context(NULL);
+  CHECK(tuned_of(c, &fixed, 64) == 0, "tuned before anything was");
+  tune(c, &fixed, 0);
+  CHECK(tuned_of(c, &fixed, 64) == 1, "the plan does not use what was tuned");
+  CHECK(tuned_of(c, &other, 64) == 0 && tuned_of(c, &range, 50) == 0, "a plan of another kernel uses it");
+  CHECK(tuned_of(none, &fixed, 64) == 0, "tuned without a folder");
+  tune(c, &range, 60);
+  CHECK(tuned_of(c, &range, 50) == 1 && tuned_of(c, &range, 33) == 1, "the plan of a range does not use what was tuned");
+  tg_context_free(c);
+  c = open_context(tuned);
+  CHECK(tuned_of(c, &fixed, 64) == 1, "another context does not find it");
+  tg_gemm_desc strides = fixed;
+  strides.b_major = TG_ANY_STRIDES;
+  mistake(c, &strides, 0, "strides of their own");
+  mistake(c, &range, 65, "no plan of this descriptor serves 65 x 96 x 80");
+  mistake(c, &range, 0, "no plan of this descriptor serves 0 x 96 x 80");
+  tg_context_free(c), tg_context_free(none);
+  empty(tuned);
+  return TEST_END();
+}
