@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * The matrix product in the words of a schedule, for the benchmarks: packed operands, a tile of 14 rows and 32 columns in registers.
  *
- * sgemm_packed: blocks of 256 terms. For each, A in panels of 14 rows; B in blocks of 1024 columns that the second cache holds, in panels of 32.
- * A panel of A stays in the first cache while those of B pass; whole tiles of rows first, then smaller ones for what is left.
+ * sgemm_packed: blocks of 384 terms. For each, A in panels of 14 rows; B in blocks of 640 columns that the second cache holds, in panels of 32.
+ * A panel of A stays in the first cache while those of B pass, asked for eight terms ahead, and the tile of C while the sum is taken; whole tiles of rows first,
+ * then smaller ones for what is left.
  * microkernel: the innermost tile by itself, its operands packed by the caller. */
 #include <tg/dsl.h>
 
@@ -13,8 +14,8 @@ TG_KERNEL(sgemm_packed, M, N, K) {
   tg_range(i, M) tg_range(j, N)
     tg(C[i,j] = sum(k : K, A[i,k] * B[k,j]));
   tg_opt(split j 32 as jt jv);
-  tg_opt(split jt 32 clip as jc jr);
-  tg_opt(split k 256 clip as kc kr);
+  tg_opt(split jt 20 clip as jc jr);
+  tg_opt(split k 384 clip as kc kr);
   tg_opt(order kc jc i jr jv);
   tg_opt(split jv 16 as ju jl);
   tg_opt(stage A at kc as Ap[i/14, i%14, k] space=team);
@@ -27,6 +28,10 @@ TG_KERNEL(sgemm_packed, M, N, K) {
   tg_opt(lane Bp.2 16);
   tg_opt(upcast Bp.2.0);
   tg_opt(lane Ap.2 16);
+  tg_opt(split kr 4 as ko ku);
+  tg_opt(unroll ku);
+  tg_opt(prefetch Bp at ku ahead 8);
+  tg_opt(prefetch C at jr ahead 0 rw);
 }
 
 TG_KERNEL(microkernel, P, K) {
