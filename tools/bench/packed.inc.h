@@ -28,7 +28,7 @@ TG_KERNEL(sgemm_packed, M, N, K) {
   tg_opt(lane Bp.2 16);
   tg_opt(upcast Bp.2.0);
   tg_opt(lane Ap.2 16);
-  tg_opt(split kr 4 as ko ku);
+  tg_opt(split kr {4, 1} as ko ku);
   tg_opt(unroll ku);
   tg_opt(prefetch Bp at ku ahead 8);
   tg_opt(prefetch C at jr ahead 0 rw);
