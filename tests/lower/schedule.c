@@ -2,7 +2,9 @@
  * The words of a schedule and the raising before it: the program after each word to the letter, its result equal to the
  * unscheduled program's under the interpreter on exact data for many sizes, the text of every refusal, and the heuristics. */
 #include "schedule_kit.h"
+#include "schedule_programs.h"
 #include "schedule_cases.h"
+#include "schedule_refusals.h"
 
 static const char *const matmul_schedules[] = {
     "tile i 4 j 8\nupcast i.1\nlane j.1",
