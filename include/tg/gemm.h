@@ -4,7 +4,7 @@
  * A descriptor says what is fixed, and zero means default; a plan is compiled from it once; calls bring pointers, strides and what varies.
  *
  *     tg_context_options where = {0};
- *     where.cache = "/home/me/.cache/engine";            // compiled kernels: the next start compiles nothing
+ *     where.cache = cache_folder;                        // compiled kernels: the next start compiles nothing
  *     tg_context *context;
  *     if (tg_context_create(&where, &context)) return 1;
  *
