@@ -4,14 +4,13 @@
  * largest of the run: the processor was slower, or somebody else's. Every contestant's result is verified. */
 #define _GNU_SOURCE
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "bench/bench.h"
-#include "bench/machine.h"
 #include "bench/peers.h"
+#include "bench/product.h"
+#include "bench/turns.h"
 #include "tg/gemm.h"
 
 enum { PAIRS_LEAST = 15, PAIRS_MOST = 400, CASES = 512, CLASSES = 16 };
@@ -23,8 +22,6 @@ static const bench_types all_types[] = {
   {"f32", TG_F32, TG_F32, TG_F32, 1}, {"f64", TG_F64, TG_F64, TG_F64, 0.5}, {"f16", TG_F16, TG_F16, TG_F16, 1}, {"bf16", TG_BF16, TG_BF16, TG_BF16, 1},
   {"u8i8", TG_U8, TG_I8, TG_I32, 4}, {"i8i8", TG_I8, TG_I8, TG_I32, 4}};
 enum { TYPES = sizeof all_types / sizeof *all_types };
-
-static size_t bytes_of(tg_type t) { return t == TG_F64 ? 8 : t == TG_F32 || t == TG_I32 ? 4 : t == TG_F16 || t == TG_BF16 ? 2 : 1; }
 
 /* ---- tg as a contestant ---- */
 
@@ -62,127 +59,6 @@ static void tg_close(contestant *t) {
   free(t->workspace);
 }
 
-/* ---- the machine ---- */
-
-static double clock_of(int threads) {   /* one thread: its own time, so that what else runs on the machine does not count */
-  struct timespec t;
-  clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static void *probe_other(void *peak) {
-  *(double *)peak = bench_fma_peak(0.0005);
-  return NULL;
-}
-
-/* FLOP/s in f32 of so many threads at a time, the slowest counted for all. */
-static double probe(int threads) {
-  pthread_t id[16];
-  double peak[16], least = 0;
-  int n = threads < 16 ? threads : 16;
-  for (int i = 1; i < n; i++)
-    if (pthread_create(&id[i], NULL, probe_other, &peak[i])) n = i;
-  peak[0] = bench_fma_peak(0.0005);
-  for (int i = 1; i < n; i++) pthread_join(id[i], NULL);
-  for (int i = 0; i < n; i++) least = i && least < peak[i] ? least : peak[i];
-  return least * threads;
-}
-
-/* ---- verifying: whole numbers, so every order of summation gives the same; C x = A (B x) ---- */
-
-static uint32_t random_next(uint32_t *s) { return *s = *s * 1664525u + 1013904223u; }
-
-/* Numbers of -3..4: exact in every type. */
-static void put(tg_type t, void *x, size_t i, int v) {
-  float f = (float)v;
-  uint32_t bits;
-  memcpy(&bits, &f, 4);
-  switch (t) {
-  case TG_F64: ((double *)x)[i] = v; return;
-  case TG_F32: ((float *)x)[i] = f; return;
-  case TG_BF16: ((uint16_t *)x)[i] = (uint16_t)(bits >> 16); return;
-  case TG_F16: ((uint16_t *)x)[i] = v ? (uint16_t)((bits >> 16 & 0x8000) | (((bits >> 23 & 255) - 112) << 10) | (bits >> 13 & 1023)) : 0; return;
-  default: ((int8_t *)x)[i] = (int8_t)v;
-  }
-}
-
-static double at(tg_type t, const void *x, size_t i) {
-  uint32_t h, bits;
-  float f;
-  switch (t) {
-  case TG_F64: return ((const double *)x)[i];
-  case TG_F32: return (double)((const float *)x)[i];
-  case TG_I32: return ((const int32_t *)x)[i];
-  case TG_I8: return ((const int8_t *)x)[i];
-  case TG_U8: return ((const uint8_t *)x)[i];
-  case TG_BF16: bits = (uint32_t)((const uint16_t *)x)[i] << 16; break;
-  default:   /* f16; sums of whole numbers are no subnormals */
-    h = ((const uint16_t *)x)[i];
-    bits = (h & 0x8000) << 16 | ((h & 0x7fff) ? (h & 0x7c00) == 0x7c00 ? 0x7f800000 | (h & 1023) << 13 : ((h >> 10 & 31) + 112) << 23 | (h & 1023) << 13 : 0);
-  }
-  memcpy(&f, &bits, 4);
-  return (double)f;
-}
-
-/* To nearest even with so many bits. */
-static double rounded(double v, int bits) {
-  int e;
-  frexp(v, &e);
-  double unit = ldexp(1, e - bits);
-  return v == 0 ? 0 : rint(v / unit) * unit;
-}
-
-static void fill(tg_type t, void *x, size_t n, uint32_t seed) {
-  int low = t == TG_U8 ? 0 : -3;
-  for (size_t i = 0; i < n; i++) put(t, x, i, (int)(random_next(&seed) >> 16 & 7) + low);
-}
-
-static size_t place(int i, int j, int ld, bool turned) { return turned ? (size_t)j * (size_t)ld + (size_t)i : (size_t)i * (size_t)ld + (size_t)j; }
-
-/* out = M x, in the order that M lies in memory. */
-static void times(tg_type t, const void *m, int rows, int columns, int ld, bool turned, const double *x, double *out) {
-  memset(out, 0, sizeof *out * (size_t)rows);
-  for (int p = 0; p < (turned ? columns : rows); p++)
-    for (int q = 0; q < (turned ? rows : columns); q++) {
-      double v = t == TG_F32 ? (double)((const float *)m)[(size_t)p * (size_t)ld + (size_t)q] : at(t, m, (size_t)p * (size_t)ld + (size_t)q);
-      out[turned ? q : p] += v * x[turned ? p : q];
-    }
-}
-
-/* C that rounds its sums: some elements of some rows. */
-static bool rows_verified(const bench_product *p, int bits) {
-  for (int i = 0; i < p->m; i += 1 + p->m / 11)
-    for (int j = 0; j < p->n; j += 1 + p->n / 61) {
-      double s = 0;
-      for (int k = 0; k < p->k; k++) s += at(p->type->a, p->a, place(i, k, p->lda, p->ta)) * at(p->type->b, p->b, place(k, j, p->ldb, p->tb));
-      if (at(p->type->c, p->c, place(i, j, p->ldc, false)) != rounded(s, bits)) return false;
-    }
-  return true;
-}
-
-/* x, and A (B x), which C x must be; NULL: no memory. */
-static double *expect_sums(const bench_product *p) {
-  double *x = calloc((size_t)p->n + (size_t)p->m + (size_t)p->k, sizeof *x);
-  uint32_t seed = 77;
-  if (!x) return NULL;
-  for (int j = 0; j < p->n; j++) x[j] = (double)((int)(random_next(&seed) >> 12 & 0xfffff) - 0x80000);
-  times(p->type->b, p->b, p->k, p->n, p->ldb, p->tb, x, x + p->n + p->m);
-  times(p->type->a, p->a, p->m, p->k, p->lda, p->ta, x + p->n + p->m, x + p->n);
-  return x;
-}
-
-static bool verified(const bench_product *p, const double *sums) {
-  if (p->type->c == TG_F16 || p->type->c == TG_BF16) return rows_verified(p, p->type->c == TG_F16 ? 11 : 8);
-  double *got = calloc((size_t)p->m, sizeof *got);
-  bool good = got && sums;
-  if (good) times(p->type->c, p->c, p->m, p->n, p->ldc, false, sums, got);
-  for (int i = 0; good && i < p->m; i++) good = got[i] == sums[p->n + i];
-  free(got);
-  return good;
-}
-
-static void poison(const bench_product *p) { memset(p->c, 0xff, (size_t)p->m * (size_t)p->ldc * bytes_of(p->type->c)); }
-
 /* ---- samples ---- */
 
 typedef struct { double seconds, probe; } sample_of;
@@ -213,16 +89,16 @@ static bool run_side(match_of *m, duel *d, bool peer) {
 }
 
 static double time_side(match_of *m, duel *d, bool peer) {
-  double t = clock_of(m->x.threads);
+  double t = bench_clock(m->x.threads);
   for (int i = 0; i < m->repeat; i++)
     if (!run_side(m, d, peer)) return -1;
-  return (clock_of(m->x.threads) - t) / m->repeat;
+  return (bench_clock(m->x.threads) - t) / m->repeat;
 }
 
 /* Between the burst before it, which was made, and one behind it. */
 static sample_of sample(match_of *m, duel *d, bool peer, double *before) {
   sample_of s = {.seconds = time_side(m, d, peer)};
-  double behind = probe(m->x.threads);
+  double behind = bench_probe(m->x.threads);
   s.probe = behind < *before ? behind : *before;
   *before = behind;
   if (behind > m->peak) m->peak = behind;
@@ -249,7 +125,7 @@ static void judge(match_of *m, duel *d) {
 
 /* tg, peer, peer, tg. */
 static void abba(match_of *m, duel *d) {
-  double before = probe(m->x.threads);
+  double before = bench_probe(m->x.threads);
   if (d->n + 2 > PAIRS_MOST) return;
   sample_of first = sample(m, d, false, &before), second = sample(m, d, true, &before), third = sample(m, d, true, &before), fourth = sample(m, d, false, &before);
   d->pairs[d->n++] = (pair){first, second};
@@ -265,8 +141,8 @@ static bool best_entry(match_of *m, duel *d, bool *wrong) {
   for (int e = 0; e < p->entries; e++) {
     if (!p->entry[e].prepare(p, &m->x)) continue;
     d->entry = e;
-    poison(&m->x);
-    if (!run_side(m, d, true) || (!p->reads && !verified(&m->x, m->sums))) {
+    bench_poison(&m->x);
+    if (!run_side(m, d, true) || (!p->reads && !bench_verified(&m->x, m->sums))) {
       fprintf(stderr, "tg bench gemm: %s, %s: wrong result\n", p->name, p->entry[e].name);
       *wrong = true;
       continue;
@@ -289,8 +165,6 @@ static void case_name(const shape *s, char *out, size_t n) {
   snprintf(out, n, "%.23s %dx%dx%d %c%c %s", s->class_of, s->m, s->n, s->k, "NT"[s->ta], "NT"[s->tb], s->type->name);
 }
 
-static double interval(int n) { return n > 1 ? 1.96 + 2.4 / (n - 1) : 12.7; }   /* Student's quantile, near enough */
-
 static void figure(const tool_args *a, const char *name, int threads, const char *what, double v, const char *unit, const char *of) {
   char metric[96];
   snprintf(metric, sizeof metric, "%d thread%s%s%s", threads, threads > 1 ? "s" : "", *what ? ", " : "", what);
@@ -298,13 +172,13 @@ static void figure(const tool_args *a, const char *name, int threads, const char
 }
 
 static size_t larger_operand(const bench_product *x) {
-  size_t a = (size_t)x->m * (size_t)x->k * bytes_of(x->type->a), b = (size_t)x->k * (size_t)x->n * bytes_of(x->type->b);
+  size_t a = (size_t)x->m * (size_t)x->k * bench_bytes(x->type->a), b = (size_t)x->k * (size_t)x->n * bench_bytes(x->type->b);
   return a > b ? a : b;
 }
 
 /* For people one line: the peer's rate, tg's ratio to it with its 95 % interval. */
 static void report_duel(const match_of *m, const char *name, const duel *d, double flops) {
-  double half = interval(d->kept) * d->log_error, rate = flops / d->seconds * 1e-9;
+  double half = bench_interval(d->kept) * d->log_error, rate = flops / d->seconds * 1e-9;
   const char *peer = d->peer->name;
   int t = m->x.threads;
   if (m->args->json) {
@@ -358,16 +232,16 @@ static void add_to_class(class_sum *classes, int *n, const shape *s, const duel 
 
 static bool prepare_case(match_of *m, const shape *s) {
   size_t M = (size_t)s->m, N = (size_t)s->n, K = (size_t)s->k;
-  void *a = tool_pages(M * K * bytes_of(s->type->a)), *b = tool_pages(K * N * bytes_of(s->type->b));
+  void *a = tool_pages(M * K * bench_bytes(s->type->a)), *b = tool_pages(K * N * bench_bytes(s->type->b));
   m->x = (bench_product){.type = s->type, .m = s->m, .n = s->n, .k = s->k, .lda = s->ta ? s->m : s->k, .ldb = s->tb ? s->k : s->n, .ldc = s->n, .ta = s->ta, .tb = s->tb, .a = a, .b = b,
-                         .c = tool_pages(M * N * bytes_of(s->type->c)), .threads = s->threads};
-  fill(s->type->a, a, M * K, 1), fill(s->type->b, b, K * N, 2);
-  m->sums = expect_sums(&m->x);
+                         .c = tool_pages(M * N * bench_bytes(s->type->c)), .threads = s->threads};
+  bench_fill(s->type->a, a, M * K, 1), bench_fill(s->type->b, b, K * N, 2);
+  m->sums = bench_sums(&m->x);
   m->repeat = 1;
   if (!tg_open(m->ctx, &m->x, &m->tg)) return false;
-  poison(&m->x);
+  bench_poison(&m->x);
   if (!tg_run_once(m->ctx, &m->tg, &m->x)) return false;
-  if (!verified(&m->x, m->sums)) return fprintf(stderr, "tg bench gemm: tg: wrong result\n"), false;
+  if (!bench_verified(&m->x, m->sums)) return fprintf(stderr, "tg bench gemm: tg: wrong result\n"), false;
   for (double t = time_side(m, NULL, false); t * m->repeat < 0.002 && m->repeat < 1 << 20; t = time_side(m, NULL, false)) m->repeat *= 2;   /* samples of 2 ms and more */
   return true;
 }
@@ -394,8 +268,8 @@ static int run_case(match_of *m, const shape *s, bench_peer *peers, int peers_n,
     }
   }
   double flops = 2.0 * s->m * s->n * (double)s->k, lanes = s->type->lanes;
-  poison(&m->x);
-  if (!tg_run_once(m->ctx, &m->tg, &m->x) || !verified(&m->x, m->sums)) wrong = true, fprintf(stderr, "tg bench gemm: %s: tg: wrong result\n", name);
+  bench_poison(&m->x);
+  if (!tg_run_once(m->ctx, &m->tg, &m->x) || !bench_verified(&m->x, m->sums)) wrong = true, fprintf(stderr, "tg bench gemm: %s: tg: wrong result\n", name);
   report_tg(m, name, d, n, flops, lanes);
   for (int i = 0; i < n; i++) {
     judge(m, &d[i]);   /* by the largest burst known by now */
@@ -473,7 +347,7 @@ int bench_gemm(const tool_args *a) {
   if (!peers_n++) return fprintf(stderr, "tg bench gemm: no peer is installed (--vs NAME=FILE says where one is)\n"), TOOL_BROKEN;
   int threads = a->threads > 0 ? a->threads : 1;
   if (tg_context_create(&(tg_context_options){.threads = threads, .cache = a->cache}, &m.ctx)) return TOOL_BROKEN;
-  for (int i = 0; i < 200; i++) m.peak = fmax(m.peak, probe(threads));
+  for (int i = 0; i < 200; i++) m.peak = fmax(m.peak, bench_probe(threads));
   for (int t = 0; t < types_n; t++)
     for (int i = 0; i < n; i++) {
       char name[96];

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT
+ * Two ways to do one thing, timed in turns, and the bursts that tell whether a sample counts. */
+#define _GNU_SOURCE
+#include "bench/turns.h"
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+#include "bench/bench.h"
+#include "bench/machine.h"
+
+enum { PAIRS_LEAST = 15, PAIRS_MOST = 200, QUIETEST = 12 };
+static const double dip = 0.03, shortest = 0.002;   /* seconds of a sample */
+
+double bench_clock(int threads) {
+  struct timespec t;
+  clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void *probe_other(void *peak) {
+  *(double *)peak = bench_fma_peak(0.0005);
+  return NULL;
+}
+
+double bench_probe(int threads) {
+  pthread_t id[16];
+  double peak[16], least = 0;
+  int n = threads < 16 ? threads : 16;
+  for (int i = 1; i < n; i++)
+    if (pthread_create(&id[i], NULL, probe_other, &peak[i])) n = i;
+  peak[0] = bench_fma_peak(0.0005);
+  for (int i = 1; i < n; i++) pthread_join(id[i], NULL);
+  for (int i = 0; i < n; i++) least = i && least < peak[i] ? least : peak[i];
+  return least * threads;
+}
+
+double bench_interval(int n) { return n > 1 ? 1.96 + 2.4 / (n - 1) : 12.7; }   /* Student's quantile, near enough */
+
+typedef struct { double seconds, probe; } sample;
+
+typedef struct {
+  bench_side side[2];
+  int repeat[2], threads, n;
+  double *peak;
+  sample pair[PAIRS_MOST][2];
+} turns;
+
+static double time_side(const turns *t, int side) {
+  double start = bench_clock(t->threads);
+  for (int i = 0; i < t->repeat[side]; i++)
+    if (!t->side[side].run(t->side[side].user)) return -1;
+  return (bench_clock(t->threads) - start) / t->repeat[side];
+}
+
+/* Between the burst before it, which was made, and one behind it. */
+static bool take(turns *t, int side, double *before, sample *out) {
+  out->seconds = time_side(t, side);
+  double behind = bench_probe(t->threads);
+  out->probe = behind < *before ? behind : *before;
+  *before = behind;
+  if (behind > *t->peak) *t->peak = behind;
+  return out->seconds > 0;
+}
+
+static bool abba(turns *t) {
+  double before = bench_probe(t->threads);
+  sample *first = t->pair[t->n], *second = t->pair[t->n + 1];
+  bool good = take(t, 0, &before, &first[0]) && take(t, 1, &before, &first[1]) && take(t, 1, &before, &second[1]) && take(t, 0, &before, &second[0]);
+  t->n += good ? 2 : 0;
+  return good;
+}
+
+static double burst_of(const sample *p) { return fmin(p[0].probe, p[1].probe); }
+
+static int by_burst(const void *a, const void *b) {
+  double x = burst_of(a), y = burst_of(b);
+  return (x < y) - (x > y);
+}
+
+/* Pairs beside which the processor was as fast as it can be; on a machine that is never quiet the quietest. */
+static void judge(turns *t, bench_ratio *out) {
+  double sum = 0, square = 0, seconds[2][PAIRS_MOST], least = *t->peak * (1 - dip);
+  *out = (bench_ratio){0};
+  qsort(t->pair, (size_t)t->n, sizeof *t->pair, by_burst);
+  while (out->quiet < t->n && burst_of(t->pair[out->quiet]) >= least) out->quiet++;
+  out->kept = out->quiet >= QUIETEST ? out->quiet : t->n < QUIETEST ? t->n : QUIETEST;
+  out->dropped = t->n - out->kept;
+  for (int i = 0; i < out->kept; i++) {
+    const sample *p = t->pair[i];
+    double l = log(p[0].seconds / p[1].seconds);
+    sum += l, square += l * l;
+    seconds[0][i] = p[0].seconds, seconds[1][i] = p[1].seconds;
+  }
+  if (!out->kept) return;
+  double mean = sum / out->kept, error = out->kept > 1 ? sqrt(fmax(0, square - sum * mean) / (out->kept - 1) / out->kept) : 1, half = bench_interval(out->kept) * error;
+  out->ratio = exp(mean), out->least = exp(mean - half), out->most = exp(mean + half);
+  for (int i = 0; i < 2; i++) out->seconds[i] = tool_median(seconds[i], out->kept);
+}
+
+bool bench_turns(bench_side a, bench_side b, int threads, double seconds, double *peak, bench_ratio *out) {
+  turns t = {.side = {a, b}, .repeat = {1, 1}, .threads = threads, .peak = peak};
+  double end = tool_now() + seconds;
+  for (int i = 0; i < 2; i++) {
+    double once = time_side(&t, i);
+    for (once = time_side(&t, i); once >= 0 && once * t.repeat[i] < shortest && t.repeat[i] < 1 << 24; once = time_side(&t, i)) t.repeat[i] *= 2;
+    if (once < 0) return false;
+  }
+  for (*out = (bench_ratio){0}; out->quiet < PAIRS_LEAST && t.n + 2 <= PAIRS_MOST && (!t.n || tool_now() < end); judge(&t, out))
+    if (!abba(&t)) return false;
+  return true;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT
+ * Two ways to do one thing, timed in turns: a, b, b, a. Each sample lies between two bursts of FMAs and is dropped, and counted, when one of them is more than 3 % under
+ * the largest of the run: the processor was slower, or somebody else's. Where hardly any pair is as quiet, the twelve quietest count. */
+#ifndef TG_BENCH_TURNS_H
+#define TG_BENCH_TURNS_H
+#include <stdbool.h>
+
+/* One thread: its own time, so that what else runs on the machine does not count. More: the clock. */
+double bench_clock(int threads);
+/* FLOP/s in f32 of so many threads at a time, the slowest counted for all. */
+double bench_probe(int threads);
+/* Half of a 95 % interval of a mean of n values, in standard errors. */
+double bench_interval(int n);
+
+typedef struct bench_side { bool (*run)(void *user); void *user; } bench_side;
+
+/* time of a / time of b: geometric mean of pairs with its 95 % interval; medians of seconds. */
+typedef struct bench_ratio { double ratio, least, most, seconds[2]; int kept, dropped, quiet; /* of the kept: with no dip beside them */ } bench_ratio;
+
+/* For about so many seconds, or until there are 15 pairs that count. peak: the largest burst of the run so far. False: a side failed. */
+bool bench_turns(bench_side a, bench_side b, int threads, double seconds, double *peak, bench_ratio *out);
+#endif
