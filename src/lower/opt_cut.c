@@ -127,7 +127,7 @@ static tg_cutting parts_of(tg_schedule *s, const tg_opt *o, const tg_site *site)
 
 void tg_opt_cut(tg_schedule *s, const tg_opt *o) {
   tg_axis axis = tg_axis_find(s, o, o->names[0]);
-  for (uint32_t i = 0; i < axis.n; i++) {
+  for (uint32_t i = axis.n; i-- > 0;) { /* from the inside: the copy that a cut loop makes of its body has ranges of its own, which this list does not know */
     const tg_site *site = &axis.site[i];
     tg_kind kind = tg_range_kind(site->range);
     if (kind != TG_LOOP && kind != TG_REDUCE && kind != TG_THREAD && kind != TG_GLOBAL)

@@ -321,6 +321,22 @@ static const expectation word_cases[] = {
     "    C[i, %0] = sum(k : 6, A[i, k] * B[k, %0]);\n"
     "  }\n"
     "}\n"},
+  {shared_kernel, "N=8", "cut j at 5 as a b", /* the sum within both parts of its own axis */
+    "define_reg(e, f32, [8]);\n"
+    "range(a, 5) {\n"
+    "  e[a] = exp(x[a]);\n"
+    "}\n"
+    "range(b, 3) {\n"
+    "  let %0 = b + 5;\n"
+    "  e[%0] = exp(x[%0]);\n"
+    "}\n"
+    "range(a, 5) {\n"
+    "  y[a] = sum(b : 3, e[b + 5]) + sum(a.1 : 5, e[a.1]) + e[a];\n"
+    "}\n"
+    "range(b, 3) {\n"
+    "  let %1 = b + 5;\n"
+    "  y[%1] = sum(b.1 : 3, e[b.1 + 5]) + sum(a : 5, e[a]) + e[%1];\n"
+    "}\n"},
   {matmul_kernel, "M=12 N=16 K=6", "cut k at 4",
     "range(i, 12) {\n"
     "  range(j, 16) {\n"

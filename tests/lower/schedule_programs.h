@@ -25,6 +25,14 @@ static const char tile_kernel[] =
     "    range(m, 4) y[b*4 + m] = acc[m];\n"
     "  }\n"
     "}\n";
+static const char shared_kernel[] =
+    "kernel shared(N) {\n"
+    "  in(x, f32, [N]);\n"
+    "  out(y, f32, [N]);\n"
+    "  define_reg(e, f32, [N]);\n"
+    "  range(i, N) e[i] = exp(x[i]);\n"
+    "  range(j, N) y[j] = e[j] + sum(k : N, e[k]);\n"
+    "}\n";
 static const char twice_kernel[] =
     "kernel twice(N) {\n"
     "  in(x, f32, [N]);\n"
