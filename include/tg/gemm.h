@@ -73,7 +73,7 @@ enum {                          /* tg_gemm_desc.flags */
 /* How B is packed ahead: panels of so many columns, each with all of k, zeros behind n. Plain data, and so is what tg_gemm_pack writes: both may be kept in a file
  * and mapped. One packing serves every m. */
 typedef struct tg_gemm_packing {
-  uint32_t format;              /* 1 */
+  uint32_t format;              /* 1: elements; 2: of four bits, eight of a column in 32, the lowest k in the lowest bits */
   uint8_t type;                 /* of B's elements */
   uint32_t panel;               /* columns */
   int64_t n, k;
@@ -93,6 +93,14 @@ typedef struct tg_gemm_desc {   /* zero means default; fields are only ever appe
   int32_t threads;              /* that calls run on. Without exec: 0, 1: the caller's alone; n: at most n of the context's pool; -1: all of it */
   uint32_t flags;
   const tg_gemm_packing *packing;    /* B comes packed by it: n and k are its own, C is row major; b_major and b_ld count for nothing. NULL: B lies as b_major says */
+  /* Weights of few bits. B[k,n] = scale[g,n] * (q[k,n] - zero[g,n]), g = k / b_group, each operation rounded to f32 or done more exactly; then the product is as of f32.
+   * q is a whole number, b says whether signed: TG_I8 (the default) or TG_U8. a is f32, f16 or bf16. */
+  uint8_t b_bits;               /* 8: q is b's. 4: -8..7 or 0..15, two a byte, of two neighbours the first in the low bits; rows (columns, where column major) begin at
+                                 * whole bytes, so b_ld, still in elements, is even, and b_major is not TG_ANY_STRIDES. 0: B is no such thing */
+  uint8_t b_scale;              /* type of the scales: f32, f16 or bf16. f32 */
+  uint8_t b_zero;               /* type of the zero points: i8, u8, f32, f16 or bf16. 0: there are none, each is 0 */
+  uint8_t b_group_major;        /* of scales and zero points. TG_ROW_MAJOR: [groups][n]; TG_COLUMN_MAJOR: [n][groups] */
+  int64_t b_group;              /* terms in a group, from 1; groups are ceil(k / b_group), of which the last may have fewer. 0: one group, all of k */
 } tg_gemm_desc;
 
 typedef struct tg_gemm_call {   /* zero means default; fields are only ever appended */
@@ -114,6 +122,8 @@ typedef struct tg_gemm_call {   /* zero means default; fields are only ever appe
   size_t workspace_bytes;
   const tg_exec *exec;          /* NULL: the context's pool, as the descriptor says */
   int32_t threads;              /* at most so many, where there are more; 0: no such bound */
+  const void *b_scale, *b_zero; /* where the descriptor has b_bits (and b_zero); with them batch is 1 and there are no groups of rows */
+  int64_t b_group_ld;           /* of both: elements from a row to the next (from a column, where column major); 0: dense */
 } tg_gemm_call;
 
 typedef struct tg_gemm tg_gemm;
@@ -140,7 +150,7 @@ static inline tg_status tg_gemm_packing_choose(tg_context *context, const tg_gem
   return tg_gemm_packing_choose_sized(context, uses, uses_n, sizeof *uses, out);
 }
 /* Writes packing->bytes of the packed form of b, whose strides go from a row (of k) to the next and from a column (of n) to the next; {0, 0}: dense, row
- * major. TG_EINVAL: a NULL, a packing that no tg_gemm_packing_choose made, a negative stride. */
+ * major (of four bits, with rows of an even length). Element e of four bits is in byte e / 2. Scales and zero points are not packed. TG_EINVAL: a NULL, a packing that no tg_gemm_packing_choose made, a negative stride. */
 TG_API tg_status tg_gemm_pack(const tg_gemm_packing *packing, const void *b, const int64_t strides[2], void *out);
 
 /* The bare code, for tiny products where a call's checks would count: operands are A, B, C, then alpha and beta where the descriptor has

@@ -145,6 +145,40 @@ static void choose_direct(const tg_gemm_problem *p, const tg_target *t, tg_gemm_
   knob(out, "UK", p->k.hi >= 8 ? 8 : 1);
 }
 
+/* ---- whole numbers with scales ---- */
+
+static bool is_fixed(tg_gemm_dim d) { return d.lo == d.hi; }
+
+/* Few rows take the panels as they are, where groups are of whole words. More of them share floats, for which there must be room in a cache. */
+static uint32_t quantised_sketch(const tg_gemm_problem *p, const tg_target *t) {
+  enum { FEW = 16, FROM = 4 };
+  int64_t group = p->group ? p->group : p->k.hi, room = t->l2 ? 2 * (int64_t)t->l2 : 4 << 20;
+  bool whole = p->panel && is_fixed(p->k) && p->k.lo && p->k.lo % group == 0 && (p->bits == 8 || group % 8 == 0);
+  if (whole && p->m.hi <= FEW) return GEMM_GROUPED;
+  if (p->m.hi >= FROM && p->c_major == TG_GEMM_ROW && p->a_major != TG_GEMM_STRIDES && p->b_major != TG_GEMM_STRIDES && p->k.hi <= room / 4 / 64) return GEMM_WEIGHTS;
+  return GEMM_PLAIN;
+}
+
+static void choose_quantised(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
+  int64_t vl = smaller(t->vector_bytes / 4, 16), panels = up(p->n.hi, p->panel ? p->panel : vl * 4), rows = p->m.hi;
+  int64_t least = t->vector_registers < 32 ? 12 : 24;   /* vectors of sums */
+  knob(out, "VL", vl);
+  if (out->sketch == tg_gemm_sketches[GEMM_GROUPED]) {
+    int64_t most = larger(1, least / larger(1, p->panel / (uint64_t)vl));
+    knob(out, "MR", listed(tg_gemm_mr, up(rows, up(rows, most))));
+    knob(out, "NB", listed(tg_gemm_nb, threads > 1 ? panels / (4 * (int64_t)threads) : panels));
+  } else {
+    shape s = choose_tile(p->m, p->n, vl, t->vector_registers, 0, WHOLE_PANELS);
+    int64_t kc = terms_of(tg_gemm_panel_kc, p->k.hi, 512);
+    knob(out, "NU", s.nu);
+    knob(out, "MR", s.mr);
+    knob(out, "UK", p->k.hi >= 8 ? 2 : 1);
+    knob(out, "KC", p->c == p->acc ? kc : listed_above(tg_gemm_panel_kc, p->k.hi));
+    knob(out, "MB", listed(tg_gemm_mb, smaller(up(rows, s.mr), 16)));
+  }
+  knob(out, "TEAM", threads > 1 ? 2 : 0);
+}
+
 /* ---- which sketch ---- */
 
 static bool is_float(tg_type t) { return t == TG_F16 || t == TG_BF16 || t == TG_F32 || t == TG_F64; }
@@ -153,6 +187,7 @@ static bool is_integer(tg_type t) { return t == TG_I8 || t == TG_U8 || t == TG_I
 
 static uint32_t sketch_of(const tg_gemm_problem *p, const tg_target *t) {
   enum { SMALL = 128, THIN_ALONG = 48, THIN_ACROSS = 32, FROM = 64 << 10, COPY = 1 << 20 };
+  if (p->bits) return quantised_sketch(p, t);
   bool strides = p->a_major == TG_GEMM_STRIDES || p->b_major == TG_GEMM_STRIDES || p->c_major == TG_GEMM_STRIDES;
   if (!p->panel) {
     if (p->batch.hi > 1 || strides) return GEMM_PLAIN;
@@ -176,4 +211,5 @@ void tg_gemm_choose(const tg_gemm_problem *p, const tg_target *t, uint32_t threa
   if (s == GEMM_PACKED || s == GEMM_PANEL || s == GEMM_BYTES) choose_panels(p, t, threads, out);
   else if (s == GEMM_STREAM || s == GEMM_DOT) choose_thin(p, t, threads, out);
   else if (s == GEMM_DIRECT) choose_direct(p, t, out);
+  else if (s == GEMM_GROUPED || s == GEMM_WEIGHTS) choose_quantised(p, t, threads, out);
 }

@@ -16,6 +16,8 @@ typedef struct gate_product {
   tg_gate_case which;
   double alpha, beta;
   double *a, *b, *c;                           /* M x K, K x N, M x N; c NULL: C is not read */
+  double *whole, *scale, *zero, *b_size;       /* of quantised weights: b = scale * (whole - zero), and |scale| (|whole| + |zero|); groups x N. NULL: b is no such thing */
+  int64_t groups;
   double *argument[TG_GEMM_ARGUMENTS];
   int64_t argument_n[TG_GEMM_ARGUMENTS];
   uint64_t state;                              /* of the random numbers */
@@ -26,6 +28,13 @@ int tg_gate_bits(tg_type t);
 uint64_t tg_gate_random(gate_product *p);
 /* Data that suit the gate; the rest of p is filled in. */
 void tg_gate_fill(gate_product *p);
+/* gate_quantised.c: the weights, for sums below room (0: any numbers); the largest number that A may have then, or, below 1, the part of the terms that may be there. */
+double tg_gate_fill_quantised(gate_product *p, double room);
+/* As they lie in memory; ld: elements from a row (or column) to the next. NULL out: how many bytes those are. */
+size_t tg_gate_lay_weights(const gate_product *p, int64_t ld, uint8_t *out);
+/* A whole number of 1..most, of either sign where the type has both. */
+double tg_gate_whole(gate_product *p, tg_type t, int64_t most);
+double tg_gate_unit(gate_product *p, tg_type t);   /* from -1 to 1 */
 /* alpha A B + beta C in type acc, for a block, by plain C; magnitude (may be NULL): |alpha||A||B| + |beta||C|. wide: in more than f64. */
 void tg_gate_sum(const gate_product *p, const gate_block *block, bool wide, double *sum, double *magnitude);
 /* A value of type acc as one of type c. */

@@ -29,8 +29,7 @@ uint64_t tg_gate_random(gate_product *p) {
 static int64_t below(gate_product *p, int64_t n) { return (int64_t)(tg_gate_random(p) % (uint64_t)n); }
 static bool negative(tg_type t) { return tg_is_float(t) || tg_is_signed(t); }
 
-/* A whole number of 1..most, of either sign where the type has both. */
-static double whole(gate_product *p, tg_type t, int64_t most) {
+double tg_gate_whole(gate_product *p, tg_type t, int64_t most) {
   uint64_t r = tg_gate_random(p);
   double v = (double)(1 + (r >> 8) % (uint64_t)most);
   return negative(t) && r & 1 ? -v : v;
@@ -42,7 +41,7 @@ static void fill_c(gate_product *p) {
   const tg_gate_case *w = &p->which;
   if (!p->problem->beta) return;
   p->c = tg_new(p->env, double, w->m * w->n);
-  for (int64_t i = 0; i < w->m * w->n; i++) p->c[i] = whole(p, p->problem->c, 3);
+  for (int64_t i = 0; i < w->m * w->n; i++) p->c[i] = tg_gate_whole(p, p->problem->c, 3);
 }
 
 static void fill_arguments(gate_product *p) {
@@ -52,7 +51,7 @@ static void fill_arguments(gate_product *p) {
     int64_t n = (per & 1 ? p->which.m : 1) * (per & 2 ? p->which.n : 1);
     p->argument[q] = tg_new(p->env, double, n);
     p->argument_n[q] = n;
-    for (int64_t i = 0; i < n; i++) p->argument[q][i] = tg_is_float(t) ? whole(p, t, 127) / 32 : whole(p, t, 7);
+    for (int64_t i = 0; i < n; i++) p->argument[q][i] = tg_is_float(t) ? tg_gate_whole(p, t, 127) / 32 : tg_gate_whole(p, t, 7);
   }
 }
 
@@ -75,8 +74,12 @@ static void fill_exact(gate_product *p, bool into_c) {
   double room = (ldexp(1, bits > 50 ? 50 : bits) - (p->c ? 3 * fabs(p->beta) : 0)) / fmax(fabs(p->alpha), 1);
   double each = floor(room / (double)w->k);
   double larger = floor(sqrt(each < 1 ? 1 : each)), most_a = least_of(larger, ldexp(1, tg_gate_bits(q->a)) - 1), most_b = least_of(larger, ldexp(1, tg_gate_bits(q->b)) - 1);
-  for (int64_t i = 0; i < w->m * w->k; i++) p->a[i] = whole(p, q->a, (int64_t)most_a);
-  for (int64_t i = 0; i < w->k * w->n; i++) p->b[i] = whole(p, q->b, (int64_t)most_b);
+  if (q->bits) {
+    double largest = tg_gate_fill_quantised(p, room);
+    each = largest, most_a = least_of(largest < 1 ? 1 : largest, ldexp(1, tg_gate_bits(q->a)) - 1), room = largest * (double)w->k;
+  }
+  for (int64_t i = 0; i < w->m * w->k; i++) p->a[i] = tg_gate_whole(p, q->a, (int64_t)most_a);
+  for (int64_t i = 0; !q->bits && i < w->k * w->n; i++) p->b[i] = tg_gate_whole(p, q->b, (int64_t)most_b);
   if (each < 1)
     for (int64_t i = 0; i < w->m; i++) thin(p, p->a + i * w->k, w->k, room < 1 ? 1 : (int64_t)room);
 }
@@ -111,7 +114,7 @@ static void fill_rounded(gate_product *p) {
   int bits = (int)ceil(log2((double)(most * most) * (double)w->k)), usual = (int)(log2((double)(most * most) * sqrt((double)w->k)) - 1);
   int base = fb ? -6 : 0, top = largest_exponent(q->a) - 8, overflow = base, *scales = tg_new(p->env, int, w->m);
   for (int64_t k = 0; k < w->k; k++)
-    for (int64_t j = 0; j < w->n; j++) p->b[k * w->n + j] = ldexp(whole(p, q->b, most), fb ? base - (int)(j % 3) : 0);
+    for (int64_t j = 0; j < w->n; j++) p->b[k * w->n + j] = ldexp(tg_gate_whole(p, q->b, most), fb ? base - (int)(j % 3) : 0);
   for (int64_t i = 0; i < w->m; i++) {
     int kind = (int)below(p, 3), c = largest_exponent(q->c), least = least_exponent(q->c) + tg_gate_bits(q->c) - 1;
     int scale = kind == 0 ? least - usual : kind == 1 ? -usual / 2 : c == largest_exponent(q->acc) ? c - bits : c - usual + (int)below(p, 3);
@@ -119,10 +122,10 @@ static void fill_rounded(gate_product *p) {
     scale = fa ? clamp(scale - base, lowest, top) : 0;
     if (kind == 2) overflow = scale;
     scales[i] = scale;
-    for (int64_t k = 0; k < w->k; k++) p->a[i * w->k + k] = ldexp(whole(p, q->a, most), scale);
+    for (int64_t k = 0; k < w->k; k++) p->a[i * w->k + k] = ldexp(tg_gate_whole(p, q->a, most), scale);
     for (int64_t j = 0; p->c && j < w->n; j++) {
       int e = scale + (fb ? base - (int)(j % 3) : 0);
-      p->c[i * w->n + j] = e >= least_exponent(q->c) ? tg_round_to(q->c, ldexp(whole(p, q->c, 3), e)) : 0;
+      p->c[i * w->n + j] = e >= least_exponent(q->c) ? tg_round_to(q->c, ldexp(tg_gate_whole(p, q->c, 3), e)) : 0;
       if (isinf(p->c[i * w->n + j])) p->c[i * w->n + j] = 0;
     }
   }
@@ -158,14 +161,15 @@ static void fill_extremes(gate_product *p) {
 
 /* ---- random ---- */
 
-static double unit(gate_product *p, tg_type t) { return tg_round_to(t, (double)(int64_t)(tg_gate_random(p) >> 11) * 0x1p-52 - 1); }
+double tg_gate_unit(gate_product *p, tg_type t) { return tg_round_to(t, (double)(int64_t)(tg_gate_random(p) >> 11) * 0x1p-52 - 1); }
 
 static void fill_random(gate_product *p) {
   const tg_gemm_problem *q = p->problem;
   const tg_gate_case *w = &p->which;
-  for (int64_t i = 0; i < w->m * w->k; i++) p->a[i] = tg_is_float(q->a) ? unit(p, q->a) : whole(p, q->a, 127);
-  for (int64_t i = 0; i < w->k * w->n; i++) p->b[i] = tg_is_float(q->b) ? unit(p, q->b) : whole(p, q->b, 127);
-  for (int64_t i = 0; p->c && i < w->m * w->n; i++) p->c[i] = tg_is_float(q->c) ? unit(p, q->c) : whole(p, q->c, 127);
+  for (int64_t i = 0; i < w->m * w->k; i++) p->a[i] = tg_is_float(q->a) ? tg_gate_unit(p, q->a) : tg_gate_whole(p, q->a, 127);
+  if (q->bits) tg_gate_fill_quantised(p, 0);
+  for (int64_t i = 0; !q->bits && i < w->k * w->n; i++) p->b[i] = tg_is_float(q->b) ? tg_gate_unit(p, q->b) : tg_gate_whole(p, q->b, 127);
+  for (int64_t i = 0; p->c && i < w->m * w->n; i++) p->c[i] = tg_is_float(q->c) ? tg_gate_unit(p, q->c) : tg_gate_whole(p, q->c, 127);
 }
 
 void tg_gate_fill(gate_product *p) {
@@ -178,7 +182,10 @@ void tg_gate_fill(gate_product *p) {
   fill_c(p);
   fill_arguments(p);
   switch (w->gate) {
-  case TG_GATE_ROUNDED: fill_rounded(p); return;
+  case TG_GATE_ROUNDED:
+    if (p->problem->bits) fill_exact(p, false);   /* sums of more bits than C has */
+    else fill_rounded(p);
+    return;
   case TG_GATE_EXTREMES: fill_extremes(p); return;
   case TG_GATE_RANDOM: fill_random(p); return;
   default: fill_exact(p, w->gate == TG_GATE_EXACT || w->gate == TG_GATE_FREIVALDS);
@@ -187,11 +194,11 @@ void tg_gate_fill(gate_product *p) {
 
 /* ---- what must come out ---- */
 
-static const double *columns_of(const gate_product *p, const gate_block *b) {
-  if (!b->columns) return p->b;
+static const double *columns_of(const gate_product *p, const double *of, const gate_block *b) {
+  if (!b->columns) return of;
   double *x = tg_new(p->env, double, p->which.k * b->columns_n);
   for (int64_t k = 0; k < p->which.k; k++)
-    for (int64_t j = 0; j < b->columns_n; j++) x[k * b->columns_n + j] = p->b[k * p->which.n + b->columns[j]];
+    for (int64_t j = 0; j < b->columns_n; j++) x[k * b->columns_n + j] = of[k * p->which.n + b->columns[j]];
   return x;
 }
 
@@ -200,7 +207,7 @@ static double wrapped(tg_type acc, double sum) { return tg_is_float(acc) ? sum :
 void tg_gate_sum(const gate_product *p, const gate_block *block, bool wide, double *sum, double *magnitude) {
   int64_t n = block->columns_n, K = p->which.k;
   tg_mark mark = tg_mark_get(p->env);
-  const double *b = columns_of(p, block);
+  const double *b = columns_of(p, p->b, block), *b_size = magnitude && p->b_size ? columns_of(p, p->b_size, block) : b;
   double *row = tg_new(p->env, double, n), *size = tg_new(p->env, double, n);
   long double *wider = wide ? tg_new(p->env, long double, n) : NULL;
   for (int64_t r = 0; r < block->rows_n; r++) {
@@ -213,7 +220,7 @@ void tg_gate_sum(const gate_product *p, const gate_block *block, bool wide, doub
       if (x == 0) continue;
       if (wide) for (int64_t j = 0; j < n; j++) wider[j] += (long double)x * y[j];
       else for (int64_t j = 0; j < n; j++) row[j] += x * y[j];
-      if (magnitude) for (int64_t j = 0; j < n; j++) size[j] += fabs(x * y[j]);
+      if (magnitude) for (int64_t j = 0; j < n; j++) size[j] += fabs(x * b_size[k * n + j]);
     }
     for (int64_t j = 0; j < n; j++) {
       double c = p->c && p->beta != 0 ? p->c[i * p->which.n + (block->columns ? block->columns[j] : j)] : 0;

@@ -10,7 +10,7 @@
 
 /* ---- memory ---- */
 
-enum { PARTS = 5 + TG_GEMM_ARGUMENTS };   /* A, B, C, alpha, beta, the arguments */
+enum { SCALE = 5 + TG_GEMM_ARGUMENTS, ZERO, PARTS };   /* A, B, C, alpha, beta, the arguments; of B, scales and zero points */
 
 /* [page without access][data][page without access]; the operand lies at one end of the data. */
 typedef struct {
@@ -116,6 +116,25 @@ static void lay(tg_gates *g, int part, const char *name, tg_type t, const lying 
   put_all(t, g->part[part].at, l, x);
 }
 
+/* Weights of few bits, in memory of their own form, and what belongs to them. */
+static void lay_weights(tg_gates *g, const gate_product *p, const lying *b, tg_gemm_operands *o) {
+  const tg_gemm_problem *q = g->problem;
+  bool by_column = q->group_major == TG_GEMM_COLUMN;
+  int64_t n = g->which->n, ld = b->row > b->column ? b->row : b->column;
+  if (q->bits == 4) ld += ld % 2;
+  if (q->b_major == TG_GEMM_STRIDES && !q->panel) lay(g, 1, "B", q->b, b, p->whole), ld = b->row;
+  else {
+    guard(g, 1, "B", tg_gate_lay_weights(p, ld, NULL), g->which->front);
+    memset(g->part[1].at, 0xff, g->part[1].bytes);
+    tg_gate_lay_weights(p, ld, (uint8_t *)g->part[1].at);
+  }
+  lying l = {p->groups, n, by_column ? 1 : n + g->which->pad_b, by_column ? p->groups + g->which->pad_b : 1};
+  lay(g, SCALE, "scale", q->scale, &l, p->scale);
+  if (q->zero) lay(g, ZERO, "zero", q->zero, &l, p->zero);
+  o->ldb = q->bits == 4 ? ld / 2 : ld;
+  o->ld_group = by_column ? l.column : l.row;
+}
+
 static void each_byte(tg_gates *g, const lying *l, bool poison) {
   size_t size = (size_t)tg_type_bytes(g->problem->c), first = (size_t)(g->part[2].at - g->part[2].map) - g->part[2].page;
   for (int64_t r = 0; r < l->rows; r++)
@@ -187,12 +206,14 @@ static double *run(tg_gates *g, gate_product *p) {
   lying a = lie(q->a_major, w->m, w->k, w->pad_a), b = lie(q->b_major, w->k, w->n, w->pad_b), c = lie(q->c_major, w->m, w->n, w->pad_c), one = {1, 1, 1, 1};
   char message[512] = "";
   lay(g, 0, "A", q->a, &a, p->a);
-  lay(g, 1, "B", q->b, &b, p->b);
+  if (!q->bits) lay(g, 1, "B", q->b, &b, p->b);
   lay_c(g, &c, p->beta != 0 || !w->poison ? p->c : NULL);
   if (q->alpha) lay(g, 3, "alpha", q->acc, &one, &p->alpha);
   if (q->beta) lay(g, 4, "beta", q->acc, &one, &p->beta);
   tg_gemm_operands o = {.m = w->m, .n = w->n, .k = w->k, .lda = leading(q->a_major, &a), .ldb = leading(q->b_major, &b), .ldc = leading(q->c_major, &c), .stepa = a.column, .stepb = b.column,
                         .stepc = c.column};
+  if (q->bits) lay_weights(g, p, &b, &o);
+  o.scale = argument(&g->part[SCALE]), o.zero = argument(&g->part[ZERO]);
   for (uint32_t i = 0; i < q->arguments_n; i++) {
     int64_t columns = q->argument[i].per == 3 ? w->n : p->argument_n[i];
     lying l = lie(TG_GEMM_ROW, p->argument_n[i] / columns, columns, q->argument[i].per == 3 ? w->pad_c : 0);
@@ -426,7 +447,7 @@ static bool numbered(const char *name, const char *prefix, uint32_t *i) {
 
 static bool parameter(const tg_gemm_operands *o, const char *name, int64_t *v) {
   const struct { const char *name; int64_t v; } all[] = {{"M", o->m}, {"N", o->n}, {"K", o->k}, {"lda", o->lda}, {"ldb", o->ldb}, {"ldc", o->ldc},
-                                                        {"stepa", o->stepa}, {"stepb", o->stepb}, {"stepc", o->stepc}};
+                                                        {"ld_group", o->ld_group}, {"stepa", o->stepa}, {"stepb", o->stepb}, {"stepc", o->stepc}};
   for (unsigned i = 0; i < TG_COUNT(all); i++)
     if (!strcmp(all[i].name, name)) return *v = all[i].v, true;
   uint32_t i;
@@ -435,7 +456,7 @@ static bool parameter(const tg_gemm_operands *o, const char *name, int64_t *v) {
 }
 
 static bool buffer(const tg_gemm_operands *o, const char *name, tg_argument *out) {
-  const struct { const char *name; tg_argument v; } all[] = {{"A", o->a}, {"B", o->b}, {"C", o->c}, {"alpha", o->alpha}, {"beta", o->beta}};
+  const struct { const char *name; tg_argument v; } all[] = {{"A", o->a}, {"B", o->b}, {"C", o->c}, {"alpha", o->alpha}, {"beta", o->beta}, {"Bp", o->b}, {"scale", o->scale}, {"zero", o->zero}};
   for (unsigned i = 0; i < TG_COUNT(all); i++)
     if (!strcmp(all[i].name, name)) return *out = all[i].v, true;
   uint32_t i;

@@ -13,14 +13,15 @@ typedef enum tg_gemm_gate {
   TG_GATE_ROUNDED,     /* C narrower than the sum: one rounding of the exact sum, with ties, subnormals, overflow */
   TG_GATE_EXTREMES,    /* 8-bit integers of the full range, with runs of the largest and the smallest */
   TG_GATE_EPILOGUE,    /* exact sums: the bits of the epilogue compiled by itself, as written */
-  TG_GATE_RANDOM,      /* random data within (2 sqrt(K) + 16) eps (|alpha||A||B| + |beta||C|) + 1 ulp of a wider type's result */
+  TG_GATE_RANDOM,      /* random data within (2 sqrt(K) + 16) eps (|alpha||A||B| + |beta||C|) + 1 ulp of a wider type's result; |B| of weights is |scale| (|q| + |zero|) */
   TG_GATE__COUNT
 } tg_gemm_gate;
 const char *tg_gate_name(tg_gemm_gate g);
 
 /* Operands as a candidate gets them; bytes reach from the first element to the last. */
 typedef struct tg_gemm_operands {
-  int64_t m, n, k, lda, ldb, ldc, stepa, stepb, stepc, ld_arg[TG_GEMM_ARGUMENTS];   /* as the parameters of a sketch's kernel */
+  int64_t m, n, k, lda, ldb, ldc, stepa, stepb, stepc, ld_group, ld_arg[TG_GEMM_ARGUMENTS];   /* as the parameters of a sketch's kernel */
+  tg_argument scale, zero;            /* of weights of few bits; b is packed where the problem says so */
   tg_argument a, b, c, alpha, beta;   /* alpha and beta: one element of type acc each, where the problem has them */
   tg_argument argument[TG_GEMM_ARGUMENTS];
 } tg_gemm_operands;

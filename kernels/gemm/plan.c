@@ -30,7 +30,7 @@ static tg_status read_types(planning *p) {
   const tg_gemm_desc *d = p->desc;
   tg_gemm_problem *q = &p->g->problem;
   q->a = d->a ? (tg_type)d->a : TG_F32;
-  q->b = d->b ? (tg_type)d->b : q->a;
+  q->b = d->b ? (tg_type)d->b : d->b_bits ? TG_I8 : q->a;
   bool integers = is_integer(q->a) && is_integer(q->b);
   q->acc = d->acc ? (tg_type)d->acc : integers ? TG_I32 : q->a == TG_F64 || q->b == TG_F64 ? TG_F64 : TG_F32;
   q->c = d->c ? (tg_type)d->c : integers ? TG_I32 : q->a;
@@ -40,6 +40,30 @@ static tg_status read_types(planning *p) {
   if (is_integer(q->a) != is_integer(q->b) && !is_integer(q->b)) return wrong(p, TG_EINVAL, "tg_gemm_desc.a is of integers and b of floats: only b may be of integers beside floats");
   if (is_integer(q->acc) && !integers) return wrong(p, TG_EINVAL, "tg_gemm_desc.acc is of integers, and the operands are not");
   if (q->acc == TG_F16 || q->acc == TG_BF16 || q->acc == TG_I8 || q->acc == TG_U8) return wrong(p, TG_EINVAL, "tg_gemm_desc.acc is a type of 8 or 16 bits: i32, f32 or f64");
+  return TG_OK;
+}
+
+/* B of few bits: the rest of its type. */
+static tg_status read_quantised(planning *p) {
+  const tg_gemm_desc *d = p->desc;
+  tg_gemm_problem *q = &p->g->problem;
+  if (!d->b_bits) return d->b_scale || d->b_zero || d->b_group || d->b_group_major ? wrong(p, TG_EINVAL, "tg_gemm_desc: scales, zero points or groups of B without b_bits") : TG_OK;
+  q->bits = d->b_bits;
+  q->scale = d->b_scale ? (tg_type)d->b_scale : TG_F32;
+  q->zero = (tg_type)d->b_zero;
+  q->group = d->b_group;
+  q->group_major = d->b_group_major;
+  bool is_float = q->scale == TG_F32 || q->scale == TG_F16 || q->scale == TG_BF16;
+  if (d->b_bits != 4 && d->b_bits != 8) return wrong(p, TG_EINVAL, "tg_gemm_desc.b_bits: %u is none of 0, 4, 8", d->b_bits);
+  if (q->b != TG_I8 && q->b != TG_U8) return wrong(p, TG_EINVAL, "tg_gemm_desc.b: with b_bits it is i8 or u8, whether signed or not");
+  if (q->a != TG_F32 && q->a != TG_F16 && q->a != TG_BF16) return wrong(p, TG_EINVAL, "tg_gemm_desc.a: with b_bits it is f32, f16 or bf16");
+  if (q->acc != TG_F32) return wrong(p, TG_EINVAL, "tg_gemm_desc.acc: with b_bits it is f32");
+  if (!is_float) return wrong(p, TG_EINVAL, "tg_gemm_desc.b_scale: type %d is none of f32, f16, bf16", (int)q->scale);
+  if (q->zero && q->zero != TG_I8 && q->zero != TG_U8 && q->zero != TG_F32 && q->zero != TG_F16 && q->zero != TG_BF16) return wrong(p, TG_EINVAL, "tg_gemm_desc.b_zero: type %d is none of i8, u8, f32, f16, bf16", (int)q->zero);
+  if (q->group_major > TG_COLUMN_MAJOR) return wrong(p, TG_EINVAL, "tg_gemm_desc.b_group_major: %u is none of TG_ROW_MAJOR, TG_COLUMN_MAJOR", q->group_major);
+  if (q->group < 0 || q->group > most_elements) return wrong(p, TG_EINVAL, "tg_gemm_desc.b_group: %lld is no number of terms within 0..2^31", (long long)q->group);
+  if (q->bits == 4 && d->b_major == TG_ANY_STRIDES) return wrong(p, TG_EINVAL, "tg_gemm_desc.b_major: elements of four bits lie side by side in rows or in columns");
+  if (q->bits == 4 && d->b_ld.lo % 2) return wrong(p, TG_EINVAL, "tg_gemm_desc.b_ld: %lld elements of four bits are no whole bytes", (long long)d->b_ld.lo);
   return TG_OK;
 }
 
@@ -64,7 +88,8 @@ static tg_status read_sizes(planning *p) {
     int64_t least = i == 0 ? d->a_major ? g->problem.m.hi : g->problem.k.hi : i == 1 ? d->b_major ? g->problem.k.hi : g->problem.n.hi : d->c_major ? g->problem.m.hi : g->problem.n.hi;
     if (lds[i].d.lo && lds[i].d.lo < least)
       return wrong(p, TG_EINVAL, "tg_gemm_desc.%s_ld: %lld is less than the %lld elements that lie side by side", lds[i].name, (long long)lds[i].d.lo, (long long)least);
-    g->ld[i] = (tg_gemm_dim){lds[i].d.lo, lds[i].d.lo};
+    int64_t ld = i == 1 && g->problem.bits == 4 ? lds[i].d.lo / 2 : lds[i].d.lo;   /* of four bits: bytes */
+    g->ld[i] = (tg_gemm_dim){ld, ld};
   }
   g->problem.a_major = d->a_major;
   g->problem.b_major = d->b_major;
@@ -89,7 +114,7 @@ static tg_status read_packing(planning *p) {
   tg_gemm_problem *q = &p->g->problem;
   if (!k) return TG_OK;
   if (!tg_gemm_packing_valid(k)) return wrong(p, TG_EINVAL, "tg_gemm_desc.packing is not what tg_gemm_packing_choose makes");
-  if (k->type != q->b) return wrong(p, TG_EINVAL, "tg_gemm_desc.packing is of another type than b");
+  if (k->type != q->b || (k->format == TG_GEMM_NIBBLES) != (q->bits == 4)) return wrong(p, TG_EINVAL, "tg_gemm_desc.packing is of another type than b");
   if (q->n.lo != k->n || q->n.hi != k->n || q->k.lo != k->k || q->k.hi != k->k)
     return wrong(p, TG_EINVAL, "tg_gemm_desc.packing is of %lld columns and %lld terms: n and k are fixed at these", (long long)k->n, (long long)k->k);
   if (q->c_major != TG_ROW_MAJOR) return wrong(p, TG_EINVAL, "tg_gemm_desc.c_major: beside a packing, C is row major");
@@ -122,8 +147,8 @@ static tg_status read_epilogue(planning *p) {
 
 /* ---- kernels ---- */
 
-static const char *const operand_names[GEMM_OPERANDS] = {"A", "B", "C", "alpha", "beta", "arg0", "arg1", "arg2", "arg3", "arg4", "arg5", "arg6", "arg7"};
-static const char *const value_names[GEMM_VALUES] = {"M", "N", "K", "lda", "ldb", "ldc", "stepa", "stepb", "stepc", "ld_arg0", "ld_arg1", "ld_arg2", "ld_arg3", "ld_arg4", "ld_arg5", "ld_arg6", "ld_arg7"};
+static const char *const operand_names[GEMM_OPERANDS] = {"A", "B", "C", "alpha", "beta", "scale", "zero", "arg0", "arg1", "arg2", "arg3", "arg4", "arg5", "arg6", "arg7"};
+static const char *const value_names[GEMM_VALUES] = {"M", "N", "K", "lda", "ldb", "ldc", "stepa", "stepb", "stepc", "ld_arg0", "ld_arg1", "ld_arg2", "ld_arg3", "ld_arg4", "ld_arg5", "ld_arg6", "ld_arg7", "ld_group"};
 
 static bool find(const char *name, const char *const *names, uint32_t n, uint8_t *out) {
   for (uint32_t i = 0; i < n; i++)
@@ -162,7 +187,7 @@ uint32_t tg_gemm_bind(const tg_gemm *g, const tg_gemm_problem *q, tg_binding *b)
   for (uint32_t i = 0; i < GEMM_VALUES; i++) {
     if (i < GEMM_ROW_STEP) b[n] = size[i];
     else if (i < GEMM_COLUMN_STEP) b[n] = g->ld[i - GEMM_ROW_STEP].lo ? (tg_binding){NULL, g->ld[i - GEMM_ROW_STEP].lo, g->ld[i - GEMM_ROW_STEP].lo, 1} : any;
-    else if (i < GEMM_ARG_LD ? majors[i - GEMM_COLUMN_STEP] == TG_GEMM_STRIDES : i - GEMM_ARG_LD < q->arguments_n && q->argument[i - GEMM_ARG_LD].per == TG_PER_ELEMENT) b[n] = any;
+    else if (i < GEMM_ARG_LD ? majors[i - GEMM_COLUMN_STEP] == TG_GEMM_STRIDES : i == GEMM_GROUP_LD ? q->bits != 0 : i - GEMM_ARG_LD < q->arguments_n && q->argument[i - GEMM_ARG_LD].per == TG_PER_ELEMENT) b[n] = any;
     else continue;
     if (i >= GEMM_ROW_STEP && majors[(i - GEMM_ROW_STEP) % 3] == TG_GEMM_STRIDES && i < GEMM_ARG_LD) b[n].lo = 0;
     b[n++].name = value_names[i];
@@ -204,7 +229,7 @@ static tg_status compile_choice(planning *p, const tg_gemm_problem *q, const tg_
 static tg_status compile(planning *p, const tg_gemm_problem *q, const tg_gemm_choice *choice, tg_gemm_kernel *out) {
   const tg_gemm_choice plain = {.sketch = tg_gemm_sketches[0]};
   tg_status s = compile_choice(p, q, choice, out);
-  return (s == TG_EINVAL || s == TG_ELIMIT) && choice->sketch != plain.sketch && !q->panel ? compile_choice(p, q, &plain, out) : s;
+  return (s == TG_EINVAL || s == TG_ELIMIT) && choice->sketch != plain.sketch && (!q->panel || q->bits) ? compile_choice(p, q, &plain, out) : s;
 }
 
 /* ---- parts ---- */
@@ -256,6 +281,7 @@ static tg_status compile_nothing(planning *p) {
   if (!q.alpha && q.k.lo) return TG_OK;
   q.k = (tg_gemm_dim){0, 0};
   q.alpha = false;
+  if (q.bits) q.bits = 0, q.b = q.a;
   q.panel = 0;   /* B has no elements, packed or not */
   for (uint32_t beta = 0; beta < (p->desc->beta ? GEMM_CASES : GEMM_UPDATE); beta++) {
     q.beta = beta;
@@ -267,6 +293,7 @@ static tg_status compile_nothing(planning *p) {
 
 static tg_status read_descriptor(planning *p) {
   tg_status s = read_types(p);
+  if (s == TG_OK) s = read_quantised(p);
   if (s == TG_OK) s = read_sizes(p);
   if (s == TG_OK) s = read_epilogue(p);
   return s == TG_OK ? read_packing(p) : s;

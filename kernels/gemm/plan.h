@@ -7,8 +7,8 @@
 #include "tg/gemm.h"
 
 /* Operands and values of a call, in the places that kernels' buffers and parameters are looked up in, by name. */
-enum { GEMM_A, GEMM_B, GEMM_C, GEMM_ALPHA, GEMM_BETA, GEMM_ARG, GEMM_OPERANDS = GEMM_ARG + TG_GEMM_ARGS };
-enum { GEMM_M, GEMM_N, GEMM_K, GEMM_ROW_STEP, GEMM_COLUMN_STEP = GEMM_ROW_STEP + 3, GEMM_ARG_LD = GEMM_COLUMN_STEP + 3, GEMM_VALUES = GEMM_ARG_LD + TG_GEMM_ARGS };
+enum { GEMM_A, GEMM_B, GEMM_C, GEMM_ALPHA, GEMM_BETA, GEMM_SCALE, GEMM_ZERO, GEMM_ARG, GEMM_OPERANDS = GEMM_ARG + TG_GEMM_ARGS };
+enum { GEMM_M, GEMM_N, GEMM_K, GEMM_ROW_STEP, GEMM_COLUMN_STEP = GEMM_ROW_STEP + 3, GEMM_ARG_LD = GEMM_COLUMN_STEP + 3, GEMM_GROUP_LD = GEMM_ARG_LD + TG_GEMM_ARGS, GEMM_VALUES };
 
 typedef struct tg_gemm_kernel {
   tg_kernel *kernel;                     /* NULL: none for this case */
@@ -31,6 +31,7 @@ enum { GEMM_PARTS = 8 };
 
 /* plan.c: the problem that a descriptor says, or the error. */
 tg_status tg_gemm_problem_of(tg_context *c, const tg_gemm_desc *d, tg_gemm_problem *out);
+enum { TG_GEMM_ELEMENTS = 1, TG_GEMM_NIBBLES = 2 };   /* formats of a packing */
 /* pack.c: made by tg_gemm_packing_choose, or as good. */
 bool tg_gemm_packing_valid(const tg_gemm_packing *p);
 

@@ -14,6 +14,7 @@ typedef struct {
   const tg_gemm_call *call;
   int64_t m, n, k, batch;
   layout at[3];                        /* of A, B, C */
+  int64_t b_rows, b_columns;           /* of B in memory: two elements of four bits are one */
   int64_t apart[3];                    /* bytes from one product's to the next's */
   const void *const *list[3];
   void *operand[GEMM_OPERANDS];
@@ -129,7 +130,7 @@ static tg_status check_operands(const run *r, void *const p[3], const int64_t by
     tg_status s = check_pointer(g, i, p[i], bytes[i], r->at[i].size);
     if (s != TG_OK) return s;
     if (i == 2) continue;
-    lines x = lines_of(p[i], &r->at[i], i ? r->k : r->m, i ? r->n : r->k);
+    lines x = lines_of(p[i], &r->at[i], i ? r->b_rows : r->m, i ? r->b_columns : r->k);
     if (x.bytes != bytes[i]) x.bytes = bytes[i], x.pitch = 0;
     if (!(g->flags & TG_GEMM_OVERLAP_UNCHECKED) && !is_disjoint(&c, &x)) return wrong(g, "tg_gemm_call.c overlaps %c", "abc"[i]);
   }
@@ -172,6 +173,7 @@ static tg_status read_batch(run *r) {
   if (r->batch < 0) return wrong(g, "tg_gemm_call.batch = %lld", (long long)call->batch);
   r->apart[0] = r->apart[1] = r->apart[2] = 0;
   r->list[0] = call->a_list, r->list[1] = call->b_list, r->list[2] = (const void *const *)call->c_list;
+  if (g->problem.bits && (r->batch != 1 || call->group_m || r->list[0] || r->list[1] || r->list[2])) return wrong(g, "tg_gemm_call: products with B of %u bits are one at a time", g->problem.bits);
   if (!call->group_m) return TG_OK;
   tg_gemm_dim d = g->problem.m;
   int64_t all = 0;
@@ -195,6 +197,48 @@ static tg_status read_sizes(run *r) {
   return read_batch(r);
 }
 
+/* B of four bits, as the bytes that it is. */
+static tg_status read_nibbles(run *r) {
+  const tg_gemm *g = r->g;
+  const int64_t *given = r->call->b_strides;
+  uint32_t outer = g->problem.b_major == TG_COLUMN_MAJOR;
+  int64_t bytes[2] = {given[0], given[1]}, *side = outer ? &r->b_rows : &r->b_columns;
+  if (given[outer] % 2) return wrong(g, "tg_gemm_call.b_strides = {%lld, %lld}: %lld elements of four bits are no whole bytes", (long long)given[0], (long long)given[1], (long long)given[outer]);
+  if (given[outer] && g->ld[1].lo && given[outer] / 2 != g->ld[1].lo)
+    return wrong(g, "tg_gemm_call.b_strides = {%lld, %lld}, but the plan is for a leading dimension of %lld", (long long)given[0], (long long)given[1], (long long)g->ld[1].lo * 2);
+  bytes[outer] /= 2;
+  *side = (*side + 1) / 2;
+  return read_layout(r, 1, bytes, g->problem.b_major, r->b_rows, r->b_columns);
+}
+
+/* Scales and zero points. */
+static tg_status read_groups(run *r) {
+  static const char *const names[] = {"b_scale", "b_zero"};
+  const tg_gemm *g = r->g;
+  const tg_gemm_problem *p = &g->problem;
+  const void *at[] = {r->call->b_scale, r->call->b_zero};
+  const tg_type type[] = {p->scale, p->zero};
+  bool by_column = p->group_major == TG_COLUMN_MAJOR;
+  if (!p->bits) return TG_OK;
+  int64_t groups = p->group ? (r->k + p->group - 1) / p->group : 1, rows = by_column ? r->n : groups, columns = by_column ? groups : r->n, ld = r->call->b_group_ld, bytes;
+  if (!ld || rows <= 1) ld = columns > ld ? columns > 1 ? columns : 1 : ld;
+  if (ld < 1 || ld > (int64_t)1 << 31) return wrong(g, "tg_gemm_call.b_group_ld = %lld is negative or past 2^31", (long long)r->call->b_group_ld);
+  r->value[GEMM_GROUP_LD] = ld;
+  lines c = lines_of(r->operand[2], &r->at[2], r->m, r->n);
+  for (uint32_t i = 0; i < 2; i++) {
+    if (i && !p->zero) continue;
+    layout l = {{ld, 1}, (uint32_t)tg_type_bytes(type[i])};
+    r->operand[GEMM_SCALE + i] = (void *)(uintptr_t)at[i];
+    if (r->nothing) continue;
+    if (!at[i]) return wrong(g, "tg_gemm_call.%s is NULL", names[i]);
+    if ((uintptr_t)at[i] % l.size) return wrong(g, "tg_gemm_call.%s is not aligned to its elements of %u bytes", names[i], l.size);
+    if (!reach(&l, rows, columns, &bytes)) return wrong(g, "tg_gemm_call.%s reaches over more than 2^62 bytes", names[i]);
+    lines x = lines_of(at[i], &l, rows, columns);
+    if (!is_disjoint(&c, &x)) return wrong(g, "tg_gemm_call.c overlaps %s", names[i]);
+  }
+  return TG_OK;
+}
+
 static tg_status read_operands(run *r) {
   const tg_gemm *g = r->g;
   const tg_gemm_call *call = r->call;
@@ -205,16 +249,18 @@ static tg_status read_operands(run *r) {
   const int64_t rows[3] = {r->m, r->k, r->m}, columns[3] = {r->k, r->n, r->n};
   int64_t bytes[3];
   r->operand[0] = (void *)(uintptr_t)call->a, r->operand[1] = (void *)(uintptr_t)call->b, r->operand[2] = call->c;
+  r->b_rows = r->k, r->b_columns = r->n;
   for (uint32_t i = 0; i < 3; i++) {
     r->at[i].size = (uint32_t)tg_type_bytes(type[i]);
+    if (i == 1 && p->bits == 4) r->at[1].size = p->panel ? 4 : 1;
     if (i == 1 && p->panel) {
       r->at[1].step[0] = r->at[1].step[1] = 0;
       bytes[1] = (int64_t)g->packed;
       continue;
     }
-    tg_status s = read_layout(r, i, strides[i], major[i], rows[i], columns[i]);
+    tg_status s = i == 1 && p->bits == 4 ? read_nibbles(r) : read_layout(r, i, strides[i], major[i], rows[i], columns[i]);
     if (s != TG_OK) return s;
-    if (!reach(&r->at[i], rows[i], columns[i], &bytes[i])) return wrong(g, "tg_gemm_call.%c reaches over more than 2^62 bytes", "abc"[i]);
+    if (!reach(&r->at[i], i == 1 ? r->b_rows : rows[i], i == 1 ? r->b_columns : columns[i], &bytes[i])) return wrong(g, "tg_gemm_call.%c reaches over more than 2^62 bytes", "abc"[i]);
   }
   if (p->c_major == TG_ANY_STRIDES && !is_apart(&r->at[2], r->m, r->n)) return wrong(g, "tg_gemm_call.c_strides = {%lld, %lld} lay two elements on one place", (long long)call->c_strides[0], (long long)call->c_strides[1]);
   for (uint32_t i = 0; i < 3 && !call->group_m; i++) {
@@ -375,7 +421,7 @@ tg_status tg_gemm_run_sized(const tg_gemm *g, const tg_gemm_call *call, size_t c
   r.g = g, r.call = call;
   tg_status s = read_sizes(&r);
   if (s != TG_OK || !r.m || !r.n) return s;
-  if ((s = read_scalars(&r)) != TG_OK || (s = read_operands(&r)) != TG_OK || (s = read_arguments(&r)) != TG_OK) return s;
+  if ((s = read_scalars(&r)) != TG_OK || (s = read_operands(&r)) != TG_OK || (s = read_groups(&r)) != TG_OK || (s = read_arguments(&r)) != TG_OK) return s;
   r.value[GEMM_M] = r.m, r.value[GEMM_N] = r.n, r.value[GEMM_K] = r.k;
   r.threads = threads_of(g, call);
   r.parallel_for = call->exec ? call->exec->parallel_for : NULL;

@@ -4,7 +4,7 @@
 #define TG_GEMM_SKETCH_H
 #include "gemm/template.h"
 
-enum { GEMM_PLAIN, GEMM_PACKED, GEMM_PANEL, GEMM_STREAM, GEMM_DOT, GEMM_DIRECT, GEMM_BYTES };   /* in tg_gemm_sketches */
+enum { GEMM_PLAIN, GEMM_PACKED, GEMM_PANEL, GEMM_STREAM, GEMM_DOT, GEMM_DIRECT, GEMM_BYTES, GEMM_GROUPED, GEMM_WEIGHTS };   /* in tg_gemm_sketches */
 
 /* Values of knobs, ascending; 0 ends. */
 extern const int64_t tg_gemm_mr[], tg_gemm_panel_kc[], tg_gemm_packed_kc[], tg_gemm_nb[], tg_gemm_mb[];
@@ -29,9 +29,18 @@ void tg_gemm_tile_knobs(tg_builder *b, const tg_gemm_problem *p);
 /* The tile itself, over rows and terms of these names and the columns cv; around: a loop between that goes inside of the tiles' loop, or NULL. */
 void tg_gemm_tile(tg_builder *b, const char *rows, const char *terms, const char *around);
 
+/* quantised.c: B of whole numbers with scales, as declarations and as the text of its value at these subscripts. A product's text has room for it. */
+enum { TG_GEMM_TEXT = 1024 };
+void tg_gemm_quantised(tg_builder *b, const tg_gemm_problem *p);
+void tg_gemm_weight(const tg_gemm_problem *p, const char *k, const char *j, char *out, size_t size);
+const char *tg_gemm_type(tg_type t);   /* in the language */
+
 /* Bodies (sketches_thin.c, sketches_bytes.c). */
 void tg_gemm_stream(tg_builder *b, const tg_gemm_problem *p);
 void tg_gemm_dot(tg_builder *b, const tg_gemm_problem *p);
 void tg_gemm_direct(tg_builder *b, const tg_gemm_problem *p);
 void tg_gemm_bytes(tg_builder *b, const tg_gemm_problem *p);   /* u8 x i8 into i32, C in rows, on a target with VPDPBUSD */
+/* quantised.c: B packed ahead and few rows, groups that divide k; any other */
+void tg_gemm_grouped(tg_builder *b, const tg_gemm_problem *p);
+void tg_gemm_weights(tg_builder *b, const tg_gemm_problem *p);
 #endif

@@ -20,14 +20,23 @@ typedef struct tg_gemm_problem {
   bool alpha;                        /* the product is multiplied by alpha[0], an input of type acc; else by 1 */
   bool beta;                         /* C is read, and multiplied by beta[0]; else it is written only */
   tg_gemm_dim m, n, k, batch;        /* batch: {1, 1} for a single product */
-  uint32_t panel;                    /* B comes packed, as Bp[N/panel, K, panel] with zeros behind N; 0: as it is. C lies in rows then, and the sketch is gemm_panel or gemm_packed */
+  uint32_t panel;                    /* B comes packed, as Bp[N/panel, K, panel] with zeros behind N; 0: as it is. C lies in rows then, and the sketch is one that takes panels */
+  uint8_t bits;                      /* 4 or 8: B is of whole numbers of so many bits, whose values are scale * (q - zero) by groups of terms; b is i8 or u8. 0: B is of b */
+  uint8_t group_major;               /* scale and zero lie as [groups, N], or (TG_GEMM_COLUMN) as [N, groups] */
+  tg_type scale, zero;               /* zero TG_VOID: there are none */
+  int64_t group;                     /* terms; the last group may have fewer. 0: all of K */
   const char *epilogue;              /* an expression over acc, m, n and the arguments, which come converted to acc; NULL: acc itself. Converted to c */
   struct { const char *name; tg_type type; uint8_t per; } argument[TG_GEMM_ARGUMENTS];  /* per: 0 one value, 1 a row's, 2 a column's, 3 an element's */
   uint32_t arguments_n;
 } tg_gemm_problem;
 
-/* Declarations and the statement. In every sketch. */
+/* Declarations and the statement. In every sketch but those that say the sum in their own way: they call the three below. */
 void tg_gemm_product(tg_builder *b, const tg_gemm_problem *p);
+void tg_gemm_declare(tg_builder *b, const tg_gemm_problem *p);
+/* C[i,j] = what the problem makes of this sum, j being that text; condition: " if .." or "". */
+void tg_gemm_store(tg_builder *b, const tg_gemm_problem *p, const char *j, const char *sum, const char *condition);
+/* "f32(A[i,k])", i and k being these texts. */
+void tg_gemm_value_of_a(const tg_gemm_problem *p, const char *i, const char *k, char *out, size_t size);
 
 enum { TG_GEMM_KNOBS = 16 };
 
@@ -43,8 +52,8 @@ typedef struct tg_gemm_choice {
 extern const tg_kernel_def *const tg_gemm_sketches[];
 
 /* A sketch as the kernel of this problem. It adds parameters that few problems have: stepa, stepb, stepc (elements from a column to the next, where the
- * major is TG_GEMM_STRIDES and lda.. goes from a row to the next) and ld_arg0.. of an argument per element. The buffers are A, B, C, alpha,
- * beta, arg0... */
+ * major is TG_GEMM_STRIDES and lda.. goes from a row to the next), ld_arg0.. of an argument per element, and ld_group (of scales and zero points, as their
+ * major says). The buffers are A, B, C, alpha, beta, scale, zero, arg0... B of four bits is one of bytes, and so is its ldb. */
 typedef struct { tg_kernel_def def; char params[256]; } tg_gemm_def;
 void tg_gemm_kernel_of(const tg_gemm_problem *p, const tg_kernel_def *sketch, tg_gemm_def *out);
 

@@ -82,6 +82,19 @@ static void choose_problem(tg_gemm_problem *p) {
   }
 }
 
+/* B of few bits. */
+static void choose_quantised(tg_gemm_problem *p) {
+  static const tg_type floats[] = {TG_F32, TG_F16, TG_BF16}, zeros[] = {TG_VOID, TG_VOID, TG_U8, TG_I8, TG_F32, TG_F16, TG_BF16};
+  static const int64_t groups[] = {0, 8, 32, 32, 128, 24, 5};
+  p->bits = often(70) ? 4 : 8;
+  p->a = floats[below(3)], p->acc = TG_F32, p->c = often(50) ? TG_F32 : p->a;
+  p->b = often(50) ? TG_I8 : TG_U8;
+  if (p->bits == 4 && p->b_major == TG_GEMM_STRIDES) p->b_major = TG_GEMM_ROW;
+  p->scale = floats[below(3)], p->zero = zeros[below(7)];
+  p->group = groups[below(7)], p->group_major = often(70) ? TG_GEMM_ROW : TG_GEMM_COLUMN;
+  for (uint32_t i = 0; i < p->arguments_n; i++) p->argument[i].type = TG_F32;
+}
+
 /* ---- a kernel ---- */
 
 enum { WORDS = 64 };
@@ -199,6 +212,7 @@ static void describe(const choice *c, int threads) {
   size_t n = sizeof shared->at;
   int at = snprintf(shared->at, n, "%s %s%c x %s%c -> %s%c (%s)%s%s %s, %d threads;", c->name, tg_type_name[p->a], "NTS"[p->a_major], tg_type_name[p->b], "NTS"[p->b_major],
                     tg_type_name[p->c], "NTS"[p->c_major], tg_type_name[p->acc], p->alpha ? " alpha" : "", p->beta ? " beta" : "", p->epilogue ? p->epilogue : "", threads);
+  if (p->bits) at += snprintf(shared->at + at, n - (size_t)at, " %u bits, scale %s%c, zero %s, group %lld, panel %u;", p->bits, tg_type_name[p->scale], "NT"[p->group_major], p->zero ? tg_type_name[p->zero] : "none", (long long)p->group, p->panel);
   for (uint32_t i = 0; i < c->n && (size_t)at < n; i++)
     at += c->bind[i].lo == c->bind[i].hi ? snprintf(shared->at + at, n - (size_t)at, " %s=%lld", c->bind[i].name, (long long)c->bind[i].lo)
                                          : snprintf(shared->at + at, n - (size_t)at, " %s=%lld..%lld", c->bind[i].name, (long long)c->bind[i].lo, (long long)c->bind[i].hi);
@@ -242,7 +256,8 @@ static tg_status run_plan(void *user, const tg_gemm_operands *o, char *message, 
   const tg_gemm_problem *p = x->problem;
   tg_gemm_call call = {.m = o->m, .n = o->n, .k = o->k, .a = o->a.data, .b = o->b.data, .c = o->c.data, .alpha = o->alpha.data, .beta = o->beta.data};
   strides(p->a_major, o->lda, o->stepa, call.a_strides);
-  strides(p->b_major, o->ldb, o->stepb, call.b_strides);
+  strides(p->b_major, p->bits == 4 ? 2 * o->ldb : o->ldb, o->stepb, call.b_strides);
+  call.b_scale = o->scale.data, call.b_zero = o->zero.data, call.b_group_ld = o->ld_group;
   strides(p->c_major, o->ldc, o->stepc, call.c_strides);
   if (x->packed) {
     tg_status s = tg_gemm_pack(&x->packing, o->b.data, call.b_strides, x->b);
@@ -261,7 +276,8 @@ static tg_status run_plan(void *user, const tg_gemm_operands *o, char *message, 
 
 static tg_status make_plan(tg_context *ctx, const tg_gemm_problem *p, int threads, planned **out) {
   tg_gemm_desc d = {.a = (uint8_t)p->a, .b = (uint8_t)p->b, .c = (uint8_t)p->c, .acc = (uint8_t)p->acc, .a_major = p->a_major, .b_major = p->b_major, .c_major = p->c_major, .alpha = p->alpha,
-                    .beta = p->beta, .m = {p->m.lo, p->m.hi}, .n = {p->n.lo, p->n.hi}, .k = {p->k.lo, p->k.hi}, .epilogue = p->epilogue, .threads = threads};
+                    .beta = p->beta, .m = {p->m.lo, p->m.hi}, .n = {p->n.lo, p->n.hi}, .k = {p->k.lo, p->k.hi}, .epilogue = p->epilogue, .threads = threads, .b_bits = p->bits,
+                    .b_scale = (uint8_t)p->scale, .b_zero = (uint8_t)p->zero, .b_group = p->group, .b_group_major = p->group_major};
   for (uint32_t i = 0; i < p->arguments_n; i++) d.arg[i].name = p->argument[i].name, d.arg[i].type = (uint8_t)p->argument[i].type, d.arg[i].per = p->argument[i].per;
   planned *x = calloc(1, sizeof *x);
   if (!x) abort();
@@ -300,8 +316,10 @@ static bool one_point(const choice *c, tg_gemm_candidate *run, void *user, const
   return true;
 }
 
-static tg_gemm_dim leading(uint8_t major_of, int64_t rows, int64_t columns, int64_t pad, bool fixed) {
+/* halves: of four bits, in bytes. */
+static tg_gemm_dim leading(uint8_t major_of, int64_t rows, int64_t columns, int64_t pad, bool fixed, bool halves) {
   int64_t ld = (major_of == TG_GEMM_COLUMN ? rows : columns) + pad;
+  if (fixed && halves) ld = (ld + 1) / 2;
   return fixed && major_of != TG_GEMM_STRIDES ? (tg_gemm_dim){ld, ld} : (tg_gemm_dim){1, 1 << 20};
 }
 
@@ -310,13 +328,14 @@ static void bind_all(choice *c, const int64_t sizes[3], const int64_t pad[3], bo
   static const char *const steps[] = {"stepa", "stepb", "stepc"}, *const lds[] = {"ld_arg0", "ld_arg1"};
   const uint8_t majors[] = {p->a_major, p->b_major, p->c_major};
   bind(c, "M", p->m), bind(c, "N", p->n), bind(c, "K", p->k);
-  bind(c, "lda", leading(p->a_major, sizes[0], sizes[2], pad[0], fixed));
-  bind(c, "ldb", leading(p->b_major, sizes[2], sizes[1], pad[1], fixed));
-  bind(c, "ldc", leading(p->c_major, sizes[0], sizes[1], pad[2], fixed));
+  bind(c, "lda", leading(p->a_major, sizes[0], sizes[2], pad[0], fixed, false));
+  bind(c, "ldb", leading(p->b_major, sizes[2], sizes[1], pad[1], fixed, p->bits == 4));
+  bind(c, "ldc", leading(p->c_major, sizes[0], sizes[1], pad[2], fixed, false));
   for (int i = 0; i < 3; i++)
     if (majors[i] == TG_GEMM_STRIDES) bind(c, steps[i], (tg_gemm_dim){1, 1 << 20});
   for (uint32_t i = 0; i < p->arguments_n; i++)
     if (p->argument[i].per == 3) bind(c, lds[i], (tg_gemm_dim){1, 4096});
+  if (p->bits) bind(c, "ld_group", (tg_gemm_dim){1, 1 << 20});
 }
 
 /* The sizes of a point: sums and rows around tiles, mostly products that plain C computes in a moment. */
@@ -343,9 +362,11 @@ static void group(tg_context *ctx, uint64_t seed) {
   state = seed, shared->group = seed;
   shared->at[0] = 0;
   while (tg_gemm_sketches[count] && count < SKETCHES - 1) count++;
-  uint32_t sketch = often(15) ? count : (uint32_t)below(count);   /* the last stands for plans */
-  bool plan = sketch == count;
+  uint32_t sketch = often(15) ? count : (uint32_t)below(count - 2);   /* count stands for plans; the last two are for B of few bits */
   choose_problem(&p);
+  if (often(15)) choose_quantised(&p), sketch = (uint32_t[]){0, count - 2, count - 2, count - 1, count - 1, count, count}[below(7)];
+  bool plan = sketch == count;
+  if (p.bits && !plan && (often(50) || sketch == count - 2)) p.panel = often(50) ? 64 : 16 << below(3), p.c_major = TG_GEMM_ROW, p.b_major = TG_GEMM_ROW;
   tg_gemm_def def = {0};
   if (!plan) tg_gemm_kernel_of(&p, tg_gemm_sketches[sketch], &def);
   c.def = &def.def, c.name = plan ? "plan" : def.def.name;
@@ -357,6 +378,12 @@ static void group(tg_context *ctx, uint64_t seed) {
   for (int i = 0; i < 3; i++) *dim[i] = fixed || often(15) ? (tg_gemm_dim){sizes[i], sizes[i]} : (tg_gemm_dim){1, most};
   if (p.k.lo < p.k.hi && often(12)) p.k.hi = 65536;
   if (plan && often(50)) p.n = (tg_gemm_dim){sizes[1], sizes[1]}, p.k = (tg_gemm_dim){sizes[2], sizes[2]};   /* where B may be packed ahead */
+  if (sketch == count - 2) {   /* groups that divide the terms */
+    if (p.bits == 4) p.group = (p.group + 7) / 8 * 8;
+    int64_t group = p.group ? p.group : 8;
+    sizes[2] = (sizes[2] + group - 1) / group * group;
+    p.k = (tg_gemm_dim){sizes[2], sizes[2]};
+  }
   bind_all(&c, sizes, pad, fixed);
   tg_job_init(&c.job, NULL);
   if (!plan) tg_protect(&c.job.env, read_knobs, &c);
