@@ -135,14 +135,50 @@ static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t t
   knob(out, "TEAM", threads > 1 ? 2 : 0);
 }
 
+/* Cycles of a tile of sizes that are known: as cycles_of, from the first cache, where vectors that lie across lines are loaded twice; its sums are stored. */
+static double cycles_of_small(int64_t rows, int64_t vectors, int64_t terms, bool across) {
+  double work = (double)larger(rows * vectors, 8) * 0.5, loads = (double)(rows + vectors * (across ? 2 : 1)) * 0.5;
+  return (double)terms * (work > loads ? work : loads) + (double)(rows * vectors) * (across ? 2 : 1) + 8;
+}
+
+static double cycles_of_columns(int64_t rows, int64_t mr, int64_t vectors, int64_t terms, bool across) {
+  return (double)(rows / mr) * cycles_of_small(mr, vectors, terms, across) + (rows % mr ? cycles_of_small(rows % mr, vectors, terms, across) : 0);
+}
+
+/* Rows and columns that tiles leave are tiles as well. */
+static shape choose_small_tile(int64_t rows, int64_t columns, int64_t terms, int64_t vl, int64_t registers, bool across) {
+  shape best = {0};
+  for (int64_t nu = registers >= 32 ? 4 : 3; nu >= 1; nu--)
+    for (const int64_t *mr = tg_gemm_mr; *mr && *mr * nu + nu + 1 <= registers; mr++) {
+      int64_t tile = smaller(*mr, rows), wide = nu * vl, rest = columns % wide;
+      double c = (double)(columns / wide) * cycles_of_columns(rows, tile, nu, terms, across) + (rest ? cycles_of_columns(rows, tile, up(rest, vl), terms, across) : 0);
+      if (!best.mr || c < best.cycles * 0.999) best = (shape){*mr, nu, vl, c};
+      if (*mr >= rows) break;
+    }
+  return best;
+}
+
+/* All terms in a row where they are few, or where one tile has all rows (the columns' vectors of several would be kept, and there are not as many registers); else some that divide them. */
+static int64_t terms_in_a_row(tg_gemm_dim k, int64_t tile, bool one) {
+  enum { MOST = 16, FEW = 8, INSTRUCTIONS = 1024 };
+  if (k.lo != k.hi) return 1;
+  if (k.lo <= MOST || (one && k.lo * tile <= INSTRUCTIONS)) return 0;
+  for (int64_t n = MOST; n >= FEW; n--)
+    if (k.lo % n == 0) return n;
+  return FEW;
+}
+
 static void choose_direct(const tg_gemm_problem *p, const tg_target *t, tg_gemm_choice *out) {
   bool turned = p->c_major == TG_GEMM_COLUMN;
-  int64_t vl = smaller(t->vector_bytes / bytes_of(p->acc), 16);
-  shape s = choose_tile(turned ? p->n : p->m, turned ? p->m : p->n, vl, t->vector_registers, 0, SINGLES);
+  tg_gemm_dim rows = turned ? p->n : p->m, columns = turned ? p->m : p->n;
+  int64_t size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16);
+  while (vl * size > 16 && columns.hi <= vl / 2) vl /= 2;
+  bool known = rows.lo == rows.hi && columns.lo == columns.hi && p->k.lo == p->k.hi;
+  shape s = known ? choose_small_tile(rows.hi, columns.hi, p->k.hi, vl, t->vector_registers, columns.hi % vl) : choose_tile(rows, columns, vl, t->vector_registers, 0, SINGLES);
   knob(out, "VL", vl);
   knob(out, "NU", s.nu);
   knob(out, "MR", s.mr);
-  knob(out, "UK", p->k.hi >= 8 ? 8 : 1);
+  knob(out, "UK", terms_in_a_row(p->k, s.mr * s.nu, rows.hi <= s.mr));
 }
 
 /* ---- whole numbers with scales ---- */

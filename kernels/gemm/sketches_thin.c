@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Sketches for products that are thin or small: one operand is read once, where it lies, at the speed of memory; or everything stays in the first cache.
  * Nothing is packed. */
+#include <stdio.h>
 #include "gemm/sketch.h"
 
 /* Few rows: the columns' operand lies along the vectors. KC of its rows are read side by side, whole, and what was added so far waits in C, which a cache holds. */
@@ -51,15 +52,39 @@ void tg_gemm_dot(tg_builder *tg_b_, const tg_gemm_problem *p) {
   if (tg_c(TEAM)) tg_gemm_word(tg_b_, "thread cc");
 }
 
-/* Small: both operands where they lie, tile by tile. */
+/* "{28, 4}": a tile, and what is left as one smaller tile where the size is known. */
+static const char *tile_and_rest(char *text, size_t n, tg_gemm_dim size, int64_t tile) {
+  int64_t rest = size.lo % tile;
+  if (rest && size.lo > tile) snprintf(text, n, "{%lld, %lld}", (long long)tile, (long long)rest);
+  else snprintf(text, n, "%lld", (long long)tile);
+  return text;
+}
+
+/* Small: both operands where they lie, tile by tile. What tiles leave of sizes that are known are tiles as well; of other sizes, powers of two and single vectors. */
 void tg_gemm_direct(tg_builder *tg_b_, const tg_gemm_problem *p) {
   tg_gemm_roles o = tg_gemm_roles_of(p);
-  tg_gemm_tile_knobs(tg_b_, p);
+  tg_gemm_dim rows = o.r == 'i' ? p->m : p->n, columns = o.r == 'i' ? p->n : p->m;
+  char list[96];
+  tg_gemm_lanes(tg_b_, p);
+  tg_knob(NU, 4, 1, 2, 3);
+  tg_gemm_knob(tg_b_, "MR", 6, tg_gemm_mr);
+  tg_knob(UK, 8, 0, 1, 2, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16);   /* terms in a row; 0: all, where they are known */
+  int64_t vl = tg_c(VL), wide = vl * tg_c(NU), mr = tg_c(MR), uk = tg_c(UK);
   tg_gemm_product(tg_b_, p);
-  char r[2] = {o.r, 0};
   tg_gemm_word(tg_b_, "order %c %c", o.c, o.r);
-  if (tg_c(NU) > 1) tg_gemm_word(tg_b_, "split %c {%lld, VL} as ct cv", o.c, (long long)(tg_c(VL) * tg_c(NU)));
+  if (columns.lo == columns.hi) tg_gemm_word(tg_b_, "split %c %s as ct cv", o.c, tile_and_rest(list, sizeof list, columns, wide));
+  else if (wide > vl) tg_gemm_word(tg_b_, "split %c {%lld, VL} as ct cv", o.c, (long long)wide);
   else tg_gemm_word(tg_b_, "split %c VL as ct cv", o.c);
   tg_gemm_word(tg_b_, "order %c cv", o.r);
-  tg_gemm_tile(tg_b_, r, "k", NULL);
+  tg_gemm_word(tg_b_, "split cv VL as cu cl");
+  tg_gemm_word(tg_b_, "split %c %s as ir iu", o.r, rows.lo == rows.hi ? tile_and_rest(list, sizeof list, rows, mr < rows.lo ? mr : rows.lo) : tg_gemm_rows_list(list, sizeof list, mr));
+  tg_gemm_word(tg_b_, "upcast iu");
+  tg_gemm_word(tg_b_, "upcast cu");
+  tg_gemm_word(tg_b_, "lane cl");
+  if (p->k.lo == p->k.hi && (!uk || uk >= p->k.lo)) tg_gemm_word(tg_b_, "unroll k");
+  else if (uk > 1) {
+    if (p->k.lo == p->k.hi) tg_gemm_word(tg_b_, "split k %s as ko ku", tile_and_rest(list, sizeof list, p->k, uk));
+    else tg_gemm_word(tg_b_, "split k {UK, 1} as ko ku");
+    tg_gemm_word(tg_b_, "unroll ku");
+  }
 }

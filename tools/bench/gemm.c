@@ -29,7 +29,7 @@ typedef struct {
   tg_gemm *plan;
   tg_gemm_call call;
   tg_gemm_code *code;          /* bare, where there is one */
-  void *workspace;
+  void *operands[3], *workspace;
   _Alignas(64) char scratch[TG_GEMM_SCRATCH];
 } contestant;
 
@@ -39,17 +39,15 @@ static bool tg_open(tg_context *ctx, const bench_product *x, contestant *t) {
   memset(t, 0, sizeof *t);
   if (tg_gemm_plan(ctx, &d, &t->plan)) return fprintf(stderr, "tg bench gemm: %s\n", tg_error_message(ctx)), false;
   t->call = (tg_gemm_call){.a = x->a, .b = x->b, .c = x->c};
+  t->operands[0] = (void *)(uintptr_t)x->a, t->operands[1] = (void *)(uintptr_t)x->b, t->operands[2] = x->c;
   t->call.workspace_bytes = tg_gemm_workspace(t->plan, &t->call);
   t->call.workspace = t->workspace = tool_pages(t->call.workspace_bytes + 64);
   if (x->threads == 1 && (double)x->m * x->n * x->k <= 1 << 21) t->code = tg_gemm_function(t->plan);
   return true;
 }
 
-static bool tg_run_once(tg_context *ctx, contestant *t, const bench_product *x) {
-  if (t->code) {
-    void *operands[] = {(void *)(uintptr_t)x->a, (void *)(uintptr_t)x->b, x->c};
-    return t->code(operands, NULL, t->scratch, 0), true;
-  }
+static bool tg_run_once(tg_context *ctx, contestant *t) {
+  if (t->code) return t->code(t->operands, NULL, t->scratch, 0), true;
   if (!tg_gemm_run(t->plan, &t->call)) return true;
   return fprintf(stderr, "tg bench gemm: %s\n", tg_error_message(ctx)), false;
 }
@@ -83,7 +81,7 @@ typedef struct {
 } match_of;
 
 static bool run_side(match_of *m, duel *d, bool peer) {
-  if (!peer) return tg_run_once(m->ctx, &m->tg, &m->x);
+  if (!peer) return tg_run_once(m->ctx, &m->tg);
   d->peer->entry[d->entry].run(d->peer, &m->x);
   return true;
 }
@@ -240,7 +238,7 @@ static bool prepare_case(match_of *m, const shape *s) {
   m->repeat = 1;
   if (!tg_open(m->ctx, &m->x, &m->tg)) return false;
   bench_poison(&m->x);
-  if (!tg_run_once(m->ctx, &m->tg, &m->x)) return false;
+  if (!tg_run_once(m->ctx, &m->tg)) return false;
   if (!bench_verified(&m->x, m->sums)) return fprintf(stderr, "tg bench gemm: tg: wrong result\n"), false;
   for (double t = time_side(m, NULL, false); t * m->repeat < 0.002 && m->repeat < 1 << 20; t = time_side(m, NULL, false)) m->repeat *= 2;   /* samples of 2 ms and more */
   return true;
@@ -269,7 +267,7 @@ static int run_case(match_of *m, const shape *s, bench_peer *peers, int peers_n,
   }
   double flops = 2.0 * s->m * s->n * (double)s->k, lanes = s->type->lanes;
   bench_poison(&m->x);
-  if (!tg_run_once(m->ctx, &m->tg, &m->x) || !bench_verified(&m->x, m->sums)) wrong = true, fprintf(stderr, "tg bench gemm: %s: tg: wrong result\n", name);
+  if (!tg_run_once(m->ctx, &m->tg) || !bench_verified(&m->x, m->sums)) wrong = true, fprintf(stderr, "tg bench gemm: %s: tg: wrong result\n", name);
   report_tg(m, name, d, n, flops, lanes);
   for (int i = 0; i < n; i++) {
     judge(m, &d[i]);   /* by the largest burst known by now */
