@@ -84,18 +84,19 @@ static shape choose_tile(tg_gemm_dim rows, tg_gemm_dim columns, int64_t vl, int6
 static int64_t terms_of(const int64_t *values, int64_t k, int64_t most) { return listed_above(values, smaller(most, up(k, up(k, most)))); }
 
 static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
-  enum { WHOLE = 2048, BLOCK = 1024 };   /* terms: C is written once where all of them fit in a panel */
+  enum { WHOLE = 2048, BLOCK = 1024 };             /* terms: C is written once where all of them fit in a panel */
+  enum { WAITING = 64, ROWS = 2048, FEW = 1024 };  /* sums that wait: tiles of a block, rows that share panels; terms that are taken at once, so that none waits */
   tg_gemm_roles o = tg_gemm_roles_of(p);
-  bool both = out->sketch == tg_gemm_sketches[GEMM_PACKED], bytes = out->sketch == tg_gemm_sketches[GEMM_BYTES], whole = p->k.hi <= WHOLE;
+  bool both = out->sketch == tg_gemm_sketches[GEMM_PACKED], bytes = out->sketch == tg_gemm_sketches[GEMM_BYTES], whole = p->k.hi <= WHOLE, waits = p->c != p->acc && !bytes;
   tg_gemm_dim rows = o.r == 'i' ? p->m : p->n, columns = o.r == 'i' ? p->n : p->m;
   int64_t size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16), l2 = t->l2 ? (int64_t)t->l2 : 1 << 20;
   shape s = choose_tile(rows, columns, vl, t->vector_registers, p->panel, both && !o.row_k ? EIGHTS : WHOLE_PANELS);
   int64_t nr = s.nu * vl, panels_n = up(columns.hi, nr), tiles = up(rows.hi, s.mr);
   if (bytes) size = 1;
-  int64_t kc = both ? terms_of(tg_gemm_packed_kc, p->k.hi, 256) : terms_of(tg_gemm_panel_kc, p->k.hi, whole ? WHOLE : BLOCK);
+  int64_t kc = both ? terms_of(tg_gemm_packed_kc, p->k.hi, !waits ? 256 : p->k.hi <= FEW ? FEW : FEW / 2) : terms_of(tg_gemm_panel_kc, p->k.hi, whole ? WHOLE : BLOCK);
   int64_t panel = smaller(kc, p->k.hi) * nr * size, room = l2 / (both || !whole ? 2 : bytes ? 4 : 6);
   int64_t nb = listed(tg_gemm_nb, smaller(panels_n, room / panel)), mb = both ? listed(tg_gemm_mb, smaller(tiles, l2 / 8 / (kc * s.mr * size))) : listed(tg_gemm_mb, 1 << 20);
-  if (p->c != p->acc) mb = listed(tg_gemm_mb, smaller(tiles, 64));   /* the block's sums wait beside it */
+  if (waits && !both) mb = listed(tg_gemm_mb, smaller(tiles, WAITING));
   int64_t team = 0;
   if (threads > 1) { /* some four tasks for each thread: of columns where there are enough, since each task packs its own */
     int64_t tasks = 4 * (int64_t)threads;
@@ -110,6 +111,7 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
   knob(out, "KC", kc);
   knob(out, "MB", mb);
   knob(out, "NB", nb);
+  if (waits) knob(out, "GB", team == 1 ? 1 : listed_above(tg_gemm_nb, up(up(tiles, mb), up(rows.hi, ROWS))));
   knob(out, "TEAM", team);
 }
 

@@ -75,9 +75,12 @@ void tg_gemm_tile(tg_builder *tg_b_, const char *rows, const char *terms, const 
 
 static const char *as_type(const tg_gemm_problem *p, tg_type t) { return t == p->acc ? "" : p->acc == TG_F64 ? " as f64" : p->acc == TG_I32 ? " as i32" : " as f32"; }
 
+/* A sum that C cannot hold waits beside the blocks of terms. */
+static bool waits(const tg_gemm_problem *p) { return p->c != p->acc; }
+
 static void stage_columns(tg_builder *tg_b_, const tg_gemm_problem *p, const tg_gemm_roles *o, const char *at) {
   int64_t vl = tg_c(VL), nr = vl * tg_c(NU);
-  tg_gemm_word(tg_b_, "stage %c at %s as Cp[%c/%lld, k, %c%%%lld]%s%s", o->column, at, o->c, (long long)nr, o->c, (long long)nr, as_type(p, o->column == 'A' ? p->a : p->b), tg_c(TEAM) == 1 && p->c == p->acc ? " space=team" : "");
+  tg_gemm_word(tg_b_, "stage %c at %s as Cp[%c/%lld, k, %c%%%lld]%s%s", o->column, at, o->c, (long long)nr, o->c, (long long)nr, as_type(p, o->column == 'A' ? p->a : p->b), tg_c(TEAM) == 1 && !waits(p) ? " space=team" : "");
   tg_gemm_word(tg_b_, "lane Cp.2 VL");
   if (nr > vl) tg_gemm_word(tg_b_, "upcast Cp.2.0");
 }
@@ -96,27 +99,34 @@ static void stage_rows(tg_builder *tg_b_, const tg_gemm_problem *p, const tg_gem
 
 /* Threads: none; blocks of rows, that share the panels of columns; blocks of columns. */
 static void threads(tg_builder *tg_b_, const tg_gemm_problem *p) {
-  if (tg_c(TEAM) == 1) tg_gemm_word(tg_b_, "thread rc");
-  if (tg_c(TEAM) == 1 && !p->panel && p->c == p->acc) tg_gemm_word(tg_b_, "thread Cp.0");
+  if (tg_c(TEAM) == 1) tg_gemm_word(tg_b_, waits(p) ? "thread rg" : "thread rc");
+  if (tg_c(TEAM) == 1 && !p->panel && !waits(p)) tg_gemm_word(tg_b_, "thread Cp.0");
   if (tg_c(TEAM) == 2) tg_gemm_word(tg_b_, "thread cc");
 }
 
 /* Blocks of columns (NB panels), of terms (KC) and of rows (MB tiles). The columns' operand in panels, for all rows; the rows' operand where it lies, or packed as well.
- * A sum that C cannot hold waits in a tile of one block, so terms are the innermost blocks then, and each block of rows packs its columns. */
+ * Sums that wait have a tile of GB blocks of rows, which share the panels of columns: so many stand inside the blocks of terms, the others around them. */
 static void panels(tg_builder *tg_b_, const tg_gemm_problem *p, bool both) {
-  bool waits = p->c != p->acc;
   tg_gemm_roles o = tg_gemm_roles_of(p);
   tg_gemm_product(tg_b_, p);
   if (p->panel) tg_gemm_word(tg_b_, "stage B at i as Bp[j/%u, k, j%%%u] space=packed", p->panel, p->panel);
   tg_gemm_word(tg_b_, "split %c %lld as ct cv", o.c, (long long)(tg_c(VL) * tg_c(NU)));
   tg_gemm_word(tg_b_, "split ct NB clip as cc cb");
   tg_gemm_word(tg_b_, "split k KC clip as kc kr");
-  tg_gemm_word(tg_b_, "split %c %lld clip as rc rb", o.r, (long long)(tg_c(MR) * tg_c(MB)));
-  tg_gemm_word(tg_b_, !waits ? "order cc kc rc rb cb cv" : tg_c(TEAM) == 1 ? "order rc cc kc rb cb cv" : "order cc rc kc rb cb cv");
+  if (waits(p)) {
+    long long rows = tg_c(MR) * (long long)tg_c(MB);
+    tg_gemm_word(tg_b_, "split %c %lld clip as rg rs", o.r, rows * (long long)tg_c(GB));
+    tg_gemm_word(tg_b_, "split rs %lld clip as rc rb", rows);
+    tg_gemm_word(tg_b_, tg_c(TEAM) == 1 ? "order rg cc kc rc rb cb cv" : "order cc rg kc rc rb cb cv");
+  } else {
+    tg_gemm_word(tg_b_, "split %c %lld clip as rc rb", o.r, (long long)(tg_c(MR) * tg_c(MB)));
+    tg_gemm_word(tg_b_, "order cc kc rc rb cb cv");
+  }
   if (!p->panel) stage_columns(tg_b_, p, &o, "kc");
-  if (both) stage_rows(tg_b_, p, &o, waits ? "kc" : "rc");
+  if (both) stage_rows(tg_b_, p, &o, "rc");
   tg_gemm_tile(tg_b_, "rb", "kr", "cb");
   threads(tg_b_, p);
+  if (waits(p) && p->k.hi > tg_c(KC)) tg_gemm_word(tg_b_, "prefetch C.sum at cb ahead 0 rw");
 }
 
 /* The panels of columns stay in the second cache while the rows pass, which are read where they lie: k is what is contiguous in them. */
@@ -125,6 +135,7 @@ static void panel(tg_builder *tg_b_, const tg_gemm_problem *p) {
   tg_gemm_knob(tg_b_, "KC", 1024, tg_gemm_panel_kc);
   tg_gemm_knob(tg_b_, "NB", 2, tg_gemm_nb);         /* panels of columns in a block */
   tg_gemm_knob(tg_b_, "MB", 1024, tg_gemm_mb);      /* tiles of rows in a block */
+  if (waits(p)) tg_gemm_knob(tg_b_, "GB", 1, tg_gemm_nb);   /* blocks of rows whose sums wait at a time */
   tg_knob(TEAM, 0, 1, 2);
   panels(tg_b_, p, false);
 }
@@ -135,6 +146,7 @@ static void packed(tg_builder *tg_b_, const tg_gemm_problem *p) {
   tg_gemm_knob(tg_b_, "KC", 256, tg_gemm_packed_kc);
   tg_gemm_knob(tg_b_, "NB", 16, tg_gemm_nb);
   tg_gemm_knob(tg_b_, "MB", 16, tg_gemm_mb);
+  if (waits(p)) tg_gemm_knob(tg_b_, "GB", 1, tg_gemm_nb);   /* blocks of rows whose sums wait at a time */
   tg_knob(TEAM, 0, 1, 2);
   panels(tg_b_, p, true);
 }
