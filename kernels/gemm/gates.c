@@ -70,9 +70,13 @@ bool tg_gate_at(const tg_gates *g, const void *address, char *out, size_t n) {
 
 static void put(tg_type t, char *at, size_t i, double v) {
   tg_value x = {0};
-  if (t == TG_F32) {
-    ((float *)(void *)at)[i] = (float)v;
-    return;
+  switch (t) {
+  case TG_F32: ((float *)(void *)at)[i] = (float)v; return;
+  case TG_F64: ((double *)(void *)at)[i] = v; return;
+  case TG_I32: ((int32_t *)(void *)at)[i] = (int32_t)v; return;
+  case TG_I8: ((int8_t *)at)[i] = (int8_t)v; return;
+  case TG_U8: ((uint8_t *)at)[i] = (uint8_t)v; return;
+  default: break;
   }
   if (tg_is_float(t)) x.f = v;
   else x.i = (tg_i128)v;
@@ -83,7 +87,14 @@ static void put(tg_type t, char *at, size_t i, double v) {
 
 static double get(tg_type t, const char *at, size_t i) {
   uint64_t bits = 0;
-  if (t == TG_F32) return (double)((const float *)(const void *)at)[i];
+  switch (t) {
+  case TG_F32: return (double)((const float *)(const void *)at)[i];
+  case TG_F64: return ((const double *)(const void *)at)[i];
+  case TG_I32: return ((const int32_t *)(const void *)at)[i];
+  case TG_I8: return ((const int8_t *)at)[i];
+  case TG_U8: return ((const uint8_t *)at)[i];
+  default: break;
+  }
   size_t size = (size_t)tg_type_bytes(t);
   memcpy(&bits, at + i * size, size);
   tg_value v = tg_value_from_bits(t, bits);

@@ -2,8 +2,9 @@
  * Random points of the space of products through the gates: a sketch, values from its knobs' lists, types, majors and strides, alpha and beta,
  * epilogues, sizes that are constants or known at launch, one to three threads; at sizes around tiles and vectors. Some with other words than the
  * sketch's, changed at random: most are illegal, and the rest must be right as well. And plans of tg/gemm.h.
- *   gemm_points [N [SEED [FAILURES]]]   about N points: one is a compiled kernel at one size, under one or two gates; ends after so many failures (20)
- *   gemm_points --group SEED            one kernel again, as a failure names it, and what it is
+ *   gemm_points [--each E] [N [SEED [FAILURES]]]   about N points, E for each kernel that takes sizes at launch (10); ends after so many failures (20)
+ *   gemm_points [--each E] --group SEED            one kernel again, as a failure names it, and what it is
+ * A point is a compiled kernel at one size, under one or two gates; of a kernel of constant sizes, under four.
  * Kernels run in a child, so that one that crashes or hangs is told and the others go on. */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -14,9 +15,10 @@
 #include "../test.h"
 #include "dsl/text.h"
 #include "gemm/gates.h"
+#include "gemm/sketch.h"
 #include "tg/gemm.h"
 
-enum { SKETCHES = 32, BINDINGS = 9 + TG_GEMM_ARGUMENTS + TG_GEMM_KNOBS, CHUNK = 40, SECONDS = 60 };
+enum { SKETCHES = 32, TILES = 64, BINDINGS = 9 + TG_GEMM_ARGUMENTS + TG_GEMM_KNOBS, CHUNK = 40, SECONDS = 60 };
 
 /* What a child leaves. */
 typedef struct {
@@ -31,7 +33,7 @@ typedef struct {
 static ledger *shared;
 static tg_gates *gates;
 static bool verbose;
-static long failures = 20;
+static long failures = 20, each = 10;
 
 /* ---- random choices ---- */
 
@@ -109,7 +111,7 @@ typedef struct {
   uint32_t n;
   char knob[TG_GEMM_KNOBS][32];
   uint32_t knobs;
-  int64_t tile[64];
+  int64_t tile[TILES];
   uint32_t tiles;
   words words;
   char *text;
@@ -125,8 +127,12 @@ static void read_knobs(void *arg) {
     char *name = c->knob[c->knobs++];   /* it outlives the job */
     snprintf(name, sizeof *c->knob, "%.31s", k->name);
     c->bind[c->n++] = (tg_binding){name, v, v, 1};
-    if (c->tiles < 60 && v > 1 && v <= 512) c->tile[c->tiles++] = v;
   }
+  for (uint32_t i = c->n - c->knobs; i < c->n; i++)   /* what words cut by: knobs, and products of two */
+    for (uint32_t j = i; j < c->n; j++) {
+      int64_t v = c->bind[i].lo * (j == i ? 1 : c->bind[j].lo);
+      if (c->tiles < TILES && v > 1 && v <= 512) c->tile[c->tiles++] = v;
+    }
 }
 
 static void bind(choice *c, const char *name, tg_gemm_dim d) { c->bind[c->n++] = (tg_binding){name, d.lo, d.hi, 1}; }
@@ -221,7 +227,7 @@ static void describe(const choice *c, int threads) {
 
 static void fail(const char *why) {
   shared->failed++;
-  fprintf(stderr, "gemm_points --group %llu: %s\n  %s\n", (unsigned long long)shared->group, shared->at, why);
+  fprintf(stderr, "gemm_points --each %ld --group %llu: %s\n  %s\n", each, (unsigned long long)shared->group, shared->at, why);
 }
 
 /* ---- points ---- */
@@ -301,7 +307,7 @@ static tg_status make_plan(tg_context *ctx, const tg_gemm_problem *p, int thread
 
 static bool one_point(const choice *c, tg_gemm_candidate *run, void *user, const int64_t size_of[3], const int64_t pad[3], bool fixed) {
   static const double factors[][2] = {{1, 0}, {-1, 1}, {2, -2}, {1, 1}, {-2, 0}};
-  int gates_n = often(50) ? 2 : 1;
+  int gates_n = fixed ? 4 : often(50) ? 2 : 1;
   for (int i = 0; i < gates_n; i++) {
     tg_gate_failure f;
     tg_gate_case w = {.gate = i == 0 && often(50) ? tg_gate_applies(c->problem, TG_GATE_EPILOGUE) ? TG_GATE_EPILOGUE : TG_GATE_EXACT : some_gate(c->problem), .m = size_of[0], .n = size_of[1],
@@ -367,6 +373,7 @@ static void group(tg_context *ctx, uint64_t seed) {
   if (often(15)) choose_quantised(&p), sketch = (uint32_t[]){0, count - 2, count - 2, count - 1, count - 1, count, count}[below(7)];
   bool plan = sketch == count;
   if (p.bits && !plan && (often(50) || sketch == count - 2)) p.panel = often(50) ? 64 : 16 << below(3), p.c_major = TG_GEMM_ROW, p.b_major = TG_GEMM_ROW;
+  if (!p.bits && !plan && tg_gemm_sketches[sketch] == tg_gemm_sketches[GEMM_BYTES] && often(90)) p.a = TG_U8, p.b = TG_I8, p.c = p.acc = TG_I32, p.c_major = TG_GEMM_ROW, p.epilogue = NULL, p.arguments_n = 0;
   tg_gemm_def def = {0};
   if (!plan) tg_gemm_kernel_of(&p, tg_gemm_sketches[sketch], &def);
   c.def = &def.def, c.name = plan ? "plan" : def.def.name;
@@ -407,7 +414,7 @@ static void group(tg_context *ctx, uint64_t seed) {
   if (!s && tg_gates_open(ctx, &p, 0, &gates)) abort();
   if (!s) {
     tg_gate_kernel k = {.context = ctx, .kernel = kernel, .threads = threads};
-    int64_t points = fixed ? 1 : 6 + below(9);
+    int64_t points = fixed ? 1 : each * 3 / 5 + below(each * 9 / 10);
     bool good = true;
     if (!changed) shared->compiled++, shared->sketch[sketch].compiled++;
     for (int64_t i = 0; i < points && good; i++) {
@@ -431,8 +438,8 @@ static void crashed(int signal, siginfo_t *info, void *frame) {
   char where[200] = "outside of all operands", text[7000];
   (void)frame;
   if (gates) tg_gate_at(gates, info->si_addr, where, sizeof where);
-  int n = signal == SIGALRM ? snprintf(text, sizeof text, "gemm_points --group %llu: %s\n  takes longer than %d seconds\n", (unsigned long long)shared->group, shared->at, SECONDS)
-                            : snprintf(text, sizeof text, "gemm_points --group %llu: %s\n  signal %d: an access %s\n", (unsigned long long)shared->group, shared->at, signal, where);
+  int n = signal == SIGALRM ? snprintf(text, sizeof text, "gemm_points --each %ld --group %llu: %s\n  takes longer than %d seconds\n", each, (unsigned long long)shared->group, shared->at, SECONDS)
+                            : snprintf(text, sizeof text, "gemm_points --each %ld --group %llu: %s\n  signal %d: an access %s\n", each, (unsigned long long)shared->group, shared->at, signal, where);
   if (write(2, text, (size_t)n) < 0) _exit(9);
   _exit(8);
 }
@@ -457,6 +464,7 @@ static void child(uint64_t seed, long until) {
 int main(int argc, char **argv) {
   shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) return 1;
+  if (argc > 2 && !strcmp(argv[1], "--each")) each = strtol(argv[2], NULL, 10), argc -= 2, argv += 2;
   if (argc > 2 && !strcmp(argv[1], "--group")) {
     tg_context *ctx;
     verbose = true;
@@ -476,7 +484,7 @@ int main(int argc, char **argv) {
     waitpid(pid, &status, 0);
     if (!WIFEXITED(status) || WEXITSTATUS(status)) {
       shared->failed++;
-      if (!WIFEXITED(status) || WEXITSTATUS(status) != 8) fprintf(stderr, "gemm_points --group %llu: %s\n  the process died\n", (unsigned long long)shared->group, shared->at);
+      if (!WIFEXITED(status) || WEXITSTATUS(status) != 8) fprintf(stderr, "gemm_points --each %ld --group %llu: %s\n  the process died\n", each, (unsigned long long)shared->group, shared->at);
     }
   }
   for (int i = 0; i < SKETCHES; i++) {
