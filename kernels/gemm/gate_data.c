@@ -31,7 +31,7 @@ static bool negative(tg_type t) { return tg_is_float(t) || tg_is_signed(t); }
 
 double tg_gate_whole(gate_product *p, tg_type t, int64_t most) {
   uint64_t r = tg_gate_random(p);
-  double v = (double)(1 + (r >> 8) % (uint64_t)most);
+  double v = (double)(1 + (int64_t)((r >> 32) * (uint64_t)most >> 32));
   return negative(t) && r & 1 ? -v : v;
 }
 

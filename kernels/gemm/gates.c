@@ -11,6 +11,7 @@
 /* ---- memory ---- */
 
 enum { SCALE = 5 + TG_GEMM_ARGUMENTS, ZERO, PARTS };   /* A, B, C, alpha, beta, the arguments; of B, scales and zero points */
+enum { FILLING = 1 << 16 };   /* of the pattern: its period */
 
 /* [page without access][data][page without access]; the operand lies at one end of the data. */
 typedef struct {
@@ -34,9 +35,30 @@ struct tg_gates {
   const tg_gate_case *which;
   tg_gate_failure *failure;
   bool wrong;
+  char filling[FILLING];       /* the pattern around operands, over and over */
 };
 
 static char filling(size_t at) { return (char)(at * 167 + (at >> 8) * 31 + 13); }
+
+/* Bytes from..to of a map's data get the pattern, or where it is disturbed: `to` where nowhere. */
+static void fill(const tg_gates *g, char *data, size_t from, size_t to) {
+  for (size_t n; from < to; from += n) {
+    n = FILLING - from % FILLING;
+    if (n > to - from) n = to - from;
+    memcpy(data + from, g->filling + from % FILLING, n);
+  }
+}
+
+static size_t disturbed(const tg_gates *g, const char *data, size_t from, size_t to) {
+  for (size_t n; from < to; from += n) {
+    n = FILLING - from % FILLING;
+    if (n > to - from) n = to - from;
+    if (!memcmp(data + from, g->filling + from % FILLING, n)) continue;
+    while (data[from] == filling(from)) from++;
+    return from;
+  }
+  return to;
+}
 
 static void guard(tg_gates *g, int part, const char *name, size_t bytes, bool front) {
   guarded *p = &g->part[part];
@@ -46,7 +68,7 @@ static void guard(tg_gates *g, int part, const char *name, size_t bytes, bool fr
   if (p->map == MAP_FAILED || mprotect(p->map, page, PROT_NONE) || mprotect(p->map + page + data, page, PROT_NONE))
     tg_fail(&g->env, TG_ENOMEM, "error: no memory for %zu bytes between two pages without access", bytes);
   p->at = front ? p->map + page : p->map + page + data - bytes;
-  for (size_t i = 0; i < data; i++) p->map[page + i] = filling(i);
+  fill(g, p->map + page, 0, data);
 }
 
 static void drop_parts(tg_gates *g) {
@@ -187,15 +209,13 @@ static void judge_padding(tg_gates *g, const lying *l) {
   size_t size = (size_t)tg_type_bytes(g->problem->c), first = (size_t)(p->at - p->map) - p->page, data = p->map_bytes - 2 * p->page;
   const char *base = p->map + p->page;
   each_byte(g, l, false);
-  for (size_t i = 0; i < data; i++) {
-    if (base[i] == filling(i)) continue;
-    if (i < first) wrong(g, -1, -1, 0, 0, "written %zu bytes before C", first - i);
-    else if (i >= first + p->bytes) wrong(g, -1, -1, 0, 0, "written %zu bytes behind the end of C", i - first - p->bytes);
-    else {
-      int64_t at = (int64_t)((i - first) / size), step = l->row > l->column ? l->row : l->column;
-      wrong(g, -1, -1, 0, 0, "written between the elements of C, %lld elements behind the beginning of %s %lld", (long long)(at % step), l->row >= l->column ? "row" : "column", (long long)(at / step));
-    }
-    return;
+  size_t i = disturbed(g, base, 0, data);
+  if (i == data) return;
+  if (i < first) wrong(g, -1, -1, 0, 0, "written %zu bytes before C", first - i);
+  else if (i >= first + p->bytes) wrong(g, -1, -1, 0, 0, "written %zu bytes behind the end of C", i - first - p->bytes);
+  else {
+    int64_t at = (int64_t)((i - first) / size), step = l->row > l->column ? l->row : l->column;
+    wrong(g, -1, -1, 0, 0, "written between the elements of C, %lld elements behind the beginning of %s %lld", (long long)(at % step), l->row >= l->column ? "row" : "column", (long long)(at / step));
   }
 }
 
@@ -437,6 +457,7 @@ tg_status tg_gates_open(tg_context *c, const tg_gemm_problem *problem, double wo
   *out = g;
   if (!g) return tg_context_fail(c, TG_ENOMEM, "out of memory");
   memset(g, 0, sizeof *g);
+  for (size_t i = 0; i < FILLING; i++) g->filling[i] = filling(i);
   g->context = c, g->problem = problem, g->work = work > 0 ? work : 1 << 25;
   return TG_OK;
 }
