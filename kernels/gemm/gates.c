@@ -26,6 +26,7 @@ struct tg_gates {
   tg_context *context;
   const tg_gemm_problem *problem;
   double work;
+  int64_t ld[3];               /* of A, B, C; 0: any */
   tg_kernel *epilogue;         /* the problem's, by itself; compiled when first asked for */
   guarded part[PARTS];
   /* of the check at hand */
@@ -428,6 +429,13 @@ bool tg_gate_applies(const tg_gemm_problem *p, tg_gemm_gate gate) {
   }
 }
 
+void tg_gates_leading(tg_gates *g, const int64_t ld[3]) { memcpy(g->ld, ld, sizeof g->ld); }
+
+/* The elements between rows (or columns): as they come, or what the leading dimension leaves. */
+static int64_t pad_of(const tg_gates *g, int which, uint8_t major, int64_t rows, int64_t columns, int64_t any) {
+  return g->ld[which] && major != TG_GEMM_STRIDES ? g->ld[which] - (major == TG_GEMM_COLUMN ? rows : columns) : any;
+}
+
 tg_status tg_gates_check(tg_gates *g, tg_gemm_candidate *candidate, void *user, const tg_gate_size *sizes, uint32_t sizes_n, uint64_t seed, tg_gate_failure *failure) {
   static const double factors[][2] = {{1, 0}, {-1, 1}, {2, -2}, {1, 1}, {-2, 0}};
   static const int64_t pads[][3] = {{0, 0, 0}, {1, 3, 7}, {5, 1, 2}};
@@ -441,8 +449,10 @@ tg_status tg_gates_check(tg_gates *g, tg_gemm_candidate *candidate, void *user, 
       for (int i = 0; i < rounds; i++, turn++) {
         const double *f = factors[gate == TG_GATE_ROUNDED ? turn % 2 : turn % TG_COUNT(factors)];
         const int64_t *pad = pads[turn % TG_COUNT(pads)];
-        tg_gate_case c = {.gate = (tg_gemm_gate)gate, .m = z->m, .n = z->n, .k = z->k, .pad_a = pad[0], .pad_b = pad[1], .pad_c = pad[2], .alpha = f[0], .beta = f[1], .poison = candidate != tg_gate_run_kernel, .front = turn % 4 == 3,
-                          .seed = tg_mix(seed, turn)};
+        const tg_gemm_problem *p = g->problem;
+        tg_gate_case c = {.gate = (tg_gemm_gate)gate, .m = z->m, .n = z->n, .k = z->k, .pad_a = pad_of(g, 0, p->a_major, z->m, z->k, pad[0]),
+                          .pad_b = pad_of(g, 1, p->b_major, z->k, z->n, pad[1]), .pad_c = pad_of(g, 2, p->c_major, z->m, z->n, pad[2]), .alpha = f[0], .beta = f[1],
+                          .poison = candidate != tg_gate_run_kernel, .front = turn % 4 == 3, .seed = tg_mix(seed, turn)};
         tg_status status = tg_gate_check(g, candidate, user, &c, failure);
         if (status) return status;
       }

@@ -71,9 +71,21 @@ tg_status tg_gate_check(tg_gates *, tg_gemm_candidate *run, void *user, const tg
 typedef struct tg_gate_size { int64_t m, n, k; } tg_gate_size;
 tg_status tg_gates_check(tg_gates *, tg_gemm_candidate *run, void *user, const tg_gate_size *sizes, uint32_t sizes_n, uint64_t seed, tg_gate_failure *failure);
 
+/* Leading dimensions that the kernel was compiled for, which tg_gates_check keeps to; 0: any. */
+void tg_gates_leading(tg_gates *, const int64_t ld[3]);
+
 /* The kernel of a choice through every gate: of fixed sizes itself, at them, and the same words for any size at tiles, one less, one more, and 1; else at such
- * sizes within its bounds. In this process: what a choice that was never run may do, it does here. TG_EINVAL as above, or words that are illegal. */
-tg_status tg_gates_pass(tg_context *context, const tg_gemm_problem *problem, const tg_gemm_choice *choice, int threads, uint64_t seed, tg_gate_failure *failure);
+ * sizes within its bounds. words (may be NULL): in place of the sketch's; those that are illegal for any size are checked at their own only. In this process:
+ * what a choice that was never run may do, it does here. TG_EINVAL as above, or words that are illegal. */
+tg_status tg_gates_pass(tg_context *context, const tg_gemm_problem *problem, const tg_gemm_choice *choice, const char *words, int threads, uint64_t seed, tg_gate_failure *failure);
+
+/* A kernel that was compiled for the problem: at `at`, and, where it takes sizes at launch, around the numbers in its words (may be NULL). ld as in tg_gates_leading. */
+typedef struct tg_gate_built { tg_kernel *kernel; const char *words; tg_gate_size at; int64_t ld[3]; int threads; } tg_gate_built;
+tg_status tg_gates_pass_built(tg_context *context, const tg_gemm_problem *problem, const tg_gate_built *built, uint64_t seed, tg_gate_failure *failure);
+
+/* The same for the workers of a search (tg_trial_gates), who get the problem as text: tg_gate_about puts it there, and returns snprintf's number. The sizes are those that are tuned for. */
+size_t tg_gate_about(const tg_gemm_problem *p, const tg_gate_size *at, const int64_t ld[3], char *out, size_t n);
+tg_status tg_gate_trial(tg_context *c, const char *about, tg_kernel *k, const char *words, int threads, uint64_t seed, char *message, size_t message_n);
 
 /* While a candidate runs: "412 bytes behind the end of B", for the address of a fault. False if it lies in none of the guarded pages. Calls
  * nothing that a handler of signals may not call, but for snprintf. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Tuning a product: the search over all sketches for the kernel that a plan would compile, under the key that the plan looks for. */
 #include <stdio.h>
+#include "api/trial.h"
+#include "gemm/gates.h"
 #include "gemm/plan.h"
 
 static int64_t side(uint8_t major, int64_t rows, int64_t columns) { return major == TG_GEMM_COLUMN ? rows : columns; }
@@ -45,5 +47,16 @@ tg_status tg_gemm_tune_sized(tg_context *c, const tg_gemm_desc *desc, size_t des
   for (uint32_t i = 0; i < o.bindings_n; i++)
     if (b[i].lo != b[i].hi) params[o.params_n++] = i < GEMM_COLUMN_STEP ? value[i] : n;   /* behind the leading dimensions come those of arguments per element */
   if (!o.start) o.start = part->choice.knob, o.start_n = part->choice.knobs_n;
-  return tg_tune(c, defs, tg_gemm_sketches_for(&q, &part->choice, def, defs), &o, out);
+  const tg_gate_size at = {m, n, k};
+  const int64_t ld[3] = {g.ld[0].lo, g.ld[1].lo, g.ld[2].lo};
+  char about[4096];
+  if (tg_gate_about(&q, &at, ld, about, sizeof about) >= sizeof about) return tg_context_fail(c, TG_ELIMIT, "tg_gemm_tune: the epilogue is too long");
+  return tg_tune_gated(c, defs, tg_gemm_sketches_for(&q, &part->choice, def, defs), &o, tg_gate_trial, about, out);
+}
+
+/* A worker knows the gates of every kind of kernels that has some. */
+void tg_tune_worker(int in, int out) {
+  tg_bench *b = tg_trial_bench_new(tg_gate_trial);
+  if (b) tg_serve(b, in, out);
+  tg_trial_bench_free(b);
 }

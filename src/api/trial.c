@@ -25,8 +25,7 @@ static void drop_problem(tg_trial_state *s) {
   if (s->job) tg_job_drop(s->job);
   tg_context_free(s->ctx);
   tg_env_drop(&s->env);
-  tg_bench bench = s->bench;
-  *s = (tg_trial_state){.bench = bench};
+  *s = (tg_trial_state){.bench = s->bench, .gates = s->gates};
 }
 
 void tg_trial_use(tg_trial_state *s, uint32_t launch) {
@@ -130,6 +129,7 @@ static void open_problem(void *self, tg_env *env, tg_task *t) {
   if (st != TG_OK) tg_fail(env, st, "no context");
   s->env.trap = env->trap;
   s->text = tg_strdup(&s->env, t->trial.text ? t->trial.text : "");
+  s->about = t->gates ? tg_strdup(&s->env, t->gates) : NULL;
   s->launch = tg_new(&s->env, tg_trial_launch, TRIAL_LAUNCHES);
   tg_trial_use(s, 0);
   memcpy(s->params, t->params, sizeof t->params);
@@ -215,14 +215,28 @@ static void time_pair(void *self, tg_env *env, tg_task *t) {
   tg_kernel_free(against);
 }
 
+/* A problem whose gates nobody here knows cannot be decided. */
+static void gates(void *self, tg_env *env, tg_task *t) {
+  tg_trial_state *s = self;
+  char message[1024] = "";
+  if (!s->ctx || !s->about) tg_fail(env, TG_EINVAL, "no problem with gates is open");
+  if (!s->gates) tg_fail(env, TG_EBACKEND, "this worker has no gates for it");
+  tg_kernel *k = tg_trial_compile(s, env, t->trial.text, t->trial.words, 0);
+  tg_status st = s->gates(s->ctx, s->about, k, t->trial.words, s->threads, s->seed, message, sizeof message);
+  tg_kernel_free(k);
+  if (st != TG_OK && st != TG_EINVAL) tg_fail(env, st, "%s", message);
+  if (st == TG_EINVAL) t->outcome = TG_TRIAL_WRONG, t->message = tg_strdup(env, message);
+}
+
 /* ---- life ---- */
 
-tg_bench *tg_trial_bench_new(void) {
+tg_bench *tg_trial_bench_new(tg_trial_gates *of_kind) {
   tg_allocator a = tg_allocator_default();
   tg_trial_state *s = a.alloc(a.user, sizeof *s);
   if (!s) return NULL;
   memset(s, 0, sizeof *s);
-  s->bench = (tg_bench){s, open_problem, lower, build, time_pair};
+  s->bench = (tg_bench){s, open_problem, lower, build, time_pair, gates};
+  s->gates = of_kind;
   return &s->bench;
 }
 

@@ -5,10 +5,18 @@
 #include "api/compile.h"
 #include "search/trial.h"
 #include "search/work.h"
+#include "tg/tune.h"
 
-/* NULL: out of memory. Of the default allocator. */
-tg_bench *tg_trial_bench_new(void);
+/* Gates of a kind of kernels, in a process that may end by them: is k right wherever it may be launched? about says what it is, as its kind writes it. TG_EINVAL:
+ * it is not, and message tells how; anything else but TG_OK: it could not be told. */
+typedef tg_status tg_trial_gates(tg_context *c, const char *about, tg_kernel *k, const char *words, int threads, uint64_t seed, char *message, size_t message_n);
+
+/* NULL: out of memory. Of the default allocator. gates (may be NULL): for problems that say what they are. */
+tg_bench *tg_trial_bench_new(tg_trial_gates *gates);
 void tg_trial_bench_free(tg_bench *);
+
+/* tg_tune for kernels of a kind that has gates; workers are programs that know them. */
+tg_status tg_tune_gated(tg_context *c, const tg_kernel_def *const *defs, uint32_t n, const tg_tune_options *o, tg_trial_gates *gates, const char *about, tg_tune_result **out);
 
 /* ---- what its files share ---- */
 
@@ -34,6 +42,8 @@ typedef struct tg_trial_launch {
 
 typedef struct tg_trial_state {
   tg_bench bench;
+  tg_trial_gates *gates;
+  const char *about;           /* NULL: the problem has no gates */
   tg_env env;                  /* as long as the problem */
   bool live;
   tg_context *ctx;

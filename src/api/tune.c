@@ -22,6 +22,7 @@ typedef struct {
   const tg_tune_options *o;
   const tg_sketch_source *sketch;
   uint32_t sketches;
+  const char *about;           /* for the gates of their kind */
   tuned *t;
   tg_bench *bench;
   char folder[64];
@@ -111,7 +112,7 @@ static void run(void *arg) {
   tg_search_options s = {.sketch = k->sketch, .sketches = k->sketches, .bindings = o->bindings, .bindings_n = o->bindings_n, .start = o->start, .start_n = o->start_n, .params = o->params, .params_n = o->params_n,
                          .threads = k->c->target.threads, .seconds = o->seconds > 0 ? o->seconds : 20, .candidates = o->candidates, .seed = o->seed, .beam = o->beam,
                          .knobs_only = (o->flags & TG_TUNE_KNOBS_ONLY) != 0, .worker = o->worker, .workers = o->workers ? o->workers : k->c->target.threads, .local = k->bench,
-                         .folder = *k->folder ? k->folder : NULL, .journal = o->journal, .resume = (o->flags & TG_TUNE_RESUME) != 0, .shared = k->shared, .stop = stop,
+                         .folder = *k->folder ? k->folder : NULL, .gates = k->about, .journal = o->journal, .resume = (o->flags & TG_TUNE_RESUME) != 0, .shared = k->shared, .stop = stop,
                          .progress = o->progress ? progress : NULL, .user = k};
   tg_search_run(env, &s, &k->r);
 }
@@ -156,13 +157,13 @@ static void keep(tuning *k) {
   r->words = k->r.words;
 }
 
-static tg_status tune(tg_context *c, const tg_sketch_source *sketch, uint32_t n, const tg_tune_options *o, tg_tune_result **out) {
+static tg_status tune(tg_context *c, const tg_sketch_source *sketch, uint32_t n, const tg_tune_options *o, tg_trial_gates *gates, const char *about, tg_tune_result **out) {
   if (!c || !out) return TG_EINVAL;
   *out = NULL;
   if (!c->compiler) return tg_context_fail(c, TG_EINVAL, "this program has no compiler: that is tg_context_create of libtg_jit");
   tg_allocator a = c->env.allocator;
   tuned *t = a.alloc(a.user, sizeof *t);
-  tuning k = {.c = c, .o = o, .sketch = sketch, .sketches = n, .t = t, .bench = tg_trial_bench_new(), .shared = -1};
+  tuning k = {.c = c, .o = o, .sketch = sketch, .sketches = n, .about = about, .t = t, .bench = tg_trial_bench_new(gates), .shared = -1};
   if (!t || !k.bench) {
     if (t) a.free(a.user, t, sizeof *t);
     tg_trial_bench_free(k.bench);
@@ -180,20 +181,22 @@ static tg_status tune(tg_context *c, const tg_sketch_source *sketch, uint32_t n,
   return s;
 }
 
-tg_status tg_tune(tg_context *c, const tg_kernel_def *const *defs, uint32_t n, const tg_tune_options *o, tg_tune_result **out) {
+tg_status tg_tune_gated(tg_context *c, const tg_kernel_def *const *defs, uint32_t n, const tg_tune_options *o, tg_trial_gates *gates, const char *about, tg_tune_result **out) {
   enum { MOST = 64 };
   tg_sketch_source s[MOST];
   if (!o) o = &no_options;
   if (c && (!defs || !n || n > MOST)) return tg_context_fail(c, TG_EINVAL, "tg_tune takes 1 to 64 kernels");
   for (uint32_t i = 0; c && i < n; i++) s[i] = (tg_sketch_source){.def = defs[i], .user = o->user};
-  return tune(c, s, n, o, out);
+  return tune(c, s, n, o, gates, about, out);
 }
+
+tg_status tg_tune(tg_context *c, const tg_kernel_def *const *defs, uint32_t n, const tg_tune_options *o, tg_tune_result **out) { return tg_tune_gated(c, defs, n, o, NULL, NULL, out); }
 
 tg_status tg_tune_text(tg_context *c, const char *file, const char *text, const tg_tune_options *o, tg_tune_result **out) {
   if (!o) o = &no_options;
   tg_sketch_source s = {.file = file, .text = text, .kernel = o->kernel};
   if (c && !text) return tg_context_fail(c, TG_EINVAL, "no kernel is given");
-  return tune(c, &s, 1, o, out);
+  return tune(c, &s, 1, o, NULL, NULL, out);
 }
 
 void tg_tune_result_free(tg_tune_result *r) {
@@ -202,10 +205,4 @@ void tg_tune_result_free(tg_tune_result *r) {
   tg_allocator a = t->env.allocator;
   tg_env_drop(&t->env);
   a.free(a.user, t, sizeof *t);
-}
-
-void tg_tune_worker(int in, int out) {
-  tg_bench *b = tg_trial_bench_new();
-  if (b) tg_serve(b, in, out);
-  tg_trial_bench_free(b);
 }

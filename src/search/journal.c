@@ -21,7 +21,7 @@ struct tg_journal {
   uint32_t reused;
 };
 
-static const char *const kinds[TG_TASK__COUNT] = {"open", "lower", "build", "time"};
+static const char *const kinds[TG_TASK__COUNT] = {"open", "lower", "build", "time", "gates"};
 
 /* ---- one line of our own making ---- */
 

@@ -3,7 +3,7 @@
  *
  * A point is a sketch (a kernel with knobs and, perhaps, words), values for its knobs, and the words in use. It is lowered first: what is illegal, or
  * lowers to a program that was tried, goes no further, and the cost model orders the rest. The most promising are built and checked, then
- * each is timed in turns with the best so far. */
+ * each is timed in turns with the best so far. Where the kernel's kind has gates of its own, a candidate passes them before it may be the best. */
 #ifndef TG_SEARCH_H
 #define TG_SEARCH_H
 #include "search/trial.h"
@@ -39,7 +39,7 @@ typedef struct tg_point {
   tg_cost cost;
   double score;                /* ln(seconds / seconds of the default); 0 before it is timed */
   double seconds;              /* as timed beside the incumbent of then */
-  bool built, timed;
+  bool built, timed, passed;   /* passed: the gates of its kind */
 } tg_point;
 
 /* ---- space.c ---- */
@@ -113,6 +113,7 @@ typedef struct tg_search_options {
   uint32_t workers;                /* 0: as many as threads of the machine */
   const tg_bench *local;
   const char *folder, *journal;
+  const char *gates;               /* what the kernels are, for the gates of their kind; NULL: there are none */
   bool resume;
   int shared;
   bool (*stop)(void *user);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * The search itself. The default comes first: it must be right, and everything is measured against it. Then rounds: neighbours of the best points so
  * far are lowered, the cheapest by the model built and checked, each timed in turns with the incumbent, which it replaces only where the 95 %
- * interval of the gain lies above 1 %. At the end the incumbent meets the default once more, in a new process; unless it wins again, the default stays. */
+ * interval of the gain lies above 1 % and it passes the gates of its kind. At the end the incumbent meets the default once more, in a new process; unless it wins again, the default stays. */
 #include <math.h>
 #include <stdio.h>
 #include "search/search.h"
 
-enum { BEAM = 16, BATCH = 6, FRONT = 48, POOL = 4096 };
+enum { BEAM = 16, BATCH = 6, FRONT = 48, POOL = 4096, GATES_LIMIT = 60 };
 static const double margin = 0.01, even = 0.005;
 
 typedef struct {
@@ -225,6 +225,17 @@ static void join_beam(search *s, tg_point *p) {
   s->beam[at] = p;
 }
 
+/* May it win? Asked of those alone that would: the gates of a kind may take longer than all else. */
+static bool passes(search *s, tg_point *p) {
+  if (!s->o->gates || p->passed) return true;
+  tg_task t = {.kind = TG_TASK_GATES, .trial = {p->text, p->used ? p->used : p->words, NULL}, .limit = GATES_LIMIT};   /* as it would be kept */
+  ask(s, &t, &p, 1, 1, NULL);
+  p->passed = t.outcome == TG_TRIAL_OK;
+  if (p->passed || t.outcome == TG_TRIAL_SKIPPED) return p->passed;
+  settle(s, p, &t);
+  return false;
+}
+
 static void time_point(search *s, tg_point *p) {
   tg_task t;
   tg_verdict_of_times v = compare(s, p, s->incumbent, 16, &t);
@@ -232,14 +243,16 @@ static void time_point(search *s, tg_point *p) {
   p->message = t.message;
   if (t.outcome == TG_TRIAL_SKIPPED) return;
   s->r->timed++;
+  bool timed = t.outcome == TG_TRIAL_OK && t.n, simpler = fabs(v.gain) < even && v.low > -margin && tg_words_count(p->used) < tg_words_count(s->incumbent->used) && s->incumbent != s->first;
+  bool wins = timed && (v.faster || simpler);
+  if (wins && !passes(s, p)) return tell(s, TG_EVENT_TIMED, p);
   s->r->outcome[t.outcome]++;
-  if (t.outcome == TG_TRIAL_OK && t.n) {
+  if (timed) {
     p->timed = true;
     p->seconds = t.seconds;
     p->score = s->incumbent->score - v.gain;
     join_beam(s, p);
-    bool simpler = fabs(v.gain) < even && v.low > -margin && tg_words_count(p->used) < tg_words_count(s->incumbent->used) && s->incumbent != s->first;
-    if (v.faster || simpler) {
+    if (wins) {
       s->incumbent = p;
       s->r->seconds = t.seconds;
       s->r->gain = -p->score;
@@ -257,7 +270,7 @@ static TG_NORETURN void fail_default(search *s, const tg_point *p) {
 
 static void open_problem(search *s) {
   const tg_search_options *o = s->o;
-  tg_task t = {.kind = TG_TASK_OPEN, .trial = {s->first->text, NULL, NULL}, .folder = o->folder, .params_n = o->params_n, .threads = o->threads ? o->threads : 1, .seed = o->seed + 1,
+  tg_task t = {.kind = TG_TASK_OPEN, .trial = {s->first->text, NULL, NULL}, .folder = o->folder, .gates = o->gates, .params_n = o->params_n, .threads = o->threads ? o->threads : 1, .seed = o->seed + 1,
                .shared = o->worker ? o->shared : -1, .make = true, .limit = s->o->seconds > 0 ? s->o->seconds * 2 + 10 : 600};
   if (o->params_n > TG_TRIAL_PARAMS) tg_fail(s->env, TG_ELIMIT, "over %d parameters", TG_TRIAL_PARAMS);
   if (o->params_n) memcpy(t.params, o->params, o->params_n * sizeof *o->params);
@@ -321,7 +334,7 @@ static void finals(search *s) {
     tg_task t;
     if (p == s->incumbent || p->score > s->incumbent->score - even) continue;
     tg_verdict_of_times v = compare(s, p, s->incumbent, TG_QUADS, &t);
-    if (t.outcome == TG_TRIAL_OK && v.faster) s->incumbent = p;
+    if (t.outcome == TG_TRIAL_OK && v.faster && passes(s, p)) s->incumbent = p;
   }
 }
 
@@ -337,7 +350,7 @@ static void confirm(search *s) {
     tg_task t;
     if (p == s->first || (i && p == s->incumbent)) continue;
     tg_verdict_of_times v = compare(s, p, s->first, TG_QUADS, &t);
-    if (t.outcome != TG_TRIAL_OK || !v.faster) continue;
+    if (t.outcome != TG_TRIAL_OK || !v.faster || !passes(s, p)) continue;
     s->incumbent = p;
     s->r->tuned = true;
     s->r->seconds = t.seconds;
@@ -390,7 +403,7 @@ static void run(void *arg) {
   tg_push(s->env, &s->seen, s->first->id);
   tg_push(s->env, &s->points, s->first);
   s->r->points = 1;
-  s->journal = tg_journal_open(s->env, o->journal, s->space.sketch[0].name, tg_mix(s->first->id, o->seed), o->resume);
+  s->journal = tg_journal_open(s->env, o->journal, s->space.sketch[0].name, tg_mix(o->gates ? tg_hash(o->gates, strlen(o->gates), s->first->id) : s->first->id, o->seed), o->resume);
   open_problem(s);
   begin(s);
   if (o->seconds > 0) s->until = s->start + fmax(o->seconds * 0.6, o->seconds - fmin(10, 4 * 4 * TG_QUADS * s->r->default_seconds + 0.5));

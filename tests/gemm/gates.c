@@ -340,10 +340,13 @@ static void choices(void) {
     tg_gemm_choice c;
     if (dynamic) p.m = (tg_gemm_dim){1, 500}, p.n = (tg_gemm_dim){3, 300};
     tg_gemm_choose(&p, &t, 2, &c);
-    CHECK(tg_gates_pass(context, &p, &c, 2, 1, &f) == TG_OK, "%s", f.text);
+    CHECK(tg_gates_pass(context, &p, &c, NULL, 2, 1, &f) == TG_OK, "%s", f.text);
+    const tg_gemm_choice plain = {.sketch = tg_gemm_sketches[0]};
+    CHECK(tg_gates_pass(context, &p, &plain, "split j {16, 1} as jo ji; lane ji; split i {3, 1} as io iu; upcast iu", 2, 1, &f) == TG_OK, "%s", f.text);
+    CHECK(tg_gates_pass(context, &p, &plain, "split nothing 4 as a b", 2, 1, &f) == TG_EINVAL && strstr(f.text, "nothing"), "%s", f.text);
     c = (tg_gemm_choice){.sketch = &wrong_sketch, .knob = {{"V", 16, 16, 1}}, .knobs_n = 0};
     tg_status s = TG_OK;
-    for (uint64_t seed = 1; seed < 60 && s == TG_OK; seed++) s = tg_gates_pass(context, &p, &c, 1, seed, &f);
+    for (uint64_t seed = 1; seed < 60 && s == TG_OK; seed++) s = tg_gates_pass(context, &p, &c, NULL, 1, seed, &f);
     CHECK(s == TG_EINVAL && f.column >= 16 && f.column % 16 == 0, "%s: %s", tg_status_name(s), f.text);
   }
 }

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "../test.h"
@@ -18,7 +19,7 @@
 #include "gemm/sketch.h"
 #include "tg/gemm.h"
 
-enum { SKETCHES = 32, TILES = 64, BINDINGS = 9 + TG_GEMM_ARGUMENTS + TG_GEMM_KNOBS, CHUNK = 40, SECONDS = 60 };
+enum { SKETCHES = 32, TILES = 64, BINDINGS = 9 + TG_GEMM_ARGUMENTS + TG_GEMM_KNOBS, CHUNK = 40, SECONDS = 60, PATIENCE = 15 };   /* a kernel: of processor time; and, for one that sleeps for ever, so many times as long */
 
 /* What a child leaves. */
 typedef struct {
@@ -438,7 +439,7 @@ static void crashed(int signal, siginfo_t *info, void *frame) {
   char where[200] = "outside of all operands", text[7000];
   (void)frame;
   if (gates) tg_gate_at(gates, info->si_addr, where, sizeof where);
-  int n = signal == SIGALRM ? snprintf(text, sizeof text, "gemm_points --each %ld --group %llu: %s\n  takes longer than %d seconds\n", each, (unsigned long long)shared->group, shared->at, SECONDS)
+  int n = signal == SIGALRM || signal == SIGPROF ? snprintf(text, sizeof text, "gemm_points --each %ld --group %llu: %s\n  takes longer than %d seconds\n", each, (unsigned long long)shared->group, shared->at, SECONDS)
                             : snprintf(text, sizeof text, "gemm_points --each %ld --group %llu: %s\n  signal %d: an access %s\n", each, (unsigned long long)shared->group, shared->at, signal, where);
   if (write(2, text, (size_t)n) < 0) _exit(9);
   _exit(8);
@@ -446,7 +447,7 @@ static void crashed(int signal, siginfo_t *info, void *frame) {
 
 static void watch(void) {
   struct sigaction a = {.sa_sigaction = crashed, .sa_flags = SA_SIGINFO};
-  int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGALRM};
+  int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGALRM, SIGPROF};
   for (unsigned i = 0; i < sizeof signals / sizeof *signals; i++) sigaction(signals[i], &a, NULL);
 }
 
@@ -455,7 +456,8 @@ static void child(uint64_t seed, long until) {
   watch();
   if (tg_context_create(&(tg_context_options){.threads = 3, .flags = TG_CONTEXT_VERIFY}, &ctx)) _exit(7);
   for (int i = 0; i < CHUNK && shared->passed < until && shared->failed < failures; i++) {
-    alarm(SECONDS);
+    setitimer(ITIMER_PROF, &(struct itimerval){.it_value.tv_sec = SECONDS}, NULL);
+    alarm(SECONDS * PATIENCE);
     group(ctx, seed + (uint64_t)i);
   }
   _exit(0);

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * tg_gemm_tune, with this program as its own worker: what it keeps is what plans of the same descriptor run from then on, and no others. */
+ * tg_gemm_tune, with this program as its own worker: what it keeps is what plans of the same descriptor run from then on, and no others. What the search's own data do not
+ * tell, the gates do. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include <tg/gemm.h>
 #include "../test.h"
+#include "api/trial.h"
+#include "gemm/gates.h"
 
 static char self[4096], tuned[] = "/tmp/tg-tuned-XXXXXX";
 static const char *const worker[] = {self, "worker", NULL};
@@ -57,6 +60,37 @@ static void tune(tg_context *c, const tg_gemm_desc *d, int64_t m) {
   tg_tune_result_free(r);
 }
 
+/* ---- candidates that the search's own data do not tell ---- */
+
+static void slow(tg_builder *tg_b_, void *user) {
+  tg_gemm_product(tg_b_, user);
+  tg_opt(unroll k 1);
+}
+
+/* Right wherever N is not one more than a multiple of a vector. */
+static void planted(tg_builder *tg_b_, void *user) {
+  tg_gemm_product(tg_b_, user);
+  tg_range(i, M) tg_if(N > 16 & N % 16 == 1) tg(C[i, N - 1] = 0);
+}
+
+static void wrong_at_tails(tg_context *c, bool gated) {
+  const tg_gemm_problem p = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .m = {64, 64}, .n = {20, 100}, .k = {80, 80}, .batch = {1, 1}};
+  const tg_kernel_def first = {"slow", "M, N, K, lda, ldb, ldc", __FILE__, __LINE__, slow}, second = {"planted", "M, N, K, lda, ldb, ldc", __FILE__, __LINE__, planted}, *defs[] = {&first, &second};
+  const tg_binding b[] = {{"M", 64, 64, 1}, {"N", 20, 100, 1}, {"K", 80, 80, 1}, {"lda", 80, 80, 1}, {"ldb", 1, 1000, 1}, {"ldc", 1, 1000, 1}};
+  const int64_t params[] = {96, 96, 96}, ld[] = {80, 0, 0};
+  const tg_gate_size at = {64, 96, 80};
+  tg_tune_options o = {.bindings = b, .bindings_n = 6, .user = (void *)(uintptr_t)&p, .params = params, .params_n = 3, .seconds = 5, .worker = worker, .flags = TG_TUNE_KNOBS_ONLY | TG_TUNE_NOT_KEPT};
+  tg_tune_result *r = NULL;
+  char about[256];
+  CHECK(tg_gate_about(&p, &at, ld, about, sizeof about) < sizeof about, "the text of the problem");
+  tg_status s = tg_tune_gated(c, defs, 2, &o, gated ? tg_gate_trial : NULL, gated ? about : NULL, &r);
+  CHECK(s == TG_OK, "%s", tg_error_message(c));
+  if (!r) return;
+  if (gated) CHECK(!r->tuned && r->classes[TG_TUNE_WRONG] == 1, "a candidate that is wrong at tails: %s, %u are wrong", r->tuned ? "wins" : "does not win", r->classes[TG_TUNE_WRONG]);
+  else CHECK(r->tuned && r->sketch == 1, "without gates it does not win, so the test tells nothing");
+  tg_tune_result_free(r);
+}
+
 static void mistake(tg_context *c, const tg_gemm_desc *d, int64_t m, const char *want) {
   tg_tune_result *r = NULL;
   CHECK(tg_gemm_tune(c, d, m, 0, 0, NULL, &r) == TG_EINVAL && !r, "accepted: %s", want);
@@ -91,6 +125,7 @@ int main(int argc, char **argv) {
   CHECK(tuned_of(none, &fixed, 64) == 0, "tuned without a folder");
   tune(c, &range, 60);
   CHECK(tuned_of(c, &range, 50) == 1 && tuned_of(c, &range, 33) == 1, "the plan of a range does not use what was tuned");
+  wrong_at_tails(none, false), wrong_at_tails(none, true);
   tg_context_free(c);
   c = open_context(tuned);
   CHECK(tuned_of(c, &fixed, 64) == 1, "another context does not find it");

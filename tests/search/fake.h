@@ -5,7 +5,7 @@
 #include "search/search.h"
 
 /* What the knob P of a candidate does. */
-enum { GOOD, CRASH_LOWER, CRASH_BUILD, CRASH_TIME, HANG_LOWER, HANG_BUILD, HANG_TIME, ENDS, SCRIBBLES, WRITES_WILDLY, WRONG, LIES, SPILLS, EATS_MEMORY, FAILS, BEHAVIOURS };
+enum { GOOD, CRASH_LOWER, CRASH_BUILD, CRASH_TIME, HANG_LOWER, HANG_BUILD, HANG_TIME, ENDS, SCRIBBLES, WRITES_WILDLY, WRONG, LIES, SPILLS, EATS_MEMORY, FAILS, CRASH_GATES, WRONG_GATES, BEHAVIOURS };
 
 /* S: of two sizes the best are 5 and 3; noise: of each sample, relative. */
 const tg_bench *fake_bench(double noise);

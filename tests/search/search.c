@@ -93,6 +93,20 @@ static void test_each(void) {
   }
 }
 
+/* The fastest, which the gates of its kind do not let pass: it wins only where nobody asks them. */
+static void test_gates(void) {
+  for (int p = CRASH_GATES; p <= WRONG_GATES; p++)
+    for (int asked = 0; asked < 2; asked++) {
+      tg_outcome wanted = p == CRASH_GATES ? TG_TRIAL_CRASHED : TG_TRIAL_WRONG;
+      char text[512];
+      snprintf(text, sizeof text, "kernel fake() { knob(P, 0, %d); knob(S, 1, 5); knob(T, 3); in(x, f32, [8]); out(y, f32, [8]); range(i, 8) y[i] = x[i]; }", p);
+      attempt *a = search((tg_search_options){.worker = worker_of("0"), .workers = 2, .seconds = 10, .gates = asked ? "a fake" : NULL}, text);
+      CHECK(a->ok && a->r.tuned && best(a, "S") == 5 && best(a, "P") == (asked ? 0 : p), "P=%ld S=%ld: %s", best(a, "P"), best(a, "S"), a->env.message);
+      CHECK((a->r.outcome[wanted] > 0) == asked, "P=%d: %u %s", p, a->r.outcome[wanted], tg_outcome_name(wanted));
+      tg_env_drop(&a->env);
+    }
+}
+
 static void test_default_wrong(void) {
   attempt *a = search((tg_search_options){.worker = worker_of("0"), .workers = 1, .seconds = 5}, "kernel fake() { knob(P, 10); in(x, f32, [8]); out(y, f32, [8]); range(i, 8) y[i] = x[i]; }");
   CHECK(!a->ok && strstr(a->env.message, "wrong"), "%s", a->env.message);
@@ -201,6 +215,7 @@ int main(int argc, char **argv) {
   test_resume();
   test_default_wrong();
   test_each();
+  test_gates();
   test_planted();
   return TEST_END();
 }

@@ -168,7 +168,7 @@ static void clean(const char *folder) {
 
 /* This machine: the default against itself, n times, as the search compares. */
 static int equals(int n) {
-  tg_bench *b = tg_trial_bench_new();
+  tg_bench *b = tg_trial_bench_new(NULL);
   tg_env env;
   int different = 0;
   uint32_t dropped = 0;
