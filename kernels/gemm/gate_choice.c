@@ -71,7 +71,7 @@ static tg_status compile(passing *p, const tg_gemm_problem *q, tg_kernel **out) 
   static const char *const args[TG_GEMM_ARGUMENTS] = {"ld_arg0", "ld_arg1", "ld_arg2", "ld_arg3", "ld_arg4", "ld_arg5", "ld_arg6", "ld_arg7"};
   const int64_t most = (int64_t)1 << 31;
   const uint8_t majors[] = {q->a_major, q->b_major, q->c_major};
-  tg_binding b[9 + TG_GEMM_ARGUMENTS + TG_GEMM_KNOBS];
+  tg_binding b[10 + TG_GEMM_ARGUMENTS + TG_GEMM_KNOBS];
   uint32_t n = 0;
   bind(b, &n, "M", q->m.lo, q->m.hi), bind(b, &n, "N", q->n.lo, q->n.hi), bind(b, &n, "K", q->k.lo, q->k.hi);
   for (int i = 0; i < 3; i++) {
@@ -80,6 +80,7 @@ static tg_status compile(passing *p, const tg_gemm_problem *q, tg_kernel **out) 
   }
   for (uint32_t i = 0; i < q->arguments_n; i++)
     if (q->argument[i].per == 3) bind(b, &n, args[i], 1, most);
+  if (q->bits) bind(b, &n, "ld_group", 1, most);
   for (uint32_t i = 0; i < p->choice->knobs_n; i++) b[n++] = p->choice->knob[i];
   tg_gemm_def def;
   tg_gemm_kernel_of(q, p->choice->sketch, &def);
@@ -159,11 +160,12 @@ tg_status tg_gates_pass_built(tg_context *c, const tg_gemm_problem *q, const tg_
   return pass(&p, q, b->kernel, b->ld, sizes, constant ? 1 : 1 + choose_sizes(&p, q, most, sizes + 1, MORE));
 }
 
+/* Numbers in this order, arguments with their names, the epilogue behind a new line. */
 size_t tg_gate_about(const tg_gemm_problem *p, const tg_gate_size *at, const int64_t ld[3], char *out, size_t n) {
-  tg_gate_size z = *at;
-  size_t k = (size_t)snprintf(out, n, "gemm %d %d %d %d %d %d %d %d %d %lld %lld %lld %lld %lld %lld %lld %lld %lld %lld %lld %lld %u", p->a, p->b, p->c, p->acc, p->a_major, p->b_major, p->c_major, p->alpha,
-                              p->beta, (long long)p->m.lo, (long long)p->m.hi, (long long)p->n.lo, (long long)p->n.hi, (long long)p->k.lo, (long long)p->k.hi, (long long)z.m, (long long)z.n, (long long)z.k,
-                              (long long)ld[0], (long long)ld[1], (long long)ld[2], p->arguments_n);
+  const int64_t v[] = {p->a, p->b, p->c, p->acc, p->a_major, p->b_major, p->c_major, p->alpha, p->beta, p->panel, p->bits, p->group_major, p->scale, p->zero, p->group,
+                       p->m.lo, p->m.hi, p->n.lo, p->n.hi, p->k.lo, p->k.hi, at->m, at->n, at->k, ld[0], ld[1], ld[2], p->arguments_n};
+  size_t k = (size_t)snprintf(out, n, "gemm");
+  for (uint32_t i = 0; i < TG_COUNT(v); i++) k += (size_t)snprintf(k < n ? out + k : NULL, k < n ? n - k : 0, " %lld", (long long)v[i]);
   for (uint32_t i = 0; i < p->arguments_n; i++) k += (size_t)snprintf(k < n ? out + k : NULL, k < n ? n - k : 0, " %d %d %s", p->argument[i].type, p->argument[i].per, p->argument[i].name);
   return k + (size_t)snprintf(k < n ? out + k : NULL, k < n ? n - k : 0, "\n%s", p->epilogue ? p->epilogue : "");
 }
@@ -177,23 +179,20 @@ static bool number(const char **at, int64_t lo, int64_t hi, int64_t *v) {
   return ok;
 }
 
-static bool read_dim(const char **at, tg_gemm_dim *d) { return number(at, 1, INT64_MAX, &d->lo) && number(at, d->lo, INT64_MAX, &d->hi); }
-
 typedef struct { tg_gemm_problem problem; tg_gate_built built; char name[TG_GEMM_ARGUMENTS][64]; } described;
 
 static bool read_about(const char *at, described *d) {
   tg_gemm_problem *p = &d->problem;
-  int64_t v[9], arguments, type, per;
+  int64_t v[27], arguments, type, per;
   if (strncmp(at, "gemm", 4)) return false;
   at += 4;
-  for (int i = 0; i < 9; i++)
-    if (!number(&at, 0, TG_TYPE__COUNT - 1, &v[i])) return false;
+  for (uint32_t i = 0; i < TG_COUNT(v); i++)
+    if (!number(&at, i < 15 || i > 23 ? 0 : 1, i < 4 || i == 12 || i == 13 ? TG_TYPE__COUNT - 1 : INT64_MAX, &v[i])) return false;
   *p = (tg_gemm_problem){.a = (tg_type)v[0], .b = (tg_type)v[1], .c = (tg_type)v[2], .acc = (tg_type)v[3], .a_major = (uint8_t)v[4], .b_major = (uint8_t)v[5], .c_major = (uint8_t)v[6], .alpha = v[7],
-                         .beta = v[8], .batch = {1, 1}};
-  tg_gate_size *z = &d->built.at;
-  if (!read_dim(&at, &p->m) || !read_dim(&at, &p->n) || !read_dim(&at, &p->k) || !number(&at, 1, INT64_MAX, &z->m) || !number(&at, 1, INT64_MAX, &z->n) || !number(&at, 1, INT64_MAX, &z->k)) return false;
-  for (int i = 0; i < 3; i++)
-    if (!number(&at, 0, INT64_MAX, &d->built.ld[i])) return false;
+                         .beta = v[8], .panel = (uint32_t)v[9], .bits = (uint8_t)v[10], .group_major = (uint8_t)v[11], .scale = (tg_type)v[12], .zero = (tg_type)v[13], .group = v[14],
+                         .m = {v[15], v[16]}, .n = {v[17], v[18]}, .k = {v[19], v[20]}, .batch = {1, 1}};
+  d->built.at = (tg_gate_size){v[21], v[22], v[23]};
+  memcpy(d->built.ld, v + 24, sizeof d->built.ld);
   if (!number(&at, 0, TG_GEMM_ARGUMENTS, &arguments)) return false;
   for (int64_t i = 0; i < arguments; i++) {
     if (!number(&at, 0, TG_TYPE__COUNT - 1, &type) || !number(&at, 0, 3, &per) || *at != ' ') return false;
