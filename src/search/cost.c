@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * What a lowered program should cost, in two parts. The core: for each loop, the busiest of multipliers, load and store ports, issue, and the longest chain
- * from one iteration to the next; what registers cannot hold is stored and loaded again. Memory (cost_memory.c): for each cache the outermost loops
- * whose data it holds, and so the bytes that come from behind it. It orders candidates; the clock decides. */
+ * from one iteration to the next; what registers cannot hold is stored and loaded again. Memory (cost_memory.c): which iterations leave a cache what the
+ * next ones use, and so the bytes that come from behind it. It orders candidates; the clock decides. */
 #include <math.h>
 #include "search/cost.h"
 #include "search/cost_memory.h"
@@ -47,11 +47,12 @@ static double latency(const tg_uop *u) {
 }
 
 static void count(walk *w, ports *p, const tg_uop *u) {
+  const double gather = 2;   /* loads' worth of an element: it is put into its lane as well */
   double n = pieces(w, u);
   switch (u->op) {
   case TG_OP_LOAD:
     if (in_register(w, u)) return;
-    p->loads += contiguous(u) ? n : u->lanes;
+    p->loads += contiguous(u) ? n : gather * u->lanes;
     break;
   case TG_OP_STORE:
     if (in_register(w, u)) return;
@@ -71,27 +72,51 @@ static void count(walk *w, ports *p, const tg_uop *u) {
   p->ops += n;
 }
 
-/* What stays in registers through the loop: elements of tiles that it uses, vectors made before it. */
-static double live_in(walk *w, const tg_uop *const *list, uint32_t n, const uint8_t *inside) {
-  double live = 0;
+/* Registers: of elements of tiles and values made before the loop; of what lies between a definition and its last use, at most; and how often an element is stored. */
+typedef struct { double through, between, updates; } pressure;
+
+/* Does a value take a vector register? What one operation alone reads from memory is its operand, and what goes into a tile is the tile's. */
+static bool takes_register(walk *w, const tg_uop *u, const tg_uop *user, uint32_t uses) {
+  if (u->op == TG_OP_CONST || u->op == TG_OP_IOTA || u->op == TG_OP_RANGE || u->op == TG_OP_DEFINE || u->op == TG_OP_AFTER) return false;
+  if (u->type == TG_VOID || u->type == TG_I64 || u->type == TG_INDEX || (u->lanes == 1 && !tg_is_float((tg_type)u->type))) return false;
+  if (u->op == TG_OP_LOAD) return !in_register(w, u) && (uses > 1 || u->lanes == 1);
+  return uses > 1 || user->op != TG_OP_STORE || !in_register(w, user);
+}
+
+static pressure pressure_of(walk *w, const tg_uop *const *list, uint32_t n) {
+  enum { OUTSIDE, INSIDE, LIVE, COUNTED };
+  pressure r = {0};
   TG_VEC(uint64_t) seen = {0};
+  const tg_uop **last = tg_new(&w->j->env, const tg_uop *, w->j->uops.n + 1);
+  uint32_t *uses = tg_new(&w->j->env, uint32_t, w->j->uops.n + 1);
+  uint8_t *state = tg_new(&w->j->env, uint8_t, w->j->uops.n + 1);
+  double stores = 0, live = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    state[list[i]->id] = INSIDE;
+    for (uint32_t k = 0; k < list[i]->n; k++) last[list[i]->src[k]->id] = list[i], uses[list[i]->src[k]->id]++;
+  }
   for (uint32_t i = 0; i < n; i++) {
     const tg_uop *u = list[i];
-    if (u->op == TG_OP_LOAD && in_register(w, u) && u->src[1]->op == TG_OP_CONST) {
+    for (uint32_t k = 0; k < u->n; k++) {
+      const tg_uop *s = u->src[k];
+      if (state[s->id] == OUTSIDE && takes_register(w, s, u, 2)) r.through += pieces(w, s), state[s->id] = COUNTED;
+      if (state[s->id] == LIVE && last[s->id] == u) live -= pieces(w, s), state[s->id] = COUNTED;
+    }
+    if ((u->op == TG_OP_LOAD || u->op == TG_OP_STORE) && in_register(w, u) && u->src[1]->op == TG_OP_CONST) {
       uint64_t key = (uint64_t)tg_buffer_ordinal(u->src[0]) << 32 | (uint64_t)u->src[1]->arg;
       bool known = false;
       for (uint32_t k = 0; k < seen.n && !known; k++) known = seen.data[k] == key;
+      stores += u->op == TG_OP_STORE;
       if (known) continue;
       tg_push(&w->j->env, &seen, key);
-      live += pieces(w, u);
-      continue;
-    }
-    for (uint32_t k = 0; k < u->n; k++) {
-      const tg_uop *s = u->src[k];
-      if (s->lanes > 1 && s->op != TG_OP_IOTA && s->op != TG_OP_CONST && s->type != TG_I64 && s->type != TG_VOID && s->op != TG_OP_DEFINE && !(inside[s->id] & 1)) live += 0.5 * pieces(w, s);
+      r.through += pieces(w, u->op == TG_OP_STORE ? tg_stored(u) : u);
+    } else if (uses[u->id] && takes_register(w, u, last[u->id], uses[u->id])) {
+      state[u->id] = LIVE;
+      r.between = fmax(r.between, live += pieces(w, u));
     }
   }
-  return live;
+  r.updates = seen.n ? fmax(1, stores / seen.n) : 1;
+  return r;
 }
 
 /* The longest chain through registers that an iteration hands to the next. */
@@ -121,22 +146,78 @@ static double chain_of(walk *w, const tg_uop *const *list, uint32_t n) {
   return longest;
 }
 
+/* Stores' worth of what addresses do to vectors. Each row of a buffer whose stride is known at launch only wants a general register, or a part of one, since an address may add
+ * a stride once or twice. Where they run out in a loop of several copies, compilers load all copies of a row while they have its address, and keep the values on the stack. */
+static double address_spills(walk *w, const tg_uop *const *list, uint32_t n) {
+  enum { BUFFERS = 8, ROOM = 12, ROOTS = 256 };
+  const tg_uop *root[ROOTS];
+  uint32_t roots = 0, ordinal[BUFFERS], rows[BUFFERS], loads[BUFFERS], buffers = 0, most = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    const tg_uop *u = list[i];
+    double constant = 0;
+    if ((u->op != TG_OP_LOAD && u->op != TG_OP_STORE) || in_register(w, u)) continue;
+    const tg_uop *r = tg_cost_root(u->src[1], &constant);
+    uint32_t k = 0, b = 0, which = tg_buffer_ordinal(u->src[0]);
+    while (b < buffers && ordinal[b] != which) b++;
+    if (b == buffers && b == BUFFERS) continue;
+    if (b == buffers) ordinal[b] = which, rows[b] = loads[b] = 0, buffers++;
+    loads[b]++;
+    while (k < roots && root[k] != r) k++;
+    if (k < roots || roots == ROOTS) continue;
+    root[roots++] = r;
+    rows[b]++;
+  }
+  double registers = 0;
+  for (uint32_t b = 0; b < buffers; b++) {
+    if (rows[b] > rows[most]) most = b;
+    registers += ceil(rows[b] / 2.0);
+  }
+  if (!buffers || rows[most] < 2) return 0;
+  registers += rows[most] / 2;
+  double copies = (double)loads[most] / rows[most], shortage = fmin(1, fmax(0, (registers - ROOM) / 1.5 + 0.3));
+  return copies < 2 ? 0 : shortage * rows[most] * (1 + copies / 2);
+}
+
 static double cycles_of(walk *w, const tg_uop *const *list, uint32_t n, uint32_t loop);
 
-static double trips_of(walk *w, const tg_uop *range) {
-  tg_bounds b = tg_bounds_of(w->j, tg_extent(range));
+static double known_trips(walk *w, const tg_uop *extent) {
+  tg_bounds b = tg_bounds_of(w->j, extent);
   if (b.hi <= 0) return 0;
   double hi = b.hi > ((tg_i128)1 << 50) ? 0x1p50 : (double)b.hi;
   return b.lo == b.hi || b.lo < 0 ? hi : (hi + (double)b.lo) / 2;
 }
 
+/* Where loops around say how long it is (a block that is cut off at the end, a triangle): its mean over their iterations. */
+static double trips_of(walk *w, const tg_uop *range, uint32_t outer) {
+  enum { SAMPLES = 16 };
+  const tg_uop *extent = tg_extent(range), *from[TG_COST_DEPTH], *to[TG_COST_DEPTH];
+  double trips[TG_COST_DEPTH], sum = 0, most = 1;
+  uint32_t n = 0;
+  tg_bounds b = tg_bounds_of(w->j, extent);
+  for (; b.lo != b.hi && outer != TG_COST_NONE && n < TG_COST_DEPTH; outer = w->loops->loop.data[outer].outer) {
+    const tg_cost_loop_info *o = &w->loops->loop.data[outer];
+    if (!tg_uses(w->j, extent, o->range)) continue;
+    from[n] = o->range;
+    trips[n] = o->trips;
+    most = fmax(most, o->trips);
+    n++;
+  }
+  if (!n) return known_trips(w, extent);
+  uint32_t samples = (uint32_t)fmin(SAMPLES, most);
+  for (uint32_t i = 0; i < samples; i++) {
+    for (uint32_t k = 0; k < n; k++) to[k] = tg_const_int(w->j, (tg_type)from[k]->type, (int64_t)(trips[k] * (i + 0.5) / samples));
+    sum += known_trips(w, tg_substitute(w->j, extent, n, from, to));
+  }
+  return sum / samples;
+}
+
 static double loop_cycles(walk *w, const tg_uop *end, uint32_t outer) {
-  double trips = trips_of(w, end->src[0]);
+  double trips = trips_of(w, end->src[0], outer);
   bool thread = tg_range_kind(end->src[0]) == TG_THREAD;
   uint32_t me = tg_cost_loop(w->loops, end->src[0], outer, trips, thread);
   double body = cycles_of(w, end->src + 1, end->n - 1, me);
   if (thread) trips = ceil(trips / w->threads) * 1.0 + 0.02 * w->threads;   /* the last round is as long as the first */
-  return trips * (body + 1) + 6;
+  return trips * body + 8;
 }
 
 /* One execution of a list of statements. */
@@ -157,14 +238,15 @@ static double cycles_of(walk *w, const tg_uop *const *list, uint32_t n, uint32_t
   w->code += p.flops + p.loads + p.stores + p.shuffles + p.ops;
   double chain = loop != TG_COST_NONE ? chain_of(w, list, n) : 0;
   if (innermost && loop != TG_COST_NONE) {
-    uint8_t *inside = tg_new(&w->j->env, uint8_t, w->j->uops.n + 1);
-    for (uint32_t i = 0; i < n; i++) inside[list[i]->id] = 1;
-    double over = live_in(w, list, n, inside) + 2 - w->target->vector_registers;
+    const double spill = 2.5;   /* stores' worth: the stack is aligned to less than a vector, so each goes to two lines, and what waits for it waits longer */
+    pressure r = pressure_of(w, list, n);
+    double over = r.through + r.between - w->target->vector_registers;
     if (over > 0) {
       w->spills += over;
-      p.loads += over;
-      p.stores += over;
+      p.slow += over * r.updates * spill;
     }
+    p.slow += address_spills(w, list, n);
+    p.ops += 2;   /* the loop itself */
     w->chain = fmax(w->chain, chain);
   }
   double issue = (p.flops + p.loads + p.stores + p.shuffles + p.ops) / 5;
@@ -181,7 +263,8 @@ tg_cost tg_cost_of(tg_job *j, const tg_target *target, const tg_uop *linear, con
   tg_cost c = {.chain = w.chain, .spills = w.spills, .code = w.code};
   double memory = tg_cost_memory(&loops, target, linear, w.threads, &c);
   if (w.code > kernels_of_code) core *= 1 + 0.2 * log2(w.code / kernels_of_code);
-  c.cycles = fmax(core, memory) + 0.25 * fmin(core, memory);
+  c.core = core, c.memory = memory;
+  c.cycles = pow(pow(core, 4) + pow(memory, 4), 0.25);   /* caches are asked ahead: what is well below the other is hidden behind it */
   c.seconds = c.cycles / hertz;
   return c;
 }

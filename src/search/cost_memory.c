@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Which bytes come from where. An access touches, in one run of a loop, a piece that its strides say. Where all that a loop touches fits a cache, what is
- * touched again in that loop comes from there; so the outermost such loops decide how often each byte is fetched from behind that cache. */
+ * Which bytes come from where. An access touches, in one run of a loop, a piece that its strides say. Where all that an iteration touches fits a cache, what the
+ * next iteration touches again comes from there; else it is fetched in each of them. */
 #include <math.h>
 #include "search/cost_memory.h"
 
@@ -12,26 +12,46 @@ uint32_t tg_cost_loop(tg_cost_loops *l, const tg_uop *range, uint32_t outer, dou
   return l->loop.n - 1;
 }
 
+const tg_uop *tg_cost_root(const tg_uop *u, double *constant) {
+  for (; u->op == TG_OP_ADD || u->op == TG_OP_IOTA; u = u->src[u->src[0]->op == TG_OP_CONST || u->src[0]->op == TG_OP_IOTA]) {
+    if (u->op == TG_OP_IOTA) return NULL;
+    const tg_uop *added = u->src[0]->op == TG_OP_CONST ? u->src[0] : u->src[1];
+    if (added->op == TG_OP_CONST) *constant += (double)added->arg;
+    else if (u->src[0]->op != TG_OP_IOTA && u->src[1]->op != TG_OP_IOTA) break;
+  }
+  return u->op == TG_OP_CONST ? *constant += (double)u->arg, NULL : u;
+}
+
 void tg_cost_access(tg_cost_loops *l, const tg_uop *u, uint32_t loop) {
   const tg_uop *value = u->op == TG_OP_STORE ? tg_stored(u) : u, *define = tg_define_of(u->src[0]);
   double each = fmax(1, tg_type_bytes((tg_type)define->type)) * define->lanes, size = each;
-  for (uint32_t d = 0; d < tg_buffer_info(l->j, define)->rank; d++) size *= define->src[d]->op == TG_OP_CONST ? (double)define->src[d]->arg : 4096;
+  for (uint32_t d = 0; d < tg_buffer_info(l->j, define)->rank; d++) {
+    tg_bounds extent = tg_bounds_of(l->j, define->src[d]);
+    size *= extent.hi < 1 ? 1 : extent.hi > (tg_i128)1 << 50 ? 0x1p50 : (double)extent.hi;
+  }
   tg_cost_access_info a = {.access = u, .loop = loop, .bytes = fmax(each, (double)value->lanes * tg_type_bytes((tg_type)value->type)), .size = size, .same = 1};
+  a.root = tg_cost_root(u->src[1], &a.at);
+  a.at *= each;
   if (loop == TG_COST_NONE || l->loop.data[loop].depth < TG_COST_DEPTH) tg_push(&l->j->env, &l->access, a);
 }
 
 /* ---- strides ---- */
 
-static double stride_of(const tg_uop *u, const tg_uop *range, const double *s) {
+/* The value of what is made of constants only: parameters stand there as such. NAN: it is not. */
+static double value_of(tg_job *j, const tg_uop *u) {
+  tg_bounds b = tg_bounds_of(j, u);
+  return b.lo == b.hi ? (double)b.lo : NAN;
+}
+
+static double stride_of(tg_job *j, const tg_uop *u, const tg_uop *range, const double *s) {
   double a = u->n ? s[u->src[0]->id] : 0, b = u->n > 1 ? s[u->src[1]->id] : 0;
   switch (u->op) {
   case TG_OP_RANGE: return u == range;
   case TG_OP_ADD: return a + b;
   case TG_OP_SUB: return a - b;
   case TG_OP_MUL:
-    if (u->src[1]->op == TG_OP_CONST) return a * (double)u->src[1]->arg;
-    if (u->src[0]->op == TG_OP_CONST) return b * (double)u->src[0]->arg;
-    break;
+    if (a == 0 && b == 0) return 0;
+    return b == 0 ? a * value_of(j, u->src[1]) : a == 0 ? b * value_of(j, u->src[0]) : NAN;
   case TG_OP_SHL:
     if (u->src[1]->op == TG_OP_CONST) return ldexp(a, (int)(u->src[1]->arg & 63));
     break;
@@ -54,7 +74,7 @@ static void find_strides(tg_cost_loops *l, const tg_uop *linear) {
   const tg_uop **order = tg_toposort(l->j, linear, &n);
   double *s = tg_new(&l->j->env, double, l->j->uops.n + 1);
   for (uint32_t r = 0; r < l->loop.n; r++) {
-    for (uint32_t i = 0; i < n; i++) s[order[i]->id] = stride_of(order[i], l->loop.data[r].range, s);
+    for (uint32_t i = 0; i < n; i++) s[order[i]->id] = stride_of(l->j, order[i], l->loop.data[r].range, s);
     for (uint32_t i = 0; i < l->access.n; i++) {
       tg_cost_access_info *a = &l->access.data[i];
       if (l->loop.data[r].depth < TG_COST_DEPTH && within(l, a->loop, r)) a->stride[l->loop.data[r].depth] = s[a->access->src[1]->id];
@@ -62,21 +82,34 @@ static void find_strides(tg_cost_loops *l, const tg_uop *linear) {
   }
 }
 
-/* Copies side by side read neighbours: one access stands for them. */
+static bool moves_alike(const tg_cost_loops *l, const tg_cost_access_info *a, const tg_cost_access_info *b) {
+  uint32_t depth = a->loop == TG_COST_NONE ? 0 : l->loop.data[a->loop].depth + 1;
+  return b->loop == a->loop && tg_define_of(b->access->src[0]) == tg_define_of(a->access->src[0]) && !memcmp(a->stride, b->stride, depth * sizeof *a->stride);
+}
+
+/* Copies side by side: neighbours, in lines that follow each other, are one longer access; others at a distance count as so many of the same. */
 static void join_alike(tg_cost_loops *l) {
-  uint32_t kept = 0;
-  for (uint32_t i = 0; i < l->access.n; i++) {
-    tg_cost_access_info *a = &l->access.data[i];
-    uint32_t depth = a->loop == TG_COST_NONE ? 0 : l->loop.data[a->loop].depth + 1;
-    bool found = false;
-    for (uint32_t k = kept > 64 ? kept - 64 : 0; k < kept && !found; k++) {
-      tg_cost_access_info *b = &l->access.data[k];
-      found = b->loop == a->loop && tg_define_of(b->access->src[0]) == tg_define_of(a->access->src[0]) && !memcmp(a->stride, b->stride, depth * sizeof *a->stride);
-      if (found) b->same++;
+  enum { BACK = 256 };
+  for (int apart = 0; apart <= 1; apart++) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < l->access.n; i++) {
+      tg_cost_access_info *a = &l->access.data[i];
+      bool found = false;
+      for (uint32_t k = kept > BACK ? kept - BACK : 0; k < kept && !found; k++) {
+        tg_cost_access_info *b = &l->access.data[k];
+        if (!moves_alike(l, a, b)) continue;
+        if (apart) found = fabs(a->bytes - b->bytes) < LINE, b->same += found ? a->same : 0;
+        else if (a->root == b->root && a->at <= b->at + b->bytes + LINE && b->at <= a->at + a->bytes + LINE) {
+          double end = fmax(a->at + a->bytes, b->at + b->bytes);
+          found = true;
+          b->at = fmin(a->at, b->at);
+          b->bytes = end - b->at;
+        }
+      }
+      if (!found) l->access.data[kept++] = *a;
     }
-    if (!found) l->access.data[kept++] = *a;
+    l->access.n = kept;
   }
-  l->access.n = kept;
 }
 
 /* ---- bytes ---- */
@@ -99,38 +132,42 @@ static double touched(const tg_cost_loops *l, const tg_cost_access_info *a, uint
   return fmin(piece * pieces, fmax(a->size, a->bytes));
 }
 
-static double runs_of(const tg_cost_loops *l, uint32_t loop) {   /* how often it is entered */
-  double n = 1;
-  for (uint32_t r = l->loop.data[loop].outer; r != TG_COST_NONE; r = l->loop.data[r].outer) n *= l->loop.data[r].trips;
-  return n;
-}
+/* How sure what lies between two uses of a byte leaves it in a cache: caches are no perfect queues, so there is no edge. */
+static double stays(double between, double cache) { return fmin(1, fmax(0, 1.75 - between / cache)); }
 
-/* Bytes from behind a cache of this size. */
-static double misses(const tg_cost_loops *l, const double *whole, double cache) {
-  double bytes = 0;
+/* Bytes from behind a cache of this size. What an iteration uses is there for the next one if all that the iteration touches fits. */
+static double misses(const tg_cost_loops *l, const double *iteration, double all, double cache) {
+  double bytes = 0, again = 1 - stays(all, cache);   /* what the whole program holds there, it held when it began */
   for (uint32_t i = 0; i < l->access.n; i++) {
     const tg_cost_access_info *a = &l->access.data[i];
-    uint32_t best = TG_COST_NONE, r = a->loop;
-    for (; r != TG_COST_NONE; r = l->loop.data[r].outer)
-      if (whole[r] <= cache) best = r;
-    if (a->loop == TG_COST_NONE) bytes += a->bytes;
-    else if (best == TG_COST_NONE) bytes += touched(l, a, a->loop) * runs_of(l, a->loop);
-    else bytes += touched(l, a, best) * runs_of(l, best);
+    double run = a->bytes * a->same;
+    for (uint32_t r = a->loop; r != TG_COST_NONE; r = l->loop.data[r].outer) {
+      double kept = stays(iteration[r], cache);
+      run = kept * fmin(touched(l, a, r), run * l->loop.data[r].trips) + (1 - kept) * run * l->loop.data[r].trips;
+    }
+    bytes += run * again;
   }
   return bytes;
 }
 
 double tg_cost_memory(tg_cost_loops *l, const tg_target *t, const tg_uop *linear, int threads, tg_cost *c) {
-  static const double l2_rate = 32, l3_rate = 10, memory_rate = 4.5;   /* bytes a cycle of one core */
+  static const double l2_rate = 48, l3_rate = 10, memory_rate = 4.5;   /* bytes a cycle of one core */
   if (!l->loop.n || l->loop.n > 256) return 0;
   find_strides(l, linear);
   join_alike(l);
-  double *whole = tg_new(&l->j->env, double, l->loop.n);
-  for (uint32_t i = 0; i < l->access.n; i++)
-    for (uint32_t r = l->access.data[i].loop; r != TG_COST_NONE; r = l->loop.data[r].outer) whole[r] += touched(l, &l->access.data[i], r);
-  c->l2_bytes = misses(l, whole, 0.8 * (double)(t->l1 ? t->l1 : 32 << 10));
-  c->l3_bytes = misses(l, whole, 0.7 * (double)(t->l2 ? t->l2 : 1 << 20));
-  c->memory_bytes = misses(l, whole, 0.7 * (double)(t->l3 ? t->l3 : 8 << 20));
+  double *iteration = tg_new(&l->j->env, double, l->loop.n), all = 0;
+  for (uint32_t i = 0; i < l->access.n; i++) {
+    const tg_cost_access_info *a = &l->access.data[i];
+    double once = a->bytes * a->same;
+    for (uint32_t r = a->loop; r != TG_COST_NONE; r = l->loop.data[r].outer) {
+      iteration[r] += once;
+      once = touched(l, a, r);
+    }
+    all += once;
+  }
+  c->l2_bytes = misses(l, iteration, all, 0.8 * (double)(t->l1 ? t->l1 : 32 << 10));
+  c->l3_bytes = misses(l, iteration, all, 0.8 * (double)(t->l2 ? t->l2 : 1 << 20));
+  c->memory_bytes = misses(l, iteration, all, 0.8 * (double)(t->l3 ? t->l3 : 8 << 20));
   double n = threads < 1 ? 1 : threads;
   return c->l2_bytes / (l2_rate * n) + c->l3_bytes / (l3_rate * n) + c->memory_bytes / (memory_rate * fmin(n, 2));
 }

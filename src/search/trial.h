@@ -26,8 +26,8 @@ typedef enum { TG_TASK_OPEN, TG_TASK_LOWER, TG_TASK_BUILD, TG_TASK_TIME, TG_TASK
 
 enum { TG_QUADS = 64, TG_TRIAL_PARAMS = 16 };
 
-/* What the cost model reads off a lowered program (cost.c); seconds are its guess. */
-typedef struct tg_cost { double seconds, cycles, chain, spills, l2_bytes, l3_bytes, memory_bytes, code; } tg_cost;
+/* What the cost model reads off a lowered program (cost.c); seconds are its guess. core, memory: cycles of each alone. */
+typedef struct tg_cost { double seconds, cycles, core, memory, chain, spills, l2_bytes, l3_bytes, memory_bytes, code; } tg_cost;
 
 /* A program and its schedule: the author's form without words, then words separated by ';'. Without words the heuristic chooses; given is what it
  * takes as decided ("rows@0=8 unroll@0=4"). */
