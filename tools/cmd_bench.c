@@ -7,6 +7,7 @@
 static const char usage[] =
   "tg bench lower|kernels|launch|polybench [--json] [--seconds N] [--case TEXT]\n"
   "tg bench engine [--json] [--seconds N] [--case TEXT] [--cache DIR]\n"
+  "tg bench tune --sweep DIR [--stage lower|model|build|time|tune|generated|report] [--shapes FILE] [--candidates N] [--seed N] ..\n"
   "tg bench gemm [--vs NAME[=FILE],..] [--shapes FILE] [--types f32,f64,f16,bf16,u8i8,i8i8] [--threads N] [--expect FILE [--update]] [--cache DIR] ..\n"
   "\n"
   "  lower     from the author's C to LLVM IR, to callable code, and from the object cache, for one matmul\n"
@@ -17,6 +18,7 @@ static const char usage[] =
   "            are installed, each at its best entry point. --expect: parts of the FMA peak that peers must come near to\n"
   "  engine    what engines use of tg/gemm.h: an epilogue against a pass behind the product, one plan for any number of rows, one packing, strides, long\n"
   "            sums on two threads, many small products, each against the plain way, with the bar that it has to reach\n"
+  "  tune      sweeps of the spaces of products (tests/bench/gemm/sweep.txt), kept in files of DIR: how good the search and its cost model are\n"
   "  polybench the 30 kernels of PolyBench at MEDIUM on one core against plain C, with and without -ffast-math\n"
   "\n"
   "Contestants take turns in one run on the same buffers; medians are printed. --json: one object a line with\n"
@@ -31,6 +33,7 @@ int cmd_bench(int argc, char **argv) {
   }
   if (!strcmp(a.file, "gemm")) return bench_gemm(&a);
   if (!strcmp(a.file, "engine")) return bench_engine(&a);
+  if (!strcmp(a.file, "tune")) return bench_tune(&a);
   tg_context *ctx;
   if (tg_context_create(NULL, &ctx)) {
     fprintf(stderr, "tg: no context: %s\n", ctx ? tg_error_message(ctx) : "out of memory");
@@ -51,7 +54,7 @@ int cmd_bench(int argc, char **argv) {
     r = s > r ? s : r;
     s = bench_runtime(ctx, &a);
     r = s > r ? s : r;
-  } else fprintf(stderr, "tg bench: no '%s'; there are lower, kernels, launch, gemm, engine and polybench\n", a.file);
+  } else fprintf(stderr, "tg bench: no '%s'; there are lower, kernels, launch, gemm, engine, tune and polybench\n", a.file);
   tg_context_free(ctx);
   return r;
 }

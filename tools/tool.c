@@ -125,7 +125,7 @@ bool tool_parse(int argc, char **argv, tool_args *a, const char *usage) {
     {.name = "-h", .flag = &a->help}, {.name = "--rules", .flag = &a->rules}, {.name = "--diff", .flag = &a->diff}, {.name = "--update", .flag = &a->update},
     {.name = "--threads", .number = &a->threads}, {.name = "--seconds", .real = &a->seconds},
     {.name = "--budget", .real = &a->budget}, {.name = "--candidates", .number = &a->candidates}, {.name = "--seed", .number = &a->seed}, {.name = "--beam", .number = &a->beam},
-    {.name = "--workers", .number = &a->workers}, {.name = "--journal", .text = &a->journal}, {.name = "--tuned", .text = &a->tuned}, {.name = "--csv", .text = &a->csv}, {.name = "--knobs", .flag = &a->knobs}, {.name = "--resume", .flag = &a->resume},
+    {.name = "--workers", .number = &a->workers}, {.name = "--journal", .text = &a->journal}, {.name = "--tuned", .text = &a->tuned}, {.name = "--csv", .text = &a->csv}, {.name = "--sweep", .text = &a->sweep}, {.name = "--knobs", .flag = &a->knobs}, {.name = "--resume", .flag = &a->resume},
   };
   for (int i = 0; i < argc; i++) {
     const char *wrong = NULL;

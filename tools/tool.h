@@ -20,7 +20,7 @@ typedef struct {
   const char *opt[32];            /* --opt, in order */
   int opts;
   const char *kernel, *stage, *pass, *pack, *target, *cache, *cases, *vs, *shapes, *types, *expect;
-  const char *journal, *tuned, *csv;
+  const char *journal, *tuned, *csv, *sweep;
   bool check, time, json, help, rules, diff, update, knobs, resume;
   int threads, candidates, seed, beam, workers;
   double seconds, budget;

@@ -54,4 +54,21 @@ enum { GEMM_SKETCHES = 16 };
 tg_status tg_gemm_lay_out(tg_context *c, const tg_gemm_desc *d, tg_gemm *out);
 uint32_t tg_gemm_bind(const tg_gemm *g, const tg_gemm_problem *q, tg_binding *b);
 uint32_t tg_gemm_sketches_for(const tg_gemm_problem *q, const tg_gemm_choice *choice, tg_gemm_def *def, const tg_kernel_def **defs);
+
+/* tune.c: what is searched for a descriptor at these sizes: all sketches, the first choice's first, what they are bound to, and the values of a launch.
+ * It points into itself. Sizes that are fixed may be given as 0. */
+typedef struct tg_gemm_space {
+  tg_gemm plan;
+  tg_gemm_problem problem;
+  int64_t size[3];                     /* m, n, k */
+  const tg_gemm_choice *choice;
+  tg_gemm_def def[GEMM_SKETCHES];
+  const tg_kernel_def *defs[GEMM_SKETCHES];
+  uint32_t defs_n;
+  tg_binding binding[GEMM_VALUES];
+  uint32_t bindings_n;
+  int64_t params[GEMM_VALUES];
+  uint32_t params_n;
+} tg_gemm_space;
+tg_status tg_gemm_space_of(tg_context *c, const tg_gemm_desc *d, int64_t m, int64_t n, int64_t k, tg_gemm_space *out);
 #endif

@@ -16,19 +16,14 @@ static const tg_gemm_part *part_for(const tg_gemm *g, int64_t m, int64_t n, int6
   return NULL;
 }
 
-tg_status tg_gemm_tune_sized(tg_context *c, const tg_gemm_desc *desc, size_t desc_bytes, int64_t m, int64_t n, int64_t k, const tg_tune_options *options, tg_tune_result **out) {
+tg_status tg_gemm_space_of(tg_context *c, const tg_gemm_desc *d, int64_t m, int64_t n, int64_t k, tg_gemm_space *out) {
   char message[192];
-  tg_gemm_desc d = {0};
-  tg_gemm g;
-  if (!c || !out) return TG_EINVAL;
-  *out = NULL;
-  if (!desc) return tg_context_fail(c, TG_EINVAL, "no descriptor is given");
-  memcpy(&d, desc, desc_bytes < sizeof d ? desc_bytes : sizeof d);
-  tg_status s = tg_gemm_lay_out(c, &d, &g);
+  tg_status s = tg_gemm_lay_out(c, d, &out->plan);
   if (s != TG_OK) return s;
-  tg_gemm_problem q = g.problem;
+  const tg_gemm *g = &out->plan;
+  tg_gemm_problem q = g->problem;
   m = q.m.lo == q.m.hi && !m ? q.m.lo : m, n = q.n.lo == q.n.hi && !n ? q.n.lo : n, k = q.k.lo == q.k.hi && !k ? q.k.lo : k;
-  const tg_gemm_part *part = part_for(&g, m, n, k);
+  const tg_gemm_part *part = part_for(g, m, n, k);
   if (!part || m < 1 || n < 1 || k < 1) {
     snprintf(message, sizeof message, "tg_gemm_tune: no plan of this descriptor serves %lld x %lld x %lld", (long long)m, (long long)n, (long long)k);
     return tg_context_fail(c, TG_EINVAL, message);
@@ -37,21 +32,35 @@ tg_status tg_gemm_tune_sized(tg_context *c, const tg_gemm_desc *desc, size_t des
     return tg_context_fail(c, TG_EINVAL, "tg_gemm_tune: products with B packed ahead, or with strides of their own, are not tuned");
   q.m = part->m, q.n = part->n, q.k = part->k;
   if (!q.k.lo) q.k.lo = 1;
-  tg_binding b[GEMM_VALUES];
-  tg_gemm_def def[GEMM_SKETCHES];
-  const tg_kernel_def *defs[GEMM_SKETCHES];
-  int64_t value[GEMM_VALUES] = {m, n, k, side(q.a_major, m, k), side(q.b_major, k, n), side(q.c_major, m, n)}, params[GEMM_VALUES];
+  const int64_t value[GEMM_VALUES] = {m, n, k, side(q.a_major, m, k), side(q.b_major, k, n), side(q.c_major, m, n)};
+  out->problem = q;
+  memcpy(out->size, value, sizeof out->size);
+  out->choice = &part->choice;
+  out->bindings_n = tg_gemm_bind(g, &q, out->binding);
+  out->params_n = 0;
+  for (uint32_t i = 0; i < out->bindings_n; i++)
+    if (out->binding[i].lo != out->binding[i].hi) out->params[out->params_n++] = i < GEMM_COLUMN_STEP ? value[i] : n;   /* behind the leading dimensions come those of arguments per element */
+  out->defs_n = tg_gemm_sketches_for(&out->problem, &part->choice, out->def, out->defs);
+  return TG_OK;
+}
+
+tg_status tg_gemm_tune_sized(tg_context *c, const tg_gemm_desc *desc, size_t desc_bytes, int64_t m, int64_t n, int64_t k, const tg_tune_options *options, tg_tune_result **out) {
+  tg_gemm_desc d = {0};
+  tg_gemm_space w;
+  if (!c || !out) return TG_EINVAL;
+  *out = NULL;
+  if (!desc) return tg_context_fail(c, TG_EINVAL, "no descriptor is given");
+  memcpy(&d, desc, desc_bytes < sizeof d ? desc_bytes : sizeof d);
+  tg_status s = tg_gemm_space_of(c, &d, m, n, k, &w);
+  if (s != TG_OK) return s;
   tg_tune_options o = options ? *options : (tg_tune_options){0};
-  o.bindings = b, o.bindings_n = tg_gemm_bind(&g, &q, b);
-  o.user = &q, o.params = params, o.params_n = 0;
-  for (uint32_t i = 0; i < o.bindings_n; i++)
-    if (b[i].lo != b[i].hi) params[o.params_n++] = i < GEMM_COLUMN_STEP ? value[i] : n;   /* behind the leading dimensions come those of arguments per element */
-  if (!o.start) o.start = part->choice.knob, o.start_n = part->choice.knobs_n;
-  const tg_gate_size at = {m, n, k};
-  const int64_t ld[3] = {g.ld[0].lo, g.ld[1].lo, g.ld[2].lo};
+  o.bindings = w.binding, o.bindings_n = w.bindings_n, o.user = &w.problem, o.params = w.params, o.params_n = w.params_n;
+  if (!o.start) o.start = w.choice->knob, o.start_n = w.choice->knobs_n;
+  const tg_gate_size at = {w.size[0], w.size[1], w.size[2]};
+  const int64_t ld[3] = {w.plan.ld[0].lo, w.plan.ld[1].lo, w.plan.ld[2].lo};
   char about[4096];
-  if (tg_gate_about(&q, &at, ld, about, sizeof about) >= sizeof about) return tg_context_fail(c, TG_ELIMIT, "tg_gemm_tune: the epilogue is too long");
-  return tg_tune_gated(c, defs, tg_gemm_sketches_for(&q, &part->choice, def, defs), &o, tg_gate_trial, about, out);
+  if (tg_gate_about(&w.problem, &at, ld, about, sizeof about) >= sizeof about) return tg_context_fail(c, TG_ELIMIT, "tg_gemm_tune: the epilogue is too long");
+  return tg_tune_gated(c, w.defs, w.defs_n, &o, tg_gate_trial, about, out);
 }
 
 /* A worker knows the gates of every kind of kernels that has some. */
