@@ -61,17 +61,14 @@ static double cost(int64_t rows, int64_t columns, int64_t mr, int64_t nu, int64_
   return whole * (double)(columns / (nu * vl)) + cost_of_rows(rows, mr, 1) * (double)up(columns % (nu * vl), vl);
 }
 
-/* What is left of the columns: whole panels, or single vectors. EIGHTS: rows are copied eight side by side as well. */
-typedef enum { WHOLE_PANELS, SINGLES, EIGHTS } edges;
-
-/* panel: columns of the panels that come, or 0. */
-static shape choose_tile(tg_gemm_dim rows, tg_gemm_dim columns, int64_t vl, int64_t registers, int64_t panel, edges e) {
+/* panel: columns of the panels that come, or 0. singles: what is left of the columns is not a whole panel but single vectors. */
+static shape choose_tile(tg_gemm_dim rows, tg_gemm_dim columns, int64_t vl, int64_t registers, int64_t panel, bool singles) {
   int64_t m = rows.lo == rows.hi ? rows.hi : 1 << 20, n = columns.lo == columns.hi ? columns.hi : 1 << 20;
   shape best = {0};
   for (int64_t nu = registers >= 32 ? 4 : 3; nu >= 1; nu--)
     for (const int64_t *mr = tg_gemm_mr; (!panel || nu * vl == panel) && *mr && *mr * nu + nu + 1 <= registers; mr++) {
       if (*mr > rows.hi) break;
-      double c = cost(m, n, *mr, nu, vl, e == SINGLES) * (e == EIGHTS && *mr % 8 ? 1.1 : 1) * (nu * 2 < *mr && *mr > 8 ? 1.02 : 1);   /* wide tiles read memory in longer pieces */
+      double c = cost(m, n, *mr, nu, vl, singles) * (nu * 2 < *mr && *mr > 8 ? 1.02 : 1);   /* wide tiles read memory in longer pieces */
       if (best.mr && c >= best.cycles * 0.999) continue;
       best = (shape){*mr, nu, vl, c};
     }
@@ -90,7 +87,7 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
   bool both = out->sketch == tg_gemm_sketches[GEMM_PACKED], bytes = out->sketch == tg_gemm_sketches[GEMM_BYTES], whole = p->k.hi <= WHOLE, waits = p->c != p->acc && !bytes;
   tg_gemm_dim rows = o.r == 'i' ? p->m : p->n, columns = o.r == 'i' ? p->n : p->m;
   int64_t size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16), l2 = t->l2 ? (int64_t)t->l2 : 1 << 20;
-  shape s = choose_tile(rows, columns, vl, t->vector_registers, p->panel, both && !o.row_k ? EIGHTS : WHOLE_PANELS);
+  shape s = choose_tile(rows, columns, vl, t->vector_registers, p->panel, false);
   int64_t nr = s.nu * vl, panels_n = up(columns.hi, nr), tiles = up(rows.hi, s.mr);
   if (bytes) size = 1;
   int64_t kc = both ? terms_of(tg_gemm_packed_kc, p->k.hi, !waits ? 256 : p->k.hi <= FEW ? FEW : FEW / 2) : terms_of(tg_gemm_panel_kc, p->k.hi, whole ? WHOLE : BLOCK);
@@ -176,7 +173,7 @@ static void choose_direct(const tg_gemm_problem *p, const tg_target *t, tg_gemm_
   int64_t size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16);
   while (vl * size > 16 && columns.hi <= vl / 2) vl /= 2;
   bool known = rows.lo == rows.hi && columns.lo == columns.hi && p->k.lo == p->k.hi;
-  shape s = known ? choose_small_tile(rows.hi, columns.hi, p->k.hi, vl, t->vector_registers, columns.hi % vl) : choose_tile(rows, columns, vl, t->vector_registers, 0, SINGLES);
+  shape s = known ? choose_small_tile(rows.hi, columns.hi, p->k.hi, vl, t->vector_registers, columns.hi % vl) : choose_tile(rows, columns, vl, t->vector_registers, 0, true);
   knob(out, "VL", vl);
   knob(out, "NU", s.nu);
   knob(out, "MR", s.mr);
@@ -206,7 +203,7 @@ static void choose_quantised(const tg_gemm_problem *p, const tg_target *t, uint3
     knob(out, "MR", listed(tg_gemm_mr, up(rows, up(rows, most))));
     knob(out, "NB", listed(tg_gemm_nb, threads > 1 ? panels / (4 * (int64_t)threads) : panels));
   } else {
-    shape s = choose_tile(p->m, p->n, vl, t->vector_registers, 0, WHOLE_PANELS);
+    shape s = choose_tile(p->m, p->n, vl, t->vector_registers, 0, false);
     int64_t kc = terms_of(tg_gemm_panel_kc, p->k.hi, 512);
     knob(out, "NU", s.nu);
     knob(out, "MR", s.mr);

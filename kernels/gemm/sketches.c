@@ -82,19 +82,24 @@ static void stage_columns(tg_builder *tg_b_, const tg_gemm_problem *p, const tg_
   int64_t vl = tg_c(VL), nr = vl * tg_c(NU);
   tg_gemm_word(tg_b_, "stage %c at %s as Cp[%c/%lld, k, %c%%%lld]%s%s", o->column, at, o->c, (long long)nr, o->c, (long long)nr, as_type(p, o->column == 'A' ? p->a : p->b), tg_c(TEAM) == 1 && !waits(p) ? " space=team" : "");
   tg_gemm_word(tg_b_, "lane Cp.2 VL");
-  if (nr > vl) tg_gemm_word(tg_b_, "upcast Cp.2.0");
+  if (o->column_k) { /* vectors along k, transposed: as many terms as a vector has lanes, in copies */
+    tg_gemm_word(tg_b_, "split Cp.1 {VL, 1} as pt pu");
+    tg_gemm_word(tg_b_, nr > vl ? "order Cp.2.0 pt pu" : "order pt pu");
+    tg_gemm_word(tg_b_, "unroll pu");
+  } else if (nr > vl) tg_gemm_word(tg_b_, "upcast Cp.2.0");
 }
 
+/* Rows of a tile, with k contiguous: k runs along each, and tiles take as many as they like. Where rows are neighbours in memory they are transposed on the way. */
 static void stage_rows(tg_builder *tg_b_, const tg_gemm_problem *p, const tg_gemm_roles *o, const char *at) {
   int64_t vl = tg_c(VL), mr = tg_c(MR);
-  const char *as = as_type(p, o->row == 'A' ? p->a : p->b);
-  char tiles[48];
-  snprintf(tiles, sizeof tiles, mr == 1 ? "%c" : "%c/%lld, %c%%%lld", o->r, (long long)mr, o->r, (long long)mr);
-  if (o->row_k) tg_gemm_word(tg_b_, "stage %c at %s as Rp[%s, k]%s pitch=%lld", o->row, at, tiles, as, (long long)(tg_c(KC) + vl));
-  else if (mr == 1) tg_gemm_word(tg_b_, "stage %c at %s as Rp[k, %c]%s", o->row, at, o->r, as);
-  else tg_gemm_word(tg_b_, "stage %c at %s as Rp[%c/%lld, k, %c%%%lld]%s", o->row, at, o->r, (long long)mr, o->r, (long long)mr, as);
-  if (o->row_k) tg_gemm_word(tg_b_, "lane Rp.%d VL", mr == 1 ? 1 : 2);
-  else if (mr > 1) tg_gemm_word(tg_b_, "lane Rp.2");
+  char rows[48];
+  snprintf(rows, sizeof rows, mr == 1 || !o->row_k ? "%c" : "%c/%lld, %c%%%lld", o->r, (long long)mr, o->r, (long long)mr);
+  tg_gemm_word(tg_b_, "stage %c at %s as Rp[%s, k]%s pitch=%lld", o->row, at, rows, as_type(p, o->row == 'A' ? p->a : p->b), (long long)(tg_c(KC) + vl));
+  tg_gemm_word(tg_b_, "lane Rp.%d VL", mr == 1 || !o->row_k ? 1 : 2);
+  if (o->row_k) return;
+  tg_gemm_word(tg_b_, "split Rp.0 {VL, 1} as qt qu");
+  tg_gemm_word(tg_b_, "order Rp.1.0 qt qu");
+  tg_gemm_word(tg_b_, "unroll qu");
 }
 
 /* Threads: none; blocks of rows, that share the panels of columns; blocks of columns. */

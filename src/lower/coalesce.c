@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Pass coalesce: the subscripts of vector accesses in the three forms that emission knows: `base + iota` (contiguous in
  * that dimension), `base` (every lane the same element: a load is scalar, and its value stands for all lanes), or a
- * general vector, with its scalar part apart from the lanes' part. Equal loads are one node then. */
+ * general vector, with its scalar part apart from the lanes' part. Equal loads are one node then. Blocks of gathers become vectors
+ * that are transposed (transpose.c). */
 #include "lower/sweep.h"
 
 static const tg_uop *sum_of(tg_job *j, const tg_linear *t, bool lanes) {
@@ -58,5 +59,5 @@ static const tg_uop *visit(tg_job *j, const tg_uop *old, const tg_uop *const *sr
 
 const tg_uop *tg_pass_coalesce(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
   (void)l;
-  return tg_sweep_map(j, sink, visit, NULL);
+  return tg_transpose_gathers(j, tg_sweep_map(j, sink, visit, NULL));
 }

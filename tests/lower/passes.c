@@ -234,6 +234,39 @@ static node vectors(const int64_t *params) {
   return tg_sink(j, 5, (node[]){A, Y, Z, W, tg_end(j, i, n, st)});
 }
 
+/* Blocks of gathers, and what only looks like one: places in any order, some left out or taken twice, gates of the lanes and of single gathers, memory that is written between. */
+static node blocks(const int64_t *params) {
+  (void)params;
+  uint32_t lanes = 2u << pick(3), column[20], n = 0, all = lanes + pick(4);
+  node iota = tg_iota(j, TG_INDEX, lanes), i = range_of("i", I(3), TG_LOOP), dims[2] = {I(20), I(20)}, strides[2] = {I(1), I(23)};
+  bool strided = pick(2), written = pick(3) == 0;
+  node A = GLOBAL("A", TG_ROLE_INOUT, TG_F32, I(20), I(20)), S = tg_define(j, (tg_buffer){.name = "S", .role = TG_ROLE_IN, .rank = 2, .type = TG_F32}, 1, dims, strides, false);
+  node Y = GLOBAL("Y", TG_ROLE_OUT, TG_F32, I(3), I(20), I(16)), st[64], half = lt(iota, I(1 + pick(lanes))), row = add(i, iota);
+  for (uint32_t c = 0; c < all; c++) column[c] = pick(12) ? c : pick(all);
+  for (uint32_t c = all; c-- > 1;) {
+    uint32_t k = pick(3) ? c : pick(c + 1), x = column[c];
+    column[c] = column[k], column[k] = x;
+  }
+  bool gated = pick(2);
+  for (uint32_t c = 0; c < all; c++) {
+    node place = add(i, I(column[c] % 17)), gate = gated != (pick(20) == 0) ? half : NULL;
+    if (written && c == lanes / 2) st[n++] = STORE(A, F(5), NULL, add(i, I(pick(lanes))), add(i, I(column[pick(all)])));
+    node v = strided ? LOAD_IF(S, gate, place, row) : LOAD_IF(A, gate, row, place);
+    st[n++] = STORE(Y, pick(6) ? v : add(v, F(2)), NULL, i, I(c), iota);
+  }
+  return tg_sink(j, 4, (node[]){A, S, Y, tg_end(j, i, n, st)});
+}
+
+/* The last column is there only where loop q runs: its gather is none of the others'. */
+static node blocks_apart(const int64_t *params) {
+  (void)params;
+  node M = tg_make(j, TG_OP_PARAM, TG_INDEX, 1, 0, 0, NULL), iota = tg_iota(j, TG_INDEX, 4), A = GLOBAL("A", TG_ROLE_IN, TG_F32, I(7), M), Y = GLOBAL("Y", TG_ROLE_OUT, TG_F32, I(3), I(4), I(4)), st[4];
+  node i = range_of("i", tg_op3(j, TG_OP_WHERE, lt(M, I(3)), I(0), I(3)), TG_LOOP), q = range_of("q", tg_op3(j, TG_OP_WHERE, lt(M, I(4)), I(0), I(1)), TG_LOOP);
+  for (int c = 0; c < 4; c++) st[c] = STORE(Y, LOAD(A, add(i, iota), I(c)), NULL, i, I(c), iota);
+  st[3] = tg_end(j, q, 1, &st[3]);
+  return tg_sink(j, 3, (node[]){A, Y, tg_end(j, i, 4, st)});
+}
+
 static tg_target kit_target;
 
 int main(int argc, char **argv) {
@@ -243,7 +276,7 @@ int main(int argc, char **argv) {
   static const struct { const char *name; build_fn *build; const char *first; } cases[] = {
     {"matmul", matmul, NULL}, {"whole sum", whole_sum, NULL}, {"rows", rows, NULL}, {"convolution", convolution, NULL}, {"triangular", triangular, NULL},
     {"argmax", argmax, NULL}, {"lockstep", lockstep, NULL}, {"prefix", prefix, NULL}, {"gather", gather, NULL}, {"divisions", divisions, NULL}, {"symbolic", symbolic, NULL},
-    {"recurrence", recurrence, NULL}, {"vectors", vectors, "coalesce"},
+    {"recurrence", recurrence, NULL}, {"vectors", vectors, "coalesce"}, {"blocks", blocks, "coalesce"}, {"blocks apart", blocks_apart, "coalesce"},
   };
   (void)in_order;
   for (size_t c = 0; c < TG_COUNT(cases); c++)

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT
+ * Of pass coalesce: blocks of gathers. A gather takes its lanes from as many places; where n of them, of n lanes each, take neighbours in the dimension that is
+ * contiguous in memory (copies of a loop along it, as `unroll` or `upcast` make them), the same n x n elements are n contiguous vectors across the lanes. They are loaded so, and transposed in
+ * registers: log2(n) steps, in each of which two vectors exchange halves of what they hold.
+ *
+ * Only gathers of one statement list are taken together: what one of them may read, all may read there. */
+#include <stdlib.h>
+#include "lower/sweep.h"
+
+enum { NOWHERE = 0, MANY = UINT32_MAX };   /* homes; else 1 + the id of the END or SINK */
+
+typedef struct {
+  const tg_uop *load, *rest;   /* rest: the subscript of dimension `unit`, without its constant */
+  uint32_t unit, home;
+  int64_t constant;
+} gather;
+
+typedef struct { const gather *member; const tg_uop **column; } block;   /* column: made when the first member is met */
+
+typedef struct {
+  TG_VEC(gather) gathers;
+  TG_VEC(block) blocks;
+  uint32_t *home, *of;         /* by id: of what stands in one statement list; 1 + the block of a load */
+} state;
+
+/* ---- which statement list a value is used in ---- */
+
+static void used(state *s, const tg_uop *u, uint32_t home) { s->home[u->id] = s->home[u->id] == NOWHERE || s->home[u->id] == home ? home : MANY; }
+
+static void find_homes(state *s, const tg_sweep *w) {
+  for (uint32_t i = w->n; i-- > 0;) {
+    const tg_uop *u = w->u[i];
+    bool list = u->op == TG_OP_END || u->op == TG_OP_SINK, access = u->op == TG_OP_LOAD || u->op == TG_OP_STORE || u->op == TG_OP_PREFETCH;
+    if (u->op == TG_OP_AFTER || u->op == TG_OP_RANGE || u->op == TG_OP_DEFINE) continue;
+    for (uint32_t k = u->op == TG_OP_END || access; k < u->n; k++)
+      if (!list || u->src[k]->op != TG_OP_END) used(s, u->src[k], list ? u->id + 1 : s->home[u->id]);
+  }
+}
+
+/* ---- gathers ---- */
+
+/* Is it made of the lanes' numbers and scalars alone? Then lane l of it is the same with l in their place. */
+static bool of_lanes(tg_job *j, const tg_uop *u, uint32_t lanes) {
+  uint32_t n;
+  if (u->lanes == 1) return true;
+  const tg_uop **order = tg_toposort(j, u, &n);
+  for (uint32_t i = 0; i < n; i++)
+    if (order[i]->lanes > 1 && !(tg_ops[order[i]->op].flags & TG_OPF_W) && (order[i]->op != TG_OP_IOTA || order[i]->lanes != lanes)) return false;
+  return true;
+}
+
+/* The dimension along which the buffer is contiguous, or its rank. */
+static uint32_t unit_of(const tg_uop *define, uint32_t rank) {
+  if (!(define->arg >> 32 & TG_STRIDED)) return rank - 1;
+  for (uint32_t d = 0; d < rank; d++)
+    if (tg_is_const(define->src[rank + d], 1)) return d;
+  return rank;
+}
+
+static const tg_uop *without_constant(tg_job *j, const tg_linear *t) {
+  const tg_uop *sum = tg_index(j, 0);
+  for (uint32_t i = 0; i < t->n; i++) sum = tg_fold2(j, TG_OP_ADD, sum, tg_fold2(j, TG_OP_MUL, t->atom[i], tg_index(j, t->coefficient[i])));
+  return sum;
+}
+
+static void see(tg_job *j, state *s, const tg_uop *load) {
+  uint32_t rank = tg_access_rank(load), unit = rank ? unit_of(tg_define_of(load->src[0]), rank) : 0;
+  bool vector = false, good = true;
+  tg_linear t;
+  if (load->lanes < 2 || load->lanes & (load->lanes - 1) || tg_define_of(load->src[0])->lanes > 1 || unit == rank || load->src[1 + unit]->lanes > 1) return;
+  if (s->home[load->id] == NOWHERE || s->home[load->id] == MANY) return;
+  for (uint32_t d = 0; d < rank; d++) vector |= load->src[1 + d]->lanes > 1;
+  for (uint32_t i = 1; i < load->n; i++) good &= of_lanes(j, load->src[i], load->lanes);
+  if (!vector || !good) return;
+  tg_linear_of(j, load->src[1 + unit], &t);
+  gather g = {load, without_constant(j, &t), unit, s->home[load->id], t.constant};
+  tg_push(&j->env, &s->gathers, g);
+}
+
+/* By all that neighbours share, then by their places. */
+static int compare(const gather *a, const gather *b, bool places) {
+  const tg_uop *x = a->load, *y = b->load;
+#define BY(p, q) if ((p) != (q)) return (p) < (q) ? -1 : 1
+  BY(a->home, b->home);
+  BY(x->lanes, y->lanes);
+  BY(x->arg, y->arg);
+  BY(x->n, y->n);
+  BY(a->unit, b->unit);
+  BY(a->rest->id, b->rest->id);
+  for (uint32_t i = 0; i < x->n; i++)
+    if (i != 1 + a->unit) BY(x->src[i]->id, y->src[i]->id);
+  if (!places) return 0;
+  BY(a->constant, b->constant);
+#undef BY
+  return 0;
+}
+
+static int in_order(const void *a, const void *b) { return compare(a, b, true); }
+
+static void find_blocks(tg_job *j, state *s) {
+  const gather *g = s->gathers.data;
+  for (uint32_t i = 0, n = s->gathers.n; i < n;) {
+    uint32_t lanes = g[i].load->lanes, k = 1;
+    while (k < lanes && i + k < n && !compare(&g[i], &g[i + k], false) && g[i + k].constant == g[i].constant + k) k++;
+    if (k < lanes) {
+      i++;
+      continue;
+    }
+    block b = {&g[i], NULL};
+    tg_push(&j->env, &s->blocks, b);
+    for (k = 0; k < lanes; k++) s->of[g[i + k].load->id] = s->blocks.n;
+    i += lanes;
+  }
+}
+
+/* ---- rows and columns ---- */
+
+static const tg_uop *enter_scalar(tg_job *j, const tg_uop *old, void *user) { return (void)j, (void)user, old->lanes == 1 ? old : NULL; }
+
+static const tg_uop *put_lane(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
+  return old->op == TG_OP_IOTA ? tg_const_int(j, (tg_type)old->type, *(const int64_t *)user) : tg_fold(j, old, src);
+}
+
+static const tg_uop *at_lane(tg_job *j, const tg_uop *u, int64_t lane) { return u->lanes == 1 ? u : tg_map(j, u, put_lane, enter_scalar, &lane); }
+
+/* What lane `lane` of all gathers of the block reads. src: of the load, begin: the first subscript along the contiguous dimension. */
+static const tg_uop *row(tg_job *j, const tg_uop *load, const tg_uop *const *src, uint32_t unit, const tg_uop *begin, int64_t lane) {
+  const tg_uop *now[16 + 4];
+  for (uint32_t i = 0; i < load->n; i++) now[i] = i ? at_lane(j, src[i], lane) : src[0];
+  now[1 + unit] = tg_op2(j, TG_OP_ADD, begin, tg_iota(j, TG_INDEX, load->lanes));
+  return tg_fold(j, load, now);
+}
+
+/* In a step of size h the vectors r and r + h exchange elements whose number has bit h: of r those that have it, of the other those that do not. */
+static void transpose(tg_job *j, const tg_uop **v, uint32_t n) {
+  const tg_uop *iota = tg_iota(j, TG_I32, n), *lanes = tg_index(j, n);
+  for (uint32_t h = n / 2; h; h /= 2) {
+    const tg_uop *bit = tg_const_int(j, TG_I32, h), *low = tg_op2(j, TG_OP_EQ, tg_op2(j, TG_OP_AND, iota, bit), tg_const_int(j, TG_I32, 0)), *other = tg_op2(j, TG_OP_XOR, iota, bit);
+    for (uint32_t r = 0; r < n; r++) {
+      if (r & h) continue;
+      const tg_uop *a = v[r], *b = v[r + h];
+      v[r] = tg_op3(j, TG_OP_WHERE, low, a, tg_shuffle(j, b, lanes, other));
+      v[r + h] = TG_MUTANT("transpose: one half", tg_op3(j, TG_OP_WHERE, low, tg_shuffle(j, a, lanes, other), b), b);
+    }
+  }
+}
+
+static const tg_uop *visit(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
+  state *s = user;
+  if (old->op != TG_OP_LOAD || !s->of[old->id]) return NULL;
+  block *b = &s->blocks.data[s->of[old->id] - 1];
+  uint32_t n = old->lanes, unit = b->member->unit, me = 0;
+  while (b->member[me].load != old) me++;
+  if (!b->column) {
+    const tg_uop *begin = tg_fold2(j, TG_OP_ADD, src[1 + unit], tg_index(j, -(int64_t)TG_MUTANT("transpose: first column", me, 0)));
+    b->column = tg_new(&j->env, const tg_uop *, n);
+    for (uint32_t l = 0; l < n; l++) b->column[l] = row(j, old, src, unit, begin, l);
+    transpose(j, b->column, n);
+  }
+  return b->column[me];
+}
+
+const tg_uop *tg_transpose_gathers(tg_job *j, const tg_uop *sink) {
+  state s = {.home = tg_new(&j->env, uint32_t, sink->id + 1), .of = tg_new(&j->env, uint32_t, sink->id + 1)};
+  tg_sweep w = tg_sweep_of(j, sink);
+  find_homes(&s, &w);
+  for (uint32_t i = 0; i < w.n; i++)
+    if (w.u[i]->op == TG_OP_LOAD) see(j, &s, w.u[i]);
+  if (!s.gathers.n) return sink;
+  qsort(s.gathers.data, s.gathers.n, sizeof *s.gathers.data, in_order);
+  find_blocks(j, &s);
+  return s.blocks.n ? tg_sweep_map(j, sink, visit, &s) : sink;
+}
