@@ -80,6 +80,12 @@ static shape choose_tile(tg_gemm_dim rows, tg_gemm_dim columns, int64_t vl, int6
 /* Blocks of terms of about one length. */
 static int64_t terms_of(const int64_t *values, int64_t k, int64_t most) { return listed_above(values, smaller(most, up(k, up(k, most)))); }
 
+/* Panels of a block: those that there is room for, or some more where the blocks are of one size then. */
+static int64_t panels_of(int64_t panels, int64_t room) {
+  int64_t most = larger(1, smaller(panels, room)), even = listed_above(tg_gemm_nb, up(panels, up(panels, most)));
+  return even <= most + most / 4 ? even : listed(tg_gemm_nb, most);
+}
+
 static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
   enum { WHOLE = 2048, BLOCK = 1024 };             /* terms: C is written once where all of them fit in a panel */
   enum { WAITING = 64, ROWS = 2048, FEW = 1024 };  /* sums that wait: tiles of a block, rows that share panels; terms that are taken at once, so that none waits */
@@ -91,8 +97,8 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
   int64_t nr = s.nu * vl, panels_n = up(columns.hi, nr), tiles = up(rows.hi, s.mr);
   if (bytes) size = 1;
   int64_t kc = both ? terms_of(tg_gemm_packed_kc, p->k.hi, !waits ? 256 : p->k.hi <= FEW ? FEW : FEW / 2) : terms_of(tg_gemm_panel_kc, p->k.hi, whole ? WHOLE : BLOCK);
-  int64_t panel = smaller(kc, p->k.hi) * nr * size, room = l2 / (both || !whole ? 2 : bytes ? 4 : 6);
-  int64_t nb = listed(tg_gemm_nb, smaller(panels_n, room / panel)), mb = both ? listed(tg_gemm_mb, smaller(tiles, l2 / 8 / (kc * s.mr * size))) : listed(tg_gemm_mb, 1 << 20);
+  int64_t panel = smaller(kc, p->k.hi) * nr * size, room = l2 / (both || !whole ? 2 : bytes ? 4 : 3);
+  int64_t nb = panels_of(panels_n, room / panel), mb = both ? listed(tg_gemm_mb, smaller(tiles, l2 / 8 / (kc * s.mr * size))) : listed(tg_gemm_mb, 1 << 20);
   if (waits && !both) mb = listed(tg_gemm_mb, smaller(tiles, WAITING));
   int64_t team = 0;
   if (threads > 1) { /* some four tasks for each thread: of columns where there are enough, since each task packs its own */

@@ -86,7 +86,10 @@ static void stage_columns(tg_builder *tg_b_, const tg_gemm_problem *p, const tg_
     tg_gemm_word(tg_b_, "split Cp.1 {VL, 1} as pt pu");
     tg_gemm_word(tg_b_, nr > vl ? "order Cp.2.0 pt pu" : "order pt pu");
     tg_gemm_word(tg_b_, "unroll pu");
-  } else if (nr > vl) tg_gemm_word(tg_b_, "upcast Cp.2.0");
+    return;
+  }
+  if (nr > vl) tg_gemm_word(tg_b_, "upcast Cp.2.0");
+  if (tg_c(NB) > 1 && tg_c(TEAM) != 1) tg_gemm_word(tg_b_, "order Cp.1 Cp.0");   /* a row of all panels is read from end to end */
 }
 
 /* Rows of a tile, with k contiguous: k runs along each, and tiles take as many as they like. Where rows are neighbours in memory they are transposed on the way. */
