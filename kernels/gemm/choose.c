@@ -192,7 +192,7 @@ static bool is_fixed(tg_gemm_dim d) { return d.lo == d.hi; }
 
 /* Few rows take the panels as they are, where groups are of whole words. More of them share floats, for which there must be room in a cache. */
 static uint32_t quantised_sketch(const tg_gemm_problem *p, const tg_target *t) {
-  enum { FEW = 16, FROM = 4 };
+  enum { FEW = 32, FROM = 4 };
   int64_t group = p->group ? p->group : p->k.hi, room = t->l2 ? 2 * (int64_t)t->l2 : 4 << 20;
   bool whole = p->panel && is_fixed(p->k) && p->k.lo && p->k.lo % group == 0 && (p->bits == 8 || group % 8 == 0);
   if (whole && p->m.hi <= FEW) return GEMM_GROUPED;
@@ -201,20 +201,28 @@ static uint32_t quantised_sketch(const tg_gemm_problem *p, const tg_target *t) {
 }
 
 static void choose_quantised(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
-  int64_t vl = smaller(t->vector_bytes / 4, 16), panels = up(p->n.hi, p->panel ? p->panel : vl * 4), rows = p->m.hi;
-  int64_t least = t->vector_registers < 32 ? 12 : 24;   /* vectors of sums */
+  enum { SIDE_BY_SIDE = 8, WORDS = 8, ROOM = 4 << 20 };   /* panels of a single row, as many as memory reads fastest; words that are asked for ahead; bytes of floats */
+  int64_t vl = smaller(t->vector_bytes / 4, 16), rows = p->m.hi, registers = t->vector_registers < 32 ? 6 : 16, tasks = threads > 1 ? 4 * (int64_t)threads : 1;
   knob(out, "VL", vl);
   if (out->sketch == tg_gemm_sketches[GEMM_GROUPED]) {
-    int64_t most = larger(1, least / larger(1, p->panel / (uint64_t)vl));
-    knob(out, "MR", listed(tg_gemm_mr, up(rows, up(rows, most))));
-    knob(out, "NB", listed(tg_gemm_nb, threads > 1 ? panels / (4 * (int64_t)threads) : panels));
+    int64_t wide = up(p->panel, vl), np = listed(tg_gemm_side, larger(1, smaller(rows == 1 ? SIDE_BY_SIDE : rows <= 4 ? 4 : 2, registers / 2) / wide));
+    int64_t mr = listed(tg_gemm_mr, up(rows, up(rows, larger(1, registers / (wide * np))))), group = p->group ? p->group : p->k.hi;
+    knob(out, "NP", np);
+    knob(out, "MR", mr);
+    knob(out, "AHEAD", WORDS);
+    knob(out, "GROUPS", listed(tg_gemm_side, larger(1, WORDS * 8 / group)));
+    knob(out, "NB", listed(tg_gemm_nb, larger(1, up(p->n.hi, p->panel) / (np * tasks))));
   } else {
-    shape s = choose_tile(p->m, p->n, vl, t->vector_registers, 0, false);
-    int64_t kc = terms_of(tg_gemm_panel_kc, p->k.hi, 512);
+    int64_t widest = vl * (t->vector_registers < 32 ? 2 : 4);
+    shape s = choose_tile(p->m, p->n, vl, t->vector_registers, is_fixed(p->n) && p->n.lo % widest == 0 ? widest : 0, false);   /* no gates, where that can be */
+    int64_t panels = up(p->n.hi, s.nu * vl), kc = terms_of(tg_gemm_panel_kc, p->k.hi, 512);
+    int64_t most = smaller(smaller(ROOM / (p->k.hi * s.nu * vl * 4), 4), larger(1, panels / tasks));
+    while (most > 1 && is_fixed(p->n) && panels % most) most--;
     knob(out, "NU", s.nu);
     knob(out, "MR", s.mr);
     knob(out, "UK", p->k.hi >= 8 ? 2 : 1);
-    knob(out, "KC", p->c == p->acc ? kc : listed_above(tg_gemm_panel_kc, p->k.hi));
+    knob(out, "KC", kc);
+    knob(out, "NB", listed(tg_gemm_nb, larger(1, most)));
     knob(out, "MB", listed(tg_gemm_mb, smaller(up(rows, s.mr), 16)));
   }
   knob(out, "TEAM", threads > 1 ? 2 : 0);

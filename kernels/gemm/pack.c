@@ -53,7 +53,7 @@ tg_status tg_gemm_packing_choose_sized(tg_context *c, const tg_gemm_desc *uses, 
   if (lanes > 16) lanes = 16;
   int64_t vectors = knob_of(&choice, "VL") == lanes ? knob_of(&choice, "NU") : 2;   /* whole ones, as many as a tile has: a narrow B alone may have another sketch */
   if (vectors < 1 || vectors > (c->target.vector_registers >= 32 ? 4 : 3)) vectors = 2;
-  int64_t panel = (lanes ? lanes : 1) * vectors;
+  int64_t panel = (lanes ? lanes : 1) * (widest.bits ? 1 : vectors);   /* of few bits, a panel for each vector: several are read side by side */
   bool nibbles = widest.bits == 4;
   if (!packed_bytes(widest.n.lo, nibbles ? words(widest.k.lo) : widest.k.lo, panel, nibbles ? 4 : tg_type_bytes(widest.b), &bytes)) return tg_context_fail(c, TG_EINVAL, "tg_gemm_packing_choose: B is larger than 2^62 bytes");
   *out = (tg_gemm_packing){nibbles ? TG_GEMM_NIBBLES : TG_GEMM_ELEMENTS, (uint8_t)widest.b, (uint32_t)panel, widest.n.lo, widest.k.lo, (size_t)bytes};

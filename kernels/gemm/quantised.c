@@ -39,11 +39,11 @@ void tg_gemm_quantised(tg_builder *tg_b_, const tg_gemm_problem *p) {
 static void number(const tg_gemm_problem *p, const char *k, const char *j, char *out, size_t size) {
   char bits[256];
   if (p->bits == 8) {
-    if (p->panel) snprintf(out, size, "f32(Bp[(%s)/PANEL, %s, (%s)%%PANEL])", j, k, j);
+    if (p->panel) snprintf(out, size, "f32(Bp[(%s)/PANEL, %s, (%s)%%PANEL] else 0)", j, k, j);
     else snprintf(out, size, "f32(B[%s, %s])", k, j);
     return;
   }
-  if (p->panel) snprintf(bits, sizeof bits, "i32(Bp[(%s)/PANEL, (%s)/8, (%s)%%PANEL] >> u32((%s)%%8*4) & 15)", j, k, j, k);
+  if (p->panel) snprintf(bits, sizeof bits, "i32((Bp[(%s)/PANEL, (%s)/8, (%s)%%PANEL] else 0) >> u32((%s)%%8*4) & 15)", j, k, j, k);
   else if (turned(p)) snprintf(bits, sizeof bits, "i32(B[(%s)/2, %s] >> u8((%s)%%2*4) & 15)", k, j, k);
   else snprintf(bits, sizeof bits, "i32((B[%s, (%s)/2] else 0) >> u8((%s)%%2*4) & 15)", k, j, j);
   if (p->b == TG_I8) snprintf(out, size, "f32((%s ^ 8) - 8)", bits);
@@ -96,15 +96,17 @@ static void sums_of_a(tg_builder *tg_b_, const tg_gemm_problem *p) {
   tg_range(gs, K/TERMS) tg_add_statement(tg_b_, text, __FILE__, __LINE__);
 }
 
-/* Tasks are blocks of NB panels; from each panel a word of every column at a time, for MR rows. */
+/* Tasks are blocks of NB times NP panels; from each of NP panels, which memory is read from side by side, a word of every column at a time, for MR rows. */
 void tg_gemm_grouped(tg_builder *tg_b_, const tg_gemm_problem *p) {
   char list[96], sum[TG_GEMM_TEXT];
   tg_gemm_lanes(tg_b_, p);
   tg_gemm_knob(tg_b_, "MR", 1, tg_gemm_mr);
   tg_gemm_knob(tg_b_, "NB", 8, tg_gemm_nb);
-  tg_knob(AHEAD, 0, 4, 8, 16, 32);
+  tg_gemm_knob(tg_b_, "NP", 4, tg_gemm_side);
+  tg_knob(AHEAD, 8, 0, 4, 16);                    /* words, and groups, that are asked for ahead */
+  tg_gemm_knob(tg_b_, "GROUPS", 1, tg_gemm_side);
   tg_knob(TEAM, 0, 2);
-  int64_t vl = tg_c(VL), mr = tg_c(MR), team = tg_c(TEAM);
+  int64_t vl = tg_c(VL), mr = tg_c(MR), np = tg_c(NP), team = tg_c(TEAM);
   bool sums = p->zero && is_one(p->m);
   tg_gemm_declare(tg_b_, p);
   tg_let(TERMS, p->group ? p->group : p->k.lo);
@@ -113,42 +115,49 @@ void tg_gemm_grouped(tg_builder *tg_b_, const tg_gemm_problem *p) {
   sum_of_groups(p, "jp*PANEL + jv", sum, sizeof sum);
   tg_range(jp, ceildiv(N, PANEL)) tg_range(i, M) tg_range(jv, PANEL)
     tg_gemm_store(tg_b_, p, "jp*PANEL + jv", sum, p->n.lo % p->panel ? " if jp*PANEL + jv < N" : "");
-  tg_gemm_word(tg_b_, "split jp NB clip as jc jb");
+  tg_gemm_word(tg_b_, "split jp %lld clip as jc jd", (long long)(tg_c(NB) * np));
   if (p->a != p->acc || p->a_major != TG_GEMM_ROW) tg_gemm_word(tg_b_, "stage A at jc as Rp%s", p->a == p->acc ? "" : " as f32");
+  if (np > 1) tg_gemm_word(tg_b_, "split jd {NP, 1} as jb jn"), tg_gemm_word(tg_b_, "order jb i jn");
   tg_gemm_word(tg_b_, "split i %s as ir iu", tg_gemm_rows_list(list, sizeof list, mr));
   tg_gemm_word(tg_b_, "upcast iu");
+  if (np > 1) tg_gemm_word(tg_b_, "upcast jn");
   tg_gemm_word(tg_b_, "split jv VL as ju jl");
   if (p->panel > (uint32_t)vl) tg_gemm_word(tg_b_, "upcast ju");
   tg_gemm_word(tg_b_, "lane jl");
   if (p->bits == 4) tg_gemm_word(tg_b_, "unroll r");
   else tg_gemm_word(tg_b_, "split r {8, 1} as ro ru"), tg_gemm_word(tg_b_, "unroll ru");
   if (sums) tg_gemm_word(tg_b_, "split ks {VL, 1} as ko kl"), tg_gemm_word(tg_b_, "lane kl.by%lld", (long long)vl);
+  if (p->group_major == TG_GEMM_ROW) {
+    tg_gemm_word(tg_b_, "prefetch scale at g ahead GROUPS");
+    if (p->zero) tg_gemm_word(tg_b_, "prefetch zero at g ahead GROUPS");
+  }
+  if (tg_c(AHEAD)) tg_gemm_word(tg_b_, "prefetch Bp at %s ahead AHEAD", p->bits == 4 ? "w" : "ro");
   if (team) tg_gemm_word(tg_b_, "thread jc");
 }
 
 /* ---- more rows ---- */
 
-/* Tasks are panels of columns, made floats first; then it is a product with a packed operand: blocks of terms, tiles of rows. A sum that C cannot hold waits
- * in a tile of one block of rows. */
+/* Tasks are NB panels of columns, made floats first; then it is a product with a packed operand: blocks of terms, tiles of rows, whose panels a cache holds. A
+ * sum that C cannot hold waits in a tile of one block of rows. */
 void tg_gemm_weights(tg_builder *tg_b_, const tg_gemm_problem *p) {
   char weight[TG_GEMM_TEXT / 2], text[TG_GEMM_TEXT];
   tg_gemm_tile_knobs(tg_b_, p);
   tg_gemm_knob(tg_b_, "KC", 512, tg_gemm_panel_kc);
+  tg_gemm_knob(tg_b_, "NB", 4, tg_gemm_nb);
   tg_gemm_knob(tg_b_, "MB", 16, tg_gemm_mb);
   tg_knob(TEAM, 0, 2);
-  int64_t vl = tg_c(VL), mr = tg_c(MR);
-  bool waits = p->c != p->acc;
+  int64_t vl = tg_c(VL), mr = tg_c(MR), nr = vl * tg_c(NU), nb = tg_c(NB);
+  bool waits = p->c != p->acc, whole = p->n.lo == p->n.hi && p->n.lo % (nr * nb) == 0;
   tg_gemm_declare(tg_b_, p);
-  tg_let(NR, vl * tg_c(NU));
-  tg_gemm_weight(p, "kw", "jp*NR + jw", weight, sizeof weight);
-  bool whole = p->n.lo == p->n.hi && p->n.lo % (vl * tg_c(NU)) == 0;
-  snprintf(text, sizeof text, whole ? "W[kw,jw] = %s" : "W[kw,jw] = where(jp*NR + jw < N, %s, 0)", weight);
-  tg_range(jp, ceildiv(N, NR)) {
-    declare(tg_b_, "define_local", "W, f32, [K, NR]");
-    tg_range(kw, K) tg_range(jw, NR) tg_add_statement(tg_b_, text, __FILE__, __LINE__);
+  tg_let(NR, nr);
+  tg_gemm_weight(p, "kw", "(jp*NB + bw)*NR + jw", weight, sizeof weight);
+  snprintf(text, sizeof text, whole ? "W[bw,kw,jw] = %s" : "W[bw,kw,jw] = where((jp*NB + bw)*NR + jw < N, %s, 0)", weight);
+  tg_range(jp, ceildiv(N, NR*NB)) {
+    declare(tg_b_, "define_local", "W, f32, [NB, K, NR]");
+    tg_range(bw, NB) tg_range(kw, K) tg_range(jw, NR) tg_add_statement(tg_b_, text, __FILE__, __LINE__);
     tg_gemm_value_of_a(p, "i", "k", weight, sizeof weight);
-    snprintf(text, sizeof text, "sum(k : K, %s * W[k,cv])", weight);
-    tg_range(i, M) tg_range(cv, NR) tg_gemm_store(tg_b_, p, "jp*NR + cv", text, whole ? "" : " if jp*NR + cv < N");
+    snprintf(text, sizeof text, "sum(k : K, %s * W[cb,k,cv])", weight);
+    tg_range(i, M) tg_range(cb, NB) tg_range(cv, NR) tg_gemm_store(tg_b_, p, "(jp*NB + cb)*NR + cv", text, whole ? "" : " if (jp*NB + cb)*NR + cv < N");
   }
   tg_gemm_word(tg_b_, "split kw {8, 1} as wo wi");
   tg_gemm_word(tg_b_, "unroll wi");
@@ -156,12 +165,12 @@ void tg_gemm_weights(tg_builder *tg_b_, const tg_gemm_problem *p) {
   tg_gemm_word(tg_b_, "lane wl");
   tg_gemm_word(tg_b_, "split k KC clip as kc kr");
   tg_gemm_word(tg_b_, "split i %lld clip as rc rb", (long long)(mr * tg_c(MB)));
-  tg_gemm_word(tg_b_, waits ? "order rc kc rb cv" : "order kc rc rb cv");
+  tg_gemm_word(tg_b_, waits ? "order rc kc rb cb cv" : "order kc rc rb cb cv");
   if (p->a_major != TG_GEMM_ROW || p->a != p->acc) {
     const char *at = waits ? "kc" : "rc", *as = p->a == p->acc ? "" : " as f32";
     if (mr == 1) tg_gemm_word(tg_b_, "stage A at %s as Rp[k, i]%s", at, as);
     else tg_gemm_word(tg_b_, "stage A at %s as Rp[i/%lld, k, i%%%lld]%s", at, (long long)mr, (long long)mr, as);
   }
-  tg_gemm_tile(tg_b_, "rb", "kr", NULL);
+  tg_gemm_tile(tg_b_, "rb", "kr", "cb");
   if (tg_c(TEAM)) tg_gemm_word(tg_b_, "thread jp");
 }

@@ -396,6 +396,18 @@ static LLVMValueRef lane_index(tg_emitter *e, LLVMValueRef at, uint32_t n) {
   return LLVMBuildSRem(e->b, TG_MUTANT("emit: index of a shuffle", LLVMBuildAdd(e->b, r, lanes, ""), r), lanes, "");
 }
 
+/* One instruction, where the target has it; it takes the index modulo the lanes. */
+static LLVMValueRef by_index(tg_emitter *e, const tg_uop *u, LLVMValueRef v, LLVMValueRef index) {
+  const char *name = tg_type_bits((tg_type)u->type) == 32 && u->src[1]->arg == u->lanes ? tg_target_shuffle(e->target, u->lanes) : NULL;
+  if (!name) return NULL;
+  LLVMValueRef fn = LLVMGetIntrinsicDeclaration(e->m, LLVMLookupIntrinsicID(name, strlen(name)), NULL, 0);
+  LLVMTypeRef words = tg_emit_type(e, TG_I32, u->lanes);
+  index = tg_type_bits((tg_type)u->src[2]->type) == 64 ? LLVMBuildTrunc(e->b, index, words, "") : index;
+  if (LLVMTypeOf(index) != words) return NULL;
+  LLVMValueRef args[2] = {LLVMBuildBitCast(e->b, v, tg_emit_type(e, TG_F32, u->lanes), ""), index};
+  return LLVMBuildBitCast(e->b, LLVMBuildCall2(e->b, LLVMGlobalGetValueType(fn), fn, args, 2, ""), LLVMTypeOf(v), "");
+}
+
 static LLVMValueRef shuffle(tg_emitter *e, const tg_uop *u) {
   uint32_t n = (uint32_t)u->src[1]->arg, lanes = u->lanes;
   LLVMValueRef v = tg_emit_get(e, u->src[0], n), index = tg_emit_get(e, u->src[2], lanes), *at = tg_new(&e->j->env, LLVMValueRef, lanes), r;
@@ -410,6 +422,7 @@ static LLVMValueRef shuffle(tg_emitter *e, const tg_uop *u) {
     for (uint32_t i = 0; i < lanes; i++) at[i] = LLVMConstInt(e->integer[32], TG_MUTANT("emit: known shuffle", LLVMConstIntGetZExtValue(at[i]), (unsigned long long)i), 0);
     return LLVMBuildShuffleVector(e->b, v, LLVMGetPoison(LLVMTypeOf(v)), LLVMConstVector(at, lanes), "");
   }
+  if ((r = by_index(e, u, v, index))) return r;
   r = LLVMGetPoison(LLVMVectorType(tg_emit_type(e, u->type, 1), lanes));
   for (uint32_t i = 0; i < lanes; i++)
     r = LLVMBuildInsertElement(e->b, r, LLVMBuildExtractElement(e->b, v, at[i], ""), LLVMConstInt(e->integer[32], i, 0), "");

@@ -12,7 +12,7 @@ const tg_pass tg_passes[] = {
   {"expand",    tg_pass_expand,    "no upcast, unroll, lane, local ranges: copies and vectors"},
   {"place",     tg_pass_place,     "every define_reg is ssa or memory; simplified"},
   {"functions", tg_pass_functions, "no exp, log, sin, ..: their definitions"},
-  {"types",     tg_pass_types,     "only types that the target computes in; conversions that it lacks are integer code"},
+  {"types",     tg_pass_types,     "only types that the target computes in; conversions that it lacks are integer code; floats of few bits are look-ups"},
   {"coalesce",  tg_pass_coalesce,  "vector subscripts are base + iota, base, or a general vector; blocks of gathers transposed"},
   {"index",     tg_pass_index,     "one offset per access; i32 and i64 instead of INDEX; machine division"},
   {"linear",    tg_pass_linear,    "every value a statement, before its first use, outside of the loops that it does not depend on"},

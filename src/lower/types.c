@@ -6,7 +6,7 @@
  * f32 has more than twice the bits of each of them, so rounding + - * / sqrt to f32 first changes nothing; FMA is computed in
  * f64 and rounded to odd. Every conversion goes through f32, from where no second rounding can go wrong: 64-bit integers are
  * clamped first (past the largest value of the type), f64 is rounded to odd. */
-#include "lower/lower.h"
+#include "lower/lookup.h"
 
 typedef const tg_uop *node;
 
@@ -91,7 +91,7 @@ static node fma_odd(tg_job *j, node a, node b, node c) {
   return to_odd(j, TG_I64, s, inexact, tg_op2(j, TG_OP_EQ, above, less(j, zero, s)));
 }
 
-typedef struct { bool f16_convert, f16_arithmetic, fma; } abilities;
+typedef struct { bool f16_convert, f16_arithmetic, fma; const tg_target *target; } abilities;
 
 static bool by_bits(const abilities *k, tg_type t) { return t == TG_E4M3 || t == TG_E5M2 || (t == TG_F16 && !k->f16_convert); }
 
@@ -133,6 +133,7 @@ static node compute(tg_job *j, const abilities *k, node old, node const *src, tg
 static node legalize(tg_job *j, node old, node const *src, void *user) {
   const abilities *k = user;
   tg_op op = (tg_op)old->op;
+  if (op == TG_OP_CAST && old->type == TG_F32 && !tg_is_float((tg_type)src[0]->type)) return tg_lookup(j, k->target, old, src[0]);
   if (op == TG_OP_CAST) return by_bits(k, (tg_type)old->type) || by_bits(k, (tg_type)src[0]->type) ? convert(j, k, (tg_type)old->type, src[0]) : NULL;
   bool fold = op == TG_OP_FOLD;
   if ((!fold && !(tg_ops[op].flags & TG_OPF_W)) || op == TG_OP_WHERE || op == TG_OP_BITCAST) return NULL;
@@ -151,6 +152,6 @@ static node legalize(tg_job *j, node old, node const *src, void *user) {
 }
 
 const tg_uop *tg_pass_types(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
-  abilities k = {l->target->f16_convert || l->target->f16_arithmetic, l->target->f16_arithmetic, l->target->fma};
+  abilities k = {l->target->f16_convert || l->target->f16_arithmetic, l->target->f16_arithmetic, l->target->fma, l->target};
   return tg_map(j, sink, legalize, NULL, &k);
 }

@@ -149,6 +149,11 @@ void tg_target_host(tg_target *t, uint32_t threads) {
   read_caches(t);
 }
 
+/* Intel, Software Developer's Manual 2: VPERMPS, of 512 bits. Four bits of an index count. */
+const char *tg_target_shuffle(const tg_target *t, uint32_t lanes) {
+  return t->arch == TG_ARCH_X86_64 && t->vector_bytes == 64 && lanes == 16 ? "llvm.x86.avx512.permvar.sf.512" : NULL;
+}
+
 const char *tg_target_name(uint32_t i) { return i < TG_COUNT(rows) ? rows[i].name : NULL; }
 
 bool tg_target_named(tg_target *t, const char *name) {

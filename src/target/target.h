@@ -30,6 +30,9 @@ void tg_target_host(tg_target *t, uint32_t threads /* 0: all */);
 bool tg_target_named(tg_target *t, const char *name);
 const char *tg_target_name(uint32_t i);   /* NULL behind the last */
 
+/* LLVM's name of the instruction that picks among so many words of 32 bits in a vector, or NULL. In the language: d[l] = shuffle(v, l, i[l]), of floats by words. */
+const char *tg_target_shuffle(const tg_target *t, uint32_t lanes);
+
 /* A target of lanes in warps and workgroups: its programs are in device form (docs/ir.md). */
 static inline bool tg_target_is_device(const tg_target *t) { return t->lanes > 1; }
 
