@@ -17,7 +17,7 @@ static const char usage[] =
   "  gemm      products of a list of shapes (tests/bench/gemm/shapes.txt) against openblas, blis, onednn, mkl, libxsmm: those of --vs, or all that\n"
   "            are installed, each at its best entry point. --expect: parts of the FMA peak that peers must come near to\n"
   "  engine    what engines use of tg/gemm.h: an epilogue against a pass behind the product, one plan for any number of rows, one packing, strides, long\n"
-  "            sums on two threads, many small products, each against the plain way, with the bar that it has to reach\n"
+  "            sums on two threads, many small products, weights of 4 bits against the bytes they are, each against the plain way, with the bar that it has to reach\n"
   "  tune      sweeps of the spaces of products (tests/bench/gemm/sweep.txt), kept in files of DIR: how good the search and its cost model are\n"
   "  polybench the 30 kernels of PolyBench at MEDIUM on one core against plain C, with and without -ffast-math\n"
   "\n"

@@ -46,6 +46,6 @@ void engine_close(engine_product *p);
 bench_side engine_run(engine_product *p);        /* through the plan */
 bench_side engine_bare(engine_product *p);       /* the code itself */
 
-/* Bars: each its cases. engine.c, engine_many.c */
-void engine_epilogues(engine *), engine_rows(engine *), engine_packings(engine *), engine_strides(engine *), engine_long(engine *), engine_batches(engine *);
+/* Bars: each its cases. engine.c, engine_many.c, engine_weights.c */
+void engine_epilogues(engine *), engine_rows(engine *), engine_packings(engine *), engine_strides(engine *), engine_long(engine *), engine_batches(engine *), engine_weights(engine *);
 #endif

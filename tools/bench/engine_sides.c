@@ -147,6 +147,7 @@ int bench_engine(const tool_args *a) {
   engine_strides(&e);
   engine_long(&e);
   engine_batches(&e);
+  engine_weights(&e);
   tg_context_free(e.ctx);
   if (!e.ran) return fprintf(stderr, "tg bench engine: no case contains '%s'\n", a->cases ? a->cases : ""), TOOL_USAGE;
   return e.result;
