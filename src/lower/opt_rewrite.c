@@ -93,7 +93,9 @@ const tg_uop *tg_replace_end(tg_schedule *s, const tg_uop *sink, const tg_uop *r
 
 /* ---- substitution under a gate ---- */
 
-enum { PRIVATE = 1, STORED };   /* of buffers: defined in the loop; defined outside and stored to in it. An iteration that is none reads neither */
+/* Of buffers: defined in the loop; stored to in it and defined outside, or where only the loop's own iterations have room.
+ * An iteration that is none reads neither and stores to none of the second kind. */
+enum { PRIVATE = 1, STORED };
 
 typedef struct { const tg_uop *range, *value, *cond; const uint8_t *marks; bool stores; } gated;
 
@@ -126,16 +128,19 @@ const tg_uop *tg_gated_substitute(tg_schedule *s, const tg_uop *u, const tg_uop 
   return tg_map(s->j, u, cond ? gated_node : NULL, gated_enter, &g);
 }
 
-static void mark_buffers(const tg_uop *u, uint8_t *marks) {
+static void mark_buffers(tg_schedule *s, const tg_uop *range, const tg_uop *u, uint8_t *marks) {
   if (u->op == TG_OP_DEFINE) marks[tg_buffer_ordinal(u)] = PRIVATE;
+  if (u->op == TG_OP_STORE)
+    for (uint32_t i = 0; i < tg_access_rank(u); i++)
+      if (TG_MUTANT("marks of buffers as large as an iteration", tg_uses(s->j, u->src[1 + i], range), false)) marks[tg_buffer_ordinal(u->src[0])] = STORED;
   if (TG_MUTANT("marks of stored buffers", u->op == TG_OP_STORE && !marks[tg_buffer_ordinal(u->src[0])], false)) marks[tg_buffer_ordinal(u->src[0])] = STORED;
   if (u->op == TG_OP_END)
-    for (uint32_t i = 1; i < u->n; i++) mark_buffers(u->src[i], marks);
+    for (uint32_t i = 1; i < u->n; i++) mark_buffers(s, range, u->src[i], marks);
 }
 
 uint8_t *tg_marked_buffers(tg_schedule *s, const tg_uop *end) {
   uint8_t *marks = tg_new(&s->j->env, uint8_t, s->j->buffers.n + 1);
-  mark_buffers(end, marks);
+  mark_buffers(s, end->src[0], end, marks);
   return marks;
 }
 
