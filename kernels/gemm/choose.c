@@ -120,15 +120,25 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
 
 /* ---- thin and small ---- */
 
+/* Tiles of mr rows; those that are left are powers of two. */
+static int64_t tiles_of(int64_t rows, int64_t mr) { return rows / mr + __builtin_popcountll((unsigned long long)(rows % mr)); }
+
+/* Rows of a tile: eight at most, of one size; nine where that makes fewer tiles, each of which reads the large operand, or what a cache has of it. nine: it is read from beyond the first cache. */
+static int64_t thin_rows(int64_t rows, bool nine) {
+  int64_t mr = listed(tg_gemm_mr, up(rows, up(rows, 8)));
+  return nine && tiles_of(rows, 9) < tiles_of(rows, mr) ? 9 : mr;
+}
+
 /* The product of a thin operand and one that is read once. Tiles were measured: more columns side by side are more streams of memory at a time. */
 static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
   tg_gemm_roles o = tg_gemm_thin_roles_of(p);
   int64_t rows = o.r == 'i' ? p->m.hi : p->n.hi, columns = o.r == 'i' ? p->n.hi : p->m.hi, size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16);
-  int64_t mr = listed(tg_gemm_mr, up(rows, up(rows, 8))), side, l2 = t->l2 ? (int64_t)t->l2 : 1 << 20;
+  int64_t side, l2 = t->l2 ? (int64_t)t->l2 : 1 << 20, l1 = t->l1 ? (int64_t)t->l1 : 32 << 10;
   bool few = t->vector_registers < 32, dot = out->sketch == tg_gemm_sketches[GEMM_DOT];
+  int64_t mr = thin_rows(rows, !few && (!dot || p->k.hi * 3 * size > l1 / 2));
   if (dot) side = mr <= 4 ? 4 : 3;
   else if (o.scattered) side = mr <= 2 ? 8 : 3;
-  else side = mr == 1 ? 8 : rows == mr && mr > 4 ? 1 : 3;
+  else side = mr == 1 ? 8 : rows == mr && mr > 4 && mr <= 8 ? 1 : 3;
   if (few && mr * side > 12) side = larger(1, 12 / mr);
   int64_t wide = dot ? side : side * vl, nb = listed(tg_gemm_nb, smaller(up(columns, wide), dot ? 64 : l2 / 4 / (rows * wide * size)));
   if (threads > 1) nb = listed(tg_gemm_nb, smaller(nb, up(columns, wide * 4 * (int64_t)threads)));
