@@ -63,12 +63,13 @@ static double cost(int64_t rows, int64_t columns, int64_t mr, int64_t nu, int64_
 
 /* panel: columns of the panels that come, or 0. singles: what is left of the columns is not a whole panel but single vectors. */
 static shape choose_tile(tg_gemm_dim rows, tg_gemm_dim columns, int64_t vl, int64_t registers, int64_t panel, bool singles) {
+  enum { STREAMS = 14 };
   int64_t m = rows.lo == rows.hi ? rows.hi : 1 << 20, n = columns.lo == columns.hi ? columns.hi : 1 << 20;
   shape best = {0};
   for (int64_t nu = registers >= 32 ? 4 : 3; nu >= 1; nu--)
     for (const int64_t *mr = tg_gemm_mr; (!panel || nu * vl == panel) && *mr && *mr * nu + nu + 1 <= registers; mr++) {
       if (*mr > rows.hi) break;
-      double c = cost(m, n, *mr, nu, vl, singles) * (nu * 2 < *mr && *mr > 8 ? 1.02 : 1);   /* wide tiles read memory in longer pieces */
+      double c = cost(m, n, *mr, nu, vl, singles) * (nu * 2 < *mr && *mr > 8 ? 1.02 : 1) * (!singles && *mr > STREAMS ? 1.25 : 1);   /* wide tiles read memory in longer pieces; many rows are many streams */
       if (best.mr && c >= best.cycles * 0.999) continue;
       best = (shape){*mr, nu, vl, c};
     }
@@ -257,9 +258,10 @@ static uint32_t sketch_of(const tg_gemm_problem *p, const tg_target *t) {
   tg_gemm_roles o = tg_gemm_roles_of(p), thin = tg_gemm_thin_roles_of(p);
   tg_type rows = o.row == 'A' ? p->a : p->b, streamed = thin.column == 'A' ? p->a : p->b;
   int64_t least = smaller(p->m.hi, p->n.hi), most = larger(p->m.hi, p->n.hi);
+  bool narrow = thin.column_k && thin.scattered && o.row_k && rows == p->acc && least * 4 * bytes_of(p->acc) > t->vector_bytes * 3;   /* the few columns fill a vector, or nearly: then panels of them are better than sums along k */
   if (p->panel) return o.row_k && rows == p->acc ? GEMM_PANEL : GEMM_PACKED;
   if (least <= (thin.column_k || thin.scattered ? THIN_ACROSS : THIN_ALONG) && most * p->k.hi >= FROM / bytes_of(streamed) && most > least * 4)
-    if (!thin.column_k || thin.row_k || least * p->k.hi <= COPY) return thin.column_k ? GEMM_DOT : GEMM_STREAM;
+    if (!narrow && (!thin.column_k || thin.row_k || least * p->k.hi <= COPY)) return thin.column_k ? GEMM_DOT : GEMM_STREAM;
   if (most <= SMALL && p->k.hi <= SMALL && !o.column_k) return GEMM_DIRECT;
   return o.row_k && rows == p->acc ? GEMM_PANEL : GEMM_PACKED;
 }
