@@ -20,6 +20,7 @@ typedef struct gate_product {
   int64_t groups;
   double *argument[TG_GEMM_ARGUMENTS];
   int64_t argument_n[TG_GEMM_ARGUMENTS];
+  bool endless;                                /* infinity or NaN is among A and B, so no term may be left out */
   uint64_t state;                              /* of the random numbers */
 } gate_product;
 

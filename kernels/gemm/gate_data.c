@@ -84,6 +84,17 @@ static void fill_exact(gate_product *p, bool into_c) {
     for (int64_t i = 0; i < w->m; i++) thin(p, p->a + i * w->k, w->k, room < 1 ? 1 : (int64_t)room);
 }
 
+/* In a quarter of the seeds one element of A is infinite or NaN, and one of B infinite: a row and a column of C are, whatever the order; no other element. */
+static void fill_endless(gate_product *p) {
+  const tg_gate_case *w = &p->which;
+  const tg_gemm_problem *q = p->problem;
+  if (w->seed % 4 != 3 || q->bits || !tg_is_float(q->a) || !tg_is_float(q->b)) return;
+  uint64_t r = tg_gate_random(p);
+  p->endless = true;
+  p->a[below(p, w->m) * w->k + below(p, w->k)] = r & 4 ? NAN : r & 1 ? INFINITY : -INFINITY;
+  p->b[below(p, w->k) * w->n + below(p, w->n)] = r & 2 ? INFINITY : -INFINITY;
+}
+
 /* ---- one rounding ---- */
 
 static int clamp(int v, int lo, int hi) { return v < lo ? lo : v > hi ? hi : v; }
@@ -188,7 +199,9 @@ void tg_gate_fill(gate_product *p) {
     return;
   case TG_GATE_EXTREMES: fill_extremes(p); return;
   case TG_GATE_RANDOM: fill_random(p); return;
-  default: fill_exact(p, w->gate == TG_GATE_EXACT || w->gate == TG_GATE_FREIVALDS);
+  default:
+    fill_exact(p, w->gate == TG_GATE_EXACT || w->gate == TG_GATE_FREIVALDS);
+    if (w->gate != TG_GATE_FREIVALDS) fill_endless(p);
   }
 }
 
@@ -217,7 +230,7 @@ void tg_gate_sum(const gate_product *p, const gate_block *block, bool wide, doub
     for (int64_t k = 0; k < K; k++) {
       double x = p->a[i * K + k];
       const double *y = b + k * n;
-      if (x == 0) continue;
+      if (x == 0 && !p->endless) continue;
       if (wide) for (int64_t j = 0; j < n; j++) wider[j] += (long double)x * y[j];
       else for (int64_t j = 0; j < n; j++) row[j] += x * y[j];
       if (magnitude) for (int64_t j = 0; j < n; j++) size[j] += fabs(x * b_size[k * n + j]);

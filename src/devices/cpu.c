@@ -101,8 +101,8 @@ static void pool_task(void *arg, int64_t i, uint32_t worker) {
 static void deal(void *arg, int64_t i, uint32_t worker) {
   run *r = arg;
   int64_t each = r->shares ? r->tasks / r->shares : 1, more = r->shares ? r->tasks % r->shares : 0;
-  int64_t from = i * each + (i < more ? i : more), to = from + each + (i < more);
-  for (; from < TG_MUTANT("cpu: last task of a share", to, to - (to - from > 1)); from++) pool_task(r, from, worker);
+  int64_t from = i * each + (i < more ? i : more), n = each + (i < more);
+  for (int64_t to = from + TG_MUTANT("cpu: last task of a share", n, n - (n > 1)); from < to; from++) pool_task(r, from, worker);
 }
 
 /* One of as many as there are workspaces: takes what tasks are left. Run one after another, the first does it all. */

@@ -21,6 +21,7 @@ typedef enum fault {
   LESS_PRECISE, SUM_IN_F32, MODERATE, TRUNCATED, TIES_AWAY, FLUSHED, SATURATES, ROUNDED_TWICE, BLOCKS_IN_C,
   PAIRS_SATURATE, SUM_IN_16, SIGN_LOST,
   EPILOGUE_LEFT_OUT, EPILOGUE_EACH_BLOCK, EPILOGUE_ONE_OFF, EPILOGUE_OF_TAIL,
+  ENDLESS_LOST,
   READS_BEHIND, READS_BEFORE, WRITES_BEHIND,
   FAULTS
 } fault;
@@ -80,6 +81,7 @@ static double sum_of(const planted *x, const tg_gemm_operands *o, int64_t i, int
   for (int64_t q = x->f == FIRST_K_DROPPED && k > 1 && i == o->m - 1; q < k; q++) {
     double a = load(p->a, o->a.data, at(p->a_major, lda, i, q));
     double b = load(p->b, o->b.data, x->f == TRANSPOSED_B && o->k == o->n ? at(p->b_major, o->ldb, j, q) : at(p->b_major, o->ldb, q, j)), ab = a * b;
+    if (x->f == ENDLESS_LOST && !isfinite(a)) ab = copysign(16, a) * b;
     if (x->f == LESS_PRECISE && p->a == TG_F32) ab = (double)(float)(tg_round_to(TG_BF16, a) * b);
     if (x->f == SIGN_LOST && p->a == TG_U8 && a > 127) ab = (a - 256) * b;
     if (x->f == PAIRS_SATURATE || x->f == SUM_IN_16) {
@@ -103,7 +105,7 @@ static double sum_of(const planted *x, const tg_gemm_operands *o, int64_t i, int
 static double epilogue(const tg_gemm_operands *o, int64_t i, int64_t j, double acc, bool off) {
   float v = (float)acc, bias = (float)load(TG_F32, o->argument[0].data, off && j > 0 ? j - 1 : j), rest = (float)load(TG_F32, o->argument[1].data, i * o->ld_arg[1] + j);
   v = v + bias;
-  return (double)((v > 0 ? v : 0) + rest);
+  return (double)((v > 0 || v != v ? v : 0) + rest);
 }
 
 static double element(const planted *x, const tg_gemm_operands *o, int64_t i, int64_t j, int64_t place) {
@@ -197,6 +199,8 @@ static const struct { fault f; const char *name; unsigned in; tg_gemm_gate gate;
   {BETA_ONE, "beta is taken for 1", BETAS, TG_GATE_EXACT},
   {BETA_EACH_BLOCK, "each block of k multiplies C by beta", BETAS, TG_GATE_EXACT},
   {BETA_KEEPS_NAN, "C is read where beta is 0", BETAS & ~BYTES, TG_GATE_EXACT},
+  {ENDLESS_LOST, "infinity and NaN in A are taken for numbers", PLAIN & ~BYTES, TG_GATE_EXACT},
+  {ENDLESS_LOST, "the same, with an epilogue", IS(9), TG_GATE_EPILOGUE},
   {LESS_PRECISE, "A is rounded to bf16", IS(0) | IS(1) | IS(2), TG_GATE_RANDOM},
   {SUM_IN_F32, "f64 summed in f32", IS(3), TG_GATE_RANDOM},
   {SUM_IN_F32, "f64 summed in f32", IS(3), TG_GATE_EXACT},

@@ -3,7 +3,7 @@
 # Which faults do the tests notice? Turns on one site after another (src/base/mutant.h) and runs what tests/mutants/tests names until something is
 # red, of it only what comes by the site. The last line counts the sites; above it stands each that nothing noticed.
 #   sh tests/mutants/run.sh [--sample N SEED] [--jobs N] [--most SECONDS] [--again] [--tests FILE] [WORDS]
-#   --tests: another list than tests/mutants/tests, and only the sites that its tests come by. --again: only what survived the last time; --most: only tests that take less; WORDS: sites whose names contain them
+#   --tests: another list than tests/mutants/tests, and only the sites that its tests come by, but for those that FILE.beside names. --again: only what survived the last time; --most: only tests that take less; WORDS: sites whose names contain them
 set -eu
 cd "$(dirname "$0")/../.."
 b=build-mutants d=${MUTANTS_STATE:-build-mutants/mutants} list=${MUTANTS_LIST:-tests/mutants/tests}
@@ -74,6 +74,12 @@ done; }
 twice=$(cut -f 1 $d/all | sort | uniq -d | head -n 1)
 [ -z "$twice" ] || { echo "two sites are named '$twice'"; echo "0 passed, 1 failed"; exit 1; }
 [ "$list" = tests/mutants/tests ] || { cat $d/reached.* | sort -u > $d/come_by; awk -F '\t' 'NR == FNR { by[$0] = 1; next } $1 in by' $d/come_by $d/all > $d/some; mv $d/some $d/all; }
+if [ -f "$list.beside" ]; then   # sites whose fault the list's tests cannot see
+  grep -v '^#' "$list.beside" > $d/beside
+  grep -vf $d/beside $d/all > $d/some || true
+  echo "$(($(grep -c . $d/all) - $(grep -c . $d/some))) sites are beside what $list is for ($list.beside)"
+  mv $d/some $d/all
+fi
 { [ -z "$again" ] && cut -f 1 $d/all || sed -n 's/\t-$//p' $d/result; } | { [ -z "$words" ] && cat || grep -F -- "$words"; } > $d/chosen
 if [ -n "$sample" ]; then
   awk -v n="$sample" -v s="$seed" 'BEGIN { srand(s) } { l[NR] = $0 } END { for (i = NR; i > 1; i--) { k = int(rand() * i) + 1; t = l[i]; l[i] = l[k]; l[k] = t } for (i = 1; i <= n && i <= NR; i++) print l[i] }' $d/chosen > $d/some
