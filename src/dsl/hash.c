@@ -98,6 +98,7 @@ typedef struct { uint64_t a, b, c, d; } essence;
 static essence essence_of(const numbering *s, const tg_uop *u) {
   essence e = {.a = (uint64_t)u->op | (uint64_t)u->type << 16 | (uint64_t)u->lanes << 32, .b = (uint64_t)u->arg};
   if (u->op == TG_OP_BARRIER) e.b = 0;
+  else if (u->op == TG_OP_WAIT) e.b = (uint64_t)tg_wait_flying(u);
   else if (u->op == TG_OP_MATRIX) e.b = tg_hash(tg_matrix_name(s->j, u), strlen(tg_matrix_name(s->j, u)), 0);
   else if (u->op == TG_OP_RANGE) e.b = (uint64_t)s->range[tg_range_ordinal(u)] | (uint64_t)(u->arg >> 32) << 32;
   else if (u->op == TG_OP_REDUCE) e.b = (uint64_t)(u->arg & REDUCE_KEPT);

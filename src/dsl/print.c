@@ -37,6 +37,7 @@ static void forget_lets(tg_printer *p) {
 static void put_store(tg_printer *p, const tg_uop *u) {
   const tg_uop *gate = tg_gate(u);
   if (u->arg & TG_ATOMIC) tg_str_puts(p->out, "atomic ");
+  if (u->arg & TG_ASYNC) tg_str_puts(p->out, "async ");
   tg_str_puts(p->out, tg_print_buffer_name(p, u->src[0]));
   if (tg_access_rank(u)) tg_print_put_list(p, u->src + 1, tg_access_rank(u), "[", "]");
   tg_str_puts(p->out, u->arg & TG_ATOMIC ? " += " : " = ");
@@ -46,6 +47,11 @@ static void put_store(tg_printer *p, const tg_uop *u) {
     tg_str_puts(p->out, " if ");
     tg_print_put(p, gate, P_OR);
   }
+}
+
+static void put_wait(tg_str *out, const tg_uop *u) {
+  if (tg_wait_flying(u) == TG_ALL_FLYING) tg_str_puts(out, "commit()");
+  else tg_str_printf(out, "wait(%lld)", (long long)tg_wait_flying(u));
 }
 
 static void put_prefetch(tg_printer *p, const tg_uop *u) {
@@ -114,6 +120,7 @@ static void put_statement(tg_printer *p, const tg_uop *u) {
   if (u->op == TG_OP_STORE) put_store(p, u);
   else if (u->op == TG_OP_DEFINE) put_define(p, u);
   else if (u->op == TG_OP_BARRIER) tg_str_puts(p->out, "barrier()");
+  else if (u->op == TG_OP_WAIT) put_wait(p->out, u);
   else if (u->op == TG_OP_PREFETCH) put_prefetch(p, u);
   else {
     uint32_t number = p->names++;
@@ -208,6 +215,7 @@ const char *tg_text(tg_job *j, const tg_uop *u) {
   case TG_OP_STORE: put_store(&p, u); break;
   case TG_OP_DEFINE: put_define(&p, u); break;
   case TG_OP_BARRIER: tg_str_puts(&out, "barrier()"); break;
+  case TG_OP_WAIT: put_wait(&out, u); break;
   case TG_OP_PREFETCH: put_prefetch(&p, u); break;
   case TG_OP_END:
     tg_str_printf(&out, "range(%s, ", tg_print_range_name(&p, u->src[0]));

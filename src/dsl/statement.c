@@ -441,7 +441,7 @@ static tg_name *parse_target(tg_parser *p, const tg_token *t) {
   return n;
 }
 
-static void parse_store(tg_parser *p, bool atomic, uint32_t off) {
+static void parse_store(tg_parser *p, int64_t kind, uint32_t off) {
   tg_builder *b = p->b;
   tg_job *j = p->j;
   const tg_uop *cond = NULL, *idx[16];
@@ -463,6 +463,8 @@ static void parse_store(tg_parser *p, bool atomic, uint32_t off) {
   tg_op op = compound(p, &plain);
   tg_expr value = tg_parse_expression(p);
   if (p->tok.kind == '=') FAIL(p, &p->tok, "one '=' a statement");
+  bool atomic = kind == TG_ATOMIC;
+  if (kind == TG_ASYNC && (tg_buffer_info(j, define)->space != TG_SPACE_LOCAL || !p->b->raw)) FAIL(p, &t, "asynchronous copies are what schedules make: opt(stage B at r depth=2)");
   if (atomic && op != TG_OP_ADD) FAIL(p, &sign, "atomic is for +=");
   if (atomic && tg_buffer_info(j, define)->space != TG_SPACE_GLOBAL) FAIL(p, &t, "atomic is for out and inout: '%s' is neither", buffer.name);
   if (!plain && !atomic) {
@@ -472,7 +474,7 @@ static void parse_store(tg_parser *p, bool atomic, uint32_t off) {
     value = tg_combine(p, op, old, value, &sign);
   }
   const tg_uop *u = stored_value(p, &buffer, value, rank, idx);
-  int64_t flags = (atomic ? TG_ATOMIC : 0) | (tg_take_word(p, "stream") ? TG_STREAM : 0);
+  int64_t flags = kind | (tg_take_word(p, "stream") ? TG_STREAM : 0);
   if (gated) {
     b->arms.n--;
     if (p->tok.off != gate_at) FAIL(p, &p->tok, "an operator or 'if' expected, not %s", tg_token_text(p, &p->tok));
@@ -493,6 +495,22 @@ static void parse_barrier(tg_parser *p) {
   for (uint32_t i = 0; i < b->frames.n; i++)
     if (b->frames.data[i].kind == FRAME_IF) FAIL(p, &t, "a barrier under a condition: all threads of a workgroup come to it or none\nguard the statements around it, each by itself");
   tg_emit(b, tg_barrier_new(p->j), pos_since(p, t.off), b->notes.n);
+}
+
+/* wait(2), commit(): as schedules leave them. */
+static void parse_wait(tg_parser *p, bool commit) {
+  tg_token t = p->tok;
+  int64_t flying = TG_ALL_FLYING;
+  tg_next(p);
+  tg_next(p);
+  if (!p->b->raw) FAIL(p, &t, "asynchronous copies are what schedules make: opt(stage B at r depth=2)");
+  if (!commit) {
+    if (p->tok.kind != TK_INT || p->tok.i >= TG_ALL_FLYING) FAIL(p, &p->tok, "a number of groups expected, not %s", tg_token_text(p, &p->tok));
+    flying = (int64_t)p->tok.i;
+    tg_next(p);
+  }
+  tg_expect(p, ')', "')'");
+  tg_emit(p->b, tg_wait_new(p->j, flying), pos_since(p, t.off), p->b->notes.n);
 }
 
 static void parse_prefetch(tg_parser *p) {
@@ -525,6 +543,10 @@ void tg_parse_simple(tg_parser *p) {
     parse_let(p, true);
   } else if (tg_at_word(p, "barrier") && p->ahead.kind == '(') parse_barrier(p);
   else if (tg_at_word(p, "prefetch") && p->ahead.kind == '(') parse_prefetch(p);
-  else if (tg_take_word(p, "atomic")) parse_store(p, true, t.off);
-  else parse_store(p, false, t.off);
+  else if ((tg_at_word(p, "wait") || tg_at_word(p, "commit")) && p->ahead.kind == '(') parse_wait(p, tg_at_word(p, "commit"));
+  else if (tg_at_word(p, "async") && p->ahead.kind == TK_NAME) {
+    tg_next(p);
+    parse_store(p, TG_ASYNC, t.off);
+  } else if (tg_take_word(p, "atomic")) parse_store(p, TG_ATOMIC, t.off);
+  else parse_store(p, 0, t.off);
 }

@@ -21,6 +21,8 @@
  *   GET     REDUCE                                         which value of a GENERIC reduce (which has type VOID)
  *   FOLD    vector                                         op: ADD, MUL, MAX, MIN, AND, OR; halves: v[i] op v[i+n/2], until one is left
  *   BARRIER -                                              a number of its own: no two are one node. Type VOID
+ *   WAIT    -                                              a number of its own | groups << 32: asynchronous copies (STOREs) of this thread since the last WAIT are a
+ *                                                          group, and all groups but that many of the youngest have arrived. Type VOID
  *   SHUFFLE value, lane RANGE, index                       0: what iteration index of the range computes for value, here.
  *           vector, CONST of its lanes, index              0: lane index of the vector (no range is left)
  *   MATRIX  a, b, c, lane RANGE (CONST 1 where the         ordinal in job->instructions: c + a*b as that instruction of the
@@ -30,7 +32,7 @@
  *
  *   PREFETCH version, subscripts...                        TG_PREFETCH_*: that element will be wanted; changes nothing. Type VOID
  *   AHEAD   value, PREFETCH...                             0: the value; what is summed over stands in it, and each iteration asks for those elements
- * Statements are DEFINE, STORE, BARRIER, PREFETCH and END, in program order; in linear form also every value, where it is computed.
+ * Statements are DEFINE, STORE, BARRIER, WAIT, PREFETCH and END, in program order; in linear form also every value, where it is computed.
  * lanes is 1 or the width of a vector; an operand of one lane stands for all lanes.
  */
 #ifndef TG_UOP_H
@@ -79,6 +81,7 @@ enum {                       /* LOAD and STORE */
   TG_GATED = 1,              /* the last sources are gate and alternative, or gate */
   TG_STREAM = 2,             /* non-temporal */
   TG_ATOMIC = 4,             /* STORE: B[..] += value, atomically (ADD only) */
+  TG_ASYNC = 8,              /* STORE: of a LOAD to LOCAL, in flight until a WAIT */
 };
 enum { TG_PREFETCH_L1 = 16, TG_PREFETCH_L2 = 32, TG_PREFETCH_WRITE = 64 };
 enum { TG_STRIDED = 1 };     /* DEFINE */
@@ -205,6 +208,10 @@ static inline const tg_uop *tg_stored(const tg_uop *store) { return store->src[s
 
 /* What threads of a workgroup wrote before it to LOCAL and GLOBAL, they read behind it. A node of its own each time. */
 const tg_uop *tg_barrier_new(tg_job *j);
+/* The asynchronous copies since the last WAIT are a group. All groups have arrived but the `flying` youngest; TG_ALL_FLYING: none need have. A node of its own. */
+enum { TG_ALL_FLYING = 1 << 16 };
+const tg_uop *tg_wait_new(tg_job *j, int64_t flying);
+static inline int64_t tg_wait_flying(const tg_uop *wait) { return wait->arg >> 32; }
 /* range: a RANGE of kind lane, or the CONST that counts the lanes of the vector `value`. */
 const tg_uop *tg_shuffle(tg_job *j, const tg_uop *value, const tg_uop *range, const tg_uop *index);
 const tg_uop *tg_matrix(tg_job *j, const char *instruction, const tg_uop *a, const tg_uop *b, const tg_uop *c, const tg_uop *range);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Versions of memory. In a program between passes, LOAD and STORE name the version of the buffer that stands where
  * they do: the DEFINE, or AFTER(version, effect) with the STORE, END or loop entry (RANGE) that made it, or the BARRIER
- * that stands between what threads wrote and what others read: it makes a version of all memory that threads share. The plain
+ * that stands between what threads wrote and what others read: it makes a version of all memory that threads share, as a WAIT does, where copies arrive. The plain
  * form drops them for a pass that moves statements; threading puts them back from the order of the statements.
  *
  * Invariant of every program: each LOAD of a statement is at the version current where the statement stands. (The
@@ -87,7 +87,7 @@ bool tg_orders(const tg_job *j, uint32_t buffer) {
 }
 
 static void collect_stored(tg_job *j, const tg_uop *u, uint8_t *stored) {
-  if (u->op == TG_OP_BARRIER)
+  if (u->op == TG_OP_BARRIER || u->op == TG_OP_WAIT)
     for (uint32_t b = 0; b < j->buffers.n; b++) stored[b] |= tg_orders(j, b);
   if (u->op == TG_OP_STORE) stored[tg_buffer_ordinal(u->src[0])] = 1;
   if (u->op == TG_OP_END || u->op == TG_OP_SINK)
@@ -107,7 +107,7 @@ static const tg_uop *thread_statement(tg_job *j, thread_state *s, const tg_uop *
     if (!TG_MUTANT("versions: after a store", false, true)) set_version(s, b, after(j, s->current[b], v));
     return v;
   }
-  if (u->op == TG_OP_BARRIER)
+  if (u->op == TG_OP_BARRIER || u->op == TG_OP_WAIT)
     for (uint32_t b = 0; b < s->n; b++)
       if (s->current[b] && TG_MUTANT("versions: after a barrier", tg_orders(j, b), false)) set_version(s, b, after(j, s->current[b], u));
   if (u->op != TG_OP_END) return thread_node(j, s, u);

@@ -24,7 +24,7 @@ typedef struct { tg_instr *code; uint32_t n, kept_n; tg_kept *const *kept; } tg_
 typedef struct {
   const tg_uop *u;               /* the LOAD or STORE */
   uint32_t buffer, rank, lanes;
-  bool gated, atomic, unsure, ahead;   /* unsure: for reductions that may all be idle. ahead: a statement in all lanes, for those that ask for it */
+  bool gated, atomic, async, unsure, ahead;   /* unsure: for reductions that may all be idle. ahead: a statement in all lanes, for those that ask for it */
   tg_operand index[16], gate, value;   /* value: stored, or the alternative */
 } tg_access;
 
@@ -71,7 +71,7 @@ typedef struct {
 
 typedef struct { tg_op op; tg_type type; tg_block block; uint32_t arg; tg_operand result; bool defined; } tg_callee;
 
-typedef enum { S_DEFINE, S_STORE, S_VALUE, S_LOOP, S_BARRIER, S_PREFETCH } tg_step_kind;
+typedef enum { S_DEFINE, S_STORE, S_VALUE, S_LOOP, S_BARRIER, S_WAIT, S_PREFETCH } tg_step_kind;
 typedef struct tg_step tg_step;
 struct tg_step {
   uint8_t kind;
@@ -145,6 +145,7 @@ typedef struct {
   uint8_t *written;                      /* by scalar; NULL: all */
   tg_shadow *shadow;
   tg_touch *touch;
+  uint8_t *flying;                       /* by scalar: an asynchronous copy to it has not arrived; NULL: none ever was */
   bool contract;
   tg_i128 lo, hi;
 } tg_memory;
@@ -152,6 +153,9 @@ typedef struct {
 typedef struct { uint32_t slot, ordinal; int64_t extent; int64_t *extents; bool copies; } tg_lock;   /* extents: by combination of the ranges around, NULL if all equal; copies: upcast, no threads */
 
 typedef struct { uint32_t slot, ordinal; } tg_open_range;
+
+/* An element on its way: it is in memory from the WAIT on that its group has arrived at. */
+typedef struct { const tg_uop *statement; uint32_t buffer, thread, group; size_t at; tg_value value; } tg_flight;
 
 typedef struct tg_machine {
   tg_job *j;
@@ -172,6 +176,8 @@ typedef struct tg_machine {
   tg_label label;
   uint32_t levels, entries, globals;
   uint32_t thread, epoch;                /* of the workgroup; barriers and workgroups so far */
+  TG_VEC(tg_flight) flights;             /* in order */
+  uint32_t groups;                       /* of them, closed so far */
   const tg_block *unit;                  /* in hand, if it has kept values */
   uint64_t serial;                       /* of statements run */
   tg_value *saved;                       /* operands of all combinations of a statement that exchanges */
@@ -191,4 +197,8 @@ void tg_machine_open(tg_machine *m, uint32_t slot, uint32_t ordinal);
 void tg_memory_define(tg_machine *m, const tg_uop *define, const int64_t *dims, const int64_t *strides, uint64_t instances);
 void tg_memory_load(tg_machine *m, const tg_access *a, uint32_t dst);
 void tg_memory_store(tg_machine *m, const tg_access *a);
+/* WAIT: what was sent off since the last one is a group; all but `flying` of the groups arrive. */
+void tg_memory_wait(tg_machine *m, int64_t flying);
+/* Nothing may be on its way to the buffer (NULL: to any). */
+void tg_memory_settled(tg_machine *m, const tg_memory *b);
 #endif

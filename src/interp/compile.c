@@ -220,7 +220,7 @@ static const tg_callee *callee_of(tg_compiler *c, tg_op op, tg_type type) {
 static const tg_access *access_of(tg_compiler *c, const tg_uop *u) {
   tg_access *a = tg_new(&c->j->env, tg_access, 1);
   *a = (tg_access){.u = u, .buffer = tg_buffer_ordinal(u->src[0]), .rank = tg_access_rank(u), .gated = tg_gate(u) != NULL,
-                   .unsure = u->op == TG_OP_LOAD && !c->certain[u->id], .atomic = u->op == TG_OP_STORE && u->arg & TG_ATOMIC, .lanes = 1,
+                   .unsure = u->op == TG_OP_LOAD && !c->certain[u->id], .atomic = u->op == TG_OP_STORE && u->arg & TG_ATOMIC, .async = u->op == TG_OP_STORE && u->arg & TG_ASYNC, .lanes = 1,
                    .ahead = u == c->ahead};
   tg_assert(&c->j->env, a->rank <= 16);
   for (uint32_t i = 0; i < a->rank; i++) {
@@ -477,7 +477,7 @@ static tg_step compile_step(tg_compiler *c, const tg_uop *u) {
     unit_uses(c, &s.block);
     finish_work(c);
     s.exchanges = c->exchanges > exchanges;
-  } else if (u->op == TG_OP_BARRIER || u->op == TG_OP_PREFETCH) s.kind = u->op == TG_OP_BARRIER ? S_BARRIER : S_PREFETCH;
+  } else if (u->op == TG_OP_BARRIER || u->op == TG_OP_PREFETCH || u->op == TG_OP_WAIT) s.kind = u->op == TG_OP_BARRIER ? S_BARRIER : u->op == TG_OP_WAIT ? S_WAIT : S_PREFETCH;
   else {
     tg_operand at;
     tg_push(&j->env, &c->done, ((tg_done){u->id, c->fixed[u->id], c->kept[u->id]}));

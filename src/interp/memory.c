@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Memory as the interpreter sees it: bounds, what has been written, and who touched an element last. */
+ * Memory as the interpreter sees it: bounds, what has been written, who touched an element last, and what is on its way. */
 #include <math.h>
 #include "dsl/text.h"
 #include "interp/code.h"
@@ -40,6 +40,7 @@ void tg_memory_define(tg_machine *m, const tg_uop *define, const int64_t *dims, 
   tg_env *e = &m->j->env;
   tg_memory *b = &m->memory[tg_buffer_ordinal(define)];
   const tg_buffer *info = tg_buffer_info(m->j, define);
+  tg_memory_settled(m, b);
   b->type = (tg_type)define->type;
   b->lanes = define->lanes;
   b->rank = info->rank;
@@ -63,6 +64,7 @@ void tg_memory_define(tg_machine *m, const tg_uop *define, const int64_t *dims, 
     if (m->in->check_uninitialised && (fresh || info->role == TG_ROLE_OUT)) b->written = tg_alloc(e, cap + 1);
     if (m->in->check_races) b->shadow = tg_new(e, tg_shadow, cap + 1);
     if (m->in->check_barriers && info->space != TG_SPACE_REG) b->touch = tg_new(e, tg_touch, cap + 1);
+    b->flying = NULL;
     b->cap = cap;
   } else {
     if (b->written) memset(b->written, 0, need);
@@ -128,6 +130,28 @@ static void touch(tg_machine *m, const tg_memory *b, size_t at, bool write, bool
     t->reading = m->epoch;
     t->reader = me;
   }
+}
+
+/* ---- asynchronous copies ---- */
+
+TG_NORETURN static void fail_flying(tg_machine *m, const tg_memory *b, size_t at, const char *what) {
+  tg_machine_fail(m, "element %zu of %s is %s while a copy to it is on its way: no wait for its group", b->count ? at % b->count : at, name_of(m, b), what);
+}
+
+void tg_memory_settled(tg_machine *m, const tg_memory *b) {
+  for (uint32_t i = 0; i < m->flights.n; i++) {
+    const tg_flight *f = &m->flights.data[i];
+    if (b && &m->memory[f->buffer] != b) continue;
+    m->statement = f->statement;
+    tg_machine_fail(m, "a copy to %s is never waited for", m->j->buffers.data[f->buffer].name);
+  }
+}
+
+static void send(tg_machine *m, const tg_access *a, size_t at, tg_value v) {
+  tg_memory *b = &m->memory[a->buffer];
+  if (!b->flying) b->flying = tg_alloc(&m->j->env, b->cap + 1);
+  b->flying[at] = 1;
+  tg_push(&m->j->env, &m->flights, ((tg_flight){a->u, a->buffer, m->thread, m->groups, at, v}));
 }
 
 /* ---- one element ---- */
@@ -215,6 +239,7 @@ void tg_memory_load(tg_machine *m, const tg_access *a, uint32_t dst) {
       m->v[dst + l] = strange(b->type);
       continue;
     }
+    if (b->flying && b->flying[at]) fail_flying(m, b, at, "read");
     if (b->written && !b->written[at]) tg_machine_fail(m, "%s is read where nothing has been written: element %zu", name_of(m, b), b->count ? at % b->count : at);
     if (b->shadow) note_read(m, b, at);
     if (b->touch) touch(m, b, at, false, false);
@@ -234,6 +259,7 @@ void tg_memory_store(tg_machine *m, const tg_access *a) {
     if (!is_open(m, a, l)) continue;
     size_t at = locate(m, b, a, l);
     tg_value v = m->v[a->value.at + (a->value.step ? l : 0)];
+    if (b->flying && b->flying[at]) fail_flying(m, b, at, "written");
     if (b->shadow) note_write(m, b, at, a->atomic);
     if (b->touch) touch(m, b, at, true, a->atomic);
     if (a->atomic) {
@@ -241,7 +267,34 @@ void tg_memory_store(tg_machine *m, const tg_access *a) {
       tg_value sum[2] = {get(b, at), v};
       if (!tg_evaluate(TG_OP_ADD, b->type, b->type, sum, &v)) tg_machine_fail(m, "the value added to %s passes 128 bits", name_of(m, b));
     }
+    if (a->async) {
+      send(m, a, at, v);
+      continue;
+    }
     put(b, at, v);
     if (b->written) b->written[at] = 1;
   }
+}
+
+void tg_memory_wait(tg_machine *m, int64_t flying) {
+  uint32_t kept = 0, me = m->thread;
+  const tg_uop *wait = m->statement;
+  m->groups++;
+  for (uint32_t i = 0; i < m->flights.n; i++) {
+    tg_flight f = m->flights.data[i];
+    tg_memory *b = &m->memory[f.buffer];
+    if ((int64_t)f.group + flying >= (int64_t)m->groups) {
+      m->flights.data[kept++] = f;
+      continue;
+    }
+    b->flying[f.at] = 0;
+    m->thread = f.thread;
+    m->statement = f.statement;
+    if (b->touch) touch(m, b, f.at, true, false);   /* now, for the threads that read it */
+    put(b, f.at, f.value);
+    if (b->written) b->written[f.at] = 1;
+  }
+  m->flights.n = kept;
+  m->thread = me;
+  m->statement = wait;
 }

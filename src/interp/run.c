@@ -562,6 +562,7 @@ void tg_run_list(tg_machine *m, const tg_step *steps, uint32_t n) {
     case S_LOOP: run_loop(m, s); break;
     case S_DEFINE: run_define(m, s); break;
     case S_BARRIER: m->epoch++; break;
+    case S_WAIT: tg_memory_wait(m, tg_wait_flying(s->u)); break;
     case S_PREFETCH: break;
     default: run_statement(m, s);
     }
@@ -589,6 +590,7 @@ void tg_interpret(tg_job *j, const tg_uop *sink, const tg_interp *in) {
   m->v = tg_compiled_slots(&c);
   m->memory = tg_new(&j->env, tg_memory, j->buffers.n + 1);
   tg_run_list(m, steps, sink->n);
+  tg_memory_settled(m, NULL);
   tg_mark_release(&j->env, mark);
 }
 

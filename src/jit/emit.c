@@ -285,6 +285,7 @@ static void emit_statement(tg_emitter *e, const tg_uop *u) {
   else if (u->op == TG_OP_PREFETCH) tg_emit_prefetch(e, u);
   else if (u->op == TG_OP_END) emit_loop(e, u);
   else if (u->op == TG_OP_BARRIER && e->device) tg_device_barrier(e);
+  else if (u->op == TG_OP_WAIT && e->device) tg_device_wait(e, u);
   else if (is_value(u)) tg_emit_value_statement(e, u);
 }
 

@@ -86,7 +86,7 @@ void tg_emit_list(tg_emitter *, const tg_uop *const *list, uint32_t n);
 void tg_emit_value_statement(tg_emitter *, const tg_uop *u);
 void tg_emit_begin(tg_emitter *, LLVMValueRef fn, const char *name);        /* the body of a function whose arguments are known */
 void tg_emit_attribute(tg_emitter *, LLVMValueRef fn, const char *name, const char *value);
-static inline bool tg_emit_is_effect(const tg_uop *u) { return u->op == TG_OP_STORE || u->op == TG_OP_PREFETCH || u->op == TG_OP_END || u->op == TG_OP_BARRIER; }
+static inline bool tg_emit_is_effect(const tg_uop *u) { return u->op == TG_OP_STORE || u->op == TG_OP_PREFETCH || u->op == TG_OP_END || u->op == TG_OP_BARRIER || u->op == TG_OP_WAIT; }
 
 /* emit_device.c */
 void tg_device_begin_module(tg_emitter *);
@@ -105,6 +105,10 @@ LLVMValueRef tg_device_intrinsic(tg_emitter *, const char *name, LLVMTypeRef *ov
 /* emit_threads.c */
 void tg_device_barrier(tg_emitter *);
 LLVMValueRef tg_device_shuffle(tg_emitter *, const tg_uop *u);
+
+/* emit_copy.c */
+bool tg_emit_copy(tg_emitter *, const tg_uop *store);                       /* false: it is a store of a value, which has been emitted */
+void tg_device_wait(tg_emitter *, const tg_uop *wait);
 
 /* emit_value.c */
 LLVMTypeRef tg_emit_type(tg_emitter *, tg_type t, uint32_t lanes);
@@ -139,6 +143,9 @@ void tg_emit_store(tg_emitter *, const tg_uop *u);
 void tg_emit_prefetch(tg_emitter *, const tg_uop *u);
 void tg_emit_find_aligned(tg_emitter *, const tg_uop *u);                   /* device, before any function: what to assume of buffers */
 uint32_t tg_emit_store_lanes(const tg_uop *u);
+LLVMValueRef tg_emit_contiguous(tg_emitter *, const tg_uop *access, uint32_t lanes, uint32_t *align);   /* where lane 0 of an access without gaps is */
+LLVMBasicBlockRef tg_emit_open_gate(tg_emitter *, LLVMValueRef condition);  /* the branch around what follows; to be closed */
+void tg_emit_close_gate(tg_emitter *, LLVMBasicBlockRef after);
 emit_cell *tg_emit_cell(tg_emitter *, const tg_uop *access);                /* of a REG in SSA form */
 
 /* emit_debug.c */

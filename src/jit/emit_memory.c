@@ -215,6 +215,7 @@ static uint32_t device_alignment(tg_emitter *e, uint32_t buffer, const sum *s, u
 void tg_emit_find_aligned(tg_emitter *e, const tg_uop *u) {
   for (uint32_t i = 1; u->op == TG_OP_END && i < u->n; i++) tg_emit_find_aligned(e, u->src[i]);
   if (u->op != TG_OP_LOAD && u->op != TG_OP_STORE) return;
+  if (u->op == TG_OP_STORE && u->arg & TG_ASYNC) tg_emit_find_aligned(e, tg_stored(u));
   const tg_uop *define = tg_define_of(u->src[0]);
   const emit_buffer *b = &e->buffers[(uint32_t)define->arg];
   uint64_t bytes = (uint64_t)tg_type_bytes(define->type) * define->lanes;
@@ -275,6 +276,12 @@ static address address_of(tg_emitter *e, const tg_uop *u, uint32_t lanes, bool w
   return a;
 }
 
+LLVMValueRef tg_emit_contiguous(tg_emitter *e, const tg_uop *u, uint32_t lanes, uint32_t *align) {
+  address a = address_of(e, u, lanes, false);
+  *align = a.align;
+  return a.pointer;
+}
+
 /* ---- masked intrinsics ---- */
 
 static void set_align(tg_emitter *e, LLVMValueRef call, unsigned operand, uint32_t align) {
@@ -329,14 +336,14 @@ static LLVMValueRef any(tg_emitter *e, LLVMValueRef mask) {
 
 /* ---- gates as branches ---- */
 
-static LLVMBasicBlockRef open_gate(tg_emitter *e, LLVMValueRef condition) {
+LLVMBasicBlockRef tg_emit_open_gate(tg_emitter *e, LLVMValueRef condition) {
   LLVMBasicBlockRef then = LLVMAppendBasicBlockInContext(e->c, e->fn, ""), after = LLVMAppendBasicBlockInContext(e->c, e->fn, "");
   LLVMBuildCondBr(e->b, condition, then, after);
   LLVMPositionBuilderAtEnd(e->b, then);
   return after;
 }
 
-static void close_gate(tg_emitter *e, LLVMBasicBlockRef after) {
+void tg_emit_close_gate(tg_emitter *e, LLVMBasicBlockRef after) {
   LLVMBuildBr(e->b, after);
   LLVMPositionBuilderAtEnd(e->b, after);
 }
@@ -373,10 +380,10 @@ static LLVMValueRef plain_load(tg_emitter *e, const tg_uop *define, LLVMValueRef
 /* By a branch, which a device's assembler makes a predicate. */
 static LLVMValueRef branch_load(tg_emitter *e, const tg_uop *define, LLVMValueRef pointer, uint32_t lanes, uint32_t align, LLVMValueRef condition) {
   LLVMBasicBlockRef from[2] = {LLVMGetInsertBlock(e->b), NULL};
-  LLVMBasicBlockRef after = open_gate(e, condition);
+  LLVMBasicBlockRef after = tg_emit_open_gate(e, condition);
   LLVMValueRef v = plain_load(e, define, pointer, lanes, align), in[2] = {LLVMGetPoison(LLVMTypeOf(v)), v};
   from[1] = LLVMGetInsertBlock(e->b);
-  close_gate(e, after);
+  tg_emit_close_gate(e, after);
   LLVMValueRef phi = LLVMBuildPhi(e->b, LLVMTypeOf(v), "");
   LLVMAddIncoming(phi, in, from, 2);
   return phi;
@@ -488,10 +495,10 @@ static void atomic_store(tg_emitter *e, const tg_uop *u, const address *a, LLVMV
     if (lanes > 1) one = LLVMBuildExtractElement(e->b, value, at, "");
     if (a->offsets) p = LLVMBuildExtractElement(e->b, a->offsets, at, "");
     else if (lanes > 1 && !a->splat) p = LLVMBuildGEP2(e->b, tg_emit_memory_type(e, t, 1), p, &index, 1, "");
-    LLVMBasicBlockRef after = mask ? open_gate(e, lanes > 1 ? LLVMBuildExtractElement(e->b, mask, TG_MUTANT("emit: gate of an atomic", at, LLVMConstInt(e->integer[32], 0, 0)), "") : mask) : NULL;
+    LLVMBasicBlockRef after = mask ? tg_emit_open_gate(e, lanes > 1 ? LLVMBuildExtractElement(e->b, mask, TG_MUTANT("emit: gate of an atomic", at, LLVMConstInt(e->integer[32], 0, 0)), "") : mask) : NULL;
     LLVMValueRef atomic = LLVMBuildAtomicRMW(e->b, op, p, one, LLVMAtomicOrderingMonotonic, 0);
     if (e->device) tg_device_scope(e, atomic);
-    if (after) close_gate(e, after);
+    if (after) tg_emit_close_gate(e, after);
   }
 }
 
@@ -527,6 +534,7 @@ void tg_emit_store(tg_emitter *e, const tg_uop *u) {
   const tg_uop *define = tg_define_of(u->src[0]), *gate = tg_gate(u), *value = tg_stored(u);
   if (gate && gate->op == TG_OP_CONST && !gate->arg) return;
   if (gate && gate->op == TG_OP_CONST) gate = NULL;
+  if (u->arg & TG_ASYNC && tg_emit_copy(e, u)) return;
   uint32_t lanes = tg_emit_store_lanes(u);
   if (e->buffers[(uint32_t)define->arg].memory == MEMORY_CELLS) {
     store_cell(e, u, lanes);
@@ -546,11 +554,11 @@ void tg_emit_store(tg_emitter *e, const tg_uop *u) {
     a.offsets = tg_emit_splat(e, a.pointer, lanes, e->depth);
     if (branch) mask = tg_emit_splat(e, mask, lanes, e->depth), branch = false;
   }
-  LLVMBasicBlockRef after = branch ? open_gate(e, TG_MUTANT("emit: gate of a store inverted", mask, LLVMBuildNot(e->b, mask, ""))) : NULL;
+  LLVMBasicBlockRef after = branch ? tg_emit_open_gate(e, TG_MUTANT("emit: gate of a store inverted", mask, LLVMBuildNot(e->b, mask, ""))) : NULL;
   if (a.offsets) masked(e, "llvm.masked.scatter", true, a.offsets, TG_MUTANT("emit: mask of a scatter dropped", mask && !branch ? mask : full_mask(e, lanes), full_mask(e, lanes)), v, a.align);
   else if (mask && !branch) masked_store(e, u, &a, v, mask, lanes);
   else plain_store(e, u, &a, v, lanes);
-  if (after) close_gate(e, after);
+  if (after) tg_emit_close_gate(e, after);
 }
 
 /* Never faults, wherever the address points: so no gate, and no inbounds on the way to it. */

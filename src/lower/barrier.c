@@ -8,7 +8,7 @@
  * lists first: what they have inside may serve those around. */
 #include "lower/distribute.h"
 
-typedef struct { const tg_uop *u; tg_item *item; tg_digits digits; bool store, atomic, pinned; } access;
+typedef struct { const tg_uop *u; tg_item *item; const tg_item *owner; tg_digits digits; bool store, atomic, pinned, landing; } access;   /* landing: of the copies of `owner`, at a WAIT */
 typedef struct { uint32_t from, to; } arc;   /* places from .. to; a place p stands before child p; of a circle place n is the boundary, to < from wraps */
 
 typedef struct {
@@ -20,17 +20,25 @@ typedef struct {
 
 /* ---- accesses ---- */
 
+/* What copies brings is there for their own threads at the wait, for the others behind a barrier. */
+static void see_landing(state *s, tg_item *wait, const tg_item *at) {
+  for (uint32_t i = 0; i < at->list.n; i++) see_landing(s, wait, at->list.data[i]);
+  if (at->u && at->u->op == TG_OP_STORE && at->u->arg & TG_ASYNC)
+    tg_push(&s->w->j->env, &s->all, ((access){at->u, wait, at, tg_digits_of(s->w, at->u), true, false, true, true}));
+}
+
 static void see(state *s, tg_item *at, const uint8_t *stored) {
   for (uint32_t i = 0; i < at->list.n; i++) see(s, at->list.data[i], stored);
-  if (!at->u || at->u->op != TG_OP_STORE) return;
   tg_workgroup *w = s->w;
+  if (at->u && at->u->op == TG_OP_WAIT && tg_wait_flying(at->u) != TG_ALL_FLYING && TG_MUTANT("barriers: behind a wait", true, false)) see_landing(s, at, w->body);
+  if (!at->u || at->u->op != TG_OP_STORE) return;
   uint32_t n;
   const tg_uop **loads = tg_loads_of(w, at->u, &n);
   bool pinned = tg_in_memory(w, at->u->src[0]);
   for (uint32_t i = 0; i <= n; i++) {
     const tg_uop *u = i < n ? loads[i] : at->u;
     if (!tg_in_memory(w, u->src[0]) || !stored[tg_buffer_ordinal(u->src[0])]) continue;
-    tg_push(&w->j->env, &s->all, ((access){u, at, tg_digits_of(w, u), i == n, i == n && u->arg & TG_ATOMIC, pinned}));
+    tg_push(&w->j->env, &s->all, ((access){u, at, at, tg_digits_of(w, u), i == n, i == n && u->arg & TG_ATOMIC, pinned, false}));
   }
 }
 
@@ -57,8 +65,8 @@ static uint32_t held_by(state *s, const access *a, held *out) {   /* in order of
 
 /* Do only the threads with 0 there touch it? Such a digit belongs to no range of the statement, and a gate keeps the others off. */
 static bool idle(state *s, const access *a, int64_t from, int64_t until) {
-  for (uint32_t i = 0; i < a->item->n; i++) {
-    const tg_par *p = &s->w->par.data[a->item->par[i]];
+  for (uint32_t i = 0; i < a->owner->n; i++) {
+    const tg_par *p = &s->w->par.data[a->owner->par[i]];
     if (p->stride < until && p->stride * p->extent > from) return false;
   }
   return TG_MUTANT("barriers: idle threads", a->pinned, true);
@@ -99,8 +107,9 @@ static bool bound_here(const state *s, const tg_uop *range) {   /* by a loop of 
   return (o < s->w->par_of.n && s->w->par_of.data[o]) || tg_range_kind(range) != TG_GLOBAL;
 }
 
-/* A subscript of the second access, seen from the first: next 1: an iteration of `loop` later, 2: any number of them. */
-static const tg_uop *elsewhere(state *s, const tg_uop *sub, const tg_item *list, const tg_uop *loop, int next) {
+/* A subscript of the second access, seen from the first: `later` iterations of `loop` after it. */
+enum { ANY = -1 };   /* one or more */
+static const tg_uop *elsewhere(state *s, const tg_uop *sub, const tg_item *list, const tg_uop *loop, int later) {
   tg_job *j = s->w->j;
   uint32_t n, count = 0;
   const tg_uop **order = tg_toposort(j, sub, &n), *from[64], *to[64];
@@ -108,8 +117,8 @@ static const tg_uop *elsewhere(state *s, const tg_uop *sub, const tg_item *list,
     const tg_uop *r = order[i];
     if (r->op != TG_OP_RANGE || (r != loop && (shared_loop(list, r) || !bound_here(s, r)))) continue;
     from[count] = r;
-    to[count] = r != loop || next == 2 ? twin_of(s, r, tg_substitute(j, tg_extent(r), count, from, to)) : r;
-    if (r == loop) to[count] = tg_op2(j, TG_OP_ADD, next == 2 ? tg_op2(j, TG_OP_ADD, r, to[count]) : r, tg_index(j, 1));
+    to[count] = r != loop || later == ANY ? twin_of(s, r, tg_substitute(j, tg_extent(r), count, from, to)) : r;
+    if (r == loop) to[count] = tg_op2(j, TG_OP_ADD, later == ANY ? tg_op2(j, TG_OP_ADD, r, to[count]) : r, tg_index(j, later == ANY ? 1 : later));
     count++;
   }
   return count < 64 ? tg_substitute(j, sub, count, from, to) : NULL;
@@ -142,6 +151,13 @@ static bool may_change(state *s, const tg_uop *x) {
   return false;
 }
 
+/* The u whose u % by it is; NULL: none. */
+static const tg_uop *slot_of(tg_job *j, const tg_uop *x, const tg_uop *by) {
+  if (x->op == TG_OP_MOD) return x->src[1] == by ? x->src[0] : NULL;
+  tg_bounds b = tg_bounds_of(j, x);
+  return b.lo >= 0 && b.hi < by->arg ? x : NULL;
+}
+
 static bool differ(tg_job *j, const tg_facts *gates, const tg_uop *x, const tg_uop *y) {
   tg_linear f, g, d;
   tg_linear_of(j, x, &f);
@@ -149,25 +165,28 @@ static bool differ(tg_job *j, const tg_facts *gates, const tg_uop *x, const tg_u
   if (!tg_linear_add(j, &f, &g, -1, &d)) return false;
   if (never_zero(j, &d)) return true;
   if ((gates || is_triangular(j, x) || is_triangular(j, y)) && (tg_proves(j, gates, tg_op2(j, TG_OP_LT, x, y)) || tg_proves(j, gates, tg_op2(j, TG_OP_LT, y, x)))) return true;
-  if (x->op != TG_OP_MOD || y->op != TG_OP_MOD || x->src[1] != y->src[1] || x->src[1]->op != TG_OP_CONST || x->src[1]->arg <= 0) return false;
-  tg_linear_of(j, x->src[0], &f);   /* (i + 1) % 2 and i % 2 */
-  tg_linear_of(j, y->src[0], &g);
+  const tg_uop *by = x->op == TG_OP_MOD ? x->src[1] : y->op == TG_OP_MOD ? y->src[1] : NULL;
+  if (!by || by->op != TG_OP_CONST || by->arg <= 0 || !(x = slot_of(j, x, by)) || !(y = slot_of(j, y, by))) return false;
+  tg_linear_of(j, x, &f);   /* (i + 1) % 2 and i % 2 */
+  tg_linear_of(j, y, &g);
   if (!tg_linear_add(j, &f, &g, -1, &d)) return false;
   for (uint32_t i = 0; i < d.n; i++)
-    if (d.coefficient[i] % x->src[1]->arg) return false;
-  return d.constant % x->src[1]->arg != TG_MUTANT("barriers: slots of a ring", 0, 1);
+    if (d.coefficient[i] % by->arg) return false;
+  return d.constant % by->arg != TG_MUTANT("barriers: slots of a ring", 0, 1);
 }
 
-static bool may_meet(state *s, const access *a, const access *b, const tg_item *list, const tg_uop *loop, int next) {
+static bool may_meet(state *s, const access *a, const access *b, const tg_item *list, const tg_uop *loop, int later) {
   if (tg_buffer_ordinal(a->u->src[0]) != tg_buffer_ordinal(b->u->src[0]) || (!a->store && !b->store) || (a->atomic && b->atomic)) return false;
+  if (b->landing) return false;   /* who touched it before is kept apart from the copy itself */
   if (TG_MUTANT("barriers: threads taken to touch their own", same_thread(s, a, b), same_thread(s, a, b) || a->u->src[0] == b->u->src[0])) return false;
+  if (a->landing) return true;
   const tg_uop *here = may_change(s, tg_gate(a->u)) ? NULL : tg_gate(a->u);
-  const tg_uop *there = tg_gate(b->u) && !may_change(s, tg_gate(b->u)) ? elsewhere(s, tg_gate(b->u), list, loop, next) : NULL;
+  const tg_uop *there = tg_gate(b->u) && !may_change(s, tg_gate(b->u)) ? elsewhere(s, tg_gate(b->u), list, loop, later) : NULL;
   tg_facts first = {NULL, here}, both = {first.fact ? &first : NULL, there};
   const tg_facts *gates = there ? &both : first.fact ? &first : NULL;
   for (uint32_t d = 0; d < tg_access_rank(a->u); d++) {
     if (may_change(s, a->u->src[1 + d]) || may_change(s, b->u->src[1 + d])) continue;
-    const tg_uop *y = elsewhere(s, b->u->src[1 + d], list, loop, next);
+    const tg_uop *y = elsewhere(s, b->u->src[1 + d], list, loop, later);
     if (y && a->u->src[1 + d]->lanes == 1 && y->lanes == 1 && differ(s->w->j, gates, a->u->src[1 + d], y)) return false;
   }
   return true;
@@ -271,7 +290,7 @@ static void infer(state *s, tg_item *list) {
       if (p < q && TG_MUTANT("barriers: between statements", may_meet(s, a, b, list, NULL, 0), false)) need(s, list, a, b, NULL);
       if (!loop) continue;
       if (TG_MUTANT("barriers: around a loop", may_meet(s, a, b, list->outer, loop, 1), false)) need(s, list, a, b, loop);
-      else if (may_meet(s, a, b, list->outer, loop, 2) && !fence_between(s, list, 0, n)) tg_push(&s->w->j->env, &s->arcs, ((arc){1, n}));
+      else if (may_meet(s, a, b, list->outer, loop, ANY) && !fence_between(s, list, 0, n)) tg_push(&s->w->j->env, &s->arcs, ((arc){1, n}));
     }
   if (!s->arcs.n) return;
   uint8_t *best = tg_new(&s->w->j->env, uint8_t, n + 2), *now = tg_new(&s->w->j->env, uint8_t, n + 2);
@@ -291,4 +310,16 @@ void tg_infer_barriers(tg_workgroup *w) {
   see_stores(w, w->body, stored);
   see(&s, w->body, stored);
   if (s.all.n) infer(&s, w->body);
+}
+
+bool tg_never_meet(tg_workgroup *w, const tg_uop *a, const tg_uop *b, const tg_item *loop, int later, const tg_uop *shifted) {
+  state s = {.w = w};
+  for (uint32_t d = 0; d < tg_access_rank(a); d++) {
+    const tg_uop *x = a->src[1 + d], *y = b->src[1 + d];
+    if (x->lanes > 1 || y->lanes > 1 || may_change(&s, x) || may_change(&s, y)) continue;
+    y = elsewhere(&s, y, loop->outer, loop->u, later);
+    if (y && shifted) y = tg_substitute(w->j, y, 1, &loop->u, &shifted);
+    if (y && differ(w->j, NULL, x, y)) return true;
+  }
+  return false;
 }

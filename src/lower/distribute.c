@@ -546,6 +546,7 @@ void tg_workgroup_form(tg_job *j, const tg_lowering *l, uint32_t n, const tg_uop
   tg_fold_across(w);
   tg_assign_layouts(w);
   tg_keep_exchanged(w);
+  tg_find_rings(w);
   tg_infer_barriers(w);
   uint8_t *stored = tg_new(&j->env, uint8_t, j->buffers.n + 1);
   see_stores(s, w->body, stored);

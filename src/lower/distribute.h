@@ -94,6 +94,12 @@ void tg_fold_across(tg_workgroup *w);
 /* exchange.c: the author's exchanges that no instruction makes. */
 void tg_keep_exchanged(tg_workgroup *w);
 
+/* rings.c: what is copied to LOCAL memory iterations ahead is copied past the registers, where the target can. */
+void tg_find_rings(tg_workgroup *w);
+
 /* barrier.c */
+/* Do an access in an iteration of the loop and one `later` iterations after it surely touch different elements? shifted: the second one's iteration
+ * instead, or NULL. */
+bool tg_never_meet(tg_workgroup *w, const tg_uop *a, const tg_uop *b, const tg_item *loop, int later, const tg_uop *shifted);
 void tg_infer_barriers(tg_workgroup *w);
 #endif

@@ -389,6 +389,7 @@ static void expand_list(state *s, list *out, uint32_t n, const tg_uop *const *st
     if (u->op == TG_OP_DEFINE) expand_define(s, out, u);
     else if (u->op == TG_OP_STORE || u->op == TG_OP_PREFETCH) expand_store(s, out, u);
     else if (u->op == TG_OP_BARRIER && s->threads) put(s, out, kinds_on_path(s, true) ? tg_barrier_new(s->j) : u, (tg_pos){0});
+    else if (u->op == TG_OP_WAIT && s->threads) put(s, out, kinds_on_path(s, true) ? tg_wait_new(s->j, tg_wait_flying(u)) : u, (tg_pos){0});
     else if (u->op == TG_OP_BARRIER) continue;
     else if (u->op != TG_OP_END) tg_bug(&s->j->env, "pass expand: a %s is no statement here", tg_ops[u->op].name);
     else {

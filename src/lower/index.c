@@ -380,5 +380,7 @@ const tg_uop *tg_pass_index(tg_job *j, const tg_lowering *l, const tg_uop *sink)
     s.to[id] = convert(&s, u);
     if (s.to[id] != u && u->type == TG_VOID && tg_get_pos(j, u).line) tg_set_pos(j, s.to[id], tg_get_pos(j, u));
   }
-  return s.to[sink->id];
+  bool copies = false;
+  for (uint32_t id = 0; id < n; id++) copies |= s.need[id] && j->uops.data[id]->op == TG_OP_STORE && j->uops.data[id]->arg & TG_ASYNC;
+  return copies ? tg_widen_copies(j, s.to[sink->id]) : s.to[sink->id];
 }

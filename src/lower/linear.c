@@ -220,7 +220,14 @@ static void process(state *s, const tg_uop *u) {
     leaves(s, u);
     l->live += ssa_elements(s, u);
   } else {
-    for (uint32_t i = 0; i < u->n; i++) need(s, u->src[i]);
+    const tg_uop *copied = u->op == TG_OP_STORE && u->arg & TG_ASYNC ? tg_stored(u) : NULL;   /* no value: what it says is part of the copy */
+    for (uint32_t i = 0; copied && i < copied->n; i++) need(s, copied->src[i]);
+    if (copied) {
+      cheap_operands(s, copied, l);
+      if (!s->to[copied->id]) s->to[copied->id] = rebuild(s, copied);
+    }
+    for (uint32_t i = 0; i < u->n; i++)
+      if (u->src[i] != copied) need(s, u->src[i]);
     cheap_operands(s, u, l);
     s->to[u->id] = rebuild(s, u);
     if (u->op == TG_OP_STORE && tg_gate(u)) s->unsure[tg_buffer_ordinal(u->src[0])] = 1;

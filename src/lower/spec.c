@@ -67,6 +67,19 @@ static void check_lanewise(state *s, const tg_uop *u) {
   if (u->type != want) complain(s, u, "type %s, of operands of %s", tg_type_name[u->type], tg_type_name[want]);
 }
 
+/* A copy past the registers is of one thread's own: what it copies is not computed, and no one writes to it. */
+static void check_copy(state *s, const tg_uop *u) {
+  const tg_uop *v = tg_stored(u);
+  if (s->rank < DISTRIBUTED) complain(s, u, "asynchronous before pass distribute");
+  if (tg_buffer_info(s->j, u->src[0])->space != TG_SPACE_LOCAL || u->arg & (TG_STREAM | TG_ATOMIC)) complain(s, u, "asynchronous, and not a copy to LOCAL memory");
+  if (s->rank < INDEXED) return;
+  int bytes = tg_type_bytes(v->type) * (int)v->lanes;
+  if (v->op != TG_OP_LOAD || tg_buffer_info(s->j, v->src[0])->role != TG_ROLE_IN) complain(s, u, "asynchronous, and what is stored is no element of an input");
+  else if (tg_gate(v) && (tg_alternative(v)->op != TG_OP_CONST || tg_alternative(v)->arg)) complain(s, u, "an asynchronous copy has 0 in the place of elements that are not there");
+  if (bytes != 4 && bytes != 8 && bytes != 16) complain(s, u, "an asynchronous copy of %d bytes", bytes);
+  if ((tg_gate(u) && tg_gate(u)->lanes > 1) || (v->op == TG_OP_LOAD && tg_gate(v) && tg_gate(v)->lanes > 1)) complain(s, u, "lanes of an asynchronous copy have gates of their own");
+}
+
 static void check_access(state *s, const tg_uop *u) {
   const tg_uop *v = u->src[0];
   uint32_t extra = (u->op == TG_OP_STORE) + (u->arg & TG_GATED ? (u->op == TG_OP_LOAD ? 2 : 1) : 0);
@@ -96,7 +109,13 @@ static void check_access(state *s, const tg_uop *u) {
     if (w > 1 && u->src[i]->lanes != w) complain(s, u, "%u lanes beside %u", u->src[i]->lanes, w);
     w = u->src[i]->lanes;
   }
+  if (u->op == TG_OP_STORE && u->arg & TG_ASYNC) check_copy(s, u);
   if (u->op == TG_OP_LOAD && u->lanes != w) complain(s, u, "%u lanes, of subscripts of %u", u->lanes, w);
+}
+
+static void check_wait(state *s, const tg_uop *u) {
+  if (s->rank < DISTRIBUTED) complain(s, u, "before pass distribute");
+  if (tg_wait_flying(u) < 0 || tg_wait_flying(u) > TG_ALL_FLYING) complain(s, u, "%lld groups in flight", (long long)tg_wait_flying(u));
 }
 
 static void check_reduce(state *s, const tg_uop *u) {
@@ -144,10 +163,11 @@ static void check_node(state *s, const tg_uop *u) {
   if (tg_ops[u->op].flags & TG_OPF_W) check_lanewise(s, u);
   else if (u->op == TG_OP_LOAD || u->op == TG_OP_STORE || u->op == TG_OP_PREFETCH) check_access(s, u);
   else if (u->op == TG_OP_REDUCE) check_reduce(s, u);
+  else if (u->op == TG_OP_WAIT) check_wait(s, u);
   else if (u->op == TG_OP_FOLD && (u->n != 1 || u->src[0]->lanes < 2 || u->lanes != 1)) complain(s, u, "of %u lanes to %u", u->n ? u->src[0]->lanes : 0, u->lanes);
   else if (u->op == TG_OP_RANGE && (u->n != 1 || u->src[0]->type != u->type || u->lanes != 1)) complain(s, u, "extent");
   else if (u->op == TG_OP_AFTER && (u->n != 3 || u->src[2]->op != TG_OP_DEFINE || tg_define_of(u->src[0]) != u->src[2] || u->lanes != u->src[0]->lanes || u->type != u->src[0]->type ||
-                                    (u->src[1]->op != TG_OP_STORE && u->src[1]->op != TG_OP_END && u->src[1]->op != TG_OP_RANGE && u->src[1]->op != TG_OP_BARRIER))) complain(s, u, "effect");
+                                    (u->src[1]->op != TG_OP_STORE && u->src[1]->op != TG_OP_END && u->src[1]->op != TG_OP_RANGE && u->src[1]->op != TG_OP_BARRIER && u->src[1]->op != TG_OP_WAIT))) complain(s, u, "effect");
   else if (u->op == TG_OP_SHUFFLE || u->op == TG_OP_MATRIX) {
     if ((int)u->n != tg_ops[u->op].arity) complain(s, u, "%u sources", u->n);
     else check_exchange(s, u);
@@ -172,6 +192,7 @@ static bool list_open(const state *s, uint32_t list) {
 static void check_operands(state *s, const tg_uop *statement, uint32_t from) {
   TG_VEC(const tg_uop *) bound = {0};
   uint32_t epoch = ++s->ordinals;
+  const tg_uop *copied = statement->op == TG_OP_STORE && statement->arg & TG_ASYNC ? tg_stored(statement) : NULL;   /* no value of its own */
   for (uint32_t i = from; i < statement->n; i++) tg_push(&s->j->env, &s->stack, statement->src[i]);
   while (s->stack.n) {
     const tg_uop *u = s->stack.data[--s->stack.n];
@@ -187,7 +208,7 @@ static void check_operands(state *s, const tg_uop *statement, uint32_t from) {
     if ((u->op == TG_OP_LOAD || u->op == TG_OP_PREFETCH) && s->current[tg_buffer_ordinal(u->src[0])] != u->src[0])
       complain(s, statement, "reads %s at a version that is not the current one", tg_buffer_info(s->j, u->src[0])->name);
     bool stop = u->op == TG_OP_AFTER || u->op == TG_OP_DEFINE || (u->op == TG_OP_RANGE && list_open(s, s->scope[u->id]));
-    if (s->rank == LINEAR && tg_is_value(u)) {
+    if (s->rank == LINEAR && tg_is_value(u) && u != copied) {
       if (!s->scope[u->id] || !list_open(s, s->scope[u->id])) complain(s, statement, "uses %%%u, which is no statement before it", u->id);
       stop = true;
     }
@@ -201,7 +222,7 @@ static void note_effect(state *s, const tg_uop *version, const tg_uop *effect) {
 }
 
 static void mark_stored(const tg_job *j, const tg_uop *u, uint8_t *stored) {
-  if (u->op == TG_OP_BARRIER)
+  if (u->op == TG_OP_BARRIER || u->op == TG_OP_WAIT)
     for (uint32_t b = 0; b < j->buffers.n; b++) stored[b] |= tg_orders(j, b);
   if (u->op == TG_OP_STORE) stored[tg_buffer_ordinal(u->src[0])] = 1;
   if (u->op == TG_OP_END)
@@ -248,7 +269,7 @@ static void check_statement(state *s, const tg_uop *u) {
   switch (u->op) {
   case TG_OP_DEFINE: s->current[tg_buffer_ordinal(u)] = u; return;
   case TG_OP_END: check_end(s, u); return;
-  case TG_OP_BARRIER:
+  case TG_OP_BARRIER: case TG_OP_WAIT:
     for (uint32_t b = 0; b < s->j->buffers.n; b++)
       if (s->current[b] && tg_orders(s->j, b)) note_effect(s, s->current[b], u);
     return;

@@ -39,7 +39,7 @@ const tg_uop *tg_sweep_map(tg_job *j, const tg_uop *root, tg_map_fn *fn, void *u
 bool tg_is_value(const tg_uop *u) {
   switch (u->op) {
   case TG_OP_CONST: case TG_OP_PARAM: case TG_OP_RANGE: case TG_OP_IOTA: case TG_OP_ARG: case TG_OP_DEFINE:
-  case TG_OP_AFTER: case TG_OP_STORE: case TG_OP_END: case TG_OP_SINK: case TG_OP_BARRIER: case TG_OP_PREFETCH: return false;
+  case TG_OP_AFTER: case TG_OP_STORE: case TG_OP_END: case TG_OP_SINK: case TG_OP_BARRIER: case TG_OP_WAIT: case TG_OP_PREFETCH: return false;
   default: return true;
   }
 }

@@ -29,6 +29,8 @@ bool tg_has_phases(const tg_uop *end);
 const tg_uop *tg_loosen_gates(tg_job *j, const tg_uop *plain);
 /* Of pass coalesce (transpose.c): n gathers of n lanes side by side in memory are n contiguous loads, transposed. Subscripts in their final forms. */
 const tg_uop *tg_transpose_gathers(tg_job *j, const tg_uop *sink);
+/* Of pass index (copies.c): asynchronous copies as wide as they can be; those that cannot be are stores like others. Device form. */
+const tg_uop *tg_widen_copies(tg_job *j, const tg_uop *sink);
 /* Of pass place (turn.c): tiles of vectors along another dimension than the last, turned. */
 const tg_uop *tg_place_turned(tg_job *j, const tg_uop *sink);
 /* Of pass place (pieces.c): tiles of which a matrix instruction takes several elements at once, element by element. Device form. */

@@ -20,6 +20,7 @@ typedef struct tg_target {
   uint32_t access_bytes;      /* the widest access of one thread to memory */
   uint64_t local_bytes;       /* LOCAL memory that a workgroup may have; 0: as much as wanted */
   uint64_t l1, l2, l3;        /* bytes; 0 unknown */
+  bool async_copy;            /* global to LOCAL memory past the registers, 4, 8 or 16 bytes of each thread, waited for in groups (cp.async) */
   bool fma, f16_arithmetic, f16_convert, bf16_convert, masked_access;
   bool dot_u8s8;              /* VPDPBUSD on 512 bits */
   bool prefer_i64_address;    /* scalar offsets in 64 bits */

@@ -73,6 +73,42 @@ static void test_barriers(void) {
   RUNS(HEAD "define_local(t, f32, [64]);" THREADS "t[w*32 + l] = A[w*32 + l]; B[w*32 + l] = t[w*32 + l]; } }", same);
 }
 
+/* A copy is in memory from its wait on: before, its element is not to be touched; behind, only by the thread that copied until there is a barrier. */
+static void test_copies(void) {
+  static const char ring[] = HEAD "define_local(t, f32, [3, 32]);" "range(l, 32, lane) {"
+                             "range(f, 2) { %s async t[f, l] = A[f*32 + l]; }"
+                             "range(k, 2) { wait(%d); %s B[k*32 + l] = t[k, %s]; } } }";
+  static const struct { const char *commit, *barrier, *at, *part; int flying; } cases[] = {
+    {"commit();", "barrier();", "l ^ 1", NULL, 1}, {"commit();", "barrier();", "l ^ 1", NULL, 0}, {"commit();", "", "l", NULL, 1}, {"", "barrier();", "l ^ 1", NULL, 0},
+    {"commit();", "", "l ^ 1", "no barrier between 'async t[f, l] = A", 1},
+    {"commit();", "barrier();", "l ^ 1", "element 1 of t is read while a copy to it is on its way", 2},
+    {"", "barrier();", "l ^ 1", "is read while a copy to it is on its way", 1},
+  };
+  char text[1024];
+  for (size_t i = 0; i < TG_COUNT(cases); i++) {
+    snprintf(text, sizeof text, ring, cases[i].commit, cases[i].flying, cases[i].barrier, cases[i].at);
+    bool ok = run_text(text, true);
+    const char *part = cases[i].part;
+    int other = !strcmp(cases[i].at, "l") ? 0 : 1, wrong = 0;
+    for (int k = 0; ok && k < 64; k++) wrong += b[k] != a[k ^ other];
+    CHECK(part ? !ok && strstr(j->env.message, part) : ok && !wrong, "(case %zu) %s, %d wrong", i, ok ? "ran" : j->env.message, wrong);
+    tg_job_drop(j);
+  }
+  static const char *const bad[][2] = {
+    {"async t[l] = A[l]; t[l] = A[l + 1]; wait(0);", "element 0 of t is written while a copy to it is on its way"},
+    {"async t[l] = A[l]; async t[l] = A[l]; wait(0);", "element 0 of t is written while a copy to it is on its way"},
+    {"async t[l] = A[l];", "a copy to t is never waited for"},
+    {"async t[l] = A[l]; commit();", "a copy to t is never waited for"},
+    {"B[l] = t[l ^ 1]; async t[l] = A[l]; wait(0);", "no barrier between 'B[l] = t[l ^ 1]'"},
+  };
+  for (size_t i = 0; i < TG_COUNT(bad); i++) {
+    snprintf(text, sizeof text, HEAD "define_local(t, f32, [32]); range(l, 32, lane) { t[l] = A[l]; barrier(); %s } }", bad[i][0]);
+    bool ok = run_text(text, true);
+    CHECK(!ok && strstr(j->env.message, bad[i][1]), "%s: %s", bad[i][0], ok ? "no error" : j->env.message);
+    tg_job_drop(j);
+  }
+}
+
 static void test_shuffles(void) {
   RUNS(HEAD THREADS "define_reg(x, f32, []); x = A[w*32 + l]; x = shuffle(x, l, l ^ 1); B[w*32 + l] = x; } }", swapped);
   RUNS(HEAD THREADS "define_reg(x, f32, []); x = A[w*32 + l]; x = x + shuffle(x, l, l ^ 16); x = x + shuffle(x, l, l ^ 8); x = x + shuffle(x, l, l ^ 4);"
@@ -88,6 +124,7 @@ static void test_linear(void) {
 
 int main(void) {
   test_barriers();
+  test_copies();
   test_shuffles();
   test_linear();
   return TEST_END();

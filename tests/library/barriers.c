@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Barriers that pass distribute puts in: a tiled matmul has exactly two a step, and is right for every size; nothing has one that each thread
- * could do without; and those of the corpus are needed: without one the interpreter sees two threads at one element, or the result is wrong. (Barriers
+ * could do without; and those of the corpus are needed: without one the interpreter sees two threads at one element, or the result is wrong. Waits for asynchronous copies likewise. (Barriers
  * that only a proof over two subscripts at once would spare are one in ten at most.)
  */
 #include <stdlib.h>
@@ -222,7 +222,7 @@ static void test_counts(run *r) {
   /* two buffers by turns: the store of a step meets no load of it, so that one barrier a step does for both ways; two stores share one */
   test_count(r, "kernel k() { in(A, f32, [9, 256]); out(B, f32, [8, 256]); define_local(t, f32, [2, 256]);\n"
                 "  range(i, 256, local) t[0,i] = A[0,i];\n"
-                "  range(n, 8) { range(i, 256, local) t[(n + 1) % 2,i] = A[n + 1,i]; range(i, 256, local) B[n,i] = t[n % 2,255 - i]; } }", 2);
+                "  range(n, 8) { range(i, 256, local) t[(n + 1) % 2,i] = A[n + 1,i]; range(i, 256, local) B[n,i] = t[n % 2,255 - i]; } }", 1);   /* in the loop, behind the wait for the copy */
   test_count(r, "kernel k() { in(A, f32, [256]); out(B, f32, [256]); define_local(t, f32, [256]); define_local(u, f32, [256]);\n"
                 "  range(i, 256, local) { t[i] = A[i]; u[i] = A[i] * 2; B[i] = t[255 - i] + u[255 - i]; } }", 1);
   /* a sum over a warp needs none, one over eight warps two a row: partial sums are read, and written again */
@@ -232,14 +232,23 @@ static void test_counts(run *r) {
 
 /* ---- without one of them ---- */
 
-typedef struct { tg_job *j; uint32_t skip, seen; } removal;
+typedef struct { tg_job *j; uint32_t skip, seen; bool wait; } removal;   /* wait: it was one */
+
+static uint32_t waits_in(const tg_uop *u) {
+  uint32_t n = u->op == TG_OP_WAIT;
+  for (uint32_t i = u->op == TG_OP_END; (u->op == TG_OP_END || u->op == TG_OP_SINK) && i < u->n; i++) n += waits_in(u->src[i]);
+  return n;
+}
 
 static const tg_uop *without(removal *m, const tg_uop *u) {
   const tg_uop **list = tg_new(&m->j->env, const tg_uop *, u->n + 1);
   uint32_t n = 0;
   for (uint32_t i = u->op == TG_OP_END; i < u->n; i++) {
     const tg_uop *v = u->src[i];
-    if (v->op == TG_OP_BARRIER && m->seen++ == m->skip) continue;
+    if ((v->op == TG_OP_BARRIER || v->op == TG_OP_WAIT) && m->seen++ == m->skip) {
+      m->wait = v->op == TG_OP_WAIT;
+      continue;
+    }
     list[n++] = v->op == TG_OP_END ? without(m, v) : v;
   }
   const tg_uop *made = u->op == TG_OP_END ? tg_end(m->j, u->src[0], n, list) : tg_sink(m->j, n, list);
@@ -247,12 +256,13 @@ static const tg_uop *without(removal *m, const tg_uop *u) {
   return made;
 }
 
-typedef struct { run *r; uint32_t skip; } removing;
+typedef struct { run *r; uint32_t skip; bool wait; } removing;
 
 static void remove_one(void *user) {
   removing *x = user;
-  removal m = {&x->r->job, x->skip, 0};
+  removal m = {.j = &x->r->job, .skip = x->skip};
   x->r->sink = tg_versioned(&x->r->job, without(&m, tg_plain(&x->r->job, x->r->sink)));
+  x->wait = m.wait;
 }
 
 static void make_memory(void *user) {
@@ -267,7 +277,7 @@ static void make_memory(void *user) {
   kit_memory_make(&r->job, r->params, &r->start);
 }
 
-static void test_removal(run *r, const kit_program *p, long *total, long *missed) {
+static void test_removal(run *r, const kit_program *p, long total[2], long missed[2]) {   /* barriers, waits */
   r->path = p->path;
   r->text = p->text;
   r->steps = 30000000;
@@ -278,8 +288,8 @@ static void test_removal(run *r, const kit_program *p, long *total, long *missed
   for (uint32_t i = 0; made && i <= n; i++) {   /* 0: as it is */
     tg_job_init(&r->job, NULL);
     bool ok = tg_protect(&r->job.env, distribute, r);
-    removing x = {r, i - 1};
-    if (ok) n = barriers_in(r->sink);
+    removing x = {r, i - 1, false};
+    if (ok) n = barriers_in(r->sink) + waits_in(r->sink);
     if (ok && i) ok = tg_protect(&r->job.env, remove_one, &x);
     if (!ok || !n) {
       CHECK(ok || strstr(r->job.env.message, "this target has no"), "%s: %s", p->path, r->job.env.message);
@@ -292,9 +302,9 @@ static void test_removal(run *r, const kit_program *p, long *total, long *missed
       if (ran) kit_memory_copy(&r->want, &r->now);
     } else if (!limit) {
       bool noticed = !ran || !same(&r->want, &r->now);
-      ++*total;
-      *missed += !noticed;
-      if (!noticed) fprintf(stderr, "%s for %s: barrier %u of %u may go, and nothing is seen\n", p->path, r->target.name, i, n);
+      total[x.wait]++;
+      missed[x.wait] += !noticed;
+      if (!noticed) fprintf(stderr, "%s for %s: barrier or wait %u of %u may go, and nothing is seen\n", p->path, r->target.name, i, n);
     }
     tg_job_drop(&r->job);
     if (limit) return;
@@ -304,7 +314,7 @@ static void test_removal(run *r, const kit_program *p, long *total, long *missed
 int main(void) {
   static run r;
   int n;
-  long total = 0, missed = 0;
+  long total[2] = {0, 0}, missed[2] = {0, 0};
   tg_job_init(&r.tables, NULL);
   CHECK(tg_protect(&r.tables.env, compile_rules, &r), "rules");
   make_reference();
@@ -318,8 +328,9 @@ int main(void) {
   kit_program *p = kit_programs(&n);
   CHECK(tg_target_named(&r.target, "sm_80"), "sm_80");
   for (int i = 0; i < n; i++)
-    if (!strstr(p[i].text, "barrier()")) test_removal(&r, &p[i], &total, &missed);
-  CHECK(total > 50 && missed * 10 <= total, "of %ld barriers %ld could go unseen", total, missed);
+    if (!strstr(p[i].text, "barrier()")) test_removal(&r, &p[i], total, missed);
+  CHECK(total[0] > 50 && missed[0] * 10 <= total[0], "of %ld barriers %ld could go unseen", total[0], missed[0]);
+  CHECK(total[1] > 10 && missed[1] * 4 <= total[1], "of %ld waits %ld could go unseen", total[1], missed[1]);   /* one version of a program runs, the other does not */
   kit_programs_free(p, n);
   kit_memory_free(&r.start), kit_memory_free(&r.want), kit_memory_free(&r.now);
   tg_job_drop(&r.tables);

@@ -127,6 +127,20 @@ static node barriers(bool read_before) {   /* a load behind the barrier at the v
 }
 static node barrier_good(void) { return barriers(false); }
 static node barrier_stale(void) { return barriers(true); }
+static node copied(int64_t flags, tg_type type, bool input, bool wait) {   /* an asynchronous copy in linear form, and a wait */
+  parts p = late(type);
+  node L = buffer("L", TG_SPACE_LOCAL, TG_ROLE_TEMP, type, 1, (node[]){tg_const_int(j, TG_I64, 8)}), from = input ? p.X : p.Y;
+  node s = tg_store(j, L, &p.i, LOAD(from, p.i), NULL, flags), t = tg_range_new(j, "t", tg_const_int(j, TG_I64, 8), TG_LANE, UINT32_MAX, (tg_pos){0});
+  t = tg_make(j, TG_OP_RANGE, TG_I64, 1, t->arg, 1, (node[]){tg_const_int(j, TG_I64, 8)});
+  node body[3] = {tg_end(j, p.i, 1, &s), tg_wait_new(j, wait ? 0 : -1)}, init = STORE(p.Y, zero_of(p.Y), NULL, tg_const_int(j, TG_I64, 0));
+  return tg_versioned(j, tg_sink(j, 5, (node[]){p.X, p.Y, L, init, tg_end(j, t, 2, body)}));
+}
+static node copy_good(void) { return copied(TG_ASYNC, TG_F32, true, true); }
+static node copy_value(void) { return copied(0, TG_F32, true, true); }
+static node copy_narrow(void) { return copied(TG_ASYNC, TG_F16, true, true); }
+static node copy_output(void) { return copied(TG_ASYNC, TG_F32, false, true); }
+static node copy_streamed(void) { return copied(TG_ASYNC | TG_STREAM, TG_F32, true, true); }
+static node wait_none(void) { return copied(TG_ASYNC, TG_F32, true, false); }
 static node multiply(const char *name, tg_type t) {
   node l = range_of("l", I(32), TG_LANE), size[1] = {I(64)};
   node a = buffer("a", TG_SPACE_GLOBAL, TG_ROLE_IN, t, 1, size), c = buffer("c", TG_SPACE_GLOBAL, TG_ROLE_INOUT, TG_F32, 1, size);
@@ -165,6 +179,14 @@ static const struct { const char *name, *stage; node (*build)(void); const char 
   {"shuffle of memory", "reduce", shuffle_memory, "SHUFFLE: a value that depends on memory which lanes share"},
   {"barrier", "reduce", barrier_good, NULL},
   {"read across a barrier", "reduce", barrier_stale, "STORE: reads Y at a version that is not the current one"},
+  {"copy", "linear", copy_good, NULL},
+  {"copy of a value", "linear", copy_value, "which is no statement before it"},
+  {"copy early", "reduce", copy_good, "STORE: asynchronous before pass distribute"},
+  {"wait early", "reduce", copy_good, "WAIT: before pass distribute"},
+  {"narrow copy", "index", copy_narrow, "STORE: an asynchronous copy of 2 bytes"},
+  {"copy of an output", "index", copy_output, "STORE: asynchronous, and what is stored is no element of an input"},
+  {"copy past the caches", "index", copy_streamed, "STORE: asynchronous, and not a copy to LOCAL memory"},
+  {"wait for nothing", "index", wait_none, "WAIT: -1 groups in flight"},
   {"matrix", "reduce", matrix, NULL},
   {"matrix of another type", "reduce", matrix_type, "MATRIX: a is bf16[8], where mma.m16n8k16.f16 has f16[8]"},
   {"matrix of other lanes", "reduce", matrix_lanes, "MATRIX: a is f16[8], where mma.m16n8k8.f16 has f16[4]"},
