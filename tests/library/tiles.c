@@ -25,7 +25,7 @@ typedef struct {
   int64_t params[ROUNDS][8];
   uint32_t stages, seen, locals, expected;   /* DEFINEs of LOCAL memory in device form */
   uint32_t assembled;
-  bool failed, exact;
+  bool failed, exact, copies;    /* copies: operands are copied past the registers */
 } run;
 
 #define WRONG(r, ...) ((r)->failed = true, fprintf(stderr, "%s, %s on %s: %s: ", (r)->name, (r)->row->name, (r)->path.target.name, (r)->stage), fprintf(stderr, __VA_ARGS__), fputc('\n', stderr))
@@ -50,6 +50,23 @@ static const char *product_text(tg_env *e, const tg_matrix_row *r) {
   tg_str_printf(&s, "      range(i, BM) range(j, BN) acc[i,j] = acc[i,j] * f[i] + sum(k : BK, %s * %s);\n    }\n", factor(e, r->a_type, r->c_type, "As[i,k]"), factor(e, r->b_type, r->c_type, "Bs[k,j]"));
   tg_str_puts(&s, "    range(i, BM) R[bm*BM + i, bn] = max(j : BN, acc[i,j]) + sum(j : BN, acc[i,j]) if bm*BM + i < M;\n"
                   "    range(i, BM) range(j, BN) C[bm*BM + i, bn*BN + j] = max(acc[i,j], -3) if bm*BM + i < M & bn*BN + j < N;\n  }\n}\n");
+  return s.data;
+}
+
+/* The operands in rings of two depths, filled 16 bytes a thread: the row of blocks has an end inside of one, and a loop as long as a ring. */
+static const char *ring_text(tg_env *e, const tg_matrix_row *r) {
+  tg_str s = tg_str_new(e);
+  const char *a = tg_type_name[r->a_type], *b = tg_type_name[r->b_type], *c = tg_type_name[r->c_type];
+  uint32_t bm = 2u * r->m, bn = 2u * r->n, bk = 2u * r->k, each = 16 / (uint32_t)tg_type_bytes(r->a_type);
+  tg_str_printf(&s, "kernel ring(BM = %u, BN = %u, BK = %u, N = %u, K = %u, M in 1..70) {\n", bm, bn, bk, bn, 4 * bk);
+  tg_str_printf(&s, "  in(A, %s, [M, K]); in(B, %s, [K, N]); out(C, %s, [M, N]);\n", a, b, c);
+  tg_str_printf(&s, "  opt(stage A at kb as As depth=3); opt(split As.1 %u as Aq Av); opt(upcast Av); opt(local Aq); opt(local As.0);\n", each);
+  tg_str_printf(&s, "  opt(stage B at kb as Bs depth=4); opt(split Bs.1 %u as Bq Bv); opt(upcast Bv); opt(local Bq); opt(local Bs.0);\n", each);
+  tg_str_printf(&s, "  opt(contract %s i=acc.i j=acc.j k=acc.k);\n  range(bm, ceildiv(M, BM), global) {\n    define_reg(acc, %s, [BM, BN]); define_reg(f, %s, [BM]);\n", r->name, c, c);
+  tg_str_printf(&s, "    range(i, BM) { f[i] = where(i %% 3 == 0, 2, 1); range(j, BN) acc[i,j] = 1; }\n"
+                    "    range(kb, K/BK) range(i, BM) range(j, BN)\n      acc[i,j] = acc[i,j] * f[i] + sum(k : BK, %s * %s);\n",
+                factor(e, r->a_type, r->c_type, "(A[bm*BM + i, kb*BK + k] else 0)"), factor(e, r->b_type, r->c_type, "B[kb*BK + k, j]"));
+  tg_str_puts(&s, "    range(i, BM) range(j, BN) C[bm*BM + i, j] = acc[i,j] if bm*BM + i < M;\n  }\n}\n");
   return s.data;
 }
 
@@ -157,7 +174,8 @@ static void whole(void *user) {
   tg_code_info info;
   tg_jit_compile(r->path.jit, &r->job, r->job.sink, &info, NULL, &assembly);
   if (!assembly || !strstr(assembly, wanted)) WRONG(r, "no %s in\n%s", wanted, assembly ? assembly : "");
-  else if (r->row->form == TG_MATRIX_PTX && r->ptxas && !r->exact) assemble(r, assembly);
+  else if (r->row->form == TG_MATRIX_PTX && r->ptxas && (!r->exact || r->copies)) assemble(r, assembly);
+  if (r->copies && assembly && !strstr(assembly, "cp.async.cg.shared.global")) WRONG(r, "no asynchronous copy of 16 bytes in\n%s", assembly);
 }
 
 static void one(run *r, const char *name, const char *(*text)(tg_env *, const tg_matrix_row *), uint32_t locals) {
@@ -180,7 +198,7 @@ int main(void) {
   static run r;
   static bool done[ROWS];
   char path[512];
-  uint32_t products = 0, flashes = 0;
+  uint32_t products = 0, flashes = 0, rings = 0;
   static const char *const targets[] = {"sm_80", "gfx1100", "gfx1201", "gfx90a", "gfx942"};
   r.ptxas = kit_find_ptxas(path, sizeof path);
   for (size_t t = 0; t < TG_COUNT(targets); t++) {
@@ -194,6 +212,10 @@ int main(void) {
       r.exact = true;
       one(&r, "product", product_text, 2);   /* A and B, as the author wrote */
       products++;
+      uint32_t bytes = (uint32_t)tg_type_bytes(r.row->a_type);   /* a ring for one instruction of each size of elements */
+      r.copies = r.path.target.async_copy && !(rings & bytes);
+      if (r.copies) one(&r, "ring", ring_text, 2), rings |= bytes;
+      r.copies = false;
       if (r.row->a_type != TG_F16 && r.row->a_type != TG_BF16) continue;
       r.exact = false;
       one(&r, "flash", flash_text, targets[t][0] == 's' ? 0 : 1);   /* P: on NVIDIA an accumulator is an operand as it is */
@@ -201,7 +223,7 @@ int main(void) {
     }
     kit_path_close(&r.path);
   }
-  CHECK(products > 20 && flashes > 9, "%u products, %u attentions", products, flashes);
+  CHECK(products > 20 && flashes > 9 && rings == 7, "%u products, %u attentions, rings of %u", products, flashes, rings);
   for (int i = 0; i < ROUNDS; i++) kit_memory_free(&r.start[i]), kit_memory_free(&r.want[i]);
   kit_memory_free(&r.got);
   return TEST_END();
