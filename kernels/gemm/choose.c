@@ -91,7 +91,7 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
   enum { WHOLE = 2048, BLOCK = 1024 };             /* terms: C is written once where all of them fit in a panel */
   enum { WAITING = 64, ROWS = 2048, FEW = 1024 };  /* sums that wait: tiles of a block, rows that share panels; terms that are taken at once, so that none waits */
   tg_gemm_roles o = tg_gemm_roles_of(p);
-  bool both = out->sketch == tg_gemm_sketches[GEMM_PACKED], bytes = out->sketch == tg_gemm_sketches[GEMM_BYTES], whole = p->k.hi <= WHOLE, waits = p->c != p->acc && !bytes;
+  bool both = out->sketch == tg_gemm_sketches[GEMM_PACKED], bytes = out->sketch == tg_gemm_sketches[GEMM_BYTES] || out->sketch == tg_gemm_sketches[GEMM_SIGNED_BYTES], whole = p->k.hi <= WHOLE, waits = p->c != p->acc && !bytes;
   tg_gemm_dim rows = o.r == 'i' ? p->m : p->n, columns = o.r == 'i' ? p->n : p->m;
   int64_t size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16), l2 = t->l2 ? (int64_t)t->l2 : 1 << 20;
   shape s = choose_tile(rows, columns, vl, t->vector_registers, p->panel, false);
@@ -100,6 +100,7 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
   int64_t kc = both ? terms_of(tg_gemm_packed_kc, p->k.hi, !waits ? 256 : p->k.hi <= FEW ? FEW : FEW / 2) : terms_of(tg_gemm_panel_kc, p->k.hi, whole ? WHOLE : BLOCK);
   int64_t panel = smaller(kc, p->k.hi) * nr * size, room = l2 / (both || !whole ? 2 : bytes ? 4 : 3);
   int64_t nb = panels_of(panels_n, room / panel), mb = both ? listed(tg_gemm_mb, smaller(tiles, l2 / 8 / (kc * s.mr * size))) : listed(tg_gemm_mb, 1 << 20);
+  if (bytes) mb = listed(tg_gemm_mb, smaller(tiles, l2 / 4 / (kc * s.mr)));
   if (waits && !both) mb = listed(tg_gemm_mb, smaller(tiles, WAITING));
   int64_t team = 0;
   if (threads > 1) { /* some four tasks for each thread: of columns where there are enough, since each task packs its own */
@@ -251,7 +252,7 @@ static uint32_t sketch_of(const tg_gemm_problem *p, const tg_target *t) {
   bool strides = p->a_major == TG_GEMM_STRIDES || p->b_major == TG_GEMM_STRIDES || p->c_major == TG_GEMM_STRIDES;
   if (!p->panel) {
     if (p->batch.hi > 1 || strides) return GEMM_PLAIN;
-    if (p->a == TG_U8 && p->b == TG_I8 && p->acc == TG_I32 && p->c_major == TG_GEMM_ROW && t->dot_u8s8 && p->k.hi >= 8 && p->m.hi >= 2 && p->n.hi >= 8) return GEMM_BYTES;
+    if ((p->a == TG_U8 || p->a == TG_I8) && p->b == TG_I8 && p->acc == TG_I32 && p->c_major == TG_GEMM_ROW && t->dot_u8s8 && p->k.hi >= 8 && p->m.hi >= 2 && p->n.hi >= 8) return p->a == TG_U8 ? GEMM_BYTES : GEMM_SIGNED_BYTES;
     if (is_integer(p->a) && is_integer(p->b) && p->acc == TG_I32) return p->a_major == TG_GEMM_ROW && p->b_major == TG_GEMM_ROW ? GEMM_PLAIN : GEMM_PACKED;
     if (!is_float(p->acc) || !is_float(p->a) || !is_float(p->b)) return GEMM_PLAIN;
   }
@@ -269,7 +270,7 @@ static uint32_t sketch_of(const tg_gemm_problem *p, const tg_target *t) {
 void tg_gemm_choose(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
   uint32_t s = sketch_of(p, t);
   *out = (tg_gemm_choice){.sketch = tg_gemm_sketches[s]};
-  if (s == GEMM_PACKED || s == GEMM_PANEL || s == GEMM_BYTES) choose_panels(p, t, threads, out);
+  if (s == GEMM_PACKED || s == GEMM_PANEL || s == GEMM_BYTES || s == GEMM_SIGNED_BYTES) choose_panels(p, t, threads, out);
   else if (s == GEMM_STREAM || s == GEMM_DOT) choose_thin(p, t, threads, out);
   else if (s == GEMM_DIRECT) choose_direct(p, t, out);
   else if (s == GEMM_GROUPED || s == GEMM_WEIGHTS) choose_quantised(p, t, threads, out);

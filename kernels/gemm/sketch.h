@@ -4,7 +4,7 @@
 #define TG_GEMM_SKETCH_H
 #include "gemm/template.h"
 
-enum { GEMM_PLAIN, GEMM_PACKED, GEMM_PANEL, GEMM_STREAM, GEMM_DOT, GEMM_DIRECT, GEMM_BYTES, GEMM_GROUPED, GEMM_WEIGHTS };   /* in tg_gemm_sketches */
+enum { GEMM_PLAIN, GEMM_PACKED, GEMM_PANEL, GEMM_STREAM, GEMM_DOT, GEMM_DIRECT, GEMM_BYTES, GEMM_SIGNED_BYTES, GEMM_GROUPED, GEMM_WEIGHTS };   /* in tg_gemm_sketches */
 
 /* Values of knobs, ascending; 0 ends. */
 extern const int64_t tg_gemm_mr[], tg_gemm_panel_kc[], tg_gemm_packed_kc[], tg_gemm_nb[], tg_gemm_mb[], tg_gemm_side[];
@@ -40,6 +40,7 @@ void tg_gemm_stream(tg_builder *b, const tg_gemm_problem *p);
 void tg_gemm_dot(tg_builder *b, const tg_gemm_problem *p);
 void tg_gemm_direct(tg_builder *b, const tg_gemm_problem *p);
 void tg_gemm_bytes(tg_builder *b, const tg_gemm_problem *p);   /* u8 x i8 into i32, C in rows, on a target with VPDPBUSD */
+void tg_gemm_signed_bytes(tg_builder *b, const tg_gemm_problem *p);   /* i8 x i8 likewise */
 /* quantised.c: B packed ahead and few rows, groups that divide k; any other */
 void tg_gemm_grouped(tg_builder *b, const tg_gemm_problem *p);
 void tg_gemm_weights(tg_builder *b, const tg_gemm_problem *p);

@@ -1,26 +1,33 @@
 /* SPDX-License-Identifier: MIT
- * The sketch for unsigned times signed bytes: an instruction sums four products at a time, so the columns' operand is packed with four terms side by side. */
+ * The sketches for products of bytes, the first operand's unsigned: an instruction sums four of them at a time, so the columns' operand is packed with four terms
+ * side by side. Signed bytes times signed ones are that as well: x is u8(x ^ -128) - 128, so their sum is that of unsigned bytes, and -128 times the sum of a column
+ * beside it; the rows' operand is packed as u8 then. All of it wraps as the sum itself does. */
 #include "gemm/sketch.h"
 
-void tg_gemm_bytes(tg_builder *tg_b_, const tg_gemm_problem *p) {
-  char list[96];
+static void knobs(tg_builder *tg_b_) {
   tg_knob(NU, 4, 1, 2, 3);
   tg_gemm_knob(tg_b_, "MR", 6, tg_gemm_mr);
   tg_gemm_knob(tg_b_, "KC", 1024, tg_gemm_panel_kc);
   tg_gemm_knob(tg_b_, "NB", 8, tg_gemm_nb);
   tg_gemm_knob(tg_b_, "MB", 1024, tg_gemm_mb);
   tg_knob(TEAM, 0, 1, 2);
+}
+
+/* Rows in place are read four terms at a time, so their ends must be those of the operand. */
+static bool packs_rows(const tg_gemm_problem *p) { return p->a == TG_I8 || p->a_major != TG_GEMM_ROW || p->k.lo != p->k.hi || p->k.lo % 4; }
+
+/* The tiles, of the columns cv in panels of nr; blocks: the loop over blocks of columns. */
+static void tiles(tg_builder *tg_b_, const tg_gemm_problem *p, const char *blocks) {
+  char list[96];
   long long nr = 16 * tg_c(NU), mr = tg_c(MR);
-  tg_gemm_product(tg_b_, p);
-  tg_gemm_word(tg_b_, "split j %lld as ct cv", nr);
-  tg_gemm_word(tg_b_, "split ct NB clip as cc cb");
   tg_gemm_word(tg_b_, "split k KC clip as kc kr");
   tg_gemm_word(tg_b_, "split i %lld clip as rc rb", mr * (long long)tg_c(MB));
-  tg_gemm_word(tg_b_, "order cc kc rc rb cb cv");
+  tg_gemm_word(tg_b_, "order %skc rc rb cb cv", p->a == TG_I8 ? "" : "cc ");
   tg_gemm_word(tg_b_, "split cv 16 as cu cl");
   tg_gemm_word(tg_b_, "split kr 4 as ko ki");
-  tg_gemm_word(tg_b_, "stage B at kc as Cp[j/%lld, k/4, j%%%lld, k%%4]%s", nr, nr, tg_c(TEAM) == 1 ? " space=team" : "");
-  if (p->a_major != TG_GEMM_ROW) tg_gemm_word(tg_b_, "stage A at rc as Rp[i, k]");
+  tg_gemm_word(tg_b_, "stage B at kc as Cp[d1/%lld, d0/4, d1%%%lld, d0%%4]%s", nr, nr, tg_c(TEAM) == 1 ? " space=team" : "");
+  if (packs_rows(p)) tg_gemm_word(tg_b_, "stage A at rc as Rp[d0, d1]%s pitch=%lld", p->a == TG_I8 ? " as u8 fill=128" : "", (long long)tg_c(KC) + 64);
+  if (packs_rows(p) && p->a_major == TG_GEMM_ROW) tg_gemm_word(tg_b_, "lane Rp.1 64");
   tg_gemm_word(tg_b_, "split rb %s as ir iu", tg_gemm_rows_list(list, sizeof list, mr));
   tg_gemm_word(tg_b_, "order cb iu");
   tg_gemm_word(tg_b_, "upcast iu");
@@ -28,5 +35,43 @@ void tg_gemm_bytes(tg_builder *tg_b_, const tg_gemm_problem *p) {
   if (p->b_major == TG_GEMM_ROW) tg_gemm_word(tg_b_, "lane Cp.2 16");
   tg_gemm_word(tg_b_, "contract vpdpbusd n=cl k=ki");
   if (tg_c(TEAM) == 1) tg_gemm_word(tg_b_, "thread rc"), tg_gemm_word(tg_b_, "thread Cp.0");
-  if (tg_c(TEAM) == 2) tg_gemm_word(tg_b_, "thread cc");
+  if (tg_c(TEAM) == 2) tg_gemm_word(tg_b_, "thread %s", blocks);
+}
+
+void tg_gemm_bytes(tg_builder *tg_b_, const tg_gemm_problem *p) {
+  knobs(tg_b_);
+  tg_gemm_product(tg_b_, p);
+  tg_gemm_word(tg_b_, "split j %lld as ct cv", (long long)(16 * tg_c(NU)));
+  tg_gemm_word(tg_b_, "split ct NB clip as cc cb");
+  tiles(tg_b_, p, "cc");
+}
+
+/* The sums of a block's columns, 64 at a time, or along the columns. */
+static void sums(tg_builder *tg_b_, const tg_gemm_problem *p) {
+  if (p->b_major == TG_GEMM_COLUMN) {
+    tg_gemm_word(tg_b_, "split q 64 as qo qi");
+    tg_gemm_word(tg_b_, "split qi 16 as qu ql");
+    tg_gemm_word(tg_b_, "unroll qu");
+    tg_gemm_word(tg_b_, "lane ql");
+    return;
+  }
+  tg_gemm_word(tg_b_, "split js 64 as jo ji");
+  tg_gemm_word(tg_b_, "split ji 16 as ju jl");
+  tg_gemm_word(tg_b_, "upcast ju");
+  tg_gemm_word(tg_b_, "lane jl");
+}
+
+void tg_gemm_signed_bytes(tg_builder *tg_b_, const tg_gemm_problem *p) {
+  knobs(tg_b_);
+  tg_let(W, 16 * tg_c(NU) * tg_c(NB));
+  tg_gemm_declare(tg_b_, p);
+  tg_range(jc, ceildiv(N, W)) {
+    tg_define_local(shift, i32, [W]);
+    tg_range(js, min(W, N - jc*W)) tg(shift[js] = -128 * sum(q : K, i32(B[q, jc*W + js])));
+    tg_range(i, M) tg_range(jj, min(W, N - jc*W))
+      tg_gemm_store(tg_b_, p, "jc*W + jj", p->alpha ? "sum(k : K, i32(u8(A[i,k] ^ -128)) * i32(B[k, jc*W + jj])) + alpha[0] * shift[jj]" : "sum(k : K, i32(u8(A[i,k] ^ -128)) * i32(B[k, jc*W + jj])) + shift[jj]", "");
+  }
+  tg_gemm_word(tg_b_, "split jj %lld as cb cv", (long long)(16 * tg_c(NU)));
+  sums(tg_b_, p);
+  tiles(tg_b_, p, "jc");
 }

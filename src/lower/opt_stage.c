@@ -2,7 +2,8 @@
  * stage: the part of a buffer that a loop's body reads is copied to a buffer of its own at the start of the body, and read
  * from there. In each dimension the subscripts are split into a base over what stands outside and an offset over the ranges
  * inside; the bounds of the offset are the extent of the part, and digits of the offsets the subscripts of the copy. Elements
- * outside of the source become the value of fill. With a depth the copy is a ring: an iteration fills the place of a later one. */
+ * outside of the source become the value of fill. With a depth the copy is a ring: an iteration fills the place of a later one.
+ * A type that does not hold the source's values is that of an expression around each read, whose values the copy has then (opt_through.c). */
 #include "lower/stage.h"
 #include "lower/sweep.h"
 #include <stdlib.h>
@@ -22,6 +23,8 @@ typedef struct {
   const tg_uop *first;             /* a load of the source inside */
   const tg_uop *copy;              /* the new DEFINE */
   const tg_uop *fill;              /* of the copy's type */
+  const tg_uop *through;           /* the copy has the values of this expression around a load; NULL: of the source's elements */
+  bool expression, bare;           /* there is to be one; a read stands outside of it */
   tg_type type;                    /* the copy's */
   int64_t depth;
   const tg_uop *range;             /* of the loop */
@@ -131,10 +134,16 @@ static const tg_uop *slot(const staging *g, const tg_uop *r) {
   return tg_op2(g->s->j, TG_OP_MOD, r, TG_MUTANT("stage: slot of the ring", tg_index(g->s->j, g->depth), tg_index(g->s->j, g->depth - 1)));
 }
 
+/* Does it hold inside? Below the least of two is below both. */
+static bool holds_inside(tg_job *j, const tg_facts *inside, const tg_uop *gate) {
+  if (gate->op != TG_OP_LT || gate->src[1]->op != TG_OP_MIN) return tg_proves(j, inside, gate);
+  return holds_inside(j, inside, tg_op2(j, TG_OP_LT, gate->src[0], gate->src[1]->src[0])) && holds_inside(j, inside, tg_op2(j, TG_OP_LT, gate->src[0], gate->src[1]->src[1]));
+}
+
 /* A gate's conjuncts without those that hold wherever the subscripts are inside the source: outside of it the copy has the value of fill. */
 static const tg_uop *gate_left(const staging *g, const tg_uop *gate, const tg_facts *inside) {
   tg_job *j = g->s->j;
-  if (gate->op != TG_OP_AND || gate->type != TG_BOOL) return tg_proves(j, inside, gate) ? NULL : gate;
+  if (gate->op != TG_OP_AND || gate->type != TG_BOOL) return holds_inside(j, inside, gate) ? NULL : gate;
   const tg_uop *a = gate_left(g, gate->src[0], inside), *b = gate_left(g, gate->src[1], inside);
   return a == gate->src[0] && b == gate->src[1] ? gate : a ? tg_and(j, b, a) : b;
 }
@@ -149,11 +158,18 @@ static const tg_uop *within_source(const staging *g, const tg_uop *const *subscr
   return all;
 }
 
-static const tg_uop *staged_load(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
-  const staging *g = user;
-  bool converts = old->op == TG_OP_CAST && old->src[0]->op == TG_OP_LOAD && src[0]->op == TG_OP_CAST;   /* the conversion back, put around the load just now */
-  if (converts && old->type == g->type && src[0]->src[0]->op == TG_OP_LOAD && src[0]->src[0]->src[0] == g->copy) return src[0]->src[0];
-  if (old->op != TG_OP_LOAD || tg_define_of(old->src[0]) != g->source) return NULL;
+/* What the copy has for a value of the source, a constant or not. */
+static const tg_uop *converted(const staging *g, const tg_uop *x) {
+  tg_job *j = g->s->j;
+  if (g->through) return tg_through_apply(j, g->s->l->rules, g->through, x);
+  if (x->type == g->type) return x;
+  const tg_uop *v = tg_cast(j, g->type, x);
+  return x->op == TG_OP_CONST ? tg_simplify(j, g->s->l->rules, v) : v;
+}
+
+/* The copy's element for a load of the source, whose sources are src by now. */
+static const tg_uop *load_of_copy(const staging *g, const tg_uop *old, const tg_uop *const *src) {
+  tg_job *j = g->s->j;
   const tg_uop *offset[16], *idx[17];
   uint32_t at = 0;
   for (uint32_t d = 0; d < g->rank; d++) {
@@ -163,17 +179,59 @@ static const tg_uop *staged_load(tg_job *j, const tg_uop *old, const tg_uop *con
   }
   if (g->depth > 1) idx[at++] = slot(g, g->range);
   for (uint32_t i = 0; i < g->layout.n; i++) idx[at++] = tg_digits_place(g->s, &g->layout.digit[i], offset[g->layout.digit[i].dim]);
-  const tg_uop *gate = tg_gate(old) ? src[old->n - 2] : NULL, *alternative = gate ? src[old->n - 1] : NULL;
-  if (gate && alternative->type != g->type) {
-    bool value = alternative->op == TG_OP_CONST;
-    alternative = tg_cast(j, g->type, alternative);
-    if (value) alternative = tg_simplify(j, g->s->l->rules, alternative);
-  }
+  const tg_uop *gate = tg_gate(old) ? src[old->n - 2] : NULL, *alternative = gate ? converted(g, src[old->n - 1]) : NULL;
   if (gate && TG_MUTANT("stage: gate dropped for another fill", alternative == g->fill && g->rank && !g->clipped, g->rank)) {
     tg_facts inside = {NULL, within_source(g, src + 1)};
     gate = gate_left(g, gate, &inside);
   }
-  return tg_cast(j, (tg_type)old->type, tg_load(j, g->copy, idx, gate, gate ? alternative : NULL, 0));
+  return tg_load(j, g->copy, idx, gate, gate ? alternative : NULL, 0);
+}
+
+/* The load of the copy that a factor is, or a conversion of which between integers. */
+static const tg_uop *below_casts(const tg_uop *u) {
+  while (u->op == TG_OP_CAST && tg_is_int((tg_type)u->type) && tg_is_int((tg_type)u->src[0]->type)) u = u->src[0];
+  return u->op == TG_OP_LOAD ? u : NULL;
+}
+
+/* where(cond, x * y, 0) of integers: outside of the source the copy has 0, so the product is 0 there by itself. What else the product reads must be gated by cond already. */
+static const tg_uop *product_left(const staging *g, const tg_uop *old, const tg_uop *const *src) {
+  tg_job *j = g->s->j;
+  const tg_uop *product = src[1];
+  if (!tg_is_int((tg_type)old->type) || !tg_is_const(src[2], 0) || product->op != TG_OP_MUL || old->src[1]->op != TG_OP_MUL || g->clipped || !tg_is_const(g->fill, 0)) return NULL;
+  for (uint32_t f = 0; f < 2; f++) {
+    const tg_uop *now = below_casts(product->src[f]), *before = below_casts(old->src[1]->src[f]);
+    if (!now || !before || tg_define_of(now->src[0]) != g->copy || tg_define_of(before->src[0]) != g->source) continue;
+    tg_facts inside = {NULL, within_source(g, before->src + 1)};
+    const tg_uop *left = TG_MUTANT("stage: gate of a product", gate_left(g, src[0], &inside), NULL);
+    if (left == src[0]) continue;
+    uint32_t n;
+    const tg_uop **order = tg_toposort(j, product, &n);
+    bool gated = true;
+    for (uint32_t i = 0; i < n; i++) {
+      if (order[i]->op != TG_OP_LOAD || tg_define_of(order[i]->src[0]) == g->copy) continue;
+      tg_facts own = {NULL, tg_gate(order[i])};
+      gated &= own.fact && TG_MUTANT("stage: other loads of a product", tg_proves(j, &own, src[0]), true);
+    }
+    if (gated) return left ? tg_op3(j, TG_OP_WHERE, left, product, src[2]) : product;
+  }
+  return NULL;
+}
+
+static const tg_uop *staged_through(tg_job *j, const tg_uop *old, void *user) {
+  const staging *g = user;
+  (void)j;
+  const tg_uop *load = g->through && old->type == g->type ? tg_through_load(old, g->source) : NULL;
+  return load && tg_through_same(old, g->through) ? load_of_copy(g, load, load->src) : NULL;
+}
+
+static const tg_uop *staged_load(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
+  staging *g = user;
+  bool converts = old->op == TG_OP_CAST && old->src[0]->op == TG_OP_LOAD && src[0]->op == TG_OP_CAST;   /* the conversion back, put around the load just now */
+  if (converts && old->type == g->type && src[0]->src[0]->op == TG_OP_LOAD && src[0]->src[0]->src[0] == g->copy) return src[0]->src[0];
+  if (old->op == TG_OP_WHERE) return product_left(g, old, src);
+  if (old->op != TG_OP_LOAD || tg_define_of(old->src[0]) != g->source) return NULL;
+  g->bare = true;
+  return g->through ? NULL : tg_cast(j, (tg_type)old->type, load_of_copy(g, old, src));
 }
 
 /* The nest that fills the copy for the loop's present iteration. again: ranges of a nest that it is a twin of, or NULL. */
@@ -202,9 +260,8 @@ static const tg_uop *fill_nest(staging *g, const tg_uop *const *again, const tg_
     if (TG_MUTANT("stage: gate above", dim->op != TG_OP_CONST || b.hi >= dim->arg, false)) gate = tg_and(j, gate, tg_op2(j, TG_OP_LT, from[d], dim));
   }
   /* fill is a value of the copy's type: outside it stands as it is, the source's elements are converted */
-  const tg_uop *value = tg_load(j, g->source, from, gate, gate ? tg_zero(j, (tg_type)g->source->type) : NULL, 0);
-  value = tg_cast(j, g->type, value);
-  if (gate && TG_MUTANT("stage: fill", g->fill != tg_zero(j, g->type), false)) value = tg_op3(j, TG_OP_WHERE, gate, value, g->fill);
+  const tg_uop *zero = tg_zero(j, (tg_type)g->source->type), *value = converted(g, tg_load(j, g->source, from, gate, gate ? zero : NULL, 0));
+  if (gate && TG_MUTANT("stage: fill", g->fill != converted(g, zero), false)) value = tg_op3(j, TG_OP_WHERE, gate, value, g->fill);
   const tg_uop *u = tg_store(j, g->copy, idx, value, NULL, 0);
   tg_set_pos(j, u, g->o->pos);
   for (uint32_t i = g->layout.n; i-- > 0;) {
@@ -330,6 +387,12 @@ static void check_space(staging *g, const tg_uop *end) {
     tg_fail_at(j, g->o->pos, "stage %s at %s: depth=%lld needs iterations one after another, and %s is %s", b, at, (long long)g->depth, at, tg_kind_name[k]);
 }
 
+TG_NORETURN static void no_expression(const staging *g) {
+  const char *t = tg_type_name[g->type];
+  tg_fail_at(g->s->j, g->o->pos, "stage %s: %s does not hold every value of %s: a rounding has to be a statement of the kernel, or one expression of %s, of it and constants, around all of its reads",
+             g->o->names[0], t, tg_type_name[g->source->type], t);
+}
+
 static void stage_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, void *user) {
   staging *g = user;
   tg_job *j = s->j;
@@ -351,6 +414,7 @@ static void stage_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, vo
     const tg_uop **order = tg_toposort(j, end->src[i], &n);
     for (uint32_t k = 0; k < n; k++)
       if (order[k]->op == TG_OP_LOAD && tg_define_of(order[k]->src[0]) == g->source) measure(g, order[k]);
+      else if (g->expression && !g->through && order[k]->type == g->type && tg_through_load(order[k], g->source)) g->through = order[k];
       else if (order[k]->op == TG_OP_SHUFFLE) check_shuffle(g, order[k]);
   }
   check_begin(g, end);
@@ -359,6 +423,7 @@ static void stage_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, vo
   tg_stage_part part = {.load = g->first, .rank = g->rank};
   for (uint32_t d = 0; d < g->rank; d++) part.extent[d] = (int64_t)(g->hi[d] - g->lo[d] + TG_MUTANT("stage: extent one short", 1, 0));
   g->layout = tg_digits_parse(s, g->o, &part);
+  if (g->expression && !g->through) no_expression(g);
   define_copy(g, wish);
   const tg_uop **list = tg_new(&j->env, const tg_uop *, end->n + 2), *ranges[16];
   uint32_t n = 0;
@@ -367,7 +432,9 @@ static void stage_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, vo
     list[n++] = g->copy;
     list[n++] = fill_nest(g, NULL, ranges);
   }
-  for (uint32_t i = 1; i < end->n; i++) list[n++] = tg_map(j, end->src[i], staged_load, NULL, g);
+  g->bare = false;
+  for (uint32_t i = 1; i < end->n; i++) list[n++] = tg_map(j, end->src[i], staged_load, staged_through, g);
+  if (g->expression && g->bare) no_expression(g);
   tg_push(&j->env, out, tg_end_like(s, end, end->src[0], n, list));
 }
 
@@ -393,14 +460,18 @@ static bool holds(tg_type to, tg_type from) {
   return bits <= tg_type_bits(to) - tg_is_signed(to) && (tg_is_signed(to) || !tg_is_signed(from));
 }
 
-tg_type tg_stage_type(tg_schedule *s, const tg_opt *o, tg_type from) {
+static tg_type type_of(tg_schedule *s, const tg_opt *o, tg_type from) {
   uint32_t t = 0;
   if (!o->type) return from;
   while (t < TG_TYPE__COUNT && (t == TG_VOID || t == TG_INDEX || strcmp(tg_type_name[t], o->type))) t++;
   if (t == TG_TYPE__COUNT) tg_fail_at(s->j, o->pos, "stage %s: no type is named '%s'", o->names[0], o->type);
-  if (!holds((tg_type)t, from))
-    tg_fail_at(s->j, o->pos, "stage %s: %s does not hold every value of %s: a rounding has to be a statement of the kernel", o->names[0], o->type, tg_type_name[from]);
   return (tg_type)t;
+}
+
+tg_type tg_stage_type(tg_schedule *s, const tg_opt *o, tg_type from) {
+  tg_type t = type_of(s, o, from);
+  if (!holds(t, from)) tg_fail_at(s->j, o->pos, "stage %s: %s does not hold every value of %s: a rounding has to be a statement of the kernel", o->names[0], o->type, tg_type_name[from]);
+  return t;
 }
 
 const tg_uop *tg_stage_fill(tg_schedule *s, const tg_opt *o, tg_type t) {
@@ -433,7 +504,8 @@ void tg_opt_stage(tg_schedule *s, const tg_opt *o) {
   }
   if (o->with) tg_fail_at(s->j, o->pos, "stage %s: a reduction is made where an operand is packed ahead: space=packed", o->names[0]);
   check_options(s, o);
-  g.type = tg_stage_type(s, o, (tg_type)g.source->type);
+  g.type = type_of(s, o, (tg_type)g.source->type);
+  g.expression = !holds(g.type, (tg_type)g.source->type);
   g.fill = tg_stage_fill(s, o, g.type);
   g.depth = o->number[3] > 1 ? o->number[3] : 1;
   tg_axis axis = tg_axis_find(s, o, o->names[1]);

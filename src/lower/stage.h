@@ -16,6 +16,12 @@ const tg_uop *tg_digits_place(tg_schedule *s, const tg_digit *g, const tg_uop *o
 /* The copy's type, and its value outside of the source, or an error at the opt. */
 tg_type tg_stage_type(tg_schedule *s, const tg_opt *o, tg_type from);
 const tg_uop *tg_stage_fill(tg_schedule *s, const tg_opt *o, tg_type t);
+/* opt_through.c: an expression of one load of source and constants, `through`: its load, or NULL; is another one the same but for the load's subscripts; and the
+ * expression of x instead of the load (x a constant: its value). */
+const tg_uop *tg_through_load(const tg_uop *through, const tg_uop *source);
+bool tg_through_same(const tg_uop *a, const tg_uop *b);
+const tg_uop *tg_through_apply(tg_job *j, const tg_rules *rules, const tg_uop *through, const tg_uop *x);
+
 void tg_stage_packed(tg_schedule *s, const tg_opt *o, const tg_uop *source);
 
 /* opt_with.c: S[kept..] = op over the summed dimensions of value, an expression over `element`, a load of the source by ARGs. */

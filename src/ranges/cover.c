@@ -179,6 +179,13 @@ static void solve(solver *s, int pick) {
 
 typedef struct { const tg_access *store; uint32_t fixed; int earlier; const uint8_t *free; } instance;   /* loops [0, fixed) as the target has them, but for free ones; earlier: the loop in an earlier iteration, or -1 */
 
+/* An extent that is the least of a constant and something else. */
+static const tg_atom *below_two(const tg_polys *c, tg_poly extent) {
+  if (extent.n != 1 || extent.t[0].degree != 1 || extent.t[0].c != 1) return NULL;
+  const tg_atom *a = &c->atoms[extent.t[0].atom[0]];
+  return a->kind == TG_ATOM_MIN && (tg_poly_is_const(a->a) || tg_poly_is_const(a->b)) ? a : NULL;
+}
+
 static bool region_of(tg_polys *c, const instance *in, uint32_t rank, const tg_poly *target, int pick, region *out) {
   const tg_uop *node = in->store->node, *gate = tg_gate(node);
   solver s = {.c = c, .rank = rank};
@@ -193,7 +200,20 @@ static bool region_of(tg_polys *c, const instance *in, uint32_t rank, const tg_p
     if (atom == UINT32_MAX) return false;
     if (i < in->fixed && !(in->free && in->free[i])) continue;
     tg_poly extent = tg_poly_replace(c, c->atoms[atom].a, n, from, to, copy);
+    tg_i128 fewest, most;
+    tg_poly_range(c, extent, &fewest, &most);
+    if (most == 1 && (int)i != in->earlier) { /* one iteration at most: 0, also where the extents inside depend on it */
+      if (fewest < 1) require(&s, tg_poly_plus(c, tg_poly_negate(c, extent), 1));
+      from[n] = atom;
+      to[n++] = tg_poly_const(c, 0);
+      continue;
+    }
+    const tg_atom *least = below_two(c, extent);
+    bool clipped = least != NULL, second = clipped && tg_poly_is_const(least->b);
+    tg_poly also = clipped ? second ? least->a : least->b : extent;   /* min(n, e): n iterations, those from e on are none */
+    if (clipped) extent = second ? least->b : least->a;
     uint32_t x = add_unknown(&s, extent, in->store->loop[i], copy);
+    if (clipped && !s.failed) require(&s, tg_poly_plus(c, tg_poly_minus(c, tg_poly_atom(c, s.unknown[x]), also), 1));
     if (s.failed) return false;
     from[n] = atom;
     to[n++] = tg_poly_keep(c, tg_poly_atom(c, s.unknown[x]));

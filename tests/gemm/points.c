@@ -72,9 +72,13 @@ static const struct { const char *text; bool integers; struct { const char *name
 
 static uint8_t major(int columns) { return often(15) ? TG_GEMM_STRIDES : often(columns) ? TG_GEMM_COLUMN : TG_GEMM_ROW; }
 
-static void choose_problem(tg_gemm_problem *p) {
-  unsigned t = (unsigned)below(sizeof types / sizeof *types), e = (unsigned)below(sizeof epilogues / sizeof *epilogues);
-  *p = (tg_gemm_problem){.a = types[t].a, .b = types[t].b, .c = types[t].c, .acc = types[t].acc, .a_major = major(30), .b_major = major(30), .c_major = major(20),
+/* a: of the first operand, where the sketch takes bytes only, and C in rows; else TG_VOID. */
+static void choose_problem(tg_gemm_problem *p, tg_type a) {
+  unsigned t = (unsigned)below(sizeof types / sizeof *types);
+  for (unsigned i = 0; a && i < sizeof types / sizeof *types; i++)
+    if (types[i].a == a) t = i;
+  unsigned e = (unsigned)below(sizeof epilogues / sizeof *epilogues);
+  *p = (tg_gemm_problem){.a = types[t].a, .b = types[t].b, .c = types[t].c, .acc = types[t].acc, .a_major = major(30), .b_major = major(30), .c_major = a ? TG_GEMM_ROW : major(20),
                          .alpha = often(40), .beta = often(40), .batch = {1, 1}};
   if (!often(25) || (!epilogues[e].integers && !tg_is_float(p->acc))) return;
   p->epilogue = epilogues[e].text;
@@ -370,7 +374,8 @@ static void group(tg_context *ctx, uint64_t seed) {
   shared->at[0] = 0;
   while (tg_gemm_sketches[count] && count < SKETCHES - 1) count++;
   uint32_t sketch = often(15) ? count : (uint32_t)below(count - 2);   /* count stands for plans; the last two are for B of few bits */
-  choose_problem(&p);
+  const char *name = sketch < count ? tg_gemm_sketches[sketch]->name : "";
+  choose_problem(&p, !strcmp(name, "gemm_bytes") ? TG_U8 : !strcmp(name, "gemm_signed_bytes") ? TG_I8 : TG_VOID);
   if (often(15)) choose_quantised(&p), sketch = (uint32_t[]){0, count - 2, count - 2, count - 1, count - 1, count, count}[below(7)];
   bool plan = sketch == count;
   if (p.bits && !plan && (often(50) || sketch == count - 2)) p.panel = often(50) ? 64 : 16 << below(3), p.c_major = TG_GEMM_ROW, p.b_major = TG_GEMM_ROW;

@@ -219,6 +219,13 @@ static const char lookup_kernel[] =
     "}\n";
 
 
+static const char flipped_kernel[] =
+    "kernel flipped(M, N, K) {\n"
+    "  in(A, i8, [M, K]);\n"
+    "  out(C, u8, [M, N]);\n"
+    "  range(i, M) range(j, N)\n"
+    "    C[i,j] = u8(3) + sum(k : K, u8(A[i,k] ^ -128)) * u8(A[i,0] ^ -128);\n"
+    "}\n";
 static const char bytes_kernel[] =
     "kernel bytes(M, N, K) {\n"
     "  in(A, u8, [M, K]);\n"
