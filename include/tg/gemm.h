@@ -154,10 +154,11 @@ static inline tg_status tg_gemm_packing_choose(tg_context *context, const tg_gem
 TG_API tg_status tg_gemm_pack(const tg_gemm_packing *packing, const void *b, const int64_t strides[2], void *out);
 
 /* The bare code, for tiny products where a call's checks would count: operands are A, B, C, then alpha and beta where the descriptor has
- * them, then the arguments; scratch is TG_GEMM_SCRATCH bytes aligned to 64, which it may overwrite; the rest is NULL and 0. Nothing is checked:
- * beta must not be 0 if C may hold NaN. NULL where the plan has no such form: it wants m, n, k and the leading dimensions fixed, one task. */
+ * them, then the arguments; sizes are those of m, n, k, lda, ldb, ldc that the descriptor does not fix, in this order (NULL: it fixes all), within its
+ * ranges, m, n and k above 0; scratch is TG_GEMM_SCRATCH bytes aligned to 64, which it may overwrite; the last is 0. Nothing is checked: beta must not be 0 if
+ * C may hold NaN. NULL where the plan has no such form: it wants one kernel and one task. */
 enum { TG_GEMM_SCRATCH = 4096 };
-typedef void tg_gemm_code(void *const *operands, const int64_t *null, void *scratch, int64_t zero);
+typedef void tg_gemm_code(void *const *operands, const int64_t *sizes, void *scratch, int64_t zero);
 TG_API tg_gemm_code *tg_gemm_function(const tg_gemm *);
 
 /* What a plan holds, for people: a line for each kernel. */

@@ -45,7 +45,7 @@ typedef struct {
 
 /* ---- the process's state ---- */
 
-enum { ROW_CLASSES = 4, TERM_CLASSES = 4, CLASSES = 2 * 2 * 2 * 2 * 2 * ROW_CLASSES * ROW_CLASSES * TERM_CLASSES };
+enum { ROW_CLASSES = 4, TERM_CLASSES = 3, CLASSES = 2 * 2 * 2 * 2 * 2 * ROW_CLASSES * ROW_CLASSES * TERM_CLASSES };
 
 /* tg with a compiler, or without: one is linked here, the other one opened. */
 typedef struct {
@@ -53,6 +53,7 @@ typedef struct {
   tg_status (*plan)(tg_context *, const tg_gemm_desc *, size_t, tg_gemm **);
   size_t (*workspace)(const tg_gemm *, const tg_gemm_call *, size_t);
   tg_status (*run)(const tg_gemm *, const tg_gemm_call *, size_t);
+  tg_gemm_code *(*function)(const tg_gemm *);
   tg_context *context;         /* NULL: none could be made */
 } engine;
 
@@ -69,9 +70,10 @@ static struct {
   char folder[4096];
   int threads;
   _Atomic(tg_gemm *) plan[ENGINES][CLASSES];
+  tg_gemm_code *code[ENGINES][CLASSES];   /* of the plans that have such a form; written before them */
   atomic_bool refused[CLASSES];   /* no plan can be made */
 } state = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER,
-           .engine = {{.create = tg_context_create_runtime, .plan = tg_gemm_plan_sized, .workspace = tg_gemm_workspace_sized, .run = tg_gemm_run_sized}}};
+           .engine = {{.create = tg_context_create_runtime, .plan = tg_gemm_plan_sized, .workspace = tg_gemm_workspace_sized, .run = tg_gemm_run_sized, .function = tg_gemm_function}}};
 
 typedef struct { size_t bytes; char memory[]; } scratch;
 
@@ -117,7 +119,8 @@ static void open_compiler(void) {
   *(void **)&e->plan = dlsym(library, "tg_gemm_plan_sized");
   *(void **)&e->workspace = dlsym(library, "tg_gemm_workspace_sized");
   *(void **)&e->run = dlsym(library, "tg_gemm_run_sized");
-  if (e->create && e->plan && e->workspace && e->run) e->create(&state.options, &e->context);
+  *(void **)&e->function = dlsym(library, "tg_gemm_function");
+  if (e->create && e->plan && e->workspace && e->run && e->function) e->create(&state.options, &e->context);
 }
 
 static void *workspace_of(size_t bytes, bool *own) {
@@ -134,34 +137,40 @@ static void *workspace_of(size_t bytes, bool *own) {
 
 /* ---- classes ---- */
 
-static int class_of_rows(int n) { return n <= 1 ? 0 : n <= 16 ? 1 : n <= 128 ? 2 : 3; }
-static int class_of_terms(int k) { return k <= 32 ? 0 : k <= 256 ? 1 : k <= 1 << 16 ? 2 : 3; }
+enum { SMALL = 128 };
+static int class_of_rows(int n) { return n <= 1 ? 0 : n <= 16 ? 1 : n <= SMALL ? 2 : 3; }
+static int class_of_terms(int k) { return k <= SMALL ? 0 : k <= 1 << 16 ? 1 : 2; }
 
-static const tg_dim row_class[ROW_CLASSES] = {{1, 0}, {2, 16}, {17, 128}, {129, INT_MAX}}, term_class[TERM_CLASSES] = {{1, 32}, {33, 256}, {257, 1 << 16}, {(1 << 16) + 1, INT_MAX}};
+static const tg_dim row_class[ROW_CLASSES] = {{1, 0}, {2, 16}, {17, SMALL}, {SMALL + 1, INT_MAX}}, term_class[TERM_CLASSES] = {{1, SMALL}, {SMALL + 1, 1 << 16}, {(1 << 16) + 1, INT_MAX}};
 
 static bool is(const product *p, const void *x, double value) { return p->wide ? *(const double *)x == value : (double)*(const float *)x == value; }
 
 /* A plan, and who made it. */
-typedef struct { const engine *by; tg_gemm *plan; } chosen;
+typedef struct { const engine *by; tg_gemm *plan; tg_gemm_code *code; } chosen;
 
 static chosen find(int at) {
   for (int e = 0; e < ENGINES; e++) {
     tg_gemm *g = atomic_load_explicit(&state.plan[e][at], memory_order_acquire);
-    if (g) return (chosen){&state.engine[e], g};
+    if (g) return (chosen){&state.engine[e], g, state.code[e][at]};
   }
-  return (chosen){NULL, NULL};
+  return (chosen){NULL, NULL, NULL};
 }
 
 static chosen make_plan(const product *p, int at, bool scaled, bool update) {
   tg_gemm_desc d = {.a = p->wide ? TG_F64 : TG_F32, .a_major = p->ta ? TG_ROW_MAJOR : TG_COLUMN_MAJOR, .b_major = p->tb ? TG_ROW_MAJOR : TG_COLUMN_MAJOR, .c_major = TG_COLUMN_MAJOR,
                     .alpha = scaled, .beta = update, .m = row_class[class_of_rows(p->m)], .n = row_class[class_of_rows(p->n)], .k = term_class[class_of_terms(p->k)],
                     .threads = state.threads ? state.threads : -1, .flags = TG_GEMM_OVERLAP_UNCHECKED};
+  bool small = p->m <= SMALL && p->n <= SMALL && p->k <= SMALL;
+  if (small) d.threads = 1, d.flags |= TG_GEMM_BATCH_INVARIANT;   /* one kernel, bare */
   pthread_mutex_lock(&state.lock);
   chosen found = find(at);
   for (int e = 0; e < ENGINES && !found.plan && !atomic_load(&state.refused[at]); e++) {
     if (e == OPENED) open_compiler();
     tg_gemm *g = NULL;
-    if (state.engine[e].context && state.engine[e].plan(state.engine[e].context, &d, sizeof d, &g) == TG_OK) atomic_store_explicit(&state.plan[e][at], g, memory_order_release);
+    if (state.engine[e].context && state.engine[e].plan(state.engine[e].context, &d, sizeof d, &g) == TG_OK) {
+      state.code[e][at] = small ? state.engine[e].function(g) : NULL;
+      atomic_store_explicit(&state.plan[e][at], g, memory_order_release);
+    }
     found = find(at);
   }
   if (!found.plan) atomic_store(&state.refused[at], true);
@@ -174,7 +183,9 @@ static chosen plan_for(const product *p) {
   int at = p->wide | p->ta << 1 | p->tb << 2 | scaled << 3 | update << 4;
   at = ((at * ROW_CLASSES + class_of_rows(p->m)) * ROW_CLASSES + class_of_rows(p->n)) * TERM_CLASSES + class_of_terms(p->k);
   chosen found = find(at);
-  return found.plan || atomic_load_explicit(&state.refused[at], memory_order_relaxed) ? found : make_plan(p, at, scaled, update);
+  if (found.plan || atomic_load_explicit(&state.refused[at], memory_order_relaxed)) return found;
+  pthread_once(&state.once, begin);
+  return make_plan(p, at, scaled, update);
 }
 
 /* ---- computing ---- */
@@ -197,6 +208,20 @@ LOOPS(loop_f64, double)
 /* Without tg, and where neither A nor B counts. */
 static void loop(const product *p, bool scale) { (p->wide ? loop_f64 : loop_f32)(p, scale); }
 
+/* Small: no more is to be checked, and a call of tg would take longer than the product. */
+static void compute_bare(const product *p, tg_gemm_code *code) {
+  _Alignas(64) char room[TG_GEMM_SCRATCH];
+  void *operands[5] = {(void *)(uintptr_t)p->a, (void *)(uintptr_t)p->b, p->c};
+  int64_t sizes[6];
+  int n = 0, scalars = 3;
+  if (!is(p, p->alpha, 1)) operands[scalars++] = (void *)(uintptr_t)p->alpha;
+  if (!is(p, p->beta, 0)) operands[scalars] = (void *)(uintptr_t)p->beta;
+  if (p->m > 1) sizes[n++] = p->m;
+  if (p->n > 1) sizes[n++] = p->n;   /* 1 is a class of its own */
+  sizes[n] = p->k, sizes[n + 1] = p->lda, sizes[n + 2] = p->ldb, sizes[n + 3] = p->ldc;
+  code(operands, sizes, room, 0);
+}
+
 static void compute(const product *p) {
   bool scale = !p->k || is(p, p->alpha, 0), own = false;
   if (!p->m || !p->n || (scale && is(p, p->beta, 1))) return;
@@ -204,8 +229,11 @@ static void compute(const product *p) {
     loop(p, true);
     return;
   }
-  pthread_once(&state.once, begin);
   chosen with = plan_for(p);
+  if (with.code) {
+    compute_bare(p, with.code);
+    return;
+  }
   tg_gemm_call call = {.m = p->m, .n = p->n, .k = p->k, .a = p->a, .b = p->b, .c = p->c, .alpha = is(p, p->alpha, 1) ? NULL : p->alpha, .beta = is(p, p->beta, 0) ? NULL : p->beta};
   call.a_strides[!p->ta] = p->lda, call.b_strides[!p->tb] = p->ldb, call.c_strides[1] = p->ldc;
   if ((double)p->m * p->n * p->k < 2e5) call.threads = 1;   /* some 10 us */

@@ -365,5 +365,8 @@ tg_gemm_info tg_gemm_describe(const tg_gemm *g) { return g ? (tg_gemm_info){g->c
 tg_gemm_code *tg_gemm_function(const tg_gemm *g) {
   if (!g || g->parts_n != 1) return NULL;
   const tg_gemm_kernel *k = &g->part[0].kernel[g->problem.beta];
-  return k->kernel && !k->values_n ? tg_cpu_code(k->kernel->cpu, TG_GEMM_SCRATCH) : NULL;
+  if (!k->kernel || k->requirements) return NULL;
+  for (uint32_t i = 0; i < k->values_n; i++)   /* the header's order */
+    if (k->value[i] >= GEMM_COLUMN_STEP || (i && k->value[i] <= k->value[i - 1])) return NULL;
+  return tg_cpu_code(k->kernel->cpu, TG_GEMM_SCRATCH);
 }

@@ -226,9 +226,13 @@ void tg_cpu_call(tg_cpu_kernel *k, const tg_cpu_launch *l) {
 }
 
 tg_phase_fn *tg_cpu_code(const tg_cpu_kernel *k, size_t scratch) {
+  enum { MAX_PARAMS = 32 };
   void *none[MAX_BUFFERS + 1] = {NULL};
-  if (k->info.phases != 1 || k->info.loops || k->info.shared || k->info.aligned || k->info.workspace > scratch || k->spec.params_n || k->spec.buffers_n > MAX_BUFFERS) return NULL;
-  return tg_code_tasks(k->code, 0, none, NULL) == 1 ? tg_code_entry(k->code, 0, false) : NULL;
+  int64_t least[MAX_PARAMS], most[MAX_PARAMS];
+  const tg_spec_param *p = tg_spec_params(&k->spec);
+  if (k->info.phases != 1 || k->info.loops || k->info.shared || k->info.aligned || k->info.workspace > scratch || k->spec.params_n > MAX_PARAMS || k->spec.buffers_n > MAX_BUFFERS) return NULL;
+  for (uint32_t i = 0; i < k->spec.params_n; i++) least[i] = p[i].lo, most[i] = p[i].hi;
+  return tg_code_tasks(k->code, 0, none, least) == 1 && tg_code_tasks(k->code, 0, none, most) == 1 ? tg_code_entry(k->code, 0, false) : NULL;
 }
 
 static tg_status run_in_given(tg_cpu_kernel *k, tg_pool *pool, const tg_launch *l, void **buffers, char *message, size_t message_n) {

@@ -65,7 +65,7 @@ typedef struct tg_cpu_launch {
   void *parallel_user;
 } tg_cpu_launch;
 void tg_cpu_call(tg_cpu_kernel *, const tg_cpu_launch *);
-/* The code of a kernel without parameters that is one task in at most so many bytes of workspace; else NULL. */
+/* The code of a kernel that is one task, for the least and the largest parameters, in at most so many bytes of workspace; else NULL. */
 tg_phase_fn *tg_cpu_code(const tg_cpu_kernel *, size_t scratch);
 /* message gets the text of a failure. pool may be NULL where launch asks for no threads. */
 tg_status tg_cpu_run(tg_cpu_kernel *, tg_pool *pool, const tg_launch *launch, char *message, size_t message_n);

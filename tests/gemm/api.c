@@ -268,8 +268,43 @@ static void functions(tg_context *ctx) {
     CHECK(!wrong, "size %d: %d elements", n, wrong);
     tg_gemm_free(g);
   }
-  tg_gemm *g = plan(ctx, &(tg_gemm_desc){.m = {1, 8}, .n = {8, 0}, .k = {8, 0}});
-  CHECK(!tg_gemm_function(g) && !tg_gemm_function(NULL), "a range of sizes has no bare code");
+  CHECK(!tg_gemm_function(NULL), "no plan has bare code");
+}
+
+/* Sizes and leading dimensions come beside the operands: those that the descriptor leaves open, in order. */
+static void open_functions(tg_context *ctx) {
+  enum { M = 21, N = 35, K = 19, LDA = 70, LDB = 71, LDC = 72 };
+  static double a[M * LDA], b[K * LDB], c[M * LDC];
+  _Alignas(64) static char scratch[TG_GEMM_SCRATCH];
+  static const int64_t all[] = {M, N, K, LDA, LDB, LDC};
+  for (int i = 0; i < M * LDA; i++) a[i] = i % 7 - 3;
+  for (int i = 0; i < K * LDB; i++) b[i] = i % 5 - 2;
+  for (int fixed = 0; fixed < 64; fixed += fixed == 32 ? 31 : fixed ? fixed : 1) {   /* none, each, all */
+    tg_dim range = {2, 64};
+    tg_gemm_desc d = {.a = TG_F64, .m = range, .n = range, .k = range, .flags = TG_GEMM_BATCH_INVARIANT};
+    tg_dim *const place[] = {&d.m, &d.n, &d.k, &d.a_ld, &d.b_ld, &d.c_ld};
+    int64_t sizes[6];
+    int n = 0, wrong = 0;
+    for (int i = 0; i < 6; i++)
+      if (fixed >> i & 1) *place[i] = (tg_dim){all[i], 0};
+      else sizes[n++] = all[i];
+    tg_gemm *g = plan(ctx, &d);
+    tg_gemm_code *code = tg_gemm_function(g);
+    void *operands[] = {a, b, c};
+    for (int i = 0; i < M * LDC; i++) c[i] = untouched;
+    CHECK(code, "fixed %d: no bare code", fixed);
+    if (code) code(operands, sizes, scratch, 0);
+    for (int i = 0; i < M; i++)
+      for (int j = 0; j < LDC; j++) {
+        double sum = 0;
+        for (int q = 0; q < K && j < N; q++) sum += a[i * LDA + q] * b[q * LDB + j];
+        wrong += c[i * LDC + j] != (j < N ? sum : untouched);
+      }
+    CHECK(!wrong, "fixed %d: %d elements", fixed, wrong);
+    tg_gemm_free(g);
+  }
+  tg_gemm *g = plan(ctx, &(tg_gemm_desc){.m = {1, 4096}, .n = {4096, 0}, .k = {4096, 0}});
+  CHECK(!tg_gemm_function(g), "several kernels have no bare code");
   tg_gemm_free(g);
 }
 
@@ -629,6 +664,7 @@ int main(void) {
   groups(ctx);
   epilogues(ctx);
   functions(ctx);
+  open_functions(ctx);
   integers(ctx, false);
   integers(ctx, true);
   packings(ctx);
