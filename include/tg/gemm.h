@@ -157,7 +157,7 @@ TG_API tg_status tg_gemm_pack(const tg_gemm_packing *packing, const void *b, con
  * them, then the arguments; sizes are those of m, n, k, lda, ldb, ldc that the descriptor does not fix, in this order (NULL: it fixes all), within its
  * ranges, m, n and k above 0; scratch is TG_GEMM_SCRATCH bytes aligned to 64, which it may overwrite; the last is 0. Nothing is checked: beta must not be 0 if
  * C may hold NaN. NULL where the plan has no such form: it wants one kernel and one task. */
-enum { TG_GEMM_SCRATCH = 4096 };
+enum { TG_GEMM_SCRATCH = 20480 };
 typedef void tg_gemm_code(void *const *operands, const int64_t *sizes, void *scratch, int64_t zero);
 TG_API tg_gemm_code *tg_gemm_function(const tg_gemm *);
 

@@ -54,22 +54,18 @@ static double cost_of_rows(int64_t rows, int64_t mr, int64_t nu) {
   return sum;
 }
 
-/* Rows and columns are padded as the sketches do: rows by a list of smaller tiles; columns to whole panels, or what is left by single vectors. */
-static double cost(int64_t rows, int64_t columns, int64_t mr, int64_t nu, int64_t vl, bool singles) {
-  double whole = cost_of_rows(rows, mr, nu);
-  if (!singles) return whole * (double)up(columns, nu * vl);
-  return whole * (double)(columns / (nu * vl)) + cost_of_rows(rows, mr, 1) * (double)up(columns % (nu * vl), vl);
-}
+/* Rows are padded as the sketches do, by a list of smaller tiles; columns to whole panels. */
+static double cost(int64_t rows, int64_t columns, int64_t mr, int64_t nu, int64_t vl) { return cost_of_rows(rows, mr, nu) * (double)up(columns, nu * vl); }
 
-/* panel: columns of the panels that come, or 0. singles: what is left of the columns is not a whole panel but single vectors. */
-static shape choose_tile(tg_gemm_dim rows, tg_gemm_dim columns, int64_t vl, int64_t registers, int64_t panel, bool singles) {
+/* panel: columns of the panels that come, or 0. */
+static shape choose_tile(tg_gemm_dim rows, tg_gemm_dim columns, int64_t vl, int64_t registers, int64_t panel) {
   enum { STREAMS = 14 };
   int64_t m = rows.lo == rows.hi ? rows.hi : 1 << 20, n = columns.lo == columns.hi ? columns.hi : 1 << 20;
   shape best = {0};
   for (int64_t nu = registers >= 32 ? 4 : 3; nu >= 1; nu--)
     for (const int64_t *mr = tg_gemm_mr; (!panel || nu * vl == panel) && *mr && *mr * nu + nu + 1 <= registers; mr++) {
       if (*mr > rows.hi) break;
-      double c = cost(m, n, *mr, nu, vl, singles) * (nu * 2 < *mr && *mr > 8 ? 1.02 : 1) * (!singles && *mr > STREAMS ? 1.25 : 1);   /* wide tiles read memory in longer pieces; many rows are many streams */
+      double c = cost(m, n, *mr, nu, vl) * (nu * 2 < *mr && *mr > 8 ? 1.02 : 1) * (*mr > STREAMS ? 1.25 : 1);   /* wide tiles read memory in longer pieces; many rows are many streams */
       if (best.mr && c >= best.cycles * 0.999) continue;
       best = (shape){*mr, nu, vl, c};
     }
@@ -94,7 +90,7 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
   bool both = out->sketch == tg_gemm_sketches[GEMM_PACKED], bytes = out->sketch == tg_gemm_sketches[GEMM_BYTES] || out->sketch == tg_gemm_sketches[GEMM_SIGNED_BYTES], whole = p->k.hi <= WHOLE, waits = p->c != p->acc && !bytes;
   tg_gemm_dim rows = o.r == 'i' ? p->m : p->n, columns = o.r == 'i' ? p->n : p->m;
   int64_t size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16), l2 = t->l2 ? (int64_t)t->l2 : 1 << 20;
-  shape s = choose_tile(rows, columns, vl, t->vector_registers, p->panel, false);
+  shape s = choose_tile(rows, columns, vl, t->vector_registers, p->panel);
   int64_t nr = s.nu * vl, panels_n = up(columns.hi, nr), tiles = up(rows.hi, s.mr);
   if (bytes) size = 1;
   int64_t kc = both ? terms_of(tg_gemm_packed_kc, p->k.hi, !waits ? 256 : p->k.hi <= FEW ? FEW : FEW / 2) : terms_of(tg_gemm_panel_kc, p->k.hi, whole ? WHOLE : BLOCK);
@@ -175,14 +171,46 @@ static shape choose_small_tile(int64_t rows, int64_t columns, int64_t terms, int
   return best;
 }
 
+/* The rows of a panel, by a list of tiles of powers of two. */
+static double cycles_of_list(int64_t rows, int64_t mr, int64_t vectors, int64_t terms) {
+  double sum = (double)(rows / mr) * cycles_of_small(mr, vectors, terms, true);
+  int64_t power = 1;
+  while (power * 2 < mr) power *= 2;
+  for (rows %= mr; rows && power; rows %= power, power /= 2) sum += (double)(rows / power) * cycles_of_small(power, vectors, terms, true);
+  return sum;
+}
+
+static int64_t sample_of(tg_gemm_dim d, int64_t i, int64_t n) { return d.lo + (d.hi - d.lo) * (2 * i + 1) / (2 * n); }
+
+/* Sizes that are known at launch only: the average over some of the range. What tiles leave of the columns are single vectors. */
+static shape choose_open_tile(tg_gemm_dim rows, tg_gemm_dim columns, int64_t vl, int64_t registers) {
+  enum { SAMPLES = 4, TERMS = 32 };
+  shape best = {0};
+  for (int64_t nu = registers >= 32 ? 4 : 3; nu >= 1; nu--)
+    for (const int64_t *mr = tg_gemm_mr; *mr && *mr * nu + nu + 1 <= registers; mr++) {
+      double c = 0;
+      for (int64_t i = 0; i < SAMPLES; i++) {
+        int64_t m = sample_of(rows, i, SAMPLES);
+        double wide = cycles_of_list(m, *mr, nu, TERMS) / (double)m, single = cycles_of_list(m, *mr, 1, TERMS) / (double)m;
+        for (int64_t k = 0; k < SAMPLES; k++) {
+          int64_t n = sample_of(columns, k, SAMPLES);
+          c += ((double)(n / (nu * vl)) * wide + (double)up(n % (nu * vl), vl) * single) / (double)n;
+        }
+      }
+      if (!best.mr || c < best.cycles * 0.999) best = (shape){*mr, nu, vl, c};
+      if (*mr >= rows.hi) break;
+    }
+  return best;
+}
+
 /* All terms in a row where they are few, or where one tile has all rows (the columns' vectors of several would be kept, and there are not as many registers); else some that divide them. */
 static int64_t terms_in_a_row(tg_gemm_dim k, int64_t tile, bool one) {
-  enum { MOST = 16, FEW = 8, INSTRUCTIONS = 1024 };
+  enum { MOST = 16, INSTRUCTIONS = 1024 };
   if (k.lo != k.hi) return 1;
   if (k.lo <= MOST || (one && k.lo * tile <= INSTRUCTIONS)) return 0;
-  for (int64_t n = MOST; n >= FEW; n--)
-    if (k.lo % n == 0) return n;
-  return FEW;
+  int64_t n = MOST;
+  while (k.lo % n) n--;   /* a rest would have sums of its own, in as many registers */
+  return n;
 }
 
 static void choose_direct(const tg_gemm_problem *p, const tg_target *t, tg_gemm_choice *out) {
@@ -191,7 +219,7 @@ static void choose_direct(const tg_gemm_problem *p, const tg_target *t, tg_gemm_
   int64_t size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16);
   while (vl * size > 16 && columns.hi <= vl / 2) vl /= 2;
   bool known = rows.lo == rows.hi && columns.lo == columns.hi && p->k.lo == p->k.hi;
-  shape s = known ? choose_small_tile(rows.hi, columns.hi, p->k.hi, vl, t->vector_registers, columns.hi % vl) : choose_tile(rows, columns, vl, t->vector_registers, 0, true);
+  shape s = known ? choose_small_tile(rows.hi, columns.hi, p->k.hi, vl, t->vector_registers, columns.hi % vl) : choose_open_tile(rows, columns, vl, t->vector_registers);
   knob(out, "VL", vl);
   knob(out, "NU", s.nu);
   knob(out, "MR", s.mr);
@@ -226,7 +254,7 @@ static void choose_quantised(const tg_gemm_problem *p, const tg_target *t, uint3
     knob(out, "NB", listed(tg_gemm_nb, larger(1, up(p->n.hi, p->panel) / (np * tasks))));
   } else {
     int64_t widest = vl * (t->vector_registers < 32 ? 2 : 4);
-    shape s = choose_tile(p->m, p->n, vl, t->vector_registers, is_fixed(p->n) && p->n.lo % widest == 0 ? widest : 0, false);   /* no gates, where that can be */
+    shape s = choose_tile(p->m, p->n, vl, t->vector_registers, is_fixed(p->n) && p->n.lo % widest == 0 ? widest : 0);   /* no gates, where that can be */
     int64_t panels = up(p->n.hi, s.nu * vl), kc = terms_of(tg_gemm_panel_kc, p->k.hi, 512);
     int64_t most = smaller(smaller(ROOM / (p->k.hi * s.nu * vl * 4), 4), larger(1, panels / tasks));
     while (most > 1 && is_fixed(p->n) && panels % most) most--;
@@ -263,7 +291,7 @@ static uint32_t sketch_of(const tg_gemm_problem *p, const tg_target *t) {
   if (p->panel) return o.row_k && rows == p->acc ? GEMM_PANEL : GEMM_PACKED;
   if (least <= (thin.column_k || thin.scattered ? THIN_ACROSS : THIN_ALONG) && most * p->k.hi >= FROM / bytes_of(streamed) && most > least * 4)
     if (!narrow && (!thin.column_k || thin.row_k || least * p->k.hi <= COPY)) return thin.column_k ? GEMM_DOT : GEMM_STREAM;
-  if (most <= SMALL && p->k.hi <= SMALL && !o.column_k) return GEMM_DIRECT;
+  if (most <= SMALL && p->k.hi <= SMALL) return GEMM_DIRECT;
   return o.row_k && rows == p->acc ? GEMM_PANEL : GEMM_PACKED;
 }
 

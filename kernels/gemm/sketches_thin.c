@@ -76,6 +76,10 @@ void tg_gemm_direct(tg_builder *tg_b_, const tg_gemm_problem *p) {
   else if (wide > vl) tg_gemm_word(tg_b_, "split %c {%lld, VL} as ct cv", o.c, (long long)wide);
   else tg_gemm_word(tg_b_, "split %c VL as ct cv", o.c);
   tg_gemm_word(tg_b_, "order %c cv", o.r);
+  if (o.column_k) {
+    tg_gemm_word(tg_b_, "stage %c at ct as Cp[k, %c]", o.column, o.c);
+    tg_gemm_word(tg_b_, "lane Cp.1 VL");
+  }
   tg_gemm_word(tg_b_, "split cv VL as cu cl");
   tg_gemm_word(tg_b_, "split %c %s as ir iu", o.r, rows.lo == rows.hi ? tile_and_rest(list, sizeof list, rows, mr < rows.lo ? mr : rows.lo) : tg_gemm_rows_list(list, sizeof list, mr));
   tg_gemm_word(tg_b_, "upcast iu");

@@ -145,11 +145,12 @@ static void find_memory(tg_emitter *e) {
       e->shared_at += round64((uint64_t)tg_type_bytes(u->type) * u->lanes);
     }
   }
+  bool alone = e->phases.n == 1 && !e->phases.data[0].thread && !e->loops.n;   /* one task is all there is */
   for (uint32_t i = 0; i < e->j->buffers.n; i++) {
     emit_buffer *b = &e->buffers[i];
     uint64_t elements, bytes;
     if (!b->define || b->memory == MEMORY_GLOBAL) continue;
-    if (b->top && (b->many || (b->memory != MEMORY_CELLS && !e->device))) b->memory = MEMORY_SHARED;
+    if (b->top && (b->many || (b->memory != MEMORY_CELLS && !e->device && !alone))) b->memory = MEMORY_SHARED;
     if (e->device && b->memory == MEMORY_PRIVATE)
       tg_fail_at(e->j, e->j->buffers.data[i].pos, "'%s' does not fit the registers of a thread of %s, and threads have no memory of their own there\n"
                  "make the tile smaller, or split and unroll what indexes it so that every subscript is constant", e->j->buffers.data[i].name, e->target->name);
