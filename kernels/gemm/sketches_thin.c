@@ -79,6 +79,11 @@ void tg_gemm_direct(tg_builder *tg_b_, const tg_gemm_problem *p) {
   if (o.column_k) {
     tg_gemm_word(tg_b_, "stage %c at ct as Cp[k, %c]", o.column, o.c);
     tg_gemm_word(tg_b_, "lane Cp.1 VL");
+    if (columns.lo == columns.hi && columns.lo % vl == 0) { /* whole vectors along k, transposed in registers */
+      tg_gemm_word(tg_b_, "split Cp.0 {VL, 1} as pt pu");
+      tg_gemm_word(tg_b_, columns.lo > vl && wide > vl ? "order Cp.1.0 pt pu" : "order pt pu");
+      tg_gemm_word(tg_b_, "unroll pu");
+    }
   }
   tg_gemm_word(tg_b_, "split cv VL as cu cl");
   tg_gemm_word(tg_b_, "split %c %s as ir iu", o.r, rows.lo == rows.hi ? tile_and_rest(list, sizeof list, rows, mr < rows.lo ? mr : rows.lo) : tg_gemm_rows_list(list, sizeof list, mr));
