@@ -57,15 +57,27 @@ static double cost_of_rows(int64_t rows, int64_t mr, int64_t nu) {
 /* Rows are padded as the sketches do, by a list of smaller tiles; columns to whole panels. */
 static double cost(int64_t rows, int64_t columns, int64_t mr, int64_t nu, int64_t vl) { return cost_of_rows(rows, mr, nu) * (double)up(columns, nu * vl); }
 
+/* For one row; of a range the mean over sizes in it, which leave different rests. */
+static double cost_of_range(tg_gemm_dim rows, int64_t columns, int64_t mr, int64_t nu, int64_t vl) {
+  enum { SIZES = 16 };
+  double sum = 0;
+  if (rows.lo == rows.hi) return cost(rows.hi, columns, mr, nu, vl);
+  for (int64_t i = 0; i < SIZES; i++) {
+    int64_t m = larger(1, rows.lo + (rows.hi - rows.lo) * i / (SIZES - 1));
+    sum += cost(m, columns, mr, nu, vl) / (double)m;
+  }
+  return sum;
+}
+
 /* panel: columns of the panels that come, or 0. */
 static shape choose_tile(tg_gemm_dim rows, tg_gemm_dim columns, int64_t vl, int64_t registers, int64_t panel) {
   enum { STREAMS = 14 };
-  int64_t m = rows.lo == rows.hi ? rows.hi : 1 << 20, n = columns.lo == columns.hi ? columns.hi : 1 << 20;
+  int64_t n = columns.lo == columns.hi ? columns.hi : 1 << 20;
   shape best = {0};
   for (int64_t nu = registers >= 32 ? 4 : 3; nu >= 1; nu--)
     for (const int64_t *mr = tg_gemm_mr; (!panel || nu * vl == panel) && *mr && *mr * nu + nu + 1 <= registers; mr++) {
       if (*mr > rows.hi) break;
-      double c = cost(m, n, *mr, nu, vl) * (nu * 2 < *mr && *mr > 8 ? 1.02 : 1) * (*mr > STREAMS ? 1.25 : 1);   /* wide tiles read memory in longer pieces; many rows are many streams */
+      double c = cost_of_range(rows, n, *mr, nu, vl) * (nu * 2 < *mr && *mr > 8 ? 1.02 : 1) * (*mr > STREAMS ? 1.25 : 1);   /* wide tiles read memory in longer pieces; many rows are many streams */
       if (best.mr && c >= best.cycles * 0.999) continue;
       best = (shape){*mr, nu, vl, c};
     }
@@ -226,6 +238,21 @@ static void choose_direct(const tg_gemm_problem *p, const tg_target *t, tg_gemm_
   knob(out, "UK", terms_in_a_row(p->k, s.mr * s.nu, rows.hi <= s.mr));
 }
 
+/* A long sum is shared out in parts that depend on how many threads the plan is for, not on who comes. Two blocks of terms for the second cache at a time. */
+static void choose_long(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
+  tg_gemm_roles o = tg_gemm_roles_of(p);
+  tg_gemm_dim rows = o.r == 'i' ? p->m : p->n, columns = o.r == 'i' ? p->n : p->m;
+  int64_t size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16), l2 = t->l2 ? (int64_t)t->l2 : 1 << 20, parts = 1;
+  shape s = choose_tile(rows, columns, vl, t->vector_registers, 0, false);
+  while (parts < 4 * (int64_t)threads && parts < 64) parts *= 2;
+  knob(out, "VL", vl);
+  knob(out, "NU", s.nu);
+  knob(out, "MR", s.mr);
+  knob(out, "UK", 2);
+  knob(out, "KC", listed(tg_gemm_packed_kc, smaller(512, l2 / 4 / (size * (rows.hi + columns.hi)))));
+  knob(out, "PARTS", threads > 1 ? parts : 1);
+}
+
 /* ---- whole numbers with scales ---- */
 
 static bool is_fixed(tg_gemm_dim d) { return d.lo == d.hi; }
@@ -274,15 +301,23 @@ static bool is_float(tg_type t) { return t == TG_F16 || t == TG_BF16 || t == TG_
 
 static bool is_integer(tg_type t) { return t == TG_I8 || t == TG_U8 || t == TG_I32; }
 
-static uint32_t sketch_of(const tg_gemm_problem *p, const tg_target *t) {
-  enum { SMALL = 128, THIN_ALONG = 48, THIN_ACROSS = 32, FROM = 64 << 10, COPY = 1 << 20 };
+/* Rows and columns for a few tiles only, and terms for many blocks. */
+static bool is_long(const tg_gemm_problem *p) {
+  enum { MOST = 1 << 15, LEAST = 4096, TIMES = 16 };
+  return p->m.hi * p->n.hi <= MOST && p->k.hi >= LEAST && p->k.hi >= TIMES * larger(p->m.hi, p->n.hi) && smaller(p->m.hi, p->n.hi) >= (tg_gemm_thin_roles_of(p).column_k ? 8 : 4);
+}
+
+static uint32_t sketch_of(const tg_gemm_problem *p, const tg_target *t, uint32_t threads) {
+  enum { SMALL = 128, THIN_ALONG = 48, THIN_ACROSS = 32, FROM = 64 << 10, COPY = 1 << 20, TINY = 16 };
   if (p->bits) return quantised_sketch(p, t);
   bool strides = p->a_major == TG_GEMM_STRIDES || p->b_major == TG_GEMM_STRIDES || p->c_major == TG_GEMM_STRIDES;
   if (!p->panel) {
-    if (p->batch.hi > 1 || strides) return GEMM_PLAIN;
+    if (p->batch.hi > 1) return GEMM_PLAIN;
     if ((p->a == TG_U8 || p->a == TG_I8) && p->b == TG_I8 && p->acc == TG_I32 && p->c_major == TG_GEMM_ROW && t->dot_u8s8 && p->k.hi >= 8 && p->m.hi >= 2 && p->n.hi >= 8) return p->a == TG_U8 ? GEMM_BYTES : GEMM_SIGNED_BYTES;
     if (is_integer(p->a) && is_integer(p->b) && p->acc == TG_I32) return p->a_major == TG_GEMM_ROW && p->b_major == TG_GEMM_ROW ? GEMM_PLAIN : GEMM_PACKED;
     if (!is_float(p->acc) || !is_float(p->a) || !is_float(p->b)) return GEMM_PLAIN;
+    if (is_long(p) && threads > 1) return GEMM_LONG;
+    if (strides) return larger(p->m.hi, p->n.hi) <= TINY ? GEMM_PLAIN : GEMM_PACKED;
   }
   tg_gemm_roles o = tg_gemm_roles_of(p), thin = tg_gemm_thin_roles_of(p);
   tg_type rows = o.row == 'A' ? p->a : p->b, streamed = thin.column == 'A' ? p->a : p->b;
@@ -296,10 +331,11 @@ static uint32_t sketch_of(const tg_gemm_problem *p, const tg_target *t) {
 }
 
 void tg_gemm_choose(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
-  uint32_t s = sketch_of(p, t);
+  uint32_t s = sketch_of(p, t, threads);
   *out = (tg_gemm_choice){.sketch = tg_gemm_sketches[s]};
   if (s == GEMM_PACKED || s == GEMM_PANEL || s == GEMM_BYTES || s == GEMM_SIGNED_BYTES) choose_panels(p, t, threads, out);
   else if (s == GEMM_STREAM || s == GEMM_DOT) choose_thin(p, t, threads, out);
   else if (s == GEMM_DIRECT) choose_direct(p, t, out);
+  else if (s == GEMM_LONG) choose_long(p, t, threads, out);
   else if (s == GEMM_GROUPED || s == GEMM_WEIGHTS) choose_quantised(p, t, threads, out);
 }

@@ -172,6 +172,7 @@ static tg_status connect(planning *p, const tg_gemm_problem *q, tg_gemm_kernel *
   for (uint32_t i = 0; i < info->params_n; i++, k->values_n++)
     if (i == GEMM_VALUES || !find(info->params[i].name, value_names, TG_COUNT(value_names), &k->value[i])) return wrong(p, TG_INTERNAL, "internal error: the sketch %s has a parameter %s", info->name, info->params[i].name);
   k->requirements = s->requires_n != 0;
+  k->code = tg_cpu_code(k->kernel->cpu, code->workspace);
   if (code->workspace > g->per_thread) g->per_thread = code->workspace;
   if (code->shared > g->shared) g->shared = code->shared;
   g->compiled++;
@@ -241,15 +242,19 @@ static bool same_choice(const tg_gemm_choice *a, const tg_gemm_choice *b) {
   return true;
 }
 
-/* A range of rows is cut where other sketches are better, and joined again where one choice serves both sides. Of columns likewise where there is no range of rows. */
+/* A range of rows is cut where other sketches are better, and joined again where one choice serves both sides. Of columns likewise where there is no range of rows.
+ * Where all else is fixed, as weights are, each of the smallest sizes has a kernel: the large operand is read once then, whatever the size of a tile. */
 static void cut(tg_gemm *g) {
-  static const int64_t ends[] = {1, 4, 16, 64, 256};
+  static const int64_t few[] = {1, 4, 16, 64, 256}, many[] = {1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 48, 256};
   const tg_gemm_problem *q = &g->problem;
   bool rows = q->m.lo < q->m.hi;
-  tg_gemm_dim whole = rows ? q->m : q->n;
+  tg_gemm_dim whole = rows ? q->m : q->n, other = rows ? q->n : q->m;
+  bool fixed = other.lo == other.hi && q->k.lo == q->k.hi;
+  const int64_t *ends = fixed ? many : few;
+  uint32_t n = fixed ? TG_COUNT(many) : TG_COUNT(few);
   int64_t from = whole.lo;
-  for (uint32_t i = 0; i <= TG_COUNT(ends) && from <= whole.hi; i++) {
-    int64_t to = i < TG_COUNT(ends) && ends[i] < whole.hi && !(g->flags & TG_GEMM_BATCH_INVARIANT) ? ends[i] : whole.hi;
+  for (uint32_t i = 0; i <= n && from <= whole.hi; i++) {
+    int64_t to = i < n && ends[i] < whole.hi && !(g->flags & TG_GEMM_BATCH_INVARIANT) ? ends[i] : whole.hi;
     if (to < from) continue;
     tg_gemm_problem part = *q;
     *(rows ? &part.m : &part.n) = (tg_gemm_dim){from, to};

@@ -82,13 +82,20 @@ void tg_gemm_value_of_a(const tg_gemm_problem *p, const char *i, const char *k, 
   cast(out, size, p->a, p->acc, at);
 }
 
+void tg_gemm_term(const tg_gemm_problem *p, const char *k, char *out, size_t size) {
+  char a[128], b[TG_GEMM_TEXT / 2], at[96];
+  tg_gemm_value_of_a(p, "i", k, a, sizeof a);
+  snprintf(at, sizeof at, "B[%s,j]", k);
+  if (p->bits) tg_gemm_weight(p, k, "j", b, sizeof b);
+  else cast(b, sizeof b, p->b, p->acc, at);
+  snprintf(out, size, "%s * %s", a, b);
+}
+
 void tg_gemm_product(tg_builder *tg_b_, const tg_gemm_problem *p) {
-  char a[128], b[TG_GEMM_TEXT / 2], sum[TG_GEMM_TEXT];
+  char term[TG_GEMM_TEXT - 32], sum[TG_GEMM_TEXT];
   tg_gemm_declare(tg_b_, p);
-  tg_gemm_value_of_a(p, "i", "k", a, sizeof a);
-  if (p->bits) tg_gemm_weight(p, "k", "j", b, sizeof b);
-  else cast(b, sizeof b, p->b, p->acc, "B[k,j]");
-  snprintf(sum, sizeof sum, "sum(k : K, %s * %s)", a, b);
+  tg_gemm_term(p, "k", term, sizeof term);
+  snprintf(sum, sizeof sum, "sum(k : K, %s)", term);
   tg_range(i, M) tg_range(j, N)
     tg_gemm_store(tg_b_, p, "j", sum, "");
 }

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include "gemm/plan.h"
 
-enum { ALIGN = 64, SMALL = 4096 };   /* workspaces up to SMALL come from the stack */
+enum { ALIGN = 64, SHARES = 16, SMALL = 4096 };   /* workspaces up to SMALL come from the stack */
 
 typedef struct { int64_t step[2]; uint32_t size; } layout;   /* elements from a row to the next, from a column to the next; bytes of one */
 
@@ -24,8 +24,11 @@ typedef struct {
   uint32_t threads;
   tg_parallel_for *parallel_for;
   void *user;
-  atomic_llong next;                   /* product to be taken */
+  struct { _Alignas(ALIGN) atomic_llong n; } taken[SHARES];   /* products of each share that somebody has taken */
 } run;
+
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t shares_of(uint32_t threads) { return smaller(threads, SHARES); }
 
 static tg_status wrong(const tg_gemm *g, const char *format, ...) TG_PRINTF(2, 3);
 static tg_status wrong(const tg_gemm *g, const char *format, ...) {
@@ -116,25 +119,36 @@ static bool is_disjoint(const lines *x, const lines *y) {
 
 static tg_status check_pointer(const tg_gemm *g, uint32_t i, const void *p, int64_t bytes, uint32_t size) {
   if (!p && bytes) return wrong(g, "tg_gemm_call.%c is NULL", "abc"[i]);
-  if ((uintptr_t)p % size) return wrong(g, "tg_gemm_call.%c is not aligned to its elements of %u bytes", "abc"[i], size);
+  if ((uintptr_t)p & (size - 1)) return wrong(g, "tg_gemm_call.%c is not aligned to its elements of %u bytes", "abc"[i], size);
   return TG_OK;
 }
 
-/* Operands of one product, or of all that lie one behind the other: then bytes is their whole reach. */
-static tg_status check_operands(const run *r, void *const p[3], const int64_t bytes[3]) {
-  const tg_gemm *g = r->g;
-  lines c = lines_of(p[2], &r->at[2], r->m, r->n);
-  if (c.bytes != bytes[2]) c.bytes = bytes[2], c.pitch = 0;
+/* What operands of these layouts reach over, wherever they are; bytes: of one product, or of all that lie one behind the other, which have no lines. */
+static void shape_operands(const run *r, const int64_t bytes[3], lines out[3]) {
+  const int64_t rows[3] = {r->m, r->k, r->m}, columns[3] = {r->k, r->n, r->n};
   for (uint32_t i = 0; i < 3; i++) {
-    if (i < 2 && r->nothing) continue;
-    tg_status s = check_pointer(g, i, p[i], bytes[i], r->at[i].size);
+    out[i] = lines_of(NULL, &r->at[i], rows[i], columns[i]);
+    if (out[i].bytes != bytes[i]) out[i].bytes = bytes[i], out[i].pitch = 0;
+  }
+}
+
+/* of: their shape, and room for where they are. */
+static tg_status check_operands(const run *r, void *const p[3], lines of[3]) {
+  const tg_gemm *g = r->g;
+  of[2].at = (uintptr_t)p[2];
+  for (uint32_t i = r->nothing ? 2 : 0; i < 3; i++) {
+    tg_status s = check_pointer(g, i, p[i], of[i].bytes, r->at[i].size);
     if (s != TG_OK) return s;
-    if (i == 2) continue;
-    lines x = lines_of(p[i], &r->at[i], i ? r->b_rows : r->m, i ? r->b_columns : r->k);
-    if (x.bytes != bytes[i]) x.bytes = bytes[i], x.pitch = 0;
-    if (!(g->flags & TG_GEMM_OVERLAP_UNCHECKED) && !is_disjoint(&c, &x)) return wrong(g, "tg_gemm_call.c overlaps %c", "abc"[i]);
+    of[i].at = (uintptr_t)p[i];
+    if (i < 2 && !(g->flags & TG_GEMM_OVERLAP_UNCHECKED) && !is_disjoint(&of[2], &of[i])) return wrong(g, "tg_gemm_call.c overlaps %c", "abc"[i]);
   }
   return TG_OK;
+}
+
+/* What nearly all products are, told in a few instructions: pointers to aligned elements, nothing of C between the ends of A or of B. */
+static inline bool is_far_apart(const run *r, void *const p[3], const lines of[3]) {
+  uintptr_t a = (uintptr_t)p[0], b = (uintptr_t)p[1], c = (uintptr_t)p[2], ends[3] = {a + (uintptr_t)of[0].bytes, b + (uintptr_t)of[1].bytes, c + (uintptr_t)of[2].bytes};
+  return a && b && c && !((a & (r->at[0].size - 1)) | (b & (r->at[1].size - 1)) | (c & (r->at[2].size - 1))) && (ends[2] <= a || ends[0] <= c) && (ends[2] <= b || ends[1] <= c);
 }
 
 static bool is_zero(tg_type t, const void *p) {
@@ -269,7 +283,9 @@ static tg_status read_operands(run *r) {
     if (r->apart[i] < 0) return wrong(g, "tg_gemm_call.batch_strides: negative");
   }
   if (call->group_m) r->apart[1] = bytes[1];   /* a B for each group */
-  if (r->batch == 1 && !r->list[0] && !r->list[1] && !r->list[2]) return check_operands(r, r->operand, bytes);
+  lines of[3];
+  shape_operands(r, bytes, of);
+  if (r->batch == 1 && !r->list[0] && !r->list[1] && !r->list[2]) return check_operands(r, r->operand, of);
   void *p3[3];
   int64_t all[3];
   for (uint32_t i = 0; i < 3; i++) {
@@ -278,12 +294,13 @@ static tg_status read_operands(run *r) {
   }
   if (!r->list[0] && !r->list[1] && !r->list[2]) {
     if (r->batch > 1 && !call->group_m && r->apart[2] < bytes[2]) return wrong(g, "tg_gemm_call.batch_strides: the products' C overlap");
-    return check_operands(r, p3, all);
+    shape_operands(r, all, of);
+    return check_operands(r, p3, of);
   }
   for (int64_t b = 0; b < r->batch; b++) {
     for (uint32_t i = 0; i < 3; i++) p3[i] = r->list[i] ? (void *)(uintptr_t)r->list[i][b] : (char *)r->operand[i] + b * r->apart[i];
-    if (call->group_m && !group_rows(r, b)) continue;
-    tg_status s = check_operands(r, p3, bytes);
+    if (is_far_apart(r, p3, of) || (call->group_m && !group_rows(r, b))) continue;
+    tg_status s = check_operands(r, p3, of);
     if (s != TG_OK) return s;
   }
   return TG_OK;
@@ -323,39 +340,67 @@ static const tg_gemm_kernel *kernel_for(const run *r, int64_t m, int64_t n) {
   return NULL;
 }
 
-/* One product, with its operands in place, on so many threads. */
-static void launch(const run *r, void *const operand[3], int64_t m, int64_t n, char *workspace, uint32_t threads) {
+/* A kernel and what it is called with; one product's A, B and C differ from the next's. */
+typedef struct {
+  const tg_gemm_kernel *kernel;
   void *buffers[GEMM_OPERANDS + 1];
-  int64_t values[GEMM_VALUES], mine[2] = {m, n};
-  const tg_gemm_kernel *k = kernel_for(r, m, n);
-  if (!m || !n) return;
-  for (uint32_t i = 0; i < k->operands_n; i++) buffers[i] = k->operand[i] < 3 ? operand[k->operand[i]] : r->operand[k->operand[i]];
-  for (uint32_t i = 0; i < k->values_n; i++) values[i] = k->value[i] < 2 ? mine[k->value[i]] : r->value[k->value[i]];
-  tg_cpu_call(k->kernel->cpu, &(tg_cpu_launch){buffers, values, workspace, r->parallel_for ? NULL : r->g->context->pool, threads, threads > 1 ? r->parallel_for : NULL, r->user});
-}
+  int64_t values[GEMM_VALUES];
+  uint8_t place[3];            /* of A, B and C among the buffers; GEMM_OPERANDS: none */
+} ready;
 
-/* Product b; first: the groups' rows before it. */
-static void run_product(const run *r, int64_t b, int64_t first, char *workspace, uint32_t threads) {
-  void *p[3];
-  int64_t m = r->m, n = r->n, rows = group_rows(r, b);
-  for (uint32_t i = 0; i < 3; i++) p[i] = r->list[i] ? (void *)(uintptr_t)r->list[i][b] : (char *)r->operand[i] + b * r->apart[i];
-  if (rows >= 0) {
-    m = rows;
-    for (uint32_t i = 0; i < 3; i += 2)
-      if (!r->list[i]) p[i] = (char *)r->operand[i] + first * r->at[i].step[0] * r->at[i].size;
+static void get_ready(const run *r, int64_t m, int64_t n, ready *out) {
+  const tg_gemm_kernel *k = out->kernel = kernel_for(r, m, n);
+  int64_t mine[2] = {m, n};
+  out->place[0] = out->place[1] = out->place[2] = GEMM_OPERANDS;
+  for (uint32_t i = 0; i < k->operands_n; i++) {
+    out->buffers[i] = r->operand[k->operand[i]];
+    if (k->operand[i] < 3) out->place[k->operand[i]] = (uint8_t)i;
   }
-  launch(r, p, m, n, workspace, threads);
+  for (uint32_t i = 0; i < k->values_n; i++) out->values[i] = k->value[i] < 2 ? mine[k->value[i]] : r->value[k->value[i]];
 }
 
-/* Products one after another, each by one thread; the next that nobody has taken. */
+/* One product, with its operands in place, on so many threads. */
+static void launch(const run *r, ready *w, char *workspace, uint32_t threads) {
+  if (w->kernel->code) {
+    w->kernel->code(w->buffers, NULL, workspace, 0);
+    return;
+  }
+  tg_cpu_call(w->kernel->kernel->cpu, &(tg_cpu_launch){w->buffers, w->values, workspace, r->parallel_for ? NULL : r->g->context->pool, threads, threads > 1 ? r->parallel_for : NULL, r->user});
+}
+
+/* Products from..to on so many threads; first: the groups' rows before them, moved on. */
+static void run_products(const run *r, int64_t from, int64_t to, int64_t *first, char *workspace, uint32_t threads) {
+  const int64_t *group = r->call->group_m;
+  ready w;
+  if (!group) get_ready(r, r->m, r->n, &w);
+  for (int64_t b = from; b < to; b++) {
+    if (group && !group[b]) continue;
+    if (group) get_ready(r, group[b], r->n, &w);
+    for (uint32_t i = 0; i < 3; i++) {
+      int64_t before = group && i != 1 ? *first * r->at[i].step[0] * r->at[i].size : b * r->apart[i];
+      w.buffers[w.place[i]] = r->list[i] ? (void *)(uintptr_t)r->list[i][b] : (char *)r->operand[i] + before;
+    }
+    launch(r, &w, workspace, threads);
+    if (group) *first += group[b];
+  }
+}
+
+/* Products one after another, each by one thread: those of a share of its own, which are in its caches if it had them before, then what others have left. Several at a time, as
+ * a counter costs more than a small product; but groups differ. */
 static void take_products(void *arg, int64_t worker) {
   run *r = arg;
   const tg_gemm *g = r->g;
   char *mine = r->workspace + (size_t)worker * (g->per_thread + g->shared);
-  int64_t first = 0, seen = 0;
-  for (int64_t b; (b = atomic_fetch_add_explicit(&r->next, 1, memory_order_relaxed)) < r->batch;) {
-    for (; r->call->group_m && seen < b; seen++) first += r->call->group_m[seen];
-    run_product(r, b, first, mine, 1);
+  const int64_t *group = r->call->group_m;
+  int64_t first = 0, seen = 0, shares = shares_of(r->threads), some = group ? 1 : (r->batch - 1) / (8 * (int64_t)r->threads) + 1;
+  for (int64_t i = 0; i < shares; i++) {
+    int64_t share = (worker + i) % shares, from = r->batch / shares * share + smaller(share, r->batch % shares), to = from + r->batch / shares + (share < r->batch % shares);
+    for (int64_t b; (b = from + atomic_fetch_add_explicit(&r->taken[share].n, some, memory_order_relaxed)) < to;) {
+      if (b < seen) first = seen = 0;
+      for (; group && seen < b; seen++) first += group[seen];
+      run_products(r, b, smaller(b + some, to), &first, mine, 1);
+      seen = b + some;
+    }
   }
 }
 
@@ -367,16 +412,13 @@ static void pool_products(void *arg, int64_t i, uint32_t worker) {
 static void run_all(run *r) {
   uint32_t teams = r->threads;
   if (teams > 1 && r->batch >= 2 * (int64_t)teams) {
-    atomic_store_explicit(&r->next, 0, memory_order_relaxed);
+    for (int64_t i = 0; i < shares_of(teams); i++) atomic_store_explicit(&r->taken[i].n, 0, memory_order_relaxed);
     if (r->parallel_for) r->parallel_for(r->user, teams, take_products, r);
     else tg_pool_run(r->g->context->pool, teams, teams, pool_products, r);
     return;
   }
   int64_t first = 0;
-  for (int64_t b = 0; b < r->batch; b++) {
-    run_product(r, b, first, r->workspace, teams);
-    if (r->call->group_m) first += r->call->group_m[b];
-  }
+  run_products(r, 0, r->batch, &first, r->workspace, teams);
 }
 
 static uint32_t threads_of(const tg_gemm *g, const tg_gemm_call *call) {

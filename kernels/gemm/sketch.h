@@ -4,7 +4,7 @@
 #define TG_GEMM_SKETCH_H
 #include "gemm/template.h"
 
-enum { GEMM_PLAIN, GEMM_PACKED, GEMM_PANEL, GEMM_STREAM, GEMM_DOT, GEMM_DIRECT, GEMM_BYTES, GEMM_SIGNED_BYTES, GEMM_GROUPED, GEMM_WEIGHTS };   /* in tg_gemm_sketches */
+enum { GEMM_PLAIN, GEMM_PACKED, GEMM_PANEL, GEMM_STREAM, GEMM_DOT, GEMM_DIRECT, GEMM_BYTES, GEMM_SIGNED_BYTES, GEMM_LONG, GEMM_GROUPED, GEMM_WEIGHTS };   /* in tg_gemm_sketches */
 
 /* Values of knobs, ascending; 0 ends. */
 extern const int64_t tg_gemm_mr[], tg_gemm_panel_kc[], tg_gemm_packed_kc[], tg_gemm_nb[], tg_gemm_mb[], tg_gemm_side[];
@@ -35,7 +35,11 @@ void tg_gemm_quantised(tg_builder *b, const tg_gemm_problem *p);
 void tg_gemm_weight(const tg_gemm_problem *p, const char *k, const char *j, char *out, size_t size);
 const char *tg_gemm_type(tg_type t);   /* in the language */
 
-/* Bodies (sketches_thin.c, sketches_bytes.c). */
+/* Copies at the loop `at` of the columns' operand in panels of a tile's columns, of the rows' in panels of a tile's rows; KC terms at most. */
+void tg_gemm_stage_columns(tg_builder *b, const tg_gemm_problem *p, const tg_gemm_roles *o, const char *at, const char *space);
+void tg_gemm_stage_rows(tg_builder *b, const tg_gemm_problem *p, const tg_gemm_roles *o, const char *at);
+
+/* Bodies (sketches_thin.c, sketches_bytes.c, sketches_long.c). */
 void tg_gemm_stream(tg_builder *b, const tg_gemm_problem *p);
 void tg_gemm_dot(tg_builder *b, const tg_gemm_problem *p);
 void tg_gemm_direct(tg_builder *b, const tg_gemm_problem *p);
@@ -44,4 +48,5 @@ void tg_gemm_signed_bytes(tg_builder *b, const tg_gemm_problem *p);   /* i8 x i8
 /* quantised.c: B packed ahead and few rows, groups that divide k; any other */
 void tg_gemm_grouped(tg_builder *b, const tg_gemm_problem *p);
 void tg_gemm_weights(tg_builder *b, const tg_gemm_problem *p);
+void tg_gemm_long(tg_builder *b, const tg_gemm_problem *p);
 #endif

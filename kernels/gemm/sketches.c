@@ -78,9 +78,9 @@ static const char *as_type(const tg_gemm_problem *p, tg_type t) { return t == p-
 /* A sum that C cannot hold waits beside the blocks of terms. */
 static bool waits(const tg_gemm_problem *p) { return p->c != p->acc; }
 
-static void stage_columns(tg_builder *tg_b_, const tg_gemm_problem *p, const tg_gemm_roles *o, const char *at) {
+void tg_gemm_stage_columns(tg_builder *tg_b_, const tg_gemm_problem *p, const tg_gemm_roles *o, const char *at, const char *space) {
   int64_t vl = tg_c(VL), nr = vl * tg_c(NU);
-  tg_gemm_word(tg_b_, "stage %c at %s as Cp[%c/%lld, k, %c%%%lld]%s%s", o->column, at, o->c, (long long)nr, o->c, (long long)nr, as_type(p, o->column == 'A' ? p->a : p->b), tg_c(TEAM) == 1 && !waits(p) ? " space=team" : "");
+  tg_gemm_word(tg_b_, "stage %c at %s as Cp[%c/%lld, k, %c%%%lld]%s%s", o->column, at, o->c, (long long)nr, o->c, (long long)nr, as_type(p, o->column == 'A' ? p->a : p->b), space);
   tg_gemm_word(tg_b_, "lane Cp.2 VL");
   if (o->column_k) { /* vectors along k, transposed: as many terms as a vector has lanes, in copies */
     tg_gemm_word(tg_b_, "split Cp.1 {VL, 1} as pt pu");
@@ -93,7 +93,7 @@ static void stage_columns(tg_builder *tg_b_, const tg_gemm_problem *p, const tg_
 }
 
 /* Rows of a tile, with k contiguous: k runs along each, and tiles take as many as they like. Where rows are neighbours in memory they are transposed on the way. */
-static void stage_rows(tg_builder *tg_b_, const tg_gemm_problem *p, const tg_gemm_roles *o, const char *at) {
+void tg_gemm_stage_rows(tg_builder *tg_b_, const tg_gemm_problem *p, const tg_gemm_roles *o, const char *at) {
   int64_t vl = tg_c(VL), mr = tg_c(MR);
   char rows[48];
   snprintf(rows, sizeof rows, mr == 1 || !o->row_k ? "%c" : "%c/%lld, %c%%%lld", o->r, (long long)mr, o->r, (long long)mr);
@@ -130,8 +130,8 @@ static void panels(tg_builder *tg_b_, const tg_gemm_problem *p, bool both) {
     tg_gemm_word(tg_b_, "split %c %lld clip as rc rb", o.r, (long long)(tg_c(MR) * tg_c(MB)));
     tg_gemm_word(tg_b_, "order cc kc rc rb cb cv");
   }
-  if (!p->panel) stage_columns(tg_b_, p, &o, "kc");
-  if (both) stage_rows(tg_b_, p, &o, "rc");
+  if (!p->panel) tg_gemm_stage_columns(tg_b_, p, &o, "kc", tg_c(TEAM) == 1 && !waits(p) ? " space=team" : "");
+  if (both) tg_gemm_stage_rows(tg_b_, p, &o, "rc");
   tg_gemm_tile(tg_b_, "rb", "kr", "cb");
   threads(tg_b_, p);
   if (waits(p) && p->k.hi > tg_c(KC)) tg_gemm_word(tg_b_, "prefetch C.sum at cb ahead 0 rw");
@@ -170,7 +170,8 @@ TG_KERNEL(gemm_dot, M, N, K, lda, ldb, ldc) { tg_gemm_dot(tg_b_, tg_user); }
 TG_KERNEL(gemm_direct, M, N, K, lda, ldb, ldc) { tg_gemm_direct(tg_b_, tg_user); }
 TG_KERNEL(gemm_bytes, M, N, K, lda, ldb, ldc) { tg_gemm_bytes(tg_b_, tg_user); }
 TG_KERNEL(gemm_signed_bytes, M, N, K, lda, ldb, ldc) { tg_gemm_signed_bytes(tg_b_, tg_user); }
+TG_KERNEL(gemm_long, M, N, K, lda, ldb, ldc) { tg_gemm_long(tg_b_, tg_user); }
 TG_KERNEL(gemm_grouped, M, N, K, lda, ldb, ldc) { tg_gemm_grouped(tg_b_, tg_user); }
 TG_KERNEL(gemm_weights, M, N, K, lda, ldb, ldc) { tg_gemm_weights(tg_b_, tg_user); }
 
-const tg_kernel_def *const tg_gemm_sketches[] = {&gemm_plain, &gemm_packed, &gemm_panel, &gemm_stream, &gemm_dot, &gemm_direct, &gemm_bytes, &gemm_signed_bytes, &gemm_grouped, &gemm_weights, NULL};
+const tg_kernel_def *const tg_gemm_sketches[] = {&gemm_plain, &gemm_packed, &gemm_panel, &gemm_stream, &gemm_dot, &gemm_direct, &gemm_bytes, &gemm_signed_bytes, &gemm_long, &gemm_grouped, &gemm_weights, NULL};

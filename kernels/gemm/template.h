@@ -35,6 +35,8 @@ void tg_gemm_product(tg_builder *b, const tg_gemm_problem *p);
 void tg_gemm_declare(tg_builder *b, const tg_gemm_problem *p);
 /* C[i,j] = what the problem makes of this sum, j being that text; condition: " if .." or "". */
 void tg_gemm_store(tg_builder *b, const tg_gemm_problem *p, const char *j, const char *sum, const char *condition);
+/* A[i,k] * B[k,j] in the type of the sum, k as the text says. */
+void tg_gemm_term(const tg_gemm_problem *p, const char *k, char *out, size_t size);
 /* "f32(A[i,k])", i and k being these texts. */
 void tg_gemm_value_of_a(const tg_gemm_problem *p, const char *i, const char *k, char *out, size_t size);
 
