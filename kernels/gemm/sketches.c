@@ -133,6 +133,7 @@ static void panels(tg_builder *tg_b_, const tg_gemm_problem *p, bool both) {
   if (!p->panel) tg_gemm_stage_columns(tg_b_, p, &o, "kc", tg_c(TEAM) == 1 && !waits(p) ? " space=team" : "");
   if (both) tg_gemm_stage_rows(tg_b_, p, &o, "rc");
   tg_gemm_tile(tg_b_, "rb", "kr", "cb");
+  if (p->epilogue && !waits(p) && p->k.hi > tg_c(KC)) tg_gemm_word(tg_b_, "cut kc last");   /* it is computed once, not in each block of terms */
   threads(tg_b_, p);
   if (waits(p) && p->k.hi > tg_c(KC)) tg_gemm_word(tg_b_, "prefetch C.sum at cb ahead 0 rw");
 }
