@@ -14,6 +14,7 @@ typedef struct {
   const tg_target *target;
   tg_cost_loops *loops;
   double *depth;               /* by id: latency from the start of the iteration */
+  double *divisor;             /* by id: the power of two that divides the value; 0: not asked yet */
   double spills, code, chain;
   int threads;
 } walk;
@@ -34,6 +35,30 @@ static bool contiguous(const tg_uop *access) {
   return at->lanes == 1 || at->op == TG_OP_IOTA || (at->op == TG_OP_ADD && (at->src[0]->op == TG_OP_IOTA || at->src[1]->op == TG_OP_IOTA));
 }
 
+/* The largest power of two that surely divides an index, but for IOTA; parameters stand there as constants. */
+static double divisor_of(walk *w, const tg_uop *u) {
+  const double most = 1 << 20;
+  double *d = &w->divisor[u->id];
+  if (*d > 0) return *d;
+  switch (u->op) {
+  case TG_OP_CONST: *d = u->arg ? (double)((uint64_t)u->arg & -(uint64_t)u->arg) : most; break;
+  case TG_OP_IOTA: *d = most; break;
+  case TG_OP_CAST: *d = divisor_of(w, u->src[0]); break;
+  case TG_OP_MUL: *d = divisor_of(w, u->src[0]) * divisor_of(w, u->src[1]); break;
+  case TG_OP_ADD: case TG_OP_SUB: *d = fmin(divisor_of(w, u->src[0]), divisor_of(w, u->src[1])); break;
+  default: *d = 1;
+  }
+  return *d = fmin(most, fmax(1, *d));
+}
+
+/* Accesses' worth of a vector: one that lies in two lines takes the port twice, and once more to put it together. Buffers begin at a line. */
+static double crossing(walk *w, const tg_uop *access, double bytes) {
+  const double line = 64, again = 2;
+  double at = divisor_of(w, access->src[1]) * tg_type_bytes((tg_type)tg_define_of(access->src[0])->type);
+  double size = fmin(bytes, w->target->vector_bytes);
+  return 1 + again * fmax(0, size - at) / line;
+}
+
 static double latency(const tg_uop *u) {
   switch (u->op) {
   case TG_OP_FMA: case TG_OP_ADD: case TG_OP_SUB: case TG_OP_MUL: case TG_OP_MAX: case TG_OP_MIN: return tg_is_float((tg_type)u->type) ? 4 : u->op == TG_OP_MUL ? 4 : 1;
@@ -52,12 +77,12 @@ static void count(walk *w, ports *p, const tg_uop *u) {
   switch (u->op) {
   case TG_OP_LOAD:
     if (in_register(w, u)) return;
-    p->loads += contiguous(u) ? n : gather * u->lanes;
+    p->loads += contiguous(u) ? n * crossing(w, u, (double)u->lanes * tg_type_bytes((tg_type)u->type)) : gather * u->lanes;
     break;
   case TG_OP_STORE:
     if (in_register(w, u)) return;
     n = pieces(w, tg_stored(u));
-    p->stores += contiguous(u) ? n : tg_stored(u)->lanes;
+    p->stores += contiguous(u) ? n * crossing(w, u, (double)tg_stored(u)->lanes * tg_type_bytes((tg_type)tg_stored(u)->type)) : tg_stored(u)->lanes;
     break;
   case TG_OP_FDIV: case TG_OP_SQRT: case TG_OP_IDIV: case TG_OP_MOD: case TG_OP_CDIV: case TG_OP_CMOD: p->slow += 10 * n; break;
   case TG_OP_SHUFFLE: p->shuffles += n; break;
@@ -146,6 +171,17 @@ static double chain_of(walk *w, const tg_uop *const *list, uint32_t n) {
   return longest;
 }
 
+/* An address without the constants that are added to it; NULL: there is nothing else. */
+static const tg_uop *address_root(const tg_uop *u) {
+  while (u->op == TG_OP_ADD) {
+    const tg_uop *a = u->src[0], *b = u->src[1];
+    if (b->op == TG_OP_CONST || b->op == TG_OP_IOTA) u = a;
+    else if (a->op == TG_OP_CONST || a->op == TG_OP_IOTA) u = b;
+    else break;
+  }
+  return u->op == TG_OP_CONST || u->op == TG_OP_IOTA ? NULL : u;
+}
+
 /* Stores' worth of what addresses do to vectors. Each row of a buffer whose stride is known at launch only wants a general register, or a part of one, since an address may add
  * a stride once or twice. Where they run out in a loop of several copies, compilers load all copies of a row while they have its address, and keep the values on the stack. */
 static double address_spills(walk *w, const tg_uop *const *list, uint32_t n) {
@@ -154,9 +190,8 @@ static double address_spills(walk *w, const tg_uop *const *list, uint32_t n) {
   uint32_t roots = 0, ordinal[BUFFERS], rows[BUFFERS], loads[BUFFERS], buffers = 0, most = 0;
   for (uint32_t i = 0; i < n; i++) {
     const tg_uop *u = list[i];
-    double constant = 0;
     if ((u->op != TG_OP_LOAD && u->op != TG_OP_STORE) || in_register(w, u)) continue;
-    const tg_uop *r = tg_cost_root(u->src[1], &constant);
+    const tg_uop *r = address_root(u->src[1]);
     uint32_t k = 0, b = 0, which = tg_buffer_ordinal(u->src[0]);
     while (b < buffers && ordinal[b] != which) b++;
     if (b == buffers && b == BUFFERS) continue;
@@ -179,6 +214,13 @@ static double address_spills(walk *w, const tg_uop *const *list, uint32_t n) {
 }
 
 static double cycles_of(walk *w, const tg_uop *const *list, uint32_t n, uint32_t loop);
+
+/* Of what goes on side by side: the longest, and a bit more where others are nearly as long, since no schedule is perfect. */
+static double together(const double *cycles, uint32_t n, double power) {
+  double sum = 0;
+  for (uint32_t i = 0; i < n; i++) sum += pow(cycles[i], power);
+  return pow(sum, 1 / power);
+}
 
 static double known_trips(walk *w, const tg_uop *extent) {
   tg_bounds b = tg_bounds_of(w->j, extent);
@@ -250,7 +292,7 @@ static double cycles_of(walk *w, const tg_uop *const *list, uint32_t n, uint32_t
     w->chain = fmax(w->chain, chain);
   }
   double issue = (p.flops + p.loads + p.stores + p.shuffles + p.ops) / 5;
-  double busy = fmax(fmax(p.flops / 2 + p.shuffles / 2, p.loads / 2), fmax(fmax(p.stores, p.shuffles), issue));
+  double busy = together((double[]){p.flops / 2 + p.shuffles / 2, p.loads / 2, p.stores, p.shuffles, issue}, 5, 3);
   return fmax(busy, chain) + p.slow + inner;
 }
 
@@ -258,13 +300,13 @@ tg_cost tg_cost_of(tg_job *j, const tg_target *target, const tg_uop *linear, con
   const double hertz = 2.5e9, kernels_of_code = 24 << 10;   /* instructions that the caches of code hold without effort */
   linear = tg_with_params(j, linear, params);
   tg_cost_loops loops = {.j = j};
-  walk w = {.j = j, .target = target, .loops = &loops, .depth = tg_new(&j->env, double, j->uops.n + 1), .threads = threads < 1 ? 1 : threads};
+  walk w = {.j = j, .target = target, .loops = &loops, .depth = tg_new(&j->env, double, j->uops.n + 1), .divisor = tg_new(&j->env, double, j->uops.n + 1), .threads = threads < 1 ? 1 : threads};
   double core = cycles_of(&w, linear->src, linear->n, TG_COST_NONE);
   tg_cost c = {.chain = w.chain, .spills = w.spills, .code = w.code};
   double memory = tg_cost_memory(&loops, target, linear, w.threads, &c);
   if (w.code > kernels_of_code) core *= 1 + 0.2 * log2(w.code / kernels_of_code);
   c.core = core, c.memory = memory;
-  c.cycles = pow(pow(core, 4) + pow(memory, 4), 0.25);   /* caches are asked ahead: what is well below the other is hidden behind it */
+  c.cycles = together((double[]){core, memory}, 2, 4);   /* caches are asked ahead */
   c.seconds = c.cycles / hertz;
   return c;
 }
