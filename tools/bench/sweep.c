@@ -330,6 +330,7 @@ static void search_against(sweep *s, const tool_args *a, bool generated) {
     double against = compare(s, mine, top, MANY, INFINITY, &quads);
     snprintf(metric, sizeof metric, "%s, rate", what);
     tool_figure(a->json, "tune", s->name, metric, exp(-against), "ratio", "the best of the sweep");
+    if (!generated) tool_figure(a->json, "tune", s->name, "first choice, rate", r->tuned ? 1 / (1 + r->gain) : 1, "ratio", "what is tuned");
     snprintf(metric, sizeof metric, "%s, timed", what);
     tool_figure(a->json, "tune", s->name, metric, r->timed, "points", NULL);
     snprintf(metric, sizeof metric, "%s, took", what);
