@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The search itself. The default comes first: it must be right, and everything is measured against it. Then rounds: neighbours of the best points so
- * far are lowered, the cheapest by the model built and checked, each timed in turns with the incumbent, which it replaces only where the 95 %
+ * The search itself. The default comes first: it must be right, and everything is measured against it. Points at random are lowered for the model to pick
+ * from. Then rounds: neighbours of the best points so far are lowered as well, the cheapest by the model built and checked, each timed in turns with the incumbent, which it replaces only where the 95 %
  * interval of the gain lies above 1 % and it passes the gates of its kind. At the end the incumbent meets the default once more, in a new process; unless it wins again, the default stays. */
 #include <math.h>
 #include <stdio.h>
@@ -22,6 +22,9 @@ typedef struct {
   TG_VEC(uint64_t) lowered;              /* hashes */
   tg_point *beam[BEAM], *incumbent, *first;
   uint32_t beam_n, beam_most, draws;
+  tg_point *widened;                     /* the incumbent whose neighbours were made last */
+  double model_off, *off;                /* ln(seconds / seconds of the model): of the default; by sketch, beyond that, summed over the points that were timed */
+  uint32_t *timed_of;
   uint64_t random;
   double start, until, build_limit;
   bool interrupted;
@@ -87,7 +90,16 @@ static bool known(const uint64_t *list, uint32_t n, uint64_t x) {
   return false;
 }
 
-static bool cheaper(const tg_point *a, const tg_point *b) { return a->cost.seconds != b->cost.seconds ? a->cost.seconds < b->cost.seconds : a->number < b->number; }
+/* ln of what a point should take: by the model, and by how far that was off for its sketch so far, which counts the more the more were timed. */
+static double guess(const search *s, const tg_point *p) {
+  const double doubt = 2;
+  return log(fmax(p->cost.seconds, 1e-12)) + s->off[p->sketch] / (s->timed_of[p->sketch] + doubt);
+}
+
+static bool cheaper(const search *s, const tg_point *a, const tg_point *b) {
+  double x = guess(s, a), y = guess(s, b);
+  return x != y ? x < y : a->number < b->number;
+}
 
 /* The legal ones that lower to something new go to the pool. */
 static void lower(search *s, tg_point **points, uint32_t n) {
@@ -158,6 +170,26 @@ static void move_words(search *s, const tg_point *p, uint32_t draws, tg_point **
   }
 }
 
+/* Points of all sketches at random: the model picks among them. Budgets in seconds are kept: a fifth of them at most. */
+static void explore(search *s) {
+  enum { POINTS = 1200 };
+  double until = s->o->seconds > 0 ? s->start + 0.2 * s->o->seconds : INFINITY;
+  bool some = false;
+  for (uint32_t i = 0; i < s->space.sketches; i++) some |= s->space.sketch[i].knobs > 0;
+  for (uint32_t made = 0; some && made < POINTS && tg_now() < until && !over(s); made += FRONT) {
+    tg_point *front[FRONT];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < FRONT; i++) {
+      uint32_t which = (uint32_t)(draw(s) % s->space.sketches);
+      const tg_sketch *k = &s->space.sketch[which];
+      int64_t knob[TG_POINT_KNOBS] = {0};
+      for (uint32_t v = 0; v < k->knobs; v++) knob[v] = k->knob[v].values[draw(s) % k->knob[v].n];
+      propose(s, which, knob, NULL, NULL, front, &n);
+    }
+    if (n) lower(s, front, n);
+  }
+}
+
 /* Neighbours of the beam, the best first; false: there are none. */
 static bool widen(search *s) {
   tg_point *front[FRONT];
@@ -180,7 +212,7 @@ static uint32_t take_batch(search *s, tg_point **batch) {
     if (n + 1 == most && n) best = (uint32_t)(draw(s) % s->pool.n);
     else
       for (uint32_t i = 1; i < s->pool.n; i++)
-        if (cheaper(s->pool.data[i], s->pool.data[best])) best = i;
+        if (cheaper(s, s->pool.data[i], s->pool.data[best])) best = i;
     batch[n++] = s->pool.data[best];
     s->pool.data[best] = s->pool.data[--s->pool.n];
   }
@@ -251,6 +283,8 @@ static void time_point(search *s, tg_point *p) {
     p->timed = true;
     p->seconds = t.seconds;
     p->score = s->incumbent->score - v.gain;
+    s->off[p->sketch] += log(t.seconds / fmax(p->cost.seconds, 1e-12)) - s->model_off;
+    s->timed_of[p->sketch]++;
     join_beam(s, p);
     if (wins) {
       s->incumbent = p;
@@ -308,6 +342,7 @@ static void begin(search *s) {
   p->timed = true;
   p->seconds = s->r->default_seconds = s->r->seconds = task.seconds;
   s->incumbent = p;
+  s->model_off = log(fmax(task.seconds, 1e-12) / fmax(p->cost.seconds, 1e-12));
   join_beam(s, p);
   tell(s, TG_EVENT_TIMED, p);
   for (uint32_t i = 1; i < s->space.sketches && n < TG_COUNT(others); i++) propose(s, i, NULL, NULL, NULL, others, &n);
@@ -317,7 +352,8 @@ static void begin(search *s) {
 static void rounds(search *s) {
   while (!over(s)) {
     tg_point *batch[BATCH];
-    if (s->pool.n < 3 * BATCH && !widen(s) && !s->pool.n) break;
+    if ((s->pool.n < 3 * BATCH || s->incumbent != s->widened) && !widen(s) && !s->pool.n) break;
+    s->widened = s->incumbent;
     if (!s->pool.n && ++s->draws > 20) break;
     if (s->pool.n) s->draws = 0;
     uint32_t n = take_batch(s, batch);
@@ -398,6 +434,8 @@ static void run(void *arg) {
   search *s = arg;
   const tg_search_options *o = s->o;
   tg_space_open(&s->space, s->env, o->sketch, o->sketches, o->bindings, o->bindings_n);
+  s->off = tg_new(s->env, double, s->space.sketches);
+  s->timed_of = tg_new(s->env, uint32_t, s->space.sketches);
   s->first = tg_new(s->env, tg_point, 1);
   if (!first_point(s)) fail_default(s, s->first);
   tg_push(s->env, &s->seen, s->first->id);
@@ -407,6 +445,7 @@ static void run(void *arg) {
   open_problem(s);
   begin(s);
   if (o->seconds > 0) s->until = s->start + fmax(o->seconds * 0.6, o->seconds - fmin(10, 4 * 4 * TG_QUADS * s->r->default_seconds + 0.5));
+  explore(s);
   rounds(s);
   if (!s->interrupted) confirm(s);
   report(s);
