@@ -96,6 +96,7 @@ static int64_t panels_of(int64_t panels, int64_t room) {
 }
 
 static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
+  enum { ADDRESSES = 12 };                         /* rows read where they lie: addresses of more of them fill the registers, and what a second term loads would wait in memory */
   enum { WHOLE = 2048, BLOCK = 1024 };             /* terms: C is written once where all of them fit in a panel */
   enum { WAITING = 64, ROWS = 2048, FEW = 1024 };  /* sums that wait: tiles of a block, rows that share panels; terms that are taken at once, so that none waits */
   tg_gemm_roles o = tg_gemm_roles_of(p);
@@ -120,7 +121,7 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
   if (!bytes) knob(out, "VL", vl);
   knob(out, "NU", s.nu);
   knob(out, "MR", s.mr);
-  if (!bytes) knob(out, "UK", p->k.hi >= 8 ? 2 : 1);
+  if (!bytes) knob(out, "UK", p->k.hi >= 8 && (both || s.mr <= ADDRESSES) ? 2 : 1);
   knob(out, "KC", kc);
   knob(out, "MB", mb);
   knob(out, "NB", nb);
