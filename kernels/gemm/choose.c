@@ -244,7 +244,7 @@ static void choose_long(const tg_gemm_problem *p, const tg_target *t, uint32_t t
   tg_gemm_roles o = tg_gemm_roles_of(p);
   tg_gemm_dim rows = o.r == 'i' ? p->m : p->n, columns = o.r == 'i' ? p->n : p->m;
   int64_t size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16), l2 = t->l2 ? (int64_t)t->l2 : 1 << 20, parts = 1;
-  shape s = choose_tile(rows, columns, vl, t->vector_registers, 0, false);
+  shape s = choose_tile(rows, columns, vl, t->vector_registers, 0);
   while (parts < 4 * (int64_t)threads && parts < 64) parts *= 2;
   knob(out, "VL", vl);
   knob(out, "NU", s.nu);
