@@ -12,7 +12,7 @@ enum { GEMM_M, GEMM_N, GEMM_K, GEMM_ROW_STEP, GEMM_COLUMN_STEP = GEMM_ROW_STEP +
 
 typedef struct tg_gemm_kernel {
   tg_kernel *kernel;                     /* NULL: none for this case */
-  tg_gemm_code *code;                    /* all of it, where it is one task without parameters; wants per_thread bytes; else NULL */
+  tg_gemm_code *code;                    /* all of it, where it is one task, with the sizes that vary; wants per_thread bytes; else NULL */
   uint8_t operand[GEMM_OPERANDS], value[GEMM_VALUES];   /* of its buffers, of its run-time parameters */
   uint8_t operands_n, values_n;
   bool requirements;                     /* on run-time parameters, to be checked at each call */

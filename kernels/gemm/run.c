@@ -362,7 +362,7 @@ static void get_ready(const run *r, int64_t m, int64_t n, ready *out) {
 /* One product, with its operands in place, on so many threads. */
 static void launch(const run *r, ready *w, char *workspace, uint32_t threads) {
   if (w->kernel->code) {
-    w->kernel->code(w->buffers, NULL, workspace, 0);
+    w->kernel->code(w->buffers, w->values, workspace, 0);
     return;
   }
   tg_cpu_call(w->kernel->kernel->cpu, &(tg_cpu_launch){w->buffers, w->values, workspace, r->parallel_for ? NULL : r->g->context->pool, threads, threads > 1 ? r->parallel_for : NULL, r->user});
