@@ -269,7 +269,7 @@ const tg_uop *tg_sink(tg_job *j, uint32_t n, const tg_uop *const *statements) {
 
 /* ---- threads and lanes ---- */
 
-const tg_uop *tg_wait_new(tg_job *j, int64_t flying) { return tg_make(j, TG_OP_WAIT, TG_VOID, 1, (int64_t)j->uops.n | flying << 32, 0, NULL); }
+const tg_uop *tg_wait_new(tg_job *j, int64_t flying) { return tg_make(j, TG_OP_WAIT, TG_VOID, 1, (int64_t)j->uops.n | flying * ((int64_t)1 << 32), 0, NULL); }
 const tg_uop *tg_barrier_new(tg_job *j) { return tg_make(j, TG_OP_BARRIER, TG_VOID, 1, j->uops.n, 0, NULL); }
 
 const tg_uop *tg_shuffle(tg_job *j, const tg_uop *value, const tg_uop *range, const tg_uop *index) {
