@@ -224,6 +224,16 @@ static void cut_named(tg_schedule *s, const tg_opt *o, const tg_site *site, cons
 }
 
 /* Where there is no such condition r.main is the whole, so that the words behind hold for every size. */
+/* Threads take their parts of a sum before its other ranges run: what those decide cannot cut a part. */
+static bool decided_within(tg_schedule *s, const tg_site *site, const tg_uop *cond) {
+  if (site->owner->op != TG_OP_REDUCE || tg_range_kind(site->range) == TG_REDUCE) return false;
+  for (uint32_t i = 0; i < tg_reduce_info(site->owner).ranges; i++) {
+    const tg_uop *other = tg_reduce_ranges(site->owner)[i];
+    if (other != site->range && tg_uses(s->j, cond, other)) return true;
+  }
+  return false;
+}
+
 void tg_cut_auto(tg_schedule *s, const tg_opt *o) {
   enum { CONDITIONS = 4 };
   tg_axis axis = tg_axis_find(s, o, o->names[0]);
@@ -234,6 +244,7 @@ void tg_cut_auto(tg_schedule *s, const tg_opt *o) {
       const tg_site *site = site_of(s, range);
       slope f;
       const tg_uop *cond = site ? find_condition(s, site, inner_ranges(s, site), &f) : NULL;
+      if (cond && decided_within(s, site, cond)) cond = NULL;
       if (!site || (!cond && k)) break;
       tg_cutting c = {.range = range, .n = 1, .part = {{.name = "main", .start = tg_index(s->j, 0), .extent = tg_extent(range)}}};
       if (cond) c = cutting_of(s, site, cond, &f);

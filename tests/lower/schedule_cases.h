@@ -577,6 +577,8 @@ static const expectation word_cases[] = {
     "  let %2 = i.1 < 4;\n"
     "  y[%1] = (x[%1] if %2 else 0.0f) * 2.0f if %2;\n"
     "}\n"},
+  {total_kernel, "N=13", "split k 3 as a b\nthread b\ncut b auto", /* what a loop within decides cuts no part of a thread */
+    "y = sum(a : 5, b.main : 3 thread, let %0 = a * 3 + b.main; let %1 = %0 < 13; where(%1, x[%0] if %1 else 0.0f, 0.0f));\n"},
   {total_kernel, "N=20", "split k 4\nthread k.0",
     "y = sum(k.0 : 5 thread, k.1 : 4, x[k.0 * 4 + k.1]);\n"},
   {tile_kernel, "", "split acc.i 2\nupcast acc.i.1",
