@@ -14,8 +14,7 @@
 #include "bench/turns.h"
 #include "tg/gemm.h"
 
-enum { PAIRS_LEAST = 15, PAIRS_MOST = 400, QUIETEST = 12, CASES = 512, CLASSES = 16 };
-static const double dip = 0.03;
+enum { PAIRS_MOST = 400, CASES = 512, CLASSES = 16 };
 
 typedef struct { char class_of[24]; int m, n, k; bool ta, tb; const bench_types *type; int threads; } shape;
 
@@ -106,19 +105,10 @@ static sample_of sample(match_of *m, duel *d, bool peer, double *before) {
 
 static double burst_of(const pair *p) { return fmin(p->tg.probe, p->peer.probe); }
 
-static int falling(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x < y) - (x > y);
-}
-
-/* The slowest burst beside which a pair counts: near the fastest of the run; on a machine that is never quiet that of the quietest pairs. */
 static double least_burst(const match_of *m, duel *d) {
-  double burst[PAIRS_MOST], least = m->peak * (1 - dip);
-  for (int i = 0; i < d->n; i++) burst[i] = burst_of(&d->pairs[i]);
-  qsort(burst, (size_t)d->n, sizeof *burst, falling);
-  for (d->quiet = 0; d->quiet < d->n && burst[d->quiet] >= least;) d->quiet++;
-  if (d->quiet >= QUIETEST || !d->n) return least;
-  return fmin(least, burst[(d->n < QUIETEST ? d->n : QUIETEST) - 1]);
+  double bursts[PAIRS_MOST];
+  for (int i = 0; i < d->n; i++) bursts[i] = burst_of(&d->pairs[i]);
+  return bench_least_burst(bursts, d->n, m->peak, &d->quiet);
 }
 
 static void judge(match_of *m, duel *d) {
@@ -278,7 +268,7 @@ static int run_case(match_of *m, const shape *s, bench_peer *peers, int peers_n,
     short_of = 0;
     for (int i = 0; i < n; i++) {
       judge(m, &d[i]);   /* a larger burst may have come since */
-      if (d[i].quiet >= PAIRS_LEAST || d[i].n + 2 > PAIRS_MOST) continue;
+      if (d[i].quiet >= BENCH_PAIRS_LEAST || d[i].n + 2 > PAIRS_MOST) continue;
       abba(m, &d[i]);
       short_of++;
     }
@@ -293,9 +283,9 @@ static int run_case(match_of *m, const shape *s, bench_peer *peers, int peers_n,
     library = !d[i].peer->reads;
     if (library && d[i].kept && (best < 0 || d[i].seconds < d[best].seconds)) best = i;
     if (d[i].peer->release) d[i].peer->release(d[i].peer);
-    if (library && expected && d[i].kept) wrong |= !bench_expected(expected, m->args->update && d[i].quiet >= PAIRS_LEAST, d[i].peer->name, name, s->threads, flops / d[i].seconds / (m->peak * lanes));
+    if (library && expected && d[i].kept) wrong |= !bench_expected(expected, m->args->update && d[i].quiet >= BENCH_PAIRS_LEAST, d[i].peer->name, name, s->threads, flops / d[i].seconds / (m->peak * lanes));
   }
-  if (best >= 0 && d[best].quiet < PAIRS_LEAST) fprintf(stderr, "tg bench gemm: %s: only %d quiet pairs against %s: the machine is not quiet, or --seconds too few\n", name, d[best].quiet, d[best].peer->name);
+  if (best >= 0 && d[best].quiet < BENCH_PAIRS_LEAST) fprintf(stderr, "tg bench gemm: %s: only %d quiet pairs against %s: the machine is not quiet, or --seconds too few\n", name, d[best].quiet, d[best].peer->name);
   if (best >= 0) add_to_class(classes, classes_n, s, &d[best]);
   tg_close(&m->tg);
   free(m->sums);

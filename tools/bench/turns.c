@@ -9,8 +9,8 @@
 #include "bench/bench.h"
 #include "bench/machine.h"
 
-enum { PAIRS_LEAST = 15, PAIRS_MOST = 200, QUIETEST = 12 };
-static const double dip = 0.03, shortest = 0.002;   /* seconds of a sample */
+enum { PAIRS_MOST = 200 };
+static const double shortest = 0.002;   /* seconds of a sample */
 
 double bench_clock(int threads) {
   struct timespec t;
@@ -73,25 +73,33 @@ static bool abba(turns *t) {
 
 static double burst_of(const sample *p) { return fmin(p[0].probe, p[1].probe); }
 
-static int by_burst(const void *a, const void *b) {
-  double x = burst_of(a), y = burst_of(b);
+static int falling(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
   return (x < y) - (x > y);
 }
 
-/* Pairs beside which the processor was as fast as it can be; on a machine that is never quiet the quietest. */
-static void judge(turns *t, bench_ratio *out) {
-  double sum = 0, square = 0, seconds[2][PAIRS_MOST], least = *t->peak * (1 - dip);
+double bench_least_burst(double *bursts, int n, double peak, int *quiet) {
+  enum { QUIETEST = 12 };
+  static const double dip = 0.03;
+  double least = peak * (1 - dip);
+  qsort(bursts, (size_t)n, sizeof *bursts, falling);
+  for (*quiet = 0; *quiet < n && bursts[*quiet] >= least;) ++*quiet;
+  return *quiet >= QUIETEST || !n ? least : fmin(least, bursts[(n < QUIETEST ? n : QUIETEST) - 1]);
+}
+
+static void judge(const turns *t, bench_ratio *out) {
+  double sum = 0, square = 0, seconds[2][PAIRS_MOST], bursts[PAIRS_MOST];
   *out = (bench_ratio){0};
-  qsort(t->pair, (size_t)t->n, sizeof *t->pair, by_burst);
-  while (out->quiet < t->n && burst_of(t->pair[out->quiet]) >= least) out->quiet++;
-  out->kept = out->quiet >= QUIETEST ? out->quiet : t->n < QUIETEST ? t->n : QUIETEST;
-  out->dropped = t->n - out->kept;
-  for (int i = 0; i < out->kept; i++) {
+  for (int i = 0; i < t->n; i++) bursts[i] = burst_of(t->pair[i]);
+  double least = bench_least_burst(bursts, t->n, *t->peak, &out->quiet);
+  for (int i = 0; i < t->n; i++) {
     const sample *p = t->pair[i];
+    if (burst_of(p) < least) continue;
     double l = log(p[0].seconds / p[1].seconds);
     sum += l, square += l * l;
-    seconds[0][i] = p[0].seconds, seconds[1][i] = p[1].seconds;
+    seconds[0][out->kept] = p[0].seconds, seconds[1][out->kept++] = p[1].seconds;
   }
+  out->dropped = t->n - out->kept;
   if (!out->kept) return;
   double mean = sum / out->kept, error = out->kept > 1 ? sqrt(fmax(0, square - sum * mean) / (out->kept - 1) / out->kept) : 1, half = bench_interval(out->kept) * error;
   out->ratio = exp(mean), out->least = exp(mean - half), out->most = exp(mean + half);
@@ -106,7 +114,7 @@ bool bench_turns(bench_side a, bench_side b, int threads, double seconds, double
     for (once = time_side(&t, i); once >= 0 && once * t.repeat[i] < shortest && t.repeat[i] < 1 << 24; once = time_side(&t, i)) t.repeat[i] *= 2;
     if (once < 0) return false;
   }
-  for (*out = (bench_ratio){0}; out->quiet < PAIRS_LEAST && t.n + 2 <= PAIRS_MOST && (!t.n || tool_now() < end); judge(&t, out))
+  for (*out = (bench_ratio){0}; out->quiet < BENCH_PAIRS_LEAST && t.n + 2 <= PAIRS_MOST && (!t.n || tool_now() < end); judge(&t, out))
     if (!abba(&t)) return false;
   return true;
 }

@@ -12,6 +12,10 @@ double bench_probe(int threads);
 /* Half of a 95 % interval of a mean of n values, in standard errors. */
 double bench_interval(int n);
 
+enum { BENCH_PAIRS_LEAST = 15 };   /* quiet ones that a figure wants */
+/* The slowest burst beside which a pair counts: within 3 % of the peak; where hardly any pair is, that of the twelfth quietest. Sorts the bursts, the slower of each pair's. */
+double bench_least_burst(double *bursts, int n, double peak, int *quiet);
+
 typedef struct bench_side { bool (*run)(void *user); void *user; } bench_side;
 
 /* time of a / time of b: geometric mean of pairs with its 95 % interval; medians of seconds. */
