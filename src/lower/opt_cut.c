@@ -74,15 +74,41 @@ static void check_names(tg_schedule *s, const tg_opt *o, uint32_t n, const char 
   }
 }
 
+static bool stands_in(tg_job *j, const tg_uop *inner, const tg_uop *outer) {
+  uint32_t n;
+  const tg_uop **order = tg_toposort(j, outer, &n);
+  for (uint32_t i = 0; i < n; i++)
+    if (order[i] == inner) return true;
+  return false;
+}
+
+/* Is x a range summed over around the site: an earlier one of the same reduction, or one of a reduction that this one stands in? */
+static bool summed_around(tg_schedule *s, const tg_site *x, const tg_site *site) {
+  if (x->owner->op != TG_OP_REDUCE || site->owner->op != TG_OP_REDUCE || x->store != site->store || x->range == site->range) return false;
+  if (x->owner != site->owner) return stands_in(s->j, site->owner, x->owner);
+  for (const tg_uop *const *r = tg_reduce_ranges(site->owner); *r != site->range; r++)
+    if (*r == x->range) return true;
+  return false;
+}
+
+/* From the inside to the outside: the nearest of a name is meant. */
+static uint32_t add_range(tg_schedule *s, const tg_site *site, uint32_t n, const char **names, const tg_uop **values) {
+  const char *name = tg_range_name(s, site->range);
+  for (uint32_t i = 0; i < n; i++)
+    if (!strcmp(names[i], name)) return n;
+  names[n] = name;
+  values[n] = site->range;
+  return n + 1;
+}
+
 static const tg_uop *cut_index(tg_schedule *s, const tg_opt *o, const tg_site *site) {
   tg_job *j = s->j;
-  uint32_t n = 0, most = j->params.n + j->constants.n + 64;
+  uint32_t n = 0, most = j->params.n + j->constants.n + s->sites.n;
   const char **names = tg_new(&j->env, const char *, most);
   const tg_uop **values = tg_new(&j->env, const tg_uop *, most);
-  for (uint32_t p = site->parent, depth = 0; p != UINT32_MAX && depth < 64; p = s->sites.data[p].parent, depth++) {
-    names[n] = tg_range_name(s, s->sites.data[p].range);
-    values[n++] = s->sites.data[p].range;
-  }
+  for (uint32_t i = s->sites.n; i-- > 0;)
+    if (summed_around(s, &s->sites.data[i], site)) n = add_range(s, &s->sites.data[i], n, names, values);
+  for (uint32_t p = site->parent; p != UINT32_MAX; p = s->sites.data[p].parent) n = add_range(s, &s->sites.data[p], n, names, values);
   for (uint32_t i = 0; i < j->params.n; i++) {
     names[n] = j->params.data[i].name;
     values[n++] = tg_make(j, TG_OP_PARAM, TG_INDEX, 1, i, 0, NULL);

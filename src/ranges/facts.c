@@ -159,11 +159,15 @@ static bool by_quotient(tg_polys *c, const step *s) {
   return nonpositive(c, n, s->used, s->depth + 1);
 }
 
-/* min(a, b) is one of the two, and at most both: for its upper bound either will do. */
+/* min(a, b) is one of the two, and at most both: for its upper bound either will do. First the one that leaves fewer terms: what the other costs may be all there is. */
 static bool by_extreme(tg_polys *c, const step *s) {
   const tg_atom v = c->atoms[s->v];
   bool any = (v.kind == TG_ATOM_MIN && s->sign > 0) || (v.kind == TG_ATOM_MAX && s->sign < 0);
-  if (any) return replaced(c, s, v.a) || replaced(c, s, v.b);
+  if (any) {
+    tg_poly left[2] = {tg_poly_add(c, tg_poly_mul(c, s->linear, v.a), s->rest, 1), tg_poly_add(c, tg_poly_mul(c, s->linear, v.b), s->rest, 1)};
+    int first = left[1].n < left[0].n;
+    return nonpositive(c, left[first], s->used, s->depth + 1) || nonpositive(c, left[!first], s->used, s->depth + 1);
+  }
   return replaced(c, s, v.a) && replaced(c, s, v.b);
 }
 

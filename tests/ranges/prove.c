@@ -98,6 +98,7 @@ static const struct { const char *fact, *condition; bool holds; } conditions[] =
   {NULL, "i * (i + 1) / 2 + t < M * (M + 1) / 2", true}, {NULL, "i * i <= (M - 1) * (M - 1)", true}, {NULL, "i * j <= (M - 1) * (N - 1)", true}, {NULL, "i * j < (M - 1) * (N - 1)", false},
   {NULL, "M * M >= M", true}, {NULL, "M - i > 0", true}, {NULL, "2 * i != 2 * j + 1", false}, {"i < 3 & i > 1", "i == 2", true}, {"j <= i & i <= j", "i == j", true},
   {NULL, "!(i >= M)", true}, {NULL, "i < M | j > 5", true}, {NULL, "i > 5 | i <= 5", true}, {"3 * i < N", "2 * i < N", true}, {"2 * i < N", "3 * i < N", false},
+  {"min(max(i - j, 0), N - 1) >= 1 & N >= 2 & max(i - j, 0) >= 1 & 4 * ceildiv(N, 4) <= N + 3 & N <= 4 * ceildiv(N, 4) & ceildiv(N, 4) >= 1", "min(max(i - j, 0), N - 1) * ceildiv(N, 4) <= N * ceildiv(N, 4) - ceildiv(N, 4)", true},
   {NULL, "M * N * K * M * N * K >= 1", true}, {NULL, "M * N * K * M * N * K * M >= 1", true},
 };
 
