@@ -5,7 +5,7 @@
 #include "bench/bench.h"
 
 static const char usage[] =
-  "tg bench lower|kernels|launch|polybench [--json] [--seconds N] [--case TEXT]\n"
+  "tg bench lower|kernels|launch|start|polybench [--json] [--seconds N] [--case TEXT]\n"
   "tg bench engine [--json] [--seconds N] [--case TEXT] [--cache DIR]\n"
   "tg bench tune --sweep DIR [--stage lower|model|build|time|tune|generated|report] [--shapes FILE] [--candidates N] [--seed N] ..\n"
   "tg bench gemm [--vs NAME[=FILE],..] [--shapes FILE] [--types f32,f64,f16,bf16,u8i8,i8i8] [--threads N] [--expect FILE [--update]] [--cache DIR] ..\n"
@@ -14,6 +14,8 @@ static const char usage[] =
   "  kernels   matmul, sgemm_packed, microkernel and attention against this machine's FMA peak, OpenBLAS and plain C; copy, axpy, sum, softmax,\n"
   "            layernorm against plain C; *_runtime: sizes known at launch only against the same sizes as constants\n"
   "  launch    what it costs to start a kernel of one element\n"
+  "  start     from the start of a process to its first product, kernels and tuned choices on file among 1,000 of each, nothing compiled:\n"
+  "            programs with libtg.a alone, with libtg_jit.a, and without tg\n"
   "  gemm      products of a list of shapes (tests/bench/gemm/shapes.txt) against openblas, blis, onednn, mkl, libxsmm: those of --vs, or all that\n"
   "            are installed, each at its best entry point. --expect: parts of the FMA peak that peers must come near to\n"
   "  engine    what engines use of tg/gemm.h: an epilogue against a pass behind the product, one plan for any number of rows, one packing, strides, long\n"
@@ -33,6 +35,7 @@ int cmd_bench(int argc, char **argv) {
   }
   if (!strcmp(a.file, "gemm")) return bench_gemm(&a);
   if (!strcmp(a.file, "engine")) return bench_engine(&a);
+  if (!strcmp(a.file, "start")) return bench_start(&a);
   if (!strcmp(a.file, "tune")) return bench_tune(&a);
   tg_context *ctx;
   if (tg_context_create(NULL, &ctx)) {
@@ -54,7 +57,7 @@ int cmd_bench(int argc, char **argv) {
     r = s > r ? s : r;
     s = bench_runtime(ctx, &a);
     r = s > r ? s : r;
-  } else fprintf(stderr, "tg bench: no '%s'; there are lower, kernels, launch, gemm, engine, tune and polybench\n", a.file);
+  } else fprintf(stderr, "tg bench: no '%s'; there are lower, kernels, launch, start, gemm, engine, tune and polybench\n", a.file);
   tg_context_free(ctx);
   return r;
 }
