@@ -11,6 +11,8 @@ typedef struct tg_lowering {
   bool verify;                  /* the spec after every pass */
 } tg_lowering;
 
+enum { TG_REDUCE_THREADS = 4096 };   /* that one reduction may have along lane, local and group ranges, on a target of threads */
+
 typedef const tg_uop *tg_pass_fn(tg_job *j, const tg_lowering *l, const tg_uop *sink);
 typedef struct { const char *name; tg_pass_fn *run; const char *contract; } tg_pass;
 extern const tg_pass tg_passes[];      /* in order; ends with a NULL name */

@@ -46,6 +46,19 @@ static void check_uniform(tg_schedule *s, const tg_opt *o, const tg_site *site, 
   if (r) tg_fail_at(s->j, o->pos, "%s %s: the extent of %s depends on it", tg_kind_name[kind], tg_range_text(s, site->range), tg_range_text(s, r));
 }
 
+static bool of_threads(tg_kind k) { return k == TG_LANE || k == TG_LOCAL || k == TG_GROUP; }
+
+/* On a target of threads all that a reduction has along them is combined at once. */
+static void check_threads(tg_schedule *s, const tg_opt *o, const tg_site *site, tg_kind kind) {
+  if (site->owner->op != TG_OP_REDUCE || !of_threads(kind) || s->l->target->lanes <= 1) return;
+  const tg_uop *const *r = tg_reduce_ranges(site->owner);
+  int64_t threads = tg_extent(site->range)->arg;
+  for (uint32_t i = 0; i < tg_reduce_info(site->owner).ranges; i++)
+    if (r[i] != site->range && of_threads(tg_range_kind(r[i])) && tg_extent(r[i])->op == TG_OP_CONST) threads *= tg_extent(r[i])->arg;
+  if (threads > TG_REDUCE_THREADS)
+    tg_fail_at(s->j, o->pos, "%s %s: a reduction over %lld threads, and %d are the most", tg_kind_name[kind], tg_range_text(s, site->range), (long long)threads, TG_REDUCE_THREADS);
+}
+
 static void check(tg_schedule *s, const tg_opt *o, const tg_site *site, tg_kind kind) {
   tg_job *j = s->j;
   const tg_uop *r = site->range;
@@ -62,6 +75,7 @@ static void check(tg_schedule *s, const tg_opt *o, const tg_site *site, tg_kind 
   else if (kind != TG_UNROLL && tg_reduce_info(site->owner).in_order)
     tg_fail_at(j, o->pos, "%s %s: a sum_in_order keeps the order of its terms", word, tg_range_text(s, r));
   check_lanes(s, o, site, kind);
+  check_threads(s, o, site, kind);
   check_uniform(s, o, site, kind);
 }
 

@@ -345,7 +345,7 @@ static void results_of_threads(plan *p, level *l, uint32_t copies, const tg_uop 
   uint32_t nv = p->info.values, lanes = 1, inner = 1;
   const tg_uop **t = tg_new(&j->env, const tg_uop *, (size_t)copies * nv), *sub[MAX_RANGES];
   for (uint32_t i = p->nupcast; i < p->nwide; i++) lanes *= p->extent[i];
-  if (lanes > 1 << 12) tg_fail_at(j, s->pos, "a reduction over more than 4096 threads");
+  if (lanes > TG_REDUCE_THREADS) tg_fail_at(j, s->pos, "a reduction over %u threads, and %d are the most", lanes, TG_REDUCE_THREADS);
   for (uint32_t i = p->nwide; i-- > p->nupcast; inner *= p->extent[i]) {
     sub[i] = tg_index(j, 0);
     if (p->extent[i] == 1) continue;
