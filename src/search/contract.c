@@ -67,7 +67,7 @@ static bool find_roles(tg_nest *n, roles *r) {
     if (!n->loop[i].parallel || n->loop[i].members > 1 || !n->loop[i].extent_text) return false;
     if (tg_access_motion(j, n->stores.data[0], n->loop[i].range) == TG_CONTIGUOUS) r->column = &n->loop[i];
   }
-  if (!r->column || tg_nest_axis_of(n, r->sum->name).members > 1) return false;
+  if (!r->column || !r->column->lockstep || tg_nest_axis_of(n, r->sum->name).members > 1) return false;
   uint32_t count;
   const tg_uop **order = tg_toposort(j, r->sum->reduce->src[0], &count);
   for (uint32_t i = 0; i < count; i++) {
@@ -80,7 +80,7 @@ static bool find_roles(tg_nest *n, roles *r) {
     }
   }
   for (uint32_t i = n->depth; i-- > 0 && r->panel;) { /* the innermost loop that the panel does not read */
-    if (&n->loop[i] == r->column || tg_uses(j, r->panel, n->loop[i].range)) continue;
+    if (&n->loop[i] == r->column || !n->loop[i].lockstep || tg_uses(j, r->panel, n->loop[i].range)) continue;   /* rows of one length, which their copies share */
     for (uint32_t k = 0; k < count && !r->row; k++) {
       if (order[k]->op != TG_OP_LOAD || order[k] == r->panel || !tg_uses(j, order[k], n->loop[i].range)) continue;
       r->row = &n->loop[i];
