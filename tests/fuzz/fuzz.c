@@ -327,8 +327,8 @@ static void choose_source(run *r, totals *t) {
   put_source(r, n, kept);
 }
 
-/* What a workgroup has no room for, and says so. */
-static bool too_large(const char *message) { return strstr(message, "threads are left") != NULL; }
+/* What a workgroup or a thread has no room for, and says so. */
+static bool too_large(const char *message) { return strstr(message, "threads are left") || strstr(message, "more than the register file holds"); }
 
 /* All stages on the way to r->target, and the machine code of a host. */
 static void lowered_for_target(run *r, totals *t) {
