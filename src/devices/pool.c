@@ -4,7 +4,9 @@
  * The job in hand is open while `state` has the OPEN bit; its low bits count the workers inside and the places
  * that are left. The launcher opens it, works too, closes
  * it when no task is left and waits for those inside. A worker that wakes late finds it closed and waits for no one. The
- * fields of a job change only while it is closed and nobody is inside. */
+ * fields of a job change only while it is closed and nobody is inside.
+ *
+ * The child of a fork has the memory of the pool and none of its workers; whatever the parent was at, its first launch begins anew. */
 #define _GNU_SOURCE
 #include <limits.h>
 #include <linux/futex.h>
@@ -22,7 +24,7 @@ struct tg_pool {
   tg_allocator allocator;
   void *block;                 /* as allocated; the pool begins at a cache line in it */
   uint32_t threads, started;   /* the caller among threads; started: of our own */
-  pid_t owner;
+  _Atomic(pid_t) owner;        /* of the workers; 0: a child is at making it its own */
   pthread_mutex_t lock;        /* one launch at a time */
   tg_pool_task *task;
   void *arg;
@@ -111,7 +113,7 @@ tg_pool *tg_pool_open(const tg_allocator *a, uint32_t threads) {
   p->block = block;
   p->allocator = *a;
   p->threads = threads;
-  p->owner = getpid();
+  atomic_init(&p->owner, getpid());
   pthread_mutex_init(&p->lock, NULL);
   return p;
 }
@@ -131,6 +133,20 @@ static void start(tg_pool *p, uint32_t wanted) {
   pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
+/* Is the pool this process's, or is it now? One of the child's threads makes it so; others meanwhile do without. */
+static bool is_own(tg_pool *p) {
+  pid_t here = getpid(), owner = atomic_load_explicit(&p->owner, memory_order_acquire);
+  if (owner == here) return true;
+  if (!owner || !atomic_compare_exchange_strong(&p->owner, &owner, 0)) return false;
+  pthread_mutex_init(&p->lock, NULL);   /* a thread that there is none of here may have had it */
+  p->started = 0;
+  atomic_store(&p->generation, 0);
+  atomic_store(&p->sleeping, 0);
+  atomic_store(&p->state, 0);
+  atomic_store_explicit(&p->owner, here, memory_order_release);
+  return true;
+}
+
 static void wait_for_workers(tg_pool *p) {
   unsigned s = atomic_fetch_and_explicit(&p->state, ~(unsigned)OPEN, memory_order_acq_rel) & ~(unsigned)OPEN;
   while (s & INSIDE) {
@@ -148,7 +164,7 @@ static void wait_for_workers(tg_pool *p) {
 void tg_pool_run(tg_pool *p, uint32_t threads, int64_t n, tg_pool_task *task, void *arg) {
   if (threads > p->threads) threads = p->threads;
   if ((int64_t)threads > n) threads = n > 0 ? (uint32_t)n : 1;
-  if (threads <= 1 || p->owner != getpid() || pthread_mutex_trylock(&p->lock)) {
+  if (threads <= 1 || !is_own(p) || pthread_mutex_trylock(&p->lock)) {
     for (int64_t i = 0; i < TG_MUTANT("pool: last task of one thread", n, n - 1); i++) task(arg, i, 0);
     return;
   }

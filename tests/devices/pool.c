@@ -30,7 +30,7 @@ static bool once(tg_pool *p, uint32_t threads, int64_t n) {
 }
 
 /* Tasks that wait until as many are at work as there are threads: then no two of them have one number. */
-typedef struct { atomic_int there, twice; atomic_int taken[8]; int wanted; } meeting;
+typedef struct { atomic_int there, twice, missed; atomic_int taken[8]; int wanted; } meeting;
 
 static void meet(void *arg, int64_t i, uint32_t worker) {
   meeting *m = arg;
@@ -38,6 +38,7 @@ static void meet(void *arg, int64_t i, uint32_t worker) {
   if (atomic_fetch_add(&m->taken[worker], 1)) atomic_fetch_add(&m->twice, 1);
   atomic_fetch_add(&m->there, 1);
   for (int k = 0; m->there < m->wanted && k < 5000; k++) usleep(100);   /* half a second: who waits in vain is noticed too */
+  if (m->there < m->wanted) atomic_fetch_add(&m->missed, 1);
 }
 
 typedef struct { tg_pool *pool; bool ok; } launcher;
@@ -47,6 +48,22 @@ static void *launch(void *arg) {
   l->ok = true;
   for (int i = 0; i < 300; i++) l->ok &= once(l->pool, 1 + (uint32_t)i % 7, i % 50);
   return NULL;
+}
+
+/* Children of a process whose pool is at work all the time have workers of their own, and so have theirs. */
+static bool in_child(tg_pool *p, int depth) {
+  pid_t child = fork();
+  if (!child) {
+    meeting m = {.wanted = 3};
+    alarm(20);
+    tg_pool_run(p, 3, 3, meet, &m);
+    bool ok = m.there == 3 && !m.twice && !m.missed && once(p, 7, 100) && (!depth || in_child(p, depth - 1));
+    tg_pool_close(p);
+    _exit(!ok);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  return status == 0;
 }
 
 int main(void) {
@@ -73,19 +90,11 @@ int main(void) {
     l[i].pool = p;
     pthread_create(&thread[i], NULL, launch, &l[i]);
   }
+  for (int i = 0; i < 5; i++) CHECK(in_child(p, i == 4), "child %d of a fork has no workers, or hangs", i);
   for (int i = 0; i < 4; i++) {
     pthread_join(thread[i], NULL);
     CHECK(l[i].ok, "launches at the same time");
   }
-  pid_t child = fork();
-  if (!child) {
-    bool ok = once(p, 7, 100);
-    tg_pool_close(p);
-    _exit(!ok);
-  }
-  int status = -1;
-  waitpid(child, &status, 0);
-  CHECK(status == 0, "the child of a fork runs all by itself");
   tg_pool_close(p);
   p = tg_pool_open(&a, 3);
   tg_pool_close(p);
