@@ -45,7 +45,7 @@ typedef struct {
 
 /* ---- the process's state ---- */
 
-enum { ROW_CLASSES = 4, TERM_CLASSES = 3, CLASSES = 2 * 2 * 2 * 2 * 2 * ROW_CLASSES * ROW_CLASSES * TERM_CLASSES };
+enum { ROW_CLASSES = 5, TERM_CLASSES = 4, CLASSES = 2 * 2 * 2 * 2 * 2 * ROW_CLASSES * ROW_CLASSES * TERM_CLASSES };
 
 /* tg with a compiler, or without: one is linked here, the other one opened. */
 typedef struct {
@@ -137,11 +137,16 @@ static void *workspace_of(size_t bytes, bool *own) {
 
 /* ---- classes ---- */
 
-enum { SMALL = 128 };
-static int class_of_rows(int n) { return n <= 1 ? 0 : n <= 16 ? 1 : n <= SMALL ? 2 : 3; }
-static int class_of_terms(int k) { return k <= SMALL ? 0 : k <= 1 << 16 ? 1 : 2; }
+enum { SMALL = 128, MIDDLE = 512, SHORT = 1024, LONG = 1 << 16 };   /* what tiles leave over counts up to MIDDLE; a panel has all terms up to SHORT */
+static const tg_dim row_class[ROW_CLASSES] = {{1, 0}, {2, 16}, {17, SMALL}, {SMALL + 1, MIDDLE}, {MIDDLE + 1, INT_MAX}},
+                    term_class[TERM_CLASSES] = {{1, SMALL}, {SMALL + 1, SHORT}, {SHORT + 1, LONG}, {LONG + 1, INT_MAX}};
 
-static const tg_dim row_class[ROW_CLASSES] = {{1, 0}, {2, 16}, {17, SMALL}, {SMALL + 1, INT_MAX}}, term_class[TERM_CLASSES] = {{1, SMALL}, {SMALL + 1, 1 << 16}, {(1 << 16) + 1, INT_MAX}};
+static int class_of(const tg_dim *classes, int last, int n) {
+  while (last && n < classes[last].lo) last--;
+  return last;
+}
+static int class_of_rows(int n) { return class_of(row_class, ROW_CLASSES - 1, n); }
+static int class_of_terms(int k) { return class_of(term_class, TERM_CLASSES - 1, k); }
 
 static bool is(const product *p, const void *x, double value) { return p->wide ? *(const double *)x == value : (double)*(const float *)x == value; }
 

@@ -45,6 +45,7 @@ static double cycles_of(int64_t rows, int64_t nu) {
   return (most > panel ? most : panel) + 0.3;
 }
 
+/* Rows are padded as the sketches do, by a list of smaller tiles; columns to whole panels. */
 static double cost_of_rows(int64_t rows, int64_t mr, int64_t nu) {
   double sum = (double)(rows / mr) * cycles_of(mr, nu);
   int64_t rest = rows % mr, power = 1;
@@ -54,31 +55,27 @@ static double cost_of_rows(int64_t rows, int64_t mr, int64_t nu) {
   return sum;
 }
 
-/* Rows are padded as the sketches do, by a list of smaller tiles; columns to whole panels. */
-static double cost(int64_t rows, int64_t columns, int64_t mr, int64_t nu, int64_t vl) { return cost_of_rows(rows, mr, nu) * (double)up(columns, nu * vl); }
-
-/* For one row; of a range the mean over sizes in it, which leave different rests. */
-static double cost_of_range(tg_gemm_dim rows, int64_t columns, int64_t mr, int64_t nu, int64_t vl) {
-  enum { SIZES = 16 };
-  double sum = 0;
-  if (rows.lo == rows.hi) return cost(rows.hi, columns, mr, nu, vl);
-  for (int64_t i = 0; i < SIZES; i++) {
-    int64_t m = larger(1, rows.lo + (rows.hi - rows.lo) * i / (SIZES - 1));
-    sum += cost(m, columns, mr, nu, vl) / (double)m;
+/* All sizes of ranges together: the rests of small ones count for as little as they are of the whole. */
+static double cost_of_range(tg_gemm_dim rows, tg_gemm_dim columns, int64_t mr, int64_t nu, int64_t vl) {
+  enum { STEPS = 15 };
+  double down = 0, across = 0, m = 0, n = 0;
+  for (int64_t i = 0; i <= STEPS; i++) {
+    int64_t r = larger(1, rows.lo + (rows.hi - rows.lo) * i / STEPS), c = larger(1, columns.lo + (columns.hi - columns.lo) * i / STEPS);
+    down += cost_of_rows(r, mr, nu), m += (double)r;
+    across += (double)up(c, nu * vl), n += (double)c;
   }
-  return sum;
+  return down / m * across / n;
 }
 
 /* panel: columns of the panels that come, or 0. */
 static shape choose_tile(tg_gemm_dim rows, tg_gemm_dim columns, int64_t vl, int64_t registers, int64_t panel) {
   enum { STREAMS = 14 };
-  int64_t n = columns.lo == columns.hi ? columns.hi : 1 << 20;
   shape best = {0};
   for (int64_t nu = registers >= 32 ? 4 : 3; nu >= 1; nu--)
     for (const int64_t *mr = tg_gemm_mr; (!panel || nu * vl == panel) && *mr && *mr * nu + nu + 1 <= registers; mr++) {
       if (*mr > rows.hi) break;
-      double c = cost_of_range(rows, n, *mr, nu, vl) * (nu * 2 < *mr && *mr > 8 ? 1.02 : 1) * (*mr > STREAMS ? 1.25 : 1);   /* wide tiles read memory in longer pieces; many rows are many streams */
-      if (best.mr && c >= best.cycles * 0.999) continue;
+      double c = cost_of_range(rows, columns, *mr, nu, vl) * (nu * 2 < *mr && *mr > 8 ? 1.02 : 1) * (*mr > STREAMS ? 1.25 : 1);   /* wide tiles read memory in longer pieces; many rows are many streams */
+      if (best.mr && c >= best.cycles * (best.nu == nu || columns.lo == columns.hi ? 0.999 : 0.99)) continue;   /* for little of what a range leaves over a panel is not made narrower */
       best = (shape){*mr, nu, vl, c};
     }
   return best;
