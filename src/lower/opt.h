@@ -61,6 +61,8 @@ const char *tg_range_text(tg_schedule *s, const tg_uop *range);   /* "i (line 8)
 static inline const char *tg_range_name(tg_schedule *s, const tg_uop *r) { return s->j->ranges.data[tg_range_ordinal(r)].name; }
 /* Of the author's range that it came from. end: the loop now. */
 tg_verdict tg_range_verdict(tg_schedule *s, const tg_uop *end, const char **why);
+/* The copy made ahead that a statement in u fills, or NULL: its data pass from iteration to iteration. */
+const tg_uop *tg_ring_stored(const tg_schedule *s, const tg_uop *u);
 
 /* Statement lists. */
 typedef struct { const tg_uop **data; uint32_t n, cap; } tg_statements;

@@ -325,18 +325,20 @@ static tg_verdict verdict_of(tg_schedule *s, const tg_uop *sink, const tg_uop *e
   return tg_loop_verdict(s->j, sink, end, why);
 }
 
-static bool stores_to_ring(const tg_schedule *s, const tg_uop *u) {
+const tg_uop *tg_ring_stored(const tg_schedule *s, const tg_uop *u) {
   if (u->op == TG_OP_STORE)
     for (uint32_t i = 0; i < s->rings.n; i++)
-      if (s->rings.data[i] == tg_define_of(u->src[0])) return true;
+      if (s->rings.data[i] == tg_define_of(u->src[0])) return s->rings.data[i];
   if (u->op == TG_OP_END)
-    for (uint32_t i = 1; i < u->n; i++)
-      if (stores_to_ring(s, u->src[i])) return true;
-  return false;
+    for (uint32_t i = 1; i < u->n; i++) {
+      const tg_uop *ring = tg_ring_stored(s, u->src[i]);
+      if (ring) return ring;
+    }
+  return NULL;
 }
 
 tg_verdict tg_range_verdict(tg_schedule *s, const tg_uop *end, const char **why) {
-  if (s->rings.n && stores_to_ring(s, end)) return *why = NULL, verdict_of(s, s->sink, end, why);
+  if (tg_ring_stored(s, end)) return *why = NULL, verdict_of(s, s->sink, end, why);
   uint32_t from = s->j->ranges.data[tg_range_ordinal(end->src[0])].from;
   *why = NULL;
   while (s->verdicts.n <= from) tg_push(&s->j->env, &s->verdicts, 0);

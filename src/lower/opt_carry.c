@@ -321,7 +321,8 @@ bool tg_opt_carry(tg_schedule *s, const tg_opt *o) {
   p.end = axis.site[0].owner;
   if (axis.n > 1) REFUSE(&p, "thread %s: %u loops have this name: name one of them", range_text(&p), axis.n);
   if (!tg_carry_of(j, p.end, &p.c)) tg_bug(&j->env, "the merge of %s has lost its form", range_text(&p));
-  const tg_uop *extent = tg_extent(p.end->src[0]);
+  const tg_uop *extent = tg_extent(p.end->src[0]), *ring = tg_ring_stored(s, p.end);
+  if (ring) REFUSE(&p, "thread %s: each iteration reads what the one before has copied to %s, and a part has none before it (stage it afterwards)", range_text(&p), tg_buffer_info(j, ring)->name);
   if (!o->number[0] && extent->op != TG_OP_CONST) REFUSE(&p, "thread %s: its extent is %s, so say how many parts: thread %s 2", range_text(&p), tg_text(j, extent), o->names[0]);
   p.parts = o->number[0] ? o->number[0] : extent->arg < 1 ? 1 : extent->arg;
   if (p.parts > MAX_PARTS) REFUSE(&p, "thread %s: %lld parts, over the limit of %d", range_text(&p), (long long)p.parts, MAX_PARTS);

@@ -50,6 +50,8 @@ static const expectation refusal_cases[] = {
   {bytes_in_order_kernel, "N=16 K=4", "contract vpdpbusd j=j k=k", "opts:1:1: error: contract: a sum_in_order keeps the order of its terms"},
   {carried_kernel, "M=4 N=1..9", "thread k", "opts:1:1: error: thread k (line 7): its extent is N, so say how many parts: thread k 2"},
   {carried_kernel, "M=1..4 N=9", "thread k 2", "opts:1:1: error: thread k (line 7): the extent of i (line 4) around it is M, and the states of its parts need memory whose size is known"},
+  {carried_kernel, "M=4 N=9", "stage x at k as S depth=2\nthread k 3",
+   "opts:2:1: error: thread k (line 7): each iteration reads what the one before has copied to S, and a part has none before it (stage it afterwards)"},
   {carried_kernel, "M=4 N=9", "thread i\nthread k 2", "opts:2:1: error: thread k (line 7): it stands inside i (line 4), which is thread already"},
   {carried_kernel, "M=4 N=9", "cut k last\nthread k.last", "opts:2:1: error: thread k.last (line 7): s does not begin as its merge says: another part of the loop stands before"},
   {carried_kernel, "M=4 N=9", "thread k 2000", "opts:1:1: error: thread k (line 7): 2000 parts, over the limit of 1024"},
