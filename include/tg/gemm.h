@@ -30,6 +30,8 @@
  *
  *     tg_gemm_free(g), tg_context_free(context);
  *
+ * Weights of four or eight bits in groups: d.b_bits, b_scale, b_zero and b_group below; examples/weights.c quantises a layer, packs it and runs it.
+ *
  * A run takes no lock, allocates nothing and compiles nothing; it checks sizes, strides, pointers and overlap first, and then cannot fail. A plan is
  * immutable: any number of threads may run it at a time, each call with a workspace of its own. The bits of a result do not depend on the number
  * of threads, nor on who runs which task. With libtg.a alone (tg_context_create_runtime) a plan takes its kernels from the cache, or is TG_MISS.
@@ -171,7 +173,8 @@ TG_API tg_gemm_info tg_gemm_describe(const tg_gemm *);
 
 /* Of libtg_jit.a: tunes the kernel that a plan of this descriptor runs for m, n, k (dense operands; 0 where the descriptor fixes a size). The choice is kept in the
  * context's folder of tuned choices (tg_context_options.tuned), and plans made in contexts with that folder and as many threads use it. bindings, user, start and params
- * of the options are set here, start only where it is NULL. TG_EINVAL: the descriptor or a size is wrong, has strides of its own, or B packed ahead. */
+ * of the options are set here, start only where it is NULL. TG_EINVAL: the descriptor or a size is wrong, has strides of its own, or B packed ahead: weights
+ * of few bits are tuned as they lie. */
 TG_API tg_status tg_gemm_tune_sized(tg_context *, const tg_gemm_desc *, size_t desc_bytes, int64_t m, int64_t n, int64_t k, const tg_tune_options *, tg_tune_result **out);
 static inline tg_status tg_gemm_tune(tg_context *context, const tg_gemm_desc *desc, int64_t m, int64_t n, int64_t k, const tg_tune_options *options, tg_tune_result **out) {
   return tg_gemm_tune_sized(context, desc, sizeof *desc, m, n, k, options, out);

@@ -3,6 +3,7 @@
  * for each case of beta. Needs a context; compiles through it, or takes what its cache has. */
 #include <stdio.h>
 #include "gemm/plan.h"
+#include "gemm/sketch.h"
 
 static const int64_t most_elements = (int64_t)1 << 31, most_ld = (int64_t)1 << 31;
 
@@ -196,11 +197,17 @@ uint32_t tg_gemm_bind(const tg_gemm *g, const tg_gemm_problem *q, tg_binding *b)
   return n;
 }
 
+/* Weights of few bits have sketches of their own, beside the plain one. */
+static bool takes(uint32_t sketch, const tg_gemm_problem *q) {
+  if (sketch == GEMM_GROUPED) return q->bits && q->panel;
+  return sketch == GEMM_PLAIN || (sketch == GEMM_WEIGHTS) == (q->bits != 0);
+}
+
 uint32_t tg_gemm_sketches_for(const tg_gemm_problem *q, const tg_gemm_choice *choice, tg_gemm_def *def, const tg_kernel_def **defs) {
   uint32_t n = 0;
   for (int pass = 0; pass < 2; pass++)
     for (uint32_t i = 0; tg_gemm_sketches[i] && n < GEMM_SKETCHES; i++) {
-      if ((tg_gemm_sketches[i] == choice->sketch) != (pass == 0)) continue;
+      if (!takes(i, q) || (tg_gemm_sketches[i] == choice->sketch) != (pass == 0)) continue;
       tg_gemm_kernel_of(q, tg_gemm_sketches[i], &def[n]);
       defs[n] = &def[n].def, n++;
     }

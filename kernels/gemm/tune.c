@@ -32,14 +32,16 @@ tg_status tg_gemm_space_of(tg_context *c, const tg_gemm_desc *d, int64_t m, int6
     return tg_context_fail(c, TG_EINVAL, "tg_gemm_tune: products with B packed ahead, or with strides of their own, are not tuned");
   q.m = part->m, q.n = part->n, q.k = part->k;
   if (!q.k.lo) q.k.lo = 1;
-  const int64_t value[GEMM_VALUES] = {m, n, k, side(q.a_major, m, k), side(q.b_major, k, n), side(q.c_major, m, n)};
+  int64_t ldb = side(q.b_major, k, n), groups = q.group ? (k + q.group - 1) / q.group : 1;
+  const int64_t value[] = {m, n, k, side(q.a_major, m, k), q.bits == 4 ? (ldb + 1) / 2 : ldb, side(q.c_major, m, n)};   /* of four bits: bytes */
   out->problem = q;
   memcpy(out->size, value, sizeof out->size);
   out->choice = &part->choice;
   out->bindings_n = tg_gemm_bind(g, &q, out->binding);
   out->params_n = 0;
   for (uint32_t i = 0; i < out->bindings_n; i++)
-    if (out->binding[i].lo != out->binding[i].hi) out->params[out->params_n++] = i < GEMM_COLUMN_STEP ? value[i] : n;   /* behind the leading dimensions come those of arguments per element */
+    if (out->binding[i].lo != out->binding[i].hi)   /* behind the leading dimensions come those of arguments per element, then that of the groups */
+      out->params[out->params_n++] = i < TG_COUNT(value) ? value[i] : q.bits && i + 1 == out->bindings_n && q.group_major == TG_GEMM_COLUMN ? groups : n;
   out->defs_n = tg_gemm_sketches_for(&out->problem, &part->choice, out->def, out->defs);
   return TG_OK;
 }

@@ -47,6 +47,35 @@ static uint32_t tuned_of(tg_context *c, const tg_gemm_desc *d, int64_t m) {
   return n;
 }
 
+/* Likewise for weights of four bits in groups, with scales and zero points. */
+static uint32_t tuned_weights_of(tg_context *c, const tg_gemm_desc *d) {
+  enum { M = 48, N = 96, K = 128, GROUP = 32 };
+  static float a[M * K], got[M * N], scale[K / GROUP * N];
+  static uint8_t b[K * N / 2], zero[K / GROUP * N];
+  tg_gemm *g = NULL;
+  for (int i = 0; i < M * K; i++) a[i] = (float)(i % 7 - 3);
+  for (int i = 0; i < K * N / 2; i++) b[i] = (uint8_t)(i * 37 >> 2);
+  for (int i = 0; i < K / GROUP * N; i++) scale[i] = i % 3 ? 0.5f : 2, zero[i] = (uint8_t)(i % 16);
+  for (int i = 0; i < M * N; i++) got[i] = -1;
+  CHECK(tg_gemm_plan(c, d, &g) == TG_OK, "%s", tg_error_message(c));
+  if (!g) return 0;
+  tg_gemm_call call = {.a = a, .b = b, .c = got, .b_scale = scale, .b_zero = zero, .workspace_bytes = tg_gemm_workspace(g, NULL)};
+  call.workspace = malloc(call.workspace_bytes + 1);
+  CHECK(tg_gemm_run(g, &call) == TG_OK, "%s", tg_error_message(c));
+  int wrong = 0;
+  for (int i = 0; i < M; i++)
+    for (int j = 0; j < N; j++) {
+      float want = 0;
+      for (int k = 0; k < K; k++) want += a[i * K + k] * scale[k / GROUP * N + j] * (float)((b[(k * N + j) / 2] >> j % 2 * 4 & 15) - zero[k / GROUP * N + j]);
+      wrong += got[i * N + j] != want;
+    }
+  CHECK(!wrong, "weights of four bits: %d elements are wrong", wrong);
+  uint32_t n = tg_gemm_describe(g).tuned;
+  tg_gemm_free(g);
+  free(call.workspace);
+  return n;
+}
+
 /* The slowest point of a sketch as the start: what wins against it is sure. */
 static void tune(tg_context *c, const tg_gemm_desc *d, int64_t m) {
   static const tg_binding slow[] = {{"NU", 1, 1, 1}, {"MR", 1, 1, 1}};
@@ -125,6 +154,10 @@ int main(int argc, char **argv) {
   CHECK(tuned_of(none, &fixed, 64) == 0, "tuned without a folder");
   tune(c, &range, 60);
   CHECK(tuned_of(c, &range, 50) == 1 && tuned_of(c, &range, 33) == 1, "the plan of a range does not use what was tuned");
+  tg_gemm_desc weights = {.m = {48, 0}, .n = {96, 0}, .k = {128, 0}, .b = TG_U8, .b_bits = 4, .b_zero = TG_U8, .b_group = 32};
+  CHECK(tuned_weights_of(c, &weights) == 0, "weights that nothing was tuned for");
+  tune(c, &weights, 0);
+  CHECK(tuned_weights_of(c, &weights) == 1, "the plan with weights of four bits does not use what was tuned");
   wrong_at_tails(none, false), wrong_at_tails(none, true);
   tg_context_free(c);
   c = open_context(tuned);
