@@ -151,6 +151,16 @@ static void dwords(int which, uint32_t lane, uint32_t i, uint32_t *row, uint32_t
   *column = which == 1 ? i >> 2 : i;
 }
 
+/* ---- AMX: bytes of a row of a tile, four of each dword ---- */
+
+static void tile_rows(int which, uint32_t lane, uint32_t i, uint32_t *row, uint32_t *column) {
+  uint32_t m = i >> 6, byte = i & 63;
+  (void)lane;
+  *row = which == 0 ? m : which == 1 ? 4 * m + (byte & 3) : i >> 4;
+  *column = which == 0 ? byte : which == 1 ? byte >> 2 : i & 15;
+}
+
+#define AMX(name) {name, 16, 16, 64, 1, {1024, 1024, 256}, tile_rows, AS_INT, TG_I32}
 #define PTX(name, k, a, b, place, how, result) {name, 16, 8, k, 32, {a, b, 4}, place, how, result}
 #define RDNA3(name, how, result) {"wmma11.16x16x16." name, 16, 16, 16, 32, {16, 16, 8}, rdna3, how, result}
 #define RDNA4(name, how, result) {"wmma12.16x16x16." name, 16, 16, 16, 32, {8, 8, 8}, rdna4, how, result}
@@ -183,6 +193,7 @@ static const tg_instruction instructions[] = {
   CDNA("16x16x32.e4m3fnuz", 16, 32, 8, cdna16x32, AS_E4M3FNUZ, TG_F32), CDNA("32x32x16.e4m3fnuz", 32, 16, 8, cdna32x16, AS_E4M3FNUZ, TG_F32),
   CDNA("16x16x32.e5m2fnuz", 16, 32, 8, cdna16x32, AS_E5M2FNUZ, TG_F32), CDNA("32x32x16.e5m2fnuz", 32, 16, 8, cdna32x16, AS_E5M2FNUZ, TG_F32),
   {"vpdpbusd", 1, 16, 4, 1, {4, 64, 16}, dwords, AS_INT, TG_I32},
+  AMX("tdpbssd"), AMX("tdpbsud"), AMX("tdpbusd"), AMX("tdpbuud"),
 };
 
 const tg_instruction *tg_instruction_find(const char *name) {
@@ -200,7 +211,7 @@ void tg_instruction_element(const tg_instruction *x, int which, uint32_t lane, u
 
 /* ---- running ---- */
 
-enum { LARGEST = 32 };   /* rows, columns, k */
+enum { LARGEST = 64 };   /* rows, columns, k */
 
 static double fnuz(uint32_t byte, uint32_t mantissa, int bias) {
   uint32_t low = byte & ((1u << mantissa) - 1), exponent = (byte & 127) >> mantissa;

@@ -201,6 +201,10 @@ static void find_carried(tg_emitter *e, const tg_uop *u, uint32_t mark, carried_
   if (c->mark == mark) return;
   c->mark = mark;
   LLVMTypeRef type = tg_emit_type(e, b->define->type, tg_emit_store_lanes(u));
+  if (b->tiles) {
+    tg_push(&e->j->env, list, ((carried){c, c->now ? c->now : tg_emit_tile(e, NULL), NULL}));
+    return;
+  }
   if (c->now && LLVMTypeOf(c->now) != type) tg_bug(&e->j->env, "linear form: %s in SSA form is written in two widths", e->j->buffers.data[(uint32_t)b->define->arg].name);
   tg_push(&e->j->env, list, ((carried){c, c->now ? c->now : LLVMConstNull(type), NULL}));
 }
@@ -432,6 +436,7 @@ static void prepare(tg_emitter *e) {
   e->buffers = tg_new(&e->j->env, emit_buffer, e->j->buffers.n + 1);
   find_phases(e, e->sink->src, e->sink->n, (uint32_t)NO_LOOP);
   find_memory(e);
+  tg_emit_find_tiles(e);
   e->private_top = DUMMY_BYTES;
   for (uint32_t i = 0; i < e->sink->n && e->target->arch == TG_ARCH_NVPTX; i++) tg_emit_find_aligned(e, e->sink->src[i]);
 }

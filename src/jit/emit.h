@@ -23,6 +23,7 @@ typedef struct {
   uint32_t phase, stamp, inside;    /* phase: the only one that uses it, + 1 */
   uint32_t loop;               /* of phases, that it is defined in */
   bool top, many;              /* defined between phases; outlives a phase */
+  bool tiles;                  /* cells are registers of tiles */
   emit_cell *cells;
   uint32_t cells_n;
   LLVMValueRef pointer;
@@ -70,6 +71,7 @@ typedef struct tg_emitter {
   TG_VEC(emit_slot) slots;
   uint32_t *need, wanted;      /* by node id: the last stamp `wanted` it got */
   uint8_t *pure;               /* by node id: recomputed in each phase rather than kept */
+  uint8_t *tiled;              /* by node id: a load that a matrix instruction takes as a tile */
   bool streaming, streamed;
   unsigned nontemporal_kind, invariant_kind;
   LLVMMetadataRef empty_node, one_node;
@@ -114,6 +116,7 @@ void tg_device_wait(tg_emitter *, const tg_uop *wait);
 LLVMTypeRef tg_emit_type(tg_emitter *, tg_type t, uint32_t lanes);
 LLVMTypeRef tg_emit_memory_type(tg_emitter *, tg_type t, uint32_t lanes);   /* bool is a byte */
 LLVMValueRef tg_emit_get(tg_emitter *, const tg_uop *u, uint32_t lanes);    /* the value, splat to lanes */
+LLVMValueRef tg_emit_raw(tg_emitter *, const tg_uop *u, uint32_t lanes);    /* the same, but a tile remains one */
 bool tg_emit_put_off(tg_emitter *, const tg_uop *u);                        /* a statement that is not worth an instruction yet */
 uint32_t tg_emit_depth(tg_emitter *, const tg_uop *u);
 LLVMValueRef tg_emit_splat(tg_emitter *, LLVMValueRef v, uint32_t lanes, uint32_t depth);
@@ -131,6 +134,12 @@ void tg_emit_back(tg_emitter *, LLVMBasicBlockRef);
 
 /* emit_matrix.c */
 LLVMValueRef tg_emit_matrix(tg_emitter *, const tg_uop *u);
+void tg_emit_find_tiles(tg_emitter *);                                      /* before any function: loads and buffers that are registers of tiles */
+static inline bool tg_emit_is_tile(LLVMValueRef v) { return LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMX86_AMXTypeKind; }
+LLVMValueRef tg_emit_tile(tg_emitter *, LLVMValueRef v);                     /* a value of a tile's elements, or of one for all of them, as a tile; NULL: of zeros */
+LLVMValueRef tg_emit_elements(tg_emitter *, LLVMValueRef v, LLVMTypeRef type);   /* the other way */
+LLVMValueRef tg_emit_load_tile(tg_emitter *, LLVMValueRef pointer);
+void tg_emit_store_tile(tg_emitter *, LLVMValueRef pointer, LLVMValueRef tile);
 
 /* emit_convert.c */
 LLVMValueRef tg_emit_cast(tg_emitter *, const tg_uop *u);

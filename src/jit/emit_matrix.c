@@ -107,11 +107,76 @@ static LLVMValueRef by_assembly(tg_emitter *e, const tg_matrix_row *r, const LLV
   return out;
 }
 
+/* ---- tiles ----
+ * LLVM has a type for their registers. Phis may have it, and constants may not; its code generator finds out from the sizes in each call how to configure the
+ * registers, keeps that out of loops, and gives them up where the function ends. */
+
+enum { TILE_ROWS = 16, TILE_BYTES = 64, TILE_WORDS = TILE_ROWS * TILE_BYTES / 4 };
+
+static LLVMValueRef call_tile(tg_emitter *e, const char *name, LLVMTypeRef overload, LLVMValueRef *args, unsigned n) {
+  unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
+  if (!id) tg_fail(&e->j->env, TG_EBACKEND, "LLVM %s has no %s", tg_jit_llvm_version(), name);
+  LLVMValueRef fn = LLVMGetIntrinsicDeclaration(e->m, id, &overload, overload != NULL);
+  return LLVMBuildCall2(e->b, LLVMGlobalGetValueType(fn), fn, args, n, "");
+}
+
+static LLVMValueRef sixteen(tg_emitter *e, uint64_t v) { return LLVMConstInt(e->integer[16], v, 0); }
+
+LLVMValueRef tg_emit_load_tile(tg_emitter *e, LLVMValueRef pointer) {
+  LLVMValueRef args[4] = {sixteen(e, TILE_ROWS), sixteen(e, TILE_BYTES), pointer, LLVMConstInt(e->integer[64], TILE_BYTES, 0)};
+  return call_tile(e, "llvm.x86.tileloadd64.internal", NULL, args, 4);
+}
+
+void tg_emit_store_tile(tg_emitter *e, LLVMValueRef pointer, LLVMValueRef tile) {
+  LLVMValueRef args[5] = {sixteen(e, TILE_ROWS), sixteen(e, TILE_BYTES), pointer, LLVMConstInt(e->integer[64], TILE_BYTES, 0), tile};
+  call_tile(e, "llvm.x86.tilestored64.internal", NULL, args, 5);
+}
+
+LLVMValueRef tg_emit_tile(tg_emitter *e, LLVMValueRef v) {
+  if (v && tg_emit_is_tile(v)) return v;
+  if (!v || (LLVMIsConstant(v) && LLVMIsNull(v))) {
+    LLVMValueRef args[2] = {sixteen(e, TILE_ROWS), sixteen(e, TILE_BYTES)};
+    return call_tile(e, "llvm.x86.tilezero.internal", NULL, args, 2);
+  }
+  if (LLVMGetTypeKind(LLVMTypeOf(v)) != LLVMVectorTypeKind) v = tg_emit_splat(e, v, TILE_ROWS * TILE_BYTES * 8 / LLVMGetIntTypeWidth(LLVMTypeOf(v)), e->depth);
+  v = as(e, v, vector(e->integer[32], TILE_WORDS));
+  return call_tile(e, "llvm.x86.cast.vector.to.tile", LLVMTypeOf(v), &v, 1);
+}
+
+LLVMValueRef tg_emit_elements(tg_emitter *e, LLVMValueRef v, LLVMTypeRef type) {
+  return as(e, call_tile(e, "llvm.x86.cast.tile.to.vector", vector(e->integer[32], TILE_WORDS), &v, 1), type);
+}
+
+void tg_emit_find_tiles(tg_emitter *e) {
+  tg_job *j = e->j;
+  e->tiled = tg_new(&j->env, uint8_t, j->uops.n);
+  for (uint32_t i = 0; i < j->uops.n && e->target->tile_i8; i++) {
+    const tg_uop *u = j->uops.data[i], *m = u->op == TG_OP_STORE ? tg_stored(u) : u;
+    const tg_matrix_row *r = m->op == TG_OP_MATRIX ? tg_matrix_find(tg_matrix_name(j, m)) : NULL;
+    if (!r || r->form != TG_MATRIX_TILE) continue;
+    for (int w = 0; u == m && w < 3; w++) e->tiled[u->src[w]->id] = u->src[w]->op == TG_OP_LOAD;
+    emit_buffer *b = u == m ? NULL : &e->buffers[tg_buffer_ordinal(u->src[0])];
+    if (b && b->memory == MEMORY_CELLS) b->tiles = true;
+  }
+}
+
+/* c + a * b: rows of d, bytes of a row of d, bytes of a row of a. */
+static LLVMValueRef by_tiles(tg_emitter *e, const tg_matrix_row *r, const tg_uop *u) {
+  LLVMValueRef args[6] = {sixteen(e, r->m), sixteen(e, r->n * 4u), sixteen(e, r->k)};
+  static const int order[] = {2, 0, 1};
+  for (int i = 0; i < 3; i++) {
+    const tg_uop *x = u->src[order[i]];
+    args[3 + i] = tg_emit_tile(e, tg_emit_raw(e, x, x->lanes));
+  }
+  return call_tile(e, r->code, NULL, args, 6);
+}
+
 LLVMValueRef tg_emit_matrix(tg_emitter *e, const tg_uop *u) {
   const tg_matrix_row *r = tg_matrix_find(tg_matrix_name(e->j, u));
   LLVMValueRef v[3];
   uint32_t n[3];
   if (!r || !tg_matrix_on(r, e->target)) tg_fail(&e->j->env, TG_EINVAL, "error: %s is not an instruction of %s", tg_matrix_name(e->j, u), e->target->name);
+  if (r->form == TG_MATRIX_TILE) return by_tiles(e, r, u);
   for (int i = 0; i < 3; i++) {
     n[i] = tg_matrix_registers(r, i);
     v[i] = tg_emit_get(e, u->src[i], n[i]);

@@ -415,6 +415,8 @@ static LLVMValueRef load_cell(tg_emitter *e, const tg_uop *u) {
   emit_cell *c = tg_emit_cell(e, u);
   LLVMTypeRef type = tg_emit_type(e, u->type, u->lanes);
   LLVMValueRef v = c->now ? c->now : LLVMConstNull(type);
+  if (tg_emit_is_tile(v) && !tg_gate(u)) return v;
+  if (tg_emit_is_tile(v)) v = tg_emit_elements(e, v, type);
   if (u->lanes > 1 && LLVMTypeOf(v) == tg_emit_type(e, u->type, 1)) v = tg_emit_splat(e, v, u->lanes, e->depth); /* one element, in the lanes of a gate */
   if (LLVMTypeOf(v) != type) tg_bug(&e->j->env, "linear form: %s in SSA form is read in another width than written", tg_buffer_info(e->j, u->src[0])->name);
   const tg_uop *gate = tg_gate(u);
@@ -455,6 +457,7 @@ LLVMValueRef tg_emit_load(tg_emitter *e, const tg_uop *u) {
   if (gate && gate->op == TG_OP_CONST && !gate->arg) return tg_emit_get(e, tg_alternative(u), u->lanes);
   address a = address_of(e, u, u->lanes, false);
   if (gate && gate->op != TG_OP_CONST) return gated_load(e, u, gate, &a);
+  if (e->tiled[u->id] && !a.offsets && !a.splat && !a.backwards) return tg_emit_load_tile(e, a.pointer);
   if (a.offsets) {
     LLVMValueRef zero = LLVMConstNull(tg_emit_memory_type(e, define->type, u->lanes));
     return from_memory(e, define->type, u->lanes, masked(e, "llvm.masked.gather", false, a.offsets, full_mask(e, u->lanes), zero, a.align));
@@ -504,10 +507,16 @@ static void atomic_store(tg_emitter *e, const tg_uop *u, const address *a, LLVMV
 
 static void store_cell(tg_emitter *e, const tg_uop *u, uint32_t lanes) {
   emit_cell *c = tg_emit_cell(e, u);
-  LLVMValueRef v = tg_emit_get(e, tg_stored(u), lanes);
   const tg_uop *gate = tg_gate(u);
+  bool tiles = e->buffers[tg_buffer_ordinal(u->src[0])].tiles;
+  if (tiles && !gate) {
+    c->now = tg_emit_tile(e, tg_emit_raw(e, tg_stored(u), tg_stored(u)->lanes));
+    return;
+  }
+  LLVMValueRef v = tg_emit_get(e, tg_stored(u), lanes);
+  if (tiles && c->now) c->now = tg_emit_elements(e, c->now, LLVMTypeOf(v));
   if (gate) v = LLVMBuildSelect(e->b, TG_MUTANT("emit: gate of a cell", tg_emit_get(e, gate, lanes), LLVMConstAllOnes(tg_emit_type(e, TG_BOOL, lanes))), v, c->now ? c->now : LLVMConstNull(LLVMTypeOf(v)), "");
-  c->now = v;
+  c->now = tiles ? tg_emit_tile(e, v) : v;
 }
 
 uint32_t tg_emit_store_lanes(const tg_uop *u) {
@@ -541,6 +550,11 @@ void tg_emit_store(tg_emitter *e, const tg_uop *u) {
     return;
   }
   address a = address_of(e, u, lanes, !e->device && (u->arg & TG_STREAM));
+  LLVMValueRef tile = tg_emit_raw(e, value, value->lanes);
+  if (tg_emit_is_tile(tile) && !gate && !a.offsets && !a.splat && !a.backwards && !(u->arg & TG_ATOMIC)) {
+    tg_emit_store_tile(e, a.pointer, tile);
+    return;
+  }
   LLVMValueRef v = to_memory(e, define->type, lanes, tg_emit_get(e, value, lanes));
   bool branch = gate && (gate->lanes == 1 || lanes == 1);
   LLVMValueRef mask = !gate ? NULL : tg_emit_get(e, gate, branch ? 1 : lanes);

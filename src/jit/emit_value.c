@@ -152,6 +152,11 @@ static LLVMValueRef made(tg_emitter *e, const tg_uop *u, emit_value *v) {
 uint32_t tg_emit_depth(tg_emitter *e, const tg_uop *u) { return found(e, u)->depth; }
 
 LLVMValueRef tg_emit_get(tg_emitter *e, const tg_uop *u, uint32_t lanes) {
+  LLVMValueRef v = tg_emit_raw(e, u, lanes);
+  return tg_emit_is_tile(v) ? tg_emit_elements(e, v, tg_emit_type(e, (tg_type)u->type, lanes)) : v;
+}
+
+LLVMValueRef tg_emit_raw(tg_emitter *e, const tg_uop *u, uint32_t lanes) {
   emit_value *v = found(e, u);
   made(e, u, v);
   if (u->lanes == lanes) return v->v;

@@ -174,14 +174,24 @@ static bool sum_fits(state *s, const terms *t) {
   return most <= TG_MUTANT("index: offsets of 32 bits", INT32_MAX, INT64_MAX);
 }
 
-/* Digits of lanes in two dimensions that lie as the lanes do: x / c * (c * times) + x % c * times is x * times. */
+static bool by_constant(const tg_uop *u, tg_op op) { return u->op == op && u->src[1]->op == TG_OP_CONST && u->src[1]->arg > 0; }
+
+/* x / c and x % c; or x / (a * c) and x / a % c. */
+static bool are_neighbours(const tg_uop *high, const tg_uop *low) {
+  const tg_uop *x = low->src[0];
+  int64_t c = low->src[1]->arg;
+  if (high->src[0] == x) return high->src[1]->arg == c;
+  return by_constant(x, TG_OP_IDIV) && high->src[0] == x->src[0] && !__builtin_mul_overflow(c, x->src[1]->arg, &c) && high->src[1]->arg == TG_MUTANT("index: digits that leave one out", c, high->src[1]->arg);
+}
+
+/* Digits of lanes in several dimensions that lie as the lanes do: x / c * (c * times) + x % c * times is x * times. */
 static void rejoin_digits(terms *t) {
   for (uint32_t i = 0; i < t->n; i++)
     for (uint32_t k = 0; k < t->n; k++) {
       const tg_uop *high = t->t[i].atom, *low = t->t[k].atom;
-      if (!high || !low || high->lanes == 1 || high->op != TG_OP_IDIV || low->op != TG_OP_MOD || high->src[0] != low->src[0] || high->src[1] != low->src[1]) continue;
-      if (high->src[1]->op != TG_OP_CONST || t->t[i].by || t->t[k].by || t->t[i].times != TG_MUTANT("index: digits that are apart", t->t[k].times * high->src[1]->arg, t->t[i].times)) continue;
-      t->t[k].atom = high->src[0];
+      if (!high || !low || high->lanes == 1 || !by_constant(high, TG_OP_IDIV) || !by_constant(low, TG_OP_MOD) || !are_neighbours(high, low)) continue;
+      if (t->t[i].by || t->t[k].by || t->t[i].times != TG_MUTANT("index: digits that are apart", t->t[k].times * low->src[1]->arg, t->t[i].times)) continue;
+      t->t[k].atom = low->src[0];
       t->t[i] = t->t[--t->n];
       i = UINT32_MAX;
       break;

@@ -296,16 +296,57 @@ static const tg_uop *begins_with(contraction *c) {
   return tg_uses(c->s->j, x, c->reduce) ? NULL : x;
 }
 
+/* Tiles go to memory as a whole, and what else the statement does is done there, in vectors of a row's elements. */
+static void by_rows(contraction *c, const tg_uop *acc, tg_statements *list) {
+  tg_job *j = c->s->j;
+  tg_pos pos = tg_get_pos(j, c->store);
+  const tg_uop *elements = tg_index(j, tg_matrix_registers(c->row, 2)), *all = tg_iota(j, TG_INDEX, tg_matrix_registers(c->row, 2)), *x = c->store;
+  tg_buffer b = {.name = "tile", .space = TG_SPACE_LOCAL, .type = (uint8_t)c->row->c_type, .rank = 1, .pos = pos};
+  const tg_uop *tile = tg_define(j, b, 1, &elements, NULL, true), *from[3] = {c->reduce, c->range[0], c->range[1]}, *to[3], *own[2], *at;
+  tg_push(&j->env, list, tile);
+  tg_push(&j->env, list, tg_store(j, tile, &all, tg_load(j, acc, NULL, NULL, NULL, 0), NULL, 0));
+  for (int w = 0; w < 2; w++) {
+    own[w] = tg_axis_range(c->s, c->range[w], tg_range_name(c->s, c->range[w]), tg_index(j, size_of(c, w)), w ? TG_LANE : TG_LOOP);
+    to[1 + w] = c->outer[w] ? tg_op2(j, TG_OP_ADD, tg_idx_mul(j, c->outer[w], size_of(c, w)), own[w]) : own[w];
+  }
+  at = tg_op2(j, TG_OP_ADD, tg_idx_mul(j, own[0], c->row->n), own[1]);
+  to[0] = tg_load(j, tile, &at, NULL, NULL, 0);
+  x = tg_substitute(j, x, 3, from, to);
+  for (int w = 2; w-- > 0;) {
+    tg_set_pos(j, x, pos);
+    x = tg_end(j, own[w], 1, &x);
+  }
+  tg_push(&j->env, list, x);
+}
+
+/* All of it for each of the instructions, in each lane. */
+static void repeated(contraction *c, const tg_uop *end, tg_statements *list, tg_statements *out) {
+  tg_job *j = c->s->j;
+  for (uint32_t i = 1; i < list->n; i++) tg_set_pos(j, list->data[i], tg_get_pos(j, c->store));
+  for (int w = 3; w-- > 0;) {   /* 2: the lanes */
+    const tg_uop *range = w < 2 ? c->outer[w] : c->lane->op == TG_OP_RANGE ? c->lane : NULL;
+    if (!range) continue;
+    list->data[0] = tg_end_like(c->s, end, range, list->n, list->data);
+    list->n = 1;
+  }
+  for (uint32_t i = 0; i < list->n; i++) tg_push(&j->env, out, list->data[i]);
+}
+
 static void instructions(contraction *c, const tg_uop *end, tg_statements *out) {
   tg_schedule *s = c->s;
   tg_job *j = s->j;
   tg_pos pos = tg_get_pos(j, c->store);
   tg_buffer b = {.name = "acc", .space = TG_SPACE_REG, .type = (uint8_t)c->row->c_type, .pos = pos};
-  const tg_uop *acc = tg_define(j, b, tg_matrix_registers(c->row, 2), NULL, NULL, true), *sum = tg_load(j, acc, NULL, NULL, NULL, 0), *init = begins_with(c), *x = c->store;
+  const tg_uop *acc = tg_define(j, b, tg_matrix_registers(c->row, 2), NULL, NULL, true), *sum = tg_load(j, acc, NULL, NULL, NULL, 0), *init = c->row->form == TG_MATRIX_TILE ? NULL : begins_with(c), *x = c->store;
   tg_statements list = {0};
   tg_push(&j->env, &list, acc);
   tg_push(&j->env, &list, tg_store(j, acc, NULL, init ? in_registers(c, init, 2) : tg_zero(j, c->row->c_type), NULL, 0));
   tg_push(&j->env, &list, summed(c, acc, sum));
+  if (c->row->form == TG_MATRIX_TILE) {
+    by_rows(c, acc, &list);
+    repeated(c, end, &list, out);
+    return;
+  }
   const tg_uop *whole = tg_stored(x), *value = init ? sum : tg_substitute(j, whole, 1, &c->reduce, &sum);
   if (in_register_tile(c, x) && value != sum) {   /* first all of it, then into the tile, which it may read */
     if (value->type == c->row->c_type) {
@@ -315,14 +356,7 @@ static void instructions(contraction *c, const tg_uop *end, tg_statements *out) 
   }
   x = tg_store(j, x->src[0], x->src + 1, value, tg_gate(x) ? tg_substitute(j, tg_gate(x), 1, &c->reduce, &sum) : NULL, x->arg & ~(int64_t)TG_GATED);
   tg_push(&j->env, &list, in_registers(c, x, 2));
-  for (uint32_t i = 1; i < list.n; i++) tg_set_pos(j, list.data[i], pos);
-  for (int w = 3; w-- > 0;) {   /* 2: the lanes */
-    const tg_uop *range = w < 2 ? c->outer[w] : c->lane->op == TG_OP_RANGE ? c->lane : NULL;
-    if (!range) continue;
-    list.data[0] = tg_end_like(s, end, range, list.n, list.data);
-    list.n = 1;
-  }
-  for (uint32_t i = 0; i < list.n; i++) tg_push(&j->env, out, list.data[i]);
+  repeated(c, end, &list, out);
 }
 
 static void replace(tg_schedule *s, const tg_uop *end, tg_statements *out, void *user) {

@@ -35,6 +35,7 @@ static bool is_word(const char *list, const char *word) {
 
 bool tg_matrix_on(const tg_matrix_row *r, const tg_target *t) {
   if (!strncmp(r->targets, "sm_", 3)) return t->arch == TG_ARCH_NVPTX && strtol(t->cpu + 3, NULL, 10) >= strtol(r->targets + 3, NULL, 10);
+  if (!strcmp(r->targets, "amx-int8")) return t->arch == TG_ARCH_X86_64 && t->tile_i8;
   if (!strcmp(r->targets, "avx512vnni")) return t->arch == TG_ARCH_X86_64 && t->dot_u8s8;
   return is_word(r->targets, t->name);
 }

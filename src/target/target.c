@@ -7,6 +7,10 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
+#if defined(__x86_64__) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #include "target/target.h"
 
 /* ---- the table ---- */
@@ -17,6 +21,7 @@ static const tg_target rows[] = {
   {.name = "x86-64-v2", .arch = TG_ARCH_X86_64, .vector_bytes = 16, .vector_registers = 16},
   {.name = "x86-64-v3", .arch = TG_ARCH_X86_64, .vector_bytes = 32, .vector_registers = 16, .fma = true, .f16_convert = true, .masked_access = true},
   {.name = "x86-64-v4", .arch = TG_ARCH_X86_64, .vector_bytes = 64, .vector_registers = 32, .fma = true, .f16_convert = true, .masked_access = true},
+  {.name = "sapphirerapids", .arch = TG_ARCH_X86_64, .vector_bytes = 64, .vector_registers = 32, .fma = true, .f16_convert = true, .masked_access = true, .dot_u8s8 = true, .tile_i8 = true},
   {.name = "armv8-a", .arch = TG_ARCH_AARCH64, .cpu = "generic", .features = "+neon", .vector_bytes = 16, .vector_registers = 32, .fma = true, .f16_convert = true},
   {.name = "sm_80", .arch = TG_ARCH_NVPTX, .features = "+ptx70", .lanes = 32, .max_threads = 1024, .vector_registers = 255, .access_bytes = 16, .local_bytes = 163 << 10,
    .threads = 108, .l1 = 192 << 10, .l2 = 40 << 20, .bf16_convert = true, .async_copy = true},
@@ -114,6 +119,16 @@ static const char *host_row(void) {
   return v4 ? "x86-64-v4" : v3 ? "x86-64-v3" : "x86-64-v2";
 }
 
+/* Linux, Documentation/arch/x86/xstate.rst: ARCH_REQ_XCOMP_PERM for the state of TILEDATA, number 18. */
+static bool tiles_allowed(void) {
+#if defined(__linux__)
+  enum { REQUEST = 0x1023, TILEDATA = 18 };
+  return syscall(SYS_arch_prctl, REQUEST, TILEDATA) == 0;
+#else
+  return false;
+#endif
+}
+
 /* Maker, model, and every word of features: LLVM's name of the processor and its list of features follow from these. */
 static void host_silicon(tg_target *t) {
   unsigned a = 0, b = 0, c = 0, d = 0, model = 0, x[8] = {0};
@@ -129,8 +144,9 @@ static void host_silicon(tg_target *t) {
   __get_cpuid_count(7, 1, &x[5], &b, &c, &d);
   __get_cpuid(0x80000001u, &a, &b, &x[6], &x[7]);
   t->dot_u8s8 = t->vector_bytes == 64 && (x[3] >> 11 & 1);
-  snprintf(t->silicon, sizeof t->silicon, "%s %08x %08x %08x %08x %08x %08x %08x %08x %08x %llx", maker, model, x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7],
-           (unsigned long long)state);
+  t->tile_i8 = t->vector_bytes == 64 && (x[4] >> 24 & 1) && (x[4] >> 25 & 1) && (state >> 17 & 3) == 3 && tiles_allowed();
+  snprintf(t->silicon, sizeof t->silicon, "%s %08x %08x %08x %08x %08x %08x %08x %08x %08x %llx%s", maker, model, x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7],
+           (unsigned long long)state, t->tile_i8 ? " tiles" : "");
 }
 #elif defined(__aarch64__)
 static const char *host_row(void) { return "armv8-a"; }

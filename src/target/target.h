@@ -23,9 +23,12 @@ typedef struct tg_target {
   bool async_copy;            /* global to LOCAL memory past the registers, 4, 8 or 16 bytes of each thread, waited for in groups (cp.async) */
   bool fma, f16_arithmetic, f16_convert, bf16_convert, masked_access;
   bool dot_u8s8;              /* VPDPBUSD on 512 bits */
+  bool tile_i8;               /* products of tiles of bytes (AMX-INT8). Of the host: and this process may use them */
   bool prefer_i64_address;    /* scalar offsets in 64 bits */
 } tg_target;
 
+/* Where the processor has tiles (AMX), Linux gives their registers to processes that ask: this asks, for the process and those that it forks. A process whose alternate
+ * signal stack is too small for them is refused, and so is a smaller stack afterwards; refused, the target is one without tiles. */
 void tg_target_host(tg_target *t, uint32_t threads /* 0: all */);
 /* By name: "host", or one of those that tg_target_name lists; false if unknown. */
 bool tg_target_named(tg_target *t, const char *name);
