@@ -126,6 +126,38 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
   knob(out, "TEAM", team);
 }
 
+/* ---- tiles of bytes ---- */
+
+static bool is_byte(tg_type t) { return t == TG_I8 || t == TG_U8; }
+
+/* Few rows would leave most of a tile idle; a sum that C cannot hold does not wait. */
+static bool takes_tiles(const tg_gemm_problem *p, const tg_target *t) {
+  enum { FEWEST = 8, TERMS = 64, WHOLE = 2048 };
+  return t->tile_i8 && is_byte(p->a) && is_byte(p->b) && p->acc == TG_I32 && (p->c == TG_I32 || p->k.hi <= WHOLE) && smaller(p->m.hi, p->n.hi) > FEWEST && p->k.hi >= TERMS;
+}
+
+/* A panel of rows for half the first cache, panels of columns for half the second one, and rows for a quarter of it. */
+static void choose_tiles(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
+  enum { SIDE = 16, TERMS = 512 };
+  tg_gemm_roles o = tg_gemm_roles_of(p);
+  tg_gemm_dim rows = o.r == 'i' ? p->m : p->n, columns = o.r == 'i' ? p->n : p->m;
+  int64_t l2 = t->l2 ? (int64_t)t->l2 : 1 << 20, tr = rows.hi <= SIDE ? 1 : 2, tc = tr == 1 ? larger(1, smaller(4, up(columns.hi, SIDE))) : columns.hi <= SIDE ? 1 : 2;
+  int64_t kc = p->c == p->acc ? terms_of(tg_gemm_panel_kc, p->k.hi, TERMS) : listed_above(tg_gemm_panel_kc, p->k.hi);
+  int64_t panels = up(columns.hi, SIDE * tc), tiles = up(rows.hi, SIDE * tr), nb = panels_of(panels, l2 / 2 / (kc * SIDE * tc)), mb = listed(tg_gemm_mb, smaller(tiles, l2 / 4 / (kc * SIDE * tr))), team = 0;
+  if (threads > 1) {
+    int64_t tasks = 4 * (int64_t)threads;
+    team = panels >= tasks || panels >= tiles ? 2 : 1;
+    if (team == 2) nb = listed(tg_gemm_nb, smaller(nb, larger(1, panels / tasks)));
+    else mb = listed(tg_gemm_mb, smaller(mb, up(tiles, tasks)));
+  }
+  knob(out, "TR", tr);
+  knob(out, "TC", tc);
+  knob(out, "KC", kc);
+  knob(out, "MB", mb);
+  knob(out, "NB", nb);
+  knob(out, "TEAM", team);
+}
+
 /* ---- thin and small ---- */
 
 /* Tiles of mr rows; those that are left are powers of two. */
@@ -311,6 +343,7 @@ static uint32_t sketch_of(const tg_gemm_problem *p, const tg_target *t, uint32_t
   bool strides = p->a_major == TG_GEMM_STRIDES || p->b_major == TG_GEMM_STRIDES || p->c_major == TG_GEMM_STRIDES;
   if (!p->panel) {
     if (p->batch.hi > 1) return GEMM_PLAIN;
+    if (takes_tiles(p, t)) return GEMM_TILES;
     if ((p->a == TG_U8 || p->a == TG_I8) && p->b == TG_I8 && p->acc == TG_I32 && p->c_major == TG_GEMM_ROW && t->dot_u8s8 && p->k.hi >= 8 && p->m.hi >= 2 && p->n.hi >= 8) return p->a == TG_U8 ? GEMM_BYTES : GEMM_SIGNED_BYTES;
     if (is_integer(p->a) && is_integer(p->b) && p->acc == TG_I32) return p->a_major == TG_GEMM_ROW && p->b_major == TG_GEMM_ROW ? GEMM_PLAIN : GEMM_PACKED;
     if (!is_float(p->acc) || !is_float(p->a) || !is_float(p->b)) return GEMM_PLAIN;
@@ -332,6 +365,7 @@ void tg_gemm_choose(const tg_gemm_problem *p, const tg_target *t, uint32_t threa
   uint32_t s = sketch_of(p, t, threads);
   *out = (tg_gemm_choice){.sketch = tg_gemm_sketches[s]};
   if (s == GEMM_PACKED || s == GEMM_PANEL || s == GEMM_BYTES || s == GEMM_SIGNED_BYTES) choose_panels(p, t, threads, out);
+  else if (s == GEMM_TILES) choose_tiles(p, t, threads, out);
   else if (s == GEMM_STREAM || s == GEMM_DOT) choose_thin(p, t, threads, out);
   else if (s == GEMM_DIRECT) choose_direct(p, t, out);
   else if (s == GEMM_LONG) choose_long(p, t, threads, out);

@@ -4,7 +4,7 @@
 #define TG_GEMM_SKETCH_H
 #include "gemm/template.h"
 
-enum { GEMM_PLAIN, GEMM_PACKED, GEMM_PANEL, GEMM_STREAM, GEMM_DOT, GEMM_DIRECT, GEMM_BYTES, GEMM_SIGNED_BYTES, GEMM_LONG, GEMM_GROUPED, GEMM_WEIGHTS };   /* in tg_gemm_sketches */
+enum { GEMM_PLAIN, GEMM_PACKED, GEMM_PANEL, GEMM_STREAM, GEMM_DOT, GEMM_DIRECT, GEMM_BYTES, GEMM_SIGNED_BYTES, GEMM_TILES, GEMM_LONG, GEMM_GROUPED, GEMM_WEIGHTS };   /* in tg_gemm_sketches */
 
 /* Values of knobs, ascending; 0 ends. */
 extern const int64_t tg_gemm_mr[], tg_gemm_panel_kc[], tg_gemm_packed_kc[], tg_gemm_nb[], tg_gemm_mb[], tg_gemm_side[];
@@ -39,12 +39,13 @@ const char *tg_gemm_type(tg_type t);   /* in the language */
 void tg_gemm_stage_columns(tg_builder *b, const tg_gemm_problem *p, const tg_gemm_roles *o, const char *at, const char *space);
 void tg_gemm_stage_rows(tg_builder *b, const tg_gemm_problem *p, const tg_gemm_roles *o, const char *at);
 
-/* Bodies (sketches_thin.c, sketches_bytes.c, sketches_long.c). */
+/* Bodies (sketches_thin.c, sketches_bytes.c, sketches_tiles.c, sketches_long.c). */
 void tg_gemm_stream(tg_builder *b, const tg_gemm_problem *p);
 void tg_gemm_dot(tg_builder *b, const tg_gemm_problem *p);
 void tg_gemm_direct(tg_builder *b, const tg_gemm_problem *p);
 void tg_gemm_bytes(tg_builder *b, const tg_gemm_problem *p);   /* u8 x i8 into i32, C in rows, on a target with VPDPBUSD */
 void tg_gemm_signed_bytes(tg_builder *b, const tg_gemm_problem *p);   /* i8 x i8 likewise */
+void tg_gemm_tiles(tg_builder *b, const tg_gemm_problem *p);   /* bytes into i32 sums, on a target with AMX-INT8 */
 /* quantised.c: B packed ahead and few rows, groups that divide k; any other */
 void tg_gemm_grouped(tg_builder *b, const tg_gemm_problem *p);
 void tg_gemm_weights(tg_builder *b, const tg_gemm_problem *p);

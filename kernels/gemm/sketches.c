@@ -171,8 +171,9 @@ TG_KERNEL(gemm_dot, M, N, K, lda, ldb, ldc) { tg_gemm_dot(tg_b_, tg_user); }
 TG_KERNEL(gemm_direct, M, N, K, lda, ldb, ldc) { tg_gemm_direct(tg_b_, tg_user); }
 TG_KERNEL(gemm_bytes, M, N, K, lda, ldb, ldc) { tg_gemm_bytes(tg_b_, tg_user); }
 TG_KERNEL(gemm_signed_bytes, M, N, K, lda, ldb, ldc) { tg_gemm_signed_bytes(tg_b_, tg_user); }
+TG_KERNEL(gemm_tiles, M, N, K, lda, ldb, ldc) { tg_gemm_tiles(tg_b_, tg_user); }
 TG_KERNEL(gemm_long, M, N, K, lda, ldb, ldc) { tg_gemm_long(tg_b_, tg_user); }
 TG_KERNEL(gemm_grouped, M, N, K, lda, ldb, ldc) { tg_gemm_grouped(tg_b_, tg_user); }
 TG_KERNEL(gemm_weights, M, N, K, lda, ldb, ldc) { tg_gemm_weights(tg_b_, tg_user); }
 
-const tg_kernel_def *const tg_gemm_sketches[] = {&gemm_plain, &gemm_packed, &gemm_panel, &gemm_stream, &gemm_dot, &gemm_direct, &gemm_bytes, &gemm_signed_bytes, &gemm_long, &gemm_grouped, &gemm_weights, NULL};
+const tg_kernel_def *const tg_gemm_sketches[] = {&gemm_plain, &gemm_packed, &gemm_panel, &gemm_stream, &gemm_dot, &gemm_direct, &gemm_bytes, &gemm_signed_bytes, &gemm_tiles, &gemm_long, &gemm_grouped, &gemm_weights, NULL};

@@ -4,17 +4,8 @@
  * A subscript is taken apart into terms, so that an address is built outermost term first, each part once and outside of the loops
  * that it does not depend on, and its constant comes last, where the addresses of a tile's elements differ only by it. Sums
  * of 64 bits wrap as addresses do; a sum of 32 bits is proved in bounds for every lane that touches memory, so its order does not matter either. */
-#include "jit/emit.h"
+#include "jit/emit_address.h"
 #include "ranges/ranges.h"
-
-enum { MAX_TERMS = 24 };
-
-typedef struct { const tg_uop *u; int64_t scale; uint32_t depth; } term;
-typedef struct {
-  term scalars[MAX_TERMS], vectors[MAX_TERMS];
-  uint32_t scalars_n, vectors_n;
-  int64_t constant, iota;      /* constant + iota * (0, 1, ..) + terms */
-} sum;
 
 typedef struct {
   LLVMValueRef pointer, offsets;   /* offsets NULL: contiguous from pointer, or (splat) all lanes there */
@@ -22,7 +13,7 @@ typedef struct {
   uint32_t align, streamed;        /* bytes: of any buffer; of one that is 64-aligned */
 } address;
 
-static void add_term(tg_emitter *e, sum *s, const tg_uop *u, int64_t scale) {
+void tg_emit_add_term(tg_emitter *e, sum *s, const tg_uop *u, int64_t scale) {
   term *list = u->lanes == 1 ? s->scalars : s->vectors;
   uint32_t *n = u->lanes == 1 ? &s->scalars_n : &s->vectors_n, i = 0;
   for (; i < *n && list[i].u != u; i++) {}
@@ -39,7 +30,7 @@ static void add_term(tg_emitter *e, sum *s, const tg_uop *u, int64_t scale) {
 static void clear(sum *s) { s->scalars_n = s->vectors_n = 0, s->constant = s->iota = 0; }   /* not the arrays: they are large */
 
 /* Nodes below are in the type of the whole. A term is split up only while room is left for its parts. */
-static void take_apart(tg_emitter *e, sum *s, const tg_uop *root) {
+void tg_emit_take_apart(tg_emitter *e, sum *s, const tg_uop *root) {
   struct { const tg_uop *u; int64_t scale; } stack[MAX_TERMS];
   uint32_t n = 0;
   clear(s);
@@ -59,7 +50,7 @@ static void take_apart(tg_emitter *e, sum *s, const tg_uop *root) {
     } else if (room && u->op == TG_OP_MUL && u->src[1]->op == TG_OP_CONST && (u->src[0]->op == TG_OP_ADD || u->src[0]->op == TG_OP_IOTA || u->src[0]->op == TG_OP_SUB)) {
       stack[n].u = u->src[0];
       stack[n++].scale = (int64_t)((uint64_t)k * (uint64_t)u->src[1]->arg);
-    } else add_term(e, s, u, k);
+    } else tg_emit_add_term(e, s, u, k);
   }
 }
 
@@ -154,7 +145,7 @@ static LLVMValueRef device_pointer(tg_emitter *e, LLVMValueRef base, const sum *
 }
 
 /* base + scalar terms + constant, in elements of `bytes`. */
-static LLVMValueRef scalar_pointer(tg_emitter *e, uint32_t buffer, const sum *s, tg_type index, LLVMTypeRef element, uint64_t bytes) {
+LLVMValueRef tg_emit_scalar_pointer(tg_emitter *e, uint32_t buffer, const sum *s, tg_type index, LLVMTypeRef element, uint64_t bytes) {
   LLVMValueRef p = tg_emit_pointer(e, buffer);
   uint32_t depth = 0;
   if (e->device && index == TG_I32) {
@@ -221,7 +212,7 @@ void tg_emit_find_aligned(tg_emitter *e, const tg_uop *u) {
   uint64_t bytes = (uint64_t)tg_type_bytes(define->type) * define->lanes;
   sum s;
   if (b->memory != MEMORY_GLOBAL || b->position >= 64 || u->arg & TG_ATOMIC || e->aligned >> b->position & 1 || tg_access_rank(u) != 1) return;
-  take_apart(e, &s, u->src[1]);
+  tg_emit_take_apart(e, &s, u->src[1]);
   if (s.vectors_n || s.iota > 1 || s.iota < 0 || (!s.iota && !((uint64_t)s.constant * bytes % WIDEST))) return;
   if (!s.iota) s.constant = 0;
   if (known_alignment(e, &s, bytes, WIDEST) <= bytes) return;
@@ -235,7 +226,7 @@ static address address_of(tg_emitter *e, const tg_uop *u, uint32_t lanes, bool w
   uint64_t bytes = (uint64_t)tg_type_bytes(define->type) * define->lanes;
   if (tg_access_rank(u) != 1) tg_bug(&e->j->env, "linear form: %s has %u subscripts", e->j->buffers.data[buffer].name, tg_access_rank(u));
   sum s;
-  take_apart(e, &s, sub);
+  tg_emit_take_apart(e, &s, sub);
   LLVMTypeRef element = tg_emit_memory_type(e, define->type, 1);
   if (define->lanes > 1) {
     if (sub->lanes > 1) tg_bug(&e->j->env, "linear form: vectors of %s gathered", e->j->buffers.data[buffer].name);
@@ -246,7 +237,7 @@ static address address_of(tg_emitter *e, const tg_uop *u, uint32_t lanes, bool w
     a.backwards = true;
     s.constant -= TG_MUTANT("emit: start of a backward access", lanes - 1, lanes);
   }
-  a.pointer = scalar_pointer(e, buffer, &s, sub->type, element, bytes);
+  a.pointer = tg_emit_scalar_pointer(e, buffer, &s, sub->type, element, bytes);
   if (want_alignment) a.streamed = TG_MUTANT("emit: alignment of a streamed store", known_alignment(e, &s, bytes, 64), 64);
   if (e->device && !s.vectors_n && (!s.iota || s.iota == 1)) a.align = device_alignment(e, buffer, &s, bytes, a.align);
   if (lanes == 1 || define->lanes > 1 || (s.iota == 1 && !s.vectors_n) || a.backwards) return a;
@@ -270,7 +261,7 @@ static address address_of(tg_emitter *e, const tg_uop *u, uint32_t lanes, bool w
     for (uint32_t i = 0; i < s.scalars_n; i++) offsets = LLVMBuildAdd(e->b, offsets, tg_emit_splat(e, scaled(e, &s.scalars[i]), lanes, s.scalars[i].depth), "");
     if (s.constant) offsets = LLVMBuildAdd(e->b, offsets, tg_emit_splat(e, LLVMConstInt(e->integer[32], (uint64_t)s.constant, 1), lanes, 0), "");
     offsets = LLVMBuildSExt(e->b, offsets, tg_emit_type(e, TG_I64, lanes), "");
-    a.pointer = scalar_pointer(e, buffer, &none, TG_I64, element, bytes);
+    a.pointer = tg_emit_scalar_pointer(e, buffer, &none, TG_I64, element, bytes);
   }
   a.offsets = LLVMBuildGEP2(e->b, element, a.pointer, &offsets, 1, "");
   return a;
@@ -320,6 +311,10 @@ static int single_lane(LLVMValueRef mask, uint32_t lanes) {
     found = (int)i;
   }
   return found;
+}
+
+LLVMValueRef tg_emit_masked_load(tg_emitter *e, LLVMValueRef pointer, LLVMValueRef mask, LLVMValueRef other, uint32_t align) {
+  return masked(e, "llvm.masked.load", false, pointer, mask, other, align);
 }
 
 static LLVMValueRef lane_pointer(tg_emitter *e, const address *a, int lane, LLVMTypeRef element) {
@@ -405,7 +400,7 @@ emit_cell *tg_emit_cell(tg_emitter *e, const tg_uop *u) {
   sum s;
   const tg_uop *sub = u->src[1];
   if (sub->op == TG_OP_CONST && (uint64_t)sub->arg < b->cells_n) return &b->cells[sub->arg];
-  take_apart(e, &s, sub);
+  tg_emit_take_apart(e, &s, sub);
   if (s.scalars_n || s.vectors_n || s.iota > 1 || s.iota < 0 || s.constant < 0 || s.constant >= b->cells_n)
     tg_bug(&e->j->env, "linear form: %s in SSA form has a subscript that is no constant", e->j->buffers.data[(uint32_t)define->arg].name);
   return &b->cells[s.constant];
@@ -440,6 +435,8 @@ static LLVMValueRef gated_load(tg_emitter *e, const tg_uop *u, const tg_uop *gat
   }
   LLVMValueRef mask = tg_emit_get(e, gate, lanes), pass = to_memory(e, define->type, lanes, other);
   if (a->backwards) mask = TG_MUTANT("emit: mask of a backward load", reversed(e, mask), mask), pass = reversed(e, pass);
+  LLVMValueRef runs = a->offsets ? tg_emit_runs(e, u, mask, pass) : NULL;
+  if (runs) return from_memory(e, define->type, lanes, runs);
   int lane = a->offsets ? -1 : single_lane(mask, lanes);
   if (lane >= 0) {
     LLVMTypeRef element = tg_emit_memory_type(e, define->type, 1);
@@ -458,6 +455,8 @@ LLVMValueRef tg_emit_load(tg_emitter *e, const tg_uop *u) {
   address a = address_of(e, u, u->lanes, false);
   if (gate && gate->op != TG_OP_CONST) return gated_load(e, u, gate, &a);
   if (e->tiled[u->id] && !a.offsets && !a.splat && !a.backwards) return tg_emit_load_tile(e, a.pointer);
+  LLVMValueRef runs = a.offsets ? tg_emit_runs(e, u, NULL, NULL) : NULL;
+  if (runs) return from_memory(e, define->type, u->lanes, runs);
   if (a.offsets) {
     LLVMValueRef zero = LLVMConstNull(tg_emit_memory_type(e, define->type, u->lanes));
     return from_memory(e, define->type, u->lanes, masked(e, "llvm.masked.gather", false, a.offsets, full_mask(e, u->lanes), zero, a.align));

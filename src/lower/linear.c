@@ -9,6 +9,9 @@
  *
  * Works on the versioned program as it is: versions map to versions, since no statement changes its place. */
 #include "lower/sweep.h"
+#include "target/matrix.h"
+
+enum { TILES = 8 };   /* registers of them */
 
 typedef struct level {
   struct level *outer;
@@ -196,6 +199,29 @@ static void drop_moved(level *l) {
   l->out.n = n;
 }
 
+static const tg_uop *tile_product(state *s, const tg_uop *u) {
+  const tg_uop *m = u->op == TG_OP_STORE && ssa_access(s, u) ? tg_stored(u) : NULL;
+  const tg_matrix_row *r = m && m->op == TG_OP_MATRIX ? tg_matrix_find(tg_matrix_name(s->j, m)) : NULL;
+  return r && r->form == TG_MATRIX_TILE ? m : NULL;
+}
+
+/* Registers of tiles are not renamed: a load into one waits for the products that read it. So where products in a row have registers enough for all their operands, these are
+ * loaded first, each into its own. */
+static void load_tiles(state *s, const tg_uop *end, uint32_t first) {
+  const tg_uop *operand[TILES], *m;
+  uint32_t n = 0, products = 0;
+  if (first > 1 && tile_product(s, end->src[first - 1])) return;
+  for (uint32_t i = first; i < end->n && (m = tile_product(s, end->src[i])); i++, products++)
+    for (uint32_t w = 0; w < 2; w++) {
+      uint32_t k = 0;
+      while (k < n && operand[k] != m->src[w]) k++;
+      if (k < n) continue;
+      if (n == TILES) return;
+      operand[n++] = m->src[w];
+    }
+  for (uint32_t i = 0; i < n && n + products <= TILES; i++) need(s, operand[i]);
+}
+
 static void process(state *s, const tg_uop *u) {
   level *l = s->now;
   if (u->op == TG_OP_END) {
@@ -210,7 +236,10 @@ static void process(state *s, const tg_uop *u) {
     s->to[range->id] = body->range;
     s->natural[range->id] = body;
     s->now = body;
-    for (uint32_t i = 1; i < u->n; i++) process(s, u->src[i]);
+    for (uint32_t i = 1; i < u->n; i++) {
+      load_tiles(s, u, i);
+      process(s, u->src[i]);
+    }
     s->now = l;
     body->open = false;
     drop_moved(body);

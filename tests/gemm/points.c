@@ -375,7 +375,9 @@ static void group(tg_context *ctx, uint64_t seed) {
   while (tg_gemm_sketches[count] && count < SKETCHES - 1) count++;
   uint32_t sketch = often(15) ? count : (uint32_t)below(count - 2);   /* count stands for plans; the last two are for B of few bits */
   const char *name = sketch < count ? tg_gemm_sketches[sketch]->name : "";
-  choose_problem(&p, !strcmp(name, "gemm_bytes") ? TG_U8 : !strcmp(name, "gemm_signed_bytes") ? TG_I8 : TG_VOID);
+  bool tiles = !strcmp(name, "gemm_tiles") && often(95);
+  choose_problem(&p, !strcmp(name, "gemm_bytes") || (tiles && often(50)) ? TG_U8 : !strcmp(name, "gemm_signed_bytes") || tiles ? TG_I8 : TG_VOID);
+  if (tiles) p.c_major = major(20);
   if (often(15)) choose_quantised(&p), sketch = (uint32_t[]){0, count - 2, count - 2, count - 1, count - 1, count, count}[below(7)];
   bool plan = sketch == count;
   if (p.bits && !plan && (often(50) || sketch == count - 2)) p.panel = often(50) ? 64 : 16 << below(3), p.c_major = TG_GEMM_ROW, p.b_major = TG_GEMM_ROW;

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT
+ * The sketch for products of bytes on a target whose matrix instructions take tiles of 16 rows of 64 bytes (AMX-INT8), signed or not: both operands are packed in such
+ * tiles, with zeros behind the ends, the columns' with four terms side by side. All layouts; C's contiguous dimension is the columns'. */
+#include <stdio.h>
+#include "gemm/sketch.h"
+
+enum { SIDE = 16, TERMS = 64, GROUP = 4 };   /* rows and columns of a tile of sums; terms of an instruction, and of a column side by side */
+
+/* Tiles of the rows' operand: lines of terms. Where rows are neighbours in memory, 16 lines of 16 terms are transposed at a time. */
+static void stage_rows(tg_builder *tg_b_, const tg_gemm_roles *o) {
+  tg_gemm_word(tg_b_, "stage %c at rc as Rp[%c/%lld, k/%d, %c/%d%%%lld, %c%%%d, k%%%d]", o->row, o->r, (long long)(SIDE * tg_c(TR)), TERMS, o->r, SIDE, (long long)tg_c(TR), o->r, SIDE, TERMS);
+  if (o->row_k) {
+    tg_gemm_word(tg_b_, "lane Rp.4 %d", TERMS);
+    return;
+  }
+  tg_gemm_word(tg_b_, "split Rp.4 %d as Rt Rl", SIDE);
+  tg_gemm_word(tg_b_, "order Rt Rp.3");
+  tg_gemm_word(tg_b_, "unroll Rp.3");
+  tg_gemm_word(tg_b_, "lane Rl");
+}
+
+static void stage_columns(tg_builder *tg_b_, const tg_gemm_roles *o) {
+  tg_gemm_word(tg_b_, "stage %c at kc as Cp[%c/%lld, k/%d, %c/%d%%%lld, k/%d%%%d, %c%%%d, k%%%d]%s", o->column, o->c, (long long)(SIDE * tg_c(TC)), TERMS, o->c, SIDE, (long long)tg_c(TC), GROUP,
+               TERMS / GROUP, o->c, SIDE, GROUP, tg_c(TEAM) == 1 ? " space=team" : "");
+  tg_gemm_word(tg_b_, "fuse Cp.4 Cp.5 as Cl");
+  tg_gemm_word(tg_b_, "lane Cl");
+}
+
+/* Blocks of columns (NB panels of TC tiles), of terms (KC) and of rows (MB panels of TR tiles): a panel of rows stays in the first cache while those of columns pass, from the second. */
+void tg_gemm_tiles(tg_builder *tg_b_, const tg_gemm_problem *p) {
+  tg_gemm_roles o = tg_gemm_roles_of(p);
+  tg_type row = o.row == 'A' ? p->a : p->b, column = o.column == 'A' ? p->a : p->b;
+  tg_knob(TR, 2, 1);
+  tg_knob(TC, 2, 1, 3, 4);
+  tg_gemm_knob(tg_b_, "KC", 512, tg_gemm_panel_kc);
+  tg_gemm_knob(tg_b_, "NB", 32, tg_gemm_nb);
+  tg_gemm_knob(tg_b_, "MB", 8, tg_gemm_mb);
+  tg_knob(TEAM, 0, 1, 2);
+  tg_gemm_product(tg_b_, p);
+  tg_gemm_word(tg_b_, "split %c %lld as ct cv", o.c, (long long)(SIDE * tg_c(TC)));
+  tg_gemm_word(tg_b_, "split ct NB clip as cc cb");
+  tg_gemm_word(tg_b_, "split k KC clip as kc kr");
+  tg_gemm_word(tg_b_, "split %c %lld clip as rc rb", o.r, (long long)(SIDE * tg_c(TR) * tg_c(MB)));
+  tg_gemm_word(tg_b_, "order cc kc rc rb cb cv");
+  tg_gemm_word(tg_b_, "split kr %d as ko ki", TERMS);
+  stage_columns(tg_b_, &o);
+  stage_rows(tg_b_, &o);
+  tg_gemm_word(tg_b_, "split rb %lld as ir iu", (long long)(SIDE * tg_c(TR)));
+  tg_gemm_word(tg_b_, "order cb iu");
+  tg_gemm_word(tg_b_, "contract tdpb%c%cd i=iu j=cv k=ki", row == TG_U8 ? 'u' : 's', column == TG_U8 ? 'u' : 's');
+  if (p->epilogue && p->c == p->acc && p->k.hi > tg_c(KC)) tg_gemm_word(tg_b_, "cut kc last");
+  if (tg_c(TEAM) == 1) tg_gemm_word(tg_b_, "thread rc"), tg_gemm_word(tg_b_, "thread Cp.0");
+  if (tg_c(TEAM) == 2) tg_gemm_word(tg_b_, "thread cc");
+}

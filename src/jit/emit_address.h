@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ * What emit_memory.c and emit_runs.c share: a subscript taken apart, and where it leads. */
+#ifndef TG_EMIT_ADDRESS_H
+#define TG_EMIT_ADDRESS_H
+#include "jit/emit.h"
+
+enum { MAX_TERMS = 24 };
+
+typedef struct { const tg_uop *u; int64_t scale; uint32_t depth; } term;
+typedef struct {
+  term scalars[MAX_TERMS], vectors[MAX_TERMS];
+  uint32_t scalars_n, vectors_n;
+  int64_t constant, iota;      /* constant + iota * (0, 1, ..) + terms */
+} sum;
+
+void tg_emit_take_apart(tg_emitter *, sum *s, const tg_uop *root);
+void tg_emit_add_term(tg_emitter *, sum *s, const tg_uop *u, int64_t scale);   /* room for it: the caller's to see */
+/* base + scalar terms + constant, in elements of `bytes`. */
+LLVMValueRef tg_emit_scalar_pointer(tg_emitter *, uint32_t buffer, const sum *s, tg_type index, LLVMTypeRef element, uint64_t bytes);
+LLVMValueRef tg_emit_masked_load(tg_emitter *, LLVMValueRef pointer, LLVMValueRef mask, LLVMValueRef other, uint32_t align);
+
+/* emit_runs.c: a load from several places, some elements side by side in each; NULL: it is none. mask: of its lanes, or NULL; other: where that is false. */
+LLVMValueRef tg_emit_runs(tg_emitter *, const tg_uop *load, LLVMValueRef mask, LLVMValueRef other);
+#endif

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT
+ * Loads whose lanes are digits of several subscripts, as a copy into another layout has them (`fuse`, then `lane`): B[k + iota % 4, j + iota / 4] is four places with
+ * sixteen elements side by side in each. These are vectors of their own then, put in a row and brought in order by one shuffle, where a gather would be a load for each lane. */
+#include <stdlib.h>
+#include "jit/emit_address.h"
+
+enum { FEWEST = 4, MOST_FACTORS = 2, MOST_LANES = 64 };   /* elements of a place: fewer are not worth a load of their own */
+
+typedef struct { uint32_t lane; int64_t factor[MOST_FACTORS], offset; } element;   /* factors: how often each scalar is added */
+
+static int by_place(const void *x, const void *y) {
+  const element *a = x, *b = y;
+  for (int i = 0; i < MOST_FACTORS; i++)
+    if (a->factor[i] != b->factor[i]) return a->factor[i] < b->factor[i] ? -1 : 1;
+  return a->offset < b->offset ? -1 : a->offset > b->offset;
+}
+
+/* Of lane l, where that is known. */
+static bool value_at(const tg_uop *u, uint32_t l, int64_t *v) {
+  int64_t a, b;
+  if (u->op == TG_OP_CONST || u->op == TG_OP_IOTA) return *v = u->op == TG_OP_CONST ? u->arg : l, true;
+  if (u->op == TG_OP_CAST && tg_is_int((tg_type)u->src[0]->type)) return value_at(u->src[0], l, v);   /* between types of subscripts: numbers of lanes fit both */
+  if (tg_ops[u->op].arity != 2 || !value_at(u->src[0], l, &a) || !value_at(u->src[1], l, &b) || a < 0 || b < 0 || a > INT32_MAX || b > INT32_MAX) return false;
+  switch (u->op) {
+  case TG_OP_ADD: return *v = a + b, true;
+  case TG_OP_MUL: return !__builtin_mul_overflow(a, b, v);
+  case TG_OP_AND: return *v = a & b, true;
+  case TG_OP_SHR: return b < 31 && (*v = a >> b, true);
+  case TG_OP_CDIV: return b && (*v = a / b, true);
+  case TG_OP_CMOD: return b && (*v = a % b, true);
+  default: return false;
+  }
+}
+
+/* The lanes' elements, in the order of their places. factor: scalars that lanes add several times. */
+static bool find_elements(const sum *s, uint32_t lanes, element *of, const tg_uop **factor) {
+  uint32_t factors = 0;
+  memset(of, 0, lanes * sizeof *of);
+  for (uint32_t l = 0; l < lanes; l++) of[l] = (element){.lane = l, .offset = s->iota * l};
+  for (uint32_t i = 0; i < s->vectors_n; i++) {
+    const tg_uop *u = s->vectors[i].u, *digits = u, *times = NULL;
+    int64_t v, scaled;
+    if (u->op == TG_OP_MUL && !value_at(u, 0, &v)) {
+      times = u->src[0]->lanes == 1 ? u->src[0] : u->src[1];
+      digits = u->src[u->src[0]->lanes == 1];
+      if (times->lanes > 1 || factors == MOST_FACTORS) return false;
+      factor[factors++] = times;
+    }
+    for (uint32_t l = 0; l < lanes; l++)
+      if (!value_at(digits, l, &v) || __builtin_mul_overflow(v, s->vectors[i].scale, &scaled)) return false;
+      else if (times) of[l].factor[factors - 1] = scaled;
+      else if (__builtin_add_overflow(of[l].offset, scaled, &of[l].offset)) return false;
+  }
+  qsort(of, lanes, sizeof *of, by_place);
+  return true;
+}
+
+static bool follows(const element *a, const element *b) { return !memcmp(a->factor, b->factor, sizeof a->factor) && b->offset == a->offset + 1; }
+
+/* Elements of each place: all the same, a power of two. 0: it is a gather. */
+static uint32_t length_of(const element *of, uint32_t lanes) {
+  uint32_t n = 1;
+  while (n < lanes && follows(&of[n - 1], &of[n])) n++;
+  if (n < FEWEST || n & (n - 1) || n == lanes || lanes % n) return 0;
+  for (uint32_t i = 1; i < lanes; i++)
+    if (follows(&of[i - 1], &of[i]) != (i % n != 0)) return 0;
+  return n;
+}
+
+static LLVMValueRef pick(tg_emitter *e, LLVMValueRef a, LLVMValueRef b, const uint32_t *at, uint32_t n) {
+  LLVMValueRef mask[2 * MOST_LANES];
+  for (uint32_t i = 0; i < n; i++) mask[i] = LLVMConstInt(e->integer[32], at[i], 0);
+  return LLVMBuildShuffleVector(e->b, a, b ? b : LLVMGetPoison(LLVMTypeOf(a)), LLVMConstVector(mask, n), "");
+}
+
+LLVMValueRef tg_emit_runs(tg_emitter *e, const tg_uop *u, LLVMValueRef mask, LLVMValueRef other) {
+  const tg_uop *define = tg_define_of(u->src[0]), *factor[MOST_FACTORS];
+  element of[MOST_LANES];
+  LLVMValueRef part[MOST_LANES];
+  uint32_t at[MOST_LANES], lanes = u->lanes, n;
+  sum s;
+  if (e->device || lanes > MOST_LANES || lanes & (lanes - 1) || u->src[1]->lanes != lanes) return NULL;
+  tg_emit_take_apart(e, &s, u->src[1]);
+  if (!find_elements(&s, lanes, of, factor) || !(n = length_of(of, lanes)) || s.scalars_n + MOST_FACTORS > MAX_TERMS) return NULL;
+  for (uint32_t g = 0; g < lanes / n; g++) {
+    const element *first = &of[g * n];
+    sum own = s;
+    own.constant = (int64_t)((uint64_t)s.constant + (uint64_t)first->offset);
+    for (int i = 0; i < MOST_FACTORS; i++)
+      if (first->factor[i]) tg_emit_add_term(e, &own, factor[i], first->factor[i]);
+    LLVMTypeRef type = tg_emit_memory_type(e, (tg_type)define->type, n);
+    uint32_t bytes = (uint32_t)tg_type_bytes((tg_type)define->type);
+    LLVMValueRef p = tg_emit_scalar_pointer(e, (uint32_t)define->arg, &own, (tg_type)u->src[1]->type, tg_emit_memory_type(e, (tg_type)define->type, 1), bytes);
+    for (uint32_t i = 0; i < n; i++) at[i] = first[i].lane;
+    if (mask) part[g] = tg_emit_masked_load(e, p, pick(e, mask, NULL, at, n), LLVMIsNull(other) ? LLVMConstNull(type) : pick(e, other, NULL, at, n), bytes);
+    else LLVMSetAlignment(part[g] = LLVMBuildLoad2(e->b, type, p, ""), bytes);
+  }
+  for (uint32_t parts = lanes / n, wide = 2 * n; parts > 1; parts /= 2, wide *= 2) {
+    for (uint32_t i = 0; i < wide; i++) at[i] = i;
+    for (uint32_t g = 0; g < parts / 2; g++) part[g] = pick(e, part[2 * g], part[2 * g + 1], at, wide);
+  }
+  for (uint32_t i = 0; i < lanes; i++) at[of[i].lane] = i;
+  return pick(e, part[0], NULL, at, lanes);
+}
