@@ -6,23 +6,33 @@
 
 enum { SIDE = 16, TERMS = 64, GROUP = 4 };   /* rows and columns of a tile of sums; terms of an instruction, and of a column side by side */
 
-/* Tiles of the rows' operand: lines of terms. Where rows are neighbours in memory, 16 lines of 16 terms are transposed at a time. */
+/* "i/32, k/64, i/16%2": a panel's, the terms', and where a panel has several the tile's place; then places in a tile. Ranges of its last two digits are the n-th and the one behind. */
+static int tile_of(char *text, size_t size, char range, int64_t tiles) {
+  size_t at = (size_t)snprintf(text, size, "%c/%lld, k/%d", range, (long long)(SIDE * tiles), TERMS);
+  if (tiles > 1) snprintf(text + at, size - at, ", %c/%d%%%lld", range, SIDE, (long long)tiles);
+  return tiles > 1 ? 3 : 2;
+}
+
+/* Lines of terms. Where rows are neighbours in memory, 16 lines of 16 terms are transposed at a time. */
 static void stage_rows(tg_builder *tg_b_, const tg_gemm_roles *o) {
-  tg_gemm_word(tg_b_, "stage %c at rc as Rp[%c/%lld, k/%d, %c/%d%%%lld, %c%%%d, k%%%d]", o->row, o->r, (long long)(SIDE * tg_c(TR)), TERMS, o->r, SIDE, (long long)tg_c(TR), o->r, SIDE, TERMS);
+  char tile[64];
+  int n = tile_of(tile, sizeof tile, o->r, tg_c(TR));
+  tg_gemm_word(tg_b_, "stage %c at rc as Rp[%s, %c%%%d, k%%%d]", o->row, tile, o->r, SIDE, TERMS);
   if (o->row_k) {
-    tg_gemm_word(tg_b_, "lane Rp.4 %d", TERMS);
+    tg_gemm_word(tg_b_, "lane Rp.%d %d", n + 1, TERMS);
     return;
   }
-  tg_gemm_word(tg_b_, "split Rp.4 %d as Rt Rl", SIDE);
-  tg_gemm_word(tg_b_, "order Rt Rp.3");
-  tg_gemm_word(tg_b_, "unroll Rp.3");
+  tg_gemm_word(tg_b_, "split Rp.%d %d as Rt Rl", n + 1, SIDE);
+  tg_gemm_word(tg_b_, "order Rt Rp.%d", n);
+  tg_gemm_word(tg_b_, "unroll Rp.%d", n);
   tg_gemm_word(tg_b_, "lane Rl");
 }
 
 static void stage_columns(tg_builder *tg_b_, const tg_gemm_roles *o) {
-  tg_gemm_word(tg_b_, "stage %c at kc as Cp[%c/%lld, k/%d, %c/%d%%%lld, k/%d%%%d, %c%%%d, k%%%d]%s", o->column, o->c, (long long)(SIDE * tg_c(TC)), TERMS, o->c, SIDE, (long long)tg_c(TC), GROUP,
-               TERMS / GROUP, o->c, SIDE, GROUP, tg_c(TEAM) == 1 ? " space=team" : "");
-  tg_gemm_word(tg_b_, "fuse Cp.4 Cp.5 as Cl");
+  char tile[64];
+  int n = tile_of(tile, sizeof tile, o->c, tg_c(TC));
+  tg_gemm_word(tg_b_, "stage %c at kc as Cp[%s, k/%d%%%d, %c%%%d, k%%%d]%s", o->column, tile, GROUP, TERMS / GROUP, o->c, SIDE, GROUP, tg_c(TEAM) == 1 ? " space=team" : "");
+  tg_gemm_word(tg_b_, "fuse Cp.%d Cp.%d as Cl", n + 1, n + 2);
   tg_gemm_word(tg_b_, "lane Cl");
 }
 

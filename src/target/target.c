@@ -13,6 +13,16 @@
 #endif
 #include "target/target.h"
 
+/* Linux, Documentation/arch/x86/xstate.rst: ARCH_REQ_XCOMP_PERM for the state of TILEDATA, number 18. */
+static bool tiles_allowed(void) {
+#if defined(__x86_64__) && defined(__linux__)
+  enum { REQUEST = 0x1023, TILEDATA = 18 };
+  return syscall(SYS_arch_prctl, REQUEST, TILEDATA) == 0;
+#else
+  return false;
+#endif
+}
+
 /* ---- the table ---- */
 
 /* Features beyond what the cpu implies. PTX: the lowest version that has what tg emits for the chip, so that old drivers take it. Sizes of caches and
@@ -52,6 +62,7 @@ static void fill_in(tg_target *t, const tg_target *row) {
     t->fma = t->f16_arithmetic = t->f16_convert = true;
     return;
   }
+  if (t->tile_i8) tiles_allowed();   /* in case its code is to run here */
   t->threads = t->lanes = t->max_threads = 1;
   t->access_bytes = t->vector_bytes;
   t->l1 = 32 << 10;
@@ -117,16 +128,6 @@ static const char *host_row(void) {
   bool v3 = avx && (c >> 28 & 1) && (c >> 12 & 1) && (c >> 29 & 1) && (c >> 22 & 1) && (b7 >> 5 & 1) && (b7 >> 3 & 1) && (b7 >> 8 & 1) && lzcnt;
   bool v4 = v3 && avx512 && (b7 >> 16 & 1) && (b7 >> 17 & 1) && (b7 >> 28 & 1) && (b7 >> 30 & 1) && (b7 >> 31 & 1);
   return v4 ? "x86-64-v4" : v3 ? "x86-64-v3" : "x86-64-v2";
-}
-
-/* Linux, Documentation/arch/x86/xstate.rst: ARCH_REQ_XCOMP_PERM for the state of TILEDATA, number 18. */
-static bool tiles_allowed(void) {
-#if defined(__linux__)
-  enum { REQUEST = 0x1023, TILEDATA = 18 };
-  return syscall(SYS_arch_prctl, REQUEST, TILEDATA) == 0;
-#else
-  return false;
-#endif
 }
 
 /* Maker, model, and every word of features: LLVM's name of the processor and its list of features follow from these. */

@@ -28,7 +28,7 @@ typedef struct tg_target {
 } tg_target;
 
 /* Where the processor has tiles (AMX), Linux gives their registers to processes that ask: this asks, for the process and those that it forks. A process whose alternate
- * signal stack is too small for them is refused, and so is a smaller stack afterwards; refused, the target is one without tiles. */
+ * signal stack is too small for them is refused, and so is a smaller stack afterwards; refused, the host is a target without tiles. So does asking for a target by name that has some. */
 void tg_target_host(tg_target *t, uint32_t threads /* 0: all */);
 /* By name: "host", or one of those that tg_target_name lists; false if unknown. */
 bool tg_target_named(tg_target *t, const char *name);

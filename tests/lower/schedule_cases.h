@@ -34,6 +34,20 @@ static const expectation word_cases[] = {
     "  acc.1 = matrix(vpdpbusd, A[2, %4] if (%4 < 6) else u8(0), B[%5, iota(64) / 4] if (%5 < 6) else i8(0), acc.1, 1);\n"
     "}\n"
     "C[2, iota(16)] = acc.1;\n"},
+  {bytes_kernel, "M=16 N=32 K=64", "contract tdpbusd i=i j=j k=k",   /* tiles: the rest of the statement is done on a copy, by rows */
+    "range(j.tile, 2, upcast) {\n"
+    "  define_reg(acc, i32[256], []);\n"
+    "  acc = i32(0);\n"
+    "  let %0 = iota(1024) / 64;\n"
+    "  acc = matrix(tdpbusd, A[%0, iota(1024) % 64], B[iota(1024) % 4 + %0 * 4, iota(1024) / 4 % 16 + j.tile * 16], acc, 1);\n"
+    "  define_local(tile, i32, [256]);\n"
+    "  tile[iota(256)] = acc;\n"
+    "  range(i, 16) {\n"
+    "    range(j, 16, lane) {\n"
+    "      C[i, j.tile * 16 + j] = tile[i * 16 + j] + 1;\n"
+    "    }\n"
+    "  }\n"
+    "}\n"},
   {lookup_kernel, "N=2", "stage x at o as xs",   /* no subscript from memory reads outside of x */
     "range(o, 2) {\n"
     "  define_local(xs, f32, [7], align 64);\n"
