@@ -295,12 +295,24 @@ static bool too_large(const tg_workgroup *w, const tg_tile *t) {
   return n / held > registers;
 }
 
+/* Is the gate another one for threads that would hold copies of the element? Then one of them has what the others have not. */
+static bool parts_copies(tg_workgroup *w, const tg_touch *a) {
+  const tg_uop *gate = tg_gate(a->u);
+  for (uint32_t i = 0; gate && i < a->item->n; i++) {
+    const tg_par *p = &w->par.data[a->item->par[i]];
+    bool named = p->extent == 1;
+    for (uint32_t k = 0; k < a->digits.n && !named; k++) named = a->digits.d[k].par == a->item->par[i] && a->digits.d[k].step == 1 && a->digits.d[k].extent == p->extent;
+    if (!named && tg_uses(w->j, gate, p->range)) return true;
+  }
+  return false;
+}
+
 void tg_assign_layouts(tg_workgroup *w) {
   for (uint32_t i = 0; i < w->touched.n; i++) {   /* the digits that all stores name at the same threads */
     const tg_touch *a = &w->touched.data[i];
     tg_tile *t = tg_tile_of(w, a->u->src[0]);
     if (a->u->op != TG_OP_STORE) continue;
-    t->shared |= a->digits.irregular;
+    t->shared |= a->digits.irregular || parts_copies(w, a);
     if (!t->stored) {
       for (uint32_t k = 0; k < a->digits.n; k++) t->d[t->n++] = placed(w, &a->digits.d[k]);
       t->stored = true;
