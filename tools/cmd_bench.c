@@ -17,7 +17,7 @@ static const char usage[] =
   "  start     from the start of a process to its first product, kernels and tuned choices on file among 1,000 of each, nothing compiled:\n"
   "            programs with libtg.a alone, with libtg_jit.a, and without tg\n"
   "  gemm      products of a list of shapes (tests/bench/gemm/shapes.txt) against openblas, blis, onednn, mkl, libxsmm: those of --vs, or all that\n"
-  "            are installed, each at its best entry point. --expect: parts of the FMA peak that peers must come near to\n"
+  "            are installed, each at its best entry point. --expect: parts of the machine's best that peers must come near to, or the case is void\n"
   "  engine    what engines use of tg/gemm.h: an epilogue against a pass behind the product, one plan for any number of rows, one packing, strides, long\n"
   "            sums on two threads, many small products, weights of 4 bits against the bytes they are, each against the plain way, with the bar that it has to reach\n"
   "  tune      sweeps of the spaces of products (tests/bench/gemm/sweep.txt), kept in files of DIR: how good the search and its cost model are\n"

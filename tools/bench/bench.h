@@ -17,6 +17,7 @@ int bench_gemm(const tool_args *);                          /* lists of shapes a
 int bench_engine(const tool_args *);                        /* what engines use of tg/gemm.h beside the plain product */
 int bench_start(const tool_args *);                         /* a fresh process to its first product */
 int bench_tune(const tool_args *);                          /* sweeps of spaces: the search and its cost model */
-/* False: the peer stays below 0.9 of what the table at path knows of it. update: a case that is not in it is written to it. */
-bool bench_expected(const char *path, bool update, const char *peer, const char *name, int threads, double part);
+/* What the table at path knows of a peer in a case, as a part of the machine's best; 0: nothing. And a new line of it. */
+double bench_expected(const char *path, const char *peer, const char *name, int threads);
+void bench_expect(const char *path, const char *peer, const char *name, int threads, double part);
 #endif
