@@ -65,7 +65,8 @@ static double largest(tg_type t, const char *data, size_t n, double most) {
   return most;
 }
 
-static void compare(const carried *s, const state *whole, const state *got, const char *how) {
+/* Sums of parts may cancel: what is lost then counts from the largest of what was merged. */
+static void compare(const carried *s, const state *whole, const state *got, const state *part, int64_t parts, const char *how) {
   tg_machine *m = s->m;
   for (uint32_t k = 0; k < s->c.n; k++) {
     const tg_uop *tile = s->c.tile[k].tile;
@@ -75,6 +76,7 @@ static void compare(const carried *s, const state *whole, const state *got, cons
     tg_difference d;
     if (tg_is_float(b->type)) {
       most = largest(b->type, got->data[k], b->count, largest(b->type, whole->data[k], b->count, 0));
+      for (int64_t p = 0; p < parts; p++) most = largest(b->type, part[p].data[k], b->count, most);
       magnitude = tg_new(&m->j->env, double, b->count + 1);
       for (size_t i = 0; i < b->count; i++) magnitude[i] = most;
     }
@@ -99,11 +101,11 @@ static void try_parts(const carried *s, tg_run_iterations *run, int64_t n, int64
   }
   all = part[0];
   for (int64_t p = 1; p < parts; p++) all = merged(s, &all, &part[p]);
-  compare(s, whole, &all, parts == 2 ? "two parts" : "three parts, merged from the left,");
+  compare(s, whole, &all, part, parts, parts == 2 ? "two parts" : "three parts, merged from the left,");
   if (parts < 3) return;
   all = part[parts - 1];
   for (int64_t p = parts - 1; p-- > 0;) all = merged(s, &part[p], &all);
-  compare(s, whole, &all, "three parts, merged from the right,");
+  compare(s, whole, &all, part, parts, "three parts, merged from the right,");
 }
 
 void tg_run_carried(tg_machine *m, const tg_step *loop, int64_t n, tg_run_iterations *run) {
@@ -118,9 +120,9 @@ void tg_run_carried(tg_machine *m, const tg_step *loop, int64_t n, tg_run_iterat
   begin(&s);
   fresh = save(&s);
   same = merged(&s, &whole, &fresh);
-  compare(&s, &whole, &same, "the whole loop, merged with a part of no iterations,");
+  compare(&s, &whole, &same, NULL, 0, "the whole loop, merged with a part of no iterations,");
   same = merged(&s, &fresh, &whole);
-  compare(&s, &whole, &same, "a part of no iterations, merged with the whole loop,");
+  compare(&s, &whole, &same, NULL, 0, "a part of no iterations, merged with the whole loop,");
   for (int64_t parts = 2; parts <= PARTS; parts++) try_parts(&s, run, n, parts, &entry, &whole);
   restore(&s, &whole);
 }
