@@ -138,11 +138,14 @@ static int tune_product(tg_context *ctx, const tool_args *a, tg_tune_options o, 
 }
 
 static int tune_products(tg_context *ctx, const tool_args *a, tg_tune_options o) {
+  static const char names[] = "MNK";
   int64_t size[3] = {0};
   int result = TOOL_OK;
-  for (int i = 0; i < a->bindings; i++)
-    for (int d = 0; d < 3; d++)
-      if (!strcmp(a->binding[i].name, (const char *const[]){"M", "N", "K"}[d])) size[d] = a->binding[i].value;
+  for (int i = 0; i < a->bindings; i++) {
+    const char *name = a->binding[i].name, *at = name[0] && !name[1] ? strchr(names, name[0]) : NULL;
+    if (!at) return fprintf(stderr, "tg tune gemm: '%s' is none of M, N, K\n", name), TOOL_USAGE;
+    size[at - names] = a->binding[i].value;
+  }
   if (!a->shapes && (size[0] < 1 || size[1] < 1 || size[2] < 1)) {
     fputs("tg tune gemm wants M=.. N=.. K=.., or --shapes FILE with three numbers a line\n", stderr);
     return TOOL_USAGE;

@@ -49,7 +49,10 @@ tg_status tg_gemm_packing_choose_sized(tg_context *c, const tg_gemm_desc *uses, 
   tg_gemm_choice choice;
   if (widest.m.hi < 64) widest.m.hi = widest.m.lo = 64;   /* a single row takes any panels; more rows may come */
   int64_t lanes = c->target.vector_bytes / (uint32_t)tg_type_bytes(widest.acc), bytes;
-  tg_gemm_choose(&widest, &c->target, 1, &choice);
+  tg_gemm_problem some = widest;   /* a B without elements is packed as one that has some */
+  if (!some.n.hi) some.n.lo = some.n.hi = 1;
+  if (!some.k.hi) some.k.lo = some.k.hi = 1;
+  tg_gemm_choose(&some, &c->target, 1, &choice);
   if (lanes > 16) lanes = 16;
   int64_t vectors = knob_of(&choice, "VL") == lanes ? knob_of(&choice, "NU") : 2;   /* whole ones, as many as a tile has: a narrow B alone may have another sketch */
   if (vectors < 1 || vectors > (c->target.vector_registers >= 32 ? 4 : 3)) vectors = 2;

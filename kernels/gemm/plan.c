@@ -250,20 +250,26 @@ static bool same_choice(const tg_gemm_choice *a, const tg_gemm_choice *b) {
 }
 
 /* A range of rows is cut where other sketches are better, and joined again where one choice serves both sides. Of columns likewise where there is no range of rows.
- * Where all else is fixed, as weights are, each of the smallest sizes has a kernel: the large operand is read once then, whatever the size of a tile. */
+ * Where all else is fixed, as weights are, each of the smallest sizes has a kernel: the large operand is read once then, whatever the size of a tile.
+ * Products without elements, or without terms, have no part. */
 static void cut(tg_gemm *g) {
   static const int64_t few[] = {1, 4, 16, 64, 256}, many[] = {1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 48, 256};
-  const tg_gemm_problem *q = &g->problem;
-  bool rows = q->m.lo < q->m.hi;
-  tg_gemm_dim whole = rows ? q->m : q->n, other = rows ? q->n : q->m;
-  bool fixed = other.lo == other.hi && q->k.lo == q->k.hi;
+  tg_gemm_problem q = g->problem;
+  tg_gemm_dim *const dims[] = {&q.m, &q.n, &q.k};
+  for (uint32_t i = 0; i < TG_COUNT(dims); i++) {
+    if (!dims[i]->hi) return;
+    if (!dims[i]->lo) dims[i]->lo = 1;
+  }
+  bool rows = q.m.lo < q.m.hi;
+  tg_gemm_dim whole = rows ? q.m : q.n, other = rows ? q.n : q.m;
+  bool fixed = other.lo == other.hi && q.k.lo == q.k.hi;
   const int64_t *ends = fixed ? many : few;
   uint32_t n = fixed ? TG_COUNT(many) : TG_COUNT(few);
   int64_t from = whole.lo;
   for (uint32_t i = 0; i <= n && from <= whole.hi; i++) {
     int64_t to = i < n && ends[i] < whole.hi && !(g->flags & TG_GEMM_BATCH_INVARIANT) ? ends[i] : whole.hi;
     if (to < from) continue;
-    tg_gemm_problem part = *q;
+    tg_gemm_problem part = q;
     *(rows ? &part.m : &part.n) = (tg_gemm_dim){from, to};
     tg_gemm_part next = {.m = part.m, .n = part.n, .k = part.k}, *last = g->parts_n ? &g->part[g->parts_n - 1] : NULL;
     tg_gemm_choose(&part, &g->context->target, g->most, &next.choice);
@@ -276,8 +282,6 @@ static void cut(tg_gemm *g) {
 static tg_status compile_part(planning *p, tg_gemm_part *part) {
   tg_gemm_problem q = p->g->problem;
   q.m = part->m, q.n = part->n, q.k = part->k;
-  if (q.k.hi == 0) return TG_OK;
-  if (q.k.lo == 0) q.k.lo = 1;
   for (uint32_t beta = 0; beta < (p->desc->beta ? GEMM_CASES : GEMM_UPDATE); beta++) {
     q.beta = beta;
     tg_status s = compile(p, &q, &part->choice, &part->kernel[beta]);
@@ -290,7 +294,7 @@ static tg_status compile_part(planning *p, tg_gemm_part *part) {
 static tg_status compile_nothing(planning *p) {
   tg_gemm_problem q = p->g->problem;
   const tg_gemm_choice plain = {.sketch = tg_gemm_sketches[0]};
-  if (!q.alpha && q.k.lo) return TG_OK;
+  if ((!q.alpha && q.k.lo) || !q.m.hi || !q.n.hi) return TG_OK;
   q.k = (tg_gemm_dim){0, 0};
   q.alpha = false;
   if (q.bits) q.bits = 0, q.b = q.a;
@@ -304,6 +308,8 @@ static tg_status compile_nothing(planning *p) {
 }
 
 static tg_status read_descriptor(planning *p) {
+  const uint32_t known = TG_GEMM_NO_COMPILE | TG_GEMM_BATCH_INVARIANT | TG_GEMM_OVERLAP_UNCHECKED;
+  if (p->desc->flags & ~known) return wrong(p, TG_EINVAL, "tg_gemm_desc.flags: 0x%x has bits that mean nothing", p->desc->flags);
   tg_status s = read_types(p);
   if (s == TG_OK) s = read_quantised(p);
   if (s == TG_OK) s = read_sizes(p);

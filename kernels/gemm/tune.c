@@ -31,7 +31,6 @@ tg_status tg_gemm_space_of(tg_context *c, const tg_gemm_desc *d, int64_t m, int6
   if (q.panel || q.a_major == TG_GEMM_STRIDES || q.b_major == TG_GEMM_STRIDES || q.c_major == TG_GEMM_STRIDES)
     return tg_context_fail(c, TG_EINVAL, "tg_gemm_tune: products with B packed ahead, or with strides of their own, are not tuned");
   q.m = part->m, q.n = part->n, q.k = part->k;
-  if (!q.k.lo) q.k.lo = 1;
   int64_t ldb = side(q.b_major, k, n), groups = q.group ? (k + q.group - 1) / q.group : 1;
   const int64_t value[] = {m, n, k, side(q.a_major, m, k), q.bits == 4 ? (ldb + 1) / 2 : ldb, side(q.c_major, m, n)};   /* of four bits: bytes */
   out->problem = q;
