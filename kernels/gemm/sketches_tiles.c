@@ -33,6 +33,7 @@ static void stage_columns(tg_builder *tg_b_, const tg_gemm_roles *o) {
   int n = tile_of(tile, sizeof tile, o->c, tg_c(TC));
   tg_gemm_word(tg_b_, "stage %c at kc as Cp[%s, k/%d%%%d, %c%%%d, k%%%d]%s", o->column, tile, GROUP, TERMS / GROUP, o->c, SIDE, GROUP, tg_c(TEAM) == 1 ? " space=team" : "");
   tg_gemm_word(tg_b_, "fuse Cp.%d Cp.%d as Cl", n + 1, n + 2);
+  if (o->column_k) tg_gemm_word(tg_b_, "unroll Cp.%d", n);   /* 16 lines of 64 bytes are transposed, four terms at a time */
   tg_gemm_word(tg_b_, "lane Cl");
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Of pass coalesce: blocks of gathers. A gather takes its lanes from as many places; where n of them, of n lanes each, take neighbours in the dimension that is
  * contiguous in memory (copies of a loop along it, as `unroll` or `upcast` make them), the same n x n elements are n contiguous vectors across the lanes. They are loaded so, and transposed in
- * registers: log2(n) steps, in each of which two vectors exchange halves of what they hold.
+ * registers: log2(n) steps, in each of which two vectors exchange halves of what they hold. Lanes may come in runs (`B[j + iota / 4, k + iota % 4]`): what is transposed
+ * is runs then, of n x n of them.
  *
  * Only gathers of one statement list are taken together: what one of them may read, all may read there. */
 #include <stdlib.h>
@@ -11,7 +12,7 @@ enum { NOWHERE = 0, MANY = UINT32_MAX };   /* homes; else 1 + the id of the END 
 
 typedef struct {
   const tg_uop *load, *rest;   /* rest: the subscript of dimension `unit`, without its constant */
-  uint32_t unit, home;
+  uint32_t unit, home, run;    /* run: lanes that are neighbours in memory; 1: none are */
   int64_t constant;
 } gather;
 
@@ -49,6 +50,30 @@ static bool of_lanes(tg_job *j, const tg_uop *u, uint32_t lanes) {
   return true;
 }
 
+/* Do all lanes of a run have the same? They are told apart by iota / (run * c) only. */
+static bool of_runs(tg_job *j, const tg_uop *u, uint32_t run) {
+  uint32_t n;
+  if (u->lanes == 1 || run == 1) return true;
+  const tg_uop **order = tg_toposort(j, u, &n);
+  for (uint32_t i = 0; i < n; i++)
+    for (uint32_t k = 0; k < order[i]->n; k++)
+      if (order[i]->src[k]->op == TG_OP_IOTA && (order[i]->op != TG_OP_IDIV || k || order[i]->src[1]->op != TG_OP_CONST || order[i]->src[1]->arg <= 0 || order[i]->src[1]->arg % TG_MUTANT("transpose: runs", run, 1))) return false;
+  return u->op != TG_OP_IOTA;
+}
+
+/* Of a subscript that is scalars and iota % run; 1 of scalars alone. 0: it is something else. */
+static uint32_t run_of(const tg_linear *t, uint32_t lanes) {
+  uint32_t run = 1;
+  for (uint32_t i = 0; i < t->n; i++) {
+    const tg_uop *a = t->atom[i];
+    if (a->lanes == 1) continue;
+    if (run > 1 || t->coefficient[i] != 1 || a->op != TG_OP_MOD || a->src[0]->op != TG_OP_IOTA || a->src[1]->op != TG_OP_CONST) return 0;
+    run = (uint32_t)a->src[1]->arg;
+    if (a->src[1]->arg < 2 || a->src[1]->arg >= lanes || run & (run - 1)) return 0;
+  }
+  return run;
+}
+
 /* The dimension along which the buffer is contiguous, or its rank. */
 static uint32_t unit_of(const tg_uop *define, uint32_t rank) {
   if (!(define->arg >> 32 & TG_STRIDED)) return rank - 1;
@@ -67,13 +92,14 @@ static void see(tg_job *j, state *s, const tg_uop *load) {
   uint32_t rank = tg_access_rank(load), unit = rank ? unit_of(tg_define_of(load->src[0]), rank) : 0;
   bool vector = false, good = true;
   tg_linear t;
-  if (load->lanes < 2 || load->lanes & (load->lanes - 1) || tg_define_of(load->src[0])->lanes > 1 || unit == rank || load->src[1 + unit]->lanes > 1) return;
+  if (load->lanes < 2 || load->lanes & (load->lanes - 1) || tg_define_of(load->src[0])->lanes > 1 || unit == rank) return;
   if (s->home[load->id] == NOWHERE || s->home[load->id] == MANY) return;
-  for (uint32_t d = 0; d < rank; d++) vector |= load->src[1 + d]->lanes > 1;
-  for (uint32_t i = 1; i < load->n; i++) good &= of_lanes(j, load->src[i], load->lanes);
-  if (!vector || !good) return;
   tg_linear_of(j, load->src[1 + unit], &t);
-  gather g = {load, without_constant(j, &t), unit, s->home[load->id], t.constant};
+  uint32_t run = run_of(&t, load->lanes);
+  for (uint32_t d = 0; d < rank; d++) vector |= d != unit && load->src[1 + d]->lanes > 1;
+  for (uint32_t i = 1; i < load->n && run; i++) good &= of_lanes(j, load->src[i], load->lanes) && (i == 1 + unit || of_runs(j, load->src[i], run));
+  if (!vector || !good || !run) return;
+  gather g = {load, without_constant(j, &t), unit, s->home[load->id], run, t.constant};
   tg_push(&j->env, &s->gathers, g);
 }
 
@@ -100,16 +126,16 @@ static int in_order(const void *a, const void *b) { return compare(a, b, true); 
 static void find_blocks(tg_job *j, state *s) {
   const gather *g = s->gathers.data;
   for (uint32_t i = 0, n = s->gathers.n; i < n;) {
-    uint32_t lanes = g[i].load->lanes, k = 1;
-    while (k < lanes && i + k < n && !compare(&g[i], &g[i + k], false) && g[i + k].constant == g[i].constant + k) k++;
-    if (k < lanes) {
+    uint32_t rows = g[i].load->lanes / g[i].run, k = 1;
+    while (k < rows && i + k < n && !compare(&g[i], &g[i + k], false) && g[i + k].constant == g[i].constant + (int64_t)k * g[i].run) k++;
+    if (k < rows) {
       i++;
       continue;
     }
     block b = {&g[i], NULL};
     tg_push(&j->env, &s->blocks, b);
-    for (k = 0; k < lanes; k++) s->of[g[i + k].load->id] = s->blocks.n;
-    i += lanes;
+    for (k = 0; k < rows; k++) s->of[g[i + k].load->id] = s->blocks.n;
+    i += rows;
   }
 }
 
@@ -131,11 +157,11 @@ static const tg_uop *row(tg_job *j, const tg_uop *load, const tg_uop *const *src
   return tg_fold(j, load, now);
 }
 
-/* In a step of size h the vectors r and r + h exchange elements whose number has bit h: of r those that have it, of the other those that do not. */
-static void transpose(tg_job *j, const tg_uop **v, uint32_t n) {
-  const tg_uop *iota = tg_iota(j, TG_I32, n), *lanes = tg_index(j, n);
+/* In a step of size h the vectors r and r + h exchange runs whose number has bit h: of r those that have it, of the other those that do not. */
+static void transpose(tg_job *j, const tg_uop **v, uint32_t n, uint32_t run) {
+  const tg_uop *iota = tg_iota(j, TG_I32, n * run), *lanes = tg_index(j, n * run);
   for (uint32_t h = n / 2; h; h /= 2) {
-    const tg_uop *bit = tg_const_int(j, TG_I32, h), *low = tg_op2(j, TG_OP_EQ, tg_op2(j, TG_OP_AND, iota, bit), tg_const_int(j, TG_I32, 0)), *other = tg_op2(j, TG_OP_XOR, iota, bit);
+    const tg_uop *bit = tg_const_int(j, TG_I32, h * run), *low = tg_op2(j, TG_OP_EQ, tg_op2(j, TG_OP_AND, iota, bit), tg_const_int(j, TG_I32, 0)), *other = tg_op2(j, TG_OP_XOR, iota, bit);
     for (uint32_t r = 0; r < n; r++) {
       if (r & h) continue;
       const tg_uop *a = v[r], *b = v[r + h];
@@ -149,13 +175,13 @@ static const tg_uop *visit(tg_job *j, const tg_uop *old, const tg_uop *const *sr
   state *s = user;
   if (old->op != TG_OP_LOAD || !s->of[old->id]) return NULL;
   block *b = &s->blocks.data[s->of[old->id] - 1];
-  uint32_t n = old->lanes, unit = b->member->unit, me = 0;
+  uint32_t run = b->member->run, n = old->lanes / run, unit = b->member->unit, me = 0;
   while (b->member[me].load != old) me++;
   if (!b->column) {
-    const tg_uop *begin = tg_fold2(j, TG_OP_ADD, src[1 + unit], tg_index(j, -(int64_t)TG_MUTANT("transpose: first column", me, 0)));
+    const tg_uop *begin = tg_fold2(j, TG_OP_ADD, at_lane(j, src[1 + unit], 0), tg_index(j, -(int64_t)TG_MUTANT("transpose: first column", me, 0) * run));
     b->column = tg_new(&j->env, const tg_uop *, n);
-    for (uint32_t l = 0; l < n; l++) b->column[l] = row(j, old, src, unit, begin, l);
-    transpose(j, b->column, n);
+    for (uint32_t l = 0; l < n; l++) b->column[l] = row(j, old, src, unit, begin, (int64_t)l * run);
+    transpose(j, b->column, n, run);
   }
   return b->column[me];
 }
