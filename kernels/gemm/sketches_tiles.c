@@ -20,12 +20,14 @@ static void stage_rows(tg_builder *tg_b_, const tg_gemm_roles *o) {
   tg_gemm_word(tg_b_, "stage %c at rc as Rp[%s, %c%%%d, k%%%d]", o->row, tile, o->r, SIDE, TERMS);
   if (o->row_k) {
     tg_gemm_word(tg_b_, "lane Rp.%d %d", n + 1, TERMS);
-    return;
+  } else {
+    tg_gemm_word(tg_b_, "split Rp.%d %d as Rt Rl", n + 1, SIDE);
+    tg_gemm_word(tg_b_, "order Rt Rp.%d", n);
+    tg_gemm_word(tg_b_, "unroll Rp.%d", n);
+    tg_gemm_word(tg_b_, "lane Rl");
   }
-  tg_gemm_word(tg_b_, "split Rp.%d %d as Rt Rl", n + 1, SIDE);
-  tg_gemm_word(tg_b_, "order Rt Rp.%d", n);
-  tg_gemm_word(tg_b_, "unroll Rp.%d", n);
-  tg_gemm_word(tg_b_, "lane Rl");
+  tg_gemm_word(tg_b_, "cut Rp.0 auto");
+  tg_gemm_word(tg_b_, "cut Rp.1 auto");
 }
 
 static void stage_columns(tg_builder *tg_b_, const tg_gemm_roles *o) {
@@ -34,7 +36,10 @@ static void stage_columns(tg_builder *tg_b_, const tg_gemm_roles *o) {
   tg_gemm_word(tg_b_, "stage %c at kc as Cp[%s, k/%d%%%d, %c%%%d, k%%%d]%s", o->column, tile, GROUP, TERMS / GROUP, o->c, SIDE, GROUP, tg_c(TEAM) == 1 ? " space=team" : "");
   tg_gemm_word(tg_b_, "fuse Cp.%d Cp.%d as Cl", n + 1, n + 2);
   if (o->column_k) tg_gemm_word(tg_b_, "unroll Cp.%d", n);   /* 16 lines of 64 bytes are transposed, four terms at a time */
+  else if (tg_c(TEAM) != 1) tg_gemm_word(tg_b_, n > 2 ? "order Cp.1 Cp.3 Cp.0 Cp.2" : "order Cp.1 Cp.2 Cp.0");   /* four lines are read from end to end */
   tg_gemm_word(tg_b_, "lane Cl");
+  tg_gemm_word(tg_b_, "cut Cp.1 auto");   /* only what lies behind the ends is masked */
+  if (tg_c(TEAM) != 1) tg_gemm_word(tg_b_, "cut Cp.0 auto");
 }
 
 /* Blocks of columns (NB panels of TC tiles), of terms (KC) and of rows (MB panels of TR tiles): a panel of rows stays in the first cache while those of columns pass, from the second. */
@@ -59,6 +64,8 @@ void tg_gemm_tiles(tg_builder *tg_b_, const tg_gemm_problem *p) {
   tg_gemm_word(tg_b_, "split rb %lld as ir iu", (long long)(SIDE * tg_c(TR)));
   tg_gemm_word(tg_b_, "order cb iu");
   tg_gemm_word(tg_b_, "contract tdpb%c%cd i=iu j=cv k=ki", row == TG_U8 ? 'u' : 's', column == TG_U8 ? 'u' : 's');
+  tg_gemm_word(tg_b_, "cut cb auto");
+  tg_gemm_word(tg_b_, "cut ir auto");
   if (p->epilogue && p->c == p->acc && p->k.hi > tg_c(KC)) tg_gemm_word(tg_b_, "cut kc last");
   if (tg_c(TEAM) == 1) tg_gemm_word(tg_b_, "thread rc"), tg_gemm_word(tg_b_, "thread Cp.0");
   if (tg_c(TEAM) == 2) tg_gemm_word(tg_b_, "thread cc");
