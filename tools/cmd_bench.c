@@ -7,7 +7,7 @@
 static const char usage[] =
   "tg bench lower|kernels|launch|start|polybench [--json] [--seconds N] [--case TEXT]\n"
   "tg bench engine [--json] [--seconds N] [--case TEXT] [--cache DIR]\n"
-  "tg bench tune --sweep DIR [--stage lower|model|build|time|tune|generated|report] [--shapes FILE] [--candidates N] [--seed N] ..\n"
+  "tg bench tune --sweep DIR [--stage lower|model|build|time|first|tune|generated|report] [--shapes FILE] [--candidates N] [--seed N] ..\n"
   "tg bench gemm [--vs NAME[=FILE],..] [--shapes FILE] [--types f32,f64,f16,bf16,u8i8,i8i8] [--threads N] [--expect FILE [--update]] [--cache DIR] ..\n"
   "\n"
   "  lower     from the author's C to LLVM IR, to callable code, and from the object cache, for one matmul\n"
@@ -20,7 +20,8 @@ static const char usage[] =
   "            are installed, each at its best entry point. --expect: parts of the machine's best that peers must come near to, or the case is void\n"
   "  engine    what engines use of tg/gemm.h: an epilogue against a pass behind the product, one plan for any number of rows, one packing, strides, long\n"
   "            sums on two threads, many small products, weights of 4 bits against the bytes they are, each against the plain way, with the bar that it has to reach\n"
-  "  tune      sweeps of the spaces of products (tests/bench/gemm/sweep.txt), kept in files of DIR: how good the search and its cost model are\n"
+  "  tune      sweeps of the spaces of products (tests/bench/gemm/sweep.txt), kept in files of DIR: how good the search, its cost model and the\n"
+  "            first choice are (the latter with --shapes tests/bench/gemm/random.txt --stage first)\n"
   "  polybench the 30 kernels of PolyBench at MEDIUM on one core against plain C, with and without -ffast-math\n"
   "\n"
   "Contestants take turns in one run on the same buffers; medians are printed. --json: one object a line with\n"

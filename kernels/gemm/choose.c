@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The first answer without a search: a sketch by the shape of the problem, its tile by the registers, its blocks by the caches. */
+ * The first answer without a search: for each sketch its tile by the registers and its blocks by the caches; of the sketches the one whose estimate (estimate.c)
+ * is the least where sizes are known, or by the shape of the problem. */
 #include "gemm/template.h"
 #include "gemm/sketch.h"
 
@@ -11,6 +12,8 @@ static uint32_t bytes_of(tg_type t) {
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t up(int64_t x, int64_t n) { return (x + n - 1) / n; }
+
+static bool is_fixed(tg_gemm_dim d) { return d.lo == d.hi; }
 
 static void knob(tg_gemm_choice *c, const char *name, int64_t value) { c->knob[c->knobs_n++] = (tg_binding){name, value, value, 1}; }
 
@@ -67,14 +70,16 @@ static double cost_of_range(tg_gemm_dim rows, tg_gemm_dim columns, int64_t mr, i
   return down / m * across / n;
 }
 
-/* panel: columns of the panels that come, or 0. */
-static shape choose_tile(tg_gemm_dim rows, tg_gemm_dim columns, int64_t vl, int64_t registers, int64_t panel) {
+/* panel: columns of the panels that come, or 0. view: of sizes that are known, or NULL; where there are few terms what is stored counts. */
+static shape choose_tile(const tg_gemm_view *view, tg_gemm_dim rows, tg_gemm_dim columns, int64_t vl, int64_t registers, int64_t panel) {
   enum { STREAMS = 14 };
   shape best = {0};
   for (int64_t nu = registers >= 32 ? 4 : 3; nu >= 1; nu--)
     for (const int64_t *mr = tg_gemm_mr; (!panel || nu * vl == panel) && *mr && *mr * nu + nu + 1 <= registers; mr++) {
       if (*mr > rows.hi) break;
-      double c = cost_of_range(rows, columns, *mr, nu, vl) * (nu * 2 < *mr && *mr > 8 ? 1.02 : 1) * (*mr > STREAMS ? 1.25 : 1);   /* wide tiles read memory in longer pieces; many rows are many streams */
+      double c = cost_of_range(rows, columns, *mr, nu, vl);
+      if (view) c += tg_gemm_store_cycles(view, *mr, nu, vl) / (double)view->terms / (double)*mr * (double)up(columns.hi, nu * vl) / (double)columns.hi;
+      c *= (nu * 2 < *mr && *mr > 8 ? 1.02 : 1) * (*mr > STREAMS ? 1.25 : 1);   /* wide tiles read memory in longer pieces; many rows are many streams */
       if (best.mr && c >= best.cycles * (best.nu == nu || columns.lo == columns.hi ? 0.999 : 0.99)) continue;   /* for little of what a range leaves over a panel is not made narrower */
       best = (shape){*mr, nu, vl, c};
     }
@@ -100,7 +105,10 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
   bool both = out->sketch == tg_gemm_sketches[GEMM_PACKED], bytes = out->sketch == tg_gemm_sketches[GEMM_BYTES] || out->sketch == tg_gemm_sketches[GEMM_SIGNED_BYTES], whole = p->k.hi <= WHOLE, waits = p->c != p->acc && !bytes;
   tg_gemm_dim rows = o.r == 'i' ? p->m : p->n, columns = o.r == 'i' ? p->n : p->m;
   int64_t size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16), l2 = t->l2 ? (int64_t)t->l2 : 1 << 20;
-  shape s = choose_tile(rows, columns, vl, t->vector_registers, p->panel);
+  tg_gemm_view v;
+  tg_gemm_look(p, t, false, &v);
+  bool known = rows.lo == rows.hi && columns.lo == columns.hi && p->k.lo == p->k.hi && p->k.lo;
+  shape s = choose_tile(known ? &v : NULL, rows, columns, vl, t->vector_registers, p->panel);
   int64_t nr = s.nu * vl, panels_n = up(columns.hi, nr), tiles = up(rows.hi, s.mr);
   if (bytes) size = 1;
   int64_t kc = both ? terms_of(tg_gemm_packed_kc, p->k.hi, !waits ? 256 : p->k.hi <= FEW ? FEW : FEW / 2) : terms_of(tg_gemm_panel_kc, p->k.hi, whole ? WHOLE : BLOCK);
@@ -169,24 +177,49 @@ static int64_t thin_rows(int64_t rows, bool nine) {
   return nine && tiles_of(rows, 9) < tiles_of(rows, mr) ? 9 : mr;
 }
 
+/* Another tile, where the estimate says that it is better by more than the estimate knows. */
+static void improve_thin(const tg_gemm_problem *p, const tg_target *t, bool dot, int64_t *vl, int64_t *mr, int64_t *side, int64_t *kc) {
+  static const int64_t sides[] = {8, 6, 4, 3, 2, 1, 0}, terms[] = {8, 16, 32, 0};
+  const double surely = 0.95;
+  int64_t most = *vl, registers = t->vector_registers;
+  tg_gemm_view v;
+  tg_gemm_look(p, t, true, &v);
+  double best = surely * (dot ? tg_gemm_dot_cycles(&v, *mr, *side, *vl) : tg_gemm_stream_cycles(&v, *mr, *side, *vl, *kc));
+  for (const int64_t *r = tg_gemm_mr; *r && *r <= v.rows; r++)
+    for (const int64_t *s = sides; *s; s++) {
+      if (*r * *s + (dot ? smaller(*r, *s) : *s) + 2 > registers) continue;
+      if (dot)
+        for (int64_t lanes = most; lanes >= 4; lanes /= 2) {
+          double c = tg_gemm_dot_cycles(&v, *r, *s, lanes);
+          if (c < best) best = c, *mr = *r, *side = *s, *vl = lanes;
+        }
+      else
+        for (const int64_t *k = terms; *k && (*k == *kc || v.rows > 8); k++) {
+          double c = tg_gemm_stream_cycles(&v, *r, *s, most, *k);
+          if (c < best) best = c, *mr = *r, *side = *s, *kc = *k;
+        }
+    }
+}
+
 /* The product of a thin operand and one that is read once. Tiles were measured: more columns side by side are more streams of memory at a time. */
 static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
   tg_gemm_roles o = tg_gemm_thin_roles_of(p);
   int64_t rows = o.r == 'i' ? p->m.hi : p->n.hi, columns = o.r == 'i' ? p->n.hi : p->m.hi, size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16);
   int64_t side, l2 = t->l2 ? (int64_t)t->l2 : 1 << 20, l1 = t->l1 ? (int64_t)t->l1 : 32 << 10;
   bool few = t->vector_registers < 32, dot = out->sketch == tg_gemm_sketches[GEMM_DOT];
-  int64_t mr = thin_rows(rows, !few && (!dot || p->k.hi * 3 * size > l1 / 2));
+  int64_t kc = rows > 8 ? 16 : 8, mr = thin_rows(rows, !few && (!dot || p->k.hi * 3 * size > l1 / 2));
   if (dot) side = mr <= 4 ? 4 : 3;
   else if (o.scattered) side = mr <= 2 ? 8 : 3;
   else side = mr == 1 ? 8 : rows == mr && mr > 4 && mr <= 8 ? 1 : 3;
   if (few && mr * side > 12) side = larger(1, 12 / mr);
+  if (is_fixed(p->m) && is_fixed(p->n) && is_fixed(p->k) && p->a == p->acc && p->b == p->acc) improve_thin(p, t, dot, &vl, &mr, &side, &kc);
   int64_t wide = dot ? side : side * vl, nb = listed(tg_gemm_nb, smaller(up(columns, wide), dot ? 64 : l2 / 4 / (rows * wide * size)));
   if (threads > 1) nb = listed(tg_gemm_nb, smaller(nb, up(columns, wide * 4 * (int64_t)threads)));
   knob(out, "VL", vl);
   knob(out, dot ? "NC" : "NU", side);
   knob(out, "MR", mr);
   knob(out, "NB", nb);
-  if (!dot) knob(out, "KC", rows > 8 ? 16 : 8);
+  if (!dot) knob(out, "KC", kc);
   knob(out, "TEAM", threads > 1 ? 2 : 0);
 }
 
@@ -200,15 +233,23 @@ static double cycles_of_columns(int64_t rows, int64_t mr, int64_t vectors, int64
   return (double)(rows / mr) * cycles_of_small(mr, vectors, terms, across) + (rows % mr ? cycles_of_small(rows % mr, vectors, terms, across) : 0);
 }
 
+static double cycles_of_tiles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl) {
+  int64_t wide = nu * vl, rest = v->columns % wide, tile = smaller(mr, v->rows);
+  bool across = v->columns % vl;
+  return (double)(v->columns / wide) * cycles_of_columns(v->rows, tile, nu, v->terms, across) + (rest ? cycles_of_columns(v->rows, tile, up(rest, vl), v->terms, across) : 0);
+}
+
+/* All of it in the first cache: then nothing is waited for. */
+static bool is_near(const tg_gemm_view *v) { return (double)((v->rows * v->columns + (v->rows + v->columns) * v->terms) * v->size) <= v->l1; }
+
 /* Rows and columns that tiles leave are tiles as well. */
-static shape choose_small_tile(int64_t rows, int64_t columns, int64_t terms, int64_t vl, int64_t registers, bool across) {
+static shape choose_small_tile(const tg_gemm_view *v, int64_t vl, int64_t registers) {
   shape best = {0};
   for (int64_t nu = registers >= 32 ? 4 : 3; nu >= 1; nu--)
     for (const int64_t *mr = tg_gemm_mr; *mr && *mr * nu + nu + 1 <= registers; mr++) {
-      int64_t tile = smaller(*mr, rows), wide = nu * vl, rest = columns % wide;
-      double c = (double)(columns / wide) * cycles_of_columns(rows, tile, nu, terms, across) + (rest ? cycles_of_columns(rows, tile, up(rest, vl), terms, across) : 0);
+      double c = is_near(v) ? cycles_of_tiles(v, *mr, nu, vl) : tg_gemm_direct_cycles(v, *mr, nu, vl);
       if (!best.mr || c < best.cycles * 0.999) best = (shape){*mr, nu, vl, c};
-      if (*mr >= rows) break;
+      if (*mr >= v->rows) break;
     }
   return best;
 }
@@ -245,13 +286,19 @@ static shape choose_open_tile(tg_gemm_dim rows, tg_gemm_dim columns, int64_t vl,
   return best;
 }
 
-/* All terms in a row where they are few, or where one tile has all rows (the columns' vectors of several would be kept, and there are not as many registers); else some that divide them. */
-static int64_t terms_in_a_row(tg_gemm_dim k, int64_t tile, bool one) {
-  enum { MOST = 16, INSTRUCTIONS = 1024 };
-  if (k.lo != k.hi) return 1;
-  if (k.lo <= MOST || (one && k.lo * tile <= INSTRUCTIONS)) return 0;
-  int64_t n = MOST;
-  while (k.lo % n) n--;   /* a rest would have sums of its own, in as many registers */
+/* All terms in a row where they are few, or where one tile has all rows (the columns' vectors of several would be kept, and there are not as many registers); else some that divide them.
+ * Of what is not near, fewer: where each row of a tile has an address of its own, many of them leave none to more terms, and what those load would wait in memory. */
+static int64_t terms_in_a_row(const tg_gemm_view *v, int64_t mr, int64_t tile) {
+  enum { MOST = 16, INSTRUCTIONS = 1024, SUMS = 20 };
+  int64_t n = MOST, rest = 0;
+  if (v->rows <= mr && v->terms * tile <= INSTRUCTIONS) return 0;
+  if (!is_near(v)) {
+    if (v->row_k) n = mr <= 7 ? 8 : mr <= 9 ? 4 : mr == 10 ? 2 : 1;
+    else if (v->terms > MOST) n = tile <= SUMS ? 4 : 1;
+    rest = 1;
+  }
+  if (v->terms <= n) return 0;
+  while (v->terms % n > rest) n--;   /* a rest of several terms would have sums of its own, in as many registers */
   return n;
 }
 
@@ -261,11 +308,13 @@ static void choose_direct(const tg_gemm_problem *p, const tg_target *t, tg_gemm_
   int64_t size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16);
   while (vl * size > 16 && columns.hi <= vl / 2) vl /= 2;
   bool known = rows.lo == rows.hi && columns.lo == columns.hi && p->k.lo == p->k.hi;
-  shape s = known ? choose_small_tile(rows.hi, columns.hi, p->k.hi, vl, t->vector_registers, columns.hi % vl) : choose_open_tile(rows, columns, vl, t->vector_registers);
+  tg_gemm_view v;
+  tg_gemm_look(p, t, false, &v);
+  shape s = known ? choose_small_tile(&v, vl, t->vector_registers) : choose_open_tile(rows, columns, vl, t->vector_registers);
   knob(out, "VL", vl);
   knob(out, "NU", s.nu);
   knob(out, "MR", s.mr);
-  knob(out, "UK", terms_in_a_row(p->k, s.mr * s.nu, rows.hi <= s.mr));
+  knob(out, "UK", is_fixed(p->k) ? terms_in_a_row(&v, s.mr, s.mr * s.nu) : 1);
 }
 
 /* A long sum is shared out in parts that depend on how many threads the plan is for, not on who comes. Two blocks of terms for the second cache at a time. */
@@ -273,7 +322,7 @@ static void choose_long(const tg_gemm_problem *p, const tg_target *t, uint32_t t
   tg_gemm_roles o = tg_gemm_roles_of(p);
   tg_gemm_dim rows = o.r == 'i' ? p->m : p->n, columns = o.r == 'i' ? p->n : p->m;
   int64_t size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16), l2 = t->l2 ? (int64_t)t->l2 : 1 << 20, parts = 1;
-  shape s = choose_tile(rows, columns, vl, t->vector_registers, 0);
+  shape s = choose_tile(NULL, rows, columns, vl, t->vector_registers, 0);
   while (parts < 4 * (int64_t)threads && parts < 64) parts *= 2;
   knob(out, "VL", vl);
   knob(out, "NU", s.nu);
@@ -284,8 +333,6 @@ static void choose_long(const tg_gemm_problem *p, const tg_target *t, uint32_t t
 }
 
 /* ---- whole numbers with scales ---- */
-
-static bool is_fixed(tg_gemm_dim d) { return d.lo == d.hi; }
 
 /* Few rows take the panels as they are, where groups are of whole words. More of them share floats, for which there must be room in a cache. */
 static uint32_t quantised_sketch(const tg_gemm_problem *p, const tg_target *t) {
@@ -311,7 +358,7 @@ static void choose_quantised(const tg_gemm_problem *p, const tg_target *t, uint3
     knob(out, "NB", listed(tg_gemm_nb, larger(1, up(p->n.hi, p->panel) / (np * tasks))));
   } else {
     int64_t widest = vl * (t->vector_registers < 32 ? 2 : 4);
-    shape s = choose_tile(p->m, p->n, vl, t->vector_registers, is_fixed(p->n) && p->n.lo % widest == 0 ? widest : 0);   /* no gates, where that can be */
+    shape s = choose_tile(NULL, p->m, p->n, vl, t->vector_registers, is_fixed(p->n) && p->n.lo % widest == 0 ? widest : 0);   /* no gates, where that can be */
     int64_t panels = up(p->n.hi, s.nu * vl), kc = terms_of(tg_gemm_panel_kc, p->k.hi, 512);
     int64_t most = smaller(smaller(ROOM / (p->k.hi * s.nu * vl * 4), 4), larger(1, panels / tasks));
     while (most > 1 && is_fixed(p->n) && panels % most) most--;
@@ -361,8 +408,7 @@ static uint32_t sketch_of(const tg_gemm_problem *p, const tg_target *t, uint32_t
   return o.row_k && rows == p->acc ? GEMM_PANEL : GEMM_PACKED;
 }
 
-void tg_gemm_choose(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
-  uint32_t s = sketch_of(p, t, threads);
+void tg_gemm_choose_knobs(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, uint32_t s, tg_gemm_choice *out) {
   *out = (tg_gemm_choice){.sketch = tg_gemm_sketches[s]};
   if (s == GEMM_PACKED || s == GEMM_PANEL || s == GEMM_BYTES || s == GEMM_SIGNED_BYTES) choose_panels(p, t, threads, out);
   else if (s == GEMM_TILES) choose_tiles(p, t, threads, out);
@@ -370,4 +416,31 @@ void tg_gemm_choose(const tg_gemm_problem *p, const tg_target *t, uint32_t threa
   else if (s == GEMM_DIRECT) choose_direct(p, t, out);
   else if (s == GEMM_LONG) choose_long(p, t, threads, out);
   else if (s == GEMM_GROUPED || s == GEMM_WEIGHTS) choose_quantised(p, t, threads, out);
+}
+
+/* Of sizes that are known, in floats as they lie: the least by the estimate. Those that threads share are divided; waking them takes time. */
+static bool is_estimated(const tg_gemm_problem *p) {
+  bool strides = p->a_major == TG_GEMM_STRIDES || p->b_major == TG_GEMM_STRIDES || p->c_major == TG_GEMM_STRIDES;
+  return is_fixed(p->m) && is_fixed(p->n) && is_fixed(p->k) && p->batch.hi <= 1 && !p->panel && !p->bits && !strides && p->a == p->acc && p->b == p->acc && p->c == p->acc && is_float(p->acc) && p->m.lo && p->n.lo && p->k.lo;
+}
+
+static void choose_least(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
+  static const uint8_t sketches[] = {GEMM_DIRECT, GEMM_PANEL, GEMM_PACKED, GEMM_STREAM, GEMM_DOT};
+  const double wake = 15000, surely = 0.98, near = 0.75;   /* cycles; what the estimate cannot tell apart goes to the one that comes first: most of all where each cycle counts, and it copies nothing */
+  tg_gemm_view v;
+  double best = 0;
+  tg_gemm_look(p, t, false, &v);
+  for (uint32_t i = 0; i < TG_COUNT(sketches); i++) {
+    tg_gemm_choice c;
+    if (sketches[i] == (tg_gemm_thin_roles_of(p).column_k ? GEMM_STREAM : GEMM_DOT)) continue;   /* the other one would gather */
+    tg_gemm_choose_knobs(p, t, threads, sketches[i], &c);
+    double cycles = tg_gemm_cycles(p, t, sketches[i], &c);
+    if (threads > 1 && sketches[i] != GEMM_DIRECT) cycles = cycles / threads + wake;
+    if (!i || cycles < best * (is_near(&v) ? near : surely)) best = cycles, *out = c;
+  }
+}
+
+void tg_gemm_choose(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
+  if (is_estimated(p) && !(is_long(p) && threads > 1)) choose_least(p, t, threads, out);
+  else tg_gemm_choose_knobs(p, t, threads, sketch_of(p, t, threads), out);
 }

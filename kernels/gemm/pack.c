@@ -3,6 +3,7 @@
  * row reads the same panels from end to end. */
 #include <stdio.h>
 #include "gemm/plan.h"
+#include "gemm/sketch.h"
 
 enum { WORD = 8 };   /* elements of four bits */
 
@@ -52,7 +53,8 @@ tg_status tg_gemm_packing_choose_sized(tg_context *c, const tg_gemm_desc *uses, 
   tg_gemm_problem some = widest;   /* a B without elements is packed as one that has some */
   if (!some.n.hi) some.n.lo = some.n.hi = 1;
   if (!some.k.hi) some.k.lo = some.k.hi = 1;
-  tg_gemm_choose(&some, &c->target, 1, &choice);
+  if (some.a == some.acc && some.b == some.acc) tg_gemm_choose_knobs(&some, &c->target, 1, GEMM_PANEL, &choice);
+  else tg_gemm_choose(&some, &c->target, 1, &choice);
   if (lanes > 16) lanes = 16;
   int64_t vectors = knob_of(&choice, "VL") == lanes ? knob_of(&choice, "NU") : 2;   /* whole ones, as many as a tile has: a narrow B alone may have another sketch */
   if (vectors < 1 || vectors > (c->target.vector_registers >= 32 ? 4 : 3)) vectors = 2;

@@ -19,6 +19,16 @@ typedef struct {
 tg_gemm_roles tg_gemm_roles_of(const tg_gemm_problem *p);        /* columns are C's contiguous dimension */
 tg_gemm_roles tg_gemm_thin_roles_of(const tg_gemm_problem *p);   /* rows are the smaller dimension */
 
+/* estimate.c: cycles of a sketch of floats under its knobs, sizes at their upper ends, one thread. */
+typedef struct { int64_t rows, columns, terms, size; bool row_k, column_k, scattered; double l1, l2, l3; } tg_gemm_view;
+void tg_gemm_look(const tg_gemm_problem *p, const tg_target *t, bool thin, tg_gemm_view *out);
+double tg_gemm_direct_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl);
+double tg_gemm_store_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl);   /* of a tile's sums */
+double tg_gemm_panel_cycles(const tg_gemm_view *v, bool both, int64_t mr, int64_t nu, int64_t vl, int64_t kc, int64_t nb);
+double tg_gemm_stream_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl, int64_t kc);
+double tg_gemm_dot_cycles(const tg_gemm_view *v, int64_t mr, int64_t nc, int64_t vl);
+double tg_gemm_cycles(const tg_gemm_problem *p, const tg_target *t, uint32_t sketch, const tg_gemm_choice *c);   /* of the five that have an estimate */
+
 void tg_gemm_word(tg_builder *b, const char *format, ...) TG_PRINTF(2, 3);
 /* A knob with the values of a table, the default first. */
 void tg_gemm_knob(tg_builder *b, const char *name, int64_t first, const int64_t *values);

@@ -68,7 +68,7 @@ void tg_gemm_direct(tg_builder *tg_b_, const tg_gemm_problem *p) {
   tg_gemm_lanes(tg_b_, p);
   tg_knob(NU, 4, 1, 2, 3);
   tg_gemm_knob(tg_b_, "MR", 6, tg_gemm_mr);
-  tg_knob(UK, 8, 0, 1, 2, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16);   /* terms in a row; 0: all, where they are known */
+  tg_knob(UK, 8, 0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16);   /* terms in a row; 0: all, where they are known */
   int64_t vl = tg_c(VL), wide = vl * tg_c(NU), mr = tg_c(MR), uk = tg_c(UK);
   tg_gemm_product(tg_b_, p);
   tg_gemm_word(tg_b_, "order %c %c", o.c, o.r);

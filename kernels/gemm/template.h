@@ -59,6 +59,9 @@ extern const tg_kernel_def *const tg_gemm_sketches[];
 typedef struct { tg_kernel_def def; char params[256]; } tg_gemm_def;
 void tg_gemm_kernel_of(const tg_gemm_problem *p, const tg_kernel_def *sketch, tg_gemm_def *out);
 
+/* The knobs that the first choice would give this sketch, by its number. */
+void tg_gemm_choose_knobs(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, uint32_t sketch, tg_gemm_choice *out);
+
 /* A good point without a search, from the sizes, the caches, the registers and the threads: microseconds, no memory. */
 void tg_gemm_choose(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out);
 #endif

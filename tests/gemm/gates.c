@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "../test.h"
+#include "dsl/text.h"
 #include "dsl/value.h"
 #include "gemm/gates.h"
 
@@ -355,12 +356,42 @@ static void choices(void) {
   }
 }
 
+/* The first choice gives each knob one of its values: a body refuses others, and a plan would take the plain sketch instead. */
+typedef struct { tg_job job; const tg_gemm_choice *choice; const tg_gemm_problem *problem; } authoring;
+
+static void author(void *arg) {
+  authoring *a = arg;
+  tg_gemm_def d;
+  tg_gemm_kernel_of(a->problem, a->choice->sketch, &d);
+  tg_author(&a->job, &d.def, a->choice->knobs_n, a->choice->knob, (void *)(uintptr_t)a->problem);
+}
+
+static void chosen_values(void) {
+  static const int64_t sizes[] = {1, 3, 6, 17, 64, 131, 500, 2048};
+  authoring *a = calloc(1, sizeof *a);
+  tg_target t;
+  tg_gemm_choice c;
+  tg_target_host(&t, 1);
+  for (int64_t i = 0; a && i < 8 * 8 * 4 * 16; i++) {
+    int64_t m = sizes[i % 8], n = sizes[i / 8 % 8], k = 1 + i * 37 % 211;
+    tg_gemm_problem p = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .a_major = i / 64 % 2, .b_major = i / 128 % 2, .m = {m, m}, .n = {n, n}, .k = {k, k}, .batch = {1, 1}};
+    tg_gemm_choose(&p, &t, 1, &c);
+    a->choice = &c, a->problem = &p;
+    tg_job_init(&a->job, NULL);
+    bool fine = tg_protect(&a->job.env, author, a);
+    CHECK(fine, "%s of %lld x %lld x %lld: %s", c.sketch->name, (long long)m, (long long)n, (long long)k, a->job.env.message);
+    tg_job_drop(&a->job);
+  }
+  free(a);
+}
+
 int main(void) {
   if (tg_context_create(NULL, &context)) return 1;
   right_passes();
   faults_are_caught();
   messages();
   choices();
+  chosen_values();
   outside(READS_BEHIND, false, "0 bytes behind the end of B");
   outside(READS_BEFORE, true, "4 bytes before the beginning of A");
   outside(WRITES_BEHIND, false, "0 bytes behind the end of C");

@@ -3,7 +3,8 @@
  *   lower      points at random, without repeats of code, until there are --candidates (20000)
  *   model      the cost model once more over all of them, after a change of it
  *   build      code of those that are to be timed: half of --candidates (2000) the model's best, half at random, into the folder's cache
- *   time       those, in turns with the first choice; the best ones longer
+ *   time       those, in turns with the first choice of when the sweep began; the best ones longer
+ *   first      the first choice in turns with the best of the sweep, and how long it takes to choose
  *   tune       a search of 64 candidates, its choice in turns with the best of the sweep
  *   generated  likewise for the sketch without words and knobs, whose schedule the heuristic's decisions make
  *   report     ranks and regrets
@@ -76,14 +77,24 @@ static void author(void *arg) {
 
 /* ---- lower ---- */
 
-static void first_choice(const sweep *s, sweep_point *p) {
-  const tg_gemm_choice *c = s->gemm.choice;
-  *p = (sweep_point){0};
-  for (uint32_t i = 0; i < s->space.sketch[0].knobs; i++) {
-    p->knob[i] = s->space.sketch[0].knob[i].values[0];
+static void point_of(const sweep *s, uint32_t sketch, const tg_gemm_choice *c, sweep_point *p) {
+  const tg_sketch *k = &s->space.sketch[sketch];
+  *p = (sweep_point){.sketch = sketch};
+  for (uint32_t i = 0; i < k->knobs; i++) {
+    p->knob[i] = k->knob[i].values[0];
     for (uint32_t b = 0; b < c->knobs_n; b++)
-      if (!strcmp(c->knob[b].name, s->space.sketch[0].knob[i].name)) p->knob[i] = c->knob[b].lo;
+      if (!strcmp(c->knob[b].name, k->knob[i].name)) p->knob[i] = c->knob[b].lo;
   }
+}
+
+static void first_choice(const sweep *s, sweep_point *p) { point_of(s, 0, s->gemm.choice, p); }
+
+/* What the first choice would be if it had to be this sketch. False: there is none. */
+static bool choice_among(const sweep *s, uint32_t sketch, sweep_point *p) {
+  tg_gemm_choice c;
+  for (uint32_t i = 0; tg_gemm_sketches[i]; i++)
+    if (!strcmp(tg_gemm_sketches[i]->name, s->space.sketch[sketch].name)) return tg_gemm_choose_knobs(&s->gemm.problem, &s->ctx->target, 1, i, &c), point_of(s, sketch, &c, p), true;
+  return false;
 }
 
 static void open_bench(void *arg) {
@@ -128,10 +139,8 @@ static void lower_points(sweep *s, const tool_args *a) {
   sweep_point p;
   if (!table || !bench_opens(s)) return;
   for (uint32_t i = 0; i < s->n; i++) table[s->point[i].hash % size] = s->point[i].hash;
-  if (!s->n) {
-    first_choice(s, &p);
-    if (lower(s, &p)) sweep_add(s, &p, true), s->legal++, table[p.hash % size] = p.hash;
-  }
+  for (uint32_t i = 0; i < s->space.sketches; i++) /* sketch 0 is the first choice's */
+    if (choice_among(s, i, &p) && lower(s, &p) && table[p.hash % size] != p.hash) sweep_add(s, &p, true), s->legal++, table[p.hash % size] = p.hash;
   while (s->n < want && known < 20000 && tool_now() < end) { /* so many in a row are known: that is all of it */
     p = (sweep_point){.sketch = (uint32_t)(draw(&state) % s->space.sketches)};
     const tg_sketch *k = &s->space.sketch[p.sketch];
@@ -173,7 +182,13 @@ static tg_kernel *compile_words(sweep *s, const sweep_point *p, const char *word
   return k;
 }
 
-/* Numbers of the points that are to be timed: the model's best, then others at random. */
+static uint32_t find(const sweep *s, const sweep_point *p) {
+  for (uint32_t i = 0; i < s->n; i++)
+    if (s->point[i].sketch == p->sketch && !memcmp(s->point[i].knob, p->knob, sizeof p->knob)) return i;
+  return UINT32_MAX;
+}
+
+/* Numbers of the points that are to be timed: what the first choice would be among those of each sketch, the model's best, then others at random. */
 static uint32_t *chosen(const sweep *s, const tool_args *a, uint32_t *n) {
   uint32_t points, want = a->candidates > 0 ? (uint32_t)a->candidates : 2000, *order = sweep_by_model(s, false, &points);
   uint64_t state = (uint64_t)a->seed + 17;
@@ -181,6 +196,13 @@ static uint32_t *chosen(const sweep *s, const tool_args *a, uint32_t *n) {
   for (uint32_t i = want / 2; i < want; i++) {
     uint32_t k = i + (uint32_t)(draw(&state) % ((i % 2 ? s->n : (s->n + i) / 2) - i)), t = order[i];   /* every other one of the better half */
     order[i] = order[k], order[k] = t;
+  }
+  for (uint32_t i = 0, at = 0; i < s->space.sketches && at < want; i++) {
+    sweep_point p;
+    uint32_t own = choice_among(s, i, &p) ? find(s, &p) : UINT32_MAX, k = at;
+    if (own == UINT32_MAX) continue;
+    while (order[k] != own) k++;
+    order[k] = order[at], order[at++] = own;
   }
   *n = want;
   return order;
@@ -243,10 +265,9 @@ static double best_so_far(const sweep *s) {
   return best;
 }
 
-static tg_kernel *open_first(sweep *s) {
-  sweep_point p;
-  first_choice(s, &p);
-  tg_kernel *k = compile_words(s, &p, NULL);
+/* What all times of the sweep are measured against: its first point. */
+static tg_kernel *open_incumbent(sweep *s) {
+  tg_kernel *k = s->n ? compile_words(s, &s->point[0], NULL) : NULL;
   if (k) run_for(s, k, 3), memcpy(s->want, s->operand[2], s->bytes[2]);
   else fprintf(stderr, "tg bench tune: %s\n", tg_error_message(s->ctx));
   return k;
@@ -279,7 +300,7 @@ static void time_finalists(sweep *s, tg_kernel *first, double end) {
 static void time_points(sweep *s, const tool_args *a) {
   uint32_t n, *order = chosen(s, a, &n), left = 0;
   double end = tool_now() + (a->seconds > 0 ? a->seconds : 45), best = best_so_far(s);
-  tg_kernel *first = open_first(s);
+  tg_kernel *first = open_incumbent(s);
   for (uint32_t i = 0; first && i < n; i++) {
     if (s->point[order[i]].timed) continue;
     if (tool_now() > end) {
@@ -295,6 +316,52 @@ static void time_points(sweep *s, const tool_args *a) {
   free(order);
 }
 
+/* ---- the first choice against the sweep ---- */
+
+/* Seconds of one choice: the median of some. */
+static double choosing(const sweep *s) {
+  enum { TIMES = 31 };
+  double t[TIMES];
+  tg_gemm_choice c;
+  for (int i = 0; i < TIMES; i++) {
+    t[i] = tool_now();
+    tg_gemm_choose(&s->gemm.problem, &s->ctx->target, 1, &c);
+    t[i] = tool_now() - t[i];
+  }
+  qsort(t, TIMES, sizeof *t, by_value);
+  return t[TIMES / 2];
+}
+
+static void first_against(sweep *s, const tool_args *a, sweep_firsts *all) {
+  uint32_t best = sweep_best(s), quads;
+  sweep_point p;
+  if (best == UINT32_MAX || all->n == SWEEP_SHAPES) return;
+  first_choice(s, &p);
+  tg_kernel *incumbent = open_incumbent(s), *top = compile_words(s, &s->point[best], NULL), *mine = compile_words(s, &p, NULL);
+  double took = choosing(s), rate = 0;
+  memset(s->operand[2], 0xff, s->bytes[2]);
+  if (incumbent && top && mine && run_for(s, mine, 1) >= 0 && right(s)) rate = exp(-compare(s, mine, top, MANY, INFINITY, &quads));
+  all->rate[all->n++] = rate;
+  all->slowest = fmax(all->slowest, took);
+  tool_figure(a->json, "tune", s->name, "first choice, rate", rate, "ratio", "the best of the sweep");
+  tool_figure(a->json, "tune", s->name, "chosen in", took * 1e6, "us", NULL);
+  if (!a->json) sweep_describe(s, "first choice", &p), sweep_describe(s, "best", &s->point[best]);
+  tg_kernel_free(incumbent), tg_kernel_free(top), tg_kernel_free(mine);
+}
+
+static void report_firsts(const tool_args *a, sweep_firsts *f) {
+  const double near = 1 / 1.1;
+  double sum = 0;
+  uint32_t within = 0;
+  for (uint32_t i = 0; i < f->n; i++) within += f->rate[i] >= near, sum += log(fmax(f->rate[i], 1e-3));
+  qsort(f->rate, f->n, sizeof *f->rate, by_value);
+  tool_figure(a->json, "tune", "all", "first choices within 10 %", within, "of", "the shapes");
+  tool_figure(a->json, "tune", "all", "shapes", f->n, "", NULL);
+  tool_figure(a->json, "tune", "all", "first choice, rate, geometric mean", exp(sum / f->n), "ratio", "the best of the sweep");
+  tool_figure(a->json, "tune", "all", "likewise, the worst of each twenty", f->rate[f->n / 20], "ratio", "the best of the sweep");
+  tool_figure(a->json, "tune", "all", "chosen in, the slowest", f->slowest * 1e6, "us", NULL);
+}
+
 /* ---- the search against the sweep ---- */
 
 static void search_against(sweep *s, const tool_args *a, bool generated) {
@@ -305,7 +372,7 @@ static void search_against(sweep *s, const tool_args *a, bool generated) {
   self[length] = 0;
   const char *const worker[] = {self, "worker", NULL};
   double run = 0;
-  tg_kernel *first = open_first(s), *top = compile_words(s, &s->point[best], NULL), *mine = NULL;
+  tg_kernel *first = open_incumbent(s), *top = compile_words(s, &s->point[best], NULL), *mine = NULL;
   if (!first || !top) return;
   run = run_for(s, first, 5);
   tg_tune_options o = {.bindings = s->gemm.binding, .bindings_n = s->gemm.bindings_n, .user = &s->gemm.problem, .params = s->gemm.params, .params_n = s->gemm.params_n, .start = s->gemm.choice->knob,
@@ -348,11 +415,10 @@ static void search_against(sweep *s, const tool_args *a, bool generated) {
 static void find_first(sweep *s) {
   sweep_point p;
   first_choice(s, &p);
-  for (uint32_t i = 0; i < s->n && s->first == UINT32_MAX; i++)
-    if (s->point[i].sketch == p.sketch && !memcmp(s->point[i].knob, p.knob, sizeof p.knob)) s->first = i;
+  s->first = find(s, &p);
 }
 
-static int sweep_shape(sweep *s, const tool_args *a) {
+static int sweep_shape(sweep *s, const tool_args *a, sweep_firsts *firsts) {
   const char *stage = a->stage ? a->stage : "report";
   int r = TOOL_OK;
   if (!open_sweep(s, a)) return TOOL_WRONG;
@@ -361,8 +427,9 @@ static int sweep_shape(sweep *s, const tool_args *a) {
   else if (!strcmp(stage, "model")) model_points(s, a);
   else if (!strcmp(stage, "build")) build_points(s, a);
   else if (!strcmp(stage, "time")) time_points(s, a);
+  else if (!strcmp(stage, "first")) first_against(s, a, firsts);
   else if (!strcmp(stage, "tune") || !strcmp(stage, "generated")) search_against(s, a, *stage == 'g');
-  else if (strcmp(stage, "report")) r = TOOL_USAGE, fprintf(stderr, "tg bench tune: no stage '%s'; there are lower, model, build, time, tune, generated, report\n", stage);
+  else if (strcmp(stage, "report")) r = TOOL_USAGE, fprintf(stderr, "tg bench tune: no stage '%s'; there are lower, model, build, time, first, tune, generated, report\n", stage);
   if (!strcmp(stage, "report") || !strcmp(stage, "model")) r = sweep_report(s, a) ? TOOL_OK : TOOL_WRONG;
   return r;
 }
@@ -374,6 +441,7 @@ int bench_tune(const tool_args *a) {
   if (!a->sweep) return fputs("tg bench tune wants --sweep DIR\n", stderr), TOOL_USAGE;
   char *text = tool_read(path, &bytes), *rest = text;
   int result = TOOL_OK, ran = 0;
+  sweep_firsts firsts = {0};
   if (!text) return fprintf(stderr, "tg bench tune: %s: cannot be read (run from the root of the source, or say --shapes FILE)\n", path), TOOL_USAGE;
   for (char *line; (line = strsep(&rest, "\n"));) {
     char class_of[24], major[3] = "NN";
@@ -386,7 +454,7 @@ int bench_tune(const tool_args *a) {
     for (int i = 0; i < 3; i++) s->size[i] = size[i];
     s->transposed[0] = major[0] == 'T', s->transposed[1] = major[1] == 'T';
     if (!a->cases || strstr(s->name, a->cases)) {
-      int r = sweep_shape(s, a);
+      int r = sweep_shape(s, a, &firsts);
       result = r > result ? r : result;
       close_sweep(s);
       ran++;
@@ -394,6 +462,7 @@ int bench_tune(const tool_args *a) {
     free(s);
   }
   free(text);
+  if (firsts.n) report_firsts(a, &firsts);
   if (!ran) return fprintf(stderr, "tg bench tune: no case contains '%s'\n", a->cases ? a->cases : ""), TOOL_USAGE;
   return result;
 }

@@ -35,6 +35,10 @@ typedef struct sweep {
   size_t bytes[3];
 } sweep;
 
+/* Of all shapes: what the first choice runs at, of the best; 0: it is wrong. Seconds that choosing takes. */
+enum { SWEEP_SHAPES = 1000 };
+typedef struct { double rate[SWEEP_SHAPES], slowest; uint32_t n; } sweep_firsts;
+
 /* sweep_file.c */
 bool sweep_load(sweep *s);                                    /* what the file at path has, and opens it to append */
 void sweep_add(sweep *s, const sweep_point *p, bool record);
@@ -43,6 +47,7 @@ void sweep_record_time(sweep *s, uint32_t i);
 void sweep_record_legal(sweep *s);
 
 /* sweep_report.c: ranks and regrets; false: nothing was timed. */
+void sweep_describe(const sweep *s, const char *what, const sweep_point *p);   /* its sketch and knobs, a line */
 bool sweep_report(const sweep *s, const tool_args *a);
 uint32_t *sweep_by_model(const sweep *s, bool timed, uint32_t *n);   /* numbers of points, or of those with a time, the cheapest first; malloc'd */
 uint32_t sweep_best(const sweep *s);                          /* of those with most samples; UINT32_MAX: none */

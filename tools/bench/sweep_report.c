@@ -52,12 +52,17 @@ static double rank_correlation(const sweep *s, double best, double within) {
   return n > 2 ? 1 - 6 * sum / (n * ((double)n * n - 1)) : 0;
 }
 
-static void describe(const sweep *s, const char *what, uint32_t i, double best) {
-  const sweep_point *p = &s->point[i];
+void sweep_describe(const sweep *s, const char *what, const sweep_point *p) {
   const tg_sketch *k = &s->space.sketch[p->sketch];
-  printf("    %-14s %+6.1f %%  model %8.4g us  %s", what, 100 * (exp(p->ratio - best) - 1), p->model * 1e6, k->name);
+  printf("    %-14s %s", what, k->name);
   for (uint32_t a = 0; a < k->knobs; a++) printf(" %s=%lld", k->knob[a].name, (long long)p->knob[a]);
   puts("");
+}
+
+static void describe(const sweep *s, const char *what, uint32_t i, double best) {
+  char text[96];
+  snprintf(text, sizeof text, "%-14s %+6.1f %%  model %8.4g us", what, 100 * (exp(s->point[i].ratio - best) - 1), s->point[i].model * 1e6);
+  sweep_describe(s, text, &s->point[i]);
 }
 
 bool sweep_report(const sweep *s, const tool_args *a) {

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT
+ * Cycles that a sketch should take under its knobs, on one thread: tiles and what they leave, where their operands come from, copies and transposes, sums that are stored and
+ * read again. It is as rough as it is quick: it has to tell sketches and tiles apart, not to foretell a time. */
+#include "gemm/template.h"
+#include "gemm/sketch.h"
+
+/* Cycles of a vector unless it is said, fitted to some 4000 points of 100 products in f32 on a processor with AVX-512; a multiply-add takes half of one. */
+static const double LOAD = 0.5, ACROSS = 1.6 /* two lines */, FROM_L2 = 2.4, FROM_L3 = 5, FROM_AFAR = 10 /* where nothing asks ahead */;   /* of what is read again and again */
+static const double ONCE_L3 = 2.9, PIECES_L3 = 6.5, ONCE_MEMORY = 12, PIECES_MEMORY = 20;                                               /* of what is read once, from end to end or in pieces of rows */
+static const double STORE = 1, STORE_L2 = 3.1, STORE_L3 = 8, SIDE_BY_SIDE = 0.2 /* more for each row */, AGAIN = 2.5 /* stored, and read by the next terms */, SCATTERED = 2.4 /* an element */;
+static const double TILE = 10, TERM = 0.3, FEW_CHAINS = 5 /* a term at least: its sums wait for those before */, BLOCK = 12 /* of terms, a tile */, PANEL = 60, ROW = 6 /* copied */;
+static const double COPY = 2.4, TRANSPOSED = 0.38 /* an element */, GATHERED = 1.4 /* an element */, FOLD = 5.5 /* lanes of a sum */, SINGLE = 1.15 /* a term of a sum */;
+static const double LINE = 1.5, PAGE = 6 /* a term whose row operand is in another */, ADDRESS = 0.03 /* part, for each row beyond ADDRESSES */;
+static const double HIDDEN = 0.4, BESIDE = 0.15 /* parts of what goes on side by side */, STREAM = 1.08, TURNED = 1.15, MANY_ROWS = 1.1 /* times */;
+enum { STREAMS = 16, ADDRESSES = 6, IN_A_ROW = 1024 /* multiplications without a loop */, DOT_COLUMNS = 64 /* tiles of columns that rows share */ };
+static const double page = 4096, pages = 80 /* that are at hand */, full = 0.7 /* of a cache */;
+
+static double least(double a, double b) { return a < b ? a : b; }
+static double most(double a, double b) { return a > b ? a : b; }
+static double meanwhile(double a, double b) { return most(a, b) + HIDDEN * least(a, b); }   /* two that go on side by side, nearly */
+static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t up(int64_t x, int64_t n) { return (x + n - 1) / n; }
+
+void tg_gemm_look(const tg_gemm_problem *p, const tg_target *t, bool thin, tg_gemm_view *v) {
+  tg_gemm_roles o = thin ? tg_gemm_thin_roles_of(p) : tg_gemm_roles_of(p);
+  *v = (tg_gemm_view){.rows = o.r == 'i' ? p->m.hi : p->n.hi, .columns = o.r == 'i' ? p->n.hi : p->m.hi, .terms = p->k.hi, .size = p->acc == TG_F64 ? 8 : 4, .row_k = o.row_k, .column_k = o.column_k, .scattered = o.scattered,
+                      .l1 = t->l1 ? (double)t->l1 : 32 << 10, .l2 = t->l2 ? (double)t->l2 : 1 << 20, .l3 = t->l3 ? (double)t->l3 : 8 << 20};
+}
+
+/* A vector of what is read again and again, and is so large. */
+static double comes_from(const tg_gemm_view *v, double bytes) { return bytes <= v->l1 * full ? LOAD : bytes <= v->l2 * full ? FROM_L2 : FROM_L3; }
+
+/* An operand of so many elements, once: from end to end, or in pieces of rows. */
+static double arrives(const tg_gemm_view *v, int64_t elements, bool pieces) {
+  double bytes = (double)(elements * v->size), vectors = bytes / 64;
+  return bytes <= v->l2 * full ? 0 : vectors * (bytes <= v->l3 * full ? pieces ? PIECES_L3 : ONCE_L3 : pieces ? PIECES_MEMORY : ONCE_MEMORY);
+}
+
+/* Do as many rows of the columns' operand, which lie as far apart as C's are long, share few sets of a cache, and find no room in them? A way is so many bytes, a power of two. */
+static bool crowded(const tg_gemm_view *v, double cache, int64_t way) {
+  int64_t period = way, stride = v->columns * v->size;
+  while (period > 1 && stride % period) period /= 2;
+  return (double)v->terms > full * (cache / (double)way) * (double)(way / period);
+}
+static bool crowded_l1(const tg_gemm_view *v) { return crowded(v, v->l1, 4096); }
+static bool crowded_l2(const tg_gemm_view *v) {
+  const double ways = 16;
+  int64_t way = 1;
+  while ((double)way * 2 * ways <= v->l2) way *= 2;
+  return crowded(v, v->l2, way);
+}
+
+/* The columns' operand in panels or strips: where it lies in rows, pieces of them. */
+static double columns_arrive(const tg_gemm_view *v) { return arrives(v, v->columns * v->terms, !v->column_k) * (!v->column_k && crowded_l2(v) ? 2 : 1); }
+
+/* What a term of a tile waits for where its rows lie across k: each term has a line of its own, and a page where rows are long. */
+static double waits(const tg_gemm_view *v, int64_t terms, int64_t mr) {
+  const double line = 64;
+  if (v->row_k) return 0;
+  double lines = (double)(terms * up(mr * v->size, 64)) * line, far = (double)terms * least(1, (double)(v->rows * v->size) / page);
+  return (lines > v->l1 * 0.6 ? LINE : 0) + (far > pages ? PAGE : 0);
+}
+
+/* The sums of a tile, stored: beyond the first cache a line of C is read before it is written, and the more rows are written side by side the later. */
+static double stored(const tg_gemm_view *v, int64_t mr, int64_t nu, bool across) {
+  double bytes = (double)(v->rows * v->columns * v->size), lines = (double)(mr * (nu + across)), apart = 1 + SIDE_BY_SIDE * (double)(mr - 1);
+  return lines * (bytes <= v->l1 * full ? STORE : bytes <= v->l2 * full ? STORE_L2 * apart : STORE_L3 * apart);
+}
+
+/* A tile of mr rows and nu vectors: columns: cycles of a vector of them; extra: of a term. Its sums are stored once. */
+static double tile(const tg_gemm_view *v, int64_t mr, int64_t nu, double terms, double columns, double extra, bool across) {
+  double work = most((double)(mr * nu) * 0.5, FEW_CHAINS), ports = (double)(mr + nu) * LOAD;
+  double sums = terms * (most(work, most(ports, (double)nu * columns)) + TERM + extra), stores = stored(v, mr, nu, across);
+  return meanwhile(sums, stores) + TILE;
+}
+
+/* ---- sketches ---- */
+
+/* All rows of nu vectors of columns: tiles of mr, and one of those that are left. Many rows are many streams, and where each has an address, those are short. */
+static double direct_columns(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl) {
+  double strip = (double)(v->terms * nu * vl * v->size), columns, sum = 0;
+  bool across = v->columns % vl != 0;
+  if (v->column_k) columns = comes_from(v, strip);
+  else {
+    columns = most(comes_from(v, strip), crowded_l1(v) ? FROM_L2 : 0) + (across ? ACROSS - LOAD : 0);
+    if (crowded_l2(v)) columns = most(columns, FROM_AFAR);
+    if ((double)v->terms * least(1, (double)(v->columns * v->size) / page) > pages) columns += PAGE / 2 / (double)nu;
+  }
+  if (v->rows >= mr) sum += (double)(v->rows / mr) * tile(v, mr, nu, (double)v->terms, columns, waits(v, v->terms, mr), across);
+  if (v->rows % mr) sum += tile(v, v->rows % mr, nu, (double)v->terms, columns, waits(v, v->terms, v->rows % mr), across);
+  int64_t together = least_of(v->rows, mr), most_rows = v->rows <= mr && v->terms * together * nu <= IN_A_ROW ? STREAMS : ADDRESSES;
+  if (v->row_k) sum *= 1 + ADDRESS * most(0, (double)(together - most_rows));
+  else if (together > STREAMS) sum *= MANY_ROWS;
+  if (!v->row_k) sum *= TURNED;
+  if (v->column_k) sum += strip / (double)v->size * (v->columns % vl ? GATHERED : TRANSPOSED) + PANEL;
+  return sum + (double)(v->rows * v->terms * v->size) * (v->rows * v->terms * v->size > v->l2 * full ? 0.06 : 0);
+}
+
+double tg_gemm_direct_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl) {
+  int64_t wide = nu * vl, rest = v->columns % wide;
+  return columns_arrive(v) + arrives(v, v->rows * v->terms, true) + (double)(v->columns / wide) * (v->columns >= wide ? direct_columns(v, mr, nu, vl) : 0) + (rest ? direct_columns(v, mr, up(rest, vl), vl) : 0);
+}
+
+/* Rows by a list: tiles of mr, then powers of two. */
+typedef struct { int64_t mr, times; } some_rows;
+static int list_rows(int64_t rows, int64_t mr, some_rows *out) {
+  int n = 0;
+  int64_t power = 1;
+  if (rows >= mr) out[n++] = (some_rows){mr, rows / mr};
+  while (power * 2 < mr) power *= 2;
+  for (rows %= mr; rows; rows %= power, power /= 2)
+    if (rows >= power) out[n++] = (some_rows){power, rows / power};
+  return n;
+}
+
+double tg_gemm_store_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl) { return stored(v, mr, nu, v->columns % vl); }
+
+double tg_gemm_panel_cycles(const tg_gemm_view *v, bool both, int64_t mr, int64_t nu, int64_t vl, int64_t kc, int64_t nb) {
+  some_rows list[8];
+  int n = list_rows(v->rows, mr, list);
+  int64_t wide = nu * vl, panels = up(v->columns, wide), blocks = up(v->terms, kc), blocks_n = up(panels, nb), rest = v->terms % vl;
+  double terms = (double)v->terms / (double)blocks, from = comes_from(v, terms * (double)(wide * v->size)), sum = 0, elements = (double)(v->rows * v->terms);
+  for (int i = 0; i < n; i++)
+    sum += (double)list[i].times * ((double)blocks * tile(v, list[i].mr, nu, terms, from, both ? 0 : waits(v, (int64_t)terms, list[i].mr), v->columns % vl) + BLOCK + (double)(blocks - 1) * (double)(list[i].mr * nu) * LOAD * 2);
+  sum *= (double)panels;
+  sum += v->column_k ? (double)v->columns * ((double)(v->terms - rest) * TRANSPOSED + (double)rest * GATHERED) : (double)(panels * nu * v->terms) * COPY;
+  sum += (double)panels * PANEL + columns_arrive(v) + arrives(v, v->rows * v->terms, true);
+  if (both) return sum + (double)blocks_n * (elements * (v->row_k ? COPY / (double)vl : TRANSPOSED) + (double)v->rows * ROW * (double)blocks);
+  return sum + (elements * v->size > v->l2 * full ? elements * v->size * 0.03 * (double)blocks_n : 0);
+}
+
+double tg_gemm_stream_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl, int64_t kc) {
+  some_rows list[8];
+  int n = list_rows(v->rows, mr, list);
+  int64_t wide = nu * vl, rest = up(v->columns % wide, vl), blocks = v->scattered ? 1 : up(v->terms, kc);
+  double terms = (double)v->terms / (double)blocks, sum = 0, from = v->column_k ? GATHERED * 1.5 * (double)vl : (v->rows > mr ? comes_from(v, (double)((v->scattered ? v->terms * least_of(wide, v->columns) : kc * v->columns) * v->size)) : LOAD * 1.5) + (v->columns % vl ? ACROSS - LOAD : 0);
+  for (int i = 0; i < n; i++)
+    for (int part = 0; part < 2; part++) {
+      int64_t vectors = part ? rest : nu, m = list[i].mr, times = part ? rest != 0 : v->columns / wide;
+      double again = (double)(blocks - 1) * (double)(m * vectors) * AGAIN;
+      sum += (double)(times * list[i].times) * ((double)blocks * tile(v, m, vectors, terms, from, waits(v, v->terms, m) * 0.5, v->columns % vl) + again);
+    }
+  if (v->scattered && (double)v->terms * least(1, (double)(v->columns * v->size) / page) > pages) sum += (double)(v->terms * up(v->columns, wide) * up(v->rows, mr)) * PAGE / 2;
+  return meanwhile(sum * STREAM, arrives(v, v->columns * v->terms, false)) + (v->scattered ? (double)(v->rows * v->columns) * SCATTERED : 0);
+}
+
+double tg_gemm_dot_cycles(const tg_gemm_view *v, int64_t mr, int64_t nc, int64_t vl) {
+  some_rows list[8];
+  int n = list_rows(v->rows, mr, list);
+  int64_t vectors = v->terms / vl, rest = v->terms % vl;
+  double sum = 0, from = comes_from(v, (double)(v->rows * v->terms * v->size)), again = v->rows > mr ? comes_from(v, (double)(least((double)v->columns, (double)(DOT_COLUMNS * nc)) * (double)(v->terms * v->size))) : LOAD;
+  for (int i = 0; i < n; i++)
+    for (int part = 0; part < 2; part++) {
+      int64_t m = list[i].mr, wide = part ? 1 : nc, times = part ? v->columns % nc : v->columns / nc;
+      double work = most((double)(m * wide) * 0.5, FEW_CHAINS), loads = ((double)m * from + (double)wide * (v->column_k ? again : GATHERED * (double)vl)) * (rest ? 2 : 1);
+      sum += (double)(times * list[i].times) * ((double)vectors * (most(work, loads) + least(work, loads) * BESIDE + TERM) + (double)rest * most((double)(m * wide) * SINGLE, FEW_CHAINS) + (double)(m * wide) * FOLD + TILE);
+    }
+  return meanwhile(sum, arrives(v, v->columns * v->terms, false)) + (v->row_k ? 0 : (double)(v->rows * v->terms) * GATHERED);
+}
+
+double tg_gemm_cycles(const tg_gemm_problem *p, const tg_target *t, uint32_t sketch, const tg_gemm_choice *c) {
+  tg_gemm_view v;
+  int64_t vl = 1, mr = 1, nu = 1, nc = 1, kc = 1, nb = 1;
+  const struct { const char *name; int64_t *to; } names[] = {{"VL", &vl}, {"MR", &mr}, {"NU", &nu}, {"NC", &nc}, {"KC", &kc}, {"NB", &nb}};
+  for (uint32_t i = 0; i < c->knobs_n; i++)
+    for (uint32_t k = 0; k < TG_COUNT(names); k++)
+      if (!strcmp(c->knob[i].name, names[k].name)) *names[k].to = c->knob[i].lo;
+  tg_gemm_look(p, t, sketch == GEMM_STREAM || sketch == GEMM_DOT, &v);
+  switch (sketch) {
+  case GEMM_DIRECT: return tg_gemm_direct_cycles(&v, mr, nu, vl);
+  case GEMM_PANEL: case GEMM_PACKED: return tg_gemm_panel_cycles(&v, sketch == GEMM_PACKED, mr, nu, vl, kc, nb);
+  case GEMM_STREAM: return tg_gemm_stream_cycles(&v, mr, nu, vl, kc);
+  case GEMM_DOT: return tg_gemm_dot_cycles(&v, mr, nc, vl);
+  default: return 0;
+  }
+}
