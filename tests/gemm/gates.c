@@ -361,9 +361,12 @@ typedef struct { tg_job job; const tg_gemm_choice *choice; const tg_gemm_problem
 
 static void author(void *arg) {
   authoring *a = arg;
+  const tg_gemm_problem *p = a->problem;
+  tg_binding b[6 + TG_GEMM_KNOBS] = {{"M", p->m.lo, p->m.hi, 1}, {"N", p->n.lo, p->n.hi, 1}, {"K", p->k.lo, p->k.hi, 1}, {"lda", 1, 1 << 20, 1}, {"ldb", 1, 1 << 20, 1}, {"ldc", 1, 1 << 20, 1}};
   tg_gemm_def d;
-  tg_gemm_kernel_of(a->problem, a->choice->sketch, &d);
-  tg_author(&a->job, &d.def, a->choice->knobs_n, a->choice->knob, (void *)(uintptr_t)a->problem);
+  memcpy(b + 6, a->choice->knob, a->choice->knobs_n * sizeof *b);
+  tg_gemm_kernel_of(p, a->choice->sketch, &d);
+  tg_author(&a->job, &d.def, 6 + a->choice->knobs_n, b, (void *)(uintptr_t)p);
 }
 
 static void chosen_values(void) {
