@@ -107,7 +107,7 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
   int64_t size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16), l2 = t->l2 ? (int64_t)t->l2 : 1 << 20;
   tg_gemm_view v;
   tg_gemm_look(p, t, false, &v);
-  bool known = rows.lo == rows.hi && columns.lo == columns.hi && p->k.lo == p->k.hi && p->k.lo;
+  bool known = is_fixed(rows) && is_fixed(columns) && is_fixed(p->k) && rows.lo && columns.lo && p->k.lo;
   shape s = choose_tile(known ? &v : NULL, rows, columns, vl, t->vector_registers, p->panel);
   int64_t nr = s.nu * vl, panels_n = up(columns.hi, nr), tiles = up(rows.hi, s.mr);
   if (bytes) size = 1;
@@ -181,20 +181,21 @@ static int64_t thin_rows(int64_t rows, bool nine) {
 static void improve_thin(const tg_gemm_problem *p, const tg_target *t, bool dot, int64_t *vl, int64_t *mr, int64_t *side, int64_t *kc) {
   static const int64_t sides[] = {8, 6, 4, 3, 2, 1, 0}, terms[] = {8, 16, 32, 0};
   const double surely = 0.95;
-  int64_t most = *vl, registers = t->vector_registers;
+  int64_t most = *vl, own = *kc, registers = t->vector_registers;
   tg_gemm_view v;
   tg_gemm_look(p, t, true, &v);
   double best = surely * (dot ? tg_gemm_dot_cycles(&v, *mr, *side, *vl) : tg_gemm_stream_cycles(&v, *mr, *side, *vl, *kc));
   for (const int64_t *r = tg_gemm_mr; *r && *r <= v.rows; r++)
     for (const int64_t *s = sides; *s; s++) {
-      if (*r * *s + (dot ? smaller(*r, *s) : *s) + 2 > registers) continue;
+      if (*r * *s + (dot ? smaller(*r, *s) : *s) + 2 > registers || (*r < 4 && v.rows >= 8)) continue;
       if (dot)
-        for (int64_t lanes = most; lanes >= 4; lanes /= 2) {
+        for (int64_t lanes = most; lanes >= 4 && (lanes == most || v.terms % most); lanes /= 2) {
           double c = tg_gemm_dot_cycles(&v, *r, *s, lanes);
           if (c < best) best = c, *mr = *r, *side = *s, *vl = lanes;
         }
       else
-        for (const int64_t *k = terms; *k && (*k == *kc || v.rows > 8); k++) {
+        for (const int64_t *k = terms; *k; k++) {
+          if (*k != own && (v.rows <= 8 || v.scattered)) continue;
           double c = tg_gemm_stream_cycles(&v, *r, *s, most, *k);
           if (c < best) best = c, *mr = *r, *side = *s, *kc = *k;
         }
@@ -426,13 +427,15 @@ static bool is_estimated(const tg_gemm_problem *p) {
 
 static void choose_least(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
   static const uint8_t sketches[] = {GEMM_DIRECT, GEMM_PANEL, GEMM_PACKED, GEMM_STREAM, GEMM_DOT};
+  enum { THIN = 96 };   /* rows that a thin sketch may take: more share copies */
   const double wake = 15000, surely = 0.98, near = 0.75;   /* cycles; what the estimate cannot tell apart goes to the one that comes first: most of all where each cycle counts, and it copies nothing */
   tg_gemm_view v;
   double best = 0;
   tg_gemm_look(p, t, false, &v);
   for (uint32_t i = 0; i < TG_COUNT(sketches); i++) {
     tg_gemm_choice c;
-    if (sketches[i] == (tg_gemm_thin_roles_of(p).column_k ? GEMM_STREAM : GEMM_DOT)) continue;   /* the other one would gather */
+    bool thin = sketches[i] == GEMM_STREAM || sketches[i] == GEMM_DOT;
+    if (thin && (smaller(p->m.hi, p->n.hi) > THIN || sketches[i] == (tg_gemm_thin_roles_of(p).column_k ? GEMM_STREAM : GEMM_DOT))) continue;   /* the other one would gather */
     tg_gemm_choose_knobs(p, t, threads, sketches[i], &c);
     double cycles = tg_gemm_cycles(p, t, sketches[i], &c);
     if (threads > 1 && sketches[i] != GEMM_DIRECT) cycles = cycles / threads + wake;

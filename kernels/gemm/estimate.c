@@ -38,16 +38,13 @@ static double arrives(const tg_gemm_view *v, int64_t elements, bool pieces) {
 
 /* Do as many rows of the columns' operand, which lie as far apart as C's are long, share few sets of a cache, and find no room in them? A way is so many bytes, a power of two. */
 static bool crowded(const tg_gemm_view *v, double cache, int64_t way) {
-  int64_t period = way, stride = v->columns * v->size;
-  while (period > 1 && stride % period) period /= 2;
-  return (double)v->terms > full * (cache / (double)way) * (double)(way / period);
+  int64_t stride = v->columns * v->size, period = least_of(way, stride & -stride);
+  return period && (double)v->terms > full * (cache / (double)way) * (double)(way / period);
 }
 static bool crowded_l1(const tg_gemm_view *v) { return crowded(v, v->l1, 4096); }
 static bool crowded_l2(const tg_gemm_view *v) {
   const double ways = 16;
-  int64_t way = 1;
-  while ((double)way * 2 * ways <= v->l2) way *= 2;
-  return crowded(v, v->l2, way);
+  return crowded(v, v->l2, (int64_t)1 << (63 - __builtin_clzll((unsigned long long)(v->l2 / ways) | 1)));
 }
 
 /* The columns' operand in panels or strips: where it lies in rows, pieces of them. */
