@@ -180,12 +180,13 @@ static int64_t thin_rows(int64_t rows, bool nine) {
 /* Another tile, where the estimate says that it is better by more than the estimate knows. */
 static void improve_thin(const tg_gemm_problem *p, const tg_target *t, bool dot, int64_t *vl, int64_t *mr, int64_t *side, int64_t *kc) {
   static const int64_t sides[] = {8, 6, 4, 3, 2, 1, 0}, terms[] = {8, 16, 32, 0};
+  enum { ROWS = 16, TERMS = 16 };   /* of a tile; for which no blocks are compared */
   const double surely = 0.95;
   int64_t most = *vl, own = *kc, registers = t->vector_registers;
   tg_gemm_view v;
   tg_gemm_look(p, t, true, &v);
   double best = surely * (dot ? tg_gemm_dot_cycles(&v, *mr, *side, *vl) : tg_gemm_stream_cycles(&v, *mr, *side, *vl, *kc));
-  for (const int64_t *r = tg_gemm_mr; *r && *r <= v.rows; r++)
+  for (const int64_t *r = tg_gemm_mr; *r && *r <= smaller(v.rows, ROWS); r++)
     for (const int64_t *s = sides; *s; s++) {
       if (*r * *s + (dot ? smaller(*r, *s) : *s) + 2 > registers || (*r < 4 && v.rows >= 8)) continue;
       if (dot)
@@ -195,7 +196,7 @@ static void improve_thin(const tg_gemm_problem *p, const tg_target *t, bool dot,
         }
       else
         for (const int64_t *k = terms; *k; k++) {
-          if (*k != own && (v.rows <= 8 || v.scattered)) continue;
+          if (*k != own && (v.rows <= 8 || v.scattered || v.terms <= TERMS)) continue;
           double c = tg_gemm_stream_cycles(&v, *r, *s, most, *k);
           if (c < best) best = c, *mr = *r, *side = *s, *kc = *k;
         }
