@@ -122,6 +122,19 @@ static const tg_uop *loop_of(const tg_nest *n, const tg_uop *range) {   /* its E
   return NULL;
 }
 
+/* Has its reduction threads of the author's along another range? Those of a workgroup are too few for both. */
+static bool has_threads(const tg_nest *n, const tg_uop *range) {
+  for (uint32_t i = 0; i < n->s.sites.n; i++) {
+    const tg_uop *owner = n->s.sites.data[i].owner;
+    if (n->s.sites.data[i].range != range || owner->op != TG_OP_REDUCE) continue;
+    for (uint32_t k = 0; k < tg_reduce_info(owner).ranges; k++) {
+      tg_kind kind = tg_range_kind(tg_reduce_ranges(owner)[k]);
+      if ((kind == TG_GROUP || kind == TG_LOCAL || kind == TG_LANE) && constant_extent(tg_reduce_ranges(owner)[k]) != 1) return true;
+    }
+  }
+  return false;
+}
+
 static bool reductions_along_threads(tg_nest *n, const tg_uop *in) {
   const tg_uop *ranges[NEST_MAX];
   const char *outer;
@@ -130,7 +143,7 @@ static bool reductions_along_threads(tg_nest *n, const tg_uop *in) {
   for (uint32_t i = 0; i < count; i++) {
     bool there = false;   /* as it was: nothing else has split it */
     for (uint32_t k = 0; k < n->s.sites.n; k++) there |= n->s.sites.data[k].range == ranges[i];
-    if (there) any |= threads_along(n, ranges[i], "group", &outer);
+    if (there && !has_threads(n, ranges[i])) any |= threads_along(n, ranges[i], "group", &outer);
   }
   return any;
 }
