@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Every program of the corpus in device form, for warps of 32 and of 64: each stage from pass distribute on prints and parses back,
- * and computes what the author's form computes, under the interpreter with its checks of races and barriers.
+ * and computes what the author's form computes, under the interpreter with its checks of races and barriers; of a second round of sizes the first stage,
+ * contract and the last.
  *   distribute [--target=NAME] [PROGRAM.tg ...]      default: all, for sm_80 and gfx90a in turn */
 #include <math.h>
 #include <stdlib.h>

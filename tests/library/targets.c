@@ -90,6 +90,8 @@ static void launches(tg_context *c, const tg_target *t) {
     {"kernel k() { in(A, f32, [120000]); out(B, f32, [120000]); range(g, 2, global) { define_local(t, f32, [60000]);"
      "range(i, 60000, local) t[i] = A[g*60000 + i]; range(i, 60000, local) B[g*60000 + i] = t[59999 - i]; } }",
      "error: with 't' the workgroup has 240000 bytes of local memory"},
+    {"kernel k() { in(A, f32, [4, 65, 64]); out(B, f32, [4]); opt(group a); opt(lane b); range(i, 4) B[i] = max(a : 65, b : 64, A[i, a, b]); }",
+     "lane b (line 1): a reduction over 4160 threads, and 4096 are the most"},
   };
   tg_compile_options o = {.flags = TG_COMPILE_AS_WRITTEN};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
