@@ -44,7 +44,7 @@ static int wrong(const tg_gemm_call *x, int64_t m, int64_t n, int64_t k, float s
   return count;
 }
 
-static float a[6000], b[6000], c[20000];
+static float a[6000], b[8000], c[20000];
 
 /* ---- nothing ---- */
 
@@ -199,7 +199,7 @@ static void folders(void) {
 
 int main(void) {
   CHECK(tg_context_create(&(tg_context_options){.threads = 2}, &ctx) == TG_OK, "a context");
-  fill(a, 6000, 11), fill(b, 6000, 7);
+  fill(a, sizeof a / sizeof *a, 11), fill(b, sizeof b / sizeof *b, 7);
   for (int which = 0; which < 8; which++) nothing(which, true), nothing(which, false);
   for (int which = 0; which < 8; which += 2) nothing_packed(which, 0), nothing_packed(which, 4), nothing_packed(which, 8);
   nothing_tuned();
