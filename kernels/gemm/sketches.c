@@ -89,7 +89,6 @@ void tg_gemm_stage_columns(tg_builder *tg_b_, const tg_gemm_problem *p, const tg
     return;
   }
   if (nr > vl) tg_gemm_word(tg_b_, "upcast Cp.2.0");
-  if (tg_c(NB) > 1 && tg_c(TEAM) != 1) tg_gemm_word(tg_b_, "order Cp.1 Cp.0");   /* a row of all panels is read from end to end */
 }
 
 /* Rows of a tile, with k contiguous: k runs along each, and tiles take as many as they like. Where rows are neighbours in memory they are transposed on the way. */
@@ -131,6 +130,7 @@ static void panels(tg_builder *tg_b_, const tg_gemm_problem *p, bool both) {
     tg_gemm_word(tg_b_, "order cc kc rc rb cb cv");
   }
   if (!p->panel) tg_gemm_stage_columns(tg_b_, p, &o, "kc", tg_c(TEAM) == 1 && !waits(p) ? " space=team" : "");
+  if (!p->panel && !o.column_k && tg_c(NB) > 1 && tg_c(TEAM) != 1) tg_gemm_word(tg_b_, "order Cp.1 Cp.0");   /* a row of all panels is read from end to end */
   if (both) tg_gemm_stage_rows(tg_b_, p, &o, "rc");
   tg_gemm_tile(tg_b_, "rb", "kr", "cb");
   if (p->epilogue && !waits(p) && p->k.hi > tg_c(KC)) tg_gemm_word(tg_b_, "cut kc last");   /* it is computed once, not in each block of terms */

@@ -24,7 +24,7 @@ typedef struct { tg_instr *code; uint32_t n, kept_n; tg_kept *const *kept; } tg_
 typedef struct {
   const tg_uop *u;               /* the LOAD or STORE */
   uint32_t buffer, rank, lanes;
-  bool gated, atomic, async, unsure, ahead;   /* unsure: for reductions that may all be idle. ahead: a statement in all lanes, for those that ask for it */
+  bool gated, atomic, async, unsure, ahead;   /* unsure: for reductions that may all be idle. ahead: computed in all lanes, for those that ask for it */
   tg_operand index[16], gate, value;   /* value: stored, or the alternative */
 } tg_access;
 
@@ -116,6 +116,7 @@ typedef struct tg_compiler {
   TG_VEC(tg_kept *) uses;              /* of the unit in hand */
   uint32_t locks, exchanges;           /* lockstep ranges around; SHUFFLEs compiled so far */
   const tg_uop *ahead;                 /* the value statement in hand, if it loads a register within lockstep ranges */
+  bool exchanged;                      /* the unit in hand is a SHUFFLE's value: all lanes give theirs, also those that have none and are not asked */
   tg_work *work;
   const int64_t *params;
 } tg_compiler;

@@ -6,7 +6,7 @@
 #include "dsl/functions.h"
 #include "interp/code.h"
 
-struct tg_work { tg_work *next; uint32_t n, args_n; const tg_uop *const *roots; const uint32_t *args; tg_block *block; tg_operand *results; };
+struct tg_work { tg_work *next; uint32_t n, args_n; const tg_uop *const *roots; const uint32_t *args; tg_block *block; tg_operand *results; bool exchanged; };
 
 void tg_compiler_init(tg_compiler *c, tg_job *j, const int64_t *params) {
   uint32_t n = j->uops.n + 1, r = j->ranges.n + 1;
@@ -197,7 +197,7 @@ static tg_operand operand(tg_compiler *c, const tg_uop *u) {
 
 static void later(tg_compiler *c, uint32_t n, const tg_uop *const *roots, tg_block *block, tg_operand *results, uint32_t args_n, const uint32_t *args) {
   tg_work *w = tg_new(&c->j->env, tg_work, 1);
-  *w = (tg_work){c->work, n, args_n, roots, args, block, results};
+  *w = (tg_work){c->work, n, args_n, roots, args, block, results, false};
   c->work = w;
 }
 
@@ -217,11 +217,13 @@ static const tg_callee *callee_of(tg_compiler *c, tg_op op, tg_type type) {
   return f;
 }
 
+static bool in_register(tg_job *j, const tg_uop *access) { return tg_buffer_info(j, access->src[0])->space == TG_SPACE_REG; }
+
 static const tg_access *access_of(tg_compiler *c, const tg_uop *u) {
   tg_access *a = tg_new(&c->j->env, tg_access, 1);
   *a = (tg_access){.u = u, .buffer = tg_buffer_ordinal(u->src[0]), .rank = tg_access_rank(u), .gated = tg_gate(u) != NULL,
                    .unsure = u->op == TG_OP_LOAD && !c->certain[u->id], .atomic = u->op == TG_OP_STORE && u->arg & TG_ATOMIC, .async = u->op == TG_OP_STORE && u->arg & TG_ASYNC, .lanes = 1,
-                   .ahead = u == c->ahead};
+                   .ahead = u == c->ahead || (c->exchanged && in_register(c->j, u))};
   tg_assert(&c->j->env, a->rank <= 16);
   for (uint32_t i = 0; i < a->rank; i++) {
     a->index[i] = operand(c, u->src[1 + i]);
@@ -326,6 +328,7 @@ static const tg_exchange *exchange_of(tg_compiler *c, const tg_uop *u) {
     x->ordinal = tg_range_ordinal(u->src[1]);
     x->index = operand(c, u->src[2]);
     later(c, 1, u->src, &x->value.block, &x->value.result, 0, NULL);
+    c->work->exchanged = true;
     return x;
   }
   x->range = u->src[3]->op == TG_OP_RANGE;
@@ -422,7 +425,9 @@ static void finish_work(tg_compiler *c) {
   while (c->work) {
     tg_work *w = c->work;
     c->work = w->next;
+    c->exchanged = w->exchanged;
     *w->block = compile_unit(c, w->n, w->roots, w->results, w->args_n, w->args);
+    c->exchanged = false;
   }
 }
 
@@ -482,7 +487,7 @@ static tg_step compile_step(tg_compiler *c, const tg_uop *u) {
     tg_operand at;
     tg_push(&j->env, &c->done, ((tg_done){u->id, c->fixed[u->id], c->kept[u->id]}));
     c->fixed[u->id] = 0;
-    c->ahead = c->locks && u->op == TG_OP_LOAD && tg_buffer_info(j, u->src[0])->space == TG_SPACE_REG ? u : NULL;
+    c->ahead = c->locks && u->op == TG_OP_LOAD && in_register(j, u) ? u : NULL;
     s.block = tg_compile_roots(c, 1, &u, &at, 0, NULL);
     c->ahead = NULL;
     c->fixed[u->id] = at.at + 1;

@@ -27,6 +27,7 @@ typedef struct {
   char at[6000];                      /* what it is, for the message of a crash */
   long passed, failed, refused, compiled;
   long changed, legal;                /* with other words */
+  long absent;                        /* of instructions that this machine has not */
   long packed;                        /* plans for a B packed ahead */
   struct { char name[48]; long tried, compiled, passed; char refusal[400]; } sketch[SKETCHES];
 } ledger;
@@ -415,7 +416,9 @@ static void group(tg_context *ctx, uint64_t seed) {
   if (verbose) printf("%s\n%s\n", shared->at, s ? why : "compiled");
   shared->changed += changed, shared->legal += changed && !s;
   if (changed && (s == TG_EINVAL || s == TG_ELIMIT)) s = TG_MISS;
+  else if (s == TG_EINVAL && strstr(why, " is an instruction of ")) shared->sketch[sketch].tried--, shared->absent++, s = TG_MISS;   /* which this machine lacks */
   else if (s == TG_EINVAL && !plan) {
+    if (strstr(why, "unknown name")) fail(why);   /* a sketch that does not know its own knobs */
     shared->refused++;
     snprintf(shared->sketch[sketch].refusal, sizeof shared->sketch[sketch].refusal, "%.399s", why);
   } else if (s) fail(why);
@@ -502,6 +505,7 @@ int main(int argc, char **argv) {
     if (shared->sketch[i].compiled < shared->sketch[i].tried) printf("  refused, for instance: %s\n", shared->sketch[i].refusal);
     CHECK(shared->sketch[i].compiled > 0 || shared->sketch[i].tried < 20, "no kernel of %s is legal: %s", shared->sketch[i].name, shared->sketch[i].refusal);
   }
+  if (shared->absent) printf("%-24s %6ld kernels tried\n", "not of this machine", shared->absent);
   printf("%-24s %6ld kernels tried, %6ld legal\n", "with other words", shared->changed, shared->legal);
   printf("%-24s %6ld plans\n", "B packed ahead", shared->packed);
   CHECK(shared->passed >= points || shared->failed, "%ld points only", shared->passed);

@@ -113,6 +113,11 @@ static void test_shuffles(void) {
   RUNS(HEAD THREADS "define_reg(x, f32, []); x = A[w*32 + l]; x = shuffle(x, l, l ^ 1); B[w*32 + l] = x; } }", swapped);
   RUNS(HEAD THREADS "define_reg(x, f32, []); x = A[w*32 + l]; x = x + shuffle(x, l, l ^ 16); x = x + shuffle(x, l, l ^ 8); x = x + shuffle(x, l, l ^ 4);"
             "x = x + shuffle(x, l, l ^ 2); x = x + shuffle(x, l, l ^ 1); B[w*32 + l] = x; } }", lane_sum);
+  /* a thread whose own element nothing has written gives one that shows where it is asked for */
+  RUNS(HEAD THREADS "define_reg(x, f32, []); x = A[w*32 + l] if l != 5; B[w*32 + l] = where((l ^ 1) != 5, shuffle(x, l, l ^ 1), A[w*32 + 5]); } }", swapped);
+  bool ok = run_text(HEAD THREADS "define_reg(x, f32, []); x = A[w*32 + l] if l != 5; B[w*32 + l] = shuffle(x, l, l ^ 1); } }", true);
+  CHECK(ok && b[4] != b[4] && b[5] == a[4] && b[7] == a[6], "%s", j->env.message);
+  tg_job_drop(j);
   RUNS(HEAD THREADS "define_reg(x, f32, []); x = A[w*32 + l]; B[w*32 + l] = shuffle(shuffle(x, l, l + 31), l, (l ^ 1) + 1); } }", swapped);
 }
 
