@@ -273,10 +273,19 @@ static bool used_once(tg_job *j, const tg_uop *u, uint32_t buffer, uint32_t *loa
 
 typedef struct { uint32_t buffer, n; const tg_uop *value, *from[16]; uint32_t at[16]; } forwarding;
 
-/* Where the condition does not hold, the subscripts of what is loaded may be no elements. */
+typedef struct { const forwarding *f; const tg_uop *cond; } condition;
+
+static bool uses_element(tg_job *j, const tg_uop *u, const forwarding *f) {
+  bool uses = false;
+  for (uint32_t i = 0; i < f->n; i++) uses |= tg_uses(j, u, f->from[i]);
+  return uses;
+}
+
+/* Where the condition does not hold, the subscripts of what is loaded may be no elements, if they depend on which element of the tile it is. */
 static const tg_uop *loaded_under(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
-  if (old->op != TG_OP_LOAD) return NULL;
-  const tg_uop *cond = user, *gate = tg_gate(old), *zero = tg_is_float((tg_type)old->type) ? tg_const_float(j, (tg_type)old->type, 0) : tg_const_int(j, (tg_type)old->type, 0);
+  const condition *c = user;
+  if (old->op != TG_OP_LOAD || !uses_element(j, old, c->f)) return NULL;
+  const tg_uop *cond = c->cond, *gate = tg_gate(old), *zero = tg_is_float((tg_type)old->type) ? tg_const_float(j, (tg_type)old->type, 0) : tg_const_int(j, (tg_type)old->type, 0);
   return tg_load(j, src[0], src + 1, tg_and(j, gate ? src[old->n - 2] : NULL, cond), gate ? src[old->n - 1] : zero, old->arg & ~(int64_t)TG_GATED);
 }
 
@@ -285,10 +294,9 @@ static const tg_uop *forward_load(tg_job *j, const tg_uop *old, const tg_uop *co
   const tg_uop *to[16];
   if (old->op != TG_OP_LOAD || tg_buffer_ordinal(old->src[0]) != f->buffer) return NULL;
   for (uint32_t i = 0; i < f->n; i++) to[i] = src[1 + f->at[i]];
-  const tg_uop *value = tg_substitute(j, f->value, f->n, f->from, to);
-  if (!tg_gate(old)) return value;
-  const tg_uop *cond = src[old->n - 2];
-  return tg_op3(j, TG_OP_WHERE, cond, f->n ? tg_map(j, value, loaded_under, NULL, (void *)cond) : value, src[old->n - 1]);
+  condition c = {f, tg_gate(old) ? src[old->n - 2] : NULL};
+  const tg_uop *value = tg_substitute(j, c.cond ? tg_map(j, f->value, loaded_under, NULL, &c) : f->value, f->n, f->from, to);
+  return c.cond ? tg_op3(j, TG_OP_WHERE, c.cond, value, src[old->n - 1]) : value;
 }
 
 static bool covers(const simple *s, forwarding *f) {
@@ -333,6 +341,28 @@ static bool exchanged(tg_job *j, const tg_uop *u, const tg_uop *value, uint32_t 
   return false;
 }
 
+/* May it differ between iterations in lockstep? */
+static bool varies(tg_job *j, const tg_uop *u) {
+  uint32_t n;
+  const tg_uop **order = tg_toposort(j, u, &n);
+  for (uint32_t i = 0; i < n; i++)
+    if (order[i]->op == TG_OP_LOAD || (order[i]->op == TG_OP_RANGE && in_lockstep(order[i]))) return true;
+  return false;
+}
+
+/* Would iterations in lockstep come to run sums of different lengths: is the tile, whose elements are such sums, read at a place or under a condition of each one's own? */
+static bool uneven_in_lockstep(tg_job *j, const tg_uop *u, const forwarding *f) {
+  tg_sweep s = tg_sweep_of(j, u);
+  for (uint32_t d = 0; d < f->n; d++) {
+    if (!sums_along(j, f->value, f->from[d])) continue;
+    for (uint32_t i = 0; i < s.n; i++) {
+      if (s.u[i]->op != TG_OP_LOAD || tg_buffer_ordinal(s.u[i]->src[0]) != f->buffer) continue;
+      if (varies(j, s.u[i]->src[1 + f->at[d]]) || (tg_gate(s.u[i]) && varies(j, tg_gate(s.u[i])))) return true;
+    }
+  }
+  return false;
+}
+
 static bool try_forward(tg_job *j, const touches *all, statements *list, uint32_t at) {
   simple s;
   if (list->data[at]->op == TG_OP_DEFINE || !simple_nest(j, list->data[at], &s) || tg_gate(s.store)) return false;
@@ -354,7 +384,7 @@ static bool try_forward(tg_job *j, const touches *all, statements *list, uint32_
   }
   if (loads < all[f.buffer].loads || (f.n && !once && !cheap(j, f.value))) return false;
   for (uint32_t i = at + 1; i <= last; i++)
-    if (disturbs(j, list->data[i], f.value) || exchanged(j, list->data[i], f.value, f.buffer) || exchanged_under(j, list->data[i], &f)) return false;
+    if (disturbs(j, list->data[i], f.value) || exchanged(j, list->data[i], f.value, f.buffer) || exchanged_under(j, list->data[i], &f) || uneven_in_lockstep(j, list->data[i], &f)) return false;
   for (uint32_t i = at + 1; i <= last; i++) list->data[i] = tg_map(j, list->data[i], forward_load, NULL, &f);
   memmove(list->data + at, list->data + at + 1, (list->n - at - 1) * sizeof *list->data);
   list->n--;

@@ -198,6 +198,26 @@ static const char r8_kernel[] =
     "    z[i] = s;\n"
     "  }\n"
     "}\n";
+/* a sum of its own length in each element: not in lanes */
+static const char r10_kernel[] =
+    "kernel r10(N) {\n"
+    "  in(n, i32 in 0..3, [N]);\n"
+    "  in(x, f32, [3]);\n"
+    "  out(y, f32, [N]);\n"
+    "  define_reg(t, f32, [N]);\n"
+    "  range(i, N) t[i] = sum(k : n[i], x[k]);\n"
+    "  range(i, N, lane) y[i] = t[i];\n"
+    "}\n";
+/* one length for all, and read under a condition */
+static const char r11_kernel[] =
+    "kernel r11(N) {\n"
+    "  in(n, i32 in 0..3, [N]);\n"
+    "  in(x, f32, [3]);\n"
+    "  out(y, f32, [N]);\n"
+    "  define_reg(t, f32, [N]);\n"
+    "  range(i, N) t[i] = sum(k : n[0], x[k]);\n"
+    "  range(i, N, lane) y[i] = (t[i - 1] else 0.0f);\n"
+    "}\n";
 static const char r9_kernel[] =
     "kernel r9(N) {\n"
     "  in(x, i32, [N]);\n"

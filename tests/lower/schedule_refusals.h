@@ -264,5 +264,17 @@ static const expectation raise_cases[] = {
     "range(i, 5) {\n"
     "  y[i] = sum(k : 5, let %0 = x[k]; where(1 < %0, %0, i32(0))) + 1 + i32(i);\n"
     "}\n"},
+  {r10_kernel, "N=4", "",
+    "define_reg(t, f32, [4]);\n"
+    "range(i, 4) {\n"
+    "  t[i] = sum(k : min(max(index(n[i]), 0), 3), x[k]);\n"
+    "}\n"
+    "range(i, 4, lane) {\n"
+    "  y[i] = t[i];\n"
+    "}\n"},
+  {r11_kernel, "N=4", "",
+    "range(i, 4, lane) {\n"
+    "  y[i] = where(0 < i, sum(k : min(max(index(n[0]), 0), 3), x[k]), 0.0f);\n"
+    "}\n"},
 };
 
