@@ -156,6 +156,8 @@ static const tg_uop *copy_enter(tg_job *j, const tg_uop *old, void *user) {
 /* fresh[2 i]: what stands for range i; fresh[2 i + 1]: for buffer i. */
 static const tg_uop *copy_node(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
   const tg_uop *const *fresh = user;
+  if (old->op == TG_OP_BARRIER) return tg_barrier_new(j);   /* each stands in one place: where it stands is what it says */
+  if (old->op == TG_OP_WAIT) return tg_wait_new(j, tg_wait_flying(old));
   if (old->op != TG_OP_RANGE || !fresh[2 * tg_range_ordinal(old)]) return NULL;
   return tg_range_again(j, fresh[2 * tg_range_ordinal(old)], src[0], tg_range_kind(old));
 }

@@ -270,6 +270,8 @@ static void check_statement(state *s, const tg_uop *u) {
   case TG_OP_DEFINE: s->current[tg_buffer_ordinal(u)] = u; return;
   case TG_OP_END: check_end(s, u); return;
   case TG_OP_BARRIER: case TG_OP_WAIT:
+    if (s->scope[u->id]) complain(s, u, "stands in two places");
+    s->scope[u->id] = s->open[s->depth];
     for (uint32_t b = 0; b < s->j->buffers.n; b++)
       if (s->current[b] && tg_orders(s->j, b)) note_effect(s, s->current[b], u);
     return;

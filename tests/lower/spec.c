@@ -148,6 +148,11 @@ static node multiply(const char *name, tg_type t) {
   node d = tg_matrix(j, name, LOAD(a, at8), LOAD(a, at), LOAD(c, at), l), s = STORE(c, d, NULL, at);
   return tg_versioned(j, tg_sink(j, 3, (node[]){a, c, tg_end(j, l, 1, &s)}));
 }
+static node barrier_twice(void) {
+  node size[1] = {I(8)}, b = tg_barrier_new(j);
+  node y = buffer("y", TG_SPACE_LOCAL, TG_ROLE_TEMP, TG_F32, 1, size), l = range_of("i", I(3), TG_LOOP);
+  return tg_versioned(j, tg_sink(j, 3, (node[]){y, b, tg_end(j, l, 1, &b)}));
+}
 static node matrix(void) { return multiply("mma.m16n8k16.f16", TG_F16); }
 static node matrix_type(void) { return multiply("mma.m16n8k16.f16", TG_BF16); }
 static node matrix_lanes(void) { return multiply("mma.m16n8k8.f16", TG_F16); }
@@ -165,6 +170,7 @@ static const struct { const char *name, *stage; node (*build)(void); const char 
   {"subscripts", "schedule", subscripts, "STORE: 2 subscripts of Y, which has 1"},
   {"outside", "schedule", outside, "STORE: range k is used outside of its loop"},
   {"twice", "schedule", twice, "END: two loops over range i"},
+  {"barrier twice", "schedule", barrier_twice, "BARRIER: stands in two places"},
   {"stale", "schedule", stale, "STORE: reads Y at a version that is not the current one"},
   {"reduce left", "reduce", reduce_left, "REDUCE: left after pass reduce"},
   {"upcast left", "expand", upcast_left, "END: a range of kind upcast after pass expand"},
