@@ -16,11 +16,18 @@ tg_i128 tg_floor_mod(tg_i128 a, tg_i128 b) {
 }
 
 tg_i128 tg_wrap(tg_type t, tg_i128 v) {
-  int bits = tg_type_bits(t);
-  if (t == TG_BOOL) return v & 1;
-  if (!bits) return v;
-  unsigned __int128 m = ((unsigned __int128)1 << bits) - 1, u = (unsigned __int128)v & m;
-  return tg_is_signed(t) && u >> (bits - 1) ? (tg_i128)u - (tg_i128)m - 1 : (tg_i128)u;
+  switch (t) {
+  case TG_BOOL: return v & 1;
+  case TG_I8: return (int8_t)v;
+  case TG_I16: return (int16_t)v;
+  case TG_I32: return (int32_t)v;
+  case TG_I64: return (int64_t)v;
+  case TG_U8: return (uint8_t)v;
+  case TG_U16: return (uint16_t)v;
+  case TG_U32: return (uint32_t)v;
+  case TG_U64: return (uint64_t)v;
+  default: return v;
+  }
 }
 
 /* ---- floats below 32 bits: mantissa bits (without the hidden one), exponent range ---- */

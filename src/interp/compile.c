@@ -312,12 +312,28 @@ static tg_code_kind code_of(const tg_uop *u) {
   if (u->op == TG_OP_SHUFFLE) return u->src[1]->op == TG_OP_RANGE ? C_SHUFFLE : C_PERMUTE;
   if (u->op == TG_OP_MATRIX) return C_MATRIX;
   if (tg_is_function((tg_op)u->op)) return C_CALL;
-  if (u->type == TG_F32 && u->op == TG_OP_ADD) return C_FADD;
-  if (u->type == TG_F32 && u->op == TG_OP_SUB) return C_FSUB;
-  if (u->type == TG_F32 && u->op == TG_OP_MUL) return C_FMUL;
-  if (u->type == TG_INDEX && u->op == TG_OP_ADD) return C_IADD;
-  if (u->type == TG_INDEX && u->op == TG_OP_SUB) return C_ISUB;
-  return C_OP;
+  if (u->lanes > 1) return C_OP;
+  if (u->op == TG_OP_WHERE) return C_WHERE;
+  if (u->n && tg_is_float(u->src[u->n - 1]->type)) return u->type != TG_F32 ? C_OP : u->op == TG_OP_ADD ? C_FADD : u->op == TG_OP_SUB ? C_FSUB : u->op == TG_OP_MUL ? C_FMUL : C_OP;
+  bool index = u->type == TG_INDEX;
+  switch (u->op) {
+  case TG_OP_ADD: return index ? C_IADD : C_WADD;
+  case TG_OP_SUB: return index ? C_ISUB : C_WSUB;
+  case TG_OP_MUL: return index ? C_IMUL : C_WMUL;
+  case TG_OP_AND: return C_AND;
+  case TG_OP_OR: return C_OR;
+  case TG_OP_MIN: return C_MIN;
+  case TG_OP_MAX: return C_MAX;
+  case TG_OP_LT: return C_LT;
+  case TG_OP_LE: return C_LE;
+  case TG_OP_EQ: return C_EQ;
+  case TG_OP_NE: return C_NE;
+  case TG_OP_IDIV: return C_IDIV;
+  case TG_OP_MOD: return C_MOD;
+  case TG_OP_CDIV: return C_CDIV;
+  case TG_OP_CMOD: return C_CMOD;
+  default: return C_OP;
+  }
 }
 
 static const tg_exchange *exchange_of(tg_compiler *c, const tg_uop *u) {

@@ -313,7 +313,10 @@ static void run_reduce(tg_machine *m, const tg_instr *x) {
   m->scratch_n = s.base;
 }
 
-static inline bool far(tg_i128 v) { return v > (tg_i128)1 << 120 || v < -((tg_i128)1 << 120); }
+static inline bool far(tg_i128 v) { return (uint64_t)((int64_t)(v >> 64) + ((int64_t)1 << 56)) >> 57 != 0; }   /* beyond 2^120 */
+
+/* Within 64 bits, and no quotient passes them. */
+static inline bool narrow(tg_i128 a, tg_i128 b) { return a == (int64_t)a && b == (int64_t)b && b && (int64_t)a != INT64_MIN; }
 
 void tg_run_block(tg_machine *m, const tg_block *b) {
   tg_value *v = m->v;
@@ -332,6 +335,26 @@ void tg_run_block(tg_machine *m, const tg_block *b) {
       case C_FMUL: d->f = (float)(a.f * c.f); continue;
       case C_IADD: d->i = a.i + c.i; if (far(d->i)) fail_value(m, x); continue;
       case C_ISUB: d->i = a.i - c.i; if (far(d->i)) fail_value(m, x); continue;
+      case C_IMUL: if (a.i != (int64_t)a.i || c.i != (int64_t)c.i) break; d->i = a.i * c.i; if (far(d->i)) fail_value(m, x); continue;
+      case C_WADD: d->i = tg_wrap((tg_type)x->type, a.i + c.i); continue;
+      case C_WSUB: d->i = tg_wrap((tg_type)x->type, a.i - c.i); continue;
+      case C_WMUL: d->i = tg_wrap((tg_type)x->type, (tg_i128)((uint64_t)a.i * (uint64_t)c.i)); continue;
+      case C_AND: d->i = a.i & c.i; continue;
+      case C_OR: d->i = a.i | c.i; continue;
+      case C_MIN: d->i = a.i < c.i ? a.i : c.i; continue;
+      case C_MAX: d->i = a.i > c.i ? a.i : c.i; continue;
+      case C_LT: d->i = a.i < c.i; continue;
+      case C_LE: d->i = a.i <= c.i; continue;
+      case C_EQ: d->i = a.i == c.i; continue;
+      case C_NE: d->i = a.i != c.i; continue;
+      case C_WHERE: *d = a.i ? c : v[x->src[2].at]; continue;
+      case C_IDIV: case C_MOD: case C_CDIV: case C_CMOD: {
+        if (!narrow(a.i, c.i)) break;
+        int64_t n = (int64_t)a.i, by = (int64_t)c.i, r = n % by;
+        bool below = (x->code == C_IDIV || x->code == C_MOD) && r && (r < 0) != (by < 0);
+        d->i = x->code == C_IDIV || x->code == C_CDIV ? tg_wrap((tg_type)x->type, n / by - below) : below ? r + by : r;
+        continue;
+      }
       default: break;
       }
     }
@@ -355,9 +378,10 @@ void tg_run_block(tg_machine *m, const tg_block *b) {
 /* Sets the lockstep ranges to the n-th combination; false if the iteration does not exist. */
 static bool select_combination(tg_machine *m, uint64_t n) {
   for (uint32_t d = m->locks_n; d-- > 0;) {
+    uint64_t extent = (uint64_t)m->locks[d].extent, outer = n < extent ? 0 : (n | extent) >> 32 ? n / extent : (uint32_t)n / (uint32_t)extent;
     m->combination[d + 1] = n;
-    m->v[m->locks[d].slot].i = (int64_t)(n % (uint64_t)m->locks[d].extent);
-    n /= (uint64_t)m->locks[d].extent;
+    m->v[m->locks[d].slot].i = (int64_t)(n - outer * extent);
+    n = outer;
   }
   m->combination[0] = m->thread = 0;
   for (uint32_t d = 0; d < m->locks_n; d++)
