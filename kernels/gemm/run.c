@@ -253,6 +253,9 @@ static tg_status read_groups(run *r) {
   return TG_OK;
 }
 
+/* An operand of no elements may have no address, and then nothing lies behind it. */
+static void *behind(void *p, int64_t bytes) { return bytes ? (char *)p + bytes : p; }
+
 static tg_status read_operands(run *r) {
   const tg_gemm *g = r->g;
   const tg_gemm_call *call = r->call;
@@ -298,7 +301,7 @@ static tg_status read_operands(run *r) {
     return check_operands(r, p3, of);
   }
   for (int64_t b = 0; b < r->batch; b++) {
-    for (uint32_t i = 0; i < 3; i++) p3[i] = r->list[i] ? (void *)(uintptr_t)r->list[i][b] : (char *)r->operand[i] + b * r->apart[i];
+    for (uint32_t i = 0; i < 3; i++) p3[i] = r->list[i] ? (void *)(uintptr_t)r->list[i][b] : behind(r->operand[i], b * r->apart[i]);
     if (is_far_apart(r, p3, of) || (call->group_m && !group_rows(r, b))) continue;
     tg_status s = check_operands(r, p3, of);
     if (s != TG_OK) return s;
@@ -378,7 +381,7 @@ static void run_products(const run *r, int64_t from, int64_t to, int64_t *first,
     if (group) get_ready(r, group[b], r->n, &w);
     for (uint32_t i = 0; i < 3; i++) {
       int64_t before = group && i != 1 ? *first * r->at[i].step[0] * r->at[i].size : b * r->apart[i];
-      w.buffers[w.place[i]] = r->list[i] ? (void *)(uintptr_t)r->list[i][b] : (char *)r->operand[i] + before;
+      w.buffers[w.place[i]] = r->list[i] ? (void *)(uintptr_t)r->list[i][b] : behind(r->operand[i], before);
     }
     launch(r, &w, workspace, threads);
     if (group) *first += group[b];

@@ -3,8 +3,8 @@
  * under the interpreter, and machine code on one and several threads must agree.
  *   fuzz [--threads] [--steps N] [COUNT [SEED [TARGET]]]     default 2000 kernels for the host; for a target with warps all stages, and no machine code
  * With --threads: kernels written for threads, for the host and, where no target is named, in device form as well.
- * With --steps: the limit of the interpreter for the author's form; a kernel beyond it is drawn and not counted, so that
- * a long run spends its time on many kernels instead of on a few large ones. COUNT counts kernels that ran.
+ * With --steps: the limit of the interpreter for the author's form (30,000); a kernel beyond it is drawn and not counted, so that
+ * the time goes to many kernels instead of to a few large ones. COUNT counts kernels that ran.
  * Exact and integer programs: all bits equal. Random floats: bits equal from pass `place` on (order of operations and
  * contraction are in the graph by then), and against the same program in f64 within the bound. Every stage is printed,
  * parsed and compared with itself. A failure is shrunk and printed with its seed. */
@@ -412,7 +412,7 @@ static void on_signal(int number) {
 int main(int argc, char **argv) {
   bool threads = argc > 1 && !strcmp(argv[1], "--threads");
   argc -= threads, argv += threads;
-  uint64_t steps = 3000000;
+  uint64_t steps = 30000;
   if (argc > 2 && !strcmp(argv[1], "--steps")) steps = strtoull(argv[2], NULL, 0), argc -= 2, argv += 2;
   long count = argc > 1 ? atol(argv[1]) : 2000, failed = 0;
   uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;

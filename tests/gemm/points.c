@@ -2,7 +2,7 @@
  * Random points of the space of products through the gates: a sketch, values from its knobs' lists, types, majors and strides, alpha and beta,
  * epilogues, sizes that are constants or known at launch, one to three threads; at sizes around tiles and vectors. Some with other words than the
  * sketch's, changed at random: most are illegal, and the rest must be right as well. And plans of tg/gemm.h.
- *   gemm_points [--each E] [N [SEED [FAILURES]]]   about N points, E for each kernel that takes sizes at launch (10); ends after so many failures (20)
+ *   gemm_points [--each E] [N [SEED [FAILURES]]]   about N points, E for each kernel that takes sizes at launch (20); ends after so many failures (20)
  *   gemm_points [--each E] --group SEED            one kernel again, as a failure names it, and what it is
  * A point is a compiled kernel at one size, under one or two gates; of a kernel of constant sizes, under four.
  * Kernels run in a child, so that one that crashes or hangs is told and the others go on. */
@@ -35,7 +35,7 @@ typedef struct {
 static ledger *shared;
 static tg_gates *gates;
 static bool verbose;
-static long failures = 20, each = 10;
+static long failures = 20, each = 20;
 
 /* ---- random choices ---- */
 

@@ -85,6 +85,9 @@ static void seen(void *user, const char *pass, const tg_uop *sink) {
   if (r->failed || !strcmp(pass, "author")) return;
   round_trip(r, sink);
   if (r->large) return;
+#ifdef TG_SANITIZED   /* of the interpreter this is the third run or so */
+  if (strcmp(pass, "schedule") && strcmp(pass, "contract") && strcmp(pass, "linear")) return;
+#endif
   if (!strcmp(pass, "schedule") && r->job.packings.n) {
     kit_memory_copy(&r->unpacked, &r->start);
     kit_memory_pack(&r->job, sink, r->params, &r->start);

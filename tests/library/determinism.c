@@ -115,8 +115,8 @@ int main(int argc, char **argv) {
       CHECK(want[i].compiled, "%s for %s does not compile", p[i].path, targets[t]);
     }
     other_process(argv[0], targets[t], p, n, want);
+    while (!t && n > 0 && strstr(p[n - 1].path, "/accept/")) n--; /* the corpus alone in threads, and for the other */
     if (!t) eight_threads(&path, p, n, want);
-    while (!t && n > 0 && strstr(p[n - 1].path, "/accept/")) n--; /* the corpus alone for the other */
     kit_path_close(&path);
     free(want);
   }
