@@ -5,8 +5,8 @@
 #define TG_INTERP_CODE_H
 #include "interp/interp.h"
 
-/* From C_FADD to C_CMOD: of scalars, what the table says of that op, without looking it up. */
-typedef enum { C_OP, C_FADD, C_FSUB, C_FMUL, C_IADD, C_ISUB, C_IMUL, C_WADD, C_WSUB, C_WMUL, C_AND, C_OR, C_MIN, C_MAX, C_LT, C_LE, C_EQ, C_NE, C_WHERE, C_IDIV, C_MOD, C_CDIV, C_CMOD, C_CAST, C_BITCAST, C_LOAD, C_REDUCE, C_FOLD, C_CALL, C_SHUFFLE, C_PERMUTE, C_MATRIX } tg_code_kind;
+/* From C_FADD to C_CMOD: what the table says of that op, without looking it up (FMA: of f32, DMA: of f64; W..: of integers that wrap). */
+typedef enum { C_OP, C_FADD, C_FSUB, C_FMUL, C_FMA, C_DMA, C_IADD, C_ISUB, C_IMUL, C_WADD, C_WSUB, C_WMUL, C_AND, C_OR, C_MIN, C_MAX, C_LT, C_LE, C_EQ, C_NE, C_WHERE, C_IDIV, C_MOD, C_CDIV, C_CMOD, C_CAST, C_BITCAST, C_LOAD, C_REDUCE, C_FOLD, C_CALL, C_SHUFFLE, C_PERMUTE, C_MATRIX } tg_code_kind;
 
 typedef struct { uint32_t at; uint32_t step; } tg_operand;   /* slot of lane 0; 1 if each lane has its own, else 0 */
 

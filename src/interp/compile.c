@@ -312,8 +312,8 @@ static tg_code_kind code_of(const tg_uop *u) {
   if (u->op == TG_OP_SHUFFLE) return u->src[1]->op == TG_OP_RANGE ? C_SHUFFLE : C_PERMUTE;
   if (u->op == TG_OP_MATRIX) return C_MATRIX;
   if (tg_is_function((tg_op)u->op)) return C_CALL;
-  if (u->lanes > 1) return C_OP;
   if (u->op == TG_OP_WHERE) return C_WHERE;
+  if (u->op == TG_OP_FMA) return u->type == TG_F32 ? C_FMA : u->type == TG_F64 ? C_DMA : C_OP;
   if (u->n && tg_is_float(u->src[u->n - 1]->type)) return u->type != TG_F32 ? C_OP : u->op == TG_OP_ADD ? C_FADD : u->op == TG_OP_SUB ? C_FSUB : u->op == TG_OP_MUL ? C_FMUL : C_OP;
   bool index = u->type == TG_INDEX;
   switch (u->op) {

@@ -3,7 +3,7 @@
  * their combinations before the next statement starts, and a loop within them runs once for all, its extent being
  * checked to be the same. Memory defined within them has an instance for each combination. */
 #include "dsl/functions.h"
-#include "interp/code.h"
+#include "interp/ops.h"
 
 TG_NORETURN void tg_machine_fail(tg_machine *m, const char *format, ...) {
   tg_job *j = m->j;
@@ -34,15 +34,12 @@ static void count_steps(tg_machine *m, uint64_t n) {
 
 /* ---- instructions ---- */
 
-TG_NORETURN static void fail_value(tg_machine *m, const tg_instr *x) {
-  tg_machine_fail(m, "'%s' passes 128 bits, or has no value at %s", tg_ops[x->op].name, tg_type_name[x->from]);
-}
-
 static void run_lanes(tg_machine *m, const tg_instr *x) {
+  int n = tg_ops[x->op].arity;
   for (uint32_t l = 0; l < x->lanes; l++) {
     tg_value a[3], *d = &m->v[x->dst + l];
-    int n = tg_ops[x->op].arity;
-    for (int i = 0; i < n; i++) a[i] = m->v[x->src[i].at + (x->src[i].step ? l : 0)];
+    for (int i = 0; i < 3; i++) a[i] = m->v[x->src[i].at + (i < n && x->src[i].step ? l : 0)];
+    if (at_once(m, x, a[0], a[1], a[2], d)) continue;
     if (!tg_evaluate((tg_op)x->op, (tg_type)x->type, (tg_type)x->from, a, d)) fail_value(m, x);
   }
 }
@@ -313,11 +310,6 @@ static void run_reduce(tg_machine *m, const tg_instr *x) {
   m->scratch_n = s.base;
 }
 
-static inline bool far(tg_i128 v) { return (uint64_t)((int64_t)(v >> 64) + ((int64_t)1 << 56)) >> 57 != 0; }   /* beyond 2^120 */
-
-/* Within 64 bits, and no quotient passes them. */
-static inline bool narrow(tg_i128 a, tg_i128 b) { return a == (int64_t)a && b == (int64_t)b && b && (int64_t)a != INT64_MIN; }
-
 void tg_run_block(tg_machine *m, const tg_block *b) {
   tg_value *v = m->v;
   const tg_block *outer = m->unit;
@@ -327,37 +319,7 @@ void tg_run_block(tg_machine *m, const tg_block *b) {
     load_kept(m, b);
   }
   for (const tg_instr *x = b->code, *end = x + b->n; x < end; x++) {
-    if (x->lanes == 1) { /* the common ones; each does what the table says */
-      tg_value a = v[x->src[0].at], c = v[x->src[1].at], *d = &v[x->dst];
-      switch (x->code) {
-      case C_FADD: d->f = (float)(a.f + c.f); continue;
-      case C_FSUB: d->f = (float)(a.f - c.f); continue;
-      case C_FMUL: d->f = (float)(a.f * c.f); continue;
-      case C_IADD: d->i = a.i + c.i; if (far(d->i)) fail_value(m, x); continue;
-      case C_ISUB: d->i = a.i - c.i; if (far(d->i)) fail_value(m, x); continue;
-      case C_IMUL: if (a.i != (int64_t)a.i || c.i != (int64_t)c.i) break; d->i = a.i * c.i; if (far(d->i)) fail_value(m, x); continue;
-      case C_WADD: d->i = tg_wrap((tg_type)x->type, a.i + c.i); continue;
-      case C_WSUB: d->i = tg_wrap((tg_type)x->type, a.i - c.i); continue;
-      case C_WMUL: d->i = tg_wrap((tg_type)x->type, (tg_i128)((uint64_t)a.i * (uint64_t)c.i)); continue;
-      case C_AND: d->i = a.i & c.i; continue;
-      case C_OR: d->i = a.i | c.i; continue;
-      case C_MIN: d->i = a.i < c.i ? a.i : c.i; continue;
-      case C_MAX: d->i = a.i > c.i ? a.i : c.i; continue;
-      case C_LT: d->i = a.i < c.i; continue;
-      case C_LE: d->i = a.i <= c.i; continue;
-      case C_EQ: d->i = a.i == c.i; continue;
-      case C_NE: d->i = a.i != c.i; continue;
-      case C_WHERE: *d = a.i ? c : v[x->src[2].at]; continue;
-      case C_IDIV: case C_MOD: case C_CDIV: case C_CMOD: {
-        if (!narrow(a.i, c.i)) break;
-        int64_t n = (int64_t)a.i, by = (int64_t)c.i, r = n % by;
-        bool below = (x->code == C_IDIV || x->code == C_MOD) && r && (r < 0) != (by < 0);
-        d->i = x->code == C_IDIV || x->code == C_CDIV ? tg_wrap((tg_type)x->type, n / by - below) : below ? r + by : r;
-        continue;
-      }
-      default: break;
-      }
-    }
+    if (x->lanes == 1 && at_once(m, x, v[x->src[0].at], v[x->src[1].at], v[x->src[2].at], &v[x->dst])) continue;
     switch (x->code) {
     case C_CAST: case C_BITCAST: run_converted(m, x); break;
     case C_LOAD: tg_memory_load(m, x->extra, x->dst); break;

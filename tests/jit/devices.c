@@ -3,6 +3,7 @@
  * selects instructions for all of them (it would end the process), they disassemble, and ptxas (where it is installed) takes the PTX of all of them.
  * tests/library/targets.c does programs. */
 #define _GNU_SOURCE
+#include <malloc.h>
 #include <unistd.h>
 #include "jit.h"
 #include "target/matrix.h"
@@ -166,6 +167,10 @@ static void check_target(run *r) {
 }
 
 int main(void) {
+  /* The heap is kept from program to program: half of the time went into giving pages back and taking them again. */
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  mallopt(M_TOP_PAD, 32 << 20);
   const char *ptxas = find_ptxas();
   char path[] = "/tmp/tg-devices-XXXXXX", command[512], out[8192];
   int file = mkstemp(path);
