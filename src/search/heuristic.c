@@ -403,8 +403,8 @@ static void vector_reductions(tg_nest *n, const tg_nest_loop *vector) {
   }
 }
 
-/* Data that comes from memory: four pages at a time, a vector of each in turn. A core follows several streams at once, and
- * brings in more together than it does of one. */
+/* Data that comes from memory: four pages at a time, a vector of each in turn. Most cores follow several streams at once, and
+ * bring in more together than they do of one. */
 static int64_t pages_block(const tg_nest *n) {
   return n->l->target->vector_bytes >= 16 ? 4 * (4096 / (int64_t)n->l->target->vector_bytes) * n->lanes : 0;
 }
@@ -412,7 +412,7 @@ static int64_t pages_block(const tg_nest *n) {
 static bool wants_pages(const tg_nest *n, int64_t extent, uint32_t streams) {
   int64_t block = pages_block(n);
   double bytes = (double)extent * n->l->target->vector_bytes / n->lanes * streams;
-  return extent > 0 && block && extent % block == 0 && n->lanes > 1 && n->copies == 1 && streams <= 6 && bytes > 2.0 * (double)n->l->target->l2;
+  return !n->l->target->one_stream && extent > 0 && block && extent % block == 0 && n->lanes > 1 && n->copies == 1 && streams <= 6 && bytes > 2.0 * (double)n->l->target->l2;
 }
 
 static void page_vectors(tg_nest *n, const char *name, const char *b, int64_t extent, uint32_t upcast, bool loops) {

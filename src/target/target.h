@@ -25,6 +25,7 @@ typedef struct tg_target {
   bool dot_u8s8;              /* VPDPBUSD on 512 bits */
   bool tile_i8;               /* products of tiles of bytes (AMX-INT8). Of the host: and this process may use them */
   bool prefer_i64_address;    /* scalar offsets in 64 bits */
+  bool one_stream;            /* memory comes fastest in one sequence, not in several side by side: heuristics read it */
 } tg_target;
 
 /* Where the processor has tiles (AMX), Linux gives their registers to processes that ask: this asks, for the process and those that it forks. A process whose alternate

@@ -168,8 +168,8 @@ static void check_target(run *r) {
 
 int main(void) {
   /* The heap is kept from program to program: half of the time went into giving pages back and taking them again. */
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);
-  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, INT32_MAX);
   mallopt(M_TOP_PAD, 32 << 20);
   const char *ptxas = find_ptxas();
   char path[] = "/tmp/tg-devices-XXXXXX", command[512], out[8192];

@@ -88,7 +88,7 @@ int main(void) {
   static const char *const shapes[] = {"chain", "sum", "tree"};
   static const tg_type types[] = {TG_I32, TG_INDEX, TG_F32};
   /* The heap is kept between runs: what is measured is the rewriter, not the kernel's first touch of a page. */
-  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_MMAP_MAX, 0);
   mallopt(M_TRIM_THRESHOLD, INT32_MAX);
   const uint32_t least = 1 << 15, most = 1 << 17;
   for (int shape = 0; shape < 3; shape++)

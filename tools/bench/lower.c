@@ -63,7 +63,7 @@ static int to_code(tg_context *ctx, const tool_args *args, uint32_t flags, int r
 
 /* ---- rewriting ---- */
 
-enum { SMALLEST = 1 << 16, LARGEST = 1 << 20, REWRITES = 5 };
+enum { SMALLEST = 1 << 16, SIZES = 5, REWRITES = 11 };   /* to 1 M nodes */
 
 typedef struct { tg_job *j; uint32_t n; bool tree; double seconds; } rewriting;
 
@@ -104,26 +104,27 @@ static void rewrite(void *user) {
   r->seconds = processor_time() - t;
 }
 
+/* Round by round over all sizes, so that a ratio is of neighbours in time. */
 static int rewriting_grows(const tool_args *args, bool tree) {
   static tg_job j;
-  char name[64], before[64] = "";
-  double last = 0;
-  for (uint32_t n = SMALLEST; n <= LARGEST; n *= 2) {
-    double samples[REWRITES + 1];
-    for (int i = 0; i <= REWRITES; i++) {   /* the first one warms the heap and is dropped */
-      rewriting r = {&j, n, tree, 0};
+  static double seconds[SIZES][REWRITES], ratio[SIZES][REWRITES];
+  for (int i = -1; i < REWRITES; i++)   /* the first round warms the heap and is dropped */
+    for (int k = 0; k < SIZES; k++) {
+      rewriting r = {&j, SMALLEST << k, tree, 0};
       tg_job_init(&j, NULL);
       bool ok = tg_protect(&j.env, rewrite, &r);
-      samples[i ? i - 1 : REWRITES] = r.seconds;
       if (!ok) fprintf(stderr, "%s\n", j.env.message);
       tg_job_drop(&j);
       if (!ok) return TOOL_BROKEN;
+      if (i < 0) continue;
+      seconds[k][i] = r.seconds;
+      if (k) ratio[k][i] = r.seconds / seconds[k - 1][i];
     }
-    double now = tool_median(samples, REWRITES);
-    snprintf(name, sizeof name, "rewrite %s %u", tree ? "tree" : "chain", n);
-    tool_figure(args->json, "lower", name, "time", now * 1e3, "ms", NULL);
-    if (last > 0) tool_figure(args->json, "lower", name, "t(2n)/t(n)", now / last, "ratio", before);
-    last = now;
+  char name[64], before[64] = "";
+  for (int k = 0; k < SIZES; k++) {
+    snprintf(name, sizeof name, "rewrite %s %u", tree ? "tree" : "chain", (unsigned)SMALLEST << k);
+    tool_figure(args->json, "lower", name, "time", tool_median(seconds[k], REWRITES) * 1e3, "ms", NULL);
+    if (k) tool_figure(args->json, "lower", name, "t(2n)/t(n)", tool_median(ratio[k], REWRITES), "ratio", before);
     snprintf(before, sizeof before, "%s", name);
   }
   return TOOL_OK;
@@ -131,7 +132,7 @@ static int rewriting_grows(const tool_args *args, bool tree) {
 
 /* The heap is kept from run to run: what is measured is the rewriter, not the kernel's first touch of a page. */
 static int rewriting_alone(const tool_args *args) {
-  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_MMAP_MAX, 0);
   mallopt(M_TRIM_THRESHOLD, INT32_MAX);
   int r = rewriting_grows(args, false);
   return r ? r : rewriting_grows(args, true);
