@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Every program of the corpus in device form, for warps of 32 and of 64: each stage from pass distribute on prints and parses back,
  * and computes what the author's form computes, under the interpreter with its checks of races and barriers; of a second round of sizes, and of the
- * programs of tests/ranges/accept, the first stage, contract and the last.
+ * programs of tests/ranges/accept, contract and the last.
  *   distribute [--target=NAME] [PROGRAM.tg ...]      default: all, for sm_80 and gfx90a in turn */
 #include <math.h>
 #include <stdlib.h>
@@ -86,7 +86,7 @@ static void seen(void *user, const char *pass, const tg_uop *sink) {
   }
   if (r->failed || tg_stage_index(pass) < tg_stage_index("distribute")) return;
   round_trip(r, sink);
-  if (r->large || ((r->round || strstr(r->program->path, "/accept/")) && strcmp(pass, "distribute") && strcmp(pass, "contract") && strcmp(pass, "linear"))) return;   /* other sizes, and programs that are there for the prover: the last stage has what goes wrong between */
+  if (r->large || ((r->round || strstr(r->program->path, "/accept/")) && strcmp(pass, "contract") && strcmp(pass, "linear"))) return;   /* other sizes, and programs that are there for the prover: the last stage has what goes wrong between */
   kit_memory_copy(&r->now, &r->start);
   interpret(r, sink, &r->now, 2000000000, true);
   compare(r, r->fixed ? &r->fixed_at : &r->first, r->rounds && !r->fixed);
