@@ -169,6 +169,21 @@ static const expectation word_cases[] = {
     "    C[i, j] = sum(k : 6, (A[i, k] if %0 else 0.0f) * B[k, j]) if %0;\n"
     "  }\n"
     "}\n"},
+  {barred_kernel, "N=3", "cut i first",   /* each part has a barrier of its own: the spec looks */
+    "define_local(t.1, f32, [4]);\n"
+    "range(k, 4, local) {\n"
+    "  t.1[k] = x[0];\n"
+    "}\n"
+    "barrier();\n"
+    "y[0] = t.1[3];\n"
+    "range(i.main, 2) {\n"
+    "  define_local(t, f32, [4]);\n"
+    "  range(k, 4, local) {\n"
+    "    t[k] = x[i.main + 1];\n"
+    "  }\n"
+    "  barrier();\n"
+    "  y[i.main + 1] = t[3];\n"
+    "}\n"},
   {matmul_kernel, "M=12 N=16 K=6", "cut i first",
     "range(j, 16) {\n"
     "  C[0, j] = sum(k : 6, A[0, k] * B[k, j]);\n"

@@ -198,6 +198,17 @@ static const char r8_kernel[] =
     "    z[i] = s;\n"
     "  }\n"
     "}\n";
+static const char barred_kernel[] =
+    "kernel barred(N) {\n"
+    "  in(x, f32, [N]);\n"
+    "  out(y, f32, [N]);\n"
+    "  range(i, N) {\n"
+    "    define_local(t, f32, [4]);\n"
+    "    range(k, 4, local) t[k] = x[i];\n"
+    "    barrier();\n"
+    "    y[i] = t[3];\n"
+    "  }\n"
+    "}\n";
 /* a sum of its own length in each element: not in lanes */
 static const char r10_kernel[] =
     "kernel r10(N) {\n"
