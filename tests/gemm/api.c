@@ -580,6 +580,11 @@ static void out_of_memory(void) {
   CHECK(!wrong, "%d of %ld", wrong, whole.calls);
 }
 
+#ifdef __has_feature   /* clang says it in words of its own */
+#if __has_feature(thread_sanitizer)
+#define __SANITIZE_THREAD__ 1
+#endif
+#endif
 #ifdef __SANITIZE_THREAD__
 enum { THREADS_ONLY = 1 };   /* slow, and its faults are those of threads */
 #else
