@@ -61,6 +61,8 @@ const char *tg_range_text(tg_schedule *s, const tg_uop *range);   /* "i (line 8)
 static inline const char *tg_range_name(tg_schedule *s, const tg_uop *r) { return s->j->ranges.data[tg_range_ordinal(r)].name; }
 /* Of the author's range that it came from. end: the loop now. */
 tg_verdict tg_range_verdict(tg_schedule *s, const tg_uop *end, const char **why);
+/* What a new range came from is known: its iterations are independent. */
+void tg_axis_independent(tg_schedule *s, const tg_uop *range);
 /* The copy made ahead that a statement in u fills, or NULL: its data pass from iteration to iteration. */
 const tg_uop *tg_ring_stored(const tg_schedule *s, const tg_uop *u);
 
@@ -105,6 +107,8 @@ void tg_opt_split(tg_schedule *s, const tg_opt *o);
 void tg_opt_tile(tg_schedule *s, const tg_opt *o);
 void tg_opt_pad(tg_schedule *s, const tg_opt *o);
 void tg_opt_fuse(tg_schedule *s, const tg_opt *o);
+void tg_opt_fission(tg_schedule *s, const tg_opt *o);
+bool tg_may_fission(tg_schedule *s, const tg_uop *end);
 void tg_opt_order(tg_schedule *s, const tg_opt *o);
 void tg_opt_swap(tg_schedule *s, const tg_opt *o);
 void tg_opt_kind(tg_schedule *s, const tg_opt *o);

@@ -337,6 +337,12 @@ const tg_uop *tg_ring_stored(const tg_schedule *s, const tg_uop *u) {
   return NULL;
 }
 
+void tg_axis_independent(tg_schedule *s, const tg_uop *range) {
+  uint32_t from = s->j->ranges.data[tg_range_ordinal(range)].from;
+  while (s->verdicts.n <= from) tg_push(&s->j->env, &s->verdicts, 0);
+  s->verdicts.data[from] = TG_INDEPENDENT + 1;
+}
+
 tg_verdict tg_range_verdict(tg_schedule *s, const tg_uop *end, const char **why) {
   if (tg_ring_stored(s, end)) return *why = NULL, verdict_of(s, s->sink, end, why);
   uint32_t from = s->j->ranges.data[tg_range_ordinal(end->src[0])].from;

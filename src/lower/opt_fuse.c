@@ -91,7 +91,5 @@ void tg_opt_fuse(tg_schedule *s, const tg_opt *o) {
     if (outer.site[i].owner->op == TG_OP_END) s->sink = tg_replace_end(s, s->sink, f.a, fuse_loops, &f);
     else s->sink = tg_map(j, s->sink, fuse_ranges, NULL, &f);
   }
-  uint32_t own = tg_range_ordinal(made[0]);
-  while (s->verdicts.n <= own) tg_push(&j->env, &s->verdicts, 0);
-  if (free) s->verdicts.data[own] = TG_INDEPENDENT + 1;
+  if (free) tg_axis_independent(s, made[0]);
 }

@@ -5,7 +5,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 
-static const char *const word_name[TG_OPT__COUNT] = {"split", "fuse", "order", "swap", "tile", "upcast", "unroll", "lane", "thread", "local", "group", "global",
+static const char *const word_name[TG_OPT__COUNT] = {"split", "fuse", "fission", "order", "swap", "tile", "upcast", "unroll", "lane", "thread", "local", "group", "global",
                                                      "stage", "pad", "cut", "stream", "prefetch", "specialize", "place", "contract"};
 
 typedef struct { tg_job *j; const char *text, *at; tg_pos pos; const char *token; size_t n; } scan;
@@ -252,6 +252,7 @@ static void parse_rest(scan *s, tg_opt *o) {
     break;
   case TG_OPT_STAGE: parse_stage(s, o); break;
   case TG_OPT_CUT: parse_cut(s, o); break;
+  case TG_OPT_FISSION: add(s, o, name(s, "expected a range")); break;
   case TG_OPT_STREAM: add(s, o, name(s, "expected a buffer")); break;
   case TG_OPT_PREFETCH:
     add(s, o, name(s, "expected a buffer"));
@@ -290,7 +291,7 @@ tg_opt tg_opt_parse(tg_job *j, const char *text, tg_pos pos) {
   tg_opt o = {.pos = pos};
   while (o.word < TG_OPT__COUNT && !is(&s, word_name[o.word])) o.word++;
   if (o.word == TG_OPT__COUNT)
-    bad(&s, "expected a word of a schedule (split, fuse, order, swap, tile, upcast, unroll, lane, thread, local, stage, pad, cut, stream, prefetch, specialize, place, contract)");
+    bad(&s, "expected a word of a schedule (split, fuse, fission, order, swap, tile, upcast, unroll, lane, thread, local, stage, pad, cut, stream, prefetch, specialize, place, contract)");
   if (!pos.text || !pos.column) o.pos.text = text, o.pos.column = 1, o.pos.length = (int)s.n;
   next(&s);
   parse_rest(&s, &o);

@@ -111,7 +111,7 @@ static const tg_uop *make_reduce(tg_job *j, tg_op op, const tg_uop *range, const
   return tg_reduce(j, a, &value, NULL, NULL, ranges);
 }
 
-static const tg_uop *raise_accumulation(tg_job *j, const tg_uop *end) {
+const tg_uop *tg_raise_accumulation(tg_job *j, const tg_uop *end) {
   simple s;
   const tg_uop *range = end->src[0];
   tg_kind kind = tg_range_kind(range);
@@ -446,7 +446,7 @@ static const tg_uop *raise_statement(tg_job *j, const tg_uop *u) {
   statements list = {0};
   raise_list(j, u->src + 1, u->n - 1, &list);
   u = end_of(j, u, &list);
-  const tg_uop *reduce = raise_accumulation(j, u);
+  const tg_uop *reduce = tg_raise_accumulation(j, u);
   return reduce ? reduce : u;
 }
 

@@ -27,6 +27,7 @@ static void apply(tg_schedule *s, const tg_opt *o) {
   switch (o->word) {
   case TG_OPT_SPLIT: tg_opt_split(s, o); break;
   case TG_OPT_FUSE: tg_opt_fuse(s, o); break;
+  case TG_OPT_FISSION: tg_opt_fission(s, o); break;
   case TG_OPT_ORDER: tg_opt_order(s, o); break;
   case TG_OPT_SWAP: tg_opt_swap(s, o); break;
   case TG_OPT_TILE: tg_opt_tile(s, o); break;

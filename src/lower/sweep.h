@@ -25,6 +25,9 @@ bool tg_is_value(const tg_uop *u);
 /* A loop around thread ranges: what stands in it are phases, and the launcher runs it. */
 bool tg_has_phases(const tg_uop *end);
 
+/* Of pass raise (raise.c): a loop that does nothing but x[..] = x[..] op e, x where it stands still, as x[..] = x[..] op REDUCE(e); NULL if it is none. Plain programs. */
+const tg_uop *tg_raise_accumulation(tg_job *j, const tg_uop *end);
+
 /* Of pass raise (loosen.c): loads of inputs without those conditions that only choose whether they are used. Takes and leaves a plain program. */
 const tg_uop *tg_loosen_gates(tg_job *j, const tg_uop *plain);
 /* Of pass coalesce (transpose.c): n gathers of n lanes side by side in memory are n contiguous loads, transposed. Subscripts in their final forms. */

@@ -12,7 +12,7 @@
 
 static void add_access(tg_touched *t, const tg_uop *node, const tg_uop *statement, uint32_t depth, const tg_uop *const *loops) {
   tg_access a = {.node = node, .statement = statement, .order = t->order, .buffer = tg_buffer_ordinal(node->src[0]), .store = node->op == TG_OP_STORE,
-                 .atomic = node->op == TG_OP_STORE && (node->arg & TG_ATOMIC), .depth = depth, .loop = loops};
+                 .atomic = node->op == TG_OP_STORE && (node->arg & TG_ATOMIC), .depth = depth, .part = t->part, .loop = loops};
   tg_push(&t->job->env, &t->all, a);
   if (a.store) t->stored[a.buffer] = 1;
 }
@@ -81,7 +81,7 @@ tg_touched *tg_touched_by(tg_job *j, const tg_uop *sink, const tg_uop *end) {
   if (!path_to(sink, end, t->outer, &t->outer_n)) tg_bug(&j->env, "a loop that is not in the program");
   const tg_uop **loops = tg_new(&j->env, const tg_uop *, 1);
   loops[0] = end->src[0];
-  for (uint32_t i = 1; i < end->n; i++) touch(t, end->src[i], 1, loops);
+  for (t->part = 1; t->part < end->n; t->part++) touch(t, end->src[t->part], 1, loops);
   return t;
 }
 
@@ -397,4 +397,27 @@ bool tg_may_swap(tg_job *j, const tg_uop *sink, const tg_uop *outer, const tg_uo
   if (why) *why = hindrance;
   tg_polys_give(j, t->polys);
   return !hindrance;
+}
+
+/* ---- loops of their own ---- */
+
+static const char *part_hindrance(tg_touched *t, const tg_uop *end, const uint32_t *part) {
+  const tg_relation later = {end->src[0], TG_MUTANT("dependence: direction of a fission", TG_LATER, TG_EARLIER)};
+  for (uint32_t i = 0; i < t->all.n; i++) {
+    const tg_access *a = &t->all.data[i];
+    if (!t->stored[a->buffer] || t->inside[a->buffer]) continue;
+    for (uint32_t k = 0; k < t->all.n; k++) {
+      const tg_access *b = &t->all.data[k];
+      if (b->buffer != a->buffer || part[b->part] >= part[a->part] || (!a->store && !b->store) || (a->atomic && b->atomic)) continue;
+      if (!tg_accesses_apart(t, a, b, 1, &later)) return tg_conflict_text(t, a, b, 1, &later);
+    }
+  }
+  return NULL;
+}
+
+bool tg_may_part(tg_job *j, const tg_uop *sink, const tg_uop *end, const uint32_t *part, const char **why) {
+  tg_touched *t = tg_touched_by(j, sink, end);
+  *why = part_hindrance(t, end, part);
+  tg_polys_give(j, t->polys);
+  return !*why;
 }

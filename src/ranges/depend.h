@@ -7,6 +7,7 @@
 typedef struct {
   const tg_uop *node, *statement;   /* LOAD or STORE; the STORE or END it belongs to */
   uint32_t order, buffer, depth;    /* order: of the statement, in the program's */
+  uint32_t part;                    /* which of the statements directly in the loop in question it belongs to, from 1 */
   bool store, atomic;
   const tg_uop *const *loop;        /* ranges of the loops around, from the loop in question inwards */
 } tg_access;
@@ -15,7 +16,7 @@ typedef struct {
   tg_job *job;
   tg_polys *polys;
   const tg_uop *end, *outer[64];
-  uint32_t outer_n, order, stamp;
+  uint32_t outer_n, order, stamp, part;
   TG_VEC(tg_access) all;
   uint8_t *stored, *inside;         /* by buffer: stored to, defined in the loop */
   uint32_t *define_depth;           /* by buffer: loops around its definition, from the loop in question inwards */

@@ -624,7 +624,9 @@ void tg_heuristic_with(tg_job *j, const tg_lowering *l, const tg_uop *raised, tg
     if (n.s.sink->src[i]->op != TG_OP_END) continue;
     n.index = i;
     read_nest(&n, n.s.sink->src[i]);
-    if (n.reductions.n) tg_nest_rows(&n, i, buffers);
+    if (!n.reductions.n) continue;
+    tg_nest_rows(&n, i, buffers);
+    tg_nest_blocks(&n);
   }
   const tg_uop *plain = n.s.sink;
   for (uint32_t i = plain->n; i-- > 0;)

@@ -84,6 +84,8 @@ bool tg_nest_small_reduction(tg_nest *n, const tg_nest_reduce *r);
 bool tg_nest_contraction(tg_nest *n);
 /* Words to begin with, for a nest that is not perfect; they change the program that the classes see. */
 void tg_nest_rows(tg_nest *n, uint32_t at, uint32_t authored);   /* at: of the nest in the program; authored: buffers that are the author's */
+/* A few rows at a time, where some statements of a loop sum along rows and others add them. */
+void tg_nest_blocks(tg_nest *n);
 const char *tg_nest_base(tg_nest *n, const char *name);
 enum { TG_TASK_WORK = 1 << 16, TG_THREAD_WORK = 50000 };
 /* Threads over a range of which one iteration costs `each`. */

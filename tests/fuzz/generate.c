@@ -410,7 +410,7 @@ static const char *const layouts[] = {"[d0]", "[d0/3, d0%3]", "[d0, d1]", "[d1/4
 static void choose_opts(gen *g, out *o) {
   for (int i = 0; i < (g->threads ? 2 : 6) && g->n_opt_names && g->n_opt_names < 30 && draw(g, 5); i++) {
     char r[16], a[16], b[16];
-    uint32_t k = draw(g, 32);
+    uint32_t k = draw(g, 34);
     strcpy(r, pick(g, (k > 2 && k < 7) || k == 19));
     switch (k) {
     case 0: case 1: case 2: case 16: case 17:
@@ -456,6 +456,7 @@ static void choose_opts(gen *g, out *o) {
     case 29: case 30: put(o, "opt(prefetch %s%d at %s ahead %d to l%d%s); ", k == 29 ? "x" : "y", (int)draw(g, 3), r, 1 + (int)draw(g, 9), 1 + (int)draw(g, 2), k == 29 ? "" : " rw"); break;
     case 31: put(o, "opt(specialize(%s)); ", draw(g, 2) ? "P0 % 4 == 0" : "P0 >= 9"); break;
     case 28: put(o, "opt(swap %s %s); ", r, pick(g, false)); break;
+    case 32: case 33: put(o, "opt(fission %s); ", r); break;
     case 21: put(o, "opt(cut %s at %s/4*4); ", r, g->p->params ? "P0" : "9"); break;
     default: put(o, "opt(thread %s %d); ", r, 2 + (int)draw(g, 6)); break;
     }

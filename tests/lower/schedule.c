@@ -35,6 +35,24 @@ static const char *const matmul_schedules[] = {
     "split k 3 as ko ki\nfuse ko ki as q\nlane q 4\nupcast i 2",
 };
 
+static const char *const pair_schedules[] = {
+    "fission i", "fission i\norder s.i k", "split i 2\nfission i.1\nupcast q.i.1\nunroll s.i.1\nlane k 4\nlane j 4", "split i {3, 1} as io ii\nfission ii\nupcast q.ii.by3\nlane k 4",
+    "cut i at M/2*2 as im ie\nsplit im 2 clip\nfission im.1\nlane s.im.1\nlane j 4", "fission i\nthread q.i 2\nlane s.i 4", "heuristic",
+};
+
+static void pairs(void) {
+  static const int sizes[] = {2, 1, 3, 5, 8, 11, 17};
+  char text[64];
+  for (uint32_t s = 0; s < TG_COUNT(pair_schedules); s++)
+    for (uint32_t i = 0; i < TG_COUNT(sizes); i++) {
+      int m = sizes[i], n = 1 + sizes[(i * 3 + s) % TG_COUNT(sizes)];   /* of one column s[k] is no loop, and nothing is raised */
+      snprintf(text, sizeof text, "M=%d N=%d", m, n);
+      equal(pair_kernel, pair_schedules[s], text);
+      snprintf(text, sizeof text, "M=1..%d N=1..%d", m, n);
+      equal(pair_kernel, pair_schedules[s], text);
+    }
+}
+
 static void tails(void) {
   static const int sizes[] = {1, 2, 3, 4, 7, 8, 9, 13};
   char text[64];
@@ -187,7 +205,7 @@ static void words(void) {
 
 /* All parts, or those that arguments name. */
 int main(int argc, char **argv) {
-  static const struct { const char *name; void (*run)(void); } parts[] = {{"words", words}, {"cuts", monotone_cuts}, {"tails", tails}, {"apart", lanes_apart}, {"extents", odd_extents}, {"carried", carried}, {"heuristics", heuristics}};
+  static const struct { const char *name; void (*run)(void); } parts[] = {{"words", words}, {"cuts", monotone_cuts}, {"tails", tails}, {"pairs", pairs}, {"apart", lanes_apart}, {"extents", odd_extents}, {"carried", carried}, {"heuristics", heuristics}};
   for (uint32_t i = 0; i < TG_COUNT(parts); i++) {
     bool wanted = argc < 2;
     for (int k = 1; k < argc; k++) wanted |= !strcmp(argv[k], parts[i].name);

@@ -84,6 +84,45 @@ static const char imperfect_kernel[] =
     "    range(j, N) y[i,j] = x[i,j];\n"
     "  }\n"
     "}\n";
+static const char pair_kernel[] =   /* what bicg of PolyBench does */
+    "kernel pair(M, N) {\n"
+    "  in(A, f32, [M, N]);\n"
+    "  in(p, f32, [N]);\n"
+    "  in(r, f32, [M]);\n"
+    "  out(q, f32, [M]);\n"
+    "  inout(s, f32, [N]);\n"
+    "  range(i, M) {\n"
+    "    q[i] = sum(j : N, A[i,j] * p[j]);\n"
+    "    range(k, N) s[k] += A[i,k] * r[i];\n"
+    "  }\n"
+    "}\n";
+static const char apart_kernel[] =   /* b of an iteration is read in the next one */
+    "kernel apart(N) {\n"
+    "  in(x, f32, [N]);\n"
+    "  out(a, f32, [N]);\n"
+    "  inout(b, f32, [N + 1]);\n"
+    "  range(i, N) {\n"
+    "    a[i] = b[i] + x[i];\n"
+    "    b[i + 1] = x[i] * 2;\n"
+    "  }\n"
+    "}\n";
+static const char together_kernel[] =   /* t belongs to the first two stores */
+    "kernel together(N) {\n"
+    "  in(x, f32, [N, N]);\n"
+    "  out(y, f32, [N, N]);\n"
+    "  out(z, f32, [N, N]);\n"
+    "  range(i, N) {\n"
+    "    define_local(t, f32, [N]);\n"
+    "    range(j, N) t[j] = x[i,j] * 2;\n"
+    "    range(j, N) y[i,j] = t[N-1-j];\n"
+    "    range(j, N) z[i,j] = x[j,i] + 1;\n"
+    "  }\n"
+    "  range(l, N) {\n"
+    "    define_local(u, f32, [N]);\n"
+    "    range(j, N) u[j] = y[l,j] + z[l,j];\n"
+    "    range(j, N) y[l,j] = u[N-1-j] * 3;\n"
+    "  }\n"
+    "}\n";
 static const char skew_kernel[] =
     "kernel skew(N) {\n"
     "  in(x, f32, [N]);\n"
