@@ -8,17 +8,18 @@
 #include <string.h>
 #include <unistd.h>
 #include <tg/gemm.h>
-#include "tool.h"
+#include "shapes.h"
 #include "tune_plot.h"
 
 static const char usage[] =
-  "tg tune FILE.tg name=value ... | tg tune gemm M=.. N=.. K=.. [--types f32] [--shapes FILE] | tg tune plot JOURNAL\n"
+  "tg tune FILE.tg name=value ... | tg tune gemm M=.. N=.. K=.. [--types f32] [--transposes NT] | tg tune gemm --shapes FILE [--case TEXT] | tg tune plot JOURNAL\n"
   "        [--kernel NAME] [--budget SECONDS] [--candidates N] [--seed N] [--beam N] [--threads N] [--knobs] [--journal FILE] [--resume]\n"
   "        [--workers N] [--tuned DIR] [--csv FILE] [--json]\n"
   "\n"
   "Finds the knobs and the words of a schedule that make the kernel fastest here. Candidates are compiled, checked and timed in processes of their own.\n"
   "  name=value    binds a parameter, or a knob that is not to be searched\n"
-  "  gemm          the sketches of a matrix product, from the analytic choice on; types f32, f64, f16, bf16, u8i8, i8; --shapes: M N K a line\n"
+  "  gemm          the sketches of a matrix product, from the analytic choice on; types f32, f64, f16, bf16, u8i8, i8i8; --transposes: which\n"
+  "                operands lie in columns, NN, NT, TN, TT; --shapes: all of a list, lines of class, M, N, K and transposes, or those of --case\n"
   "  plot          an SVG of a journal: candidates over time, the best so far\n"
   "  --budget      seconds of it all (20); --candidates: how many are timed at most\n"
   "  --threads     that a launch may use (1); -1 for all cores\n"
@@ -108,62 +109,49 @@ static void report(const tool_args *a, const tg_tune_result *r) {
 
 /* ---- matrix products ---- */
 
-static bool types_of(const char *name, tg_gemm_desc *d) {
-  static const struct { const char *name; tg_type a, b, c; } rows[] = {
-    {"f32", TG_F32, TG_F32, TG_F32}, {"f64", TG_F64, TG_F64, TG_F64}, {"f16", TG_F16, TG_F16, TG_F16}, {"bf16", TG_BF16, TG_BF16, TG_BF16}, {"u8i8", TG_U8, TG_I8, TG_I32}, {"i8", TG_I8, TG_I8, TG_I32}};
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    if (!strcmp(rows[i].name, name)) {
-      *d = (tg_gemm_desc){.a = (uint8_t)rows[i].a, .b = (uint8_t)rows[i].b, .c = (uint8_t)rows[i].c};
-      return true;
-    }
-  return false;
-}
-
-static int tune_product(tg_context *ctx, const tool_args *a, tg_tune_options o, const int64_t size[3]) {
-  tg_gemm_desc d;
-  if (!types_of(a->types ? a->types : "f32", &d)) {
-    fprintf(stderr, "tg: no types '%s'; there are f32, f64, f16, bf16, u8i8 and i8\n", a->types);
-    return TOOL_USAGE;
-  }
-  d.m.lo = size[0], d.n.lo = size[1], d.k.lo = size[2], d.threads = a->threads;
+static int tune_product(tg_context *ctx, const tool_args *a, tg_tune_options o, const tool_types *t, const tool_shape *s) {
+  const tg_gemm_desc d = {.a = (uint8_t)t->a, .b = (uint8_t)t->b, .c = (uint8_t)t->c, .a_major = s->ta ? TG_COLUMN_MAJOR : TG_ROW_MAJOR, .b_major = s->tb ? TG_COLUMN_MAJOR : TG_ROW_MAJOR,
+                          .m = {s->m, 0}, .n = {s->n, 0}, .k = {s->k, 0}, .threads = a->threads};
   tg_tune_result *r = NULL;
-  if (!a->json) printf("%lld x %lld x %lld %s\n", (long long)size[0], (long long)size[1], (long long)size[2], a->types ? a->types : "f32");
+  if (!a->json) printf("%d x %d x %d %c%c %s\n", s->m, s->n, s->k, "NT"[s->ta], "NT"[s->tb], t->name);
   if (tg_gemm_tune(ctx, &d, 0, 0, 0, &o, &r)) {
     fprintf(stderr, "%s\n", tg_error_message(ctx));
     return TOOL_WRONG;
   }
   report(a, r);
+  fflush(stdout);
   tg_tune_result_free(r);
   return TOOL_OK;
 }
 
 static int tune_products(tg_context *ctx, const tool_args *a, tg_tune_options o) {
   static const char names[] = "MNK";
-  int64_t size[3] = {0};
-  int result = TOOL_OK;
+  const char *major = a->transposes ? a->transposes : "NN";
+  int size[3] = {0}, result = TOOL_OK, n, ran = 0;
+  const tool_types *t = tool_types_named(a->types ? a->types : "f32");
   for (int i = 0; i < a->bindings; i++) {
     const char *name = a->binding[i].name, *at = name[0] && !name[1] ? strchr(names, name[0]) : NULL;
     if (!at) return fprintf(stderr, "tg tune gemm: '%s' is none of M, N, K\n", name), TOOL_USAGE;
-    size[at - names] = a->binding[i].value;
+    if (a->binding[i].value < 1 || a->binding[i].value > INT32_MAX) return fprintf(stderr, "tg tune gemm: %s=%lld: sizes are 1 to 2147483647\n", name, (long long)a->binding[i].value), TOOL_USAGE;
+    size[at - names] = (int)a->binding[i].value;
   }
-  if (!a->shapes && (size[0] < 1 || size[1] < 1 || size[2] < 1)) {
-    fputs("tg tune gemm wants M=.. N=.. K=.., or --shapes FILE with three numbers a line\n", stderr);
-    return TOOL_USAGE;
+  if (!t) return TOOL_USAGE;
+  if (strlen(major) != 2 || strspn(major, "NT") != 2) return fprintf(stderr, "tg tune gemm: --transposes %s: NN, NT, TN or TT is wanted\n", major), TOOL_USAGE;
+  if (!a->shapes && (!size[0] || !size[1] || !size[2])) return fputs("tg tune gemm wants M=.. N=.. K=.., or --shapes FILE\n", stderr), TOOL_USAGE;
+  const tool_shape one = {.m = size[0], .n = size[1], .k = size[2], .ta = major[0] == 'T', .tb = major[1] == 'T'};
+  if (!a->shapes) return tune_product(ctx, a, o, t, &one);
+  tool_shape *shapes;
+  if ((n = tool_read_shapes(a->shapes, &shapes)) < 0) return TOOL_USAGE;
+  for (int i = 0; i < n && !interrupted; i++) {
+    char name[80];
+    snprintf(name, sizeof name, "%.23s %dx%dx%d %c%c %s", shapes[i].class_of, shapes[i].m, shapes[i].n, shapes[i].k, "NT"[shapes[i].ta], "NT"[shapes[i].tb], t->name);
+    if (a->cases && !strstr(name, a->cases)) continue;
+    int r = tune_product(ctx, a, o, t, &shapes[i]);
+    result = r > result ? r : result;
+    ran++;
   }
-  if (!a->shapes) return tune_product(ctx, a, o, size);
-  char *text = tool_read(a->shapes, NULL);
-  if (!text) {
-    fprintf(stderr, "tg: %s cannot be read\n", a->shapes);
-    return TOOL_WRONG;
-  }
-  char *rest = text;
-  for (char *line; (line = strsep(&rest, "\n")) && !interrupted;) {
-    long long m, n, k;
-    if (sscanf(line, "%lld %lld %lld", &m, &n, &k) != 3 || m < 1 || n < 1 || k < 1) continue;
-    int one = tune_product(ctx, a, o, (const int64_t[]){m, n, k});
-    result = one > result ? one : result;
-  }
-  free(text);
+  free(shapes);
+  if (!ran && !interrupted) return fprintf(stderr, "tg tune gemm: no case contains '%s'\n", a->cases ? a->cases : ""), TOOL_USAGE;
   return result;
 }
 

@@ -19,7 +19,7 @@ typedef struct {
   int bindings;
   const char *opt[32];            /* --opt, in order */
   int opts;
-  const char *kernel, *stage, *pass, *pack, *target, *cache, *cases, *vs, *shapes, *types, *expect;
+  const char *kernel, *stage, *pass, *pack, *target, *cache, *cases, *vs, *shapes, *types, *transposes, *expect;
   const char *journal, *tuned, *csv, *sweep;
   bool check, time, json, help, rules, diff, update, knobs, resume;
   int threads, candidates, seed, beam, workers;

@@ -8,7 +8,7 @@
 #include "api/trial.h"
 
 enum { BIG_PAGE = 2 << 20, RUNS = 4096, FEW = 12, TRIES = 2 * TG_QUADS, MAPS = 2 * TRIAL_BUFFERS + 1 };
-static const double dip = 0.97, margin = 0.01, least_sample = 100e-6;
+static const double dip = 0.97, margin = 0.01, least_sample = 100e-6, long_sample = 5e-3;
 
 typedef struct {
   tg_trial_state *s;
@@ -115,24 +115,26 @@ static void keep_quietest(quad *q, uint32_t n, tg_task *task) {
 
 static void take_quads(timing *t, tg_kernel *trial, tg_kernel *against, tg_task *task) {
   sample(t, against, 1), sample(t, trial, 1);   /* warm */
-  double first = sample(t, against, 1), mine = sample(t, trial, 1), shorter = fmin(first, mine), a[TRIES], b[TRIES];
+  double first = sample(t, against, 1), mine = sample(t, trial, 1), shorter = fmin(first, mine), a[TRIES], b[TRIES], all[TRIES];
   uint32_t inner = shorter < least_sample ? (uint32_t)fmin(RUNS, least_sample / fmax(shorter, 1e-8)) + 1 : 1, most = task->quads ? task->quads : TG_QUADS, n = 0, kept = 0;
   double burst = fmin(2e-3, fmax(50e-6, shorter * inner * 0.1));
   quad *q = tg_new(t->env, quad, TRIES);
   if (most > TG_QUADS) most = TG_QUADS;
   for (int i = 0; i < 3; i++) probe(t, burst);
-  while (task->n < most && n < 2 * most && n < TRIES) {
+  uint32_t tries = shorter < long_sample ? 2 * most : most + most / 4;
+  while (task->n < most && n < tries && n < TRIES) {
     bool turned = n % 2;   /* who comes first, behind the burst, is at a disadvantage */
     tg_kernel *outer = turned ? trial : against, *middle = turned ? against : trial;
     double before = probe(t, burst);
-    sample(t, outer, 1 + inner / 8);
+    if (shorter < long_sample) sample(t, outer, 1 + inner / 8);
     double a1 = sample(t, outer, inner), b1 = sample(t, middle, inner), b2 = sample(t, middle, inner), a2 = sample(t, outer, inner), behind = probe(t, burst);
     double other = (turned ? b1 + b2 : a1 + a2) / 2, own = (turned ? a1 + a2 : b1 + b2) / 2;
-    q[n] = (quad){log(other / own), fmin(before, behind), own, other, false};
+    all[n] = log(other / own);
+    q[n] = (quad){all[n], fmin(before, behind), own, other, false};
     q[n].kept = q[n].probe >= dip * t->best_probe;
     if (q[n].kept) task->gain[task->n++] = q[n].gain;
     n++;
-    if (tg_decided(task->gain, task->n, margin)) break;
+    if (tg_decided(task->gain, task->n, margin) || tg_hopeless(all, n)) break;
   }
   keep_quietest(q, n, task);
   for (uint32_t i = 0; i < n; i++)

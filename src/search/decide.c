@@ -41,9 +41,18 @@ static tg_verdict_of_times interval(const double *gain, uint32_t n, double margi
 
 tg_verdict_of_times tg_decide(const double *gain, uint32_t n, double margin) { return interval(gain, n, margin, 0.025); }
 
+static bool all_below(const double *gain, uint32_t n, double most) {
+  for (uint32_t i = 0; i < n; i++)
+    if (gain[i] >= most) return false;
+  return true;
+}
+
+bool tg_hopeless(const double *gain, uint32_t n) {
+  static const double far = -0.4, behind = -0.02;
+  return (n >= 2 && all_below(gain, n, far)) || (n >= 4 && all_below(gain, n, behind));
+}
+
 /* Who looks often is fooled often: to stop early for a gain takes much more than to find it at the end. */
 bool tg_decided(const double *gain, uint32_t n, double margin) {
-  static const double hopeless = -0.4;
-  if (n >= 2 && gain[0] < hopeless && gain[1] < hopeless) return true;
-  return n >= 8 && (interval(gain, n, margin, 0.025).slower || interval(gain, n, margin, 0.0001).faster);
+  return tg_hopeless(gain, n) || (n >= 6 && (interval(gain, n, margin, 0.025).slower || interval(gain, n, margin, 0.0001).faster));
 }

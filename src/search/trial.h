@@ -115,6 +115,7 @@ tg_verdict_of_times tg_decide(const double *gain, uint32_t n, double margin);
 
 /* May sampling end here? Almost sure of faster, sure of slower, or hopeless from the start. */
 bool tg_decided(const double *gain, uint32_t n, double margin);
+bool tg_hopeless(const double *gain, uint32_t n);   /* it loses every time; quads of busy moments say so as well */
 
 /* ---- probe.c: how fast is the machine at this moment? ---- */
 

@@ -235,10 +235,16 @@ static void build(search *s, tg_point *const *batch, uint32_t n) {
 /* ---- timing ---- */
 
 static double patience(const search *s) { return s->o->patience > 0 ? s->o->patience : 3; }
+/* Of a kernel that takes long fewer tell as much: a second and a half of them, but eight at least. */
+static uint32_t quads_at_most(double seconds, uint32_t most) {
+  enum { LEAST = 8 };
+  double n = 1.5 / (4 * fmax(seconds, 1e-6));
+  return n >= most ? most : n < LEAST ? LEAST : (uint32_t)n;
+}
 static double time_limit(const search *s) { return patience(s) + 8 * TG_QUADS * fmax(s->r->default_seconds, 1e-3); }
 
 static tg_verdict_of_times compare(search *s, tg_point *p, const tg_point *against, uint32_t quads, tg_task *t) {
-  *t = (tg_task){.kind = TG_TASK_TIME, .trial = trial_of(p), .against = trial_of(against), .quads = quads, .limit = time_limit(s)};
+  *t = (tg_task){.kind = TG_TASK_TIME, .trial = trial_of(p), .against = trial_of(against), .quads = quads_at_most(s->r->default_seconds, quads), .limit = time_limit(s)};
   ask(s, t, &p, 1, 1, against);
   s->r->dropped += t->dropped;
   if (t->outcome == TG_TRIAL_OK && s->r->floor > 0 && fmin(t->seconds, t->against_seconds) < s->r->floor) {
@@ -444,7 +450,7 @@ static void run(void *arg) {
   s->journal = tg_journal_open(s->env, o->journal, s->space.sketch[0].name, tg_mix(o->gates ? tg_hash(o->gates, strlen(o->gates), s->first->id) : s->first->id, o->seed), o->resume);
   open_problem(s);
   begin(s);
-  if (o->seconds > 0) s->until = s->start + fmax(o->seconds * 0.6, o->seconds - fmin(10, 4 * 4 * TG_QUADS * s->r->default_seconds + 0.5));
+  if (o->seconds > 0) s->until = s->start + fmax(o->seconds * 0.6, o->seconds - fmin(10, 4 * 4 * quads_at_most(s->r->default_seconds, TG_QUADS) * s->r->default_seconds + 0.5));
   explore(s);
   rounds(s);
   if (!s->interrupted) confirm(s);

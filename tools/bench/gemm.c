@@ -14,14 +14,11 @@
 #include "bench/turns.h"
 #include "tg/gemm.h"
 
-enum { PAIRS_MOST = 400, CASES = 512, CLASSES = 16 };
+enum { PAIRS_MOST = 400, CLASSES = 16 };
 
-typedef struct { char class_of[24]; int m, n, k; bool ta, tb; const bench_types *type; int threads; } shape;
+typedef struct { tool_shape of; const tool_types *type; int threads; } shape;
 
-static const bench_types all_types[] = {
-  {"f32", TG_F32, TG_F32, TG_F32, 1}, {"f64", TG_F64, TG_F64, TG_F64, 0.5}, {"f16", TG_F16, TG_F16, TG_F16, 1}, {"bf16", TG_BF16, TG_BF16, TG_BF16, 1},
-  {"u8i8", TG_U8, TG_I8, TG_I32, 4}, {"i8i8", TG_I8, TG_I8, TG_I32, 4}};
-enum { TYPES = sizeof all_types / sizeof *all_types };
+enum { TYPES = 6 };
 
 /* ---- tg as a contestant ---- */
 
@@ -165,10 +162,10 @@ static bool best_entry(match_of *m, duel *d, bool *wrong) {
 
 /* ---- a case ---- */
 
-typedef struct { char name[24]; const bench_types *type; int threads, cases; double sum, variance, worst; } class_sum;
+typedef struct { char name[24]; const tool_types *type; int threads, cases; double sum, variance, worst; } class_sum;
 
 static void case_name(const shape *s, char *out, size_t n) {
-  snprintf(out, n, "%.23s %dx%dx%d %c%c %s", s->class_of, s->m, s->n, s->k, "NT"[s->ta], "NT"[s->tb], s->type->name);
+  snprintf(out, n, "%.23s %dx%dx%d %c%c %s", s->of.class_of, s->of.m, s->of.n, s->of.k, "NT"[s->of.ta], "NT"[s->of.tb], s->type->name);
 }
 
 static void figure(const tool_args *a, const char *name, int threads, const char *what, double v, const char *unit, const char *of) {
@@ -217,8 +214,9 @@ static void report_tg(const match_of *m, const char *name, duel *d, int duels, d
       part[n++] = flops / s->seconds / (s->probe * lanes);
     }
   }
+  bool tuned = tg_gemm_describe(m->tg.plan).tuned;
   double rate = n ? flops / tool_median(seconds, n) * 1e-9 : 0, of_peak = n ? tool_median(part, n) : 0;
-  if (!m->args->json) printf("  %-34s %8.1f GFLOP/s   %5.1f %% of FMA peak%s\n", name, rate, 100 * of_peak, m->tg.code ? "   (bare code)" : "");
+  if (!m->args->json) printf("  %-34s %8.1f GFLOP/s   %5.1f %% of FMA peak%s%s\n", name, rate, 100 * of_peak, m->tg.code ? "   (bare code)" : "", tuned ? "   (tuned)" : "");
   else if (n) {
     figure(m->args, name, m->x.threads, m->tg.code ? "bare code" : "", rate, "GFLOP/s", NULL);
     figure(m->args, name, m->x.threads, "", of_peak, "ratio", "FMA peak");
@@ -242,11 +240,11 @@ static bool is_expected(const match_of *m, const char *name, const duel *d, cons
 
 static void add_to_class(class_sum *classes, int *n, const shape *s, const duel *best) {
   int i = 0;
-  while (i < *n && (strcmp(classes[i].name, s->class_of) || classes[i].type != s->type || classes[i].threads != s->threads)) i++;
+  while (i < *n && (strcmp(classes[i].name, s->of.class_of) || classes[i].type != s->type || classes[i].threads != s->threads)) i++;
   if (i == *n) {
     if (*n == CLASSES) return;
     classes[(*n)++] = (class_sum){.type = s->type, .threads = s->threads};
-    snprintf(classes[i].name, sizeof classes[i].name, "%.23s", s->class_of);
+    snprintf(classes[i].name, sizeof classes[i].name, "%.23s", s->of.class_of);
   }
   if (!classes[i].cases++ || best->log_mean < classes[i].worst) classes[i].worst = best->log_mean;
   classes[i].sum += best->log_mean;
@@ -254,9 +252,10 @@ static void add_to_class(class_sum *classes, int *n, const shape *s, const duel 
 }
 
 static bool prepare_case(match_of *m, const shape *s) {
-  size_t M = (size_t)s->m, N = (size_t)s->n, K = (size_t)s->k;
+  const tool_shape *o = &s->of;
+  size_t M = (size_t)o->m, N = (size_t)o->n, K = (size_t)o->k;
   void *a = tool_pages(M * K * bench_bytes(s->type->a)), *b = tool_pages(K * N * bench_bytes(s->type->b));
-  m->x = (bench_product){.type = s->type, .m = s->m, .n = s->n, .k = s->k, .lda = s->ta ? s->m : s->k, .ldb = s->tb ? s->k : s->n, .ldc = s->n, .ta = s->ta, .tb = s->tb, .a = a, .b = b,
+  m->x = (bench_product){.type = s->type, .m = o->m, .n = o->n, .k = o->k, .lda = o->ta ? o->m : o->k, .ldb = o->tb ? o->k : o->n, .ldc = o->n, .ta = o->ta, .tb = o->tb, .a = a, .b = b,
                          .c = tool_pages(M * N * bench_bytes(s->type->c)), .threads = s->threads};
   bench_fill(s->type->a, a, M * K, 1), bench_fill(s->type->b, b, K * N, 2);
   m->sums = bench_sums(&m->x);
@@ -291,7 +290,7 @@ static int run_case(match_of *m, const shape *s, bench_peer *peers, int peers_n,
       short_of++;
     }
   }
-  double flops = 2.0 * s->m * s->n * (double)s->k, lanes = s->type->lanes;
+  double flops = 2.0 * s->of.m * s->of.n * (double)s->of.k, lanes = s->type->lanes;
   bench_poison(&m->x);
   if (!tg_run_once(m->ctx, &m->tg) || !bench_verified(&m->x, m->sums)) wrong = true, fprintf(stderr, "tg bench gemm: %s: tg: wrong result\n", name);
   report_tg(m, name, d, n, flops, lanes);
@@ -314,30 +313,7 @@ static int run_case(match_of *m, const shape *s, bench_peer *peers, int peers_n,
   return wrong ? TOOL_WRONG : TOOL_OK;
 }
 
-/* ---- lists of shapes ---- */
-
-/* A line: class M N K [NN|NT|TN|TT]; '#' begins a comment. */
-static int read_shapes(const char *path, shape *out, int n) {
-  size_t bytes;
-  char *text = tool_read(path, &bytes), *rest = text;
-  if (!text) return fprintf(stderr, "tg bench gemm: %s: cannot be read (run from the root of the source, or say --shapes FILE)\n", path), -1;
-  for (int line = 1; rest && *rest; line++) {
-    char *next = strchr(rest, '\n'), major[3] = "NN";
-    if (next) *next++ = 0;
-    rest[strcspn(rest, "#")] = 0;
-    shape s = {0};
-    int got = sscanf(rest, "%23s %d %d %d %2s", s.class_of, &s.m, &s.n, &s.k, major);
-    if (got > 0) {
-      bool good = got >= 4 && s.m > 0 && s.n > 0 && s.k > 0 && strspn(major, "NT") == 2 && n < CASES;
-      if (!good) return fprintf(stderr, "tg bench gemm: %s:%d: 'class M N K NN' is wanted, at most %d of them\n", path, line, CASES), free(text), -1;
-      s.ta = major[0] == 'T', s.tb = major[1] == 'T';
-      out[n++] = s;
-    }
-    rest = next;
-  }
-  free(text);
-  return n;
-}
+/* ---- lists ---- */
 
 static void report_classes(const tool_args *a, const class_sum *c, int n) {
   for (int i = 0; i < n; i++) {
@@ -354,37 +330,34 @@ static void report_classes(const tool_args *a, const class_sum *c, int n) {
 }
 
 int bench_gemm(const tool_args *a) {
-  static shape shapes[CASES];
   static class_sum classes[CLASSES];
   bench_peer peers[BENCH_PEERS];
   match_of m = {.args = a};
-  const bench_types *types[TYPES];
+  const tool_types *types[TYPES];
+  tool_shape *shapes;
   int types_n = 0, classes_n = 0, result = TOOL_OK, ran = 0, voided = 0;
   char wanted[128], *rest = NULL;
   snprintf(wanted, sizeof wanted, "%s", a->types ? a->types : "f32");
-  for (char *name = strtok_r(wanted, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
-    int t = 0;
-    while (t < TYPES && strcmp(all_types[t].name, name)) t++;
-    if (t == TYPES || types_n == TYPES) return fprintf(stderr, "tg bench gemm: --types %s: a list of f32, f64, f16, bf16, u8i8, i8i8 is wanted\n", name), TOOL_USAGE;
-    types[types_n++] = &all_types[t];
-  }
-  int n = read_shapes(a->shapes ? a->shapes : "tests/bench/gemm/shapes.txt", shapes, 0), peers_n = n < 0 ? -1 : bench_peers_open(peers, a->vs);
-  if (n < 0 || peers_n < 0) return TOOL_USAGE;
+  for (char *name = strtok_r(wanted, ",", &rest); name && types_n < TYPES; name = strtok_r(NULL, ",", &rest))
+    if (!(types[types_n++] = tool_types_named(name))) return TOOL_USAGE;
+  int n = tool_read_shapes(a->shapes ? a->shapes : "tests/bench/gemm/shapes.txt", &shapes), peers_n = n < 0 ? -1 : bench_peers_open(peers, a->vs);
+  if (n < 0 || peers_n < 0) return free(shapes), TOOL_USAGE;
   bench_peers_read_loop(&peers[peers_n]);
-  if (!peers_n++) return fprintf(stderr, "tg bench gemm: no peer is installed (--vs NAME=FILE says where one is)\n"), TOOL_BROKEN;
+  if (!peers_n++) return fprintf(stderr, "tg bench gemm: no peer is installed (--vs NAME=FILE says where one is)\n"), free(shapes), TOOL_BROKEN;
   int threads = a->threads > 0 ? a->threads : 1;
-  if (tg_context_create(&(tg_context_options){.threads = threads, .cache = a->cache}, &m.ctx)) return TOOL_BROKEN;
+  if (tg_context_create(&(tg_context_options){.threads = threads, .cache = a->cache, .tuned = a->tuned}, &m.ctx)) return free(shapes), TOOL_BROKEN;
   for (int i = 0; i < 200; i++) m.peak = fmax(m.peak, bench_probe(threads));
   for (int t = 0; t < types_n; t++)
     for (int i = 0; i < n; i++) {
       char name[96];
-      shapes[i].type = types[t], shapes[i].threads = threads;
-      case_name(&shapes[i], name, sizeof name);
+      const shape s = {shapes[i], types[t], threads};
+      case_name(&s, name, sizeof name);
       if (a->cases && !strstr(name, a->cases)) continue;
-      int r = run_case(&m, &shapes[i], peers, peers_n, classes, &classes_n, &voided);
+      int r = run_case(&m, &s, peers, peers_n, classes, &classes_n, &voided);
       result = r > result ? r : result;
       ran++;
     }
+  free(shapes);
   if (a->json) figure(a, "machine", threads, "FMA peak, f32", m.peak * 1e-9, "GFLOP/s", NULL);
   else printf("  %-34s %8.1f GFLOP/s in f32 on %d thread%s\n", "FMA peak", m.peak * 1e-9, threads, threads > 1 ? "s" : "");
   report_classes(a, classes, classes_n);

@@ -4,12 +4,11 @@
 #ifndef TG_BENCH_PEERS_H
 #define TG_BENCH_PEERS_H
 #include <stdbool.h>
-#include <tg/tg.h>
+#include "shapes.h"
 
 /* C = A B, row major; a transposed operand lies in columns. Leading dimensions in elements. step: from an element to its neighbour, 0 is 1; peers take 1 only. */
-typedef struct bench_types { const char *name; tg_type a, b, c; double lanes; /* multiplications for one of f32 */ } bench_types;
 typedef struct bench_product {
-  const bench_types *type;
+  const tool_types *type;
   int m, n, k, lda, ldb, ldc, step;
   bool ta, tb;
   const void *a, *b;

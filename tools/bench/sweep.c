@@ -16,6 +16,7 @@
 #include <unistd.h>
 #include "bench/bench.h"
 #include "bench/sweep.h"
+#include "shapes.h"
 #include "tg/gemm.h"
 
 enum { FEW = 3, SOME = 10, MANY = 40, FINALISTS = 24 };
@@ -434,25 +435,18 @@ static int sweep_shape(sweep *s, const tool_args *a, sweep_firsts *firsts) {
   return r;
 }
 
-/* A line: class M N K [NN|NT|TN|TT]; '#' begins a comment. */
 int bench_tune(const tool_args *a) {
-  size_t bytes;
-  const char *path = a->shapes ? a->shapes : "tests/bench/gemm/sweep.txt";
+  tool_shape *shapes;
   if (!a->sweep) return fputs("tg bench tune wants --sweep DIR\n", stderr), TOOL_USAGE;
-  char *text = tool_read(path, &bytes), *rest = text;
-  int result = TOOL_OK, ran = 0;
+  int n = tool_read_shapes(a->shapes ? a->shapes : "tests/bench/gemm/sweep.txt", &shapes), result = n < 0 ? TOOL_USAGE : TOOL_OK, ran = 0;
   sweep_firsts firsts = {0};
-  if (!text) return fprintf(stderr, "tg bench tune: %s: cannot be read (run from the root of the source, or say --shapes FILE)\n", path), TOOL_USAGE;
-  for (char *line; (line = strsep(&rest, "\n"));) {
-    char class_of[24], major[3] = "NN";
-    long long size[3];
-    line[strcspn(line, "#")] = 0;
-    if (sscanf(line, "%23s %lld %lld %lld %2s", class_of, &size[0], &size[1], &size[2], major) < 4) continue;
+  for (int i = 0; i < n; i++) {
+    const tool_shape *o = &shapes[i];
     sweep *s = calloc(1, sizeof *s);
-    if (!s) return TOOL_BROKEN;
-    snprintf(s->name, sizeof s->name, "%lldx%lldx%lld_%s", size[0], size[1], size[2], major);
-    for (int i = 0; i < 3; i++) s->size[i] = size[i];
-    s->transposed[0] = major[0] == 'T', s->transposed[1] = major[1] == 'T';
+    if (!s) return free(shapes), TOOL_BROKEN;
+    snprintf(s->name, sizeof s->name, "%dx%dx%d_%c%c", o->m, o->n, o->k, "NT"[o->ta], "NT"[o->tb]);
+    s->size[0] = o->m, s->size[1] = o->n, s->size[2] = o->k;
+    s->transposed[0] = o->ta, s->transposed[1] = o->tb;
     if (!a->cases || strstr(s->name, a->cases)) {
       int r = sweep_shape(s, a, &firsts);
       result = r > result ? r : result;
@@ -461,8 +455,8 @@ int bench_tune(const tool_args *a) {
     }
     free(s);
   }
-  free(text);
+  free(shapes);
   if (firsts.n) report_firsts(a, &firsts);
-  if (!ran) return fprintf(stderr, "tg bench tune: no case contains '%s'\n", a->cases ? a->cases : ""), TOOL_USAGE;
+  if (!ran && n >= 0) return fprintf(stderr, "tg bench tune: no case contains '%s'\n", a->cases ? a->cases : ""), TOOL_USAGE;
   return result;
 }

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT
+ * Products on the command line: names of types, and lists of shapes. */
+#ifndef TG_TOOL_SHAPES_H
+#define TG_TOOL_SHAPES_H
+#include "tool.h"
+
+typedef struct tool_types { const char *name; tg_type a, b, c; double lanes; /* multiplications for one of f32 */ } tool_types;
+const tool_types *tool_types_named(const char *name);   /* NULL, and a line on stderr: there are none of that name */
+
+typedef struct { char class_of[24]; int m, n, k; bool ta, tb; } tool_shape;
+/* Lines `class M N K [NN|NT|TN|TT]`, '#' begins a comment; *out is malloc'd. The number of shapes; -1, and a line on stderr: the file cannot be read, or is no such list. */
+int tool_read_shapes(const char *path, tool_shape **out);
+#endif
