@@ -325,6 +325,7 @@ void tg_emit_begin(tg_emitter *e, LLVMValueRef fn, const char *name) {
   LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(e->c, LLVMGetEnumAttributeKindForName("nounwind", 8), 0));
   tg_emit_attribute(e, fn, "target-cpu", e->target->cpu);
   tg_emit_attribute(e, fn, "target-features", e->target->features);
+  if (e->target->tune[0]) tg_emit_attribute(e, fn, "tune-cpu", e->target->tune);
   if (e->target->vector_bytes == 64) tg_emit_attribute(e, fn, "prefer-vector-width", "512");
   e->stamp++;
   e->depth = 0;

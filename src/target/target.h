@@ -10,6 +10,7 @@ typedef struct tg_target {
   tg_arch arch;
   char name[32];              /* "x86-64-v4", "sm_90a", .. */
   char triple[64], cpu[64];
+  char tune[32];              /* processor whose timings LLVM orders instructions by; "": cpu's own */
   char features[2048];        /* LLVM's text */
   char silicon[192];          /* what machine it is, as the processor itself says: part of the cache's key, needs no LLVM */
   uint32_t vector_bytes;      /* widest SIMD register: 64 with AVX-512; of a GPU, one lane's register */
