@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The first answer without a search: for each sketch its tile by the registers and its blocks by the caches; of the sketches the one whose estimate (estimate.c)
  * is the least where sizes are known, or by the shape of the problem. */
+#include <math.h>
 #include "gemm/template.h"
 #include "gemm/sketch.h"
 
@@ -42,42 +43,42 @@ static int64_t listed_above(const int64_t *values, int64_t x) {
 typedef struct { int64_t mr, nu, vl; double cycles; } shape;
 
 /* Cycles of a term: two multiply-adds and three loads in two of them, vectors of a panel from the second cache in 2.2 each, and as many chains as hide a latency of four. */
-static double cycles_of(int64_t rows, int64_t nu) {
-  double work = (double)larger(rows * nu, 8) * 0.5, loads = (double)(rows + nu) * 0.65, panel = (double)nu * 2.2;
+static double cycles_of(int64_t rows, int64_t nu, double beat) {
+  double work = fmax((double)(rows * nu) * beat, 4), loads = (double)rows * 0.65 + (double)nu * 1.3 * beat, panel = (double)nu * 2.2;
   double most = work > loads ? work : loads;
   return (most > panel ? most : panel) + 0.3;
 }
 
 /* Rows are padded as the sketches do, by a list of smaller tiles; columns to whole panels. */
-static double cost_of_rows(int64_t rows, int64_t mr, int64_t nu) {
-  double sum = (double)(rows / mr) * cycles_of(mr, nu);
+static double cost_of_rows(int64_t rows, int64_t mr, int64_t nu, double beat) {
+  double sum = (double)(rows / mr) * cycles_of(mr, nu, beat);
   int64_t rest = rows % mr, power = 1;
   while (power * 2 < mr) power *= 2;
   for (; rest && power; power /= 2)
-    if (rest >= power) sum += (double)(rest / power) * cycles_of(power, nu), rest %= power;
+    if (rest >= power) sum += (double)(rest / power) * cycles_of(power, nu, beat), rest %= power;
   return sum;
 }
 
 /* All sizes of ranges together: the rests of small ones count for as little as they are of the whole. */
-static double cost_of_range(tg_gemm_dim rows, tg_gemm_dim columns, int64_t mr, int64_t nu, int64_t vl) {
+static double cost_of_range(tg_gemm_dim rows, tg_gemm_dim columns, int64_t mr, int64_t nu, int64_t vl, double beat) {
   enum { STEPS = 15 };
   double down = 0, across = 0, m = 0, n = 0;
   for (int64_t i = 0; i <= STEPS; i++) {
     int64_t r = larger(1, rows.lo + (rows.hi - rows.lo) * i / STEPS), c = larger(1, columns.lo + (columns.hi - columns.lo) * i / STEPS);
-    down += cost_of_rows(r, mr, nu), m += (double)r;
+    down += cost_of_rows(r, mr, nu, beat), m += (double)r;
     across += (double)up(c, nu * vl), n += (double)c;
   }
   return down / m * across / n;
 }
 
 /* panel: columns of the panels that come, or 0. view: of sizes that are known, or NULL; where there are few terms what is stored counts. */
-static shape choose_tile(const tg_gemm_view *view, tg_gemm_dim rows, tg_gemm_dim columns, int64_t vl, int64_t registers, int64_t panel) {
+static shape choose_tile(const tg_gemm_view *view, double beat, tg_gemm_dim rows, tg_gemm_dim columns, int64_t vl, int64_t registers, int64_t panel) {
   enum { STREAMS = 14 };
   shape best = {0};
   for (int64_t nu = registers >= 32 ? 4 : 3; nu >= 1; nu--)
     for (const int64_t *mr = tg_gemm_mr; (!panel || nu * vl == panel) && *mr && *mr * nu + nu + 1 <= registers; mr++) {
       if (*mr > rows.hi) break;
-      double c = cost_of_range(rows, columns, *mr, nu, vl);
+      double c = cost_of_range(rows, columns, *mr, nu, vl, beat);
       if (view) c += tg_gemm_store_cycles(view, *mr, nu, vl) / (double)view->terms / (double)*mr * (double)up(columns.hi, nu * vl) / (double)columns.hi;
       c *= (nu * 2 < *mr && *mr > 8 ? 1.02 : 1) * (*mr > STREAMS ? 1.25 : 1);   /* wide tiles read memory in longer pieces; many rows are many streams */
       if (best.mr && c >= best.cycles * (best.nu == nu || columns.lo == columns.hi ? 0.999 : 0.99)) continue;   /* for little of what a range leaves over a panel is not made narrower */
@@ -108,7 +109,7 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
   tg_gemm_view v;
   tg_gemm_look(p, t, false, &v);
   bool known = is_fixed(rows) && is_fixed(columns) && is_fixed(p->k) && rows.lo && columns.lo && p->k.lo;
-  shape s = choose_tile(known ? &v : NULL, rows, columns, vl, t->vector_registers, p->panel);
+  shape s = choose_tile(known ? &v : NULL, tg_gemm_beat(&v, vl), rows, columns, vl, t->vector_registers, p->panel);
   int64_t nr = s.nu * vl, panels_n = up(columns.hi, nr), tiles = up(rows.hi, s.mr);
   if (bytes) size = 1;
   int64_t kc = both ? terms_of(tg_gemm_packed_kc, p->k.hi, !waits ? 256 : p->k.hi <= FEW ? FEW : FEW / 2) : terms_of(tg_gemm_panel_kc, p->k.hi, whole ? WHOLE : BLOCK);
@@ -226,49 +227,51 @@ static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t t
 }
 
 /* Cycles of a tile of sizes that are known: as cycles_of, from the first cache, where vectors that lie across lines are loaded twice; its sums are stored. */
-static double cycles_of_small(int64_t rows, int64_t vectors, int64_t terms, bool across) {
-  double work = (double)larger(rows * vectors, 8) * 0.5, loads = (double)(rows + vectors * (across ? 2 : 1)) * 0.5;
-  return (double)terms * (work > loads ? work : loads) + (double)(rows * vectors) * (across ? 2 : 1) + 8;
+static double cycles_of_small(int64_t rows, int64_t vectors, int64_t terms, bool across, double beat) {
+  double work = fmax((double)(rows * vectors) * beat, 4), loads = (double)rows * 0.5 + (double)(vectors * (across ? 2 : 1)) * beat;
+  return (double)terms * (work > loads ? work : loads) + (double)(rows * vectors) * (across ? 4 : 2) * beat + 8;
 }
 
-static double cycles_of_columns(int64_t rows, int64_t mr, int64_t vectors, int64_t terms, bool across) {
-  return (double)(rows / mr) * cycles_of_small(mr, vectors, terms, across) + (rows % mr ? cycles_of_small(rows % mr, vectors, terms, across) : 0);
+static double cycles_of_columns(int64_t rows, int64_t mr, int64_t vectors, int64_t terms, bool across, double beat) {
+  return (double)(rows / mr) * cycles_of_small(mr, vectors, terms, across, beat) + (rows % mr ? cycles_of_small(rows % mr, vectors, terms, across, beat) : 0);
 }
 
 static double cycles_of_tiles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl) {
   int64_t wide = nu * vl, rest = v->columns % wide, tile = smaller(mr, v->rows);
   bool across = v->columns % vl;
-  return (double)(v->columns / wide) * cycles_of_columns(v->rows, tile, nu, v->terms, across) + (rest ? cycles_of_columns(v->rows, tile, up(rest, vl), v->terms, across) : 0);
+  double beat = tg_gemm_beat(v, vl);
+  return (double)(v->columns / wide) * cycles_of_columns(v->rows, tile, nu, v->terms, across, beat) + (rest ? cycles_of_columns(v->rows, tile, up(rest, vl), v->terms, across, beat) : 0);
 }
 
 /* All of it in the first cache: then nothing is waited for. */
 static bool is_near(const tg_gemm_view *v) { return (double)((v->rows * v->columns + (v->rows + v->columns) * v->terms) * v->size) <= v->l1; }
 
 /* Rows and columns that tiles leave are tiles as well. */
-static shape choose_small_tile(const tg_gemm_view *v, int64_t vl, int64_t registers) {
+static shape choose_small_tile(const tg_gemm_view *v, int64_t most, int64_t registers) {
   shape best = {0};
-  for (int64_t nu = registers >= 32 ? 4 : 3; nu >= 1; nu--)
-    for (const int64_t *mr = tg_gemm_mr; *mr && *mr * nu + nu + 1 <= registers; mr++) {
-      double c = is_near(v) ? cycles_of_tiles(v, *mr, nu, vl) : tg_gemm_direct_cycles(v, *mr, nu, vl);
-      if (!best.mr || c < best.cycles * 0.999) best = (shape){*mr, nu, vl, c};
-      if (*mr >= v->rows) break;
-    }
+  for (int64_t vl = most; vl >= most / (v->double_pumped && most * v->size == 64 ? 2 : 1); vl /= 2)   /* halves, where they are as fast: less is left over */
+    for (int64_t nu = registers >= 32 ? 4 : 3; nu >= 1; nu--)
+      for (const int64_t *mr = tg_gemm_mr; *mr && *mr * nu + nu + 1 <= registers; mr++) {
+        double c = is_near(v) ? cycles_of_tiles(v, *mr, nu, vl) : tg_gemm_direct_cycles(v, *mr, nu, vl);
+        if (!best.mr || c < best.cycles * (best.vl == vl ? 0.999 : 0.97)) best = (shape){*mr, nu, vl, c};
+        if (*mr >= v->rows) break;
+      }
   return best;
 }
 
 /* The rows of a panel, by a list of tiles of powers of two. */
-static double cycles_of_list(int64_t rows, int64_t mr, int64_t vectors, int64_t terms) {
-  double sum = (double)(rows / mr) * cycles_of_small(mr, vectors, terms, true);
+static double cycles_of_list(int64_t rows, int64_t mr, int64_t vectors, int64_t terms, double beat) {
+  double sum = (double)(rows / mr) * cycles_of_small(mr, vectors, terms, true, beat);
   int64_t power = 1;
   while (power * 2 < mr) power *= 2;
-  for (rows %= mr; rows && power; rows %= power, power /= 2) sum += (double)(rows / power) * cycles_of_small(power, vectors, terms, true);
+  for (rows %= mr; rows && power; rows %= power, power /= 2) sum += (double)(rows / power) * cycles_of_small(power, vectors, terms, true, beat);
   return sum;
 }
 
 static int64_t sample_of(tg_gemm_dim d, int64_t i, int64_t n) { return d.lo + (d.hi - d.lo) * (2 * i + 1) / (2 * n); }
 
 /* Sizes that are known at launch only: the average over some of the range. What tiles leave of the columns are single vectors. */
-static shape choose_open_tile(tg_gemm_dim rows, tg_gemm_dim columns, int64_t vl, int64_t registers) {
+static shape choose_open_tile(tg_gemm_dim rows, tg_gemm_dim columns, int64_t vl, int64_t registers, double beat) {
   enum { SAMPLES = 4, TERMS = 32 };
   shape best = {0};
   for (int64_t nu = registers >= 32 ? 4 : 3; nu >= 1; nu--)
@@ -276,7 +279,7 @@ static shape choose_open_tile(tg_gemm_dim rows, tg_gemm_dim columns, int64_t vl,
       double c = 0;
       for (int64_t i = 0; i < SAMPLES; i++) {
         int64_t m = sample_of(rows, i, SAMPLES);
-        double wide = cycles_of_list(m, *mr, nu, TERMS) / (double)m, single = cycles_of_list(m, *mr, 1, TERMS) / (double)m;
+        double wide = cycles_of_list(m, *mr, nu, TERMS, beat) / (double)m, single = cycles_of_list(m, *mr, 1, TERMS, beat) / (double)m;
         for (int64_t k = 0; k < SAMPLES; k++) {
           int64_t n = sample_of(columns, k, SAMPLES);
           c += ((double)(n / (nu * vl)) * wide + (double)up(n % (nu * vl), vl) * single) / (double)n;
@@ -312,8 +315,8 @@ static void choose_direct(const tg_gemm_problem *p, const tg_target *t, tg_gemm_
   bool known = rows.lo == rows.hi && columns.lo == columns.hi && p->k.lo == p->k.hi;
   tg_gemm_view v;
   tg_gemm_look(p, t, false, &v);
-  shape s = known ? choose_small_tile(&v, vl, t->vector_registers) : choose_open_tile(rows, columns, vl, t->vector_registers);
-  knob(out, "VL", vl);
+  shape s = known ? choose_small_tile(&v, vl, t->vector_registers) : choose_open_tile(rows, columns, vl, t->vector_registers, tg_gemm_beat(&v, vl));
+  knob(out, "VL", s.vl);
   knob(out, "NU", s.nu);
   knob(out, "MR", s.mr);
   knob(out, "UK", is_fixed(p->k) ? terms_in_a_row(&v, s.mr, s.mr * s.nu) : 1);
@@ -324,7 +327,7 @@ static void choose_long(const tg_gemm_problem *p, const tg_target *t, uint32_t t
   tg_gemm_roles o = tg_gemm_roles_of(p);
   tg_gemm_dim rows = o.r == 'i' ? p->m : p->n, columns = o.r == 'i' ? p->n : p->m;
   int64_t size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16), l2 = t->l2 ? (int64_t)t->l2 : 1 << 20, parts = 1;
-  shape s = choose_tile(NULL, rows, columns, vl, t->vector_registers, 0);
+  shape s = choose_tile(NULL, t->double_pumped ? 1 : 0.5, rows, columns, vl, t->vector_registers, 0);
   while (parts < 4 * (int64_t)threads && parts < 64) parts *= 2;
   knob(out, "VL", vl);
   knob(out, "NU", s.nu);
@@ -360,7 +363,7 @@ static void choose_quantised(const tg_gemm_problem *p, const tg_target *t, uint3
     knob(out, "NB", listed(tg_gemm_nb, larger(1, up(p->n.hi, p->panel) / (np * tasks))));
   } else {
     int64_t widest = vl * (t->vector_registers < 32 ? 2 : 4);
-    shape s = choose_tile(NULL, p->m, p->n, vl, t->vector_registers, is_fixed(p->n) && p->n.lo % widest == 0 ? widest : 0);   /* no gates, where that can be */
+    shape s = choose_tile(NULL, t->double_pumped ? 1 : 0.5, p->m, p->n, vl, t->vector_registers, is_fixed(p->n) && p->n.lo % widest == 0 ? widest : 0);   /* no gates, where that can be */
     int64_t panels = up(p->n.hi, s.nu * vl), kc = terms_of(tg_gemm_panel_kc, p->k.hi, 512);
     int64_t most = smaller(smaller(ROOM / (p->k.hi * s.nu * vl * 4), 4), larger(1, panels / tasks));
     while (most > 1 && is_fixed(p->n) && panels % most) most--;

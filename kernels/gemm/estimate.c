@@ -23,12 +23,18 @@ static int64_t up(int64_t x, int64_t n) { return (x + n - 1) / n; }
 
 void tg_gemm_look(const tg_gemm_problem *p, const tg_target *t, bool thin, tg_gemm_view *v) {
   tg_gemm_roles o = thin ? tg_gemm_thin_roles_of(p) : tg_gemm_roles_of(p);
-  *v = (tg_gemm_view){.rows = o.r == 'i' ? p->m.hi : p->n.hi, .columns = o.r == 'i' ? p->n.hi : p->m.hi, .terms = p->k.hi, .size = p->acc == TG_F64 ? 8 : 4, .row_k = o.row_k, .column_k = o.column_k, .scattered = o.scattered,
+  *v = (tg_gemm_view){.rows = o.r == 'i' ? p->m.hi : p->n.hi, .columns = o.r == 'i' ? p->n.hi : p->m.hi, .terms = p->k.hi, .size = p->acc == TG_F64 ? 8 : 4, .row_k = o.row_k, .column_k = o.column_k, .scattered = o.scattered, .double_pumped = t->double_pumped,
                       .l1 = t->l1 ? (double)t->l1 : 32 << 10, .l2 = t->l2 ? (double)t->l2 : 1 << 20, .l3 = t->l3 ? (double)t->l3 : 8 << 20};
 }
 
+/* A multiply-add of vectors of so many elements, or a load of one that is near. */
+double tg_gemm_beat(const tg_gemm_view *v, int64_t vl) { return v->double_pumped && vl * v->size > 32 ? 1 : 0.5; }
+
 /* A vector of what is read again and again, and is so large. */
-static double comes_from(const tg_gemm_view *v, double bytes) { return bytes <= v->l1 * full ? LOAD : bytes <= v->l2 * full ? FROM_L2 : FROM_L3; }
+static double comes_from(const tg_gemm_view *v, int64_t vl, double bytes) {
+  double line = (double)(vl * v->size) / 64;
+  return bytes <= v->l1 * full ? tg_gemm_beat(v, vl) : line * (bytes <= v->l2 * full ? FROM_L2 : FROM_L3);
+}
 
 /* An operand of so many elements, once: from end to end, or in pieces of rows. */
 static double arrives(const tg_gemm_view *v, int64_t elements, bool pieces) {
@@ -59,15 +65,15 @@ static double waits(const tg_gemm_view *v, int64_t terms, int64_t mr) {
 }
 
 /* The sums of a tile, stored: beyond the first cache a line of C is read before it is written, and the more rows are written side by side the later. */
-static double stored(const tg_gemm_view *v, int64_t mr, int64_t nu, bool across) {
+static double stored(const tg_gemm_view *v, int64_t vl, int64_t mr, int64_t nu, bool across) {
   double bytes = (double)(v->rows * v->columns * v->size), lines = (double)(mr * (nu + across)), apart = 1 + SIDE_BY_SIDE * (double)(mr - 1);
-  return lines * (bytes <= v->l1 * full ? STORE : bytes <= v->l2 * full ? STORE_L2 * apart : STORE_L3 * apart);
+  return lines * (bytes <= v->l1 * full ? STORE * 2 * tg_gemm_beat(v, vl) : bytes <= v->l2 * full ? STORE_L2 * apart : STORE_L3 * apart);
 }
 
 /* A tile of mr rows and nu vectors: columns: cycles of a vector of them; extra: of a term. Its sums are stored once. */
-static double tile(const tg_gemm_view *v, int64_t mr, int64_t nu, double terms, double columns, double extra, bool across) {
-  double work = most((double)(mr * nu) * 0.5, FEW_CHAINS), ports = (double)(mr + nu) * LOAD;
-  double sums = terms * (most(work, most(ports, (double)nu * columns)) + TERM + extra), stores = stored(v, mr, nu, across);
+static double tile(const tg_gemm_view *v, int64_t vl, int64_t mr, int64_t nu, double terms, double columns, double extra, bool across) {
+  double beat = tg_gemm_beat(v, vl), work = most((double)(mr * nu) * beat, FEW_CHAINS), ports = (double)mr * LOAD + (double)nu * beat;
+  double sums = terms * (most(work, most(ports, (double)nu * columns)) + TERM + extra), stores = stored(v, vl, mr, nu, across);
   return meanwhile(sums, stores) + TILE;
 }
 
@@ -75,16 +81,19 @@ static double tile(const tg_gemm_view *v, int64_t mr, int64_t nu, double terms, 
 
 /* All rows of nu vectors of columns: tiles of mr, and one of those that are left. Many rows are many streams, and where each has an address, those are short. */
 static double direct_columns(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl) {
-  double strip = (double)(v->terms * nu * vl * v->size), columns, sum = 0;
+  double strip = (double)(v->terms * nu * vl * v->size), columns, sum = 0, turns = 0 /* of pages, a term */;
   bool across = v->columns % vl != 0;
-  if (v->column_k) columns = comes_from(v, strip);
+  if (v->column_k) columns = comes_from(v, vl, strip);
   else {
-    columns = most(comes_from(v, strip), crowded_l1(v) ? FROM_L2 : 0) + (across ? ACROSS - LOAD : 0);
+    columns = most(comes_from(v, vl, strip), crowded_l1(v) ? FROM_L2 : 0) + (across ? ACROSS - LOAD : 0);
     if (crowded_l2(v)) columns = most(columns, FROM_AFAR);
-    if ((double)v->terms * least(1, (double)(v->columns * v->size) / page) > pages) columns += PAGE / 2 / (double)nu;
+    if ((double)v->terms * least(1, (double)(v->columns * v->size) / page) > pages) {
+      if (v->double_pumped) turns = PAGE / 4;   /* nothing waits for two multipliers: it adds up */
+      else columns += PAGE / 2 / (double)nu;
+    }
   }
-  if (v->rows >= mr) sum += (double)(v->rows / mr) * tile(v, mr, nu, (double)v->terms, columns, waits(v, v->terms, mr), across);
-  if (v->rows % mr) sum += tile(v, v->rows % mr, nu, (double)v->terms, columns, waits(v, v->terms, v->rows % mr), across);
+  if (v->rows >= mr) sum += (double)(v->rows / mr) * tile(v, vl, mr, nu, (double)v->terms, columns, waits(v, v->terms, mr) + turns, across);
+  if (v->rows % mr) sum += tile(v, vl, v->rows % mr, nu, (double)v->terms, columns, waits(v, v->terms, v->rows % mr) + turns, across);
   int64_t together = least_of(v->rows, mr), most_rows = v->rows <= mr && v->terms * together * nu <= IN_A_ROW ? STREAMS : ADDRESSES;
   if (v->row_k) sum *= 1 + ADDRESS * most(0, (double)(together - most_rows));
   else if (together > STREAMS) sum *= MANY_ROWS;
@@ -110,15 +119,15 @@ static int list_rows(int64_t rows, int64_t mr, some_rows *out) {
   return n;
 }
 
-double tg_gemm_store_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl) { return stored(v, mr, nu, v->columns % vl); }
+double tg_gemm_store_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl) { return stored(v, vl, mr, nu, v->columns % vl); }
 
 double tg_gemm_panel_cycles(const tg_gemm_view *v, bool both, int64_t mr, int64_t nu, int64_t vl, int64_t kc, int64_t nb) {
   some_rows list[8];
   int n = list_rows(v->rows, mr, list);
   int64_t wide = nu * vl, panels = up(v->columns, wide), blocks = up(v->terms, kc), blocks_n = up(panels, nb), rest = v->terms % vl;
-  double terms = (double)v->terms / (double)blocks, from = comes_from(v, terms * (double)(wide * v->size)), sum = 0, elements = (double)(v->rows * v->terms);
+  double terms = (double)v->terms / (double)blocks, from = comes_from(v, vl, terms * (double)(wide * v->size)), sum = 0, elements = (double)(v->rows * v->terms);
   for (int i = 0; i < n; i++)
-    sum += (double)list[i].times * ((double)blocks * tile(v, list[i].mr, nu, terms, from, both ? 0 : waits(v, (int64_t)terms, list[i].mr), v->columns % vl) + BLOCK + (double)(blocks - 1) * (double)(list[i].mr * nu) * LOAD * 2);
+    sum += (double)list[i].times * ((double)blocks * tile(v, vl, list[i].mr, nu, terms, from, both ? 0 : waits(v, (int64_t)terms, list[i].mr), v->columns % vl) + BLOCK + (double)(blocks - 1) * (double)(list[i].mr * nu) * tg_gemm_beat(v, vl) * 2);
   sum *= (double)panels;
   sum += v->column_k ? (double)v->columns * ((double)(v->terms - rest) * TRANSPOSED + (double)rest * GATHERED) : (double)(panels * nu * v->terms) * COPY;
   sum += (double)panels * PANEL + columns_arrive(v) + arrives(v, v->rows * v->terms, true);
@@ -130,12 +139,12 @@ double tg_gemm_stream_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int6
   some_rows list[8];
   int n = list_rows(v->rows, mr, list);
   int64_t wide = nu * vl, rest = up(v->columns % wide, vl), blocks = v->scattered ? 1 : up(v->terms, kc);
-  double terms = (double)v->terms / (double)blocks, sum = 0, from = v->column_k ? GATHERED * 1.5 * (double)vl : (v->rows > mr ? comes_from(v, (double)((v->scattered ? v->terms * least_of(wide, v->columns) : kc * v->columns) * v->size)) : LOAD * 1.5) + (v->columns % vl ? ACROSS - LOAD : 0);
+  double terms = (double)v->terms / (double)blocks, sum = 0, from = v->column_k ? GATHERED * 1.5 * (double)vl : (v->rows > mr ? comes_from(v, vl, (double)((v->scattered ? v->terms * least_of(wide, v->columns) : kc * v->columns) * v->size)) : LOAD * 1.5) + (v->columns % vl ? ACROSS - LOAD : 0);
   for (int i = 0; i < n; i++)
     for (int part = 0; part < 2; part++) {
       int64_t vectors = part ? rest : nu, m = list[i].mr, times = part ? rest != 0 : v->columns / wide;
       double again = (double)(blocks - 1) * (double)(m * vectors) * AGAIN;
-      sum += (double)(times * list[i].times) * ((double)blocks * tile(v, m, vectors, terms, from, waits(v, v->terms, m) * 0.5, v->columns % vl) + again);
+      sum += (double)(times * list[i].times) * ((double)blocks * tile(v, vl, m, vectors, terms, from, waits(v, v->terms, m) * 0.5, v->columns % vl) + again);
     }
   if (v->scattered && (double)v->terms * least(1, (double)(v->columns * v->size) / page) > pages) sum += (double)(v->terms * up(v->columns, wide) * up(v->rows, mr)) * PAGE / 2;
   return meanwhile(sum * STREAM, arrives(v, v->columns * v->terms, false)) + (v->scattered ? (double)(v->rows * v->columns) * SCATTERED : 0);
@@ -145,11 +154,11 @@ double tg_gemm_dot_cycles(const tg_gemm_view *v, int64_t mr, int64_t nc, int64_t
   some_rows list[8];
   int n = list_rows(v->rows, mr, list);
   int64_t vectors = v->terms / vl, rest = v->terms % vl;
-  double sum = 0, from = comes_from(v, (double)(v->rows * v->terms * v->size)), again = v->rows > mr ? comes_from(v, (double)(least((double)v->columns, (double)(DOT_COLUMNS * nc)) * (double)(v->terms * v->size))) : LOAD;
+  double sum = 0, from = comes_from(v, vl, (double)(v->rows * v->terms * v->size)), again = v->rows > mr ? comes_from(v, vl, (double)(least((double)v->columns, (double)(DOT_COLUMNS * nc)) * (double)(v->terms * v->size))) : LOAD;
   for (int i = 0; i < n; i++)
     for (int part = 0; part < 2; part++) {
       int64_t m = list[i].mr, wide = part ? 1 : nc, times = part ? v->columns % nc : v->columns / nc;
-      double work = most((double)(m * wide) * 0.5, FEW_CHAINS), loads = ((double)m * from + (double)wide * (v->column_k ? again : GATHERED * (double)vl)) * (rest ? 2 : 1);
+      double work = most((double)(m * wide) * tg_gemm_beat(v, vl), FEW_CHAINS), loads = ((double)m * from + (double)wide * (v->column_k ? again : GATHERED * (double)vl)) * (rest ? 2 : 1);
       sum += (double)(times * list[i].times) * ((double)vectors * (most(work, loads) + least(work, loads) * BESIDE + TERM) + (double)rest * most((double)(m * wide) * SINGLE, FEW_CHAINS) + (double)(m * wide) * FOLD + TILE);
     }
   return meanwhile(sum, arrives(v, v->columns * v->terms, false)) + (v->row_k ? 0 : (double)(v->rows * v->terms) * GATHERED);

@@ -26,6 +26,7 @@ typedef struct tg_target {
   bool dot_u8s8;              /* VPDPBUSD on 512 bits */
   bool tile_i8;               /* products of tiles of bytes (AMX-INT8). Of the host: and this process may use them */
   bool prefer_i64_address;    /* scalar offsets in 64 bits */
+  bool double_pumped;         /* the widest vectors go through arithmetic, loads and stores in two halves: half as wide ones do as much in a cycle */
   bool one_stream;            /* memory comes fastest in one sequence, not in several side by side: heuristics read it */
 } tg_target;
 
