@@ -207,6 +207,7 @@ static void improve_thin(const tg_gemm_problem *p, const tg_target *t, bool dot,
 /* The product of a thin operand and one that is read once. Tiles were measured: more columns side by side are more streams of memory at a time. */
 static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
   tg_gemm_roles o = tg_gemm_thin_roles_of(p);
+  enum { ONE_BY_ONE = 1 };
   int64_t rows = o.r == 'i' ? p->m.hi : p->n.hi, columns = o.r == 'i' ? p->n.hi : p->m.hi, size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16);
   int64_t side, l2 = t->l2 ? (int64_t)t->l2 : 1 << 20, l1 = t->l1 ? (int64_t)t->l1 : 32 << 10;
   bool few = t->vector_registers < 32, dot = out->sketch == tg_gemm_sketches[GEMM_DOT];
@@ -216,13 +217,20 @@ static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t t
   else side = mr == 1 ? 8 : rows == mr && mr > 4 && mr <= 8 ? 1 : 3;
   if (few && mr * side > 12) side = larger(1, 12 / mr);
   if (is_fixed(p->m) && is_fixed(p->n) && is_fixed(p->k) && p->a == p->acc && p->b == p->acc) improve_thin(p, t, dot, &vl, &mr, &side, &kc);
-  int64_t wide = dot ? side : side * vl, nb = listed(tg_gemm_nb, smaller(up(columns, wide), dot ? 64 : l2 / 4 / (rows * wide * size)));
-  if (threads > 1) nb = listed(tg_gemm_nb, smaller(nb, up(columns, wide * 4 * (int64_t)threads)));
+  /* One sequence: of rows that are read side by side a vector at a time, to their ends; of columns as many as there are registers for, which several rows share. */
+  if (t->one_stream && dot && mr > 1 && mr <= 4 && !few) side = 6;
+  bool sequence = t->one_stream && !dot && !o.scattered && rows <= ONE_BY_ONE;
+  if (sequence) side = 1;
+  const int64_t *list = dot ? tg_gemm_nb : tg_gemm_stream_nb;
+  int64_t wide = dot ? side : side * vl, nb = listed(list, smaller(up(columns, wide), dot ? 64 : l2 / 4 / (rows * wide * size)));
+  if (!t->one_stream) nb = smaller(nb, 64);
+  if (threads > 1) nb = listed(list, smaller(nb, up(columns, wide * 4 * (int64_t)threads)));
   knob(out, "VL", vl);
   knob(out, dot ? "NC" : "NU", side);
   knob(out, "MR", mr);
   knob(out, "NB", nb);
   if (!dot) knob(out, "KC", kc);
+  knob(out, "AHEAD", sequence ? 1 : dot && !t->one_stream ? 8 : 0);
   knob(out, "TEAM", threads > 1 ? 2 : 0);
 }
 

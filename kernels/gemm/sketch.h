@@ -7,7 +7,7 @@
 enum { GEMM_PLAIN, GEMM_PACKED, GEMM_PANEL, GEMM_STREAM, GEMM_DOT, GEMM_DIRECT, GEMM_BYTES, GEMM_SIGNED_BYTES, GEMM_TILES, GEMM_LONG, GEMM_GROUPED, GEMM_WEIGHTS };   /* in tg_gemm_sketches */
 
 /* Values of knobs, ascending; 0 ends. */
-extern const int64_t tg_gemm_mr[], tg_gemm_panel_kc[], tg_gemm_packed_kc[], tg_gemm_nb[], tg_gemm_mb[], tg_gemm_side[];
+extern const int64_t tg_gemm_mr[], tg_gemm_panel_kc[], tg_gemm_packed_kc[], tg_gemm_nb[], tg_gemm_mb[], tg_gemm_stream_nb[], tg_gemm_side[];
 
 /* The roles of a product in a tile: rows of one operand against vectors of the other, along C's contiguous dimension or along k. */
 typedef struct {

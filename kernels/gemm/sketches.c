@@ -17,7 +17,7 @@ void tg_gemm_word(tg_builder *b, const char *format, ...) {
 
 const int64_t tg_gemm_mr[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 24, 28, 0}, tg_gemm_panel_kc[] = {128, 256, 384, 512, 768, 1024, 1536, 2048, 0},
               tg_gemm_packed_kc[] = {64, 96, 128, 160, 192, 224, 256, 320, 384, 512, 768, 1024, 0}, tg_gemm_nb[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 0},
-              tg_gemm_side[] = {1, 2, 4, 8, 0}, tg_gemm_mb[] = {1, 2, 4, 8, 16, 32, 64, 128, 1024, 0};
+              tg_gemm_stream_nb[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 0}, tg_gemm_side[] = {1, 2, 4, 8, 0}, tg_gemm_mb[] = {1, 2, 4, 8, 16, 32, 64, 128, 1024, 0};
 
 /* A knob with the values of a table, the default first. */
 void tg_gemm_knob(tg_builder *b, const char *name, int64_t first, const int64_t *values) {

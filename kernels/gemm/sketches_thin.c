@@ -12,7 +12,8 @@ void tg_gemm_stream(tg_builder *tg_b_, const tg_gemm_problem *p) {
   tg_knob(NU, 8, 1, 2, 3, 4, 6);
   tg_gemm_knob(tg_b_, "MR", 1, tg_gemm_mr);
   tg_knob(KC, 8, 4, 16, 32);
-  tg_gemm_knob(tg_b_, "NB", 64, tg_gemm_nb);
+  tg_gemm_knob(tg_b_, "NB", 64, tg_gemm_stream_nb);
+  tg_knob(AHEAD, 0, 1, 2, 4);
   tg_knob(TEAM, 0, 2);
   tg_gemm_product(tg_b_, p);
   tg_gemm_word(tg_b_, "split %c %lld as ct cv", o.c, (long long)(tg_c(VL) * tg_c(NU)));
@@ -26,6 +27,7 @@ void tg_gemm_stream(tg_builder *tg_b_, const tg_gemm_problem *p) {
   tg_gemm_word(tg_b_, "lane cl");
   tg_gemm_word(tg_b_, "split %s {%d, 1} as ko ku", o.scattered ? "k" : "kr", tg_c(KC) < 8 ? 4 : 8);
   tg_gemm_word(tg_b_, "unroll ku");
+  if (tg_c(AHEAD)) tg_gemm_word(tg_b_, "prefetch %c at cb ahead AHEAD", o.column);
   if (tg_c(TEAM)) tg_gemm_word(tg_b_, "thread cc");
 }
 
@@ -37,7 +39,7 @@ void tg_gemm_dot(tg_builder *tg_b_, const tg_gemm_problem *p) {
   tg_knob(NC, 4, 1, 2, 3, 6, 8);
   tg_gemm_knob(tg_b_, "MR", 1, tg_gemm_mr);
   tg_gemm_knob(tg_b_, "NB", 64, tg_gemm_nb);
-  tg_knob(AHEAD, 8, 1, 2, 4, 16);
+  tg_knob(AHEAD, 8, 0, 1, 2, 4, 16);
   tg_knob(TEAM, 0, 2);
   int64_t mr = tg_c(MR), nc = tg_c(NC);
   tg_gemm_product(tg_b_, p);
@@ -48,7 +50,7 @@ void tg_gemm_dot(tg_builder *tg_b_, const tg_gemm_problem *p) {
   if (nc > 1) tg_gemm_word(tg_b_, "split cb {%lld, 1} as jo ju", (long long)nc), tg_gemm_word(tg_b_, "upcast ju");
   tg_gemm_word(tg_b_, "split k {VL, 1} as ko kl");
   tg_gemm_word(tg_b_, "lane kl.by%lld", (long long)tg_c(VL));
-  tg_gemm_word(tg_b_, "prefetch %c at ko.by%lld ahead AHEAD", o.column, (long long)tg_c(VL));
+  if (tg_c(AHEAD)) tg_gemm_word(tg_b_, "prefetch %c at ko.by%lld ahead AHEAD", o.column, (long long)tg_c(VL));
   if (tg_c(TEAM)) tg_gemm_word(tg_b_, "thread cc");
 }
 
