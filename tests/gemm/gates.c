@@ -356,6 +356,23 @@ static void choices(void) {
   }
 }
 
+/* What is chosen for other processors than this one. */
+static void chosen_elsewhere(void) {
+  static const struct { int64_t m, n, k; uint8_t a_major, b_major; } shapes[] = {{1, 1000, 70, 0, 0}, {1, 50, 600, 0, 1}, {4, 70, 500, 0, 1}, {3, 1100, 40, 1, 0}, {600, 2, 90, 0, 0}, {24, 24, 24, 0, 0}, {23, 31, 40, 1, 1}, {130, 75, 66, 0, 0}};
+  tg_gate_failure f;
+  tg_gemm_choice c;
+  tg_target t;
+  tg_target_host(&t, 1);
+  for (uint32_t flags = 0; flags < 4; flags++)
+    for (uint32_t i = 0; i < TG_COUNT(shapes); i++) {
+      tg_gemm_problem p = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .a_major = shapes[i].a_major, .b_major = shapes[i].b_major, .m = {shapes[i].m, shapes[i].m}, .n = {shapes[i].n, shapes[i].n},
+                           .k = {shapes[i].k, shapes[i].k}, .batch = {1, 1}};
+      t.one_stream = flags & 1, t.double_pumped = flags >> 1;
+      tg_gemm_choose(&p, &t, 1, &c);
+      CHECK(tg_gates_pass(context, &p, &c, NULL, 1, 1, &f) == TG_OK, "%s: %s", c.sketch->name, f.text);
+    }
+}
+
 /* The first choice gives each knob one of its values: a body refuses others, and a plan would take the plain sketch instead. */
 typedef struct { tg_job job; const tg_gemm_choice *choice; const tg_gemm_problem *problem; } authoring;
 
@@ -378,6 +395,7 @@ static void chosen_values(void) {
   for (int64_t i = 0; a && i < 8 * 8 * 4 * 16; i++) {
     int64_t m = sizes[i % 8], n = sizes[i / 8 % 8], k = 1 + i * 37 % 211;
     tg_gemm_problem p = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .a_major = i / 64 % 2, .b_major = i / 128 % 2, .m = {m, m}, .n = {n, n}, .k = {k, k}, .batch = {1, 1}};
+    t.one_stream = i >> 8 & 1, t.double_pumped = i >> 9 & 1;   /* as other processors have it */
     tg_gemm_choose(&p, &t, 1, &c);
     a->choice = &c, a->problem = &p;
     tg_job_init(&a->job, NULL);
@@ -394,6 +412,7 @@ int main(void) {
   faults_are_caught();
   messages();
   choices();
+  chosen_elsewhere();
   chosen_values();
   outside(READS_BEHIND, false, "0 bytes behind the end of B");
   outside(READS_BEFORE, true, "4 bytes before the beginning of A");
