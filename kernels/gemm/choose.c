@@ -108,6 +108,7 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
   int64_t size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16), l2 = t->l2 ? (int64_t)t->l2 : 1 << 20;
   tg_gemm_view v;
   tg_gemm_look(p, t, false, &v);
+  if (v.double_pumped && v.column_k && !bytes && !p->panel && is_fixed(p->k) && v.terms < vl && v.terms >= vl / 2 && vl * size == 64) vl /= 2;   /* copies of columns are transposed by as many terms */
   bool known = is_fixed(rows) && is_fixed(columns) && is_fixed(p->k) && rows.lo && columns.lo && p->k.lo;
   shape s = choose_tile(known ? &v : NULL, tg_gemm_beat(&v, vl), rows, columns, vl, t->vector_registers, p->panel);
   int64_t nr = s.nu * vl, panels_n = up(columns.hi, nr), tiles = up(rows.hi, s.mr);
@@ -261,8 +262,9 @@ static shape choose_small_tile(const tg_gemm_view *v, int64_t most, int64_t regi
     for (int64_t nu = registers >= 32 ? 4 : 3; nu >= 1; nu--)
       for (const int64_t *mr = tg_gemm_mr; *mr && *mr * nu + nu + 1 <= registers; mr++) {
         double c = is_near(v) ? cycles_of_tiles(v, *mr, nu, vl) : tg_gemm_direct_cycles(v, *mr, nu, vl);
+        if (vl < most && v->column_k && v->terms % vl < v->terms % most) c *= 0.9;   /* fewer elements are copied one by one */
         if (!best.mr || c < best.cycles * (best.vl == vl ? 0.999 : 0.97)) best = (shape){*mr, nu, vl, c};
-        if (*mr >= v->rows) break;
+        if (*mr >= v->rows || (v->double_pumped && vl * v->size <= 16 && *mr >= 8)) break;   /* of short vectors long tiles were slower */
       }
   return best;
 }
@@ -302,9 +304,9 @@ static shape choose_open_tile(tg_gemm_dim rows, tg_gemm_dim columns, int64_t vl,
 /* All terms in a row where they are few, or where one tile has all rows (the columns' vectors of several would be kept, and there are not as many registers); else some that divide them.
  * Of what is not near, fewer: where each row of a tile has an address of its own, many of them leave none to more terms, and what those load would wait in memory. */
 static int64_t terms_in_a_row(const tg_gemm_view *v, int64_t mr, int64_t tile) {
-  enum { MOST = 16, INSTRUCTIONS = 1024, SUMS = 20 };
+  enum { MOST = 16, INSTRUCTIONS = 1024, DECODED = 256, SUMS = 20 };
   int64_t n = MOST, rest = 0;
-  if (v->rows <= mr && v->terms * tile <= INSTRUCTIONS) return 0;
+  if (v->rows <= mr && v->terms * tile <= (v->double_pumped ? DECODED : INSTRUCTIONS)) return 0;
   if (!is_near(v)) {
     if (v->row_k) n = mr <= 7 ? 8 : mr <= 9 ? 4 : mr == 10 ? 2 : 1;
     else if (v->terms > MOST) n = tile <= SUMS ? 4 : 1;
@@ -451,7 +453,7 @@ static void choose_least(const tg_gemm_problem *p, const tg_target *t, uint32_t 
     tg_gemm_choose_knobs(p, t, threads, sketches[i], &c);
     double cycles = tg_gemm_cycles(p, t, sketches[i], &c);
     if (threads > 1 && sketches[i] != GEMM_DIRECT) cycles = cycles / threads + wake;
-    if (!i || cycles < best * (is_near(&v) ? near : surely)) best = cycles, *out = c;
+    if (!i || cycles < best * (is_near(&v) && out->sketch == tg_gemm_sketches[GEMM_DIRECT] ? near : surely)) best = cycles, *out = c;
   }
 }
 

@@ -11,6 +11,8 @@ static const double STORE = 1, STORE_L2 = 3.1, STORE_L3 = 8, SIDE_BY_SIDE = 0.2 
 static const double TILE = 10, TERM = 0.3, FEW_CHAINS = 5 /* a term at least: its sums wait for those before */, BLOCK = 12 /* of terms, a tile */, PANEL = 60, ROW = 6 /* copied */;
 static const double COPY = 2.4, TRANSPOSED = 0.38 /* an element */, GATHERED = 1.4 /* an element */, FOLD = 5.5 /* lanes of a sum */, SINGLE = 1.15 /* a term of a sum */;
 static const double LINE = 1.5, PAGE = 6 /* a term whose row operand is in another */, ADDRESS = 0.03 /* part, for each row beyond ADDRESSES */;
+static const double WHOLE_LINES = 1.4 /* times, to store one in two halves */, UNALIGNED = 1.3, BEHIND = 0.5 /* part of the loads that counts */;
+static const double AMPLE = 0.4 /* of what arrives, where a multiply-add takes twice as long: more of it goes on beside */;
 static const double HIDDEN = 0.4, BESIDE = 0.15 /* parts of what goes on side by side */, STREAM = 1.08, TURNED = 1.15, MANY_ROWS = 1.1 /* times */;
 enum { STREAMS = 16, ADDRESSES = 6, IN_A_ROW = 1024 /* multiplications without a loop */, DOT_COLUMNS = 64 /* tiles of columns that rows share */ };
 static const double page = 4096, pages = 80 /* that are at hand */, full = 0.7 /* of a cache */;
@@ -39,7 +41,7 @@ static double comes_from(const tg_gemm_view *v, int64_t vl, double bytes) {
 /* An operand of so many elements, once: from end to end, or in pieces of rows. */
 static double arrives(const tg_gemm_view *v, int64_t elements, bool pieces) {
   double bytes = (double)(elements * v->size), vectors = bytes / 64;
-  return bytes <= v->l2 * full ? 0 : vectors * (bytes <= v->l3 * full ? pieces ? PIECES_L3 : ONCE_L3 : pieces ? PIECES_MEMORY : ONCE_MEMORY);
+  return bytes <= v->l2 * full ? 0 : (v->double_pumped ? AMPLE : 1) * vectors * (bytes <= v->l3 * full ? pieces ? PIECES_L3 : ONCE_L3 : pieces ? PIECES_MEMORY : ONCE_MEMORY);
 }
 
 /* Do as many rows of the columns' operand, which lie as far apart as C's are long, share few sets of a cache, and find no room in them? A way is so many bytes, a power of two. */
@@ -66,8 +68,9 @@ static double waits(const tg_gemm_view *v, int64_t terms, int64_t mr) {
 
 /* The sums of a tile, stored: beyond the first cache a line of C is read before it is written, and the more rows are written side by side the later. */
 static double stored(const tg_gemm_view *v, int64_t vl, int64_t mr, int64_t nu, bool across) {
-  double bytes = (double)(v->rows * v->columns * v->size), lines = (double)(mr * (nu + across)), apart = 1 + SIDE_BY_SIDE * (double)(mr - 1);
-  return lines * (bytes <= v->l1 * full ? STORE * 2 * tg_gemm_beat(v, vl) : bytes <= v->l2 * full ? STORE_L2 * apart : STORE_L3 * apart);
+  double bytes = (double)(v->rows * v->columns * v->size), lines = (double)(mr * (nu + across)), apart = 1 + (v->double_pumped ? 2 : 1) * SIDE_BY_SIDE * (double)(mr - 1);
+  if (v->double_pumped && vl * v->size > 32) apart *= WHOLE_LINES;
+  return lines * (bytes <= v->l1 * full ? STORE * 2 * tg_gemm_beat(v, vl) : (bytes <= v->l2 * full ? STORE_L2 : STORE_L3) * apart * (double)(vl * v->size) / 64);
 }
 
 /* A tile of mr rows and nu vectors: columns: cycles of a vector of them; extra: of a term. Its sums are stored once. */
@@ -138,7 +141,7 @@ double tg_gemm_panel_cycles(const tg_gemm_view *v, bool both, int64_t mr, int64_
 double tg_gemm_stream_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl, int64_t kc) {
   some_rows list[8];
   int n = list_rows(v->rows, mr, list);
-  int64_t wide = nu * vl, rest = up(v->columns % wide, vl), blocks = v->scattered ? 1 : up(v->terms, kc);
+  int64_t wide = nu * vl, rest = v->columns % wide ? nu : 0 /* all of them, under masks */, blocks = v->scattered ? 1 : up(v->terms, kc);
   double terms = (double)v->terms / (double)blocks, sum = 0, from = v->column_k ? GATHERED * 1.5 * (double)vl : (v->rows > mr ? comes_from(v, vl, (double)((v->scattered ? v->terms * least_of(wide, v->columns) : kc * v->columns) * v->size)) : LOAD * 1.5) + (v->columns % vl ? ACROSS - LOAD : 0);
   for (int i = 0; i < n; i++)
     for (int part = 0; part < 2; part++) {
@@ -158,7 +161,8 @@ double tg_gemm_dot_cycles(const tg_gemm_view *v, int64_t mr, int64_t nc, int64_t
   for (int i = 0; i < n; i++)
     for (int part = 0; part < 2; part++) {
       int64_t m = list[i].mr, wide = part ? 1 : nc, times = part ? v->columns % nc : v->columns / nc;
-      double work = most((double)(m * wide) * tg_gemm_beat(v, vl), FEW_CHAINS), loads = ((double)m * from + (double)wide * (v->column_k ? again : GATHERED * (double)vl)) * (rest ? 2 : 1);
+      double work = most((double)(m * wide) * tg_gemm_beat(v, vl), FEW_CHAINS), loads = ((double)m * from + (double)wide * (v->column_k ? again : GATHERED * (double)vl)) * (!rest ? 1 : v->double_pumped ? UNALIGNED : 2);
+      if (v->double_pumped) loads *= BEHIND;
       sum += (double)(times * list[i].times) * ((double)vectors * (most(work, loads) + least(work, loads) * BESIDE + TERM) + (double)rest * most((double)(m * wide) * SINGLE, FEW_CHAINS) + (double)(m * wide) * FOLD + TILE);
     }
   return meanwhile(sum, arrives(v, v->columns * v->terms, false)) + (v->row_k ? 0 : (double)(v->rows * v->terms) * GATHERED);

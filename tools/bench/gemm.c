@@ -30,16 +30,18 @@ typedef struct {
   _Alignas(64) char scratch[TG_GEMM_SCRATCH];
 } contestant;
 
-static bool tg_open(tg_context *ctx, const bench_product *x, contestant *t) {
+/* open: leading dimensions are known at the call only, as tg tune gemm has them. */
+static bool tg_open(tg_context *ctx, const bench_product *x, bool open, contestant *t) {
   tg_gemm_desc d = {.a = (uint8_t)x->type->a, .b = (uint8_t)x->type->b, .c = (uint8_t)x->type->c, .a_major = x->ta ? TG_COLUMN_MAJOR : TG_ROW_MAJOR, .b_major = x->tb ? TG_COLUMN_MAJOR : TG_ROW_MAJOR, .m = {x->m, 0}, .n = {x->n, 0}, .k = {x->k, 0},
-                    .a_ld = {x->lda, 0}, .b_ld = {x->ldb, 0}, .c_ld = {x->ldc, 0}, .threads = x->threads};
+                    .threads = x->threads};
+  if (!open) d.a_ld.lo = x->lda, d.b_ld.lo = x->ldb, d.c_ld.lo = x->ldc;
   memset(t, 0, sizeof *t);
   if (tg_gemm_plan(ctx, &d, &t->plan)) return fprintf(stderr, "tg bench gemm: %s\n", tg_error_message(ctx)), false;
   t->call = (tg_gemm_call){.a = x->a, .b = x->b, .c = x->c};
   t->operands[0] = (void *)(uintptr_t)x->a, t->operands[1] = (void *)(uintptr_t)x->b, t->operands[2] = x->c;
   t->call.workspace_bytes = tg_gemm_workspace(t->plan, &t->call);
   t->call.workspace = t->workspace = tool_pages(t->call.workspace_bytes + 64);
-  if (x->threads == 1 && (double)x->m * x->n * x->k <= 1 << 21) t->code = tg_gemm_function(t->plan);
+  if (!open && x->threads == 1 && (double)x->m * x->n * x->k <= 1 << 21) t->code = tg_gemm_function(t->plan);
   return true;
 }
 
@@ -260,7 +262,7 @@ static bool prepare_case(match_of *m, const shape *s) {
   bench_fill(s->type->a, a, M * K, 1), bench_fill(s->type->b, b, K * N, 2);
   m->sums = bench_sums(&m->x);
   m->repeat = 1;
-  if (!tg_open(m->ctx, &m->x, &m->tg)) return false;
+  if (!tg_open(m->ctx, &m->x, m->args->tuned != NULL, &m->tg)) return false;
   bench_poison(&m->x);
   if (!tg_run_once(m->ctx, &m->tg)) return false;
   if (!bench_verified(&m->x, m->sums)) return fprintf(stderr, "tg bench gemm: tg: wrong result\n"), false;
