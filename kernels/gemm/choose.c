@@ -257,6 +257,7 @@ static bool is_near(const tg_gemm_view *v) { return (double)((v->rows * v->colum
 
 /* Rows and columns that tiles leave are tiles as well. */
 static shape choose_small_tile(const tg_gemm_view *v, int64_t most, int64_t registers) {
+  const int64_t most_rows = 28;
   shape best = {0};
   for (int64_t vl = most; vl >= most / (v->double_pumped && most * v->size == 64 ? 2 : 1); vl /= 2)   /* halves, where they are as fast: less is left over */
     for (int64_t nu = registers >= 32 ? 4 : 3; nu >= 1; nu--)
@@ -264,7 +265,7 @@ static shape choose_small_tile(const tg_gemm_view *v, int64_t most, int64_t regi
         double c = is_near(v) ? cycles_of_tiles(v, *mr, nu, vl) : tg_gemm_direct_cycles(v, *mr, nu, vl);
         if (vl < most && v->column_k && v->terms % vl < v->terms % most) c *= 0.9;   /* fewer elements are copied one by one */
         if (!best.mr || c < best.cycles * (best.vl == vl ? 0.999 : 0.97)) best = (shape){*mr, nu, vl, c};
-        if (*mr >= v->rows || (v->double_pumped && vl * v->size <= 16 && *mr >= 8)) break;   /* of short vectors long tiles were slower */
+        if (*mr >= v->rows || (v->double_pumped && *mr >= 8 && v->rows > most_rows && (vl * v->size <= 16 || vl >= v->columns))) break;   /* of a few columns long tiles were slower */
       }
   return best;
 }
