@@ -12,9 +12,8 @@ static const double TILE = 10, TERM = 0.3, FEW_CHAINS = 5 /* a term at least: it
 static const double COPY = 2.4, TRANSPOSED = 0.38 /* an element */, GATHERED = 1.4 /* an element */, FOLD = 5.5 /* lanes of a sum */, SINGLE = 1.15 /* a term of a sum */;
 static const double LINE = 1.5, PAGE = 6 /* a term whose row operand is in another */, ADDRESS = 0.03 /* part, for each row beyond ADDRESSES */;
 static const double WHOLE_LINES = 1.4 /* times, to store one in two halves */, UNALIGNED = 1.3, BEHIND = 0.5 /* part of the loads that counts */;
-static const double AMPLE = 0.4 /* of what arrives, where a multiply-add takes twice as long: more of it goes on beside */;
 static const double HIDDEN = 0.4, BESIDE = 0.15 /* parts of what goes on side by side */, STREAM = 1.08, TURNED = 1.15, MANY_ROWS = 1.1 /* times */;
-enum { STREAMS = 16, ADDRESSES = 6, IN_A_ROW = 1024 /* multiplications without a loop */, DOT_COLUMNS = 64 /* tiles of columns that rows share */ };
+enum { STREAMS = 16, ADDRESSES = 6, IN_A_ROW = 1024 /* multiplications without a loop */, SHORT = 16 /* sums: little but stores */, DOT_COLUMNS = 64 /* tiles of columns that rows share */ };
 static const double page = 4096, pages = 80 /* that are at hand */, full = 0.7 /* of a cache */;
 
 static double least(double a, double b) { return a < b ? a : b; }
@@ -41,7 +40,7 @@ static double comes_from(const tg_gemm_view *v, int64_t vl, double bytes) {
 /* An operand of so many elements, once: from end to end, or in pieces of rows. */
 static double arrives(const tg_gemm_view *v, int64_t elements, bool pieces) {
   double bytes = (double)(elements * v->size), vectors = bytes / 64;
-  return bytes <= v->l2 * full ? 0 : (v->double_pumped ? AMPLE : 1) * vectors * (bytes <= v->l3 * full ? pieces ? PIECES_L3 : ONCE_L3 : pieces ? PIECES_MEMORY : ONCE_MEMORY);
+  return bytes <= v->l2 * full ? 0 : vectors * (bytes <= v->l3 * full ? pieces ? PIECES_L3 : ONCE_L3 : pieces ? PIECES_MEMORY : ONCE_MEMORY);
 }
 
 /* Do as many rows of the columns' operand, which lie as far apart as C's are long, share few sets of a cache, and find no room in them? A way is so many bytes, a power of two. */
@@ -68,8 +67,8 @@ static double waits(const tg_gemm_view *v, int64_t terms, int64_t mr) {
 
 /* The sums of a tile, stored: beyond the first cache a line of C is read before it is written, and the more rows are written side by side the later. */
 static double stored(const tg_gemm_view *v, int64_t vl, int64_t mr, int64_t nu, bool across) {
-  double bytes = (double)(v->rows * v->columns * v->size), lines = (double)(mr * (nu + across)), apart = 1 + (v->double_pumped ? 2 : 1) * SIDE_BY_SIDE * (double)(mr - 1);
-  if (v->double_pumped && vl * v->size > 32) apart *= WHOLE_LINES;
+  double bytes = (double)(v->rows * v->columns * v->size), lines = (double)(mr * (nu + across)), apart = 1 + SIDE_BY_SIDE * (double)(mr - 1);
+  if (v->double_pumped && v->terms < SHORT) apart = (1 + 2 * SIDE_BY_SIDE * (double)(mr - 1)) * (vl * v->size > 32 ? WHOLE_LINES : 1);
   return lines * (bytes <= v->l1 * full ? STORE * 2 * tg_gemm_beat(v, vl) : (bytes <= v->l2 * full ? STORE_L2 : STORE_L3) * apart * (double)(vl * v->size) / 64);
 }
 
