@@ -11,7 +11,7 @@ static const double STORE = 1, STORE_L2 = 3.1, STORE_L3 = 8, SIDE_BY_SIDE = 0.2 
 static const double TILE = 10, TERM = 0.3, FEW_CHAINS = 5 /* a term at least: its sums wait for those before */, BLOCK = 12 /* of terms, a tile */, PANEL = 60, ROW = 6 /* copied */;
 static const double COPY = 2.4, TRANSPOSED = 0.38 /* an element */, GATHERED = 1.4 /* an element */, FOLD = 5.5 /* lanes of a sum */, SINGLE = 1.15 /* a term of a sum */;
 static const double LINE = 1.5, PAGE = 6 /* a term whose row operand is in another */, ADDRESS = 0.03 /* part, for each row beyond ADDRESSES */;
-static const double WHOLE_LINES = 1.4 /* times, to store one in two halves */, UNALIGNED = 1.3, BEHIND = 0.5 /* part of the loads that counts */;
+static const double WHOLE_LINES = 1.4 /* times, to store one in two halves */, UNALIGNED = 1.3, CROWDED = 4 /* a vector that its neighbours have pushed out */;
 static const double HIDDEN = 0.4, BESIDE = 0.15 /* parts of what goes on side by side */, STREAM = 1.08, TURNED = 1.15, MANY_ROWS = 1.1 /* times */;
 enum { STREAMS = 16, ADDRESSES = 6, IN_A_ROW = 1024 /* multiplications without a loop */, SHORT = 16 /* sums: little but stores */, DOT_COLUMNS = 64 /* tiles of columns that rows share */ };
 static const double page = 4096, pages = 80 /* that are at hand */, full = 0.7 /* of a cache */;
@@ -152,6 +152,12 @@ double tg_gemm_stream_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int6
   return meanwhile(sum * STREAM, arrives(v, v->columns * v->terms, false)) + (v->scattered ? (double)(v->rows * v->columns) * SCATTERED : 0);
 }
 
+/* Do rows side by side lie so far apart that a set of the first cache has more of them than ways? */
+static bool crowded_rows(const tg_gemm_view *v, int64_t rows) {
+  int64_t stride = v->terms * v->size, period = least_of(4096, stride & -stride);
+  return period >= 64 && (double)rows > v->l1 / 4096 * (double)(4096 / period);
+}
+
 double tg_gemm_dot_cycles(const tg_gemm_view *v, int64_t mr, int64_t nc, int64_t vl) {
   some_rows list[8];
   int n = list_rows(v->rows, mr, list);
@@ -160,8 +166,8 @@ double tg_gemm_dot_cycles(const tg_gemm_view *v, int64_t mr, int64_t nc, int64_t
   for (int i = 0; i < n; i++)
     for (int part = 0; part < 2; part++) {
       int64_t m = list[i].mr, wide = part ? 1 : nc, times = part ? v->columns % nc : v->columns / nc;
-      double work = most((double)(m * wide) * tg_gemm_beat(v, vl), FEW_CHAINS), loads = ((double)m * from + (double)wide * (v->column_k ? again : GATHERED * (double)vl)) * (!rest ? 1 : v->double_pumped ? UNALIGNED : 2);
-      if (v->double_pumped) loads *= BEHIND;
+      double crowd = crowded_rows(v, m + wide) ? CROWDED : 0, near = most(from, crowd), next = v->double_pumped ? least(again, FROM_L2) : again;   /* in order: asked ahead */
+      double work = most((double)(m * wide) * tg_gemm_beat(v, vl), FEW_CHAINS), loads = ((double)m * near + (double)wide * (v->column_k ? most(next, crowd) : GATHERED * (double)vl)) * (!rest ? 1 : v->double_pumped ? UNALIGNED : 2);
       sum += (double)(times * list[i].times) * ((double)vectors * (most(work, loads) + least(work, loads) * BESIDE + TERM) + (double)rest * most((double)(m * wide) * SINGLE, FEW_CHAINS) + (double)(m * wide) * FOLD + TILE);
     }
   return meanwhile(sum, arrives(v, v->columns * v->terms, false)) + (v->row_k ? 0 : (double)(v->rows * v->terms) * GATHERED);
