@@ -100,7 +100,7 @@ static int64_t panels_of(int64_t panels, int64_t room) {
 
 static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
   enum { ADDRESSES = 12 };                         /* rows read where they lie: addresses of more of them fill the registers, and what a second term loads would wait in memory */
-  enum { WHOLE = 2048, BLOCK = 1024 };             /* terms: C is written once where all of them fit in a panel */
+  enum { WHOLE = 2048, BLOCK = 1024, SHORT = 512 };             /* terms: C is written once where all of them fit in a panel */
   enum { WAITING = 64, ROWS = 2048, FEW = 1024 };  /* sums that wait: tiles of a block, rows that share panels; terms that are taken at once, so that none waits */
   tg_gemm_roles o = tg_gemm_roles_of(p);
   bool both = out->sketch == tg_gemm_sketches[GEMM_PACKED], bytes = out->sketch == tg_gemm_sketches[GEMM_BYTES] || out->sketch == tg_gemm_sketches[GEMM_SIGNED_BYTES], whole = p->k.hi <= WHOLE, waits = p->c != p->acc && !bytes;
@@ -110,11 +110,12 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
   tg_gemm_look(p, t, false, &v);
   if (v.double_pumped && v.column_k && !bytes && !p->panel && is_fixed(p->k) && v.terms < vl && v.terms >= vl / 2 && vl * size == 64) vl /= 2;   /* copies of columns are transposed by as many terms */
   bool known = is_fixed(rows) && is_fixed(columns) && is_fixed(p->k) && rows.lo && columns.lo && p->k.lo;
-  shape s = choose_tile(known ? &v : NULL, tg_gemm_beat(&v, vl), rows, columns, vl, t->vector_registers, p->panel);
+  bool across = bytes && !o.row_k && columns.hi >= 2 * vl;   /* rows are copied byte by byte for each block of columns: then those are large, and their panels narrow and short */
+  shape s = choose_tile(known ? &v : NULL, tg_gemm_beat(&v, vl), rows, columns, vl, t->vector_registers, across ? 2 * vl : p->panel);
   int64_t nr = s.nu * vl, panels_n = up(columns.hi, nr), tiles = up(rows.hi, s.mr);
   if (bytes) size = 1;
-  int64_t kc = both ? terms_of(tg_gemm_packed_kc, p->k.hi, !waits ? 256 : p->k.hi <= FEW ? FEW : FEW / 2) : terms_of(tg_gemm_panel_kc, p->k.hi, whole ? WHOLE : BLOCK);
-  int64_t panel = smaller(kc, p->k.hi) * nr * size, room = l2 / (both || !whole ? 2 : bytes ? 4 : 3);
+  int64_t kc = both ? terms_of(tg_gemm_packed_kc, p->k.hi, !waits ? 256 : p->k.hi <= FEW ? FEW : FEW / 2) : terms_of(tg_gemm_panel_kc, p->k.hi, across ? SHORT : whole ? WHOLE : BLOCK);
+  int64_t panel = smaller(kc, p->k.hi) * nr * size, room = l2 / (both || !whole || across ? 2 : bytes ? 4 : 3);
   int64_t nb = panels_of(panels_n, room / panel), mb = both ? listed(tg_gemm_mb, smaller(tiles, l2 / 8 / (kc * s.mr * size))) : listed(tg_gemm_mb, 1 << 20);
   if (bytes) mb = listed(tg_gemm_mb, smaller(tiles, l2 / 4 / (kc * s.mr)));
   if (waits && !both) mb = listed(tg_gemm_mb, smaller(tiles, WAITING));

@@ -28,6 +28,7 @@ static void tiles(tg_builder *tg_b_, const tg_gemm_problem *p, const char *block
   tg_gemm_word(tg_b_, "stage B at kc as Cp[d1/%lld, d0/4, d1%%%lld, d0%%4]%s", nr, nr, tg_c(TEAM) == 1 ? " space=team" : "");
   if (packs_rows(p)) tg_gemm_word(tg_b_, "stage A at rc as Rp[d0, d1]%s pitch=%lld", p->a == TG_I8 ? " as u8 fill=128" : "", (long long)tg_c(KC) + 64);
   if (packs_rows(p) && p->a_major == TG_GEMM_ROW) tg_gemm_word(tg_b_, "lane Rp.1 64");
+  if (packs_rows(p) && p->a_major == TG_GEMM_COLUMN) tg_gemm_word(tg_b_, "order Rp.1 Rp.0");   /* as they lie: each line once */
   tg_gemm_word(tg_b_, "split rb %s as ir iu", tg_gemm_rows_list(list, sizeof list, mr));
   tg_gemm_word(tg_b_, "order cb iu");
   tg_gemm_word(tg_b_, "upcast iu");
