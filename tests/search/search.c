@@ -151,6 +151,9 @@ static void test_decide(void) {
   CHECK(tg_decide(gain, 32, 0.01).faster, "two samples spoilt");
   for (int i = 0; i < TG_QUADS; i++) gain[i] = i % 2 ? 0.1 : -0.06;
   CHECK(!tg_decide(gain, 32, 0.01).faster && !tg_decide(gain, 32, 0.01).slower, "both ways");
+  const double losses[] = {-0.03, -0.05, -0.021, -0.04}, once[] = {-0.03, -0.05, -0.019, -0.04}, far[] = {-0.5, -0.41};
+  CHECK(tg_hopeless(losses, 4) && !tg_hopeless(losses, 3) && !tg_hopeless(once, 4), "four losses by 2 %% end it");
+  CHECK(tg_hopeless(far, 2) && !tg_hopeless(far, 1) && tg_decided(far, 2, 0.01), "two losses by far");
 }
 
 static size_t file_size(const char *path) {
