@@ -98,9 +98,17 @@ static int64_t panels_of(int64_t panels, int64_t room) {
   return even <= most + most / 4 ? even : listed(tg_gemm_nb, most);
 }
 
+/* Is the next block of columns asked for while the tiles of this one are computed? From the second cache it comes as fast as it is copied. Where rows lie in memory the tile has
+ * an address for each, and no registers are left for one more from so many rows on. */
+static bool asks_next(const tg_gemm_view *v, const tg_gemm_problem *p, const tg_target *t, int64_t mr) {
+  enum { ADDRESSES = 8 };
+  return t->asking == TG_ASK_MUCH && !p->panel && !p->bits && mr <= ADDRESSES && (double)(v->columns * v->terms * v->size) > v->l2;
+}
+
 static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
   enum { ADDRESSES = 12 };                         /* rows read where they lie: addresses of more of them fill the registers, and what a second term loads would wait in memory */
   enum { WHOLE = 2048, BLOCK = 1024, SHORT = 512 };             /* terms: C is written once where all of them fit in a panel */
+  enum { FEW_ROWS = 192, NEXT = 256 };             /* for which a block of columns is soon done; its terms, where the next one is asked for: both stay in the second cache */
   enum { WAITING = 64, ROWS = 2048, FEW = 1024 };  /* sums that wait: tiles of a block, rows that share panels; terms that are taken at once, so that none waits */
   tg_gemm_roles o = tg_gemm_roles_of(p);
   bool both = out->sketch == tg_gemm_sketches[GEMM_PACKED], bytes = out->sketch == tg_gemm_sketches[GEMM_BYTES] || out->sketch == tg_gemm_sketches[GEMM_SIGNED_BYTES], whole = p->k.hi <= WHOLE, waits = p->c != p->acc && !bytes;
@@ -119,6 +127,8 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
   int64_t nb = panels_of(panels_n, room / panel), mb = both ? listed(tg_gemm_mb, smaller(tiles, l2 / 8 / (kc * s.mr * size))) : listed(tg_gemm_mb, 1 << 20);
   if (bytes) mb = listed(tg_gemm_mb, smaller(tiles, l2 / 4 / (kc * s.mr)));
   if (waits && !both) mb = listed(tg_gemm_mb, smaller(tiles, WAITING));
+  bool next = known && asks_next(&v, p, t, s.mr);
+  if (next && rows.hi < FEW_ROWS) kc = terms_of(both ? tg_gemm_packed_kc : tg_gemm_panel_kc, p->k.hi, NEXT), nb = panels_of(panels_n, larger(1, l2 / 8 / (smaller(kc, p->k.hi) * nr * size)));
   int64_t team = 0;
   if (threads > 1) { /* some four tasks for each thread: of columns where there are enough, since each task packs its own */
     int64_t tasks = 4 * (int64_t)threads;
@@ -135,6 +145,7 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
   knob(out, "NB", nb);
   if (waits) knob(out, "GB", team == 1 ? 1 : listed_above(tg_gemm_nb, up(up(tiles, mb), up(rows.hi, ROWS))));
   knob(out, "TEAM", team);
+  if (!bytes) knob(out, "NEXT", next);
 }
 
 /* ---- tiles of bytes ---- */
@@ -209,7 +220,7 @@ static void improve_thin(const tg_gemm_problem *p, const tg_target *t, bool dot,
 /* The product of a thin operand and one that is read once. Tiles were measured: more columns side by side are more streams of memory at a time. */
 static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
   tg_gemm_roles o = tg_gemm_thin_roles_of(p);
-  enum { ONE_BY_ONE = 1 };
+  enum { ONE_BY_ONE = 1, ROWS = 4 };
   int64_t rows = o.r == 'i' ? p->m.hi : p->n.hi, columns = o.r == 'i' ? p->n.hi : p->m.hi, size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16);
   int64_t side, l2 = t->l2 ? (int64_t)t->l2 : 1 << 20, l1 = t->l1 ? (int64_t)t->l1 : 32 << 10;
   bool few = t->vector_registers < 32, dot = out->sketch == tg_gemm_sketches[GEMM_DOT];
@@ -219,20 +230,21 @@ static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t t
   else side = mr == 1 ? 8 : rows == mr && mr > 4 && mr <= 8 ? 1 : 3;
   if (few && mr * side > 12) side = larger(1, 12 / mr);
   if (is_fixed(p->m) && is_fixed(p->n) && is_fixed(p->k) && p->a == p->acc && p->b == p->acc) improve_thin(p, t, dot, &vl, &mr, &side, &kc);
-  /* One sequence: of rows that are read side by side a vector at a time, to their ends; of columns as many as there are registers for, which several rows share. */
-  if (t->one_stream && dot && mr > 1 && mr <= 4 && !few) side = 6;
-  bool sequence = t->one_stream && !dot && !o.scattered && rows <= ONE_BY_ONE;
+  /* What comes unasked comes in a sequence: of rows that are read side by side a vector at a time, to their ends; of columns as many as there are registers for, which several rows share. */
+  if (t->asking == TG_ASK_NOTHING && dot && mr > 1 && mr <= 4 && !few) side = 6;
+  bool sequence = t->asking == TG_ASK_NOTHING && !dot && !o.scattered && rows <= ONE_BY_ONE, much = t->asking == TG_ASK_MUCH && rows > 1 && !few && columns * p->k.hi * size > l2;
   if (sequence) side = 1;
+  if (much && !dot && !o.scattered) side = 4, mr = smaller(mr, ROWS), kc = 8;   /* four lines of each of eight rows, four times as far ahead */
   const int64_t *list = dot ? tg_gemm_nb : tg_gemm_stream_nb;
   int64_t wide = dot ? side : side * vl, nb = listed(list, smaller(up(columns, wide), dot ? 64 : l2 / 4 / (rows * wide * size)));
-  if (!t->one_stream) nb = smaller(nb, 64);
+  if (t->asking != TG_ASK_NOTHING) nb = smaller(nb, 64);
   if (threads > 1) nb = listed(list, smaller(nb, up(columns, wide * 4 * (int64_t)threads)));
   knob(out, "VL", vl);
   knob(out, dot ? "NC" : "NU", side);
   knob(out, "MR", mr);
   knob(out, "NB", nb);
   if (!dot) knob(out, "KC", kc);
-  knob(out, "AHEAD", sequence ? 1 : dot && !t->one_stream ? 8 : 0);
+  knob(out, "AHEAD", sequence ? 1 : much ? dot ? 24 : o.scattered ? 0 : 4 : dot && t->asking == TG_ASK_SOME ? 8 : 0);
   knob(out, "TEAM", threads > 1 ? 2 : 0);
 }
 

@@ -12,7 +12,7 @@ static const double TILE = 10, TERM = 0.3, FEW_CHAINS = 5 /* a term at least: it
 static const double COPY = 2.4, TRANSPOSED = 0.38 /* an element */, GATHERED = 1.4 /* an element */, FOLD = 5.5 /* lanes of a sum */, SINGLE = 1.15 /* a term of a sum */;
 static const double LINE = 1.5, PAGE = 6 /* a term whose row operand is in another */, ADDRESS = 0.03 /* part, for each row beyond ADDRESSES */;
 static const double WHOLE_LINES = 1.4 /* times, to store one in two halves */, UNALIGNED = 1.3, CROWDED = 4 /* a vector that its neighbours have pushed out */;
-static const double HIDDEN = 0.4, BESIDE = 0.15 /* parts of what goes on side by side */, STREAM = 1.08, TURNED = 1.15, MANY_ROWS = 1.1 /* times */;
+static const double HIDDEN = 0.4, ASKED = 0.25, BESIDE = 0.15 /* parts of what goes on side by side */, STREAM = 1.08, TURNED = 1.15, MANY_ROWS = 1.1 /* times */;
 enum { STREAMS = 16, ADDRESSES = 6, IN_A_ROW = 1024 /* multiplications without a loop */, SHORT = 16 /* sums: little but stores */, DOT_COLUMNS = 64 /* tiles of columns that rows share */ };
 static const double page = 4096, pages = 80 /* that are at hand */, full = 0.7 /* of a cache */;
 
@@ -123,7 +123,7 @@ static int list_rows(int64_t rows, int64_t mr, some_rows *out) {
 
 double tg_gemm_store_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl) { return stored(v, vl, mr, nu, v->columns % vl); }
 
-double tg_gemm_panel_cycles(const tg_gemm_view *v, bool both, int64_t mr, int64_t nu, int64_t vl, int64_t kc, int64_t nb) {
+double tg_gemm_panel_cycles(const tg_gemm_view *v, bool both, bool next, int64_t mr, int64_t nu, int64_t vl, int64_t kc, int64_t nb) {
   some_rows list[8];
   int n = list_rows(v->rows, mr, list);
   int64_t wide = nu * vl, panels = up(v->columns, wide), blocks = up(v->terms, kc), blocks_n = up(panels, nb), rest = v->terms % vl;
@@ -132,7 +132,10 @@ double tg_gemm_panel_cycles(const tg_gemm_view *v, bool both, int64_t mr, int64_
     sum += (double)list[i].times * ((double)blocks * tile(v, vl, list[i].mr, nu, terms, from, both ? 0 : waits(v, (int64_t)terms, list[i].mr), v->columns % vl) + BLOCK + (double)(blocks - 1) * (double)(list[i].mr * nu) * tg_gemm_beat(v, vl) * 2);
   sum *= (double)panels;
   sum += v->column_k ? (double)v->columns * ((double)(v->terms - rest) * TRANSPOSED + (double)rest * GATHERED) : (double)(panels * nu * v->terms) * COPY;
-  sum += (double)panels * PANEL + columns_arrive(v) + arrives(v, v->rows * v->terms, true);
+  sum += (double)panels * PANEL;
+  double once = arrives(v, v->columns * v->terms, false);
+  sum = next ? most(sum, once) + ASKED * least(sum, once) : sum + columns_arrive(v);
+  sum += arrives(v, v->rows * v->terms, true);
   if (both) return sum + (double)blocks_n * (elements * (v->row_k ? COPY / (double)vl : TRANSPOSED) + (double)v->rows * ROW * (double)blocks);
   return sum + (elements * v->size > v->l2 * full ? elements * v->size * 0.03 * (double)blocks_n : 0);
 }
@@ -175,15 +178,15 @@ double tg_gemm_dot_cycles(const tg_gemm_view *v, int64_t mr, int64_t nc, int64_t
 
 double tg_gemm_cycles(const tg_gemm_problem *p, const tg_target *t, uint32_t sketch, const tg_gemm_choice *c) {
   tg_gemm_view v;
-  int64_t vl = 1, mr = 1, nu = 1, nc = 1, kc = 1, nb = 1;
-  const struct { const char *name; int64_t *to; } names[] = {{"VL", &vl}, {"MR", &mr}, {"NU", &nu}, {"NC", &nc}, {"KC", &kc}, {"NB", &nb}};
+  int64_t vl = 1, mr = 1, nu = 1, nc = 1, kc = 1, nb = 1, next = 0;
+  const struct { const char *name; int64_t *to; } names[] = {{"VL", &vl}, {"MR", &mr}, {"NU", &nu}, {"NC", &nc}, {"KC", &kc}, {"NB", &nb}, {"NEXT", &next}};
   for (uint32_t i = 0; i < c->knobs_n; i++)
     for (uint32_t k = 0; k < TG_COUNT(names); k++)
       if (!strcmp(c->knob[i].name, names[k].name)) *names[k].to = c->knob[i].lo;
   tg_gemm_look(p, t, sketch == GEMM_STREAM || sketch == GEMM_DOT, &v);
   switch (sketch) {
   case GEMM_DIRECT: return tg_gemm_direct_cycles(&v, mr, nu, vl);
-  case GEMM_PANEL: case GEMM_PACKED: return tg_gemm_panel_cycles(&v, sketch == GEMM_PACKED, mr, nu, vl, kc, nb);
+  case GEMM_PANEL: case GEMM_PACKED: return tg_gemm_panel_cycles(&v, sketch == GEMM_PACKED, next != 0, mr, nu, vl, kc, nb);
   case GEMM_STREAM: return tg_gemm_stream_cycles(&v, mr, nu, vl, kc);
   case GEMM_DOT: return tg_gemm_dot_cycles(&v, mr, nc, vl);
   default: return 0;

@@ -25,7 +25,7 @@ void tg_gemm_look(const tg_gemm_problem *p, const tg_target *t, bool thin, tg_ge
 double tg_gemm_beat(const tg_gemm_view *v, int64_t vl);   /* of a multiply-add */
 double tg_gemm_direct_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl);
 double tg_gemm_store_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl);   /* of a tile's sums */
-double tg_gemm_panel_cycles(const tg_gemm_view *v, bool both, int64_t mr, int64_t nu, int64_t vl, int64_t kc, int64_t nb);
+double tg_gemm_panel_cycles(const tg_gemm_view *v, bool both, bool next, int64_t mr, int64_t nu, int64_t vl, int64_t kc, int64_t nb);
 double tg_gemm_stream_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl, int64_t kc);
 double tg_gemm_dot_cycles(const tg_gemm_view *v, int64_t mr, int64_t nc, int64_t vl);
 double tg_gemm_cycles(const tg_gemm_problem *p, const tg_target *t, uint32_t sketch, const tg_gemm_choice *c);   /* of the five that have an estimate */

@@ -135,6 +135,7 @@ static void panels(tg_builder *tg_b_, const tg_gemm_problem *p, bool both) {
   tg_gemm_tile(tg_b_, "rb", "kr", "cb");
   if (p->epilogue && !waits(p) && p->k.hi > tg_c(KC)) tg_gemm_word(tg_b_, "cut kc last");   /* it is computed once, not in each block of terms */
   threads(tg_b_, p);
+  if (tg_c(NEXT)) tg_gemm_word(tg_b_, "prefetch %c at %s ahead 1 of kc to l2", o.column, tg_c(UK) > 1 ? "ko" : "kr");
   if (waits(p) && p->k.hi > tg_c(KC)) tg_gemm_word(tg_b_, "prefetch C.sum at cb ahead 0 rw");
 }
 
@@ -146,6 +147,7 @@ static void panel(tg_builder *tg_b_, const tg_gemm_problem *p) {
   tg_gemm_knob(tg_b_, "MB", 1024, tg_gemm_mb);      /* tiles of rows in a block */
   if (waits(p)) tg_gemm_knob(tg_b_, "GB", 1, tg_gemm_nb);   /* blocks of rows whose sums wait at a time */
   tg_knob(TEAM, 0, 1, 2);
+  tg_knob(NEXT, 0, 1);
   panels(tg_b_, p, false);
 }
 
@@ -157,6 +159,7 @@ static void packed(tg_builder *tg_b_, const tg_gemm_problem *p) {
   tg_gemm_knob(tg_b_, "MB", 16, tg_gemm_mb);
   if (waits(p)) tg_gemm_knob(tg_b_, "GB", 1, tg_gemm_nb);   /* blocks of rows whose sums wait at a time */
   tg_knob(TEAM, 0, 1, 2);
+  tg_knob(NEXT, 0, 1);
   panels(tg_b_, p, true);
 }
 

@@ -27,8 +27,8 @@ void tg_gemm_stream(tg_builder *tg_b_, const tg_gemm_problem *p) {
   tg_gemm_word(tg_b_, "lane cl");
   tg_gemm_word(tg_b_, "split %s {%d, 1} as ko ku", o.scattered ? "k" : "kr", tg_c(KC) < 8 ? 4 : 8);
   tg_gemm_word(tg_b_, "unroll ku");
-  if (tg_c(AHEAD)) tg_gemm_word(tg_b_, "prefetch %c at cb ahead AHEAD", o.column);
   if (tg_c(TEAM)) tg_gemm_word(tg_b_, "thread cc");
+  if (tg_c(AHEAD)) tg_gemm_word(tg_b_, "prefetch %c at ko ahead AHEAD of cb", o.column);
 }
 
 /* Few rows: k is what lies side by side in the columns' operand. Vectors run along k, MR rows by NC columns of sums at a time. */
@@ -39,7 +39,7 @@ void tg_gemm_dot(tg_builder *tg_b_, const tg_gemm_problem *p) {
   tg_knob(NC, 4, 1, 2, 3, 6, 8);
   tg_gemm_knob(tg_b_, "MR", 1, tg_gemm_mr);
   tg_gemm_knob(tg_b_, "NB", 64, tg_gemm_nb);
-  tg_knob(AHEAD, 8, 0, 1, 2, 4, 16);
+  tg_knob(AHEAD, 8, 0, 1, 2, 4, 16, 24);
   tg_knob(TEAM, 0, 2);
   int64_t mr = tg_c(MR), nc = tg_c(NC);
   tg_gemm_product(tg_b_, p);

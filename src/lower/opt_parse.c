@@ -263,6 +263,10 @@ static void parse_rest(scan *s, tg_opt *o) {
     next(s);
     if (is(s, "0")) next(s);
     else o->number[0] = number(s, "expected a number");
+    if (is(s, "of")) {
+      next(s);
+      add(s, o, name(s, "expected a range"));
+    }
     o->number[1] = 1;
     if (is(s, "to")) {
       next(s);
@@ -334,7 +338,7 @@ const char *tg_opt_text_of(tg_job *j, const tg_opt *o) {
       if (o->names[i]) tg_str_printf(&t, " %c=%s", "ijk"[i], o->names[i]);
     return t.data;
   case TG_OPT_PREFETCH:
-    tg_str_printf(&t, " %s at %s ahead %lld to l%lld%s", o->names[0], o->names[1], (long long)o->number[0], (long long)o->number[1], o->number[2] ? " rw" : "");
+    tg_str_printf(&t, " %s at %s ahead %lld%s%s to l%lld%s", o->names[0], o->names[1], (long long)o->number[0], o->n > 2 ? " of " : "", o->n > 2 ? o->names[2] : "", (long long)o->number[1], o->number[2] ? " rw" : "");
     return t.data;
   case TG_OPT_PLACE: tg_str_printf(&t, " %s %s", o->names[0], o->number[0] ? "memory" : "ssa"); return t.data;
   default:

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * prefetch B at r ahead n: at the start of each iteration of r, a loop or the range of a sum, the lines of B that iteration r + n will read are asked for. In each
+ * prefetch B at r ahead n: at the start of each iteration of r, a loop or the range of a sum, the lines of B that iteration r + n will read are asked for; `of c`: those
+ * that iteration c + n of a loop c around will read, shared among the iterations of r. In each
  * dimension the subscripts are a base over what stands outside of r and r itself, plus an offset over the ranges inside, whose bounds
  * are the rows and columns of the part. Addresses behind the end of B are harmless: a prefetch reads nothing. */
 #include "lower/opt.h"
 
-enum { LINE = 64, RANK = 16, GROUPS = 32, MOST = 4096, INLINE = 16, SUM_LINES = 64 };
+enum { LINE = 64, RANK = 16, GROUPS = 32, MOST = 4096, INLINE = 16, SUM_LINES = 64, DEEP = 8, WHOLE = 1 << 26 };
 
 /* Accesses that begin at one base. */
 typedef struct { const tg_uop *base[RANK]; int64_t lo[RANK], hi[RANK]; } footprint;
@@ -12,7 +13,9 @@ typedef struct { const tg_uop *base[RANK]; int64_t lo[RANK], hi[RANK]; } footpri
 typedef struct {
   tg_schedule *s;
   const tg_opt *o;
-  const tg_uop *source, *range;
+  const tg_uop *source;
+  const tg_uop *range[DEEP], *to[DEEP];   /* loops whose iteration is another when its lines are read, and which */
+  uint32_t ranges;
   uint8_t *inside;            /* by range ordinal */
   uint32_t rank, groups;
   footprint group[GROUPS];
@@ -25,6 +28,12 @@ static bool varies_inside(const prefetching *p, const tg_uop *u) {
   for (uint32_t i = 0; i < n; i++)
     if (order[i]->op == TG_OP_RANGE && p->inside[tg_range_ordinal(order[i])]) return true;
   return false;
+}
+
+static bool moves_on(const prefetching *p, const tg_uop *u) {
+  bool any = false;
+  for (uint32_t i = 0; i < p->ranges; i++) any |= tg_uses(p->s->j, u, p->range[i]);
+  return any;
 }
 
 /* Memory that the kernel writes may be another's by the time, whatever its subscripts; of inputs any will do if asked for. */
@@ -52,18 +61,17 @@ static const tg_uop *simple(const prefetching *p, const tg_uop *subscript) {
   return tg_substitute(j, u, count, from, to);
 }
 
-/* subscript d of an access: what it is at the start of iteration r + n, and the bounds of the rest. */
+/* subscript d of an access: what it is at the start of the iteration asked for, and the bounds of the rest. */
 static void measure(prefetching *p, const tg_uop *subscript, uint32_t d, footprint *f) {
   tg_job *j = p->s->j;
   tg_linear all, base = {.n = 0};
   tg_i128 lo, hi;
   tg_linear_of(j, simple(p, subscript), &all);
   lo = hi = all.constant;
-  const tg_uop *ahead = tg_idx_add(j, p->range, tg_index(j, p->o->number[0]));
   for (uint32_t i = 0; i < all.n; i++) {
     const tg_uop *u = all.atom[i];
     int64_t by = all.coefficient[i];
-    bool within = varies_inside(p, u), moves = (!within || u->op != TG_OP_RANGE) && tg_uses(j, u, p->range);   /* a range's bounds hold whatever its extent is */
+    bool within = varies_inside(p, u), moves = (!within || u->op != TG_OP_RANGE) && moves_on(p, u);   /* a range's bounds hold whatever its extent is */
     if (reads_memory(j, u, moves || within))
       tg_fail_at(j, p->o->pos, "prefetch %s at %s: where it is read in dimension %u comes from memory", p->o->names[0], p->o->names[1], d);
     tg_bounds b = within ? tg_bounds_of(j, u) : (tg_bounds){0};
@@ -75,14 +83,31 @@ static void measure(prefetching *p, const tg_uop *subscript, uint32_t d, footpri
     base.atom[base.n] = u;
     base.coefficient[base.n++] = by;
   }
-  f->base[d] = tg_substitute(j, tg_linear_build(j, &base), 1, &p->range, &ahead);
+  f->base[d] = tg_substitute(j, tg_linear_build(j, &base), p->ranges, p->range, p->to);
   f->lo[d] = (int64_t)lo;
   f->hi[d] = (int64_t)hi;
+}
+
+static void look_ahead(prefetching *p, const tg_uop *range) {
+  p->range[0] = range;
+  p->to[0] = tg_idx_add(p->s->j, range, tg_index(p->s->j, p->o->number[0]));
+  p->ranges = 1;
+  p->groups = 0;
+}
+
+/* In a loop without iterations, as a list of tiles leaves it? */
+static bool is_never(const prefetching *p, const tg_uop *access) {
+  uint32_t n;
+  const tg_uop **order = tg_toposort(p->s->j, access, &n);
+  for (uint32_t i = 0; i < n; i++)
+    if (order[i]->op == TG_OP_RANGE && tg_bounds_of(p->s->j, order[i]->src[0]).hi <= 0) return true;
+  return false;
 }
 
 static void see(prefetching *p, const tg_uop *access) {
   footprint f;
   uint32_t g = 0;
+  if (is_never(p, access)) return;
   for (uint32_t d = 0; d < p->rank; d++) measure(p, access->src[1 + d], d, &f);
   while (g < p->groups && memcmp(p->group[g].base, f.base, p->rank * sizeof *f.base)) g++;
   if (g == GROUPS) tg_fail_at(p->s->j, p->o->pos, "prefetch %s at %s: it is read from more than %d places", p->o->names[0], p->o->names[1], GROUPS);
@@ -146,12 +171,9 @@ static bool defined_in(const tg_uop *u, const tg_uop *define) {
   return false;
 }
 
-static void fetch_in_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, void *user) {
-  prefetching *p = user;
-  tg_job *j = s->j;
+static void see_loop(prefetching *p, const tg_uop *end) {
+  tg_job *j = p->s->j;
   uint32_t n;
-  p->groups = 0;
-  p->range = end->src[0];
   p->inside = tg_new(&j->env, uint8_t, j->ranges.n + 1);
   const tg_uop **order = tg_toposort(j, end, &n);
   for (uint32_t i = 0; i < n; i++) {
@@ -164,6 +186,13 @@ static void fetch_in_loop(tg_schedule *s, const tg_uop *end, tg_statements *out,
     const tg_uop *u = order[i];
     if ((u->op == TG_OP_LOAD || (u->op == TG_OP_STORE && p->o->number[2])) && tg_define_of(u->src[0]) == p->source) see(p, u);
   }
+}
+
+static void fetch_in_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, void *user) {
+  prefetching *p = user;
+  tg_job *j = s->j;
+  look_ahead(p, end->src[0]);
+  see_loop(p, end);
   tg_statements list = {0};
   for (uint32_t g = 0; g < p->groups; g++) tg_push(&j->env, &list, fetch(p, &p->group[g]));
   for (uint32_t i = 1; i < end->n; i++) tg_push(&j->env, &list, end->src[i]);
@@ -176,7 +205,7 @@ static void fetch_in_loop(tg_schedule *s, const tg_uop *end, tg_statements *out,
  * AHEAD around the value holds what each iteration of the range asks for; pass reduce puts it into the loop. What runs within an iteration are the ranges of the
  * sum behind this one, those that become accumulators side by side, and the loops around the statement whose iterations are in lockstep with it. */
 
-typedef struct { const tg_uop *reduce, *asks[1 + SUM_LINES]; uint32_t n; } asking;
+typedef struct { const tg_uop *reduce, *asks[1 + SUM_LINES]; uint32_t n; tg_pos pos; } asking;
 typedef struct { const prefetching *p; asking *list; uint32_t n; } all_asking;
 
 static bool in_lockstep(tg_kind k) { return k == TG_UPCAST || k == TG_LANE || k == TG_LOCAL; }
@@ -218,8 +247,7 @@ static void fetch_in_sum(prefetching *p, const tg_site *site, asking *a) {
   tg_job *j = p->s->j;
   uint32_t n, ranges = tg_reduce_info(site->owner).ranges;
   *a = (asking){.reduce = site->owner};
-  p->groups = 0;
-  p->range = site->range;
+  look_ahead(p, site->range);
   mark_around(p, site);
   for (uint32_t i = 0; i + ranges < site->owner->n; i++) {
     const tg_uop **order = tg_toposort(j, site->owner->src[i], &n);
@@ -247,6 +275,143 @@ static const tg_uop *ask_ahead(tg_job *j, const tg_uop *old, const tg_uop *const
 
 static bool comes_in_order(tg_kind k) { return k == TG_LOOP || k == TG_REDUCE || k == TG_GLOBAL || k == TG_UNROLL; }
 
+/* ---- of a loop around ----
+ *
+ * What iteration c + n reads is asked for while iteration c runs, line by line, the lines shared evenly among the iterations of r. Behind the last iteration of c
+ * comes the first one in the next iteration of the loop around it. */
+
+static void look_around(prefetching *p, const tg_site *site) {
+  tg_schedule *s = p->s;
+  tg_job *j = s->j;
+  const tg_uop *over = NULL;
+  p->ranges = p->groups = 0;
+  for (;;) {
+    const tg_uop *r = site->range, *by = tg_index(j, p->o->number[0]), *next = tg_idx_add(j, r, over ? tg_op3(j, TG_OP_WHERE, over, tg_index(j, 1), tg_index(j, 0)) : by);
+    const tg_site *around = site->parent == UINT32_MAX ? NULL : &s->sites.data[site->parent];
+    bool last = !around || !comes_in_order(tg_range_kind(around->range)) || p->ranges + 1 == DEEP;
+    p->range[p->ranges] = r;
+    if (!last) {
+      over = tg_op2(j, TG_OP_LT, tg_idx_sub(j, r->src[0], tg_index(j, 1)), next);
+      next = tg_op3(j, TG_OP_WHERE, over, tg_idx_sub(j, next, r->src[0]), next);
+    }
+    p->to[p->ranges++] = next;
+    if (last) return;
+    site = around;
+  }
+}
+
+/* A place of r within c: which of its iterations there, one behind another, it is at, how many they are, and how much of the work is done there. */
+typedef struct { const tg_uop *at; int64_t times, work; } share;
+
+static void pass_range(const prefetching *p, const tg_uop *r, share *h) {
+  tg_job *j = p->s->j;
+  tg_bounds b = tg_bounds_of(j, r->src[0]);
+  int64_t n = b.hi < (tg_i128)1 << 31 ? (int64_t)b.hi : -1;
+  if (n <= 0) h->work = 0;
+  if (n < 0 || (n && h->times > ((int64_t)1 << 31) / n))
+    tg_fail_at(j, p->o->pos, "prefetch %s at %s of %s: the iterations of %s within it have no constant bound", p->o->names[0], p->o->names[1], p->o->names[2], tg_range_name(p->s, r));
+  h->work *= n < 1 << 10 && h->work < (int64_t)1 << 50 ? n : 1;
+  if (in_lockstep(tg_range_kind(r))) return;
+  if (!comes_in_order(tg_range_kind(r)) && tg_range_kind(r) != TG_THREAD)
+    tg_fail_at(j, p->o->pos, "prefetch %s at %s: %s is %s, and its iterations do not come one after another", p->o->names[0], p->o->names[1], tg_range_text(p->s, r), tg_kind_name[tg_range_kind(r)]);
+  h->at = tg_idx_add(j, h->at, tg_idx_mul(j, r, h->times));   /* from the inside to the outside */
+  h->times *= n > 0 ? n : 1;
+}
+
+static bool find_share(const prefetching *p, const tg_site *site, const tg_uop *c, share *h) {
+  tg_schedule *s = p->s;
+  *h = (share){tg_index(s->j, 0), 1, 1};
+  if (site->owner->op == TG_OP_REDUCE) {
+    const tg_uop *const *ranges = tg_reduce_ranges(site->owner);
+    uint32_t k = 0;
+    while (ranges[k] != site->range) k++;
+    for (;; k--) {
+      pass_range(p, ranges[k], h);
+      if (!k) break;
+    }
+  } else pass_range(p, site->range, h);
+  for (uint32_t i = site->parent; i != UINT32_MAX; i = s->sites.data[i].parent) {
+    if (s->sites.data[i].range == c) return true;
+    pass_range(p, s->sites.data[i].range, h);
+  }
+  return false;
+}
+
+/* The lines at `place` of a part, in units of its rows by 1 / WHOLE: divisions are by powers of two. */
+static const tg_uop *ask_for(const prefetching *p, const footprint *f, const int64_t *count, const int64_t *step, const tg_uop *place) {
+  tg_job *j = p->s->j;
+  const tg_uop *at[RANK], *row = tg_idx_div(j, place, WHOLE), *column = tg_idx_div(j, tg_idx_mul(j, tg_idx_mod(j, place, WHOLE), count[p->rank - 1]), WHOLE);
+  for (uint32_t d = p->rank; d-- > 0;) {
+    const tg_uop *i = d + 1 == p->rank ? column : d ? tg_idx_mod(j, row, count[d]) : row;
+    if (d + 1 != p->rank) row = tg_idx_div(j, row, count[d]);
+    at[d] = tg_idx_add(j, tg_idx_add(j, f->base[d], tg_index(j, f->lo[d])), tg_idx_mul(j, i, step[d]));
+  }
+  return ask(p, at);
+}
+
+/* A part's lines from the place `from` up to another, shared among the iterations: a line may be asked for twice, none is left out. Steps are odd, so that a
+ * place stays one sum, which goes from iteration to iteration by one addition. */
+static void ask_share(const prefetching *p, const footprint *f, const share *h, int64_t from, int64_t to, const int64_t *count, const int64_t *step, asking *a) {
+  tg_job *j = p->s->j;
+  int64_t lines = ((to - from) * count[p->rank - 1] + WHOLE - 1) / WHOLE, each = (lines + h->times - 1) / h->times, by = (to - from) / (h->times * each) | 1;
+  if (a->n + each > SUM_LINES) tg_fail_at(j, p->o->pos, "prefetch %s at %s: an iteration asks for more than %d lines", p->o->names[0], p->o->names[1], SUM_LINES);
+  for (int64_t i = 0; i < each; i++)
+    a->asks[1 + a->n++] = ask_for(p, f, count, step, tg_idx_add(j, tg_idx_mul(j, h->at, each * by), tg_index(j, from + i * by)));
+}
+
+/* What the iteration n further on of one loop c reads, into the lists of the places of r within it. */
+static void share_lines(prefetching *p, const tg_site *c, const tg_axis *places, asking *list) {
+  tg_job *j = p->s->j;
+  int64_t count[RANK], step[RANK], work = 0;
+  share *h = tg_new(&j->env, share, places->n + 1);
+  if (c->owner->op != TG_OP_END) tg_fail_at(j, p->o->pos, "prefetch %s at %s of %s: that is the range of a sum, not a loop", p->o->names[0], p->o->names[1], p->o->names[2]);
+  for (uint32_t i = 0; i < places->n; i++)
+    if (find_share(p, &places->site[i], c->range, &h[i])) work += h[i].work;
+    else h[i].work = 0;
+  if (!work) return;
+  look_around(p, c);
+  see_loop(p, c->owner);
+  for (uint32_t g = 0; g < p->groups; g++) {
+    int64_t all = count_lines(p, &p->group[g], (int64_t)1 << 30, count, step) / count[p->rank - 1] * WHOLE, from = 0, so_far = 0;
+    for (uint32_t i = 0; i < places->n; i++) {
+      if (!h[i].work) continue;
+      so_far += h[i].work;
+      int64_t to = (int64_t)((tg_i128)all * so_far / work);
+      ask_share(p, &p->group[g], &h[i], from, to, count, step, &list[i]);
+      from = to;
+    }
+  }
+  p->found |= p->groups > 0;
+}
+
+static void put_asks(tg_schedule *s, const tg_uop *end, tg_statements *out, void *user) {
+  const asking *a = user;
+  tg_statements list = {0};
+  for (uint32_t i = 0; i < a->n; i++) {
+    tg_set_pos(s->j, a->asks[1 + i], a->pos);
+    tg_push(&s->j->env, &list, a->asks[1 + i]);
+  }
+  for (uint32_t i = 1; i < end->n; i++) tg_push(&s->j->env, &list, end->src[i]);
+  tg_push(&s->j->env, out, tg_end_like(s, end, end->src[0], list.n, list.data));
+}
+
+static void prefetch_around(prefetching *p, const tg_axis *places) {
+  tg_schedule *s = p->s;
+  tg_axis around = tg_axis_find(s, p->o, p->o->names[2]);
+  all_asking sums = {p, tg_new(&s->j->env, asking, places->n + 1), 0};
+  asking *list = tg_new(&s->j->env, asking, places->n + 1);
+  for (uint32_t i = 0; i < around.n; i++) share_lines(p, &around.site[i], places, list);
+  if (!p->found) tg_fail_at(s->j, p->o->pos, "prefetch %s at %s of %s: there is no %s in it, or it does not read %s", p->o->names[0], p->o->names[1], p->o->names[2], p->o->names[1], p->o->names[0]);
+  for (uint32_t i = 0; i < places->n; i++) {
+    list[i].pos = p->o->pos;
+    list[i].reduce = places->site[i].owner;
+    if (list[i].reduce->op == TG_OP_REDUCE && list[i].n) sums.list[sums.n++] = list[i];
+  }
+  if (sums.n) s->sink = tg_map(s->j, s->sink, ask_ahead, NULL, &sums);
+  for (uint32_t i = 0; i < places->n; i++)
+    if (list[i].reduce->op == TG_OP_END && list[i].n) s->sink = tg_replace_end(s, s->sink, places->site[i].range, put_asks, &list[i]);
+}
+
 static const tg_uop *find_source(tg_job *j, const tg_uop *u, const char *name) {
   if (u->op == TG_OP_DEFINE) return tg_buffer_info(j, u)->space == TG_SPACE_REG || strcmp(tg_buffer_info(j, u)->name, name) ? NULL : u;
   const tg_uop *found = NULL;
@@ -263,6 +428,10 @@ void tg_opt_prefetch(tg_schedule *s, const tg_opt *o) {
   p->rank = tg_buffer_info(j, p->source)->rank;
   if (!p->rank) tg_fail_at(j, o->pos, "prefetch %s: it is one element", o->names[0]);
   tg_axis axis = tg_axis_find(s, o, o->names[1]);
+  if (o->n > 2) {
+    prefetch_around(p, &axis);
+    return;
+  }
   all_asking all = {p, tg_new(&j->env, asking, axis.n + 1), 0};
   for (uint32_t i = 0; i < axis.n; i++) {
     const tg_uop *r = axis.site[i].range;

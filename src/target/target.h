@@ -6,6 +6,9 @@
 
 typedef enum { TG_ARCH_X86_64, TG_ARCH_AARCH64, TG_ARCH_NVPTX, TG_ARCH_AMDGPU } tg_arch;
 
+/* How much of memory it pays to ask for ahead: some lines; none, the processor sees what comes next better than a program; much, from each loop. */
+typedef enum { TG_ASK_SOME, TG_ASK_NOTHING, TG_ASK_MUCH } tg_asking;
+
 typedef struct tg_target {
   tg_arch arch;
   char name[32];              /* "x86-64-v4", "sm_90a", .. */
@@ -27,7 +30,8 @@ typedef struct tg_target {
   bool tile_i8;               /* products of tiles of bytes (AMX-INT8). Of the host: and this process may use them */
   bool prefer_i64_address;    /* scalar offsets in 64 bits */
   bool double_pumped;         /* the widest vectors go through arithmetic, loads and stores in two halves: half as wide ones do as much in a cycle */
-  bool one_stream;            /* memory comes fastest in one sequence, not in several side by side: heuristics read it */
+  bool one_stream;            /* what is copied goes fastest in one sequence, not in several side by side: heuristics read it */
+  tg_asking asking;           /* likewise */
 } tg_target;
 
 /* Where the processor has tiles (AMX), Linux gives their registers to processes that ask: this asks, for the process and those that it forks. A process whose alternate

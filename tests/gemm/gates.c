@@ -363,11 +363,11 @@ static void chosen_elsewhere(void) {
   tg_gemm_choice c;
   tg_target t;
   tg_target_host(&t, 1);
-  for (uint32_t flags = 0; flags < 4; flags++)
+  for (uint32_t flags = 0; flags < 12; flags++)
     for (uint32_t i = 0; i < TG_COUNT(shapes); i++) {
       tg_gemm_problem p = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .a_major = shapes[i].a_major, .b_major = shapes[i].b_major, .m = {shapes[i].m, shapes[i].m}, .n = {shapes[i].n, shapes[i].n},
                            .k = {shapes[i].k, shapes[i].k}, .batch = {1, 1}};
-      t.one_stream = flags & 1, t.double_pumped = flags >> 1;
+      t.one_stream = flags & 1, t.double_pumped = flags >> 1 & 1, t.asking = (tg_asking)(flags >> 2);
       tg_gemm_choose(&p, &t, 1, &c);
       CHECK(tg_gates_pass(context, &p, &c, NULL, 1, 1, &f) == TG_OK, "%s: %s", c.sketch->name, f.text);
     }
@@ -395,7 +395,7 @@ static void chosen_values(void) {
   for (int64_t i = 0; a && i < 8 * 8 * 4 * 16; i++) {
     int64_t m = sizes[i % 8], n = sizes[i / 8 % 8], k = 1 + i * 37 % 211;
     tg_gemm_problem p = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .a_major = i / 64 % 2, .b_major = i / 128 % 2, .m = {m, m}, .n = {n, n}, .k = {k, k}, .batch = {1, 1}};
-    t.one_stream = i >> 8 & 1, t.double_pumped = i >> 9 & 1;   /* as other processors have it */
+    t.one_stream = i >> 8 & 1, t.double_pumped = i >> 9 & 1, t.asking = (tg_asking)(i / 5 % 3);   /* as other processors have it */
     tg_gemm_choose(&p, &t, 1, &c);
     a->choice = &c, a->problem = &p;
     tg_job_init(&a->job, NULL);
