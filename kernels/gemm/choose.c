@@ -108,6 +108,8 @@ static bool asks_next(const tg_gemm_view *v, const tg_gemm_problem *p, const tg_
 static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
   enum { ADDRESSES = 12 };                         /* rows read where they lie: addresses of more of them fill the registers, and what a second term loads would wait in memory */
   enum { WHOLE = 2048, BLOCK = 1024, SHORT = 512 };             /* terms: C is written once where all of them fit in a panel */
+  enum { GROUP = 128 };                            /* tiles of a group of rows that share blocks of terms */
+  const double AFAR = 0.4;                         /* of the third cache, from where on rows do not stay in it until the next columns */
   enum { FEW_ROWS = 192, NEXT = 256 };             /* for which a block of columns is soon done; its terms, where the next one is asked for: both stay in the second cache */
   enum { WAITING = 64, ROWS = 2048, FEW = 1024 };  /* sums that wait: tiles of a block, rows that share panels; terms that are taken at once, so that none waits */
   tg_gemm_roles o = tg_gemm_roles_of(p);
@@ -127,10 +129,13 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
   int64_t nb = panels_of(panels_n, room / panel), mb = both ? listed(tg_gemm_mb, smaller(tiles, l2 / 8 / (kc * s.mr * size))) : listed(tg_gemm_mb, 1 << 20);
   if (bytes) mb = listed(tg_gemm_mb, smaller(tiles, l2 / 4 / (kc * s.mr)));
   if (waits && !both) mb = listed(tg_gemm_mb, smaller(tiles, WAITING));
+  bool grouped = known && !bytes && !waits && !p->panel && (double)(rows.hi * p->k.hi * size) > (double)v.l3 * AFAR;
+  if (grouped) mb = listed(tg_gemm_mb, smaller(GROUP, up(tiles, 2 * (int64_t)threads)));
   bool next = known && asks_next(&v, p, t, s.mr);
   if (next && rows.hi < FEW_ROWS) kc = terms_of(both ? tg_gemm_packed_kc : tg_gemm_panel_kc, p->k.hi, NEXT), nb = panels_of(panels_n, larger(1, l2 / 8 / (smaller(kc, p->k.hi) * nr * size)));
   int64_t team = 0;
-  if (threads > 1) { /* some four tasks for each thread: of columns where there are enough, since each task packs its own */
+  if (threads > 1 && grouped) team = 1;
+  else if (threads > 1) { /* some four tasks for each thread: of columns where there are enough, since each task packs its own */
     int64_t tasks = 4 * (int64_t)threads;
     team = panels_n >= tasks || panels_n * s.nu >= tiles ? 2 : 1;
     if (team == 2) nb = listed(tg_gemm_nb, smaller(nb, panels_n / tasks));
@@ -145,7 +150,7 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
   knob(out, "NB", nb);
   if (waits) knob(out, "GB", team == 1 ? 1 : listed_above(tg_gemm_nb, up(up(tiles, mb), up(rows.hi, ROWS))));
   knob(out, "TEAM", team);
-  if (!bytes) knob(out, "NEXT", next);
+  if (!bytes) knob(out, "NEXT", next), knob(out, "GROUPED", grouped);
 }
 
 /* ---- tiles of bytes ---- */

@@ -107,14 +107,17 @@ void tg_gemm_stage_rows(tg_builder *tg_b_, const tg_gemm_problem *p, const tg_ge
 /* Threads: none; blocks of rows, that share the panels of columns; blocks of columns. */
 static void threads(tg_builder *tg_b_, const tg_gemm_problem *p) {
   if (tg_c(TEAM) == 1) tg_gemm_word(tg_b_, waits(p) ? "thread rg" : "thread rc");
-  if (tg_c(TEAM) == 1 && !p->panel && !waits(p)) tg_gemm_word(tg_b_, "thread Cp.0");
+  if (tg_c(TEAM) == 1 && !p->panel && !waits(p) && !tg_c(GROUPED)) tg_gemm_word(tg_b_, "thread Cp.0");
   if (tg_c(TEAM) == 2) tg_gemm_word(tg_b_, "thread cc");
 }
 
 /* Blocks of columns (NB panels), of terms (KC) and of rows (MB tiles). The columns' operand in panels, for all rows; the rows' operand where it lies, or packed as well.
+ * GROUPED: blocks of rows stand outside, and what a block of terms has of their operand stays in the third cache while all columns pass, which are packed for each; C comes from afar then.
+ * NEXT: while the tiles of a block are computed the next block of columns is brought nearer.
  * Sums that wait have a tile of GB blocks of rows, which share the panels of columns: so many stand inside the blocks of terms, the others around them. */
 static void panels(tg_builder *tg_b_, const tg_gemm_problem *p, bool both) {
   tg_gemm_roles o = tg_gemm_roles_of(p);
+  bool grouped = !waits(p) && !p->panel && tg_c(GROUPED);
   tg_gemm_product(tg_b_, p);
   if (p->panel) tg_gemm_word(tg_b_, "stage B at i as Bp[j/%u, k, j%%%u] space=packed", p->panel, p->panel);
   tg_gemm_word(tg_b_, "split %c %lld as ct cv", o.c, (long long)(tg_c(VL) * tg_c(NU)));
@@ -127,15 +130,16 @@ static void panels(tg_builder *tg_b_, const tg_gemm_problem *p, bool both) {
     tg_gemm_word(tg_b_, tg_c(TEAM) == 1 ? "order rg cc kc rc rb cb cv" : "order cc rg kc rc rb cb cv");
   } else {
     tg_gemm_word(tg_b_, "split %c %lld clip as rc rb", o.r, (long long)(tg_c(MR) * tg_c(MB)));
-    tg_gemm_word(tg_b_, "order cc kc rc rb cb cv");
+    tg_gemm_word(tg_b_, grouped ? "order rc kc cc rb cb cv" : "order cc kc rc rb cb cv");
   }
-  if (!p->panel) tg_gemm_stage_columns(tg_b_, p, &o, "kc", tg_c(TEAM) == 1 && !waits(p) ? " space=team" : "");
+  if (!p->panel) tg_gemm_stage_columns(tg_b_, p, &o, grouped ? "cc" : "kc", tg_c(TEAM) == 1 && !waits(p) && !grouped ? " space=team" : "");
   if (!p->panel && !o.column_k && tg_c(NB) > 1 && tg_c(TEAM) != 1) tg_gemm_word(tg_b_, "order Cp.1 Cp.0");   /* a row of all panels is read from end to end */
-  if (both) tg_gemm_stage_rows(tg_b_, p, &o, "rc");
+  if (both) tg_gemm_stage_rows(tg_b_, p, &o, grouped ? "kc" : "rc");
   tg_gemm_tile(tg_b_, "rb", "kr", "cb");
   if (p->epilogue && !waits(p) && p->k.hi > tg_c(KC)) tg_gemm_word(tg_b_, "cut kc last");   /* it is computed once, not in each block of terms */
   threads(tg_b_, p);
-  if (tg_c(NEXT)) tg_gemm_word(tg_b_, "prefetch %c at %s ahead 1 of kc to l2", o.column, tg_c(UK) > 1 ? "ko" : "kr");
+  if (tg_c(NEXT)) tg_gemm_word(tg_b_, "prefetch %c at %s ahead 1 of %s to l2", o.column, tg_c(UK) > 1 ? "ko" : "kr", grouped ? "cc" : "kc");
+  if (grouped) tg_gemm_word(tg_b_, "prefetch C at cb ahead 0 rw");
   if (waits(p) && p->k.hi > tg_c(KC)) tg_gemm_word(tg_b_, "prefetch C.sum at cb ahead 0 rw");
 }
 
@@ -148,6 +152,7 @@ static void panel(tg_builder *tg_b_, const tg_gemm_problem *p) {
   if (waits(p)) tg_gemm_knob(tg_b_, "GB", 1, tg_gemm_nb);   /* blocks of rows whose sums wait at a time */
   tg_knob(TEAM, 0, 1, 2);
   tg_knob(NEXT, 0, 1);
+  tg_knob(GROUPED, 0, 1);
   panels(tg_b_, p, false);
 }
 
@@ -160,6 +165,7 @@ static void packed(tg_builder *tg_b_, const tg_gemm_problem *p) {
   if (waits(p)) tg_gemm_knob(tg_b_, "GB", 1, tg_gemm_nb);   /* blocks of rows whose sums wait at a time */
   tg_knob(TEAM, 0, 1, 2);
   tg_knob(NEXT, 0, 1);
+  tg_knob(GROUPED, 0, 1);
   panels(tg_b_, p, true);
 }
 
