@@ -129,16 +129,15 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
   int64_t nb = panels_of(panels_n, room / panel), mb = both ? listed(tg_gemm_mb, smaller(tiles, l2 / 8 / (kc * s.mr * size))) : listed(tg_gemm_mb, 1 << 20);
   if (bytes) mb = listed(tg_gemm_mb, smaller(tiles, l2 / 4 / (kc * s.mr)));
   if (waits && !both) mb = listed(tg_gemm_mb, smaller(tiles, WAITING));
-  bool grouped = known && !bytes && !waits && !p->panel && (double)(rows.hi * p->k.hi * size) > (double)v.l3 * AFAR;
-  if (grouped) mb = listed(tg_gemm_mb, smaller(GROUP, up(tiles, 2 * (int64_t)threads)));
+  bool grouped = known && !bytes && !waits && !p->panel && (double)(rows.hi * p->k.hi * size) > v.l3 * (threads > 1 ? 2 * AFAR : AFAR);   /* threads read the same rows at about the same time */
+  if (grouped) mb = listed(tg_gemm_mb, smaller(GROUP, tiles));
   bool next = known && asks_next(&v, p, t, s.mr);
   if (next && rows.hi < FEW_ROWS) kc = terms_of(both ? tg_gemm_packed_kc : tg_gemm_panel_kc, p->k.hi, NEXT), nb = panels_of(panels_n, larger(1, l2 / 8 / (smaller(kc, p->k.hi) * nr * size)));
   int64_t team = 0;
-  if (threads > 1 && grouped) team = 1;
-  else if (threads > 1) { /* some four tasks for each thread: of columns where there are enough, since each task packs its own */
+  if (threads > 1) { /* some four tasks for each thread: of columns where there are enough, since each task packs its own */
     int64_t tasks = 4 * (int64_t)threads;
-    team = panels_n >= tasks || panels_n * s.nu >= tiles ? 2 : 1;
-    if (team == 2) nb = listed(tg_gemm_nb, smaller(nb, panels_n / tasks));
+    team = grouped || panels_n >= tasks || panels_n * s.nu >= tiles ? 2 : 1;
+    if (team == 2) nb = listed(tg_gemm_nb, larger(1, smaller(nb, panels_n / tasks)));
     else mb = listed(tg_gemm_mb, smaller(mb, up(tiles, tasks)));
   }
   if (!bytes) knob(out, "VL", vl);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Threads for launches. A thread without work spins for 20 us, so that launches in a row start at once, then sleeps on a futex.
+ * Threads for launches. A thread without work spins for 20 us, so that launches in a row start at once, then sleeps on a futex. A scheduler may wake it on the
+ * processor that the launcher runs on, where it gets no time before the job is done: workers that sleep are told to keep away from that one.
  *
  * The job in hand is open while `state` has the OPEN bit; its low bits count the workers inside and the places
  * that are left. The launcher opens it, works too, closes
@@ -11,6 +12,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
@@ -26,6 +28,7 @@ struct tg_pool {
   uint32_t threads, started;   /* the caller among threads; started: of our own */
   _Atomic(pid_t) owner;        /* of the workers; 0: a child is at making it its own */
   pthread_mutex_t lock;        /* one launch at a time */
+  int away_from;               /* the processor that workers keep away from; -1: none */
   tg_pool_task *task;
   void *arg;
   int64_t n;
@@ -114,6 +117,7 @@ tg_pool *tg_pool_open(const tg_allocator *a, uint32_t threads) {
   p->allocator = *a;
   p->threads = threads;
   atomic_init(&p->owner, getpid());
+  p->away_from = -1;
   pthread_mutex_init(&p->lock, NULL);
   return p;
 }
@@ -123,7 +127,6 @@ uint32_t tg_pool_threads(const tg_pool *p) { return p->threads; }
 /* Workers take no signals of the program's. One that cannot be started is done without. */
 static void start(tg_pool *p, uint32_t wanted) {
   sigset_t all, before;
-  if (p->started >= wanted) return;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   while (p->started < wanted) {
@@ -140,11 +143,23 @@ static bool is_own(tg_pool *p) {
   if (!owner || !atomic_compare_exchange_strong(&p->owner, &owner, 0)) return false;
   pthread_mutex_init(&p->lock, NULL);   /* a thread that there is none of here may have had it */
   p->started = 0;
+  p->away_from = -1;
   atomic_store(&p->generation, 0);
   atomic_store(&p->sleeping, 0);
   atomic_store(&p->state, 0);
   atomic_store_explicit(&p->owner, here, memory_order_release);
   return true;
+}
+
+/* The workers may run where the launcher may, but for where it is now. If that cannot be told or is all there is, they stay as they are. */
+static void keep_away(tg_pool *p) {
+  cpu_set_t may;
+  int here = sched_getcpu();
+  if (here < 0 || here >= CPU_SETSIZE || here == p->away_from || sched_getaffinity(0, sizeof may, &may)) return;
+  CPU_CLR((size_t)here, &may);
+  if (!CPU_COUNT(&may)) return;
+  for (uint32_t i = 0; i < p->started; i++) pthread_setaffinity_np(p->thread[i], sizeof may, &may);
+  p->away_from = here;
 }
 
 static void wait_for_workers(tg_pool *p) {
@@ -168,7 +183,8 @@ void tg_pool_run(tg_pool *p, uint32_t threads, int64_t n, tg_pool_task *task, vo
     for (int64_t i = 0; i < TG_MUTANT("pool: last task of one thread", n, n - 1); i++) task(arg, i, 0);
     return;
   }
-  start(p, threads - 1);
+  if (p->started < threads - 1) start(p, threads - 1), p->away_from = -1;
+  if (atomic_load(&p->sleeping)) keep_away(p);
   p->task = task;
   p->arg = arg;
   p->n = n;
