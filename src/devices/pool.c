@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Threads for launches. A thread without work spins for 20 us, so that launches in a row start at once, then sleeps on a futex. A scheduler may wake it on the
+ * Threads for launches. A thread without work spins for 200 us, some of what it takes to wake one of a virtual machine, so that launches in a row start at once, then sleeps on a futex. A scheduler may wake it on the
  * processor that the launcher runs on, where it gets no time before the job is done: workers that sleep are told to keep away from that one.
  *
  * The job in hand is open while `state` has the OPEN bit; its low bits count the workers inside and the places
@@ -20,7 +20,7 @@
 #include "devices/devices.h"
 
 enum { OPEN = 1 << 30, WAITED = 1 << 29, PLACE = 1 << 12, INSIDE = PLACE - 1, MOST = INSIDE, LINE = 64 };
-static const double spin_seconds = 20e-6;
+static const double spin_seconds = 200e-6;
 
 struct tg_pool {
   tg_allocator allocator;

@@ -85,6 +85,13 @@ static bool run_side(match_of *m, duel *d, bool peer) {
   return true;
 }
 
+typedef struct { match_of *m; duel *d; bool peer; } side_of;
+
+static bool run_side_of(void *user) {
+  side_of *s = user;
+  return run_side(s->m, s->d, s->peer);
+}
+
 static double time_side(match_of *m, duel *d, bool peer) {
   double t = bench_clock(m->x.threads);
   for (int i = 0; i < m->repeat; i++)
@@ -94,7 +101,8 @@ static double time_side(match_of *m, duel *d, bool peer) {
 
 /* Between the burst before it, which was made, and one behind it. */
 static sample_of sample(match_of *m, duel *d, bool peer, double *before) {
-  sample_of s = {.seconds = time_side(m, d, peer)};
+  side_of side = {m, d, peer};
+  sample_of s = {.seconds = bench_change_sides(&(bench_side){run_side_of, &side}, m->x.threads) ? time_side(m, d, peer) : -1};
   double behind = bench_probe(m->x.threads);
   s.probe = behind < *before ? behind : *before;
   *before = behind;

@@ -37,6 +37,17 @@ double bench_probe(int threads) {
 
 double bench_interval(int n) { return n > 1 ? 1.96 + 2.4 / (n - 1) : 12.7; }   /* Student's quantile, near enough */
 
+bool bench_change_sides(const bench_side *side, int threads) {
+  static const struct timespec rest = {.tv_nsec = 20000000};
+  static const double awake = 0.006;
+  if (threads == 1) return true;
+  nanosleep(&rest, NULL);
+  double start = tool_now();
+  for (int i = 0; i < 2 || tool_now() < start + awake; i++)
+    if (!side->run(side->user)) return false;
+  return true;
+}
+
 typedef struct { double seconds, probe; } sample;
 
 typedef struct {
@@ -53,22 +64,9 @@ static double time_side(const turns *t, int side) {
   return (bench_clock(t->threads) - start) / t->repeat[side];
 }
 
-/* The other side's threads may go on spinning for a while, on a core that this side needs. Its own sleep by then, and a core of a virtual machine may take a
- * millisecond to wake: they are at work when its time begins. */
-static bool change_sides(const turns *t, int side) {
-  static const struct timespec rest = {.tv_nsec = 20000000};
-  static const double awake = 0.006;
-  if (t->threads == 1) return true;
-  nanosleep(&rest, NULL);
-  double start = tool_now();
-  for (int i = 0; i < 2 || tool_now() < start + awake; i++)
-    if (!t->side[side].run(t->side[side].user)) return false;
-  return true;
-}
-
 /* Between the burst before it, which was made, and one behind it. */
 static bool take(turns *t, int side, double *before, sample *out) {
-  if (!change_sides(t, side)) return false;
+  if (!bench_change_sides(&t->side[side], t->threads)) return false;
   out->seconds = time_side(t, side);
   double behind = bench_probe(t->threads);
   out->probe = behind < *before ? behind : *before;

@@ -18,6 +18,10 @@ double bench_least_burst(double *bursts, int n, double peak, int *quiet);
 
 typedef struct bench_side { bool (*run)(void *user); void *user; } bench_side;
 
+/* Before a sample of a side on several threads. The other side's may go on spinning for a while, on a core that this side needs, and its own sleep by then; a core of a
+ * virtual machine may take a millisecond to wake: this waits, and has them at work. False: the side failed. */
+bool bench_change_sides(const bench_side *side, int threads);
+
 /* time of a / time of b: geometric mean of pairs with its 95 % interval; medians of seconds. */
 typedef struct bench_ratio { double ratio, least, most, seconds[2]; int kept, dropped, quiet; /* of the kept: with no dip beside them */ } bench_ratio;
 
