@@ -122,6 +122,8 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
   bool known = is_fixed(rows) && is_fixed(columns) && is_fixed(p->k) && rows.lo && columns.lo && p->k.lo;
   bool across = bytes && !o.row_k && columns.hi >= 2 * vl;   /* rows are copied byte by byte for each block of columns: then those are large, and their panels narrow and short */
   shape s = choose_tile(known ? &v : NULL, tg_gemm_beat(&v, vl), rows, columns, vl, t->vector_registers, across ? 2 * vl : p->panel);
+  bool next = known && asks_next(&v, p, t, s.mr), few = next && rows.hi < FEW_ROWS;
+  if (few && s.mr > 6 && t->vector_registers >= 32) s = (shape){.mr = 6, .nu = 4, .vl = vl};   /* longer pieces of rows */
   int64_t nr = s.nu * vl, panels_n = up(columns.hi, nr), tiles = up(rows.hi, s.mr);
   if (bytes) size = 1;
   int64_t kc = both ? terms_of(tg_gemm_packed_kc, p->k.hi, !waits ? 256 : p->k.hi <= FEW ? FEW : FEW / 2) : terms_of(tg_gemm_panel_kc, p->k.hi, across ? SHORT : whole ? WHOLE : BLOCK);
@@ -131,8 +133,7 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
   if (waits && !both) mb = listed(tg_gemm_mb, smaller(tiles, WAITING));
   bool grouped = known && !bytes && !waits && !p->panel && (double)(rows.hi * p->k.hi * size) > v.l3 * (threads > 1 ? 2 * AFAR : AFAR);   /* threads read the same rows at about the same time */
   if (grouped) mb = listed(tg_gemm_mb, smaller(GROUP, tiles));
-  bool next = known && asks_next(&v, p, t, s.mr);
-  if (next && rows.hi < FEW_ROWS) kc = terms_of(both ? tg_gemm_packed_kc : tg_gemm_panel_kc, p->k.hi, NEXT), nb = panels_of(panels_n, larger(1, l2 / 8 / (smaller(kc, p->k.hi) * nr * size)));
+  if (few) kc = terms_of(both ? tg_gemm_packed_kc : tg_gemm_panel_kc, p->k.hi, NEXT), nb = panels_of(panels_n, larger(1, l2 / 8 / (smaller(kc, p->k.hi) * nr * size)));
   int64_t team = 0;
   if (threads > 1) { /* some four tasks for each thread: of columns where there are enough, since each task packs its own */
     int64_t tasks = 4 * (int64_t)threads;
@@ -238,7 +239,12 @@ static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t t
   if (t->asking == TG_ASK_NOTHING && dot && mr > 1 && mr <= 4 && !few) side = 6;
   bool sequence = t->asking == TG_ASK_NOTHING && !dot && !o.scattered && rows <= ONE_BY_ONE, much = t->asking == TG_ASK_MUCH && rows > 1 && !few && columns * p->k.hi * size > l2;
   if (sequence) side = 1;
-  if (much && !dot && !o.scattered) side = 4, mr = smaller(mr, ROWS), kc = 8;   /* four lines of each of eight rows, four times as far ahead */
+  bool afar = columns * p->k.hi * size > (t->l3 ? (int64_t)t->l3 : 8 << 20) / 5 * 3;
+  if (much && !dot && !o.scattered) {   /* from memory four lines of each of eight rows, asked for four times as far ahead; from the third cache pairs of lines, unasked */
+    if (afar) side = 4, mr = smaller(mr, ROWS), kc = 8;
+    else if (rows > 8) side = 4, mr = 6, kc = 16;
+    else side = 2, mr = rows, kc = rows < ROWS ? 8 : 16;
+  }
   const int64_t *list = dot ? tg_gemm_nb : tg_gemm_stream_nb;
   int64_t wide = dot ? side : side * vl, nb = listed(list, smaller(up(columns, wide), dot ? 64 : l2 / 4 / (rows * wide * size)));
   if (t->asking != TG_ASK_NOTHING) nb = smaller(nb, 64);
@@ -248,7 +254,7 @@ static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t t
   knob(out, "MR", mr);
   knob(out, "NB", nb);
   if (!dot) knob(out, "KC", kc);
-  knob(out, "AHEAD", sequence ? 1 : much ? dot ? 24 : o.scattered ? 0 : 4 : dot && t->asking == TG_ASK_SOME ? 8 : 0);
+  knob(out, "AHEAD", sequence ? 1 : much ? dot ? 24 : afar && !o.scattered ? 4 : 0 : dot && t->asking == TG_ASK_SOME ? 8 : 0);
   knob(out, "TEAM", threads > 1 ? 2 : 0);
 }
 

@@ -12,7 +12,7 @@ static const double TILE = 10, TERM = 0.3, FEW_CHAINS = 5 /* a term at least: it
 static const double COPY = 2.4, TRANSPOSED = 0.38 /* an element */, GATHERED = 1.4 /* an element */, FOLD = 5.5 /* lanes of a sum */, SINGLE = 1.15 /* a term of a sum */;
 static const double LINE = 1.5, PAGE = 6 /* a term whose row operand is in another */, ADDRESS = 0.03 /* part, for each row beyond ADDRESSES */;
 static const double WHOLE_LINES = 1.4 /* times, to store one in two halves */, UNALIGNED = 1.3, CROWDED = 4 /* a vector that its neighbours have pushed out */;
-static const double HIDDEN = 0.4, ASKED = 0.25, BESIDE = 0.15 /* parts of what goes on side by side */, STREAM = 1.08, TURNED = 1.15, MANY_ROWS = 1.1 /* times */;
+static const double HIDDEN = 0.4, ASKED = 0.25, BESIDE = 0.15 /* parts of what goes on side by side */, STREAM = 1.08, STREAM_ASKED = 0.7 /* of what is asked for far ahead, or comes in pairs of lines */, TURNED = 1.15, MANY_ROWS = 1.1 /* times */;
 enum { STREAMS = 16, ADDRESSES = 6, IN_A_ROW = 1024 /* multiplications without a loop */, SHORT = 16 /* sums: little but stores */, DOT_COLUMNS = 64 /* tiles of columns that rows share */ };
 static const double page = 4096, pages = 80 /* that are at hand */, full = 0.7 /* of a cache */;
 
@@ -24,7 +24,7 @@ static int64_t up(int64_t x, int64_t n) { return (x + n - 1) / n; }
 
 void tg_gemm_look(const tg_gemm_problem *p, const tg_target *t, bool thin, tg_gemm_view *v) {
   tg_gemm_roles o = thin ? tg_gemm_thin_roles_of(p) : tg_gemm_roles_of(p);
-  *v = (tg_gemm_view){.rows = o.r == 'i' ? p->m.hi : p->n.hi, .columns = o.r == 'i' ? p->n.hi : p->m.hi, .terms = p->k.hi, .size = p->acc == TG_F64 ? 8 : 4, .row_k = o.row_k, .column_k = o.column_k, .scattered = o.scattered, .double_pumped = t->double_pumped,
+  *v = (tg_gemm_view){.rows = o.r == 'i' ? p->m.hi : p->n.hi, .columns = o.r == 'i' ? p->n.hi : p->m.hi, .terms = p->k.hi, .size = p->acc == TG_F64 ? 8 : 4, .row_k = o.row_k, .column_k = o.column_k, .scattered = o.scattered, .double_pumped = t->double_pumped, .asks_much = t->asking == TG_ASK_MUCH,
                       .l1 = t->l1 ? (double)t->l1 : 32 << 10, .l2 = t->l2 ? (double)t->l2 : 1 << 20, .l3 = t->l3 ? (double)t->l3 : 8 << 20};
 }
 
@@ -152,7 +152,10 @@ double tg_gemm_stream_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int6
       sum += (double)(times * list[i].times) * ((double)blocks * tile(v, vl, m, vectors, terms, from, waits(v, v->terms, m) * 0.5, v->columns % vl) + again);
     }
   if (v->scattered && (double)v->terms * least(1, (double)(v->columns * v->size) / page) > pages) sum += (double)(v->terms * up(v->columns, wide) * up(v->rows, mr)) * PAGE / 2;
-  return meanwhile(sum * STREAM, arrives(v, v->columns * v->terms, false)) + (v->scattered ? (double)(v->rows * v->columns) * SCATTERED : 0);
+  double once = arrives(v, v->columns * v->terms, false);
+  if (v->asks_much && mr > 1) sum = most(sum, once) * STREAM_ASKED + ASKED * STREAM_ASKED * least(sum, once);
+  else sum = meanwhile(sum * STREAM, once);
+  return sum + (v->scattered ? (double)(v->rows * v->columns) * SCATTERED : 0);
 }
 
 /* Do rows side by side lie so far apart that a set of the first cache has more of them than ways? */

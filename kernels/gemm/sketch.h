@@ -20,7 +20,7 @@ tg_gemm_roles tg_gemm_roles_of(const tg_gemm_problem *p);        /* columns are 
 tg_gemm_roles tg_gemm_thin_roles_of(const tg_gemm_problem *p);   /* rows are the smaller dimension */
 
 /* estimate.c: cycles of a sketch of floats under its knobs, sizes at their upper ends, one thread. */
-typedef struct { int64_t rows, columns, terms, size; bool row_k, column_k, scattered, double_pumped; double l1, l2, l3; } tg_gemm_view;
+typedef struct { int64_t rows, columns, terms, size; bool row_k, column_k, scattered, double_pumped, asks_much; double l1, l2, l3; } tg_gemm_view;
 void tg_gemm_look(const tg_gemm_problem *p, const tg_target *t, bool thin, tg_gemm_view *out);
 double tg_gemm_beat(const tg_gemm_view *v, int64_t vl);   /* of a multiply-add */
 double tg_gemm_direct_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl);
