@@ -153,7 +153,7 @@ double tg_gemm_stream_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int6
     }
   if (v->scattered && (double)v->terms * least(1, (double)(v->columns * v->size) / page) > pages) sum += (double)(v->terms * up(v->columns, wide) * up(v->rows, mr)) * PAGE / 2;
   double once = arrives(v, v->columns * v->terms, false);
-  if (v->asks_much && mr > 1) sum = most(sum, once) * STREAM_ASKED + ASKED * STREAM_ASKED * least(sum, once);
+  if (v->asks_much && mr > 1 && once > 0) sum = most(sum, once) * STREAM_ASKED + ASKED * STREAM_ASKED * least(sum, once);
   else sum = meanwhile(sum * STREAM, once);
   return sum + (v->scattered ? (double)(v->rows * v->columns) * SCATTERED : 0);
 }
