@@ -16,6 +16,19 @@ static void knobs(tg_builder *tg_b_) {
 /* Rows in place are read four terms at a time, so their ends must be those of the operand. */
 static bool packs_rows(const tg_gemm_problem *p) { return p->a == TG_I8 || p->a_major != TG_GEMM_ROW || p->k.lo != p->k.hi || p->k.lo % 4; }
 
+/* Four rows of a panel's columns, side by side in memory, whose bytes take turns in it: as many vectors of a panel, each of a quarter of the columns. */
+static void interleave(tg_builder *tg_b_) {
+  long long nu = tg_c(NU);
+  if (nu & (nu - 1)) {
+    tg_gemm_word(tg_b_, "lane Cp.2 16");
+    return;
+  }
+  tg_gemm_word(tg_b_, "split Cp.2 %lld as cq cr", 4 * nu);
+  tg_gemm_word(tg_b_, "fuse cr Cp.3 as cx");
+  tg_gemm_word(tg_b_, "lane cx");
+  tg_gemm_word(tg_b_, "upcast cq");
+}
+
 /* The tiles, of the columns cv in panels of nr; blocks: the loop over blocks of columns. */
 static void tiles(tg_builder *tg_b_, const tg_gemm_problem *p, const char *blocks) {
   char list[96];
@@ -33,7 +46,7 @@ static void tiles(tg_builder *tg_b_, const tg_gemm_problem *p, const char *block
   tg_gemm_word(tg_b_, "order cb iu");
   tg_gemm_word(tg_b_, "upcast iu");
   tg_gemm_word(tg_b_, "upcast cu");
-  if (p->b_major == TG_GEMM_ROW) tg_gemm_word(tg_b_, "lane Cp.2 16");
+  if (p->b_major == TG_GEMM_ROW) interleave(tg_b_);
   tg_gemm_word(tg_b_, "contract vpdpbusd n=cl k=ki");
   if (tg_c(TEAM) == 1) tg_gemm_word(tg_b_, "thread rc"), tg_gemm_word(tg_b_, "thread Cp.0");
   if (tg_c(TEAM) == 2) tg_gemm_word(tg_b_, "thread %s", blocks);

@@ -2,7 +2,7 @@
  * Of pass coalesce: blocks of gathers. A gather takes its lanes from as many places; where n of them, of n lanes each, take neighbours in the dimension that is
  * contiguous in memory (copies of a loop along it, as `unroll` or `upcast` make them), the same n x n elements are n contiguous vectors across the lanes. They are loaded so, and transposed in
  * registers: log2(n) steps, in each of which two vectors exchange halves of what they hold. Lanes may come in runs (`B[j + iota / 4, k + iota % 4]`): what is transposed
- * is runs then, of n x n of them.
+ * is runs then, of n x n of them. Or they alternate (`B[k + iota % 4, j + iota / 4]`): of n such gathers, side by side, n rows are loaded, whose lanes each takes in turns.
  *
  * Only gathers of one statement list are taken together: what one of them may read, all may read there. */
 #include <stdlib.h>
@@ -12,7 +12,8 @@ enum { NOWHERE = 0, MANY = UINT32_MAX };   /* homes; else 1 + the id of the END 
 
 typedef struct {
   const tg_uop *load, *rest;   /* rest: the subscript of dimension `unit`, without its constant */
-  uint32_t unit, home, run;    /* run: lanes that are neighbours in memory; 1: none are */
+  uint32_t unit, home, run;    /* run: lanes that are neighbours in memory, one behind another or one in each turn; 1: none are */
+  uint32_t ways;               /* rows that the lanes take in turns; 0: they do not */
   int64_t constant;
 } gather;
 
@@ -74,6 +75,29 @@ static uint32_t run_of(const tg_linear *t, uint32_t lanes) {
   return run;
 }
 
+/* n where a subscript is scalars and iota / n, so that lanes n apart are neighbours; 0: it is something else. */
+static uint32_t ways_of(const tg_linear *t, uint32_t lanes) {
+  uint32_t ways = 0;
+  for (uint32_t i = 0; i < t->n; i++) {
+    const tg_uop *a = t->atom[i];
+    if (a->lanes == 1) continue;
+    if (ways || t->coefficient[i] != 1 || a->op != TG_OP_IDIV || a->src[0]->op != TG_OP_IOTA || a->src[1]->op != TG_OP_CONST || a->src[1]->arg < 2 || a->src[1]->arg >= lanes) return 0;
+    ways = (uint32_t)a->src[1]->arg;
+  }
+  return ways & (ways - 1) ? 0 : ways;
+}
+
+/* Are lanes told apart by iota % n only? */
+static bool of_turns(tg_job *j, const tg_uop *u, uint32_t ways) {
+  uint32_t n;
+  if (u->lanes == 1) return true;
+  const tg_uop **order = tg_toposort(j, u, &n);
+  for (uint32_t i = 0; i < n; i++)
+    for (uint32_t k = 0; k < order[i]->n; k++)
+      if (order[i]->src[k]->op == TG_OP_IOTA && (order[i]->op != TG_OP_MOD || k || order[i]->src[1]->op != TG_OP_CONST || order[i]->src[1]->arg != TG_MUTANT("transpose: turns", ways, 2 * ways))) return false;
+  return u->op != TG_OP_IOTA;
+}
+
 /* The dimension along which the buffer is contiguous, or its rank. */
 static uint32_t unit_of(const tg_uop *define, uint32_t rank) {
   if (!(define->arg >> 32 & TG_STRIDED)) return rank - 1;
@@ -95,11 +119,11 @@ static void see(tg_job *j, state *s, const tg_uop *load) {
   if (load->lanes < 2 || load->lanes & (load->lanes - 1) || tg_define_of(load->src[0])->lanes > 1 || unit == rank) return;
   if (s->home[load->id] == NOWHERE || s->home[load->id] == MANY) return;
   tg_linear_of(j, load->src[1 + unit], &t);
-  uint32_t run = run_of(&t, load->lanes);
+  uint32_t run = run_of(&t, load->lanes), ways = run ? 0 : ways_of(&t, load->lanes);
   for (uint32_t d = 0; d < rank; d++) vector |= d != unit && load->src[1 + d]->lanes > 1;
-  for (uint32_t i = 1; i < load->n && run; i++) good &= of_lanes(j, load->src[i], load->lanes) && (i == 1 + unit || of_runs(j, load->src[i], run));
-  if (!vector || !good || !run) return;
-  gather g = {load, without_constant(j, &t), unit, s->home[load->id], run, t.constant};
+  for (uint32_t i = 1; i < load->n && (run || ways); i++) good &= of_lanes(j, load->src[i], load->lanes) && (i == 1 + unit || (ways ? of_turns(j, load->src[i], ways) : of_runs(j, load->src[i], run)));
+  if (!vector || !good || (!run && !ways)) return;
+  gather g = {load, without_constant(j, &t), unit, s->home[load->id], ways ? load->lanes / ways : run, ways, t.constant};
   tg_push(&j->env, &s->gathers, g);
 }
 
@@ -112,6 +136,8 @@ static int compare(const gather *a, const gather *b, bool places) {
   BY(x->arg, y->arg);
   BY(x->n, y->n);
   BY(a->unit, b->unit);
+  BY(a->run, b->run);
+  BY(a->ways, b->ways);
   BY(a->rest->id, b->rest->id);
   for (uint32_t i = 0; i < x->n; i++)
     if (i != 1 + a->unit) BY(x->src[i]->id, y->src[i]->id);
@@ -171,17 +197,30 @@ static void transpose(tg_job *j, const tg_uop **v, uint32_t n, uint32_t run) {
   }
 }
 
+/* Vector m of n: lane l is that of row l % n in the column m * lanes / n + l / n. */
+static void take_turns(tg_job *j, const tg_uop **v, uint32_t n) {
+  uint32_t count = v[0]->lanes;
+  const tg_uop *row[64], *lanes = tg_index(j, count), *iota = tg_iota(j, TG_I32, count), *turn = tg_op2(j, TG_OP_AND, iota, tg_const_int(j, TG_I32, n - 1)), *column = tg_op2(j, TG_OP_SHR, iota, tg_const_int(j, TG_I32, __builtin_ctz(n)));
+  memcpy(row, v, n * sizeof *v);
+  for (uint32_t m = 0; m < n; m++) {
+    const tg_uop *at = tg_op2(j, TG_OP_ADD, column, tg_const_int(j, TG_I32, m * (count / n)));
+    v[m] = tg_shuffle(j, row[0], lanes, at);
+    for (uint32_t r = 1; r < n; r++) v[m] = tg_op3(j, TG_OP_WHERE, tg_op2(j, TG_OP_EQ, turn, tg_const_int(j, TG_I32, r)), TG_MUTANT("transpose: one turn", tg_shuffle(j, row[r], lanes, at), row[0]), v[m]);
+  }
+}
+
 static const tg_uop *visit(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
   state *s = user;
   if (old->op != TG_OP_LOAD || !s->of[old->id]) return NULL;
   block *b = &s->blocks.data[s->of[old->id] - 1];
-  uint32_t run = b->member->run, n = old->lanes / run, unit = b->member->unit, me = 0;
+  uint32_t run = b->member->run, n = old->lanes / run, unit = b->member->unit, me = 0, step = b->member->ways ? 1 : run;
   while (b->member[me].load != old) me++;
   if (!b->column) {
     const tg_uop *begin = tg_fold2(j, TG_OP_ADD, at_lane(j, src[1 + unit], 0), tg_index(j, -(int64_t)TG_MUTANT("transpose: first column", me, 0) * run));
     b->column = tg_new(&j->env, const tg_uop *, n);
-    for (uint32_t l = 0; l < n; l++) b->column[l] = row(j, old, src, unit, begin, (int64_t)l * run);
-    transpose(j, b->column, n, run);
+    for (uint32_t l = 0; l < n; l++) b->column[l] = row(j, old, src, unit, begin, (int64_t)l * step);
+    if (b->member->ways) take_turns(j, b->column, n);
+    else transpose(j, b->column, n, run);
   }
   return b->column[me];
 }
