@@ -16,17 +16,31 @@ static void knobs(tg_builder *tg_b_) {
 /* Rows in place are read four terms at a time, so their ends must be those of the operand. */
 static bool packs_rows(const tg_gemm_problem *p) { return p->a == TG_I8 || p->a_major != TG_GEMM_ROW || p->k.lo != p->k.hi || p->k.lo % 4; }
 
-/* Four rows of a panel's columns, side by side in memory, whose bytes take turns in it: as many vectors of a panel, each of a quarter of the columns. */
+/* Four rows of a panel's columns, side by side in memory, whose bytes take turns in it: four vectors of as many columns as a row's load has, each of a quarter of them. */
 static void interleave(tg_builder *tg_b_) {
   long long nu = tg_c(NU);
-  if (nu & (nu - 1)) {
-    tg_gemm_word(tg_b_, "lane Cp.2 16");
-    return;
-  }
-  tg_gemm_word(tg_b_, "split Cp.2 %lld as cq cr", 4 * nu);
+  tg_gemm_word(tg_b_, "split Cp.2 %lld as cq cr", nu & (nu - 1) ? 4 : 4 * nu);   /* a vector has a power of two of lanes */
   tg_gemm_word(tg_b_, "fuse cr Cp.3 as cx");
   tg_gemm_word(tg_b_, "lane cx");
   tg_gemm_word(tg_b_, "upcast cq");
+}
+
+/* Columns whose terms are side by side in memory: four of them at a time change places, sixteen by sixteen. */
+static void transpose(tg_builder *tg_b_) {
+  tg_gemm_word(tg_b_, "split Cp.2 16 as cq cr");
+  tg_gemm_word(tg_b_, "fuse cr Cp.3 as cx");
+  tg_gemm_word(tg_b_, "lane cx");
+  tg_gemm_word(tg_b_, "split Cp.1 {16, 1} as pt pu");
+  tg_gemm_word(tg_b_, "order cq pt pu");
+  tg_gemm_word(tg_b_, "unroll pu");
+}
+
+/* Rows that are neighbours in memory: bytes change places, sixteen by sixteen. */
+static void transpose_rows(tg_builder *tg_b_) {
+  tg_gemm_word(tg_b_, "lane Rp.1 16");
+  tg_gemm_word(tg_b_, "split Rp.0 {16, 1} as qt qu");
+  tg_gemm_word(tg_b_, "order Rp.1.0 qt qu");
+  tg_gemm_word(tg_b_, "unroll qu");
 }
 
 /* The tiles, of the columns cv in panels of nr; blocks: the loop over blocks of columns. */
@@ -41,12 +55,13 @@ static void tiles(tg_builder *tg_b_, const tg_gemm_problem *p, const char *block
   tg_gemm_word(tg_b_, "stage B at kc as Cp[d1/%lld, d0/4, d1%%%lld, d0%%4]%s", nr, nr, tg_c(TEAM) == 1 ? " space=team" : "");
   if (packs_rows(p)) tg_gemm_word(tg_b_, "stage A at rc as Rp[d0, d1]%s pitch=%lld", p->a == TG_I8 ? " as u8 fill=128" : "", (long long)tg_c(KC) + 64);
   if (packs_rows(p) && p->a_major == TG_GEMM_ROW) tg_gemm_word(tg_b_, "lane Rp.1 64");
-  if (packs_rows(p) && p->a_major == TG_GEMM_COLUMN) tg_gemm_word(tg_b_, "order Rp.1 Rp.0");   /* as they lie: each line once */
+  if (packs_rows(p) && p->a_major == TG_GEMM_COLUMN) transpose_rows(tg_b_);
   tg_gemm_word(tg_b_, "split rb %s as ir iu", tg_gemm_rows_list(list, sizeof list, mr));
   tg_gemm_word(tg_b_, "order cb iu");
   tg_gemm_word(tg_b_, "upcast iu");
   tg_gemm_word(tg_b_, "upcast cu");
   if (p->b_major == TG_GEMM_ROW) interleave(tg_b_);
+  if (p->b_major == TG_GEMM_COLUMN) transpose(tg_b_);
   tg_gemm_word(tg_b_, "contract vpdpbusd n=cl k=ki");
   if (tg_c(TEAM) == 1) tg_gemm_word(tg_b_, "thread rc"), tg_gemm_word(tg_b_, "thread Cp.0");
   if (tg_c(TEAM) == 2) tg_gemm_word(tg_b_, "thread %s", blocks);

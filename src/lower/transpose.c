@@ -10,14 +10,18 @@
 
 enum { NOWHERE = 0, MANY = UINT32_MAX };   /* homes; else 1 + the id of the END or SINK */
 
+/* A gate of lanes that take turns: what it says of the turns, and that the column, rest + constant + iota / ways, is below a bound. NULL: it says no such thing. */
+typedef struct { const tg_uop *turns, *rest, *bound; int64_t constant; } limits;
+
 typedef struct {
   const tg_uop *load, *rest;   /* rest: the subscript of dimension `unit`, without its constant */
   uint32_t unit, home, run;    /* run: lanes that are neighbours in memory, one behind another or one in each turn; 1: none are */
   uint32_t ways;               /* rows that the lanes take in turns; 0: they do not */
   int64_t constant;
+  limits at;
 } gather;
 
-typedef struct { const gather *member; const tg_uop **column; } block;   /* column: made when the first member is met */
+typedef struct { const gather *member, *edge /* one with a gate; of those that take turns */; const tg_uop **column; } block;   /* column: made when the first member is met */
 
 typedef struct {
   TG_VEC(gather) gathers;
@@ -112,6 +116,21 @@ static const tg_uop *without_constant(tg_job *j, const tg_linear *t) {
   return sum;
 }
 
+static bool see_edge(tg_job *j, const tg_uop *gate, uint32_t ways, limits *e) {
+  tg_linear t;
+  if (gate->op == TG_OP_AND && gate->type == TG_BOOL) return see_edge(j, gate->src[0], ways, e) && see_edge(j, gate->src[1], ways, e);
+  if (of_turns(j, gate, ways)) {
+    e->turns = e->turns ? tg_op2(j, TG_OP_AND, e->turns, gate) : gate;
+    return true;
+  }
+  if (e->bound || gate->op != TG_OP_LT || gate->src[1]->lanes > 1) return false;
+  tg_linear_of(j, gate->src[0], &t);
+  if (ways_of(&t, gate->lanes) != ways) return false;
+  bool number = gate->src[1]->op == TG_OP_CONST;
+  *e = (limits){e->turns, without_constant(j, &t), number ? tg_index(j, 0) : gate->src[1], number ? t.constant - gate->src[1]->arg : t.constant};
+  return true;
+}
+
 static void see(tg_job *j, state *s, const tg_uop *load) {
   uint32_t rank = tg_access_rank(load), unit = rank ? unit_of(tg_define_of(load->src[0]), rank) : 0;
   bool vector = false, good = true;
@@ -121,26 +140,35 @@ static void see(tg_job *j, state *s, const tg_uop *load) {
   tg_linear_of(j, load->src[1 + unit], &t);
   uint32_t run = run_of(&t, load->lanes), ways = run ? 0 : ways_of(&t, load->lanes);
   for (uint32_t d = 0; d < rank; d++) vector |= d != unit && load->src[1 + d]->lanes > 1;
-  for (uint32_t i = 1; i < load->n && (run || ways); i++) good &= of_lanes(j, load->src[i], load->lanes) && (i == 1 + unit || (ways ? of_turns(j, load->src[i], ways) : of_runs(j, load->src[i], run)));
+  limits e = {0};
+  for (uint32_t i = 1; i < load->n && (run || ways); i++) {
+    const tg_uop *u = load->src[i];
+    good &= of_lanes(j, u, load->lanes) && (i == 1 + unit || (!ways ? of_runs(j, u, run) : u == tg_gate(load) ? see_edge(j, u, ways, &e) : of_turns(j, u, ways)));
+  }
   if (!vector || !good || (!run && !ways)) return;
-  gather g = {load, without_constant(j, &t), unit, s->home[load->id], ways ? load->lanes / ways : run, ways, t.constant};
+  gather g = {load, without_constant(j, &t), unit, s->home[load->id], ways ? load->lanes / ways : run, ways, t.constant, e};
   tg_push(&j->env, &s->gathers, g);
 }
 
-/* By all that neighbours share, then by their places. */
+static uint32_t id_of(const tg_uop *u) { return u ? u->id : 0; }
+
+/* By all that neighbours share, then by their places. Those that take turns share the gate of their rows as well, but some may lie within the edge wherever they are, and not ask. */
 static int compare(const gather *a, const gather *b, bool places) {
   const tg_uop *x = a->load, *y = b->load;
+  uint32_t rank = tg_access_rank(x), n = a->ways ? 1 + rank : x->n;
 #define BY(p, q) if ((p) != (q)) return (p) < (q) ? -1 : 1
   BY(a->home, b->home);
-  BY(x->lanes, y->lanes);
-  BY(x->arg, y->arg);
-  BY(x->n, y->n);
   BY(a->unit, b->unit);
   BY(a->run, b->run);
   BY(a->ways, b->ways);
   BY(a->rest->id, b->rest->id);
-  for (uint32_t i = 0; i < x->n; i++)
+  BY(x->lanes, y->lanes);
+  BY(rank, tg_access_rank(y));
+  if (!a->ways) BY(x->arg, y->arg);
+  if (!a->ways) BY(x->n, y->n);
+  for (uint32_t i = 0; i < n; i++)
     if (i != 1 + a->unit) BY(x->src[i]->id, y->src[i]->id);
+  BY(id_of(a->at.turns), id_of(b->at.turns));
   if (!places) return 0;
   BY(a->constant, b->constant);
 #undef BY
@@ -148,6 +176,17 @@ static int compare(const gather *a, const gather *b, bool places) {
 }
 
 static int in_order(const void *a, const void *b) { return compare(a, b, true); }
+
+/* Those that have an edge have the same. Is it so, and do they read the same beyond it? */
+static bool find_edge(block *b, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++) {
+    const gather *g = &b->member[i], *e = b->edge;
+    if (!tg_gate(g->load)) continue;
+    if (e && (e->load->src[e->load->n - 1] != g->load->src[g->load->n - 1] || (e->at.bound && g->at.bound && (e->at.bound != g->at.bound || e->at.rest != g->at.rest || e->at.constant - e->constant != g->at.constant - g->constant)))) return false;
+    if (!e || (!e->at.bound && g->at.bound)) b->edge = g;
+  }
+  return true;
+}
 
 static void find_blocks(tg_job *j, state *s) {
   const gather *g = s->gathers.data;
@@ -158,7 +197,11 @@ static void find_blocks(tg_job *j, state *s) {
       i++;
       continue;
     }
-    block b = {&g[i], NULL};
+    block b = {&g[i], NULL, NULL};
+    if (g[i].ways && !find_edge(&b, rows)) {
+      i++;
+      continue;
+    }
     tg_push(&j->env, &s->blocks, b);
     for (k = 0; k < rows; k++) s->of[g[i + k].load->id] = s->blocks.n;
     i += rows;
@@ -175,12 +218,26 @@ static const tg_uop *put_lane(tg_job *j, const tg_uop *old, const tg_uop *const 
 
 static const tg_uop *at_lane(tg_job *j, const tg_uop *u, int64_t lane) { return u->lanes == 1 ? u : tg_map(j, u, put_lane, enter_scalar, &lane); }
 
+/* The gate of the row of turn `lane`: its columns are as many as there are lanes, from that of the block's first gather on. */
+static const tg_uop *row_gate(tg_job *j, const gather *edge, int64_t first, int64_t lane) {
+  const tg_uop *turn = edge->at.turns ? at_lane(j, edge->at.turns, lane) : NULL;
+  if (!edge->at.bound) return turn;
+  const tg_uop *begin = tg_fold2(j, TG_OP_ADD, at_lane(j, edge->at.rest, 0), tg_index(j, edge->at.constant - TG_MUTANT("transpose: edge of the first", edge->constant - first, 0)));
+  const tg_uop *within = tg_op2(j, TG_OP_LT, tg_op2(j, TG_OP_ADD, begin, tg_iota(j, TG_INDEX, edge->load->lanes)), edge->at.bound);
+  return turn ? tg_op2(j, TG_OP_AND, within, turn) : within;
+}
+
 /* What lane `lane` of all gathers of the block reads. src: of the load, begin: the first subscript along the contiguous dimension. */
-static const tg_uop *row(tg_job *j, const tg_uop *load, const tg_uop *const *src, uint32_t unit, const tg_uop *begin, int64_t lane) {
-  const tg_uop *now[16 + 4];
-  for (uint32_t i = 0; i < load->n; i++) now[i] = i ? at_lane(j, src[i], lane) : src[0];
-  now[1 + unit] = tg_op2(j, TG_OP_ADD, begin, tg_iota(j, TG_INDEX, load->lanes));
-  return tg_fold(j, load, now);
+static const tg_uop *row(tg_job *j, const tg_uop *load, const tg_uop *const *src, const block *b, const tg_uop *begin, int64_t lane) {
+  const tg_uop *now[16 + 4], *like = b->edge ? b->edge->load : load;
+  uint32_t rank = tg_access_rank(load), n = b->member->ways ? 1 + rank : load->n;
+  for (uint32_t i = 0; i < n; i++) now[i] = i ? at_lane(j, src[i], lane) : src[0];
+  now[1 + b->member->unit] = tg_op2(j, TG_OP_ADD, begin, tg_iota(j, TG_INDEX, load->lanes));
+  if (b->edge) {
+    now[like->n - 2] = row_gate(j, b->edge, b->member->constant, lane);
+    now[like->n - 1] = like->src[like->n - 1];
+  }
+  return tg_fold(j, like, now);
 }
 
 /* In a step of size h the vectors r and r + h exchange runs whose number has bit h: of r those that have it, of the other those that do not. */
@@ -218,7 +275,7 @@ static const tg_uop *visit(tg_job *j, const tg_uop *old, const tg_uop *const *sr
   if (!b->column) {
     const tg_uop *begin = tg_fold2(j, TG_OP_ADD, at_lane(j, src[1 + unit], 0), tg_index(j, -(int64_t)TG_MUTANT("transpose: first column", me, 0) * run));
     b->column = tg_new(&j->env, const tg_uop *, n);
-    for (uint32_t l = 0; l < n; l++) b->column[l] = row(j, old, src, unit, begin, (int64_t)l * step);
+    for (uint32_t l = 0; l < n; l++) b->column[l] = row(j, old, src, b, begin, (int64_t)l * step);
     if (b->member->ways) take_turns(j, b->column, n);
     else transpose(j, b->column, n, run);
   }
