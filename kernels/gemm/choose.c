@@ -430,7 +430,7 @@ static uint32_t sketch_of(const tg_gemm_problem *p, const tg_target *t, uint32_t
   if (!p->panel) {
     if (p->batch.hi > 1) return GEMM_PLAIN;
     if (takes_tiles(p, t)) return GEMM_TILES;
-    if ((p->a == TG_U8 || p->a == TG_I8) && p->b == TG_I8 && p->acc == TG_I32 && p->c_major == TG_GEMM_ROW && t->dot_u8s8 && p->k.hi >= 8 && p->m.hi >= 2 && p->n.hi >= 8) return p->a == TG_U8 ? GEMM_BYTES : GEMM_SIGNED_BYTES;
+    if ((p->a == TG_U8 || p->a == TG_I8) && p->b == TG_I8 && p->acc == TG_I32 && p->c_major == TG_GEMM_ROW && t->dot_u8s8 && p->k.hi >= 8 && p->m.hi >= 2 && p->n.hi >= 2) return p->a == TG_U8 ? GEMM_BYTES : GEMM_SIGNED_BYTES;
     if (is_integer(p->a) && is_integer(p->b) && p->acc == TG_I32) return p->a_major == TG_GEMM_ROW && p->b_major == TG_GEMM_ROW ? GEMM_PLAIN : GEMM_PACKED;
     if (!is_float(p->acc) || !is_float(p->a) || !is_float(p->b)) return GEMM_PLAIN;
     if (is_long(p) && threads > 1) return GEMM_LONG;

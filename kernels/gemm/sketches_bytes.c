@@ -38,9 +38,9 @@ static void transpose(tg_builder *tg_b_) {
 /* Rows that are neighbours in memory: bytes change places, sixteen by sixteen. */
 static void transpose_rows(tg_builder *tg_b_) {
   tg_gemm_word(tg_b_, "lane Rp.1 16");
-  tg_gemm_word(tg_b_, "split Rp.0 {16, 1} as qt qu");
-  tg_gemm_word(tg_b_, "order Rp.1.0 qt qu");
-  tg_gemm_word(tg_b_, "unroll qu");
+  tg_gemm_word(tg_b_, "split Rp.0 {16, 1} as rt ru");
+  tg_gemm_word(tg_b_, "order Rp.1.0 rt ru");
+  tg_gemm_word(tg_b_, "unroll ru");
 }
 
 /* The tiles, of the columns cv in panels of nr; blocks: the loop over blocks of columns. */

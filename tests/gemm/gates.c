@@ -373,6 +373,20 @@ static void chosen_elsewhere(void) {
     }
 }
 
+/* What is chosen for bytes compiles as it is: a plan would take the plain sketch instead, and be slow. */
+static void chosen_bytes(void) {
+  tg_gate_failure f;
+  tg_gemm_choice c;
+  tg_target t;
+  tg_target_host(&t, 1);
+  for (uint32_t i = 0; i < 32; i++) {
+    tg_gemm_problem p = {.a = i & 1 ? TG_I8 : TG_U8, .b = TG_I8, .c = TG_I32, .acc = TG_I32, .a_major = i >> 1 & 1, .b_major = i >> 2 & 1, .m = {37, 37}, .n = {i & 8 ? 5 : 145, i & 8 ? 5 : 145}, .k = {i & 16 ? 128 : 67, i & 16 ? 128 : 67}, .batch = {1, 1}};
+    tg_gemm_choose(&p, &t, 1, &c);
+    CHECK(!t.dot_u8s8 || c.sketch != tg_gemm_sketches[0], "bytes, %u: the plain sketch", i);
+    CHECK(tg_gates_pass(context, &p, &c, NULL, 1, 1, &f) == TG_OK, "%s, %u: %s", c.sketch->name, i, f.text);
+  }
+}
+
 /* The first choice gives each knob one of its values: a body refuses others, and a plan would take the plain sketch instead. */
 typedef struct { tg_job job; const tg_gemm_choice *choice; const tg_gemm_problem *problem; } authoring;
 
@@ -413,6 +427,7 @@ int main(void) {
   messages();
   choices();
   chosen_elsewhere();
+  chosen_bytes();
   chosen_values();
   outside(READS_BEHIND, false, "0 bytes behind the end of B");
   outside(READS_BEFORE, true, "4 bytes before the beginning of A");
