@@ -365,6 +365,8 @@ static void share_lines(prefetching *p, const tg_site *c, const tg_axis *places,
   int64_t count[RANK], step[RANK], work = 0;
   share *h = tg_new(&j->env, share, places->n + 1);
   if (c->owner->op != TG_OP_END) tg_fail_at(j, p->o->pos, "prefetch %s at %s of %s: that is the range of a sum, not a loop", p->o->names[0], p->o->names[1], p->o->names[2]);
+  if (!comes_in_order(tg_range_kind(c->range)))
+    tg_fail_at(j, p->o->pos, "prefetch %s at %s of %s: that is %s, and its iterations do not come one after another", p->o->names[0], p->o->names[1], tg_range_text(p->s, c->range), tg_kind_name[tg_range_kind(c->range)]);
   for (uint32_t i = 0; i < places->n; i++)
     if (find_share(p, &places->site[i], c->range, &h[i])) work += h[i].work;
     else h[i].work = 0;

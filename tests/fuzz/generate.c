@@ -453,7 +453,11 @@ static void choose_opts(gen *g, out *o) {
         g->opt_names[g->n_opt_names++].constant = d;
       }
       break;
-    case 29: case 30: put(o, "opt(prefetch %s%d at %s ahead %d to l%d%s); ", k == 29 ? "x" : "y", (int)draw(g, 3), r, 1 + (int)draw(g, 9), 1 + (int)draw(g, 2), k == 29 ? "" : " rw"); break;
+    case 29: case 30:
+      put(o, "opt(prefetch %s%d at %s ahead %d", k == 29 ? "x" : "y", (int)draw(g, 3), r, 1 + (int)draw(g, 9));
+      if (draw(g, 2)) put(o, " of %s", pick(g, false));
+      put(o, " to l%d%s); ", 1 + (int)draw(g, 2), k == 29 ? "" : " rw");
+      break;
     case 31: put(o, "opt(specialize(%s)); ", draw(g, 2) ? "P0 % 4 == 0" : "P0 >= 9"); break;
     case 28: put(o, "opt(swap %s %s); ", r, pick(g, false)); break;
     case 32: case 33: put(o, "opt(fission %s); ", r); break;

@@ -170,6 +170,43 @@ static const expectation word_cases[] = {
     "    C[i, jv] = sum(ko : 4, ku : 4 unroll, let %0 = ko * 4; let %1 = %0 + ku; let %2 = %0 + 8; let %3 = %0 + 9; let %4 = %0 + 10; let %5 = %0 + 11; ahead(ahead(A[i, %1] * Bp[0, %1, jv], prefetch(Bp[0, %2, 0], l1), prefetch(Bp[0, %2, 16], l1), prefetch(Bp[0, %3, 0], l1), prefetch(Bp[0, %3, 16], l1), prefetch(Bp[0, %4, 0], l1), prefetch(Bp[0, %4, 16], l1), prefetch(Bp[0, %5, 0], l1), prefetch(Bp[0, %5, 16], l1)), prefetch(A[0, %2], l2), prefetch(A[1, %2], l2)));\n"
     "  }\n"
     "}\n"},
+  {matmul_kernel, "M=4 N=32 K=16", "split k 4 as ko ku\nunroll ku\nprefetch B at ko ahead 1 of i",   /* all 32 lines of B in an iteration of i, 128 turns of ko */
+    "range(i, 4) {\n"
+    "  range(j, 32) {\n"
+    "    C[i, j] = sum(ko : 4, ku : 4 unroll, let %0 = ko * 4 + ku; let %1 = j * 33554436 + ko * 8388609; ahead(A[i, %0] * B[%0, j], prefetch(B[%1 / 67108864, %1 / 33554432 % 2 * 16], l1)));\n"
+    "  }\n"
+    "}\n"},
+  {matmul_kernel, "M=12 N=64 K=48", "split i 4 as io ii\norder io j ii\nprefetch A at j ahead 1 of io to l2",
+    "range(io, 3) {\n"
+    "  range(j, 64) {\n"
+    "    let %0 = j * 4194305;\n"
+    "    prefetch(A[%0 / 67108864 + io * 4 + 4, %0 % 67108864 * 3 / 67108864 * 16], l2);\n"
+    "    range(ii, 4) {\n"
+    "      let %1 = io * 4 + ii;\n"
+    "      C[%1, j] = sum(k : 48, A[%1, k] * B[k, j]);\n"
+    "    }\n"
+    "  }\n"
+    "}\n"},
+  {matmul_kernel, "M=8 N=64 K=32", "split j 32 as jo ji\nsplit k 16 as kc kr\norder jo kc i ji\nstage B at kc as Bp[k, j]\nprefetch B at kr ahead 1 of kc",   /* behind the last kc comes the first of the next jo */
+    "range(jo, 2) {\n"
+    "  range(kc, 2) {\n"
+    "    define_local(Bp, f32, [16, 32], align 64);\n"
+    "    range(Bp.0, 16) {\n"
+    "      range(Bp.1, 32) {\n"
+    "        Bp[Bp.0, Bp.1] = B[kc * 16 + Bp.0, jo * 32 + Bp.1];\n"
+    "      }\n"
+    "    }\n"
+    "    range(i, 8) {\n"
+    "      range(ji, 32) {\n"
+    "        let %0 = jo * 32;\n"
+    "        let %1 = %0 + ji;\n"
+    "        let %2 = 0 < kc;\n"
+    "        let %3 = ji * 4194320;\n"
+    "        C[i, %1] = sum(kr : 16, let %4 = kr * 262145; ahead(A[i, kr + kc * 16] * Bp[kr, ji], prefetch(B[where(%2, kc + -1, kc + 1) * 16 + (i * 134218240 + %3 + %4) / 67108864, where(%2, 1, 0) * 32 + (i * 512 + %3 + %4) / 33554432 % 2 * 16 + %0], l1))) + (C[i, %1] if %2 else 0.0f);\n"
+    "      }\n"
+    "    }\n"
+    "  }\n"
+    "}\n"},
   {total_kernel, "N=200", "split k 64 as ko ki\nsplit ki 16 as ku kl\nlane kl\nupcast ku\nprefetch x at ko ahead 3",
     "y = sum(ko : 4, ku : 4 upcast, kl : 16 lane, let %0 = ko * 64; let %1 = %0 + ku * 16 + kl; let %2 = %1 < 200; ahead(where(%2, x[%1] if %2 else 0.0f, 0.0f), prefetch(x[%0 + 192], l1), prefetch(x[%0 + 208], l1), prefetch(x[%0 + 224], l1), prefetch(x[%0 + 240], l1)));\n"},
   {matmul_kernel, "M=4 N=32 K=16", "split i 2 as io ii\nprefetch C at io ahead 0 rw",
@@ -294,6 +331,13 @@ static const expectation refusal_cases[] = {
    "opts:2:1: error: prefetch B at k (line 6): it is lane, and its iterations do not come one after another"},
   {matmul_kernel, "M=4 N=32 K=16", "prefetch C at k ahead 8 rw",
    "opts:1:1: error: prefetch C at k: what is summed does not read it or store to it"},
+  {matmul_kernel, "M=4 N=4 K=4", "prefetch B at i ahead 1 of k", "opts:1:1: error: prefetch B at i of k: that is the range of a sum, not a loop"},
+  {matmul_kernel, "M=4 N=4 K=4", "prefetch B at i ahead 1 of j", "opts:1:1: error: prefetch B at i of j: there is no i in it, or it does not read B"},
+  {matmul_kernel, "M=4 N=4 K=4", "prefetch B at k ahead 1 of", "opts:1:27: error: expected a range at the end of 'prefetch B at k ahead 1 of'"},
+  {matmul_kernel, "M=4 N=4 K=4", "lane j\nprefetch B at k ahead 1 of j",
+   "opts:2:1: error: prefetch B at k of j (line 5): that is lane, and its iterations do not come one after another"},
+  {matmul_kernel, "M=4 N=4096 K=4096", "prefetch B at j ahead 1 of i", "opts:1:1: error: prefetch B at j: an iteration asks for more than 64 lines"},
+  {matmul_kernel, "M=4 N=1..9999999999 K=4", "prefetch B at k ahead 1 of i", "opts:1:1: error: prefetch B at k of i: the iterations of j within it have no constant bound"},
   {matmul_kernel, "M=4 N=32 K=512", "split k 256 as ko ku\nprefetch B at ko ahead 1",
    "opts:2:1: error: prefetch B at ko: an iteration reads more than 64 lines"},
   {matmul_kernel, "M=4 N=32 K=16", "stage B at i as Bp\nprefetch Bp at i ahead 1",
