@@ -10,8 +10,8 @@
 
 enum { NOWHERE = 0, MANY = UINT32_MAX };   /* homes; else 1 + the id of the END or SINK */
 
-/* A gate of lanes that take turns: what it says of the turns, and that the column, rest + constant + iota / ways, is below a bound. NULL: it says no such thing. */
-typedef struct { const tg_uop *turns, *rest, *bound; int64_t constant; } limits;
+/* A gate of lanes that take turns: what it says of the turns, and that rest + constant, which iota / ways is a part of, is below 0. NULL: it says no such thing. */
+typedef struct { const tg_uop *turns, *rest; int64_t constant; } limits;
 
 typedef struct {
   const tg_uop *load, *rest;   /* rest: the subscript of dimension `unit`, without its constant */
@@ -123,11 +123,10 @@ static bool see_edge(tg_job *j, const tg_uop *gate, uint32_t ways, limits *e) {
     e->turns = e->turns ? tg_op2(j, TG_OP_AND, e->turns, gate) : gate;
     return true;
   }
-  if (e->bound || gate->op != TG_OP_LT || gate->src[1]->lanes > 1) return false;
-  tg_linear_of(j, gate->src[0], &t);
+  if (e->rest || gate->op != TG_OP_LT || gate->src[1]->lanes > 1) return false;
+  tg_linear_of(j, tg_op2(j, TG_OP_SUB, gate->src[0], gate->src[1]), &t);
   if (ways_of(&t, gate->lanes) != ways) return false;
-  bool number = gate->src[1]->op == TG_OP_CONST;
-  *e = (limits){e->turns, without_constant(j, &t), number ? tg_index(j, 0) : gate->src[1], number ? t.constant - gate->src[1]->arg : t.constant};
+  *e = (limits){e->turns, without_constant(j, &t), t.constant};
   return true;
 }
 
@@ -182,8 +181,8 @@ static bool find_edge(block *b, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) {
     const gather *g = &b->member[i], *e = b->edge;
     if (!tg_gate(g->load)) continue;
-    if (e && (e->load->src[e->load->n - 1] != g->load->src[g->load->n - 1] || (e->at.bound && g->at.bound && (e->at.bound != g->at.bound || e->at.rest != g->at.rest || e->at.constant - e->constant != g->at.constant - g->constant)))) return false;
-    if (!e || (!e->at.bound && g->at.bound)) b->edge = g;
+    if (e && (e->load->src[e->load->n - 1] != g->load->src[g->load->n - 1] || (e->at.rest && g->at.rest && (e->at.rest != g->at.rest || e->at.constant - e->constant != g->at.constant - g->constant)))) return false;
+    if (!e || (!e->at.rest && g->at.rest)) b->edge = g;
   }
   return true;
 }
@@ -221,9 +220,9 @@ static const tg_uop *at_lane(tg_job *j, const tg_uop *u, int64_t lane) { return 
 /* The gate of the row of turn `lane`: its columns are as many as there are lanes, from that of the block's first gather on. */
 static const tg_uop *row_gate(tg_job *j, const gather *edge, int64_t first, int64_t lane) {
   const tg_uop *turn = edge->at.turns ? at_lane(j, edge->at.turns, lane) : NULL;
-  if (!edge->at.bound) return turn;
+  if (!edge->at.rest) return turn;
   const tg_uop *begin = tg_fold2(j, TG_OP_ADD, at_lane(j, edge->at.rest, 0), tg_index(j, edge->at.constant - TG_MUTANT("transpose: edge of the first", edge->constant - first, 0)));
-  const tg_uop *within = tg_op2(j, TG_OP_LT, tg_op2(j, TG_OP_ADD, begin, tg_iota(j, TG_INDEX, edge->load->lanes)), edge->at.bound);
+  const tg_uop *within = tg_op2(j, TG_OP_LT, tg_op2(j, TG_OP_ADD, begin, tg_iota(j, TG_INDEX, edge->load->lanes)), tg_index(j, 0));
   return turn ? tg_op2(j, TG_OP_AND, within, turn) : within;
 }
 
