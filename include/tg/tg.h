@@ -69,7 +69,8 @@ typedef struct tg_context_options {   /* zero means default */
   void *log_user;
   const char *cache;          /* folder of compiled kernels, shared by processes; none */
   const char *target;         /* "host" */
-  int threads;                /* of the pool, the caller's among them; all cores. None is started before a launch asks */
+  int threads;                /* of the pool, the caller's among them; all cores. None is started before a launch asks. Those that sleep are woken on other
+                               * processors than the launcher's, of those that it may use */
   uint32_t flags;
   const char *tuned;          /* folder of tuned choices, for TG_COMPILE_TUNED and tg_tune (tune.h); none */
 } tg_context_options;
