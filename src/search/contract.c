@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The schedule of a contraction: a sum of products in which some operand stands still while a row moves, and the others while a
  * column moves. Columns, contiguous in the output, become vectors; a tile of rows x vectors stays in registers; the panel
- * of the operand that the columns read is copied to be contiguous, and threads share the panels. */
+ * of the operand that the columns read is copied to be contiguous, transposed where its terms are side by side and not its columns, and threads share the panels. */
 #include "search/nest.h"
 
 typedef struct { uint32_t rows, vectors; double cost; } tile;
@@ -10,6 +10,7 @@ typedef struct {
   const tg_nest_loop *row, *column;
   const tg_nest_reduce *sum;
   const tg_uop *panel;             /* the load that moves with columns */
+  bool across;                     /* contiguous along the terms: it must be copied */
   const tg_uop *tall;              /* the load that moves with rows */
   const char *row_name;            /* of the loop over rows, or of the rows of one task */
   int64_t rows;                    /* how many there are in it */
@@ -57,6 +58,22 @@ static bool is_product(const tg_uop *v) {
   return v->op == TG_OP_MUL;
 }
 
+/* The one dimension that columns are neighbours in, or the rank. */
+static uint32_t column_dimension(tg_job *j, const tg_uop *load, const roles *r) {
+  uint32_t rank = tg_access_rank(load), found = rank;
+  tg_linear t;
+  for (uint32_t d = 0; d < rank; d++) {
+    if (!tg_uses(j, load->src[1 + d], r->column->range)) continue;
+    if (found < rank || d + 1 == rank) return rank;
+    tg_linear_of(j, load->src[1 + d], &t);
+    bool neighbours = false;
+    for (uint32_t i = 0; i < t.n; i++) neighbours |= t.atom[i] == r->column->range && t.coefficient[i] == 1;
+    if (!neighbours) return rank;
+    found = d;
+  }
+  return found;
+}
+
 static bool find_roles(tg_nest *n, roles *r) {
   tg_job *j = n->j;
   if (n->depth < 2 || n->stores.n != 1 || n->reductions.n != 1 || n->loop[n->depth - 1].end->n != 2) return false;
@@ -73,10 +90,12 @@ static bool find_roles(tg_nest *n, roles *r) {
   for (uint32_t i = 0; i < count; i++) {
     if (order[i]->op != TG_OP_LOAD) continue;
     tg_motion m = tg_access_motion(j, order[i], r->column->range);
-    if (m == TG_STRIDES || m == TG_BACKWARDS) return false;
-    if (m == TG_CONTIGUOUS) {
+    bool across = m == TG_STRIDES && column_dimension(j, order[i], r) < tg_access_rank(order[i]) && tg_access_motion(j, order[i], r->sum->range) == TG_CONTIGUOUS;
+    if ((m == TG_STRIDES && !across) || m == TG_BACKWARDS) return false;
+    if (m == TG_CONTIGUOUS || across) {
       if (r->panel) return false;
       r->panel = order[i];
+      r->across = across;
     }
   }
   for (uint32_t i = n->depth; i-- > 0 && r->panel;) { /* the innermost loop that the panel does not read */
@@ -173,7 +192,7 @@ static bool keeps_blocks(const tg_nest *n, const roles *r) {
 static int64_t panel_terms(const tg_nest *n, const roles *r, tile t, double width) {
   double row = width * tg_type_bytes((tg_type)r->panel->type), whole = 4e6;
   if (read_twice(n, r) || !n->l->target->l2 || tg_reduce_info(r->sum->reduce).ranges != 1 || !r->sum->extent_text) return 0;
-  if (r->rows >= 0 && r->rows < 4 * (int64_t)t.rows) return 0;
+  if (r->rows >= 0 && r->rows < (r->across ? 8 : 4 * (int64_t)t.rows)) return 0;   /* without a copy each sum would run along the terms alone */
   if (row * (double)tg_bounds_of(n->j, tg_extent(r->sum->range)).hi < whole) return INT64_MAX;
   if (r->sum->extent >= 0 || !keeps_blocks(n, r)) return 0;
   int64_t terms = 64;
@@ -190,7 +209,27 @@ static const char *panel_loop(tg_nest *n, const roles *r, int64_t terms, const c
   return tg_format(&n->j->env, "%s.c", s);
 }
 
+/* The columns' dimension comes last; as many terms as a vector has lanes are transposed at a time. */
+static void transposed_panel(tg_nest *n, const roles *r, const char *at, int64_t width, const char *name) {
+  const char *source = tg_buffer_info(n->j, r->panel->src[0])->name, *copy = tg_format(&n->j->env, "%s.%s", source, name);
+  uint32_t rank = tg_access_rank(r->panel), column = column_dimension(n->j, r->panel, r), last = rank - 1;
+  tg_str layout = tg_str_new(&n->j->env);
+  for (uint32_t d = 0; d < rank; d++)
+    if (d != column) tg_str_printf(&layout, "d%u, ", d);
+  tg_nest_emit(n, "stage %s at %s as %s[%sd%u]", source, at, copy, layout.data, column);
+  if (width > n->lanes) tg_nest_emit(n, "lane %s.%u %u", copy, last, n->lanes);
+  else tg_nest_emit(n, "lane %s.%u", copy, last);
+  tg_nest_emit(n, "split %s.%u {%u, 1} as %s.pt %s.pu", copy, last - 1, n->lanes, copy, copy);   /* what is contiguous is the source's last dimension, the terms */
+  if (width > n->lanes) tg_nest_emit(n, "order %s.%u.0 %s.pt %s.pu", copy, last, copy, copy);
+  else tg_nest_emit(n, "order %s.pt %s.pu", copy, copy);
+  tg_nest_emit(n, "unroll %s.pu", copy);
+}
+
 static void panel(tg_nest *n, const roles *r, const char *at, int64_t width, uint32_t vectors, const char *name) {
+  if (r->across) {
+    transposed_panel(n, r, at, width, name);
+    return;
+  }
   const char *source = tg_buffer_info(n->j, r->panel->src[0])->name;
   const char *last = tg_format(&n->j->env, "%s.%s.%u", source, name, tg_access_rank(r->panel) - 1);
   tg_nest_emit(n, "stage %s at %s as %s.%s", source, at, source, name);
@@ -209,7 +248,8 @@ bool tg_nest_contraction(tg_nest *n) {
   t.rows = (uint32_t)TG_CHOOSE(n, "rows", t.rows, 1, 2, 4, 6, 8, 10, 12, 14);
   t.vectors = (uint32_t)TG_CHOOSE(n, "vectors", t.vectors, 1, 2, 3, 4);
   if (!t.rows || !t.vectors || (r.rows > 0 && t.rows > r.rows) || (columns > 0 && (int64_t)t.vectors * n->lanes > columns)) t = choose_tile(n, &r, rows_conflict(r.tall));
-  int64_t width = (int64_t)t.vectors * n->lanes;
+  int64_t width = (int64_t)t.vectors * n->lanes, held = panel_terms(n, &r, t, (double)width);
+  if (r.across && !held) return false;
   const char *b = r.column->base, *name = r.column->name;
   bool by_rows = n->l->target->threads > 1 && TG_CHOOSE(n, "tasks", 1, 0, 1) && tasks_of_rows(n, &r, t, width);
   if (!by_rows) order_outside(n, &r);
@@ -221,8 +261,9 @@ bool tg_nest_contraction(tg_nest *n) {
   const char *outer = tg_format(&n->j->env, "%s.o", b);
   tg_nest_emit(n, "split %s %lld as %s %s.r", name, (long long)width, outer, b);
   tg_nest_emit(n, "order %s.%s %s.r", outer, r.row_name, b);
-  int64_t terms = panel_terms(n, &r, t, (double)width);
+  int64_t terms = held;
   if (terms) terms = TG_CHOOSE(n, "panel", terms == INT64_MAX ? 1 : terms, 0, 1, 128, 256, 384, 512);
+  if (!terms && r.across) terms = held;
   if (terms == 1) terms = INT64_MAX;
   if (terms > 1 && terms != INT64_MAX && !keeps_blocks(n, &r)) terms = INT64_MAX;
   const char *at = panel_loop(n, &r, terms, outer, "");
@@ -236,7 +277,7 @@ bool tg_nest_contraction(tg_nest *n) {
     if (r.row->extent > 0 && rows > r.row->extent) rows = (uint32_t)r.row->extent;
     tg_nest_emit(n, "split %s.e %u as %s.p %s.w", b, n->lanes, b, b);
     tg_nest_emit(n, "order %s.p.%s %s.w", b, r.row_name, b);
-    bool whole = columns < 0 || columns % width >= n->lanes;   /* less than a vector is read as it lies */
+    bool whole = columns < 0 || columns % width >= n->lanes || r.across;   /* less than a vector is read as it lies */
     const char *single = tg_format(&n->j->env, "%s.p", b), *rest_at = panel_loop(n, &r, whole ? terms : 0, single, "e");
     tile_rows(n, &r, single, rows, 1, "e");
     tg_nest_emit(n, "lane %s.w", b);
