@@ -199,7 +199,7 @@ static int64_t thin_rows(int64_t rows, bool nine) {
 /* Another tile, where the estimate says that it is better by more than the estimate knows. */
 static void improve_thin(const tg_gemm_problem *p, const tg_target *t, bool dot, int64_t *vl, int64_t *mr, int64_t *side, int64_t *kc) {
   static const int64_t sides[] = {8, 6, 4, 3, 2, 1, 0}, terms[] = {8, 16, 32, 0};
-  enum { ROWS = 16, TERMS = 16 };   /* of a tile; for which no blocks are compared */
+  enum { ROWS = 16, TERMS = 16, ADDRESSES = 9 };   /* of a tile; for which no blocks are compared; rows that lie apart, each with an address */
   const double surely = 0.95;
   int64_t most = *vl, own = *kc, registers = t->vector_registers;
   tg_gemm_view v;
@@ -207,7 +207,7 @@ static void improve_thin(const tg_gemm_problem *p, const tg_target *t, bool dot,
   double best = surely * (dot ? tg_gemm_dot_cycles(&v, *mr, *side, *vl) : tg_gemm_stream_cycles(&v, *mr, *side, *vl, *kc));
   for (const int64_t *r = tg_gemm_mr; *r && *r <= smaller(v.rows, ROWS); r++)
     for (const int64_t *s = sides; *s; s++) {
-      if (*r * *s + (dot ? smaller(*r, *s) : *s) + 2 > registers || (*r < 4 && v.rows >= 8)) continue;
+      if (*r * *s + (dot ? smaller(*r, *s) : *s) + 2 > registers || (*r < 4 && v.rows >= 8) || (v.asks_much && v.row_k && *r > ADDRESSES)) continue;
       if (dot)
         for (int64_t lanes = most; lanes >= 4 && (lanes == most || v.terms % most); lanes /= 2) {
           double c = tg_gemm_dot_cycles(&v, *r, *s, lanes);
@@ -225,7 +225,7 @@ static void improve_thin(const tg_gemm_problem *p, const tg_target *t, bool dot,
 /* The product of a thin operand and one that is read once. Tiles were measured: more columns side by side are more streams of memory at a time. */
 static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
   tg_gemm_roles o = tg_gemm_thin_roles_of(p);
-  enum { ONE_BY_ONE = 1, ROWS = 4 };
+  enum { ONE_BY_ONE = 1, ROWS = 4, FAR = 256 /* vectors of a row, to ask for far ones */ };
   int64_t rows = o.r == 'i' ? p->m.hi : p->n.hi, columns = o.r == 'i' ? p->n.hi : p->m.hi, size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16);
   int64_t side, l2 = t->l2 ? (int64_t)t->l2 : 1 << 20, l1 = t->l1 ? (int64_t)t->l1 : 32 << 10;
   bool few = t->vector_registers < 32, dot = out->sketch == tg_gemm_sketches[GEMM_DOT];
@@ -246,7 +246,7 @@ static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t t
     else side = 2, mr = rows, kc = rows < ROWS ? 8 : 16;
   }
   const int64_t *list = dot ? tg_gemm_nb : tg_gemm_stream_nb;
-  int64_t wide = dot ? side : side * vl, nb = listed(list, smaller(up(columns, wide), dot ? 64 : l2 / 4 / (rows * wide * size)));
+  int64_t wide = dot ? side : side * vl, tiles = up(columns, wide), room = dot ? 64 : l2 / 4 / (rows * wide * size), nb = tiles <= room && tiles <= 64 ? listed_above(list, tiles) : listed(list, smaller(tiles, room));
   if (t->asking != TG_ASK_NOTHING) nb = smaller(nb, 64);
   if (threads > 1) nb = listed(list, smaller(nb, up(columns, wide * 4 * (int64_t)threads)));
   knob(out, "VL", vl);
@@ -254,7 +254,7 @@ static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t t
   knob(out, "MR", mr);
   knob(out, "NB", nb);
   if (!dot) knob(out, "KC", kc);
-  knob(out, "AHEAD", sequence ? 1 : much ? dot ? 24 : afar && !o.scattered ? 4 : 0 : dot && t->asking == TG_ASK_SOME ? 8 : 0);
+  knob(out, "AHEAD", sequence ? 1 : much ? dot ? (p->k.hi / vl >= FAR ? 24 : 8) : afar && !o.scattered ? 4 : 0 : dot && t->asking == TG_ASK_SOME ? 8 : 0);
   knob(out, "TEAM", threads > 1 ? 2 : 0);
 }
 
@@ -288,7 +288,7 @@ static shape choose_small_tile(const tg_gemm_view *v, int64_t most, int64_t regi
         double c = is_near(v) ? cycles_of_tiles(v, *mr, nu, vl) : tg_gemm_direct_cycles(v, *mr, nu, vl);
         if (vl < most && v->column_k && v->terms % vl < v->terms % most) c *= 0.9;   /* fewer elements are copied one by one */
         if (!best.mr || c < best.cycles * (best.vl == vl ? 0.999 : 0.97)) best = (shape){*mr, nu, vl, c};
-        if (*mr >= v->rows || (v->double_pumped && *mr >= 8 && v->rows > most_rows && (vl * v->size <= 16 || vl >= v->columns))) break;   /* of a few columns long tiles were slower */
+        if (*mr >= v->rows || ((v->double_pumped || v->asks_much) && *mr >= 8 && v->rows > most_rows && (vl * v->size <= 16 || vl >= v->columns))) break;   /* of a few columns long tiles were slower */
       }
   return best;
 }
@@ -330,7 +330,7 @@ static shape choose_open_tile(tg_gemm_dim rows, tg_gemm_dim columns, int64_t vl,
 static int64_t terms_in_a_row(const tg_gemm_view *v, int64_t mr, int64_t tile) {
   enum { MOST = 16, INSTRUCTIONS = 1024, DECODED = 256, SUMS = 20 };
   int64_t n = MOST, rest = 0;
-  if (v->rows <= mr && v->terms * tile <= (v->double_pumped ? DECODED : INSTRUCTIONS)) return 0;
+  if (v->rows <= mr && v->terms * tile <= (v->double_pumped || v->asks_much ? DECODED : INSTRUCTIONS)) return 0;
   if (!is_near(v)) {
     if (v->row_k) n = mr <= 7 ? 8 : mr <= 9 ? 4 : mr == 10 ? 2 : 1;
     else if (v->terms > MOST) n = tile <= SUMS ? 4 : 1;

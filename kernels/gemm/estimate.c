@@ -13,7 +13,7 @@ static const double COPY = 2.4, TRANSPOSED = 0.38 /* an element */, GATHERED = 1
 static const double LINE = 1.5, PAGE = 6 /* a term whose row operand is in another */, ADDRESS = 0.03 /* part, for each row beyond ADDRESSES */;
 static const double WHOLE_LINES = 1.4 /* times, to store one in two halves */, UNALIGNED = 1.3, CROWDED = 4 /* a vector that its neighbours have pushed out */;
 static const double HIDDEN = 0.4, ASKED = 0.25, BESIDE = 0.15 /* parts of what goes on side by side */, STREAM = 1.08, STREAM_ASKED = 0.7 /* of what is asked for far ahead, or comes in pairs of lines */, TURNED = 1.15, MANY_ROWS = 1.1 /* times */;
-enum { STREAMS = 16, ADDRESSES = 6, IN_A_ROW = 1024 /* multiplications without a loop */, SHORT = 16 /* sums: little but stores */, DOT_COLUMNS = 64 /* tiles of columns that rows share */ };
+enum { ASKING_ROWS = 16, STREAMS = 16, ADDRESSES = 6, IN_A_ROW = 1024 /* multiplications without a loop */, SHORT = 16 /* sums: little but stores */, DOT_COLUMNS = 64 /* tiles of columns that rows share */ };
 static const double page = 4096, pages = 80 /* that are at hand */, full = 0.7 /* of a cache */;
 
 static double least(double a, double b) { return a < b ? a : b; }
@@ -153,7 +153,7 @@ double tg_gemm_stream_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int6
     }
   if (v->scattered && (double)v->terms * least(1, (double)(v->columns * v->size) / page) > pages) sum += (double)(v->terms * up(v->columns, wide) * up(v->rows, mr)) * PAGE / 2;
   double once = arrives(v, v->columns * v->terms, false);
-  if (v->asks_much && mr > 1 && once > 0) sum = most(sum, once) * STREAM_ASKED + ASKED * STREAM_ASKED * least(sum, once);
+  if (v->asks_much && mr > 1 && v->rows <= ASKING_ROWS && once > 0) sum = most(sum, once) * STREAM_ASKED + ASKED * STREAM_ASKED * least(sum, once);
   else sum = meanwhile(sum * STREAM, once);
   return sum + (v->scattered ? (double)(v->rows * v->columns) * SCATTERED : 0);
 }
