@@ -98,7 +98,7 @@ static bool of_turns(tg_job *j, const tg_uop *u, uint32_t ways) {
   const tg_uop **order = tg_toposort(j, u, &n);
   for (uint32_t i = 0; i < n; i++)
     for (uint32_t k = 0; k < order[i]->n; k++)
-      if (order[i]->src[k]->op == TG_OP_IOTA && (order[i]->op != TG_OP_MOD || k || order[i]->src[1]->op != TG_OP_CONST || order[i]->src[1]->arg != TG_MUTANT("transpose: turns", ways, 2 * ways))) return false;
+      if (order[i]->src[k]->op == TG_OP_IOTA && (order[i]->op != TG_OP_MOD || k || order[i]->src[1]->op != TG_OP_CONST || order[i]->src[1]->arg != ways)) return false;
   return u->op != TG_OP_IOTA;
 }
 
