@@ -332,6 +332,7 @@ static int64_t terms_in_a_row(const tg_gemm_view *v, int64_t mr, int64_t tile) {
   int64_t n = MOST, rest = 0;
   if (v->rows <= mr && v->terms * tile <= (v->double_pumped || v->asks_much ? DECODED : INSTRUCTIONS)) return 0;
   if (!is_near(v)) {
+    if (v->asks_much && v->row_k && !v->column_k) return 1;
     if (v->row_k) n = mr <= 7 ? 8 : mr <= 9 ? 4 : mr == 10 ? 2 : 1;
     else if (v->terms > MOST) n = tile <= SUMS ? 4 : 1;
     rest = 1;

@@ -14,6 +14,8 @@ static const double LINE = 1.5, PAGE = 6 /* a term whose row operand is in anoth
 static const double WHOLE_LINES = 1.4 /* times, to store one in two halves */, UNALIGNED = 1.3, CROWDED = 4 /* a vector that its neighbours have pushed out */;
 static const double HIDDEN = 0.4, ASKED = 0.25, BESIDE = 0.15 /* parts of what goes on side by side */, STREAM = 1.08, STREAM_ASKED = 0.7 /* of what is asked for far ahead, or comes in pairs of lines */, TURNED = 1.15, MANY_ROWS = 1.1 /* times */;
 enum { ASKING_ROWS = 16, STREAMS = 16, ADDRESSES = 6, IN_A_ROW = 1024 /* multiplications without a loop */, SHORT = 16 /* sums: little but stores */, DOT_COLUMNS = 64 /* tiles of columns that rows share */ };
+static const double EASY = 0.5;   /* of the third cache */
+enum { FEW_SETS = 1024 /* rows of the columns' operand that share them */, FAR_APART = 8192 /* bytes, from a row to the next */, EASY_ADDRESSES = 8 };
 static const double page = 4096, pages = 80 /* that are at hand */, full = 0.7 /* of a cache */;
 
 static double least(double a, double b) { return a < b ? a : b; }
@@ -81,11 +83,18 @@ static double tile(const tg_gemm_view *v, int64_t vl, int64_t mr, int64_t nu, do
 
 /* ---- sketches ---- */
 
+/* Rows of the columns' operand, in the third cache at the farthest, on a processor that brings in much at a time: tiles read them as fast as copies of them. */
+static bool comes_easily(const tg_gemm_view *v) {
+  bool few_sets = crowded_l2(v) && (v->terms > FEW_SETS || v->columns * v->size > FAR_APART);
+  return v->asks_much && !v->column_k && v->row_k && (double)(v->columns * v->terms * v->size) <= v->l3 * EASY && !few_sets;
+}
+
 /* All rows of nu vectors of columns: tiles of mr, and one of those that are left. Many rows are many streams, and where each has an address, those are short. */
 static double direct_columns(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl) {
   double strip = (double)(v->terms * nu * vl * v->size), columns, sum = 0, turns = 0 /* of pages, a term */;
   bool across = v->columns % vl != 0;
   if (v->column_k) columns = comes_from(v, vl, strip);
+  else if (comes_easily(v)) columns = comes_from(v, vl, strip);
   else {
     columns = most(comes_from(v, vl, strip), crowded_l1(v) ? FROM_L2 : 0) + (across ? ACROSS - LOAD : 0);
     if (crowded_l2(v)) columns = most(columns, FROM_AFAR);
@@ -96,7 +105,7 @@ static double direct_columns(const tg_gemm_view *v, int64_t mr, int64_t nu, int6
   }
   if (v->rows >= mr) sum += (double)(v->rows / mr) * tile(v, vl, mr, nu, (double)v->terms, columns, waits(v, v->terms, mr) + turns, across);
   if (v->rows % mr) sum += tile(v, vl, v->rows % mr, nu, (double)v->terms, columns, waits(v, v->terms, v->rows % mr) + turns, across);
-  int64_t together = least_of(v->rows, mr), most_rows = v->rows <= mr && v->terms * together * nu <= IN_A_ROW ? STREAMS : ADDRESSES;
+  int64_t together = least_of(v->rows, mr), most_rows = v->rows <= mr && v->terms * together * nu <= IN_A_ROW ? STREAMS : comes_easily(v) ? EASY_ADDRESSES : ADDRESSES;
   if (v->row_k) sum *= 1 + ADDRESS * most(0, (double)(together - most_rows));
   else if (together > STREAMS) sum *= MANY_ROWS;
   if (!v->row_k) sum *= TURNED;
@@ -106,7 +115,10 @@ static double direct_columns(const tg_gemm_view *v, int64_t mr, int64_t nu, int6
 
 double tg_gemm_direct_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl) {
   int64_t wide = nu * vl, rest = v->columns % wide;
-  return columns_arrive(v) + arrives(v, v->rows * v->terms, true) + (double)(v->columns / wide) * (v->columns >= wide ? direct_columns(v, mr, nu, vl) : 0) + (rest ? direct_columns(v, mr, up(rest, vl), vl) : 0);
+  double sum = (double)(v->columns / wide) * (v->columns >= wide ? direct_columns(v, mr, nu, vl) : 0) + (rest ? direct_columns(v, mr, up(rest, vl), vl) : 0);
+  if (comes_easily(v)) sum = most(sum, arrives(v, v->columns * v->terms, false));   /* beside the first rows' multiplications */
+  else sum += columns_arrive(v);
+  return sum + arrives(v, v->rows * v->terms, true);
 }
 
 /* Rows by a list: tiles of mr, then powers of two. */
