@@ -58,20 +58,26 @@ static bool is_product(const tg_uop *v) {
   return v->op == TG_OP_MUL;
 }
 
-/* The one dimension that columns are neighbours in, or the rank. */
-static uint32_t column_dimension(tg_job *j, const tg_uop *load, const roles *r) {
+/* The one dimension that iterations of the range are neighbours in, or the rank. */
+static uint32_t dimension_of(tg_job *j, const tg_uop *load, const tg_uop *range) {
   uint32_t rank = tg_access_rank(load), found = rank;
   tg_linear t;
   for (uint32_t d = 0; d < rank; d++) {
-    if (!tg_uses(j, load->src[1 + d], r->column->range)) continue;
-    if (found < rank || d + 1 == rank) return rank;
+    if (!tg_uses(j, load->src[1 + d], range)) continue;
+    if (found < rank) return rank;
     tg_linear_of(j, load->src[1 + d], &t);
     bool neighbours = false;
-    for (uint32_t i = 0; i < t.n; i++) neighbours |= t.atom[i] == r->column->range && t.coefficient[i] == 1;
+    for (uint32_t i = 0; i < t.n; i++) neighbours |= t.atom[i] == range && t.coefficient[i] == 1;
     if (!neighbours) return rank;
     found = d;
   }
   return found;
+}
+
+/* Side by side along the terms, and of each column elsewhere: then the two change places in a copy. */
+static bool is_across(tg_nest *n, const tg_uop *load, const roles *r) {
+  uint32_t rank = tg_access_rank(load), column = dimension_of(n->j, load, r->column->range), term = dimension_of(n->j, load, r->sum->range);
+  return column < rank && term < rank && column != term && tg_access_motion(n->j, load, r->sum->range) == TG_CONTIGUOUS;
 }
 
 static bool find_roles(tg_nest *n, roles *r) {
@@ -90,7 +96,7 @@ static bool find_roles(tg_nest *n, roles *r) {
   for (uint32_t i = 0; i < count; i++) {
     if (order[i]->op != TG_OP_LOAD) continue;
     tg_motion m = tg_access_motion(j, order[i], r->column->range);
-    bool across = m == TG_STRIDES && column_dimension(j, order[i], r) < tg_access_rank(order[i]) && tg_access_motion(j, order[i], r->sum->range) == TG_CONTIGUOUS;
+    bool across = m == TG_STRIDES && is_across(n, order[i], r);
     if ((m == TG_STRIDES && !across) || m == TG_BACKWARDS) return false;
     if (m == TG_CONTIGUOUS || across) {
       if (r->panel) return false;
@@ -212,14 +218,15 @@ static const char *panel_loop(tg_nest *n, const roles *r, int64_t terms, const c
 /* The columns' dimension comes last; as many terms as a vector has lanes are transposed at a time. */
 static void transposed_panel(tg_nest *n, const roles *r, const char *at, int64_t width, const char *name) {
   const char *source = tg_buffer_info(n->j, r->panel->src[0])->name, *copy = tg_format(&n->j->env, "%s.%s", source, name);
-  uint32_t rank = tg_access_rank(r->panel), column = column_dimension(n->j, r->panel, r), last = rank - 1;
+  uint32_t rank = tg_access_rank(r->panel), column = dimension_of(n->j, r->panel, r->column->range), term = dimension_of(n->j, r->panel, r->sum->range), last = rank - 1;
   tg_str layout = tg_str_new(&n->j->env);
+  term -= term > column;
   for (uint32_t d = 0; d < rank; d++)
     if (d != column) tg_str_printf(&layout, "d%u, ", d);
   tg_nest_emit(n, "stage %s at %s as %s[%sd%u]", source, at, copy, layout.data, column);
   if (width > n->lanes) tg_nest_emit(n, "lane %s.%u %u", copy, last, n->lanes);
   else tg_nest_emit(n, "lane %s.%u", copy, last);
-  tg_nest_emit(n, "split %s.%u {%u, 1} as %s.pt %s.pu", copy, last - 1, n->lanes, copy, copy);   /* what is contiguous is the source's last dimension, the terms */
+  tg_nest_emit(n, "split %s.%u {%u, 1} as %s.pt %s.pu", copy, term, n->lanes, copy, copy);
   if (width > n->lanes) tg_nest_emit(n, "order %s.%u.0 %s.pt %s.pu", copy, last, copy, copy);
   else tg_nest_emit(n, "order %s.pt %s.pu", copy, copy);
   tg_nest_emit(n, "unroll %s.pu", copy);

@@ -25,7 +25,7 @@ tg_motion tg_access_motion(tg_job *j, const tg_uop *access, const tg_uop *range)
   for (uint32_t d = 0; d < rank; d++) {
     const tg_uop *u = access->src[1 + d];
     if (!tg_uses(j, u, range)) continue;
-    if (d + 1 < rank || (define->arg >> 32 & TG_STRIDED && !tg_is_const(define->src[rank + d], 1))) return TG_STRIDES;
+    if (define->arg >> 32 & TG_STRIDED ? !tg_is_const(define->src[rank + d], 1) : d + 1 < rank) return TG_STRIDES;
     tg_linear f;
     tg_linear_of(j, u, &f);
     m = TG_STRIDES;
