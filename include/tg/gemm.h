@@ -68,7 +68,8 @@ enum { TG_GEMM_ARGS = 8 };
 
 enum {                          /* tg_gemm_desc.flags */
   TG_GEMM_NO_COMPILE = 1,       /* TG_MISS where a kernel is not in the cache: no stall in the middle of a token */
-  TG_GEMM_BATCH_INVARIANT = 2,  /* the bits of a row of C depend on that row of A and on B only, not on m or on the row's place */
+  TG_GEMM_BATCH_INVARIANT = 2,  /* the bits of a row of C depend on that row of A and on B only, not on m or on the row's place: in one plan, and in plans for
+                                 * m above 64 that are alike but for it */
   TG_GEMM_OVERLAP_UNCHECKED = 4 /* a C that overlaps A or B is the caller's matter: their blocks may lie between each other in ways that cost time to tell */
 };
 

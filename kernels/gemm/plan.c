@@ -253,7 +253,7 @@ static bool same_choice(const tg_gemm_choice *a, const tg_gemm_choice *b) {
  * Where all else is fixed, as weights are, each of the smallest sizes has a kernel: the large operand is read once then, whatever the size of a tile.
  * Products without elements, or without terms, have no part. */
 static void cut(tg_gemm *g) {
-  enum { MANY = 4096 };
+  enum { SMALL = 64, MANY = 4096 };
   static const int64_t few[] = {1, 4, 16, 64, 256}, many[] = {1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 48, 256};
   tg_gemm_problem q = g->problem;
   tg_gemm_dim *const dims[] = {&q.m, &q.n, &q.k};
@@ -273,7 +273,7 @@ static void cut(tg_gemm *g) {
     tg_gemm_problem part = q;
     *(rows ? &part.m : &part.n) = (tg_gemm_dim){from, to};
     tg_gemm_part next = {.m = part.m, .n = part.n, .k = part.k}, *last = g->parts_n ? &g->part[g->parts_n - 1] : NULL;
-    if (g->flags & TG_GEMM_BATCH_INVARIANT) part.m = (tg_gemm_dim){1, MANY};   /* where terms are cut must not depend on m */
+    if (g->flags & TG_GEMM_BATCH_INVARIANT) part.m = (tg_gemm_dim){1, part.m.hi <= SMALL ? SMALL : MANY};   /* where terms are cut must not depend on m; small products stay small */
     tg_gemm_choose(&part, &g->context->target, g->most, &next.choice);
     if (last && same_choice(&last->choice, &next.choice)) *(rows ? &last->m.hi : &last->n.hi) = to;
     else g->part[g->parts_n++] = next;
