@@ -15,6 +15,7 @@ static const double WHOLE_LINES = 1.4 /* times, to store one in two halves */, U
 static const double HIDDEN = 0.4, ASKED = 0.25, BESIDE = 0.15 /* parts of what goes on side by side */, STREAM = 1.08, STREAM_ASKED = 0.7 /* of what is asked for far ahead, or comes in pairs of lines */, TURNED = 1.15, MANY_ROWS = 1.1 /* times */;
 enum { ASKING_ROWS = 16, STREAMS = 16, ADDRESSES = 6, IN_A_ROW = 1024 /* multiplications without a loop */, SHORT = 16 /* sums: little but stores */, DOT_COLUMNS = 64 /* tiles of columns that rows share */ };
 static const double EASY = 0.5;   /* of the third cache */
+static const double AGAIN_BYTE = 0.03, AGAIN_EASILY = 0.01;   /* of rows that each block of columns reads from beyond the second cache */
 enum { FEW_SETS = 1024 /* rows of the columns' operand that share them */, FAR_APART = 8192 /* bytes, from a row to the next */, EASY_ADDRESSES = 8 };
 static const double page = 4096, pages = 80 /* that are at hand */, full = 0.7 /* of a cache */;
 
@@ -149,7 +150,7 @@ double tg_gemm_panel_cycles(const tg_gemm_view *v, bool both, bool next, int64_t
   sum = next ? most(sum, once) + ASKED * least(sum, once) : sum + columns_arrive(v);
   sum += arrives(v, v->rows * v->terms, true);
   if (both) return sum + (double)blocks_n * (elements * (v->row_k ? COPY / (double)vl : TRANSPOSED) + (double)v->rows * ROW * (double)blocks);
-  return sum + (elements * v->size > v->l2 * full ? elements * v->size * 0.03 * (double)blocks_n : 0);
+  return sum + (elements * v->size > v->l2 * full ? elements * v->size * (v->asks_much ? AGAIN_EASILY : AGAIN_BYTE) * (double)blocks_n : 0);
 }
 
 double tg_gemm_stream_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl, int64_t kc) {
