@@ -254,7 +254,7 @@ static bool same_choice(const tg_gemm_choice *a, const tg_gemm_choice *b) {
  * Products without elements, or without terms, have no part. */
 static void cut(tg_gemm *g) {
   enum { SMALL = 64, MANY = 4096 };
-  static const int64_t few[] = {1, 4, 16, 64, 256}, many[] = {1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 48, 256};
+  static const int64_t few[] = {1, 4, 16, 64, 256}, many[] = {1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 48, 191};
   tg_gemm_problem q = g->problem;
   tg_gemm_dim *const dims[] = {&q.m, &q.n, &q.k};
   for (uint32_t i = 0; i < TG_COUNT(dims); i++) {
@@ -273,7 +273,9 @@ static void cut(tg_gemm *g) {
     tg_gemm_problem part = q;
     *(rows ? &part.m : &part.n) = (tg_gemm_dim){from, to};
     tg_gemm_part next = {.m = part.m, .n = part.n, .k = part.k}, *last = g->parts_n ? &g->part[g->parts_n - 1] : NULL;
-    if (g->flags & TG_GEMM_BATCH_INVARIANT) part.m = (tg_gemm_dim){1, part.m.hi <= SMALL ? SMALL : MANY};   /* where terms are cut must not depend on m; small products stay small */
+    bool invariant = g->flags & TG_GEMM_BATCH_INVARIANT;
+    if (rows && fixed && !invariant) part.m.lo = part.m.hi = to < MANY ? to : MANY;   /* what is best for the last of them is best for most */
+    if (invariant) part.m = (tg_gemm_dim){1, part.m.hi <= SMALL ? SMALL : MANY};   /* where terms are cut must not depend on m; small products stay small */
     tg_gemm_choose(&part, &g->context->target, g->most, &next.choice);
     if (last && same_choice(&last->choice, &next.choice)) *(rows ? &last->m.hi : &last->n.hi) = to;
     else g->part[g->parts_n++] = next;
