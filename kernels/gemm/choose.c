@@ -385,7 +385,7 @@ static uint32_t quantised_sketch(const tg_gemm_problem *p, const tg_target *t) {
 }
 
 static void choose_quantised(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
-  enum { SIDE_BY_SIDE = 8, WORDS = 8, ROOM = 4 << 20 };   /* panels of a single row, as many as memory reads fastest; words that are asked for ahead; bytes of floats */
+  enum { SIDE_BY_SIDE = 8, WORDS = 8, MORE_WORDS = 24, ROOM = 4 << 20 };   /* panels of a single row, as many as memory reads fastest; words that are asked for ahead; bytes of floats */
   int64_t vl = smaller(t->vector_bytes / 4, 16), rows = p->m.hi, registers = t->vector_registers < 32 ? 6 : 16, tasks = threads > 1 ? 4 * (int64_t)threads : 1;
   knob(out, "VL", vl);
   if (out->sketch == tg_gemm_sketches[GEMM_GROUPED]) {
@@ -393,7 +393,7 @@ static void choose_quantised(const tg_gemm_problem *p, const tg_target *t, uint3
     int64_t mr = listed(tg_gemm_mr, up(rows, up(rows, larger(1, registers / (wide * np))))), group = p->group ? p->group : p->k.hi;
     knob(out, "NP", np);
     knob(out, "MR", mr);
-    knob(out, "AHEAD", WORDS);
+    knob(out, "AHEAD", t->asking == TG_ASK_MUCH && threads <= 1 ? MORE_WORDS : WORDS);   /* two threads have as much asked for as memory brings */
     knob(out, "GROUPS", listed(tg_gemm_side, larger(1, WORDS * 8 / group)));
     knob(out, "NB", listed(tg_gemm_nb, larger(1, up(p->n.hi, p->panel) / (np * tasks))));
   } else {

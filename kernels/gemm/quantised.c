@@ -103,7 +103,7 @@ void tg_gemm_grouped(tg_builder *tg_b_, const tg_gemm_problem *p) {
   tg_gemm_knob(tg_b_, "MR", 1, tg_gemm_mr);
   tg_gemm_knob(tg_b_, "NB", 8, tg_gemm_nb);
   tg_gemm_knob(tg_b_, "NP", 4, tg_gemm_side);
-  tg_knob(AHEAD, 8, 0, 4, 16);                    /* words, and groups, that are asked for ahead */
+  tg_knob(AHEAD, 8, 0, 4, 16, 24);                    /* words, and groups, that are asked for ahead */
   tg_gemm_knob(tg_b_, "GROUPS", 1, tg_gemm_side);
   tg_knob(TEAM, 0, 2);
   int64_t vl = tg_c(VL), mr = tg_c(MR), np = tg_c(NP), team = tg_c(TEAM);
