@@ -215,15 +215,25 @@ static const char *panel_loop(tg_nest *n, const roles *r, int64_t terms, const c
   return tg_format(&n->j->env, "%s.c", s);
 }
 
-/* The columns' dimension comes last; as many terms as a vector has lanes are transposed at a time. */
+/* A layout in which the columns' dimension comes last; "" where it does anyway. */
+static const char *columns_last(tg_nest *n, const roles *r) {
+  uint32_t rank = tg_access_rank(r->panel), column = 0;
+  tg_str layout = tg_str_new(&n->j->env);
+  while (column < rank && !tg_uses(n->j, r->panel->src[1 + column], r->column->range)) column++;
+  if (column + 1 >= rank) return "";
+  tg_str_puts(&layout, "[");
+  for (uint32_t d = 0; d < rank; d++)
+    if (d != column) tg_str_printf(&layout, "d%u, ", d);
+  tg_str_printf(&layout, "d%u]", column);
+  return layout.data;
+}
+
+/* As many terms as a vector has lanes are transposed at a time. */
 static void transposed_panel(tg_nest *n, const roles *r, const char *at, int64_t width, const char *name) {
   const char *source = tg_buffer_info(n->j, r->panel->src[0])->name, *copy = tg_format(&n->j->env, "%s.%s", source, name);
   uint32_t rank = tg_access_rank(r->panel), column = dimension_of(n->j, r->panel, r->column->range), term = dimension_of(n->j, r->panel, r->sum->range), last = rank - 1;
-  tg_str layout = tg_str_new(&n->j->env);
   term -= term > column;
-  for (uint32_t d = 0; d < rank; d++)
-    if (d != column) tg_str_printf(&layout, "d%u, ", d);
-  tg_nest_emit(n, "stage %s at %s as %s[%sd%u]", source, at, copy, layout.data, column);
+  tg_nest_emit(n, "stage %s at %s as %s%s", source, at, copy, columns_last(n, r));
   if (width > n->lanes) tg_nest_emit(n, "lane %s.%u %u", copy, last, n->lanes);
   else tg_nest_emit(n, "lane %s.%u", copy, last);
   tg_nest_emit(n, "split %s.%u {%u, 1} as %s.pt %s.pu", copy, term, n->lanes, copy, copy);
@@ -239,7 +249,7 @@ static void panel(tg_nest *n, const roles *r, const char *at, int64_t width, uin
   }
   const char *source = tg_buffer_info(n->j, r->panel->src[0])->name;
   const char *last = tg_format(&n->j->env, "%s.%s.%u", source, name, tg_access_rank(r->panel) - 1);
-  tg_nest_emit(n, "stage %s at %s as %s.%s", source, at, source, name);
+  tg_nest_emit(n, "stage %s at %s as %s.%s%s", source, at, source, name, columns_last(n, r));
   tg_nest_vector(n, last, last, width, NULL, vectors, true);
 }
 
