@@ -120,7 +120,7 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
   tg_gemm_look(p, t, false, &v);
   if (v.double_pumped && v.column_k && !bytes && !p->panel && is_fixed(p->k) && v.terms < vl && v.terms >= vl / 2 && vl * size == 64) vl /= 2;   /* copies of columns are transposed by as many terms */
   bool known = is_fixed(rows) && is_fixed(columns) && is_fixed(p->k) && rows.lo && columns.lo && p->k.lo;
-  bool across = bytes && !o.row_k && columns.hi >= 2 * vl;   /* rows are copied byte by byte for each block of columns: then those are large, and their panels narrow and short */
+  bool across = bytes && !o.row_k && columns.hi >= 2 * vl;   /* rows are transposed for each block of columns: then those are large, and their panels narrow and short */
   shape s = choose_tile(known ? &v : NULL, tg_gemm_beat(&v, vl), rows, columns, vl, t->vector_registers, across ? 2 * vl : p->panel);
   bool next = known && asks_next(&v, p, t, s.mr), few = next && rows.hi < FEW_ROWS;
   if (few && s.mr > 6 && t->vector_registers >= 32) s = (shape){.mr = 6, .nu = 4, .vl = vl};   /* longer pieces of rows */

@@ -353,6 +353,7 @@ static const tg_uop *ask_for(const prefetching *p, const footprint *f, const int
  * place stays one sum, which goes from iteration to iteration by one addition. */
 static void ask_share(const prefetching *p, const footprint *f, const share *h, int64_t from, int64_t to, const int64_t *count, const int64_t *step, asking *a) {
   tg_job *j = p->s->j;
+  if (to == from) return;
   int64_t lines = ((to - from) * count[p->rank - 1] + WHOLE - 1) / WHOLE, each = (lines + h->times - 1) / h->times, by = (to - from) / (h->times * each) | 1;
   if (a->n + each > SUM_LINES) tg_fail_at(j, p->o->pos, "prefetch %s at %s: an iteration asks for more than %d lines", p->o->names[0], p->o->names[1], SUM_LINES);
   for (int64_t i = 0; i < each; i++)
