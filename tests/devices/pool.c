@@ -2,6 +2,7 @@
  * The pool: every task once, whatever the number of threads; launches at the same time, after a pause, over a fork. */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -72,6 +73,27 @@ static bool in_child(tg_pool *p, int depth) {
   return status == 0;
 }
 
+/* Woken workers may not run on one of the processors that the launcher may: the one it was on. */
+typedef struct { atomic_int there, allowed; } places;
+
+static void place(void *arg, int64_t i, uint32_t worker) {
+  places *m = arg;
+  cpu_set_t may;
+  (void)i;
+  if (worker && !sched_getaffinity(0, sizeof may, &may)) m->allowed = CPU_COUNT(&may);
+  for (atomic_fetch_add(&m->there, 1); m->there < 2;) usleep(1);
+}
+
+static void keeps_away(tg_pool *p) {
+  cpu_set_t may;
+  if (sched_getaffinity(0, sizeof may, &may)) return;
+  usleep(20000);   /* workers sleep */
+  places m = {0};
+  tg_pool_run(p, 2, 2, place, &m);
+  int all = CPU_COUNT(&may), want = all > 1 ? all - 1 : all;
+  CHECK(m.allowed == want, "a worker may run on %d processors of %d", m.allowed, all);
+}
+
 int main(void) {
   tg_allocator a = tg_allocator_default();
   tg_pool *p = tg_pool_open(&a, 7);
@@ -90,6 +112,7 @@ int main(void) {
     usleep(500); /* long enough to fall asleep */
     CHECK(once(p, 7, 100), "after a pause");
   }
+  keeps_away(p);
   pthread_t thread[4];
   launcher l[4];
   for (int i = 0; i < 4; i++) {
