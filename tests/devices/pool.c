@@ -81,7 +81,8 @@ static void place(void *arg, int64_t i, uint32_t worker) {
   cpu_set_t may;
   (void)i;
   if (worker && !sched_getaffinity(0, sizeof may, &may)) m->allowed = CPU_COUNT(&may);
-  for (atomic_fetch_add(&m->there, 1); m->there < 2;) usleep(1);
+  atomic_fetch_add(&m->there, 1);
+  for (int k = 0; m->there < 2 && k < 5000; k++) usleep(100);
 }
 
 static void keeps_away(tg_pool *p) {
