@@ -328,9 +328,9 @@ static shape choose_open_tile(tg_gemm_dim rows, tg_gemm_dim columns, int64_t vl,
 /* All terms in a row where they are few, or where one tile has all rows (the columns' vectors of several would be kept, and there are not as many registers); else some that divide them.
  * Of what is not near, fewer: where each row of a tile has an address of its own, many of them leave none to more terms, and what those load would wait in memory. */
 static int64_t terms_in_a_row(const tg_gemm_view *v, int64_t mr, int64_t tile) {
-  enum { MOST = 16, INSTRUCTIONS = 1024, DECODED = 256, SUMS = 20 };
+  enum { MOST = 16, FEW = 4, INSTRUCTIONS = 1024, DECODED = 256, SUMS = 20 };
   int64_t n = MOST, rest = 0;
-  if (v->rows <= mr && v->terms * tile <= (v->double_pumped || v->asks_much ? DECODED : INSTRUCTIONS)) return 0;
+  if ((v->rows <= mr || v->terms <= FEW) && v->terms * tile <= (v->double_pumped || v->asks_much ? DECODED : INSTRUCTIONS)) return 0;
   if (!is_near(v)) {
     if (v->asks_much && v->row_k && !v->column_k) return 1;
     if (v->row_k) n = mr <= 7 ? 8 : mr <= 9 ? 4 : mr == 10 ? 2 : 1;

@@ -34,6 +34,8 @@ void tg_gemm_word(tg_builder *b, const char *format, ...) TG_PRINTF(2, 3);
 /* A knob with the values of a table, the default first. */
 void tg_gemm_knob(tg_builder *b, const char *name, int64_t first, const int64_t *values);
 const char *tg_gemm_rows_list(char *text, size_t n, int64_t rows);
+/* "{28, 4}": a tile, and what is left as one smaller tile where the size is known. */
+const char *tg_gemm_tile_and_rest(char *text, size_t n, tg_gemm_dim size, int64_t tile);
 /* Knobs VL; of a tile in registers: MR rows by NU vectors of VL columns, UK terms in a row. */
 void tg_gemm_lanes(tg_builder *b, const tg_gemm_problem *p);
 void tg_gemm_tile_knobs(tg_builder *b, const tg_gemm_problem *p);

@@ -60,6 +60,13 @@ void tg_gemm_tile_knobs(tg_builder *tg_b_, const tg_gemm_problem *p) {
   tg_knob(UK, 2, 1, 4, 8);
 }
 
+const char *tg_gemm_tile_and_rest(char *text, size_t n, tg_gemm_dim size, int64_t tile) {
+  int64_t rest = size.lo % tile;
+  if (rest && size.lo > tile) snprintf(text, n, "{%lld, %lld}", (long long)tile, (long long)rest);
+  else snprintf(text, n, "%lld", (long long)tile);
+  return text;
+}
+
 void tg_gemm_tile(tg_builder *tg_b_, const char *rows, const char *terms, const char *around) {
   char list[96];
   tg_gemm_word(tg_b_, "split cv VL as cu cl");
@@ -78,12 +85,20 @@ static const char *as_type(const tg_gemm_problem *p, tg_type t) { return t == p-
 /* A sum that C cannot hold waits beside the blocks of terms. */
 static bool waits(const tg_gemm_problem *p) { return p->c != p->acc; }
 
+/* As many terms as a vector has lanes, which are transposed together. What they leave of all terms, where these are one block, is a block of fewer; else they are gathered one by one. */
+static const char *terms_of_a_block(tg_builder *tg_b_, const tg_gemm_problem *p, char *list, size_t size) {
+  int64_t vl = tg_c(VL);
+  bool one = p->k.lo == p->k.hi && p->k.lo <= tg_c(KC);
+  return one ? tg_gemm_tile_and_rest(list, size, p->k, vl < p->k.lo ? vl : p->k.lo) : "{VL, 1}";
+}
+
 void tg_gemm_stage_columns(tg_builder *tg_b_, const tg_gemm_problem *p, const tg_gemm_roles *o, const char *at, const char *space) {
   int64_t vl = tg_c(VL), nr = vl * tg_c(NU);
+  char list[96];
   tg_gemm_word(tg_b_, "stage %c at %s as Cp[%c/%lld, k, %c%%%lld]%s%s", o->column, at, o->c, (long long)nr, o->c, (long long)nr, as_type(p, o->column == 'A' ? p->a : p->b), space);
   tg_gemm_word(tg_b_, "lane Cp.2 VL");
   if (o->column_k) { /* vectors along k, transposed: as many terms as a vector has lanes, in copies */
-    tg_gemm_word(tg_b_, "split Cp.1 {VL, 1} as pt pu");
+    tg_gemm_word(tg_b_, "split Cp.1 %s as pt pu", terms_of_a_block(tg_b_, p, list, sizeof list));
     tg_gemm_word(tg_b_, nr > vl ? "order Cp.2.0 pt pu" : "order pt pu");
     tg_gemm_word(tg_b_, "unroll pu");
     return;
@@ -94,12 +109,12 @@ void tg_gemm_stage_columns(tg_builder *tg_b_, const tg_gemm_problem *p, const tg
 /* Rows of a tile, with k contiguous: k runs along each, and tiles take as many as they like. Where rows are neighbours in memory they are transposed on the way. */
 void tg_gemm_stage_rows(tg_builder *tg_b_, const tg_gemm_problem *p, const tg_gemm_roles *o, const char *at) {
   int64_t vl = tg_c(VL), mr = tg_c(MR);
-  char rows[48];
+  char rows[48], list[96];
   snprintf(rows, sizeof rows, mr == 1 || !o->row_k ? "%c" : "%c/%lld, %c%%%lld", o->r, (long long)mr, o->r, (long long)mr);
   tg_gemm_word(tg_b_, "stage %c at %s as Rp[%s, k]%s pitch=%lld", o->row, at, rows, as_type(p, o->row == 'A' ? p->a : p->b), (long long)(tg_c(KC) + vl));
   tg_gemm_word(tg_b_, "lane Rp.%d VL", mr == 1 || !o->row_k ? 1 : 2);
   if (o->row_k) return;
-  tg_gemm_word(tg_b_, "split Rp.0 {VL, 1} as qt qu");
+  tg_gemm_word(tg_b_, "split Rp.0 %s as qt qu", terms_of_a_block(tg_b_, p, list, sizeof list));
   tg_gemm_word(tg_b_, "order Rp.1.0 qt qu");
   tg_gemm_word(tg_b_, "unroll qu");
 }

@@ -41,25 +41,28 @@ void tg_gemm_dot(tg_builder *tg_b_, const tg_gemm_problem *p) {
   tg_gemm_knob(tg_b_, "NB", 64, tg_gemm_nb);
   tg_knob(AHEAD, 8, 0, 1, 2, 4, 16, 24);
   tg_knob(TEAM, 0, 2);
-  int64_t mr = tg_c(MR), nc = tg_c(NC);
+  enum { IN_A_ROW = 256, ONE_BY_ONE = 4 };   /* multiply-adds of vectors; terms */
+  int64_t mr = tg_c(MR), nc = tg_c(NC), vl = tg_c(VL);
   tg_gemm_product(tg_b_, p);
   tg_gemm_word(tg_b_, "split %c %lld clip as cc cb", o.c, (long long)(tg_c(NB) * nc));
   tg_gemm_word(tg_b_, "order cc %c cb", o.r);
   if (!o.row_k) tg_gemm_word(tg_b_, "stage %c at cc as Rp[%c, k]", o.row, o.r);
   if (mr > 1) tg_gemm_word(tg_b_, "split %c %s as ir iu", o.r, tg_gemm_rows_list(list, sizeof list, mr)), tg_gemm_word(tg_b_, "order ir cb iu"), tg_gemm_word(tg_b_, "upcast iu");
   if (nc > 1) tg_gemm_word(tg_b_, "split cb {%lld, 1} as jo ju", (long long)nc), tg_gemm_word(tg_b_, "upcast ju");
-  tg_gemm_word(tg_b_, "split k {VL, 1} as ko kl");
-  tg_gemm_word(tg_b_, "lane kl.by%lld", (long long)tg_c(VL));
-  if (tg_c(AHEAD)) tg_gemm_word(tg_b_, "prefetch %c at ko.by%lld ahead AHEAD", o.column, (long long)tg_c(VL));
+  /* Terms that vectors leave: under a mask, where so few vectors are known that all stand in a row, or more are left than are added up as quickly one by one. */
+  int64_t rest = p->k.lo == p->k.hi ? p->k.lo % vl : 0;
+  if (rest && (p->k.lo + vl - 1) / vl * mr * nc <= IN_A_ROW) tg_gemm_word(tg_b_, "split k VL as ko kl"), tg_gemm_word(tg_b_, "unroll ko"), tg_gemm_word(tg_b_, "lane kl");
+  else if (rest > ONE_BY_ONE && p->k.lo > vl) {
+    tg_gemm_word(tg_b_, "split k VL as ko kl");
+    tg_gemm_word(tg_b_, "cut ko last");
+    tg_gemm_word(tg_b_, "lane kl");
+    if (tg_c(AHEAD)) tg_gemm_word(tg_b_, "prefetch %c at ko.main ahead AHEAD", o.column);
+  } else {
+    tg_gemm_word(tg_b_, "split k {VL, 1} as ko kl");
+    tg_gemm_word(tg_b_, "lane kl.by%lld", (long long)vl);
+    if (tg_c(AHEAD)) tg_gemm_word(tg_b_, "prefetch %c at ko.by%lld ahead AHEAD", o.column, (long long)vl);
+  }
   if (tg_c(TEAM)) tg_gemm_word(tg_b_, "thread cc");
-}
-
-/* "{28, 4}": a tile, and what is left as one smaller tile where the size is known. */
-static const char *tile_and_rest(char *text, size_t n, tg_gemm_dim size, int64_t tile) {
-  int64_t rest = size.lo % tile;
-  if (rest && size.lo > tile) snprintf(text, n, "{%lld, %lld}", (long long)tile, (long long)rest);
-  else snprintf(text, n, "%lld", (long long)tile);
-  return text;
 }
 
 /* Small: both operands where they lie, tile by tile. What tiles leave of sizes that are known are tiles as well; of other sizes, powers of two and single vectors. */
@@ -72,29 +75,32 @@ void tg_gemm_direct(tg_builder *tg_b_, const tg_gemm_problem *p) {
   tg_gemm_knob(tg_b_, "MR", 6, tg_gemm_mr);
   tg_knob(UK, 8, 0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16);   /* terms in a row; 0: all, where they are known */
   int64_t vl = tg_c(VL), wide = vl * tg_c(NU), mr = tg_c(MR), uk = tg_c(UK);
+  if (columns.lo == columns.hi && columns.lo < wide) wide = (columns.lo + vl - 1) / vl * vl;
   tg_gemm_product(tg_b_, p);
   tg_gemm_word(tg_b_, "order %c %c", o.c, o.r);
-  if (columns.lo == columns.hi) tg_gemm_word(tg_b_, "split %c %s as ct cv", o.c, tile_and_rest(list, sizeof list, columns, wide));
+  if (columns.lo == columns.hi) tg_gemm_word(tg_b_, "split %c %s as ct cv", o.c, tg_gemm_tile_and_rest(list, sizeof list, columns, wide));
   else if (wide > vl) tg_gemm_word(tg_b_, "split %c {%lld, VL} as ct cv", o.c, (long long)wide);
   else tg_gemm_word(tg_b_, "split %c VL as ct cv", o.c);
   tg_gemm_word(tg_b_, "order %c cv", o.r);
   if (o.column_k) {
     tg_gemm_word(tg_b_, "stage %c at ct as Cp[k, %c]", o.column, o.c);
     tg_gemm_word(tg_b_, "lane Cp.1 VL");
-    if (columns.lo == columns.hi && columns.lo % vl == 0) { /* whole vectors along k, transposed in registers */
-      tg_gemm_word(tg_b_, "split Cp.0 {VL, 1} as pt pu");
-      tg_gemm_word(tg_b_, columns.lo > vl && wide > vl ? "order Cp.1.0 pt pu" : "order pt pu");
-      tg_gemm_word(tg_b_, "unroll pu");
+    if (columns.lo == columns.hi) { /* vectors along k, transposed in registers, and what they leave of terms that are known as a block of fewer */
+      const char *around = columns.lo > vl && wide > vl ? "Cp.1.0 " : "";
+      bool short_ = p->k.lo == p->k.hi && p->k.lo <= vl;
+      if (!short_) tg_gemm_word(tg_b_, "split Cp.0 %s as pt pu", p->k.lo == p->k.hi ? tg_gemm_tile_and_rest(list, sizeof list, p->k, vl) : "{VL, 1}");
+      if (*around || !short_) tg_gemm_word(tg_b_, "order %s%s", around, short_ ? "Cp.0" : "pt pu");
+      tg_gemm_word(tg_b_, "unroll %s", short_ ? "Cp.0" : "pu");
     }
   }
   tg_gemm_word(tg_b_, "split cv VL as cu cl");
-  tg_gemm_word(tg_b_, "split %c %s as ir iu", o.r, rows.lo == rows.hi ? tile_and_rest(list, sizeof list, rows, mr < rows.lo ? mr : rows.lo) : tg_gemm_rows_list(list, sizeof list, mr));
+  tg_gemm_word(tg_b_, "split %c %s as ir iu", o.r, rows.lo == rows.hi ? tg_gemm_tile_and_rest(list, sizeof list, rows, mr < rows.lo ? mr : rows.lo) : tg_gemm_rows_list(list, sizeof list, mr));
   tg_gemm_word(tg_b_, "upcast iu");
   tg_gemm_word(tg_b_, "upcast cu");
   tg_gemm_word(tg_b_, "lane cl");
   if (p->k.lo == p->k.hi && (!uk || uk >= p->k.lo)) tg_gemm_word(tg_b_, "unroll k");
   else if (uk > 1) {
-    if (p->k.lo == p->k.hi) tg_gemm_word(tg_b_, "split k %s as ko ku", tile_and_rest(list, sizeof list, p->k, uk));
+    if (p->k.lo == p->k.hi) tg_gemm_word(tg_b_, "split k %s as ko ku", tg_gemm_tile_and_rest(list, sizeof list, p->k, uk));
     else tg_gemm_word(tg_b_, "split k {UK, 1} as ko ku");
     tg_gemm_word(tg_b_, "unroll ku");
   }

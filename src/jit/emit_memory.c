@@ -418,6 +418,13 @@ static LLVMValueRef load_cell(tg_emitter *e, const tg_uop *u) {
   return gate ? LLVMBuildSelect(e->b, tg_emit_get(e, gate, u->lanes), v, TG_MUTANT("emit: alternative of a cell", tg_emit_get(e, tg_alternative(u), u->lanes), v), "") : v;
 }
 
+/* A masked load of no lane faults nowhere, but where nothing is mapped the processor finds that out in hundreds of cycles: what one condition for all lanes shuts goes to the workspace. */
+static LLVMValueRef mapped(tg_emitter *e, const tg_uop *gate, LLVMValueRef pointer) {
+  if (gate->op != TG_OP_AND) return pointer;
+  for (uint32_t i = 0; i < 2; i++) pointer = gate->src[i]->lanes > 1 ? mapped(e, gate->src[i], pointer) : LLVMBuildSelect(e->b, tg_emit_get(e, gate->src[i], 1), pointer, e->workspace_arg, "");
+  return pointer;
+}
+
 static LLVMValueRef gated_load(tg_emitter *e, const tg_uop *u, const tg_uop *gate, const address *a) {
   const tg_uop *define = tg_define_of(u->src[0]);
   uint32_t lanes = u->lanes;
@@ -444,7 +451,8 @@ static LLVMValueRef gated_load(tg_emitter *e, const tg_uop *u, const tg_uop *gat
     LLVMValueRef all = LLVMBuildInsertElement(e->b, pass, one, LLVMConstInt(e->integer[32], (uint64_t)TG_MUTANT("emit: lane of a single load", lane, 0), 0), "");
     return from_memory(e, define->type, lanes, a->backwards ? reversed(e, all) : all);
   }
-  LLVMValueRef v = masked(e, a->offsets ? "llvm.masked.gather" : "llvm.masked.load", false, a->offsets ? a->offsets : a->pointer, TG_MUTANT("emit: mask of a load dropped", mask, full_mask(e, lanes)), pass, a->align);
+  LLVMValueRef from = a->offsets ? a->offsets : e->device || bytes > DUMMY_BYTES ? a->pointer : mapped(e, gate, a->pointer);
+  LLVMValueRef v = masked(e, a->offsets ? "llvm.masked.gather" : "llvm.masked.load", false, from, TG_MUTANT("emit: mask of a load dropped", mask, full_mask(e, lanes)), pass, a->align);
   return from_memory(e, define->type, lanes, a->backwards ? reversed(e, v) : v);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Of pass coalesce: blocks of gathers. A gather takes its lanes from as many places; where n of them, of n lanes each, take neighbours in the dimension that is
  * contiguous in memory (copies of a loop along it, as `unroll` or `upcast` make them), the same n x n elements are n contiguous vectors across the lanes. They are loaded so, and transposed in
- * registers: log2(n) steps, in each of which two vectors exchange halves of what they hold. Lanes may come in runs (`B[j + iota / 4, k + iota % 4]`): what is transposed
+ * registers: log2(n) steps, in each of which two vectors exchange halves of what they hold. Fewer gathers are the first columns of a block, and nothing is read behind them. Lanes may come in runs (`B[j + iota / 4, k + iota % 4]`): what is transposed
  * is runs then, of n x n of them. Or they alternate (`B[k + iota % 4, j + iota / 4]`): of n such gathers, side by side, n rows are loaded, whose lanes each takes in turns.
  *
  * Only gathers of one statement list are taken together: what one of them may read, all may read there. */
@@ -9,6 +9,7 @@
 #include "lower/sweep.h"
 
 enum { NOWHERE = 0, MANY = UINT32_MAX };   /* homes; else 1 + the id of the END or SINK */
+enum { FEWEST = 4 };                       /* gathers of a block: one for so many rows, or they are as quick as they are */
 
 /* A gate of lanes that take turns: what it says of the turns, and that rest + constant, which iota / ways is a part of, is below 0. NULL: it says no such thing. */
 typedef struct { const tg_uop *turns, *rest; int64_t constant; } limits;
@@ -21,7 +22,7 @@ typedef struct {
   limits at;
 } gather;
 
-typedef struct { const gather *member, *edge /* one with a gate; of those that take turns */; const tg_uop **column; } block;   /* column: made when the first member is met */
+typedef struct { const gather *member, *edge /* one with a gate; of those that take turns */; const tg_uop **column; uint32_t n; } block;   /* column: made when the first member is met; n: members */
 
 typedef struct {
   TG_VEC(gather) gathers;
@@ -192,18 +193,14 @@ static void find_blocks(tg_job *j, state *s) {
   for (uint32_t i = 0, n = s->gathers.n; i < n;) {
     uint32_t rows = g[i].load->lanes / g[i].run, k = 1;
     while (k < rows && i + k < n && !compare(&g[i], &g[i + k], false) && g[i + k].constant == g[i].constant + (int64_t)k * g[i].run) k++;
-    if (k < rows) {
-      i++;
-      continue;
-    }
-    block b = {&g[i], NULL, NULL};
-    if (g[i].ways && !find_edge(&b, rows)) {
+    block b = {&g[i], NULL, NULL, k};
+    if (k < 2 || k * FEWEST < rows || (g[i].ways && (k < rows || !find_edge(&b, rows)))) {
       i++;
       continue;
     }
     tg_push(&j->env, &s->blocks, b);
-    for (k = 0; k < rows; k++) s->of[g[i + k].load->id] = s->blocks.n;
-    i += rows;
+    for (uint32_t m = 0; m < k; m++) s->of[g[i + m].load->id] = s->blocks.n;
+    i += k;
   }
 }
 
@@ -236,7 +233,10 @@ static const tg_uop *row(tg_job *j, const tg_uop *load, const tg_uop *const *src
     now[like->n - 2] = row_gate(j, b->edge, b->member->constant, lane);
     now[like->n - 1] = like->src[like->n - 1];
   }
-  return tg_fold(j, like, now);
+  if (b->n * b->member->run == load->lanes || b->member->ways) return tg_fold(j, like, now);
+  /* What no gather reads may not be there. */
+  const tg_uop *within = tg_op2(j, TG_OP_LT, tg_iota(j, TG_INDEX, load->lanes), tg_index(j, TG_MUTANT("transpose: end of a row", b->n, b->n + 1) * b->member->run)), *gate = tg_gate(load) ? tg_op2(j, TG_OP_AND, within, now[n - 2]) : within;
+  return tg_load(j, now[0], now + 1, gate, tg_gate(load) ? now[n - 1] : tg_const_of(j, load->type, (tg_value){0}), load->arg & ~(int64_t)TG_GATED);
 }
 
 /* In a step of size h the vectors r and r + h exchange runs whose number has bit h: of r those that have it, of the other those that do not. */

@@ -124,6 +124,30 @@ static const tg_uop *folded_lanes(const tg_uop *v) {
   return v->src[0]->lanes == 1 && idempotent ? v->src[0] : NULL;
 }
 
+static bool holds_only_with(const tg_uop *condition, const tg_uop *gate) {
+  return gate == condition || (gate->op == TG_OP_AND && gate->type == TG_BOOL && (holds_only_with(condition, gate->src[0]) || holds_only_with(condition, gate->src[1])));
+}
+
+/* Is u zero, all bits of it, wherever the condition is false? A load under that condition with 0 for an alternative; what such are converted to; a product of two (of floats 0 times
+ * one that is no number would be none), of whole numbers with one. */
+static bool is_zero_unless(const tg_uop *condition, const tg_uop *u) {
+  switch (u->op) {
+  case TG_OP_LOAD: return tg_gate(u) && holds_only_with(condition, tg_gate(u)) && tg_alternative(u)->op == TG_OP_CONST && !tg_alternative(u)->arg;
+  case TG_OP_CAST: return is_zero_unless(condition, u->src[0]);
+  case TG_OP_MUL: {
+    bool a = is_zero_unless(condition, u->src[0]);
+    return TG_MUTANT("where_zero: one factor is enough", tg_is_float(u->type), false) ? a && is_zero_unless(condition, u->src[1]) : a || is_zero_unless(condition, u->src[1]);
+  }
+  default: return false;
+  }
+}
+
+/* where(p, x, 0) -> x, where x is zero anyway. */
+static const tg_uop *needless_where(const tg_uop *v) {
+  const tg_uop *x = v->src[1], *zero = v->src[2];
+  return zero->op == TG_OP_CONST && !zero->arg && x->lanes == v->lanes && is_zero_unless(v->src[0], x) ? x : NULL;
+}
+
 static const tg_uop *of_index(tg_job *j, const tg_uop *v, const char **rule) {
   const tg_uop *w = NULL;
   switch (v->op) {
@@ -145,6 +169,7 @@ static const tg_uop *applied(tg_job *j, const tg_rules *r, tg_rule_set set, cons
   if (!v->n && v->op != TG_OP_PARAM && v->op != TG_OP_IOTA) return NULL;
   if (v->op == TG_OP_LOAD || v->op == TG_OP_STORE) return *rule = "gate", ungated(j, v);
   if (v->op == TG_OP_FOLD) return *rule = "fold_same", folded_lanes(v);
+  if (v->op == TG_OP_WHERE && (w = needless_where(v))) return *rule = "where_zero", w;
   if (!pure(v)) return NULL;
   if ((w = folded(j, v))) return *rule = "constant", w;
   if ((w = by_bounds(j, v))) return *rule = "bounds", w;

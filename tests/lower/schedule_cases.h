@@ -101,7 +101,7 @@ static const expectation word_cases[] = {
   {matmul_kernel, "M=12 N=16 K=6", "split k 4\norder k.1 k.0",
     "range(i, 12) {\n"
     "  range(j, 16) {\n"
-    "    C[i, j] = sum(k.1 : 4, k.0 : 2, let %0 = k.0 * 4 + k.1; let %1 = %0 < 6; where(%1, (A[i, %0] if %1 else 0.0f) * (B[%0, j] if %1 else 0.0f), 0.0f));\n"
+    "    C[i, j] = sum(k.1 : 4, k.0 : 2, let %0 = k.0 * 4 + k.1; let %1 = %0 < 6; (A[i, %0] if %1 else 0.0f) * (B[%0, j] if %1 else 0.0f));\n"
     "  }\n"
     "}\n"},
   {matmul_kernel, "M=12 N=16 K=8", "split k 4\nunroll k.1\nupcast k.0",
@@ -244,7 +244,7 @@ static const expectation word_cases[] = {
     "  }\n"
     "}\n"},
   {total_kernel, "N=20", "split k {16, 3}",
-    "y = sum(k.1.by16 : 16, x[k.1.by16]) + sum(k.0.by3 : 2, k.1.by3 : 3, let %0 = k.0.by3 * 3 + k.1.by3; let %1 = %0 < 4; where(%1, x[%0 + 16] if %1 else 0.0f, 0.0f));\n"},
+    "y = sum(k.1.by16 : 16, x[k.1.by16]) + sum(k.0.by3 : 2, k.1.by3 : 3, let %0 = k.0.by3 * 3 + k.1.by3; x[%0 + 16] if (%0 < 4) else 0.0f);\n"},
   {matmul_kernel, "M=12 N=16 K=6", "fuse i j as e\nsplit e 8\nlane e.1",
     "range(e.0, 24) {\n"
     "  range(e.1, 8, lane) {\n"
@@ -457,7 +457,7 @@ static const expectation word_cases[] = {
     "    }\n"
     "  }\n"
     "  range(j, 4) {\n"
-    "    C[i, j] = sum(ko : 2, ki : 4, let %2 = ko * 4 + ki; let %3 = %2 < 6; where(%3, i32(Bp[j, ko, ki] if %3 else i8(0)) * i32(A[i, %2] if %3 else u8(0)), i32(0))) + 1;\n"
+    "    C[i, j] = sum(ko : 2, ki : 4, let %2 = ko * 4 + ki; let %3 = %2 < 6; i32(Bp[j, ko, ki] if %3 else i8(0)) * i32(A[i, %2] if %3 else u8(0))) + 1;\n"
     "  }\n"
     "}\n"},
   {flipped_kernel, "M=2 N=4 K=3", "split k 2 as ko ki\nstage A at i as Ap[d0, d1] as u8 fill=128",   /* what the reads make of it */
@@ -481,7 +481,7 @@ static const expectation word_cases[] = {
     "    C[i, j] = sum(ko : 2, ki : 2, let %1 = ko * 2 + ki; let %2 = %1 < 3; where(%2, Ap[0, %1] if %2 else u8(128), u8(0))) * Ap[0, 0] + 3;\n"
     "  }\n"
     "}\n"},
-  {"kernel part(M, N) {\n  in(A, i32, [M, 6]);\n  in(B, i32, [4, N]);\n  out(C, i32, [M, N]);\n  range(i, M) range(j, N)\n    C[i,j] = sum(k : 6, where(k < 4, A[i,k] * B[k,j], 0));\n}\n", "M=2 N=2", "stage B at i as Bp[d1, d0/4, d0%4]",   /* A has no gate of its own */
+  {"kernel part(M, N) {\n  in(A, i32, [M, 6]);\n  in(B, i32, [4, N]);\n  out(C, i32, [M, N]);\n  range(i, M) range(j, N)\n    C[i,j] = sum(k : 6, where(k < 4, A[i,k] * B[k,j], 0));\n}\n", "M=2 N=2", "stage B at i as Bp[d1, d0/4, d0%4]",   /* A has no gate of its own, and needs none: B is 0 there */
     "range(i, 2) {\n"
     "  define_local(Bp, i32, [2, 2, 4], align 64);\n"
     "  range(Bp.0, 2) {\n"
@@ -493,7 +493,13 @@ static const expectation word_cases[] = {
     "    }\n"
     "  }\n"
     "  range(j, 2) {\n"
-    "    C[i, j] = sum(k : 6, where(k < 4, A[i, k] * Bp[j, k / 4, k % 4], i32(0)));\n"
+    "    C[i, j] = sum(k : 6, A[i, k] * Bp[j, k / 4, k % 4]);\n"
+    "  }\n"
+    "}\n"},
+  {"kernel part(M, N) {\n  in(A, f32, [M, 6]);\n  in(B, f32, [4, N]);\n  out(C, f32, [M, N]);\n  range(i, M) range(j, N)\n    C[i,j] = sum(k : 6, where(k < 4, A[i,k] * B[k,j], 0));\n}\n", "M=2 N=2", "unroll i",   /* of floats 0 times what is no number is none */
+    "range(i, 2, unroll) {\n"
+    "  range(j, 2) {\n"
+    "    C[i, j] = sum(k : 6, let %0 = k < 4; where(%0, A[i, k] * (B[k, j] if %0 else 0.0f), 0.0f));\n"
     "  }\n"
     "}\n"},
   {"kernel part(M, N) {\n  in(A, i32, [M, 4]);\n  in(B, i32, [4, N]);\n  out(C, i32, [M, N]);\n  range(i, M) range(j, N)\n    C[i,j] = sum(k : 6, where(k < 4, A[i,k] * B[k,j], 0));\n}\n", "M=2 N=2", "stage B at i as Bp[d1, d0/4, d0%4]",
@@ -652,7 +658,7 @@ static const expectation word_cases[] = {
     "  y[%1] = (x[%1] if %2 else 0.0f) * 2.0f if %2;\n"
     "}\n"},
   {total_kernel, "N=13", "split k 3 as a b\nthread b\ncut b auto", /* what a loop within decides cuts no part of a thread */
-    "y = sum(a : 5, b.main : 3 thread, let %0 = a * 3 + b.main; let %1 = %0 < 13; where(%1, x[%0] if %1 else 0.0f, 0.0f));\n"},
+    "y = sum(a : 5, b.main : 3 thread, let %0 = a * 3 + b.main; x[%0] if (%0 < 13) else 0.0f);\n"},
   {total_kernel, "N=20", "split k 4\nthread k.0",
     "y = sum(k.0 : 5 thread, k.1 : 4, x[k.0 * 4 + k.1]);\n"},
   {tile_kernel, "", "split acc.i 2\nupcast acc.i.1",

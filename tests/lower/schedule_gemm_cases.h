@@ -208,7 +208,7 @@ static const expectation word_cases[] = {
     "  }\n"
     "}\n"},
   {total_kernel, "N=200", "split k 64 as ko ki\nsplit ki 16 as ku kl\nlane kl\nupcast ku\nprefetch x at ko ahead 3",
-    "y = sum(ko : 4, ku : 4 upcast, kl : 16 lane, let %0 = ko * 64; let %1 = %0 + ku * 16 + kl; let %2 = %1 < 200; ahead(where(%2, x[%1] if %2 else 0.0f, 0.0f), prefetch(x[%0 + 192], l1), prefetch(x[%0 + 208], l1), prefetch(x[%0 + 224], l1), prefetch(x[%0 + 240], l1)));\n"},
+    "y = sum(ko : 4, ku : 4 upcast, kl : 16 lane, let %0 = ko * 64; let %1 = %0 + ku * 16 + kl; ahead(x[%1] if (%1 < 200) else 0.0f, prefetch(x[%0 + 192], l1), prefetch(x[%0 + 208], l1), prefetch(x[%0 + 224], l1), prefetch(x[%0 + 240], l1)));\n"},
   {matmul_kernel, "M=4 N=32 K=16", "split i 2 as io ii\nprefetch C at io ahead 0 rw",
     "range(io, 2) {\n"
     "  range(C.fetch.0, 2, unroll) {\n"
