@@ -131,7 +131,8 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
   int64_t nb = panels_of(panels_n, room / panel), mb = both ? listed(tg_gemm_mb, smaller(tiles, l2 / 8 / (kc * s.mr * size))) : listed(tg_gemm_mb, 1 << 20);
   if (bytes) mb = listed(tg_gemm_mb, smaller(tiles, l2 / 4 / (kc * s.mr)));
   if (waits && !both) mb = listed(tg_gemm_mb, smaller(tiles, WAITING));
-  bool grouped = known && !bytes && !waits && !p->panel && (double)(rows.hi * p->k.hi * size) > v.l3 * (threads > 1 ? 2 * AFAR : AFAR);   /* threads read the same rows at about the same time */
+  bool apart = p->a_major == TG_GEMM_STRIDES || p->b_major == TG_GEMM_STRIDES || p->c_major == TG_GEMM_STRIDES;   /* each element is an access: rows are copied once, sums stored once */
+  bool grouped = known && !bytes && !waits && !p->panel && (apart || (double)(rows.hi * p->k.hi * size) > v.l3 * (threads > 1 ? 2 * AFAR : AFAR));   /* threads read the same rows at about the same time */
   if (grouped) mb = listed(tg_gemm_mb, smaller(GROUP, tiles));
   if (few) kc = terms_of(both ? tg_gemm_packed_kc : tg_gemm_panel_kc, p->k.hi, NEXT), nb = panels_of(panels_n, larger(1, l2 / 8 / (smaller(kc, p->k.hi) * nr * size)));
   int64_t team = 0;
@@ -225,7 +226,7 @@ static void improve_thin(const tg_gemm_problem *p, const tg_target *t, bool dot,
 /* The product of a thin operand and one that is read once. Tiles were measured: more columns side by side are more streams of memory at a time. */
 static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
   tg_gemm_roles o = tg_gemm_thin_roles_of(p);
-  enum { ONE_BY_ONE = 1, ROWS = 4, FAR = 256 /* vectors of a row, to ask for far ones */ };
+  enum { ONE_BY_ONE = 1, ROWS = 4, SHORT = 16 /* vectors of a column */, FAR = 256 /* vectors of a row, to ask for far ones */ };
   int64_t rows = o.r == 'i' ? p->m.hi : p->n.hi, columns = o.r == 'i' ? p->n.hi : p->m.hi, size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16);
   int64_t side, l2 = t->l2 ? (int64_t)t->l2 : 1 << 20, l1 = t->l1 ? (int64_t)t->l1 : 32 << 10;
   bool few = t->vector_registers < 32, dot = out->sketch == tg_gemm_sketches[GEMM_DOT];
@@ -237,6 +238,8 @@ static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t t
   if (is_fixed(p->m) && is_fixed(p->n) && is_fixed(p->k) && p->a == p->acc && p->b == p->acc) improve_thin(p, t, dot, &vl, &mr, &side, &kc);
   /* What comes unasked comes in a sequence: of rows that are read side by side a vector at a time, to their ends; of columns as many as there are registers for, which several rows share. */
   if (t->asking == TG_ASK_NOTHING && dot && mr > 1 && mr <= 4 && !few) side = 6;
+  int64_t along = up(p->k.hi, vl);
+  if (t->asking == TG_ASK_MUCH && dot && mr == 1 && along <= SHORT && columns * p->k.hi * size > l1) side = along > SHORT / 2 ? 1 : 2;   /* short columns one behind another are one long stream */
   bool sequence = t->asking == TG_ASK_NOTHING && !dot && !o.scattered && rows <= ONE_BY_ONE, much = t->asking == TG_ASK_MUCH && rows > 1 && !few && columns * p->k.hi * size > l2;
   if (sequence) side = 1;
   bool afar = columns * p->k.hi * size > (t->l3 ? (int64_t)t->l3 : 8 << 20) / 5 * 3;
@@ -260,7 +263,7 @@ static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t t
 
 /* Cycles of a tile of sizes that are known: as cycles_of, from the first cache, where vectors that lie across lines are loaded twice; its sums are stored. */
 static double cycles_of_small(int64_t rows, int64_t vectors, int64_t terms, bool across, double beat) {
-  double work = fmax((double)(rows * vectors) * beat, 4), loads = (double)rows * 0.5 + (double)(vectors * (across ? 2 : 1)) * beat;
+  double work = fmax((double)(rows * vectors) * beat, 4.0 / (double)tg_gemm_sums(rows * vectors, terms)), loads = (double)rows * 0.5 + (double)(vectors * (across ? 2 : 1)) * beat;
   return (double)terms * (work > loads ? work : loads) + (double)(rows * vectors) * (across ? 4 : 2) * beat + 8;
 }
 
@@ -328,7 +331,7 @@ static shape choose_open_tile(tg_gemm_dim rows, tg_gemm_dim columns, int64_t vl,
 /* All terms in a row where they are few, or where one tile has all rows (the columns' vectors of several would be kept, and there are not as many registers); else some that divide them.
  * Of what is not near, fewer: where each row of a tile has an address of its own, many of them leave none to more terms, and what those load would wait in memory. */
 static int64_t terms_in_a_row(const tg_gemm_view *v, int64_t mr, int64_t tile) {
-  enum { MOST = 16, FEW = 4, INSTRUCTIONS = 1024, DECODED = 256, SUMS = 20 };
+  enum { MOST = 16, FEW = 4, ADDRESSES = 8, INSTRUCTIONS = 1024, DECODED = 256, SUMS = 20 };
   int64_t n = MOST, rest = 0;
   if ((v->rows <= mr || v->terms <= FEW) && v->terms * tile <= (v->double_pumped || v->asks_much ? DECODED : INSTRUCTIONS)) return 0;
   if (!is_near(v)) {
@@ -337,12 +340,14 @@ static int64_t terms_in_a_row(const tg_gemm_view *v, int64_t mr, int64_t tile) {
     else if (v->terms > MOST) n = tile <= SUMS ? 4 : 1;
     rest = 1;
   }
+  else if (v->row_k && mr >= ADDRESSES && v->terms > MOST) return 1;   /* addresses of more rows fill the registers, and more terms would have some wait in memory */
   if (v->terms <= n) return 0;
   while (v->terms % n > rest) n--;   /* a rest of several terms would have sums of its own, in as many registers */
   return n;
 }
 
 static void choose_direct(const tg_gemm_problem *p, const tg_target *t, tg_gemm_choice *out) {
+  enum { SHORT = 4, FEW = 4 };   /* terms: little but stores, which go row by row; rows */
   bool turned = p->c_major == TG_GEMM_COLUMN;
   tg_gemm_dim rows = turned ? p->n : p->m, columns = turned ? p->m : p->n;
   int64_t size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16);
@@ -351,10 +356,16 @@ static void choose_direct(const tg_gemm_problem *p, const tg_target *t, tg_gemm_
   tg_gemm_view v;
   tg_gemm_look(p, t, false, &v);
   shape s = known ? choose_small_tile(&v, vl, t->vector_registers) : choose_open_tile(rows, columns, vl, t->vector_registers, tg_gemm_beat(&v, vl));
+  if (known && v.column_k && v.terms <= vl) {   /* columns are transposed in registers and used there */
+    s.nu = 1;
+    if (v.terms <= vl / 2 && v.rows <= FEW && s.vl == vl && vl >= 8) s.vl = vl / 2;
+  }
   knob(out, "VL", s.vl);
   knob(out, "NU", s.nu);
   knob(out, "MR", s.mr);
   knob(out, "UK", is_fixed(p->k) ? terms_in_a_row(&v, s.mr, s.mr * s.nu) : 1);
+  knob(out, "ROWS", known && !v.column_k && v.columns > s.nu * s.vl && v.terms <= SHORT);
+  knob(out, "SUMS", known ? tg_gemm_sums(smaller(s.mr, v.rows) * smaller(s.nu, up(v.columns, s.vl)), v.terms) : 1);
 }
 
 /* A long sum is shared out in parts that depend on how many threads the plan is for, not on who comes. Two blocks of terms for the second cache at a time. */
@@ -474,7 +485,8 @@ static void choose_least(const tg_gemm_problem *p, const tg_target *t, uint32_t 
   for (uint32_t i = 0; i < TG_COUNT(sketches); i++) {
     tg_gemm_choice c;
     bool thin = sketches[i] == GEMM_STREAM || sketches[i] == GEMM_DOT;
-    if (thin && (smaller(p->m.hi, p->n.hi) > THIN || sketches[i] == (tg_gemm_thin_roles_of(p).column_k ? GEMM_STREAM : GEMM_DOT))) continue;   /* the other one would gather */
+    tg_gemm_roles o = tg_gemm_thin_roles_of(p);
+    if (thin && (smaller(p->m.hi, p->n.hi) > THIN || (sketches[i] == GEMM_STREAM ? o.column_k && !o.scattered : !o.column_k))) continue;   /* the other one would gather, or transpose a few terms at a time */
     tg_gemm_choose_knobs(p, t, threads, sketches[i], &c);
     double cycles = tg_gemm_cycles(p, t, sketches[i], &c);
     if (threads > 1 && sketches[i] != GEMM_DIRECT) cycles = cycles / threads + wake;

@@ -6,18 +6,18 @@
 
 /* Cycles of a vector unless it is said, fitted to some 4000 points of 100 products in f32 on a processor with AVX-512; a multiply-add takes half of one. */
 static const double LOAD = 0.5, ACROSS = 1.6 /* two lines */, FROM_L2 = 2.4, FROM_L3 = 5, FROM_AFAR = 10 /* where nothing asks ahead */;   /* of what is read again and again */
-static const double ONCE_L3 = 2.9, PIECES_L3 = 6.5, ONCE_MEMORY = 12, PIECES_MEMORY = 20;                                               /* of what is read once, from end to end or in pieces of rows */
+static const double ONCE_L2 = 1.1, PIECES_L2 = 1.9, ONCE_L3 = 2.9, PIECES_L3 = 6.5, ONCE_MEMORY = 12, PIECES_MEMORY = 20;                                               /* of what is read once, from end to end or in pieces of rows */
 static const double STORE = 1, STORE_L2 = 3.1, STORE_L3 = 8, SIDE_BY_SIDE = 0.2 /* more for each row */, AGAIN = 2.5 /* stored, and read by the next terms */, SCATTERED = 2.4 /* an element */;
-static const double TILE = 10, TERM = 0.3, FEW_CHAINS = 5 /* a term at least: its sums wait for those before */, BLOCK = 12 /* of terms, a tile */, PANEL = 60, ROW = 6 /* copied */;
-static const double COPY = 2.4, TRANSPOSED = 0.38 /* an element */, GATHERED = 1.4 /* an element */, FOLD = 5.5 /* lanes of a sum */, SINGLE = 1.15 /* a term of a sum */;
+static const double TILE = 10, UNROLLED = 0.3 /* of it, without a loop */, TERM = 0.3, FEW_CHAINS = 5 /* a term at least: its sums wait for those before */, BLOCK = 12 /* of terms, a tile */, PANEL = 60, ROW = 6 /* copied */;
+static const double COPY = 2.4, TRANSPOSED = 0.38 /* an element */, FEWER = 0.6 /* part, at least, of a block of fewer terms */, GATHERED = 1.4 /* an element */, FOLD = 5.5 /* lanes of a sum */, SINGLE = 1.15 /* a term of a sum */;
 static const double LINE = 1.5, PAGE = 6 /* a term whose row operand is in another */, ADDRESS = 0.03 /* part, for each row beyond ADDRESSES */;
 static const double WHOLE_LINES = 1.4 /* times, to store one in two halves */, UNALIGNED = 1.3, CROWDED = 4 /* a vector that its neighbours have pushed out */;
 static const double HIDDEN = 0.4, ASKED = 0.25, BESIDE = 0.15 /* parts of what goes on side by side */, STREAM = 1.08, STREAM_ASKED = 0.7 /* of what is asked for far ahead, or comes in pairs of lines */, TURNED = 1.15, MANY_ROWS = 1.1 /* times */;
-enum { ASKING_ROWS = 16, STREAMS = 16, ADDRESSES = 6, IN_A_ROW = 1024 /* multiplications without a loop */, SHORT = 16 /* sums: little but stores */, DOT_COLUMNS = 64 /* tiles of columns that rows share */ };
-static const double EASY = 0.5;   /* of the third cache */
+enum { ASKING_ROWS = 16, STREAMS = 16, ADDRESSES = 6, IN_A_ROW = 1024 /* multiplications without a loop */, SHORT = 16 /* sums: little but stores */, DOT_COLUMNS = 64 /* tiles of columns that rows share */, DOT_IN_A_ROW = 256, DOT_ONE_BY_ONE = 4 /* as the sketch has them */, DOT_OVERLAP = 16 /* vectors: the next sums begin meanwhile */ };
+static const double EASY = 0.5 /* of the third cache */, EASILY = 0.3;
 static const double AGAIN_BYTE = 0.03, AGAIN_EASILY = 0.01;   /* of rows that each block of columns reads from beyond the second cache */
 enum { FEW_SETS = 1024 /* rows of the columns' operand that share them */, FAR_APART = 8192 /* bytes, from a row to the next */, EASY_ADDRESSES = 8 };
-static const double page = 4096, pages = 80 /* that are at hand */, full = 0.7 /* of a cache */;
+static const double page = 4096, pages = 80 /* that are at hand */, many_pages = 600 /* likewise, where much is asked for */, full = 0.7 /* of a cache */;
 
 static double least(double a, double b) { return a < b ? a : b; }
 static double most(double a, double b) { return a > b ? a : b; }
@@ -46,6 +46,13 @@ static double arrives(const tg_gemm_view *v, int64_t elements, bool pieces) {
   return bytes <= v->l2 * full ? 0 : vectors * (bytes <= v->l3 * full ? pieces ? PIECES_L3 : ONCE_L3 : pieces ? PIECES_MEMORY : ONCE_MEMORY);
 }
 
+/* Vectors of columns that lie along k, copied: blocks of as many terms as a vector has lanes are transposed, and one of fewer; a single term is gathered. */
+static double copied(int64_t vectors, int64_t vl, int64_t terms) {
+  int64_t rest = terms % vl;
+  double last = rest > 1 ? most((double)rest, (double)vl * FEWER) * TRANSPOSED : (double)rest * GATHERED;
+  return (double)(vectors * vl) * ((double)(terms - rest) * TRANSPOSED + last) * (rest && terms > vl ? UNALIGNED : 1);
+}
+
 /* Do as many rows of the columns' operand, which lie as far apart as C's are long, share few sets of a cache, and find no room in them? A way is so many bytes, a power of two. */
 static bool crowded(const tg_gemm_view *v, double cache, int64_t way) {
   int64_t stride = v->columns * v->size, period = least_of(way, stride & -stride);
@@ -64,8 +71,10 @@ static double columns_arrive(const tg_gemm_view *v) { return arrives(v, v->colum
 static double waits(const tg_gemm_view *v, int64_t terms, int64_t mr) {
   const double line = 64;
   if (v->row_k) return 0;
-  double lines = (double)(terms * up(mr * v->size, 64)) * line, far = (double)terms * least(1, (double)(v->rows * v->size) / page);
-  return (lines > v->l1 * 0.6 ? LINE : 0) + (far > pages ? PAGE : 0);
+  double lines = (double)terms * least((double)(v->rows * v->size), (double)up(mr * v->size, 64) * line), far = (double)terms * least(1, (double)(v->rows * v->size) / page);
+  int64_t stride = v->rows * v->size, period = least_of(4096, stride & -stride);
+  bool few_sets = (double)terms > full * v->l1 / (double)period;   /* where rows as long as a power of two lie: the next tile does not find them */
+  return (lines > v->l1 * 0.6 ? v->asks_much && !few_sets ? LINE * EASILY : LINE : 0) + (far > (v->asks_much ? many_pages : pages) ? PAGE : 0);
 }
 
 /* The sums of a tile, stored: beyond the first cache a line of C is read before it is written, and the more rows are written side by side the later. */
@@ -76,10 +85,19 @@ static double stored(const tg_gemm_view *v, int64_t vl, int64_t mr, int64_t nu, 
 }
 
 /* A tile of mr rows and nu vectors: columns: cycles of a vector of them; extra: of a term. Its sums are stored once. */
-static double tile(const tg_gemm_view *v, int64_t vl, int64_t mr, int64_t nu, double terms, double columns, double extra, bool across) {
-  double beat = tg_gemm_beat(v, vl), work = most((double)(mr * nu) * beat, FEW_CHAINS), ports = (double)mr * LOAD + (double)nu * beat;
+static double tile_of_sums(const tg_gemm_view *v, int64_t vl, int64_t mr, int64_t nu, double terms, double columns, double extra, bool across, int64_t each) {
+  double beat = tg_gemm_beat(v, vl), work = most((double)(mr * nu) * beat, FEW_CHAINS / (double)each), ports = (double)mr * LOAD + (double)nu * beat;
   double sums = terms * (most(work, most(ports, (double)nu * columns)) + TERM + extra), stores = stored(v, vl, mr, nu, across);
   return meanwhile(sums, stores) + TILE;
+}
+
+static double tile(const tg_gemm_view *v, int64_t vl, int64_t mr, int64_t nu, double terms, double columns, double extra, bool across) { return tile_of_sums(v, vl, mr, nu, terms, columns, extra, across, 1); }
+
+int64_t tg_gemm_sums(int64_t vectors, int64_t terms) {
+  enum { CHAINS = 8 /* a latency of four cycles, two a cycle */, TERMS = 32, MOST = 4 };
+  int64_t n = 1;
+  while (terms >= TERMS && n < MOST && n * vectors * 4 <= CHAINS * 3) n *= 2;
+  return n;
 }
 
 /* ---- sketches ---- */
@@ -87,11 +105,11 @@ static double tile(const tg_gemm_view *v, int64_t vl, int64_t mr, int64_t nu, do
 /* Rows of the columns' operand, in the third cache at the farthest, on a processor that brings in much at a time: tiles read them as fast as copies of them. */
 static bool comes_easily(const tg_gemm_view *v) {
   bool few_sets = crowded_l2(v) && (v->terms > FEW_SETS || v->columns * v->size > FAR_APART);
-  return v->asks_much && !v->column_k && v->row_k && (double)(v->columns * v->terms * v->size) <= v->l3 * EASY && !few_sets;
+  return v->asks_much && !v->column_k && (double)(v->columns * v->terms * v->size) <= v->l3 * EASY && !few_sets;
 }
 
 /* All rows of nu vectors of columns: tiles of mr, and one of those that are left. Many rows are many streams, and where each has an address, those are short. */
-static double direct_columns(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl) {
+static double direct_columns(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl, int64_t sums) {
   double strip = (double)(v->terms * nu * vl * v->size), columns, sum = 0, turns = 0 /* of pages, a term */;
   bool across = v->columns % vl != 0;
   if (v->column_k) columns = comes_from(v, vl, strip);
@@ -104,19 +122,19 @@ static double direct_columns(const tg_gemm_view *v, int64_t mr, int64_t nu, int6
       else columns += PAGE / 2 / (double)nu;
     }
   }
-  if (v->rows >= mr) sum += (double)(v->rows / mr) * tile(v, vl, mr, nu, (double)v->terms, columns, waits(v, v->terms, mr) + turns, across);
-  if (v->rows % mr) sum += tile(v, vl, v->rows % mr, nu, (double)v->terms, columns, waits(v, v->terms, v->rows % mr) + turns, across);
+  if (v->rows >= mr) sum += (double)(v->rows / mr) * tile_of_sums(v, vl, mr, nu, (double)v->terms, columns, waits(v, v->terms, mr) + turns, across, sums);
+  if (v->rows % mr) sum += tile_of_sums(v, vl, v->rows % mr, nu, (double)v->terms, columns, waits(v, v->terms, v->rows % mr) + turns, across, sums);
   int64_t together = least_of(v->rows, mr), most_rows = v->rows <= mr && v->terms * together * nu <= IN_A_ROW ? STREAMS : comes_easily(v) ? EASY_ADDRESSES : ADDRESSES;
   if (v->row_k) sum *= 1 + ADDRESS * most(0, (double)(together - most_rows));
   else if (together > STREAMS) sum *= MANY_ROWS;
-  if (!v->row_k) sum *= TURNED;
-  if (v->column_k) sum += strip / (double)v->size * (v->columns % vl ? GATHERED : TRANSPOSED) + PANEL;
+  if (!v->row_k && !v->asks_much) sum *= TURNED;
+  if (v->column_k) sum += copied(nu, vl, v->terms) + (v->terms <= vl ? 0 : PANEL);
   return sum + (double)(v->rows * v->terms * v->size) * (v->rows * v->terms * v->size > v->l2 * full ? 0.06 : 0);
 }
 
 double tg_gemm_direct_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl) {
-  int64_t wide = nu * vl, rest = v->columns % wide;
-  double sum = (double)(v->columns / wide) * (v->columns >= wide ? direct_columns(v, mr, nu, vl) : 0) + (rest ? direct_columns(v, mr, up(rest, vl), vl) : 0);
+  int64_t wide = nu * vl, rest = v->columns % wide, sums = tg_gemm_sums(least_of(mr, v->rows) * least_of(nu, up(v->columns, vl)), v->terms);
+  double sum = (double)(v->columns / wide) * (v->columns >= wide ? direct_columns(v, mr, nu, vl, sums) : 0) + (rest ? direct_columns(v, mr, up(rest, vl), vl, sums) : 0);
   if (comes_easily(v)) sum = most(sum, arrives(v, v->columns * v->terms, false));   /* beside the first rows' multiplications */
   else sum += columns_arrive(v);
   return sum + arrives(v, v->rows * v->terms, true);
@@ -144,7 +162,8 @@ double tg_gemm_panel_cycles(const tg_gemm_view *v, bool both, bool next, int64_t
   for (int i = 0; i < n; i++)
     sum += (double)list[i].times * ((double)blocks * tile(v, vl, list[i].mr, nu, terms, from, both ? 0 : waits(v, (int64_t)terms, list[i].mr), v->columns % vl) + BLOCK + (double)(blocks - 1) * (double)(list[i].mr * nu) * tg_gemm_beat(v, vl) * 2);
   sum *= (double)panels;
-  sum += v->column_k ? (double)v->columns * ((double)(v->terms - rest) * TRANSPOSED + (double)rest * GATHERED) : (double)(panels * nu * v->terms) * COPY;
+  if (!v->column_k) sum += (double)(panels * nu * v->terms) * COPY;
+  else sum += blocks == 1 ? copied(up(v->columns, vl), vl, v->terms) : (double)v->columns * ((double)(v->terms - rest) * TRANSPOSED + (double)rest * GATHERED);
   sum += (double)panels * PANEL;
   double once = arrives(v, v->columns * v->terms, false);
   sum = next ? most(sum, once) + ASKED * least(sum, once) : sum + columns_arrive(v);
@@ -157,16 +176,17 @@ double tg_gemm_stream_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int6
   some_rows list[8];
   int n = list_rows(v->rows, mr, list);
   int64_t wide = nu * vl, rest = v->columns % wide ? nu : 0 /* all of them, under masks */, blocks = v->scattered ? 1 : up(v->terms, kc);
-  double terms = (double)v->terms / (double)blocks, sum = 0, from = v->column_k ? GATHERED * 1.5 * (double)vl : (v->rows > mr ? comes_from(v, vl, (double)((v->scattered ? v->terms * least_of(wide, v->columns) : kc * v->columns) * v->size)) : LOAD * 1.5) + (v->columns % vl ? ACROSS - LOAD : 0);
+  double terms = (double)v->terms / (double)blocks, sum = 0, from = v->column_k ? copied(1, vl, least_of(v->terms, v->scattered ? v->terms : kc)) / (double)least_of(v->terms, v->scattered ? v->terms : kc) : (v->rows > mr ? comes_from(v, vl, (double)((v->scattered ? v->terms * least_of(wide, v->columns) : kc * v->columns) * v->size)) : LOAD * 1.5) + (v->columns % vl ? ACROSS - LOAD : 0);
   for (int i = 0; i < n; i++)
     for (int part = 0; part < 2; part++) {
       int64_t vectors = part ? rest : nu, m = list[i].mr, times = part ? rest != 0 : v->columns / wide;
       double again = (double)(blocks - 1) * (double)(m * vectors) * AGAIN;
-      sum += (double)(times * list[i].times) * ((double)blocks * tile(v, vl, m, vectors, terms, from, waits(v, v->terms, m) * 0.5, v->columns % vl) + again);
+      sum += (double)(times * list[i].times) * ((double)blocks * tile(v, vl, m, vectors, terms, v->column_k ? LOAD : from, waits(v, v->terms, m) * 0.5 + (v->column_k ? (double)vectors * from : 0), v->columns % vl) + again);
     }
   if (v->scattered && (double)v->terms * least(1, (double)(v->columns * v->size) / page) > pages) sum += (double)(v->terms * up(v->columns, wide) * up(v->rows, mr)) * PAGE / 2;
-  double once = arrives(v, v->columns * v->terms, false);
-  if (v->asks_much && mr > 1 && v->rows <= ASKING_ROWS && once > 0) sum = most(sum, once) * STREAM_ASKED + ASKED * STREAM_ASKED * least(sum, once);
+  double once = arrives(v, v->columns * v->terms, v->column_k);
+  if (v->column_k) sum += once;   /* so many columns at a time are too many streams */
+  else if (v->asks_much && mr > 1 && v->rows <= ASKING_ROWS && once > 0) sum = most(sum, once) * STREAM_ASKED + ASKED * STREAM_ASKED * least(sum, once);
   else sum = meanwhile(sum * STREAM, once);
   return sum + (v->scattered ? (double)(v->rows * v->columns) * SCATTERED : 0);
 }
@@ -180,16 +200,22 @@ static bool crowded_rows(const tg_gemm_view *v, int64_t rows) {
 double tg_gemm_dot_cycles(const tg_gemm_view *v, int64_t mr, int64_t nc, int64_t vl) {
   some_rows list[8];
   int n = list_rows(v->rows, mr, list);
-  int64_t vectors = v->terms / vl, rest = v->terms % vl;
+  int64_t vectors = v->terms / vl, rest = v->terms % vl, left = rest;   /* one by one */
+  bool again_folded = false, in_a_row = false;
+  if (rest && (vectors + 1) * mr * nc <= DOT_IN_A_ROW) vectors++, left = 0, in_a_row = true;
+  else if (rest > DOT_ONE_BY_ONE && vectors) vectors++, left = 0, again_folded = true;
   double sum = 0, from = comes_from(v, vl, (double)(v->rows * v->terms * v->size)), again = v->rows > mr ? comes_from(v, vl, (double)(least((double)v->columns, (double)(DOT_COLUMNS * nc)) * (double)(v->terms * v->size))) : LOAD;
   for (int i = 0; i < n; i++)
     for (int part = 0; part < 2; part++) {
       int64_t m = list[i].mr, wide = part ? 1 : nc, times = part ? v->columns % nc : v->columns / nc;
       double crowd = crowded_rows(v, m + wide) ? CROWDED : 0, near = most(from, crowd), next = v->double_pumped ? least(again, FROM_L2) : again;   /* in order: asked ahead */
-      double work = most((double)(m * wide) * tg_gemm_beat(v, vl), FEW_CHAINS), loads = ((double)m * near + (double)wide * (v->column_k ? most(next, crowd) : GATHERED * (double)vl)) * (!rest ? 1 : v->double_pumped ? UNALIGNED : 2);
-      sum += (double)(times * list[i].times) * ((double)vectors * (most(work, loads) + least(work, loads) * BESIDE + TERM) + (double)rest * most((double)(m * wide) * SINGLE, FEW_CHAINS) + (double)(m * wide) * FOLD + TILE);
+      double work = most((double)(m * wide) * tg_gemm_beat(v, vl), vectors > DOT_OVERLAP ? FEW_CHAINS : 0), loads = ((double)m * near + (double)wide * (v->column_k ? most(next, crowd) : GATHERED * (double)vl)) * (!rest ? 1 : v->double_pumped ? UNALIGNED : 2);
+      sum += (double)(times * list[i].times) * ((double)vectors * (most(work, loads) + least(work, loads) * BESIDE + TERM) + (double)left * most((double)(m * wide) * SINGLE, FEW_CHAINS) + (double)(m * wide) * FOLD * (again_folded ? 2 : 1) + (in_a_row ? TILE * UNROLLED : TILE));
     }
-  return meanwhile(sum, arrives(v, v->columns * v->terms, false)) + (v->row_k ? 0 : (double)(v->rows * v->terms) * GATHERED);
+  double bytes = (double)(v->columns * v->terms * v->size);
+  bool pieces = nc > 1 && v->terms * v->size < page;
+  double once = bytes > v->l2 * full ? arrives(v, v->columns * v->terms, pieces) : bytes > v->l1 * full ? bytes / 64 * (pieces ? PIECES_L2 : ONCE_L2) : 0;
+  return meanwhile(sum, once) + (v->row_k ? 0 : v->terms < vl ? (double)(v->rows * v->terms) * GATHERED : copied(up(v->terms, vl), vl, v->rows));
 }
 
 double tg_gemm_cycles(const tg_gemm_problem *p, const tg_target *t, uint32_t sketch, const tg_gemm_choice *c) {

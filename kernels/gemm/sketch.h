@@ -24,6 +24,7 @@ typedef struct { int64_t rows, columns, terms, size; bool row_k, column_k, scatt
 void tg_gemm_look(const tg_gemm_problem *p, const tg_target *t, bool thin, tg_gemm_view *out);
 double tg_gemm_beat(const tg_gemm_view *v, int64_t vl);   /* of a multiply-add */
 double tg_gemm_direct_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl);
+int64_t tg_gemm_sums(int64_t vectors, int64_t terms);     /* that each of a tile's vectors has of its own, so that they do not wait for each other */
 double tg_gemm_store_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl);   /* of a tile's sums */
 double tg_gemm_panel_cycles(const tg_gemm_view *v, bool both, bool next, int64_t mr, int64_t nu, int64_t vl, int64_t kc, int64_t nb);
 double tg_gemm_stream_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl, int64_t kc);

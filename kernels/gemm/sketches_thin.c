@@ -25,7 +25,11 @@ void tg_gemm_stream(tg_builder *tg_b_, const tg_gemm_problem *p) {
   tg_gemm_word(tg_b_, "upcast iu");
   tg_gemm_word(tg_b_, "upcast cu");
   tg_gemm_word(tg_b_, "lane cl");
-  tg_gemm_word(tg_b_, "split %s {%d, 1} as ko ku", o.scattered ? "k" : "kr", tg_c(KC) < 8 ? 4 : 8);
+  /* Terms in a row; of columns along k as many as a vector has lanes, which are transposed together, and those that are left. */
+  int64_t terms = !o.column_k ? tg_c(KC) < 8 ? 4 : 8 : o.scattered || tg_c(VL) < tg_c(KC) ? tg_c(VL) : tg_c(KC);
+  if (o.column_k && p->k.lo == p->k.hi && (o.scattered || p->k.lo <= tg_c(KC))) tg_gemm_tile_and_rest(list, sizeof list, p->k, terms < p->k.lo ? terms : p->k.lo);
+  else snprintf(list, sizeof list, "{%lld, 1}", (long long)terms);
+  tg_gemm_word(tg_b_, "split %s %s as ko ku", o.scattered ? "k" : "kr", list);
   tg_gemm_word(tg_b_, "unroll ku");
   if (tg_c(TEAM)) tg_gemm_word(tg_b_, "thread cc");
   if (tg_c(AHEAD)) tg_gemm_word(tg_b_, "prefetch %c at ko ahead AHEAD of cb", o.column);
@@ -43,10 +47,19 @@ void tg_gemm_dot(tg_builder *tg_b_, const tg_gemm_problem *p) {
   tg_knob(TEAM, 0, 2);
   enum { IN_A_ROW = 256, ONE_BY_ONE = 4 };   /* multiply-adds of vectors; terms */
   int64_t mr = tg_c(MR), nc = tg_c(NC), vl = tg_c(VL);
+  tg_gemm_dim rows = o.r == 'i' ? p->m : p->n;
   tg_gemm_product(tg_b_, p);
   tg_gemm_word(tg_b_, "split %c %lld clip as cc cb", o.c, (long long)(tg_c(NB) * nc));
   tg_gemm_word(tg_b_, "order cc %c cb", o.r);
-  if (!o.row_k) tg_gemm_word(tg_b_, "stage %c at cc as Rp[%c, k]", o.row, o.r);
+  if (!o.row_k) {
+    tg_gemm_word(tg_b_, "stage %c at cc as Rp[%c, k]", o.row, o.r);
+    if (rows.lo == rows.hi && rows.lo > 1 && vl > 1 && p->k.lo >= vl) {   /* neighbours are rows: transposed in registers */
+      tg_gemm_word(tg_b_, "lane Rp.1 VL");
+      if (rows.lo > vl) tg_gemm_word(tg_b_, "split Rp.0 %s as qt qu", tg_gemm_tile_and_rest(list, sizeof list, rows, vl));
+      tg_gemm_word(tg_b_, rows.lo > vl ? "order Rp.1.0 qt qu" : "order Rp.1.0 Rp.0");
+      tg_gemm_word(tg_b_, "unroll %s", rows.lo > vl ? "qu" : "Rp.0");
+    }
+  }
   if (mr > 1) tg_gemm_word(tg_b_, "split %c %s as ir iu", o.r, tg_gemm_rows_list(list, sizeof list, mr)), tg_gemm_word(tg_b_, "order ir cb iu"), tg_gemm_word(tg_b_, "upcast iu");
   if (nc > 1) tg_gemm_word(tg_b_, "split cb {%lld, 1} as jo ju", (long long)nc), tg_gemm_word(tg_b_, "upcast ju");
   /* Terms that vectors leave: under a mask, where so few vectors are known that all stand in a row, or more are left than are added up as quickly one by one. */
@@ -65,23 +78,33 @@ void tg_gemm_dot(tg_builder *tg_b_, const tg_gemm_problem *p) {
   if (tg_c(TEAM)) tg_gemm_word(tg_b_, "thread cc");
 }
 
-/* Small: both operands where they lie, tile by tile. What tiles leave of sizes that are known are tiles as well; of other sizes, powers of two and single vectors. */
+/* Small: both operands where they lie, tile by tile: all rows of some columns, or (ROWS) all columns of some rows. SUMS of its own for each of as many terms in turn: where tiles are so small that
+ * their sums would wait for each other. What tiles leave of sizes that are known are tiles as well; of other sizes, powers of two and single vectors. */
 void tg_gemm_direct(tg_builder *tg_b_, const tg_gemm_problem *p) {
   tg_gemm_roles o = tg_gemm_roles_of(p);
   tg_gemm_dim rows = o.r == 'i' ? p->m : p->n, columns = o.r == 'i' ? p->n : p->m;
-  char list[96];
+  char list[96], rows_list[96];
   tg_gemm_lanes(tg_b_, p);
   tg_knob(NU, 4, 1, 2, 3);
   tg_gemm_knob(tg_b_, "MR", 6, tg_gemm_mr);
   tg_knob(UK, 8, 0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16);   /* terms in a row; 0: all, where they are known */
+  tg_knob(ROWS, 0, 1);
+  tg_knob(SUMS, 1, 2, 4, 8);
   int64_t vl = tg_c(VL), wide = vl * tg_c(NU), mr = tg_c(MR), uk = tg_c(UK);
   if (columns.lo == columns.hi && columns.lo < wide) wide = (columns.lo + vl - 1) / vl * vl;
   tg_gemm_product(tg_b_, p);
-  tg_gemm_word(tg_b_, "order %c %c", o.c, o.r);
+  const char *tiles = rows.lo == rows.hi ? tg_gemm_tile_and_rest(rows_list, sizeof rows_list, rows, mr < rows.lo ? mr : rows.lo) : tg_gemm_rows_list(rows_list, sizeof rows_list, mr);
+  bool rows_outside = tg_c(ROWS) && !o.column_k;
+  if (rows_outside) {
+    tg_gemm_word(tg_b_, "order %c %c", o.r, o.c);
+    tg_gemm_word(tg_b_, "split %c %s as ir iu", o.r, tiles);
+    tg_gemm_word(tg_b_, "order ir %c iu", o.c);
+  } else tg_gemm_word(tg_b_, "order %c %c", o.c, o.r);
   if (columns.lo == columns.hi) tg_gemm_word(tg_b_, "split %c %s as ct cv", o.c, tg_gemm_tile_and_rest(list, sizeof list, columns, wide));
   else if (wide > vl) tg_gemm_word(tg_b_, "split %c {%lld, VL} as ct cv", o.c, (long long)wide);
   else tg_gemm_word(tg_b_, "split %c VL as ct cv", o.c);
-  tg_gemm_word(tg_b_, "order %c cv", o.r);
+  if (rows_outside) tg_gemm_word(tg_b_, "order iu cv");
+  else tg_gemm_word(tg_b_, "order %c cv", o.r);
   if (o.column_k) {
     tg_gemm_word(tg_b_, "stage %c at ct as Cp[k, %c]", o.column, o.c);
     tg_gemm_word(tg_b_, "lane Cp.1 VL");
@@ -94,11 +117,12 @@ void tg_gemm_direct(tg_builder *tg_b_, const tg_gemm_problem *p) {
     }
   }
   tg_gemm_word(tg_b_, "split cv VL as cu cl");
-  tg_gemm_word(tg_b_, "split %c %s as ir iu", o.r, rows.lo == rows.hi ? tg_gemm_tile_and_rest(list, sizeof list, rows, mr < rows.lo ? mr : rows.lo) : tg_gemm_rows_list(list, sizeof list, mr));
+  if (!rows_outside) tg_gemm_word(tg_b_, "split %c %s as ir iu", o.r, tiles);
   tg_gemm_word(tg_b_, "upcast iu");
   tg_gemm_word(tg_b_, "upcast cu");
   tg_gemm_word(tg_b_, "lane cl");
-  if (p->k.lo == p->k.hi && (!uk || uk >= p->k.lo)) tg_gemm_word(tg_b_, "unroll k");
+  if (tg_c(SUMS) > 1) tg_gemm_word(tg_b_, "split k {SUMS, 1} as ko ku"), tg_gemm_word(tg_b_, "upcast ku.by%lld", (long long)tg_c(SUMS));
+  else if (p->k.lo == p->k.hi && (!uk || uk >= p->k.lo)) tg_gemm_word(tg_b_, "unroll k");
   else if (uk > 1) {
     if (p->k.lo == p->k.hi) tg_gemm_word(tg_b_, "split k %s as ko ku", tg_gemm_tile_and_rest(list, sizeof list, p->k, uk));
     else tg_gemm_word(tg_b_, "split k {UK, 1} as ko ku");

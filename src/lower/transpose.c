@@ -9,7 +9,6 @@
 #include "lower/sweep.h"
 
 enum { NOWHERE = 0, MANY = UINT32_MAX };   /* homes; else 1 + the id of the END or SINK */
-enum { FEWEST = 4 };                       /* gathers of a block: one for so many rows, or they are as quick as they are */
 
 /* A gate of lanes that take turns: what it says of the turns, and that rest + constant, which iota / ways is a part of, is below 0. NULL: it says no such thing. */
 typedef struct { const tg_uop *turns, *rest; int64_t constant; } limits;
@@ -194,7 +193,7 @@ static void find_blocks(tg_job *j, state *s) {
     uint32_t rows = g[i].load->lanes / g[i].run, k = 1;
     while (k < rows && i + k < n && !compare(&g[i], &g[i + k], false) && g[i + k].constant == g[i].constant + (int64_t)k * g[i].run) k++;
     block b = {&g[i], NULL, NULL, k};
-    if (k < 2 || k * FEWEST < rows || (g[i].ways && (k < rows || !find_edge(&b, rows)))) {
+    if (k < 2 || (g[i].ways && (k < rows || !find_edge(&b, rows)))) {
       i++;
       continue;
     }
