@@ -155,6 +155,8 @@ static void panels(tg_builder *tg_b_, const tg_gemm_problem *p, bool both) {
   threads(tg_b_, p);
   if (tg_c(NEXT)) tg_gemm_word(tg_b_, "prefetch %c at %s ahead 1 of %s to l2", o.column, tg_c(UK) > 1 ? "ko" : "kr", grouped ? "cc" : "kc");
   if (grouped) tg_gemm_word(tg_b_, "prefetch C at cb ahead 0 rw");
+  for (uint32_t i = 0; i < p->arguments_n; i++)   /* of each element: pieces of rows, which come while the sum is computed */
+    if (p->argument[i].per == 3) tg_gemm_word(tg_b_, "prefetch arg%u at cb ahead 0", i);
   if (waits(p) && p->k.hi > tg_c(KC)) tg_gemm_word(tg_b_, "prefetch C.sum at cb ahead 0 rw");
 }
 
