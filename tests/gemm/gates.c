@@ -11,6 +11,7 @@
 #include "dsl/text.h"
 #include "dsl/value.h"
 #include "gemm/gates.h"
+#include "gemm/sketch.h"
 
 /* ---- products in plain C, right but for one fault ---- */
 
@@ -387,6 +388,26 @@ static void chosen_bytes(void) {
   }
 }
 
+/* Small ones, whose tiles, rests and copies are made for their sizes: what is chosen compiles, and is right. And a panel whose epilogue has an argument for each element. */
+static void chosen_small(void) {
+  static const int64_t sizes[][3] = {{2, 156, 10}, {4, 99, 3}, {9, 40, 2}, {2, 11, 139}, {97, 73, 2}, {16, 6, 90}, {49, 52, 86}, {37, 1, 180}, {7, 34, 47}, {31, 31, 31}};
+  tg_gate_failure f;
+  tg_gemm_choice c;
+  tg_target t;
+  tg_target_host(&t, 1);
+  for (uint32_t i = 0; i < 4 * TG_COUNT(sizes); i++) {
+    const int64_t *s = sizes[i / 4];
+    tg_gemm_problem p = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .a_major = i & 1, .b_major = i >> 1 & 1, .m = {s[0], s[0]}, .n = {s[1], s[1]}, .k = {s[2], s[2]}, .batch = {1, 1}};
+    tg_gemm_choose(&p, &t, 1, &c);
+    CHECK(c.sketch != tg_gemm_sketches[0], "small, %u: the plain sketch", i);
+    if (c.sketch == tg_gemm_sketches[GEMM_DOT] && !tg_gemm_thin_roles_of(&p).row_k) continue;   /* copies all terms of the rows: not for the gates' sizes of any length */
+    CHECK(tg_gates_pass(context, &p, &c, NULL, 1, 1, &f) == TG_OK, "%s, %u: %s", c.sketch->name, i, f.text);
+  }
+  tg_gemm_problem p = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .m = {130, 130}, .n = {200, 200}, .k = {300, 300}, .batch = {1, 1}, .epilogue = "acc + rest", .argument = {{"rest", TG_F32, 3}}, .arguments_n = 1};
+  tg_gemm_choose_knobs(&p, &t, 1, GEMM_PANEL, &c);
+  CHECK(tg_gates_pass(context, &p, &c, NULL, 1, 1, &f) == TG_OK, "%s: %s", c.sketch->name, f.text);
+}
+
 /* The first choice gives each knob one of its values: a body refuses others, and a plan would take the plain sketch instead. */
 typedef struct { tg_job job; const tg_gemm_choice *choice; const tg_gemm_problem *problem; } authoring;
 
@@ -428,6 +449,7 @@ int main(void) {
   choices();
   chosen_elsewhere();
   chosen_bytes();
+  chosen_small();
   chosen_values();
   outside(READS_BEHIND, false, "0 bytes behind the end of B");
   outside(READS_BEFORE, true, "4 bytes before the beginning of A");
