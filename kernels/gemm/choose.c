@@ -230,7 +230,7 @@ static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t t
   int64_t rows = o.r == 'i' ? p->m.hi : p->n.hi, columns = o.r == 'i' ? p->n.hi : p->m.hi, size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16);
   int64_t side, l2 = t->l2 ? (int64_t)t->l2 : 1 << 20, l1 = t->l1 ? (int64_t)t->l1 : 32 << 10;
   bool few = t->vector_registers < 32, dot = out->sketch == tg_gemm_sketches[GEMM_DOT];
-  int64_t kc = rows > 8 ? 16 : 8, mr = thin_rows(rows, !few && (!dot || p->k.hi * 3 * size > l1 / 2));
+  int64_t kc = rows > 8 ? 16 : 8, mr = thin_rows(rows, !few && (!dot || p->k.hi * 3 * size > l1 / 2) && !(dot && t->asking == TG_ASK_MUCH && columns * p->k.hi * size <= (t->l3 ? (int64_t)t->l3 : 8 << 20) / 4));
   if (dot) side = mr <= 4 ? 4 : 3;
   else if (o.scattered) side = mr <= 2 ? 8 : 3;
   else side = mr == 1 ? 8 : rows == mr && mr > 4 && mr <= 8 ? 1 : 3;

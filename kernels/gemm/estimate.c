@@ -9,12 +9,12 @@ static const double LOAD = 0.5, ACROSS = 1.6 /* two lines */, FROM_L2 = 2.4, FRO
 static const double ONCE_L2 = 1.1, PIECES_L2 = 1.9, ONCE_L3 = 2.9, PIECES_L3 = 6.5, ONCE_MEMORY = 12, PIECES_MEMORY = 20;                                               /* of what is read once, from end to end or in pieces of rows */
 static const double STORE = 1, STORE_L2 = 3.1, STORE_L3 = 8, SIDE_BY_SIDE = 0.2 /* more for each row */, AGAIN = 2.5 /* stored, and read by the next terms */, SCATTERED = 2.4 /* an element */;
 static const double TILE = 10, UNROLLED = 0.3 /* of it, without a loop */, TERM = 0.3, FEW_CHAINS = 5 /* a term at least: its sums wait for those before */, BLOCK = 12 /* of terms, a tile */, PANEL = 60, ROW = 6 /* copied */;
-static const double COPY = 2.4, TRANSPOSED = 0.38 /* an element */, FEWER = 0.6 /* part, at least, of a block of fewer terms */, GATHERED = 1.4 /* an element */, FOLD = 5.5 /* lanes of a sum */, SINGLE = 1.15 /* a term of a sum */;
+static const double COPY = 2.4, TRANSPOSED = 0.38 /* an element */, FEWER = 0.6 /* part, at least, of a block of fewer terms */, ALONE = 0.5 /* part of it, where one vector is transposed at a time */, GATHERED = 1.4 /* an element */, FOLD = 5.5 /* lanes of a sum */, SINGLE = 1.15 /* a term of a sum */;
 static const double LINE = 1.5, PAGE = 6 /* a term whose row operand is in another */, ADDRESS = 0.03 /* part, for each row beyond ADDRESSES */;
 static const double WHOLE_LINES = 1.4 /* times, to store one in two halves */, UNALIGNED = 1.3, CROWDED = 4 /* a vector that its neighbours have pushed out */;
 static const double HIDDEN = 0.4, ASKED = 0.25, BESIDE = 0.15 /* parts of what goes on side by side */, STREAM = 1.08, STREAM_ASKED = 0.7 /* of what is asked for far ahead, or comes in pairs of lines */, TURNED = 1.15, MANY_ROWS = 1.1 /* times */;
 enum { ASKING_ROWS = 16, STREAMS = 16, ADDRESSES = 6, IN_A_ROW = 1024 /* multiplications without a loop */, SHORT = 16 /* sums: little but stores */, DOT_COLUMNS = 64 /* tiles of columns that rows share */, DOT_IN_A_ROW = 256, DOT_ONE_BY_ONE = 4 /* as the sketch has them */, DOT_OVERLAP = 16 /* vectors: the next sums begin meanwhile */ };
-static const double EASY = 0.5 /* of the third cache */, EASILY = 0.3;
+static const double SEQUENCE = 0.36 /* part of a vector that comes unasked, from end to end */, EASY = 0.5 /* of the third cache */, EASILY = 0.3;
 static const double AGAIN_BYTE = 0.03, AGAIN_EASILY = 0.01;   /* of rows that each block of columns reads from beyond the second cache */
 enum { FEW_SETS = 1024 /* rows of the columns' operand that share them */, FAR_APART = 8192 /* bytes, from a row to the next */, EASY_ADDRESSES = 8 };
 static const double page = 4096, pages = 80 /* that are at hand */, many_pages = 600 /* likewise, where much is asked for */, full = 0.7 /* of a cache */;
@@ -181,7 +181,7 @@ double tg_gemm_stream_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int6
     for (int part = 0; part < 2; part++) {
       int64_t vectors = part ? rest : nu, m = list[i].mr, times = part ? rest != 0 : v->columns / wide;
       double again = (double)(blocks - 1) * (double)(m * vectors) * AGAIN;
-      sum += (double)(times * list[i].times) * ((double)blocks * tile(v, vl, m, vectors, terms, v->column_k ? LOAD : from, waits(v, v->terms, m) * 0.5 + (v->column_k ? (double)vectors * from : 0), v->columns % vl) + again);
+      sum += (double)(times * list[i].times) * ((double)blocks * tile(v, vl, m, vectors, terms, v->column_k ? LOAD : from, waits(v, v->terms, m) * 0.5 + (v->column_k ? (double)vectors * from * (vectors > 1 ? 1 : ALONE) : 0), v->columns % vl) + again);
     }
   if (v->scattered && (double)v->terms * least(1, (double)(v->columns * v->size) / page) > pages) sum += (double)(v->terms * up(v->columns, wide) * up(v->rows, mr)) * PAGE / 2;
   double once = arrives(v, v->columns * v->terms, v->column_k);
@@ -205,15 +205,16 @@ double tg_gemm_dot_cycles(const tg_gemm_view *v, int64_t mr, int64_t nc, int64_t
   if (rest && (vectors + 1) * mr * nc <= DOT_IN_A_ROW) vectors++, left = 0, in_a_row = true;
   else if (rest > DOT_ONE_BY_ONE && vectors) vectors++, left = 0, again_folded = true;
   double sum = 0, from = comes_from(v, vl, (double)(v->rows * v->terms * v->size)), again = v->rows > mr ? comes_from(v, vl, (double)(least((double)v->columns, (double)(DOT_COLUMNS * nc)) * (double)(v->terms * v->size))) : LOAD;
+  if (v->asks_much) from = most(least(from, tg_gemm_beat(v, vl)), from * SEQUENCE), again = most(least(again, tg_gemm_beat(v, vl)), again * SEQUENCE);
   for (int i = 0; i < n; i++)
     for (int part = 0; part < 2; part++) {
       int64_t m = list[i].mr, wide = part ? 1 : nc, times = part ? v->columns % nc : v->columns / nc;
       double crowd = crowded_rows(v, m + wide) ? CROWDED : 0, near = most(from, crowd), next = v->double_pumped ? least(again, FROM_L2) : again;   /* in order: asked ahead */
-      double work = most((double)(m * wide) * tg_gemm_beat(v, vl), vectors > DOT_OVERLAP ? FEW_CHAINS : 0), loads = ((double)m * near + (double)wide * (v->column_k ? most(next, crowd) : GATHERED * (double)vl)) * (!rest ? 1 : v->double_pumped ? UNALIGNED : 2);
+      double work = most((double)(m * wide) * tg_gemm_beat(v, vl), vectors > DOT_OVERLAP ? FEW_CHAINS : 0), loads = ((double)m * near + (double)wide * (v->column_k ? most(next, crowd) : GATHERED * (double)vl)) * (!rest ? 1 : v->double_pumped || v->asks_much ? UNALIGNED : 2);
       sum += (double)(times * list[i].times) * ((double)vectors * (most(work, loads) + least(work, loads) * BESIDE + TERM) + (double)left * most((double)(m * wide) * SINGLE, FEW_CHAINS) + (double)(m * wide) * FOLD * (again_folded ? 2 : 1) + (in_a_row ? TILE * UNROLLED : TILE));
     }
   double bytes = (double)(v->columns * v->terms * v->size);
-  bool pieces = nc > 1 && v->terms * v->size < page;
+  bool pieces = nc > 1 && v->rows == 1 && v->terms * v->size < page;
   double once = bytes > v->l2 * full ? arrives(v, v->columns * v->terms, pieces) : bytes > v->l1 * full ? bytes / 64 * (pieces ? PIECES_L2 : ONCE_L2) : 0;
   return meanwhile(sum, once) + (v->row_k ? 0 : v->terms < vl ? (double)(v->rows * v->terms) * GATHERED : copied(up(v->terms, vl), vl, v->rows));
 }
