@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Of pass coalesce: blocks of gathers. A gather takes its lanes from as many places; where n of them, of n lanes each, take neighbours in the dimension that is
  * contiguous in memory (copies of a loop along it, as `unroll` or `upcast` make them), the same n x n elements are n contiguous vectors across the lanes. They are loaded so, and transposed in
- * registers: log2(n) steps, in each of which two vectors exchange halves of what they hold. Fewer gathers are the first columns of a block, and nothing is read behind them. Lanes may come in runs (`B[j + iota / 4, k + iota % 4]`): what is transposed
- * is runs then, of n x n of them. Or they alternate (`B[k + iota % 4, j + iota / 4]`): of n such gathers, side by side, n rows are loaded, whose lanes each takes in turns.
+ * registers: log2(n) steps, in each of which two vectors exchange halves of what they hold. Fewer gathers, two at least, are the first columns of a block, and nothing is read behind them.
+ * Lanes may come in runs (`B[j + iota / 4, k + iota % 4]`): what is transposed is runs then, of n x n of them. Or they alternate (`B[k + iota % 4, j + iota / 4]`): of n such gathers, side by
+ * side, n rows are loaded, whose lanes each takes in turns.
  *
  * Only gathers of one statement list are taken together: what one of them may read, all may read there. */
 #include <stdlib.h>
