@@ -228,9 +228,10 @@ static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t t
   tg_gemm_roles o = tg_gemm_thin_roles_of(p);
   enum { ONE_BY_ONE = 1, ROWS = 4, SHORT = 16 /* vectors of a column */, FAR = 256 /* vectors of a row, to ask for far ones */ };
   int64_t rows = o.r == 'i' ? p->m.hi : p->n.hi, columns = o.r == 'i' ? p->n.hi : p->m.hi, size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16);
-  int64_t side, l2 = t->l2 ? (int64_t)t->l2 : 1 << 20, l1 = t->l1 ? (int64_t)t->l1 : 32 << 10;
+  int64_t side, l2 = t->l2 ? (int64_t)t->l2 : 1 << 20, l1 = t->l1 ? (int64_t)t->l1 : 32 << 10, l3 = t->l3 ? (int64_t)t->l3 : 8 << 20;
   bool few = t->vector_registers < 32, dot = out->sketch == tg_gemm_sketches[GEMM_DOT];
-  int64_t kc = rows > 8 ? 16 : 8, mr = thin_rows(rows, !few && (!dot || p->k.hi * 3 * size > l1 / 2) && !(dot && t->asking == TG_ASK_MUCH && columns * p->k.hi * size <= (t->l3 ? (int64_t)t->l3 : 8 << 20) / 4));
+  bool at_hand = dot && t->asking == TG_ASK_MUCH && columns * p->k.hi * size <= l3 / 4;   /* it comes unasked: tiles need not spare it */
+  int64_t kc = rows > 8 ? 16 : 8, mr = thin_rows(rows, !few && !at_hand && (!dot || p->k.hi * 3 * size > l1 / 2));
   if (dot) side = mr <= 4 ? 4 : 3;
   else if (o.scattered) side = mr <= 2 ? 8 : 3;
   else side = mr == 1 ? 8 : rows == mr && mr > 4 && mr <= 8 ? 1 : 3;
@@ -242,7 +243,7 @@ static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t t
   if (t->asking == TG_ASK_MUCH && dot && mr == 1 && along <= SHORT && columns * p->k.hi * size > l1) side = along > SHORT / 2 ? 1 : 2;   /* short columns one behind another are one long stream */
   bool sequence = t->asking == TG_ASK_NOTHING && !dot && !o.scattered && rows <= ONE_BY_ONE, much = t->asking == TG_ASK_MUCH && rows > 1 && !few && columns * p->k.hi * size > l2;
   if (sequence) side = 1;
-  bool afar = columns * p->k.hi * size > (t->l3 ? (int64_t)t->l3 : 8 << 20) / 5 * 3;
+  bool afar = columns * p->k.hi * size > l3 / 5 * 3;
   if (much && !dot && !o.scattered) {   /* from memory four lines of each of eight rows, asked for four times as far ahead; from the third cache pairs of lines, unasked */
     if (afar) side = 4, mr = smaller(mr, ROWS), kc = 8;
     else if (rows > 8) side = 4, mr = 6, kc = 16;
@@ -339,8 +340,7 @@ static int64_t terms_in_a_row(const tg_gemm_view *v, int64_t mr, int64_t tile) {
     if (v->row_k) n = mr <= 7 ? 8 : mr <= 9 ? 4 : mr == 10 ? 2 : 1;
     else if (v->terms > MOST) n = tile <= SUMS ? 4 : 1;
     rest = 1;
-  }
-  else if (v->row_k && mr >= ADDRESSES && v->terms > MOST) return 1;   /* addresses of more rows fill the registers, and more terms would have some wait in memory */
+  } else if (v->row_k && mr >= ADDRESSES && v->terms > MOST) return 1;   /* addresses of more rows fill the registers, and more terms would have some wait in memory */
   if (v->terms <= n) return 0;
   while (v->terms % n > rest) n--;   /* a rest of several terms would have sums of its own, in as many registers */
   return n;

@@ -13,7 +13,7 @@ static const double COPY = 2.4, TRANSPOSED = 0.38 /* an element */, FEWER = 0.6 
 static const double LINE = 1.5, PAGE = 6 /* a term whose row operand is in another */, ADDRESS = 0.03 /* part, for each row beyond ADDRESSES */;
 static const double WHOLE_LINES = 1.4 /* times, to store one in two halves */, UNALIGNED = 1.3, CROWDED = 4 /* a vector that its neighbours have pushed out */;
 static const double HIDDEN = 0.4, ASKED = 0.25, BESIDE = 0.15 /* parts of what goes on side by side */, STREAM = 1.08, STREAM_ASKED = 0.7 /* of what is asked for far ahead, or comes in pairs of lines */, TURNED = 1.15, MANY_ROWS = 1.1 /* times */;
-enum { ASKING_ROWS = 16, STREAMS = 16, ADDRESSES = 6, IN_A_ROW = 1024 /* multiplications without a loop */, SHORT = 16 /* sums: little but stores */, DOT_COLUMNS = 64 /* tiles of columns that rows share */, DOT_IN_A_ROW = 256, DOT_ONE_BY_ONE = 4 /* as the sketch has them */, DOT_OVERLAP = 16 /* vectors: the next sums begin meanwhile */ };
+enum { ASKING_ROWS = 16, STREAMS = 16, ADDRESSES = 6, IN_A_ROW = 1024 /* multiplications without a loop */, SHORT = 16 /* sums: little but stores */, DOT_COLUMNS = 64 /* tiles of columns that rows share */, DOT_OVERLAP = 16 /* vectors: the next sums begin meanwhile */ };
 static const double SEQUENCE = 0.36 /* part of a vector that comes unasked, from end to end */, EASY = 0.5 /* of the third cache */, EASILY = 0.3;
 static const double AGAIN_BYTE = 0.03, AGAIN_EASILY = 0.01;   /* of rows that each block of columns reads from beyond the second cache */
 enum { FEW_SETS = 1024 /* rows of the columns' operand that share them */, FAR_APART = 8192 /* bytes, from a row to the next */, EASY_ADDRESSES = 8 };
@@ -197,13 +197,21 @@ static bool crowded_rows(const tg_gemm_view *v, int64_t rows) {
   return period >= 64 && (double)rows > v->l1 / 4096 * (double)(4096 / period);
 }
 
+tg_gemm_rest tg_gemm_dot_rest(int64_t terms, int64_t vl, int64_t mr, int64_t nc) {
+  enum { MOST = 256, FEW = 4 };   /* multiply-adds of vectors without a loop; terms */
+  if (terms % vl == 0) return GEMM_NO_REST;
+  if (up(terms, vl) * mr * nc <= MOST) return GEMM_REST_IN_A_ROW;
+  return terms % vl > FEW && terms > vl ? GEMM_REST_BEHIND : GEMM_REST_ONE_BY_ONE;
+}
+
 double tg_gemm_dot_cycles(const tg_gemm_view *v, int64_t mr, int64_t nc, int64_t vl) {
   some_rows list[8];
   int n = list_rows(v->rows, mr, list);
-  int64_t vectors = v->terms / vl, rest = v->terms % vl, left = rest;   /* one by one */
-  bool again_folded = false, in_a_row = false;
-  if (rest && (vectors + 1) * mr * nc <= DOT_IN_A_ROW) vectors++, left = 0, in_a_row = true;
-  else if (rest > DOT_ONE_BY_ONE && vectors) vectors++, left = 0, again_folded = true;
+  int64_t vectors = v->terms / vl, rest = v->terms % vl, left = 0;   /* one by one */
+  tg_gemm_rest kind = tg_gemm_dot_rest(v->terms, vl, mr, nc);
+  bool again_folded = kind == GEMM_REST_BEHIND, in_a_row = kind == GEMM_REST_IN_A_ROW;
+  if (again_folded || in_a_row) vectors++;
+  else left = rest;
   double sum = 0, from = comes_from(v, vl, (double)(v->rows * v->terms * v->size)), again = v->rows > mr ? comes_from(v, vl, (double)(least((double)v->columns, (double)(DOT_COLUMNS * nc)) * (double)(v->terms * v->size))) : LOAD;
   if (v->asks_much) from = most(least(from, tg_gemm_beat(v, vl)), from * SEQUENCE), again = most(least(again, tg_gemm_beat(v, vl)), again * SEQUENCE);
   for (int i = 0; i < n; i++)

@@ -109,12 +109,12 @@ void tg_gemm_stage_columns(tg_builder *tg_b_, const tg_gemm_problem *p, const tg
 /* Rows of a tile, with k contiguous: k runs along each, and tiles take as many as they like. Where rows are neighbours in memory they are transposed on the way. */
 void tg_gemm_stage_rows(tg_builder *tg_b_, const tg_gemm_problem *p, const tg_gemm_roles *o, const char *at) {
   int64_t vl = tg_c(VL), mr = tg_c(MR);
-  char rows[48], list[96];
+  char rows[48];
   snprintf(rows, sizeof rows, mr == 1 || !o->row_k ? "%c" : "%c/%lld, %c%%%lld", o->r, (long long)mr, o->r, (long long)mr);
   tg_gemm_word(tg_b_, "stage %c at %s as Rp[%s, k]%s pitch=%lld", o->row, at, rows, as_type(p, o->row == 'A' ? p->a : p->b), (long long)(tg_c(KC) + vl));
   tg_gemm_word(tg_b_, "lane Rp.%d VL", mr == 1 || !o->row_k ? 1 : 2);
   if (o->row_k) return;
-  tg_gemm_word(tg_b_, "split Rp.0 %s as qt qu", terms_of_a_block(tg_b_, p, list, sizeof list));
+  tg_gemm_word(tg_b_, "split Rp.0 {VL, 1} as qt qu");
   tg_gemm_word(tg_b_, "order Rp.1.0 qt qu");
   tg_gemm_word(tg_b_, "unroll qu");
 }

@@ -45,7 +45,6 @@ void tg_gemm_dot(tg_builder *tg_b_, const tg_gemm_problem *p) {
   tg_gemm_knob(tg_b_, "NB", 64, tg_gemm_nb);
   tg_knob(AHEAD, 8, 0, 1, 2, 4, 16, 24);
   tg_knob(TEAM, 0, 2);
-  enum { IN_A_ROW = 256, ONE_BY_ONE = 4 };   /* multiply-adds of vectors; terms */
   int64_t mr = tg_c(MR), nc = tg_c(NC), vl = tg_c(VL);
   tg_gemm_dim rows = o.r == 'i' ? p->m : p->n;
   tg_gemm_product(tg_b_, p);
@@ -62,10 +61,9 @@ void tg_gemm_dot(tg_builder *tg_b_, const tg_gemm_problem *p) {
   }
   if (mr > 1) tg_gemm_word(tg_b_, "split %c %s as ir iu", o.r, tg_gemm_rows_list(list, sizeof list, mr)), tg_gemm_word(tg_b_, "order ir cb iu"), tg_gemm_word(tg_b_, "upcast iu");
   if (nc > 1) tg_gemm_word(tg_b_, "split cb {%lld, 1} as jo ju", (long long)nc), tg_gemm_word(tg_b_, "upcast ju");
-  /* Terms that vectors leave: under a mask, where so few vectors are known that all stand in a row, or more are left than are added up as quickly one by one. */
-  int64_t rest = p->k.lo == p->k.hi ? p->k.lo % vl : 0;
-  if (rest && (p->k.lo + vl - 1) / vl * mr * nc <= IN_A_ROW) tg_gemm_word(tg_b_, "split k VL as ko kl"), tg_gemm_word(tg_b_, "unroll ko"), tg_gemm_word(tg_b_, "lane kl");
-  else if (rest > ONE_BY_ONE && p->k.lo > vl) {
+  tg_gemm_rest rest = p->k.lo == p->k.hi ? tg_gemm_dot_rest(p->k.lo, vl, mr, nc) : GEMM_REST_ONE_BY_ONE;
+  if (rest == GEMM_REST_IN_A_ROW) tg_gemm_word(tg_b_, "split k VL as ko kl"), tg_gemm_word(tg_b_, "unroll ko"), tg_gemm_word(tg_b_, "lane kl");
+  else if (rest == GEMM_REST_BEHIND) {
     tg_gemm_word(tg_b_, "split k VL as ko kl");
     tg_gemm_word(tg_b_, "cut ko last");
     tg_gemm_word(tg_b_, "lane kl");

@@ -6,7 +6,7 @@
  * with the job, so simplifying a program again after a pass costs what the pass made. Each rewrite counts against a
  * budget along the way that led to it; a rule set that does not end is our own bug, reported with the cycle.
  *
- * Order at a node: constants, constants by bounds, gates, the C functions of sums and quotients, the text rules. */
+ * Order at a node: gates and what needs none, constants, constants by bounds, the C functions of sums and quotients, the text rules. */
 #include "ranges/known.h"
 
 enum { BUDGET = 2000, CYCLE = 24 };

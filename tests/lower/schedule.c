@@ -4,6 +4,7 @@
 #include "schedule_kit.h"
 #include "schedule_programs.h"
 #include "schedule_cases.h"
+#include "schedule_copies_cases.h"
 #include "schedule_refusals.h"
 
 static const char *const matmul_schedules[] = {
@@ -199,6 +200,7 @@ static void heuristics(void) {
 
 static void words(void) {
   for (uint32_t i = 0; i < TG_COUNT(word_cases); i++) expect(&word_cases[i], false);
+  for (uint32_t i = 0; i < TG_COUNT(copies_cases); i++) expect(&copies_cases[i], false);
   for (uint32_t i = 0; i < TG_COUNT(refusal_cases); i++) expect(&refusal_cases[i], true);
   for (uint32_t i = 0; i < TG_COUNT(raise_cases); i++) expect(&raise_cases[i], false);
 }
