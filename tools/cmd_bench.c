@@ -8,7 +8,7 @@ static const char usage[] =
   "tg bench lower|kernels|launch|start|polybench [--json] [--seconds N] [--case TEXT]\n"
   "tg bench engine [--json] [--seconds N] [--case TEXT] [--cache DIR]\n"
   "tg bench tune --sweep DIR [--stage lower|model|build|time|first|tune|generated|report] [--shapes FILE] [--candidates N] [--seed N] ..\n"
-  "tg bench gemm [--vs NAME[=FILE],..] [--shapes FILE] [--types f32,f64,f16,bf16,u8i8,i8i8] [--threads N] [--expect FILE [--update]] [--tuned DIR] [--cache DIR] ..\n"
+  "tg bench gemm [--vs NAME[=FILE],..] [--shapes FILE] [--types f32,f64,f16,bf16,bf16flush,u8i8,i8i8] [--threads N] [--expect FILE [--update]] [--tuned DIR] [--cache DIR] ..\n"
   "\n"
   "  lower     from the author's C to LLVM IR, to callable code, and from the object cache, for one matmul\n"
   "  kernels   matmul, sgemm_packed, microkernel and attention against this machine's FMA peak, OpenBLAS and plain C; copy, axpy, sum, softmax,\n"

@@ -18,7 +18,7 @@ static const char usage[] =
   "\n"
   "Finds the knobs and the words of a schedule that make the kernel fastest here. Candidates are compiled, checked and timed in processes of their own.\n"
   "  name=value    binds a parameter, or a knob that is not to be searched\n"
-  "  gemm          the sketches of a matrix product, from the analytic choice on; types f32, f64, f16, bf16, u8i8, i8i8; --transposes: which\n"
+  "  gemm          the sketches of a matrix product, from the analytic choice on; types f32, f64, f16, bf16, bf16flush, u8i8, i8i8; --transposes: which\n"
   "                operands lie in columns, NN, NT, TN, TT; --shapes: all of a list, lines of class, M, N, K and transposes, or those of --case\n"
   "  plot          an SVG of a journal: candidates over time, the best so far\n"
   "  --budget      seconds of it all (20); --candidates: how many are timed at most\n"
@@ -111,7 +111,7 @@ static void report(const tool_args *a, const tg_tune_result *r) {
 
 static int tune_product(tg_context *ctx, const tool_args *a, tg_tune_options o, const tool_types *t, const tool_shape *s) {
   const tg_gemm_desc d = {.a = (uint8_t)t->a, .b = (uint8_t)t->b, .c = (uint8_t)t->c, .a_major = s->ta ? TG_COLUMN_MAJOR : TG_ROW_MAJOR, .b_major = s->tb ? TG_COLUMN_MAJOR : TG_ROW_MAJOR,
-                          .m = {s->m, 0}, .n = {s->n, 0}, .k = {s->k, 0}, .threads = a->threads};
+                          .m = {s->m, 0}, .n = {s->n, 0}, .k = {s->k, 0}, .threads = a->threads, .flags = t->flags};
   tg_tune_result *r = NULL;
   if (!a->json) printf("%d x %d x %d %c%c %s\n", s->m, s->n, s->k, "NT"[s->ta], "NT"[s->tb], t->name);
   if (tg_gemm_tune(ctx, &d, 0, 0, 0, &o, &r)) {

@@ -2,9 +2,10 @@
  * Products on the command line: names of types, and lists of shapes. */
 #ifndef TG_TOOL_SHAPES_H
 #define TG_TOOL_SHAPES_H
+#include "tg/gemm.h"
 #include "tool.h"
 
-typedef struct tool_types { const char *name; tg_type a, b, c; double lanes; /* multiplications for one of f32 */ } tool_types;
+typedef struct tool_types { const char *name; tg_type a, b, c; double lanes; /* multiplications for one of f32 */ uint32_t flags; /* of tg_gemm_desc */ } tool_types;
 const tool_types *tool_types_named(const char *name);   /* NULL, and a line on stderr: there are none of that name */
 
 typedef struct { char class_of[24]; int m, n, k; bool ta, tb; } tool_shape;

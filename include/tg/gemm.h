@@ -70,7 +70,9 @@ enum {                          /* tg_gemm_desc.flags */
   TG_GEMM_NO_COMPILE = 1,       /* TG_MISS where a kernel is not in the cache: no stall in the middle of a token */
   TG_GEMM_BATCH_INVARIANT = 2,  /* the bits of a row of C depend on that row of A and on B only, not on m or on the row's place: in one plan, and in plans for
                                  * m above 64 that are alike but for it */
-  TG_GEMM_OVERLAP_UNCHECKED = 4 /* a C that overlaps A or B is the caller's matter: their blocks may lie between each other in ways that cost time to tell */
+  TG_GEMM_OVERLAP_UNCHECKED = 4,/* a C that overlaps A or B is the caller's matter: their blocks may lie between each other in ways that cost time to tell */
+  TG_GEMM_FLUSH_SUBNORMALS = 8  /* of bf16 by bf16: subnormal numbers, below 2^-126, may count as zero, those of A and B and those that the sum comes to. Processors with
+                                 * AVX512_BF16 multiply twice as fast then (VDPBF16PS); others do as without it */
 };
 
 /* How B is packed ahead: panels of so many columns, each with all of k, zeros behind n. Plain data, and so is what tg_gemm_pack writes: both may be kept in a file

@@ -113,28 +113,28 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
   enum { FEW_ROWS = 192, NEXT = 256 };             /* for which a block of columns is soon done; its terms, where the next one is asked for: both stay in the second cache */
   enum { WAITING = 64, ROWS = 2048, FEW = 1024 };  /* sums that wait: tiles of a block, rows that share panels; terms that are taken at once, so that none waits */
   tg_gemm_roles o = tg_gemm_roles_of(p);
-  bool both = out->sketch == tg_gemm_sketches[GEMM_PACKED], bytes = out->sketch == tg_gemm_sketches[GEMM_BYTES] || out->sketch == tg_gemm_sketches[GEMM_SIGNED_BYTES], whole = p->k.hi <= WHOLE, waits = p->c != p->acc && !bytes;
+  bool both = out->sketch == tg_gemm_sketches[GEMM_PACKED], bytes = out->sketch == tg_gemm_sketches[GEMM_BYTES] || out->sketch == tg_gemm_sketches[GEMM_SIGNED_BYTES], dwords = bytes || out->sketch == tg_gemm_sketches[GEMM_PAIRS], whole = p->k.hi <= WHOLE, waits = p->c != p->acc && !bytes;
   tg_gemm_dim rows = o.r == 'i' ? p->m : p->n, columns = o.r == 'i' ? p->n : p->m;
   int64_t size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16), l2 = t->l2 ? (int64_t)t->l2 : 1 << 20;
   tg_gemm_view v;
   tg_gemm_look(p, t, false, &v);
-  if (v.double_pumped && v.column_k && !bytes && !p->panel && is_fixed(p->k) && v.terms < vl && v.terms >= vl / 2 && vl * size == 64) vl /= 2;   /* copies of columns are transposed by as many terms */
+  if (v.double_pumped && v.column_k && !dwords && !p->panel && is_fixed(p->k) && v.terms < vl && v.terms >= vl / 2 && vl * size == 64) vl /= 2;   /* copies of columns are transposed by as many terms */
   bool known = is_fixed(rows) && is_fixed(columns) && is_fixed(p->k) && rows.lo && columns.lo && p->k.lo;
   bool across = bytes && !o.row_k && columns.hi >= 2 * vl;   /* rows are transposed for each block of columns: then those are large, and their panels narrow and short */
   shape s = choose_tile(known ? &v : NULL, tg_gemm_beat(&v, vl), rows, columns, vl, t->vector_registers, across ? 2 * vl : p->panel);
   bool next = known && asks_next(&v, p, t, s.mr), few = next && rows.hi < FEW_ROWS;
   if (few && s.mr > 6 && t->vector_registers >= 32) s = (shape){.mr = 6, .nu = 4, .vl = vl};   /* longer pieces of rows */
   int64_t nr = s.nu * vl, panels_n = up(columns.hi, nr), tiles = up(rows.hi, s.mr);
-  if (bytes) size = 1;
+  if (dwords) size = bytes ? 1 : 2;
   bool apart = p->a_major == TG_GEMM_STRIDES || p->b_major == TG_GEMM_STRIDES || p->c_major == TG_GEMM_STRIDES;   /* each element is an access: rows are copied once, sums stored once */
   int64_t kc = both ? terms_of(tg_gemm_packed_kc, p->k.hi, !waits && !apart ? 256 : p->k.hi <= FEW ? FEW : FEW / 2) : terms_of(tg_gemm_panel_kc, p->k.hi, across ? SHORT : whole ? WHOLE : BLOCK);
   int64_t panel = smaller(kc, p->k.hi) * nr * size, room = l2 / (both || !whole || across ? 2 : bytes ? 4 : 3);
   int64_t nb = panels_of(panels_n, room / panel), mb = both ? listed(tg_gemm_mb, smaller(tiles, l2 / 8 / (kc * s.mr * size))) : listed(tg_gemm_mb, 1 << 20);
-  if (bytes) mb = listed(tg_gemm_mb, smaller(tiles, l2 / 4 / (kc * s.mr)));
-  if (waits && !both) mb = listed(tg_gemm_mb, smaller(tiles, WAITING));
-  bool grouped = known && !bytes && !waits && !p->panel && (apart || (double)(rows.hi * p->k.hi * size) > v.l3 * (threads > 1 ? 2 * AFAR : AFAR));   /* threads read the same rows at about the same time */
+  if (dwords) mb = listed(tg_gemm_mb, smaller(tiles, l2 / 4 / (kc * s.mr * size)));
+  if (waits && !both) mb = listed(tg_gemm_mb, smaller(mb, WAITING));
+  bool grouped = known && !dwords && !waits && !p->panel && (apart || (double)(rows.hi * p->k.hi * size) > v.l3 * (threads > 1 ? 2 * AFAR : AFAR));   /* threads read the same rows at about the same time */
   if (grouped) mb = listed(tg_gemm_mb, smaller(GROUP, tiles));
-  if (few) kc = terms_of(both ? tg_gemm_packed_kc : tg_gemm_panel_kc, p->k.hi, NEXT), nb = panels_of(panels_n, larger(1, l2 / 8 / (smaller(kc, p->k.hi) * nr * size)));
+  if (few && !dwords) kc = terms_of(both ? tg_gemm_packed_kc : tg_gemm_panel_kc, p->k.hi, NEXT), nb = panels_of(panels_n, larger(1, l2 / 8 / (smaller(kc, p->k.hi) * nr * size)));
   int64_t team = 0;
   if (threads > 1) { /* some four tasks for each thread: of columns where there are enough, since each task packs its own */
     int64_t tasks = 4 * (int64_t)threads;
@@ -142,16 +142,16 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
     if (team == 2) nb = listed(tg_gemm_nb, larger(1, smaller(nb, panels_n / tasks)));
     else mb = listed(tg_gemm_mb, smaller(mb, up(tiles, tasks)));
   }
-  if (!bytes) knob(out, "VL", vl);
+  if (!dwords) knob(out, "VL", vl);
   knob(out, "NU", s.nu);
   knob(out, "MR", s.mr);
-  if (!bytes) knob(out, "UK", p->k.hi >= 8 && (both || s.mr <= ADDRESSES) ? 2 : 1);
+  if (!dwords) knob(out, "UK", p->k.hi >= 8 && (both || s.mr <= ADDRESSES) ? 2 : 1);
   knob(out, "KC", kc);
   knob(out, "MB", mb);
   knob(out, "NB", nb);
   if (waits) knob(out, "GB", team == 1 ? 1 : listed_above(tg_gemm_nb, up(up(tiles, mb), up(rows.hi, ROWS))));
   knob(out, "TEAM", team);
-  if (!bytes) knob(out, "NEXT", next), knob(out, "GROUPED", grouped);
+  if (!dwords) knob(out, "NEXT", next), knob(out, "GROUPED", grouped);
 }
 
 /* ---- tiles of bytes ---- */
@@ -435,6 +435,12 @@ static bool is_long(const tg_gemm_problem *p) {
   return p->m.hi * p->n.hi <= MOST && p->k.hi >= LEAST && p->k.hi >= TIMES * larger(p->m.hi, p->n.hi) && smaller(p->m.hi, p->n.hi) >= (tg_gemm_thin_roles_of(p).column_k ? 8 : 4);
 }
 
+/* Products with work enough to pack columns for it. */
+static bool takes_pairs(const tg_gemm_problem *p, const tg_target *t) {
+  enum { ROWS = 8, COLUMNS = 16, TERMS = 16 };
+  return p->flush && t->dot_bf16 && p->a == TG_BF16 && p->b == TG_BF16 && p->acc == TG_F32 && p->c_major == TG_GEMM_ROW && p->m.hi >= ROWS && p->n.hi >= COLUMNS && p->k.hi >= TERMS;
+}
+
 static uint32_t sketch_of(const tg_gemm_problem *p, const tg_target *t, uint32_t threads) {
   enum { SMALL = 128, THIN_ALONG = 48, THIN_ACROSS = 32, FROM = 64 << 10, COPY = 1 << 20, TINY = 16 };
   if (p->bits) return quantised_sketch(p, t);
@@ -443,6 +449,7 @@ static uint32_t sketch_of(const tg_gemm_problem *p, const tg_target *t, uint32_t
     if (p->batch.hi > 1) return GEMM_PLAIN;
     if (takes_tiles(p, t)) return GEMM_TILES;
     if ((p->a == TG_U8 || p->a == TG_I8) && p->b == TG_I8 && p->acc == TG_I32 && p->c_major == TG_GEMM_ROW && t->dot_u8s8 && p->k.hi >= 8 && p->m.hi >= 2 && p->n.hi >= 2) return p->a == TG_U8 ? GEMM_BYTES : GEMM_SIGNED_BYTES;
+    if (takes_pairs(p, t)) return GEMM_PAIRS;
     if (is_integer(p->a) && is_integer(p->b) && p->acc == TG_I32) return p->a_major == TG_GEMM_ROW && p->b_major == TG_GEMM_ROW ? GEMM_PLAIN : GEMM_PACKED;
     if (!is_float(p->acc) || !is_float(p->a) || !is_float(p->b)) return GEMM_PLAIN;
     if (is_long(p) && threads > 1) return GEMM_LONG;
@@ -461,7 +468,7 @@ static uint32_t sketch_of(const tg_gemm_problem *p, const tg_target *t, uint32_t
 
 void tg_gemm_choose_knobs(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, uint32_t s, tg_gemm_choice *out) {
   *out = (tg_gemm_choice){.sketch = tg_gemm_sketches[s]};
-  if (s == GEMM_PACKED || s == GEMM_PANEL || s == GEMM_BYTES || s == GEMM_SIGNED_BYTES) choose_panels(p, t, threads, out);
+  if (s == GEMM_PACKED || s == GEMM_PANEL || s == GEMM_BYTES || s == GEMM_SIGNED_BYTES || s == GEMM_PAIRS) choose_panels(p, t, threads, out);
   else if (s == GEMM_TILES) choose_tiles(p, t, threads, out);
   else if (s == GEMM_STREAM || s == GEMM_DOT) choose_thin(p, t, threads, out);
   else if (s == GEMM_DIRECT) choose_direct(p, t, out);

@@ -19,6 +19,9 @@ int tg_gate_bits(tg_type t) {
 static int least_exponent(tg_type t) { return t == TG_F16 ? -24 : t == TG_BF16 ? -133 : t == TG_F32 ? -149 : -1074; }
 static int largest_exponent(tg_type t) { return t == TG_F16 ? 15 : t == TG_F64 ? 1023 : 127; }
 
+/* The least that may be there: where subnormal numbers may count as zero, none is among the data, their products and sums. */
+static int least_there(const tg_gemm_problem *p, tg_type t) { return p->flush ? -126 : least_exponent(t); }
+
 uint64_t tg_gate_random(gate_product *p) {
   uint64_t z = p->state += 0x9E3779B97F4A7C15u;
   z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
@@ -105,7 +108,10 @@ static void fill_ties(gate_product *p, int64_t column, const int *scale, int row
   const tg_gate_case *w = &p->which;
   tg_type t = p->problem->b, c = p->problem->c;
   int bits = tg_gate_bits(c), unit = largest_exponent(c) - bits + 1 - row_scale;
-  int lo = least_exponent(t) + bits, hi = largest_exponent(t) - bits;
+  int lo = least_exponent(t) + bits, least = 0, hi = largest_exponent(t) - bits;
+  for (int64_t i = 0; i < w->m; i++)
+    if (scale[i] < least) least = scale[i];
+  if (p->problem->flush) lo = -126 - least + bits;
   unit = clamp(unit, lo, hi);
   int64_t first = below(p, w->k), second = (first + 1 + below(p, w->k - 1)) % w->k;
   double half = ldexp(1, bits - 1) + (double)(below(p, 3) - 1);
@@ -129,7 +135,7 @@ static void fill_rounded(gate_product *p) {
   for (int64_t i = 0; i < w->m; i++) {
     int kind = (int)below(p, 3), c = largest_exponent(q->c), least = least_exponent(q->c) + tg_gate_bits(q->c) - 1;
     int scale = kind == 0 ? least - usual : kind == 1 ? -usual / 2 : c == largest_exponent(q->acc) ? c - bits : c - usual + (int)below(p, 3);
-    int lowest = least_exponent(q->a) > least_exponent(q->acc) + 8 - base ? least_exponent(q->a) : least_exponent(q->acc) + 8 - base;
+    int products = least_there(q, q->acc) + 8 - base, lowest = least_there(q, q->a) > products ? least_there(q, q->a) : products;
     scale = fa ? clamp(scale - base, lowest, top) : 0;
     if (kind == 2) overflow = scale;
     scales[i] = scale;

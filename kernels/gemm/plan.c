@@ -98,6 +98,7 @@ static tg_status read_sizes(planning *p) {
   g->problem.batch = (tg_gemm_dim){1, 1};
   g->problem.alpha = d->alpha;
   g->problem.beta = d->beta;
+  g->problem.flush = d->flags & TG_GEMM_FLUSH_SUBNORMALS && g->problem.a == TG_BF16 && g->problem.b == TG_BF16 && g->problem.acc == TG_F32;
   return TG_OK;
 }
 
@@ -200,6 +201,7 @@ uint32_t tg_gemm_bind(const tg_gemm *g, const tg_gemm_problem *q, tg_binding *b)
 /* Weights of few bits have sketches of their own, beside the plain one. */
 static bool takes(uint32_t sketch, const tg_gemm_problem *q) {
   if (sketch == GEMM_GROUPED) return q->bits && q->panel;
+  if (sketch == GEMM_PAIRS && !q->flush) return false;
   return sketch == GEMM_PLAIN || (sketch == GEMM_WEIGHTS) == (q->bits != 0);
 }
 
@@ -312,7 +314,7 @@ static tg_status compile_nothing(planning *p) {
 }
 
 static tg_status read_descriptor(planning *p) {
-  const uint32_t known = TG_GEMM_NO_COMPILE | TG_GEMM_BATCH_INVARIANT | TG_GEMM_OVERLAP_UNCHECKED;
+  const uint32_t known = TG_GEMM_NO_COMPILE | TG_GEMM_BATCH_INVARIANT | TG_GEMM_OVERLAP_UNCHECKED | TG_GEMM_FLUSH_SUBNORMALS;
   if (p->desc->flags & ~known) return wrong(p, TG_EINVAL, "tg_gemm_desc.flags: 0x%x has bits that mean nothing", p->desc->flags);
   tg_status s = read_types(p);
   if (s == TG_OK) s = read_quantised(p);

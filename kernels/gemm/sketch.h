@@ -4,7 +4,7 @@
 #define TG_GEMM_SKETCH_H
 #include "gemm/template.h"
 
-enum { GEMM_PLAIN, GEMM_PACKED, GEMM_PANEL, GEMM_STREAM, GEMM_DOT, GEMM_DIRECT, GEMM_BYTES, GEMM_SIGNED_BYTES, GEMM_TILES, GEMM_LONG, GEMM_GROUPED, GEMM_WEIGHTS };   /* in tg_gemm_sketches */
+enum { GEMM_PLAIN, GEMM_PACKED, GEMM_PANEL, GEMM_STREAM, GEMM_DOT, GEMM_DIRECT, GEMM_BYTES, GEMM_SIGNED_BYTES, GEMM_TILES, GEMM_LONG, GEMM_PAIRS, GEMM_GROUPED, GEMM_WEIGHTS };   /* in tg_gemm_sketches */
 
 /* Values of knobs, ascending; 0 ends. */
 extern const int64_t tg_gemm_mr[], tg_gemm_panel_kc[], tg_gemm_packed_kc[], tg_gemm_nb[], tg_gemm_mb[], tg_gemm_stream_nb[], tg_gemm_side[];
@@ -52,6 +52,15 @@ void tg_gemm_quantised(tg_builder *b, const tg_gemm_problem *p);
 void tg_gemm_weight(const tg_gemm_problem *p, const char *k, const char *j, char *out, size_t size);
 const char *tg_gemm_type(tg_type t);   /* in the language */
 
+/* Blocks of NB panels of so many columns, of KC terms and of MR times MB rows, as the loops cc kc rc rb cb cv. WHOLE: of all terms, no kc. WAITING: sums that C cannot hold wait beside the
+ * blocks of terms, in a tile of GB blocks of rows, which share the panels of columns: so many stand inside the blocks of terms, the others around them (rg). GROUPED: blocks of rows stand outside. */
+typedef enum { GEMM_BLOCKS, GEMM_BLOCKS_WHOLE, GEMM_BLOCKS_WAITING, GEMM_BLOCKS_GROUPED } tg_gemm_blocks_kind;
+void tg_gemm_blocks(tg_builder *b, char rows, char columns, long long panel, tg_gemm_blocks_kind kind);
+/* Threads (TEAM): none; blocks of rows, that share the panels of columns; blocks of columns. */
+void tg_gemm_share(tg_builder *b, const tg_gemm_problem *p, tg_gemm_blocks_kind kind);
+/* What a tile stores to and what its epilogue reads is asked for while it is computed. */
+void tg_gemm_ask(tg_builder *b, const tg_gemm_problem *p, tg_gemm_blocks_kind kind);
+
 /* Copies at the loop `at` of the columns' operand in panels of a tile's columns, of the rows' in panels of a tile's rows; KC terms at most. */
 void tg_gemm_stage_columns(tg_builder *b, const tg_gemm_problem *p, const tg_gemm_roles *o, const char *at, const char *space);
 void tg_gemm_stage_rows(tg_builder *b, const tg_gemm_problem *p, const tg_gemm_roles *o, const char *at);
@@ -62,6 +71,7 @@ void tg_gemm_dot(tg_builder *b, const tg_gemm_problem *p);
 void tg_gemm_direct(tg_builder *b, const tg_gemm_problem *p);
 void tg_gemm_bytes(tg_builder *b, const tg_gemm_problem *p);   /* u8 x i8 into i32, C in rows, on a target with VPDPBUSD */
 void tg_gemm_signed_bytes(tg_builder *b, const tg_gemm_problem *p);   /* i8 x i8 likewise */
+void tg_gemm_pairs(tg_builder *b, const tg_gemm_problem *p);   /* bf16 x bf16, C in rows, where subnormal numbers may count as zero, on a target with VDPBF16PS */
 void tg_gemm_tiles(tg_builder *b, const tg_gemm_problem *p);   /* bytes into i32 sums, on a target with AMX-INT8 */
 /* quantised.c: B packed ahead and few rows, groups that divide k; any other */
 void tg_gemm_grouped(tg_builder *b, const tg_gemm_problem *p);

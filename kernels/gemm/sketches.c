@@ -119,11 +119,32 @@ void tg_gemm_stage_rows(tg_builder *tg_b_, const tg_gemm_problem *p, const tg_ge
   tg_gemm_word(tg_b_, "unroll qu");
 }
 
-/* Threads: none; blocks of rows, that share the panels of columns; blocks of columns. */
-static void threads(tg_builder *tg_b_, const tg_gemm_problem *p) {
-  if (tg_c(TEAM) == 1) tg_gemm_word(tg_b_, waits(p) ? "thread rg" : "thread rc");
-  if (tg_c(TEAM) == 1 && !p->panel && !waits(p) && !tg_c(GROUPED)) tg_gemm_word(tg_b_, "thread Cp.0");
+void tg_gemm_blocks(tg_builder *tg_b_, char rows, char columns, long long panel, tg_gemm_blocks_kind kind) {
+  long long block = tg_c(MR) * (long long)tg_c(MB);
+  tg_gemm_word(tg_b_, "split %c %lld as ct cv", columns, panel);
+  tg_gemm_word(tg_b_, "split ct NB clip as cc cb");
+  if (kind != GEMM_BLOCKS_WHOLE) tg_gemm_word(tg_b_, "split k KC clip as kc kr");
+  if (kind == GEMM_BLOCKS_WAITING) {
+    tg_gemm_word(tg_b_, "split %c %lld clip as rg rs", rows, block * (long long)tg_c(GB));
+    tg_gemm_word(tg_b_, "split rs %lld clip as rc rb", block);
+    tg_gemm_word(tg_b_, tg_c(TEAM) == 1 ? "order rg cc kc rc rb cb cv" : "order cc rg kc rc rb cb cv");
+  } else {
+    tg_gemm_word(tg_b_, "split %c %lld clip as rc rb", rows, block);
+    tg_gemm_word(tg_b_, kind == GEMM_BLOCKS_WHOLE ? "order cc rc rb cb cv" : kind == GEMM_BLOCKS_GROUPED ? "order rc kc cc rb cb cv" : "order cc kc rc rb cb cv");
+  }
+}
+
+void tg_gemm_share(tg_builder *tg_b_, const tg_gemm_problem *p, tg_gemm_blocks_kind kind) {
+  if (tg_c(TEAM) == 1) tg_gemm_word(tg_b_, kind == GEMM_BLOCKS_WAITING ? "thread rg" : "thread rc");
+  if (tg_c(TEAM) == 1 && !p->panel && kind <= GEMM_BLOCKS_WHOLE) tg_gemm_word(tg_b_, "thread Cp.0");
   if (tg_c(TEAM) == 2) tg_gemm_word(tg_b_, "thread cc");
+}
+
+void tg_gemm_ask(tg_builder *tg_b_, const tg_gemm_problem *p, tg_gemm_blocks_kind kind) {
+  if (kind == GEMM_BLOCKS_GROUPED) tg_gemm_word(tg_b_, "prefetch C at cb ahead 0 rw");
+  for (uint32_t i = 0; i < p->arguments_n; i++)   /* of each element: pieces of rows, which come while the sum is computed */
+    if (p->argument[i].per == 3) tg_gemm_word(tg_b_, "prefetch arg%u at cb ahead 0", i);
+  if (kind == GEMM_BLOCKS_WAITING && p->k.hi > tg_c(KC)) tg_gemm_word(tg_b_, "prefetch C.sum at cb ahead 0 rw");
 }
 
 /* Blocks of columns (NB panels), of terms (KC) and of rows (MB tiles). The columns' operand in panels, for all rows; the rows' operand where it lies, or packed as well.
@@ -132,32 +153,19 @@ static void threads(tg_builder *tg_b_, const tg_gemm_problem *p) {
  * Sums that wait have a tile of GB blocks of rows, which share the panels of columns: so many stand inside the blocks of terms, the others around them. */
 static void panels(tg_builder *tg_b_, const tg_gemm_problem *p, bool both) {
   tg_gemm_roles o = tg_gemm_roles_of(p);
-  bool grouped = !waits(p) && !p->panel && tg_c(GROUPED);
+  tg_gemm_blocks_kind kind = waits(p) ? GEMM_BLOCKS_WAITING : !p->panel && tg_c(GROUPED) ? GEMM_BLOCKS_GROUPED : GEMM_BLOCKS;
+  bool grouped = kind == GEMM_BLOCKS_GROUPED;
   tg_gemm_product(tg_b_, p);
   if (p->panel) tg_gemm_word(tg_b_, "stage B at i as Bp[j/%u, k, j%%%u] space=packed", p->panel, p->panel);
-  tg_gemm_word(tg_b_, "split %c %lld as ct cv", o.c, (long long)(tg_c(VL) * tg_c(NU)));
-  tg_gemm_word(tg_b_, "split ct NB clip as cc cb");
-  tg_gemm_word(tg_b_, "split k KC clip as kc kr");
-  if (waits(p)) {
-    long long rows = tg_c(MR) * (long long)tg_c(MB);
-    tg_gemm_word(tg_b_, "split %c %lld clip as rg rs", o.r, rows * (long long)tg_c(GB));
-    tg_gemm_word(tg_b_, "split rs %lld clip as rc rb", rows);
-    tg_gemm_word(tg_b_, tg_c(TEAM) == 1 ? "order rg cc kc rc rb cb cv" : "order cc rg kc rc rb cb cv");
-  } else {
-    tg_gemm_word(tg_b_, "split %c %lld clip as rc rb", o.r, (long long)(tg_c(MR) * tg_c(MB)));
-    tg_gemm_word(tg_b_, grouped ? "order rc kc cc rb cb cv" : "order cc kc rc rb cb cv");
-  }
-  if (!p->panel) tg_gemm_stage_columns(tg_b_, p, &o, grouped ? "cc" : "kc", tg_c(TEAM) == 1 && !waits(p) && !grouped ? " space=team" : "");
+  tg_gemm_blocks(tg_b_, o.r, o.c, (long long)(tg_c(VL) * tg_c(NU)), kind);
+  if (!p->panel) tg_gemm_stage_columns(tg_b_, p, &o, grouped ? "cc" : "kc", tg_c(TEAM) == 1 && kind == GEMM_BLOCKS ? " space=team" : "");
   if (!p->panel && !o.column_k && tg_c(NB) > 1 && tg_c(TEAM) != 1) tg_gemm_word(tg_b_, "order Cp.1 Cp.0");   /* a row of all panels is read from end to end */
   if (both) tg_gemm_stage_rows(tg_b_, p, &o, grouped ? "kc" : "rc");
   tg_gemm_tile(tg_b_, "rb", "kr", "cb");
   if (p->epilogue && !waits(p) && p->k.hi > tg_c(KC)) tg_gemm_word(tg_b_, "cut kc last");   /* it is computed once, not in each block of terms */
-  threads(tg_b_, p);
+  tg_gemm_share(tg_b_, p, kind);
   if (tg_c(NEXT)) tg_gemm_word(tg_b_, "prefetch %c at %s ahead 1 of %s to l2", o.column, tg_c(UK) > 1 ? "ko" : "kr", grouped ? "cc" : "kc");
-  if (grouped) tg_gemm_word(tg_b_, "prefetch C at cb ahead 0 rw");
-  for (uint32_t i = 0; i < p->arguments_n; i++)   /* of each element: pieces of rows, which come while the sum is computed */
-    if (p->argument[i].per == 3) tg_gemm_word(tg_b_, "prefetch arg%u at cb ahead 0", i);
-  if (waits(p) && p->k.hi > tg_c(KC)) tg_gemm_word(tg_b_, "prefetch C.sum at cb ahead 0 rw");
+  tg_gemm_ask(tg_b_, p, kind);
 }
 
 /* The panels of columns stay in the second cache while the rows pass, which are read where they lie: k is what is contiguous in them. */
@@ -197,9 +205,10 @@ TG_KERNEL(gemm_dot, M, N, K, lda, ldb, ldc) { tg_gemm_dot(tg_b_, tg_user); }
 TG_KERNEL(gemm_direct, M, N, K, lda, ldb, ldc) { tg_gemm_direct(tg_b_, tg_user); }
 TG_KERNEL(gemm_bytes, M, N, K, lda, ldb, ldc) { tg_gemm_bytes(tg_b_, tg_user); }
 TG_KERNEL(gemm_signed_bytes, M, N, K, lda, ldb, ldc) { tg_gemm_signed_bytes(tg_b_, tg_user); }
+TG_KERNEL(gemm_pairs, M, N, K, lda, ldb, ldc) { tg_gemm_pairs(tg_b_, tg_user); }
 TG_KERNEL(gemm_tiles, M, N, K, lda, ldb, ldc) { tg_gemm_tiles(tg_b_, tg_user); }
 TG_KERNEL(gemm_long, M, N, K, lda, ldb, ldc) { tg_gemm_long(tg_b_, tg_user); }
 TG_KERNEL(gemm_grouped, M, N, K, lda, ldb, ldc) { tg_gemm_grouped(tg_b_, tg_user); }
 TG_KERNEL(gemm_weights, M, N, K, lda, ldb, ldc) { tg_gemm_weights(tg_b_, tg_user); }
 
-const tg_kernel_def *const tg_gemm_sketches[] = {&gemm_plain, &gemm_packed, &gemm_panel, &gemm_stream, &gemm_dot, &gemm_direct, &gemm_bytes, &gemm_signed_bytes, &gemm_tiles, &gemm_long, &gemm_grouped, &gemm_weights, NULL};
+const tg_kernel_def *const tg_gemm_sketches[] = {&gemm_plain, &gemm_packed, &gemm_panel, &gemm_stream, &gemm_dot, &gemm_direct, &gemm_bytes, &gemm_signed_bytes, &gemm_tiles, &gemm_long, &gemm_pairs, &gemm_grouped, &gemm_weights, NULL};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The sketches for products of bytes, the first operand's unsigned: an instruction sums four of them at a time, so the columns' operand is packed with four terms
- * side by side. Signed bytes times signed ones are that as well: x is u8(x ^ -128) - 128, so their sum is that of unsigned bytes, and -128 times the sum of a column
+ * The sketches for instructions that sum several neighbouring terms at a time, a dword of them: the columns' operand is packed with as many side by side.
+ * Pairs of bf16: two of them. Their instruction takes subnormal numbers for zero, so the problem has to allow it.
+ * Bytes, the first operand's unsigned: four. Signed bytes times signed ones are that as well: x is u8(x ^ -128) - 128, so their sum is that of unsigned bytes, and -128 times the sum of a column
  * beside it; the rows' operand is packed as u8 then. All of it wraps as the sum itself does. */
 #include "gemm/sketch.h"
 
@@ -13,19 +14,21 @@ static void knobs(tg_builder *tg_b_) {
   tg_knob(TEAM, 0, 1, 2);
 }
 
-/* Rows in place are read four terms at a time, so their ends must be those of the operand. */
-static bool packs_rows(const tg_gemm_problem *p) { return p->a == TG_I8 || p->a_major != TG_GEMM_ROW || p->k.lo != p->k.hi || p->k.lo % 4; }
+static long long terms_of(const tg_gemm_problem *p) { return p->a == TG_BF16 ? 2 : 4; }
 
-/* Four rows of a panel's columns, side by side in memory, whose bytes take turns in it: four vectors of as many columns as a row's load has, each of a quarter of them. */
-static void interleave(tg_builder *tg_b_) {
+/* Rows of bytes in place are read a dword at a time, so their ends must be those of the operand. A last term that is no pair is multiplied by itself. */
+static bool packs_rows(const tg_gemm_problem *p) { return p->a == TG_I8 || p->a_major != TG_GEMM_ROW || (p->a == TG_U8 && (p->k.lo != p->k.hi || p->k.lo % 4)); }
+
+/* Rows of a panel's columns, as many as a dword has terms, side by side in memory, whose elements take turns in it: vectors of as many columns as a row's load has, each of a part of them. */
+static void interleave(tg_builder *tg_b_, long long terms) {
   long long nu = tg_c(NU);
-  tg_gemm_word(tg_b_, "split Cp.2 %lld as cq cr", nu & (nu - 1) ? 4 : 4 * nu);   /* a vector has a power of two of lanes */
+  tg_gemm_word(tg_b_, "split Cp.2 %lld as cq cr", terms == 2 ? 16 : nu & (nu - 1) ? 4 : 4 * nu);   /* a vector has a power of two of lanes */
   tg_gemm_word(tg_b_, "fuse cr Cp.3 as cx");
   tg_gemm_word(tg_b_, "lane cx");
   tg_gemm_word(tg_b_, "upcast cq");
 }
 
-/* Columns whose terms are side by side in memory: four of them at a time change places, sixteen by sixteen. */
+/* Columns whose terms are side by side in memory: dwords of them change places, sixteen by sixteen. */
 static void transpose(tg_builder *tg_b_) {
   tg_gemm_word(tg_b_, "split Cp.2 16 as cq cr");
   tg_gemm_word(tg_b_, "fuse cr Cp.3 as cx");
@@ -35,7 +38,7 @@ static void transpose(tg_builder *tg_b_) {
   tg_gemm_word(tg_b_, "unroll pu");
 }
 
-/* Rows that are neighbours in memory: bytes change places, sixteen by sixteen. */
+/* Rows that are neighbours in memory: elements change places, sixteen by sixteen. */
 static void transpose_rows(tg_builder *tg_b_) {
   tg_gemm_word(tg_b_, "lane Rp.1 16");
   tg_gemm_word(tg_b_, "split Rp.0 {16, 1} as rt ru");
@@ -43,25 +46,34 @@ static void transpose_rows(tg_builder *tg_b_) {
   tg_gemm_word(tg_b_, "unroll ru");
 }
 
-/* The tiles, of the columns cv in panels of nr; blocks: the loop over blocks of columns. */
-static void tiles(tg_builder *tg_b_, const tg_gemm_problem *p, const char *blocks) {
+static const char *team_of(tg_builder *tg_b_) { return tg_c(TEAM) == 1 ? " space=team" : ""; }
+
+/* The tiles, of the columns cv in panels of nr, within loops over blocks of rows; k: the terms of a block; at: the loop over blocks. */
+static void tiles(tg_builder *tg_b_, const tg_gemm_problem *p, const char *k, const char *at, const char *space) {
   char list[96];
-  long long nr = 16 * tg_c(NU), mr = tg_c(MR);
-  tg_gemm_word(tg_b_, "split k KC clip as kc kr");
-  tg_gemm_word(tg_b_, "split i %lld clip as rc rb", mr * (long long)tg_c(MB));
-  tg_gemm_word(tg_b_, "order %skc rc rb cb cv", p->a == TG_I8 ? "" : "cc ");
+  long long nr = 16 * tg_c(NU), mr = tg_c(MR), terms = terms_of(p);
   tg_gemm_word(tg_b_, "split cv 16 as cu cl");
-  tg_gemm_word(tg_b_, "split kr 4 as ko ki");
-  tg_gemm_word(tg_b_, "stage B at kc as Cp[d1/%lld, d0/4, d1%%%lld, d0%%4]%s", nr, nr, tg_c(TEAM) == 1 ? " space=team" : "");
+  tg_gemm_word(tg_b_, "stage B at %s as Cp[d1/%lld, d0/%lld, d1%%%lld, d0%%%lld]%s", at, nr, terms, nr, terms, space);
   if (packs_rows(p)) tg_gemm_word(tg_b_, "stage A at rc as Rp[d0, d1]%s pitch=%lld", p->a == TG_I8 ? " as u8 fill=128" : "", (long long)tg_c(KC) + 64);
-  if (packs_rows(p) && p->a_major == TG_GEMM_ROW) tg_gemm_word(tg_b_, "lane Rp.1 64");
+  if (packs_rows(p) && p->a_major == TG_GEMM_ROW) tg_gemm_word(tg_b_, "lane Rp.1 %lld", 16 * terms);
   if (packs_rows(p) && p->a_major == TG_GEMM_COLUMN) transpose_rows(tg_b_);
+  tg_gemm_word(tg_b_, terms == 2 && (p->k.lo != p->k.hi || p->k.lo % 2) ? "split %s {2, 1} as ko ki" : "split %s %lld as ko ki", k, terms);
   tg_gemm_word(tg_b_, "split rb %s as ir iu", tg_gemm_rows_list(list, sizeof list, mr));
   tg_gemm_word(tg_b_, "order cb iu");
   tg_gemm_word(tg_b_, "upcast iu");
   tg_gemm_word(tg_b_, "upcast cu");
-  if (p->b_major == TG_GEMM_ROW) interleave(tg_b_);
+  if (p->b_major == TG_GEMM_ROW) interleave(tg_b_, terms);
   if (p->b_major == TG_GEMM_COLUMN) transpose(tg_b_);
+}
+
+/* ---- bytes ---- */
+
+/* blocks: the loop over blocks of columns. */
+static void tiles_of_bytes(tg_builder *tg_b_, const tg_gemm_problem *p, const char *blocks) {
+  tg_gemm_word(tg_b_, "split k KC clip as kc kr");
+  tg_gemm_word(tg_b_, "split i %lld clip as rc rb", (long long)(tg_c(MR) * tg_c(MB)));
+  tg_gemm_word(tg_b_, "order %skc rc rb cb cv", p->a == TG_I8 ? "" : "cc ");
+  tiles(tg_b_, p, "kr", "kc", team_of(tg_b_));
   tg_gemm_word(tg_b_, "contract vpdpbusd n=cl k=ki");
   if (tg_c(TEAM) == 1) tg_gemm_word(tg_b_, "thread rc"), tg_gemm_word(tg_b_, "thread Cp.0");
   if (tg_c(TEAM) == 2) tg_gemm_word(tg_b_, "thread %s", blocks);
@@ -72,7 +84,7 @@ void tg_gemm_bytes(tg_builder *tg_b_, const tg_gemm_problem *p) {
   tg_gemm_product(tg_b_, p);
   tg_gemm_word(tg_b_, "split j %lld as ct cv", (long long)(16 * tg_c(NU)));
   tg_gemm_word(tg_b_, "split ct NB clip as cc cb");
-  tiles(tg_b_, p, "cc");
+  tiles_of_bytes(tg_b_, p, "cc");
 }
 
 /* The sums of a block's columns, 64 at a time, or along the columns. */
@@ -102,5 +114,21 @@ void tg_gemm_signed_bytes(tg_builder *tg_b_, const tg_gemm_problem *p) {
   }
   tg_gemm_word(tg_b_, "split jj %lld as cb cv", (long long)(16 * tg_c(NU)));
   sums(tg_b_, p);
-  tiles(tg_b_, p, "jc");
+  tiles_of_bytes(tg_b_, p, "jc");
+}
+
+/* ---- pairs ---- */
+
+void tg_gemm_pairs(tg_builder *tg_b_, const tg_gemm_problem *p) {
+  knobs(tg_b_);
+  if (p->c != p->acc) tg_gemm_knob(tg_b_, "GB", 1, tg_gemm_nb);   /* blocks of rows whose sums wait at a time */
+  bool whole = p->k.hi <= tg_c(KC), waits = p->c != p->acc;
+  tg_gemm_blocks_kind kind = whole ? GEMM_BLOCKS_WHOLE : waits ? GEMM_BLOCKS_WAITING : GEMM_BLOCKS;
+  tg_gemm_product(tg_b_, p);
+  tg_gemm_blocks(tg_b_, 'i', 'j', 16 * tg_c(NU), kind);
+  tiles(tg_b_, p, whole ? "k" : "kr", whole ? "cc" : "kc", kind == GEMM_BLOCKS_WAITING ? "" : team_of(tg_b_));
+  if (!whole && (waits || p->epilogue)) tg_gemm_word(tg_b_, "cut kc last");   /* which stores elsewhere, or something else */
+  tg_gemm_ask(tg_b_, p, kind);
+  tg_gemm_word(tg_b_, "contract vdpbf16ps n=cl k=ki");
+  tg_gemm_share(tg_b_, p, kind);
 }

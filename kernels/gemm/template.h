@@ -18,6 +18,7 @@ typedef struct tg_gemm_problem {
   tg_type a, b, c, acc;              /* of the elements, and of the sum */
   uint8_t a_major, b_major, c_major; /* tg_gemm_major */
   bool alpha;                        /* the product is multiplied by alpha[0], an input of type acc; else by 1 */
+  bool flush;                        /* subnormal numbers of A, of B and of the sum may count as zero */
   bool beta;                         /* C is read, and multiplied by beta[0]; else it is written only */
   tg_gemm_dim m, n, k, batch;        /* batch: {1, 1} for a single product */
   uint32_t panel;                    /* B comes packed, as Bp[N/panel, K, panel] with zeros behind N; 0: as it is. C lies in rows then, and the sketch is one that takes panels */

@@ -187,8 +187,13 @@ static void with_choice(void *arg) {
   o.bindings = b;
   o.opts = t->words;
   o.flags = (o.flags & ~(uint32_t)(TG_COMPILE_TUNED | TG_COMPILE_TUNED_ONLY)) | (t->words ? TG_COMPILE_OPTS_ONLY : 0);
+  if (k->l.n) s.def = NULL;
   for (uint32_t i = 0; i < k->l.n; i++)
     if (!strcmp(k->l.defs[i]->name, t->kernel)) s.def = k->l.defs[i];
+  if (k->l.n && !s.def) {   /* another kernel's: its words need not be for these */
+    k->status = TG_EINVAL;
+    return;
+  }
   s.options = &o;
   tg_work w = {.context = k->c, .source = &s, .tuned = true};
   k->status = with_job(&w, find_or_compile, &w, k->out);

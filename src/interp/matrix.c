@@ -9,7 +9,7 @@
 #include "interp/code.h"
 
 typedef void place_fn(int which, uint32_t lane, uint32_t reg, uint32_t *row, uint32_t *column);
-typedef enum { AS_FLOAT, AS_TF32, AS_F64, AS_INT, AS_E4M3FNUZ, AS_E5M2FNUZ } arithmetic;
+typedef enum { AS_FLOAT, AS_NORMAL, AS_TF32, AS_F64, AS_INT, AS_E4M3FNUZ, AS_E5M2FNUZ } arithmetic;
 
 struct tg_instruction {
   const char *name;
@@ -151,6 +151,12 @@ static void dwords(int which, uint32_t lane, uint32_t i, uint32_t *row, uint32_t
   *column = which == 1 ? i >> 2 : i;
 }
 
+static void pairs(int which, uint32_t lane, uint32_t i, uint32_t *row, uint32_t *column) {
+  (void)lane;
+  *row = which == 1 ? i & 1 : 0;
+  *column = which == 1 ? i >> 1 : i;
+}
+
 /* ---- AMX: bytes of a row of a tile, four of each dword ---- */
 
 static void tile_rows(int which, uint32_t lane, uint32_t i, uint32_t *row, uint32_t *column) {
@@ -193,6 +199,7 @@ static const tg_instruction instructions[] = {
   CDNA("16x16x32.e4m3fnuz", 16, 32, 8, cdna16x32, AS_E4M3FNUZ, TG_F32), CDNA("32x32x16.e4m3fnuz", 32, 16, 8, cdna32x16, AS_E4M3FNUZ, TG_F32),
   CDNA("16x16x32.e5m2fnuz", 16, 32, 8, cdna16x32, AS_E5M2FNUZ, TG_F32), CDNA("32x32x16.e5m2fnuz", 32, 16, 8, cdna32x16, AS_E5M2FNUZ, TG_F32),
   {"vpdpbusd", 1, 16, 4, 1, {4, 64, 16}, dwords, AS_INT, TG_I32},
+  {"vdpbf16ps", 1, 16, 2, 1, {2, 32, 16}, pairs, AS_NORMAL, TG_F32},
   AMX("tdpbssd"), AMX("tdpbsud"), AMX("tdpbusd"), AMX("tdpbuud"),
 };
 
@@ -224,6 +231,7 @@ static double as_double(const tg_instruction *x, tg_value v) {
   float f;
   uint32_t bits;
   switch (x->how) {
+  case AS_NORMAL: return fabs(v.f) < 0x1p-126 ? 0 : v.f;
   case AS_TF32:   /* the low 13 bits are not looked at */
     f = (float)v.f;
     memcpy(&bits, &f, 4);
@@ -238,6 +246,7 @@ static double as_double(const tg_instruction *x, tg_value v) {
 
 static tg_value element(const tg_instruction *x, const tg_value *a, const tg_value *b, tg_value c) {
   tg_value d = c;
+  if (x->how == AS_NORMAL) d.f = as_double(x, c);
   for (uint32_t k = 0; k < x->k; k++) {
     if (x->how == AS_INT) d.i += a[k].i * b[k * LARGEST].i;
     else if (x->how == AS_F64) d.f = fma(a[k].f, b[k * LARGEST].f, d.f);
@@ -245,6 +254,7 @@ static tg_value element(const tg_instruction *x, const tg_value *a, const tg_val
   }
   if (x->how == AS_INT) d.i = tg_wrap(x->result, d.i);
   else d.f = tg_round_to(x->result, d.f);
+  if (x->how == AS_NORMAL) d.f = as_double(x, d);
   return d;
 }
 

@@ -7,6 +7,7 @@
  * A statement that stores to a register tile shares the tile's axes with others (what fills it, scales it, stores it): those keep their
  * loops, which tg_finish_tiles gives the lanes of the accumulator. A register tile among the operands is read as it lies in the lanes
  * if its layout is the operand's; else it is copied through LOCAL memory before the statement. */
+#include "dsl/parse.h"
 #include "lower/opt.h"
 #include "target/matrix.h"
 
@@ -35,10 +36,11 @@ static const tg_site *around(contraction *c, const tg_site *k, int which) {
   return NULL;
 }
 
-/* The statement: of those that sum over k, the one within i and j; or copies of one, which a list, a cut or two versions have made: the first. How many they are. */
+/* The statement: of those that sum over k, the one within i and j; or copies of one, which a list, a cut or two versions have made: the first. How many they are. Of a sum that
+ * waits a cut makes statements that store it to different buffers, each in loops of its own. */
 static uint32_t find_statement(contraction *c) {
   const tg_opt *o = c->o;
-  const tg_uop *stores = NULL;
+  const tg_uop *stores = NULL, *within_last = NULL;
   uint32_t found = 0;
   bool one = true;
   for (int w = 0; w < 3; w++) {
@@ -48,13 +50,15 @@ static uint32_t find_statement(contraction *c) {
   }
   for (uint32_t i = 0; i < c->axis[2].n; i++) {
     const tg_site *k = &c->axis[2].site[i], *s[3] = {NULL, NULL, k};
-    bool within = k->owner->op == TG_OP_REDUCE;
+    const tg_uop *extent = tg_extent(k->range);
+    bool within = k->owner->op == TG_OP_REDUCE && (c->axis[2].n == 1 || extent->op != TG_OP_CONST || extent->arg % c->row->k == 0);   /* what a list leaves is added as it is */
     for (int w = 0; w < 2 && within; w++)
       if (o->names[w] && !(s[w] = around(c, k, w))) within = false;
     if (!within) continue;
-    const tg_uop *buffer = tg_define_of(k->store->src[0]);
-    if (found && buffer != stores) tg_fail_at(c->s->j, o->pos, "contract: several statements within %s sum over %s", o->names[1], o->names[2]);
+    const tg_uop *buffer = tg_define_of(k->store->src[0]), *j = s[1] ? s[1]->range : NULL;
+    if (found && buffer != stores && (!o->names[1] || j == within_last)) tg_fail_at(c->s->j, o->pos, "contract: several statements within %s sum over %s", o->names[1], o->names[2]);
     stores = buffer;
+    within_last = j;
     if (!found++) memcpy(c->site, s, sizeof s);
   }
   for (int w = 0; w < 3 && !found && one; w++)
@@ -134,12 +138,17 @@ static const tg_uop *factor(contraction *c, const tg_uop *u, tg_type operand) {
   return u->op == TG_OP_LOAD && u->type == operand ? u : NULL;
 }
 
+/* 0 where the condition does not hold. */
+static const tg_uop *gated(tg_job *j, const tg_uop *load, const tg_uop *cond) {
+  return tg_load(j, load->src[0], load->src + 1, tg_and(j, tg_gate(load), cond), tg_gate(load) ? tg_alternative(load) : tg_zero(j, (tg_type)load->type), load->arg & ~(int64_t)TG_GATED);
+}
+
 static void find_product(contraction *c) {
   tg_job *j = c->s->j;
   tg_reduce_arg a = tg_reduce_info(c->reduce);
   const tg_matrix_row *r = c->row;
   const tg_uop *v = c->reduce->src[0], *cond = NULL;
-  if (v->op == TG_OP_WHERE && tg_is_int((tg_type)v->type) && tg_is_const(v->src[2], 0)) cond = v->src[0], v = v->src[1];   /* terms that a split has gated: a factor of 0 instead */
+  if (v->op == TG_OP_WHERE && v->src[2] == tg_zero(j, (tg_type)v->type)) cond = v->src[0], v = v->src[1];   /* terms that a split has gated: a factor of 0 instead, of floats both */
   if (a.generic || a.op != TG_OP_ADD) tg_fail_at(j, c->o->pos, "contract: only a sum is contracted");
   if (a.in_order) tg_fail_at(j, c->o->pos, "contract: a sum_in_order keeps the order of its terms");
   if (v->op == TG_OP_MUL && v->type == r->c_type)
@@ -156,7 +165,8 @@ static void find_product(contraction *c) {
     tg_fail_at(j, c->o->pos, "contract: %s sums products %s%sa[i,k]%s * %s%sb[k,j]%s of %s and %s, and this is the sum of %s", r->name, wide_a ? t : "", wide_a ? "(" : "", wide_a ? ")" : "",
                wide_b ? t : "", wide_b ? "(" : "", wide_b ? ")" : "", x, y, tg_text(j, v));
   }
-  if (cond) c->a = tg_load(j, c->a->src[0], c->a->src + 1, tg_and(j, tg_gate(c->a), cond), tg_gate(c->a) ? tg_alternative(c->a) : tg_zero(j, (tg_type)c->a->type), c->a->arg & ~(int64_t)TG_GATED);
+  if (cond) c->a = gated(j, c->a, cond);
+  if (cond && tg_is_float(r->c_type)) c->b = gated(j, c->b, cond);
   for (uint32_t i = 0; i < a.ranges; i++) {
     const tg_uop *x = tg_reduce_ranges(c->reduce)[i];
     if (x != c->range[2] && tg_uses(j, tg_extent(x), c->range[2])) tg_fail_at(j, c->o->pos, "contract: the extent of %s depends on %s", tg_range_text(c->s, x), c->o->names[2]);
@@ -395,6 +405,31 @@ static uint32_t contract_one(tg_schedule *s, const tg_opt *o, const tg_matrix_ro
   return found;
 }
 
+/* ---- stores that never happen ----
+ * A cut leaves both of a sum that waits in each part: where the sum waits, and where it goes in the last block of terms. */
+
+static bool is_never(tg_job *j, const tg_uop *gate) {
+  if (gate->op == TG_OP_AND) return is_never(j, gate->src[0]) || is_never(j, gate->src[1]);
+  return tg_proves(j, NULL, tg_negate(j, gate));
+}
+
+static bool is_alive(tg_job *j, const tg_uop *u) { return u->op != TG_OP_STORE || !tg_gate(u) || !is_never(j, tg_gate(u)); }
+
+static void without_dead(tg_schedule *s, const tg_uop *end, tg_statements *out, void *user) {
+  (void)user;
+  tg_statements list = {0};
+  for (uint32_t i = 1; i < end->n; i++)
+    if (is_alive(s->j, end->src[i])) tg_push(&s->j->env, &list, end->src[i]);
+  tg_push(&s->j->env, out, list.n && list.n + 1 < end->n ? tg_end_like(s, end, end->src[0], list.n, list.data) : end);
+}
+
+static void drop_dead(tg_schedule *s, const tg_opt *o) {
+  tg_axis axis = tg_axis_find(s, o, o->names[1]);
+  for (uint32_t i = 0; i < axis.n; i++)
+    if (axis.site[i].owner->op == TG_OP_END && axis.site[i].owner->n > 2) s->sink = tg_replace_end(s, s->sink, axis.site[i].range, without_dead, NULL);
+  tg_schedule_sites(s);
+}
+
 void tg_opt_contract(tg_schedule *s, const tg_opt *o) {
   tg_job *j = s->j;
   const tg_matrix_row *row = tg_matrix_find(o->expr);
@@ -402,6 +437,7 @@ void tg_opt_contract(tg_schedule *s, const tg_opt *o) {
   if (!tg_matrix_on(row, s->l->target)) tg_fail_at(j, o->pos, "contract: %s is an instruction of %s, not of %s", o->expr, row->targets, s->l->target->name);
   if (!o->names[2]) tg_fail_at(j, o->pos, "contract: k= is missing");
   if (!o->names[0] != (row->m == 1)) tg_fail_at(j, o->pos, row->m == 1 ? "contract: %s has no i" : "contract: i= is missing: %s has rows", o->expr);
+  if (o->names[1]) drop_dead(s, o);
   for (uint32_t left = contract_one(s, o, row); left > 1; left--) {
     tg_schedule_sites(s);
     contract_one(s, o, row);

@@ -181,10 +181,10 @@ static tg_kind wide_kind(const plan *p, uint32_t i) {
   return i < p->nupcast ? TG_UPCAST : p->s->device && tg_range_kind(p->wide[i]) != TG_LANE ? TG_LOCAL : TG_LANE;
 }
 
-static const tg_uop *register_of(plan *p, const char *name, tg_type type, uint32_t nd, const uint32_t *dim) {
+static const tg_uop *register_of(plan *p, const char *name, tg_type type, uint32_t lanes, uint32_t nd, const uint32_t *dim) {
   const tg_uop *d[MAX_RANGES];
   for (uint32_t i = 0; i < nd; i++) d[i] = tg_index(p->s->j, dim[i]);
-  return tg_define(p->s->j, (tg_buffer){.name = name, .space = TG_SPACE_REG, .rank = (uint8_t)nd, .type = (uint8_t)type, .pos = p->s->pos}, 1, d, NULL, true);
+  return tg_define(p->s->j, (tg_buffer){.name = name, .space = TG_SPACE_REG, .rank = (uint8_t)nd, .type = (uint8_t)type, .pos = p->s->pos}, lanes, d, NULL, true);
 }
 
 /* Loops of their own over wide ranges from `from` on, innermost last. */
@@ -234,7 +234,7 @@ static void emit_update(plan *p, level *l, const tg_uop *const *sub, const tg_uo
   const tg_uop *old[MAX_VALUES] = {0}, *kept[MAX_VALUES] = {0};
   for (uint32_t v = 0; v < nv; v++) old[v] = tg_load(s->j, p->acc[v], sub, NULL, NULL, 0);
   for (uint32_t v = 0; v + 1 < nv; v++) {
-    kept[v] = register_of(p, "next", (tg_type)p->acc[v]->type, 0, NULL);
+    kept[v] = register_of(p, "next", (tg_type)p->acc[v]->type, 1, 0, NULL);
     put(s, l, kept[v]);
     put(s, l, tg_store(s->j, kept[v], NULL, combine(p, v, old, value), NULL, 0));
   }
@@ -316,14 +316,14 @@ static void halve_threads(plan *p, level *at, uint32_t copies, const tg_uop **va
   uint32_t nv = p->info.values, rank = p->nwide - p->nupcast;
   const tg_uop *part[MAX_VALUES], *next[MAX_VALUES], *sub[MAX_RANGES], *left[MAX_VALUES], *right[MAX_VALUES];
   level *opened[MAX_RANGES], *l;
-  for (uint32_t v = 0; v < nv; v++) put(s, at, part[v] = register_of(p, "part", (tg_type)p->acc[v]->type, rank, p->extent + p->nupcast));
+  for (uint32_t v = 0; v < nv; v++) put(s, at, part[v] = register_of(p, "part", (tg_type)p->acc[v]->type, 1, rank, p->extent + p->nupcast));
   l = open_wide(p, at, p->nupcast, opened, sub);
   halve_copies(p, copies, value, sub);
   for (uint32_t v = 0; v < nv; v++) put(s, l, tg_store(j, part[v], sub + p->nupcast, value[v], NULL, 0));
   for (uint32_t i = p->nwide; i-- > p->nupcast;) close_level(s, opened[i]);
   for (uint32_t k = p->nupcast; k < p->nwide; k++)
     for (uint32_t n = p->extent[k]; n > 1; n = (n + 1) / 2) {
-      for (uint32_t v = 0; v < nv; v++) put(s, at, next[v] = register_of(p, "part", (tg_type)p->acc[v]->type, rank, p->extent + p->nupcast));
+      for (uint32_t v = 0; v < nv; v++) put(s, at, next[v] = register_of(p, "part", (tg_type)p->acc[v]->type, 1, rank, p->extent + p->nupcast));
       l = open_wide(p, at, p->nupcast, opened, sub);
       const tg_uop *own = sub[k], *far = tg_op2(j, TG_OP_ADD, own, tg_index(j, (n + 1) / 2)), *paired = tg_op2(j, TG_MUTANT("reduce: threads paired one too far", TG_OP_LT, TG_OP_LE), far, tg_index(j, n));
       for (uint32_t v = 0; v < nv; v++) left[v] = tg_load(j, part[v], sub + p->nupcast, NULL, NULL, 0);
@@ -357,7 +357,7 @@ static void results_of_threads(plan *p, level *l, uint32_t copies, const tg_uop 
   else halve_copies(p, copies, t, sub);
   if (t[0]->lanes > 1) t[0] = tg_make(j, TG_OP_FOLD, t[0]->type, 1, p->info.op, 1, t);
   for (uint32_t v = 0; v < nv; v++) {
-    const tg_uop *kept = register_of(p, "result", (tg_type)t[v]->type, 0, NULL);
+    const tg_uop *kept = register_of(p, "result", (tg_type)t[v]->type, 1, 0, NULL);
     put(s, l, kept);
     put(s, l, tg_store(j, kept, NULL, t[v], NULL, 0));
     result[v] = tg_load(j, kept, NULL, NULL, NULL, 0);
@@ -387,7 +387,7 @@ static void results(plan *p, level *l, const tg_uop **result) {
   for (uint32_t v = 0; v < nv; v++) {
     result[v] = t[v];
     if (lanes < t[v]->lanes) lanes = t[v]->lanes;
-    if (!p->info.generic && result[v]->lanes > 1) result[v] = tg_make(s->j, TG_OP_FOLD, result[v]->type, 1, p->info.op, 1, &result[v]);
+    if (!p->info.generic && p->acc[v]->lanes == 1 && result[v]->lanes > 1) result[v] = tg_make(s->j, TG_OP_FOLD, result[v]->type, 1, p->info.op, 1, &result[v]);
   }
   if (p->info.generic && lanes > 1) fold_tuples(p, l, result, lanes);
 }
@@ -467,7 +467,8 @@ static void lower_reduce(state *s, const tg_uop *reduce) {
   for (uint32_t v = 0; v < p.info.values; v++) value[v] = rewrite(s, reduce->src[v]);
   s->now = now;
   for (uint32_t v = 0; v < p.info.values; v++) {
-    p.acc[v] = register_of(&p, "acc", (tg_type)value[v]->type, p.nwide, p.extent);
+    if (value[v]->lanes > 1 && (p.nwide || p.thread || p.info.generic)) tg_fail_at(s->j, s->pos, "a sum of vectors, which contract has left, has ranges that are loops only");
+    p.acc[v] = register_of(&p, "acc", (tg_type)value[v]->type, value[v]->lanes, p.nwide, p.extent);
     put(s, base, p.acc[v]);
   }
   if (!TG_MUTANT("reduce: accumulators not set", false, true)) emit_init(&p, base);

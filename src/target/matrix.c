@@ -9,6 +9,7 @@
   ", bitcast(f32, (u32(" x " & 127) << " bits ") + " bias ")))"
 #define E4M3FNUZ(x) FNUZ(x, "20", "120", "7", "998244352", "0.0009765625f")
 #define E5M2FNUZ(x) FNUZ(x, "21", "124", "3", "931135488", "0.00000762939453125f")
+#define NORMAL(x) "where(abs(" x ") < 1.17549435e-38f, 0.0f, " x ")"
 #define TF32(x) "bitcast(f32, bitcast(u32, " x ") & 4294959104)"
 
 static const tg_matrix_row rows[] = {
@@ -36,6 +37,7 @@ static bool is_word(const char *list, const char *word) {
 bool tg_matrix_on(const tg_matrix_row *r, const tg_target *t) {
   if (!strncmp(r->targets, "sm_", 3)) return t->arch == TG_ARCH_NVPTX && strtol(t->cpu + 3, NULL, 10) >= strtol(r->targets + 3, NULL, 10);
   if (!strcmp(r->targets, "amx-int8")) return t->arch == TG_ARCH_X86_64 && t->tile_i8;
+  if (!strcmp(r->targets, "avx512bf16")) return t->arch == TG_ARCH_X86_64 && t->dot_bf16;
   if (!strcmp(r->targets, "avx512vnni")) return t->arch == TG_ARCH_X86_64 && t->dot_u8s8;
   return is_word(r->targets, t->name);
 }

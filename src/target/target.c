@@ -31,7 +31,7 @@ static const tg_target rows[] = {
   {.name = "x86-64-v2", .arch = TG_ARCH_X86_64, .vector_bytes = 16, .vector_registers = 16},
   {.name = "x86-64-v3", .arch = TG_ARCH_X86_64, .vector_bytes = 32, .vector_registers = 16, .fma = true, .f16_convert = true, .masked_access = true},
   {.name = "x86-64-v4", .arch = TG_ARCH_X86_64, .vector_bytes = 64, .vector_registers = 32, .fma = true, .f16_convert = true, .masked_access = true},
-  {.name = "sapphirerapids", .arch = TG_ARCH_X86_64, .vector_bytes = 64, .vector_registers = 32, .fma = true, .f16_convert = true, .masked_access = true, .dot_u8s8 = true, .tile_i8 = true},
+  {.name = "sapphirerapids", .arch = TG_ARCH_X86_64, .vector_bytes = 64, .vector_registers = 32, .fma = true, .f16_convert = true, .masked_access = true, .dot_u8s8 = true, .dot_bf16 = true, .tile_i8 = true},
   {.name = "armv8-a", .arch = TG_ARCH_AARCH64, .cpu = "generic", .features = "+neon", .vector_bytes = 16, .vector_registers = 32, .fma = true, .f16_convert = true},
   {.name = "sm_80", .arch = TG_ARCH_NVPTX, .features = "+ptx70", .lanes = 32, .max_threads = 1024, .vector_registers = 255, .access_bytes = 16, .local_bytes = 163 << 10,
    .threads = 108, .l1 = 192 << 10, .l2 = 40 << 20, .bf16_convert = true, .async_copy = true},
@@ -151,6 +151,7 @@ static void host_silicon(tg_target *t) {
   /* LLVM's timings of Zen 4 and 5 put the loads of all unrolled terms first, and the accumulators go to the stack: products of 32 cubed took 1.7 times as long. */
   if (t->one_stream && t->vector_bytes == 64) snprintf(t->tune, sizeof t->tune, "sapphirerapids");
   t->dot_u8s8 = t->vector_bytes == 64 && (x[3] >> 11 & 1);
+  t->dot_bf16 = t->vector_bytes == 64 && (x[5] >> 5 & 1);
   t->tile_i8 = t->vector_bytes == 64 && (x[4] >> 24 & 1) && (x[4] >> 25 & 1) && (state >> 17 & 3) == 3 && tiles_allowed();
   snprintf(t->silicon, sizeof t->silicon, "%s %08x %08x %08x %08x %08x %08x %08x %08x %08x %llx%s", maker, model, x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7],
            (unsigned long long)state, t->tile_i8 ? " tiles" : "");

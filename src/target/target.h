@@ -27,6 +27,7 @@ typedef struct tg_target {
   bool async_copy;            /* global to LOCAL memory past the registers, 4, 8 or 16 bytes of each thread, waited for in groups (cp.async) */
   bool fma, f16_arithmetic, f16_convert, bf16_convert, masked_access;
   bool dot_u8s8;              /* VPDPBUSD on 512 bits */
+  bool dot_bf16;              /* VDPBF16PS on 512 bits */
   bool tile_i8;               /* products of tiles of bytes (AMX-INT8). Of the host: and this process may use them */
   bool prefer_i64_address;    /* scalar offsets in 64 bits */
   bool double_pumped;         /* the widest vectors go through arithmetic, loads and stores in two halves: half as wide ones do as much in a cycle */

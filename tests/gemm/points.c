@@ -289,7 +289,7 @@ static tg_status run_plan(void *user, const tg_gemm_operands *o, char *message, 
 static tg_status make_plan(tg_context *ctx, const tg_gemm_problem *p, int threads, planned **out) {
   tg_gemm_desc d = {.a = (uint8_t)p->a, .b = (uint8_t)p->b, .c = (uint8_t)p->c, .acc = (uint8_t)p->acc, .a_major = p->a_major, .b_major = p->b_major, .c_major = p->c_major, .alpha = p->alpha,
                     .beta = p->beta, .m = {p->m.lo, p->m.hi}, .n = {p->n.lo, p->n.hi}, .k = {p->k.lo, p->k.hi}, .epilogue = p->epilogue, .threads = threads, .b_bits = p->bits,
-                    .b_scale = (uint8_t)p->scale, .b_zero = (uint8_t)p->zero, .b_group = p->group, .b_group_major = p->group_major};
+                    .b_scale = (uint8_t)p->scale, .b_zero = (uint8_t)p->zero, .b_group = p->group, .b_group_major = p->group_major, .flags = p->flush ? TG_GEMM_FLUSH_SUBNORMALS : 0};
   for (uint32_t i = 0; i < p->arguments_n; i++) d.arg[i].name = p->argument[i].name, d.arg[i].type = (uint8_t)p->argument[i].type, d.arg[i].per = p->argument[i].per;
   planned *x = calloc(1, sizeof *x);
   if (!x) abort();
@@ -383,6 +383,8 @@ static void group(tg_context *ctx, uint64_t seed) {
   bool plan = sketch == count;
   if (p.bits && !plan && (often(50) || sketch == count - 2)) p.panel = often(50) ? 64 : 16 << below(3), p.c_major = TG_GEMM_ROW, p.b_major = TG_GEMM_ROW;
   if (!p.bits && !plan && tg_gemm_sketches[sketch] == tg_gemm_sketches[GEMM_BYTES] && often(90)) p.a = TG_U8, p.b = TG_I8, p.c = p.acc = TG_I32, p.c_major = TG_GEMM_ROW, p.epilogue = NULL, p.arguments_n = 0;
+  if (!p.bits && !plan && tg_gemm_sketches[sketch] == tg_gemm_sketches[GEMM_PAIRS] && often(95)) p.a = p.b = TG_BF16, p.acc = TG_F32, p.c = (tg_type[]){TG_BF16, TG_BF16, TG_F32, TG_F16}[below(4)], p.c_major = TG_GEMM_ROW, p.flush = true;
+  if (plan && p.a == TG_BF16 && p.b == TG_BF16 && p.acc == TG_F32) p.flush = often(50);
   tg_gemm_def def = {0};
   if (!plan) tg_gemm_kernel_of(&p, tg_gemm_sketches[sketch], &def);
   c.def = &def.def, c.name = plan ? "plan" : def.def.name;

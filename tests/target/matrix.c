@@ -2,6 +2,7 @@
  * Every row of the table of matrix instructions. Its layouts parse and are bijections up to copies; the interpreter's own table,
  * which is made of the vendors' formulas, agrees about every register of every lane; and a program that loads the operands by the
  * layouts, runs the instruction and stores its result by the layout computes what the row's meaning says as a program. */
+#include <math.h>
 #include <stdlib.h>
 #include "dsl/text.h"
 #include "dsl/value.h"
@@ -99,12 +100,13 @@ static void run_text(const tg_matrix_row *r, const char *text, tg_interp_buffer 
   tg_job_drop(&p.job);
 }
 
-/* Small integers, so that every order of a sum gives the same bits; of bytes that are floats, any that are small. */
-static void fill(tg_type t, bool bits, void *data, uint32_t n, uint32_t seed) {
+/* Small integers, so that every order of a sum gives the same bits; of bytes that are floats, any that are small. tiny: some are subnormal. */
+static void fill(tg_type t, bool bits, bool tiny, void *data, uint32_t n, uint32_t seed) {
   for (uint32_t i = 0; i < n; i++) {
     seed = seed * 1664525u + 1013904223u;
     int v = (int)(seed >> 20) % 9 - (t == TG_U8 ? 0 : 4);
     uint64_t x = tg_value_bits(t, tg_is_float(t) ? (tg_value){.f = v} : (tg_value){.i = v});
+    if (tiny && seed >> 28 < 6) x = tg_value_bits(t, (tg_value){.f = ldexp(v, -129)});
     if (bits) x = (seed >> 8 & 0x87) | (8 + (seed >> 28) % 2) << 3;   /* of both signs, near 1 */
     memcpy((char *)data + i * (size_t)tg_type_bytes(t), &x, (size_t)tg_type_bytes(t));
   }
@@ -119,7 +121,7 @@ static void check_meaning(const tg_matrix_row *r) {
   tg_layout l[3] = {tg_matrix_layout(r, 0), tg_matrix_layout(r, 1), tg_matrix_layout(r, 2)};
   tg_str_printf(&meaning, "kernel meaning(K = %u) { ", r->k);
   put_buffers(&meaning, r);
-  tg_str_printf(&meaning, "range(i, %u) range(j, %u) %s; }", r->m, r->n, r->meaning);
+  tg_str_printf(&meaning, "range(i, %u) range(j, %u) { %s; } }", r->m, r->n, r->meaning);
   tg_str_puts(&text, "kernel row() { stage reduce; ");
   put_buffers(&text, r);
   if (tg_matrix_lanes(r) > 1) tg_str_printf(&text, "range(l, %u, lane) { ", tg_matrix_lanes(r));
@@ -130,10 +132,10 @@ static void check_meaning(const tg_matrix_row *r) {
     tg_str_puts(&text, ", ");
   }
   tg_str_puts(&text, tg_matrix_lanes(r) > 1 ? "l); } }" : "1); }");
-  bool bits = strstr(r->name, "fnuz");
-  fill(r->a_type, bits, a, r->m * r->k, 1);
-  fill(r->b_type, bits, b, r->k * r->n, 2);
-  fill(r->c_type, false, c, r->m * r->n, 3);
+  bool bits = strstr(r->name, "fnuz"), tiny = strstr(r->meaning, "e-38");
+  fill(r->a_type, bits, tiny, a, r->m * r->k, 1);
+  fill(r->b_type, bits, tiny, b, r->k * r->n, 2);
+  fill(r->c_type, false, tiny, c, r->m * r->n, 3);
   tg_interp_buffer want[] = {{a, sizeof a}, {b, sizeof b}, {c, sizeof c}, {d, sizeof d}}, got[] = {{a, sizeof a}, {b, sizeof b}, {c, sizeof c}, {e, sizeof e}};
   memset(d, 0, sizeof d);
   memset(e, 1, sizeof e);

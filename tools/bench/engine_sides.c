@@ -5,7 +5,7 @@
 #include <string.h>
 #include "bench/engine.h"
 
-static const tool_types f32 = {"f32", TG_F32, TG_F32, TG_F32, 1};
+static const tool_types f32 = {"f32", TG_F32, TG_F32, TG_F32, 1, 0};
 
 bool engine_wants(engine *e, const char *name) {
   bool wanted = !e->args->cases || strstr(name, e->args->cases);

@@ -57,7 +57,7 @@ static bool is_right(const weights_run *w, const tg_gemm_packing *p, int m, int 
 
 /* One block: the packed weights, then scales and zero points, all of which a read loop reads. */
 static void weights_case(engine *e, int m, int64_t n, int64_t k, int group, int threads, double least) {
-  static const tool_types bytes = {"bytes", TG_I8, TG_I8, TG_I32, 1};
+  static const tool_types bytes = {"bytes", TG_I8, TG_I8, TG_I32, 1, 0};
   static engine_product floats;
   char name[96];
   snprintf(name, sizeof name, "weights of 4 bits %dx%lldx%lld, groups of %d", m, (long long)n, (long long)k, group);

@@ -18,7 +18,7 @@ enum { PAIRS_MOST = 400, CLASSES = 16 };
 
 typedef struct { tool_shape of; const tool_types *type; int threads; } shape;
 
-enum { TYPES = 6 };
+enum { TYPES = 7 };
 
 /* ---- tg as a contestant ---- */
 
@@ -33,7 +33,7 @@ typedef struct {
 /* open: leading dimensions are known at the call only, as tg tune gemm has them. */
 static bool tg_open(tg_context *ctx, const bench_product *x, bool open, contestant *t) {
   tg_gemm_desc d = {.a = (uint8_t)x->type->a, .b = (uint8_t)x->type->b, .c = (uint8_t)x->type->c, .a_major = x->ta ? TG_COLUMN_MAJOR : TG_ROW_MAJOR, .b_major = x->tb ? TG_COLUMN_MAJOR : TG_ROW_MAJOR, .m = {x->m, 0}, .n = {x->n, 0}, .k = {x->k, 0},
-                    .threads = x->threads};
+                    .threads = x->threads, .flags = x->type->flags};
   if (!open) d.a_ld.lo = x->lda, d.b_ld.lo = x->ldb, d.c_ld.lo = x->ldc;
   memset(t, 0, sizeof *t);
   if (tg_gemm_plan(ctx, &d, &t->plan)) return fprintf(stderr, "tg bench gemm: %s\n", tg_error_message(ctx)), false;
