@@ -388,6 +388,25 @@ static void chosen_bytes(void) {
   }
 }
 
+/* Pairs of bf16 pass where subnormal numbers may count as zero, and nowhere else. */
+static void pairs_where_allowed(void) {
+  tg_gate_failure f;
+  tg_gemm_choice c;
+  tg_target t;
+  tg_target_host(&t, 1);
+  for (uint32_t i = 0; i < 16 && t.dot_bf16; i++) {
+    tg_gemm_problem p = {.a = TG_BF16, .b = TG_BF16, .c = i & 4 ? TG_F32 : TG_BF16, .acc = TG_F32, .flush = true, .a_major = i & 1, .b_major = i >> 1 & 1, .m = {37, 37}, .n = {145, 145}, .k = {i & 8 ? 1187 : 66, i & 8 ? 1187 : 66}, .batch = {1, 1}};
+    tg_gemm_choose(&p, &t, 1, &c);
+    CHECK(c.sketch == tg_gemm_sketches[GEMM_PAIRS], "pairs, %u: the sketch is %s", i, c.sketch->name);
+    CHECK(tg_gates_pass(context, &p, &c, NULL, 1, 1, &f) == TG_OK, "pairs, %u: %s", i, f.text);
+    p.flush = false;
+    tg_status s = tg_gates_pass(context, &p, &c, NULL, 1, 1, &f);
+    CHECK(p.c == TG_F32 || (s == TG_EINVAL && f.which.gate == TG_GATE_ROUNDED), "pairs, %u, though subnormal numbers count: %s %s", i, tg_status_name(s), f.text);
+    tg_gemm_choose(&p, &t, 1, &c);
+    CHECK(c.sketch != tg_gemm_sketches[GEMM_PAIRS], "pairs, %u, are chosen though subnormal numbers count", i);
+  }
+}
+
 /* Small ones, whose tiles, rests and copies are made for their sizes: what is chosen compiles, and is right. And a panel whose epilogue has an argument for each element. */
 static void chosen_small(void) {
   static const int64_t sizes[][3] = {{2, 156, 10}, {4, 99, 3}, {9, 40, 2}, {2, 11, 139}, {97, 73, 2}, {16, 6, 90}, {49, 52, 86}, {37, 1, 180}, {7, 34, 47}, {31, 31, 31}};
@@ -449,6 +468,7 @@ int main(void) {
   choices();
   chosen_elsewhere();
   chosen_bytes();
+  pairs_where_allowed();
   chosen_small();
   chosen_values();
   outside(READS_BEHIND, false, "0 bytes behind the end of B");

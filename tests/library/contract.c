@@ -26,16 +26,16 @@ static void put_factor(tg_str *s, tg_type operand, tg_type sum, const char *elem
   else tg_str_printf(s, "%s(%s)", tg_type_name[sum], element);
 }
 
-/* C = max(A B, -3) for two or three tiles in each direction. */
-static const char *text_of(tg_env *e, const tg_matrix_row *r, bool device) {
+/* C = max(A B, -3) for two or three tiles in each direction. uneven: of an instruction without rows, each row of A has some terms more, so that a list leaves some of them. */
+static const char *text_of(tg_env *e, const tg_matrix_row *r, bool device, bool uneven) {
   static const char tiles[] = " opt(stage A at io as Ap[i/16, k/64, i%16, k%64]); opt(stage B at io as Bp[j/16, k/64, k/4%16, j%16, k%4]);";
   tg_str s = tg_str_new(e);
-  tg_str_printf(&s, "kernel product(M = %u, N = %u, K = %u) {\n  in(A, %s, [M, K]); in(B, %s, [K, N]); out(C, %s, [M, N]);\n", 2u * r->m, 2u * r->n, 3u * r->k, tg_type_name[r->a_type],
+  tg_str_printf(&s, "kernel product(M = %u, N = %u, K = %u) {\n  in(A, %s, [M, K]); in(B, %s, [K, N]); out(C, %s, [M, N]);\n", (uneven ? 4u : 2u) * r->m, 2u * r->n, (uneven ? 12u : 3u) * r->k, tg_type_name[r->a_type],
                 tg_type_name[r->b_type], tg_type_name[r->c_type]);
-  tg_str_printf(&s, "  opt(split j %u as jo ji); opt(split k %u as ko ki);\n", r->n, r->k);
+  tg_str_printf(&s, "  opt(split j %u as jo ji); opt(split k %s as ko ki);\n", r->n, tg_format(e, uneven ? "{%u, 1}" : "%u", r->k));
   if (r->m > 1) tg_str_printf(&s, "  opt(split i %u as io ii); opt(order io jo ii ji);%s opt(contract %s i=ii j=ji k=ki);\n", r->m, r->form == TG_MATRIX_TILE ? tiles : "", r->name);
   else tg_str_printf(&s, "  opt(contract %s n=ji k=ki);\n", r->name);
-  tg_str_printf(&s, "  range(i, M%s) range(j, N) C[i, j] = max(sum(k : K, ", device && r->m == 1 ? ", global" : "");
+  tg_str_printf(&s, "  range(i, M%s) range(j, N) C[i, j] = max(sum(k : %s, ", device && r->m == 1 ? ", global" : "", uneven ? "K - 3*i" : "K");
   put_factor(&s, r->a_type, r->c_type, "A[i, k]");
   tg_str_puts(&s, " * ");
   put_factor(&s, r->b_type, r->c_type, "B[k, j]");
@@ -111,13 +111,13 @@ static void run_here(run *r) {
   tg_context_free(c);
 }
 
-static void one(run *r) {
+static void one(run *r, bool uneven) {
   r->failed = false;
   r->stages = r->seen = 0;
   tg_job_init(&r->job, NULL);
   tg_env text;
   tg_env_init(&text, NULL);
-  r->text = text_of(&text, r->row, r->path.target.lanes > 1);
+  r->text = text_of(&text, r->row, r->path.target.lanes > 1, uneven);
   bool ok = tg_protect(&r->job.env, whole, r);
   CHECK(ok && !r->failed, "%s on %s: %s\n%s", r->row->name, r->path.target.name, r->job.env.message, r->text);
   CHECK(!ok || (r->stages > 8 && r->seen == r->stages), "%s on %s: the instruction stands in %u of %u stages", r->row->name, r->path.target.name, r->seen, r->stages);
@@ -140,7 +140,8 @@ int main(void) {
     }
     for (uint32_t i = 0; (r.row = tg_matrix_at(i)); i++) {
       if (!can_be_chosen(r.row) || !tg_matrix_on(r.row, &r.path.target)) continue;
-      one(&r);
+      one(&r, false);
+      if (r.row->m == 1) one(&r, true);
       chosen++;
     }
     kit_path_close(&r.path);

@@ -34,6 +34,47 @@ static const expectation word_cases[] = {
     "  acc.1 = matrix(vpdpbusd, A[2, %4] if (%4 < 6) else u8(0), B[%5, iota(64) / 4] if (%5 < 6) else i8(0), acc.1, 1);\n"
     "}\n"
     "C[2, iota(16)] = acc.1;\n"},
+  {pairs_kernel, "M=2 N=16 K=7", "split k {2, 1} as ko ki\ncontract vdpbf16ps n=j k=ki",   /* what a list leaves is added as it is */
+    "range(i, 2) {\n"
+    "  define_reg(acc, f32[16], []);\n"
+    "  acc = 0.0f;\n"
+    "  range(ko.by2, 3) {\n"
+    "    let %0 = ko.by2 * 2;\n"
+    "    acc = matrix(vdpbf16ps, A[i, %0 + iota(2)], B[iota(32) % 2 + %0, iota(32) / 2], acc, 1);\n"
+    "  }\n"
+    "  C[i, iota(16)] = bf16(f32(A[i, 6]) * f32(B[6, iota(16)]) + 0.0f + acc);\n"
+    "}\n"},
+  {pairs_kernel, "M=2 N=16 K=7", "split k 2 as ko ki\ncontract vdpbf16ps n=j k=ki",   /* of floats both factors have the gate */
+    "range(i, 2) {\n"
+    "  define_reg(acc, f32[16], []);\n"
+    "  acc = 0.0f;\n"
+    "  range(ko, 4) {\n"
+    "    let %0 = ko * 2;\n"
+    "    let %1 = %0 + iota(2);\n"
+    "    let %2 = iota(32) % 2 + %0;\n"
+    "    acc = matrix(vdpbf16ps, A[i, %1] if (%1 < 7) else bf16(0.0), B[%2, iota(32) / 2] if (%2 < 7) else bf16(0.0), acc, 1);\n"
+    "  }\n"
+    "  C[i, iota(16)] = bf16(acc);\n"
+    "}\n"},
+  {pairs_kernel, "M=2 N=16 K=6", "split k 4 clip as kc kr\norder kc i j\nsplit kr 2 as ko ki\ncut kc last\ncontract vdpbf16ps n=j k=ki",   /* what a cut has made impossible is no second statement */
+    "define_local(C.sum, f32, [2, 16], align 64);\n"
+    "range(i, 2) {\n"
+    "  define_reg(acc, f32[16], []);\n"
+    "  acc = 0.0f;\n"
+    "  range(ko, 2) {\n"
+    "    let %0 = ko * 2;\n"
+    "    acc = matrix(vdpbf16ps, A[i, %0 + iota(2)], B[iota(32) % 2 + %0, iota(32) / 2], acc, 1);\n"
+    "  }\n"
+    "  C.sum[i, iota(16)] = acc;\n"
+    "}\n"
+    "range(i, 2) {\n"
+    "  define_reg(acc.1, f32[16], []);\n"
+    "  acc.1 = 0.0f;\n"
+    "  range(ko, 1) {\n"
+    "    acc.1 = matrix(vdpbf16ps, A[i, iota(2) + 4], B[iota(32) % 2 + 4, iota(32) / 2], acc.1, 1);\n"
+    "  }\n"
+    "  C[i, iota(16)] = bf16(C.sum[i, iota(16)] + acc.1);\n"
+    "}\n"},
   {bytes_kernel, "M=16 N=32 K=64", "contract tdpbusd i=i j=j k=k",   /* tiles: the rest of the statement is done on a copy, by rows */
     "range(j.tile, 2, upcast) {\n"
     "  define_reg(acc, i32[256], []);\n"

@@ -22,7 +22,7 @@ typedef struct {
 } job;
 
 static tg_target target_of(void) {
-  tg_target t = {.name = "test", .dot_u8s8 = true, .tile_i8 = true, .vector_bytes = 64, .vector_registers = 32, .threads = 2, .lanes = 1, .l1 = 48 << 10, .l2 = 2 << 20, .fma = true, .masked_access = true};
+  tg_target t = {.name = "test", .dot_u8s8 = true, .dot_bf16 = true, .tile_i8 = true, .vector_bytes = 64, .vector_registers = 32, .threads = 2, .lanes = 1, .l1 = 48 << 10, .l2 = 2 << 20, .fma = true, .masked_access = true};
   return t;
 }
 

@@ -296,6 +296,14 @@ static const char flipped_kernel[] =
     "  range(i, M) range(j, N)\n"
     "    C[i,j] = u8(3) + sum(k : K, u8(A[i,k] ^ -128)) * u8(A[i,0] ^ -128);\n"
     "}\n";
+static const char pairs_kernel[] =
+    "kernel pairs(M, N, K) {\n"
+    "  in(A, bf16, [M, K]);\n"
+    "  in(B, bf16, [K, N]);\n"
+    "  out(C, bf16, [M, N]);\n"
+    "  range(i, M) range(j, N)\n"
+    "    C[i,j] = bf16(sum(k : K, f32(A[i,k]) * f32(B[k,j])));\n"
+    "}\n";
 static const char bytes_kernel[] =
     "kernel bytes(M, N, K) {\n"
     "  in(A, u8, [M, K]);\n"
