@@ -128,7 +128,7 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
   if (dwords) size = bytes ? 1 : 2;
   bool apart = p->a_major == TG_GEMM_STRIDES || p->b_major == TG_GEMM_STRIDES || p->c_major == TG_GEMM_STRIDES;   /* each element is an access: rows are copied once, sums stored once */
   int64_t kc = both ? terms_of(tg_gemm_packed_kc, p->k.hi, !waits && !apart ? 256 : p->k.hi <= FEW ? FEW : FEW / 2) : terms_of(tg_gemm_panel_kc, p->k.hi, across ? SHORT : whole ? WHOLE : BLOCK);
-  int64_t panel = smaller(kc, p->k.hi) * nr * size, room = l2 / (both || !whole || across ? 2 : bytes ? 4 : 3);
+  int64_t panel = smaller(kc, p->k.hi) * nr * size, room = l2 / (both || !whole || across || (dwords && !o.row_k) ? 2 : dwords ? 4 : 3);
   int64_t nb = panels_of(panels_n, room / panel), mb = both ? listed(tg_gemm_mb, smaller(tiles, l2 / 8 / (kc * s.mr * size))) : listed(tg_gemm_mb, 1 << 20);
   if (dwords) mb = listed(tg_gemm_mb, smaller(tiles, l2 / 4 / (kc * s.mr * size)));
   if (waits && !both) mb = listed(tg_gemm_mb, smaller(mb, WAITING));

@@ -46,6 +46,16 @@ static void transpose_rows(tg_builder *tg_b_) {
   tg_gemm_word(tg_b_, "unroll ru");
 }
 
+/* Likewise, of pairs: they lie side by side for 32 rows, as the columns' panels have them, which needs two loads for two vectors. */
+static void interleave_rows(tg_builder *tg_b_) {
+  tg_gemm_word(tg_b_, "stage A at rc as Rp[d0/32, d1/2, d0%%32, d1%%2]");
+  tg_gemm_word(tg_b_, "split Rp.2 16 as rq rr");
+  tg_gemm_word(tg_b_, "fuse rr Rp.3 as rx");
+  tg_gemm_word(tg_b_, "lane rx");
+  tg_gemm_word(tg_b_, "upcast rq");
+  tg_gemm_word(tg_b_, "order Rp.1 Rp.0");
+}
+
 static const char *team_of(tg_builder *tg_b_) { return tg_c(TEAM) == 1 ? " space=team" : ""; }
 
 /* The tiles, of the columns cv in panels of nr, within loops over blocks of rows; k: the terms of a block; at: the loop over blocks. */
@@ -54,9 +64,11 @@ static void tiles(tg_builder *tg_b_, const tg_gemm_problem *p, const char *k, co
   long long nr = 16 * tg_c(NU), mr = tg_c(MR), terms = terms_of(p);
   tg_gemm_word(tg_b_, "split cv 16 as cu cl");
   tg_gemm_word(tg_b_, "stage B at %s as Cp[d1/%lld, d0/%lld, d1%%%lld, d0%%%lld]%s", at, nr, terms, nr, terms, space);
-  if (packs_rows(p)) tg_gemm_word(tg_b_, "stage A at rc as Rp[d0, d1]%s pitch=%lld", p->a == TG_I8 ? " as u8 fill=128" : "", (long long)tg_c(KC) + 64);
+  bool turned = terms == 2 && p->a_major == TG_GEMM_COLUMN;
+  if (turned) interleave_rows(tg_b_);
+  else if (packs_rows(p)) tg_gemm_word(tg_b_, "stage A at rc as Rp[d0, d1]%s pitch=%lld", p->a == TG_I8 ? " as u8 fill=128" : "", (long long)tg_c(KC) + 64);
   if (packs_rows(p) && p->a_major == TG_GEMM_ROW) tg_gemm_word(tg_b_, "lane Rp.1 %lld", 16 * terms);
-  if (packs_rows(p) && p->a_major == TG_GEMM_COLUMN) transpose_rows(tg_b_);
+  if (!turned && p->a_major == TG_GEMM_COLUMN) transpose_rows(tg_b_);
   tg_gemm_word(tg_b_, terms == 2 && (p->k.lo != p->k.hi || p->k.lo % 2) ? "split %s {2, 1} as ko ki" : "split %s %lld as ko ki", k, terms);
   tg_gemm_word(tg_b_, "split rb %s as ir iu", tg_gemm_rows_list(list, sizeof list, mr));
   tg_gemm_word(tg_b_, "order cb iu");
