@@ -113,10 +113,10 @@ static void read_reference(void *arg) {
   j->opts.n = 0;
   if (wide) tg_print(j, &text, wide), s->wide = text.data;
   if (narrow) tg_print(j, &less, narrow), s->narrow = less.data;
-  const tg_uop *author = j->sink;
+  s->author = j->sink;
   s->work = tg_work_of(j, tg_run_passes(j, s->ctx, &src, "raise", NULL, NULL), s->params_n ? s->params : NULL);
   j->stage = "author";
-  if (s->work.ops > TG_TRIAL_AS_WRITTEN) s->slab = tg_trial_slab(j, &s->env, author, TG_TRIAL_AS_WRITTEN / s->work.ops);
+  if (s->work.ops > TG_TRIAL_AS_WRITTEN) s->slab = tg_trial_slab(j, &s->env, s->author, TG_TRIAL_AS_WRITTEN / s->work.ops);
 }
 
 static void open_problem(void *self, tg_env *env, tg_task *t) {

@@ -48,6 +48,7 @@ typedef struct tg_trial_state {
   bool live;
   tg_context *ctx;
   tg_job *job;                 /* the reference as written */
+  const tg_uop *author;        /* its program */
   const char *text, *wide, *narrow, *slab;   /* of it; of it with f64, with f32 for each float, of a part of its iterations: NULL if there is no such form */
   tg_work_size work;
   bool gate[GATES];

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "api/trial.h"
+#include "dsl/text.h"
 #include "interp/interp.h"
 
 enum { PAGE = 4096, CANARY = 0xA5, POISON = 0xff };
@@ -140,30 +141,84 @@ static void run_reference(void *arg) {
     if (s->op[b].written) memcpy(s->shared + s->op[b].want[r->gate], r->g[b].data, s->op[b].bytes);
 }
 
+/* ---- the reference by the interpreter ----
+ * It shares no pass and no instruction with what is checked. False: it would take too long. */
+
+typedef struct { tg_job *job; const tg_uop *program; const char *text; tg_interp in; } interpreting;
+
+static void interpret(void *arg) {
+  interpreting *x = arg;
+  if (x->text) tg_parse_kernel(x->job, "reference", x->text, 0, NULL);
+  tg_interpret(x->job, x->text ? x->job->sink : x->program, &x->in);
+}
+
+static bool interprets(const tg_trial_state *s, tg_job *j, const tg_uop *program, const char *text, const tg_interp_buffer *buffers) {
+  const uint64_t steps = 3000000, bytes = 1 << 26;
+  interpreting x = {j, program, text, {.buffers = buffers, .params = s->params, .step_limit = steps, .memory_limit = bytes}};
+  bool ok = tg_protect(&j->env, interpret, &x);
+  if (!ok) j->env.status = TG_OK;
+  return ok;
+}
+
+static void *aligned(tg_env *env, size_t bytes) {
+  char *data = tg_alloc(env, bytes + 64);
+  return data + (-(uintptr_t)data & 63);
+}
+
+static bool interpret_reference(tg_trial_state *s, tg_env *env, tg_gate_kind gate) {
+  tg_interp_buffer buffers[TRIAL_BUFFERS];
+  for (uint32_t b = 0; b < s->n; b++) {
+    const tg_trial_operand *o = &s->op[b];
+    buffers[b] = (tg_interp_buffer){aligned(env, o->bytes), o->bytes};
+    if (o->read) tg_trial_fill(s, b, gate, buffers[b].data);
+    else memset(buffers[b].data, POISON, o->bytes);
+  }
+  if (!interprets(s, s->job, s->author, NULL, buffers)) return false;
+  for (uint32_t b = 0; b < s->n; b++)
+    if (s->op[b].written) memcpy(s->shared + s->op[b].want[gate], buffers[b].data, s->op[b].bytes);
+  return true;
+}
+
+static bool interpret_retyped(const tg_trial_state *s, const char *text, const tg_argument *args) {
+  tg_interp_buffer buffers[TRIAL_BUFFERS];
+  tg_job j;
+  for (uint32_t b = 0; b < s->n; b++) buffers[b] = (tg_interp_buffer){args[b].data, args[b].bytes};
+  tg_job_init(&j, NULL);
+  bool ok = interprets(s, &j, NULL, text, buffers);
+  tg_job_drop(&j);
+  return ok;
+}
+
 static double value_at(tg_type t, const void *data, size_t i) {
   uint64_t bits = 0;
   memcpy(&bits, (const char *)data + i * (size_t)tg_type_bytes(t), (size_t)tg_type_bytes(t));
   return tg_value_from_bits(t, bits).f;
 }
 
+static void fill_retyped(const tg_trial_state *s, tg_env *env, uint32_t b, tg_type type, void *out) {
+  const tg_trial_operand *o = &s->op[b];
+  bool real = tg_is_float(o->type);
+  char *own = real ? tg_alloc(env, o->bytes + 1) : out;
+  tg_trial_fill(s, b, GATE_RANDOM, own);
+  for (size_t i = 0; real && i < o->n; i++) {
+    if (type == TG_F64) ((double *)out)[i] = value_at(o->type, own, i);
+    else ((float *)out)[i] = (float)value_at(o->type, own, i);
+  }
+}
+
 /* The kernel as written with another type for each float, on the same inputs: what it leaves in each operand, in env's memory. */
 static void run_retyped(tg_trial_state *s, tg_env *env, const char *text, tg_type type, uint32_t flags, void **out) {
-  tg_kernel *k = tg_trial_compile(s, env, text, NULL, flags);
   tg_argument args[TRIAL_BUFFERS];
-  for (uint32_t b = 0; b < s->n; b++) {
-    tg_trial_operand *o = &s->op[b];
-    bool real = tg_is_float(o->type);
-    size_t bytes = real ? o->n * (size_t)tg_type_bytes(type) : o->bytes;
-    args[b] = (tg_argument){tg_alloc(env, bytes + 64), bytes};
-    out[b] = args[b].data = (void *)(((uintptr_t)args[b].data + 63) & ~(uintptr_t)63);
-    if (!o->read) continue;
-    char *own = real ? tg_alloc(env, o->bytes + 1) : args[b].data;
-    tg_trial_fill(s, b, GATE_RANDOM, own);
-    for (size_t i = 0; real && i < o->n; i++) {
-      if (type == TG_F64) ((double *)out[b])[i] = value_at(o->type, own, i);
-      else ((float *)out[b])[i] = (float)value_at(o->type, own, i);
+  for (int turn = 0; turn < 2; turn++) {   /* what takes too long has begun to write */
+    for (uint32_t b = 0; b < s->n; b++) {
+      const tg_trial_operand *o = &s->op[b];
+      size_t bytes = tg_is_float(o->type) ? o->n * (size_t)tg_type_bytes(type) : o->bytes;
+      if (!turn) args[b] = (tg_argument){out[b] = aligned(env, bytes), bytes};
+      if (o->read) fill_retyped(s, env, b, type, out[b]);
     }
+    if (!turn && interpret_retyped(s, text, args)) return;
   }
+  tg_kernel *k = tg_trial_compile(s, env, text, NULL, flags);
   tg_launch l = {.buffers = args, .buffers_n = s->n, .params = s->params, .params_n = s->params_n, .threads = s->threads};
   tg_status st = tg_kernel_run(k, &l);
   tg_kernel_free(k);
@@ -186,7 +241,8 @@ static void measure_narrow(tg_trial_state *s, tg_env *env, uint32_t flags) {
     if (s->op[b].type != TG_F64 || !s->op[b].wide) continue;
     double e = tg_block_error(TG_F32, got[b], (double *)(void *)(s->shared + s->op[b].wide), s->op[b].n);
     double terms = s->work.ops / (double)(s->op[b].n ? s->op[b].n : 1);
-    head(s)->own[s->now][b] = fmax(isfinite(e) ? e * 0x1p-29 : 0, (sqrt(terms) + 8) * 0x1p-53);
+    double *own = &head(s)->own[s->now][b];
+    *own = fmax(*own, fmax(isfinite(e) ? e * 0x1p-29 : 0, (sqrt(terms) + 8) * 0x1p-53));
   }
 }
 
@@ -215,24 +271,43 @@ static void check_slab(tg_trial_state *s, tg_env *env) {
   if (message) tg_fail(env, TG_INTERNAL, "the heuristic's schedule differs from the kernel as written: %s", message);
 }
 
-static void make_launch(tg_trial_state *s, tg_env *env, tg_kernel *k, uint32_t flags) {
-  header *h = head(s);
+/* What the kernel as written is off by in its own types, with the data at hand or any before. */
+static void measure(tg_trial_state *s, tg_env *env, uint32_t flags) {
   bool finest = false;
+  if (s->wide) make_wide(s, env, flags);
+  else widen_results(s);
+  for (uint32_t b = 0; b < s->n; b++) {
+    const tg_trial_operand *o = &s->op[b];
+    finest |= o->wide && o->type == TG_F64;
+    if (!o->wide || o->type == TG_F64) continue;
+    double e = tg_block_error(o->type, s->shared + o->want[GATE_RANDOM], (double *)(void *)(s->shared + o->wide), o->n), *own = &head(s)->own[s->now][b];
+    *own = fmax(*own, e);
+  }
+  if (finest && s->narrow) measure_narrow(s, env, flags);
+}
+
+/* Other data than those that count: one run may be luckier than most. */
+static void measure_others(tg_trial_state *s, tg_env *env, uint32_t flags) {
+  enum { OTHERS = 2 };
+  uint64_t seed = s->seed;
+  for (s->seed++; s->seed <= seed + OTHERS && interpret_reference(s, env, GATE_RANDOM); s->seed++) {
+    measure(s, env, flags);
+    for (uint32_t b = 0; b < s->n; b++)
+      if (!isfinite(head(s)->own[s->now][b])) head(s)->own[s->now][b] = 0;   /* no measure */
+  }
+  s->seed = seed;
+}
+
+static void make_launch(tg_trial_state *s, tg_env *env, tg_kernel *k, uint32_t flags) {
+  if (s->gate[GATE_RANDOM] && s->wide) measure_others(s, env, flags);
   for (int g = 0; g < GATES; g++) {
-    if (!s->gate[g]) continue;
+    if (!s->gate[g] || ((g == GATE_EXACT || s->wide) && interpret_reference(s, env, (tg_gate_kind)g))) continue;   /* without a form in f64 the code's own FMAs are part of the measure */
     running r = {.s = s, .k = k, .env = env, .gate = (tg_gate_kind)g};
     bool ok = tg_protect(env, run_reference, &r);
     drop_all(r.g, s->n);
     if (!ok) tg_fail(env, env->status, "%s", env->message);
   }
-  if (!s->gate[GATE_RANDOM]) return;
-  if (s->wide) make_wide(s, env, flags);
-  else widen_results(s);
-  for (uint32_t b = 0; b < s->n; b++) {
-    finest |= s->op[b].wide && s->op[b].type == TG_F64;
-    if (s->op[b].wide) h->own[s->now][b] = tg_block_error(s->op[b].type, s->shared + s->op[b].want[GATE_RANDOM], (double *)(void *)(s->shared + s->op[b].wide), s->op[b].n);
-  }
-  if (finest && s->narrow) measure_narrow(s, env, flags);
+  if (s->gate[GATE_RANDOM]) measure(s, env, flags);
 }
 
 void tg_trial_make(tg_trial_state *s, tg_env *env) {
