@@ -360,11 +360,14 @@ static void choose_direct(const tg_gemm_problem *p, const tg_target *t, tg_gemm_
     s.nu = 1;
     if (v.terms <= vl / 2 && v.rows <= FEW && s.vl == vl && vl >= 8) s.vl = vl / 2;
   }
+  bool turned_there = known && v.column_k && v.terms <= vl && v.asks_much;   /* then all terms in a row */
+  bool in_rows = known && !v.column_k && v.columns > s.nu * s.vl && v.terms <= SHORT;
+  if (in_rows && v.terms == 1) s.mr = 1;   /* C is all that there is, and is written from end to end */
   knob(out, "VL", s.vl);
   knob(out, "NU", s.nu);
   knob(out, "MR", s.mr);
-  knob(out, "UK", is_fixed(p->k) ? terms_in_a_row(&v, s.mr, s.mr * s.nu) : 1);
-  knob(out, "ROWS", known && !v.column_k && v.columns > s.nu * s.vl && v.terms <= SHORT);
+  knob(out, "UK", turned_there ? 0 : is_fixed(p->k) ? terms_in_a_row(&v, s.mr, s.mr * s.nu) : 1);
+  knob(out, "ROWS", in_rows);
   knob(out, "SUMS", known ? tg_gemm_sums(smaller(s.mr, v.rows) * smaller(s.nu, up(v.columns, s.vl)), v.terms) : 1);
 }
 
