@@ -488,7 +488,7 @@ static bool is_estimated(const tg_gemm_problem *p) {
 static void choose_least(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
   static const uint8_t sketches[] = {GEMM_DIRECT, GEMM_PANEL, GEMM_PACKED, GEMM_STREAM, GEMM_DOT};
   enum { THIN = 96 };   /* rows that a thin sketch may take: more share copies */
-  const double wake = 15000, surely = 0.98, near = 0.75;   /* cycles; what the estimate cannot tell apart goes to the one that comes first: most of all where each cycle counts, and it copies nothing */
+  const double wake = 15000, surely = 0.98, near = 0.75, near_thin = t->asking == TG_ASK_MUCH ? 0.85 : near;   /* cycles; what the estimate cannot tell apart goes to the one that comes first: most of all where each cycle counts, and it copies nothing */
   tg_gemm_view v;
   double best = 0;
   tg_gemm_look(p, t, false, &v);
@@ -500,7 +500,7 @@ static void choose_least(const tg_gemm_problem *p, const tg_target *t, uint32_t 
     tg_gemm_choose_knobs(p, t, threads, sketches[i], &c);
     double cycles = tg_gemm_cycles(p, t, sketches[i], &c);
     if (threads > 1 && sketches[i] != GEMM_DIRECT) cycles = cycles / threads + wake;
-    if (!i || cycles < best * (is_near(&v) && out->sketch == tg_gemm_sketches[GEMM_DIRECT] ? near : surely)) best = cycles, *out = c;
+    if (!i || cycles < best * (is_near(&v) && out->sketch == tg_gemm_sketches[GEMM_DIRECT] ? thin ? near_thin : near : surely)) best = cycles, *out = c;
   }
 }
 
