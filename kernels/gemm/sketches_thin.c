@@ -78,6 +78,17 @@ void tg_gemm_dot(tg_builder *tg_b_, const tg_gemm_problem *p) {
 
 /* Small: both operands where they lie, tile by tile: all rows of some columns, or (ROWS) all columns of some rows. SUMS of its own for each of as many terms in turn: where tiles are so small that
  * their sums would wait for each other. What tiles leave of sizes that are known are tiles as well; of other sizes, powers of two and single vectors. */
+/* Tiles of rows: where the size is known, a tile and a rest; of some rows, as weights meet them, any rest is one tile, since each reads all of the columns' operand; else powers of two. */
+static const char *tiles_of_rows(char *text, size_t n, const tg_gemm_problem *p, tg_gemm_dim rows, tg_gemm_dim columns, int64_t mr) {
+  enum { MOST = 8, ROWS = 64 };
+  if (rows.lo == rows.hi) return tg_gemm_tile_and_rest(text, n, rows, mr < rows.lo ? mr : rows.lo);
+  if (rows.hi > ROWS || mr > MOST || columns.lo != columns.hi || p->k.lo != p->k.hi) return tg_gemm_rows_list(text, n, mr);
+  size_t at = (size_t)snprintf(text, n, "{%lld", (long long)mr);
+  for (int64_t i = mr - 1; i >= 1; i--) at += (size_t)snprintf(text + at, n - at, ", %lld", (long long)i);
+  snprintf(text + at, n - at, "}");
+  return text;
+}
+
 void tg_gemm_direct(tg_builder *tg_b_, const tg_gemm_problem *p) {
   tg_gemm_roles o = tg_gemm_roles_of(p);
   tg_gemm_dim rows = o.r == 'i' ? p->m : p->n, columns = o.r == 'i' ? p->n : p->m;
@@ -91,7 +102,7 @@ void tg_gemm_direct(tg_builder *tg_b_, const tg_gemm_problem *p) {
   int64_t vl = tg_c(VL), wide = vl * tg_c(NU), mr = tg_c(MR), uk = tg_c(UK);
   if (columns.lo == columns.hi && columns.lo < wide) wide = (columns.lo + vl - 1) / vl * vl;
   tg_gemm_product(tg_b_, p);
-  const char *tiles = rows.lo == rows.hi ? tg_gemm_tile_and_rest(rows_list, sizeof rows_list, rows, mr < rows.lo ? mr : rows.lo) : tg_gemm_rows_list(rows_list, sizeof rows_list, mr);
+  const char *tiles = tiles_of_rows(rows_list, sizeof rows_list, p, rows, columns, mr);
   bool rows_outside = tg_c(ROWS) && !o.column_k;
   if (rows_outside) {
     tg_gemm_word(tg_b_, "order %c %c", o.r, o.c);
