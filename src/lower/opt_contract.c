@@ -166,7 +166,7 @@ static void find_product(contraction *c) {
                wide_b ? t : "", wide_b ? "(" : "", wide_b ? ")" : "", x, y, tg_text(j, v));
   }
   if (cond) c->a = gated(j, c->a, cond);
-  if (cond && tg_is_float(r->c_type)) c->b = gated(j, c->b, cond);
+  if (cond && TG_MUTANT("contract: gate of one factor", tg_is_float(r->c_type), false)) c->b = gated(j, c->b, cond);
   for (uint32_t i = 0; i < a.ranges; i++) {
     const tg_uop *x = tg_reduce_ranges(c->reduce)[i];
     if (x != c->range[2] && tg_uses(j, tg_extent(x), c->range[2])) tg_fail_at(j, c->o->pos, "contract: the extent of %s depends on %s", tg_range_text(c->s, x), c->o->names[2]);
@@ -410,7 +410,7 @@ static uint32_t contract_one(tg_schedule *s, const tg_opt *o, const tg_matrix_ro
 
 static bool is_never(tg_job *j, const tg_uop *gate) {
   if (gate->op == TG_OP_AND) return is_never(j, gate->src[0]) || is_never(j, gate->src[1]);
-  return tg_proves(j, NULL, tg_negate(j, gate));
+  return TG_MUTANT("contract: stores taken for dead", tg_proves(j, NULL, tg_negate(j, gate)), true);
 }
 
 static bool is_alive(tg_job *j, const tg_uop *u) { return u->op != TG_OP_STORE || !tg_gate(u) || !is_never(j, tg_gate(u)); }

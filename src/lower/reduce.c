@@ -387,7 +387,7 @@ static void results(plan *p, level *l, const tg_uop **result) {
   for (uint32_t v = 0; v < nv; v++) {
     result[v] = t[v];
     if (lanes < t[v]->lanes) lanes = t[v]->lanes;
-    if (!p->info.generic && p->acc[v]->lanes == 1 && result[v]->lanes > 1) result[v] = tg_make(s->j, TG_OP_FOLD, result[v]->type, 1, p->info.op, 1, &result[v]);
+    if (!p->info.generic && TG_MUTANT("reduce: sums of vectors folded", p->acc[v]->lanes == 1, true) && result[v]->lanes > 1) result[v] = tg_make(s->j, TG_OP_FOLD, result[v]->type, 1, p->info.op, 1, &result[v]);
   }
   if (p->info.generic && lanes > 1) fold_tuples(p, l, result, lanes);
 }
