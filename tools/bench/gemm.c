@@ -145,6 +145,15 @@ static void abba(match_of *m, duel *d) {
   d->pairs[d->n++] = (pair){fourth, third};
 }
 
+/* Where no peer has the product: tg's own rate. */
+static void alone(match_of *m, duel *d, double end) {
+  double before = bench_probe(m->x.threads);
+  for (*d = (duel){0}; d->quiet < BENCH_PAIRS_LEAST && d->n < PAIRS_MOST && tool_now() < end; least_burst(m, d)) {
+    sample_of s = sample(m, NULL, false, &before);
+    d->pairs[d->n++] = (pair){s, s};
+  }
+}
+
 /* The fastest of the peer's entries for this product, each verified. False: it has none, or is wrong. */
 static bool best_entry(match_of *m, duel *d, bool *wrong) {
   double best = INFINITY;
@@ -291,6 +300,7 @@ static int run_case(match_of *m, const shape *s, bench_peer *peers, int peers_n,
     n += best_entry(m, &d[n], &wrong);
   }
   double end = tool_now() + (m->args->seconds > 0 ? m->args->seconds : 3);
+  if (!n) alone(m, &d[0], end);
   for (int short_of = n; short_of && tool_now() < end;) {
     short_of = 0;
     for (int i = 0; i < n; i++) {
@@ -303,7 +313,7 @@ static int run_case(match_of *m, const shape *s, bench_peer *peers, int peers_n,
   double flops = 2.0 * s->of.m * s->of.n * (double)s->of.k, lanes = s->type->lanes;
   bench_poison(&m->x);
   if (!tg_run_once(m->ctx, &m->tg) || !bench_verified(&m->x, m->sums)) wrong = true, fprintf(stderr, "tg bench gemm: %s: tg: wrong result\n", name);
-  report_tg(m, name, d, n, flops, lanes);
+  report_tg(m, name, d, n ? n : 1, flops, lanes);
   for (int i = 0; i < n; i++) {
     judge(m, &d[i]);   /* by the largest burst known by now */
     report_duel(m, name, &d[i], flops);
