@@ -131,7 +131,7 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
   int64_t panel = smaller(kc, p->k.hi) * nr * size, room = l2 / (both || !whole || across || (dwords && !o.row_k) ? 2 : dwords ? 4 : 3);
   int64_t nb = panels_of(panels_n, room / panel), mb = both ? listed(tg_gemm_mb, smaller(tiles, l2 / 8 / (kc * s.mr * size))) : listed(tg_gemm_mb, 1 << 20);
   if (dwords) mb = listed(tg_gemm_mb, smaller(tiles, l2 / 4 / (kc * s.mr * size)));
-  if (waits && !both) mb = listed(tg_gemm_mb, smaller(mb, WAITING));
+  if (waits && !both) mb = listed(tg_gemm_mb, smaller(smaller(mb, tiles), WAITING));
   bool grouped = known && !dwords && !waits && !p->panel && (apart || (double)(rows.hi * p->k.hi * size) > v.l3 * (threads > 1 ? 2 * AFAR : AFAR));   /* threads read the same rows at about the same time */
   if (grouped) mb = listed(tg_gemm_mb, smaller(GROUP, tiles));
   if (few && !dwords) kc = terms_of(both ? tg_gemm_packed_kc : tg_gemm_panel_kc, p->k.hi, NEXT), nb = panels_of(panels_n, larger(1, l2 / 8 / (smaller(kc, p->k.hi) * nr * size)));

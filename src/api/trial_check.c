@@ -154,6 +154,7 @@ static void interpret(void *arg) {
 
 static bool interprets(const tg_trial_state *s, tg_job *j, const tg_uop *program, const char *text, const tg_interp_buffer *buffers) {
   const uint64_t steps = 3000000, bytes = 1 << 26;
+  if (!s->now && s->work.ops > (double)steps) return false;   /* of the other launches the interpreter finds out, once each */
   interpreting x = {j, program, text, {.buffers = buffers, .params = s->params, .step_limit = steps, .memory_limit = bytes}};
   bool ok = tg_protect(&j->env, interpret, &x);
   if (!ok) j->env.status = TG_OK;

@@ -139,8 +139,12 @@ static const tg_uop *factor(contraction *c, const tg_uop *u, tg_type operand) {
 }
 
 /* 0 where the condition does not hold. */
-static const tg_uop *gated(tg_job *j, const tg_uop *load, const tg_uop *cond) {
-  return tg_load(j, load->src[0], load->src + 1, tg_and(j, tg_gate(load), cond), tg_gate(load) ? tg_alternative(load) : tg_zero(j, (tg_type)load->type), load->arg & ~(int64_t)TG_GATED);
+static const tg_uop *gated(contraction *c, const tg_uop *load, const tg_uop *cond) {
+  tg_job *j = c->s->j;
+  const tg_uop *zero = tg_zero(j, (tg_type)load->type);
+  if (tg_gate(load) && TG_MUTANT("contract: another value behind the gate", tg_alternative(load) != zero, false))
+    tg_fail_at(j, c->o->pos, "contract: terms are left out, and %s is not 0 there", tg_text(j, load));
+  return tg_load(j, load->src[0], load->src + 1, tg_and(j, tg_gate(load), cond), zero, load->arg & ~(int64_t)TG_GATED);
 }
 
 static void find_product(contraction *c) {
@@ -165,8 +169,8 @@ static void find_product(contraction *c) {
     tg_fail_at(j, c->o->pos, "contract: %s sums products %s%sa[i,k]%s * %s%sb[k,j]%s of %s and %s, and this is the sum of %s", r->name, wide_a ? t : "", wide_a ? "(" : "", wide_a ? ")" : "",
                wide_b ? t : "", wide_b ? "(" : "", wide_b ? ")" : "", x, y, tg_text(j, v));
   }
-  if (cond) c->a = gated(j, c->a, cond);
-  if (cond && TG_MUTANT("contract: gate of one factor", tg_is_float(r->c_type), false)) c->b = gated(j, c->b, cond);
+  if (cond) c->a = gated(c, c->a, cond);
+  if (cond && TG_MUTANT("contract: gate of one factor", tg_is_float(r->c_type), false)) c->b = gated(c, c->b, cond);
   for (uint32_t i = 0; i < a.ranges; i++) {
     const tg_uop *x = tg_reduce_ranges(c->reduce)[i];
     if (x != c->range[2] && tg_uses(j, tg_extent(x), c->range[2])) tg_fail_at(j, c->o->pos, "contract: the extent of %s depends on %s", tg_range_text(c->s, x), c->o->names[2]);

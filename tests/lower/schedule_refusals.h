@@ -41,6 +41,8 @@ static const expectation refusal_cases[] = {
   {bytes_kernel, "M=4 N=16 K=4", "contract vpdpbusd j=j q=k", "opts:1:23: error: expected i=, j= or k=, not 'q'"},
   {bytes_kernel, "M=4 N=16 K=4", "contract vpdpbusd j=j n=i", "opts:1:23: error: expected each of i=, j=, k= once, not 'n'"},
   {bytes_kernel, "M=4 N=16 K=4", "contract vpdpbusd j=k k=j", "opts:1:1: error: contract: j (line 5) is not summed over"},
+  {"kernel other(M, N) {\n  in(A, u8, [M, 4]);\n  in(B, i8, [8, N]);\n  out(C, i32, [M, N]);\n  range(i, M) range(j, N)\n    C[i,j] = sum(k : 8, where(k < 6, i32(A[i,k] else 3) * i32(B[k,j]), 0));\n}\n", "M=2 N=16", "split k 4 as ko ki\ncontract vpdpbusd n=j k=ki",
+   "opts:2:1: error: contract: terms are left out, and A[i, ko * 4 + ki] if (ko * 4 + ki < 4) else u8(3) is not 0 there"},
   {bytes_kernel, "M=16 N=4 K=4", "contract vpdpbusd j=i k=k", "opts:1:1: error: contract: i must stand directly around the statement, and alone (order them)"},
   {bytes_kernel, "M=4 N=16 K=4", "lane j\ncontract vpdpbusd j=j k=k", "opts:2:1: error: contract: j (line 5) is lane already"},
   {bytes_kernel, "M=16 N=16 K=64", "contract tdpbusd j=j k=k", "opts:1:1: error: contract: i= is missing: tdpbusd has rows"},

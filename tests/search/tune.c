@@ -108,11 +108,17 @@ static void test_sketches(void) {
   CHECK(tg_tune(c, defs, 3, &o, &r) == TG_OK, "%s", tg_error_message(c));
   if (!r) return;
   CHECK(r->tuned && r->classes[TG_TUNE_WRONG] >= 1 && strcmp(r->kernel, "product_wrong"), "%s, %u wrong", r->kernel, r->classes[TG_TUNE_WRONG]);
+  char kept[32];
+  snprintf(kept, sizeof kept, "%s", r->kernel);
   tg_tune_result_free(r);
   tg_kernel *k = NULL;
   tg_compile_options co = {.bindings = slow, .bindings_n = 3};
   CHECK(tg_kernel_compile_tuned(c, defs, 3, &co, &k) == TG_OK && tg_kernel_describe(k)->tuned, "%s", tg_error_message(c));
   if (k) check_product(c, k);
+  tg_kernel_free(k);
+  k = NULL;
+  co.flags = TG_COMPILE_TUNED_ONLY;   /* whoever does not name the winner does not get its words */
+  CHECK(!strcmp(kept, "product") || tg_kernel_compile_tuned(c, defs, 1, &co, &k) == TG_MISS, "the words of %s for another kernel: %s", kept, tg_error_message(c));
   tg_kernel_free(k);
   tg_context_free(c);
 }
