@@ -97,7 +97,7 @@ typedef struct tg_gemm_desc {   /* zero means default; fields are only ever appe
   struct { const char *name; uint8_t type, per; } arg[TG_GEMM_ARGS];   /* name NULL: there is none. type: as acc; per: TG_PER_ALL.. */
   int32_t threads;              /* that calls run on. Without exec: 0, 1: the caller's alone; n: at most n of the context's pool; -1: all of it */
   uint32_t flags;
-  const tg_gemm_packing *packing;    /* B comes packed by it: n and k are its own, C is row major; b_major and b_ld count for nothing. NULL: B lies as b_major says */
+  const tg_gemm_packing *packing;    /* B comes packed by it: n and k are its own, C is row major; b_major, b_ld and b_step count for nothing. NULL: B lies as b_major says */
   /* Weights of few bits. B[k,n] = scale[g,n] * (q[k,n] - zero[g,n]), g = k / b_group, each operation rounded to f32 or done more exactly; then the product is as of f32.
    * q is a whole number, b says whether signed: TG_I8 (the default) or TG_U8. a is f32, f16 or bf16. */
   uint8_t b_bits;               /* 8: q is b's. 4: -8..7 or 0..15, two a byte, of two neighbours the first in the low bits; rows (columns, where column major) begin at
@@ -106,14 +106,16 @@ typedef struct tg_gemm_desc {   /* zero means default; fields are only ever appe
   uint8_t b_zero;               /* type of the zero points: i8, u8, f32, f16 or bf16. 0: there are none, each is 0 */
   uint8_t b_group_major;        /* of scales and zero points. TG_ROW_MAJOR: [groups][n]; TG_COLUMN_MAJOR: [n][groups] */
   int64_t b_group;              /* terms in a group, from 1; groups are ceil(k / b_group), of which the last may have fewer. 0: one group, all of k */
+  int64_t a_step, b_step, c_step;   /* elements from one to the next of a row (of a column, where column major): every other one, the real parts of complex numbers. 0, 1: side by side.
+                                 * Known here, 2 to 4 are loaded as vectors; what TG_ANY_STRIDES leaves to each call is gathered one by one. b_step: not with b_bits */
 } tg_gemm_desc;
 
 typedef struct tg_gemm_call {   /* zero means default; fields are only ever appended */
   int64_t m, n, k;              /* where the descriptor has a range */
   const void *a, *b;
   void *c;
-  int64_t a_strides[2], b_strides[2], c_strides[2];   /* elements from a row to the next, from a column to the next; {0, 0}: dense. A step that the
-                                 * major fixes at 1 may be left 0. None is negative; those of C lay no two elements on one place */
+  int64_t a_strides[2], b_strides[2], c_strides[2];   /* elements from a row to the next, from a column to the next; {0, 0}: dense. The one that the
+                                 * descriptor fixes (1, or a_step) may be left 0. None is negative; those of C lay no two elements on one place */
   const void *alpha, *beta;     /* of type acc; NULL: 1 and 0. Where beta is 0, C is not read; where alpha is 0, neither A nor B */
   const void *arg[TG_GEMM_ARGS];
   int64_t arg_ld[TG_GEMM_ARGS]; /* of arguments per element: elements from a row to the next; 0: n */

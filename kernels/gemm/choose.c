@@ -126,14 +126,15 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
   if (few && s.mr > 6 && t->vector_registers >= 32) s = (shape){.mr = 6, .nu = 4, .vl = vl};   /* longer pieces of rows */
   int64_t nr = s.nu * vl, panels_n = up(columns.hi, nr), tiles = up(rows.hi, s.mr);
   if (dwords) size = bytes ? 1 : 2;
-  bool apart = p->a_major == TG_GEMM_STRIDES || p->b_major == TG_GEMM_STRIDES || p->c_major == TG_GEMM_STRIDES;   /* each element is an access: rows are copied once, sums stored once */
-  int64_t kc = both ? terms_of(tg_gemm_packed_kc, p->k.hi, !waits && !apart ? 256 : p->k.hi <= FEW ? FEW : FEW / 2) : terms_of(tg_gemm_panel_kc, p->k.hi, across ? SHORT : whole ? WHOLE : BLOCK);
-  int64_t panel = smaller(kc, p->k.hi) * nr * size, room = l2 / (both || !whole || across || (dwords && !o.row_k) ? 2 : dwords ? 4 : 3);
+  bool apart = tg_gemm_is_strided(p);   /* lines have little of use in them: rows are copied once, sums stored once */
+  int64_t kc = both ? terms_of(tg_gemm_packed_kc, p->k.hi, apart ? FEW : !waits ? 256 : p->k.hi <= FEW ? FEW : FEW / 2) : terms_of(tg_gemm_panel_kc, p->k.hi, across ? SHORT : whole ? WHOLE : BLOCK);
+  int64_t panel = smaller(kc, p->k.hi) * nr * size, room = l2 / (apart ? 1 : both || !whole || across || (dwords && !o.row_k) ? 2 : dwords ? 4 : 3);
   int64_t nb = panels_of(panels_n, room / panel), mb = both ? listed(tg_gemm_mb, smaller(tiles, l2 / 8 / (kc * s.mr * size))) : listed(tg_gemm_mb, 1 << 20);
   if (dwords) mb = listed(tg_gemm_mb, smaller(tiles, l2 / 4 / (kc * s.mr * size)));
   if (waits && !both) mb = listed(tg_gemm_mb, smaller(smaller(mb, tiles), WAITING));
-  bool grouped = known && !dwords && !waits && !p->panel && (apart || (double)(rows.hi * p->k.hi * size) > v.l3 * (threads > 1 ? 2 * AFAR : AFAR));   /* threads read the same rows at about the same time */
-  if (grouped) mb = listed(tg_gemm_mb, smaller(GROUP, tiles));
+  bool grouped = known && !dwords && !waits && !p->panel && (double)(rows.hi * p->k.hi * size) > (apart ? (double)l2 : v.l3 * (threads > 1 ? 2 * AFAR : AFAR));   /* threads read the same rows at about the same time */
+  if (grouped) mb = listed(tg_gemm_mb, smaller(apart ? larger(GROUP, (int64_t)(v.l3 * AFAR) / (smaller(kc, p->k.hi) * s.mr * size)) : GROUP, tiles));
+  if (grouped && apart) nb = 1;
   if (few && !dwords) kc = terms_of(both ? tg_gemm_packed_kc : tg_gemm_panel_kc, p->k.hi, NEXT), nb = panels_of(panels_n, larger(1, l2 / 8 / (smaller(kc, p->k.hi) * nr * size)));
   int64_t team = 0;
   if (threads > 1) { /* some four tasks for each thread: of columns where there are enough, since each task packs its own */
@@ -447,7 +448,6 @@ static bool takes_pairs(const tg_gemm_problem *p, const tg_target *t) {
 static uint32_t sketch_of(const tg_gemm_problem *p, const tg_target *t, uint32_t threads) {
   enum { SMALL = 128, THIN_ALONG = 48, THIN_ACROSS = 32, FROM = 64 << 10, COPY = 1 << 20, TINY = 16 };
   if (p->bits) return quantised_sketch(p, t);
-  bool strides = p->a_major == TG_GEMM_STRIDES || p->b_major == TG_GEMM_STRIDES || p->c_major == TG_GEMM_STRIDES;
   if (!p->panel) {
     if (p->batch.hi > 1) return GEMM_PLAIN;
     if (takes_tiles(p, t)) return GEMM_TILES;
@@ -456,7 +456,7 @@ static uint32_t sketch_of(const tg_gemm_problem *p, const tg_target *t, uint32_t
     if (is_integer(p->a) && is_integer(p->b) && p->acc == TG_I32) return p->a_major == TG_GEMM_ROW && p->b_major == TG_GEMM_ROW ? GEMM_PLAIN : GEMM_PACKED;
     if (!is_float(p->acc) || !is_float(p->a) || !is_float(p->b)) return GEMM_PLAIN;
     if (is_long(p) && threads > 1) return GEMM_LONG;
-    if (strides) return larger(p->m.hi, p->n.hi) <= TINY ? GEMM_PLAIN : GEMM_PACKED;
+    if (tg_gemm_is_strided(p)) return larger(p->m.hi, p->n.hi) <= TINY ? GEMM_PLAIN : GEMM_PACKED;
   }
   tg_gemm_roles o = tg_gemm_roles_of(p), thin = tg_gemm_thin_roles_of(p);
   tg_type rows = o.row == 'A' ? p->a : p->b, streamed = thin.column == 'A' ? p->a : p->b;
@@ -481,8 +481,7 @@ void tg_gemm_choose_knobs(const tg_gemm_problem *p, const tg_target *t, uint32_t
 
 /* Of sizes that are known, in floats as they lie: the least by the estimate. Those that threads share are divided; waking them takes time. */
 static bool is_estimated(const tg_gemm_problem *p) {
-  bool strides = p->a_major == TG_GEMM_STRIDES || p->b_major == TG_GEMM_STRIDES || p->c_major == TG_GEMM_STRIDES;
-  return is_fixed(p->m) && is_fixed(p->n) && is_fixed(p->k) && p->batch.hi <= 1 && !p->panel && !p->bits && !strides && p->a == p->acc && p->b == p->acc && p->c == p->acc && is_float(p->acc) && p->m.lo && p->n.lo && p->k.lo;
+  return is_fixed(p->m) && is_fixed(p->n) && is_fixed(p->k) && p->batch.hi <= 1 && !p->panel && !p->bits && !tg_gemm_is_strided(p) && p->a == p->acc && p->b == p->acc && p->c == p->acc && is_float(p->acc) && p->m.lo && p->n.lo && p->k.lo;
 }
 
 static void choose_least(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {

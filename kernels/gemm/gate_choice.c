@@ -163,7 +163,7 @@ tg_status tg_gates_pass_built(tg_context *c, const tg_gemm_problem *q, const tg_
 /* Numbers in this order, arguments with their names, the epilogue behind a new line. */
 size_t tg_gate_about(const tg_gemm_problem *p, const tg_gate_size *at, const int64_t ld[3], char *out, size_t n) {
   const int64_t v[] = {p->a, p->b, p->c, p->acc, p->a_major, p->b_major, p->c_major, p->alpha, p->beta, p->panel, p->bits, p->group_major, p->scale, p->zero, p->group,
-                       p->m.lo, p->m.hi, p->n.lo, p->n.hi, p->k.lo, p->k.hi, at->m, at->n, at->k, ld[0], ld[1], ld[2], p->flush, p->arguments_n};
+                       p->m.lo, p->m.hi, p->n.lo, p->n.hi, p->k.lo, p->k.hi, at->m, at->n, at->k, ld[0], ld[1], ld[2], p->flush, p->a_step, p->b_step, p->c_step, p->arguments_n};
   size_t k = (size_t)snprintf(out, n, "gemm");
   for (uint32_t i = 0; i < TG_COUNT(v); i++) k += (size_t)snprintf(k < n ? out + k : NULL, k < n ? n - k : 0, " %lld", (long long)v[i]);
   for (uint32_t i = 0; i < p->arguments_n; i++) k += (size_t)snprintf(k < n ? out + k : NULL, k < n ? n - k : 0, " %d %d %s", p->argument[i].type, p->argument[i].per, p->argument[i].name);
@@ -183,14 +183,14 @@ typedef struct { tg_gemm_problem problem; tg_gate_built built; char name[TG_GEMM
 
 static bool read_about(const char *at, described *d) {
   tg_gemm_problem *p = &d->problem;
-  int64_t v[28], arguments, type, per;
+  int64_t v[31], arguments, type, per;
   if (strncmp(at, "gemm", 4)) return false;
   at += 4;
   for (uint32_t i = 0; i < TG_COUNT(v); i++)
     if (!number(&at, i < 15 || i > 23 ? 0 : 1, i < 4 || i == 12 || i == 13 ? TG_TYPE__COUNT - 1 : INT64_MAX, &v[i])) return false;
   *p = (tg_gemm_problem){.a = (tg_type)v[0], .b = (tg_type)v[1], .c = (tg_type)v[2], .acc = (tg_type)v[3], .a_major = (uint8_t)v[4], .b_major = (uint8_t)v[5], .c_major = (uint8_t)v[6], .alpha = v[7],
                          .beta = v[8], .panel = (uint32_t)v[9], .bits = (uint8_t)v[10], .group_major = (uint8_t)v[11], .scale = (tg_type)v[12], .zero = (tg_type)v[13], .group = v[14],
-                         .m = {v[15], v[16]}, .n = {v[17], v[18]}, .k = {v[19], v[20]}, .batch = {1, 1}, .flush = v[27]};
+                         .m = {v[15], v[16]}, .n = {v[17], v[18]}, .k = {v[19], v[20]}, .batch = {1, 1}, .flush = v[27], .a_step = v[28], .b_step = v[29], .c_step = v[30]};
   d->built.at = (tg_gate_size){v[21], v[22], v[23]};
   memcpy(d->built.ld, v + 24, sizeof d->built.ld);
   if (!number(&at, 0, TG_GEMM_ARGUMENTS, &arguments)) return false;

@@ -127,15 +127,15 @@ static double get(tg_type t, const char *at, size_t i) {
 /* How a matrix lies: elements from a row to the next, and from a column to the next. */
 typedef struct { int64_t rows, columns, row, column; } lying;
 
-static lying lie(uint8_t major, int64_t rows, int64_t columns, int64_t pad) {
-  int64_t step = major == TG_GEMM_STRIDES ? 1 + pad % 3 : 1;
+static lying lie(uint8_t major, int64_t by, int64_t rows, int64_t columns, int64_t pad) {
+  int64_t step = major == TG_GEMM_STRIDES ? 1 + pad % 3 : by > 1 ? by : 1;
   bool turned = major == TG_GEMM_COLUMN || (major == TG_GEMM_STRIDES && pad % 2);
   return (lying){rows, columns, turned ? step : columns * step + pad, turned ? rows * step + pad : step};
 }
 
 static size_t place(const lying *l, int64_t r, int64_t c) { return (size_t)(r * l->row + c * l->column); }
 static size_t bytes_of(const lying *l, tg_type t) { return (place(l, l->rows - 1, l->columns - 1) + 1) * (size_t)tg_type_bytes(t); }
-/* The one stride of a matrix whose other is 1; or that of its rows. */
+/* From a line of a matrix to the next; or from a row. */
 static int64_t leading(uint8_t major, const lying *l) { return major == TG_GEMM_COLUMN ? l->column : l->row; }
 
 static void put_all(tg_type t, char *at, const lying *l, const double *x) {
@@ -235,7 +235,7 @@ static tg_argument argument(const guarded *p) { return (tg_argument){p->at, p->b
 static double *run(tg_gates *g, gate_product *p) {
   const tg_gemm_problem *q = g->problem;
   const tg_gate_case *w = g->which;
-  lying a = lie(q->a_major, w->m, w->k, w->pad_a), b = lie(q->b_major, w->k, w->n, w->pad_b), c = lie(q->c_major, w->m, w->n, w->pad_c), one = {1, 1, 1, 1};
+  lying a = lie(q->a_major, q->a_step, w->m, w->k, w->pad_a), b = lie(q->b_major, q->b_step, w->k, w->n, w->pad_b), c = lie(q->c_major, q->c_step, w->m, w->n, w->pad_c), one = {1, 1, 1, 1};
   char message[512] = "";
   lay(g, 0, "A", q->a, &a, p->a);
   if (!q->bits) lay(g, 1, "B", q->b, &b, p->b);
@@ -248,7 +248,7 @@ static double *run(tg_gates *g, gate_product *p) {
   o.scale = argument(&g->part[SCALE]), o.zero = argument(&g->part[ZERO]);
   for (uint32_t i = 0; i < q->arguments_n; i++) {
     int64_t columns = q->argument[i].per == 3 ? w->n : p->argument_n[i];
-    lying l = lie(TG_GEMM_ROW, p->argument_n[i] / columns, columns, q->argument[i].per == 3 ? w->pad_c : 0);
+    lying l = lie(TG_GEMM_ROW, 1, p->argument_n[i] / columns, columns, q->argument[i].per == 3 ? w->pad_c : 0);
     o.ld_arg[i] = l.row;
     lay(g, 5 + (int)i, q->argument[i].name, q->argument[i].type, &l, p->argument[i]);
     o.argument[i] = argument(&g->part[5 + i]);
@@ -432,8 +432,8 @@ bool tg_gate_applies(const tg_gemm_problem *p, tg_gemm_gate gate) {
 void tg_gates_leading(tg_gates *g, const int64_t ld[3]) { memcpy(g->ld, ld, sizeof g->ld); }
 
 /* The elements between rows (or columns): as they come, or what the leading dimension leaves. */
-static int64_t pad_of(const tg_gates *g, int which, uint8_t major, int64_t rows, int64_t columns, int64_t any) {
-  return g->ld[which] && major != TG_GEMM_STRIDES ? g->ld[which] - (major == TG_GEMM_COLUMN ? rows : columns) : any;
+static int64_t pad_of(const tg_gates *g, int which, uint8_t major, int64_t step, int64_t rows, int64_t columns, int64_t any) {
+  return g->ld[which] && major != TG_GEMM_STRIDES ? g->ld[which] - (major == TG_GEMM_COLUMN ? rows : columns) * (step > 1 ? step : 1) : any;
 }
 
 tg_status tg_gates_check(tg_gates *g, tg_gemm_candidate *candidate, void *user, const tg_gate_size *sizes, uint32_t sizes_n, uint64_t seed, tg_gate_failure *failure) {
@@ -450,8 +450,8 @@ tg_status tg_gates_check(tg_gates *g, tg_gemm_candidate *candidate, void *user, 
         const double *f = factors[gate == TG_GATE_ROUNDED ? turn % 2 : turn % TG_COUNT(factors)];
         const int64_t *pad = pads[turn % TG_COUNT(pads)];
         const tg_gemm_problem *p = g->problem;
-        tg_gate_case c = {.gate = (tg_gemm_gate)gate, .m = z->m, .n = z->n, .k = z->k, .pad_a = pad_of(g, 0, p->a_major, z->m, z->k, pad[0]),
-                          .pad_b = pad_of(g, 1, p->b_major, z->k, z->n, pad[1]), .pad_c = pad_of(g, 2, p->c_major, z->m, z->n, pad[2]), .alpha = f[0], .beta = f[1],
+        tg_gate_case c = {.gate = (tg_gemm_gate)gate, .m = z->m, .n = z->n, .k = z->k, .pad_a = pad_of(g, 0, p->a_major, p->a_step, z->m, z->k, pad[0]),
+                          .pad_b = pad_of(g, 1, p->b_major, p->b_step, z->k, z->n, pad[1]), .pad_c = pad_of(g, 2, p->c_major, p->c_step, z->m, z->n, pad[2]), .alpha = f[0], .beta = f[1],
                           .poison = candidate != tg_gate_run_kernel, .front = turn % 4 == 3, .seed = tg_mix(seed, turn)};
         tg_status status = tg_gate_check(g, candidate, user, &c, failure);
         if (status) return status;

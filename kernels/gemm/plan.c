@@ -5,7 +5,7 @@
 #include "gemm/plan.h"
 #include "gemm/sketch.h"
 
-static const int64_t most_elements = (int64_t)1 << 31, most_ld = (int64_t)1 << 31;
+static const int64_t most_elements = (int64_t)1 << 31, most_ld = (int64_t)1 << 31, most_step = (int64_t)1 << 20;
 
 typedef struct {
   tg_gemm *g;
@@ -77,7 +77,7 @@ static tg_status read_sizes(planning *p) {
   const tg_gemm_desc *d = p->desc;
   tg_gemm *g = p->g;
   const struct { const char *name; tg_dim d; tg_gemm_dim *to; } dims[] = {{"m", d->m, &g->problem.m}, {"n", d->n, &g->problem.n}, {"k", d->k, &g->problem.k}};
-  const struct { const char *name; tg_dim d; uint8_t major; } lds[] = {{"a", d->a_ld, d->a_major}, {"b", d->b_ld, d->b_major}, {"c", d->c_ld, d->c_major}};
+  const struct { const char *name; tg_dim d; uint8_t major; int64_t step; } lds[] = {{"a", d->a_ld, d->a_major, d->a_step}, {"b", d->b_ld, d->b_major, d->b_step}, {"c", d->c_ld, d->c_major, d->c_step}};
   for (uint32_t i = 0; i < TG_COUNT(dims); i++)
     if (!read_dim(dims[i].d, dims[i].to))
       return wrong(p, TG_EINVAL, "tg_gemm_desc.%s: %lld..%lld is no range of sizes within 0..2^31", dims[i].name, (long long)dims[i].d.lo, (long long)dims[i].d.hi);
@@ -86,7 +86,11 @@ static tg_status read_sizes(planning *p) {
     if (lds[i].d.lo < 0 || lds[i].d.lo > most_ld || (lds[i].d.hi && lds[i].d.hi != lds[i].d.lo))
       return wrong(p, TG_EINVAL, "tg_gemm_desc.%s_ld: %lld..%lld is no fixed leading dimension within 1..2^31", lds[i].name, (long long)lds[i].d.lo, (long long)lds[i].d.hi);
     if (lds[i].d.lo && lds[i].major == TG_ANY_STRIDES) return wrong(p, TG_EINVAL, "tg_gemm_desc.%s_ld: of an operand with strides of its own there is none", lds[i].name);
+    if (lds[i].step < 0 || lds[i].step > most_step) return wrong(p, TG_EINVAL, "tg_gemm_desc.%s_step: %lld is no number of elements within 1..2^20", lds[i].name, (long long)lds[i].step);
+    if (lds[i].step > 1 && (lds[i].major == TG_ANY_STRIDES || (i == 1 && g->problem.bits)))
+      return wrong(p, TG_EINVAL, "tg_gemm_desc.%s_step: %s", lds[i].name, lds[i].major == TG_ANY_STRIDES ? "of an operand with strides of its own there is none" : "weights of few bits have none");
     int64_t least = i == 0 ? d->a_major ? g->problem.m.hi : g->problem.k.hi : i == 1 ? d->b_major ? g->problem.k.hi : g->problem.n.hi : d->c_major ? g->problem.m.hi : g->problem.n.hi;
+    if (lds[i].step > 1 && least > 0) least = (least - 1) * lds[i].step + 1;
     if (lds[i].d.lo && lds[i].d.lo < least)
       return wrong(p, TG_EINVAL, "tg_gemm_desc.%s_ld: %lld is less than the %lld elements that lie side by side", lds[i].name, (long long)lds[i].d.lo, (long long)least);
     int64_t ld = i == 1 && g->problem.bits == 4 ? lds[i].d.lo / 2 : lds[i].d.lo;   /* of four bits: bytes */
@@ -95,6 +99,7 @@ static tg_status read_sizes(planning *p) {
   g->problem.a_major = d->a_major;
   g->problem.b_major = d->b_major;
   g->problem.c_major = d->c_major;
+  g->problem.a_step = d->a_step, g->problem.b_step = d->b_step, g->problem.c_step = d->c_step;
   g->problem.batch = (tg_gemm_dim){1, 1};
   g->problem.alpha = d->alpha;
   g->problem.beta = d->beta;
@@ -122,6 +127,7 @@ static tg_status read_packing(planning *p) {
   if (q->c_major != TG_ROW_MAJOR) return wrong(p, TG_EINVAL, "tg_gemm_desc.c_major: beside a packing, C is row major");
   q->panel = k->panel;
   q->b_major = TG_ROW_MAJOR;
+  q->b_step = 0;
   p->g->ld[1] = (tg_gemm_dim){k->n, k->n};
   p->g->packed = k->bytes;
   return TG_OK;

@@ -10,11 +10,12 @@ const char *tg_gemm_type(tg_type t) {
 
 static void declare(tg_builder *b, const char *word, const char *text) { tg_add_declaration(b, word, text, __FILE__, __LINE__); }
 
-static void operand(tg_builder *b, const char *word, const char *name, tg_type t, const char *rows, const char *columns, uint8_t major) {
+static void operand(tg_builder *b, const char *word, const char *name, tg_type t, const char *rows, const char *columns, uint8_t major, int64_t step) {
   char text[160];
   char low = (char)(name[0] - 'A' + 'a');
-  if (major == TG_GEMM_ROW) snprintf(text, sizeof text, "%s, %s, [%s, %s], [ld%c, 1]", name, tg_gemm_type(t), rows, columns, low);
-  else if (major == TG_GEMM_COLUMN) snprintf(text, sizeof text, "%s, %s, [%s, %s], [1, ld%c]", name, tg_gemm_type(t), rows, columns, low);
+  long long by = step > 1 ? step : 1;
+  if (major == TG_GEMM_ROW) snprintf(text, sizeof text, "%s, %s, [%s, %s], [ld%c, %lld]", name, tg_gemm_type(t), rows, columns, low, by);
+  else if (major == TG_GEMM_COLUMN) snprintf(text, sizeof text, "%s, %s, [%s, %s], [%lld, ld%c]", name, tg_gemm_type(t), rows, columns, by, low);
   else snprintf(text, sizeof text, "%s, %s, [%s, %s], [ld%c, step%c]", name, tg_gemm_type(t), rows, columns, low, low);
   declare(b, word, text);
 }
@@ -55,10 +56,10 @@ static void wrap(tg_builder *b, const tg_gemm_problem *p, const char *j, const c
 }
 
 void tg_gemm_declare(tg_builder *tg_b_, const tg_gemm_problem *p) {
-  operand(tg_b_, "in", "A", p->a, "M", "K", p->a_major);
+  operand(tg_b_, "in", "A", p->a, "M", "K", p->a_major, p->a_step);
   if (p->bits) tg_gemm_quantised(tg_b_, p);
-  else operand(tg_b_, "in", "B", p->b, "K", "N", p->b_major);
-  operand(tg_b_, p->beta ? "inout" : "out", "C", p->c, "M", "N", p->c_major);
+  else operand(tg_b_, "in", "B", p->b, "K", "N", p->b_major, p->b_step);
+  operand(tg_b_, p->beta ? "inout" : "out", "C", p->c, "M", "N", p->c_major, p->c_step);
   if (p->alpha) scalar(tg_b_, "alpha", p->acc);
   if (p->beta) scalar(tg_b_, "beta", p->acc);
   for (uint32_t a = 0; a < p->arguments_n; a++) argument(tg_b_, p, a);
@@ -98,6 +99,10 @@ void tg_gemm_product(tg_builder *tg_b_, const tg_gemm_problem *p) {
   snprintf(sum, sizeof sum, "sum(k : K, %s)", term);
   tg_range(i, M) tg_range(j, N)
     tg_gemm_store(tg_b_, p, "j", sum, "");
+}
+
+bool tg_gemm_is_strided(const tg_gemm_problem *p) {
+  return p->a_major == TG_GEMM_STRIDES || p->b_major == TG_GEMM_STRIDES || p->c_major == TG_GEMM_STRIDES || p->a_step > 1 || p->b_step > 1 || p->c_step > 1;
 }
 
 void tg_gemm_kernel_of(const tg_gemm_problem *p, const tg_kernel_def *sketch, tg_gemm_def *out) {

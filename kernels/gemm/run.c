@@ -53,20 +53,21 @@ static bool read_size(const tg_gemm *g, char name, tg_gemm_dim d, int64_t given,
 }
 
 /* Strides of one operand, rows by columns: defaults, and what its major and the plan fix. */
-static tg_status read_layout(run *r, uint32_t i, const int64_t given[2], uint8_t major, int64_t rows, int64_t columns) {
+static tg_status read_layout(run *r, uint32_t i, const int64_t given[2], uint8_t major, int64_t step, int64_t rows, int64_t columns) {
   const tg_gemm *g = r->g;
   layout *o = &r->at[i];
   int64_t s[2] = {given[0], given[1]};
   uint32_t inner = major == TG_COLUMN_MAJOR ? 0 : 1;
-  int64_t side = inner ? columns : rows, least = side > 1 ? side : 1, fixed = g->ld[i].lo;
+  int64_t by = step > 1 ? step : 1, side = inner ? columns : rows, dense = (side > 1 ? side : 1) * by, least = dense - by + 1, fixed = g->ld[i].lo;
   if (s[0] < 0 || s[1] < 0 || s[0] > (int64_t)1 << 40 || s[1] > (int64_t)1 << 40) return wrong(g, "tg_gemm_call.%c_strides = {%lld, %lld}: a stride is negative or past 2^40", "abc"[i], (long long)given[0], (long long)given[1]);
   if (major == TG_ANY_STRIDES) {
     if (!s[0] && !s[1]) s[0] = columns > 1 ? columns : 1, s[1] = 1;   /* dense, in rows */
   } else {
-    if (s[inner] > 1) return wrong(g, "tg_gemm_call.%c_strides = {%lld, %lld}, but the plan has neighbours side by side: one of them is 1", "abc"[i], (long long)given[0], (long long)given[1]);
-    s[inner] = 1;
+    if (s[inner] && s[inner] != by && by > 1) return wrong(g, "tg_gemm_call.%c_strides = {%lld, %lld}, but the plan has neighbours %lld elements apart", "abc"[i], (long long)given[0], (long long)given[1], (long long)by);
+    if (s[inner] > by) return wrong(g, "tg_gemm_call.%c_strides = {%lld, %lld}, but the plan has neighbours side by side: one of them is 1", "abc"[i], (long long)given[0], (long long)given[1]);
+    s[inner] = by;
     int64_t *ld = &s[!inner], others = inner ? rows : columns;
-    if (!*ld || others <= 1) *ld = fixed ? fixed : *ld < least ? least : *ld;
+    if (!*ld || others <= 1) *ld = fixed ? fixed : *ld < least ? dense : *ld;
     if (fixed && *ld != fixed) return wrong(g, "tg_gemm_call.%c_strides = {%lld, %lld}, but the plan is for a leading dimension of %lld", "abc"[i], (long long)given[0], (long long)given[1], (long long)fixed);
     if (*ld < least && i == 2) return wrong(g, "tg_gemm_call.c_strides = {%lld, %lld}: rows or columns of %lld elements would overlap", (long long)given[0], (long long)given[1], (long long)side);
   }
@@ -222,7 +223,7 @@ static tg_status read_nibbles(run *r) {
     return wrong(g, "tg_gemm_call.b_strides = {%lld, %lld}, but the plan is for a leading dimension of %lld", (long long)given[0], (long long)given[1], (long long)g->ld[1].lo * 2);
   bytes[outer] /= 2;
   *side = (*side + 1) / 2;
-  return read_layout(r, 1, bytes, g->problem.b_major, r->b_rows, r->b_columns);
+  return read_layout(r, 1, bytes, g->problem.b_major, 1, r->b_rows, r->b_columns);
 }
 
 /* Scales and zero points. */
@@ -263,6 +264,7 @@ static tg_status read_operands(run *r) {
   const int64_t *strides[3] = {call->a_strides, call->b_strides, call->c_strides};
   const tg_type type[3] = {p->a, p->b, p->c};
   const uint8_t major[3] = {p->a_major, p->b_major, p->c_major};
+  const int64_t step[3] = {p->a_step, p->b_step, p->c_step};
   const int64_t rows[3] = {r->m, r->k, r->m}, columns[3] = {r->k, r->n, r->n};
   int64_t bytes[3];
   r->operand[0] = (void *)(uintptr_t)call->a, r->operand[1] = (void *)(uintptr_t)call->b, r->operand[2] = call->c;
@@ -275,7 +277,7 @@ static tg_status read_operands(run *r) {
       bytes[1] = (int64_t)g->packed;
       continue;
     }
-    tg_status s = i == 1 && p->bits == 4 ? read_nibbles(r) : read_layout(r, i, strides[i], major[i], rows[i], columns[i]);
+    tg_status s = i == 1 && p->bits == 4 ? read_nibbles(r) : read_layout(r, i, strides[i], major[i], step[i], rows[i], columns[i]);
     if (s != TG_OK) return s;
     if (!reach(&r->at[i], i == 1 ? r->b_rows : rows[i], i == 1 ? r->b_columns : columns[i], &bytes[i])) return wrong(g, "tg_gemm_call.%c reaches over more than 2^62 bytes", "abc"[i]);
   }

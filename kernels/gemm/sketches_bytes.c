@@ -17,7 +17,7 @@ static void knobs(tg_builder *tg_b_) {
 static long long terms_of(const tg_gemm_problem *p) { return p->a == TG_BF16 ? 2 : 4; }
 
 /* Rows of bytes in place are read a dword at a time, so their ends must be those of the operand. A last term that is no pair is multiplied by itself. */
-static bool packs_rows(const tg_gemm_problem *p) { return p->a == TG_I8 || p->a_major != TG_GEMM_ROW || (p->a == TG_U8 && (p->k.lo != p->k.hi || p->k.lo % 4)); }
+static bool packs_rows(const tg_gemm_problem *p) { return p->a == TG_I8 || p->a_major != TG_GEMM_ROW || p->a_step > 1 || (p->a == TG_U8 && (p->k.lo != p->k.hi || p->k.lo % 4)); }
 
 /* Rows of a panel's columns, as many as a dword has terms, side by side in memory, whose elements take turns in it: vectors of as many columns as a row's load has, each of a part of them. */
 static void interleave(tg_builder *tg_b_, long long terms) {

@@ -17,6 +17,7 @@ enum { TG_GEMM_ARGUMENTS = 8 };
 typedef struct tg_gemm_problem {
   tg_type a, b, c, acc;              /* of the elements, and of the sum */
   uint8_t a_major, b_major, c_major; /* tg_gemm_major */
+  int64_t a_step, b_step, c_step;    /* of TG_GEMM_ROW and TG_GEMM_COLUMN: elements from one to the next of a row, of a column; 0 and 1: they lie side by side */
   bool alpha;                        /* the product is multiplied by alpha[0], an input of type acc; else by 1 */
   bool flush;                        /* subnormal numbers of A, of B and of the sum may count as zero */
   bool beta;                         /* C is read, and multiplied by beta[0]; else it is written only */
@@ -53,6 +54,9 @@ typedef struct tg_gemm_choice {
 /* All sketches; NULL ends. A kernel of theirs has the parameters M, N, K, the leading dimensions lda, ldb, ldc (elements from a row to the next,
  * from a column where the operand is column major), and what tg_gemm_kernel_of adds. */
 extern const tg_kernel_def *const tg_gemm_sketches[];
+
+/* Have the elements of an operand no neighbours in memory? */
+bool tg_gemm_is_strided(const tg_gemm_problem *p);
 
 /* A sketch as the kernel of this problem. It adds parameters that few problems have: stepa, stepb, stepc (elements from a column to the next, where the
  * major is TG_GEMM_STRIDES and lda.. goes from a row to the next), ld_arg0.. of an argument per element, and ld_group (of scales and zero points, as their

@@ -5,7 +5,7 @@
 #include "gemm/gates.h"
 #include "gemm/plan.h"
 
-static int64_t side(uint8_t major, int64_t rows, int64_t columns) { return major == TG_GEMM_COLUMN ? rows : columns; }
+static int64_t side(uint8_t major, int64_t step, int64_t rows, int64_t columns) { return (major == TG_GEMM_COLUMN ? rows : columns) * (step > 1 ? step : 1); }
 
 /* The part of the plan that serves these sizes. */
 static const tg_gemm_part *part_for(const tg_gemm *g, int64_t m, int64_t n, int64_t k) {
@@ -29,10 +29,10 @@ tg_status tg_gemm_space_of(tg_context *c, const tg_gemm_desc *d, int64_t m, int6
     return tg_context_fail(c, TG_EINVAL, message);
   }
   if (q.panel || q.a_major == TG_GEMM_STRIDES || q.b_major == TG_GEMM_STRIDES || q.c_major == TG_GEMM_STRIDES)
-    return tg_context_fail(c, TG_EINVAL, "tg_gemm_tune: products with B packed ahead, or with strides of their own, are not tuned");
+    return tg_context_fail(c, TG_EINVAL, "tg_gemm_tune: products with B packed ahead, or with strides that each call gives, are not tuned");
   q.m = part->m, q.n = part->n, q.k = part->k;
-  int64_t ldb = side(q.b_major, k, n), groups = q.group ? (k + q.group - 1) / q.group : 1;
-  const int64_t value[] = {m, n, k, side(q.a_major, m, k), q.bits == 4 ? (ldb + 1) / 2 : ldb, side(q.c_major, m, n)};   /* of four bits: bytes */
+  int64_t ldb = side(q.b_major, q.b_step, k, n), groups = q.group ? (k + q.group - 1) / q.group : 1;
+  const int64_t value[] = {m, n, k, side(q.a_major, q.a_step, m, k), q.bits == 4 ? (ldb + 1) / 2 : ldb, side(q.c_major, q.c_step, m, n)};   /* of four bits: bytes */
   out->problem = q;
   memcpy(out->size, value, sizeof out->size);
   out->choice = &part->choice;

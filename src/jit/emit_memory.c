@@ -9,7 +9,8 @@
 
 typedef struct {
   LLVMValueRef pointer, offsets;   /* offsets NULL: contiguous from pointer, or (splat) all lanes there */
-  bool splat, backwards;           /* backwards: contiguous, the last lane at pointer */
+  bool splat, backwards;           /* backwards: the last lane at pointer */
+  uint32_t step;                   /* elements from a lane to the next, where lanes are not side by side: a small number (emit_steps.c). Else 0 */
   uint32_t align, streamed;        /* bytes: of any buffer; of one that is 64-aligned */
 } address;
 
@@ -233,14 +234,15 @@ static address address_of(tg_emitter *e, const tg_uop *u, uint32_t lanes, bool w
     element = LLVMArrayType2(element, define->lanes);
   }
   address a = {.align = (uint32_t)tg_type_bytes(define->type)};
-  if (lanes > 1 && sub->lanes == lanes && define->lanes == 1 && s.iota == -1 && !s.vectors_n) {
-    a.backwards = true;
-    s.constant -= TG_MUTANT("emit: start of a backward access", lanes - 1, lanes);
+  if (lanes > 1 && sub->lanes == lanes && define->lanes == 1 && !s.vectors_n) {
+    a.step = u->arg & TG_ATOMIC ? 0 : tg_emit_step(e, s.iota, lanes);
+    a.backwards = s.iota == -1 || (a.step && s.iota < 0);
+    if (a.backwards) s.constant += s.iota * TG_MUTANT("emit: start of a backward access", lanes - 1, lanes);
   }
   a.pointer = tg_emit_scalar_pointer(e, buffer, &s, sub->type, element, bytes);
   if (want_alignment) a.streamed = TG_MUTANT("emit: alignment of a streamed store", known_alignment(e, &s, bytes, 64), 64);
   if (e->device && !s.vectors_n && (!s.iota || s.iota == 1)) a.align = device_alignment(e, buffer, &s, bytes, a.align);
-  if (lanes == 1 || define->lanes > 1 || (s.iota == 1 && !s.vectors_n) || a.backwards) return a;
+  if (lanes == 1 || define->lanes > 1 || (s.iota == 1 && !s.vectors_n) || a.backwards || a.step) return a;
   if (!s.iota && !s.vectors_n) {
     a.splat = true;
     return a;
@@ -315,6 +317,10 @@ static int single_lane(LLVMValueRef mask, uint32_t lanes) {
 
 LLVMValueRef tg_emit_masked_load(tg_emitter *e, LLVMValueRef pointer, LLVMValueRef mask, LLVMValueRef other, uint32_t align) {
   return masked(e, "llvm.masked.load", false, pointer, mask, other, align);
+}
+
+void tg_emit_masked_store(tg_emitter *e, LLVMValueRef pointer, LLVMValueRef mask, LLVMValueRef value, uint32_t align) {
+  masked(e, "llvm.masked.store", true, pointer, mask, value, align);
 }
 
 static LLVMValueRef lane_pointer(tg_emitter *e, const address *a, int lane, LLVMTypeRef element) {
@@ -420,9 +426,8 @@ static LLVMValueRef load_cell(tg_emitter *e, const tg_uop *u) {
 
 /* A masked load of no lane faults nowhere, but where nothing is mapped the processor finds that out in hundreds of cycles: what one condition for all lanes shuts goes to the workspace. */
 static LLVMValueRef mapped(tg_emitter *e, const tg_uop *gate, LLVMValueRef pointer) {
-  if (gate->op != TG_OP_AND) return pointer;
-  for (uint32_t i = 0; i < 2; i++) pointer = gate->src[i]->lanes > 1 ? mapped(e, gate->src[i], pointer) : LLVMBuildSelect(e->b, tg_emit_get(e, gate->src[i], 1), pointer, e->workspace_arg, "");
-  return pointer;
+  if (gate->lanes == 1) return LLVMBuildSelect(e->b, tg_emit_get(e, gate, 1), pointer, e->workspace_arg, "");
+  return gate->op == TG_OP_AND ? mapped(e, gate->src[1], mapped(e, gate->src[0], pointer)) : pointer;
 }
 
 static LLVMValueRef gated_load(tg_emitter *e, const tg_uop *u, const tg_uop *gate, const address *a) {
@@ -435,7 +440,7 @@ static LLVMValueRef gated_load(tg_emitter *e, const tg_uop *u, const tg_uop *gat
     LLVMValueRef v = from_memory(e, define->type, 1, safe_load(e, define, a->pointer, 1, a->align, any(e, cond)));
     return LLVMBuildSelect(e->b, tg_emit_get(e, gate, lanes), tg_emit_splat(e, v, lanes, e->depth), other, "");
   }
-  if (gate->lanes == 1 && !a->offsets && (e->device || bytes <= DUMMY_BYTES)) {
+  if (gate->lanes == 1 && !a->offsets && !a->step && (e->device || bytes <= DUMMY_BYTES)) {
     LLVMValueRef cond = tg_emit_get(e, gate, 1);
     LLVMValueRef v = from_memory(e, define->type, lanes, safe_load(e, define, a->pointer, lanes, a->align, cond));
     return LLVMBuildSelect(e->b, cond, a->backwards ? reversed(e, v) : v, TG_MUTANT("emit: alternative of a load", other, LLVMConstNull(LLVMTypeOf(other))), "");
@@ -444,6 +449,10 @@ static LLVMValueRef gated_load(tg_emitter *e, const tg_uop *u, const tg_uop *gat
   if (a->backwards) mask = TG_MUTANT("emit: mask of a backward load", reversed(e, mask), mask), pass = reversed(e, pass);
   LLVMValueRef runs = a->offsets ? tg_emit_runs(e, u, mask, pass) : NULL;
   if (runs) return from_memory(e, define->type, lanes, runs);
+  if (a->step) {
+    LLVMValueRef v = from_memory(e, define->type, lanes, tg_emit_load_steps(e, a->step, mapped(e, gate, a->pointer), mask, pass, a->align));
+    return a->backwards ? reversed(e, v) : v;
+  }
   int lane = a->offsets ? -1 : single_lane(mask, lanes);
   if (lane >= 0) {
     LLVMTypeRef element = tg_emit_memory_type(e, define->type, 1);
@@ -462,9 +471,13 @@ LLVMValueRef tg_emit_load(tg_emitter *e, const tg_uop *u) {
   if (gate && gate->op == TG_OP_CONST && !gate->arg) return tg_emit_get(e, tg_alternative(u), u->lanes);
   address a = address_of(e, u, u->lanes, false);
   if (gate && gate->op != TG_OP_CONST) return gated_load(e, u, gate, &a);
-  if (e->tiled[u->id] && !a.offsets && !a.splat && !a.backwards) return tg_emit_load_tile(e, a.pointer);
+  if (e->tiled[u->id] && !a.offsets && !a.splat && !a.backwards && !a.step) return tg_emit_load_tile(e, a.pointer);
   LLVMValueRef runs = a.offsets ? tg_emit_runs(e, u, NULL, NULL) : NULL;
   if (runs) return from_memory(e, define->type, u->lanes, runs);
+  if (a.step) {
+    LLVMValueRef v = from_memory(e, define->type, u->lanes, tg_emit_load_steps(e, a.step, a.pointer, NULL, LLVMConstNull(tg_emit_memory_type(e, define->type, u->lanes)), a.align));
+    return a.backwards ? reversed(e, v) : v;
+  }
   if (a.offsets) {
     LLVMValueRef zero = LLVMConstNull(tg_emit_memory_type(e, define->type, u->lanes));
     return from_memory(e, define->type, u->lanes, masked(e, "llvm.masked.gather", false, a.offsets, full_mask(e, u->lanes), zero, a.align));
@@ -558,7 +571,7 @@ void tg_emit_store(tg_emitter *e, const tg_uop *u) {
   }
   address a = address_of(e, u, lanes, !e->device && (u->arg & TG_STREAM));
   LLVMValueRef tile = tg_emit_raw(e, value, value->lanes);
-  if (tg_emit_is_tile(tile) && !gate && !a.offsets && !a.splat && !a.backwards && !(u->arg & TG_ATOMIC)) {
+  if (tg_emit_is_tile(tile) && !gate && !a.offsets && !a.splat && !a.backwards && !a.step && !(u->arg & TG_ATOMIC)) {
     tg_emit_store_tile(e, a.pointer, tile);
     return;
   }
@@ -577,6 +590,7 @@ void tg_emit_store(tg_emitter *e, const tg_uop *u) {
   }
   LLVMBasicBlockRef after = branch ? tg_emit_open_gate(e, TG_MUTANT("emit: gate of a store inverted", mask, LLVMBuildNot(e->b, mask, ""))) : NULL;
   if (a.offsets) masked(e, "llvm.masked.scatter", true, a.offsets, TG_MUTANT("emit: mask of a scatter dropped", mask && !branch ? mask : full_mask(e, lanes), full_mask(e, lanes)), v, a.align);
+  else if (a.step) tg_emit_store_steps(e, a.step, a.pointer, mask && !branch ? mask : NULL, v, a.align);
   else if (mask && !branch) masked_store(e, u, &a, v, mask, lanes);
   else plain_store(e, u, &a, v, lanes);
   if (after) tg_emit_close_gate(e, after);

@@ -35,6 +35,15 @@ static bool contiguous(const tg_uop *access) {
   return at->lanes == 1 || at->op == TG_OP_IOTA || (at->op == TG_OP_ADD && (at->src[0]->op == TG_OP_IOTA || at->src[1]->op == TG_OP_IOTA));
 }
 
+/* Vectors that lanes a few elements apart are loaded or stored as, for each that they would be side by side; 0: each lane is an access of its own. */
+static int64_t steps_of(const tg_uop *access) {
+  enum { MOST_STEP = 4 };
+  const tg_uop *at = access->src[1], *by = at->op == TG_OP_ADD ? at->src[at->src[0]->lanes == 1] : at;
+  int64_t step = by->op == TG_OP_MUL && by->src[0]->op == TG_OP_IOTA && by->src[1]->op == TG_OP_CONST ? by->src[1]->arg : 0;
+  if (step < 0) step = -step;
+  return step > 1 && step <= MOST_STEP ? step : 0;
+}
+
 /* The largest power of two that surely divides an index, but for IOTA; parameters stand there as constants. */
 static double divisor_of(walk *w, const tg_uop *u) {
   const double most = 1 << 20;
@@ -73,16 +82,20 @@ static double latency(const tg_uop *u) {
 
 static void count(walk *w, ports *p, const tg_uop *u) {
   const double gather = 2;   /* loads' worth of an element: it is put into its lane as well */
-  double n = pieces(w, u);
+  double n = pieces(w, u), steps = 0;
   switch (u->op) {
   case TG_OP_LOAD:
     if (in_register(w, u)) return;
-    p->loads += contiguous(u) ? n * crossing(w, u, (double)u->lanes * tg_type_bytes((tg_type)u->type)) : gather * u->lanes;
+    steps = u->src[1]->lanes > 1 ? (double)steps_of(u) : 0;
+    p->loads += contiguous(u) ? n * crossing(w, u, (double)u->lanes * tg_type_bytes((tg_type)u->type)) : steps > 0 ? n * steps : gather * u->lanes;
+    p->shuffles += steps > 0 ? n * (steps - 1) : 0;
     break;
   case TG_OP_STORE:
     if (in_register(w, u)) return;
     n = pieces(w, tg_stored(u));
-    p->stores += contiguous(u) ? n * crossing(w, u, (double)tg_stored(u)->lanes * tg_type_bytes((tg_type)tg_stored(u)->type)) : tg_stored(u)->lanes;
+    steps = u->src[1]->lanes > 1 ? (double)steps_of(u) : 0;
+    p->stores += contiguous(u) ? n * crossing(w, u, (double)tg_stored(u)->lanes * tg_type_bytes((tg_type)tg_stored(u)->type)) : steps > 0 ? n * steps : tg_stored(u)->lanes;
+    p->shuffles += n * steps;
     break;
   case TG_OP_FDIV: case TG_OP_SQRT: case TG_OP_IDIV: case TG_OP_MOD: case TG_OP_CDIV: case TG_OP_CMOD: p->slow += 10 * n; break;
   case TG_OP_SHUFFLE: p->shuffles += n; break;

@@ -18,23 +18,38 @@ void tg_nest_emit(tg_nest *n, const char *format, ...) {
 
 /* ---- reading a nest ---- */
 
+/* Elements from one to the next of a dimension; 0: a parameter says, or so many that it makes no difference. */
+static int64_t stride_of(const tg_uop *define, uint32_t rank, uint32_t d) {
+  enum { MANY = 1 << 20 };
+  if (define->arg >> 32 & TG_STRIDED) return define->src[rank + d]->op == TG_OP_CONST && define->src[rank + d]->arg < MANY ? define->src[rank + d]->arg : 0;
+  int64_t times = 1;
+  while (++d < rank && times) times = define->src[d]->op == TG_OP_CONST && define->src[d]->arg < MANY && times < MANY ? times * define->src[d]->arg : 0;
+  return times < MANY ? times : 0;
+}
+
 tg_motion tg_access_motion(tg_job *j, const tg_uop *access, const tg_uop *range) {
+  enum { FAR = 1 << 20, MOST_STEP = 4 };
   uint32_t rank = tg_access_rank(access);
   const tg_uop *define = tg_define_of(access->src[0]);
-  tg_motion m = TG_STILL;
+  int64_t distance = 0;
+  bool moves = false;
   for (uint32_t d = 0; d < rank; d++) {
     const tg_uop *u = access->src[1 + d];
-    if (!tg_uses(j, u, range)) continue;
-    if (define->arg >> 32 & TG_STRIDED ? !tg_is_const(define->src[rank + d], 1) : d + 1 < rank) return TG_STRIDES;
+    int64_t stride = stride_of(define, rank, d);
     tg_linear f;
+    if (!tg_uses(j, u, range)) continue;
+    if (!stride) return TG_STRIDES;
+    moves = true;
     tg_linear_of(j, u, &f);
-    m = TG_STRIDES;
     for (uint32_t i = 0; i < f.n; i++) {
-      if (f.atom[i] == range && (f.coefficient[i] == 1 || f.coefficient[i] == -1)) m = f.coefficient[i] == 1 ? TG_CONTIGUOUS : TG_BACKWARDS;
-      else if (tg_uses(j, f.atom[i], range)) return TG_STRIDES;
+      if (f.atom[i] != range && tg_uses(j, f.atom[i], range)) return TG_STRIDES;
+      if (f.atom[i] == range && (f.coefficient[i] > FAR || f.coefficient[i] < -FAR)) return TG_STRIDES;
+      if (f.atom[i] == range) distance += f.coefficient[i] * stride;
     }
   }
-  return m;
+  if (!moves) return TG_STILL;
+  if (distance == 1 || distance == -1) return distance == 1 ? TG_CONTIGUOUS : TG_BACKWARDS;
+  return distance && distance >= -MOST_STEP && distance <= MOST_STEP ? TG_NEAR : TG_STRIDES;
 }
 
 static bool author_fixed(const tg_uop *range) {
@@ -341,7 +356,7 @@ bool tg_nest_vectorises(tg_nest *n, const tg_nest_loop *l, const tg_uop *const *
   if (!l->lockstep) return false;
   for (uint32_t i = 0; i < count; i++) {
     tg_motion m = tg_access_motion(n->j, stores[i], l->range);
-    if ((m != TG_CONTIGUOUS && m != TG_BACKWARDS) || stores[i]->arg & TG_ATOMIC) return false;
+    if ((m != TG_CONTIGUOUS && m != TG_BACKWARDS && m != TG_NEAR) || stores[i]->arg & TG_ATOMIC) return false;
   }
   for (uint32_t i = 0; i < n->loads.n; i++) {
     if (tg_access_motion(n->j, n->loads.data[i], l->range) == TG_STRIDES && reduces_over(n, l->range)) return false;

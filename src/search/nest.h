@@ -60,7 +60,7 @@ int64_t tg_nest_choose(tg_nest *n, const char *what, int64_t value, uint32_t cou
 void tg_nest_emit(tg_nest *n, const char *format, ...) TG_PRINTF(2, 3);
 void tg_nest_apply(tg_nest *n, uint32_t from);   /* the words from there on, to the program that the heuristic reads */
 /* How an access moves with a range. */
-typedef enum { TG_STILL, TG_CONTIGUOUS, TG_BACKWARDS /* contiguous, descending */, TG_STRIDES } tg_motion;
+typedef enum { TG_STILL, TG_CONTIGUOUS, TG_BACKWARDS /* contiguous, descending */, TG_NEAR /* two to four elements apart, up or down: vectors too */, TG_STRIDES } tg_motion;
 tg_motion tg_access_motion(tg_job *j, const tg_uop *access, const tg_uop *range);
 /* Vectors along a range: blocks of `upcast` vectors without masks, then masked vectors for the rest. The loop over blocks, NULL if there is none. */
 const char *tg_nest_vector(tg_nest *n, const char *name, const char *base, int64_t extent, const char *text, uint32_t upcast, bool may_cut);

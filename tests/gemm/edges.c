@@ -146,6 +146,33 @@ static void odd_strides(void) {
   tg_gemm_free(g);
 }
 
+/* Neighbours that the plan knows to be apart, as the real parts of complex numbers are: what lies between those of C stays. Strides given in full, in part, and dense. */
+static void known_steps(void) {
+  enum { M = 37, N = 41, K = 29, ROOM = 5 * 64 * 64 };
+  static float out[ROOM];
+  for (int way = 0; way < 30; way++) {
+    bool ta = way & 1, tb = way & 2, tc = way & 4;
+    int64_t step = 1 + way / 6 % 5, given = way % 3, fixed = way % 2;
+    int64_t ld[3] = {(ta ? M : K) * step, (tb ? K : N) * step, (tc ? M : N) * step};
+    if (given) ld[0] += 1 - step, ld[1] += 5, ld[2] += 3;
+    tg_gemm_desc d = {.m = {M, 0}, .n = {N, 0}, .k = {K, 0}, .a_major = ta, .b_major = tb, .c_major = tc, .a_step = step, .b_step = step, .c_step = step};
+    if (fixed) d.a_ld.lo = ld[0], d.b_ld.lo = ld[1], d.c_ld.lo = ld[2];
+    tg_gemm *g = plan(&d);
+    if (!g) return;
+    tg_gemm_call call = {.a = a, .b = b, .c = out, .a_strides = {ta ? step : ld[0], ta ? ld[0] : step}, .b_strides = {tb ? step : ld[1], tb ? ld[1] : step}, .c_strides = {tc ? step : ld[2], tc ? ld[2] : step}}, passed = call;
+    if (given == 1) passed.a_strides[!ta] = passed.b_strides[!tb] = passed.c_strides[!tc] = 0;
+    if (!given) memset(passed.a_strides, 0, sizeof passed.a_strides), memset(passed.b_strides, 0, sizeof passed.b_strides), memset(passed.c_strides, 0, sizeof passed.c_strides);
+    for (int q = 0; q < ROOM; q++) out[q] = 1e9f;
+    CHECK(run(g, passed) == TG_OK && !wrong(&call, M, N, K, 1, 0), "steps, way %d: %s", way, tg_error_message(ctx));
+    for (int64_t i = 0; i < M; i++)
+      for (int64_t j = 0; j < N; j++) out[i * call.c_strides[0] + j * call.c_strides[1]] = 1e9f;
+    int disturbed = 0;
+    for (int q = 0; q < ROOM; q++) disturbed += out[q] != 1e9f;
+    CHECK(!disturbed, "steps, way %d: %d elements between those of C are written", way, disturbed);
+    tg_gemm_free(g);
+  }
+}
+
 /* Two lines of an operand, so far apart that 32 bits do not count it. */
 static void far_apart(void) {
   static const int64_t lds[] = {INT32_MAX, (int64_t)1 << 31, ((int64_t)1 << 32) + 3};
@@ -206,6 +233,7 @@ int main(void) {
   groups();
   overlapping_rows(false), overlapping_rows(true);
   odd_strides();
+  known_steps();
   far_apart();
   folders();
   tg_gemm_desc unknown = {.m = {4, 0}, .n = {4, 0}, .k = {4, 0}, .flags = 1u << 31};

@@ -81,6 +81,12 @@ static void choose_problem(tg_gemm_problem *p, tg_type a) {
   unsigned e = (unsigned)below(sizeof epilogues / sizeof *epilogues);
   *p = (tg_gemm_problem){.a = types[t].a, .b = types[t].b, .c = types[t].c, .acc = types[t].acc, .a_major = major(30), .b_major = major(30), .c_major = a ? TG_GEMM_ROW : major(20),
                          .alpha = often(40), .beta = often(40), .batch = {1, 1}};
+  if (often(12)) { /* neighbours apart, by steps that are vectors and by one that is not */
+    int64_t *const step[] = {&p->a_step, &p->b_step, &p->c_step};
+    const uint8_t majors[] = {p->a_major, p->b_major, p->c_major};
+    for (int i = 0; i < 3; i++)
+      if (majors[i] != TG_GEMM_STRIDES && often(60)) *step[i] = 2 + below(4);
+  }
   if (!often(25) || (!epilogues[e].integers && !tg_is_float(p->acc))) return;
   p->epilogue = epilogues[e].text;
   for (int i = 0; i < 2 && epilogues[e].argument[i].name; i++, p->arguments_n++) {
@@ -94,7 +100,7 @@ static void choose_problem(tg_gemm_problem *p, tg_type a) {
 static void choose_quantised(tg_gemm_problem *p) {
   static const tg_type floats[] = {TG_F32, TG_F16, TG_BF16}, zeros[] = {TG_VOID, TG_VOID, TG_U8, TG_I8, TG_F32, TG_F16, TG_BF16};
   static const int64_t groups[] = {0, 8, 32, 32, 128, 24, 5};
-  p->bits = often(70) ? 4 : 8;
+  p->bits = often(70) ? 4 : 8, p->b_step = 0;
   p->a = floats[below(3)], p->acc = TG_F32, p->c = often(50) ? TG_F32 : p->a;
   p->b = often(50) ? TG_I8 : TG_U8;
   if (p->bits == 4 && p->b_major == TG_GEMM_STRIDES) p->b_major = TG_GEMM_ROW;
@@ -258,19 +264,20 @@ typedef struct {
   char workspace[1 << 22];
 } planned;
 
-static void strides(uint8_t major_of, int64_t ld, int64_t step, int64_t out[2]) {
-  out[0] = major_of == TG_GEMM_COLUMN ? 1 : ld;
-  out[1] = major_of == TG_GEMM_COLUMN ? ld : major_of == TG_GEMM_ROW ? 1 : step;
+static void strides(uint8_t major_of, int64_t by, int64_t ld, int64_t step, int64_t out[2]) {
+  if (by < 1) by = 1;
+  out[0] = major_of == TG_GEMM_COLUMN ? by : ld;
+  out[1] = major_of == TG_GEMM_COLUMN ? ld : major_of == TG_GEMM_ROW ? by : step;
 }
 
 static tg_status run_plan(void *user, const tg_gemm_operands *o, char *message, size_t n) {
   planned *x = user;
   const tg_gemm_problem *p = x->problem;
   tg_gemm_call call = {.m = o->m, .n = o->n, .k = o->k, .a = o->a.data, .b = o->b.data, .c = o->c.data, .alpha = o->alpha.data, .beta = o->beta.data};
-  strides(p->a_major, o->lda, o->stepa, call.a_strides);
-  strides(p->b_major, p->bits == 4 ? 2 * o->ldb : o->ldb, o->stepb, call.b_strides);
+  strides(p->a_major, p->a_step, o->lda, o->stepa, call.a_strides);
+  strides(p->b_major, p->b_step, p->bits == 4 ? 2 * o->ldb : o->ldb, o->stepb, call.b_strides);
   call.b_scale = o->scale.data, call.b_zero = o->zero.data, call.b_group_ld = o->ld_group;
-  strides(p->c_major, o->ldc, o->stepc, call.c_strides);
+  strides(p->c_major, p->c_step, o->ldc, o->stepc, call.c_strides);
   if (x->packed) {
     tg_status s = tg_gemm_pack(&x->packing, o->b.data, call.b_strides, x->b);
     if (s) return snprintf(message, n, "packing: %s", tg_error_message(x->context)), s;
@@ -287,7 +294,7 @@ static tg_status run_plan(void *user, const tg_gemm_operands *o, char *message, 
 }
 
 static tg_status make_plan(tg_context *ctx, const tg_gemm_problem *p, int threads, planned **out) {
-  tg_gemm_desc d = {.a = (uint8_t)p->a, .b = (uint8_t)p->b, .c = (uint8_t)p->c, .acc = (uint8_t)p->acc, .a_major = p->a_major, .b_major = p->b_major, .c_major = p->c_major, .alpha = p->alpha,
+  tg_gemm_desc d = {.a = (uint8_t)p->a, .b = (uint8_t)p->b, .c = (uint8_t)p->c, .acc = (uint8_t)p->acc, .a_major = p->a_major, .b_major = p->b_major, .c_major = p->c_major, .alpha = p->alpha, .a_step = p->a_step, .b_step = p->b_step, .c_step = p->c_step,
                     .beta = p->beta, .m = {p->m.lo, p->m.hi}, .n = {p->n.lo, p->n.hi}, .k = {p->k.lo, p->k.hi}, .epilogue = p->epilogue, .threads = threads, .b_bits = p->bits,
                     .b_scale = (uint8_t)p->scale, .b_zero = (uint8_t)p->zero, .b_group = p->group, .b_group_major = p->group_major, .flags = p->flush ? TG_GEMM_FLUSH_SUBNORMALS : 0};
   for (uint32_t i = 0; i < p->arguments_n; i++) d.arg[i].name = p->argument[i].name, d.arg[i].type = (uint8_t)p->argument[i].type, d.arg[i].per = p->argument[i].per;
@@ -329,8 +336,8 @@ static bool one_point(const choice *c, tg_gemm_candidate *run, void *user, const
 }
 
 /* halves: of four bits, in bytes. */
-static tg_gemm_dim leading(uint8_t major_of, int64_t rows, int64_t columns, int64_t pad, bool fixed, bool halves) {
-  int64_t ld = (major_of == TG_GEMM_COLUMN ? rows : columns) + pad;
+static tg_gemm_dim leading(uint8_t major_of, int64_t step, int64_t rows, int64_t columns, int64_t pad, bool fixed, bool halves) {
+  int64_t ld = (major_of == TG_GEMM_COLUMN ? rows : columns) * (step > 1 ? step : 1) + pad;
   if (fixed && halves) ld = (ld + 1) / 2;
   return fixed && major_of != TG_GEMM_STRIDES ? (tg_gemm_dim){ld, ld} : (tg_gemm_dim){1, 1 << 20};
 }
@@ -340,9 +347,9 @@ static void bind_all(choice *c, const int64_t sizes[3], const int64_t pad[3], bo
   static const char *const steps[] = {"stepa", "stepb", "stepc"}, *const lds[] = {"ld_arg0", "ld_arg1"};
   const uint8_t majors[] = {p->a_major, p->b_major, p->c_major};
   bind(c, "M", p->m), bind(c, "N", p->n), bind(c, "K", p->k);
-  bind(c, "lda", leading(p->a_major, sizes[0], sizes[2], pad[0], fixed, false));
-  bind(c, "ldb", leading(p->b_major, sizes[2], sizes[1], pad[1], fixed, p->bits == 4));
-  bind(c, "ldc", leading(p->c_major, sizes[0], sizes[1], pad[2], fixed, false));
+  bind(c, "lda", leading(p->a_major, p->a_step, sizes[0], sizes[2], pad[0], fixed, false));
+  bind(c, "ldb", leading(p->b_major, p->b_step, sizes[2], sizes[1], pad[1], fixed, p->bits == 4));
+  bind(c, "ldc", leading(p->c_major, p->c_step, sizes[0], sizes[1], pad[2], fixed, false));
   for (int i = 0; i < 3; i++)
     if (majors[i] == TG_GEMM_STRIDES) bind(c, steps[i], (tg_gemm_dim){1, 1 << 20});
   for (uint32_t i = 0; i < p->arguments_n; i++)

@@ -33,6 +33,11 @@ static void wrong_descriptors(tg_context *ctx) {
   refuse(ctx, &(tg_gemm_desc){DIMS, .a_ld = {5, 0}}, "tg_gemm_desc.a_ld: 5 is less than the 6 elements");
   refuse(ctx, &(tg_gemm_desc){DIMS, .b_ld = {9, 12}}, "no fixed leading dimension");
   refuse(ctx, &(tg_gemm_desc){DIMS, .c_ld = {9, 0}, .c_major = TG_ANY_STRIDES}, "tg_gemm_desc.c_ld: of an operand with strides");
+  refuse(ctx, &(tg_gemm_desc){DIMS, .a_step = -1}, "tg_gemm_desc.a_step: -1 is no number of elements");
+  refuse(ctx, &(tg_gemm_desc){DIMS, .b_step = ((int64_t)1 << 20) + 1}, "tg_gemm_desc.b_step: 1048577 is no number");
+  refuse(ctx, &(tg_gemm_desc){DIMS, .c_step = 2, .c_major = TG_ANY_STRIDES}, "tg_gemm_desc.c_step: of an operand with strides");
+  refuse(ctx, &(tg_gemm_desc){DIMS, .b_step = 2, .b = TG_I8, .b_bits = 8}, "tg_gemm_desc.b_step: weights of few bits");
+  refuse(ctx, &(tg_gemm_desc){DIMS, .a_step = 2, .a_ld = {10, 0}}, "tg_gemm_desc.a_ld: 10 is less than the 11 elements");
   refuse(ctx, &(tg_gemm_desc){DIMS, .arg = {{"bias", 0, TG_PER_COLUMN}}}, "'bias' without an epilogue");
   refuse(ctx, &(tg_gemm_desc){DIMS, .epilogue = "acc", .arg = {{NULL, 0, 0}, {"bias", 0, 0}}}, "stands behind an argument without a name");
   refuse(ctx, &(tg_gemm_desc){DIMS, .epilogue = "acc", .arg = {{"acc", 0, 0}}}, "'acc' is no name, or one that is taken");
@@ -50,7 +55,8 @@ static void wrong_calls(tg_context *ctx) {
   static const float one = 1;
   tg_gemm *g = plan(ctx, &(tg_gemm_desc){.m = {1, 8}, .n = {5, 0}, .k = {6, 0}}), *s = plan(ctx, &(tg_gemm_desc){DIMS, .c_major = TG_ANY_STRIDES, .epilogue = "acc + r", .arg = {{"r", 0, TG_PER_ELEMENT}}});
   tg_gemm *fixed = plan(ctx, &(tg_gemm_desc){DIMS, .a_ld = {8, 0}});
-  if (!g || !s || !fixed) return;
+  tg_gemm *stepped = plan(ctx, &(tg_gemm_desc){DIMS, .b_step = 2, .c_step = 3});
+  if (!g || !s || !fixed || !stepped) return;
   const tg_gemm_call good = {.m = 4, .a = x, .b = x + 1000, .c = y};
   CHECK(tg_gemm_run(g, &good) == TG_OK, "%s", tg_error_message(ctx));
 #define REFUSE(PLAN, TEXT, ...) do { tg_gemm_call call = good; call.m = (PLAN) == g ? 4 : 0; __VA_ARGS__; refuse_call(ctx, (PLAN), &call, (TEXT)); } while (0)
@@ -72,6 +78,10 @@ static void wrong_calls(tg_context *ctx) {
   REFUSE(g, "the products' C overlap", call.batch = 2; static const int64_t apart[3] = {24, 30, 19}; call.batch_strides = apart);
   REFUSE(g, "tg_gemm_call.group_m[1] = 9", call.batch = 2; static const int64_t rows[2] = {1, 9}; call.group_m = rows);
   REFUSE(fixed, "the plan is for a leading dimension of 8", call.a_strides[0] = 9);
+  REFUSE(stepped, "the plan has neighbours 2 elements apart", call.b_strides[0] = 10, call.b_strides[1] = 1);
+  REFUSE(stepped, "the plan has neighbours 3 elements apart", call.c_strides[0] = 20, call.c_strides[1] = 4);
+  REFUSE(stepped, "the plan has neighbours side by side", call.a_strides[0] = 20, call.a_strides[1] = 2);
+  REFUSE(stepped, "rows or columns of 5 elements would overlap", call.c_strides[0] = 12);
   REFUSE(s, "lay two elements on one place", call.arg[0] = x + 2000; call.c_strides[0] = 2, call.c_strides[1] = 1);
   REFUSE(s, "tg_gemm_call.arg[0] is NULL", call.c_strides[0] = 9, call.c_strides[1] = 1);
   REFUSE(s, "tg_gemm_call.c overlaps arg[0]", call.arg[0] = y + 1);
@@ -90,7 +100,7 @@ static void wrong_calls(tg_context *ctx) {
   tg_gemm_call old = good;
   old.exec = (const tg_exec *)x;
   CHECK(tg_gemm_run_sized(g, &old, offsetof(tg_gemm_call, exec)) == TG_OK, "%s", tg_error_message(ctx));
-  tg_gemm_free(g), tg_gemm_free(s), tg_gemm_free(fixed);
+  tg_gemm_free(g), tg_gemm_free(s), tg_gemm_free(fixed), tg_gemm_free(stepped);
 }
 int main(void) {
   tg_context *ctx = NULL;

@@ -164,7 +164,7 @@ int main(int argc, char **argv) {
   CHECK(tuned_of(c, &fixed, 64) == 1, "another context does not find it");
   tg_gemm_desc strides = fixed;
   strides.b_major = TG_ANY_STRIDES;
-  mistake(c, &strides, 0, "strides of their own");
+  mistake(c, &strides, 0, "strides that each call gives");
   mistake(c, &range, 65, "no plan of this descriptor serves 65 x 96 x 80");
   mistake(c, &range, 0, "no plan of this descriptor serves 0 x 96 x 80");
   tg_context_free(c), tg_context_free(none);

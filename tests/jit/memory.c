@@ -199,6 +199,29 @@ static void negative_offsets(tg_jit *jit, tg_type index, uint32_t lanes, int64_t
   compare(&s.p, "negative offsets");
 }
 
+/* Lanes a few elements apart, upwards and downwards, from the first element of a buffer to the last; and those between them, which stay as they are. gate: 0 none, 1 of the lanes, 2 one for all, 3 both. */
+static void steps(tg_jit *jit, tg_type t, tg_type index, uint32_t lanes, int64_t step, int gate) {
+  enum { ROUNDS = 3 };
+  scene s = {.n = 0};
+  program_begin(&s.p, jit);
+  tg_job *j = &s.p.j;
+  int64_t apart = step < 0 ? -step : step, row = apart * lanes, n = ROUNDS * row - apart + 1;
+#define INTEGER(v) tg_const_int(j, index, v)
+  const tg_uop *in = global(&s, "a", t, TG_ROLE_IN, n), *out = global(&s, "r", t, TG_ROLE_INOUT, n), *i = range_of(&s.p, "i", INTEGER(ROUNDS), TG_LOOP), *lane = tg_iota(j, index, lanes);
+  const tg_uop *at = put(&s, tg_op2(j, TG_OP_MUL, i, INTEGER(row))), *g = NULL;
+  if (step < 0) at = plus(&s, at, INTEGER(row - apart));
+  at = plus(&s, at, put(&s, tg_op2(j, TG_OP_MUL, lane, INTEGER(step))));
+  if (gate & 1) g = put(&s, tg_op2(j, TG_OP_NE, put(&s, tg_op2(j, TG_OP_CMOD, plus(&s, lane, i), INTEGER(3))), INTEGER(1)));
+  if (gate & 2) {
+    const tg_uop *all = put(&s, tg_op2(j, TG_OP_NE, i, INTEGER(1)));
+    g = g ? put(&s, tg_op2(j, TG_OP_AND, g, all)) : all;
+  }
+#undef INTEGER
+  store(&s, out, at, load(&s, in, at, g, g ? value_of(&s, t, 3) : NULL), g, 0);
+  loop(&s, i);
+  compare(&s.p, "steps");
+}
+
 /* Buffers of the workspace: fresh ones side by side and one after another do not disturb each other. */
 static void scratch(tg_jit *jit, uint32_t lanes) {
   scene s = {.n = 0};
@@ -489,6 +512,9 @@ int main(int argc, char **argv) {
     negative_offsets(jit, TG_I64, 4, stride);
   }
   negative_offsets(jit, TG_I32, 1, 1);
+  for (int64_t step = -5; step <= 5; step++)
+    for (int gate = 0; gate < 4; gate++)
+      for (uint32_t t = 0; step && t < sizeof all / sizeof *all; t++) steps(jit, all[t], t % 2 ? TG_I32 : TG_I64, 4u << (t + (uint32_t)gate) % 3, step, gate);
   for (uint32_t t = 0; t < TG_COUNT(all); t++) one_place(jit, all[t], t % 2 ? 4 : 16);
   for (uint32_t lanes = 1; lanes <= 16; lanes *= 4) scratch(jit, lanes);
   for (uint32_t lanes = 1; lanes <= 17; lanes += lanes < 8 ? 1 : 3) {

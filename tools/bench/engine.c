@@ -168,23 +168,25 @@ void engine_packings(engine *e) {
 
 /* ---- strides ---- */
 
-typedef struct { const char *text; bool ta, tb; int pad, step; } lying;
+typedef struct { const char *text; bool ta, tb; int pad, step; bool late; } lying;
 
 static void strides_case(engine *e, int n, const lying *how, int threads) {
   char name[96];
   snprintf(name, sizeof name, "strides %d, %s", n, how->text);
   if (!engine_wants(e, name)) return;
   static engine_product dense, other;
-  int step = how->step, ld = n * step + how->pad;
-  bench_product x = {.m = n, .n = n, .k = n, .threads = threads}, y = {.m = n, .n = n, .k = n, .ta = how->ta, .tb = how->tb, .lda = ld, .ldb = ld, .ldc = ld, .step = step, .threads = threads};
+  int step = how->step ? how->step : 1, ld = n * step + how->pad;
+  bench_product x = {.m = n, .n = n, .k = n, .threads = threads}, y = {.m = n, .n = n, .k = n, .ta = how->ta, .tb = how->tb, .lda = ld, .ldb = ld, .ldc = ld, .step = step, .late = how->late, .threads = threads};
   bool good = engine_open(e, name, &x, NULL, &dense) && engine_open(e, name, &y, NULL, &other);
   if (good) engine_contest(e, name, "rate", "dense NN", engine_run(&dense), engine_run(&other), threads, (engine_bar){.at_least = 0.93}, NULL);
   engine_close(&other), engine_close(&dense);
 }
 
 void engine_strides(engine *e) {
-  static const lying ways[] = {{"NN, lines 1 longer", false, false, 1, 1}, {"NN, lines 1024 longer", false, false, 1024, 1}, {"NT", false, true, 0, 1}, {"NT, lines 3 longer", false, true, 3, 1}, {"TN", true, false, 0, 1},
-                               {"TN, lines 1 longer", true, false, 1, 1}, {"TT", true, true, 0, 1}, {"TT, lines 7 longer", true, true, 7, 1}, {"NN, every other", false, false, 0, 2}, {"NT, every third", false, true, 1, 3}};
+  static const lying ways[] = {
+    {.text = "NN, lines 1 longer", .pad = 1}, {.text = "NN, lines 1024 longer", .pad = 1024}, {.text = "NT", .tb = true}, {.text = "NT, lines 3 longer", .tb = true, .pad = 3}, {.text = "TN", .ta = true},
+    {.text = "TN, lines 1 longer", .ta = true, .pad = 1}, {.text = "TT", .ta = true, .tb = true}, {.text = "TT, lines 7 longer", .ta = true, .tb = true, .pad = 7}, {.text = "NN, every other", .step = 2},
+    {.text = "NT, every third", .tb = true, .pad = 1, .step = 3}, {.text = "NN, every other, told by calls", .step = 2, .late = true}, {.text = "NT, every third, told by calls", .tb = true, .pad = 1, .step = 3, .late = true}};
   static const int sizes[] = {512, 1000, 1024, 2048};
   for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) strides_case(e, sizes[s], &ways[i], 1);

@@ -88,7 +88,7 @@ static void *memory(int rows, int columns, bool turned, int ld, uint32_t seed) {
   return x;
 }
 
-static uint8_t major_of(const bench_product *x, bool turned) { return x->step > 1 ? TG_ANY_STRIDES : turned ? TG_COLUMN_MAJOR : TG_ROW_MAJOR; }
+static uint8_t major_of(const bench_product *x, bool turned) { return x->late ? TG_ANY_STRIDES : turned ? TG_COLUMN_MAJOR : TG_ROW_MAJOR; }
 
 static void strides_of(const bench_product *x, int ld, bool turned, int64_t out[2]) {
   out[turned] = ld;
@@ -112,7 +112,8 @@ bool engine_open(engine *e, const char *name, const bench_product *x, const tg_g
   if (!d.k.hi) d.k.lo = y->k;
   d.a_major = major_of(y, y->ta), d.b_major = d.packing ? TG_ROW_MAJOR : major_of(y, y->tb), d.c_major = major_of(y, false);
   d.threads = y->threads;
-  bool fixed = !desc && step == 1;
+  bool fixed = !desc && !y->late;
+  if (!y->late) d.a_step = d.b_step = d.c_step = step;
   if (fixed) d.a_ld.lo = y->lda, d.b_ld.lo = y->ldb, d.c_ld.lo = y->ldc;
   if (tg_gemm_plan(e->ctx, &d, &p->plan)) return engine_wrong(e, name, tg_error_message(e->ctx));
   p->call = (tg_gemm_call){.m = y->m, .n = y->n, .k = y->k, .a = y->a, .b = y->b, .c = y->c};

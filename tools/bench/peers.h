@@ -10,6 +10,7 @@
 typedef struct bench_product {
   const tool_types *type;
   int m, n, k, lda, ldb, ldc, step;
+  bool late;   /* the step is told by calls only (TG_ANY_STRIDES) */
   bool ta, tb;
   const void *a, *b;
   void *c;
