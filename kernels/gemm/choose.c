@@ -109,7 +109,8 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
   enum { ADDRESSES = 12 };                         /* rows read where they lie: addresses of more of them fill the registers, and what a second term loads would wait in memory */
   enum { WHOLE = 2048, BLOCK = 1024, SHORT = 512 };             /* terms: C is written once where all of them fit in a panel */
   enum { GROUP = 128 };                            /* tiles of a group of rows that share blocks of terms */
-  const double AFAR = 0.4;                         /* of the third cache, from where on rows do not stay in it until the next columns */
+  const double AFAR = 0.4, COPIED = 0.3;           /* of the third cache, from where on rows do not stay in it until the next columns; for copies of them */
+  enum { WIDE = 512 };                             /* rows and columns for which long blocks of terms pay */
   enum { FEW_ROWS = 192, NEXT = 256 };             /* for which a block of columns is soon done; its terms, where the next one is asked for: both stay in the second cache */
   enum { WAITING = 64, ROWS = 2048, FEW = 1024 };  /* sums that wait: tiles of a block, rows that share panels; terms that are taken at once, so that none waits */
   tg_gemm_roles o = tg_gemm_roles_of(p);
@@ -126,20 +127,26 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
   if (few && s.mr > 6 && t->vector_registers >= 32) s = (shape){.mr = 6, .nu = 4, .vl = vl};   /* longer pieces of rows */
   int64_t nr = s.nu * vl, panels_n = up(columns.hi, nr), tiles = up(rows.hi, s.mr);
   if (dwords) size = bytes ? 1 : 2;
-  bool apart = tg_gemm_is_strided(p);   /* lines have little of use in them: rows are copied once, sums stored once */
-  int64_t kc = both ? terms_of(tg_gemm_packed_kc, p->k.hi, apart ? FEW : !waits ? 256 : p->k.hi <= FEW ? FEW : FEW / 2) : terms_of(tg_gemm_panel_kc, p->k.hi, across ? SHORT : whole ? WHOLE : BLOCK);
+  bool apart = tg_gemm_is_strided(p);
+  /* Rows that are converted, transposed or picked out of longer lines are copied once for all columns, into the third cache; of f32 and f64 that fit in the second one the copies are cheap, and may be repeated. */
+  bool once = both && !dwords && !p->panel && is_fixed(p->k) && is_fixed(columns) && (p->c != p->acc || (o.row == 'A' ? p->a : p->b) != p->acc || rows.hi * p->k.hi * size > l2);
+  int64_t kc = both ? terms_of(tg_gemm_packed_kc, p->k.hi, apart || (once && (waits || smaller(rows.hi, columns.hi) >= WIDE)) ? FEW : once ? FEW / 2 : !waits ? 256 : p->k.hi <= FEW ? FEW : FEW / 2) : terms_of(tg_gemm_panel_kc, p->k.hi, across ? SHORT : whole ? WHOLE : BLOCK);
   int64_t panel = smaller(kc, p->k.hi) * nr * size, room = l2 / (apart ? 1 : both || !whole || across || (dwords && !o.row_k) ? 2 : dwords ? 4 : 3);
   int64_t nb = panels_of(panels_n, room / panel), mb = both ? listed(tg_gemm_mb, smaller(tiles, l2 / 8 / (kc * s.mr * size))) : listed(tg_gemm_mb, 1 << 20);
   if (dwords) mb = listed(tg_gemm_mb, smaller(tiles, l2 / 4 / (kc * s.mr * size)));
   if (waits && !both) mb = listed(tg_gemm_mb, smaller(smaller(mb, tiles), WAITING));
-  bool grouped = known && !dwords && !waits && !p->panel && (double)(rows.hi * p->k.hi * size) > (apart ? (double)l2 : v.l3 * (threads > 1 ? 2 * AFAR : AFAR));   /* threads read the same rows at about the same time */
-  if (grouped) mb = listed(tg_gemm_mb, smaller(apart ? larger(GROUP, (int64_t)(v.l3 * AFAR) / (smaller(kc, p->k.hi) * s.mr * size)) : GROUP, tiles));
-  if (grouped && apart) nb = 1;
-  if (few && !dwords) kc = terms_of(both ? tg_gemm_packed_kc : tg_gemm_panel_kc, p->k.hi, NEXT), nb = panels_of(panels_n, larger(1, l2 / 8 / (smaller(kc, p->k.hi) * nr * size)));
+  bool grouped = once || (known && !both && !dwords && !waits && !p->panel && (double)(rows.hi * p->k.hi * size) > v.l3 * (threads > 1 ? 2 * AFAR : AFAR));   /* threads read the same rows at about the same time */
+  if (grouped) mb = listed(tg_gemm_mb, smaller(GROUP, tiles));
+  if (once) {
+    int64_t most = (int64_t)(v.l3 * COPIED) / (smaller(kc, p->k.hi) * s.mr * size);
+    mb = tiles <= most ? listed_above(tg_gemm_mb, tiles) : listed(tg_gemm_mb, larger(GROUP, most));
+    nb = 1;
+  }
+  if (few && !dwords && !once) kc = terms_of(both ? tg_gemm_packed_kc : tg_gemm_panel_kc, p->k.hi, NEXT), nb = panels_of(panels_n, larger(1, l2 / 8 / (smaller(kc, p->k.hi) * nr * size)));
   int64_t team = 0;
   if (threads > 1) { /* some four tasks for each thread: of columns where there are enough, since each task packs its own */
     int64_t tasks = 4 * (int64_t)threads;
-    team = grouped || panels_n >= tasks || panels_n * s.nu >= tiles ? 2 : 1;
+    team = (grouped && !once) || panels_n >= tasks || panels_n * s.nu >= tiles ? 2 : 1;
     if (team == 2) nb = listed(tg_gemm_nb, larger(1, smaller(nb, panels_n / tasks)));
     else mb = listed(tg_gemm_mb, smaller(mb, up(tiles, tasks)));
   }
@@ -152,7 +159,7 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
   knob(out, "NB", nb);
   if (waits) knob(out, "GB", team == 1 ? 1 : listed_above(tg_gemm_nb, up(up(tiles, mb), up(rows.hi, ROWS))));
   knob(out, "TEAM", team);
-  if (!dwords) knob(out, "NEXT", next), knob(out, "GROUPED", grouped);
+  if (!dwords) knob(out, "NEXT", next && !(grouped && team == 2)), knob(out, "GROUPED", grouped);   /* which block of columns a thread has next it does not know */
 }
 
 /* ---- tiles of bytes ---- */
@@ -446,7 +453,7 @@ static bool takes_pairs(const tg_gemm_problem *p, const tg_target *t) {
 }
 
 static uint32_t sketch_of(const tg_gemm_problem *p, const tg_target *t, uint32_t threads) {
-  enum { SMALL = 128, THIN_ALONG = 48, THIN_ACROSS = 32, FROM = 64 << 10, COPY = 1 << 20, TINY = 16 };
+  enum { SMALL = 128, THIN_ALONG = 48, THIN_ACROSS = 32, FEW_DOT = 14, FEW_NEAR = 3, FEW_AFAR = 10, FROM = 64 << 10, COPY = 1 << 20, TINY = 16 };
   if (p->bits) return quantised_sketch(p, t);
   if (!p->panel) {
     if (p->batch.hi > 1) return GEMM_PLAIN;
@@ -463,7 +470,9 @@ static uint32_t sketch_of(const tg_gemm_problem *p, const tg_target *t, uint32_t
   int64_t least = smaller(p->m.hi, p->n.hi), most = larger(p->m.hi, p->n.hi);
   bool narrow = thin.column_k && thin.scattered && o.row_k && rows == p->acc && least * 4 * bytes_of(p->acc) > t->vector_bytes * 3;   /* the few columns fill a vector, or nearly: then panels of them are better than sums along k */
   if (p->panel) return o.row_k && rows == p->acc ? GEMM_PANEL : GEMM_PACKED;
-  if (least <= (thin.column_k || thin.scattered ? THIN_ACROSS : THIN_ALONG) && most * p->k.hi >= FROM / bytes_of(streamed) && most > least * 4)
+  bool converted = streamed != p->acc && is_fixed(p->k) && is_fixed(p->m) && is_fixed(p->n);   /* by each tile of the few rows again; in panels once */
+  int64_t thinnest = converted ? thin.column_k ? FEW_DOT : most * p->k.hi * bytes_of(streamed) <= (int64_t)t->l2 ? FEW_NEAR : FEW_AFAR : thin.column_k || thin.scattered ? THIN_ACROSS : THIN_ALONG;
+  if (least <= thinnest && most * p->k.hi >= FROM / bytes_of(streamed) && most > least * 4)
     if (!narrow && (!thin.column_k || thin.row_k || least * p->k.hi <= COPY)) return thin.column_k ? GEMM_DOT : GEMM_STREAM;
   if (most <= SMALL && p->k.hi <= SMALL) return GEMM_DIRECT;
   return o.row_k && rows == p->acc ? GEMM_PANEL : GEMM_PACKED;

@@ -161,7 +161,7 @@ static int list_rows(int64_t rows, int64_t mr, some_rows *out) {
 
 double tg_gemm_store_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl) { return stored(v, vl, mr, nu, v->columns % vl); }
 
-double tg_gemm_panel_cycles(const tg_gemm_view *v, bool both, bool next, int64_t mr, int64_t nu, int64_t vl, int64_t kc, int64_t nb) {
+double tg_gemm_panel_cycles(const tg_gemm_view *v, bool both, bool grouped, bool next, int64_t mr, int64_t nu, int64_t vl, int64_t kc, int64_t nb) {
   some_rows list[8];
   int n = list_rows(v->rows, mr, list);
   int64_t wide = nu * vl, panels = up(v->columns, wide), blocks = up(v->terms, kc), blocks_n = up(panels, nb), rest = v->terms % vl;
@@ -175,7 +175,7 @@ double tg_gemm_panel_cycles(const tg_gemm_view *v, bool both, bool next, int64_t
   double once = arrives(v, v->columns * v->terms, false);
   sum = next ? most(sum, once) + ASKED * least(sum, once) : sum + columns_arrive(v);
   sum = with_rows(v, sum);
-  if (both) return sum + (double)blocks_n * (elements * (v->row_k ? COPY / (double)vl : TRANSPOSED) + (double)v->rows * ROW * (double)blocks);
+  if (both) return sum + (grouped ? 1 : (double)blocks_n) * (elements * (v->row_k ? COPY / (double)vl : TRANSPOSED) + (double)v->rows * ROW * (double)blocks);
   return sum + (elements * v->size > v->l2 * full ? elements * v->size * (v->asks_much ? AGAIN_EASILY : AGAIN_BYTE) * (double)blocks_n : 0);
 }
 
@@ -237,15 +237,15 @@ double tg_gemm_dot_cycles(const tg_gemm_view *v, int64_t mr, int64_t nc, int64_t
 
 double tg_gemm_cycles(const tg_gemm_problem *p, const tg_target *t, uint32_t sketch, const tg_gemm_choice *c) {
   tg_gemm_view v;
-  int64_t vl = 1, mr = 1, nu = 1, nc = 1, kc = 1, nb = 1, next = 0;
-  const struct { const char *name; int64_t *to; } names[] = {{"VL", &vl}, {"MR", &mr}, {"NU", &nu}, {"NC", &nc}, {"KC", &kc}, {"NB", &nb}, {"NEXT", &next}};
+  int64_t vl = 1, mr = 1, nu = 1, nc = 1, kc = 1, nb = 1, next = 0, grouped = 0;
+  const struct { const char *name; int64_t *to; } names[] = {{"VL", &vl}, {"MR", &mr}, {"NU", &nu}, {"NC", &nc}, {"KC", &kc}, {"NB", &nb}, {"NEXT", &next}, {"GROUPED", &grouped}};
   for (uint32_t i = 0; i < c->knobs_n; i++)
     for (uint32_t k = 0; k < TG_COUNT(names); k++)
       if (!strcmp(c->knob[i].name, names[k].name)) *names[k].to = c->knob[i].lo;
   tg_gemm_look(p, t, sketch == GEMM_STREAM || sketch == GEMM_DOT, &v);
   switch (sketch) {
   case GEMM_DIRECT: return tg_gemm_direct_cycles(&v, mr, nu, vl);
-  case GEMM_PANEL: case GEMM_PACKED: return tg_gemm_panel_cycles(&v, sketch == GEMM_PACKED, next != 0, mr, nu, vl, kc, nb);
+  case GEMM_PANEL: case GEMM_PACKED: return tg_gemm_panel_cycles(&v, sketch == GEMM_PACKED, grouped != 0, next != 0, mr, nu, vl, kc, nb);
   case GEMM_STREAM: return tg_gemm_stream_cycles(&v, mr, nu, vl, kc);
   case GEMM_DOT: return tg_gemm_dot_cycles(&v, mr, nc, vl);
   default: return 0;

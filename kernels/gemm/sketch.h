@@ -29,7 +29,7 @@ int64_t tg_gemm_sums(int64_t vectors, int64_t terms);     /* that each of a tile
 typedef enum { GEMM_NO_REST, GEMM_REST_IN_A_ROW, GEMM_REST_BEHIND, GEMM_REST_ONE_BY_ONE } tg_gemm_rest;
 tg_gemm_rest tg_gemm_dot_rest(int64_t terms, int64_t vl, int64_t mr, int64_t nc);
 double tg_gemm_store_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl);   /* of a tile's sums */
-double tg_gemm_panel_cycles(const tg_gemm_view *v, bool both, bool next, int64_t mr, int64_t nu, int64_t vl, int64_t kc, int64_t nb);
+double tg_gemm_panel_cycles(const tg_gemm_view *v, bool both, bool grouped, bool next, int64_t mr, int64_t nu, int64_t vl, int64_t kc, int64_t nb);
 double tg_gemm_stream_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl, int64_t kc);
 double tg_gemm_dot_cycles(const tg_gemm_view *v, int64_t mr, int64_t nc, int64_t vl);
 double tg_gemm_cycles(const tg_gemm_problem *p, const tg_target *t, uint32_t sketch, const tg_gemm_choice *c);   /* of the five that have an estimate */
@@ -53,8 +53,9 @@ void tg_gemm_weight(const tg_gemm_problem *p, const char *k, const char *j, char
 const char *tg_gemm_type(tg_type t);   /* in the language */
 
 /* Blocks of NB panels of so many columns, of KC terms and of MR times MB rows, as the loops cc kc rc rb cb cv. WHOLE: of all terms, no kc. WAITING: sums that C cannot hold wait beside the
- * blocks of terms, in a tile of GB blocks of rows, which share the panels of columns: so many stand inside the blocks of terms, the others around them (rg). GROUPED: blocks of rows stand outside. */
-typedef enum { GEMM_BLOCKS, GEMM_BLOCKS_WHOLE, GEMM_BLOCKS_WAITING, GEMM_BLOCKS_GROUPED } tg_gemm_blocks_kind;
+ * blocks of terms, in a tile of GB blocks of rows, which share the panels of columns: so many stand inside the blocks of terms, the others around them (rg). GROUPED: blocks of rows stand outside;
+ * GROUPED_WHOLE: of all terms. */
+typedef enum { GEMM_BLOCKS, GEMM_BLOCKS_WHOLE, GEMM_BLOCKS_WAITING, GEMM_BLOCKS_GROUPED, GEMM_BLOCKS_GROUPED_WHOLE } tg_gemm_blocks_kind;
 void tg_gemm_blocks(tg_builder *b, char rows, char columns, long long panel, tg_gemm_blocks_kind kind);
 /* Threads (TEAM): none; blocks of rows, that share the panels of columns; blocks of columns. */
 void tg_gemm_share(tg_builder *b, const tg_gemm_problem *p, tg_gemm_blocks_kind kind);

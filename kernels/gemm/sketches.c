@@ -2,6 +2,7 @@
  * Sketches for products with work enough to pack operands for it, and what all sketches share: words made of numbers, the tile in registers. */
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include "gemm/sketch.h"
 
 /* ---- words made of numbers ---- */
@@ -17,7 +18,7 @@ void tg_gemm_word(tg_builder *b, const char *format, ...) {
 
 const int64_t tg_gemm_mr[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 24, 28, 0}, tg_gemm_panel_kc[] = {128, 256, 384, 512, 768, 1024, 1536, 2048, 0},
               tg_gemm_packed_kc[] = {64, 96, 128, 160, 192, 224, 256, 320, 384, 512, 768, 1024, 0}, tg_gemm_nb[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 0},
-              tg_gemm_stream_nb[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 0}, tg_gemm_side[] = {1, 2, 4, 8, 0}, tg_gemm_mb[] = {1, 2, 4, 8, 16, 32, 64, 128, 1024, 0};
+              tg_gemm_stream_nb[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 0}, tg_gemm_side[] = {1, 2, 4, 8, 0}, tg_gemm_mb[] = {1, 2, 4, 8, 16, 32, 64, 128, 192, 256, 384, 512, 1024, 0};
 
 /* A knob with the values of a table, the default first. */
 void tg_gemm_knob(tg_builder *b, const char *name, int64_t first, const int64_t *values) {
@@ -123,14 +124,16 @@ void tg_gemm_blocks(tg_builder *tg_b_, char rows, char columns, long long panel,
   long long block = tg_c(MR) * (long long)tg_c(MB);
   tg_gemm_word(tg_b_, "split %c %lld as ct cv", columns, panel);
   tg_gemm_word(tg_b_, "split ct NB clip as cc cb");
-  if (kind != GEMM_BLOCKS_WHOLE) tg_gemm_word(tg_b_, "split k KC clip as kc kr");
+  if (kind != GEMM_BLOCKS_WHOLE && kind != GEMM_BLOCKS_GROUPED_WHOLE) tg_gemm_word(tg_b_, "split k KC clip as kc kr");
   if (kind == GEMM_BLOCKS_WAITING) {
     tg_gemm_word(tg_b_, "split %c %lld clip as rg rs", rows, block * (long long)tg_c(GB));
     tg_gemm_word(tg_b_, "split rs %lld clip as rc rb", block);
     tg_gemm_word(tg_b_, tg_c(TEAM) == 1 ? "order rg cc kc rc rb cb cv" : "order cc rg kc rc rb cb cv");
   } else {
     tg_gemm_word(tg_b_, "split %c %lld clip as rc rb", rows, block);
-    tg_gemm_word(tg_b_, kind == GEMM_BLOCKS_WHOLE ? "order cc rc rb cb cv" : kind == GEMM_BLOCKS_GROUPED ? "order rc kc cc rb cb cv" : "order cc kc rc rb cb cv");
+    static const char *const orders[] = {[GEMM_BLOCKS] = "order cc kc rc rb cb cv", [GEMM_BLOCKS_WHOLE] = "order cc rc rb cb cv", [GEMM_BLOCKS_GROUPED] = "order rc kc cc rb cb cv",
+                                         [GEMM_BLOCKS_GROUPED_WHOLE] = "order rc cc rb cb cv"};
+    tg_gemm_word(tg_b_, "%s", orders[kind]);
   }
 }
 
@@ -140,11 +143,24 @@ void tg_gemm_share(tg_builder *tg_b_, const tg_gemm_problem *p, tg_gemm_blocks_k
   if (tg_c(TEAM) == 2) tg_gemm_word(tg_b_, "thread cc");
 }
 
+/* Does the name stand in the expression? What it does not read cannot be asked for. */
+static bool is_read(const char *expression, const char *name) {
+  static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+  size_t n = strlen(name);
+  for (const char *at = expression; *at;) {
+    size_t word = strspn(at, letters);
+    if (word == n && !memcmp(at, name, n)) return true;
+    at += word ? word : 1;
+  }
+  return false;
+}
+
 void tg_gemm_ask(tg_builder *tg_b_, const tg_gemm_problem *p, tg_gemm_blocks_kind kind) {
-  if (kind == GEMM_BLOCKS_GROUPED) tg_gemm_word(tg_b_, "prefetch C at cb ahead 0 rw");
+  bool sums = p->c != p->acc && p->k.hi > tg_c(KC);
+  if (kind == GEMM_BLOCKS_GROUPED && !sums) tg_gemm_word(tg_b_, "prefetch C at cb ahead 0 rw");
   for (uint32_t i = 0; i < p->arguments_n; i++)   /* of each element: pieces of rows, which come while the sum is computed */
-    if (p->argument[i].per == 3) tg_gemm_word(tg_b_, "prefetch arg%u at cb ahead 0", i);
-  if (kind == GEMM_BLOCKS_WAITING && p->k.hi > tg_c(KC)) tg_gemm_word(tg_b_, "prefetch C.sum at cb ahead 0 rw");
+    if (p->argument[i].per == 3 && is_read(p->epilogue, p->argument[i].name)) tg_gemm_word(tg_b_, "prefetch arg%u at cb ahead 0", i);
+  if ((kind == GEMM_BLOCKS_WAITING || kind == GEMM_BLOCKS_GROUPED) && sums) tg_gemm_word(tg_b_, "prefetch C.sum at cb ahead 0 rw");
 }
 
 /* Blocks of columns (NB panels), of terms (KC) and of rows (MB tiles). The columns' operand in panels, for all rows; the rows' operand where it lies, or packed as well.
@@ -153,18 +169,18 @@ void tg_gemm_ask(tg_builder *tg_b_, const tg_gemm_problem *p, tg_gemm_blocks_kin
  * Sums that wait have a tile of GB blocks of rows, which share the panels of columns: so many stand inside the blocks of terms, the others around them. */
 static void panels(tg_builder *tg_b_, const tg_gemm_problem *p, bool both) {
   tg_gemm_roles o = tg_gemm_roles_of(p);
-  tg_gemm_blocks_kind kind = waits(p) ? GEMM_BLOCKS_WAITING : !p->panel && tg_c(GROUPED) ? GEMM_BLOCKS_GROUPED : GEMM_BLOCKS;
-  bool grouped = kind == GEMM_BLOCKS_GROUPED;
+  bool grouped = !p->panel && tg_c(GROUPED), whole = grouped && waits(p) && p->k.hi <= tg_c(KC);
+  tg_gemm_blocks_kind kind = whole ? GEMM_BLOCKS_GROUPED_WHOLE : grouped ? GEMM_BLOCKS_GROUPED : waits(p) ? GEMM_BLOCKS_WAITING : GEMM_BLOCKS;
   tg_gemm_product(tg_b_, p);
   if (p->panel) tg_gemm_word(tg_b_, "stage B at i as Bp[j/%u, k, j%%%u] space=packed", p->panel, p->panel);
   tg_gemm_blocks(tg_b_, o.r, o.c, (long long)(tg_c(VL) * tg_c(NU)), kind);
   if (!p->panel) tg_gemm_stage_columns(tg_b_, p, &o, grouped ? "cc" : "kc", tg_c(TEAM) == 1 && kind == GEMM_BLOCKS ? " space=team" : "");
   if (!p->panel && !o.column_k && tg_c(NB) > 1 && tg_c(TEAM) != 1) tg_gemm_word(tg_b_, "order Cp.1 Cp.0");   /* a row of all panels is read from end to end */
-  if (both) tg_gemm_stage_rows(tg_b_, p, &o, grouped ? "kc" : "rc");
-  tg_gemm_tile(tg_b_, "rb", "kr", "cb");
+  if (both) tg_gemm_stage_rows(tg_b_, p, &o, grouped && !whole ? "kc" : "rc");
+  tg_gemm_tile(tg_b_, "rb", whole ? "k" : "kr", "cb");
   if (p->epilogue && !waits(p) && p->k.hi > tg_c(KC)) tg_gemm_word(tg_b_, "cut kc last");   /* it is computed once, not in each block of terms */
   tg_gemm_share(tg_b_, p, kind);
-  if (tg_c(NEXT)) tg_gemm_word(tg_b_, "prefetch %c at %s ahead 1 of %s to l2", o.column, tg_c(UK) > 1 ? "ko" : "kr", grouped ? "cc" : "kc");
+  if (tg_c(NEXT)) tg_gemm_word(tg_b_, "prefetch %c at %s ahead 1 of %s to l2", o.column, tg_c(UK) > 1 ? "ko" : whole ? "k" : "kr", grouped ? "cc" : "kc");
   tg_gemm_ask(tg_b_, p, kind);
 }
 

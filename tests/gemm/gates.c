@@ -12,6 +12,8 @@
 #include "dsl/value.h"
 #include "gemm/gates.h"
 #include "gemm/sketch.h"
+#include "lower/lower.h"
+#include "ranges/ranges.h"
 
 /* ---- products in plain C, right but for one fault ---- */
 
@@ -460,6 +462,50 @@ static void chosen_values(void) {
   free(a);
 }
 
+/* And its words hold: a schedule that refuses one would cost the plan its choice as well. */
+typedef struct { authoring author; tg_job job; tg_lowering lowering; } scheduling;
+
+static void compile_rules(void *arg) {
+  scheduling *s = arg;
+  s->lowering.rules = tg_rules_compile(&s->job.env);
+}
+
+static void schedule(void *arg) {
+  scheduling *s = arg;
+  author(&s->author);
+  tg_lower(&s->author.job, &s->lowering, "schedule", NULL, NULL);
+}
+
+static void chosen_words(void) {
+  static const int64_t sizes[][3] = {{4, 512, 512}, {16, 2048, 700}, {1000, 32, 100}, {24, 2048, 2048}, {300, 200, 250}, {512, 512, 512}, {1024, 1000, 1024}, {700, 3000, 1500}, {4096, 128, 1024}, {128, 4096, 4096}, {4096, 4096, 4096}, {5000, 7000, 9000}};
+  static const tg_type types[][2] = {{TG_F32, TG_F32}, {TG_BF16, TG_BF16}, {TG_F16, TG_F32}, {TG_F64, TG_F64}};
+  scheduling *s = calloc(1, sizeof *s);
+  tg_target t;
+  tg_gemm_choice c;
+  if (!s) abort();
+  tg_target_host(&t, 1);
+  tg_job_init(&s->job, NULL);
+  s->lowering.target = &t;
+  bool good = tg_protect(&s->job.env, compile_rules, s);
+  CHECK(good, "%s", s->job.env.message);
+  for (uint32_t i = 0; good && i < TG_COUNT(sizes) * TG_COUNT(types) * 24; i++) {
+    const int64_t *n = sizes[i % TG_COUNT(sizes)];
+    const tg_type *type = types[i / TG_COUNT(sizes) % TG_COUNT(types)];
+    uint32_t way = i / TG_COUNT(sizes) / TG_COUNT(types), threads = 1u << way % 3;
+    int64_t step = way / 12 ? 2 : 1;
+    tg_gemm_problem p = {.a = type[0], .b = type[0], .c = type[1], .acc = type[0] == TG_F64 ? TG_F64 : TG_F32, .a_major = way / 3 & 1, .b_major = way / 6 & 1, .m = {n[0], n[0]}, .n = {n[1], n[1]}, .k = {n[2], n[2]},
+                         .batch = {1, 1}, .a_step = step, .b_step = step, .c_step = step};
+    tg_gemm_choose(&p, &t, threads, &c);
+    s->author.choice = &c, s->author.problem = &p;
+    tg_job_init(&s->author.job, NULL);
+    bool fine = tg_protect(&s->author.job.env, schedule, s);
+    CHECK(fine, "%s of %lld x %lld x %lld, %s, %c%c, step %lld, %u threads: %s", c.sketch->name, (long long)n[0], (long long)n[1], (long long)n[2], tg_type_name[type[0]], "NT"[p.a_major], "NT"[p.b_major], (long long)step, threads, s->author.job.env.message);
+    tg_job_drop(&s->author.job);
+  }
+  tg_job_drop(&s->job);
+  free(s);
+}
+
 int main(void) {
   if (tg_context_create(NULL, &context)) return 1;
   right_passes();
@@ -471,6 +517,7 @@ int main(void) {
   pairs_where_allowed();
   chosen_small();
   chosen_values();
+  chosen_words();
   outside(READS_BEHIND, false, "0 bytes behind the end of B");
   outside(READS_BEFORE, true, "4 bytes before the beginning of A");
   outside(WRITES_BEHIND, false, "0 bytes behind the end of C");
