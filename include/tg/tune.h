@@ -91,6 +91,7 @@ typedef struct tg_tune_options {   /* zero means default */
   int (*stop)(void *callback_user);                                   /* asked often; not 0: end now. The journal has what was found */
   void (*progress)(void *callback_user, const tg_tune_progress *);
   void *callback_user;
+  uint32_t threads;                /* that a launch may use; 0: all of the context's */
 } tg_tune_options;
 
 /* Launches are timed with as many threads as the context has (tg_context_options.threads), and a choice is found again by contexts with as many.

@@ -493,10 +493,12 @@ static bool is_estimated(const tg_gemm_problem *p) {
   return is_fixed(p->m) && is_fixed(p->n) && is_fixed(p->k) && p->batch.hi <= 1 && !p->panel && !p->bits && !tg_gemm_is_strided(p) && p->a == p->acc && p->b == p->acc && p->c == p->acc && is_float(p->acc) && p->m.lo && p->n.lo && p->k.lo;
 }
 
-static void choose_least(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
+enum { WAKE = 15000 };   /* cycles until other threads are at work */
+
+static double choose_least(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
   static const uint8_t sketches[] = {GEMM_DIRECT, GEMM_PANEL, GEMM_PACKED, GEMM_STREAM, GEMM_DOT};
   enum { THIN = 96 };   /* rows that a thin sketch may take: more share copies */
-  const double wake = 15000, surely = 0.98, near = 0.75, near_thin = t->asking == TG_ASK_MUCH ? 0.85 : near;   /* cycles; what the estimate cannot tell apart goes to the one that comes first: most of all where each cycle counts, and it copies nothing */
+  const double surely = 0.98, near = 0.75, near_thin = t->asking == TG_ASK_MUCH ? 0.85 : near;   /* cycles; what the estimate cannot tell apart goes to the one that comes first: most of all where each cycle counts, and it copies nothing */
   tg_gemm_view v;
   double best = 0;
   tg_gemm_look(p, t, false, &v);
@@ -507,9 +509,46 @@ static void choose_least(const tg_gemm_problem *p, const tg_target *t, uint32_t 
     if (thin && (smaller(p->m.hi, p->n.hi) > THIN || (sketches[i] == GEMM_STREAM ? o.column_k && !o.scattered : !o.column_k))) continue;   /* the other one would gather, or transpose a few terms at a time */
     tg_gemm_choose_knobs(p, t, threads, sketches[i], &c);
     double cycles = tg_gemm_cycles(p, t, sketches[i], &c);
-    if (threads > 1 && sketches[i] != GEMM_DIRECT) cycles = cycles / threads + wake;
+    if (threads > 1 && sketches[i] != GEMM_DIRECT) cycles = cycles / threads + WAKE;
     if (!i || cycles < best * (is_near(&v) && out->sketch == tg_gemm_sketches[GEMM_DIRECT] ? thin ? near_thin : near : surely)) best = cycles, *out = c;
   }
+  return best;
+}
+
+tg_gemm_problem tg_gemm_strip(const tg_gemm_problem *p, const tg_gemm_strips *strips, uint32_t i) {
+  tg_gemm_problem q = *p;
+  tg_gemm_dim *d = strips->rows ? &q.m : &q.n;
+  d->lo = d->hi = smaller(d->lo - (int64_t)i * strips->size, strips->size);
+  return q;
+}
+
+/* As many strips as threads, or fewer: of whole vectors where the elements along them lie side by side. */
+static tg_gemm_strips strips_of(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, bool rows) {
+  int64_t n = rows ? p->m.lo : p->n.lo, whole = rows == (p->c_major == TG_GEMM_COLUMN) ? larger(1, t->vector_bytes / bytes_of(p->acc)) : 1, size = up(up(n, threads), whole) * whole;
+  return (tg_gemm_strips){.n = (uint32_t)up(n, size), .rows = rows, .size = size};
+}
+
+tg_gemm_strips tg_gemm_choose_strips(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, bool open_rows) {
+  enum { WORK = 1000000, THIN = 64 };   /* multiplications, columns or rows of a strip: below, one thread is as fast */
+  const double together = 1.06;   /* what one kernel for all threads costs besides: who has what, waiting for each other, sizes that its words know less of */
+  tg_gemm_strips best = {.n = 1};
+  tg_gemm_choice c;
+  bool known = is_fixed(p->m) && is_fixed(p->n) && is_fixed(p->k) && p->m.lo && p->n.lo && p->k.lo;
+  if (threads < 2 || !known || p->bits || p->panel || (is_long(p) && is_float(p->acc))) return best;
+  if (!is_estimated(p)) {
+    bool rows = p->m.lo > p->n.lo;
+    tg_gemm_strips s = strips_of(p, t, threads, rows);
+    return (rows && open_rows) || s.n < 2 || s.size < THIN || (double)p->m.lo * (double)p->n.lo * (double)p->k.lo < WORK ? best : s;
+  }
+  double least = choose_least(p, t, threads, &c) * together;
+  for (int rows = 0; rows < 2 - open_rows; rows++) {
+    tg_gemm_strips s = strips_of(p, t, threads, rows);
+    tg_gemm_problem q = tg_gemm_strip(p, &s, 0);
+    if (s.n < 2) continue;
+    double cycles = choose_least(&q, t, 1, &c) + WAKE;
+    if (cycles < least) least = cycles, best = s;
+  }
+  return best;
 }
 
 void tg_gemm_choose(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {

@@ -257,6 +257,27 @@ static bool same_choice(const tg_gemm_choice *a, const tg_gemm_choice *b) {
   return true;
 }
 
+static bool same_size(const tg_gemm_problem *a, const tg_gemm_problem *b) { return a->m.lo == b->m.lo && a->n.lo == b->n.lo; }
+
+/* One choice, or those of strips. Strips know neither their place in C nor what rows beside theirs are computed with. */
+static void choose(const tg_gemm *g, const tg_gemm_problem *q, bool open_rows, tg_gemm_part *part) {
+  const tg_target *t = &g->context->target;
+  bool whole = g->flags & TG_GEMM_BATCH_INVARIANT || (q->epilogue && (tg_gemm_reads(q->epilogue, "m") || tg_gemm_reads(q->epilogue, "n")));
+  part->strips = whole ? (tg_gemm_strips){.n = 1} : tg_gemm_choose_strips(q, t, g->most, open_rows);
+  if (part->strips.n < 2) {
+    tg_gemm_choose(q, t, g->most, &part->choice);
+    return;
+  }
+  tg_gemm_problem first = tg_gemm_strip(q, &part->strips, 0), last = tg_gemm_strip(q, &part->strips, part->strips.n - 1);
+  tg_gemm_choose(&first, t, 1, &part->choice);
+  tg_gemm_choose(&last, t, 1, &part->last_choice);
+}
+
+/* All strips are of columns where parts are joined: of rows that have a range. */
+static bool same_choices(const tg_gemm_part *a, const tg_gemm_part *b) {
+  return a->strips.n == b->strips.n && a->strips.size == b->strips.size && same_choice(&a->choice, &b->choice) && same_choice(&a->last_choice, &b->last_choice);
+}
+
 /* A range of rows is cut where other sketches are better, and joined again where one choice serves both sides. Of columns likewise where there is no range of rows.
  * Where all else is fixed, as weights are, each of the smallest sizes has a kernel: the large operand is read once then, whatever the size of a tile.
  * Products without elements, or without terms, have no part. */
@@ -284,22 +305,30 @@ static void cut(tg_gemm *g) {
     bool invariant = g->flags & TG_GEMM_BATCH_INVARIANT;
     if (rows && fixed && !invariant) part.m.lo = part.m.hi = to < MANY ? to : MANY;   /* what is best for the last of them is best for most */
     if (invariant) part.m = (tg_gemm_dim){1, part.m.hi <= SMALL ? SMALL : MANY};   /* where terms are cut must not depend on m; small products stay small */
-    tg_gemm_choose(&part, &g->context->target, g->most, &next.choice);
-    if (last && same_choice(&last->choice, &next.choice)) *(rows ? &last->m.hi : &last->n.hi) = to;
+    choose(g, &part, rows, &next);
+    g->strips |= next.strips.n > 1;
+    if (last && same_choices(last, &next)) *(rows ? &last->m.hi : &last->n.hi) = to;
     else g->part[g->parts_n++] = next;
     from = to + 1;
   }
 }
 
+static tg_status compile_cases(planning *p, tg_gemm_problem q, const tg_gemm_choice *choice, tg_gemm_kernel *out) {
+  tg_status s = TG_OK;
+  for (uint32_t beta = 0; beta < (p->desc->beta ? GEMM_CASES : GEMM_UPDATE) && s == TG_OK; beta++) {
+    q.beta = beta;
+    s = compile(p, &q, choice, &out[beta]);
+  }
+  return s;
+}
+
 static tg_status compile_part(planning *p, tg_gemm_part *part) {
   tg_gemm_problem q = p->g->problem;
   q.m = part->m, q.n = part->n, q.k = part->k;
-  for (uint32_t beta = 0; beta < (p->desc->beta ? GEMM_CASES : GEMM_UPDATE); beta++) {
-    q.beta = beta;
-    tg_status s = compile(p, &q, &part->choice, &part->kernel[beta]);
-    if (s != TG_OK) return s;
-  }
-  return TG_OK;
+  if (part->strips.n < 2) return compile_cases(p, q, &part->choice, part->kernel);
+  tg_gemm_problem first = tg_gemm_strip(&q, &part->strips, 0), last = tg_gemm_strip(&q, &part->strips, part->strips.n - 1);
+  tg_status s = compile_cases(p, first, &part->choice, part->kernel);
+  return s == TG_OK && !same_size(&first, &last) ? compile_cases(p, last, &part->last_choice, part->last) : s;
 }
 
 /* C = beta C, for all sizes. */
@@ -384,7 +413,7 @@ void tg_gemm_free(tg_gemm *g) {
   if (!g) return;
   for (uint32_t beta = 0; beta < GEMM_CASES; beta++) {
     tg_kernel_free(g->nothing[beta].kernel);
-    for (uint32_t i = 0; i < g->parts_n; i++) tg_kernel_free(g->part[i].kernel[beta].kernel);
+    for (uint32_t i = 0; i < g->parts_n; i++) tg_kernel_free(g->part[i].kernel[beta].kernel), tg_kernel_free(g->part[i].last[beta].kernel);
   }
   tg_allocator a = g->context->env.allocator;
   a.free(a.user, g, sizeof *g);
@@ -393,7 +422,7 @@ void tg_gemm_free(tg_gemm *g) {
 tg_gemm_info tg_gemm_describe(const tg_gemm *g) { return g ? (tg_gemm_info){g->compiled, g->found, g->per_thread, g->tuned} : (tg_gemm_info){0}; }
 
 tg_gemm_code *tg_gemm_function(const tg_gemm *g) {
-  if (!g || g->parts_n != 1) return NULL;
+  if (!g || g->parts_n != 1 || g->strips) return NULL;
   const tg_gemm_kernel *k = &g->part[0].kernel[g->problem.beta];
   if (!k->kernel || k->requirements) return NULL;
   for (uint32_t i = 0; i < k->values_n; i++)   /* the header's order */

@@ -26,6 +26,9 @@ typedef struct tg_gemm_part {
   tg_gemm_dim m, n, k;
   tg_gemm_choice choice;
   tg_gemm_kernel kernel[GEMM_CASES];
+  tg_gemm_strips strips;                 /* n above 1: choice and kernel are a strip's */
+  tg_gemm_choice last_choice;            /* of the last strip, where it is smaller than the others */
+  tg_gemm_kernel last[GEMM_CASES];
 } tg_gemm_part;
 
 enum { GEMM_PARTS = 13 };
@@ -45,6 +48,7 @@ struct tg_gemm {
   uint32_t most;                         /* threads, with or without a pool of that size */
   size_t per_thread, shared;             /* bytes that the kernels work in, at most */
   uint32_t parts_n, compiled, found, tuned;
+  bool strips;                           /* some part's products are strips */
   tg_gemm_kernel nothing[GEMM_CASES];    /* for k = 0 or alpha = 0: neither A nor B is read */
   tg_gemm_part part[GEMM_PARTS];
 };
@@ -70,6 +74,7 @@ typedef struct tg_gemm_space {
   uint32_t bindings_n;
   int64_t params[GEMM_VALUES];
   uint32_t params_n;
+  uint32_t threads;                    /* 1: one strip of several, which one thread computes; 0: as many as the context has */
 } tg_gemm_space;
 tg_status tg_gemm_space_of(tg_context *c, const tg_gemm_desc *d, int64_t m, int64_t n, int64_t k, tg_gemm_space *out);
 #endif

@@ -337,31 +337,37 @@ static tg_status read_arguments(run *r) {
 
 static bool within(tg_gemm_dim d, int64_t x) { return x >= d.lo && x <= d.hi; }
 
-static const tg_gemm_kernel *kernel_for(const run *r, int64_t m, int64_t n) {
+static const tg_gemm_part *part_for(const run *r, int64_t m, int64_t n) {
   const tg_gemm *g = r->g;
-  if (r->nothing) return &g->nothing[r->update];
   for (uint32_t i = 0; i < g->parts_n; i++)
-    if (within(g->part[i].m, m) && within(g->part[i].n, n)) return &g->part[i].kernel[r->update];
+    if (within(g->part[i].m, m) && within(g->part[i].n, n)) return &g->part[i];
   return NULL;
 }
 
 /* A kernel and what it is called with; one product's A, B and C differ from the next's. */
 typedef struct {
   const tg_gemm_kernel *kernel;
+  const tg_gemm_part *strips;  /* the part whose strips make up the product; NULL: the kernel is all of it */
   void *buffers[GEMM_OPERANDS + 1];
   int64_t values[GEMM_VALUES];
   uint8_t place[3];            /* of A, B and C among the buffers; GEMM_OPERANDS: none */
 } ready;
 
-static void get_ready(const run *r, int64_t m, int64_t n, ready *out) {
-  const tg_gemm_kernel *k = out->kernel = kernel_for(r, m, n);
+static void take_kernel(const run *r, const tg_gemm_kernel *k, int64_t m, int64_t n, ready *out) {
   int64_t mine[2] = {m, n};
+  out->kernel = k;
   out->place[0] = out->place[1] = out->place[2] = GEMM_OPERANDS;
   for (uint32_t i = 0; i < k->operands_n; i++) {
     out->buffers[i] = r->operand[k->operand[i]];
     if (k->operand[i] < 3) out->place[k->operand[i]] = (uint8_t)i;
   }
   for (uint32_t i = 0; i < k->values_n; i++) out->values[i] = k->value[i] < 2 ? mine[k->value[i]] : r->value[k->value[i]];
+}
+
+static void get_ready(const run *r, int64_t m, int64_t n, ready *out) {
+  const tg_gemm_part *part = r->nothing ? NULL : part_for(r, m, n);
+  out->strips = part && part->strips.n > 1 ? part : NULL;
+  if (!out->strips) take_kernel(r, part ? &part->kernel[r->update] : &r->g->nothing[r->update], m, n, out);
 }
 
 /* One product, with its operands in place, on so many threads. */
@@ -373,9 +379,54 @@ static void launch(const run *r, ready *w, char *workspace, uint32_t threads) {
   tg_cpu_call(w->kernel->kernel->cpu, &(tg_cpu_launch){w->buffers, w->values, workspace, r->parallel_for ? NULL : r->g->context->pool, threads, threads > 1 ? r->parallel_for : NULL, r->user});
 }
 
+/* ---- strips ---- */
+
+typedef struct { const run *r; const tg_gemm_part *part; void *product[3]; char *workspace; uint32_t workers; } stripping;
+
+static void run_strip(const stripping *s, uint32_t i, char *workspace) {
+  const run *r = s->r;
+  const tg_gemm_problem *p = &r->g->problem;
+  const tg_gemm_strips *all = &s->part->strips;
+  int64_t from = (int64_t)i * all->size, m = all->rows ? smaller(r->m - from, all->size) : r->m, n = all->rows ? r->n : smaller(r->n - from, all->size);
+  bool last = i + 1 == all->n && s->part->last[r->update].kernel;
+  ready w;
+  take_kernel(r, last ? &s->part->last[r->update] : &s->part->kernel[r->update], m, n, &w);
+  for (uint32_t x = 0; x < 3; x++) {
+    bool moves = x == 2 || (x == 0) == all->rows;   /* a strip of rows has all of B, one of columns all of A */
+    w.buffers[w.place[x]] = behind(s->product[x], moves ? from * r->at[x].step[!all->rows] * r->at[x].size : 0);
+  }
+  for (uint32_t x = 0; x < w.kernel->operands_n; x++) {
+    if (w.kernel->operand[x] < GEMM_ARG) continue;
+    uint32_t a = w.kernel->operand[x] - GEMM_ARG;
+    uint8_t per = p->argument[a].per;
+    int64_t elements = !(per & (all->rows ? TG_PER_ROW : TG_PER_COLUMN)) ? 0 : per == TG_PER_ELEMENT && all->rows ? from * r->value[GEMM_ARG_LD + a] : from;
+    w.buffers[x] = behind(w.buffers[x], elements * tg_type_bytes(p->argument[a].type));
+  }
+  launch(r, &w, workspace, 1);
+}
+
+/* Every worker has memory of its own, and every so-manieth strip. */
+static void take_strips(void *arg, int64_t worker) {
+  const stripping *s = arg;
+  for (uint32_t i = (uint32_t)worker; i < s->part->strips.n; i += s->workers) run_strip(s, i, s->workspace + (size_t)worker * (s->r->g->per_thread + s->r->g->shared));
+}
+
+static void pool_strips(void *arg, int64_t i, uint32_t worker) {
+  (void)worker;
+  take_strips(arg, i);
+}
+
+static void run_strips(const run *r, const ready *w, void *const product[3], char *workspace, uint32_t threads) {
+  stripping s = {r, w->strips, {product[0], product[1], product[2]}, workspace, (uint32_t)smaller(threads, w->strips->strips.n)};
+  if (s.workers < 2) take_strips(&s, 0);
+  else if (r->parallel_for) r->parallel_for(r->user, s.workers, take_strips, &s);
+  else tg_pool_run(r->g->context->pool, s.workers, s.workers, pool_strips, &s);
+}
+
 /* Products from..to on so many threads; first: the groups' rows before them, moved on. */
 static void run_products(const run *r, int64_t from, int64_t to, int64_t *first, char *workspace, uint32_t threads) {
   const int64_t *group = r->call->group_m;
+  void *product[3];
   ready w;
   if (!group) get_ready(r, r->m, r->n, &w);
   for (int64_t b = from; b < to; b++) {
@@ -383,9 +434,11 @@ static void run_products(const run *r, int64_t from, int64_t to, int64_t *first,
     if (group) get_ready(r, group[b], r->n, &w);
     for (uint32_t i = 0; i < 3; i++) {
       int64_t before = group && i != 1 ? *first * r->at[i].step[0] * r->at[i].size : b * r->apart[i];
-      w.buffers[w.place[i]] = r->list[i] ? (void *)(uintptr_t)r->list[i][b] : behind(r->operand[i], before);
+      product[i] = r->list[i] ? (void *)(uintptr_t)r->list[i][b] : behind(r->operand[i], before);
+      if (!w.strips) w.buffers[w.place[i]] = product[i];
     }
-    launch(r, &w, workspace, threads);
+    if (w.strips) run_strips(r, &w, product, workspace, threads);
+    else launch(r, &w, workspace, threads);
     if (group) *first += group[b];
   }
 }
@@ -431,9 +484,9 @@ static uint32_t threads_of(const tg_gemm *g, const tg_gemm_call *call) {
   return call->threads > 0 && (uint32_t)call->threads < n ? (uint32_t)call->threads : n;
 }
 
-/* A team of threads on one product has one shared memory; products side by side have one each. */
+/* A team of threads on one product has one shared memory; products side by side, and strips, have one each. */
 static size_t workspace_bytes(const tg_gemm *g, uint32_t threads, bool batched) {
-  return threads * g->per_thread + (batched ? threads : 1) * g->shared;
+  return threads * g->per_thread + (batched || g->strips ? threads : 1) * g->shared;
 }
 
 size_t tg_gemm_workspace_sized(const tg_gemm *g, const tg_gemm_call *given, size_t call_bytes) {

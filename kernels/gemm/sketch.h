@@ -59,6 +59,8 @@ typedef enum { GEMM_BLOCKS, GEMM_BLOCKS_WHOLE, GEMM_BLOCKS_WAITING, GEMM_BLOCKS_
 void tg_gemm_blocks(tg_builder *b, char rows, char columns, long long panel, tg_gemm_blocks_kind kind);
 /* Threads (TEAM): none; blocks of rows, that share the panels of columns; blocks of columns. */
 void tg_gemm_share(tg_builder *b, const tg_gemm_problem *p, tg_gemm_blocks_kind kind);
+/* Does the name stand in the expression? */
+bool tg_gemm_reads(const char *expression, const char *name);
 /* What a tile stores to and what its epilogue reads is asked for while it is computed. */
 void tg_gemm_ask(tg_builder *b, const tg_gemm_problem *p, tg_gemm_blocks_kind kind);
 

@@ -143,8 +143,7 @@ void tg_gemm_share(tg_builder *tg_b_, const tg_gemm_problem *p, tg_gemm_blocks_k
   if (tg_c(TEAM) == 2) tg_gemm_word(tg_b_, "thread cc");
 }
 
-/* Does the name stand in the expression? What it does not read cannot be asked for. */
-static bool is_read(const char *expression, const char *name) {
+bool tg_gemm_reads(const char *expression, const char *name) {
   static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
   size_t n = strlen(name);
   for (const char *at = expression; *at;) {
@@ -159,7 +158,7 @@ void tg_gemm_ask(tg_builder *tg_b_, const tg_gemm_problem *p, tg_gemm_blocks_kin
   bool sums = p->c != p->acc && p->k.hi > tg_c(KC);
   if (kind == GEMM_BLOCKS_GROUPED && !sums) tg_gemm_word(tg_b_, "prefetch C at cb ahead 0 rw");
   for (uint32_t i = 0; i < p->arguments_n; i++)   /* of each element: pieces of rows, which come while the sum is computed */
-    if (p->argument[i].per == 3 && is_read(p->epilogue, p->argument[i].name)) tg_gemm_word(tg_b_, "prefetch arg%u at cb ahead 0", i);
+    if (p->argument[i].per == 3 && tg_gemm_reads(p->epilogue, p->argument[i].name)) tg_gemm_word(tg_b_, "prefetch arg%u at cb ahead 0", i);
   if ((kind == GEMM_BLOCKS_WAITING || kind == GEMM_BLOCKS_GROUPED) && sums) tg_gemm_word(tg_b_, "prefetch C.sum at cb ahead 0 rw");
 }
 

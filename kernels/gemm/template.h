@@ -67,6 +67,12 @@ void tg_gemm_kernel_of(const tg_gemm_problem *p, const tg_kernel_def *sketch, tg
 /* The knobs that the first choice would give this sketch, by its number. */
 void tg_gemm_choose_knobs(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, uint32_t sketch, tg_gemm_choice *out);
 
+/* A product on several threads as products of one thread each, on strips of C: n of them, of `size` rows or columns, the last with what is left. n 1: one kernel, which its words share out. */
+typedef struct tg_gemm_strips { uint32_t n; bool rows; int64_t size; } tg_gemm_strips;
+tg_gemm_problem tg_gemm_strip(const tg_gemm_problem *p, const tg_gemm_strips *strips, uint32_t i);
+/* Are strips better than one kernel for all, which tg_gemm_choose gives? open_rows: strips of columns only. */
+tg_gemm_strips tg_gemm_choose_strips(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, bool open_rows);
+
 /* A good point without a search, from the sizes, the caches, the registers and the threads: microseconds, no memory. */
 void tg_gemm_choose(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out);
 #endif

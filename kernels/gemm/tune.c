@@ -31,10 +31,15 @@ tg_status tg_gemm_space_of(tg_context *c, const tg_gemm_desc *d, int64_t m, int6
   if (q.panel || q.a_major == TG_GEMM_STRIDES || q.b_major == TG_GEMM_STRIDES || q.c_major == TG_GEMM_STRIDES)
     return tg_context_fail(c, TG_EINVAL, "tg_gemm_tune: products with B packed ahead, or with strides that each call gives, are not tuned");
   q.m = part->m, q.n = part->n, q.k = part->k;
+  out->threads = part->strips.n > 1 ? 1 : 0;
   int64_t ldb = side(q.b_major, q.b_step, k, n), groups = q.group ? (k + q.group - 1) / q.group : 1;
   const int64_t value[] = {m, n, k, side(q.a_major, q.a_step, m, k), q.bits == 4 ? (ldb + 1) / 2 : ldb, side(q.c_major, q.c_step, m, n)};   /* of four bits: bytes */
-  out->problem = q;
   memcpy(out->size, value, sizeof out->size);
+  if (out->threads) { /* a strip is what has a kernel; all but the last are alike */
+    q = tg_gemm_strip(&q, &part->strips, 0);
+    out->size[0] = q.m.lo, out->size[1] = q.n.lo;
+  }
+  out->problem = q;
   out->choice = &part->choice;
   out->bindings_n = tg_gemm_bind(g, &q, out->binding);
   out->params_n = 0;
@@ -55,6 +60,7 @@ tg_status tg_gemm_tune_sized(tg_context *c, const tg_gemm_desc *desc, size_t des
   tg_status s = tg_gemm_space_of(c, &d, m, n, k, &w);
   if (s != TG_OK) return s;
   tg_tune_options o = options ? *options : (tg_tune_options){0};
+  if (w.threads) o.threads = w.threads;
   o.bindings = w.binding, o.bindings_n = w.bindings_n, o.user = &w.problem, o.params = w.params, o.params_n = w.params_n;
   if (!o.start) o.start = w.choice->knob, o.start_n = w.choice->knobs_n;
   const tg_gate_size at = {w.size[0], w.size[1], w.size[2]};

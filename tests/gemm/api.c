@@ -145,6 +145,18 @@ static void range_of_rows(tg_context *ctx) {
   tg_gemm_free(g);
 }
 
+/* Strips of C on several threads: rows or columns, the last one smaller, with alpha and beta; on more threads than strips, and fewer. */
+static void strips(tg_context *ctx) {
+  static const int64_t sizes[][3] = {{301, 37, 80}, {64, 517, 90}, {131, 129, 127}, {33, 400, 201}};
+  for (int way = 0; way < 32; way += 2 - way % 3 % 2) {
+    const int64_t *z = sizes[way % 4];
+    shape x = {.n = z[1], .k = z[2], .pad = way % 3, .a_major = (uint8_t)(way / 4 % 2), .b_major = (uint8_t)(way / 8 % 2), .c_major = (uint8_t)(way / 16 % 2)};
+    tg_gemm *g = plan(ctx, &(tg_gemm_desc){.m = {way % 5 == 4 ? 1 : z[0], z[0]}, .n = {z[1], 0}, .k = {z[2], 0}, .a_major = x.a_major, .b_major = x.b_major, .c_major = x.c_major, .alpha = 1, .beta = 1, .threads = 2 + way % 4});
+    for (int threads = 0; g && threads < 7; threads++) one(ctx, g, &x, z[0], threads % 2 ? &minus_two : NULL, threads % 3 ? &half : NULL, threads);
+    tg_gemm_free(g);
+  }
+}
+
 /* ---- several products at a time ---- */
 
 enum { BATCH = 9, BM = 5, BN = 18, BK = 11 };
@@ -218,35 +230,46 @@ static void groups(tg_context *ctx) {
 
 /* ---- epilogues ---- */
 
-static void epilogues(tg_context *ctx) {
-  enum { M = 37, N = 21, K = 19 };
-  static float a[M][K], b[K][N], c[M][N], bias[N], scale[M], residual[M][N + 5];
-  for (int i = 0; i < M * K; i++) a[i / K][i % K] = (float)(i % 7 - 3);
-  for (int i = 0; i < K * N; i++) b[i / N][i % N] = (float)(i % 5 - 2);
-  for (int j = 0; j < N; j++) bias[j] = (float)(j - 4);
-  for (int i = 0; i < M; i++) scale[i] = (float)(i % 3);
-  for (int i = 0; i < M * (N + 5); i++) residual[i / (N + 5)][i % (N + 5)] = (float)(i % 11);
+/* places: it reads the subscripts themselves. Large enough, and without them, it is shared out in strips. */
+static void epilogue(tg_context *ctx, int m, int n, int k, bool places) {
+  float *a = malloc((size_t)(m * k) * sizeof *a), *b = malloc((size_t)(k * n) * sizeof *b), *c = malloc((size_t)(m * n) * sizeof *c), *bias = malloc((size_t)n * sizeof *bias), *scale = malloc((size_t)m * sizeof *scale),
+        *residual = malloc((size_t)(m * (n + 5)) * sizeof *residual);
+  for (int i = 0; i < m * k; i++) a[i] = (float)(i % 7 - 3);
+  for (int i = 0; i < k * n; i++) b[i] = (float)(i % 5 - 2);
+  for (int j = 0; j < n; j++) bias[j] = (float)(j - 4);
+  for (int i = 0; i < m; i++) scale[i] = (float)(i % 3);
+  for (int i = 0; i < m * (n + 5); i++) residual[i] = (float)(i % 11);
   static const float factor = 3;
-  for (int way = 0; way < 4; way++) {
-    tg_gemm_desc d = {.m = {way & 1 ? 0 : M, way & 1 ? 100 : 0}, .n = {N, 0}, .k = {K, 0}, .threads = 3, .epilogue = "max(acc + bias, 0) * scale + by * residual + where(m == n, 1, 0)",
+  for (int way = 0; way < 8; way += 1 + places) {
+    bool range = places ? way & 4 : way & 1;
+    tg_gemm_desc d = {.m = {range ? 0 : m, range ? 2 * m : 0}, .n = {n, 0}, .k = {k, 0}, .threads = way & 4 ? 3 : 2,
+                      .epilogue = places ? "max(acc + bias, 0) * scale + by * residual + where(m == n, 1, 0)" : "max(acc + bias, 0) * scale + by * residual",
                       .arg = {{"bias", 0, TG_PER_COLUMN}, {"scale", 0, TG_PER_ROW}, {"by", 0, TG_PER_ALL}, {"residual", 0, TG_PER_ELEMENT}}};
     if (way & 2) d.c_major = TG_COLUMN_MAJOR;
     tg_gemm *g = plan(ctx, &d);
     if (!g) continue;
-    tg_gemm_call call = {.m = M, .a = a, .b = b, .c = c, .arg = {bias, scale, &factor, residual}, .arg_ld = {0, 0, 0, N + 5}};
+    tg_gemm_call call = {.m = m, .a = a, .b = b, .c = c, .arg = {bias, scale, &factor, residual}, .arg_ld = {0, 0, 0, n + 5}};
     call.workspace_bytes = tg_gemm_workspace(g, &call), call.workspace = malloc(call.workspace_bytes + 1);
     CHECK(tg_gemm_run(g, &call) == TG_OK, "%s", tg_error_message(ctx));
     int wrong = 0;
-    for (int i = 0; i < M; i++)
-      for (int j = 0; j < N; j++) {
-        float s = product(a[0], b[0], i, j, K, N) + bias[j];
-        float want = (s > 0 ? s : 0) * scale[i] + factor * residual[i][j] + (i == j ? 1 : 0);
-        wrong += (way & 2 ? c[(j * M + i) / N][(j * M + i) % N] : c[i][j]) != want;
+    for (int i = 0; i < m; i++)
+      for (int j = 0; j < n; j++) {
+        float s = product(a, b, i, j, k, n) + bias[j];
+        float want = (s > 0 ? s : 0) * scale[i] + factor * residual[i * (n + 5) + j] + (places && i == j ? 1 : 0);
+        wrong += c[way & 2 ? j * m + i : i * n + j] != want;
       }
-    CHECK(!wrong, "way %d: %d elements", way, wrong);
+    CHECK(!wrong, "%d x %d x %d, way %d: %d elements", m, n, k, way, wrong);
     free(call.workspace);
     tg_gemm_free(g);
   }
+  free(a), free(b), free(c), free(bias), free(scale), free(residual);
+}
+
+static void epilogues(tg_context *ctx) {
+  epilogue(ctx, 37, 21, 19, true);
+  epilogue(ctx, 137, 261, 119, true);
+  epilogue(ctx, 137, 261, 119, false);
+  epilogue(ctx, 259, 67, 90, false);
 }
 
 /* ---- the bare code ---- */
@@ -422,9 +445,9 @@ static void packings(tg_context *ctx) {
 
 /* Large products want a workspace. */
 static void workspaces(tg_context *ctx) {
-  enum { N = 300 };
+  enum { N = 700 };
   float *x = calloc(3 * N * N, sizeof *x);
-  tg_gemm *g = plan(ctx, &(tg_gemm_desc){.m = {N, 0}, .n = {N, 0}, .k = {N, 0}, .threads = 3});
+  tg_gemm *g = plan(ctx, &(tg_gemm_desc){.m = {N, 0}, .n = {N, 0}, .k = {N, 0}, .b_major = TG_COLUMN_MAJOR, .threads = 3});
   tg_gemm_call call = {.a = x, .b = x + N * N, .c = x + 2 * N * N};
   size_t bytes = tg_gemm_workspace(g, &call);
   CHECK(bytes > 4096 && tg_gemm_workspace(g, NULL) >= bytes, "%zu bytes", bytes);
@@ -601,6 +624,7 @@ int main(void) {
   workspaces(ctx);
   invariant(ctx);
   if (!THREADS_ONLY) {
+    strips(ctx);
     range_of_rows(ctx);
     epilogues(ctx);
     functions(ctx);

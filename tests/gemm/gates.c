@@ -506,6 +506,32 @@ static void chosen_words(void) {
   free(s);
 }
 
+/* Strips make up all of C, once; rows of a range stay whole; the smallest products have none. */
+static void strips(void) {
+  static const int64_t sizes[] = {1, 17, 64, 129, 700, 2048};
+  static const tg_type types[] = {TG_F32, TG_BF16, TG_I8, TG_F64};
+  tg_target t;
+  int many = 0;
+  tg_target_host(&t, 4);
+  for (uint32_t i = 0; i < 6 * 6 * 4 * 4; i++) {
+    int64_t m = sizes[i % 6], n = sizes[i / 6 % 6], all = 0;
+    tg_type type = types[i / 36 % 4], sum = type == TG_I8 ? TG_I32 : type == TG_F64 ? TG_F64 : TG_F32;
+    bool open_rows = i / 144 & 1;
+    tg_gemm_problem p = {.a = type, .b = type, .c = sum, .acc = sum, .m = {m, m}, .n = {n, n}, .k = {300, 300}, .c_major = i / 288 & 1, .batch = {1, 1}};
+    tg_gemm_strips s = tg_gemm_choose_strips(&p, &t, 2 + i % 3, open_rows);
+    CHECK(s.n >= 1 && s.n <= 2 + i % 3 && !(open_rows && s.rows), "%lld x %lld: %u strips", (long long)m, (long long)n, s.n);
+    for (uint32_t k = 0; k < s.n && s.n > 1; k++) {
+      tg_gemm_problem q = tg_gemm_strip(&p, &s, k);
+      all += s.rows ? q.m.lo : q.n.lo;
+      CHECK(q.m.lo >= 1 && q.n.lo >= 1 && q.m.lo == q.m.hi && q.n.lo == q.n.hi && (s.rows ? q.n.lo == n : q.m.lo == m), "%lld x %lld, strip %u", (long long)m, (long long)n, k);
+    }
+    CHECK(s.n == 1 || all == (s.rows ? m : n), "%lld x %lld: strips of %lld in all", (long long)m, (long long)n, (long long)all);
+    CHECK(s.n == 1 || m * n > 17, "%lld x %lld in strips", (long long)m, (long long)n);
+    many += s.n > 1;
+  }
+  CHECK(many > 250, "%d of 576 in strips", many);
+}
+
 int main(void) {
   if (tg_context_create(NULL, &context)) return 1;
   right_passes();
@@ -518,6 +544,7 @@ int main(void) {
   chosen_small();
   chosen_values();
   chosen_words();
+  strips();
   outside(READS_BEHIND, false, "0 bytes behind the end of B");
   outside(READS_BEFORE, true, "4 bytes before the beginning of A");
   outside(WRITES_BEHIND, false, "0 bytes behind the end of C");
