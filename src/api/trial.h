@@ -23,7 +23,7 @@ tg_status tg_tune_gated(tg_context *c, const tg_kernel_def *const *defs, uint32_
 #define TG_TRIAL_AS_WRITTEN 4e8   /* operations up to which the reference runs without a schedule */
 
 enum { TRIAL_BUFFERS = 64, TRIAL_LAUNCHES = 4 };
-typedef enum { GATE_EXACT, GATE_RANDOM, GATES } tg_gate_kind;
+typedef enum { GATE_EXACT, GATE_ENDLESS /* the same with some numbers infinite or none */, GATE_RANDOM, GATES } tg_gate_kind;
 
 typedef struct tg_trial_operand {
   const char *name;

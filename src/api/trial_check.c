@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Is a candidate's result the right one? It runs on two sets of inputs: whole numbers so small that every order of summation gives the same bits, compared
- * bit for bit; and random numbers, compared with the kernel as written in f64, within twice the error that it has in its own types. Operands stand right
+ * Is a candidate's result the right one? It runs on sets of inputs: whole numbers so small that every order of summation gives the same bits, compared
+ * bit for bit; the same with some that are infinite or NaN; and random numbers, compared with the kernel as written in f64, within twice the error that it has in its own types. Operands stand right
  * before a page that faults, then right behind one; inputs cannot be written to, outputs begin as garbage, and what lies around them must stay. */
 #define _GNU_SOURCE
 #include <math.h>
@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "api/trial.h"
+#include "dsl/functions.h"
 #include "dsl/text.h"
 #include "interp/interp.h"
 
@@ -25,9 +26,14 @@ static uint64_t draw(uint64_t seed, uint64_t i) {
   return x ^ (x >> 31);
 }
 
-/* Integers at full range have runs of their extremes: sums that saturate on the way show there. */
+/* Integers at full range have runs of their extremes: sums that saturate on the way show there. And what divisions, shifts and signs are about, which hardly comes by itself. */
 static int64_t whole(const tg_trial_operand *o, uint64_t r, size_t i, bool runs) {
-  uint64_t width = (uint64_t)o->hi - (uint64_t)o->lo + 1;
+  static const int64_t edges[] = {0, 1, -1, 2, 7, 8, 15, 16, 31, 32, 33, 63, 64, -2};
+  uint64_t width = (uint64_t)o->hi - (uint64_t)o->lo + 1, edge = r >> 32;
+  if (runs && edge % 4 == 0) {
+    int64_t v = edges[edge / 4 % (sizeof edges / sizeof *edges)];
+    if (v >= o->lo && v <= o->hi) return v;
+  }
   if (runs && (i >> 6) % 4 == 1) return (i >> 8) % 2 ? o->lo : o->hi;
   return width ? (int64_t)((uint64_t)o->lo + r % width) : (int64_t)r;
 }
@@ -37,9 +43,11 @@ void tg_trial_fill(const tg_trial_state *s, uint32_t b, tg_gate_kind gate, void 
   size_t size = (size_t)tg_type_bytes(o->type);
   uint64_t seed = draw(s->seed + gate * 1000003u, b);
   bool real = gate == GATE_RANDOM && tg_is_float(o->type), runs = s->work.integers && o->hi - o->lo > 64;
+  size_t apart = o->n / 4 > 16 ? o->n / 4 : 16;
   for (size_t i = 0; i < o->n; i++) {
     uint64_t r = draw(seed, i);
-    tg_value v = real ? (tg_value){.f = (double)(int64_t)(r >> 11) * 0x1p-52 - 1} : tg_is_float(o->type) ? (tg_value){.f = (double)whole(o, r, i, false)} : (tg_value){.i = whole(o, r, i, runs)};
+    bool endless = gate == GATE_ENDLESS && tg_is_float(o->type) && (r >> 20) % apart == 0;
+    tg_value v = endless ? (tg_value){.f = tg_round_to(o->type, r % 3 == 0 ? NAN : r % 3 == 1 ? INFINITY : -INFINITY)} : real ? (tg_value){.f = (double)(int64_t)(r >> 11) * 0x1p-52 - 1} : tg_is_float(o->type) ? (tg_value){.f = (double)whole(o, r, i, false)} : (tg_value){.i = whole(o, r, i, runs)};
     if (real) v.f = tg_round_to(o->type == TG_F64 ? TG_F32 : o->type, v.f);
     uint64_t bits = tg_value_bits(o->type, v);
     memcpy((char *)data + i * size, &bits, size);
@@ -152,10 +160,10 @@ static void interpret(void *arg) {
   tg_interpret(x->job, x->text ? x->job->sink : x->program, &x->in);
 }
 
-static bool interprets(const tg_trial_state *s, tg_job *j, const tg_uop *program, const char *text, const tg_interp_buffer *buffers) {
+static bool interprets(const tg_trial_state *s, tg_job *j, const tg_uop *program, const char *text, const tg_interp_buffer *buffers, bool host_functions) {
   const uint64_t steps = 3000000, bytes = 1 << 26;
   if (!s->now && s->work.ops > (double)steps) return false;   /* of the other launches the interpreter finds out, once each */
-  interpreting x = {j, program, text, {.buffers = buffers, .params = s->params, .step_limit = steps, .memory_limit = bytes}};
+  interpreting x = {j, program, text, {.buffers = buffers, .params = s->params, .step_limit = steps, .memory_limit = bytes, .host_functions = host_functions}};
   bool ok = tg_protect(&j->env, interpret, &x);
   if (!ok) j->env.status = TG_OK;
   return ok;
@@ -166,15 +174,19 @@ static void *aligned(tg_env *env, size_t bytes) {
   return data + (-(uintptr_t)data & 63);
 }
 
-static bool interpret_reference(tg_trial_state *s, tg_env *env, tg_gate_kind gate) {
-  tg_interp_buffer buffers[TRIAL_BUFFERS];
+static bool interpret_own(tg_trial_state *s, tg_env *env, tg_gate_kind gate, bool host_functions, tg_interp_buffer *buffers) {
   for (uint32_t b = 0; b < s->n; b++) {
     const tg_trial_operand *o = &s->op[b];
     buffers[b] = (tg_interp_buffer){aligned(env, o->bytes), o->bytes};
     if (o->read) tg_trial_fill(s, b, gate, buffers[b].data);
     else memset(buffers[b].data, POISON, o->bytes);
   }
-  if (!interprets(s, s->job, s->author, NULL, buffers)) return false;
+  return interprets(s, s->job, s->author, NULL, buffers, host_functions);
+}
+
+static bool interpret_reference(tg_trial_state *s, tg_env *env, tg_gate_kind gate) {
+  tg_interp_buffer buffers[TRIAL_BUFFERS];
+  if (!interpret_own(s, env, gate, false, buffers)) return false;
   for (uint32_t b = 0; b < s->n; b++)
     if (s->op[b].written) memcpy(s->shared + s->op[b].want[gate], buffers[b].data, s->op[b].bytes);
   return true;
@@ -185,7 +197,7 @@ static bool interpret_retyped(const tg_trial_state *s, const char *text, const t
   tg_job j;
   for (uint32_t b = 0; b < s->n; b++) buffers[b] = (tg_interp_buffer){args[b].data, args[b].bytes};
   tg_job_init(&j, NULL);
-  bool ok = interprets(s, &j, NULL, text, buffers);
+  bool ok = interprets(s, &j, NULL, text, buffers, true);
   tg_job_drop(&j);
   return ok;
 }
@@ -272,16 +284,25 @@ static void check_slab(tg_trial_state *s, tg_env *env) {
   if (message) tg_fail(env, TG_INTERNAL, "the heuristic's schedule differs from the kernel as written: %s", message);
 }
 
-/* What the kernel as written is off by in its own types, with the data at hand or any before. */
+static bool has_functions(const tg_trial_state *s) {
+  for (uint32_t id = 0; s->author && id < s->job->uops.n; id++)
+    if (tg_is_function((tg_op)s->job->uops.data[id]->op)) return true;
+  return false;
+}
+
+/* What the kernel as written is off by in its own types, with the data at hand or any before. Its functions are the C library's there: a fault in ours is not the measure of what a
+ * candidate with the same fault may be off by. They are off by an ulp or two of their own, for which the measure is doubled. */
 static void measure(tg_trial_state *s, tg_env *env, uint32_t flags) {
   bool finest = false;
+  tg_interp_buffer exactly[TRIAL_BUFFERS];
+  bool host = s->wide && has_functions(s) && interpret_own(s, env, GATE_RANDOM, true, exactly);
   if (s->wide) make_wide(s, env, flags);
   else widen_results(s);
   for (uint32_t b = 0; b < s->n; b++) {
     const tg_trial_operand *o = &s->op[b];
     finest |= o->wide && o->type == TG_F64;
     if (!o->wide || o->type == TG_F64) continue;
-    double e = tg_block_error(o->type, s->shared + o->want[GATE_RANDOM], (double *)(void *)(s->shared + o->wide), o->n), *own = &head(s)->own[s->now][b];
+    double e = (host ? 2 : 1) * tg_block_error(o->type, host ? exactly[b].data : s->shared + o->want[GATE_RANDOM], (double *)(void *)(s->shared + o->wide), o->n), *own = &head(s)->own[s->now][b];
     *own = fmax(*own, e);
   }
   if (finest && s->narrow) measure_narrow(s, env, flags);

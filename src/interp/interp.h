@@ -18,6 +18,7 @@ typedef struct tg_interp {
                                         workgroup touch, one of them writing, with no BARRIER between */
   bool check_contracts;              /* an input outside of its contract is an error (else it is clamped as the code does) */
   bool check_merges;                 /* a loop with a merge: parts of it, merged in either order, must give what the whole does */
+  bool host_functions;               /* exp, sin, .. by the C library in f64, each rounded once, and not by their definitions in the language: a reference that has no fault in common with those */
   bool reverse_parallel;             /* global and thread iterations in descending order: the result must not change */
 } tg_interp;
 

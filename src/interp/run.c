@@ -66,9 +66,29 @@ static void run_fold(tg_machine *m, const tg_instr *x) {
   m->v[x->dst] = v[0];
 }
 
+static double host_function(tg_op op, double x, double y) {
+  switch (op) {
+  case TG_OP_EXP: return exp(x);
+  case TG_OP_EXP2: return exp2(x);
+  case TG_OP_LOG: return log(x);
+  case TG_OP_LOG2: return log2(x);
+  case TG_OP_SIN: return sin(x);
+  case TG_OP_COS: return cos(x);
+  case TG_OP_TANH: return tanh(x);
+  case TG_OP_ERF: return erf(x);
+  case TG_OP_POW: return pow(x, y);
+  default: return 1 / sqrt(x);
+  }
+}
+
 static void run_call(tg_machine *m, const tg_instr *x) {
   const tg_callee *f = x->extra;
   for (uint32_t l = 0; l < x->lanes; l++) {
+    if (m->in && m->in->host_functions) {
+      double y = tg_ops[x->op].arity > 1 ? m->v[x->src[1].at + (x->src[1].step ? l : 0)].f : 0;
+      m->v[x->dst + l] = (tg_value){.f = tg_round_to(f->type, host_function(f->op, m->v[x->src[0].at + (x->src[0].step ? l : 0)].f, y))};
+      continue;
+    }
     for (int i = 0; i < tg_ops[x->op].arity; i++) m->v[f->arg + (uint32_t)i] = m->v[x->src[i].at + (x->src[i].step ? l : 0)];
     tg_run_block(m, &f->block);
     m->v[x->dst + l] = m->v[f->result.at];
