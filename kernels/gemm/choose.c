@@ -522,9 +522,9 @@ tg_gemm_problem tg_gemm_strip(const tg_gemm_problem *p, const tg_gemm_strips *st
   return q;
 }
 
-/* As many strips as threads, or fewer: of whole vectors where the elements along them lie side by side. */
+/* As many strips as threads, or fewer: of whole vectors where the elements along them lie side by side, of whole panels where B is packed. */
 static tg_gemm_strips strips_of(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, bool rows) {
-  int64_t n = rows ? p->m.lo : p->n.lo, whole = rows == (p->c_major == TG_GEMM_COLUMN) ? larger(1, t->vector_bytes / bytes_of(p->acc)) : 1, size = up(up(n, threads), whole) * whole;
+  int64_t n = rows ? p->m.lo : p->n.lo, vector = larger(1, t->vector_bytes / bytes_of(p->acc)), whole = rows != (p->c_major == TG_GEMM_COLUMN) ? 1 : p->panel ? p->panel : vector, size = up(up(n, threads), whole) * whole;
   return (tg_gemm_strips){.n = (uint32_t)up(n, size), .rows = rows, .size = size};
 }
 
@@ -534,7 +534,7 @@ tg_gemm_strips tg_gemm_choose_strips(const tg_gemm_problem *p, const tg_target *
   tg_gemm_strips best = {.n = 1};
   tg_gemm_choice c;
   bool known = is_fixed(p->m) && is_fixed(p->n) && is_fixed(p->k) && p->m.lo && p->n.lo && p->k.lo;
-  if (threads < 2 || !known || p->bits || p->panel || (is_long(p) && is_float(p->acc))) return best;
+  if (threads < 2 || !known || (p->bits && !p->panel) || (is_long(p) && is_float(p->acc))) return best;
   if (!is_estimated(p)) {
     bool rows = p->m.lo > p->n.lo;
     tg_gemm_strips s = strips_of(p, t, threads, rows);

@@ -383,6 +383,9 @@ static void launch(const run *r, ready *w, char *workspace, uint32_t threads) {
 
 typedef struct { const run *r; const tg_gemm_part *part; void *product[3]; char *workspace; uint32_t workers; } stripping;
 
+/* Of a packed B. */
+static int64_t panel_bytes(const tg_gemm *g) { return (int64_t)g->packed / ((g->problem.n.lo + g->problem.panel - 1) / g->problem.panel); }
+
 static void run_strip(const stripping *s, uint32_t i, char *workspace) {
   const run *r = s->r;
   const tg_gemm_problem *p = &r->g->problem;
@@ -393,9 +396,12 @@ static void run_strip(const stripping *s, uint32_t i, char *workspace) {
   take_kernel(r, last ? &s->part->last[r->update] : &s->part->kernel[r->update], m, n, &w);
   for (uint32_t x = 0; x < 3; x++) {
     bool moves = x == 2 || (x == 0) == all->rows;   /* a strip of rows has all of B, one of columns all of A */
-    w.buffers[w.place[x]] = behind(s->product[x], moves ? from * r->at[x].step[!all->rows] * r->at[x].size : 0);
+    int64_t bytes = x == 1 && p->panel ? from / p->panel * panel_bytes(r->g) : from * r->at[x].step[!all->rows] * r->at[x].size;
+    w.buffers[w.place[x]] = behind(s->product[x], moves ? bytes : 0);
   }
   for (uint32_t x = 0; x < w.kernel->operands_n; x++) {
+    bool scale = w.kernel->operand[x] == GEMM_SCALE || w.kernel->operand[x] == GEMM_ZERO;
+    if (scale && !all->rows) w.buffers[x] = behind(w.buffers[x], from * (p->group_major == TG_COLUMN_MAJOR ? r->value[GEMM_GROUP_LD] : 1) * tg_type_bytes(w.kernel->operand[x] == GEMM_SCALE ? p->scale : p->zero));
     if (w.kernel->operand[x] < GEMM_ARG) continue;
     uint32_t a = w.kernel->operand[x] - GEMM_ARG;
     uint8_t per = p->argument[a].per;
