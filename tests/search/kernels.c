@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * The gates of kernels that are no products, on every program of the corpus and of PolyBench: what its words make of it, and what the heuristic does, must pass them;
- * and a kernel that computes something else must not.
- *   kernels [PROGRAM.tg ...] */
+ * and a kernel that computes something else must not. Then kernels at random, with words at random.
+ *   kernels [PROGRAM.tg ...]
+ *   kernels --random N [SEED]    N kernels at random alone */
 #include <stdlib.h>
+#include "../fuzz/generate.h"
 #include "../library/kit.h"
 #include "../test.h"
 #include "api/trial.h"
@@ -28,6 +30,52 @@ static tg_task judged(const char *reference, const char *candidate, const char *
   return build;
 }
 
+/* ---- kernels at random ---- */
+
+/* Words that hold one after another, of "opt(..); opt(..);", some of which do not. Empty: none does. */
+static void legal_words(tg_bench *b, tg_env *env, const char *text, char *opts, char *words, size_t size) {
+  words[0] = 0;
+  for (char *at = strstr(opts, "opt("), *end; at && (end = strstr(at, ");")); at = strstr(end + 1, "opt(")) {
+    size_t n = strlen(words);
+    *end = 0;
+    snprintf(words + n, size - n, "%s%s", n ? "; " : "", at + 4);
+    tg_task lower = {.kind = TG_TASK_LOWER, .trial = {text, words, NULL}};
+    tg_bench_run(b, env, &lower);
+    if (lower.outcome != TG_TRIAL_OK) words[n] = 0;
+  }
+}
+
+/* A kernel with random words must compute what it does without; those whose reference cannot be had, or whose words do not hold, are left out. */
+static void random_kernels(int count, uint64_t seed) {
+  static fuzz_program p;
+  static char text[2 * FUZZ_TEXT], words[4096];
+  int judged = 0, scheduled = 0;
+  for (int i = 0; i < count; i++) {
+    fuzz_source source = {.state = seed + (uint64_t)i};
+    fuzz_generate(&source, &p, false);
+    if (p.mode == FUZZ_RANDOM) continue;   /* of what is ill-conditioned no digit is sure: bits alone count here */
+    tg_bench *b = tg_trial_bench_new(NULL);
+    tg_env env;
+    tg_env_init(&env, NULL);
+    tg_task open = {.kind = TG_TASK_OPEN, .trial.text = p.text, .threads = 2, .seed = 7 + (uint64_t)i, .shared = -1, .make = true, .params_n = (uint32_t)p.params};
+    memcpy(open.params, p.param, (size_t)p.params * sizeof *p.param);
+    tg_bench_run(b, &env, &open);
+    if (open.outcome == TG_TRIAL_OK && open.exact) {
+      judged++;
+      snprintf(text, sizeof text, "%s", p.text);
+      legal_words(b, &env, text, p.opts, words, sizeof words);
+      tg_task build = {.kind = TG_TASK_BUILD, .trial = {text, *words ? words : NULL, NULL}};
+      tg_bench_run(b, &env, &build);
+      scheduled += *words != 0;
+      bool unsure = build.outcome == TG_TRIAL_WRONG && build.message && strstr(build.message, " is off by ");   /* what makes integers of random floats jumps */
+      CHECK(unsure || build.outcome == TG_TRIAL_OK || build.outcome == TG_TRIAL_ILLEGAL, "random kernel %llu: %s: %s\n%s\n%s", (unsigned long long)seed + (unsigned long long)i, tg_outcome_name((tg_outcome)build.outcome), build.message ? build.message : "", p.text, words);
+    }
+    tg_env_drop(&env);
+    tg_trial_bench_free(b);
+  }
+  CHECK(judged > count / 8 && scheduled > judged / 4, "%d of %d random kernels judged, %d with words", judged, count, scheduled);
+}
+
 /* Those of tests/ranges are there to be proved, and too large to run; packed operands have no gates; and of what durbin and ludcmp solve with
  * random numbers no digit is sure. */
 static bool has_gates(const char *path) {
@@ -36,6 +84,10 @@ static bool has_gates(const char *path) {
 
 int main(int argc, char **argv) {
   int n, exact = 0, checked = 0;
+  if (argc > 2 && !strcmp(argv[1], "--random")) {
+    random_kernels(atoi(argv[2]), argc > 3 ? (uint64_t)atoll(argv[3]) : 1);
+    return TEST_END();
+  }
   kit_program *p = kit_programs(&n);
   for (int i = 0; i < n; i++) {
     bool wanted = argc < 2, bits;
@@ -48,6 +100,7 @@ int main(int argc, char **argv) {
   }
   CHECK(argc > 1 || exact > checked / 2, "%d of %d programs are compared bit for bit", exact, checked);
   kit_programs_free(p, n);
+  if (argc < 2) random_kernels(200, 1);
   tg_task t = judged(one, other, NULL, NULL);
   CHECK(t.outcome == TG_TRIAL_WRONG && strstr(t.message, "B"), "another kernel is %s: %s", tg_outcome_name((tg_outcome)t.outcome), t.message);
   return TEST_END();
