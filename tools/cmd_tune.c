@@ -83,8 +83,8 @@ static void complain(void *user, const char *message) {
 
 static void report(const tool_args *a, const tg_tune_result *r) {
   if (a->json) {
-    printf("{\"event\":\"end\",\"kernel\":\"%s\",\"tuned\":%s,\"seconds\":%.9g,\"default_seconds\":%.9g,\"gain\":%.5g,\"gain_low\":%.5g,\"points\":%u,\"lowered\":%u,\"built\":%u,\"timed\":%u,\"dropped\":%u,\"restarts\":%u,\"reused\":%u,"
-           "\"elapsed\":%.3f,\"knobs\":{", r->kernel, r->tuned ? "true" : "false", r->seconds, r->default_seconds, r->gain, r->gain_low, r->points, r->lowered, r->built, r->timed, r->dropped, r->restarts, r->reused, r->elapsed);
+    printf("{\"event\":\"end\",\"kernel\":\"%s\",\"tuned\":%s,\"seconds\":%.9g,\"default_seconds\":%.9g,\"gain\":%.5g,\"gain_low\":%.5g,\"points\":%u,\"lowered\":%u,\"built\":%u,\"timed\":%u,\"dropped\":%u,\"restarts\":%u,\"reused\":%u,\"strips\":%u,"
+           "\"elapsed\":%.3f,\"knobs\":{", r->kernel, r->tuned ? "true" : "false", r->seconds, r->default_seconds, r->gain, r->gain_low, r->points, r->lowered, r->built, r->timed, r->dropped, r->restarts, r->reused, r->strips, r->elapsed);
     for (uint32_t i = 0; i < r->knobs_n; i++) printf("%s\"%s\":%lld", i ? "," : "", r->knobs[i].name, (long long)r->knobs[i].lo);
     printf("},\"words\":\"%s\"}\n", r->words ? r->words : "");
     return;
@@ -97,6 +97,7 @@ static void report(const tool_args *a, const tg_tune_result *r) {
   else if (!r->tuned) printf("%s: the default stays: %.4g us", r->kernel, r->default_seconds * 1e6);
   else printf("%s: %.4g us instead of %.4g: %.1f %% faster, surely %.1f %%", r->kernel, r->seconds * 1e6, r->default_seconds * 1e6, 100 * r->gain, 100 * r->gain_low);
   put_rate(r, r->seconds);
+  if (r->strips) printf("; of one strip of %u, each on one thread", r->strips);
   printf(r->kept ? "; kept\n" : "\n");
   for (uint32_t i = 0; i < r->knobs_n; i++) printf("  %s=%lld\n", r->knobs[i].name, (long long)r->knobs[i].lo);
   for (const char *w = r->words; w && *w;) {

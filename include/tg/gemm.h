@@ -178,8 +178,8 @@ TG_API tg_gemm_info tg_gemm_describe(const tg_gemm *);
 
 /* Of libtg_jit.a: tunes the kernel that a plan of this descriptor runs for m, n, k (dense operands; 0 where the descriptor fixes a size). The choice is kept in the
  * context's folder of tuned choices (tg_context_options.tuned), and plans made in contexts with that folder and as many threads use it. bindings, user, start and params
- * of the options are set here, start only where it is NULL. TG_EINVAL: the descriptor or a size is wrong, has strides of its own, or B packed ahead: weights
- * of few bits are tuned as they lie. */
+ * of the options are set here, start only where it is NULL. A product that several threads compute in strips is tuned as one strip, on one thread (tg_tune_result.strips).
+ * TG_EINVAL: the descriptor or a size is wrong, has TG_ANY_STRIDES, or B packed ahead: weights of few bits are tuned as they lie. */
 TG_API tg_status tg_gemm_tune_sized(tg_context *, const tg_gemm_desc *, size_t desc_bytes, int64_t m, int64_t n, int64_t k, const tg_tune_options *, tg_tune_result **out);
 static inline tg_status tg_gemm_tune(tg_context *context, const tg_gemm_desc *desc, int64_t m, int64_t n, int64_t k, const tg_tune_options *options, tg_tune_result **out) {
   return tg_gemm_tune_sized(context, desc, sizeof *desc, m, n, k, options, out);

@@ -52,6 +52,7 @@ typedef struct tg_tune_result {
   int in_process;                  /* no worker was given: a candidate that crashes ends the program */
   int exact;                       /* results were compared bit for bit as well */
   int interrupted;                 /* by stop: what stands here was the best so far, and was not confirmed */
+  uint32_t strips;                 /* of tg_gemm_tune: so many strips of C make up the product, a thread for each, and a kernel of one of them is what was tuned; 0: of all of it */
 } tg_tune_result;
 
 typedef struct tg_tune_progress {

@@ -74,7 +74,7 @@ typedef struct tg_gemm_space {
   uint32_t bindings_n;
   int64_t params[GEMM_VALUES];
   uint32_t params_n;
-  uint32_t threads;                    /* 1: one strip of several, which one thread computes; 0: as many as the context has */
+  uint32_t strips;                     /* of which the problem is one, that one thread computes; 0: it is all of the product */
 } tg_gemm_space;
 tg_status tg_gemm_space_of(tg_context *c, const tg_gemm_desc *d, int64_t m, int64_t n, int64_t k, tg_gemm_space *out);
 #endif

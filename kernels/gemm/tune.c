@@ -31,11 +31,11 @@ tg_status tg_gemm_space_of(tg_context *c, const tg_gemm_desc *d, int64_t m, int6
   if (q.panel || q.a_major == TG_GEMM_STRIDES || q.b_major == TG_GEMM_STRIDES || q.c_major == TG_GEMM_STRIDES)
     return tg_context_fail(c, TG_EINVAL, "tg_gemm_tune: products with B packed ahead, or with strides that each call gives, are not tuned");
   q.m = part->m, q.n = part->n, q.k = part->k;
-  out->threads = part->strips.n > 1 ? 1 : 0;
+  out->strips = part->strips.n > 1 ? part->strips.n : 0;
   int64_t ldb = side(q.b_major, q.b_step, k, n), groups = q.group ? (k + q.group - 1) / q.group : 1;
   const int64_t value[] = {m, n, k, side(q.a_major, q.a_step, m, k), q.bits == 4 ? (ldb + 1) / 2 : ldb, side(q.c_major, q.c_step, m, n)};   /* of four bits: bytes */
   memcpy(out->size, value, sizeof out->size);
-  if (out->threads) { /* a strip is what has a kernel; all but the last are alike */
+  if (out->strips) { /* a strip is what has a kernel; all but the last are alike */
     q = tg_gemm_strip(&q, &part->strips, 0);
     out->size[0] = q.m.lo, out->size[1] = q.n.lo;
   }
@@ -60,14 +60,16 @@ tg_status tg_gemm_tune_sized(tg_context *c, const tg_gemm_desc *desc, size_t des
   tg_status s = tg_gemm_space_of(c, &d, m, n, k, &w);
   if (s != TG_OK) return s;
   tg_tune_options o = options ? *options : (tg_tune_options){0};
-  if (w.threads) o.threads = w.threads;
+  if (w.strips) o.threads = 1;
   o.bindings = w.binding, o.bindings_n = w.bindings_n, o.user = &w.problem, o.params = w.params, o.params_n = w.params_n;
   if (!o.start) o.start = w.choice->knob, o.start_n = w.choice->knobs_n;
   const tg_gate_size at = {w.size[0], w.size[1], w.size[2]};
   const int64_t ld[3] = {w.plan.ld[0].lo, w.plan.ld[1].lo, w.plan.ld[2].lo};
   char about[4096];
   if (tg_gate_about(&w.problem, &at, ld, about, sizeof about) >= sizeof about) return tg_context_fail(c, TG_ELIMIT, "tg_gemm_tune: the epilogue is too long");
-  return tg_tune_gated(c, w.defs, w.defs_n, &o, tg_gate_trial, about, out);
+  s = tg_tune_gated(c, w.defs, w.defs_n, &o, tg_gate_trial, about, out);
+  if (*out) (*out)->strips = w.strips;
+  return s;
 }
 
 /* A worker knows the gates of every kind of kernels that has some. */

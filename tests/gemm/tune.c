@@ -13,9 +13,9 @@
 static char self[4096], tuned[] = "/tmp/tg-tuned-XXXXXX";
 static const char *const worker[] = {self, "worker", NULL};
 
-static tg_context *open_context(const char *folder) {
+static tg_context *open_context(const char *folder, int threads) {
   tg_context *c = NULL;
-  tg_context_options o = {.tuned = folder, .threads = 1};
+  tg_context_options o = {.tuned = folder, .threads = threads};
   CHECK(tg_context_create(&o, &c) == TG_OK, "a context");
   return c;
 }
@@ -77,7 +77,7 @@ static uint32_t tuned_weights_of(tg_context *c, const tg_gemm_desc *d) {
 }
 
 /* The slowest point of a sketch as the start: what wins against it is sure. */
-static void tune(tg_context *c, const tg_gemm_desc *d, int64_t m) {
+static void tune(tg_context *c, const tg_gemm_desc *d, int64_t m, uint32_t strips) {
   static const tg_binding slow[] = {{"NU", 1, 1, 1}, {"MR", 1, 1, 1}};
   tg_tune_options o = {.seconds = 5, .candidates = 12, .worker = worker, .start = slow, .start_n = 2, .flags = TG_TUNE_KNOBS_ONLY};
   tg_tune_result *r = NULL;
@@ -85,8 +85,34 @@ static void tune(tg_context *c, const tg_gemm_desc *d, int64_t m) {
   CHECK(s == TG_OK, "%s", tg_error_message(c));
   if (!r) return;
   CHECK(r->tuned && r->kept, "nothing was faster than one row of one vector: %u points, %u built, %u timed", r->points, r->built, r->timed);
+  CHECK(r->strips == strips, "%u strips", r->strips);
   CHECK(!r->classes[TG_TUNE_WRONG] && !r->classes[TG_TUNE_CRASHED] && !r->classes[TG_TUNE_HUNG], "%u wrong, %u crashed, %u hung", r->classes[TG_TUNE_WRONG], r->classes[TG_TUNE_CRASHED], r->classes[TG_TUNE_HUNG]);
   tg_tune_result_free(r);
+}
+
+/* On two threads a strip is tuned, and the plan takes it for both. */
+static void tune_strips(void) {
+  enum { SIDE = 208 };
+  tg_context *c = open_context(tuned, 2);
+  const tg_gemm_desc d = {.m = {SIDE, 0}, .n = {SIDE, 0}, .k = {SIDE, 0}, .threads = 2};
+  float *x = calloc((size_t)3 * SIDE * SIDE, sizeof *x);
+  tg_gemm *g = NULL;
+  tune(c, &d, 0, 2);
+  for (int i = 0; i < 2 * SIDE * SIDE; i++) x[i] = (float)(i % 5 - 2);
+  CHECK(tg_gemm_plan(c, &d, &g) == TG_OK && tg_gemm_describe(g).tuned == 1 && tg_gemm_describe(g).kernels == 1, "the strips of the plan do not use what was tuned");
+  tg_gemm_call call = {.a = x, .b = x + SIDE * SIDE, .c = x + 2 * SIDE * SIDE, .workspace_bytes = tg_gemm_workspace(g, NULL)};
+  call.workspace = malloc(call.workspace_bytes + 1);
+  CHECK(tg_gemm_run(g, &call) == TG_OK, "%s", tg_error_message(c));
+  int wrong = 0;
+  for (int i = 0; i < SIDE * SIDE; i++) {
+    float want = 0;
+    for (int k = 0; k < SIDE; k++) want += x[i / SIDE * SIDE + k] * x[SIDE * SIDE + k * SIDE + i % SIDE];
+    wrong += x[2 * SIDE * SIDE + i] != want;
+  }
+  CHECK(!wrong, "strips: %d elements are wrong", wrong);
+  free(call.workspace), free(x);
+  tg_gemm_free(g);
+  tg_context_free(c);
 }
 
 /* ---- candidates that the search's own data do not tell ---- */
@@ -146,21 +172,22 @@ int main(int argc, char **argv) {
   tg_gemm_desc fixed = {.m = {64, 0}, .n = {96, 0}, .k = {80, 0}}, range = fixed, other = fixed;
   range.m = (tg_dim){33, 64};
   other.alpha = 1;
-  tg_context *c = open_context(tuned), *none = open_context(NULL);
+  tg_context *c = open_context(tuned, 1), *none = open_context(NULL, 1);
   CHECK(tuned_of(c, &fixed, 64) == 0, "tuned before anything was");
-  tune(c, &fixed, 0);
+  tune(c, &fixed, 0, 0);
   CHECK(tuned_of(c, &fixed, 64) == 1, "the plan does not use what was tuned");
   CHECK(tuned_of(c, &other, 64) == 0 && tuned_of(c, &range, 50) == 0, "a plan of another kernel uses it");
   CHECK(tuned_of(none, &fixed, 64) == 0, "tuned without a folder");
-  tune(c, &range, 60);
+  tune(c, &range, 60, 0);
   CHECK(tuned_of(c, &range, 50) == 1 && tuned_of(c, &range, 33) == 1, "the plan of a range does not use what was tuned");
   tg_gemm_desc weights = {.m = {48, 0}, .n = {96, 0}, .k = {128, 0}, .b = TG_U8, .b_bits = 4, .b_zero = TG_U8, .b_group = 32};
   CHECK(tuned_weights_of(c, &weights) == 0, "weights that nothing was tuned for");
-  tune(c, &weights, 0);
+  tune(c, &weights, 0, 0);
   CHECK(tuned_weights_of(c, &weights) == 1, "the plan with weights of four bits does not use what was tuned");
+  tune_strips();
   wrong_at_tails(none, false), wrong_at_tails(none, true);
   tg_context_free(c);
-  c = open_context(tuned);
+  c = open_context(tuned, 1);
   CHECK(tuned_of(c, &fixed, 64) == 1, "another context does not find it");
   tg_gemm_desc strides = fixed;
   strides.b_major = TG_ANY_STRIDES;
