@@ -145,7 +145,7 @@ static void open_problem(void *self, tg_env *env, tg_task *t) {
   choose_launches(s, env, k);
   tg_kernel_free(k);
   s->gate[GATE_EXACT] = s->work.integers || s->work.span > 0;
-  s->gate[GATE_ENDLESS] = !s->work.integers && s->work.span > 0;
+  s->gate[GATE_ENDLESS] = !s->work.integers && (s->work.span > 0 || s->work.single);
   s->gate[GATE_RANDOM] = !s->work.integers;
   tg_trial_share(s, env, t);
   t->exact = s->gate[GATE_EXACT];

@@ -42,7 +42,7 @@ void tg_trial_fill(const tg_trial_state *s, uint32_t b, tg_gate_kind gate, void 
   const tg_trial_operand *o = &s->op[b];
   size_t size = (size_t)tg_type_bytes(o->type);
   uint64_t seed = draw(s->seed + gate * 1000003u, b);
-  bool real = gate == GATE_RANDOM && tg_is_float(o->type), runs = s->work.integers && o->hi - o->lo > 64;
+  bool real = (gate == GATE_RANDOM || (gate == GATE_ENDLESS && s->work.span <= 0)) && tg_is_float(o->type), runs = s->work.integers && o->hi - o->lo > 64;
   size_t apart = o->n / 4 > 16 ? o->n / 4 : 16;
   for (size_t i = 0; i < o->n; i++) {
     uint64_t r = draw(seed, i);

@@ -2,6 +2,7 @@
  * How much a program computes, and on which data it is exact: whole numbers so small that every partial sum, in whatever order, is below the size
  * up to which its type holds all whole numbers. Only sums, products, maxima and choices keep whole numbers whole. */
 #include <math.h>
+#include "dsl/functions.h"
 #include "search/work.h"
 
 typedef struct { tg_job *j; const int64_t *params; double *most; double *held; } walk;
@@ -127,6 +128,16 @@ static bool exact_at(walk *w, const tg_uop *const *order, uint32_t n, double spa
   return true;
 }
 
+/* Has the operation the same bits under every schedule? Sums of floats have an order, a product that is added may be rounded with the sum, functions are many operations. */
+static bool is_single(const tg_uop *u) {
+  if (!tg_is_float((tg_type)u->type)) return true;
+  if (u->op == TG_OP_REDUCE) return !tg_reduce_info(u).generic && (tg_reduce_info(u).op == TG_OP_MAX || tg_reduce_info(u).op == TG_OP_MIN);
+  if (u->op == TG_OP_LOAD) return !carried(u->src[0]);
+  for (uint32_t i = 0; i < u->n && (u->op == TG_OP_ADD || u->op == TG_OP_SUB); i++)
+    if (u->src[i]->op == TG_OP_MUL || u->src[i]->op == TG_OP_NEG) return false;
+  return !tg_is_function((tg_op)u->op);
+}
+
 const tg_uop *tg_with_params(tg_job *j, const tg_uop *u, const int64_t *params) {
   uint32_t n, m = 0;
   if (!params || !j->params.n) return u;
@@ -140,13 +151,14 @@ const tg_uop *tg_with_params(tg_job *j, const tg_uop *u, const int64_t *params) 
 }
 
 tg_work_size tg_work_of(tg_job *j, const tg_uop *sink, const int64_t *params) {
-  tg_work_size s = {.integers = true, .least_bytes = 8};
+  tg_work_size s = {.integers = true, .single = true, .least_bytes = 8};
   uint32_t n;
   sink = tg_with_params(j, sink, params);
   const tg_uop **order = tg_toposort(j, sink, &n);
   s.ops = ops_of(j, order, n, &s.conditional);
   for (uint32_t i = 0; i < n; i++) {
     s.integers &= !tg_is_float((tg_type)order[i]->type);
+    s.single &= is_single(order[i]);
     if (order[i]->op == TG_OP_LOAD && tg_type_bytes((tg_type)order[i]->type) < s.least_bytes) s.least_bytes = tg_type_bytes((tg_type)order[i]->type);
   }
   if (s.integers) return s;
