@@ -429,12 +429,31 @@ static void run_strips(const run *r, const ready *w, void *const product[3], cha
   else tg_pool_run(r->g->context->pool, s.workers, s.workers, pool_strips, &s);
 }
 
+/* Those of one size, of a kernel that is one task: a small one is done in the time of a few of the steps below. */
+static void run_evenly(const run *r, ready *w, int64_t from, int64_t to, char *workspace) {
+  tg_gemm_code *code = w->kernel->code;
+  void **a = &w->buffers[w->place[0]], **b = &w->buffers[w->place[1]], **c = &w->buffers[w->place[2]];
+  const int64_t apart[3] = {r->apart[0], r->apart[1], r->apart[2]};
+  char *const at[3] = {r->operand[0], r->operand[1], r->operand[2]};
+  const void *const *const as = r->list[0], *const *const bs = r->list[1], *const *const cs = r->list[2];
+  for (int64_t i = from; i < to; i++) {
+    *a = as ? (void *)(uintptr_t)as[i] : behind(at[0], i * apart[0]);
+    *b = bs ? (void *)(uintptr_t)bs[i] : behind(at[1], i * apart[1]);
+    *c = cs ? (void *)(uintptr_t)cs[i] : behind(at[2], i * apart[2]);
+    code(w->buffers, w->values, workspace, 0);
+  }
+}
+
 /* Products from..to on so many threads; first: the groups' rows before them, moved on. */
 static void run_products(const run *r, int64_t from, int64_t to, int64_t *first, char *workspace, uint32_t threads) {
   const int64_t *group = r->call->group_m;
   void *product[3];
   ready w;
   if (!group) get_ready(r, r->m, r->n, &w);
+  if (!group && !w.strips && w.kernel->code) {
+    run_evenly(r, &w, from, to, workspace);
+    return;
+  }
   for (int64_t b = from; b < to; b++) {
     if (group && !group[b]) continue;
     if (group) get_ready(r, group[b], r->n, &w);
