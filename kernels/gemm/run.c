@@ -347,7 +347,8 @@ static const tg_gemm_part *part_for(const run *r, int64_t m, int64_t n) {
 /* A kernel and what it is called with; one product's A, B and C differ from the next's. */
 typedef struct {
   const tg_gemm_kernel *kernel;
-  const tg_gemm_part *strips;  /* the part whose strips make up the product; NULL: the kernel is all of it */
+  const tg_gemm_part *strips;  /* the part whose strips make up the product, of m by n; NULL: the kernel is all of it */
+  int64_t m, n;
   void *buffers[GEMM_OPERANDS + 1];
   int64_t values[GEMM_VALUES];
   uint8_t place[3];            /* of A, B and C among the buffers; GEMM_OPERANDS: none */
@@ -367,6 +368,7 @@ static void take_kernel(const run *r, const tg_gemm_kernel *k, int64_t m, int64_
 static void get_ready(const run *r, int64_t m, int64_t n, ready *out) {
   const tg_gemm_part *part = r->nothing ? NULL : part_for(r, m, n);
   out->strips = part && part->strips.n > 1 ? part : NULL;
+  out->m = m, out->n = n;
   if (!out->strips) take_kernel(r, part ? &part->kernel[r->update] : &r->g->nothing[r->update], m, n, out);
 }
 
@@ -381,7 +383,7 @@ static void launch(const run *r, ready *w, char *workspace, uint32_t threads) {
 
 /* ---- strips ---- */
 
-typedef struct { const run *r; const tg_gemm_part *part; void *product[3]; char *workspace; uint32_t workers; } stripping;
+typedef struct { const run *r; const tg_gemm_part *part; int64_t m, n; void *product[3]; char *workspace; uint32_t workers; } stripping;
 
 /* Of a packed B. */
 static int64_t panel_bytes(const tg_gemm *g) { return (int64_t)g->packed / ((g->problem.n.lo + g->problem.panel - 1) / g->problem.panel); }
@@ -390,7 +392,7 @@ static void run_strip(const stripping *s, uint32_t i, char *workspace) {
   const run *r = s->r;
   const tg_gemm_problem *p = &r->g->problem;
   const tg_gemm_strips *all = &s->part->strips;
-  int64_t from = (int64_t)i * all->size, m = all->rows ? smaller(r->m - from, all->size) : r->m, n = all->rows ? r->n : smaller(r->n - from, all->size);
+  int64_t from = (int64_t)i * all->size, m = all->rows ? smaller(s->m - from, all->size) : s->m, n = all->rows ? s->n : smaller(s->n - from, all->size);
   bool last = i + 1 == all->n && s->part->last[r->update].kernel;
   ready w;
   take_kernel(r, last ? &s->part->last[r->update] : &s->part->kernel[r->update], m, n, &w);
@@ -423,7 +425,7 @@ static void pool_strips(void *arg, int64_t i, uint32_t worker) {
 }
 
 static void run_strips(const run *r, const ready *w, void *const product[3], char *workspace, uint32_t threads) {
-  stripping s = {r, w->strips, {product[0], product[1], product[2]}, workspace, (uint32_t)smaller(threads, w->strips->strips.n)};
+  stripping s = {r, w->strips, w->m, w->n, {product[0], product[1], product[2]}, workspace, (uint32_t)smaller(threads, w->strips->strips.n)};
   if (s.workers < 2) take_strips(&s, 0);
   else if (r->parallel_for) r->parallel_for(r->user, s.workers, take_strips, &s);
   else tg_pool_run(r->g->context->pool, s.workers, s.workers, pool_strips, &s);

@@ -3,11 +3,11 @@
  * vectors and the lanes picked out of these; nothing before the first or behind the last is touched. Stored they go through masks, and what lies between them stays as it is. */
 #include "jit/emit_address.h"
 
-enum { MOST_STEP = 4, MOST_LANES = 64, NONE = -1 };   /* beyond, most of what is read would be of no use */
+enum { MOST_LANES = 64, NONE = -1 };
 
 uint32_t tg_emit_step(const tg_emitter *e, int64_t distance, uint32_t lanes) {
   int64_t step = distance < 0 ? -distance : distance;
-  return !e->device && step > 1 && step <= MOST_STEP && step < lanes && lanes <= MOST_LANES ? (uint32_t)step : 0;
+  return !e->device && step > 1 && step <= TG_MOST_STEP && step < lanes && lanes <= MOST_LANES ? (uint32_t)step : 0;
 }
 
 /* Vectors of as many elements as there are lanes, one behind another; the last one ends where the last lane does. */

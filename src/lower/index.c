@@ -216,7 +216,7 @@ static const tg_uop *offset_of(state *s, const tg_uop *u, const tg_uop *define) 
   for (uint32_t i = 0; i < t.n; i++) {
     if (!t.t[i].times || !t.t[i].atom || t.t[i].atom->lanes == 1) continue;
     vectors++;
-    adjacent &= t.t[i].atom->op == TG_OP_IOTA && TG_MUTANT("index: gather called contiguous", t.t[i].times >= -4 && t.t[i].times <= 4, true) && !t.t[i].by;   /* few elements apart are loaded as vectors, too */
+    adjacent &= t.t[i].atom->op == TG_OP_IOTA && TG_MUTANT("index: gather called contiguous", t.t[i].times >= -TG_MOST_STEP && t.t[i].times <= TG_MOST_STEP, true) && !t.t[i].by;   /* few elements apart are loaded as vectors, too */
   }
   bool gather = vectors && (vectors > 1 || !adjacent);
   tg_type type = s->prefer64 && !gather ? TG_I64 : sum_fits(s, &t) ? TG_I32 : TG_I64;

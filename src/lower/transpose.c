@@ -105,12 +105,11 @@ static bool of_turns(tg_job *j, const tg_uop *u, uint32_t ways) {
 
 /* The dimension along which the buffer is contiguous, or nearly so (lanes a few elements apart are vectors as well); else its rank. */
 static uint32_t unit_of(const tg_uop *define, uint32_t rank) {
-  enum { MOST_STEP = 4 };
   if (!(define->arg >> 32 & TG_STRIDED)) return rank - 1;
   uint32_t best = rank;
   for (uint32_t d = 0; d < rank; d++) {
     const tg_uop *by = define->src[rank + d];
-    if (by->op == TG_OP_CONST && by->arg > 0 && by->arg <= MOST_STEP && (best == rank || by->arg < define->src[rank + best]->arg)) best = d;
+    if (by->op == TG_OP_CONST && by->arg > 0 && by->arg <= TG_MOST_STEP && (best == rank || by->arg < define->src[rank + best]->arg)) best = d;
   }
   return best;
 }

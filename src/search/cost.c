@@ -37,11 +37,10 @@ static bool contiguous(const tg_uop *access) {
 
 /* Vectors that lanes a few elements apart are loaded or stored as, for each that they would be side by side; 0: each lane is an access of its own. */
 static int64_t steps_of(const tg_uop *access) {
-  enum { MOST_STEP = 4 };
   const tg_uop *at = access->src[1], *by = at->op == TG_OP_ADD ? at->src[at->src[0]->lanes == 1] : at;
   int64_t step = by->op == TG_OP_MUL && by->src[0]->op == TG_OP_IOTA && by->src[1]->op == TG_OP_CONST ? by->src[1]->arg : 0;
   if (step < 0) step = -step;
-  return step > 1 && step <= MOST_STEP ? step : 0;
+  return step > 1 && step <= TG_MOST_STEP ? step : 0;
 }
 
 /* The largest power of two that surely divides an index, but for IOTA; parameters stand there as constants. */

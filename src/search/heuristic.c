@@ -28,7 +28,7 @@ static int64_t stride_of(const tg_uop *define, uint32_t rank, uint32_t d) {
 }
 
 tg_motion tg_access_motion(tg_job *j, const tg_uop *access, const tg_uop *range) {
-  enum { FAR = 1 << 20, MOST_STEP = 4 };
+  enum { FAR = 1 << 20 };
   uint32_t rank = tg_access_rank(access);
   const tg_uop *define = tg_define_of(access->src[0]);
   int64_t distance = 0;
@@ -49,7 +49,7 @@ tg_motion tg_access_motion(tg_job *j, const tg_uop *access, const tg_uop *range)
   }
   if (!moves) return TG_STILL;
   if (distance == 1 || distance == -1) return distance == 1 ? TG_CONTIGUOUS : TG_BACKWARDS;
-  return distance && distance >= -MOST_STEP && distance <= MOST_STEP ? TG_NEAR : TG_STRIDES;
+  return distance && distance >= -TG_MOST_STEP && distance <= TG_MOST_STEP ? TG_NEAR : TG_STRIDES;
 }
 
 static bool author_fixed(const tg_uop *range) {

@@ -9,6 +9,9 @@ typedef enum { TG_ARCH_X86_64, TG_ARCH_AARCH64, TG_ARCH_NVPTX, TG_ARCH_AMDGPU } 
 /* How much of memory it pays to ask for ahead: some lines; none, the processor sees what comes next better than a program; much, from each loop. */
 typedef enum { TG_ASK_SOME, TG_ASK_NOTHING, TG_ASK_MUCH } tg_asking;
 
+/* Elements from a lane to the next, at most, that are loaded and stored as vectors (src/jit/emit_steps.c): beyond, most of what is read would be of no use, and lanes are gathered. */
+enum { TG_MOST_STEP = 4 };
+
 typedef struct tg_target {
   tg_arch arch;
   char name[32];              /* "x86-64-v4", "sm_90a", .. */

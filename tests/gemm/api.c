@@ -377,7 +377,7 @@ static void integers(tg_context *ctx, bool ahead) {
 
 static void packings(tg_context *ctx) {
   enum { K = 75, EXPERTS = 3 };
-  static const int64_t columns[] = {1, 31, 33, 100};
+  static const int64_t columns[] = {1, 31, 33, 100, 700};   /* the last: strips of whole panels, for many rows */
   for (unsigned w = 0; w < sizeof columns / sizeof *columns; w++) {
     int64_t n = columns[w], rows[EXPERTS] = {1, 0, 130};
     tg_gemm_desc uses[] = {{.m = {1, 0}, .n = {n, 0}, .k = {K, 0}}, {.m = {1, 500}, .n = {n, 0}, .k = {K, 0}, .b_major = TG_COLUMN_MAJOR}};

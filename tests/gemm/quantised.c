@@ -89,6 +89,17 @@ static void forms(void) {
   }
 }
 
+/* Strips of packed weights on two threads: of whole panels, with the scales and zero points of their columns; the last one smaller. */
+static void strips(void) {
+  static const int64_t some[] = {8, 16, 40, 64};
+  for (uint32_t i = 0; i < 4; i++) {
+    tg_gemm_problem p = usual;
+    p.bits = i < 3 ? 4 : 8, p.group_major = i % 2, p.zero = i ? TG_U8 : TG_VOID, p.scale = i & 2 ? TG_F16 : TG_F32;
+    p.n.lo = p.n.hi = 420, p.k.lo = p.k.hi = 320, p.m = (tg_gemm_dim){1, 64};
+    gate(&p, true, some, 4);
+  }
+}
+
 static void is_wrong(tg_gemm_desc d, const char *what) {
   tg_gemm *g = NULL;
   tg_status s = tg_gemm_plan(context, &d, &g);
@@ -135,6 +146,7 @@ int main(void) {
   errors();
   rows();
   forms();
+  strips();
   tg_context_free(context);
   return TEST_END();
 }
