@@ -207,7 +207,7 @@ static void steps(tg_jit *jit, tg_type t, tg_type index, uint32_t lanes, int64_t
   tg_job *j = &s.p.j;
   int64_t apart = step < 0 ? -step : step, row = apart * lanes, n = ROUNDS * row - apart + 1;
 #define INTEGER(v) tg_const_int(j, index, v)
-  const tg_uop *in = global(&s, "a", t, TG_ROLE_IN, n), *out = global(&s, "r", t, TG_ROLE_INOUT, n), *i = range_of(&s.p, "i", INTEGER(ROUNDS), TG_LOOP), *lane = tg_iota(j, index, lanes);
+  const tg_uop *in = global(&s, "a", t, TG_ROLE_IN, n), *out = global(&s, "r", t, TG_ROLE_INOUT, n), *dense = global(&s, "d", t, TG_ROLE_OUT, ROUNDS * lanes), *i = range_of(&s.p, "i", INTEGER(ROUNDS), TG_LOOP), *lane = tg_iota(j, index, lanes);
   const tg_uop *at = put(&s, tg_op2(j, TG_OP_MUL, i, INTEGER(row))), *g = NULL;
   if (step < 0) at = plus(&s, at, INTEGER(row - apart));
   at = plus(&s, at, put(&s, tg_op2(j, TG_OP_MUL, lane, INTEGER(step))));
@@ -216,8 +216,10 @@ static void steps(tg_jit *jit, tg_type t, tg_type index, uint32_t lanes, int64_t
     const tg_uop *all = put(&s, tg_op2(j, TG_OP_NE, i, INTEGER(1)));
     g = g ? put(&s, tg_op2(j, TG_OP_AND, g, all)) : all;
   }
+  const tg_uop *v = load(&s, in, at, g, g ? value_of(&s, t, 3) : NULL);
+  store(&s, out, at, v, g, 0);
+  store(&s, dense, plus(&s, put(&s, tg_op2(j, TG_OP_MUL, i, INTEGER(lanes))), lane), v, NULL, 0);   /* what stands where the gate is shut */
 #undef INTEGER
-  store(&s, out, at, load(&s, in, at, g, g ? value_of(&s, t, 3) : NULL), g, 0);
   loop(&s, i);
   compare(&s.p, "steps");
 }
