@@ -43,7 +43,7 @@ static void limits_of(const tg_trial_state *s, tg_trial_operand *o, const tg_buf
   if (s->work.integers && tg_is_int(o->type)) {
     int bits = tg_type_bits(o->type);
     o->lo = sign ? -((int64_t)1 << (bits - 1)) : 0;
-    o->hi = bits - sign >= 63 ? INT64_MAX : ((int64_t)1 << (bits - sign)) - 1;
+    o->hi = bits - sign > 63 ? -1 : bits - sign == 63 ? INT64_MAX : ((int64_t)1 << (bits - sign)) - 1;   /* of u64 the last is -1 */
   }
   if (!spec->lo || !spec->hi) return;
   const tg_uop *most = s->params_n ? tg_with_params(s->job, spec->hi, s->params) : spec->hi;

@@ -32,7 +32,7 @@ static int64_t whole(const tg_trial_operand *o, uint64_t r, size_t i, bool runs)
   uint64_t width = (uint64_t)o->hi - (uint64_t)o->lo + 1, edge = r >> 32;
   if (runs && edge % 4 == 0) {
     int64_t v = edges[edge / 4 % (sizeof edges / sizeof *edges)];
-    if (v >= o->lo && v <= o->hi) return v;
+    if ((uint64_t)v - (uint64_t)o->lo <= width - 1) return v;   /* for 64 bits the width is 0 */
   }
   if (runs && (i >> 6) % 4 == 1) return (i >> 8) % 2 ? o->lo : o->hi;
   return width ? (int64_t)((uint64_t)o->lo + r % width) : (int64_t)r;
@@ -42,7 +42,7 @@ void tg_trial_fill(const tg_trial_state *s, uint32_t b, tg_gate_kind gate, void 
   const tg_trial_operand *o = &s->op[b];
   size_t size = (size_t)tg_type_bytes(o->type);
   uint64_t seed = draw(s->seed + gate * 1000003u, b);
-  bool real = (gate == GATE_RANDOM || (gate == GATE_ENDLESS && s->work.span <= 0)) && tg_is_float(o->type), runs = s->work.integers && o->hi - o->lo > 64;
+  bool real = (gate == GATE_RANDOM || (gate == GATE_ENDLESS && s->work.span <= 0)) && tg_is_float(o->type), runs = s->work.integers && (uint64_t)o->hi - (uint64_t)o->lo > 64;
   size_t apart = o->n / 4 > 16 ? o->n / 4 : 16;
   for (size_t i = 0; i < o->n; i++) {
     uint64_t r = draw(seed, i);
@@ -323,7 +323,7 @@ static void measure_others(tg_trial_state *s, tg_env *env, uint32_t flags) {
 static void make_launch(tg_trial_state *s, tg_env *env, tg_kernel *k, uint32_t flags) {
   if (s->gate[GATE_RANDOM] && s->wide) measure_others(s, env, flags);
   for (int g = 0; g < GATES; g++) {
-    if (!s->gate[g] || ((g == GATE_EXACT || s->wide) && interpret_reference(s, env, (tg_gate_kind)g))) continue;   /* without a form in f64 the code's own FMAs are part of the measure */
+    if (!s->gate[g] || ((g != GATE_RANDOM || s->wide || s->work.single) && interpret_reference(s, env, (tg_gate_kind)g))) continue;   /* without a form in f64 the code's own FMAs are part of the measure */
     running r = {.s = s, .k = k, .env = env, .gate = (tg_gate_kind)g};
     bool ok = tg_protect(env, run_reference, &r);
     drop_all(r.g, s->n);

@@ -73,11 +73,11 @@ static const tg_uop *divide(state *s, const tg_uop *u, const tg_uop *a, const tg
     if (cheap) return cheap;
   }
   const tg_uop *by = b, *zero = integer(s, b, 0), *one = integer(s, b, 1), *is_zero = NULL;
-  if (d.zero) {
+  if (d.zero && floors && !d.nonnegative) {   /* CDIV and CMOD give 0 themselves; the correction below would not */
     is_zero = bin(s, TG_OP_EQ, b, zero);
     by = tg_op3(j, TG_OP_WHERE, is_zero, one, b);
   }
-  if (mod && (!floors || d.nonnegative)) return tg_op2(j, TG_OP_CMOD, a, by);   /* % 1 is the 0 that % 0 gives */
+  if (mod && (!floors || d.nonnegative)) return tg_op2(j, TG_OP_CMOD, a, b);
   const tg_uop *q = tg_op2(j, TG_OP_CDIV, a, by);
   if (floors && !d.nonnegative) {
     const tg_uop *r = tg_op2(j, TG_OP_SUB, a, tg_op2(j, TG_OP_MUL, q, by));

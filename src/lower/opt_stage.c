@@ -193,7 +193,7 @@ static const tg_uop *below_casts(const tg_uop *u) {
   return u->op == TG_OP_LOAD ? u : NULL;
 }
 
-/* where(cond, x * y, 0) of integers: outside of the source the copy has 0, so the product is 0 there by itself. What else the product reads must be gated by cond already. */
+/* where(cond, x * y, 0) of integers: outside of the source the copy has 0, so the product is 0 there by itself. */
 static const tg_uop *product_left(const staging *g, const tg_uop *old, const tg_uop *const *src) {
   tg_job *j = g->s->j;
   const tg_uop *product = src[1];
@@ -204,15 +204,7 @@ static const tg_uop *product_left(const staging *g, const tg_uop *old, const tg_
     tg_facts inside = {NULL, within_source(g, before->src + 1)};
     const tg_uop *left = TG_MUTANT("stage: gate of a product", gate_left(g, src[0], &inside), NULL);
     if (left == src[0]) continue;
-    uint32_t n;
-    const tg_uop **order = tg_toposort(j, product, &n);
-    bool gated = true;
-    for (uint32_t i = 0; i < n; i++) {
-      if (order[i]->op != TG_OP_LOAD || tg_define_of(order[i]->src[0]) == g->copy) continue;
-      tg_facts own = {NULL, tg_gate(order[i])};
-      gated &= own.fact && TG_MUTANT("stage: other loads of a product", tg_proves(j, &own, src[0]), true);
-    }
-    if (gated) return left ? tg_op3(j, TG_OP_WHERE, left, product, src[2]) : product;
+    return left ? tg_op3(j, TG_OP_WHERE, left, product, src[2]) : product;
   }
   return NULL;
 }

@@ -357,16 +357,10 @@ tg_verdict tg_loop_verdict(tg_job *j, const tg_uop *sink, const tg_uop *end, con
 
 /* ---- swapping ---- */
 
-static bool extent_uses(tg_job *j, const tg_uop *inner, const tg_uop *range) { return tg_uses(j, tg_extent(inner), range); }
-
-static const char *swap_hindrance(tg_job *j, tg_touched *t, const tg_uop *sink, const tg_uop *outer, const tg_uop *inner) {
+static const char *swap_hindrance(tg_job *j, tg_touched *t, const tg_uop *outer, const tg_uop *inner) {
   const tg_uop *path[64], *r = inner->src[0];
-  uint32_t depth = 0, first = t->outer_n;
-  (void)sink;
+  uint32_t depth = 0;
   if (!path_to(outer, inner, path, &depth)) return "the one loop does not stand in the other";
-  (void)first;
-  for (uint32_t i = 0; i < depth; i++)
-    if (TG_MUTANT("dependence: swapped extent", extent_uses(j, r, path[i]), false)) return tg_format(&j->env, "the extent of %s depends on %s", j->ranges.data[tg_range_ordinal(r)].name, j->ranges.data[tg_range_ordinal(path[i])].name);
   for (uint32_t i = 0; i < t->all.n; i++) {
     const tg_access *a = &t->all.data[i];
     if (!t->stored[a->buffer]) continue;
@@ -393,7 +387,7 @@ static const char *swap_hindrance(tg_job *j, tg_touched *t, const tg_uop *sink, 
 
 bool tg_may_swap(tg_job *j, const tg_uop *sink, const tg_uop *outer, const tg_uop *inner, const char **why) {
   tg_touched *t = tg_touched_by(j, sink, outer);
-  const char *hindrance = swap_hindrance(j, t, sink, outer, inner);
+  const char *hindrance = swap_hindrance(j, t, outer, inner);
   if (why) *why = hindrance;
   tg_polys_give(j, t->polys);
   return !hindrance;

@@ -53,7 +53,7 @@ const tg_uop *tg_prove(tg_job *j, const tg_uop *sink);
 typedef enum { TG_INDEPENDENT, TG_LOCKSTEP, TG_REDUCTION, TG_SEQUENTIAL } tg_verdict;
 /* Of a loop (END) of a plain or versioned program. why gets, for all but INDEPENDENT, the two statements and a witness as text. */
 tg_verdict tg_loop_verdict(tg_job *j, const tg_uop *sink, const tg_uop *end, const char **why);
-/* May the perfectly or imperfectly nested loops be reordered so that `inner` runs outside `outer`? Both ENDs, inner in outer. */
+/* May the perfectly or imperfectly nested loops be reordered so that `inner` runs outside `outer`? Both ENDs, inner in outer, the extents of inner none that depends on outer. */
 bool tg_may_swap(tg_job *j, const tg_uop *sink, const tg_uop *outer, const tg_uop *inner, const char **why);
 /* May the statements of a loop (END) get loops of their own, one after another? part, by statement from 1: the number of its loop, not falling. */
 bool tg_may_part(tg_job *j, const tg_uop *sink, const tg_uop *end, const uint32_t *part, const char **why);

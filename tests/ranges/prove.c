@@ -233,7 +233,7 @@ static const struct { const char *body; bool may; } swaps[] = {
   {"range(i, N - 1) range(j, N - 1) z[i + 1, j] = z[i, j + 1];", false},
   {"range(i, N - 1) range(j, N - 1) z[i + 1, j + 1] = z[i, j];", true},
   {"range(i, N) range(j, N) y[i] += z[i,j];", true},
-  {"range(i, N) range(j, i + 1) z[i,j] = x[j];", false},
+  {"range(i, N) range(b, N) range(j, b + 1) z[b,j] = x[i];", true},
   {"range(i, N) { y[i] = 0; range(j, N) y[i] += z[i,j]; }", true},
   {"range(i, N) { range(j, N) y[i] += z[i,j]; y[i] = 0; }", true},
   {"range(i, N - 1) { y[i] = 0; range(j, N) z[i,j] = y[i + 1]; }", false},

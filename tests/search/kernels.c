@@ -2,7 +2,8 @@
  * The gates of kernels that are no products, on every program of the corpus and of PolyBench: what its words make of it, and what the heuristic does, must pass them;
  * and a kernel that computes something else must not. Then kernels at random, with words at random.
  *   kernels [PROGRAM.tg ...]
- *   kernels --random N [SEED]    N kernels at random alone */
+ *   kernels --random N [SEED]    N kernels at random alone
+ *   kernels --tempting [FILE]    the kernels of tests/search/tempting.txt alone, or those of FILE */
 #include <stdlib.h>
 #include "../fuzz/generate.h"
 #include "../library/kit.h"
@@ -76,6 +77,27 @@ static void random_kernels(int count, uint64_t seed) {
   CHECK(judged > count / 8 && scheduled > judged / 4, "%d of %d random kernels judged, %d with words", judged, count, scheduled);
 }
 
+/* ---- kernels that a mistaken prover would let through, or fold ---- */
+
+/* Each must compute what its text means, or be refused: for a proof that was wrong, its numbers would be. An empty line stands between two; what is comments alone is none. */
+static void tempting_kernels(const char *path) {
+  static char text[1 << 16];
+  FILE *f = fopen(path, "rb");
+  int computed = 0, refused = 0;
+  CHECK(f, "%s cannot be read", path);
+  if (!f) return;
+  text[fread(text, 1, sizeof text - 1, f)] = 0;
+  fclose(f);
+  for (char *at = text, *end; at; at = end) {
+    if ((end = strstr(at, "\n\n"))) *end = 0, end += 2;
+    if (!strstr(at, "kernel k(")) continue;
+    tg_task t = judged(at, at, NULL, NULL);
+    CHECK(t.outcome == TG_TRIAL_OK || t.outcome == TG_TRIAL_ILLEGAL, "%s: %s\n%s", tg_outcome_name((tg_outcome)t.outcome), t.message, at);
+    *(t.outcome == TG_TRIAL_OK ? &computed : &refused) += 1;
+  }
+  CHECK(computed > 3 * refused && refused, "%s: %d kernels compute, %d are refused", path, computed, refused);
+}
+
 /* Those of tests/ranges are there to be proved, and too large to run; packed operands have no gates; and of what durbin and ludcmp solve with
  * random numbers no digit is sure. */
 static bool has_gates(const char *path) {
@@ -86,6 +108,10 @@ int main(int argc, char **argv) {
   int n, exact = 0, checked = 0;
   if (argc > 2 && !strcmp(argv[1], "--random")) {
     random_kernels(atoi(argv[2]), argc > 3 ? (uint64_t)atoll(argv[3]) : 1);
+    return TEST_END();
+  }
+  if (argc > 1 && !strcmp(argv[1], "--tempting")) {
+    tempting_kernels(argc > 2 ? argv[2] : "tests/search/tempting.txt");
     return TEST_END();
   }
   kit_program *p = kit_programs(&n);
@@ -100,7 +126,7 @@ int main(int argc, char **argv) {
   }
   CHECK(argc > 1 || exact > checked / 2, "%d of %d programs are compared bit for bit", exact, checked);
   kit_programs_free(p, n);
-  if (argc < 2) random_kernels(200, 1);
+  if (argc < 2) tempting_kernels("tests/search/tempting.txt"), random_kernels(200, 1);
   tg_task t = judged(one, other, NULL, NULL);
   CHECK(t.outcome == TG_TRIAL_WRONG && strstr(t.message, "B"), "another kernel is %s: %s", tg_outcome_name((tg_outcome)t.outcome), t.message);
   return TEST_END();
