@@ -49,23 +49,23 @@ static double cycles_of(int64_t rows, int64_t nu, double beat) {
   return (most > panel ? most : panel) + (beat > 0.5 ? panel * 0.04 : 0) + 0.3;   /* what is as good either way reads less of the panel */
 }
 
-/* Rows are padded as the sketches do, by a list of smaller tiles; columns to whole panels. */
-static double cost_of_rows(int64_t rows, int64_t mr, int64_t nu, double beat) {
-  double sum = (double)(rows / mr) * cycles_of(mr, nu, beat);
+/* Rows are padded as the sketches do, by a list of smaller tiles; columns to whole panels. each: what a tile costs besides, a term. */
+static double cost_of_rows(int64_t rows, int64_t mr, int64_t nu, double beat, double each) {
+  double sum = (double)(rows / mr) * (cycles_of(mr, nu, beat) + each);
   int64_t rest = rows % mr, power = 1;
   while (power * 2 < mr) power *= 2;
   for (; rest && power; power /= 2)
-    if (rest >= power) sum += (double)(rest / power) * cycles_of(power, nu, beat), rest %= power;
+    if (rest >= power) sum += (double)(rest / power) * (cycles_of(power, nu, beat) + each), rest %= power;
   return sum;
 }
 
 /* All sizes of ranges together: the rests of small ones count for as little as they are of the whole. */
-static double cost_of_range(tg_gemm_dim rows, tg_gemm_dim columns, int64_t mr, int64_t nu, int64_t vl, double beat) {
+static double cost_of_range(tg_gemm_dim rows, tg_gemm_dim columns, int64_t mr, int64_t nu, int64_t vl, double beat, double each) {
   enum { STEPS = 15 };
   double down = 0, across = 0, m = 0, n = 0;
   for (int64_t i = 0; i <= STEPS; i++) {
     int64_t r = larger(1, rows.lo + (rows.hi - rows.lo) * i / STEPS), c = larger(1, columns.lo + (columns.hi - columns.lo) * i / STEPS);
-    down += cost_of_rows(r, mr, nu, beat), m += (double)r;
+    down += cost_of_rows(r, mr, nu, beat, each), m += (double)r;
     across += (double)up(c, nu * vl), n += (double)c;
   }
   return down / m * across / n;
@@ -78,7 +78,7 @@ static shape choose_tile(const tg_gemm_view *view, double beat, tg_gemm_dim rows
   for (int64_t nu = registers >= 32 ? 4 : 3; nu >= 1; nu--)
     for (const int64_t *mr = tg_gemm_mr; (!panel || nu * vl == panel) && *mr && *mr * nu + nu + 1 <= registers; mr++) {
       if (*mr > rows.hi) break;
-      double c = cost_of_range(rows, columns, *mr, nu, vl, beat);
+      double c = cost_of_range(rows, columns, *mr, nu, vl, beat, 0);
       if (view) c += tg_gemm_store_cycles(view, *mr, nu, vl) / (double)view->terms / (double)*mr * (double)up(columns.hi, nu * vl) / (double)columns.hi;
       c *= (nu * 2 < *mr && *mr > 8 ? 1.02 : 1) * (*mr > STREAMS ? 1.25 : 1);   /* wide tiles read memory in longer pieces; many rows are many streams */
       if (best.mr && c >= best.cycles * (best.nu == nu || columns.lo == columns.hi ? 0.999 : 0.99)) continue;   /* for little of what a range leaves over a panel is not made narrower */
@@ -142,7 +142,8 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
     mb = tiles <= most ? listed_above(tg_gemm_mb, tiles) : listed(tg_gemm_mb, larger(GROUP, most));
     nb = 1;
   }
-  if (few && !dwords && !once) kc = terms_of(both ? tg_gemm_packed_kc : tg_gemm_panel_kc, p->k.hi, NEXT), nb = panels_of(panels_n, larger(1, l2 / 8 / (smaller(kc, p->k.hi) * nr * size)));
+  if (few && !dwords && !once && p->k.hi <= FEW) kc = listed_above(both ? tg_gemm_packed_kc : tg_gemm_panel_kc, p->k.hi), nb = 1;
+  else if (few && !dwords && !once) kc = terms_of(both ? tg_gemm_packed_kc : tg_gemm_panel_kc, p->k.hi, NEXT), nb = panels_of(panels_n, larger(1, l2 / 8 / (smaller(kc, p->k.hi) * nr * size)));
   int64_t team = 0;
   if (threads > 1) { /* some four tasks for each thread: of columns where there are enough, since each task packs its own */
     int64_t tasks = 4 * (int64_t)threads;
@@ -213,7 +214,7 @@ static void improve_thin(const tg_gemm_problem *p, const tg_target *t, bool dot,
   int64_t most = *vl, own = *kc, registers = t->vector_registers;
   tg_gemm_view v;
   tg_gemm_look(p, t, true, &v);
-  double best = surely * (dot ? tg_gemm_dot_cycles(&v, *mr, *side, *vl) : tg_gemm_stream_cycles(&v, *mr, *side, *vl, *kc));
+  double best = surely * (dot ? tg_gemm_dot_cycles(&v, *mr, *side, *vl) : tg_gemm_stream_cycles(&v, *mr, *side, *vl, *kc, false));
   for (const int64_t *r = tg_gemm_mr; *r && *r <= smaller(v.rows, ROWS); r++)
     for (const int64_t *s = sides; *s; s++) {
       if (*r * *s + (dot ? smaller(*r, *s) : *s) + 2 > registers || (*r < 4 && v.rows >= 8) || (v.asks_much && v.row_k && *r > ADDRESSES)) continue;
@@ -225,16 +226,39 @@ static void improve_thin(const tg_gemm_problem *p, const tg_target *t, bool dot,
       else
         for (const int64_t *k = terms; *k; k++) {
           if (*k != own && (v.rows <= 8 || v.scattered || v.terms <= TERMS)) continue;
-          double c = tg_gemm_stream_cycles(&v, *r, *s, most, *k);
+          double c = tg_gemm_stream_cycles(&v, *r, *s, most, *k, false);
           if (c < best) best = c, *mr = *r, *side = *s, *kc = *k;
         }
     }
 }
 
+/* A tile for rows that share blocks of terms of the large operand where it lies. Each row has an address. */
+static shape choose_shared_tile(tg_gemm_dim rows, tg_gemm_dim columns, int64_t vl, int64_t registers, double beat) {
+  enum { ADDRESSES = 9 };
+  const double EACH = 0.8;
+  shape best = {0};
+  for (int64_t nu = 4; nu >= 1; nu--)
+    for (const int64_t *mr = tg_gemm_mr; *mr <= smaller(rows.hi, ADDRESSES) && *mr * nu + nu + (rows.hi > *mr) <= registers; mr++) {
+      double c = cost_of_range(rows, columns, *mr, nu, vl, beat, EACH);
+      if (!best.mr || c < best.cycles * 0.999) best = (shape){*mr, nu, vl, c};
+    }
+  return best;
+}
+
+/* Rows of a tile of sums along k, whose columns come from beyond the second cache: the fewest tiles, of about one size. Each reads the same columns in turn, which are near by then. */
+static int64_t dot_rows(int64_t rows) {
+  enum { MOST = 7, LEAST = 4, SIX = 6 };
+  if (rows <= MOST) return rows;
+  int64_t best = LEAST;
+  for (int64_t mr = LEAST + 1; mr <= SIX; mr++)
+    if (tiles_of(rows, mr) < tiles_of(rows, best) || (tiles_of(rows, mr) == tiles_of(rows, best) && rows % mr == 0 && rows % best)) best = mr;
+  return best;
+}
+
 /* The product of a thin operand and one that is read once. Tiles were measured: more columns side by side are more streams of memory at a time. */
 static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
   tg_gemm_roles o = tg_gemm_thin_roles_of(p);
-  enum { ONE_BY_ONE = 1, ROWS = 4, SHORT = 16 /* vectors of a column */, FAR = 256 /* vectors of a row, to ask for far ones */ };
+  enum { ONE_BY_ONE = 1, ROWS = 4, SHORT = 16 /* vectors of a column */, FAR = 256 /* vectors of a row, to ask for far ones */, SHARED = 5, SHARED_AFAR = 8 /* rows that share blocks of terms */, SOME = 16 };
   int64_t rows = o.r == 'i' ? p->m.hi : p->n.hi, columns = o.r == 'i' ? p->n.hi : p->m.hi, size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16);
   int64_t side, l2 = t->l2 ? (int64_t)t->l2 : 1 << 20, l1 = t->l1 ? (int64_t)t->l1 : 32 << 10, l3 = t->l3 ? (int64_t)t->l3 : 8 << 20;
   bool few = t->vector_registers < 32, dot = out->sketch == tg_gemm_sketches[GEMM_DOT];
@@ -251,22 +275,29 @@ static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t t
   if (t->asking == TG_ASK_MUCH && dot && mr == 1 && along <= SHORT && columns * p->k.hi * size > l1) side = along > SHORT / 2 ? 1 : 2;   /* short columns one behind another are one long stream */
   bool sequence = t->asking == TG_ASK_NOTHING && !dot && !o.scattered && rows <= ONE_BY_ONE, much = t->asking == TG_ASK_MUCH && rows > 1 && !few && columns * p->k.hi * size > l2;
   if (sequence) side = 1;
-  bool afar = columns * p->k.hi * size > l3 / 5 * 3;
+  bool in_turn = much && dot && rows > ROWS;
+  if (in_turn) mr = dot_rows(rows), side = mr == 4 ? 6 : mr == 7 ? 3 : 4;
+  bool afar = columns * p->k.hi * size > l3 / 5 * 3, shared = much && !dot && !o.scattered && !o.column_k && rows >= (afar ? SHARED_AFAR : SHARED);
   if (much && !dot && !o.scattered) {   /* from memory four lines of each of eight rows, asked for four times as far ahead; from the third cache pairs of lines, unasked */
-    if (afar) side = 4, mr = smaller(mr, ROWS), kc = 8;
-    else if (rows > 8) side = 4, mr = 6, kc = 16;
+    if (shared) {   /* blocks of terms where they lie, the panels after next asked for a term at a time: shorter ones where lines of many terms would push each other out */
+      tg_gemm_view v;
+      tg_gemm_look(p, t, true, &v);
+      shape s = choose_shared_tile(o.r == 'i' ? p->m : p->n, o.r == 'i' ? p->n : p->m, vl, t->vector_registers, tg_gemm_beat(&v, vl));
+      side = s.nu, mr = s.mr, kc = !tg_gemm_is_crowded(&v) ? afar ? 64 : 128 : afar && mr > 6 && rows <= SOME ? 32 : 256;
+    } else if (afar) side = 4, mr = smaller(mr, ROWS), kc = 8;
     else side = 2, mr = rows, kc = rows < ROWS ? 8 : 16;
   }
   const int64_t *list = dot ? tg_gemm_nb : tg_gemm_stream_nb;
   int64_t wide = dot ? side : side * vl, tiles = up(columns, wide), room = dot ? 64 : l2 / 4 / (rows * wide * size), nb = tiles <= room && tiles <= 64 ? listed_above(list, tiles) : listed(list, smaller(tiles, room));
   if (t->asking != TG_ASK_NOTHING) nb = smaller(nb, 64);
   if (threads > 1) nb = listed(list, smaller(nb, up(columns, wide * 4 * (int64_t)threads)));
+  if (in_turn) nb = 1;
   knob(out, "VL", vl);
   knob(out, dot ? "NC" : "NU", side);
   knob(out, "MR", mr);
   knob(out, "NB", nb);
-  if (!dot) knob(out, "KC", kc);
-  knob(out, "AHEAD", sequence ? 1 : much ? dot ? (p->k.hi / vl >= FAR ? 24 : 8) : afar && !o.scattered ? 4 : 0 : dot && t->asking == TG_ASK_SOME ? 8 : 0);
+  if (!dot) knob(out, "KC", kc), knob(out, "UK", shared ? 1 : 8);
+  knob(out, "AHEAD", shared ? 2 : sequence ? 1 : much ? dot ? (p->k.hi / vl >= FAR ? 24 : 8) : afar && !o.scattered ? 4 : 0 : dot && t->asking == TG_ASK_SOME ? 8 : 0);
   knob(out, "TEAM", threads > 1 ? 2 : 0);
 }
 
@@ -497,7 +528,7 @@ enum { WAKE = 15000 };   /* cycles until other threads are at work */
 
 static double choose_least(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
   static const uint8_t sketches[] = {GEMM_DIRECT, GEMM_PANEL, GEMM_PACKED, GEMM_STREAM, GEMM_DOT};
-  enum { THIN = 96 };   /* rows that a thin sketch may take: more share copies */
+  enum { THIN = 96, THIN_SHARED = 160 };   /* rows that a thin sketch may take: more share copies */
   const double surely = 0.98, near = 0.75, near_thin = t->asking == TG_ASK_MUCH ? 0.85 : near;   /* cycles; what the estimate cannot tell apart goes to the one that comes first: most of all where each cycle counts, and it copies nothing */
   tg_gemm_view v;
   double best = 0;
@@ -506,7 +537,7 @@ static double choose_least(const tg_gemm_problem *p, const tg_target *t, uint32_
     tg_gemm_choice c;
     bool thin = sketches[i] == GEMM_STREAM || sketches[i] == GEMM_DOT;
     tg_gemm_roles o = tg_gemm_thin_roles_of(p);
-    if (thin && (smaller(p->m.hi, p->n.hi) > THIN || (sketches[i] == GEMM_STREAM ? o.column_k && !o.scattered : !o.column_k))) continue;   /* the other one would gather, or transpose a few terms at a time */
+    if (thin && (smaller(p->m.hi, p->n.hi) > (sketches[i] == GEMM_STREAM && t->asking == TG_ASK_MUCH ? THIN_SHARED : THIN) || (sketches[i] == GEMM_STREAM ? o.column_k && !o.scattered : !o.column_k))) continue;   /* the other one would gather, or transpose a few terms at a time */
     tg_gemm_choose_knobs(p, t, threads, sketches[i], &c);
     double cycles = tg_gemm_cycles(p, t, sketches[i], &c);
     if (threads > 1 && sketches[i] != GEMM_DIRECT) cycles = cycles / threads + WAKE;

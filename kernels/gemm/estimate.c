@@ -9,11 +9,11 @@ static const double LOAD = 0.5, ACROSS = 1.6 /* two lines */, FROM_L2 = 2.4, FRO
 static const double ONCE_L2 = 1.1, PIECES_L2 = 1.9, ONCE_L3 = 2.9, PIECES_L3 = 6.5, ONCE_MEMORY = 12, PIECES_MEMORY = 20;                                               /* of what is read once, from end to end or in pieces of rows */
 static const double STORE = 1, STORE_L2 = 3.1, STORE_L3 = 8, SIDE_BY_SIDE = 0.2 /* more for each row */, AGAIN = 2.5 /* stored, and read by the next terms */, SCATTERED = 2.4 /* an element */;
 static const double TILE = 10, UNROLLED = 0.3 /* of it, without a loop */, TERM = 0.3, FEW_CHAINS = 5 /* a term at least: its sums wait for those before */, BLOCK = 12 /* of terms, a tile */, PANEL = 60, ROW = 6 /* copied */;
-static const double COPY = 2.4, TRANSPOSED = 0.38 /* an element */, FEWER = 0.6 /* part, at least, of a block of fewer terms */, ALONE = 0.5 /* part of it, where one vector is transposed at a time */, GATHERED = 1.4 /* an element */, FOLD = 5.5 /* lanes of a sum */, FOLD_EASILY = 3.5, CROWDED_TILE = 1.3 /* times, of so many rows side by side */, TURNED_THERE = 0.5 /* times: columns of few terms, transposed and multiplied in registers while others are stored */, SINGLE = 1.15 /* a term of a sum */;
+static const double COPY = 2.4, TRANSPOSED = 0.38 /* an element */, FEWER = 0.6 /* part, at least, of a block of fewer terms */, ALONE = 0.5 /* part of it, where one vector is transposed at a time */, GATHERED = 1.4 /* an element */, FOLD = 5.5 /* lanes of a sum */, FOLD_EASILY = 3.5, CROWDED_TILE = 1.3 /* times, of so many rows side by side */, TURNED_EASILY = 0.65 /* times: of what has been asked for */, TURNED_THERE = 0.5 /* times: columns of few terms, transposed and multiplied in registers while others are stored */, SINGLE = 1.15 /* a term of a sum */;
 static const double LINE = 1.5, PAGE = 6 /* a term whose row operand is in another */, ADDRESS = 0.03 /* part, for each row beyond ADDRESSES */;
 static const double WHOLE_LINES = 1.4 /* times, to store one in two halves */, UNALIGNED = 1.3, CROWDED = 4 /* a vector that its neighbours have pushed out */;
-static const double HIDDEN = 0.4, ASKED = 0.25, BESIDE = 0.15 /* parts of what goes on side by side */, STREAM = 1.08, STREAM_ASKED = 0.7 /* of what is asked for far ahead, or comes in pairs of lines */, TURNED = 1.15, MANY_ROWS = 1.1 /* times */;
-enum { ASKING_ROWS = 16, STREAMS = 16, ADDRESSES = 6, IN_A_ROW = 1024 /* multiplications without a loop */, SHORT = 16 /* sums: little but stores */, FEW_TERMS = 4, MANY_IN_DOT = 8, DOT_COLUMNS = 64 /* tiles of columns that rows share */, DOT_OVERLAP = 16 /* vectors: the next sums begin meanwhile */ };
+static const double HIDDEN = 0.4, ASKED = 0.25, BESIDE = 0.15 /* parts of what goes on side by side */, STREAM = 1.08, STREAM_ASKED = 0.7 /* of what is asked for far ahead, or comes in pairs of lines */, TURNED = 1.15, MANY_ROWS = 1.1, IN_TURN = 1.2 /* times */;
+enum { ASKING_ROWS = 16, ROWS_IN_TURN = 16 /* that the columns' tiles pass, each from the caches */, STREAMS = 16, ADDRESSES = 6, IN_A_ROW = 1024 /* multiplications without a loop */, SHORT = 16 /* sums: little but stores */, FEW_TERMS = 4, MANY_IN_DOT = 8, DOT_COLUMNS = 64 /* tiles of columns that rows share */, DOT_OVERLAP = 16 /* vectors: the next sums begin meanwhile */ };
 static const double SEQUENCE = 0.36 /* part of a vector that comes unasked, from end to end */, EASY = 0.5 /* of the third cache */, EASILY = 0.3;
 static const double AGAIN_BYTE = 0.03, AGAIN_EASILY = 0.01;   /* of rows that each block of columns reads from beyond the second cache */
 enum { FEW_SETS = 1024 /* rows of the columns' operand that share them */, FAR_APART = 8192 /* bytes, from a row to the next */, EASY_ADDRESSES = 8 };
@@ -63,6 +63,8 @@ static bool crowded_l2(const tg_gemm_view *v) {
   const double ways = 16;
   return crowded(v, v->l2, (int64_t)1 << (63 - __builtin_clzll((unsigned long long)(v->l2 / ways) | 1)));
 }
+
+bool tg_gemm_is_crowded(const tg_gemm_view *v) { return crowded_l2(v); }
 
 /* The columns' operand in panels or strips: where it lies in rows, pieces of them. */
 static double columns_arrive(const tg_gemm_view *v) { return arrives(v, v->columns * v->terms, !v->column_k) * (!v->column_k && crowded_l2(v) ? 2 : 1); }
@@ -170,7 +172,7 @@ double tg_gemm_panel_cycles(const tg_gemm_view *v, bool both, bool grouped, bool
     sum += (double)list[i].times * ((double)blocks * tile(v, vl, list[i].mr, nu, terms, from, both ? 0 : waits(v, (int64_t)terms, list[i].mr), v->columns % vl) + BLOCK + (double)(blocks - 1) * (double)(list[i].mr * nu) * tg_gemm_beat(v, vl) * 2);
   sum *= (double)panels;
   if (!v->column_k) sum += (double)(panels * nu * v->terms) * COPY;
-  else sum += blocks == 1 ? copied(up(v->columns, vl), vl, v->terms) : (double)v->columns * ((double)(v->terms - rest) * TRANSPOSED + (double)rest * GATHERED);
+  else sum += (blocks == 1 ? copied(up(v->columns, vl), vl, v->terms) : (double)v->columns * ((double)(v->terms - rest) * TRANSPOSED + (double)rest * GATHERED)) * (next ? TURNED_EASILY : 1);
   sum += (double)panels * PANEL;
   double once = arrives(v, v->columns * v->terms, false);
   sum = next ? most(sum, once) + ASKED * least(sum, once) : sum + columns_arrive(v);
@@ -179,7 +181,8 @@ double tg_gemm_panel_cycles(const tg_gemm_view *v, bool both, bool grouped, bool
   return sum + (elements * v->size > v->l2 * full ? elements * v->size * (v->asks_much ? AGAIN_EASILY : AGAIN_BYTE) * (double)blocks_n : 0);
 }
 
-double tg_gemm_stream_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl, int64_t kc) {
+/* asked: the lines of the next panels of a block of terms, a term at a time, while this one is computed: nothing is waited for but memory itself. */
+double tg_gemm_stream_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl, int64_t kc, bool asked) {
   some_rows list[8];
   int n = list_rows(v->rows, mr, list);
   int64_t wide = nu * vl, rest = v->columns % wide ? nu : 0 /* all of them, under masks */, blocks = v->scattered ? 1 : up(v->terms, kc);
@@ -187,11 +190,13 @@ double tg_gemm_stream_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int6
   for (int i = 0; i < n; i++)
     for (int part = 0; part < 2; part++) {
       int64_t vectors = part ? rest : nu, m = list[i].mr, times = part ? rest != 0 : v->columns / wide;
-      double again = (double)(blocks - 1) * (double)(m * vectors) * AGAIN;
-      sum += (double)(times * list[i].times) * ((double)blocks * tile(v, vl, m, vectors, terms, v->column_k ? LOAD : from, waits(v, v->terms, m) * 0.5 + (v->column_k ? (double)vectors * from * (vectors > 1 ? 1 : ALONE) : 0), v->columns % vl) + again);
+      double again = (double)(blocks - 1) * (double)(m * vectors) * AGAIN, beat = tg_gemm_beat(v, vl);
+      if (asked) sum += (double)(times * list[i].times) * ((double)blocks * (terms * (most((double)(m * vectors) * beat, (double)m * LOAD + (double)vectors * beat * (v->columns % vl ? 2 : 1)) + TERM) + TILE) + again);
+      else sum += (double)(times * list[i].times) * ((double)blocks * tile(v, vl, m, vectors, terms, v->column_k ? LOAD : from, waits(v, v->terms, m) * 0.5 + (v->column_k ? (double)vectors * from * (vectors > 1 ? 1 : ALONE) : 0), v->columns % vl) + again);
     }
   if (v->scattered && (double)v->terms * least(1, (double)(v->columns * v->size) / page) > pages) sum += (double)(v->terms * up(v->columns, wide) * up(v->rows, mr)) * PAGE / 2;
   double once = arrives(v, v->columns * v->terms, v->column_k);
+  if (asked) return most(sum, once * STREAM_ASKED) + ASKED * least(sum, once * STREAM_ASKED);
   if (v->column_k) sum += once;   /* so many columns at a time are too many streams */
   else if (v->asks_much && mr > 1 && v->rows <= ASKING_ROWS && once > 0) sum = most(sum, once) * STREAM_ASKED + ASKED * STREAM_ASKED * least(sum, once);
   else sum = meanwhile(sum * STREAM, once);
@@ -231,14 +236,15 @@ double tg_gemm_dot_cycles(const tg_gemm_view *v, int64_t mr, int64_t nc, int64_t
     }
   double bytes = (double)(v->columns * v->terms * v->size);
   bool pieces = nc > 1 && v->rows == 1 && v->terms * v->size < page;
+  if (v->asks_much && v->rows > ROWS_IN_TURN && bytes > v->l2) sum *= IN_TURN;
   double once = bytes > v->l2 * full ? arrives(v, v->columns * v->terms, pieces) : bytes > v->l1 * full ? bytes / 64 * (pieces ? PIECES_L2 : ONCE_L2) : 0;
   return meanwhile(sum, once) + (v->row_k ? 0 : v->terms < vl ? (double)(v->rows * v->terms) * GATHERED : copied(up(v->terms, vl), vl, v->rows));
 }
 
 double tg_gemm_cycles(const tg_gemm_problem *p, const tg_target *t, uint32_t sketch, const tg_gemm_choice *c) {
   tg_gemm_view v;
-  int64_t vl = 1, mr = 1, nu = 1, nc = 1, kc = 1, nb = 1, next = 0, grouped = 0;
-  const struct { const char *name; int64_t *to; } names[] = {{"VL", &vl}, {"MR", &mr}, {"NU", &nu}, {"NC", &nc}, {"KC", &kc}, {"NB", &nb}, {"NEXT", &next}, {"GROUPED", &grouped}};
+  int64_t vl = 1, mr = 1, nu = 1, nc = 1, kc = 1, nb = 1, uk = 0, ahead = 0, next = 0, grouped = 0;
+  const struct { const char *name; int64_t *to; } names[] = {{"VL", &vl}, {"MR", &mr}, {"NU", &nu}, {"NC", &nc}, {"KC", &kc}, {"NB", &nb}, {"UK", &uk}, {"AHEAD", &ahead}, {"NEXT", &next}, {"GROUPED", &grouped}};
   for (uint32_t i = 0; i < c->knobs_n; i++)
     for (uint32_t k = 0; k < TG_COUNT(names); k++)
       if (!strcmp(c->knob[i].name, names[k].name)) *names[k].to = c->knob[i].lo;
@@ -246,7 +252,7 @@ double tg_gemm_cycles(const tg_gemm_problem *p, const tg_target *t, uint32_t ske
   switch (sketch) {
   case GEMM_DIRECT: return tg_gemm_direct_cycles(&v, mr, nu, vl);
   case GEMM_PANEL: case GEMM_PACKED: return tg_gemm_panel_cycles(&v, sketch == GEMM_PACKED, grouped != 0, next != 0, mr, nu, vl, kc, nb);
-  case GEMM_STREAM: return tg_gemm_stream_cycles(&v, mr, nu, vl, kc);
+  case GEMM_STREAM: return tg_gemm_stream_cycles(&v, mr, nu, vl, kc, uk == 1 && ahead);
   case GEMM_DOT: return tg_gemm_dot_cycles(&v, mr, nc, vl);
   default: return 0;
   }

@@ -23,6 +23,7 @@ tg_gemm_roles tg_gemm_thin_roles_of(const tg_gemm_problem *p);   /* rows are the
 typedef struct { int64_t rows, columns, terms, size; bool row_k, column_k, scattered, double_pumped, asks_much; double l1, l2, l3; } tg_gemm_view;
 void tg_gemm_look(const tg_gemm_problem *p, const tg_target *t, bool thin, tg_gemm_view *out);
 double tg_gemm_beat(const tg_gemm_view *v, int64_t vl);   /* of a multiply-add */
+bool tg_gemm_is_crowded(const tg_gemm_view *v);               /* do the rows of the columns' operand share so few sets of the second cache that they push each other out? */
 double tg_gemm_direct_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl);
 int64_t tg_gemm_sums(int64_t vectors, int64_t terms);     /* that each of a tile's vectors has of its own, so that they do not wait for each other */
 /* What becomes of the terms that gemm_dot's vectors leave of so many: nothing is left; a vector under a mask, in a row with the others, or behind their loop; or they are added up one by one. */
@@ -30,7 +31,7 @@ typedef enum { GEMM_NO_REST, GEMM_REST_IN_A_ROW, GEMM_REST_BEHIND, GEMM_REST_ONE
 tg_gemm_rest tg_gemm_dot_rest(int64_t terms, int64_t vl, int64_t mr, int64_t nc);
 double tg_gemm_store_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl);   /* of a tile's sums */
 double tg_gemm_panel_cycles(const tg_gemm_view *v, bool both, bool grouped, bool next, int64_t mr, int64_t nu, int64_t vl, int64_t kc, int64_t nb);
-double tg_gemm_stream_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl, int64_t kc);
+double tg_gemm_stream_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl, int64_t kc, bool asked);
 double tg_gemm_dot_cycles(const tg_gemm_view *v, int64_t mr, int64_t nc, int64_t vl);
 double tg_gemm_cycles(const tg_gemm_problem *p, const tg_target *t, uint32_t sketch, const tg_gemm_choice *c);   /* of the five that have an estimate */
 

@@ -11,7 +11,8 @@ void tg_gemm_stream(tg_builder *tg_b_, const tg_gemm_problem *p) {
   tg_gemm_lanes(tg_b_, p);
   tg_knob(NU, 8, 1, 2, 3, 4, 6);
   tg_gemm_knob(tg_b_, "MR", 1, tg_gemm_mr);
-  tg_knob(KC, 8, 4, 16, 32);
+  tg_knob(KC, 8, 4, 16, 32, 64, 128, 256);
+  tg_knob(UK, 8, 1, 2, 4);   /* terms in a row, at most */
   tg_gemm_knob(tg_b_, "NB", 64, tg_gemm_stream_nb);
   tg_knob(AHEAD, 0, 1, 2, 4);
   tg_knob(TEAM, 0, 2);
@@ -26,13 +27,13 @@ void tg_gemm_stream(tg_builder *tg_b_, const tg_gemm_problem *p) {
   tg_gemm_word(tg_b_, "upcast cu");
   tg_gemm_word(tg_b_, "lane cl");
   /* Terms in a row; of columns along k as many as a vector has lanes, which are transposed together, and those that are left. */
-  int64_t terms = !o.column_k ? tg_c(KC) < 8 ? 4 : 8 : o.scattered || tg_c(VL) < tg_c(KC) ? tg_c(VL) : tg_c(KC);
+  int64_t terms = !o.column_k ? tg_c(KC) < tg_c(UK) ? tg_c(KC) : tg_c(UK) : o.scattered || tg_c(VL) < tg_c(KC) ? tg_c(VL) : tg_c(KC);
   if (o.column_k && p->k.lo == p->k.hi && (o.scattered || p->k.lo <= tg_c(KC))) tg_gemm_tile_and_rest(list, sizeof list, p->k, terms < p->k.lo ? terms : p->k.lo);
   else snprintf(list, sizeof list, "{%lld, 1}", (long long)terms);
-  tg_gemm_word(tg_b_, "split %s %s as ko ku", o.scattered ? "k" : "kr", list);
-  tg_gemm_word(tg_b_, "unroll ku");
+  const char *all = o.scattered ? "k" : "kr";
+  if (terms > 1) tg_gemm_word(tg_b_, "split %s %s as ko ku", all, list), tg_gemm_word(tg_b_, "unroll ku");
   if (tg_c(TEAM)) tg_gemm_word(tg_b_, "thread cc");
-  if (tg_c(AHEAD)) tg_gemm_word(tg_b_, "prefetch %c at ko ahead AHEAD of cb", o.column);
+  if (tg_c(AHEAD)) tg_gemm_word(tg_b_, "prefetch %c at %s ahead AHEAD of cb", o.column, terms > 1 ? "ko" : all);
 }
 
 /* Few rows: k is what lies side by side in the columns' operand. Vectors run along k, MR rows by NC columns of sums at a time. */
