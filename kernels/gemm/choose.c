@@ -49,10 +49,11 @@ static double cycles_of(int64_t rows, int64_t nu, double beat) {
   return (most > panel ? most : panel) + (beat > 0.5 ? panel * 0.04 : 0) + 0.3;   /* what is as good either way reads less of the panel */
 }
 
-/* Rows are padded as the sketches do, by a list of smaller tiles; columns to whole panels. each: what a tile costs besides, a term. */
+/* Rows are padded as the sketches do, by a list of smaller tiles; columns to whole panels. each: what a tile costs besides, a term, where those that are left are one tile. */
 static double cost_of_rows(int64_t rows, int64_t mr, int64_t nu, double beat, double each) {
   double sum = (double)(rows / mr) * (cycles_of(mr, nu, beat) + each);
   int64_t rest = rows % mr, power = 1;
+  if (each > 0) return sum + (rest ? cycles_of(rest, nu, beat) + each : 0);
   while (power * 2 < mr) power *= 2;
   for (; rest && power; power /= 2)
     if (rest >= power) sum += (double)(rest / power) * (cycles_of(power, nu, beat) + each), rest %= power;
@@ -237,7 +238,7 @@ static shape choose_shared_tile(tg_gemm_dim rows, tg_gemm_dim columns, int64_t v
   enum { ADDRESSES = 9 };
   const double EACH = 0.8;
   shape best = {0};
-  for (int64_t nu = 4; nu >= 1; nu--)
+  for (int64_t nu = 6; nu >= 1; nu -= nu == 6 ? 2 : 1)
     for (const int64_t *mr = tg_gemm_mr; *mr <= smaller(rows.hi, ADDRESSES) && *mr * nu + nu + (rows.hi > *mr) <= registers; mr++) {
       double c = cost_of_range(rows, columns, *mr, nu, vl, beat, EACH);
       if (!best.mr || c < best.cycles * 0.999) best = (shape){*mr, nu, vl, c};
@@ -258,9 +259,9 @@ static int64_t dot_rows(int64_t rows) {
 /* The product of a thin operand and one that is read once. Tiles were measured: more columns side by side are more streams of memory at a time. */
 static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
   tg_gemm_roles o = tg_gemm_thin_roles_of(p);
-  enum { ONE_BY_ONE = 1, ROWS = 4, SHORT = 16 /* vectors of a column */, FAR = 256 /* vectors of a row, to ask for far ones */, SHARED = 5, SHARED_AFAR = 8 /* rows that share blocks of terms */, SOME = 16 };
+  enum { ONE_BY_ONE = 1, ROWS = 4, SHORT = 16 /* vectors of a column */, FAR = 256 /* vectors of a row, to ask for far ones */, SHARED = 4, SHARED_AFAR = 7 /* rows that share blocks of terms */, MANY = 32, PLENTY = 48 };
   int64_t rows = o.r == 'i' ? p->m.hi : p->n.hi, columns = o.r == 'i' ? p->n.hi : p->m.hi, size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16);
-  int64_t side, l2 = t->l2 ? (int64_t)t->l2 : 1 << 20, l1 = t->l1 ? (int64_t)t->l1 : 32 << 10, l3 = t->l3 ? (int64_t)t->l3 : 8 << 20;
+  int64_t side, uk = 8, ahead = 0, l2 = t->l2 ? (int64_t)t->l2 : 1 << 20, l1 = t->l1 ? (int64_t)t->l1 : 32 << 10, l3 = t->l3 ? (int64_t)t->l3 : 8 << 20;
   bool few = t->vector_registers < 32, dot = out->sketch == tg_gemm_sketches[GEMM_DOT];
   bool at_hand = dot && t->asking == TG_ASK_MUCH && columns * p->k.hi * size <= l3 / 4;   /* it comes unasked: tiles need not spare it */
   int64_t kc = rows > 8 ? 16 : 8, mr = thin_rows(rows, !few && !at_hand && (!dot || p->k.hi * 3 * size > l1 / 2));
@@ -279,11 +280,13 @@ static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t t
   if (in_turn) mr = dot_rows(rows), side = mr == 4 ? 6 : mr == 7 ? 3 : 4;
   bool afar = columns * p->k.hi * size > l3 / 5 * 3, shared = much && !dot && !o.scattered && !o.column_k && rows >= (afar ? SHARED_AFAR : SHARED);
   if (much && !dot && !o.scattered) {   /* from memory four lines of each of eight rows, asked for four times as far ahead; from the third cache pairs of lines, unasked */
-    if (shared) {   /* blocks of terms where they lie, the panels after next asked for a term at a time: shorter ones where lines of many terms would push each other out */
+    if (shared) {   /* blocks of terms where they lie, the panel after next asked for a term at a time; from afar, where lines of many terms push each other out, the next one, some terms at a time */
       tg_gemm_view v;
       tg_gemm_look(p, t, true, &v);
       shape s = choose_shared_tile(o.r == 'i' ? p->m : p->n, o.r == 'i' ? p->n : p->m, vl, t->vector_registers, tg_gemm_beat(&v, vl));
-      side = s.nu, mr = s.mr, kc = !tg_gemm_is_crowded(&v) ? afar ? 64 : 128 : afar && mr > 6 && rows <= SOME ? 32 : 256;
+      bool crowded = tg_gemm_is_crowded(&v);
+      side = s.nu, mr = s.mr, kc = crowded || rows >= MANY ? 256 : 64;
+      uk = !crowded || !afar || rows >= PLENTY ? 1 : rows < MANY / 2 + 1 ? 2 : 4, ahead = uk > 1 ? 1 : 2;
     } else if (afar) side = 4, mr = smaller(mr, ROWS), kc = 8;
     else side = 2, mr = rows, kc = rows < ROWS ? 8 : 16;
   }
@@ -296,8 +299,8 @@ static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t t
   knob(out, dot ? "NC" : "NU", side);
   knob(out, "MR", mr);
   knob(out, "NB", nb);
-  if (!dot) knob(out, "KC", kc), knob(out, "UK", shared ? 1 : 8);
-  knob(out, "AHEAD", shared ? 2 : sequence ? 1 : much ? dot ? (p->k.hi / vl >= FAR ? 24 : 8) : afar && !o.scattered ? 4 : 0 : dot && t->asking == TG_ASK_SOME ? 8 : 0);
+  if (!dot) knob(out, "KC", kc), knob(out, "UK", uk);
+  knob(out, "AHEAD", shared ? ahead : sequence ? 1 : much ? dot ? (p->k.hi / vl >= FAR ? 24 : 8) : afar && !o.scattered ? 4 : 0 : dot && t->asking == TG_ASK_SOME ? 8 : 0);
   knob(out, "TEAM", threads > 1 ? 2 : 0);
 }
 

@@ -161,6 +161,13 @@ static int list_rows(int64_t rows, int64_t mr, some_rows *out) {
   return n;
 }
 
+static int tile_and_rest(int64_t rows, int64_t mr, some_rows *out) {
+  int n = 0;
+  if (rows >= mr) out[n++] = (some_rows){mr, rows / mr};
+  if (rows % mr) out[n++] = (some_rows){rows % mr, 1};
+  return n;
+}
+
 double tg_gemm_store_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl) { return stored(v, vl, mr, nu, v->columns % vl); }
 
 double tg_gemm_panel_cycles(const tg_gemm_view *v, bool both, bool grouped, bool next, int64_t mr, int64_t nu, int64_t vl, int64_t kc, int64_t nb) {
@@ -184,7 +191,7 @@ double tg_gemm_panel_cycles(const tg_gemm_view *v, bool both, bool grouped, bool
 /* asked: the lines of the next panels of a block of terms, a term at a time, while this one is computed: nothing is waited for but memory itself. */
 double tg_gemm_stream_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl, int64_t kc, bool asked) {
   some_rows list[8];
-  int n = list_rows(v->rows, mr, list);
+  int n = asked ? tile_and_rest(v->rows, mr, list) : list_rows(v->rows, mr, list);
   int64_t wide = nu * vl, rest = v->columns % wide ? nu : 0 /* all of them, under masks */, blocks = v->scattered ? 1 : up(v->terms, kc);
   double terms = (double)v->terms / (double)blocks, sum = 0, from = v->column_k ? copied(1, vl, least_of(v->terms, v->scattered ? v->terms : kc)) / (double)least_of(v->terms, v->scattered ? v->terms : kc) : (v->rows > mr ? comes_from(v, vl, (double)((v->scattered ? v->terms * least_of(wide, v->columns) : kc * v->columns) * v->size)) : LOAD * 1.5) + (v->columns % vl ? ACROSS - LOAD : 0);
   for (int i = 0; i < n; i++)
@@ -243,8 +250,8 @@ double tg_gemm_dot_cycles(const tg_gemm_view *v, int64_t mr, int64_t nc, int64_t
 
 double tg_gemm_cycles(const tg_gemm_problem *p, const tg_target *t, uint32_t sketch, const tg_gemm_choice *c) {
   tg_gemm_view v;
-  int64_t vl = 1, mr = 1, nu = 1, nc = 1, kc = 1, nb = 1, uk = 0, ahead = 0, next = 0, grouped = 0;
-  const struct { const char *name; int64_t *to; } names[] = {{"VL", &vl}, {"MR", &mr}, {"NU", &nu}, {"NC", &nc}, {"KC", &kc}, {"NB", &nb}, {"UK", &uk}, {"AHEAD", &ahead}, {"NEXT", &next}, {"GROUPED", &grouped}};
+  int64_t vl = 1, mr = 1, nu = 1, nc = 1, kc = 1, nb = 1, ahead = 0, next = 0, grouped = 0;
+  const struct { const char *name; int64_t *to; } names[] = {{"VL", &vl}, {"MR", &mr}, {"NU", &nu}, {"NC", &nc}, {"KC", &kc}, {"NB", &nb}, {"AHEAD", &ahead}, {"NEXT", &next}, {"GROUPED", &grouped}};
   for (uint32_t i = 0; i < c->knobs_n; i++)
     for (uint32_t k = 0; k < TG_COUNT(names); k++)
       if (!strcmp(c->knob[i].name, names[k].name)) *names[k].to = c->knob[i].lo;
@@ -252,7 +259,7 @@ double tg_gemm_cycles(const tg_gemm_problem *p, const tg_target *t, uint32_t ske
   switch (sketch) {
   case GEMM_DIRECT: return tg_gemm_direct_cycles(&v, mr, nu, vl);
   case GEMM_PANEL: case GEMM_PACKED: return tg_gemm_panel_cycles(&v, sketch == GEMM_PACKED, grouped != 0, next != 0, mr, nu, vl, kc, nb);
-  case GEMM_STREAM: return tg_gemm_stream_cycles(&v, mr, nu, vl, kc, uk == 1 && ahead);
+  case GEMM_STREAM: return tg_gemm_stream_cycles(&v, mr, nu, vl, kc, kc >= TG_GEMM_SHARED_KC && ahead);
   case GEMM_DOT: return tg_gemm_dot_cycles(&v, mr, nc, vl);
   default: return 0;
   }

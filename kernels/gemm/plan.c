@@ -278,12 +278,20 @@ static bool same_choices(const tg_gemm_part *a, const tg_gemm_part *b) {
   return a->strips.n == b->strips.n && a->strips.size == b->strips.size && same_choice(&a->choice, &b->choice) && same_choice(&a->last_choice, &b->last_choice);
 }
 
+/* Does it ask for lines ahead of time, shared among as many tiles of rows as there may be? Then a range whose ends lie far apart would ask for too few. */
+static bool asks_ahead(const tg_gemm_choice *c) {
+  for (uint32_t i = 0; i < c->knobs_n; i++)
+    if ((!strcmp(c->knob[i].name, "NEXT") || !strcmp(c->knob[i].name, "AHEAD")) && c->knob[i].lo) return true;
+  return false;
+}
+
 /* A range of rows is cut where other sketches are better, and joined again where one choice serves both sides. Of columns likewise where there is no range of rows.
  * Where all else is fixed, as weights are, each of the smallest sizes has a kernel: the large operand is read once then, whatever the size of a tile.
  * Products without elements, or without terms, have no part. */
 static void cut(tg_gemm *g) {
   enum { SMALL = 64, MANY = 4096 };
-  static const int64_t few[] = {1, 4, 16, 64, 256}, many[] = {1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 48, 191};
+  static const int64_t few[] = {1, 4, 16, 64, 256}, many[] = {1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128, 191};
+  _Static_assert(TG_COUNT(many) < GEMM_PARTS && TG_COUNT(few) < GEMM_PARTS, "a part behind the last end");
   tg_gemm_problem q = g->problem;
   tg_gemm_dim *const dims[] = {&q.m, &q.n, &q.k};
   for (uint32_t i = 0; i < TG_COUNT(dims); i++) {
@@ -307,7 +315,7 @@ static void cut(tg_gemm *g) {
     if (invariant) part.m = (tg_gemm_dim){1, part.m.hi <= SMALL ? SMALL : MANY};   /* where terms are cut must not depend on m; small products stay small */
     choose(g, &part, rows, &next);
     g->strips |= next.strips.n > 1;
-    if (last && same_choices(last, &next)) *(rows ? &last->m.hi : &last->n.hi) = to;
+    if (last && same_choices(last, &next) && !(rows && fixed && asks_ahead(&next.choice) && to > 2 * last->m.lo)) *(rows ? &last->m.hi : &last->n.hi) = to;
     else g->part[g->parts_n++] = next;
     from = to + 1;
   }

@@ -4,6 +4,17 @@
 #include <stdio.h>
 #include "gemm/sketch.h"
 
+/* Tiles of rows: where the size is known, a tile and a rest; of some rows, as weights meet them, any rest is one tile, since each reads all of the columns' operand; else powers of two. */
+static const char *tiles_of_rows(char *text, size_t n, const tg_gemm_problem *p, tg_gemm_dim rows, tg_gemm_dim columns, int64_t mr) {
+  enum { MOST = 8, ROWS = 128 };
+  if (rows.lo == rows.hi) return tg_gemm_tile_and_rest(text, n, rows, mr < rows.lo ? mr : rows.lo);
+  if (rows.hi > ROWS || mr > MOST || columns.lo != columns.hi || p->k.lo != p->k.hi) return tg_gemm_rows_list(text, n, mr);
+  size_t at = (size_t)snprintf(text, n, "{%lld", (long long)mr);
+  for (int64_t i = mr - 1; i >= 1; i--) at += (size_t)snprintf(text + at, n - at, ", %lld", (long long)i);
+  snprintf(text + at, n - at, "}");
+  return text;
+}
+
 /* Few rows: the columns' operand lies along the vectors. KC of its rows are read side by side, whole, and what was added so far waits in C, which a cache holds. */
 void tg_gemm_stream(tg_builder *tg_b_, const tg_gemm_problem *p) {
   tg_gemm_roles o = tg_gemm_thin_roles_of(p);
@@ -22,7 +33,7 @@ void tg_gemm_stream(tg_builder *tg_b_, const tg_gemm_problem *p) {
   if (!o.scattered) tg_gemm_word(tg_b_, "split k KC clip as kc kr");
   tg_gemm_word(tg_b_, o.scattered ? "order cc cb %c cv" : "order cc kc cb %c cv", o.r);
   tg_gemm_word(tg_b_, "split cv VL as cu cl");
-  tg_gemm_word(tg_b_, "split %c %s as ir iu", o.r, tg_gemm_rows_list(list, sizeof list, tg_c(MR)));
+  tg_gemm_word(tg_b_, "split %c %s as ir iu", o.r, tg_c(KC) < TG_GEMM_SHARED_KC ? tg_gemm_rows_list(list, sizeof list, tg_c(MR)) : tiles_of_rows(list, sizeof list, p, o.r == 'i' ? p->m : p->n, o.r == 'i' ? p->n : p->m, tg_c(MR)));
   tg_gemm_word(tg_b_, "upcast iu");
   tg_gemm_word(tg_b_, "upcast cu");
   tg_gemm_word(tg_b_, "lane cl");
@@ -79,17 +90,6 @@ void tg_gemm_dot(tg_builder *tg_b_, const tg_gemm_problem *p) {
 
 /* Small: both operands where they lie, tile by tile: all rows of some columns, or (ROWS) all columns of some rows. SUMS of its own for each of as many terms in turn: where tiles are so small that
  * their sums would wait for each other. What tiles leave of sizes that are known are tiles as well; of other sizes, powers of two and single vectors. */
-/* Tiles of rows: where the size is known, a tile and a rest; of some rows, as weights meet them, any rest is one tile, since each reads all of the columns' operand; else powers of two. */
-static const char *tiles_of_rows(char *text, size_t n, const tg_gemm_problem *p, tg_gemm_dim rows, tg_gemm_dim columns, int64_t mr) {
-  enum { MOST = 8, ROWS = 64 };
-  if (rows.lo == rows.hi) return tg_gemm_tile_and_rest(text, n, rows, mr < rows.lo ? mr : rows.lo);
-  if (rows.hi > ROWS || mr > MOST || columns.lo != columns.hi || p->k.lo != p->k.hi) return tg_gemm_rows_list(text, n, mr);
-  size_t at = (size_t)snprintf(text, n, "{%lld", (long long)mr);
-  for (int64_t i = mr - 1; i >= 1; i--) at += (size_t)snprintf(text + at, n - at, ", %lld", (long long)i);
-  snprintf(text + at, n - at, "}");
-  return text;
-}
-
 void tg_gemm_direct(tg_builder *tg_b_, const tg_gemm_problem *p) {
   tg_gemm_roles o = tg_gemm_roles_of(p);
   tg_gemm_dim rows = o.r == 'i' ? p->m : p->n, columns = o.r == 'i' ? p->n : p->m;

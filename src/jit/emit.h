@@ -54,6 +54,7 @@ typedef struct tg_emitter {
   LLVMBuilderRef b;
   LLVMTypeRef ptr, integer[65], half, single, twice;
   LLVMValueRef fn, buffers_arg, params_arg, workspace_arg, task_arg;
+  bool nowhere;                /* the function has loads that a condition sends to the start of the workspace */
   emit_value *values;
   uint32_t stamp;              /* of the function */
   emit_buffer *buffers;        /* by ordinal */

@@ -426,7 +426,7 @@ static LLVMValueRef load_cell(tg_emitter *e, const tg_uop *u) {
 
 /* A masked load of no lane faults nowhere, but where nothing is mapped the processor finds that out in hundreds of cycles: what one condition for all lanes shuts goes to the workspace. */
 static LLVMValueRef mapped(tg_emitter *e, const tg_uop *gate, LLVMValueRef pointer) {
-  if (gate->lanes == 1) return LLVMBuildSelect(e->b, tg_emit_get(e, gate, 1), pointer, e->workspace_arg, "");
+  if (gate->lanes == 1) return e->nowhere = true, LLVMBuildSelect(e->b, tg_emit_get(e, gate, 1), pointer, e->workspace_arg, "");
   return gate->op == TG_OP_AND ? mapped(e, gate->src[1], mapped(e, gate->src[0], pointer)) : pointer;
 }
 

@@ -300,8 +300,9 @@ static void look_around(prefetching *p, const tg_site *site) {
   }
 }
 
-/* A place of r within c: which of its iterations there, one behind another, it is at, how many they are, and how much of the work is done there. */
-typedef struct { const tg_uop *at; int64_t times, work; } share;
+/* A place of r within c: which of its iterations there, one behind another, it is at, how many they are, and how much of the work is done there. always: how many come
+ * at least, where the extent of a loop around r varies (and which of them this is); maybe: it may have none. */
+typedef struct { const tg_uop *at, *always_at; int64_t times, always, work; bool varies, maybe; } share;
 
 static void pass_range(const prefetching *p, const tg_uop *r, share *h) {
   tg_job *j = p->s->j;
@@ -320,7 +321,7 @@ static void pass_range(const prefetching *p, const tg_uop *r, share *h) {
 
 static bool find_share(const prefetching *p, const tg_site *site, const tg_uop *c, share *h) {
   tg_schedule *s = p->s;
-  *h = (share){tg_index(s->j, 0), 1, 1};
+  *h = (share){.at = tg_index(s->j, 0), .times = 1, .work = 1};
   if (site->owner->op == TG_OP_REDUCE) {
     const tg_uop *const *ranges = tg_reduce_ranges(site->owner);
     uint32_t k = 0;
@@ -330,23 +331,65 @@ static bool find_share(const prefetching *p, const tg_site *site, const tg_uop *
       if (!k) break;
     }
   } else pass_range(p, site->range, h);
+  h->always_at = h->at, h->always = h->times;
   for (uint32_t i = site->parent; i != UINT32_MAX; i = s->sites.data[i].parent) {
-    if (s->sites.data[i].range == c) return true;
-    pass_range(p, s->sites.data[i].range, h);
+    const tg_uop *r = s->sites.data[i].range;
+    if (r == c) return true;
+    tg_bounds b = tg_bounds_of(s->j, r->src[0]);
+    int64_t least = b.lo > 0 ? (int64_t)b.lo : 0;
+    if (!h->varies && least && !in_lockstep(tg_range_kind(r))) h->always_at = tg_idx_add(s->j, h->always_at, tg_idx_mul(s->j, r, h->always)), h->always *= least;
+    h->varies |= b.lo != b.hi;
+    h->maybe |= !least;
+    pass_range(p, r, h);
   }
   return false;
 }
 
-/* The lines at `place` of a part, in units of its rows by 1 / WHOLE: divisions are by powers of two. */
-static const tg_uop *ask_for(const prefetching *p, const footprint *f, const int64_t *count, const int64_t *step, const tg_uop *place) {
+/* The line in a column of a row, counted over all dimensions but the last. */
+static const tg_uop *ask_at(const prefetching *p, const footprint *f, const int64_t *count, const int64_t *step, const tg_uop *row, const tg_uop *column) {
   tg_job *j = p->s->j;
-  const tg_uop *at[RANK], *row = tg_idx_div(j, place, WHOLE), *column = tg_idx_div(j, tg_idx_mul(j, tg_idx_mod(j, place, WHOLE), count[p->rank - 1]), WHOLE);
+  const tg_uop *at[RANK];
   for (uint32_t d = p->rank; d-- > 0;) {
     const tg_uop *i = d + 1 == p->rank ? column : d ? tg_idx_mod(j, row, count[d]) : row;
     if (d + 1 != p->rank) row = tg_idx_div(j, row, count[d]);
     at[d] = tg_idx_add(j, tg_idx_add(j, f->base[d], tg_index(j, f->lo[d])), tg_idx_mul(j, i, step[d]));
   }
   return ask(p, at);
+}
+
+/* The lines at `place` of a part, in units of its rows by 1 / WHOLE: divisions are by powers of two. */
+static const tg_uop *ask_for(const prefetching *p, const footprint *f, const int64_t *count, const int64_t *step, const tg_uop *place) {
+  tg_job *j = p->s->j;
+  return ask_at(p, f, count, step, tg_idx_div(j, place, WHOLE), tg_idx_div(j, tg_idx_mul(j, tg_idx_mod(j, place, WHOLE), count[p->rank - 1]), WHOLE));
+}
+
+/* As many iterations as the part has rows, or some times that, or a part of it: each asks for a piece of the row that it is at, or for some rows. The address goes on by one addition. */
+static bool ask_by_rows(const prefetching *p, const footprint *f, const tg_uop *now, int64_t times, int64_t most, int64_t rows, const int64_t *count, const int64_t *step, asking *a) {
+  tg_job *j = p->s->j;
+  if (times % rows && rows % times) return false;
+  int64_t columns = count[p->rank - 1], turns = times > rows ? times / rows : 1, some = times > rows ? 1 : rows / times, each = (columns + turns - 1) / turns;
+  if (turns > columns || each * some > most || a->n + each * some > SUM_LINES) return false;
+  const tg_uop *row = tg_idx_mul(j, tg_simplify(j, p->s->l->rules, tg_idx_mod(j, now, rows)), some), *turn = tg_simplify(j, p->s->l->rules, tg_idx_div(j, now, rows));
+  for (int64_t r = 0; r < some; r++)
+    for (int64_t i = 0; i < each; i++) a->asks[1 + a->n++] = ask_at(p, f, count, step, tg_idx_add(j, row, tg_index(j, r)), tg_idx_add(j, tg_idx_mul(j, turn, each), tg_index(j, i)));
+  return true;
+}
+
+/* The place where most of the work is done asks for all, or each place where none may be sure to come; a few lines, where it may come more often. */
+static bool share_rows(const prefetching *p, const footprint *f, const share *h, uint32_t n, int64_t rows, const int64_t *count, const int64_t *step, asking *list) {
+  enum { FEW = 8, SOME = 4 };
+  uint32_t most = 0;
+  bool varies = false;
+  for (uint32_t i = 0; i < n; i++) {
+    if (h[i].work > h[most].work) most = i;
+    varies |= h[i].work && h[i].varies;
+  }
+  if (!h[most].work) return false;
+  if (!varies) return ask_by_rows(p, f, h[most].at, h[most].times, SUM_LINES, rows, count, step, &list[most]);
+  if (h[most].times > SOME * h[most].always || !ask_by_rows(p, f, h[most].always_at, h[most].always, FEW, rows, count, step, &list[most])) return false;
+  for (uint32_t i = 0; i < n; i++)
+    if (i != most && h[i].work && h[most].maybe) ask_by_rows(p, f, h[i].always_at, h[i].always, FEW, rows, count, step, &list[i]);
+  return true;
 }
 
 /* A part's lines from the place `from` up to another, shared among the iterations: a line may be asked for twice, none is left out. Steps are odd, so that a
@@ -376,6 +419,7 @@ static void share_lines(prefetching *p, const tg_site *c, const tg_axis *places,
   see_loop(p, c->owner);
   for (uint32_t g = 0; g < p->groups; g++) {
     int64_t all = count_lines(p, &p->group[g], (int64_t)1 << 30, count, step) / count[p->rank - 1] * WHOLE, from = 0, so_far = 0;
+    if (share_rows(p, &p->group[g], h, places->n, all / WHOLE, count, step, list)) continue;
     for (uint32_t i = 0; i < places->n; i++) {
       if (!h[i].work) continue;
       so_far += h[i].work;
