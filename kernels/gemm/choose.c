@@ -276,7 +276,7 @@ static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t t
   if (t->asking == TG_ASK_MUCH && dot && mr == 1 && along <= SHORT && columns * p->k.hi * size > l1) side = along > SHORT / 2 ? 1 : 2;   /* short columns one behind another are one long stream */
   bool sequence = t->asking == TG_ASK_NOTHING && !dot && !o.scattered && rows <= ONE_BY_ONE, much = t->asking == TG_ASK_MUCH && rows > 1 && !few && columns * p->k.hi * size > l2;
   if (sequence) side = 1;
-  bool in_turn = much && dot && rows > ROWS;
+  bool in_turn = much && dot && o.row_k && rows > ROWS;   /* others are copied for each block of columns */
   if (in_turn) mr = dot_rows(rows), side = mr == 4 ? 6 : mr == 7 ? 3 : 4;
   bool afar = columns * p->k.hi * size > l3 / 5 * 3, shared = much && !dot && !o.scattered && !o.column_k && rows >= (afar ? SHARED_AFAR : SHARED);
   if (much && !dot && !o.scattered) {   /* from memory four lines of each of eight rows, asked for four times as far ahead; from the third cache pairs of lines, unasked */

@@ -243,7 +243,7 @@ double tg_gemm_dot_cycles(const tg_gemm_view *v, int64_t mr, int64_t nc, int64_t
     }
   double bytes = (double)(v->columns * v->terms * v->size);
   bool pieces = nc > 1 && v->rows == 1 && v->terms * v->size < page;
-  if (v->asks_much && v->rows > ROWS_IN_TURN && bytes > v->l2) sum *= IN_TURN;
+  if (v->asks_much && v->row_k && v->rows > ROWS_IN_TURN && bytes > v->l2) sum *= IN_TURN;
   double once = bytes > v->l2 * full ? arrives(v, v->columns * v->terms, pieces) : bytes > v->l1 * full ? bytes / 64 * (pieces ? PIECES_L2 : ONCE_L2) : 0;
   return meanwhile(sum, once) + (v->row_k ? 0 : v->terms < vl ? (double)(v->rows * v->terms) * GATHERED : copied(up(v->terms, vl), vl, v->rows));
 }
