@@ -284,9 +284,9 @@ static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t t
       tg_gemm_view v;
       tg_gemm_look(p, t, true, &v);
       shape s = choose_shared_tile(o.r == 'i' ? p->m : p->n, o.r == 'i' ? p->n : p->m, vl, t->vector_registers, tg_gemm_beat(&v, vl));
-      bool crowded = tg_gemm_is_crowded(&v);
-      side = s.nu, mr = s.mr, kc = crowded || rows >= MANY ? 256 : 64;
-      uk = !crowded || !afar || rows >= PLENTY ? 1 : rows < MANY / 2 + 1 ? 2 : 4, ahead = uk > 1 ? 1 : 2;
+      bool crowded = tg_gemm_is_crowded(&v), converted = (o.column == 'A' ? p->a : p->b) != p->acc;
+      side = s.nu, mr = s.mr, kc = crowded || converted || rows >= MANY ? 256 : 64;
+      uk = !crowded || converted || !afar || rows >= PLENTY ? 1 : rows <= MANY / 2 ? 2 : 4, ahead = uk > 1 || (converted && afar) ? 1 : 2;
     } else if (afar) side = 4, mr = smaller(mr, ROWS), kc = 8;
     else side = 2, mr = rows, kc = rows < ROWS ? 8 : 16;
   }
@@ -487,7 +487,7 @@ static bool takes_pairs(const tg_gemm_problem *p, const tg_target *t) {
 }
 
 static uint32_t sketch_of(const tg_gemm_problem *p, const tg_target *t, uint32_t threads) {
-  enum { SMALL = 128, THIN_ALONG = 48, THIN_ACROSS = 32, FEW_DOT = 14, FEW_NEAR = 3, FEW_AFAR = 10, FROM = 64 << 10, COPY = 1 << 20, TINY = 16 };
+  enum { SMALL = 128, THIN_ALONG = 48, THIN_ACROSS = 32, FEW_DOT = 14, FEW_NEAR = 3, FEW_AFAR = 10, FEW_SHARED = 48, FROM = 64 << 10, COPY = 1 << 20, TINY = 16 };
   if (p->bits) return quantised_sketch(p, t);
   if (!p->panel) {
     if (p->batch.hi > 1) return GEMM_PLAIN;
@@ -505,7 +505,7 @@ static uint32_t sketch_of(const tg_gemm_problem *p, const tg_target *t, uint32_t
   bool narrow = thin.column_k && thin.scattered && o.row_k && rows == p->acc && least * 4 * bytes_of(p->acc) > t->vector_bytes * 3;   /* the few columns fill a vector, or nearly: then panels of them are better than sums along k */
   if (p->panel) return o.row_k && rows == p->acc ? GEMM_PANEL : GEMM_PACKED;
   bool converted = streamed != p->acc && is_fixed(p->k) && is_fixed(p->m) && is_fixed(p->n);   /* by each tile of the few rows again; in panels once */
-  int64_t thinnest = converted ? thin.column_k ? FEW_DOT : most * p->k.hi * bytes_of(streamed) <= (int64_t)t->l2 ? FEW_NEAR : FEW_AFAR : thin.column_k || thin.scattered ? THIN_ACROSS : THIN_ALONG;
+  int64_t thinnest = converted ? thin.column_k ? FEW_DOT : most * p->k.hi * bytes_of(streamed) <= (int64_t)t->l2 ? FEW_NEAR : t->asking == TG_ASK_MUCH && !thin.scattered ? FEW_SHARED : FEW_AFAR : thin.column_k || thin.scattered ? THIN_ACROSS : THIN_ALONG;
   if (least <= thinnest && most * p->k.hi >= FROM / bytes_of(streamed) && most > least * 4)
     if (!narrow && (!thin.column_k || thin.row_k || least * p->k.hi <= COPY)) return thin.column_k ? GEMM_DOT : GEMM_STREAM;
   if (most <= SMALL && p->k.hi <= SMALL) return GEMM_DIRECT;
