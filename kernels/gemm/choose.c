@@ -112,7 +112,7 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
   enum { GROUP = 128 };                            /* tiles of a group of rows that share blocks of terms */
   const double AFAR = 0.4, COPIED = 0.3;           /* of the third cache, from where on rows do not stay in it until the next columns; for copies of them */
   enum { WIDE = 512 };                             /* rows and columns for which long blocks of terms pay */
-  enum { FEW_ROWS = 192, NEXT = 256 };             /* for which a block of columns is soon done; its terms, where the next one is asked for: both stay in the second cache */
+  enum { FEW_ROWS = 192, NEXT = 512 };             /* for which a block of columns is soon done; its terms, where the next one is asked for: both stay in the second cache */
   enum { WAITING = 64, ROWS = 2048, FEW = 1024 };  /* sums that wait: tiles of a block, rows that share panels; terms that are taken at once, so that none waits */
   tg_gemm_roles o = tg_gemm_roles_of(p);
   bool both = out->sketch == tg_gemm_sketches[GEMM_PACKED], bytes = out->sketch == tg_gemm_sketches[GEMM_BYTES] || out->sketch == tg_gemm_sketches[GEMM_SIGNED_BYTES], dwords = bytes || out->sketch == tg_gemm_sketches[GEMM_PAIRS], whole = p->k.hi <= WHOLE, waits = p->c != p->acc && !bytes;
@@ -143,8 +143,7 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
     mb = tiles <= most ? listed_above(tg_gemm_mb, tiles) : listed(tg_gemm_mb, larger(GROUP, most));
     nb = 1;
   }
-  if (few && !dwords && !once && p->k.hi <= FEW) kc = listed_above(both ? tg_gemm_packed_kc : tg_gemm_panel_kc, p->k.hi), nb = 1;
-  else if (few && !dwords && !once) kc = terms_of(both ? tg_gemm_packed_kc : tg_gemm_panel_kc, p->k.hi, NEXT), nb = panels_of(panels_n, larger(1, l2 / 8 / (smaller(kc, p->k.hi) * nr * size)));
+  if (few && !dwords && !once) kc = p->k.hi <= FEW ? listed_above(both ? tg_gemm_packed_kc : tg_gemm_panel_kc, p->k.hi) : terms_of(both ? tg_gemm_packed_kc : tg_gemm_panel_kc, p->k.hi, NEXT), nb = 1;
   int64_t team = 0;
   if (threads > 1) { /* some four tasks for each thread: of columns where there are enough, since each task packs its own */
     int64_t tasks = 4 * (int64_t)threads;
