@@ -245,6 +245,24 @@ static shape choose_shared_tile(tg_gemm_dim rows, tg_gemm_dim columns, int64_t v
   return best;
 }
 
+typedef struct { int64_t mr, nu, kc, uk, ahead; } thin_blocks;
+
+/* Blocks of terms of the large operand where they lie, which all rows share; the panel after next is asked for a term at a time. From afar, where lines of many terms push each other out, the
+ * next panel, some terms at a time. afar: it comes from memory. */
+static thin_blocks share_blocks(const tg_gemm_problem *p, const tg_target *t, int64_t vl, bool afar) {
+  enum { SOME = 16, MANY = 32, PLENTY = 48, SHORT = 64, LONG = 256 };   /* rows; terms */
+  tg_gemm_roles o = tg_gemm_thin_roles_of(p);
+  tg_gemm_dim rows = o.r == 'i' ? p->m : p->n, columns = o.r == 'i' ? p->n : p->m;
+  tg_gemm_view v;
+  tg_gemm_look(p, t, true, &v);
+  shape s = choose_shared_tile(rows, columns, vl, t->vector_registers, tg_gemm_beat(&v, vl));
+  bool crowded = tg_gemm_is_crowded(&v), converted = (o.column == 'A' ? p->a : p->b) != p->acc;
+  thin_blocks b = {.mr = s.mr, .nu = s.nu, .kc = crowded || converted || rows.hi >= MANY ? LONG : SHORT, .uk = 1, .ahead = 2};
+  if (crowded && afar && !converted && rows.hi < PLENTY) b.uk = rows.hi <= SOME ? 2 : 4;
+  if (afar && (b.uk > 1 || converted)) b.ahead = 1;
+  return b;
+}
+
 /* Rows of a tile of sums along k, whose columns come from beyond the second cache: the fewest tiles, of about one size. Each reads the same columns in turn, which are near by then. */
 static int64_t dot_rows(int64_t rows) {
   enum { MOST = 7, LEAST = 4, SIX = 6 };
@@ -258,7 +276,7 @@ static int64_t dot_rows(int64_t rows) {
 /* The product of a thin operand and one that is read once. Tiles were measured: more columns side by side are more streams of memory at a time. */
 static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
   tg_gemm_roles o = tg_gemm_thin_roles_of(p);
-  enum { ONE_BY_ONE = 1, ROWS = 4, SHORT = 16 /* vectors of a column */, FAR = 256 /* vectors of a row, to ask for far ones */, SHARED = 4, SHARED_AFAR = 7 /* rows that share blocks of terms */, MANY = 32, PLENTY = 48 };
+  enum { ONE_BY_ONE = 1, ROWS = 4, SHORT = 16 /* vectors of a column */, FAR = 256 /* vectors of a row, to ask for far ones */, SHARED = 4, SHARED_AFAR = 7 /* rows that share blocks of terms */ };
   int64_t rows = o.r == 'i' ? p->m.hi : p->n.hi, columns = o.r == 'i' ? p->n.hi : p->m.hi, size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16);
   int64_t side, uk = 8, ahead = 0, l2 = t->l2 ? (int64_t)t->l2 : 1 << 20, l1 = t->l1 ? (int64_t)t->l1 : 32 << 10, l3 = t->l3 ? (int64_t)t->l3 : 8 << 20;
   bool few = t->vector_registers < 32, dot = out->sketch == tg_gemm_sketches[GEMM_DOT];
@@ -279,13 +297,9 @@ static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t t
   if (in_turn) mr = dot_rows(rows), side = mr == 4 ? 6 : mr == 7 ? 3 : 4;
   bool afar = columns * p->k.hi * size > l3 / 5 * 3, shared = much && !dot && !o.scattered && !o.column_k && rows >= (afar ? SHARED_AFAR : SHARED);
   if (much && !dot && !o.scattered) {   /* from memory four lines of each of eight rows, asked for four times as far ahead; from the third cache pairs of lines, unasked */
-    if (shared) {   /* blocks of terms where they lie, the panel after next asked for a term at a time; from afar, where lines of many terms push each other out, the next one, some terms at a time */
-      tg_gemm_view v;
-      tg_gemm_look(p, t, true, &v);
-      shape s = choose_shared_tile(o.r == 'i' ? p->m : p->n, o.r == 'i' ? p->n : p->m, vl, t->vector_registers, tg_gemm_beat(&v, vl));
-      bool crowded = tg_gemm_is_crowded(&v), converted = (o.column == 'A' ? p->a : p->b) != p->acc;
-      side = s.nu, mr = s.mr, kc = crowded || converted || rows >= MANY ? 256 : 64;
-      uk = !crowded || converted || !afar || rows >= PLENTY ? 1 : rows <= MANY / 2 ? 2 : 4, ahead = uk > 1 || (converted && afar) ? 1 : 2;
+    if (shared) {
+      thin_blocks b = share_blocks(p, t, vl, afar);
+      side = b.nu, mr = b.mr, kc = b.kc, uk = b.uk, ahead = b.ahead;
     } else if (afar) side = 4, mr = smaller(mr, ROWS), kc = 8;
     else side = 2, mr = rows, kc = rows < ROWS ? 8 : 16;
   }
