@@ -49,14 +49,14 @@ static double cycles_of(int64_t rows, int64_t nu, double beat) {
   return (most > panel ? most : panel) + (beat > 0.5 ? panel * 0.04 : 0) + 0.3;   /* what is as good either way reads less of the panel */
 }
 
-/* Rows are padded as the sketches do, by a list of smaller tiles; columns to whole panels. each: what a tile costs besides, a term, where those that are left are one tile. */
+/* Rows are padded as the sketches do, by a list of smaller tiles; columns to whole panels. each: what a tile of gemm_stream's shared blocks costs besides, a term, where the rows that are left are one tile; else 0. */
 static double cost_of_rows(int64_t rows, int64_t mr, int64_t nu, double beat, double each) {
   double sum = (double)(rows / mr) * (cycles_of(mr, nu, beat) + each);
   int64_t rest = rows % mr, power = 1;
   if (each > 0) return sum + (rest ? cycles_of(rest, nu, beat) + each : 0);
   while (power * 2 < mr) power *= 2;
   for (; rest && power; power /= 2)
-    if (rest >= power) sum += (double)(rest / power) * (cycles_of(power, nu, beat) + each), rest %= power;
+    if (rest >= power) sum += (double)(rest / power) * cycles_of(power, nu, beat), rest %= power;
   return sum;
 }
 
@@ -235,7 +235,7 @@ static void improve_thin(const tg_gemm_problem *p, const tg_target *t, bool dot,
 /* A tile for rows that share blocks of terms of the large operand where it lies. Each row has an address. */
 static shape choose_shared_tile(tg_gemm_dim rows, tg_gemm_dim columns, int64_t vl, int64_t registers, double beat) {
   enum { ADDRESSES = 9 };
-  const double EACH = 0.8;
+  const double EACH = 0.8;   /* cycles of a term: addresses, and sums that are stored and read again */
   shape best = {0};
   for (int64_t nu = 6; nu >= 1; nu -= nu == 6 ? 2 : 1)
     for (const int64_t *mr = tg_gemm_mr; *mr <= smaller(rows.hi, ADDRESSES) && *mr * nu + nu + (rows.hi > *mr) <= registers; mr++) {

@@ -87,6 +87,12 @@ static const char zero_kernel[] =
 
 static const char *const blocked_kernels[] = {matmul_kernel, blas_kernel, half_kernel, added_kernel, minus_kernel, product_kernel, bytes_kernel, largest_kernel};
 
+/* Of the cases of lines that are asked for by rows: two tiles of four rows; as many as M has, and single rows. */
+#define TWO_TILES "range(kc, 2) {\n" "  range(jo, 2) {\n" "    range(ir, 2) {\n" "      range(iu, 4, upcast) {\n" "        range(ji, 32, lane) {\n" "          let %0 = ir * 4 + iu;\n" "          let %1 = jo * 32 + ji;\n" "          let %2 = kc * 16;\n" "          let %3 = 0 < jo;\n"
+#define TWO_TILES_END "        }\n" "      }\n" "    }\n" "  }\n" "}\n"
+#define TILES_OF_FOUR "range(jo, 2) {\n" "  range(ir.by4, M / 4) {\n" "    range(iu.by4, 4, upcast) {\n" "      range(ji, 32, lane) {\n" "        let %0 = ir.by4 * 4 + iu.by4;\n" "        let %1 = jo * 32;\n" "        let %2 = %1 + ji;\n"
+#define AND_OF_ONE "      }\n" "    }\n" "  }\n" "  range(ir.by1, M % 4) {\n" "    range(ji, 32, lane) {\n"
+
 static const expectation word_cases[] = {
   {blas_kernel, "M=4 N=4 K=10", "split k 4 clip as kc kr\norder kc i j\ncut kc first\ncut kc.main last",
     "range(i, 4) {\n"
@@ -177,53 +183,19 @@ static const expectation word_cases[] = {
     "  }\n"
     "}\n"},
   {matmul_kernel, "M=8 N=64 K=32", "split j 32 as jo ji\nsplit k 16 as kc kr\norder kc jo i ji\nsplit i 4 as ir iu\nupcast iu\nlane ji\nprefetch B at kr ahead 1 of jo",   /* each of two tiles one of the two lines of the row that it is at */
-    "range(kc, 2) {\n"
-    "  range(jo, 2) {\n"
-    "    range(ir, 2) {\n"
-    "      range(iu, 4, upcast) {\n"
-    "        range(ji, 32, lane) {\n"
-    "          let %0 = ir * 4 + iu;\n"
-    "          let %1 = jo * 32 + ji;\n"
-    "          let %2 = kc * 16;\n"
-    "          let %3 = 0 < jo;\n"
+    TWO_TILES
     "          C[%0, %1] = sum(kr : 16, let %4 = kr + %2; ahead(A[%0, %4] * B[%4, %1], prefetch(B[where(%3, 1, 0) * 16 + kr + %2, where(%3, jo + -1, jo + 1) * 32 + ir * 16], l1))) + (C[%0, %1] if (0 < kc) else 0.0f);\n"
-    "        }\n"
-    "      }\n"
-    "    }\n"
-    "  }\n"
-    "}\n"},
+    TWO_TILES_END},
   {matmul_kernel, "M=8 N=64 K=32", "split j 32 as jo ji\nsplit k 16 as kc kr\norder kc jo i ji\nsplit i 4 as ir iu\nupcast iu\nlane ji\nsplit kr 8 as ko ku\nunroll ku\nprefetch B at ko ahead 1 of jo",   /* each of two tiles half of the rows */
-    "range(kc, 2) {\n"
-    "  range(jo, 2) {\n"
-    "    range(ir, 2) {\n"
-    "      range(iu, 4, upcast) {\n"
-    "        range(ji, 32, lane) {\n"
-    "          let %0 = ir * 4 + iu;\n"
-    "          let %1 = jo * 32 + ji;\n"
-    "          let %2 = kc * 16;\n"
-    "          let %3 = 0 < jo;\n"
+    TWO_TILES
     "          let %4 = where(%3, jo + -1, jo + 1) * 32;\n"
     "          let %5 = %4 + 16;\n"
     "          C[%0, %1] = sum(ko : 2, ku : 8 unroll, let %6 = %2 + ko * 8 + ku; let %7 = where(%3, 1, 0) * 16 + %2 + ir * 8 + ko * 4; let %8 = %7 + 1; let %9 = %7 + 2; let %10 = %7 + 3; ahead(A[%0, %6] * B[%6, %1], prefetch(B[%7, %4], l1), prefetch(B[%7, %5], l1), prefetch(B[%8, %4], l1), prefetch(B[%8, %5], l1), prefetch(B[%9, %4], l1), prefetch(B[%9, %5], l1), prefetch(B[%10, %4], l1), prefetch(B[%10, %5], l1))) + (C[%0, %1] if (0 < kc) else 0.0f);\n"
-    "        }\n"
-    "      }\n"
-    "    }\n"
-    "  }\n"
-    "}\n"},
+    TWO_TILES_END},
   {matmul_kernel, "M=1..9 N=64 K=16", "split j 32 as jo ji\norder jo i ji\nsplit i {4, 1} as ir iu\nupcast iu\nlane ji\nprefetch B at k ahead 1 of jo",   /* there may be one tile, of either kind */
-    "range(jo, 2) {\n"
-    "  range(ir.by4, M / 4) {\n"
-    "    range(iu.by4, 4, upcast) {\n"
-    "      range(ji, 32, lane) {\n"
-    "        let %0 = ir.by4 * 4 + iu.by4;\n"
-    "        let %1 = jo * 32;\n"
-    "        let %2 = %1 + ji;\n"
+    TILES_OF_FOUR
     "        C[%0, %2] = sum(k : 16, ahead(A[%0, k] * B[k, %2], prefetch(B[k, %1 + 32], l1), prefetch(B[k, %1 + 48], l1)));\n"
-    "      }\n"
-    "    }\n"
-    "  }\n"
-    "  range(ir.by1, M % 4) {\n"
-    "    range(ji, 32, lane) {\n"
+    AND_OF_ONE
     "      let %3 = M / 4 * 4 + ir.by1;\n"
     "      let %4 = jo * 32;\n"
     "      let %5 = %4 + ji;\n"
@@ -232,20 +204,10 @@ static const expectation word_cases[] = {
     "  }\n"
     "}\n"},
   {matmul_kernel, "M=4..9 N=64 K=16", "split j 32 as jo ji\norder jo i ji\nsplit i {4, 1} as ir iu\nupcast iu\nlane ji\nprefetch B at k ahead 1 of jo",   /* one of the first kind is sure to come */
-    "range(jo, 2) {\n"
-    "  range(ir.by4, M / 4) {\n"
-    "    range(iu.by4, 4, upcast) {\n"
-    "      range(ji, 32, lane) {\n"
-    "        let %0 = ir.by4 * 4 + iu.by4;\n"
-    "        let %1 = jo * 32;\n"
-    "        let %2 = %1 + ji;\n"
+    TILES_OF_FOUR
     "        let %3 = %1 + ir.by4 * 32;\n"
     "        C[%0, %2] = sum(k : 16, ahead(A[%0, k] * B[k, %2], prefetch(B[k, %3 + 32], l1), prefetch(B[k, %3 + 48], l1)));\n"
-    "      }\n"
-    "    }\n"
-    "  }\n"
-    "  range(ir.by1, M % 4) {\n"
-    "    range(ji, 32, lane) {\n"
+    AND_OF_ONE
     "      let %4 = M / 4 * 4 + ir.by1;\n"
     "      let %5 = jo * 32 + ji;\n"
     "      C[%4, %5] = sum(k : 16, A[%4, k] * B[k, %5]);\n"
