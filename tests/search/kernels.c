@@ -13,6 +13,9 @@
 static const char other[] = "kernel other(N = 70) { in(A, f32, [N]); out(B, f32, [N]); range(i, N) B[i] = A[i] + 1; }";
 static const char one[] = "kernel one(N = 70) { in(A, f32, [N]); out(B, f32, [N]); range(i, N) B[i] = A[i]; }";
 
+static const char highest[] = "kernel highest(N = 70) { in(A, u64, [N]); out(B, u64, [N]); range(i, N) B[i] = A[i] >> 63; }";
+static const char lowest[] = "kernel lowest(N = 70) { in(A, u64, [N]); out(B, u64, [N]); range(i, N) B[i] = A[i] >> 64; }";
+
 /* The candidate against the reference; exact tells whether bits were compared. */
 static tg_task judged(const char *reference, const char *candidate, const char *words, bool *exact) {
   static char message[1024];
@@ -130,5 +133,7 @@ int main(int argc, char **argv) {
   if (argc < 2) tempting_kernels(TEMPTING), random_kernels(200, 1);
   tg_task t = judged(one, other, NULL, NULL);
   CHECK(t.outcome == TG_TRIAL_WRONG && strstr(t.message, "B"), "another kernel is %s: %s", tg_outcome_name((tg_outcome)t.outcome), t.message);
+  t = judged(highest, lowest, NULL, NULL);
+  CHECK(t.outcome == TG_TRIAL_WRONG, "no integer without a sign has its highest bit set: %s", tg_outcome_name((tg_outcome)t.outcome));
   return TEST_END();
 }
