@@ -181,6 +181,7 @@ static void emit_define(tg_emitter *e, const tg_uop *u) {
 }
 
 void tg_emit_value_statement(tg_emitter *e, const tg_uop *u) {
+  if (u->op == TG_OP_FOLD && e->values[u->id].stamp == e->stamp) return;   /* together with one before it */
   if (tg_emit_put_off(e, u)) return;
   LLVMValueRef v = u->op == TG_OP_LOAD ? tg_emit_load(e, u) : tg_emit_alu(e, u);
   e->values[u->id] = (emit_value){v, e->stamp, (uint16_t)e->depth, 0};
@@ -309,6 +310,7 @@ void tg_emit_list(tg_emitter *e, const tg_uop *const *list, uint32_t n) {
       while (next < n && !tg_emit_is_effect(list[next])) next++;
       if (next < n) tg_emit_debug_statement(e, list[next]);
     }
+    if (list[i]->op == TG_OP_FOLD) tg_emit_folds(e, list + i, n - i);
     emit_statement(e, list[i]);
     end_long_block(e);
   }
@@ -386,6 +388,15 @@ static void emit_top(tg_emitter *e, uint32_t i, uint32_t p) {
   } else if (mine) emit_statement(e, u);
 }
 
+/* The fold that the i-th of phase p's list is, with those that follow among the statements that are the phase's own. */
+static void emit_top_folds(tg_emitter *e, uint32_t i, uint32_t p) {
+  const emit_phase *phase = &e->phases.data[p];
+  TG_VEC(const tg_uop *) run = {0};
+  for (; i < phase->n; i++)
+    if (e->items.data[phase->list[i]].phase == p) tg_push(&e->j->env, &run, e->items.data[phase->list[i]].u);
+  if (run.n) tg_emit_folds(e, run.data, run.n);
+}
+
 /* The start of the workspace is there: a caller's memory that nobody has touched is as slow for masked loads as none. */
 static void touch_workspace(tg_emitter *e) {
   LLVMValueRef first = LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(e->fn));
@@ -400,7 +411,9 @@ static void emit_phase_function(tg_emitter *e, uint32_t p, bool unaligned) {
   else begin_function(e, tg_format(&e->j->env, "%s.%u%s", e->j->name, p, unaligned ? ".unaligned" : ""), LLVMVoidTypeInContext(e->c), 4);
   emit_counters(e, e->phases.data[p].loop);
   for (uint32_t i = 0; i < e->phases.data[p].n; i++) {
-    emit_top(e, e->phases.data[p].list[i], p);
+    uint32_t item = e->phases.data[p].list[i];
+    if (e->items.data[item].u->op == TG_OP_FOLD && e->items.data[item].phase == p) emit_top_folds(e, i, p);
+    emit_top(e, item, p);
     end_long_block(e);
   }
   if (e->streaming && e->streamed && e->target->arch == TG_ARCH_X86_64) { /* streamed data is seen by the next phase, wherever it runs */

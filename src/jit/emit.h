@@ -133,6 +133,9 @@ void tg_emit_memo_drop(tg_emitter *, uint32_t from, uint32_t depth);
 LLVMBasicBlockRef tg_emit_at(tg_emitter *, uint32_t depth);                 /* returns the block to come back to */
 void tg_emit_back(tg_emitter *, LLVMBasicBlockRef);
 
+/* emit_folds.c */
+void tg_emit_folds(tg_emitter *, const tg_uop *const *list, uint32_t n);    /* the FOLD that the list begins with together with those like it that follow, if there are any */
+
 /* emit_matrix.c */
 LLVMValueRef tg_emit_matrix(tg_emitter *, const tg_uop *u);
 void tg_emit_find_tiles(tg_emitter *);                                      /* before any function: loads and buffers that are registers of tiles */

@@ -391,6 +391,28 @@ static void folds(tg_jit *jit, tg_type t, uint32_t lanes) {
   compare(&s.p, "folds");
 }
 
+/* Sums of a tile, which share their additions: n vectors in registers, each stored where it belongs, and one of them changed and folded again. */
+static void folds_together(tg_jit *jit, tg_type t, tg_op op, uint32_t lanes, uint32_t n) {
+  scene s = {.n = 0};
+  program_begin(&s.p, jit);
+  tg_job *j = &s.p.j;
+  const tg_uop *in = global(&s, "a", t, TG_ROLE_IN, lanes * (n + 1)), *out = global(&s, "r", t, TG_ROLE_INOUT, 2 * n + 1);
+  const tg_uop *reg = buffer(&s.p, "s", t, TG_ROLE_TEMP, TG_SPACE_REG, TG_PLACE_SSA, lanes, n);
+  for (uint32_t i = 0; i < n; i++) {
+    const tg_uop *at = add(&s.p, tg_op2(j, TG_OP_ADD, tg_iota(j, TG_I64, lanes), i64c(j, i * lanes))), *cell = i64c(j, i);
+    add(&s.p, tg_store(j, reg, &cell, add(&s.p, tg_load(j, in, &at, NULL, NULL, 0)), NULL, 0));
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    const tg_uop *cell = i64c(j, i), *at = i64c(j, 2 * i), *v = add(&s.p, tg_load(j, reg, &cell, NULL, NULL, 0)), *f = add(&s.p, tg_make(j, TG_OP_FOLD, t, 1, op, 1, &v));
+    const tg_uop *old = add(&s.p, tg_load(j, out, &at, NULL, NULL, 0));
+    add(&s.p, tg_store(j, out, &at, add(&s.p, tg_op2(j, TG_OP_ADD, f, old)), NULL, 0));
+    if (i != n / 2) continue;
+    const tg_uop *more = add(&s.p, tg_op2(j, TG_OP_ADD, tg_iota(j, TG_I64, lanes), i64c(j, n * lanes))), *last = i64c(j, n - 1);
+    add(&s.p, tg_store(j, reg, &last, add(&s.p, tg_load(j, in, &more, NULL, NULL, 0)), NULL, 0));
+  }
+  compare(&s.p, "folds together");
+}
+
 /* Elements of a vector by an index that counts modulo its lanes, below zero too: from memory, and known. */
 static void shuffles(tg_jit *jit, tg_type index, uint32_t of, uint32_t lanes) {
   scene s = {.n = 0};
@@ -546,6 +568,13 @@ int main(int argc, char **argv) {
     folds(jit, TG_F32, lanes);
     folds(jit, TG_I16, lanes);
   }
+  for (uint32_t lanes = 2; lanes <= 32; lanes *= 2)
+    for (uint32_t n = 1; n <= 19; n += 1 + n / 4) {
+      folds_together(jit, TG_F32, TG_OP_ADD, lanes, n);
+      folds_together(jit, TG_F64, TG_OP_MUL, lanes, n);
+      folds_together(jit, TG_I32, TG_OP_MAX, lanes, n);
+      folds_together(jit, TG_F16, TG_OP_MIN, lanes, n);
+    }
   for (uint32_t of = 5; of <= 16; of += 1 + of / 2)
     for (uint32_t lanes = 1; lanes <= 8; lanes *= 8) {
       shuffles(jit, TG_I64, of, lanes);
