@@ -214,13 +214,13 @@ static void improve_thin(const tg_gemm_problem *p, const tg_target *t, bool dot,
   int64_t most = *vl, own = *kc, registers = t->vector_registers;
   tg_gemm_view v;
   tg_gemm_look(p, t, true, &v);
-  double best = surely * (dot ? tg_gemm_dot_cycles(&v, *mr, *side, *vl) : tg_gemm_stream_cycles(&v, *mr, *side, *vl, *kc, false));
+  double best = surely * (dot ? tg_gemm_dot_cycles(&v, *mr, *side, *vl, 0) : tg_gemm_stream_cycles(&v, *mr, *side, *vl, *kc, false));
   for (const int64_t *r = tg_gemm_mr; *r && *r <= smaller(v.rows, ROWS); r++)
     for (const int64_t *s = sides; *s; s++) {
       if (*r * *s + (dot ? smaller(*r, *s) : *s) + 2 > registers || (*r < 4 && v.rows >= 8) || (v.asks_much && v.row_k && *r > ADDRESSES)) continue;
       if (dot)
         for (int64_t lanes = most; lanes >= 4 && (lanes == most || v.terms % most); lanes /= 2) {
-          double c = tg_gemm_dot_cycles(&v, *r, *s, lanes);
+          double c = tg_gemm_dot_cycles(&v, *r, *s, lanes, 0);
           if (c < best) best = c, *mr = *r, *side = *s, *vl = lanes;
         }
       else
@@ -263,14 +263,24 @@ static thin_blocks share_blocks(const tg_gemm_problem *p, const tg_target *t, in
   return b;
 }
 
-/* Rows of a tile of sums along k, whose columns come from beyond the second cache: the fewest tiles, of about one size. Each reads the same columns in turn, which are near by then. */
-static int64_t dot_rows(int64_t rows) {
-  enum { MOST = 7, LEAST = 4, SIX = 6 };
-  if (rows <= MOST) return rows;
-  int64_t best = LEAST;
-  for (int64_t mr = LEAST + 1; mr <= SIX; mr++)
-    if (tiles_of(rows, mr) < tiles_of(rows, best) || (tiles_of(rows, mr) == tiles_of(rows, best) && rows % mr == 0 && rows % best)) best = mr;
-  return best;
+/* A tile of sums along k for rows that share blocks of terms: from the third cache all rows up to nine beside few columns, and of more the fewest tiles, of about one size. From memory more columns
+ * are read side by side, and by fewer rows at a time. Measured on Zen 5. */
+static thin_blocks share_dot_blocks(int64_t rows, int64_t terms, int64_t size, int64_t l1, bool afar) {
+  enum { PAIR = 2, FOUR = 4, SIX = 6, SEVEN = 7, EIGHT = 8, NINE = 9, TWELVE = 12, MANY = 24, LONG = 4096, SHORT = 2048 /* bytes of a block's row */ };
+  thin_blocks b = {.mr = rows, .nu = rows == 1 ? terms * size % LONG ? 4 : 2 /* columns in the same sets */ : rows <= PAIR ? 4 : rows <= FOUR ? 3 : 2, .uk = 1, .ahead = 1};
+  bool is_long = rows * LONG * 5 <= l1 * 4;
+  if (afar && rows <= TWELVE) {
+    b.mr = rows <= SEVEN ? rows : rows == EIGHT ? FOUR : EIGHT;
+    b.nu = rows <= SIX || rows == EIGHT ? 4 : 3;
+    is_long &= rows == EIGHT;
+  } else if (rows > NINE) {
+    b.mr = FOUR;
+    for (int64_t mr = FOUR + 1; mr <= SIX && !afar && rows < MANY; mr++)
+      if (tiles_of(rows, mr) < tiles_of(rows, b.mr) || (tiles_of(rows, mr) == tiles_of(rows, b.mr) && rows % mr == 0 && rows % b.mr)) b.mr = mr;
+    b.nu = b.mr == FOUR ? SIX : FOUR;
+  }
+  b.kc = terms_of(tg_gemm_dot_kc, terms, (is_long ? LONG : SHORT) / size);
+  return b;
 }
 
 /* The product of a thin operand and one that is read once. Tiles were measured: more columns side by side are more streams of memory at a time. */
@@ -293,9 +303,7 @@ static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t t
   if (t->asking == TG_ASK_MUCH && dot && mr == 1 && along <= SHORT && columns * p->k.hi * size > l1) side = along > SHORT / 2 ? 1 : 2;   /* short columns one behind another are one long stream */
   bool sequence = t->asking == TG_ASK_NOTHING && !dot && !o.scattered && rows <= ONE_BY_ONE, much = t->asking == TG_ASK_MUCH && rows > 1 && !few && columns * p->k.hi * size > l2;
   if (sequence) side = 1;
-  bool in_turn = much && dot && o.row_k && rows > ROWS;   /* others are copied for each block of columns */
-  if (in_turn) mr = dot_rows(rows), side = mr == 4 ? 6 : mr == 7 ? 3 : 4;
-  bool afar = columns * p->k.hi * size > l3 / 5 * 3, shared = much && !dot && !o.scattered && !o.column_k && rows >= (afar ? SHARED_AFAR : SHARED);
+  bool afar = columns * p->k.hi * size > l3 / 5 * 3, whole = is_fixed(p->k) && p->k.hi % vl == 0, dot_shared = dot && t->asking == TG_ASK_MUCH && !few && columns * p->k.hi * size > l2 && (afar ? rows > ROWS : rows > 1 || whole), shared = much && !dot && !o.scattered && !o.column_k && rows >= (afar ? SHARED_AFAR : SHARED);
   if (much && !dot && !o.scattered) {   /* from memory four lines of each of eight rows, asked for four times as far ahead; from the third cache pairs of lines, unasked */
     if (shared) {
       thin_blocks b = share_blocks(p, t, vl, afar);
@@ -303,17 +311,22 @@ static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t t
     } else if (afar) side = 4, mr = smaller(mr, ROWS), kc = 8;
     else side = 2, mr = rows, kc = rows < ROWS ? 8 : 16;
   }
-  const int64_t *list = dot ? tg_gemm_nb : tg_gemm_stream_nb;
+  if (dot_shared) {
+    thin_blocks b = share_dot_blocks(rows, p->k.hi, size, l1, afar);
+    side = b.nu, mr = b.mr, kc = b.kc, ahead = b.ahead;
+  }
+  const int64_t *list = tg_gemm_stream_nb;
   int64_t wide = dot ? side : side * vl, tiles = up(columns, wide), room = dot ? 64 : l2 / 4 / (rows * wide * size), nb = tiles <= room && tiles <= 64 ? listed_above(list, tiles) : listed(list, smaller(tiles, room));
   if (t->asking != TG_ASK_NOTHING) nb = smaller(nb, 64);
   if (threads > 1) nb = listed(list, smaller(nb, up(columns, wide * 4 * (int64_t)threads)));
-  if (in_turn) nb = 1;
+  if (dot_shared && threads <= 1) nb = listed_above(list, tiles);
   knob(out, "VL", vl);
   knob(out, dot ? "NC" : "NU", side);
   knob(out, "MR", mr);
   knob(out, "NB", nb);
-  if (!dot) knob(out, "KC", kc), knob(out, "UK", uk);
-  knob(out, "AHEAD", shared ? ahead : sequence ? 1 : much ? dot ? (p->k.hi / vl >= FAR ? 24 : 8) : afar && !o.scattered ? 4 : 0 : dot && t->asking == TG_ASK_SOME ? 8 : 0);
+  knob(out, "KC", dot && !dot_shared ? 0 : kc);
+  if (!dot) knob(out, "UK", uk);
+  knob(out, "AHEAD", shared || dot_shared ? ahead : sequence ? 1 : much ? dot ? (p->k.hi / vl >= FAR ? 24 : 8) : afar && !o.scattered ? 4 : 0 : dot && t->asking == TG_ASK_SOME ? 8 : 0);
   knob(out, "TEAM", threads > 1 ? 2 : 0);
 }
 

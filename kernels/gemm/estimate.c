@@ -9,7 +9,7 @@ static const double LOAD = 0.5, ACROSS = 1.6 /* two lines */, FROM_L2 = 2.4, FRO
 static const double ONCE_L2 = 1.1, PIECES_L2 = 1.9, ONCE_L3 = 2.9, PIECES_L3 = 6.5, ONCE_MEMORY = 12, PIECES_MEMORY = 20;                                               /* of what is read once, from end to end or in pieces of rows */
 static const double STORE = 1, STORE_L2 = 3.1, STORE_L3 = 8, SIDE_BY_SIDE = 0.2 /* more for each row */, AGAIN = 2.5 /* stored, and read by the next terms */, SCATTERED = 2.4 /* an element */;
 static const double TILE = 10, UNROLLED = 0.3 /* of it, without a loop */, TERM = 0.3, FEW_CHAINS = 5 /* a term at least: its sums wait for those before */, BLOCK = 12 /* of terms, a tile */, PANEL = 60, ROW = 6 /* copied */;
-static const double COPY = 2.4, TRANSPOSED = 0.38 /* an element */, FEWER = 0.6 /* part, at least, of a block of fewer terms */, ALONE = 0.5 /* part of it, where one vector is transposed at a time */, GATHERED = 1.4 /* an element */, FOLD = 5.5 /* lanes of a sum */, FOLD_EASILY = 3.5, CROWDED_TILE = 1.3 /* times, of so many rows side by side */, TURNED_EASILY = 0.65 /* times: of what has been asked for */, TURNED_THERE = 0.5 /* times: columns of few terms, transposed and multiplied in registers while others are stored */, SINGLE = 1.15 /* a term of a sum */;
+static const double COPY = 2.4, TRANSPOSED = 0.38 /* an element */, FEWER = 0.6 /* part, at least, of a block of fewer terms */, ALONE = 0.5 /* part of it, where one vector is transposed at a time */, GATHERED = 1.4 /* an element */, FOLD = 4.2 /* lanes of a sum */, FOLD_EASILY = 2.2, FOLD_BLOCK = 2.5 /* and what has waited in C is added */, CROWDED_TILE = 1.3 /* times, of so many rows side by side */, TURNED_EASILY = 0.65 /* times: of what has been asked for */, TURNED_THERE = 0.5 /* times: columns of few terms, transposed and multiplied in registers while others are stored */, SINGLE = 1.15 /* a term of a sum */;
 static const double LINE = 1.5, PAGE = 6 /* a term whose row operand is in another */, ADDRESS = 0.03 /* part, for each row beyond ADDRESSES */;
 static const double WHOLE_LINES = 1.4 /* times, to store one in two halves */, UNALIGNED = 1.3, CROWDED = 4 /* a vector that its neighbours have pushed out */;
 static const double HIDDEN = 0.4, ASKED = 0.25, BESIDE = 0.15 /* parts of what goes on side by side */, STREAM = 1.08, STREAM_ASKED = 0.7 /* of what is asked for far ahead, or comes in pairs of lines */, TURNED = 1.15, MANY_ROWS = 1.1, IN_TURN = 1.2 /* times */;
@@ -223,7 +223,22 @@ tg_gemm_rest tg_gemm_dot_rest(int64_t terms, int64_t vl, int64_t mr, int64_t nc)
   return terms % vl > FEW && terms > vl ? GEMM_REST_BEHIND : GEMM_REST_ONE_BY_ONE;
 }
 
-double tg_gemm_dot_cycles(const tg_gemm_view *v, int64_t mr, int64_t nc, int64_t vl) {
+/* In blocks of kc terms: rows are copied, and come from the first cache; all lines of columns are asked for a tile ahead. */
+static double dot_blocks(const tg_gemm_view *v, int64_t mr, int64_t nc, int64_t vl, int64_t kc) {
+  some_rows list[8];
+  int n = list_rows(v->rows, mr, list);
+  int64_t blocks = up(v->terms, kc);
+  double vectors = (double)up(up(v->terms, blocks), vl), sum = 0, beat = tg_gemm_beat(v, vl), once = arrives(v, v->columns * v->terms, false) * STREAM_ASKED;
+  for (int i = 0; i < n; i++) {
+    double m = (double)list[i].mr, sums = m * (double)nc, work = most(sums * beat, most((m + (double)nc) * beat, FEW_CHAINS));
+    sum += (double)(list[i].times * blocks * up(v->columns, nc)) * (vectors * (work + TERM) + sums * FOLD_BLOCK + TILE);
+  }
+  sum += v->row_k ? (double)(v->rows * up(v->terms, vl)) * COPY : copied(up(v->terms, vl), vl, v->rows);
+  return most(sum, once) + ASKED * least(sum, once);
+}
+
+double tg_gemm_dot_cycles(const tg_gemm_view *v, int64_t mr, int64_t nc, int64_t vl, int64_t kc) {
+  if (kc) return dot_blocks(v, mr, nc, vl, kc);
   some_rows list[8];
   int n = list_rows(v->rows, mr, list);
   int64_t vectors = v->terms / vl, rest = v->terms % vl, left = 0;   /* one by one */
@@ -242,7 +257,7 @@ double tg_gemm_dot_cycles(const tg_gemm_view *v, int64_t mr, int64_t nc, int64_t
       sum += (double)(times * list[i].times) * ((double)vectors * (most(work, loads) + least(work, loads) * BESIDE + TERM) + (double)left * most((double)(m * wide) * SINGLE, FEW_CHAINS) + (double)(m * wide) * (v->asks_much ? FOLD_EASILY * (again_folded ? 1.4 : 1) : FOLD * (again_folded ? 2 : 1)) + (in_a_row ? TILE * UNROLLED : TILE));
     }
   double bytes = (double)(v->columns * v->terms * v->size);
-  bool pieces = nc > 1 && v->rows == 1 && v->terms * v->size < page;
+  bool pieces = nc > 1 && v->rows == 1 && v->terms * v->size < page && !v->asks_much;
   if (v->asks_much && v->row_k && v->rows > ROWS_IN_TURN && bytes > v->l2) sum *= IN_TURN;
   double once = bytes > v->l2 * full ? arrives(v, v->columns * v->terms, pieces) : bytes > v->l1 * full ? bytes / 64 * (pieces ? PIECES_L2 : ONCE_L2) : 0;
   return meanwhile(sum, once) + (v->row_k ? 0 : v->terms < vl ? (double)(v->rows * v->terms) * GATHERED : copied(up(v->terms, vl), vl, v->rows));
@@ -250,7 +265,7 @@ double tg_gemm_dot_cycles(const tg_gemm_view *v, int64_t mr, int64_t nc, int64_t
 
 double tg_gemm_cycles(const tg_gemm_problem *p, const tg_target *t, uint32_t sketch, const tg_gemm_choice *c) {
   tg_gemm_view v;
-  int64_t vl = 1, mr = 1, nu = 1, nc = 1, kc = 1, nb = 1, ahead = 0, next = 0, grouped = 0;
+  int64_t vl = 1, mr = 1, nu = 1, nc = 1, kc = 0, nb = 1, ahead = 0, next = 0, grouped = 0;
   const struct { const char *name; int64_t *to; } names[] = {{"VL", &vl}, {"MR", &mr}, {"NU", &nu}, {"NC", &nc}, {"KC", &kc}, {"NB", &nb}, {"AHEAD", &ahead}, {"NEXT", &next}, {"GROUPED", &grouped}};
   for (uint32_t i = 0; i < c->knobs_n; i++)
     for (uint32_t k = 0; k < TG_COUNT(names); k++)
@@ -260,7 +275,7 @@ double tg_gemm_cycles(const tg_gemm_problem *p, const tg_target *t, uint32_t ske
   case GEMM_DIRECT: return tg_gemm_direct_cycles(&v, mr, nu, vl);
   case GEMM_PANEL: case GEMM_PACKED: return tg_gemm_panel_cycles(&v, sketch == GEMM_PACKED, grouped != 0, next != 0, mr, nu, vl, kc, nb);
   case GEMM_STREAM: return tg_gemm_stream_cycles(&v, mr, nu, vl, kc, kc >= TG_GEMM_SHARED_KC && ahead);
-  case GEMM_DOT: return tg_gemm_dot_cycles(&v, mr, nc, vl);
+  case GEMM_DOT: return tg_gemm_dot_cycles(&v, mr, nc, vl, kc);
   default: return 0;
   }
 }

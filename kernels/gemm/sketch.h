@@ -7,7 +7,7 @@
 enum { GEMM_PLAIN, GEMM_PACKED, GEMM_PANEL, GEMM_STREAM, GEMM_DOT, GEMM_DIRECT, GEMM_BYTES, GEMM_SIGNED_BYTES, GEMM_TILES, GEMM_LONG, GEMM_PAIRS, GEMM_GROUPED, GEMM_WEIGHTS };   /* in tg_gemm_sketches */
 
 /* Values of knobs, ascending; 0 ends. */
-extern const int64_t tg_gemm_mr[], tg_gemm_panel_kc[], tg_gemm_packed_kc[], tg_gemm_nb[], tg_gemm_mb[], tg_gemm_stream_nb[], tg_gemm_side[];
+extern const int64_t tg_gemm_mr[], tg_gemm_panel_kc[], tg_gemm_packed_kc[], tg_gemm_nb[], tg_gemm_mb[], tg_gemm_stream_nb[], tg_gemm_dot_kc[], tg_gemm_side[];
 
 /* The roles of a product in a tile: rows of one operand against vectors of the other, along C's contiguous dimension or along k. */
 typedef struct {
@@ -33,7 +33,7 @@ double tg_gemm_store_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64
 double tg_gemm_panel_cycles(const tg_gemm_view *v, bool both, bool grouped, bool next, int64_t mr, int64_t nu, int64_t vl, int64_t kc, int64_t nb);
 enum { TG_GEMM_SHARED_KC = 64 };   /* terms of a block that all rows share, at least: its lines are asked for */
 double tg_gemm_stream_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl, int64_t kc, bool asked);
-double tg_gemm_dot_cycles(const tg_gemm_view *v, int64_t mr, int64_t nc, int64_t vl);
+double tg_gemm_dot_cycles(const tg_gemm_view *v, int64_t mr, int64_t nc, int64_t vl, int64_t kc);
 double tg_gemm_cycles(const tg_gemm_problem *p, const tg_target *t, uint32_t sketch, const tg_gemm_choice *c);   /* of the five that have an estimate */
 
 void tg_gemm_word(tg_builder *b, const char *format, ...) TG_PRINTF(2, 3);
@@ -53,6 +53,7 @@ enum { TG_GEMM_TEXT = 1024 };
 void tg_gemm_quantised(tg_builder *b, const tg_gemm_problem *p);
 void tg_gemm_weight(const tg_gemm_problem *p, const char *k, const char *j, char *out, size_t size);
 const char *tg_gemm_type(tg_type t);   /* in the language */
+const char *tg_gemm_as_type(const tg_gemm_problem *p, tg_type t);   /* of a copy of such elements: " as f32", or "" where they are of the sum's type */
 
 /* Blocks of NB panels of so many columns, of KC terms and of MR times MB rows, as the loops cc kc rc rb cb cv. WHOLE: of all terms, no kc. WAITING: sums that C cannot hold wait beside the
  * blocks of terms, in a tile of GB blocks of rows, which share the panels of columns: so many stand inside the blocks of terms, the others around them (rg). GROUPED: blocks of rows stand outside;

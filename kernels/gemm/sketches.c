@@ -18,7 +18,7 @@ void tg_gemm_word(tg_builder *b, const char *format, ...) {
 
 const int64_t tg_gemm_mr[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 24, 28, 0}, tg_gemm_panel_kc[] = {128, 256, 384, 512, 768, 1024, 1536, 2048, 0},
               tg_gemm_packed_kc[] = {64, 96, 128, 160, 192, 224, 256, 320, 384, 512, 768, 1024, 0}, tg_gemm_nb[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 0},
-              tg_gemm_stream_nb[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 0}, tg_gemm_side[] = {1, 2, 4, 8, 0}, tg_gemm_mb[] = {1, 2, 4, 8, 16, 32, 64, 128, 192, 256, 384, 512, 1024, 0};
+              tg_gemm_stream_nb[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 0}, tg_gemm_dot_kc[] = {128, 256, 384, 512, 768, 1024, 0}, tg_gemm_side[] = {1, 2, 4, 8, 0}, tg_gemm_mb[] = {1, 2, 4, 8, 16, 32, 64, 128, 192, 256, 384, 512, 1024, 0};
 
 /* A knob with the values of a table, the default first. */
 void tg_gemm_knob(tg_builder *b, const char *name, int64_t first, const int64_t *values) {
@@ -81,7 +81,7 @@ void tg_gemm_tile(tg_builder *tg_b_, const char *rows, const char *terms, const 
   tg_gemm_word(tg_b_, "unroll ku");
 }
 
-static const char *as_type(const tg_gemm_problem *p, tg_type t) { return t == p->acc ? "" : p->acc == TG_F64 ? " as f64" : p->acc == TG_I32 ? " as i32" : " as f32"; }
+const char *tg_gemm_as_type(const tg_gemm_problem *p, tg_type t) { return t == p->acc ? "" : p->acc == TG_F64 ? " as f64" : p->acc == TG_I32 ? " as i32" : " as f32"; }
 
 /* A sum that C cannot hold waits beside the blocks of terms. */
 static bool waits(const tg_gemm_problem *p) { return p->c != p->acc; }
@@ -96,7 +96,7 @@ static const char *terms_of_a_block(tg_builder *tg_b_, const tg_gemm_problem *p,
 void tg_gemm_stage_columns(tg_builder *tg_b_, const tg_gemm_problem *p, const tg_gemm_roles *o, const char *at, const char *space) {
   int64_t vl = tg_c(VL), nr = vl * tg_c(NU);
   char list[96];
-  tg_gemm_word(tg_b_, "stage %c at %s as Cp[%c/%lld, k, %c%%%lld]%s%s", o->column, at, o->c, (long long)nr, o->c, (long long)nr, as_type(p, o->column == 'A' ? p->a : p->b), space);
+  tg_gemm_word(tg_b_, "stage %c at %s as Cp[%c/%lld, k, %c%%%lld]%s%s", o->column, at, o->c, (long long)nr, o->c, (long long)nr, tg_gemm_as_type(p, o->column == 'A' ? p->a : p->b), space);
   tg_gemm_word(tg_b_, "lane Cp.2 VL");
   if (o->column_k) { /* vectors along k, transposed: as many terms as a vector has lanes, in copies */
     tg_gemm_word(tg_b_, "split Cp.1 %s as pt pu", terms_of_a_block(tg_b_, p, list, sizeof list));
@@ -112,7 +112,7 @@ void tg_gemm_stage_rows(tg_builder *tg_b_, const tg_gemm_problem *p, const tg_ge
   int64_t vl = tg_c(VL), mr = tg_c(MR);
   char rows[48];
   snprintf(rows, sizeof rows, mr == 1 || !o->row_k ? "%c" : "%c/%lld, %c%%%lld", o->r, (long long)mr, o->r, (long long)mr);
-  tg_gemm_word(tg_b_, "stage %c at %s as Rp[%s, k]%s pitch=%lld", o->row, at, rows, as_type(p, o->row == 'A' ? p->a : p->b), (long long)(tg_c(KC) + vl));
+  tg_gemm_word(tg_b_, "stage %c at %s as Rp[%s, k]%s pitch=%lld", o->row, at, rows, tg_gemm_as_type(p, o->row == 'A' ? p->a : p->b), (long long)(tg_c(KC) + vl));
   tg_gemm_word(tg_b_, "lane Rp.%d VL", mr == 1 || !o->row_k ? 1 : 2);
   if (o->row_k) return;
   tg_gemm_word(tg_b_, "split Rp.0 {VL, 1} as qt qu");

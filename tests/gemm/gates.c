@@ -429,6 +429,41 @@ static void chosen_small(void) {
   CHECK(tg_gates_pass(context, &p, &c, NULL, 1, 1, &f) == TG_OK, "%s: %s", c.sketch->name, f.text);
 }
 
+/* Sums along k in blocks of terms, beside copies of what the rows have of one: rows that lie along k or not, columns and terms that blocks leave, sums that C cannot hold, an epilogue. */
+static void dot_blocks(void) {
+  static const tg_type types[][2] = {{TG_F32, TG_F32}, {TG_F64, TG_F64}, {TG_BF16, TG_BF16}, {TG_F16, TG_F32}};
+  tg_gate_failure f;
+  tg_gemm_choice c;
+  tg_target t;
+  tg_target_host(&t, 1);
+  for (uint32_t i = 0; i < 64; i++) {
+    const tg_type *type = types[i & 3];
+    int64_t m = i & 16 ? 7 : 18, n = i & 8 ? 131 : 60, k = i & 32 ? 300 : 512;
+    tg_gemm_problem p = {.a = type[0], .b = type[0], .c = type[1], .acc = type[0] == TG_F64 ? TG_F64 : TG_F32, .a_major = i >> 2 & 1, .b_major = TG_GEMM_COLUMN, .m = {m, m}, .n = {n, n}, .k = {k, k}, .batch = {1, 1}};
+    if (i % 5 == 0) p.epilogue = "max(acc, rest)", p.argument[0].name = "rest", p.argument[0].type = TG_F32, p.argument[0].per = 3, p.arguments_n = 1;
+    tg_gemm_choose_knobs(&p, &t, 1, GEMM_DOT, &c);
+    for (uint32_t x = 0; x < c.knobs_n; x++) {
+      int64_t value = !strcmp(c.knob[x].name, "KC") ? 128 : !strcmp(c.knob[x].name, "NB") ? 1 + i % 2 : !strcmp(c.knob[x].name, "AHEAD") ? 1 + i % 2 : !strcmp(c.knob[x].name, "NC") ? 2 + i % 3 : !strcmp(c.knob[x].name, "MR") ? 4 : c.knob[x].lo;
+      c.knob[x].lo = c.knob[x].hi = value;
+    }
+    CHECK(tg_gates_pass(context, &p, &c, NULL, 1, 1, &f) == TG_OK, "blocks, %u: %s", i, f.text);
+  }
+}
+
+/* A row or a few against many columns that lie along k, long or short: nothing is copied but rows. */
+static void chosen_rows(void) {
+  tg_gemm_choice c;
+  tg_target t;
+  tg_target_host(&t, 1);
+  for (uint32_t i = 0; i < 6 * 4 * 3; i++) {
+    int64_t m = 1 + i % 6, n = (int64_t[]){3000, 6000, 9001, 20000}[i / 6 % 4], k = (int64_t[]){100, 512, 1000}[i / 24];
+    tg_gemm_problem p = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .b_major = TG_GEMM_COLUMN, .m = {m, m}, .n = {n, n}, .k = {k, k}, .batch = {1, 1}};
+    t.asking = TG_ASK_MUCH;
+    tg_gemm_choose(&p, &t, 1, &c);
+    CHECK(c.sketch == tg_gemm_sketches[GEMM_DOT], "%lld x %lld x %lld: %s", (long long)m, (long long)n, (long long)k, c.sketch->name);
+  }
+}
+
 /* The first choice gives each knob one of its values: a body refuses others, and a plan would take the plain sketch instead. */
 typedef struct { tg_job job; const tg_gemm_choice *choice; const tg_gemm_problem *problem; } authoring;
 
@@ -542,6 +577,8 @@ int main(void) {
   chosen_bytes();
   pairs_where_allowed();
   chosen_small();
+  dot_blocks();
+  chosen_rows();
   chosen_values();
   chosen_words();
   strips();
