@@ -280,6 +280,8 @@ static thin_blocks share_dot_blocks(int64_t rows, int64_t terms, int64_t size, i
     b.nu = b.mr == FOUR ? SIX : FOUR;
   }
   b.kc = terms_of(tg_gemm_dot_kc, terms, (is_long ? LONG : SHORT) / size);
+  if (rows <= FOUR && b.kc * size <= LONG * 3 / 4) b.nu = 4;          /* sums of short blocks are folded side by side */
+  else if (rows == FOUR && terms * size == LONG) b.nu = 2;
   return b;
 }
 
