@@ -263,32 +263,51 @@ static thin_blocks share_blocks(const tg_gemm_problem *p, const tg_target *t, in
   return b;
 }
 
-/* A tile of sums along k for rows that share blocks of terms: from the third cache all rows up to nine beside few columns, and of more the fewest tiles, of about one size. From memory more columns
- * are read side by side, and by fewer rows at a time. Measured on Zen 5. */
-static thin_blocks share_dot_blocks(int64_t rows, int64_t terms, int64_t size, int64_t l1, bool afar) {
-  enum { PAIR = 2, FOUR = 4, SIX = 6, SEVEN = 7, EIGHT = 8, NINE = 9, TWELVE = 12, MANY = 24, LONG = 4096, SHORT = 2048 /* bytes of a block's row */ };
-  thin_blocks b = {.mr = rows, .nu = rows == 1 ? terms * size % LONG ? 4 : 2 /* columns in the same sets */ : rows <= PAIR ? 4 : rows <= FOUR ? 3 : 2, .uk = 1, .ahead = 1};
-  bool is_long = rows * LONG * 5 <= l1 * 4;
-  if (afar && rows <= TWELVE) {
+typedef enum { FROM_HAND /* a small part of the third cache: it comes unasked */, FROM_CACHE, FROM_MEMORY } origin;
+
+/* Rows of a tile, from least to most: the fewest tiles, of about one size. */
+static int64_t some_rows(int64_t rows, int64_t least, int64_t most) {
+  int64_t best = least;
+  for (int64_t mr = least + 1; mr <= most; mr++)
+    if (tiles_of(rows, mr) < tiles_of(rows, best) || (tiles_of(rows, mr) == tiles_of(rows, best) && rows % mr == 0 && rows % best)) best = mr;
+  return best;
+}
+
+/* A tile of sums along k, of columns that come from beyond the second cache: in blocks of terms for which the rows are copied, up to nine rows beside few columns, more in tiles of some. From memory more
+ * columns are read side by side, by fewer rows at a time. Where columns are long and rows few, or columns short and uneven (their vectors lie across lines), all terms in place are faster. Measured on Zen 5. */
+static thin_blocks dot_blocks(int64_t rows, int64_t terms, int64_t size, int64_t l1, origin from, bool even) {
+  enum { ONE = 1, PAIR = 2, THREE = 3, FOUR = 4, SIX = 6, SEVEN = 7, EIGHT = 8, NINE = 9, TWELVE = 12, TWENTY = 20, PAGE = 4096, FAR = 4 * PAGE /* bytes of a row, to ask for far ones */ };
+  bool is_long = rows * PAGE * 5 <= l1 * 4, one = terms * size <= PAGE, uneven = !even && rows > ONE;
+  thin_blocks b = {.mr = rows, .nu = uneven && !one ? 3 : 2, .uk = 1, .ahead = 1};
+  if (from == FROM_MEMORY ? rows <= FOUR : uneven && (one ? rows < EIGHT || rows > NINE : from == FROM_HAND && rows <= FOUR)) {
+    b.mr = rows > NINE ? some_rows(rows, SIX, SEVEN) : rows;
+    b.nu = b.mr == SEVEN || (from != FROM_MEMORY && rows == THREE) || (from == FROM_HAND && rows == FOUR) ? 3 : 4;
+    b.ahead = terms * size >= FAR ? 24 : 8;
+    return b;
+  }
+  if (from == FROM_MEMORY && rows <= TWELVE) {
     b.mr = rows <= SEVEN ? rows : rows == EIGHT ? FOUR : EIGHT;
     b.nu = rows <= SIX || rows == EIGHT ? 4 : 3;
     is_long &= rows == EIGHT;
   } else if (rows > NINE) {
-    b.mr = FOUR;
-    for (int64_t mr = FOUR + 1; mr <= SIX && !afar && rows < MANY; mr++)
-      if (tiles_of(rows, mr) < tiles_of(rows, b.mr) || (tiles_of(rows, mr) == tiles_of(rows, b.mr) && rows % mr == 0 && rows % b.mr)) b.mr = mr;
-    b.nu = b.mr == FOUR ? SIX : FOUR;
+    bool fours = rows % FOUR == 0 && rows <= TWENTY;
+    b.mr = from == FROM_MEMORY || rows > TWENTY ? FOUR : uneven ? some_rows(rows, SEVEN, EIGHT) : fours ? FOUR : some_rows(rows, FOUR, SIX);
+    b.nu = b.mr > SIX ? 3 : b.mr == FOUR && (from == FROM_MEMORY || !fours) ? 6 : 4;
   }
-  b.kc = terms_of(tg_gemm_dot_kc, terms, (is_long ? LONG : SHORT) / size);
-  if (rows <= FOUR && b.kc * size <= LONG * 3 / 4) b.nu = 4;          /* sums of short blocks are folded side by side */
-  else if (rows == FOUR && terms * size == LONG) b.nu = 2;
+  b.kc = terms_of(tg_gemm_dot_kc, terms, (is_long ? PAGE : PAGE / 2) / size);
+  bool is_short = b.kc * size <= PAGE * 3 / 4, page = terms * size == PAGE;   /* sums of short blocks are folded more of them side by side; columns a page apart are in the same sets */
+  if (rows == ONE) b.nu = terms * size % PAGE ? 4 : 2;
+  else if (rows == PAIR) b.nu = page && from == FROM_HAND ? 2 : 4;
+  else if (rows <= FOUR) b.nu = is_short ? 4 : page && (rows == FOUR || from == FROM_HAND) ? 2 : 3;
+  if (from == FROM_HAND && (rows == NINE || (uneven && rows >= SEVEN))) b.ahead = 0;
+  if (uneven && one && from != FROM_MEMORY) b.ahead = 0;
   return b;
 }
 
 /* The product of a thin operand and one that is read once. Tiles were measured: more columns side by side are more streams of memory at a time. */
 static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
   tg_gemm_roles o = tg_gemm_thin_roles_of(p);
-  enum { ONE_BY_ONE = 1, ROWS = 4, SHORT = 16 /* vectors of a column */, FAR = 256 /* vectors of a row, to ask for far ones */, SHARED = 4, SHARED_AFAR = 7 /* rows that share blocks of terms */ };
+  enum { ONE_BY_ONE = 1, ROWS = 4, SHORT = 16 /* vectors of a column */, SHARED = 4, SHARED_AFAR = 7 /* rows that share blocks of terms */ };
   int64_t rows = o.r == 'i' ? p->m.hi : p->n.hi, columns = o.r == 'i' ? p->n.hi : p->m.hi, size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16);
   int64_t side, uk = 8, ahead = 0, l2 = t->l2 ? (int64_t)t->l2 : 1 << 20, l1 = t->l1 ? (int64_t)t->l1 : 32 << 10, l3 = t->l3 ? (int64_t)t->l3 : 8 << 20;
   bool few = t->vector_registers < 32, dot = out->sketch == tg_gemm_sketches[GEMM_DOT];
@@ -305,7 +324,7 @@ static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t t
   if (t->asking == TG_ASK_MUCH && dot && mr == 1 && along <= SHORT && columns * p->k.hi * size > l1) side = along > SHORT / 2 ? 1 : 2;   /* short columns one behind another are one long stream */
   bool sequence = t->asking == TG_ASK_NOTHING && !dot && !o.scattered && rows <= ONE_BY_ONE, much = t->asking == TG_ASK_MUCH && rows > 1 && !few && columns * p->k.hi * size > l2;
   if (sequence) side = 1;
-  bool afar = columns * p->k.hi * size > l3 / 5 * 3, whole = is_fixed(p->k) && p->k.hi % vl == 0, dot_shared = dot && t->asking == TG_ASK_MUCH && !few && columns * p->k.hi * size > l2 && (afar ? rows > ROWS : rows > 1 || whole), shared = much && !dot && !o.scattered && !o.column_k && rows >= (afar ? SHARED_AFAR : SHARED);
+  bool afar = columns * p->k.hi * size > l3 / 5 * 3, even = is_fixed(p->k) && p->k.hi % vl == 0, dot_shared = dot && t->asking == TG_ASK_MUCH && !few && columns * p->k.hi * size > l2 && (rows > 1 || (even && !afar)), shared = much && !dot && !o.scattered && !o.column_k && rows >= (afar ? SHARED_AFAR : SHARED);
   if (much && !dot && !o.scattered) {   /* from memory four lines of each of eight rows, asked for four times as far ahead; from the third cache pairs of lines, unasked */
     if (shared) {
       thin_blocks b = share_blocks(p, t, vl, afar);
@@ -314,21 +333,21 @@ static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t t
     else side = 2, mr = rows, kc = rows < ROWS ? 8 : 16;
   }
   if (dot_shared) {
-    thin_blocks b = share_dot_blocks(rows, p->k.hi, size, l1, afar);
+    thin_blocks b = dot_blocks(rows, p->k.hi, size, l1, afar ? FROM_MEMORY : at_hand ? FROM_HAND : FROM_CACHE, even);
     side = b.nu, mr = b.mr, kc = b.kc, ahead = b.ahead;
   }
   const int64_t *list = tg_gemm_stream_nb;
   int64_t wide = dot ? side : side * vl, tiles = up(columns, wide), room = dot ? 64 : l2 / 4 / (rows * wide * size), nb = tiles <= room && tiles <= 64 ? listed_above(list, tiles) : listed(list, smaller(tiles, room));
   if (t->asking != TG_ASK_NOTHING) nb = smaller(nb, 64);
   if (threads > 1) nb = listed(list, smaller(nb, up(columns, wide * 4 * (int64_t)threads)));
-  if (dot_shared && threads <= 1) nb = listed_above(list, tiles);
+  if (dot_shared && kc && threads <= 1) nb = listed_above(list, tiles);
   knob(out, "VL", vl);
   knob(out, dot ? "NC" : "NU", side);
   knob(out, "MR", mr);
   knob(out, "NB", nb);
   knob(out, "KC", dot && !dot_shared ? 0 : kc);
   if (!dot) knob(out, "UK", uk);
-  knob(out, "AHEAD", shared || dot_shared ? ahead : sequence ? 1 : much ? dot ? (p->k.hi / vl >= FAR ? 24 : 8) : afar && !o.scattered ? 4 : 0 : dot && t->asking == TG_ASK_SOME ? 8 : 0);
+  knob(out, "AHEAD", shared || dot_shared ? ahead : sequence ? 1 : much ? afar && !dot && !o.scattered ? 4 : 0 : dot && t->asking == TG_ASK_SOME ? 8 : 0);
   knob(out, "TEAM", threads > 1 ? 2 : 0);
 }
 
@@ -572,7 +591,7 @@ static double choose_least(const tg_gemm_problem *p, const tg_target *t, uint32_
     tg_gemm_choose_knobs(p, t, threads, sketches[i], &c);
     double cycles = tg_gemm_cycles(p, t, sketches[i], &c);
     if (threads > 1 && sketches[i] != GEMM_DIRECT) cycles = cycles / threads + WAKE;
-    if (!i || cycles < best * (is_near(&v) && out->sketch == tg_gemm_sketches[GEMM_DIRECT] ? thin ? near_thin : near : surely)) best = cycles, *out = c;
+    if (!i || cycles < best * (is_near(&v) && out->sketch == tg_gemm_sketches[GEMM_DIRECT] && !(v.asks_much && v.column_k && v.terms * v.size > t->vector_bytes) ? thin ? near_thin : near : surely)) best = cycles, *out = c;
   }
   return best;
 }

@@ -9,7 +9,7 @@ static const double LOAD = 0.5, ACROSS = 1.6 /* two lines */, FROM_L2 = 2.4, FRO
 static const double ONCE_L2 = 1.1, PIECES_L2 = 1.9, ONCE_L3 = 2.9, PIECES_L3 = 6.5, ONCE_MEMORY = 12, PIECES_MEMORY = 20;                                               /* of what is read once, from end to end or in pieces of rows */
 static const double STORE = 1, STORE_L2 = 3.1, STORE_L3 = 8, SIDE_BY_SIDE = 0.2 /* more for each row */, AGAIN = 2.5 /* stored, and read by the next terms */, SCATTERED = 2.4 /* an element */;
 static const double TILE = 10, UNROLLED = 0.3 /* of it, without a loop */, TERM = 0.3, FEW_CHAINS = 5 /* a term at least: its sums wait for those before */, BLOCK = 12 /* of terms, a tile */, PANEL = 60, ROW = 6 /* copied */;
-static const double COPY = 2.4, TRANSPOSED = 0.38 /* an element */, FEWER = 0.6 /* part, at least, of a block of fewer terms */, ALONE = 0.5 /* part of it, where one vector is transposed at a time */, GATHERED = 1.4 /* an element */, FOLD = 4.2 /* lanes of a sum */, FOLD_EASILY = 2.2, FOLD_BLOCK = 2.5 /* and what has waited in C is added */, CROWDED_TILE = 1.3 /* times, of so many rows side by side */, TURNED_EASILY = 0.65 /* times: of what has been asked for */, TURNED_THERE = 0.5 /* times: columns of few terms, transposed and multiplied in registers while others are stored */, SINGLE = 1.15 /* a term of a sum */;
+static const double COPY = 2.4, TRANSPOSED = 0.38 /* an element */, FEWER = 0.6 /* part, at least, of a block of fewer terms */, ALONE = 0.5 /* part of it, where one vector is transposed at a time */, GATHERED = 1.4 /* an element */, FOLD = 4.2 /* lanes of a sum */, FOLD_EASILY = 2.2, FOLD_BLOCK = 2.5 /* and what has waited in C is added */, CROWDED_TILE = 1.2 /* times, of so many rows side by side */, TURNED_EASILY = 0.65 /* times: of what has been asked for */, TURNED_THERE = 0.5 /* times: columns of few terms, transposed and multiplied in registers while others are stored */, TURNED_REST = 1.3 /* times: the last columns, and all where they are few, have nothing beside which they are transposed */, SINGLE = 1.15 /* a term of a sum */;
 static const double LINE = 1.5, PAGE = 6 /* a term whose row operand is in another */, ADDRESS = 0.03 /* part, for each row beyond ADDRESSES */;
 static const double WHOLE_LINES = 1.4 /* times, to store one in two halves */, UNALIGNED = 1.3, CROWDED = 4 /* a vector that its neighbours have pushed out */;
 static const double HIDDEN = 0.4, ASKED = 0.25, BESIDE = 0.15 /* parts of what goes on side by side */, STREAM = 1.08, STREAM_ASKED = 0.7 /* of what is asked for far ahead, or comes in pairs of lines */, TURNED = 1.15, MANY_ROWS = 1.1, IN_TURN = 1.2 /* times */;
@@ -142,10 +142,10 @@ static double direct_columns(const tg_gemm_view *v, int64_t mr, int64_t nu, int6
 
 double tg_gemm_direct_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl) {
   int64_t wide = nu * vl, rest = v->columns % wide, sums = tg_gemm_sums(least_of(mr, v->rows) * least_of(nu, up(v->columns, vl)), v->terms);
-  double sum = (double)(v->columns / wide) * (v->columns >= wide ? direct_columns(v, mr, nu, vl, sums) : 0) + (rest ? direct_columns(v, mr, up(rest, vl), vl, sums) : 0);
+  double sum = (double)(v->columns / wide) * (v->columns >= wide ? direct_columns(v, mr, nu, vl, sums) : 0) + (rest ? direct_columns(v, mr, up(rest, vl), vl, sums) * (v->asks_much && v->column_k && v->terms > vl ? TURNED_REST : 1) : 0);
   if (v->asks_much && v->column_k && v->terms <= vl && v->terms > FEW_TERMS && (double)(v->rows * v->columns * v->size) <= v->l2 * full) sum *= TURNED_THERE;
   if (comes_easily(v)) sum = most(sum, arrives(v, v->columns * v->terms, false));   /* beside the first rows' multiplications */
-  else sum += columns_arrive(v);
+  else sum = v->asks_much && v->column_k ? meanwhile(sum, columns_arrive(v)) : sum + columns_arrive(v);
   return with_rows(v, sum);
 }
 
@@ -253,8 +253,7 @@ double tg_gemm_dot_cycles(const tg_gemm_view *v, int64_t mr, int64_t nc, int64_t
       int64_t m = list[i].mr, wide = part ? 1 : nc, times = part ? v->columns % nc : v->columns / nc;
       double crowd = crowded_rows(v, m + wide) ? CROWDED : 0, near = most(from, crowd), next = v->double_pumped ? least(again, FROM_L2) : again;   /* in order: asked ahead */
       double work = most((double)(m * wide) * tg_gemm_beat(v, vl), vectors > DOT_OVERLAP ? FEW_CHAINS : 0), loads = ((double)m * near + (double)wide * (v->column_k ? most(next, crowd) : GATHERED * (double)vl)) * (!rest ? 1 : v->double_pumped || v->asks_much ? UNALIGNED : 2);
-      if (v->asks_much && m >= MANY_IN_DOT) loads *= CROWDED_TILE;
-      sum += (double)(times * list[i].times) * ((double)vectors * (most(work, loads) + least(work, loads) * BESIDE + TERM) + (double)left * most((double)(m * wide) * SINGLE, FEW_CHAINS) + (double)(m * wide) * (v->asks_much ? FOLD_EASILY * (again_folded ? 1.4 : 1) : FOLD * (again_folded ? 2 : 1)) + (in_a_row ? TILE * UNROLLED : TILE));
+      sum += (double)(times * list[i].times) * ((double)vectors * ((most(work, loads) + least(work, loads) * BESIDE) * (v->asks_much && m >= MANY_IN_DOT ? CROWDED_TILE : 1) + TERM) + (double)left * most((double)(m * wide) * SINGLE, FEW_CHAINS) + (double)(m * wide) * (v->asks_much ? FOLD_EASILY * (again_folded ? 1.4 : 1) : FOLD * (again_folded ? 2 : 1)) + (in_a_row ? TILE * UNROLLED : TILE));
     }
   double bytes = (double)(v->columns * v->terms * v->size);
   bool pieces = nc > 1 && v->rows == 1 && v->terms * v->size < page && !v->asks_much;

@@ -301,8 +301,8 @@ static void look_around(prefetching *p, const tg_site *site) {
 }
 
 /* A place of r within c: which of its iterations there, one behind another, it is at, how many they are, and how much of the work is done there. always: how many come
- * at least, where the extent of a loop around r varies (and which of them this is); maybe: it may have none. */
-typedef struct { const tg_uop *at, *always_at; int64_t times, always, work; bool varies, maybe; } share;
+ * at least, where the extent of a loop around r varies (and which of them this is); maybe: it may have none. inner: those of r alone; outer: how often these come at least. */
+typedef struct { const tg_uop *at, *always_at, *inner_at, *outer_at; int64_t times, always, inner, outer, work; bool varies, maybe; } share;
 
 static void pass_range(const prefetching *p, const tg_uop *r, share *h) {
   tg_job *j = p->s->j;
@@ -331,13 +331,17 @@ static bool find_share(const prefetching *p, const tg_site *site, const tg_uop *
       if (!k) break;
     }
   } else pass_range(p, site->range, h);
-  h->always_at = h->at, h->always = h->times;
+  h->always_at = h->inner_at = h->at, h->always = h->inner = h->times;
+  h->outer_at = tg_index(s->j, 0), h->outer = 1;
   for (uint32_t i = site->parent; i != UINT32_MAX; i = s->sites.data[i].parent) {
     const tg_uop *r = s->sites.data[i].range;
     if (r == c) return true;
     tg_bounds b = tg_bounds_of(s->j, r->src[0]);
     int64_t least = b.lo > 0 ? (int64_t)b.lo : 0;
-    if (!h->varies && least && !in_lockstep(tg_range_kind(r))) h->always_at = tg_idx_add(s->j, h->always_at, tg_idx_mul(s->j, r, h->always)), h->always *= least;
+    if (!h->varies && least && !in_lockstep(tg_range_kind(r))) {
+      h->always_at = tg_idx_add(s->j, h->always_at, tg_idx_mul(s->j, r, h->always)), h->always *= least;
+      h->outer_at = tg_idx_add(s->j, h->outer_at, tg_idx_mul(s->j, r, h->outer)), h->outer *= least;
+    }
     h->varies |= b.lo != b.hi;
     h->maybe |= !least;
     pass_range(p, r, h);
@@ -375,6 +379,17 @@ static bool ask_by_rows(const prefetching *p, const footprint *f, const tg_uop *
   return true;
 }
 
+/* About as many iterations as rows have lines, and few rows: each asks for the lines of its own place in them, at one distance from what it reads, so no address is computed. A few lines at the end
+ * of rows may be left out. */
+static bool ask_by_columns(const prefetching *p, const footprint *f, const share *h, int64_t rows, const int64_t *count, const int64_t *step, asking *a) {
+  enum { FEW = 16, MANY = 4 };   /* lines: one in so many; iterations for each row */
+  int64_t columns = count[p->rank - 1], each = (rows + h->outer - 1) / h->outer;
+  if (rows * MANY > h->inner || h->inner * FEW < columns * (FEW - 1) || h->inner > 2 * columns || each > FEW || a->n + each > SUM_LINES) return false;
+  const tg_uop *row = tg_idx_mul(p->s->j, h->outer_at, each);
+  for (int64_t r = 0; r < each; r++) a->asks[1 + a->n++] = ask_at(p, f, count, step, tg_idx_add(p->s->j, row, tg_index(p->s->j, r)), h->inner_at);
+  return true;
+}
+
 /* The place where most of the work is done asks for all, or each place where none may be sure to come; a few lines, where it may come more often. */
 static bool share_rows(const prefetching *p, const footprint *f, const share *h, uint32_t n, int64_t rows, const int64_t *count, const int64_t *step, asking *list) {
   enum { FEW = 8, SOME = 4 };
@@ -385,6 +400,7 @@ static bool share_rows(const prefetching *p, const footprint *f, const share *h,
     varies |= h[i].work && h[i].varies;
   }
   if (!h[most].work) return false;
+  if (ask_by_columns(p, f, &h[most], rows, count, step, &list[most])) return true;
   if (!varies) return ask_by_rows(p, f, h[most].at, h[most].times, SUM_LINES, rows, count, step, &list[most]);
   if (h[most].times > SOME * h[most].always || !ask_by_rows(p, f, h[most].always_at, h[most].always, FEW, rows, count, step, &list[most])) return false;
   for (uint32_t i = 0; i < n; i++)
