@@ -75,6 +75,15 @@ static const char pair_kernel[] =
     "  }\n"
     "}\n";
 
+static const char along_kernel[] =
+    "kernel along(M, N, K) {\n"
+    "  in(A, f32, [M, K]);\n"
+    "  in(B, f32, [N, K]);\n"
+    "  out(C, f32, [M, N]);\n"
+    "  range(i, M) range(j, N)\n"
+    "    C[i,j] = sum(k : K, A[i,k] * B[j,k]);\n"
+    "}\n";
+
 static const char zero_kernel[] =
     "kernel zero(M, N, K) {\n"
     "  in(A, u8, [M, K]);\n"
@@ -214,6 +223,10 @@ static const expectation word_cases[] = {
     "    }\n"
     "  }\n"
     "}\n"},
+  {along_kernel, "M=8 N=12 K=256", "split j 2 as jo ju\norder jo i ju\nsplit i 4 as ir iu\norder ir ju iu\nupcast iu\nupcast ju\nsplit k 16 as ko kl\nlane kl\nprefetch B at ko ahead 1 of jo",   /* each of two tiles its own place in one of the two rows */
+    "range(jo, 6) {\n" "  range(ir, 2) {\n" "    range(ju, 2, upcast) {\n" "      range(iu, 4, upcast) {\n" "        let %0 = ir * 4 + iu;\n" "        let %1 = jo * 2;\n" "        let %2 = %1 + ju;\n"
+    "        C[%0, %2] = sum(ko : 16, kl : 16 lane, let %3 = ko * 16; let %4 = %3 + kl; ahead(A[%0, %4] * B[%2, %4], prefetch(B[%1 + ir + 2, %3], l1)));\n"
+    "      }\n" "    }\n" "  }\n" "}\n"},
   {matmul_kernel, "M=12 N=64 K=48", "split i 4 as io ii\norder io j ii\nprefetch A at j ahead 1 of io to l2",
     "range(io, 3) {\n"
     "  range(j, 64) {\n"
