@@ -209,7 +209,7 @@ static int64_t thin_rows(int64_t rows, bool nine) {
 /* Another tile, where the estimate says that it is better by more than the estimate knows. */
 static void improve_thin(const tg_gemm_problem *p, const tg_target *t, bool dot, int64_t *vl, int64_t *mr, int64_t *side, int64_t *kc) {
   static const int64_t sides[] = {8, 6, 4, 3, 2, 1, 0}, terms[] = {8, 16, 32, 0};
-  enum { ROWS = 16, TERMS = 16, ADDRESSES = 9 };   /* of a tile; for which no blocks are compared; rows that lie apart, each with an address */
+  enum { ROWS = 16, TERMS = 16, ADDRESSES = 9, FOUR = 4, LONG = 640 };   /* of a tile; for which no blocks are compared; rows that lie apart, each with an address; columns of so many terms that are read side by side */
   const double surely = 0.95;
   int64_t most = *vl, own = *kc, registers = t->vector_registers;
   tg_gemm_view v;
@@ -217,7 +217,7 @@ static void improve_thin(const tg_gemm_problem *p, const tg_target *t, bool dot,
   double best = surely * (dot ? tg_gemm_dot_cycles(&v, *mr, *side, *vl, 0) : tg_gemm_stream_cycles(&v, *mr, *side, *vl, *kc, false));
   for (const int64_t *r = tg_gemm_mr; *r && *r <= smaller(v.rows, ROWS); r++)
     for (const int64_t *s = sides; *s; s++) {
-      if (*r * *s + (dot ? smaller(*r, *s) : *s) + 2 > registers || (*r < 4 && v.rows >= 8) || (v.asks_much && v.row_k && *r > ADDRESSES)) continue;
+      if (*r * *s + (dot ? smaller(*r, *s) : *s) + 2 > registers || (*r < 4 && v.rows >= 8) || (v.asks_much && v.row_k && *r > ADDRESSES) || (v.asks_much && dot && v.rows == 1 && *s > FOUR && v.terms >= LONG)) continue;
       if (dot)
         for (int64_t lanes = most; lanes >= 4 && (lanes == most || v.terms % most); lanes /= 2) {
           double c = tg_gemm_dot_cycles(&v, *r, *s, lanes, 0);
@@ -340,7 +340,7 @@ static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t t
   int64_t wide = dot ? side : side * vl, tiles = up(columns, wide), room = dot ? 64 : l2 / 4 / (rows * wide * size), nb = tiles <= room && tiles <= 64 ? listed_above(list, tiles) : listed(list, smaller(tiles, room));
   if (t->asking != TG_ASK_NOTHING) nb = smaller(nb, 64);
   if (threads > 1) nb = listed(list, smaller(nb, up(columns, wide * 4 * (int64_t)threads)));
-  if (dot_shared && kc && threads <= 1) nb = listed_above(list, tiles);
+  if (dot && threads <= 1 && (dot_shared ? kc != 0 : !o.row_k)) nb = listed_above(list, tiles);   /* rows are copied once */
   knob(out, "VL", vl);
   knob(out, dot ? "NC" : "NU", side);
   knob(out, "MR", mr);
@@ -436,7 +436,7 @@ static int64_t terms_in_a_row(const tg_gemm_view *v, int64_t mr, int64_t tile) {
 }
 
 static void choose_direct(const tg_gemm_problem *p, const tg_target *t, tg_gemm_choice *out) {
-  enum { SHORT = 4, FEW = 4 };   /* terms: little but stores, which go row by row; rows */
+  enum { SHORT = 4, ROW = 128, FEW = 4, ROWS = 16 };   /* terms: little but stores, which go row by row; without a loop; rows: few, some */
   bool turned = p->c_major == TG_GEMM_COLUMN;
   tg_gemm_dim rows = turned ? p->n : p->m, columns = turned ? p->m : p->n;
   int64_t size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16);
@@ -451,13 +451,15 @@ static void choose_direct(const tg_gemm_problem *p, const tg_target *t, tg_gemm_
   }
   bool turned_there = known && v.column_k && v.terms <= vl && v.asks_much;   /* then all terms in a row */
   bool in_rows = known && !v.column_k && v.columns > s.nu * s.vl && v.terms <= SHORT;
+  if (known && v.asks_much && !v.column_k && v.terms <= 2 * SHORT && v.rows >= ROWS && v.columns > s.vl) s.mr = is_near(&v) ? 4 : 3;   /* what few terms come to is stored while the next tile begins */
   if (in_rows && v.terms == 1) s.mr = 1;   /* C is all that there is, and is written from end to end */
   knob(out, "VL", s.vl);
   knob(out, "NU", s.nu);
   knob(out, "MR", s.mr);
-  knob(out, "UK", turned_there ? 0 : is_fixed(p->k) ? terms_in_a_row(&v, s.mr, s.mr * s.nu) : 1);
+  bool one_row = known && v.asks_much && v.rows == 1 && !v.column_k && !is_near(&v) && v.terms <= ROW;   /* its columns come as fast as they are asked for: without a loop */
+  knob(out, "UK", turned_there || one_row ? 0 : is_fixed(p->k) ? terms_in_a_row(&v, s.mr, s.mr * s.nu) : 1);
   knob(out, "ROWS", in_rows);
-  knob(out, "SUMS", known ? tg_gemm_sums(smaller(s.mr, v.rows) * smaller(s.nu, up(v.columns, s.vl)), v.terms) : 1);
+  knob(out, "SUMS", known && !one_row ? tg_gemm_sums(smaller(s.mr, v.rows) * smaller(s.nu, up(v.columns, s.vl)), v.terms) : 1);
 }
 
 /* A long sum is shared out in parts that depend on how many threads the plan is for, not on who comes. Two blocks of terms for the second cache at a time. */

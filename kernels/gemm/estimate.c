@@ -13,7 +13,7 @@ static const double COPY = 2.4, TRANSPOSED = 0.38 /* an element */, FEWER = 0.6 
 static const double LINE = 1.5, PAGE = 6 /* a term whose row operand is in another */, ADDRESS = 0.03 /* part, for each row beyond ADDRESSES */;
 static const double WHOLE_LINES = 1.4 /* times, to store one in two halves */, UNALIGNED = 1.3, CROWDED = 4 /* a vector that its neighbours have pushed out */;
 static const double HIDDEN = 0.4, ASKED = 0.25, BESIDE = 0.15 /* parts of what goes on side by side */, STREAM = 1.08, STREAM_ASKED = 0.7 /* of what is asked for far ahead, or comes in pairs of lines */, TURNED = 1.15, MANY_ROWS = 1.1, IN_TURN = 1.2 /* times */;
-enum { ASKING_ROWS = 16, ROWS_IN_TURN = 16 /* that the columns' tiles pass, each from the caches */, STREAMS = 16, ADDRESSES = 6, IN_A_ROW = 1024 /* multiplications without a loop */, SHORT = 16 /* sums: little but stores */, FEW_TERMS = 4, MANY_IN_DOT = 8, DOT_COLUMNS = 64 /* tiles of columns that rows share */, DOT_OVERLAP = 16 /* vectors: the next sums begin meanwhile */ };
+enum { ASKING_ROWS = 16, ROWS_IN_TURN = 16 /* that the columns' tiles pass, each from the caches */, STREAMS = 16, ADDRESSES = 6, IN_A_ROW = 1024 /* multiplications without a loop */, SHORT = 16 /* sums: little but stores */, FEW_TERMS = 4, FEW_IN_A_ROW = 8, MANY_IN_DOT = 8, DOT_COLUMNS = 64 /* tiles of columns that rows share */, DOT_OVERLAP = 16 /* vectors: the next sums begin meanwhile */ };
 static const double SEQUENCE = 0.36 /* part of a vector that comes unasked, from end to end */, EASY = 0.5 /* of the third cache */, EASILY = 0.3;
 static const double AGAIN_BYTE = 0.03, AGAIN_EASILY = 0.01;   /* of rows that each block of columns reads from beyond the second cache */
 enum { FEW_SETS = 1024 /* rows of the columns' operand that share them */, FAR_APART = 8192 /* bytes, from a row to the next */, EASY_ADDRESSES = 8 };
@@ -132,6 +132,7 @@ static double direct_columns(const tg_gemm_view *v, int64_t mr, int64_t nu, int6
   }
   if (v->rows >= mr) sum += (double)(v->rows / mr) * tile_of_sums(v, vl, mr, nu, (double)v->terms, columns, waits(v, v->terms, mr) + turns, across, sums);
   if (v->rows % mr) sum += tile_of_sums(v, vl, v->rows % mr, nu, (double)v->terms, columns, waits(v, v->terms, v->rows % mr) + turns, across, sums);
+  if (v->asks_much && !v->column_k && v->terms <= FEW_IN_A_ROW) sum -= (double)up(v->rows, mr) * TILE * (1 - UNROLLED);   /* the next tile begins meanwhile */
   int64_t together = least_of(v->rows, mr), most_rows = v->rows <= mr && v->terms * together * nu <= IN_A_ROW ? STREAMS : comes_easily(v) ? EASY_ADDRESSES : ADDRESSES;
   if (v->row_k) sum *= 1 + ADDRESS * most(0, (double)(together - most_rows));
   else if (together > STREAMS) sum *= MANY_ROWS;
