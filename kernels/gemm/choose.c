@@ -217,7 +217,8 @@ static void improve_thin(const tg_gemm_problem *p, const tg_target *t, bool dot,
   double best = surely * (dot ? tg_gemm_dot_cycles(&v, *mr, *side, *vl, 0) : tg_gemm_stream_cycles(&v, *mr, *side, *vl, *kc, false));
   for (const int64_t *r = tg_gemm_mr; *r && *r <= smaller(v.rows, ROWS); r++)
     for (const int64_t *s = sides; *s; s++) {
-      if (*r * *s + (dot ? smaller(*r, *s) : *s) + 2 > registers || (*r < 4 && v.rows >= 8) || (v.asks_much && v.row_k && *r > ADDRESSES) || (v.asks_much && dot && v.rows == 1 && *s > FOUR && v.terms >= LONG)) continue;
+      bool whole = v.asks_much && v.scattered && *s >= up(v.columns, most) && *s <= up(v.columns, most) + 1 && *r == v.rows;   /* a single tile: its columns need not stay in registers */
+      if (*r * *s + (dot || whole ? smaller(*r, *s) : *s) + 2 > registers || (*r < 4 && v.rows >= 8) || (v.asks_much && v.row_k && *r > ADDRESSES) || (v.asks_much && dot && v.rows == 1 && *s > FOUR && v.terms >= LONG)) continue;
       if (dot)
         for (int64_t lanes = most; lanes >= 4 && (lanes == most || v.terms % most); lanes /= 2) {
           double c = tg_gemm_dot_cycles(&v, *r, *s, lanes, 0);
@@ -322,6 +323,7 @@ static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t t
   if (t->asking == TG_ASK_NOTHING && dot && mr > 1 && mr <= 4 && !few) side = 6;
   int64_t along = up(p->k.hi, vl);
   if (t->asking == TG_ASK_MUCH && dot && mr == 1 && along <= SHORT && columns * p->k.hi * size > l1) side = along > SHORT / 2 ? 1 : 2;   /* short columns one behind another are one long stream */
+  if (t->asking == TG_ASK_MUCH && !dot && o.scattered && along == 1) side = 1;
   bool sequence = t->asking == TG_ASK_NOTHING && !dot && !o.scattered && rows <= ONE_BY_ONE, much = t->asking == TG_ASK_MUCH && rows > 1 && !few && columns * p->k.hi * size > l2;
   if (sequence) side = 1;
   bool afar = columns * p->k.hi * size > l3 / 5 * 3, even = is_fixed(p->k) && p->k.hi % vl == 0, dot_shared = dot && t->asking == TG_ASK_MUCH && !few && columns * p->k.hi * size > l2 && (rows > 1 || (even && !afar)), shared = much && !dot && !o.scattered && !o.column_k && rows >= (afar ? SHARED_AFAR : SHARED);
@@ -448,10 +450,11 @@ static void choose_direct(const tg_gemm_problem *p, const tg_target *t, tg_gemm_
   if (known && v.column_k && v.terms <= vl) {   /* columns are transposed in registers and used there */
     s.nu = 1;
     if (v.terms <= vl / 2 && v.rows <= FEW && s.vl == vl && vl >= 8) s.vl = vl / 2;
+    if (v.asks_much && v.rows <= FEW && v.terms > vl / 2 && v.terms < vl) s.mr = 1;
   }
   bool turned_there = known && v.column_k && v.terms <= vl && v.asks_much;   /* then all terms in a row */
   bool in_rows = known && !v.column_k && v.columns > s.nu * s.vl && v.terms <= SHORT;
-  if (known && v.asks_much && !v.column_k && v.terms <= 2 * SHORT && v.rows >= ROWS && v.columns > s.vl) s.mr = is_near(&v) ? 4 : 3;   /* what few terms come to is stored while the next tile begins */
+  if (known && v.asks_much && !v.column_k && v.terms <= 2 * SHORT && v.rows >= ROWS && v.columns > s.vl) s.mr = is_near(&v) ? 4 : v.terms < SHORT ? 2 : 3;   /* what few terms come to is stored while the next tile begins */
   if (in_rows && v.terms == 1) s.mr = 1;   /* C is all that there is, and is written from end to end */
   knob(out, "VL", s.vl);
   knob(out, "NU", s.nu);
@@ -593,7 +596,7 @@ static double choose_least(const tg_gemm_problem *p, const tg_target *t, uint32_
     tg_gemm_choose_knobs(p, t, threads, sketches[i], &c);
     double cycles = tg_gemm_cycles(p, t, sketches[i], &c);
     if (threads > 1 && sketches[i] != GEMM_DIRECT) cycles = cycles / threads + WAKE;
-    if (!i || cycles < best * (is_near(&v) && out->sketch == tg_gemm_sketches[GEMM_DIRECT] && !(v.asks_much && v.column_k && v.terms * v.size > t->vector_bytes) ? thin ? near_thin : near : surely)) best = cycles, *out = c;
+    if (!i || cycles < best * (is_near(&v) && out->sketch == tg_gemm_sketches[GEMM_DIRECT] && !(v.asks_much && v.column_k && v.terms * v.size > t->vector_bytes && v.columns * v.size > 4 * t->vector_bytes /* many are transposed */) ? thin ? near_thin : near : surely)) best = cycles, *out = c;
   }
   return best;
 }

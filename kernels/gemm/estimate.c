@@ -7,13 +7,13 @@
 /* Cycles of a vector unless it is said, fitted to some 4000 points of 100 products in f32 on a processor with AVX-512; a multiply-add takes half of one. */
 static const double LOAD = 0.5, ACROSS = 1.6 /* two lines */, FROM_L2 = 2.4, FROM_L3 = 5, FROM_AFAR = 10 /* where nothing asks ahead */;   /* of what is read again and again */
 static const double ONCE_L2 = 1.1, PIECES_L2 = 1.9, ONCE_L3 = 2.9, PIECES_L3 = 6.5, ONCE_MEMORY = 12, PIECES_MEMORY = 20;                                               /* of what is read once, from end to end or in pieces of rows */
-static const double STORE = 1, STORE_L2 = 3.1, STORE_L3 = 8, SIDE_BY_SIDE = 0.2 /* more for each row */, AGAIN = 2.5 /* stored, and read by the next terms */, SCATTERED = 2.4 /* an element */;
+static const double STORE = 1, STORE_L2 = 3.1, STORE_L3 = 8, SIDE_BY_SIDE = 0.2 /* more for each row */, AGAIN = 2.5 /* stored, and read by the next terms */, SCATTERED = 2.4 /* an element */, SCATTERED_EASILY = 0.6;
 static const double TILE = 10, UNROLLED = 0.3 /* of it, without a loop */, TERM = 0.3, FEW_CHAINS = 5 /* a term at least: its sums wait for those before */, BLOCK = 12 /* of terms, a tile */, PANEL = 60, ROW = 6 /* copied */;
 static const double COPY = 2.4, TRANSPOSED = 0.38 /* an element */, FEWER = 0.6 /* part, at least, of a block of fewer terms */, ALONE = 0.5 /* part of it, where one vector is transposed at a time */, GATHERED = 1.4 /* an element */, FOLD = 4.2 /* lanes of a sum */, FOLD_EASILY = 2.2, FOLD_BLOCK = 2.5 /* and what has waited in C is added */, CROWDED_TILE = 1.2 /* times, of so many rows side by side */, TURNED_EASILY = 0.65 /* times: of what has been asked for */, TURNED_THERE = 0.5 /* times: columns of few terms, transposed and multiplied in registers while others are stored */, TURNED_REST = 1.3 /* times: the last columns, and all where they are few, have nothing beside which they are transposed */, SINGLE = 1.15 /* a term of a sum */;
 static const double LINE = 1.5, PAGE = 6 /* a term whose row operand is in another */, ADDRESS = 0.03 /* part, for each row beyond ADDRESSES */;
 static const double WHOLE_LINES = 1.4 /* times, to store one in two halves */, UNALIGNED = 1.3, CROWDED = 4 /* a vector that its neighbours have pushed out */;
 static const double HIDDEN = 0.4, ASKED = 0.25, BESIDE = 0.15 /* parts of what goes on side by side */, STREAM = 1.08, STREAM_ASKED = 0.7 /* of what is asked for far ahead, or comes in pairs of lines */, TURNED = 1.15, MANY_ROWS = 1.1, IN_TURN = 1.2 /* times */;
-enum { ASKING_ROWS = 16, ROWS_IN_TURN = 16 /* that the columns' tiles pass, each from the caches */, STREAMS = 16, ADDRESSES = 6, IN_A_ROW = 1024 /* multiplications without a loop */, SHORT = 16 /* sums: little but stores */, FEW_TERMS = 4, FEW_IN_A_ROW = 8, MANY_IN_DOT = 8, DOT_COLUMNS = 64 /* tiles of columns that rows share */, DOT_OVERLAP = 16 /* vectors: the next sums begin meanwhile */ };
+enum { ASKING_ROWS = 16, ROWS_IN_TURN = 16 /* that the columns' tiles pass, each from the caches */, STREAMS = 16, ADDRESSES = 6, IN_A_ROW = 1024 /* multiplications without a loop */, SHORT = 16 /* sums: little but stores */, FEW_TERMS = 4, FEW_IN_A_ROW = 8, FEW_SCATTERED = 3, MANY_IN_DOT = 8, DOT_COLUMNS = 64 /* tiles of columns that rows share */, DOT_OVERLAP = 16 /* vectors: the next sums begin meanwhile */ };
 static const double SEQUENCE = 0.36 /* part of a vector that comes unasked, from end to end */, EASY = 0.5 /* of the third cache */, EASILY = 0.3;
 static const double AGAIN_BYTE = 0.03, AGAIN_EASILY = 0.01;   /* of rows that each block of columns reads from beyond the second cache */
 enum { FEW_SETS = 1024 /* rows of the columns' operand that share them */, FAR_APART = 8192 /* bytes, from a row to the next */, EASY_ADDRESSES = 8 };
@@ -132,7 +132,7 @@ static double direct_columns(const tg_gemm_view *v, int64_t mr, int64_t nu, int6
   }
   if (v->rows >= mr) sum += (double)(v->rows / mr) * tile_of_sums(v, vl, mr, nu, (double)v->terms, columns, waits(v, v->terms, mr) + turns, across, sums);
   if (v->rows % mr) sum += tile_of_sums(v, vl, v->rows % mr, nu, (double)v->terms, columns, waits(v, v->terms, v->rows % mr) + turns, across, sums);
-  if (v->asks_much && !v->column_k && v->terms <= FEW_IN_A_ROW) sum -= (double)up(v->rows, mr) * TILE * (1 - UNROLLED);   /* the next tile begins meanwhile */
+  if (v->asks_much && (v->column_k ? v->terms * v->size <= 64 && v->terms > FEW_TERMS : v->terms <= FEW_IN_A_ROW)) sum -= (double)up(v->rows, mr) * TILE * (1 - UNROLLED);   /* the next tile begins meanwhile */
   int64_t together = least_of(v->rows, mr), most_rows = v->rows <= mr && v->terms * together * nu <= IN_A_ROW ? STREAMS : comes_easily(v) ? EASY_ADDRESSES : ADDRESSES;
   if (v->row_k) sum *= 1 + ADDRESS * most(0, (double)(together - most_rows));
   else if (together > STREAMS) sum *= MANY_ROWS;
@@ -144,7 +144,7 @@ static double direct_columns(const tg_gemm_view *v, int64_t mr, int64_t nu, int6
 double tg_gemm_direct_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl) {
   int64_t wide = nu * vl, rest = v->columns % wide, sums = tg_gemm_sums(least_of(mr, v->rows) * least_of(nu, up(v->columns, vl)), v->terms);
   double sum = (double)(v->columns / wide) * (v->columns >= wide ? direct_columns(v, mr, nu, vl, sums) : 0) + (rest ? direct_columns(v, mr, up(rest, vl), vl, sums) * (v->asks_much && v->column_k && v->terms > vl ? TURNED_REST : 1) : 0);
-  if (v->asks_much && v->column_k && v->terms <= vl && v->terms > FEW_TERMS && (double)(v->rows * v->columns * v->size) <= v->l2 * full) sum *= TURNED_THERE;
+  if (v->asks_much && v->column_k && v->terms * v->size <= 64 && v->terms > FEW_TERMS && (double)(v->rows * v->columns * v->size) <= v->l2 * full) sum *= TURNED_THERE;
   if (comes_easily(v)) sum = most(sum, arrives(v, v->columns * v->terms, false));   /* beside the first rows' multiplications */
   else sum = v->asks_much && v->column_k ? meanwhile(sum, columns_arrive(v)) : sum + columns_arrive(v);
   return with_rows(v, sum);
@@ -208,7 +208,8 @@ double tg_gemm_stream_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int6
   if (v->column_k) sum += once;   /* so many columns at a time are too many streams */
   else if (v->asks_much && mr > 1 && v->rows <= ASKING_ROWS && once > 0) sum = most(sum, once) * STREAM_ASKED + ASKED * STREAM_ASKED * least(sum, once);
   else sum = meanwhile(sum * STREAM, once);
-  return sum + (v->scattered ? (double)(v->rows * v->columns) * SCATTERED : 0);
+  bool easily = v->asks_much && v->terms <= vl && v->rows <= FEW_SCATTERED && v->terms >= 3 * v->rows;   /* beside the next columns' terms */
+  return (sum + (v->scattered ? (double)(v->rows * v->columns) * SCATTERED : 0)) * (v->scattered && easily ? SCATTERED_EASILY : 1);
 }
 
 /* Do rows side by side lie so far apart that a set of the first cache has more of them than ways? */
