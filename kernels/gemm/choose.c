@@ -383,7 +383,7 @@ static shape choose_small_tile(const tg_gemm_view *v, int64_t most, int64_t regi
         double c = is_near(v) ? cycles_of_tiles(v, *mr, nu, vl) : tg_gemm_direct_cycles(v, *mr, nu, vl);
         if (vl < most && v->column_k && v->terms % vl < v->terms % most) c *= 0.9;   /* fewer elements are copied one by one */
         if (!best.mr || c < best.cycles * (best.vl == vl ? 0.999 : 0.97)) best = (shape){*mr, nu, vl, c};
-        if (*mr >= v->rows || ((v->double_pumped || v->asks_much) && *mr >= 8 && v->rows > most_rows && (vl * v->size <= 16 || vl >= v->columns))) break;   /* of a few columns long tiles were slower */
+        if (*mr >= v->rows || ((v->double_pumped || (v->asks_much && v->terms <= most)) && *mr >= 8 && v->rows > most_rows && (vl * v->size <= 16 || vl >= v->columns))) break;   /* of a few columns long tiles were slower */
       }
   return best;
 }
@@ -454,7 +454,7 @@ static void choose_direct(const tg_gemm_problem *p, const tg_target *t, tg_gemm_
   }
   bool turned_there = known && v.column_k && v.terms <= vl && v.asks_much;   /* then all terms in a row */
   bool in_rows = known && !v.column_k && v.columns > s.nu * s.vl && v.terms <= SHORT;
-  if (known && v.asks_much && !v.column_k && v.terms <= 2 * SHORT && v.rows >= ROWS && v.columns > s.vl) s.mr = is_near(&v) ? 4 : v.terms < SHORT ? 2 : 3;   /* what few terms come to is stored while the next tile begins */
+  if (known && v.asks_much && !v.column_k && v.terms <= 2 * SHORT && v.rows >= ROWS && v.columns > s.vl) s.mr = is_near(&v) ? 4 : v.terms == 2 ? 2 : 3;   /* what few terms come to is stored while the next tile begins */
   if (in_rows && v.terms == 1) s.mr = 1;   /* C is all that there is, and is written from end to end */
   knob(out, "VL", s.vl);
   knob(out, "NU", s.nu);

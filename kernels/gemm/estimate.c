@@ -132,7 +132,7 @@ static double direct_columns(const tg_gemm_view *v, int64_t mr, int64_t nu, int6
   }
   if (v->rows >= mr) sum += (double)(v->rows / mr) * tile_of_sums(v, vl, mr, nu, (double)v->terms, columns, waits(v, v->terms, mr) + turns, across, sums);
   if (v->rows % mr) sum += tile_of_sums(v, vl, v->rows % mr, nu, (double)v->terms, columns, waits(v, v->terms, v->rows % mr) + turns, across, sums);
-  if (v->asks_much && (v->column_k ? v->terms * v->size <= 64 && v->terms > FEW_TERMS : v->terms <= FEW_IN_A_ROW)) sum -= (double)up(v->rows, mr) * TILE * (1 - UNROLLED);   /* the next tile begins meanwhile */
+  if (v->asks_much && (v->column_k ? v->rows > 1 && v->terms * v->size <= 64 && v->terms > FEW_TERMS : v->terms <= FEW_IN_A_ROW)) sum -= (double)up(v->rows, mr) * TILE * (1 - UNROLLED);   /* the next tile begins meanwhile */
   int64_t together = least_of(v->rows, mr), most_rows = v->rows <= mr && v->terms * together * nu <= IN_A_ROW ? STREAMS : comes_easily(v) ? EASY_ADDRESSES : ADDRESSES;
   if (v->row_k) sum *= 1 + ADDRESS * most(0, (double)(together - most_rows));
   else if (together > STREAMS) sum *= MANY_ROWS;
@@ -144,7 +144,7 @@ static double direct_columns(const tg_gemm_view *v, int64_t mr, int64_t nu, int6
 double tg_gemm_direct_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl) {
   int64_t wide = nu * vl, rest = v->columns % wide, sums = tg_gemm_sums(least_of(mr, v->rows) * least_of(nu, up(v->columns, vl)), v->terms);
   double sum = (double)(v->columns / wide) * (v->columns >= wide ? direct_columns(v, mr, nu, vl, sums) : 0) + (rest ? direct_columns(v, mr, up(rest, vl), vl, sums) * (v->asks_much && v->column_k && v->terms > vl ? TURNED_REST : 1) : 0);
-  if (v->asks_much && v->column_k && v->terms * v->size <= 64 && v->terms > FEW_TERMS && (double)(v->rows * v->columns * v->size) <= v->l2 * full) sum *= TURNED_THERE;
+  if (v->asks_much && v->column_k && v->rows > 1 && v->terms * v->size <= 64 && v->terms > FEW_TERMS && (double)(v->rows * v->columns * v->size) <= v->l2 * full) sum *= TURNED_THERE;
   if (comes_easily(v)) sum = most(sum, arrives(v, v->columns * v->terms, false));   /* beside the first rows' multiplications */
   else sum = v->asks_much && v->column_k ? meanwhile(sum, columns_arrive(v)) : sum + columns_arrive(v);
   return with_rows(v, sum);
