@@ -235,7 +235,8 @@ static double dot_blocks(const tg_gemm_view *v, int64_t mr, int64_t nc, int64_t 
     double m = (double)list[i].mr, sums = m * (double)nc, work = most(sums * beat, most((m + (double)nc) * beat, FEW_CHAINS));
     sum += (double)(list[i].times * blocks * up(v->columns, nc)) * (vectors * (work + TERM) + sums * FOLD_BLOCK + TILE);
   }
-  if ((double)(v->rows * kc * v->size) > v->l1 * 1.5) sum *= FAR_ROWS;
+  if ((double)(v->rows * kc * v->size) > v->l1 * 1.25) sum *= FAR_ROWS;
+  if (v->terms % vl) sum *= FAR_ROWS;   /* vectors of columns across lines */
   sum += v->row_k ? (double)(v->rows * up(v->terms, vl)) * COPY : copied(up(v->terms, vl), vl, v->rows);
   return most(sum, once) + ASKED * least(sum, once);
 }
