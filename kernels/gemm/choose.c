@@ -282,7 +282,7 @@ static thin_blocks dot_blocks(int64_t rows, int64_t terms, int64_t size, int64_t
   thin_blocks b = {.mr = rows, .nu = uneven && !one ? 3 : 2, .uk = 1, .ahead = 1};
   if (from == FROM_MEMORY ? rows <= FOUR : uneven && (one ? rows < EIGHT || rows > NINE : from == FROM_HAND && rows <= FOUR)) {
     b.mr = rows > NINE ? some_rows(rows, SIX, SEVEN) : rows;
-    b.nu = b.mr == SEVEN || (from != FROM_MEMORY && rows == THREE) || (from == FROM_HAND && rows == FOUR) ? 3 : 4;
+    b.nu = b.mr == SEVEN || (from != FROM_MEMORY && rows == THREE) || (from != FROM_MEMORY && rows == PAIR && !one) || (from == FROM_HAND && rows == FOUR) ? 3 : 4;
     b.ahead = terms * size >= FAR ? 24 : 8;
     return b;
   }
@@ -383,7 +383,7 @@ static shape choose_small_tile(const tg_gemm_view *v, int64_t most, int64_t regi
         double c = is_near(v) ? cycles_of_tiles(v, *mr, nu, vl) : tg_gemm_direct_cycles(v, *mr, nu, vl);
         if (vl < most && v->column_k && v->terms % vl < v->terms % most) c *= 0.9;   /* fewer elements are copied one by one */
         if (!best.mr || c < best.cycles * (best.vl == vl ? 0.999 : 0.97)) best = (shape){*mr, nu, vl, c};
-        if (*mr >= v->rows || ((v->double_pumped || (v->asks_much && v->terms <= most)) && *mr >= 8 && v->rows > most_rows && (vl * v->size <= 16 || vl >= v->columns))) break;   /* of a few columns long tiles were slower */
+        if (*mr >= v->rows || ((v->double_pumped || (v->asks_much && v->terms * v->size <= 64)) && *mr >= 8 && v->rows > most_rows && (vl * v->size <= 16 || vl >= v->columns))) break;   /* of a few columns long tiles were slower */
       }
   return best;
 }
