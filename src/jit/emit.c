@@ -181,7 +181,11 @@ static void emit_define(tg_emitter *e, const tg_uop *u) {
 }
 
 void tg_emit_value_statement(tg_emitter *e, const tg_uop *u) {
-  if (u->op == TG_OP_FOLD && e->values[u->id].stamp == e->stamp) return;   /* together with one before it */
+  emit_value *known = &e->values[u->id];
+  if (u->op == TG_OP_FOLD && known->stamp == e->stamp && known->chain == TOGETHER) {   /* with one before it, this time: the same node may stand here again, when a register has changed */
+    known->chain = 0;
+    return;
+  }
   if (tg_emit_put_off(e, u)) return;
   LLVMValueRef v = u->op == TG_OP_LOAD ? tg_emit_load(e, u) : tg_emit_alu(e, u);
   e->values[u->id] = (emit_value){v, e->stamp, (uint16_t)e->depth, 0};

@@ -12,6 +12,7 @@ enum { MAX_DEPTH = 65, BLOCK_STATEMENTS = 1000, MANY_STATEMENTS = 1 << 14, DUMMY
 
 /* v NULL: index arithmetic that is made when something asks for it, most is not: addresses take it apart. chain: how many such in a row. */
 typedef struct { LLVMValueRef v; uint32_t stamp; uint16_t depth, chain; } emit_value;
+enum { TOGETHER = UINT16_MAX };   /* chain of a FOLD that was made together with one before it, until its statement comes */
 typedef struct { LLVMValueRef now; uint32_t mark; } emit_cell;   /* an element of a REG in SSA form */
 typedef enum { MEMORY_GLOBAL, MEMORY_CELLS, MEMORY_PRIVATE, MEMORY_SHARED, MEMORY_LOCAL /* of a GPU's workgroup */ } emit_memory;
 

@@ -50,18 +50,23 @@ static void fold_all(tg_emitter *e, const tg_uop *const *folds, uint32_t n) {
     } else fold_one(e, first, &all[0], lanes, stride, length);
   for (uint32_t s = 0; s < n; s++) {
     LLVMValueRef r = LLVMBuildExtractElement(e->b, all[0].v, LLVMConstInt(e->integer[32], (unsigned long long)s * stride, 0), "");
-    e->values[folds[all[0].owner[s]]->id] = (emit_value){r, e->stamp, (uint16_t)e->depth, 0};
+    e->values[folds[all[0].owner[s]]->id] = (emit_value){r, e->stamp, (uint16_t)e->depth, TOGETHER};
   }
 }
 
 static bool is_there(const tg_emitter *e, const tg_uop *u) { return e->values[u->id].stamp == e->stamp && e->values[u->id].v; }
 
-/* An element of a register that is written no more before the fold is read here as well as there. */
-static bool comes_early(tg_emitter *e, const tg_uop *u) {
-  if (is_there(e, u)) return true;
-  if (u->op != TG_OP_LOAD || tg_gate(u) || u->n < 2 || u->src[1]->op != TG_OP_CONST) return false;
-  const emit_buffer *b = &e->buffers[tg_buffer_ordinal(u->src[0])];
-  return b->memory == MEMORY_CELLS && !b->tiles;
+static bool is_cell(const tg_emitter *e, const tg_uop *u) {
+  const emit_buffer *b = u->op == TG_OP_LOAD && !tg_gate(u) && u->n > 1 && u->src[1]->op == TG_OP_CONST ? &e->buffers[tg_buffer_ordinal(u->src[0])] : NULL;
+  return b && b->memory == MEMORY_CELLS && !b->tiles;
+}
+
+/* An element of a register that is written no more before the fold is read here as well as there; any other value is there already, and is not made anew in between. */
+static bool comes_early(const tg_emitter *e, const tg_uop *u, const tg_uop *const *list, uint32_t n) {
+  if (is_cell(e, u)) return true;
+  for (uint32_t i = 0; i < n; i++)
+    if (list[i] == u) return false;
+  return is_there(e, u);
 }
 
 static bool is_alike(const tg_uop *u, const tg_uop *first) {
@@ -71,14 +76,14 @@ static bool is_alike(const tg_uop *u, const tg_uop *first) {
 void tg_emit_folds(tg_emitter *e, const tg_uop *const *list, uint32_t n) {
   const tg_uop *first = list[0], *folds[MOST];
   uint32_t lanes = first->src[0]->lanes, found = 0, wanted = 1;
-  if (is_there(e, first) || e->device || lanes < 2 || lanes > MOST || lanes & (lanes - 1) || tg_type_bytes(first->type) < LEAST || lanes * (uint32_t)tg_type_bytes(first->type) < BLOCK) return;
+  if ((is_there(e, first) && e->values[first->id].chain == TOGETHER) || e->device || lanes < 2 || lanes > MOST || lanes & (lanes - 1) || tg_type_bytes(first->type) < LEAST || lanes * (uint32_t)tg_type_bytes(first->type) < BLOCK) return;
   for (uint32_t i = 0; i < n && i < AHEAD && found < lanes && list[i]->op != TG_OP_END && list[i]->op != TG_OP_BARRIER && list[i]->op != TG_OP_WAIT; i++) {
     if (list[i]->op == TG_OP_STORE && e->buffers[tg_buffer_ordinal(list[i]->src[0])].memory == MEMORY_CELLS) break;
-    if (is_alike(list[i], first) && comes_early(e, list[i]->src[0])) folds[found++] = list[i];
+    if (is_alike(list[i], first) && comes_early(e, list[i]->src[0], list, i)) folds[found++] = list[i];
   }
   if (found < 2) return;
   while (wanted * 2 <= found) wanted *= 2;
   for (uint32_t i = 0; i < wanted; i++)
-    if (!is_there(e, folds[i]->src[0])) tg_emit_value_statement(e, folds[i]->src[0]);
+    if (is_cell(e, folds[i]->src[0])) tg_emit_value_statement(e, folds[i]->src[0]);
   fold_all(e, folds, wanted);
 }

@@ -396,7 +396,7 @@ static void folds_together(tg_jit *jit, tg_type t, tg_op op, uint32_t lanes, uin
   scene s = {.n = 0};
   program_begin(&s.p, jit);
   tg_job *j = &s.p.j;
-  const tg_uop *in = global(&s, "a", t, TG_ROLE_IN, lanes * (n + 1)), *out = global(&s, "r", t, TG_ROLE_INOUT, 2 * n + 1);
+  const tg_uop *in = global(&s, "a", t, TG_ROLE_IN, lanes * (n + 1)), *out = global(&s, "r", t, TG_ROLE_INOUT, 2 * n + 2), *end = i64c(j, 2 * n + 1), *first = i64c(j, 0);
   const tg_uop *reg = buffer(&s.p, "s", t, TG_ROLE_TEMP, TG_SPACE_REG, TG_PLACE_SSA, lanes, n);
   for (uint32_t i = 0; i < n; i++) {
     const tg_uop *at = add(&s.p, tg_op2(j, TG_OP_ADD, tg_iota(j, TG_I64, lanes), i64c(j, i * lanes))), *cell = i64c(j, i);
@@ -410,6 +410,10 @@ static void folds_together(tg_jit *jit, tg_type t, tg_op op, uint32_t lanes, uin
     const tg_uop *more = add(&s.p, tg_op2(j, TG_OP_ADD, tg_iota(j, TG_I64, lanes), i64c(j, n * lanes))), *last = i64c(j, n - 1);
     add(&s.p, tg_store(j, reg, &last, add(&s.p, tg_load(j, in, &more, NULL, NULL, 0)), NULL, 0));
   }
+  const tg_uop *new = add(&s.p, tg_op2(j, TG_OP_ADD, tg_iota(j, TG_I64, lanes), i64c(j, n * lanes)));   /* the first one again, of what it holds by then */
+  add(&s.p, tg_store(j, reg, &first, add(&s.p, tg_load(j, in, &new, NULL, NULL, 0)), NULL, 0));
+  const tg_uop *again = add(&s.p, tg_load(j, reg, &first, NULL, NULL, 0));
+  add(&s.p, tg_store(j, out, &end, add(&s.p, tg_make(j, TG_OP_FOLD, t, 1, op, 1, &again)), NULL, 0));
   compare(&s.p, "folds together");
 }
 
