@@ -15,6 +15,7 @@ typedef struct {
   char row, column;              /* operands that they read: R[r,k], S[k,c] */
   bool row_k, column_k;          /* is k what is contiguous in it? */
   bool scattered;                /* neighbours along c are not neighbours in C */
+  bool row_any, column_any;      /* are its strides known at a launch only? */
 } tg_gemm_roles;
 tg_gemm_roles tg_gemm_roles_of(const tg_gemm_problem *p);        /* columns are C's contiguous dimension */
 tg_gemm_roles tg_gemm_thin_roles_of(const tg_gemm_problem *p);   /* rows are the smaller dimension */

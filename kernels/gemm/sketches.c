@@ -30,8 +30,8 @@ void tg_gemm_knob(tg_builder *b, const char *name, int64_t first, const int64_t 
 }
 
 tg_gemm_roles tg_gemm_roles_of(const tg_gemm_problem *p) {
-  if (p->c_major == TG_GEMM_COLUMN) return (tg_gemm_roles){'j', 'i', 'B', 'A', p->b_major == TG_GEMM_COLUMN, p->a_major == TG_GEMM_ROW, false};
-  return (tg_gemm_roles){'i', 'j', 'A', 'B', p->a_major == TG_GEMM_ROW, p->b_major == TG_GEMM_COLUMN, false};
+  if (p->c_major == TG_GEMM_COLUMN) return (tg_gemm_roles){'j', 'i', 'B', 'A', p->b_major != TG_GEMM_ROW, p->a_major == TG_GEMM_ROW, false, p->b_major == TG_GEMM_STRIDES, p->a_major == TG_GEMM_STRIDES};
+  return (tg_gemm_roles){'i', 'j', 'A', 'B', p->a_major != TG_GEMM_COLUMN, p->b_major == TG_GEMM_COLUMN, false, p->a_major == TG_GEMM_STRIDES, p->b_major == TG_GEMM_STRIDES};
 }
 
 tg_gemm_roles tg_gemm_thin_roles_of(const tg_gemm_problem *p) {
@@ -104,16 +104,29 @@ void tg_gemm_stage_columns(tg_builder *tg_b_, const tg_gemm_problem *p, const tg
     tg_gemm_word(tg_b_, "unroll pu");
     return;
   }
+  if (o->column_any) {   /* whichever lie side by side: blocks of some terms of a vector of columns */
+    tg_gemm_word(tg_b_, "split Cp.1 VL clip as pt pu");
+    tg_gemm_word(tg_b_, nr > vl ? "order pt Cp.2.0 pu" : "order pt pu");
+    return;
+  }
   if (nr > vl) tg_gemm_word(tg_b_, "upcast Cp.2.0");
 }
 
-/* Rows of a tile, with k contiguous: k runs along each, and tiles take as many as they like. Where rows are neighbours in memory they are transposed on the way. */
+/* Rows of a tile, with k contiguous: k runs along each, and tiles take as many as they like. Where rows are neighbours in memory they are transposed on the way; where a launch says what
+ * lies side by side, blocks of some rows and some terms come one after another, which is good either way. */
 void tg_gemm_stage_rows(tg_builder *tg_b_, const tg_gemm_problem *p, const tg_gemm_roles *o, const char *at) {
   int64_t vl = tg_c(VL), mr = tg_c(MR);
   char rows[48];
-  snprintf(rows, sizeof rows, mr == 1 || !o->row_k ? "%c" : "%c/%lld, %c%%%lld", o->r, (long long)mr, o->r, (long long)mr);
+  bool by_tiles = mr > 1 && o->row_k && !o->row_any;
+  snprintf(rows, sizeof rows, !by_tiles ? "%c" : "%c/%lld, %c%%%lld", o->r, (long long)mr, o->r, (long long)mr);
   tg_gemm_word(tg_b_, "stage %c at %s as Rp[%s, k]%s pitch=%lld", o->row, at, rows, tg_gemm_as_type(p, o->row == 'A' ? p->a : p->b), (long long)(tg_c(KC) + vl));
-  tg_gemm_word(tg_b_, "lane Rp.%d VL", mr == 1 || !o->row_k ? 1 : 2);
+  tg_gemm_word(tg_b_, "lane Rp.%d VL", by_tiles ? 2 : 1);
+  if (o->row_any) {
+    tg_gemm_word(tg_b_, "split Rp.0 8 clip as qt qu");
+    tg_gemm_word(tg_b_, "order qt Rp.1.0 qu");
+  }
+  bool apart = (o->row == 'A' ? p->a_step : p->b_step) > 1;
+  if (o->row_k && apart) tg_gemm_word(tg_b_, "prefetch %c at Rp.%d.0 ahead 8", o->row, by_tiles ? 2 : 1);   /* pieces of lines are read faster than they come by themselves */
   if (o->row_k) return;
   tg_gemm_word(tg_b_, "split Rp.0 {VL, 1} as qt qu");
   tg_gemm_word(tg_b_, "order Rp.1.0 qt qu");
@@ -156,10 +169,20 @@ bool tg_gemm_reads(const char *expression, const char *name) {
 
 void tg_gemm_ask(tg_builder *tg_b_, const tg_gemm_problem *p, tg_gemm_blocks_kind kind) {
   bool sums = p->c != p->acc && p->k.hi > tg_c(KC);
-  if (kind == GEMM_BLOCKS_GROUPED && !sums) tg_gemm_word(tg_b_, "prefetch C at cb ahead 0 rw");
+  if (kind == GEMM_BLOCKS_GROUPED && !sums && p->c_major != TG_GEMM_STRIDES) tg_gemm_word(tg_b_, "prefetch C at cb ahead 0 rw");
   for (uint32_t i = 0; i < p->arguments_n; i++)   /* of each element: pieces of rows, which come while the sum is computed */
     if (p->argument[i].per == 3 && tg_gemm_reads(p->epilogue, p->argument[i].name)) tg_gemm_word(tg_b_, "prefetch arg%u at cb ahead 0", i);
   if ((kind == GEMM_BLOCKS_WAITING || kind == GEMM_BLOCKS_GROUPED) && sums) tg_gemm_word(tg_b_, "prefetch C.sum at cb ahead 0 rw");
+}
+
+/* Of strides that a launch brings: in a version of its own rows are as most are, their elements side by side. */
+static void known_steps(tg_builder *tg_b_, const tg_gemm_problem *p) {
+  const uint8_t majors[] = {p->a_major, p->b_major, p->c_major};
+  char text[96];
+  size_t n = 0;
+  for (uint32_t i = 0; i < 3; i++)
+    if (majors[i] == TG_GEMM_STRIDES && (i != 1 || !p->panel)) n += (size_t)snprintf(text + n, sizeof text - n, "%sstep%c == 1", n ? " & " : "", "abc"[i]);
+  if (n) tg_gemm_word(tg_b_, "specialize(%s)", text);
 }
 
 /* Blocks of columns (NB panels), of terms (KC) and of rows (MB tiles). The columns' operand in panels, for all rows; the rows' operand where it lies, or packed as well.
@@ -174,13 +197,14 @@ static void panels(tg_builder *tg_b_, const tg_gemm_problem *p, bool both) {
   if (p->panel) tg_gemm_word(tg_b_, "stage B at i as Bp[j/%u, k, j%%%u] space=packed", p->panel, p->panel);
   tg_gemm_blocks(tg_b_, o.r, o.c, (long long)(tg_c(VL) * tg_c(NU)), kind);
   if (!p->panel) tg_gemm_stage_columns(tg_b_, p, &o, grouped ? "cc" : "kc", tg_c(TEAM) == 1 && kind == GEMM_BLOCKS ? " space=team" : "");
-  if (!p->panel && !o.column_k && tg_c(NB) > 1 && tg_c(TEAM) != 1) tg_gemm_word(tg_b_, "order Cp.1 Cp.0");   /* a row of all panels is read from end to end */
+  if (!p->panel && !o.column_k && !o.column_any && tg_c(NB) > 1 && tg_c(TEAM) != 1) tg_gemm_word(tg_b_, "order Cp.1 Cp.0");   /* a row of all panels is read from end to end */
   if (both) tg_gemm_stage_rows(tg_b_, p, &o, grouped && !whole ? "kc" : "rc");
   tg_gemm_tile(tg_b_, "rb", whole ? "k" : "kr", "cb");
   if (p->epilogue && !waits(p) && p->k.hi > tg_c(KC)) tg_gemm_word(tg_b_, "cut kc last");   /* it is computed once, not in each block of terms */
   tg_gemm_share(tg_b_, p, kind);
   if (tg_c(NEXT)) tg_gemm_word(tg_b_, "prefetch %c at %s ahead 1 of %s to l2", o.column, tg_c(UK) > 1 ? "ko" : whole ? "k" : "kr", grouped ? "cc" : "kc");
   tg_gemm_ask(tg_b_, p, kind);
+  if (both) known_steps(tg_b_, p);
 }
 
 /* The panels of columns stay in the second cache while the rows pass, which are read where they lie: k is what is contiguous in them. */

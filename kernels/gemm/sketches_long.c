@@ -42,7 +42,7 @@ void tg_gemm_long(tg_builder *tg_b_, const tg_gemm_problem *p) {
   tg_gemm_word(tg_b_, "split kc.%c %lld as ct cv", o.c, nr);
   tg_gemm_word(tg_b_, "order ct kc.%c cv", o.r);
   tg_gemm_stage_columns(tg_b_, p, &o, "kc", "");
-  if (!o.row_k || (o.row == 'A' ? p->a : p->b) != p->acc) tg_gemm_stage_rows(tg_b_, p, &o, "kc");
+  if (!o.row_k || o.row_any || (o.row == 'A' ? p->a : p->b) != p->acc) tg_gemm_stage_rows(tg_b_, p, &o, "kc");
   char row[8];
   snprintf(row, sizeof row, "kc.%c", o.r);
   tg_gemm_tile(tg_b_, row, "k", NULL);

@@ -26,6 +26,11 @@ uint32_t tg_emit_step(const tg_emitter *, int64_t distance, uint32_t lanes);
 LLVMValueRef tg_emit_load_steps(tg_emitter *, uint32_t step, LLVMValueRef pointer, LLVMValueRef mask, LLVMValueRef other, uint32_t align);
 void tg_emit_store_steps(tg_emitter *, uint32_t step, LLVMValueRef pointer, LLVMValueRef mask, LLVMValueRef value, uint32_t align);
 
+/* emit_apart.c: lanes at one distance, in elements, from pointer upwards; TG_MOST_APART of them at most. */
+enum { TG_MOST_APART = 16 };
+LLVMValueRef tg_emit_load_apart(tg_emitter *, LLVMTypeRef type, LLVMValueRef pointer, LLVMValueRef distance, uint32_t align);
+void tg_emit_store_apart(tg_emitter *, LLVMValueRef pointer, LLVMValueRef distance, LLVMValueRef value, uint32_t align);
+
 /* emit_runs.c: a load from several places, some elements side by side in each; NULL: it is none. mask: of its lanes, or NULL; other: where that is false. */
 LLVMValueRef tg_emit_runs(tg_emitter *, const tg_uop *load, LLVMValueRef mask, LLVMValueRef other);
 #endif

@@ -11,6 +11,7 @@ typedef struct {
   LLVMValueRef pointer, offsets;   /* offsets NULL: contiguous from pointer, or (splat) all lanes there */
   bool splat, backwards;           /* backwards: the last lane at pointer */
   uint32_t step;                   /* elements from a lane to the next, where lanes are not side by side: a small number (emit_steps.c). Else 0 */
+  LLVMValueRef apart;              /* elements from a lane to the next, the first at pointer, for a target that had better have an access for each (emit_apart.c). Else NULL */
   uint32_t align, streamed;        /* bytes: of any buffer; of one that is 64-aligned */
 } address;
 
@@ -221,6 +222,26 @@ void tg_emit_find_aligned(tg_emitter *e, const tg_uop *u) {
   e->streamed = true;
 }
 
+/* One distance from each lane to the next, constant or not, of lanes that all happen or none; NULL: there is none, or a gather is as good. */
+static LLVMValueRef distance_of(tg_emitter *e, const tg_uop *u, const sum *s, uint32_t lanes) {
+  const tg_uop *gate = tg_gate(u), *by = NULL;
+  LLVMTypeRef i64 = e->integer[64];
+  if (e->device || !e->target->gathers_slowly || u->arg & TG_ATOMIC || (gate && gate->lanes > 1) || lanes > TG_MOST_APART || s->vectors_n > 1) return NULL;
+  if (s->vectors_n) {
+    const tg_uop *product = s->vectors[0].u;
+    if (product->op != TG_OP_MUL || (product->src[0]->op == TG_OP_IOTA) == (product->src[1]->op == TG_OP_IOTA)) return NULL;
+    by = product->src[product->src[0]->op == TG_OP_IOTA];
+    if (by->lanes > 1) return NULL;
+  }
+  if (!by) return LLVMConstInt(i64, (uint64_t)s->iota, 1);
+  uint32_t depth = tg_emit_depth(e, by);
+  LLVMBasicBlockRef here = tg_emit_at(e, depth);
+  LLVMValueRef v = tg_emit_get(e, by, 1), wide = by->type == TG_I64 ? v : LLVMBuildSExt(e->b, v, i64, "");
+  wide = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, wide, LLVMConstInt(i64, (uint64_t)s->vectors[0].scale, 1), ""), LLVMConstInt(i64, (uint64_t)s->iota, 1), "");
+  tg_emit_back(e, here);
+  return wide;
+}
+
 static address address_of(tg_emitter *e, const tg_uop *u, uint32_t lanes, bool want_alignment) {
   const tg_uop *define = tg_define_of(u->src[0]), *sub = u->src[1];
   uint32_t buffer = (uint32_t)define->arg;
@@ -247,6 +268,8 @@ static address address_of(tg_emitter *e, const tg_uop *u, uint32_t lanes, bool w
     a.splat = true;
     return a;
   }
+  a.apart = distance_of(e, u, &s, lanes);
+  if (a.apart) return a;
   LLVMValueRef offsets = NULL;
   if (s.iota) {
     LLVMValueRef *all = tg_new(&e->j->env, LLVMValueRef, lanes);
@@ -378,16 +401,25 @@ static LLVMValueRef plain_load(tg_emitter *e, const tg_uop *define, LLVMValueRef
   return v;
 }
 
-/* By a branch, which a device's assembler makes a predicate. */
-static LLVMValueRef branch_load(tg_emitter *e, const tg_uop *define, LLVMValueRef pointer, uint32_t lanes, uint32_t align, LLVMValueRef condition) {
-  LLVMBasicBlockRef from[2] = {LLVMGetInsertBlock(e->b), NULL};
-  LLVMBasicBlockRef after = tg_emit_open_gate(e, condition);
-  LLVMValueRef v = plain_load(e, define, pointer, lanes, align), in[2] = {LLVMGetPoison(LLVMTypeOf(v)), v};
+/* A value that a branch makes: in[1] inside of it, in[0] where it is not taken. */
+static LLVMBasicBlockRef open_one(tg_emitter *e, LLVMValueRef condition, LLVMBasicBlockRef from[2]) {
+  from[0] = LLVMGetInsertBlock(e->b);
+  return tg_emit_open_gate(e, condition);
+}
+
+static LLVMValueRef close_one(tg_emitter *e, LLVMBasicBlockRef after, LLVMValueRef in[2], LLVMBasicBlockRef from[2]) {
   from[1] = LLVMGetInsertBlock(e->b);
   tg_emit_close_gate(e, after);
-  LLVMValueRef phi = LLVMBuildPhi(e->b, LLVMTypeOf(v), "");
+  LLVMValueRef phi = LLVMBuildPhi(e->b, LLVMTypeOf(in[1]), "");
   LLVMAddIncoming(phi, in, from, 2);
   return phi;
+}
+
+/* By a branch, which a device's assembler makes a predicate. */
+static LLVMValueRef branch_load(tg_emitter *e, const tg_uop *define, LLVMValueRef pointer, uint32_t lanes, uint32_t align, LLVMValueRef condition) {
+  LLVMBasicBlockRef from[2], after = open_one(e, condition, from);
+  LLVMValueRef v = plain_load(e, define, pointer, lanes, align), in[2] = {LLVMGetPoison(LLVMTypeOf(v)), v};
+  return close_one(e, after, in, from);
 }
 
 /* Whatever, where the condition is false. On a host without a branch: there the load goes to the start of the workspace. */
@@ -440,6 +472,12 @@ static LLVMValueRef gated_load(tg_emitter *e, const tg_uop *u, const tg_uop *gat
     LLVMValueRef v = from_memory(e, define->type, 1, safe_load(e, define, a->pointer, 1, a->align, any(e, cond)));
     return LLVMBuildSelect(e->b, tg_emit_get(e, gate, lanes), tg_emit_splat(e, v, lanes, e->depth), other, "");
   }
+  if (a->apart) {
+    LLVMValueRef in[2] = {to_memory(e, define->type, lanes, other), NULL};
+    LLVMBasicBlockRef from[2], after = open_one(e, tg_emit_get(e, gate, 1), from);
+    in[1] = tg_emit_load_apart(e, LLVMTypeOf(in[0]), a->pointer, a->apart, a->align);
+    return from_memory(e, define->type, lanes, close_one(e, after, in, from));
+  }
   if (gate->lanes == 1 && !a->offsets && !a->step && (e->device || bytes <= DUMMY_BYTES)) {
     LLVMValueRef cond = tg_emit_get(e, gate, 1);
     LLVMValueRef v = from_memory(e, define->type, lanes, safe_load(e, define, a->pointer, lanes, a->align, cond));
@@ -471,13 +509,14 @@ LLVMValueRef tg_emit_load(tg_emitter *e, const tg_uop *u) {
   if (gate && gate->op == TG_OP_CONST && !gate->arg) return tg_emit_get(e, tg_alternative(u), u->lanes);
   address a = address_of(e, u, u->lanes, false);
   if (gate && gate->op != TG_OP_CONST) return gated_load(e, u, gate, &a);
-  if (e->tiled[u->id] && !a.offsets && !a.splat && !a.backwards && !a.step) return tg_emit_load_tile(e, a.pointer);
+  if (e->tiled[u->id] && !a.offsets && !a.splat && !a.backwards && !a.step && !a.apart) return tg_emit_load_tile(e, a.pointer);
   LLVMValueRef runs = a.offsets ? tg_emit_runs(e, u, NULL, NULL) : NULL;
   if (runs) return from_memory(e, define->type, u->lanes, runs);
   if (a.step) {
     LLVMValueRef v = from_memory(e, define->type, u->lanes, tg_emit_load_steps(e, a.step, a.pointer, NULL, LLVMConstNull(tg_emit_memory_type(e, define->type, u->lanes)), a.align));
     return a.backwards ? reversed(e, v) : v;
   }
+  if (a.apart) return from_memory(e, define->type, u->lanes, tg_emit_load_apart(e, tg_emit_memory_type(e, define->type, u->lanes), a.pointer, a.apart, a.align));
   if (a.offsets) {
     LLVMValueRef zero = LLVMConstNull(tg_emit_memory_type(e, define->type, u->lanes));
     return from_memory(e, define->type, u->lanes, masked(e, "llvm.masked.gather", false, a.offsets, full_mask(e, u->lanes), zero, a.align));
@@ -571,7 +610,7 @@ void tg_emit_store(tg_emitter *e, const tg_uop *u) {
   }
   address a = address_of(e, u, lanes, !e->device && (u->arg & TG_STREAM));
   LLVMValueRef tile = tg_emit_raw(e, value, value->lanes);
-  if (tg_emit_is_tile(tile) && !gate && !a.offsets && !a.splat && !a.backwards && !a.step && !(u->arg & TG_ATOMIC)) {
+  if (tg_emit_is_tile(tile) && !gate && !a.offsets && !a.splat && !a.backwards && !a.step && !a.apart && !(u->arg & TG_ATOMIC)) {
     tg_emit_store_tile(e, a.pointer, tile);
     return;
   }
@@ -590,6 +629,7 @@ void tg_emit_store(tg_emitter *e, const tg_uop *u) {
   }
   LLVMBasicBlockRef after = branch ? tg_emit_open_gate(e, TG_MUTANT("emit: gate of a store inverted", mask, LLVMBuildNot(e->b, mask, ""))) : NULL;
   if (a.offsets) masked(e, "llvm.masked.scatter", true, a.offsets, TG_MUTANT("emit: mask of a scatter dropped", mask && !branch ? mask : full_mask(e, lanes), full_mask(e, lanes)), v, a.align);
+  else if (a.apart) tg_emit_store_apart(e, a.pointer, a.apart, v, a.align);
   else if (a.step) tg_emit_store_steps(e, a.step, a.pointer, mask && !branch ? mask : NULL, v, a.align);
   else if (mask && !branch) masked_store(e, u, &a, v, mask, lanes);
   else plain_store(e, u, &a, v, lanes);

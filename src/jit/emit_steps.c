@@ -10,9 +10,9 @@ uint32_t tg_emit_step(const tg_emitter *e, int64_t distance, uint32_t lanes) {
   return !e->device && step > 1 && step <= TG_MOST_STEP && step < lanes && lanes <= MOST_LANES ? (uint32_t)step : 0;
 }
 
-/* Vectors of as many elements as there are lanes, one behind another; the last one ends where the last lane does. */
-static uint32_t start_of(uint32_t part, uint32_t step, uint32_t lanes) {
-  return part + 1 < step ? part * lanes : (lanes - 1) * step + TG_MUTANT("emit: end of steps", 1, 2) - lanes;
+/* Vectors of as many elements as there are lanes, one behind another. Under a mask they reach as far as they like; else the last one ends where the last lane does. */
+static uint32_t start_of(uint32_t part, uint32_t step, uint32_t lanes, bool under_mask) {
+  return part + 1 < step || under_mask ? part * lanes : (lanes - 1) * step + TG_MUTANT("emit: end of steps", 1, 2) - lanes;
 }
 
 /* Lane at[i] of a, or of b (numbers from `lanes` on); NONE: whatever. */
@@ -22,9 +22,9 @@ static LLVMValueRef pick(tg_emitter *e, LLVMValueRef a, LLVMValueRef b, const in
   return LLVMBuildShuffleVector(e->b, a, b, LLVMConstVector(order, n), "");
 }
 
-/* The lanes that lie in a part, each at its place there; elsewhere those of `none`, or whatever. */
+/* The lanes that lie in a part under a mask, each at its place there; elsewhere those of `none`, or whatever. */
 static LLVMValueRef spread(tg_emitter *e, LLVMValueRef v, LLVMValueRef none, uint32_t part, uint32_t step, uint32_t lanes) {
-  uint32_t start = start_of(part, step, lanes);
+  uint32_t start = start_of(part, step, lanes, true);
   int at[MOST_LANES];
   for (uint32_t i = 0; i < lanes; i++) at[i] = (start + i) % step ? none ? (int)lanes : NONE : (int)((start + i) / step);
   return pick(e, v, none ? none : LLVMGetPoison(LLVMTypeOf(v)), at, lanes);
@@ -40,7 +40,7 @@ LLVMValueRef tg_emit_load_steps(tg_emitter *e, uint32_t step, LLVMValueRef point
   uint32_t lanes = LLVMGetVectorSize(type);
   LLVMValueRef all = NULL;
   for (uint32_t part = 0; part < step; part++) {
-    uint32_t start = start_of(part, step, lanes);
+    uint32_t start = start_of(part, step, lanes, mask != NULL);
     int at[MOST_LANES];
     LLVMValueRef p = ahead(e, pointer, LLVMGetElementType(type), start), v;
     if (mask) v = tg_emit_masked_load(e, p, spread(e, mask, LLVMConstNull(LLVMTypeOf(mask)), part, step, lanes), LLVMGetPoison(type), align);
@@ -56,8 +56,8 @@ void tg_emit_store_steps(tg_emitter *e, uint32_t step, LLVMValueRef pointer, LLV
   uint32_t lanes = LLVMGetVectorSize(type);
   LLVMTypeRef bits = LLVMVectorType(e->integer[1], lanes);
   if (!mask) mask = LLVMConstAllOnes(bits);
-  for (uint32_t part = 0; part < step; part++) {   /* where parts overlap a lane is stored twice */
+  for (uint32_t part = 0; part < step; part++) {
     LLVMValueRef open = spread(e, mask, LLVMConstNull(bits), part, step, lanes);
-    tg_emit_masked_store(e, ahead(e, pointer, LLVMGetElementType(type), start_of(part, step, lanes)), open, spread(e, value, NULL, part, step, lanes), align);
+    tg_emit_masked_store(e, ahead(e, pointer, LLVMGetElementType(type), start_of(part, step, lanes, true)), open, spread(e, value, NULL, part, step, lanes), align);
   }
 }

@@ -24,6 +24,7 @@ typedef struct {
   const fact **facts;      /* by old id: of the innermost loop that the node depends on; NULL: no fact is known of any loop */
   const tg_uop **to;       /* by old id */
   uint8_t *need, *depth;   /* by old id: loops around */
+  uint8_t *known;          /* likewise: those around the loop that facts are of */
   strides *of;             /* by old buffer ordinal */
   uint32_t nodes;
 } state;
@@ -367,10 +368,20 @@ static void mark(state *s, const tg_uop *u) {
   }
 }
 
+/* What the innermost of the loops that it depends on says. Of a subscript there are its atoms. */
+static void learn(state *s, uint32_t id, const tg_uop *from) {
+  tg_linear t = {.n = 1, .atom = {from}};
+  if (TG_MUTANT("index: facts of a subscript", !s->need[from->id], false)) tg_linear_of(s->j, from, &t);
+  for (uint32_t i = 0; i < t.n; i++) {
+    uint32_t atom = t.atom[i]->id;
+    if (s->facts[atom] && (!s->facts[id] || s->depth[atom] > s->known[id])) s->facts[id] = s->facts[atom], s->known[id] = s->depth[atom];
+  }
+}
+
 const tg_uop *tg_pass_index(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
   uint32_t n = sink->id + 1;
   state s = {.j = j, .rules = l->rules, .prefer64 = !l->target || l->target->prefer_i64_address, .to = tg_new(&j->env, const tg_uop *, n),
-             .need = tg_new(&j->env, uint8_t, n), .depth = tg_new(&j->env, uint8_t, n), .of = tg_new(&j->env, strides, j->buffers.n + 1), .nodes = n};
+             .need = tg_new(&j->env, uint8_t, n), .depth = tg_new(&j->env, uint8_t, n), .known = tg_new(&j->env, uint8_t, n), .of = tg_new(&j->env, strides, j->buffers.n + 1), .nodes = n};
   depths(&s, sink, 0, NULL);
   s.need[sink->id] = 1;
   for (uint32_t id = n; id-- > 0;)
@@ -382,9 +393,8 @@ const tg_uop *tg_pass_index(tg_job *j, const tg_lowering *l, const tg_uop *sink)
     for (uint32_t i = 0; i < u->n; i++) {
       const tg_uop *from = u->src[i];
       if (u->op == TG_OP_AFTER && i && from->op != TG_OP_RANGE) continue;   /* what a store leaves does not lie deeper than it */
-      bool deeper = s.depth[from->id] > d;
-      if (deeper) d = s.depth[from->id];
-      if (s.facts && u->op != TG_OP_AFTER && u->op != TG_OP_RANGE && s.facts[from->id] && (deeper || !s.facts[id])) s.facts[id] = s.facts[from->id];
+      if (s.depth[from->id] > d) d = s.depth[from->id];
+      if (s.facts && u->op != TG_OP_AFTER && u->op != TG_OP_RANGE) learn(&s, id, from);
     }
     s.depth[id] = d;
     s.to[id] = convert(&s, u);

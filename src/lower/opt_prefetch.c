@@ -118,13 +118,18 @@ static void see(prefetching *p, const tg_uop *access) {
   }
 }
 
+/* Elements from one line to the next in a dimension: as many as surely skip none. Where the stride is not known each may be on a line of its own. */
+static int64_t step_of(const prefetching *p, uint32_t d) {
+  const tg_uop *stride = p->source->arg >> 32 & TG_STRIDED ? p->source->src[p->rank + d] : NULL;
+  int64_t by = stride ? stride->op == TG_OP_CONST ? stride->arg : LINE : d + 1 == p->rank ? 1 : LINE, line = LINE / tg_type_bytes((tg_type)p->source->type);
+  return by > 0 && by < line ? line / by : 1;
+}
+
 /* Lines of the part in each dimension, and how far they are apart. */
 static int64_t count_lines(const prefetching *p, const footprint *f, int64_t most, int64_t *count, int64_t *step) {
-  bool strided = p->source->arg >> 32 & TG_STRIDED;
   int64_t all = 1;
   for (uint32_t d = 0; d < p->rank; d++) {
-    bool dense = strided ? tg_is_const(p->source->src[p->rank + d], 1) : d + 1 == p->rank;
-    step[d] = dense ? LINE / tg_type_bytes((tg_type)p->source->type) : 1;
+    step[d] = step_of(p, d);
     count[d] = (f->hi[d] - f->lo[d]) / step[d] + 1;
     if (count[d] > most || (all *= count[d]) > most)
       tg_fail_at(p->s->j, p->o->pos, "prefetch %s at %s: an iteration reads more than %lld lines", p->o->names[0], p->o->names[1], (long long)most);

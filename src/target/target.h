@@ -34,6 +34,7 @@ typedef struct tg_target {
   bool tile_i8;               /* products of tiles of bytes (AMX-INT8). Of the host: and this process may use them */
   bool prefer_i64_address;    /* scalar offsets in 64 bits */
   bool double_pumped;         /* the widest vectors go through arithmetic, loads and stores in two halves: half as wide ones do as much in a cycle */
+  bool gathers_slowly;        /* lanes that lie apart are loaded and stored one by one sooner than by a gather or a scatter */
   bool one_stream;            /* what is copied goes fastest in one sequence, not in several side by side: heuristics read it */
   tg_asking asking;           /* likewise */
 } tg_target;

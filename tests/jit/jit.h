@@ -70,14 +70,19 @@ static inline void program_end(program *p) {
   tg_job_drop(&p->j);
 }
 
-static inline tg_jit *open_jit(const char *target) {
+/* gathers: as if it had the other kind. */
+static inline tg_jit *open_jit_of(const char *target, bool gathers) {
   tg_target t;
   tg_env e;
   tg_allocator a = tg_allocator_default();
   tg_jit *jit = NULL;
   tg_env_init(&e, NULL);
-  if (!tg_target_named(&t, target) || tg_jit_open(&jit, &a, &t, TG_JIT_VERIFY, &e) != TG_OK) fprintf(stderr, "%s: %s\n", target, e.message);
+  bool known = tg_target_named(&t, target);
+  t.gathers_slowly ^= gathers;
+  if (!known || tg_jit_open(&jit, &a, &t, TG_JIT_VERIFY, &e) != TG_OK) fprintf(stderr, "%s: %s\n", target, e.message);
   tg_env_drop(&e);
   return jit;
 }
+
+static inline tg_jit *open_jit(const char *target) { return open_jit_of(target, false); }
 #endif

@@ -199,18 +199,22 @@ static void negative_offsets(tg_jit *jit, tg_type index, uint32_t lanes, int64_t
   compare(&s.p, "negative offsets");
 }
 
-/* Lanes a few elements apart, upwards and downwards, from the first element of a buffer to the last; and those between them, which stay as they are. gate: 0 none, 1 of the lanes, 2 one for all, 3 both. */
-static void steps(tg_jit *jit, tg_type t, tg_type index, uint32_t lanes, int64_t step, int gate) {
-  enum { ROUNDS = 3 };
+/* Lanes some elements apart, upwards and downwards, from the first element of a buffer to the last; and those between them, which stay as they are. gate: 0 none, 1 of the lanes, 2 one for all, 3 both.
+ * told: so many more elements, up to 16, are told by memory. */
+static void steps(tg_jit *jit, tg_type t, tg_type index, uint32_t lanes, int64_t step, int gate, bool told) {
+  enum { ROUNDS = 3, MORE = 16 };
   scene s = {.n = 0};
   program_begin(&s.p, jit);
   tg_job *j = &s.p.j;
-  int64_t apart = step < 0 ? -step : step, row = apart * lanes, n = ROUNDS * row - apart + 1;
+  int64_t apart = (step < 0 ? -step : step) + (told ? MORE : 0), row = apart * lanes, n = ROUNDS * row - apart + 1;
 #define INTEGER(v) tg_const_int(j, index, v)
   const tg_uop *in = global(&s, "a", t, TG_ROLE_IN, n), *out = global(&s, "r", t, TG_ROLE_INOUT, n), *dense = global(&s, "d", t, TG_ROLE_OUT, ROUNDS * lanes), *i = range_of(&s.p, "i", INTEGER(ROUNDS), TG_LOOP), *lane = tg_iota(j, index, lanes);
   const tg_uop *at = put(&s, tg_op2(j, TG_OP_MUL, i, INTEGER(row))), *g = NULL;
   if (step < 0) at = plus(&s, at, INTEGER(row - apart));
-  at = plus(&s, at, put(&s, tg_op2(j, TG_OP_MUL, lane, INTEGER(step))));
+  if (told) {
+    const tg_uop *zero = i64c(j, 0), *more = load(&s, global(&s, "n", index, TG_ROLE_IN, 1), zero, NULL, NULL), *by = put(&s, tg_op2(j, step < 0 ? TG_OP_SUB : TG_OP_ADD, INTEGER(step), more));
+    at = plus(&s, at, put(&s, gate & 1 ? tg_op2(j, TG_OP_MUL, lane, by) : tg_op2(j, TG_OP_MUL, by, lane)));
+  } else at = plus(&s, at, put(&s, tg_op2(j, TG_OP_MUL, lane, INTEGER(step))));
   if (gate & 1) g = put(&s, tg_op2(j, TG_OP_NE, put(&s, tg_op2(j, TG_OP_CMOD, plus(&s, lane, i), INTEGER(3))), INTEGER(1)));
   if (gate & 2) {
     const tg_uop *all = put(&s, tg_op2(j, TG_OP_NE, i, INTEGER(1)));
@@ -563,9 +567,12 @@ int main(int argc, char **argv) {
     negative_offsets(jit, TG_I64, 4, stride);
   }
   negative_offsets(jit, TG_I32, 1, 1);
+  tg_jit *other = open_jit_of(argc > 1 ? argv[1] : "host", true);
   for (int64_t step = -5; step <= 5; step++)
     for (int gate = 0; gate < 4; gate++)
-      for (uint32_t t = 0; step && t < sizeof all / sizeof *all; t++) steps(jit, all[t], t % 2 ? TG_I32 : TG_I64, 4u << (t + (uint32_t)gate) % 3, step, gate);
+      for (uint32_t t = 0; step && t < sizeof all / sizeof *all; t++)
+        for (int told = 0; told < 3; told++) steps(told == 2 || step * step == 25 ? other : jit, all[t], t % 2 ? TG_I32 : TG_I64, 4u << (t + (uint32_t)gate) % 3, step, gate, told > 0);
+  tg_jit_close(other);
   for (uint32_t t = 0; t < TG_COUNT(all); t++) one_place(jit, all[t], t % 2 ? 4 : 16);
   for (uint32_t lanes = 1; lanes <= 16; lanes *= 4) scratch(jit, lanes);
   for (uint32_t lanes = 1; lanes <= 17; lanes += lanes < 8 ? 1 : 3) {

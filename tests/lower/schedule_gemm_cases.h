@@ -84,6 +84,15 @@ static const char along_kernel[] =
     "    C[i,j] = sum(k : K, A[i,k] * B[j,k]);\n"
     "}\n";
 
+static const char spaced_kernel[] =
+    "kernel spaced(M, N, K, s in 1..9) {\n"
+    "  in(A, f32, [M, K], [3 * K, 3]);\n"
+    "  in(B, f32, [K, N], [N * s, s]);\n"
+    "  out(C, f32, [M, N], [2 * N, 2]);\n"
+    "  range(i, M) range(j, N)\n"
+    "    C[i,j] = sum(k : K, A[i,k] * B[k,j]);\n"
+    "}\n";
+
 static const char zero_kernel[] =
     "kernel zero(M, N, K) {\n"
     "  in(A, u8, [M, K]);\n"
@@ -170,6 +179,33 @@ static const expectation word_cases[] = {
     "    range(jl, 16, lane) {\n"
     "      let %0 = ju * 16 + jl;\n"
     "      C[i, %0] = sum(k : 16, let %1 = k + 8; ahead(A[i, k] * B[k, %0], prefetch(B[%1, 0], l1), prefetch(B[%1, 16], l1)));\n"
+    "    }\n"
+    "  }\n"
+    "}\n"},
+  {spaced_kernel, "M=4 N=32 K=16 s=1..9", "split i 2 as io ii\nsplit j 16 as jo ji\norder io jo ii ji\nprefetch C at jo ahead 0 rw\nprefetch A at jo ahead 1\nprefetch B at ii ahead 1",   /* elements some apart: a line has fewer; of unknown strides each is asked for */
+    "range(io, 2) {\n"
+    "  range(jo, 2) {\n"
+    "    range(A.fetch.0, 2, unroll) {\n"
+    "      range(A.fetch.1, 4, unroll) {\n"
+    "        prefetch(A[io * 2 + A.fetch.0, A.fetch.1 * 5], l1);\n"
+    "      }\n"
+    "    }\n"
+    "    range(C.fetch.0, 2, unroll) {\n"
+    "      range(C.fetch.1, 2, unroll) {\n"
+    "        prefetch(C[io * 2 + C.fetch.0, jo * 16 + C.fetch.1 * 8], l1, rw);\n"
+    "      }\n"
+    "    }\n"
+    "    range(ii, 2) {\n"
+    "      range(B.fetch.0, 16) {\n"
+    "        range(B.fetch.1, 16) {\n"
+    "          prefetch(B[B.fetch.0, jo * 16 + B.fetch.1], l1);\n"
+    "        }\n"
+    "      }\n"
+    "      range(ji, 16) {\n"
+    "        let %0 = io * 2 + ii;\n"
+    "        let %1 = jo * 16 + ji;\n"
+    "        C[%0, %1] = sum(k : 16, A[%0, k] * B[k, %1]);\n"
+    "      }\n"
     "    }\n"
     "  }\n"
     "}\n"},

@@ -53,20 +53,25 @@ static char *statements_of(const char *text) {
 
 typedef struct { tg_interp_buffer data[16]; uint32_t n; } memory;
 
+static size_t number(tg_job *j, const tg_lowering *l, const tg_uop *u, const int64_t *params) {
+  for (uint32_t p = 0; p < j->params.n; p++) {
+    const tg_uop *from = tg_make(j, TG_OP_PARAM, TG_INDEX, 1, p, 0, NULL), *to = tg_index(j, params[p]);
+    u = tg_substitute(j, u, 1, &from, &to);
+  }
+  return (size_t)tg_simplify(j, l->rules, u)->arg;
+}
+
 static memory memory_of(tg_job *j, const tg_lowering *l, const tg_uop *sink, const int64_t *params, bool guard) {
   memory m = {.n = 0};
   for (uint32_t i = 0; i < sink->n; i++) {
     const tg_uop *d = sink->src[i];
     if (d->op != TG_OP_DEFINE || tg_buffer_info(j, d)->space != TG_SPACE_GLOBAL) continue;
     size_t elements = 1, size = (size_t)tg_type_bytes((tg_type)d->type);
-    for (uint32_t k = 0; k < tg_buffer_info(j, d)->rank; k++) {
-      const tg_uop *dim = d->src[k];
-      for (uint32_t p = 0; p < j->params.n; p++) {
-        const tg_uop *from = tg_make(j, TG_OP_PARAM, TG_INDEX, 1, p, 0, NULL), *to = tg_index(j, params[p]);
-        dim = tg_substitute(j, dim, 1, &from, &to);
-      }
-      dim = tg_simplify(j, l->rules, dim);
-      elements *= (size_t)dim->arg;
+    uint32_t rank = tg_buffer_info(j, d)->rank;
+    bool strided = d->arg >> 32 & TG_STRIDED;
+    for (uint32_t k = 0; k < rank; k++) {
+      size_t dim = number(j, l, d->src[k], params);
+      elements = strided ? elements + (dim - 1) * number(j, l, d->src[rank + k], params) : elements * dim;
     }
     char *bytes = tg_alloc(&j->env, elements * size + 1);
     for (size_t e = 0; e < elements; e++) {
