@@ -11,7 +11,8 @@ typedef struct {
   LLVMValueRef pointer, offsets;   /* offsets NULL: contiguous from pointer, or (splat) all lanes there */
   bool splat, backwards;           /* backwards: the last lane at pointer */
   uint32_t step;                   /* elements from a lane to the next, where lanes are not side by side: a small number (emit_steps.c). Else 0 */
-  LLVMValueRef apart;              /* elements from a lane to the next, the first at pointer, for a target that had better have an access for each (emit_apart.c). Else NULL */
+  LLVMValueRef apart;              /* elements from a lane to the next, the first at pointer, for a target that had better have an access for each (emit_apart.c); offsets beside it for where
+                                    * some lanes are shut. Else NULL */
   uint32_t align, streamed;        /* bytes: of any buffer; of one that is 64-aligned */
 } address;
 
@@ -222,11 +223,11 @@ void tg_emit_find_aligned(tg_emitter *e, const tg_uop *u) {
   e->streamed = true;
 }
 
-/* One distance from each lane to the next, constant or not, of lanes that all happen or none; NULL: there is none, or a gather is as good. */
+/* One distance from each lane to the next, constant or not; NULL: there is none, or a gather is as good. */
 static LLVMValueRef distance_of(tg_emitter *e, const tg_uop *u, const sum *s, uint32_t lanes) {
-  const tg_uop *gate = tg_gate(u), *by = NULL;
+  const tg_uop *by = NULL;
   LLVMTypeRef i64 = e->integer[64];
-  if (e->device || !e->target->gathers_slowly || u->arg & TG_ATOMIC || (gate && gate->lanes > 1) || lanes > TG_MOST_APART || s->vectors_n > 1) return NULL;
+  if (e->device || !e->target->gathers_slowly || u->arg & TG_ATOMIC || lanes > TG_MOST_APART || s->vectors_n > 1) return NULL;
   if (s->vectors_n) {
     const tg_uop *product = s->vectors[0].u;
     if (product->op != TG_OP_MUL || (product->src[0]->op == TG_OP_IOTA) == (product->src[1]->op == TG_OP_IOTA)) return NULL;
@@ -269,8 +270,8 @@ static address address_of(tg_emitter *e, const tg_uop *u, uint32_t lanes, bool w
     return a;
   }
   a.apart = distance_of(e, u, &s, lanes);
-  if (a.apart) return a;
-  LLVMValueRef offsets = NULL;
+  if (a.apart && (!tg_gate(u) || tg_gate(u)->lanes == 1)) return a;
+  LLVMValueRef offsets = NULL, from = a.pointer;
   if (s.iota) {
     LLVMValueRef *all = tg_new(&e->j->env, LLVMValueRef, lanes);
     for (uint32_t i = 0; i < lanes; i++) all[i] = LLVMConstInt(tg_emit_type(e, sub->type, 1), (uint64_t)i * TG_MUTANT("emit: stride of lanes", (uint64_t)s.iota, 1), 1);
@@ -286,9 +287,9 @@ static address address_of(tg_emitter *e, const tg_uop *u, uint32_t lanes, bool w
     for (uint32_t i = 0; i < s.scalars_n; i++) offsets = LLVMBuildAdd(e->b, offsets, tg_emit_splat(e, scaled(e, &s.scalars[i]), lanes, s.scalars[i].depth), "");
     if (s.constant) offsets = LLVMBuildAdd(e->b, offsets, tg_emit_splat(e, LLVMConstInt(e->integer[32], (uint64_t)s.constant, 1), lanes, 0), "");
     offsets = LLVMBuildSExt(e->b, offsets, tg_emit_type(e, TG_I64, lanes), "");
-    a.pointer = tg_emit_scalar_pointer(e, buffer, &none, TG_I64, element, bytes);
+    from = tg_emit_scalar_pointer(e, buffer, &none, TG_I64, element, bytes);
   }
-  a.offsets = LLVMBuildGEP2(e->b, element, a.pointer, &offsets, 1, "");
+  a.offsets = LLVMBuildGEP2(e->b, element, from, &offsets, 1, "");
   return a;
 }
 
@@ -370,6 +371,14 @@ LLVMBasicBlockRef tg_emit_open_gate(tg_emitter *e, LLVMValueRef condition) {
 void tg_emit_close_gate(tg_emitter *e, LLVMBasicBlockRef after) {
   LLVMBuildBr(e->b, after);
   LLVMPositionBuilderAtEnd(e->b, after);
+}
+
+/* Two ways, by whether all lanes are open; the builder stands in the first. */
+static void open_both(tg_emitter *e, LLVMValueRef mask, LLVMBasicBlockRef *all, LLVMBasicBlockRef *some, LLVMBasicBlockRef *after) {
+  LLVMValueRef open = tg_emit_call(e, "llvm.vector.reduce.and", LLVMTypeOf(mask), &mask, 1);
+  *all = LLVMAppendBasicBlockInContext(e->c, e->fn, ""), *some = LLVMAppendBasicBlockInContext(e->c, e->fn, ""), *after = LLVMAppendBasicBlockInContext(e->c, e->fn, "");
+  LLVMBuildCondBr(e->b, TG_MUTANT("emit: all lanes", open, LLVMConstAllOnes(LLVMTypeOf(open))), *all, *some);
+  LLVMPositionBuilderAtEnd(e->b, *all);
 }
 
 /* The lanes in the other order. */
@@ -472,7 +481,7 @@ static LLVMValueRef gated_load(tg_emitter *e, const tg_uop *u, const tg_uop *gat
     LLVMValueRef v = from_memory(e, define->type, 1, safe_load(e, define, a->pointer, 1, a->align, any(e, cond)));
     return LLVMBuildSelect(e->b, tg_emit_get(e, gate, lanes), tg_emit_splat(e, v, lanes, e->depth), other, "");
   }
-  if (a->apart) {
+  if (a->apart && !a->offsets) {
     LLVMValueRef in[2] = {to_memory(e, define->type, lanes, other), NULL};
     LLVMBasicBlockRef from[2], after = open_one(e, tg_emit_get(e, gate, 1), from);
     in[1] = tg_emit_load_apart(e, LLVMTypeOf(in[0]), a->pointer, a->apart, a->align);
@@ -490,6 +499,16 @@ static LLVMValueRef gated_load(tg_emitter *e, const tg_uop *u, const tg_uop *gat
   if (a->step) {
     LLVMValueRef v = from_memory(e, define->type, lanes, tg_emit_load_steps(e, a->step, mapped(e, gate, a->pointer), mask, pass, a->align));
     return a->backwards ? reversed(e, v) : v;
+  }
+  if (a->apart) {   /* all lanes, in a branch, or a gather of some */
+    LLVMBasicBlockRef from[2], all, some, after;
+    LLVMValueRef in[2];
+    open_both(e, mask, &all, &some, &after);
+    in[0] = tg_emit_load_apart(e, LLVMTypeOf(pass), a->pointer, a->apart, a->align), from[0] = LLVMGetInsertBlock(e->b);
+    LLVMBuildBr(e->b, after);
+    LLVMPositionBuilderAtEnd(e->b, some);
+    in[1] = masked(e, "llvm.masked.gather", false, a->offsets, mask, pass, a->align);
+    return from_memory(e, define->type, lanes, close_one(e, after, in, from));
   }
   int lane = a->offsets ? -1 : single_lane(mask, lanes);
   if (lane >= 0) {
@@ -628,7 +647,16 @@ void tg_emit_store(tg_emitter *e, const tg_uop *u) {
     if (branch) mask = tg_emit_splat(e, mask, lanes, e->depth), branch = false;
   }
   LLVMBasicBlockRef after = branch ? tg_emit_open_gate(e, TG_MUTANT("emit: gate of a store inverted", mask, LLVMBuildNot(e->b, mask, ""))) : NULL;
-  if (a.offsets) masked(e, "llvm.masked.scatter", true, a.offsets, TG_MUTANT("emit: mask of a scatter dropped", mask && !branch ? mask : full_mask(e, lanes), full_mask(e, lanes)), v, a.align);
+  if (a.apart && a.offsets) {   /* all lanes, in a branch, or a scatter of some */
+    LLVMBasicBlockRef all, some, behind;
+    open_both(e, mask, &all, &some, &behind);
+    tg_emit_store_apart(e, a.pointer, a.apart, v, a.align);
+    LLVMBuildBr(e->b, behind);
+    LLVMPositionBuilderAtEnd(e->b, some);
+    masked(e, "llvm.masked.scatter", true, a.offsets, mask, v, a.align);
+    LLVMBuildBr(e->b, behind);
+    LLVMPositionBuilderAtEnd(e->b, behind);
+  } else if (a.offsets) masked(e, "llvm.masked.scatter", true, a.offsets, TG_MUTANT("emit: mask of a scatter dropped", mask && !branch ? mask : full_mask(e, lanes), full_mask(e, lanes)), v, a.align);
   else if (a.apart) tg_emit_store_apart(e, a.pointer, a.apart, v, a.align);
   else if (a.step) tg_emit_store_steps(e, a.step, a.pointer, mask && !branch ? mask : NULL, v, a.align);
   else if (mask && !branch) masked_store(e, u, &a, v, mask, lanes);

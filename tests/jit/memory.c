@@ -215,7 +215,10 @@ static void steps(tg_jit *jit, tg_type t, tg_type index, uint32_t lanes, int64_t
     const tg_uop *zero = i64c(j, 0), *more = load(&s, global(&s, "n", index, TG_ROLE_IN, 1), zero, NULL, NULL), *by = put(&s, tg_op2(j, step < 0 ? TG_OP_SUB : TG_OP_ADD, INTEGER(step), more));
     at = plus(&s, at, put(&s, gate & 1 ? tg_op2(j, TG_OP_MUL, lane, by) : tg_op2(j, TG_OP_MUL, by, lane)));
   } else at = plus(&s, at, put(&s, tg_op2(j, TG_OP_MUL, lane, INTEGER(step))));
-  if (gate & 1) g = put(&s, tg_op2(j, TG_OP_NE, put(&s, tg_op2(j, TG_OP_CMOD, plus(&s, lane, i), INTEGER(3))), INTEGER(1)));
+  if (gate & 1) {   /* in the first round all */
+    const tg_uop *some = put(&s, tg_op2(j, TG_OP_NE, put(&s, tg_op2(j, TG_OP_CMOD, plus(&s, lane, i), INTEGER(3))), INTEGER(1)));
+    g = put(&s, tg_op2(j, TG_OP_OR, some, put(&s, tg_op2(j, TG_OP_EQ, i, INTEGER(0)))));
+  }
   if (gate & 2) {
     const tg_uop *all = put(&s, tg_op2(j, TG_OP_NE, i, INTEGER(1)));
     g = g ? put(&s, tg_op2(j, TG_OP_AND, g, all)) : all;
