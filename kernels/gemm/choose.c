@@ -103,7 +103,8 @@ static int64_t panels_of(int64_t panels, int64_t room) {
  * an address for each, and no registers are left for one more from so many rows on. */
 static bool asks_next(const tg_gemm_view *v, const tg_gemm_problem *p, const tg_target *t, int64_t mr) {
   enum { ADDRESSES = 8 };
-  return t->asking == TG_ASK_MUCH && !p->panel && !p->bits && mr <= ADDRESSES && (double)(v->columns * v->terms * v->size) > v->l2;
+  int64_t step = larger(1, tg_gemm_roles_of(p).column == 'A' ? p->a_step : p->b_step);
+  return t->asking == TG_ASK_MUCH && !p->panel && !p->bits && mr <= ADDRESSES && (double)(v->columns * v->terms * v->size * step) > v->l2;
 }
 
 static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
