@@ -344,7 +344,8 @@ static bool find_share(const prefetching *p, const tg_site *site, const tg_uop *
     tg_bounds b = tg_bounds_of(s->j, r->src[0]);
     int64_t least = b.lo > 0 ? (int64_t)b.lo : 0;
     if (!h->varies && least && !in_lockstep(tg_range_kind(r))) {
-      h->always_at = tg_idx_add(s->j, h->always_at, tg_idx_mul(s->j, r, h->always)), h->always *= least;
+      const tg_uop *last = tg_index(s->j, least - 1), *sure = b.lo == b.hi ? r : tg_op3(s->j, TG_OP_WHERE, tg_op2(s->j, TG_OP_LT, r, last), r, last);   /* what comes besides asks again */
+      h->always_at = tg_idx_add(s->j, h->always_at, tg_idx_mul(s->j, sure, h->always)), h->always *= least;
       h->outer_at = tg_idx_add(s->j, h->outer_at, tg_idx_mul(s->j, r, h->outer)), h->outer *= least;
     }
     h->varies |= b.lo != b.hi;
@@ -395,6 +396,17 @@ static bool ask_by_columns(const prefetching *p, const footprint *f, const share
   return true;
 }
 
+/* A part's lines from the place `from` up to another, shared among the iterations: a line may be asked for twice, none is left out. Steps are odd, so that a
+ * place stays one sum, which goes from iteration to iteration by one addition. */
+static void ask_share(const prefetching *p, const footprint *f, const tg_uop *now, int64_t times, int64_t from, int64_t to, const int64_t *count, const int64_t *step, asking *a) {
+  tg_job *j = p->s->j;
+  if (to == from) return;
+  int64_t lines = ((to - from) * count[p->rank - 1] + WHOLE - 1) / WHOLE, each = (lines + times - 1) / times, by = (to - from) / (times * each) | 1;
+  if (a->n + each > SUM_LINES) tg_fail_at(j, p->o->pos, "prefetch %s at %s: an iteration asks for more than %d lines", p->o->names[0], p->o->names[1], SUM_LINES);
+  for (int64_t i = 0; i < each; i++)
+    a->asks[1 + a->n++] = ask_for(p, f, count, step, tg_idx_add(j, tg_idx_mul(j, now, each * by), tg_index(j, from + i * by)));
+}
+
 /* The place where most of the work is done asks for all, or each place where none may be sure to come; a few lines, where it may come more often. */
 static bool share_rows(const prefetching *p, const footprint *f, const share *h, uint32_t n, int64_t rows, const int64_t *count, const int64_t *step, asking *list) {
   enum { FEW = 8, SOME = 4 };
@@ -407,21 +419,15 @@ static bool share_rows(const prefetching *p, const footprint *f, const share *h,
   if (!h[most].work) return false;
   if (ask_by_columns(p, f, &h[most], rows, count, step, &list[most])) return true;
   if (!varies) return ask_by_rows(p, f, h[most].at, h[most].times, SUM_LINES, rows, count, step, &list[most]);
-  if (h[most].times > SOME * h[most].always || !ask_by_rows(p, f, h[most].always_at, h[most].always, FEW, rows, count, step, &list[most])) return false;
+  if (h[most].times > SOME * h[most].always) return false;
+  if (!ask_by_rows(p, f, h[most].always_at, h[most].always, FEW, rows, count, step, &list[most])) {
+    if (h[most].maybe || rows * count[p->rank - 1] > FEW * h[most].always) return false;
+    ask_share(p, f, h[most].always_at, h[most].always, 0, rows * WHOLE, count, step, &list[most]);
+    return true;
+  }
   for (uint32_t i = 0; i < n; i++)
     if (i != most && h[i].work && h[most].maybe) ask_by_rows(p, f, h[i].always_at, h[i].always, FEW, rows, count, step, &list[i]);
   return true;
-}
-
-/* A part's lines from the place `from` up to another, shared among the iterations: a line may be asked for twice, none is left out. Steps are odd, so that a
- * place stays one sum, which goes from iteration to iteration by one addition. */
-static void ask_share(const prefetching *p, const footprint *f, const share *h, int64_t from, int64_t to, const int64_t *count, const int64_t *step, asking *a) {
-  tg_job *j = p->s->j;
-  if (to == from) return;
-  int64_t lines = ((to - from) * count[p->rank - 1] + WHOLE - 1) / WHOLE, each = (lines + h->times - 1) / h->times, by = (to - from) / (h->times * each) | 1;
-  if (a->n + each > SUM_LINES) tg_fail_at(j, p->o->pos, "prefetch %s at %s: an iteration asks for more than %d lines", p->o->names[0], p->o->names[1], SUM_LINES);
-  for (int64_t i = 0; i < each; i++)
-    a->asks[1 + a->n++] = ask_for(p, f, count, step, tg_idx_add(j, tg_idx_mul(j, h->at, each * by), tg_index(j, from + i * by)));
 }
 
 /* What the iteration n further on of one loop c reads, into the lists of the places of r within it. */
@@ -445,7 +451,7 @@ static void share_lines(prefetching *p, const tg_site *c, const tg_axis *places,
       if (!h[i].work) continue;
       so_far += h[i].work;
       int64_t to = (int64_t)((tg_i128)all * so_far / work);
-      ask_share(p, &p->group[g], &h[i], from, to, count, step, &list[i]);
+      ask_share(p, &p->group[g], h[i].at, h[i].times, from, to, count, step, &list[i]);
       from = to;
     }
   }
