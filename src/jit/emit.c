@@ -214,7 +214,8 @@ static void find_carried(tg_emitter *e, const tg_uop *u, uint32_t mark, carried_
   tg_push(&e->j->env, list, ((carried){c, c->now ? c->now : LLVMConstNull(type), NULL}));
 }
 
-typedef struct { LLVMBasicBlockRef pre, head, exit; LLVMValueRef i, extent; carried_list carried; bool guarded; } loop;
+/* ready: of a loop that may not run, where what it wants of the code around it is computed, behind its guard; else pre. */
+typedef struct { LLVMBasicBlockRef pre, ready, head, exit; LLVMValueRef i, extent; carried_list carried; bool guarded; uint32_t memos, made; } loop;
 
 static void open_loop(tg_emitter *e, const tg_uop *u, loop *l) {
   const tg_uop *range = u->src[0], *extent = tg_extent(range);
@@ -228,15 +229,20 @@ static void open_loop(tg_emitter *e, const tg_uop *u, loop *l) {
   LLVMTypeRef type = LLVMTypeOf(l->extent);
   LLVMValueRef zero = LLVMConstNull(type);
   if (e->depth + 1 >= MAX_DEPTH) tg_fail(&e->j->env, TG_ELIMIT, "loops nested more than %d deep", MAX_DEPTH - 1);
-  e->before[e->depth] = l->guarded ? LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSGT, l->extent, zero, ""), l->head, l->exit) : LLVMBuildBr(e->b, l->head);
+  l->ready = l->pre;
+  l->memos = e->memos.n, l->made = e->made.n;
+  if (l->guarded && e->depth) l->ready = LLVMInsertBasicBlockInContext(e->c, l->head, "");
+  if (l->guarded) e->before[e->depth] = LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSGT, l->extent, zero, ""), l->ready == l->pre ? l->head : l->ready, l->exit);
+  LLVMPositionBuilderAtEnd(e->b, l->ready);
+  if (!l->guarded || l->ready != l->pre) e->before[e->depth] = LLVMBuildBr(e->b, l->head);
   e->depth++;
   LLVMPositionBuilderAtEnd(e->b, l->head);
   l->i = LLVMBuildPhi(e->b, type, e->j->ranges.data[tg_range_ordinal(range)].name);
-  LLVMAddIncoming(l->i, &zero, &l->pre, 1);
+  LLVMAddIncoming(l->i, &zero, &l->ready, 1);
   for (uint32_t i = 0; i < l->carried.n; i++) {
     carried *c = &l->carried.data[i];
     c->phi = LLVMBuildPhi(e->b, LLVMTypeOf(c->before), "");
-    LLVMAddIncoming(c->phi, &c->before, &l->pre, 1);
+    LLVMAddIncoming(c->phi, &c->before, &l->ready, 1);
     c->cell->now = c->phi;
   }
   e->values[range->id] = (emit_value){l->i, e->stamp, (uint16_t)e->depth, 0};
@@ -250,7 +256,13 @@ static void close_loop(tg_emitter *e, loop *l) {
   LLVMValueRef back = LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, next, l->extent, ""), l->head, l->exit);
   if (e->device) tg_device_loop(e, back);
   LLVMAddIncoming(l->i, &next, &latch, 1);
+  tg_emit_memo_drop(e, l->memos, e->depth);
   e->depth--;
+  if (l->ready != l->pre) {   /* what was put there does not reach what follows */
+    tg_emit_memo_drop(e, l->memos, e->depth);
+    for (uint32_t i = l->made; i < e->made.n; i++)
+      if (e->values[e->made.data[i]].depth == e->depth) e->values[e->made.data[i]].v = NULL;
+  }
   LLVMPositionBuilderAtEnd(e->b, l->exit);
   for (uint32_t i = 0; i < l->carried.n; i++) {
     carried *c = &l->carried.data[i];
@@ -280,10 +292,8 @@ static void emit_loop(tg_emitter *e, const tg_uop *u) {
     tg_emit_list(e, u->src + 1, u->n - 1);
   } else {
     loop l = {.head = NULL};
-    uint32_t memos = e->memos.n;
     open_loop(e, u, &l);
     tg_emit_list(e, u->src + 1, u->n - 1);
-    tg_emit_memo_drop(e, memos, e->depth);
     close_loop(e, &l);
   }
   e->private_at = private_at;
@@ -336,7 +346,7 @@ void tg_emit_begin(tg_emitter *e, LLVMValueRef fn, const char *name) {
   e->stamp++;
   e->depth = 0;
   e->private_at = DUMMY_BYTES;
-  e->memos.n = 0;
+  e->memos.n = e->made.n = 0;
   memset(e->buckets, 0, sizeof e->buckets);
   for (uint32_t i = 0; i < e->j->buffers.n; i++) e->buffers[i].pointer = NULL;
   LLVMPositionBuilderAtEnd(e->b, LLVMAppendBasicBlockInContext(e->c, fn, "entry"));

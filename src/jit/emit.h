@@ -66,6 +66,7 @@ typedef struct tg_emitter {
   LLVMValueRef before[MAX_DEPTH];   /* by depth: where that depth's code ends, as the next loop begins */
   TG_VEC(emit_memo) memos;
   uint32_t buckets[1024];
+  TG_VEC(uint32_t) made;       /* values that were put off and then made, by id */
   TG_VEC(emit_item) items;
   TG_VEC(emit_loop_of_phases) loops;
   TG_VEC(int64_t) steps;       /* of the launch: see tg_code_info */

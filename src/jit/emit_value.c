@@ -146,6 +146,7 @@ static LLVMValueRef made(tg_emitter *e, const tg_uop *u, emit_value *v) {
   LLVMBasicBlockRef here = tg_emit_at(e, v->depth);
   v->v = tg_emit_alu(e, u);
   tg_emit_back(e, here);
+  tg_push(&e->j->env, &e->made, u->id);
   return v->v;
 }
 

@@ -248,14 +248,24 @@ static const expectation word_cases[] = {
     "    }\n"
     "  }\n"
     "}\n"},
-  {matmul_kernel, "M=4..9 N=64 K=16", "split j 32 as jo ji\norder jo i ji\nsplit i {4, 1} as ir iu\nupcast iu\nlane ji\nprefetch B at k ahead 1 of jo",   /* one of the first kind is sure to come */
+  {matmul_kernel, "M=4..9 N=64 K=16", "split j 32 as jo ji\norder jo i ji\nsplit i {4, 1} as ir iu\nupcast iu\nlane ji\nprefetch B at k ahead 1 of jo",   /* one of the first kind is sure to come, and a second asks again */
     TILES_OF_FOUR
-    "        let %3 = %1 + ir.by4 * 32;\n"
-    "        C[%0, %2] = sum(k : 16, ahead(A[%0, k] * B[k, %2], prefetch(B[k, %3 + 32], l1), prefetch(B[k, %3 + 48], l1)));\n"
+    "        C[%0, %2] = sum(k : 16, ahead(A[%0, k] * B[k, %2], prefetch(B[k, %1 + 32], l1), prefetch(B[k, %1 + 48], l1)));\n"
     AND_OF_ONE
-    "      let %4 = M / 4 * 4 + ir.by1;\n"
-    "      let %5 = jo * 32 + ji;\n"
-    "      C[%4, %5] = sum(k : 16, A[%4, k] * B[k, %5]);\n"
+    "      let %3 = M / 4 * 4 + ir.by1;\n"
+    "      let %4 = jo * 32 + ji;\n"
+    "      C[%3, %4] = sum(k : 16, A[%3, k] * B[k, %4]);\n"
+    "    }\n"
+    "  }\n"
+    "}\n"},
+  {matmul_kernel, "M=12..16 N=64 K=16", "split j 32 as jo ji\norder jo i ji\nsplit i {4, 1} as ir iu\nupcast iu\nlane ji\nprefetch B at k ahead 1 of jo",   /* the lines of two columns evenly over the turns of three tiles, which are sure to come */
+    TILES_OF_FOUR
+    "        let %3 = where(ir.by4 < 2, ir.by4, 2);\n"
+    "        C[%0, %2] = sum(k : 16, let %4 = k * 22369621; ahead(A[%0, k] * B[k, %2], prefetch(B[(%3 * 357913936 + %4) / 67108864, (%3 * 22369616 + %4) / 33554432 % 2 * 16 + %1 + 32], l1)));\n"
+    AND_OF_ONE
+    "      let %5 = M / 4 * 4 + ir.by1;\n"
+    "      let %6 = jo * 32 + ji;\n"
+    "      C[%5, %6] = sum(k : 16, A[%5, k] * B[k, %6]);\n"
     "    }\n"
     "  }\n"
     "}\n"},
