@@ -311,7 +311,8 @@ static void cut(tg_gemm *g) {
     *(rows ? &part.m : &part.n) = (tg_gemm_dim){from, to};
     tg_gemm_part next = {.m = part.m, .n = part.n, .k = part.k}, *last = g->parts_n ? &g->part[g->parts_n - 1] : NULL;
     bool invariant = g->flags & TG_GEMM_BATCH_INVARIANT;
-    if (rows && fixed && !invariant) part.m.lo = part.m.hi = to < MANY ? to : MANY;   /* what is best for the last of them is best for most */
+    int64_t last_rows = from < to && !tg_gemm_thin_roles_of(&part).column_k ? to + to % 2 : to;   /* what is best for the last of them is best for most; an even number, but for sums along k, whose tiles are of one size */
+    if (rows && fixed && !invariant) part.m.lo = part.m.hi = last_rows < MANY ? last_rows : MANY;
     if (invariant) part.m = (tg_gemm_dim){1, part.m.hi <= SMALL ? SMALL : MANY};   /* where terms are cut must not depend on m; small products stay small */
     choose(g, &part, rows, &next);
     g->strips |= next.strips.n > 1;
