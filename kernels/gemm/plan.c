@@ -290,7 +290,7 @@ static bool asks_ahead(const tg_gemm_choice *c) {
  * Products without elements, or without terms, have no part. */
 static void cut(tg_gemm *g) {
   enum { SMALL = 64, MANY = 4096 };
-  static const int64_t few[] = {1, 4, 16, 64, 256}, many[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 32, 64, 128, 191};
+  static const int64_t few[] = {1, 4, 16, 64, 256}, many[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 24, 32, 64, 128, 191};
   _Static_assert(TG_COUNT(many) < GEMM_PARTS && TG_COUNT(few) < GEMM_PARTS, "a part behind the last end");
   tg_gemm_problem q = g->problem;
   tg_gemm_dim *const dims[] = {&q.m, &q.n, &q.k};

@@ -31,7 +31,7 @@ typedef struct tg_gemm_part {
   tg_gemm_kernel last[GEMM_CASES];
 } tg_gemm_part;
 
-enum { GEMM_PARTS = 17 };
+enum { GEMM_PARTS = 18 };
 
 /* plan.c: the problem that a descriptor says, or the error. */
 tg_status tg_gemm_problem_of(tg_context *c, const tg_gemm_desc *d, tg_gemm_problem *out);
