@@ -391,7 +391,10 @@ static void group(tg_context *ctx, uint64_t seed) {
   if (p.bits && !plan && (often(50) || sketch == count - 2)) p.panel = often(50) ? 64 : 16 << below(3), p.c_major = TG_GEMM_ROW, p.b_major = TG_GEMM_ROW;
   if (!p.bits && !plan && tg_gemm_sketches[sketch] == tg_gemm_sketches[GEMM_BYTES] && often(90)) p.a = TG_U8, p.b = TG_I8, p.c = p.acc = TG_I32, p.c_major = TG_GEMM_ROW, p.epilogue = NULL, p.arguments_n = 0;
   if (!p.bits && !plan && tg_gemm_sketches[sketch] == tg_gemm_sketches[GEMM_PAIRS] && often(95)) p.a = p.b = TG_BF16, p.acc = TG_F32, p.c = (tg_type[]){TG_BF16, TG_BF16, TG_F32, TG_F16}[below(4)], p.c_major = TG_GEMM_ROW, p.flush = true;
-  if (plan && p.a == TG_BF16 && p.b == TG_BF16 && p.acc == TG_F32) p.flush = often(50);
+  if (p.a == TG_BF16 && p.b == TG_BF16 && p.acc == TG_F32) {
+    if (plan) p.flush = often(50);
+    else if (tg_gemm_sketches[sketch] == tg_gemm_sketches[GEMM_PAIRS]) p.flush = true;   /* else nothing takes that sketch */
+  }
   tg_gemm_def def = {0};
   if (!plan) tg_gemm_kernel_of(&p, tg_gemm_sketches[sketch], &def);
   c.def = &def.def, c.name = plan ? "plan" : def.def.name;
