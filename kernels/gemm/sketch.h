@@ -13,7 +13,7 @@ extern const int64_t tg_gemm_mr[], tg_gemm_panel_kc[], tg_gemm_packed_kc[], tg_g
 typedef struct {
   char r, c;                     /* ranges: rows of the tile, columns */
   char row, column;              /* operands that they read: R[r,k], S[k,c] */
-  bool row_k, column_k;          /* is k what is contiguous in it? */
+  bool row_k, column_k;          /* is k what is contiguous in it? Where a launch tells, rows are taken to run along k and columns not */
   bool scattered;                /* neighbours along c are not neighbours in C */
   bool row_any, column_any;      /* are its strides known at a launch only? */
 } tg_gemm_roles;

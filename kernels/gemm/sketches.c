@@ -181,7 +181,7 @@ static void known_steps(tg_builder *tg_b_, const tg_gemm_problem *p) {
   char text[96];
   size_t n = 0;
   for (uint32_t i = 0; i < 3; i++)
-    if (majors[i] == TG_GEMM_STRIDES && (i != 1 || !p->panel)) n += (size_t)snprintf(text + n, sizeof text - n, "%sstep%c == 1", n ? " & " : "", "abc"[i]);
+    if (majors[i] == TG_GEMM_STRIDES) n += (size_t)snprintf(text + n, sizeof text - n, "%sstep%c == 1", n ? " & " : "", "abc"[i]);
   if (n) tg_gemm_word(tg_b_, "specialize(%s)", text);
 }
 

@@ -1,25 +1,23 @@
 /* SPDX-License-Identifier: MIT
  * Lanes at one distance from each other that is no small constant: rows whose stride a launch brings, columns of a matrix. Each lane is a load or a store of its own, where a processor's gathers
- * and scatters take as long at best, and wait for what is not in the first cache one lane after another (Zen 5: 16 lanes from the third cache 20 ns, one by one 6; stored 20 and 7). */
+ * and scatters take as long at best, and wait for what is not in the first cache one lane after another (Zen 5, 16 lanes four elements apart, from beyond the second cache: 20 ns, one by one 6; stored 20 and 7). */
 #include "jit/emit_address.h"
 
 enum { GROUP = 4 };   /* lanes that addressing modes reach from one pointer: 0, 1, 2 and, in a register of its own, 3 distances on */
 
-typedef struct { tg_emitter *e; LLVMTypeRef element; LLVMValueRef at, by, thrice, group; } walk;
+typedef struct { tg_emitter *e; LLVMTypeRef element; LLVMValueRef at, by[GROUP], group; } walk;   /* by: of each lane of a group but the first */
 
 /* Distances are invariant where loops are: LLVM moves their multiples out. */
 static walk walk_from(tg_emitter *e, LLVMTypeRef element, LLVMValueRef pointer, LLVMValueRef distance) {
-  LLVMTypeRef i64 = e->integer[64];
-  return (walk){e, element, pointer, distance, LLVMBuildMul(e->b, distance, LLVMConstInt(i64, 3, 0), ""), LLVMBuildMul(e->b, distance, LLVMConstInt(i64, GROUP, 0), "")};
+  walk w = {.e = e, .element = element, .at = pointer};
+  for (uint32_t i = 1; i <= GROUP; i++) *(i < GROUP ? &w.by[i] : &w.group) = LLVMBuildMul(e->b, distance, LLVMConstInt(e->integer[64], i, 0), "");
+  return w;
 }
 
 /* Of lane i, asked for from the first on. */
 static LLVMValueRef place_of(walk *w, uint32_t i) {
-  LLVMValueRef twice = LLVMConstInt(LLVMTypeOf(w->by), 2, 0), by = i % GROUP == 3 ? w->thrice : w->by;
   if (i && i % GROUP == 0) w->at = LLVMBuildGEP2(w->e->b, w->element, w->at, &w->group, 1, "");
-  if (i % GROUP == 0) return w->at;
-  if (i % GROUP == 2) by = LLVMBuildMul(w->e->b, w->by, twice, "");
-  return LLVMBuildGEP2(w->e->b, w->element, w->at, &by, 1, "");
+  return i % GROUP ? LLVMBuildGEP2(w->e->b, w->element, w->at, &w->by[i % GROUP], 1, "") : w->at;
 }
 
 static LLVMValueRef lane(tg_emitter *e, uint32_t i) { return LLVMConstInt(e->integer[32], TG_MUTANT("emit: lane apart", i, i ^ 1), 0); }

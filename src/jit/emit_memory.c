@@ -647,7 +647,7 @@ void tg_emit_store(tg_emitter *e, const tg_uop *u) {
     if (branch) mask = tg_emit_splat(e, mask, lanes, e->depth), branch = false;
   }
   LLVMBasicBlockRef after = branch ? tg_emit_open_gate(e, TG_MUTANT("emit: gate of a store inverted", mask, LLVMBuildNot(e->b, mask, ""))) : NULL;
-  if (a.apart && a.offsets) {   /* all lanes, in a branch, or a scatter of some */
+  if (a.apart && mask && !branch) {   /* all lanes, in a branch, or a scatter of some */
     LLVMBasicBlockRef all, some, behind;
     open_both(e, mask, &all, &some, &behind);
     tg_emit_store_apart(e, a.pointer, a.apart, v, a.align);
@@ -656,8 +656,8 @@ void tg_emit_store(tg_emitter *e, const tg_uop *u) {
     masked(e, "llvm.masked.scatter", true, a.offsets, mask, v, a.align);
     LLVMBuildBr(e->b, behind);
     LLVMPositionBuilderAtEnd(e->b, behind);
-  } else if (a.offsets) masked(e, "llvm.masked.scatter", true, a.offsets, TG_MUTANT("emit: mask of a scatter dropped", mask && !branch ? mask : full_mask(e, lanes), full_mask(e, lanes)), v, a.align);
-  else if (a.apart) tg_emit_store_apart(e, a.pointer, a.apart, v, a.align);
+  } else if (a.apart) tg_emit_store_apart(e, a.pointer, a.apart, v, a.align);
+  else if (a.offsets) masked(e, "llvm.masked.scatter", true, a.offsets, TG_MUTANT("emit: mask of a scatter dropped", mask && !branch ? mask : full_mask(e, lanes), full_mask(e, lanes)), v, a.align);
   else if (a.step) tg_emit_store_steps(e, a.step, a.pointer, mask && !branch ? mask : NULL, v, a.align);
   else if (mask && !branch) masked_store(e, u, &a, v, mask, lanes);
   else plain_store(e, u, &a, v, lanes);

@@ -146,7 +146,7 @@ static void host_silicon(tg_target *t) {
   __get_cpuid(0x80000001u, &a, &b, &x[6], &x[7]);
   const unsigned zen4 = 25, family = (model >> 20 & 255) + 15;   /* 3 and 4 */
   t->one_stream = !strcmp(maker, "AuthenticAMD");   /* copies and sums of 256 MiB on Zen 4: one sequence 1.3 to 1.6 times as fast as four pages at a time; copies on Zen 5 1.2 times; on Sapphire Rapids 0.75 times */
-  t->gathers_slowly = t->one_stream;
+  t->gathers_slowly = t->one_stream;   /* measured on Zen 5 */
   t->double_pumped = t->one_stream && t->vector_bytes == 64 && family == zen4;
   t->asking = !t->one_stream ? TG_ASK_SOME : family > zen4 ? TG_ASK_MUCH : TG_ASK_NOTHING;   /* products of few rows: on Zen 5 up to twice as fast */
   /* LLVM's timings of Zen 4 and 5 put the loads of all unrolled terms first, and the accumulators go to the stack: products of 32 cubed took 1.7 times as long. */
