@@ -9,6 +9,7 @@ typedef struct tg_lowering {
   const tg_target *target;
   const tg_rules *rules;
   bool verify;                  /* the spec after every pass */
+  bool unjudged;                /* for tests: words are not refused for the order that they break */
 } tg_lowering;
 
 enum { TG_REDUCE_THREADS = 4096 };   /* that one reduction may have along lane, local and group ranges, on a target of threads */

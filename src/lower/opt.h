@@ -18,6 +18,10 @@ struct tg_matrix_row;
 /* A dimension of a register tile that a matrix instruction stores to: rows (0) or columns (1) of its accumulator. */
 typedef struct { const tg_uop *define; uint32_t dim, which; const struct tg_matrix_row *row; tg_pos pos; } tg_tile_axis;
 
+/* A range that is no part of one of the author's: where its iterations differ, so do those of one of these, + 1 (0: none). apart: its iterations never meet. */
+typedef struct { uint32_t range[2]; bool apart; } tg_made_of;
+typedef struct { uint32_t word, place; } tg_changed;   /* the last word that made or moved the range, from 1; what stands around it */
+
 typedef struct tg_schedule {
   tg_job *j;
   const tg_lowering *l;
@@ -27,12 +31,18 @@ typedef struct tg_schedule {
   TG_VEC(tg_site) sites;         /* in program order, outer before inner */
   TG_VEC(tg_store_site) stores;
   TG_VEC(uint32_t) axis;         /* by range ordinal: the axis, named by one ordinal, + 1; 0: the range's `from` */
-  TG_VEC(uint8_t) verdicts;      /* by ordinal of the author's range: tg_verdict + 1; 0: not asked yet */
   TG_VEC(const tg_uop *) rings;  /* DEFINEs of copies made ahead: they carry data between iterations that the author's program does not */
   TG_VEC(uint32_t) tied;         /* by range ordinal: equal numbers index one dimension of a register tile; 0: none known */
   TG_VEC(const char *) family;   /* by range ordinal: the name that it shares with the other parts of a list split; NULL: none */
   TG_VEC(tg_tile_axis) tiles;    /* what contract has left for tg_finish_tiles */
   uint32_t digits;               /* names made there */
+  uint32_t author_buffers, author_ranges;   /* how many there were: what words make comes behind */
+  struct tg_touched *touched;    /* what the author's program touches; NULL: not asked yet */
+  TG_VEC(uint8_t *) separates;   /* by ordinal of the author's range, by buffer: opt_legal.c */
+  TG_VEC(tg_made_of) made_of;    /* by range ordinal */
+  TG_VEC(uint32_t) copy_of;      /* by buffer ordinal: the author's that it is a copy of, + 1; 0: none */
+  TG_VEC(tg_opt) words;          /* those applied */
+  TG_VEC(tg_changed) changed;    /* by range ordinal */
   bool author_uneven;            /* a reduction's extent differs between the author's own iterations in lockstep */
 } tg_schedule;
 
@@ -59,10 +69,19 @@ const char *tg_axis_base(tg_schedule *s, const tg_uop *range);
 void tg_axis_check_name(tg_schedule *s, const tg_opt *o, const char *name);
 const char *tg_range_text(tg_schedule *s, const tg_uop *range);   /* "i (line 8)" */
 static inline const char *tg_range_name(tg_schedule *s, const tg_uop *r) { return s->j->ranges.data[tg_range_ordinal(r)].name; }
-/* Of the author's range that it came from. end: the loop now. */
+/* Of the loop as it stands now, the loops inside running one iteration after another. It holds for no other place, and for no part of the loop. */
 tg_verdict tg_range_verdict(tg_schedule *s, const tg_uop *end, const char **why);
-/* What a new range came from is known: its iterations are independent. */
-void tg_axis_independent(tg_schedule *s, const tg_uop *range);
+/* Are its iterations independent for a reason that no word can take away? Then it may also change places with any loop of a perfect nest. */
+bool tg_surely_independent(tg_schedule *s, const tg_uop *end);
+/* Where a new range's iterations differ, those of a differ, or those of b (NULL: none). */
+void tg_axis_made_of(tg_schedule *s, const tg_uop *range, const tg_uop *a, const tg_uop *b);
+/* Each of a new range's iterations has elements of its own, by the way its word made it. */
+void tg_axis_apart(tg_schedule *s, const tg_uop *range);
+void tg_buffer_copied(tg_schedule *s, const tg_uop *copy, const tg_uop *from);
+/* Fails if the words so far, taken together, do not keep the order of the program: at o, which has just set kinds, or, o being NULL, at the last word that
+ * made or moved a range concerned. */
+void tg_schedule_check(tg_schedule *s, const tg_opt *o);
+void tg_schedule_note(tg_schedule *s, const tg_opt *o);   /* behind each word, sites up to date */
 /* The copy made ahead that a statement in u fills, or NULL: its data pass from iteration to iteration. */
 const tg_uop *tg_ring_stored(const tg_schedule *s, const tg_uop *u);
 
@@ -82,6 +101,7 @@ const tg_uop *tg_idx_mod(tg_job *j, const tg_uop *a, int64_t c);
 const tg_uop *tg_idx_ceildiv(tg_job *j, const tg_uop *a, int64_t c);
 const tg_uop *tg_idx_not_negative(tg_job *j, const tg_uop *a);   /* max(a, 0) */
 const tg_uop *tg_idx_min(tg_job *j, const tg_uop *a, const tg_uop *b);
+bool tg_loads_below(tg_job *j, const tg_uop *u);
 bool tg_divides(tg_job *j, int64_t n, const tg_uop *a);
 const tg_uop *tg_zero(tg_job *j, tg_type t);
 

@@ -308,23 +308,6 @@ const char *tg_axis_name(tg_schedule *s, const tg_uop *range) {
   return numbered;
 }
 
-/* ---- verdicts: once for each range of the author, inherited by its splits ---- */
-
-static const tg_uop *find_end(const tg_uop *u, uint32_t ordinal) {
-  if (u->op == TG_OP_END && tg_range_ordinal(u->src[0]) == ordinal) return u;
-  if (u->op != TG_OP_END && u->op != TG_OP_SINK) return NULL;
-  for (uint32_t i = u->op == TG_OP_END; i < u->n; i++) {
-    const tg_uop *e = find_end(u->src[i], ordinal);
-    if (e) return e;
-  }
-  return NULL;
-}
-
-static tg_verdict verdict_of(tg_schedule *s, const tg_uop *sink, const tg_uop *end, const char **why) {
-  if (tg_bounds_of(s->j, tg_extent(end->src[0])).hi <= 1) return TG_INDEPENDENT;
-  return tg_loop_verdict(s->j, sink, end, why);
-}
-
 const tg_uop *tg_ring_stored(const tg_schedule *s, const tg_uop *u) {
   if (u->op == TG_OP_STORE)
     for (uint32_t i = 0; i < s->rings.n; i++)
@@ -335,22 +318,4 @@ const tg_uop *tg_ring_stored(const tg_schedule *s, const tg_uop *u) {
       if (ring) return ring;
     }
   return NULL;
-}
-
-void tg_axis_independent(tg_schedule *s, const tg_uop *range) {
-  uint32_t from = s->j->ranges.data[tg_range_ordinal(range)].from;
-  while (s->verdicts.n <= from) tg_push(&s->j->env, &s->verdicts, 0);
-  s->verdicts.data[from] = TG_INDEPENDENT + 1;
-}
-
-tg_verdict tg_range_verdict(tg_schedule *s, const tg_uop *end, const char **why) {
-  if (tg_ring_stored(s, end)) return *why = NULL, verdict_of(s, s->sink, end, why);
-  uint32_t from = s->j->ranges.data[tg_range_ordinal(end->src[0])].from;
-  *why = NULL;
-  while (s->verdicts.n <= from) tg_push(&s->j->env, &s->verdicts, 0);
-  if (s->verdicts.data[from] == TG_INDEPENDENT + 1) return TG_INDEPENDENT;
-  const tg_uop *author = find_end(s->author, from);
-  tg_verdict v = author ? verdict_of(s, s->author, author, why) : verdict_of(s, s->sink, end, why);
-  if (author) s->verdicts.data[from] = (uint8_t)(v + 1);
-  return v;
 }

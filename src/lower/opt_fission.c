@@ -14,7 +14,6 @@ typedef struct {
   const tg_uop **like;      /* by part: its range in the places before, NULL if there is none */
   uint32_t *part, parts;    /* by statement, from 1: which loop it goes to, from 1 */
   uint32_t most;            /* of like */
-  bool free;                /* iterations of the loop are independent, and so are those of its parts */
 } fission;
 
 /* Statements from the first to the last that touches memory defined in the loop are one part. */
@@ -42,7 +41,7 @@ static void part_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, voi
     const tg_uop *fresh = f->like[p] ? tg_axis_range(s, f->like[p], tg_range_name(s, r), tg_extent(r), TG_LOOP)
                                      : tg_range_new(j, tg_range_name(s, r), tg_extent(r), TG_LOOP, UINT32_MAX, j->ranges.data[tg_range_ordinal(r)].pos);
     tg_axis_join(s, fresh, tg_axis_base(s, r));
-    if (f->free) tg_axis_independent(s, fresh);
+    if (!f->like[p]) tg_axis_made_of(s, fresh, r, NULL);
     uint32_t n = 0;
     for (; i < end->n && f->part[i] == p; i++) list[n++] = tg_substitute(j, end->src[i], 1, &r, &fresh);
     const tg_uop *loop = tg_end_like(s, end, fresh, n, list), *raised = tg_raise_accumulation(j, loop);
@@ -86,9 +85,7 @@ void tg_opt_fission(tg_schedule *s, const tg_opt *o) {
   if (!several) tg_fail_at(s->j, o->pos, "fission %s: it holds one statement, or several that share memory defined in it", tg_range_text(s, axis.site[0].range));
   f.like = tg_new(&s->j->env, const tg_uop *, f.most + 1);
   for (uint32_t i = 0; i < axis.n; i++) {
-    const char *why;
     group(&f, axis.site[i].owner);
-    f.free = tg_range_verdict(s, axis.site[i].owner, &why) == TG_INDEPENDENT;
     if (f.parts > 1) s->sink = tg_replace_end(s, s->sink, axis.site[i].range, part_loop, &f);
   }
 }

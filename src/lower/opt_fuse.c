@@ -58,18 +58,10 @@ static const tg_uop *fuse_ranges(tg_job *j, const tg_uop *old, const tg_uop *con
   return tg_reduce_like(j, old, src, n, fresh);
 }
 
-/* Any two iterations of the nest are independent if those of each loop are. */
-static bool independent(tg_schedule *s, const tg_site *site) {
-  const char *why;
-  if (site->owner->op != TG_OP_END) return false;
-  return tg_range_verdict(s, site->owner, &why) == TG_INDEPENDENT && tg_range_verdict(s, site->owner->src[1], &why) == TG_INDEPENDENT;
-}
-
 void tg_opt_fuse(tg_schedule *s, const tg_opt *o) {
   tg_job *j = s->j;
   tg_axis outer = tg_axis_find(s, o, o->names[0]), inner = tg_axis_find(s, o, o->names[1]);
   const tg_uop **made = tg_new(&j->env, const tg_uop *, outer.n);
-  bool free = true;
   if (outer.site[0].range == inner.site[0].range) tg_fail_at(j, o->pos, "fuse: %s is named twice", o->names[0]);
   tg_axis_check_name(s, o, o->names[2]);
   if (outer.n != inner.n) tg_fail_at(j, o->pos, "fuse: %s stands in %u places and %s in %u", o->names[0], outer.n, o->names[1], inner.n);
@@ -84,12 +76,11 @@ void tg_opt_fuse(tg_schedule *s, const tg_opt *o) {
     else f.fused = tg_range_new(j, o->names[2], extent, kind, UINT32_MAX, j->ranges.data[tg_range_ordinal(f.a)].pos);
     f.value[0] = eb->op == TG_OP_CONST ? tg_idx_div(j, f.fused, eb->arg ? eb->arg : 1) : tg_op2(j, TG_OP_IDIV, f.fused, eb);
     f.value[1] = tg_op2(j, TG_OP_MOD, f.fused, eb);
-    free &= independent(s, &outer.site[i]);
+    if (outer.site[i].owner->op == TG_OP_END) tg_axis_made_of(s, f.fused, f.a, f.b);
     made[i] = f.fused;
     for (uint32_t k = 0; k < i; k++)
       if (outer.group[k] == outer.group[i]) tg_axis_tie(s, f.fused, made[k]);
     if (outer.site[i].owner->op == TG_OP_END) s->sink = tg_replace_end(s, s->sink, f.a, fuse_loops, &f);
     else s->sink = tg_map(j, s->sink, fuse_ranges, NULL, &f);
   }
-  if (free) tg_axis_independent(s, made[0]);
 }

@@ -22,9 +22,8 @@ static void check_loop(tg_schedule *s, const tg_opt *o, const tg_site *site, tg_
   const char *why = NULL, *word = tg_kind_name[kind];
   if (kind == TG_UNROLL) return;
   if (kind == TG_GROUP) tg_fail_at(s->j, o->pos, "group %s: it is no range of a reduction", tg_range_text(s, site->range));
-  tg_verdict v = tg_range_verdict(s, site->owner, &why);
-  bool legal = v == TG_INDEPENDENT || (v == TG_LOCKSTEP && !makes_tasks(kind));
-  if (!legal)
+  if (!makes_tasks(kind) || s->l->unjudged) return;   /* of lockstep only all the kinds together tell: tg_schedule_check */
+  if (TG_MUTANT("schedule: tasks as the loop stands", tg_range_verdict(s, site->owner, &why) != TG_INDEPENDENT, false))
     tg_fail_at(s->j, o->pos, "%s %s: its iterations depend on one another: %s", word, tg_range_text(s, site->range), why ? why : "");
 }
 
@@ -105,5 +104,10 @@ void tg_opt_kind(tg_schedule *s, const tg_opt *o) {
   }
   for (uint32_t i = 0; i < axis.n && makes_tasks(kind); i++)
     if (axis.site[i].owner->op == TG_OP_END) (kind == TG_THREAD && s->l->target->lanes <= 1 ? tg_move_outward : tg_move_outermost)(s, o, &axis.site[i]);
+  bool sure = true;
+  for (uint32_t i = 0; i < axis.n; i++) sure &= axis.site[i].owner->op == TG_OP_REDUCE || tg_surely_independent(s, axis.site[i].owner);
   s->sink = tg_substitute(j, s->sink, axis.n, from, to);
+  if (sure) return;
+  tg_schedule_sites(s);
+  tg_schedule_check(s, o);
 }

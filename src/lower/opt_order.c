@@ -45,6 +45,14 @@ static void rebuild_nest(tg_schedule *s, const tg_uop *end, tg_statements *out, 
   tg_push(&s->j->env, out, *body);
 }
 
+/* Do no iterations of these two loops of a perfect nest ever meet? What the extents between read, only the outer one knows. */
+static bool surely_exchangeable(tg_schedule *s, const tg_uop *outer, const tg_uop *inner) {
+  if (tg_surely_independent(s, outer)) return true;
+  for (const tg_uop *u = outer; u != inner; u = u->src[1])
+    if (tg_loads_below(s->j, tg_extent(u->src[1]->src[0]))) return false;
+  return tg_surely_independent(s, inner);
+}
+
 static void check_pairs(tg_schedule *s, const tg_opt *o, uint32_t n, const tg_uop *const *nest, const tg_uop *const *order) {
   for (uint32_t a = 0; a < n; a++) {
     for (uint32_t b = a + 1; b < n; b++) { /* nest[a] outside nest[b]; in order? */
@@ -55,8 +63,8 @@ static void check_pairs(tg_schedule *s, const tg_opt *o, uint32_t n, const tg_uo
       const char *outer = tg_range_text(s, nest[a]->src[0]), *inner = tg_range_text(s, nest[b]->src[0]), *why = NULL;
       if (TG_MUTANT("order: an extent that depends on the other range", tg_uses(s->j, tg_extent(nest[b]->src[0]), nest[a]->src[0]), false))
         tg_fail_at(s->j, o->pos, "%s: the extent of %s depends on %s", word_of(o), inner, outer);
-      if (tg_range_verdict(s, nest[a], &why) == TG_INDEPENDENT && tg_range_verdict(s, nest[b], &why) == TG_INDEPENDENT) continue;
-      if (!tg_may_swap(s->j, s->sink, nest[a], nest[b], &why))
+      if (surely_exchangeable(s, nest[a], nest[b])) continue;
+      if (!s->l->unjudged && !tg_may_swap(s->j, s->sink, nest[a], nest[b], &why))
         tg_fail_at(s->j, o->pos, "%s: %s may not run outside %s: %s", word_of(o), inner, outer, why ? why : "the iterations depend on one another");
     }
   }
@@ -192,26 +200,40 @@ void tg_move_outermost(tg_schedule *s, const tg_opt *o, const tg_site *site) {
 
 static bool may_pass(tg_schedule *s, const tg_uop *outer, const tg_uop *inner) {
   const char *why = NULL;
+  if (s->l->unjudged) return outer->n == 2 && !tg_uses(s->j, tg_extent(inner->src[0]), outer->src[0]);
   if (outer->n != 2 || tg_uses(s->j, tg_extent(inner->src[0]), outer->src[0])) return false;
-  if (tg_range_verdict(s, outer, &why) == TG_INDEPENDENT && tg_range_verdict(s, inner, &why) == TG_INDEPENDENT) return true;
+  if (surely_exchangeable(s, outer, inner)) return true;
   return tg_may_swap(s->j, s->sink, outer, inner, &why);
 }
 
+/* Do the iterations of the loop over range, where it stands in that program, depend on one another? */
+static bool stands_free(tg_schedule *s, const tg_uop *sink, const tg_uop *range) {
+  const tg_uop *end = loop_over(sink, range);
+  const char *why;
+  return s->l->unjudged || tg_surely_independent(s, end) || tg_loop_verdict(s->j, sink, end, &why) == TG_INDEPENDENT;
+}
+
+/* Loops of phases around a thread range: their turns are known before, one comes after another. */
+static bool are_phases(tg_schedule *s, uint32_t p) {
+  for (; p != UINT32_MAX; p = parent_site(s, p)->parent)
+    if (tg_range_kind(parent_site(s, p)->range) != TG_LOOP || !tg_known_before(s->j, tg_extent(parent_site(s, p)->range))) return false;
+  return true;
+}
+
+/* As far as it is still a loop of tasks there: what is independent within a loop need not be so around it. */
 void tg_move_outward(tg_schedule *s, const tg_opt *o, const tg_site *site) {
   tg_axis axes[16];
-  uint32_t n = 1, p = site->parent;
-  bool phases = true;
-  for (; p != UINT32_MAX && may_pass(s, parent_site(s, p)->owner, site->owner); p = parent_site(s, p)->parent) n++;
-  for (uint32_t q = p; q != UINT32_MAX; q = parent_site(s, q)->parent)
-    phases &= tg_range_kind(parent_site(s, q)->range) == TG_LOOP && tg_known_before(s->j, tg_extent(parent_site(s, q)->range));
-  if (!phases || n > TG_COUNT(axes) || !tg_known_before(s->j, tg_extent(site->range))) {
-    tg_move_outermost(s, o, site);   /* which says why it cannot */
-    return;
+  uint32_t p = site->parent, beyond[TG_COUNT(axes) + 1] = {0, p}, n = 1;   /* beyond[n]: what stays around if it passes n - 1 loops */
+  for (; p != UINT32_MAX && n < TG_COUNT(axes) && may_pass(s, parent_site(s, p)->owner, site->owner); beyond[++n] = p) p = parent_site(s, p)->parent;
+  const tg_uop *before = s->sink;
+  for (; n && are_phases(s, beyond[n]) && tg_known_before(s->j, tg_extent(site->range)); n--) {
+    axes[0] = (tg_axis){1, site, NULL};
+    for (uint32_t i = 1; i < n; i++) axes[n - i] = (tg_axis){1, parent_site(s, beyond[i]), NULL};
+    if (n > 1) order_from(s, o, axes[1].site->range, n, axes);
+    if (TG_MUTANT("thread: moved where it depends", stands_free(s, s->sink, site->range), true)) return;
+    s->sink = before;
   }
-  axes[0] = (tg_axis){1, site, NULL};
-  p = site->parent;
-  for (uint32_t i = n; i-- > 1; p = parent_site(s, p)->parent) axes[i] = (tg_axis){1, parent_site(s, p), NULL};
-  if (n > 1) order_from(s, o, axes[1].site->range, n, axes);
+  tg_move_outermost(s, o, site);   /* which says why it cannot */
 }
 
 void tg_opt_order(tg_schedule *s, const tg_opt *o) { tg_order_ranges(s, o, o->n, o->names); }

@@ -185,6 +185,7 @@ static void name_buffers(tg_schedule *s, const tg_uop *u, const tg_uop **fresh) 
     uint32_t rank = tg_buffer_info(j, u)->rank;
     fresh[2 * tg_buffer_ordinal(u) + 1] =
         tg_define(j, *tg_buffer_info(j, u), u->lanes, u->src, strided ? u->src + rank : NULL, true);
+    tg_buffer_copied(s, fresh[2 * tg_buffer_ordinal(u) + 1], u);
   }
   if (u->op == TG_OP_END)
     for (uint32_t i = 1; i < u->n; i++) name_buffers(s, u->src[i], fresh);

@@ -90,7 +90,7 @@ static tg_bounds part_of(tg_job *j, const tg_uop *base, const tg_uop *offset, co
   return b;
 }
 
-static bool loads_below(tg_job *j, const tg_uop *u) {
+bool tg_loads_below(tg_job *j, const tg_uop *u) {
   uint32_t n;
   const tg_uop **order = tg_toposort(j, u, &n);
   for (uint32_t i = 0; i < n; i++)
@@ -102,7 +102,7 @@ static bool loads_below(tg_job *j, const tg_uop *u) {
 static const tg_uop *span_of(const staging *g, const tg_uop *offset) {
   if (offset->op != TG_OP_RANGE || g->depth > 1) return NULL;
   const tg_uop *extent = tg_extent(offset);
-  return extent->op == TG_OP_CONST || reads_inside(g, extent) || loads_below(g->s->j, extent) ? NULL : extent;
+  return extent->op == TG_OP_CONST || reads_inside(g, extent) || tg_loads_below(g->s->j, extent) ? NULL : extent;
 }
 
 static void measure(staging *g, const tg_uop *load) {
@@ -111,7 +111,7 @@ static void measure(staging *g, const tg_uop *load) {
     const tg_uop *base, *offset;
     divide(g, load->src[1 + d], &base, &offset);
     tg_bounds b = tg_bounds_of(s->j, offset), within = part_of(s->j, base, offset, g->source->src[d]);
-    bool tile = g->o->expr && !loads_below(s->j, offset);   /* of a layout: one size of tiles, whatever the buffer has */
+    bool tile = g->o->expr && !tg_loads_below(s->j, offset);   /* of a layout: one size of tiles, whatever the buffer has */
     g->clipped |= !tile && (within.lo > b.lo || within.hi < b.hi);
     if (!tile) b = within;
     if (g->loads && base != g->base[d])

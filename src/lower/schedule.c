@@ -17,7 +17,7 @@ static void check_lockstep(tg_schedule *s, const tg_opt *o) {
 }
 
 void tg_schedule_begin(tg_schedule *s, tg_job *j, const tg_lowering *l, const tg_uop *plain) {
-  *s = (tg_schedule){.j = j, .l = l, .author = plain, .sink = plain};
+  *s = (tg_schedule){.j = j, .l = l, .author = plain, .sink = plain, .author_buffers = j->buffers.n, .author_ranges = j->ranges.n};
   tg_schedule_sites(s);
   check_lockstep(s, NULL);
 }
@@ -46,6 +46,7 @@ static void apply(tg_schedule *s, const tg_opt *o) {
 void tg_schedule_apply(tg_schedule *s, const tg_opt *o) {
   apply(s, o);
   tg_schedule_sites(s);
+  tg_schedule_note(s, o);
   check_lockstep(s, o);
 }
 
@@ -54,6 +55,8 @@ const tg_uop *tg_opt_apply(tg_job *j, const tg_lowering *l, const tg_uop *plain,
   tg_schedule_begin(&s, j, l, plain);
   tg_schedule_apply(&s, o);
   tg_finish_tiles(&s);
+  tg_schedule_sites(&s);
+  tg_schedule_check(&s, NULL);
   return s.sink;
 }
 
@@ -230,6 +233,8 @@ const tg_uop *tg_pass_schedule(tg_job *j, const tg_lowering *l, const tg_uop *si
     tg_schedule_apply(&s, &o);
   }
   tg_finish_tiles(&s);
+  tg_schedule_sites(&s);
+  tg_schedule_check(&s, NULL);
   tg_statements list = {0};
   for (uint32_t i = 0; i < s.sink->n; i++) dissolve(&s, s.sink->src[i], &list);
   const tg_uop *plain = settle_kinds(j, l, tg_map(j, tg_sink(j, list.n, list.data), dissolve_reduce, NULL, NULL));

@@ -12,7 +12,7 @@ typedef struct {
   const tg_uop *const *loop;        /* ranges of the loops around, from the loop in question inwards */
 } tg_access;
 
-typedef struct {
+typedef struct tg_touched {
   tg_job *job;
   tg_polys *polys;
   const tg_uop *end, *outer[64];
