@@ -29,6 +29,12 @@ tg_frame *tg_frame_push(tg_builder *b, tg_frame_kind kind, tg_pos pos) {
   return &b->frames.data[b->frames.n - 1];
 }
 
+void tg_step(tg_parser *p, const tg_token *t) {
+  static const char ending[] = "is this in a loop of C that does not end, or in functions that each call another many times?";
+  if (++p->b->steps > TG_MOST_STATEMENTS) tg_token_fail(p, t, "a kernel of over %d statements, scopes and calls\n%s", TG_MOST_STATEMENTS, ending);
+  if (p->j->uops.n > TG_MOST_NODES) tg_token_fail(p, t, "a kernel of over %d nodes\n%s", TG_MOST_NODES, ending);
+}
+
 /* The list that statements go to here; `if` and procs have none of their own. */
 tg_frame *tg_list_frame(tg_builder *b, uint32_t *index) {
   uint32_t i = b->frames.n - 1;
@@ -170,8 +176,13 @@ void tg_builder_finish(tg_builder *b) {
 
 typedef struct { tg_builder *b; const char *word, *text, *file, *extra; int line; tg_scope *scope; const tg_proc_def *proc; tg_expr literal; int64_t result; } request;
 
+/* A body that has failed runs on to its end, so that its frames unwind as they like to. One that never ends (a loop of C around statements) is left by
+ * a jump to whoever runs the kernel, over frames whose destructors, in C++, do not run. */
 static void guard(tg_builder *b, void (*fn)(void *), request *r) {
-  if (b->failed) return;
+  if (b->failed) {
+    if (++b->idle > TG_MOST_STATEMENTS) tg_fail(&b->job->env, b->job->env.status, "%s", b->job->env.message);
+    return;
+  }
   r->b = b;
   if (!tg_protect(&b->job->env, fn, r)) b->failed = true;
 }
@@ -182,15 +193,20 @@ static tg_source *source_of(const request *r) {
   return tg_source_new(j, r->file, tg_strdup(&j->env, r->text), r->line, true);
 }
 
+/* The text of a call, read as far as its first tokens; calls are counted here. */
+static void start(const request *r, tg_parser *p) {
+  tg_parser_init(p, r->b, source_of(r), 0);
+  tg_step(p, &p->tok);
+}
+
 static void expect_end(tg_parser *p) {
   if (p->tok.kind == ';') tg_next(p);
   if (p->tok.kind) tg_token_fail(p, &p->tok, "an operator or the end expected, not %s", tg_token_text(p, &p->tok));
 }
 
 static void run_statement(void *user) {
-  request *r = user;
   tg_parser p;
-  tg_parser_init(&p, r->b, source_of(r), 0);
+  start(user, &p);
   if (p.tok.kind) tg_parse_simple(&p);
   expect_end(&p);
 }
@@ -203,7 +219,7 @@ void tg_add_statement(tg_builder *b, const char *text, const char *file, int lin
 static void run_declaration(void *user) {
   request *r = user;
   tg_parser p;
-  tg_parser_init(&p, r->b, source_of(r), 0);
+  start(r, &p);
   tg_parse_declaration(&p, r->word, 0);
   expect_end(&p);
 }
@@ -216,7 +232,7 @@ void tg_add_declaration(tg_builder *b, const char *word, const char *text, const
 static void run_open(void *user) {
   request *r = user;
   tg_parser p;
-  tg_parser_init(&p, r->b, source_of(r), 0);
+  start(r, &p);
   if (!strcmp(r->word, "range")) tg_parse_range(&p, 0);
   else if (!strcmp(r->word, "if")) tg_parse_if(&p, 0);
   else if (!strcmp(r->word, "carry")) tg_parse_carry(&p, 0);
@@ -276,7 +292,7 @@ void tg_let_double(tg_builder *b, const char *name, double value, const char *fi
 static void run_constant(void *user) {
   request *r = user;
   tg_parser p;
-  tg_parser_init(&p, r->b, source_of(r), 0);
+  start(r, &p);
   const tg_uop *u = tg_parse_index(&p, true);
   expect_end(&p);
   tg_i128 v;
@@ -323,7 +339,8 @@ static void run_enter(void *user) {
   tg_next(&p);
   tg_parser_init(&f, b, tg_source_new(j, r->proc->file, formals, r->proc->line, true), 0);
   tg_macro *m = tg_parse_formals(&f, tg_sym(j, r->proc->name), false);
-  if (b->calls == 64) tg_token_fail(&p, &p.tok, "procs call each other over 64 deep: '%s'", m->name);
+  if (b->calls == TG_DEEPEST_CALL) tg_token_fail(&p, &p.tok, "procs call each other over %d deep: '%s'", TG_DEEPEST_CALL, m->name);
+  tg_step(&p, &p.tok);
   tg_enter_proc(&p, m, tg_source_pos(j, p.src, 0, (uint32_t)strlen(r->proc->name)));
   b->calls++;
   r->result = (int64_t)b->frames.data[b->frames.n - 1].id;

@@ -314,7 +314,8 @@ static TG_APART tg_expr parse_where(tg_parser *p, tg_token t) {
   close_call(p, &t, n, 3);
   if (yes.lit && no.lit && !b->raw) {
     tg_choice *choice = tg_new(&p->j->env, tg_choice, 1);
-    *choice = (tg_choice){cond, yes, no};
+    *choice = (tg_choice){cond, yes, no, (yes.choice ? yes.choice->literals : 1) + (no.choice ? no.choice->literals : 1)};
+    if (choice->literals > TG_MOST_LITERALS) FAIL(p, &t, "a choice between over %d numbers, none of them of a type: write f32(..), or i32(..), about one", TG_MOST_LITERALS);
     tg_expr e = result(p, NULL, &t);
     e.lit = yes.lit > no.lit ? yes.lit : no.lit;
     e.choice = choice;
@@ -535,6 +536,7 @@ static TG_APART tg_expr call_function(tg_parser *p, tg_token t, tg_macro *m) {
   close_call(p, &t, got, m->n);
   if (m->active) FAIL(p, &t, "'%s' calls itself: recursion is not in the language", m->name);
   if (m->n > 16) FAIL(p, &t, "a function takes at most 16 arguments");
+  tg_step(p, &t);
   uint32_t names = b->names.n, barrier = b->barrier;
   bool alone = b->formals_only;
   b->barrier = names;

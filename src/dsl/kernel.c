@@ -77,14 +77,21 @@ static void parse_call_statement(tg_parser *p) {
   m->active = true;
   tg_parser body;
   tg_parser_init(&body, p->b, m->source, m->body);
+  body.depth = p->depth;
+  if (p->b->calls++ == TG_DEEPEST_CALL) tg_token_fail(p, &t, "procs call each other over %d deep: '%s'", TG_DEEPEST_CALL, name);
   tg_token open = body.tok;
   tg_next(&body);
   parse_block(&body, open);
+  p->b->calls--;
   tg_frame_pop(p->b);
 }
 
+static void enter_block(tg_parser *p, const tg_token *t) {
+  if (++p->depth > TG_DEEPEST_BLOCK) tg_token_fail(p, t, "blocks nested more than %d deep", TG_DEEPEST_BLOCK);
+}
+
 static void open_body(tg_parser *p) {
-  if (++p->depth > 128) tg_token_fail(p, &p->tok, "blocks nested more than 128 deep");
+  enter_block(p, &p->tok);
   tg_token open = p->tok;
   if (tg_take(p, '{')) parse_block(p, open);
   else parse_statement(p);
@@ -112,11 +119,14 @@ static void parse_statement(tg_parser *p) {
   tg_token t = p->tok;
   char word[16];
   if (tg_take(p, ';')) return;
+  if (!p->b->raw) tg_step(p, &t);   /* what was printed is as long as its text */
   if (p->tok.kind == '{') {
+    enter_block(p, &t);
     tg_next(p);
     uint32_t names = p->b->names.n;
     parse_block(p, t);
     tg_names_cut(p->b, names);
+    p->depth--;
     return;
   }
   if (p->tok.kind == TK_NAME && p->ahead.kind == '(') {

@@ -145,6 +145,6 @@ const char *tg_take_name(tg_parser *p, const char *what) {
 
 tg_source *tg_source_new(tg_job *j, const char *file, const char *text, int line, bool macro) {
   tg_source *s = tg_new(&j->env, tg_source, 1);
-  *s = (tg_source){.file = tg_sym(j, file ? file : "?"), .text = text, .line = line, .macro = macro, .seen_line = line};
+  *s = (tg_source){.file = tg_sym(j, file ? file : "?"), .text = text, .line = line, .macro = macro};
   return s;
 }

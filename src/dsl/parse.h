@@ -9,14 +9,17 @@
 /* Kept out of its caller, whose frame stands on the stack once per level of an expression. */
 #define TG_APART __attribute__((noinline))
 
+/* What one kernel may be made of: a loop of C without an end, or functions that each call another twice, would go on for ever. */
+enum { TG_MOST_STATEMENTS = 1000000, TG_MOST_NODES = 1 << 24, TG_DEEPEST_BLOCK = 128, TG_DEEPEST_CALL = 64 };
+
 /* A piece of source. macro: the text is a macro's argument, whose blanks the preprocessor has changed. */
+typedef struct { uint32_t start; const char *text; } tg_line;
 typedef struct tg_source {
   const char *file, *text;
   int line;
   bool macro;
-  uint32_t seen, start;          /* a line found last: its first offset at or below seen */
-  int seen_line;
-  const char *line_text;         /* a copy of that line */
+  TG_VEC(tg_line) lines;         /* as far as anyone has asked, the copy of a line's text once it is asked for */
+  uint32_t at;                   /* the line found last */
 } tg_source;
 
 enum { TK_END, TK_NAME = 256, TK_INT, TK_FLOAT, TK_F32 };   /* others: the characters, packed: TK2('<', '=') */
@@ -27,7 +30,8 @@ typedef struct { int kind; uint32_t off, len; tg_i128 i; double f; } tg_token;
  * set, the unfolded node at the type it has alone. */
 enum { LIT_NONE, LIT_INT, LIT_FLOAT };
 typedef struct { const tg_uop *u; uint8_t lit; tg_i128 i; double f; uint32_t off, end; const struct tg_choice *choice; } tg_expr;
-typedef struct tg_choice { const tg_uop *cond; tg_expr yes, no; } tg_choice;   /* where(cond, 1, 0): a literal still */
+typedef struct tg_choice { const tg_uop *cond; tg_expr yes, no; uint32_t literals; } tg_choice;   /* where(cond, 1, 0): a literal still, of so many */
+enum { TG_MOST_LITERALS = 256 };   /* of one choice: each use walks all of them */
 
 typedef enum { NAME_CONST, NAME_PARAM, NAME_RANGE, NAME_BUFFER, NAME_VALUE, NAME_DEF, NAME_PROC } tg_name_kind;
 
@@ -96,6 +100,7 @@ struct tg_builder {
   bool formals_only;             /* spliced text: not even those */
   const char *prefix;            /* of names made inside a proc */
   uint32_t depth, scopes, serial, calls;
+  uint32_t steps, idle;          /* statements, declarations, scopes and calls so far; calls of the builder since it failed */
   uint32_t n;
   const tg_binding *bindings;
   bool *used;
@@ -190,6 +195,7 @@ void tg_enter_proc(tg_parser *p, tg_macro *m, tg_pos pos);
 void tg_builder_start(tg_builder *b, tg_job *j, uint32_t n, const tg_binding *bindings);
 tg_frame *tg_frame_push(tg_builder *b, tg_frame_kind kind, tg_pos pos);
 void tg_frame_pop(tg_builder *b);
+void tg_step(tg_parser *p, const tg_token *t);      /* a statement, a scope or a call more: an error at TG_MOST_STATEMENTS */
 void tg_emit(tg_builder *b, const tg_uop *statement, tg_pos pos, uint32_t notes);
 tg_frame *tg_list_frame(tg_builder *b, uint32_t *index);
 void tg_builder_finish(tg_builder *b);

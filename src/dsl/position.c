@@ -6,37 +6,34 @@
 #include <stdio.h>
 #include "dsl/parse.h"
 
-static const char *line_at(tg_job *j, tg_source *s) {
-  if (!s->line_text) s->line_text = tg_strndup(&j->env, s->text + s->start, strcspn(s->text + s->start, "\r\n"));
-  return s->line_text;
+/* The line of an offset. Those asked for come mostly in order; procs and functions, which are parsed again, are far behind or ahead. */
+static tg_line *line_of(tg_job *j, tg_source *s, uint32_t off) {
+  if (!s->lines.n) tg_push(&j->env, &s->lines, (tg_line){0});
+  while (s->lines.data[s->lines.n - 1].start <= off) {   /* one line further than off, or the end of the text */
+    const char *from = s->text + s->lines.data[s->lines.n - 1].start, *end = strchr(from, '\n');
+    if (!end) break;
+    tg_push(&j->env, &s->lines, ((tg_line){.start = (uint32_t)(end + 1 - s->text)}));
+  }
+  uint32_t low = 0, high = s->lines.n;
+  if (s->lines.data[s->at].start <= off) low = s->at;
+  if (s->at + 2 < high && s->lines.data[s->at + 2].start > off) high = s->at + 2;
+  while (high - low > 1) {
+    uint32_t middle = low + (high - low) / 2;
+    if (s->lines.data[middle].start <= off) low = middle;
+    else high = middle;
+  }
+  s->at = low;
+  tg_line *line = &s->lines.data[low];
+  if (!line->text) line->text = tg_strndup(&j->env, s->text + line->start, strcspn(s->text + line->start, "\r\n"));
+  return line;
 }
 
 tg_pos tg_source_pos(tg_job *j, tg_source *s, uint32_t off, uint32_t len) {
   if (s->macro) return (tg_pos){.file = s->file, .text = s->text, .line = s->line, .column = (int)off + 1, .length = len ? (int)len : 1, .macro = true};
-  if (off < s->start) {   /* backwards: procs and functions are parsed again */
-    while (s->start > off) {
-      uint32_t at = s->start - 1;   /* the newline that ends the line before */
-      while (at && s->text[at - 1] != '\n') at--;
-      s->start = at;
-      s->seen_line--;
-    }
-    s->line_text = NULL;
-    s->seen = s->start;
-  }
-  uint32_t at = s->seen > s->start && s->seen <= off ? s->seen : s->start;
-  for (; at < off; at++)
-    if (s->text[at] == '\n') {
-      s->start = at + 1;
-      s->seen_line++;
-      s->line_text = NULL;
-    }
-  s->seen = off;
-  const char *line = line_at(j, s);
-  size_t column = off - s->start;
+  const tg_line *line = line_of(j, s, off);
   uint32_t width = 0;   /* as far as the line goes */
   while (width < len && s->text[off + width] && s->text[off + width] != '\n' && s->text[off + width] != '\r') width++;
-  len = width;
-  return (tg_pos){.file = s->file, .text = line, .line = s->seen_line, .column = (int)column + 1, .length = len ? (int)len : 1};
+  return (tg_pos){.file = s->file, .text = line->text, .line = s->line + (int)(line - s->lines.data), .column = (int)(off - line->start) + 1, .length = width ? (int)width : 1};
 }
 
 /* ---- a macro's statement in its file ---- */

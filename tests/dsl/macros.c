@@ -162,6 +162,54 @@ static void check_errors(void) {
   }
 }
 
+/* ---- bodies without an end ---- */
+
+TG_KERNEL(endless_statements) {
+  tg_out(C, f32, [4]);
+  for (;;) tg(C[0] = 1);
+}
+
+TG_KERNEL(endless_scopes) {
+  tg_out(C, f32, [4]);
+  for (;;) tg_range(i, 4) tg(C[i] = 1);
+}
+
+TG_KERNEL(endless_requirements, M) {
+  for (;;) tg_require(M > 3);
+}
+
+TG_KERNEL(endless_error) {
+  for (;;) tg(C[0] = 1);
+}
+
+static int ends_run;
+TG_KERNEL(ends_late) {
+  for (int i = 0; i < 1000; i++) tg(C[0] = 1);
+  ends_run++;
+}
+
+static void check_endless(void) {
+  static const struct { const tg_kernel_def *def; int line; const char *message; } rows[] = {
+    {&endless_statements, 2, "a kernel of over 1000000 statements, scopes and calls\n    for (;;) tg(C[0] = 1);\n                ^\n    is this in a loop of C that does not end"},
+    {&endless_scopes, 2, "a kernel of over 1000000 statements, scopes and calls"},
+    {&endless_requirements, 1, "a kernel of over 1000000 statements, scopes and calls"},
+    {&endless_error, 1, "unknown name 'C'"},
+    {&ends_late, 1, "unknown name 'C'"},
+  };
+  static const tg_binding one[] = {{"M", 4, 64, 0}};
+  for (unsigned i = 0; i < TG_COUNT(rows); i++) {
+    attempt a = {.def = rows[i].def, .bindings = one, .n = rows[i].def == &endless_requirements};
+    tg_job_init(&a.job, NULL);
+    CHECK(!tg_protect(&a.job.env, author, &a), "%s is accepted", rows[i].def->name);
+    CHECK(strstr(a.job.env.message, rows[i].message) != NULL, "%s: %s", rows[i].def->name, a.job.env.message);
+    char place[256];
+    snprintf(place, sizeof place, "%s:%d:", __FILE__, rows[i].def->line + rows[i].line);
+    CHECK(!strncmp(a.job.env.message, place, strlen(place)), "%s: %s", rows[i].def->name, a.job.env.message);
+    tg_job_drop(&a.job);
+  }
+  CHECK(ends_run == 1, "a body that ends is left before its end");
+}
+
 static void check_others(void) {
   static const tg_binding two[] = {{"M", 8, 8, 0}, {"R", 1, 1, 0}};
   static const struct { const tg_kernel_def *def; uint32_t n; const char *message; } rows[] = {
@@ -209,6 +257,7 @@ static void check_generated(void) {
 int main(void) {
   check_words();
   check_errors();
+  check_endless();
   check_others();
   check_generated();
   return TEST_END();
