@@ -65,9 +65,10 @@ enum {                        /* tg_context_options.flags */
 
 typedef struct tg_context_options {   /* zero means default */
   tg_allocator allocator;     /* malloc */
-  void (*log)(void *user, const char *message);   /* told what no call returns: a cache that cannot be written. Nobody */
+  void (*log)(void *user, const char *message);   /* told what no call returns: why a context cannot be made (an unknown target: with those that there are), a cache that cannot be
+                               * written. Nobody */
   void *log_user;
-  const char *cache;          /* folder of compiled kernels, shared by processes; none */
+  const char *cache;          /* folder of compiled kernels, shared by processes, made with its parents by the first that is kept; none */
   const char *target;         /* "host" */
   int threads;                /* of the pool, the caller's among them; all cores. None is started before a launch asks. Those that sleep are woken on other
                                * processors than the launcher's, of those that it may use */
@@ -80,7 +81,8 @@ TG_API tg_status tg_context_create(const tg_context_options *options, tg_context
 /* Of libtg.a alone, which needs no LLVM: kernels are taken from the cache; TG_MISS if one is not there. */
 TG_API tg_status tg_context_create_runtime(const tg_context_options *options, tg_context **out);
 TG_API void tg_context_free(tg_context *context);          /* after its kernels */
-/* The last failure of this context on the calling thread; valid until the next. "" if there is none. */
+/* The last failure of this context on the calling thread; valid until the next. "" if there is none. A call that is given no context (or no kernel) returns
+ * TG_EINVAL and has nowhere to say more. */
 TG_API const char *tg_error_message(tg_context *context);
 TG_API const char *tg_status_name(tg_status status);
 

@@ -196,7 +196,8 @@ static void show_job(void *arg) {
 }
 
 static tg_status show(tg_context *c, tg_source s, const char *stage, tg_show_fn *write, void *user) {
-  if (!c || !write) return TG_EINVAL;
+  if (!c) return TG_EINVAL;
+  if (!write) return tg_context_fail(c, TG_EINVAL, "no function is given to write to");
   if (!s.options) s.options = &tg_no_options;
   showing k = {.work = {.context = c, .source = &s}, .write = write, .user = user, .stage = stage};
   return tg_work_run(&k.work, show_job, &k);

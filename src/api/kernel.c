@@ -13,7 +13,8 @@ void tg_kernel_free(tg_kernel *k) {
 const tg_kernel_info *tg_kernel_describe(const tg_kernel *k) { return k ? &k->info : NULL; }
 
 tg_status tg_kernel_bytes(const tg_kernel *k, const int64_t *params, uint32_t b, size_t *bytes) {
-  if (!k || !bytes) return TG_EINVAL;
+  if (!k) return TG_EINVAL; /* of a compile that failed: no context could say why */
+  if (!bytes) return tg_context_fail(k->context, TG_EINVAL, "no place is given for the bytes");
   const tg_spec *s = tg_cpu_kernel_spec(k->cpu);
   char message[512];
   int64_t n;
@@ -21,7 +22,7 @@ tg_status tg_kernel_bytes(const tg_kernel *k, const int64_t *params, uint32_t b,
   if (b >= s->buffers_n) return tg_context_fail(k->context, TG_EINVAL, "the kernel has no such buffer");
   if (s->params_n && !params) return tg_context_fail(k->context, TG_EINVAL, "the kernel's parameters are missing");
   if (s->params_n && tg_spec_check_params(s, params, message, sizeof message)) return tg_context_fail(k->context, TG_EINVAL, message);
-  if (!tg_spec_bytes(s, b, params, &n)) return tg_context_fail(k->context, TG_EINVAL, "the size of a buffer is out of range");
+  if (tg_spec_bytes(s, b, params, &n, message, sizeof message)) return tg_context_fail(k->context, TG_EINVAL, message);
   *bytes = (size_t)n;
   return TG_OK;
 }
@@ -45,7 +46,8 @@ tg_status tg_kernel_run(tg_kernel *k, const tg_launch *l) {
 tg_status tg_kernel_time(tg_kernel *k, const tg_launch *l, double seconds, tg_timing *out) {
   char message[512];
   if (!k) return TG_EINVAL;
-  if (!complete(l) || !out) return tg_context_fail(k->context, TG_EINVAL, "the launch lacks its buffers or parameters");
+  if (!out) return tg_context_fail(k->context, TG_EINVAL, "no place is given for the timing");
+  if (!complete(l)) return tg_context_fail(k->context, TG_EINVAL, "the launch lacks its buffers or parameters");
   tg_status s = tg_cpu_time(k->cpu, k->context->pool, l, seconds, out, message, sizeof message);
   return s == TG_OK ? s : tg_context_fail(k->context, s, message);
 }

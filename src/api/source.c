@@ -13,6 +13,7 @@ const tg_compile_options tg_no_options;
 void tg_source_check(tg_job *j, const tg_source *s) {
   const tg_compile_options *o = s->options;
   if (!s->def && !s->text) tg_fail(&j->env, TG_EINVAL, "no kernel is given");
+  if (s->def && (!s->def->name || !s->def->body)) tg_fail(&j->env, TG_EINVAL, "a kernel without a name or a body");
   if (o->bindings_n && !o->bindings) tg_fail(&j->env, TG_EINVAL, "bindings_n is %u, and there are no bindings", o->bindings_n);
   for (uint32_t i = 0; i < o->bindings_n; i++)
     if (!o->bindings[i].name) tg_fail(&j->env, TG_EINVAL, "a binding without a name");
@@ -213,7 +214,8 @@ static bool compile_tuned(tg_context *c, tg_source s, const tg_kernel_def *const
 
 static tg_status compile_any(tg_context *c, tg_source s, const tg_kernel_def *const *defs, uint32_t n, tg_kernel **out) {
   tg_status status;
-  if (!c || !out) return TG_EINVAL;
+  if (!c) return TG_EINVAL;
+  if (!out) return tg_context_fail(c, TG_EINVAL, "no place is given for the kernel");
   *out = NULL;
   if (!s.options) s.options = &tg_no_options;
   uint32_t flags = s.options->flags & (TG_COMPILE_TUNED | TG_COMPILE_TUNED_ONLY);
@@ -231,9 +233,12 @@ tg_status tg_kernel_compile(tg_context *c, const tg_kernel_def *def, const tg_co
 
 tg_status tg_kernel_compile_tuned(tg_context *c, const tg_kernel_def *const *defs, uint32_t n, const tg_compile_options *o, tg_kernel **out) {
   tg_compile_options tuned = o ? *o : tg_no_options;
-  if (c && (!defs || !n)) return tg_context_fail(c, TG_EINVAL, "no kernel is given");
+  if (!c) return TG_EINVAL;
+  bool given = defs && n;
+  for (uint32_t i = 0; given && i < n; i++) given = defs[i] && defs[i]->name && defs[i]->body;
+  if (!given) return tg_context_fail(c, TG_EINVAL, "no kernel is given, or one of them is NULL");
   tuned.flags |= TG_COMPILE_TUNED;
-  return compile_any(c, (tg_source){.def = defs ? defs[0] : NULL, .options = &tuned}, defs, n, out);
+  return compile_any(c, (tg_source){.def = defs[0], .options = &tuned}, defs, n, out);
 }
 
 tg_status tg_kernel_compile_text(tg_context *c, const char *file, const char *text, const tg_compile_options *o, tg_kernel **out) {

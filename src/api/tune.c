@@ -158,7 +158,8 @@ static void keep(tuning *k) {
 }
 
 static tg_status tune(tg_context *c, const tg_sketch_source *sketch, uint32_t n, const tg_tune_options *o, tg_trial_gates *gates, const char *about, tg_tune_result **out) {
-  if (!c || !out) return TG_EINVAL;
+  if (!c) return TG_EINVAL;
+  if (!out) return tg_context_fail(c, TG_EINVAL, "no place is given for the result");
   *out = NULL;
   if (!c->compiler) return tg_context_fail(c, TG_EINVAL, "this program has no compiler: that is tg_context_create of libtg_jit");
   tg_allocator a = c->env.allocator;
@@ -186,6 +187,8 @@ tg_status tg_tune_gated(tg_context *c, const tg_kernel_def *const *defs, uint32_
   tg_sketch_source s[MOST];
   if (!o) o = &no_options;
   if (c && (!defs || !n || n > MOST)) return tg_context_fail(c, TG_EINVAL, "tg_tune takes 1 to 64 kernels");
+  for (uint32_t i = 0; c && i < n; i++)
+    if (!defs[i] || !defs[i]->name || !defs[i]->body) return tg_context_fail(c, TG_EINVAL, "one of the kernels is NULL, or has no name or no body");
   for (uint32_t i = 0; c && i < n; i++) s[i] = (tg_sketch_source){.def = defs[i], .user = o->user};
   return tune(c, s, n, o, gates, about, out);
 }

@@ -195,7 +195,7 @@ static tg_status check(const tg_cpu_kernel *k, const tg_launch *l, void **buffer
   if (s->params_n && tg_spec_check_params(s, l->params, message, message_n)) return TG_EINVAL;
   for (uint32_t i = 0; i < s->buffers_n; i++) {
     uintptr_t at = (uintptr_t)l->buffers[i].data;
-    if (!tg_spec_bytes(s, i, l->params, &bytes[i])) return wrong(message, message_n, "the size of '%s' is out of range", names + b[i].name);
+    if (tg_spec_bytes(s, i, l->params, &bytes[i], message, message_n)) return TG_EINVAL;
     if (b[i].strided && b[i].role != TG_ROLE_IN && b[i].bytes < 0 && !tg_spec_apart(s, i, l->params))
       return wrong(message, message_n, "the strides of '%s', which the kernel writes, lay two elements on one place", names + b[i].name);
     if (TG_MUTANT("cpu: buffers too small", l->buffers[i].bytes < (uint64_t)bytes[i], l->buffers[i].bytes + 1 < (uint64_t)bytes[i]))

@@ -35,8 +35,8 @@ static inline const tg_spec_param *tg_spec_params(const tg_spec *s) { return (co
 static inline const tg_spec_expr *tg_spec_exprs(const tg_spec *s) { return (const tg_spec_expr *)(tg_spec_params(s) + s->params_n); }
 static inline const tg_spec_code *tg_spec_codes(const tg_spec *s) { return (const tg_spec_code *)(tg_spec_exprs(s) + s->exprs_n); }
 static inline const char *tg_spec_strings(const tg_spec *s) { return (const char *)(tg_spec_codes(s) + s->code_n); }
-/* Bytes of buffer b; false if they pass 2^62 or a stride is negative. */
-bool tg_spec_bytes(const tg_spec *s, uint32_t b, const int64_t *params, int64_t *bytes);
+/* Bytes of buffer b: NULL, or what is wrong, in out: a size or a stride below 0, bytes past 2^62. */
+const char *tg_spec_bytes(const tg_spec *s, uint32_t b, const int64_t *params, int64_t *bytes, char *out, size_t n);
 /* False if the strides of buffer b may lay two elements on one place (which no written buffer may). After tg_spec_bytes. */
 bool tg_spec_apart(const tg_spec *s, uint32_t b, const int64_t *params);
 /* Parameters in their class, and requirements: NULL, or what is wrong, in out. */

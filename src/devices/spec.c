@@ -11,6 +11,7 @@ enum { STACK = 64 };
 typedef struct {
   tg_job *j;
   TG_VEC(tg_spec_buffer) buffers;
+  TG_VEC(const tg_uop *) defines;   /* of the buffers */
   TG_VEC(tg_spec_param) params;
   TG_VEC(tg_spec_expr) exprs;
   TG_VEC(tg_spec_code) code;
@@ -63,6 +64,7 @@ static void add_buffer(builder *b, const tg_uop *define) {
   }
   if (constant) s.bytes = -2; /* computed below, once all is in place */
   tg_push(&b->j->env, &b->buffers, s);
+  tg_push(&b->j->env, &b->defines, define);
 }
 
 static const tg_spec *pack(builder *b, uint32_t requires_n, const char *name) {
@@ -83,10 +85,11 @@ static const tg_spec *pack(builder *b, uint32_t requires_n, const char *name) {
     if (buffer->bytes == -1) continue;
     buffer->bytes = -1;
     int64_t bytes;
-    if (!tg_spec_bytes(s, i, NULL, &bytes)) tg_fail(&b->j->env, TG_EINVAL, "the size of '%s' is out of range", tg_spec_strings(s) + buffer->name);
+    char why[512];
+    if (tg_spec_bytes(s, i, NULL, &bytes, why, sizeof why)) tg_fail_at(b->j, tg_buffer_info(b->j, b->defines.data[i])->pos, "%s", why);
     buffer->bytes = bytes;
     if (buffer->role != TG_ROLE_IN && !tg_spec_apart(s, i, NULL))
-      tg_fail(&b->j->env, TG_EINVAL, "the strides of '%s', which the kernel writes, lay two elements on one place", tg_spec_strings(s) + buffer->name);
+      tg_fail_at(b->j, tg_buffer_info(b->j, b->defines.data[i])->pos, "the strides of '%s', which the kernel writes, lay two elements on one place", tg_spec_strings(s) + buffer->name);
   }
   return s;
 }
@@ -156,32 +159,37 @@ static bool evaluate(const tg_spec *s, const tg_spec_expr *e, const int64_t *par
   return true;
 }
 
-bool tg_spec_bytes(const tg_spec *s, uint32_t b, const int64_t *params, int64_t *bytes) {
+const char *tg_spec_bytes(const tg_spec *s, uint32_t b, const int64_t *params, int64_t *bytes, char *out, size_t n) {
   const tg_spec_buffer *buffer = &tg_spec_buffers(s)[b];
+  const char *name = tg_spec_strings(s) + buffer->name;
   const tg_i128 far = (tg_i128)1 << 62;
   if (buffer->bytes >= 0) {
     *bytes = buffer->bytes;
-    return true;
+    return NULL;
   }
+#define BEYOND (snprintf(out, n, "the size of '%s' is out of range: it passes 2^62 bytes", name), out)
   tg_i128 elements = 1, last = 0;
   bool empty = false;
   for (uint32_t i = 0; i < buffer->rank; i++) {
     tg_value d, stride = {.i = 0};
-    if (!evaluate(s, &tg_spec_exprs(s)[buffer->first + i], params, &d)) return false;
-    if (buffer->strided && !evaluate(s, &tg_spec_exprs(s)[buffer->first + buffer->rank + i], params, &stride)) return false;
-    if (stride.i < 0 || d.i > far || stride.i > far) return false;
-    if (d.i <= 0) {
+    if (!evaluate(s, &tg_spec_exprs(s)[buffer->first + i], params, &d)) return BEYOND;
+    if (buffer->strided && !evaluate(s, &tg_spec_exprs(s)[buffer->first + buffer->rank + i], params, &stride)) return BEYOND;
+    if (d.i > far || stride.i > far || d.i < -far || stride.i < -far) return BEYOND;
+    if (TG_MUTANT("spec: sizes below 0", d.i < 0, false)) return snprintf(out, n, "'%s' has the size %lld in dimension %u, counted from 0; a size is 0 or more", name, (long long)d.i, i), out;
+    if (stride.i < 0) return snprintf(out, n, "'%s' has the stride %lld in dimension %u, counted from 0; a stride is 0 or more", name, (long long)stride.i, i), out;
+    if (!d.i) {
       empty = true;
       continue;
     }
     tg_i128 step;
-    if (__builtin_mul_overflow(d.i - 1, stride.i, &step) || __builtin_add_overflow(last, step, &last) || __builtin_mul_overflow(elements, d.i, &elements)) return false;
-    if (last > far || (elements > far && !buffer->strided)) return false;
+    if (__builtin_mul_overflow(d.i - 1, stride.i, &step) || __builtin_add_overflow(last, step, &last) || __builtin_mul_overflow(elements, d.i, &elements)) return BEYOND;
+    if (last > far || (elements > far && !buffer->strided)) return BEYOND;
   }
-  tg_i128 n = empty ? 0 : (buffer->strided ? last + 1 : elements) * tg_type_bytes(buffer->type);
-  if (n > far) return false;
-  *bytes = (int64_t)n;
-  return true;
+  tg_i128 size = empty ? 0 : (buffer->strided ? last + 1 : elements) * tg_type_bytes(buffer->type);
+  if (size > far) return BEYOND;
+  *bytes = (int64_t)size;
+  return NULL;
+#undef BEYOND
 }
 
 /* Dimensions by stride: each must step beyond all that the smaller ones reach. */

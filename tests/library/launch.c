@@ -165,6 +165,26 @@ static void params(void) {
   tg_kernel_free(k);
 }
 
+/* Sizes and strides below 0 are refused, at the launch too; 0 is nothing to do. */
+static void below_nothing(void) {
+  tg_kernel *k = compile("kernel less(N in -5..5, S in -2..9) { in(x, f32, [N, 2], [S, 1]); out(y, f32, [N]); range(i, N) y[i] = x[i,0]; }");
+  float x[64] = {0}, y[5] = {0};
+  int64_t n[2] = {-5, 2};
+  tg_argument a[] = {{x, sizeof x}, {y, sizeof y}};
+  tg_launch l = {.buffers = a, .buffers_n = 2, .params = n, .params_n = 2};
+  size_t bytes;
+  if (!k) return;
+  refuse(k, &l, "'x' has the size -5 in dimension 0, counted from 0; a size is 0 or more");
+  CHECK(tg_kernel_bytes(k, n, 1, &bytes) == TG_EINVAL && strstr(tg_error_message(context), "'y' has the size -5"), "%s", tg_error_message(context));
+  n[0] = 0;
+  accept(k, &l);
+  n[0] = 5, n[1] = -1;
+  refuse(k, &l, "'x' has the stride -1 in dimension 0, counted from 0; a stride is 0 or more");
+  n[1] = 0;
+  accept(k, &l);
+  tg_kernel_free(k);
+}
+
 static void nothing_to_do(void) {
   tg_kernel *k = compile("kernel none(M in 0..10, K in 0..10) { in(x, f32, [M, K]); out(y, f32, [M]); range(i, M) y[i] = sum(j : K, x[i,j]); }");
   float y[10];
@@ -216,6 +236,9 @@ static void two_contexts(void) {
   tg_context_free(other);
 }
 
+static void show_nothing(void *user, const char *stage, const char *text) { (void)user, (void)stage, (void)text; }
+static void keep_line(void *user, const char *message) { snprintf(user, 1024, "%s", message); }
+
 static void odd_calls(void) {
   tg_kernel *k = NULL;
   tg_context *c = NULL;
@@ -223,7 +246,30 @@ static void odd_calls(void) {
   CHECK(tg_kernel_compile_text(NULL, "x.tg", scale, NULL, &k) == TG_EINVAL && tg_kernel_compile_text(context, "x.tg", scale, NULL, NULL) == TG_EINVAL, "NULL");
   CHECK(tg_kernel_compile_text(context, NULL, "", NULL, &k) == TG_EINVAL && !k && tg_error_message(context)[0], "an empty text");
   CHECK(tg_kernel_compile(context, NULL, NULL, &k) == TG_EINVAL, "no kernel");
-  CHECK(tg_show_text(context, NULL, scale, NULL, NULL, NULL, NULL) == TG_EINVAL, "nobody to show to");
+  CHECK(strstr(tg_error_message(context), "no kernel is given") != NULL, "%s", tg_error_message(context));
+  CHECK(tg_show_text(context, NULL, scale, NULL, NULL, NULL, NULL) == TG_EINVAL && strstr(tg_error_message(context), "no function"), "nobody to show to");
+  CHECK(tg_show_text(NULL, NULL, scale, NULL, NULL, show_nothing, NULL) == TG_EINVAL, "no context to show in");
+  CHECK(tg_kernel_compile_text(context, "x.tg", scale, NULL, NULL) == TG_EINVAL && strstr(tg_error_message(context), "no place is given for the kernel"), "%s", tg_error_message(context));
+  static const tg_kernel_def hollow = {.name = "hollow"}, *const hollow_defs[] = {&hollow}, *const null_defs[] = {NULL};
+  CHECK(tg_kernel_compile(context, &hollow, NULL, &k) == TG_EINVAL && strstr(tg_error_message(context), "without a name or a body"), "%s", tg_error_message(context));
+  for (int i = 0; i < 4; i++) {
+    const tg_kernel_def *const *defs = i == 0 ? NULL : i == 1 ? null_defs : hollow_defs;
+    CHECK(tg_kernel_compile_tuned(context, defs, i < 3, NULL, &k) == TG_EINVAL && strstr(tg_error_message(context), "no kernel is given"), "%d: %s", i, tg_error_message(context));
+  }
+  CHECK(tg_kernel_compile_tuned(NULL, null_defs, 1, NULL, &k) == TG_EINVAL && tg_kernel_compile(NULL, &hollow, NULL, &k) == TG_EINVAL, "no context");
+  tg_timing t;
+  size_t bytes = 7;
+  CHECK(tg_kernel_run(NULL, &(tg_launch){0}) == TG_EINVAL && tg_kernel_time(NULL, &(tg_launch){0}, 0.1, &t) == TG_EINVAL && !tg_kernel_describe(NULL), "no kernel to run");
+  CHECK(tg_kernel_bytes(NULL, NULL, 0, &bytes) == TG_EINVAL && !tg_kernel_workspace(NULL, 1), "no kernel to ask");
+  if ((k = compile(scale))) {
+    CHECK(tg_kernel_time(k, &(tg_launch){0}, 0.1, NULL) == TG_EINVAL && strstr(tg_error_message(context), "the timing"), "%s", tg_error_message(context));
+    CHECK(tg_kernel_bytes(k, NULL, 0, NULL) == TG_EINVAL && strstr(tg_error_message(context), "the bytes"), "%s", tg_error_message(context));
+    tg_kernel_free(k);
+    k = NULL;
+  }
+  char told[1024] = "";
+  CHECK(tg_context_create(&(tg_context_options){.target = "pdp-11", .log = keep_line, .log_user = told}, &c) == TG_EINVAL && !c, "an unknown target");
+  CHECK(strstr(told, "no target is named 'pdp-11'; there are host, x86-64-v2") != NULL, "told: %s", told);
   tg_binding b[] = {{"N", 8, 4, 1}, {NULL, 1, 1, 1}, {"Q", 1, 1, 1}, {"N", 4, 8, -4}, {"N", 4, 4000, 4}};
   for (int i = 0; i < 4; i++) {
     tg_status s = tg_kernel_compile_text(context, "x.tg", scale, &(tg_compile_options){.bindings = &b[i], .bindings_n = 1}, &k);
@@ -245,6 +291,7 @@ int main(void) {
   far_away();
   params();
   nothing_to_do();
+  below_nothing();
   huge();
   two_contexts();
   odd_calls();
