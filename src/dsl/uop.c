@@ -202,22 +202,45 @@ const tg_uop *tg_range_dealt(tg_job *j, const tg_uop *range, bool in_shares) {
   return tg_make(j, TG_OP_RANGE, (tg_type)range->type, 1, in_shares ? range->arg | bit : range->arg & ~bit, 1, range->src);
 }
 
-static bool name_taken(const tg_job *j, const char *name) {
-  for (uint32_t i = 0; i < j->buffers.n; i++)
-    if (!strcmp(j->buffers.data[i].name, name)) return true;
-  for (uint32_t i = 0; i < j->params.n; i++)
-    if (!strcmp(j->params.data[i].name, name)) return true;
-  for (uint32_t i = 0; i < j->ranges.n; i++)
-    if (!strcmp(j->ranges.data[i].name, name)) return true;
-  return false;
+/* Names that are taken, interned, with the number that was tried last to make a new one of each. */
+typedef struct tg_taken { const char *name; int next; } tg_taken;
+
+static tg_taken *taken_slot(const tg_job *j, const char *symbol) {
+  uint32_t h = (uint32_t)tg_mix(0, (uint64_t)(uintptr_t)symbol) & j->taken_mask;   /* never iterated: addresses decide nothing */
+  while (j->taken[h].name && j->taken[h].name != symbol) h = (h + 1) & j->taken_mask;
+  return &j->taken[h];
+}
+
+static void take_name(tg_job *j, const char *name) {
+  if (!j->taken || j->taken_n * 2 > j->taken_mask) {
+    tg_taken *old = j->taken;
+    uint32_t n = old ? j->taken_mask + 1 : 0, size = n ? n * 2 : 64;
+    j->taken = tg_new(&j->env, tg_taken, size);
+    j->taken_mask = size - 1;
+    for (uint32_t i = 0; i < n; i++)
+      if (old[i].name) *taken_slot(j, old[i].name) = old[i];
+  }
+  tg_taken *t = taken_slot(j, tg_sym(j, name));
+  if (t->name) return;
+  *t = (tg_taken){tg_sym(j, name), 1};
+  j->taken_n++;
+}
+
+/* The name itself, or the first of NAME.1, NAME.2, .. that nothing in the job has. */
+static const char *free_name(tg_job *j, const char *name) {
+  for (uint32_t *i = &j->taken_seen[0]; *i < j->buffers.n; ++*i) take_name(j, j->buffers.data[*i].name);
+  for (uint32_t *i = &j->taken_seen[1]; *i < j->params.n; ++*i) take_name(j, j->params.data[*i].name);
+  for (uint32_t *i = &j->taken_seen[2]; *i < j->ranges.n; ++*i) take_name(j, j->ranges.data[*i].name);
+  tg_taken *t = j->taken ? taken_slot(j, tg_sym(j, name)) : NULL;
+  if (!t || !t->name) return name;
+  for (;; t->next++) {
+    const char *next = tg_sym(j, tg_format(&j->env, "%s.%d", name, t->next));
+    if (!taken_slot(j, next)->name) return next;
+  }
 }
 
 const tg_uop *tg_define(tg_job *j, tg_buffer info, uint32_t lanes, const tg_uop *const *dims, const tg_uop *const *strides, bool unique) {
-  if (unique && name_taken(j, info.name)) {
-    const char *base = info.name;
-    for (int k = 1; name_taken(j, info.name); k++) info.name = tg_format(&j->env, "%s.%d", base, k);
-  }
-  info.name = tg_sym(j, info.name);
+  info.name = tg_sym(j, unique ? free_name(j, info.name) : info.name);
   uint32_t ordinal = j->buffers.n, n = info.rank;
   tg_push(&j->env, &j->buffers, info);
   const tg_uop *src[2 * 16];

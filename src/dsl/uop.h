@@ -142,6 +142,7 @@ typedef struct tg_job {
   const tg_uop *sink;                           /* the program, in its present form */
   const char *stage;                            /* the form: name of the last pass, "author" at first */
   const char **symbols; uint32_t symbols_n, symbols_mask;  /* interned names */
+  struct tg_taken *taken; uint32_t taken_n, taken_mask, taken_seen[3];  /* names of buffers, parameters, ranges, as far as they have been seen (uop.c) */
   tg_memo memos[4];
   void *trace;                                  /* rewrite trace, if one is being taken (ranges/ranges.h) */
   struct tg_known *known;                       /* what ranges has found out about nodes */

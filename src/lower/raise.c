@@ -9,8 +9,9 @@
  * if that does not compute it more often, or if it is cheap; a scalar's value always, since what does not change in a loop
  * is computed outside of it later. */
 #include "lower/sweep.h"
+#include "lower/touch.h"
 
-typedef struct { const tg_uop **data; uint32_t n, cap; } statements;
+typedef struct { const tg_uop **data; uint32_t n, cap; } statements;   /* NULL: one that has gone into another */
 
 /* A store alone in a perfect nest, each of whose ranges is one of its subscripts: it writes each element once. */
 typedef struct {
@@ -39,45 +40,17 @@ static bool simple_nest(tg_job *j, const tg_uop *u, simple *s) {
   return true;
 }
 
-/* ---- what statements touch ---- */
-
-typedef struct { uint32_t loads, stores; } touches;
-
-static touches count_touches(tg_job *j, const tg_uop *u, uint32_t buffer) {
-  touches t = {0};
-  uint32_t n;
-  const tg_uop **order = tg_toposort(j, u, &n);
-  for (uint32_t i = 0; i < n; i++) {
-    if (order[i]->op == TG_OP_LOAD) t.loads += tg_buffer_ordinal(order[i]->src[0]) == buffer;
-    if (order[i]->op == TG_OP_STORE) t.stores += tg_buffer_ordinal(order[i]->src[0]) == buffer;
-  }
-  return t;
-}
-
-/* The same, each statement by itself. */
-static touches sum_touches(tg_job *j, const tg_uop *u, uint32_t buffer) {
-  if (u->op != TG_OP_END) return count_touches(j, u, buffer);
-  touches t = count_touches(j, u->src[0], buffer);
-  for (uint32_t i = 1; i < u->n; i++) {
-    touches x = sum_touches(j, u->src[i], buffer);
-    t.loads += x.loads;
-    t.stores += x.stores;
-  }
-  return t;
-}
-
-/* Does u store to a buffer that value loads? */
-static bool disturbs(tg_job *j, const tg_uop *u, const tg_uop *value) {
-  if (u->op == TG_OP_STORE) return count_touches(j, value, tg_buffer_ordinal(u->src[0])).loads > 0;
-  if (u->op == TG_OP_END)
-    for (uint32_t i = 1; i < u->n; i++)
-      if (disturbs(j, u->src[i], value)) return true;
-  return false;
-}
-
 static bool same_place(const tg_uop *load, const tg_uop *store) {
   return tg_define_of(load->src[0]) == tg_define_of(store->src[0]) &&
          !memcmp(load->src + 1, store->src + 1, tg_access_rank(store) * sizeof *store->src);
+}
+
+static bool loads_from(tg_job *j, const tg_uop *u, uint32_t buffer) {
+  uint32_t n;
+  const tg_uop **order = tg_toposort(j, u, &n);
+  for (uint32_t i = 0; i < n; i++)
+    if (order[i]->op == TG_OP_LOAD && tg_buffer_ordinal(order[i]->src[0]) == buffer) return true;
+  return false;
 }
 
 static const tg_uop *rebuild(tg_job *j, const simple *s, const tg_uop *store, const tg_uop *like) {
@@ -128,11 +101,11 @@ const tg_uop *tg_raise_accumulation(tg_job *j, const tg_uop *end) {
     term = value->src[1 - i];
     break;
   }
-  if (!self || count_touches(j, term, tg_buffer_ordinal(store->src[0])).loads) return NULL;
+  if (!self || loads_from(j, term, tg_buffer_ordinal(store->src[0]))) return NULL;
   const tg_uop *gate = tg_gate(store);
   if (tg_gate(self) && tg_gate(self) != gate) return NULL;
   if (gate && tg_uses(j, gate, range)) {
-    if (count_touches(j, gate, tg_buffer_ordinal(store->src[0])).loads) return NULL;
+    if (loads_from(j, gate, tg_buffer_ordinal(store->src[0]))) return NULL;
     term = tg_op3(j, TG_OP_WHERE, gate, term, tg_identity(j, (tg_op)value->op, (tg_type)value->type));
     gate = NULL;
     self = tg_load(j, self->src[0], self->src + 1, NULL, NULL, 0);
@@ -257,7 +230,7 @@ static bool used_once(tg_job *j, const tg_uop *u, uint32_t buffer, uint32_t *loa
         if (!subscript) return false;
       }
     }
-    if (x->op != TG_OP_REDUCE || !count_touches(j, x, buffer).loads) continue;
+    if (x->op != TG_OP_REDUCE || !loads_from(j, x, buffer)) continue;
     for (uint32_t k = 0; k < tg_reduce_info(x).ranges; k++) { /* a load inside must move with every range of the reduction */
       for (uint32_t q = 0; q < n; q++) {
         const tg_uop *load = order[q];
@@ -337,7 +310,7 @@ static bool exchanged(tg_job *j, const tg_uop *u, const tg_uop *value, uint32_t 
   if (!shared) return false;
   tg_sweep s = tg_sweep_of(j, u);
   for (uint32_t i = 0; i < s.n; i++)
-    if (s.u[i]->op == TG_OP_SHUFFLE && count_touches(j, s.u[i]->src[0], buffer).loads) return true;
+    if (s.u[i]->op == TG_OP_SHUFFLE && loads_from(j, s.u[i]->src[0], buffer)) return true;
   return false;
 }
 
@@ -363,7 +336,20 @@ static bool uneven_in_lockstep(tg_job *j, const tg_uop *u, const forwarding *f) 
   return false;
 }
 
-static bool try_forward(tg_job *j, const touches *all, statements *list, uint32_t at) {
+/* The program's statements count as they are changed: all is what they touch, each by itself. */
+typedef struct { tg_job *job; tg_touching touching; tg_touches *all; bool changed; } raising;
+
+/* May a register's value be moved to where u reads it? */
+static bool moves_into(raising *r, const tg_uop *u, const forwarding *f) {
+  tg_job *j = r->job;
+  if (tg_touch_disturbs(&r->touching, u, f->value)) return false;
+  if (!(tg_touch_set_of(&r->touching, u).loads & tg_touch_bit(f->buffer))) return true;
+  return !exchanged(j, u, f->value, f->buffer) && !exchanged_under(j, u, f) && !uneven_in_lockstep(j, u, f);
+}
+
+static bool try_forward(raising *r, statements *list, uint32_t at) {
+  tg_job *j = r->job;
+  const tg_touches *all = r->all;
   simple s;
   if (list->data[at]->op == TG_OP_DEFINE || !simple_nest(j, list->data[at], &s) || tg_gate(s.store)) return false;
   const tg_buffer *b = tg_buffer_info(j, s.store->src[0]);
@@ -371,12 +357,12 @@ static bool try_forward(tg_job *j, const touches *all, statements *list, uint32_
   if (b->space != TG_SPACE_REG || b->demand || tg_define_of(s.store->src[0])->lanes > 1 || all[f.buffer].stores != 1) return false;
   for (uint32_t k = 0; k < s.depth; k++)
     if (tg_range_kind(s.loop[k]->src[0]) != TG_LOOP) return false;
-  if (!covers(&s, &f) || count_touches(j, f.value, f.buffer).loads) return false;
+  if (!covers(&s, &f) || tg_touches_of(&r->touching, f.value, f.buffer).loads) return false;
   uint32_t loads = 0, last = at, uses = 0;
   const tg_uop *around[64];
   bool once = true;
-  for (uint32_t i = at + 1; i < list->n; i++) {
-    uint32_t n = sum_touches(j, list->data[i], f.buffer).loads;
+  for (uint32_t i = at + 1; i < list->n && loads < all[f.buffer].loads; i++) {
+    uint32_t n = list->data[i] ? tg_touches_sum(&r->touching, list->data[i], f.buffer).loads : 0;
     if (!n) continue;
     loads += n;
     last = i;
@@ -384,54 +370,52 @@ static bool try_forward(tg_job *j, const touches *all, statements *list, uint32_
   }
   if (loads < all[f.buffer].loads || (f.n && !once && !cheap(j, f.value))) return false;
   for (uint32_t i = at + 1; i <= last; i++)
-    if (disturbs(j, list->data[i], f.value) || exchanged(j, list->data[i], f.value, f.buffer) || exchanged_under(j, list->data[i], &f) || uneven_in_lockstep(j, list->data[i], &f)) return false;
-  for (uint32_t i = at + 1; i <= last; i++) list->data[i] = tg_map(j, list->data[i], forward_load, NULL, &f);
-  memmove(list->data + at, list->data + at + 1, (list->n - at - 1) * sizeof *list->data);
-  list->n--;
+    if (list->data[i] && !moves_into(r, list->data[i], &f)) return false;
+  for (uint32_t i = at + 1; i <= last; i++) {
+    if (!list->data[i] || !(tg_touch_set_of(&r->touching, list->data[i]).loads & tg_touch_bit(f.buffer))) continue;
+    tg_touches_add(&r->touching, list->data[i], r->all, -1);
+    list->data[i] = tg_map(j, list->data[i], forward_load, NULL, &f);
+    tg_touches_add(&r->touching, list->data[i], r->all, 1);
+  }
+  tg_touches_add(&r->touching, list->data[at], r->all, -1);
+  list->data[at] = NULL;
   return true;
 }
 
 /* ---- lists ---- */
 
-static void count_all(tg_job *j, const tg_uop *u, touches *all) {
-  if (u->op == TG_OP_END || u->op == TG_OP_SINK) {
-    for (uint32_t i = u->op == TG_OP_END; i < u->n; i++) count_all(j, u->src[i], all);
-    if (u->op == TG_OP_SINK) return;
-    u = u->src[0];
-  }
-  uint32_t n;
-  const tg_uop **order = tg_toposort(j, u, &n);
-  for (uint32_t i = 0; i < n; i++) {
-    if (order[i]->op == TG_OP_LOAD) all[tg_buffer_ordinal(order[i]->src[0])].loads++;
-    if (order[i]->op == TG_OP_STORE) all[tg_buffer_ordinal(order[i]->src[0])].stores++;
-  }
+static void close_gaps(statements *list) {
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < list->n; i++)
+    if (list->data[i]) list->data[kept++] = list->data[i];
+  list->n = kept;
 }
 
-static const tg_uop *raise_statement(tg_job *j, const tg_uop *u);
+static const tg_uop *raise_statement(raising *r, const tg_uop *u);
 
-static bool merge_next(tg_job *j, statements *list, uint32_t at) {
+static void merge_next(raising *r, statements *list, uint32_t at) {
   simple s;
-  if (!simple_nest(j, list->data[at], &s)) return false;
+  if (!simple_nest(r->job, list->data[at], &s)) return;
   uint32_t buffer = tg_buffer_ordinal(s.store->src[0]);
   for (uint32_t i = at + 1; i < list->n; i++) {
-    touches t = count_touches(j, list->data[i], buffer);
+    tg_touches t = tg_touches_of(&r->touching, list->data[i], buffer);
     if (!t.loads && !t.stores) {
-      if (disturbs(j, list->data[i], tg_stored(s.store))) return false;
+      if (tg_touch_disturbs(&r->touching, list->data[i], tg_stored(s.store))) return;
       continue;
     }
-    const tg_uop *both = t.stores == 1 ? merge(j, list->data[at], list->data[i]) : NULL;
-    if (!both) return false;
+    const tg_uop *both = t.stores == 1 ? merge(r->job, list->data[at], list->data[i]) : NULL;
+    if (!both) return;
     list->data[i] = both;
-    memmove(list->data + at, list->data + at + 1, (list->n - at - 1) * sizeof *list->data);
-    list->n--;
-    return true;
+    list->data[at] = NULL;
+    return;
   }
-  return false;
 }
 
-static void raise_list(tg_job *j, const tg_uop *const *from, uint32_t n, statements *out) {
-  for (uint32_t i = 0; i < n; i++) tg_push(&j->env, out, raise_statement(j, from[i]));
-  for (uint32_t i = out->n; i-- > 0;) merge_next(j, out, i);
+/* The first statement goes into the second, they into the third: what has grown is moved, and not walked. */
+static void raise_list(raising *r, const tg_uop *const *from, uint32_t n, statements *out) {
+  for (uint32_t i = 0; i < n; i++) tg_push(&r->job->env, out, raise_statement(r, from[i]));
+  for (uint32_t i = 0; i < out->n; i++) merge_next(r, out, i);
+  close_gaps(out);
 }
 
 static const tg_uop *end_of(tg_job *j, const tg_uop *old, const statements *list) {
@@ -441,34 +425,33 @@ static const tg_uop *end_of(tg_job *j, const tg_uop *old, const statements *list
   return end;
 }
 
-static const tg_uop *raise_statement(tg_job *j, const tg_uop *u) {
+static const tg_uop *raise_statement(raising *r, const tg_uop *u) {
   if (u->op != TG_OP_END || tg_is_merge(u)) return u;
   statements list = {0};
-  raise_list(j, u->src + 1, u->n - 1, &list);
-  u = end_of(j, u, &list);
-  const tg_uop *reduce = tg_raise_accumulation(j, u);
+  raise_list(r, u->src + 1, u->n - 1, &list);
+  u = end_of(r->job, u, &list);
+  const tg_uop *reduce = tg_raise_accumulation(r->job, u);
   return reduce ? reduce : u;
 }
 
-typedef struct { touches *all; bool changed; } forward_state;
-
-static void forward_list(tg_job *j, forward_state *f, statements *list) {
+/* From the last statement to the first: a value has then been moved to its uses when its own terms' turn comes. */
+static void forward_list(raising *r, statements *list) {
   for (uint32_t i = list->n; i-- > 0;) {
-    if (try_forward(j, f->all, list, i)) {
-      f->changed = true;
-      return;
+    if (try_forward(r, list, i)) {
+      r->changed = true;
+      continue;
     }
     const tg_uop *u = list->data[i];
     if (u->op != TG_OP_END || tg_is_merge(u)) continue;
     statements inner = {0};
-    for (uint32_t k = 1; k < u->n; k++) tg_push(&j->env, &inner, u->src[k]);
-    forward_list(j, f, &inner);
-    list->data[i] = end_of(j, u, &inner);
-    if (f->changed) return;
+    for (uint32_t k = 1; k < u->n; k++) tg_push(&r->job->env, &inner, u->src[k]);
+    forward_list(r, &inner);
+    list->data[i] = end_of(r->job, u, &inner);
   }
+  close_gaps(list);
 }
 
-static void drop_unused(tg_job *j, const touches *all, statements *list) {
+static void drop_unused(tg_job *j, const tg_touches *all, statements *list) {
   uint32_t kept = 0;
   for (uint32_t i = 0; i < list->n; i++) {
     const tg_uop *u = list->data[i];
@@ -492,18 +475,17 @@ static bool has_registers(tg_job *j) {
 
 const tg_uop *tg_pass_raise(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
   statements list = {0};
+  raising r = {.job = j, .touching = {.job = j}};
   const tg_uop *plain = tg_plain(j, sink);
-  raise_list(j, plain->src, plain->n, &list);
+  raise_list(&r, plain->src, plain->n, &list);
   if (has_registers(j)) {
-    forward_state f = {.changed = true};
-    f.all = tg_new(&j->env, touches, j->buffers.n);
-    while (f.changed) {
-      f.changed = false;
-      memset(f.all, 0, j->buffers.n * sizeof *f.all);
-      for (uint32_t i = 0; i < list.n; i++) count_all(j, list.data[i], f.all);
-      forward_list(j, &f, &list);
-    }
-    drop_unused(j, f.all, &list);
+    r.all = tg_new(&j->env, tg_touches, j->buffers.n);
+    for (uint32_t i = 0; i < list.n; i++) tg_touches_add(&r.touching, list.data[i], r.all, 1);
+    do {
+      r.changed = false;
+      forward_list(&r, &list);
+    } while (r.changed);
+    drop_unused(j, r.all, &list);
   }
   const tg_uop *raised = tg_loosen_gates(j, tg_sink(j, list.n, list.data));
   return tg_simplify(j, l->rules, raised == plain ? sink : tg_versioned(j, raised));
