@@ -143,7 +143,7 @@ static void find_or_compile(void *arg) {
   tg_context *c = w->context;
   uint32_t flags = w->source->options->flags;
   bool cache = c->cache && !(flags & TG_COMPILE_NO_CACHE);
-  if (!tg_target_runs_here(&c->target)) tg_fail(&j->env, TG_EINVAL, "kernels for %s do not run on this machine's processor: tg_show has their code", c->target.name);
+  if (!tg_target_runs_here(&c->target)) tg_fail(&j->env, TG_EINVAL, "kernels for %s do not run here: %s; tg_show has their code", c->target.name, c->target.lacks);
   tg_source_check(j, w->source);
   tg_source_read(j, w->source);
   if (cache) {

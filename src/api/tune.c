@@ -107,7 +107,7 @@ static void run(void *arg) {
   tuning *k = arg;
   const tg_tune_options *o = k->o;
   tg_env *env = &k->t->env;
-  if (!tg_target_runs_here(&k->c->target)) tg_fail(env, TG_EINVAL, "kernels for %s do not run on this machine's processor", k->c->target.name);
+  if (!tg_target_runs_here(&k->c->target)) tg_fail(env, TG_EINVAL, "kernels for %s do not run here: %s", k->c->target.name, k->c->target.lacks);
   make_scratch(k);
   tg_search_options s = {.sketch = k->sketch, .sketches = k->sketches, .bindings = o->bindings, .bindings_n = o->bindings_n, .start = o->start, .start_n = o->start_n, .params = o->params, .params_n = o->params_n,
                          .threads = o->threads && o->threads < k->c->target.threads ? o->threads : k->c->target.threads, .seconds = o->seconds > 0 ? o->seconds : 20, .candidates = o->candidates, .seed = o->seed, .beam = o->beam,

@@ -4,35 +4,48 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
-#if defined(__x86_64__) && defined(__linux__)
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
-#include "target/target.h"
-
-/* Linux, Documentation/arch/x86/xstate.rst: ARCH_REQ_XCOMP_PERM for the state of TILEDATA, number 18. */
-static bool tiles_allowed(void) {
-#if defined(__x86_64__) && defined(__linux__)
-  enum { REQUEST = 0x1023, TILEDATA = 18 };
-  return syscall(SYS_arch_prctl, REQUEST, TILEDATA) == 0;
-#else
-  return false;
-#endif
-}
+#include "target/processor.h"
 
 /* ---- the table ---- */
 
-/* Features beyond what the cpu implies. PTX: the lowest version that has what tg emits for the chip, so that old drivers take it. Sizes of caches and
- * numbers of cores are those of the chip that the architecture is best known by: heuristics read them, legality never does. */
+#define X(f) ((uint64_t)1 << TG_X86_##f)
+#define A(f) ((uint64_t)1 << TG_ARM_##f)
+/* The levels of x86-64's psABI, less what no kernel uses, and what makers have added since. */
+#define V2 (X(SSE3) | X(SSSE3) | X(CX16) | X(SSE41) | X(SSE42) | X(POPCNT) | X(SAHF))
+#define V3 (V2 | X(AVX) | X(F16C) | X(FMA) | X(MOVBE) | X(LZCNT) | X(BMI) | X(BMI2) | X(AVX2))
+#define V4 (V3 | X(AVX512F) | X(AVX512DQ) | X(AVX512CD) | X(AVX512BW) | X(AVX512VL))
+#define SINCE_SKYLAKE (X(ADX) | X(PREFETCHW))
+#define SINCE_ICELAKE (SINCE_SKYLAKE | X(GFNI) | X(AVX512IFMA) | X(AVX512VBMI) | X(AVX512VBMI2) | X(AVX512VNNI) | X(AVX512BITALG) | X(AVX512VPOPCNTDQ))
+#define ZEN2 (V3 | X(ADX) | X(PREFETCHW) | X(SSE4A))
+#define ZEN4 (V4 | ZEN2 | SINCE_ICELAKE | X(AVX512BF16))
+#define TILES (X(AMX_TILE) | X(AMX_INT8) | X(AMX_BF16))
+#define ARM8 (A(FP) | A(NEON))
+#define ARM82 (ARM8 | A(CRC) | A(LSE) | A(RDM) | A(FP16) | A(RCPC) | A(DOTPROD))
+#define ARM84 (ARM82 | A(JSCVT) | A(COMPLEX) | A(FP16FML) | A(FLAGM) | A(RCPC_IMMO) | A(LSE2) | A(SVE) | A(I8MM) | A(BF16))
+#define ARM90 (ARM84 | A(SVE2) | A(SVE_BITPERM) | A(FLAGM2) | A(FRINT))
+#define KiB << 10
+#define MiB << 20
+
+/* A processor's instructions are those that LLVM has for its name; tests/jit/rows.c asks it. What else a CPU's row might say follows from them (tg_target_derive). PTX: features are the
+ * lowest version that has what tg emits for the chip, so that old drivers take it. Sizes of caches (of data; a core's own, then what it shares with others) and numbers of cores are as published
+ * for the chip that stands behind the row, those of a level as most have them: heuristics read them, legality never does. */
 static const tg_target rows[] = {
-  {.name = "x86-64-v2", .arch = TG_ARCH_X86_64, .vector_bytes = 16, .vector_registers = 16},
-  {.name = "x86-64-v3", .arch = TG_ARCH_X86_64, .vector_bytes = 32, .vector_registers = 16, .fma = true, .f16_convert = true, .masked_access = true},
-  {.name = "x86-64-v4", .arch = TG_ARCH_X86_64, .vector_bytes = 64, .vector_registers = 32, .fma = true, .f16_convert = true, .masked_access = true},
-  {.name = "sapphirerapids", .arch = TG_ARCH_X86_64, .vector_bytes = 64, .vector_registers = 32, .fma = true, .f16_convert = true, .masked_access = true, .dot_u8s8 = true, .dot_bf16 = true, .tile_i8 = true},
-  {.name = "armv8-a", .arch = TG_ARCH_AARCH64, .cpu = "generic", .features = "+neon", .vector_bytes = 16, .vector_registers = 32, .fma = true, .f16_convert = true},
+  {.name = "x86-64-v2", .needs = V2, .l1 = 32 KiB, .l2 = 1 MiB, .l3 = 8 MiB},
+  {.name = "x86-64-v3", .needs = V3, .l1 = 32 KiB, .l2 = 1 MiB, .l3 = 8 MiB},
+  {.name = "x86-64-v4", .needs = V4, .l1 = 32 KiB, .l2 = 1 MiB, .l3 = 8 MiB},
+  {.name = "haswell", .needs = V3, .l1 = 32 KiB, .l2 = 256 KiB, .l3 = 8 MiB},                                   /* Core i7-4770 */
+  {.name = "skylake", .needs = V3 | SINCE_SKYLAKE, .l1 = 32 KiB, .l2 = 256 KiB, .l3 = 8 MiB},                   /* Core i7-6700 */
+  {.name = "skylake-avx512", .needs = V4 | SINCE_SKYLAKE, .l1 = 32 KiB, .l2 = 1 MiB, .l3 = 39424 KiB},          /* Xeon Platinum 8180: 38.5 MiB */
+  {.name = "icelake-server", .needs = V4 | SINCE_ICELAKE, .l1 = 48 KiB, .l2 = 1280 KiB, .l3 = 60 MiB},          /* Xeon Platinum 8380 */
+  {.name = "sapphirerapids", .needs = V4 | SINCE_ICELAKE | X(AVX512BF16) | X(AVX512FP16) | X(AVXVNNI) | TILES, .l1 = 48 KiB, .l2 = 2 MiB, .l3 = 105 MiB},   /* Xeon Platinum 8480+ */
+  {.name = "znver2", .needs = ZEN2, .amd_family = 0x17, .l1 = 32 KiB, .l2 = 512 KiB, .l3 = 16 MiB},             /* EPYC 7742; L3 of a complex, as for those below */
+  {.name = "znver3", .needs = ZEN2, .amd_family = 0x19, .l1 = 32 KiB, .l2 = 512 KiB, .l3 = 32 MiB},             /* EPYC 7763 */
+  {.name = "znver4", .needs = ZEN4, .amd_family = 0x19, .l1 = 32 KiB, .l2 = 1 MiB, .l3 = 32 MiB},               /* EPYC 9654 */
+  {.name = "znver5", .needs = ZEN4 | X(AVXVNNI), .amd_family = 0x1a, .l1 = 48 KiB, .l2 = 1 MiB, .l3 = 32 MiB},  /* EPYC 9755 */
+  {.name = "armv8-a", .arch = TG_ARCH_AARCH64, .cpu = "generic", .features = "+neon", .needs = ARM8, .l1 = 32 KiB, .l2 = 1 MiB, .l3 = 8 MiB},
+  {.name = "neoverse-n1", .arch = TG_ARCH_AARCH64, .needs = ARM82, .l1 = 64 KiB, .l2 = 1 MiB, .l3 = 32 MiB},                                     /* Graviton2 */
+  {.name = "neoverse-v1", .arch = TG_ARCH_AARCH64, .needs = ARM84 | A(SHA3), .sve_bytes = 32, .l1 = 64 KiB, .l2 = 1 MiB, .l3 = 32 MiB},          /* Graviton3 */
+  {.name = "neoverse-v2", .arch = TG_ARCH_AARCH64, .needs = ARM90, .sve_bytes = 16, .l1 = 64 KiB, .l2 = 2 MiB, .l3 = 36 MiB},                    /* Graviton4 */
   {.name = "sm_80", .arch = TG_ARCH_NVPTX, .features = "+ptx70", .lanes = 32, .max_threads = 1024, .vector_registers = 255, .access_bytes = 16, .local_bytes = 163 << 10,
    .threads = 108, .l1 = 192 << 10, .l2 = 40 << 20, .bf16_convert = true, .async_copy = true},
   {.name = "sm_90a", .arch = TG_ARCH_NVPTX, .features = "+ptx80", .lanes = 32, .max_threads = 1024, .vector_registers = 255, .access_bytes = 16, .local_bytes = 227 << 10,
@@ -51,6 +64,25 @@ static const char *const triples[] = {
   [TG_ARCH_X86_64] = "x86_64-unknown-linux-gnu", [TG_ARCH_AARCH64] = "aarch64-unknown-linux-gnu",
   [TG_ARCH_NVPTX] = "nvptx64-nvidia-cuda", [TG_ARCH_AMDGPU] = "amdgcn-amd-amdhsa"};
 
+void tg_target_derive(tg_target *t) {
+  bool x86 = t->arch == TG_ARCH_X86_64, wide = x86 && (t->needs & V4) == V4, v3 = x86 && (t->needs & V3) == V3;   /* whole levels: no code is made for parts of one */
+  t->vector_bytes = wide ? 64 : v3 ? 32 : t->sve_bytes > 16 ? t->sve_bytes : 16;
+  t->vector_registers = wide || !x86 ? 32 : 16;
+  t->access_bytes = t->vector_bytes;
+  t->fma = t->f16_convert = v3 || !x86;
+  t->masked_access = x86 ? v3 : (t->needs & A(SVE)) != 0;
+  t->dot_u8s8 = wide && (t->needs & X(AVX512VNNI));
+  t->dot_bf16 = wide && (t->needs & X(AVX512BF16));
+  t->tile_i8 = wide && (t->needs & X(AMX_TILE)) && (t->needs & X(AMX_INT8));
+  const uint32_t zen4 = 0x19;            /* and 3 */
+  t->one_stream = t->amd_family != 0;    /* copies and sums of 256 MiB on Zen 4: one sequence 1.3 to 1.6 times as fast as four pages at a time; copies on Zen 5 1.2 times; on Sapphire Rapids 0.75 times */
+  t->gathers_slowly = t->one_stream;     /* measured on Zen 5 */
+  t->double_pumped = wide && t->amd_family == zen4;
+  t->asking = !t->one_stream ? TG_ASK_SOME : t->amd_family > zen4 ? TG_ASK_MUCH : TG_ASK_NOTHING;   /* products of few rows: on Zen 5 up to twice as fast */
+  /* LLVM's timings of Zen 4 and 5 put the loads of all unrolled terms first, and the accumulators go to the stack: products of 32 cubed took 1.7 times as long. */
+  if (t->one_stream && wide) snprintf(t->tune, sizeof t->tune, "sapphirerapids");
+}
+
 /* What a row leaves out: what all CPUs, or all GPUs, have alike. */
 static void fill_in(tg_target *t, const tg_target *row) {
   *t = *row;
@@ -62,12 +94,8 @@ static void fill_in(tg_target *t, const tg_target *row) {
     t->fma = t->f16_arithmetic = t->f16_convert = true;
     return;
   }
-  if (t->tile_i8) tiles_allowed();   /* in case its code is to run here */
+  tg_target_derive(t);
   t->threads = t->lanes = t->max_threads = 1;
-  t->access_bytes = t->vector_bytes;
-  t->l1 = 32 << 10;
-  t->l2 = 1 << 20;
-  t->l3 = 8 << 20;
   t->prefer_i64_address = true;
 }
 
@@ -109,67 +137,10 @@ static uint32_t usable_cores(void) {
   return n > 0 ? (uint32_t)n : 1;
 }
 
-#if defined(__x86_64__)
-static uint64_t enabled_state(void) {
-  uint32_t lo, hi;
-  __asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
-  return (uint64_t)hi << 32 | lo;
-}
-
-/* The row of the level whose parts the machine has and the system saves. */
-static const char *host_row(void) {
-  unsigned a, b, c, d, b7 = 0, c7, d7, a7, e1 = 0, lzcnt = 0;
-  if (!__get_cpuid(1, &a, &b, &c, &d)) return "x86-64-v2";
-  __get_cpuid_count(7, 0, &a7, &b7, &c7, &d7);
-  if (__get_cpuid(0x80000001u, &a7, &d7, &e1, &c7)) lzcnt = e1 >> 5 & 1;
-  bool saves = (c >> 27 & 1) != 0;
-  uint64_t state = saves ? enabled_state() : 0;
-  bool avx = (state & 6) == 6, avx512 = (state & 0xe6) == 0xe6;
-  bool v3 = avx && (c >> 28 & 1) && (c >> 12 & 1) && (c >> 29 & 1) && (c >> 22 & 1) && (b7 >> 5 & 1) && (b7 >> 3 & 1) && (b7 >> 8 & 1) && lzcnt;
-  bool v4 = v3 && avx512 && (b7 >> 16 & 1) && (b7 >> 17 & 1) && (b7 >> 28 & 1) && (b7 >> 30 & 1) && (b7 >> 31 & 1);
-  return v4 ? "x86-64-v4" : v3 ? "x86-64-v3" : "x86-64-v2";
-}
-
-/* Maker, model, and every word of features: LLVM's name of the processor and its list of features follow from these. */
-static void host_silicon(tg_target *t) {
-  unsigned a = 0, b = 0, c = 0, d = 0, model = 0, x[8] = {0};
-  char maker[13] = "";
-  if (__get_cpuid(0, &a, &b, &c, &d)) {
-    memcpy(maker, &b, 4);
-    memcpy(maker + 4, &d, 4);
-    memcpy(maker + 8, &c, 4);
-  }
-  uint64_t state = 0;
-  if (__get_cpuid(1, &model, &b, &x[0], &x[1]) && (x[0] >> 27 & 1)) state = enabled_state();
-  __get_cpuid_count(7, 0, &a, &x[2], &x[3], &x[4]);
-  __get_cpuid_count(7, 1, &x[5], &b, &c, &d);
-  __get_cpuid(0x80000001u, &a, &b, &x[6], &x[7]);
-  const unsigned zen4 = 25, family = (model >> 20 & 255) + 15;   /* 3 and 4 */
-  t->one_stream = !strcmp(maker, "AuthenticAMD");   /* copies and sums of 256 MiB on Zen 4: one sequence 1.3 to 1.6 times as fast as four pages at a time; copies on Zen 5 1.2 times; on Sapphire Rapids 0.75 times */
-  t->gathers_slowly = t->one_stream;   /* measured on Zen 5 */
-  t->double_pumped = t->one_stream && t->vector_bytes == 64 && family == zen4;
-  t->asking = !t->one_stream ? TG_ASK_SOME : family > zen4 ? TG_ASK_MUCH : TG_ASK_NOTHING;   /* products of few rows: on Zen 5 up to twice as fast */
-  /* LLVM's timings of Zen 4 and 5 put the loads of all unrolled terms first, and the accumulators go to the stack: products of 32 cubed took 1.7 times as long. */
-  if (t->one_stream && t->vector_bytes == 64) snprintf(t->tune, sizeof t->tune, "sapphirerapids");
-  t->dot_u8s8 = t->vector_bytes == 64 && (x[3] >> 11 & 1);
-  t->dot_bf16 = t->vector_bytes == 64 && (x[5] >> 5 & 1);
-  t->tile_i8 = t->vector_bytes == 64 && (x[4] >> 24 & 1) && (x[4] >> 25 & 1) && (state >> 17 & 3) == 3 && tiles_allowed();
-  snprintf(t->silicon, sizeof t->silicon, "%s %08x %08x %08x %08x %08x %08x %08x %08x %08x %llx%s", maker, model, x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7],
-           (unsigned long long)state, t->tile_i8 ? " tiles" : "");
-}
-#elif defined(__aarch64__)
-static const char *host_row(void) { return "armv8-a"; }
-static void host_silicon(tg_target *t) { snprintf(t->silicon, sizeof t->silicon, "host"); }
-#else
-static const char *host_row(void) { return "x86-64-v2"; }
-static void host_silicon(tg_target *t) { snprintf(t->silicon, sizeof t->silicon, "host"); }
-#endif
-
 void tg_target_host(tg_target *t, uint32_t threads) {
-  tg_target_named(t, host_row());
-  snprintf(t->name, sizeof t->name, "host");
-  t->cpu[0] = 0; /* LLVM names it, with all that it has */
-  host_silicon(t);
+  tg_processor p;
+  tg_processor_read(&p, true);
+  tg_target_of(t, &p);
   t->threads = threads ? threads : usable_cores();
   read_caches(t);
 }
@@ -181,15 +152,29 @@ const char *tg_target_shuffle(const tg_target *t, uint32_t lanes) {
 
 const char *tg_target_name(uint32_t i) { return i < TG_COUNT(rows) ? rows[i].name : NULL; }
 
-bool tg_target_named(tg_target *t, const char *name) {
-  if (!strcmp(name, "host")) {
-    tg_target_host(t, 0);
-    return true;
-  }
+bool tg_target_row(tg_target *t, const char *name) {
+  static const char *const aliases[][2] = {{"icelake", "icelake-server"}};
+  for (uint32_t i = 0; i < TG_COUNT(aliases); i++)
+    if (!strcmp(name, aliases[i][0])) name = aliases[i][1];
   for (uint32_t i = 0; i < TG_COUNT(rows); i++)
     if (!strcmp(name, rows[i].name)) {
       fill_in(t, &rows[i]);
       return true;
     }
   return false;
+}
+
+bool tg_target_named(tg_target *t, const char *name) {
+  tg_processor p;
+  if (!strcmp(name, "host")) {
+    tg_target_host(t, 0);
+    return true;
+  }
+  if (!tg_target_row(t, name)) return false;
+  if (tg_target_is_device(t)) snprintf(t->lacks, sizeof t->lacks, "nothing is launched on devices yet");
+  else {
+    tg_processor_read(&p, t->tile_i8);   /* in case its code is to run here */
+    tg_target_judge(t, &p);
+  }
+  return true;
 }

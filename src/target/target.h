@@ -18,9 +18,13 @@ typedef struct tg_target {
   char triple[64], cpu[64];
   char tune[32];              /* processor whose timings LLVM orders instructions by; "": cpu's own */
   char features[2048];        /* LLVM's text */
+  uint64_t needs;             /* instructions that its code may use: a set of src/target/feature.def */
+  char lacks[192];            /* why its code does not run on this machine; "": it does */
   char silicon[192];          /* what machine it is, as the processor itself says: part of the cache's key, needs no LLVM */
   uint32_t vector_bytes;      /* widest SIMD register: 64 with AVX-512; of a GPU, one lane's register */
   uint32_t vector_registers;  /* 32 with AVX-512, 16 with AVX2; of a GPU, those a thread may have */
+  uint32_t sve_bytes;         /* AArch64: a register of SVE has at least so many; 0: without SVE */
+  uint32_t amd_family;        /* of x86-64: AMD's number of the family, 0: of another maker, or of any */
   uint32_t threads;           /* cores that this process may use; of a GPU, its cores (SM, CU) */
   uint32_t lanes;             /* of a warp or wave; 1 on a CPU */
   uint32_t max_threads;       /* of a workgroup; 1 on a CPU */
@@ -42,8 +46,12 @@ typedef struct tg_target {
 /* Where the processor has tiles (AMX), Linux gives their registers to processes that ask: this asks, for the process and those that it forks. A process whose alternate
  * signal stack is too small for them is refused, and so is a smaller stack afterwards; refused, the host is a target without tiles. So does asking for a target by name that has some. */
 void tg_target_host(tg_target *t, uint32_t threads /* 0: all */);
-/* By name: "host", or one of those that tg_target_name lists; false if unknown. */
+/* By name: "host", or one of those that tg_target_name lists, or another name of one ("icelake"); false if unknown. Any machine compiles for any of them; lacks says whether it can run the code. */
 bool tg_target_named(tg_target *t, const char *name);
+/* The row of that name and nothing of this machine: lacks is "". */
+bool tg_target_row(tg_target *t, const char *name);
+/* What follows from needs, sve_bytes and amd_family. */
+void tg_target_derive(tg_target *t);
 const char *tg_target_name(uint32_t i);   /* NULL behind the last */
 
 /* LLVM's name of the instruction that picks among so many words of 32 bits in a vector, or NULL. In the language: d[l] = shuffle(v, l, i[l]), of floats by words. */
@@ -52,12 +60,6 @@ const char *tg_target_shuffle(const tg_target *t, uint32_t lanes);
 /* A target of lanes in warps and workgroups: its programs are in device form (docs/ir.md). */
 static inline bool tg_target_is_device(const tg_target *t) { return t->lanes > 1; }
 
-/* Of the family of the processor that this program was compiled for. */
-static inline bool tg_target_runs_here(const tg_target *t) {
-#if defined(__aarch64__)
-  return t->arch == TG_ARCH_AARCH64;
-#else
-  return t->arch == TG_ARCH_X86_64;
-#endif
-}
+/* Code for it runs on this machine: the processor has the instructions, and the system saves the registers. */
+static inline bool tg_target_runs_here(const tg_target *t) { return !t->lacks[0]; }
 #endif
