@@ -112,7 +112,7 @@ static void run(void *arg) {
   tg_search_options s = {.sketch = k->sketch, .sketches = k->sketches, .bindings = o->bindings, .bindings_n = o->bindings_n, .start = o->start, .start_n = o->start_n, .params = o->params, .params_n = o->params_n,
                          .threads = o->threads && o->threads < k->c->target.threads ? o->threads : k->c->target.threads, .seconds = o->seconds > 0 ? o->seconds : 20, .candidates = o->candidates, .seed = o->seed, .beam = o->beam,
                          .knobs_only = (o->flags & TG_TUNE_KNOBS_ONLY) != 0, .worker = o->worker, .workers = o->workers ? o->workers : k->c->target.threads, .local = k->bench,
-                         .folder = *k->folder ? k->folder : NULL, .gates = k->about, .journal = o->journal, .resume = (o->flags & TG_TUNE_RESUME) != 0, .shared = k->shared, .stop = stop,
+                         .target = k->c->target.name, .folder = *k->folder ? k->folder : NULL, .gates = k->about, .journal = o->journal, .resume = (o->flags & TG_TUNE_RESUME) != 0, .shared = k->shared, .stop = stop,
                          .progress = o->progress ? progress : NULL, .user = k};
   tg_search_run(env, &s, &k->r);
 }

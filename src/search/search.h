@@ -112,6 +112,7 @@ typedef struct tg_search_options {
   const char *const *worker;
   uint32_t workers;                /* 0: as many as threads of the machine */
   const tg_bench *local;
+  const char *target;              /* whose code they are; NULL: the host */
   const char *folder, *journal;
   const char *gates;               /* what the kernels are, for the gates of their kind; NULL: there are none */
   bool resume;

@@ -40,6 +40,7 @@ typedef struct tg_task {
   double limit;                    /* seconds; 0: none */
   uint32_t quads;                  /* TIME: at most so many; each is against, trial, trial, against */
   /* OPEN only */
+  const char *target;              /* whose code it is; NULL: the host */
   const char *folder;              /* of built objects, shared by the workers; NULL: none */
   const char *gates;               /* what the kernel is, for the gates that its kind has; NULL: none */
   int64_t params[TG_TRIAL_PARAMS]; /* of the launch that counts */

@@ -310,7 +310,7 @@ static TG_NORETURN void fail_default(search *s, const tg_point *p) {
 
 static void open_problem(search *s) {
   const tg_search_options *o = s->o;
-  tg_task t = {.kind = TG_TASK_OPEN, .trial = {s->first->text, NULL, NULL}, .folder = o->folder, .gates = o->gates, .params_n = o->params_n, .threads = o->threads ? o->threads : 1, .seed = o->seed + 1,
+  tg_task t = {.kind = TG_TASK_OPEN, .trial = {s->first->text, NULL, NULL}, .target = o->target, .folder = o->folder, .gates = o->gates, .params_n = o->params_n, .threads = o->threads ? o->threads : 1, .seed = o->seed + 1,
                .shared = o->worker ? o->shared : -1, .make = true, .limit = s->o->seconds > 0 ? s->o->seconds * 2 + 10 : 600};
   if (o->params_n > TG_TRIAL_PARAMS) tg_fail(s->env, TG_ELIMIT, "over %d parameters", TG_TRIAL_PARAMS);
   if (o->params_n) memcpy(t.params, o->params, o->params_n * sizeof *o->params);

@@ -43,6 +43,7 @@ void tg_wire_ask(tg_str *s, const tg_task *t, uint64_t serial) {
   put_text(s, t->trial.given);
   put_text(s, t->against.text);
   put_text(s, t->against.words);
+  put_text(s, t->target);
   put_text(s, t->folder);
   put_text(s, t->gates);
   put_double(s, t->limit);
@@ -128,6 +129,7 @@ bool tg_wire_read_ask(tg_env *env, const tg_frame *f, const char *payload, tg_ta
   t->trial.given = get_text(&r);
   t->against.text = get_text(&r);
   t->against.words = get_text(&r);
+  t->target = get_text(&r);
   t->folder = get_text(&r);
   t->gates = get_text(&r);
   t->limit = get_double(&r);

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <tg/dsl.h>
 #include "base/base.h"
+#include "../target.h"
 #include "../test.h"
 
 static tg_status compile(tg_context *c, const char *text, tg_kernel **k) {
@@ -271,7 +272,7 @@ static void long_code(tg_context *c) {
 
 int main(void) {
   tg_context *c;
-  if (tg_context_create(&(tg_context_options){.threads = 2}, &c)) return 1;
+  if (tg_context_create(&(tg_context_options){.target = test_target(), .threads = 2}, &c)) return 1;
   nothing_to_do(c);
   strides(c);
   limits(c);

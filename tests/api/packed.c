@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include "base/base.h"
 #include "tg/tg.h"
+#include "../target.h"
 #include "../test.h"
 
 static const char text[] =
@@ -110,7 +111,7 @@ static void cached(void) {
   tg_context *c;
   CHECK(mkdtemp(folder) != NULL, "a folder");
   for (int round = 0; round < 2; round++) {   /* the second without a compiler */
-    tg_context_options co = {.cache = folder};
+    tg_context_options co = {.target = test_target(), .cache = folder};
     if ((round ? tg_context_create_runtime : tg_context_create)(&co, &c)) return;
     tg_compile_options o = {.opts = many_rows};
     for (int pack = 0; pack < 2; pack++) {
@@ -148,7 +149,7 @@ static void shown(tg_context *c) {
 
 int main(void) {
   tg_context *c;
-  tg_context_options o = {.threads = 2};
+  tg_context_options o = {.target = test_target(), .threads = 2};
   if (tg_context_create(&o, &c)) return 1;
   for (int fixed = 0; fixed < 2; fixed++) {
     shapes(c, 70, 19, fixed);

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <dirent.h>
 #include <unistd.h>
+#include "../target.h"
 #include "../test.h"
 #include "lower/lower.h"
 #include "tg/dsl.h"
@@ -23,7 +24,7 @@ static const char matmul[] =
 
 static tg_context *open_context(const char *cache) {
   tg_context *c = NULL;
-  tg_context_options o = {.cache = cache, .flags = TG_CONTEXT_VERIFY, .threads = 7};
+  tg_context_options o = {.target = test_target(), .cache = cache, .flags = TG_CONTEXT_VERIFY, .threads = 7};
   CHECK(tg_context_create(&o, &c) == TG_OK, "a context");
   return c;
 }
@@ -224,7 +225,7 @@ static void count_free(void *user, void *p, size_t n) {
 
 static tg_status whole_life(budget *b) {
   tg_context *c = NULL;
-  tg_context_options o = {.allocator = {count_alloc, count_free, b}, .threads = 2};
+  tg_context_options o = {.allocator = {count_alloc, count_free, b}, .target = test_target(), .threads = 2};
   tg_status s = tg_context_create(&o, &c);
   if (s != TG_OK) return s;
   tg_binding n = {"N", 20, 20, 1};

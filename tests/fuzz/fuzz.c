@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/time.h>
 #include <unistd.h>
+#include "../target.h"
 #include "dsl/text.h"
 #include "generate.h"
 #include "interp/interp.h"
@@ -423,10 +424,11 @@ int main(int argc, char **argv) {
   tg_job_init(&rules_job, NULL);
   r.rules_job = &rules_job;
   r.threads = threads, r.steps = steps, r.targets_n = 1;
-  if (argc > 3 && !tg_target_named(&r.targets[0], argv[3])) return 2;
-  if (argc <= 3) tg_target_host(&r.targets[0], 2);
+  const char *target = argc > 3 ? argv[3] : test_target();
+  if (!tg_target_named(&r.targets[0], target)) return 2;
+  r.targets[0].threads = 2;
   if (argc <= 3 && threads && tg_target_named(&r.targets[1], "sm_80")) r.targets_n = 2;
-  if (!tg_protect(&rules_job.env, compile_rules, &r) || tg_context_create(NULL, &r.ctx)) {
+  if (!tg_protect(&rules_job.env, compile_rules, &r) || tg_context_create(&(tg_context_options){.target = target, .threads = 3}, &r.ctx)) {
     fprintf(stderr, "no rules or no context: %s\n0 passed, 1 failed\n", rules_job.env.message);
     return 1;
   }

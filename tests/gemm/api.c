@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include "../target.h"
 #include "../test.h"
 #include "tg/gemm.h"
 
@@ -67,7 +68,7 @@ static bool holds(const matrix *a, const matrix *b, const matrix *c, const float
 
 static tg_context *open_context(const char *cache) {
   tg_context *c = NULL;
-  tg_context_options o = {.cache = cache, .threads = 3};
+  tg_context_options o = {.target = test_target(), .cache = cache, .threads = 3};
   CHECK(tg_context_create(&o, &c) == TG_OK, "a context");
   return c;
 }
@@ -542,7 +543,7 @@ static void caches(void) {
   g = plan(c, &d);
   CHECK(tg_gemm_describe(g).kernels && tg_gemm_describe(g).from_cache == tg_gemm_describe(g).kernels, "found");
   tg_gemm_free(g);
-  tg_context_options o = {.cache = folder, .threads = 3};
+  tg_context_options o = {.target = test_target(), .cache = folder, .threads = 3};
   CHECK(tg_context_create_runtime(&o, &runtime) == TG_OK, "a context without a compiler");
   d.flags = 0;
   g = plan(runtime, &d);
@@ -574,7 +575,7 @@ static void count_free(void *user, void *p, size_t bytes) {
 }
 
 static tg_status live(budget *b) {
-  tg_context_options o = {.allocator = {count_alloc, count_free, b}, .threads = 1};
+  tg_context_options o = {.allocator = {count_alloc, count_free, b}, .target = test_target(), .threads = 1};
   tg_context *c = NULL;
   tg_gemm *g = NULL;
   static float x[3 * 64];

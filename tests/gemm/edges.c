@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include "../target.h"
 #include "../test.h"
 #include "tg/gemm.h"
 
@@ -207,7 +208,7 @@ static void folders(void) {
   const char *const all[] = {NULL, "", empty, "/proc/none", "/dev/null"};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     for (int runtime = 1; runtime >= 0; runtime--) {
-      tg_context_options o = {.cache = all[i], .tuned = all[i]};
+      tg_context_options o = {.target = test_target(), .cache = all[i], .tuned = all[i]};
       tg_context *own = NULL;
       tg_gemm *g = NULL;
       tg_gemm_desc d = {.m = {16, 0}, .n = {16, 0}, .k = {16, 0}, .flags = TG_GEMM_NO_COMPILE};
@@ -225,7 +226,7 @@ static void folders(void) {
 }
 
 int main(void) {
-  CHECK(tg_context_create(&(tg_context_options){.threads = 2}, &ctx) == TG_OK, "a context");
+  CHECK(tg_context_create(&(tg_context_options){.target = test_target(), .threads = 2}, &ctx) == TG_OK, "a context");
   fill(a, sizeof a / sizeof *a, 11), fill(b, sizeof b / sizeof *b, 7);
   for (int which = 0; which < 8; which++) nothing(which, true), nothing(which, false);
   for (int which = 0; which < 8; which += 2) nothing_packed(which, 0), nothing_packed(which, 4), nothing_packed(which, 8);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "../target.h"
 #include "../test.h"
 #include "dsl/text.h"
 #include "dsl/value.h"
@@ -341,9 +342,8 @@ static void wrong_words(tg_builder *tg_b_, void *user) {
 static void choices(void) {
   const tg_kernel_def wrong_sketch = {"wrong_words", "M, N, K, lda, ldb, ldc", __FILE__, __LINE__, wrong_words};
   tg_gemm_problem p = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .m = {96, 96}, .n = {112, 112}, .k = {200, 200}, .batch = {1, 1}};
-  tg_target t;
+  tg_target t = test_target_of(2);
   tg_gate_failure f;
-  tg_target_host(&t, 2);
   for (int dynamic = 0; dynamic < 2; dynamic++) {
     tg_gemm_choice c;
     if (dynamic) p.m = (tg_gemm_dim){1, 500}, p.n = (tg_gemm_dim){3, 300};
@@ -364,8 +364,7 @@ static void chosen_elsewhere(void) {
   static const struct { int64_t m, n, k; uint8_t a_major, b_major; } shapes[] = {{1, 1000, 70, 0, 0}, {1, 50, 600, 0, 1}, {4, 70, 500, 0, 1}, {3, 1100, 40, 1, 0}, {600, 2, 90, 0, 0}, {24, 24, 24, 0, 0}, {23, 31, 40, 1, 1}, {130, 75, 66, 0, 0}};
   tg_gate_failure f;
   tg_gemm_choice c;
-  tg_target t;
-  tg_target_host(&t, 1);
+  tg_target t = test_target_of(1);
   for (uint32_t flags = 0; flags < 12; flags++)
     for (uint32_t i = 0; i < TG_COUNT(shapes); i++) {
       tg_gemm_problem p = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .a_major = shapes[i].a_major, .b_major = shapes[i].b_major, .m = {shapes[i].m, shapes[i].m}, .n = {shapes[i].n, shapes[i].n},
@@ -380,8 +379,7 @@ static void chosen_elsewhere(void) {
 static void chosen_bytes(void) {
   tg_gate_failure f;
   tg_gemm_choice c;
-  tg_target t;
-  tg_target_host(&t, 1);
+  tg_target t = test_target_of(1);
   for (uint32_t i = 0; i < 32; i++) {
     tg_gemm_problem p = {.a = i & 1 ? TG_I8 : TG_U8, .b = TG_I8, .c = TG_I32, .acc = TG_I32, .a_major = i >> 1 & 1, .b_major = i >> 2 & 1, .m = {37, 37}, .n = {i & 8 ? 5 : 145, i & 8 ? 5 : 145}, .k = {i & 16 ? 128 : 67, i & 16 ? 128 : 67}, .batch = {1, 1}};
     tg_gemm_choose(&p, &t, 1, &c);
@@ -394,8 +392,7 @@ static void chosen_bytes(void) {
 static void pairs_where_allowed(void) {
   tg_gate_failure f;
   tg_gemm_choice c;
-  tg_target t;
-  tg_target_host(&t, 1);
+  tg_target t = test_target_of(1);
   for (uint32_t i = 0; i < 16 && t.dot_bf16; i++) {
     tg_gemm_problem p = {.a = TG_BF16, .b = TG_BF16, .c = i & 4 ? TG_F32 : TG_BF16, .acc = TG_F32, .flush = true, .a_major = i & 1, .b_major = i >> 1 & 1, .m = {37, 37}, .n = {145, 145}, .k = {i & 8 ? 1187 : 66, i & 8 ? 1187 : 66}, .batch = {1, 1}};
     tg_gemm_choose(&p, &t, 1, &c);
@@ -414,8 +411,7 @@ static void chosen_small(void) {
   static const int64_t sizes[][3] = {{2, 156, 10}, {4, 99, 3}, {9, 40, 2}, {2, 11, 139}, {97, 73, 2}, {16, 6, 90}, {49, 52, 86}, {37, 1, 180}, {7, 34, 47}, {31, 31, 31}};
   tg_gate_failure f;
   tg_gemm_choice c;
-  tg_target t;
-  tg_target_host(&t, 1);
+  tg_target t = test_target_of(1);
   for (uint32_t i = 0; i < 4 * TG_COUNT(sizes); i++) {
     const int64_t *s = sizes[i / 4];
     tg_gemm_problem p = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .a_major = i & 1, .b_major = i >> 1 & 1, .m = {s[0], s[0]}, .n = {s[1], s[1]}, .k = {s[2], s[2]}, .batch = {1, 1}};
@@ -434,8 +430,7 @@ static void dot_blocks(void) {
   static const tg_type types[][2] = {{TG_F32, TG_F32}, {TG_F64, TG_F64}, {TG_BF16, TG_BF16}, {TG_F16, TG_F32}};
   tg_gate_failure f;
   tg_gemm_choice c;
-  tg_target t;
-  tg_target_host(&t, 1);
+  tg_target t = test_target_of(1);
   for (uint32_t i = 0; i < 64; i++) {
     const tg_type *type = types[i & 3];
     int64_t m = i & 16 ? 7 : 18, n = i & 8 ? 131 : 60, k = i & 32 ? 300 : 512;
@@ -453,8 +448,7 @@ static void dot_blocks(void) {
 /* A row or a few against many columns that lie along k, long or short: nothing is copied but rows. */
 static void chosen_rows(void) {
   tg_gemm_choice c;
-  tg_target t;
-  tg_target_host(&t, 1);
+  tg_target t = test_target_of(1);
   for (uint32_t i = 0; i < 6 * 4 * 3; i++) {
     int64_t m = 1 + i % 6, n = (int64_t[]){3000, 6000, 9001, 20000}[i / 6 % 4], k = (int64_t[]){100, 512, 1000}[i / 24];
     tg_gemm_problem p = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .b_major = TG_GEMM_COLUMN, .m = {m, m}, .n = {n, n}, .k = {k, k}, .batch = {1, 1}};
@@ -480,9 +474,8 @@ static void author(void *arg) {
 static void chosen_values(void) {
   static const int64_t sizes[] = {1, 3, 6, 17, 64, 131, 500, 2048};
   authoring *a = calloc(1, sizeof *a);
-  tg_target t;
+  tg_target t = test_target_of(1);
   tg_gemm_choice c;
-  tg_target_host(&t, 1);
   for (int64_t i = 0; a && i < 8 * 8 * 4 * 16; i++) {
     int64_t m = sizes[i % 8], n = sizes[i / 8 % 8], k = 1 + i * 37 % 211;
     tg_gemm_problem p = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .a_major = i / 64 % 2, .b_major = i / 128 % 2, .m = {m, m}, .n = {n, n}, .k = {k, k}, .batch = {1, 1}};
@@ -515,10 +508,9 @@ static void chosen_words(void) {
   static const int64_t sizes[][3] = {{4, 512, 512}, {16, 2048, 700}, {1000, 32, 100}, {24, 2048, 2048}, {300, 200, 250}, {512, 512, 512}, {1024, 1000, 1024}, {700, 3000, 1500}, {4096, 128, 1024}, {128, 4096, 4096}, {4096, 4096, 4096}, {5000, 7000, 9000}};
   static const tg_type types[][2] = {{TG_F32, TG_F32}, {TG_BF16, TG_BF16}, {TG_F16, TG_F32}, {TG_F64, TG_F64}};
   scheduling *s = calloc(1, sizeof *s);
-  tg_target t;
+  tg_target t = test_target_of(1);
   tg_gemm_choice c;
   if (!s) abort();
-  tg_target_host(&t, 1);
   tg_job_init(&s->job, NULL);
   s->lowering.target = &t;
   bool good = tg_protect(&s->job.env, compile_rules, s);
@@ -545,9 +537,8 @@ static void chosen_words(void) {
 static void strips(void) {
   static const int64_t sizes[] = {1, 17, 64, 129, 700, 2048};
   static const tg_type types[] = {TG_F32, TG_BF16, TG_I8, TG_F64};
-  tg_target t;
+  tg_target t = test_target_of(4);
   int many = 0;
-  tg_target_host(&t, 4);
   for (uint32_t i = 0; i < 6 * 6 * 4 * 4; i++) {
     int64_t m = sizes[i % 6], n = sizes[i / 6 % 6], all = 0;
     tg_type type = types[i / 36 % 4], sum = type == TG_I8 ? TG_I32 : type == TG_F64 ? TG_F64 : TG_F32;
@@ -568,7 +559,7 @@ static void strips(void) {
 }
 
 int main(void) {
-  if (tg_context_create(NULL, &context)) return 1;
+  if (tg_context_create(&(tg_context_options){.target = test_target(), .threads = 4}, &context)) return 1;
   right_passes();
   faults_are_caught();
   messages();

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include "../target.h"
 #include "../test.h"
 #include "tg/gemm.h"
 
@@ -74,7 +75,7 @@ static void one(tg_context *ctx, const layout *l) {
 
 int main(void) {
   tg_context *ctx = NULL;
-  CHECK(tg_context_create(&(tg_context_options){.threads = 3}, &ctx) == TG_OK, "a context");
+  CHECK(tg_context_create(&(tg_context_options){.target = test_target(), .threads = 3}, &ctx) == TG_OK, "a context");
   for (int majors = 0; majors < 8; majors++) one(ctx, &(layout){majors & 1 ? 9 : 19, majors & 2 ? 17 : 35, majors & 1, majors & 2, majors & 4});
   tg_context_free(ctx);
   return TEST_END();

@@ -13,6 +13,7 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "../target.h"
 #include "../test.h"
 #include "dsl/text.h"
 #include "gemm/gates.h"
@@ -476,7 +477,7 @@ static void watch(void) {
 static void child(uint64_t seed, long until) {
   tg_context *ctx;
   watch();
-  if (tg_context_create(&(tg_context_options){.threads = 3, .flags = TG_CONTEXT_VERIFY}, &ctx)) _exit(7);
+  if (tg_context_create(&(tg_context_options){.target = test_target(), .threads = 3, .flags = TG_CONTEXT_VERIFY}, &ctx)) _exit(7);
   for (int i = 0; i < CHUNK && shared->passed < until && shared->failed < failures; i++) {
     setitimer(ITIMER_PROF, &(struct itimerval){.it_value.tv_sec = SECONDS}, NULL);
     alarm(SECONDS * PATIENCE);
@@ -493,7 +494,7 @@ int main(int argc, char **argv) {
     tg_context *ctx;
     verbose = true;
     watch();
-    if (tg_context_create(&(tg_context_options){.threads = 3, .flags = TG_CONTEXT_VERIFY}, &ctx)) return 1;
+    if (tg_context_create(&(tg_context_options){.target = test_target(), .threads = 3, .flags = TG_CONTEXT_VERIFY}, &ctx)) return 1;
     group(ctx, strtoull(argv[2], NULL, 10));
     return shared->failed != 0;
   }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include "../target.h"
 #include "../test.h"
 #include "gemm/gates.h"
 #include "tg/gemm.h"
@@ -142,7 +143,7 @@ static void errors(void) {
 }
 
 int main(void) {
-  if (tg_context_create(&(tg_context_options){.threads = 3, .flags = TG_CONTEXT_VERIFY}, &context)) return 1;
+  if (tg_context_create(&(tg_context_options){.target = test_target(), .threads = 3, .flags = TG_CONTEXT_VERIFY}, &context)) return 1;
   errors();
   rows();
   forms();

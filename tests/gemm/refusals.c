@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * What tg/gemm.h refuses, in descriptors and in calls: the status, and a message that names the field. */
 #include <stddef.h>
+#include "../target.h"
 #include "../test.h"
 #include "tg/gemm.h"
 
@@ -104,7 +105,7 @@ static void wrong_calls(tg_context *ctx) {
 }
 int main(void) {
   tg_context *ctx = NULL;
-  CHECK(tg_context_create(NULL, &ctx) == TG_OK, "a context");
+  CHECK(tg_context_create(&(tg_context_options){.target = test_target()}, &ctx) == TG_OK, "a context");
   wrong_descriptors(ctx);
   wrong_calls(ctx);
   tg_context_free(ctx);

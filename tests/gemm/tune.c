@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include <tg/gemm.h>
+#include "../target.h"
 #include "../test.h"
 #include "api/trial.h"
 #include "gemm/gates.h"
@@ -15,7 +16,7 @@ static const char *const worker[] = {self, "worker", NULL};
 
 static tg_context *open_context(const char *folder, int threads) {
   tg_context *c = NULL;
-  tg_context_options o = {.tuned = folder, .threads = threads};
+  tg_context_options o = {.target = test_target(), .tuned = folder, .threads = threads};
   CHECK(tg_context_create(&o, &c) == TG_OK, "a context");
   return c;
 }

@@ -3,6 +3,7 @@
 #ifndef TG_TEST_JIT_H
 #define TG_TEST_JIT_H
 #include <stdlib.h>
+#include "../target.h"
 #include "../test.h"
 #include "dsl/value.h"
 #include "jit/jit.h"

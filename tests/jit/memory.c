@@ -529,7 +529,7 @@ static void misplaced(tg_jit *jit) {
 }
 
 int main(int argc, char **argv) {
-  tg_jit *jit = open_jit(argc > 1 ? argv[1] : "host");
+  tg_jit *jit = open_jit(argc > 1 ? argv[1] : test_target());
   static const tg_type all[] = {TG_BOOL, TG_I8, TG_U16, TG_I32, TG_I64, TG_F16, TG_BF16, TG_F32, TG_F64, TG_E4M3};
   static const uint32_t widths[] = {1, 2, 3, 4, 8, 16, 64};
   uint32_t serial = 0;
@@ -570,7 +570,7 @@ int main(int argc, char **argv) {
     negative_offsets(jit, TG_I64, 4, stride);
   }
   negative_offsets(jit, TG_I32, 1, 1);
-  tg_jit *other = open_jit_of(argc > 1 ? argv[1] : "host", true);
+  tg_jit *other = open_jit_of(argc > 1 ? argv[1] : test_target(), true);
   for (int64_t step = -5; step <= 5; step++)
     for (int gate = 0; gate < 4; gate++)
       for (uint32_t t = 0; step && t < sizeof all / sizeof *all; t++)

@@ -170,7 +170,7 @@ static uint32_t lanes_for(uint32_t serial) {
 }
 
 int main(int argc, char **argv) {
-  tg_jit *jit = open_jit(argc > 1 ? argv[1] : "host");
+  tg_jit *jit = open_jit(argc > 1 ? argv[1] : test_target());
   char *data[4];
   uint32_t serial = 0;
   for (int i = 0; i < 4; i++) data[i] = calloc(1, 1 << 21);

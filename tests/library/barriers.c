@@ -4,6 +4,7 @@
  * that only a proof over two subscripts at once would spare are one in ten at most.)
  */
 #include <stdlib.h>
+#include "../target.h"
 #include "../test.h"
 #include "interp/interp.h"
 #include "kit.h"
@@ -133,7 +134,7 @@ static void test_machine_code(int step) {
   tg_kernel *kernel = NULL;
   long sizes = 0, bad = 0;
   write_matmul(text, sizeof text, 64, 64, 16);
-  tg_context_options o = {.threads = 1};
+  tg_context_options o = {.target = test_target(), .threads = 1};
   CHECK(tg_context_create(&o, &context) == TG_OK, "a context");
   CHECK(tg_kernel_compile_text(context, "matmul_tiled", text, NULL, &kernel) == TG_OK, "%s", tg_error_message(context));
   for (int64_t m = 1; kernel && m <= MOST; m += step)

@@ -3,6 +3,7 @@
  * scheduled onto it; each stage computes what the author's form computes, under the interpreter, which runs the instruction from its
  * own table; and the linear form becomes code that holds the instruction. */
 #include <stdlib.h>
+#include "../target.h"
 #include "../test.h"
 #include "dsl/value.h"
 #include "interp/interp.h"
@@ -94,9 +95,9 @@ static void whole(void *user) {
   if (!assembly || !strstr(assembly, mnemonic_of(r->row))) WRONG(r, "no %s in\n%s", mnemonic_of(r->row), assembly ? assembly : "");
 }
 
-/* The same on this machine's processor. */
+/* The same on this machine's processor, where it can. */
 static void run_here(run *r) {
-  tg_context_options o = {.target = "host", .flags = TG_CONTEXT_VERIFY};
+  tg_context_options o = {.target = r->path.target.name, .flags = TG_CONTEXT_VERIFY};
   tg_context *c = NULL;
   tg_kernel *k = NULL;
   tg_argument a[KIT_BUFFERS];
@@ -122,7 +123,7 @@ static void one(run *r, bool uneven) {
   CHECK(ok && !r->failed, "%s on %s: %s\n%s", r->row->name, r->path.target.name, r->job.env.message, r->text);
   CHECK(!ok || (r->stages > 8 && r->seen == r->stages), "%s on %s: the instruction stands in %u of %u stages", r->row->name, r->path.target.name, r->seen, r->stages);
   tg_job_drop(&r->job);
-  if (ok && !strcmp(r->path.target.name, "host")) run_here(r);
+  if (ok && tg_target_runs_here(&r->path.target)) run_here(r);
   tg_env_drop(&text);
 }
 
@@ -132,7 +133,7 @@ static bool can_be_chosen(const tg_matrix_row *r) { return !strstr(r->name, "fnu
 int main(void) {
   static run r;
   uint32_t chosen = 0;
-  static const char *const targets[] = {"host", "sapphirerapids", "sm_80", "sm_90a", "gfx1100", "gfx1201", "gfx90a", "gfx942"};
+  const char *const targets[] = {test_target(), "sapphirerapids", "sm_80", "sm_90a", "gfx1100", "gfx1201", "gfx90a", "gfx942"};
   for (size_t t = 0; t < TG_COUNT(targets); t++) {
     if (!kit_path_open(&r.path, targets[t])) {
       CHECK(false, "no way to %s", targets[t]);

@@ -6,6 +6,7 @@
  *   corpus [--target=NAME] [PROGRAM.tg ...]      default: the host; all */
 #include <math.h>
 #include <stdlib.h>
+#include "../target.h"
 #include "../test.h"
 #include "dsl/value.h"
 #include "interp/interp.h"
@@ -223,8 +224,9 @@ int main(int argc, char **argv) {
   kit_program *p = kit_programs(&n);
   const char *target = argc > 1 && !strncmp(argv[1], "--target=", 9) ? argv[1] + 9 : NULL;
   if (target) argc--, argv++;
+  target = target ? test_target_or(target) : test_target();
   tg_context_options o = {.target = target, .threads = 7, .flags = TG_CONTEXT_VERIFY};
-  CHECK(kit_path_open(&r.path, target ? target : "host") && tg_context_create(&o, &r.context) == TG_OK, "a path and a context");
+  CHECK(kit_path_open(&r.path, target) && tg_context_create(&o, &r.context) == TG_OK, "a path and a context");
   for (int i = 0; i < n; i++) {
     bool wanted = argc < 2;
     for (int k = 1; k < argc; k++) wanted |= !strcmp(argv[k], p[i].path);

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "../target.h"
 #include "../test.h"
 #include "kit.h"
 
@@ -69,7 +70,7 @@ static void ignore(void *user, const char *stage, const char *text) { *(size_t *
 
 static tg_status live(const script *s, budget *b, bool *told) {
   tg_context *c = NULL;
-  tg_context_options o = {.allocator = {give, take, b}, .threads = 2, .target = "x86-64-v3", .cache = s->cache};
+  tg_context_options o = {.allocator = {give, take, b}, .threads = 2, .target = test_target(), .cache = s->cache};
   tg_status status = tg_context_create(&o, &c);
   *told = true;
   if (status != TG_OK) return c ? TG_INTERNAL : status;
@@ -113,7 +114,7 @@ static void out_of_memory(const char *name, script s, bool for_good) {
 static bool with_cache(const char *folder, const char *text, const char *what) {
   tg_context *c = NULL;
   tg_kernel *k = NULL;
-  tg_context_options o = {.cache = folder, .target = "x86-64-v3"};
+  tg_context_options o = {.cache = folder, .target = test_target()};
   CHECK(tg_context_create(&o, &c) == TG_OK, "%s: a context", what);
   if (!c) return false;
   bool compiled = tg_kernel_compile_text(c, "fault.tg", text, NULL, &k) == TG_OK;

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <sys/mman.h>
+#include "../target.h"
 #include "../test.h"
 #include "tg/dsl.h"
 
@@ -226,7 +227,7 @@ static void huge(void) {
 static void two_contexts(void) {
   tg_context *other = NULL;
   tg_kernel *k = NULL;
-  CHECK(tg_context_create(&(tg_context_options){.threads = 1, .target = "x86-64-v3"}, &other) == TG_OK, "another context");
+  CHECK(tg_context_create(&(tg_context_options){.target = test_target(), .threads = 1}, &other) == TG_OK, "another context");
   CHECK(tg_kernel_compile_text(other, "launch.tg", scale, NULL, &k) == TG_OK, "%s", tg_error_message(other));
   tg_launch l = {.buffers_n = 0};
   CHECK(tg_kernel_compile_text(context, "launch.tg", "kernel", NULL, &(tg_kernel *){NULL}) == TG_EINVAL, "an error of this context");
@@ -284,7 +285,7 @@ static void odd_calls(void) {
 }
 
 int main(void) {
-  CHECK(tg_context_create(&(tg_context_options){.threads = 3}, &context) == TG_OK, "a context");
+  CHECK(tg_context_create(&(tg_context_options){.target = test_target(), .threads = 3}, &context) == TG_OK, "a context");
   buffers();
   anywhere();
   contracts();

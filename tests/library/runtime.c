@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include "../target.h"
 #include "../test.h"
 #include "tg/tg.h"
 
@@ -200,7 +201,7 @@ static void buckets(void) {
   char folder[] = "/tmp/tg-runtime-XXXXXX", path[600];
   if (!mkdtemp(folder)) abort();
   tg_context *c = NULL;
-  CHECK(tg_context_create(&(tg_context_options){.cache = folder}, &c) == TG_OK, "a context");
+  CHECK(tg_context_create(&(tg_context_options){.target = test_target(), .cache = folder}, &c) == TG_OK, "a context");
   unsigned n = sizeof classes / sizeof *classes;
   for (unsigned i = 0; i < n; i++) CHECK(cached(c, "a.tg", text, classes[i]) == 0, "class %u is another's", i);
   for (unsigned i = 0; i < n; i++) CHECK(cached(c, "b.tg", text, classes[i]) == 1, "class %u is not found", i);
@@ -223,7 +224,7 @@ static void buckets(void) {
 int main(int argc, char **argv) {
   tg_context *c = NULL;
   bool all = argc > 1 && !strcmp(argv[1], "--all");
-  CHECK(tg_context_create(&(tg_context_options){.flags = TG_CONTEXT_VERIFY}, &c) == TG_OK, "a context");
+  CHECK(tg_context_create(&(tg_context_options){.target = test_target(), .flags = TG_CONTEXT_VERIFY}, &c) == TG_OK, "a context");
   multiples(c);
   any_length(c);
   buckets();

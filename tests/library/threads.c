@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include "../target.h"
 #include "../test.h"
 #include "kit.h"
 
@@ -51,7 +52,7 @@ static bool right(tg_kernel *k, int text, int m, int n, int threads) {
 static void many_kernels(int count) {
   tg_context *c = NULL;
   long before = 0;
-  CHECK(tg_context_create(&(tg_context_options){.threads = 2}, &c) == TG_OK, "a context");
+  CHECK(tg_context_create(&(tg_context_options){.target = test_target(), .threads = 2}, &c) == TG_OK, "a context");
   for (int i = 0; i < count; i++) {
     int text = i % TEXTS, m = 3 + i % 29, n = 2 + i % 37;
     if (i == count / 10) before = kit_resident();
@@ -77,7 +78,7 @@ static void *work(void *arg) {
   for (int i = 0; i < w->rounds; i++) {
     int text = (i + w->index) % TEXTS, m = 3 + (i * 5 + w->index) % 20, n = 2 + (i + w->index * 7) % 30;
     tg_context *own = NULL, *c = w->context;
-    if (i % 8 == 7 && tg_context_create(&(tg_context_options){.threads = 2}, &own) == TG_OK) c = own;
+    if (i % 8 == 7 && tg_context_create(&(tg_context_options){.target = test_target(), .threads = 2}, &own) == TG_OK) c = own;
     tg_kernel *k = compile(c, text, m, n), *bad = NULL;
     w->wrong += !k || !right(k, text, m, n, 1 + w->index % 3);
     w->wrong += !right(w->shared, 2, 30, 20, 2);
@@ -96,7 +97,7 @@ static void many_threads(int rounds) {
   worker w[THREADS];
   tg_context *c = NULL;
   char folder[] = "/tmp/tg-threads-XXXXXX";
-  CHECK(mkdtemp(folder) && tg_context_create(&(tg_context_options){.threads = 4, .cache = folder}, &c) == TG_OK, "a context");
+  CHECK(mkdtemp(folder) && tg_context_create(&(tg_context_options){.target = test_target(), .threads = 4, .cache = folder}, &c) == TG_OK, "a context");
   tg_kernel *shared = compile(c, 2, 30, 20);
   CHECK(shared != NULL, "%s", tg_error_message(c));
   for (int i = 0; i < THREADS && shared; i++) {

@@ -2,6 +2,7 @@
  * The 30 kernels of PolyBench against plain C, at small odd sizes: as the heuristic schedules them, as they are written, and with
  * sizes given at launch; on one thread and on three. What a kernel only reads must stay as it was.
  *   polybench_kernels [NAME]      default: all */
+#include "../target.h"
 #include "../test.h"
 #include "polybench.h"
 
@@ -60,7 +61,7 @@ static void one(tg_context *ctx, const polybench_case *c) {
 int main(int argc, char **argv) {
   tg_context *ctx;
   int cases = 0;
-  if (tg_context_create(NULL, &ctx)) return 1;
+  if (tg_context_create(&(tg_context_options){.target = test_target(), .threads = 3}, &ctx)) return 1;
   for (const polybench_case *c = polybench_small; c->name; c++, cases++)
     if (argc < 2 || !strcmp(argv[1], c->name)) one(ctx, c);
   CHECK(cases == POLYBENCH_KERNELS, "%d", cases);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include "../fuzz/generate.h"
 #include "../library/kit.h"
+#include "../target.h"
 #include "../test.h"
 #include "api/trial.h"
 
@@ -22,7 +23,7 @@ static tg_task judged(const char *reference, const char *candidate, const char *
   tg_bench *b = tg_trial_bench_new(NULL);
   tg_env env;
   tg_env_init(&env, NULL);
-  tg_task open = {.kind = TG_TASK_OPEN, .trial.text = reference, .threads = 2, .seed = 7, .shared = -1, .make = true}, build = {.kind = TG_TASK_BUILD, .trial = {candidate, words, NULL}};
+  tg_task open = {.kind = TG_TASK_OPEN, .target = test_target(), .trial.text = reference, .threads = 2, .seed = 7, .shared = -1, .make = true}, build = {.kind = TG_TASK_BUILD, .trial = {candidate, words, NULL}};
   tg_bench_run(b, &env, &open);
   if (exact) *exact = open.exact;
   if (open.outcome == TG_TRIAL_OK) tg_bench_run(b, &env, &build);
@@ -61,7 +62,7 @@ static void random_kernels(int count, uint64_t seed) {
     tg_bench *b = tg_trial_bench_new(NULL);
     tg_env env;
     tg_env_init(&env, NULL);
-    tg_task open = {.kind = TG_TASK_OPEN, .trial.text = p.text, .threads = 2, .seed = 7 + (uint64_t)i, .shared = -1, .make = true, .params_n = (uint32_t)p.params};
+    tg_task open = {.kind = TG_TASK_OPEN, .target = test_target(), .trial.text = p.text, .threads = 2, .seed = 7 + (uint64_t)i, .shared = -1, .make = true, .params_n = (uint32_t)p.params};
     memcpy(open.params, p.param, (size_t)p.params * sizeof *p.param);
     tg_bench_run(b, &env, &open);
     if (open.outcome == TG_TRIAL_OK && open.exact) {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <tg/dsl.h>
 #include <tg/tune.h>
+#include "../target.h"
 #include "../test.h"
 #include "api/trial.h"
 
@@ -49,7 +50,7 @@ static const tg_binding sizes[] = {{"M", 60, 60, 1}, {"N", 96, 96, 1}, {"K", 64,
 
 static tg_context *open_context(int jit) {
   tg_context *c = NULL;
-  tg_context_options o = {.tuned = tuned, .cache = cache, .threads = 1};
+  tg_context_options o = {.target = test_target(), .tuned = tuned, .cache = cache, .threads = 1};
   tg_status s = jit ? tg_context_create(&o, &c) : tg_context_create_runtime(&o, &c);
   CHECK(s == TG_OK, "a context");
   return c;
@@ -181,7 +182,7 @@ static int equals(int n) {
   for (int i = 0; i < n; i++) {
     const char *text = texts[i % 2 ? 2 : 0];
     tg_env_init(&env, NULL);
-    tg_task t = {.kind = TG_TASK_OPEN, .trial = {text, NULL, NULL}, .make = true, .threads = 1, .shared = -1, .seed = 1};
+    tg_task t = {.kind = TG_TASK_OPEN, .target = test_target(), .trial = {text, NULL, NULL}, .make = true, .threads = 1, .shared = -1, .seed = 1};
     if (i < 2 || i % 2 != (i - 1) % 2) tg_bench_run(b, &env, &t);
     CHECK(t.outcome == TG_TRIAL_OK, "%s", t.message);
     t = (tg_task){.kind = TG_TASK_TIME, .trial = {text, NULL, NULL}, .against = {text, NULL, NULL}, .quads = i % 4 < 2 ? 16 : TG_QUADS};
