@@ -16,7 +16,8 @@ static const char usage[] =
   "  name=value an integer for a parameter or a knob; a parameter that the file gives a range needs one\n"
   "  --kernel   of a file with several: the one to take, else the first\n"
   "  --check    the outputs must equal the interpreter's of the kernel as written: integers bit for bit; floats too, or be as near to\n"
-  "             what it gives in f64 as the kernel as written is: an error at most twice as large, and 2 ulp. The interpreter takes some 100 ns for a term: choose small sizes, M=60\n"
+  "             what it gives in f64 as the kernel as written is: an error at most twice as large, and 2 ulp. What the schedule leaves is interpreted too, its tasks in a shuffled\n"
+  "             order: two of them that touch one element are a race. The interpreter takes some 100 ns for a term: choose small sizes, M=60\n"
   "  --time     runs for --seconds (1) and prints the median\n"
   "  --threads  1; -1 for all cores\n"
   "  --cache    a folder where compiled kernels are kept from run to run\n"
@@ -182,11 +183,52 @@ static bool interpreted(run_state *r, void (*how)(void *)) {
   return false;
 }
 
+/* ---- what the schedule leaves ---- */
+
+typedef struct { run_state *run; tg_job job; const char *text; } scheduled;
+
+static void keep_text(void *user, const char *stage, const char *text) {
+  scheduled *s = user;
+  (void)stage;
+  s->text = tg_strdup(&s->job.env, text);
+}
+
+/* On copies of what the kernel began with. */
+static void interpret_scheduled(void *user) {
+  scheduled *s = user;
+  run_state *r = s->run;
+  tg_interp_buffer buffers[64];
+  uint32_t n = 0;
+  tg_parse_kernel(&s->job, "schedule", s->text, 0, NULL);
+  for (uint32_t i = 0; i < s->job.sink->n; i++) {
+    const tg_uop *d = s->job.sink->src[i];
+    uint32_t b = 0;
+    if (d->op != TG_OP_DEFINE || tg_buffer_info(&s->job, d)->role == TG_ROLE_TEMP) continue;
+    while (strcmp(name_of(r, b), tg_buffer_info(&s->job, d)->name)) b++;
+    buffers[n] = (tg_interp_buffer){tg_alloc(&s->job.env, r->data[b].bytes + 1), r->data[b].bytes};
+    memcpy(buffers[n++].data, r->copy[b], r->data[b].bytes);
+  }
+  tg_interpret(&s->job, s->job.sink, &(tg_interp){.buffers = buffers, .check_uninitialised = true, .check_races = true});
+}
+
+/* Before the copies are interpreted. A tuned choice's schedule was looked at when it was found. */
+static bool orderly(run_state *r) {
+  static scheduled s;
+  if (tg_kernel_describe(r->kernel)->tuned) return true;
+  s = (scheduled){.run = r};
+  tg_job_init(&s.job, NULL);
+  bool ok = !tg_show_text(r->ctx, r->args->file, r->program.text, &r->program.options, "schedule", keep_text, &s);
+  if (!ok) fprintf(stderr, "%s\n", tg_error_message(r->ctx));
+  else if (!(ok = tg_protect(&s.job.env, interpret_scheduled, &s))) fprintf(stderr, "%s\nin what the schedule leaves of %s: tg show --stage schedule\n", s.job.env.message, r->args->file);
+  tg_job_drop(&s.job);
+  return ok;
+}
+
 /* The f64 form runs only if bits differ. */
 static int check(run_state *r) {
   const tg_kernel_info *k = tg_kernel_describe(r->kernel);
   bool wide = false;
-  if (!interpreted(r, interpret)) return TOOL_WRONG;
+  if (!orderly(r) || !interpreted(r, interpret)) return TOOL_WRONG;
   for (uint32_t b = 0; b < k->buffers_n; b++) {
     tg_type type = k->buffers[b].type;
     const char *name = k->buffers[b].name;

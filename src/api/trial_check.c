@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Is a candidate's result the right one? It runs on sets of inputs: whole numbers so small that every order of summation gives the same bits, compared
  * bit for bit; the same with some that are infinite or NaN; and random numbers, compared with the kernel as written in f64, within twice the error that it has in its own types. Operands stand right
- * before a page that faults, then right behind one; inputs cannot be written to, outputs begin as garbage, and what lies around them must stay. */
+ * before a page that faults, then right behind one; inputs cannot be written to, outputs begin as garbage, and what lies around them must stay.
+ * What the schedule leaves is interpreted too, as far as that is quick: two tasks that touch one element are a fault, whoever wins. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdio.h>
@@ -345,6 +346,65 @@ void tg_trial_make(tg_trial_state *s, tg_env *env) {
   head(s)->made = 1;
 }
 
+/* ---- races ----
+ * Machine code may win a race each time it is tried. The schedule's tasks in a shuffled order under the interpreter do not, as far as it comes. */
+
+enum { RACE_STEPS = 1000000, RACE_BYTES = 1 << 26 };
+
+typedef struct { tg_trial_state *s; tg_job job; const char *text; } scheduled;
+
+static void keep_text(void *user, const char *stage, const char *text) {
+  scheduled *x = user;
+  (void)stage;
+  x->text = tg_strdup(&x->job.env, text);
+}
+
+static bool has_tasks(const tg_job *j) {
+  for (uint32_t id = 0; id < j->uops.n; id++) {
+    const tg_uop *u = j->uops.data[id];
+    if (u->op == TG_OP_END && (tg_range_kind(u->src[0]) == TG_THREAD || tg_range_kind(u->src[0]) == TG_GLOBAL)) return true;
+  }
+  return false;
+}
+
+static void interpret_scheduled(void *user) {
+  scheduled *x = user;
+  const tg_trial_state *s = x->s;
+  tg_interp_buffer buffers[TRIAL_BUFFERS];
+  uint32_t n = 0;
+  tg_gate_kind gate = s->gate[GATE_EXACT] ? GATE_EXACT : GATE_RANDOM;
+  tg_parse_kernel(&x->job, "candidate", x->text, 0, NULL);
+  if (!has_tasks(&x->job)) return;
+  for (uint32_t i = 0; i < x->job.sink->n; i++) {
+    const tg_uop *d = x->job.sink->src[i];
+    uint32_t b = 0;
+    if (d->op != TG_OP_DEFINE || tg_buffer_info(&x->job, d)->role == TG_ROLE_TEMP) continue;
+    while (b < s->n && strcmp(s->op[b].name, tg_buffer_info(&x->job, d)->name)) b++;
+    if (b == s->n || n == TRIAL_BUFFERS) return;
+    buffers[n] = (tg_interp_buffer){aligned(&x->job.env, s->op[b].bytes), s->op[b].bytes};
+    if (s->op[b].read) tg_trial_fill(s, b, gate, buffers[n].data);
+    else memset(buffers[n].data, POISON, s->op[b].bytes);
+    n++;
+  }
+  tg_interpret(&x->job, x->job.sink, &(tg_interp){.buffers = buffers, .params = s->params, .step_limit = RACE_STEPS, .memory_limit = RACE_BYTES, .check_races = true});
+}
+
+/* Under a limit of steps and of memory: what lies beyond is not known to race. */
+static bool races(tg_trial_state *s, tg_env *env, tg_task *t) {
+  scheduled x = {.s = s};
+  tg_compile_options o = {.opts = t->trial.words};
+  size_t bytes = 0;
+  for (uint32_t b = 0; b < s->n; b++) bytes += s->op[b].bytes;
+  if (bytes > RACE_BYTES) return false;
+  tg_job_init(&x.job, NULL);
+  tg_status st = tg_show_text(s->ctx, "candidate", t->trial.text, &o, "schedule", keep_text, &x);
+  bool ok = st != TG_OK || tg_protect(&x.job.env, interpret_scheduled, &x) || x.job.env.status == TG_ELIMIT;
+  if (!ok) t->outcome = TG_TRIAL_WRONG, t->message = tg_strdup(env, x.job.env.message);
+  tg_job_drop(&x.job);
+  tg_trial_expect(s, env, st);
+  return !ok;
+}
+
 /* ---- a candidate ---- */
 
 const char *tg_trial_judge(const tg_trial_state *s, tg_env *env, uint32_t b, tg_gate_kind gate, const void *data) {
@@ -393,6 +453,7 @@ static void check_launch(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_task *
 void tg_trial_check(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_task *t) {
   for (uint32_t l = s->launches; l-- > 0;) {
     tg_trial_use(s, l);
+    if (races(s, env, t)) break;
     check_launch(s, env, k, t);
   }
   tg_trial_use(s, 0);

@@ -131,21 +131,25 @@ tg_value *tg_compiled_slots(tg_compiler *c);
 
 /* ---- running ---- */
 
-enum { TG_RACE_LEVELS = 4 };
-typedef struct { uint32_t entry[TG_RACE_LEVELS], iteration[TG_RACE_LEVELS]; } tg_label;   /* who: for each parallel loop around, which entry and iteration */
-typedef struct { tg_label writer, reader, other, atomic; } tg_shadow;
+/* A parallel range around: a loop of tasks, whose k-th turn is iteration (first + k * step) mod n, or (loop is NULL) a statement in lockstep. */
+typedef struct tg_tasks {
+  const tg_step *loop;
+  uint32_t entry, now;           /* the moments at which it and its iteration in hand began */
+  uint64_t n, first, step, next, turns, begun_cap;
+  uint32_t *begun;               /* by turn, the moment */
+} tg_tasks;
 /* Between which barriers an element was touched last, by which thread of the workgroup (+ 1), in which statement. */
 typedef struct { const tg_uop *write, *read; uint32_t written, reading, writer, reader, other; } tg_touch;
 
 typedef struct {
-  bool defined, global, strided;
+  bool defined, global, strided, shared;   /* shared: written, so two iterations may meet in an element */
   tg_type type;
-  uint32_t lanes, rank, bytes, locks;    /* bytes of a scalar; locks: lockstep ranges around the definition */
+  uint32_t lanes, rank, bytes, locks, levels, born;   /* bytes of a scalar; locks, levels: lockstep ranges, loops of tasks around the definition; born: its moment */
   int64_t dim[16], stride[16];
   size_t count, cap;                     /* scalars of one instance; scalars allocated */
   char *data;
   uint8_t *written;                      /* by scalar; NULL: all */
-  tg_shadow *shadow;
+  uint32_t *shadow;                      /* of race.c; NULL: not needed so far */
   tg_touch *touch;
   uint8_t *flying;                       /* by scalar: an asynchronous copy to it has not arrived; NULL: none ever was */
   bool contract;
@@ -175,8 +179,10 @@ typedef struct tg_machine {
   TG_VEC(tg_open_range) open;
   tg_value *scratch;                     /* accumulators; a stack */
   uint32_t scratch_n, scratch_cap;
-  tg_label label;
-  uint32_t levels, entries, globals;
+  tg_tasks *level;                       /* loops of tasks around, outermost first, and the statement in lockstep */
+  uint32_t levels, levels_most, moment, globals;
+  uint64_t entries;                      /* of loops of tasks */
+  bool adds;                             /* the program has atomic additions */
   uint32_t thread, epoch;                /* of the workgroup; barriers and workgroups so far */
   TG_VEC(tg_flight) flights;             /* in order */
   uint32_t groups;                       /* of them, closed so far */
@@ -195,7 +201,23 @@ void tg_run_carried(tg_machine *m, const tg_step *s, int64_t n, tg_run_iteration
 TG_NORETURN void tg_machine_fail(tg_machine *m, const char *format, ...) TG_PRINTF(2, 3);
 void tg_machine_open(tg_machine *m, uint32_t slot, uint32_t ordinal);
 
+/* race.c */
+void tg_tasks_enter(tg_machine *m, const tg_step *s, int64_t n);   /* a loop of tasks; it ends with m->levels-- */
+int64_t tg_tasks_begin(tg_machine *m);                              /* the next iteration */
+void tg_lanes_enter(tg_machine *m, uint64_t n);                     /* a statement that runs in n combinations */
+void tg_lanes_select(tg_machine *m, uint64_t combination);          /* whose memory is touched from here on */
+void tg_lanes_leave(tg_machine *m);
+void tg_race_advance(tg_machine *m, uint64_t by);
+void tg_race_read(tg_machine *m, tg_memory *b, size_t at);
+void tg_race_write(tg_machine *m, tg_memory *b, size_t at, bool atomic);
+TG_NORETURN void tg_race_of_lanes(tg_machine *m, const tg_memory *b, size_t at, uint32_t lane, uint32_t other);
+/* Not private to the iteration in hand? */
+static inline bool tg_race_possible(const tg_machine *m, const tg_memory *b) {
+  return b->shared && m->levels > b->levels && (b->levels + 1 < m->levels || m->level[b->levels].loop || b->locks < m->locks_n);
+}
+
 /* memory.c */
+void tg_memory_limit(tg_machine *m, const char *name, size_t elements, size_t each);   /* what the elements of one buffer take here, beside the caller's memory */
 void tg_memory_define(tg_machine *m, const tg_uop *define, const int64_t *dims, const int64_t *strides, uint64_t instances);
 void tg_memory_load(tg_machine *m, const tg_access *a, uint32_t dst);
 void tg_memory_store(tg_machine *m, const tg_access *a);

@@ -11,15 +11,15 @@ typedef struct tg_interp {
   const tg_interp_buffer *buffers;   /* the in, out and inout buffers, in order of definition */
   const int64_t *params;             /* by ordinal of job->params */
   uint64_t step_limit;               /* 0: none. Past it: TG_ELIMIT */
-  uint64_t memory_limit;             /* bytes of local and reg memory, with what the checks keep about it; 0: none. Past it: TG_ELIMIT */
+  uint64_t memory_limit;             /* bytes of local and reg memory, with what the checks keep about all memory; 0: none. Past it: TG_ELIMIT */
   bool check_uninitialised;          /* out, local and reg start unwritten; reading one is an error */
-  bool check_races;                  /* parallel iterations that touch one element, one of them writing */
+  bool check_races;                  /* parallel iterations that touch one element, one of them writing: named with both statements */
   bool check_barriers;               /* of a program for threads (device form): an element of LOCAL or GLOBAL that two threads of a
                                         workgroup touch, one of them writing, with no BARRIER between */
   bool check_contracts;              /* an input outside of its contract is an error (else it is clamped as the code does) */
   bool check_merges;                 /* a loop with a merge: parts of it, merged in either order, must give what the whole does */
   bool host_functions;               /* exp, sin, .. by the C library in f64, each rounded once, and not by their definitions in the language: a reference that has no fault in common with those */
-  bool reverse_parallel;             /* global and thread iterations in descending order: the result must not change */
+  uint64_t order;                    /* global and thread iterations run in a shuffled order, the same each time; another number shuffles them otherwise. The result must not change */
 } tg_interp;
 
 /* Runs j->sink (or sink, a program of j). Fails with an error that names the statement: out of bounds, race, ... */

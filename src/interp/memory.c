@@ -29,8 +29,7 @@ static void bind_global(tg_machine *m, tg_memory *b, const tg_buffer *info, size
   b->global = true;
 }
 
-/* What the elements of one buffer take here, beside what the caller's memory holds. */
-static void limit_memory(tg_machine *m, const char *name, size_t elements, size_t each) {
+void tg_memory_limit(tg_machine *m, const char *name, size_t elements, size_t each) {
   m->bytes += (tg_i128)elements * (tg_i128)each;
   if (m->in->memory_limit && m->bytes > (tg_i128)m->in->memory_limit)
     tg_fail(&m->j->env, TG_ELIMIT, "%s is too large to interpret: %zu elements, where %llu bytes are allowed in all", name, elements, (unsigned long long)m->in->memory_limit);
@@ -59,50 +58,22 @@ void tg_memory_define(tg_machine *m, const tg_uop *define, const int64_t *dims, 
   if (!fresh) bind_global(m, b, info, need);
   if (need > b->cap || !b->defined) {
     size_t cap = fresh && b->cap * 2 > need ? b->cap * 2 : need;
-    if (fresh) limit_memory(m, info->name, cap, b->bytes + 1 + (m->in->check_races ? sizeof(tg_shadow) : 0));
+    if (fresh) tg_memory_limit(m, info->name, cap, b->bytes + 1);
     if (fresh) b->data = tg_alloc(e, cap * b->bytes + 16);
     if (m->in->check_uninitialised && (fresh || info->role == TG_ROLE_OUT)) b->written = tg_alloc(e, cap + 1);
-    if (m->in->check_races) b->shadow = tg_new(e, tg_shadow, cap + 1);
+    b->shadow = NULL;
     if (m->in->check_barriers && info->space != TG_SPACE_REG) b->touch = tg_new(e, tg_touch, cap + 1);
     b->flying = NULL;
     b->cap = cap;
   } else {
     if (b->written) memset(b->written, 0, need);
-    if (b->shadow) memset(b->shadow, 0, need * sizeof *b->shadow);
     if (b->touch) memset(b->touch, 0, need * sizeof *b->touch);
   }
+  b->shared = m->in->check_races && info->role != TG_ROLE_IN;
+  b->levels = m->levels;
+  if (m->in->check_races) tg_race_advance(m, 1);
+  b->born = m->moment;
   b->defined = true;
-}
-
-/* ---- who ---- */
-
-static bool conflicts(const tg_label *a, const tg_label *b) {
-  for (uint32_t i = 0; i < TG_RACE_LEVELS; i++) {
-    if (!a->entry[i] || a->entry[i] != b->entry[i]) return false;
-    if (a->iteration[i] != b->iteration[i]) return true;
-  }
-  return false;
-}
-
-TG_NORETURN static void fail_race(tg_machine *m, const tg_memory *b, const char *what) {
-  tg_machine_fail(m, "race: another parallel iteration %s an element of %s", what, name_of(m, b));
-}
-
-static void note_read(tg_machine *m, const tg_memory *b, size_t at) {
-  tg_shadow *s = &b->shadow[at];
-  const tg_label *me = &m->label;
-  if (conflicts(&s->writer, me) || conflicts(&s->atomic, me)) fail_race(m, b, "writes what this one reads:");
-  if (conflicts(&s->reader, me)) s->other = s->reader;
-  s->reader = *me;
-}
-
-static void note_write(tg_machine *m, const tg_memory *b, size_t at, bool atomic) {
-  tg_shadow *s = &b->shadow[at];
-  const tg_label *me = &m->label;
-  if (conflicts(&s->writer, me) || (!atomic && conflicts(&s->atomic, me))) fail_race(m, b, "writes, as this one does,");
-  if (conflicts(&s->reader, me) || conflicts(&s->other, me)) fail_race(m, b, "reads what this one writes:");
-  if (atomic) s->atomic = *me;
-  else s->writer = *me;
 }
 
 /* ---- barriers ---- */
@@ -198,9 +169,9 @@ static inline size_t locate(tg_machine *m, const tg_memory *b, const tg_access *
   return b->global ? scalar : scalar + (size_t)m->combination[b->locks] * b->count;
 }
 
-static const tg_memory *memory_of(tg_machine *m, const tg_access *a) {
+static tg_memory *memory_of(tg_machine *m, const tg_access *a) {
   if (!m->memory) tg_bug(&m->j->env, "interpreter: an expression of its own reads memory");
-  const tg_memory *b = &m->memory[a->buffer];
+  tg_memory *b = &m->memory[a->buffer];
   if (!b->defined) tg_bug(&m->j->env, "interpreter: %s is used where it is not defined", m->j->buffers.data[a->buffer].name);
   if (b->lanes > 1 && a->lanes != b->lanes) tg_bug(&m->j->env, "interpreter: %u lanes of %s, whose elements have %u", a->lanes, name_of(m, b), b->lanes);
   return b;
@@ -228,7 +199,7 @@ static tg_value strange(tg_type t) {
 }
 
 void tg_memory_load(tg_machine *m, const tg_access *a, uint32_t dst) {
-  const tg_memory *b = memory_of(m, a);
+  tg_memory *b = memory_of(m, a);
   for (uint32_t l = 0; l < a->lanes; l++) {
     if (!is_open(m, a, l)) {
       m->v[dst + l] = m->v[a->value.at + (a->value.step ? l : 0)];
@@ -241,7 +212,7 @@ void tg_memory_load(tg_machine *m, const tg_access *a, uint32_t dst) {
     }
     if (b->flying && b->flying[at]) fail_flying(m, b, at, "read");
     if (b->written && !b->written[at]) tg_machine_fail(m, "%s is read where nothing has been written: element %zu", name_of(m, b), b->count ? at % b->count : at);
-    if (b->shadow) note_read(m, b, at);
+    if (tg_race_possible(m, b)) tg_race_read(m, b, at);
     if (b->touch) touch(m, b, at, false, false);
     tg_value v = get(b, at);
     if (b->contract && m->in->check_contracts && (v.i < b->lo || v.i > b->hi))
@@ -250,9 +221,17 @@ void tg_memory_load(tg_machine *m, const tg_access *a, uint32_t dst) {
   }
 }
 
+/* Lanes of one store go to one element each. last: the largest so far + 1; most stores ascend. */
+static void met_by_another(tg_machine *m, const tg_memory *b, const tg_access *a, size_t at, uint32_t lane, size_t *last) {
+  for (uint32_t l = 0; at < *last && l < lane; l++)
+    if (is_open(m, a, l) && locate(m, b, a, l) == at) tg_race_of_lanes(m, b, at, lane, l);
+  if (at >= *last) *last = at + 1;
+}
+
 void tg_memory_store(tg_machine *m, const tg_access *a) {
-  const tg_memory *b = memory_of(m, a);
-  bool one_place = a->lanes > 1 && b->lanes == 1;
+  tg_memory *b = memory_of(m, a);
+  bool one_place = a->lanes > 1 && b->lanes == 1, spread = one_place && m->in->check_races;
+  size_t last = 0;
   for (uint32_t i = 0; i < a->rank; i++) one_place &= !a->index[i].step;
   if (one_place && !a->gate.step) tg_bug(&m->j->env, "interpreter: a vector stored to one element of %s", name_of(m, b));
   for (uint32_t l = 0; l < a->lanes; l++) {
@@ -260,7 +239,8 @@ void tg_memory_store(tg_machine *m, const tg_access *a) {
     size_t at = locate(m, b, a, l);
     tg_value v = m->v[a->value.at + (a->value.step ? l : 0)];
     if (b->flying && b->flying[at]) fail_flying(m, b, at, "written");
-    if (b->shadow) note_write(m, b, at, a->atomic);
+    if (tg_race_possible(m, b)) tg_race_write(m, b, at, a->atomic);
+    if (spread && !a->atomic) met_by_another(m, b, a, at, l, &last);
     if (b->touch) touch(m, b, at, true, a->atomic);
     if (a->atomic) {
       if (b->written && !b->written[at]) tg_machine_fail(m, "%s is added to where nothing has been written: element %zu", name_of(m, b), at);

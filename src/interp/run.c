@@ -123,17 +123,17 @@ static uint32_t lock_of(tg_machine *m, uint32_t ordinal) {
 
 static void run_shuffle(tg_machine *m, const tg_instr *x) {
   const tg_exchange *s = x->extra;
-  uint32_t lock = lock_of(m, s->ordinal), level = m->levels < TG_RACE_LEVELS ? m->levels : TG_RACE_LEVELS - 1, me = m->label.iteration[level];
+  uint32_t lock = lock_of(m, s->ordinal);
   int64_t lanes = m->locks[lock].extent, here = (int64_t)m->v[m->locks[lock].slot].i;
   for (uint32_t l = 0; l < x->lanes; l++) {
     if (!l || s->index.step) {
       int64_t i = (int64_t)tg_floor_mod(m->v[s->index.at + (s->index.step ? l : 0)].i, lanes);
       select_lane(m, lock, i);
       if (m->locks[lock].extents && i >= m->locks[lock].extents[m->combination[lock]]) tg_machine_fail(m, "a shuffle reads lane %lld, which is not there", (long long)i);
-      m->label.iteration[level] = (uint32_t)m->combination[m->locks_n];   /* that lane reads its own registers */
+      tg_lanes_select(m, m->combination[m->locks_n]);   /* that lane reads its own registers */
       tg_run_block(m, &s->value.block);
       select_lane(m, lock, here);
-      m->label.iteration[level] = me;
+      tg_lanes_select(m, m->combination[m->locks_n]);
     }
     m->v[x->dst + l] = m->v[s->value.result.at + (s->value.result.step ? l : 0)];
   }
@@ -143,7 +143,7 @@ static void run_shuffle(tg_machine *m, const tg_instr *x) {
 struct tg_product { uint64_t serial, warp, room; tg_value *operand[3], *result; };
 
 /* Of all lanes, once for a statement and a warp: every lane asks for it, and none has stored yet. */
-static void multiply(tg_machine *m, const tg_exchange *x, uint32_t lanes, struct tg_product *p, uint32_t lock, uint32_t level) {
+static void multiply(tg_machine *m, const tg_exchange *x, uint32_t lanes, struct tg_product *p, uint32_t lock) {
   const char *wrong;
   uint32_t n[3];
   for (int w = 0; w < 3; w++) {
@@ -154,7 +154,7 @@ static void multiply(tg_machine *m, const tg_exchange *x, uint32_t lanes, struct
   for (uint32_t lane = 0; lane < lanes; lane++) {
     if (x->range) {
       select_lane(m, lock, lane);
-      m->label.iteration[level] = (uint32_t)m->combination[m->locks_n];
+      tg_lanes_select(m, m->combination[m->locks_n]);
     }
     tg_run_block(m, &x->operands);
     for (int w = 0; w < 3; w++)
@@ -166,19 +166,20 @@ static void multiply(tg_machine *m, const tg_exchange *x, uint32_t lanes, struct
 static void run_matrix(tg_machine *m, const tg_instr *in) {
   tg_exchange *x = (tg_exchange *)in->extra;
   uint32_t lanes = tg_instruction_lanes(x->instruction), lock = x->range ? lock_of(m, x->ordinal) : 0;
-  uint32_t level = m->levels < TG_RACE_LEVELS ? m->levels : TG_RACE_LEVELS - 1, me = m->label.iteration[level];
   int64_t here = x->range ? (int64_t)m->v[m->locks[lock].slot].i : 0;
   if ((x->range ? m->locks[lock].extent : 1) != lanes) tg_machine_fail(m, "%s runs in %u lanes", tg_matrix_name(m->j, x->u), lanes);
   if (!x->product) x->product = tg_new(&m->j->env, struct tg_product, 1);
   if (x->range) select_lane(m, lock, 0);
   uint64_t warp = m->combination[m->locks_n];
   if (x->product->serial != m->serial || x->product->warp != warp || !m->serial) {
-    multiply(m, x, lanes, x->product, lock, level);
+    multiply(m, x, lanes, x->product, lock);
     x->product->serial = m->serial;
     x->product->warp = warp;
   }
-  if (x->range) select_lane(m, lock, here);
-  m->label.iteration[level] = me;
+  if (x->range) {
+    select_lane(m, lock, here);
+    tg_lanes_select(m, m->combination[m->locks_n]);
+  }
   if (m->unit) load_kept(m, m->unit);
   uint32_t n = tg_instruction_registers(x->instruction, 2);
   for (uint32_t r = 0; r < in->lanes; r++) m->v[in->dst + r] = x->product->result[here * n + r];
@@ -411,7 +412,7 @@ static void move_operands(tg_machine *m, const tg_access *a, tg_value *saved, bo
   }
 }
 
-static void run_exchanging(tg_machine *m, const tg_step *s, uint64_t n, uint32_t level) {
+static void run_exchanging(tg_machine *m, const tg_step *s, uint64_t n) {
   uint64_t each = (uint64_t)(s->access->rank + 2) * s->access->lanes;
   if (m->saved_cap < n * each) {
     m->saved = tg_new(&m->j->env, tg_value, n * each);
@@ -420,7 +421,7 @@ static void run_exchanging(tg_machine *m, const tg_step *s, uint64_t n, uint32_t
   for (int pass = 0; pass < 2; pass++)
     for (uint64_t c = 0; c < n; c++) {
       if (!select_combination(m, c)) continue;
-      m->label.iteration[level] = (uint32_t)c;
+      tg_lanes_select(m, c);
       if (!pass) tg_run_block(m, &s->block);
       move_operands(m, s->access, m->saved + c * each, !pass);
       if (pass) tg_memory_store(m, s->access);
@@ -438,16 +439,14 @@ static void run_statement(tg_machine *m, const tg_step *s) {
     keep_value(m, s, n);
     return;
   }
-  uint32_t level = m->levels < TG_RACE_LEVELS ? m->levels : TG_RACE_LEVELS - 1;
-  tg_label outer = m->label;
-  m->label.entry[level] = ++m->entries;
-  if (s->exchanges) run_exchanging(m, s, n, level);
+  tg_lanes_enter(m, n);
+  if (s->exchanges) run_exchanging(m, s, n);
   for (uint64_t c = 0; c < n && !s->exchanges; c++) {
     if (!select_combination(m, c)) continue;
-    m->label.iteration[level] = (uint32_t)c;
+    tg_lanes_select(m, c);
     run_leaf(m, s);
   }
-  m->label = outer;
+  tg_lanes_leave(m);
   select_combination(m, 0);
 }
 
@@ -531,6 +530,22 @@ static void run_iterations(tg_machine *m, const tg_step *s, int64_t from, int64_
   m->open.n--;
 }
 
+static bool of_tasks(const tg_step *s) { return s->kind == S_LOOP && (s->range_kind == TG_GLOBAL || s->range_kind == TG_THREAD); }
+
+static void run_tasks(tg_machine *m, const tg_step *s, int64_t n) {
+  tg_machine_open(m, s->range, s->ordinal);
+  tg_tasks_enter(m, s, n);
+  for (int64_t turn = 0; turn < n; turn++) {
+    m->v[s->range].i = tg_tasks_begin(m);
+    count_steps(m, 1);
+    m->epoch++;
+    tg_run_list(m, s->children, s->n);
+  }
+  m->epoch++;
+  m->levels--;
+  m->open.n--;
+}
+
 static void run_loop(tg_machine *m, const tg_step *s) {
   m->statement = s->u;
   if (s->range_kind == TG_MERGE) return;
@@ -544,20 +559,8 @@ static void run_loop(tg_machine *m, const tg_step *s) {
     tg_run_carried(m, s, n, run_iterations);
     return;
   }
-  bool independent = s->range_kind == TG_GLOBAL || s->range_kind == TG_THREAD;
-  bool labelled = independent && m->levels < TG_RACE_LEVELS - 1;
-  if (labelled) m->label.entry[m->levels++] = ++m->entries;
-  tg_machine_open(m, s->range, s->ordinal);
-  for (int64_t i = 0; i < n; i++) {
-    m->v[s->range].i = independent && m->in->reverse_parallel ? n - 1 - i : i;
-    if (labelled) m->label.iteration[m->levels - 1] = (uint32_t)i;
-    count_steps(m, 1);
-    m->epoch += independent;
-    tg_run_list(m, s->children, s->n);
-  }
-  m->epoch += independent;
-  m->open.n--;
-  if (labelled) m->label.entry[--m->levels] = 0;
+  if (of_tasks(s)) run_tasks(m, s, n);
+  else run_iterations(m, s, 0, n);
 }
 
 void tg_run_list(tg_machine *m, const tg_step *steps, uint32_t n) {
@@ -585,6 +588,17 @@ static void define_functions(tg_job *j) {
   }
 }
 
+/* Loops of tasks within each other, and whether anything adds atomically. */
+static uint32_t survey(tg_machine *m, const tg_step *steps, uint32_t n) {
+  uint32_t most = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t levels = steps[i].kind == S_LOOP ? survey(m, steps[i].children, steps[i].n) + of_tasks(&steps[i]) : 0;
+    if (levels > most) most = levels;
+    m->adds |= steps[i].kind == S_STORE && steps[i].access->atomic;
+  }
+  return most;
+}
+
 void tg_interpret(tg_job *j, const tg_uop *sink, const tg_interp *in) {
   tg_compiler c;
   define_functions(j);
@@ -595,6 +609,8 @@ void tg_interpret(tg_job *j, const tg_uop *sink, const tg_interp *in) {
   *m = (tg_machine){.j = j, .in = in, .epoch = 1};
   m->v = tg_compiled_slots(&c);
   m->memory = tg_new(&j->env, tg_memory, j->buffers.n + 1);
+  m->levels_most = survey(m, steps, sink->n) + 1;   /* and the statement in lockstep */
+  m->level = tg_new(&j->env, tg_tasks, m->levels_most);
   tg_run_list(m, steps, sink->n);
   tg_memory_settled(m, NULL);
   tg_mark_release(&j->env, mark);

@@ -139,7 +139,7 @@ static void run_both(tg_job *j, const tg_lowering *l, const tg_uop *before, cons
   in.buffers = b.data;
   tg_interpret(j, after, &in);
   same_outputs(j, before, after, &a, &b, "differs from the unscheduled program's");
-  in.reverse_parallel = true;
+  in.order = 1;
   b = scheduled_memory(j, l, before, after, x->params);
   in.buffers = b.data;
   tg_interpret(j, after, &in);
