@@ -199,7 +199,8 @@ static void interpret_scheduled(void *user) {
   run_state *r = s->run;
   tg_interp_buffer buffers[64];
   uint32_t n = 0;
-  tg_parse_kernel(&s->job, "schedule", s->text, 0, NULL);
+  if (s->text) tg_parse_kernel(&s->job, "schedule", s->text, 0, NULL);
+  else tg_parse_kernel(&s->job, r->args->file, r->program.text, r->program.options.bindings_n, r->program.bindings);   /* it has that stage behind it */
   for (uint32_t i = 0; i < s->job.sink->n; i++) {
     const tg_uop *d = s->job.sink->src[i];
     uint32_t b = 0;

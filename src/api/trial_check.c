@@ -391,7 +391,7 @@ static void interpret_scheduled(void *user) {
 
 /* Under a limit of steps and of memory: what lies beyond is not known to race. */
 static bool races(tg_trial_state *s, tg_env *env, tg_task *t) {
-  scheduled x = {.s = s};
+  scheduled x = {.s = s, .text = t->trial.text};   /* should it have that stage behind it */
   tg_compile_options o = {.opts = t->trial.words};
   size_t bytes = 0;
   for (uint32_t b = 0; b < s->n; b++) bytes += s->op[b].bytes;

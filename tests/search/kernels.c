@@ -17,6 +17,10 @@ static const char one[] = "kernel one(N = 70) { in(A, f32, [N]); out(B, f32, [N]
 static const char highest[] = "kernel highest(N = 70) { in(A, u64, [N]); out(B, u64, [N]); range(i, N) B[i] = A[i] >> 63; }";
 static const char lowest[] = "kernel lowest(N = 70) { in(A, u64, [N]); out(B, u64, [N]); range(i, N) B[i] = A[i] >> 64; }";
 
+/* Whoever wins, the numbers are the same: only who looks at the tasks sees the race. */
+static const char alike[] = "kernel alike() { in(A, f32, [64]); out(B, f32, [32]); range(i, 32) B[i] = A[0] * 0 + 1; }";
+static const char raced[] = "kernel raced() { stage schedule; in(A, f32, [64]); out(B, f32, [32]); range(i, 64, thread) B[i / 2] = A[0] * 0 + 1; }";
+
 /* The candidate against the reference; exact tells whether bits were compared. */
 static tg_task judged(const char *reference, const char *candidate, const char *words, bool *exact) {
   static char message[1024];
@@ -136,5 +140,9 @@ int main(int argc, char **argv) {
   CHECK(t.outcome == TG_TRIAL_WRONG && strstr(t.message, "B"), "another kernel is %s: %s", tg_outcome_name((tg_outcome)t.outcome), t.message);
   t = judged(highest, lowest, NULL, NULL);
   CHECK(t.outcome == TG_TRIAL_WRONG, "no integer without a sign has its highest bit set: %s", tg_outcome_name((tg_outcome)t.outcome));
+  t = judged(alike, raced, NULL, NULL);
+  CHECK(t.outcome == TG_TRIAL_WRONG && strstr(t.message, "race: B[") && strstr(t.message, "iterations of i"), "tasks that meet in one element: %s: %s", tg_outcome_name((tg_outcome)t.outcome), t.message);
+  t = judged(alike, alike, "thread i", NULL);
+  CHECK(t.outcome == TG_TRIAL_OK, "tasks that do not: %s: %s", tg_outcome_name((tg_outcome)t.outcome), t.message);
   return TEST_END();
 }
