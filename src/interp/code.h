@@ -20,7 +20,7 @@ typedef struct tg_instr {
 /* A value statement within lockstep ranges: what it gave in each combination of them. */
 typedef struct { uint32_t slot, lanes, locks; tg_value *of; uint64_t cap; } tg_kept;
 
-typedef struct { tg_instr *code; uint32_t n, kept_n; tg_kept *const *kept; } tg_block;   /* kept: to be in their slots before it runs */
+typedef struct { tg_instr *code; uint32_t n, kept_n; tg_kept *const *kept; uint64_t floats, integers, moves; } tg_block;   /* kept: to be in their slots before it runs; what a run of it counts */
 
 typedef struct {
   const tg_uop *u;               /* the LOAD or STORE */
@@ -168,7 +168,8 @@ typedef struct tg_machine {
   const tg_interp *in;
   tg_value *v;
   tg_memory *memory;                     /* by buffer ordinal */
-  uint64_t steps;
+  uint64_t steps, shut;      /* shut: loads so far whose gates were */
+  tg_interp_counts *counts;  /* NULL: not now */
   tg_i128 bytes;             /* of local and reg memory, with what the checks keep about it */
   const tg_uop *statement;
   tg_lock locks[16];
@@ -216,7 +217,13 @@ static inline bool tg_race_possible(const tg_machine *m, const tg_memory *b) {
   return b->shared && m->levels > b->levels && (b->levels + 1 < m->levels || m->level[b->levels].loop || b->locks < m->locks_n);
 }
 
+/* count.c */
+void tg_count_block(tg_block *b);
+void tg_count_run(tg_machine *m, const tg_block *b);
+void tg_count_masked(tg_machine *m, const tg_interp_counts *since, uint64_t shut, uint64_t lanes);   /* what came since then was, as far as shut of lanes go, for nothing */
+
 /* memory.c */
+uint32_t tg_memory_shut(const tg_machine *m, const tg_access *a);   /* lanes whose gate is */
 void tg_memory_limit(tg_machine *m, const char *name, size_t elements, size_t each);   /* what the elements of one buffer take here, beside the caller's memory */
 void tg_memory_define(tg_machine *m, const tg_uop *define, const int64_t *dims, const int64_t *strides, uint64_t instances);
 void tg_memory_load(tg_machine *m, const tg_access *a, uint32_t dst);

@@ -389,6 +389,7 @@ static void emit(tg_compiler *c, const tg_uop *u) {
     body.code = tg_new(&j->env, tg_instr, body.n + 1);
     if (body.n) memcpy(body.code, c->pending[h].data, sizeof *body.code * body.n);
     c->pending[h].n = 0;
+    tg_count_block(&body);
     x.extra = reduction_of(c, u, body, x.dst);
   } else if (x.code == C_LOAD) x.extra = access_of(c, u);
   else if (x.code == C_SHUFFLE || x.code == C_MATRIX) x.extra = exchange_of(c, u);
@@ -432,6 +433,7 @@ static tg_block compile_unit(tg_compiler *c, uint32_t n, const tg_uop *const *ro
   tg_block b = {.n = c->main.n};
   b.code = tg_new(&c->j->env, tg_instr, b.n + 1);
   if (b.n) memcpy(b.code, c->main.data, sizeof *b.code * b.n);
+  tg_count_block(&b);
   for (uint32_t i = 0; results && i < n; i++) results[i] = operand(c, roots[i]);
   unit_uses(c, &b);
   return b;

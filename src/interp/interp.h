@@ -7,6 +7,16 @@
 
 typedef struct { void *data; size_t bytes; } tg_interp_buffer;   /* element count is taken from bytes */
 
+/* Operations that were run, by the scalar. Iterations of a statement whose gate is shut, and those of a reduction that load nothing because their gates are shut, are masked.
+ * What stands between arithmetic and memory is counted apart: it is the form's, not the kernel's. */
+typedef struct tg_interp_counts {
+  uint64_t floats;                   /* arithmetic and comparisons of floats; a multiply-add is two, of a reduction each value that it takes in is one */
+  uint64_t functions;                /* exp, sin, ..: one each, while they have not become their definitions */
+  uint64_t loads;                    /* of elements of in, out and inout buffers */
+  uint64_t masked;                   /* of these three: what nobody asked for */
+  uint64_t integers, moves;          /* subscripts, extents, gates; selections, conversions, exchanges, accesses of local and reg memory, and stores */
+} tg_interp_counts;
+
 typedef struct tg_interp {
   const tg_interp_buffer *buffers;   /* the in, out and inout buffers, in order of definition */
   const int64_t *params;             /* by ordinal of job->params */
@@ -19,6 +29,7 @@ typedef struct tg_interp {
   bool check_contracts;              /* an input outside of its contract is an error (else it is clamped as the code does) */
   bool check_merges;                 /* a loop with a merge: parts of it, merged in either order, must give what the whole does */
   bool host_functions;               /* exp, sin, .. by the C library in f64, each rounded once, and not by their definitions in the language: a reference that has no fault in common with those */
+  tg_interp_counts *counts;          /* NULL: nothing is counted. What is run is added */
   uint64_t order;                    /* global and thread iterations run in a shuffled order, the same each time; another number shuffles them otherwise. The result must not change */
 } tg_interp;
 

@@ -181,6 +181,12 @@ static inline bool is_open(const tg_machine *m, const tg_access *a, uint32_t l) 
   return !a->gated || m->v[a->gate.at + (a->gate.step ? l : 0)].i;
 }
 
+uint32_t tg_memory_shut(const tg_machine *m, const tg_access *a) {
+  uint32_t shut = 0;
+  for (uint32_t l = 0; l < a->lanes; l++) shut += !is_open(m, a, l);
+  return shut;
+}
+
 static bool within(const tg_machine *m, const tg_memory *b, const tg_access *a, uint32_t l) {
   bool all = true;
   for (uint32_t i = 0; i < a->rank; i++) {
@@ -202,9 +208,11 @@ void tg_memory_load(tg_machine *m, const tg_access *a, uint32_t dst) {
   tg_memory *b = memory_of(m, a);
   for (uint32_t l = 0; l < a->lanes; l++) {
     if (!is_open(m, a, l)) {
+      m->shut++;
       m->v[dst + l] = m->v[a->value.at + (a->value.step ? l : 0)];
       continue;
     }
+    if (m->counts) *(b->global ? &m->counts->loads : &m->counts->moves) += 1;
     size_t at = a->unsure && !within(m, b, a, l) ? SIZE_MAX : locate(m, b, a, l);
     if ((a->unsure && at == SIZE_MAX) || ((a->unsure || a->ahead) && b->written && !b->written[at])) {
       m->v[dst + l] = strange(b->type);
@@ -254,6 +262,7 @@ void tg_memory_store(tg_machine *m, const tg_access *a) {
     put(b, at, v);
     if (b->written) b->written[at] = 1;
   }
+  if (m->counts) m->counts->moves += a->lanes;
 }
 
 void tg_memory_wait(tg_machine *m, int64_t flying) {

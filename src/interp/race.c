@@ -47,8 +47,9 @@ void tg_tasks_enter(tg_machine *m, const tg_step *s, int64_t n) {
   t->loop = s;
   t->n = count;
   t->turns = 0;
-  t->first = TG_MUTANT("interp: tasks run in order", draw(&state) % count, 0);
-  do t->step = TG_MUTANT("interp: tasks run in order", 1 + draw(&state) % count, 1);
+  bool shuffled = TG_MUTANT("interp: tasks run in order", true, false);
+  t->first = shuffled ? draw(&state) % count : 0;
+  do t->step = shuffled ? 1 + draw(&state) % count : 1;
   while (common_divisor(t->step, count) != 1);
   if (t->step == count) t->step = 0;
   t->next = t->first;

@@ -83,6 +83,8 @@ static double host_function(tg_op op, double x, double y) {
 
 static void run_call(tg_machine *m, const tg_instr *x) {
   const tg_callee *f = x->extra;
+  tg_interp_counts *counts = m->counts;
+  if (counts) counts->functions += x->lanes;
   for (uint32_t l = 0; l < x->lanes; l++) {
     if (m->in && m->in->host_functions) {
       double y = tg_ops[x->op].arity > 1 ? m->v[x->src[1].at + (x->src[1].step ? l : 0)].f : 0;
@@ -90,7 +92,9 @@ static void run_call(tg_machine *m, const tg_instr *x) {
       continue;
     }
     for (int i = 0; i < tg_ops[x->op].arity; i++) m->v[f->arg + (uint32_t)i] = m->v[x->src[i].at + (x->src[i].step ? l : 0)];
+    m->counts = NULL;
     tg_run_block(m, &f->block);
+    m->counts = counts;
     m->v[x->dst + l] = m->v[f->result.at];
   }
 }
@@ -247,6 +251,8 @@ static int64_t extent_of(tg_machine *m, const tg_formula *f) {
 /* One value: into the accumulator of the present copies. */
 static void accumulate(tg_machine *m, const reducing *s) {
   const tg_reduction *r = s->r;
+  tg_interp_counts before = m->counts ? *m->counts : (tg_interp_counts){0};
+  uint64_t shut = m->shut;
   tg_run_block(m, &r->body);
   uint32_t copy = 0, at = 0;
   for (uint32_t i = 0; i < r->info.ranges; i++) copy += s->stride[i] * (uint32_t)m->v[r->range[i]].i;
@@ -260,6 +266,9 @@ static void accumulate(tg_machine *m, const reducing *s) {
     for (uint32_t l = 0; l < r->lanes[i]; l++) value[at++] = m->v[r->value[i].at + (r->value[i].step ? l : 0)];
   combine(m, r, m->scratch + s->base + copy * r->width, value);
   if (value != few) m->scratch_n -= r->width;
+  if (!m->counts) return;
+  if (!r->info.generic) *(tg_is_float(r->type[0]) ? &m->counts->floats : &m->counts->integers) += r->width;
+  if (m->shut > shut && m->counts->loads == before.loads) tg_count_masked(m, &before, 1, 1);
 }
 
 static void iterate(tg_machine *m, reducing *s) {
@@ -335,6 +344,7 @@ void tg_run_block(tg_machine *m, const tg_block *b) {
   tg_value *v = m->v;
   const tg_block *outer = m->unit;
   count_steps(m, b->n);
+  if (m->counts) tg_count_run(m, b);
   if (b->kept_n) {
     m->unit = b;
     load_kept(m, b);
@@ -381,11 +391,12 @@ static uint64_t combinations(const tg_machine *m) {
 }
 
 static void run_leaf(tg_machine *m, const tg_step *s) {
+  tg_interp_counts before = m->counts ? *m->counts : (tg_interp_counts){0};
   tg_run_block(m, &s->block);
-  if (s->kind == S_STORE) {
-    count_steps(m, s->access->lanes);
-    tg_memory_store(m, s->access);
-  }
+  if (s->kind != S_STORE) return;
+  count_steps(m, s->access->lanes);
+  tg_memory_store(m, s->access);
+  if (m->counts && s->access->gated) tg_count_masked(m, &before, tg_memory_shut(m, s->access), s->access->lanes);
 }
 
 static void keep_value(tg_machine *m, const tg_step *s, uint64_t n) {
@@ -606,7 +617,7 @@ void tg_interpret(tg_job *j, const tg_uop *sink, const tg_interp *in) {
   tg_compiler_init(&c, j, in->params);
   tg_step *steps = tg_compile_list(&c, sink->n, sink->src);
   tg_machine *m = tg_new(&j->env, tg_machine, 1);
-  *m = (tg_machine){.j = j, .in = in, .epoch = 1};
+  *m = (tg_machine){.j = j, .in = in, .epoch = 1, .counts = in->counts};
   m->v = tg_compiled_slots(&c);
   m->memory = tg_new(&j->env, tg_memory, j->buffers.n + 1);
   m->levels_most = survey(m, steps, sink->n) + 1;   /* and the statement in lockstep */

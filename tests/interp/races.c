@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Tasks in a shuffled order under the interpreter: two that touch one element are named, with both statements; what phases, private memory and
- * lockstep order is not. */
+ * lockstep order is not. And the operations that were run, as they are counted. */
 #include "build.h"
 
 static int32_t a[64], b[64], c[64];
@@ -16,7 +16,7 @@ static bool run_ordered(const char *text, bool check, uint64_t order) {
 }
 
 static void runs(const char *text, int line) {
-  for (uint64_t order = 0; order < 4; order++) {
+  for (uint64_t order = 0; order < 8; order++) {
     bool ok = run_ordered(text, true, order);
     CHECK(ok, "(line %d) %s", line, j->env.message);
     tg_job_drop(j);
@@ -25,7 +25,7 @@ static void runs(const char *text, int line) {
 
 /* In every order; part: what the message says whatever the order is. */
 static void fails(const char *text, const char *part, const char *other, int line) {
-  for (uint64_t order = 0; order < 4; order++) {
+  for (uint64_t order = 0; order < 8; order++) {
     bool ok = run_ordered(text, true, order);
     CHECK(!ok && strstr(j->env.message, "race: ") && strstr(j->env.message, part) && strstr(j->env.message, other), "(line %d) %s", line, ok ? "no error" : j->env.message);
     tg_job_drop(j);
@@ -52,8 +52,9 @@ static void test_tasks(void) {
   RUNS("range(i, 8, thread) B[i] = 1; range(i, 8) B[i / 2] = 2; range(i, 8, global) C[i] = B[i / 2];");
 }
 
-/* What comes between must not hide the two. */
+/* Whichever comes first; what comes between must not hide the two. */
 static void test_hidden(void) {
+  FAILS("range(i, 2, thread) { C[i] = B[0] if i == 0; B[0] = 1 if i == 1; }", "B[0] is ", "nothing orders the iterations of i");
   FAILS("range(i, 3, thread) { C[i] = B[0]; range(l, 4, lane) C[16 + i*4 + l] = B[0]; range(l, 4, lane) C[32 + i*4 + l] = B[0]; B[0] = 1 if i == 1; }", "B[0] is ", "'B[0] = i32(1)");
   FAILS("range(i, 3, thread) { range(k, 2, thread) C[2*i + k] = B[0]; B[0] = 1 if i == 1; }", "nothing orders the iterations of i", "'B[0] = i32(1)");
   FAILS("range(i, 3, thread) { B[0] = 1 if i == 1; range(k, 4) C[4*i + k] = B[0]; }", "nothing orders the iterations of i", "at i = 1");
@@ -112,6 +113,42 @@ static void test_order(void) {
   CHECK(again == 64 && ascending < 16 && other < 16, "%d the same again, %d as they stand, %d the same in another order", again, ascending, other);
 }
 
+/* ---- operations that were run ---- */
+
+static tg_interp_counts counted(const char *text) {
+  tg_interp_counts n = {0};
+  static float x[64], y[64];
+  begin();
+  j->name = NULL;
+  parse_of p = {j, text};
+  tg_interp_buffer buffers[] = {{x, sizeof x}, {y, sizeof y}};
+  bool ok = tg_protect(&j->env, parse_it, &p) && interpret(j->sink, (tg_interp){.buffers = buffers, .counts = &n});
+  CHECK(ok, "%s", j->env.message);
+  tg_job_drop(j);
+  return n;
+}
+
+static void takes(const char *text, tg_interp_counts want, int line) {
+  tg_interp_counts n = counted(text);
+  CHECK(n.floats == want.floats && n.functions == want.functions && n.loads == want.loads && n.masked == want.masked, "(line %d) %llu floats, %llu functions, %llu loads, %llu masked", line,
+        (unsigned long long)n.floats, (unsigned long long)n.functions, (unsigned long long)n.loads, (unsigned long long)n.masked);
+}
+
+#define FLOATS "kernel k() { stage schedule; in(X, f32, [64]); out(Y, f32, [64], partial); "
+#define TAKES(text, ...) takes(FLOATS text "}", (tg_interp_counts){__VA_ARGS__}, __LINE__)
+
+static void test_counts(void) {
+  TAKES("range(i, 10) Y[i] = exp(X[i]) * 2 + 1;", .floats = 20, .functions = 10, .loads = 10);
+  TAKES("range(i, 16, upcast) Y[i] = exp(X[i] if i < 10 else 0) * 2 + 1 if i < 10;", .floats = 20, .functions = 10, .loads = 10, .masked = 18);
+  TAKES("Y[iota(16)] = X[iota(16)] * 2 if iota(16) < 10;", .floats = 10, .loads = 10, .masked = 12);
+  TAKES("range(i, 10) Y[i] = sum(k : 6, X[k] * X[6*i + k]);", .floats = 120, .loads = 120);
+  TAKES("range(i, 10) Y[i] = sum(k : 8, (X[k] if k < 6 else 0) * (X[6*i + k] if k < 6 else 0));", .floats = 120, .loads = 120, .masked = 40);
+  TAKES("range(i, 10) { define_reg(t, f32, [1]); t[0] = X[i]; Y[i] = fma(t[0], t[0], t[0]); }", .floats = 20, .loads = 10);
+  TAKES("range(i, 8) Y[i] = where(X[i] < X[i + 1], X[i], X[2*i]);", .floats = 8, .loads = 24);
+  tg_interp_counts n = counted(FLOATS "range(i, 8) Y[i] = X[2*i + 1]; }");
+  CHECK(n.integers == 16 && n.moves == 8 && !n.floats, "%llu of subscripts, %llu moves", (unsigned long long)n.integers, (unsigned long long)n.moves);
+}
+
 int main(void) {
   test_tasks();
   test_hidden();
@@ -119,5 +156,6 @@ int main(void) {
   test_lockstep();
   test_atomic();
   test_order();
+  test_counts();
   return TEST_END();
 }
