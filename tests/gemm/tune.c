@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT
  * tg_gemm_tune, with this program as its own worker: what it keeps is what plans of the same descriptor run from then on, and no others. What the search's own data do not
- * tell, the gates do. */
+ * tell, the gates do. Times are made up (tests/search/modelled.h). */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include <tg/gemm.h>
 #include "../target.h"
+#include "../search/modelled.h"
 #include "../test.h"
-#include "api/trial.h"
 #include "gemm/gates.h"
 
 static char self[4096], tuned[] = "/tmp/tg-tuned-XXXXXX";
 static const char *const worker[] = {self, "worker", NULL};
+enum { PATIENCE = 300 /* seconds: the number of candidates ends a search before */ };
 
 static tg_context *open_context(const char *folder, int threads) {
   tg_context *c = NULL;
@@ -80,7 +81,7 @@ static uint32_t tuned_weights_of(tg_context *c, const tg_gemm_desc *d) {
 /* The slowest point of a sketch as the start: what wins against it is sure. */
 static void tune(tg_context *c, const tg_gemm_desc *d, int64_t m, uint32_t strips) {
   static const tg_binding slow[] = {{"NU", 1, 1, 1}, {"MR", 1, 1, 1}};
-  tg_tune_options o = {.seconds = 5, .candidates = 12, .worker = worker, .start = slow, .start_n = 2, .flags = TG_TUNE_KNOBS_ONLY};
+  tg_tune_options o = {.seconds = PATIENCE, .candidates = 12, .worker = worker, .start = slow, .start_n = 2, .flags = TG_TUNE_KNOBS_ONLY};
   tg_tune_result *r = NULL;
   tg_status s = tg_gemm_tune(c, d, m, 0, 0, &o, &r);
   CHECK(s == TG_OK, "%s", tg_error_message(c));
@@ -135,7 +136,7 @@ static void wrong_at_tails(tg_context *c, bool gated) {
   const tg_binding b[] = {{"M", 64, 64, 1}, {"N", 20, 100, 1}, {"K", 80, 80, 1}, {"lda", 80, 80, 1}, {"ldb", 1, 1000, 1}, {"ldc", 1, 1000, 1}};
   const int64_t params[] = {96, 96, 96}, ld[] = {80, 0, 0};
   const tg_gate_size at = {64, 96, 80};
-  tg_tune_options o = {.bindings = b, .bindings_n = 6, .user = (void *)(uintptr_t)&p, .params = params, .params_n = 3, .seconds = 5, .worker = worker, .flags = TG_TUNE_KNOBS_ONLY | TG_TUNE_NOT_KEPT};
+  tg_tune_options o = {.bindings = b, .bindings_n = 6, .user = (void *)(uintptr_t)&p, .params = params, .params_n = 3, .seconds = PATIENCE, .worker = worker, .flags = TG_TUNE_KNOBS_ONLY | TG_TUNE_NOT_KEPT};
   tg_tune_result *r = NULL;
   char about[256];
   CHECK(tg_gate_about(&p, &at, ld, about, sizeof about) < sizeof about, "the text of the problem");
@@ -164,7 +165,7 @@ static void empty(const char *folder) {
 
 int main(int argc, char **argv) {
   if (argc > 1 && !strcmp(argv[1], "worker")) {
-    tg_tune_worker(0, 1);
+    modelled_worker(tg_gate_trial, 0, 1);
     return 0;
   }
   ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);

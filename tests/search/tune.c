@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * tg_tune over real kernels, with this program as its own worker: the choice is right, kept, found again by a flag, and by a program without a compiler;
- * sketches for one problem; sizes known at launch only; mistakes. --equals N: the default against itself on this machine. */
+ * sketches for one problem; sizes known at launch only; mistakes. Where it matters who wins, times are made up (modelled.h). --equals N: the default against itself on this machine. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
@@ -10,10 +10,11 @@
 #include <tg/tune.h>
 #include "../target.h"
 #include "../test.h"
-#include "api/trial.h"
+#include "modelled.h"
 
 static char self[4096], tuned[] = "/tmp/tg-tuned-XXXXXX", cache[] = "/tmp/tg-cache-XXXXXX";
-static const char *const worker[] = {self, "worker", NULL};
+static const char *const worker[] = {self, "worker", NULL}, *const modelled[] = {self, "modelled", NULL};
+enum { PATIENCE = 300 /* seconds: the number of candidates ends a search before */ };
 
 /* The default is as slow as it can be; J of 1 keeps it so. */
 TG_KERNEL(product, M, N, K) {
@@ -76,7 +77,7 @@ static void check_product(tg_context *c, tg_kernel *k) {
 static void test_kept(void) {
   tg_context *c = open_context(1);
   const tg_kernel_def *defs[] = {&product};
-  tg_tune_options o = {.bindings = sizes, .bindings_n = 3, .seconds = 15, .worker = worker, .workers = 2, .flags = TG_TUNE_KNOBS_ONLY};
+  tg_tune_options o = {.bindings = sizes, .bindings_n = 3, .seconds = PATIENCE, .worker = modelled, .workers = 2, .flags = TG_TUNE_KNOBS_ONLY};
   tg_tune_result *r = NULL;
   tg_kernel *k = NULL;
   tg_compile_options co = {.bindings = sizes, .bindings_n = 3, .flags = TG_COMPILE_TUNED};
@@ -104,7 +105,7 @@ static void test_sketches(void) {
   tg_context *c = open_context(1);
   const tg_kernel_def *defs[] = {&product, &product_wrong, &product_plain};
   const tg_binding slow[] = {sizes[0], sizes[1], sizes[2]};
-  tg_tune_options o = {.bindings = slow, .bindings_n = 3, .seconds = 15, .worker = worker, .workers = 2, .candidates = 12};
+  tg_tune_options o = {.bindings = slow, .bindings_n = 3, .seconds = PATIENCE, .worker = modelled, .workers = 2, .candidates = 12};
   tg_tune_result *r = NULL;
   CHECK(tg_tune(c, defs, 3, &o, &r) == TG_OK, "%s", tg_error_message(c));
   if (!r) return;
@@ -138,7 +139,7 @@ static const char *const texts[] = {
 static void test_texts(void) {
   tg_context *c = open_context(1);
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-    tg_tune_options o = {.seconds = 2.5, .worker = i % 2 ? NULL : worker, .workers = 2, .seed = i, .flags = TG_TUNE_NOT_KEPT | (i % 2 ? TG_TUNE_KNOBS_ONLY : 0)};
+    tg_tune_options o = {.seconds = PATIENCE, .candidates = 6, .worker = i % 2 ? NULL : worker, .workers = 2, .seed = i, .flags = TG_TUNE_NOT_KEPT | (i % 2 ? TG_TUNE_KNOBS_ONLY : 0)};
     tg_tune_result *r = NULL;
     CHECK(tg_tune_text(c, "text", texts[i], &o, &r) == TG_OK, "%zu: %s", i, tg_error_message(c));
     if (!r) continue;
@@ -202,6 +203,10 @@ int main(int argc, char **argv) {
   if (argc > 1 && !strcmp(argv[1], "worker")) {
     int in = fcntl(0, F_DUPFD_CLOEXEC, 10), out = fcntl(1, F_DUPFD_CLOEXEC, 10);
     tg_tune_worker(in, out);
+    return 0;
+  }
+  if (argc > 1 && !strcmp(argv[1], "modelled")) {
+    modelled_worker(NULL, 0, 1);
     return 0;
   }
   ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
