@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The gates' data and what must come out of them, by plain C in doubles. */
 #include <math.h>
+#include "base/mutant.h"
 #include "gemm/gate.h"
 
 int tg_gate_bits(tg_type t) {
@@ -47,6 +48,8 @@ static void fill_c(gate_product *p) {
   for (int64_t i = 0; i < w->m * w->n; i++) p->c[i] = tg_gate_whole(p, p->problem->c, 3);
 }
 
+enum { ARGUMENT = 127, FRACTION = 32, WHOLE = 7 };   /* arguments: of floats up to 127/32 in 32nds, others up to 7 */
+
 static void fill_arguments(gate_product *p) {
   for (uint32_t q = 0; q < p->problem->arguments_n; q++) {
     uint8_t per = p->problem->argument[q].per;
@@ -54,7 +57,7 @@ static void fill_arguments(gate_product *p) {
     int64_t n = (per & 1 ? p->which.m : 1) * (per & 2 ? p->which.n : 1);
     p->argument[q] = tg_new(p->env, double, n);
     p->argument_n[q] = n;
-    for (int64_t i = 0; i < n; i++) p->argument[q][i] = tg_is_float(t) ? tg_gate_whole(p, t, 127) / 32 : tg_gate_whole(p, t, 7);
+    for (int64_t i = 0; i < n; i++) p->argument[q][i] = tg_is_float(t) ? tg_gate_whole(p, t, ARGUMENT) / FRACTION : tg_gate_whole(p, t, WHOLE);
   }
 }
 
@@ -68,13 +71,25 @@ static void thin(gate_product *p, double *row, int64_t k, int64_t keep) {
   }
 }
 
+/* An epilogue f(x + c * acc) may begin with x and multiply each part by c (docs/gemm.md): partial sums have the bits of both then, in front of the point and behind it. */
+static double beside_arguments(const gate_product *p, double room) {
+  const tg_gemm_problem *q = p->problem;
+  double unit = 1, most = 0;
+  for (uint32_t x = 0; x < q->arguments_n; x++) {
+    bool fraction = tg_is_float(q->argument[x].type) && tg_is_float(q->acc);
+    if (fraction) unit = ARGUMENT + 1;   /* c times a whole number is so many 32nds */
+    most += tg_is_float(q->argument[x].type) ? ARGUMENT / FRACTION + 1 : WHOLE;
+  }
+  return TG_MUTANT("gates: exact sums leave room for arguments", room / unit - most, room);
+}
+
 /* |alpha| sum |a b| + |beta c| stays below 2^bits of the sum's type, and of C's where C has fewer. */
 static void fill_exact(gate_product *p, bool into_c) {
   const tg_gemm_problem *q = p->problem;
   const tg_gate_case *w = &p->which;
   int bits = tg_gate_bits(q->acc);
   if (into_c && tg_gate_bits(q->c) < bits) bits = tg_gate_bits(q->c);
-  double room = (ldexp(1, bits > 50 ? 50 : bits) - (p->c ? 3 * fabs(p->beta) : 0)) / fmax(fabs(p->alpha), 1);
+  double room = (beside_arguments(p, ldexp(1, bits > 50 ? 50 : bits)) - (p->c ? 3 * fabs(p->beta) : 0)) / fmax(fabs(p->alpha), 1);
   double each = floor(room / (double)w->k);
   double larger = floor(sqrt(each < 1 ? 1 : each)), most_a = least_of(larger, ldexp(1, tg_gate_bits(q->a)) - 1), most_b = least_of(larger, ldexp(1, tg_gate_bits(q->b)) - 1);
   if (q->bits) {

@@ -280,6 +280,38 @@ static void faults_are_caught(void) {
     }
 }
 
+/* An epilogue that adds an argument may add it first, or behind a block of terms: the gate's numbers are exact in every order. */
+static tg_status begins_with_argument(void *user, const tg_gemm_operands *o, char *message, size_t n) {
+  int64_t block = *(const int64_t *)user;
+  (void)message, (void)n;
+  for (int64_t i = 0; i < o->m; i++)
+    for (int64_t j = 0; j < o->n; j++) {
+      float sum = 0, rest = ((const float *)o->argument[0].data)[i * o->ld_arg[0] + j];
+      for (int64_t k = 0; k < o->k; k++) {
+        if (k == block) sum += rest;
+        sum += ((const float *)o->a.data)[i * o->lda + k] * ((const float *)o->b.data)[k * o->ldb + j];
+      }
+      ((float *)o->c.data)[i * o->ldc + j] = block < o->k ? sum : sum + rest;
+    }
+  return TG_OK;
+}
+
+static void arguments_in_any_order(void) {
+  static const tg_gate_size sizes[] = {{15, 37, 385}, {5, 6, 1100}, {3, 2, 40000}};
+  static const tg_gemm_problem p = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .epilogue = "acc + rest", .argument = {{"rest", TG_F32, 3}}, .arguments_n = 1, DIMS};
+  static const int64_t blocks[] = {0, 1, 128, 384, 1 << 20};
+  tg_gates *g;
+  tg_gate_failure f;
+  if (tg_gates_open(context, &p, 1 << 21, &g)) abort();
+  for (uint32_t i = 0; i < TG_COUNT(sizes) * TG_COUNT(blocks) * 4; i++) {
+    const tg_gate_size *z = &sizes[i / 4 % TG_COUNT(sizes)];
+    int64_t block = blocks[i / 4 / TG_COUNT(sizes)];
+    tg_gate_case c = {.gate = TG_GATE_EPILOGUE, .m = z->m, .n = z->n, .k = z->k, .alpha = 1, .poison = true, .seed = i % 4};
+    CHECK(tg_gate_check(g, begins_with_argument, &block, &c, &f) == TG_OK, "before term %lld: %s", (long long)block, f.text);
+  }
+  tg_gates_close(g);
+}
+
 /* The message says where, what came and what was wanted. */
 static void messages(void) {
   tg_gates *g;
@@ -561,6 +593,7 @@ static void strips(void) {
 int main(void) {
   if (tg_context_create(&(tg_context_options){.target = test_target(), .threads = 4}, &context)) return 1;
   right_passes();
+  arguments_in_any_order();
   faults_are_caught();
   messages();
   choices();
