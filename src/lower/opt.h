@@ -14,6 +14,8 @@ typedef struct {
 
 typedef struct { const tg_uop *store; uint32_t parent; } tg_store_site;
 
+typedef struct { const tg_site *site; uint32_t n; const tg_store_site *store; uint32_t stores; } tg_sites;
+
 struct tg_matrix_row;
 /* A dimension of a register tile that a matrix instruction stores to: rows (0) or columns (1) of its accumulator. */
 typedef struct { const tg_uop *define; uint32_t dim, which; const struct tg_matrix_row *row; tg_pos pos; } tg_tile_axis;
@@ -30,10 +32,13 @@ typedef struct tg_schedule {
   const tg_uop *sites_of;        /* the program that sites and stores describe */
   TG_VEC(tg_site) sites;         /* in program order, outer before inner */
   TG_VEC(tg_store_site) stores;
+  tg_sites *first;               /* those of the program that the schedule began with; NULL: it has not changed */
+  uint32_t *first_root, first_ranges;   /* which of its ranges register tiles tied: equal numbers, by ordinal */
   TG_VEC(uint32_t) axis;         /* by range ordinal: the axis, named by one ordinal, + 1; 0: the range's `from` */
   TG_VEC(const tg_uop *) rings;  /* DEFINEs of copies made ahead: they carry data between iterations that the author's program does not */
   TG_VEC(uint32_t) tied;         /* by range ordinal: equal numbers index one dimension of a register tile; 0: none known */
   TG_VEC(const char *) family;   /* by range ordinal: the name that it shares with the other parts of a list split; NULL: none */
+  TG_VEC(const char *) plain;    /* by range ordinal: the name that it would have if it were the only one of it; NULL: the one that it has */
   TG_VEC(tg_tile_axis) tiles;    /* what contract has left for tg_finish_tiles */
   uint32_t digits;               /* names made there */
   uint32_t author_buffers, author_ranges;   /* how many there were: what words make comes behind */
@@ -54,6 +59,7 @@ void tg_schedule_sites(tg_schedule *s);
 void tg_schedule_apply(tg_schedule *s, const tg_opt *o);   /* fails at o->pos if it is illegal */
 /* The ranges that a name means, or an error at the opt: unknown, or ambiguous with the lines. */
 tg_axis tg_axis_find(tg_schedule *s, const tg_opt *o, const char *name);
+void tg_axis_begin(tg_schedule *s);
 /* A range whose extent differs between the iterations of `range`, since it uses it or reads memory that each of them has of its own; NULL: none. */
 const tg_uop *tg_extent_following(tg_schedule *s, const tg_uop *range);
 /* A new range of the axis that `like` belongs to. */
@@ -63,6 +69,14 @@ const char *tg_axis_name(tg_schedule *s, const tg_uop *range);
 void tg_axis_tie(tg_schedule *s, const tg_uop *range, const tg_uop *with);   /* one axis from now on */
 /* r1.by8 answers to r1 as well. */
 void tg_axis_join(tg_schedule *s, const tg_uop *range, const char *family);
+/* What the parts of a range are called where a word does not say: the first of base, base_2, base_3, .. of which no range has one of the names
+ * `base.suffix` now. Sites must describe the program before the word. */
+typedef struct { const char *base, *plain; } tg_naming;
+tg_naming tg_axis_naming(tg_schedule *s, const tg_uop *range, uint32_t n, const char *const *suffix);
+/* The range answers to what it would be called if no other had the name. */
+void tg_axis_call_plainly(tg_schedule *s, const tg_uop *range, const char *plain);
+/* tg_axis_range, called by that. */
+const tg_uop *tg_axis_part(tg_schedule *s, const tg_uop *like, const tg_naming *names, const char *suffix, const tg_uop *extent, tg_kind kind);
 /* What new ranges made of this one are named after: its family or its own name. */
 const char *tg_axis_base(tg_schedule *s, const tg_uop *range);
 /* The site's name is free for a new range, or an error at the opt. */
@@ -117,7 +131,7 @@ void tg_copy_statements(tg_schedule *s, uint32_t n, const tg_uop *const *list, c
 /* One range becomes siblings, in this order. known: what cond is in a part; NULL: cond stays as it is there. nothing: the part has
  * no iterations, or does nothing in them, and is left out. */
 typedef struct { const char *name; const tg_uop *start, *extent, *known; bool nothing; } tg_part;
-typedef struct { const tg_uop *range, *cond, *made[3]; tg_part part[3]; uint32_t n, copied; bool named; } tg_cutting;   /* copied: bits of the parts that get copies */
+typedef struct { const tg_uop *range, *cond, *made[3]; tg_part part[3]; uint32_t n, copied; tg_naming names; } tg_cutting;   /* copied: bits of the parts that get copies. names.base NULL: parts have whole names */
 void tg_cut_site(tg_schedule *s, const tg_opt *o, const tg_site *site, tg_cutting *c);   /* made gets the ranges */
 void tg_cut_auto(tg_schedule *s, const tg_opt *o);
 bool tg_cut_pays(tg_schedule *s, const tg_site *site);   /* does a cut r auto leave out work, and not just masks? */
@@ -144,7 +158,8 @@ void tg_note_tile(tg_schedule *s, const tg_opt *o, const struct tg_matrix_row *r
 int tg_tile_dimension(tg_schedule *s, const tg_axis *axis, const struct tg_matrix_row *row);
 void tg_finish_tiles(tg_schedule *s);                   /* behind the last word */
 void tg_check_contracted(tg_schedule *s, const tg_opt *o);   /* lane, stage, prefetch: fails where accesses are vectors already */
-void tg_split_range(tg_schedule *s, const tg_opt *o, const char *name, int64_t n, const char *outer, const char *inner);
+/* made, unless NULL: gets the names of the two parts, which outer and inner are where they are given. */
+void tg_split_range(tg_schedule *s, const tg_opt *o, const char *name, int64_t n, const char *outer, const char *inner, const char **made);
 /* Moves the loop of a site around the loops that it stands in, or fails. The sites are those of the program before. */
 void tg_move_outermost(tg_schedule *s, const tg_opt *o, const tg_site *site);
 /* As far as its nest lets it: loops that stay outside are loops of phases. Fails if something else would. */

@@ -217,13 +217,13 @@ static const tg_site *site_of(tg_schedule *s, const tg_uop *range) {
 }
 
 /* Names go by the range that was there first: r.main, not r.main.main. */
-static void cut_named(tg_schedule *s, const tg_opt *o, const tg_site *site, const char *base, tg_cutting *c) {
-  c->named = true;
-  for (uint32_t i = 0; i < c->n; i++) c->part[i].name = tg_sym(s->j, tg_format(&s->j->env, "%s.%s", base, c->part[i].name));
-  tg_cut_site(s, o, site, c);
+static tg_naming *name_parts(tg_schedule *s, const tg_axis *axis) {
+  static const char *const suffix[] = {"none", "first", "main", "last"};
+  tg_naming *names = tg_new(&s->j->env, tg_naming, axis->n);
+  for (uint32_t i = 0; i < axis->n; i++) names[i] = tg_axis_naming(s, axis->site[i].range, TG_COUNT(suffix), suffix);
+  return names;
 }
 
-/* Where there is no such condition r.main is the whole, so that the words behind hold for every size. */
 /* Threads take their parts of a sum before its other ranges run: what those decide cannot cut a part. */
 static bool decided_within(tg_schedule *s, const tg_site *site, const tg_uop *cond) {
   if (site->owner->op != TG_OP_REDUCE || tg_range_kind(site->range) == TG_REDUCE) return false;
@@ -234,12 +234,13 @@ static bool decided_within(tg_schedule *s, const tg_site *site, const tg_uop *co
   return false;
 }
 
+/* Where there is no such condition r.main is the whole, so that the words behind hold for every size. */
 void tg_cut_auto(tg_schedule *s, const tg_opt *o) {
   enum { CONDITIONS = 4 };
   tg_axis axis = tg_axis_find(s, o, o->names[0]);
+  const tg_naming *names = name_parts(s, &axis);
   for (uint32_t i = 0; i < axis.n; i++) {
     const tg_uop *range = axis.site[i].range;
-    const char *base = tg_axis_base(s, range);
     for (uint32_t k = 0; k < CONDITIONS; k++) {
       const tg_site *site = site_of(s, range);
       slope f;
@@ -248,7 +249,8 @@ void tg_cut_auto(tg_schedule *s, const tg_opt *o) {
       if (!site || (!cond && k)) break;
       tg_cutting c = {.range = range, .n = 1, .part = {{.name = "main", .start = tg_index(s->j, 0), .extent = tg_extent(range)}}};
       if (cond) c = cutting_of(s, site, cond, &f);
-      cut_named(s, o, site, base, &c);
+      c.names = names[i];
+      tg_cut_site(s, o, site, &c);
       if (!cond) break;
       range = c.made[f.c > 0 ? 0 : 2];
     }

@@ -5,9 +5,9 @@
 #include <ctype.h>
 
 static const tg_uop *part_range(tg_schedule *s, tg_cutting *c, uint32_t i) {
-  const char *name = c->part[i].name;
-  if (!c->named) name = tg_format(&s->j->env, "%s.%s", tg_axis_base(s, c->range), name);
-  return c->made[i] = tg_axis_range(s, c->range, name, c->part[i].extent, tg_range_kind(c->range));
+  const tg_part *p = &c->part[i];
+  tg_kind kind = tg_range_kind(c->range);
+  return c->made[i] = c->names.base ? tg_axis_part(s, c->range, &c->names, p->name, p->extent, kind) : tg_axis_range(s, c->range, p->name, p->extent, kind);
 }
 
 /* What stands in part i for a node of the body. */
@@ -146,13 +146,21 @@ static tg_cutting parts_of(tg_schedule *s, const tg_opt *o, const tg_site *site)
     c.part[1] = (tg_part){.name = "1", .start = at, .extent = TG_MUTANT("cut: extent of the second", tg_idx_sub(j, extent, at), extent)};
     c.copied = 2;
   }
-  c.named = o->n > 1;
-  for (uint32_t i = 0; i < 2 && c.named; i++) c.part[i].name = o->names[1 + i];
+  for (uint32_t i = 0; i < 2 && o->n > 1; i++) c.part[i].name = o->names[1 + i];
   return c;
+}
+
+/* All of an axis' ranges, before any of them is cut. */
+static tg_naming *name_parts(tg_schedule *s, const tg_opt *o, const tg_axis *axis) {
+  static const char *const suffix[][2] = {[TG_CUT_AT] = {"0", "1"}, [TG_CUT_FIRST] = {"first", "main"}, [TG_CUT_LAST] = {"main", "last"}};
+  tg_naming *names = tg_new(&s->j->env, tg_naming, axis->n);
+  for (uint32_t i = 0; i < axis->n && o->n < 2 && o->number[0] != TG_CUT_AUTO; i++) names[i] = tg_axis_naming(s, axis->site[i].range, 2, suffix[o->number[0]]);
+  return names;
 }
 
 void tg_opt_cut(tg_schedule *s, const tg_opt *o) {
   tg_axis axis = tg_axis_find(s, o, o->names[0]);
+  const tg_naming *names = name_parts(s, o, &axis);
   for (uint32_t i = axis.n; i-- > 0;) { /* from the inside: the copy that a cut loop makes of its body has ranges of its own, which this list does not know */
     const tg_site *site = &axis.site[i];
     tg_kind kind = tg_range_kind(site->range);
@@ -160,6 +168,7 @@ void tg_opt_cut(tg_schedule *s, const tg_opt *o) {
       tg_fail_at(s->j, o->pos, "cut %s: it is %s already", tg_range_text(s, site->range), tg_kind_name[kind]);
     if (o->number[0] == TG_CUT_AUTO) continue;
     tg_cutting c = parts_of(s, o, site);
+    c.names = names[i];
     tg_cut_site(s, o, site, &c);
   }
   if (o->number[0] == TG_CUT_AUTO) tg_cut_auto(s, o);

@@ -87,10 +87,9 @@ void tg_opt_kind(tg_schedule *s, const tg_opt *o) {
     return;
   }
   if (o->number[0]) {
-    const char *outer = o->n > 1 ? o->names[1] : tg_sym(j, tg_format(&j->env, "%s.0", name));
-    const char *inner = o->n > 2 ? o->names[2] : tg_sym(j, tg_format(&j->env, "%s.1", name));
-    tg_split_range(s, o, name, o->number[0], outer, inner);
-    name = makes_tasks(kind) ? outer : inner;
+    const char *made[2];
+    tg_split_range(s, o, name, o->number[0], o->n > 1 ? o->names[1] : NULL, o->n > 2 ? o->names[2] : NULL, made);
+    name = made[TG_MUTANT("kind: the part of the other half", !makes_tasks(kind), makes_tasks(kind))];
   }
   tg_axis axis = tg_axis_find(s, o, name);
   const tg_uop **from = tg_new(&j->env, const tg_uop *, axis.n), **to = tg_new(&j->env, const tg_uop *, axis.n);

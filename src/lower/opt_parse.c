@@ -42,6 +42,12 @@ static const char *name(scan *s, const char *what) {
   return v;
 }
 
+/* A new name: '#' and a number say which of several of one. */
+static const char *new_name(scan *s, const char *what) {
+  if (s->n && memchr(s->token, '#', s->n)) bad(s, what);
+  return name(s, what);
+}
+
 static int64_t number(scan *s, const char *what) {
   int64_t v = 0;
   if (s->n && isdigit((unsigned char)*s->token)) {
@@ -69,7 +75,7 @@ static void add(scan *s, tg_opt *o, const char *n) {
 static void as_names(scan *s, tg_opt *o, uint32_t count) {
   if (!is(s, "as")) return;
   next(s);
-  for (uint32_t i = 0; i < count; i++) add(s, o, name(s, "expected a name for a range"));
+  for (uint32_t i = 0; i < count; i++) add(s, o, new_name(s, "expected a name for a range"));
 }
 
 static bool at_number(const scan *s) {
@@ -127,7 +133,7 @@ static void parse_stage(scan *s, tg_opt *o) {
   add(s, o, name(s, "expected a range"));
   if (is(s, "as")) {
     next(s);
-    add(s, o, name(s, "expected a name for the copy"));
+    add(s, o, new_name(s, "expected a name for the copy"));
     if (is(s, "[")) {
       const char *from = s->at;
       while (s->n && !is(s, "]")) next(s);

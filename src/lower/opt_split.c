@@ -79,22 +79,35 @@ static void check_names(tg_schedule *s, const tg_opt *o, const char *outer, cons
   if (outer && inner && !strcmp(outer, inner)) tg_fail_at(s->j, o->pos, "the name '%s' is given twice", outer);
 }
 
-void tg_split_range(tg_schedule *s, const tg_opt *o, const char *name, int64_t n, const char *outer, const char *inner) {
+static const char *const halves[] = {"0", "1"};
+
+/* All of an axis' ranges, before any of them is split: those of one name make parts of one name. */
+static tg_naming *name_parts(tg_schedule *s, const tg_axis *axis) {
+  tg_naming *names = tg_new(&s->j->env, tg_naming, axis->n);
+  for (uint32_t i = 0; i < axis->n; i++) names[i] = tg_axis_naming(s, axis->site[i].range, 2, halves);
+  return names;
+}
+
+static const tg_uop *make_part(tg_schedule *s, const tg_uop *like, const char *name, const tg_naming *names, uint32_t half, const tg_uop *extent, tg_kind kind) {
+  return name ? tg_axis_range(s, like, name, extent, kind) : tg_axis_part(s, like, names, halves[half], extent, kind);
+}
+
+void tg_split_range(tg_schedule *s, const tg_opt *o, const char *name, int64_t n, const char *outer, const char *inner, const char **made) {
   tg_job *j = s->j;
   tg_axis axis = tg_axis_find(s, o, name);
   const tg_uop **parts = tg_new(&j->env, const tg_uop *, 2 * axis.n);
   check_names(s, o, outer, inner);
+  const tg_naming *names = name_parts(s, &axis);
   for (uint32_t i = 0; i < axis.n; i++) {
     const tg_uop *r = axis.site[i].range, *extent = tg_extent(r);
     tg_kind kind = tg_range_kind(r);
     check_splittable(s, o, r);
-    const char *own = tg_axis_base(s, r);
     splitting p = {.range = r};
-    p.outer = tg_axis_range(s, r, outer ? outer : tg_format(&j->env, "%s.0", own), tg_idx_ceildiv(j, extent, n), kind);
+    p.outer = make_part(s, r, outer, &names[i], 0, tg_idx_ceildiv(j, extent, n), kind);
     const tg_uop *start = tg_idx_mul(j, p.outer, n);
     bool clip = o->word == TG_OPT_SPLIT && o->number[1] && !tg_divides(j, n, extent);
     const tg_uop *size = TG_MUTANT("split: clip", clip, false) ? tg_idx_min(j, tg_index(j, n), tg_idx_sub(j, extent, start)) : tg_index(j, n);
-    p.inner = tg_axis_range(s, r, inner ? inner : tg_format(&j->env, "%s.1", own), size, kind == TG_REDUCE ? kind : TG_LOOP);
+    p.inner = make_part(s, r, inner, &names[i], 1, size, kind == TG_REDUCE ? kind : TG_LOOP);
     p.value = tg_idx_add(j, TG_MUTANT("split: value", start, p.outer), p.inner);
     for (uint32_t k = 0; k < i; k++) { /* what a register tile ties stays tied */
       if (axis.group[k] != axis.group[i]) continue;
@@ -107,6 +120,7 @@ void tg_split_range(tg_schedule *s, const tg_opt *o, const char *name, int64_t n
     if (!clip && !tg_divides(j, n, extent)) p.cond = tg_op2(j, TG_MUTANT("split: gate one too far", TG_OP_LT, TG_OP_LE), p.value, extent);
     apply(s, &axis.site[i], &p);
   }
+  for (uint32_t half = 0; half < 2 && made; half++) made[half] = tg_range_name(s, parts[half]);
 }
 
 /* ---- a list of sizes ---- */
@@ -115,13 +129,13 @@ typedef struct { splitting piece[8]; uint32_t n; const tg_opt *o; } listing;
 
 /* The pieces of one range: as many of each size as fit into what those before leave; the last size takes all that is left. Each has its
  * name, even where there is none of it, so that the words behind hold for every extent. */
-static listing pieces_of(tg_schedule *s, const tg_opt *o, const tg_uop *r) {
+static listing pieces_of(tg_schedule *s, const tg_opt *o, const tg_uop *r, const tg_naming *names) {
   tg_job *j = s->j;
   tg_kind kind = tg_range_kind(r);
   const tg_uop *extent = tg_idx_not_negative(j, tg_extent(r)), *rest = extent, *start = tg_index(j, 0);
-  const char *base = tg_axis_base(s, r);
-  const char *outer = o->n > 1 ? o->names[1] : tg_sym(j, tg_format(&j->env, "%s.0", base));
-  const char *inner = o->n > 2 ? o->names[2] : tg_sym(j, tg_format(&j->env, "%s.1", base));
+  const char *outer = o->n > 1 ? o->names[1] : tg_sym(j, tg_format(&j->env, "%s.0", names->base));
+  const char *inner = o->n > 2 ? o->names[2] : tg_sym(j, tg_format(&j->env, "%s.1", names->base));
+  bool plainly = o->n < 2 && strcmp(names->base, names->plain);
   listing l = {.o = o};
   for (uint32_t i = 0; i < o->sizes; i++) {
     int64_t n = o->size[i];
@@ -133,6 +147,8 @@ static listing pieces_of(tg_schedule *s, const tg_opt *o, const tg_uop *r) {
     p->inner = tg_axis_range(s, r, tg_format(&j->env, "%s.by%lld", inner, (long long)n), tg_index(j, n), kind == TG_REDUCE ? kind : TG_LOOP);
     tg_axis_join(s, p->outer, outer);
     tg_axis_join(s, p->inner, inner);
+    if (plainly) tg_axis_call_plainly(s, p->outer, tg_format(&j->env, "%s.0", names->plain));
+    if (plainly) tg_axis_call_plainly(s, p->inner, tg_format(&j->env, "%s.1", names->plain));
     p->value = tg_idx_add(j, tg_idx_add(j, start, tg_idx_mul(j, p->outer, n)), p->inner);
     if (last && !tg_divides(j, n, rest)) p->cond = tg_op2(j, TG_MUTANT("split by a list: gate one too far", TG_OP_LT, TG_OP_LE), p->value, extent);
     start = tg_idx_add(j, start, TG_MUTANT("split by a list: start", tg_idx_mul(j, count, n), tg_idx_mul(j, count, n + 1)));
@@ -178,10 +194,11 @@ static void split_list(tg_schedule *s, const tg_opt *o) {
   tg_axis axis = tg_axis_find(s, o, o->names[0]);
   listing *lists = tg_new(&j->env, listing, axis.n);
   check_names(s, o, o->n > 1 ? o->names[1] : NULL, o->n > 2 ? o->names[2] : NULL);
+  const tg_naming *names = name_parts(s, &axis);
   for (uint32_t i = 0; i < axis.n; i++) {
     const tg_uop *r = axis.site[i].range;
     check_splittable(s, o, r);
-    lists[i] = pieces_of(s, o, r);
+    lists[i] = pieces_of(s, o, r, &names[i]);
     for (uint32_t k = 0; k < i; k++) { /* the same piece of one register tile stays one axis */
       if (axis.group[k] != axis.group[i] || lists[k].n != lists[i].n) continue;
       for (uint32_t p = 0; p < lists[i].n; p++) {
@@ -200,7 +217,7 @@ static void split_list(tg_schedule *s, const tg_opt *o) {
 
 void tg_opt_split(tg_schedule *s, const tg_opt *o) {
   if (o->sizes) split_list(s, o);
-  else tg_split_range(s, o, o->names[0], o->number[0], o->n > 1 ? o->names[1] : NULL, o->n > 2 ? o->names[2] : NULL);
+  else tg_split_range(s, o, o->names[0], o->number[0], o->n > 1 ? o->names[1] : NULL, o->n > 2 ? o->names[2] : NULL, NULL);
 }
 
 void tg_opt_pad(tg_schedule *s, const tg_opt *o) {
@@ -218,15 +235,14 @@ void tg_opt_pad(tg_schedule *s, const tg_opt *o) {
 }
 
 void tg_opt_tile(tg_schedule *s, const tg_opt *o) {
-  tg_job *j = s->j;
-  const char *order[8];
+  const char *order[8], *made[2];
   uint32_t m = 0;
   while (m < 4 && o->number[m]) m++;
   for (uint32_t i = 0; i < m; i++) {
     bool named = o->n > m;
-    order[i] = named ? o->names[m + i] : tg_sym(j, tg_format(&j->env, "%s.0", o->names[i]));
-    order[m + i] = named ? o->names[2 * m + i] : tg_sym(j, tg_format(&j->env, "%s.1", o->names[i]));
-    tg_split_range(s, o, o->names[i], o->number[i], order[i], order[m + i]);
+    tg_split_range(s, o, o->names[i], o->number[i], named ? o->names[m + i] : NULL, named ? o->names[2 * m + i] : NULL, made);
+    order[i] = made[0];
+    order[m + i] = made[1];
   }
   if (m > 1) tg_order_ranges(s, o, 2 * m, order);
 }

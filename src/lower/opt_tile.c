@@ -73,7 +73,7 @@ static void distribute(tg_schedule *s, const tg_tile_axis *t, const tg_uop *rang
   for (uint32_t k = dim.n; k-- > 1;) {
     tg_opt o = {.word = TG_OPT_SPLIT, .pos = t->pos};
     const char *outer = digit_name(s, range, &dim.digit[k]), *inner = digit_name(s, range, &dim.digit[k - 1]);
-    tg_split_range(s, &o, name, weight, outer, inner);
+    tg_split_range(s, &o, name, weight, outer, inner, NULL);
     make_kind(s, t->pos, outer, &dim.digit[k]);
     name = inner;
     weight /= dim.digit[k - 1].size;

@@ -18,7 +18,7 @@ static void check_lockstep(tg_schedule *s, const tg_opt *o) {
 
 void tg_schedule_begin(tg_schedule *s, tg_job *j, const tg_lowering *l, const tg_uop *plain) {
   *s = (tg_schedule){.j = j, .l = l, .author = plain, .sink = plain, .author_buffers = j->buffers.n, .author_ranges = j->ranges.n};
-  tg_schedule_sites(s);
+  tg_axis_begin(s);
   check_lockstep(s, NULL);
 }
 

@@ -41,6 +41,17 @@ static const char twice_kernel[] =
     "  range(i, N) y[i] = x[i] + 1;\n"
     "  range(i, N) z[i] = x[i] * 2;\n"
     "}\n";
+static const char same_kernel[] =   /* one name for every range: y.j is a loop, the maximum in its statement, and another loop */
+    "kernel same(N) {\n"
+    "  in(x, f32, [N, N]);\n"
+    "  out(y, f32, [N, N]);\n"
+    "  range(i, N) {\n"
+    "    let m = max(j : N, x[i,j]);\n"
+    "    range(j, N) y[i,j] = x[i,j] - m;\n"
+    "    let s = sum(j : N, y[i,j]);\n"
+    "    range(j, N) y[i,j] = y[i,j] / s;\n"
+    "  }\n"
+    "}\n";
 static const char scan_kernel[] =
     "kernel scan(N) {\n"
     "  in(x, f32, [N]);\n"
