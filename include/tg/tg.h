@@ -66,7 +66,7 @@ enum {                        /* tg_context_options.flags */
 typedef struct tg_context_options {   /* zero means default */
   tg_allocator allocator;     /* malloc */
   void (*log)(void *user, const char *message);   /* told what no call returns: why a context cannot be made (an unknown target: with those that there are), a cache that cannot be
-                               * written. Nobody */
+                               * written, a first choice taken back. Nobody */
   void *log_user;
   const char *cache;          /* folder of compiled kernels, shared by processes, made with its parents by the first that is kept; none */
   const char *target;         /* "host" */

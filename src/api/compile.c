@@ -51,7 +51,7 @@ static tg_jit *open_jit(tg_job *j, tg_context *c) {
 
 /* The schedule is chosen between raise and schedule: lower takes a finished list of words. */
 const tg_uop *tg_run_passes(tg_job *j, tg_context *c, const tg_source *s, const char *until, tg_stage_fn *seen, void *user) {
-  tg_lowering l = {.target = &c->target, .rules = rules_of(j, c), .verify = (c->flags & TG_CONTEXT_VERIFY) != 0};
+  tg_lowering l = {.target = &c->target, .rules = rules_of(j, c), .verify = (c->flags & TG_CONTEXT_VERIFY) != 0, .log = c->log, .log_user = c->log_user};
   int now = tg_stage_index(j->stage), raised = tg_stage_index("raise"), last = until ? tg_stage_index(until) : tg_stage_index("linear");
   if (last < 0) {
     tg_str names = tg_str_new(&j->env);
@@ -73,12 +73,43 @@ static void set_spec(tg_job *j, tg_cache_entry *entry) {
   entry->spec_n = spec->bytes;
 }
 
+typedef struct { tg_job *job; tg_context *context; const tg_source *source; tg_cache_entry *entry; const tg_uop *linear; } lowering;
+
+static void lower_whole(void *arg) {
+  lowering *w = arg;
+  tg_job *j = w->job;
+  if (tg_stage_index(j->stage) < tg_stage_index("schedule")) tg_run_passes(j, w->context, w->source, "schedule", NULL, NULL);
+  if (j->packings.n) set_spec(j, w->entry);   /* operands packed ahead stand among the buffers now */
+  w->linear = tg_run_passes(j, w->context, w->source, NULL, NULL, NULL);
+}
+
+/* What nobody asked for is no reason to refuse a kernel: if a pass behind the schedule fails over the heuristic's words, it is compiled as written. */
+static void lower(lowering *w) {
+  tg_job *j = w->job;
+  const char *message;
+  if (j->opts.n || w->source->options->flags & TG_COMPILE_AS_WRITTEN || tg_stage_index(j->stage) > tg_stage_index("raise")) {
+    lower_whole(w);
+    return;
+  }
+  tg_run_passes(j, w->context, w->source, "raise", NULL, NULL);
+  const tg_uop *raised = j->sink;
+  if (tg_job_try(j, lower_whole, w, &message)) return;
+  if (w->context->log) w->context->log(w->context->log_user, tg_format(&j->env, "%s is compiled as written: %s", j->name ? j->name : "kernel", message));
+  tg_compile_options plain = *w->source->options;
+  tg_source again = *w->source;
+  plain.flags |= TG_COMPILE_AS_WRITTEN;
+  again.options = &plain;
+  j->sink = raised;
+  j->stage = "raise";
+  j->opts.n = 0;
+  w->linear = tg_run_passes(j, w->context, &again, NULL, NULL, NULL);
+}
+
 static void compile_program(tg_job *j, tg_context *c, const tg_source *s, tg_cache_entry *entry) {
   tg_jit *jit = open_jit(j, c);
-  if (tg_stage_index(j->stage) < tg_stage_index("schedule")) tg_run_passes(j, c, s, "schedule", NULL, NULL);
-  if (j->packings.n) set_spec(j, entry);   /* operands packed ahead stand among the buffers now */
-  const tg_uop *linear = tg_run_passes(j, c, s, NULL, NULL, NULL);
-  tg_object object = tg_jit_compile(jit, j, linear, &entry->info, NULL, NULL);
+  lowering w = {j, c, s, entry, NULL};
+  lower(&w);
+  tg_object object = tg_jit_compile(jit, j, w.linear, &entry->info, NULL, NULL);
   entry->object = object.data;
   entry->object_n = object.bytes;
 }

@@ -139,6 +139,7 @@ static void put_caret(tg_str *s, const tg_pos *p) {
 }
 
 void tg_fail_at(tg_job *j, tg_pos p, const char *format, ...) {
+  j->refused = p;
   tg_str message = tg_str_new(&j->env), s = tg_str_new(&j->env);
   va_list ap;
   va_start(ap, format);

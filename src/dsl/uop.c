@@ -192,6 +192,26 @@ const tg_uop *tg_range_new(tg_job *j, const char *name, const tg_uop *extent, tg
   return tg_make(j, TG_OP_RANGE, TG_INDEX, 1, (int64_t)ordinal | (int64_t)kind << 32, 1, &extent);
 }
 
+bool tg_job_try(tg_job *j, void (*fn)(void *), void *arg, const char **message) {
+  tg_env *e = &j->env;
+  uint32_t ranges = j->ranges.n, buffers = j->buffers.n, packings = j->packings.n;
+  tg_buffer *before = tg_new(e, tg_buffer, buffers + 1);
+  bool busy[TG_COUNT(j->memos)];
+  if (buffers) memcpy(before, j->buffers.data, buffers * sizeof *before);
+  for (uint32_t i = 0; i < TG_COUNT(busy); i++) busy[i] = j->memos[i].busy;
+  if (tg_protect(e, fn, arg)) return true;
+  if (e->status != TG_EINVAL && e->status != TG_ELIMIT) tg_fail(e, e->status, "%s", e->message);
+  *message = tg_strdup(e, e->message);
+  e->status = TG_OK;
+  e->message[0] = 0;
+  for (uint32_t i = 0; i < TG_COUNT(busy); i++) j->memos[i].busy = busy[i];   /* walks that were on the way */
+  j->ranges.n = ranges;
+  j->buffers.n = buffers;
+  j->packings.n = packings;
+  if (buffers) memcpy(j->buffers.data, before, buffers * sizeof *before);
+  return false;
+}
+
 const tg_uop *tg_range_again(tg_job *j, const tg_uop *range, const tg_uop *extent, tg_kind kind) {
   int64_t dealt = kind == TG_THREAD && tg_range_static(range) ? (int64_t)TG_STATIC << 40 : 0;
   return tg_make(j, TG_OP_RANGE, TG_INDEX, 1, (int64_t)tg_range_ordinal(range) | (int64_t)kind << 32 | dealt, 1, &extent);

@@ -144,6 +144,8 @@ typedef struct tg_job {
   const char **symbols; uint32_t symbols_n, symbols_mask;  /* interned names */
   struct tg_taken *taken; uint32_t taken_n, taken_mask, taken_seen[3];  /* names of buffers, parameters, ranges, as far as they have been seen (uop.c) */
   tg_memo memos[4];
+  tg_pos refused;                               /* where the last tg_fail_at was */
+  struct { const tg_uop *from, *to; const char *last; uint32_t opts; } tried;   /* what pass schedule makes of from under that list: the heuristic tries its own */
   void *trace;                                  /* rewrite trace, if one is being taken (ranges/ranges.h) */
   struct tg_known *known;                       /* what ranges has found out about nodes */
   const tg_uop **functions;                     /* definitions parsed so far (dsl/functions.h) */
@@ -152,6 +154,10 @@ typedef struct tg_job {
 /* All of these fail by unwinding (base.h). */
 void tg_job_init(tg_job *j, const tg_allocator *a);   /* inside tg_protect(&j->env, ..) from then on; init itself allocates nothing */
 void tg_job_drop(tg_job *j);
+
+/* Runs fn(arg). False if it fails as an author's mistake would, or at a limit: *message says how, and the job goes on, with the ranges and the buffers that it had.
+ * Any other failure unwinds further. */
+bool tg_job_try(tg_job *j, void (*fn)(void *), void *arg, const char **message);
 
 const char *tg_symbol(tg_job *j, const char *s, size_t n);   /* interned: equal names are equal pointers */
 static inline const char *tg_sym(tg_job *j, const char *s) { return tg_symbol(j, s, strlen(s)); }

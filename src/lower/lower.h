@@ -10,6 +10,8 @@ typedef struct tg_lowering {
   const tg_rules *rules;
   bool verify;                  /* the spec after every pass */
   bool unjudged;                /* for tests: words are not refused for the order that they break */
+  void (*log)(void *user, const char *message);   /* told of words that the heuristic took back; NULL: nobody */
+  void *log_user;
 } tg_lowering;
 
 enum { TG_REDUCE_THREADS = 4096 };   /* that one reduction may have along lane, local and group ranges, on a target of threads */

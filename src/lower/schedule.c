@@ -224,8 +224,7 @@ static const tg_uop *unscheduled(tg_job *j, const tg_lowering *l, const tg_uop *
   return settled == plain ? sink : tg_versioned(j, settled);
 }
 
-const tg_uop *tg_pass_schedule(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
-  if (!j->opts.n) return unscheduled(j, l, sink);
+static const tg_uop *scheduled(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
   tg_schedule s;
   tg_schedule_begin(&s, j, l, tg_plain(j, sink));
   for (uint32_t i = 0; i < j->opts.n; i++) {
@@ -242,4 +241,19 @@ const tg_uop *tg_pass_schedule(tg_job *j, const tg_lowering *l, const tg_uop *si
   const tg_uop *proved = tg_map(j, tg_map(j, plain, dissolve_reduce, NULL, NULL), drop_gate, NULL, NULL); /* some extents are 0 only now */
   if (proved != plain) proved = tg_simplify(j, l->rules, proved);
   return tg_versioned(j, proved);
+}
+
+static bool was_tried(const tg_job *j, const tg_uop *sink) {
+  return j->tried.from == sink && j->tried.opts == j->opts.n && j->tried.last == j->opts.data[j->opts.n - 1].text;
+}
+
+const tg_uop *tg_pass_schedule(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
+  if (!j->opts.n) return unscheduled(j, l, sink);
+  if (was_tried(j, sink)) return j->tried.to;
+  const tg_uop *to = scheduled(j, l, sink);
+  j->tried.from = sink;
+  j->tried.to = to;
+  j->tried.opts = j->opts.n;
+  j->tried.last = j->opts.data[j->opts.n - 1].text;
+  return to;
 }

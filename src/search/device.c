@@ -20,21 +20,18 @@ static void apply(void *user) {
 
 /* Says the word if it is legal. */
 static bool TG_PRINTF(2, 3) try(tg_nest *n, const char *format, ...) {
-  tg_env *e = &n->j->env;
+  const char *message;
   va_list ap;
-  tg_str t = tg_str_new(e);
+  tg_str t = tg_str_new(&n->j->env);
   va_start(ap, format);
   tg_str_vprintf(&t, format, ap);
   va_end(ap);
   attempt a = {n, tg_opt_parse(n->j, t.data, (tg_pos){.file = "heuristic", .text = t.data, .column = 1})};
   tg_schedule before = n->s;
-  if (tg_protect(e, apply, &a)) {
+  if (tg_job_try(n->j, apply, &a, &message)) {
     tg_nest_emit(n, "%s", t.data);
     return true;
   }
-  if (e->status != TG_EINVAL) tg_fail(e, e->status, "%s", e->message);
-  e->status = TG_OK;
-  e->message[0] = 0;
   n->s = before;
   tg_schedule_sites(&n->s);
   return false;

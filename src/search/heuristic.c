@@ -13,6 +13,7 @@ void tg_nest_emit(tg_nest *n, const char *format, ...) {
   va_start(ap, format);
   tg_str_vprintf(&t, format, ap);
   va_end(ap);
+  tg_push(&n->j->env, &n->owner, n->index);
   tg_push(&n->j->env, &n->j->opts, ((tg_opt_text){t.data, {.file = "heuristic", .text = t.data, .column = 1}}));
 }
 
@@ -591,17 +592,32 @@ static void general_nest(tg_nest *n) {
   }
 }
 
+static tg_rung rung_of(const tg_nest *n, uint32_t index) { return index < n->rungs ? (tg_rung)n->rung[index] : TG_RUNG_ALL; }
+
+/* Threads over the outermost loop, if any. */
+static void threads_alone(tg_nest *n) {
+  const tg_nest_loop *l = &n->loop[0];
+  if (n->depth && l->parallel && n->threads && n->work >= TG_THREAD_WORK && l->members == 1) tg_nest_emit(n, "thread %s", l->name);
+}
+
 static void schedule_nest(tg_nest *n, const tg_uop *top, uint32_t index) {
   n->index = index;
+  tg_rung rung = rung_of(n, index);
+  if (rung == TG_RUNG_NOTHING) return;
   read_nest(n, top);
   if (!n->stores.n) return;
+  if (rung == TG_RUNG_THREADS) {
+    threads_alone(n);
+    return;
+  }
+  if (rung >= TG_RUNG_LOOPS) n->reductions.n = 0;
   if (!n->depth) {
     whole_reduction(n);
     return;
   }
-  if (tg_nest_contraction(n)) return;
+  if (rung == TG_RUNG_ALL && tg_nest_contraction(n)) return;
   n->masked.n = 0;
-  if (!matrix_vector(n)) general_nest(n);
+  if (rung > TG_RUNG_ALL || !matrix_vector(n)) general_nest(n);
   stream_outputs(n);
   for (uint32_t i = 0; i < n->masked.n; i++) tg_nest_emit(n, "cut %s auto", n->masked.data[i]);
 }
@@ -619,34 +635,85 @@ void tg_nest_apply(tg_nest *n, uint32_t from) {
   see(n);
 }
 
-void tg_heuristic(tg_job *j, const tg_lowering *l, const tg_uop *raised) { tg_heuristic_with(j, l, raised, NULL); }
+static void choose(tg_nest *n, const tg_uop *raised) {
+  tg_job *j = n->j;
+  uint32_t buffers = j->buffers.n;
+  tg_schedule_begin(&n->s, j, n->l, tg_plain(j, raised));
+  see(n);
+  if (tg_target_is_device(n->l->target)) {
+    if (rung_of(n, 0) == TG_RUNG_ALL) tg_nest_device(n);
+    return;
+  }
+  for (uint32_t i = n->s.sink->n; i-- > 0;) {
+    if (n->s.sink->src[i]->op != TG_OP_END || rung_of(n, i) > TG_RUNG_ALL) continue;
+    n->index = i;
+    read_nest(n, n->s.sink->src[i]);
+    if (!n->reductions.n) continue;
+    tg_nest_rows(n, i, buffers);
+    tg_nest_blocks(n);
+  }
+  const tg_uop *plain = n->s.sink;
+  for (uint32_t i = plain->n; i-- > 0;)
+    if (plain->src[i]->op == TG_OP_END || plain->src[i]->op == TG_OP_STORE) schedule_nest(n, plain->src[i], i);
+}
 
-void tg_heuristic_with(tg_job *j, const tg_lowering *l, const tg_uop *raised, tg_choices *c) {
-  if (j->opts.n) return;
-  tg_nest n = {.j = j, .l = l, .choices = c};
+/* ---- what is refused is taken back ---- */
+
+typedef struct {
+  tg_nest n;
+  tg_job *j;
+  const tg_lowering *l;
+  const tg_uop *raised;
+  bool given;                  /* by a search: refused where it is applied */
+  tg_pass_fn *judge;
+} choosing;
+
+static void choose_and_try(void *arg) {
+  choosing *c = arg;
+  tg_job *j = c->j;
   uint32_t ranges = j->ranges.n, buffers = j->buffers.n;
   uint8_t *demand = tg_new(&j->env, uint8_t, buffers + 1);
   for (uint32_t b = 0; b < buffers; b++) demand[b] = j->buffers.data[b].demand;
-  tg_schedule_begin(&n.s, j, l, tg_plain(j, raised));
-  see(&n);
-  if (tg_target_is_device(l->target)) {
-    tg_nest_device(&n);
-    j->ranges.n = ranges;
-    j->buffers.n = buffers;
-    return;
-  }
-  for (uint32_t i = n.s.sink->n; i-- > 0;) {
-    if (n.s.sink->src[i]->op != TG_OP_END) continue;
-    n.index = i;
-    read_nest(&n, n.s.sink->src[i]);
-    if (!n.reductions.n) continue;
-    tg_nest_rows(&n, i, buffers);
-    tg_nest_blocks(&n);
-  }
-  const tg_uop *plain = n.s.sink;
-  for (uint32_t i = plain->n; i-- > 0;)
-    if (plain->src[i]->op == TG_OP_END || plain->src[i]->op == TG_OP_STORE) schedule_nest(&n, plain->src[i], i);
-  j->ranges.n = ranges; /* the schedule makes what was made here once more: the same nodes, with the same names */
+  choose(&c->n, c->raised);
+  j->ranges.n = ranges;   /* the schedule makes what was made here once more: the same nodes, with the same names */
   j->buffers.n = buffers;
   for (uint32_t b = 0; b < buffers; b++) j->buffers.data[b].demand = demand[b]; /* place has changed some */
+  if (!c->given && j->opts.n && TG_MUTANT("heuristic: its words are not tried", true, false)) c->judge(j, c->l, c->raised);
+}
+
+/* The nest whose word was refused; UINT32_MAX: it is none of these words. */
+static uint32_t refused_nest(const tg_nest *n) {
+  for (uint32_t i = 0; i < n->j->opts.n && i < n->owner.n; i++)
+    if (n->j->opts.data[i].text == n->j->refused.text) return n->owner.data[i];
+  return UINT32_MAX;
+}
+
+/* One step down, for that nest, or for all. */
+static void give_up(uint8_t *rung, uint32_t rungs, uint32_t nest) {
+  for (uint32_t i = 0; i < rungs; i++)
+    if ((nest == i || nest >= rungs) && rung[i] < TG_RUNG_NOTHING) rung[i]++;
+}
+
+void tg_heuristic(tg_job *j, const tg_lowering *l, const tg_uop *raised) { tg_heuristic_with(j, l, raised, NULL); }
+
+void tg_heuristic_with(tg_job *j, const tg_lowering *l, const tg_uop *raised, tg_choices *c) {
+  enum { ALONE = 8 };   /* so often a nest is changed by itself, then all of them */
+  if (j->opts.n) return;
+  uint32_t nests = raised->n + 1, decisions = c ? c->made.n : 0;
+  uint8_t *rung = tg_new(&j->env, uint8_t, nests);
+  choosing w = {.j = j, .l = l, .raised = raised, .given = c && c->given, .judge = c && c->judge ? c->judge : tg_pass_schedule};
+  for (uint32_t tries = 0;; tries++) {
+    const char *message;
+    w.n = (tg_nest){.j = j, .l = l, .choices = c, .rung = rung, .rungs = nests};
+    if (w.given) {
+      choose_and_try(&w);
+      return;
+    }
+    if (tg_job_try(j, choose_and_try, &w, &message)) return;
+    uint32_t nest = tries < TG_MUTANT("heuristic: all nests give up together", ALONE, 0) ? refused_nest(&w.n) : UINT32_MAX;
+    if (l->log) l->log(l->log_user, tg_format(&j->env, "%s: words of its first choice are taken back: %s", j->name ? j->name : "kernel", message));
+    j->opts.n = 0;
+    if (c) c->made.n = decisions;
+    give_up(rung, nests, nest);
+  }
 }

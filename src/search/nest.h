@@ -7,6 +7,10 @@
 
 enum { NEST_MAX = 16 };
 
+/* How much of a nest is scheduled: where the words of a class are refused, the next one is tried, down to the nest as written. */
+typedef enum { TG_RUNG_ALL, TG_RUNG_PLAIN /* no contraction, no rows or blocks of them */, TG_RUNG_LOOPS /* vectors and threads along loops alone */,
+               TG_RUNG_THREADS /* threads alone */, TG_RUNG_NOTHING } tg_rung;
+
 typedef struct {
   const tg_uop *end, *range;
   const char *name;               /* what an opt calls it */
@@ -44,6 +48,9 @@ typedef struct {
   uint8_t *done;                  /* by range ordinal: scheduled, as lanes */
   tg_choices *choices;            /* NULL: nobody asks */
   uint32_t index;                 /* of the nest in the program */
+  TG_VEC(uint32_t) owner;         /* by word: index of the nest that it is for */
+  const uint8_t *rung;            /* by index of a nest: what has been given up for it; NULL: nothing */
+  uint32_t rungs;
   TG_VEC(const char *) masked;    /* loops to be cut where their conditions become sure, when all else is said */
 } tg_nest;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The generated sketches: for every program of the corpus each decision of the heuristic is taken otherwise, and words are changed at random. What comes out
  * is a legal schedule or an error that says why, never an internal one; words that the heuristic chose, given by hand, make the same program; the model's
- * costs are numbers. Argument: how many changed lists of words for each program. */
+ * costs are numbers. Lists that are refused are taken back, nest by nest, until one is accepted. Argument: how many changed lists of words for each program. */
 #include <math.h>
 #include <stdlib.h>
 #include "../test.h"
@@ -16,10 +16,14 @@ typedef struct {
   const char *words, *given;   /* words NULL: the heuristic's */
   tg_job *job;
   tg_env *env;                 /* of what is kept */
+  tg_pass_fn *judge;
+  int logged;
   uint64_t hash;
   const char *used, *choices;
   tg_cost cost;
 } attempt;
+
+typedef struct { tg_env env; kit_path path; const kit_program *program; int mutants, decisions, legal, other, changed, words; } all;
 
 static void push_words(tg_job *j, const char *words) {
   for (const char *w = words; *w; w += *w == ';') {
@@ -30,11 +34,16 @@ static void push_words(tg_job *j, const char *words) {
   }
 }
 
+static void count_line(void *user, const char *message) {
+  (void)message;
+  ++*(int *)user;
+}
+
 static void lower(void *arg) {
   attempt *a = arg;
   tg_job *j = a->job;
-  tg_lowering l = {.target = &a->path->target, .rules = a->path->rules};
-  tg_choices c = {.given = a->given};
+  tg_lowering l = {.target = &a->path->target, .rules = a->path->rules, .log = count_line, .log_user = &a->logged};
+  tg_choices c = {.given = a->given, .judge = a->judge};
   tg_parse_kernel(j, a->program->path, a->program->text, 0, NULL);
   if (a->words) j->opts.n = 0, push_words(j, a->words);
   j->sink = tg_lower(j, &l, "raise", NULL, NULL);
@@ -63,7 +72,42 @@ static bool try(attempt *a) {
   return ok;
 }
 
-typedef struct { tg_env env; kit_path path; const kit_program *program; int mutants, decisions, legal, other, changed, words; } all;
+/* ---- refusals ---- */
+
+static const tg_uop *without_lanes(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
+  for (uint32_t i = 0; i < j->opts.n; i++)
+    if (!strncmp(j->opts.data[i].text, "lane ", 5)) tg_fail_at(j, j->opts.data[i].pos, "no lanes today");
+  return tg_pass_schedule(j, l, sink);
+}
+
+static const tg_uop *nothing(tg_job *j, const tg_lowering *l, const tg_uop *sink) {   /* and says no word */
+  (void)l;
+  tg_fail_at(j, (tg_pos){0}, "%s", sink ? "nothing today" : "");
+}
+
+static const tg_uop *not_of_z(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
+  for (uint32_t i = 0; i < j->opts.n; i++)
+    if (strstr(j->opts.data[i].text, "z.")) tg_fail_at(j, j->opts.data[i].pos, "nothing of z");
+  return tg_pass_schedule(j, l, sink);
+}
+
+static void refusals(all *t, const char *used) {
+  attempt lanes = {.path = &t->path, .program = t->program, .env = &t->env, .judge = without_lanes}, none = lanes;
+  none.judge = nothing;
+  CHECK(try(&lanes) && !strstr(lanes.used, "lane ") && !lanes.logged == !strstr(used, "lane "), "%s: %d lines, %s", t->program->path, lanes.logged, lanes.used);
+  CHECK(try(&none) && !*none.used && none.logged, "%s: %d lines, %s", t->program->path, none.logged, none.used);
+}
+
+/* Only the nest whose word it is changes. */
+static void refused_alone(void *arg) {
+  all *t = arg;
+  const kit_program two = {.path = "two.tg", .text = "kernel two() { in(x, f32, [4096]); out(y, f32, [4096]); out(z, f32, [4096]);\n"
+                                                    "range(i, 4096) y[i] = x[i] + 1; range(i, 4096) z[i] = x[i] * 2; }"};
+  attempt a = {.path = &t->path, .program = &two, .env = &t->env}, b = a;
+  b.judge = not_of_z;
+  CHECK(try(&a) && strstr(a.used, "z.i") && strstr(a.used, "y.i"), "%s", a.used);
+  CHECK(try(&b) && b.logged && !strstr(b.used, "z.i") && strstr(b.used, "y.i"), "%d lines, %s", b.logged, b.used);
+}
 
 static void one_program(void *arg) {
   all *t = arg;
@@ -72,6 +116,7 @@ static void one_program(void *arg) {
   if (first.choices && *first.choices && *first.used) {   /* none of its own */
     attempt again = {.path = &t->path, .program = t->program, .env = &t->env, .words = first.used};
     CHECK(try(&again) && again.hash == first.hash, "%s: the heuristic's words by hand make another program: %s", t->program->path, first.used);
+    refusals(t, first.used);
   }
   const char *given;
   for (uint32_t i = 0; first.choices && (given = tg_choices_move(&t->env, first.choices, NULL, i)); i++) {
@@ -110,6 +155,7 @@ int main(int argc, char **argv) {
   t.path.target.threads = 2;
   tg_env_init(&t.env, NULL);
   CHECK(tg_protect(&t.env, pages, &t), "%s", t.env.message);
+  CHECK(tg_protect(&t.env, refused_alone, &t), "%s", t.env.message);
   tg_env_drop(&t.env);
   for (int i = 0; i < n; i++) {
     t.program = &p[i];
