@@ -31,12 +31,7 @@ void has(gen *g, fuzz_feature f) { g->p->features |= (uint64_t)1 << f; }
 
 /* ---- ranges ---- */
 
-void opt_name(gen *g, const range *r, bool loop) {
-  if (g->n_opt_names == 32) return;
-  strcpy(g->opt_names[g->n_opt_names].name, r->name);
-  g->opt_names[g->n_opt_names].constant = r->constant;
-  g->opt_names[g->n_opt_names++].loop = loop;
-}
+void opt_name(gen *g, const range *r) { words_add_range(&g->words, r->name, r->constant); }
 
 void choose_extent(gen *g, range *r, bool dependent) {
   static const int sizes[] = {3, 1, 2, 4, 5, 7, 8, 13, 16, 17, 19, 33};
@@ -60,7 +55,7 @@ void choose_extent(gen *g, range *r, bool dependent) {
     r->constant = true;
   }
   g->work *= r->value > 0 ? r->value : 1;
-  opt_name(g, r, r->name[0] == 'r');
+  opt_name(g, r);
 }
 
 range *open_range(gen *g, char letter) {
@@ -182,7 +177,7 @@ static void tile(gen *g, out *o, int first, int rank, bool local) {
     range *r = &g->open[mark + d];
     fresh(g, r->name, 'r');
     r->lockstep = false;
-    opt_name(g, r, true);
+    opt_name(g, r);
     put(o, "range(%s, %s) ", r->name, r->extent);
   }
   put(o, "{\n");
@@ -234,7 +229,7 @@ static void lockstep(gen *g, out *o, int first, int rank) {
   fresh(g, r->name, 'r');
   snprintf(r->extent, sizeof r->extent, "%d", size);
   strcpy(r->dim, r->extent);
-  opt_name(g, r, true);
+  opt_name(g, r);
   g->work *= size;
   put(o, "range(%s, %s%s) {\n    %s[%s] = ", r->name, r->extent, kinds[1 + draw(g, 3)], name, r->name);
   double value = expression(g, o, g->main);
@@ -328,7 +323,7 @@ static void partial(gen *g, out *o) {
     snprintf(q->extent, sizeof q->extent, draw(g, 2) ? "%.20s + 1" : "%.30s - %.20s", r->name, r->name);
     if (strchr(q->extent, '-')) snprintf(q->extent, sizeof q->extent, "%.30s - %.20s", r->dim, r->name);
     g->work *= q->value > 0 ? q->value : 1;
-    opt_name(g, q, true);
+    opt_name(g, q);
     put(o, "range(%s, %s) {\n", q->name, q->extent);
   } else {
     has(g, FUZZ_if_loop);
@@ -399,71 +394,13 @@ static void nest(gen *g, out *o) {
 
 /* ---- schedules ---- */
 
-const char *pick(gen *g, bool constant) {
-  int at = (int)draw(g, (uint32_t)g->n_opt_names);
-  for (int i = 0; constant && i < g->n_opt_names && !g->opt_names[at].constant; i++) at = (at + 1) % g->n_opt_names;
-  return g->opt_names[at].name;
-}
-
-static const char *const layouts[] = {"[d0]", "[d0/3, d0%3]", "[d0, d1]", "[d1/4, d0, d1%4]", "[d1, d0]", "[d0%2, d1, d0/4, d0/2%2]"};
+static uint32_t draw_word(void *user, uint32_t limit) { return draw(user, limit); }
 
 static void choose_opts(gen *g, out *o) {
-  for (int i = 0; i < (g->threads ? 2 : 6) && g->n_opt_names && g->n_opt_names < 30 && draw(g, 5); i++) {
-    char r[16], a[16], b[16];
-    uint32_t k = draw(g, 34);
-    strcpy(r, pick(g, (k > 2 && k < 7) || k == 19));
-    switch (k) {
-    case 0: case 1: case 2: case 16: case 17:
-      fresh(g, a, 's'), fresh(g, b, 's');
-      if (k < 3) put(o, "opt(split %s %d as %s %s); ", r, 2 + (int)draw(g, 7), a, b);
-      else put(o, "opt(%s %s %d as %s %s); ", draw(g, 2) ? "lane" : "upcast", r, 4 << draw(g, 2), a, b);
-      for (int d = 0; d < 2 && g->n_opt_names < 32; d++) {
-        strcpy(g->opt_names[g->n_opt_names].name, d ? b : a);
-        g->opt_names[g->n_opt_names++].constant = d;
-      }
-      break;
-    case 3: case 4: put(o, "opt(upcast %s); ", r); break;
-    case 5: case 6: put(o, "opt(lane %s); ", r); break;
-    case 7: put(o, "opt(local %s); ", r); break;
-    case 8: put(o, "opt(thread %s); ", r); break;
-    case 9: put(o, "opt(cut %s %s); ", r, draw(g, 2) ? "first" : "last"); break;
-    case 10: put(o, "opt(order %s %s); ", r, pick(g, false)); break;
-    case 11: strcpy(a, pick(g, false)), put(o, "opt(order %s %s %s); ", r, a, pick(g, false)); break;
-    case 12: case 13:
-      fresh(g, a, 'S'), put(o, "opt(stage x%d at %s as %s", (int)draw(g, 3), r, a);
-      if (draw(g, 2)) put(o, "%s", layouts[draw(g, sizeof layouts / sizeof *layouts)]);
-      if (draw(g, 5) == 0) put(o, " as %s", draw(g, 2) ? "f64" : "i64");
-      if (draw(g, 3) == 2) put(o, " pitch=%d", 20 + (int)draw(g, 60));
-      if (draw(g, 4) == 0) put(o, " fill=%d", (int)draw(g, 3));
-      if (draw(g, 3) == 0) put(o, " depth=%d", 2 + (int)draw(g, 2));
-      put(o, "%s); ", draw(g, 3) == 2 ? " space=reg" : draw(g, 4) == 0 ? " space=thread" : "");
-      break;
-    case 14: put(o, "opt(cut %s at %d); ", r, 1 + (int)draw(g, 5)); break;
-    case 15: put(o, "opt(pad %s %d); ", r, 2 + (int)draw(g, 7)); break;
-    case 18: put(o, "opt(tile %s %d %s %d); ", r, 2 + (int)draw(g, 4), pick(g, false), 2 + (int)draw(g, 7)); break;
-    case 19: put(o, "opt(unroll %s); ", r); break;
-    case 20: put(o, "opt(stream y0); "); break;
-    case 24: case 25: put(o, "opt(cut %s auto); ", r); break;
-    case 26: case 27:
-      fresh(g, a, 's'), fresh(g, b, 's');
-      if (k == 26) put(o, "opt(split %s {%d, %d%s} as %s %s); ", r, 4 + (int)draw(g, 5), 2 + (int)draw(g, 2), draw(g, 2) ? ", 1" : "", a, b);
-      else put(o, "opt(fuse %s %s as %s); ", r, pick(g, false), a);
-      for (int d = 0; d < (k == 26 ? 2 : 1) && g->n_opt_names < 32; d++) {
-        strcpy(g->opt_names[g->n_opt_names].name, d ? b : a);
-        g->opt_names[g->n_opt_names++].constant = d;
-      }
-      break;
-    case 29: case 30:
-      put(o, "opt(prefetch %s%d at %s ahead %d", k == 29 ? "x" : "y", (int)draw(g, 3), r, 1 + (int)draw(g, 9));
-      if (draw(g, 2)) put(o, " of %s", pick(g, false));
-      put(o, " to l%d%s); ", 1 + (int)draw(g, 2), k == 29 ? "" : " rw");
-      break;
-    case 31: put(o, "opt(specialize(%s)); ", draw(g, 2) ? "P0 % 4 == 0" : "P0 >= 9"); break;
-    case 28: put(o, "opt(swap %s %s); ", r, pick(g, false)); break;
-    case 32: case 33: put(o, "opt(fission %s); ", r); break;
-    case 21: put(o, "opt(cut %s at %s/4*4); ", r, g->p->params ? "P0" : "9"); break;
-    default: put(o, "opt(thread %s %d); ", r, 2 + (int)draw(g, 6)); break;
-    }
+  for (int i = 0; i < (g->threads ? 2 : 6) && g->words.ranges && draw(g, 5); i++) {
+    char text[WORDS_TEXT];
+    words_draw(&g->words, text);
+    put(o, "opt(%s); ", text);
   }
 }
 
@@ -497,6 +434,16 @@ static void choose_params(gen *g, out *o) {
   }
 }
 
+static void name_buffers(gen *g) {
+  words *w = &g->words;
+  char name[16];
+  w->draw = draw_word, w->user = g, w->made = g->n_names;
+  for (int i = 0; i < g->n_in; i++) words_add_buffer(w->input, &w->inputs, g->in[i].name);
+  for (int i = 0; i < g->n_done; i++) words_add_buffer(w->output, &w->outputs, g->done[i].name);
+  for (int i = 0; i < g->n_tile_names; i++) words_add_buffer(w->tile, &w->tiles, g->tile_names[i]);
+  for (int i = 0; i < g->p->params; i++) snprintf(name, sizeof name, "P%d", i), words_add_buffer(w->size, &w->sizes, name);
+}
+
 void fuzz_generate(fuzz_source *s, fuzz_program *p, bool threads) {
   static const type floats[] = {F32, F32, F32, F64, F16, BF16, F32, F64};
   gen g = {.s = s, .p = p, .threads = threads};
@@ -522,6 +469,7 @@ void fuzz_generate(fuzz_source *s, fuzz_program *p, bool threads) {
   if (wide) widen(p->text, p->wide);
   out q = {p->opts, p->opts + sizeof p->opts};
   put(&q, "%s", "");
+  name_buffers(&g);
   if (threads) threads_opts(&g, &q);
   choose_opts(&g, &q);
 }

@@ -3,6 +3,7 @@
 #ifndef TG_FUZZ_GRAMMAR_H
 #define TG_FUZZ_GRAMMAR_H
 #include "generate.h"
+#include "words.h"
 
 typedef enum { F32, F64, F16, BF16, I32, U8, I64, I16, U32, I8, U64, U16, BOOL } type;
 extern const char *const type_name[];
@@ -38,8 +39,8 @@ typedef struct {
   fuzz_program *p;
   type main;
   range open[16];
-  int n_open, n_names, n_opt_names;
-  struct { char name[16]; bool constant, loop; } opt_names[32];
+  int n_open, n_names;
+  words words;
   buffer in[INS], done[8], tile[6];
   int n_in, n_done, n_tile;
   int depth, reduces;
@@ -64,8 +65,7 @@ bool load_shuffled(gen *g, out *o, type t, double *size);
 
 buffer *output(gen *g, type t, int rank, int first);
 void element(gen *g, out *o, const buffer *b, int first, bool flip);
-void opt_name(gen *g, const range *r, bool loop);
-const char *pick(gen *g, bool constant);
+void opt_name(gen *g, const range *r);
 
 void choose_extent(gen *g, range *r, bool dependent);
 range *open_range(gen *g, char letter);

@@ -44,7 +44,7 @@ static const range *open_kind(gen *g, out *o, int what) {
   r->lane = !strcmp(kind, "lane");
   r->ordered = !strcmp(kind, "loop") || !strcmp(kind, "unroll");
   g->work *= r->value > 0 ? r->value : 1;
-  opt_name(g, r, true);
+  opt_name(g, r);
   bool says = strcmp(kind, "loop");
   put(o, "range(%s, %s%s%s) ", r->name, r->extent, says ? ", " : "", says ? kind : "");
   return r;
@@ -70,7 +70,7 @@ static void nest_over(gen *g, out *o, const buffer *t) {
     if (!team_has_room(g, r->value)) kind = "";
     r->constant = true, r->lockstep = *kind, r->lane = *kind == 'l' && kind[1] == 'a', r->ordered = !*kind;
     g->work *= r->value;
-    opt_name(g, r, true);
+    opt_name(g, r);
     put(o, "range(%s, %s%s%s) ", r->name, r->extent, *kind ? ", " : "", kind);
   }
 }
@@ -395,10 +395,10 @@ void threads_nest(gen *g, out *o) {
 
 void threads_opts(gen *g, out *o) {
   static const char *const spaces[] = {"", " space=thread", " space=team", " space=reg", " space=local"};
-  for (int i = 0; i < 2 && g->n_opt_names && draw(g, 3); i++) {
-    char r[16], a[16];
+  for (int i = 0; i < 2 && g->words.ranges && draw(g, 3); i++) {
+    char r[WORDS_NAME], a[16];
     uint32_t k = draw(g, 10);
-    strcpy(r, pick(g, k > 3));
+    snprintf(r, sizeof r, "%s", words_pick(&g->words, k > 3));
     bool tile = g->n_tile_names && draw(g, 2);
     char what[16];
     snprintf(what, sizeof what, "x%d", (int)draw(g, 3));
@@ -407,8 +407,7 @@ void threads_opts(gen *g, out *o) {
     case 0: case 1: case 2:
       fresh(g, a, 'S');
       put(o, "opt(stage %s at %s as %s%s%s); ", what, r, a, spaces[draw(g, 5)], draw(g, 3) == 2 ? " depth=2" : "");
-      if (draw(g, 2) && g->n_opt_names < 30) {
-        snprintf(g->opt_names[g->n_opt_names].name, 16, "%.10s.0", a);
+      if (draw(g, 2)) {
         put(o, "opt(%s %.10s.0 %d); ", draw(g, 2) ? "lane" : "local", a, 4 << draw(g, 3));
       }
       break;
