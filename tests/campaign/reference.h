@@ -24,6 +24,8 @@ typedef CAMPAIGN_REAL real;
 #define BYTES(name) {#name, name, false, CAMPAIGN_FULL, 0}
 #define ROUNDS(name, fill) {#name, name, true, CAMPAIGN_##fill, 0}
 
+#define END {NULL, NULL, false, CAMPAIGN_WHOLE, 0}
+
 static inline int imin(int a, int b) { return a < b ? a : b; }
 static inline int imax(int a, int b) { return a > b ? a : b; }
 static inline real rmax(real a, real b) { return a > b ? a : b; }
@@ -33,5 +35,5 @@ static inline real rabs(real a) { return a < 0 ? -a : a; }
 static inline int fdiv(int a, int b) { return b == 0 ? 0 : a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 static inline int fmod_(int a, int b) { return b == 0 ? 0 : a - fdiv(a, b) * b; }
 /* Of float or double, as real is. */
-#define R1(f, x) ((real)(sizeof(real) == 4 ? f##f((float)(x)) : f((double)(x))))
+#define R1(g, x) ((real)(sizeof(real) == 4 ? g##f((float)(x)) : g((double)(x))))
 #endif
