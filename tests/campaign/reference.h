@@ -22,7 +22,7 @@ typedef CAMPAIGN_REAL real;
 #define EXACT(name) {#name, name, false, CAMPAIGN_WHOLE, 0}
 #define SMALL(name, most) {#name, name, false, CAMPAIGN_WHOLE, most}                    /* where products grow */
 #define BYTES(name) {#name, name, false, CAMPAIGN_FULL, 0}
-#define ROUNDS(name, fill) {#name, name, true, CAMPAIGN_##fill, 0}
+#define ROUNDS(name, fill) {#name, name, true, CAMPAIGN_##fill, 0}                      /* results of f64 are compared bit for bit even here */
 
 #define END {NULL, NULL, false, CAMPAIGN_WHOLE, 0}
 

@@ -53,7 +53,8 @@ KERNEL(s121) {
 }
 KERNEL(s122) {
   SIZE(N, 0); SIZE(S, 1); ARRAY(real, a, 0); ARRAY(real, b, 1);
-  int j = 1, k = 0; for (int i = 0; i < N; i += S) { k += j; a[i] += b[N-k]; }
+  int j = 1, k = 0;
+  for (int i = 0; i < N; i += S) { k += j; a[i] += b[N-k]; }
 }
 KERNEL(s123) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, b, 1); ARRAY(real, c, 2); ARRAY(real, d, 3); ARRAY(real, e, 4);
@@ -62,28 +63,34 @@ KERNEL(s123) {
 }
 KERNEL(s124) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, b, 1); ARRAY(real, c, 2); ARRAY(real, d, 3); ARRAY(real, e, 4);
-  int j = -1; EACH(i, N) { if (b[i] > 0) { j++; a[j] = b[i] + d[i] * e[i]; } else { j++; a[j] = c[i] + d[i] * e[i]; } }
+  int j = -1;
+  EACH(i, N) { if (b[i] > 0) { j++; a[j] = b[i] + d[i] * e[i]; } else { j++; a[j] = c[i] + d[i] * e[i]; } }
 }
 KERNEL(s125) {
   SIZE(N, 0); ARRAY(real, f, 0); TABLE(real, aa, 1, N); TABLE(real, bb, 2, N); TABLE(real, cc, 3, N);
-  int k = -1; EACH(i, N) EACH(j, N) { k++; f[k] = aa[i][j] + bb[i][j] * cc[i][j]; }
+  int k = -1;
+  EACH(i, N) EACH(j, N) { k++; f[k] = aa[i][j] + bb[i][j] * cc[i][j]; }
 }
 KERNEL(s126) {
   SIZE(N, 0); TABLE(real, bb, 0, N); ARRAY(real, f, 1); TABLE(real, cc, 2, N);
-  int k = 1; EACH(i, N) { for (int j = 1; j < N; j++) { bb[j][i] = bb[j-1][i] + f[k-1] * cc[j][i]; ++k; } ++k; }
+  int k = 1;
+  EACH(i, N) { for (int j = 1; j < N; j++) { bb[j][i] = bb[j-1][i] + f[k-1] * cc[j][i]; ++k; } ++k; }
 }
 KERNEL(s127) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, b, 1); ARRAY(real, c, 2); ARRAY(real, d, 3); ARRAY(real, e, 4);
-  int j = -1; EACH(i, N) { j++; a[j] = b[i] + c[i] * d[i]; j++; a[j] = b[i] + d[i] * e[i]; }
+  int j = -1;
+  EACH(i, N) { j++; a[j] = b[i] + c[i] * d[i]; j++; a[j] = b[i] + d[i] * e[i]; }
 }
 KERNEL(s128) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, b, 1); ARRAY(real, c, 2); ARRAY(real, d, 3);
-  int j = -1; EACH(i, N) { int k = j + 1; a[i] = b[k] - d[i]; j = k + 1; b[k] = a[i] + c[k]; }
+  int j = -1;
+  EACH(i, N) { int k = j + 1; a[i] = b[k] - d[i]; j = k + 1; b[k] = a[i] + c[k]; }
 }
 KERNEL(s131) { SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, b, 1); int m = 1; EACH(i, N) a[i] = a[i+m] + b[i]; }
 KERNEL(s132) {
   SIZE(N, 0); TABLE(real, aa, 0, N); ARRAY(real, b, 1); ARRAY(real, c, 2);
-  int m = 0, j = m, k = m + 1; for (int i = 1; i < N; i++) aa[j][i] = aa[k][i-1] + b[i] * c[1];
+  int m = 0, j = m, k = m + 1;
+  for (int i = 1; i < N; i++) aa[j][i] = aa[k][i-1] + b[i] * c[1];
 }
 KERNEL(s141) {
   SIZE(N, 0); ARRAY(real, f, 0); TABLE(real, bb, 1, N);
@@ -165,11 +172,17 @@ KERNEL(s1232) {
 }
 KERNEL(s233) {
   SIZE(N, 0); TABLE(real, aa, 0, N); TABLE(real, bb, 1, N); TABLE(real, cc, 2, N);
-  for (int i = 1; i < N; i++) { for (int j = 1; j < N; j++) aa[j][i] = aa[j-1][i] + cc[j][i]; for (int j = 1; j < N; j++) bb[j][i] = bb[j][i-1] + cc[j][i]; }
+  for (int i = 1; i < N; i++) {
+    for (int j = 1; j < N; j++) aa[j][i] = aa[j-1][i] + cc[j][i];
+    for (int j = 1; j < N; j++) bb[j][i] = bb[j][i-1] + cc[j][i];
+  }
 }
 KERNEL(s2233) {
   SIZE(N, 0); TABLE(real, aa, 0, N); TABLE(real, bb, 1, N); TABLE(real, cc, 2, N);
-  for (int i = 1; i < N; i++) { for (int j = 1; j < N; j++) aa[j][i] = aa[j-1][i] + cc[j][i]; for (int j = 1; j < N; j++) bb[i][j] = bb[i-1][j] + cc[i][j]; }
+  for (int i = 1; i < N; i++) {
+    for (int j = 1; j < N; j++) aa[j][i] = aa[j-1][i] + cc[j][i];
+    for (int j = 1; j < N; j++) bb[i][j] = bb[i-1][j] + cc[i][j];
+  }
 }
 KERNEL(s235) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, b, 1); ARRAY(real, c, 2); TABLE(real, aa, 3, N); TABLE(real, bb, 4, N);
@@ -214,7 +227,8 @@ KERNEL(s1251) {
 }
 KERNEL(s2251) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, b, 1); ARRAY(real, c, 2); ARRAY(real, d, 3); ARRAY(real, e, 4);
-  real s = 0; EACH(i, N) { a[i] = s * e[i]; s = b[i] + c[i]; b[i] = a[i] + d[i]; }
+  real s = 0;
+  EACH(i, N) { a[i] = s * e[i]; s = b[i] + c[i]; b[i] = a[i] + d[i]; }
 }
 KERNEL(s3251) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, b, 1); ARRAY(real, c, 2); ARRAY(real, d, 3); ARRAY(real, e, 4);
@@ -222,7 +236,8 @@ KERNEL(s3251) {
 }
 KERNEL(s252) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, b, 1); ARRAY(real, c, 2);
-  real t = 0; EACH(i, N) { real s = b[i] * c[i]; a[i] = s + t; t = s; }
+  real t = 0;
+  EACH(i, N) { real s = b[i] * c[i]; a[i] = s + t; t = s; }
 }
 KERNEL(s253) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, b, 1); ARRAY(real, c, 2); ARRAY(real, d, 3);
@@ -230,7 +245,8 @@ KERNEL(s253) {
 }
 KERNEL(s254) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, b, 1);
-  real x = b[N-1]; EACH(i, N) { a[i] = (b[i] + x) * 0.5f; x = b[i]; }
+  real x = b[N-1];
+  EACH(i, N) { a[i] = (b[i] + x) * 0.5f; x = b[i]; }
 }
 KERNEL(s255) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, b, 1);
@@ -248,7 +264,8 @@ KERNEL(s257) {
 KERNEL(s258) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, b, 1); ARRAY(real, c, 2); ARRAY(real, d, 3); ARRAY(real, e, 4);
   TABLE(real, aa, 5, N);
-  real s = 0; EACH(i, N) { if (a[i] > 0) s = d[i] * d[i]; b[i] = s * c[i] + d[i]; e[i] = (s + 1) * aa[0][i]; }
+  real s = 0;
+  EACH(i, N) { if (a[i] > 0) s = d[i] * d[i]; b[i] = s * c[i] + d[i]; e[i] = (s + 1) * aa[0][i]; }
 }
 KERNEL(s261) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, b, 1); ARRAY(real, c, 2); ARRAY(real, d, 3);
@@ -288,15 +305,35 @@ KERNEL(s276) {
 }
 KERNEL(s277) {
   SIZE(N, 0); ARRAY(int, a, 0); ARRAY(int, b, 1); ARRAY(int, c, 2); ARRAY(int, d, 3); ARRAY(int, e, 4);
-  EACH(i, N) { if (a[i] >= 0) goto L20; if (b[i] >= 0) goto L30; a[i] += c[i] * d[i]; L30: b[i+1] = c[i] + d[i] * e[i]; L20:; }
+  EACH(i, N) {
+    if (a[i] >= 0) goto L20;
+    if (b[i] >= 0) goto L30;
+    a[i] += c[i] * d[i];
+    L30: b[i+1] = c[i] + d[i] * e[i];
+    L20:;
+  }
 }
 KERNEL(s278) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, b, 1); ARRAY(real, c, 2); ARRAY(real, d, 3); ARRAY(real, e, 4);
-  EACH(i, N) { if (a[i] > 0) goto L20; b[i] = -b[i] + d[i] * e[i]; goto L30; L20: c[i] = -c[i] + d[i] * e[i]; L30: a[i] = b[i] + c[i] * d[i]; }
+  EACH(i, N) {
+    if (a[i] > 0) goto L20;
+    b[i] = -b[i] + d[i] * e[i];
+    goto L30;
+    L20: c[i] = -c[i] + d[i] * e[i];
+    L30: a[i] = b[i] + c[i] * d[i];
+  }
 }
 KERNEL(s279) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, b, 1); ARRAY(real, c, 2); ARRAY(real, d, 3); ARRAY(real, e, 4);
-  EACH(i, N) { if (a[i] > 0) goto L20; b[i] = -b[i] + d[i] * d[i]; if (b[i] <= a[i]) goto L30; c[i] += d[i] * e[i]; goto L30; L20: c[i] = -c[i] + e[i] * e[i]; L30: a[i] = b[i] + c[i] * d[i]; }
+  EACH(i, N) {
+    if (a[i] > 0) goto L20;
+    b[i] = -b[i] + d[i] * d[i];
+    if (b[i] <= a[i]) goto L30;
+    c[i] += d[i] * e[i];
+    goto L30;
+    L20: c[i] = -c[i] + e[i] * e[i];
+    L30: a[i] = b[i] + c[i] * d[i];
+  }
 }
 KERNEL(s1279) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, b, 1); ARRAY(real, c, 2); ARRAY(real, d, 3); ARRAY(real, e, 4);
@@ -330,11 +367,13 @@ KERNEL(s1281) {
 }
 KERNEL(s291) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, b, 1);
-  int im1 = N - 1; EACH(i, N) { a[i] = (b[i] + b[im1]) * 0.5f; im1 = i; }
+  int im1 = N - 1;
+  EACH(i, N) { a[i] = (b[i] + b[im1]) * 0.5f; im1 = i; }
 }
 KERNEL(s292) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, b, 1);
-  int im1 = N - 1, im2 = N - 2; EACH(i, N) { a[i] = (b[i] + b[im1] + b[im2]) * (real)0.333f; im2 = im1; im1 = i; }
+  int im1 = N - 1, im2 = N - 2;
+  EACH(i, N) { a[i] = (b[i] + b[im1] + b[im2]) * (real)0.333f; im2 = im1; im1 = i; }
 }
 KERNEL(s293) { SIZE(N, 0); ARRAY(real, a, 0); EACH(i, N) a[i] = a[0]; }
 KERNEL(s2101) {
@@ -353,46 +392,74 @@ KERNEL(s31111) { SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, s, 1); real t = 0; E
 KERNEL(s312) { SIZE(N, 0); ARRAY(int, a, 0); ARRAY(int, s, 1); int t = 1; EACH(i, N) t *= a[i]; s[0] = t; }
 KERNEL(s313) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, b, 1); ARRAY(real, s, 2);
-  real t = 0; EACH(i, N) t += a[i] * b[i]; s[0] = t;
+  real t = 0;
+  EACH(i, N) t += a[i] * b[i];
+  s[0] = t;
 }
 KERNEL(s314) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, s, 1);
-  real t = a[0]; EACH(i, N) if (a[i] > t) t = a[i]; s[0] = t;
+  real t = a[0];
+  EACH(i, N) if (a[i] > t) t = a[i];
+  s[0] = t;
 }
 KERNEL(s315) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, s, 1); ARRAY(int, at, 2);
-  real x = a[0]; int j = 0; EACH(i, N) if (a[i] > x) { x = a[i]; j = i; } s[0] = x; at[0] = j;
+  real x = a[0];
+  int j = 0;
+  EACH(i, N) if (a[i] > x) { x = a[i]; j = i; }
+  s[0] = x;
+  at[0] = j;
 }
 KERNEL(s316) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, s, 1);
-  real x = a[0]; EACH(i, N) if (a[i] < x) x = a[i]; s[0] = x;
+  real x = a[0];
+  EACH(i, N) if (a[i] < x) x = a[i];
+  s[0] = x;
 }
 KERNEL(s317) { SIZE(N, 0); ARRAY(real, s, 0); real q = 1; EACH(i, N) q *= (real)0.99f; s[0] = q; }
 KERNEL(s318) {
   SIZE(N, 0); SIZE(S, 1); ARRAY(real, a, 0); ARRAY(int, s, 1);
-  int j = 0; real x = rabs(a[0]); for (int i = 1; i < N; i++) if (rabs(a[i*S]) > x) { j = i; x = rabs(a[i*S]); } s[0] = j;
+  int j = 0;
+  real x = rabs(a[0]);
+  for (int i = 1; i < N; i++) if (rabs(a[i*S]) > x) { j = i; x = rabs(a[i*S]); }
+  s[0] = j;
 }
 KERNEL(s319) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, b, 1); ARRAY(real, c, 2); ARRAY(real, d, 3); ARRAY(real, e, 4);
   ARRAY(real, s, 5);
-  real t = 0; EACH(i, N) { a[i] = c[i] + d[i]; t += a[i]; b[i] = c[i] + e[i]; t += b[i]; } s[0] = t;
+  real t = 0;
+  EACH(i, N) { a[i] = c[i] + d[i]; t += a[i]; b[i] = c[i] + e[i]; t += b[i]; }
+  s[0] = t;
 }
 KERNEL(s3110) {
   SIZE(N, 0); SIZE(M, 1); TABLE(real, aa, 0, M); ARRAY(real, s, 1); ARRAY(int, x, 2); ARRAY(int, y, 3);
-  real v = aa[0][0]; int p = 0, q = 0; EACH(i, N) EACH(j, M) if (aa[i][j] > v) { v = aa[i][j]; p = i; q = j; } s[0] = v; x[0] = p; y[0] = q;
+  real v = aa[0][0];
+  int p = 0, q = 0;
+  EACH(i, N) EACH(j, M) if (aa[i][j] > v) { v = aa[i][j]; p = i; q = j; }
+  s[0] = v;
+  x[0] = p;
+  y[0] = q;
 }
 KERNEL(s13110) {
   SIZE(N, 0); SIZE(M, 1); TABLE(real, aa, 0, M); ARRAY(real, s, 1); ARRAY(int, x, 2);
-  real v = aa[0][0]; int p = 0; EACH(i, N) EACH(j, M) if (aa[i][j] > v) { v = aa[i][j]; p = i * M + j; } s[0] = v; x[0] = p;
+  real v = aa[0][0];
+  int p = 0;
+  EACH(i, N) EACH(j, M) if (aa[i][j] > v) { v = aa[i][j]; p = i * M + j; }
+  s[0] = v;
+  x[0] = p;
 }
 KERNEL(s3111) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, s, 1);
-  real t = 0; EACH(i, N) if (a[i] > 0) t += a[i]; s[0] = t;
+  real t = 0;
+  EACH(i, N) if (a[i] > 0) t += a[i];
+  s[0] = t;
 }
 KERNEL(s3112) { SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, b, 1); real t = 0; EACH(i, N) { t += a[i]; b[i] = t; } }
 KERNEL(s3113) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, s, 1);
-  real t = rabs(a[0]); EACH(i, N) if (rabs(a[i]) > t) t = rabs(a[i]); s[0] = t;
+  real t = rabs(a[0]);
+  EACH(i, N) if (rabs(a[i]) > t) t = rabs(a[i]);
+  s[0] = t;
 }
 
 /* recurrences */
@@ -409,23 +476,32 @@ KERNEL(s323) {
 /* search loops, packing */
 KERNEL(s331) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(int, s, 1);
-  int j = -1; EACH(i, N) if (a[i] < 0) j = i; s[0] = j;
+  int j = -1;
+  EACH(i, N) if (a[i] < 0) j = i;
+  s[0] = j;
 }
 KERNEL(s332) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, t, 1); ARRAY(real, v, 2); ARRAY(int, at, 3);
-  int j = -1; real x = -1; EACH(i, N) if (a[i] > t[0]) { j = i; x = a[i]; break; } at[0] = j; v[0] = x;
+  int j = -1;
+  real x = -1;
+  EACH(i, N) if (a[i] > t[0]) { j = i; x = a[i]; break; }
+  at[0] = j;
+  v[0] = x;
 }
 KERNEL(s341) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, b, 1);
-  int j = -1; EACH(i, N) if (b[i] > 0) { j++; a[j] = b[i]; }
+  int j = -1;
+  EACH(i, N) if (b[i] > 0) { j++; a[j] = b[i]; }
 }
 KERNEL(s342) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, b, 1);
-  int j = -1; EACH(i, N) if (a[i] > 0) { j++; a[i] = b[j]; }
+  int j = -1;
+  EACH(i, N) if (a[i] > 0) { j++; a[i] = b[j]; }
 }
 KERNEL(s343) {
   SIZE(N, 0); ARRAY(real, f, 0); TABLE(real, aa, 1, N); TABLE(real, bb, 2, N);
-  int k = -1; EACH(i, N) EACH(j, N) if (bb[j][i] > 0) { k++; f[k] = aa[j][i]; }
+  int k = -1;
+  EACH(i, N) EACH(j, N) if (bb[j][i] > 0) { k++; f[k] = aa[j][i]; }
 }
 
 /* loops unrolled by hand */
@@ -435,11 +511,14 @@ KERNEL(s351) {
 }
 KERNEL(s1351) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, b, 1); ARRAY(real, c, 2);
-  real *A = a, *B = b, *C = c; EACH(i, N) { *A = *B + *C; A++; B++; C++; }
+  real *A = a, *B = b, *C = c;
+  EACH(i, N) { *A = *B + *C; A++; B++; C++; }
 }
 KERNEL(s352) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, b, 1); ARRAY(real, s, 2);
-  real t = 0; EACH(i, 5 * N) t += a[i] * b[i]; s[0] = t;
+  real t = 0;
+  EACH(i, 5 * N) t += a[i] * b[i];
+  s[0] = t;
 }
 KERNEL(s353) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, b, 1); ARRAY(real, c, 2); ARRAY(int, ip, 3);
@@ -454,7 +533,8 @@ KERNEL(s423) { SIZE(N, 0); ARRAY(real, f, 0); ARRAY(real, a, 1); real *x = f + 6
 KERNEL(s424) { SIZE(N, 0); ARRAY(real, f, 0); ARRAY(real, a, 1); real *x = f + 63; EACH(i, N) x[i+1] = f[i] + a[i]; }
 KERNEL(s431) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, b, 1);
-  int k1 = 1, k2 = 2, k = 2 * k1 - k2; EACH(i, N) a[i] = a[i+k] + b[i];
+  int k1 = 1, k2 = 2, k = 2 * k1 - k2;
+  EACH(i, N) a[i] = a[i+k] + b[i];
 }
 KERNEL(s441) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, b, 1); ARRAY(real, c, 2); ARRAY(real, d, 3);
@@ -463,11 +543,26 @@ KERNEL(s441) {
 KERNEL(s442) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, b, 1); ARRAY(real, c, 2); ARRAY(real, d, 3); ARRAY(real, e, 4);
   ARRAY(int, x, 5);
-  EACH(i, N) switch (x[i]) { case 1: a[i] += b[i] * b[i]; break; case 2: a[i] += c[i] * c[i]; break; case 3: a[i] += d[i] * d[i]; break; case 4: a[i] += e[i] * e[i]; }
+  EACH(i, N) switch (x[i]) {
+    case 1: a[i] += b[i] * b[i];
+    break;
+    case 2: a[i] += c[i] * c[i];
+    break;
+    case 3: a[i] += d[i] * d[i];
+    break;
+    case 4: a[i] += e[i] * e[i];
+  }
 }
 KERNEL(s443) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, b, 1); ARRAY(real, c, 2); ARRAY(real, d, 3);
-  EACH(i, N) { if (d[i] <= 0) goto L20; goto L30; L20: a[i] += b[i] * c[i]; goto L50; L30: a[i] += b[i] * b[i]; L50:; }
+  EACH(i, N) {
+    if (d[i] <= 0) goto L20;
+    goto L30;
+    L20: a[i] += b[i] * c[i];
+    goto L50;
+    L30: a[i] += b[i] * b[i];
+    L50:;
+  }
 }
 KERNEL(s451) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, b, 1); ARRAY(real, c, 2);
@@ -512,11 +607,15 @@ KERNEL(s4114) {
 }
 KERNEL(s4115) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, b, 1); ARRAY(int, ip, 2); ARRAY(real, s, 3);
-  real t = 0; EACH(i, N) t += a[i] * b[ip[i]]; s[0] = t;
+  real t = 0;
+  EACH(i, N) t += a[i] * b[ip[i]];
+  s[0] = t;
 }
 KERNEL(s4116) {
   SIZE(N, 0); SIZE(J, 1); ARRAY(real, a, 0); TABLE(real, aa, 1, N); ARRAY(int, ip, 2); ARRAY(real, s, 3);
-  real t = 0; EACH(i, N - 1) { int off = 1 + i; t += a[off] * aa[J][ip[i]]; } s[0] = t;
+  real t = 0;
+  EACH(i, N - 1) { int off = 1 + i; t += a[off] * aa[J][ip[i]]; }
+  s[0] = t;
 }
 KERNEL(s4117) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, b, 1); ARRAY(real, c, 2); ARRAY(real, d, 3);
@@ -541,13 +640,16 @@ KERNEL(vtvtv) {
 KERNEL(vsumr) { SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, s, 1); real t = 0; EACH(i, N) t += a[i]; s[0] = t; }
 KERNEL(vdotr) {
   SIZE(N, 0); ARRAY(real, a, 0); ARRAY(real, b, 1); ARRAY(real, s, 2);
-  real t = 0; EACH(i, N) t += a[i] * b[i]; s[0] = t;
+  real t = 0;
+  EACH(i, N) t += a[i] * b[i];
+  s[0] = t;
 }
 KERNEL(vbor) {
   SIZE(N, 0); ARRAY(real, x, 0); ARRAY(int, a, 1); ARRAY(int, b, 2); ARRAY(int, c, 3); ARRAY(int, d, 4);
   ARRAY(int, e, 5); ARRAY(int, f, 6);
   EACH(i, N) {
-    int s = a[i] * b[i] * (c[i] + d[i] + e[i] + f[i]) + a[i] * c[i] * (d[i] + e[i] + f[i]) + a[i] * d[i] * (e[i] + f[i]) + a[i] * e[i] * f[i];
+    int s = a[i] * b[i] * (c[i] + d[i] + e[i] + f[i]) + a[i] * c[i] * (d[i] + e[i] + f[i]) + a[i] * d[i] * (e[i] +
+        f[i]) + a[i] * e[i] * f[i];
     int t = b[i] * c[i] * (d[i] + e[i] + f[i]) + b[i] * d[i] * (e[i] + f[i]) + b[i] * e[i] * f[i];
     int u = c[i] * d[i] * (e[i] + f[i]) + c[i] * e[i] * f[i], v = d[i] * e[i] * f[i];
     x[i] = (real)fmod_(s * t * u * v, 1024);
