@@ -1,47 +1,30 @@
 /* SPDX-License-Identifier: MIT
- * The BLAS front: sgemm_, dgemm_, cblas_sgemm and cblas_dgemm of libtg_blas.so, with the reference's checks, in its order, reported through xerbla_ and
- * cblas_xerbla. Here, and nowhere else, the process has state: one context, made by the first call, and a plan for each class of call (type, transposes,
- * alpha and beta, coarse sizes), made by the first call of its class; sizes are run-time values, so later calls compile nothing. Kernels are kept between
- * processes in a folder of the user's. LLVM takes 30 ms to load, so it is in a library of its own, libtg_blas_jit.so beside this one, opened when a
+ * The BLAS front's plans. Here, and nowhere else, the process has state: one context, made by the first call, and a
+ * plan for each class of call (type, transposes, alpha and beta, coarse sizes), made by the first call of its class;
+ * sizes are run-time values, so later calls compile nothing. Kernels are kept between processes in a folder of the
+ * user's. LLVM takes 30 ms to load, so it is in a library of its own, libtg_blas_jit.so beside this one, opened when a
  * kernel is not in the folder.
  *   TG_BLAS_CACHE    the folder; empty: none. Else XDG_CACHE_HOME/tg, HOME/.cache/tg
  *   TG_BLAS_THREADS  threads at most; else OMP_NUM_THREADS; else all
- * Where there is no kernel at all (out of memory, an unknown processor, no second library) plain loops compute the result. */
+ *   TG_BLAS_TARGET   the target's name that kernels are compiled for, where this processor runs it; else the host
+ * Where there is no kernel at all (out of memory, an unknown processor, no second library) the library below computes,
+ * or, where there is none, plain loops do. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/mutant.h"
+#include "blas/front.h"
+#include "target/target.h"
 #include "tg/gemm.h"
 
-#define EXPORT __attribute__((visibility("default")))
-
-/* The program's, or another BLAS library's. */
-extern void xerbla_(const char *name, const int *info, size_t name_n) __attribute__((weak));
-extern void cblas_xerbla(int info, const char *name, const char *format, ...) __attribute__((weak));
-extern int CBLAS_CallFromC __attribute__((weak)), RowMajorStrg __attribute__((weak));   /* by which the reference's xerbla_ knows who asked */
-
-EXPORT void sgemm_(const char *ta, const char *tb, const int *m, const int *n, const int *k, const float *alpha, const float *a, const int *lda, const float *b, const int *ldb,
-                   const float *beta, float *c, const int *ldc);
-EXPORT void dgemm_(const char *ta, const char *tb, const int *m, const int *n, const int *k, const double *alpha, const double *a, const int *lda, const double *b, const int *ldb,
-                   const double *beta, double *c, const int *ldc);
-EXPORT void cblas_sgemm(int layout, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc);
-EXPORT void cblas_dgemm(int layout, int ta, int tb, int m, int n, int k, double alpha, const double *a, int lda, const double *b, int ldb, double beta, double *c, int ldc);
-
-/* Column major, checked. */
-typedef struct {
-  bool wide;                   /* f64 */
-  bool ta, tb;
-  int m, n, k, lda, ldb, ldc;
-  const void *alpha, *a, *b, *beta;
-  void *c;
-} product;
+typedef tg_blas_product product;
 
 /* ---- the process's state ---- */
 
@@ -94,7 +77,22 @@ static const char *cache_folder(char *text, size_t n) {
   return length > 0 && (size_t)length < n ? text : NULL;
 }
 
+/* The target that the environment names, if it can run here; NULL: the host. */
+static const char *target_name(void) {
+  const char *name = getenv("TG_BLAS_TARGET");
+  tg_target t;
+  if (!name || !*name) return NULL;
+  if (tg_target_named(&t, name) && tg_target_runs_here(&t)) {
+    tg_blas_say("kernels are for %s", name);
+    return name;
+  }
+  tg_blas_say("TG_BLAS_TARGET: %s %s; kernels are for the host", name,
+              tg_target_named(&t, name) ? "does not run on this processor" : "is no target of tg's");
+  return NULL;
+}
+
 static void begin(void) {
+  state.options.target = target_name();
   state.options.cache = cache_folder(state.folder, sizeof state.folder);
   state.threads = number("TG_BLAS_THREADS");
   if (!state.threads) state.threads = number("OMP_NUM_THREADS");
@@ -141,12 +139,12 @@ enum { SMALL = 128, MIDDLE = 512, SHORT = 1024, LONG = 1 << 16 };   /* what tile
 static const tg_dim row_class[ROW_CLASSES] = {{1, 0}, {2, 16}, {17, SMALL}, {SMALL + 1, MIDDLE}, {MIDDLE + 1, INT_MAX}},
                     term_class[TERM_CLASSES] = {{1, SMALL}, {SMALL + 1, SHORT}, {SHORT + 1, LONG}, {LONG + 1, INT_MAX}};
 
-static int class_of(const tg_dim *classes, int last, int n) {
+static int class_of(const tg_dim *classes, int last, int64_t n) {
   while (last && n < classes[last].lo) last--;
   return last;
 }
-static int class_of_rows(int n) { return class_of(row_class, ROW_CLASSES - 1, n); }
-static int class_of_terms(int k) { return class_of(term_class, TERM_CLASSES - 1, k); }
+static int class_of_rows(int64_t n) { return class_of(row_class, ROW_CLASSES - 1, n); }
+static int class_of_terms(int64_t k) { return class_of(term_class, TERM_CLASSES - 1, k); }
 
 static bool is(const product *p, const void *x, double value) { return p->wide ? *(const double *)x == value : (double)*(const float *)x == value; }
 
@@ -195,23 +193,23 @@ static chosen plan_for(const product *p) {
 
 /* ---- computing ---- */
 
-#define LOOPS(NAME, T)                                                                                                            \
-  static void NAME(const product *p, bool scale) {                                                                                \
-    const T *a = p->a, *b = p->b, alpha = *(const T *)p->alpha, beta = *(const T *)p->beta;                                       \
-    for (int j = 0; j < p->n; j++)                                                                                                \
-      for (int i = 0; i < p->m; i++) {                                                                                            \
-        T *c = (T *)p->c + (size_t)j * (size_t)p->ldc + i, sum = 0;                                                               \
-        for (int k = 0; k < p->k && !scale; k++)                                                                                  \
-          sum += a[p->ta ? (size_t)i * (size_t)p->lda + (size_t)k : (size_t)k * (size_t)p->lda + (size_t)i] *                     \
-                 b[p->tb ? (size_t)k * (size_t)p->ldb + (size_t)j : (size_t)j * (size_t)p->ldb + (size_t)k];                      \
-        *c = (beta == 0 ? 0 : beta * *c) + (scale ? 0 : alpha * sum);                                                             \
-      }                                                                                                                           \
+#define LOOPS(NAME, T)                                                                                     \
+  static void NAME(const product *p, bool scale) {                                                         \
+    const T *a = p->a, *b = p->b, alpha = *(const T *)p->alpha, beta = *(const T *)p->beta;                \
+    for (int64_t j = 0; j < p->n; j++)                                                                     \
+      for (int64_t i = 0; i < p->m; i++) {                                                                 \
+        T *c = (T *)p->c + j * p->ldc + i, sum = 0;                                                        \
+        for (int64_t k = 0; k < p->k && !scale; k++) sum += a[tg_blas_at_a(p, i, k)] * b[tg_blas_at_b(p, k, j)]; \
+        *c = (beta == 0 ? 0 : beta * *c) + (scale ? 0 : alpha * sum);                                      \
+      }                                                                                                    \
   }
 LOOPS(loop_f32, float)
 LOOPS(loop_f64, double)
 
-/* Without tg, and where neither A nor B counts. */
+/* Without tg, and (scale) where neither A nor B counts. */
 static void loop(const product *p, bool scale) { (p->wide ? loop_f64 : loop_f32)(p, scale); }
+
+void tg_blas_loops(const product *p) { loop(p, false); }
 
 /* Small: no more is to be checked, and a call of tg would take longer than the product. */
 static void compute_bare(const product *p, tg_gemm_code *code) {
@@ -227,95 +225,64 @@ static void compute_bare(const product *p, tg_gemm_code *code) {
   code(operands, sizes, room, 0);
 }
 
-static void compute(const product *p) {
-  bool scale = !p->k || is(p, p->alpha, 0), own = false;
-  if (!p->m || !p->n || (scale && is(p, p->beta, 1))) return;
+static bool run(const product *p, chosen with) {
+  bool own = false, ran = false;
+  tg_gemm_call call = {.m = p->m, .n = p->n, .k = p->k, .a = p->a, .b = p->b, .c = p->c,
+                       .alpha = is(p, p->alpha, 1) ? NULL : p->alpha, .beta = is(p, p->beta, 0) ? NULL : p->beta};
+  call.a_strides[!p->ta] = p->lda, call.b_strides[!p->tb] = p->ldb, call.c_strides[1] = p->ldc;
+  if ((double)p->m * (double)p->n * (double)p->k < 2e5) call.threads = 1;   /* some 10 us */
+  call.workspace_bytes = with.by->workspace(with.plan, &call, sizeof call);
+  call.workspace = call.workspace_bytes ? workspace_of(call.workspace_bytes, &own) : NULL;
+  if (call.workspace || !call.workspace_bytes) ran = with.by->run(with.plan, &call, sizeof call) == TG_OK;
+  if (call.workspace && own) free((char *)call.workspace - offsetof(scratch, memory));
+  return ran;
+}
+
+/* Sizes of 31 bits. */
+static bool compute(const product *p) {
+  chosen with = plan_for(p);
+  tg_blas_flags flags;
+  if (!with.plan) return false;
+  tg_blas_flags_begin(&flags);
+  bool ran = true;
+  if (with.code) compute_bare(p, with.code);
+  else ran = run(p, with);
+  tg_blas_flags_end(&flags, p);
+  return ran;
+}
+
+/* Larger ones in parts that a plan takes; the sums of all parts but the first begin with C. */
+enum { PART = 1 << 30 };
+
+static int64_t part(int64_t n, int64_t at) { return n <= INT_MAX ? n : n - at < PART ? n - at : PART; }
+
+static bool compute_parts(const product *p) {
+  static const float one = 1;
+  static const double wide_one = 1;
+  size_t size = p->wide ? 8 : 4;
+  for (int64_t j = 0; j < p->n; j += part(p->n, j))
+    for (int64_t i = 0; i < p->m; i += part(p->m, i))
+      for (int64_t k = 0; k < p->k; k += part(p->k, k)) {
+        product q = *p;
+        q.m = part(p->m, i), q.n = part(p->n, j), q.k = part(p->k, k);
+        q.a = (const char *)p->a + (size_t)tg_blas_at_a(p, i, k) * size;
+        q.b = (const char *)p->b + (size_t)tg_blas_at_b(p, k, j) * size;
+        q.c = (char *)p->c + (size_t)(j * p->ldc + i) * size;
+        if (TG_MUTANT("blas: parts of a sum", k > 0, false)) q.beta = p->wide ? (const void *)&wide_one : &one;
+        if (!compute(&q)) {
+          if (!i && !j && !k) return false;
+          loop(&q, false);   /* out of memory in the middle */
+        }
+      }
+  return true;
+}
+
+bool tg_blas_compute(const product *p) {
+  bool scale = !p->k || is(p, p->alpha, 0);
+  if (!p->m || !p->n || (scale && is(p, p->beta, 1))) return true;
   if (scale) {
     loop(p, true);
-    return;
+    return true;
   }
-  chosen with = plan_for(p);
-  if (with.code) {
-    compute_bare(p, with.code);
-    return;
-  }
-  tg_gemm_call call = {.m = p->m, .n = p->n, .k = p->k, .a = p->a, .b = p->b, .c = p->c, .alpha = is(p, p->alpha, 1) ? NULL : p->alpha, .beta = is(p, p->beta, 0) ? NULL : p->beta};
-  call.a_strides[!p->ta] = p->lda, call.b_strides[!p->tb] = p->ldb, call.c_strides[1] = p->ldc;
-  if ((double)p->m * p->n * p->k < 2e5) call.threads = 1;   /* some 10 us */
-  call.workspace_bytes = with.plan ? with.by->workspace(with.plan, &call, sizeof call) : 0;
-  call.workspace = call.workspace_bytes ? workspace_of(call.workspace_bytes, &own) : NULL;
-  if (!with.plan || (call.workspace_bytes && !call.workspace) || with.by->run(with.plan, &call, sizeof call)) loop(p, false);
-  if (call.workspace && own) free((char *)call.workspace - offsetof(scratch, memory));
-}
-
-/* ---- checks, in the reference's order ---- */
-
-static int transposed(char c) {
-  switch (c) {
-  case 'N': case 'n': return 0;
-  case 'T': case 't': case 'C': case 'c': return 1;
-  default: return -1;
-  }
-}
-
-typedef enum { FORTRAN, C_COLUMNS, C_ROWS } caller;
-
-static void report(const char *name, int info, caller from) {
-  if (&CBLAS_CallFromC) CBLAS_CallFromC = from != FORTRAN;
-  if (&RowMajorStrg) RowMajorStrg = from == C_ROWS;
-  if (xerbla_) xerbla_(name, &info, 6);
-  else fprintf(stderr, " ** On entry to %s parameter number %2d had an illegal value\n", name, info);
-  if (&CBLAS_CallFromC) CBLAS_CallFromC = 0;
-  if (&RowMajorStrg) RowMajorStrg = 0;
-}
-
-static int most(int a, int b) { return a > b ? a : b; }
-
-static void gemm(caller from, const char *name, bool wide, char ta, char tb, int m, int n, int k, const void *alpha, const void *a, int lda, const void *b, int ldb, const void *beta, void *c, int ldc) {
-  int x = transposed(ta), y = transposed(tb);
-  int info = x < 0 ? 1 : y < 0 ? 2 : m < 0 ? 3 : n < 0 ? 4 : k < 0 ? 5 : lda < most(1, x ? k : m) ? 8 : ldb < most(1, y ? n : k) ? 10 : ldc < most(1, m) ? 13 : 0;
-  if (info) report(name, info, from);
-  else compute(&(product){wide, x, y, m, n, k, lda, ldb, ldc, alpha, a, b, beta, c});
-}
-
-void sgemm_(const char *ta, const char *tb, const int *m, const int *n, const int *k, const float *alpha, const float *a, const int *lda, const float *b, const int *ldb,
-            const float *beta, float *c, const int *ldc) {
-  gemm(FORTRAN, "SGEMM ", false, *ta, *tb, *m, *n, *k, alpha, a, *lda, b, *ldb, beta, c, *ldc);
-}
-
-void dgemm_(const char *ta, const char *tb, const int *m, const int *n, const int *k, const double *alpha, const double *a, const int *lda, const double *b, const int *ldb,
-            const double *beta, double *c, const int *ldc) {
-  gemm(FORTRAN, "DGEMM ", true, *ta, *tb, *m, *n, *k, alpha, a, *lda, b, *ldb, beta, c, *ldc);
-}
-
-/* CBLAS_LAYOUT and CBLAS_TRANSPOSE of cblas.h. */
-enum { ROW_MAJOR = 101, COLUMN_MAJOR = 102, NO_TRANS = 111, TRANS = 112, CONJ_TRANS = 113 };
-
-static char letter(int t) { return t == NO_TRANS ? 'N' : t == TRANS || t == CONJ_TRANS ? 'T' : 0; }
-
-static void report_cblas(const char *name, int info, const char *format, int value) {
-  if (cblas_xerbla) cblas_xerbla(info, name, format, value);
-  else {
-    fprintf(stderr, "Parameter %d to routine %s was incorrect\n", info, name);
-    fprintf(stderr, format, value);
-  }
-}
-
-/* Row major is column major of the transposes: C^T = B^T A^T. */
-static void cblas(const char *name, const char *fortran, bool wide, int layout, int ta, int tb, int m, int n, int k, const void *alpha, const void *a, int lda, const void *b, int ldb,
-                  const void *beta, void *c, int ldc) {
-  char x = letter(ta), y = letter(tb);
-  if (layout != ROW_MAJOR && layout != COLUMN_MAJOR) report_cblas(name, 1, "Illegal layout setting, %d\n", layout);
-  else if (!x) report_cblas(name, 2, "Illegal TransA setting, %d\n", ta);
-  else if (!y) report_cblas(name, 3, "Illegal TransB setting, %d\n", tb);
-  else if (layout == COLUMN_MAJOR) gemm(C_COLUMNS, fortran, wide, x, y, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-  else gemm(C_ROWS, fortran, wide, y, x, n, m, k, alpha, b, ldb, a, lda, beta, c, ldc);
-}
-
-void cblas_sgemm(int layout, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc) {
-  cblas("cblas_sgemm", "SGEMM ", false, layout, ta, tb, m, n, k, &alpha, a, lda, b, ldb, &beta, c, ldc);
-}
-
-void cblas_dgemm(int layout, int ta, int tb, int m, int n, int k, double alpha, const double *a, int lda, const double *b, int ldb, double beta, double *c, int ldc) {
-  cblas("cblas_dgemm", "DGEMM ", true, layout, ta, tb, m, n, k, &alpha, a, lda, b, ldb, &beta, c, ldc);
+  return p->m <= INT_MAX && p->n <= INT_MAX && p->k <= INT_MAX ? compute(p) : compute_parts(p);
 }

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT
+ * Floating-point exceptions of a product. Lanes that lie beside a matrix compute too, on zeros, and what they come
+ * to is thrown away; beside an infinity they raise FE_INVALID (0 times inf), which the reference does not. So where a
+ * call has raised it anew, the operands tell whether an operation of the product as it is written was invalid: each
+ * such one leaves a NaN in C. No NaN: the flag goes. A NaN that none in A and B explains: it stays. Else one that they
+ * explain may have met an invalid operation all the same: zero by infinity is looked for in the operands, and sums of
+ * infinities are gone through in the reference's order, as long as that costs no more than reading the operands.
+ * What is then undecided keeps the flag: none that the reference raises is lost. A call that raises nothing new pays
+ * for two reads of the control word.
+ *
+ * Other flags need no care: zero times a number is exact. Traps that the program has set are put off to the end of the
+ * call, and only true exceptions spring them. */
+#define _GNU_SOURCE
+#include <fenv.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/mutant.h"
+#include "blas/front.h"
+
+_Static_assert(sizeof(fenv_t) <= sizeof((tg_blas_flags *)0)->environment, "room for the environment");
+
+#if defined(__SSE2__)
+#include <immintrin.h>
+static inline int raised_now(void) { return (int)(_mm_getcsr() & _MM_EXCEPT_MASK); }
+static inline bool has_traps(void) { return (_mm_getcsr() & _MM_MASK_MASK) != _MM_MASK_MASK; }
+#else
+static inline int raised_now(void) { return fetestexcept(FE_ALL_EXCEPT); }
+static inline bool has_traps(void) { return fegetexcept() > 0; }
+#endif
+
+/* ---- was an operation invalid? ---- */
+
+static double element(const tg_blas_product *p, const void *x, int64_t at) {
+  return p->wide ? ((const double *)x)[at] : (double)((const float *)x)[at];
+}
+
+/* What there is in column k of op(A), or row k of op(B). */
+enum { ZERO = 1, INFINITE = 2, NOT_A_NUMBER = 4, SIGNALING = 8 };
+
+static int kind(const tg_blas_product *p, const void *x, int64_t at) {
+  bool signals = p->wide ? issignaling(((const double *)x)[at]) : issignaling(((const float *)x)[at]);
+  double value = element(p, x, at);
+  return value == 0 ? ZERO : isinf(value) ? INFINITE : isnan(value) ? NOT_A_NUMBER | (signals ? SIGNALING : 0) : 0;
+}
+
+/* By term, and by row of A and column of B, which have NaN. */
+typedef struct { unsigned char *a, *b, *row, *column; int64_t *special, specials, infinite; } survey;
+
+static bool take_survey(const tg_blas_product *p, survey *s) {
+  size_t k = (size_t)p->k, bytes = 2 * k + (size_t)p->m + (size_t)p->n;
+  s->special = malloc(k * sizeof *s->special + bytes);
+  if (!s->special) return false;
+  s->a = (unsigned char *)(s->special + k), s->b = s->a + k, s->row = s->b + k, s->column = s->row + p->m;
+  memset(s->a, 0, bytes);
+  for (int64_t q = 0; q < p->k; q++) {
+    for (int64_t i = 0; i < p->m; i++) {
+      int is = kind(p, p->a, tg_blas_at_a(p, i, q));
+      s->a[q] |= (unsigned char)is, s->row[i] |= is & NOT_A_NUMBER;
+    }
+    for (int64_t j = 0; j < p->n; j++) {
+      int is = kind(p, p->b, tg_blas_at_b(p, q, j));
+      s->b[q] |= (unsigned char)is, s->column[j] |= is & NOT_A_NUMBER;
+    }
+    s->infinite += ((s->a[q] | s->b[q]) & INFINITE) != 0;
+    if ((s->a[q] | s->b[q]) & (INFINITE | NOT_A_NUMBER)) s->special[s->specials++] = q;
+  }
+  return true;
+}
+
+/* Does the sum of element i, j meet inf - inf before a NaN? Finite terms count for nothing here: a sum that they
+ * take past the largest number is undecided. */
+static bool sum_is_invalid(const tg_blas_product *p, const survey *s, int64_t i, int64_t j) {
+  double sum = 0;
+  for (int64_t x = 0; x < s->specials; x++) {
+    int64_t q = s->special[x];
+    double a = element(p, p->a, tg_blas_at_a(p, i, q)), b = element(p, p->b, tg_blas_at_b(p, q, j));
+    if (isnan(a) || isnan(b)) return false;   /* from here on the sum is NaN */
+    if (!isinf(a) && !isinf(b)) continue;
+    bool negative = signbit(a) != signbit(b);
+    if (isinf(sum) && (sum < 0) != negative) return true;
+    sum = negative ? -INFINITY : INFINITY;
+  }
+  return isinf(sum) && element(p, p->beta, 0) != 0;   /* and C as it was, which is gone: undecided */
+}
+
+static bool some_sum_is_invalid(const tg_blas_product *p, const survey *s) {
+  int64_t budget = p->m * p->k + p->k * p->n + p->m * p->n;
+  bool update = element(p, p->beta, 0) != 0;
+  for (int64_t j = 0; j < p->n; j++)
+    for (int64_t i = 0; i < p->m; i++) {
+      if (!isnan(element(p, p->c, j * p->ldc + i))) continue;
+      if (!s->row[i] && !s->column[j] && !update) return true;
+      if (s->infinite < 2 && !update) continue;   /* one infinity, and a NaN that explains this one */
+      budget -= s->specials;
+      if (budget < 0 || sum_is_invalid(p, s, i, j)) return true;
+    }
+  return false;
+}
+
+static bool has_nan(const tg_blas_product *p) {
+  for (int64_t j = 0; j < p->n; j++)
+    for (int64_t i = 0; i < p->m; i++)
+      if (isnan(element(p, p->c, j * p->ldc + i))) return true;
+  return false;
+}
+
+static bool was_invalid(const tg_blas_product *p) {
+  if (!TG_MUTANT("blas: flags: NaN in C", has_nan(p), false)) return false;
+  double alpha = element(p, p->alpha, 0), beta = element(p, p->beta, 0);
+  survey s = {0};
+  if (!isfinite(alpha) || !isfinite(beta) || !take_survey(p, &s)) return true;
+  bool invalid = !s.infinite;   /* then no lane beside a matrix can have raised it */
+  for (int64_t x = 0; x < s.specials && !invalid; x++) {
+    int a = s.a[s.special[x]], b = s.b[s.special[x]];
+    invalid = (a & ZERO && b & INFINITE) || (a & INFINITE && b & ZERO) || (a | b) & SIGNALING;
+  }
+  if (!invalid) invalid = some_sum_is_invalid(p, &s);
+  free(s.special);
+  return invalid;
+}
+
+/* ---- around a product ---- */
+
+void tg_blas_flags_begin(tg_blas_flags *f) {
+  f->raised = raised_now();
+  f->traps = has_traps();
+  if (f->traps) {
+    feholdexcept((fenv_t *)(void *)f->environment);
+    f->raised = 0;
+  }
+}
+
+void tg_blas_flags_end(tg_blas_flags *f, const tg_blas_product *p) {
+  int fresh = raised_now() & ~f->raised;
+  if (!f->traps && !(fresh & FE_INVALID)) return;
+  if (fresh & FE_INVALID && !was_invalid(p)) fresh &= ~FE_INVALID;
+  else if (!f->traps) return;
+  if (!f->traps) feclearexcept(FE_INVALID);
+  else {
+    fesetenv((fenv_t *)(void *)f->environment);
+    feraiseexcept(fresh);
+  }
+}
