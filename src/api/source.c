@@ -118,7 +118,22 @@ static tg_status load(tg_work *k, tg_kernel **out) {
   return TG_ENOMEM;
 }
 
-/* A job is large and lives on the heap of the caller's allocator: compiles may come from threads with small stacks. */
+/* Compiles may come from threads with small stacks. A job is large and lives on the heap of the caller's allocator; texts, which may nest
+ * deeply, are read and compiled on a stack of tg's own, as are kernels in C behind their bodies, which are the caller's own code. */
+static bool is_text(const tg_work *w) { return w->source && !w->source->def && w->source->text; }
+
+typedef struct { tg_work *work; void (*run)(void *); void *arg; } deep;
+
+static void run_on_own_stack(void *user) {
+  deep *d = user;
+  tg_on_own_stack(&d->work->job->env, d->run, d->arg);
+}
+
+static bool protect(tg_work *w, void (*run)(void *), void *arg) {
+  deep d = {w, run, arg};
+  return is_text(w) ? tg_protect(&w->job->env, run_on_own_stack, &d) : tg_protect(&w->job->env, run, arg);
+}
+
 static tg_status with_job(tg_work *w, void (*run)(void *), void *arg, tg_kernel **out) {
   tg_context *c = w->context;
   tg_allocator *a = &c->env.allocator;
@@ -126,7 +141,7 @@ static tg_status with_job(tg_work *w, void (*run)(void *), void *arg, tg_kernel 
   if (!w->job) return tg_context_fail(c, TG_ENOMEM, "out of memory");
   tg_job_init(w->job, a);
   w->job->env.blocks = &c->blocks;
-  tg_status s = tg_protect(&w->job->env, run, arg) ? out ? load(w, out) : TG_OK : w->job->env.status;
+  tg_status s = protect(w, run, arg) ? out ? load(w, out) : TG_OK : w->job->env.status;
   if (s != TG_OK) tg_context_fail(c, s, w->job->env.message);
   tg_job_drop(w->job);
   a->free(a->user, w->job, sizeof *w->job);
@@ -136,6 +151,11 @@ static tg_status with_job(tg_work *w, void (*run)(void *), void *arg, tg_kernel 
 tg_status tg_work_run(tg_work *w, void (*run)(void *), void *arg) { return with_job(w, run, arg, NULL); }
 
 /* ---- kernels ---- */
+
+static void compile_entry(void *arg) {
+  tg_work *w = arg;
+  w->context->compiler->compile(w->job, w->context, w->source, &w->entry);
+}
 
 static void find_or_compile(void *arg) {
   tg_work *w = arg;
@@ -157,7 +177,8 @@ static void find_or_compile(void *arg) {
   const tg_spec *spec = tg_spec_build(j);
   w->entry.spec = spec;
   w->entry.spec_n = spec->bytes;
-  c->compiler->compile(j, c, w->source, &w->entry);
+  if (is_text(w)) compile_entry(w);
+  else tg_on_own_stack(&j->env, compile_entry, w);
   int err = cache ? tg_cache_write(&j->env, c->cache, &w->entry) : 0;
   if (err && c->log) c->log(c->log_user, tg_format(&j->env, "the cache %s cannot be written: %s", c->cache, strerror(err)));
 }

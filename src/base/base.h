@@ -54,6 +54,8 @@ void tg_env_drop(tg_env *e);                          /* frees the arena; status
 
 /* Runs fn(arg); false if it failed (status and message are set). Nests. */
 bool tg_protect(tg_env *e, void (*fn)(void *), void *arg);
+/* Likewise on a thread of its own with a stack of megabytes, which the caller waits for; a failure unwinds the caller. */
+void tg_on_own_stack(tg_env *e, void (*fn)(void *), void *arg);
 /* Records the error if it is the first, and unwinds. */
 TG_NORETURN void tg_fail(tg_env *e, tg_status s, const char *format, ...) TG_PRINTF(3, 4);
 TG_NORETURN void tg_failv(tg_env *e, tg_status s, const char *format, va_list);
@@ -102,11 +104,13 @@ static inline uint64_t tg_mix(uint64_t h, uint64_t x) {
 /* Seconds of a monotonic clock. */
 double tg_now(void);
 
-/* Files. tg_read_file: contents in the arena with a NUL behind, NULL if it cannot be read (errno says why).
- * tg_write_file: written aside, synced, renamed; 0 or an errno. */
+/* Files. tg_read_file: contents in the arena with a NUL behind, NULL if it cannot be read (errno says why). */
 char *tg_read_file(tg_env *e, const char *path, size_t *bytes);
-int tg_write_file(const char *path, const void *data, size_t bytes);
-int tg_make_dirs(const char *path, unsigned mode);   /* like mkdir -p; 0 or an errno */
-/* A folder, or a file, that nobody but this user could have written; with root, or the system's. */
-bool tg_is_private(const char *path, bool folder, bool root);
+/* Likewise of a file in a folder, if nobody but this user could have written either; with root, or the system. */
+char *tg_read_private(tg_env *e, const char *folder, const char *name, bool root, size_t *bytes);
+/* Makes the folder, which must be nobody else's. Written aside, synced, renamed: readers see all or nothing. 0 or an errno. */
+int tg_write_private(const char *folder, const char *name, const void *data, size_t bytes);
+int tg_write_all(int fd, const void *data, size_t bytes);   /* without SIGXFSZ; 0 or an errno */
+/* An open file, or folder, that nobody but this user could have written; with root, or the system. bytes may be NULL. */
+bool tg_is_private(int fd, bool root, size_t *bytes);
 #endif

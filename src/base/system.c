@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Hashing, the clock, files. */
+ * Hashing, the clock. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 #include "base/base.h"
@@ -22,86 +18,6 @@ double tg_now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static ssize_t read_fully(int fd, char *p, size_t n) {
-  size_t done = 0;
-  while (done < n) {
-    ssize_t k = read(fd, p + done, n - done);
-    if (k < 0 && errno == EINTR) continue;
-    if (k < 0) return -1;
-    if (!k) break;
-    done += (size_t)k;
-  }
-  return (ssize_t)done;
-}
-
-char *tg_read_file(tg_env *e, const char *path, size_t *bytes) {
-  struct stat st;
-  if (stat(path, &st)) return NULL;
-  if (!S_ISREG(st.st_mode)) {
-    errno = EINVAL;
-    return NULL;
-  }
-  char *p = tg_alloc(e, (size_t)st.st_size + 1); /* before open: an unwinding must not pass over close */
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return NULL;
-  ssize_t n = read_fully(fd, p, (size_t)st.st_size);
-  close(fd);
-  if (n < 0) return NULL;
-  p[n] = 0;
-  if (bytes) *bytes = (size_t)n;
-  return p;
-}
-
-/* A file of our own beside path: O_EXCL keeps two writers apart. */
-static int open_aside(const char *path, char *aside, size_t size) {
-  for (int serial = 0; serial < 1000; serial++) {
-    int n = snprintf(aside, size, "%s.%ld.%d.tmp", path, (long)getpid(), serial);
-    if (n < 0 || (size_t)n >= size) return errno = ENAMETOOLONG, -1;
-    int fd = open(aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd >= 0 || errno != EEXIST) return fd;
-  }
-  return -1;
-}
-
-int tg_write_file(const char *path, const void *data, size_t bytes) {
-  char aside[4096];
-  int fd = open_aside(path, aside, sizeof aside);
-  if (fd < 0) return errno;
-  int err = 0;
-  for (size_t done = 0; done < bytes && !err;) {
-    ssize_t k = write(fd, (const char *)data + done, bytes - done);
-    if (k > 0) done += (size_t)k;
-    else if (k == 0) err = EIO;
-    else if (errno != EINTR) err = errno;
-  }
-  if (!err && fsync(fd)) err = errno;
-  if (close(fd) && !err) err = errno;
-  if (!err && rename(aside, path)) err = errno;
-  if (err) unlink(aside);
-  return err;
-}
-
-int tg_make_dirs(const char *path, unsigned mode) {
-  char buf[4096];
-  size_t n = strlen(path);
-  if (!n || n >= sizeof buf) return n ? ENAMETOOLONG : EINVAL;
-  memcpy(buf, path, n + 1);
-  for (size_t i = 1; i <= n; i++) {
-    if (buf[i] != '/' && buf[i]) continue;
-    char c = buf[i];
-    buf[i] = 0;
-    if (mkdir(buf, mode) && errno != EEXIST) return errno;
-    buf[i] = c;
-  }
-  return 0;
-}
-
-bool tg_is_private(const char *path, bool folder, bool root) {
-  struct stat s;
-  if (lstat(path, &s) || !(folder ? S_ISDIR(s.st_mode) : S_ISREG(s.st_mode))) return false;
-  return (s.st_uid == geteuid() || (root && !s.st_uid)) && TG_MUTANT("cache: file open to others", !(s.st_mode & 022), true);
 }
 
 #ifdef TG_MUTANTS

@@ -2,7 +2,6 @@
  * The object cache. A file is a header, the key itself, the launcher's data and the object, under a checksum of all of it; it is written
  * aside, synced and renamed, so readers see all or nothing. What is damaged, cut short, of another format, or of another key that has
  * the same hash, is a miss. Code is only taken from a folder and files that nobody else could have written. */
-#include <errno.h>
 #include <stdio.h>
 #include "jit/cache.h"
 
@@ -22,16 +21,14 @@ enum { SUMMED = offsetof(header, key_n) };
 
 static size_t padded(size_t n) { return (n + 15) & ~(size_t)15; }
 
-static const char *file_name(tg_env *env, const char *folder, const tg_cache_entry *e) {
+static const char *file_name(tg_env *env, const tg_cache_entry *e) {
   tg_hash128 h = tg_hash_wide(e->key, e->key_n);
-  return tg_format(env, "%s/%016llx%016llx.tgo", folder, (unsigned long long)h.hi, (unsigned long long)h.lo);
+  return tg_format(env, "%016llx%016llx.tgo", (unsigned long long)h.hi, (unsigned long long)h.lo);
 }
 
 bool tg_cache_read(tg_env *env, const char *folder, tg_cache_entry *e) {
-  const char *path = file_name(env, folder, e);
   size_t bytes, start = padded(sizeof(header));
-  if (!tg_is_private(folder, true, false) || !tg_is_private(path, false, false)) return false;
-  const char *data = tg_read_file(env, path, &bytes);
+  const char *data = tg_read_private(env, folder, file_name(env, e), false, &bytes);
   header h;
   if (!data || bytes < start) return false;
   memcpy(&h, data, sizeof h);
@@ -63,7 +60,5 @@ int tg_cache_write(tg_env *env, const char *folder, const tg_cache_entry *e) {
   if (e->info.launch_n) memcpy(data + bytes - padded(8 * e->info.launch_n), e->info.launch, 8 * e->info.launch_n);
   h.sum = tg_hash_wide(data + SUMMED, bytes - SUMMED);
   memcpy(data, &h, sizeof h);
-  int err = tg_make_dirs(folder, 0700);
-  if (err) return err;
-  return tg_is_private(folder, true, false) ? tg_write_file(file_name(env, folder, e), data, bytes) : EPERM;
+  return tg_write_private(folder, file_name(env, e), data, bytes);
 }

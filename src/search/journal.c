@@ -100,13 +100,8 @@ static size_t read_lines(tg_journal *j, char *data, uint64_t key) {
   return (size_t)(line - data);
 }
 
-static void append(tg_journal *j, const tg_str *s) {
-  for (size_t done = 0; done < s->n;) {
-    ssize_t k = write(j->fd, s->data + done, s->n - done);
-    if (k > 0) done += (size_t)k;
-    else if (k == 0 || errno != EINTR) return;   /* a full disk costs the resuming, not the search */
-  }
-}
+/* A full disk costs the resuming, not the search. */
+static void append(tg_journal *j, const tg_str *s) { tg_write_all(j->fd, s->data, s->n); }
 
 tg_journal *tg_journal_open(tg_env *env, const char *path, const char *title, uint64_t key, bool resume) {
   tg_journal *j = tg_new(env, tg_journal, 1);

@@ -114,30 +114,25 @@ bool tg_store_parse(tg_env *env, const char *text, size_t bytes, tg_tuned *t) {
 
 /* ---- files ---- */
 
-static const char *path_of(tg_env *env, const char *folder, const char *key) {
+static const char *name_of(tg_env *env, const char *key) {
   tg_hash128 h = tg_hash_wide(key, strlen(key));
-  return tg_format(env, "%s/%016llx%016llx.tgt", folder, (unsigned long long)h.hi, (unsigned long long)h.lo);
+  return tg_format(env, "%016llx%016llx.tgt", (unsigned long long)h.hi, (unsigned long long)h.lo);
 }
 
-static bool read_entry(tg_env *env, const char *path, tg_tuned *t) {
+static bool read_entry(tg_env *env, const char *folder, const char *name, tg_tuned *t) {
   size_t bytes;
-  if (!tg_is_private(path, false, true)) return false;
-  const char *text = tg_read_file(env, path, &bytes);
+  const char *text = tg_read_private(env, folder, name, true, &bytes);
   return text && tg_store_parse(env, text, bytes, t);
 }
 
 bool tg_store_read(tg_env *env, const char *folder, const char *key, tg_tuned *out) {
-  if (!tg_is_private(folder, true, true) || !read_entry(env, path_of(env, folder, key), out)) return false;
-  return TG_MUTANT("store: key", !strcmp(out->key, key), true);
+  return read_entry(env, folder, name_of(env, key), out) && TG_MUTANT("store: key", !strcmp(out->key, key), true);
 }
 
 int tg_store_write(tg_env *env, const char *folder, const tg_tuned *t) {
   tg_str s = tg_str_new(env);
-  int err = tg_make_dirs(folder, 0700);
-  if (err) return err;
-  if (!tg_is_private(folder, true, false)) return EPERM;
   tg_store_print(&s, t);
-  return tg_write_file(path_of(env, folder, t->key), s.data, s.n);
+  return tg_write_private(folder, name_of(env, t->key), s.data, s.n);
 }
 
 static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
@@ -151,17 +146,16 @@ int tg_store_each(tg_env *env, const char *folder, tg_store_fn *fn, void *user) 
   struct dirent **names;
   int n = scandir(folder, &names, is_entry, by_name);
   if (n < 0) return errno;
-  const char **paths = tg_new(env, const char *, n + 1);
+  const char **entries = tg_new(env, const char *, n + 1);
   for (int i = 0; i < n; i++) {
-    paths[i] = tg_format(env, "%s/%s", folder, names[i]->d_name);
+    entries[i] = tg_strdup(env, names[i]->d_name);
     free(names[i]);
   }
   free(names);
   for (int i = 0; i < n; i++) {
     tg_tuned t;
-    bool ok = tg_is_private(folder, true, true) && read_entry(env, paths[i], &t);
-    if (ok) ok = !strcmp(paths[i], path_of(env, folder, t.key));
-    fn(user, paths[i], ok ? &t : NULL);
+    bool ok = read_entry(env, folder, entries[i], &t) && !strcmp(entries[i], name_of(env, t.key));
+    fn(user, tg_format(env, "%s/%s", folder, entries[i]), ok ? &t : NULL);
   }
   return 0;
 }

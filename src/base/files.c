@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT
+ * Files. What is taken for one's own, code above all, is asked of the descriptor that it is read from, never of a path:
+ * between a question and an opening by path others may have put something else there. So a folder is opened without
+ * following a link, asked who can write it, and its files are opened from that descriptor. Whose the folders above are
+ * does not count then: whoever can move ours away cannot make one that is ours. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include "base/base.h"
+
+/* ---- reading ---- */
+
+static ssize_t read_fully(int fd, char *p, size_t n) {
+  size_t done = 0;
+  while (done < n) {
+    ssize_t k = read(fd, p + done, n - done);
+    if (k < 0 && errno == EINTR) continue;
+    if (k < 0) return -1;
+    if (!k) break;
+    done += (size_t)k;
+  }
+  return (ssize_t)done;
+}
+
+typedef struct { tg_env *env; size_t bytes; char *data; } room;
+
+static void make_room(void *arg) {
+  room *r = arg;
+  r->data = tg_alloc(r->env, r->bytes);
+}
+
+/* The descriptor is closed, also where there is no memory. */
+static char *read_and_close(tg_env *e, int fd, size_t size, size_t *bytes) {
+  room r = {e, size + 1, NULL};
+  bool made = tg_protect(e, make_room, &r);
+  ssize_t n = made ? read_fully(fd, r.data, size) : -1;
+  int err = errno;
+  close(fd);
+  if (!made) tg_fail(e, e->status, "out of memory");
+  errno = err;
+  if (n < 0) return NULL;
+  r.data[n] = 0;
+  if (bytes) *bytes = (size_t)n;
+  return r.data;
+}
+
+/* O_NONBLOCK: a pipe in the place of a file must not keep us waiting. */
+char *tg_read_file(tg_env *e, const char *path, size_t *bytes) {
+  struct stat s;
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0) return NULL;
+  if (fstat(fd, &s) || !S_ISREG(s.st_mode)) {
+    close(fd);
+    errno = EINVAL;
+    return NULL;
+  }
+  return read_and_close(e, fd, (size_t)s.st_size, bytes);
+}
+
+/* ---- what nobody else could have written ---- */
+
+bool tg_is_private(int fd, bool root, size_t *bytes) {
+  struct stat s;
+  if (fstat(fd, &s) || !(S_ISREG(s.st_mode) || S_ISDIR(s.st_mode))) return false;
+  if (bytes) *bytes = (size_t)s.st_size;
+  if (TG_MUTANT("files: owner", s.st_uid != geteuid() && !(root && !s.st_uid), false)) return false;
+  return TG_MUTANT("cache: file open to others", !(s.st_mode & 022), true);
+}
+
+/* -1: there is none, or others may write it (EPERM). */
+static int open_folder(const char *path, bool root) {
+  int fd = open(path, O_RDONLY | O_DIRECTORY | TG_MUTANT("files: links to a folder", O_NOFOLLOW, 0) | O_CLOEXEC);
+  if (fd < 0 || tg_is_private(fd, root, NULL)) return fd;
+  close(fd);
+  errno = EPERM;
+  return -1;
+}
+
+char *tg_read_private(tg_env *e, const char *folder, const char *name, bool root, size_t *bytes) {
+  size_t size;
+  struct stat s;
+  int at = open_folder(folder, root);
+  if (at < 0) return NULL;
+  int fd = openat(at, name, O_RDONLY | TG_MUTANT("files: links to a file", O_NOFOLLOW, 0) | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  close(at);
+  if (fd < 0) return NULL;
+  if (tg_is_private(fd, root, &size) && !fstat(fd, &s) && S_ISREG(s.st_mode)) return read_and_close(e, fd, size, bytes);
+  close(fd);
+  errno = EPERM;
+  return NULL;
+}
+
+/* ---- writing ---- */
+
+/* Past RLIMIT_FSIZE a write raises SIGXFSZ, which ends the program: ours may fail, and no more. */
+int tg_write_all(int fd, const void *data, size_t bytes) {
+  sigset_t exceeds, before, pending;
+  int err = 0;
+  sigemptyset(&exceeds);
+  sigaddset(&exceeds, SIGXFSZ);
+  sigpending(&pending);
+  bool waits = sigismember(&pending, SIGXFSZ) > 0;   /* the program's own */
+  if (!TG_MUTANT("files: SIGXFSZ", false, true)) pthread_sigmask(SIG_BLOCK, &exceeds, &before);
+  else pthread_sigmask(SIG_BLOCK, NULL, &before);
+  for (size_t done = 0; done < bytes && !err;) {
+    ssize_t k = write(fd, (const char *)data + done, bytes - done);
+    if (k > 0) done += (size_t)k;
+    else if (k == 0) err = EIO;
+    else if (errno != EINTR) err = errno;
+  }
+  if (err == EFBIG && !waits) sigtimedwait(&exceeds, NULL, &(struct timespec){0, 0});
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return err;
+}
+
+/* A file of our own beside it: O_EXCL keeps two writers apart. */
+static int open_aside(int folder, const char *name, char *aside, size_t size) {
+  for (int serial = 0; serial < 1000; serial++) {
+    int n = snprintf(aside, size, "%s.%ld.%d.tmp", name, (long)getpid(), serial);
+    if (n < 0 || (size_t)n >= size) return errno = ENAMETOOLONG, -1;
+    int fd = openat(folder, aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd >= 0 || errno != EEXIST) return fd;
+  }
+  return -1;
+}
+
+static int write_into(int folder, const char *name, const void *data, size_t bytes) {
+  char aside[256];
+  int fd = open_aside(folder, name, aside, sizeof aside);
+  if (fd < 0) return errno;
+  int err = tg_write_all(fd, data, bytes);
+  if (!err && fsync(fd)) err = errno;
+  if (close(fd) && !err) err = errno;
+  if (!err && renameat(folder, aside, folder, name)) err = errno;
+  if (err) unlinkat(folder, aside, 0);
+  return err;
+}
+
+/* Like mkdir -p; 0 or an errno. */
+static int make_folders(const char *path) {
+  char buf[4096];
+  size_t n = strlen(path);
+  if (!n || n >= sizeof buf) return n ? ENAMETOOLONG : EINVAL;
+  memcpy(buf, path, n + 1);
+  for (size_t i = 1; i <= n; i++) {
+    if (buf[i] != '/' && buf[i]) continue;
+    char c = buf[i];
+    buf[i] = 0;
+    if (mkdir(buf, 0700) && errno != EEXIST) return errno;
+    buf[i] = c;
+  }
+  return 0;
+}
+
+int tg_write_private(const char *folder, const char *name, const void *data, size_t bytes) {
+  int err = make_folders(folder);
+  if (err) return err;
+  int at = open_folder(folder, false);
+  if (at < 0) return errno;
+  err = write_into(at, name, data, bytes);
+  close(at);
+  return err;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT
+ * A stack for deep work. How far passes and LLVM recurse depends on the kernel, and what the calling thread has left on the program: threads of 64 KiB, of 16, coroutines. So a
+ * compile gets a thread of its own, of the size that main threads commonly have, and the caller waits for it. */
+#define _GNU_SOURCE
+#include <signal.h>
+#include "base/base.h"
+
+enum { STACK = 8 << 20 };
+
+typedef struct { tg_env *env; void (*fn)(void *); void *arg; bool ok; } errand;
+
+static void *run(void *user) {
+  errand *w = user;
+  w->ok = tg_protect(w->env, w->fn, w->arg);
+  return NULL;
+}
+
+/* The program's handlers stay with its own threads; faults of this one are its own. */
+static bool start(pthread_t *thread, errand *w) {
+  static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
+  sigset_t others, before;
+  pthread_attr_t a;
+  if (pthread_attr_init(&a)) return false;
+  sigfillset(&others);
+  for (size_t i = 0; i < TG_COUNT(own); i++) sigdelset(&others, own[i]);
+  pthread_sigmask(SIG_BLOCK, &others, &before);
+  bool started = !pthread_attr_setstacksize(&a, STACK) && !pthread_create(thread, &a, run, w);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  pthread_attr_destroy(&a);
+  return started;
+}
+
+void tg_on_own_stack(tg_env *e, void (*fn)(void *), void *arg) {
+  errand w = {e, fn, arg, false};
+  pthread_t thread;
+  if (TG_MUTANT("base: a stack of its own", !start(&thread, &w), true)) {   /* no threads to be had: on what there is */
+    fn(arg);
+    return;
+  }
+  pthread_join(thread, NULL);
+  if (!w.ok) tg_fail(e, e->status, "%s", "the work failed");   /* its own message stands */
+}
