@@ -19,7 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/mutant.h"
+#include "base/base.h"
 #include "blas/front.h"
 #include "target/target.h"
 #include "tg/gemm.h"
@@ -59,6 +59,7 @@ static struct {
            .engine = {{.create = tg_context_create_runtime, .plan = tg_gemm_plan_sized, .workspace = tg_gemm_workspace_sized, .run = tg_gemm_run_sized, .function = tg_gemm_function}}};
 
 typedef struct { size_t bytes; char memory[]; } scratch;
+enum { SCRATCH_ALIGN = 64 };
 
 static void before_fork(void) { pthread_mutex_lock(&state.lock); }
 static void after_fork(void) { pthread_mutex_unlock(&state.lock); }
@@ -159,6 +160,14 @@ static chosen find(int at) {
   return (chosen){NULL, NULL, NULL};
 }
 
+/* Planning takes more stack than some threads have. The second library is opened by the caller's thread, which may be inside of a dlopen itself. */
+typedef struct { const engine *by; const tg_gemm_desc *desc; tg_gemm *plan; } planning;
+
+static void make(void *user) {
+  planning *p = user;
+  if (p->by->plan(p->by->context, p->desc, sizeof *p->desc, &p->plan) != TG_OK) p->plan = NULL;
+}
+
 static chosen make_plan(const product *p, int at, bool scaled, bool update) {
   tg_gemm_desc d = {.a = p->wide ? TG_F64 : TG_F32, .a_major = p->ta ? TG_ROW_MAJOR : TG_COLUMN_MAJOR, .b_major = p->tb ? TG_ROW_MAJOR : TG_COLUMN_MAJOR, .c_major = TG_COLUMN_MAJOR,
                     .alpha = scaled, .beta = update, .m = row_class[class_of_rows(p->m)], .n = row_class[class_of_rows(p->n)], .k = term_class[class_of_terms(p->k)],
@@ -169,10 +178,11 @@ static chosen make_plan(const product *p, int at, bool scaled, bool update) {
   chosen found = find(at);
   for (int e = 0; e < ENGINES && !found.plan && !atomic_load(&state.refused[at]); e++) {
     if (e == OPENED) open_compiler();
-    tg_gemm *g = NULL;
-    if (state.engine[e].context && state.engine[e].plan(state.engine[e].context, &d, sizeof d, &g) == TG_OK) {
-      state.code[e][at] = small ? state.engine[e].function(g) : NULL;
-      atomic_store_explicit(&state.plan[e][at], g, memory_order_release);
+    planning work = {&state.engine[e], &d, NULL};
+    if (work.by->context) tg_run_on_own_stack(make, &work);
+    if (work.plan) {
+      state.code[e][at] = small ? work.by->function(work.plan) : NULL;
+      atomic_store_explicit(&state.plan[e][at], work.plan, memory_order_release);
     }
     found = find(at);
   }
@@ -211,18 +221,22 @@ static void loop(const product *p, bool scale) { (p->wide ? loop_f64 : loop_f32)
 
 void tg_blas_loops(const product *p) { loop(p, false); }
 
-/* Small: no more is to be checked, and a call of tg would take longer than the product. */
-static void compute_bare(const product *p, tg_gemm_code *code) {
-  _Alignas(64) char room[TG_GEMM_SCRATCH];
+/* Small: no more is to be checked, and a call of tg would take longer than the product. The scratch memory is too large for some threads' stacks. */
+static bool run_bare(const product *p, tg_gemm_code *code) {
+  bool own = false;
+  char *room = workspace_of(TG_GEMM_SCRATCH + SCRATCH_ALIGN, &own);
   void *operands[5] = {(void *)(uintptr_t)p->a, (void *)(uintptr_t)p->b, p->c};
   int64_t sizes[6];
   int n = 0, scalars = 3;
+  if (!room) return false;
   if (!is(p, p->alpha, 1)) operands[scalars++] = (void *)(uintptr_t)p->alpha;
   if (!is(p, p->beta, 0)) operands[scalars] = (void *)(uintptr_t)p->beta;
   if (p->m > 1) sizes[n++] = p->m;
   if (p->n > 1) sizes[n++] = p->n;   /* 1 is a class of its own */
   sizes[n] = p->k, sizes[n + 1] = p->lda, sizes[n + 2] = p->ldb, sizes[n + 3] = p->ldc;
-  code(operands, sizes, room, 0);
+  code(operands, sizes, room + (SCRATCH_ALIGN - (uintptr_t)room % SCRATCH_ALIGN) % SCRATCH_ALIGN, 0);
+  if (own) free(room - offsetof(scratch, memory));
+  return true;
 }
 
 static bool run(const product *p, chosen with) {
@@ -244,9 +258,7 @@ static bool compute(const product *p) {
   tg_blas_flags flags;
   if (!with.plan) return false;
   tg_blas_flags_begin(&flags);
-  bool ran = true;
-  if (with.code) compute_bare(p, with.code);
-  else ran = run(p, with);
+  bool ran = with.code ? run_bare(p, with.code) : run(p, with);
   tg_blas_flags_end(&flags, p);
   return ran;
 }

@@ -81,16 +81,19 @@ static const char *file_of(const void *p) {
   return p && dladdr(p, &i) && i.dli_fname ? i.dli_fname : "?";
 }
 
-/* What the name means to the caller but for this library: first what was loaded for all behind it, then what the caller's own library
- * stands on (Python opens a module and its BLAS for that module alone). */
+static void *others(void *found) { return found && !is_ours(found) ? found : NULL; }
+
+/* What the name means to the caller but for this library: first what was loaded for all behind it, then what the
+ * caller's own library stands on (Python opens a module and its BLAS for that module alone), then the program's. */
 static void *behind(const char *name, const void *caller) {
-  void *found = dlsym(RTLD_NEXT, name);
   Dl_info i;
-  if ((found && !is_ours(found)) || !caller || !dladdr(caller, &i) || !i.dli_fname) return found;
-  void *library = dlopen(i.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-  found = library ? dlsym(library, name) : NULL;
-  if (library) dlclose(library);   /* loaded it stays: its code is calling */
-  return found && !is_ours(found) ? found : NULL;
+  void *found = others(dlsym(RTLD_NEXT, name)), *library = NULL;
+  if (!found && caller && dladdr(caller, &i) && i.dli_fname) library = dlopen(i.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  if (library) {
+    found = others(dlsym(library, name));
+    dlclose(library);   /* loaded it stays: its code is calling */
+  }
+  return found ? found : others(dlsym(RTLD_DEFAULT, name));
 }
 
 static void *below(const call *c) {

@@ -56,6 +56,7 @@ void tg_env_drop(tg_env *e);                          /* frees the arena; status
 bool tg_protect(tg_env *e, void (*fn)(void *), void *arg);
 /* Likewise on a thread of its own with a stack of megabytes, which the caller waits for; a failure unwinds the caller. */
 void tg_on_own_stack(tg_env *e, void (*fn)(void *), void *arg);
+void tg_run_on_own_stack(void (*fn)(void *), void *arg);   /* of what does not fail so */
 /* Records the error if it is the first, and unwinds. */
 TG_NORETURN void tg_fail(tg_env *e, tg_status s, const char *format, ...) TG_PRINTF(3, 4);
 TG_NORETURN void tg_failv(tg_env *e, tg_status s, const char *format, va_list);

@@ -7,11 +7,11 @@
 
 enum { STACK = 8 << 20 };
 
-typedef struct { tg_env *env; void (*fn)(void *); void *arg; bool ok; } errand;
+typedef struct { void (*fn)(void *); void *arg; } errand;
 
 static void *run(void *user) {
   errand *w = user;
-  w->ok = tg_protect(w->env, w->fn, w->arg);
+  w->fn(w->arg);
   return NULL;
 }
 
@@ -30,13 +30,22 @@ static bool start(pthread_t *thread, errand *w) {
   return started;
 }
 
-void tg_on_own_stack(tg_env *e, void (*fn)(void *), void *arg) {
-  errand w = {e, fn, arg, false};
+void tg_run_on_own_stack(void (*fn)(void *), void *arg) {
+  errand w = {fn, arg};
   pthread_t thread;
-  if (TG_MUTANT("base: a stack of its own", !start(&thread, &w), true)) {   /* no threads to be had: on what there is */
-    fn(arg);
-    return;
-  }
-  pthread_join(thread, NULL);
-  if (!w.ok) tg_fail(e, e->status, "%s", "the work failed");   /* its own message stands */
+  if (TG_MUTANT("base: a stack of its own", start(&thread, &w), false)) pthread_join(thread, NULL);
+  else fn(arg);   /* no thread is to be had: on what there is */
+}
+
+typedef struct { tg_env *env; void (*fn)(void *); void *arg; bool ok; } guarded;
+
+static void protect(void *user) {
+  guarded *g = user;
+  g->ok = tg_protect(g->env, g->fn, g->arg);
+}
+
+void tg_on_own_stack(tg_env *e, void (*fn)(void *), void *arg) {
+  guarded g = {e, fn, arg, false};
+  tg_run_on_own_stack(protect, &g);
+  if (!g.ok) tg_fail(e, e->status, "%s", "the work failed");   /* its own message stands */
 }
