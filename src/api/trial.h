@@ -31,7 +31,8 @@ typedef struct tg_trial_operand {
   bool read, written;
   size_t bytes, n;
   int64_t lo, hi;              /* whole numbers that may stand in it */
-  size_t want[GATES], wide;    /* written: where what is expected stands in the shared memory. wide: in f64, of floats under GATE_RANDOM */
+  size_t input[2];             /* read: where its pages stand in the shared memory, of whole numbers and of real ones; 0: nowhere */
+  size_t want[GATES], wide;    /* written: where what is expected stands. wide: in f64, of floats under GATE_RANDOM */
 } tg_trial_operand;
 
 /* Where sizes are known at launch only, what is built for them all is checked at several. */
@@ -59,21 +60,37 @@ typedef struct tg_trial_state {
   uint32_t n, params_n;
   int threads;
   uint64_t seed;
-  char *shared;                /* the header, then what is expected */
-  size_t shared_bytes;
+  char *shared;                /* a header, what is expected, the inputs */
+  size_t shared_bytes, page;
+  int file;                    /* that it is mapped from */
+  bool own_file;
+  uint64_t *table;             /* of values, while inputs are made */
+  double run_seconds;          /* of the last run between guard pages */
 } tg_trial_state;
 
 void tg_trial_use(tg_trial_state *s, uint32_t launch);
 
-/* trial_check.c: inputs by the seed, memory between guard pages, results against what is expected. All fail by unwinding in env. */
-void tg_trial_fill(const tg_trial_state *s, uint32_t b, tg_gate_kind gate, void *data);
-void tg_trial_make(tg_trial_state *s, tg_env *env);                      /* into the shared memory */
+/* trial_memory.c: inputs by the seed, what is expected, memory between pages that fault. All fail by unwinding in env. */
+void tg_trial_share(tg_trial_state *s, tg_env *env, const tg_task *t);   /* places for all of it, and the memory: of the file, or its own; the inputs, if t is to make them */
+void tg_trial_unshare(tg_trial_state *s);
+void tg_trial_done(tg_trial_state *s);                                   /* all results are there */
 bool tg_trial_made(const tg_trial_state *s);
+void tg_trial_fill(const tg_trial_state *s, uint32_t b, tg_gate_kind gate, void *data);
+double *tg_trial_own_error(const tg_trial_state *s, uint32_t b);         /* of the kernel as written, in its own types */
+/* Is a launch run under this gate? The first under all; where the kernel takes long, others, which differ from it in how operands lie, under the strictest alone. */
+bool tg_trial_asks(const tg_trial_state *s, uint32_t launch, tg_gate_kind gate);
+typedef struct tg_trial_guarded { char *map, *data; size_t room, bytes, page; } tg_trial_guarded;
+/* One run, each operand right before a page that faults, or right behind one. The caller drops g, whatever happens. */
+void tg_trial_run_guarded(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_gate_kind gate, bool at_end, tg_trial_guarded *g);
+bool tg_trial_at_end(const tg_trial_state *s, tg_gate_kind gate);        /* where a gate's inputs stand already */
+bool tg_trial_untouched(const tg_trial_guarded *g);                      /* what lies around the operand */
+void tg_trial_drop(tg_trial_guarded *g, uint32_t n);
+
+/* trial_check.c: results against what is expected */
+void tg_trial_make(tg_trial_state *s, tg_env *env);                      /* into the shared memory */
 void tg_trial_check(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_task *t);
 /* Does what stands in data agree? A message if not. */
 const char *tg_trial_judge(const tg_trial_state *s, tg_env *env, uint32_t b, tg_gate_kind gate, const void *data);
-void tg_trial_share(tg_trial_state *s, tg_env *env, const tg_task *t);   /* places for what is expected, and the memory: of the file, or its own */
-void tg_trial_unshare(tg_trial_state *s);
 
 /* trial_slab.c: text of the kernel for a share of the iterations of its outermost loop, NULL if it is no single loop of independent ones */
 const char *tg_trial_slab(tg_job *j, tg_env *env, const tg_uop *author, double share);

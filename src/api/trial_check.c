@@ -3,149 +3,23 @@
  * bit for bit; the same with some that are infinite or NaN; and random numbers, compared with the kernel as written in f64, within twice the error that it has in its own types. Operands stand right
  * before a page that faults, then right behind one; inputs cannot be written to, outputs begin as garbage, and what lies around them must stay.
  * What the schedule leaves is interpreted too, as far as that is quick: two tasks that touch one element are a fault, whoever wins. */
-#define _GNU_SOURCE
 #include <math.h>
 #include <stdio.h>
-#include <sys/mman.h>
-#include <unistd.h>
 #include "api/trial.h"
 #include "dsl/functions.h"
 #include "dsl/text.h"
 #include "interp/interp.h"
 
-enum { PAGE = 4096, CANARY = 0xA5, POISON = 0xff };
-
-typedef struct { uint64_t magic, seed, bytes, made; double own[TRIAL_LAUNCHES][TRIAL_BUFFERS]; } header;
-enum { MAGIC = 0x7467726566 };
-
-/* ---- inputs ---- */
-
-static uint64_t draw(uint64_t seed, uint64_t i) {
-  uint64_t x = seed + i * 0x9E3779B97F4A7C15u;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-  return x ^ (x >> 31);
-}
-
-/* Integers at full range have runs of their extremes: sums that saturate on the way show there. And what divisions, shifts and signs are about, which hardly comes by itself. */
-static int64_t whole(const tg_trial_operand *o, uint64_t r, size_t i, bool runs) {
-  static const int64_t edges[] = {0, 1, -1, 2, 7, 8, 15, 16, 31, 32, 33, 63, 64, -2};
-  uint64_t width = (uint64_t)o->hi - (uint64_t)o->lo + 1, edge = r >> 32;
-  if (runs && edge % 4 == 0) {
-    int64_t v = edges[edge / 4 % (sizeof edges / sizeof *edges)];
-    if ((uint64_t)v - (uint64_t)o->lo <= width - 1) return v;   /* for 64 bits the width is 0 */
-  }
-  if (runs && (i >> 6) % 4 == 1) return (i >> 8) % 2 ? o->lo : o->hi;
-  return width ? (int64_t)((uint64_t)o->lo + r % width) : (int64_t)r;
-}
-
-void tg_trial_fill(const tg_trial_state *s, uint32_t b, tg_gate_kind gate, void *data) {
-  const tg_trial_operand *o = &s->op[b];
-  size_t size = (size_t)tg_type_bytes(o->type);
-  uint64_t seed = draw(s->seed + gate * 1000003u, b);
-  bool real = (gate == GATE_RANDOM || (gate == GATE_ENDLESS && s->work.span <= 0)) && tg_is_float(o->type), runs = s->work.integers && (uint64_t)o->hi - (uint64_t)o->lo > 64;
-  size_t apart = o->n / 4 > 16 ? o->n / 4 : 16;
-  for (size_t i = 0; i < o->n; i++) {
-    uint64_t r = draw(seed, i);
-    bool endless = gate == GATE_ENDLESS && tg_is_float(o->type) && (r >> 20) % apart == 0;
-    tg_value v = endless ? (tg_value){.f = tg_round_to(o->type, r % 3 == 0 ? NAN : r % 3 == 1 ? INFINITY : -INFINITY)} : real ? (tg_value){.f = (double)(int64_t)(r >> 11) * 0x1p-52 - 1} : tg_is_float(o->type) ? (tg_value){.f = (double)whole(o, r, i, false)} : (tg_value){.i = whole(o, r, i, runs)};
-    if (real) v.f = tg_round_to(o->type == TG_F64 ? TG_F32 : o->type, v.f);
-    uint64_t bits = tg_value_bits(o->type, v);
-    memcpy((char *)data + i * size, &bits, size);
-  }
-}
-
-/* ---- the shared memory ---- */
-
-static size_t padded(size_t n) { return (n + 63) & ~(size_t)63; }
-
-static size_t layout(tg_trial_state *s) {
-  size_t at = padded(sizeof(header));
-  for (uint32_t i = 0; i < s->n * s->launches; i++) {
-    tg_trial_operand *o = &s->launch[i / s->n].op[i % s->n];
-    if (!o->written) continue;
-    for (int g = 0; g < GATES; g++)
-      if (s->gate[g]) o->want[g] = at, at += padded(o->bytes);
-    if (s->gate[GATE_RANDOM] && tg_is_float(o->type)) o->wide = at, at += padded(o->n * 8);
-  }
-  return at;
-}
-
-static header *head(const tg_trial_state *s) { return (header *)(void *)s->shared; }
-
-/* A worker that is not to make the results cannot change them either: what it runs is its child. */
-void tg_trial_share(tg_trial_state *s, tg_env *env, const tg_task *t) {
-  s->shared_bytes = layout(s);
-  int fd = t->shared;
-  if (fd >= 0 && t->make && ftruncate(fd, (off_t)s->shared_bytes)) tg_fail(env, TG_EIO, "no room for the reference's results");
-  void *p = fd < 0 ? mmap(NULL, s->shared_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-                   : mmap(NULL, s->shared_bytes, t->make ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
-  if (p == MAP_FAILED) tg_fail(env, TG_ENOMEM, "no memory for the reference's results");
-  s->shared = p;
-}
-
-void tg_trial_unshare(tg_trial_state *s) {
-  if (s->shared) munmap(s->shared, s->shared_bytes);
-  s->shared = NULL;
-}
-
-bool tg_trial_made(const tg_trial_state *s) {
-  const header *h = head(s);
-  return h->magic == MAGIC && h->seed == s->seed && h->bytes == s->shared_bytes && h->made;
-}
-
-/* ---- memory between guard pages ---- */
-
-typedef struct { char *map, *data; size_t room, bytes; } guarded;
-
-static bool take(guarded *g, size_t bytes, bool at_end) {
-  g->bytes = bytes;
-  g->room = (bytes + PAGE - 1) / PAGE * PAGE;
-  if (!g->room) g->room = PAGE;
-  g->map = mmap(NULL, g->room + 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (g->map == MAP_FAILED) return g->map = NULL, false;
-  mprotect(g->map, PAGE, PROT_NONE);
-  mprotect(g->map + PAGE + g->room, PAGE, PROT_NONE);
-  memset(g->map + PAGE, CANARY, g->room);
-  g->data = g->map + PAGE + (at_end ? g->room - bytes : 0);
-  return true;
-}
-
-static void drop_all(guarded *g, uint32_t n) {
-  for (uint32_t i = 0; i < n; i++)
-    if (g[i].map) munmap(g[i].map, g[i].room + 2 * PAGE);
-}
-
-static bool untouched(const guarded *g) {
-  const unsigned char *p = (const unsigned char *)g->map + PAGE, *end = p + g->room;
-  for (; p < end; p++)
-    if ((p < (const unsigned char *)g->data || p >= (const unsigned char *)g->data + g->bytes) && *p != CANARY) return false;
-  return true;
-}
-
-/* One run between guards. The caller drops g. */
-static void run_guarded(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_gate_kind gate, bool at_end, guarded *g) {
-  tg_argument args[TRIAL_BUFFERS];
-  for (uint32_t b = 0; b < s->n; b++) {
-    const tg_trial_operand *o = &s->op[b];
-    if (!take(&g[b], o->bytes, at_end)) tg_fail(env, TG_ENOMEM, "no memory for the operands");
-    if (o->read) tg_trial_fill(s, b, gate, g[b].data);
-    else memset(g[b].data, POISON, o->bytes);
-    if (!o->written) mprotect(g[b].map + PAGE, g[b].room, PROT_READ);
-    args[b] = (tg_argument){g[b].data, o->bytes};
-  }
-  tg_launch l = {.buffers = args, .buffers_n = s->n, .params = s->params, .params_n = s->params_n, .threads = s->threads};
-  tg_trial_expect(s, env, tg_kernel_run(k, &l));
-}
+enum { POISON = 0xff };
 
 /* ---- the reference ---- */
 
-typedef struct { tg_trial_state *s; tg_kernel *k; tg_env *env; guarded g[TRIAL_BUFFERS]; tg_gate_kind gate; } running;
+typedef struct { tg_trial_state *s; tg_kernel *k; tg_env *env; tg_trial_guarded g[TRIAL_BUFFERS]; tg_gate_kind gate; bool at_end; } running;
 
 static void run_reference(void *arg) {
   running *r = arg;
   tg_trial_state *s = r->s;
-  run_guarded(s, r->env, r->k, r->gate, false, r->g);
+  tg_trial_run_guarded(s, r->env, r->k, r->gate, tg_trial_at_end(s, r->gate), r->g);
   for (uint32_t b = 0; b < s->n; b++)
     if (s->op[b].written) memcpy(s->shared + s->op[b].want[r->gate], r->g[b].data, s->op[b].bytes);
 }
@@ -214,7 +88,11 @@ static void fill_retyped(const tg_trial_state *s, tg_env *env, uint32_t b, tg_ty
   bool real = tg_is_float(o->type);
   char *own = real ? tg_alloc(env, o->bytes + 1) : out;
   tg_trial_fill(s, b, GATE_RANDOM, own);
-  for (size_t i = 0; real && i < o->n; i++) {
+  for (size_t i = 0; o->type == TG_F32 && i < o->n; i++) {   /* most are, and there may be hundreds of millions */
+    if (type == TG_F64) ((double *)out)[i] = (double)((float *)(void *)own)[i];
+    else ((float *)out)[i] = ((float *)(void *)own)[i];
+  }
+  for (size_t i = 0; real && o->type != TG_F32 && i < o->n; i++) {
     if (type == TG_F64) ((double *)out)[i] = value_at(o->type, own, i);
     else ((float *)out)[i] = (float)value_at(o->type, own, i);
   }
@@ -255,7 +133,7 @@ static void measure_narrow(tg_trial_state *s, tg_env *env, uint32_t flags) {
     if (s->op[b].type != TG_F64 || !s->op[b].wide) continue;
     double e = tg_block_error(TG_F32, got[b], (double *)(void *)(s->shared + s->op[b].wide), s->op[b].n);
     double terms = s->work.ops / (double)(s->op[b].n ? s->op[b].n : 1);
-    double *own = &head(s)->own[s->now][b];
+    double *own = tg_trial_own_error(s, b);
     *own = fmax(*own, fmax(isfinite(e) ? e * 0x1p-29 : 0, (sqrt(terms) + 8) * 0x1p-53));
   }
 }
@@ -269,7 +147,7 @@ static void widen_results(tg_trial_state *s) {   /* no f64 form: what it gives i
 
 static void run_slab(void *arg) {
   running *r = arg;
-  run_guarded(r->s, r->env, r->k, r->gate, false, r->g);
+  tg_trial_run_guarded(r->s, r->env, r->k, r->gate, tg_trial_at_end(r->s, r->gate), r->g);
 }
 
 static void check_slab(tg_trial_state *s, tg_env *env) {
@@ -279,7 +157,7 @@ static void check_slab(tg_trial_state *s, tg_env *env) {
   const char *message = NULL;
   for (uint32_t b = 0; ok && b < s->n && !message; b++)
     if (s->op[b].written && !s->op[b].read) message = tg_trial_judge_slab(s, env, b, gate, r.g[b].data);
-  drop_all(r.g, s->n);
+  tg_trial_drop(r.g, s->n);
   tg_kernel_free(r.k);
   if (!ok) tg_fail(env, env->status, "%s", env->message);
   if (message) tg_fail(env, TG_INTERNAL, "the heuristic's schedule differs from the kernel as written: %s", message);
@@ -303,7 +181,7 @@ static void measure(tg_trial_state *s, tg_env *env, uint32_t flags) {
     const tg_trial_operand *o = &s->op[b];
     finest |= o->wide && o->type == TG_F64;
     if (!o->wide || o->type == TG_F64) continue;
-    double e = (host ? 2 : 1) * tg_block_error(o->type, host ? exactly[b].data : s->shared + o->want[GATE_RANDOM], (double *)(void *)(s->shared + o->wide), o->n), *own = &head(s)->own[s->now][b];
+    double e = (host ? 2 : 1) * tg_block_error(o->type, host ? exactly[b].data : s->shared + o->want[GATE_RANDOM], (double *)(void *)(s->shared + o->wide), o->n), *own = tg_trial_own_error(s, b);
     *own = fmax(*own, e);
   }
   if (finest && s->narrow) measure_narrow(s, env, flags);
@@ -316,34 +194,34 @@ static void measure_others(tg_trial_state *s, tg_env *env, uint32_t flags) {
   for (s->seed++; s->seed <= seed + OTHERS && interpret_reference(s, env, GATE_RANDOM); s->seed++) {
     measure(s, env, flags);
     for (uint32_t b = 0; b < s->n; b++)
-      if (!isfinite(head(s)->own[s->now][b])) head(s)->own[s->now][b] = 0;   /* no measure */
+      if (!isfinite(*tg_trial_own_error(s, b))) *tg_trial_own_error(s, b) = 0;   /* no measure */
   }
   s->seed = seed;
 }
 
 static void make_launch(tg_trial_state *s, tg_env *env, tg_kernel *k, uint32_t flags) {
-  if (s->gate[GATE_RANDOM] && s->wide) measure_others(s, env, flags);
+  bool random = tg_trial_asks(s, s->now, GATE_RANDOM);
+  if (random && s->wide) measure_others(s, env, flags);
   for (int g = 0; g < GATES; g++) {
-    if (!s->gate[g] || ((g != GATE_RANDOM || s->wide || s->work.single) && interpret_reference(s, env, (tg_gate_kind)g))) continue;   /* without a form in f64 the code's own FMAs are part of the measure */
+    if (!tg_trial_asks(s, s->now, (tg_gate_kind)g) || ((g != GATE_RANDOM || s->wide || s->work.single) && interpret_reference(s, env, (tg_gate_kind)g))) continue;   /* without a form in f64 the code's own FMAs are part of the measure */
     running r = {.s = s, .k = k, .env = env, .gate = (tg_gate_kind)g};
     bool ok = tg_protect(env, run_reference, &r);
-    drop_all(r.g, s->n);
+    tg_trial_drop(r.g, s->n);
     if (!ok) tg_fail(env, env->status, "%s", env->message);
   }
-  if (s->gate[GATE_RANDOM]) measure(s, env, flags);
+  if (random) measure(s, env, flags);
 }
 
 void tg_trial_make(tg_trial_state *s, tg_env *env) {
   uint32_t flags = s->work.ops <= TG_TRIAL_AS_WRITTEN ? TG_COMPILE_AS_WRITTEN : 0;
   tg_kernel *k = tg_trial_compile(s, env, s->text, NULL, flags);
-  *head(s) = (header){.magic = MAGIC, .seed = s->seed, .bytes = s->shared_bytes};
   for (uint32_t l = s->launches; l-- > 0;) {
     tg_trial_use(s, l);
     make_launch(s, env, k, flags);
   }
   tg_kernel_free(k);
   if (!flags && s->slab) check_slab(s, env);
-  head(s)->made = 1;
+  tg_trial_done(s);
 }
 
 /* ---- races ----
@@ -411,7 +289,7 @@ const char *tg_trial_judge(const tg_trial_state *s, tg_env *env, uint32_t b, tg_
   const tg_trial_operand *o = &s->op[b];
   const char *want = s->shared + o->want[gate];
   if (gate == GATE_RANDOM && o->wide) {
-    double error = tg_block_error(o->type, data, (const double *)(const void *)(s->shared + o->wide), o->n), allowed = tg_block_bound(o->type, head(s)->own[s->now][b]);
+    double error = tg_block_error(o->type, data, (const double *)(const void *)(s->shared + o->wide), o->n), allowed = tg_block_bound(o->type, *tg_trial_own_error(s, b));
     return error <= allowed ? NULL : tg_format(env, "%s is off by %.3g of the largest value nearby, %.3g is allowed", o->name, error, allowed);
   }
   if (!memcmp(data, want, o->bytes)) return NULL;
@@ -425,33 +303,46 @@ const char *tg_trial_judge(const tg_trial_state *s, tg_env *env, uint32_t b, tg_
 
 static void run_candidate(void *arg) {
   running *r = arg;
-  run_guarded(r->s, r->env, r->k, r->gate, r->gate == GATE_EXACT || !r->s->gate[GATE_EXACT], r->g);
+  tg_trial_run_guarded(r->s, r->env, r->k, r->gate, r->at_end, r->g);
 }
 
 static const char *wrong(running *r, tg_env *env) {
   tg_trial_state *s = r->s;
   for (uint32_t b = 0; b < s->n; b++) {
-    if (!untouched(&r->g[b])) return tg_format(env, "writes beside %s", s->op[b].name);
+    if (!tg_trial_untouched(&r->g[b])) return tg_format(env, "writes beside %s", s->op[b].name);
     const char *message = s->op[b].written ? tg_trial_judge(s, env, b, r->gate, r->g[b].data) : NULL;
     if (message) return message;
   }
   return NULL;
 }
 
+static bool check_run(running *r, tg_env *env, tg_task *t) {
+  bool ok = tg_protect(env, run_candidate, r);
+  const char *message = ok ? wrong(r, env) : NULL;
+  tg_trial_drop(r->g, r->s->n);
+  if (!ok) tg_fail(env, env->status, "%s", env->message);
+  if (!message) return true;
+  t->outcome = TG_TRIAL_WRONG, t->message = message;
+  return false;
+}
+
+/* Under each gate where its inputs stand; where they all stand at one end of their pages, the last at the other end as well. */
 static void check_launch(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_task *t) {
-  for (int g = 0; g < GATES && t->outcome == TG_TRIAL_OK; g++) {
-    if (!s->gate[g]) continue;
-    running r = {.s = s, .k = k, .env = env, .gate = (tg_gate_kind)g};
-    bool ok = tg_protect(env, run_candidate, &r);
-    const char *message = ok ? wrong(&r, env) : NULL;
-    drop_all(r.g, s->n);
-    if (!ok) tg_fail(env, env->status, "%s", env->message);
-    if (message) t->outcome = TG_TRIAL_WRONG, t->message = message;
+  bool end[2] = {false, false};
+  tg_gate_kind last = GATE_EXACT;
+  for (int g = 0; g < GATES; g++) {
+    if (!tg_trial_asks(s, s->now, (tg_gate_kind)g)) continue;
+    running r = {.s = s, .k = k, .env = env, .gate = last = (tg_gate_kind)g, .at_end = tg_trial_at_end(s, (tg_gate_kind)g)};
+    if (!check_run(&r, env, t)) return;
+    if (!s->now && (t->seconds <= 0 || s->run_seconds < t->seconds)) t->seconds = s->run_seconds;
+    end[r.at_end] = true;
   }
+  running r = {.s = s, .k = k, .env = env, .gate = last, .at_end = !end[1]};
+  if (!s->now && end[0] != end[1]) check_run(&r, env, t);
 }
 
 void tg_trial_check(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_task *t) {
-  for (uint32_t l = s->launches; l-- > 0;) {
+  for (uint32_t l = s->launches; l-- > 0 && t->outcome == TG_TRIAL_OK;) {
     tg_trial_use(s, l);
     if (races(s, env, t)) break;
     check_launch(s, env, k, t);

@@ -159,7 +159,7 @@ static void lower_list(void *user) {
   p->too_large = n > MOST_NODES;
 }
 
-/* Tasks of the odd points in descending order: what is independent does not mind. */
+/* Tasks in an order of each point's own: what is independent does not mind. */
 static void interpret(void *user) {
   point *p = user;
   tg_lowering l = {.target = &p->target, .rules = p->rules};
@@ -170,7 +170,7 @@ static void interpret(void *user) {
   campaign_plain(&p->memory);
   for (int i = 0; i < p->memory.n; i++) buffers[i] = (tg_interp_buffer){p->memory.plain[i], p->memory.buffer[i].bytes};
   tg_interp in = {.buffers = buffers, .params = p->size, .step_limit = INTERPRETER_STEPS, .memory_limit = INTERPRETER_MEMORY, .check_uninitialised = true, .check_races = true,
-                  .reverse_parallel = p->schedule & 1};
+                  .order = p->schedule};
   tg_interpret(&p->job, sink, &in);
 }
 
