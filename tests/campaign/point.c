@@ -154,7 +154,7 @@ static void lower_list(void *user) {
   tg_lowering l = {.target = &p->target, .rules = p->rules};
   parse(p, p->constant);
   push_words(p);
-  const tg_uop *sink = tg_lower(&p->job, &l, "expand", NULL, NULL);
+  const tg_uop *sink = tg_lower(&p->job, &l, "place", NULL, NULL);
   tg_toposort(&p->job, sink, &n);
   p->too_large = n > MOST_NODES;
 }
