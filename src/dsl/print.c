@@ -106,7 +106,7 @@ static void put_loop(tg_printer *p, const tg_uop *u) {
   p->indent--;
   new_line(p);
   tg_str_puts(p->out, "}\n");
-  p->scope.n = scope;
+  tg_print_unbind(p, scope);
   for (; p->done.n > done; p->done.n--) p->notes[p->done.data[p->done.n - 1].u->id].name = p->done.data[p->done.n - 1].name;
 }
 
@@ -169,13 +169,13 @@ static void put_header(tg_printer *p) {
   const char *comma = "";
   for (uint32_t i = 0; i < j->constants.n; i++, comma = ", ") {
     tg_str_printf(p->out, "%s%s = %lld", comma, j->constants.data[i].name, (long long)j->constants.data[i].value);
-    tg_push(&p->j->env, &p->scope, tg_sym(p->j, j->constants.data[i].name));
+    tg_print_bind_as(p, tg_sym(p->j, j->constants.data[i].name));
   }
   for (uint32_t i = 0; i < j->params.n; i++, comma = ", ") {
     const tg_param *a = &j->params.data[i];
     tg_str_printf(p->out, "%s%s in %lld..%lld", comma, a->name, (long long)a->lo, (long long)a->hi);
     if (a->multiple > 1) tg_str_printf(p->out, " %% %lld", (long long)a->multiple);
-    tg_push(&p->j->env, &p->scope, tg_sym(p->j, a->name));
+    tg_print_bind_as(p, tg_sym(p->j, a->name));
   }
   tg_str_puts(p->out, ") {\n");
 }

@@ -31,13 +31,16 @@ typedef struct {
   uint32_t *range_height;       /* by ordinal: of the reduction that binds it, in this statement */
   const char **range_name, **buffer_name;
   TG_VEC(const char *) scope;
+  struct tg_print_bound *bound; uint32_t bound_n, bound_mask;   /* how often each name stands in scope */
   TG_VEC(tg_print_piece) stack;
   TG_VEC(const tg_uop *) order; /* of the present statement, sources first */
   const char *own;              /* before the names of a GENERIC reduction's values, a0, b0, v0, ..: "" unless the kernel has such names too */
   const tg_uop *combiner;       /* the GENERIC reduction whose combined values are being printed */
 } tg_printer;
 
-const char *tg_print_bind(tg_printer *p, const char *base);   /* a name for what begins here, in scope until scope.n is cut back */
+const char *tg_print_bind(tg_printer *p, const char *base);   /* a name for what begins here, in scope until it is unbound */
+void tg_print_bind_as(tg_printer *p, const char *symbol);      /* this very name */
+void tg_print_unbind(tg_printer *p, uint32_t n);               /* back to n names in scope */
 const char *tg_print_range_name(const tg_printer *p, const tg_uop *range);
 const char *tg_print_buffer_name(const tg_printer *p, const tg_uop *version);
 

@@ -9,17 +9,41 @@
 
 /* ---- names ---- */
 
-static bool in_scope(const tg_printer *p, const char *name) {
-  for (uint32_t i = 0; i < p->scope.n; i++)
-    if (p->scope.data[i] == name) return true;
-  return false;
+typedef struct tg_print_bound { const char *name; uint32_t n; } tg_print_bound;
+
+static tg_print_bound *bound_slot(const tg_printer *p, const char *symbol) {
+  uint32_t h = (uint32_t)tg_mix(0, (uint64_t)(uintptr_t)symbol) & p->bound_mask;   /* never iterated: addresses decide nothing */
+  while (p->bound[h].name && p->bound[h].name != symbol) h = (h + 1) & p->bound_mask;
+  return &p->bound[h];
+}
+
+static bool in_scope(const tg_printer *p, const char *symbol) { return p->bound && bound_slot(p, symbol)->n; }
+
+void tg_print_bind_as(tg_printer *p, const char *symbol) {
+  if (!p->bound || p->bound_n * 2 > p->bound_mask) {
+    tg_print_bound *old = p->bound;
+    uint32_t n = old ? p->bound_mask + 1 : 0, size = n ? n * 2 : 64;
+    p->bound = tg_new(&p->j->env, tg_print_bound, size);
+    p->bound_mask = size - 1;
+    for (uint32_t i = 0; i < n; i++)
+      if (old[i].name) *bound_slot(p, old[i].name) = old[i];
+  }
+  tg_print_bound *b = bound_slot(p, symbol);
+  p->bound_n += !b->name;
+  b->name = symbol;
+  b->n++;
+  tg_push(&p->j->env, &p->scope, symbol);
+}
+
+void tg_print_unbind(tg_printer *p, uint32_t n) {
+  while (p->scope.n > n) bound_slot(p, p->scope.data[--p->scope.n])->n--;
 }
 
 /* The name, or the first of name.1, name.2, .. that is free: it depends on the program only, not on its numbers. */
 const char *tg_print_bind(tg_printer *p, const char *base) {
   const char *name = tg_sym(p->j, base ? base : "r");
   for (uint32_t k = 1; in_scope(p, name); k++) name = tg_sym(p->j, tg_format(&p->j->env, "%s.%u", base, k));
-  tg_push(&p->j->env, &p->scope, name);
+  tg_print_bind_as(p, name);
   return name;
 }
 
@@ -487,7 +511,7 @@ static void run(tg_printer *p) {
     case X_ARGS_END: p->combiner = x.u; break;
     case X_UNBIND:
       if (!p->lets) break;
-      p->scope.n -= tg_reduce_info(x.u).ranges;
+      tg_print_unbind(p, p->scope.n - tg_reduce_info(x.u).ranges);
       for (uint32_t mark = p->marks.data[--p->marks.n]; p->named.n > mark;) p->notes[p->named.data[--p->named.n]->id].name = 0;
       break;
     }

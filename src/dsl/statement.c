@@ -450,6 +450,7 @@ static void parse_store(tg_parser *p, int64_t kind, uint32_t off) {
   const tg_uop *cond = NULL, *idx[16];
   tg_token t = p->tok;
   uint32_t notes = b->notes.n;
+  b->reads.n = 0;   /* nobody asks what a store reads */
   tg_parser gate = find_gate(p);
   bool gated = gate.tok.kind != TK_END, plain;
   uint32_t gate_at = gate.tok.off;

@@ -168,13 +168,17 @@ static bool sums_along(tg_job *j, const tg_uop *value, const tg_uop *range) {
   return false;
 }
 
-static const tg_uop *merge(tg_job *j, const tg_uop *first, const tg_uop *second) {
+/* To rename a value's ranges is to make it again, so one that this many statements have gone into is left in memory where that would have to be. */
+enum { MOST_RENAMED = 64 };
+
+static const tg_uop *merge(tg_job *j, const tg_uop *first, const tg_uop *second, uint32_t gone_in) {
   simple a, b;
   if (!simple_nest(j, first, &a) || !simple_nest(j, second, &b) || a.depth != b.depth) return NULL;
   if (tg_define_of(a.store->src[0]) != tg_define_of(b.store->src[0]) || tg_gate(a.store)) return NULL;
   if (tg_gate(b.store)) return NULL;
   const tg_uop *from[16], *to[16];
   uint32_t n = 0;
+  bool renamed = false;
   for (uint32_t d = 0; d < tg_access_rank(a.store); d++) {
     const tg_uop *x = a.store->src[1 + d], *y = b.store->src[1 + d];
     bool mine = false;
@@ -187,10 +191,11 @@ static const tg_uop *merge(tg_job *j, const tg_uop *first, const tg_uop *second)
     bool vector = tg_range_kind(y) == TG_LANE && (!within_lanes(&b, y) || within_lanes(&a, x));
     if (!vector && tg_range_kind(x) == TG_LANE && shuffles_over(j, tg_stored(a.store), x)) return NULL;
     if (in_lockstep(y) && !in_lockstep(x) && sums_along(j, tg_stored(a.store), x)) return NULL;
+    renamed |= x != y;
     from[n] = x;
     to[n++] = y;
   }
-  if (n != a.depth) return NULL;
+  if (n != a.depth || (renamed && gone_in >= MOST_RENAMED)) return NULL;
   replacing r = {b.store, tg_substitute(j, tg_stored(a.store), n, from, to), false};
   const tg_uop *value = tg_map(j, tg_stored(b.store), replace_self, NULL, &r);
   if (r.other) return NULL;
@@ -393,7 +398,8 @@ static void close_gaps(statements *list) {
 
 static const tg_uop *raise_statement(raising *r, const tg_uop *u);
 
-static void merge_next(raising *r, statements *list, uint32_t at) {
+/* gone_in: how many statements have gone into each. */
+static void merge_next(raising *r, statements *list, uint32_t *gone_in, uint32_t at) {
   simple s;
   if (!simple_nest(r->job, list->data[at], &s)) return;
   uint32_t buffer = tg_buffer_ordinal(s.store->src[0]);
@@ -403,10 +409,11 @@ static void merge_next(raising *r, statements *list, uint32_t at) {
       if (tg_touch_disturbs(&r->touching, list->data[i], tg_stored(s.store))) return;
       continue;
     }
-    const tg_uop *both = t.stores == 1 ? merge(r->job, list->data[at], list->data[i]) : NULL;
+    const tg_uop *both = t.stores == 1 ? merge(r->job, list->data[at], list->data[i], gone_in[at]) : NULL;
     if (!both) return;
     list->data[i] = both;
     list->data[at] = NULL;
+    gone_in[i] += gone_in[at] + 1;
     return;
   }
 }
@@ -414,7 +421,8 @@ static void merge_next(raising *r, statements *list, uint32_t at) {
 /* The first statement goes into the second, they into the third: what has grown is moved, and not walked. */
 static void raise_list(raising *r, const tg_uop *const *from, uint32_t n, statements *out) {
   for (uint32_t i = 0; i < n; i++) tg_push(&r->job->env, out, raise_statement(r, from[i]));
-  for (uint32_t i = 0; i < out->n; i++) merge_next(r, out, i);
+  uint32_t *gone_in = tg_new(&r->job->env, uint32_t, n + 1);
+  for (uint32_t i = 0; i < out->n; i++) merge_next(r, out, gone_in, i);
   close_gaps(out);
 }
 

@@ -357,12 +357,31 @@ static bool conditions_among(const tg_uop *a, const tg_uop *b, uint32_t depth) {
   return b->op == TG_OP_AND && (conditions_among(a, b->src[0], depth) || conditions_among(a, b->src[1], depth));
 }
 
-/* The same subscripts, stored before in the same iteration, under no condition but the load's: what most reads of registers find. */
-static bool plainly_written(tg_touched *t, const tg_access *load, uint32_t rank) {
-  for (uint32_t i = 0; i < t->all.n; i++) {
+/* Stores that are not atomic, buffer by buffer: chains through t->all, of indices + 1. */
+typedef struct {
+  tg_touched *touched;
+  uint32_t *first, *next;      /* all of them, in order: by buffer, by access */
+  uint32_t *last, *before;     /* those before the access in hand, the latest first */
+} stores_of;
+
+static stores_of find_stores(tg_touched *t) {
+  tg_env *e = &t->job->env;
+  uint32_t buffers = t->job->buffers.n + 1, n = t->all.n + 1;
+  stores_of s = {t, tg_new(e, uint32_t, buffers), tg_new(e, uint32_t, n), tg_new(e, uint32_t, buffers), tg_new(e, uint32_t, n)};
+  for (uint32_t i = t->all.n; i-- > 0;) {
     const tg_access *a = &t->all.data[i];
-    if (a->order >= load->order) break;
-    if (a->store && !a->atomic && a->buffer == load->buffer && tg_common_loops(a, load) == a->depth &&
+    if (!a->store || a->atomic) continue;
+    s.next[i] = s.first[a->buffer];
+    s.first[a->buffer] = i + 1;
+  }
+  return s;
+}
+
+/* The same subscripts, stored before in the same iteration, under no condition but the load's: what most reads of registers find. */
+static bool plainly_written(const stores_of *s, const tg_access *load, uint32_t rank) {
+  for (uint32_t i = s->last[load->buffer]; i; i = s->before[i - 1]) {
+    const tg_access *a = &s->touched->all.data[i - 1];
+    if (a->order < load->order && tg_common_loops(a, load) == a->depth &&
         !memcmp(a->node->src + 1, load->node->src + 1, rank * sizeof *a->node->src) &&
         (!tg_gate(a->node) || (tg_gate(load->node) && conditions_among(tg_gate(a->node), tg_gate(load->node), 8)))) return true;
   }
@@ -381,14 +400,15 @@ static void add_store(cover *v, tg_touched *t, const tg_access *load, const tg_a
   }
 }
 
-static void check_read(tg_touched *t, const tg_access *load) {
+static void check_read(const stores_of *s, const tg_access *load) {
+  tg_touched *t = s->touched;
   tg_job *j = t->job;
   tg_polys *c = t->polys;
   const tg_uop *node = load->node, *gate = tg_gate(node);
   const tg_buffer *info = tg_buffer_info(j, node->src[0]);
   uint32_t rank = tg_access_rank(node);
   tg_poly target[16];
-  if (plainly_written(t, load, rank)) return;
+  if (plainly_written(s, load, rank)) return;
   cover v = {.c = c, .region = tg_new(&j->env, region, REGIONS + 1)};
   tg_polys_reset(c);
   for (uint32_t d = 0; d < rank; d++) target[d] = tg_poly_of(c, node->src[1 + d]);
@@ -400,10 +420,7 @@ static void check_read(tg_touched *t, const tg_access *load) {
   }
   tg_facts_basic(c);
   if (gate) tg_facts_add(c, gate, true);
-  for (uint32_t i = 0; i < t->all.n; i++) {
-    const tg_access *a = &t->all.data[i];
-    if (a->store && !a->atomic && a->buffer == load->buffer) add_store(&v, t, load, a, rank, target);
-  }
+  for (uint32_t i = s->first[load->buffer]; i; i = s->next[i - 1]) add_store(&v, t, load, &t->all.data[i - 1], rank, target);
   if (covered(&v, 0)) return;
   tg_pos at = tg_position_of(j, node, load->statement);
   if (!t->stored[load->buffer]) tg_fail_at(j, at, "%s is read, but nothing writes it", info->name);
@@ -413,11 +430,15 @@ static void check_read(tg_touched *t, const tg_access *load) {
 
 void tg_check_written(tg_job *j, const tg_uop *sink) {
   tg_touched *t = tg_touched_by(j, sink, NULL);
+  stores_of s = find_stores(t);
   for (uint32_t i = 0; i < t->all.n; i++) {
     const tg_access *a = &t->all.data[i];
     const tg_buffer *info = tg_buffer_info(j, a->node->src[0]);
-    if (!a->store && (info->space != TG_SPACE_GLOBAL || info->role == TG_ROLE_OUT)) check_read(t, a);
-    if (a->store && a->atomic && (info->space != TG_SPACE_GLOBAL || info->role == TG_ROLE_OUT)) check_read(t, a); /* it reads what it adds to */
+    bool reads = !a->store || a->atomic;   /* an atomic store reads what it adds to */
+    if (reads && (info->space != TG_SPACE_GLOBAL || info->role == TG_ROLE_OUT)) check_read(&s, a);
+    if (reads) continue;
+    s.before[i] = s.last[a->buffer];
+    s.last[a->buffer] = i + 1;
   }
   for (uint32_t i = 0; i < sink->n; i++) {
     if (sink->src[i]->op != TG_OP_DEFINE) continue;
