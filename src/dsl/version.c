@@ -6,6 +6,7 @@
  *
  * Invariant of every program: each LOAD of a statement is at the version current where the statement stands. (The
  * builder keeps a value that outlives its buffer's next store in a register of its own.) */
+#include <stdlib.h>
 #include "dsl/uop.h"
 
 static const tg_uop *plain_node(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
@@ -30,7 +31,11 @@ typedef struct {
   uint32_t changed[64];        /* when a buffer of that bit got a new version */
   threaded *known;             /* by id of the plain program */
   TG_VEC(const tg_uop *) stack;
+  uint32_t *seen, loops;       /* by buffer ordinal: the loop that has found it stored to, last */
 } thread_state;
+
+typedef struct { uint32_t buffer; const tg_uop *before; } stored_buffer;   /* by a loop, and its version before that */
+typedef TG_VEC(stored_buffer) stored_list;
 
 static const tg_uop *thread_known(const thread_state *s, const tg_uop *u) {
   if (u->op == TG_OP_DEFINE) return s->current[tg_buffer_ordinal(u)] ? s->current[tg_buffer_ordinal(u)] : u;
@@ -86,12 +91,24 @@ bool tg_orders(const tg_job *j, uint32_t buffer) {
   return b->space != TG_SPACE_REG && b->role != TG_ROLE_IN;
 }
 
-static void collect_stored(tg_job *j, const tg_uop *u, uint8_t *stored) {
+static void note_stored(tg_job *j, thread_state *s, uint32_t buffer, stored_list *list) {
+  if (s->seen[buffer] == s->loops || !s->current[buffer]) return;   /* those defined inside have no version yet */
+  s->seen[buffer] = s->loops;
+  tg_push(&j->env, list, ((stored_buffer){buffer, s->current[buffer]}));
+}
+
+static void collect_stored(tg_job *j, thread_state *s, const tg_uop *u, stored_list *list) {
   if (u->op == TG_OP_BARRIER || u->op == TG_OP_WAIT)
-    for (uint32_t b = 0; b < j->buffers.n; b++) stored[b] |= tg_orders(j, b);
-  if (u->op == TG_OP_STORE) stored[tg_buffer_ordinal(u->src[0])] = 1;
-  if (u->op == TG_OP_END || u->op == TG_OP_SINK)
-    for (uint32_t i = u->op == TG_OP_END; i < u->n; i++) collect_stored(j, u->src[i], stored);
+    for (uint32_t b = 0; b < s->n; b++)
+      if (tg_orders(j, b)) note_stored(j, s, b, list);
+  if (u->op == TG_OP_STORE) note_stored(j, s, tg_buffer_ordinal(u->src[0]), list);
+  if (u->op == TG_OP_END)
+    for (uint32_t i = 1; i < u->n; i++) collect_stored(j, s, u->src[i], list);
+}
+
+static int by_ordinal(const void *a, const void *b) {
+  uint32_t x = ((const stored_buffer *)a)->buffer, y = ((const stored_buffer *)b)->buffer;
+  return (x > y) - (x < y);
 }
 
 static const tg_uop *thread_statement(tg_job *j, thread_state *s, const tg_uop *u) {
@@ -111,26 +128,26 @@ static const tg_uop *thread_statement(tg_job *j, thread_state *s, const tg_uop *
     for (uint32_t b = 0; b < s->n; b++)
       if (s->current[b] && TG_MUTANT("versions: after a barrier", tg_orders(j, b), false)) set_version(s, b, after(j, s->current[b], u));
   if (u->op != TG_OP_END) return thread_node(j, s, u);
-  uint8_t *stored = tg_new(&j->env, uint8_t, s->n);
-  collect_stored(j, u, stored);
-  const tg_uop **before = tg_new(&j->env, const tg_uop *, s->n), **list = tg_new(&j->env, const tg_uop *, u->n);
-  const tg_uop *range = thread_node(j, s, u->src[0]);
-  memcpy(before, s->current, s->n * sizeof *before);
-  for (uint32_t b = 0; b < s->n; b++)
-    if (stored[b] && before[b] && !TG_MUTANT("versions: at the entry of a loop", false, true)) set_version(s, b, after(j, before[b], range));
+  stored_list stored = {0};
+  s->loops++;
+  collect_stored(j, s, u, &stored);
+  if (stored.n) qsort(stored.data, stored.n, sizeof *stored.data, by_ordinal);   /* so that numbers of nodes depend on the program alone */
+  const tg_uop **list = tg_new(&j->env, const tg_uop *, u->n), *range = thread_node(j, s, u->src[0]);
+  for (uint32_t i = 0; i < stored.n; i++)
+    if (!TG_MUTANT("versions: at the entry of a loop", false, true)) set_version(s, stored.data[i].buffer, after(j, stored.data[i].before, range));
   if (s->depth++ == 64) tg_fail(&j->env, TG_ELIMIT, "loops nested more than 64 deep");
   s->known[u->src[0]->id].reads = 0; /* inside, the extent keeps the versions of the loop's entry */
   for (uint32_t i = 1; i < u->n; i++) list[i - 1] = thread_statement(j, s, u->src[i]);
   s->depth--;
   const tg_uop *end = tg_end(j, range, u->n - 1, list);
   tg_set_pos(j, end, tg_get_pos(j, u));
-  for (uint32_t b = 0; b < s->n; b++)
-    if (stored[b] && before[b] && !TG_MUTANT("versions: after a loop", false, true)) set_version(s, b, after(j, before[b], end));
+  for (uint32_t i = 0; i < stored.n; i++)
+    if (!TG_MUTANT("versions: after a loop", false, true)) set_version(s, stored.data[i].buffer, after(j, stored.data[i].before, end));
   return end;
 }
 
 const tg_uop *tg_versioned(tg_job *j, const tg_uop *plain) {
-  thread_state s = {.current = tg_new(&j->env, const tg_uop *, j->buffers.n + 1), .n = j->buffers.n, .known = tg_new(&j->env, threaded, plain->id + 1)};
+  thread_state s = {.current = tg_new(&j->env, const tg_uop *, j->buffers.n + 1), .seen = tg_new(&j->env, uint32_t, j->buffers.n + 1), .n = j->buffers.n, .known = tg_new(&j->env, threaded, plain->id + 1)};
   const tg_uop **list = tg_new(&j->env, const tg_uop *, plain->n + 1);
   for (uint32_t i = 0; i < plain->n; i++) list[i] = thread_statement(j, &s, plain->src[i]);
   return tg_sink(j, plain->n, list);
