@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Pass types: arithmetic on f16, bf16 and the 8-bit floats becomes arithmetic on f32 and a rounding, FMA of f32 on f64 where the target has none; conversions of the 8-bit
+ * Pass types: arithmetic on f16, bf16 and the 8-bit floats becomes arithmetic on f32 and a rounding, FMA of f32 on f64, and of f64 on its parts, where the target has none; conversions of the 8-bit
  * floats, and those of f16 where the target has none, become integer code on the bits. What is left to the emitter: f16
  * arithmetic where the target has it, selections and bits of every type, and conversions among integers, bf16, f16, f32, f64.
  *
@@ -91,6 +91,77 @@ static node fma_odd(tg_job *j, node a, node b, node c) {
   return to_odd(j, TG_I64, s, inexact, tg_op2(j, TG_OP_EQ, above, less(j, zero, s)));
 }
 
+/* ---- FMA of f64 without one ---- */
+
+enum { F64_DIGITS = 52, F64_BIAS = 1023 };
+
+static node i64(tg_job *j, int64_t v) { return tg_const_int(j, TG_I64, v); }
+static node f64(tg_job *j, double v) { return tg_const_float(j, TG_F64, v); }
+static node clamp(tg_job *j, node x, int64_t lo, int64_t hi) { return tg_op2(j, TG_OP_MIN, tg_op2(j, TG_OP_MAX, x, i64(j, lo)), i64(j, hi)); }
+static node power_of(tg_job *j, node e) { return tg_bitcast(j, TG_F64, tg_op2(j, TG_OP_SHL, add(j, e, i64(j, F64_BIAS)), i64(j, F64_DIGITS))); }
+static node magnitude_of(tg_job *j, node x) { return tg_op1(j, TG_OP_ABS, x); }
+
+/* What x + y is, to nearest, and what that leaves (Knuth). */
+typedef struct { node sum, rest; } two;
+static two exact_sum(tg_job *j, node x, node y) {
+  node s = add(j, x, y), t = sub(j, s, x);
+  return (two){s, add(j, sub(j, x, sub(j, s, t)), sub(j, y, t))};
+}
+
+static node odd_sum(tg_job *j, node x, node y) {
+  two s = exact_sum(j, x, y);
+  node zero = f64(j, 0), above = less(j, zero, s.rest);
+  return to_odd(j, TG_I64, s.sum, or(j, above, less(j, s.rest, zero)), tg_op2(j, TG_OP_EQ, above, less(j, zero, s.sum)));
+}
+
+/* Half of the digits each (Veltkamp): products of two such parts are exact. */
+static two halves(tg_job *j, node x) {
+  node g = mul(j, x, f64(j, 134217729)), high = sub(j, g, sub(j, g, x));
+  return (two){high, sub(j, x, high)};
+}
+
+static two exact_product(tg_job *j, node x, node y) {
+  node p = mul(j, x, y);
+  two a = halves(j, x), b = halves(j, y);
+  node rest = add(j, add(j, sub(j, mul(j, a.sum, b.sum), p), mul(j, a.sum, b.rest)), mul(j, a.rest, b.sum));
+  return (two){p, add(j, rest, mul(j, a.rest, b.rest))};
+}
+
+/* x, finite and not 0, as mantissa * 2^exponent with a mantissa of 1 to 2. */
+typedef struct { node mantissa, exponent; } parts;
+static parts parts_of(tg_job *j, node x) {
+  const int64_t field = 0x7ff;
+  node tiny = less(j, magnitude_of(j, x), f64(j, 0x1p-1022));
+  node b = tg_bitcast(j, TG_I64, where(j, tiny, mul(j, x, f64(j, 0x1p64)), x));
+  node e = and(j, tg_op2(j, TG_OP_SHR, b, i64(j, F64_DIGITS)), i64(j, field));
+  return (parts){tg_bitcast(j, TG_F64, or(j, and(j, b, i64(j, ~(field << F64_DIGITS))), i64(j, (int64_t)F64_BIAS << F64_DIGITS))), sub(j, e, where(j, tiny, i64(j, F64_BIAS + 64), i64(j, F64_BIAS)))};
+}
+
+/* a * b + c, rounded once (Boldo and Melquiond, Emulation of a FMA and correctly rounded sums: the parts of the product and c are added, the least with rounding to odd), on mantissas, so that
+ * nothing overflows or gets lost; then the exponent. Below the least normal value a constant whose last digit is the type's is added before the last rounding, and taken off again. */
+static node fma_f64(tg_job *j, node a, node b, node c) {
+  const int64_t far = 130;   /* what lies so far apart meets in the last rounding's direction alone */
+  parts x = parts_of(j, a), y = parts_of(j, b), z = parts_of(j, c);
+  node e = add(j, x.exponent, y.exponent), apart = clamp(j, sub(j, z.exponent, e), -far, far), zero = f64(j, 0), infinity = f64(j, __builtin_inf());
+  node scale = tg_op2(j, TG_OP_MAX, e, sub(j, z.exponent, i64(j, far)));
+  node none = tg_op2(j, TG_OP_EQ, c, zero), added = where(j, none, c, mul(j, z.mantissa, power_of(j, apart)));
+  scale = where(j, none, e, scale);
+  two u = exact_product(j, x.mantissa, y.mantissa), t = exact_sum(j, added, u.rest), v = exact_sum(j, u.sum, t.sum);
+  node low = TG_MUTANT("types: parts of an FMA rounded twice", odd_sum(j, t.rest, v.rest), add(j, t.rest, v.rest)), r = add(j, v.sum, low);
+  node least = power_of(j, clamp(j, sub(j, i64(j, 1 - F64_BIAS), scale), -1000, 300)), sign = and(j, tg_bitcast(j, TG_I64, r), i64(j, INT64_MIN));
+  node unit = tg_bitcast(j, TG_F64, or(j, tg_bitcast(j, TG_I64, least), sign));
+  two s = exact_sum(j, unit, v.sum);
+  node small = sub(j, add(j, s.sum, odd_sum(j, s.rest, low)), unit);
+  small = tg_bitcast(j, TG_F64, or(j, tg_bitcast(j, TG_I64, small), sign));
+  r = where(j, TG_MUTANT("types: FMA below the least normal value", less(j, magnitude_of(j, r), least), tg_bool(j, false)), small, r);
+  node quarter = tg_op2(j, TG_OP_SHR, scale, i64(j, 2)), step = power_of(j, quarter), last = power_of(j, sub(j, scale, mul(j, quarter, i64(j, 3))));
+  r = mul(j, mul(j, mul(j, mul(j, r, step), step), step), last);
+  /* Products of 0, infinity and NaN are exact, and c may be what only it can be. */
+  node plain_a = and(j, less(j, zero, magnitude_of(j, a)), less(j, magnitude_of(j, a), infinity)), plain_b = and(j, less(j, zero, magnitude_of(j, b)), less(j, magnitude_of(j, b), infinity));
+  node plain_c = less(j, magnitude_of(j, c), infinity);
+  return where(j, and(j, plain_a, plain_b), where(j, plain_c, r, c), add(j, mul(j, a, b), c));
+}
+
 typedef struct { bool f16_convert, f16_arithmetic, fma; const tg_target *target; } abilities;
 
 static bool by_bits(const abilities *k, tg_type t) { return t == TG_E4M3 || t == TG_E5M2 || (t == TG_F16 && !k->f16_convert); }
@@ -143,6 +214,7 @@ static node legalize(tg_job *j, node old, node const *src, void *user) {
     for (int i = 0; i < 3; i++) wide[i] = tg_cast(j, TG_F64, src[i]);
     return tg_cast(j, TG_F32, fma_odd(j, wide[0], wide[1], wide[2]));
   }
+  if (op == TG_OP_FMA && t == TG_F64 && !k->fma) return fma_f64(j, src[0], src[1], src[2]);
   if (!tg_is_float(t) || t == TG_F32 || t == TG_F64 || (t == TG_F16 && k->f16_arithmetic)) return NULL;
   if (fold && old->arg != TG_OP_MAX && old->arg != TG_OP_MIN) {   /* each step of a sum would have to be rounded */
     if (t == TG_F16 && k->f16_convert) return NULL;

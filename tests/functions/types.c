@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Pass types: conversions of the small floats to every value and back, arithmetic on them, each against tables of values. */
+#include <float.h>
 #include <math.h>
 #include <mpfr.h>
 #include "batch.h"
@@ -187,6 +188,41 @@ static void arithmetic(tg_type t, const tg_target *k) {
   mpfr_clear(z);
 }
 
+/* Of f64 (and f32) on a target that has no FMA: against the C library's, on values whose sums cancel, lie far apart, overflow, and end below the least normal value. */
+static void fma_without(void) {
+  const tg_uop *u = lower(tg_op3(&job, TG_OP_FMA, arg(TG_F64, 0), arg(TG_F64, 1), arg(TG_F64, 2)), &without);
+  const tg_uop *half = lower(tg_op3(&job, TG_OP_FMA, arg(TG_F32, 0), arg(TG_F32, 1), arg(TG_F32, 2)), &without);
+  static const double edges[] = {0, -0.0, 1, -1, INFINITY, -INFINITY, NAN, DBL_MIN, -DBL_MIN, DBL_MAX, -DBL_MAX, 0x1p-1074, -0x1p-1074, 0x1.fffffffffffffp-1023, 0x1.0000000000001p0, 0x1p-537, -0x1p-538, 0x1p512, 3};
+  const int all = TG_COUNT(edges) * TG_COUNT(edges) * TG_COUNT(edges), random = 200000;
+  uint32_t n, fmas = 0;
+  const tg_uop **order = tg_toposort(&job, u, &n);
+  for (uint32_t i = 0; i < n; i++) fmas += order[i]->op == TG_OP_FMA;
+  order = tg_toposort(&job, half, &n);
+  for (uint32_t i = 0; i < n; i++) fmas += order[i]->op == TG_OP_FMA;
+  CHECK(!fmas, "%u are left", fmas);
+  batch_program p = batch_prepare(&job, u);
+  uint64_t seed = 5;
+  int wrong = 0;
+  for (int i = 0; i < all + random; i++) {
+    batch_value v[3];
+    if (i < all) v[0].d = edges[i % TG_COUNT(edges)], v[1].d = edges[i / TG_COUNT(edges) % TG_COUNT(edges)], v[2].d = edges[i / (TG_COUNT(edges) * TG_COUNT(edges))];
+    for (int q = 0; q < 3 && i >= all; q++) v[q].u = random_bits(&seed);
+    if (i >= all && i % 4) {   /* products whose exponent is where something happens, and c about as large, less or more */
+      int at = i % 4 == 1 ? 0 : i % 4 == 2 ? -1030 : -1070, e = (int)(random_bits(&seed) % 1000) - 500;
+      for (int q = 0; q < 3; q++) v[q].u = (v[q].u & 0x800fffffffffffff) | 0x3ff0000000000000;
+      if (i % 3 == 0) v[0].u &= ~(uint64_t)0xffffffff, v[1].u &= ~(uint64_t)0x1fffff;   /* few digits: ties */
+      v[0].d = ldexp(v[0].d, e), v[1].d = ldexp(v[1].d, at + (int)(random_bits(&seed) % 60) - e);
+      double c = i % 5 ? ldexp(v[2].d, at + (int)(random_bits(&seed) % 240) - 120) : -(v[0].d * v[1].d);
+      v[2].d = c;
+    }
+    const batch_value *a[3] = {&v[0], &v[1], &v[2]};
+    double got = batch_run(&p, a, 1)->d, want = fma(v[0].d, v[1].d, v[2].d);
+    bool same = want != want ? got != got : got == want && !!signbit(got) == !!signbit(want);
+    if (!same && wrong++ < 5) CHECK(same, "fma(%a, %a, %a) is %a, not %a", v[0].d, v[1].d, v[2].d, got, want);
+  }
+  CHECK(!wrong, "%d of %d", wrong, all + random);
+}
+
 /* Functions over vectors: the same definition, its width the operand's, and of f16 and bf16 too. */
 static void vectors(void) {
   static const tg_type types[] = {TG_F16, TG_BF16, TG_F32, TG_F64};
@@ -206,6 +242,7 @@ static void vectors(void) {
 static void run(void *user) {
   (void)user;
   vectors();
+  fma_without();
   const tg_target *targets[2] = {&with, &without};
   for (int k = 0; k < 2; k++)
     for (size_t i = 0; i < TG_COUNT(smalls); i++) {
@@ -218,7 +255,7 @@ static void run(void *user) {
 }
 
 int main(void) {
-  with.f16_convert = true;
+  with.f16_convert = with.fma = true;
   tg_job_init(&job, NULL);
   bool ok = tg_protect(&job.env, run, NULL);
   CHECK(ok, "%s", job.env.message);

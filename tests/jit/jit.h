@@ -85,5 +85,8 @@ static inline tg_jit *open_jit_of(const char *target, bool gathers) {
   return jit;
 }
 
+/* Ops of f16 reach the emitter where the target converts it alone: elsewhere pass `types` has made them code of integers. */
+static inline bool has_type(const tg_jit *jit, tg_type t) { return t != TG_F16 || tg_jit_target(jit)->f16_convert; }
+
 static inline tg_jit *open_jit(const char *target) { return open_jit_of(target, false); }
 #endif

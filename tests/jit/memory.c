@@ -460,7 +460,8 @@ static void streams(tg_jit *jit, uint32_t lanes, uint32_t pitch, uint32_t from) 
   scene s = {.n = 0};
   program_begin(&s.p, jit);
   tg_job *j = &s.p.j;
-  bool aligned = 4 * pitch % (4 * lanes) == 0 && 4 * from % (4 * lanes) == 0;   /* of at most 64 bytes */
+  uint32_t vector = tg_jit_target(jit)->vector_bytes / 4, piece = lanes < vector ? lanes : vector;   /* a register each */
+  bool aligned = pitch % piece == 0 && from % piece == 0;
   const tg_uop *in = global(&s, "a", TG_F32, TG_ROLE_IN, 64), *out = global(&s, "r", TG_F32, TG_ROLE_OUT, 64 + from);
   const tg_uop *i = range_of(&s.p, "i", i64c(j, (64 - lanes) / pitch + 1), TG_LOOP), *at = plus(&s, times(&s, i, pitch), tg_iota(j, TG_I64, lanes));
   store(&s, out, plus(&s, at, i64c(j, from)), load(&s, in, at, NULL, NULL), NULL, TG_STREAM);
@@ -587,7 +588,7 @@ int main(int argc, char **argv) {
       folds_together(jit, TG_F32, TG_OP_ADD, lanes, n);
       folds_together(jit, TG_F64, TG_OP_MUL, lanes, n);
       folds_together(jit, TG_I32, TG_OP_MAX, lanes, n);
-      folds_together(jit, TG_F16, TG_OP_MIN, lanes, n);
+      if (has_type(jit, TG_F16)) folds_together(jit, TG_F16, TG_OP_MIN, lanes, n);
     }
   for (uint32_t of = 5; of <= 16; of += 1 + of / 2)
     for (uint32_t lanes = 1; lanes <= 8; lanes *= 8) {
@@ -598,7 +599,7 @@ int main(int argc, char **argv) {
     atomics(jit, TG_F32, 1, gated);
     atomics(jit, TG_I32, 8, gated);
     atomics(jit, TG_F64, 4, gated);
-    atomics(jit, TG_F16, 4, gated);
+    if (has_type(jit, TG_F16)) atomics(jit, TG_F16, 4, gated);
   }
   for (uint32_t lanes = 4; lanes <= 16; lanes *= 2) {
     streams(jit, lanes, lanes, 0);
