@@ -1,16 +1,35 @@
 /* SPDX-License-Identifier: MIT
- * tg devices: what kernels can run on here, as tg sees it. */
+ * tg devices: what kernels can run on here, as tg sees it, and what they can be compiled for. */
 #include <stdio.h>
 #include "bench/machine.h"
 #include "target/target.h"
 #include "tool.h"
 
-static const char usage[] = "tg devices [--json]\n\nThe devices that tg can compile for and run on here, with what the heuristic reads of them.\n";
+static const char usage[] = "tg devices [--rows] [--json]\n\nThe devices that tg can compile for and run on here, with what the heuristic reads of them; then the targets by name, and which of them run here (--rows: these alone).\n";
+
+/* Every target: what it has, and whether its code runs on this machine. */
+static void rows(bool json) {
+  static const char *const arch[] = {[TG_ARCH_X86_64] = "x86-64", [TG_ARCH_AARCH64] = "aarch64", [TG_ARCH_NVPTX] = "nvptx", [TG_ARCH_AMDGPU] = "amdgpu"};
+  for (uint32_t i = 0; tg_target_name(i); i++) {
+    tg_target t;
+    tg_target_named(&t, tg_target_name(i));
+    if (json) {
+      printf("{\"target\":\"%s\",\"arch\":\"%s\",\"runs_here\":%s,\"lacks\":\"%s\",\"vector_bytes\":%u,\"vector_registers\":%u,\"l1\":%llu,\"l2\":%llu,\"l3\":%llu}\n", t.name, arch[t.arch],
+             tg_target_runs_here(&t) ? "true" : "false", t.lacks, t.vector_bytes, t.vector_registers, (unsigned long long)t.l1, (unsigned long long)t.l2, (unsigned long long)t.l3);
+      continue;
+    }
+    printf("%-16s ", t.name);
+    if (tg_target_is_device(&t)) printf("warps of %u lanes, %u registers, L1 %llu KiB, L2 %llu KiB: ", t.lanes, t.vector_registers, (unsigned long long)t.l1 >> 10, (unsigned long long)t.l2 >> 10);
+    else printf("vectors of %2u bytes (%u), L1 %llu KiB, L2 %llu KiB, L3 %llu KiB: ", t.vector_bytes, t.vector_registers, (unsigned long long)t.l1 >> 10, (unsigned long long)t.l2 >> 10, (unsigned long long)t.l3 >> 10);
+    printf("%s%s\n", tg_target_runs_here(&t) ? "runs here" : "does not run here: ", t.lacks);
+  }
+}
 
 int cmd_devices(int argc, char **argv) {
   tool_args a;
   if (!tool_parse(argc, argv, &a, usage)) return TOOL_USAGE;
   if (a.help) return fputs(usage, stdout), TOOL_OK;
+  if (a.rows) return rows(a.json), TOOL_OK;
   tg_target t;
   tg_target_host(&t, 0);
   double peak = bench_fma_peak(0.1) * 1e-9;
@@ -20,5 +39,6 @@ int cmd_devices(int argc, char **argv) {
   else
     printf("cpu   %s, %u threads, vectors of %u bytes (%u registers), L1 %llu KiB, L2 %llu KiB, L3 %llu KiB; %.4g GFLOP/s f32 FMA on one core\n", t.name, t.threads,
            t.vector_bytes, t.vector_registers, (unsigned long long)t.l1 >> 10, (unsigned long long)t.l2 >> 10, (unsigned long long)t.l3 >> 10, peak);
+  rows(a.json);
   return TOOL_OK;
 }

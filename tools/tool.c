@@ -121,7 +121,7 @@ bool tool_parse(int argc, char **argv, tool_args *a, const char *usage) {
     {.name = "--opt"}, {.name = "--kernel", .text = &a->kernel}, {.name = "--stage", .text = &a->stage}, {.name = "--pass", .text = &a->pass}, {.name = "--pack", .text = &a->pack},
     {.name = "--target", .text = &a->target}, {.name = "--cache", .text = &a->cache}, {.name = "--case", .text = &a->cases},
     {.name = "--vs", .text = &a->vs}, {.name = "--shapes", .text = &a->shapes}, {.name = "--types", .text = &a->types}, {.name = "--transposes", .text = &a->transposes}, {.name = "--expect", .text = &a->expect},
-    {.name = "--check", .flag = &a->check}, {.name = "--time", .flag = &a->time}, {.name = "--json", .flag = &a->json}, {.name = "--help", .flag = &a->help},
+    {.name = "--check", .flag = &a->check}, {.name = "--time", .flag = &a->time}, {.name = "--json", .flag = &a->json}, {.name = "--rows", .flag = &a->rows}, {.name = "--help", .flag = &a->help},
     {.name = "-h", .flag = &a->help}, {.name = "--rules", .flag = &a->rules}, {.name = "--diff", .flag = &a->diff}, {.name = "--update", .flag = &a->update},
     {.name = "--threads", .number = &a->threads}, {.name = "--seconds", .real = &a->seconds},
     {.name = "--budget", .real = &a->budget}, {.name = "--candidates", .number = &a->candidates}, {.name = "--seed", .number = &a->seed}, {.name = "--beam", .number = &a->beam},

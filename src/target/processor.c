@@ -179,12 +179,12 @@ void tg_target_of(tg_target *t, const tg_processor *p) {
   snprintf(t->name, sizeof t->name, "host");
   t->cpu[0] = 0;   /* LLVM names it, with all that it has */
   t->needs = tg_processor_features(p);
+  if (p->arch == TG_ARCH_X86_64 && !p->tiles) t->needs &= ~((uint64_t)1 << TG_X86_AMX_TILE);   /* and nothing else of AMX is made use of */
   t->sve_bytes = p->sve_bytes;
   uint32_t family = p->model >> 8 & 15;
   if (family == 15) family += p->model >> 20 & 255;
   t->amd_family = !strcmp(p->maker, "AuthenticAMD") ? family : 0;
   tg_target_derive(t);
-  t->tile_i8 &= p->tiles;
   put_silicon(t, p);
   tg_target_judge(t, p);
 }
