@@ -343,6 +343,11 @@ void tg_emit_begin(tg_emitter *e, LLVMValueRef fn, const char *name) {
   tg_emit_attribute(e, fn, "target-features", e->target->features);
   if (e->target->tune[0]) tg_emit_attribute(e, fn, "tune-cpu", e->target->tune);
   if (e->target->vector_bytes == 64) tg_emit_attribute(e, fn, "prefer-vector-width", "512");
+  if (e->target->sve_bytes) {   /* vectors of known lengths may take SVE's registers, which are at least so long */
+    enum { SVE_UNIT = 16, SVE_MOST = 16 };
+    LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex,
+                            LLVMCreateEnumAttribute(e->c, LLVMGetEnumAttributeKindForName("vscale_range", 12), (uint64_t)(e->target->sve_bytes / SVE_UNIT) << 32 | SVE_MOST));
+  }
   e->stamp++;
   e->depth = 0;
   e->private_at = DUMMY_BYTES;

@@ -21,7 +21,7 @@
 #define TILES (X(AMX_TILE) | X(AMX_INT8) | X(AMX_BF16))
 #define ARM8 (A(FP) | A(NEON))
 #define ARM82 (ARM8 | A(CRC) | A(LSE) | A(RDM) | A(FP16) | A(RCPC) | A(DOTPROD))
-#define ARM84 (ARM82 | A(JSCVT) | A(COMPLEX) | A(FP16FML) | A(FLAGM) | A(RCPC_IMMO) | A(LSE2) | A(SVE) | A(I8MM) | A(BF16))
+#define ARM84 (ARM82 | A(JSCVT) | A(COMPLEX) | A(FP16FML) | A(FLAGM) | A(RCPC_IMMO) | A(SVE) | A(I8MM) | A(BF16))
 #define ARM90 (ARM84 | A(SVE2) | A(SVE_BITPERM) | A(FLAGM2) | A(FRINT))
 #define KiB << 10
 #define MiB << 20

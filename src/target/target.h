@@ -19,7 +19,7 @@ typedef struct tg_target {
   char tune[32];              /* processor whose timings LLVM orders instructions by; "": cpu's own */
   char features[2048];        /* LLVM's text */
   uint64_t needs;             /* instructions that its code may use: a set of src/target/feature.def */
-  char lacks[192];            /* why its code does not run on this machine; "": it does */
+  char lacks[384];            /* why its code does not run on this machine; "": it does */
   char silicon[192];          /* what machine it is, as the processor itself says: part of the cache's key, needs no LLVM */
   uint32_t vector_bytes;      /* widest SIMD register: 64 with AVX-512; of a GPU, one lane's register */
   uint32_t vector_registers;  /* 32 with AVX-512, 16 with AVX2; of a GPU, those a thread may have */

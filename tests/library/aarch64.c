@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Kernels for AArch64, compiled here, run under qemu-aarch64 by a program that tg's loader and a cross compiler make: every program of the corpus must
+ * Kernels for AArch64, with NEON and with SVE, compiled here, run under qemu-aarch64 by a program that tg's loader and a cross compiler make: every program of the corpus must
  * leave what the interpreter leaves of its linear form. Without those two only the objects are looked at.
- *   aarch64 [PROGRAM.tg ...] */
+ *   aarch64 [--target=ROW] [PROGRAM.tg ...] */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <unistd.h>
@@ -77,42 +77,93 @@ static bool one(run *r, FILE *f) {
   return written;
 }
 
-static void run_there(const char *folder, int written) {
-  char command[2048], line[512] = "", last[512] = "";
-  int passed = 0, failed = 0;
+/* ---- under qemu ---- */
+
+static bool build_runner(const char *folder) {
+  char command[1024];
   snprintf(command, sizeof command,
            "aarch64-linux-gnu-gcc -std=gnu11 -O1 -static -w -Iinclude -Isrc -Itests/library -idirafter /usr/include -o %s/run tests/library/aarch64_run.c "
-           "src/jit/load.c src/jit/object.c src/jit/debug.c src/base/*.c -lpthread -lm 2>&1 && qemu-aarch64 %s/run %s/kernels 2>&1", folder, folder, folder);
+           "src/jit/load.c src/jit/object.c src/jit/debug.c src/target/processor.c src/target/target.c src/base/*.c -lpthread -lm >&2", folder);
+  return !system(command);
+}
+
+/* The last line; those before go to stderr. */
+static int in_qemu(const char *folder, const char *processor, const char *arguments, char *last, int bytes) {
+  char command[1024], line[512] = "";
+  snprintf(command, sizeof command, "qemu-aarch64 -cpu %s %s/run %s 2>&1", processor, folder, arguments);
   FILE *f = popen(command, "r");
+  last[0] = 0;
   while (f && fgets(line, sizeof line, f)) {
     if (strlen(last)) fputs(last, stderr);
-    memcpy(last, line, sizeof last);
+    snprintf(last, (size_t)bytes, "%s", line);
   }
-  int status = f ? pclose(f) : -1;
-  CHECK(sscanf(last, "%d passed, %d failed", &passed, &failed) == 2 && !status && !failed && passed == written, "%d kernels: %s", written, last);
+  return f ? pclose(f) : -1;
+}
+
+static void run_there(const char *folder, const char *target, const char *processor, int written) {
+  char last[512], file[256];
+  int passed = 0, failed = 0;
+  snprintf(file, sizeof file, "%s/kernels", folder);
+  int status = in_qemu(folder, processor, file, last, sizeof last);
+  CHECK(sscanf(last, "%d passed, %d failed", &passed, &failed) == 2 && !status && !failed && passed == written, "%d kernels for %s on %s: %s", written, target, processor, last);
   test_passed += passed;
 }
 
-int main(int argc, char **argv) {
+/* Each has a name of its own in the cache's key, and knows which rows it runs. */
+static void processors(const char *folder) {
+  static const struct { const char *processor, *runs; } there[] = {
+    {"cortex-a57", "armv8-a"}, {"neoverse-n1", "armv8-a neoverse-n1"}, {"a64fx", "armv8-a"}, {"max,sve=off", "armv8-a neoverse-n1"},
+    {"max,sve-max-vq=1", "armv8-a neoverse-n1 neoverse-v2"}, {"max,sve-max-vq=2", "armv8-a neoverse-n1 neoverse-v1 neoverse-v2"}};
+  char line[TG_COUNT(there)][512];
+  for (size_t i = 0; i < TG_COUNT(there); i++) {
+    int status = in_qemu(folder, there[i].processor, "--processor", line[i], sizeof line[i]);
+    char *rows = strstr(line[i], " runs: ");
+    CHECK(!status && rows, "%s: %s", there[i].processor, line[i]);
+    if (!rows) continue;
+    *rows = 0, rows[strcspn(rows + 1, "\n") + 1] = 0;
+    CHECK(!strcmp(rows + 7, there[i].runs), "%s runs %s, not %s", there[i].processor, rows + 7, there[i].runs);
+    for (size_t k = 0; k < i; k++) CHECK(strcmp(line[i], line[k]), "%s and %s are both '%s'", there[i].processor, there[k].processor, line[i]);
+  }
+}
+
+/* The same code wherever it must be right: with and without SVE, with registers as long as the row says, and longer. `all`: every program; else every third, and where it is named. */
+static const struct { const char *target, *processor[2]; bool all; } runs[] = {
+  {"armv8-a", {"max,sve=off", "max,sve-max-vq=2"}, true}, {"neoverse-v1", {"max,sve-max-vq=2", "max,sve-max-vq=4"}, true}, {"neoverse-v2", {"max,sve-max-vq=1", "max,sve-max-vq=4"}, false}};
+
+static void one_target(size_t t, const kit_program *p, int n, int argc, char **argv, const char *folder, bool can) {
   static run r;
-  char folder[] = "/tmp/tg-aarch64-XXXXXX", file[256];
-  int n, written = 0;
-  kit_program *p = kit_programs(&n);
-  CHECK(mkdtemp(folder) && kit_path_open(&r.path, "armv8-a"), "a folder and a path");
+  char file[256];
+  int written = 0;
+  CHECK(kit_path_open(&r.path, runs[t].target), "%s", runs[t].target);
   snprintf(file, sizeof file, "%s/kernels", folder);
   FILE *f = fopen(file, "wb");
   for (int i = 0; i < n && f; i++) {
-    bool wanted = argc < 2;
+    bool wanted = argc < 2 && (runs[t].all || i % 3 == 0);
     for (int k = 1; k < argc; k++) wanted |= !strcmp(argv[k], p[i].path);
     r.program = &p[i];
     if (wanted) written += one(&r, f);
   }
   CHECK(f && !fclose(f), "%s cannot be written", file);
-  bool can = !system("command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64 >/dev/null");
-  if (can) run_there(folder, written);
-  else printf("%d kernels not run: aarch64-linux-gnu-gcc or qemu-aarch64 is not installed\n", written);
+  for (size_t k = 0; k < TG_COUNT(runs[t].processor) && can; k++) run_there(folder, runs[t].target, runs[t].processor[k], written);
   kit_memory_free(&r.before), kit_memory_free(&r.after);
   kit_path_close(&r.path);
+}
+
+int main(int argc, char **argv) {
+  char folder[] = "/tmp/tg-aarch64-XXXXXX";
+  int n;
+  const char *only = argc > 1 && !strncmp(argv[1], "--target=", 9) ? argv[1] + 9 : NULL;
+  if (only) argc--, argv++;
+  kit_program *p = kit_programs(&n);
+  CHECK(mkdtemp(folder) != NULL, "a folder");
+  bool can = !system("command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64 >/dev/null");
+  if (can) {
+    can = build_runner(folder);
+    CHECK(can, "the program that runs them");
+    if (argc < 2 && can) processors(folder);
+  } else printf("not run: aarch64-linux-gnu-gcc or qemu-aarch64 is not installed\n");
+  for (size_t t = 0; t < TG_COUNT(runs); t++)
+    if (!only || !strcmp(only, runs[t].target)) one_target(t, p, n, argc, argv, folder, can);
   kit_programs_free(p, n);
   kit_remove(folder);
   return TEST_END();

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include "aarch64.h"
 #include "jit/jit.h"
+#include "target/processor.h"
 
 static void read_all(FILE *f, void *p, size_t n) {
   if (n && fread(p, 1, n, f) != n) {
@@ -57,7 +58,19 @@ static int run(const aarch64_kernel *k, const void *object, void **buffers) {
   return 1;
 }
 
+/* What it is called in the cache's key, and the rows that it runs. */
+static int tell(void) {
+  tg_target t;
+  tg_target_host(&t, 1);
+  printf("%s runs:", t.silicon);
+  for (uint32_t i = 0; tg_target_name(i); i++)
+    if (tg_target_named(&t, tg_target_name(i)) && tg_target_runs_here(&t)) printf(" %s", t.name);
+  putchar('\n');
+  return 0;
+}
+
 int main(int argc, char **argv) {
+  if (argc > 1 && !strcmp(argv[1], "--processor")) return tell();
   static aarch64_kernel k;
   int passed = 0, failed = 0;
   FILE *f = argc > 1 ? fopen(argv[1], "rb") : NULL;
