@@ -91,6 +91,10 @@ tg_str tg_str_new(tg_env *e);
 void tg_str_put(tg_str *s, const char *bytes, size_t n);
 void tg_str_puts(tg_str *s, const char *text);
 void tg_str_printf(tg_str *s, const char *format, ...) TG_PRINTF(2, 3);
+
+/* number.c: for text that is read again. printf and strtod obey the locale of the process; the language, schedules and files do not. */
+double tg_read_double(const char *text, char **end);                        /* as strtod */
+int tg_print_double(char *out, size_t bytes, int digits, double v);         /* as "%.*g" */
 void tg_str_vprintf(tg_str *s, const char *format, va_list);
 
 /* xxHash, XXH3. The 128-bit form is for keys that leave the process. */

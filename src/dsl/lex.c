@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Tokens. The text is what a macro stringified or a .tg file: C's tokens, names that may hold dots (i.0, acc.1),
  * `0..V` as three tokens, and // and C comments. Two tokens are in hand: the present one and the one ahead. */
-#include <locale.h>
 #include <stdlib.h>
 #include "dsl/parse.h"
 
@@ -22,14 +21,7 @@ static const char *skip_blanks(tg_parser *p, const char *s) {
   }
 }
 
-/* strtod obeys the locale of the process; the language does not. */
-static double read_double(tg_parser *p, const char *s, size_t n) {
-  char *copy = tg_strndup(&p->j->env, s, n), *end;
-  const char *point = localeconv()->decimal_point;
-  char *dot = strchr(copy, '.');
-  if (dot && point && point[0] && !point[1]) *dot = point[0];
-  return strtod(copy, &end);
-}
+static double read_double(tg_parser *p, const char *s, size_t n) { return tg_read_double(tg_strndup(&p->j->env, s, n), NULL); }
 
 static const char *lex_number(tg_parser *p, tg_token *t, const char *s) {
   const char *from = s;

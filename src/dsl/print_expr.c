@@ -172,13 +172,11 @@ static void put_float(tg_str *out, const tg_uop *c, bool bare) {
     return;
   }
   for (int n = 1; n <= 17; n++) { /* the fewest digits that read back */
-    snprintf(digits, sizeof digits, "%.*g", n, v);
-    double back = 0;
-    if (sscanf(digits, "%lf", &back) == 1 && back == v) break;
+    tg_print_double(digits, sizeof digits, n, v);
+    double back = tg_read_double(digits, NULL);
+    if (back == v) break;
     if (c->type != TG_F64 && tg_round_to((tg_type)c->type, back) == v) break;
   }
-  for (char *d = digits; *d; d++)
-    if (*d == ',') *d = '.';   /* whatever the locale of the host says */
   if (!strpbrk(digits, ".e")) strcat(digits, ".0");
   if (c->type == TG_F32) tg_str_printf(out, "%sf", digits);
   else if (c->type == TG_F64 || bare) tg_str_puts(out, digits);

@@ -470,7 +470,7 @@ const tg_uop *tg_stage_fill(tg_schedule *s, const tg_opt *o, tg_type t) {
   if (!o->fill) return tg_zero(s->j, t);
   char *end;
   const tg_uop *v;
-  if (tg_is_float(t)) v = tg_const_float(s->j, t, strtod(o->fill, &end));
+  if (tg_is_float(t)) v = tg_const_float(s->j, t, tg_read_double(o->fill, &end));
   else {
     long long n = strtoll(o->fill, &end, 10);
     v = tg_const_int(s->j, t, n);

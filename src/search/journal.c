@@ -52,7 +52,7 @@ static const char *field(const char *line, const char *name) {
 
 static double number(const char *line, const char *name) {
   const char *p = field(line, name);
-  return p ? strtod(p, NULL) : 0;
+  return p ? tg_read_double(p, NULL) : 0;
 }
 
 static uint64_t hex(const char *line, const char *name) {
@@ -157,11 +157,17 @@ bool tg_journal_find(tg_journal *j, uint8_t kind, uint64_t id, uint64_t against,
   const char *p = field(line, "gain");
   for (t->n = 0; p && (*p == '[' || *p == ',') && p[1] != ']' && t->n < TG_QUADS;) {
     char *end;
-    t->gain[t->n++] = strtod(p + 1, &end);
+    t->gain[t->n++] = tg_read_double(p + 1, &end);
     p = end;
   }
   j->reused++;
   return true;
+}
+
+static void put_number(tg_str *s, const char *before, int digits, double v) {
+  char text[64];
+  tg_print_double(text, sizeof text, digits, v);
+  tg_str_printf(s, "%s%s", before, text);
 }
 
 void tg_journal_put(tg_journal *j, const tg_task *t, const tg_point *p, uint64_t against, const char *knobs) {
@@ -172,14 +178,19 @@ void tg_journal_put(tg_journal *j, const tg_task *t, const tg_point *p, uint64_t
                 tg_outcome_name((tg_outcome)t->outcome));
   put_field(&s, "message", t->message);
   if (t->kind == TG_TASK_LOWER) {
-    tg_str_printf(&s, ",\"hash\":\"%016llx\",\"cost\":%.17g", (unsigned long long)t->hash, t->cost.seconds);
+    tg_str_printf(&s, ",\"hash\":\"%016llx\"", (unsigned long long)t->hash);
+    put_number(&s, ",\"cost\":", 17, t->cost.seconds);
     put_field(&s, "knobs", knobs);
     put_field(&s, "words", t->words);
     put_field(&s, "choices", t->choices);
   }
   if (t->kind == TG_TASK_TIME) {
-    tg_str_printf(&s, ",\"seconds\":%.9g,\"against_seconds\":%.9g,\"dropped\":%u,\"score\":%.6g,\"gain\":", t->seconds, t->against_seconds, t->dropped, p->score);
-    for (uint32_t i = 0; i < t->n; i++) tg_str_printf(&s, "%s%.17g", i ? "," : "[", t->gain[i]);
+    put_number(&s, ",\"seconds\":", 9, t->seconds);
+    put_number(&s, ",\"against_seconds\":", 9, t->against_seconds);
+    tg_str_printf(&s, ",\"dropped\":%u", t->dropped);
+    put_number(&s, ",\"score\":", 6, p->score);
+    tg_str_puts(&s, ",\"gain\":");
+    for (uint32_t i = 0; i < t->n; i++) put_number(&s, i ? "," : "[", 17, t->gain[i]);
     tg_str_puts(&s, t->n ? "]" : "[]");
   }
   tg_str_puts(&s, "}\n");

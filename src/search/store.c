@@ -21,7 +21,7 @@ static void put_field(tg_str *s, const char *name, const char *text) {
 
 static void put_number(tg_str *s, const char *name, double v) {
   char text[64];
-  snprintf(text, sizeof text, "%.17g", v);
+  tg_print_double(text, sizeof text, 17, v);
   put_field(s, name, text);
 }
 
@@ -73,7 +73,7 @@ static bool next_field(reader *r, char name[16], const char **text) {
 
 static bool number_of(const char *text, double *v) {
   char *end;
-  *v = strtod(text, &end);
+  *v = tg_read_double(text, &end);
   return end != text && !*end && isfinite(*v);
 }
 

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT
+ * Numbers as text, whatever locale the program that tg is part of has chosen: elsewhere a point is a comma, and 1.5 reads as 1. */
+#define _GNU_SOURCE
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "base/base.h"
+
+/* Of this thread, until it is given back. NULL: there is no memory, and the program's own stays. */
+typedef struct { locale_t plain, before; } borrowed;
+
+static borrowed plain_locale(void) {
+  borrowed b = {.plain = TG_MUTANT("base: numbers keep their point", newlocale(LC_ALL_MASK, "C", (locale_t)0), (locale_t)0)};
+  if (b.plain) b.before = uselocale(b.plain);
+  return b;
+}
+
+static void give_back(borrowed b) {
+  if (!b.plain) return;
+  uselocale(b.before);
+  freelocale(b.plain);
+}
+
+double tg_read_double(const char *text, char **end) {
+  borrowed b = plain_locale();
+  double v = strtod(text, end);
+  give_back(b);
+  return v;
+}
+
+int tg_print_double(char *out, size_t bytes, int digits, double v) {
+  borrowed b = plain_locale();
+  int n = snprintf(out, bytes, "%.*g", digits, v);
+  give_back(b);
+  return n;
+}
