@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "../target.h"
+#include "../rows.h"
 #include "../test.h"
 #include "dsl/text.h"
 #include "dsl/value.h"
@@ -230,6 +231,8 @@ static const struct { fault f; const char *name; unsigned in; tg_gemm_gate gate;
 static const tg_gate_size small[] = {{1, 1, 1}, {3, 5, 7}, {17, 33, 9}, {31, 16, 64}, {32, 32, 32}, {65, 33, 129}, {5, 6, 1100}}, large[] = {{130, 67, 270}};
 
 static tg_context *context;
+static tg_target row[ROWS];   /* what is chosen is chosen for these, and runs here */
+static uint32_t rows;
 
 /* ---- what must be caught, and what must not ---- */
 
@@ -374,13 +377,14 @@ static void wrong_words(tg_builder *tg_b_, void *user) {
 static void choices(void) {
   const tg_kernel_def wrong_sketch = {"wrong_words", "M, N, K, lda, ldb, ldc", __FILE__, __LINE__, wrong_words};
   tg_gemm_problem p = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .m = {96, 96}, .n = {112, 112}, .k = {200, 200}, .batch = {1, 1}};
-  tg_target t = test_target_of(2);
   tg_gate_failure f;
   for (int dynamic = 0; dynamic < 2; dynamic++) {
     tg_gemm_choice c;
     if (dynamic) p.m = (tg_gemm_dim){1, 500}, p.n = (tg_gemm_dim){3, 300};
-    tg_gemm_choose(&p, &t, 2, &c);
-    CHECK(tg_gates_pass(context, &p, &c, NULL, 2, 1, &f) == TG_OK, "%s", f.text);
+    for (uint32_t r = 0; r < rows; r += 5) {
+      tg_gemm_choose(&p, &row[r], 2, &c);
+      CHECK(tg_gates_pass(context, &p, &c, NULL, 2, 1, &f) == TG_OK, "for %s: %s", row[r].name, f.text);
+    }
     const tg_gemm_choice plain = {.sketch = tg_gemm_sketches[0]};
     CHECK(tg_gates_pass(context, &p, &plain, "split j {16, 1} as jo ji; lane ji; split i {3, 1} as io iu; upcast iu", 2, 1, &f) == TG_OK, "%s", f.text);
     CHECK(tg_gates_pass(context, &p, &plain, "split nothing 4 as a b", 2, 1, &f) == TG_EINVAL && strstr(f.text, "nothing"), "%s", f.text);
@@ -391,51 +395,73 @@ static void choices(void) {
   }
 }
 
-/* What is chosen for other processors than this one. */
-static void chosen_elsewhere(void) {
+/* Is it what was chosen for one of the rows before? */
+static bool chosen_before(const tg_gemm_choice *c, uint32_t r) {
+  for (uint32_t b = 0; b < r; b++)
+    if (c[b].sketch == c[r].sketch && c[b].knobs_n == c[r].knobs_n && !memcmp(c[b].knob, c[r].knob, c[r].knobs_n * sizeof *c[r].knob)) return true;
+  return false;
+}
+
+/* What is chosen for each of the processors. */
+static void chosen_for_rows(void) {
   static const struct { int64_t m, n, k; uint8_t a_major, b_major; } shapes[] = {{1, 1000, 70, 0, 0}, {1, 50, 600, 0, 1}, {4, 70, 500, 0, 1}, {3, 1100, 40, 1, 0}, {600, 2, 90, 0, 0}, {24, 24, 24, 0, 0}, {23, 31, 40, 1, 1}, {130, 75, 66, 0, 0}};
+  static tg_gemm_choice c[ROWS];
   tg_gate_failure f;
-  tg_gemm_choice c;
-  tg_target t = test_target_of(1);
-  for (uint32_t flags = 0; flags < 12; flags++)
-    for (uint32_t i = 0; i < TG_COUNT(shapes); i++) {
+  for (uint32_t i = 0; i < TG_COUNT(shapes); i++)
+    for (uint32_t r = 0; r < rows; r++) {
       tg_gemm_problem p = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .a_major = shapes[i].a_major, .b_major = shapes[i].b_major, .m = {shapes[i].m, shapes[i].m}, .n = {shapes[i].n, shapes[i].n},
                            .k = {shapes[i].k, shapes[i].k}, .batch = {1, 1}};
-      t.one_stream = flags & 1, t.double_pumped = flags >> 1 & 1, t.asking = (tg_asking)(flags >> 2);
-      tg_gemm_choose(&p, &t, 1, &c);
-      CHECK(tg_gates_pass(context, &p, &c, NULL, 1, 1, &f) == TG_OK, "%s: %s", c.sketch->name, f.text);
+      tg_gemm_choose(&p, &row[r], 1, &c[r]);
+      if (!chosen_before(c, r)) CHECK(tg_gates_pass(context, &p, &c[r], NULL, 1, 1, &f) == TG_OK, "for %s: %s: %s", row[r].name, c[r].sketch->name, f.text);
     }
 }
 
 /* What is chosen for bytes compiles as it is: a plan would take the plain sketch instead, and be slow. */
 static void chosen_bytes(void) {
+  static tg_gemm_choice c[ROWS];
   tg_gate_failure f;
-  tg_gemm_choice c;
-  tg_target t = test_target_of(1);
+  tg_target host;
+  int left = 0;
+  tg_target_host(&host, 1);
   for (uint32_t i = 0; i < 32; i++) {
     tg_gemm_problem p = {.a = i & 1 ? TG_I8 : TG_U8, .b = TG_I8, .c = TG_I32, .acc = TG_I32, .a_major = i >> 1 & 1, .b_major = i >> 2 & 1, .m = {37, 37}, .n = {i & 8 ? 5 : 145, i & 8 ? 5 : 145}, .k = {i & 16 ? 128 : 67, i & 16 ? 128 : 67}, .batch = {1, 1}};
-    tg_gemm_choose(&p, &t, 1, &c);
-    CHECK(!t.dot_u8s8 || c.sketch != tg_gemm_sketches[0], "bytes, %u: the plain sketch", i);
-    CHECK(tg_gates_pass(context, &p, &c, NULL, 1, 1, &f) == TG_OK, "%s, %u: %s", c.sketch->name, i, f.text);
+    for (uint32_t r = 0; r < rows; r++) {
+      tg_gemm_choose(&p, &row[r], 1, &c[r]);
+      CHECK(!row[r].dot_u8s8 || c[r].sketch != tg_gemm_sketches[0], "bytes for %s, %u: the plain sketch", row[r].name, i);
+      if ((i + r) % 3 || chosen_before(c, r)) continue;
+      bool runs = (!row[r].dot_u8s8 || host.dot_u8s8) && (!row[r].tile_i8 || host.tile_i8);
+      left += !runs;
+      if (runs) CHECK(tg_gates_pass(context, &p, &c[r], NULL, 1, 1, &f) == TG_OK, "for %s: %s, %u: %s", row[r].name, c[r].sketch->name, i, f.text);
+    }
   }
+  if (left) printf("%d choices for bytes are not run: this processor lacks their instructions\n", left);
 }
 
-/* Pairs of bf16 pass where subnormal numbers may count as zero, and nowhere else. */
+/* Pairs of bf16 are chosen, and pass, where subnormal numbers may count as zero, and nowhere else. */
 static void pairs_where_allowed(void) {
+  static tg_gemm_choice c[ROWS];
   tg_gate_failure f;
-  tg_gemm_choice c;
-  tg_target t = test_target_of(1);
-  for (uint32_t i = 0; i < 16 && t.dot_bf16; i++) {
-    tg_gemm_problem p = {.a = TG_BF16, .b = TG_BF16, .c = i & 4 ? TG_F32 : TG_BF16, .acc = TG_F32, .flush = true, .a_major = i & 1, .b_major = i >> 1 & 1, .m = {37, 37}, .n = {145, 145}, .k = {i & 8 ? 1187 : 66, i & 8 ? 1187 : 66}, .batch = {1, 1}};
-    tg_gemm_choose(&p, &t, 1, &c);
-    CHECK(c.sketch == tg_gemm_sketches[GEMM_PAIRS], "pairs, %u: the sketch is %s", i, c.sketch->name);
-    CHECK(tg_gates_pass(context, &p, &c, NULL, 1, 1, &f) == TG_OK, "pairs, %u: %s", i, f.text);
-    p.flush = false;
-    tg_status s = tg_gates_pass(context, &p, &c, NULL, 1, 1, &f);
-    CHECK(p.c == TG_F32 || (s == TG_EINVAL && f.which.gate == TG_GATE_ROUNDED), "pairs, %u, though subnormal numbers count: %s %s", i, tg_status_name(s), f.text);
-    tg_gemm_choose(&p, &t, 1, &c);
-    CHECK(c.sketch != tg_gemm_sketches[GEMM_PAIRS], "pairs, %u, are chosen though subnormal numbers count", i);
-  }
+  tg_target host;
+  int left = 0, with = 0;
+  tg_target_host(&host, 1);
+  for (uint32_t i = 0; i < 16; i++)
+    for (uint32_t r = 0; r < rows; r++) {
+      tg_gemm_problem p = {.a = TG_BF16, .b = TG_BF16, .c = i & 4 ? TG_F32 : TG_BF16, .acc = TG_F32, .flush = true, .a_major = i & 1, .b_major = i >> 1 & 1, .m = {37, 37}, .n = {145, 145}, .k = {i & 8 ? 1187 : 66, i & 8 ? 1187 : 66}, .batch = {1, 1}}, q = p;
+      q.flush = false;
+      tg_gemm_choose(&q, &row[r], 1, &c[r]);
+      CHECK(c[r].sketch != tg_gemm_sketches[GEMM_PAIRS], "pairs for %s, %u, are chosen though subnormal numbers count", row[r].name, i);
+      tg_gemm_choose(&p, &row[r], 1, &c[r]);
+      CHECK((c[r].sketch == tg_gemm_sketches[GEMM_PAIRS]) == row[r].dot_bf16, "pairs for %s, %u: the sketch is %s", row[r].name, i, c[r].sketch->name);
+      with += row[r].dot_bf16;
+      if (!row[r].dot_bf16 || chosen_before(c, r)) continue;
+      left += !host.dot_bf16;
+      if (!host.dot_bf16) continue;
+      CHECK(tg_gates_pass(context, &p, &c[r], NULL, 1, 1, &f) == TG_OK, "pairs for %s, %u: %s", row[r].name, i, f.text);
+      tg_status s = tg_gates_pass(context, &q, &c[r], NULL, 1, 1, &f);
+      CHECK(p.c == TG_F32 || (s == TG_EINVAL && f.which.gate == TG_GATE_ROUNDED), "pairs for %s, %u, though subnormal numbers count: %s %s", row[r].name, i, tg_status_name(s), f.text);
+    }
+  CHECK(with, "no row multiplies pairs of bf16");
+  if (left) printf("%d choices of pairs of bf16 are not run: this processor lacks the instruction\n", left);
 }
 
 /* Small ones, whose tiles, rests and copies are made for their sizes: what is chosen compiles, and is right. And a panel whose epilogue has an argument for each element. */
@@ -443,18 +469,23 @@ static void chosen_small(void) {
   static const int64_t sizes[][3] = {{2, 156, 10}, {4, 99, 3}, {9, 40, 2}, {2, 11, 139}, {97, 73, 2}, {16, 6, 90}, {49, 52, 86}, {37, 1, 180}, {7, 34, 47}, {31, 31, 31}};
   tg_gate_failure f;
   tg_gemm_choice c;
-  tg_target t = test_target_of(1);
   for (uint32_t i = 0; i < 4 * TG_COUNT(sizes); i++) {
     const int64_t *s = sizes[i / 4];
     tg_gemm_problem p = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .a_major = i & 1, .b_major = i >> 1 & 1, .m = {s[0], s[0]}, .n = {s[1], s[1]}, .k = {s[2], s[2]}, .batch = {1, 1}};
-    tg_gemm_choose(&p, &t, 1, &c);
-    CHECK(c.sketch != tg_gemm_sketches[0], "small, %u: the plain sketch", i);
+    for (uint32_t r = 0; r < rows; r++) {
+      tg_gemm_choose(&p, &row[r], 1, &c);
+      CHECK(c.sketch != tg_gemm_sketches[0], "small for %s, %u: the plain sketch", row[r].name, i);
+    }
+    const tg_target *t = &row[(i / 4 * 3 + i) % rows];
+    tg_gemm_choose(&p, t, 1, &c);
     if (c.sketch == tg_gemm_sketches[GEMM_DOT] && !tg_gemm_thin_roles_of(&p).row_k) continue;   /* copies all terms of the rows: not for the gates' sizes of any length */
-    CHECK(tg_gates_pass(context, &p, &c, NULL, 1, 1, &f) == TG_OK, "%s, %u: %s", c.sketch->name, i, f.text);
+    CHECK(tg_gates_pass(context, &p, &c, NULL, 1, 1, &f) == TG_OK, "for %s: %s, %u: %s", t->name, c.sketch->name, i, f.text);
   }
   tg_gemm_problem p = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .m = {130, 130}, .n = {200, 200}, .k = {300, 300}, .batch = {1, 1}, .epilogue = "acc + rest", .argument = {{"rest", TG_F32, 3}}, .arguments_n = 1};
-  tg_gemm_choose_knobs(&p, &t, 1, GEMM_PANEL, &c);
-  CHECK(tg_gates_pass(context, &p, &c, NULL, 1, 1, &f) == TG_OK, "%s: %s", c.sketch->name, f.text);
+  for (uint32_t r = 0; r < rows; r += 3) {
+    tg_gemm_choose_knobs(&p, &row[r], 1, GEMM_PANEL, &c);
+    CHECK(tg_gates_pass(context, &p, &c, NULL, 1, 1, &f) == TG_OK, "for %s: %s: %s", row[r].name, c.sketch->name, f.text);
+  }
 }
 
 /* Sums along k in blocks of terms, beside copies of what the rows have of one: rows that lie along k or not, columns and terms that blocks leave, sums that C cannot hold, an epilogue. */
@@ -462,13 +493,12 @@ static void dot_blocks(void) {
   static const tg_type types[][2] = {{TG_F32, TG_F32}, {TG_F64, TG_F64}, {TG_BF16, TG_BF16}, {TG_F16, TG_F32}};
   tg_gate_failure f;
   tg_gemm_choice c;
-  tg_target t = test_target_of(1);
   for (uint32_t i = 0; i < 64; i++) {
     const tg_type *type = types[i & 3];
     int64_t m = i & 16 ? 7 : 18, n = i & 8 ? 131 : 60, k = i & 32 ? 300 : 512;
     tg_gemm_problem p = {.a = type[0], .b = type[0], .c = type[1], .acc = type[0] == TG_F64 ? TG_F64 : TG_F32, .a_major = i >> 2 & 1, .b_major = TG_GEMM_COLUMN, .m = {m, m}, .n = {n, n}, .k = {k, k}, .batch = {1, 1}};
     if (i % 5 == 0) p.epilogue = "max(acc, rest)", p.argument[0].name = "rest", p.argument[0].type = TG_F32, p.argument[0].per = 3, p.arguments_n = 1;
-    tg_gemm_choose_knobs(&p, &t, 1, GEMM_DOT, &c);
+    tg_gemm_choose_knobs(&p, &row[i % rows], 1, GEMM_DOT, &c);
     for (uint32_t x = 0; x < c.knobs_n; x++) {
       int64_t value = !strcmp(c.knob[x].name, "KC") ? 128 : !strcmp(c.knob[x].name, "NB") ? 1 + i % 2 : !strcmp(c.knob[x].name, "AHEAD") ? 1 + i % 2 : !strcmp(c.knob[x].name, "NC") ? 2 + i % 3 : !strcmp(c.knob[x].name, "MR") ? 4 : c.knob[x].lo;
       c.knob[x].lo = c.knob[x].hi = value;
@@ -480,13 +510,12 @@ static void dot_blocks(void) {
 /* A row or a few against many columns that lie along k, long or short: nothing is copied but rows. */
 static void chosen_rows(void) {
   tg_gemm_choice c;
-  tg_target t = test_target_of(1);
-  for (uint32_t i = 0; i < 6 * 4 * 3; i++) {
-    int64_t m = 1 + i % 6, n = (int64_t[]){3000, 6000, 9001, 20000}[i / 6 % 4], k = (int64_t[]){100, 512, 1000}[i / 24];
+  for (uint32_t r = 0, i = 0; i < 6 * 4 * 3 * rows; r = ++i / (6 * 4 * 3)) {
+    if (row[r].vector_bytes < 32) continue;   /* their vectors share little */
+    int64_t m = 1 + i % 6, n = (int64_t[]){3000, 6000, 9001, 20000}[i / 6 % 4], k = (int64_t[]){100, 512, 1000}[i / 24 % 3];
     tg_gemm_problem p = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .b_major = TG_GEMM_COLUMN, .m = {m, m}, .n = {n, n}, .k = {k, k}, .batch = {1, 1}};
-    t.asking = TG_ASK_MUCH;
-    tg_gemm_choose(&p, &t, 1, &c);
-    CHECK(c.sketch == tg_gemm_sketches[GEMM_DOT], "%lld x %lld x %lld: %s", (long long)m, (long long)n, (long long)k, c.sketch->name);
+    tg_gemm_choose(&p, &row[r], 1, &c);
+    CHECK(c.sketch == tg_gemm_sketches[GEMM_DOT], "for %s: %lld x %lld x %lld: %s", row[r].name, (long long)m, (long long)n, (long long)k, c.sketch->name);
   }
 }
 
@@ -506,17 +535,16 @@ static void author(void *arg) {
 static void chosen_values(void) {
   static const int64_t sizes[] = {1, 3, 6, 17, 64, 131, 500, 2048};
   authoring *a = calloc(1, sizeof *a);
-  tg_target t = test_target_of(1);
   tg_gemm_choice c;
   for (int64_t i = 0; a && i < 8 * 8 * 4 * 16; i++) {
     int64_t m = sizes[i % 8], n = sizes[i / 8 % 8], k = 1 + i * 37 % 211;
     tg_gemm_problem p = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .a_major = i / 64 % 2, .b_major = i / 128 % 2, .m = {m, m}, .n = {n, n}, .k = {k, k}, .batch = {1, 1}};
-    t.one_stream = i >> 8 & 1, t.double_pumped = i >> 9 & 1, t.asking = (tg_asking)(i / 5 % 3);   /* as other processors have it */
-    tg_gemm_choose(&p, &t, 1, &c);
+    const tg_target *t = &row[(i + i / rows) % rows];
+    tg_gemm_choose(&p, t, 1, &c);
     a->choice = &c, a->problem = &p;
     tg_job_init(&a->job, NULL);
     bool fine = tg_protect(&a->job.env, author, a);
-    CHECK(fine, "%s of %lld x %lld x %lld: %s", c.sketch->name, (long long)m, (long long)n, (long long)k, a->job.env.message);
+    CHECK(fine, "for %s: %s of %lld x %lld x %lld: %s", t->name, c.sketch->name, (long long)m, (long long)n, (long long)k, a->job.env.message);
     tg_job_drop(&a->job);
   }
   free(a);
@@ -540,11 +568,9 @@ static void chosen_words(void) {
   static const int64_t sizes[][3] = {{4, 512, 512}, {16, 2048, 700}, {1000, 32, 100}, {24, 2048, 2048}, {300, 200, 250}, {512, 512, 512}, {1024, 1000, 1024}, {700, 3000, 1500}, {4096, 128, 1024}, {128, 4096, 4096}, {4096, 4096, 4096}, {5000, 7000, 9000}};
   static const tg_type types[][2] = {{TG_F32, TG_F32}, {TG_BF16, TG_BF16}, {TG_F16, TG_F32}, {TG_F64, TG_F64}};
   scheduling *s = calloc(1, sizeof *s);
-  tg_target t = test_target_of(1);
   tg_gemm_choice c;
   if (!s) abort();
   tg_job_init(&s->job, NULL);
-  s->lowering.target = &t;
   bool good = tg_protect(&s->job.env, compile_rules, s);
   CHECK(good, "%s", s->job.env.message);
   for (uint32_t i = 0; good && i < TG_COUNT(sizes) * TG_COUNT(types) * 24; i++) {
@@ -554,11 +580,12 @@ static void chosen_words(void) {
     int64_t step = way / 12 ? 2 : 1;
     tg_gemm_problem p = {.a = type[0], .b = type[0], .c = type[1], .acc = type[0] == TG_F64 ? TG_F64 : TG_F32, .a_major = way / 3 & 1, .b_major = way / 6 & 1, .m = {n[0], n[0]}, .n = {n[1], n[1]}, .k = {n[2], n[2]},
                          .batch = {1, 1}, .a_step = step, .b_step = step, .c_step = step};
-    tg_gemm_choose(&p, &t, threads, &c);
+    const tg_target *t = s->lowering.target = &row[(i + i / rows) % rows];
+    tg_gemm_choose(&p, t, threads, &c);
     s->author.choice = &c, s->author.problem = &p;
     tg_job_init(&s->author.job, NULL);
     bool fine = tg_protect(&s->author.job.env, schedule, s);
-    CHECK(fine, "%s of %lld x %lld x %lld, %s, %c%c, step %lld, %u threads: %s", c.sketch->name, (long long)n[0], (long long)n[1], (long long)n[2], tg_type_name[type[0]], "NT"[p.a_major], "NT"[p.b_major], (long long)step, threads, s->author.job.env.message);
+    CHECK(fine, "for %s: %s of %lld x %lld x %lld, %s, %c%c, step %lld, %u threads: %s", t->name, c.sketch->name, (long long)n[0], (long long)n[1], (long long)n[2], tg_type_name[type[0]], "NT"[p.a_major], "NT"[p.b_major], (long long)step, threads, s->author.job.env.message);
     tg_job_drop(&s->author.job);
   }
   tg_job_drop(&s->job);
@@ -569,14 +596,13 @@ static void chosen_words(void) {
 static void strips(void) {
   static const int64_t sizes[] = {1, 17, 64, 129, 700, 2048};
   static const tg_type types[] = {TG_F32, TG_BF16, TG_I8, TG_F64};
-  tg_target t = test_target_of(4);
   int many = 0;
   for (uint32_t i = 0; i < 6 * 6 * 4 * 4; i++) {
     int64_t m = sizes[i % 6], n = sizes[i / 6 % 6], all = 0;
     tg_type type = types[i / 36 % 4], sum = type == TG_I8 ? TG_I32 : type == TG_F64 ? TG_F64 : TG_F32;
     bool open_rows = i / 144 & 1;
     tg_gemm_problem p = {.a = type, .b = type, .c = sum, .acc = sum, .m = {m, m}, .n = {n, n}, .k = {300, 300}, .c_major = i / 288 & 1, .batch = {1, 1}};
-    tg_gemm_strips s = tg_gemm_choose_strips(&p, &t, 2 + i % 3, open_rows);
+    tg_gemm_strips s = tg_gemm_choose_strips(&p, &row[(i + i / rows) % rows], 2 + i % 3, open_rows);
     CHECK(s.n >= 1 && s.n <= 2 + i % 3 && !(open_rows && s.rows), "%lld x %lld: %u strips", (long long)m, (long long)n, s.n);
     for (uint32_t k = 0; k < s.n && s.n > 1; k++) {
       tg_gemm_problem q = tg_gemm_strip(&p, &s, k);
@@ -591,13 +617,14 @@ static void strips(void) {
 }
 
 int main(void) {
-  if (tg_context_create(&(tg_context_options){.target = test_target(), .threads = 4}, &context)) return 1;
+  if (tg_context_create(NULL, &context)) return 1;
+  rows = rows_of_processors(row);
   right_passes();
   arguments_in_any_order();
   faults_are_caught();
   messages();
   choices();
-  chosen_elsewhere();
+  chosen_for_rows();
   chosen_bytes();
   pairs_where_allowed();
   chosen_small();
