@@ -2,6 +2,7 @@
 # NumPy's products over the BLAS front, on whole numbers: f32 and f64 against NumPy's own loops for integers, which call no BLAS. Layouts that NumPy hands over as
 # they are, and some that it copies first; stacks; results in place; threads; children by fork, in the middle of products, and by multiprocessing.
 #   python3 tests/blas/products.py        under LD_PRELOAD=libtg_blas.so; ends with "N passed, N failed"
+#     --one-process: no children, whose calls nobody counts
 import concurrent.futures
 import multiprocessing
 import os
@@ -81,6 +82,32 @@ def others():
         check(np.isnan((a @ b)[3]).all() and np.isnan(a @ b).sum() == 50, kind.__name__, "NaN")
 
 
+def vectors():
+    """gemv, dot, syrk: the library below."""
+    for kind in TYPES:
+        a, v = numbers(60, 70, kind, 3), numbers(1, 70, kind, 5)[0]
+        whole, w = a.astype(np.int64), v.astype(np.int64)
+        check(np.array_equal(a @ v, whole @ w), kind.__name__, "matrix by vector")
+        check(np.array_equal(v @ a.T, w @ whole.T), kind.__name__, "vector by matrix")
+        check(np.dot(v, v) == int(w @ w), kind.__name__, "vector by vector")
+        check(np.array_equal(a.T @ a, whole.T @ whole), kind.__name__, "a transpose by its own matrix")
+
+
+def exceptions():
+    """NumPy warns of FE_INVALID: an infinity alone is no reason."""
+    for kind in TYPES:
+        for m, n, k in [(17, 2, 200), (3, 2, 33), (33, 31, 3), (100, 48, 65), (129, 48, 15), (9, 9, 9)]:
+            for order in "FC":
+                a, b = np.full((m, k), 2, kind, order), np.full((k, n), 3, kind, order)
+                b[0, 0] = np.inf
+                with np.errstate(all="raise"):
+                    try:
+                        c = a @ b
+                    except FloatingPointError as e:
+                        c = str(e)
+                check(not isinstance(c, str) and np.isinf(c).sum() == m, kind.__name__, m, n, k, order, "one infinity", c if isinstance(c, str) else "")
+
+
 def work(seed):
     return all(product_is_right(m, m + 3, m + 5, kind, seed) for m in (6, 40, 150, 300) for kind in TYPES)
 
@@ -116,7 +143,10 @@ if __name__ == "__main__":
     layouts()
     sizes()
     others()
-    threads()
-    processes()
+    vectors()
+    exceptions()
+    if "--one-process" not in sys.argv:
+        threads()
+        processes()
     print(f"{passed} passed, {failed} failed")
     sys.exit(failed > 0)
