@@ -83,12 +83,12 @@ static const char *target_name(void) {
   const char *name = getenv("TG_BLAS_TARGET");
   tg_target t;
   if (!name || !*name) return NULL;
-  if (tg_target_named(&t, name) && tg_target_runs_here(&t)) {
+  bool known = tg_target_named(&t, name);
+  if (known && tg_target_runs_here(&t)) {
     tg_blas_say("kernels are for %s", name);
     return name;
   }
-  tg_blas_say("TG_BLAS_TARGET: %s %s; kernels are for the host", name,
-              tg_target_named(&t, name) ? "does not run on this processor" : "is no target of tg's");
+  tg_blas_say("TG_BLAS_TARGET=%.64s: %s; kernels are for the host", name, known ? t.lacks : "tg has no such target");
   return NULL;
 }
 

@@ -6,15 +6,15 @@
  * A product for which tg has no kernel goes to the library below: what the caller would have called without this one.
  *   TG_BLAS_VERBOSE   lines to stderr: at load, at the first call of each entry point, counts at the end */
 #define _GNU_SOURCE
+#include <ctype.h>
 #include <dlfcn.h>
-#include <link.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "base/mutant.h"
+#include "base/base.h"
 #include "blas/front.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -108,14 +108,21 @@ static void *below(const call *c) {
 
 static bool verbose;
 
+/* One write a line: stderr may be a file, where others write too, and which may not grow. */
 void tg_blas_say(const char *format, ...) {
-  char line[1024];
+  char line[1024] = "tg_blas: ";
+  size_t start = strlen(line);
   va_list ap;
   if (!verbose) return;
   va_start(ap, format);
-  int n = vsnprintf(line, sizeof line - 1, format, ap);
+  int n = vsnprintf(line + start, sizeof line - start - 1, format, ap);
   va_end(ap);
-  if (n >= 0) fprintf(stderr, "tg_blas: %s\n", line);
+  if (n < 0) return;
+  size_t length = strlen(line);
+  for (size_t i = 0; i < length; i++)
+    if (iscntrl((unsigned char)line[i])) line[i] = '?';   /* of the environment's */
+  line[length] = '\n';
+  tg_write_all(STDERR_FILENO, line, length + 1);
 }
 
 __attribute__((constructor)) static void loaded(void) {
