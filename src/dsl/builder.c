@@ -147,6 +147,19 @@ static TG_NORETURN void fail_open_scope(tg_builder *b) {
   tg_fail_at(b->job, f->pos, "the scope of this %s is left by break, return or goto", scopes[f->kind]);
 }
 
+static TG_NORETURN void fail_unknown_binding(tg_builder *b, const char *name) {
+  tg_job *j = b->job;
+  TG_VEC(const char *) there = {0};
+  for (uint32_t i = 0; i < j->params.n; i++) tg_push(&j->env, &there, j->params.data[i].name);
+  for (uint32_t i = 0; i < j->constants.n; i++) tg_push(&j->env, &there, j->constants.data[i].name);
+  tg_push(&j->env, &there, NULL);
+  tg_str list = tg_str_new(&j->env);
+  for (uint32_t i = 0; i + 1 < there.n; i++) tg_str_printf(&list, "%s%s", i ? ", " : "", there.data[i]);
+  const char *near = tg_nearest(name, there.data);
+  if (there.n == 1) tg_fail(&j->env, TG_EINVAL, "%s has no parameter or knob '%s': it has none", j->name, name);
+  tg_fail(&j->env, TG_EINVAL, "%s has no parameter or knob '%s': there %s %s%s", j->name, name, there.n == 2 ? "is" : "are", list.data, near ? tg_format(&j->env, "; did you mean '%s'?", near) : "");
+}
+
 void tg_builder_finish(tg_builder *b) {
   tg_job *j = b->job;
   if (b->frames.n > 1) fail_open_scope(b);
@@ -154,7 +167,7 @@ void tg_builder_finish(tg_builder *b) {
     if (!b->used[i]) {
       for (uint32_t k = 0; k < i; k++)
         if (!strcmp(b->bindings[k].name, b->bindings[i].name)) tg_fail(&j->env, TG_EINVAL, "%s: '%s' is bound twice", j->name, b->bindings[i].name);
-      tg_fail(&j->env, TG_EINVAL, "%s has no parameter or knob '%s'", j->name, b->bindings[i].name);
+      fail_unknown_binding(b, b->bindings[i].name);
     }
   TG_VEC(tg_item) items = {0};
   tg_frame *kernel = &b->frames.data[0];
@@ -200,8 +213,10 @@ static void start(const request *r, tg_parser *p) {
 }
 
 static void expect_end(tg_parser *p) {
-  if (p->tok.kind == ';') tg_next(p);
-  if (p->tok.kind) tg_token_fail(p, &p->tok, "an operator or the end expected, not %s", tg_token_text(p, &p->tok));
+  bool ended = tg_take(p, ';');
+  if (!p->tok.kind) return;
+  bool statement = ended || (p->tok.kind == TK_NAME && (p->ahead.kind == '[' || p->ahead.kind == '='));
+  tg_token_fail(p, &p->tok, "an operator or the end expected, not %s%s", tg_token_text(p, &p->tok), statement ? "\none statement in each tg(..)" : "");
 }
 
 static void run_statement(void *user) {

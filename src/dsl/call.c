@@ -22,6 +22,31 @@ tg_kind tg_kind_of(const tg_parser *p, const tg_token *t) {
   return TG_KIND__COUNT;
 }
 
+static TG_NORETURN void fail_word(tg_parser *p, const tg_token *t, const char *what, const char *hint, const char *const *words) {
+  tg_str list = tg_str_new(&p->j->env);
+  const char *name = tg_symbol(p->j, p->src->text + t->off, t->len), *near = hint ? NULL : tg_nearest(name, words);
+  for (const char *const *w = words; *w; w++) tg_str_printf(&list, " %s", *w);
+  const char *meant = hint ? tg_format(&p->j->env, "write %s\n", hint) : near ? tg_format(&p->j->env, "did you mean '%s'?\n", near) : "";
+  FAIL(p, t, "unknown %s %s%s\n%s%ss:%s", what, tg_token_text(p, t), strcmp(what, "kind") ? "" : " of a range", meant, what, list.data);
+}
+
+void tg_type_unknown(tg_parser *p, const tg_token *t) {
+  const char *words[TG_TYPE__COUNT + 1];
+  uint32_t n = 0;
+  for (int i = TG_BOOL; i < TG_INDEX; i++) words[n++] = tg_type_name[i];
+  words[n] = NULL;
+  fail_word(p, t, "type", tg_type_hint(tg_symbol(p->j, p->src->text + t->off, t->len)), words);
+}
+
+void tg_kind_unknown(tg_parser *p, const tg_token *t) {
+  const char *words[TG_KIND__COUNT + 1];
+  uint32_t n = 0;
+  for (int i = 0; i < TG_KIND__COUNT; i++)
+    if (i != TG_MERGE) words[n++] = tg_kind_name[i];
+  words[n] = NULL;
+  fail_word(p, t, "kind", NULL, words);
+}
+
 /* ---- arguments ---- */
 
 static uint32_t parse_arguments(tg_parser *p, tg_expr *args, uint32_t max) {
@@ -126,7 +151,7 @@ static binders parse_binders(tg_parser *p, const tg_token *t) {
     while (end > from + 1 && strchr(" \t\r\n", p->src->text[end - 1])) end--;
     if (p->tok.kind == TK_NAME) {
       kind = tg_kind_of(p, &p->tok);
-      if (kind == TG_KIND__COUNT) FAIL(p, &p->tok, "unknown kind %s of a range", tg_token_text(p, &p->tok));
+      if (kind == TG_KIND__COUNT) tg_kind_unknown(p, &p->tok);
       tg_next(p);
     }
     if (extent->lanes != 1) FAIL(p, &at, "an extent is one number, not a vector");

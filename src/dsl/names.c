@@ -96,6 +96,31 @@ static void nearer(const char **best, unsigned *far, const char *name, const cha
   *far = d;
 }
 
+const char *tg_nearest(const char *name, const char *const *words) {
+  const char *best = NULL;
+  unsigned far = strlen(name) > 4 ? 3 : 2;
+  for (; *words; words++) nearer(&best, &far, name, *words);
+  return best;
+}
+
+/* What other languages call the types. */
+const char *tg_type_hint(const char *name) {
+  static const struct { const char *name, *type; } others[] = {
+    {"float", "f32"}, {"double", "f64"}, {"half", "f16"}, {"bfloat16", "bf16"}, {"bfloat", "bf16"}, {"__bf16", "bf16"}, {"_Float16", "f16"}, {"__fp16", "f16"}, {"single", "f32"},
+    {"char", "i8"}, {"short", "i16"}, {"int", "i32"}, {"long", "i64"}, {"unsigned", "u32"}, {"uint", "u32"}, {"size_t", "u64"}, {"ssize_t", "i64"}, {"byte", "u8"}, {"_Bool", "bool"},
+    {"fp8", "e4m3"}, {"e4m3fn", "e4m3"}};
+  for (unsigned i = 0; i < TG_COUNT(others); i++)
+    if (!strcmp(name, others[i].name)) return others[i].type;
+  static const struct { const char *head, letter[3]; } families[] = {{"int", "i"}, {"uint", "u"}, {"float", "f"}, {"fp", "f"}};   /* int8_t, uint16, float64 */
+  for (unsigned i = 0; i < TG_COUNT(families); i++) {
+    size_t n = strlen(families[i].head), digits = strspn(name + (strlen(name) < n ? strlen(name) : n), "0123456789");
+    if (strncmp(name, families[i].head, n) || !digits || (name[n + digits] && strcmp(name + n + digits, "_t"))) continue;
+    for (int t = TG_BOOL; t < TG_INDEX; t++)
+      if (tg_type_name[t][0] == families[i].letter[0] && !strncmp(tg_type_name[t] + 1, name + n, digits) && !tg_type_name[t][1 + digits]) return tg_type_name[t];
+  }
+  return NULL;
+}
+
 void tg_name_unknown(tg_parser *p, const tg_token *t, bool function) {
   tg_builder *b = p->b;
   const char *name = tg_symbol(p->j, p->src->text + t->off, t->len), *best = NULL;
@@ -115,7 +140,10 @@ void tg_name_unknown(tg_parser *p, const tg_token *t, bool function) {
   }
   if (function)
     for (const char *const *w = tg_function_words; *w; w++) nearer(&best, &far, name, *w);
-  tg_token_fail(p, t, best ? "unknown %s '%s'\ndid you mean '%s'?" : "unknown %s '%s'", function ? "function" : "name", name, best);
+  const char *type = tg_type_hint(name);
+  const char *meant = type ? tg_format(&p->j->env, "\nwrite %s", type) : best ? tg_format(&p->j->env, "\ndid you mean '%s'?", best) : "";
+  const char *of_c = p->src->macro && !function && !type ? tg_format(&p->j->env, "\na value of C is brought in with tg_let(%s, %s)", name, name) : "";
+  tg_token_fail(p, t, "unknown %s '%s'%s%s", function ? "function" : "name", name, meant, of_c);
 }
 
 /* ---- values held by names ---- */

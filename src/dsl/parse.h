@@ -140,6 +140,9 @@ tg_name *tg_name_find(tg_builder *b, const char *symbol);
 tg_name *tg_name_add(tg_builder *b, const char *symbol, tg_name_kind kind, tg_pos pos);   /* fails if it is in scope */
 void tg_names_cut(tg_builder *b, uint32_t n);      /* back to n names: a scope ends */
 TG_NORETURN void tg_name_unknown(tg_parser *p, const tg_token *t, bool function);
+const char *tg_type_hint(const char *name);        /* of a name that is a type elsewhere: what it is called here; NULL */
+TG_NORETURN void tg_type_unknown(tg_parser *p, const tg_token *t);
+TG_NORETURN void tg_kind_unknown(tg_parser *p, const tg_token *t);
 void tg_value_begin(tg_builder *b, tg_name *hold);                   /* an expression follows that is to be held by a name */
 void tg_value_end(tg_builder *b, tg_name *hold, tg_expr e);
 tg_expr tg_value_use(tg_builder *b, tg_name *hold);

@@ -225,7 +225,8 @@ uint32_t tg_parse_subscripts(tg_parser *p, const tg_name *buffer, const tg_token
   }
   uint32_t end = p->tok.off + p->tok.len;
   tg_expect(p, ']', "']'");
-  if (n != rank) tg_parse_fail(p, t->off, end - t->off, "'%s' has %u dimension%s, and %u subscript%s given", name, rank, rank == 1 ? "" : "s", n, n == 1 ? " is" : "s are");
+  const char *hint = n < rank && p->tok.kind == '[' ? tg_format(&p->j->env, "\nwrite %s[i, j], not %s[i][j]", name, name) : "";
+  if (n != rank) tg_parse_fail(p, t->off, end - t->off, "'%s' has %u dimension%s, and %u subscript%s given%s", name, rank, rank == 1 ? "" : "s", n, n == 1 ? " is" : "s are", hint);
   return rank;
 }
 

@@ -208,9 +208,10 @@ void tg_print_expr(tg_job *j, tg_str *out, const tg_uop *u) {
   tg_print_put(&p, u, P_GATED);
 }
 
-const char *tg_text(tg_job *j, const tg_uop *u) {
+static const char *text_of(tg_job *j, const tg_uop *u, size_t limit) {
   tg_str out = tg_str_new(&j->env);
   tg_printer p = printer_new(j, &out, false);
+  p.limit = limit;
   switch (u->op) {
   case TG_OP_STORE: put_store(&p, u); break;
   case TG_OP_DEFINE: put_define(&p, u); break;
@@ -228,3 +229,11 @@ const char *tg_text(tg_job *j, const tg_uop *u) {
   }
   return out.data ? out.data : "";
 }
+
+const char *tg_text(tg_job *j, const tg_uop *u) { return text_of(j, u, 0); }
+
+const char *tg_brief_text(tg_job *j, const char *text) {
+  return strlen(text) <= TG_BRIEF ? text : tg_format(&j->env, "%.*s..", TG_BRIEF - 2, text);
+}
+
+const char *tg_brief(tg_job *j, const tg_uop *u) { return tg_brief_text(j, text_of(j, u, 2 * TG_BRIEF)); }

@@ -195,7 +195,7 @@ static void parse_buffer(tg_parser *p, const char *word) {
   tg_type type;
   uint32_t lanes, rank = 0;
   tg_token at = p->tok;
-  if (!tg_parse_type(p, &type, &lanes)) FAIL(p, &at, "unknown type %s", tg_token_text(p, &at));
+  if (!tg_parse_type(p, &type, &lanes)) tg_type_unknown(p, &at);
   if ((type == TG_INDEX || type == TG_VOID) && !b->raw) FAIL(p, &at, "%s has no storage: i32 or i64", tg_type_name[type]);
   if (global && lanes != 1) FAIL(p, &at, "elements of %s are scalars", word);
   info.type = (uint8_t)type;
@@ -308,7 +308,7 @@ void tg_parse_range(tg_parser *p, uint32_t off) {
       continue;
     }
     kind = tg_kind_of(p, &p->tok);
-    if (kind == TG_KIND__COUNT) FAIL(p, &p->tok, "unknown kind %s of a range\nkinds: loop global local lane group reduce upcast unroll thread", tg_token_text(p, &p->tok));
+    if (kind == TG_KIND__COUNT) tg_kind_unknown(p, &p->tok);
     tg_next(p);
   }
   if (b->depth == 60) FAIL(p, &t, "ranges nested more than 60 deep");

@@ -24,6 +24,13 @@ void tg_print(tg_job *j, tg_str *out, const tg_uop *sink);
 void tg_print_expr(tg_job *j, tg_str *out, const tg_uop *u);
 /* One statement or expression as text in the arena: for messages. */
 const char *tg_text(tg_job *j, const tg_uop *u);
+/* The same, and any text, cut at TG_BRIEF characters: for messages that say more than that one thing. */
+enum { TG_BRIEF = 80 };
+const char *tg_brief(tg_job *j, const tg_uop *u);
+const char *tg_brief_text(tg_job *j, const char *text);
+
+/* The word that was most likely meant, or NULL if none is near. words ends with NULL. */
+const char *tg_nearest(const char *name, const char *const *words);
 
 /* Parses an expression over leaves given by name (DEFINEs are buffers): for definitions of functions, rules and tests. An unknown
  * name is an error. Literals take the type of what they meet; nothing is implied, as behind `stage`. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The words of a schedule as text, both ways. docs/schedules.md has the grammar; a number may be the name of a knob or
  * of a parameter bound to a constant. What tg_opt_text_of prints parses to the same opt. */
+#include "dsl/text.h"
 #include "lower/schedule.h"
 #include <ctype.h>
 #include <stdlib.h>
@@ -300,8 +301,14 @@ tg_opt tg_opt_parse(tg_job *j, const char *text, tg_pos pos) {
   next(&s);
   tg_opt o = {.pos = pos};
   while (o.word < TG_OPT__COUNT && !is(&s, word_name[o.word])) o.word++;
-  if (o.word == TG_OPT__COUNT)
-    bad(&s, "expected a word of a schedule (split, fuse, fission, order, swap, tile, upcast, unroll, lane, thread, local, stage, pad, cut, stream, prefetch, specialize, place, contract)");
+  if (o.word == TG_OPT__COUNT) {
+    tg_str list = tg_str_new(&j->env);
+    for (uint32_t i = 0; i < TG_OPT__COUNT; i++) tg_str_printf(&list, "%s%s", i ? ", " : "", word_name[i]);
+    const char *words[TG_OPT__COUNT + 1] = {0}, *near;
+    memcpy(words, word_name, sizeof word_name);
+    near = tg_nearest(tg_symbol(j, s.token, s.n), words);
+    bad(&s, tg_format(&j->env, "expected a word of a schedule (%s%s%s)", list.data, near ? "; perhaps " : "", near ? near : ""));
+  }
   if (!pos.text || !pos.column) o.pos.text = text, o.pos.column = 1, o.pos.length = (int)s.n;
   next(&s);
   parse_rest(&s, &o);

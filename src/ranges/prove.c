@@ -39,9 +39,20 @@ tg_pos tg_position_of(tg_job *j, const tg_uop *node, const tg_uop *statement) {
 static const char *subscripted(tg_job *j, const tg_uop *access) {
   tg_str s = tg_str_new(&j->env);
   tg_str_printf(&s, "%s[", tg_buffer_info(j, access->src[0])->name);
-  for (uint32_t i = 0; i < tg_access_rank(access); i++) tg_str_printf(&s, "%s%s", i ? ", " : "", tg_text(j, access->src[1 + i]));
+  for (uint32_t i = 0; i < tg_access_rank(access); i++) tg_str_printf(&s, "%s%s", i ? ", " : "", tg_brief(j, access->src[1 + i]));
   tg_str_puts(&s, "]");
   return s.data;
+}
+
+/* An input below u that says nothing of its values, or NULL. */
+static const tg_buffer *unpromised(tg_job *j, const tg_uop *u) {
+  uint32_t n;
+  const tg_uop **all = tg_toposort(j, u, &n);
+  for (uint32_t i = 0; i < n; i++) {
+    const tg_buffer *b = all[i]->op == TG_OP_LOAD && tg_is_int((tg_type)all[i]->type) ? tg_buffer_info(j, all[i]->src[0]) : NULL;
+    if (b && b->role == TG_ROLE_IN && !b->lo) return b;
+  }
+  return NULL;
 }
 
 static TG_NORETURN void fail_bounds(prover *p, const tg_uop *access, const tg_uop *statement, uint32_t d, bool above) {
@@ -56,16 +67,21 @@ static TG_NORETURN void fail_bounds(prover *p, const tg_uop *access, const tg_uo
   tg_pos at = tg_position_of(j, access, statement);
   tg_witness w;
   tg_i128 vi, vs;
-  const char *remedy = access->op == TG_OP_LOAD ? "read it with `else v`, guard it with `if`, or tg_require what makes it fit" : "guard it with `if`, or tg_require what makes it fit";
+  const tg_buffer *open = unpromised(j, idx);
+  bool itself = idx->op == TG_OP_CAST && idx->src[0]->op == TG_OP_LOAD;   /* then its bounds are the size's */
+  const char *last = !itself ? "HI" : size->op == TG_OP_CONST ? tg_integer_text(j, (tg_i128)size->arg - 1) : tg_format(&j->env, size->op == TG_OP_PARAM ? "%s-1" : "%s - 1", tg_brief(j, size));
+  const char *promise = open ? tg_format(&j->env, "promise what it holds where it is declared: in(%s, %s in %s..%s, ..); or ", open->name, tg_type_name[open->type], itself ? "0" : "LO", last) : "";
+  const char *others = access->op == TG_OP_LOAD ? "read it with `else v`, guard it with `if`, or tg_require what makes it fit" : "guard it with `if`, or tg_require what makes it fit";
+  const char *remedy = tg_format(&j->env, "%s%s", promise, others);
   if (tg_witness_find(j, n, conditions, &w) && tg_witness_value(j, &w, idx, &vi) && tg_witness_value(j, &w, size, &vs)) {
     const char *when = tg_witness_text(j, &w);
     tg_fail_at(j, at, "%s can leave %s's dimension %u: index %s reaches %s, size %s%s%s; %s", subscripted(j, access), tg_buffer_info(j, access->src[0])->name, d,
-               tg_text(j, idx), tg_integer_text(j, vi), tg_integer_text(j, vs), *when ? ", when " : "", when, remedy);
+               tg_brief(j, idx), tg_integer_text(j, vi), tg_integer_text(j, vs), *when ? ", when " : "", tg_brief_text(j, when), remedy);
   }
   tg_polys *c = p->polys;
   tg_poly i = tg_poly_of(c, idx), difference = above ? tg_poly_minus(c, i, tg_poly_of(c, size)) : i;
   tg_fail_at(j, at, "%s is not proved to stay in %s's dimension %u: %s = %s is not known to be %s; %s", subscripted(j, access),
-             tg_buffer_info(j, access->src[0])->name, d, above ? "index - size" : "index", tg_poly_text(c, difference), above ? "below 0" : "0 or more", remedy);
+             tg_buffer_info(j, access->src[0])->name, d, above ? "index - size" : "index", tg_brief_text(j, tg_poly_text(c, difference)), above ? "below 0" : "0 or more", remedy);
 }
 
 /* ---- accesses ---- */
@@ -175,6 +191,25 @@ static bool rounds_up(const tg_uop *a, const tg_uop *b) {
   return a->op == TG_OP_NEG;
 }
 
+typedef struct { const char *quotient, *dividend, *divisor, *exact; } exactness;
+
+/* As the author wrote it where that is one quotient (names then stand for what they are bound to), else as the program has it. */
+static exactness exactness_of(tg_job *j, const tg_uop *range, const tg_uop *statement, const tg_uop *u, const tg_uop *exact) {
+  tg_pos p = tg_position_of(j, range, statement);
+  const char *text = p.text && p.column > 0 && p.length > 0 && strlen(p.text) >= (size_t)p.column - 1 + (size_t)p.length ? tg_strndup(&j->env, p.text + p.column - 1, (size_t)p.length) : "";
+  const char *slash = strchr(text, '/');
+  size_t open = 0;
+  for (const char *c = text; slash && c < slash; c++) open += (*c == '(') - (*c == ')');
+  if (!slash || open || strchr(slash + 1, '/') || tg_extent(range) != u || strcspn(slash, "+-*%<>=!&|^,") < strlen(slash) || strpbrk(text, ",:;{}"))
+    return (exactness){tg_brief(j, u), tg_brief(j, u->src[0]), tg_brief(j, u->src[1]), tg_brief(j, exact)};
+  size_t n = (size_t)(slash - text);
+  while (n && text[n - 1] == ' ') n--;
+  const char *divisor = slash + 1 + strspn(slash + 1, " ");
+  bool outer = n > 1 && text[0] == '(' && strcspn(text, ")") == n - 1;
+  const char *dividend = tg_strndup(&j->env, text + outer, n - 2 * outer), *whole = tg_strndup(&j->env, text, n);
+  return (exactness){tg_format(&j->env, "%s / %s", whole, divisor), dividend, divisor, tg_format(&j->env, "%s %% %s == 0", whole, divisor)};
+}
+
 /* Quotients of an extent; those in a subscript or the gate of a load are none. */
 static void check_exact(prover *p, const tg_uop *range, const tg_uop *statement) {
   tg_job *j = p->job;
@@ -198,13 +233,13 @@ static void check_exact(prover *p, const tg_uop *range, const tg_uop *statement)
     tg_i128 drop, of;
     tg_pos at = j->ranges.data[tg_range_ordinal(range)].pos;
     if (!at.line) at = tg_get_pos(j, statement);
-    const char *a = tg_text(j, u->src[0]), *b = tg_text(j, u->src[1]);
+    exactness e = exactness_of(j, range, statement, u, exact);
     if (tg_witness_find(j, 1, &fails, &w) && tg_witness_value(j, &w, rest, &drop) && tg_witness_value(j, &w, u->src[0], &of)) {
       const char *when = tg_witness_text(j, &w);
-      tg_fail_at(j, at, "the extent %s / %s drops %s of %s%s%s%s: ceildiv(%s, %s), or tg_require(%s %% %s == 0)", a, b, tg_integer_text(j, drop), tg_integer_text(j, of),
-                 *when ? " (" : "", when, *when ? ")" : "", a, b, a, b);
+      tg_fail_at(j, at, "the extent %s drops %s of %s%s%s%s: ceildiv(%s, %s), or tg_require(%s)", e.quotient, tg_integer_text(j, drop), tg_integer_text(j, of),
+                 *when ? " (" : "", when, *when ? ")" : "", e.dividend, e.divisor, e.exact);
     }
-    tg_fail_at(j, at, "the extent %s / %s may not be exact: ceildiv(%s, %s), or tg_require(%s %% %s == 0)", a, b, a, b, a, b);
+    tg_fail_at(j, at, "the extent %s may not be exact: ceildiv(%s, %s), or tg_require(%s)", e.quotient, e.dividend, e.divisor, e.exact);
   }
 }
 

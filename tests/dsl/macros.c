@@ -133,10 +133,30 @@ TG_KERNEL(bad_binding, M) {
 TG_PROC(endless, n) { tg_call(endless, n); }
 TG_KERNEL(bad_recursion, M) { tg_call(endless, M); }
 
+enum { MM = 4 };
+TG_KERNEL(bad_enum, M) {
+  tg_out(C, f32, [M]);
+  tg(C[0] = MM);
+}
+
+TG_KERNEL(bad_two, M) {
+  tg_out(C, f32, [M]);
+  tg(C[0] = 1; C[1] = 2);
+}
+
+TG_KERNEL(bad_two_without, M) {
+  tg_out(C, f32, [M]);
+  tg(C[0] = 1 C[1] = 2);
+}
+
+TG_KERNEL(bad_many, Rows, Cols, K) {
+  tg_knob(BM, 16, 8);
+}
+
 /* line: of the error, counted from the kernel's; column 0: anywhere. */
 static const struct { const tg_kernel_def *def; int line, column; const char *message; } bad[] = {
-  {&bad_name, 2, 39, "unknown name 'kk'\n    tg_range(i, M)   tg(C[i] = A[i]   * kk + 1);\n                                        ^~"},
-  {&bad_long, 4, 17, "unknown name 'zz'\n    2.0f *   zz\n             ^~"},
+  {&bad_name, 2, 39, "unknown name 'kk'\n    tg_range(i, M)   tg(C[i] = A[i]   * kk + 1);\n                                        ^~\n    a value of C is brought in with tg_let(kk, kk)"},
+  {&bad_long, 4, 17, "unknown name 'zz'\n    2.0f *   zz\n             ^~\n    a value of C is brought in with tg_let(zz, zz)"},
   {&bad_break, 2, 12, "the scope of range 'i' is left by break, return or goto\n    tg_range(i, M) {\n             ^~~~"},
   {&bad_inner_break, 3, 14, "the scope of range 'j' is left by break, return or goto\n    tg_range(j, M) {\n             ^~~~"},
   {&bad_return, 2, 9, "the scope of this if is left by break, return or goto\n    tg_if(M < 3) {\n          ^~~~~"},
@@ -145,6 +165,9 @@ static const struct { const tg_kernel_def *def; int line, column; const char *me
   {&bad_twice, 1, 10, "'C' is in scope already, since line"},
   {&bad_let, 3, 28, "u is no integer, and i32 is expected"},
   {&bad_proc, -3, 30, "'C' is not seen here: functions and procs see their arguments, parameters and knobs only"},
+  {&bad_enum, 2, 13, "unknown name 'MM'\n    tg(C[0] = MM);\n              ^~\n    did you mean 'M'?\n    a value of C is brought in with tg_let(MM, MM)"},
+  {&bad_two, 2, 16, "an operator or the end expected, not 'C'\n    tg(C[0] = 1; C[1] = 2);\n                 ^\n    one statement in each tg(..)"},
+  {&bad_two_without, 2, 15, "an operator or the end expected, not 'C'\n    tg(C[0] = 1 C[1] = 2);\n                ^\n    one statement in each tg(..)"},
   {&bad_arguments, 2, 23, "bad_inside takes 2 arguments, and 1 is given"},
 };
 
@@ -214,10 +237,12 @@ static void check_others(void) {
   static const tg_binding two[] = {{"M", 8, 8, 0}, {"R", 1, 1, 0}};
   static const struct { const tg_kernel_def *def; uint32_t n; const char *message; } rows[] = {
     {&bad_splice, 1, "<f>:2:4: error: unknown name 't'\n    + t\n      ^"},
-    {&bad_binding, 2, "bad_binding has no parameter or knob 'R'"},
+    {&bad_many, 4, "bad_many has no parameter or knob 'Row': there are Rows, Cols, K, BM; did you mean 'Rows'?"},
+    {&bad_binding, 2, "bad_binding has no parameter or knob 'R': there is M"},
   };
+  static const tg_binding many[] = {{"Rows", 8, 8, 0}, {"Cols", 8, 8, 0}, {"K", 8, 8, 0}, {"Row", 8, 8, 0}};
   for (unsigned i = 0; i < TG_COUNT(rows); i++) {
-    attempt a = {.def = rows[i].def, .bindings = two, .n = rows[i].n};
+    attempt a = {.def = rows[i].def, .bindings = rows[i].n > 2 ? many : two, .n = rows[i].n};
     tg_job_init(&a.job, NULL);
     CHECK(!tg_protect(&a.job.env, author, &a), "%s is accepted", rows[i].def->name);
     CHECK_TEXT(a.job.env.message, rows[i].message);
@@ -250,7 +275,7 @@ static void check_generated(void) {
   attempt a = {.def = &def};
   tg_job_init(&a.job, NULL);
   CHECK(!tg_protect(&a.job.env, author, &a), "accepted");
-  CHECK_TEXT(a.job.env.message, "generated.c:3: error: unknown name 'nothing'\n    C[i]   =  2 *  nothing\n                   ^~~~~~~");
+  CHECK_TEXT(a.job.env.message, "generated.c:3: error: unknown name 'nothing'\n    C[i]   =  2 *  nothing\n                   ^~~~~~~\n    a value of C is brought in with tg_let(nothing, nothing)");
   tg_job_drop(&a.job);
 }
 

@@ -63,7 +63,7 @@ static const expectation refusal_cases[] = {
   {carried_kernel, "M=4 N=9", "thread k 2000", "opts:1:1: error: thread k (line 7): 2000 parts, over the limit of 1024"},
   {bytes_kernel, "M=4 N=16 K=4", "split i 2 as io ii\norder io j ii\ncontract vpdpbusd j=j k=k", "opts:3:1: error: contract: j must stand directly around the statement, and alone (order them)"},
   {matmul_kernel, "M=4 N=4 K=4", "splat i 4",
-   "opts:1:1: error: expected a word of a schedule (split, fuse, fission, order, swap, tile, upcast, unroll, lane, thread, local, stage, pad, cut, stream, prefetch, specialize, place, contract), not 'splat'"},
+   "opts:1:1: error: expected a word of a schedule (split, fuse, fission, order, swap, tile, upcast, unroll, lane, thread, local, group, global, stage, pad, cut, stream, prefetch, specialize, place, contract; perhaps split), not 'splat'"},
   {matmul_kernel, "M=4 N=4 K=4", "split i", "opts:1:8: error: expected a size at the end of 'split i'"},
   {matmul_kernel, "M=4 N=4 K=4", "split i x", "opts:1:9: error: expected a size, not 'x'"},
   {matmul_kernel, "M=4 N=4 K=4", "split i 4 as a",
