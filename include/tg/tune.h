@@ -25,6 +25,7 @@ typedef enum tg_tune_class {
   TG_TUNE_WRONG,         /* another result than the kernel as written */
   TG_TUNE_LIMIT,         /* no memory, a limit of tg, LLVM's refusal */
   TG_TUNE_UNBELIEVABLE,  /* timed as faster than the machine can be */
+  TG_TUNE_SLOW,          /* its first run took so much longer than the best's that nothing more was asked */
   TG_TUNE_SKIPPED,       /* the budget ended first */
   TG_TUNE_CLASSES
 } tg_tune_class;
@@ -52,6 +53,9 @@ typedef struct tg_tune_result {
   int in_process;                  /* no worker was given: a candidate that crashes ends the program */
   int exact;                       /* results were compared bit for bit as well */
   int interrupted;                 /* by stop: what stands here was the best so far, and was not confirmed */
+  double share;                    /* above 0: a run takes so long that candidates were timed on such a share of the problem; seconds, default_seconds, flops are what all of it comes to by that */
+  double whole_seconds, whole_default_seconds;   /* then: of the one run of all of it, by the choice and by the default; 0: there was no time for it */
+  const char *why;                 /* the default stays; NULL: it does not */
   uint32_t strips;                 /* of tg_gemm_tune: so many strips of C make up the product, a thread for each, and a kernel of one of them is what was tuned; 0: of all of it */
 } tg_tune_result;
 

@@ -160,6 +160,20 @@ tg_status tg_gates_pass_built(tg_context *c, const tg_gemm_problem *q, const tg_
   return pass(&p, q, b->kernel, b->ld, sizes, constant ? 1 : 1 + choose_sizes(&p, q, most, sizes + 1, MORE));
 }
 
+tg_status tg_gates_pass_once(tg_context *c, const tg_gemm_problem *q, const tg_gate_built *b, uint64_t seed, double *seconds, tg_gate_failure *failure) {
+  tg_gates *g = NULL;
+  tg_gate_kernel k = {.context = c, .kernel = b->kernel, .threads = b->threads};
+  tg_status s = tg_gates_open(c, q, 0, &g);
+  *failure = (tg_gate_failure){.row = -1, .column = -1};
+  if (s != TG_OK) snprintf(failure->text, sizeof failure->text, "%.1000s", tg_error_message(c));
+  else {
+    tg_gates_leading(g, b->ld);
+    s = tg_gates_check_once(g, tg_gate_run_kernel, &k, &b->at, seed, seconds, failure);
+  }
+  tg_gates_close(g);
+  return s;
+}
+
 /* Numbers in this order, arguments with their names, the epilogue behind a new line. */
 size_t tg_gate_about(const tg_gemm_problem *p, const tg_gate_size *at, const int64_t ld[3], char *out, size_t n) {
   const int64_t v[] = {p->a, p->b, p->c, p->acc, p->a_major, p->b_major, p->c_major, p->alpha, p->beta, p->panel, p->bits, p->group_major, p->scale, p->zero, p->group,
@@ -208,11 +222,11 @@ static bool read_about(const char *at, described *d) {
   return true;
 }
 
-tg_status tg_gate_trial(tg_context *c, const char *about, tg_kernel *k, const char *words, int threads, uint64_t seed, char *message, size_t message_n) {
+tg_status tg_gate_trial(tg_context *c, const char *about, tg_kernel *k, const char *words, int threads, uint64_t seed, double *whole, char *message, size_t message_n) {
   described d = {.built = {.kernel = k, .words = words, .threads = threads}};
   tg_gate_failure f;
   if (!read_about(about, &d)) return snprintf(message, message_n, "'%.100s' is no product", about), TG_EBACKEND;
-  tg_status s = tg_gates_pass_built(c, &d.problem, &d.built, seed, &f);
+  tg_status s = whole ? tg_gates_pass_once(c, &d.problem, &d.built, seed, whole, &f) : tg_gates_pass_built(c, &d.problem, &d.built, seed, &f);
   if (s != TG_OK) snprintf(message, message_n, "%s", f.text);
   return s;
 }

@@ -273,38 +273,59 @@ double tg_gate_rounded(const tg_gemm_problem *p, double sum) {
   return tg_is_float(p->c) ? to.f : (double)(int64_t)to.i;
 }
 
-/* ---- Freivalds ---- */
+/* ---- Freivalds ----
+ * Modulo the prime 2^61 - 1, x drawn from all of its numbers. Where a row of C is off, by differences that are whole and smaller than the prime, at most one value of any one x_j hides it, whatever
+ * the others are: a wrong C passes one side with a probability of 2^-61, and both, whose vectors are drawn apart, with 2^-122. */
 
-/* out = x M or M x, modulo 2^64. */
+__extension__ typedef unsigned __int128 u128;
+#define PRIME (((uint64_t)1 << 61) - 1)
+static const double below_prime = 0x1p60;
+
+static uint64_t folded(u128 v) {   /* not the least such number, but below 2^62 */
+  return (uint64_t)(v & PRIME) + (uint64_t)(v >> 61 & PRIME) + (uint64_t)(v >> 122);
+}
+static uint64_t least(uint64_t v) {
+  v = (v & PRIME) + (v >> 61);
+  return v >= PRIME ? v - PRIME : v;
+}
+static uint64_t residue(double v) { return v < 0 ? PRIME - (uint64_t)-v : (uint64_t)v; }
+
+/* out = x M or M x. */
 static void times(const double *m, int64_t rows, int64_t columns, const uint64_t *x, bool left, uint64_t *out) {
-  memset(out, 0, sizeof *out * (size_t)(left ? columns : rows));
-  for (int64_t i = 0; i < rows; i++)
-    for (int64_t j = 0; j < columns; j++) {
-      uint64_t v = (uint64_t)(int64_t)m[i * columns + j];
-      if (left) out[j] += x[i] * v;
-      else out[i] += v * x[j];
+  enum { TERMS = 32 };   /* of less than 2^122 each, without a fold */
+  if (left) memset(out, 0, sizeof *out * (size_t)columns);
+  for (int64_t i = 0; i < rows; i++) {
+    const double *row = m + i * columns;
+    u128 sum = 0;
+    for (int64_t j = 0; left && j < columns; j++) out[j] = folded((u128)x[i] * residue(row[j]) + out[j]);
+    for (int64_t j = 0; !left && j < columns; j++) {
+      sum += (u128)x[j] * residue(row[j]);
+      if (j % TERMS == TERMS - 1) sum = folded(sum);
     }
+    if (!left) out[i] = least(folded(sum));
+  }
+  for (int64_t j = 0; left && j < columns; j++) out[j] = least(out[j]);
 }
 
 static int64_t one_side(gate_product *p, const double *got, bool left) {
   const tg_gate_case *w = &p->which;
   int64_t n = left ? w->m : w->n, out = left ? w->n : w->m;
   uint64_t *x = tg_new(p->env, uint64_t, n), *inner = tg_new(p->env, uint64_t, w->k), *want = tg_new(p->env, uint64_t, out), *seen = tg_new(p->env, uint64_t, out),
-           *old = tg_new(p->env, uint64_t, out);
-  for (int64_t i = 0; i < n; i++) x[i] = tg_gate_random(p);
+           *old = tg_new(p->env, uint64_t, out), alpha = residue(p->alpha), beta = residue(p->beta);
+  for (int64_t i = 0; i < n; i++) x[i] = TG_MUTANT("freivalds: a vector of zeros", least(tg_gate_random(p) >> 3), 0);
   if (left) times(p->a, w->m, w->k, x, true, inner), times(p->b, w->k, w->n, inner, true, want);
   else times(p->b, w->k, w->n, x, false, inner), times(p->a, w->m, w->k, inner, false, want);
   times(got, w->m, w->n, x, left, seen);
   if (p->c && p->beta != 0) times(p->c, w->m, w->n, x, left, old);
   for (int64_t i = 0; i < out; i++)
-    if (seen[i] != want[i] * (uint64_t)(int64_t)p->alpha + old[i] * (uint64_t)(int64_t)p->beta) return i;
+    if (seen[i] != least(folded((u128)want[i] * alpha + (u128)old[i] * beta))) return i;
   return -1;
 }
 
 bool tg_gate_freivalds(gate_product *p, const double *got, int64_t *row, int64_t *column) {
   for (int64_t i = 0; i < p->which.m * p->which.n; i++)
-    if (!(fabs(got[i]) < 0x1p62)) return *row = i / p->which.n, *column = i % p->which.n, false;
-  *row = one_side(p, got, false);
-  *column = one_side(p, got, true);
+    if (!(fabs(got[i]) < below_prime) || TG_MUTANT("freivalds: fractions are cut off", got[i] != trunc(got[i]), false)) return *row = i / p->which.n, *column = i % p->which.n, false;
+  *row = TG_MUTANT("freivalds: rows are not looked at", one_side(p, got, false), -1);
+  *column = TG_MUTANT("freivalds: columns are not looked at", one_side(p, got, true), -1);
   return *row < 0 && *column < 0;
 }

@@ -36,6 +36,7 @@ struct tg_gates {
   const tg_gate_case *which;
   tg_gate_failure *failure;
   bool wrong;
+  double seconds;              /* of its run */
   char filling[FILLING];       /* the pattern around operands, over and over */
 };
 
@@ -169,11 +170,18 @@ static void lay_weights(tg_gates *g, const gate_product *p, const lying *b, tg_g
   o->ld_group = by_column ? l.column : l.row;
 }
 
+/* C's elements get the pattern that is around them, or NaN. */
 static void each_byte(tg_gates *g, const lying *l, bool poison) {
   size_t size = (size_t)tg_type_bytes(g->problem->c), first = (size_t)(g->part[2].at - g->part[2].map) - g->part[2].page;
-  for (int64_t r = 0; r < l->rows; r++)
-    for (int64_t c = 0; c < l->columns; c++)
-      for (size_t i = place(l, r, c) * size, e = i + size; i < e; i++) g->part[2].at[i] = poison ? (char)0xff : filling(first + i);
+  bool turned = l->row < l->column;   /* by lines of neighbours */
+  int64_t lines = turned ? l->columns : l->rows, along = turned ? l->rows : l->columns, step = turned ? l->row : l->column;
+  char *base = g->part[2].map + g->part[2].page;
+  for (int64_t i = 0; i < lines; i++)
+    for (int64_t k = 0, n = step == 1 ? along : 1; k < along; k += n) {
+      size_t at = first + (turned ? place(l, k, i) : place(l, i, k)) * size, bytes = (size_t)n * size;
+      if (poison) memset(base + at, 0xff, bytes);
+      else fill(g, base, at, at + bytes);
+    }
 }
 
 /* C: what is read, or poison; between its rows a pattern that must stay. */
@@ -256,7 +264,10 @@ static double *run(tg_gates *g, gate_product *p) {
   o.a = argument(&g->part[0]), o.b = argument(&g->part[1]), o.c = argument(&g->part[2]), o.alpha = argument(&g->part[3]), o.beta = argument(&g->part[4]);
   for (int i = 0; i < PARTS; i++)
     if (g->part[i].map) g->part[i].hash = tg_hash(g->part[i].map + g->part[i].page, g->part[i].map_bytes - 2 * g->part[i].page, 0);
-  if (g->run(g->user, &o, message, sizeof message) != TG_OK) return wrong(g, -1, -1, 0, 0, "it cannot be run: %s", message), NULL;
+  double start = tg_now();
+  tg_status status = g->run(g->user, &o, message, sizeof message);
+  g->seconds = tg_now() - start;
+  if (status != TG_OK) return wrong(g, -1, -1, 0, 0, "it cannot be run: %s", message), NULL;
   double *got = tg_new(&g->env, double, w->m * w->n);
   for (int64_t i = 0; i < w->m; i++)
     for (int64_t j = 0; j < w->n; j++) got[i * w->n + j] = get(q->c, g->part[2].at, place(&c, i, j));
@@ -436,6 +447,22 @@ static int64_t pad_of(const tg_gates *g, int which, uint8_t major, int64_t step,
   return g->ld[which] && major != TG_GEMM_STRIDES ? g->ld[which] - (major == TG_GEMM_COLUMN ? rows : columns) * (step > 1 ? step : 1) : any;
 }
 
+/* The case of a size: leading dimensions as they must be, or as they come. */
+static tg_gate_case case_of(const tg_gates *g, tg_gemm_gate gate, const tg_gate_size *z, const int64_t *pad, const double *factors, uint64_t seed) {
+  const tg_gemm_problem *p = g->problem;
+  return (tg_gate_case){.gate = gate, .m = z->m, .n = z->n, .k = z->k, .pad_a = pad_of(g, 0, p->a_major, p->a_step, z->m, z->k, pad[0]), .pad_b = pad_of(g, 1, p->b_major, p->b_step, z->k, z->n, pad[1]),
+                        .pad_c = pad_of(g, 2, p->c_major, p->c_step, z->m, z->n, pad[2]), .alpha = factors[0], .beta = factors[1], .seed = seed};
+}
+
+tg_status tg_gates_check_once(tg_gates *g, tg_gemm_candidate *candidate, void *user, const tg_gate_size *size, uint64_t seed, double *seconds, tg_gate_failure *failure) {
+  static const int64_t dense[3] = {0, 0, 0};
+  static const double factors[2] = {1, 1};
+  tg_gate_case c = case_of(g, g->problem->epilogue ? TG_GATE_EPILOGUE : TG_GATE_FREIVALDS, size, dense, factors, seed & ~(uint64_t)3);   /* nothing endless */
+  tg_status s = tg_gate_check(g, candidate, user, &c, failure);
+  *seconds = g->seconds;
+  return s;
+}
+
 tg_status tg_gates_check(tg_gates *g, tg_gemm_candidate *candidate, void *user, const tg_gate_size *sizes, uint32_t sizes_n, uint64_t seed, tg_gate_failure *failure) {
   static const double factors[][2] = {{1, 0}, {-1, 1}, {2, -2}, {1, 1}, {-2, 0}};
   static const int64_t pads[][3] = {{0, 0, 0}, {1, 3, 7}, {5, 1, 2}};
@@ -449,10 +476,8 @@ tg_status tg_gates_check(tg_gates *g, tg_gemm_candidate *candidate, void *user, 
       for (int i = 0; i < rounds; i++, turn++) {
         const double *f = factors[gate == TG_GATE_ROUNDED ? turn % 2 : turn % TG_COUNT(factors)];
         const int64_t *pad = pads[turn % TG_COUNT(pads)];
-        const tg_gemm_problem *p = g->problem;
-        tg_gate_case c = {.gate = (tg_gemm_gate)gate, .m = z->m, .n = z->n, .k = z->k, .pad_a = pad_of(g, 0, p->a_major, p->a_step, z->m, z->k, pad[0]),
-                          .pad_b = pad_of(g, 1, p->b_major, p->b_step, z->k, z->n, pad[1]), .pad_c = pad_of(g, 2, p->c_major, p->c_step, z->m, z->n, pad[2]), .alpha = f[0], .beta = f[1],
-                          .poison = candidate != tg_gate_run_kernel, .front = turn % 4 == 3, .seed = tg_mix(seed, turn)};
+        tg_gate_case c = case_of(g, (tg_gemm_gate)gate, z, pad, f, tg_mix(seed, turn));
+        c.poison = candidate != tg_gate_run_kernel, c.front = turn % 4 == 3;
         tg_status status = tg_gate_check(g, candidate, user, &c, failure);
         if (status) return status;
       }

@@ -71,6 +71,9 @@ tg_status tg_gate_check(tg_gates *, tg_gemm_candidate *run, void *user, const tg
 typedef struct tg_gate_size { int64_t m, n, k; } tg_gate_size;
 tg_status tg_gates_check(tg_gates *, tg_gemm_candidate *run, void *user, const tg_gate_size *sizes, uint32_t sizes_n, uint64_t seed, tg_gate_failure *failure);
 
+/* One check of all of C at this size, under the gate that is exact for any: seconds of its run. */
+tg_status tg_gates_check_once(tg_gates *, tg_gemm_candidate *run, void *user, const tg_gate_size *size, uint64_t seed, double *seconds, tg_gate_failure *failure);
+
 /* Leading dimensions that the kernel was compiled for, which tg_gates_check keeps to; 0: any. */
 void tg_gates_leading(tg_gates *, const int64_t ld[3]);
 
@@ -83,9 +86,12 @@ tg_status tg_gates_pass(tg_context *context, const tg_gemm_problem *problem, con
 typedef struct tg_gate_built { tg_kernel *kernel; const char *words; tg_gate_size at; int64_t ld[3]; int threads; } tg_gate_built;
 tg_status tg_gates_pass_built(tg_context *context, const tg_gemm_problem *problem, const tg_gate_built *built, uint64_t seed, tg_gate_failure *failure);
 
+/* One run at these sizes alone, of whole numbers, all of whose result is checked: for sizes at which a run takes seconds. seconds: what it took. */
+tg_status tg_gates_pass_once(tg_context *context, const tg_gemm_problem *problem, const tg_gate_built *built, uint64_t seed, double *seconds, tg_gate_failure *failure);
+
 /* The same for the workers of a search (tg_trial_gates), who get the problem as text: tg_gate_about puts it there, and returns snprintf's number. The sizes are those that are tuned for. */
 size_t tg_gate_about(const tg_gemm_problem *p, const tg_gate_size *at, const int64_t ld[3], char *out, size_t n);
-tg_status tg_gate_trial(tg_context *c, const char *about, tg_kernel *k, const char *words, int threads, uint64_t seed, char *message, size_t message_n);
+tg_status tg_gate_trial(tg_context *c, const char *about, tg_kernel *k, const char *words, int threads, uint64_t seed, double *whole, char *message, size_t message_n);
 
 /* While a candidate runs: "412 bytes behind the end of B", for the address of a fault. False if it lies in none of the guarded pages. Calls
  * nothing that a handler of signals may not call, but for snprintf. */

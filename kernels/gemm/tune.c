@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Tuning a product: the search over all sketches for the kernel that a plan would compile, under the key that the plan looks for. */
+#include <math.h>
 #include <stdio.h>
 #include "api/trial.h"
 #include "gemm/gates.h"
@@ -50,6 +51,31 @@ tg_status tg_gemm_space_of(tg_context *c, const tg_gemm_desc *d, int64_t m, int6
   return TG_OK;
 }
 
+/* ---- on a part of the rows ---- */
+
+static int64_t knob_of(const tg_gemm_choice *c, const char *name, int64_t otherwise) {
+  for (uint32_t i = 0; i < c->knobs_n; i++)
+    if (!strcmp(c->knob[i].name, name)) return c->knob[i].lo;
+  return otherwise;
+}
+
+/* How many rows of C candidates are timed on: all of K and N, so that all is copied and read as in the whole product, and as many rows as take the share of the budget that lets some dozens have their turn.
+ * At least three blocks a thread, those that threads share out, or tiles; and so many that B, which is copied once for them, is used often enough: a copy reads and writes 2 bytes for each byte of an element,
+ * for which a core that multiplies at 10 FLOP a byte of its memory has 10 rows' time; of five times that it is a fifth. Beyond half of the rows it is all of them. */
+static int64_t rows_of_part(const tg_gemm_space *w, uint32_t threads, double budget) {
+  enum { RUNS = 720, BLOCKS = 3, REUSE = 50, LIKE = 48 };   /* LIKE: rows are left over by tiles as in the whole */
+  const tg_gemm_problem *q = &w->problem;
+  int64_t m = w->size[0], tile = knob_of(w->choice, "MR", 8), block = threads > 1 ? tile * knob_of(w->choice, "MB", 1) : tile;
+  if (q->m.lo != q->m.hi || q->epilogue) return m;   /* what is known at launch only is one kernel for all; epilogues have no check of all of C */
+  int bytes = tg_type_bytes(q->b) < tg_type_bytes(q->a) ? tg_type_bytes(q->b) : tg_type_bytes(q->a);
+  double rate = tg_trial_rate(&w->plan.context->target, bytes) * threads, row = 2.0 * (double)w->size[1] * (double)w->size[2] / rate;
+  if (row * (double)m <= budget / RUNS) return m;
+  double rows = fmax(budget / RUNS / row, fmax(REUSE * tg_type_bytes(q->b), (double)(BLOCKS * block * threads)));
+  if (rows > (double)m / 2) return m;
+  int64_t p = (int64_t)rows;
+  return p + ((m - p) % LIKE + LIKE) % LIKE;
+}
+
 tg_status tg_gemm_tune_sized(tg_context *c, const tg_gemm_desc *desc, size_t desc_bytes, int64_t m, int64_t n, int64_t k, const tg_tune_options *options, tg_tune_result **out) {
   tg_gemm_desc d = {0};
   tg_gemm_space w;
@@ -65,9 +91,20 @@ tg_status tg_gemm_tune_sized(tg_context *c, const tg_gemm_desc *desc, size_t des
   if (!o.start) o.start = w.choice->knob, o.start_n = w.choice->knobs_n;
   const tg_gate_size at = {w.size[0], w.size[1], w.size[2]};
   const int64_t ld[3] = {w.plan.ld[0].lo, w.plan.ld[1].lo, w.plan.ld[2].lo};
-  char about[4096];
-  if (tg_gate_about(&w.problem, &at, ld, about, sizeof about) >= sizeof about) return tg_context_fail(c, TG_ELIMIT, "tg_gemm_tune: the epilogue is too long");
-  s = tg_tune_gated(c, w.defs, w.defs_n, &o, tg_gate_trial, about, out);
+  char about[4096], part_about[4096];
+  uint32_t threads = o.threads && o.threads < c->target.threads ? o.threads : c->target.threads;
+  int64_t rows = rows_of_part(&w, threads, o.seconds > 0 ? o.seconds : 20);
+  tg_gemm_problem some = w.problem;
+  tg_binding part[GEMM_VALUES];
+  memcpy(part, w.binding, sizeof part);
+  some.m = (tg_gemm_dim){rows, rows};
+  for (uint32_t i = 0; i < w.bindings_n; i++)
+    if (!strcmp(part[i].name, "M")) part[i].lo = part[i].hi = rows;
+  const tg_gate_size at_part = {rows, w.size[1], w.size[2]};
+  if (tg_gate_about(&w.problem, &at, ld, about, sizeof about) >= sizeof about || tg_gate_about(&some, &at_part, ld, part_about, sizeof part_about) >= sizeof part_about)
+    return tg_context_fail(c, TG_ELIMIT, "tg_gemm_tune: the epilogue is too long");
+  const tg_tune_kind kind = {.gates = tg_gate_trial, .about = about, .part = rows < w.size[0] ? part : NULL, .part_user = &some, .part_about = part_about, .share = (double)rows / (double)w.size[0]};
+  s = tg_tune_gated(c, w.defs, w.defs_n, &o, &kind, out);
   if (*out) (*out)->strips = w.strips;
   return s;
 }

@@ -151,7 +151,7 @@ static void open_problem(void *self, tg_env *env, tg_task *t) {
   t->exact = s->gate[GATE_EXACT];
   t->flops = s->work.ops;
   for (uint32_t b = 0; b < s->n; b++) t->bytes += (double)s->op[b].bytes * (s->op[b].read + s->op[b].written);
-  if (t->make) t->floor = tg_trial_floor(s);
+  if (t->make) tg_trial_bounds(s, t);
   if (t->make) tg_trial_make(s, env);
   if (!tg_trial_made(s)) tg_fail(env, TG_EINVAL, "the reference has no results");
 }
@@ -220,10 +220,13 @@ static void time_pair(void *self, tg_env *env, tg_task *t) {
 static void gates(void *self, tg_env *env, tg_task *t) {
   tg_trial_state *s = self;
   char message[1024] = "";
-  if (!s->ctx || !s->about) tg_fail(env, TG_EINVAL, "no problem with gates is open");
+  const char *about = t->gates ? t->gates : s->about;
+  double seconds = 0;
+  if (!s->ctx || !about) tg_fail(env, TG_EINVAL, "no problem with gates is open");
   if (!s->gates) tg_fail(env, TG_EBACKEND, "this worker has no gates for it");
   tg_kernel *k = tg_trial_compile(s, env, t->trial.text, t->trial.words, 0);
-  tg_status st = s->gates(s->ctx, s->about, k, t->trial.words, s->threads, s->seed, message, sizeof message);
+  tg_status st = s->gates(s->ctx, about, k, t->trial.words, s->threads, s->seed, t->give_up > 0 ? &seconds : NULL, message, sizeof message);
+  t->seconds = seconds;
   tg_kernel_free(k);
   if (st != TG_OK && st != TG_EINVAL) tg_fail(env, st, "%s", message);
   if (st == TG_EINVAL) t->outcome = TG_TRIAL_WRONG, t->message = tg_strdup(env, message);

@@ -8,15 +8,23 @@
 #include "tg/tune.h"
 
 /* Gates of a kind of kernels, in a process that may end by them: is k right wherever it may be launched? about says what it is, as its kind writes it. TG_EINVAL:
- * it is not, and message tells how; anything else but TG_OK: it could not be told. */
-typedef tg_status tg_trial_gates(tg_context *c, const char *about, tg_kernel *k, const char *words, int threads, uint64_t seed, char *message, size_t message_n);
+ * it is not, and message tells how; anything else but TG_OK: it could not be told. whole, if not NULL: one run alone, at the sizes that count, all of whose result is checked; it gets its seconds. */
+typedef tg_status tg_trial_gates(tg_context *c, const char *about, tg_kernel *k, const char *words, int threads, uint64_t seed, double *whole, char *message, size_t message_n);
 
 /* NULL: out of memory. Of the default allocator. gates (may be NULL): for problems that say what they are. */
 tg_bench *tg_trial_bench_new(tg_trial_gates *gates);
 void tg_trial_bench_free(tg_bench *);
 
-/* tg_tune for kernels of a kind that has gates; workers are programs that know them. */
-tg_status tg_tune_gated(tg_context *c, const tg_kernel_def *const *defs, uint32_t n, const tg_tune_options *o, tg_trial_gates *gates, const char *about, tg_tune_result **out);
+/* What is known of a kind of kernels that has gates. Workers are programs that know them. */
+typedef struct tg_tune_kind {
+  tg_trial_gates *gates;
+  const char *about;                 /* the problem, for them */
+  const tg_binding *part;            /* the options' bindings for a part of the problem, which candidates are timed on; NULL: on all of it */
+  void *part_user;                   /* for the kernels' bodies */
+  const char *part_about;
+  double share;                      /* of the problem, that the part is */
+} tg_tune_kind;
+tg_status tg_tune_gated(tg_context *c, const tg_kernel_def *const *defs, uint32_t n, const tg_tune_options *o, const tg_tune_kind *kind, tg_tune_result **out);
 
 /* ---- what its files share ---- */
 
@@ -98,7 +106,8 @@ const char *tg_trial_judge_slab(const tg_trial_state *s, tg_env *env, uint32_t b
 
 /* trial_time.c */
 void tg_trial_time(tg_trial_state *s, tg_env *env, tg_kernel *trial, tg_kernel *against, tg_task *t);
-double tg_trial_floor(const tg_trial_state *s);
+void tg_trial_bounds(const tg_trial_state *s, tg_task *t);   /* between which a run's time lies */
+double tg_trial_rate(const tg_target *t, int least_bytes);   /* FLOP/s that a thread comes near to, as measured now; elements of so many bytes */
 
 /* Fails in env unless st is TG_OK. */
 void tg_trial_expect(tg_trial_state *s, tg_env *env, tg_status st);

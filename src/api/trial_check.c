@@ -335,6 +335,10 @@ static void check_launch(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_task *
     running r = {.s = s, .k = k, .env = env, .gate = last = (tg_gate_kind)g, .at_end = tg_trial_at_end(s, (tg_gate_kind)g)};
     if (!check_run(&r, env, t)) return;
     if (!s->now && (t->seconds <= 0 || s->run_seconds < t->seconds)) t->seconds = s->run_seconds;
+    if (!s->now && t->give_up > 0 && t->seconds > t->give_up) {
+      t->outcome = TG_TRIAL_SLOW, t->message = tg_format(env, "%.4g us in its first run", t->seconds * 1e6);
+      return;
+    }
     end[r.at_end] = true;
   }
   running r = {.s = s, .k = k, .env = env, .gate = last, .at_end = !end[1]};

@@ -8,7 +8,7 @@
 #include "api/trial.h"
 
 enum { BIG_PAGE = 2 << 20, RUNS = 4096, FEW = 12, TRIES = 2 * TG_QUADS, MAPS = 2 * TRIAL_BUFFERS + 1 };
-static const double dip = 0.97, margin = 0.01, least_sample = 100e-6, long_sample = 5e-3;
+static const double dip = 0.97, margin = 0.01, least_sample = 100e-6, long_sample = 5e-3, warm_sample = 50e-3 /* what a first run has to do besides is nothing to it */;
 
 typedef struct {
   tg_trial_state *s;
@@ -113,33 +113,61 @@ static void keep_quietest(quad *q, uint32_t n, tg_task *task) {
   for (uint32_t i = 0; i < task->n; i++) task->gain[i] = q[i].gain;
 }
 
-static void take_quads(timing *t, tg_kernel *trial, tg_kernel *against, tg_task *task) {
-  sample(t, against, 1), sample(t, trial, 1);   /* warm */
-  double first = sample(t, against, 1), mine = sample(t, trial, 1), shorter = fmin(first, mine), a[TRIES], b[TRIES], all[TRIES];
-  uint32_t inner = shorter < least_sample ? (uint32_t)fmin(RUNS, least_sample / fmax(shorter, 1e-8)) + 1 : 1, most = task->quads ? task->quads : TG_QUADS, n = 0, kept = 0;
-  double burst = fmin(2e-3, fmax(50e-6, shorter * inner * 0.1));
-  quad *q = tg_new(t->env, quad, TRIES);
-  if (most > TG_QUADS) most = TG_QUADS;
-  for (int i = 0; i < 3; i++) probe(t, burst);
-  uint32_t tries = shorter < long_sample ? 2 * most : most + most / 4;
-  while (task->n < most && n < tries && n < TRIES) {
-    bool turned = n % 2;   /* who comes first, behind the burst, is at a disadvantage */
-    tg_kernel *outer = turned ? trial : against, *middle = turned ? against : trial;
-    double before = probe(t, burst);
-    if (shorter < long_sample) sample(t, outer, 1 + inner / 8);
-    double a1 = sample(t, outer, inner), b1 = sample(t, middle, inner), b2 = sample(t, middle, inner), a2 = sample(t, outer, inner), behind = probe(t, burst);
-    double other = (turned ? b1 + b2 : a1 + a2) / 2, own = (turned ? a1 + a2 : b1 + b2) / 2;
-    all[n] = log(other / own);
-    q[n] = (quad){all[n], fmin(before, behind), own, other, false};
-    q[n].kept = q[n].probe >= dip * t->best_probe;
-    if (q[n].kept) task->gain[task->n++] = q[n].gain;
-    n++;
-    if (tg_decided(task->gain, task->n, margin) || tg_hopeless(all, n)) break;
+/* What is known of a comparison so far. */
+typedef struct { quad *q; double *all; uint32_t n; } quads;
+
+static void add(timing *t, quads *s, tg_task *task, double other, double mine, double probed) {
+  quad *q = &s->q[s->n];
+  *q = (quad){s->all[s->n] = log(other / mine), probed, mine, other, probed >= dip * t->best_probe};
+  if (q->kept) task->gain[task->n++] = q->gain;
+  s->n++;
+}
+
+/* Neighbours' ratios are true beside other work as well, if wider apart: all of them may end it. */
+static bool settled(const quads *s, const tg_task *task) { return tg_decided(task->gain, task->n, margin) || tg_decided(s->all, s->n, margin); }
+
+/* A run is long enough to be a sample, and its neighbour near enough: one of each, in turned order from one to the next. */
+static void take_pairs(timing *t, quads *s, tg_task *task, uint32_t most, double burst) {
+  enum { LEAST = 6 };   /* that an interval of 95 % needs */
+  double end = tg_now() + task->spend;
+  while (task->n < most && s->n < TRIES && !(task->spend > 0 && s->n >= LEAST && tg_now() > end)) {
+    bool turned = s->n % 2;
+    double before = probe(t, burst), x = sample(t, turned ? t->trial : t->against, 1), y = sample(t, turned ? t->against : t->trial, 1), behind = probe(t, burst);
+    add(t, s, task, turned ? y : x, turned ? x : y, fmin(before, behind));
+    if (settled(s, task)) break;
   }
-  keep_quietest(q, n, task);
-  for (uint32_t i = 0; i < n; i++)
-    if (q[i].kept) a[kept] = q[i].other, b[kept++] = q[i].mine;
-  task->dropped = n - kept;
+}
+
+static void take_quads(timing *t, quads *s, tg_task *task, uint32_t most, uint32_t inner, double burst) {
+  double end = tg_now() + task->spend;
+  while (task->n < most && s->n < 2 * most && s->n < TRIES && !(task->spend > 0 && s->n >= FEW && tg_now() > end)) {
+    bool turned = s->n % 2;   /* who comes first, behind the burst, is at a disadvantage */
+    tg_kernel *outer = turned ? t->trial : t->against, *middle = turned ? t->against : t->trial;
+    double before = probe(t, burst);
+    sample(t, outer, 1 + inner / 8);
+    double a1 = sample(t, outer, inner), b1 = sample(t, middle, inner), b2 = sample(t, middle, inner), a2 = sample(t, outer, inner), behind = probe(t, burst);
+    add(t, s, task, (turned ? b1 + b2 : a1 + a2) / 2, (turned ? a1 + a2 : b1 + b2) / 2, fmin(before, behind));
+    if (settled(s, task)) break;
+  }
+}
+
+static void take_samples(timing *t, tg_task *task) {
+  double a[TRIES], b[TRIES], first = sample(t, t->against, 1), mine = sample(t, t->trial, 1);
+  uint32_t most = task->quads && task->quads < TG_QUADS ? task->quads : TG_QUADS, kept = 0;
+  quads s = {.q = tg_new(t->env, quad, TRIES), .all = tg_new(t->env, double, TRIES)};
+  if (fmin(first, mine) < warm_sample) first = sample(t, t->against, 1), mine = sample(t, t->trial, 1);   /* those were to warm up */
+  double shorter = fmin(first, mine);
+  uint32_t inner = shorter < least_sample ? (uint32_t)fmin(RUNS, least_sample / fmax(shorter, 1e-8)) + 1 : 1;
+  double burst = fmin(2e-3, fmax(50e-6, shorter * inner * 0.1));
+  for (int i = 0; i < 3; i++) probe(t, burst);
+  if (shorter >= warm_sample) add(t, &s, task, first, mine, t->best_probe);
+  if (settled(&s, task)) {
+  } else if (shorter >= long_sample) take_pairs(t, &s, task, most, burst);
+  else take_quads(t, &s, task, most, inner, burst);
+  keep_quietest(s.q, s.n, task);
+  for (uint32_t i = 0; i < s.n; i++)
+    if (s.q[i].kept) a[kept] = s.q[i].other, b[kept++] = s.q[i].mine;
+  task->dropped = s.n - kept;
   task->against_seconds = median(a, kept);
   task->seconds = median(b, kept);
 }
@@ -148,7 +176,7 @@ static void time_all(void *arg) {
   timing *t = arg;
   tg_trial_state *s = t->s;
   set_up(t);
-  take_quads(t, t->trial, t->against, t->task);
+  take_samples(t, t->task);
   restore(t);
   sample(t, t->trial, 1);
   for (uint32_t b = 0; b < s->n; b++) {
@@ -165,12 +193,25 @@ void tg_trial_time(tg_trial_state *s, tg_env *env, tg_kernel *trial, tg_kernel *
   if (!ok) tg_fail(env, env->status, "%s", env->message);
 }
 
-/* Below it is no time but a mistake: as many operations as the kernel surely makes, at twice the rate of all multipliers at once, since the burst that measures it may run beside other work. */
-double tg_trial_floor(const tg_trial_state *s) {
-  const tg_target *t = &s->ctx->target;
+/* FLOP/s of a thread: of vectors of four, all ports busy, each operation waiting for none. The burst that measures it may run beside other work. */
+static double narrow_rate(void) {
   double narrow = 0;
-  if (s->work.conditional || s->work.ops < 1e4) return 0;
   for (int i = 0; i < 5; i++) narrow = fmax(narrow, tg_probe_flops(200e-6, tg_thread_now));
-  double width = t->vector_bytes / 16.0 * (s->work.least_bytes < 4 ? 4.0 / s->work.least_bytes : 1);
-  return s->work.ops / (narrow * width * 2 * s->threads * 2);
+  return narrow;
+}
+
+double tg_trial_rate(const tg_target *t, int least_bytes) {
+  double width = t->vector_bytes / 16.0 * (least_bytes < 4 ? 4.0 / least_bytes : least_bytes > 4 ? 0.5 : 1);
+  return narrow_rate() * width;
+}
+
+/* Below the floor it is no time but a mistake: as many operations as the kernel surely makes, at twice the rate of all multipliers at once, where a multiplication and its addition are one.
+ * Above the slowest it hangs: operations one after another, each alone in its vector and waiting for the one before, and each byte of each operand once from memory; tenfold, as what a program
+ * reads again may come from memory again, functions are many operations, and others use the machine. */
+void tg_trial_bounds(const tg_trial_state *s, tg_task *t) {
+  enum { LANES = 4, PORTS = 2, LATENCY = 5, OTHERS = 10 };
+  const double memory = 1e9;   /* bytes a second: any machine's */
+  double narrow = narrow_rate(), width = s->ctx->target.vector_bytes / 16.0 * (s->work.least_bytes < 4 ? 4.0 / s->work.least_bytes : 1);
+  t->floor = s->work.conditional || s->work.ops < 1e4 ? 0 : s->work.ops / (narrow * width * 2 * s->threads * 2);
+  t->slowest = OTHERS * (s->work.ops * LANES * PORTS * LATENCY / narrow + t->bytes / memory);
 }

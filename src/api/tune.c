@@ -22,7 +22,7 @@ typedef struct {
   const tg_tune_options *o;
   const tg_sketch_source *sketch;
   uint32_t sketches;
-  const char *about;           /* for the gates of their kind */
+  const tg_tune_kind *kind;    /* NULL: of no kind */
   tuned *t;
   tg_bench *bench;
   char folder[64];
@@ -43,13 +43,18 @@ static void fill_in(tg_tune_result *to, const tg_search_result *r) {
   to->sketch = r->sketch;
   to->kernel = r->sketch_name;
   to->tuned = r->tuned;
-  to->seconds = r->seconds;
-  to->default_seconds = r->default_seconds;
+  double times = r->share > 0 ? 1 / r->share : 1;   /* of a part: what all of it takes by that */
+  to->share = r->share;
+  to->whole_seconds = r->whole_seconds;
+  to->whole_default_seconds = r->whole_default_seconds;
+  to->why = r->why;
+  to->seconds = r->seconds * times;
+  to->default_seconds = r->default_seconds * times;
   to->gain = exp(r->gain) - 1;
   to->gain_low = exp(r->gain_low) - 1;
-  to->flops = r->flops;
+  to->flops = r->flops * times;
   to->bytes = r->bytes;
-  to->floor = r->floor;
+  to->floor = r->floor * times;
   to->elapsed = r->elapsed;
   to->points = r->points;
   to->lowered = r->lowered;
@@ -73,7 +78,7 @@ static void progress(void *user, const tg_search_event *e) {
     p.words = e->point->used;
     p.outcome = (tg_tune_class)e->point->outcome;
     p.message = e->point->message;
-    p.seconds = e->point->seconds;
+    p.seconds = e->point->seconds * (e->so_far->share > 0 ? 1 / e->so_far->share : 1);
     p.score = e->point->score;
   }
   k->o->progress(k->o->callback_user, &p);
@@ -109,10 +114,15 @@ static void run(void *arg) {
   tg_env *env = &k->t->env;
   if (!tg_target_runs_here(&k->c->target)) tg_fail(env, TG_EINVAL, "kernels for %s do not run here: %s", k->c->target.name, k->c->target.lacks);
   make_scratch(k);
-  tg_search_options s = {.sketch = k->sketch, .sketches = k->sketches, .bindings = o->bindings, .bindings_n = o->bindings_n, .start = o->start, .start_n = o->start_n, .params = o->params, .params_n = o->params_n,
+  const tg_tune_kind *kind = k->kind;
+  bool part = kind && kind->part;
+  tg_sketch_source *parts = part ? tg_new(env, tg_sketch_source, k->sketches) : NULL;
+  for (uint32_t i = 0; part && i < k->sketches; i++) parts[i] = k->sketch[i], parts[i].user = kind->part_user;
+  tg_search_options s = {.sketch = part ? parts : k->sketch, .sketches = k->sketches, .bindings = part ? kind->part : o->bindings, .bindings_n = o->bindings_n, .start = o->start, .start_n = o->start_n, .params = o->params, .params_n = o->params_n,
                          .threads = o->threads && o->threads < k->c->target.threads ? o->threads : k->c->target.threads, .seconds = o->seconds > 0 ? o->seconds : 20, .candidates = o->candidates, .seed = o->seed, .beam = o->beam,
                          .knobs_only = (o->flags & TG_TUNE_KNOBS_ONLY) != 0, .worker = o->worker, .workers = o->workers ? o->workers : k->c->target.threads, .local = k->bench,
-                         .target = k->c->target.name, .folder = *k->folder ? k->folder : NULL, .gates = k->about, .journal = o->journal, .resume = (o->flags & TG_TUNE_RESUME) != 0, .shared = k->shared, .stop = stop,
+                         .target = k->c->target.name, .folder = *k->folder ? k->folder : NULL, .gates = !kind ? NULL : part ? kind->part_about : kind->about, .whole = part ? k->sketch : NULL,
+                         .whole_bindings = o->bindings, .whole_gates = part ? kind->about : NULL, .share = part ? kind->share : 0, .journal = o->journal, .resume = (o->flags & TG_TUNE_RESUME) != 0, .shared = k->shared, .stop = stop,
                          .progress = o->progress ? progress : NULL, .user = k};
   tg_search_run(env, &s, &k->r);
 }
@@ -157,14 +167,14 @@ static void keep(tuning *k) {
   r->words = k->r.words;
 }
 
-static tg_status tune(tg_context *c, const tg_sketch_source *sketch, uint32_t n, const tg_tune_options *o, tg_trial_gates *gates, const char *about, tg_tune_result **out) {
+static tg_status tune(tg_context *c, const tg_sketch_source *sketch, uint32_t n, const tg_tune_options *o, const tg_tune_kind *kind, tg_tune_result **out) {
   if (!c) return TG_EINVAL;
   if (!out) return tg_context_fail(c, TG_EINVAL, "no place is given for the result");
   *out = NULL;
   if (!c->compiler) return tg_context_fail(c, TG_EINVAL, "this program has no compiler: that is tg_context_create of libtg_jit");
   tg_allocator a = c->env.allocator;
   tuned *t = a.alloc(a.user, sizeof *t);
-  tuning k = {.c = c, .o = o, .sketch = sketch, .sketches = n, .about = about, .t = t, .bench = tg_trial_bench_new(gates), .shared = -1};
+  tuning k = {.c = c, .o = o, .sketch = sketch, .sketches = n, .kind = kind, .t = t, .bench = tg_trial_bench_new(kind ? kind->gates : NULL), .shared = -1};
   if (!t || !k.bench) {
     if (t) a.free(a.user, t, sizeof *t);
     tg_trial_bench_free(k.bench);
@@ -182,7 +192,7 @@ static tg_status tune(tg_context *c, const tg_sketch_source *sketch, uint32_t n,
   return s;
 }
 
-tg_status tg_tune_gated(tg_context *c, const tg_kernel_def *const *defs, uint32_t n, const tg_tune_options *o, tg_trial_gates *gates, const char *about, tg_tune_result **out) {
+tg_status tg_tune_gated(tg_context *c, const tg_kernel_def *const *defs, uint32_t n, const tg_tune_options *o, const tg_tune_kind *kind, tg_tune_result **out) {
   enum { MOST = 64 };
   tg_sketch_source s[MOST];
   if (!o) o = &no_options;
@@ -190,16 +200,16 @@ tg_status tg_tune_gated(tg_context *c, const tg_kernel_def *const *defs, uint32_
   for (uint32_t i = 0; c && i < n; i++)
     if (!defs[i] || !defs[i]->name || !defs[i]->body) return tg_context_fail(c, TG_EINVAL, "one of the kernels is NULL, or has no name or no body");
   for (uint32_t i = 0; c && i < n; i++) s[i] = (tg_sketch_source){.def = defs[i], .user = o->user};
-  return tune(c, s, n, o, gates, about, out);
+  return tune(c, s, n, o, kind, out);
 }
 
-tg_status tg_tune(tg_context *c, const tg_kernel_def *const *defs, uint32_t n, const tg_tune_options *o, tg_tune_result **out) { return tg_tune_gated(c, defs, n, o, NULL, NULL, out); }
+tg_status tg_tune(tg_context *c, const tg_kernel_def *const *defs, uint32_t n, const tg_tune_options *o, tg_tune_result **out) { return tg_tune_gated(c, defs, n, o, NULL, out); }
 
 tg_status tg_tune_text(tg_context *c, const char *file, const char *text, const tg_tune_options *o, tg_tune_result **out) {
   if (!o) o = &no_options;
   tg_sketch_source s = {.file = file, .text = text, .kernel = o->kernel};
   if (c && !text) return tg_context_fail(c, TG_EINVAL, "no kernel is given");
-  return tune(c, &s, 1, o, NULL, NULL, out);
+  return tune(c, &s, 1, o, NULL, out);
 }
 
 void tg_tune_result_free(tg_tune_result *r) {

@@ -48,8 +48,8 @@ static bool all_below(const double *gain, uint32_t n, double most) {
 }
 
 bool tg_hopeless(const double *gain, uint32_t n) {
-  static const double far = -0.4, behind = -0.02;
-  return (n >= 2 && all_below(gain, n, far)) || (n >= 4 && all_below(gain, n, behind));
+  static const double out_of_sight = -1, far = -0.4, behind = -0.02;
+  return (n && all_below(gain, n, out_of_sight)) || (n >= 2 && all_below(gain, n, far)) || (n >= 4 && all_below(gain, n, behind));
 }
 
 /* Who looks often is fooled often: to stop early for a gain takes much more than to find it at the end. */

@@ -38,8 +38,11 @@ typedef struct tg_point {
   uint64_t hash;
   tg_cost cost;
   double score;                /* ln(seconds / seconds of the default); 0 before it is timed */
+  double low, high;            /* what it may be faster by than whom it was timed against, ln: 95 % */
   double seconds;              /* as timed beside the incumbent of then */
   bool built, timed, passed;   /* passed: the gates of its kind */
+  bool out;                    /* it met the default twice, and was not faster */
+  bool own_words;              /* as its sketch says them, or the heuristic's choice with nothing given */
 } tg_point;
 
 /* ---- space.c ---- */
@@ -88,6 +91,8 @@ typedef struct tg_search_result {
   tg_binding knob[TG_POINT_KNOBS];
   uint32_t knobs;
   double seconds, default_seconds, gain_low, gain;   /* gain: ln(default / best), 0 if the default stays */
+  double share, whole_seconds, whole_default_seconds;   /* what was timed is so small a share of the problem; 0: all of it. Of a run of all, where there was time for it */
+  const char *why;                                   /* the default stays, or NULL */
   double flops, bytes, floor, elapsed;
   uint32_t points, lowered, built, timed, dropped, restarts, reused;
   uint32_t outcome[TG_TRIAL__COUNT];
@@ -99,6 +104,11 @@ typedef struct tg_search_options {
   uint32_t sketches;
   const tg_binding *bindings;
   uint32_t bindings_n;
+  /* Where a run takes too long for a search, sketches and bindings are of a part of the problem, and here is all of it: its winner is run there once, under its gates. */
+  const tg_sketch_source *whole;   /* NULL: sketches and bindings are all of it */
+  const tg_binding *whole_bindings;
+  const char *whole_gates;
+  double share;                    /* of the part */
   const tg_binding *start;         /* knobs of the first sketch */
   uint32_t start_n;
   const int64_t *params;

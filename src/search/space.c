@@ -94,6 +94,7 @@ bool tg_space_point(tg_points *s, uint32_t sketch, const int64_t *knob, const ch
   p->text = ok ? a->text : "";
   p->words = words ? words : a->words;
   p->given = p->words ? NULL : given;
+  p->own_words = !words && !p->given;
   p->id = tg_hash(p->knob, sizeof p->knob, tg_mix(sketch, 7));
   p->id = hash_text(p->given, hash_text(p->words, hash_text(p->text, p->id)));
   return ok;

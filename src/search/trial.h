@@ -17,6 +17,7 @@ typedef enum tg_outcome {
   TG_TRIAL_WRONG,          /* another result than the kernel as written */
   TG_TRIAL_LIMIT,          /* no memory, a limit of tg, LLVM's refusal */
   TG_TRIAL_UNBELIEVABLE,   /* faster than the machine can be */
+  TG_TRIAL_SLOW,           /* its first run took so much longer than the best's that nothing more was asked */
   TG_TRIAL_SKIPPED,        /* the budget ended first */
   TG_TRIAL__COUNT
 } tg_outcome;
@@ -38,7 +39,9 @@ typedef struct tg_task {
   uint8_t kind;                    /* tg_task_kind */
   tg_trial trial, against;         /* OPEN: trial.text is the reference; TIME: against whom */
   double limit;                    /* seconds; 0: none */
-  uint32_t quads;                  /* TIME: at most so many; each is against, trial, trial, against */
+  uint32_t quads;                  /* TIME: at most so many; each is against, trial, trial, against, or a pair where a run is long */
+  double spend;                    /* TIME: seconds of samples, beyond the least that tell anything; 0: none */
+  double give_up;                  /* BUILD: a first run that takes longer ends it; 0: none does. GATES: above 0, one run that is checked whole and timed */
   /* OPEN only */
   const char *target;              /* whose code it is; NULL: the host */
   const char *folder;              /* of built objects, shared by the workers; NULL: none */
@@ -55,10 +58,10 @@ typedef struct tg_task {
   const char *choices;             /* LOWER: the heuristic's decisions and what else is worth a try: "rows@0=14:8,12;unroll@0=2:1,4" */
   uint64_t hash;                   /* LOWER: of the lowered program */
   tg_cost cost;                    /* LOWER */
-  double floor;                    /* OPEN: no run takes less, in seconds */
+  double floor, slowest;           /* OPEN: no run takes less, in seconds; none takes longer unless it hangs */
   double flops, bytes;             /* OPEN: of one run, as written */
   bool exact;                      /* OPEN: results are compared bit for bit as well */
-  double seconds, against_seconds; /* TIME: medians of a run */
+  double seconds, against_seconds; /* TIME: medians of a run. BUILD: the shortest. GATES: of the one run */
   double gain[TG_QUADS];           /* TIME: ln(against / trial) of each quad that counts */
   uint32_t n, dropped;             /* TIME: quads that count, quads whose probe dipped */
 } tg_task;

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include "search/search.h"
 
-enum { BEAM = 16, BATCH = 6, FRONT = 48, POOL = 4096, GATES_LIMIT = 60 };
-static const double margin = 0.01, even = 0.005;
+enum { BEAM = 16, BATCH = 6, FRONT = 48, POOL = 4096, GATES_LIMIT = 60, TOO_SLOW = 3 };
+static const double margin = 0.01, even = 0.005, worth = 5e-3;   /* seconds of a run, from which on one is worth to be saved */
 
 typedef struct {
   tg_env *env;
@@ -26,7 +26,10 @@ typedef struct {
   double model_off, *off;                /* ln(seconds / seconds of the model): of the default; by sketch, beyond that, summed over the points that were timed */
   uint32_t *timed_of;
   uint64_t random;
-  double start, until, build_limit;
+  double start, until, build_limit, time_limit;
+  double slowest, build_seconds;         /* what a run may take at most; the shortest run of the default while it was checked, where that is long */
+  const tg_point *whole;                 /* the winner on all of the problem, where a part was timed */
+  const char *failed;                    /* why the last that looked better than the default did not take its place */
   bool interrupted;
 } search;
 
@@ -170,10 +173,10 @@ static void move_words(search *s, const tg_point *p, uint32_t draws, tg_point **
   }
 }
 
-/* Points of all sketches at random: the model picks among them. Budgets in seconds are kept: a fifth of them at most. */
+/* Points of all sketches at random: the model picks among them. Budgets in seconds are kept: a tenth of them at most. */
 static void explore(search *s) {
   enum { POINTS = 1200 };
-  double until = s->o->seconds > 0 ? s->start + 0.2 * s->o->seconds : INFINITY;
+  double until = s->o->seconds > 0 ? tg_now() + 0.1 * s->o->seconds : INFINITY;
   bool some = false;
   for (uint32_t i = 0; i < s->space.sketches; i++) some |= s->space.sketch[i].knobs > 0;
   for (uint32_t made = 0; some && made < POINTS && tg_now() < until && !over(s); made += FRONT) {
@@ -221,10 +224,11 @@ static uint32_t take_batch(search *s, tg_point **batch) {
 
 static void build(search *s, tg_point *const *batch, uint32_t n) {
   tg_task tasks[BATCH] = {{0}};
-  for (uint32_t i = 0; i < n; i++) tasks[i] = (tg_task){.kind = TG_TASK_BUILD, .trial = trial_of(batch[i]), .limit = s->build_limit};
+  for (uint32_t i = 0; i < n; i++) tasks[i] = (tg_task){.kind = TG_TASK_BUILD, .trial = trial_of(batch[i]), .limit = s->build_limit, .give_up = TOO_SLOW * s->build_seconds};
   ask(s, tasks, batch, n, UINT32_MAX, NULL);
   for (uint32_t i = 0; i < n; i++) {
     batch[i]->built = tasks[i].outcome == TG_TRIAL_OK;
+    batch[i]->seconds = tasks[i].seconds;
     s->r->built += tasks[i].outcome != TG_TRIAL_SKIPPED;
     if (batch[i]->built) batch[i]->outcome = TG_TRIAL_OK;
     else settle(s, batch[i], &tasks[i]);
@@ -235,23 +239,27 @@ static void build(search *s, tg_point *const *batch, uint32_t n) {
 /* ---- timing ---- */
 
 static double patience(const search *s) { return s->o->patience > 0 ? s->o->patience : 3; }
-/* Of a kernel that takes long fewer tell as much: a second and a half of them, but eight at least. */
-static uint32_t quads_at_most(double seconds, uint32_t most) {
-  enum { LEAST = 8 };
-  double n = 1.5 / (4 * fmax(seconds, 1e-6));
-  return n >= most ? most : n < LEAST ? LEAST : (uint32_t)n;
+
+/* Seconds of samples that tell two apart, so that as many candidates as are worth it have their turn; of those that decide, four times that. */
+static double spend(const search *s, uint32_t quads) {
+  const double each = s->o->seconds > 0 ? fmin(0.75, s->o->seconds / 160) : 0.75;
+  return quads > 16 ? 4 * each : each;
 }
-static double time_limit(const search *s) { return patience(s) + 8 * TG_QUADS * fmax(s->r->default_seconds, 1e-3); }
+
+/* Room for what is ten times slower than the default, and for the time that both take to be made ready. */
+static double time_limit(const search *s, double seconds) { return patience(s) + 2 * spend(s, TG_QUADS) + 10 * 16 * seconds; }
 
 static tg_verdict_of_times compare(search *s, tg_point *p, const tg_point *against, uint32_t quads, tg_task *t) {
-  *t = (tg_task){.kind = TG_TASK_TIME, .trial = trial_of(p), .against = trial_of(against), .quads = quads_at_most(s->r->default_seconds, quads), .limit = time_limit(s)};
+  *t = (tg_task){.kind = TG_TASK_TIME, .trial = trial_of(p), .against = trial_of(against), .quads = quads, .spend = spend(s, quads), .limit = s->time_limit};
   ask(s, t, &p, 1, 1, against);
   s->r->dropped += t->dropped;
   if (t->outcome == TG_TRIAL_OK && s->r->floor > 0 && fmin(t->seconds, t->against_seconds) < s->r->floor) {
     t->outcome = TG_TRIAL_UNBELIEVABLE;
     t->message = tg_format(s->env, "%.3g s is less than the machine can do: %.3g s", t->seconds, s->r->floor);
   }
-  return tg_decide(t->gain, t->n, margin);
+  tg_verdict_of_times v = tg_decide(t->gain, t->n, margin);
+  p->low = v.low, p->high = v.high;
+  return v;
 }
 
 static void join_beam(search *s, tg_point *p) {
@@ -271,6 +279,7 @@ static bool passes(search *s, tg_point *p) {
   p->passed = t.outcome == TG_TRIAL_OK;
   if (p->passed || t.outcome == TG_TRIAL_SKIPPED) return p->passed;
   settle(s, p, &t);
+  s->failed = tg_format(s->env, "%s: %s", tg_outcome_name((tg_outcome)t.outcome), t.message ? t.message : "");
   return false;
 }
 
@@ -302,16 +311,19 @@ static void time_point(search *s, tg_point *p) {
   tell(s, TG_EVENT_TIMED, p);
 }
 
-/* ---- from beginning to end ---- */
+/* ---- the beginning ---- */
 
 static TG_NORETURN void fail_default(search *s, const tg_point *p) {
   tg_fail(s->env, p->outcome == TG_TRIAL_ILLEGAL ? TG_EINVAL : TG_EBACKEND, "the kernel under its default is %s: %s", tg_outcome_name(p->outcome), p->message ? p->message : "");
 }
 
+/* Reference and default may take longer than the budget, within reason: nothing can be found without them. */
+static double limit_alone(const search *s) { return s->o->seconds > 0 ? s->o->seconds * 2 + 10 : 600; }
+
 static void open_problem(search *s) {
   const tg_search_options *o = s->o;
   tg_task t = {.kind = TG_TASK_OPEN, .trial = {s->first->text, NULL, NULL}, .target = o->target, .folder = o->folder, .gates = o->gates, .params_n = o->params_n, .threads = o->threads ? o->threads : 1, .seed = o->seed + 1,
-               .shared = o->worker ? o->shared : -1, .make = true, .limit = s->o->seconds > 0 ? s->o->seconds * 2 + 10 : 600};
+               .shared = o->worker ? o->shared : -1, .make = true, .limit = limit_alone(s)};
   if (o->params_n > TG_TRIAL_PARAMS) tg_fail(s->env, TG_ELIMIT, "over %d parameters", TG_TRIAL_PARAMS);
   if (o->params_n) memcpy(t.params, o->params, o->params_n * sizeof *o->params);
   tg_crew_problem(s->crew, &t);
@@ -325,7 +337,21 @@ static void open_problem(search *s) {
   s->r->bytes = t.bytes;
   s->r->exact = t.exact;
   s->r->in_process = !o->worker;
+  s->r->share = o->whole ? o->share : 0;
+  s->slowest = t.slowest;
   tell(s, TG_EVENT_OPEN, NULL);
+}
+
+/* The default must be right. Nobody knows yet how long it takes: it hangs where it takes longer than such a problem can on this machine. From here on its own times are the measure. */
+static void build_default(search *s, tg_point *p) {
+  enum { RUNS = 8 };   /* of a check, at most, under all gates */
+  s->build_limit = fmin(s->build_limit + RUNS * s->slowest, fmax(s->build_limit, limit_alone(s)));
+  s->time_limit = s->build_limit;
+  double t = tg_now();
+  build(s, &p, 1);
+  if (!p->built) fail_default(s, p);
+  s->build_limit = patience(s) + 4 * (tg_now() - t);
+  if (p->seconds > worth) s->build_seconds = p->seconds;
 }
 
 /* The first sketch under its default is the default; others join the pool. */
@@ -335,18 +361,16 @@ static void begin(search *s) {
   lower(s, &p, 1);
   if (p->outcome != TG_TRIAL_OK || !s->pool.n) fail_default(s, p);
   s->pool.n = 0;
-  double t = tg_now();
-  build(s, &p, 1);
-  if (!p->built) fail_default(s, p);
-  s->build_limit = fmax(patience(s), 10 * (tg_now() - t));
+  build_default(s, p);
   tg_task task;
-  compare(s, p, p, 8, &task);
+  compare(s, p, p, s->build_seconds > 0 ? 2 : 8, &task);
   if (task.outcome != TG_TRIAL_OK) {
     settle(s, p, &task);
     fail_default(s, p);
   }
   p->timed = true;
   p->seconds = s->r->default_seconds = s->r->seconds = task.seconds;
+  s->time_limit = time_limit(s, task.seconds);
   s->incumbent = p;
   s->model_off = log(fmax(task.seconds, 1e-12) / fmax(p->cost.seconds, 1e-12));
   join_beam(s, p);
@@ -369,41 +393,143 @@ static void rounds(search *s) {
   }
 }
 
+/* ---- the end ---- */
+
+/* What a run of all of the problem should take, with the data that it is checked by; 0: what was timed is all of it. */
+static double whole_seconds(const search *s) { return s->o->whole ? 1.6 * s->r->default_seconds / s->o->share + 1 : 0; }
+
+/* Time is kept back for those that decide, and for one run of all of the problem where that is a fair part of the budget. */
+static void keep_back(search *s) {
+  double budget = s->o->seconds, deciding = 2 * fmax(spend(s, TG_QUADS), 14 * s->r->default_seconds) + 1, whole = whole_seconds(s);
+  if (budget <= 0) return;
+  s->until = s->start + fmax(0.4 * budget, budget - fmin(deciding, 0.3 * budget) - (whole <= 0.4 * budget ? whole : 0));
+}
+
+static const char *percent_of(search *s, double low, double high) {
+  return isfinite(low) && isfinite(high) ? tg_format(s->env, "%+.1f to %+.1f %%", 100 * (exp(low) - 1), 100 * (exp(high) - 1)) : "too few samples";
+}
+
+/* Is it surely faster, and may it be? */
+static bool beats(search *s, tg_point *p, const tg_point *other, tg_task *t, tg_verdict_of_times *v) {
+  *v = compare(s, p, other, TG_QUADS, t);
+  if (t->outcome == TG_TRIAL_OK && v->faster) return passes(s, p);
+  if (t->outcome == TG_TRIAL_OK) s->failed = tg_format(s->env, "once more against the %s it was %s", other == s->first ? "default" : "best", percent_of(s, v->low, v->high));
+  else if (t->outcome == TG_TRIAL_SKIPPED) s->failed = "no time was left to confirm it";
+  else s->failed = tg_format(s->env, "%s: %s", tg_outcome_name((tg_outcome)t->outcome), t->message ? t->message : "");
+  return false;
+}
+
 /* Points that looked better than the incumbent, but not surely, meet it once more with more samples. */
 static void finals(search *s) {
   for (uint32_t i = 0; i < s->beam_n && i < 3 && !stop(s); i++) {
     tg_point *p = s->beam[i];
     tg_task t;
+    tg_verdict_of_times v;
     if (p == s->incumbent || p->score > s->incumbent->score - even) continue;
-    tg_verdict_of_times v = compare(s, p, s->incumbent, TG_QUADS, &t);
-    if (t.outcome == TG_TRIAL_OK && v.faster && passes(s, p)) s->incumbent = p;
+    if (beats(s, p, s->incumbent, &t, &v)) s->incumbent = p;
+    else p->out = s->incumbent == s->first;
   }
 }
 
 /* In a new process, against the default. What does not win twice does not win; then the next best may try. */
-static void confirm(search *s) {
-  s->until = s->o->seconds > 0 ? fmax(s->until, s->start + s->o->seconds * 0.8) : 0;
-  finals(s);
-  s->until = 0;
-  tell(s, TG_EVENT_CONFIRM, s->incumbent);
-  tg_crew_fresh(s->crew);
-  for (uint32_t i = 0; i < s->beam_n && i < 3; i++) {
-    tg_point *p = i ? s->beam[i] : s->incumbent;
-    tg_task t;
-    if (p == s->first || (i && p == s->incumbent)) continue;
-    tg_verdict_of_times v = compare(s, p, s->first, TG_QUADS, &t);
-    if (t.outcome != TG_TRIAL_OK || !v.faster || !passes(s, p)) continue;
-    s->incumbent = p;
-    s->r->tuned = true;
-    s->r->seconds = t.seconds;
-    s->r->default_seconds = t.against_seconds;
-    s->r->gain = v.gain;
-    s->r->gain_low = v.low;
-    return;
-  }
+static bool confirm_one(search *s, tg_point *p) {
+  tg_task t;
+  tg_verdict_of_times v;
+  if (!beats(s, p, s->first, &t, &v)) return false;
+  s->incumbent = p;
+  s->r->tuned = true;
+  s->r->seconds = t.seconds;
+  s->r->default_seconds = t.against_seconds;
+  s->r->gain = v.gain;
+  s->r->gain_low = v.low;
+  return true;
+}
+
+static void stays(search *s) {
+  const tg_point *best = NULL;
+  for (uint32_t i = 0; i < s->beam_n && !best; i++)
+    if (s->beam[i] != s->first) best = s->beam[i];
   s->incumbent = s->first;
+  s->r->tuned = false;
   s->r->seconds = s->r->default_seconds;
   s->r->gain = s->r->gain_low = 0;
+  if (!best) s->r->why = s->r->built > 1 ? "nothing else was right and could be timed" : "nothing else was built";
+  else if (best->score > -even) s->r->why = tg_format(s->env, "the best of %u others is %.1f %% slower", s->r->timed, 100 * (exp(best->score) - 1));
+  else s->r->why = tg_format(s->env, "the best looked %.1f %% faster, but %s", 100 * (exp(-best->score) - 1), s->failed ? s->failed : tg_format(s->env, "not surely: %s", percent_of(s, best->low, best->high)));
+}
+
+static void confirm(search *s) {
+  s->until = s->o->seconds > 0 ? fmax(s->until, s->start + s->o->seconds * 0.8 - whole_seconds(s)) : 0;
+  finals(s);
+  s->until = s->o->seconds > 0 ? s->start + fmax(s->o->seconds * 1.05, s->o->seconds + 1) : 0;
+  tell(s, TG_EVENT_CONFIRM, s->incumbent);
+  tg_crew_fresh(s->crew);
+  bool won = s->incumbent != s->first && confirm_one(s, s->incumbent);
+  for (uint32_t i = 0, tried = 1; i < s->beam_n && tried < 3 && !won; i++) {
+    tg_point *p = s->beam[i];
+    if (p == s->first || p == s->incumbent || p->out || p->score > -margin) continue;
+    won = confirm_one(s, p);
+    tried++;
+  }
+  if (!won) stays(s);
+}
+
+/* ---- all of the problem, where a part was timed ---- */
+
+static uint32_t sketch_named(const tg_points *space, const char *name) {
+  uint32_t i = 0;
+  while (i < space->sketches && strcmp(space->sketch[i].name, name)) i++;
+  return i;
+}
+
+/* The point as a kernel for all of the problem: the same knobs, by name, and the same words where they were changed. */
+static bool whole_point(search *s, tg_points *space, const tg_point *p, tg_point *w) {
+  const tg_sketch *part = &s->space.sketch[p->sketch];
+  uint32_t at = sketch_named(space, part->name);
+  int64_t knob[TG_POINT_KNOBS] = {0};
+  if (at == space->sketches) return false;
+  for (uint32_t i = 0; i < space->sketch[at].knobs; i++) {
+    knob[i] = space->sketch[at].knob[i].values[0];
+    for (uint32_t k = 0; k < part->knobs; k++)
+      if (!strcmp(part->knob[k].name, space->sketch[at].knob[i].name)) knob[i] = p->knob[k];
+  }
+  return tg_space_point(space, at, knob, p->own_words ? NULL : p->words ? p->words : p->used, NULL, w);
+}
+
+/* One run, all of whose result is checked. */
+static bool run_whole(search *s, tg_points *space, const tg_point *p, tg_point *w, double *seconds) {
+  double left = s->until > 0 ? s->until - tg_now() : 10 * whole_seconds(s) + 60;
+  if (!whole_point(s, space, p, w)) {
+    s->failed = tg_format(s->env, "for all of the problem it is illegal: %s", w->message ? w->message : "");
+    return false;
+  }
+  if (left < 0.7 * whole_seconds(s)) {
+    s->failed = tg_format(s->env, "no time was left to check it on all of the problem, about %.0f s", whole_seconds(s));
+    return false;
+  }
+  tg_task t = {.kind = TG_TASK_GATES, .trial = {w->text, w->words, NULL}, .gates = s->o->whole_gates, .give_up = 1, .limit = fmax(left, 1)};
+  ask(s, &t, &w, 1, 1, NULL);
+  *seconds = t.seconds;
+  if (t.outcome == TG_TRIAL_OK) return true;
+  s->failed = t.outcome == TG_TRIAL_SKIPPED || t.outcome == TG_TRIAL_HUNG ? "no time was left to check it on all of the problem"
+                                                                          : tg_format(s->env, "on all of the problem it is %s: %s", tg_outcome_name((tg_outcome)t.outcome), t.message ? t.message : "");
+  if (t.outcome != TG_TRIAL_SKIPPED) s->r->outcome[t.outcome]++;
+  return false;
+}
+
+/* What won on a part is run on all of the problem once, or it is no winner; then the default, if there is time: its words, as they are for all of it, are the choice. */
+static void check_whole(search *s) {
+  tg_points space;
+  tg_point *w = tg_new(s->env, tg_point, 2);
+  double other = 0;
+  tg_space_open(&space, s->env, s->o->whole, s->o->sketches, s->o->whole_bindings, s->o->bindings_n);
+  if (!run_whole(s, &space, s->incumbent, &w[0], &s->r->whole_seconds)) return stays(s);
+  if (!stop(s) && run_whole(s, &space, s->first, &w[1], &other)) s->r->whole_default_seconds = other;
+  if (TG_MUTANT("search: slower on all of the problem", other > 0 && other < s->r->whole_seconds, false)) {
+    s->failed = tg_format(s->env, "all of the problem takes %.4g s with it, %.4g s with the default", s->r->whole_seconds, other);
+    return stays(s);
+  }
+  s->whole = &w[0];
 }
 
 static void report(search *s) {
@@ -412,8 +538,8 @@ static void report(search *s) {
   tg_search_result *r = s->r;
   r->sketch = p->sketch;
   r->sketch_name = k->name;
-  r->words = p->words || p == s->first ? p->words : p->used;
-  r->text = p->text;
+  r->words = s->whole ? s->whole->words : p->words || p == s->first ? p->words : p->used;
+  r->text = s->whole ? s->whole->text : p->text;
   r->knobs = k->knobs;
   for (uint32_t i = 0; i < k->knobs; i++) r->knob[i] = (tg_binding){k->knob[i].name, p->knob[i], p->knob[i], 1};
   r->elapsed = tg_now() - s->start;
@@ -450,10 +576,11 @@ static void run(void *arg) {
   s->journal = tg_journal_open(s->env, o->journal, s->space.sketch[0].name, tg_mix(o->gates ? tg_hash(o->gates, strlen(o->gates), s->first->id) : s->first->id, o->seed), o->resume);
   open_problem(s);
   begin(s);
-  if (o->seconds > 0) s->until = s->start + fmax(o->seconds * 0.6, o->seconds - fmin(10, 4 * 4 * quads_at_most(s->r->default_seconds, TG_QUADS) * s->r->default_seconds + 0.5));
+  keep_back(s);
   explore(s);
   rounds(s);
   if (!s->interrupted) confirm(s);
+  if (s->r->tuned && o->whole && !s->interrupted) check_whole(s);
   report(s);
 }
 

@@ -7,7 +7,7 @@
 enum { MAGIC = 0x54474B31, MOST = 64 << 20 };
 
 const char *tg_outcome_name(tg_outcome o) {
-  static const char *const names[TG_TRIAL__COUNT] = {"ok", "illegal", "duplicate", "crashed", "hung", "wrong", "limit", "unbelievable", "skipped"};
+  static const char *const names[TG_TRIAL__COUNT] = {"ok", "illegal", "duplicate", "crashed", "hung", "wrong", "limit", "unbelievable", "slow", "skipped"};
   return (unsigned)o < TG_TRIAL__COUNT ? names[o] : "?";
 }
 
@@ -48,6 +48,8 @@ void tg_wire_ask(tg_str *s, const tg_task *t, uint64_t serial) {
   put_text(s, t->gates);
   put_double(s, t->limit);
   put_u64(s, t->quads);
+  put_double(s, t->spend);
+  put_double(s, t->give_up);
   put_u64(s, t->params_n);
   put(s, t->params, sizeof t->params);
   put_u64(s, t->threads);
@@ -67,6 +69,7 @@ void tg_wire_answer(tg_str *s, const tg_task *t, uint64_t serial) {
   put_u64(s, t->hash);
   put(s, &t->cost, sizeof t->cost);
   put_double(s, t->floor);
+  put_double(s, t->slowest);
   put_double(s, t->flops);
   put_double(s, t->bytes);
   put_u64(s, t->exact);
@@ -134,6 +137,8 @@ bool tg_wire_read_ask(tg_env *env, const tg_frame *f, const char *payload, tg_ta
   t->gates = get_text(&r);
   t->limit = get_double(&r);
   t->quads = (uint32_t)get_u64(&r, TG_QUADS);
+  t->spend = get_double(&r);
+  t->give_up = get_double(&r);
   t->params_n = (uint32_t)get_u64(&r, TG_TRIAL_PARAMS);
   get(&r, t->params, sizeof t->params);
   t->threads = (uint32_t)get_u64(&r, UINT32_MAX);
@@ -154,6 +159,7 @@ bool tg_wire_read_answer(tg_env *env, const tg_frame *f, const char *payload, ui
   a.hash = get_u64(&r, UINT64_MAX);
   get(&r, &a.cost, sizeof a.cost);
   a.floor = get_double(&r);
+  a.slowest = get_double(&r);
   a.flops = get_double(&r);
   a.bytes = get_double(&r);
   a.exact = get_u64(&r, 1) != 0;

@@ -140,7 +140,8 @@ static void wrong_at_tails(tg_context *c, bool gated) {
   tg_tune_result *r = NULL;
   char about[256];
   CHECK(tg_gate_about(&p, &at, ld, about, sizeof about) < sizeof about, "the text of the problem");
-  tg_status s = tg_tune_gated(c, defs, 2, &o, gated ? tg_gate_trial : NULL, gated ? about : NULL, &r);
+  const tg_tune_kind kind = {.gates = tg_gate_trial, .about = about};
+  tg_status s = tg_tune_gated(c, defs, 2, &o, gated ? &kind : NULL, &r);
   CHECK(s == TG_OK, "%s", tg_error_message(c));
   if (!r) return;
   if (gated) CHECK(!r->tuned && r->classes[TG_TUNE_WRONG] == 1, "a candidate that is wrong at tails: %s, %u are wrong", r->tuned ? "wins" : "does not win", r->classes[TG_TUNE_WRONG]);
