@@ -21,7 +21,7 @@ static const char usage[] =
   "  --time     runs for --seconds (1) and prints the median\n"
   "  --threads  1; -1 for all cores\n"
   "  --cache    a folder where compiled kernels are kept from run to run\n"
-  "  --tuned    a folder of tuned choices: with the one that tg tune found, if it is there\n"
+  "  --tuned    a folder of tuned choices, else $TG_TUNED: with the one that tg tune found, if it is there\n"
   "  --opt      words of a schedule, in order, instead of the heuristic's choice: --opt 'split j 16 as jo jl' --opt 'lane jl'\n";
 
 typedef struct {
@@ -261,6 +261,8 @@ static int run(run_state *r) {
     fprintf(stderr, "%s\n", tg_error_message(r->ctx));
     return TOOL_WRONG;
   }
+  const char *tuned = r->args->tuned ? r->args->tuned : getenv("TG_TUNED");
+  if (tuned && *tuned && !r->args->opts && !tg_kernel_describe(r->kernel)->tuned) fprintf(stderr, "tg: %s: it runs untuned: %s has no choice for it\n", r->args->file, tuned);
   if (!tg_protect(&r->job.env, parse, r)) {
     fprintf(stderr, "%s\n", r->job.env.message);
     return TOOL_WRONG;
@@ -301,8 +303,7 @@ int cmd_run(int argc, char **argv) {
   r.args = &a;
   if (!tool_load(&a, &r.program)) return TOOL_WRONG;
   tg_job_init(&r.job, NULL);
-  r.program.options.flags |= a.tuned ? TG_COMPILE_TUNED : 0;
-  tg_context_options co = {.cache = a.cache, .tuned = a.tuned, .threads = a.threads > 0 && a.tuned ? a.threads : 0, .log = log_line};
+  tg_context_options co = {.cache = a.cache, .tuned = a.tuned, .log = log_line};
   int result;
   if (tg_context_create(&co, &r.ctx)) {
     fprintf(stderr, "tg: %s\n", r.ctx ? tg_error_message(r.ctx) : "out of memory");

@@ -22,12 +22,14 @@ static const char usage[] =
   "                operands lie in columns, NN, NT, TN, TT; --shapes: all of a list, lines of class, M, N, K and transposes, or those of --case\n"
   "  plot          an SVG of a journal: candidates over time, the best so far\n"
   "  --budget      seconds of it all (20); --candidates: how many are timed at most\n"
-  "  --threads     that a launch may use (1); -1 for all cores\n"
-  "  --tuned       the folder that the choice is kept in, else $TG_TUNED, else tg/tuned in the user's data folder; '' for none. TG_COMPILE_TUNED and\n"
-  "                tg run --tuned find it again; tg store looks into it\n"
+  "  --threads     that a launch may use (1, as launches have it unless they say); -1 for all cores. The choice is for contexts of all cores, and of so many threads\n"
+  "  --tuned       the folder that the choice is kept in, else $TG_TUNED, else tg/tuned in the user's data folder; '' for none. Programs find it with $TG_TUNED or\n"
+  "                tg_context_options.tuned, tg run with either or --tuned; tg store looks into it\n"
   "  --knobs       only knobs; words stay as they are\n"
-  "  --journal     a file that every answer is appended to; --resume: its answers are used again\n"
-  "  --workers     processes that compile side by side (all cores); 0: none, all happens in this process\n";
+  "  --journal     a file that every answer is appended to; --resume: its answers are used again, and a search that is finished there says so\n"
+  "  --workers     processes that compile side by side (all cores); 0: none, all happens in this process\n"
+  "Exit codes: 0, 1 for a kernel that is wrong or cannot be tuned, 2 for a wrong command line, 3 for a fault of tg or of the machine, 4 where a signal ended the search\n"
+  "(nothing is kept then; --resume goes on).\n";
 
 static volatile sig_atomic_t interrupted;
 static void interrupt(int sig) {
@@ -48,31 +50,63 @@ static void put_rate(const tg_tune_result *r, double seconds) {
   else printf(", %.1f GB/s", r->bytes / seconds * 1e-9);
 }
 
+/* A gain of so much, ln: times from three on. */
+static const char *gain_text(double gain, char *out, size_t n) {
+  double times = exp(gain);
+  if (times >= 3) snprintf(out, n, "%.*f times as fast", times < 10, times);
+  else if (times <= 1.0 / 3) snprintf(out, n, "%.*f times as slow", 1 / times < 10, 1 / times);
+  else snprintf(out, n, "%+.1f %%", 100 * (times - 1));
+  return out;
+}
+
+/* What a candidate is: its knobs, and what else it has that its kernel does not say. */
+static void put_candidate(const tg_tune_progress *p) {
+  enum { ROOM = 120 };
+  size_t n = p->change ? strlen(p->change) : 0;
+  printf("%6.1f s  %s", p->elapsed, p->candidate);
+  if (n) printf(" [%.*s%s]", (int)(n > ROOM ? ROOM : n), p->change, n > ROOM ? ".." : "");
+  else if (!strchr(p->candidate, '=')) printf(" [as its text says]");
+}
+
+static void put_line(const tg_tune_progress *p) {
+  char gain[64];
+  if (p->what == TG_TUNE_BUILT && p->outcome != TG_TUNE_RIGHT) {
+    put_candidate(p);
+    printf(": %s: %s\n", tg_tune_class_name(p->outcome), p->message ? p->message : "");
+  }
+  if (p->what == TG_TUNE_TIMED) {
+    put_candidate(p);
+    if (p->seconds > 0) printf(": %.4g us (%s)", p->seconds * 1e6, gain_text(-p->score, gain, sizeof gain));
+    printf("%s%s%s%s\n", p->outcome == TG_TUNE_RIGHT ? "" : ": ", p->outcome == TG_TUNE_RIGHT ? "" : tg_tune_class_name(p->outcome), p->message ? ": " : "", p->message ? p->message : "");
+  }
+  if (p->what == TG_TUNE_BEST) printf("%6.1f s  best so far\n", p->elapsed);
+  if (p->what == TG_TUNE_OPENED && p->so_far->share > 0) printf("%6.1f s  candidates are timed on %.1f %% of the rows; times are what all of them come to by that\n", p->elapsed, 100 * p->so_far->share);
+}
+
+static void put_terminal(const view *v, const tg_tune_progress *p) {
+  const tg_tune_result *r = p->so_far;
+  uint32_t bad = r->classes[TG_TUNE_CRASHED] + r->classes[TG_TUNE_HUNG] + r->classes[TG_TUNE_WRONG] + r->classes[TG_TUNE_LIMIT] + r->classes[TG_TUNE_UNBELIEVABLE];
+  printf("\r\033[K%u points, %u timed, best %.4g us", r->points, r->timed, r->seconds * 1e6);
+  put_rate(r, r->seconds);
+  printf(" (%.2fx), %u illegal, %u failed", r->default_seconds / (r->seconds > 0 ? r->seconds : 1), r->classes[TG_TUNE_ILLEGAL], bad);
+  if (r->floor > 0 && r->seconds > 0) printf(", %.0f %% of peak", 200 * r->floor / r->seconds);   /* the floor is half of what the machine takes at least */
+  double budget = v->args->budget > 0 ? v->args->budget : 20;
+  printf(", %.0f s left", budget > p->elapsed ? budget - p->elapsed : 0);
+}
+
+static void put_json(const tg_tune_progress *p) {
+  if (p->what != TG_TUNE_TIMED && p->what != TG_TUNE_BUILT) return;
+  printf("{\"event\":\"%s\",\"elapsed\":%.3f,\"candidate\":\"%s\",\"change\":\"%s\",\"outcome\":\"%s\",\"seconds\":%.9g,\"score\":%.5g}\n", p->what == TG_TUNE_TIMED ? "timed" : "built", p->elapsed, p->candidate,
+         p->change ? p->change : "", tg_tune_class_name(p->outcome), p->seconds, p->score);
+}
+
 static void progress(void *user, const tg_tune_progress *p) {
   view *v = user;
-  const tg_tune_result *r = p->so_far;
   if (v->csv && (p->what == TG_TUNE_TIMED || p->what == TG_TUNE_BUILT))
     fprintf(v->csv, "%.3f,%s,%s,%s,%.9g,%.5g,\"%s\"\n", p->elapsed, p->what == TG_TUNE_TIMED ? "timed" : "built", p->candidate, tg_tune_class_name(p->outcome), p->seconds, p->score, p->words ? p->words : "");
-  if (v->args->json) {
-    if (p->what == TG_TUNE_TIMED || p->what == TG_TUNE_BUILT)
-      printf("{\"event\":\"%s\",\"elapsed\":%.3f,\"candidate\":\"%s\",\"outcome\":\"%s\",\"seconds\":%.9g,\"score\":%.5g}\n", p->what == TG_TUNE_TIMED ? "timed" : "built", p->elapsed, p->candidate,
-             tg_tune_class_name(p->outcome), p->seconds, p->score);
-    return;
-  }
-  if (v->terminal) {
-    uint32_t bad = r->classes[TG_TUNE_CRASHED] + r->classes[TG_TUNE_HUNG] + r->classes[TG_TUNE_WRONG] + r->classes[TG_TUNE_LIMIT] + r->classes[TG_TUNE_UNBELIEVABLE];
-    printf("\r\033[K%u points, %u timed, best %.4g us", r->points, r->timed, r->seconds * 1e6);
-    put_rate(r, r->seconds);
-    printf(" (%.2fx), %u illegal, %u failed", r->default_seconds / (r->seconds > 0 ? r->seconds : 1), r->classes[TG_TUNE_ILLEGAL], bad);
-    if (r->floor > 0 && r->seconds > 0) printf(", %.0f %% of peak", 200 * r->floor / r->seconds);   /* the floor is half of what the machine takes at least */
-    double budget = v->args->budget > 0 ? v->args->budget : 20;
-    printf(", %.0f s left", budget > p->elapsed ? budget - p->elapsed : 0);
-    fflush(stdout);
-    return;
-  }
-  if (p->what == TG_TUNE_BUILT && p->outcome != TG_TUNE_RIGHT) printf("%6.1f s  %s: %s: %s\n", p->elapsed, p->candidate, tg_tune_class_name(p->outcome), p->message ? p->message : "");
-  if (p->what == TG_TUNE_TIMED) printf("%6.1f s  %s: %.4g us (%+.1f %%)%s%s\n", p->elapsed, p->candidate, p->seconds * 1e6, 100 * (exp(-p->score) - 1), p->message ? ": " : "", p->message ? p->message : "");
-  if (p->what == TG_TUNE_BEST) printf("%6.1f s  best so far\n", p->elapsed);
+  if (v->args->json) put_json(p);
+  else if (v->terminal) put_terminal(v, p);
+  else put_line(p);
   fflush(stdout);
 }
 
@@ -81,10 +115,33 @@ static void complain(void *user, const char *message) {
   fprintf(stderr, "tg: %s\n", message);
 }
 
+static void put_outcome(const tool_args *a, const tg_tune_result *r) {
+  char gain[64], sure[64];
+  if (r->interrupted) printf("interrupted; best so far, not confirmed: %s: %.4g us", r->kernel, r->seconds * 1e6);
+  else if (!r->tuned) printf("%s: the default stays: %.4g us", r->kernel, r->default_seconds * 1e6);
+  else printf("%s: %.4g us instead of %.4g: %s, surely %s", r->kernel, r->seconds * 1e6, r->default_seconds * 1e6, gain_text(log1p(r->gain), gain, sizeof gain), gain_text(log1p(r->gain_low), sure, sizeof sure));
+  put_rate(r, r->seconds);
+  if (r->strips) printf("; of one strip of %u, each on one thread", r->strips);
+  printf("\n");
+  if (r->why) printf("  %s\n", r->why);
+  if (r->share > 0) printf("  times are of %.1f %% of the rows, scaled", 100 * r->share);
+  if (r->share > 0 && r->whole_seconds > 0) printf("; all of them once: %.4g us", r->whole_seconds * 1e6);
+  if (r->whole_default_seconds > 0) printf(", with the default %.4g us", r->whole_default_seconds * 1e6);
+  else if (r->share > 0) printf("; there was no time for a run of all of them%s", r->whole_seconds > 0 ? " by the default" : "");
+  if (r->share > 0) printf("\n");
+  if (r->kept) printf("  kept in %s\n  for contexts of all cores%s; programs find it where TG_TUNED or tg_context_options.tuned names that folder\n", r->file, a->threads == 1 ? " and of one thread" : a->threads > 1 ? " and of as many threads" : "");
+  else printf("  nothing kept\n");
+}
+
 static void report(const tool_args *a, const tg_tune_result *r) {
+  if (r->finished && !a->json) {
+    printf("the search of %s is finished: %s; a larger --budget or --candidates goes on, another --seed begins anew\n", a->journal, r->why);
+    return;
+  }
   if (a->json) {
     printf("{\"event\":\"end\",\"kernel\":\"%s\",\"tuned\":%s,\"seconds\":%.9g,\"default_seconds\":%.9g,\"gain\":%.5g,\"gain_low\":%.5g,\"points\":%u,\"lowered\":%u,\"built\":%u,\"timed\":%u,\"dropped\":%u,\"restarts\":%u,\"reused\":%u,\"strips\":%u,"
-           "\"elapsed\":%.3f,\"knobs\":{", r->kernel, r->tuned ? "true" : "false", r->seconds, r->default_seconds, r->gain, r->gain_low, r->points, r->lowered, r->built, r->timed, r->dropped, r->restarts, r->reused, r->strips, r->elapsed);
+           "\"elapsed\":%.3f,\"share\":%.5g,\"whole_seconds\":%.9g,\"whole_default_seconds\":%.9g,\"finished\":%s,\"interrupted\":%s,\"kept\":%s,\"why\":\"%s\",\"knobs\":{", r->kernel, r->tuned ? "true" : "false", r->seconds, r->default_seconds, r->gain, r->gain_low, r->points, r->lowered, r->built, r->timed, r->dropped, r->restarts, r->reused, r->strips, r->elapsed,
+           r->share, r->whole_seconds, r->whole_default_seconds, r->finished ? "true" : "false", r->interrupted ? "true" : "false", r->kept ? "true" : "false", r->why ? r->why : "");
     for (uint32_t i = 0; i < r->knobs_n; i++) printf("%s\"%s\":%lld", i ? "," : "", r->knobs[i].name, (long long)r->knobs[i].lo);
     printf("},\"words\":\"%s\"}\n", r->words ? r->words : "");
     return;
@@ -93,12 +150,7 @@ static void report(const tool_args *a, const tg_tune_result *r) {
   for (int i = 1; i < TG_TUNE_CLASSES; i++)
     if (r->classes[i]) printf(", %u %s", r->classes[i], tg_tune_class_name((tg_tune_class)i));
   printf("; %u samples dropped; %.1f s%s\n", r->dropped, r->elapsed, r->in_process ? "; all in this process" : "");
-  if (r->interrupted) printf("interrupted; best so far, not confirmed: %s: %.4g us", r->kernel, r->seconds * 1e6);
-  else if (!r->tuned) printf("%s: the default stays: %.4g us", r->kernel, r->default_seconds * 1e6);
-  else printf("%s: %.4g us instead of %.4g: %.1f %% faster, surely %.1f %%", r->kernel, r->seconds * 1e6, r->default_seconds * 1e6, 100 * r->gain, 100 * r->gain_low);
-  put_rate(r, r->seconds);
-  if (r->strips) printf("; of one strip of %u, each on one thread", r->strips);
-  printf(r->kept ? "; kept\n" : "\n");
+  put_outcome(a, r);
   for (uint32_t i = 0; i < r->knobs_n; i++) printf("  %s=%lld\n", r->knobs[i].name, (long long)r->knobs[i].lo);
   for (const char *w = r->words; w && *w;) {
     size_t n = strcspn(w, ";");
@@ -121,8 +173,9 @@ static int tune_product(tg_context *ctx, const tool_args *a, tg_tune_options o, 
   }
   report(a, r);
   fflush(stdout);
+  int result = r->interrupted ? TOOL_INTERRUPTED : TOOL_OK;
   tg_tune_result_free(r);
-  return TOOL_OK;
+  return result;
 }
 
 static int tune_products(tg_context *ctx, const tool_args *a, tg_tune_options o) {
@@ -152,7 +205,8 @@ static int tune_products(tg_context *ctx, const tool_args *a, tg_tune_options o)
     ran++;
   }
   free(shapes);
-  if (!ran && !interrupted) return fprintf(stderr, "tg tune gemm: no case contains '%s'\n", a->cases ? a->cases : ""), TOOL_USAGE;
+  if (interrupted) return TOOL_INTERRUPTED;
+  if (!ran) return fprintf(stderr, "tg tune gemm: no case contains '%s'\n", a->cases ? a->cases : ""), TOOL_USAGE;
   return result;
 }
 
@@ -164,11 +218,12 @@ static int tune_file(tg_context *ctx, const tool_args *a, tg_tune_options o) {
   if (!tool_load(a, &p)) return TOOL_WRONG;
   o.bindings = p.bindings, o.bindings_n = p.options.bindings_n, o.kernel = a->kernel;
   tg_status s = tg_tune_text(ctx, a->file, p.text, &o, &r);
+  int result = s ? TOOL_WRONG : r->interrupted ? TOOL_INTERRUPTED : TOOL_OK;
   if (s) fprintf(stderr, "%s\n", tg_error_message(ctx));
   else report(a, r);
   tg_tune_result_free(r);
   tool_unload(&p);
-  return s ? TOOL_WRONG : TOOL_OK;
+  return result;
 }
 
 int cmd_tune(int argc, char **argv) {
@@ -187,7 +242,7 @@ int cmd_tune(int argc, char **argv) {
   view v = {.args = &a, .terminal = isatty(1) && !a.json};
   tg_tune_options o = {.seconds = a.budget, .candidates = (uint32_t)a.candidates, .seed = (uint64_t)a.seed, .beam = (uint32_t)a.beam, .worker = n > 0 && a.workers ? worker : NULL,
                        .workers = a.workers > 0 ? (uint32_t)a.workers : 0, .journal = a.journal, .flags = (a.knobs ? TG_TUNE_KNOBS_ONLY : 0) | (a.resume ? TG_TUNE_RESUME : 0), .stop = stop,
-                       .progress = progress, .callback_user = &v};
+                       .progress = progress, .callback_user = &v, .threads = a.threads > 0 ? (uint32_t)a.threads : 0};
   struct sigaction sa = {.sa_handler = interrupt};
   sigaction(SIGINT, &sa, NULL);
   sigaction(SIGTERM, &sa, NULL);
@@ -197,7 +252,9 @@ int cmd_tune(int argc, char **argv) {
   }
   if (v.csv) fputs("elapsed,event,candidate,outcome,seconds,score,words\n", v.csv);
   tg_context *ctx = NULL;
-  tg_context_options co = {.threads = a.threads > 0 ? a.threads : 0, .tuned = tool_tuned(&a, place, sizeof place), .log = complain};
+  const char *folder = tool_tuned(&a, place, sizeof place);
+  tg_context_options co = {.tuned = folder ? folder : "", .log = complain};
+  if (a.threads > 0 && (long)a.threads > sysconf(_SC_NPROCESSORS_ONLN)) co.threads = a.threads;
   int result = TOOL_BROKEN;
   if (tg_context_create(&co, &ctx)) fprintf(stderr, "tg: no context\n");
   else result = !strcmp(a.file, "gemm") ? tune_products(ctx, &a, o) : tune_file(ctx, &a, o);

@@ -8,7 +8,7 @@
 #include <tg/tg.h>
 
 /* Exit codes. */
-enum { TOOL_OK = 0, TOOL_WRONG = 1 /* the kernel, the check or the file */, TOOL_USAGE = 2, TOOL_BROKEN = 3 /* a bug or the machine */ };
+enum { TOOL_OK = 0, TOOL_WRONG = 1 /* the kernel, the check or the file */, TOOL_USAGE = 2, TOOL_BROKEN = 3 /* a bug or the machine */, TOOL_INTERRUPTED = 4 /* by a signal, before it was done */ };
 
 typedef struct { char *name; int64_t value; } tool_binding;
 

@@ -73,7 +73,7 @@ typedef struct tg_context_options {   /* zero means default */
   int threads;                /* of the pool, the caller's among them; all cores. None is started before a launch asks. Those that sleep are woken on other
                                * processors than the launcher's, of those that it may use */
   uint32_t flags;
-  const char *tuned;          /* folder of tuned choices, for TG_COMPILE_TUNED and tg_tune (tune.h); none */
+  const char *tuned;          /* folder of tuned choices: tg_tune (tune.h) keeps them there, and kernels are compiled with them (TG_COMPILE_TUNED). NULL: $TG_TUNED; none: "" */
 } tg_context_options;
 
 /* Of libtg_jit.a: kernels are taken from the cache, or compiled. options may be NULL. */
@@ -95,7 +95,9 @@ enum {                        /* tg_compile_options.flags */
   TG_COMPILE_AS_WRITTEN = 1,  /* no heuristic: only the kernel's own words of a schedule, and opts */
   TG_COMPILE_NO_CACHE = 2,
   TG_COMPILE_CACHED_ONLY = 8, /* compile nothing now: TG_MISS if the kernel is not in the cache */
-  TG_COMPILE_TUNED = 16,      /* with the knobs and words that tg_tune found for it, if the context's folder of tuned choices has them, and no opts are given */
+  TG_COMPILE_TUNED = 16,      /* with the knobs and words that tg_tune found for it, if the context's folder of tuned choices has them, and no opts are given: so it is without a flag too, but
+                               * for TG_COMPILE_AS_WRITTEN, TG_COMPILE_OPTS_ONLY and pack */
+  TG_COMPILE_UNTUNED = 128,   /* without them */
   TG_COMPILE_TUNED_ONLY = 64, /* likewise, and TG_MISS if there is no choice */
   TG_COMPILE_OPTS_ONLY = 32,  /* opts stand in place of the kernel's own words, not behind them */
   TG_COMPILE_SHOW_RULES = 4   /* tg_show: each stage's text ends with the rules that fired, as comments */

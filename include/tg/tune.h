@@ -40,6 +40,7 @@ typedef struct tg_tune_result {
   const char *words;               /* the words in use, separated by "; "; NULL: what the heuristic chooses */
   int tuned;                       /* 0: the default stays */
   int kept;                        /* in the folder of tuned choices */
+  const char *file;                /* there; NULL: it is not kept */
   double seconds, default_seconds; /* of a run */
   double gain, gain_low;           /* default_seconds / seconds - 1: the median of pairs, and the lower end of its 95 % interval */
   double flops, bytes;             /* of a run, as written */
@@ -52,6 +53,7 @@ typedef struct tg_tune_result {
   uint32_t reused;                 /* answers that the journal had */
   int in_process;                  /* no worker was given: a candidate that crashes ends the program */
   int exact;                       /* results were compared bit for bit as well */
+  int finished;                    /* the journal is of this very search, which came to its end: nothing was asked. why says how it ended */
   int interrupted;                 /* by stop: what stands here was the best so far, and was not confirmed */
   double share;                    /* above 0: a run takes so long that candidates were timed on such a share of the problem; seconds, default_seconds, flops are what all of it comes to by that */
   double whole_seconds, whole_default_seconds;   /* then: of the one run of all of it, by the choice and by the default; 0: there was no time for it */
@@ -64,6 +66,7 @@ typedef struct tg_tune_progress {
   const tg_tune_result *so_far;    /* its kernel, knobs and words are set at the end only */
   const char *candidate;           /* NULL, or "kernel KNOB=value .." */
   const char *words;               /* of the candidate, NULL: none */
+  const char *change;              /* what it has other than its kernel says: decisions of the heuristic, or words; NULL: nothing but its knobs */
   tg_tune_class outcome;
   const char *message;             /* why not, or NULL */
   double seconds, score;           /* TIMED: of a run; ln(seconds / seconds of the default) */
@@ -72,7 +75,7 @@ typedef struct tg_tune_progress {
 
 enum {                             /* tg_tune_options.flags */
   TG_TUNE_KNOBS_ONLY = 1,          /* words stay as they are */
-  TG_TUNE_RESUME = 2,              /* answers in the journal are used again */
+  TG_TUNE_RESUME = 2,              /* answers in the journal are used again; a search that was finished there goes on only with more seconds or candidates than it had */
   TG_TUNE_NOT_KEPT = 4             /* the choice is reported only */
 };
 
@@ -99,7 +102,8 @@ typedef struct tg_tune_options {   /* zero means default */
   uint32_t threads;                /* that a launch may use; 0: all of the context's */
 } tg_tune_options;
 
-/* Launches are timed with as many threads as the context has (tg_context_options.threads), and a choice is found again by contexts with as many.
+/* Kernels are compiled as this context does, and launches are timed with as many threads as the options say. A choice is found again by contexts with as many threads as this one
+ * (tg_context_options.threads), and by those with as many as the launches had.
  * One problem, n kernels for it with the same buffers and results; the first under its default is the default. */
 TG_API tg_status tg_tune(tg_context *, const tg_kernel_def *const *defs, uint32_t n, const tg_tune_options *, tg_tune_result **out);
 TG_API tg_status tg_tune_text(tg_context *, const char *file, const char *text, const tg_tune_options *, tg_tune_result **out);

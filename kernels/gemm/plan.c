@@ -235,7 +235,7 @@ static tg_status compile_choice(planning *p, const tg_gemm_problem *q, const tg_
     if (tg_kernel_compile_tuned(g->context, defs, tg_gemm_sketches_for(q, choice, def, defs), &tuned, &out->kernel) == TG_OK) return connect(p, q, out);
   }
   for (uint32_t i = 0; i < choice->knobs_n; i++) b[n++] = choice->knob[i];
-  o.bindings_n = n;
+  o.bindings_n = n, o.flags |= TG_COMPILE_UNTUNED;
   tg_gemm_kernel_of(q, choice->sketch, def);
   tg_status s = tg_kernel_compile(g->context, &def->def, &o, &out->kernel);
   return s == TG_OK ? connect(p, q, out) : s;

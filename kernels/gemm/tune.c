@@ -86,6 +86,7 @@ tg_status tg_gemm_tune_sized(tg_context *c, const tg_gemm_desc *desc, size_t des
   tg_status s = tg_gemm_space_of(c, &d, m, n, k, &w);
   if (s != TG_OK) return s;
   tg_tune_options o = options ? *options : (tg_tune_options){0};
+  if (!o.threads || o.threads > w.plan.most) o.threads = w.plan.most;   /* as the plan runs it */
   if (w.strips) o.threads = 1;
   o.bindings = w.binding, o.bindings_n = w.bindings_n, o.user = &w.problem, o.params = w.params, o.params_n = w.params_n;
   if (!o.start) o.start = w.choice->knob, o.start_n = w.choice->knobs_n;

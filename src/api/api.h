@@ -75,5 +75,5 @@ void tg_source_read(tg_job *j, const tg_source *s);                      /* the 
 extern const char tg_build[];                    /* identity.c, which the build writes: a hash of the compiler's own code */
 const char *tg_cache_key(tg_job *j, tg_context *c, const tg_source *s);
 /* What a choice for the kernel is kept under; the job holds the author's form under the default knobs. */
-const char *tg_tuned_key(tg_job *j, tg_context *c);
+const char *tg_tuned_key(tg_job *j, tg_context *c, uint32_t threads);   /* of the contexts that it is for */
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * The context: target, pool, what its compiler keeps, and each thread's last error. */
+#define _GNU_SOURCE
 #include <stdio.h>
+#include <stdlib.h>
 #include "api/api.h"
 
 const char *tg_status_name(tg_status s) {
@@ -66,7 +68,8 @@ static void create(void *arg) {
   }
   if (o->threads > 0 && !tg_target_is_device(&c->target)) c->target.threads = (uint32_t)o->threads;
   if (o->cache && *o->cache) c->cache = tg_strdup(&c->env, o->cache);
-  if (o->tuned && *o->tuned) c->tuned = tg_strdup(&c->env, o->tuned);
+  const char *tuned = o->tuned ? o->tuned : secure_getenv("TG_TUNED");
+  if (tuned && *tuned) c->tuned = tg_strdup(&c->env, tuned);
   c->pool = tg_pool_open(&c->env.allocator, tg_target_is_device(&c->target) ? 1 : c->target.threads);
   if (!c->pool) tg_fail(&c->env, TG_ENOMEM, "out of memory");
 }

@@ -45,10 +45,10 @@ void tg_source_read(tg_job *j, const tg_source *s) {
 }
 
 /* The compiler and the machine, then the program as the job holds it. */
-static const char *key_of(tg_job *j, tg_context *c, const char *more) {
+static const char *key_of(tg_job *j, tg_context *c, uint32_t threads, const char *more) {
   tg_str k = tg_str_new(&j->env);
   tg_str_printf(&k, "tg %d.%d.%d\nbuild %s\nllvm %s\ntarget %s\nsilicon %s\nthreads %u\ncaches %llu %llu %llu\n%s\n", TG_VERSION_MAJOR, TG_VERSION_MINOR, TG_VERSION_PATCH, tg_build,
-                tg_jit_llvm_version(), c->target.name, c->target.silicon, c->target.threads, (unsigned long long)c->target.l1, (unsigned long long)c->target.l2,
+                tg_jit_llvm_version(), c->target.name, c->target.silicon, threads, (unsigned long long)c->target.l1, (unsigned long long)c->target.l2,
                 (unsigned long long)c->target.l3, more);
   tg_str_printf(&k, "stage %s\n", j->stage);
   for (uint32_t i = 0; i < j->params.n; i++)
@@ -62,10 +62,10 @@ static const char *key_of(tg_job *j, tg_context *c, const char *more) {
 
 const char *tg_cache_key(tg_job *j, tg_context *c, const tg_source *s) {
   const char *pack = s->options->pack;
-  return key_of(j, c, tg_format(&j->env, "flags %u %u%s%s", c->flags & TG_CONTEXT_DEBUG, s->options->flags & TG_COMPILE_AS_WRITTEN, pack ? "\npack " : "", pack ? pack : ""));
+  return key_of(j, c, c->target.threads, tg_format(&j->env, "flags %u %u%s%s", c->flags & TG_CONTEXT_DEBUG, s->options->flags & TG_COMPILE_AS_WRITTEN, pack ? "\npack " : "", pack ? pack : ""));
 }
 
-const char *tg_tuned_key(tg_job *j, tg_context *c) {
+const char *tg_tuned_key(tg_job *j, tg_context *c, uint32_t threads) {
   tg_str k = tg_str_new(&j->env);
   tg_str_printf(&k, "space %d", TG_STORE_SPACE);
   for (uint32_t i = 0; i < j->knobs.n; i++) {
@@ -73,7 +73,7 @@ const char *tg_tuned_key(tg_job *j, tg_context *c) {
     tg_str_printf(&k, "\nknob %s", b->name);
     for (uint32_t v = 0; v < b->n; v++) tg_str_printf(&k, " %lld", (long long)b->values[v]);
   }
-  return key_of(j, c, k.data);
+  return key_of(j, c, threads, k.data);
 }
 
 /* ---- loading ---- */
@@ -187,12 +187,27 @@ static void find_or_compile(void *arg) {
 
 typedef struct { tg_work work; tg_env *env; const tg_kernel_def *const *defs; uint32_t n; tg_tuned found; bool hit; } looking;
 
+/* A choice for contexts of another number of threads is none, but whoever wonders why should be told. */
+static void tell_near_miss(tg_job *j, tg_context *c) {
+  enum { MOST = 128 };
+  for (uint32_t threads = 1; threads <= MOST; threads++) {
+    tg_mark mark = tg_mark_get(&j->env);
+    bool there = threads != c->target.threads && tg_store_has(&j->env, c->tuned, tg_tuned_key(j, c, threads));
+    tg_mark_release(&j->env, mark);
+    if (!there) continue;
+    c->log(c->log_user, tg_format(&j->env, "%s: a tuned choice is in %s, but for contexts of %u thread%s: this one has %u", j->name, c->tuned, threads, threads > 1 ? "s" : "", c->target.threads));
+    return;
+  }
+}
+
 static void look_up(void *arg) {
   looking *l = arg;
   tg_job *j = l->work.job;
   tg_source_check(j, l->work.source);
   tg_source_read(j, l->work.source);
-  l->hit = tg_store_read(l->env, l->work.context->tuned, tg_tuned_key(j, l->work.context), &l->found);
+  tg_context *c = l->work.context;
+  l->hit = tg_store_read(l->env, c->tuned, tg_tuned_key(j, c, c->target.threads), &l->found);
+  if (!l->hit && c->log) tell_near_miss(j, c);
 }
 
 typedef struct { looking l; tg_context *c; tg_source s; tg_env env; tg_kernel **out; tg_status status; } choosing;
@@ -208,7 +223,7 @@ static void with_choice(void *arg) {
   for (uint32_t i = 0; i < t->knobs_n; i++) b[o.bindings_n++] = t->knobs[i];
   o.bindings = b;
   o.opts = t->words;
-  o.flags = (o.flags & ~(uint32_t)(TG_COMPILE_TUNED | TG_COMPILE_TUNED_ONLY)) | (t->words ? TG_COMPILE_OPTS_ONLY : 0);
+  o.flags = (o.flags & ~(uint32_t)(TG_COMPILE_TUNED | TG_COMPILE_TUNED_ONLY)) | TG_COMPILE_UNTUNED | (t->words ? TG_COMPILE_OPTS_ONLY : 0);
   if (k->l.n) s.def = NULL;
   for (uint32_t i = 0; i < k->l.n; i++)
     if (!strcmp(k->l.defs[i]->name, t->kernel)) s.def = k->l.defs[i];
@@ -240,6 +255,8 @@ static tg_status compile_any(tg_context *c, tg_source s, const tg_kernel_def *co
   *out = NULL;
   if (!s.options) s.options = &tg_no_options;
   uint32_t flags = s.options->flags & (TG_COMPILE_TUNED | TG_COMPILE_TUNED_ONLY);
+  /* a context with such a folder is one that wants them, but for what says its schedule itself */
+  if (!(s.options->flags & (TG_COMPILE_UNTUNED | TG_COMPILE_AS_WRITTEN | TG_COMPILE_OPTS_ONLY)) && !s.options->pack) flags |= TG_COMPILE_TUNED;
   if (flags && c->tuned && !s.options->opts && compile_tuned(c, s, defs, n, out, &status)) return status;
   if (flags & TG_COMPILE_TUNED_ONLY) return tg_context_fail(c, TG_MISS, "there is no tuned choice for this kernel");
   tg_work w = {.context = c, .source = &s};

@@ -124,7 +124,7 @@ static void open_problem(void *self, tg_env *env, tg_task *t) {
   drop_problem(s);
   tg_env_init(&s->env, NULL);
   s->live = true;
-  tg_context_options o = {.target = t->target, .cache = t->folder, .threads = t->threads ? (int)t->threads : 1};
+  tg_context_options o = {.target = t->target, .cache = t->folder, .tuned = "", .threads = t->pool ? (int)t->pool : t->threads ? (int)t->threads : 1};
   tg_status st = tg_context_create(&o, &s->ctx);
   if (st != TG_OK) tg_fail(env, st, "no context");
   s->env.trap = env->trap;

@@ -49,6 +49,8 @@ typedef struct tg_trial_launch {
   tg_trial_operand op[TRIAL_BUFFERS];
 } tg_trial_launch;
 
+typedef struct tg_trial_guarded { char *map, *data; size_t room, bytes, page; } tg_trial_guarded;
+
 typedef struct tg_trial_state {
   tg_bench bench;
   tg_trial_gates *gates;
@@ -73,6 +75,7 @@ typedef struct tg_trial_state {
   int file;                    /* that it is mapped from */
   bool own_file;
   uint64_t *table;             /* of values, while inputs are made */
+  tg_trial_guarded retyped[TRIAL_BUFFERS];   /* operands of the reference in other types */
   double run_seconds;          /* of the last run between guard pages */
 } tg_trial_state;
 
@@ -84,10 +87,11 @@ void tg_trial_unshare(tg_trial_state *s);
 void tg_trial_done(tg_trial_state *s);                                   /* all results are there */
 bool tg_trial_made(const tg_trial_state *s);
 void tg_trial_fill(const tg_trial_state *s, uint32_t b, tg_gate_kind gate, void *data);
+const void *tg_trial_input(const tg_trial_state *s, uint32_t b, tg_gate_kind gate);   /* where that stands already; NULL: nowhere */
+void *tg_trial_room(tg_trial_state *s, tg_env *env, uint32_t b, size_t bytes);   /* for an operand in another type, until the next of b */
 double *tg_trial_own_error(const tg_trial_state *s, uint32_t b);         /* of the kernel as written, in its own types */
 /* Is a launch run under this gate? The first under all; where the kernel takes long, others, which differ from it in how operands lie, under the strictest alone. */
 bool tg_trial_asks(const tg_trial_state *s, uint32_t launch, tg_gate_kind gate);
-typedef struct tg_trial_guarded { char *map, *data; size_t room, bytes, page; } tg_trial_guarded;
 /* One run, each operand right before a page that faults, or right behind one. The caller drops g, whatever happens. */
 void tg_trial_run_guarded(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_gate_kind gate, bool at_end, tg_trial_guarded *g);
 bool tg_trial_at_end(const tg_trial_state *s, tg_gate_kind gate);        /* where a gate's inputs stand already */

@@ -35,10 +35,12 @@ static void interpret(void *arg) {
   tg_interpret(x->job, x->text ? x->job->sink : x->program, &x->in);
 }
 
+enum { STEPS = 3000000 };
+static bool may_interpret(const tg_trial_state *s) { return s->now || s->work.ops <= STEPS; }   /* of the other launches the interpreter finds out, once each */
+
 static bool interprets(const tg_trial_state *s, tg_job *j, const tg_uop *program, const char *text, const tg_interp_buffer *buffers, bool host_functions) {
-  const uint64_t steps = 3000000, bytes = 1 << 26;
-  if (!s->now && s->work.ops > (double)steps) return false;   /* of the other launches the interpreter finds out, once each */
-  interpreting x = {j, program, text, {.buffers = buffers, .params = s->params, .step_limit = steps, .memory_limit = bytes, .host_functions = host_functions}};
+  const uint64_t bytes = 1 << 26;
+  interpreting x = {j, program, text, {.buffers = buffers, .params = s->params, .step_limit = STEPS, .memory_limit = bytes, .host_functions = host_functions}};
   bool ok = tg_protect(&j->env, interpret, &x);
   if (!ok) j->env.status = TG_OK;
   return ok;
@@ -50,6 +52,7 @@ static void *aligned(tg_env *env, size_t bytes) {
 }
 
 static bool interpret_own(tg_trial_state *s, tg_env *env, tg_gate_kind gate, bool host_functions, tg_interp_buffer *buffers) {
+  if (!may_interpret(s)) return false;
   for (uint32_t b = 0; b < s->n; b++) {
     const tg_trial_operand *o = &s->op[b];
     buffers[b] = (tg_interp_buffer){aligned(env, o->bytes), o->bytes};
@@ -85,27 +88,34 @@ static double value_at(tg_type t, const void *data, size_t i) {
 
 static void fill_retyped(const tg_trial_state *s, tg_env *env, uint32_t b, tg_type type, void *out) {
   const tg_trial_operand *o = &s->op[b];
-  bool real = tg_is_float(o->type);
-  char *own = real ? tg_alloc(env, o->bytes + 1) : out;
-  tg_trial_fill(s, b, GATE_RANDOM, own);
-  for (size_t i = 0; o->type == TG_F32 && i < o->n; i++) {   /* most are, and there may be hundreds of millions */
-    if (type == TG_F64) ((double *)out)[i] = (double)((float *)(void *)own)[i];
-    else ((float *)out)[i] = ((float *)(void *)own)[i];
+  if (!tg_is_float(o->type)) {
+    tg_trial_fill(s, b, GATE_RANDOM, out);
+    return;
   }
-  for (size_t i = 0; real && o->type != TG_F32 && i < o->n; i++) {
+  const void *own = tg_trial_input(s, b, GATE_RANDOM);
+  if (!own) {
+    void *copy = tg_alloc(env, o->bytes + 1);
+    tg_trial_fill(s, b, GATE_RANDOM, copy);
+    own = copy;
+  }
+  for (size_t i = 0; o->type == TG_F32 && i < o->n; i++) {   /* most are, and there may be hundreds of millions */
+    if (type == TG_F64) ((double *)out)[i] = (double)((const float *)own)[i];
+    else ((float *)out)[i] = ((const float *)own)[i];
+  }
+  for (size_t i = 0; o->type != TG_F32 && i < o->n; i++) {
     if (type == TG_F64) ((double *)out)[i] = value_at(o->type, own, i);
     else ((float *)out)[i] = (float)value_at(o->type, own, i);
   }
 }
 
-/* The kernel as written with another type for each float, on the same inputs: what it leaves in each operand, in env's memory. */
+/* The kernel as written with another type for each float, on the same inputs: what it leaves in each operand. */
 static void run_retyped(tg_trial_state *s, tg_env *env, const char *text, tg_type type, uint32_t flags, void **out) {
   tg_argument args[TRIAL_BUFFERS];
-  for (int turn = 0; turn < 2; turn++) {   /* what takes too long has begun to write */
+  for (int turn = may_interpret(s) ? 0 : 1; turn < 2; turn++) {   /* what takes too long has begun to write */
     for (uint32_t b = 0; b < s->n; b++) {
       const tg_trial_operand *o = &s->op[b];
       size_t bytes = tg_is_float(o->type) ? o->n * (size_t)tg_type_bytes(type) : o->bytes;
-      if (!turn) args[b] = (tg_argument){out[b] = aligned(env, bytes), bytes};
+      args[b] = (tg_argument){out[b] = tg_trial_room(s, env, b, bytes), bytes};
       if (o->read) fill_retyped(s, env, b, type, out[b]);
     }
     if (!turn && interpret_retyped(s, text, args)) return;

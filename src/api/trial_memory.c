@@ -159,12 +159,14 @@ void tg_trial_share(tg_trial_state *s, tg_env *env, const tg_task *t) {
   void *p = mmap(NULL, s->shared_bytes, s->own_file || t->make ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, s->file, 0);
   if (p == MAP_FAILED) tg_fail(env, TG_ENOMEM, "no memory for the reference's data and results");
   s->shared = p;
+  madvise(p, s->shared_bytes, MADV_HUGEPAGE);   /* where the system has them for files of memory */
   if (!t->make) return;
   *head(s) = (header){.magic = magic, .seed = s->seed, .bytes = s->shared_bytes};
   fill_all(s);
 }
 
 void tg_trial_unshare(tg_trial_state *s) {
+  tg_trial_drop(s->retyped, TRIAL_BUFFERS);
   if (s->shared) munmap(s->shared, s->shared_bytes);
   if (s->own_file && s->file >= 0) close(s->file);
   s->shared = NULL;
@@ -179,11 +181,17 @@ bool tg_trial_made(const tg_trial_state *s) { return is_ours(s) && head(s)->made
 void tg_trial_done(tg_trial_state *s) { head(s)->made = 1; }
 double *tg_trial_own_error(const tg_trial_state *s, uint32_t b) { return &head(s)->own[s->now][b]; }
 
+const void *tg_trial_input(const tg_trial_state *s, uint32_t b, tg_gate_kind gate) {
+  const tg_trial_operand *o = &s->op[b];
+  int set = set_of(s, gate);
+  return gate != GATE_ENDLESS && is_ours(s) && head(s)->filled && o->input[set] ? data_of(s, o, set) : NULL;   /* not where s has other data than those that count */
+}
+
 void tg_trial_fill(const tg_trial_state *s, uint32_t b, tg_gate_kind gate, void *data) {
   const tg_trial_operand *o = &s->op[b];
   int set = set_of(s, gate);
   if (is_ours(s) && head(s)->filled && o->input[set]) memcpy(data, data_of(s, o, set), o->bytes);
-  else generate(s, b, set, data);   /* other data than those that count */
+  else generate(s, b, set, data);
   if (gate == GATE_ENDLESS) make_endless(s, b, data);
 }
 
@@ -203,6 +211,14 @@ static bool take(const tg_trial_state *s, tg_trial_guarded *g, size_t bytes, boo
   g->data = at + (at_end ? g->room - bytes : 0);
   if (!place && g->room > bytes) memset(at, CANARY, s->page), memset(at + g->room - s->page, CANARY, s->page);
   return true;
+}
+
+void *tg_trial_room(tg_trial_state *s, tg_env *env, uint32_t b, size_t bytes) {
+  tg_trial_drop(&s->retyped[b], 1);
+  s->retyped[b] = (tg_trial_guarded){0};
+  if (!take(s, &s->retyped[b], bytes, false, 0, true)) tg_fail(env, TG_ENOMEM, "no memory for the operands");
+  madvise(s->retyped[b].data, s->retyped[b].room, MADV_HUGEPAGE);
+  return s->retyped[b].data;
 }
 
 void tg_trial_drop(tg_trial_guarded *g, uint32_t n) {

@@ -212,6 +212,6 @@ void tg_trial_bounds(const tg_trial_state *s, tg_task *t) {
   enum { LANES = 4, PORTS = 2, LATENCY = 5, OTHERS = 10 };
   const double memory = 1e9;   /* bytes a second: any machine's */
   double narrow = narrow_rate(), width = s->ctx->target.vector_bytes / 16.0 * (s->work.least_bytes < 4 ? 4.0 / s->work.least_bytes : 1);
-  t->floor = s->work.conditional || s->work.ops < 1e4 ? 0 : s->work.ops / (narrow * width * 2 * s->threads * 2);
+  t->floor = s->work.conditional || s->work.least_ops < 1e4 ? 0 : s->work.least_ops / (narrow * width * 2 * s->threads * 2);
   t->slowest = OTHERS * (s->work.ops * LANES * PORTS * LATENCY / narrow + t->bytes / memory);
 }

@@ -2,10 +2,13 @@
  * tg_tune: a search, with the bench of this machine's processor behind it. */
 #define _GNU_SOURCE
 #include <dirent.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "api/trial.h"
 #include "search/search.h"
@@ -25,9 +28,10 @@ typedef struct {
   const tg_tune_kind *kind;    /* NULL: of no kind */
   tuned *t;
   tg_bench *bench;
-  char folder[64];
-  int shared;
+  char folder[4096];           /* of built objects; "": none */
+  int shared, lock;
   tg_search_result r;
+  const char *file;            /* that the choice is kept in */
 } tuning;
 
 static const tg_tune_options no_options;
@@ -67,6 +71,7 @@ static void fill_in(tg_tune_result *to, const tg_search_result *r) {
   to->in_process = r->in_process;
   to->exact = r->exact;
   to->interrupted = r->interrupted;
+  to->finished = r->finished;
 }
 
 static void progress(void *user, const tg_search_event *e) {
@@ -76,6 +81,7 @@ static void progress(void *user, const tg_search_event *e) {
   tg_tune_progress p = {.what = (tg_tune_what)e->what, .so_far = &so_far, .candidate = e->knobs, .elapsed = e->elapsed};
   if (e->point) {
     p.words = e->point->used;
+    p.change = e->point->own_words ? NULL : e->point->given ? e->point->given : e->point->words ? e->point->words : e->point->used;
     p.outcome = (tg_tune_class)e->point->outcome;
     p.message = e->point->message;
     p.seconds = e->point->seconds * (e->so_far->share > 0 ? 1 / e->so_far->share : 1);
@@ -89,24 +95,72 @@ static bool stop(void *user) {
   return k->o->stop && k->o->stop(k->o->callback_user);
 }
 
-/* ---- scratch ---- */
+/* ---- scratch ----
+ * The folder of built objects is locked as long as its search lives, by the kernel: one that is not is of a search that was killed, and the next one of the same user removes it. */
 
-static void remove_folder(const char *folder) {
-  DIR *d = *folder ? opendir(folder) : NULL;
+static const char scratch_name[] = "tg-tune-";
+
+static void remove_folder(int at, const char *folder) {
+  int fd = openat(at, folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  DIR *d = fd < 0 ? NULL : fdopendir(fd);
   for (struct dirent *e; d && (e = readdir(d));)
-    if (e->d_name[0] != '.') unlinkat(dirfd(d), e->d_name, 0);
+    if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..")) unlinkat(fd, e->d_name, 0);
   if (d) closedir(d);
-  if (*folder) rmdir(folder);
+  else if (fd >= 0) close(fd);
+  unlinkat(at, folder, AT_REMOVEDIR);
+}
+
+/* -1: somebody has it, or it is not this user's own. */
+static int lock_folder(int at, const char *folder) {
+  struct stat st;
+  int fd = openat(at, folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) return -1;
+  if (!fstat(fd, &st) && st.st_uid == geteuid() && !(st.st_mode & 077) && !flock(fd, LOCK_EX | LOCK_NB)) return fd;
+  close(fd);
+  return -1;
+}
+
+static void remove_left_behind(const char *base) {
+  DIR *d = opendir(base);
+  for (struct dirent *e; d && (e = readdir(d));) {
+    if (strncmp(e->d_name, scratch_name, strlen(scratch_name)) || strlen(e->d_name) != strlen(scratch_name) + 6) continue;
+    int fd = TG_MUTANT("tune: scratch of searches that live", lock_folder(dirfd(d), e->d_name), openat(dirfd(d), e->d_name, O_RDONLY | O_CLOEXEC));
+    if (fd < 0) continue;
+    remove_folder(dirfd(d), e->d_name);
+    close(fd);
+  }
+  if (d) closedir(d);
+}
+
+/* Whoever looks for what was left behind may have it before it is locked. */
+static bool still_there(int fd, const char *folder) {
+  struct stat a, b;
+  return !fstat(fd, &a) && !lstat(folder, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
 static void make_scratch(tuning *k) {
   const char *base = getenv("TMPDIR");
-  int n = snprintf(k->folder, sizeof k->folder, "%s/tg-tune-XXXXXX", base && *base ? base : "/tmp");
-  if (n < 0 || (size_t)n >= sizeof k->folder || !mkdtemp(k->folder)) k->folder[0] = 0;   /* then each process compiles for itself */
+  if (!base || !*base) base = "/tmp";
+  remove_left_behind(base);
+  for (int tries = 0; tries < 3 && k->lock < 0; tries++) {
+    int n = snprintf(k->folder, sizeof k->folder, "%s/%sXXXXXX", base, scratch_name);
+    if (n < 0 || (size_t)n >= sizeof k->folder || !mkdtemp(k->folder)) break;
+    k->lock = lock_folder(AT_FDCWD, k->folder);
+    if (k->lock >= 0 && !still_there(k->lock, k->folder)) close(k->lock), k->lock = -1;
+  }
+  if (k->lock < 0) k->folder[0] = 0;   /* then each process compiles for itself */
   k->shared = memfd_create("tg-tune", MFD_CLOEXEC);
 }
 
+static void drop_scratch(tuning *k) {
+  if (*k->folder) remove_folder(AT_FDCWD, k->folder);
+  if (k->lock >= 0) close(k->lock);
+  if (k->shared >= 0) close(k->shared);
+}
+
 /* ---- tuning ---- */
+
+static uint32_t launch_threads(const tuning *k) { return k->o->threads && k->o->threads < k->c->target.threads ? k->o->threads : k->c->target.threads; }
 
 static void run(void *arg) {
   tuning *k = arg;
@@ -119,7 +173,7 @@ static void run(void *arg) {
   tg_sketch_source *parts = part ? tg_new(env, tg_sketch_source, k->sketches) : NULL;
   for (uint32_t i = 0; part && i < k->sketches; i++) parts[i] = k->sketch[i], parts[i].user = kind->part_user;
   tg_search_options s = {.sketch = part ? parts : k->sketch, .sketches = k->sketches, .bindings = part ? kind->part : o->bindings, .bindings_n = o->bindings_n, .start = o->start, .start_n = o->start_n, .params = o->params, .params_n = o->params_n,
-                         .threads = o->threads && o->threads < k->c->target.threads ? o->threads : k->c->target.threads, .seconds = o->seconds > 0 ? o->seconds : 20, .candidates = o->candidates, .seed = o->seed, .beam = o->beam,
+                         .threads = launch_threads(k), .pool = k->c->target.threads, .seconds = o->seconds > 0 ? o->seconds : 20, .candidates = o->candidates, .seed = o->seed, .beam = o->beam,
                          .knobs_only = (o->flags & TG_TUNE_KNOBS_ONLY) != 0, .worker = o->worker, .workers = o->workers ? o->workers : k->c->target.threads, .local = k->bench,
                          .target = k->c->target.name, .folder = *k->folder ? k->folder : NULL, .gates = !kind ? NULL : part ? kind->part_about : kind->about, .whole = part ? k->sketch : NULL,
                          .whole_bindings = o->bindings, .whole_gates = part ? kind->about : NULL, .share = part ? kind->share : 0, .journal = o->journal, .resume = (o->flags & TG_TUNE_RESUME) != 0, .shared = k->shared, .stop = stop,
@@ -137,9 +191,16 @@ static void keep_choice(void *arg) {
   tg_job *j = w->work.job;
   tg_source_check(j, w->work.source);
   tg_source_read(j, w->work.source);
-  tg_tuned t = {.key = tg_tuned_key(j, w->work.context), .kernel = r->sketch_name, .knobs = r->knob, .knobs_n = r->knobs, .words = r->words, .seconds = r->seconds,
+  tg_context *c = w->work.context;
+  tg_tuned t = {.kernel = r->sketch_name, .knobs = r->knob, .knobs_n = r->knobs, .words = r->words, .seconds = r->seconds,
                 .default_seconds = r->default_seconds, .gain_low = exp(r->gain_low) - 1};
-  w->err = tg_store_write(&j->env, w->work.context->tuned, &t);
+  /* for contexts like this one, and for those of as many threads as its launches had */
+  const uint32_t of[] = {c->target.threads, launch_threads(w->k)};
+  for (uint32_t i = 0; i < TG_COUNT(of) && !w->err && (!i || of[1] != of[0]); i++) {
+    t.key = tg_tuned_key(j, c, of[i]);
+    w->err = tg_store_write(&j->env, c->tuned, &t);
+  }
+  w->k->file = tg_strdup(&w->k->t->env, tg_store_path(&j->env, c->tuned, tg_tuned_key(j, c, c->target.threads)));
 }
 
 /* Under the key of the first sketch as it is given. A folder that cannot be written costs the keeping only. */
@@ -174,7 +235,7 @@ static tg_status tune(tg_context *c, const tg_sketch_source *sketch, uint32_t n,
   if (!c->compiler) return tg_context_fail(c, TG_EINVAL, "this program has no compiler: that is tg_context_create of libtg_jit");
   tg_allocator a = c->env.allocator;
   tuned *t = a.alloc(a.user, sizeof *t);
-  tuning k = {.c = c, .o = o, .sketch = sketch, .sketches = n, .kind = kind, .t = t, .bench = tg_trial_bench_new(kind ? kind->gates : NULL), .shared = -1};
+  tuning k = {.c = c, .o = o, .sketch = sketch, .sketches = n, .kind = kind, .t = t, .bench = tg_trial_bench_new(kind ? kind->gates : NULL), .shared = -1, .lock = -1};
   if (!t || !k.bench) {
     if (t) a.free(a.user, t, sizeof *t);
     tg_trial_bench_free(k.bench);
@@ -184,10 +245,9 @@ static tg_status tune(tg_context *c, const tg_sketch_source *sketch, uint32_t n,
   tg_env_init(&t->env, &a);
   bool ok = tg_protect(&t->env, run, &k);
   tg_trial_bench_free(k.bench);
-  remove_folder(k.folder);
-  if (k.shared >= 0) close(k.shared);
+  drop_scratch(&k);
   tg_status s = ok ? TG_OK : tg_context_fail(c, t->env.status, t->env.message);
-  if (ok) keep(&k), t->result.kept = keep_in_store(&k), *out = &t->result;
+  if (ok) keep(&k), t->result.kept = keep_in_store(&k), t->result.file = k.file, *out = &t->result;
   else tg_tune_result_free(&t->result);
   return s;
 }

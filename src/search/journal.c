@@ -19,6 +19,7 @@ struct tg_journal {
   int fd;
   TG_VEC(entry) entries;
   uint32_t reused;
+  const char *ended;           /* the last line that says so; NULL: none does */
 };
 
 static const char *const kinds[TG_TASK__COUNT] = {"open", "lower", "build", "time", "gates"};
@@ -94,6 +95,8 @@ static size_t read_lines(tg_journal *j, char *data, uint64_t key) {
     *end = 0;
     if (line == data && (hex(line, "key") != key || (int)number(line, "journal") != FORMAT)) return 0;
     int kind = kind_of(line);
+    const char *event = field(line, "event");
+    if (end[-1] == '}' && event && !strncmp(event, "\"end\"", 5)) j->ended = line;
     if (end[-1] != '}' || kind < 0) continue;
     tg_push(j->env, &j->entries, ((entry){hex(line, "id"), hex(line, "against"), (uint8_t)kind, line}));
   }
@@ -110,7 +113,7 @@ tg_journal *tg_journal_open(tg_env *env, const char *path, const char *title, ui
   if (!path) return j;
   char *data = resume ? tg_read_file(env, path, NULL) : NULL;
   if (data) kept = read_lines(j, data, key);
-  if (!kept) j->entries.n = 0;
+  if (!kept) j->entries.n = 0, j->ended = NULL;
   int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0 || ftruncate(fd, (off_t)kept) || lseek(fd, 0, SEEK_END) < 0) {
     int err = errno;
@@ -199,14 +202,20 @@ void tg_journal_put(tg_journal *j, const tg_task *t, const tg_point *p, uint64_t
   tg_mark_release(j->env, mark);
 }
 
-void tg_journal_note(tg_journal *j, const char *event, const char *text) {
+void tg_journal_end(tg_journal *j, bool interrupted, double seconds, uint32_t candidates, const char *text) {
   if (j->fd < 0) return;
   tg_mark mark = tg_mark_get(j->env);
   tg_str s = tg_str_new(j->env);
-  tg_str_puts(&s, "{\"event\":");
-  put_string(&s, event);
+  tg_str_printf(&s, "{\"event\":\"%s\",\"budget\":%.9g,\"candidates\":%u", interrupted ? "interrupted" : "end", seconds, candidates);
   put_field(&s, "text", text);
   tg_str_puts(&s, "}\n");
   append(j, &s);
   tg_mark_release(j->env, mark);
+}
+
+static bool covers(double had, double wanted) { return had <= 0 || (wanted > 0 && wanted <= had); }
+
+const char *tg_journal_ended(tg_journal *j, double seconds, uint32_t candidates) {
+  const char *line = j->ended;
+  return line && covers(number(line, "budget"), seconds) && covers(number(line, "candidates"), candidates) ? string(j->env, line, "text") : NULL;
 }

@@ -72,7 +72,10 @@ void tg_journal_close(tg_journal *);
 /* True: the answer is in t already. */
 bool tg_journal_find(tg_journal *, uint8_t kind, uint64_t id, uint64_t against, tg_task *t);
 void tg_journal_put(tg_journal *, const tg_task *t, const tg_point *p, uint64_t against, const char *knobs);
-void tg_journal_note(tg_journal *, const char *event, const char *text);
+/* The search ended: with so many seconds and candidates allowed (0: any number), this came out. */
+void tg_journal_end(tg_journal *, bool interrupted, double seconds, uint32_t candidates, const char *text);
+/* What came out, if it ended with no less allowed than this; NULL. */
+const char *tg_journal_ended(tg_journal *, double seconds, uint32_t candidates);
 uint32_t tg_journal_reused(const tg_journal *);
 
 /* ---- tune.c ---- */
@@ -96,7 +99,7 @@ typedef struct tg_search_result {
   double flops, bytes, floor, elapsed;
   uint32_t points, lowered, built, timed, dropped, restarts, reused;
   uint32_t outcome[TG_TRIAL__COUNT];
-  bool in_process, exact, tuned, interrupted;
+  bool in_process, exact, tuned, interrupted, finished;
 } tg_search_result;
 
 typedef struct tg_search_options {
@@ -112,7 +115,7 @@ typedef struct tg_search_options {
   const tg_binding *start;         /* knobs of the first sketch */
   uint32_t start_n;
   const int64_t *params;
-  uint32_t params_n, threads;
+  uint32_t params_n, threads, pool;   /* as in tg_task */
   double seconds;                  /* of it all; 0: none */
   uint32_t candidates;             /* that are timed; 0: none */
   uint64_t seed;

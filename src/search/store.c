@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include "search/store.h"
 
 static const char magic[] = "tg-tuned 1\n";
@@ -128,6 +129,9 @@ static bool read_entry(tg_env *env, const char *folder, const char *name, tg_tun
 bool tg_store_read(tg_env *env, const char *folder, const char *key, tg_tuned *out) {
   return read_entry(env, folder, name_of(env, key), out) && TG_MUTANT("store: key", !strcmp(out->key, key), true);
 }
+
+const char *tg_store_path(tg_env *env, const char *folder, const char *key) { return tg_format(env, "%s/%s", folder, name_of(env, key)); }
+bool tg_store_has(tg_env *env, const char *folder, const char *key) { return !access(tg_store_path(env, folder, key), F_OK); }
 
 int tg_store_write(tg_env *env, const char *folder, const tg_tuned *t) {
   tg_str s = tg_str_new(env);

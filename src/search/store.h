@@ -17,6 +17,10 @@ typedef struct tg_tuned {
 
 /* What stands under the key; false: nothing, or nothing that can be trusted. Memory is env's. */
 bool tg_store_read(tg_env *env, const char *folder, const char *key, tg_tuned *out);
+/* Is there a file for the key? Whether it can be trusted is not asked. */
+bool tg_store_has(tg_env *env, const char *folder, const char *key);
+/* Where it stands. */
+const char *tg_store_path(tg_env *env, const char *folder, const char *key);
 /* 0 or an errno. The folder is made, for the user alone. */
 int tg_store_write(tg_env *env, const char *folder, const tg_tuned *t);
 

@@ -47,7 +47,8 @@ typedef struct tg_task {
   const char *folder;              /* of built objects, shared by the workers; NULL: none */
   const char *gates;               /* what the kernel is, for the gates that its kind has; NULL: none */
   int64_t params[TG_TRIAL_PARAMS]; /* of the launch that counts */
-  uint32_t params_n, threads;
+  uint32_t params_n, threads;      /* threads: of a launch */
+  uint32_t pool;                   /* threads of the context that compiles, which its heuristic counts on; 0: as many */
   uint64_t seed;
   int shared;                      /* file that the reference's results are kept in; -1: none */
   bool make;                       /* and this one is to make them */

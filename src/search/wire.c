@@ -53,6 +53,7 @@ void tg_wire_ask(tg_str *s, const tg_task *t, uint64_t serial) {
   put_u64(s, t->params_n);
   put(s, t->params, sizeof t->params);
   put_u64(s, t->threads);
+  put_u64(s, t->pool);
   put_u64(s, t->seed);
   put_u64(s, (uint64_t)(int64_t)t->shared);
   put_u64(s, t->make);
@@ -142,6 +143,7 @@ bool tg_wire_read_ask(tg_env *env, const tg_frame *f, const char *payload, tg_ta
   t->params_n = (uint32_t)get_u64(&r, TG_TRIAL_PARAMS);
   get(&r, t->params, sizeof t->params);
   t->threads = (uint32_t)get_u64(&r, UINT32_MAX);
+  t->pool = (uint32_t)get_u64(&r, UINT32_MAX);
   t->seed = get_u64(&r, UINT64_MAX);
   t->shared = (int)(int64_t)get_u64(&r, UINT64_MAX);
   t->make = get_u64(&r, 1) != 0;

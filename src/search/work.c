@@ -31,8 +31,9 @@ static bool counts(const tg_uop *u) {
   return u->op != TG_OP_LOAD && u->op != TG_OP_CAST && u->op != TG_OP_AFTER && u->op != TG_OP_DEFINE && u->op != TG_OP_GET && u->op != TG_OP_REDUCE && u->op != TG_OP_WHERE;
 }
 
-/* Each value once for each combination of the ranges that it depends on: what a loop need not do again is not counted. */
-static double ops_of(tg_job *j, const tg_uop *const *order, uint32_t n, bool *conditional) {
+/* Each value once for each combination of the ranges that it depends on: what a loop need not do again is not counted. What is loaded depends on the ranges around what was stored there; where only
+ * what is sure counts it does not, as the same may be stored each time. */
+static double ops_of(tg_job *j, const tg_uop *const *order, uint32_t n, bool sure, bool *conditional) {
   enum { RANGES = 64 };
   uint64_t *free = tg_new(&j->env, uint64_t, j->uops.n + 1);
   const tg_uop *range[RANGES];
@@ -42,7 +43,7 @@ static double ops_of(tg_job *j, const tg_uop *const *order, uint32_t n, bool *co
     const tg_uop *u = order[i];
     uint64_t mask = 0, bound = 0;
     for (uint32_t k = 0; k < u->n; k++)
-      if (u->op != TG_OP_AFTER || !k || u->src[k]->op == TG_OP_RANGE) mask |= free[u->src[k]->id];
+      if (u->op != TG_OP_AFTER || !k || u->src[k]->op == TG_OP_RANGE || !TG_MUTANT("work: what is stored depends on no range", sure, true)) mask |= free[u->src[k]->id];
     if (u->op == TG_OP_RANGE) {
       if (ranges == RANGES) return *conditional = true, 0;
       *conditional |= tg_extent(u)->op != TG_OP_CONST;
@@ -155,7 +156,8 @@ tg_work_size tg_work_of(tg_job *j, const tg_uop *sink, const int64_t *params) {
   uint32_t n;
   sink = tg_with_params(j, sink, params);
   const tg_uop **order = tg_toposort(j, sink, &n);
-  s.ops = ops_of(j, order, n, &s.conditional);
+  s.ops = ops_of(j, order, n, false, &s.conditional);
+  s.least_ops = ops_of(j, order, n, true, &s.conditional);
   for (uint32_t i = 0; i < n; i++) {
     s.integers &= !tg_is_float((tg_type)order[i]->type);
     s.single &= is_single(order[i]);

@@ -6,6 +6,7 @@
 
 typedef struct tg_work_size {
   double ops;            /* operations on values, none done again where a loop before could have kept it; loops at their most */
+  double least_ops;      /* those that no compiler can spare itself */
   bool conditional;      /* some may not happen: ops is an upper bound */
   bool integers;         /* no float anywhere: results do not depend on the order of anything */
   double span;           /* whole numbers up to this size in every float input keep each float exact, in any order of its sums; 0: none do */
