@@ -253,9 +253,9 @@ static bool overwritten(const nest *n, int i) {
   return false;
 }
 
-static bool stores(const oracle *o, int statement) {
+static bool stores(const oracle *o, int number) {
   for (int k = 0; k < o->n; k++)
-    if (o->done[k].statement == statement && !o->done[k].merged) return true;
+    if (o->done[k].statement == number && !o->done[k].merged) return true;
   return false;
 }
 
