@@ -1,5 +1,31 @@
 /* SPDX-License-Identifier: MIT
  * The text of every refusal, and the programs after raising. Included by schedule.c. */
+static const char wave_kernel[] =
+    "kernel wave(N = 33) {\n"
+    "  inout(a, f32, [N, N]);\n"
+    "  in(b, f32, [N, N]);\n"
+    "  range(i, N - 1) range(j, N - 1)\n"
+    "    a[i+1,j+1] = a[i,j] + b[i+1,j+1];\n"
+    "}\n";
+
+static const char cube_kernel[] =
+    "kernel cube(N = 9) {\n"
+    "  inout(a, i32, [N + 1, N + 1, N + 1]);\n"
+    "  range(i, N) range(j, N) range(k, N)\n"
+    "    a[i+1,j+1,k] = a[i,j,k+1] * 5 + 1;\n"
+    "}\n";
+
+static const char anti_kernel[] =
+    "kernel anti(N = 40) {\n"
+    "  out(b, i32, [N]);\n"
+    "  inout(a, i32, [N + 1]);\n"
+    "  in(c, i32, [N]);\n"
+    "  range(i, N) {\n"
+    "    b[i] = a[i+1] + 1;\n"
+    "    a[i] = c[i] * b[i];\n"
+    "  }\n"
+    "}\n";
+
 static const char carried_kernel[] =
     "kernel carried(M, N) {\n"
     "  in(x, f32, [M, N]);\n"
@@ -195,6 +221,21 @@ static const expectation refusal_cases[] = {
   {same_kernel, "N=16", "split y.j#0 8", "opts:1:1: error: 'y.j#0': a number from 1 on follows the '#', and ends the name"},
   {same_kernel, "N=16", "lane y.j#3 8\nunroll y.j#3.0", "opts:2:1: error: 'y.j#3.0': a number from 1 on follows the '#', and ends the name"},
   {same_kernel, "N=16", "split y.j#3 8 as y.j#3.0 b", "opts:1:18: error: expected a name for a range, not 'y.j#3.0'"},
+  /* right by itself, and not where it stands, or not beside the others */
+  {wave_kernel, "", "global j",
+   "opts:1:1: error: global j (line 4): its iterations depend on one another: `a[i + 1, j + 1] = a[i, j] + b[i + 1, j + 1]` (line 5) stores a[1, 1], and reads it in another iteration, when j = 0, j' = 1, i = 0, i' = 1"},
+  {wave_kernel, "", "order j i\nthread j",
+   "opts:2:1: error: thread j (line 4): its iterations depend on one another: `a[i + 1, j + 1] = a[i, j] + b[i + 1, j + 1]` (line 5) stores a[1, 1], and reads it in another iteration, when j = 0, j' = 1, i = 0, i' = 1"},
+  {wave_kernel, "", "lane i 2\nthread j 13",
+   "opts:2:1: error: thread j.0 (line 4): its iterations depend on one another: `a[i.0 * 2 + i.1 + 1, j.0 * 13 + j.1 + 1] = (a[i.0 * 2 + i.1, j.0 * 13 + j.1] if (j.0 * 13 + j.1 < 32) else 0.0f) + (b[i.0 * 2 + i.1 + 1, j.0 * 13 + j.1 + 1] if (j.0 * 13 + j.1 < 32) else 0.0f) if j.0 * 13 + j.1 < 32` (line 5) stores a[31, 13], and reads it in another iteration, when j.0 = 0, j.0' = 1, i.0 = 15, i.1 = 0, i.0' = 15, i.1' = 1, j.1 = 12, j.1' = 0"},
+  {wave_kernel, "", "split i 4 as z y\nupcast z",
+   "opts:2:1: error: upcast z (line 4): its iterations depend on one another: `a[z * 4 + y + 1, j + 1] = a[z * 4 + y, j] + b[z * 4 + y + 1, j + 1]` (line 5) stores a[4, 1], and reads it in another iteration, when z = 0, z' = 1, y' = 0, y = 3, j = 0, j' = 1"},
+  {wave_kernel, "", "thread j\norder j i",
+   "opts:2:1: error: `order j i`, with the other words, does not keep the order of the program: iterations of the thread range j (line 4) depend on one another: `a[i + 1, j + 1] = a[i, j] + b[i + 1, j + 1]` (line 5) stores a[1, 1], and reads it in another iteration, when j = 0, j' = 1, i = 0, i' = 1"},
+  {cube_kernel, "", "upcast i 2\nupcast j 2",
+   "opts:2:1: error: upcast i.1 (line 3): its iterations depend on one another: `a[i.0 * 2 + i.1 + 1, j.0 * 2 + j.1 + 1, k] = (a[i.0 * 2 + i.1, j.0 * 2 + j.1, k + 1] if (i.0 * 2 + i.1 < 9 & j.0 * 2 + j.1 < 9) else i32(0)) * 5 + 1 if i.0 * 2 + i.1 < 9 & j.0 * 2 + j.1 < 9` (line 4) stores a[1, 1, 1], and reads it in another iteration, when i.1 = 0, i.1' = 1, k' = 0, k = 1, i.0 = 0, j.0 = 0, j.1 = 0, j.1' = 1"},
+  {anti_kernel, "", "split i 4 as z y\nlane z 4",
+   "opts:2:1: error: lane z.1 (line 5): its iterations depend on one another: `b[(z.0 * 4 + z.1) * 4 + y] = (a[(z.0 * 4 + z.1) * 4 + y + 1] if (z.0 * 4 + z.1 < 10) else i32(0)) + 1 if z.0 * 4 + z.1 < 10` (line 6) reads a[36], `a[(z.0 * 4 + z.1) * 4 + y] = (b[(z.0 * 4 + z.1) * 4 + y] if (z.0 * 4 + z.1 < 10) else i32(0)) * (c[(z.0 * 4 + z.1) * 4 + y] if (z.0 * 4 + z.1 < 10) else i32(0)) if z.0 * 4 + z.1 < 10` (line 7) stores it, when z.1 = 0, z.1' = 1, y' = 0, y = 3, z.0 = 2"},
   {scan_kernel, "N=8", "upcast i",
    "opts:1:1: error: upcast i (line 5): its iterations depend on one another: `y[i + 1] = x[i + 1] + y[i]` (line 5) stores y[1], and reads it in another iteration, when i = 0, i' = 1"},
   {scan_kernel, "N=8", "lane i",
