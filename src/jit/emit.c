@@ -349,6 +349,7 @@ void tg_emit_begin(tg_emitter *e, LLVMValueRef fn, const char *name) {
                             LLVMCreateEnumAttribute(e->c, LLVMGetEnumAttributeKindForName("vscale_range", 12), (uint64_t)(e->target->sve_bytes / SVE_UNIT) << 32 | SVE_MOST));
   }
   e->stamp++;
+  e->uncut = false;
   e->depth = 0;
   e->private_at = DUMMY_BYTES;
   e->memos.n = e->made.n = 0;
@@ -441,6 +442,7 @@ static void emit_phase_function(tg_emitter *e, uint32_t p, bool unaligned) {
     LLVMBuildCall2(e->b, LLVMGlobalGetValueType(fence), fence, NULL, 0, "");
   }
   LLVMBuildRetVoid(e->b);
+  if (!e->device && e->uncut) tg_emit_registers(e, e->fn);
   if (!e->device) touch_workspace(e);
 }
 

@@ -55,6 +55,7 @@ typedef struct tg_emitter {
   LLVMBuilderRef b;
   LLVMTypeRef ptr, integer[65], half, single, twice;
   LLVMValueRef fn, buffers_arg, params_arg, workspace_arg, task_arg;
+  bool uncut;                  /* the function has vectors wider than a register, or masked accesses: tg_emit_registers */
   bool nowhere;                /* the function has loads that a condition sends to the start of the workspace */
   emit_value *values;
   uint32_t stamp;              /* of the function */
@@ -134,6 +135,9 @@ void tg_emit_memo_set(tg_emitter *, const void *a, const void *b, LLVMValueRef v
 void tg_emit_memo_drop(tg_emitter *, uint32_t from, uint32_t depth);
 LLVMBasicBlockRef tg_emit_at(tg_emitter *, uint32_t depth);                 /* returns the block to come back to */
 void tg_emit_back(tg_emitter *, LLVMBasicBlockRef);
+
+/* emit_registers.c */
+void tg_emit_registers(tg_emitter *, LLVMValueRef fn);                      /* a host's function, whole: its vectors as what the target's registers hold */
 
 /* emit_folds.c */
 void tg_emit_folds(tg_emitter *, const tg_uop *const *list, uint32_t n);    /* the FOLD that the list begins with together with those like it that follow, if there are any */

@@ -299,58 +299,7 @@ LLVMValueRef tg_emit_contiguous(tg_emitter *e, const tg_uop *u, uint32_t lanes, 
   return a.pointer;
 }
 
-/* ---- masked intrinsics ---- */
-
-static void set_align(tg_emitter *e, LLVMValueRef call, unsigned operand, uint32_t align) {
-#if TG_LLVM_MASKED_ALIGN_OPERAND
-  (void)e, (void)call, (void)operand, (void)align;
-#else
-  unsigned kind = LLVMGetEnumAttributeKindForName("align", 5);
-  LLVMAddCallSiteAttribute(call, operand + 1, LLVMCreateEnumAttribute(e->c, kind, align));
-#endif
-}
-
-static LLVMValueRef masked(tg_emitter *e, const char *name, bool store, LLVMValueRef pointer, LLVMValueRef mask, LLVMValueRef value, uint32_t align) {
-  LLVMTypeRef types[2] = {LLVMTypeOf(value), LLVMTypeOf(pointer)};
-  unsigned id = LLVMLookupIntrinsicID(name, strlen(name)), n = 0;
-  LLVMValueRef fn = LLVMGetIntrinsicDeclaration(e->m, id, types, 2), args[4];
-  if (store) args[n++] = value;
-  args[n++] = pointer;
-  if (TG_LLVM_MASKED_ALIGN_OPERAND) args[n++] = LLVMConstInt(e->integer[32], align, 0);
-  args[n++] = mask;
-  if (!store) args[n++] = value;
-  LLVMValueRef call = LLVMBuildCall2(e->b, LLVMGlobalGetValueType(fn), fn, args, n, "");
-  set_align(e, call, store ? 1 : 0, align);
-  return call;
-}
-
-/* The one lane that a constant mask opens, or -1. LLVM 22 makes such an access a scalar one, and for elements of 8 and 16 bits
- * one of 32 bits that reaches past the lane: so it is made scalar here. */
-static int single_lane(LLVMValueRef mask, uint32_t lanes) {
-  int found = -1;
-  if (!LLVMIsConstant(mask) || LLVMGetTypeKind(LLVMTypeOf(mask)) != LLVMVectorTypeKind) return -1;
-  for (uint32_t i = 0; i < lanes; i++) {
-    LLVMValueRef bit = LLVMGetAggregateElement(mask, i);
-    if (!bit || !LLVMIsAConstantInt(bit)) return -1;
-    if (!LLVMConstIntGetZExtValue(bit)) continue;
-    if (found >= 0) return TG_MUTANT("emit: single lane", -1, found);
-    found = (int)i;
-  }
-  return found;
-}
-
-LLVMValueRef tg_emit_masked_load(tg_emitter *e, LLVMValueRef pointer, LLVMValueRef mask, LLVMValueRef other, uint32_t align) {
-  return masked(e, "llvm.masked.load", false, pointer, mask, other, align);
-}
-
-void tg_emit_masked_store(tg_emitter *e, LLVMValueRef pointer, LLVMValueRef mask, LLVMValueRef value, uint32_t align) {
-  masked(e, "llvm.masked.store", true, pointer, mask, value, align);
-}
-
-static LLVMValueRef lane_pointer(tg_emitter *e, const address *a, int lane, LLVMTypeRef element) {
-  LLVMValueRef at = LLVMConstInt(e->integer[64], (uint64_t)lane, 0);
-  return lane ? LLVMBuildGEP2(e->b, element, a->pointer, &at, 1, "") : a->pointer;
-}
+/* ---- gates as branches ---- */
 
 static LLVMValueRef full_mask(tg_emitter *e, uint32_t lanes) { return LLVMConstAllOnes(tg_emit_type(e, TG_BOOL, lanes)); }
 
@@ -358,8 +307,6 @@ static LLVMValueRef any(tg_emitter *e, LLVMValueRef mask) {
   LLVMTypeRef t = LLVMTypeOf(mask);
   return LLVMGetTypeKind(t) == LLVMVectorTypeKind ? tg_emit_call(e, "llvm.vector.reduce.or", t, &mask, 1) : mask;
 }
-
-/* ---- gates as branches ---- */
 
 LLVMBasicBlockRef tg_emit_open_gate(tg_emitter *e, LLVMValueRef condition) {
   LLVMBasicBlockRef then = LLVMAppendBasicBlockInContext(e->c, e->fn, ""), after = LLVMAppendBasicBlockInContext(e->c, e->fn, "");
@@ -507,18 +454,11 @@ static LLVMValueRef gated_load(tg_emitter *e, const tg_uop *u, const tg_uop *gat
     in[0] = tg_emit_load_apart(e, LLVMTypeOf(pass), a->pointer, a->apart, a->align), from[0] = LLVMGetInsertBlock(e->b);
     LLVMBuildBr(e->b, after);
     LLVMPositionBuilderAtEnd(e->b, some);
-    in[1] = masked(e, "llvm.masked.gather", false, a->offsets, mask, pass, a->align);
+    in[1] = tg_emit_masked(e, "llvm.masked.gather", false, a->offsets, mask, pass, a->align);
     return from_memory(e, define->type, lanes, close_one(e, after, in, from));
   }
-  int lane = a->offsets ? -1 : single_lane(mask, lanes);
-  if (lane >= 0) {
-    LLVMTypeRef element = tg_emit_memory_type(e, define->type, 1);
-    LLVMValueRef one = plain_load(e, define, lane_pointer(e, a, lane, element), 1, lane ? (uint32_t)tg_type_bytes(define->type) : a->align);
-    LLVMValueRef all = LLVMBuildInsertElement(e->b, pass, one, LLVMConstInt(e->integer[32], (uint64_t)TG_MUTANT("emit: lane of a single load", lane, 0), 0), "");
-    return from_memory(e, define->type, lanes, a->backwards ? reversed(e, all) : all);
-  }
   LLVMValueRef from = a->offsets ? a->offsets : e->device || bytes > DUMMY_BYTES ? a->pointer : mapped(e, gate, a->pointer);
-  LLVMValueRef v = masked(e, a->offsets ? "llvm.masked.gather" : "llvm.masked.load", false, from, TG_MUTANT("emit: mask of a load dropped", mask, full_mask(e, lanes)), pass, a->align);
+  LLVMValueRef v = tg_emit_masked(e, a->offsets ? "llvm.masked.gather" : "llvm.masked.load", false, from, TG_MUTANT("emit: mask of a load dropped", mask, full_mask(e, lanes)), pass, a->align);
   return from_memory(e, define->type, lanes, a->backwards ? reversed(e, v) : v);
 }
 
@@ -538,7 +478,7 @@ LLVMValueRef tg_emit_load(tg_emitter *e, const tg_uop *u) {
   if (a.apart) return from_memory(e, define->type, u->lanes, tg_emit_load_apart(e, tg_emit_memory_type(e, define->type, u->lanes), a.pointer, a.apart, a.align));
   if (a.offsets) {
     LLVMValueRef zero = LLVMConstNull(tg_emit_memory_type(e, define->type, u->lanes));
-    return from_memory(e, define->type, u->lanes, masked(e, "llvm.masked.gather", false, a.offsets, full_mask(e, u->lanes), zero, a.align));
+    return from_memory(e, define->type, u->lanes, tg_emit_masked(e, "llvm.masked.gather", false, a.offsets, full_mask(e, u->lanes), zero, a.align));
   }
   uint32_t lanes = a.splat ? 1 : u->lanes;
   LLVMValueRef v = from_memory(e, define->type, lanes, plain_load(e, define, a.pointer, lanes, a.align));
@@ -605,18 +545,6 @@ uint32_t tg_emit_store_lanes(const tg_uop *u) {
   return gate && gate->lanes > lanes ? gate->lanes : lanes;
 }
 
-static void masked_store(tg_emitter *e, const tg_uop *u, const address *a, LLVMValueRef v, LLVMValueRef mask, uint32_t lanes) {
-  int lane = single_lane(mask, lanes);
-  if (lane < 0) {
-    masked(e, "llvm.masked.store", true, a->pointer, TG_MUTANT("emit: mask of a store dropped", mask, full_mask(e, lanes)), v, a->align);
-    return;
-  }
-  address one = *a;
-  one.pointer = lane_pointer(e, a, lane, LLVMGetElementType(LLVMTypeOf(v)));
-  if (lane) one.align = (uint32_t)tg_type_bytes(tg_define_of(u->src[0])->type);
-  plain_store(e, u, &one, LLVMBuildExtractElement(e->b, v, LLVMConstInt(e->integer[32], (uint64_t)lane, 0), ""), 1);
-}
-
 void tg_emit_store(tg_emitter *e, const tg_uop *u) {
   const tg_uop *define = tg_define_of(u->src[0]), *gate = tg_gate(u), *value = tg_stored(u);
   if (gate && gate->op == TG_OP_CONST && !gate->arg) return;
@@ -653,13 +581,13 @@ void tg_emit_store(tg_emitter *e, const tg_uop *u) {
     tg_emit_store_apart(e, a.pointer, a.apart, v, a.align);
     LLVMBuildBr(e->b, behind);
     LLVMPositionBuilderAtEnd(e->b, some);
-    masked(e, "llvm.masked.scatter", true, a.offsets, mask, v, a.align);
+    tg_emit_masked(e, "llvm.masked.scatter", true, a.offsets, mask, v, a.align);
     LLVMBuildBr(e->b, behind);
     LLVMPositionBuilderAtEnd(e->b, behind);
   } else if (a.apart) tg_emit_store_apart(e, a.pointer, a.apart, v, a.align);
-  else if (a.offsets) masked(e, "llvm.masked.scatter", true, a.offsets, TG_MUTANT("emit: mask of a scatter dropped", mask && !branch ? mask : full_mask(e, lanes), full_mask(e, lanes)), v, a.align);
+  else if (a.offsets) tg_emit_masked(e, "llvm.masked.scatter", true, a.offsets, TG_MUTANT("emit: mask of a scatter dropped", mask && !branch ? mask : full_mask(e, lanes), full_mask(e, lanes)), v, a.align);
   else if (a.step) tg_emit_store_steps(e, a.step, a.pointer, mask && !branch ? mask : NULL, v, a.align);
-  else if (mask && !branch) masked_store(e, u, &a, v, mask, lanes);
+  else if (mask && !branch) tg_emit_masked_store(e, a.pointer, TG_MUTANT("emit: mask of a store dropped", mask, full_mask(e, lanes)), v, a.align);
   else plain_store(e, u, &a, v, lanes);
   if (after) tg_emit_close_gate(e, after);
 }

@@ -4,8 +4,15 @@
 #include "dsl/value.h"
 #include "jit/emit.h"
 
+/* Is a register too narrow? Masks are as wide as what they are for. */
+static void measure(tg_emitter *e, tg_type t, uint32_t lanes) {
+  uint64_t bytes = t == TG_INDEX ? 8 : t == TG_BOOL ? 0 : (uint64_t)tg_type_bytes(t);
+  e->uncut |= lanes > 1 && bytes * lanes > e->target->vector_bytes;
+}
+
 LLVMTypeRef tg_emit_type(tg_emitter *e, tg_type t, uint32_t lanes) {
   LLVMTypeRef s = t == TG_F64 ? e->twice : t == TG_F32 ? e->single : t == TG_F16 ? e->half : t == TG_INDEX ? e->integer[64] : e->integer[tg_type_bits(t)];
+  measure(e, t, lanes);
   return lanes == 1 ? s : LLVMVectorType(s, lanes);
 }
 
@@ -160,6 +167,7 @@ LLVMValueRef tg_emit_get(tg_emitter *e, const tg_uop *u, uint32_t lanes) {
 LLVMValueRef tg_emit_raw(tg_emitter *e, const tg_uop *u, uint32_t lanes) {
   emit_value *v = found(e, u);
   made(e, u, v);
+  measure(e, (tg_type)u->type, lanes);
   if (u->lanes == lanes) return v->v;
   if (u->lanes != 1) tg_bug(&e->j->env, "linear form: a value of %u lanes where %u are wanted", u->lanes, lanes);
   return tg_emit_splat(e, v->v, lanes, v->depth);

@@ -1,0 +1,661 @@
+/* SPDX-License-Identifier: MIT
+ * Vectors wider than a register become tuples of registers, before LLVM sees them.
+ *
+ * The emitter writes a vector of as many lanes as the schedule says. Where a function has some that are wider than what the target's row calls a register, or masked accesses, its
+ * instructions are gone through once, in an order in which values come before their uses, and each is written again for every register. How many lanes a register holds follows from the
+ * widest element that an instruction takes or gives, so a vector may be in eights where it is made and in fours where it is used: then lanes are put together anew, once, where it is made.
+ * A mask has no width of its own: it is cut as what it comes from. What fits stays as it was written.
+ *
+ * Two kinds of vectors are left whole: registers of tiles, which are LLVM's own (emit_matrix.c), and the addresses of a gather, which has as many as its data. */
+#include "jit/emit_registers.h"
+
+enum { TILE_BITS = 8 * 1024, FIRST = 256 };
+
+/* ---- types ---- */
+
+uint32_t tg_cut_lanes(LLVMTypeRef t) { return LLVMGetTypeKind(t) == LLVMVectorTypeKind ? LLVMGetVectorSize(t) : 1; }
+
+static LLVMTypeRef element_of(LLVMTypeRef t) { return LLVMGetTypeKind(t) == LLVMVectorTypeKind ? LLVMGetElementType(t) : t; }
+
+uint32_t tg_cut_bits(const cutter *c, LLVMTypeRef element) {
+  switch (LLVMGetTypeKind(element)) {
+  case LLVMIntegerTypeKind: return LLVMGetIntTypeWidth(element);
+  case LLVMHalfTypeKind: case LLVMBFloatTypeKind: return 16;
+  case LLVMFloatTypeKind: return 32;
+  case LLVMDoubleTypeKind: case LLVMPointerTypeKind: return 64;
+  default: tg_bug(&c->e->j->env, "a vector of a type that registers do not hold");
+  }
+}
+
+static bool is_bit(LLVMTypeRef element) {
+  return LLVMGetTypeKind(element) == LLVMIntegerTypeKind && LLVMGetIntTypeWidth(element) == 1;
+}
+
+/* Of masks as many as of words, where nothing tells. */
+uint32_t tg_cut_room(const cutter *c, LLVMTypeRef element) {
+  return c->e->target->vector_bytes * 8 / (is_bit(element) ? 32 : tg_cut_bits(c, element));
+}
+
+/* ---- tables ---- */
+
+static uint32_t hash(const void *v, uint64_t more) {
+  uint64_t h = tg_mix((uint64_t)(uintptr_t)v, more);
+  return (uint32_t)(h ^ h >> 32);
+}
+
+static registers *tuple_slot(const cutter *c, LLVMValueRef v) {
+  uint32_t h = hash(v, 0) & c->tuples_mask;
+  while (c->tuples[h].v && c->tuples[h].v != v) h = (h + 1) & c->tuples_mask;
+  return &c->tuples[h];
+}
+
+registers *tg_cut_find(cutter *c, LLVMValueRef v) {
+  registers *t = tuple_slot(c, v);
+  return t->v ? t : NULL;
+}
+
+registers *tg_cut_new(cutter *c, LLVMValueRef v, uint32_t per) {
+  tg_env *env = &c->e->j->env;
+  if (2 * ++c->tuples_n > c->tuples_mask) {
+    registers *old = c->tuples;
+    uint32_t n = c->tuples_mask + 1;
+    c->tuples = tg_new(env, registers, 2 * n);
+    c->tuples_mask = 2 * n - 1;
+    for (uint32_t i = 0; i < n; i++)
+      if (old[i].v) *tuple_slot(c, old[i].v) = old[i];
+  }
+  registers *t = tuple_slot(c, v);
+  *t = (registers){.v = v, .lanes = tg_cut_lanes(LLVMTypeOf(v)), .per = per};
+  t->reg = tg_new(env, LLVMValueRef, (t->lanes + per - 1) / per);
+  return t;
+}
+
+static piece *piece_slot(const cutter *c, LLVMValueRef v, uint32_t from, uint32_t n, uint32_t form) {
+  uint32_t h = hash(v, tg_mix(from, (uint64_t)n << 32 | form)) & c->pieces_mask;
+  for (;; h = (h + 1) & c->pieces_mask) {
+    piece *p = &c->pieces[h];
+    if (!p->v || (p->v == v && p->from == from && p->n == n && p->form == form)) return p;
+  }
+}
+
+static LLVMValueRef keep_piece(cutter *c, piece p) {
+  if (2 * ++c->pieces_n > c->pieces_mask) {
+    piece *old = c->pieces;
+    uint32_t n = c->pieces_mask + 1;
+    c->pieces = tg_new(&c->e->j->env, piece, 2 * n);
+    c->pieces_mask = 2 * n - 1;
+    for (uint32_t i = 0; i < n; i++)
+      if (old[i].v) *piece_slot(c, old[i].v, old[i].from, old[i].n, old[i].form) = old[i];
+  }
+  *piece_slot(c, p.v, p.from, p.n, p.form) = p;
+  return p.piece;
+}
+
+/* ---- lanes put together ---- */
+
+/* One shuffle of two registers, the narrower one made as wide as the other. */
+static LLVMValueRef shuffle_two(cutter *c, LLVMValueRef a, LLVMValueRef b, const int32_t *at, uint32_t n) {
+  tg_emitter *e = c->e;
+  uint32_t wide = tg_cut_lanes(LLVMTypeOf(a)), other = b ? tg_cut_lanes(LLVMTypeOf(b)) : wide;
+  LLVMValueRef *mask = tg_new(&e->j->env, LLVMValueRef, (n > wide ? n : wide) + other), any = LLVMGetPoison(e->integer[32]);
+  for (int side = 0; side < 2 && wide != other; side++) {
+    LLVMValueRef *v = side ? &b : &a;
+    uint32_t has = side ? other : wide, wants = wide > other ? wide : other;
+    for (uint32_t i = 0; i < wants; i++) mask[i] = i < has ? LLVMConstInt(e->integer[32], i, 0) : any;
+    if (has < wants) *v = LLVMBuildShuffleVector(e->b, *v, LLVMGetPoison(LLVMTypeOf(*v)), LLVMConstVector(mask, wants), "");
+  }
+  uint32_t second = tg_cut_lanes(LLVMTypeOf(a));
+  for (uint32_t i = 0; i < n; i++) {   /* at: from `wide`, as it was, on lanes of b */
+    uint32_t l = (uint32_t)at[i];
+    mask[i] = at[i] < 0 ? any : LLVMConstInt(e->integer[32], l < wide ? l : l - wide + second, 0);
+  }
+  return LLVMBuildShuffleVector(e->b, a, b ? b : LLVMGetPoison(LLVMTypeOf(a)), LLVMConstVector(mask, n), "");
+}
+
+LLVMValueRef tg_cut_assemble(cutter *c, const pick *from, uint32_t n, LLVMTypeRef element) {
+  LLVMValueRef all = NULL, reg = NULL;
+  int32_t *at = tg_new(&c->e->j->env, int32_t, n);
+  uint8_t *done = tg_new(&c->e->j->env, uint8_t, n);
+  for (uint32_t next = 0; next < n; next++) {
+    if (done[next] || !from[next].reg) continue;
+    reg = from[next].reg;
+    bool same = n == tg_cut_lanes(LLVMTypeOf(reg));
+    uint32_t base = all ? n : 0;
+    for (uint32_t i = 0; i < n; i++) {
+      bool mine = from[i].reg == reg;
+      at[i] = mine ? (int32_t)(base + from[i].lane) : all && done[i] ? (int32_t)i : -1;
+      same &= mine ? from[i].lane == i : !from[i].reg;
+    }
+    for (uint32_t i = 0; i < n; i++) done[i] |= from[i].reg == reg;
+    if (same && !all) return reg;
+    all = shuffle_two(c, all ? all : reg, all ? reg : NULL, at, n);
+  }
+  return all ? all : LLVMGetPoison(LLVMVectorType(element, n));
+}
+
+static LLVMValueRef constant_part(cutter *c, LLVMValueRef v, uint32_t from, uint32_t n) {
+  LLVMTypeRef type = LLVMVectorType(LLVMGetElementType(LLVMTypeOf(v)), n);
+  if (LLVMIsNull(v)) return LLVMConstNull(type);
+  if (LLVMIsUndef(v)) return LLVMGetPoison(type);
+  LLVMValueRef *all = tg_new(&c->e->j->env, LLVMValueRef, n);
+  for (uint32_t i = 0; i < n; i++) all[i] = LLVMGetAggregateElement(v, from + i);
+  return LLVMConstVector(all, n);
+}
+
+/* A scalar in all lanes is that at any width. */
+static LLVMValueRef splat_scalar(LLVMValueRef v) {
+  if (!LLVMIsAShuffleVectorInst(v)) return NULL;
+  for (uint32_t i = 0; i < LLVMGetNumMaskElements(v); i++)
+    if (LLVMGetMaskValue(v, i) != 0) return NULL;
+  LLVMValueRef one = LLVMGetOperand(v, 0);
+  if (!LLVMIsAInsertElementInst(one)) return NULL;
+  LLVMValueRef at = LLVMGetOperand(one, 2);
+  return LLVMIsAConstantInt(at) && !LLVMConstIntGetZExtValue(at) ? LLVMGetOperand(one, 1) : NULL;
+}
+
+static LLVMValueRef build_splat(cutter *c, LLVMValueRef scalar, uint32_t n) {
+  tg_emitter *e = c->e;
+  LLVMTypeRef type = LLVMVectorType(LLVMTypeOf(scalar), n);
+  LLVMValueRef zero = LLVMConstInt(e->integer[32], 0, 0);
+  LLVMValueRef one = LLVMBuildInsertElement(e->b, LLVMGetPoison(type), scalar, zero, "");
+  LLVMValueRef first = LLVMConstNull(LLVMVectorType(e->integer[32], n));
+  return LLVMBuildShuffleVector(e->b, one, LLVMGetPoison(type), first, "");
+}
+
+static void go_behind(cutter *c, LLVMValueRef v) {
+  LLVMValueRef next = LLVMGetNextInstruction(v);
+  while (LLVMIsAPHINode(next)) next = LLVMGetNextInstruction(next);
+  LLVMPositionBuilderBefore(c->e->b, next);
+}
+
+static void go_back(cutter *c) {
+  if (c->at) LLVMPositionBuilderBefore(c->e->b, c->at);
+}
+
+static pick pick_of(const registers *t, LLVMValueRef v, uint32_t lane) {
+  return t ? (pick){t->reg[lane / t->per], lane % t->per} : (pick){v, lane};
+}
+
+LLVMValueRef tg_cut_part(cutter *c, LLVMValueRef v, uint32_t from, uint32_t n) {
+  uint32_t lanes = tg_cut_lanes(LLVMTypeOf(v));
+  if (LLVMIsConstant(v)) return n == lanes ? v : constant_part(c, v, from, n);
+  const registers *t = tg_cut_find(c, v);
+  if (!t && n == lanes) return v;
+  if (t && from % t->per == 0 && n == (t->lanes - from < t->per ? t->lanes - from : t->per))
+    return t->reg[TG_MUTANT("registers: order of registers", from / t->per, (t->lanes - 1) / t->per - from / t->per)];
+  piece *known = piece_slot(c, v, from, n, 0);
+  if (known->v) return known->piece;
+  LLVMValueRef scalar = splat_scalar(v), p;
+  go_behind(c, v);
+  if (scalar) p = build_splat(c, scalar, n);
+  else {
+    pick *picks = tg_new(&c->e->j->env, pick, n);
+    for (uint32_t i = 0; i < n; i++) picks[i] = pick_of(t, v, from + i);
+    p = tg_cut_assemble(c, picks, n, LLVMGetElementType(LLVMTypeOf(v)));
+  }
+  go_back(c);
+  return keep_piece(c, (piece){v, p, from, n, 0});
+}
+
+LLVMValueRef tg_cut_mask(cutter *c, LLVMValueRef mask, uint32_t from, uint32_t n, uint32_t wide, uint32_t bits) {
+  tg_emitter *e = c->e;
+  uint32_t form = bits << 16 | wide;
+  bool constant = LLVMIsConstant(mask) != 0;
+  if (n == wide && bits == 1) return tg_cut_part(c, mask, from, n);
+  piece *known = constant ? NULL : piece_slot(c, mask, from, n, form);
+  if (known && known->v) return known->piece;
+  LLVMValueRef part = tg_cut_part(c, mask, from, n);
+  if (LLVMIsAInstruction(part)) go_behind(c, part);
+  if (n < wide) {
+    LLVMValueRef shut = LLVMConstNull(LLVMVectorType(e->integer[1], wide));
+    pick *picks = tg_new(&e->j->env, pick, wide);
+    for (uint32_t i = 0; i < wide; i++) picks[i] = i < n ? (pick){part, i} : (pick){shut, i};
+    part = tg_cut_assemble(c, picks, wide, e->integer[1]);
+  }
+  LLVMTypeRef type = LLVMVectorType(e->integer[bits], wide);
+  if (bits > 1) part = TG_MUTANT("registers: form of a mask", LLVMBuildSExt(e->b, part, type, ""), LLVMBuildZExt(e->b, part, type, ""));
+  go_back(c);
+  return constant ? part : keep_piece(c, (piece){mask, part, from, n, form});
+}
+
+/* n lanes, lane i that of number at[i] of a, or from `lanes of a` on of b; a negative number: any. */
+static LLVMValueRef shuffled(cutter *c, LLVMValueRef a, LLVMValueRef b, const int32_t *at, uint32_t n) {
+  const registers *ta = tg_cut_find(c, a), *tb = tg_cut_find(c, b);
+  int32_t lanes = (int32_t)tg_cut_lanes(LLVMTypeOf(a));
+  bool no_a = LLVMIsUndef(a), no_b = LLVMIsUndef(b);
+  pick *picks = tg_new(&c->e->j->env, pick, n);
+  for (uint32_t i = 0; i < n; i++)
+    if (at[i] >= 0 && at[i] < lanes && !no_a) picks[i] = pick_of(ta, a, (uint32_t)at[i]);
+    else if (at[i] >= lanes && !no_b) picks[i] = pick_of(tb, b, (uint32_t)(at[i] - lanes));
+  return tg_cut_assemble(c, picks, n, LLVMGetElementType(LLVMTypeOf(a)));
+}
+
+LLVMValueRef tg_cut_ahead(cutter *c, LLVMValueRef pointer, uint64_t bytes) {
+  LLVMValueRef by = LLVMConstInt(c->e->integer[64], bytes, 0);
+  return bytes ? LLVMBuildGEP2(c->e->b, c->e->integer[8], pointer, &by, 1, "") : pointer;
+}
+
+/* ---- how many lanes a register of a value has ---- */
+
+static bool is_call_of(LLVMValueRef v, const char *prefix) {
+  if (!LLVMIsACallInst(v)) return false;
+  size_t n;
+  const char *name = LLVMGetValueName2(LLVMGetCalledValue(v), &n);
+  return n >= strlen(prefix) && !memcmp(name, prefix, strlen(prefix));
+}
+
+/* On its way into a register of tiles. */
+static bool feeds_tile(LLVMValueRef v) {
+  LLVMUseRef use = LLVMGetFirstUse(v);
+  for (; use; use = LLVMGetNextUse(use)) {
+    LLVMValueRef u = LLVMGetUser(use);
+    if (!is_call_of(u, "llvm.x86.cast.vector.to.tile") && !(LLVMIsABitCastInst(u) && feeds_tile(u))
+        && !((LLVMIsAShuffleVectorInst(u) || LLVMIsAInsertElementInst(u)) && feeds_tile(u))) return false;
+  }
+  return LLVMGetFirstUse(v) != NULL;
+}
+
+static bool is_tile(const cutter *c, LLVMValueRef v) {
+  LLVMTypeRef t = LLVMTypeOf(v);
+  if (!c->e->target->tile_i8 || tg_cut_lanes(t) * tg_cut_bits(c, element_of(t)) != TILE_BITS) return false;
+  if (is_call_of(v, "llvm.x86.cast.tile.to.vector")) return true;
+  if (LLVMIsABitCastInst(v) && is_call_of(LLVMGetOperand(v, 0), "llvm.x86.cast.tile.to.vector")) return true;
+  return feeds_tile(v);
+}
+
+static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+/* Of the gathers and scatters that v, addresses, is for. */
+static uint32_t room_of_addresses(cutter *c, LLVMValueRef v) {
+  uint32_t room = UINT32_MAX;
+  for (LLVMUseRef use = LLVMGetFirstUse(v); use; use = LLVMGetNextUse(use)) {
+    LLVMValueRef u = LLVMGetUser(use);
+    masked_access kind = LLVMIsACallInst(u) ? tg_cut_masked_kind(u) : MASKED_NONE;
+    if (kind == MASKED_GATHER || kind == MASKED_SCATTER)
+      room = least(room, tg_cut_room(c, LLVMGetElementType(tg_cut_masked_type(u, kind))));
+  }
+  return room == UINT32_MAX ? tg_cut_room(c, c->e->ptr) : room;
+}
+
+/* An extension of numbers of lanes that is for addresses alone belongs to them: processors take the narrow numbers. */
+static uint32_t room_of_extension(cutter *c, LLVMValueRef v) {
+  uint32_t room = UINT32_MAX;
+  for (LLVMUseRef use = LLVMGetFirstUse(v); use; use = LLVMGetNextUse(use)) {
+    LLVMValueRef u = LLVMGetUser(use);
+    if (!LLVMIsAGetElementPtrInst(u) || tg_cut_lanes(LLVMTypeOf(u)) == 1) return 0;
+    room = least(room, room_of_addresses(c, u));
+  }
+  return room == UINT32_MAX ? 0 : least(room, tg_cut_room(c, LLVMGetElementType(LLVMTypeOf(LLVMGetOperand(v, 0)))));
+}
+
+/* Lanes of a register that an operand of one bit a lane asks for: those of what it was cut from; of a scalar and a constant any. */
+static uint32_t asked_by_mask(cutter *c, LLVMValueRef v, uint32_t lanes) {
+  const registers *t = tg_cut_find(c, v);
+  return LLVMIsConstant(v) || splat_scalar(v) || !LLVMIsAInstruction(v) ? UINT32_MAX : t ? t->per : lanes;
+}
+
+static uint32_t room_of_lanewise(cutter *c, LLVMValueRef v) {
+  LLVMOpcode op = LLVMGetInstructionOpcode(v);
+  LLVMTypeRef result = element_of(LLVMTypeOf(v));
+  uint32_t lanes = 1, room = is_bit(result) ? UINT32_MAX : tg_cut_room(c, result), by_masks = UINT32_MAX;
+  if (op == LLVMGetElementPtr) room = room_of_addresses(c, v);
+  if (op == LLVMSExt || op == LLVMZExt) {
+    uint32_t extended = room_of_extension(c, v);
+    if (extended) return extended;
+  }
+  for (int i = 0; i < LLVMGetNumOperands(v); i++) {
+    LLVMValueRef operand = LLVMGetOperand(v, (unsigned)i);
+    LLVMTypeRef type = LLVMTypeOf(operand);
+    if (LLVMGetTypeKind(type) != LLVMVectorTypeKind) continue;
+    lanes = LLVMGetVectorSize(type);
+    if (is_bit(LLVMGetElementType(type))) by_masks = least(by_masks, asked_by_mask(c, operand, lanes));
+    else if (op == LLVMGetElementPtr) room = least(room, tg_cut_find(c, operand) ? tg_cut_find(c, operand)->per : room);
+    else room = least(room, tg_cut_room(c, LLVMGetElementType(type)));
+  }
+  if (room == UINT32_MAX) room = by_masks;
+  return room == UINT32_MAX ? tg_cut_room(c, result) : room;
+}
+
+/* What is only extended is loaded in the parts that the extensions take. */
+static uint32_t room_of_load(cutter *c, LLVMValueRef v, uint32_t lanes) {
+  uint32_t room = tg_cut_room(c, LLVMGetElementType(LLVMTypeOf(v))), parts = lanes;
+  if (lanes > room) return room;
+  for (LLVMUseRef use = LLVMGetFirstUse(v); use; use = LLVMGetNextUse(use)) {
+    LLVMValueRef u = LLVMGetUser(use);
+    LLVMOpcode op = LLVMIsACastInst(u) ? LLVMGetInstructionOpcode(u) : LLVMLoad;
+    if (op != LLVMSExt && op != LLVMZExt && op != LLVMFPExt && op != LLVMSIToFP && op != LLVMUIToFP) return room;
+    if (op == LLVMSExt && room_of_extension(c, u)) return room;
+    parts = least(parts, tg_cut_room(c, LLVMGetElementType(LLVMTypeOf(u))));
+  }
+  return parts;
+}
+
+/* ---- instructions ---- */
+
+static uint32_t lanes_at(const registers *t, uint32_t from) {
+  return TG_MUTANT("registers: lanes of the last register", least(t->per, t->lanes - from), from + 1 < t->lanes ? t->per : 1);
+}
+
+static LLVMValueRef call_part(cutter *c, LLVMValueRef v, uint32_t from, uint32_t n) {
+  LLVMValueRef fn = LLVMGetCalledValue(v), args[8];
+  unsigned id = LLVMGetIntrinsicID(fn), count = LLVMGetNumArgOperands(v);
+  LLVMTypeRef result = LLVMGetElementType(LLVMTypeOf(v)), types[2] = {LLVMVectorType(result, n)};
+  if (!id || !LLVMIntrinsicIsOverloaded(id) || count > TG_COUNT(args))
+    tg_bug(&c->e->j->env, "a call of a vector that is wider than a register");
+  for (unsigned i = 0; i < count; i++) {
+    args[i] = LLVMGetOperand(v, i);
+    if (LLVMGetTypeKind(LLVMTypeOf(args[i])) == LLVMVectorTypeKind) args[i] = tg_cut_part(c, args[i], from, n);
+  }
+  types[1] = LLVMTypeOf(args[0]);
+  LLVMValueRef part = LLVMGetIntrinsicDeclaration(c->e->m, id, types, LLVMGetElementType(types[1]) == result ? 1 : 2);
+  return LLVMBuildCall2(c->e->b, LLVMGlobalGetValueType(part), part, args, count, "");
+}
+
+/* Lanes from..from+n-1 of a cast to elements of another width: of whole elements on both sides. */
+static LLVMValueRef bitcast_part(cutter *c, LLVMValueRef v, uint32_t from, uint32_t n) {
+  LLVMValueRef src = LLVMGetOperand(v, 0);
+  LLVMTypeRef to = LLVMGetElementType(LLVMTypeOf(v)), type = LLVMVectorType(to, n);
+  uint32_t bits = tg_cut_bits(c, to), had = tg_cut_bits(c, element_of(LLVMTypeOf(src)));
+  if (LLVMGetTypeKind(LLVMTypeOf(src)) != LLVMVectorTypeKind || n * bits % had || from * bits % had)
+    tg_bug(&c->e->j->env, "bits of a vector that is wider than a register, in parts of %u", n * bits);
+  return LLVMBuildBitCast(c->e->b, tg_cut_part(c, src, from * bits / had, n * bits / had), type, "");
+}
+
+static LLVMValueRef lanewise_part(cutter *c, LLVMValueRef v, uint32_t from, uint32_t n) {
+  LLVMBuilderRef b = c->e->b;
+  LLVMOpcode op = LLVMGetInstructionOpcode(v);
+  LLVMValueRef in[3] = {NULL};
+  if (op == LLVMCall) return call_part(c, v, from, n);
+  if (op == LLVMBitCast) return bitcast_part(c, v, from, n);
+  for (int i = 0; i < LLVMGetNumOperands(v) && i < 3; i++) {
+    in[i] = LLVMGetOperand(v, (unsigned)i);
+    if (LLVMGetTypeKind(LLVMTypeOf(in[i])) == LLVMVectorTypeKind) in[i] = tg_cut_part(c, in[i], from, n);
+  }
+  if (LLVMIsACastInst(v)) return LLVMBuildCast(b, op, in[0], LLVMVectorType(LLVMGetElementType(LLVMTypeOf(v)), n), "");
+  switch (op) {
+  case LLVMICmp: return LLVMBuildICmp(b, LLVMGetICmpPredicate(v), in[0], in[1], "");
+  case LLVMFCmp: return LLVMBuildFCmp(b, LLVMGetFCmpPredicate(v), in[0], in[1], "");
+  case LLVMFNeg: return LLVMBuildFNeg(b, in[0], "");
+  case LLVMSelect: return LLVMBuildSelect(b, in[0], in[1], in[2], "");
+  case LLVMGetElementPtr: return LLVMBuildGEP2(b, LLVMGetGEPSourceElementType(v), in[0], &in[1], 1, "");
+  default: return LLVMBuildBinOp(b, op, in[0], in[1], "");
+  }
+}
+
+static void cut_lanewise(cutter *c, LLVMValueRef v) {
+  uint32_t lanes = tg_cut_lanes(LLVMTypeOf(v)), room = room_of_lanewise(c, v);
+  if (lanes <= room || is_tile(c, v)) return;
+  registers *t = tg_cut_new(c, v, room);
+  registers made = *t;   /* the table moves as pieces of operands are made */
+  for (uint32_t from = 0; from < lanes; from += room)
+    made.reg[from / room] = lanewise_part(c, v, from, lanes_at(&made, from));
+  tg_push(&c->e->j->env, &c->old, v);
+}
+
+static void cut_phi(cutter *c, LLVMValueRef v) {
+  LLVMTypeRef element = LLVMGetElementType(LLVMTypeOf(v));
+  uint32_t lanes = tg_cut_lanes(LLVMTypeOf(v)), room = tg_cut_room(c, element);
+  for (unsigned i = 0; is_bit(element) && i < LLVMCountIncoming(v); i++) {
+    const registers *in = tg_cut_find(c, LLVMGetIncomingValue(v, i));
+    if (in) room = in->per;
+  }
+  if (lanes <= room || is_tile(c, v)) {
+    tg_push(&c->e->j->env, &c->joins, v);
+    return;
+  }
+  registers made = *tg_cut_new(c, v, room);
+  for (uint32_t from = 0; from < lanes; from += room)
+    made.reg[from / room] = LLVMBuildPhi(c->e->b, LLVMVectorType(element, lanes_at(&made, from)), "");
+  tg_push(&c->e->j->env, &c->old, v);
+}
+
+static void fill_phi(cutter *c, LLVMValueRef v) {
+  const registers *found = tg_cut_find(c, v);
+  if (!found) return;
+  registers t = *found;
+  for (unsigned i = 0; i < LLVMCountIncoming(v); i++) {
+    LLVMBasicBlockRef block = LLVMGetIncomingBlock(v, i);
+    for (uint32_t from = 0; from < t.lanes; from += t.per) {
+      LLVMValueRef in = tg_cut_part(c, LLVMGetIncomingValue(v, i), from, lanes_at(&t, from));
+      LLVMAddIncoming(t.reg[from / t.per], &in, &block, 1);
+    }
+  }
+}
+
+static void copy_metadata(cutter *c, LLVMValueRef to, LLVMValueRef from) {
+  const unsigned kinds[] = {c->e->invariant_kind, c->e->nontemporal_kind};
+  for (unsigned i = 0; i < TG_COUNT(kinds); i++) {
+    LLVMValueRef m = LLVMGetMetadata(from, kinds[i]);
+    if (m) LLVMSetMetadata(to, kinds[i], m);
+  }
+}
+
+static void cut_load(cutter *c, LLVMValueRef v) {
+  LLVMTypeRef element = LLVMGetElementType(LLVMTypeOf(v));
+  uint32_t lanes = tg_cut_lanes(LLVMTypeOf(v)), room = room_of_load(c, v, lanes), bytes = tg_cut_bits(c, element) / 8;
+  if (lanes <= room || is_tile(c, v)) return;
+  registers made = *tg_cut_new(c, v, room);
+  for (uint32_t from = 0; from < lanes; from += room) {
+    LLVMValueRef p = tg_cut_ahead(c, LLVMGetOperand(v, 0), (uint64_t)from * bytes);
+    LLVMValueRef one = LLVMBuildLoad2(c->e->b, LLVMVectorType(element, lanes_at(&made, from)), p, "");
+    LLVMSetAlignment(one, tg_cut_alignment(LLVMGetAlignment(v), (uint64_t)from * bytes));
+    copy_metadata(c, one, v);
+    made.reg[from / room] = one;
+  }
+  tg_push(&c->e->j->env, &c->old, v);
+}
+
+/* In the registers that the value is in, be they full or not. */
+static void cut_store(cutter *c, LLVMValueRef v) {
+  LLVMValueRef value = LLVMGetOperand(v, 0);
+  if (LLVMGetTypeKind(LLVMTypeOf(value)) != LLVMVectorTypeKind) return;
+  LLVMTypeRef element = LLVMGetElementType(LLVMTypeOf(value));
+  const registers *t = tg_cut_find(c, value);
+  uint32_t lanes = tg_cut_lanes(LLVMTypeOf(value)), bytes = tg_cut_bits(c, element) / 8;
+  uint32_t room = t ? t->per : LLVMIsConstant(value) ? tg_cut_room(c, element) : lanes;
+  if (lanes <= room) return;
+  for (uint32_t from = 0; from < lanes; from += room) {
+    LLVMValueRef part = tg_cut_part(c, value, from, least(room, lanes - from));
+    LLVMValueRef p = tg_cut_ahead(c, LLVMGetOperand(v, 1), (uint64_t)from * bytes);
+    LLVMValueRef one = LLVMBuildStore(c->e->b, part, p);
+    LLVMSetAlignment(one, tg_cut_alignment(LLVMGetAlignment(v), (uint64_t)from * bytes));
+    copy_metadata(c, one, v);
+  }
+  tg_push(&c->e->j->env, &c->old, v);
+}
+
+static void cut_shuffle(cutter *c, LLVMValueRef v) {
+  LLVMValueRef a = LLVMGetOperand(v, 0), b = LLVMGetOperand(v, 1);
+  LLVMTypeRef element = LLVMGetElementType(LLVMTypeOf(v));
+  const registers *ta = tg_cut_find(c, a), *tb = tg_cut_find(c, b);
+  uint32_t lanes = tg_cut_lanes(LLVMTypeOf(v)), room = tg_cut_room(c, element);
+  if (is_bit(element)) {
+    uint32_t asked = least(asked_by_mask(c, a, lanes), asked_by_mask(c, b, lanes));
+    if (asked < UINT32_MAX) room = asked;
+  }
+  if (LLVMGetTypeKind(element) == LLVMPointerTypeKind) room = room_of_addresses(c, v);
+  if (lanes > room && is_tile(c, v)) return;
+  if (lanes <= room && !ta && !tb) return;
+  LLVMValueRef scalar = splat_scalar(v), last = NULL;
+  registers made = *tg_cut_new(c, v, least(room, lanes));
+  int32_t *at = tg_new(&c->e->j->env, int32_t, 2 * made.per), *before = at + made.per;
+  for (uint32_t from = 0; from < lanes; from += made.per) {
+    uint32_t n = lanes_at(&made, from);
+    for (uint32_t i = 0; i < n; i++) at[i] = LLVMGetMaskValue(v, from + i);
+    bool again = last && tg_cut_lanes(LLVMTypeOf(last)) == n && !memcmp(at, before, n * sizeof *at);
+    if (!again) last = scalar ? build_splat(c, scalar, n) : shuffled(c, a, b, at, n);
+    made.reg[from / made.per] = last;
+    memcpy(before, at, n * sizeof *at);
+  }
+  tg_push(&c->e->j->env, &c->old, v);
+}
+
+static void cut_insert(cutter *c, LLVMValueRef v) {
+  LLVMValueRef into = LLVMGetOperand(v, 0), value = LLVMGetOperand(v, 1), at = LLVMGetOperand(v, 2);
+  LLVMTypeRef element = LLVMTypeOf(value);
+  const registers *t = tg_cut_find(c, into);
+  uint32_t lanes = tg_cut_lanes(LLVMTypeOf(v)), room = tg_cut_room(c, element);
+  if (t) room = t->per;
+  if (LLVMGetTypeKind(element) == LLVMPointerTypeKind && lanes > room) room = room_of_addresses(c, v);
+  if (lanes <= room || is_tile(c, v)) return;
+  if (!LLVMIsAConstantInt(at)) tg_bug(&c->e->j->env, "an element put into a vector that is wider than a register, anywhere");
+  uint32_t lane = (uint32_t)LLVMConstIntGetZExtValue(at);
+  registers made = *tg_cut_new(c, v, room);
+  for (uint32_t from = 0; from < lanes; from += room) {
+    LLVMValueRef part = tg_cut_part(c, into, from, lanes_at(&made, from));
+    LLVMValueRef within = LLVMConstInt(c->e->integer[32], lane - from, 0);
+    made.reg[from / room] = lane / room == from / room ? LLVMBuildInsertElement(c->e->b, part, value, within, "") : part;
+  }
+  tg_push(&c->e->j->env, &c->old, v);
+}
+
+static void replace(cutter *c, LLVMValueRef v, LLVMValueRef by) {
+  LLVMReplaceAllUsesWith(v, by);
+  tg_push(&c->e->j->env, &c->old, v);
+}
+
+/* Of the register that has it; where that is not known, of each, and one of these is chosen. */
+static void cut_extract(cutter *c, LLVMValueRef v) {
+  LLVMBuilderRef b = c->e->b;
+  LLVMValueRef from = LLVMGetOperand(v, 0), at = LLVMGetOperand(v, 1), all = NULL;
+  const registers *t = tg_cut_find(c, from);
+  if (!t) return;
+  if (LLVMIsAConstantInt(at)) {
+    uint32_t lane = (uint32_t)LLVMConstIntGetZExtValue(at);
+    LLVMValueRef within = LLVMConstInt(c->e->integer[32], lane % t->per, 0);
+    replace(c, v, LLVMBuildExtractElement(b, t->reg[lane / t->per], within, ""));
+    return;
+  }
+  LLVMTypeRef type = LLVMTypeOf(at);
+  for (uint32_t first = 0; first < t->lanes; first += t->per) {
+    LLVMValueRef start = LLVMConstInt(type, first, 0), size = LLVMConstInt(type, least(t->per, t->lanes - first), 0);
+    LLVMValueRef within = LLVMBuildSub(b, at, start, ""), here = LLVMBuildICmp(b, LLVMIntULT, within, size, "");
+    within = LLVMBuildSelect(b, here, within, LLVMConstNull(type), "");
+    LLVMValueRef one = LLVMBuildExtractElement(b, t->reg[first / t->per], within, "");
+    all = all ? LLVMBuildSelect(b, here, one, all, "") : one;
+  }
+  replace(c, v, all);
+}
+
+/* One bit from all lanes of a mask: registers first, as long as they have as many lanes. */
+static void cut_reduce(cutter *c, LLVMValueRef v, bool all) {
+  const registers *t = tg_cut_find(c, LLVMGetOperand(v, 0));
+  LLVMBuilderRef b = c->e->b;
+  if (!t) return;
+  LLVMValueRef sum = t->reg[0], result = NULL;
+  for (uint32_t i = 1; i <= (t->lanes - 1) / t->per + 1; i++) {
+    LLVMValueRef next = i * t->per < t->lanes ? t->reg[i] : NULL;
+    if (next && LLVMTypeOf(next) == LLVMTypeOf(sum)) {
+      sum = all ? LLVMBuildAnd(b, sum, next, "") : LLVMBuildOr(b, sum, next, "");
+      continue;
+    }
+    LLVMTypeRef type = LLVMTypeOf(sum);
+    LLVMValueRef one = tg_emit_call(c->e, all ? "llvm.vector.reduce.and" : "llvm.vector.reduce.or", type, &sum, 1);
+    result = !result ? one : all ? LLVMBuildAnd(b, result, one, "") : LLVMBuildOr(b, result, one, "");
+    sum = next;
+  }
+  replace(c, v, result);
+}
+
+/* An instruction that stays: where it takes what was cut, it takes it put together. */
+static void take_whole(cutter *c, LLVMValueRef v) {
+  for (int i = 0; i < LLVMGetNumOperands(v); i++) {
+    LLVMValueRef operand = LLVMGetOperand(v, (unsigned)i);
+    if (!LLVMIsAInstruction(operand) || !tg_cut_find(c, operand)) continue;
+    LLVMSetOperand(v, (unsigned)i, tg_cut_part(c, operand, 0, tg_cut_lanes(LLVMTypeOf(operand))));
+  }
+}
+
+static void cut_call(cutter *c, LLVMValueRef v) {
+  masked_access kind = tg_cut_masked_kind(v);
+  if (kind) {
+    if (tg_cut_masked(c, v, kind)) tg_push(&c->e->j->env, &c->old, v);
+  } else if (is_call_of(v, "llvm.vector.reduce.and")) cut_reduce(c, v, true);
+  else if (is_call_of(v, "llvm.vector.reduce.or")) cut_reduce(c, v, false);
+  else if (!is_call_of(v, "llvm.x86.") && LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMVectorTypeKind) cut_lanewise(c, v);
+}
+
+static void cut(cutter *c, LLVMValueRef v) {
+  bool vector = LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMVectorTypeKind;
+  uint32_t cuts = c->old.n;
+  LLVMPositionBuilderBefore(c->e->b, c->at = v);
+  switch (LLVMGetInstructionOpcode(v)) {
+  case LLVMStore: cut_store(c, v); break;
+  case LLVMExtractElement: cut_extract(c, v); break;
+  case LLVMCall: cut_call(c, v); break;
+  case LLVMPHI: if (vector) cut_phi(c, v); return;
+  case LLVMLoad: if (vector) cut_load(c, v); break;
+  case LLVMShuffleVector: cut_shuffle(c, v); break;
+  case LLVMInsertElement: cut_insert(c, v); break;
+  case LLVMBr: case LLVMRet: case LLVMSwitch: case LLVMAtomicRMW: break;
+  default: if (vector) cut_lanewise(c, v);
+  }
+  if (c->old.n == cuts) take_whole(c, v);
+}
+
+/* ---- the function ---- */
+
+typedef struct { LLVMBasicBlockRef block; unsigned next; } visit;
+
+/* Blocks so that what a value is computed from comes before it: the reverse of the order in which a walk leaves them. */
+static LLVMBasicBlockRef *order_blocks(cutter *c, LLVMValueRef fn, uint32_t *n) {
+  tg_env *env = &c->e->j->env;
+  uint32_t count = LLVMCountBasicBlocks(fn), size = 4, at = count;
+  while (size < 2 * count) size *= 2;
+  LLVMBasicBlockRef *seen = tg_new(env, LLVMBasicBlockRef, size), *order = tg_new(env, LLVMBasicBlockRef, count);
+  TG_VEC(visit) stack = {0};
+  LLVMBasicBlockRef next = LLVMGetEntryBasicBlock(fn);
+  while (next || stack.n) {
+    if (next) {
+      uint32_t h = hash(next, 0) & (size - 1);
+      while (seen[h] && seen[h] != next) h = (h + 1) & (size - 1);
+      if (!seen[h]) tg_push(env, &stack, ((visit){next, 0}));
+      seen[h] = next;
+      next = NULL;
+      continue;
+    }
+    visit *top = &stack.data[stack.n - 1];
+    LLVMValueRef end = LLVMGetBasicBlockTerminator(top->block);
+    if (top->next < LLVMGetNumSuccessors(end)) next = LLVMGetSuccessor(end, top->next++);
+    else order[--at] = top->block, stack.n--;
+  }
+  *n = count - at;
+  memmove(order, order + at, *n * sizeof *order);
+  return order;
+}
+
+/* What was cut goes, and what it alone used. */
+static void clear_away(cutter *c, LLVMBasicBlockRef *order, uint32_t n) {
+  for (uint32_t i = c->old.n; i-- > 0;) {
+    LLVMValueRef v = c->old.data[i];
+    if (LLVMGetTypeKind(LLVMTypeOf(v)) != LLVMVoidTypeKind) LLVMReplaceAllUsesWith(v, LLVMGetPoison(LLVMTypeOf(v)));
+    LLVMInstructionEraseFromParent(v);
+  }
+  while (n-- > 0)
+    for (LLVMValueRef v = LLVMGetLastInstruction(order[n]), before; v; v = before) {
+      before = LLVMGetPreviousInstruction(v);
+      bool pure = LLVMIsAShuffleVectorInst(v) || LLVMIsAInsertElementInst(v) || LLVMIsAExtractElementInst(v)
+                  || LLVMIsACastInst(v) || LLVMIsACmpInst(v) || LLVMIsABinaryOperator(v) || LLVMIsASelectInst(v)
+                  || LLVMIsAGetElementPtrInst(v);
+      if (pure && !LLVMGetFirstUse(v)) LLVMInstructionEraseFromParent(v);
+    }
+}
+
+void tg_emit_registers(tg_emitter *e, LLVMValueRef fn) {
+  cutter c = {.e = e, .tuples = tg_new(&e->j->env, registers, FIRST), .tuples_mask = FIRST - 1,
+              .pieces = tg_new(&e->j->env, piece, FIRST), .pieces_mask = FIRST - 1};
+  uint32_t n;
+  LLVMBasicBlockRef *order = order_blocks(&c, fn, &n);
+  for (uint32_t i = 0; i < n; i++)
+    for (LLVMValueRef v = LLVMGetFirstInstruction(order[i]), next; v; v = next) {
+      next = LLVMGetNextInstruction(v);
+      cut(&c, v);
+    }
+  c.at = NULL;
+  uint32_t cuts = c.old.n;
+  for (uint32_t i = 0; i < cuts; i++)
+    if (LLVMIsAPHINode(c.old.data[i])) fill_phi(&c, c.old.data[i]);
+  for (uint32_t i = 0; i < c.joins.n; i++) take_whole(&c, c.joins.data[i]);
+  if (cuts) clear_away(&c, order, n);
+  LLVMPositionBuilderAtEnd(e->b, LLVMGetLastBasicBlock(fn));
+}
