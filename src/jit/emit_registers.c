@@ -112,25 +112,38 @@ static LLVMValueRef shuffle_two(cutter *c, LLVMValueRef a, LLVMValueRef b, const
   return LLVMBuildShuffleVector(e->b, a, b ? b : LLVMGetPoison(LLVMTypeOf(a)), LLVMConstVector(mask, n), "");
 }
 
+/* Registers join one after another, the first two in one step. */
 LLVMValueRef tg_cut_assemble(cutter *c, const pick *from, uint32_t n, LLVMTypeRef element) {
-  LLVMValueRef all = NULL, reg = NULL;
+  LLVMValueRef first = NULL, all = NULL;
   int32_t *at = tg_new(&c->e->j->env, int32_t, n);
   uint8_t *done = tg_new(&c->e->j->env, uint8_t, n);
   for (uint32_t next = 0; next < n; next++) {
-    if (done[next] || !from[next].reg) continue;
-    reg = from[next].reg;
-    bool same = n == tg_cut_lanes(LLVMTypeOf(reg));
-    uint32_t base = all ? n : 0;
+    LLVMValueRef reg = from[next].reg;
+    if (done[next] || !reg) continue;
+    uint32_t base = all ? n : first ? tg_cut_lanes(LLVMTypeOf(first)) : 0;
     for (uint32_t i = 0; i < n; i++) {
-      bool mine = from[i].reg == reg;
-      at[i] = mine ? (int32_t)(base + from[i].lane) : all && done[i] ? (int32_t)i : -1;
-      same &= mine ? from[i].lane == i : !from[i].reg;
+      if (from[i].reg == reg) at[i] = (int32_t)(base + from[i].lane), done[i] = 1;
+      else at[i] = !done[i] ? -1 : all ? (int32_t)i : (int32_t)from[i].lane;
     }
-    for (uint32_t i = 0; i < n; i++) done[i] |= from[i].reg == reg;
-    if (same && !all) return reg;
-    all = shuffle_two(c, all ? all : reg, all ? reg : NULL, at, n);
+    if (first || all) all = shuffle_two(c, all ? all : first, reg, at, n);
+    first = all ? NULL : reg;
   }
-  return all ? all : LLVMGetPoison(LLVMVectorType(element, n));
+  if (all) return all;
+  if (!first) return LLVMGetPoison(LLVMVectorType(element, n));
+  bool same = n == tg_cut_lanes(LLVMTypeOf(first));
+  for (uint32_t i = 0; i < n; i++) same &= !from[i].reg || from[i].lane == i;
+  return same ? first : shuffle_two(c, first, NULL, at, n);
+}
+
+/* A power of two of registers side by side. */
+static LLVMValueRef join(cutter *c, const registers *t, uint32_t from, uint32_t count) {
+  LLVMValueRef *all = tg_new(&c->e->j->env, LLVMValueRef, count);
+  int32_t *at = tg_new(&c->e->j->env, int32_t, count * t->per);
+  for (uint32_t i = 0; i < count * t->per; i++) at[i] = (int32_t)i;
+  memcpy(all, t->reg + from, count * sizeof *all);
+  for (uint32_t n = 2 * t->per; count > 1; count /= 2, n *= 2)
+    for (uint32_t i = 0; i < count / 2; i++) all[i] = shuffle_two(c, all[2 * i], all[2 * i + 1], at, n);
+  return all[0];
 }
 
 static LLVMValueRef constant_part(cutter *c, LLVMValueRef v, uint32_t from, uint32_t n) {
@@ -187,7 +200,9 @@ LLVMValueRef tg_cut_part(cutter *c, LLVMValueRef v, uint32_t from, uint32_t n) {
   if (known->v) return known->piece;
   LLVMValueRef scalar = splat_scalar(v), p;
   go_behind(c, v);
+  uint32_t count = t && from % t->per == 0 && n % t->per == 0 ? n / t->per : 0;
   if (scalar) p = build_splat(c, scalar, n);
+  else if (count && !(count & (count - 1))) p = join(c, t, from / t->per, count);
   else {
     pick *picks = tg_new(&c->e->j->env, pick, n);
     for (uint32_t i = 0; i < n; i++) picks[i] = pick_of(t, v, from + i);
@@ -294,6 +309,20 @@ static uint32_t asked_by_mask(cutter *c, LLVMValueRef v, uint32_t lanes) {
   return LLVMIsConstant(v) || splat_scalar(v) || !LLVMIsAInstruction(v) ? UINT32_MAX : t ? t->per : lanes;
 }
 
+/* Lanes that the data have, which a mask is for that nothing asks for any width: the fewest. */
+static uint32_t room_of_mask(cutter *c, LLVMValueRef mask, uint32_t depth) {
+  enum { DEEPEST = 4 };
+  uint32_t room = UINT32_MAX, all = tg_cut_room(c, c->e->integer[1]);
+  for (LLVMUseRef use = LLVMGetFirstUse(mask); use && depth < DEEPEST; use = LLVMGetNextUse(use)) {
+    LLVMValueRef u = LLVMGetUser(use);
+    masked_access kind = LLVMIsACallInst(u) ? tg_cut_masked_kind(u) : MASKED_NONE;
+    LLVMTypeRef element = element_of(kind ? tg_cut_masked_type(u, kind) : LLVMTypeOf(u));
+    if (kind || LLVMIsASelectInst(u)) room = least(room, is_bit(element) ? room : tg_cut_room(c, element));
+    else if (is_bit(element)) room = least(room, room_of_mask(c, u, depth + 1));
+  }
+  return room == UINT32_MAX ? all : room;
+}
+
 static uint32_t room_of_lanewise(cutter *c, LLVMValueRef v) {
   LLVMOpcode op = LLVMGetInstructionOpcode(v);
   LLVMTypeRef result = element_of(LLVMTypeOf(v));
@@ -313,7 +342,7 @@ static uint32_t room_of_lanewise(cutter *c, LLVMValueRef v) {
     else room = least(room, tg_cut_room(c, LLVMGetElementType(type)));
   }
   if (room == UINT32_MAX) room = by_masks;
-  return room == UINT32_MAX ? tg_cut_room(c, result) : room;
+  return room == UINT32_MAX ? room_of_mask(c, v, 0) : room;
 }
 
 /* What is only extended is loaded in the parts that the extensions take. */
@@ -471,7 +500,7 @@ static void cut_shuffle(cutter *c, LLVMValueRef v) {
   uint32_t lanes = tg_cut_lanes(LLVMTypeOf(v)), room = tg_cut_room(c, element);
   if (is_bit(element)) {
     uint32_t asked = least(asked_by_mask(c, a, lanes), asked_by_mask(c, b, lanes));
-    if (asked < UINT32_MAX) room = asked;
+    room = asked < UINT32_MAX ? asked : room_of_mask(c, v, 0);
   }
   if (LLVMGetTypeKind(element) == LLVMPointerTypeKind) room = room_of_addresses(c, v);
   if (lanes > room && is_tile(c, v)) return;
@@ -495,6 +524,7 @@ static void cut_insert(cutter *c, LLVMValueRef v) {
   LLVMTypeRef element = LLVMTypeOf(value);
   const registers *t = tg_cut_find(c, into);
   uint32_t lanes = tg_cut_lanes(LLVMTypeOf(v)), room = tg_cut_room(c, element);
+  if (is_bit(element) && lanes > room) room = room_of_mask(c, v, 0);
   if (t) room = t->per;
   if (LLVMGetTypeKind(element) == LLVMPointerTypeKind && lanes > room) room = room_of_addresses(c, v);
   if (lanes <= room || is_tile(c, v)) return;
@@ -514,10 +544,32 @@ static void replace(cutter *c, LLVMValueRef v, LLVMValueRef by) {
   tg_push(&c->e->j->env, &c->old, v);
 }
 
-/* Of the register that has it; where that is not known, of each, and one of these is chosen. */
+/* Registers in a row on the stack, so that a lane may be found by its number: written once, behind the vector. */
+static LLVMValueRef in_a_row(cutter *c, LLVMValueRef v, const registers *t) {
+  enum { ROW = UINT32_MAX };
+  tg_emitter *e = c->e;
+  LLVMTypeRef element = LLVMGetElementType(LLVMTypeOf(v));
+  bool bits = is_bit(element);
+  uint32_t bytes = bits ? 1 : tg_cut_bits(c, element) / 8;
+  piece *known = piece_slot(c, v, 0, t->lanes, ROW);
+  if (known->v) return known->piece;
+  LLVMPositionBuilderBefore(e->b, LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(LLVMGetBasicBlockParent(LLVMGetInstructionParent(v)))));
+  LLVMValueRef row = LLVMBuildAlloca(e->b, LLVMArrayType2(e->integer[8], (uint64_t)bytes * t->lanes), "");
+  LLVMSetAlignment(row, e->target->vector_bytes);
+  go_behind(c, v);
+  for (uint32_t from = 0; from < t->lanes; from += t->per) {
+    LLVMValueRef one = t->reg[from / t->per];
+    if (bits) one = LLVMBuildZExt(e->b, one, LLVMVectorType(e->integer[8], tg_cut_lanes(LLVMTypeOf(one))), "");
+    one = LLVMBuildStore(e->b, one, tg_cut_ahead(c, row, (uint64_t)from * bytes));
+    LLVMSetAlignment(one, tg_cut_alignment(e->target->vector_bytes, (uint64_t)from * bytes));
+  }
+  go_back(c);
+  return keep_piece(c, (piece){v, row, 0, t->lanes, ROW});
+}
+
 static void cut_extract(cutter *c, LLVMValueRef v) {
   LLVMBuilderRef b = c->e->b;
-  LLVMValueRef from = LLVMGetOperand(v, 0), at = LLVMGetOperand(v, 1), all = NULL;
+  LLVMValueRef from = LLVMGetOperand(v, 0), at = LLVMGetOperand(v, 1);
   const registers *t = tg_cut_find(c, from);
   if (!t) return;
   if (LLVMIsAConstantInt(at)) {
@@ -526,15 +578,11 @@ static void cut_extract(cutter *c, LLVMValueRef v) {
     replace(c, v, LLVMBuildExtractElement(b, t->reg[lane / t->per], within, ""));
     return;
   }
-  LLVMTypeRef type = LLVMTypeOf(at);
-  for (uint32_t first = 0; first < t->lanes; first += t->per) {
-    LLVMValueRef start = LLVMConstInt(type, first, 0), size = LLVMConstInt(type, least(t->per, t->lanes - first), 0);
-    LLVMValueRef within = LLVMBuildSub(b, at, start, ""), here = LLVMBuildICmp(b, LLVMIntULT, within, size, "");
-    within = LLVMBuildSelect(b, here, within, LLVMConstNull(type), "");
-    LLVMValueRef one = LLVMBuildExtractElement(b, t->reg[first / t->per], within, "");
-    all = all ? LLVMBuildSelect(b, here, one, all, "") : one;
-  }
-  replace(c, v, all);
+  LLVMTypeRef type = is_bit(LLVMTypeOf(v)) ? c->e->integer[8] : LLVMTypeOf(v);
+  LLVMValueRef row = in_a_row(c, from, t);
+  at = LLVMBuildZExt(b, at, c->e->integer[64], "");
+  LLVMValueRef one = LLVMBuildLoad2(b, type, LLVMBuildGEP2(b, type, row, &at, 1, ""), "");
+  replace(c, v, type == LLVMTypeOf(v) ? one : LLVMBuildTrunc(b, one, LLVMTypeOf(v), ""));
 }
 
 /* One bit from all lanes of a mask: registers first, as long as they have as many lanes. */
