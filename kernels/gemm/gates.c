@@ -3,8 +3,7 @@
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdio.h>
-#include <sys/mman.h>
-#include <unistd.h>
+#include "base/guard.h"
 #include "gemm/gate.h"
 #include "interp/interp.h"
 
@@ -13,14 +12,7 @@
 enum { SCALE = 5 + TG_GEMM_ARGUMENTS, ZERO, PARTS };   /* A, B, C, alpha, beta, the arguments; of B, scales and zero points */
 enum { FILLING = 1 << 16 };   /* of the pattern: its period */
 
-/* [page without access][data][page without access]; the operand lies at one end of the data. */
-typedef struct {
-  const char *name;
-  char *map;
-  size_t map_bytes, page, bytes;
-  char *at;
-  uint64_t hash;
-} guarded;
+typedef struct { const char *name; tg_guarded in; uint64_t hash; } guarded;
 
 struct tg_gates {
   tg_context *context;
@@ -64,18 +56,14 @@ static size_t disturbed(const tg_gates *g, const char *data, size_t from, size_t
 
 static void guard(tg_gates *g, int part, const char *name, size_t bytes, bool front) {
   guarded *p = &g->part[part];
-  size_t page = (size_t)sysconf(_SC_PAGESIZE), data = (bytes + 64 + page - 1) / page * page;
-  *p = (guarded){.name = name, .page = page, .bytes = bytes, .map_bytes = data + 2 * page};
-  p->map = mmap(NULL, p->map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (p->map == MAP_FAILED || mprotect(p->map, page, PROT_NONE) || mprotect(p->map + page + data, page, PROT_NONE))
-    tg_fail(&g->env, TG_ENOMEM, "error: no memory for %zu bytes between two pages without access", bytes);
-  p->at = front ? p->map + page : p->map + page + data - bytes;
-  fill(g, p->map + page, 0, data);
+  p->name = name;
+  if (!tg_guard_take(&p->in, bytes, 64, front)) tg_fail(&g->env, TG_ENOMEM, "error: no memory for %zu bytes between two pages without access", bytes);
+  fill(g, p->in.room, 0, p->in.room_bytes);
 }
 
 static void drop_parts(tg_gates *g) {
   for (int i = 0; i < PARTS; i++)
-    if (g->part[i].map && g->part[i].map != MAP_FAILED) munmap(g->part[i].map, g->part[i].map_bytes);
+    tg_guard_drop(&g->part[i].in);
   memset(g->part, 0, sizeof g->part);
 }
 
@@ -83,10 +71,11 @@ bool tg_gate_at(const tg_gates *g, const void *address, char *out, size_t n) {
   const char *x = address;
   for (int i = 0; i < PARTS; i++) {
     const guarded *p = &g->part[i];
-    if (!p->map || x < p->map || x >= p->map + p->map_bytes) continue;
-    if (x < p->at) snprintf(out, n, "%zu bytes before the beginning of %s", (size_t)(p->at - x), p->name);
-    else if (x < p->at + p->bytes) snprintf(out, n, "in %s", p->name);
-    else snprintf(out, n, "%zu bytes behind the end of %s", (size_t)(x - p->at) - p->bytes, p->name);
+    const char *at = p->in.data;
+    if (!p->in.map || x < p->in.map || x >= p->in.map + p->in.map_bytes) continue;
+    if (x < at) snprintf(out, n, "%zu bytes before the beginning of %s", (size_t)(at - x), p->name);
+    else if (x < at + p->in.bytes) snprintf(out, n, "in %s", p->name);
+    else snprintf(out, n, "%zu bytes behind the end of %s", (size_t)(x - at) - p->in.bytes, p->name);
     return true;
   }
   return false;
@@ -147,8 +136,8 @@ static void put_all(tg_type t, char *at, const lying *l, const double *x) {
 /* Poison between rows: NaN where there is one. */
 static void lay(tg_gates *g, int part, const char *name, tg_type t, const lying *l, const double *x) {
   guard(g, part, name, bytes_of(l, t), g->which->front);
-  memset(g->part[part].at, 0xff, g->part[part].bytes);
-  put_all(t, g->part[part].at, l, x);
+  memset(g->part[part].in.data, 0xff, g->part[part].in.bytes);
+  put_all(t, g->part[part].in.data, l, x);
 }
 
 /* Weights of few bits, in memory of their own form, and what belongs to them. */
@@ -160,8 +149,8 @@ static void lay_weights(tg_gates *g, const gate_product *p, const lying *b, tg_g
   if (q->b_major == TG_GEMM_STRIDES && !q->panel) lay(g, 1, "B", q->b, b, p->whole), ld = b->row;
   else {
     guard(g, 1, "B", tg_gate_lay_weights(p, ld, NULL), g->which->front);
-    memset(g->part[1].at, 0xff, g->part[1].bytes);
-    tg_gate_lay_weights(p, ld, (uint8_t *)g->part[1].at);
+    memset(g->part[1].in.data, 0xff, g->part[1].in.bytes);
+    tg_gate_lay_weights(p, ld, (uint8_t *)g->part[1].in.data);
   }
   lying l = {p->groups, n, by_column ? 1 : n + g->which->pad_b, by_column ? p->groups + g->which->pad_b : 1};
   lay(g, SCALE, "scale", q->scale, &l, p->scale);
@@ -172,10 +161,10 @@ static void lay_weights(tg_gates *g, const gate_product *p, const lying *b, tg_g
 
 /* C's elements get the pattern that is around them, or NaN. */
 static void each_byte(tg_gates *g, const lying *l, bool poison) {
-  size_t size = (size_t)tg_type_bytes(g->problem->c), first = (size_t)(g->part[2].at - g->part[2].map) - g->part[2].page;
+  size_t size = (size_t)tg_type_bytes(g->problem->c), first = (size_t)(g->part[2].in.data - g->part[2].in.room);
   bool turned = l->row < l->column;   /* by lines of neighbours */
   int64_t lines = turned ? l->columns : l->rows, along = turned ? l->rows : l->columns, step = turned ? l->row : l->column;
-  char *base = g->part[2].map + g->part[2].page;
+  char *base = g->part[2].in.room;
   for (int64_t i = 0; i < lines; i++)
     for (int64_t k = 0, n = step == 1 ? along : 1; k < along; k += n) {
       size_t at = first + (turned ? place(l, k, i) : place(l, i, k)) * size, bytes = (size_t)n * size;
@@ -187,7 +176,7 @@ static void each_byte(tg_gates *g, const lying *l, bool poison) {
 /* C: what is read, or poison; between its rows a pattern that must stay. */
 static void lay_c(tg_gates *g, const lying *l, const double *x) {
   guard(g, 2, "C", bytes_of(l, g->problem->c), g->which->front);
-  if (x) put_all(g->problem->c, g->part[2].at, l, x);
+  if (x) put_all(g->problem->c, g->part[2].in.data, l, x);
   else each_byte(g, l, true);
 }
 
@@ -215,13 +204,13 @@ static void wrong_element(tg_gates *g, int64_t i, int64_t j, double got, double 
 /* What lies around C and between its rows is as it was. C's own elements are given up. */
 static void judge_padding(tg_gates *g, const lying *l) {
   const guarded *p = &g->part[2];
-  size_t size = (size_t)tg_type_bytes(g->problem->c), first = (size_t)(p->at - p->map) - p->page, data = p->map_bytes - 2 * p->page;
-  const char *base = p->map + p->page;
+  size_t size = (size_t)tg_type_bytes(g->problem->c), first = (size_t)(p->in.data - p->in.room), data = p->in.room_bytes;
+  const char *base = p->in.room;
   each_byte(g, l, false);
   size_t i = disturbed(g, base, 0, data);
   if (i == data) return;
   if (i < first) wrong(g, -1, -1, 0, 0, "written %zu bytes before C", first - i);
-  else if (i >= first + p->bytes) wrong(g, -1, -1, 0, 0, "written %zu bytes behind the end of C", i - first - p->bytes);
+  else if (i >= first + p->in.bytes) wrong(g, -1, -1, 0, 0, "written %zu bytes behind the end of C", i - first - p->in.bytes);
   else {
     int64_t at = (int64_t)((i - first) / size), step = l->row > l->column ? l->row : l->column;
     wrong(g, -1, -1, 0, 0, "written between the elements of C, %lld elements behind the beginning of %s %lld", (long long)(at % step), l->row >= l->column ? "row" : "column", (long long)(at / step));
@@ -231,13 +220,13 @@ static void judge_padding(tg_gates *g, const lying *l) {
 static void judge_inputs(tg_gates *g) {
   for (int i = 0; i < PARTS; i++) {
     const guarded *p = &g->part[i];
-    if (i != 2 && p->map && tg_hash(p->map + p->page, p->map_bytes - 2 * p->page, 0) != p->hash) wrong(g, -1, -1, 0, 0, "%s was written", p->name);
+    if (i != 2 && p->in.map && tg_hash(p->in.room, p->in.room_bytes, 0) != p->hash) wrong(g, -1, -1, 0, 0, "%s was written", p->name);
   }
 }
 
 /* ---- one run ---- */
 
-static tg_argument argument(const guarded *p) { return (tg_argument){p->at, p->bytes}; }
+static tg_argument argument(const guarded *p) { return (tg_argument){p->in.data, p->in.bytes}; }
 
 /* Runs the candidate on p; what must hold of memory is judged, C comes back. */
 static double *run(tg_gates *g, gate_product *p) {
@@ -263,14 +252,14 @@ static double *run(tg_gates *g, gate_product *p) {
   }
   o.a = argument(&g->part[0]), o.b = argument(&g->part[1]), o.c = argument(&g->part[2]), o.alpha = argument(&g->part[3]), o.beta = argument(&g->part[4]);
   for (int i = 0; i < PARTS; i++)
-    if (g->part[i].map) g->part[i].hash = tg_hash(g->part[i].map + g->part[i].page, g->part[i].map_bytes - 2 * g->part[i].page, 0);
+    if (g->part[i].in.map) g->part[i].hash = tg_hash(g->part[i].in.room, g->part[i].in.room_bytes, 0);
   double start = tg_now();
   tg_status status = g->run(g->user, &o, message, sizeof message);
   g->seconds = tg_now() - start;
   if (status != TG_OK) return wrong(g, -1, -1, 0, 0, "it cannot be run: %s", message), NULL;
   double *got = tg_new(&g->env, double, w->m * w->n);
   for (int64_t i = 0; i < w->m; i++)
-    for (int64_t j = 0; j < w->n; j++) got[i * w->n + j] = get(q->c, g->part[2].at, place(&c, i, j));
+    for (int64_t j = 0; j < w->n; j++) got[i * w->n + j] = get(q->c, g->part[2].in.data, place(&c, i, j));
   judge_padding(g, &c);
   judge_inputs(g);
   return got;

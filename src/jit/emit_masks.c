@@ -246,9 +246,10 @@ static LLVMValueRef cut_one(cutter *c, const access *a, window reg) {
   for (uint32_t r = 0; r < (count ? count : 1); r++) {
     window now = count ? runs[r] : w;
     LLVMValueRef v = count ? plain(c, a, reg, now) : under_mask(c, a, now);
-    if (count && now.n == 1) single[now.from - reg.from] = v;
+    bool alone = count && now.n == 1;
+    if (alone) single[now.from - reg.from] = v;
     for (uint32_t i = 0; load && i < now.n; i++)
-      picks[now.from - reg.from + i] = now.n == 1 ? (pick){NULL, 0} : (pick){v, TG_MUTANT("registers: lanes of a narrower access", i, now.n - 1 - i)};
+      picks[now.from - reg.from + i] = alone ? (pick){NULL, 0} : (pick){v, TG_MUTANT("registers: lanes of a narrower access", i, now.n - 1 - i)};
   }
   if (!load) return NULL;
   all = tg_cut_assemble(c, picks, reg.n, a->element);

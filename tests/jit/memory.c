@@ -2,26 +2,13 @@
  * Accesses, loops, phases: hand-made linear programs, run by the interpreter and as machine code, must leave the same bytes. Every
  * buffer ends (and, in a second run, begins) at a page that may not be touched. */
 #define _GNU_SOURCE
-#include <sys/mman.h>
+#include "base/guard.h"
 #include "interp/interp.h"
 #include "jit.h"
 
-enum { PAGE = 4096, MAX = 6 };
+enum { MAX = 6 };
 
-typedef struct { tg_interp_buffer b[MAX]; void *data[MAX + 1]; uint32_t n; program *p; } setting;
-
-static char *guarded(size_t bytes, bool at_end) {
-  size_t whole = (bytes + PAGE - 1) / PAGE * PAGE;
-  char *m = mmap(NULL, whole + 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  mprotect(m, PAGE, PROT_NONE);
-  mprotect(m + PAGE + whole, PAGE, PROT_NONE);
-  return m + PAGE + (at_end ? whole - bytes : 0);
-}
-
-static void release(char *data, size_t bytes, bool at_end) {
-  size_t whole = (bytes + PAGE - 1) / PAGE * PAGE;
-  munmap(data - (at_end ? whole - bytes : 0) - PAGE, whole + 2 * PAGE);
-}
+typedef struct { tg_interp_buffer b[MAX]; tg_guarded g[MAX]; void *data[MAX + 1]; uint32_t n; program *p; } setting;
 
 static void fill(char *data, tg_type t, size_t bytes, uint32_t seed) {
   uint32_t size = (uint32_t)tg_type_bytes(t);
@@ -53,7 +40,8 @@ static void compare(program *p, const char *name) {
       const tg_uop *u = p->list.data[i];
       if (u->op != TG_OP_DEFINE || p->j.buffers.data[(uint32_t)u->arg].role == TG_ROLE_TEMP) continue;
       size_t bytes = (size_t)u->src[0]->arg * (size_t)tg_type_bytes(u->type);
-      s.data[s.n] = guarded(bytes, at_end);
+      CHECK(tg_guard_take(&s.g[s.n], bytes, 0, !at_end), "memory");
+      s.data[s.n] = s.g[s.n].data;
       fill(s.data[s.n], u->type, bytes, 7 * s.n + 1);
       s.b[s.n].bytes = bytes;
       s.b[s.n].data = malloc(bytes);
@@ -68,7 +56,7 @@ static void compare(program *p, const char *name) {
       while (at < s.b[i].bytes && ((char *)s.data[i])[at] == ((char *)s.b[i].data)[at]) at++;
       CHECK(at == s.b[i].bytes, "%s: buffer %u differs at byte %zu", name, i, at);
       free(s.b[i].data);
-      release(s.data[i], s.b[i].bytes, at_end);
+      tg_guard_drop(&s.g[i]);
     }
     if (!ok) break;
   }
@@ -455,8 +443,9 @@ static void atomics(tg_jit *jit, tg_type t, uint32_t lanes, bool gated) {
   compare(&s.p, "atomics");
 }
 
-/* Streaming stores of rows of `lanes`, the first at element `from`: where a vector of them is aligned, there are two entries, the second for any address; else none streams. */
-static void streams(tg_jit *jit, uint32_t lanes, uint32_t pitch, uint32_t from) {
+/* Streaming stores of rows of `lanes`, the first at element `from`: where each of their registers is aligned, there are two entries, the second for any address; else none streams.
+ * runs: this machine runs code of the target. */
+static void streams(tg_jit *jit, bool runs, uint32_t lanes, uint32_t pitch, uint32_t from) {
   scene s = {.n = 0};
   program_begin(&s.p, jit);
   tg_job *j = &s.p.j;
@@ -468,6 +457,10 @@ static void streams(tg_jit *jit, uint32_t lanes, uint32_t pitch, uint32_t from) 
   loop(&s, i);
   CHECK(program_load(&s.p), "streams");
   CHECK(s.p.info.aligned == (aligned ? 2 : 0), "%u lanes every %u from %u: the output is streamed to", lanes, pitch, from);
+  if (!runs) {
+    program_end(&s.p);
+    return;
+  }
   float *a = aligned_alloc(64, 512), *r = aligned_alloc(64, 512), workspace[64];
   for (int k = 0; k < 64; k++) a[k] = (float)k;
   for (uint32_t shift = 0; shift < 2; shift++) {
@@ -480,6 +473,16 @@ static void streams(tg_jit *jit, uint32_t lanes, uint32_t pitch, uint32_t from) 
   free(a);
   free(r);
   program_end(&s.p);
+}
+
+static void all_streams(tg_jit *jit, bool runs) {
+  for (uint32_t lanes = 4; lanes <= 16; lanes *= 2) {
+    streams(jit, runs, lanes, lanes, 0);
+    streams(jit, runs, lanes, lanes, 1);
+    streams(jit, runs, lanes, lanes, lanes / 2);
+    streams(jit, runs, lanes, lanes, lanes);
+    streams(jit, runs, lanes, lanes / 2, 0);
+  }
 }
 
 /* What a condition for all lanes shuts is read from the start of the workspace: that is touched first, for masked loads of memory that is not there yet take hundreds of cycles each. */
@@ -601,12 +604,11 @@ int main(int argc, char **argv) {
     atomics(jit, TG_F64, 4, gated);
     if (has_type(jit, TG_F16)) atomics(jit, TG_F16, 4, gated);
   }
-  for (uint32_t lanes = 4; lanes <= 16; lanes *= 2) {
-    streams(jit, lanes, lanes, 0);
-    streams(jit, lanes, lanes, 1);
-    streams(jit, lanes, lanes, lanes / 2);
-    streams(jit, lanes, lanes, lanes);
-    streams(jit, lanes, lanes / 2, 0);
+  all_streams(jit, true);
+  for (uint32_t i = 0; tg_target_name(i); i++) {   /* whatever the machine is */
+    tg_target row;
+    tg_jit *named = tg_target_named(&row, tg_target_name(i)) && row.arch == tg_jit_target(jit)->arch ? open_jit(row.name) : NULL;
+    if (named) all_streams(named, false), tg_jit_close(named);
   }
   shut_loads(jit);
   missing_function();

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT
+ * Memory between two pages that nobody may touch. */
+#define _GNU_SOURCE
+#include <sys/mman.h>
+#include <unistd.h>
+#include "base/guard.h"
+
+bool tg_guard_take(tg_guarded *g, size_t bytes, size_t beside, bool front) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE), room = (bytes + beside + page - 1) / page * page;
+  if (!room) room = page;
+  *g = (tg_guarded){.map_bytes = room + 2 * page, .room_bytes = room, .bytes = bytes, .page = page};
+  char *map = mmap(NULL, g->map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (map == MAP_FAILED) return false;
+  g->map = map;
+  g->room = map + page;
+  g->data = g->room + (front ? 0 : room - bytes);
+  if (!mprotect(map, page, PROT_NONE) && !mprotect(g->room + room, page, PROT_NONE)) return true;
+  tg_guard_drop(g);
+  return false;
+}
+
+void tg_guard_lock(const tg_guarded *g, bool locked) { mprotect(g->room, g->room_bytes, locked ? PROT_READ : PROT_READ | PROT_WRITE); }
+
+void tg_guard_drop(tg_guarded *g) {
+  if (g->map) munmap(g->map, g->map_bytes);
+  *g = (tg_guarded){.map = NULL};
+}
