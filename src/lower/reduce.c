@@ -3,14 +3,17 @@
  *
  * Needs a versioned program; leaves one without REDUCE and GET. A REDUCE stands at the innermost statement list that
  * has every range it uses and every store whose result it reads, before the statement of that list that uses it first;
- * so what does not depend on an inner loop leaves it, and equal reductions are computed once. Its sequential ranges
- * are loops around one update; each combination of its upcast, local and lane ranges has an accumulator of its own, combined
- * afterwards by halving (docs/ir.md has the order; FOLD for lanes, vectors of half the width for lanes of tuples); a thread range writes one partial result per iteration to LOCAL
+ * so what does not depend on an inner loop leaves it, and equal reductions (same.c) are computed once. Loads whose places are proved only for the
+ * iterations of a loop that may not run are no reason to stay in it: the reduction then stands before it in a loop of one iteration, or of none if it will
+ * not be used (needed.c). Its sequential ranges are loops around one update; each combination of its upcast, local and lane ranges has an accumulator
+ * of its own, combined afterwards by halving (docs/ir.md has the order; FOLD for lanes, vectors of half the width for lanes of tuples); a thread range writes one partial result per iteration to LOCAL
  * memory at SINK level, and the statements after that loop combine them.
  *
  * On a target with lanes the local and lane ranges stay: the accumulators are a tile over them, the result is a register of its own that
  * is stored the FOLD of that tile (of tuples: halved in lockstep, a tile a step), and pass distribute finds the threads for both. */
 #include "lower/sweep.h"
+
+enum { MAX_VALUES = 8, MAX_RANGES = 8, MAX_PREFETCHES = 256, MAX_LEVELS = 64 };
 
 typedef struct level {
   struct level *outer;
@@ -19,6 +22,8 @@ typedef struct level {
   bool lane;                   /* within a lane range */
   bool open, runs;             /* runs: at least once, proved */
   TG_VEC(const tg_uop *) out;
+  const tg_uop *const *rest;   /* of the old program: the list's statements from the one in work on; of a reduction's loop none */
+  uint32_t rest_n;
 } level;
 
 typedef struct { const tg_uop *u; uint32_t next; } frame;
@@ -74,6 +79,17 @@ static bool binds(const tg_uop *reduce, const tg_uop *range) {
   return false;
 }
 
+static bool in_lockstep(const tg_uop *range) {
+  tg_kind k = tg_range_kind(range);
+  return k == TG_LANE || k == TG_UPCAST || k == TG_LOCAL || k == TG_GROUP;
+}
+
+static bool over_threads(const tg_uop *reduce) {
+  for (uint32_t i = 0; i < tg_reduce_info(reduce).ranges; i++)
+    if (tg_range_kind(tg_reduce_ranges(reduce)[i]) == TG_THREAD) return true;
+  return false;
+}
+
 /* Is the element of a load there, with a value, whatever loops around it run? */
 static bool proved_alone(state *s, const tg_uop *load) {
   const tg_buffer *b = tg_buffer_info(s->j, load->src[0]);
@@ -88,8 +104,37 @@ static bool proved_alone(state *s, const tg_uop *load) {
   return true;
 }
 
+/* Can it be asked in that list? Of ranges around it, and of memory that nothing stores to. */
+static bool known_in(state *s, const level *l, const tg_uop *u) {
+  tg_sweep w = tg_sweep_of(s->j, u);
+  for (uint32_t i = 0; i < w.n; i++) {
+    const tg_uop *x = w.u[i];
+    if (x->op == TG_OP_REDUCE || x->op == TG_OP_SHUFFLE || x->op == TG_OP_AFTER) return false;
+    if (x->op == TG_OP_LOAD && !proved_alone(s, x)) return false;
+    if (x->op != TG_OP_RANGE) continue;
+    const level *h = s->to[x->id] ? s->home[x->id] : NULL;
+    if (!h || !h->open || h->depth > l->depth || in_lockstep(x)) return false;
+  }
+  return true;
+}
+
+/* Where a reduction can stand whose loads are legal only where it is used: the outermost list, from h on, in which it can be asked
+ * whether it will be. */
+static level *asked_home(state *s, level *h, level *idle, const tg_uop *reduce, const tg_uop **needed) {
+  level *chain[MAX_LEVELS];
+  uint32_t n = 0;
+  for (level *l = idle->outer; l && l->depth >= h->depth && n < MAX_LEVELS; l = l->outer) chain[n++] = l;
+  while (n-- > 0) {
+    if (!chain[n]->rest_n) continue;
+    *needed = tg_needed(s->j, chain[n]->rest_n, chain[n]->rest, reduce);
+    if (known_in(s, chain[n], *needed)) return chain[n];
+  }
+  *needed = NULL;
+  return idle;
+}
+
 /* The deepest list that something below needs. Ranges bound below have no list yet and do not count. */
-static level *home_of(state *s, const tg_uop *reduce) {
+static level *home_of(state *s, const tg_uop *reduce, const tg_uop **needed) {
   level *h = s->sink, *idle = s->now;   /* idle: the innermost loop around the use that may not run */
   TG_VEC(const tg_uop *) stack = {0}, loads = {0};
   s->epoch++;
@@ -113,14 +158,17 @@ static level *home_of(state *s, const tg_uop *reduce) {
     for (uint32_t i = 0; i < n; i++) tg_push(&s->j->env, &stack, u->src[i]);
   }
   while (idle->depth > h->depth && idle->runs) idle = idle->outer;
-  for (uint32_t i = 0; i < loads.n && TG_MUTANT("reduce: loads moved before an idle loop", idle->depth > h->depth, false); i++)
-    if (!proved_alone(s, loads.data[i])) h = idle;
+  bool proved = idle->depth <= h->depth || TG_MUTANT("reduce: loads moved before an idle loop", false, true);
+  for (uint32_t i = 0; i < loads.n && !proved; i++) {
+    if (proved_alone(s, loads.data[i])) continue;
+    if (s->device || over_threads(reduce) || TG_MUTANT("reduce: sinks into a loop that may not run", false, true)) return idle;
+    return asked_home(s, h, idle, reduce, needed);
+  }
   return h;
 }
 
 /* ---- one reduction ---- */
 
-enum { MAX_VALUES = 8, MAX_RANGES = 8, MAX_PREFETCHES = 256 };
 
 typedef struct {
   state *s;
@@ -446,14 +494,32 @@ static void put_prefetches(plan *p, level *l, uint32_t range, uint32_t n, const 
   s->now = now;
 }
 
+/* A loop of one iteration if the reduction will be used, and of none else. */
+static level *open_asked(state *s, level *outer, const tg_uop *needed) {
+  tg_job *j = s->j;
+  level *l = tg_new(&j->env, level, 1);
+  tg_sweep w = tg_sweep_of(j, needed);
+  const tg_uop **from = tg_new(&j->env, const tg_uop *, 2 * (size_t)w.n), **to = from + w.n;
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < w.n; i++)
+    if (w.u[i]->op == TG_OP_RANGE) from[n] = w.u[i], to[n++] = s->to[w.u[i]->id];
+  const tg_uop *once = tg_substitute(j, needed, n, from, to);
+  once = TG_MUTANT("reduce: moved before a loop that may not run, unasked", once, tg_index(j, 1));
+  *l = (level){.outer = outer, .depth = outer->depth + 1, .lane = outer->lane, .open = true};
+  l->range = tg_range_new(j, "once", once, TG_LOOP, UINT32_MAX, s->pos);
+  return l;
+}
+
 static void lower_reduce(state *s, const tg_uop *reduce) {
   plan p = {.s = s, .reduce = reduce, .info = tg_reduce_info(reduce)};
-  level *home = home_of(s, reduce), *base = home, *now = s->now, *l;
+  const tg_uop *needed = NULL;
+  level *home = home_of(s, reduce, &needed), *base = home, *now = s->now, *l;
   const tg_uop *value[MAX_VALUES] = {0}, *sub[MAX_RANGES], *prefetch[MAX_PREFETCHES];
   uint32_t prefetches = s->ahead ? find_prefetches(&p, prefetch, MAX_PREFETCHES) : 0;
   sort_ranges(&p, home);
   if (p.thread) base = open_level(s, home, p.thread, range_of(s, p.thread, TG_THREAD));
   l = base;
+  if (needed && !tg_is_const(needed, 1)) l = open_asked(s, l, needed);
   for (uint32_t i = 0; i < p.nseq; i++) {
     l = open_level(s, l, p.sequential[i], range_of(s, p.sequential[i], tg_range_kind(p.sequential[i])));
     put_prefetches(&p, l, i, prefetches, prefetch);
@@ -535,7 +601,11 @@ static void process(state *s, level *l, const tg_uop *u) {
   s->now = l;
   if (u->op == TG_OP_END) {
     level *body = open_level(s, l, u->src[0], range_of(s, u->src[0], tg_range_kind(u->src[0])));
-    for (uint32_t i = 1; i < u->n; i++) process(s, body, u->src[i]);
+    for (uint32_t i = 1; i < u->n; i++) {
+      body->rest = u->src + i;
+      body->rest_n = u->n - i;
+      process(s, body, u->src[i]);
+    }
     close_level(s, body);
     s->now = l;
   } else {
@@ -552,55 +622,19 @@ static bool has(tg_job *j, const tg_uop *sink, tg_op op) {
   return false;
 }
 
-/* A word of the schedule may change a reduction in one place and leave its twin elsewhere: both then bind the same range, and
- * would become two loops over it. The second gets ranges of its own. */
-typedef struct { const tg_uop **owner; bool shared; } ownership;
-
-static bool claims(ownership *o, const tg_uop *reduce, const tg_uop *range) {
-  const tg_uop **owner = &o->owner[tg_range_ordinal(range)];
-  if (!*owner) *owner = reduce;
-  return *owner == reduce;
-}
-
-static const tg_uop *own_ranges(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
-  ownership *o = user;
-  if (old->op != TG_OP_REDUCE) return NULL;
-  uint32_t n = tg_reduce_info(old).ranges, body = old->n - n, taken = 0;
-  const tg_uop *from[MAX_RANGES], *to[MAX_RANGES], *fresh[3 * 8 + 8];
-  memcpy(fresh, src, old->n * sizeof *src);
-  for (uint32_t i = 0; i < n; i++) {
-    const tg_uop *r = fresh[body + i], *extent = tg_substitute(j, tg_extent(r), taken, from, to);
-    if (!claims(o, old, tg_reduce_ranges(old)[i])) {
-      const tg_range_info info = j->ranges.data[tg_range_ordinal(r)];
-      from[taken] = r;
-      fresh[body + i] = to[taken++] = tg_range_new(j, info.name, extent, tg_range_kind(r), info.from, info.pos);
-    } else if (extent != tg_extent(r)) {
-      from[taken] = r;
-      fresh[body + i] = to[taken++] = tg_range_again(j, r, extent, tg_range_kind(r));
-    }
-  }
-  for (uint32_t i = 0; taken && i < body; i++) fresh[i] = tg_substitute(j, fresh[i], taken, from, to);
-  return taken ? tg_with_sources(j, old, fresh) : NULL;
-}
-
-static const tg_uop *part_twins(tg_job *j, const tg_uop *sink) {
-  ownership o = {tg_new(&j->env, const tg_uop *, j->ranges.n + 1), false};
-  uint32_t n;
-  const tg_uop **order = tg_toposort(j, sink, &n);
-  for (uint32_t i = 0; i < n; i++)
-    for (uint32_t k = 0; order[i]->op == TG_OP_REDUCE && k < tg_reduce_info(order[i]).ranges; k++) o.shared |= !claims(&o, order[i], tg_reduce_ranges(order[i])[k]);
-  return o.shared ? tg_map(j, sink, own_ranges, NULL, &o) : sink;
-}
-
 const tg_uop *tg_pass_reduce(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
   bool ahead = has(j, sink, TG_OP_AHEAD);   /* of a sum of one term too, which is no REDUCE any more */
   if (!ahead && !has(j, sink, TG_OP_REDUCE)) return sink;
-  sink = part_twins(j, sink);
+  sink = tg_part_twins(j, ahead ? sink : tg_same_reductions(j, sink));
   uint32_t n = j->uops.n;
   level top = {.open = true, .runs = true};
   state s = {.j = j, .to = tg_new(&j->env, const tg_uop *, n), .home = tg_new(&j->env, level *, n), .values = tg_new(&j->env, const tg_uop **, n),
              .seen = tg_new(&j->env, uint32_t, n), .n = n, .sink = &top, .device = l->target && l->target->lanes > 1,
              .ahead = ahead};
-  for (uint32_t i = 0; i < sink->n; i++) process(&s, &top, sink->src[i]);
+  for (uint32_t i = 0; i < sink->n; i++) {
+    top.rest = sink->src + i;
+    top.rest_n = sink->n - i;
+    process(&s, &top, sink->src[i]);
+  }
   return tg_versioned(j, tg_sink(j, top.out.n, top.out.data));
 }

@@ -30,6 +30,11 @@ const tg_uop *tg_raise_accumulation(tg_job *j, const tg_uop *end);
 
 /* Of pass raise (loosen.c): loads of inputs without those conditions that only choose whether they are used. Takes and leaves a plain program. */
 const tg_uop *tg_loosen_gates(tg_job *j, const tg_uop *plain);
+/* Of pass reduce (same.c): reductions that are equal but for the names of their ranges and the order of operands are one node. */
+const tg_uop *tg_same_reductions(tg_job *j, const tg_uop *sink);
+const tg_uop *tg_part_twins(tg_job *j, const tg_uop *sink);   /* those that bind one range and are not the same get ranges of their own */
+/* Of pass reduce (needed.c): above 0 if one of the statements will use the reduction; INDEX, of the extents around its uses. */
+const tg_uop *tg_needed(tg_job *j, uint32_t n, const tg_uop *const *statements, const tg_uop *reduce);
 /* Of pass coalesce (transpose.c): n gathers of n lanes side by side in memory are n contiguous loads, transposed. Subscripts in their final forms. */
 const tg_uop *tg_transpose_gathers(tg_job *j, const tg_uop *sink);
 /* Of pass index (copies.c): asynchronous copies as wide as they can be; those that cannot be are stores like others. Device form. */

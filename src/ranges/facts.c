@@ -302,13 +302,14 @@ static bool by_cases(tg_polys *c, tg_poly p) {
 bool tg_nonpositive(tg_polys *c, tg_poly p) {
   if (c->asking) return nonpositive(c, p, 0, c->depth + NESTED); /* within a question (a quotient's remainder): shares what is left */
   if (p.n > 0) p = tightened(c, p); /* as facts are */
-  for (uint32_t f = 0; p.n >= 0 && f < c->facts; f++) { /* a fact as it stands */
+  for (uint32_t f = 0; p.n >= 0 && f < c->facts; f++) { /* a fact as it stands, up to what the range of the difference allows */
     if (c->fact[f].n < p.n - 1 || c->fact[f].n > p.n + 1) continue;
     tg_bump_mark m = tg_scratch_mark(c);
     tg_poly d = tg_poly_minus(c, p, c->fact[f]);
-    bool same = d.n >= 0 && tg_poly_is_const(d) && tg_poly_constant(d) <= 0;
+    tg_i128 lo, hi = 1;
+    if (d.n >= 0) tg_poly_range(c, d, &lo, &hi);
     tg_scratch_release(c, m);
-    if (same) return true;
+    if (hi <= 0) return true;
   }
   c->budget = BUDGET;
   c->asking = true;
