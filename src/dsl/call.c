@@ -204,19 +204,8 @@ static tg_expr parse_argument_of_extreme(tg_parser *p, tg_token t, const binders
   if (type == TG_BOOL || type == TG_E4M3 || type == TG_E5M2) tg_expr_fail(p, &e, "%.*s of %s", (int)t.len, p->src->text + t.off, tg_type_name[type]);
   const tg_uop *place = b->ranges[0];
   for (uint32_t i = 1; i < b->n; i++) place = tg_op2(j, TG_OP_ADD, tg_op2(j, TG_OP_MUL, place, tg_extent(b->ranges[i])), b->ranges[i]);
-  const tg_uop *arg[4];
-  for (int i = 0; i < 4; i++) arg[i] = tg_make(j, TG_OP_ARG, i & 1 ? TG_I32 : type, 1, i, 0, NULL);
-  const tg_uop *less = largest ? tg_op2(j, TG_OP_LT, arg[0], arg[2]) : tg_op2(j, TG_OP_LT, arg[2], arg[0]);
-  const tg_uop *same = tg_op2(j, TG_OP_EQ, arg[0], arg[2]);
-  if (tg_is_float(type)) {   /* NaN wins, as max and min have it */
-    const tg_uop *na = tg_op2(j, TG_OP_NE, arg[0], arg[0]), *nb = tg_op2(j, TG_OP_NE, arg[2], arg[2]);
-    less = tg_op2(j, TG_OP_OR, less, tg_op2(j, TG_OP_AND, nb, tg_op1(j, TG_OP_NOT, na)));
-    same = tg_op2(j, TG_OP_OR, same, tg_op2(j, TG_OP_AND, na, nb));
-  }
-  const tg_uop *right = tg_op2(j, TG_OP_OR, less, tg_op2(j, TG_OP_AND, same, tg_op2(j, TG_OP_LT, arg[3], arg[1])));
-  const tg_uop *values[2] = {e.u, tg_cast(j, TG_I32, place)};
-  const tg_uop *inits[2] = {tg_identity(j, largest ? TG_OP_MAX : TG_OP_MIN, type), tg_const_int(j, TG_I32, INT32_MAX)};
-  const tg_uop *combined[2] = {tg_op3(j, TG_OP_WHERE, right, arg[2], arg[0]), tg_op3(j, TG_OP_WHERE, right, arg[3], arg[1])};
+  const tg_uop *values[2] = {e.u, tg_cast(j, TG_I32, place)}, *inits[2], *combined[2];
+  tg_extreme_parts(j, type, largest, inits, combined);
   const tg_uop *r = make_reduce(p, (tg_reduce_arg){.values = 2, .generic = true}, b, values, inits, combined);
   return result(p, tg_make(j, TG_OP_GET, TG_I32, 1, 1, 1, &r), &t);
 }

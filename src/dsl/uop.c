@@ -414,6 +414,35 @@ const tg_uop *tg_identity(tg_job *j, tg_op op, tg_type t) {
   }
 }
 
+void tg_extreme_parts(tg_job *j, tg_type t, bool largest, const tg_uop *inits[2], const tg_uop *combined[2]) {
+  const tg_uop *arg[4];
+  for (int i = 0; i < 4; i++) arg[i] = tg_make(j, TG_OP_ARG, i & 1 ? TG_I32 : t, 1, i, 0, NULL);
+  const tg_uop *less = largest ? tg_op2(j, TG_OP_LT, arg[0], arg[2]) : tg_op2(j, TG_OP_LT, arg[2], arg[0]);
+  const tg_uop *same = tg_op2(j, TG_OP_EQ, arg[0], arg[2]);
+  if (tg_is_float(t)) {   /* NaN wins, as max and min have it */
+    const tg_uop *na = tg_op2(j, TG_OP_NE, arg[0], arg[0]), *nb = tg_op2(j, TG_OP_NE, arg[2], arg[2]);
+    less = tg_op2(j, TG_OP_OR, less, tg_op2(j, TG_OP_AND, nb, tg_op1(j, TG_OP_NOT, na)));
+    same = tg_op2(j, TG_OP_OR, same, tg_op2(j, TG_OP_AND, na, nb));
+  }
+  const tg_uop *right = tg_op2(j, TG_OP_OR, less, tg_op2(j, TG_OP_AND, same, tg_op2(j, TG_OP_LT, arg[3], arg[1])));
+  inits[0] = tg_identity(j, largest ? TG_OP_MAX : TG_OP_MIN, t);
+  inits[1] = tg_const_int(j, TG_I32, INT32_MAX);
+  combined[0] = tg_op3(j, TG_OP_WHERE, right, arg[2], arg[0]);
+  combined[1] = tg_op3(j, TG_OP_WHERE, right, arg[3], arg[1]);
+}
+
+const tg_uop *tg_extreme_of(tg_job *j, const tg_uop *get) {
+  if (get->op != TG_OP_GET || get->arg != 1 || get->type != TG_I32 || get->src[0]->op != TG_OP_REDUCE) return NULL;
+  const tg_uop *r = get->src[0], *parts[4];
+  tg_reduce_arg a = tg_reduce_info(r);
+  if (!a.generic || a.values != 2) return NULL;
+  for (int largest = 0; largest < 2; largest++) {
+    tg_extreme_parts(j, (tg_type)r->src[0]->type, largest, parts, parts + 2);
+    if (!memcmp(parts, r->src + 2, sizeof parts)) return r;
+  }
+  return NULL;
+}
+
 /* ---- positions ---- */
 
 void tg_set_pos(tg_job *j, const tg_uop *statement, tg_pos p) {

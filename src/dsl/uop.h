@@ -239,6 +239,11 @@ const tg_uop *tg_reduce(tg_job *j, tg_reduce_arg a, const tg_uop *const *values,
 const tg_uop *tg_reduce_like(tg_job *j, const tg_uop *reduce, const tg_uop *const *src, uint32_t ranges_n, const tg_uop *const *ranges);
 static inline const tg_uop *const *tg_reduce_ranges(const tg_uop *reduce) { return reduce->src + reduce->n - tg_reduce_info(reduce).ranges; }
 const tg_uop *tg_identity(tg_job *j, tg_op op, tg_type t);   /* of ADD, MUL, MAX, MIN, AND, OR */
+/* argmax and argmin: a GENERIC reduction of values of this type and their places, i32. Of all terms the largest (smallest), NaN before all, the first of equals: so
+ * the place of a term, if there is one. */
+void tg_extreme_parts(tg_job *j, tg_type t, bool largest, const tg_uop *inits[2], const tg_uop *combined[2]);
+/* The place found by an argmax or argmin: its reduction, else NULL. The place of term i.. is the reduction's source 1. */
+const tg_uop *tg_extreme_of(tg_job *j, const tg_uop *get);
 
 /* Positions. */
 void tg_set_pos(tg_job *j, const tg_uop *statement, tg_pos p);

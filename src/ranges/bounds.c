@@ -278,6 +278,25 @@ static tg_bounds compute(tg_job *j, const tg_uop *u, const tg_bounds *b) {
 
 static bool looks_below(const tg_uop *u) { return u->op == TG_OP_RANGE || (tg_ops[u->op].flags & TG_OPF_W && u->op != TG_OP_BITCAST); }
 
+/* Bounds of the place that argmax or argmin finds: that of a term, where there is one; else none that is of use. First its place, then the extents. */
+static tg_bounds place_of(const tg_uop *u, const tg_bounds *b, uint32_t n) {
+  for (uint32_t i = 1; i < n; i++)
+    if (TG_MUTANT("bounds: argmax of nothing", b[i].lo < 1, false)) return of_type(u->type);
+  return b[0];
+}
+
+/* What the bounds of a node are found from; at most 9. */
+static uint32_t sources_of(tg_job *j, const tg_uop *u, const tg_uop **src) {
+  const tg_uop *extreme = tg_extreme_of(j, u);
+  uint32_t n = 0;
+  if (extreme) {
+    src[n++] = extreme->src[1];
+    for (uint32_t i = 0; i < tg_reduce_info(extreme).ranges; i++) src[n++] = tg_extent(tg_reduce_ranges(extreme)[i]);
+  } else if (looks_below(u))
+    while (n < u->n && n < 3) src[n] = u->src[n], n++;
+  return n;
+}
+
 /* Room for every node there is: they are asked for in bursts. */
 static void widen(tg_job *j, tg_known *k) {
   uint32_t cap = j->uops.n + j->uops.n / 2 + 64, *wider = tg_new(&j->env, uint32_t, cap);
@@ -288,11 +307,12 @@ static void widen(tg_job *j, tg_known *k) {
 
 /* Of u, if those of its sources are there; else pushes the sources that are missing. */
 static bool step(tg_job *j, tg_known *k, const tg_uop *u) {
-  tg_bounds b[3];
+  tg_bounds b[9];
+  const tg_uop *src[9];
   bool ready = true;
-  uint32_t n = looks_below(u) ? u->n : 0;
-  for (uint32_t i = 0; i < n && i < 3; i++) {
-    const tg_uop *s = u->src[i];
+  uint32_t n = sources_of(j, u, src);
+  for (uint32_t i = 0; i < n; i++) {
+    const tg_uop *s = src[i];
     if (!has_bounds(s)) b[i] = interval(-TG_INF, TG_INF);
     else if (k->bounds_at[s->id]) b[i] = k->bounds.data[k->bounds_at[s->id] - 1];
     else {
@@ -301,7 +321,7 @@ static bool step(tg_job *j, tg_known *k, const tg_uop *u) {
     }
   }
   if (!ready) return false;
-  tg_bounds r = settle(u->type, compute(j, u, b));
+  tg_bounds r = settle(u->type, u->op == TG_OP_GET && n ? place_of(u, b, n) : compute(j, u, b));
   tg_push(&j->env, &k->bounds, r);
   k->bounds_at[u->id] = k->bounds.n;
   return true;

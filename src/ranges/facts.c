@@ -415,10 +415,22 @@ void tg_facts_add(tg_polys *c, const tg_uop *cond, bool holds) {
   }
 }
 
+/* The place that argmax finds among at least one term lies below their number, whatever that is. */
+static void add_place(tg_polys *c, uint32_t atom) {
+  tg_job *j = c->job;
+  const tg_uop *extreme = c->atoms[atom].kind == TG_ATOM_OPAQUE && c->atoms[atom].node && !c->atoms[atom].copy ? tg_extreme_of(j, c->atoms[atom].node) : NULL;
+  if (!extreme || tg_reduce_info(extreme).ranges != 1) return;
+  const tg_uop *range = tg_reduce_ranges(extreme)[0];
+  if (extreme->src[1] != tg_cast(j, TG_I32, range) || tg_bounds_of(j, tg_extent(range)).lo < TG_MUTANT("facts: argmax of nothing", 1, 0) || tg_bounds_of(j, extreme->src[1]).lo < 0) return;
+  tg_poly extent = tg_poly_of(c, tg_extent(range));
+  tg_facts_poly(c, tg_poly_plus(c, tg_poly_minus(c, tg_poly_atom(c, atom), extent), 1));
+}
+
 void tg_facts_basic(tg_polys *c) {
   for (uint32_t i = 0; i < c->job->requires.n; i++) tg_facts_add(c, c->job->requires.data[i], true);
   for (uint32_t i = 0; i < c->n; i++) /* a range that is used is in scope, so its loop runs */
     if (c->atoms[i].kind == TG_ATOM_RANGE && (!tg_poly_is_const(c->atoms[i].a) || tg_poly_constant(c->atoms[i].a) <= 0)) tg_facts_poly(c, tg_poly_plus(c, tg_poly_negate(c, c->atoms[i].a), 1));
+  for (uint32_t i = 0, n = c->n; i < n; i++) add_place(c, i);
 }
 
 bool tg_condition_polys(tg_polys *c, const tg_uop *cond, bool holds, tg_poly *out, uint32_t *n, uint32_t max) {

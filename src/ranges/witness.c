@@ -141,7 +141,7 @@ const char *tg_witness_text(tg_job *j, const tg_witness *w) {
     for (uint32_t i = 0; i < w->n; i++) {
       const tg_uop *u = w->value[i].node;
       int kind = u->op == TG_OP_RANGE ? 0 : u->op == TG_OP_PARAM ? 1 : 2;
-      if (kind != pass || tg_is_float(u->type) || u->type == TG_VOID) continue;
+      if (kind != pass || tg_is_float(u->type) || u->type == TG_VOID || u->op == TG_OP_ARG) continue;   /* a combiner's arguments have no place in the text */
       uint32_t ordinal = tg_range_ordinal(u) & ~(uint32_t)TG_TWIN;
       const char *name = kind == 2 ? tg_text(j, u) : kind == 1 ? j->params.data[u->arg].name : ordinal < j->ranges.n ? j->ranges.data[ordinal].name : "?";
       if (kind == 0 && tg_range_ordinal(u) & TG_TWIN) name = tg_format(&j->env, "%s'", name);
