@@ -23,7 +23,8 @@ extern "C" {
 
 typedef struct tg_builder tg_builder;
 
-/* A kernel: what TG_KERNEL defines. The body is pure: it may run many times, with other knobs. */
+/* A kernel: what TG_KERNEL defines. The body is pure: it may run many times, with other knobs. It runs to its end also after an error, which sticks; a body that
+ * goes on for a million statements more (a loop of C without an end) is left by longjmp, without destructors of C++. */
 typedef struct tg_kernel_def {
   const char *name, *params, *file;
   int line;
@@ -48,6 +49,9 @@ TG_API void tg_add_declaration(tg_builder *b, const char *word, const char *text
 /* word: "range" with text "i, M, upcast", "if" with a condition, "carry" with the tiles, or "merge" with "". live is 0 after an error. */
 TG_API tg_scope tg_scope_open(tg_builder *b, const char *word, const char *text, const char *file, int line);
 TG_API void tg_scope_close(tg_scope *s);
+/* The same without a variable, for scopes that have no name: next is 1 once behind begin, then 0, when it closes the scope that began at this line. */
+TG_API void tg_scope_begin(tg_builder *b, const char *word, const char *text, const char *file, int line);
+TG_API int tg_scope_next(tg_builder *b, int line);
 /* A C value by name: a literal that takes the type of what it meets. */
 TG_API void tg_let_integer(tg_builder *b, const char *name, int64_t value, const char *file, int line);
 TG_API void tg_let_unsigned(tg_builder *b, const char *name, uint64_t value, const char *file, int line);
@@ -69,8 +73,6 @@ TG_API void *tg_builder_user(tg_builder *b);
 #else
 #define TG_UNUSED_
 #endif
-#define TG_PASTE2_(a, b) a##b
-#define TG_PASTE_(a, b) TG_PASTE2_(a, b)
 
 #define TG_KERNEL(NAME, ...)                                                                                       \
   static void NAME##_tg_body(tg_builder *tg_b_, void *tg_user);                                                    \
@@ -99,16 +101,12 @@ TG_API void *tg_builder_user(tg_builder *b);
   for (tg_scope tg_scope_##NAME = tg_scope_open(tg_b_, "range", #NAME ", " #__VA_ARGS__, __FILE__, __LINE__);      \
        tg_scope_##NAME.live; tg_scope_close(&tg_scope_##NAME))
 #define tg_if(...)                                                                                                 \
-  for (tg_scope TG_PASTE_(tg_if_, __LINE__) = tg_scope_open(tg_b_, "if", #__VA_ARGS__, __FILE__, __LINE__);        \
-       TG_PASTE_(tg_if_, __LINE__).live; tg_scope_close(&TG_PASTE_(tg_if_, __LINE__)))
+  for (tg_scope_begin(tg_b_, "if", #__VA_ARGS__, __FILE__, __LINE__); tg_scope_next(tg_b_, __LINE__);)
 /* Around the whole body of a range, the tiles that its iterations carry; at the end, how two of their states become one:
  * tg_range(k, N) tg_carry(m, l) { ..; tg_merge { tg(m = max(a.m, b.m)); .. } } */
 #define tg_carry(...)                                                                                              \
-  for (tg_scope TG_PASTE_(tg_carry_, __LINE__) = tg_scope_open(tg_b_, "carry", #__VA_ARGS__, __FILE__, __LINE__);  \
-       TG_PASTE_(tg_carry_, __LINE__).live; tg_scope_close(&TG_PASTE_(tg_carry_, __LINE__)))
-#define tg_merge                                                                                                   \
-  for (tg_scope TG_PASTE_(tg_merge_, __LINE__) = tg_scope_open(tg_b_, "merge", "", __FILE__, __LINE__);            \
-       TG_PASTE_(tg_merge_, __LINE__).live; tg_scope_close(&TG_PASTE_(tg_merge_, __LINE__)))
+  for (tg_scope_begin(tg_b_, "carry", #__VA_ARGS__, __FILE__, __LINE__); tg_scope_next(tg_b_, __LINE__);)
+#define tg_merge for (tg_scope_begin(tg_b_, "merge", "", __FILE__, __LINE__); tg_scope_next(tg_b_, __LINE__);)
 
 #define tg_call(PROC, ...) tg_call_proc(tg_b_, &PROC, #__VA_ARGS__, __FILE__, __LINE__)
 #define tg_splice(NAME, TEXT, FORMALS) tg_add_splice(tg_b_, #NAME, (TEXT), (FORMALS), __FILE__, __LINE__)

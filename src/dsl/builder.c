@@ -254,7 +254,9 @@ static void run_open(void *user) {
   else if (!strcmp(r->word, "merge")) tg_parse_merge(&p, 0);
   else tg_fail_at(r->b->job, tg_source_pos(p.j, p.src, 0, 1), "unknown scope '%s'", r->word);
   expect_end(&p);
-  *r->scope = (tg_scope){r->b, 1, r->b->frames.data[r->b->frames.n - 1].id};
+  tg_frame *f = &r->b->frames.data[r->b->frames.n - 1];
+  f->line = r->line;
+  if (r->scope) *r->scope = (tg_scope){r->b, 1, f->id};
 }
 
 tg_scope tg_scope_open(tg_builder *b, const char *word, const char *text, const char *file, int line) {
@@ -302,6 +304,27 @@ void tg_let_unsigned(tg_builder *b, const char *name, uint64_t value, const char
 void tg_let_double(tg_builder *b, const char *name, double value, const char *file, int line) {
   request r = {.text = name, .file = file, .line = line, .literal = {.lit = LIT_FLOAT, .f = value}};
   guard(b, run_let, &r);
+}
+
+void tg_scope_begin(tg_builder *b, const char *word, const char *text, const char *file, int line) {
+  request r = {.word = word ? word : "", .text = text, .file = file, .line = line};
+  guard(b, run_open, &r);
+}
+
+static void run_next(void *user) {
+  request *r = user;
+  tg_builder *b = r->b;
+  tg_frame *f = &b->frames.data[b->frames.n - 1];
+  if (b->frames.n == 1 || f->kind == FRAME_PROC) tg_fail(&b->job->env, TG_EINVAL, "error: a scope is closed that is not open; each is closed once");
+  if (f->line != r->line) fail_open_scope(b);
+  if (f->entered) tg_frame_pop(b);
+  else r->result = f->entered = true;
+}
+
+int tg_scope_next(tg_builder *b, int line) {
+  request r = {.line = line};
+  guard(b, run_next, &r);
+  return r.result != 0 && !b->failed;
 }
 
 static void run_constant(void *user) {

@@ -70,7 +70,8 @@ typedef struct tg_frame {
   tg_carry *carry;               /* CARRY, and the RANGE that it is in */
   uint32_t names, notes, notes_n, id;
   tg_name condition;             /* IF: held like a let */
-  bool negated;
+  bool negated, entered;         /* entered: of tg_scope_begin, once its body has begun */
+  int line;                      /* where tg_scope_begin stands */
   uint32_t barrier;              /* PROC: the caller's */
   const char *prefix;
   tg_macro *macro;

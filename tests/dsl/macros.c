@@ -23,7 +23,7 @@ static const char *const texts[3] = {
   "kernel words_matmul(M, N, K) { knob(BM, 16, 8); in(A, f32, [M, K]); in(B, f32, [K, N]); in(idx, i32 in 0..N-1, [N], [1]); out(C, f32, [M, N]);\n"
   "out(I, f32, [M], partial); inout(linux, i32, [N]); require(M % BM == 0); opt(split j 16 as jo jl); def(gelu(x) = 0.5f*x*(1 + erf(x*0.70710678f)));\n"
   "range(i, M) range(j, N) C[i,j] = gelu(sum(k : K, A[i,k] * B[k,j]));\n"
-  "range(I2, M) { define_reg(min, f32, [4]); define_reg(flags, bool, [4]); define_local(tile, f16, [BM, 2]); if (I2 < 3) { min[0] = max(k : K, min(A[I2,k], 1)); flags[0] = min[0] < 2; I[I2] = min[0]; }\n"
+  "range(I2, M) { define_reg(min, f32, [4]); define_reg(flags, bool, [4]); define_local(tile, f16, [BM, 2]); if (I2 < 3) if (I2 < 2) { min[0] = max(k : K, min(A[I2,k], 1)); flags[0] = min[0] < 2; I[I2] = min[0]; }\n"
   "range(q, N, unroll) atomic linux[idx[q]] += 1; barrier(); } }",
   "kernel words_values(M) { out(S, f32, [M]); out(T, i64, [M]); def(score(s, b) = s * 2 + b); proc words_fill(dst, v, n) { range(i, n) dst[i] = v; }\n"
   "call(words_fill, S, 0.5 * 3, M); S[0] = S[0] + 0.25; S[0] = S[0] + 0.25; S[0] = S[0] + 0.25; S[1] = score(S[0], 1.0f); range(i, M) T[i] = 5000000000 + 7; }",
@@ -84,6 +84,20 @@ TG_KERNEL(bad_return, M) {
   tg_if(M < 3) {
     return;
   }
+}
+
+TG_KERNEL(bad_if_break, M) {
+  tg_out(C, f32, [M]);
+  tg_if(M < 3) {
+    tg_if(M < 2) {
+      break;
+    }
+  }
+}
+
+TG_KERNEL(bad_if_in_one, M) {
+  tg_out(C, f32, [M]);
+  tg_if(M < 3) { tg_if(M < 2) { break; } }
 }
 
 TG_KERNEL(bad_constant, M) {
@@ -160,6 +174,8 @@ static const struct { const tg_kernel_def *def; int line, column; const char *me
   {&bad_break, 2, 12, "the scope of range 'i' is left by break, return or goto\n    tg_range(i, M) {\n             ^~~~"},
   {&bad_inner_break, 3, 14, "the scope of range 'j' is left by break, return or goto\n    tg_range(j, M) {\n             ^~~~"},
   {&bad_return, 2, 9, "the scope of this if is left by break, return or goto\n    tg_if(M < 3) {\n          ^~~~~"},
+  {&bad_if_break, 3, 11, "the scope of this if is left by break, return or goto\n    tg_if(M < 2) {\n          ^~~~~"},
+  {&bad_if_in_one, 2, 9, "the scope of this if is left by break, return or goto\n    tg_if(M < 3) { tg_if(M < 2) { break; } }\n          ^~~~~"},
   {&bad_constant, 2, 28, "tg_c(M): no constant; its value is known when the kernel runs\n    for (int n = 0; n < tg_c(M); n++) tg(C[0] = 1);\n                             ^"},
   {&bad_parameter, 0, 29, "the parameter 'Q' has no value\n    TG_KERNEL(bad_parameter, M, Q) {\n                                ^\n    bind it: Q=512, or a run-time value: Q=1..4096"},
   {&bad_twice, 1, 10, "'C' is in scope already, since line"},

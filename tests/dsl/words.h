@@ -40,7 +40,7 @@ TG_KERNEL(words_matmul, M, N, K) {
     tg_define_reg(min, f32, [4]);
     tg_define_reg(flags, bool, [4]);
     tg_define_local(tile, f16, [BM, 2]);
-    tg_if(I2 < 3) {
+    tg_if(I2 < 3) tg_if(I2 < 2) {
       tg(min[0] = max(k : K, min(A[I2,k], 1)));
       tg(flags[0] = min[0] < 2);
       tg(I[I2] = min[0]);
