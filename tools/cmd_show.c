@@ -9,8 +9,10 @@
 static const char usage[] =
   "tg show FILE.tg [name=value ...] [--kernel NAME] [--stage STAGE] [--diff] [--rules] [--opt 'split j 16 as jo jl' ...] [--pack BUFFER] [--target NAME]\n"
   "\n"
-  "Prints the kernel after each pass (or after STAGE alone), each as a program that parses again:\n"
+  "Prints the kernel after each pass, each as a program that parses again, behind a line == STAGE:\n"
   "  author, prove, raise, schedule, reduce, distribute, contract, expand, place, functions, types, coalesce, index, linear, llvm, asm, object\n"
+  "With --stage, that stage's text and nothing else, so that it can be redirected or piped: a .tg program, LLVM IR, what an assembler takes.\n"
+  "object is a summary of the object file, not the file.\n"
   "\n"
   "  --diff     only the lines that each pass changed\n"
   "  --rules    the rewrite rules that fired in each pass, with what they turned into what\n"
@@ -18,7 +20,7 @@ static const char usage[] =
   "  --pack     the kernel that packs an operand which the schedule takes packed\n"
   "  name=value binds a parameter or a knob; a parameter left out keeps the range that the file gives it\n";
 
-typedef struct { char *before; bool diff; } state;
+typedef struct { char *before; bool diff, alone; } state;   /* alone: of one stage, which needs no title */
 
 /* Lines that are not in the other text, in order: enough to read a pass's work, with no claim to be minimal. */
 static bool has_line(const char *text, const char *line, size_t n) {
@@ -37,7 +39,7 @@ static void print_missing(const char *from, const char *in, char sign) {
 
 static void show(void *user, const char *stage, const char *text) {
   state *s = user;
-  printf("== %s\n", stage);
+  if (!s->alone) printf("== %s\n", stage);
   if (s->diff && s->before && strcmp(stage, "llvm") && strcmp(stage, "asm") && strcmp(stage, "object")) {
     print_missing(s->before, text, '-');
     print_missing(text, s->before, '+');
@@ -68,7 +70,7 @@ int cmd_show(int argc, char **argv) {
   if (tg_context_create(&co, &ctx)) {
     result = TOOL_USAGE;
   } else {
-    state s = {.diff = a.diff};
+    state s = {.diff = a.diff, .alone = a.stage != NULL};
     p.options.flags |= a.rules ? TG_COMPILE_SHOW_RULES : 0;
     tg_status st = tg_show_text(ctx, a.file, p.text, &p.options, a.stage, show, &s);
     free(s.before);

@@ -341,6 +341,7 @@ static bool find_share(const prefetching *p, const tg_site *site, const tg_uop *
   for (uint32_t i = site->parent; i != UINT32_MAX; i = s->sites.data[i].parent) {
     const tg_uop *r = s->sites.data[i].range;
     if (r == c) return true;
+    pass_range(p, r, h);   /* fails past 2^31 iterations in all, so that what follows is exact */
     tg_bounds b = tg_bounds_of(s->j, r->src[0]);
     int64_t least = b.lo > 0 ? (int64_t)b.lo : 0;
     if (!h->varies && least && !in_lockstep(tg_range_kind(r))) {
@@ -350,7 +351,6 @@ static bool find_share(const prefetching *p, const tg_site *site, const tg_uop *
     }
     h->varies |= b.lo != b.hi;
     h->maybe |= !least;
-    pass_range(p, r, h);
   }
   return false;
 }

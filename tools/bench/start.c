@@ -24,7 +24,7 @@ static const char *const programs[PROGRAMS] = {"start_bare", "start", "start_jit
 
 typedef struct {
   const tool_args *args;
-  char beside[4096], cache[64], tuned[64];   /* folders: of the programs, of kernels, of choices */
+  char beside[4096], cache[64], tuned[64 + sizeof "/tuned"];   /* folders: of the programs, of kernels, of choices */
   const char *with_tuned;
 } starts;
 
