@@ -303,7 +303,7 @@ static void try_schedule(void *user) {
   run *r = user;
   tg_lowering l = {.target = &r->target, .rules = r->rules};
   tg_parse_kernel(&r->job, "fuzz.tg", r->source, 0, NULL);
-  tg_lower(&r->job, &l, "expand", NULL, NULL);
+  tg_lower(&r->job, &l, "place", NULL, NULL);   /* where `place` may still be refused */
 }
 
 /* The opts that are legal, each after those before it. What is an error of ours stays in: the run will meet it again. */
