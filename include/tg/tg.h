@@ -42,7 +42,8 @@ typedef enum tg_type {
   TG_TYPE__COUNT
 } tg_type;
 
-/* Memory for everything the library keeps. alloc returns 16-aligned memory or NULL; free gets the size back. */
+/* Memory for everything the library keeps. alloc returns 16-aligned memory or NULL; free gets the size back. Both are called from threads
+ * of tg's own as well: a compile has one, with a stack that suffices, and its caller waits for it. */
 typedef struct tg_allocator {
   void *(*alloc)(void *user, size_t bytes);
   void (*free)(void *user, void *p, size_t bytes);

@@ -4,6 +4,7 @@
  *   faults [SCRIPT]      default: all */
 #define _GNU_SOURCE
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -195,12 +196,22 @@ static void damaged_entries(const char *folder) {
   CHECK(!mkdir(path, 0700), "a folder");
   CHECK(!with_cache(folder, matmul, "a folder in the place of an entry"), "a folder");
   rmdir(path);
+  CHECK(!mkfifo(path, 0600) && !with_cache(folder, matmul, "a pipe in the place of an entry"), "a pipe");
+  unlink(path);
   write_file(path, entry, n);
+  snprintf(aside, sizeof aside, "%s-link", folder);
+  CHECK(!symlink(folder, aside) && !with_cache(aside, matmul, "a link to the folder"), "a link to the folder");
+  unlink(aside);
+  if (!geteuid()) {
+    CHECK(!chown(path, 65534, 65534) && !with_cache(folder, matmul, "an entry of another user's"), "another user's");
+    write_file(path, entry, n);
+    CHECK(!chown(folder, 65534, 65534) && !with_cache(folder, matmul, "a folder of another user's") && !chown(folder, 0, 0), "another user's");
+  }
   CHECK(with_cache(folder, matmul, "the entry again"), "the same bytes are good again");
 }
 
 static void full_disk(const char *folder) {
-  signal(SIGXFSZ, SIG_IGN);
+  signal(SIGXFSZ, SIG_DFL);   /* the library keeps it from us */
   struct rlimit none = {600, 600};
   kit_remove(folder);
   CHECK(!mkdir(folder, 0700) && !setrlimit(RLIMIT_FSIZE, &none), "a limit");
@@ -229,6 +240,36 @@ static void file_as_folder(const char *folder) {
   memset(deep, 'a', sizeof deep - 1);
   deep[0] = '/', deep[sizeof deep - 1] = 0;
   CHECK(!with_cache(deep, matmul, "a name too long"), "nothing to find");
+}
+
+/* perf's map stands where all may write: what another has put there is left alone. */
+static bool map_is_written(const char *path) {
+  tg_context *c = NULL;
+  tg_kernel *k = NULL;
+  struct stat st;
+  CHECK(tg_context_create(&(tg_context_options){.flags = TG_CONTEXT_PERF_MAP, .target = test_target()}, &c) == TG_OK, "a context");
+  CHECK(tg_kernel_compile_text(c, "fault.tg", matmul, NULL, &k) == TG_OK, "%s", tg_error_message(c));
+  tg_kernel_free(k);
+  tg_context_free(c);
+  return !stat(path, &st) && st.st_size > 20;
+}
+
+static void perf_map(const char *folder) {
+  char path[64], elsewhere[600];
+  snprintf(path, sizeof path, "/tmp/perf-%ld.map", (long)getpid());
+  snprintf(elsewhere, sizeof elsewhere, "%s/map", folder);
+  alarm(60);   /* nobody reads the pipe */
+  unlink(path);
+  CHECK(map_is_written(path) && !unlink(path), "written");
+  CHECK(!mkfifo(path, 0600) && !map_is_written(path) && !unlink(path), "a pipe");
+  int reader = mkfifo(path, 0600) ? -1 : open(path, O_RDONLY | O_NONBLOCK);
+  char byte;
+  CHECK(reader >= 0 && !map_is_written(path) && read(reader, &byte, 1) <= 0 && !unlink(path) && !close(reader), "a pipe that is read");
+  write_file(elsewhere, "", 0);
+  CHECK(!symlink(elsewhere, path) && !map_is_written(path) && !unlink(path), "a link");
+  CHECK(!link(elsewhere, path) && !map_is_written(path) && !unlink(path), "a file with another name");
+  write_file(path, "", 0);
+  CHECK(!chmod(path, 0666) && !map_is_written(path) && !unlink(path), "a file that others may write");
 }
 
 /* In a process of its own: limits and users do not come back. */
@@ -261,6 +302,7 @@ int main(int argc, char **argv) {
     apart("full disk", full_disk);
     apart("unwritable", unwritable);
     apart("file as folder", file_as_folder);
+    apart("perf's map", perf_map);
   }
   for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
     for (int for_good = 0; for_good < 2 && (argc < 2 || !strcmp(argv[1], scripts[i].name)); for_good++)

@@ -216,7 +216,7 @@ static void test_full(tg_env *env) {
   pid_t p = fork();
   if (!p) {
     struct rlimit small = {512, 512};
-    signal(SIGXFSZ, SIG_IGN);
+    signal(SIGXFSZ, SIG_DFL);
     setrlimit(RLIMIT_FSIZE, &small);
     _exit(tg_store_write(env, folder, &bigger) ? 0 : 1);
   }
