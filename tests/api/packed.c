@@ -8,6 +8,7 @@
 #include "base/base.h"
 #include "tg/tg.h"
 #include "../target.h"
+#include "../folder.h"
 #include "../test.h"
 
 static const char text[] =
@@ -107,9 +108,9 @@ static void remove_all(const char *folder) {
 }
 
 static void cached(void) {
-  char folder[] = "/tmp/tg-packed-XXXXXX";
+  char folder[TEST_PATH] = "tg-packed-XXXXXX";
   tg_context *c;
-  CHECK(mkdtemp(folder) != NULL, "a folder");
+  CHECK(test_folder(folder) != NULL, "a folder");
   for (int round = 0; round < 2; round++) {   /* the second without a compiler */
     tg_context_options co = {.target = test_target(), .cache = folder};
     if ((round ? tg_context_create_runtime : tg_context_create)(&co, &c)) return;

@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <unistd.h>
 #include "../target.h"
+#include "../folder.h"
 #include "../test.h"
 #include "lower/lower.h"
 #include "tg/dsl.h"
@@ -133,8 +134,8 @@ static void remove_all(const char *folder) {
 }
 
 static void cached(void) {
-  char folder[] = "/tmp/tg-surface-XXXXXX";
-  CHECK(mkdtemp(folder) != NULL, "a folder");
+  char folder[TEST_PATH] = "tg-surface-XXXXXX";
+  CHECK(test_folder(folder) != NULL, "a folder");
   for (int i = 0; i < 2; i++) {
     tg_context *c = open_context(folder);
     tg_kernel *k = compile(c, 16, 32, 8), *other = compile(c, 16, 32, 9 + i);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "../folder.h"
 #include "../test.h"
 
 void sgemm_(const char *, const char *, const int *, const int *, const int *, const float *, const float *, const int *, const float *, const int *, const float *, float *, const int *);
@@ -22,7 +23,7 @@ static char told[64];
 void xerbla_(const char *name, const int *info, size_t n) { snprintf(told, sizeof told, "%.*s%d", (int)n, name, *info); }
 void cblas_xerbla(int info, const char *name, const char *format, ...) { (void)format, snprintf(told, sizeof told, "%s %d", name, info); }
 
-static char folder[] = "/tmp/tg-blas-XXXXXX";
+static char folder[TEST_PATH] = "tg-blas-XXXXXX";
 
 static int count_kernels(void) {
   DIR *d = opendir(folder);
@@ -138,8 +139,8 @@ static void threads_and_forks(void) {
 }
 
 int main(void) {
-  char command[64];
-  CHECK(mkdtemp(folder) && !setenv("TG_BLAS_CACHE", folder, 1) && !setenv("TG_BLAS_THREADS", "3", 1), "a folder");
+  char command[TEST_PATH + 32];
+  CHECK(test_folder(folder) && !setenv("TG_BLAS_CACHE", folder, 1) && !setenv("TG_BLAS_THREADS", "3", 1), "a folder");
   refusals();
   classes();
   blocks();

@@ -16,9 +16,10 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "../folder.h"
 #include "../test.h"
 
-static char library[4096], folder[] = "/tmp/tg-world-XXXXXX";
+static char library[4096], folder[TEST_PATH] = "tg-world-XXXXXX";
 
 #define ARGUMENTS(T, I) const char *, const char *, const I *, const I *, const I *, const T *, const T *, const I *, const T *, const I *, const T *, T *, const I *
 #define C_ARGUMENTS(T, I) int, int, int, I, I, I, T, const T *, I, const T *, I, T, T *, I
@@ -387,11 +388,11 @@ static const struct { const char *what; void (*run)(void); } cases[] = {
 };
 
 int main(int n, char **arguments) {
-  char here[3000] = {0}, command[64];
+  char here[3000] = {0}, command[TEST_PATH + 32];
   if (readlink("/proc/self/exe", here, sizeof here - 1) < 0 || !strrchr(here, '/')) return 1;
   *strrchr(here, '/') = 0;
   snprintf(library, sizeof library, "%s/../libtg_blas.so", here);
-  CHECK(mkdtemp(folder) && !setenv("TG_BLAS_CACHE", folder, 1) && !setenv("TG_BLAS_THREADS", "3", 1), "a folder");
+  CHECK(test_folder(folder) && !setenv("TG_BLAS_CACHE", folder, 1) && !setenv("TG_BLAS_THREADS", "3", 1), "a folder");
   for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++)
     if (n < 2 || strstr(cases[i].what, arguments[1])) in_child(cases[i].run, cases[i].what);
   snprintf(command, sizeof command, "rm -r %s", folder);

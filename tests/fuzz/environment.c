@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include "../folder.h"
 #include "../test.h"
 
 static uint64_t state;
@@ -23,7 +24,7 @@ static uint32_t draw(uint32_t n) {
   return (uint32_t)(state >> 33) % n;
 }
 
-static char home[] = "/tmp/tg-environment-XXXXXX", library[4096];
+static char home[TEST_PATH] = "tg-environment-XXXXXX", library[4096];
 
 static const char *in_home(const char *name) {
   static char path[8][256];
@@ -203,7 +204,7 @@ int main(int n, char **arguments) {
   if (readlink("/proc/self/exe", here, sizeof here - 1) < 0 || !strrchr(here, '/')) return 1;
   *strrchr(here, '/') = 0;
   snprintf(library, sizeof library, "%s/../libtg_blas.so", here);
-  CHECK(mkdtemp(home) != NULL, "a folder");
+  CHECK(test_folder(home) != NULL, "a folder");
   make_places();
   CHECK(!run_turn(seed, true), "no environment to speak of");
   for (end = now() + seconds; seconds > 0 ? now() < end : turns < count; turns++) {

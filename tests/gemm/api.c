@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include "../target.h"
+#include "../folder.h"
 #include "../test.h"
 #include "tg/gemm.h"
 
@@ -529,8 +530,8 @@ static void invariant(tg_context *ctx) {
 /* ---- the cache, and nothing to compile with ---- */
 
 static void caches(void) {
-  char folder[] = "/tmp/tg-gemm-XXXXXX", command[64];
-  if (!mkdtemp(folder)) return;
+  char folder[TEST_PATH] = "tg-gemm-XXXXXX", command[TEST_PATH + 32];
+  if (!test_folder(folder)) return;
   tg_gemm_desc d = {.m = {1, 100}, .n = {20, 0}, .k = {30, 0}, .flags = TG_GEMM_NO_COMPILE};
   tg_context *c = open_context(folder), *runtime = NULL;
   tg_gemm *g = NULL;

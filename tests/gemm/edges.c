@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "../target.h"
+#include "../folder.h"
 #include "../test.h"
 #include "tg/gemm.h"
 
@@ -203,8 +204,8 @@ static void far_apart(void) {
 /* ---- folders ---- */
 
 static void folders(void) {
-  char empty[] = "/tmp/tg-edges-XXXXXX", command[64];
-  CHECK(mkdtemp(empty) != NULL, "a folder");
+  char empty[TEST_PATH] = "tg-edges-XXXXXX", command[TEST_PATH + 32];
+  CHECK(test_folder(empty) != NULL, "a folder");
   const char *const all[] = {NULL, "", empty, "/proc/none", "/dev/null"};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     for (int runtime = 1; runtime >= 0; runtime--) {

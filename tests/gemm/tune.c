@@ -8,10 +8,11 @@
 #include <tg/gemm.h>
 #include "../target.h"
 #include "../search/modelled.h"
+#include "../folder.h"
 #include "../test.h"
 #include "gemm/gates.h"
 
-static char self[4096], tuned[] = "/tmp/tg-tuned-XXXXXX";
+static char self[4096], tuned[TEST_PATH] = "tg-tuned-XXXXXX";
 static const char *const worker[] = {self, "worker", NULL};
 enum { PATIENCE = 300 /* seconds: the number of candidates ends a search before */ };
 
@@ -170,7 +171,7 @@ int main(int argc, char **argv) {
     return 0;
   }
   ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-  if (n < 0 || !mkdtemp(tuned)) return 1;
+  if (n < 0 || !test_folder(tuned)) return 1;
   self[n] = 0;
   tg_gemm_desc fixed = {.m = {64, 0}, .n = {96, 0}, .k = {80, 0}}, range = fixed, other = fixed;
   range.m = (tg_dim){33, 64};

@@ -5,10 +5,11 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "../folder.h"
 #include "../test.h"
 #include "jit/cache.h"
 
-static char folder[] = "/tmp/tg-cache-XXXXXX", path[512];
+static char folder[TEST_PATH] = "tg-cache-XXXXXX", path[512];
 
 static tg_cache_entry sample(void) {
   return (tg_cache_entry){.key = "key of it", .key_n = 9, .spec = "spec", .spec_n = 5, .object = "the object", .object_n = 11,
@@ -81,7 +82,7 @@ static void foreign(tg_env *env, const char *data, size_t n) {
 static void run(void *arg) {
   tg_env *env = arg;
   tg_cache_entry s = sample();
-  CHECK(mkdtemp(folder) != NULL, "a folder");
+  CHECK(test_folder(folder) != NULL, "a folder");
   CHECK(!hit(env, "key of it"), "empty");
   CHECK(tg_cache_write(env, folder, &s) == 0 && hit(env, "key of it"), "written and read");
   CHECK(!hit(env, "key of at") && !hit(env, "key"), "another key");

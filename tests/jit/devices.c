@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <unistd.h>
+#include "../folder.h"
 #include "jit.h"
 #include "target/matrix.h"
 
@@ -177,7 +178,8 @@ int main(void) {
   const bool assembles = false;
 #endif
   const char *ptxas = assembles ? find_ptxas() : NULL;
-  char path[] = "/tmp/tg-devices-XXXXXX", command[512], out[8192];
+  char path[TEST_PATH] = "tg-devices-XXXXXX", command[512], out[8192];
+  test_place(path);
   int file = mkstemp(path);
   CHECK(file >= 0, "a file");
   for (uint32_t i = 0; tg_target_name(i); i++) {

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <unistd.h>
+#include "../folder.h"
 #include "../test.h"
 #include "aarch64.h"
 #include "interp/interp.h"
@@ -150,12 +151,12 @@ static void one_target(size_t t, const kit_program *p, int n, int argc, char **a
 }
 
 int main(int argc, char **argv) {
-  char folder[] = "/tmp/tg-aarch64-XXXXXX";
+  char folder[TEST_PATH] = "tg-aarch64-XXXXXX";
   int n;
   const char *only = argc > 1 && !strncmp(argv[1], "--target=", 9) ? argv[1] + 9 : NULL;
   if (only) argc--, argv++;
   kit_program *p = kit_programs(&n);
-  CHECK(mkdtemp(folder) != NULL, "a folder");
+  CHECK(test_folder(folder) != NULL, "a folder");
   bool can = !system("command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64 >/dev/null");
   if (can) {
     can = build_runner(folder);

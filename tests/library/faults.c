@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "../target.h"
+#include "../folder.h"
 #include "../test.h"
 #include "kit.h"
 
@@ -274,9 +275,9 @@ static void perf_map(const char *folder) {
 
 /* In a process of its own: limits and users do not come back. */
 static void apart(const char *name, void (*fn)(const char *folder)) {
-  char folder[] = "/tmp/tg-faults-XXXXXX";
+  char folder[TEST_PATH] = "tg-faults-XXXXXX";
   fflush(NULL);
-  if (!mkdtemp(folder)) return;
+  if (!test_folder(folder)) return;
   pid_t child = fork();
   if (!child) {
     test_passed = test_failed = 0;
@@ -291,8 +292,8 @@ static void apart(const char *name, void (*fn)(const char *folder)) {
 }
 
 int main(int argc, char **argv) {
-  char folder[] = "/tmp/tg-faults-XXXXXX";
-  CHECK(mkdtemp(folder) != NULL, "a folder");
+  char folder[TEST_PATH] = "tg-faults-XXXXXX";
+  CHECK(test_folder(folder) != NULL, "a folder");
   const struct { const char *name; script s; } scripts[] = {
     {"matmul", {matmul, NULL, NULL}}, {"softmax", {softmax, NULL, NULL}}, {"threads", {threads, NULL, NULL}},
     {"cache", {matmul, folder, NULL}}, {"show", {softmax, NULL, "asm"}},

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "../target.h"
+#include "../folder.h"
 #include "../test.h"
 #include "tg/tg.h"
 
@@ -198,8 +199,8 @@ static void buckets(void) {
   static const char inside[] = "kernel twice(N in 1..4096) { in(x, f32, [N]); out(y, f32, [N]);\n  range(i, N) y[i] = x[i] * 2; }\n";
   static const tg_binding classes[] = {{.lo = 1, .hi = 4096}, {.lo = 1, .hi = 4095}, {.lo = 2, .hi = 4096}, {.lo = 16, .hi = 4096, .multiple = 16},
                                        {.lo = 16, .hi = 4096, .multiple = 8}, {.lo = 4096, .hi = 4096}, {.lo = 16, .hi = 16}};
-  char folder[] = "/tmp/tg-runtime-XXXXXX", path[600];
-  if (!mkdtemp(folder)) abort();
+  char folder[TEST_PATH] = "tg-runtime-XXXXXX", path[600];
+  if (!test_folder(folder)) abort();
   tg_context *c = NULL;
   CHECK(tg_context_create(&(tg_context_options){.target = test_target(), .cache = folder}, &c) == TG_OK, "a context");
   unsigned n = sizeof classes / sizeof *classes;

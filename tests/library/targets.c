@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <unistd.h>
+#include "../folder.h"
 #include "../test.h"
 #include "kit.h"
 #include "tg/tg.h"
@@ -125,10 +126,10 @@ static void wide_accesses(tg_context *c, const tg_target *t) {
 
 int main(int argc, char **argv) {
   static char ptxas[512];
-  char folder[] = "/tmp/tg-targets-XXXXXX";
+  char folder[TEST_PATH] = "tg-targets-XXXXXX";
   int n;
   kit_program *p = kit_programs(&n);
-  run r = {.ptxas = kit_find_ptxas(ptxas, sizeof ptxas), .folder = mkdtemp(folder)};
+  run r = {.ptxas = kit_find_ptxas(ptxas, sizeof ptxas), .folder = test_folder(folder)};
   const char *only = argc > 1 && !strncmp(argv[1], "--target=", 9) ? argv[1] + 9 : NULL;
   if (only) argc--, argv++;
   for (uint32_t i = 0; tg_target_name(i); i++) {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include "../target.h"
+#include "../folder.h"
 #include "../test.h"
 #include "kit.h"
 
@@ -96,8 +97,8 @@ static void many_threads(int rounds) {
   pthread_t t[THREADS];
   worker w[THREADS];
   tg_context *c = NULL;
-  char folder[] = "/tmp/tg-threads-XXXXXX";
-  CHECK(mkdtemp(folder) && tg_context_create(&(tg_context_options){.target = test_target(), .threads = 4, .cache = folder}, &c) == TG_OK, "a context");
+  char folder[TEST_PATH] = "tg-threads-XXXXXX";
+  CHECK(test_folder(folder) && tg_context_create(&(tg_context_options){.target = test_target(), .threads = 4, .cache = folder}, &c) == TG_OK, "a context");
   tg_kernel *shared = compile(c, 2, 30, 20);
   CHECK(shared != NULL, "%s", tg_error_message(c));
   for (int i = 0; i < THREADS && shared; i++) {

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include "../folder.h"
 #include "../test.h"
 #include "dsl/value.h"
 #include "interp/interp.h"
@@ -144,8 +145,9 @@ static void seen(void *user, const char *pass, const tg_uop *sink) {
 }
 
 static void assemble(run *r, const char *assembly) {
-  char file[] = "/tmp/tg-tiles-XXXXXX.ptx", command[512];
+  char file[TEST_PATH] = "tg-tiles-XXXXXX.ptx", command[512];
   static char report[1 << 16];
+  test_place(file);
   int at = mkstemps(file, 4), kernels = 0;
   if (at < 0) return;
   if (write(at, assembly, strlen(assembly)) < 0) WRONG(r, "no room for %s", file);

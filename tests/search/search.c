@@ -7,10 +7,11 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "../folder.h"
 #include "../test.h"
 #include "fake.h"
 
-static char self[4096], journal[] = "/tmp/tg-journal-XXXXXX";
+static char self[4096], journal[TEST_PATH] = "tg-journal-XXXXXX";
 static const double quiet = 0.002;
 
 typedef struct { tg_search_options o; tg_search_result r; tg_env env; bool ok; } attempt;
@@ -166,6 +167,7 @@ static bool count_down(void *user) { return --*(int *)user < 0; }
 /* Stopped at any moment, and a line cut short: the rest is asked, and the answer is the same. */
 static void test_resume(void) {
   const tg_binding good = {"P", 0, 0, 1};
+  test_place(journal);
   int fd = mkstemp(journal);
   CHECK(fd >= 0, "a file");
   close(fd);

@@ -11,10 +11,11 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include "../folder.h"
 #include "../test.h"
 #include "search/store.h"
 
-static char folder[64] = "/dev/shm/tg-store-XXXXXX", other[80];   /* memory: 16 processes that sync would wait for a disk */
+static char folder[TEST_PATH] = "/dev/shm/tg-store-XXXXXX", other[TEST_PATH + 16];   /* memory: 16 processes that sync would wait for a disk */
 
 enum { KEYS = 40, WRITERS = 8, READERS = 8 };
 
@@ -272,9 +273,9 @@ int main(int argc, char **argv) {
     if (!strcmp(argv[i], "--kills")) a.kills = atoi(argv[i + 1]);
     if (!strcmp(argv[i], "--damages")) a.damages = atol(argv[i + 1]);
   }
-  if (!mkdtemp(folder)) {
-    snprintf(folder, sizeof folder, "/tmp/tg-store-XXXXXX");
-    CHECK(mkdtemp(folder) != NULL, "a folder");
+  if (!test_has_room("/dev/shm") || !mkdtemp(folder)) {
+    snprintf(folder, sizeof folder, "tg-store-XXXXXX");
+    CHECK(test_folder(folder) != NULL, "a folder");
   }
   tg_env_init(&a.env, NULL);
   CHECK(tg_protect(&a.env, run, &a), "%s", a.env.message);

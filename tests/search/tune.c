@@ -9,10 +9,11 @@
 #include <tg/dsl.h>
 #include <tg/tune.h>
 #include "../target.h"
+#include "../folder.h"
 #include "../test.h"
 #include "modelled.h"
 
-static char self[4096], tuned[] = "/tmp/tg-tuned-XXXXXX", cache[] = "/tmp/tg-cache-XXXXXX";
+static char self[4096], tuned[TEST_PATH] = "tg-tuned-XXXXXX", cache[TEST_PATH] = "tg-cache-XXXXXX";
 static const char *const worker[] = {self, "worker", NULL}, *const modelled[] = {self, "modelled", NULL};
 enum { PATIENCE = 300 /* seconds: the number of candidates ends a search before */ };
 
@@ -211,7 +212,7 @@ int main(int argc, char **argv) {
   }
   ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
   self[n > 0 ? n : 0] = 0;
-  CHECK(mkdtemp(tuned) && mkdtemp(cache), "folders");
+  CHECK(test_folder(tuned) && test_folder(cache), "folders");
   test_mistakes();
   test_kept();
   test_sketches();
