@@ -53,8 +53,16 @@ static bool accepted(const char *path, char *message, size_t size, double *secon
 
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
+static int by_size(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+enum { SLOWER = 500 /* times what half of the programs take: the slowest takes 30 times that */ };
+
 static void test_accept(const char *folder) {
   char *names[512], message[4096], path[1024];
+  double took[512], sorted[512];
   int n = 0;
   DIR *d = opendir(folder);
   CHECK(d != NULL, "%s", folder);
@@ -72,7 +80,17 @@ static void test_accept(const char *folder) {
     snprintf(path, sizeof path, "%s/%s", folder, names[i]);
     bool ok = accepted(path, message, sizeof message, &seconds);
     CHECK(ok, "%s", message);
-    CHECK(seconds < 0.02, "%s took %.1f ms to prove", names[i], seconds * 1e3);
+    took[i] = sorted[i] = seconds;
+  }
+  qsort(sorted, (size_t)n, sizeof *sorted, by_size);
+  for (int i = 0; i < n; i++) {   /* none takes a time of another kind than most do, whatever this machine's pace is */
+    snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+    for (int again = 0; took[i] > SLOWER * sorted[n / 2] && again < 3; again++) {
+      double seconds = 0;
+      accepted(path, message, sizeof message, &seconds);
+      if (seconds < took[i]) took[i] = seconds;
+    }
+    CHECK(took[i] <= SLOWER * sorted[n / 2], "%s took %.2f ms to prove, half of them %.3f", names[i], took[i] * 1e3, sorted[n / 2] * 1e3);
     free(names[i]);
   }
 }
