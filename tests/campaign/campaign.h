@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * A campaign by other people's kernels: each is a text in tests/campaign/FAMILY.tg and plain C in FAMILY.c, compiled by the system's compiler. Sizes are
- * the text's own parameters, N in 1..40; buffers, their types and roles are what the text declares. The table of a family says the rest. */
+ * A campaign by other people's kernels: each is a text in tests/campaign/FAMILY.tg and plain C in FAMILY.c, compiled
+ * by the system's compiler. Sizes are the text's own parameters, N in 1..40; buffers, their types and roles are what
+ * the text declares. The table of a family says the rest. */
 #ifndef TG_CAMPAIGN_H
 #define TG_CAMPAIGN_H
 #include <stdbool.h>
@@ -19,7 +20,8 @@ typedef enum {
 
 typedef struct {
   const char *name;
-  /* Buffers in the order of the text. f16, bf16 and f32 are `real` here, so that the same function, compiled again with real as double, tells the exact result. */
+  /* Buffers in the order of the text. f16, bf16 and f32 are `real` here, so that the same function, compiled again
+   * with real as double, tells the exact result. */
   void (*run)(const int64_t *size, void *const *buffer);
   bool rounds;         /* compared within a bound; else all bits must be the same */
   campaign_fill fill;

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * Kernels of other people's suites, written in the language from their published definitions, under random legal words against plain C.
- *   campaign_kernels [--seed S] [--kernels N] [--schedules K] [--seconds T] [--only NAME[,NAME..]] [--threads 1,3] [--target ROW] [--verbose]
- *   campaign_kernels --only NAME --sizes 33,20 --words 'split i 4; lane j' [--constant] [--seed S] [--threads 1]      one point: what a fault prints
+ * Kernels of other people's suites, written in the language from their published definitions, under random legal
+ * words against plain C.
+ *   campaign_kernels [--seed S] [--kernels N] [--schedules K] [--seconds T] [--only NAME[,NAME..]] [--threads 1,3]
+ *     [--target ROW] [--verbose]
+ *   campaign_kernels --only NAME --sizes 33,20 --words 'split i 4; lane j' [--constant] [--seed S] [--threads 1]
+ *     (one point: what a fault prints)
  *   campaign_kernels --list
- * Default: seed 1, all kernels, 3 schedules each, one thread and three, the host (or the row that TG_TEST_TARGET names). A seed stands for the same points everywhere. Each kernel runs in
- * a child: one that touches a page that is not its own, or hangs, is told and counted, and its next point goes on. */
+ * Default: seed 1, all kernels, 3 schedules each, one thread and three, the host (or the row that TG_TEST_TARGET
+ * names). A seed stands for the same points everywhere. Each kernel runs in a child: one that touches a page that is
+ * not its own, or hangs, is told and counted, and its next point goes on. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdio.h>
@@ -32,7 +36,8 @@ static void add_family(const char *name, const campaign_entry *narrow, const cam
   char path[256];
   snprintf(path, sizeof path, "tests/campaign/%s.tg", name);
   char *text = read_text(path);
-  for (int i = 0; narrow[i].name && kernels < KERNELS; i++) kernel[kernels++] = (campaign_kernel){&narrow[i], &wide[i], text};
+  for (int i = 0; narrow[i].name && kernels < KERNELS; i++)
+    kernel[kernels++] = (campaign_kernel){&narrow[i], &wide[i], text};
 }
 
 static bool wanted(const char *only, const char *name) {
@@ -55,11 +60,15 @@ static int numbers(const char *text, int64_t *out, int most) {
 
 /* The child has ended by itself; its report tells at what. */
 static void died(campaign_report *r, const char *name, int status) {
-  const char *at = r->doing == 'r' ? "running" : r->doing == 'c' ? "compiling" : r->doing == 'i' ? "interpreting" : "trying words";
+  const char *at = r->doing == 'r'   ? "running"
+                   : r->doing == 'c' ? "compiling"
+                   : r->doing == 'i' ? "interpreting"
+                                     : "trying words";
   int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   bool hang = number == SIGPROF || number == SIGALRM;
   *(hang ? &r->hangs : &r->crashes) += 1;
-  printf("%s: %s while %s (%s %d)\n  %s\n", name, hang ? "HANG" : "CRASH", at, number ? "signal" : "status", number ? number : WEXITSTATUS(status), r->line);
+  printf("%s: %s while %s (%s %d)\n  %s\n", name, hang ? "HANG" : "CRASH", at, number ? "signal" : "status",
+         number ? number : WEXITSTATUS(status), r->line);
   fflush(stdout);
 }
 
@@ -90,7 +99,8 @@ static void run_kernel(const campaign_options *o, const campaign_kernel *k, camp
 }
 
 static int usage(void) {
-  fprintf(stderr, "campaign_kernels [--seed S] [--kernels N] [--schedules K] [--seconds T] [--only NAME,..] [--threads 1,3] [--target ROW] [--words W --sizes A,B [--constant]] [--list] [--verbose]\n");
+  fprintf(stderr, "campaign_kernels [--seed S] [--kernels N] [--schedules K] [--seconds T] [--only NAME,..] [--threads "
+                  "1,3] [--target ROW] [--words W --sizes A,B [--constant]] [--list] [--verbose]\n");
   return 2;
 }
 
@@ -121,7 +131,8 @@ static bool parse_options(int argc, char **argv, campaign_options *o, const char
 }
 
 int main(int argc, char **argv) {
-  campaign_options o = {.seed = 1, .schedules = 3, .threads = {1, 3}, .threads_n = 2, .target = getenv("TG_TEST_TARGET")};
+  campaign_options o = {
+      .seed = 1, .schedules = 3, .threads = {1, 3}, .threads_n = 2, .target = getenv("TG_TEST_TARGET")};
   const char *only = NULL;
   int count = KERNELS;
   bool list = false;
@@ -140,8 +151,11 @@ int main(int argc, char **argv) {
     else if (!o.until || campaign_clock() < o.until) run_kernel(&o, k, r);
   }
   if (list) return 0;
-  printf("campaign: seed %llu, %s: %ld kernels, %ld compiled points, %ld runs, %ld points in the interpreter, %ld words drawn, %ld refused, %ld too large, %ld races by the interpreter, %ld wrong, %ld crashes, %ld hangs, "
-         "%ld other faults\n", (unsigned long long)o.seed, o.target ? o.target : "host", r->kernels, r->points, r->runs, r->interpreted, r->words, r->refused, r->large, r->races, r->wrong, r->crashes, r->hangs, r->other);
+  printf("campaign: seed %llu, %s: %ld kernels, %ld compiled points, %ld runs, %ld points in the interpreter, %ld "
+         "words drawn, %ld refused, %ld too large, %ld races by the interpreter, %ld wrong, %ld crashes, %ld hangs, "
+         "%ld other faults\n",
+         (unsigned long long)o.seed, o.target ? o.target : "host", r->kernels, r->points, r->runs, r->interpreted,
+         r->words, r->refused, r->large, r->races, r->wrong, r->crashes, r->hangs, r->other);
   long failed = faults(r);
   if (!r->kernels) failed = 1;
   printf("%ld passed, %ld failed\n", r->kernels - r->failed_kernels, failed);

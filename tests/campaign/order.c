@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: MIT
- * Is what the schedule accepts sound, and what it refuses worth refusing? Small nests of uniform dependences, anti-dependences and rings are drawn, and words over them; the scheduled program's statement
- * instances are enumerated one by one, each with the author's instance that it is, and every pair that meets in one element, one of them writing, must be ordered as in the author's text.
+ * Is what the schedule accepts sound, and what it refuses worth refusing? Small nests of uniform dependences,
+ * anti-dependences and rings are drawn, and words over them; the scheduled program's statement instances are
+ * enumerated one by one, each with the author's instance that it is, and every pair that meets in one element, one
+ * of them writing, must be ordered as in the author's text.
  *   campaign_order [--seed S] [--lists N] [--verbose]      default: seed 1, until 1,500 lists are legal by this oracle
- * Order in the scheduled program: of the loops around both, from the outermost, the first that runs one iteration after another and whose values differ decides; before it a loop of tasks (thread, global) whose values
- * differ leaves the two without order; loops in lockstep (lane, upcast, local) decide nothing. Else the text's order decides, and two instances of one statement have none.
- * Each author's statement reads T[number, i, j, k] of an input that nothing writes: where that stands in the scheduled program, its subscripts are the author's instance, whatever words have made of the loops.
- * Accepted and not legal is a fault; so is a form that runs an instance twice or never. Legal and not accepted is counted: 90 % must be accepted. */
+ * Order in the scheduled program: of the loops around both, from the outermost, the first that runs one iteration
+ * after another and whose values differ decides; before it a loop of tasks (thread, global) whose values differ
+ * leaves the two without order; loops in lockstep (lane, upcast, local) decide nothing. Else the text's order
+ * decides, and two instances of one statement have none.
+ * Each author's statement reads T[number, i, j, k] of an input that nothing writes: where that stands in the
+ * scheduled program, its subscripts are the author's instance, whatever words have made of the loops.
+ * Accepted and not legal is a fault; so is a form that runs an instance twice or never. Legal and not accepted is
+ * counted: 90 % must be accepted. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,14 +19,40 @@
 #include "lower/lower.h"
 #include "run.h"
 
-enum { DEPTH = 3, EXTENT = 6, STATEMENTS = 4, READS = 2, ARRAYS = 3, INSTANCES = 1024, LOOPS = 24, TEXT = 4096, BAR = 90, MOST_LIST = 600 };
+enum {
+  DEPTH = 3,
+  EXTENT = 6,
+  STATEMENTS = 4,
+  READS = 2,
+  ARRAYS = 3,
+  INSTANCES = 1024,
+  LOOPS = 24,
+  TEXT = 4096,
+  BAR = 90,
+  MOST_LIST = 600
+};
 
 typedef struct { int array, offset[DEPTH]; } access;
-typedef struct { int level; bool after; int reads; access write, read[READS]; } statement;   /* level: how many loops stand around it; after: behind the loop inside */
-typedef struct { int depth, extent[DEPTH], n; statement s[STATEMENTS]; } nest;              /* statements in the order of the text */
+typedef struct {
+  int level;
+  bool after;
+  int reads;
+  access write, read[READS];
+} statement; /* level: how many loops stand around it; after: behind the loop inside */
+typedef struct {
+  int depth, extent[DEPTH], n;
+  statement s[STATEMENTS];
+} nest; /* statements in the order of the text */
 
-/* One run of a statement. The author's: statement and iteration; merged: its store has gone, and a later statement reads what it read. The scheduled program's: the way to it, a child of each body and a value of each loop. */
-typedef struct { int statement, at[DEPTH]; bool merged; int depth; int child[LOOPS], value[LOOPS]; uint8_t kind[LOOPS]; } instance;
+/* One run of a statement. The author's: statement and iteration; merged: its store has gone, and a later statement
+ * reads what it read. The scheduled program's: the way to it, a child of each body and a value of each loop. */
+typedef struct {
+  int statement, at[DEPTH];
+  bool merged;
+  int depth;
+  int child[LOOPS], value[LOOPS];
+  uint8_t kind[LOOPS];
+} instance;
 
 typedef enum { LEGAL, NOT_LEGAL, BROKEN, UNKNOWN } verdict;
 
@@ -54,7 +86,7 @@ static access draw_access(oracle *o, const nest *n) {
   return a;
 }
 
-static int by_place(const void *a, const void *b) {   /* of the text: outer ones before, inner ones, outer ones behind */
+static int by_place(const void *a, const void *b) { /* of the text: outer ones before, inner ones, outer ones behind */
   const statement *x = a, *y = b;
   return (x->after ? 100 - x->level : x->level) - (y->after ? 100 - y->level : y->level);
 }
@@ -80,7 +112,9 @@ static const char *const loop_name[] = {"i", "j", "k"};
 
 static char *put_access(char *at, const nest *n, const statement *s, const access *a) {
   at += sprintf(at, "%c[", 'a' + a->array);
-  for (int d = 0; d < n->depth; d++) at += d < s->level ? sprintf(at, "%s%s+%d", d ? ", " : "", loop_name[d], a->offset[d]) : sprintf(at, "%s%d", d ? ", " : "", a->offset[d]);
+  for (int d = 0; d < n->depth; d++)
+    at += d < s->level ? sprintf(at, "%s%s+%d", d ? ", " : "", loop_name[d], a->offset[d])
+                       : sprintf(at, "%s%d", d ? ", " : "", a->offset[d]);
   return at + sprintf(at, "]");
 }
 
@@ -164,14 +198,16 @@ static void add_instance(oracle *o, const tg_uop *tag, bool merged) {
   for (int d = 0; d < DEPTH; d++) x->at[d] = (int)evaluate(o, tag->src[2 + d]);
 }
 
-/* A store of what an earlier one of the same iteration would have stored first has the tags of both: it is the later statement, and reads for the other. */
+/* A store of what an earlier one of the same iteration would have stored first has the tags of both: it is the later
+ * statement, and reads for the other. */
 static void run_store(oracle *o, const tg_uop *u) {
   uint32_t n;
   const tg_uop *tag[8], **order = tg_toposort(&o->job, u->src[1 + tg_access_rank(u)], &n);
   int tags = 0, last = 0;
   if (u->arg & TG_GATED && !evaluate(o, u->src[u->n - 1])) return;
   for (uint32_t i = 0; i < n; i++)
-    if (order[i]->op == TG_OP_LOAD && tags < 8 && !strcmp(tg_buffer_info(&o->job, order[i]->src[0])->name, "T")) tag[tags++] = order[i];
+    if (order[i]->op == TG_OP_LOAD && tags < 8 && !strcmp(tg_buffer_info(&o->job, order[i]->src[0])->name, "T"))
+      tag[tags++] = order[i];
   for (int i = 1; i < tags; i++)
     if (evaluate(o, tag[i]->src[1]) > evaluate(o, tag[last]->src[1])) last = i;
   if (!tags) unknown(o, "a statement without its tag");
@@ -222,11 +258,13 @@ static int scheduled_order(const instance *x, const instance *y) {
 /* The two are one run of one statement, which does for both. */
 static bool same_place(const instance *x, const instance *y) {
   size_t n = (size_t)x->depth, values = n ? n - 1 : 0;
-  return x->depth == y->depth && !memcmp(x->child, y->child, n * sizeof *x->child) && !memcmp(x->value, y->value, values * sizeof *x->value);
+  return x->depth == y->depth && !memcmp(x->child, y->child, n * sizeof *x->child) &&
+         !memcmp(x->value, y->value, values * sizeof *x->value);
 }
 
 static int author_order(const nest *n, const instance *x, const instance *y) {
-  int shared = n->s[x->statement].level < n->s[y->statement].level ? n->s[x->statement].level : n->s[y->statement].level;
+  int shared =
+      n->s[x->statement].level < n->s[y->statement].level ? n->s[x->statement].level : n->s[y->statement].level;
   for (int d = 0; d < shared; d++)
     if (x->at[d] != y->at[d]) return sign(x->at[d] - y->at[d]);
   return sign(x->statement - y->statement);
@@ -249,7 +287,9 @@ static bool meet(const nest *n, const instance *x, const instance *y) {   /* doe
 /* A store that the same iteration overwrites may be left out, everywhere. */
 static bool overwritten(const nest *n, int i) {
   for (int k = i + 1; k < n->n; k++)
-    if (n->s[k].level == n->s[i].level && n->s[k].after == n->s[i].after && !memcmp(&n->s[k].write, &n->s[i].write, sizeof(access))) return true;
+    if (n->s[k].level == n->s[i].level && n->s[k].after == n->s[i].after &&
+        !memcmp(&n->s[k].write, &n->s[i].write, sizeof(access)))
+      return true;
   return false;
 }
 
@@ -273,7 +313,8 @@ static bool all_run(oracle *o) {
 }
 
 static void say_pair(oracle *o, const instance *x, const instance *y) {
-  snprintf(o->why, sizeof o->why, "statement %d at (%d, %d, %d) and statement %d at (%d, %d, %d) are %s", x->statement, x->at[0], x->at[1], x->at[2], y->statement, y->at[0], y->at[1], y->at[2],
+  snprintf(o->why, sizeof o->why, "statement %d at (%d, %d, %d) and statement %d at (%d, %d, %d) are %s", x->statement,
+           x->at[0], x->at[1], x->at[2], y->statement, y->at[0], y->at[1], y->at[2],
            scheduled_order(x, y) ? "the other way round" : "in no order");
 }
 
@@ -316,7 +357,8 @@ static void lower(void *user) {
   for (const char *at = o->list; *at;) {
     size_t n = strcspn(at, ";");
     const char *text = tg_strndup(&j->env, at, n);
-    tg_push(&j->env, &j->opts, ((tg_opt_text){text, {.file = "words", .text = text, .line = 1, .column = 1, .length = (int)n}}));
+    tg_push(&j->env, &j->opts,
+            ((tg_opt_text){text, {.file = "words", .text = text, .line = 1, .column = 1, .length = (int)n}}));
     at += n + (at[n] == ';');
     at += strspn(at, " ");
   }
@@ -344,7 +386,8 @@ static bool about_order(const char *word) {
 }
 
 static bool decides(const char *list) {
-  static const char *const deciding[] = {"order", "tile", "swap", "upcast", "lane", "local", "thread", "global", "fission"};
+  static const char *const deciding[] = {"order", "tile",   "swap",   "upcast", "lane",
+                                         "local", "thread", "global", "fission"};
   for (size_t i = 0; i < sizeof deciding / sizeof *deciding; i++)
     if (strstr(list, deciding[i])) return true;
   return false;
@@ -370,7 +413,9 @@ static void draw_list(oracle *o) {
 
 typedef struct { long nests, lists, legal, accepted, not_legal, unsound, broken, unknown, internal; } totals;
 
-static void fault(const oracle *o, const char *what) { printf("%s: %s\n  %s\n  words: %s\n", what, o->why, o->text, o->list); }
+static void fault(const oracle *o, const char *what) {
+  printf("%s: %s\n  %s\n  words: %s\n", what, o->why, o->text, o->list);
+}
 
 /* A list that is accepted is judged by the form that it then has: thread stops before a loop that it may not leave. */
 static void one_list(oracle *o, totals *t, bool verbose) {
@@ -421,8 +466,11 @@ int main(int argc, char **argv) {
   }
   tg_job_drop(&rules_job);
   bool precise = t.accepted * 100 >= t.legal * BAR;
-  printf("order: seed %llu: %ld nests, %ld lists, %ld legal by the oracle, of them %ld accepted (%.1f %%), %ld not legal, %ld of them accepted, %ld broken forms, %ld internal errors, %ld not understood\n",
-         (unsigned long long)seed, t.nests, t.lists, t.legal, t.accepted, t.legal ? 100.0 * (double)t.accepted / (double)t.legal : 0, t.not_legal, t.unsound, t.broken, t.internal, t.unknown);
+  printf("order: seed %llu: %ld nests, %ld lists, %ld legal by the oracle, of them %ld accepted (%.1f %%), %ld not "
+         "legal, %ld of them accepted, %ld broken forms, %ld internal errors, %ld not understood\n",
+         (unsigned long long)seed, t.nests, t.lists, t.legal, t.accepted,
+         t.legal ? 100.0 * (double)t.accepted / (double)t.legal : 0, t.not_legal, t.unsound, t.broken, t.internal,
+         t.unknown);
   long failed = t.unsound + t.broken + t.internal + !precise + (t.unknown * 20 > t.lists);
   printf("%ld passed, %ld failed\n", t.lists, failed);
   return failed != 0;

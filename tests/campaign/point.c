@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Points of the campaign: a kernel's words are drawn one behind another, those that are refused are dropped; the scheduled program runs in the interpreter with its checks of races, then as
- * machine code between pages that fault, on each number of threads, and once with its tasks in the caller's hands, in shuffled order. Every result is plain C's. */
+ * Points of the campaign: a kernel's words are drawn one behind another, those that are refused are dropped; the
+ * scheduled program runs in the interpreter with its checks of races, then as machine code between pages that fault,
+ * on each number of threads, and once with its tasks in the caller's hands, in shuffled order. Every result is plain
+ * C's. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,8 +58,10 @@ static uint32_t draw(void *user, uint32_t limit) {
 
 static void say_line(point *p) {
   char *at = p->report->line, *end = at + CAMPAIGN_LINE;
-  at += snprintf(at, (size_t)(end - at), "build/tests/campaign_kernels --seed %llu --only %s --sizes ", (unsigned long long)p->o->seed, p->entry->name);
-  for (int i = 0; i < p->sizes; i++) at += snprintf(at, (size_t)(end - at), "%s%lld", i ? "," : "", (long long)p->size[i]);
+  at += snprintf(at, (size_t)(end - at), "build/tests/campaign_kernels --seed %llu --only %s --sizes ",
+                 (unsigned long long)p->o->seed, p->entry->name);
+  for (int i = 0; i < p->sizes; i++)
+    at += snprintf(at, (size_t)(end - at), "%s%lld", i ? "," : "", (long long)p->size[i]);
   if (!p->sizes) at += snprintf(at, (size_t)(end - at), "0");
   if (p->constant) at += snprintf(at, (size_t)(end - at), " --constant");
   if (p->o->target) at += snprintf(at, (size_t)(end - at), " --target %s", p->o->target);
@@ -67,7 +71,8 @@ static void say_line(point *p) {
 static void fault(point *p, long *count, const char *what, int threads, const char *message) {
   ++*count;
   p->failed = true;
-  printf("%s: %s%s: %s\n  %s", p->entry->name, what, p->constant ? "" : " (sizes at run time)", message, p->report->line);
+  printf("%s: %s%s: %s\n  %s", p->entry->name, what, p->constant ? "" : " (sizes at run time)", message,
+         p->report->line);
   if (threads) printf(" --threads %d", threads);
   printf("\n");
   fflush(stdout);
@@ -142,7 +147,8 @@ static void push_words(point *p) {
   for (const char *at = p->list; *at;) {
     size_t n = strcspn(at, ";");
     const char *text = tg_strndup(&p->job.env, at, n);
-    tg_push(&p->job.env, &p->job.opts, ((tg_opt_text){text, {.file = "words", .text = text, .line = 1, .column = 1, .length = (int)n}}));
+    tg_push(&p->job.env, &p->job.opts,
+            ((tg_opt_text){text, {.file = "words", .text = text, .line = 1, .column = 1, .length = (int)n}}));
     at += n + (at[n] == ';');
     at += strspn(at, " ");
   }
@@ -169,7 +175,12 @@ static void interpret(void *user) {
   const tg_uop *sink = tg_lower(&p->job, &l, "schedule", NULL, NULL);
   campaign_plain(&p->memory);
   for (int i = 0; i < p->memory.n; i++) buffers[i] = (tg_interp_buffer){p->memory.plain[i], p->memory.buffer[i].bytes};
-  tg_interp in = {.buffers = buffers, .params = p->size, .step_limit = INTERPRETER_STEPS, .memory_limit = INTERPRETER_MEMORY, .check_uninitialised = true, .check_races = true,
+  tg_interp in = {.buffers = buffers,
+                  .params = p->size,
+                  .step_limit = INTERPRETER_STEPS,
+                  .memory_limit = INTERPRETER_MEMORY,
+                  .check_uninitialised = true,
+                  .check_races = true,
                   .order = p->schedule};
   tg_interpret(&p->job, sink, &in);
 }
@@ -225,7 +236,8 @@ static void check_interpreted(point *p) {
   p->report->interpreted++;
   if (s && strstr(message, "race")) fault(p, &p->report->races, "RACE by the interpreter", 0, message);
   else if (s) fault(p, &p->report->other, "interpreter", 0, message);
-  else if (!campaign_right(&p->memory, false, message, sizeof message)) fault(p, &p->report->wrong, "WRONG in the interpreter", 0, message);
+  else if (!campaign_right(&p->memory, false, message, sizeof message))
+    fault(p, &p->report->wrong, "WRONG in the interpreter", 0, message);
 }
 
 /* The caller's own threads at their most awkward: one task after another, in an order of the seed's. */
@@ -247,12 +259,20 @@ static void run_once(point *p, tg_kernel *k, int threads, campaign_placement pla
   if (!campaign_place(&p->memory, place)) return;
   for (int i = 0; i < p->memory.n; i++) a[i] = (tg_argument){p->memory.pages[i].data, p->memory.buffer[i].bytes};
   uint32_t params = tg_kernel_describe(k)->params_n;
-  tg_launch l = {.buffers = a, .buffers_n = (uint32_t)p->memory.n, .params = p->size, .params_n = params, .threads = threads, .parallel_for = threads ? NULL : shuffled, .parallel_user = &p->seed};
+  tg_launch l = {.buffers = a,
+                 .buffers_n = (uint32_t)p->memory.n,
+                 .params = p->size,
+                 .params_n = params,
+                 .threads = threads,
+                 .parallel_for = threads ? NULL : shuffled,
+                 .parallel_user = &p->seed};
   doing(p, 'r');
   p->report->runs++;
   if (tg_kernel_run(k, &l)) fault(p, &p->report->other, "launch", threads, tg_error_message(p->ctx));
   else if (!campaign_right(&p->memory, true, message, sizeof message)) {
-    const char *what = threads == 1 ? "WRONG" : threads ? "WRONG on several threads" : "WRONG with its tasks in another order";
+    const char *what = threads == 1 ? "WRONG"
+                       : threads    ? "WRONG on several threads"
+                                    : "WRONG with its tasks in another order";
     fault(p, &p->report->wrong, what, threads, message);
   }
 }
@@ -262,7 +282,11 @@ static void run_machine(point *p) {
   tg_binding b[CAMPAIGN_SIZES];
   uint32_t n = 0;
   for (; p->constant && n < (uint32_t)p->sizes; n++) b[n] = (tg_binding){p->range[n].name, p->size[n], p->size[n], 1};
-  tg_compile_options o = {.bindings = b, .bindings_n = n, .opts = *p->list ? p->list : NULL, .flags = p->flags | TG_COMPILE_NO_CACHE, .kernel = p->entry->name};
+  tg_compile_options o = {.bindings = b,
+                          .bindings_n = n,
+                          .opts = *p->list ? p->list : NULL,
+                          .flags = p->flags | TG_COMPILE_NO_CACHE,
+                          .kernel = p->entry->name};
   doing(p, 'c');
   tg_status s = tg_kernel_compile_text(p->ctx, p->entry->name, p->text, &o, &k);
   if (s == TG_ELIMIT) {
@@ -285,11 +309,13 @@ static bool prepare(point *p) {
   campaign_drop(&p->memory);
   if (attempt(p, lay_out, message, sizeof message)) return fault(p, &p->report->other, "no layout", 0, message), false;
   p->memory.seed = p->seed;
-  if (!campaign_reference(&p->memory, message, sizeof message)) return fault(p, &p->report->other, "the campaign's own fault", 0, message), false;
+  if (!campaign_reference(&p->memory, message, sizeof message))
+    return fault(p, &p->report->other, "the campaign's own fault", 0, message), false;
   return true;
 }
 
-/* The first point of a kernel is the heuristic's choice; where sizes are given at launch, the kernel runs at others as well. */
+/* The first point of a kernel is the heuristic's choice; where sizes are given at launch, the kernel runs at others
+ * as well. */
 static void one_point(point *p) {
   p->failed = false;
   *p->list = 0;
@@ -335,8 +361,10 @@ static void all_points(point *p) {
     p->report->next = p->o->schedules;
     return;
   }
-  for (p->schedule = p->report->next; p->schedule < p->o->schedules && (!p->o->until || campaign_clock() < p->o->until); p->schedule++) {
-    setitimer(ITIMER_PROF, &(struct itimerval){.it_value.tv_sec = SECONDS}, NULL);   /* of processor time: a busy machine is no fault. SIGPROF ends the child */
+  for (p->schedule = p->report->next; p->schedule < p->o->schedules && (!p->o->until || campaign_clock() < p->o->until);
+       p->schedule++) {
+    setitimer(ITIMER_PROF, &(struct itimerval){.it_value.tv_sec = SECONDS},
+              NULL); /* of processor time: a busy machine is no fault. SIGPROF ends the child */
     p->report->next = p->schedule + 1;
     if (p->o->words) given_point(p);
     else one_point(p);
@@ -344,10 +372,16 @@ static void all_points(point *p) {
   p->report->next = p->o->schedules;
 }
 
-void campaign_points(const campaign_options *o, const campaign_entry *entry, const campaign_entry *wide, const char *text, campaign_report *r) {
+void campaign_points(const campaign_options *o, const campaign_entry *entry, const campaign_entry *wide,
+                     const char *text, campaign_report *r) {
   static point p;
   static tg_job rules_job;
-  p = (point){.o = o, .entry = entry, .text = text, .report = r, .rules_job = &rules_job, .memory = {.entry = entry, .wide = wide}};
+  p = (point){.o = o,
+              .entry = entry,
+              .text = text,
+              .report = r,
+              .rules_job = &rules_job,
+              .memory = {.entry = entry, .wide = wide}};
   tg_job_init(&rules_job, NULL);
   bool known = o->target ? tg_target_named(&p.target, o->target) : (tg_target_host(&p.target, 2), true);
   tg_context_options c = {.target = o->target};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * How the plain C of a family is written: KERNEL(name) { SIZE(N, 0); ARRAY(real, a, 0); .. }. Compiled twice, with CAMPAIGN_REAL as float and as double. Integers wrap, as the
- * language's do: these files are compiled with -fwrapv. */
+ * How the plain C of a family is written: KERNEL(name) { SIZE(N, 0); ARRAY(real, a, 0); .. }. Compiled twice, with
+ * CAMPAIGN_REAL as float and as double. Integers wrap, as the language's do: these files are compiled with -fwrapv.
+ * */
 #ifndef TG_CAMPAIGN_REFERENCE_H
 #define TG_CAMPAIGN_REFERENCE_H
 #include <math.h>
@@ -22,7 +23,8 @@ typedef CAMPAIGN_REAL real;
 #define EXACT(name) {#name, name, false, CAMPAIGN_WHOLE, 0}
 #define SMALL(name, most) {#name, name, false, CAMPAIGN_WHOLE, most}                    /* where products grow */
 #define BYTES(name) {#name, name, false, CAMPAIGN_FULL, 0}
-#define ROUNDS(name, fill) {#name, name, true, CAMPAIGN_##fill, 0}                      /* results of f64 are compared bit for bit even here */
+#define ROUNDS(name, fill) \
+  { #name, name, true, CAMPAIGN_##fill, 0 } /* results of f64 are compared bit for bit even here */
 
 #define END {NULL, NULL, false, CAMPAIGN_WHOLE, 0}
 

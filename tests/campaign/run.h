@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What the campaign's files share: a kernel with its memory (memory.c), a point, which is a kernel under some words at some sizes (point.c), and the report that
- * outlives the child in which points run (kernels.c). */
+ * What the campaign's files share: a kernel with its memory (memory.c), a point, which is a kernel under some words
+ * at some sizes (point.c), and the report that outlives the child in which points run (kernels.c). */
 #ifndef TG_CAMPAIGN_RUN_H
 #define TG_CAMPAIGN_RUN_H
 #include "campaign.h"
@@ -27,7 +27,10 @@ typedef struct {
 
 typedef enum { CAMPAIGN_AT_END, CAMPAIGN_AT_START, CAMPAIGN_PLACEMENTS } campaign_placement;
 
-typedef struct { char *map, *data; size_t room, bytes; } campaign_pages;   /* between two pages that may not be touched */
+typedef struct {
+  char *map, *data;
+  size_t room, bytes;
+} campaign_pages; /* between two pages that may not be touched */
 
 typedef struct {
   const campaign_entry *entry, *wide;   /* the family's table with real as float, as double */
@@ -47,7 +50,7 @@ typedef struct {
 void campaign_layout(campaign_memory *m, tg_job *j, const int64_t *size);
 /* Data by the seed, and what plain C makes of it. False: plain C rounds where it must not, and where says. */
 bool campaign_reference(campaign_memory *m, char *where, size_t where_n);
-bool campaign_place(campaign_memory *m, campaign_placement p);     /* pages anew, with the data in them; false: no memory */
+bool campaign_place(campaign_memory *m, campaign_placement p); /* pages anew, with the data in them; false: no memory */
 void campaign_plain(campaign_memory *m);                           /* the data in m->plain */
 /* Is what stands there (m->pages or m->plain) the result? A message if it is not. */
 bool campaign_right(const campaign_memory *m, bool pages, char *message, size_t message_n);
@@ -56,7 +59,8 @@ void campaign_drop(campaign_memory *m);
 /* ---- the report: in memory that parent and child share ---- */
 
 typedef struct {
-  long kernels, points, runs, words, refused, races, wrong, crashes, hangs, other, large, interpreted, read_again;   /* large: points left out since their code would be too long */
+  long kernels, points, runs, words, refused, races, wrong, crashes, hangs, other, large, interpreted,
+      read_again; /* large: points left out since their code would be too long */
   long failed_kernels;
   int next;                     /* the schedule to begin with: one behind the last that was begun */
   int doing;                    /* a letter that says what the child was at */
@@ -78,5 +82,6 @@ typedef struct {
 double campaign_clock(void);
 
 /* All points of one kernel, from report->next on. In a process of its own, which may end by it. */
-void campaign_points(const campaign_options *o, const campaign_entry *entry, const campaign_entry *wide, const char *text, campaign_report *r);
+void campaign_points(const campaign_options *o, const campaign_entry *entry, const campaign_entry *wide,
+                     const char *text, campaign_report *r);
 #endif

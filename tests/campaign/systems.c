@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Kernels of simulation, image processing, search and graphs, of the kinds that Rodinia has. See reference.h for the form, systems.tg for the texts. */
+ * Kernels of simulation, image processing, search and graphs, of the kinds that Rodinia has. See reference.h for the
+ * form, systems.tg for the texts. */
 #include "reference.h"
 
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The loops of TSVC, as published: loop bounds, gotos and induction variables included. See reference.h for the form, tsvc.tg for the texts. */
+ * The loops of TSVC, as published: loop bounds, gotos and induction variables included. See reference.h for the
+ * form, tsvc.tg for the texts. */
 #include "reference.h"
 
 

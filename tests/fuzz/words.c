@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Random words of a schedule. Sizes are odd as often as not, so that rests and gates appear; kinds that run side by side come often, since it is they that
- * must be refused where iterations depend on each other. */
+ * Random words of a schedule. Sizes are odd as often as not, so that rests and gates appear; kinds that run side by
+ * side come often, since it is they that must be refused where iterations depend on each other. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -53,7 +53,8 @@ static int size_of_part(words *w) {
 }
 
 static void split(words *w, char *text) {
-  static const char *const lists[] = {"{4, 1}", "{5, 2, 1}", "{8, 4, 1}", "{17, 9, 1}", "{6, 3}", "{4, 2, 1}", "{7, 2}"};
+  static const char *const lists[] = {"{4, 1}", "{5, 2, 1}", "{8, 4, 1}", "{17, 9, 1}",
+                                      "{6, 3}", "{4, 2, 1}", "{7, 2}"};
   put(text, "split %s ", words_pick(w, false));
   if (may(w, 4)) put(text, "%s", lists[draw(w, sizeof lists / sizeof *lists)]);
   else put(text, "%d%s", size_of_part(w), may(w, 5) ? " clip" : "");
@@ -61,7 +62,8 @@ static void split(words *w, char *text) {
 }
 
 static void stage(words *w, char *text) {
-  static const char *const layouts[] = {"[d0]", "[d0/3, d0%3]", "[d0, d1]", "[d1/4, d0, d1%4]", "[d1, d0]", "[d0%2, d1, d0/4, d0/2%2]"};
+  static const char *const layouts[] = {
+      "[d0]", "[d0/3, d0%3]", "[d0, d1]", "[d1/4, d0, d1%4]", "[d1, d0]", "[d0%2, d1, d0/4, d0/2%2]"};
   static const char *const spaces[] = {" space=reg", " space=thread", " space=team", " space=local"};
   char name[WORDS_NAME];
   int made = w->made++;
@@ -162,7 +164,10 @@ void words_draw(words *w, char text[WORDS_TEXT]) {
   case 35: put(text, "swap %s", words_pick(w, false)), put(text, " %s", words_pick(w, false)); return;
   case 36: put(text, "stream %s", buffer(w, w->output, w->outputs)); return;
   case 37: if (!w->sizes) goto fissioned; specialize(w, text); return;
-  case 38: if (!w->tiles) goto fissioned; put(text, "place %s %s", buffer(w, w->tile, w->tiles), may(w, 3) ? "ssa" : "memory"); return;
+  case 38:
+    if (!w->tiles) goto fissioned;
+    put(text, "place %s %s", buffer(w, w->tile, w->tiles), may(w, 3) ? "ssa" : "memory");
+    return;
   default: kind(w, text, may(w, 2) ? "thread" : "lane", false, true); return;
   }
 }

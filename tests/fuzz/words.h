@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Random words of a schedule, over the names that a program has: ranges, buffers, sizes. Most are refused somewhere; who draws them tries each behind
- * those that were accepted, and drops it if it is not. */
+ * Random words of a schedule, over the names that a program has: ranges, buffers, sizes. Most are refused somewhere;
+ * who draws them tries each behind those that were accepted, and drops it if it is not. */
 #ifndef TG_FUZZ_WORDS_H
 #define TG_FUZZ_WORDS_H
 #include <stdbool.h>
@@ -19,7 +19,8 @@ typedef struct {
   void *user;
   words_range range[WORDS_RANGES];          /* those that words make are appended */
   int ranges, made;                         /* made: of all names so far, so that none comes twice */
-  char input[WORDS_BUFFERS][WORDS_NAME], output[WORDS_BUFFERS][WORDS_NAME], tile[WORDS_BUFFERS][WORDS_NAME], size[WORDS_BUFFERS][WORDS_NAME];
+  char input[WORDS_BUFFERS][WORDS_NAME], output[WORDS_BUFFERS][WORDS_NAME], tile[WORDS_BUFFERS][WORDS_NAME],
+      size[WORDS_BUFFERS][WORDS_NAME];
   int inputs, outputs, tiles, sizes;        /* tiles: memory of the kernel's own. sizes: parameters */
 } words;
 
