@@ -55,11 +55,20 @@ void campaign_layout(campaign_memory *m, tg_job *j, const int64_t *size) {
     if (info->role == TG_ROLE_TEMP) continue;
     if (m->n == CAMPAIGN_BUFFERS) tg_fail(&j->env, TG_ELIMIT, "more than %d buffers", CAMPAIGN_BUFFERS);
     campaign_buffer *b = &m->buffer[m->n++];
-    *b = (campaign_buffer){.type = (tg_type)d->type, .read = info->role != TG_ROLE_OUT, .written = info->role !=
-    * TG_ROLE_IN, .n = 1}; snprintf(b->name, sizeof b->name, "%s", info->name); for (uint32_t k = 0; k < info->rank;
-    * k++) { int64_t dim = number(j, d->src[k], size, true); b->n *= dim > 0 ? (size_t)dim : 0; } b->bytes = b->n *
-    * (size_t)tg_type_bytes(b->type); if ((b->promised = info->lo && info->hi)) b->lo = number(j, info->lo, size,
-    * true), b->hi = number(j, info->hi, size, false); } }  /* ---- data ---- */
+    *b = (campaign_buffer){
+        .type = (tg_type)d->type, .read = info->role != TG_ROLE_OUT, .written = info->role != TG_ROLE_IN, .n = 1};
+    snprintf(b->name, sizeof b->name, "%s", info->name);
+    for (uint32_t k = 0; k < info->rank; k++) {
+      int64_t dim = number(j, d->src[k], size, true);
+      b->n *= dim > 0 ? (size_t)dim : 0;
+    }
+    b->bytes = b->n * (size_t)tg_type_bytes(b->type);
+    if ((b->promised = info->lo && info->hi))
+      b->lo = number(j, info->lo, size, true), b->hi = number(j, info->hi, size, false);
+  }
+}
+
+/* ---- data ---- */
 
 static tg_value value_of(const campaign_memory *m, const campaign_buffer *b, uint64_t r) {
   int most = m->entry->most ? m->entry->most : 4;

@@ -277,6 +277,24 @@ static void run_once(point *p, tg_kernel *k, int threads, campaign_placement pla
   }
 }
 
+static bool prepare(point *p) {
+  char message[CAMPAIGN_LINE];
+  campaign_drop(&p->memory);
+  if (attempt(p, lay_out, message, sizeof message)) return fault(p, &p->report->other, "no layout", 0, message), false;
+  p->memory.seed = p->seed;
+  if (!campaign_reference(&p->memory, message, sizeof message))
+    return fault(p, &p->report->other, "the campaign's own fault", 0, message), false;
+  return true;
+}
+
+static void run_everywhere(point *p, tg_kernel *k) {
+  for (int t = 0; t <= p->o->threads_n; t++) {   /* the last: shuffled */
+    int places = t < p->o->threads_n ? CAMPAIGN_PLACEMENTS : 1;
+    for (int place = 0; place < places && !p->failed; place++)
+      run_once(p, k, t < p->o->threads_n ? p->o->threads[t] : 0, (campaign_placement)place);
+  }
+}
+
 static void run_machine(point *p) {
   tg_kernel *k = NULL;
   tg_binding b[CAMPAIGN_SIZES];
@@ -298,24 +316,16 @@ static void run_machine(point *p) {
     return;
   }
   p->report->points++;
-  for (int t = 0; t <= p->o->threads_n && !p->failed; t++)   /* the last: shuffled */
-    for (int place = 0; place < (t < p->o->threads_n ? CAMPAIGN_PLACEMENTS : 1) && !p->failed; place++)
-      run_once(p, k, t < p->o->threads_n ? p->o->threads[t] : 0, (campaign_placement)place);
+  run_everywhere(p, k);
+  if (!p->constant && !p->o->words && !p->failed) {   /* and at other sizes */
+    draw_sizes(p);
+    say_line(p);
+    if (prepare(p)) run_everywhere(p, k);
+  }
   tg_kernel_free(k);
 }
 
-static bool prepare(point *p) {
-  char message[CAMPAIGN_LINE];
-  campaign_drop(&p->memory);
-  if (attempt(p, lay_out, message, sizeof message)) return fault(p, &p->report->other, "no layout", 0, message), false;
-  p->memory.seed = p->seed;
-  if (!campaign_reference(&p->memory, message, sizeof message))
-    return fault(p, &p->report->other, "the campaign's own fault", 0, message), false;
-  return true;
-}
-
-/* The first point of a kernel is the heuristic's choice; where sizes are given at launch, the kernel runs at others
- * as well. */
+/* The first point of a kernel is the heuristic's choice. */
 static void one_point(point *p) {
   p->failed = false;
   *p->list = 0;
@@ -363,8 +373,8 @@ static void all_points(point *p) {
   }
   for (p->schedule = p->report->next; p->schedule < p->o->schedules && (!p->o->until || campaign_clock() < p->o->until);
        p->schedule++) {
-    setitimer(ITIMER_PROF, &(struct itimerval){.it_value.tv_sec = SECONDS},
-              NULL); /* of processor time: a busy machine is no fault. SIGPROF ends the child */
+    /* Of processor time: a busy machine is no fault. SIGPROF ends the child. */
+    setitimer(ITIMER_PROF, &(struct itimerval){.it_value.tv_sec = SECONDS}, NULL);
     p->report->next = p->schedule + 1;
     if (p->o->words) given_point(p);
     else one_point(p);

@@ -59,8 +59,8 @@ void campaign_drop(campaign_memory *m);
 /* ---- the report: in memory that parent and child share ---- */
 
 typedef struct {
-  long kernels, points, runs, words, refused, races, wrong, crashes, hangs, other, large, interpreted,
-      read_again; /* large: points left out since their code would be too long */
+  long kernels, points, runs, words, refused, races, wrong, crashes, hangs, other, interpreted;
+  long large;                   /* lists dropped since their code would be too long */
   long failed_kernels;
   int next;                     /* the schedule to begin with: one behind the last that was begun */
   int doing;                    /* a letter that says what the child was at */
