@@ -213,6 +213,12 @@ static void show_job(void *arg) {
     return;
   }
   if (k->work.source->options->flags & TG_COMPILE_SHOW_RULES) tg_trace_begin(j);
+  int wanted = k->stage ? tg_stage_index(k->stage) : -1, now = tg_stage_index(j->stage);
+  if (wanted >= 0 && wanted < now) tg_fail(&j->env, TG_EINVAL, "error: stage %s lies before %s, which this text is at", k->stage, j->stage);
+  if (wanted >= 0 && wanted == now && now != tg_stage_index("author")) {   /* the text itself: no pass leads to it */
+    show_stage(k, k->stage, j->sink);
+    return;
+  }
   bool llvm = !k->stage || !strcmp(k->stage, "llvm"), assembly = !k->stage || !strcmp(k->stage, "asm"), summary = !k->stage || !strcmp(k->stage, "object");
   const tg_uop *linear = tg_run_passes(j, k->work.context, k->work.source, k->stage && !llvm && !assembly && !summary ? k->stage : NULL, show_stage, k);
   if (!llvm && !assembly && !summary) return;
