@@ -18,6 +18,12 @@ must "install under DESTDIR" env DESTDIR="$t/stage" sh tools/deploy --build="$b"
 [ "$(wc -l < "$t/plain")" -gt 10 ] && cmp -s "$t/plain" "$t/staged" && ok || wrong "DESTDIR gives other files"
 [ ! -e /opt/tg/lib/libtg.a ] && ok || wrong "DESTDIR was not heeded"
 grep -rqF "$t" "$t/usr/lib/pkgconfig" "$t/usr/lib/cmake" && wrong "an installed file names the place it was installed to" || ok
+# every link of an installed page to another file leads to one
+for page in "$t"/usr/share/doc/tg/README.md "$t"/usr/share/doc/tg/docs/*.md; do
+  for link in $(grep -oE '\]\([^)]*\)' "$page" | sed 's/^](//; s/)$//; s/#.*//' | grep -v '^http' | sort -u); do
+    [ -e "${page%/*}/$link" ] && ok || wrong "${page##*/} links to $link, which is not installed"
+  done
+done
 mv "$t/usr" "$t/moved"
 export PKG_CONFIG_PATH="$t/moved/lib/pkgconfig"
 p=tests/install
