@@ -125,17 +125,22 @@ static bool find_in_file(tg_job *j, tg_pos *p) {
   return true;
 }
 
+/* The line and a caret below; of a long line what stands around the caret. */
 static void put_caret(tg_str *s, const tg_pos *p) {
+  enum { BEFORE = 100, WIDEST = 240 };
   const char *text = p->text;
-  int skip = (int)strspn(text, " \t"), column = p->column - 1;
+  int skip = (int)strspn(text, " \t"), column = p->column - 1, length = (int)strlen(text);
   if (column < skip) skip = column < 0 ? 0 : column;
-  tg_str_printf(s, "\n    %s", text + skip);
+  int from = length - skip > WIDEST && column - skip > BEFORE ? column - BEFORE : skip, to = length - from > WIDEST ? from + WIDEST : length;
+  while (from > skip && ((unsigned char)text[from] & 0xc0) == 0x80) from--;   /* characters of UTF-8 are not cut */
+  while (to < length && ((unsigned char)text[to] & 0xc0) == 0x80) to++;
+  const char *before = from > skip ? ".. " : "";
+  tg_str_printf(s, "\n    %s%.*s%s", before, to - from, text + from, to < length ? " .." : "");
   if (p->column <= 0) return;
-  tg_str_puts(s, "\n    ");
-  for (int i = skip; i < column; i++) tg_str_puts(s, text[i] == '\t' ? "\t" : " ");
+  tg_str_printf(s, "\n    %*s", (int)strlen(before), "");
+  for (int i = from; i < column; i++) tg_str_puts(s, text[i] == '\t' ? "\t" : " ");
   tg_str_puts(s, "^");
-  int left = (int)strlen(text) - column;
-  for (int i = 1; i < p->length && i < left; i++) tg_str_puts(s, "~");
+  for (int i = 1; i < p->length && column + i < to; i++) tg_str_puts(s, "~");
 }
 
 void tg_fail_at(tg_job *j, tg_pos p, const char *format, ...) {

@@ -15,6 +15,7 @@ typedef struct {
   uint32_t depth;
   uint32_t *seen, seen_n;          /* by node id: statement that visited it last, for walks */
   uint32_t stamp;
+  uint32_t *inside, insides;       /* by node id: the extent that it is a part of, last */
   const tg_uop **gates;            /* by node id: the new gate of an access; the SINK for "none" */
   const tg_uop *sink;
   bool changed, added;
@@ -216,13 +217,14 @@ static void check_exact(prover *p, const tg_uop *range, const tg_uop *statement)
   uint32_t n;
   if (tg_extent(range)->op == TG_OP_CONST || tg_extent(range)->op == TG_OP_PARAM) return;
   const tg_uop **all = tg_toposort(j, tg_extent(range), &n);
-  bool *inside = tg_new(&j->env, bool, tg_extent(range)->id + 1);
-  inside[tg_extent(range)->id] = true;
+  if (!p->inside) p->inside = tg_new(&j->env, uint32_t, p->seen_n);
+  uint32_t *inside = p->inside, mark = ++p->insides;
+  inside[tg_extent(range)->id] = mark;
   for (uint32_t i = n; i-- > 0;)
-    for (uint32_t k = 0; k < all[i]->n && inside[all[i]->id] && all[i]->op != TG_OP_LOAD; k++) inside[all[i]->src[k]->id] = true;
+    for (uint32_t k = 0; k < all[i]->n && inside[all[i]->id] == mark && all[i]->op != TG_OP_LOAD; k++) inside[all[i]->src[k]->id] = mark;
   for (uint32_t i = 0; i < n; i++) {
     const tg_uop *u = all[i];
-    if (!inside[u->id] || u->op != TG_OP_IDIV || u->type != TG_INDEX || rounds_up(u->src[0], u->src[1])) continue;
+    if (inside[u->id] != mark || u->op != TG_OP_IDIV || u->type != TG_INDEX || rounds_up(u->src[0], u->src[1])) continue;
     const tg_uop *rest = tg_op2(j, TG_OP_MOD, u->src[0], u->src[1]), *exact = tg_op2(j, TG_OP_EQ, rest, tg_index(j, 0));
     tg_polys_reset(p->polys);
     tg_poly_of(p->polys, rest);

@@ -41,6 +41,13 @@ static const char carried_kernel[] =
     "  }\n"
     "}\n";
 
+static const char pooling_kernel[] =
+    "kernel pooling(C) {\n"
+    "  in(x, f32, [C, 15, 21]);\n"
+    "  out(y, f32, [C, 8, 11]);\n"
+    "  range(c, C) range(i, 8) range(j, 11) y[c,i,j] = max(a : 2, b : 2, x[c, 2*i + a, 2*j + b] else -inf);\n"
+    "}\n";
+
 static const char bytes_turned_kernel[] =
     "kernel bytes(M, N, K) {\n"
     "  in(A, i8, [M, K]);\n"
@@ -88,6 +95,7 @@ static const expectation refusal_cases[] = {
   {carried_kernel, "M=4 N=9", "cut k last\nthread k.last", "opts:2:1: error: thread k.last (line 7): s does not begin as its merge says: another part of the loop stands before"},
   {carried_kernel, "M=4 N=9", "thread k 2000", "opts:1:1: error: thread k (line 7): 2000 parts, over the limit of 1024"},
   {bytes_kernel, "M=4 N=16 K=4", "split i 2 as io ii\norder io j ii\ncontract vpdpbusd j=j k=k", "opts:3:1: error: contract: j must stand directly around the statement, and alone (order them)"},
+  {pooling_kernel, "C=9223372036854775807", "prefetch x at i ahead 2 of i", "opts:1:1: error: prefetch x at i of i: the iterations of c within it have no constant bound"},
   {matmul_kernel, "M=4 N=4 K=4", "splat i 4",
    "opts:1:1: error: expected a word of a schedule (split, fuse, fission, order, swap, tile, upcast, unroll, lane, thread, local, group, global, stage, pad, cut, stream, prefetch, specialize, place, contract; perhaps split), not 'splat'"},
   {matmul_kernel, "M=4 N=4 K=4", "split i", "opts:1:8: error: expected a size at the end of 'split i'"},
