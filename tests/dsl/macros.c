@@ -25,8 +25,8 @@ static const char *const texts[3] = {
   "range(i, M) range(j, N) C[i,j] = gelu(sum(k : K, A[i,k] * B[k,j]));\n"
   "range(I2, M) { define_reg(min, f32, [4]); define_reg(flags, bool, [4]); define_local(tile, f16, [BM, 2]); if (I2 < 3) if (I2 < 2) { min[0] = max(k : K, min(A[I2,k], 1)); flags[0] = min[0] < 2; I[I2] = min[0]; }\n"
   "range(q, N, unroll) atomic linux[idx[q]] += 1; barrier(); } }",
-  "kernel words_values(M) { out(S, f32, [M]); out(T, i64, [M]); def(score(s, b) = s * 2 + b); proc words_fill(dst, v, n) { range(i, n) dst[i] = v; }\n"
-  "call(words_fill, S, 0.5 * 3, M); S[0] = S[0] + 0.25; S[0] = S[0] + 0.25; S[0] = S[0] + 0.25; S[1] = score(S[0], 1.0f); range(i, M) T[i] = 5000000000 + 7; }",
+  ("kernel words_values(M) { out(S, f32, [M]); out(T, i64, [M]); def(score(s, b) = s * 2 + b); proc words_fill(dst, v, n) { range(i, n) dst[i] = v; }\n"
+  "call(words_fill, S, 0.5 * 3, M); S[0] = S[0] + 0.25; S[0] = S[0] + 0.25; S[0] = S[0] + 0.25; S[1] = score(S[0], 1.0f); range(i, M) T[i] = 5000000000 + 7; }"),
   "kernel words_none() { out(S, f32, [4]); range(i, 4) S[i] = 1; }",
 };
 

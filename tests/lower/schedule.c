@@ -19,8 +19,8 @@ static const char *const matmul_schedules[] = {
     "tile i 4 j 8 as io jo ir jr\nstage B at jo as Bp[j/4, k, j%4]\nstage A at io as Ap[i/2, k, i%2] as f64 space=thread\nupcast ir\nlane jr",
     "split j 4 as jo jr\norder jo i jr\nstage B at jo as Bp[k/3, j, k%3] pitch=5 fill=0 depth=2\nstage A at i as Ap[k, i] depth=3\nlane jr",
     "split k 3 clip as kc kr\norder kc j i\nsplit i 2 clip\nlane j 8",
-    "split j 8 as jt jv\nsplit jt 2 clip as jc jr\nsplit k 4 clip as kc kr\norder kc jc i jr jv\nstage A at kc as Ap[i/3, i%3, k] space=team\n"
-    "stage B at jc as Bp[j/8, k, j%8]\nsplit i {3, 2, 1} as ir iu\norder jr iu\nupcast iu\nlane jv",
+    ("split j 8 as jt jv\nsplit jt 2 clip as jc jr\nsplit k 4 clip as kc kr\norder kc jc i jr jv\nstage A at kc as Ap[i/3, i%3, k] space=team\n"
+    "stage B at jc as Bp[j/8, k, j%8]\nsplit i {3, 2, 1} as ir iu\norder jr iu\nupcast iu\nlane jv"),
     "split k 4 as kc kr\norder i kc j\ncut kc first\nlane j 4",
     "thread k 3",
     "cut k first\ncut j last\ncut i first",
