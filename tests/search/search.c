@@ -198,7 +198,7 @@ static void test_resume(void) {
   }
   o.resume = true;
   a = search(o, fake_text);
-  CHECK(a->ok && a->r.reused > built, "%u answers used again", a->r.reused);
+  CHECK(a->ok && (a->r.finished || a->r.reused > built), "%u answers used again", a->r.reused);   /* what has ended is not searched again */
   tg_env_drop(&a->env);
   o.seed = 4;
   a = search(o, fake_text);
