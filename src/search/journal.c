@@ -187,7 +187,7 @@ void tg_journal_put(tg_journal *j, const tg_task *t, const tg_point *p, uint64_t
     put_field(&s, "words", t->words);
     put_field(&s, "choices", t->choices);
   }
-  if (t->kind == TG_TASK_BUILD || t->kind == TG_TASK_GATES) tg_str_printf(&s, ",\"seconds\":%.9g", t->seconds);
+  if (t->kind == TG_TASK_BUILD || t->kind == TG_TASK_GATES) put_number(&s, ",\"seconds\":", 9, t->seconds);
   if (t->kind == TG_TASK_TIME) {
     put_number(&s, ",\"seconds\":", 9, t->seconds);
     put_number(&s, ",\"against_seconds\":", 9, t->against_seconds);
@@ -206,7 +206,9 @@ void tg_journal_end(tg_journal *j, bool interrupted, double seconds, uint32_t ca
   if (j->fd < 0) return;
   tg_mark mark = tg_mark_get(j->env);
   tg_str s = tg_str_new(j->env);
-  tg_str_printf(&s, "{\"event\":\"%s\",\"budget\":%.9g,\"candidates\":%u", interrupted ? "interrupted" : "end", seconds, candidates);
+  tg_str_printf(&s, "{\"event\":\"%s\"", interrupted ? "interrupted" : "end");
+  put_number(&s, ",\"budget\":", 9, seconds);
+  tg_str_printf(&s, ",\"candidates\":%u", candidates);
   put_field(&s, "text", text);
   tg_str_puts(&s, "}\n");
   append(j, &s);

@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: MIT
  * A program that has chosen its user's locale, where a number's point is a comma: kernels, schedules, what is printed and what is kept stay what they are.
  *   api_locale NAME ..    those locales (tests/api/locale.sh makes some); without, those that are tried here, and a line if the system has none */
+#define _GNU_SOURCE
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <tg/gemm.h>
 #include <tg/tg.h>
+#include <unistd.h>
+#include "../folder.h"
 #include "../test.h"
+#include "search/search.h"
 #include "search/store.h"
+#include "search/trial.h"
 
 static const char text[] =
   "kernel k(N = 10) { in(x, f32, [N]); out(y, f32, [N]); range(i, N) y[i] = (x[i + 1] else 0.25) * 1.5 + 2.5e-1f;\n"
@@ -19,6 +24,31 @@ static void keep(void *user, const char *stage, const char *what) {
   kept_text *k = user;
   int n = snprintf(k->all + k->n, sizeof k->all - k->n, "%s\n%s\n", stage, what);
   if (n > 0 && k->n + (size_t)n < sizeof k->all) k->n += (size_t)n;
+}
+
+/* A search's journal as it lies on the disk, and read again. */
+static void journal(kept_text *k, tg_env *env, const char *where) {
+  char folder[TEST_PATH] = "tg-locale-XXXXXX", path[TEST_PATH + 16];
+  if (!test_folder(folder)) abort();
+  snprintf(path, sizeof path, "%s/journal", folder);
+  static const uint8_t asked[] = {TG_TASK_LOWER, TG_TASK_BUILD, TG_TASK_TIME};
+  tg_point p = {.id = 5, .score = -0.75};
+  tg_journal *j = tg_journal_open(env, path, "k", 1, false);
+  for (size_t i = 0; i < sizeof asked; i++) {
+    tg_task t = {.kind = asked[i], .cost.seconds = 1.5e-6, .seconds = 2.5e-6, .against_seconds = 3.5e-6, .gain = {0.125, -0.25}, .n = 2};
+    tg_journal_put(j, &t, &p, 7, NULL);
+  }
+  tg_journal_end(j, false, 2.5, 12, "why");
+  tg_journal_close(j);
+  char *lines = tg_read_file(env, path, NULL);
+  CHECK(lines != NULL, "%s: a journal", where);
+  keep(k, "journal", lines ? lines : "");
+  j = tg_journal_open(env, path, "k", 1, true);
+  tg_task t = {0};
+  CHECK(tg_journal_find(j, TG_TASK_TIME, 5, 7, &t) && t.seconds == 2.5e-6 && t.n == 2 && t.gain[0] == 0.125 && t.gain[1] == -0.25, "%s: a journal read again", where);
+  CHECK(tg_journal_ended(j, 2.25, 12) && !tg_journal_ended(j, 2.75, 12), "%s: the budget that it ended with", where);
+  tg_journal_close(j);
+  unlink(path), rmdir(folder);
 }
 
 /* All stages but machine code, the epilogue of a product, a tuned choice as it is kept. */
@@ -56,6 +86,7 @@ static void everything(kept_text *k, const char *where) {
   tg_tuned t = {.key = "key\n", .kernel = "k", .words = "", .seconds = 1.5e-6, .default_seconds = 2.25e-6, .gain_low = 0.375};
   tg_store_print(&s, &t);
   keep(k, "store", s.data);
+  journal(k, &env, where);
   tg_env_drop(&env);
 }
 

@@ -18,6 +18,9 @@ bad=$(sort "$t/defined" | uniq -d | tr '\n' ' ')
 [ -z "$bad" ] && ok || wrong "defined twice: $bad"
 bad=$(nm -u "$b/libtg.a" "$b/libtg_jit.a" | awk 'NF == 2 { print $2 }' | grep -xE '(printf|puts|putchar|putc|perror|vprintf|abort|exit|_exit|quick_exit|__assert_fail|__printf_chk|stdout|stderr)(@.*)?' | sort -u | tr '\n' ' ')
 [ -z "$bad" ] && ok || wrong "the library calls $bad"
+# Numbers that are read keep their point in every locale (src/base/number.c).
+bad=$(nm -A -u "$b/libtg.a" "$b/libtg_jit.a" | grep -E ' (strto(d|f|ld)|atof|localeconv|setlocale)(@.*)?$' | grep -v ':number.o:' | tr '\n' ' ')
+[ -z "$bad" ] && ok || wrong "by the locale of the program: $bad"
 # Writable data of the program's lifetime would be state outside of a context; what LLVM and gdb have once in a process may be.
 bad=$(nm -f sysv "$b/libtg.a" "$b/libtg_jit.a" | awk -F'|' '$7 ~ /^\.t?(data|bss)$/ { sub(/ *$/, "", $1); print $1 }' | grep -vE '^(once\.[0-9]+|gdb_lock)$' | tr '\n' ' ')
 [ -z "$bad" ] && ok || wrong "writable globals: $bad"
