@@ -29,7 +29,7 @@ typedef struct {
   double start, until, build_limit, time_limit;
   double slowest, build_seconds;         /* what a run may take at most; the shortest run of the default while it was checked, where that is long */
   const tg_point *whole;                 /* the winner on all of the problem, where a part was timed */
-  const char *failed;                    /* why the last that looked better than the default did not take its place */
+  const char *failed, *refused;          /* why the last that looked better than the default did not take its place; what the gates said of it */
   bool interrupted;
 } search;
 
@@ -279,7 +279,7 @@ static bool passes(search *s, tg_point *p) {
   p->passed = t.outcome == TG_TRIAL_OK;
   if (p->passed || t.outcome == TG_TRIAL_SKIPPED) return p->passed;
   settle(s, p, &t);
-  s->failed = tg_format(s->env, "%s: %s", tg_outcome_name((tg_outcome)t.outcome), t.message ? t.message : "");
+  s->failed = s->refused = tg_format(s->env, "%s: %s", tg_outcome_name((tg_outcome)t.outcome), t.message ? t.message : "");
   return false;
 }
 
@@ -453,7 +453,8 @@ static void stays(search *s) {
   s->r->tuned = false;
   s->r->seconds = s->r->default_seconds;
   s->r->gain = s->r->gain_low = 0;
-  if (!best) s->r->why = s->r->built > 1 ? "nothing else was right and could be timed" : "nothing else was built";
+  if ((!best || best->score > -even) && s->refused) s->r->why = tg_format(s->env, "what looked faster is %s", s->refused);
+  else if (!best) s->r->why = s->r->built > 1 ? "nothing else was right and could be timed" : "nothing else was built";
   else if (best->score > -even) s->r->why = tg_format(s->env, "the best of %u others is %.1f %% slower", s->r->timed, 100 * (exp(best->score) - 1));
   else s->r->why = tg_format(s->env, "the best looked %.1f %% faster, but %s", 100 * (exp(-best->score) - 1), s->failed ? s->failed : tg_format(s->env, "not surely: %s", percent_of(s, best->low, best->high)));
 }

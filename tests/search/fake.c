@@ -18,6 +18,14 @@ const char fake_text[] =
   "  range(i, 8) y[i] = x[i];\n"
   "}\n";
 
+const char fake_part[] =
+  "kernel fake(R) {\n"
+  "  knob(P, 0, 17, 18);\n"
+  "  knob(S, 1, 5);\n"
+  "  in(x, f32, [R]); out(y, f32, [R]);\n"
+  "  range(i, R) y[i] = x[i];\n"
+  "}\n";
+
 typedef struct { double noise; uint64_t random; } fake;
 
 static long knob(const char *text, const char *name) {
@@ -30,6 +38,7 @@ static long knob(const char *text, const char *name) {
 double fake_seconds(const char *text) {
   long s = knob(text, "S"), t = knob(text, "T");
   double slow = knob(text, "P") == SPILLS ? 50 : knob(text, "P") >= CRASH_GATES ? 0.5 : 1;
+  if (knob(text, "P") == SLOW_BEYOND && knob(text, "R") > FAKE_PART) slow = 20;
   return 1e-3 * slow * (1 + 0.1 * fabs((double)(s - 5)) + 0.07 * fabs((double)(t - 3)));
 }
 
@@ -62,6 +71,7 @@ static void misbehave(const char *text, tg_env *env, int when, tg_task *t) {
   case EATS_MEMORY: if (when == TG_TASK_BUILD) tg_alloc(env, (size_t)1 << 50); break;
   case CRASH_GATES: if (when == TG_TASK_GATES) crash(); break;
   case WRONG_GATES: if (when == TG_TASK_GATES) t->outcome = TG_TRIAL_WRONG; break;
+  case WRONG_BEYOND: if (when == TG_TASK_GATES && knob(text, "R") > FAKE_PART) t->outcome = TG_TRIAL_WRONG; break;
   case FAILS: if (when == TG_TASK_BUILD) tg_fail(env, TG_EBACKEND, "LLVM refuses"); break;
   default: break;
   }
@@ -70,6 +80,7 @@ static void misbehave(const char *text, tg_env *env, int when, tg_task *t) {
 static void open_fake(void *self, tg_env *env, tg_task *t) {
   (void)self, (void)env;
   t->floor = 1e-4;
+  t->slowest = 1;
 }
 
 static void lower_fake(void *self, tg_env *env, tg_task *t) {
@@ -80,9 +91,12 @@ static void lower_fake(void *self, tg_env *env, tg_task *t) {
   t->cost.seconds = fake_seconds(t->trial.text) * (1 + 0.2 * (double)(t->hash % 5));   /* a model that is often wrong */
 }
 
+/* What runs for long is not asked for more: so short runs as these count as long ones here. */
 static void build_fake(void *self, tg_env *env, tg_task *t) {
   (void)self;
   misbehave(t->trial.text, env, TG_TASK_BUILD, t);
+  t->seconds = 10 * fake_seconds(t->trial.text);
+  if (t->give_up > 0 && t->seconds > t->give_up && t->outcome == TG_TRIAL_OK) t->outcome = TG_TRIAL_SLOW;
 }
 
 static double uniform(fake *f) {
@@ -101,6 +115,7 @@ static void time_fake(void *self, tg_env *env, tg_task *t) {
   fake *f = self;
   double a = fake_seconds(t->against.text), b = fake_seconds(t->trial.text), drift = 0;
   misbehave(t->trial.text, env, TG_TASK_TIME, t);
+  if (knob(t->trial.text, "P") == LATE && !strcmp(t->trial.text, t->against.text)) usleep(700000);
   f->random ^= t->seed ^ tg_hash(t->trial.text, strlen(t->trial.text), tg_hash(t->against.text, strlen(t->against.text), 7));
   if (knob(t->trial.text, "P") == LIES) b = 1e-6;
   for (t->n = 0; t->n < t->quads && !tg_decided(t->gain, t->n, 0.01); t->n++) {
@@ -115,6 +130,7 @@ static void time_fake(void *self, tg_env *env, tg_task *t) {
 static void gates_fake(void *self, tg_env *env, tg_task *t) {
   (void)self;
   misbehave(t->trial.text, env, TG_TASK_GATES, t);
+  if (t->give_up > 0) t->seconds = fake_seconds(t->trial.text);
 }
 
 const tg_bench *fake_bench(double level) {

@@ -15,6 +15,7 @@ static char self[4096], journal[TEST_PATH] = "tg-journal-XXXXXX";
 static const double quiet = 0.002;
 
 typedef struct { tg_search_options o; tg_search_result r; tg_env env; bool ok; } attempt;
+static tg_sketch_source all_of_it;
 
 static void run(void *arg) {
   attempt *a = arg;
@@ -198,13 +199,72 @@ static void test_resume(void) {
   }
   o.resume = true;
   a = search(o, fake_text);
-  CHECK(a->ok && (a->r.finished || a->r.reused > built), "%u answers used again", a->r.reused);   /* what has ended is not searched again */
+  CHECK(a->ok && a->r.finished && !a->r.built && a->r.why && strstr(a->r.why, "S=5 T=3 was chosen"), "a finished search: %s", a->r.why ? a->r.why : "goes on");
+  tg_env_drop(&a->env);
+  o.seconds = 21;
+  a = search(o, fake_text);
+  CHECK(a->ok && !a->r.finished && a->r.reused > built, "with more seconds: %u answers used again", a->r.reused);
   tg_env_drop(&a->env);
   o.seed = 4;
   a = search(o, fake_text);
   CHECK(a->ok && a->r.reused == 0, "another seed is another journal");
   tg_env_drop(&a->env);
   unlink(journal);
+}
+
+/* ---- a part of the problem ---- */
+
+static attempt *search_part(int p, double share, double seconds) {
+  static tg_binding of_part[2], of_all[2];
+  of_part[0] = (tg_binding){"R", FAKE_PART, FAKE_PART, 1}, of_all[0] = (tg_binding){"R", 8 * FAKE_PART, 8 * FAKE_PART, 1};
+  of_part[1] = of_all[1] = (tg_binding){"P", p, p, 1};
+  all_of_it = (tg_sketch_source){.file = "fake.tg", .text = fake_part};
+  return search((tg_search_options){.local = fake_bench(0), .bindings = of_part, .bindings_n = 2, .whole = &all_of_it, .whole_bindings = of_all, .whole_gates = "all of it", .gates = "a part", .share = share, .seconds = seconds}, fake_part);
+}
+
+/* What wins on a part is run on all of the problem, with the words that it has there; what is wrong or slower there does not win, nor what there is no time for. */
+static void test_part(void) {
+  attempt *a = search_part(GOOD, 0.125, 20);
+  CHECK(a->ok && a->r.tuned && best(a, "S") == 5 && a->r.whole_seconds > 0 && a->r.whole_default_seconds > a->r.whole_seconds && a->r.share == 0.125, "%s", a->env.message);
+  CHECK(a->r.text && strstr(a->r.text, "R = 64"), "the choice is for all of the problem: %s", a->r.text);
+  tg_env_drop(&a->env);
+  a = search_part(WRONG_BEYOND, 0.125, 20);
+  CHECK(a->ok && !a->r.tuned && a->r.why && strstr(a->r.why, "on all of the problem it is wrong") && a->r.outcome[TG_TRIAL_WRONG] == 1, "wrong beyond the part: %s", a->r.why ? a->r.why : "wins");
+  tg_env_drop(&a->env);
+  a = search_part(GOOD, 1e-5, 3);
+  CHECK(a->ok && !a->r.tuned && a->r.why && strstr(a->r.why, "no time was left to check it on all of the problem"), "no time for all of it: %s", a->r.why ? a->r.why : "wins");
+  tg_env_drop(&a->env);
+  static const char slower[] = "kernel fake(R) { knob(P, 0, 18); knob(S, 5); in(x, f32, [R]); out(y, f32, [R]); range(i, R) y[i] = x[i]; }";
+  tg_binding of_part = {"R", FAKE_PART, FAKE_PART, 1}, of_all = {"R", 8 * FAKE_PART, 8 * FAKE_PART, 1};
+  all_of_it = (tg_sketch_source){.file = "fake.tg", .text = slower};
+  a = search((tg_search_options){.local = fake_bench(0), .bindings = &of_part, .bindings_n = 1, .whole = &all_of_it, .whole_bindings = &of_all, .whole_gates = "all of it", .share = 0.125, .seconds = 20}, slower);
+  CHECK(a->ok && !a->r.tuned && a->r.why && strstr(a->r.why, "all of the problem takes"), "slower beyond the part: %s", a->r.why ? a->r.why : "wins");
+  tg_env_drop(&a->env);
+}
+
+/* ---- what takes long ---- */
+
+/* A default that takes longer than the patience that candidates are met with is no hung one; what is far behind is run once. */
+static void test_long(void) {
+  attempt *a = search((tg_search_options){.worker = worker_of("0"), .workers = 1, .seconds = 5}, "kernel fake() { knob(P, 19); knob(S, 1, 5); in(x, f32, [8]); out(y, f32, [8]); range(i, 8) y[i] = x[i]; }");
+  CHECK(a->ok && a->r.default_seconds > 0, "a default that takes long: %s", a->env.message);
+  tg_env_drop(&a->env);
+  a = search((tg_search_options){.local = fake_bench(0), .seconds = 5}, "kernel fake() { knob(P, 0, 12); knob(S, 1, 5); in(x, f32, [8]); out(y, f32, [8]); range(i, 8) y[i] = x[i]; }");
+  CHECK(a->ok && a->r.tuned && a->r.outcome[TG_TRIAL_SLOW] == 2, "%u are slow", a->r.outcome[TG_TRIAL_SLOW]);
+  tg_env_drop(&a->env);
+}
+
+/* Why nothing was chosen is said. */
+static void test_why(void) {
+  attempt *a = search((tg_search_options){.local = fake_bench(0), .seconds = 5}, "kernel fake() { knob(S, 5, 4, 6); knob(T, 3); in(x, f32, [8]); out(y, f32, [8]); range(i, 8) y[i] = x[i]; }");
+  CHECK(a->ok && !a->r.tuned && a->r.why && strstr(a->r.why, "others is 10.0 % slower"), "%s", a->r.why ? a->r.why : "");
+  tg_env_drop(&a->env);
+  a = search((tg_search_options){.local = fake_bench(0), .seconds = 5}, "kernel fake() { knob(S, 5); in(x, f32, [8]); out(y, f32, [8]); range(i, 8) y[i] = x[i]; }");
+  CHECK(a->ok && !a->r.tuned && a->r.why && strstr(a->r.why, "nothing else was built"), "%s", a->r.why ? a->r.why : "");
+  tg_env_drop(&a->env);
+  a = search((tg_search_options){.worker = worker_of("0"), .workers = 1, .seconds = 5, .gates = "a fake"}, "kernel fake() { knob(P, 0, 16); in(x, f32, [8]); out(y, f32, [8]); range(i, 8) y[i] = x[i]; }");
+  CHECK(a->ok && !a->r.tuned && a->r.why && strstr(a->r.why, "wrong"), "what the gates do not let pass: %s", a->r.why ? a->r.why : "");
+  tg_env_drop(&a->env);
 }
 
 static void test_budget(void) {
@@ -230,6 +290,9 @@ int main(int argc, char **argv) {
   test_finds();
   test_budget();
   test_resume();
+  test_part();
+  test_long();
+  test_why();
   test_default_wrong();
   test_each();
   test_gates();
