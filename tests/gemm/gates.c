@@ -21,7 +21,7 @@
 
 typedef enum fault {
   NONE,
-  ROW_LEFT_OUT, COLUMN_LEFT_OUT, TAIL_OF_TILE, LAST_K_DROPPED, FIRST_K_DROPPED, K_TWICE, K_BEYOND_256, ONE_ELEMENT, ROWS_SWAPPED, TWO_SWAPPED,
+  ROW_LEFT_OUT, COLUMN_LEFT_OUT, TAIL_OF_TILE, LAST_K_DROPPED, FIRST_K_DROPPED, K_TWICE, K_BEYOND_256, ONE_ELEMENT, FRACTION, ROWS_SWAPPED, TWO_SWAPPED,
   STRIDE_OF_C, STRIDE_OF_A, TRANSPOSED_B, WRITES_PADDING, WRITES_BEFORE, READS_PADDING, WRITES_INPUT, NOT_INITIALISED, ADDS_TO_OLD, NOTHING,
   ALPHA_IGNORED, ALPHA_ON_BOTH, BETA_IGNORED, BETA_ONE, BETA_EACH_BLOCK, BETA_KEEPS_NAN,
   LESS_PRECISE, SUM_IN_F32, MODERATE, TRUNCATED, TIES_AWAY, FLUSHED, SATURATES, ROUNDED_TWICE, BLOCKS_IN_C,
@@ -145,6 +145,7 @@ static tg_status product(void *user, const tg_gemm_operands *o, char *message, s
       int64_t place = at(p->c_major, ldc, i, j);
       double v = element(x, o, row, column, place);
       if (x->f == ONE_ELEMENT && i == o->m * 2 / 3 && j == o->n / 3) v += 1;
+      if (x->f == FRACTION && i == o->m * 2 / 3 && j == o->n / 3) v += v < 0 ? -0.25 : 0.25;
       store(p->c, o->c.data, place, narrow(x->f, p->c, v));
     }
   if (x->f == WRITES_PADDING && o->ldc > o->n && o->m > 1) store(p->c, o->c.data, o->n, 0);
@@ -187,6 +188,7 @@ static const struct { fault f; const char *name; unsigned in; tg_gemm_gate gate;
   {K_BEYOND_256, "a second block of k is left out", PLAIN, TG_GATE_FREIVALDS},
   {ONE_ELEMENT, "one element is off by one", PLAIN & ~NARROW, TG_GATE_EXACT},
   {ONE_ELEMENT, "one element of many is off by one", PLAIN & ~NARROW, TG_GATE_FREIVALDS},
+  {FRACTION, "one element of many has a fraction", PLAIN & ~NARROW & ~BYTES, TG_GATE_FREIVALDS},
   {ROWS_SWAPPED, "two rows are swapped", PLAIN & ~BETAS, TG_GATE_EXACT},
   {TWO_SWAPPED, "two elements are swapped", PLAIN & ~BETAS, TG_GATE_FREIVALDS},
   {STRIDE_OF_C, "rows of C are taken to be dense", PLAIN, TG_GATE_EXACT},

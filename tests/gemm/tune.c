@@ -150,6 +150,39 @@ static void wrong_at_tails(tg_context *c, bool gated) {
   tg_tune_result_free(r);
 }
 
+/* Right in the first rows. */
+static void beyond(tg_builder *tg_b_, void *user) {
+  tg_gemm_product(tg_b_, user);
+  tg_range(i, M) tg_if(i == 131) tg(C[i, 7] = 0);
+}
+
+static void right(tg_builder *tg_b_, void *user) { tg_gemm_product(tg_b_, user); }
+
+/* Candidates are built, checked and timed on a part of the rows; what wins there is run on all of them. */
+static void wrong_beyond_the_part(tg_context *c, bool wrong) {
+  enum { ROWS = 192, PART = 48 };
+  tg_gemm_problem all = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .m = {ROWS, ROWS}, .n = {96, 96}, .k = {80, 80}, .batch = {1, 1}}, some = all;
+  some.m = (tg_gemm_dim){PART, PART};
+  const char *params = "M, N, K, lda, ldb, ldc";
+  const tg_kernel_def first = {"slow", params, __FILE__, __LINE__, slow}, second = {"second", params, __FILE__, __LINE__, wrong ? beyond : right}, *defs[] = {&first, &second};
+  const tg_binding b[] = {{"M", ROWS, ROWS, 1}, {"N", 96, 96, 1}, {"K", 80, 80, 1}, {"lda", 80, 80, 1}, {"ldb", 96, 96, 1}, {"ldc", 96, 96, 1}};
+  tg_binding part[6];
+  memcpy(part, b, sizeof part);
+  part[0].lo = part[0].hi = PART;
+  const int64_t ld[] = {80, 96, 96};
+  const tg_gate_size at = {ROWS, 96, 80}, at_part = {PART, 96, 80};
+  tg_tune_options o = {.bindings = b, .bindings_n = 6, .user = &all, .seconds = PATIENCE, .candidates = 6, .worker = worker, .flags = TG_TUNE_KNOBS_ONLY | TG_TUNE_NOT_KEPT};
+  tg_tune_result *r = NULL;
+  char about[256], part_about[256];
+  CHECK(tg_gate_about(&all, &at, ld, about, sizeof about) < sizeof about && tg_gate_about(&some, &at_part, ld, part_about, sizeof part_about) < sizeof part_about, "the texts of the problems");
+  const tg_tune_kind kind = {.gates = tg_gate_trial, .about = about, .part = part, .part_user = &some, .part_about = part_about, .share = (double)PART / ROWS};
+  CHECK(tg_tune_gated(c, defs, 2, &o, &kind, &r) == TG_OK, "%s", tg_error_message(c));
+  if (!r) return;
+  if (wrong) CHECK(!r->tuned && r->why && strstr(r->why, "on all of the problem it is wrong: gate 'freivalds'"), "a candidate that is wrong beyond the part: %s", r->why ? r->why : "wins");
+  else CHECK(r->tuned && r->sketch == 1 && r->whole_seconds > 0 && r->share == 0.25, "the right one does not win: %s", r->why ? r->why : "");
+  tg_tune_result_free(r);
+}
+
 static void mistake(tg_context *c, const tg_gemm_desc *d, int64_t m, const char *want) {
   tg_tune_result *r = NULL;
   CHECK(tg_gemm_tune(c, d, m, 0, 0, NULL, &r) == TG_EINVAL && !r, "accepted: %s", want);
@@ -190,6 +223,7 @@ int main(int argc, char **argv) {
   CHECK(tuned_weights_of(c, &weights) == 1, "the plan with weights of four bits does not use what was tuned");
   tune_strips();
   wrong_at_tails(none, false), wrong_at_tails(none, true);
+  wrong_beyond_the_part(none, false), wrong_beyond_the_part(none, true);
   tg_context_free(c);
   c = open_context(tuned, 1);
   CHECK(tuned_of(c, &fixed, 64) == 1, "another context does not find it");

@@ -5,6 +5,8 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <tg/dsl.h>
 #include <tg/tune.h>
@@ -46,6 +48,14 @@ TG_KERNEL(product_wrong, M, N, K) {
   tg_in(B, f32, [K, N]);
   tg_out(C, f32, [M, N]);
   tg_range(i, M) tg_range(j, N) tg(C[i,j] = sum(k : K, A[i,k] * B[k,j]) + where(i == M - 1 & j == N - 1, 1.0f, 0.0f));
+}
+
+static void clean(const char *folder) {
+  DIR *d = opendir(folder);
+  for (struct dirent *e; d && (e = readdir(d));)
+    if (e->d_name[0] != '.') unlinkat(dirfd(d), e->d_name, 0);
+  if (d) closedir(d);
+  rmdir(folder);
 }
 
 static const tg_binding sizes[] = {{"M", 60, 60, 1}, {"N", 96, 96, 1}, {"K", 64, 64, 1}};
@@ -101,6 +111,96 @@ static void test_kept(void) {
   tg_context_free(c);
 }
 
+static const char *const texts[] = {
+  "kernel soft(M = 7, N = 300) { in(x, f32, [M, N]); out(y, f32, [M, N]); range(i, M) range(j, N) y[i,j] = exp(x[i,j] - max(k : N, x[i,k])) / sum(k : N, exp(x[i,k] - max(n : N, x[i,n]))); }",
+  "kernel gather(N in 1..200, V in 1..50) { in(x, f32, [V]); in(n, i32 in 0..V-1, [N]); out(y, f32, [N]); range(i, N) y[i] = x[n[i]] * 2; }",
+  "kernel bytes(M = 33, N = 40, K = 70) { in(A, u8, [M, K]); in(B, i8, [K, N]); out(C, i32, [M, N]); range(i, M) range(j, N) C[i,j] = sum(k : K, i32(A[i,k]) * i32(B[k,j])); }",
+  "kernel again(N = 1000) { inout(x, f32, [N]); range(i, N) x[i] = x[i] * 2 + 1; }",
+  "kernel half(M = 16, N = 64, K = 32) { in(A, f16, [M, K]); in(B, f16, [K, N]); out(C, f16, [M, N]); range(i, M) range(j, N) C[i,j] = f16(sum(k : K, f32(A[i,k]) * f32(B[k,j]))); }",
+  "kernel rows(M in 1..90, N in 1..70 % 2) { in(x, f32, [M, N]); out(y, f32, [M]); out(z, f32, [N]); range(i, M) y[i] = sum(k : N, x[i,k]); range(j, N) z[j] = max(k : M, x[k,j]); }",
+  "kernel total(N = 5000) { in(x, f64, [N]); out(s, f64, [1]); s[0] = sum(k : N, x[k] * x[k]); }",
+};
+
+/* ---- a program finds what was tuned ---- */
+
+static char logged[512];
+static void keep_log(void *user, const char *message) {
+  (void)user;
+  snprintf(logged, sizeof logged, "%s", message);
+}
+
+static int is_tuned(const char *folder, int threads, uint32_t flags) {
+  tg_context *c = NULL;
+  tg_kernel *k = NULL;
+  tg_context_options o = {.target = test_target(), .tuned = folder, .threads = threads, .log = keep_log};
+  tg_compile_options co = {.bindings = sizes, .bindings_n = 3, .flags = flags};
+  logged[0] = 0;
+  CHECK(tg_context_create(&o, &c) == TG_OK && tg_kernel_compile(c, &product, &co, &k) == TG_OK, "%s", c ? tg_error_message(c) : "no context");
+  int found = k && tg_kernel_describe(k)->tuned;
+  tg_kernel_free(k);
+  tg_context_free(c);
+  return found;
+}
+
+/* Tuned in a context of three threads for launches on one, as launches are unless they say: found by contexts of three and of one, with no flag; others are told. */
+static void test_found(void) {
+  char folder[] = "/tmp/tg-found-XXXXXX";
+  tg_context *c = NULL;
+  const tg_kernel_def *defs[] = {&product};
+  tg_tune_options o = {.bindings = sizes, .bindings_n = 3, .seconds = PATIENCE, .candidates = 8, .threads = 1, .worker = modelled, .workers = 2, .flags = TG_TUNE_KNOBS_ONLY};
+  tg_tune_result *r = NULL;
+  CHECK(mkdtemp(folder) && tg_context_create(&(tg_context_options){.target = test_target(), .tuned = folder, .threads = 3}, &c) == TG_OK, "a context");
+  CHECK(tg_tune(c, defs, 1, &o, &r) == TG_OK && r->kept && r->file && !strncmp(r->file, folder, strlen(folder)) && !access(r->file, R_OK), "%s", tg_error_message(c));
+  tg_tune_result_free(r);
+  tg_context_free(c);
+  CHECK(is_tuned(folder, 3, 0) && is_tuned(folder, 1, 0) && !*logged, "found where launches have as many threads, or contexts: %s", logged);
+  CHECK(!is_tuned(folder, 2, 0) && strstr(logged, "but for contexts of 1 thread: this one has 2"), "'%s'", logged);
+  CHECK(!is_tuned(folder, 3, TG_COMPILE_UNTUNED) && !is_tuned(folder, 3, TG_COMPILE_AS_WRITTEN) && !is_tuned(folder, 3, TG_COMPILE_OPTS_ONLY), "what says its schedule itself is not tuned");
+  CHECK(!is_tuned(NULL, 3, 0), "no folder is named");
+  setenv("TG_TUNED", folder, 1);
+  CHECK(is_tuned(NULL, 3, 0) && !is_tuned("", 3, 0) && !is_tuned("/nowhere", 3, 0), "TG_TUNED is for programs that name no folder");
+  unsetenv("TG_TUNED");
+  clean(folder);
+}
+
+/* ---- what searches leave behind ---- */
+
+/* The folder of a search that was killed goes with the next; one that somebody has locked stays, and so does what only looks like one. */
+static void test_left_behind(void) {
+  char base[] = "/tmp/tg-base-XXXXXX", path[3][64], file[80];
+  static const char *const names[] = {"tg-tune-killed", "tg-tune-living", "tg-tune-of-others"};
+  CHECK(mkdtemp(base) != NULL, "a folder");
+  for (int i = 0; i < 3; i++) {
+    snprintf(path[i], sizeof path[i], "%s/%s", base, names[i]);
+    CHECK(!mkdir(path[i], 0700), "a folder");
+  }
+  snprintf(file, sizeof file, "%s/object", path[0]);
+  FILE *f = fopen(file, "w");
+  CHECK(f && !fclose(f), "a file");
+  int living = open(path[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  CHECK(living >= 0 && !flock(living, LOCK_EX | LOCK_NB), "a lock");
+  const char *was = getenv("TMPDIR");
+  char kept[4096];
+  snprintf(kept, sizeof kept, "%s", was ? was : "");
+  setenv("TMPDIR", base, 1);
+  tg_context *c = open_context(1);
+  tg_tune_options o = {.seconds = PATIENCE, .candidates = 1, .flags = TG_TUNE_NOT_KEPT | TG_TUNE_KNOBS_ONLY};
+  tg_tune_result *r = NULL;
+  CHECK(tg_tune_text(c, "text", texts[3], &o, &r) == TG_OK, "%s", tg_error_message(c));
+  tg_tune_result_free(r);
+  tg_context_free(c);
+  if (was) setenv("TMPDIR", kept, 1);
+  else unsetenv("TMPDIR");
+  CHECK(access(path[0], F_OK) && !access(path[1], F_OK) && !access(path[2], F_OK), "killed %d, living %d, other %d", access(path[0], F_OK), access(path[1], F_OK), access(path[2], F_OK));
+  int left = 0;
+  DIR *d = opendir(base);
+  for (struct dirent *e; d && (e = readdir(d));) left += e->d_name[0] != '.';
+  if (d) closedir(d);
+  CHECK(left == 2, "%d folders are left", left);
+  close(living);
+  rmdir(path[1]), rmdir(path[2]), rmdir(base);
+}
+
 /* The best of several kernels, found by all their names. */
 static void test_sketches(void) {
   tg_context *c = open_context(1);
@@ -125,16 +225,6 @@ static void test_sketches(void) {
   tg_kernel_free(k);
   tg_context_free(c);
 }
-
-static const char *const texts[] = {
-  "kernel soft(M = 7, N = 300) { in(x, f32, [M, N]); out(y, f32, [M, N]); range(i, M) range(j, N) y[i,j] = exp(x[i,j] - max(k : N, x[i,k])) / sum(k : N, exp(x[i,k] - max(n : N, x[i,n]))); }",
-  "kernel gather(N in 1..200, V in 1..50) { in(x, f32, [V]); in(n, i32 in 0..V-1, [N]); out(y, f32, [N]); range(i, N) y[i] = x[n[i]] * 2; }",
-  "kernel bytes(M = 33, N = 40, K = 70) { in(A, u8, [M, K]); in(B, i8, [K, N]); out(C, i32, [M, N]); range(i, M) range(j, N) C[i,j] = sum(k : K, i32(A[i,k]) * i32(B[k,j])); }",
-  "kernel again(N = 1000) { inout(x, f32, [N]); range(i, N) x[i] = x[i] * 2 + 1; }",
-  "kernel half(M = 16, N = 64, K = 32) { in(A, f16, [M, K]); in(B, f16, [K, N]); out(C, f16, [M, N]); range(i, M) range(j, N) C[i,j] = f16(sum(k : K, f32(A[i,k]) * f32(B[k,j]))); }",
-  "kernel rows(M in 1..90, N in 1..70 % 2) { in(x, f32, [M, N]); out(y, f32, [M]); out(z, f32, [N]); range(i, M) y[i] = sum(k : N, x[i,k]); range(j, N) z[j] = max(k : M, x[k,j]); }",
-  "kernel total(N = 5000) { in(x, f64, [N]); out(s, f64, [1]); s[0] = sum(k : N, x[k] * x[k]); }",
-};
 
 /* Kernels without knobs or words: whatever the search makes of them, in process and by workers. */
 static void test_texts(void) {
@@ -165,14 +255,6 @@ static void test_mistakes(void) {
   tg_tune_result_free(NULL);
   tg_context_free(runtime);
   tg_context_free(c);
-}
-
-static void clean(const char *folder) {
-  DIR *d = opendir(folder);
-  for (struct dirent *e; d && (e = readdir(d));)
-    if (e->d_name[0] != '.') unlinkat(dirfd(d), e->d_name, 0);
-  if (d) closedir(d);
-  rmdir(folder);
 }
 
 /* This machine: the default against itself, n times, as the search compares. */
@@ -215,6 +297,8 @@ int main(int argc, char **argv) {
   CHECK(test_folder(tuned) && test_folder(cache), "folders");
   test_mistakes();
   test_kept();
+  test_found();
+  test_left_behind();
   test_sketches();
   test_texts();
   clean(tuned);
