@@ -63,7 +63,7 @@ static int64_t knob_of(const tg_gemm_choice *c, const char *name, int64_t otherw
  * At least three blocks a thread, those that threads share out, or tiles; and so many that B, which is copied once for them, is used often enough: a copy reads and writes 2 bytes for each byte of an element,
  * for which a core that multiplies at 10 FLOP a byte of its memory has 10 rows' time; of five times that it is a fifth. Beyond half of the rows it is all of them. */
 static int64_t rows_of_part(const tg_gemm_space *w, uint32_t threads, double budget) {
-  enum { RUNS = 720, BLOCKS = 3, REUSE = 50, LIKE = 48 };   /* LIKE: rows are left over by tiles as in the whole */
+  enum { RUNS = 960, BLOCKS = 3, REUSE = 50, LIKE = 48 };   /* LIKE: rows are left over by tiles as in the whole */
   const tg_gemm_problem *q = &w->problem;
   int64_t m = w->size[0], tile = knob_of(w->choice, "MR", 8), block = threads > 1 ? tile * knob_of(w->choice, "MB", 1) : tile;
   if (q->m.lo != q->m.hi || q->epilogue) return m;   /* what is known at launch only is one kernel for all; epilogues have no check of all of C */

@@ -356,8 +356,8 @@ static void check_launch(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_task *
 }
 
 void tg_trial_check(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_task *t) {
-  for (uint32_t l = s->launches; l-- > 0 && t->outcome == TG_TRIAL_OK;) {
-    tg_trial_use(s, l);
+  for (uint32_t i = 0; i < s->launches && t->outcome == TG_TRIAL_OK; i++) {   /* small ones first; but what takes long tells by the one that counts whether it is worth more */
+    tg_trial_use(s, t->give_up > 0 ? i : s->launches - 1 - i);
     if (races(s, env, t)) break;
     check_launch(s, env, k, t);
   }

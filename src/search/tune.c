@@ -27,6 +27,7 @@ typedef struct {
   uint32_t *timed_of;
   uint64_t random;
   double start, until, build_limit, time_limit;
+  double compare_wall;                   /* seconds that the default's timing took */
   double slowest, build_seconds;         /* what a run may take at most; the shortest run of the default while it was checked, where that is long */
   const tg_point *whole;                 /* the winner on all of the problem, where a part was timed */
   const char *failed, *refused;          /* why the last that looked better than the default did not take its place; what the gates said of it */
@@ -38,10 +39,14 @@ static uint64_t draw(search *s) {
   return s->random ^ s->random >> 29;
 }
 
+/* Is there anything to decide? Else no time need be kept back for it. */
+static bool promising(const search *s) { return s->beam_n && s->beam[0] != s->first && s->beam[0]->score < -margin; }
+
 static bool stop(void *user) {
   search *s = user;
   if (s->o->stop && s->o->stop(s->o->user)) s->interrupted = true;
-  return s->interrupted || (s->until > 0 && tg_now() > s->until);
+  double now = s->until > 0 ? tg_now() : 0;
+  return s->interrupted || (s->until > 0 && now > s->until && (promising(s) || now > s->start + s->o->seconds));
 }
 
 static bool over(search *s) { return stop(s) || (s->o->candidates && s->r->timed >= s->o->candidates); }
@@ -242,7 +247,7 @@ static double patience(const search *s) { return s->o->patience > 0 ? s->o->pati
 
 /* Seconds of samples that tell two apart, so that as many candidates as are worth it have their turn; of those that decide, four times that. */
 static double spend(const search *s, uint32_t quads) {
-  const double each = s->o->seconds > 0 ? fmin(0.75, s->o->seconds / 160) : 0.75;
+  const double each = s->o->seconds > 0 ? fmin(0.75, s->o->seconds / 240) : 0.75;
   return quads > 16 ? 4 * each : each;
 }
 
@@ -313,17 +318,21 @@ static void time_point(search *s, tg_point *p) {
 
 /* ---- the beginning ---- */
 
-static TG_NORETURN void fail_default(search *s, const tg_point *p) {
-  tg_fail(s->env, p->outcome == TG_TRIAL_ILLEGAL ? TG_EINVAL : TG_EBACKEND, "the kernel under its default is %s: %s", tg_outcome_name(p->outcome), p->message ? p->message : "");
+/* Nothing can be found without reference and default, so that they may take a minute where the budget is less. */
+static double left_for_default(const search *s) {
+  const double least = 60, forever = 600;
+  return s->o->seconds > 0 ? s->start + fmax(least, 1.05 * s->o->seconds) - tg_now() : forever;
 }
 
-/* Reference and default may take longer than the budget, within reason: nothing can be found without them. */
-static double limit_alone(const search *s) { return s->o->seconds > 0 ? s->o->seconds * 2 + 10 : 600; }
+static TG_NORETURN void fail_default(search *s, const tg_point *p) {
+  if (p->outcome == TG_TRIAL_HUNG && left_for_default(s) <= 0) tg_fail(s->env, TG_EBACKEND, "the budget ended before the kernel under its default was built, checked and timed: it wants more than %.0f s here", tg_now() - s->start);
+  tg_fail(s->env, p->outcome == TG_TRIAL_ILLEGAL ? TG_EINVAL : TG_EBACKEND, "the kernel under its default is %s: %s", tg_outcome_name(p->outcome), p->message ? p->message : "");
+}
 
 static void open_problem(search *s) {
   const tg_search_options *o = s->o;
   tg_task t = {.kind = TG_TASK_OPEN, .trial = {s->first->text, NULL, NULL}, .target = o->target, .folder = o->folder, .gates = o->gates, .params_n = o->params_n, .threads = o->threads ? o->threads : 1, .pool = o->pool, .seed = o->seed + 1,
-               .shared = o->worker ? o->shared : -1, .make = true, .limit = limit_alone(s)};
+               .shared = o->worker ? o->shared : -1, .make = true, .limit = left_for_default(s)};
   if (o->params_n > TG_TRIAL_PARAMS) tg_fail(s->env, TG_ELIMIT, "over %d parameters", TG_TRIAL_PARAMS);
   if (o->params_n) memcpy(t.params, o->params, o->params_n * sizeof *o->params);
   tg_crew_problem(s->crew, &t);
@@ -345,11 +354,11 @@ static void open_problem(search *s) {
 /* The default must be right. Nobody knows yet how long it takes: it hangs where it takes longer than such a problem can on this machine. From here on its own times are the measure. */
 static void build_default(search *s, tg_point *p) {
   enum { RUNS = 8 };   /* of a check, at most, under all gates */
-  s->build_limit = fmin(s->build_limit + RUNS * s->slowest, fmax(s->build_limit, limit_alone(s)));
-  s->time_limit = s->build_limit;
-  double t = tg_now();
+  double t = tg_now(), most = s->build_limit + RUNS * s->slowest;
+  s->build_limit = fmax(1, fmin(most, left_for_default(s)));
   build(s, &p, 1);
   if (!p->built) fail_default(s, p);
+  s->time_limit = fmax(1, fmin(most, left_for_default(s)));
   s->build_limit = patience(s) + 4 * (tg_now() - t);
   if (p->seconds > worth) s->build_seconds = p->seconds;
 }
@@ -363,7 +372,9 @@ static void begin(search *s) {
   s->pool.n = 0;
   build_default(s, p);
   tg_task task;
+  double start = tg_now();
   compare(s, p, p, s->build_seconds > 0 ? 2 : 8, &task);
+  s->compare_wall = tg_now() - start;
   if (task.outcome != TG_TRIAL_OK) {
     settle(s, p, &task);
     fail_default(s, p);
@@ -396,13 +407,17 @@ static void rounds(search *s) {
 /* ---- the end ---- */
 
 /* What a run of all of the problem should take, with the data that it is checked by; 0: what was timed is all of it. */
-static double whole_seconds(const search *s) { return s->o->whole ? 1.6 * s->r->default_seconds / s->o->share + 1 : 0; }
+static double whole_seconds(const search *s) {
+  enum { RUNS = 6 };   /* that timing the default takes, with its data */
+  double busy = fmin(20, fmax(1, s->compare_wall / (RUNS * s->r->default_seconds)));   /* others use the machine */
+  return s->o->whole ? 1.6 * busy * s->r->default_seconds / s->o->share + 1 : 0;
+}
 
 /* Time is kept back for those that decide, and for one run of all of the problem where that is a fair part of the budget. */
 static void keep_back(search *s) {
-  double budget = s->o->seconds, deciding = 2 * fmax(spend(s, TG_QUADS), 14 * s->r->default_seconds) + 1, whole = whole_seconds(s);
+  double budget = s->o->seconds, deciding = fmax(2 * spend(s, TG_QUADS), 3 * s->compare_wall) + 1, whole = whole_seconds(s);
   if (budget <= 0) return;
-  s->until = s->start + fmax(0.4 * budget, budget - fmin(deciding, 0.3 * budget) - (whole <= 0.4 * budget ? whole : 0));
+  s->until = s->start + fmax(0.4 * budget, budget - fmin(deciding, 0.3 * budget) - (whole <= 0.2 * budget ? whole : 0));
 }
 
 static const char *percent_of(search *s, double low, double high) {
@@ -454,7 +469,7 @@ static void stays(search *s) {
   s->r->seconds = s->r->default_seconds;
   s->r->gain = s->r->gain_low = 0;
   if ((!best || best->score > -even) && s->refused) s->r->why = tg_format(s->env, "what looked faster is %s", s->refused);
-  else if (!best) s->r->why = s->r->built > 1 ? "nothing else was right and could be timed" : "nothing else was built";
+  else if (!best) s->r->why = s->r->built > 1 ? "nothing else could be timed" : "nothing else was built";
   else if (best->score > -even) s->r->why = tg_format(s->env, "the best of %u others is %.1f %% slower", s->r->timed, 100 * (exp(best->score) - 1));
   else s->r->why = tg_format(s->env, "the best looked %.1f %% faster, but %s", 100 * (exp(-best->score) - 1), s->failed ? s->failed : tg_format(s->env, "not surely: %s", percent_of(s, best->low, best->high)));
 }
