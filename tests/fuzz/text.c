@@ -236,8 +236,9 @@ static void one(uint64_t seed, uint64_t number, totals *sum) {
   if (!t.data) return;
   memcpy(t.data, p->data, p->n + 1);
   if (number >= programs_n)
-    for (size_t k = pick(6); k-- > 0;) damage(&t);
-  add_words(&t, words, sizeof words);
+    for (size_t k = pick(4); k-- > 0;) damage(&t);
+  words[0] = 0;
+  if (pick(2)) add_words(&t, words, sizeof words);
   tg_context *c = NULL;
   shown s = {0};
   tg_context_options co = {.threads = 1, .target = "x86-64-v3", .allocator = {take, give, NULL}};
