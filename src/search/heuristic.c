@@ -400,6 +400,13 @@ void tg_nest_cut_masks(tg_nest *n, const char *name, const char *blocks) {
   if (pays) tg_push(&n->j->env, &n->masked, blocks);
 }
 
+/* A sum whose length varies, as in a triangle: what folds its accumulators is the same for all lengths, and may be no more than what the longest does, four times over. */
+static uint32_t upcast_of_sum(tg_nest *n, const tg_nest_reduce *r, uint32_t upcast) {
+  tg_i128 most = tg_bounds_of(n->j, tg_extent(r->range)).hi;
+  while (upcast > 1 && r->extent < 0 && 4 * (tg_i128)n->lanes * upcast > most) upcast /= 2;
+  return upcast;
+}
+
 static void vector_reductions(tg_nest *n, const tg_nest_loop *vector) {
   for (uint32_t i = n->reductions.n; i-- > 0;) {
     const tg_nest_reduce *r = &n->reductions.data[i];
@@ -414,6 +421,7 @@ static void vector_reductions(tg_nest *n, const tg_nest_loop *vector) {
     if (!x.lockstep) continue;
     uint32_t upcast = (uint32_t)TG_CHOOSE(n, "sums", tg_nest_upcast(n, 4), 1, 2, 4, 8);
     if (!upcast) continue;
+    upcast = upcast_of_sum(n, r, upcast);
     tg_nest_cut_masks(n, r->name, tg_nest_vector(n, r->name, r->base, r->extent, tg_nest_cut_text(n, r->range, r->extent_text), upcast, x.cut));
     tg_nest_mark(n, r->name, true);
   }

@@ -28,22 +28,26 @@ static char *read_text(const char *path) {
 
 static int by_path(const void *a, const void *b) { return strcmp(((const kit_program *)a)->path, ((const kit_program *)b)->path); }
 
-kit_program *kit_programs(int *n) {
-  static const char *const folders[] = {"examples", "tests/corpus", "tests/ranges/accept", "tests/polybench"};
+kit_program *kit_programs_of(size_t folders, const char *const *folder, int *n) {
   kit_program *all = calloc(512, sizeof *all);
   *n = 0;
-  for (size_t f = 0; f < sizeof folders / sizeof *folders; f++) {
-    DIR *d = opendir(folders[f]);
+  for (size_t f = 0; f < folders; f++) {
+    DIR *d = opendir(folder[f]);
     for (struct dirent *e; d && (e = readdir(d)) && *n < 512;) {
       size_t k = strlen(e->d_name);
       if (k < 4 || strcmp(e->d_name + k - 3, ".tg")) continue;
-      snprintf(all[*n].path, sizeof all->path, "%s/%.200s", folders[f], e->d_name);
+      snprintf(all[*n].path, sizeof all->path, "%s/%.200s", folder[f], e->d_name);
       if ((all[*n].text = read_text(all[*n].path))) ++*n;
     }
     if (d) closedir(d);
   }
   qsort(all, (size_t)*n, sizeof *all, by_path);
   return all;
+}
+
+kit_program *kit_programs(int *n) {
+  static const char *const folders[] = {"examples", "tests/corpus", "tests/ranges/accept", "tests/polybench"};
+  return kit_programs_of(TG_COUNT(folders), folders, n);
 }
 
 void kit_programs_free(kit_program *p, int n) {

@@ -11,8 +11,9 @@ enum { KIT_BUFFERS = 16, KIT_BAND = 64 };
 
 typedef struct { char path[256]; char *text; } kit_program;
 
-/* examples, tests/corpus and tests/ranges/accept, sorted; malloc'd. */
+/* examples, tests/corpus, tests/ranges/accept and tests/polybench, sorted; malloc'd. */
 kit_program *kit_programs(int *n);
+kit_program *kit_programs_of(size_t folders, const char *const *folder, int *n);
 void kit_programs_free(kit_program *p, int n);
 
 /* The way from a text to a linear program, as tg_kernel_compile goes it. Inside tg_protect. */
