@@ -93,7 +93,7 @@ static size_t read_lines(tg_journal *j, char *data, uint64_t key) {
   char *line = data;
   for (char *end; (end = strchr(line, '\n')); line = end + 1) {
     *end = 0;
-    if (line == data && (hex(line, "key") != key || (int)number(line, "journal") != FORMAT)) return 0;
+    if (line == data && (hex(line, "key") != key || number(line, "journal") != FORMAT)) return 0;
     int kind = kind_of(line);
     const char *event = field(line, "event");
     if (end[-1] == '}' && event && !strncmp(event, "\"end\"", 5)) j->ended = line;
@@ -139,6 +139,12 @@ uint32_t tg_journal_reused(const tg_journal *j) { return j->reused; }
 
 /* ---- answers ---- */
 
+/* A number of things; what is none, as in a damaged line, is 0. */
+static uint32_t count(const char *line, const char *name) {
+  double v = number(line, name);
+  return v >= 0 && v <= UINT32_MAX ? (uint32_t)v : 0;
+}
+
 bool tg_journal_find(tg_journal *j, uint8_t kind, uint64_t id, uint64_t against, tg_task *t) {
   const char *line = NULL;
   for (uint32_t i = 0; i < j->entries.n && !line; i++) {
@@ -156,7 +162,7 @@ bool tg_journal_find(tg_journal *j, uint8_t kind, uint64_t id, uint64_t against,
   t->cost.seconds = number(line, "cost");
   t->seconds = number(line, "seconds");
   t->against_seconds = number(line, "against_seconds");
-  t->dropped = (uint32_t)number(line, "dropped");
+  t->dropped = count(line, "dropped");
   const char *p = field(line, "gain");
   for (t->n = 0; p && (*p == '[' || *p == ',') && p[1] != ']' && t->n < TG_QUADS;) {
     char *end;
