@@ -9,6 +9,7 @@
 #include <tg/tg.h>
 #include <unistd.h>
 #include "../folder.h"
+#include "../target.h"
 #include "../test.h"
 #include "search/search.h"
 #include "search/store.h"
@@ -59,7 +60,7 @@ static void everything(kept_text *k, const char *where) {
   tg_kernel *kernel = NULL;
   float x[10], y[10];
   k->n = 0, k->all[0] = 0;
-  CHECK(tg_context_create(NULL, &c) == TG_OK, "%s: a context", where);
+  CHECK(tg_context_create(&(tg_context_options){.target = test_target()}, &c) == TG_OK, "%s: a context", where);
   for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) CHECK(tg_show_text(c, "locale.tg", text, &o, stages[i], keep, k) == TG_OK, "%s: %s", where, tg_error_message(c));
   CHECK(tg_kernel_compile_text(c, "locale.tg", text, &o, &kernel) == TG_OK, "%s: %s", where, tg_error_message(c));
   for (int i = 0; i < 10; i++) x[i] = (float)i;

@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "../target.h"
 #include "run.h"
 
 enum { KERNELS = 1024, TEXT = 1 << 18 };
@@ -132,7 +133,7 @@ static bool parse_options(int argc, char **argv, campaign_options *o, const char
 
 int main(int argc, char **argv) {
   campaign_options o = {
-      .seed = 1, .schedules = 3, .threads = {1, 3}, .threads_n = 2, .target = getenv("TG_TEST_TARGET")};
+      .seed = 1, .schedules = 3, .threads = {1, 3}, .threads_n = 2, .target = test_target()};
   const char *only = NULL;
   int count = KERNELS;
   bool list = false;

@@ -619,7 +619,7 @@ static void strips(void) {
 }
 
 int main(void) {
-  if (tg_context_create(NULL, &context)) return 1;
+  if (tg_context_create(&(tg_context_options){.target = test_target()}, &context)) return 1;
   rows = rows_of_processors(row);
   right_passes();
   arguments_in_any_order();

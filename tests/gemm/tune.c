@@ -125,10 +125,10 @@ static void slow(tg_builder *tg_b_, void *user) {
   tg_opt(unroll k 1);
 }
 
-/* Right wherever N is not one more than a multiple of a vector. */
+/* Right wherever N is not one more than a multiple of a vector, of the narrowest target too. */
 static void planted(tg_builder *tg_b_, void *user) {
   tg_gemm_product(tg_b_, user);
-  tg_range(i, M) tg_if(N > 16 & N % 16 == 1) tg(C[i, N - 1] = 0);
+  tg_range(i, M) tg_if(N > 4 & N % 4 == 1) tg(C[i, N - 1] = 0);
 }
 
 static void wrong_at_tails(tg_context *c, bool gated) {
