@@ -73,11 +73,11 @@ int cmd_replay(int argc, char **argv) {
     }
     snprintf(got_linear, sizeof got_linear, "%016llx", (unsigned long long)r.linear);
     snprintf(got_object, sizeof got_object, "%016llx%016llx", (unsigned long long)r.object.hi, (unsigned long long)r.object.lo);
-    bool equal = !strcmp(linear, got_linear) && (strcmp(version, tg_jit_llvm_version()) || !strcmp(object, got_object));
+    bool equal = !strcmp(linear, got_linear) && (strcmp(version, tg_llvm_version()) || !strcmp(object, got_object));
     if (!equal) printf(a.json ? "{\"bench\":\"replay\",\"case\":\"%s\",\"metric\":\"%s differs\",\"value\":1,\"unit\":\"programs\"}\n" : "%s: %s differs\n", program,
                        strcmp(linear, got_linear) ? "linear form" : "object");
     same += equal, changed += !equal;
-    fprintf(now, "%s %s %s %s %s\n", program, target, got_linear, tg_jit_llvm_version(), got_object);
+    fprintf(now, "%s %s %s %s %s\n", program, target, got_linear, tg_llvm_version(), got_object);
   }
   fclose(now);
   int result = broken ? TOOL_BROKEN : changed && !a.update ? TOOL_WRONG : TOOL_OK;

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "jit/jit.h"
-#include "search/store.h"
+#include "store/store.h"
 #include "tool.h"
 
 static const char usage[] =
@@ -28,7 +28,7 @@ typedef struct { const char *folder; tg_env env; FILE *out; uint32_t good, bad, 
 
 static bool ours(const tg_tuned *t) {
   char want[256];
-  snprintf(want, sizeof want, "\nbuild %s\nllvm %s\n", tg_build, tg_jit_llvm_version());
+  snprintf(want, sizeof want, "\nbuild %s\nllvm %s\n", tg_build, tg_llvm_version());
   return strstr(t->key, want) != NULL;
 }
 

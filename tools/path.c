@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "path.h"
-#include "search/heuristic.h"
+#include "choose/heuristic.h"
 
 static void compile_rules(void *user) {
   tool_path *p = user;

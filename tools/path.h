@@ -4,7 +4,7 @@
 #define TG_PATH_H
 #include "dsl/text.h"
 #include "jit/jit.h"
-#include "lower/lower.h"
+#include "compile/pipeline.h"
 #include "tg/dsl.h"
 
 typedef struct tool_path {

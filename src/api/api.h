@@ -5,7 +5,7 @@
 #define TG_API_H
 #include <pthread.h>
 #include "devices/devices.h"
-#include "jit/cache.h"
+#include "code/cache.h"
 #include "target/target.h"
 #include "tg/dsl.h"
 
@@ -13,12 +13,13 @@ enum { MESSAGES = 32 };
 
 typedef struct { pthread_t thread; bool used; uint64_t age; char text[4096]; } tg_context_message;
 
-typedef struct tg_source tg_source;
+typedef struct tg_kernel_source tg_kernel_source;
+struct tg_jit;
 
 /* What compiles. */
 typedef struct tg_compiler {
   /* The job holds the author's form; fills in the entry's object and info. Inside tg_protect(&j->env, ..). */
-  void (*compile)(tg_job *j, tg_context *c, const tg_source *s, tg_cache_entry *entry);
+  void (*compile)(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cache_entry *entry);
   void (*close)(tg_context *c);
 } tg_compiler;
 
@@ -33,7 +34,7 @@ struct tg_context {
   const char *cache, *tuned;   /* folders; NULL: none */
   const tg_compiler *compiler; /* NULL: kernels come from the cache alone */
   const struct tg_rules *rules;   /* the compiler's, from its first use on */
-  tg_jit *jit;
+  struct tg_jit *jit;
   tg_pool *pool;
   tg_context_message *messages[MESSAGES];   /* the last failure of each thread; the oldest makes room */
   uint64_t age;
@@ -48,7 +49,7 @@ struct tg_kernel {
 };
 
 /* Where a program comes from: def, or text. */
-struct tg_source {
+struct tg_kernel_source {
   const tg_kernel_def *def;
   const char *file, *text;
   const tg_compile_options *options;   /* never NULL */
@@ -61,19 +62,19 @@ tg_status tg_context_fail(tg_context *c, tg_status s, const char *message);
 /* source.c */
 extern const tg_compile_options tg_no_options;
 /* Runs with a job of its own inside tg_protect, then, if asked to, loads what it left in the entry. */
-typedef struct tg_work {
+typedef struct tg_compilation {
   tg_context *context;
-  const tg_source *source;
+  const tg_kernel_source *source;
   tg_job *job;
   tg_cache_entry entry;
   bool from_cache, tuned;
-} tg_work;
-tg_status tg_work_run(tg_work *w, void (*run)(void *), void *arg);
+} tg_compilation;
+tg_status tg_compilation_run(tg_compilation *w, void (*run)(void *), void *arg);
 /* The rest inside tg_protect(&j->env, ..). */
-void tg_source_check(tg_job *j, const tg_source *s);                     /* the caller's mistakes */
-void tg_source_read(tg_job *j, const tg_source *s);                      /* the author's form, opts appended */
+void tg_kernel_source_check(tg_job *j, const tg_kernel_source *s);                     /* the caller's mistakes */
+void tg_kernel_source_read(tg_job *j, const tg_kernel_source *s);                      /* the author's form, opts appended */
 extern const char tg_build[];                    /* identity.c, which the build writes: a hash of the compiler's own code */
-const char *tg_cache_key(tg_job *j, tg_context *c, const tg_source *s);
+const char *tg_cache_key(tg_job *j, tg_context *c, const tg_kernel_source *s);
 /* What a choice for the kernel is kept under; the job holds the author's form under the default knobs. */
 const char *tg_tuned_key(tg_job *j, tg_context *c, uint32_t threads);   /* of the contexts that it is for */
 #endif

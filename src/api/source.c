@@ -4,13 +4,13 @@
 #include <stdio.h>
 #include "api/api.h"
 #include "dsl/text.h"
-#include "search/store.h"
+#include "store/store.h"
 
 const tg_compile_options tg_no_options;
 
 /* ---- reading ---- */
 
-void tg_source_check(tg_job *j, const tg_source *s) {
+void tg_kernel_source_check(tg_job *j, const tg_kernel_source *s) {
   const tg_compile_options *o = s->options;
   if (!s->def && !s->text) tg_fail(&j->env, TG_EINVAL, "no kernel is given");
   if (s->def && (!s->def->name || !s->def->body)) tg_fail(&j->env, TG_EINVAL, "a kernel without a name or a body");
@@ -33,7 +33,7 @@ static void append_opts(tg_job *j, const char *opts) {
   }
 }
 
-void tg_source_read(tg_job *j, const tg_source *s) {
+void tg_kernel_source_read(tg_job *j, const tg_kernel_source *s) {
   const tg_compile_options *o = s->options;
   if (s->def) tg_author(j, s->def, o->bindings_n, o->bindings, o->user);
   else {
@@ -48,7 +48,7 @@ void tg_source_read(tg_job *j, const tg_source *s) {
 static const char *key_of(tg_job *j, tg_context *c, uint32_t threads, const char *more) {
   tg_str k = tg_str_new(&j->env);
   tg_str_printf(&k, "tg %d.%d.%d\nbuild %s\nllvm %s\ntarget %s\nsilicon %s\nthreads %u\ncaches %llu %llu %llu\n%s\n", TG_VERSION_MAJOR, TG_VERSION_MINOR, TG_VERSION_PATCH, tg_build,
-                tg_jit_llvm_version(), c->target.name, c->target.silicon, threads, (unsigned long long)c->target.l1, (unsigned long long)c->target.l2,
+                tg_llvm_version(), c->target.name, c->target.silicon, threads, (unsigned long long)c->target.l1, (unsigned long long)c->target.l2,
                 (unsigned long long)c->target.l3, more);
   tg_str_printf(&k, "stage %s\n", j->stage);
   for (uint32_t i = 0; i < j->params.n; i++)
@@ -60,7 +60,7 @@ static const char *key_of(tg_job *j, tg_context *c, uint32_t threads, const char
   return k.data;
 }
 
-const char *tg_cache_key(tg_job *j, tg_context *c, const tg_source *s) {
+const char *tg_cache_key(tg_job *j, tg_context *c, const tg_kernel_source *s) {
   const char *pack = s->options->pack;
   return key_of(j, c, c->target.threads, tg_format(&j->env, "flags %u %u%s%s", c->flags & TG_CONTEXT_DEBUG, s->options->flags & TG_COMPILE_AS_WRITTEN, pack ? "\npack " : "", pack ? pack : ""));
 }
@@ -100,7 +100,7 @@ static tg_kernel *new_kernel(tg_context *c, tg_cpu_kernel *cpu, bool from_cache,
   return k;
 }
 
-static tg_status load(tg_work *k, tg_kernel **out) {
+static tg_status load(tg_compilation *k, tg_kernel **out) {
   tg_context *c = k->context;
   const tg_allocator *a = &c->env.allocator;
   const tg_spec *spec = k->entry.spec;
@@ -120,21 +120,21 @@ static tg_status load(tg_work *k, tg_kernel **out) {
 
 /* Compiles may come from threads with small stacks. A job is large and lives on the heap of the caller's allocator; texts, which may nest
  * deeply, are read and compiled on a stack of tg's own, as are kernels in C behind their bodies, which are the caller's own code. */
-static bool is_text(const tg_work *w) { return w->source && !w->source->def && w->source->text; }
+static bool is_text(const tg_compilation *w) { return w->source && !w->source->def && w->source->text; }
 
-typedef struct { tg_work *work; void (*run)(void *); void *arg; } deep;
+typedef struct { tg_compilation *work; void (*run)(void *); void *arg; } deep;
 
 static void run_on_own_stack(void *user) {
   deep *d = user;
   tg_on_own_stack(&d->work->job->env, d->run, d->arg);
 }
 
-static bool protect(tg_work *w, void (*run)(void *), void *arg) {
+static bool protect(tg_compilation *w, void (*run)(void *), void *arg) {
   deep d = {w, run, arg};
   return is_text(w) ? tg_protect(&w->job->env, run_on_own_stack, &d) : tg_protect(&w->job->env, run, arg);
 }
 
-static tg_status with_job(tg_work *w, void (*run)(void *), void *arg, tg_kernel **out) {
+static tg_status with_job(tg_compilation *w, void (*run)(void *), void *arg, tg_kernel **out) {
   tg_context *c = w->context;
   tg_allocator *a = &c->env.allocator;
   w->job = a->alloc(a->user, sizeof *w->job);
@@ -148,24 +148,24 @@ static tg_status with_job(tg_work *w, void (*run)(void *), void *arg, tg_kernel 
   return s;
 }
 
-tg_status tg_work_run(tg_work *w, void (*run)(void *), void *arg) { return with_job(w, run, arg, NULL); }
+tg_status tg_compilation_run(tg_compilation *w, void (*run)(void *), void *arg) { return with_job(w, run, arg, NULL); }
 
 /* ---- kernels ---- */
 
 static void compile_entry(void *arg) {
-  tg_work *w = arg;
+  tg_compilation *w = arg;
   w->context->compiler->compile(w->job, w->context, w->source, &w->entry);
 }
 
 static void find_or_compile(void *arg) {
-  tg_work *w = arg;
+  tg_compilation *w = arg;
   tg_job *j = w->job;
   tg_context *c = w->context;
   uint32_t flags = w->source->options->flags;
   bool cache = c->cache && !(flags & TG_COMPILE_NO_CACHE);
   if (!tg_target_runs_here(&c->target)) tg_fail(&j->env, TG_EINVAL, "kernels for %s do not run here: %s; tg_show has their code", c->target.name, c->target.lacks);
-  tg_source_check(j, w->source);
-  tg_source_read(j, w->source);
+  tg_kernel_source_check(j, w->source);
+  tg_kernel_source_read(j, w->source);
   if (cache) {
     w->entry.key = tg_cache_key(j, c, w->source);
     w->entry.key_n = strlen(w->entry.key);
@@ -185,7 +185,7 @@ static void find_or_compile(void *arg) {
 
 /* ---- tuned choices ---- */
 
-typedef struct { tg_work work; tg_env *env; const tg_kernel_def *const *defs; uint32_t n; tg_tuned found; bool hit; } looking;
+typedef struct { tg_compilation work; tg_env *env; const tg_kernel_def *const *defs; uint32_t n; tg_tuned found; bool hit; } looking;
 
 /* A choice for contexts of another number of threads is none, but whoever wonders why should be told. */
 static void tell_near_miss(tg_job *j, tg_context *c) {
@@ -203,20 +203,20 @@ static void tell_near_miss(tg_job *j, tg_context *c) {
 static void look_up(void *arg) {
   looking *l = arg;
   tg_job *j = l->work.job;
-  tg_source_check(j, l->work.source);
-  tg_source_read(j, l->work.source);
+  tg_kernel_source_check(j, l->work.source);
+  tg_kernel_source_read(j, l->work.source);
   tg_context *c = l->work.context;
   l->hit = tg_store_read(l->env, c->tuned, tg_tuned_key(j, c, c->target.threads), &l->found);
   if (!l->hit && c->log) tell_near_miss(j, c);
 }
 
-typedef struct { looking l; tg_context *c; tg_source s; tg_env env; tg_kernel **out; tg_status status; } choosing;
+typedef struct { looking l; tg_context *c; tg_kernel_source s; tg_env env; tg_kernel **out; tg_status status; } choosing;
 
 /* The source with the choice put in: which sketch, its knobs, its words. */
 static void with_choice(void *arg) {
   choosing *k = arg;
   tg_compile_options o = *k->s.options;
-  tg_source s = k->s;
+  tg_kernel_source s = k->s;
   const tg_tuned *t = &k->l.found;
   tg_binding *b = tg_new(&k->env, tg_binding, o.bindings_n + t->knobs_n + 1);
   if (o.bindings_n) memcpy(b, o.bindings, o.bindings_n * sizeof *b);
@@ -232,11 +232,11 @@ static void with_choice(void *arg) {
     return;
   }
   s.options = &o;
-  tg_work w = {.context = k->c, .source = &s, .tuned = true};
+  tg_compilation w = {.context = k->c, .source = &s, .tuned = true};
   k->status = with_job(&w, find_or_compile, &w, k->out);
 }
 
-static bool compile_tuned(tg_context *c, tg_source s, const tg_kernel_def *const *defs, uint32_t n, tg_kernel **out, tg_status *status) {
+static bool compile_tuned(tg_context *c, tg_kernel_source s, const tg_kernel_def *const *defs, uint32_t n, tg_kernel **out, tg_status *status) {
   choosing k = {.c = c, .s = s, .out = out, .status = TG_ENOMEM, .l = {.work = {.context = c, .source = &s}, .env = &k.env, .defs = defs, .n = n}};
   tg_env_init(&k.env, &c->env.allocator);
   *status = with_job(&k.l.work, look_up, &k.l, NULL);
@@ -248,7 +248,7 @@ static bool compile_tuned(tg_context *c, tg_source s, const tg_kernel_def *const
   return found;
 }
 
-static tg_status compile_any(tg_context *c, tg_source s, const tg_kernel_def *const *defs, uint32_t n, tg_kernel **out) {
+static tg_status compile_any(tg_context *c, tg_kernel_source s, const tg_kernel_def *const *defs, uint32_t n, tg_kernel **out) {
   tg_status status;
   if (!c) return TG_EINVAL;
   if (!out) return tg_context_fail(c, TG_EINVAL, "no place is given for the kernel");
@@ -259,14 +259,14 @@ static tg_status compile_any(tg_context *c, tg_source s, const tg_kernel_def *co
   if (!(s.options->flags & (TG_COMPILE_UNTUNED | TG_COMPILE_AS_WRITTEN | TG_COMPILE_OPTS_ONLY)) && !s.options->pack) flags |= TG_COMPILE_TUNED;
   if (flags && c->tuned && !s.options->opts && compile_tuned(c, s, defs, n, out, &status)) return status;
   if (flags & TG_COMPILE_TUNED_ONLY) return tg_context_fail(c, TG_MISS, "there is no tuned choice for this kernel");
-  tg_work w = {.context = c, .source = &s};
+  tg_compilation w = {.context = c, .source = &s};
   return with_job(&w, find_or_compile, &w, out);
 }
 
-static tg_status compile(tg_context *c, tg_source s, tg_kernel **out) { return compile_any(c, s, NULL, 0, out); }
+static tg_status compile(tg_context *c, tg_kernel_source s, tg_kernel **out) { return compile_any(c, s, NULL, 0, out); }
 
 tg_status tg_kernel_compile(tg_context *c, const tg_kernel_def *def, const tg_compile_options *o, tg_kernel **out) {
-  return compile(c, (tg_source){.def = def, .options = o}, out);
+  return compile(c, (tg_kernel_source){.def = def, .options = o}, out);
 }
 
 tg_status tg_kernel_compile_tuned(tg_context *c, const tg_kernel_def *const *defs, uint32_t n, const tg_compile_options *o, tg_kernel **out) {
@@ -276,9 +276,9 @@ tg_status tg_kernel_compile_tuned(tg_context *c, const tg_kernel_def *const *def
   for (uint32_t i = 0; given && i < n; i++) given = defs[i] && defs[i]->name && defs[i]->body;
   if (!given) return tg_context_fail(c, TG_EINVAL, "no kernel is given, or one of them is NULL");
   tuned.flags |= TG_COMPILE_TUNED;
-  return compile_any(c, (tg_source){.def = defs[0], .options = &tuned}, defs, n, out);
+  return compile_any(c, (tg_kernel_source){.def = defs[0], .options = &tuned}, defs, n, out);
 }
 
 tg_status tg_kernel_compile_text(tg_context *c, const char *file, const char *text, const tg_compile_options *o, tg_kernel **out) {
-  return compile(c, (tg_source){.file = file, .text = text, .options = o}, out);
+  return compile(c, (tg_kernel_source){.file = file, .text = text, .options = o}, out);
 }

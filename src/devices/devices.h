@@ -2,7 +2,7 @@
  * The CPU as a device: threads, and launches of loaded kernels with every argument checked. */
 #ifndef TG_DEVICES_H
 #define TG_DEVICES_H
-#include "jit/jit.h"
+#include "code/code.h"
 
 /* ---- pool.c: threads that a context owns. None runs before the first tg_pool_run. ---- */
 

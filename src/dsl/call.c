@@ -327,8 +327,8 @@ static TG_APART tg_expr parse_where(tg_parser *p, tg_token t) {
   for (; tg_take(p, ','); n++) tg_parse_expression(p);
   close_call(p, &t, n, 3);
   if (yes.lit && no.lit && !b->raw) {
-    tg_choice *choice = tg_new(&p->j->env, tg_choice, 1);
-    *choice = (tg_choice){cond, yes, no, (yes.choice ? yes.choice->literals : 1) + (no.choice ? no.choice->literals : 1)};
+    tg_where_literal *choice = tg_new(&p->j->env, tg_where_literal, 1);
+    *choice = (tg_where_literal){cond, yes, no, (yes.choice ? yes.choice->literals : 1) + (no.choice ? no.choice->literals : 1)};
     if (choice->literals > TG_MOST_LITERALS) FAIL(p, &t, "a choice between over %d numbers, none of them of a type: write f32(..), or i32(..), about one", TG_MOST_LITERALS);
     tg_expr e = result(p, NULL, &t);
     e.lit = yes.lit > no.lit ? yes.lit : no.lit;

@@ -29,8 +29,8 @@ typedef struct { int kind; uint32_t off, len; tg_i128 i; double f; } tg_token;
 /* A parsed expression. A literal takes its type from what it meets: lit is its kind, i or f its value, and u, if
  * set, the unfolded node at the type it has alone. */
 enum { LIT_NONE, LIT_INT, LIT_FLOAT };
-typedef struct { const tg_uop *u; uint8_t lit; tg_i128 i; double f; uint32_t off, end; const struct tg_choice *choice; } tg_expr;
-typedef struct tg_choice { const tg_uop *cond; tg_expr yes, no; uint32_t literals; } tg_choice;   /* where(cond, 1, 0): a literal still, of so many */
+typedef struct { const tg_uop *u; uint8_t lit; tg_i128 i; double f; uint32_t off, end; const struct tg_where_literal *choice; } tg_expr;
+typedef struct tg_where_literal { const tg_uop *cond; tg_expr yes, no; uint32_t literals; } tg_where_literal;   /* where(cond, 1, 0): a literal still, of so many */
 enum { TG_MOST_LITERALS = 256 };   /* of one choice: each use walks all of them */
 
 typedef enum { NAME_CONST, NAME_PARAM, NAME_RANGE, NAME_BUFFER, NAME_VALUE, NAME_DEF, NAME_PROC } tg_name_kind;

@@ -14,7 +14,7 @@ typedef struct tg_instr {
   uint8_t code, op, type, from;
   uint32_t lanes, dst;
   tg_operand src[3];
-  const void *extra;             /* tg_access, tg_reduction, tg_callee */
+  const void *extra;             /* tg_interp_access, tg_reduction, tg_callee */
 } tg_instr;
 
 /* A value statement within lockstep ranges: what it gave in each combination of them. */
@@ -27,7 +27,7 @@ typedef struct {
   uint32_t buffer, rank, lanes;
   bool gated, atomic, async, unsure, ahead;   /* unsure: for reductions that may all be idle. ahead: computed in all lanes, for those that ask for it */
   tg_operand index[16], gate, value;   /* value: stored, or the alternative */
-} tg_access;
+} tg_interp_access;
 
 typedef struct { tg_block block; tg_operand result; } tg_formula;
 
@@ -78,7 +78,7 @@ struct tg_step {
   uint8_t kind;
   const tg_uop *u;
   tg_block block;                /* STORE, VALUE */
-  const tg_access *access;
+  const tg_interp_access *access;
   bool exchanges;                /* STORE: reads other lanes' registers, so all lanes compute before one stores */
   tg_kept *kept;                 /* VALUE within lockstep ranges */
   tg_formula *formulas;          /* DEFINE: dims, strides, lo, hi; LOOP: the extent */
@@ -93,8 +93,8 @@ typedef struct { uint32_t at, lanes; tg_value value; bool iota; } tg_preset;
 
 typedef struct { uint32_t id, fixed; tg_kept *kept; } tg_done;   /* a value statement, and where its node's value was before it */
 
-typedef struct tg_work tg_work;
-typedef struct tg_compiler {
+typedef struct tg_interp_work tg_interp_work;
+typedef struct tg_interp_compiler {
   tg_job *j;
   uint32_t slots, epoch;
   uint32_t *fixed, *slot, *stamp;      /* by id; fixed and slot: + 1 */
@@ -118,16 +118,16 @@ typedef struct tg_compiler {
   uint32_t locks, exchanges;           /* lockstep ranges around; SHUFFLEs compiled so far */
   const tg_uop *ahead;                 /* the value statement in hand, if it loads a register within lockstep ranges */
   bool exchanged;                      /* the unit in hand is a SHUFFLE's value: all lanes give theirs, also those that have none and are not asked */
-  tg_work *work;
+  tg_interp_work *work;
   const int64_t *params;
-} tg_compiler;
+} tg_interp_compiler;
 
-void tg_compiler_init(tg_compiler *c, tg_job *j, const int64_t *params);
+void tg_compiler_init(tg_interp_compiler *c, tg_job *j, const int64_t *params);
 /* The code that leaves the roots in slots. args: slots that stand for ARG 0, 1, .. */
-tg_block tg_compile_roots(tg_compiler *c, uint32_t n, const tg_uop *const *roots, tg_operand *results, uint32_t args_n, const uint32_t *args);
-tg_step *tg_compile_list(tg_compiler *c, uint32_t n, const tg_uop *const *statements);
+tg_block tg_compile_roots(tg_interp_compiler *c, uint32_t n, const tg_uop *const *roots, tg_operand *results, uint32_t args_n, const uint32_t *args);
+tg_step *tg_compile_list(tg_interp_compiler *c, uint32_t n, const tg_uop *const *statements);
 /* All slots, constants and parameters filled in. */
-tg_value *tg_compiled_slots(tg_compiler *c);
+tg_value *tg_compiled_slots(tg_interp_compiler *c);
 
 /* ---- running ---- */
 
@@ -139,7 +139,7 @@ typedef struct tg_tasks {
   uint32_t *begun;               /* by turn, the moment */
 } tg_tasks;
 /* Between which barriers an element was touched last, by which thread of the workgroup (+ 1), in which statement. */
-typedef struct { const tg_uop *write, *read; uint32_t written, reading, writer, reader, other; } tg_touch;
+typedef struct { const tg_uop *write, *read; uint32_t written, reading, writer, reader, other; } tg_interp_touch;
 
 typedef struct {
   bool defined, global, strided, shared;   /* shared: written, so two iterations may meet in an element */
@@ -150,7 +150,7 @@ typedef struct {
   char *data;
   uint8_t *written;                      /* by scalar; NULL: all */
   uint32_t *shadow;                      /* of race.c; NULL: not needed so far */
-  tg_touch *touch;
+  tg_interp_touch *touch;
   uint8_t *flying;                       /* by scalar: an asynchronous copy to it has not arrived; NULL: none ever was */
   bool contract;
   tg_i128 lo, hi;
@@ -223,11 +223,11 @@ void tg_count_run(tg_machine *m, const tg_block *b);
 void tg_count_masked(tg_machine *m, const tg_interp_counts *since, uint64_t shut, uint64_t lanes);   /* what came since then was, as far as shut of lanes go, for nothing */
 
 /* memory.c */
-uint32_t tg_memory_shut(const tg_machine *m, const tg_access *a);   /* lanes whose gate is */
+uint32_t tg_memory_shut(const tg_machine *m, const tg_interp_access *a);   /* lanes whose gate is */
 void tg_memory_limit(tg_machine *m, const char *name, size_t elements, size_t each);   /* what the elements of one buffer take here, beside the caller's memory */
 void tg_memory_define(tg_machine *m, const tg_uop *define, const int64_t *dims, const int64_t *strides, uint64_t instances);
-void tg_memory_load(tg_machine *m, const tg_access *a, uint32_t dst);
-void tg_memory_store(tg_machine *m, const tg_access *a);
+void tg_memory_load(tg_machine *m, const tg_interp_access *a, uint32_t dst);
+void tg_memory_store(tg_machine *m, const tg_interp_access *a);
 /* WAIT: what was sent off since the last one is a group; all but `flying` of the groups arrive. */
 void tg_memory_wait(tg_machine *m, int64_t flying);
 /* Nothing may be on its way to the buffer (NULL: to any). */

@@ -6,11 +6,11 @@
 #include "dsl/functions.h"
 #include "interp/code.h"
 
-struct tg_work { tg_work *next; uint32_t n, args_n; const tg_uop *const *roots; const uint32_t *args; tg_block *block; tg_operand *results; bool exchanged; };
+struct tg_interp_work { tg_interp_work *next; uint32_t n, args_n; const tg_uop *const *roots; const uint32_t *args; tg_block *block; tg_operand *results; bool exchanged; };
 
-void tg_compiler_init(tg_compiler *c, tg_job *j, const int64_t *params) {
+void tg_compiler_init(tg_interp_compiler *c, tg_job *j, const int64_t *params) {
   uint32_t n = j->uops.n + 1, r = j->ranges.n + 1;
-  *c = (tg_compiler){.j = j, .params = params};
+  *c = (tg_interp_compiler){.j = j, .params = params};
   c->fixed = tg_new(&j->env, uint32_t, n);
   c->slot = tg_new(&j->env, uint32_t, n);
   c->stamp = tg_new(&j->env, uint32_t, n);
@@ -25,14 +25,14 @@ void tg_compiler_init(tg_compiler *c, tg_job *j, const int64_t *params) {
   c->kept = tg_new(&j->env, tg_kept *, n);
 }
 
-static uint32_t new_slots(tg_compiler *c, uint32_t lanes) {
+static uint32_t new_slots(tg_interp_compiler *c, uint32_t lanes) {
   uint32_t at = c->slots;
   if (lanes > (1u << 30) - at) tg_fail(&c->j->env, TG_ELIMIT, "the interpreter's program needs over 2^30 values");
   c->slots += lanes;
   return at;
 }
 
-static uint32_t slot_of_range(tg_compiler *c, uint32_t ordinal) {
+static uint32_t slot_of_range(tg_interp_compiler *c, uint32_t ordinal) {
   if (!c->range_slot[ordinal]) c->range_slot[ordinal] = new_slots(c, 1) + 1;
   return c->range_slot[ordinal] - 1;
 }
@@ -59,7 +59,7 @@ static const tg_uop *source(const tg_uop *u, uint32_t i) {
 
 typedef struct { const tg_uop *u; uint32_t next, end; } frame;
 
-static void push_frame(tg_compiler *c, void *stack, const tg_uop *u) {
+static void push_frame(tg_interp_compiler *c, void *stack, const tg_uop *u) {
   TG_VEC(frame) *s = stack;
   frame f = {.u = u};
   f.end = sources(u, &f.next);
@@ -67,7 +67,7 @@ static void push_frame(tg_compiler *c, void *stack, const tg_uop *u) {
   tg_push(&c->j->env, s, f);
 }
 
-static void list_nodes(tg_compiler *c, uint32_t n, const tg_uop *const *roots) {
+static void list_nodes(tg_interp_compiler *c, uint32_t n, const tg_uop *const *roots) {
   TG_VEC(frame) stack = {0};
   c->order.n = 0;
   for (uint32_t r = 0; r < n; r++) {
@@ -88,7 +88,7 @@ static void list_nodes(tg_compiler *c, uint32_t n, const tg_uop *const *roots) {
 
 static const tg_uop unvisited;
 
-static const tg_uop *innermost_of_both(const tg_compiler *c, const tg_uop *a, const tg_uop *b) {
+static const tg_uop *innermost_of_both(const tg_interp_compiler *c, const tg_uop *a, const tg_uop *b) {
   while (a != b) {
     const tg_uop **lower = !b || (a && c->height[a->id] <= c->height[b->id]) ? &a : &b;
     *lower = c->inside[(*lower)->id];
@@ -105,12 +105,12 @@ static bool may_be_idle(const tg_uop *u) {
 }
 
 /* Where u uses its source number k: within u itself, if that is a reduction that may be idle and the source its value. */
-static const tg_uop *place_of_use(const tg_compiler *c, const tg_uop *u, uint32_t k) {
+static const tg_uop *place_of_use(const tg_interp_compiler *c, const tg_uop *u, uint32_t k) {
   return may_be_idle(u) && k < tg_reduce_info(u).values ? u : c->inside[u->id];
 }
 
 /* Users before sources. What uses of several idle reductions share stands outside of them, and is not certain. */
-static void find_insides(tg_compiler *c, uint32_t n, const tg_uop *const *roots) {
+static void find_insides(tg_interp_compiler *c, uint32_t n, const tg_uop *const *roots) {
   for (uint32_t i = 0; i < c->order.n; i++) c->inside[c->order.data[i]->id] = &unvisited, c->certain[c->order.data[i]->id] = 0;
   for (uint32_t i = 0; i < n; i++) c->inside[roots[i]->id] = NULL, c->certain[roots[i]->id] = 1;
   for (uint32_t pass = 0; pass < 2; pass++)
@@ -127,14 +127,14 @@ static void find_insides(tg_compiler *c, uint32_t n, const tg_uop *const *roots)
 }
 
 /* A load of a reduction stays in it where that may have no iteration: it may be what makes the subscripts legal. */
-static uint64_t held_by(const tg_compiler *c, const tg_uop *load) {
+static uint64_t held_by(const tg_interp_compiler *c, const tg_uop *load) {
   uint64_t m = 0;
   for (const tg_uop *r = c->inside[load->id]; r; r = c->inside[r->id]) m |= (uint64_t)1 << c->height[r->id];
   return m;
 }
 
 /* A SHUFFLE's value is code of its own, run where the SHUFFLE stands: in the reductions whose ranges it uses. */
-static uint64_t exchanged_ranges(tg_compiler *c, const tg_uop *u) {
+static uint64_t exchanged_ranges(tg_interp_compiler *c, const tg_uop *u) {
   TG_VEC(const tg_uop *) stack = {0};
   uint64_t m = 0;
   c->walk++;
@@ -151,7 +151,7 @@ static uint64_t exchanged_ranges(tg_compiler *c, const tg_uop *u) {
 }
 
 /* Which reductions' ranges each node uses, as a set of heights of reductions: those in one nest have different heights. */
-static void find_bodies(tg_compiler *c, uint32_t n, const tg_uop *const *roots) {
+static void find_bodies(tg_interp_compiler *c, uint32_t n, const tg_uop *const *roots) {
   for (uint32_t i = 0; i < c->order.n; i++) {
     const tg_uop *u = c->order.data[i];
     uint32_t from, end = sources(u, &from);
@@ -184,7 +184,7 @@ static void find_bodies(tg_compiler *c, uint32_t n, const tg_uop *const *roots) 
   }
 }
 
-static tg_operand operand(tg_compiler *c, const tg_uop *u) {
+static tg_operand operand(tg_interp_compiler *c, const tg_uop *u) {
   if (c->fixed[u->id] && c->kept[u->id]) {
     uint32_t i = 0;
     while (i < c->uses.n && c->uses.data[i] != c->kept[u->id]) i++;
@@ -195,13 +195,13 @@ static tg_operand operand(tg_compiler *c, const tg_uop *u) {
   return (tg_operand){at - 1, u->lanes > 1};
 }
 
-static void later(tg_compiler *c, uint32_t n, const tg_uop *const *roots, tg_block *block, tg_operand *results, uint32_t args_n, const uint32_t *args) {
-  tg_work *w = tg_new(&c->j->env, tg_work, 1);
-  *w = (tg_work){c->work, n, args_n, roots, args, block, results, false};
+static void later(tg_interp_compiler *c, uint32_t n, const tg_uop *const *roots, tg_block *block, tg_operand *results, uint32_t args_n, const uint32_t *args) {
+  tg_interp_work *w = tg_new(&c->j->env, tg_interp_work, 1);
+  *w = (tg_interp_work){c->work, n, args_n, roots, args, block, results, false};
   c->work = w;
 }
 
-static const tg_callee *callee_of(tg_compiler *c, tg_op op, tg_type type) {
+static const tg_callee *callee_of(tg_interp_compiler *c, tg_op op, tg_type type) {
   for (uint32_t i = 0; i < c->callees.n; i++)
     if (c->callees.data[i]->op == op && c->callees.data[i]->type == type) return c->callees.data[i];
   tg_callee *f = tg_new(&c->j->env, tg_callee, 1);
@@ -219,9 +219,9 @@ static const tg_callee *callee_of(tg_compiler *c, tg_op op, tg_type type) {
 
 static bool in_register(tg_job *j, const tg_uop *access) { return tg_buffer_info(j, access->src[0])->space == TG_SPACE_REG; }
 
-static const tg_access *access_of(tg_compiler *c, const tg_uop *u) {
-  tg_access *a = tg_new(&c->j->env, tg_access, 1);
-  *a = (tg_access){.u = u, .buffer = tg_buffer_ordinal(u->src[0]), .rank = tg_access_rank(u), .gated = tg_gate(u) != NULL,
+static const tg_interp_access *access_of(tg_interp_compiler *c, const tg_uop *u) {
+  tg_interp_access *a = tg_new(&c->j->env, tg_interp_access, 1);
+  *a = (tg_interp_access){.u = u, .buffer = tg_buffer_ordinal(u->src[0]), .rank = tg_access_rank(u), .gated = tg_gate(u) != NULL,
                    .unsure = u->op == TG_OP_LOAD && !c->certain[u->id], .atomic = u->op == TG_OP_STORE && u->arg & TG_ATOMIC, .async = u->op == TG_OP_STORE && u->arg & TG_ASYNC, .lanes = 1,
                    .ahead = u == c->ahead || (c->exchanged && in_register(c->j, u))};
   tg_assert(&c->j->env, a->rank <= 16);
@@ -261,7 +261,7 @@ static tg_value identity_of(tg_op op, tg_type t) {
   }
 }
 
-static const tg_reduction *reduction_of(tg_compiler *c, const tg_uop *u, tg_block body, uint32_t dst) {
+static const tg_reduction *reduction_of(tg_interp_compiler *c, const tg_uop *u, tg_block body, uint32_t dst) {
   tg_job *j = c->j;
   tg_reduction *r = tg_new(&j->env, tg_reduction, 1);
   tg_reduce_arg a = tg_reduce_info(u);
@@ -292,7 +292,7 @@ static const tg_reduction *reduction_of(tg_compiler *c, const tg_uop *u, tg_bloc
   return r;
 }
 
-static void preset(tg_compiler *c, const tg_uop *u) {
+static void preset(tg_interp_compiler *c, const tg_uop *u) {
   tg_preset p = {.at = new_slots(c, u->lanes), .lanes = u->lanes, .iota = u->op == TG_OP_IOTA};
   if (u->op == TG_OP_CONST) p.value = tg_value_of(u);
   if (u->op == TG_OP_PARAM) {
@@ -336,7 +336,7 @@ static tg_code_kind code_of(const tg_uop *u) {
   }
 }
 
-static const tg_exchange *exchange_of(tg_compiler *c, const tg_uop *u) {
+static const tg_exchange *exchange_of(tg_interp_compiler *c, const tg_uop *u) {
   tg_exchange *x = tg_new(&c->j->env, tg_exchange, 1);
   c->exchanges++;
   *x = (tg_exchange){.u = u};
@@ -358,13 +358,13 @@ static const tg_exchange *exchange_of(tg_compiler *c, const tg_uop *u) {
   return x;
 }
 
-static void emit_get(tg_compiler *c, const tg_uop *u) {
+static void emit_get(tg_interp_compiler *c, const tg_uop *u) {
   uint32_t at = operand(c, u->src[0]).at;
   for (int64_t i = 0; i < u->arg; i++) at += u->src[0]->src[i]->lanes;
   c->slot[u->id] = at + 1;
 }
 
-static void emit(tg_compiler *c, const tg_uop *u) {
+static void emit(tg_interp_compiler *c, const tg_uop *u) {
   tg_job *j = c->j;
   switch (u->op) {
   case TG_OP_CONST: case TG_OP_PARAM: case TG_OP_IOTA: preset(c, u); return;
@@ -415,14 +415,14 @@ static void emit(tg_compiler *c, const tg_uop *u) {
 }
 
 /* The kept values that a unit's operands have named. */
-static void unit_uses(tg_compiler *c, tg_block *b) {
+static void unit_uses(tg_interp_compiler *c, tg_block *b) {
   tg_kept **kept = tg_new(&c->j->env, tg_kept *, c->uses.n + 1);
   if (c->uses.n) memcpy(kept, c->uses.data, c->uses.n * sizeof *kept);
   b->kept = kept;
   b->kept_n = c->uses.n;
 }
 
-static tg_block compile_unit(tg_compiler *c, uint32_t n, const tg_uop *const *roots, tg_operand *results, uint32_t args_n, const uint32_t *args) {
+static tg_block compile_unit(tg_interp_compiler *c, uint32_t n, const tg_uop *const *roots, tg_operand *results, uint32_t args_n, const uint32_t *args) {
   c->epoch++;
   c->args = args;
   c->args_n = args_n;
@@ -439,9 +439,9 @@ static tg_block compile_unit(tg_compiler *c, uint32_t n, const tg_uop *const *ro
   return b;
 }
 
-static void finish_work(tg_compiler *c) {
+static void finish_work(tg_interp_compiler *c) {
   while (c->work) {
-    tg_work *w = c->work;
+    tg_interp_work *w = c->work;
     c->work = w->next;
     c->exchanged = w->exchanged;
     *w->block = compile_unit(c, w->n, w->roots, w->results, w->args_n, w->args);
@@ -449,19 +449,19 @@ static void finish_work(tg_compiler *c) {
   }
 }
 
-tg_block tg_compile_roots(tg_compiler *c, uint32_t n, const tg_uop *const *roots, tg_operand *results, uint32_t args_n, const uint32_t *args) {
+tg_block tg_compile_roots(tg_interp_compiler *c, uint32_t n, const tg_uop *const *roots, tg_operand *results, uint32_t args_n, const uint32_t *args) {
   tg_block b = compile_unit(c, n, roots, results, args_n, args);
   finish_work(c);
   return b;
 }
 
-static tg_formula formula(tg_compiler *c, const tg_uop *u) {
+static tg_formula formula(tg_interp_compiler *c, const tg_uop *u) {
   tg_formula f;
   f.block = tg_compile_roots(c, 1, &u, &f.result, 0, NULL);
   return f;
 }
 
-static tg_step compile_step(tg_compiler *c, const tg_uop *u) {
+static tg_step compile_step(tg_interp_compiler *c, const tg_uop *u) {
   tg_job *j = c->j;
   tg_step s = {.u = u, .kind = S_VALUE};
   if (u->op == TG_OP_DEFINE) {
@@ -519,13 +519,13 @@ static tg_step compile_step(tg_compiler *c, const tg_uop *u) {
   return s;
 }
 
-tg_step *tg_compile_list(tg_compiler *c, uint32_t n, const tg_uop *const *statements) {
+tg_step *tg_compile_list(tg_interp_compiler *c, uint32_t n, const tg_uop *const *statements) {
   tg_step *s = tg_new(&c->j->env, tg_step, n + 1);
   for (uint32_t i = 0; i < n; i++) s[i] = compile_step(c, statements[i]);
   return s;
 }
 
-tg_value *tg_compiled_slots(tg_compiler *c) {
+tg_value *tg_compiled_slots(tg_interp_compiler *c) {
   tg_value *v = tg_new(&c->j->env, tg_value, c->slots + 1);
   for (uint32_t i = 0; i < c->presets.n; i++) {
     const tg_preset *p = &c->presets.data[i];

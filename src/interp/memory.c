@@ -62,7 +62,7 @@ void tg_memory_define(tg_machine *m, const tg_uop *define, const int64_t *dims, 
     if (fresh) b->data = tg_alloc(e, cap * b->bytes + 16);
     if (m->in->check_uninitialised && (fresh || info->role == TG_ROLE_OUT)) b->written = tg_alloc(e, cap + 1);
     b->shadow = NULL;
-    if (m->in->check_barriers && info->space != TG_SPACE_REG) b->touch = tg_new(e, tg_touch, cap + 1);
+    if (m->in->check_barriers && info->space != TG_SPACE_REG) b->touch = tg_new(e, tg_interp_touch, cap + 1);
     b->flying = NULL;
     b->cap = cap;
   } else {
@@ -86,7 +86,7 @@ TG_NORETURN static void fail_barrier(tg_machine *m, const tg_memory *b, size_t a
 }
 
 static void touch(tg_machine *m, const tg_memory *b, size_t at, bool write, bool atomic) {
-  tg_touch *t = &b->touch[at];
+  tg_interp_touch *t = &b->touch[at];
   uint32_t me = m->thread + 1;
   if (t->written == m->epoch && t->writer != me && !atomic) fail_barrier(m, b, at, t->write, t->writer);
   if (write && !atomic && t->reading == m->epoch && (t->reader != me || t->other)) fail_barrier(m, b, at, t->read, t->reader != me ? t->reader : t->other);
@@ -118,7 +118,7 @@ void tg_memory_settled(tg_machine *m, const tg_memory *b) {
   }
 }
 
-static void send(tg_machine *m, const tg_access *a, size_t at, tg_value v) {
+static void send(tg_machine *m, const tg_interp_access *a, size_t at, tg_value v) {
   tg_memory *b = &m->memory[a->buffer];
   if (!b->flying) b->flying = tg_alloc(&m->j->env, b->cap + 1);
   b->flying[at] = 1;
@@ -150,14 +150,14 @@ static void put(const tg_memory *b, size_t at, tg_value v) {
   }
 }
 
-TG_NORETURN static void fail_bounds(tg_machine *m, const tg_access *a, uint32_t i, tg_i128 v) {
+TG_NORETURN static void fail_bounds(tg_machine *m, const tg_interp_access *a, uint32_t i, tg_i128 v) {
   const tg_memory *b = &m->memory[a->buffer];
   int64_t near = v > INT64_MAX ? INT64_MAX : v < INT64_MIN ? INT64_MIN : (int64_t)v;
   tg_machine_fail(m, "%s: index %u is %lld, outside of 0..%lld", name_of(m, b), i, (long long)near, (long long)b->dim[i] - 1);
 }
 
 /* The scalar that lane l of the access touches. */
-static inline size_t locate(tg_machine *m, const tg_memory *b, const tg_access *a, uint32_t l) {
+static inline size_t locate(tg_machine *m, const tg_memory *b, const tg_interp_access *a, uint32_t l) {
   int64_t at = 0;
   for (uint32_t i = 0; i < a->rank; i++) {
     tg_i128 x = m->v[a->index[i].at + (a->index[i].step ? l : 0)].i;
@@ -169,7 +169,7 @@ static inline size_t locate(tg_machine *m, const tg_memory *b, const tg_access *
   return b->global ? scalar : scalar + (size_t)m->combination[b->locks] * b->count;
 }
 
-static tg_memory *memory_of(tg_machine *m, const tg_access *a) {
+static tg_memory *memory_of(tg_machine *m, const tg_interp_access *a) {
   if (!m->memory) tg_bug(&m->j->env, "interpreter: an expression of its own reads memory");
   tg_memory *b = &m->memory[a->buffer];
   if (!b->defined) tg_bug(&m->j->env, "interpreter: %s is used where it is not defined", m->j->buffers.data[a->buffer].name);
@@ -177,17 +177,17 @@ static tg_memory *memory_of(tg_machine *m, const tg_access *a) {
   return b;
 }
 
-static inline bool is_open(const tg_machine *m, const tg_access *a, uint32_t l) {
+static inline bool is_open(const tg_machine *m, const tg_interp_access *a, uint32_t l) {
   return !a->gated || m->v[a->gate.at + (a->gate.step ? l : 0)].i;
 }
 
-uint32_t tg_memory_shut(const tg_machine *m, const tg_access *a) {
+uint32_t tg_memory_shut(const tg_machine *m, const tg_interp_access *a) {
   uint32_t shut = 0;
   for (uint32_t l = 0; l < a->lanes; l++) shut += !is_open(m, a, l);
   return shut;
 }
 
-static bool within(const tg_machine *m, const tg_memory *b, const tg_access *a, uint32_t l) {
+static bool within(const tg_machine *m, const tg_memory *b, const tg_interp_access *a, uint32_t l) {
   bool all = true;
   for (uint32_t i = 0; i < a->rank; i++) {
     tg_i128 x = m->v[a->index[i].at + (a->index[i].step ? l : 0)].i;
@@ -204,7 +204,7 @@ static tg_value strange(tg_type t) {
   return v;
 }
 
-void tg_memory_load(tg_machine *m, const tg_access *a, uint32_t dst) {
+void tg_memory_load(tg_machine *m, const tg_interp_access *a, uint32_t dst) {
   tg_memory *b = memory_of(m, a);
   for (uint32_t l = 0; l < a->lanes; l++) {
     if (!is_open(m, a, l)) {
@@ -230,13 +230,13 @@ void tg_memory_load(tg_machine *m, const tg_access *a, uint32_t dst) {
 }
 
 /* Lanes of one store go to one element each. last: the largest so far + 1; most stores ascend. */
-static void met_by_another(tg_machine *m, const tg_memory *b, const tg_access *a, size_t at, uint32_t lane, size_t *last) {
+static void met_by_another(tg_machine *m, const tg_memory *b, const tg_interp_access *a, size_t at, uint32_t lane, size_t *last) {
   for (uint32_t l = 0; at < *last && l < lane; l++)
     if (is_open(m, a, l) && locate(m, b, a, l) == at) tg_race_of_lanes(m, b, at, lane, l);
   if (at >= *last) *last = at + 1;
 }
 
-void tg_memory_store(tg_machine *m, const tg_access *a) {
+void tg_memory_store(tg_machine *m, const tg_interp_access *a) {
   tg_memory *b = memory_of(m, a);
   bool one_place = a->lanes > 1 && b->lanes == 1, spread = one_place && m->in->check_races;
   size_t last = 0;

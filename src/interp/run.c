@@ -414,7 +414,7 @@ static void keep_value(tg_machine *m, const tg_step *s, uint64_t n) {
 }
 
 /* Between the operands' slots and the values saved for a combination. */
-static void move_operands(tg_machine *m, const tg_access *a, tg_value *saved, bool out) {
+static void move_operands(tg_machine *m, const tg_interp_access *a, tg_value *saved, bool out) {
   for (uint32_t i = 0; i < a->rank + (a->gated ? 2 : 1); i++) {
     tg_operand o = i < a->rank ? a->index[i] : i == a->rank ? a->value : a->gate;
     uint32_t n = o.step ? a->lanes : 1;
@@ -611,7 +611,7 @@ static uint32_t survey(tg_machine *m, const tg_step *steps, uint32_t n) {
 }
 
 void tg_interpret(tg_job *j, const tg_uop *sink, const tg_interp *in) {
-  tg_compiler c;
+  tg_interp_compiler c;
   define_functions(j);
   tg_mark mark = tg_mark_get(&j->env);
   tg_compiler_init(&c, j, in->params);
@@ -630,7 +630,7 @@ void tg_interpret(tg_job *j, const tg_uop *sink, const tg_interp *in) {
 struct tg_interp_function { tg_machine machine; tg_block block; tg_operand result; uint32_t args, nargs; };
 
 tg_interp_function *tg_interpret_prepare(tg_job *j, const tg_uop *u, uint32_t nargs) {
-  tg_compiler c;
+  tg_interp_compiler c;
   define_functions(j);
   tg_interp_function *f = tg_new(&j->env, tg_interp_function, 1);
   uint32_t *args = tg_new(&j->env, uint32_t, nargs + 1);

@@ -39,7 +39,7 @@ static LLVMValueRef bit(tg_emitter *e, bool v) { return LLVMConstInt(e->integer[
 static LLVMValueRef call(tg_emitter *e, const tg_matrix_row *r, LLVMValueRef *args, unsigned n, LLVMTypeRef result, LLVMTypeRef a) {
   LLVMTypeRef overload[2] = {result, a}, types[8];
   unsigned id = LLVMLookupIntrinsicID(r->code, strlen(r->code));
-  if (!id) tg_fail(&e->j->env, TG_EBACKEND, "LLVM %s has no %s, which is matrix instruction %s", tg_jit_llvm_version(), r->code, r->name);
+  if (!id) tg_fail(&e->j->env, TG_EBACKEND, "LLVM %s has no %s, which is matrix instruction %s", tg_llvm_version(), r->code, r->name);
   LLVMValueRef fn = LLVMGetIntrinsicDeclaration(e->m, id, overload, LLVMIntrinsicIsOverloaded(id) ? 2 : 0);
   LLVMTypeRef type = LLVMGlobalGetValueType(fn);
   unsigned all = LLVMCountParamTypes(type);
@@ -115,7 +115,7 @@ enum { TILE_ROWS = 16, TILE_BYTES = 64, TILE_WORDS = TILE_ROWS * TILE_BYTES / 4 
 
 static LLVMValueRef call_tile(tg_emitter *e, const char *name, LLVMTypeRef overload, LLVMValueRef *args, unsigned n) {
   unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
-  if (!id) tg_fail(&e->j->env, TG_EBACKEND, "LLVM %s has no %s", tg_jit_llvm_version(), name);
+  if (!id) tg_fail(&e->j->env, TG_EBACKEND, "LLVM %s has no %s", tg_llvm_version(), name);
   LLVMValueRef fn = LLVMGetIntrinsicDeclaration(e->m, id, &overload, overload != NULL);
   return LLVMBuildCall2(e->b, LLVMGlobalGetValueType(fn), fn, args, n, "");
 }

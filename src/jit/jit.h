@@ -1,51 +1,15 @@
 /* SPDX-License-Identifier: MIT
- * LLVM, through its C API: a linear program to a module, to an object; objects to callable code. */
+ * LLVM, through its C API: a linear program to a module, to an object. */
 #ifndef TG_JIT_H
 #define TG_JIT_H
-#include "dsl/uop.h"
+#include "code/object.h"
 #include "target/target.h"
-
-/* What a compiled kernel needs to be launched; stored beside the object in the cache. */
-typedef struct tg_code_info {
-  uint32_t buffers, params, phases;   /* of a launch: global buffers, run-time parameters */
-  uint64_t workspace;                 /* bytes per task in flight, 64-aligned; at least 128 */
-  uint64_t shared;                    /* bytes per launch, 64-aligned: memory that outlives a phase */
-  uint64_t aligned;                   /* bit b: the first entry assumes that buffer b is aligned, to 64 bytes on a host (it streams to it), to 16 on a GPU */
-  const int64_t *launch;              /* in the memory of the job or of the cache's entry. Of a GPU: what tg_grid_of reads. On a host: NULL if phases run once each, in order; else
-                                       * the steps: p >= 0 is phase p; ~l, n is loop l of the next n words */
-  uint64_t launch_n;                  /* words */
-  uint32_t loops;                     /* of phases, on a host */
-  uint64_t in_shares;                 /* bit p: tasks of phase p, one of the first 64, go to threads as contiguous equal shares */
-} tg_code_info;
-
-/* How a GPU is to launch phase p with these parameters. No groups in one dimension: nothing is to be run. False: a dimension would be 2^31 or more, or the info is damaged. */
-typedef struct { int64_t groups[3]; uint32_t threads; uint64_t local; } tg_grid;
-enum { TG_GRID_NODES = 1024 };
-bool tg_grid_of(const tg_code_info *, uint32_t phase, const int64_t *params, tg_grid *out);
-int tg_grid_code(tg_op op);         /* of an operation in an extent; -1: there is none */
-
-/* On a GPU phase p is the kernel NAME_p (and NAME_p_unaligned): pointers to info.buffers buffers in order of definition, to the shared memory if
- * info.shared, then info.params parameters as i64. The object is PTX text with its NUL, or an AMD code object (object.h).
- * On a host the entry of phase p is NAME.p; NAME.p.unaligned, without streaming stores, stands beside it if info.aligned:
- *   void entry(void *const *buffers, const int64_t *params, void *workspace, int64_t task)
- * buffers[info.buffers] is the shared memory. Tasks of a phase, its thread range's extent (below 1: none), are what
- *   int64_t NAME.p.tasks(void *const *buffers, const int64_t *params)
- * gives. Phases run in order, each after all tasks of the one before. Loops of phases are the launcher's: before each turn of one that d others
- * stand around, the i64 number d of the shared memory is its count; there are as many as
- *   int64_t NAME.l.turns(void *const *buffers, const int64_t *params)
- * gives as the loop begins. */
-typedef void tg_phase_fn(void *const *buffers, const int64_t *params, void *workspace, int64_t task);
-typedef int64_t tg_tasks_fn(void *const *buffers, const int64_t *params);
-
-enum { TG_JIT_DEBUG = 1, TG_JIT_PERF_MAP = 2, TG_JIT_VERIFY = 4 };
 
 typedef struct tg_jit tg_jit;         /* one per context: target, target machines, locks */
 /* Opens nothing of LLVM but the name and features of the host (where the target has none). */
 tg_status tg_jit_open(tg_jit **out, const tg_allocator *a, const tg_target *t, uint32_t flags, tg_env *err);
 void tg_jit_close(tg_jit *);
 const tg_target *tg_jit_target(const tg_jit *);   /* with cpu and features filled in */
-const char *tg_jit_llvm_version(void);
-
 /* Builds the module and emits the object: position independent, with no undefined symbol and no writable data. Equal programs give
  * equal bytes. ir_text and asm_text, if not NULL, get the LLVM IR and the assembly (show). object may be wanted or not. */
 typedef struct { void *data; size_t bytes; } tg_object;   /* in the job's arena */
@@ -56,14 +20,6 @@ const char *tg_object_assembly(tg_job *j, const tg_target *t, const tg_object *o
 const char *tg_object_summary(tg_job *j, const tg_target *t, const tg_object *object, const tg_code_info *info);
 /* Only to the module: what the author's text costs before LLVM starts. */
 void tg_jit_build(tg_jit *, tg_job *j, const tg_uop *linear, tg_code_info *info);
-
-typedef struct tg_code tg_code;       /* loaded, callable; never writable and executable at once. Freed after the last call returned */
-/* Needs no LLVM. The object is copied. A malformed one fails; nothing in it is trusted. */
-tg_status tg_code_load(const tg_allocator *a, const void *object, size_t bytes, const char *name, const tg_code_info *, uint32_t flags, tg_code **out, tg_env *err);
-tg_phase_fn *tg_code_entry(const tg_code *, uint32_t phase, bool unaligned);
-int64_t tg_code_tasks(const tg_code *, uint32_t phase, void *const *buffers, const int64_t *params);
-/* Calls fn for each phase in turn, with the counters of the loops around it written. */
-typedef void tg_step_fn(void *user, uint32_t phase);
-void tg_code_walk(const tg_code *, void *const *buffers, const int64_t *params, tg_step_fn *fn, void *user);
-void tg_code_unload(tg_code *);
+/* object_text.c. A line for each instruction; false where some bytes are none. */
+bool tg_amd_disassemble(tg_env *env, const tg_target *t, const tg_amd_kernel *k, tg_str *out, uint32_t *instructions);
 #endif

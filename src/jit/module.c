@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include "jit/emit.h"
-#include "jit/object.h"
+#include "code/object.h"
 
 enum { MAX_IDLE = 64 };
 

@@ -2,7 +2,7 @@
  * What is in an object, for people: the machine code of AMD's kernels, disassembled by LLVM, and what a launcher reads besides. */
 #include <llvm-c/Disassembler.h>
 #include "jit/emit.h"
-#include "jit/object.h"
+#include "code/object.h"
 
 /* Between instructions there may be padding that is none: s_code_end after the last one, for what is fetched ahead. */
 bool tg_amd_disassemble(tg_env *env, const tg_target *t, const tg_amd_kernel *k, tg_str *out, uint32_t *instructions) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * From what to how: the passes. Each file has one pass and exports one function; pipeline.c is the table of them. */
+ * From what to how: the passes. Each file has one pass and exports one function; compile/pipeline.c is the table of them. */
 #ifndef TG_LOWER_H
 #define TG_LOWER_H
 #include "ranges/ranges.h"
@@ -17,17 +17,7 @@ typedef struct tg_lowering {
 enum { TG_REDUCE_THREADS = 4096 };   /* that one reduction may have along lane, local and group ranges, on a target of threads */
 
 typedef const tg_uop *tg_pass_fn(tg_job *j, const tg_lowering *l, const tg_uop *sink);
-typedef struct { const char *name; tg_pass_fn *run; const char *contract; } tg_pass;
-extern const tg_pass tg_passes[];      /* in order; ends with a NULL name */
-
-/* A finished list of opts is in j->opts. Runs the passes behind j->stage up to and including `until` (NULL: all), verifying the spec after each;
- * seen, if given, is called with the program after each pass (and once before the first, with name "author"). */
-typedef void tg_stage_fn(void *user, const char *pass, const tg_uop *sink);
-const tg_uop *tg_lower(tg_job *j, const tg_lowering *l, const char *until, tg_stage_fn *seen, void *user);
-
-int tg_stage_index(const char *stage);   /* 0: author, 1: the first pass, ..; -1: there is none of that name */
-
-/* spec.c: fails with an internal error that shows every violation inside the printed program. */
+/* verify.c: fails with an internal error that shows every violation inside the printed program. */
 void tg_verify(tg_job *j, const tg_uop *sink, const char *stage);
 
 tg_pass_fn tg_pass_prove, tg_pass_raise, tg_pass_schedule, tg_pass_reduce, tg_pass_distribute, tg_pass_expand, tg_pass_contract, tg_pass_place,

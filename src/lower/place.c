@@ -2,7 +2,7 @@
  * Pass place: where each define_reg lives. ssa: all subscripts of all accesses are constant, all accesses have one width
  * and are aligned to it, and the whole is small enough for the register file; then its elements are values, and no
  * memory is touched. Else memory, in the workspace of the task; windowed memory if a loop keeps some of it in registers
- * while it runs (window.c).
+ * while it runs (place_window.c).
  *
  * A tile whose last dimension is always accessed as `c + iota` of one width becomes a tile of vectors of that width
  * with constant subscripts. A register that several phases use is LOCAL memory: tasks share it. A demand for ssa that

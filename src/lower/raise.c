@@ -9,7 +9,7 @@
  * if that does not compute it more often, or if it is cheap; a scalar's value always, since what does not change in a loop
  * is computed outside of it later. */
 #include "lower/sweep.h"
-#include "lower/touch.h"
+#include "lower/raise_touch.h"
 
 typedef struct { const tg_uop **data; uint32_t n, cap; } statements;   /* NULL: one that has gone into another */
 

@@ -3,9 +3,9 @@
  *
  * Needs a versioned program; leaves one without REDUCE and GET. A REDUCE stands at the innermost statement list that
  * has every range it uses and every store whose result it reads, before the statement of that list that uses it first;
- * so what does not depend on an inner loop leaves it, and equal reductions (same.c) are computed once. Loads whose places are proved only for the
+ * so what does not depend on an inner loop leaves it, and equal reductions (reduce_same.c) are computed once. Loads whose places are proved only for the
  * iterations of a loop that may not run are no reason to stay in it: the reduction then stands before it in a loop of one iteration, or of none if it will
- * not be used (needed.c). Its sequential ranges are loops around one update; each combination of its upcast, local and lane ranges has an accumulator
+ * not be used (reduce_needed.c). Its sequential ranges are loops around one update; each combination of its upcast, local and lane ranges has an accumulator
  * of its own, combined afterwards by halving (docs/ir.md has the order; FOLD for lanes, vectors of half the width for lanes of tuples); a thread range writes one partial result per iteration to LOCAL
  * memory at SINK level, and the statements after that loop combine them.
  *

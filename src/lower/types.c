@@ -6,7 +6,7 @@
  * f32 has more than twice the bits of each of them, so rounding + - * / sqrt to f32 first changes nothing; FMA is computed in
  * f64 and rounded to odd. Every conversion goes through f32, from where no second rounding can go wrong: 64-bit integers are
  * clamped first (past the largest value of the type), f64 is rounded to odd. */
-#include "lower/lookup.h"
+#include "lower/types_lookup.h"
 
 typedef const tg_uop *node;
 

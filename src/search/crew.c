@@ -161,7 +161,7 @@ static bool ask(tg_crew *c, worker *w, tg_task *t) {
 /* 1: an answer is whole; 0: not yet; -1: the worker has ended, or talks nonsense. */
 static int hear(tg_crew *c, worker *w) {
   for (;;) {
-    tg_frame f;
+    tg_wire_header f;
     size_t want = sizeof f;
     if (w->n >= sizeof f) {
       memcpy(&f, w->got, sizeof f);

@@ -53,11 +53,6 @@ void tg_space_open(tg_points *s, tg_env *env, const tg_sketch_source *source, ui
 bool tg_space_point(tg_points *s, uint32_t sketch, const int64_t *knob, const char *words, const char *given, tg_point *p);
 uint32_t tg_words_count(const char *words);
 
-/* ---- choices.c ---- */
-
-/* The i-th other decision of a list of choices, put into what was given before; NULL: there are not so many. */
-const char *tg_choices_move(tg_env *env, const char *choices, const char *given, uint32_t i);
-
 /* ---- mutate.c ---- */
 
 /* Another list of words near this one, by the random number; NULL: this draw has none. */

@@ -78,7 +78,7 @@ static void limit_child(void) {
 }
 
 /* Reads what the child says until it is silent: a frame, or nothing that can be used. */
-static const char *listen(tg_env *env, int fd, tg_frame *f) {
+static const char *listen(tg_env *env, int fd, tg_wire_header *f) {
   char *payload = NULL;
   if (read_all(fd, f, sizeof *f) && tg_wire_frame(f)) {
     payload = tg_alloc(env, f->bytes + 1);
@@ -94,7 +94,7 @@ static void say_crashed(tg_env *env, tg_task *t, int status) {
 
 static bool answer_apart(const tg_bench *bench, tg_env *env, tg_task *t, uint64_t serial, int out) {
   int pipes[2], status = 0;
-  tg_frame f;
+  tg_wire_header f;
   if (pipe2(pipes, O_CLOEXEC)) return false;
   pid_t child = fork();
   if (child < 0) {
@@ -129,7 +129,7 @@ typedef struct { const tg_bench *bench; int in, out; bool more; tg_env env; } tu
 
 static void serve_one(void *arg) {
   turn *w = arg;
-  tg_frame f;
+  tg_wire_header f;
   tg_task t;
   if (!read_all(w->in, &f, sizeof f) || !tg_wire_frame(&f)) return;
   char *payload = tg_alloc(&w->env, f.bytes + 1);

@@ -6,7 +6,7 @@
  * A bench is one table of functions. A crew without workers calls it in process. */
 #ifndef TG_TRIAL_H
 #define TG_TRIAL_H
-#include "base/base.h"
+#include "model/cost.h"
 
 typedef enum tg_outcome {
   TG_TRIAL_OK,
@@ -26,9 +26,6 @@ const char *tg_outcome_name(tg_outcome o);
 typedef enum { TG_TASK_OPEN, TG_TASK_LOWER, TG_TASK_BUILD, TG_TASK_TIME, TG_TASK_GATES, TG_TASK__COUNT } tg_task_kind;
 
 enum { TG_QUADS = 64, TG_TRIAL_PARAMS = 16 };
-
-/* What the cost model reads off a lowered program (cost.c); seconds are its guess. core, memory: cycles of each alone. */
-typedef struct tg_cost { double seconds, cycles, core, memory, chain, spills, l2_bytes, l3_bytes, memory_bytes, code; } tg_cost;
 
 /* A program and its schedule: the author's form without words, then words separated by ';'. Without words the heuristic chooses; given is what it
  * takes as decided ("rows@0=8 unroll@0=4"). */
@@ -79,12 +76,12 @@ typedef struct tg_bench {
 
 /* ---- wire.c: questions and answers as bytes. What cannot be read is false: an answer comes from a process that ran anything ---- */
 
-typedef struct { uint32_t magic, bytes; uint64_t serial, sum; } tg_frame;
+typedef struct { uint32_t magic, bytes; uint64_t serial, sum; } tg_wire_header;
 void tg_wire_ask(tg_str *out, const tg_task *t, uint64_t serial);
 void tg_wire_answer(tg_str *out, const tg_task *t, uint64_t serial);
-bool tg_wire_frame(const tg_frame *f);                        /* is it one, and of a size to be believed? */
-bool tg_wire_read_ask(tg_env *env, const tg_frame *f, const char *payload, tg_task *t);
-bool tg_wire_read_answer(tg_env *env, const tg_frame *f, const char *payload, uint64_t serial, tg_task *t);
+bool tg_wire_frame(const tg_wire_header *f);                        /* is it one, and of a size to be believed? */
+bool tg_wire_read_ask(tg_env *env, const tg_wire_header *f, const char *payload, tg_task *t);
+bool tg_wire_read_answer(tg_env *env, const tg_wire_header *f, const char *payload, uint64_t serial, tg_task *t);
 
 /* ---- serve.c: a worker ---- */
 

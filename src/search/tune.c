@@ -4,6 +4,7 @@
  * interval of the gain lies above 1 % and it passes the gates of its kind. At the end the incumbent meets the default once more, in a new process; unless it wins again, the default stays. */
 #include <math.h>
 #include <stdio.h>
+#include "choose/heuristic.h"
 #include "search/search.h"
 
 enum { BEAM = 16, BATCH = 6, FRONT = 48, POOL = 4096, GATES_LIMIT = 60, TOO_SLOW = 3 };

@@ -23,14 +23,14 @@ static void put_text(tg_str *s, const char *t) {
 }
 
 static size_t begin(tg_str *s) {
-  tg_frame f = {0};
+  tg_wire_header f = {0};
   size_t at = s->n;
   put(s, &f, sizeof f);
   return at;
 }
 
 static void end(tg_str *s, size_t at, uint64_t serial) {
-  tg_frame f = {.magic = MAGIC, .bytes = (uint32_t)(s->n - at - sizeof f), .serial = serial};
+  tg_wire_header f = {.magic = MAGIC, .bytes = (uint32_t)(s->n - at - sizeof f), .serial = serial};
   f.sum = tg_hash(s->data + at + sizeof f, f.bytes, serial);
   memcpy(s->data + at, &f, sizeof f);
 }
@@ -121,11 +121,11 @@ static const char *get_text(reader *r) {
   return t;
 }
 
-bool tg_wire_frame(const tg_frame *f) { return f->magic == MAGIC && f->bytes <= MOST; }
+bool tg_wire_frame(const tg_wire_header *f) { return f->magic == MAGIC && f->bytes <= MOST; }
 
-static bool whole(const tg_frame *f, const char *payload) { return tg_wire_frame(f) && tg_hash(payload, f->bytes, f->serial) == f->sum; }
+static bool whole(const tg_wire_header *f, const char *payload) { return tg_wire_frame(f) && tg_hash(payload, f->bytes, f->serial) == f->sum; }
 
-bool tg_wire_read_ask(tg_env *env, const tg_frame *f, const char *payload, tg_task *t) {
+bool tg_wire_read_ask(tg_env *env, const tg_wire_header *f, const char *payload, tg_task *t) {
   reader r = {env, payload, f->bytes, !whole(f, payload)};
   *t = (tg_task){.kind = (uint8_t)get_u64(&r, TG_TASK__COUNT - 1)};
   t->trial.text = get_text(&r);
@@ -150,7 +150,7 @@ bool tg_wire_read_ask(tg_env *env, const tg_frame *f, const char *payload, tg_ta
   return !r.bad && !r.left;
 }
 
-bool tg_wire_read_answer(tg_env *env, const tg_frame *f, const char *payload, uint64_t serial, tg_task *t) {
+bool tg_wire_read_answer(tg_env *env, const tg_wire_header *f, const char *payload, uint64_t serial, tg_task *t) {
   reader r = {env, payload, f->bytes, !whole(f, payload) || f->serial != serial};
   tg_task a = *t;
   if (get_u64(&r, TG_TASK__COUNT - 1) != t->kind) r.bad = true;

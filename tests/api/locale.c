@@ -12,7 +12,7 @@
 #include "../target.h"
 #include "../test.h"
 #include "search/search.h"
-#include "search/store.h"
+#include "store/store.h"
 #include "search/trial.h"
 
 static const char text[] =

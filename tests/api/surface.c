@@ -10,7 +10,7 @@
 #include "../target.h"
 #include "../folder.h"
 #include "../test.h"
-#include "lower/lower.h"
+#include "compile/pipeline.h"
 #include "tg/dsl.h"
 
 TG_KERNEL(scale, N) {

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "../fuzz/words.h"
-#include "lower/lower.h"
+#include "compile/pipeline.h"
 #include "run.h"
 
 enum {

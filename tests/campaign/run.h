@@ -5,7 +5,7 @@
 #define TG_CAMPAIGN_RUN_H
 #include "campaign.h"
 #include "dsl/text.h"
-#include "lower/lower.h"
+#include "compile/pipeline.h"
 #include "tg/tg.h"
 
 enum { CAMPAIGN_WORDS = 2048, CAMPAIGN_LINE = 4200, CAMPAIGN_MOST_WORDS = 8, CAMPAIGN_THREADS = 4 };

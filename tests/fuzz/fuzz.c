@@ -20,9 +20,9 @@
 #include "dsl/text.h"
 #include "generate.h"
 #include "interp/interp.h"
-#include "lower/lower.h"
+#include "compile/pipeline.h"
 #include "ranges/ranges.h"
-#include "search/heuristic.h"
+#include "choose/heuristic.h"
 #include "tg/tg.h"
 
 enum { BUFFERS = 24, OPTS = 8, MESSAGE = 6000 };

@@ -12,9 +12,9 @@
 #include "../test.h"
 #include "dsl/text.h"
 #include "dsl/value.h"
-#include "gemm/gates.h"
+#include "gates/gates.h"
 #include "gemm/sketch.h"
-#include "lower/lower.h"
+#include "compile/pipeline.h"
 #include "ranges/ranges.h"
 
 /* ---- products in plain C, right but for one fault ---- */

@@ -16,7 +16,7 @@
 #include "../target.h"
 #include "../test.h"
 #include "dsl/text.h"
-#include "gemm/gates.h"
+#include "gates/gates.h"
 #include "gemm/sketch.h"
 #include "tg/gemm.h"
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include "../target.h"
 #include "../test.h"
-#include "gemm/gates.h"
+#include "gates/gates.h"
 #include "tg/gemm.h"
 
 static tg_context *context;

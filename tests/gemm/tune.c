@@ -10,7 +10,7 @@
 #include "../search/modelled.h"
 #include "../folder.h"
 #include "../test.h"
-#include "gemm/gates.h"
+#include "gates/gates.h"
 
 static char self[4096], tuned[TEST_PATH] = "tg-tuned-XXXXXX";
 static const char *const worker[] = {self, "worker", NULL};

@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include "../folder.h"
 #include "../test.h"
-#include "jit/cache.h"
+#include "code/cache.h"
 
 static char folder[TEST_PATH] = "tg-cache-XXXXXX", path[512];
 

@@ -9,7 +9,7 @@
 #include "../test.h"
 #include "aarch64.h"
 #include "interp/interp.h"
-#include "jit/object.h"
+#include "code/object.h"
 #include "kit.h"
 
 typedef struct {
@@ -84,7 +84,7 @@ static bool build_runner(const char *folder) {
   char command[1024];
   snprintf(command, sizeof command,
            "aarch64-linux-gnu-gcc -std=gnu11 -O1 -static -w -Iinclude -Isrc -Itests/library -idirafter /usr/include -o %s/run tests/library/aarch64_run.c "
-           "src/jit/load.c src/jit/object.c src/jit/debug.c src/target/processor.c src/target/target.c src/base/*.c -lpthread -lm >&2", folder);
+           "src/code/load.c src/code/object.c src/code/debug.c src/target/processor.c src/target/target.c src/base/*.c -lpthread -lm >&2", folder);
   return !system(command);
 }
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "aarch64.h"
-#include "jit/jit.h"
+#include "code/code.h"
 #include "target/processor.h"
 
 static void read_all(FILE *f, void *p, size_t n) {

@@ -8,7 +8,7 @@
 #include "../test.h"
 #include "interp/interp.h"
 #include "kit.h"
-#include "search/heuristic.h"
+#include "choose/heuristic.h"
 
 typedef struct {
   tg_job tables, job;

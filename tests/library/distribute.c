@@ -9,7 +9,7 @@
 #include "dsl/value.h"
 #include "interp/interp.h"
 #include "kit.h"
-#include "search/heuristic.h"
+#include "choose/heuristic.h"
 
 #ifdef TG_SANITIZED
 enum { ROUNDS = 1 };

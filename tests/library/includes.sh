@@ -4,10 +4,12 @@
 # includes itself through others is found. The library neither prints nor ends the program.
 set -u
 cd "$(dirname "$0")/../.."
-passed=0 failed=0
+passed=0 failed=0 t=$(mktemp -d)
+trap 'rm -rf "$t"' EXIT
+awk '/^## Rooms/ { on = 1; next } /^## / { on = 0 } on' docs/pipeline.md > "$t/drawing"
 ok() { passed=$((passed + 1)); }
 wrong() { failed=$((failed + 1)); echo "$*"; }
-rooms="base dsl ranges target interp lower jit devices search api gemm blas"   # the last ones stand in kernels/
+rooms="$(sed -n 's|^[a-z]*/\([a-z]*\) .*|\1|p' rooms | tr '\n' ' ')blas"   # the front is two shared libraries of its own
 rank() {
   n=1
   for r in $rooms; do
@@ -19,9 +21,17 @@ rank() {
 
 for d in src/*/ kernels/*/; do
   d=${d%/} d=${d##*/}
-  [ "$(rank "$d")" != 0 ] && ok || wrong "$d is no room: add it to the order in tests/library/includes.sh"
+  [ "$(rank "$d")" != 0 ] && ok || wrong "$d is no room: add it to the list in rooms"
 done
-for f in src/*/*.[ch] kernels/*/*.[ch]; do
+# README lists the rooms as the list does, in its order and words; the drawing in docs has each.
+sed -n 's/^\([a-z]*\/[a-z]*\) *[a-z_]* *\(.*\)$/| `\1` | \2 |/p' rooms > "$t/list"
+grep -E '^\| `(src|kernels)/[a-z]*` \| ' README.md > "$t/readme"
+if cmp -s "$t/list" "$t/readme"; then ok; else wrong "README's table of rooms is not that of the list: $(diff "$t/list" "$t/readme" | head -n 4)"; fi
+for r in $rooms; do
+  grep -qE "(^|[^a-z])$r([^a-z]|\$)" "$t/drawing" && ok || wrong "the drawing in docs/pipeline.md lacks $r"
+done
+for f in src/*/*.[ch] src/*/*/*.[ch] kernels/*/*.[ch]; do
+  [ -f "$f" ] || continue
   room=${f#src/} room=${room#kernels/} room=${room%%/*}
   mine=$(rank "$room") bad=
   for i in $(sed -n 's/^ *# *include "\([^"]*\)".*/\1/p' "$f"); do
@@ -44,15 +54,28 @@ bad=$(grep -lE '^ *# *include "(\.\./)*(tools|tests)/' -r src kernels include)
 [ -z "$bad" ] && ok || wrong "includes tools or tests: $bad"
 
 # tsort complains of cycles among headers; a header without edges is fine.
-edges=$(for h in src/*/*.h kernels/*/*.h include/tg/*.h; do
+edges=$(for h in $(find src kernels include -name "*.h"); do
   name=${h#src/} name=${name#kernels/} name=${name#include/}
   echo "$name $name"
   sed -n 's/^ *# *include "\([^"]*\)".*/\1/p' "$h" | while read -r i; do echo "$name $i"; done
 done)
 if echo "$edges" | tsort > /dev/null 2>&1; then ok; else wrong "headers include one another in a circle: $(echo "$edges" | tsort 2>&1 >/dev/null | tr '\n' ' ')"; fi
 
+# Symbols go the way that includes go: an archive needs nothing of one that comes behind it.
+b=${BUILD:-build}
+for r in $rooms; do
+  [ -f "$b/$r.a" ] || continue
+  nm -g --defined-only "$b/$r.a" | awk -v r="$(rank "$r")" 'NF == 3 { print $3, r }'
+done | sort > "$t/defined"
+[ "$(wc -l < "$t/defined")" -gt 500 ] && ok || wrong "$b/*.a define next to nothing"
+for r in $rooms; do
+  [ -f "$b/$r.a" ] || continue
+  up=$(nm -u "$b/$r.a" | awk 'NF == 2 { print $2 }' | sort -u | join - "$t/defined" | awk -v r="$(rank "$r")" '$2 > r { printf "%s ", $1 }')
+  [ -z "$up" ] && ok || wrong "$b/$r.a needs what stands above it: $up"
+done
+
 # snprintf and its like write to memory; files are written by base alone. A BLAS reports wrong arguments on stderr where nobody has an xerbla_.
-bad=$(grep -nE '(^|[^a-zA-Z0-9_])(printf|puts|putchar|perror|vprintf|abort|exit|_exit|quick_exit|assert) *\(|(^|[^a-zA-Z0-9_])(stdout|stderr)([^a-zA-Z0-9_]|$)' src/*/*.[ch] kernels/*/*.[ch] | grep -v '^kernels/blas/' | grep -v '^[^:]*:[0-9]*: *\(/\*\|\*\|//\)')
+bad=$(grep -nE '(^|[^a-zA-Z0-9_])(printf|puts|putchar|perror|vprintf|abort|exit|_exit|quick_exit|assert) *\(|(^|[^a-zA-Z0-9_])(stdout|stderr)([^a-zA-Z0-9_]|$)' $(find src kernels -name '*.[ch]') | grep -v '^kernels/blas/' | grep -v '^[^:]*:[0-9]*: *\(/\*\|\*\|//\)')
 [ -z "$bad" ] && ok || wrong "the library prints or ends the program:
 $bad"
 echo "$passed passed, $failed failed"

@@ -9,7 +9,7 @@
 #include "kit.h"
 #include "interp/interp.h"
 #include "ranges/ranges.h"
-#include "search/heuristic.h"
+#include "choose/heuristic.h"
 
 /* ---- programs ---- */
 

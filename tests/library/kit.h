@@ -4,7 +4,7 @@
 #define TG_LIBRARY_KIT_H
 #include <stdbool.h>
 #include "dsl/text.h"
-#include "lower/lower.h"
+#include "compile/pipeline.h"
 #include "jit/jit.h"
 
 enum { KIT_BUFFERS = 16, KIT_BAND = 64 };

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include "dsl/text.h"
 #include "interp/interp.h"
-#include "lower/lower.h"
+#include "compile/pipeline.h"
 #include "../test.h"
 
 typedef const tg_uop *node;

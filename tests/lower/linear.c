@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 #include "dsl/text.h"
-#include "lower/lower.h"
+#include "compile/pipeline.h"
 #include "../test.h"
 
 enum { FEW = 500, TIMES = 10, LONG = 20 };   /* author form is timed for LONG times as many */

@@ -5,8 +5,8 @@
 #define TG_SCHEDULE_KIT_H
 #include "dsl/text.h"
 #include "interp/interp.h"
-#include "lower/schedule.h"
-#include "search/heuristic.h"
+#include "schedule/schedule.h"
+#include "choose/heuristic.h"
 #include "test.h"
 #include <stdlib.h>
 

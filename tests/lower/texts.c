@@ -5,7 +5,7 @@
  * `lower_texts --write` takes the present output as expected: look at the difference before it is committed. */
 #include <stdlib.h>
 #include "dsl/text.h"
-#include "lower/lower.h"
+#include "compile/pipeline.h"
 #include "test.h"
 
 typedef struct {

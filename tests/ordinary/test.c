@@ -10,7 +10,7 @@
 #include "../test.h"
 #include "../library/kit.h"
 #include "interp/interp.h"
-#include "search/heuristic.h"
+#include "choose/heuristic.h"
 
 enum { NAMES = 16, OUTPUTS = KIT_BUFFERS, STEPS = 150000, CORPUS_STEPS = 40000 };   /* of the interpreter, of what is worth counting */
 

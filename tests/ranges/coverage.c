@@ -7,7 +7,8 @@
 #include "../fuzz/generate.h"
 #include "dsl/text.h"
 #include "ranges/rules.h"
-#include "search/heuristic.h"
+#include "choose/heuristic.h"
+#include "compile/pipeline.h"
 #include "../test.h"
 
 enum { GENERATED = 300, MOST_RULES = 256 };

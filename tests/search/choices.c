@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include "../test.h"
 #include "../library/kit.h"
-#include "search/cost.h"
-#include "search/heuristic.h"
+#include "model/cost.h"
+#include "choose/heuristic.h"
 #include "search/search.h"
 
 typedef struct {

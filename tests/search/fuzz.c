@@ -6,7 +6,7 @@
 #include <unistd.h>
 #include "../test.h"
 #include "search/search.h"
-#include "search/store.h"
+#include "store/store.h"
 
 enum { MOST = 1 << 14 };
 typedef struct { tg_env env; uint64_t state; char *data; size_t n; char path[64]; long tried, taken; } fuzz;
@@ -143,7 +143,7 @@ static void fuzz_wire(fuzz *f) {
   else tg_wire_answer(&s, &t, 9);
   take(f, &s);
   change_some(f);
-  tg_frame frame;
+  tg_wire_header frame;
   if (f->n < sizeof frame) return;
   memcpy(&frame, f->data, sizeof frame);
   if (!tg_wire_frame(&frame) && draw(f) % 2) memcpy(&frame, s.data, sizeof frame);

@@ -9,7 +9,7 @@
 #include "../library/kit.h"
 #include "../target.h"
 #include "../test.h"
-#include "api/trial.h"
+#include "trial/trial.h"
 
 static const char other[] = "kernel other(N = 70) { in(A, f32, [N]); out(B, f32, [N]); range(i, N) B[i] = A[i] + 1; }";
 static const char one[] = "kernel one(N = 70) { in(A, f32, [N]); out(B, f32, [N]); range(i, N) B[i] = A[i]; }";

@@ -4,7 +4,7 @@
 #ifndef TG_TEST_MODELLED_H
 #define TG_TEST_MODELLED_H
 #include <math.h>
-#include "api/trial.h"
+#include "trial/trial.h"
 
 static double modelled_seconds(const tg_bench *real, tg_env *env, tg_trial trial) {
   tg_task x = {.kind = TG_TASK_LOWER, .trial = trial};

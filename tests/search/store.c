@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include "../folder.h"
 #include "../test.h"
-#include "search/store.h"
+#include "store/store.h"
 
 static char folder[TEST_PATH] = "/dev/shm/tg-store-XXXXXX", other[TEST_PATH + 16];   /* memory: 16 processes that sync would wait for a disk */
 

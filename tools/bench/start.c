@@ -12,8 +12,8 @@
 #include <unistd.h>
 #include "bench/bench.h"
 #include "bench/start.h"
-#include "jit/cache.h"
-#include "search/store.h"
+#include "code/cache.h"
+#include "store/store.h"
 #include "tg/gemm.h"
 
 extern char **environ;

@@ -2,7 +2,7 @@
  * A sweep: many points of a product's space, what the cost model says of each, and the times of some. It is kept in a file that is only appended to. */
 #ifndef TG_BENCH_SWEEP_H
 #define TG_BENCH_SWEEP_H
-#include "api/trial.h"
+#include "trial/trial.h"
 #include "gemm/plan.h"
 #include "search/search.h"
 #include "tool.h"

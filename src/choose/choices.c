@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT
+ * The decisions of the heuristic as knobs: taken as given and recorded where they are made, changed one at a time by a search. */
+#include <stdlib.h>
+#include "choose/nest.h"
+
+int64_t tg_nest_choose(tg_nest *n, const char *what, int64_t value, uint32_t count, const int64_t *options) {
+  tg_choices *c = n->choices;
+  uint32_t again = 0;
+  if (!c) return value;
+  const char *name = tg_format(&n->j->env, "%s@%u", what, n->index);
+  for (uint32_t i = 0; i < c->made.n; i++) again += !strncmp(c->made.data[i].name, name, strlen(name)) && strchr(".", c->made.data[i].name[strlen(name)]);
+  if (again) name = tg_format(&n->j->env, "%s.%u", name, again);
+  for (const char *p = c->given; p && *p; p += strcspn(p, " "), p += strspn(p, " "))
+    if (!strncmp(p, name, strlen(name)) && p[strlen(name)] == '=') value = strtoll(p + strlen(name) + 1, NULL, 10);
+  tg_choice made = {.name = name, .value = value};
+  for (uint32_t i = 0; i < count && made.n < TG_CHOICE_OPTIONS; i++)
+    if (options[i] != value) made.option[made.n++] = options[i];
+  tg_push(&n->j->env, &c->made, made);
+  return value;
+}
+
+/* given, with name decided as value: in its place if it is there. */
+static const char *with(tg_env *env, const char *given, const char *name, size_t n, const char *value, size_t value_n) {
+  tg_str s = tg_str_new(env);
+  for (const char *p = given; p && *p;) {
+    size_t k = strcspn(p, " ");
+    if (!(k > n && !strncmp(p, name, n) && p[n] == '=')) {
+      if (s.n) tg_str_puts(&s, " ");
+      tg_str_put(&s, p, k);
+    }
+    p += k;
+    p += strspn(p, " ");
+  }
+  tg_str_printf(&s, "%s%.*s=%.*s", s.n ? " " : "", (int)n, name, (int)value_n, value);
+  return s.data;
+}
+
+const char *tg_choices_move(tg_env *env, const char *choices, const char *given, uint32_t i) {
+  for (const char *c = choices; c && *c;) {
+    size_t whole = strcspn(c, ";"), name = strcspn(c, "="), colon = strcspn(c, ":");
+    for (const char *v = c + colon; colon < whole && v < c + whole;) {
+      size_t n = strcspn(++v, ",;");
+      if (!i--) return with(env, given, c, name, v, n);
+      v += n;
+    }
+    c += whole + (c[whole] == ';');
+  }
+  return NULL;
+}
+

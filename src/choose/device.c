@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT
+ * The first answer for a target with warps: what runs in workgroups, what in threads. Simple, and legal everywhere; each word is tried
+ * on the program as it is by then, and is kept if it may be said.
+ *
+ * A nest of nothing but loops gets its threads along a range that its stores are contiguous in, or, if there is none, along the
+ * contiguous range of its reductions; the other loops are the grid. In any other nest the loops inside get them: innermost ones
+ * lanes, the ones around those warps, with copies of what is over. What the author made global stays, and so do all other kinds. */
+#include <stdio.h>
+#include "choose/nest.h"
+
+enum { MOST_THREADS = 256, MOST_WARPS = 8, MOST_COPIES = 8 };
+
+typedef struct { tg_nest *n; tg_opt opt; } attempt;
+
+static void apply(void *user) {
+  attempt *a = user;
+  tg_schedule_apply(&a->n->s, &a->opt);
+  tg_schedule_sites(&a->n->s);
+}
+
+/* Says the word if it is legal. */
+static bool TG_PRINTF(2, 3) try(tg_nest *n, const char *format, ...) {
+  const char *message;
+  va_list ap;
+  tg_str t = tg_str_new(&n->j->env);
+  va_start(ap, format);
+  tg_str_vprintf(&t, format, ap);
+  va_end(ap);
+  attempt a = {n, tg_opt_parse(n->j, t.data, (tg_pos){.file = "heuristic", .text = t.data, .column = 1})};
+  tg_schedule before = n->s;
+  if (tg_job_try(n->j, apply, &a, &message)) {
+    tg_nest_emit(n, "%s", t.data);
+    return true;
+  }
+  n->s = before;
+  tg_schedule_sites(&n->s);
+  return false;
+}
+
+static int64_t constant_extent(const tg_uop *range) { return tg_extent(range)->op == TG_OP_CONST ? tg_extent(range)->arg : -1; }
+static bool is_free(const tg_uop *range) { return tg_range_kind(range) == TG_LOOP || tg_range_kind(range) == TG_REDUCE; }
+
+static int64_t power_of_two_from(int64_t v) {
+  int64_t p = 1;
+  while (p < v) p *= 2;
+  return p;
+}
+
+/* Threads along a range: warps of lanes, and the rest of it in `outer`, if there is one. */
+static bool threads_along(tg_nest *n, const tg_uop *range, const char *warps, const char **outer) {
+  const char *name = tg_axis_name(&n->s, range), *base = tg_nest_base(n, name);
+  int64_t extent = constant_extent(range), lanes = n->l->target->lanes, most = MOST_THREADS;
+  *outer = NULL;
+  if (extent == 1 || extent == 0) return false;
+  if (extent > 0 && extent <= lanes) return try(n, "lane %s", name);
+  if (extent > 0 && extent < most) most = power_of_two_from(extent);
+  if (!try(n, "split %s %lld as %s.o %s.t", name, (long long)most, base, base)) return false;
+  if (most == lanes) {
+    if (!try(n, "lane %s.t", base)) return false;
+  } else {
+    if (!try(n, "split %s.t %lld as %s.w %s.l", base, (long long)lanes, base, base) || !try(n, "lane %s.l", base)) return false;
+    try(n, "%s %s.w", warps, base);
+  }
+  *outer = tg_format(&n->j->env, "%s.o", base);
+  return true;
+}
+
+/* ---- nests of nothing but loops ---- */
+
+static const tg_uop *only_loop(const tg_uop *end) {   /* the one loop in it beside definitions */
+  const tg_uop *found = NULL;
+  for (uint32_t i = 1; i < end->n; i++) {
+    if (end->src[i]->op == TG_OP_DEFINE) continue;
+    if (found || end->src[i]->op != TG_OP_END) return NULL;
+    found = end->src[i];
+  }
+  return found;
+}
+
+static uint32_t chain_of(const tg_uop *top, const tg_uop **chain) {
+  uint32_t n = 0;
+  for (const tg_uop *u = top; u && n < NEST_MAX; u = only_loop(u)) chain[n++] = u;
+  return n;
+}
+
+static bool contiguous_stores(tg_nest *n, const tg_uop *innermost, const tg_uop *range) {
+  for (uint32_t i = 1; i < innermost->n; i++)
+    if (innermost->src[i]->op != TG_OP_STORE || tg_access_motion(n->j, innermost->src[i], range) != TG_CONTIGUOUS) return false;
+  return true;
+}
+
+static bool stores_only(const tg_uop *end) {
+  for (uint32_t i = 1; i < end->n; i++)
+    if (end->src[i]->op != TG_OP_STORE) return false;
+  return true;
+}
+
+/* Ranges of the reductions in a loop that some load is contiguous in, one of each reduction. */
+static uint32_t contiguous_reductions(tg_nest *n, const tg_uop *in, const tg_uop **ranges) {
+  uint32_t count, found = 0;
+  const tg_uop **order = tg_toposort(n->j, in, &count);
+  for (uint32_t i = 0; i < count && found < NEST_MAX; i++) {
+    const tg_uop *u = order[i], *range = NULL;
+    if (u->op != TG_OP_REDUCE || tg_reduce_info(u).in_order) continue;
+    for (uint32_t k = 0; k < tg_reduce_info(u).ranges; k++) {
+      const tg_uop *r = tg_reduce_ranges(u)[k];
+      bool contiguous = false;
+      for (uint32_t q = 0; q < count && is_free(r); q++) contiguous |= order[q]->op == TG_OP_LOAD && tg_access_motion(n->j, order[q], r) == TG_CONTIGUOUS;
+      if (contiguous) range = r;
+    }
+    if (range && constant_extent(range) != 1) ranges[found++] = range;
+  }
+  return found;
+}
+
+static const tg_uop *loop_of(const tg_nest *n, const tg_uop *range) {   /* its END, as the program is now */
+  for (uint32_t i = 0; i < n->s.sites.n; i++)
+    if (n->s.sites.data[i].range == range && n->s.sites.data[i].owner->op == TG_OP_END) return n->s.sites.data[i].owner;
+  return NULL;
+}
+
+/* Has its reduction threads of the author's along another range? Those of a workgroup are too few for both. */
+static bool has_threads(const tg_nest *n, const tg_uop *range) {
+  for (uint32_t i = 0; i < n->s.sites.n; i++) {
+    const tg_uop *owner = n->s.sites.data[i].owner;
+    if (n->s.sites.data[i].range != range || owner->op != TG_OP_REDUCE) continue;
+    for (uint32_t k = 0; k < tg_reduce_info(owner).ranges; k++) {
+      tg_kind kind = tg_range_kind(tg_reduce_ranges(owner)[k]);
+      if ((kind == TG_GROUP || kind == TG_LOCAL || kind == TG_LANE) && constant_extent(tg_reduce_ranges(owner)[k]) != 1) return true;
+    }
+  }
+  return false;
+}
+
+static bool reductions_along_threads(tg_nest *n, const tg_uop *in) {
+  const tg_uop *ranges[NEST_MAX];
+  const char *outer;
+  bool any = false;
+  uint32_t count = contiguous_reductions(n, in, ranges);
+  for (uint32_t i = 0; i < count; i++) {
+    bool there = false;   /* as it was: nothing else has split it */
+    for (uint32_t k = 0; k < n->s.sites.n; k++) there |= n->s.sites.data[k].range == ranges[i];
+    if (there && !has_threads(n, ranges[i])) any |= threads_along(n, ranges[i], "group", &outer);
+  }
+  return any;
+}
+
+static bool perfect_nest(tg_nest *n, uint32_t depth, const tg_uop *const *chain) {
+  const tg_uop *innermost = chain[depth - 1];
+  const char *outer;
+  for (uint32_t k = depth; k-- > 0;) {
+    const tg_uop *r = chain[k]->src[0];
+    if (!is_free(r) || constant_extent(r) == 1 || !contiguous_stores(n, innermost, r)) continue;
+    int64_t extent = constant_extent(r);
+    const tg_uop *reductions[NEST_MAX];
+    if (extent > 0 && extent < 8 && contiguous_reductions(n, innermost, reductions)) continue;   /* better along those */
+    if (!threads_along(n, r, "local", &outer)) continue;
+    if (outer) try(n, "global %s", outer);
+    return true;
+  }
+  return reductions_along_threads(n, innermost);
+}
+
+/* ---- other nests ---- */
+
+static bool warps_along(tg_nest *n, const tg_uop *range) {
+  const char *name = tg_axis_name(&n->s, range), *base = tg_nest_base(n, name);
+  int64_t extent = constant_extent(range);
+  if (extent < 2 || extent > MOST_WARPS * MOST_COPIES) return false;
+  if (extent <= MOST_WARPS) return try(n, "local %s", name);
+  if (!try(n, "split %s %d as %s.c %s.w", name, MOST_WARPS, base, base)) return false;
+  bool warps = try(n, "local %s.w", base);
+  try(n, "upcast %s.c", base);
+  return warps;
+}
+
+static void lanes_along(tg_nest *n, const tg_uop *range) {
+  const char *name = tg_axis_name(&n->s, range), *base = tg_nest_base(n, name);
+  int64_t extent = constant_extent(range), lanes = n->l->target->lanes;
+  if (extent < 2) {
+    if (extent < 0 && try(n, "split %s %lld as %s.o %s.l", name, (long long)lanes, base, base)) try(n, "lane %s.l", base);
+    return;
+  }
+  if (extent <= lanes) {
+    try(n, "lane %s", name);
+    return;
+  }
+  if (!try(n, "split %s %lld as %s.c %s.l", name, (long long)lanes, base, base)) return;
+  try(n, "lane %s.l", base);
+  if (extent <= lanes * MOST_COPIES) try(n, "upcast %s.c", base);
+}
+
+/* The loops below, those around others first: a range is scheduled once, with all of its axis. warps: one around has them. */
+static void loops_within(tg_nest *n, const tg_uop *end, bool inner, bool warps) {
+  for (uint32_t i = 1; i < end->n; i++) {
+    const tg_uop *u = end->src[i];
+    if (u->op != TG_OP_END) continue;
+    bool innermost = stores_only(u), taken = warps, around = only_loop(u) && stores_only(only_loop(u));
+    if (is_free(u->src[0]) && loop_of(n, u->src[0]) && (inner ? innermost : !innermost && (around || constant_extent(u->src[0]) > 0))) {
+      if (inner) lanes_along(n, u->src[0]);
+      else if (!warps) taken = warps_along(n, u->src[0]);
+    }
+    loops_within(n, u, inner, taken);
+  }
+}
+
+static void device_nest(tg_nest *n, const tg_uop *top) {
+  const tg_uop *chain[NEST_MAX];
+  if (top->op != TG_OP_END) {
+    reductions_along_threads(n, top);
+    return;
+  }
+  uint32_t depth = chain_of(top, chain);
+  if (stores_only(chain[depth - 1])) perfect_nest(n, depth, chain);
+  else {
+    loops_within(n, chain[depth - 1], false, false);
+    loops_within(n, chain[depth - 1], true, false);
+    reductions_along_threads(n, chain[depth - 1]);
+  }
+  for (uint32_t k = depth; k-- > 0;)   /* the innermost first: each moves outside of those before */
+    if (tg_range_kind(chain[k]->src[0]) == TG_LOOP && loop_of(n, chain[k]->src[0])) try(n, "global %s", tg_axis_name(&n->s, chain[k]->src[0]));
+}
+
+void tg_nest_device(tg_nest *n) {
+  uint32_t count = n->s.sink->n;
+  for (uint32_t i = count; i-- > 0;) {
+    if (n->s.sink->n != count) return;   /* nothing here makes statements of the top level */
+    const tg_uop *u = n->s.sink->src[i];
+    if (u->op == TG_OP_END || u->op == TG_OP_STORE) device_nest(n, u);
+  }
+}

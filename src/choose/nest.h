@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT
+ * What the heuristics know about a nest of loops, and the phrases that their schedules are made of. */
+#ifndef TG_NEST_H
+#define TG_NEST_H
+#include "schedule/opt.h"
+#include "choose/heuristic.h"
+
+enum { NEST_MAX = 16 };
+
+/* How much of a nest is scheduled: where the words of a class are refused, the next one is tried, down to the nest as written. */
+typedef enum { TG_RUNG_ALL, TG_RUNG_PLAIN /* no contraction, no rows or blocks of them */, TG_RUNG_LOOPS /* vectors and threads along loops alone */,
+               TG_RUNG_THREADS /* threads alone */, TG_RUNG_NOTHING } tg_rung;
+
+typedef struct {
+  const tg_uop *end, *range;
+  const char *name;               /* what an opt calls it */
+  const char *base;               /* prefix for the names of what it is split into */
+  int64_t extent;                 /* -1: known at run time only */
+  const char *extent_text;        /* NULL: depends on other ranges */
+  bool parallel, lockstep;        /* and nothing else happens to it */
+  uint32_t members;               /* ranges of its axis */
+} tg_nest_loop;
+
+typedef struct {
+  const tg_uop *reduce, *store;
+  uint32_t at;                    /* which range of it runs contiguously, or the last */
+  const tg_uop *range;
+  const char *name, *base, *extent_text;
+  int64_t extent;
+  bool contiguous;
+} tg_nest_reduce;
+
+typedef struct {
+  tg_job *j;
+  const tg_lowering *l;
+  tg_schedule s;
+  uint32_t lanes, registers;      /* of the widest element that the nest computes with */
+  /* one top-level loop, or a statement without loops */
+  const tg_uop *top;
+  tg_nest_loop loop[NEST_MAX];    /* the perfect nest, outermost first */
+  uint32_t depth;
+  TG_VEC(const tg_uop *) stores;
+  TG_VEC(tg_nest_reduce) reductions;
+  TG_VEC(const tg_uop *) loads;
+  double work;                    /* operations, roughly */
+  bool threads;                   /* tasks are allowed: the author made none */
+  uint32_t copies;                /* of statements, by the kinds that ranges have already */
+  uint8_t *done;                  /* by range ordinal: scheduled, as lanes */
+  tg_choices *choices;            /* NULL: nobody asks */
+  uint32_t index;                 /* of the nest in the program */
+  TG_VEC(uint32_t) owner;         /* by word: index of the nest that it is for */
+  const uint8_t *rung;            /* by index of a nest: what has been given up for it; NULL: nothing */
+  uint32_t rungs;
+  TG_VEC(const char *) masked;    /* loops to be cut where their conditions become sure, when all else is said */
+} tg_nest;
+
+/* What may happen to all the ranges that a name means: register tiles tie several into one axis. */
+typedef struct { uint32_t members; bool lockstep, parallel, cut, alike; /* of one extent: a sum over the filled part of a tile has not that of what fills it */ } tg_nest_axis;
+tg_nest_axis tg_nest_axis_of(tg_nest *n, const char *name);
+tg_axis tg_nest_axis_sites(tg_nest *n, const char *name);
+/* As scheduled: nothing else happens to the axis. */
+void tg_nest_mark(tg_nest *n, const char *name, bool lanes);
+
+/* A decision: value, unless another one is given. options: what else might be better. Names are unique by the nest's place and a count. */
+int64_t tg_nest_choose(tg_nest *n, const char *what, int64_t value, uint32_t count, const int64_t *options);
+#define TG_CHOOSE(n, what, value, ...) tg_nest_choose((n), (what), (value), sizeof((const int64_t[]){__VA_ARGS__}) / 8, (const int64_t[]){__VA_ARGS__})
+void tg_nest_emit(tg_nest *n, const char *format, ...) TG_PRINTF(2, 3);
+void tg_nest_apply(tg_nest *n, uint32_t from);   /* the words from there on, to the program that the heuristic reads */
+/* How an access moves with a range. */
+typedef enum { TG_STILL, TG_CONTIGUOUS, TG_BACKWARDS /* contiguous, descending */, TG_NEAR /* two to four elements apart, up or down: vectors too */, TG_STRIDES } tg_motion;
+tg_motion tg_access_motion(tg_job *j, const tg_uop *access, const tg_uop *range);
+/* Vectors along a range: blocks of `upcast` vectors without masks, then masked vectors for the rest. The loop over blocks, NULL if there is none. */
+const char *tg_nest_vector(tg_nest *n, const char *name, const char *base, int64_t extent, const char *text, uint32_t upcast, bool may_cut);
+/* The same along a loop of the nest, whose axis may have ranges of several extents: then vectors are gated. */
+const char *tg_nest_loop_vector(tg_nest *n, const tg_nest_loop *l, uint32_t upcast);
+/* That loop is cut at the end where conditions in the axis become sure, if it leaves out work. */
+void tg_nest_cut_masks(tg_nest *n, const char *name, const char *blocks);
+/* One loop that is both what threads share and what vectors run along. */
+void tg_nest_flat(tg_nest *n, const tg_nest_loop *l, uint32_t upcast);
+tg_nest_loop tg_nest_read_loop(tg_nest *n, const tg_uop *end);
+/* The extent's text for a cut, or NULL where whole blocks of vectors may not exist at all. */
+const char *tg_nest_cut_text(tg_nest *n, const tg_uop *range, const char *text);
+/* May these statements, in the loop, run as vectors along it? */
+bool tg_nest_vectorises(tg_nest *n, const tg_nest_loop *l, const tg_uop *const *stores, uint32_t count);
+uint32_t tg_nest_upcast(const tg_nest *n, uint32_t most);   /* vectors at once, beside the copies that are made already */
+/* Below a nest that is not perfect, or has no loop of its own for vectors. True: threads are chosen as well. */
+bool tg_nest_inner(tg_nest *n);
+/* Of a few terms: they become an expression. True if it did. */
+bool tg_nest_small_reduction(tg_nest *n, const tg_nest_reduce *r);
+/* True if the nest is a contraction and was scheduled as one. */
+bool tg_nest_contraction(tg_nest *n);
+/* Words to begin with, for a nest that is not perfect; they change the program that the classes see. */
+void tg_nest_rows(tg_nest *n, uint32_t at, uint32_t authored);   /* at: of the nest in the program; authored: buffers that are the author's */
+/* A few rows at a time, where some statements of a loop sum along rows and others add them. */
+void tg_nest_blocks(tg_nest *n);
+const char *tg_nest_base(tg_nest *n, const char *name);
+enum { TG_TASK_WORK = 1 << 16, TG_THREAD_WORK = 50000 };
+/* Threads over a range of which one iteration costs `each`. */
+void tg_nest_thread(tg_nest *n, const char *name, const char *base, int64_t extent, const char *text, double each);
+void tg_nest_device(tg_nest *n);   /* all nests of a program, for a target with warps */
+#endif

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT
+ * Object code into memory: our own small linker for what tg emits. A kernel is a few functions and their constants; placing
+ * it takes microseconds, needs no LLVM, and lets two kernels have one name. Memory is first writable, then executable, never both. */
+#define _GNU_SOURCE
+#include <elf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "code/object.h"
+
+#if defined(__aarch64__)
+enum { HOST = EM_AARCH64 };
+#else
+enum { HOST = EM_X86_64 };
+#endif
+
+struct tg_code {
+  tg_allocator allocator;
+  char *memory;
+  size_t mapped;
+  uint32_t phases, loops, buffers;
+  void *debug;
+  const int64_t *steps;        /* of loops of phases, or NULL; behind it in one block */
+  uint64_t steps_n;
+  struct { tg_phase_fn *entry, *unaligned; tg_tasks_fn *tasks; } phase[];   /* then the loops: tasks is their turns */
+};
+
+/* Where each section goes, in bytes from the start; UINT64_MAX: nowhere. Gives the whole, or 0 if the object is not one of ours. */
+static uint64_t lay_out(const tg_object_view *o, uint64_t *place) {
+  uint64_t at = 0;
+  for (uint32_t i = 0; i < o->sections_n; i++) {
+    const Elf64_Shdr *s = &o->sections[i];
+    place[i] = UINT64_MAX;
+    if (!(s->sh_flags & SHF_ALLOC) || !s->sh_size) continue;
+    uint64_t align = s->sh_addralign ? s->sh_addralign : 1;
+    if ((s->sh_flags & SHF_WRITE) || s->sh_type == SHT_NOBITS || align > 4096 || (align & (align - 1))) return 0;
+    place[i] = at = (at + align - 1) & -align;
+    at += s->sh_size;
+  }
+  return at;
+}
+
+static bool patch_x86(uint32_t type, char *at, int64_t value) {
+  int64_t distance = (int64_t)((uint64_t)value - (uint64_t)(uintptr_t)at);
+  int32_t near = (int32_t)distance;
+  switch (type) {
+  case R_X86_64_64: memcpy(at, &value, 8); return true;
+  case R_X86_64_PC64: memcpy(at, &distance, 8); return true;
+  case R_X86_64_PC32: case R_X86_64_PLT32: memcpy(at, &near, 4); return near == distance;
+  default: return false;
+  }
+}
+
+/* Immediates of AArch64's instructions: adrp has 21 bits of pages, add and ldr 12 bits within the page, in units of what ldr loads. */
+static bool patch_aarch64(uint32_t type, char *at, int64_t value) {
+  uint64_t to = (uint64_t)value, here = (uint64_t)(uintptr_t)at;
+  int64_t distance = (int64_t)(to - here), pages = (int64_t)((to >> 12) - (here >> 12));
+  int32_t near = (int32_t)distance;
+  uint32_t code, unit;
+  memcpy(&code, at, 4);
+  switch (type) {
+  case R_AARCH64_ABS64: memcpy(at, &value, 8); return true;
+  case R_AARCH64_PREL64: memcpy(at, &distance, 8); return true;
+  case R_AARCH64_PREL32: memcpy(at, &near, 4); return near == distance;
+  case R_AARCH64_ADR_PREL_PG_HI21:
+    code = (code & 0x9f00001f) | ((uint32_t)pages & 3) << 29 | ((uint32_t)(pages >> 2) & 0x7ffff) << 5;
+    memcpy(at, &code, 4);
+    return pages >= -(1 << 20) && pages < 1 << 20;
+  case R_AARCH64_ADD_ABS_LO12_NC: case R_AARCH64_LDST8_ABS_LO12_NC: unit = 0; break;
+  case R_AARCH64_LDST16_ABS_LO12_NC: unit = 1; break;
+  case R_AARCH64_LDST32_ABS_LO12_NC: unit = 2; break;
+  case R_AARCH64_LDST64_ABS_LO12_NC: unit = 3; break;
+  case R_AARCH64_LDST128_ABS_LO12_NC: unit = 4; break;
+  default: return false;
+  }
+  code = (code & 0xffc003ff) | ((uint32_t)(to & 0xfff) >> unit) << 10;
+  memcpy(at, &code, 4);
+  return !(to & (((uint64_t)1 << unit) - 1));
+}
+
+static bool is_wide(uint32_t type) {
+  return HOST == EM_AARCH64 ? type == R_AARCH64_ABS64 || type == R_AARCH64_PREL64 : type == R_X86_64_64 || type == R_X86_64_PC64;
+}
+
+static bool relocate(const tg_object_view *o, char *memory, const uint64_t *place, const Elf64_Shdr *s) {
+  if (s->sh_info >= o->sections_n || s->sh_offset % 8) return false;
+  if (place[s->sh_info] == UINT64_MAX) return true; /* of debug information: gdb's own business */
+  const Elf64_Rela *r = (const Elf64_Rela *)(o->data + s->sh_offset);
+  for (uint64_t i = 0; i < s->sh_size / sizeof *r; i++, r++) {
+    uint64_t n = ELF64_R_SYM(r->r_info), room = o->sections[s->sh_info].sh_size;
+    uint32_t type = ELF64_R_TYPE(r->r_info);
+    unsigned width = is_wide(type) ? 8 : 4;
+    if (n >= o->symbols_n || r->r_offset > room || width > room - r->r_offset) return false;
+    const Elf64_Sym *y = &o->symbols[n];
+    if (y->st_shndx >= o->sections_n || place[y->st_shndx] == UINT64_MAX) return false;
+    char *at = memory + place[s->sh_info] + r->r_offset;
+    int64_t value = (int64_t)((uint64_t)(uintptr_t)memory + place[y->st_shndx] + y->st_value + (uint64_t)r->r_addend);
+    if (!(HOST == EM_AARCH64 ? patch_aarch64 : patch_x86)(type, at, value)) return false;
+  }
+  return true;
+}
+
+/* NAME.p, NAME.p.unaligned, NAME.p.tasks, NAME.l.turns. */
+static bool find_entries(const tg_object_view *o, tg_code *c, const char *name, const uint64_t *place) {
+  size_t n = strlen(name);
+  for (uint32_t i = 1; i < o->symbols_n; i++) {
+    const char *s = tg_object_symbol(o, i);
+    const Elf64_Sym *y = &o->symbols[i];
+    if (ELF64_ST_TYPE(y->st_info) != STT_FUNC || strncmp(s, name, n) || s[n] != '.') continue;
+    if (y->st_shndx >= o->sections_n || place[y->st_shndx] == UINT64_MAX || y->st_value >= o->sections[y->st_shndx].sh_size) return false;
+    char *rest;
+    unsigned long p = strtoul(s + n + 1, &rest, 10);
+    bool turns = !strcmp(rest, ".turns");
+    if (rest == s + n + 1 || p >= (turns ? c->loops : c->phases)) continue;
+    void *at = c->memory + place[y->st_shndx] + y->st_value;
+    if (turns) memcpy(&c->phase[c->phases + p].tasks, &at, sizeof at);
+    else if (!*rest) memcpy(&c->phase[p].entry, &at, sizeof at);
+    else if (!strcmp(rest, ".unaligned")) memcpy(&c->phase[p].unaligned, &at, sizeof at);
+    else if (!strcmp(rest, ".tasks")) memcpy(&c->phase[p].tasks, &at, sizeof at);
+  }
+  for (uint32_t p = 0; p < c->phases; p++)
+    if (!c->phase[p].entry || !c->phase[p].tasks) return false;
+  for (uint32_t l = 0; l < c->loops; l++)
+    if (!c->phase[c->phases + l].tasks) return false;
+  return true;
+}
+
+static tg_status failed(tg_env *err, tg_status s, const char *what, const char *name) {
+  if (err->status == TG_OK) {
+    err->status = s;
+    snprintf(err->message, sizeof err->message, "the code of kernel '%s' cannot be loaded: %s", name, what);
+  }
+  return s;
+}
+
+/* Loops within their loops, of what there is; their counters within the shared memory. */
+static bool steps_hold(const tg_code_info *info) {
+  const int64_t *s = info->launch;
+  uint64_t end[64], depth = 0;
+  if (!info->loops) return !info->launch_n;
+  for (uint64_t at = 0; at < info->launch_n;) {
+    while (depth && end[depth - 1] == at) depth--;
+    if (s[at] >= (int64_t)info->phases || s[at] < -(int64_t)info->loops) return false;
+    if (s[at++] >= 0) continue;
+    uint64_t limit = depth ? end[depth - 1] : info->launch_n;
+    if (at >= limit || s[at] < 0 || (uint64_t)s[at] > limit - at - 1 || depth == TG_COUNT(end) || info->shared < 8 * (depth + 1)) return false;
+    end[depth++] = at + 1 + (uint64_t)s[at];
+    at++;
+  }
+  return true;
+}
+
+static bool place_code(const tg_object_view *o, tg_code *c, const char *name, const uint64_t *place) {
+  for (uint32_t i = 0; i < o->sections_n; i++)
+    if (place[i] != UINT64_MAX) memcpy(c->memory + place[i], o->data + o->sections[i].sh_offset, o->sections[i].sh_size);
+  for (uint32_t i = 0; i < o->sections_n; i++)
+    if (o->sections[i].sh_type == SHT_RELA && !relocate(o, c->memory, place, &o->sections[i])) return false;
+#if defined(__aarch64__)
+  __builtin___clear_cache(c->memory, c->memory + c->mapped);
+#endif
+  return find_entries(o, c, name, place);
+}
+
+static size_t head_bytes(size_t entries, uint64_t words) { return sizeof(tg_code) + entries * sizeof(((tg_code *)0)->phase[0]) + 8 * words; }
+
+tg_status tg_code_load(const tg_allocator *a, const void *object, size_t bytes, const char *name, const tg_code_info *info, uint32_t flags, tg_code **out, tg_env *err) {
+  tg_object_view o;
+  uint64_t place[64], size = 0;
+  *out = NULL;
+  if ((uintptr_t)object % 8 || !tg_object_open(&o, object, bytes) || o.head->e_machine != HOST || o.sections_n > TG_COUNT(place) || (!(size = lay_out(&o, place)) && info->phases) || info->phases > 1 << 16 || info->loops > 1 << 16 || !steps_hold(info))
+    return failed(err, TG_EINVAL, "it is not an object of tg", name);
+  size_t head = head_bytes(info->phases + info->loops, info->launch_n);
+  tg_code *c = a->alloc(a->user, head);
+  if (!c) return failed(err, TG_ENOMEM, "out of memory", name);
+  memset(c, 0, head);
+  c->allocator = *a;
+  c->phases = info->phases;
+  c->loops = info->loops;
+  c->buffers = info->buffers;
+  if ((c->steps_n = info->launch_n)) c->steps = memcpy(&c->phase[c->phases + c->loops], info->launch, 8 * info->launch_n);
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  c->mapped = (size + page - 1) / page * page;
+  void *m = size ? mmap(NULL, c->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : NULL; /* no phases, no code: a kernel of empty ranges */
+  c->memory = m == MAP_FAILED ? NULL : m;
+  tg_status s = !size ? TG_OK
+                : !c->memory ? failed(err, TG_ENOMEM, strerror(errno), name)
+                : !place_code(&o, c, name, place) ? failed(err, TG_EINVAL, "it is not an object of tg", name)
+                : mprotect(c->memory, c->mapped, PROT_READ | PROT_EXEC) ? failed(err, TG_EIO, strerror(errno), name) : TG_OK;
+  if (s != TG_OK) {
+    tg_code_unload(c);
+    return s;
+  }
+  if (flags & TG_JIT_DEBUG) {
+    uint64_t address[TG_COUNT(place)];
+    for (uint32_t i = 0; i < o.sections_n; i++) address[i] = place[i] == UINT64_MAX ? 0 : (uint64_t)(uintptr_t)c->memory + place[i];
+    c->debug = tg_debug_register(a, object, bytes, address, o.sections_n);
+  }
+  if (flags & TG_JIT_PERF_MAP)
+    for (uint32_t i = 1; i < o.symbols_n; i++) {
+      const Elf64_Sym *y = &o.symbols[i];
+      if (ELF64_ST_TYPE(y->st_info) == STT_FUNC) tg_debug_perf_map(c->memory + place[y->st_shndx] + y->st_value, y->st_size, tg_object_symbol(&o, i));
+    }
+  *out = c;
+  return TG_OK;
+}
+
+tg_phase_fn *tg_code_entry(const tg_code *c, uint32_t phase, bool unaligned) {
+  return unaligned && c->phase[phase].unaligned ? c->phase[phase].unaligned : c->phase[phase].entry;
+}
+
+int64_t tg_code_tasks(const tg_code *c, uint32_t phase, void *const *buffers, const int64_t *params) { return c->phase[phase].tasks(buffers, params); }
+
+typedef struct { const tg_code *c; void *const *buffers; const int64_t *params; tg_step_fn *fn; void *user; } walk;
+
+static void take_steps(const walk *w, const int64_t *s, const int64_t *end, int64_t *counter) {
+  while (s < end) {
+    if (*s >= 0) {
+      w->fn(w->user, (uint32_t)*s++);
+      continue;
+    }
+    int64_t turns = w->c->phase[(int64_t)w->c->phases + ~*s].tasks(w->buffers, w->params);
+    for (int64_t i = 0; i < turns; i++) {
+      *counter = TG_MUTANT("load: turns of a loop of phases", i, 0);
+      take_steps(w, s + 2, s + 2 + s[1], counter + 1);
+    }
+    s += 2 + s[1];
+  }
+}
+
+void tg_code_walk(const tg_code *c, void *const *buffers, const int64_t *params, tg_step_fn *fn, void *user) {
+  walk w = {c, buffers, params, fn, user};
+  if (c->loops) take_steps(&w, c->steps, c->steps + c->steps_n, buffers[c->buffers]);
+  else
+    for (uint32_t p = 0; p < c->phases; p++) fn(user, p);
+}
+
+void tg_code_unload(tg_code *c) {
+  if (!c) return;
+  tg_allocator a = c->allocator;
+  if (c->debug) tg_debug_unregister(&a, c->debug);
+  if (c->memory) munmap(c->memory, c->mapped);
+  a.free(a.user, c, head_bytes(c->phases + c->loops, c->steps_n));
+}

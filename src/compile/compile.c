@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT
+ * The compiler of a context: schedule, lower, emit, with the rules and LLVM's side made by the first compile that needs them; and showing
+ * what a kernel becomes. */
+#include <stdio.h>
+#include "compile/compile.h"
+#include "dsl/text.h"
+#include "jit/jit.h"
+#include "choose/heuristic.h"
+
+/* ---- what is made once ---- */
+
+static void make_rules(void *arg) {
+  tg_context *c = arg;
+  c->rules = tg_rules_compile(&c->env);
+}
+
+static void make_jit(void *arg) {
+  tg_context *c = arg;
+  uint32_t flags = (c->flags & TG_CONTEXT_DEBUG ? TG_JIT_DEBUG : 0) | (c->flags & TG_CONTEXT_PERF_MAP ? TG_JIT_PERF_MAP : 0) | (c->flags & TG_CONTEXT_VERIFY ? TG_JIT_VERIFY : 0);
+  tg_status s = tg_jit_open(&c->jit, &c->env.allocator, &c->target, flags, &c->env);
+  if (s != TG_OK) return;
+  const tg_target *t = tg_jit_target(c->jit);   /* these three alone: what else the target says is read without the lock */
+  memcpy(c->target.triple, t->triple, sizeof t->triple);
+  memcpy(c->target.cpu, t->cpu, sizeof t->cpu);
+  memcpy(c->target.features, t->features, sizeof t->features);
+}
+
+/* Under the lock, and failing in the job, not in the context. */
+static void make(tg_job *j, tg_context *c, void (*run)(void *)) {
+  char message[sizeof c->env.message];
+  pthread_mutex_lock(&c->lock);
+  c->env.status = TG_OK;
+  if (run == make_rules ? !c->rules : !c->jit) tg_protect(&c->env, run, c);
+  tg_status s = c->env.status;
+  memcpy(message, c->env.message, sizeof message);
+  pthread_mutex_unlock(&c->lock);
+  if (s != TG_OK) tg_fail(&j->env, s, "%s", message);
+}
+
+static const tg_rules *rules_of(tg_job *j, tg_context *c) {
+  make(j, c, make_rules);
+  return c->rules;
+}
+
+static tg_jit *open_jit(tg_job *j, tg_context *c) {
+  make(j, c, make_jit);
+  return c->jit;
+}
+
+/* ---- lowering ---- */
+
+/* The schedule is chosen between raise and schedule: lower takes a finished list of words. */
+const tg_uop *tg_run_passes(tg_job *j, tg_context *c, const tg_kernel_source *s, const char *until, tg_stage_fn *seen, void *user) {
+  tg_lowering l = {.target = &c->target, .rules = rules_of(j, c), .verify = (c->flags & TG_CONTEXT_VERIFY) != 0, .log = c->log, .log_user = c->log_user};
+  int now = tg_stage_index(j->stage), raised = tg_stage_index("raise"), last = until ? tg_stage_index(until) : tg_stage_index("linear");
+  if (last < 0) {
+    tg_str names = tg_str_new(&j->env);
+    for (const tg_pass *p = tg_passes; p->name; p++) tg_str_printf(&names, ", %s", p->name);
+    tg_fail(&j->env, TG_EINVAL, "error: no stage is named '%s'; there are author%s, llvm, asm and object", until, names.data);
+  }
+  if (now > raised) return tg_lower(j, &l, until, seen, user);
+  tg_lower(j, &l, last < raised ? until : "raise", seen, user);
+  if (last <= raised) return j->sink;
+  if (!(s->options->flags & TG_COMPILE_AS_WRITTEN)) tg_heuristic(j, &l, j->sink);
+  return tg_lower(j, &l, until, seen, user);
+}
+
+/* ---- compiling ---- */
+
+static void set_spec(tg_job *j, tg_cache_entry *entry) {
+  const tg_spec *spec = tg_spec_build(j);
+  entry->spec = spec;
+  entry->spec_n = spec->bytes;
+}
+
+typedef struct { tg_job *job; tg_context *context; const tg_kernel_source *source; tg_cache_entry *entry; const tg_uop *linear; } lowering;
+
+static void lower_whole(void *arg) {
+  lowering *w = arg;
+  tg_job *j = w->job;
+  if (tg_stage_index(j->stage) < tg_stage_index("schedule")) tg_run_passes(j, w->context, w->source, "schedule", NULL, NULL);
+  if (j->packings.n) set_spec(j, w->entry);   /* operands packed ahead stand among the buffers now */
+  w->linear = tg_run_passes(j, w->context, w->source, NULL, NULL, NULL);
+}
+
+/* What nobody asked for is no reason to refuse a kernel: if a pass behind the schedule fails over the heuristic's words, it is compiled as written. */
+static void lower(lowering *w) {
+  tg_job *j = w->job;
+  const char *message;
+  if (j->opts.n || w->source->options->flags & TG_COMPILE_AS_WRITTEN || tg_stage_index(j->stage) > tg_stage_index("raise")) {
+    lower_whole(w);
+    return;
+  }
+  tg_run_passes(j, w->context, w->source, "raise", NULL, NULL);
+  const tg_uop *raised = j->sink;
+  if (tg_job_try(j, lower_whole, w, &message)) return;
+  if (w->context->log) w->context->log(w->context->log_user, tg_format(&j->env, "%s is compiled as written: %s", j->name ? j->name : "kernel", message));
+  tg_compile_options plain = *w->source->options;
+  tg_kernel_source again = *w->source;
+  plain.flags |= TG_COMPILE_AS_WRITTEN;
+  again.options = &plain;
+  j->sink = raised;
+  j->stage = "raise";
+  j->opts.n = 0;
+  w->linear = tg_run_passes(j, w->context, &again, NULL, NULL, NULL);
+}
+
+static void compile_program(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cache_entry *entry) {
+  tg_jit *jit = open_jit(j, c);
+  lowering w = {j, c, s, entry, NULL};
+  lower(&w);
+  tg_object object = tg_jit_compile(jit, j, w.linear, &entry->info, NULL, NULL);
+  entry->object = object.data;
+  entry->object_n = object.bytes;
+}
+
+/* ---- the kernel that packs an operand: a program of its own, in a job of its own ---- */
+
+static const char *packing_of(tg_job *j, tg_context *c, const tg_kernel_source *s) {
+  const char *pack = s->options->pack;
+  tg_str names = tg_str_new(&j->env);
+  tg_run_passes(j, c, s, "schedule", NULL, NULL);
+  for (uint32_t i = 0; i < j->packings.n; i++) {
+    if (!strcmp(j->packings.data[i].source, pack) || !strcmp(j->packings.data[i].copy, pack)) return j->packings.data[i].text;
+    tg_str_printf(&names, "%s%s", i ? ", " : "; it packs ", j->packings.data[i].source);
+  }
+  tg_fail(&j->env, TG_EINVAL, "error: the schedule of %s packs no operand '%s'%s", j->name, pack, names.n ? names.data : "");
+}
+
+typedef struct { tg_job *job; tg_context *context; tg_kernel_source source; tg_cache_entry entry; } packing_work;
+
+static void compile_packing(void *arg) {
+  packing_work *w = arg;
+  tg_kernel_source_read(w->job, &w->source);
+  set_spec(w->job, &w->entry);
+  compile_program(w->job, w->context, &w->source, &w->entry);
+}
+
+static const void *copied(tg_job *j, const void *data, size_t bytes) { return memcpy(tg_alloc(&j->env, bytes ? bytes : 1), data, bytes); }
+
+static void compile(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cache_entry *entry) {
+  if (!s->options->pack) {
+    compile_program(j, c, s, entry);
+    return;
+  }
+  tg_compile_options none = {0};
+  packing_work w = {.job = tg_new(&j->env, tg_job, 1), .context = c, .source = {.file = "packing", .text = packing_of(j, c, s), .options = &none}};
+  tg_job_init(w.job, &j->env.allocator);
+  w.job->env.blocks = &c->blocks;
+  bool ok = tg_protect(&w.job->env, compile_packing, &w);
+  tg_status status = w.job->env.status;
+  const char *message = tg_strdup(&j->env, w.job->env.message);
+  if (ok) {
+    entry->spec = copied(j, w.entry.spec, w.entry.spec_n);
+    entry->spec_n = w.entry.spec_n;
+    entry->object = copied(j, w.entry.object, w.entry.object_n);
+    entry->object_n = w.entry.object_n;
+    entry->info = w.entry.info;
+    if (w.entry.info.launch) entry->info.launch = copied(j, w.entry.info.launch, w.entry.info.launch_n * sizeof *w.entry.info.launch);
+  }
+  tg_job_drop(w.job);
+  if (!ok) tg_fail(&j->env, status, "%s", message);
+}
+
+static void close_compiler(tg_context *c) { tg_jit_close(c->jit); }
+
+tg_status tg_context_create(const tg_context_options *options, tg_context **out) {
+  static const tg_compiler compiler = {compile, close_compiler};
+  return tg_context_open(options, &compiler, out);
+}
+
+/* ---- showing ---- */
+
+typedef struct {
+  tg_compilation work;
+  tg_show_fn *write;
+  void *user;
+  const char *stage;
+} showing;
+
+/* The rules that fired since the last stage, as comments; the trace starts anew. */
+static void put_rules(tg_job *j, tg_str *text) {
+  uint32_t n;
+  const tg_fired *fired = tg_trace_end(j, &n);
+  for (uint32_t i = 0; i < n; i++) tg_str_printf(text, "// %s: %s -> %s\n", fired[i].rule, tg_text(j, fired[i].before), tg_text(j, fired[i].after));
+  tg_trace_begin(j);
+}
+
+static void show_stage(void *user, const char *pass, const tg_uop *sink) {
+  showing *k = user;
+  if (k->stage && strcmp(k->stage, pass)) return;
+  tg_str text = tg_str_new(&k->work.job->env);
+  tg_print(k->work.job, &text, sink);
+  if (k->work.source->options->flags & TG_COMPILE_SHOW_RULES) put_rules(k->work.job, &text);
+  k->write(k->user, pass, text.data);
+}
+
+static void show_packing(showing *k) {
+  tg_job *j = k->work.job;
+  tg_context *c = k->work.context;
+  tg_compile_options o = {.flags = k->work.source->options->flags};
+  tg_status s = tg_show_text(c, "packing", packing_of(j, c, k->work.source), &o, k->stage, k->write, k->user);
+  if (s != TG_OK) tg_fail(&j->env, s, "%s", tg_error_message(c));
+}
+
+static void show_job(void *arg) {
+  showing *k = arg;
+  tg_job *j = k->work.job;
+  tg_kernel_source_check(j, k->work.source);
+  tg_kernel_source_read(j, k->work.source);
+  if (k->work.source->options->pack) {
+    show_packing(k);
+    return;
+  }
+  if (k->work.source->options->flags & TG_COMPILE_SHOW_RULES) tg_trace_begin(j);
+  int wanted = k->stage ? tg_stage_index(k->stage) : -1, now = tg_stage_index(j->stage);
+  if (wanted >= 0 && wanted < now) tg_fail(&j->env, TG_EINVAL, "error: stage %s lies before %s, which this text is at", k->stage, j->stage);
+  if (wanted >= 0 && wanted == now && now != tg_stage_index("author")) {   /* the text itself: no pass leads to it */
+    show_stage(k, k->stage, j->sink);
+    return;
+  }
+  bool llvm = !k->stage || !strcmp(k->stage, "llvm"), assembly = !k->stage || !strcmp(k->stage, "asm"), summary = !k->stage || !strcmp(k->stage, "object");
+  const tg_uop *linear = tg_run_passes(j, k->work.context, k->work.source, k->stage && !llvm && !assembly && !summary ? k->stage : NULL, show_stage, k);
+  if (!llvm && !assembly && !summary) return;
+  const char *ir = NULL, *text = NULL;
+  const tg_target *t = &k->work.context->target;
+  tg_code_info *info = &k->work.entry.info;
+  tg_object object = tg_jit_compile(open_jit(j, k->work.context), j, linear, info, llvm ? &ir : NULL, assembly && t->arch != TG_ARCH_AMDGPU ? &text : NULL);
+  if (assembly && !text) text = tg_object_assembly(j, t, &object, info);
+  if (ir) k->write(k->user, "llvm", ir);
+  if (text) k->write(k->user, "asm", text);
+  if (summary) k->write(k->user, "object", tg_object_summary(j, t, &object, info));
+}
+
+static tg_status show(tg_context *c, tg_kernel_source s, const char *stage, tg_show_fn *write, void *user) {
+  if (!c) return TG_EINVAL;
+  if (!write) return tg_context_fail(c, TG_EINVAL, "no function is given to write to");
+  if (!s.options) s.options = &tg_no_options;
+  showing k = {.work = {.context = c, .source = &s}, .write = write, .user = user, .stage = stage};
+  return tg_compilation_run(&k.work, show_job, &k);
+}
+
+tg_status tg_show(tg_context *c, const tg_kernel_def *def, const tg_compile_options *o, const char *stage, tg_show_fn *write, void *user) {
+  return show(c, (tg_kernel_source){.def = def, .options = o}, stage, write, user);
+}
+
+tg_status tg_show_text(tg_context *c, const char *file, const char *text, const tg_compile_options *o, const char *stage, tg_show_fn *write, void *user) {
+  return show(c, (tg_kernel_source){.file = file, .text = text, .options = o}, stage, write, user);
+}

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: MIT
+ * Pass distribute: barriers, as few as there can be between the statements as they stand.
+ *
+ * Two accesses of one LOCAL or global element by different threads, one of them a store, need a barrier on the way from the first
+ * to the second: between two statements of a list, or around the back edge of a loop from one iteration to the next. That is an arc
+ * of the places between the statements of the list that holds both (of a loop's body: a circle), and the fewest places that meet
+ * every arc get a barrier. Accesses of which each thread touches its own elements only, and accesses that never meet, need none. Inner
+ * lists first: what they have inside may serve those around. */
+#include "lower/distribute/distribute.h"
+
+typedef struct { const tg_uop *u; tg_group_item *item; const tg_group_item *owner; tg_group_digits digits; bool store, atomic, pinned, landing; } access;   /* landing: of the copies of `owner`, at a WAIT */
+typedef struct { uint32_t from, to; } arc;   /* places from .. to; a place p stands before child p; of a circle place n is the boundary, to < from wraps */
+
+typedef struct {
+  tg_workgroup *w;
+  TG_VEC(access) all;
+  TG_VEC(const tg_uop *) twin;   /* by range ordinal: the range in another iteration */
+  TG_VEC(arc) arcs;
+} state;
+
+/* ---- accesses ---- */
+
+/* What copies brings is there for their own threads at the wait, for the others behind a barrier. */
+static void see_landing(state *s, tg_group_item *wait, const tg_group_item *at) {
+  for (uint32_t i = 0; i < at->list.n; i++) see_landing(s, wait, at->list.data[i]);
+  if (at->u && at->u->op == TG_OP_STORE && at->u->arg & TG_ASYNC)
+    tg_push(&s->w->j->env, &s->all, ((access){at->u, wait, at, tg_digits_of(s->w, at->u), true, false, true, true}));
+}
+
+static void see(state *s, tg_group_item *at, const uint8_t *stored) {
+  for (uint32_t i = 0; i < at->list.n; i++) see(s, at->list.data[i], stored);
+  tg_workgroup *w = s->w;
+  if (at->u && at->u->op == TG_OP_WAIT && tg_wait_flying(at->u) != TG_ALL_FLYING && TG_MUTANT("barriers: behind a wait", true, false)) see_landing(s, at, w->body);
+  if (!at->u || at->u->op != TG_OP_STORE) return;
+  uint32_t n;
+  const tg_uop **loads = tg_loads_of(w, at->u, &n);
+  bool pinned = tg_in_memory(w, at->u->src[0]);
+  for (uint32_t i = 0; i <= n; i++) {
+    const tg_uop *u = i < n ? loads[i] : at->u;
+    if (!tg_in_memory(w, u->src[0]) || !stored[tg_buffer_ordinal(u->src[0])]) continue;
+    tg_push(&w->j->env, &s->all, ((access){u, at, at, tg_digits_of(w, u), i == n, i == n && u->arg & TG_ATOMIC, pinned, false}));
+  }
+}
+
+static void see_stores(tg_workgroup *w, tg_group_item *at, uint8_t *stored) {
+  for (uint32_t i = 0; i < at->list.n; i++) see_stores(w, at->list.data[i], stored);
+  if (at->u && at->u->op == TG_OP_STORE) stored[tg_buffer_ordinal(at->u->src[0])] = 1;
+}
+
+/* ---- can they meet? ---- */
+
+typedef struct { uint32_t dim; int64_t weight, extent, stride; } held;
+
+static uint32_t held_by(state *s, const access *a, held *out) {   /* in order of stride */
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < a->digits.n; i++) {
+    const tg_group_digit *d = &a->digits.d[i];
+    held h = {d->dim, d->weight, d->extent, s->w->par.data[d->par].stride * d->step};
+    uint32_t at = n++;
+    for (; at && out[at - 1].stride > h.stride; at--) out[at] = out[at - 1];
+    out[at] = h;
+  }
+  return n;
+}
+
+/* Do only the threads with 0 there touch it? Such a digit belongs to no range of the statement, and a gate keeps the others off. */
+static bool idle(state *s, const access *a, int64_t from, int64_t until) {
+  for (uint32_t i = 0; i < a->owner->n; i++) {
+    const tg_par *p = &s->w->par.data[a->owner->par[i]];
+    if (p->stride < until && p->stride * p->extent > from) return false;
+  }
+  return TG_MUTANT("barriers: idle threads", a->pinned, true);
+}
+
+/* Does the element say which thread touches it, the same in both? Threads that a gate shuts out touch none. */
+static bool same_thread(state *s, const access *a, const access *b) {
+  held p[TG_DIGITS], q[TG_DIGITS];
+  uint32_t n = held_by(s, a, p);
+  if (a->digits.irregular || b->digits.irregular || n != held_by(s, b, q)) return false;
+  int64_t at = 1;
+  for (uint32_t i = 0; i < n; i++) {
+    if (p[i].dim != q[i].dim || p[i].weight != q[i].weight || p[i].extent != q[i].extent || p[i].stride != q[i].stride) return false;
+    if (p[i].stride < at || (p[i].stride > at && !(idle(s, a, at, p[i].stride) && idle(s, b, at, p[i].stride)))) return false;
+    at = p[i].stride * p[i].extent;
+  }
+  return at == s->w->threads || (at < s->w->threads && idle(s, a, at, s->w->threads) && idle(s, b, at, s->w->threads));
+}
+
+static const tg_uop *twin_of(state *s, const tg_uop *range, const tg_uop *extent) {
+  tg_job *j = s->w->j;
+  uint32_t o = tg_range_ordinal(range);
+  while (s->twin.n <= o) tg_push(&j->env, &s->twin, NULL);
+  if (s->twin.data[o] && tg_extent(s->twin.data[o]) == extent) return s->twin.data[o];
+  const tg_range_info info = j->ranges.data[o];
+  return s->twin.data[o] = tg_range_new(j, info.name, extent, tg_range_kind(range), info.from, info.pos);
+}
+
+/* Ranges that are one iteration on both sides: sequential loops around `list`. */
+static bool shared_loop(const tg_group_item *list, const tg_uop *range) {
+  for (; list && list->u; list = list->outer)
+    if (list->u == range) return tg_range_kind(range) != TG_UPCAST && !list->parts;
+  return false;
+}
+
+static bool bound_here(const state *s, const tg_uop *range) {   /* by a loop of the workgroup or as a thread: else a global range, the same for all */
+  uint32_t o = tg_range_ordinal(range);
+  return (o < s->w->par_of.n && s->w->par_of.data[o]) || tg_range_kind(range) != TG_GLOBAL;
+}
+
+/* A subscript of the second access, seen from the first: `later` iterations of `loop` after it. */
+enum { ANY = -1 };   /* one or more */
+static const tg_uop *elsewhere(state *s, const tg_uop *sub, const tg_group_item *list, const tg_uop *loop, int later) {
+  tg_job *j = s->w->j;
+  uint32_t n, count = 0;
+  const tg_uop **order = tg_toposort(j, sub, &n), *from[64], *to[64];
+  for (uint32_t i = 0; i < n && count < 64; i++) {   /* outer ranges first: extents use them */
+    const tg_uop *r = order[i];
+    if (r->op != TG_OP_RANGE || (r != loop && (shared_loop(list, r) || !bound_here(s, r)))) continue;
+    from[count] = r;
+    to[count] = r != loop || later == ANY ? twin_of(s, r, tg_substitute(j, tg_extent(r), count, from, to)) : r;
+    if (r == loop) to[count] = tg_op2(j, TG_OP_ADD, later == ANY ? tg_op2(j, TG_OP_ADD, r, to[count]) : r, tg_index(j, later == ANY ? 1 : later));
+    count++;
+  }
+  return count < 64 ? tg_substitute(j, sub, count, from, to) : NULL;
+}
+
+static bool never_zero(tg_job *j, const tg_linear *f) {
+  tg_bounds b = tg_linear_bounds(j, f);
+  if (b.lo > 0 || b.hi < 0) return true;
+  return b.multiple > 1 && tg_floor_mod(b.offset, b.multiple) != 0;
+}
+
+/* Has it a range whose extent depends on another one? Bounds alone say little of such. */
+static bool is_triangular(tg_job *j, const tg_uop *x) {
+  uint32_t n;
+  const tg_uop **order = tg_toposort(j, x, &n);
+  for (uint32_t i = 0; i < n; i++)
+    if (order[i]->op == TG_OP_LOAD) return false;
+  for (uint32_t i = 0; i < n; i++)
+    if (order[i]->op == TG_OP_RANGE && tg_extent(order[i])->op != TG_OP_CONST && tg_extent(order[i])->op != TG_OP_PARAM) return true;
+  return false;
+}
+
+/* Does it read what may change between two statements, or differ between threads? Then equal nodes are not equal values. */
+static bool may_change(state *s, const tg_uop *x) {
+  uint32_t n;
+  if (!x || x->op == TG_OP_CONST || x->op == TG_OP_RANGE) return false;
+  const tg_uop **order = tg_toposort(s->w->j, x, &n);
+  for (uint32_t i = 0; i < n; i++)
+    if (order[i]->op == TG_OP_SHUFFLE || (order[i]->op == TG_OP_LOAD && tg_buffer_info(s->w->j, order[i]->src[0])->role != TG_ROLE_IN)) return true;
+  return false;
+}
+
+/* The u whose u % by it is; NULL: none. */
+static const tg_uop *slot_of(tg_job *j, const tg_uop *x, const tg_uop *by) {
+  if (x->op == TG_OP_MOD) return x->src[1] == by ? x->src[0] : NULL;
+  tg_bounds b = tg_bounds_of(j, x);
+  return b.lo >= 0 && b.hi < by->arg ? x : NULL;
+}
+
+static bool differ(tg_job *j, const tg_facts *gates, const tg_uop *x, const tg_uop *y) {
+  tg_linear f, g, d;
+  tg_linear_of(j, x, &f);
+  tg_linear_of(j, y, &g);
+  if (!tg_linear_add(j, &f, &g, -1, &d)) return false;
+  if (never_zero(j, &d)) return true;
+  if ((gates || is_triangular(j, x) || is_triangular(j, y)) && (tg_proves(j, gates, tg_op2(j, TG_OP_LT, x, y)) || tg_proves(j, gates, tg_op2(j, TG_OP_LT, y, x)))) return true;
+  const tg_uop *by = x->op == TG_OP_MOD ? x->src[1] : y->op == TG_OP_MOD ? y->src[1] : NULL;
+  if (!by || by->op != TG_OP_CONST || by->arg <= 0 || !(x = slot_of(j, x, by)) || !(y = slot_of(j, y, by))) return false;
+  tg_linear_of(j, x, &f);   /* (i + 1) % 2 and i % 2 */
+  tg_linear_of(j, y, &g);
+  if (!tg_linear_add(j, &f, &g, -1, &d)) return false;
+  for (uint32_t i = 0; i < d.n; i++)
+    if (d.coefficient[i] % by->arg) return false;
+  return d.constant % by->arg != TG_MUTANT("barriers: slots of a ring", 0, 1);
+}
+
+static bool may_meet(state *s, const access *a, const access *b, const tg_group_item *list, const tg_uop *loop, int later) {
+  if (tg_buffer_ordinal(a->u->src[0]) != tg_buffer_ordinal(b->u->src[0]) || (!a->store && !b->store) || (a->atomic && b->atomic)) return false;
+  if (b->landing) return false;   /* who touched it before is kept apart from the copy itself */
+  if (TG_MUTANT("barriers: threads taken to touch their own", same_thread(s, a, b), same_thread(s, a, b) || a->u->src[0] == b->u->src[0])) return false;
+  if (a->landing) return true;
+  const tg_uop *here = may_change(s, tg_gate(a->u)) ? NULL : tg_gate(a->u);
+  const tg_uop *there = tg_gate(b->u) && !may_change(s, tg_gate(b->u)) ? elsewhere(s, tg_gate(b->u), list, loop, later) : NULL;
+  tg_facts first = {NULL, here}, both = {first.fact ? &first : NULL, there};
+  const tg_facts *gates = there ? &both : first.fact ? &first : NULL;
+  for (uint32_t d = 0; d < tg_access_rank(a->u); d++) {
+    if (may_change(s, a->u->src[1 + d]) || may_change(s, b->u->src[1 + d])) continue;
+    const tg_uop *y = elsewhere(s, b->u->src[1 + d], list, loop, later);
+    if (y && a->u->src[1 + d]->lanes == 1 && y->lanes == 1 && differ(s->w->j, gates, a->u->src[1 + d], y)) return false;
+  }
+  return true;
+}
+
+/* ---- where barriers are ---- */
+
+/* A barrier that surely is met on the way through. */
+static bool is_fence(state *s, const tg_group_item *item) {
+  if (!item->u) return false;
+  if (item->u->op == TG_OP_BARRIER) return true;
+  if (item->u->op != TG_OP_RANGE || tg_bounds_of(s->w->j, tg_extent(item->u)).lo < 1) return false;
+  for (uint32_t i = 0; i < item->list.n; i++)
+    if (is_fence(s, item->list.data[i])) return true;
+  return false;
+}
+
+/* The child of `list` that holds the item; *fenced: there is a barrier between the item and that child's end (after) or beginning. */
+static uint32_t child_of(state *s, const tg_group_item *list, const tg_group_item *item, bool after, bool *fenced) {
+  *fenced = false;
+  for (;; item = item->outer) {
+    const tg_group_item *outer = item->outer;
+    uint32_t at = 0;
+    while (outer->list.data[at] != item) at++;
+    if (outer == list) return at;
+    for (uint32_t i = after ? at + 1 : 0; i < (after ? outer->list.n : at); i++) *fenced |= is_fence(s, outer->list.data[i]);
+  }
+}
+
+static bool within(const tg_group_item *list, const tg_group_item *item) {
+  while (item && item != list) item = item->outer;
+  return item != NULL;
+}
+
+static bool fence_between(state *s, const tg_group_item *list, uint32_t from, uint32_t to) {
+  for (uint32_t i = from; i < to; i++)
+    if (is_fence(s, list->list.data[i])) return true;
+  return false;
+}
+
+static void need(state *s, const tg_group_item *list, const access *a, const access *b, const tg_uop *loop) {
+  bool left = false, right = false;
+  uint32_t p = child_of(s, list, a->item, true, &left), q = child_of(s, list, b->item, false, &right), n = list->list.n;
+  if (TG_MUTANT("barriers: one inside taken to serve", left || right, child_of(s, list, a->item, true, &left) != q)) return;
+  if (!loop) {
+    if (!fence_between(s, list, p + 1, q)) tg_push(&s->w->j->env, &s->arcs, ((arc){p + 1, q}));
+    return;
+  }
+  if (fence_between(s, list, p + 1, n) || fence_between(s, list, 0, q)) return;
+  tg_push(&s->w->j->env, &s->arcs, p < q ? ((arc){1, n}) : ((arc){p + 1, q ? q : n}));   /* wraps: p+1 .. n, and 1 .. q */
+}
+
+static bool meets(const arc *a, uint32_t place) { return a->from <= a->to ? a->from <= place && place <= a->to : place >= a->from || place <= a->to; }
+
+/* The fewest places, the circle of n being cut at `first` (0: a line). */
+static uint32_t choose(const state *s, uint32_t n, uint32_t first, uint8_t *chosen) {
+  uint32_t count = first != 0;
+  memset(chosen, 0, n + 1);
+  chosen[first] = first != 0;
+  for (uint32_t step = 1; step <= n; step++) {   /* right ends in order: the last place that meets the arc */
+    uint32_t place = first ? (first + step - 1) % n + 1 : step;
+    for (uint32_t i = 0; i < s->arcs.n; i++) {
+      const arc *a = &s->arcs.data[i];
+      bool met = false;
+      if (a->to != place) continue;
+      for (uint32_t k = 1; k <= n && !met; k++) met = chosen[k] && meets(a, k);
+      if (met) continue;
+      chosen[place] = 1;
+      count++;
+      break;
+    }
+  }
+  return count;
+}
+
+static void insert_barriers(state *s, tg_group_item *list, const uint8_t *chosen) {
+  tg_job *j = s->w->j;
+  uint32_t n = list->list.n, count = 0;
+  tg_group_item **all = tg_new(&j->env, tg_group_item *, 2 * n + 1);
+  for (uint32_t i = 0; i <= n; i++) {
+    if (chosen[i] && !TG_MUTANT_NTH("barrier dropped", NULL, s->w->barriers++)) all[count++] = tg_item_new(s->w, list, tg_barrier_new(j), (tg_pos){0});
+    if (i < n) all[count++] = list->list.data[i];
+  }
+  list->list.n = 0;
+  for (uint32_t i = 0; i < count; i++) tg_push(&j->env, &list->list, all[i]);
+}
+
+static void infer(state *s, tg_group_item *list) {
+  bool again = list->u && tg_range_kind(list->u) != TG_UPCAST && !list->parts && tg_bounds_of(s->w->j, tg_extent(list->u)).hi > 1;
+  const tg_uop *loop = again ? list->u : NULL;
+  for (uint32_t i = 0; i < list->list.n; i++)
+    if (list->list.data[i]->list.n) infer(s, list->list.data[i]);
+  s->arcs.n = 0;
+  uint32_t n = list->list.n;
+  bool unused;
+  for (uint32_t i = 0; i < s->all.n; i++)
+    for (uint32_t k = 0; k < s->all.n; k++) {
+      const access *a = &s->all.data[i], *b = &s->all.data[k];
+      if (!within(list, a->item) || !within(list, b->item)) continue;
+      uint32_t p = child_of(s, list, a->item, true, &unused), q = child_of(s, list, b->item, false, &unused);
+      if (p < q && TG_MUTANT("barriers: between statements", may_meet(s, a, b, list, NULL, 0), false)) need(s, list, a, b, NULL);
+      if (!loop) continue;
+      if (TG_MUTANT("barriers: around a loop", may_meet(s, a, b, list->outer, loop, 1), false)) need(s, list, a, b, loop);
+      else if (may_meet(s, a, b, list->outer, loop, ANY) && !fence_between(s, list, 0, n)) tg_push(&s->w->j->env, &s->arcs, ((arc){1, n}));
+    }
+  if (!s->arcs.n) return;
+  uint8_t *best = tg_new(&s->w->j->env, uint8_t, n + 2), *now = tg_new(&s->w->j->env, uint8_t, n + 2);
+  uint32_t fewest = choose(s, n, loop ? n : 0, best);
+  for (uint32_t first = n; loop && --first;) {
+    uint32_t count = choose(s, n, first, now);
+    if (count >= fewest) continue;
+    fewest = count;
+    memcpy(best, now, n + 1);
+  }
+  insert_barriers(s, list, best);
+}
+
+void tg_infer_barriers(tg_workgroup *w) {
+  state s = {.w = w};
+  uint8_t *stored = tg_new(&w->j->env, uint8_t, w->j->buffers.n + 1);
+  see_stores(w, w->body, stored);
+  see(&s, w->body, stored);
+  if (s.all.n) infer(&s, w->body);
+}
+
+bool tg_never_meet(tg_workgroup *w, const tg_uop *a, const tg_uop *b, const tg_group_item *loop, int later, const tg_uop *shifted) {
+  state s = {.w = w};
+  for (uint32_t d = 0; d < tg_access_rank(a); d++) {
+    const tg_uop *x = a->src[1 + d], *y = b->src[1 + d];
+    if (x->lanes > 1 || y->lanes > 1 || may_change(&s, x) || may_change(&s, y)) continue;
+    y = elsewhere(&s, y, loop->outer, loop->u, later);
+    if (y && shifted) y = tg_substitute(w->j, y, 1, &loop->u, &shifted);
+    if (y && differ(w->j, NULL, x, y)) return true;
+  }
+  return false;
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT
+ * Which bytes come from where. An access touches, in one run of a loop, a piece that its strides say. Where all that an iteration touches fits a cache, what the
+ * next iteration touches again comes from there; else it is fetched in each of them. */
+#include <math.h>
+#include "model/cost_memory.h"
+
+enum { LINE = 64 };
+
+uint32_t tg_cost_loop(tg_cost_loops *l, const tg_uop *range, uint32_t outer, double trips, bool thread) {
+  tg_cost_loop_info i = {range, outer, outer == TG_COST_NONE ? 0 : l->loop.data[outer].depth + 1, trips, thread};
+  tg_push(&l->j->env, &l->loop, i);
+  return l->loop.n - 1;
+}
+
+void tg_cost_access(tg_cost_loops *l, const tg_uop *u, uint32_t loop) {
+  const tg_uop *value = u->op == TG_OP_STORE ? tg_stored(u) : u, *define = tg_define_of(u->src[0]);
+  double each = fmax(1, tg_type_bytes((tg_type)define->type)) * define->lanes, size = each;
+  for (uint32_t d = 0; d < tg_buffer_info(l->j, define)->rank; d++) {
+    tg_bounds extent = tg_bounds_of(l->j, define->src[d]);
+    size *= extent.hi < 1 ? 1 : extent.hi > (tg_i128)1 << 50 ? 0x1p50 : (double)extent.hi;
+  }
+  tg_cost_access_info a = {.access = u, .loop = loop, .bytes = fmax(each, (double)value->lanes * tg_type_bytes((tg_type)value->type)), .size = size, .same = 1};
+  if (loop == TG_COST_NONE || l->loop.data[loop].depth < TG_COST_DEPTH) tg_push(&l->j->env, &l->access, a);
+}
+
+static double element(const tg_cost_access_info *a) { return tg_type_bytes((tg_type)tg_define_of(a->access->src[0])->type); }
+
+/* ---- strides ---- */
+
+/* The value of what is made of constants only: parameters stand there as such. NAN: it is not. */
+static double value_of(tg_job *j, const tg_uop *u) {
+  tg_bounds b = tg_bounds_of(j, u);
+  return b.lo == b.hi ? (double)b.lo : NAN;
+}
+
+static double stride_of(tg_job *j, const tg_uop *u, const tg_uop *range, const double *s) {
+  double a = u->n ? s[u->src[0]->id] : 0, b = u->n > 1 ? s[u->src[1]->id] : 0;
+  switch (u->op) {
+  case TG_OP_RANGE: return u == range;
+  case TG_OP_ADD: return a + b;
+  case TG_OP_SUB: return a - b;
+  case TG_OP_MUL:
+    if (a == 0 && b == 0) return 0;
+    return b == 0 ? a * value_of(j, u->src[1]) : a == 0 ? b * value_of(j, u->src[0]) : NAN;
+  case TG_OP_SHL:
+    if (u->src[1]->op == TG_OP_CONST) return ldexp(a, (int)(u->src[1]->arg & 63));
+    break;
+  case TG_OP_CAST: return a;
+  case TG_OP_AFTER: case TG_OP_DEFINE: case TG_OP_END: return 0;
+  default: break;
+  }
+  for (uint32_t k = 0; k < u->n; k++)
+    if (s[u->src[k]->id] != 0) return NAN;
+  return 0;
+}
+
+/* With all ranges 0. NAN: it comes from memory, or is no address. */
+static double origin_of(tg_job *j, const tg_uop *u, const double *o) {
+  double a = u->n ? o[u->src[0]->id] : 0, b = u->n > 1 ? o[u->src[1]->id] : 0;
+  switch (u->op) {
+  case TG_OP_CONST: return (double)u->arg;
+  case TG_OP_RANGE: case TG_OP_IOTA: return 0;
+  case TG_OP_ADD: return a + b;
+  case TG_OP_SUB: return a - b;
+  case TG_OP_MUL: return a * b;
+  case TG_OP_MIN: return fmin(a, b);
+  case TG_OP_MAX: return fmax(a, b);
+  case TG_OP_IDIV: case TG_OP_CDIV: return a == 0 ? 0 : floor(a / b);
+  case TG_OP_SHL: return ldexp(a, (int)fmin(b, 62));
+  case TG_OP_CAST: return a;
+  default: return tg_is_int((tg_type)u->type) && u->op != TG_OP_LOAD ? value_of(j, u) : NAN;
+  }
+}
+
+static bool within(const tg_cost_loops *l, uint32_t loop, uint32_t outer) {
+  while (loop != TG_COST_NONE && loop != outer) loop = l->loop.data[loop].outer;
+  return loop == outer;
+}
+
+static void find_strides(tg_cost_loops *l, const tg_uop *linear) {
+  uint32_t n;
+  const tg_uop **order = tg_toposort(l->j, linear, &n);
+  double *s = tg_new(&l->j->env, double, l->j->uops.n + 1);
+  for (uint32_t r = 0; r < l->loop.n; r++) {
+    for (uint32_t i = 0; i < n; i++) s[order[i]->id] = stride_of(l->j, order[i], l->loop.data[r].range, s);
+    for (uint32_t i = 0; i < l->access.n; i++) {
+      tg_cost_access_info *a = &l->access.data[i];
+      if (l->loop.data[r].depth < TG_COST_DEPTH && within(l, a->loop, r)) a->stride[l->loop.data[r].depth] = s[a->access->src[1]->id];
+    }
+  }
+  for (uint32_t i = 0; i < n; i++) s[order[i]->id] = origin_of(l->j, order[i], s);
+  for (uint32_t i = 0; i < l->access.n; i++) l->access.data[i].at = s[l->access.data[i].access->src[1]->id] * element(&l->access.data[i]);
+}
+
+static bool same_buffer(const tg_cost_access_info *a, const tg_cost_access_info *b) { return tg_define_of(a->access->src[0]) == tg_define_of(b->access->src[0]); }
+
+/* From the loop outwards. */
+static bool moves_alike(const tg_cost_loops *l, const tg_cost_access_info *a, const tg_cost_access_info *b, uint32_t loop) {
+  uint32_t depth = loop == TG_COST_NONE ? 0 : l->loop.data[loop].depth + 1;
+  return same_buffer(a, b) && !memcmp(a->stride, b->stride, depth * sizeof *a->stride);
+}
+
+/* Copies side by side: neighbours, in lines that follow each other, are one longer access; others at a distance count as so many of the same. */
+static void join_alike(tg_cost_loops *l) {
+  enum { BACK = 256 };
+  for (int apart = 0; apart <= 1; apart++) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < l->access.n; i++) {
+      tg_cost_access_info *a = &l->access.data[i];
+      bool found = false;
+      for (uint32_t k = kept > BACK ? kept - BACK : 0; k < kept && !found; k++) {
+        tg_cost_access_info *b = &l->access.data[k];
+        double between = fabs(a->at - b->at);
+        if (a->loop != b->loop || !moves_alike(l, a, b, a->loop)) continue;
+        if (apart && fabs(a->bytes - b->bytes) < LINE) {
+          found = true;
+          b->same += 1;
+          if (between > 0 && (b->apart == 0 || between < b->apart)) b->apart = between;
+        } else if (!apart && a->at <= b->at + b->bytes + LINE && b->at <= a->at + a->bytes + LINE) {
+          double end = fmax(a->at + a->bytes, b->at + b->bytes);
+          found = true;
+          b->at = fmin(a->at, b->at);
+          b->bytes = end - b->at;
+        }
+      }
+      if (!found) l->access.data[kept++] = *a;
+    }
+    l->access.n = kept;
+  }
+}
+
+static uint32_t common_loop(const tg_cost_loops *l, uint32_t a, uint32_t b) {
+  while (a != b) {
+    if (a == TG_COST_NONE || b == TG_COST_NONE) return TG_COST_NONE;
+    if (l->loop.data[a].depth >= l->loop.data[b].depth) a = l->loop.data[a].outer;
+    else b = l->loop.data[b].outer;
+  }
+  return a;
+}
+
+/* What one loop has brought in is there for the next one in the same iteration of a loop around both: the rows that are left over read the same panel, a copy is read. */
+static void find_twins(tg_cost_loops *l) {
+  for (uint32_t i = 1; i < l->access.n; i++) {
+    tg_cost_access_info *b = &l->access.data[i];
+    for (uint32_t k = i; k-- > 0 && !b->twin;) {
+      const tg_cost_access_info *a = &l->access.data[k];
+      uint32_t loop = common_loop(l, a->loop, b->loop);
+      if (fabs(a->at - b->at) < LINE && moves_alike(l, a, b, loop)) b->twin = k + 1, b->twin_loop = loop;
+    }
+  }
+}
+
+/* ---- bytes ---- */
+
+typedef struct { double step, trips; } moves;
+
+/* In one run of the loop `outer`, all within it included; NONE: in one execution. From the smallest step to the largest: neighbours make a longer piece, a step that
+ * falls among rows makes more of them, any other makes as many again. */
+static double touched(const tg_cost_loops *l, const tg_cost_access_info *a, uint32_t outer) {
+  moves by[TG_COST_DEPTH + 1];
+  uint32_t n = 0;
+  double piece = a->bytes, pieces = 1, row = 0, rows = 1;
+  if (a->same > 1 && a->apart > 0) by[n++] = (moves){a->apart, a->same};
+  else pieces = a->same;
+  for (uint32_t r = outer == TG_COST_NONE ? TG_COST_NONE : a->loop; r != TG_COST_NONE; r = l->loop.data[r].outer) {
+    double step = fabs(a->stride[l->loop.data[r].depth]) * element(a), trips = l->loop.data[r].trips;
+    uint32_t at = n;
+    if (isnan(step)) pieces *= trips, piece = fmax(piece, LINE);
+    else if (step > 0) {
+      for (; at && by[at - 1].step > step; at--) by[at] = by[at - 1];
+      by[at] = (moves){step, trips};
+      n++;
+    }
+    if (r == outer) break;
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    if (by[i].step <= fmax(piece, LINE)) piece += by[i].step * (by[i].trips - 1);
+    else if (row > 0 && by[i].step <= row * rows) rows += (by[i].trips - 1) * by[i].step / row;
+    else pieces *= rows, row = by[i].step, rows = by[i].trips;
+  }
+  pieces *= rows;
+  if (pieces > 1) piece = fmax(piece, LINE);
+  return fmin(piece * pieces, fmax(a->size, a->bytes));
+}
+
+/* The loop around it that is directly within `outer`; NONE: itself. */
+static uint32_t within_loop(const tg_cost_loops *l, const tg_cost_access_info *a, uint32_t outer) {
+  uint32_t r = a->loop;
+  if (r == outer) return TG_COST_NONE;
+  while (r != TG_COST_NONE && l->loop.data[r].outer != outer) r = l->loop.data[r].outer;
+  return r;
+}
+
+/* What it adds to what an iteration of the loop touches. */
+static double adds(const tg_cost_loops *l, const tg_cost_access_info *a, double once, uint32_t loop) {
+  if (!a->twin || (loop != a->twin_loop && !(a->twin_loop != TG_COST_NONE && within(l, a->twin_loop, loop)))) return once;
+  const tg_cost_access_info *twin = &l->access.data[a->twin - 1];
+  return fmax(0, once - touched(l, twin, within_loop(l, twin, loop)));
+}
+
+/* How sure what lies between two uses of a byte leaves it in a cache: caches are no perfect queues, so there is no edge. */
+static double stays(double between, double cache) { return fmin(1, fmax(0, 1.75 - between / cache)); }
+
+/* Bytes that follow each other as they are asked for, among at most so many other rows as hardware that asks ahead can keep apart; a page ends it. */
+static double run_of(const tg_cost_loops *l, const tg_cost_access_info *a) {
+  const double rows_most = 32, page = 4096;
+  double piece = a->bytes, rows = a->same;
+  for (uint32_t r = a->loop; r != TG_COST_NONE && rows <= rows_most; r = l->loop.data[r].outer) {
+    double step = fabs(a->stride[l->loop.data[r].depth]) * element(a);
+    if (step > 0 && step <= fmax(piece, LINE)) piece += step * (l->loop.data[r].trips - 1);
+    else if (step != 0) rows *= isnan(step) ? rows_most : l->loop.data[r].trips;
+  }
+  return fmin(page, fmax(piece, LINE));
+}
+
+/* Cycles that runs take beyond their bytes: what comes first in each was not asked for ahead. Short ones wait side by side. */
+static double starts(double bytes, double run) {
+  const double first = 40, line = 7;
+  return bytes / run * fmin(first, line * run / LINE);
+}
+
+typedef struct { const tg_cost_loops *l; const double *iteration; double all, cache; } level;
+
+/* Fetched in an iteration of the loop `outer`, or in all (NONE). What an iteration uses is there for the next one if all that the iteration touches fits. */
+static double fetched(const level *v, const tg_cost_access_info *a, uint32_t outer) {
+  const tg_cost_loops *l = v->l;
+  double run = a->bytes * a->same;
+  for (uint32_t r = a->loop;; r = l->loop.data[r].outer) {
+    double kept = stays(r == TG_COST_NONE ? v->all : v->iteration[r], v->cache);
+    if (a->twin && r == a->twin_loop && r != outer) run -= kept * fmin(run, fetched(v, &l->access.data[a->twin - 1], r));
+    if (r == outer || r == TG_COST_NONE) return run;
+    double trips = l->loop.data[r].trips;
+    run = kept * fmin(touched(l, a, r), run * trips) + (1 - kept) * run * trips;
+  }
+}
+
+/* Bytes from behind a cache of this size. */
+static double misses(const tg_cost_loops *l, const double *iteration, double all, double cache, double *waits) {
+  level v = {l, iteration, all, cache};
+  double bytes = 0, again = 1 - stays(all, cache);   /* what the whole program holds there, it held when it began */
+  for (uint32_t i = 0; i < l->access.n; i++) {
+    const tg_cost_access_info *a = &l->access.data[i];
+    double run = fetched(&v, a, TG_COST_NONE);
+    if (a->twin && a->twin_loop == TG_COST_NONE) run -= stays(all, cache) * fmin(run, fetched(&v, &l->access.data[a->twin - 1], TG_COST_NONE));
+    bytes += run;
+    *waits += again * starts(run, run_of(l, a));
+  }
+  return bytes * again;
+}
+
+double tg_cost_memory(tg_cost_loops *l, const tg_target *t, const tg_uop *linear, int threads, tg_cost *c) {
+  static const double l2_rate = 48, l3_rate = 10, memory_rate = 4.5;   /* bytes a cycle of one core */
+  if (!l->loop.n || l->loop.n > 256) return 0;
+  find_strides(l, linear);
+  join_alike(l);
+  find_twins(l);
+  double *iteration = tg_new(&l->j->env, double, l->loop.n), all = 0;
+  for (uint32_t i = 0; i < l->access.n; i++) {
+    const tg_cost_access_info *a = &l->access.data[i];
+    double once = a->bytes * a->same;
+    for (uint32_t r = a->loop; r != TG_COST_NONE; r = l->loop.data[r].outer) {
+      iteration[r] += adds(l, a, once, r);
+      once = touched(l, a, r);
+    }
+    all += adds(l, a, once, TG_COST_NONE);
+  }
+  double near = 0, waits = 0;   /* the second cache is near enough for a processor to look ahead itself */
+  c->l2_bytes = misses(l, iteration, all, 0.8 * (double)(t->l1 ? t->l1 : 32 << 10), &near);
+  c->l3_bytes = misses(l, iteration, all, 0.8 * (double)(t->l2 ? t->l2 : 1 << 20), &waits);
+  c->memory_bytes = misses(l, iteration, all, 0.8 * (double)(t->l3 ? t->l3 : 8 << 20), &waits);
+  double n = threads < 1 ? 1 : threads;
+  return waits / n + c->l2_bytes / (l2_rate * n) + c->l3_bytes / (l3_rate * n) + c->memory_bytes / (memory_rate * fmin(n, 2));
+}

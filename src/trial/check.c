@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: MIT
+ * Is a candidate's result the right one? It runs on sets of inputs: whole numbers so small that every order of summation gives the same bits, compared
+ * bit for bit; the same with some that are infinite or NaN; and random numbers, compared with the kernel as written in f64, within twice the error that it has in its own types. Operands stand right
+ * before a page that faults, then right behind one; inputs cannot be written to, outputs begin as garbage, and what lies around them must stay.
+ * What the schedule leaves is interpreted too, as far as that is quick: two tasks that touch one element are a fault, whoever wins. */
+#include <math.h>
+#include <stdio.h>
+#include "trial/trial.h"
+#include "dsl/functions.h"
+#include "dsl/text.h"
+#include "interp/interp.h"
+
+enum { POISON = 0xff };
+
+/* ---- the reference ---- */
+
+typedef struct { tg_trial_state *s; tg_kernel *k; tg_env *env; tg_trial_guarded g[TRIAL_BUFFERS]; tg_gate_kind gate; bool at_end; } running;
+
+static void run_reference(void *arg) {
+  running *r = arg;
+  tg_trial_state *s = r->s;
+  tg_trial_run_guarded(s, r->env, r->k, r->gate, tg_trial_at_end(s, r->gate), r->g);
+  for (uint32_t b = 0; b < s->n; b++)
+    if (s->op[b].written) memcpy(s->shared + s->op[b].want[r->gate], r->g[b].data, s->op[b].bytes);
+}
+
+/* ---- the reference by the interpreter ----
+ * It shares no pass and no instruction with what is checked. False: it would take too long. */
+
+typedef struct { tg_job *job; const tg_uop *program; const char *text; tg_interp in; } interpreting;
+
+static void interpret(void *arg) {
+  interpreting *x = arg;
+  if (x->text) tg_parse_kernel(x->job, "reference", x->text, 0, NULL);
+  tg_interpret(x->job, x->text ? x->job->sink : x->program, &x->in);
+}
+
+enum { STEPS = 3000000 };
+static bool may_interpret(const tg_trial_state *s) { return s->now || s->work.ops <= STEPS; }   /* of the other launches the interpreter finds out, once each */
+
+static bool interprets(const tg_trial_state *s, tg_job *j, const tg_uop *program, const char *text, const tg_interp_buffer *buffers, bool host_functions) {
+  const uint64_t bytes = 1 << 26;
+  interpreting x = {j, program, text, {.buffers = buffers, .params = s->params, .step_limit = STEPS, .memory_limit = bytes, .host_functions = host_functions}};
+  bool ok = tg_protect(&j->env, interpret, &x);
+  if (!ok) j->env.status = TG_OK;
+  return ok;
+}
+
+static void *aligned(tg_env *env, size_t bytes) {
+  char *data = tg_alloc(env, bytes + 64);
+  return data + (-(uintptr_t)data & 63);
+}
+
+static bool interpret_own(tg_trial_state *s, tg_env *env, tg_gate_kind gate, bool host_functions, tg_interp_buffer *buffers) {
+  if (!may_interpret(s)) return false;
+  for (uint32_t b = 0; b < s->n; b++) {
+    const tg_trial_operand *o = &s->op[b];
+    buffers[b] = (tg_interp_buffer){aligned(env, o->bytes), o->bytes};
+    if (o->read) tg_trial_fill(s, b, gate, buffers[b].data);
+    else memset(buffers[b].data, POISON, o->bytes);
+  }
+  return interprets(s, s->job, s->author, NULL, buffers, host_functions);
+}
+
+static bool interpret_reference(tg_trial_state *s, tg_env *env, tg_gate_kind gate) {
+  tg_interp_buffer buffers[TRIAL_BUFFERS];
+  if (!interpret_own(s, env, gate, false, buffers)) return false;
+  for (uint32_t b = 0; b < s->n; b++)
+    if (s->op[b].written) memcpy(s->shared + s->op[b].want[gate], buffers[b].data, s->op[b].bytes);
+  return true;
+}
+
+static bool interpret_retyped(const tg_trial_state *s, const char *text, const tg_argument *args) {
+  tg_interp_buffer buffers[TRIAL_BUFFERS];
+  tg_job j;
+  for (uint32_t b = 0; b < s->n; b++) buffers[b] = (tg_interp_buffer){args[b].data, args[b].bytes};
+  tg_job_init(&j, NULL);
+  bool ok = interprets(s, &j, NULL, text, buffers, true);
+  tg_job_drop(&j);
+  return ok;
+}
+
+static double value_at(tg_type t, const void *data, size_t i) {
+  uint64_t bits = 0;
+  memcpy(&bits, (const char *)data + i * (size_t)tg_type_bytes(t), (size_t)tg_type_bytes(t));
+  return tg_value_from_bits(t, bits).f;
+}
+
+static void fill_retyped(const tg_trial_state *s, tg_env *env, uint32_t b, tg_type type, void *out) {
+  const tg_trial_operand *o = &s->op[b];
+  if (!tg_is_float(o->type)) {
+    tg_trial_fill(s, b, GATE_RANDOM, out);
+    return;
+  }
+  const void *own = tg_trial_input(s, b, GATE_RANDOM);
+  if (!own) {
+    void *copy = tg_alloc(env, o->bytes + 1);
+    tg_trial_fill(s, b, GATE_RANDOM, copy);
+    own = copy;
+  }
+  for (size_t i = 0; o->type == TG_F32 && i < o->n; i++) {   /* most are, and there may be hundreds of millions */
+    if (type == TG_F64) ((double *)out)[i] = (double)((const float *)own)[i];
+    else ((float *)out)[i] = ((const float *)own)[i];
+  }
+  for (size_t i = 0; o->type != TG_F32 && i < o->n; i++) {
+    if (type == TG_F64) ((double *)out)[i] = value_at(o->type, own, i);
+    else ((float *)out)[i] = (float)value_at(o->type, own, i);
+  }
+}
+
+/* The kernel as written with another type for each float, on the same inputs: what it leaves in each operand. */
+static void run_retyped(tg_trial_state *s, tg_env *env, const char *text, tg_type type, uint32_t flags, void **out) {
+  tg_argument args[TRIAL_BUFFERS];
+  for (int turn = may_interpret(s) ? 0 : 1; turn < 2; turn++) {   /* what takes too long has begun to write */
+    for (uint32_t b = 0; b < s->n; b++) {
+      const tg_trial_operand *o = &s->op[b];
+      size_t bytes = tg_is_float(o->type) ? o->n * (size_t)tg_type_bytes(type) : o->bytes;
+      args[b] = (tg_argument){out[b] = tg_trial_room(s, env, b, bytes), bytes};
+      if (o->read) fill_retyped(s, env, b, type, out[b]);
+    }
+    if (!turn && interpret_retyped(s, text, args)) return;
+  }
+  tg_kernel *k = tg_trial_compile(s, env, text, NULL, flags);
+  tg_launch l = {.buffers = args, .buffers_n = s->n, .params = s->params, .params_n = s->params_n, .threads = s->threads};
+  tg_status st = tg_kernel_run(k, &l);
+  tg_kernel_free(k);
+  tg_trial_expect(s, env, st);
+}
+
+static void make_wide(tg_trial_state *s, tg_env *env, uint32_t flags) {
+  void *got[TRIAL_BUFFERS];
+  run_retyped(s, env, s->wide, TG_F64, flags, got);
+  for (uint32_t b = 0; b < s->n; b++)
+    if (s->op[b].wide) memcpy(s->shared + s->op[b].wide, got[b], s->op[b].n * 8);
+}
+
+/* Nothing is wider than f64. What the kernel is off by in f32, 2^29 times finer, is what it is off by in f64; or, if luck made that small, what
+ * as many operations as an element takes may be off by. */
+static void measure_narrow(tg_trial_state *s, tg_env *env, uint32_t flags) {
+  void *got[TRIAL_BUFFERS];
+  run_retyped(s, env, s->narrow, TG_F32, flags, got);
+  for (uint32_t b = 0; b < s->n; b++) {
+    if (s->op[b].type != TG_F64 || !s->op[b].wide) continue;
+    double e = tg_block_error(TG_F32, got[b], (double *)(void *)(s->shared + s->op[b].wide), s->op[b].n);
+    double terms = s->work.ops / (double)(s->op[b].n ? s->op[b].n : 1);
+    double *own = tg_trial_own_error(s, b);
+    *own = fmax(*own, fmax(isfinite(e) ? e * 0x1p-29 : 0, (sqrt(terms) + 8) * 0x1p-53));
+  }
+}
+
+static void widen_results(tg_trial_state *s) {   /* no f64 form: what it gives in its own types is the measure */
+  for (uint32_t b = 0; b < s->n; b++) {
+    const tg_trial_operand *o = &s->op[b];
+    for (size_t i = 0; o->wide && i < o->n; i++) ((double *)(void *)(s->shared + o->wide))[i] = value_at(o->type, s->shared + o->want[GATE_RANDOM], i);
+  }
+}
+
+static void run_slab(void *arg) {
+  running *r = arg;
+  tg_trial_run_guarded(r->s, r->env, r->k, r->gate, tg_trial_at_end(r->s, r->gate), r->g);
+}
+
+static void check_slab(tg_trial_state *s, tg_env *env) {
+  tg_gate_kind gate = s->gate[GATE_EXACT] ? GATE_EXACT : GATE_RANDOM;
+  running r = {.s = s, .k = tg_trial_compile(s, env, s->slab, NULL, TG_COMPILE_AS_WRITTEN), .env = env, .gate = gate};
+  bool ok = tg_protect(env, run_slab, &r);
+  const char *message = NULL;
+  for (uint32_t b = 0; ok && b < s->n && !message; b++)
+    if (s->op[b].written && !s->op[b].read) message = tg_trial_judge_slab(s, env, b, gate, r.g[b].data);
+  tg_trial_drop(r.g, s->n);
+  tg_kernel_free(r.k);
+  if (!ok) tg_fail(env, env->status, "%s", env->message);
+  if (message) tg_fail(env, TG_INTERNAL, "the heuristic's schedule differs from the kernel as written: %s", message);
+}
+
+static bool has_functions(const tg_trial_state *s) {
+  for (uint32_t id = 0; s->author && id < s->job->uops.n; id++)
+    if (tg_is_function((tg_op)s->job->uops.data[id]->op)) return true;
+  return false;
+}
+
+/* What the kernel as written is off by in its own types, with the data at hand or any before. Its functions are the C library's there: a fault in ours is not the measure of what a
+ * candidate with the same fault may be off by. They are off by an ulp or two of their own, for which the measure is doubled. */
+static void measure(tg_trial_state *s, tg_env *env, uint32_t flags) {
+  bool finest = false;
+  tg_interp_buffer exactly[TRIAL_BUFFERS];
+  bool host = s->wide && has_functions(s) && interpret_own(s, env, GATE_RANDOM, true, exactly);
+  if (s->wide) make_wide(s, env, flags);
+  else widen_results(s);
+  for (uint32_t b = 0; b < s->n; b++) {
+    const tg_trial_operand *o = &s->op[b];
+    finest |= o->wide && o->type == TG_F64;
+    if (!o->wide || o->type == TG_F64) continue;
+    double e = (host ? 2 : 1) * tg_block_error(o->type, host ? exactly[b].data : s->shared + o->want[GATE_RANDOM], (double *)(void *)(s->shared + o->wide), o->n), *own = tg_trial_own_error(s, b);
+    *own = fmax(*own, e);
+  }
+  if (finest && s->narrow) measure_narrow(s, env, flags);
+}
+
+/* Other data than those that count: one run may be luckier than most. */
+static void measure_others(tg_trial_state *s, tg_env *env, uint32_t flags) {
+  enum { OTHERS = 2 };
+  uint64_t seed = s->seed;
+  for (s->seed++; s->seed <= seed + OTHERS && interpret_reference(s, env, GATE_RANDOM); s->seed++) {
+    measure(s, env, flags);
+    for (uint32_t b = 0; b < s->n; b++)
+      if (!isfinite(*tg_trial_own_error(s, b))) *tg_trial_own_error(s, b) = 0;   /* no measure */
+  }
+  s->seed = seed;
+}
+
+static void make_launch(tg_trial_state *s, tg_env *env, tg_kernel *k, uint32_t flags) {
+  bool random = tg_trial_asks(s, s->now, GATE_RANDOM);
+  if (random && s->wide) measure_others(s, env, flags);
+  for (int g = 0; g < GATES; g++) {
+    if (!tg_trial_asks(s, s->now, (tg_gate_kind)g) || ((g != GATE_RANDOM || s->wide || s->work.single) && interpret_reference(s, env, (tg_gate_kind)g))) continue;   /* without a form in f64 the code's own FMAs are part of the measure */
+    running r = {.s = s, .k = k, .env = env, .gate = (tg_gate_kind)g};
+    bool ok = tg_protect(env, run_reference, &r);
+    tg_trial_drop(r.g, s->n);
+    if (!ok) tg_fail(env, env->status, "%s", env->message);
+  }
+  if (random) measure(s, env, flags);
+}
+
+void tg_trial_make(tg_trial_state *s, tg_env *env) {
+  uint32_t flags = s->work.ops <= TG_TRIAL_AS_WRITTEN ? TG_COMPILE_AS_WRITTEN : 0;
+  tg_kernel *k = tg_trial_compile(s, env, s->text, NULL, flags);
+  for (uint32_t l = s->launches; l-- > 0;) {
+    tg_trial_use(s, l);
+    make_launch(s, env, k, flags);
+  }
+  tg_kernel_free(k);
+  if (!flags && s->slab) check_slab(s, env);
+  tg_trial_done(s);
+}
+
+/* ---- races ----
+ * Machine code may win a race each time it is tried. The schedule's tasks in a shuffled order under the interpreter do not, as far as it comes. */
+
+enum { RACE_STEPS = 1000000, RACE_BYTES = 1 << 26 };
+
+typedef struct { tg_trial_state *s; tg_job job; const char *text; } scheduled;
+
+static void keep_text(void *user, const char *stage, const char *text) {
+  scheduled *x = user;
+  (void)stage;
+  x->text = tg_strdup(&x->job.env, text);
+}
+
+static bool has_tasks(const tg_job *j) {
+  for (uint32_t id = 0; id < j->uops.n; id++) {
+    const tg_uop *u = j->uops.data[id];
+    if (u->op == TG_OP_END && (tg_range_kind(u->src[0]) == TG_THREAD || tg_range_kind(u->src[0]) == TG_GLOBAL)) return true;
+  }
+  return false;
+}
+
+static void interpret_scheduled(void *user) {
+  scheduled *x = user;
+  const tg_trial_state *s = x->s;
+  tg_interp_buffer buffers[TRIAL_BUFFERS];
+  uint32_t n = 0;
+  tg_gate_kind gate = s->gate[GATE_EXACT] ? GATE_EXACT : GATE_RANDOM;
+  tg_parse_kernel(&x->job, "candidate", x->text, 0, NULL);
+  if (!has_tasks(&x->job)) return;
+  for (uint32_t i = 0; i < x->job.sink->n; i++) {
+    const tg_uop *d = x->job.sink->src[i];
+    uint32_t b = 0;
+    if (d->op != TG_OP_DEFINE || tg_buffer_info(&x->job, d)->role == TG_ROLE_TEMP) continue;
+    while (b < s->n && strcmp(s->op[b].name, tg_buffer_info(&x->job, d)->name)) b++;
+    if (b == s->n || n == TRIAL_BUFFERS) return;
+    buffers[n] = (tg_interp_buffer){aligned(&x->job.env, s->op[b].bytes), s->op[b].bytes};
+    if (s->op[b].read) tg_trial_fill(s, b, gate, buffers[n].data);
+    else memset(buffers[n].data, POISON, s->op[b].bytes);
+    n++;
+  }
+  tg_interpret(&x->job, x->job.sink, &(tg_interp){.buffers = buffers, .params = s->params, .step_limit = RACE_STEPS, .memory_limit = RACE_BYTES, .check_races = true});
+}
+
+/* Under a limit of steps and of memory: what lies beyond is not known to race. */
+static bool races(tg_trial_state *s, tg_env *env, tg_task *t) {
+  scheduled x = {.s = s, .text = t->trial.text};   /* should it have that stage behind it */
+  tg_compile_options o = {.opts = t->trial.words};
+  size_t bytes = 0;
+  for (uint32_t b = 0; b < s->n; b++) bytes += s->op[b].bytes;
+  if (bytes > RACE_BYTES) return false;
+  tg_job_init(&x.job, NULL);
+  tg_status st = tg_show_text(s->ctx, "candidate", t->trial.text, &o, "schedule", keep_text, &x);
+  bool ok = st != TG_OK || tg_protect(&x.job.env, interpret_scheduled, &x) || x.job.env.status == TG_ELIMIT;
+  if (!ok) t->outcome = TG_TRIAL_WRONG, t->message = tg_strdup(env, x.job.env.message);
+  tg_job_drop(&x.job);
+  tg_trial_expect(s, env, st);
+  return !ok;
+}
+
+/* ---- a candidate ---- */
+
+const char *tg_trial_judge(const tg_trial_state *s, tg_env *env, uint32_t b, tg_gate_kind gate, const void *data) {
+  const tg_trial_operand *o = &s->op[b];
+  const char *want = s->shared + o->want[gate];
+  if (gate == GATE_RANDOM && o->wide) {
+    double error = tg_block_error(o->type, data, (const double *)(const void *)(s->shared + o->wide), o->n), allowed = tg_block_bound(o->type, *tg_trial_own_error(s, b));
+    return error <= allowed ? NULL : tg_format(env, "%s is off by %.3g of the largest value nearby, %.3g is allowed", o->name, error, allowed);
+  }
+  if (!memcmp(data, want, o->bytes)) return NULL;
+  tg_comparison c = {.type = o->type, .n = o->n, .got = data, .want = want, .exact = true};
+  tg_difference d;
+  char text[512];
+  if (tg_compare(&c, &d)) return NULL;
+  tg_difference_text(&d, o->n, text, sizeof text);
+  return tg_format(env, "%s: %s", o->name, text);
+}
+
+static void run_candidate(void *arg) {
+  running *r = arg;
+  tg_trial_run_guarded(r->s, r->env, r->k, r->gate, r->at_end, r->g);
+}
+
+static const char *wrong(running *r, tg_env *env) {
+  tg_trial_state *s = r->s;
+  for (uint32_t b = 0; b < s->n; b++) {
+    if (!tg_trial_untouched(&r->g[b])) return tg_format(env, "writes beside %s", s->op[b].name);
+    const char *message = s->op[b].written ? tg_trial_judge(s, env, b, r->gate, r->g[b].data) : NULL;
+    if (message) return message;
+  }
+  return NULL;
+}
+
+static bool check_run(running *r, tg_env *env, tg_task *t) {
+  bool ok = tg_protect(env, run_candidate, r);
+  const char *message = ok ? wrong(r, env) : NULL;
+  tg_trial_drop(r->g, r->s->n);
+  if (!ok) tg_fail(env, env->status, "%s", env->message);
+  if (!message) return true;
+  t->outcome = TG_TRIAL_WRONG, t->message = message;
+  return false;
+}
+
+/* Under each gate where its inputs stand; where they all stand at one end of their pages, the last at the other end as well. */
+static void check_launch(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_task *t) {
+  bool end[2] = {false, false};
+  tg_gate_kind last = GATE_EXACT;
+  for (int g = 0; g < GATES; g++) {
+    if (!tg_trial_asks(s, s->now, (tg_gate_kind)g)) continue;
+    running r = {.s = s, .k = k, .env = env, .gate = last = (tg_gate_kind)g, .at_end = tg_trial_at_end(s, (tg_gate_kind)g)};
+    if (!check_run(&r, env, t)) return;
+    if (!s->now && (t->seconds <= 0 || s->run_seconds < t->seconds)) t->seconds = s->run_seconds;
+    if (!s->now && t->give_up > 0 && t->seconds > t->give_up) {
+      t->outcome = TG_TRIAL_SLOW, t->message = tg_format(env, "%.4g us in its first run", t->seconds * 1e6);
+      return;
+    }
+    end[r.at_end] = true;
+  }
+  running r = {.s = s, .k = k, .env = env, .gate = last, .at_end = !end[1]};
+  if (!s->now && end[0] != end[1]) check_run(&r, env, t);
+}
+
+void tg_trial_check(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_task *t) {
+  for (uint32_t i = 0; i < s->launches && t->outcome == TG_TRIAL_OK; i++) {   /* small ones first; but what takes long tells by the one that counts whether it is worth more */
+    tg_trial_use(s, t->give_up > 0 ? i : s->launches - 1 - i);
+    if (races(s, env, t)) break;
+    check_launch(s, env, k, t);
+  }
+  tg_trial_use(s, 0);
+}

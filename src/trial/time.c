@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT
+ * Two kernels in turns: incumbent, candidate, candidate, incumbent, or the other way round, with a short burst of known work before and behind. A quad whose bursts ran slower than
+ * the best of this run is dropped and counted. The candidate's last output is compared as well: what was timed is what was right. */
+#define _GNU_SOURCE
+#include <math.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include "trial/trial.h"
+
+enum { BIG_PAGE = 2 << 20, RUNS = 4096, FEW = 12, TRIES = 2 * TG_QUADS, MAPS = 2 * TRIAL_BUFFERS + 1 };
+static const double dip = 0.97, margin = 0.01, least_sample = 100e-6, long_sample = 5e-3, warm_sample = 50e-3 /* what a first run has to do besides is nothing to it */;
+
+typedef struct {
+  tg_trial_state *s;
+  tg_env *env;
+  tg_argument args[TRIAL_BUFFERS];
+  void *copy[TRIAL_BUFFERS];     /* of what a run changes and reads */
+  void *stream;                  /* for the probe; NULL: the burst is arithmetic */
+  size_t stream_bytes;
+  double best_probe;
+  tg_kernel *trial, *against;
+  tg_task *task;
+  void *map[MAPS];
+  size_t size[MAPS];
+  uint32_t maps;
+} timing;
+
+/* On one thread its own time: an interruption by other work is none of the kernel's. */
+static double now(const timing *t) { return t->s->threads > 1 ? tg_now() : tg_thread_now(); }
+
+static void *pages(timing *t, size_t bytes) {
+  size_t size = (bytes + BIG_PAGE - 1) / BIG_PAGE * BIG_PAGE + BIG_PAGE;
+  char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) tg_fail(t->env, TG_ENOMEM, "no memory for the operands");
+  t->map[t->maps] = p;
+  t->size[t->maps++] = size;
+  p += (BIG_PAGE - (uintptr_t)p % BIG_PAGE) % BIG_PAGE;
+  madvise(p, bytes, MADV_HUGEPAGE);
+  return p;
+}
+
+static void restore(timing *t) {
+  for (uint32_t b = 0; b < t->s->n; b++)
+    if (t->copy[b]) memcpy(t->args[b].data, t->copy[b], t->args[b].bytes);
+}
+
+static bool restores(const timing *t) {
+  for (uint32_t b = 0; b < t->s->n; b++)
+    if (t->copy[b]) return true;
+  return false;
+}
+
+static void set_up(timing *t) {
+  tg_trial_state *s = t->s;
+  double bytes = 0;
+  for (uint32_t b = 0; b < s->n; b++) {
+    const tg_trial_operand *o = &s->op[b];
+    t->args[b] = (tg_argument){pages(t, o->bytes), o->bytes};
+    if (o->read) tg_trial_fill(s, b, s->gate[GATE_RANDOM] ? GATE_RANDOM : GATE_EXACT, t->args[b].data);
+    else memset(t->args[b].data, 0xff, o->bytes);
+    if (o->read && o->written) memcpy(t->copy[b] = pages(t, o->bytes), t->args[b].data, o->bytes);
+    bytes += (double)o->bytes;
+  }
+  if (bytes > 2.0 * (double)s->ctx->target.l2 && s->work.ops < 8 * bytes) { /* bound by memory: so is its probe */
+    t->stream_bytes = 4u << 20;
+    t->stream = pages(t, t->stream_bytes);
+    memset(t->stream, 1, t->stream_bytes);
+  }
+}
+
+static double probe(timing *t, double seconds) {
+  double (*clock)(void) = t->s->threads > 1 ? tg_now : tg_thread_now;
+  if (!t->stream) tg_probe_flops(seconds / 4, clock);   /* the first of it, behind other code, is slower on any machine */
+  double p = t->stream ? tg_probe_stream(t->stream, t->stream_bytes, clock) : tg_probe_flops(seconds, clock);
+  if (p > t->best_probe) t->best_probe = p;
+  return p;
+}
+
+/* Seconds of a run; inner runs make a sample. Inputs that a run changes are restored outside of the clock. */
+static double sample(timing *t, tg_kernel *k, uint32_t inner) {
+  tg_launch l = {.buffers = t->args, .buffers_n = t->s->n, .params = t->s->params, .params_n = t->s->params_n, .threads = t->s->threads};
+  double total = 0, start = 0;
+  bool each = restores(t);
+  if (!each) start = now(t);
+  for (uint32_t i = 0; i < inner; i++) {
+    if (each) restore(t), start = now(t);
+    tg_trial_expect(t->s, t->env, tg_kernel_run(k, &l));
+    if (each) total += now(t) - start;
+  }
+  return (each ? total : now(t) - start) / inner;
+}
+
+static int by_value(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static double median(double *x, uint32_t n) {
+  qsort(x, n, sizeof *x, by_value);
+  return n ? x[n / 2] : 0;
+}
+
+typedef struct { double gain, probe, mine, other; bool kept; } quad;
+
+static int quieter(const void *a, const void *b) { return by_value(&((const quad *)b)->probe, &((const quad *)a)->probe); }
+
+/* On a machine that is never quiet the quietest count: their ratios are as true as any, only wider apart. */
+static void keep_quietest(quad *q, uint32_t n, tg_task *task) {
+  if (task->n >= FEW) return;
+  qsort(q, n, sizeof *q, quieter);
+  task->n = n < FEW ? n : FEW;
+  for (uint32_t i = 0; i < n; i++) q[i].kept = i < FEW;
+  for (uint32_t i = 0; i < task->n; i++) task->gain[i] = q[i].gain;
+}
+
+/* What is known of a comparison so far. */
+typedef struct { quad *q; double *all; uint32_t n; } quads;
+
+static void add(timing *t, quads *s, tg_task *task, double other, double mine, double probed) {
+  quad *q = &s->q[s->n];
+  *q = (quad){s->all[s->n] = log(other / mine), probed, mine, other, probed >= dip * t->best_probe};
+  if (q->kept) task->gain[task->n++] = q->gain;
+  s->n++;
+}
+
+/* Neighbours' ratios are true beside other work as well, if wider apart: all of them may end it. */
+static bool settled(const quads *s, const tg_task *task) { return tg_decided(task->gain, task->n, margin) || tg_decided(s->all, s->n, margin); }
+
+/* A run is long enough to be a sample, and its neighbour near enough: one of each, in turned order from one to the next. */
+static void take_pairs(timing *t, quads *s, tg_task *task, uint32_t most, double burst) {
+  enum { LEAST = 6 };   /* that an interval of 95 % needs */
+  double end = tg_now() + task->spend;
+  while (task->n < most && s->n < TRIES && !(task->spend > 0 && s->n >= LEAST && tg_now() > end)) {
+    bool turned = s->n % 2;
+    double before = probe(t, burst), x = sample(t, turned ? t->trial : t->against, 1), y = sample(t, turned ? t->against : t->trial, 1), behind = probe(t, burst);
+    add(t, s, task, turned ? y : x, turned ? x : y, fmin(before, behind));
+    if (settled(s, task)) break;
+  }
+}
+
+static void take_quads(timing *t, quads *s, tg_task *task, uint32_t most, uint32_t inner, double burst) {
+  double end = tg_now() + task->spend;
+  while (task->n < most && s->n < 2 * most && s->n < TRIES && !(task->spend > 0 && s->n >= FEW && tg_now() > end)) {
+    bool turned = s->n % 2;   /* who comes first, behind the burst, is at a disadvantage */
+    tg_kernel *outer = turned ? t->trial : t->against, *middle = turned ? t->against : t->trial;
+    double before = probe(t, burst);
+    sample(t, outer, 1 + inner / 8);
+    double a1 = sample(t, outer, inner), b1 = sample(t, middle, inner), b2 = sample(t, middle, inner), a2 = sample(t, outer, inner), behind = probe(t, burst);
+    add(t, s, task, (turned ? b1 + b2 : a1 + a2) / 2, (turned ? a1 + a2 : b1 + b2) / 2, fmin(before, behind));
+    if (settled(s, task)) break;
+  }
+}
+
+static void take_samples(timing *t, tg_task *task) {
+  double a[TRIES], b[TRIES], first = sample(t, t->against, 1), mine = sample(t, t->trial, 1);
+  uint32_t most = task->quads && task->quads < TG_QUADS ? task->quads : TG_QUADS, kept = 0;
+  quads s = {.q = tg_new(t->env, quad, TRIES), .all = tg_new(t->env, double, TRIES)};
+  if (fmin(first, mine) < warm_sample) first = sample(t, t->against, 1), mine = sample(t, t->trial, 1);   /* those were to warm up */
+  double shorter = fmin(first, mine);
+  uint32_t inner = shorter < least_sample ? (uint32_t)fmin(RUNS, least_sample / fmax(shorter, 1e-8)) + 1 : 1;
+  double burst = fmin(2e-3, fmax(50e-6, shorter * inner * 0.1));
+  for (int i = 0; i < 3; i++) probe(t, burst);
+  if (shorter >= warm_sample) add(t, &s, task, first, mine, t->best_probe);
+  if (settled(&s, task)) {
+  } else if (shorter >= long_sample) take_pairs(t, &s, task, most, burst);
+  else take_quads(t, &s, task, most, inner, burst);
+  keep_quietest(s.q, s.n, task);
+  for (uint32_t i = 0; i < s.n; i++)
+    if (s.q[i].kept) a[kept] = s.q[i].other, b[kept++] = s.q[i].mine;
+  task->dropped = s.n - kept;
+  task->against_seconds = median(a, kept);
+  task->seconds = median(b, kept);
+}
+
+static void time_all(void *arg) {
+  timing *t = arg;
+  tg_trial_state *s = t->s;
+  set_up(t);
+  take_samples(t, t->task);
+  restore(t);
+  sample(t, t->trial, 1);
+  for (uint32_t b = 0; b < s->n; b++) {
+    const char *message = s->op[b].written ? tg_trial_judge(s, t->env, b, s->gate[GATE_RANDOM] ? GATE_RANDOM : GATE_EXACT, t->args[b].data) : NULL;
+    if (message) t->task->outcome = TG_TRIAL_WRONG, t->task->message = message;
+  }
+}
+
+void tg_trial_time(tg_trial_state *s, tg_env *env, tg_kernel *trial, tg_kernel *against, tg_task *task) {
+  timing *t = tg_new(env, timing, 1);
+  *t = (timing){.s = s, .env = env, .trial = trial, .against = against, .task = task};
+  bool ok = tg_protect(env, time_all, t);
+  for (uint32_t i = 0; i < t->maps; i++) munmap(t->map[i], t->size[i]);
+  if (!ok) tg_fail(env, env->status, "%s", env->message);
+}
+
+/* FLOP/s of a thread: of vectors of four, all ports busy, each operation waiting for none. The burst that measures it may run beside other work. */
+static double narrow_rate(void) {
+  double narrow = 0;
+  for (int i = 0; i < 5; i++) narrow = fmax(narrow, tg_probe_flops(200e-6, tg_thread_now));
+  return narrow;
+}
+
+double tg_trial_rate(const tg_target *t, int least_bytes) {
+  double width = t->vector_bytes / 16.0 * (least_bytes < 4 ? 4.0 / least_bytes : least_bytes > 4 ? 0.5 : 1);
+  return narrow_rate() * width;
+}
+
+/* Below the floor it is no time but a mistake: as many operations as the kernel surely makes, at twice the rate of all multipliers at once, where a multiplication and its addition are one.
+ * Above the slowest it hangs: operations one after another, each alone in its vector and waiting for the one before, and each byte of each operand once from memory; tenfold, as what a program
+ * reads again may come from memory again, functions are many operations, and others use the machine. */
+void tg_trial_bounds(const tg_trial_state *s, tg_task *t) {
+  enum { LANES = 4, PORTS = 2, LATENCY = 5, OTHERS = 10 };
+  const double memory = 1e9;   /* bytes a second: any machine's */
+  double narrow = narrow_rate(), width = s->ctx->target.vector_bytes / 16.0 * (s->work.least_bytes < 4 ? 4.0 / s->work.least_bytes : 1);
+  t->floor = s->work.conditional || s->work.least_ops < 1e4 ? 0 : s->work.least_ops / (narrow * width * 2 * s->threads * 2);
+  t->slowest = OTHERS * (s->work.ops * LANES * PORTS * LATENCY / narrow + t->bytes / memory);
+}
