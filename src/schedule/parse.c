@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT
- * The words of a schedule as text, both ways. docs/schedules.md has the grammar; a number may be the name of a knob or
+ * The words of a schedule as text, both ways, by the operands of their rows (opts.def). A number may be the name of a knob or
  * of a parameter bound to a constant. What tg_opt_text_of prints parses to the same opt. */
-#include "dsl/text.h"
-#include "schedule/schedule.h"
+#include "schedule/opt.h"
 #include <ctype.h>
 #include <stdlib.h>
 
-static const char *const word_name[TG_OPT__COUNT] = {"split", "fuse", "fission", "order", "swap", "tile", "upcast", "unroll", "lane", "thread", "local", "group", "global",
-                                                     "stage", "pad", "cut", "stream", "prefetch", "specialize", "place", "contract"};
+const tg_opt_row tg_opt_rows[TG_OPT__COUNT] = {
+#define OPT(constant, word, operands, apply, change, meaning) {#word, operands, apply, change, meaning},
+#include "schedule/opts.def"
+#undef OPT
+};
 
 typedef struct { tg_job *j; const char *text, *at; tg_pos pos; const char *token; size_t n; } scan;
 
@@ -128,10 +130,6 @@ static void parse_stage_option(scan *s, tg_opt *o) {
 }
 
 static void parse_stage(scan *s, tg_opt *o) {
-  add(s, o, name(s, "expected a buffer"));
-  if (!is(s, "at")) bad(s, "expected 'at' and a range");
-  next(s);
-  add(s, o, name(s, "expected a range"));
   if (is(s, "as")) {
     next(s);
     add(s, o, new_name(s, "expected a name for the copy"));
@@ -148,17 +146,6 @@ static void parse_stage(scan *s, tg_opt *o) {
     }
   }
   while (s->n) parse_stage_option(s, o);
-}
-
-static void parse_tile(scan *s, tg_opt *o) {
-  uint32_t m = 0;
-  while (s->n && !is(s, "as")) {
-    if (m == TG_COUNT(o->number)) bad(s, "expected at most 4 ranges");
-    add(s, o, name(s, "expected a range"));
-    o->number[m++] = number(s, "expected a size");
-  }
-  if (!m) bad(s, "expected a range");
-  as_names(s, o, 2 * m);
 }
 
 /* {14, 8, 1}: each below the one before. */
@@ -186,31 +173,8 @@ static void parse_test(scan *s, tg_opt *o) {
   next(s);
 }
 
-static void parse_cut(scan *s, tg_opt *o) {
-  add(s, o, name(s, "expected a range"));
-  if (is(s, "first") || is(s, "last")) {
-    o->number[0] = is(s, "last") ? TG_CUT_LAST : TG_CUT_FIRST;
-    next(s);
-    as_names(s, o, 2);
-    return;
-  }
-  if (is(s, "auto")) {
-    o->number[0] = TG_CUT_AUTO;
-    next(s);
-    return;
-  }
-  if (!is(s, "at")) bad(s, "expected first, last, auto, or 'at' and an index");
-  while (isspace((unsigned char)*s->at)) s->at++;
-  if (!*s->at) next(s), bad(s, "expected an index");
-  const char *from = s->at, *to = s->token + s->n;
-  while (next(s) && !is(s, "as")) to = s->token + s->n;
-  o->expr = tg_strndup(&s->j->env, from, (size_t)(to - from));
-  as_names(s, o, 2);
-}
-
-static void parse_contract(scan *s, tg_opt *o) {
+static void parse_keys(scan *s, tg_opt *o) {
   static const char *const key[] = {"i", "j", "k", "m", "n"};
-  o->expr = name(s, "expected a matrix instruction");
   o->n = 3;
   while (s->n) {
     uint32_t k = 0;
@@ -225,74 +189,150 @@ static void parse_contract(scan *s, tg_opt *o) {
   }
 }
 
-static void parse_rest(scan *s, tg_opt *o) {
-  switch (o->word) {
-  case TG_OPT_SPLIT: case TG_OPT_PAD:
+/* ---- operands: one item of a row after another ---- */
+
+typedef struct { const char *at; size_t n; } item;
+
+/* The next of those in `all`, up to a space outside of brackets; n is 0 at the end. */
+static item next_item(item *all) {
+  int depth = 0;
+  while (all->n && *all->at == ' ') all->at++, all->n--;
+  item x = {all->at, 0};
+  for (; x.n < all->n && (depth || x.at[x.n] != ' '); x.n++) depth += (strchr("[({", x.at[x.n]) != NULL) - (strchr("])}", x.at[x.n]) != NULL);
+  all->at += x.n;
+  all->n -= x.n;
+  return x;
+}
+
+static bool item_is(item x, const char *text) { return x.n == strlen(text) && !memcmp(x.at, text, x.n); }
+static bool is_choice(item x) { return x.at[0] != '[' && x.at[0] != '(' && memchr(x.at, '|', x.n); }
+static bool is_word(item x) { return islower((unsigned char)*x.at) && !is_choice(x) && !item_is(x, "as1") && !item_is(x, "as2"); }
+static item inside(item x) { return (item){x.at + 1, x.n - 2}; }
+
+/* Of how many numbers it tells the next. */
+static uint32_t numbers_of(item x) {
+  if (*x.at != '[') return item_is(x, "N") || item_is(x, "{N}") || item_is(x, "0") || is_choice(x);
+  item whole = inside(x), rest = whole, first = next_item(&rest);
+  if (first.n == whole.n) return 1;
+  return item_is(first, "N") || memchr(whole.at, '|', whole.n) ? 1 : 0;
+}
+
+/* The i-th word of a choice; n is 0 behind the last. */
+static item word_of_choice(item x, uint32_t i) {
+  const char *end = x.at + x.n, *at = x.at;
+  for (; i && at < end; i--) at = memchr(at, '|', (size_t)(end - at)) ? (const char *)memchr(at, '|', (size_t)(end - at)) + 1 : end;
+  size_t n = 0;
+  while (at + n < end && islower((unsigned char)at[n])) n++;
+  while (at + n < end && isdigit((unsigned char)at[n])) n++;
+  return (item){at, n};
+}
+
+static uint32_t chosen(const scan *s, item x) {
+  uint32_t i = 0;
+  for (item w; (w = word_of_choice(x, i)).n; i++)
+    if (s->n == w.n && !memcmp(s->token, w.at, w.n)) return i;
+  return UINT32_MAX;
+}
+
+static void bad_choice(scan *s, item x) {
+  tg_str list = tg_str_new(&s->j->env);
+  bool expression = x.at[word_of_choice(x, 0).n] == '=';
+  for (uint32_t i = expression; word_of_choice(x, i).n; i++) {
+    item w = word_of_choice(x, i);
+    bool last = !word_of_choice(x, i + 1).n;
+    tg_str_printf(&list, "%s%.*s", i == expression ? "" : last && !expression ? " or " : ", ", (int)w.n, w.at);
+  }
+  if (expression) tg_str_printf(&list, ", or '%.*s' and an index", (int)word_of_choice(x, 0).n, x.at);
+  bad(s, tg_format(&s->j->env, "expected %s", list.data));
+}
+
+/* An expression, to the end or to `as`. */
+static void parse_expression(scan *s, tg_opt *o) {
+  while (isspace((unsigned char)*s->at)) s->at++;
+  if (!*s->at) next(s), bad(s, "expected an index");
+  const char *from = s->at, *to = s->token + s->n;
+  while (next(s) && !is(s, "as")) to = s->token + s->n;
+  o->expr = tg_strndup(&s->j->env, from, (size_t)(to - from));
+}
+
+/* True: nothing may stand behind it. */
+static bool parse_choice(scan *s, tg_opt *o, item x, uint32_t number) {
+  uint32_t i = chosen(s, x);
+  if (i == UINT32_MAX) bad_choice(s, x);
+  item w = word_of_choice(x, i);
+  o->number[number] = i;
+  if (w.at[w.n] == '=') parse_expression(s, o);
+  else next(s);
+  return w.at[w.n] == '!';
+}
+
+/* What a name of this letter is; NULL: the item is no name. */
+static const char *name_meant(item x) {
+  static const struct { const char *letter, *meant; } names[] = {
+    {"R", "a range"}, {"T", "a second range"}, {"B", "a buffer"}, {"G", "a register buffer"}, {"I", "a matrix instruction"}, {"N", "a size"}, {"0", "a number"}};
+  for (uint32_t i = 0; i < TG_COUNT(names); i++)
+    if (item_is(x, names[i].letter)) return names[i].meant;
+  return NULL;
+}
+
+static const char *expected(scan *s, const char *what) { return tg_format(&s->j->env, "expected %s", what); }
+
+static void parse_word(scan *s, item x, item behind) {
+  const char *word = tg_strndup(&s->j->env, x.at, x.n);
+  if (!is(s, word)) bad(s, tg_format(&s->j->env, "expected '%s' and %s", word, name_meant(behind)));
+  next(s);
+}
+
+static void parse_pairs(scan *s, tg_opt *o) {
+  uint32_t m = 0;
+  while (s->n && !is(s, "as")) {
+    if (m == TG_COUNT(o->number)) bad(s, "expected at most 4 ranges");
     add(s, o, name(s, "expected a range"));
-    if (o->word == TG_OPT_SPLIT && is(s, "{")) parse_sizes(s, o);
-    else o->number[0] = number(s, "expected a size");
-    if (o->word == TG_OPT_SPLIT && !o->sizes && is(s, "clip")) o->number[1] = 1, next(s);
-    if (o->word == TG_OPT_SPLIT) as_names(s, o, 2);
-    break;
-  case TG_OPT_FUSE: case TG_OPT_SWAP:
-    add(s, o, name(s, "expected a range"));
-    add(s, o, name(s, "expected a second range"));
-    if (o->word == TG_OPT_SWAP) break;
-    if (!is(s, "as")) bad(s, "expected 'as' and a name for the range");
-    as_names(s, o, 1);
-    break;
-  case TG_OPT_ORDER:
-    while (s->n) add(s, o, name(s, "expected a range"));
-    if (o->n < 2) bad(s, "expected two ranges or more");
-    break;
-  case TG_OPT_TILE: parse_tile(s, o); break;
-  case TG_OPT_UPCAST: case TG_OPT_UNROLL: case TG_OPT_LANE: case TG_OPT_THREAD: case TG_OPT_LOCAL: case TG_OPT_GROUP: case TG_OPT_GLOBAL:
-    add(s, o, name(s, "expected a range"));
-    if (at_number(s)) {
-      o->number[0] = number(s, "expected a size");
-      as_names(s, o, 2);
-    }
-    if (o->word == TG_OPT_THREAD && (is(s, "static") || is(s, "dynamic"))) {
-      o->number[1] = is(s, "static");
-      next(s);
-    }
-    break;
-  case TG_OPT_STAGE: parse_stage(s, o); break;
-  case TG_OPT_CUT: parse_cut(s, o); break;
-  case TG_OPT_FISSION: add(s, o, name(s, "expected a range")); break;
-  case TG_OPT_STREAM: add(s, o, name(s, "expected a buffer")); break;
-  case TG_OPT_PREFETCH:
-    add(s, o, name(s, "expected a buffer"));
-    if (!is(s, "at")) bad(s, "expected 'at' and a range");
-    next(s);
-    add(s, o, name(s, "expected a range"));
-    if (!is(s, "ahead")) bad(s, "expected 'ahead' and a number");
-    next(s);
-    if (is(s, "0")) next(s);
-    else o->number[0] = number(s, "expected a number");
-    if (is(s, "of")) {
-      next(s);
-      add(s, o, name(s, "expected a range"));
-    }
-    o->number[1] = 1;
-    if (is(s, "to")) {
-      next(s);
-      if (!is(s, "l1") && !is(s, "l2")) bad(s, "expected l1 or l2");
-      o->number[1] = is(s, "l2") ? 2 : 1;
-      next(s);
-    }
-    o->number[2] = is(s, "rw");
-    if (o->number[2]) next(s);
-    break;
-  case TG_OPT_SPECIALIZE: parse_test(s, o); break;
-  case TG_OPT_PLACE:
-    add(s, o, name(s, "expected a register buffer"));
-    if (!is(s, "ssa") && !is(s, "memory")) bad(s, "expected ssa or memory");
-    o->number[0] = is(s, "memory");
-    next(s);
-    break;
-  case TG_OPT_CONTRACT: parse_contract(s, o); break;
-  case TG_OPT__COUNT: break;
+    o->number[m++] = number(s, "expected a size");
+  }
+  if (!m) bad(s, "expected a range");
+}
+
+static void parse_items(scan *s, tg_opt *o, item all, uint32_t from);
+
+static bool is_there(const scan *s, item first) {
+  if (item_is(first, "N")) return at_number(s);
+  if (is_choice(first)) return chosen(s, first) != UINT32_MAX;
+  return s->n == first.n && !memcmp(s->token, first.at, first.n);
+}
+
+static void parse_optional(scan *s, tg_opt *o, item x, uint32_t at) {
+  item whole = inside(x), rest = whole, first = next_item(&rest);
+  if (!is_there(s, first)) return;
+  if (is_word(first) && first.n == whole.n) o->number[at] = 1, next(s);
+  else parse_items(s, o, whole, at);
+}
+
+static void parse_items(scan *s, tg_opt *o, item all, uint32_t from) {
+  uint32_t number_at = from;
+  for (item x; (x = next_item(&all)).n; number_at += numbers_of(x)) {
+    item ahead = all;
+    if (*x.at == '[') parse_optional(s, o, x, number_at);
+    else if (item_is(x, "{N}") && is(s, "{")) parse_sizes(s, o);
+    else if (item_is(x, "N") || item_is(x, "{N}")) o->number[number_at] = number(s, "expected a size");
+    else if (item_is(x, "0") && is(s, "0")) next(s);
+    else if (item_is(x, "0")) o->number[number_at] = number(s, "expected a number");
+    else if (item_is(x, "R+")) {
+      while (s->n) add(s, o, name(s, "expected a range"));
+      if (o->n < 2) bad(s, "expected two ranges or more");
+    } else if (item_is(x, "(R N)+")) parse_pairs(s, o);
+    else if (item_is(x, "I")) o->expr = name(s, "expected a matrix instruction");
+    else if (name_meant(x)) add(s, o, name(s, expected(s, name_meant(x))));
+    else if (item_is(x, "as1")) {
+      if (!is(s, "as")) bad(s, "expected 'as' and a name for the range");
+      as_names(s, o, 1);
+    } else if (item_is(x, "as2")) as_names(s, o, 2 * o->n);
+    else if (item_is(x, "(E)")) parse_test(s, o);
+    else if (item_is(x, "{i=R}")) parse_keys(s, o);
+    else if (item_is(x, "{..}")) parse_stage(s, o);
+    else if (is_choice(x)) {
+      if (parse_choice(s, o, x, number_at)) return;
+    } else parse_word(s, x, next_item(&ahead));
   }
 }
 
@@ -300,69 +340,119 @@ tg_opt tg_opt_parse(tg_job *j, const char *text, tg_pos pos) {
   scan s = {.j = j, .text = text, .at = text, .pos = pos};
   next(&s);
   tg_opt o = {.pos = pos};
-  while (o.word < TG_OPT__COUNT && !is(&s, word_name[o.word])) o.word++;
+  while (o.word < TG_OPT__COUNT && !is(&s, tg_opt_rows[o.word].word)) o.word++;
   if (o.word == TG_OPT__COUNT) {
-    tg_str list = tg_str_new(&j->env);
-    for (uint32_t i = 0; i < TG_OPT__COUNT; i++) tg_str_printf(&list, "%s%s", i ? ", " : "", word_name[i]);
     const char *words[TG_OPT__COUNT + 1] = {0}, *near;
-    memcpy(words, word_name, sizeof word_name);
+    tg_str list = tg_str_new(&j->env);
+    for (uint32_t i = 0; i < TG_OPT__COUNT; i++) tg_str_printf(&list, "%s%s", i ? ", " : "", words[i] = tg_opt_rows[i].word);
     near = tg_nearest(tg_symbol(j, s.token, s.n), words);
     bad(&s, tg_format(&j->env, "expected a word of a schedule (%s%s%s)", list.data, near ? "; perhaps " : "", near ? near : ""));
   }
   if (!pos.text || !pos.column) o.pos.text = text, o.pos.column = 1, o.pos.length = (int)s.n;
   next(&s);
-  parse_rest(&s, &o);
+  parse_items(&s, &o, (item){tg_opt_rows[o.word].operands, strlen(tg_opt_rows[o.word].operands)}, 0);
   if (s.n) bad(&s, "expected the end of the opt");
   return o;
 }
 
+/* ---- printing ---- */
+
+typedef struct { tg_str *t; const tg_opt *o; uint32_t name, number; } printing;
+
+static void print_items(printing *p, item all);
+
+static void print_stage(tg_str *t, const tg_opt *o) {
+  if (o->n > 2) tg_str_printf(t, " as %s", o->names[2]);
+  if (o->expr) tg_str_printf(t, "[%s]", o->expr);
+  if (o->type) tg_str_printf(t, " as %s", o->type);
+  if (o->number[0]) tg_str_printf(t, " pitch=%lld", (long long)o->number[0]);
+  if (o->fill) tg_str_printf(t, " fill=%s", o->fill);
+  if (o->number[2]) tg_str_printf(t, " align=%lld", (long long)o->number[2]);
+  if (o->number[1]) tg_str_printf(t, " space=%s", space_name[o->number[1]]);
+  if (o->number[3]) tg_str_printf(t, " depth=%lld", (long long)o->number[3]);
+  if (o->with) tg_str_printf(t, " with %s", o->with);
+}
+
+static void print_size(printing *p) {
+  const tg_opt *o = p->o;
+  if (!o->sizes) tg_str_printf(p->t, " %lld", (long long)o->number[p->number]);
+  for (uint32_t i = 0; i < o->sizes; i++) tg_str_printf(p->t, "%s%lld", i ? ", " : " {", (long long)o->size[i]);
+  if (o->sizes) tg_str_puts(p->t, "}");
+}
+
+static bool print_choice(printing *p, item x) {
+  item w = word_of_choice(x, (uint32_t)p->o->number[p->number]);
+  tg_str_printf(p->t, " %.*s", (int)w.n, w.at);
+  if (w.at[w.n] == '=') tg_str_printf(p->t, " %s", p->o->expr);
+  return w.at[w.n] == '!';
+}
+
+/* Said if its number is not 0, or, where it has none, if there is a name more. */
+static void print_optional(printing *p, item x) {
+  item whole = inside(x), rest = whole, first = next_item(&rest);
+  if (numbers_of(x) ? !p->o->number[p->number] : p->name >= p->o->n) return;
+  if (is_word(first) && first.n == whole.n) tg_str_printf(p->t, " %.*s", (int)whole.n, whole.at);
+  else print_items(p, whole);
+}
+
+static void print_names(printing *p, const char *before) {
+  if (p->name < p->o->n) tg_str_puts(p->t, before);
+  while (p->name < p->o->n) tg_str_printf(p->t, " %s", p->o->names[p->name++]);
+}
+
+static void print_items(printing *p, item all) {
+  const tg_opt *o = p->o;
+  uint32_t number = p->number;
+  for (item x; (x = next_item(&all)).n; number += numbers_of(x)) {
+    p->number = number;
+    if (*x.at == '[') print_optional(p, x);
+    else if (item_is(x, "N") || item_is(x, "{N}") || item_is(x, "0")) print_size(p);
+    else if (item_is(x, "R+")) print_names(p, "");
+    else if (item_is(x, "(R N)+"))
+      for (; p->name < TG_COUNT(o->number) && o->number[p->name]; p->name++) tg_str_printf(p->t, " %s %lld", o->names[p->name], (long long)o->number[p->name]);
+    else if (item_is(x, "I")) tg_str_printf(p->t, " %s", o->expr);
+    else if (name_meant(x)) tg_str_printf(p->t, " %s", o->names[p->name++]);
+    else if (item_is(x, "as1") || item_is(x, "as2")) print_names(p, " as");
+    else if (item_is(x, "(E)")) tg_str_printf(p->t, "(%s)", o->expr);
+    else if (item_is(x, "{i=R}")) {
+      for (uint32_t i = 0; i < 3; i++)
+        if (o->names[i]) tg_str_printf(p->t, " %c=%s", "ijk"[i], o->names[i]);
+    } else if (item_is(x, "{..}")) print_stage(p->t, o);
+    else if (is_choice(x)) {
+      if (print_choice(p, x)) return;
+    } else tg_str_printf(p->t, " %.*s", (int)x.n, x.at);
+  }
+}
+
 const char *tg_opt_text_of(tg_job *j, const tg_opt *o) {
   tg_str t = tg_str_new(&j->env);
-  uint32_t named = 1; /* names before `as` */
-  tg_str_puts(&t, word_name[o->word]);
-  switch (o->word) {
-  case TG_OPT_ORDER: case TG_OPT_SWAP:
-    for (uint32_t i = 0; i < o->n; i++) tg_str_printf(&t, " %s", o->names[i]);
-    return t.data;
-  case TG_OPT_FUSE: tg_str_printf(&t, " %s %s as %s", o->names[0], o->names[1], o->names[2]); return t.data;
-  case TG_OPT_TILE:
-    for (named = 0; named < 4 && o->number[named]; named++) tg_str_printf(&t, " %s %lld", o->names[named], (long long)o->number[named]);
-    break;
-  case TG_OPT_STAGE:
-    tg_str_printf(&t, " %s at %s", o->names[0], o->names[1]);
-    if (o->n > 2) tg_str_printf(&t, " as %s", o->names[2]);
-    if (o->expr) tg_str_printf(&t, "[%s]", o->expr);
-    if (o->type) tg_str_printf(&t, " as %s", o->type);
-    if (o->number[0]) tg_str_printf(&t, " pitch=%lld", (long long)o->number[0]);
-    if (o->fill) tg_str_printf(&t, " fill=%s", o->fill);
-    if (o->number[2]) tg_str_printf(&t, " align=%lld", (long long)o->number[2]);
-    if (o->number[1]) tg_str_printf(&t, " space=%s", space_name[o->number[1]]);
-    if (o->number[3]) tg_str_printf(&t, " depth=%lld", (long long)o->number[3]);
-    if (o->with) tg_str_printf(&t, " with %s", o->with);
-    return t.data;
-  case TG_OPT_CUT:
-    if (o->number[0] == TG_CUT_AT) tg_str_printf(&t, " %s at %s", o->names[0], o->expr);
-    else tg_str_printf(&t, " %s %s", o->names[0], o->number[0] == TG_CUT_LAST ? "last" : o->number[0] == TG_CUT_FIRST ? "first" : "auto");
-    break;
-  case TG_OPT_SPECIALIZE: tg_str_printf(&t, "(%s)", o->expr); return t.data;
-  case TG_OPT_CONTRACT:
-    tg_str_printf(&t, " %s", o->expr);
-    for (uint32_t i = 0; i < 3; i++)
-      if (o->names[i]) tg_str_printf(&t, " %c=%s", "ijk"[i], o->names[i]);
-    return t.data;
-  case TG_OPT_PREFETCH:
-    tg_str_printf(&t, " %s at %s ahead %lld%s%s to l%lld%s", o->names[0], o->names[1], (long long)o->number[0], o->n > 2 ? " of " : "", o->n > 2 ? o->names[2] : "", (long long)o->number[1], o->number[2] ? " rw" : "");
-    return t.data;
-  case TG_OPT_PLACE: tg_str_printf(&t, " %s %s", o->names[0], o->number[0] ? "memory" : "ssa"); return t.data;
-  default:
-    tg_str_printf(&t, " %s", o->names[0]);
-    if (o->number[0]) tg_str_printf(&t, " %lld", (long long)o->number[0]);
-    for (uint32_t i = 0; i < o->sizes; i++) tg_str_printf(&t, "%s%lld", i ? ", " : " {", (long long)o->size[i]);
-    if (o->word == TG_OPT_SPLIT && o->number[1]) tg_str_puts(&t, " clip");
-    if (o->sizes) tg_str_puts(&t, "}");
+  const char *operands = tg_opt_rows[o->word].operands;
+  tg_str_puts(&t, tg_opt_rows[o->word].word);
+  print_items(&(printing){&t, o, 0, 0}, (item){operands, strlen(operands)});
+  return t.data;
+}
+
+/* ---- the operands for people ---- */
+
+static const char *item_usage(item x) {
+  static const struct { const char *item, *usage; } usage[] = {
+    {"R", "r"}, {"T", "s"}, {"R+", "r s .."}, {"B", "B"}, {"G", "t"}, {"I", "NAME"}, {"N", "n"}, {"0", "n"}, {"{N}", "n|{n, ..}"}, {"(R N)+", "r n .."}, {"(E)", "(p)"},
+    {"as1", "as q"}, {"as2", "[as r0 r1]"}, {"{i=R}", "i=r j=s k=q"}, {"at=E|first|last|auto!", "at e|first|last|auto"},
+    {"{..}", "[as Bp[layout] as type] [pitch=n] [fill=v] [align=n] [space=local|reg|thread|team|packed] [depth=n] [with S[j] = sum(k, ..)]"},
+    {"[N as2]", "[n [as r0 r1]]"}, {"[of R]", "[of s]"}};
+  for (uint32_t i = 0; i < TG_COUNT(usage); i++)
+    if (item_is(x, usage[i].item)) return usage[i].usage;
+  return NULL;
+}
+
+const char *tg_opt_usage(tg_env *env, tg_opt_word word) {
+  tg_str t = tg_str_new(env);
+  item all = {tg_opt_rows[word].operands, strlen(tg_opt_rows[word].operands)};
+  tg_str_puts(&t, tg_opt_rows[word].word);
+  for (item x; (x = next_item(&all)).n; ) {
+    const char *said = item_usage(x);
+    if (said) tg_str_printf(&t, "%s%s", *said == '(' ? "" : " ", said);
+    else tg_str_printf(&t, " %.*s", (int)x.n, x.at);
   }
-  if (o->n > named) tg_str_puts(&t, " as");
-  for (uint32_t i = named; i < o->n; i++) tg_str_printf(&t, " %s", o->names[i]);
-  if (o->word == TG_OPT_THREAD && o->number[1]) tg_str_puts(&t, " static");
   return t.data;
 }

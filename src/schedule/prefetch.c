@@ -140,7 +140,7 @@ static int64_t count_lines(const prefetching *p, const footprint *f, int64_t mos
 static const tg_uop *ask(const prefetching *p, const tg_uop *const *at) {
   const tg_uop *src[RANK + 1] = {p->source};
   memcpy(src + 1, at, p->rank * sizeof *at);
-  int64_t flags = (p->o->number[1] == 2 ? TG_PREFETCH_L2 : TG_PREFETCH_L1) | (p->o->number[2] ? TG_PREFETCH_WRITE : 0);
+  int64_t flags = (p->o->number[1] ? TG_PREFETCH_L2 : TG_PREFETCH_L1) | (p->o->number[2] ? TG_PREFETCH_WRITE : 0);
   return tg_make(p->s->j, TG_OP_PREFETCH, TG_VOID, 1, flags, 1 + p->rank, src);
 }
 

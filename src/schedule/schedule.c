@@ -24,23 +24,7 @@ void tg_schedule_begin(tg_schedule *s, tg_job *j, const tg_lowering *l, const tg
 
 static void apply(tg_schedule *s, const tg_opt *o) {
   if (o->word == TG_OPT_STAGE || o->word == TG_OPT_PREFETCH || o->word == TG_OPT_LANE) tg_check_contracted(s, o);
-  switch (o->word) {
-  case TG_OPT_SPLIT: tg_opt_split(s, o); break;
-  case TG_OPT_FUSE: tg_opt_fuse(s, o); break;
-  case TG_OPT_FISSION: tg_opt_fission(s, o); break;
-  case TG_OPT_ORDER: tg_opt_order(s, o); break;
-  case TG_OPT_SWAP: tg_opt_swap(s, o); break;
-  case TG_OPT_TILE: tg_opt_tile(s, o); break;
-  case TG_OPT_UPCAST: case TG_OPT_UNROLL: case TG_OPT_LANE: case TG_OPT_THREAD: case TG_OPT_LOCAL: case TG_OPT_GROUP: case TG_OPT_GLOBAL: tg_opt_kind(s, o); break;
-  case TG_OPT_STAGE: tg_opt_stage(s, o); break;
-  case TG_OPT_PAD: tg_opt_pad(s, o); break;
-  case TG_OPT_CUT: tg_opt_cut(s, o); break;
-  case TG_OPT_CONTRACT: tg_opt_contract(s, o); break;
-  case TG_OPT_PREFETCH: tg_opt_prefetch(s, o); break;
-  case TG_OPT_SPECIALIZE: tg_opt_specialize(s, o); break;
-  case TG_OPT_STREAM: case TG_OPT_PLACE: tg_opt_access(s, o); break;
-  case TG_OPT__COUNT: tg_bug(&s->j->env, "an opt without a word");
-  }
+  tg_opt_rows[o->word].apply(s, o);
 }
 
 void tg_schedule_apply(tg_schedule *s, const tg_opt *o) {

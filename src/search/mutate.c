@@ -3,6 +3,7 @@
  * not be legal: the passes judge that. */
 #include <stdio.h>
 #include <stdlib.h>
+#include "schedule/schedule.h"
 #include "search/search.h"
 
 /* ---- words ---- */
@@ -106,21 +107,30 @@ static const char *second(list *l, uint32_t i, size_t *n) {
   return from;
 }
 
-/* order a b -> the same names, two of them exchanged; upcast r -> unroll r, and back. */
+static const tg_opt_row *row_of(const char *word) {
+  size_t n = strcspn(word, " (;\n");
+  for (uint32_t i = 0; i < TG_OPT__COUNT; i++)
+    if (strlen(tg_opt_rows[i].word) == n && !memcmp(tg_opt_rows[i].word, word, n)) return &tg_opt_rows[i];
+  return NULL;
+}
+
+/* What the word's row says that it may become: the same names, the first two of them exchanged, or another word of the same operands. */
 static bool rename_word(list *l) {
   uint32_t i = (uint32_t)draw(l, l->n);
-  const char *w = l->word[i], *text = NULL;
+  const char *w = l->word[i], *text;
+  const tg_opt_row *row = row_of(w);
   size_t n, from = 0;
-  if (!strncmp(w, "upcast ", 7)) text = tg_format(l->env, "unroll %.*s", (int)l->length[i] - 7, w + 7);
-  else if (!strncmp(w, "unroll ", 7)) text = tg_format(l->env, "upcast %.*s", (int)l->length[i] - 7, w + 7);
-  else if (!strncmp(w, "order ", 6)) {
+  if (!row || !*row->change || !strcmp(row->change, "+")) return false;
+  if (strcmp(row->change, "<>")) {
+    size_t word = strlen(row->word);
+    text = tg_format(l->env, "%s%.*s", row->change, (int)(l->length[i] - word), w + word);
+  } else {
     const char *a = second(l, i, &n);
     from = (size_t)(a - w) + n;
     size_t m = strcspn(w + from + 1, " ;\n");
     if (from + 1 + m > l->length[i]) return false;
-    text = tg_format(l->env, "order %.*s %.*s%.*s", (int)m, w + from + 1, (int)n, a, (int)(l->length[i] - from - 1 - m), w + from + 1 + m);
+    text = tg_format(l->env, "%s %.*s %.*s%.*s", row->word, (int)m, w + from + 1, (int)n, a, (int)(l->length[i] - from - 1 - m), w + from + 1 + m);
   }
-  if (!text) return false;
   l->word[i] = text;
   l->length[i] = strlen(text);
   return true;
@@ -130,7 +140,8 @@ static bool rename_word(list *l) {
 static bool add_unroll(list *l) {
   uint32_t i = (uint32_t)draw(l, l->n);
   size_t n;
-  if (l->n + 2 > WORDS || strncmp(l->word[i], "split ", 6)) return false;
+  const tg_opt_row *row = row_of(l->word[i]);
+  if (l->n + 2 > WORDS || !row || strcmp(row->change, "+")) return false;
   const char *as = NULL;
   for (size_t k = 0; k + 4 < l->length[i]; k++)
     if (!strncmp(l->word[i] + k, " as ", 4)) as = l->word[i] + k + 4;

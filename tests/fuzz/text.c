@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include "../test.h"
 #include "dsl/text.h"
+#include "schedule/schedule.h"
 #include "tg/tg.h"
 
 enum { LONGEST = 1 << 16, WORDS = 6, PATIENCE = 120 };
@@ -84,8 +85,6 @@ static const char *const pieces[] = {
   "let", "if (", "else", "range(", "range(i, ", "sum(k : ", "max(", "argmax(d : ", "reduce(", "where(", "get(", "carry(", "merge {", "atomic ", "barrier();", "call(", "proc ", "def(", "stage ", "knob(",
   "require(", "opt(", "in(", "out(", "inout(", "define_reg(", "define_local(", "f32", "i32", "f16", "bool", "index", "u8", "inf", "nan", "%1", "LOAD(", "fold(add, ", "iota(8)", "shuffle(",
   "thread", "lane", "upcast", "global", "partial", "/*", "*/", "//", "\"", "\\", "\x80", "\xff", ":", "->", "%", "/ 0", "<< 99", "dim(", "type(", "bitcast(", "ceildiv("};
-static const char *const schedule_words[] = {
-  "split", "fuse", "fission", "order", "swap", "tile", "upcast", "unroll", "lane", "thread", "local", "group", "global", "stage", "pad", "cut", "stream", "prefetch", "specialize", "place", "contract"};
 static const char *const schedule_pieces[] = {
   "as", "at", "first", "last", "auto", "{4, 2, 1}", "{", "}", "2", "3", "7", "16", "64", "0", "2147483647", "pitch=3", "fill=0", "align=64", "space=local", "space=reg", "space=packed", "space=team", "depth=2", "with",
   "ahead 2", "of", "to l2", "rw", "static", "ssa", "memory", "clip", "[i, j]", "(N % 4 == 0)", "mma", "vpdpbusd", ".0", ".1", "#1", "#2.0", ".o", ".i", "+ 1", "="};
@@ -146,7 +145,7 @@ static void add_words(const text *t, char *out, size_t size) {
   size_t used = 0;
   out[0] = 0;
   for (size_t i = pick(WORDS); i-- > 0;) {
-    used += (size_t)snprintf(out + used, size - used, "%s", OF(schedule_words));
+    used += (size_t)snprintf(out + used, size - used, "%s", tg_opt_rows[pick(TG_OPT__COUNT)].word);
     for (size_t k = 1 + pick(5); k-- > 0 && used + 80 < size;) {
       size_t n, at = token_at(t, &n);
       if (pick(2)) used += (size_t)snprintf(out + used, size - used, " %.*s", (int)(n < 40 ? n : 40), t->data + at);

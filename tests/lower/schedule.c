@@ -205,9 +205,24 @@ static void words(void) {
   for (uint32_t i = 0; i < TG_COUNT(raise_cases); i++) expect(&raise_cases[i], false);
 }
 
+/* docs/schedules.md lists the words as their rows have them, in their order. */
+static void documented(void) {
+  tg_env env = {0};
+  tg_env_init(&env, NULL);
+  const char *at = tg_read_file(&env, "docs/schedules.md", NULL);
+  CHECK(at, "docs/schedules.md cannot be read");
+  for (uint32_t i = 0; i < TG_OPT__COUNT && at; i++) {
+    const char *line = tg_format(&env, "\n- `%s`: %s\n", tg_opt_usage(&env, (tg_opt_word)i), tg_opt_rows[i].meaning);
+    const char *found = strstr(at, line);
+    CHECK(found, "docs/schedules.md lacks, or has elsewhere:%s", line);
+    at = found ? found + strlen(line) - 1 : at;
+  }
+  tg_env_drop(&env);
+}
+
 /* All parts, or those that arguments name. */
 int main(int argc, char **argv) {
-  static const struct { const char *name; void (*run)(void); } parts[] = {{"words", words}, {"cuts", monotone_cuts}, {"tails", tails}, {"pairs", pairs}, {"apart", lanes_apart}, {"extents", odd_extents}, {"carried", carried}, {"heuristics", heuristics}};
+  static const struct { const char *name; void (*run)(void); } parts[] = {{"documented", documented}, {"words", words}, {"cuts", monotone_cuts}, {"tails", tails}, {"pairs", pairs}, {"apart", lanes_apart}, {"extents", odd_extents}, {"carried", carried}, {"heuristics", heuristics}};
   for (uint32_t i = 0; i < TG_COUNT(parts); i++) {
     bool wanted = argc < 2;
     for (int k = 1; k < argc; k++) wanted |= !strcmp(argv[k], parts[i].name);
