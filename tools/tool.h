@@ -32,6 +32,8 @@ bool tool_parse(int argc, char **argv, tool_args *a, const char *usage);
 int cmd_devices(int argc, char **argv), cmd_show(int argc, char **argv), cmd_run(int argc, char **argv), cmd_replay(int argc, char **argv),
     cmd_bench(int argc, char **argv), cmd_demo(int argc, char **argv), cmd_tune(int argc, char **argv), cmd_worker(int argc, char **argv), cmd_store(int argc, char **argv);
 
+const char *tool_benches(void);   /* the names of all benchmarks: "lower|kernels|.." */
+
 /* One figure: a line of JSON, or a row of a table. of: what a ratio is against, or NULL. */
 void tool_figure(bool json, const char *bench, const char *name, const char *metric, double value, const char *unit, const char *of);
 

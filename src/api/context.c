@@ -7,6 +7,7 @@
 
 const char *tg_status_name(tg_status s) {
   static const char *const names[] = {"ok", "invalid", "out of memory", "input/output error", "limit passed", "backend error", "internal error", "not in the cache"};
+  _Static_assert(TG_COUNT(names) == TG_MISS + 1, "a name for each status");
   return (unsigned)s < TG_COUNT(names) ? names[s] : "unknown status";
 }
 

@@ -235,7 +235,7 @@ static void run_declaration(void *user) {
   request *r = user;
   tg_parser p;
   start(r, &p);
-  tg_parse_declaration(&p, r->word, 0);
+  tg_parse_declaration(&p, r->word);
   expect_end(&p);
 }
 

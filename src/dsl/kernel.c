@@ -163,7 +163,7 @@ static void parse_statement(tg_parser *p) {
       word[t.len] = 0;
       tg_next(p);
       tg_next(p);
-      tg_parse_declaration(p, word, t.off);
+      tg_parse_declaration(p, word);
       tg_expect(p, ')', "')'");
       tg_expect(p, ';', "';'");
       return;
@@ -182,7 +182,7 @@ static void parse_statement(tg_parser *p) {
   }
   if (tg_at_word(p, "stage") && p->ahead.kind == TK_NAME) {
     tg_next(p);
-    tg_parse_declaration(p, "stage", t.off);
+    tg_parse_declaration(p, "stage");
   } else tg_parse_simple(p);
   if (p->tok.kind != ';') tg_token_fail(p, &p->tok, "';' expected, not %s", tg_token_text(p, &p->tok));
   tg_next(p);

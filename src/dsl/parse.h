@@ -180,7 +180,7 @@ tg_macro *tg_parse_formals(tg_parser *p, const char *name, bool alone);
 
 /* statement.c */
 void tg_parse_simple(tg_parser *p);          /* up to `;` or the end, which is left */
-void tg_parse_declaration(tg_parser *p, const char *word, uint32_t off);   /* what stands between the parentheses */
+void tg_parse_declaration(tg_parser *p, const char *word);   /* what stands between the parentheses */
 bool tg_is_declaration(const tg_parser *p, const tg_token *t);
 void tg_parse_range(tg_parser *p, uint32_t off);     /* i, M [, kind]: opens the scope */
 void tg_parse_if(tg_parser *p, uint32_t off);        /* the condition: opens the scope */

@@ -180,12 +180,15 @@ static void parse_buffer_words(tg_parser *p, tg_buffer *info) {
   }
 }
 
-static void parse_buffer(tg_parser *p, const char *word) {
+/* A word that declares something. parse: what stands between its parentheses, for words that declare no buffer. */
+typedef struct { const char *word; void (*parse)(tg_parser *p); tg_space space; tg_role role; } declaration;
+
+static void parse_buffer(tg_parser *p, const declaration *d) {
   tg_job *j = p->j;
   tg_builder *b = p->b;
-  bool global = !strncmp(word, "in", 2) || !strcmp(word, "out");
-  tg_buffer info = {.role = !strcmp(word, "in") ? TG_ROLE_IN : !strcmp(word, "out") ? TG_ROLE_OUT : !strcmp(word, "inout") ? TG_ROLE_INOUT : TG_ROLE_TEMP};
-  info.space = global || !strcmp(word, "define_global") ? TG_SPACE_GLOBAL : !strcmp(word, "define_local") ? TG_SPACE_LOCAL : TG_SPACE_REG;
+  const char *word = d->word;
+  bool global = d->role != TG_ROLE_TEMP;
+  tg_buffer info = {.role = d->role, .space = d->space};
   tg_token t = p->tok;
   const char *name = tg_take_name(p, "a buffer's name");
   info.pos = tg_source_pos(j, p->src, t.off, t.len);
@@ -255,35 +258,43 @@ static void parse_opt(tg_parser *p) {
   tg_push(&p->j->env, &p->j->opts, ((tg_opt_text){.text = text, .pos = tg_source_pos(p->j, p->src, from, (uint32_t)strlen(text))}));
 }
 
-static const char *const declarations[] = {"in", "out", "inout", "define_reg", "define_local", "define_global", "knob", "require", "opt", "def", NULL};
+static void parse_stage(tg_parser *p) {
+  p->j->stage = tg_take_name(p, "a stage");
+  p->b->raw = true;
+  for (uint32_t i = 0; i < p->j->params.n; i++) { /* from pass index on they have a type */
+    const tg_param *a = &p->j->params.data[i];
+    const char *name = tg_sym(p->j, tg_format(&p->j->env, "%s.i64", a->name));
+    tg_name_add(p->b, name, NAME_PARAM, a->pos)->u = tg_make(p->j, TG_OP_PARAM, TG_I64, 1, i, 0, NULL);
+  }
+}
+
+/* `stage` stands before all others in what tg prints, and nowhere else. */
+static const declaration declarations[] = {
+  {"in", NULL, TG_SPACE_GLOBAL, TG_ROLE_IN},
+  {"out", NULL, TG_SPACE_GLOBAL, TG_ROLE_OUT},
+  {"inout", NULL, TG_SPACE_GLOBAL, TG_ROLE_INOUT},
+  {"define_reg", NULL, TG_SPACE_REG, TG_ROLE_TEMP},
+  {"define_local", NULL, TG_SPACE_LOCAL, TG_ROLE_TEMP},
+  {"define_global", NULL, TG_SPACE_GLOBAL, TG_ROLE_TEMP},
+  {.word = "knob", .parse = parse_knob},
+  {.word = "require", .parse = parse_require},
+  {.word = "opt", .parse = parse_opt},
+  {.word = "def", .parse = parse_def},
+  {.word = "stage", .parse = parse_stage},
+};
 
 bool tg_is_declaration(const tg_parser *p, const tg_token *t) {
-  for (unsigned i = 0; declarations[i]; i++)
-    if (tg_token_is(p, t, declarations[i])) return true;
+  for (unsigned i = 0; i + 1 < TG_COUNT(declarations); i++)
+    if (tg_token_is(p, t, declarations[i].word)) return true;
   return false;
 }
 
-void tg_parse_declaration(tg_parser *p, const char *word, uint32_t off) {
-  (void)off;
-  if (!strcmp(word, "knob")) parse_knob(p);
-  else if (!strcmp(word, "require")) parse_require(p);
-  else if (!strcmp(word, "opt")) parse_opt(p);
-  else if (!strcmp(word, "def")) parse_def(p);
-  else if (!strcmp(word, "stage")) {
-    p->j->stage = tg_take_name(p, "a stage");
-    p->b->raw = true;
-    for (uint32_t i = 0; i < p->j->params.n; i++) { /* from pass index on they have a type */
-      const tg_param *a = &p->j->params.data[i];
-      tg_name_add(p->b, tg_sym(p->j, tg_format(&p->j->env, "%s.i64", a->name)), NAME_PARAM, a->pos)->u = tg_make(p->j, TG_OP_PARAM, TG_I64, 1, i, 0, NULL);
-    }
-  } else {
-    for (unsigned i = 0; declarations[i]; i++)
-      if (!strcmp(word, declarations[i])) {
-        parse_buffer(p, word);
-        return;
-      }
-    tg_fail_at(p->j, tg_source_pos(p->j, p->src, 0, 1), "unknown declaration '%s'", word);
-  }
+void tg_parse_declaration(tg_parser *p, const char *word) {
+  const declaration *d = declarations;
+  while (d < declarations + TG_COUNT(declarations) && strcmp(word, d->word)) d++;
+  if (d == declarations + TG_COUNT(declarations)) tg_fail_at(p->j, tg_source_pos(p->j, p->src, 0, 1), "unknown declaration '%s'", word);
+  if (d->parse) d->parse(p);
+  else parse_buffer(p, d);
 }
 
 /* ---- scopes ---- */

@@ -17,9 +17,29 @@ const tg_op_info tg_ops[TG_OP__COUNT] = {
 #undef B
 #undef W
 
-const char *const tg_kind_name[TG_KIND__COUNT] = {"loop", "global", "local", "lane", "group", "reduce", "upcast", "unroll", "thread", "merge"};
-const char *const tg_type_name[TG_TYPE__COUNT] = {"void", "bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64", "e4m3", "e5m2", "index"};
-static const uint8_t type_bits[TG_TYPE__COUNT] = {0, 1, 8, 16, 32, 64, 8, 16, 32, 64, 16, 16, 32, 64, 8, 8, 0};
+const char *const tg_kind_name[] = {"loop", "global", "local", "lane", "group", "reduce", "upcast", "unroll", "thread", "merge"};
+_Static_assert(TG_COUNT(tg_kind_name) == TG_KIND__COUNT, "a name for each kind");
+#define TYPE(constant, name, bits) #name,
+const char *const tg_type_name[] = {
+#include "dsl/types.def"
+};
+#undef TYPE
+#define TYPE(constant, name, bits) bits,
+static const uint8_t type_bits[] = {
+#include "dsl/types.def"
+};
+#undef TYPE
+/* The rows stand in the order of the public enum. */
+enum {
+#define TYPE(constant, name, bits) ROW_##constant,
+#include "dsl/types.def"
+#undef TYPE
+  ROWS
+};
+#define TYPE(constant, name, bits) _Static_assert((int)ROW_##constant == (int)TG_##constant, #name " stands elsewhere in tg_type");
+#include "dsl/types.def"
+#undef TYPE
+_Static_assert((int)ROWS == (int)TG_TYPE__COUNT, "types.def and tg_type have as many types");
 
 int tg_type_bits(tg_type t) { return type_bits[t]; }
 int tg_type_bytes(tg_type t) { return (type_bits[t] + 7) / 8; }

@@ -28,6 +28,7 @@ typedef struct {
 
 static const char *const order[] = {"author", "prove", "raise", "schedule", "reduce", "distribute", "contract", "expand", "place", "functions", "types", "coalesce", "index", "linear"};
 enum { AUTHOR, PROVE, RAISE, SCHEDULE, REDUCED, DISTRIBUTED, CONTRACTED, EXPANDED, PLACED, FUNCTIONS, TYPES, COALESCED, INDEXED, LINEAR };
+_Static_assert(TG_COUNT(order) == LINEAR + 1, "a rank for each stage");
 
 static void TG_PRINTF(3, 4) complain(state *s, const tg_uop *u, const char *format, ...) {
   va_list ap;

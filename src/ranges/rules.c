@@ -14,7 +14,8 @@
  * a rule is applied, in whatever stands around it, and rewriting ends. tg_rules_check holds every rule to it. */
 #include "ranges/rules.h"
 
-static const char *const predicate_name[P__COUNT] = {"lo", "hi", "type", "bits", "is_const", "is_float", "is_signed", "is_int", "multiple", "widens", "is_power_of_two", "exponent", "has_exact_inverse", "same_type", "top"};
+static const char *const predicate_name[] = {"lo", "hi", "type", "bits", "is_const", "is_float", "is_signed", "is_int", "multiple", "widens", "is_power_of_two", "exponent", "has_exact_inverse", "same_type", "top"};
+_Static_assert(TG_COUNT(predicate_name) == P__COUNT, "a name for each predicate");
 
 static const struct { const char *name; uint8_t classes; } domains[] = {
   {"index", 1 << CLASS_INDEX}, {"wrap", 1 << CLASS_WRAP}, {"exact", 1 << CLASS_FLOAT}, {"bool", 1 << CLASS_BOOL},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The words of a schedule as text, both ways, by the operands of their rows (opts.def). A number may be the name of a knob or
  * of a parameter bound to a constant. What tg_opt_text_of prints parses to the same opt. */
-#include "schedule/opt.h"
+#include "schedule/stage.h"
 #include <ctype.h>
 #include <stdlib.h>
 
@@ -90,6 +90,7 @@ static bool at_number(const scan *s) {
 }
 
 static const char *const space_name[] = {"", "local", "reg", "thread", "team", "packed"};
+_Static_assert(TG_COUNT(space_name) == TG_STAGE_PACKED + 1, "a name for each place of a copy");
 
 static void parse_stage_option(scan *s, tg_opt *o) {
   static const char *const key[] = {"pitch", "space", "align", "depth"};

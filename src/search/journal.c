@@ -22,7 +22,8 @@ struct tg_journal {
   const char *ended;           /* the last line that says so; NULL: none does */
 };
 
-static const char *const kinds[TG_TASK__COUNT] = {"open", "lower", "build", "time", "gates"};
+static const char *const kinds[] = {"open", "lower", "build", "time", "gates"};
+_Static_assert(TG_COUNT(kinds) == TG_TASK__COUNT, "a name for each task");
 
 /* ---- one line of our own making ---- */
 

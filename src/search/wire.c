@@ -7,7 +7,8 @@
 enum { MAGIC = 0x54474B31, MOST = 64 << 20 };
 
 const char *tg_outcome_name(tg_outcome o) {
-  static const char *const names[TG_TRIAL__COUNT] = {"ok", "illegal", "duplicate", "crashed", "hung", "wrong", "limit", "unbelievable", "slow", "skipped"};
+  static const char *const names[] = {"ok", "illegal", "duplicate", "crashed", "hung", "wrong", "limit", "unbelievable", "slow", "skipped"};
+  _Static_assert(TG_COUNT(names) == TG_TRIAL__COUNT, "a name for each outcome");
   return (unsigned)o < TG_TRIAL__COUNT ? names[o] : "?";
 }
 
