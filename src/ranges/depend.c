@@ -161,6 +161,25 @@ static void add_gate(tg_polys *c, const tg_access *a, const renaming *r) {
     for (uint32_t i = 0; i < n; i++) tg_facts_poly(c, tg_poly_replace(c, p[i], r->n, r->from, r->to, 1));
 }
 
+/* Is the access made within iterations of the range, of a loop around it or of a reduction? */
+static bool runs_in(const tg_touched *t, const tg_access *a, const tg_uop *range) {
+  for (uint32_t i = 0; i < a->depth; i++)
+    if (a->loop[i] == range) return true;
+  for (uint32_t i = 0; i < tg_access_rank(a->node); i++)
+    if (tg_uses(t->job, a->node->src[1 + i], range)) return true;
+  return tg_gate(a->node) && tg_uses(t->job, tg_gate(a->node), range);
+}
+
+/* That one access is made says nothing of reductions that only the other one stands in: x[i] = sum(j : i, x[j]) stores for i = 0 as well. */
+static void note_absent(tg_touched *t, const tg_access *a, const tg_access *b, uint32_t atoms) {
+  tg_polys *c = t->polys;
+  for (uint32_t i = 0; i < c->n; i++) {
+    tg_atom *v = &c->atoms[i];
+    if (v->kind != TG_ATOM_RANGE || !v->node || is_outer(t, v->node)) continue;
+    v->absent = TG_MUTANT("dependence: reductions of the other access run", !runs_in(t, i < atoms ? a : b, v->node), false);
+  }
+}
+
 bool tg_accesses_apart(tg_touched *t, const tg_access *a, const tg_access *b, uint32_t n, const tg_relation *rel) {
   tg_polys *c = t->polys;
   uint32_t rank = tg_access_rank(a->node);
@@ -182,6 +201,7 @@ bool tg_accesses_apart(tg_touched *t, const tg_access *a, const tg_access *b, ui
   uint32_t atoms = c->n;
   rename_ranges(t, &r, atoms, n, rel);
   if (r.overflow) return false;
+  note_absent(t, a, b, atoms);
   for (uint32_t i = atoms; i < c->n; i++) /* no other iteration */
     if (c->atoms[i].kind == TG_ATOM_OPAQUE && !c->atoms[i].node && c->atoms[i].hi < TG_MUTANT("dependence: no other iteration", 1, 2)) return true;
   for (uint32_t d = 0; d < rank; d++) {

@@ -429,7 +429,7 @@ static void add_place(tg_polys *c, uint32_t atom) {
 void tg_facts_basic(tg_polys *c) {
   for (uint32_t i = 0; i < c->job->requires.n; i++) tg_facts_add(c, c->job->requires.data[i], true);
   for (uint32_t i = 0; i < c->n; i++) /* a range that is used is in scope, so its loop runs */
-    if (c->atoms[i].kind == TG_ATOM_RANGE && (!tg_poly_is_const(c->atoms[i].a) || tg_poly_constant(c->atoms[i].a) <= 0)) tg_facts_poly(c, tg_poly_plus(c, tg_poly_negate(c, c->atoms[i].a), 1));
+    if (c->atoms[i].kind == TG_ATOM_RANGE && !c->atoms[i].absent && (!tg_poly_is_const(c->atoms[i].a) || tg_poly_constant(c->atoms[i].a) <= 0)) tg_facts_poly(c, tg_poly_plus(c, tg_poly_negate(c, c->atoms[i].a), 1));
   for (uint32_t i = 0, n = c->n; i < n; i++) add_place(c, i);
 }
 

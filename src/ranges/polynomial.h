@@ -20,6 +20,7 @@ typedef struct {
   uint32_t copy;         /* 0; else which iteration of the node it stands for */
   tg_poly a, b;          /* RANGE: a = extent; DIV: a / b, b >= 1, one term; MIN, MAX, EITHER: of a and b */
   tg_i128 lo, hi;        /* numeric */
+  bool absent;           /* RANGE: of a loop or a reduction that what is asked about is no part of: it need not run */
   uint32_t rank;         /* 1 + the latest range it depends on, as far as polynomials show; 0: none. The highest is eliminated first */
 } tg_atom;
 

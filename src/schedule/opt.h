@@ -115,6 +115,7 @@ const tg_uop *tg_idx_mod(tg_job *j, const tg_uop *a, int64_t c);
 const tg_uop *tg_idx_ceildiv(tg_job *j, const tg_uop *a, int64_t c);
 const tg_uop *tg_idx_not_negative(tg_job *j, const tg_uop *a);   /* max(a, 0) */
 const tg_uop *tg_idx_min(tg_job *j, const tg_uop *a, const tg_uop *b);
+const tg_uop *tg_simplified(tg_schedule *s, const tg_uop *expression);   /* an expression of the program; its ranges stay the nodes that they are */
 bool tg_loads_below(tg_job *j, const tg_uop *u);
 bool tg_divides(tg_job *j, int64_t n, const tg_uop *a);
 const tg_uop *tg_zero(tg_job *j, tg_type t);

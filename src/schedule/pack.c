@@ -42,7 +42,7 @@ static bool gate_is_padding(const packing *p, const tg_uop *gate, const tg_uop *
   tg_job *j = p->s->j;
   tg_facts within = {NULL, inside(j, p->rank, at, p->source->src)};
   if (alternative != p->fill || !tg_proves(j, &within, gate)) return false;
-  const tg_uop *there = tg_simplify(j, p->s->l->rules, inside(j, p->layout.n, place, p->copy->src));
+  const tg_uop *there = tg_simplified(p->s, inside(j, p->layout.n, place, p->copy->src));
   return tg_proves(j, NULL, there);
 }
 
@@ -53,7 +53,7 @@ static const tg_uop *read_copy(tg_job *j, const tg_uop *old, const tg_uop *const
   if (old->op != TG_OP_LOAD || tg_define_of(old->src[0]) != p->source) return NULL;
   const tg_uop *place[16], *gate = tg_gate(old) ? src[old->n - 2] : NULL, *alternative = gate ? src[old->n - 1] : NULL;
   subscripts(p, src + 1, place);
-  if (gate && alternative->type != p->type) alternative = tg_simplify(j, p->s->l->rules, tg_cast(j, p->type, alternative));
+  if (gate && alternative->type != p->type) alternative = tg_simplified(p->s, tg_cast(j, p->type, alternative));
   if (gate && gate_is_padding(p, gate, alternative, src + 1, place)) gate = NULL;
   p->reads++;
   return tg_cast(j, (tg_type)old->type, tg_load(j, p->copy, place, gate, gate ? alternative : NULL, 0));

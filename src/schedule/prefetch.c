@@ -45,28 +45,12 @@ static bool reads_memory(tg_job *j, const tg_uop *u, bool inputs) {
   return false;
 }
 
-/* Simplified, so that digits of a layout are plain ranges, which stay the nodes that they are in the program. */
-static const tg_uop *simple(const prefetching *p, const tg_uop *subscript) {
-  tg_job *j = p->s->j;
-  const tg_uop *u = tg_simplify(j, p->s->l->rules, subscript), *from[32], *to[32];
-  uint32_t n, m, count = 0;
-  const tg_uop **now = tg_toposort(j, u, &n), **was = tg_toposort(j, subscript, &m);
-  for (uint32_t i = 0; i < n; i++)
-    for (uint32_t k = 0; k < m && now[i]->op == TG_OP_RANGE; k++) {
-      if (was[k]->op != TG_OP_RANGE || was[k] == now[i] || tg_range_ordinal(was[k]) != tg_range_ordinal(now[i])) continue;
-      if (count == TG_COUNT(from)) return subscript;
-      from[count] = now[i];
-      to[count++] = was[k];
-    }
-  return tg_substitute(j, u, count, from, to);
-}
-
 /* subscript d of an access: what it is at the start of the iteration asked for, and the bounds of the rest. */
 static void measure(prefetching *p, const tg_uop *subscript, uint32_t d, footprint *f) {
   tg_job *j = p->s->j;
   tg_linear all, base = {.n = 0};
   tg_i128 lo, hi;
-  tg_linear_of(j, simple(p, subscript), &all);
+  tg_linear_of(j, tg_simplified(p->s, subscript), &all);
   lo = hi = all.constant;
   for (uint32_t i = 0; i < all.n; i++) {
     const tg_uop *u = all.atom[i];
@@ -379,7 +363,7 @@ static bool ask_by_rows(const prefetching *p, const footprint *f, const tg_uop *
   if (times % rows && rows % times) return false;
   int64_t columns = count[p->rank - 1], turns = times > rows ? times / rows : 1, some = times > rows ? 1 : rows / times, each = (columns + turns - 1) / turns;
   if (turns > columns || each * some > most || a->n + each * some > SUM_LINES) return false;
-  const tg_uop *row = tg_idx_mul(j, tg_simplify(j, p->s->l->rules, tg_idx_mod(j, now, rows)), some), *turn = tg_simplify(j, p->s->l->rules, tg_idx_div(j, now, rows));
+  const tg_uop *row = tg_idx_mul(j, tg_simplified(p->s, tg_idx_mod(j, now, rows)), some), *turn = tg_simplified(p->s, tg_idx_div(j, now, rows));
   for (int64_t r = 0; r < some; r++)
     for (int64_t i = 0; i < each; i++) a->asks[1 + a->n++] = ask_at(p, f, count, step, tg_idx_add(j, row, tg_index(j, r)), tg_idx_add(j, tg_idx_mul(j, turn, each), tg_index(j, i)));
   return true;

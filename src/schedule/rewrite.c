@@ -56,6 +56,22 @@ bool tg_divides(tg_job *j, int64_t n, const tg_uop *a) {
   return b.multiple == 0 ? tg_floor_mod(b.lo, n) == 0 : tg_floor_mod(b.multiple, n) == 0 && TG_MUTANT("divisible extents", tg_floor_mod(b.offset, n) == 0, true);
 }
 
+/* Rules simplify the extents of ranges as well, which makes other nodes of them: those that it had are put back, for they are the program's. */
+const tg_uop *tg_simplified(tg_schedule *s, const tg_uop *expression) {
+  tg_job *j = s->j;
+  const tg_uop *u = tg_simplify(j, s->l->rules, expression), *from[32], *to[32];
+  uint32_t n, m, count = 0;
+  const tg_uop **now = tg_toposort(j, u, &n), **was = tg_toposort(j, expression, &m);
+  for (uint32_t i = 0; i < n; i++)
+    for (uint32_t k = 0; k < m && now[i]->op == TG_OP_RANGE; k++) {
+      if (was[k]->op != TG_OP_RANGE || was[k] == now[i] || tg_range_ordinal(was[k]) != tg_range_ordinal(now[i])) continue;
+      if (count == TG_COUNT(from)) return expression;
+      from[count] = now[i];
+      to[count++] = was[k];
+    }
+  return tg_substitute(j, u, count, from, to);
+}
+
 /* ---- loops ---- */
 
 const tg_uop *tg_end_like(tg_schedule *s, const tg_uop *like, const tg_uop *range, uint32_t n, const tg_uop *const *list) {

@@ -164,7 +164,7 @@ static const tg_uop *converted(const staging *g, const tg_uop *x) {
   if (g->through) return tg_through_apply(j, g->s->l->rules, g->through, x);
   if (x->type == g->type) return x;
   const tg_uop *v = tg_cast(j, g->type, x);
-  return x->op == TG_OP_CONST ? tg_simplify(j, g->s->l->rules, v) : v;
+  return x->op == TG_OP_CONST ? tg_simplified(g->s, v) : v;
 }
 
 /* The copy's element for a load of the source, whose sources are src by now. */

@@ -205,6 +205,20 @@ static void words(void) {
   for (uint32_t i = 0; i < TG_COUNT(raise_cases); i++) expect(&raise_cases[i], false);
 }
 
+/* What is fetched ahead is told in ranges of the program, also where a simplified subscript has simpler extents: words behind split them. */
+static void behind_prefetch(void) {
+  static const char kernel[] =
+    "kernel upwards(N in 1..20) {\n"
+    "  inout(a, i32, [N]); in(b, i32, [N, N]);\n"
+    "  range(i, N-1) range(j, i + 1) a[i+1] += b[j,i+1] * a[i-j];\n"
+    "}\n";
+  static const char *const sizes[] = {"N=1", "N=2", "N=7", "N=20", "N=1..20"};
+  for (uint32_t i = 0; i < TG_COUNT(sizes); i++) {
+    equal(kernel, "split i 32 as io ii\nprefetch b at j ahead 9 of ii\nsplit j {6, 3}", sizes[i]);
+    equal(kernel, "split i 32 as io ii\nprefetch b at j ahead 9 of ii to l2\nsplit ii 16\nsplit j 6", sizes[i]);
+  }
+}
+
 /* docs/schedules.md lists the words as their rows have them, in their order. */
 static void documented(void) {
   tg_env env = {0};
@@ -222,7 +236,7 @@ static void documented(void) {
 
 /* All parts, or those that arguments name. */
 int main(int argc, char **argv) {
-  static const struct { const char *name; void (*run)(void); } parts[] = {{"documented", documented}, {"words", words}, {"cuts", monotone_cuts}, {"tails", tails}, {"pairs", pairs}, {"apart", lanes_apart}, {"extents", odd_extents}, {"carried", carried}, {"heuristics", heuristics}};
+  static const struct { const char *name; void (*run)(void); } parts[] = {{"documented", documented}, {"behind_prefetch", behind_prefetch}, {"words", words}, {"cuts", monotone_cuts}, {"tails", tails}, {"pairs", pairs}, {"apart", lanes_apart}, {"extents", odd_extents}, {"carried", carried}, {"heuristics", heuristics}};
   for (uint32_t i = 0; i < TG_COUNT(parts); i++) {
     bool wanted = argc < 2;
     for (int k = 1; k < argc; k++) wanted |= !strcmp(argv[k], parts[i].name);
