@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Every program of the corpus and of PolyBench, at two sizes each: each stage prints and parses back to the same program, computes what
  * the author's form computes (under the interpreter, with its checks), and so does the machine code, on 1, 2, 3 and 7 threads and as tasks one after another.
- * Machine code of the program as written and of the heuristic's choice runs with every buffer directly before a page without access, and directly behind one, as well.
+ * Machine code of the program as written and of the heuristic's choice runs with every buffer directly before a page
+ * without access, and directly behind one, as well.
  * Inputs are small integers, so that every order of a sum gives the same bits. Programs with "// rounds" on a line are not exact: there the bits
  * must be equal from pass contract on, and near the author's form before.
  *   corpus [--target=NAME] [PROGRAM.tg ...]      default: the host; all */
@@ -30,7 +31,7 @@ typedef struct {
   int64_t params[32];
   bool rounds, fixed, failed, large;   /* large: more than the interpreter can do; stages are printed and parsed only */
   kit_memory start, first, now, from_contract;   /* inputs; what the author's form gave */
-  kit_memory unpacked, first_unpacked;           /* the same of a program that takes operands packed, before they were */
+  kit_memory unpacked, first_unpacked;   /* the same of a program that takes operands packed, before they were */
   const char *stage;
 } run;
 
@@ -198,7 +199,7 @@ static void machine(run *r) {
 
 /* ---- machine code beside pages without access ---- */
 
-static struct { const run *r; const char *schedule; bool front; } running;   /* for the handler */
+static struct { const run *r; const char *schedule; bool front; } running;   /* for the handler; r NULL: none */
 
 /* That the program ends is the failure; this line tells which, and where. */
 static void touched(int signal, siginfo_t *info, void *frame) {
@@ -207,7 +208,9 @@ static void touched(int signal, siginfo_t *info, void *frame) {
   (void)frame;
   if (!r) _exit(128 + signal);
   kit_memory_at(&r->now, info->si_addr, where, sizeof where);
-  const char *text[] = {r->program->path, ": machine code ", running.schedule, running.front ? ", buffers behind a page" : ", buffers before a page", ": an access ", where, "\n"};
+  const char *text[] = {r->program->path, ": machine code ", running.schedule,
+                        running.front ? ", buffers behind a page" : ", buffers before a page",
+                        ": an access ", where, "\n"};
   for (size_t i = 0; i < TG_COUNT(text); i++)
     if (write(2, text[i], strlen(text[i])) < 0) break;
   _exit(1);
@@ -219,8 +222,8 @@ static void catch_accesses(void) {
   sigaction(SIGBUS, &a, NULL);
 }
 
-/* k: the program under one schedule. start, want: the buffers that it takes, and what the author's form leaves in them. */
-static void between_pages(run *r, tg_kernel *k, const char *schedule, const kit_memory *start, const kit_memory *want, bool near) {
+/* k: the program under one schedule. start, want: the buffers that it takes; what the author's form leaves there. */
+static void between_pages(run *r, tg_kernel *k, const char *schedule, const kit_memory *start, const kit_memory *want) {
   const tg_kernel_info *info = tg_kernel_describe(k);
   static const int ways[] = {1, 3};   /* threads */
   r->stage = schedule;
@@ -232,18 +235,20 @@ static void between_pages(run *r, tg_kernel *k, const char *schedule, const kit_
       return;
     }
     for (uint32_t b = 0; b < r->now.n; b++) a[b] = (tg_argument){r->now.data[b], r->now.bytes[b]};
-    tg_launch l = {.buffers = a, .buffers_n = r->now.n, .params = r->params, .params_n = info->params_n, .threads = ways[i / 2]};
+    tg_launch l = {.buffers = a, .buffers_n = r->now.n, .params = r->params, .params_n = info->params_n,
+                   .threads = ways[i / 2]};
     running.r = r, running.schedule = schedule, running.front = front;
     tg_status s = tg_kernel_run(k, &l);
     running.r = NULL;
     if (s) WRONG(r, "%s", tg_error_message(r->context));
-    else compare(r, &r->now, want, near);
+    else compare(r, &r->now, want, r->rounds);
     if (!kit_bands_whole(&r->now)) WRONG(r, "wrote beside a buffer");
     pages_runs++;
   }
 }
 
-/* As written, which is the program under its own words if it has some, and under the heuristic's, which it gets if it has none, or in place of its own. */
+/* As written, which is the program under its own words if it has some, and under the heuristic's, which it gets if it
+ * has none, or here in place of its own. */
 static void beside_pages(run *r) {
   for (int heuristic = 0; heuristic < 2; heuristic++) {
     tg_compile_options o = {.flags = heuristic ? TG_COMPILE_OPTS_ONLY : TG_COMPILE_AS_WRITTEN};
@@ -256,9 +261,10 @@ static void beside_pages(run *r) {
     const tg_kernel_info *info = tg_kernel_describe(k);
     bool packed = false;   /* this schedule takes the copies that the other stages have */
     for (uint32_t b = 0; b < info->buffers_n && r->unpacked.n; b++)
-      for (uint32_t p = 0; p < r->job.packings.n; p++) packed |= !strcmp(info->buffers[b].name, r->job.packings.data[p].copy);
+      for (uint32_t p = 0; p < r->job.packings.n; p++)
+        packed |= !strcmp(info->buffers[b].name, r->job.packings.data[p].copy);
     bool plain = r->unpacked.n && !packed;
-    between_pages(r, k, r->stage, plain ? &r->unpacked : &r->start, plain ? &r->first_unpacked : &r->first, r->rounds);
+    between_pages(r, k, r->stage, plain ? &r->unpacked : &r->start, plain ? &r->first_unpacked : &r->first);
     tg_kernel_free(k);
   }
 }

@@ -246,7 +246,8 @@ bool kit_bands_whole(const kit_memory *m) {
   for (uint32_t b = 0; b < m->n; b++) {
     const tg_guarded *g = &m->guard[b];
     const char *end = (const char *)m->data[b] + m->bytes[b];
-    if (!untouched(end, g->map ? g->room + g->room_bytes : end + KIT_BAND) || (g->map && !untouched(g->room, g->data))) return false;
+    if (!untouched(end, g->map ? g->room + g->room_bytes : end + KIT_BAND)) return false;
+    if (g->map && !untouched(g->room, g->data)) return false;
   }
   return true;
 }
@@ -276,7 +277,7 @@ void kit_memory_at(const kit_memory *m, const void *address, char *text, size_t 
     const char *data = m->data[b], *end = data + m->bytes[b];
     if (!g->map || at < g->map || at >= g->map + g->map_bytes) continue;
     put_number(&l, at < data ? (size_t)(data - at) : at < end ? (size_t)(at - data) : (size_t)(at - end));
-    put(&l, at < data ? " bytes before " : at < end ? " bytes into, a write to the input " : " bytes behind the end of ");
+    put(&l, at < data ? " bytes before " : at < end ? " bytes into, writing to, " : " bytes behind the end of ");
     put(&l, m->name[b]);
     return;
   }

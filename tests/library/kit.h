@@ -23,7 +23,8 @@ bool kit_path_open(kit_path *p, const char *target);   /* says on stderr why not
 void kit_path_close(kit_path *p);
 void kit_lower(kit_path *p, tg_job *j, bool verify, tg_stage_fn *seen, void *user);   /* from the author's form */
 
-/* Buffers of a program under these parameters, 64-aligned, with a band behind each that nobody may touch; or between pages without access (kit_memory_guard). */
+/* Buffers of a program under these parameters, 64-aligned, with a band behind each that nobody may touch; or between
+ * pages without access (kit_memory_guard). */
 typedef struct {
   uint32_t n;
   void *data[KIT_BUFFERS];
@@ -39,8 +40,9 @@ bool kit_memory_make(tg_job *j, const int64_t *params, kit_memory *m);   /* smal
 /* The same for the buffers of a scheduled program: operands that it takes packed are what the interpreter makes of their packing programs. Inside tg_protect. */
 void kit_memory_pack(tg_job *j, const tg_uop *sink, const int64_t *params, kit_memory *m);
 void kit_memory_copy(kit_memory *to, const kit_memory *from);
-/* A copy in which each buffer lies between two pages without access, and begins directly behind the first of them (front) or ends directly before the second. Whatever its size, it is
- * aligned to its elements, which is all that a launch asks for. What is only read cannot be written to. False: no memory. */
+/* A copy in which each buffer lies between two pages without access, and begins directly behind the first of them
+ * (front) or ends directly before the second. Whatever its size, it is aligned to its elements, which is all that a
+ * launch asks for. What is only read cannot be written to. False: no memory. */
 bool kit_memory_guard(kit_memory *to, const kit_memory *from, bool front);
 /* Where an address lies that was not to be touched. Calls nothing that a handler of signals may not. */
 void kit_memory_at(const kit_memory *m, const void *address, char *text, size_t n);
