@@ -14,8 +14,8 @@
  *   ; seen: 19 fault, 22 mended              by LLVM's version
  *   ; around: FILE FUNCTION, FILE FUNCTION
  *
- * What is seen now must be what is recorded: then one knows when a way around may go. A version for which nothing is
- * recorded is told what it does.
+ * What is seen now must be what is recorded: then one knows when a way around may go. Of a version without a record it
+ * is printed, and counts nothing.
  *   jit_llvm [NAME.ll ...] */
 #define _GNU_SOURCE
 #include <ctype.h>
