@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT
  * Every program of the corpus and of PolyBench, at two sizes each: each stage prints and parses back to the same program, computes what
  * the author's form computes (under the interpreter, with its checks), and so does the machine code, on 1, 2, 3 and 7 threads and as tasks one after another.
+ * Machine code of the program as written and of the heuristic's choice runs with every buffer directly before a page
+ * without access, and directly behind one, as well.
  * Inputs are small integers, so that every order of a sum gives the same bits. Programs with "// rounds" on a line are not exact: there the bits
  * must be equal from pass contract on, and near the author's form before.
  *   corpus [--target=NAME] [PROGRAM.tg ...]      default: the host; all */
+#define _GNU_SOURCE
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include "../target.h"
 #include "../test.h"
 #include "dsl/value.h"
@@ -25,11 +30,14 @@ typedef struct {
   tg_job job;
   int64_t params[32];
   bool rounds, fixed, failed, large;   /* large: more than the interpreter can do; stages are printed and parsed only */
-  kit_memory start, first, now, from_contract, unpacked;   /* inputs; what the author's form gave */
+  kit_memory start, first, now, from_contract;   /* inputs; what the author's form gave */
+  kit_memory unpacked, first_unpacked;   /* the same of a program that takes operands packed, before they were */
   const char *stage;
 } run;
 
 #define WRONG(r, ...) ((r)->failed = true, fprintf(stderr, "%s: %s: ", (r)->program->path, (r)->stage), fprintf(stderr, __VA_ARGS__), fputc('\n', stderr))
+
+static long pages_runs;
 
 /* ---- comparing ---- */
 
@@ -91,6 +99,7 @@ static void seen(void *user, const char *pass, const tg_uop *sink) {
 #endif
   if (!strcmp(pass, "schedule") && r->job.packings.n) {
     kit_memory_copy(&r->unpacked, &r->start);
+    kit_memory_copy(&r->first_unpacked, &r->first);
     kit_memory_pack(&r->job, sink, r->params, &r->start);
     kit_memory_pack(&r->job, sink, r->params, &r->first);
   }
@@ -188,6 +197,78 @@ static void machine(run *r) {
   tg_kernel_free(k);
 }
 
+/* ---- machine code beside pages without access ---- */
+
+static struct { const run *r; const char *schedule; bool front; } running;   /* for the handler; r NULL: none */
+
+/* That the program ends is the failure; this line tells which, and where. */
+static void touched(int signal, siginfo_t *info, void *frame) {
+  char where[200];
+  const run *r = running.r;
+  (void)frame;
+  if (!r) _exit(128 + signal);
+  kit_memory_at(&r->now, info->si_addr, where, sizeof where);
+  const char *text[] = {r->program->path, ": machine code ", running.schedule,
+                        running.front ? ", buffers behind a page" : ", buffers before a page",
+                        ": an access ", where, "\n"};
+  for (size_t i = 0; i < TG_COUNT(text); i++)
+    if (write(2, text[i], strlen(text[i])) < 0) break;
+  _exit(1);
+}
+
+static void catch_accesses(void) {
+  struct sigaction a = {.sa_sigaction = touched, .sa_flags = SA_SIGINFO};
+  sigaction(SIGSEGV, &a, NULL);
+  sigaction(SIGBUS, &a, NULL);
+}
+
+/* k: the program under one schedule. start, want: the buffers that it takes; what the author's form leaves there. */
+static void between_pages(run *r, tg_kernel *k, const char *schedule, const kit_memory *start, const kit_memory *want) {
+  const tg_kernel_info *info = tg_kernel_describe(k);
+  static const int ways[] = {1, 3};   /* threads */
+  r->stage = schedule;
+  for (int i = 0; i < 2 * (int)TG_COUNT(ways); i++) {
+    tg_argument a[KIT_BUFFERS];
+    bool front = i & 1;
+    if (!kit_memory_guard(&r->now, start, front)) {
+      WRONG(r, "no memory");
+      return;
+    }
+    for (uint32_t b = 0; b < r->now.n; b++) a[b] = (tg_argument){r->now.data[b], r->now.bytes[b]};
+    tg_launch l = {.buffers = a, .buffers_n = r->now.n, .params = r->params, .params_n = info->params_n,
+                   .threads = ways[i / 2]};
+    running.r = r, running.schedule = schedule, running.front = front;
+    tg_status s = tg_kernel_run(k, &l);
+    running.r = NULL;
+    if (s) WRONG(r, "%s", tg_error_message(r->context));
+    else compare(r, &r->now, want, r->rounds);
+    if (!kit_bands_whole(&r->now)) WRONG(r, "wrote beside a buffer");
+    pages_runs++;
+  }
+}
+
+/* As written, which is the program under its own words if it has some, and under the heuristic's, which it gets if it
+ * has none, or here in place of its own. */
+static void beside_pages(run *r) {
+  for (int heuristic = 0; heuristic < 2; heuristic++) {
+    tg_compile_options o = {.flags = heuristic ? TG_COMPILE_OPTS_ONLY : TG_COMPILE_AS_WRITTEN};
+    tg_kernel *k = NULL;
+    r->stage = heuristic ? "under the heuristic's schedule" : "as written";
+    if (tg_kernel_compile_text(r->context, r->program->path, r->program->text, &o, &k)) {
+      WRONG(r, "%s", tg_error_message(r->context));
+      return;
+    }
+    const tg_kernel_info *info = tg_kernel_describe(k);
+    bool packed = false;   /* this schedule takes the copies that the other stages have */
+    for (uint32_t b = 0; b < info->buffers_n && r->unpacked.n; b++)
+      for (uint32_t p = 0; p < r->job.packings.n; p++)
+        packed |= !strcmp(info->buffers[b].name, r->job.packings.data[p].copy);
+    bool plain = r->unpacked.n && !packed;
+    between_pages(r, k, r->stage, plain ? &r->unpacked : &r->start, plain ? &r->first_unpacked : &r->first);
+    tg_kernel_free(k);
+  }
+}
+
 static void one(run *r, const kit_program *p, int round, int *large) {
   r->program = p;
   r->failed = r->fixed = false;
@@ -204,6 +285,7 @@ static void one(run *r, const kit_program *p, int round, int *large) {
     return;
   }
   tg_job_init(&r->job, NULL);
+  kit_memory_free(&r->unpacked), kit_memory_free(&r->first_unpacked);
   r->large = false;
   if (!tg_protect(&r->job.env, author, r)) {
     r->large = r->job.env.status == TG_ELIMIT;
@@ -211,7 +293,7 @@ static void one(run *r, const kit_program *p, int round, int *large) {
     if (!r->large) WRONG(r, "%s", r->job.env.message);
   }
   if (!r->failed && !tg_protect(&r->job.env, lower, r)) WRONG(r, "%s", r->job.env.message);
-  if (!r->failed && !r->large) machine_packs(r), machine(r);
+  if (!r->failed && !r->large) machine_packs(r), machine(r), beside_pages(r);
   *large += r->large;
   if (r->failed) test_failed++;
   else test_passed++;
@@ -227,6 +309,7 @@ int main(int argc, char **argv) {
   target = target ? test_target_or(target) : test_target();
   tg_context_options o = {.target = target, .threads = 7, .flags = TG_CONTEXT_VERIFY};
   CHECK(kit_path_open(&r.path, target) && tg_context_create(&o, &r.context) == TG_OK, "a path and a context");
+  catch_accesses();
   for (int i = 0; i < n; i++) {
     bool wanted = argc < 2;
     for (int k = 1; k < argc; k++) wanted |= !strcmp(argv[k], p[i].path);
@@ -234,7 +317,9 @@ int main(int argc, char **argv) {
   }
   CHECK(large < 8, "%d are too large for the interpreter", large);
   kit_memory_free(&r.start), kit_memory_free(&r.first), kit_memory_free(&r.now), kit_memory_free(&r.from_contract), kit_memory_free(&r.unpacked);
+  kit_memory_free(&r.first_unpacked);
   tg_context_free(r.context);
+  printf("%ld runs beside pages without access\n", pages_runs);
   kit_path_close(&r.path);
   kit_programs_free(p, n);
   return TEST_END();

@@ -145,7 +145,9 @@ static void *with_band(size_t bytes) {
 }
 
 void kit_memory_free(kit_memory *m) {
-  for (uint32_t b = 0; b < m->n; b++) free(m->data[b]);
+  for (uint32_t b = 0; b < m->n; b++)
+    if (m->guard[b].map) tg_guard_drop(&m->guard[b]);
+    else free(m->data[b]);
   memset(m, 0, sizeof *m);
 }
 
@@ -211,17 +213,75 @@ void kit_memory_pack(tg_job *j, const tg_uop *sink, const int64_t *params, kit_m
 void kit_memory_copy(kit_memory *to, const kit_memory *from) {
   kit_memory_free(to);
   *to = *from;
+  memset(to->guard, 0, sizeof to->guard);
   for (uint32_t b = 0; b < from->n; b++) {
     to->data[b] = with_band(from->bytes[b]);
     memcpy(to->data[b], from->data[b], from->bytes[b]);
   }
 }
 
-bool kit_bands_whole(const kit_memory *m) {
-  for (uint32_t b = 0; b < m->n; b++)
-    for (size_t i = 0; i < KIT_BAND; i++)
-      if (((const unsigned char *)m->data[b])[m->bytes[b] + i] != 0xa5) return false;
+bool kit_memory_guard(kit_memory *to, const kit_memory *from, bool front) {
+  kit_memory_free(to);
+  *to = *from;
+  memset(to->guard, 0, sizeof to->guard);
+  for (uint32_t b = 0; b < from->n; b++) {
+    tg_guarded *g = &to->guard[b];
+    if (!tg_guard_take(g, from->bytes[b], 0, front)) {
+      to->n = b;
+      return false;
+    }
+    memset(g->room, 0xa5, g->room_bytes);
+    memcpy(to->data[b] = g->data, from->data[b], from->bytes[b]);
+    if (!from->written[b]) tg_guard_lock(g, true);
+  }
   return true;
+}
+
+static bool untouched(const char *from, const char *to) {
+  while (from < to && *from == (char)0xa5) from++;
+  return from == to;
+}
+
+bool kit_bands_whole(const kit_memory *m) {
+  for (uint32_t b = 0; b < m->n; b++) {
+    const tg_guarded *g = &m->guard[b];
+    const char *end = (const char *)m->data[b] + m->bytes[b];
+    if (!untouched(end, g->map ? g->room + g->room_bytes : end + KIT_BAND)) return false;
+    if (g->map && !untouched(g->room, g->data)) return false;
+  }
+  return true;
+}
+
+/* ---- where an address lies ---- */
+
+typedef struct { char *at, *end; } line;
+
+static void put(line *l, const char *text) {
+  while (*text && l->at < l->end) *l->at++ = *text++;
+  *l->at = 0;
+}
+
+static void put_number(line *l, size_t n) {
+  char digits[24], *at = digits + sizeof digits;
+  *--at = 0;
+  do *--at = (char)('0' + n % 10);
+  while (n /= 10);
+  put(l, at);
+}
+
+void kit_memory_at(const kit_memory *m, const void *address, char *text, size_t n) {
+  line l = {text, text + n - 1};
+  const char *at = address;
+  for (uint32_t b = 0; b < m->n; b++) {
+    const tg_guarded *g = &m->guard[b];
+    const char *data = m->data[b], *end = data + m->bytes[b];
+    if (!g->map || at < g->map || at >= g->map + g->map_bytes) continue;
+    put_number(&l, at < data ? (size_t)(data - at) : at < end ? (size_t)(at - data) : (size_t)(at - end));
+    put(&l, at < data ? " bytes before " : at < end ? " bytes into, writing to, " : " bytes behind the end of ");
+    put(&l, m->name[b]);
+    return;
+  }
+  put(&l, "outside of all buffers");
 }
 
 /* ---- the system ---- */

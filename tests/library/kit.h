@@ -3,6 +3,7 @@
 #ifndef TG_LIBRARY_KIT_H
 #define TG_LIBRARY_KIT_H
 #include <stdbool.h>
+#include "base/guard.h"
 #include "dsl/text.h"
 #include "compile/pipeline.h"
 #include "jit/jit.h"
@@ -22,14 +23,29 @@ bool kit_path_open(kit_path *p, const char *target);   /* says on stderr why not
 void kit_path_close(kit_path *p);
 void kit_lower(kit_path *p, tg_job *j, bool verify, tg_stage_fn *seen, void *user);   /* from the author's form */
 
-/* Buffers of a program under these parameters, 64-aligned, with a band behind each that nobody may touch. */
-typedef struct { uint32_t n; void *data[KIT_BUFFERS]; size_t bytes[KIT_BUFFERS]; bool written[KIT_BUFFERS], read[KIT_BUFFERS]; tg_type type[KIT_BUFFERS]; const char *name[KIT_BUFFERS]; } kit_memory;
+/* Buffers of a program under these parameters, 64-aligned, with a band behind each that nobody may touch; or between
+ * pages without access (kit_memory_guard). */
+typedef struct {
+  uint32_t n;
+  void *data[KIT_BUFFERS];
+  size_t bytes[KIT_BUFFERS];
+  bool written[KIT_BUFFERS], read[KIT_BUFFERS];
+  tg_type type[KIT_BUFFERS];
+  const char *name[KIT_BUFFERS];
+  tg_guarded guard[KIT_BUFFERS];
+} kit_memory;
 /* A small value that each parameter may have: the round-th. */
 void kit_params(const tg_job *j, int round, int64_t *params);
 bool kit_memory_make(tg_job *j, const int64_t *params, kit_memory *m);   /* small integers, within the contracts of indices */
 /* The same for the buffers of a scheduled program: operands that it takes packed are what the interpreter makes of their packing programs. Inside tg_protect. */
 void kit_memory_pack(tg_job *j, const tg_uop *sink, const int64_t *params, kit_memory *m);
 void kit_memory_copy(kit_memory *to, const kit_memory *from);
+/* A copy in which each buffer lies between two pages without access, and begins directly behind the first of them
+ * (front) or ends directly before the second. Whatever its size, it is aligned to its elements, which is all that a
+ * launch asks for. What is only read cannot be written to. False: no memory. */
+bool kit_memory_guard(kit_memory *to, const kit_memory *from, bool front);
+/* Where an address lies that was not to be touched. Calls nothing that a handler of signals may not. */
+void kit_memory_at(const kit_memory *m, const void *address, char *text, size_t n);
 void kit_memory_free(kit_memory *m);
 bool kit_bands_whole(const kit_memory *m);
 
