@@ -13,7 +13,7 @@ static const char usage[] =
   "  tg tune FILE.tg [name=value ...]   search the schedule that makes it fastest here\n"
   "  tg store list|verify|export|import    the choices that tg tune has kept\n"
   "  tg bench lower|kernels|launch      how fast tg is, against the machine's limits and its peers\n"
-  "  tg replay                          compare the code generated for the corpus with the hashes checked in\n"
+  "  tg replay                          compare generated code with the hashes checked in\n"
   "\n"
   "tg COMMAND --help tells more. Exit code: 0 well, 1 the kernel or the check is wrong, 2 wrong usage, 3 tg or the machine is broken.\n";
 
