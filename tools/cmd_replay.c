@@ -201,7 +201,7 @@ static void run(const replay *r, results *all, int workers) {
 
 static const char *difference(const line *l, const result *now) {
   bool was = *l->linear && strncmp(l->linear, "refused", 7), is = strncmp(now->linear, "refused", 7);
-  if (!*l->linear) return "has no hashes yet";
+  if (!*l->linear || !strcmp(l->linear, "-")) return "has no hashes yet";
   if (was != is) return is ? "is accepted now" : "is refused now";
   if (strcmp(l->linear, now->linear)) return is ? "linear form differs" : "is refused for another reason";
   if (strcmp(l->version, tg_jit_llvm_version()) || !strcmp(l->object, now->object)) return NULL;
