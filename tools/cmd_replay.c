@@ -16,6 +16,7 @@
 
 static const char usage[] =
   "tg replay LIST|FOLDER [--case TEXT] [--update] [--workers N] [--json] | tg replay gemm\n"
+  "tg replay draw FILE.tg [--target ROW] [--kernel NAME] [--seed N] [--candidates N]\n"
   "\n"
   "A LIST has lines: SUBJECT TARGET LINEAR LLVM OBJECT [name=value ...] [| word; word ...]; a FOLDER has lists, *.txt.\n"
   "  SUBJECT   PROGRAM.tg or FAMILY.tg:KERNEL, from the list's own folder, with these parameters, scheduled by the heuristic or,\n"
@@ -26,6 +27,7 @@ static const char usage[] =
   "  --case    only lines that contain the text\n"
   "  --workers processes (as many as cores, 8 at most)\n"
   "  gemm      prints the names of descriptors and sketches\n"
+  "  draw      prints lines of words drawn at random that are accepted (x86-64-v3), N for each kernel of the file (1)\n"
   "Exit codes: 0, 1 for a difference, 2 for a wrong command line, 3 for a line that cannot be read or a fault of tg.\n";
 
 enum { HASH = 40, BINDINGS = 12, TEXT = 400 };
@@ -251,15 +253,25 @@ static int compare(const replay *r, const results *all, const tool_args *a) {
   return wrong || !written ? TOOL_BROKEN : changed && !a->update ? TOOL_WRONG : TOOL_OK;
 }
 
+static int draw(const tool_args *a) {
+  char *text = tool_read(a->file, NULL);
+  if (!text) return fprintf(stderr, "tg: %s: %s\n", a->file, strerror(errno)), TOOL_WRONG;
+  bool good = replay_draw(a->file, text, a->target ? a->target : "x86-64-v3", a->kernel, (uint64_t)a->seed, a->candidates > 0 ? a->candidates : 1);
+  free(text);
+  return good ? TOOL_OK : TOOL_WRONG;
+}
+
 int cmd_replay(int argc, char **argv) {
   enum { MOST = 8 };
   tool_args a;
   replay r = {0};
-  if (!tool_parse(argc, argv, &a, usage)) return TOOL_USAGE;
+  bool drawing = argc && !strcmp(argv[0], "draw");
+  if (!tool_parse(argc - drawing, argv + drawing, &a, usage)) return TOOL_USAGE;
   if (a.help || !a.file) {
     fputs(usage, a.help ? stdout : stderr);
     return a.help ? TOOL_OK : TOOL_USAGE;
   }
+  if (drawing) return draw(&a);
   if (!strcmp(a.file, "gemm")) return replay_gemm_list(), TOOL_OK;
   if (!read_all(&r, a.file)) return TOOL_BROKEN;
   r.only = a.cases;

@@ -31,4 +31,7 @@ void replay_gemm_list(void);                               /* prints the names *
 /* replay_front.c. name: as in sNTab:16x128x1024, s or d, transposes, - or a and b (alpha, beta), m, n, k. */
 enum { REPLAY_THREADS = 4 };                               /* of plans of both kinds */
 bool replay_front(replay_code *r, const char *name);
+
+/* replay_draw.c. Prints lines of accepted words, so many for each kernel of the text, or for the one named; false, and it says why. */
+bool replay_draw(const char *file, const char *text, const char *target, const char *kernel, uint64_t seed, int lists);
 #endif
