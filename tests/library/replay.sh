@@ -13,6 +13,13 @@ listed() {   # program, list, targets
 }
 for f in tests/corpus/*.tg; do listed "../${f#tests/}" corpus.txt "x86-64-v3 x86-64-v4 armv8-a neoverse-v1 sm_80 gfx1100 gfx90a"; done
 for f in examples/*.tg; do listed "../../$f" corpus.txt "x86-64-v3 x86-64-v4 armv8-a neoverse-v1 sm_80 gfx1100 gfx90a"; done
+for f in tests/polybench/*.tg; do listed "../${f#tests/}" polybench.txt "x86-64-v3 x86-64-v4"; done
+for name in $("${BUILD:-build}/tg" replay gemm); do listed "$name" gemm.txt "x86-64-v3 sapphirerapids znver5"; done
+reached=$(grep -v refused tests/replay/gemm.txt | sed -n 's/^gemm:[^: ]*:\([^ ]*\) .*/\1/p' | sort -u)
+for sketch in $("${BUILD:-build}/tg" replay gemm | sed -n 's/^gemm:[^: ]*:\([^ ]*\)$/\1/p' | sort -u); do
+  if echo "$reached" | grep -qx "$sketch"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "no descriptor reaches $sketch"; fi
+done
+if grep '^[^#].* | ' tests/replay/schedules.txt | grep -q ' refused:'; then failed=$((failed + 1)); echo "a schedule in tests/replay/schedules.txt is refused"; fi
 out=$("${BUILD:-build}/tg" replay tests/replay 2>&1)
 status=$?
 line=$(echo "$out" | tail -n 1)
