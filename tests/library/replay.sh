@@ -1,16 +1,26 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The code that the corpus compiles to, against the hashes of tests/replay.txt: a refactor shows no difference, and a change of code is
-# declared by new hashes (docs/testing.md). Every program of the corpus must be in the list.
+# Generated code against the hashes of tests/replay: a refactor shows no difference, and a change of code is declared by new hashes
+# (docs/testing.md). Every program of the corpus must be in the list, for each of its targets, and so must every example and every kernel of PolyBench.
 set -u
 cd "$(dirname "$0")/../.."
 passed=0 failed=0
-for f in tests/corpus/*.tg examples/*.tg; do
-  name=${f#tests/}
-  [ "$name" = "$f" ] && name=../$f
-  if grep -q "^$name " tests/replay.txt; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "$f is not in tests/replay.txt"; fi
+listed() {   # program, list, targets
+  for target in $3; do
+    if grep -q "^$1 $target [^ ]* [^ ]* [^ ]" "tests/replay/$2"; then passed=$((passed + 1))
+    else failed=$((failed + 1)); echo "$1 for $target is not in tests/replay/$2"; fi
+  done
+}
+for f in tests/corpus/*.tg; do listed "../${f#tests/}" corpus.txt "x86-64-v3 x86-64-v4 armv8-a neoverse-v1 sm_80 gfx1100 gfx90a"; done
+for f in examples/*.tg; do listed "../../$f" corpus.txt "x86-64-v3 x86-64-v4 armv8-a neoverse-v1 sm_80 gfx1100 gfx90a"; done
+for f in tests/polybench/*.tg; do listed "../${f#tests/}" polybench.txt "x86-64-v3 x86-64-v4"; done
+for name in $("${BUILD:-build}/tg" replay gemm); do listed "$name" gemm.txt "x86-64-v3 sapphirerapids znver5"; done
+reached=$(grep -v refused tests/replay/gemm.txt | sed -n 's/^gemm:[^: ]*:\([^ ]*\) .*/\1/p' | sort -u)
+for sketch in $("${BUILD:-build}/tg" replay gemm | sed -n 's/^gemm:[^: ]*:\([^ ]*\)$/\1/p' | sort -u); do
+  if echo "$reached" | grep -qx "$sketch"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "no descriptor reaches $sketch"; fi
 done
-out=$("${BUILD:-build}/tg" replay tests/replay.txt 2>&1)
+if grep '^[^#].* | ' tests/replay/schedules.txt | grep -q ' refused:'; then failed=$((failed + 1)); echo "a schedule in tests/replay/schedules.txt is refused"; fi
+out=$("${BUILD:-build}/tg" replay tests/replay 2>&1)
 status=$?
 line=$(echo "$out" | tail -n 1)
 same=${line%% *}
@@ -20,7 +30,7 @@ case $line in
 esac
 if [ "$status" != 0 ]; then
   echo "$out"
-  n=$(echo "$line" | sed -n 's/.*the same, \([0-9]*\) changed, \([0-9]*\) do.*/\1 + \2/p')
+  n=$(echo "$line" | sed -n 's/.*the same, \([0-9]*\) changed, \([0-9]*\) broken.*/\1 + \2/p')
   failed=$((failed + ${n:-1}))
 fi
 echo "$passed passed, $failed failed"
