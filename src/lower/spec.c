@@ -3,6 +3,7 @@
  * inside the printed program, as an internal error: whatever the author wrote, it is our bug. */
 #include "dsl/functions.h"
 #include "dsl/text.h"
+#include "lower/spec.h"
 #include "lower/sweep.h"
 #include "target/matrix.h"
 
@@ -295,7 +296,15 @@ static void check_statement(state *s, const tg_uop *u) {
   }
 }
 
-void tg_verify(tg_job *j, const tg_uop *sink, const char *stage) {
+static void check_order(state *s, const tg_uop *sink, tg_authored *author) {
+  if (author && author->held == sink && s->rank != SCHEDULE && s->rank != EXPANDED && s->rank != LINEAR) return;   /* these change what is looked for */
+  tg_order_faults found;
+  tg_find_order_faults(s->j, sink, s->stage, author, &found);
+  for (uint32_t i = 0; i < found.n; i++) complain(s, found.at[i], "%s", found.text[i]);
+  if (author && !found.n) author->held = sink;
+}
+
+void tg_verify(tg_job *j, const tg_uop *sink, const char *stage, tg_authored *author) {
   uint32_t n = j->uops.n;
   state s = {.j = j, .stage = stage, .rank = AUTHOR, .out = tg_str_new(&j->env), .scope = tg_new(&j->env, uint32_t, n), .lists = 1,
              .current = tg_new(&j->env, const tg_uop *, j->buffers.n + 1), .range_seen = tg_new(&j->env, uint8_t, j->ranges.n + 1), .placed = tg_new(&j->env, uint32_t, n)};
@@ -313,6 +322,7 @@ void tg_verify(tg_job *j, const tg_uop *sink, const char *stage) {
   }
   if (!s.violations)
     for (uint32_t i = 0; i < sink->n; i++) check_statement(&s, sink->src[i]);
+  if (!s.violations && s.rank >= RAISE) check_order(&s, sink, author);   /* the author's own form may be wrong: pass prove says so */
   if (!s.violations) return;
   tg_str_puts(&s.out, "in\n");
   tg_print(j, &s.out, sink);
