@@ -64,7 +64,7 @@ int cmd_show(int argc, char **argv) {
   }
   tool_program p;
   if (!tool_load(&a, &p)) return TOOL_WRONG;
-  tg_context_options co = {.target = a.target, .log = complain};
+  tg_context_options co = {.target = a.target, .flags = TG_CONTEXT_VERIFY, .log = complain};
   tg_context *ctx = NULL;
   int result = TOOL_OK;
   if (tg_context_create(&co, &ctx)) {

@@ -19,13 +19,6 @@ const tg_pass tg_passes[] = {
   {0},
 };
 
-int tg_stage_index(const char *stage) {
-  if (!strcmp(stage, "author")) return 0;
-  for (int i = 0; tg_passes[i].name; i++)
-    if (!strcmp(tg_passes[i].name, stage)) return i + 1;
-  return -1;
-}
-
 /* The pass behind the present stage: a program may be lowered in several steps, or be read back at any stage. */
 static const tg_pass *first_pass(tg_job *j) {
   int i = tg_stage_index(j->stage);
@@ -36,8 +29,10 @@ static const tg_pass *first_pass(tg_job *j) {
 const tg_uop *tg_lower(tg_job *j, const tg_lowering *l, const char *until, tg_stage_fn *seen, void *user) {
   const tg_pass *p = first_pass(j);
   const tg_uop *sink = j->sink;
+  const int schedule = tg_stage_index("schedule");
+  if (l->verify && (!j->authored || tg_stage_index(j->stage) < schedule)) j->authored = tg_authored_of(j, sink, j->stage);
   if (p == tg_passes) {
-    if (l->verify) tg_verify(j, sink, "author");
+    if (l->verify) tg_verify(j, sink, "author", NULL);
     if (seen) seen(user, "author", sink);
   }
   if (until && !strcmp(until, j->stage)) return sink;
@@ -45,7 +40,8 @@ const tg_uop *tg_lower(tg_job *j, const tg_lowering *l, const char *until, tg_st
     sink = p->run(j, l, sink);
     j->sink = sink;
     j->stage = p->name;
-    if (l->verify) tg_verify(j, sink, p->name);
+    if (l->verify && p + 1 == tg_passes + schedule) tg_authored_scheduled(j, j->authored, sink, l->unjudged);
+    if (l->verify) tg_verify(j, sink, p->name, j->authored);
     if (seen) seen(user, p->name, sink);
     if (until && !strcmp(until, p->name)) return sink;
   }

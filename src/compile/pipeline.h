@@ -11,6 +11,4 @@ extern const tg_pass tg_passes[];      /* in order; ends with a NULL name */
  * seen, if given, is called with the program after each pass (and once before the first, with name "author"). */
 typedef void tg_stage_fn(void *user, const char *pass, const tg_uop *sink);
 const tg_uop *tg_lower(tg_job *j, const tg_lowering *l, const char *until, tg_stage_fn *seen, void *user);
-
-int tg_stage_index(const char *stage);   /* 0: author, 1: the first pass, ..; -1: there is none of that name */
 #endif

@@ -147,6 +147,7 @@ typedef struct tg_job {
   tg_pos refused;                               /* where the last tg_fail_at was */
   struct { const tg_uop *from, *to; const char *last; uint32_t opts; } tried;   /* what pass schedule makes of from under that list: the heuristic tries its own */
   void *trace;                                  /* rewrite trace, if one is being taken (ranges/ranges.h) */
+  struct tg_authored *authored;                 /* what lowering, if it verifies, holds later forms against (lower/spec.h) */
   struct tg_known *known;                       /* what ranges has found out about nodes */
   const tg_uop **functions;                     /* definitions parsed so far (dsl/functions.h) */
 } tg_job;

@@ -3,6 +3,7 @@
  * inside the printed program, as an internal error: whatever the author wrote, it is our bug. */
 #include "dsl/functions.h"
 #include "dsl/text.h"
+#include "lower/verify.h"
 #include "lower/sweep.h"
 #include "target/matrix.h"
 
@@ -29,6 +30,12 @@ typedef struct {
 static const char *const order[] = {"author", "prove", "raise", "schedule", "reduce", "distribute", "contract", "expand", "place", "functions", "types", "coalesce", "index", "linear"};
 enum { AUTHOR, PROVE, RAISE, SCHEDULE, REDUCED, DISTRIBUTED, CONTRACTED, EXPANDED, PLACED, FUNCTIONS, TYPES, COALESCED, INDEXED, LINEAR };
 _Static_assert(TG_COUNT(order) == LINEAR + 1, "a rank for each stage");
+
+int tg_stage_index(const char *stage) {
+  for (unsigned i = 0; i < TG_COUNT(order); i++)
+    if (!strcmp(order[i], stage)) return (int)i;
+  return -1;
+}
 
 static void TG_PRINTF(3, 4) complain(state *s, const tg_uop *u, const char *format, ...) {
   va_list ap;
@@ -296,12 +303,19 @@ static void check_statement(state *s, const tg_uop *u) {
   }
 }
 
-void tg_verify(tg_job *j, const tg_uop *sink, const char *stage) {
+static void check_order(state *s, const tg_uop *sink, tg_authored *author) {
+  if (author && author->held == sink && s->rank != SCHEDULE && s->rank != EXPANDED && s->rank != LINEAR) return;   /* these change what is looked for */
+  tg_order_faults found;
+  tg_find_order_faults(s->j, sink, s->stage, author, &found);
+  for (uint32_t i = 0; i < found.n; i++) complain(s, found.at[i], "%s", found.text[i]);
+  if (author && !found.n) author->held = sink;
+}
+
+void tg_verify(tg_job *j, const tg_uop *sink, const char *stage, tg_authored *author) {
   uint32_t n = j->uops.n;
   state s = {.j = j, .stage = stage, .rank = AUTHOR, .out = tg_str_new(&j->env), .scope = tg_new(&j->env, uint32_t, n), .lists = 1,
              .current = tg_new(&j->env, const tg_uop *, j->buffers.n + 1), .range_seen = tg_new(&j->env, uint8_t, j->ranges.n + 1), .placed = tg_new(&j->env, uint32_t, n)};
-  for (int i = 0; i < (int)TG_COUNT(order); i++)
-    if (!strcmp(order[i], stage)) s.rank = i;
+  if (tg_stage_index(stage) > AUTHOR) s.rank = tg_stage_index(stage);
   s.open[0] = 1;
   if (sink->op != TG_OP_SINK) tg_bug(&j->env, "after pass %s: the root is a %s", stage, tg_ops[sink->op].name);
   tg_sweep w = tg_sweep_of(j, sink);
@@ -314,6 +328,7 @@ void tg_verify(tg_job *j, const tg_uop *sink, const char *stage) {
   }
   if (!s.violations)
     for (uint32_t i = 0; i < sink->n; i++) check_statement(&s, sink->src[i]);
+  if (!s.violations && s.rank >= RAISE) check_order(&s, sink, author);   /* the author's own form may be wrong: pass prove says so */
   if (!s.violations) return;
   tg_str_puts(&s.out, "in\n");
   tg_print(j, &s.out, sink);

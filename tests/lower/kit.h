@@ -169,12 +169,12 @@ static inline void kit_case_run(void *arg) {
   size_t i = 0;
   while (c->first && strcmp(kit_passes[i].name, c->first)) i++;
   c->at = i ? kit_passes[i - 1].name : "schedule";
-  tg_verify(j, p, c->at);
+  tg_verify(j, p, c->at, NULL);
   kit_memory in = kit_fill(p, c->params), want = kit_run(p, &in, c->params);
   for (; i < TG_COUNT(kit_passes); i++) {
     c->at = kit_passes[i].name;
     p = kit_passes[i].run(j, &kit_lowering, p);
-    tg_verify(j, p, kit_passes[i].name);
+    tg_verify(j, p, kit_passes[i].name, NULL);
     CHECK(tg_versioned(j, tg_plain(j, p)) == p, "%s after %s: versions do not agree with the order of statements", c->name, c->at);
     kit_print_and_parse(c->name, c->at, p);
     kit_memory got = kit_run(p, &in, c->params);

@@ -173,7 +173,7 @@ static void work(void *p) {
   }
   x->applied = j->opts.n;
   const tg_uop *after = tg_pass_schedule(j, &l, raised);
-  tg_verify(j, after, "schedule");
+  tg_verify(j, after, "schedule", NULL);
   tg_str out = tg_str_new(&j->env);
   if (getenv("TG_SHOW"))
     for (uint32_t i = 0; i < j->opts.n; i++) fprintf(stderr, "  %s\n", j->opts.data[i].text);

@@ -5,7 +5,7 @@
 ; fault: has __extendhfsf2@PLT
 ; fault: has __truncsfhf2@PLT
 ; seen: 19 fault, 22 fault
-; around: src/jit/object.c tg_object_undefined, src/lower/types.c tg_pass_types, src/lower/functions.c tg_pass_functions
+; around: src/code/object.c tg_object_undefined, src/lower/types.c tg_pass_types, src/lower/functions.c tg_pass_functions
 
 declare float @llvm.fma.f32(float, float, float)
 declare float @llvm.exp2.f32(float)
