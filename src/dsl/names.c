@@ -39,12 +39,17 @@ tg_name *tg_name_find(tg_builder *b, const char *symbol) {
   return NULL;
 }
 
-tg_name *tg_name_add(tg_builder *b, const char *symbol, tg_name_kind kind, tg_pos pos) {
-  tg_job *j = b->job;
+const char *tg_name_refused(const char *symbol) {
   static const char *const reserved[] = {"inf", "nan", "true", "false", "if", "else", "let", "do", "atomic", "stream"};
   for (unsigned i = 0; i < TG_COUNT(reserved); i++)
-    if (!strcmp(symbol, reserved[i])) tg_fail_at(j, pos, "'%s' is a word of the language", symbol);
-  if (tg_type_of_word(symbol, strlen(symbol)) != TG_TYPE__COUNT) tg_fail_at(j, pos, "'%s' is the name of a type", symbol);
+    if (!strcmp(symbol, reserved[i])) return "is a word of the language";
+  return tg_type_of_word(symbol, strlen(symbol)) != TG_TYPE__COUNT ? "is the name of a type" : NULL;
+}
+
+tg_name *tg_name_add(tg_builder *b, const char *symbol, tg_name_kind kind, tg_pos pos) {
+  tg_job *j = b->job;
+  const char *refused = tg_name_refused(symbol);
+  if (refused) tg_fail_at(j, pos, "'%s' %s", symbol, refused);
   tg_name *old = tg_name_find(b, symbol);
   if (old) {
     if (old->pos.line > 0) tg_fail_at(j, pos, "'%s' is in scope already, since line %d", symbol, old->pos.line);

@@ -32,10 +32,19 @@ static void add_constant(tg_builder *b, const char *name, int64_t value, tg_pos 
   j->constants.data[j->constants.n++].value = value;
 }
 
+/* Whoever mistyped a name has bound another. */
+static TG_NORETURN void fail_unbound(tg_parser *p, const tg_token *t, const char *name) {
+  enum { MOST = 8 };
+  tg_str bound = tg_str_new(&p->j->env);
+  for (uint32_t i = 0; i < p->b->n && i < MOST; i++) tg_str_printf(&bound, "%s%s", i ? ", " : "\nbound: ", p->b->bindings[i].name);
+  if (p->b->n > MOST) tg_str_printf(&bound, ", ..");
+  FAIL(p, t, "the parameter '%s' has no value\nbind it: %s=512, or a run-time value: %s=1..4096%s", name, name, name, bound.data ? bound.data : "");
+}
+
 static void add_parameter(tg_parser *p, const tg_token *t, const char *name, tg_param given, bool has) {
   tg_job *j = p->j;
   const tg_binding *bound = tg_binding_find(p->b, name);
-  if (!bound && !has) FAIL(p, t, "the parameter '%s' has no value\nbind it: %s=512, or a run-time value: %s=1..4096", name, name, name);
+  if (!bound && !has) fail_unbound(p, t, name);
   tg_param a = has && !bound ? given : (tg_param){.lo = bound->lo, .hi = bound->hi, .multiple = bound->multiple};
   if (a.multiple < 0) FAIL(p, t, "'%s' is bound to multiples of %lld; a multiple is 1 or more", name, (long long)a.multiple);
   if (!a.multiple) a.multiple = 1;

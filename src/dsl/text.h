@@ -32,6 +32,9 @@ const char *tg_brief_text(tg_job *j, const char *text);
 /* The word that was most likely meant, or NULL if none is near. words ends with NULL. */
 const char *tg_nearest(const char *name, const char *const *words);
 
+/* Why nothing can have this name, as the end of a sentence that it begins; NULL: it can. */
+const char *tg_name_refused(const char *symbol);
+
 /* Parses an expression over leaves given by name (DEFINEs are buffers): for definitions of functions, rules and tests. An unknown
  * name is an error. Literals take the type of what they meet; nothing is implied, as behind `stage`. */
 const tg_uop *tg_parse_expr(tg_job *j, const char *text, uint32_t n, const char *const *names, const tg_uop *const *values);

@@ -427,7 +427,7 @@ static void raise_list(raising *r, const tg_uop *const *from, uint32_t n, statem
 }
 
 static const tg_uop *end_of(tg_job *j, const tg_uop *old, const statements *list) {
-  if (list->n == old->n - 1 && !memcmp(list->data, old->src + 1, list->n * sizeof *list->data)) return old;
+  if (list->n == old->n - 1 && (!list->n || !memcmp(list->data, old->src + 1, list->n * sizeof *list->data))) return old;   /* a range without statements has no list */
   const tg_uop *end = tg_end(j, old->src[0], list->n, list->data);
   tg_set_pos(j, end, tg_get_pos(j, old));
   return end;

@@ -45,9 +45,11 @@ static const char *name(scan *s, const char *what) {
   return v;
 }
 
-/* A new name: '#' and a number say which of several of one. */
+/* A new name: '#' and a number say which of several of one. What is printed with it is read again, so it is one that the language takes. */
 static const char *new_name(scan *s, const char *what) {
-  if (s->n && memchr(s->token, '#', s->n)) bad(s, what);
+  const char *symbol = s->n ? tg_symbol(s->j, s->token, s->n) : "", *refused = tg_name_refused(symbol);
+  if (refused) bad(s, tg_format(&s->j->env, "%s ('%s' %s)", what, symbol, refused));
+  if (strchr(symbol, '#') || *symbol == '.' || strstr(symbol, "..") || (s->n && symbol[s->n - 1] == '.')) bad(s, what);
   return name(s, what);
 }
 

@@ -3,6 +3,7 @@
 # api_locale in a German and in two Turkish locales, one of them of a byte for each letter, which are made here. Where the system lacks what they are made of it says so.
 set -u
 cd "$(dirname "$0")/../.."
+. tests/folder.sh
 t=$(mktemp -d) || exit 1
 trap 'rm -rf "$t"' EXIT INT TERM
 names=

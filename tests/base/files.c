@@ -15,9 +15,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "base/base.h"
-#include "test.h"
+#include "../folder.h"
+#include "../test.h"
 
-static char home[] = "/tmp/tg-files-XXXXXX", ours[64], open_to_all[64], link_to[64], file[80];
+static char home[TEST_PATH] = "tg-files-XXXXXX", ours[TEST_PATH + 16], open_to_all[TEST_PATH + 16], link_to[TEST_PATH + 16], file[TEST_PATH + 32];
 
 typedef struct { tg_env *env; const char *folder, *name; bool root; char *text; } reading;
 
@@ -46,7 +47,7 @@ static int count_descriptors(void) {
 }
 
 static void test_trust(tg_env *env) {
-  char other[100];
+  char other[TEST_PATH + 32];
   CHECK(!tg_write_private(ours, "entry", "ours", 4) && reads(env, ours, "ours"), "written and read");
   CHECK(!tg_write_private(ours, "entry", "again", 5) && reads(env, ours, "again"), "written over");
   CHECK(!chmod(file, 0622) && reads(env, ours, NULL) && !chmod(file, 0604) && reads(env, ours, "again"), "a file that others may write, read");
@@ -79,7 +80,7 @@ static void test_trust(tg_env *env) {
 static atomic_bool done;
 
 static void *exchange(void *user) {
-  char aside[80];
+  char aside[TEST_PATH + 16];
   (void)user;
   snprintf(aside, sizeof aside, "%s/aside", home);
   while (!atomic_load(&done)) {
@@ -157,9 +158,9 @@ static void test_memory(void) {
 
 int main(void) {
   tg_env env;
-  char command[64];
+  char command[TEST_PATH + 16];
   tg_env_init(&env, NULL);
-  CHECK(mkdtemp(home) != NULL && !chmod(home, 0755), "a folder");
+  CHECK(test_folder(home) != NULL && !chmod(home, 0755), "a folder");
   snprintf(ours, sizeof ours, "%s/ours", home), snprintf(open_to_all, sizeof open_to_all, "%s/theirs", home);
   snprintf(link_to, sizeof link_to, "%s/link", home), snprintf(file, sizeof file, "%s/entry", ours);
   test_trust(&env);

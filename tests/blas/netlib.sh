@@ -4,6 +4,7 @@
 # N up to 65. That the front is what they call is read from the dynamic linker.
 set -u
 cd "$(dirname "$0")/../.."
+. tests/folder.sh
 passed=0 failed=0
 ok() { passed=$((passed + 1)); }
 wrong() { failed=$((failed + 1)); echo "$*"; }

@@ -5,6 +5,7 @@
 # the library below. Where there is no NumPy, only what the front exports is checked: tg needs no Python.
 set -u
 cd "$(dirname "$0")/../.."
+. tests/folder.sh
 passed=0 failed=0
 ok() { passed=$((passed + 1)); }
 wrong() { failed=$((failed + 1)); echo "$*"; }

@@ -247,6 +247,46 @@ static void alone(void) {
   CHECK(!product_is_wrong((sgemm *)find("sgemm_"), 20, 30, 40), "plain loops, where nothing is below");
 }
 
+/* ---- what is told ---- */
+
+/* What a process that computes three products, one of them with a wrong argument, has written to stderr at its end. */
+static void hear(const char *wish, char *text, size_t bytes) {
+  char path[4200];
+  int status = 1;
+  snprintf(path, sizeof path, "%s/told", folder);
+  fflush(NULL);
+  pid_t child = fork();
+  if (!child) {
+    if (wish) setenv("TG_BLAS_VERBOSE", wish, 1);
+    else unsetenv("TG_BLAS_VERBOSE");
+    if (!freopen(path, "w", stderr)) _exit(1);
+    sgemm *f = (sgemm *)find("sgemm_");
+    const int less = -1, two = 2;
+    const float one = 1, x[4] = {1, 2, 3, 4};
+    float y[4];
+    int wrong = product_is_wrong(f, 20, 30, 40) + product_is_wrong(f, 21, 31, 41);
+    f("N", "N", &less, &two, &two, &one, x, &two, x, &two, &one, y, &two);
+    exit(wrong != 0);   /* the library's last word comes at the end of a process */
+  }
+  waitpid(child, &status, 0);
+  FILE *f = fopen(path, "r");
+  size_t n = f ? fread(text, 1, bytes - 1, f) : 0;
+  text[n] = 0;
+  if (f) fclose(f);
+  CHECK(!status && f, "status %d", status);
+}
+
+static void what_is_told(void) {
+  static const char *const quiet[] = {NULL, "", "0"}, *const lines[] = {"libtg_blas.so is loaded; ", "sgemm_, called by ", ": first NN 20 x 30 x 40, computed by tg; below is nothing\n", "] sgemm_: 3 calls, 2 computed by tg\n"};
+  char text[8000];
+  for (unsigned i = 0; i < sizeof quiet / sizeof *quiet; i++) {
+    hear(quiet[i], text, sizeof text);
+    CHECK(!*text, "TG_BLAS_VERBOSE %s: %s", quiet[i] ? quiet[i] : "unset", text);
+  }
+  hear("1", text, sizeof text);
+  for (unsigned i = 0; i < sizeof lines / sizeof *lines; i++) CHECK(strstr(text, lines[i]) != NULL, "'%s' is not in: %s", lines[i], text);
+}
+
 /* ---- exceptions ---- */
 
 static const int lengths[] = {1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 18, 31, 33, 48, 63, 65, 100, 120};
@@ -383,7 +423,7 @@ static void a_trap_springs(void) {
 static const struct { const char *what; void (*run)(void); } cases[] = {
   {"opened and closed", open_and_close}, {"64 KiB of stack", small_stack}, {"16 KiB of stack", smallest_stack},
   {"no file may grow", no_file_may_grow}, {"names", names}, {"integers of 64 bits", wide_integers},
-  {"without a compiler", alone}, {"flags", flags}, {"flags of before", flags_stay},
+  {"without a compiler", alone}, {"what is told", what_is_told}, {"flags", flags}, {"flags of before", flags_stay},
   {"traps", traps_are_for_what_is_true}, {"a trap", a_trap_springs},
 };
 

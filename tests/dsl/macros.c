@@ -177,7 +177,7 @@ static const struct { const tg_kernel_def *def; int line, column; const char *me
   {&bad_if_break, 3, 11, "the scope of this if is left by break, return or goto\n    tg_if(M < 2) {\n          ^~~~~"},
   {&bad_if_in_one, 2, 9, "the scope of this if is left by break, return or goto\n    tg_if(M < 3) { tg_if(M < 2) { break; } }\n          ^~~~~"},
   {&bad_constant, 2, 28, "tg_c(M): no constant; its value is known when the kernel runs\n    for (int n = 0; n < tg_c(M); n++) tg(C[0] = 1);\n                             ^"},
-  {&bad_parameter, 0, 29, "the parameter 'Q' has no value\n    TG_KERNEL(bad_parameter, M, Q) {\n                                ^\n    bind it: Q=512, or a run-time value: Q=1..4096"},
+  {&bad_parameter, 0, 29, "the parameter 'Q' has no value\n    TG_KERNEL(bad_parameter, M, Q) {\n                                ^\n    bind it: Q=512, or a run-time value: Q=1..4096\n    bound: M"},
   {&bad_twice, 1, 10, "'C' is in scope already, since line"},
   {&bad_let, 3, 28, "u is no integer, and i32 is expected"},
   {&bad_proc, -3, 30, "'C' is not seen here: functions and procs see their arguments, parameters and knobs only"},

@@ -4,6 +4,7 @@
 #   sh tests/examples/run.sh [BUILD]       BUILD: build
 set -u
 cd "$(dirname "$0")/../.."
+. tests/folder.sh
 build=${1:-build} passed=0 failed=0
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT

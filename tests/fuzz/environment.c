@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The BLAS front under drawn environments: each turn is a process with TG_BLAS_*, OMP_NUM_THREADS, HOME and XDG_CACHE_HOME set to numbers,
  * words, bytes, folders good and bad, with limits, with a cache whose entries are damaged, links, pipes. Every product must be right and nothing may crash or hang.
- *   fuzz_environment [--seconds S] [--seed N] [COUNT]     default 120 turns, seed 1; with --seconds as many as there is time for */
+ *   fuzz_environment [--seconds S] [--seed N] [--from T] [COUNT]     default 120 turns, seed 1, from turn 0; with --seconds as many as there is time for */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -36,13 +36,14 @@ static const char *in_home(const char *name) {
 
 /* ---- places ---- */
 
-static void copy_entries(const char *to, bool damaged) {
-  char from[600], path[600];
+static void copy_entries(const char *folder, bool damaged) {
+  char good[256], to[256], from[600], path[600];
   static char bytes[1 << 18];
-  DIR *d = opendir(in_home("good"));
+  snprintf(good, sizeof good, "%s/good", home), snprintf(to, sizeof to, "%s/%s", home, folder);   /* in_home keeps the last few only */
+  DIR *d = opendir(good);
   for (struct dirent *e; d && (e = readdir(d));) {
     if (!strstr(e->d_name, ".tgo") || (damaged && !draw(4))) continue;
-    snprintf(from, sizeof from, "%s/%s", in_home("good"), e->d_name), snprintf(path, sizeof path, "%s/%s", to, e->d_name);
+    snprintf(from, sizeof from, "%s/%s", good, e->d_name), snprintf(path, sizeof path, "%s/%s", to, e->d_name);
     unlink(path);
     int how = damaged ? (int)draw(6) : 0, in = open(from, O_RDONLY);
     ssize_t n = in < 0 ? 0 : read(in, bytes, sizeof bytes);
@@ -70,10 +71,10 @@ static const char *draw_place(void) {
   case 4: return in_home("dangling");
   case 5: return in_home("link");
   case 6: chmod(in_home("read only"), 0500); return in_home("read only");
-  case 7: copy_entries(in_home("open"), false), chmod(in_home("open"), 0777); return in_home("open");
-  case 8: copy_entries(in_home("damaged"), true); return in_home("damaged");
+  case 7: copy_entries("open", false), chmod(in_home("open"), 0777); return in_home("open");
+  case 8: copy_entries("damaged", true); return in_home("damaged");
   case 9: return "relative/../relative";
-  case 10: copy_entries(in_home("another's"), false); return chown(in_home("another's"), 65534, 65534) ? "" : in_home("another's");
+  case 10: copy_entries("another's", false); return chown(in_home("another's"), 65534, 65534) ? "" : in_home("another's");
   default: return "/proc/self/fd";
   }
 }
@@ -194,11 +195,12 @@ static void make_places(void) {
 
 int main(int n, char **arguments) {
   double seconds = 0, end;
-  uint64_t seed = 1, turns = 0, count = 120, crashed = 0;
+  uint64_t seed = 1, from = 0, turns = 0, count = 120, crashed = 0;
   char here[3000] = {0}, command[300];
   for (int i = 1; i < n; i++) {
     if (!strcmp(arguments[i], "--seconds") && i + 1 < n) seconds = strtod(arguments[++i], NULL);
     else if (!strcmp(arguments[i], "--seed") && i + 1 < n) seed = strtoull(arguments[++i], NULL, 10);
+    else if (!strcmp(arguments[i], "--from") && i + 1 < n) from = strtoull(arguments[++i], NULL, 10);
     else count = strtoull(arguments[i], NULL, 10);
   }
   if (readlink("/proc/self/exe", here, sizeof here - 1) < 0 || !strrchr(here, '/')) return 1;
@@ -208,10 +210,10 @@ int main(int n, char **arguments) {
   make_places();
   CHECK(!run_turn(seed, true), "no environment to speak of");
   for (end = now() + seconds; seconds > 0 ? now() < end : turns < count; turns++) {
-    uint64_t s = seed * 1000003 + turns;
+    uint64_t s = seed * 1000003 + from + turns;
     int status = run_turn(s, false);
     if (!WIFEXITED(status) || WEXITSTATUS(status)) crashed++;
-    CHECK(WIFEXITED(status) && !WEXITSTATUS(status), "turn %llu of seed %llu: signal %d, status %d", (unsigned long long)turns, (unsigned long long)seed, WIFSIGNALED(status) ? WTERMSIG(status) : 0, WEXITSTATUS(status));
+    CHECK(WIFEXITED(status) && !WEXITSTATUS(status), "turn %llu of seed %llu: signal %d, status %d", (unsigned long long)(from + turns), (unsigned long long)seed, WIFSIGNALED(status) ? WTERMSIG(status) : 0, WEXITSTATUS(status));
   }
   printf("%llu environments, %llu wrong or crashed\n", (unsigned long long)turns, (unsigned long long)crashed);
   snprintf(command, sizeof command, "chmod -R u+rwX %s; rm -rf %s", home, home);

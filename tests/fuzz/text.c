@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include "../folder.h"
 #include "../test.h"
 #include "dsl/text.h"
 #include "schedule/schedule.h"
@@ -158,7 +159,7 @@ static void add_words(const text *t, char *out, size_t size) {
 
 /* ---- one text ---- */
 
-static char current[256];
+static char current[TEST_PATH];
 static const char *telling;
 
 static void too_long(int signal_number) {
@@ -291,8 +292,8 @@ int main(int argc, char **argv) {
   bool given = programs_n > 0;
   for (unsigned i = 0; !given && i < TG_COUNT(folders); i++) add_folder(folders[i]);
   CHECK(programs_n > 0, "no programs");
-  const char *tmp = getenv("TMPDIR");
-  snprintf(current, sizeof current, "%.200s/fuzz-text-%ld.tg", tmp ? tmp : "/tmp", (long)getpid());
+  snprintf(current, sizeof current, "fuzz-text-%ld.tg", (long)getpid());
+  test_place(current);
   signal(SIGALRM, too_long);
   totals sum = {0};
   uint64_t number = 0;

@@ -4,6 +4,7 @@
 # C++; and a program that links libtg.a alone has no LLVM in it and runs a kernel from the cache.
 set -u
 cd "$(dirname "$0")/../.."
+. tests/folder.sh
 passed=0 failed=0
 ok() { passed=$((passed + 1)); }
 wrong() { failed=$((failed + 1)); echo "$*"; }

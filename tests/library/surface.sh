@@ -4,6 +4,7 @@
 # C11 and C++17, pedantic, with gcc and clang, and the objects call nothing that prints or ends the program.
 set -u
 cd "$(dirname "$0")/../.."
+. tests/folder.sh
 passed=0 failed=0
 ok() { passed=$((passed + 1)); }
 wrong() { failed=$((failed + 1)); echo "$*"; }

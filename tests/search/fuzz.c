@@ -4,12 +4,13 @@
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <unistd.h>
+#include "../folder.h"
 #include "../test.h"
 #include "search/search.h"
 #include "store/store.h"
 
 enum { MOST = 1 << 14 };
-typedef struct { tg_env env; uint64_t state; char *data; size_t n; char path[64]; long tried, taken; } fuzz;
+typedef struct { tg_env env; uint64_t state; char *data; size_t n; char path[TEST_PATH]; long tried, taken; } fuzz;
 
 static uint64_t draw(fuzz *f) {
   uint64_t z = f->state += 0x9E3779B97F4A7C15u;
@@ -167,10 +168,11 @@ static void run(void *arg) {
 }
 
 int main(int argc, char **argv) {
-  static fuzz f = {.path = "/tmp/tg-fuzz-XXXXXX"};
+  static fuzz f = {.path = "tg-fuzz-XXXXXX"};
   static char data[MOST];
   double seconds = argc > 1 ? atof(argv[1]) : 2, end = tg_now() + seconds;
   uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+  test_place(f.path);
   int fd = mkstemp(f.path);
   f.data = data, f.state = seed;
   CHECK(fd >= 0, "a file");

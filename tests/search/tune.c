@@ -144,12 +144,12 @@ static int is_tuned(const char *folder, int threads, uint32_t flags) {
 
 /* Tuned in a context of three threads for launches on one, as launches are unless they say: found by contexts of three and of one, with no flag; others are told. */
 static void test_found(void) {
-  char folder[] = "/tmp/tg-found-XXXXXX";
+  char folder[TEST_PATH] = "tg-found-XXXXXX";
   tg_context *c = NULL;
   const tg_kernel_def *defs[] = {&product};
   tg_tune_options o = {.bindings = sizes, .bindings_n = 3, .seconds = PATIENCE, .candidates = 8, .threads = 1, .worker = modelled, .workers = 2, .flags = TG_TUNE_KNOBS_ONLY};
   tg_tune_result *r = NULL;
-  CHECK(mkdtemp(folder) && tg_context_create(&(tg_context_options){.target = test_target(), .tuned = folder, .threads = 3}, &c) == TG_OK, "a context");
+  CHECK(test_folder(folder) && tg_context_create(&(tg_context_options){.target = test_target(), .tuned = folder, .threads = 3}, &c) == TG_OK, "a context");
   CHECK(tg_tune(c, defs, 1, &o, &r) == TG_OK && r->kept && r->file && !strncmp(r->file, folder, strlen(folder)) && !access(r->file, R_OK), "%s", tg_error_message(c));
   tg_tune_result_free(r);
   tg_context_free(c);
@@ -167,9 +167,9 @@ static void test_found(void) {
 
 /* The folder of a search that was killed goes with the next; one that somebody has locked stays, and so does what only looks like one. */
 static void test_left_behind(void) {
-  char base[] = "/tmp/tg-base-XXXXXX", path[3][64], file[80];
+  char base[TEST_PATH] = "tg-base-XXXXXX", path[3][TEST_PATH + 32], file[TEST_PATH + 48];
   static const char *const names[] = {"tg-tune-killed", "tg-tune-living", "tg-tune-of-others"};
-  CHECK(mkdtemp(base) != NULL, "a folder");
+  CHECK(test_folder(base) != NULL, "a folder");
   for (int i = 0; i < 3; i++) {
     snprintf(path[i], sizeof path[i], "%s/%s", base, names[i]);
     CHECK(!mkdir(path[i], 0700), "a folder");
@@ -242,6 +242,25 @@ static void test_texts(void) {
   tg_context_free(c);
 }
 
+/* The operations that the rate is made of: two for each term of a sum of products, of both sums of attention, whatever lies between them. */
+static void test_operations(void) {
+  static const struct { const char *text; double products, besides; } rows[] = {
+    {"kernel product(M = 24, N = 40, K = 56) { in(A, f32, [M, K]); in(B, f32, [K, N]); out(C, f32, [M, N]); range(i, M) range(j, N) C[i,j] = sum(k : K, A[i,k] * B[k,j]); }", 2.0 * 24 * 40 * 56, 0},
+    {"kernel attention(H = 2, T = 32, D = 16) { in(q, f32, [H, T, D]); in(k, f32, [H, T, D]); in(v, f32, [H, T, D]); out(o, f32, [H, T, D]);"
+     "  range(h, H) range(i, T) { define_reg(p, f32, [T]); range(j, T) p[j] = sum(d : D, q[h,i,d] * k[h,j,d]) * 0.25; let m = max(j : T, p[j]);"
+     "  range(j, T) p[j] = exp(p[j] - m); let s = sum(j : T, p[j]); range(d, D) o[h,i,d] = sum(j : T, p[j] * v[h,j,d]) / s; } }", 4.0 * 2 * 32 * 32 * 16, 5.0 * 2 * 32 * 32 + 2.0 * 32 * 16},
+  };
+  tg_context *c = open_context(1);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    tg_tune_options o = {.seconds = PATIENCE, .candidates = 1, .flags = TG_TUNE_NOT_KEPT | TG_TUNE_KNOBS_ONLY};
+    tg_tune_result *r = NULL;
+    CHECK(tg_tune_text(c, "text", rows[i].text, &o, &r) == TG_OK, "%s", tg_error_message(c));
+    if (r) CHECK(r->flops == rows[i].products + rows[i].besides, "text %zu: %.0f operations, not %.0f and %.0f", i, r->flops, rows[i].products, rows[i].besides);
+    tg_tune_result_free(r);
+  }
+  tg_context_free(c);
+}
+
 static void test_mistakes(void) {
   tg_context *c = open_context(1), *runtime = open_context(0);
   tg_tune_options o = {.worker = worker, .seconds = 2};
@@ -301,6 +320,7 @@ int main(int argc, char **argv) {
   test_left_behind();
   test_sketches();
   test_texts();
+  test_operations();
   clean(tuned);
   clean(cache);
   return TEST_END();
