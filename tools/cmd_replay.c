@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * tg replay: code against hashes that are checked in, so that a refactor shows no difference and a change of code is declared. Each line of a list is
- * compiled by a process of several, for the target that it names, on any machine; what was refused must be refused. */
+ * tg replay: code against hashes that are checked in, so that a refactor shows no difference and a change of code is
+ * declared. Each line of a list is compiled by a process of several, for the target that it names, on any machine; what
+ * was refused must be refused. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -15,37 +16,58 @@
 #include "tool.h"
 
 static const char usage[] =
-  "tg replay LIST|FOLDER [--case TEXT] [--update] [--workers N] [--json] | tg replay gemm\n"
-  "tg replay draw FILE.tg [--target ROW] [--kernel NAME] [--seed N] [--candidates N]\n"
-  "\n"
-  "A LIST has lines: SUBJECT TARGET LINEAR LLVM OBJECT [name=value ...] [| word; word ...]; a FOLDER has lists, *.txt.\n"
-  "  SUBJECT   PROGRAM.tg or FAMILY.tg:KERNEL, from the list's own folder, with these parameters, scheduled by the heuristic or,\n"
-  "            behind a bar, by these words; gemm:DESCRIPTOR, what a plan compiles; gemm:DESCRIPTOR:SKETCH; front:CALL, the BLAS front's\n"
-  "  LINEAR    the hash of the printed linear form; or refused:WHY\n"
-  "  OBJECT    the hash of the object by that LLVM, or refused:WHY; both -: it is not looked at\n"
-  "Differences are listed. --update writes what is so now; lines may end behind TARGET, or behind '- - -' for no object.\n"
-  "  --case    only lines that contain the text\n"
-  "  --workers processes (as many as cores, 8 at most)\n"
-  "  gemm      prints the names of descriptors and sketches\n"
-  "  draw      prints lines of words drawn at random that are accepted (x86-64-v3), N for each kernel of the file (1)\n"
-  "Exit codes: 0, 1 for a difference, 2 for a wrong command line, 3 for a line that cannot be read or a fault of tg.\n";
+    "tg replay LIST|FOLDER [--case TEXT] [--update] [--workers N] [--json] | tg replay gemm\n"
+    "tg replay draw FILE.tg [--target ROW] [--kernel NAME] [--seed N] [--candidates N]\n"
+    "\n"
+    "A LIST has lines: SUBJECT TARGET LINEAR LLVM OBJECT [name=value ...] [| word; word ...]; a FOLDER has lists, "
+    "*.txt.\n"
+    "  SUBJECT   PROGRAM.tg or FAMILY.tg:KERNEL, from the list's own folder, with these parameters, scheduled by the "
+    "heuristic or,\n"
+    "            behind a bar, by these words; gemm:DESCRIPTOR, what a plan compiles; gemm:DESCRIPTOR:SKETCH; "
+    "front:CALL, the BLAS front's\n"
+    "  LINEAR    the hash of the printed linear form; or refused:WHY\n"
+    "  OBJECT    the hash of the object by that LLVM, or refused:WHY; both -: it is not looked at\n"
+    "Differences are listed. --update writes what is so now; lines may end behind TARGET, or behind '- - -' for no "
+    "object.\n"
+    "  --case    only lines that contain the text\n"
+    "  --workers processes (as many as cores, 8 at most)\n"
+    "  gemm      prints the names of descriptors and sketches\n"
+    "  draw      prints lines of words drawn at random that are accepted (x86-64-v3), N for each kernel of the file "
+    "(1)\n"
+    "Exit codes: 0, 1 for a difference, 2 for a wrong command line, 3 for a line that cannot be read or a fault of "
+    "tg.\n";
 
 enum { HASH = 40, BINDINGS = 12, TEXT = 400 };
 
 typedef struct {
-  char *text;                  /* as it stands; what follows points into a copy */
-  const char *subject, *target, *linear, *version, *object, *words;   /* subject NULL: a remark */
+  char *text; /* as it stands; what follows points into a copy */
+  const char *subject, *target, *linear, *version, *object, *words; /* subject NULL: a remark */
   tg_binding bind[BINDINGS];
   uint32_t bindings, list;
 } line;
 
-typedef struct { char *path; size_t folder; } list;   /* folder: so many characters of the path */
+typedef struct {
+  char *path;
+  size_t folder;
+} list; /* folder: so many characters of the path */
 
-typedef struct { line *line; uint32_t lines, cap; list *list; uint32_t lists; const char *only; } replay;
+typedef struct {
+  line *line;
+  uint32_t lines, cap;
+  list *list;
+  uint32_t lists;
+  const char *only;
+} replay;
 
 /* Of a line, in memory that the processes share. */
-typedef struct { bool begun, done; char linear[HASH], object[HASH], broken[TEXT], message[TEXT]; } result;
-typedef struct { uint32_t next; result of[]; } results;
+typedef struct {
+  bool begun, done;
+  char linear[HASH], object[HASH], broken[TEXT], message[TEXT];
+} result;
+typedef struct {
+  uint32_t next;
+  result of[];
+} results;
 
 static void *more(void *p, size_t n) {
   void *q = realloc(p, n);
@@ -121,10 +143,15 @@ static bool read_all(replay *r, const char *path) {
 /* ---- one line ---- */
 
 static const char *refusal(tg_status s) {
-  return s == TG_EINVAL ? "refused:invalid" : s == TG_ELIMIT ? "refused:limit" : s == TG_EBACKEND ? "refused:backend" : NULL;
+  return s == TG_EINVAL  ? "refused:invalid"
+      : s == TG_ELIMIT   ? "refused:limit"
+      : s == TG_EBACKEND ? "refused:backend"
+                         : NULL;
 }
 
-static void broken(result *out, const char *what, const char *why) { snprintf(out->broken, TEXT, "%.190s: %.190s", what, why); }
+static void broken(result *out, const char *what, const char *why) {
+  snprintf(out->broken, TEXT, "%.190s: %.190s", what, why);
+}
 
 static void add_program(const replay *r, const line *l, replay_code *code, result *out) {
   const list *from = &r->list[l->list];
@@ -137,8 +164,11 @@ static void add_program(const replay *r, const line *l, replay_code *code, resul
     broken(out, path, strerror(errno));
     return;
   }
-  tg_compile_options o = {.bindings = l->bind, .bindings_n = l->bindings, .kernel = end ? end + 4 : NULL, .opts = l->words,
-                          .flags = l->words ? TG_COMPILE_AS_WRITTEN | TG_COMPILE_OPTS_ONLY : 0};
+  tg_compile_options o = {.bindings = l->bind,
+      .bindings_n = l->bindings,
+      .kernel = end ? end + 4 : NULL,
+      .opts = l->words,
+      .flags = l->words ? TG_COMPILE_AS_WRITTEN | TG_COMPILE_OPTS_ONLY : 0};
   replay_add(code, &(tg_kernel_source){.file = path, .text = text, .options = &o});
   free(text);
 }
@@ -147,7 +177,8 @@ static void set_hashes(const replay_code *code, result *out) {
   tg_hash128 o = tg_hash_wide(code->object ? code->object : "", code->object_n);
   snprintf(out->message, TEXT, "%s", code->message);
   if (code->refused) snprintf(out->linear, HASH, "%s", refusal(code->refused));
-  else snprintf(out->linear, HASH, "%016llx", (unsigned long long)tg_hash(code->text ? code->text : "", code->text_n, 0));
+  else
+    snprintf(out->linear, HASH, "%016llx", (unsigned long long)tg_hash(code->text ? code->text : "", code->text_n, 0));
   if (code->refused || !code->objects) snprintf(out->object, HASH, "-");
   else if (code->object_refused) snprintf(out->object, HASH, "%s", refusal(code->object_refused));
   else snprintf(out->object, HASH, "%016llx%016llx", (unsigned long long)o.hi, (unsigned long long)o.lo);
@@ -155,12 +186,14 @@ static void set_hashes(const replay_code *code, result *out) {
 
 static void replay_line(const replay *r, const line *l, result *out) {
   bool gemm = !strncmp(l->subject, "gemm:", 5), front = !strncmp(l->subject, "front:", 6);
-  replay_code code = {.context = replay_context(l->target, gemm || front ? REPLAY_THREADS : 1), .objects = strcmp(l->version, "-") || !strncmp(l->linear, "refused", 7)};
+  replay_code code = {.context = replay_context(l->target, gemm || front ? REPLAY_THREADS : 1),
+      .objects = strcmp(l->version, "-") || !strncmp(l->linear, "refused", 7)};
   if (!code.context) {
     broken(out, l->target, "there is no such row");
     return;
   }
-  if (gemm ? !replay_gemm(&code, l->subject + 5) : front && !replay_front(&code, l->subject + 6)) broken(out, l->subject, "there is none of that name");
+  if (gemm ? !replay_gemm(&code, l->subject + 5) : front && !replay_front(&code, l->subject + 6))
+    broken(out, l->subject, "there is none of that name");
   if (!gemm && !front) add_program(r, l, &code, out);
   tg_status worst = code.refused ? code.refused : code.object_refused;
   if (worst && !refusal(worst)) broken(out, tg_status_name(worst), code.message);
@@ -191,10 +224,11 @@ static void run(const replay *r, results *all, int workers) {
       if (!pid) work(r, all), _exit(0);
     }
     while (wait(NULL) > 0 || errno == EINTR) {}
-    if (!all->next) work(r, all);   /* there are no processes to be had */
+    if (!all->next) work(r, all); /* there are no processes to be had */
     for (uint32_t i = 0; i < r->lines; i++) {
       left |= is_asked(r, &r->line[i]) && !all->of[i].begun;
-      if (all->of[i].begun && !all->of[i].done && !all->of[i].broken[0]) snprintf(all->of[i].broken, TEXT, "the process died");
+      if (all->of[i].begun && !all->of[i].done && !all->of[i].broken[0])
+        snprintf(all->of[i].broken, TEXT, "the process died");
     }
   }
 }
@@ -212,8 +246,12 @@ static const char *difference(const line *l, const result *now) {
 }
 
 static void say(const line *l, const char *what, const char *why, bool json) {
-  if (json) printf("{\"bench\":\"replay\",\"case\":\"%s %s\",\"metric\":\"%s\",\"value\":1,\"unit\":\"lines\"}\n", l->subject, l->target, what);
-  else printf("%s %s%s%s: %s%s%.*s\n", l->subject, l->target, l->words ? " | " : "", l->words ? l->words : "", what, *why ? ": " : "", (int)strcspn(why, "\n"), why);
+  if (json)
+    printf("{\"bench\":\"replay\",\"case\":\"%s %s\",\"metric\":\"%s\",\"value\":1,\"unit\":\"lines\"}\n", l->subject,
+        l->target, what);
+  else
+    printf("%s %s%s%s: %s%s%.*s\n", l->subject, l->target, l->words ? " | " : "", l->words ? l->words : "", what,
+        *why ? ": " : "", (int)strcspn(why, "\n"), why);
 }
 
 static void put_line(FILE *f, const line *l, const result *now) {
@@ -249,14 +287,16 @@ static int compare(const replay *r, const results *all, const tool_args *a) {
     else same++;
   }
   for (uint32_t i = 0; i < r->lists && a->update; i++) written &= write_list(r, i, all);
-  if (!a->json) printf("%d the same, %d changed, %d broken%s\n", same, changed, wrong, a->update ? "; hashes written" : "");
+  if (!a->json)
+    printf("%d the same, %d changed, %d broken%s\n", same, changed, wrong, a->update ? "; hashes written" : "");
   return wrong || !written ? TOOL_BROKEN : changed && !a->update ? TOOL_WRONG : TOOL_OK;
 }
 
 static int draw(const tool_args *a) {
   char *text = tool_read(a->file, NULL);
   if (!text) return fprintf(stderr, "tg: %s: %s\n", a->file, strerror(errno)), TOOL_WRONG;
-  bool good = replay_draw(a->file, text, a->target ? a->target : "x86-64-v3", a->kernel, (uint64_t)a->seed, a->candidates > 0 ? a->candidates : 1);
+  bool good = replay_draw(a->file, text, a->target ? a->target : "x86-64-v3", a->kernel, (uint64_t)a->seed,
+      a->candidates > 0 ? a->candidates : 1);
   free(text);
   return good ? TOOL_OK : TOOL_WRONG;
 }
@@ -277,7 +317,8 @@ int cmd_replay(int argc, char **argv) {
   r.only = a.cases;
   long cores = sysconf(_SC_NPROCESSORS_ONLN);
   int workers = a.workers > 0 ? a.workers : cores < 1 ? 1 : cores > MOST ? MOST : (int)cores;
-  results *all = mmap(NULL, sizeof *all + r.lines * sizeof *all->of, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  results *all =
+      mmap(NULL, sizeof *all + r.lines * sizeof *all->of, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (all == MAP_FAILED) return fprintf(stderr, "tg: no memory\n"), TOOL_BROKEN;
   run(&r, all, workers);
   return compare(&r, all, &a);

@@ -8,7 +8,11 @@
 #include "tool.h"
 
 tg_context *replay_context(const char *target, uint32_t threads) {
-  static struct { char target[64]; uint32_t threads; tg_context *context; } made[32];
+  static struct {
+    char target[64];
+    uint32_t threads;
+    tg_context *context;
+  } made[32];
   uint32_t i = 0;
   tg_target row;
   for (; i < TG_COUNT(made) && made[i].context; i++)
@@ -16,7 +20,7 @@ tg_context *replay_context(const char *target, uint32_t threads) {
   const tg_context_options o = {.target = target, .threads = 1, .tuned = ""};
   if (i == TG_COUNT(made) || !tg_target_row(&row, target) || tg_context_create(&o, &made[i].context)) return NULL;
   made[i].threads = threads;
-  made[i].context->target = row;   /* nothing of this machine */
+  made[i].context->target = row; /* nothing of this machine */
   if (!tg_target_is_device(&row)) made[i].context->target.threads = threads;
   snprintf(made[i].target, sizeof made[i].target, "%s", target);
   return made[i].context;
@@ -36,7 +40,11 @@ void replay_note(replay_code *r, const char *text) { append(&r->text, &r->text_n
 
 /* ---- one kernel ---- */
 
-typedef struct { tg_compilation work; replay_code *code; bool objects; } one;
+typedef struct {
+  tg_compilation work;
+  replay_code *code;
+  bool objects;
+} one;
 
 static void pass_or_compile(void *arg) {
   one *o = arg;
@@ -73,7 +81,7 @@ static tg_status attempt(replay_code *r, const tg_kernel_source *s, bool objects
 
 bool replay_add(replay_code *r, const tg_kernel_source *s) {
   tg_status status = attempt(r, s, r->objects), lowering = status;
-  if (status != TG_OK && r->objects) {   /* who refused it? */
+  if (status != TG_OK && r->objects) { /* who refused it? */
     char message[sizeof r->message];
     memcpy(message, r->message, sizeof message);
     lowering = attempt(r, s, false);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * tg replay draw: words of schedules drawn at random (tests/fuzz/words.c) over the kernels of a file, as lines for a list. Each word stands behind those that
- * were accepted, and is dropped if the list is refused with it. The same seed draws the same from the same compiler. */
+ * tg replay draw: words of schedules drawn at random (tests/fuzz/words.c) over the kernels of a file, as lines for a
+ * list. Each word stands behind those that were accepted, and is dropped if the list is refused with it. The same seed
+ * draws the same from the same compiler. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,12 @@
 #include "dsl/text.h"
 #include "replay.h"
 
-enum { MOST_WORDS = 8, TRIES = 5, LIST = 1200, MOST_TEXT = 60000 };   /* bytes of a linear form: larger ones cost the replay more than they tell */
+enum {
+  MOST_WORDS = 8,
+  TRIES = 5,
+  LIST = 1200,
+  MOST_TEXT = 60000
+}; /* bytes of a linear form: larger ones cost the replay more than they tell */
 
 typedef struct {
   tg_compilation work;
@@ -102,7 +108,8 @@ bool replay_draw(const char *file, const char *text, const char *target, const c
     o.kernel = d.names[i];
     d.state = tg_hash(d.names[i], strlen(d.names[i]), seed);
     for (int n = 0; n < lists; n++)
-      if (draw_list(&d, list)) printf("%s%s%s %s - - - | %s\n", file, d.kernels > 1 ? ":" : "", d.kernels > 1 ? d.names[i] : "", target, list);
+      if (draw_list(&d, list))
+        printf("%s%s%s %s - - - | %s\n", file, d.kernels > 1 ? ":" : "", d.kernels > 1 ? d.names[i] : "", target, list);
   }
   for (uint32_t i = 0; i < d.kernels; i++) free((void *)(uintptr_t)d.names[i]);
   free(d.names);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * tg replay's calls of the BLAS front: the front's own code (replay_front.h) makes a descriptor of a call; here it is taken down, and the plan replayed. */
+ * tg replay's calls of the BLAS front: the front's own code (replay_front.h) makes a descriptor of a call; here it is
+ * taken down, and the plan replayed. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,12 +16,12 @@ size_t tg_gemm_workspace_sized(const tg_gemm *g, const tg_gemm_call *call, size_
 tg_status tg_gemm_run_sized(const tg_gemm *g, const tg_gemm_call *call, size_t call_bytes);
 tg_gemm_code *tg_gemm_function(const tg_gemm *g);
 
-static const tg_gemm_desc *asked;   /* by the call that ran last: the front's plans are descriptors here, kept for good */
+static const tg_gemm_desc *asked; /* by the call that ran last: the front's plans are descriptors here, kept for good */
 
 tg_status tg_context_create_runtime(const tg_context_options *options, tg_context **out) {
   static char any;
   (void)options;
-  *out = (tg_context *)(void *)&any;   /* it is handed back, and not looked into */
+  *out = (tg_context *)(void *)&any; /* it is handed back, and not looked into */
   return TG_OK;
 }
 
@@ -61,12 +62,22 @@ bool replay_front(replay_code *r, const char *name) {
   long long m, n, k, threads = REPLAY_THREADS;
   char text[16];
   if (sscanf(name, "%c%c%c%c%c:%lldx%lldx%lld%c", &type, &ta, &tb, &alpha, &beta, &m, &n, &k, &end) != 8) return false;
-  if (!strchr("sd", type) || !strchr("NT", ta) || !strchr("NT", tb) || !strchr("-a", alpha) || !strchr("-b", beta) || m < 1 || n < 1 || k < 1) return false;
+  if (!strchr("sd", type) || !strchr("NT", ta) || !strchr("NT", tb) || !strchr("-a", alpha) || !strchr("-b", beta) ||
+      m < 1 || n < 1 || k < 1)
+    return false;
   snprintf(text, sizeof text, "%lld", threads);
-  setenv("TG_BLAS_THREADS", text, 1);   /* read by the first call */
+  setenv("TG_BLAS_THREADS", text, 1); /* read by the first call */
   unsetenv("TG_BLAS_TARGET");
   bool f64 = type == 'd';
-  tg_blas_product p = {.wide = f64, .ta = ta == 'T', .tb = tb == 'T', .m = m, .n = n, .k = k, .lda = m > k ? m : k, .ldb = n > k ? n : k, .ldc = m};
+  tg_blas_product p = {.wide = f64,
+      .ta = ta == 'T',
+      .tb = tb == 'T',
+      .m = m,
+      .n = n,
+      .k = k,
+      .lda = m > k ? m : k,
+      .ldb = n > k ? n : k,
+      .ldc = m};
   p.alpha = f64 ? (const void *)&wide[alpha == 'a'] : &narrow[alpha == 'a'];
   p.beta = beta == 'b' ? (f64 ? (const void *)&wide[0] : &narrow[0]) : f64 ? (const void *)&wide_none : &none;
   asked = NULL;

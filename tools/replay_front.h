@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The BLAS front for tg replay: blas.c is compiled once more with these names in place of what it asks for plans, so that the front itself says which
- * plan a call belongs to. */
+ * The BLAS front for tg replay: blas.c is compiled once more with these names in place of what it asks for plans, so
+ * that the front itself says which plan a call belongs to. */
 #ifndef TG_REPLAY_FRONT_H
 #define TG_REPLAY_FRONT_H
 #define tg_context_create_runtime replay_front_create

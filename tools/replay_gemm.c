@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * tg replay's matrix products: descriptors that together reach every sketch, each as the kernels that its plan compiles, and as each sketch by itself. */
+ * tg replay's matrix products: descriptors that together reach every sketch, each as the kernels that its plan
+ * compiles, and as each sketch by itself. */
 #include <stdio.h>
 #include <string.h>
 #include "gemm/plan.h"
@@ -9,22 +10,90 @@
 enum { COLUMN = TG_COLUMN_MAJOR, STRIDES = TG_ANY_STRIDES, MANY = 1 << 30 };
 
 /* packed: B comes packed ahead, as tg_gemm_packing_choose has it. */
-static const struct { const char *name; bool packed; tg_gemm_desc d; } cases[] = {
-  {"square-f32-nn", false, {.m = {768, 0}, .n = {768, 0}, .k = {768, 0}, .threads = REPLAY_THREADS}},
-  {"rows-f32-nt-bias", false, {.b_major = COLUMN, .m = {1, 8192}, .n = {4096, 0}, .k = {4096, 0}, .epilogue = "max(acc + bias, 0)", .arg = {{"bias", 0, TG_PER_COLUMN}}, .threads = REPLAY_THREADS}},
-  {"any-f64-tn-alpha-beta", false, {.a = TG_F64, .a_major = COLUMN, .alpha = 1, .beta = 1, .m = {0, MANY}, .n = {0, MANY}, .k = {0, MANY}, .threads = REPLAY_THREADS}},
-  {"small-f32-tt-ld", false, {.a_major = COLUMN, .b_major = COLUMN, .beta = 1, .m = {24, 0}, .n = {20, 0}, .k = {28, 0}, .a_ld = {24, 0}, .b_ld = {28, 0}, .c_ld = {20, 0}}},
-  {"f16-nn-scale-rest", false, {.a = TG_F16, .m = {128, 0}, .n = {512, 0}, .k = {512, 0}, .epilogue = "acc * scale + rest", .arg = {{"scale", 0, TG_PER_ROW}, {"rest", TG_F16, TG_PER_ELEMENT}}}},
-  {"bf16-nt-flush", false, {.a = TG_BF16, .b_major = COLUMN, .m = {256, 0}, .n = {1024, 0}, .k = {1024, 0}, .flags = TG_GEMM_FLUSH_SUBNORMALS}},
-  {"u8i8-nn", false, {.a = TG_U8, .b = TG_I8, .m = {256, 0}, .n = {1024, 0}, .k = {1024, 0}, .threads = REPLAY_THREADS}},
-  {"i8i8-nt-rows-beta", false, {.a = TG_I8, .b = TG_I8, .b_major = COLUMN, .alpha = 1, .beta = 1, .m = {1, 24}, .n = {1024, 0}, .k = {1024, 0}}},
-  {"i4-groups-packed", true, {.m = {1, 64}, .n = {4096, 0}, .k = {4096, 0}, .b_bits = 4, .b_group = 32, .b_scale = TG_F16, .threads = REPLAY_THREADS}},
-  {"i4-groups-zeros-nt", false, {.a = TG_BF16, .c = TG_F32, .b = TG_U8, .b_major = COLUMN, .m = {1, 4}, .n = {1000, 0}, .k = {1024, 0}, .b_bits = 4, .b_group = 128, .b_zero = TG_U8, .b_group_major = COLUMN}},
-  {"strides-f32-beta", false, {.a_major = STRIDES, .c_step = 2, .beta = 1, .m = {1, 300}, .n = {1, 300}, .k = {1, 300}}},
-  {"long-f32-tn", false, {.a_major = COLUMN, .m = {8, 0}, .n = {8, 0}, .k = {1 << 20, 0}, .threads = REPLAY_THREADS}},
-  {"packed-f32-rows", true, {.m = {1, 512}, .n = {1024, 0}, .k = {1024, 0}, .threads = REPLAY_THREADS}},
-  {"invariant-f32-batch", false, {.m = {1, 256}, .n = {512, 0}, .k = {512, 0}, .flags = TG_GEMM_BATCH_INVARIANT}},
-  {"column-f64-nn", false, {.a = TG_F64, .m = {1, 4096}, .n = {1, 0}, .k = {1, 4096}, .alpha = 1}},
+static const struct {
+  const char *name;
+  bool packed;
+  tg_gemm_desc d;
+} cases[] = {
+    {"square-f32-nn", false, {.m = {768, 0}, .n = {768, 0}, .k = {768, 0}, .threads = REPLAY_THREADS}},
+    {"rows-f32-nt-bias", false,
+        {.b_major = COLUMN,
+            .m = {1, 8192},
+            .n = {4096, 0},
+            .k = {4096, 0},
+            .epilogue = "max(acc + bias, 0)",
+            .arg = {{"bias", 0, TG_PER_COLUMN}},
+            .threads = REPLAY_THREADS}},
+    {"any-f64-tn-alpha-beta", false,
+        {.a = TG_F64,
+            .a_major = COLUMN,
+            .alpha = 1,
+            .beta = 1,
+            .m = {0, MANY},
+            .n = {0, MANY},
+            .k = {0, MANY},
+            .threads = REPLAY_THREADS}},
+    {"small-f32-tt-ld", false,
+        {.a_major = COLUMN,
+            .b_major = COLUMN,
+            .beta = 1,
+            .m = {24, 0},
+            .n = {20, 0},
+            .k = {28, 0},
+            .a_ld = {24, 0},
+            .b_ld = {28, 0},
+            .c_ld = {20, 0}}},
+    {"f16-nn-scale-rest", false,
+        {.a = TG_F16,
+            .m = {128, 0},
+            .n = {512, 0},
+            .k = {512, 0},
+            .epilogue = "acc * scale + rest",
+            .arg = {{"scale", 0, TG_PER_ROW}, {"rest", TG_F16, TG_PER_ELEMENT}}}},
+    {"bf16-nt-flush", false,
+        {.a = TG_BF16,
+            .b_major = COLUMN,
+            .m = {256, 0},
+            .n = {1024, 0},
+            .k = {1024, 0},
+            .flags = TG_GEMM_FLUSH_SUBNORMALS}},
+    {"u8i8-nn", false,
+        {.a = TG_U8, .b = TG_I8, .m = {256, 0}, .n = {1024, 0}, .k = {1024, 0}, .threads = REPLAY_THREADS}},
+    {"i8i8-nt-rows-beta", false,
+        {.a = TG_I8,
+            .b = TG_I8,
+            .b_major = COLUMN,
+            .alpha = 1,
+            .beta = 1,
+            .m = {1, 24},
+            .n = {1024, 0},
+            .k = {1024, 0}}},
+    {"i4-groups-packed", true,
+        {.m = {1, 64},
+            .n = {4096, 0},
+            .k = {4096, 0},
+            .b_bits = 4,
+            .b_group = 32,
+            .b_scale = TG_F16,
+            .threads = REPLAY_THREADS}},
+    {"i4-groups-zeros-nt", false,
+        {.a = TG_BF16,
+            .c = TG_F32,
+            .b = TG_U8,
+            .b_major = COLUMN,
+            .m = {1, 4},
+            .n = {1000, 0},
+            .k = {1024, 0},
+            .b_bits = 4,
+            .b_group = 128,
+            .b_zero = TG_U8,
+            .b_group_major = COLUMN}},
+    {"strides-f32-beta", false,
+        {.a_major = STRIDES, .c_step = 2, .beta = 1, .m = {1, 300}, .n = {1, 300}, .k = {1, 300}}},
+    {"long-f32-tn", false, {.a_major = COLUMN, .m = {8, 0}, .n = {8, 0}, .k = {1 << 20, 0}, .threads = REPLAY_THREADS}},
+    {"packed-f32-rows", true, {.m = {1, 512}, .n = {1024, 0}, .k = {1024, 0}, .threads = REPLAY_THREADS}},
+    {"invariant-f32-batch", false, {.m = {1, 256}, .n = {512, 0}, .k = {512, 0}, .flags = TG_GEMM_BATCH_INVARIANT}},
+    {"column-f64-nn", false, {.a = TG_F64, .m = {1, 4096}, .n = {1, 0}, .k = {1, 4096}, .alpha = 1}},
 };
 
 /* ---- one kernel, as plan.c compiles it ---- */
@@ -50,7 +119,7 @@ static void add_or_plain(replay_code *r, const tg_gemm *g, const tg_gemm_problem
 
 static void add_cases(replay_code *r, const tg_gemm *g, tg_gemm_problem q, const tg_gemm_choice *choice) {
   bool beta = q.beta;
-  for (int b = 0; b <= beta; b++) q.beta = b, add_or_plain(r, g, &q, choice);
+  for (int b = 0; b <= beta && !r->refused && !r->object_refused; b++) q.beta = b, add_or_plain(r, g, &q, choice);
 }
 
 static tg_gemm_problem problem_of(const tg_gemm *g, const tg_gemm_part *part) {
@@ -65,7 +134,8 @@ static void add_part(replay_code *r, const tg_gemm *g, const tg_gemm_part *part)
     add_cases(r, g, q, &part->choice);
     return;
   }
-  tg_gemm_problem first = tg_gemm_strip(&q, &part->strips, 0), last = tg_gemm_strip(&q, &part->strips, part->strips.n - 1);
+  tg_gemm_problem first = tg_gemm_strip(&q, &part->strips, 0),
+                  last = tg_gemm_strip(&q, &part->strips, part->strips.n - 1);
   add_cases(r, g, first, &part->choice);
   if (first.m.lo != last.m.lo || first.n.lo != last.n.lo) add_cases(r, g, last, &part->last_choice);
 }
@@ -97,8 +167,9 @@ void replay_plan(replay_code *r, const tg_gemm_desc *d) {
   if (!lay_out(r, d, &g)) return;
   for (uint32_t i = 0; i < g.parts_n && !r->refused && !r->object_refused; i++) {
     const tg_gemm_part *p = &g.part[i];
-    snprintf(text, sizeof text, "part %lld..%lld x %lld..%lld x %lld..%lld in %u strips\n", (long long)p->m.lo, (long long)p->m.hi, (long long)p->n.lo, (long long)p->n.hi, (long long)p->k.lo, (long long)p->k.hi,
-             p->strips.n > 1 ? p->strips.n : 1);
+    snprintf(text, sizeof text, "part %lld..%lld x %lld..%lld x %lld..%lld in %u strips\n", (long long)p->m.lo,
+        (long long)p->m.hi, (long long)p->n.lo, (long long)p->n.hi, (long long)p->k.lo, (long long)p->k.hi,
+        p->strips.n > 1 ? p->strips.n : 1);
     replay_note(r, text);
     add_part(r, &g, p);
   }

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Generated code against the hashes of tests/replay: a refactor shows no difference, and a change of code is declared by new hashes
-# (docs/testing.md). Every program of the corpus must be in the list, for each of its targets, and so must every example and every kernel of PolyBench.
+# Generated code against the hashes of tests/replay: a refactor shows no difference, and a change of code is declared by
+# new hashes (docs/testing.md). Every program of the corpus must be in the list, for each of its targets, and so must
+# every example, every kernel of PolyBench and every sketch of a matrix product.
 set -u
 cd "$(dirname "$0")/../.."
 passed=0 failed=0
@@ -11,15 +12,20 @@ listed() {   # program, list, targets
     else failed=$((failed + 1)); echo "$1 for $target is not in tests/replay/$2"; fi
   done
 }
-for f in tests/corpus/*.tg; do listed "../${f#tests/}" corpus.txt "x86-64-v3 x86-64-v4 armv8-a neoverse-v1 sm_80 gfx1100 gfx90a"; done
-for f in examples/*.tg; do listed "../../$f" corpus.txt "x86-64-v3 x86-64-v4 armv8-a neoverse-v1 sm_80 gfx1100 gfx90a"; done
+rows="x86-64-v3 x86-64-v4 armv8-a neoverse-v1 sm_80 gfx1100 gfx90a"
+for f in tests/corpus/*.tg; do listed "../${f#tests/}" corpus.txt "$rows"; done
+for f in examples/*.tg; do listed "../../$f" corpus.txt "$rows"; done
 for f in tests/polybench/*.tg; do listed "../${f#tests/}" polybench.txt "x86-64-v3 x86-64-v4"; done
 for name in $("${BUILD:-build}/tg" replay gemm); do listed "$name" gemm.txt "x86-64-v3 sapphirerapids znver5"; done
-reached=$(grep -v refused tests/replay/gemm.txt | sed -n 's/^gemm:[^: ]*:\([^ ]*\) .*/\1/p' | sort -u)
+reached=$(grep -v refused tests/replay/gemm.txt |
+  sed -n 's/^gemm:[^: ]*:\([^ ]*\) .*/\1/p' | sort -u)
 for sketch in $("${BUILD:-build}/tg" replay gemm | sed -n 's/^gemm:[^: ]*:\([^ ]*\)$/\1/p' | sort -u); do
-  if echo "$reached" | grep -qx "$sketch"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "no descriptor reaches $sketch"; fi
+  if echo "$reached" | grep -qx "$sketch"; then passed=$((passed + 1))
+  else failed=$((failed + 1)); echo "no descriptor reaches $sketch"; fi
 done
-if grep '^[^#].* | ' tests/replay/schedules.txt | grep -q ' refused:'; then failed=$((failed + 1)); echo "a schedule in tests/replay/schedules.txt is refused"; fi
+if grep '^[^#].* | ' tests/replay/schedules.txt | grep -q ' refused:'; then
+  failed=$((failed + 1)); echo "a schedule in tests/replay/schedules.txt is refused"
+fi
 out=$("${BUILD:-build}/tg" replay tests/replay 2>&1)
 status=$?
 line=$(echo "$out" | tail -n 1)
