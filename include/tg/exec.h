@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ * What the operations for engines have in common: sizes that are fixed or vary from call to call, and the caller's own threads. */
+#ifndef TG_EXEC_H
+#define TG_EXEC_H
+#include "tg/tg.h"
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A size: hi 0, fixed at lo; else any value from lo to hi at each call. */
+typedef struct tg_dim { int64_t lo, hi; } tg_dim;
+
+/* The caller's threads. parallel_for is called with at most `threads` tasks, which share out the work among them; it may run them at
+ * once, or one after another on one thread, in any order, and returns after all. */
+typedef struct tg_exec {
+  int threads;
+  tg_parallel_for *parallel_for;
+  void *user;
+} tg_exec;
+
+#ifdef __cplusplus
+}
+#endif
+#endif
