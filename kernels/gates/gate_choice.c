@@ -11,7 +11,7 @@ enum { TILES = 64, SIZES = 10, NUMBERS = 16 };
 typedef struct {
   tg_context *context;
   const tg_gemm_problem *problem;
-  const tg_gemm_choice *choice;
+  const tg_kit_choice *choice;
   const char *words;             /* in place of the sketch's; NULL: its own */
   int threads;
   uint64_t state;
@@ -33,7 +33,7 @@ static void find_tiles(passing *p, const int64_t *v, uint32_t n) {
     }
 }
 
-static uint32_t numbers_of_choice(const tg_gemm_choice *c, int64_t *v) {
+static uint32_t numbers_of_choice(const tg_kit_choice *c, int64_t *v) {
   for (uint32_t i = 0; i < c->knobs_n; i++) v[i] = c->knob[i].lo;
   return c->knobs_n;
 }
@@ -56,13 +56,13 @@ static uint32_t numbers_of_words(const char *words, int64_t *v, uint32_t most) {
 }
 
 /* 1, a tile, one more or one less, within the dimension. */
-static int64_t size_of(passing *p, tg_gemm_dim d) {
+static int64_t size_of(passing *p, tg_kit_dim d) {
   uint64_t r = next(p) >> 16;
   int64_t v = r % 8 == 0 || !p->tiles ? 1 + (int64_t)(r >> 8 & 63) * (r % 8 != 0) : p->tile[(r >> 8) % p->tiles] + (int64_t)(r >> 40) % 3 - 1;
   return v < d.lo ? d.lo : v > d.hi ? d.hi : v;
 }
 
-static bool fixed(tg_gemm_dim d) { return d.lo == d.hi; }
+static bool fixed(tg_kit_dim d) { return d.lo == d.hi; }
 
 static void bind(tg_binding *b, uint32_t *n, const char *name, int64_t lo, int64_t hi) { b[(*n)++] = (tg_binding){name, lo, hi, 1}; }
 
@@ -128,7 +128,7 @@ static tg_status compile_and_pass(passing *p, const tg_gemm_problem *q, const tg
   return s;
 }
 
-tg_status tg_gates_pass(tg_context *c, const tg_gemm_problem *problem, const tg_gemm_choice *choice, const char *words, int threads, uint64_t seed, tg_gate_failure *failure) {
+tg_status tg_gates_pass(tg_context *c, const tg_gemm_problem *problem, const tg_kit_choice *choice, const char *words, int threads, uint64_t seed, tg_gate_failure *failure) {
   passing p = {.context = c, .problem = problem, .choice = choice, .words = words, .threads = threads, .state = seed, .failure = failure};
   tg_gate_size sizes[SIZES];
   int64_t v[TG_GEMM_KNOBS + NUMBERS];
@@ -141,7 +141,7 @@ tg_status tg_gates_pass(tg_context *c, const tg_gemm_problem *problem, const tg_
     sizes[0] = (tg_gate_size){any.m.lo, any.n.lo, any.k.lo};
     tg_status s = compile_and_pass(&p, problem, sizes, 1, false);
     if (s != TG_OK) return s;
-    any.m = any.n = any.k = (tg_gemm_dim){1, 1 << 20};
+    any.m = any.n = any.k = (tg_kit_dim){1, 1 << 20};
   }
   return compile_and_pass(&p, &any, sizes, choose_sizes(&p, &any, INFINITY, sizes, SIZES), constant && words);
 }

@@ -80,7 +80,7 @@ void tg_gates_leading(tg_gates *, const int64_t ld[3]);
 /* The kernel of a choice through every gate: of fixed sizes itself, at them, and the same words for any size at tiles, one less, one more, and 1; else at such
  * sizes within its bounds. words (may be NULL): in place of the sketch's; those that are illegal for any size are checked at their own only. In this process:
  * what a choice that was never run may do, it does here. TG_EINVAL as above, or words that are illegal. */
-tg_status tg_gates_pass(tg_context *context, const tg_gemm_problem *problem, const tg_gemm_choice *choice, const char *words, int threads, uint64_t seed, tg_gate_failure *failure);
+tg_status tg_gates_pass(tg_context *context, const tg_gemm_problem *problem, const tg_kit_choice *choice, const char *words, int threads, uint64_t seed, tg_gate_failure *failure);
 
 /* A kernel that was compiled for the problem: at `at`, and, where it takes sizes at launch, around the numbers in its words (may be NULL). ld as in tg_gates_leading. */
 typedef struct tg_gate_built { tg_kernel *kernel; const char *words; tg_gate_size at; int64_t ld[3]; int threads; } tg_gate_built;

@@ -47,17 +47,11 @@ tg_status tg_gemm_space_of(tg_context *c, const tg_gemm_desc *d, int64_t m, int6
   for (uint32_t i = 0; i < out->bindings_n; i++)
     if (out->binding[i].lo != out->binding[i].hi)   /* behind the leading dimensions come those of arguments per element, then that of the groups */
       out->params[out->params_n++] = i < TG_COUNT(value) ? value[i] : q.bits && i + 1 == out->bindings_n && q.group_major == TG_GEMM_COLUMN ? groups : n;
-  out->defs_n = tg_gemm_sketches_for(&out->problem, &part->choice, out->def, out->defs);
+  out->defs_n = tg_gemm_sketches_for(g, &out->problem, &part->choice, out->def, out->defs);
   return TG_OK;
 }
 
 /* ---- on a part of the rows ---- */
-
-static int64_t knob_of(const tg_gemm_choice *c, const char *name, int64_t otherwise) {
-  for (uint32_t i = 0; i < c->knobs_n; i++)
-    if (!strcmp(c->knob[i].name, name)) return c->knob[i].lo;
-  return otherwise;
-}
 
 /* How many rows of C candidates are timed on: all of K and N, so that all is copied and read as in the whole product, and as many rows as take the share of the budget that lets some dozens have their turn.
  * At least three blocks a thread, those that threads share out, or tiles; and so many that B, which is copied once for them, is used often enough: a copy reads and writes 2 bytes for each byte of an element,
@@ -65,7 +59,7 @@ static int64_t knob_of(const tg_gemm_choice *c, const char *name, int64_t otherw
 static int64_t rows_of_part(const tg_gemm_space *w, uint32_t threads, double budget) {
   enum { RUNS = 960, BLOCKS = 3, REUSE = 50, LIKE = 48 };   /* LIKE: rows are left over by tiles as in the whole */
   const tg_gemm_problem *q = &w->problem;
-  int64_t m = w->size[0], tile = knob_of(w->choice, "MR", 8), block = threads > 1 ? tile * knob_of(w->choice, "MB", 1) : tile;
+  int64_t m = w->size[0], tile = tg_kit_knob_of(w->choice, "MR", 8), block = threads > 1 ? tile * tg_kit_knob_of(w->choice, "MB", 1) : tile;
   if (q->m.lo != q->m.hi || q->epilogue) return m;   /* what is known at launch only is one kernel for all; epilogues have no check of all of C */
   int bytes = tg_type_bytes(q->b) < tg_type_bytes(q->a) ? tg_type_bytes(q->b) : tg_type_bytes(q->a);
   double rate = tg_trial_rate(&w->plan.context->target, bytes) * threads, row = 2.0 * (double)w->size[1] * (double)w->size[2] / rate;
@@ -98,7 +92,7 @@ tg_status tg_gemm_tune_sized(tg_context *c, const tg_gemm_desc *desc, size_t des
   tg_gemm_problem some = w.problem;
   tg_binding part[GEMM_VALUES];
   memcpy(part, w.binding, sizeof part);
-  some.m = (tg_gemm_dim){rows, rows};
+  some.m = (tg_kit_dim){rows, rows};
   for (uint32_t i = 0; i < w.bindings_n; i++)
     if (!strcmp(part[i].name, "M")) part[i].lo = part[i].hi = rows;
   const tg_gate_size at_part = {rows, w.size[1], w.size[2]};

@@ -21,12 +21,6 @@ bool tg_gemm_packing_valid(const tg_gemm_packing *p) {
          p->k <= (int64_t)1 << 31 && packed_bytes(p->n, nibbles ? words(p->k) : p->k, p->panel, nibbles ? 4 : tg_type_bytes((tg_type)p->type), &bytes) && (uint64_t)bytes == p->bytes;
 }
 
-static int64_t knob_of(const tg_gemm_choice *c, const char *name) {
-  for (uint32_t i = 0; i < c->knobs_n; i++)
-    if (!strcmp(c->knob[i].name, name)) return c->knob[i].lo;
-  return 0;
-}
-
 tg_status tg_gemm_packing_choose_sized(tg_context *c, const tg_gemm_desc *uses, uint32_t uses_n, size_t desc_bytes, tg_gemm_packing *out) {
   char message[256];
   if (!c || !out) return TG_EINVAL;
@@ -47,16 +41,16 @@ tg_status tg_gemm_packing_choose_sized(tg_context *c, const tg_gemm_desc *uses, 
     }
     if (!i || p.m.hi > widest.m.hi) widest = p;
   }
-  tg_gemm_choice choice;
+  tg_kit_choice choice;
   if (widest.m.hi < 64) widest.m.hi = widest.m.lo = 64;   /* a single row takes any panels; more rows may come */
   int64_t lanes = c->target.vector_bytes / (uint32_t)tg_type_bytes(widest.acc), bytes;
   tg_gemm_problem some = widest;   /* a B without elements is packed as one that has some */
   if (!some.n.hi) some.n.lo = some.n.hi = 1;
   if (!some.k.hi) some.k.lo = some.k.hi = 1;
-  if (some.a == some.acc && some.b == some.acc) tg_gemm_choose_knobs(&some, &c->target, 1, GEMM_PANEL, &choice);
+  if (some.a == some.acc && some.b == some.acc) tg_gemm_choose_knobs(&some, &c->target, 1, &tg_gemm_panel, &choice);
   else tg_gemm_choose(&some, &c->target, 1, &choice);
   if (lanes > 16) lanes = 16;
-  int64_t vectors = knob_of(&choice, "VL") == lanes ? knob_of(&choice, "NU") : 2;   /* whole ones, as many as a tile has: a narrow B alone may have another sketch */
+  int64_t vectors = tg_kit_knob_of(&choice, "VL", 0) == lanes ? tg_kit_knob_of(&choice, "NU", 0) : 2;   /* whole ones, as many as a tile has: a narrow B alone may have another sketch */
   if (vectors < 1 || vectors > (c->target.vector_registers >= 32 ? 4 : 3)) vectors = 2;
   int64_t panel = (lanes ? lanes : 1) * (widest.bits ? 1 : vectors);   /* of few bits, a panel for each vector: several are read side by side */
   bool nibbles = widest.bits == 4;

@@ -68,15 +68,15 @@ static tg_status read_quantised(planning *p) {
   return TG_OK;
 }
 
-static bool read_dim(tg_dim d, tg_gemm_dim *out) {
-  *out = (tg_gemm_dim){d.lo, d.hi ? d.hi : d.lo};
+static bool read_dim(tg_dim d, tg_kit_dim *out) {
+  *out = (tg_kit_dim){d.lo, d.hi ? d.hi : d.lo};
   return d.lo >= 0 && out->hi >= d.lo && out->hi <= most_elements;
 }
 
 static tg_status read_sizes(planning *p) {
   const tg_gemm_desc *d = p->desc;
   tg_gemm *g = p->g;
-  const struct { const char *name; tg_dim d; tg_gemm_dim *to; } dims[] = {{"m", d->m, &g->problem.m}, {"n", d->n, &g->problem.n}, {"k", d->k, &g->problem.k}};
+  const struct { const char *name; tg_dim d; tg_kit_dim *to; } dims[] = {{"m", d->m, &g->problem.m}, {"n", d->n, &g->problem.n}, {"k", d->k, &g->problem.k}};
   const struct { const char *name; tg_dim d; uint8_t major; int64_t step; } lds[] = {{"a", d->a_ld, d->a_major, d->a_step}, {"b", d->b_ld, d->b_major, d->b_step}, {"c", d->c_ld, d->c_major, d->c_step}};
   for (uint32_t i = 0; i < TG_COUNT(dims); i++)
     if (!read_dim(dims[i].d, dims[i].to))
@@ -94,13 +94,13 @@ static tg_status read_sizes(planning *p) {
     if (lds[i].d.lo && lds[i].d.lo < least)
       return wrong(p, TG_EINVAL, "tg_gemm_desc.%s_ld: %lld is less than the %lld elements that lie side by side", lds[i].name, (long long)lds[i].d.lo, (long long)least);
     int64_t ld = i == 1 && g->problem.bits == 4 ? lds[i].d.lo / 2 : lds[i].d.lo;   /* of four bits: bytes */
-    g->ld[i] = (tg_gemm_dim){ld, ld};
+    g->ld[i] = (tg_kit_dim){ld, ld};
   }
   g->problem.a_major = d->a_major;
   g->problem.b_major = d->b_major;
   g->problem.c_major = d->c_major;
   g->problem.a_step = d->a_step, g->problem.b_step = d->b_step, g->problem.c_step = d->c_step;
-  g->problem.batch = (tg_gemm_dim){1, 1};
+  g->problem.batch = (tg_kit_dim){1, 1};
   g->problem.alpha = d->alpha;
   g->problem.beta = d->beta;
   g->problem.flush = d->flags & TG_GEMM_FLUSH_SUBNORMALS && g->problem.a == TG_BF16 && g->problem.b == TG_BF16 && g->problem.acc == TG_F32;
@@ -128,7 +128,7 @@ static tg_status read_packing(planning *p) {
   q->panel = k->panel;
   q->b_major = TG_ROW_MAJOR;
   q->b_step = 0;
-  p->g->ld[1] = (tg_gemm_dim){k->n, k->n};
+  p->g->ld[1] = (tg_kit_dim){k->n, k->n};
   p->g->packed = k->bytes;
   return TG_OK;
 }
@@ -204,25 +204,19 @@ uint32_t tg_gemm_bind(const tg_gemm *g, const tg_gemm_problem *q, tg_binding *b)
   return n;
 }
 
-/* Weights of few bits have sketches of their own, beside the plain one. */
-static bool takes(uint32_t sketch, const tg_gemm_problem *q) {
-  if (sketch == GEMM_GROUPED) return q->bits && q->panel;
-  if (sketch == GEMM_PAIRS && !q->flush) return false;
-  return sketch == GEMM_PLAIN || (sketch == GEMM_WEIGHTS) == (q->bits != 0);
-}
-
-uint32_t tg_gemm_sketches_for(const tg_gemm_problem *q, const tg_gemm_choice *choice, tg_gemm_def *def, const tg_kernel_def **defs) {
+uint32_t tg_gemm_sketches_for(const tg_gemm *g, const tg_gemm_problem *q, const tg_kit_choice *choice, tg_gemm_def *def, const tg_kernel_def **defs) {
   uint32_t n = 0;
   for (int pass = 0; pass < 2; pass++)
     for (uint32_t i = 0; tg_gemm_sketches[i] && n < GEMM_SKETCHES; i++) {
-      if (!takes(i, q) || (tg_gemm_sketches[i] == choice->sketch) != (pass == 0)) continue;
-      tg_gemm_kernel_of(q, tg_gemm_sketches[i], &def[n]);
+      const tg_gemm_sketch *s = tg_gemm_sketches[i];
+      if (!s->takes(q, &g->context->target) || (s->kernel == choice->sketch) != (pass == 0)) continue;
+      tg_gemm_kernel_of(q, s->kernel, &def[n]);
       defs[n] = &def[n].def, n++;
     }
   return n;
 }
 
-static tg_status compile_choice(planning *p, const tg_gemm_problem *q, const tg_gemm_choice *choice, tg_gemm_kernel *out) {
+static tg_status compile_choice(planning *p, const tg_gemm_problem *q, const tg_kit_choice *choice, tg_gemm_kernel *out) {
   tg_gemm *g = p->g;
   tg_binding b[GEMM_VALUES + TG_GEMM_KNOBS];
   uint32_t n = tg_gemm_bind(g, q, b);
@@ -232,7 +226,7 @@ static tg_status compile_choice(planning *p, const tg_gemm_problem *q, const tg_
   if (g->context->tuned && !q->panel) {   /* what tg_gemm_tune has kept for this very kernel */
     tg_compile_options tuned = o;
     tuned.flags |= TG_COMPILE_TUNED_ONLY;
-    if (tg_kernel_compile_tuned(g->context, defs, tg_gemm_sketches_for(q, choice, def, defs), &tuned, &out->kernel) == TG_OK) return connect(p, q, out);
+    if (tg_kernel_compile_tuned(g->context, defs, tg_gemm_sketches_for(g, q, choice, def, defs), &tuned, &out->kernel) == TG_OK) return connect(p, q, out);
   }
   for (uint32_t i = 0; i < choice->knobs_n; i++) b[n++] = choice->knob[i];
   o.bindings_n = n, o.flags |= TG_COMPILE_UNTUNED;
@@ -242,15 +236,15 @@ static tg_status compile_choice(planning *p, const tg_gemm_problem *q, const tg_
 }
 
 /* A sketch that does not take sizes as these (a copy too large, say) gives way to the one that takes any; what is wrong with an epilogue is wrong there as well. */
-static tg_status compile(planning *p, const tg_gemm_problem *q, const tg_gemm_choice *choice, tg_gemm_kernel *out) {
-  const tg_gemm_choice plain = {.sketch = tg_gemm_sketches[0]};
+static tg_status compile(planning *p, const tg_gemm_problem *q, const tg_kit_choice *choice, tg_gemm_kernel *out) {
+  const tg_kit_choice plain = {.sketch = tg_gemm_plain.kernel};
   tg_status s = compile_choice(p, q, choice, out);
   return (s == TG_EINVAL || s == TG_ELIMIT) && choice->sketch != plain.sketch && (!q->panel || q->bits) ? compile_choice(p, q, &plain, out) : s;
 }
 
 /* ---- parts ---- */
 
-static bool same_choice(const tg_gemm_choice *a, const tg_gemm_choice *b) {
+static bool same_choice(const tg_kit_choice *a, const tg_kit_choice *b) {
   if (a->sketch != b->sketch || a->knobs_n != b->knobs_n) return false;
   for (uint32_t i = 0; i < a->knobs_n; i++)
     if (strcmp(a->knob[i].name, b->knob[i].name) || a->knob[i].lo != b->knob[i].lo) return false;
@@ -262,7 +256,7 @@ static bool same_size(const tg_gemm_problem *a, const tg_gemm_problem *b) { retu
 /* One choice, or those of strips. Strips know neither their place in C nor what rows beside theirs are computed with. */
 static void choose(const tg_gemm *g, const tg_gemm_problem *q, bool open_rows, tg_gemm_part *part) {
   const tg_target *t = &g->context->target;
-  bool whole = g->flags & TG_GEMM_BATCH_INVARIANT || (q->epilogue && (tg_gemm_reads(q->epilogue, "m") || tg_gemm_reads(q->epilogue, "n")));
+  bool whole = g->flags & TG_GEMM_BATCH_INVARIANT || (q->epilogue && (tg_kit_reads(q->epilogue, "m") || tg_kit_reads(q->epilogue, "n")));
   part->strips = whole ? (tg_gemm_strips){.n = 1} : tg_gemm_choose_strips(q, t, g->most, open_rows);
   if (part->strips.n < 2) {
     tg_gemm_choose(q, t, g->most, &part->choice);
@@ -279,7 +273,7 @@ static bool same_choices(const tg_gemm_part *a, const tg_gemm_part *b) {
 }
 
 /* Does it ask for lines ahead of time, shared among as many tiles of rows as there may be? Then a range whose ends lie far apart would ask for too few. */
-static bool asks_ahead(const tg_gemm_choice *c) {
+static bool asks_ahead(const tg_kit_choice *c) {
   for (uint32_t i = 0; i < c->knobs_n; i++)
     if ((!strcmp(c->knob[i].name, "NEXT") || !strcmp(c->knob[i].name, "AHEAD")) && c->knob[i].lo) return true;
   return false;
@@ -293,13 +287,13 @@ static void cut(tg_gemm *g) {
   static const int64_t few[] = {1, 4, 16, 64, 256}, many[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 24, 32, 64, 128, 191};
   _Static_assert(TG_COUNT(many) < GEMM_PARTS && TG_COUNT(few) < GEMM_PARTS, "a part behind the last end");
   tg_gemm_problem q = g->problem;
-  tg_gemm_dim *const dims[] = {&q.m, &q.n, &q.k};
+  tg_kit_dim *const dims[] = {&q.m, &q.n, &q.k};
   for (uint32_t i = 0; i < TG_COUNT(dims); i++) {
     if (!dims[i]->hi) return;
     if (!dims[i]->lo) dims[i]->lo = 1;
   }
   bool rows = q.m.lo < q.m.hi;
-  tg_gemm_dim whole = rows ? q.m : q.n, other = rows ? q.n : q.m;
+  tg_kit_dim whole = rows ? q.m : q.n, other = rows ? q.n : q.m;
   bool fixed = other.lo == other.hi && q.k.lo == q.k.hi;
   const int64_t *ends = fixed ? many : few;
   uint32_t n = fixed ? TG_COUNT(many) : TG_COUNT(few);
@@ -308,12 +302,12 @@ static void cut(tg_gemm *g) {
     int64_t to = i < n && ends[i] < whole.hi && !(g->flags & TG_GEMM_BATCH_INVARIANT) ? ends[i] : whole.hi;
     if (to < from) continue;
     tg_gemm_problem part = q;
-    *(rows ? &part.m : &part.n) = (tg_gemm_dim){from, to};
+    *(rows ? &part.m : &part.n) = (tg_kit_dim){from, to};
     tg_gemm_part next = {.m = part.m, .n = part.n, .k = part.k}, *last = g->parts_n ? &g->part[g->parts_n - 1] : NULL;
     bool invariant = g->flags & TG_GEMM_BATCH_INVARIANT;
     int64_t last_rows = from < to && !tg_gemm_thin_roles_of(&part).column_k ? to + to % 2 : to;   /* what is best for the last of them is best for most; an even number, but for sums along k, whose tiles are of one size */
     if (rows && fixed && !invariant) part.m.lo = part.m.hi = last_rows < MANY ? last_rows : MANY;
-    if (invariant) part.m = (tg_gemm_dim){1, part.m.hi <= SMALL ? SMALL : MANY};   /* where terms are cut must not depend on m; small products stay small */
+    if (invariant) part.m = (tg_kit_dim){1, part.m.hi <= SMALL ? SMALL : MANY};   /* where terms are cut must not depend on m; small products stay small */
     choose(g, &part, rows, &next);
     g->strips |= next.strips.n > 1;
     if (last && same_choices(last, &next) && !(rows && fixed && asks_ahead(&next.choice) && 2 * to > 3 * last->m.lo)) *(rows ? &last->m.hi : &last->n.hi) = to;
@@ -322,7 +316,7 @@ static void cut(tg_gemm *g) {
   }
 }
 
-static tg_status compile_cases(planning *p, tg_gemm_problem q, const tg_gemm_choice *choice, tg_gemm_kernel *out) {
+static tg_status compile_cases(planning *p, tg_gemm_problem q, const tg_kit_choice *choice, tg_gemm_kernel *out) {
   tg_status s = TG_OK;
   for (uint32_t beta = 0; beta < (p->desc->beta ? GEMM_CASES : GEMM_UPDATE) && s == TG_OK; beta++) {
     q.beta = beta;
@@ -343,9 +337,9 @@ static tg_status compile_part(planning *p, tg_gemm_part *part) {
 /* C = beta C, for all sizes. */
 static tg_status compile_nothing(planning *p) {
   tg_gemm_problem q = p->g->problem;
-  const tg_gemm_choice plain = {.sketch = tg_gemm_sketches[0]};
+  const tg_kit_choice plain = {.sketch = tg_gemm_plain.kernel};
   if ((!q.alpha && q.k.lo) || !q.m.hi || !q.n.hi) return TG_OK;
-  q.k = (tg_gemm_dim){0, 0};
+  q.k = (tg_kit_dim){0, 0};
   q.alpha = false;
   if (q.bits) q.bits = 0, q.b = q.a;
   q.panel = 0;   /* B has no elements, packed or not */

@@ -23,11 +23,11 @@ enum { GEMM_FRESH, GEMM_UPDATE, GEMM_CASES };
 
 /* The kernels for sizes in a box. */
 typedef struct tg_gemm_part {
-  tg_gemm_dim m, n, k;
-  tg_gemm_choice choice;
+  tg_kit_dim m, n, k;
+  tg_kit_choice choice;
   tg_gemm_kernel kernel[GEMM_CASES];
   tg_gemm_strips strips;                 /* n above 1: choice and kernel are a strip's */
-  tg_gemm_choice last_choice;            /* of the last strip, where it is smaller than the others */
+  tg_kit_choice last_choice;            /* of the last strip, where it is smaller than the others */
   tg_gemm_kernel last[GEMM_CASES];
 } tg_gemm_part;
 
@@ -43,7 +43,7 @@ struct tg_gemm {
   tg_context *context;
   tg_gemm_problem problem;
   size_t packed;                         /* bytes of a packed B, where the problem has panels */
-  tg_gemm_dim ld[3];                     /* of A, B, C; lo 0: any */
+  tg_kit_dim ld[3];                     /* of A, B, C; lo 0: any */
   uint32_t flags, threads;               /* threads of the pool, where a call brings none */
   uint32_t most;                         /* threads, with or without a pool of that size */
   size_t per_thread, shared;             /* bytes that the kernels work in, at most */
@@ -58,7 +58,7 @@ struct tg_gemm {
 enum { GEMM_SKETCHES = 16 };
 tg_status tg_gemm_lay_out(tg_context *c, const tg_gemm_desc *d, tg_gemm *out);
 uint32_t tg_gemm_bind(const tg_gemm *g, const tg_gemm_problem *q, tg_binding *b);
-uint32_t tg_gemm_sketches_for(const tg_gemm_problem *q, const tg_gemm_choice *choice, tg_gemm_def *def, const tg_kernel_def **defs);
+uint32_t tg_gemm_sketches_for(const tg_gemm *g, const tg_gemm_problem *q, const tg_kit_choice *choice, tg_gemm_def *def, const tg_kernel_def **defs);
 
 /* tune.c: what is searched for a descriptor at these sizes: all sketches, the first choice's first, what they are bound to, and the values of a launch.
  * It points into itself. Sizes that are fixed may be given as 0. */
@@ -66,7 +66,7 @@ typedef struct tg_gemm_space {
   tg_gemm plan;
   tg_gemm_problem problem;
   int64_t size[3];                     /* m, n, k */
-  const tg_gemm_choice *choice;
+  const tg_kit_choice *choice;
   tg_gemm_def def[GEMM_SKETCHES];
   const tg_kernel_def *defs[GEMM_SKETCHES];
   uint32_t defs_n;

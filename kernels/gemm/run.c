@@ -42,7 +42,7 @@ static tg_status wrong(const tg_gemm *g, const char *format, ...) {
 
 /* ---- checks ---- */
 
-static bool read_size(const tg_gemm *g, char name, tg_gemm_dim d, int64_t given, int64_t *out, tg_status *s) {
+static bool read_size(const tg_gemm *g, char name, tg_kit_dim d, int64_t given, int64_t *out, tg_status *s) {
   *out = d.lo;
   if (d.lo == d.hi ? !given || given == d.lo : given >= d.lo && given <= d.hi) {
     if (d.lo != d.hi) *out = given;
@@ -190,7 +190,7 @@ static tg_status read_batch(run *r) {
   r->list[0] = call->a_list, r->list[1] = call->b_list, r->list[2] = (const void *const *)call->c_list;
   if (g->problem.bits && (r->batch != 1 || call->group_m || r->list[0] || r->list[1] || r->list[2])) return wrong(g, "tg_gemm_call: products with B of %u bits are one at a time", g->problem.bits);
   if (!call->group_m) return TG_OK;
-  tg_gemm_dim d = g->problem.m;
+  tg_kit_dim d = g->problem.m;
   int64_t all = 0;
   if (call->batch_strides) return wrong(g, "tg_gemm_call: batch_strides beside group_m, which says where groups lie");
   for (int64_t i = 0; i < r->batch; i++) {
@@ -335,7 +335,7 @@ static tg_status read_arguments(run *r) {
 
 /* ---- running ---- */
 
-static bool within(tg_gemm_dim d, int64_t x) { return x >= d.lo && x <= d.hi; }
+static bool within(tg_kit_dim d, int64_t x) { return x >= d.lo && x <= d.hi; }
 
 static const tg_gemm_part *part_for(const run *r, int64_t m, int64_t n) {
   const tg_gemm *g = r->g;

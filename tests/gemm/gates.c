@@ -381,16 +381,16 @@ static void choices(void) {
   tg_gemm_problem p = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .m = {96, 96}, .n = {112, 112}, .k = {200, 200}, .batch = {1, 1}};
   tg_gate_failure f;
   for (int dynamic = 0; dynamic < 2; dynamic++) {
-    tg_gemm_choice c;
-    if (dynamic) p.m = (tg_gemm_dim){1, 500}, p.n = (tg_gemm_dim){3, 300};
+    tg_kit_choice c;
+    if (dynamic) p.m = (tg_kit_dim){1, 500}, p.n = (tg_kit_dim){3, 300};
     for (uint32_t r = 0; r < rows; r += 5) {
       tg_gemm_choose(&p, &row[r], 2, &c);
       CHECK(tg_gates_pass(context, &p, &c, NULL, 2, 1, &f) == TG_OK, "for %s: %s", row[r].name, f.text);
     }
-    const tg_gemm_choice plain = {.sketch = tg_gemm_sketches[0]};
+    const tg_kit_choice plain = {.sketch = tg_gemm_plain.kernel};
     CHECK(tg_gates_pass(context, &p, &plain, "split j {16, 1} as jo ji; lane ji; split i {3, 1} as io iu; upcast iu", 2, 1, &f) == TG_OK, "%s", f.text);
     CHECK(tg_gates_pass(context, &p, &plain, "split nothing 4 as a b", 2, 1, &f) == TG_EINVAL && strstr(f.text, "nothing"), "%s", f.text);
-    c = (tg_gemm_choice){.sketch = &wrong_sketch, .knob = {{"V", 16, 16, 1}}, .knobs_n = 0};
+    c = (tg_kit_choice){.sketch = &wrong_sketch, .knob = {{"V", 16, 16, 1}}, .knobs_n = 0};
     tg_status s = TG_OK;
     for (uint64_t seed = 1; seed < 60 && s == TG_OK; seed++) s = tg_gates_pass(context, &p, &c, NULL, 1, seed, &f);
     CHECK(s == TG_EINVAL && f.column >= 16 && f.column % 16 == 0, "%s: %s", tg_status_name(s), f.text);
@@ -398,7 +398,7 @@ static void choices(void) {
 }
 
 /* Is it what was chosen for one of the rows before? */
-static bool chosen_before(const tg_gemm_choice *c, uint32_t r) {
+static bool chosen_before(const tg_kit_choice *c, uint32_t r) {
   for (uint32_t b = 0; b < r; b++)
     if (c[b].sketch == c[r].sketch && c[b].knobs_n == c[r].knobs_n && !memcmp(c[b].knob, c[r].knob, c[r].knobs_n * sizeof *c[r].knob)) return true;
   return false;
@@ -407,7 +407,7 @@ static bool chosen_before(const tg_gemm_choice *c, uint32_t r) {
 /* What is chosen for each of the processors. */
 static void chosen_for_rows(void) {
   static const struct { int64_t m, n, k; uint8_t a_major, b_major; } shapes[] = {{1, 1000, 70, 0, 0}, {1, 50, 600, 0, 1}, {4, 70, 500, 0, 1}, {3, 1100, 40, 1, 0}, {600, 2, 90, 0, 0}, {24, 24, 24, 0, 0}, {23, 31, 40, 1, 1}, {130, 75, 66, 0, 0}};
-  static tg_gemm_choice c[ROWS];
+  static tg_kit_choice c[ROWS];
   tg_gate_failure f;
   for (uint32_t i = 0; i < TG_COUNT(shapes); i++)
     for (uint32_t r = 0; r < rows; r++) {
@@ -420,7 +420,7 @@ static void chosen_for_rows(void) {
 
 /* What is chosen for bytes compiles as it is: a plan would take the plain sketch instead, and be slow. */
 static void chosen_bytes(void) {
-  static tg_gemm_choice c[ROWS];
+  static tg_kit_choice c[ROWS];
   tg_gate_failure f;
   tg_target host;
   int left = 0;
@@ -429,7 +429,7 @@ static void chosen_bytes(void) {
     tg_gemm_problem p = {.a = i & 1 ? TG_I8 : TG_U8, .b = TG_I8, .c = TG_I32, .acc = TG_I32, .a_major = i >> 1 & 1, .b_major = i >> 2 & 1, .m = {37, 37}, .n = {i & 8 ? 5 : 145, i & 8 ? 5 : 145}, .k = {i & 16 ? 128 : 67, i & 16 ? 128 : 67}, .batch = {1, 1}};
     for (uint32_t r = 0; r < rows; r++) {
       tg_gemm_choose(&p, &row[r], 1, &c[r]);
-      CHECK(!row[r].dot_u8s8 || c[r].sketch != tg_gemm_sketches[0], "bytes for %s, %u: the plain sketch", row[r].name, i);
+      CHECK(!row[r].dot_u8s8 || c[r].sketch != tg_gemm_plain.kernel, "bytes for %s, %u: the plain sketch", row[r].name, i);
       if ((i + r) % 3 || chosen_before(c, r)) continue;
       bool runs = (!row[r].dot_u8s8 || host.dot_u8s8) && (!row[r].tile_i8 || host.tile_i8);
       left += !runs;
@@ -441,7 +441,7 @@ static void chosen_bytes(void) {
 
 /* Pairs of bf16 are chosen, and pass, where subnormal numbers may count as zero, and nowhere else. */
 static void pairs_where_allowed(void) {
-  static tg_gemm_choice c[ROWS];
+  static tg_kit_choice c[ROWS];
   tg_gate_failure f;
   tg_target host;
   int left = 0, with = 0;
@@ -451,9 +451,9 @@ static void pairs_where_allowed(void) {
       tg_gemm_problem p = {.a = TG_BF16, .b = TG_BF16, .c = i & 4 ? TG_F32 : TG_BF16, .acc = TG_F32, .flush = true, .a_major = i & 1, .b_major = i >> 1 & 1, .m = {37, 37}, .n = {145, 145}, .k = {i & 8 ? 1187 : 66, i & 8 ? 1187 : 66}, .batch = {1, 1}}, q = p;
       q.flush = false;
       tg_gemm_choose(&q, &row[r], 1, &c[r]);
-      CHECK(c[r].sketch != tg_gemm_sketches[GEMM_PAIRS], "pairs for %s, %u, are chosen though subnormal numbers count", row[r].name, i);
+      CHECK(c[r].sketch != tg_gemm_pairs.kernel, "pairs for %s, %u, are chosen though subnormal numbers count", row[r].name, i);
       tg_gemm_choose(&p, &row[r], 1, &c[r]);
-      CHECK((c[r].sketch == tg_gemm_sketches[GEMM_PAIRS]) == row[r].dot_bf16, "pairs for %s, %u: the sketch is %s", row[r].name, i, c[r].sketch->name);
+      CHECK((c[r].sketch == tg_gemm_pairs.kernel) == row[r].dot_bf16, "pairs for %s, %u: the sketch is %s", row[r].name, i, c[r].sketch->name);
       with += row[r].dot_bf16;
       if (!row[r].dot_bf16 || chosen_before(c, r)) continue;
       left += !host.dot_bf16;
@@ -470,22 +470,22 @@ static void pairs_where_allowed(void) {
 static void chosen_small(void) {
   static const int64_t sizes[][3] = {{2, 156, 10}, {4, 99, 3}, {9, 40, 2}, {2, 11, 139}, {97, 73, 2}, {16, 6, 90}, {49, 52, 86}, {37, 1, 180}, {7, 34, 47}, {31, 31, 31}};
   tg_gate_failure f;
-  tg_gemm_choice c;
+  tg_kit_choice c;
   for (uint32_t i = 0; i < 4 * TG_COUNT(sizes); i++) {
     const int64_t *s = sizes[i / 4];
     tg_gemm_problem p = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .a_major = i & 1, .b_major = i >> 1 & 1, .m = {s[0], s[0]}, .n = {s[1], s[1]}, .k = {s[2], s[2]}, .batch = {1, 1}};
     for (uint32_t r = 0; r < rows; r++) {
       tg_gemm_choose(&p, &row[r], 1, &c);
-      CHECK(c.sketch != tg_gemm_sketches[0], "small for %s, %u: the plain sketch", row[r].name, i);
+      CHECK(c.sketch != tg_gemm_plain.kernel, "small for %s, %u: the plain sketch", row[r].name, i);
     }
     const tg_target *t = &row[(i / 4 * 3 + i) % rows];
     tg_gemm_choose(&p, t, 1, &c);
-    if (c.sketch == tg_gemm_sketches[GEMM_DOT] && !tg_gemm_thin_roles_of(&p).row_k) continue;   /* copies all terms of the rows: not for the gates' sizes of any length */
+    if (c.sketch == tg_gemm_dot.kernel && !tg_gemm_thin_roles_of(&p).row_k) continue;   /* copies all terms of the rows: not for the gates' sizes of any length */
     CHECK(tg_gates_pass(context, &p, &c, NULL, 1, 1, &f) == TG_OK, "for %s: %s, %u: %s", t->name, c.sketch->name, i, f.text);
   }
   tg_gemm_problem p = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .m = {130, 130}, .n = {200, 200}, .k = {300, 300}, .batch = {1, 1}, .epilogue = "acc + rest", .argument = {{"rest", TG_F32, 3}}, .arguments_n = 1};
   for (uint32_t r = 0; r < rows; r += 3) {
-    tg_gemm_choose_knobs(&p, &row[r], 1, GEMM_PANEL, &c);
+    tg_gemm_choose_knobs(&p, &row[r], 1, &tg_gemm_panel, &c);
     CHECK(tg_gates_pass(context, &p, &c, NULL, 1, 1, &f) == TG_OK, "for %s: %s: %s", row[r].name, c.sketch->name, f.text);
   }
 }
@@ -494,13 +494,13 @@ static void chosen_small(void) {
 static void dot_blocks(void) {
   static const tg_type types[][2] = {{TG_F32, TG_F32}, {TG_F64, TG_F64}, {TG_BF16, TG_BF16}, {TG_F16, TG_F32}};
   tg_gate_failure f;
-  tg_gemm_choice c;
+  tg_kit_choice c;
   for (uint32_t i = 0; i < 64; i++) {
     const tg_type *type = types[i & 3];
     int64_t m = i & 16 ? 7 : 18, n = i & 8 ? 131 : 60, k = i & 32 ? 300 : 512;
     tg_gemm_problem p = {.a = type[0], .b = type[0], .c = type[1], .acc = type[0] == TG_F64 ? TG_F64 : TG_F32, .a_major = i >> 2 & 1, .b_major = TG_GEMM_COLUMN, .m = {m, m}, .n = {n, n}, .k = {k, k}, .batch = {1, 1}};
     if (i % 5 == 0) p.epilogue = "max(acc, rest)", p.argument[0].name = "rest", p.argument[0].type = TG_F32, p.argument[0].per = 3, p.arguments_n = 1;
-    tg_gemm_choose_knobs(&p, &row[i % rows], 1, GEMM_DOT, &c);
+    tg_gemm_choose_knobs(&p, &row[i % rows], 1, &tg_gemm_dot, &c);
     for (uint32_t x = 0; x < c.knobs_n; x++) {
       int64_t value = !strcmp(c.knob[x].name, "KC") ? 128 : !strcmp(c.knob[x].name, "NB") ? 1 + i % 2 : !strcmp(c.knob[x].name, "AHEAD") ? 1 + i % 2 : !strcmp(c.knob[x].name, "NC") ? 2 + i % 3 : !strcmp(c.knob[x].name, "MR") ? 4 : c.knob[x].lo;
       c.knob[x].lo = c.knob[x].hi = value;
@@ -511,18 +511,18 @@ static void dot_blocks(void) {
 
 /* A row or a few against many columns that lie along k, long or short: nothing is copied but rows. */
 static void chosen_rows(void) {
-  tg_gemm_choice c;
+  tg_kit_choice c;
   for (uint32_t r = 0, i = 0; i < 6 * 4 * 3 * rows; r = ++i / (6 * 4 * 3)) {
     if (row[r].vector_bytes < 32) continue;   /* their vectors share little */
     int64_t m = 1 + i % 6, n = (int64_t[]){3000, 6000, 9001, 20000}[i / 6 % 4], k = (int64_t[]){100, 512, 1000}[i / 24 % 3];
     tg_gemm_problem p = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .b_major = TG_GEMM_COLUMN, .m = {m, m}, .n = {n, n}, .k = {k, k}, .batch = {1, 1}};
     tg_gemm_choose(&p, &row[r], 1, &c);
-    CHECK(c.sketch == tg_gemm_sketches[GEMM_DOT], "for %s: %lld x %lld x %lld: %s", row[r].name, (long long)m, (long long)n, (long long)k, c.sketch->name);
+    CHECK(c.sketch == tg_gemm_dot.kernel, "for %s: %lld x %lld x %lld: %s", row[r].name, (long long)m, (long long)n, (long long)k, c.sketch->name);
   }
 }
 
 /* The first choice gives each knob one of its values: a body refuses others, and a plan would take the plain sketch instead. */
-typedef struct { tg_job job; const tg_gemm_choice *choice; const tg_gemm_problem *problem; } authoring;
+typedef struct { tg_job job; const tg_kit_choice *choice; const tg_gemm_problem *problem; } authoring;
 
 static void author(void *arg) {
   authoring *a = arg;
@@ -537,7 +537,7 @@ static void author(void *arg) {
 static void chosen_values(void) {
   static const int64_t sizes[] = {1, 3, 6, 17, 64, 131, 500, 2048};
   authoring *a = calloc(1, sizeof *a);
-  tg_gemm_choice c;
+  tg_kit_choice c;
   for (int64_t i = 0; a && i < 8 * 8 * 4 * 16; i++) {
     int64_t m = sizes[i % 8], n = sizes[i / 8 % 8], k = 1 + i * 37 % 211;
     tg_gemm_problem p = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .a_major = i / 64 % 2, .b_major = i / 128 % 2, .m = {m, m}, .n = {n, n}, .k = {k, k}, .batch = {1, 1}};
@@ -570,7 +570,7 @@ static void chosen_words(void) {
   static const int64_t sizes[][3] = {{4, 512, 512}, {16, 2048, 700}, {1000, 32, 100}, {24, 2048, 2048}, {300, 200, 250}, {512, 512, 512}, {1024, 1000, 1024}, {700, 3000, 1500}, {4096, 128, 1024}, {128, 4096, 4096}, {4096, 4096, 4096}, {5000, 7000, 9000}};
   static const tg_type types[][2] = {{TG_F32, TG_F32}, {TG_BF16, TG_BF16}, {TG_F16, TG_F32}, {TG_F64, TG_F64}};
   scheduling *s = calloc(1, sizeof *s);
-  tg_gemm_choice c;
+  tg_kit_choice c;
   if (!s) abort();
   tg_job_init(&s->job, NULL);
   bool good = tg_protect(&s->job.env, compile_rules, s);

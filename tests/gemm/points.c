@@ -148,7 +148,7 @@ static void read_knobs(void *arg) {
     }
 }
 
-static void bind(choice *c, const char *name, tg_gemm_dim d) { c->bind[c->n++] = (tg_binding){name, d.lo, d.hi, 1}; }
+static void bind(choice *c, const char *name, tg_kit_dim d) { c->bind[c->n++] = (tg_binding){name, d.lo, d.hi, 1}; }
 
 /* ---- other words ---- */
 
@@ -337,10 +337,10 @@ static bool one_point(const choice *c, tg_gemm_candidate *run, void *user, const
 }
 
 /* halves: of four bits, in bytes. */
-static tg_gemm_dim leading(uint8_t major_of, int64_t step, int64_t rows, int64_t columns, int64_t pad, bool fixed, bool halves) {
+static tg_kit_dim leading(uint8_t major_of, int64_t step, int64_t rows, int64_t columns, int64_t pad, bool fixed, bool halves) {
   int64_t ld = (major_of == TG_GEMM_COLUMN ? rows : columns) * (step > 1 ? step : 1) + pad;
   if (fixed && halves) ld = (ld + 1) / 2;
-  return fixed && major_of != TG_GEMM_STRIDES ? (tg_gemm_dim){ld, ld} : (tg_gemm_dim){1, 1 << 20};
+  return fixed && major_of != TG_GEMM_STRIDES ? (tg_kit_dim){ld, ld} : (tg_kit_dim){1, 1 << 20};
 }
 
 static void bind_all(choice *c, const int64_t sizes[3], const int64_t pad[3], bool fixed) {
@@ -352,14 +352,14 @@ static void bind_all(choice *c, const int64_t sizes[3], const int64_t pad[3], bo
   bind(c, "ldb", leading(p->b_major, p->b_step, sizes[2], sizes[1], pad[1], fixed, p->bits == 4));
   bind(c, "ldc", leading(p->c_major, p->c_step, sizes[0], sizes[1], pad[2], fixed, false));
   for (int i = 0; i < 3; i++)
-    if (majors[i] == TG_GEMM_STRIDES) bind(c, steps[i], (tg_gemm_dim){1, 1 << 20});
+    if (majors[i] == TG_GEMM_STRIDES) bind(c, steps[i], (tg_kit_dim){1, 1 << 20});
   for (uint32_t i = 0; i < p->arguments_n; i++)
-    if (p->argument[i].per == 3) bind(c, lds[i], (tg_gemm_dim){1, 4096});
-  if (p->bits) bind(c, "ld_group", (tg_gemm_dim){1, 1 << 20});
+    if (p->argument[i].per == 3) bind(c, lds[i], (tg_kit_dim){1, 4096});
+  if (p->bits) bind(c, "ld_group", (tg_kit_dim){1, 1 << 20});
 }
 
 /* The sizes of a point: sums and rows around tiles, mostly products that plain C computes in a moment. */
-static void choose_sizes(const choice *c, tg_gemm_dim *const dim[3], int64_t sizes[3]) {
+static void choose_sizes(const choice *c, tg_kit_dim *const dim[3], int64_t sizes[3]) {
   for (int d = 0; d < 3; d++)
     if (dim[d]->lo < dim[d]->hi)
       do sizes[d] = size(c->tile, c->tiles);
@@ -383,35 +383,35 @@ static void group(tg_context *ctx, uint64_t seed) {
   shared->at[0] = 0;
   while (tg_gemm_sketches[count] && count < SKETCHES - 1) count++;
   uint32_t sketch = often(15) ? count : (uint32_t)below(count - 2);   /* count stands for plans; the last two are for B of few bits */
-  const char *name = sketch < count ? tg_gemm_sketches[sketch]->name : "";
+  const char *name = sketch < count ? tg_gemm_sketches[sketch]->kernel->name : "";
   bool tiles = !strcmp(name, "gemm_tiles") && often(95);
   choose_problem(&p, !strcmp(name, "gemm_bytes") || (tiles && often(50)) ? TG_U8 : !strcmp(name, "gemm_signed_bytes") || tiles ? TG_I8 : TG_VOID);
   if (tiles) p.c_major = major(20);
   if (often(15)) choose_quantised(&p), sketch = (uint32_t[]){0, count - 2, count - 2, count - 1, count - 1, count, count}[below(7)];
   bool plan = sketch == count;
   if (p.bits && !plan && (often(50) || sketch == count - 2)) p.panel = often(50) ? 64 : 16 << below(3), p.c_major = TG_GEMM_ROW, p.b_major = TG_GEMM_ROW;
-  if (!p.bits && !plan && tg_gemm_sketches[sketch] == tg_gemm_sketches[GEMM_BYTES] && often(90)) p.a = TG_U8, p.b = TG_I8, p.c = p.acc = TG_I32, p.c_major = TG_GEMM_ROW, p.epilogue = NULL, p.arguments_n = 0;
-  if (!p.bits && !plan && tg_gemm_sketches[sketch] == tg_gemm_sketches[GEMM_PAIRS] && often(95)) p.a = p.b = TG_BF16, p.acc = TG_F32, p.c = (tg_type[]){TG_BF16, TG_BF16, TG_F32, TG_F16}[below(4)], p.c_major = TG_GEMM_ROW, p.flush = true;
+  if (!p.bits && !plan && tg_gemm_sketches[sketch] == &tg_gemm_bytes && often(90)) p.a = TG_U8, p.b = TG_I8, p.c = p.acc = TG_I32, p.c_major = TG_GEMM_ROW, p.epilogue = NULL, p.arguments_n = 0;
+  if (!p.bits && !plan && tg_gemm_sketches[sketch] == &tg_gemm_pairs && often(95)) p.a = p.b = TG_BF16, p.acc = TG_F32, p.c = (tg_type[]){TG_BF16, TG_BF16, TG_F32, TG_F16}[below(4)], p.c_major = TG_GEMM_ROW, p.flush = true;
   if (p.a == TG_BF16 && p.b == TG_BF16 && p.acc == TG_F32) {
     if (plan) p.flush = often(50);
-    else if (tg_gemm_sketches[sketch] == tg_gemm_sketches[GEMM_PAIRS]) p.flush = true;   /* else nothing takes that sketch */
+    else if (tg_gemm_sketches[sketch] == &tg_gemm_pairs) p.flush = true;   /* else nothing takes that sketch */
   }
   tg_gemm_def def = {0};
-  if (!plan) tg_gemm_kernel_of(&p, tg_gemm_sketches[sketch], &def);
+  if (!plan) tg_gemm_kernel_of(&p, tg_gemm_sketches[sketch]->kernel, &def);
   c.def = &def.def, c.name = plan ? "plan" : def.def.name;
   snprintf(shared->sketch[sketch].name, sizeof shared->sketch[sketch].name, "%s", c.name);
   for (int i = 0; i < 3; i++) sizes[i] = size(NULL, 0), pad[i] = often(40) ? 0 : 1 + below(7);
   bool fixed = often(30);
   int64_t most = often(50) ? 4096 : 300;
-  tg_gemm_dim *dim[] = {&p.m, &p.n, &p.k};
-  for (int i = 0; i < 3; i++) *dim[i] = fixed || often(15) ? (tg_gemm_dim){sizes[i], sizes[i]} : (tg_gemm_dim){1, most};
+  tg_kit_dim *dim[] = {&p.m, &p.n, &p.k};
+  for (int i = 0; i < 3; i++) *dim[i] = fixed || often(15) ? (tg_kit_dim){sizes[i], sizes[i]} : (tg_kit_dim){1, most};
   if (p.k.lo < p.k.hi && often(12)) p.k.hi = 65536;
-  if (plan && often(50)) p.n = (tg_gemm_dim){sizes[1], sizes[1]}, p.k = (tg_gemm_dim){sizes[2], sizes[2]};   /* where B may be packed ahead */
+  if (plan && often(50)) p.n = (tg_kit_dim){sizes[1], sizes[1]}, p.k = (tg_kit_dim){sizes[2], sizes[2]};   /* where B may be packed ahead */
   if (sketch == count - 2) {   /* groups that divide the terms */
     if (p.bits == 4) p.group = (p.group + 7) / 8 * 8;
     int64_t group = p.group ? p.group : 8;
     sizes[2] = (sizes[2] + group - 1) / group * group;
-    p.k = (tg_gemm_dim){sizes[2], sizes[2]};
+    p.k = (tg_kit_dim){sizes[2], sizes[2]};
   }
   bind_all(&c, sizes, pad, fixed);
   tg_job_init(&c.job, NULL);

@@ -85,7 +85,7 @@ static void forms(void) {
     p.bits = i % 3 == 2 ? 8 : 4, p.b = i % 2 ? TG_U8 : TG_I8, p.b_major = i / 2 % 2, p.group_major = i / 4 % 2, p.zero = zeros[i % 6], p.scale = floats[i / 3 % 3];
     p.a = floats[i / 5 % 3], p.c = i % 4 == 1 ? p.a : TG_F32, p.alpha = i % 5 == 0, p.beta = i % 5 < 2;
     p.n.lo = p.n.hi = sizes[i % 8].n, p.k.lo = p.k.hi = sizes[i % 8].k, p.group = sizes[i % 8].group;
-    p.m = i % 2 ? (tg_gemm_dim){1, 64} : (tg_gemm_dim){some[i / 2 % 6], some[i / 2 % 6]};
+    p.m = i % 2 ? (tg_kit_dim){1, 64} : (tg_kit_dim){some[i / 2 % 6], some[i / 2 % 6]};
     gate(&p, i / 8 % 2, i % 2 ? some : &p.m.lo, i % 2 ? 6 : 1);
   }
 }
@@ -96,7 +96,7 @@ static void strips(void) {
   for (uint32_t i = 0; i < 4; i++) {
     tg_gemm_problem p = usual;
     p.bits = i < 3 ? 4 : 8, p.group_major = i % 2, p.zero = i ? TG_U8 : TG_VOID, p.scale = i & 2 ? TG_F16 : TG_F32;
-    p.n.lo = p.n.hi = 420, p.k.lo = p.k.hi = 320, p.m = (tg_gemm_dim){1, 64};
+    p.n.lo = p.n.hi = 420, p.k.lo = p.k.hi = 320, p.m = (tg_kit_dim){1, 64};
     gate(&p, true, some, 4);
   }
 }

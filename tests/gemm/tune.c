@@ -162,7 +162,7 @@ static void right(tg_builder *tg_b_, void *user) { tg_gemm_product(tg_b_, user);
 static void wrong_beyond_the_part(tg_context *c, bool wrong) {
   enum { ROWS = 192, PART = 48 };
   tg_gemm_problem all = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .m = {ROWS, ROWS}, .n = {96, 96}, .k = {80, 80}, .batch = {1, 1}}, some = all;
-  some.m = (tg_gemm_dim){PART, PART};
+  some.m = (tg_kit_dim){PART, PART};
   const char *params = "M, N, K, lda, ldb, ldc";
   const tg_kernel_def first = {"slow", params, __FILE__, __LINE__, slow}, second = {"second", params, __FILE__, __LINE__, wrong ? beyond : right}, *defs[] = {&first, &second};
   const tg_binding b[] = {{"M", ROWS, ROWS, 1}, {"N", 96, 96, 1}, {"K", 80, 80, 1}, {"lda", 80, 80, 1}, {"ldb", 96, 96, 1}, {"ldc", 96, 96, 1}};
