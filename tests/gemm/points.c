@@ -373,6 +373,12 @@ static void choose_sizes(const choice *c, tg_kit_dim *const dim[3], int64_t size
     if (dim[d]->lo == dim[d]->hi) sizes[d] = dim[d]->lo;
 }
 
+static uint32_t index_of(const tg_gemm_sketch *sketch) {
+  uint32_t i = 0;
+  while (tg_gemm_sketches[i] && tg_gemm_sketches[i] != sketch) i++;
+  return i;
+}
+
 /* One kernel or plan, and several sizes if it takes them at launch. */
 static void group(tg_context *ctx, uint64_t seed) {
   tg_gemm_problem p;
@@ -382,14 +388,18 @@ static void group(tg_context *ctx, uint64_t seed) {
   state = seed, shared->group = seed;
   shared->at[0] = 0;
   while (tg_gemm_sketches[count] && count < SKETCHES - 1) count++;
-  uint32_t sketch = often(15) ? count : (uint32_t)below(count - 2);   /* count stands for plans; the last two are for B of few bits */
+  const uint32_t grouped = index_of(&tg_gemm_grouped), weights = index_of(&tg_gemm_weights);
+  uint32_t sketch = count;   /* which stands for plans */
+  if (!often(15))
+    do sketch = (uint32_t)below(count);
+    while (sketch == grouped || sketch == weights);   /* for B of few bits */
   const char *name = sketch < count ? tg_gemm_sketches[sketch]->kernel->name : "";
   bool tiles = !strcmp(name, "gemm_tiles") && often(95);
   choose_problem(&p, !strcmp(name, "gemm_bytes") || (tiles && often(50)) ? TG_U8 : !strcmp(name, "gemm_signed_bytes") || tiles ? TG_I8 : TG_VOID);
   if (tiles) p.c_major = major(20);
-  if (often(15)) choose_quantised(&p), sketch = (uint32_t[]){0, count - 2, count - 2, count - 1, count - 1, count, count}[below(7)];
+  if (often(15)) choose_quantised(&p), sketch = (uint32_t[]){index_of(&tg_gemm_plain), grouped, grouped, weights, weights, count, count}[below(7)];
   bool plan = sketch == count;
-  if (p.bits && !plan && (often(50) || sketch == count - 2)) p.panel = often(50) ? 64 : 16 << below(3), p.c_major = TG_GEMM_ROW, p.b_major = TG_GEMM_ROW;
+  if (p.bits && !plan && (often(50) || sketch == grouped)) p.panel = often(50) ? 64 : 16 << below(3), p.c_major = TG_GEMM_ROW, p.b_major = TG_GEMM_ROW;
   if (!p.bits && !plan && tg_gemm_sketches[sketch] == &tg_gemm_bytes && often(90)) p.a = TG_U8, p.b = TG_I8, p.c = p.acc = TG_I32, p.c_major = TG_GEMM_ROW, p.epilogue = NULL, p.arguments_n = 0;
   if (!p.bits && !plan && tg_gemm_sketches[sketch] == &tg_gemm_pairs && often(95)) p.a = p.b = TG_BF16, p.acc = TG_F32, p.c = (tg_type[]){TG_BF16, TG_BF16, TG_F32, TG_F16}[below(4)], p.c_major = TG_GEMM_ROW, p.flush = true;
   if (p.a == TG_BF16 && p.b == TG_BF16 && p.acc == TG_F32) {
@@ -407,7 +417,7 @@ static void group(tg_context *ctx, uint64_t seed) {
   for (int i = 0; i < 3; i++) *dim[i] = fixed || often(15) ? (tg_kit_dim){sizes[i], sizes[i]} : (tg_kit_dim){1, most};
   if (p.k.lo < p.k.hi && often(12)) p.k.hi = 65536;
   if (plan && often(50)) p.n = (tg_kit_dim){sizes[1], sizes[1]}, p.k = (tg_kit_dim){sizes[2], sizes[2]};   /* where B may be packed ahead */
-  if (sketch == count - 2) {   /* groups that divide the terms */
+  if (sketch == grouped) {   /* groups that divide the terms */
     if (p.bits == 4) p.group = (p.group + 7) / 8 * 8;
     int64_t group = p.group ? p.group : 8;
     sizes[2] = (sizes[2] + group - 1) / group * group;
