@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What the operations for engines have in common: sizes that are fixed or vary from call to call, and the caller's own threads. */
+ * What the operations for engines have in common: sizes that are fixed or vary from call to call, the caller's own
+ * threads, how matrices lie in memory. */
 #ifndef TG_EXEC_H
 #define TG_EXEC_H
 #include "tg/tg.h"
@@ -17,6 +18,12 @@ typedef struct tg_exec {
   tg_parallel_for *parallel_for;
   void *user;
 } tg_exec;
+
+/* How a matrix lies in memory: rows one after another, columns one after another, or both subscripts with strides of their own. */
+enum { TG_ROW_MAJOR = 0, TG_COLUMN_MAJOR = 1, TG_ANY_STRIDES = 2 };
+
+/* What an argument of an epilogue has a value for: all of the result, each row, each column, each element (row major). */
+enum { TG_PER_ALL = 0, TG_PER_ROW = 1, TG_PER_COLUMN = 2, TG_PER_ELEMENT = 3 };
 
 #ifdef __cplusplus
 }

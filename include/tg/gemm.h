@@ -44,12 +44,6 @@
 extern "C" {
 #endif
 
-/* How a matrix lies in memory: rows one after another, columns one after another, or both subscripts with strides of their own. */
-enum { TG_ROW_MAJOR = 0, TG_COLUMN_MAJOR = 1, TG_ANY_STRIDES = 2 };
-
-/* What an argument of an epilogue has a value for: all of C, each row, each column, each element (row major). */
-enum { TG_PER_ALL = 0, TG_PER_ROW = 1, TG_PER_COLUMN = 2, TG_PER_ELEMENT = 3 };
-
 enum { TG_GEMM_ARGS = 8 };
 
 enum {                          /* tg_gemm_desc.flags */

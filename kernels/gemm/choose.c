@@ -673,7 +673,7 @@ static double choose_least(const tg_gemm_problem *p, const tg_target *t, uint32_
   return best;
 }
 
-tg_gemm_problem tg_gemm_strip(const tg_gemm_problem *p, const tg_gemm_strips *strips, uint32_t i) {
+tg_gemm_problem tg_gemm_strip(const tg_gemm_problem *p, const tg_kit_strips *strips, uint32_t i) {
   tg_gemm_problem q = *p;
   tg_kit_dim *d = strips->rows ? &q.m : &q.n;
   d->lo = d->hi = smaller(d->lo - (int64_t)i * strips->size, strips->size);
@@ -681,26 +681,26 @@ tg_gemm_problem tg_gemm_strip(const tg_gemm_problem *p, const tg_gemm_strips *st
 }
 
 /* As many strips as threads, or fewer: of whole vectors where the elements along them lie side by side, of whole panels where B is packed. */
-static tg_gemm_strips strips_of(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, bool rows) {
+static tg_kit_strips strips_of(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, bool rows) {
   int64_t n = rows ? p->m.lo : p->n.lo, vector = larger(1, t->vector_bytes / bytes_of(p->acc)), whole = rows != (p->c_major == TG_GEMM_COLUMN) ? 1 : p->panel ? p->panel : vector, size = up(up(n, threads), whole) * whole;
-  return (tg_gemm_strips){.n = (uint32_t)up(n, size), .rows = rows, .size = size};
+  return (tg_kit_strips){.n = (uint32_t)up(n, size), .rows = rows, .size = size};
 }
 
-tg_gemm_strips tg_gemm_choose_strips(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, bool open_rows) {
+tg_kit_strips tg_gemm_choose_strips(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, bool open_rows) {
   enum { WORK = 1000000, THIN = 64 };   /* multiplications, columns or rows of a strip: below, one thread is as fast */
   const double together = 1.06;   /* what one kernel for all threads costs besides: who has what, waiting for each other, sizes that its words know less of */
-  tg_gemm_strips best = {.n = 1};
+  tg_kit_strips best = {.n = 1};
   tg_kit_choice c;
   bool known = is_fixed(p->m) && is_fixed(p->n) && is_fixed(p->k) && p->m.lo && p->n.lo && p->k.lo;
   if (threads < 2 || !known || (p->bits && !p->panel) || (is_long(p) && is_float(p->acc))) return best;
   if (!is_estimated(p)) {
     bool rows = p->m.lo > p->n.lo;
-    tg_gemm_strips s = strips_of(p, t, threads, rows);
+    tg_kit_strips s = strips_of(p, t, threads, rows);
     return (rows && open_rows) || s.n < 2 || s.size < THIN || (double)p->m.lo * (double)p->n.lo * (double)p->k.lo < WORK ? best : s;
   }
   double least = choose_least(p, t, threads, &c) * together;
   for (int rows = 0; rows < 2 - open_rows; rows++) {
-    tg_gemm_strips s = strips_of(p, t, threads, rows);
+    tg_kit_strips s = strips_of(p, t, threads, rows);
     tg_gemm_problem q = tg_gemm_strip(p, &s, 0);
     if (s.n < 2) continue;
     double cycles = choose_least(&q, t, 1, &c) + WAKE;

@@ -3,7 +3,7 @@
  * words of a schedule whose sizes are knobs. What a problem is, and what a choice for it is, as plain data. */
 #ifndef TG_GEMM_TEMPLATE_H
 #define TG_GEMM_TEMPLATE_H
-#include "kit/problem.h"
+#include "kit/plan.h"
 #include "target/target.h"
 
 /* How the two subscripts of an operand lie in memory. */
@@ -50,11 +50,10 @@ bool tg_gemm_is_strided(const tg_gemm_problem *p);
 typedef struct { tg_kernel_def def; char params[256]; } tg_gemm_def;
 void tg_gemm_kernel_of(const tg_gemm_problem *p, const tg_kernel_def *sketch, tg_gemm_def *out);
 
-/* A product on several threads as products of one thread each, on strips of C: n of them, of `size` rows or columns, the last with what is left. n 1: one kernel, which its words share out. */
-typedef struct tg_gemm_strips { uint32_t n; bool rows; int64_t size; } tg_gemm_strips;
-tg_gemm_problem tg_gemm_strip(const tg_gemm_problem *p, const tg_gemm_strips *strips, uint32_t i);
+/* A strip of C, of rows or of columns, as a product of one thread. */
+tg_gemm_problem tg_gemm_strip(const tg_gemm_problem *p, const tg_kit_strips *strips, uint32_t i);
 /* Are strips better than one kernel for all, which tg_gemm_choose gives? open_rows: strips of columns only. */
-tg_gemm_strips tg_gemm_choose_strips(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, bool open_rows);
+tg_kit_strips tg_gemm_choose_strips(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, bool open_rows);
 
 /* A good point without a search, from the sizes, the caches, the registers and the threads: microseconds, no memory. */
 void tg_gemm_choose(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_kit_choice *out);

@@ -23,7 +23,7 @@ typedef enum tg_outcome {
 } tg_outcome;
 const char *tg_outcome_name(tg_outcome o);
 
-typedef enum { TG_TASK_OPEN, TG_TASK_LOWER, TG_TASK_BUILD, TG_TASK_TIME, TG_TASK_GATES, TG_TASK__COUNT } tg_task_kind;
+typedef enum { TG_TASK_OPEN, TG_TASK_LOWER, TG_TASK_BUILD, TG_TASK_TIME, TG_TASK_CHECKS, TG_TASK__COUNT } tg_task_kind;
 
 enum { TG_QUADS = 64, TG_TRIAL_PARAMS = 16 };
 
@@ -42,7 +42,7 @@ typedef struct tg_task {
   /* OPEN only */
   const char *target;              /* whose code it is; NULL: the host */
   const char *folder;              /* of built objects, shared by the workers; NULL: none */
-  const char *gates;               /* what the kernel is, for the gates that its kind has; NULL: none */
+  const char *checks;               /* what the kernel is, for the checks that its kind has; NULL: none */
   int64_t params[TG_TRIAL_PARAMS]; /* of the launch that counts */
   uint32_t params_n, threads;      /* threads: of a launch */
   uint32_t pool;                   /* threads of the context that compiles, which its heuristic counts on; 0: as many */
@@ -71,7 +71,7 @@ typedef struct tg_bench {
   void (*lower)(void *self, tg_env *env, tg_task *t);
   void (*build)(void *self, tg_env *env, tg_task *t);   /* compiles, runs, checks */
   void (*time)(void *self, tg_env *env, tg_task *t);
-  void (*gates)(void *self, tg_env *env, tg_task *t);   /* what a candidate must pass besides before it may win */
+  void (*checks)(void *self, tg_env *env, tg_task *t);   /* what a candidate must pass besides before it may win */
 } tg_bench;
 
 /* ---- wire.c: questions and answers as bytes. What cannot be read is false: an answer comes from a process that ran anything ---- */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Random points of the space of products through the gates: a sketch, values from its knobs' lists, types, majors and strides, alpha and beta,
+ * Random points of the space of products through the checks: a sketch, values from its knobs' lists, types, majors and strides, alpha and beta,
  * epilogues, sizes that are constants or known at launch, one to three threads; at sizes around tiles and vectors. Some with other words than the
  * sketch's, changed at random: most are illegal, and the rest must be right as well. And plans of tg/gemm.h.
  *   gemm_points [--each E] [N [SEED [FAILURES]]]   about N points, E for each kernel that takes sizes at launch (20); ends after so many failures (20)
  *   gemm_points [--each E] --group SEED            one kernel again, as a failure names it, and what it is
- * A point is a compiled kernel at one size, under one or two gates; of a kernel of constant sizes, under four.
+ * A point is a compiled kernel at one size, under one or two checks; of a kernel of constant sizes, under four.
  * Kernels run in a child, so that one that crashes or hangs is told and the others go on. */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -16,7 +16,7 @@
 #include "../target.h"
 #include "../test.h"
 #include "dsl/text.h"
-#include "gates/gates.h"
+#include "checks/gemm.h"
 #include "gemm/sketch.h"
 #include "tg/gemm.h"
 
@@ -34,7 +34,7 @@ typedef struct {
 } ledger;
 
 static ledger *shared;
-static tg_gates *gates;
+static tg_checks *checks;
 static bool verbose;
 static long failures = 20, each = 20;
 
@@ -245,10 +245,10 @@ static void fail(const char *why) {
 
 /* ---- points ---- */
 
-static tg_gemm_gate some_gate(const tg_gemm_problem *p) {
+static tg_check_kind some_gate(const tg_gemm_problem *p) {
   for (;;) {
-    tg_gemm_gate g = (tg_gemm_gate)below(TG_GATE__COUNT);
-    if (tg_gate_applies(p, g)) return g;
+    tg_check_kind g = (tg_check_kind)below(TG_CHECK__COUNT);
+    if (tg_check_applies(p, g)) return g;
   }
 }
 
@@ -323,14 +323,14 @@ static bool one_point(const choice *c, tg_gemm_candidate *run, void *user, const
   static const double factors[][2] = {{1, 0}, {-1, 1}, {2, -2}, {1, 1}, {-2, 0}};
   int gates_n = fixed ? 4 : often(50) ? 2 : 1;
   for (int i = 0; i < gates_n; i++) {
-    tg_gate_failure f;
-    tg_gate_case w = {.gate = i == 0 && often(50) ? tg_gate_applies(c->problem, TG_GATE_EPILOGUE) ? TG_GATE_EPILOGUE : TG_GATE_EXACT : some_gate(c->problem), .m = size_of[0], .n = size_of[1],
+    tg_check_failure f;
+    tg_check_case w = {.kind = i == 0 && often(50) ? tg_check_applies(c->problem, TG_CHECK_EPILOGUE) ? TG_CHECK_EPILOGUE : TG_CHECK_EXACT : some_gate(c->problem), .m = size_of[0], .n = size_of[1],
                       .k = size_of[2], .poison = run == run_plan, .front = often(25), .seed = next()};
-    const double *by = factors[below(w.gate == TG_GATE_ROUNDED ? 2 : 5)];
+    const double *by = factors[below(w.kind == TG_CHECK_ROUNDED ? 2 : 5)];
     w.alpha = by[0], w.beta = by[1];
     w.pad_a = fixed ? pad[0] : often(30) ? 0 : 1 + below(9), w.pad_b = fixed ? pad[1] : often(30) ? 0 : 1 + below(9), w.pad_c = fixed ? pad[2] : often(30) ? 0 : 1 + below(9);
-    tg_status s = tg_gate_check(gates, run, user, &w, &f);
-    if (verbose) printf("  %s %lldx%lldx%lld: %s\n", tg_gate_name(w.gate), (long long)w.m, (long long)w.n, (long long)w.k, s ? f.text : "passed");
+    tg_status s = tg_check_one(checks, run, user, &w, &f);
+    if (verbose) printf("  %s %lldx%lldx%lld: %s\n", tg_check_name(w.kind), (long long)w.m, (long long)w.n, (long long)w.k, s ? f.text : "passed");
     if (s) return fail(f.text), false;
   }
   return true;
@@ -445,19 +445,19 @@ static void group(tg_context *ctx, uint64_t seed) {
     shared->refused++;
     snprintf(shared->sketch[sketch].refusal, sizeof shared->sketch[sketch].refusal, "%.399s", why);
   } else if (s) fail(why);
-  if (!s && tg_gates_open(ctx, &p, 0, &gates)) abort();
+  if (!s && tg_checks_open(ctx, &p, 0, &checks)) abort();
   if (!s) {
-    tg_gate_kernel k = {.context = ctx, .kernel = kernel, .threads = threads};
+    tg_check_kernel k = {.context = ctx, .kernel = kernel, .threads = threads};
     int64_t points = fixed ? 1 : each * 3 / 5 + below(each * 9 / 10);
     bool good = true;
     if (!changed) shared->compiled++, shared->sketch[sketch].compiled++;
     for (int64_t i = 0; i < points && good; i++) {
       choose_sizes(&c, dim, sizes);
-      good = plan ? one_point(&c, run_plan, x, sizes, pad, fixed) : one_point(&c, tg_gate_run_kernel, &k, sizes, pad, fixed);
+      good = plan ? one_point(&c, run_plan, x, sizes, pad, fixed) : one_point(&c, tg_check_run_kernel, &k, sizes, pad, fixed);
       if (good) shared->passed++, shared->sketch[sketch].passed++;
     }
-    tg_gates_close(gates);
-    gates = NULL;
+    tg_checks_close(checks);
+    checks = NULL;
   }
   if (kernel) tg_kernel_free(kernel);
   if (x && x->map) munmap(x->map, x->map_bytes);
@@ -471,7 +471,7 @@ static void group(tg_context *ctx, uint64_t seed) {
 static void crashed(int signal, siginfo_t *info, void *frame) {
   char where[200] = "outside of all operands", text[7000];
   (void)frame;
-  if (gates) tg_gate_at(gates, info->si_addr, where, sizeof where);
+  if (checks) tg_check_at(checks, info->si_addr, where, sizeof where);
   int n = signal == SIGALRM || signal == SIGPROF ? snprintf(text, sizeof text, "gemm_points --each %ld --group %llu: %s\n  takes longer than %d seconds\n", each, (unsigned long long)shared->group, shared->at, SECONDS)
                             : snprintf(text, sizeof text, "gemm_points --each %ld --group %llu: %s\n  signal %d: an access %s\n", each, (unsigned long long)shared->group, shared->at, signal, where);
   if (write(2, text, (size_t)n) < 0) _exit(9);
