@@ -276,10 +276,10 @@ static void faults_are_caught(void) {
       tg_check_failure f = {.row = -1};
       planted x = {&problems[i], faults[q].f};
       if (tg_checks_open(context, &problems[i], 1 << 21, &g)) abort();
-      bool caught = caught_by(g, &x, faults[q].kind, &f);
-      CHECK(caught, "%s: check '%s' lets it pass in problem %d", faults[q].name, tg_check_name(faults[q].kind), i);
-      CHECK(!caught || strstr(f.text, tg_check_name(faults[q].kind)), "%s", f.text);
-      if (caught) CHECK(tg_checks_run(g, product, &x, faults[q].kind == TG_CHECK_FREIVALDS ? large : small, faults[q].kind == TG_CHECK_FREIVALDS ? 1 : sizeof small / sizeof *small, 77, &f) == TG_EINVAL,
+      bool caught = caught_by(g, &x, faults[q].check, &f);
+      CHECK(caught, "%s: check '%s' lets it pass in problem %d", faults[q].name, tg_check_name(faults[q].check), i);
+      CHECK(!caught || strstr(f.text, tg_check_name(faults[q].check)), "%s", f.text);
+      if (caught) CHECK(tg_checks_run(g, product, &x, faults[q].check == TG_CHECK_FREIVALDS ? large : small, faults[q].check == TG_CHECK_FREIVALDS ? 1 : sizeof small / sizeof *small, 77, &f) == TG_EINVAL,
                         "%s: all checks together let it pass in problem %d", faults[q].name, i);
       tg_checks_close(g);
     }
