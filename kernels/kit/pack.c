@@ -3,7 +3,8 @@
 #include "kit/pack.h"
 
 bool tg_kit_packed_bytes(int64_t n, int64_t k, int64_t panel, int64_t unit, int64_t *bytes) {
-  if (__builtin_mul_overflow((n + panel - 1) / panel * panel, k, bytes) || *bytes >= ((int64_t)1 << 62) / unit) return false;
+  if (__builtin_mul_overflow((n + panel - 1) / panel * panel, k, bytes) || *bytes >= ((int64_t)1 << 62) / unit)
+    return false;
   *bytes *= unit;
   return true;
 }

@@ -19,10 +19,12 @@ static tg_status connect(tg_kit_plan *p, const tg_kit_names *names, tg_kit_kerne
   const tg_code_info *code = tg_cpu_kernel_info(k->kernel->cpu);
   for (uint32_t i = 0; i < info->buffers_n; i++, k->operands_n++)
     if (i == TG_KIT_OPERANDS || !find(info->buffers[i].name, names->operand, names->operands_n, &k->operand[i]))
-      return tg_kit_fail(p->context, TG_INTERNAL, "internal error: the sketch %s has a buffer %s", info->name, info->buffers[i].name);
+      return tg_kit_fail(p->context, TG_INTERNAL, "internal error: the sketch %s has a buffer %s", info->name,
+                         info->buffers[i].name);
   for (uint32_t i = 0; i < info->params_n; i++, k->values_n++)
     if (i == TG_KIT_VALUES || !find(info->params[i].name, names->value, names->values_n, &k->value[i]))
-      return tg_kit_fail(p->context, TG_INTERNAL, "internal error: the sketch %s has a parameter %s", info->name, info->params[i].name);
+      return tg_kit_fail(p->context, TG_INTERNAL, "internal error: the sketch %s has a parameter %s", info->name,
+                         info->params[i].name);
   k->requirements = tg_cpu_kernel_spec(k->kernel->cpu)->requires_n != 0;
   k->code = tg_cpu_code(k->kernel->cpu, code->workspace);
   if (code->workspace > p->per_thread) p->per_thread = code->workspace;
@@ -37,11 +39,13 @@ tg_status tg_kit_compile(tg_kit_plan *p, const tg_kit_source *s, tg_kit_kernel *
   tg_binding b[TG_KIT_VALUES + TG_KIT_KNOBS];
   uint32_t n = s->bindings_n;
   memcpy(b, s->binding, n * sizeof *b);
-  tg_compile_options o = {.bindings = b, .bindings_n = n, .user = s->user, .flags = s->cached_only ? TG_COMPILE_CACHED_ONLY : 0};
+  tg_compile_options o = {
+      .bindings = b, .bindings_n = n, .user = s->user, .flags = s->cached_only ? TG_COMPILE_CACHED_ONLY : 0};
   if (p->context->tuned && s->others) {
     tg_compile_options tuned = o;
     tuned.flags |= TG_COMPILE_TUNED_ONLY;
-    if (tg_kernel_compile_tuned(p->context, s->others, s->others_n, &tuned, &out->kernel) == TG_OK) return connect(p, s->names, out);
+    if (tg_kernel_compile_tuned(p->context, s->others, s->others_n, &tuned, &out->kernel) == TG_OK)
+      return connect(p, s->names, out);
   }
   for (uint32_t i = 0; i < s->choice->knobs_n; i++) b[n++] = s->choice->knob[i];
   o.bindings_n = n, o.flags |= TG_COMPILE_UNTUNED;
@@ -64,5 +68,6 @@ bool tg_kit_same_choices(const tg_kit_part *a, const tg_kit_part *b) {
 }
 
 void tg_kit_part_free(tg_kit_part *part) {
-  for (uint32_t i = 0; i < TG_KIT_CASES; i++) tg_kernel_free(part->kernel[i].kernel), tg_kernel_free(part->last[i].kernel);
+  for (uint32_t i = 0; i < TG_KIT_CASES; i++)
+    tg_kernel_free(part->kernel[i].kernel), tg_kernel_free(part->last[i].kernel);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Plans: the kernels that calls choose among by their sizes, the memory that they work in, and the threads that run them. */
+ * Plans: the kernels that calls choose among by their sizes, the memory that they work in, and the threads that run
+ * them. */
 #ifndef TG_KIT_PLAN_H
 #define TG_KIT_PLAN_H
 #include "api/api.h"
@@ -7,8 +8,8 @@
 
 /* ---- kernels ---- */
 
-/* What kernels of an operation may have, by name: a call puts its operands and values (sizes, leading dimensions) in these places. Lists of
- * an operation's own, each of at most so many. */
+/* What kernels of an operation may have, by name: a call puts its operands and values (sizes, leading dimensions) in
+ * these places. Lists of an operation's own, each of at most so many. */
 enum { TG_KIT_OPERANDS = 24, TG_KIT_VALUES = 32 };
 typedef struct tg_kit_names { const char *const *operand, *const *value; uint32_t operands_n, values_n; } tg_kit_names;
 
@@ -17,7 +18,7 @@ typedef void tg_kit_code(void *const *operands, const int64_t *values, void *scr
 
 typedef struct tg_kit_kernel {
   tg_kernel *kernel;                     /* NULL: there is none */
-  tg_kit_code *code;                     /* all of it, where it is one task; wants the plan's per_thread bytes; else NULL */
+  tg_kit_code *code; /* all of it, where it is one task; wants the plan's per_thread bytes; else NULL */
   uint8_t operand[TG_KIT_OPERANDS], value[TG_KIT_VALUES];   /* places of its buffers, of its run-time parameters */
   uint8_t operands_n, values_n;
   bool requirements;                     /* on run-time parameters, to be checked at each call */
@@ -26,7 +27,7 @@ typedef struct tg_kit_kernel {
 /* Of a whole plan; the operation's own struct has it first. */
 typedef struct tg_kit_plan {
   tg_context *context;
-  uint32_t threads, most;                /* of the pool, where a call brings none; with or without a pool of that size */
+  uint32_t threads, most; /* of the pool, where a call brings none; with or without a pool of that size */
   size_t per_thread, shared;             /* bytes that the kernels work in, at most */
   uint32_t compiled, found, tuned;       /* kernels; of them, found in the cache, and compiled with a tuned choice */
   bool strips;                           /* some calls are strips of one thread each, and have a shared memory each */
@@ -36,8 +37,8 @@ void tg_kit_plan_open(tg_kit_plan *p, tg_context *c, int32_t threads);   /* thre
 typedef struct tg_kit_source {
   const tg_kit_names *names;
   const tg_kernel_def *def;              /* the choice's sketch as a kernel of the problem */
-  const tg_kernel_def *const *others;    /* all sketches that take the problem, the choice's first, for which a tuned choice may have been kept;
-                                          * NULL: none is looked for */
+  const tg_kernel_def *const *others;    /* all sketches that take the problem, the choice's first, for which a tuned
+                                          * choice may have been kept;    NULL: none is looked for */
   uint32_t others_n;
   const tg_binding *binding;             /* of its parameters, without knobs */
   uint32_t bindings_n;
@@ -45,20 +46,21 @@ typedef struct tg_kit_source {
   void *user;                            /* of the bodies */
   bool cached_only;
 } tg_kit_source;
-/* Compiles a kernel, or takes what the cache has, with the choice that was kept for it, if one was, and finds the places of its buffers and
- * parameters. */
+/* Compiles a kernel, or takes what the cache has, with the choice that was kept for it, if one was, and finds the
+ * places of its buffers and parameters. */
 tg_status tg_kit_compile(tg_kit_plan *p, const tg_kit_source *s, tg_kit_kernel *out);
 
 /* What such a kernel is called with. */
-static inline void tg_kit_take(const tg_kit_kernel *k, void *const *operand, const int64_t *value, void **buffers, int64_t *values) {
+static inline void tg_kit_take(const tg_kit_kernel *k, void *const *operand, const int64_t *value, void **buffers,
+                               int64_t *values) {
   for (uint32_t i = 0; i < k->operands_n; i++) buffers[i] = operand[k->operand[i]];
   for (uint32_t i = 0; i < k->values_n; i++) values[i] = value[k->value[i]];
 }
 
 /* ---- parts and strips ---- */
 
-/* A call as calls of one thread each, on strips of the result: n of them, of `size` rows or columns, the last with what is left. n 1: one
- * kernel, which its words share out. */
+/* A call as calls of one thread each, on strips of the result: n of them, of `size` rows or columns, the last with what
+ * is left. n 1: one kernel, which its words share out. */
 typedef struct tg_kit_strips { uint32_t n; bool rows; int64_t size; } tg_kit_strips;
 
 enum { TG_KIT_SIZES = 4, TG_KIT_CASES = 2 };
@@ -86,18 +88,22 @@ tg_kit_exec tg_kit_exec_of(const tg_kit_plan *p, const tg_exec *exec, int32_t at
 /* task(arg, i, worker) for each i of 0..n-1. worker: below n; who runs several is one worker, if it can be told. */
 void tg_kit_tasks(const tg_kit_exec *e, uint32_t n, tg_pool_task *task, void *arg);
 /* A kernel on so many of its threads. */
-void tg_kit_launch(const tg_kit_exec *e, uint32_t threads, const tg_kit_kernel *k, void **buffers, const int64_t *values, char *workspace);
+void tg_kit_launch(const tg_kit_exec *e, uint32_t threads, const tg_kit_kernel *k, void **buffers,
+                   const int64_t *values, char *workspace);
 /* Strips 0..n-1: every worker has memory of its own, and every so-manieth strip. */
 typedef void tg_kit_strip(void *arg, uint32_t i, char *workspace);
-void tg_kit_run_strips(const tg_kit_plan *p, const tg_kit_exec *e, uint32_t threads, uint32_t n, char *workspace, tg_kit_strip *strip, void *arg);
+void tg_kit_run_strips(const tg_kit_plan *p, const tg_kit_exec *e, uint32_t threads, uint32_t n, char *workspace,
+                       tg_kit_strip *strip, void *arg);
 
 /* ---- memory ---- */
 
-/* Bytes for so many threads. side_by_side: they are at calls of their own, each with a shared memory; a team on one call has one. */
+/* Bytes for so many threads. side_by_side: they are at calls of their own, each with a shared memory; a team on one
+ * call has one. */
 size_t tg_kit_needed(const tg_kit_plan *p, uint32_t threads, bool side_by_side);
 /* What a caller is told of it: little comes from the stack, and is 0. */
 size_t tg_kit_workspace(size_t needed);
-/* run(arg, workspace), aligned to 64, in the caller's memory or on the stack; or the error. call: as in tg_kit_operand. */
-tg_status tg_kit_run_in(const tg_kit_plan *p, const char *call, size_t needed, void *given, size_t given_bytes, uint32_t threads,
-                        void (*run)(void *arg, char *workspace), void *arg);
+/* run(arg, workspace), aligned to 64, in the caller's memory or on the stack; or the error. call: as in tg_kit_operand.
+ */
+tg_status tg_kit_run_in(const tg_kit_plan *p, const char *call, size_t needed, void *given, size_t given_bytes,
+                        uint32_t threads, void (*run)(void *arg, char *workspace), void *arg);
 #endif

@@ -5,7 +5,9 @@
 #include "base/base.h"
 #include "tg/dsl.h"
 
-typedef struct tg_kit_dim { int64_t lo, hi; } tg_kit_dim;   /* lo == hi: fixed; else any value in between, at each launch */
+typedef struct tg_kit_dim {
+  int64_t lo, hi;
+} tg_kit_dim; /* lo == hi: fixed; else any value in between, at each launch */
 
 static inline bool tg_kit_has(tg_kit_dim d, int64_t x) { return x >= d.lo && x <= d.hi; }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Running a plan: on whose threads, in whose memory. No lock, no memory of its own, no failure once the checks are passed. */
+ * Running a plan: on whose threads, in whose memory. No lock, no memory of its own, no failure once the checks are
+ * passed. */
 #include <stdio.h>
 #include "kit/plan.h"
 
@@ -29,18 +30,26 @@ void tg_kit_tasks(const tg_kit_exec *e, uint32_t n, tg_pool_task *task, void *ar
   else tg_pool_run(e->pool, n, n, task, arg);
 }
 
-void tg_kit_launch(const tg_kit_exec *e, uint32_t threads, const tg_kit_kernel *k, void **buffers, const int64_t *values, char *workspace) {
+void tg_kit_launch(const tg_kit_exec *e, uint32_t threads, const tg_kit_kernel *k, void **buffers,
+                   const int64_t *values, char *workspace) {
   if (k->code) {
     k->code(buffers, values, workspace, 0);
     return;
   }
   tg_parallel_for *by = threads > 1 ? e->parallel_for : NULL;
-  tg_cpu_call(k->kernel->cpu, &(tg_cpu_launch){buffers, values, workspace, e->parallel_for ? NULL : e->pool, threads, by, e->user});
+  tg_cpu_call(k->kernel->cpu,
+              &(tg_cpu_launch){buffers, values, workspace, e->parallel_for ? NULL : e->pool, threads, by, e->user});
 }
 
 /* ---- strips ---- */
 
-typedef struct { const tg_kit_plan *plan; uint32_t n, workers; char *workspace; tg_kit_strip *strip; void *arg; } stripping;
+typedef struct {
+  const tg_kit_plan *plan;
+  uint32_t n, workers;
+  char *workspace;
+  tg_kit_strip *strip;
+  void *arg;
+} stripping;
 
 static void take_strips(void *arg, int64_t share, uint32_t worker) {
   const stripping *s = arg;
@@ -49,7 +58,8 @@ static void take_strips(void *arg, int64_t share, uint32_t worker) {
   for (uint32_t i = (uint32_t)share; i < s->n; i += s->workers) s->strip(s->arg, i, mine);
 }
 
-void tg_kit_run_strips(const tg_kit_plan *p, const tg_kit_exec *e, uint32_t threads, uint32_t n, char *workspace, tg_kit_strip *strip, void *arg) {
+void tg_kit_run_strips(const tg_kit_plan *p, const tg_kit_exec *e, uint32_t threads, uint32_t n, char *workspace,
+                       tg_kit_strip *strip, void *arg) {
   stripping s = {p, n, threads < n ? threads : n, workspace, strip, arg};
   tg_kit_tasks(e, s.workers, take_strips, &s);
 }
@@ -72,10 +82,10 @@ static tg_status run_on_stack(void (*run)(void *, char *), void *arg) {
   return run_at(memory, run, arg);
 }
 
-tg_status tg_kit_run_in(const tg_kit_plan *p, const char *call, size_t needed, void *given, size_t given_bytes, uint32_t threads,
-                        void (*run)(void *arg, char *workspace), void *arg) {
+tg_status tg_kit_run_in(const tg_kit_plan *p, const char *call, size_t needed, void *given, size_t given_bytes,
+                        uint32_t threads, void (*run)(void *arg, char *workspace), void *arg) {
   if (needed <= SMALL) return run_on_stack(run, arg);
   if (given && given_bytes >= needed + ALIGN) return run_at(given, run, arg);
-  return tg_kit_fail(p->context, TG_EINVAL, "%s.workspace has %zu bytes, %zu are needed on %u threads", call, given ? given_bytes : 0,
-                     needed + ALIGN, threads);
+  return tg_kit_fail(p->context, TG_EINVAL, "%s.workspace has %zu bytes, %zu are needed on %u threads", call,
+                     given ? given_bytes : 0, needed + ALIGN, threads);
 }

@@ -99,8 +99,8 @@ void tg_kit_tile(tg_builder *tg_b_, const char *rows, const char *terms, const c
 
 /* ---- copies ---- */
 
-/* As many terms as a vector has lanes, which are transposed together. What they leave of all terms, where these are one block, is a block
- * of fewer; else they are gathered one by one. */
+/* As many terms as a vector has lanes, which are transposed together. What they leave of all terms, where these are one
+ * block, is a block of fewer; else they are gathered one by one. */
 static const char *terms_of_a_block(tg_builder *tg_b_, tg_kit_dim k, char *list, size_t size) {
   int64_t vl = tg_c(VL);
   bool one = k.lo == k.hi && k.lo <= tg_c(KC);
@@ -110,7 +110,8 @@ static const char *terms_of_a_block(tg_builder *tg_b_, tg_kit_dim k, char *list,
 void tg_kit_stage_columns(tg_builder *tg_b_, const tg_kit_copy *o, const char *at, const char *space) {
   long long vl = tg_c(VL), nr = vl * tg_c(NU);
   char list[96];
-  tg_kit_word(tg_b_, "stage %c at %s as Cp[%c/%lld, %c, %c%%%lld]%s%s", o->operand, at, o->range, nr, o->term, o->range, nr, o->as, space);
+  tg_kit_word(tg_b_, "stage %c at %s as Cp[%c/%lld, %c, %c%%%lld]%s%s", o->operand, at, o->range, nr, o->term, o->range,
+              nr, o->as, space);
   tg_kit_word(tg_b_, "lane Cp.2 VL");
   if (o->along) { /* vectors along the terms, transposed: as many terms as a vector has lanes, in copies */
     tg_kit_word(tg_b_, "split Cp.1 %s as pt pu", terms_of_a_block(tg_b_, o->terms, list, sizeof list));
@@ -126,15 +127,16 @@ void tg_kit_stage_columns(tg_builder *tg_b_, const tg_kit_copy *o, const char *a
   if (nr > vl) tg_kit_word(tg_b_, "upcast Cp.2.0");
 }
 
-/* Rows of a tile, with terms contiguous: they run along each row, and tiles take as many as they like. Where rows are neighbours in memory
- * they are transposed on the way; where a launch says what lies side by side, blocks of some rows and some terms come one after another,
- * which is good either way. */
+/* Rows of a tile, with terms contiguous: they run along each row, and tiles take as many as they like. Where rows are
+ * neighbours in memory they are transposed on the way; where a launch says what lies side by side, blocks of some rows
+ * and some terms come one after another, which is good either way. */
 void tg_kit_stage_rows(tg_builder *tg_b_, const tg_kit_copy *o, const char *at) {
   long long vl = tg_c(VL), mr = tg_c(MR);
   char rows[48];
   bool by_tiles = mr > 1 && o->along && !o->any;
   snprintf(rows, sizeof rows, !by_tiles ? "%c" : "%c/%lld, %c%%%lld", o->range, mr, o->range, mr);
-  tg_kit_word(tg_b_, "stage %c at %s as Rp[%s, %c]%s pitch=%lld", o->operand, at, rows, o->term, o->as, (long long)tg_c(KC) + vl);
+  tg_kit_word(tg_b_, "stage %c at %s as Rp[%s, %c]%s pitch=%lld", o->operand, at, rows, o->term, o->as,
+              (long long)tg_c(KC) + vl);
   tg_kit_word(tg_b_, "lane Rp.%d VL", by_tiles ? 2 : 1);
   if (o->any) {
     tg_kit_word(tg_b_, "split Rp.0 8 clip as qt qu");
@@ -170,13 +172,19 @@ void tg_kit_declare_arguments(tg_builder *b, const tg_kit_epilogue *e, const cha
   }
 }
 
-void tg_kit_wrap(tg_builder *b, const tg_kit_epilogue *e, const char *i, const char *j, const char *value, char *out, size_t size) {
+void tg_kit_wrap(tg_builder *b, const tg_kit_epilogue *e, const char *i, const char *j, const char *value, char *out,
+                 size_t size) {
   char formals[512], load[192], argument[224];
-  size_t f = (size_t)snprintf(formals, sizeof formals, "%s", e->formals), n = (size_t)snprintf(out, size, "epilogue(%s, %s, %s", value, i, j);
+  size_t f = (size_t)snprintf(formals, sizeof formals, "%s", e->formals),
+         n = (size_t)snprintf(out, size, "epilogue(%s, %s, %s", value, i, j);
   for (uint32_t a = 0; a < e->arguments_n; a++) {
     const tg_kit_argument *x = &e->argument[a];
     f += (size_t)snprintf(formals + f, sizeof formals - f, ", %s", x->name);
-    snprintf(load, sizeof load, "arg%u[%s%s%s]", a, x->per & 1 ? i : x->per ? "" : "0", x->per == 3 ? ", " : "", x->per & 2 ? j : "");
+    snprintf(load, sizeof load, "arg%u[%s%s%s]", a,
+             x->per & 1 ? i
+             : x->per   ? ""
+                        : "0",
+             x->per == 3 ? ", " : "", x->per & 2 ? j : "");
     tg_kit_cast(argument, sizeof argument, x->type, e->acc, load);
     n += (size_t)snprintf(out + n, size - n, ", %s", argument);
   }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Bodies of kernels as text: declarations and words of a schedule made of numbers, knobs, tiles in registers, copies of operands in
- * panels, epilogues. A sketch of an operation is mathematics and calls of these. */
+ * Bodies of kernels as text: declarations and words of a schedule made of numbers, knobs, tiles in registers, copies of
+ * operands in panels, epilogues. A sketch of an operation is mathematics and calls of these. */
 #ifndef TG_KIT_WORDS_H
 #define TG_KIT_WORDS_H
 #include "kit/problem.h"
@@ -20,14 +20,16 @@ void tg_kit_cast(char *out, size_t n, tg_type from, tg_type to, const char *x);
 const char *tg_kit_rows_list(char *text, size_t n, int64_t rows);
 /* "{28, 4}": a tile, and what is left as one smaller tile where the size is known. */
 const char *tg_kit_tile_and_rest(char *text, size_t n, tg_kit_dim size, int64_t tile);
-/* Knob VL: lanes of a vector of sums of this type; of a tile in registers besides, MR rows (of these values) by NU vectors of VL columns, UK
- * terms in a row. */
+/* Knob VL: lanes of a vector of sums of this type; of a tile in registers besides, MR rows (of these values) by NU
+ * vectors of VL columns, UK terms in a row. */
 void tg_kit_lanes(tg_builder *b, tg_type acc);
 void tg_kit_tile_knobs(tg_builder *b, tg_type acc, const int64_t *rows);
-/* The tile itself, over rows and terms of these names and the columns cv; around: a loop between that goes inside of the tiles' loop, or NULL. */
+/* The tile itself, over rows and terms of these names and the columns cv; around: a loop between that goes inside of
+ * the tiles' loop, or NULL. */
 void tg_kit_tile(tg_builder *b, const char *rows, const char *terms, const char *around);
 
-/* An operand of a sum of products R[row, term] * S[term, column] that is copied into panels, in blocks of KC terms at most. */
+/* An operand of a sum of products R[row, term] * S[term, column] that is copied into panels, in blocks of KC terms at
+ * most. */
 typedef struct tg_kit_copy {
   char operand, range, term;     /* its name; its range that is not summed over; the one that is */
   const char *as;                /* tg_kit_as */
@@ -36,7 +38,8 @@ typedef struct tg_kit_copy {
   bool apart;                    /* neighbours are more than one element apart */
   tg_kit_dim terms;
 } tg_kit_copy;
-/* Copies at the loop `at`: Cp, of the columns' operand in panels of a tile's columns; Rp, of the rows' in panels of a tile's rows. */
+/* Copies at the loop `at`: Cp, of the columns' operand in panels of a tile's columns; Rp, of the rows' in panels of a
+ * tile's rows. */
 void tg_kit_stage_columns(tg_builder *b, const tg_kit_copy *c, const char *at, const char *space);
 void tg_kit_stage_rows(tg_builder *b, const tg_kit_copy *c, const char *at);
 
@@ -50,8 +53,10 @@ typedef struct tg_kit_epilogue {
   const tg_kit_argument *argument;
   uint32_t arguments_n;
 } tg_kit_epilogue;
-/* Its arguments as the buffers arg0.., of these sizes: "M" rows, "N" columns; those of each element have the parameter ld_arg0.. */
+/* Its arguments as the buffers arg0.., of these sizes: "M" rows, "N" columns; those of each element have the parameter
+ * ld_arg0.. */
 void tg_kit_declare_arguments(tg_builder *b, const tg_kit_epilogue *e, const char *rows, const char *columns);
 /* The epilogue as a function, and its call around the value, i and j being the texts of the subscripts. */
-void tg_kit_wrap(tg_builder *b, const tg_kit_epilogue *e, const char *i, const char *j, const char *value, char *out, size_t n);
+void tg_kit_wrap(tg_builder *b, const tg_kit_epilogue *e, const char *i, const char *j, const char *value, char *out,
+                 size_t n);
 #endif

@@ -29,10 +29,13 @@ bool tg_guard_take(tg_guarded *g, size_t bytes, size_t beside, bool front) {
 }
 
 bool tg_guard_map(tg_guarded *g, size_t bytes, bool front, int file, size_t at, bool own) {
-  return reserve(g, bytes, 0, front) && fill(g, own ? PROT_READ | PROT_WRITE : PROT_READ, own ? MAP_PRIVATE : MAP_SHARED, file, at);
+  return reserve(g, bytes, 0, front) &&
+         fill(g, own ? PROT_READ | PROT_WRITE : PROT_READ, own ? MAP_PRIVATE : MAP_SHARED, file, at);
 }
 
-void tg_guard_lock(const tg_guarded *g, bool locked) { mprotect(g->room, g->room_bytes, locked ? PROT_READ : PROT_READ | PROT_WRITE); }
+void tg_guard_lock(const tg_guarded *g, bool locked) {
+  mprotect(g->room, g->room_bytes, locked ? PROT_READ : PROT_READ | PROT_WRITE);
+}
 
 void tg_guard_drop(tg_guarded *g) {
   if (g->map) munmap(g->map, g->map_bytes);

@@ -37,7 +37,8 @@ static size_t disturbed(const tg_places *p, const char *room, size_t from, size_
 char *tg_place_operand(tg_places *p, tg_env *env, uint32_t i, const char *name, size_t bytes, bool front) {
   tg_placed *x = &p->part[i];
   x->name = name;
-  if (!tg_guard_take(&x->in, bytes, 64, front)) tg_fail(env, TG_ENOMEM, "error: no memory for %zu bytes between two pages without access", bytes);
+  if (!tg_guard_take(&x->in, bytes, 64, front))
+    tg_fail(env, TG_ENOMEM, "error: no memory for %zu bytes between two pages without access", bytes);
   fill(p, x->in.room, 0, x->in.room_bytes);
   return x->in.data;
 }
@@ -51,7 +52,8 @@ static void put_all(tg_type t, char *at, const tg_lying *l, const double *x) {
     for (int64_t c = 0; c < l->columns; c++) tg_number_put(t, at, tg_lying_at(l, r, c), x[r * l->columns + c]);
 }
 
-void tg_place_input(tg_places *p, tg_env *env, uint32_t i, const char *name, tg_type t, const tg_lying *l, const double *x, bool front) {
+void tg_place_input(tg_places *p, tg_env *env, uint32_t i, const char *name, tg_type t, const tg_lying *l,
+                    const double *x, bool front) {
   char *at = tg_place_operand(p, env, i, name, tg_lying_bytes(l, t), front);
   memset(at, 0xff, p->part[i].in.bytes);
   put_all(t, at, l, x);
@@ -62,7 +64,8 @@ static void each_element(tg_places *p, uint32_t part, tg_type t, const tg_lying 
   const tg_guarded *in = &p->part[part].in;
   size_t size = (size_t)tg_type_bytes(t), first = (size_t)(in->data - in->room);
   bool turned = l->row < l->column;   /* by lines of neighbours */
-  int64_t lines = turned ? l->columns : l->rows, along = turned ? l->rows : l->columns, step = turned ? l->row : l->column;
+  int64_t lines = turned ? l->columns : l->rows, along = turned ? l->rows : l->columns,
+          step = turned ? l->row : l->column;
   for (int64_t i = 0; i < lines; i++)
     for (int64_t k = 0, n = step == 1 ? along : 1; k < along; k += n) {
       size_t at = first + (turned ? tg_lying_at(l, k, i) : tg_lying_at(l, i, k)) * size, bytes = (size_t)n * size;
@@ -71,7 +74,8 @@ static void each_element(tg_places *p, uint32_t part, tg_type t, const tg_lying 
     }
 }
 
-void tg_place_result(tg_places *p, tg_env *env, uint32_t i, const char *name, tg_type t, const tg_lying *l, const double *x, bool front) {
+void tg_place_result(tg_places *p, tg_env *env, uint32_t i, const char *name, tg_type t, const tg_lying *l,
+                     const double *x, bool front) {
   char *at = tg_place_operand(p, env, i, name, tg_lying_bytes(l, t), front);
   if (x) put_all(t, at, l, x);
   else each_element(p, i, t, l, true);
@@ -102,11 +106,12 @@ bool tg_place_disturbed(tg_places *p, uint32_t i, tg_type t, const tg_lying *l, 
   size_t at = disturbed(p, x->in.room, 0, x->in.room_bytes);
   if (at == x->in.room_bytes) return false;
   if (at < first) snprintf(text, n, "written %zu bytes before %s", first - at, x->name);
-  else if (at >= first + x->in.bytes) snprintf(text, n, "written %zu bytes behind the end of %s", at - first - x->in.bytes, x->name);
+  else if (at >= first + x->in.bytes)
+    snprintf(text, n, "written %zu bytes behind the end of %s", at - first - x->in.bytes, x->name);
   else {
     int64_t e = (int64_t)((at - first) / size), step = l->row > l->column ? l->row : l->column;
-    snprintf(text, n, "written between the elements of %s, %lld elements behind the beginning of %s %lld", x->name, (long long)(e % step),
-             l->row >= l->column ? "row" : "column", (long long)(e / step));
+    snprintf(text, n, "written between the elements of %s, %lld elements behind the beginning of %s %lld", x->name,
+             (long long)(e % step), l->row >= l->column ? "row" : "column", (long long)(e / step));
   }
   return true;
 }
@@ -184,7 +189,9 @@ double tg_draw_whole(uint64_t *state, tg_type t, int64_t most) {
   return (tg_is_float(t) || tg_is_signed(t)) && r & 1 ? -v : v;
 }
 
-double tg_draw_unit(uint64_t *state, tg_type t) { return tg_round_to(t, (double)(int64_t)(tg_draw(state) >> 11) * 0x1p-52 - 1); }
+double tg_draw_unit(uint64_t *state, tg_type t) {
+  return tg_round_to(t, (double)(int64_t)(tg_draw(state) >> 11) * 0x1p-52 - 1);
+}
 
 /* ---- sizes ---- */
 
@@ -219,13 +226,15 @@ uint32_t tg_numbers_in(const char *words, int64_t *v, uint32_t most) {
 
 int64_t tg_cuts_size(tg_cuts *c, int64_t lo, int64_t hi) {
   uint64_t r = (c->state = tg_mix(c->state + 0x9E3779B97F4A7C15u, c->state >> 7)) >> 16;
-  int64_t v = r % 8 == 0 || !c->n ? 1 + (int64_t)(r >> 8 & 63) * (r % 8 != 0) : c->cut[(r >> 8) % c->n] + (int64_t)(r >> 40) % 3 - 1;
+  int64_t v = r % 8 == 0 || !c->n ? 1 + (int64_t)(r >> 8 & 63) * (r % 8 != 0)
+                                  : c->cut[(r >> 8) % c->n] + (int64_t)(r >> 40) % 3 - 1;
   return v < lo ? lo : v > hi ? hi : v;
 }
 
 /* ---- what came out ---- */
 
-void tg_check_fail(tg_check_failure *f, const char *which, int64_t row, int64_t column, double got, double want, const char *format, ...) {
+void tg_check_fail(tg_check_failure *f, const char *which, int64_t row, int64_t column, double got, double want,
+                   const char *format, ...) {
   f->row = row, f->column = column, f->got = got, f->want = want;
   size_t n = (size_t)snprintf(f->text, sizeof f->text, "%s: ", which);
   va_list v;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * An operation that is two files (softmax.h, softmax.c) over kernels/kit and trial/placed: sizes that vary, an epilogue with arguments of every
- * kind, threads of the host and of the pool, workspaces, structs of older headers, what is refused, and a candidate between guard pages. */
+ * An operation that is two files (softmax.h, softmax.c) over kernels/kit and trial/placed: sizes that vary, an epilogue
+ * with arguments of every kind, threads of the host and of the pool, workspaces, structs of older headers, what is
+ * refused, and a candidate between guard pages. */
 #include <math.h>
 #include <stdlib.h>
 #include "../target.h"
@@ -39,7 +40,15 @@ static void check_sizes(const softmax *s, const tg_exec *exec, void *workspace, 
   for (uint32_t a = 0; a < TG_COUNT(rows); a++)
     for (uint32_t b = 0; b < TG_COUNT(columns); b++) {
       int64_t m = rows[a], n = columns[b], wrong = 0;
-      softmax_call c = {.rows = m, .columns = n, .x = x, .y = out, .arg = {&one, by_row, by_column, by_element}, .arg_ld = {0, 0, 0, LD}, .workspace = workspace, .workspace_bytes = bytes, .exec = exec};
+      softmax_call c = {.rows = m,
+                        .columns = n,
+                        .x = x,
+                        .y = out,
+                        .arg = {&one, by_row, by_column, by_element},
+                        .arg_ld = {0, 0, 0, LD},
+                        .workspace = workspace,
+                        .workspace_bytes = bytes,
+                        .exec = exec};
       memset(out, 0xff, sizeof y);
       CHECK(softmax_run(s, &c, sizeof c) == TG_OK, "%s", tg_error_message(context));
       for (int64_t i = 0; i < m; i++)
@@ -48,13 +57,15 @@ static void check_sizes(const softmax *s, const tg_exec *exec, void *workspace, 
           wrong += !(fabs(out[i * n + j] - want) <= 1e-5 * (1 + fabs(want)));
         }
       CHECK(!wrong, "%lld of %lld x %lld are wrong", (long long)wrong, (long long)m, (long long)n);
-      CHECK(m * n == ROWS * COLUMNS || isnan(out[m * n]), "written behind the result of %lld x %lld", (long long)m, (long long)n);
+      CHECK(m * n == ROWS * COLUMNS || isnan(out[m * n]), "written behind the result of %lld x %lld", (long long)m,
+            (long long)n);
     }
 }
 
 static void check_threads(void) {
   static float other[ROWS * COLUMNS];
-  softmax_desc d = {.rows = {1, ROWS}, .columns = {1, COLUMNS}, .threads = 3, .epilogue = "acc * r + c + e + o + f32(n)"};
+  softmax_desc d = {
+      .rows = {1, ROWS}, .columns = {1, COLUMNS}, .threads = 3, .epilogue = "acc * r + c + e + o + f32(n)"};
   const char *const name[] = {"o", "r", "c", "e"};
   for (uint32_t a = 0; a < TG_COUNT(name); a++) d.arg[a] = (tg_kit_given){.name = name[a], .per = (uint8_t)a};
   softmax *s = plan(&d);
@@ -72,7 +83,8 @@ static void check_threads(void) {
 }
 
 static void refused(const softmax *s, softmax_call c, const char *why) {
-  CHECK(softmax_run(s, &c, sizeof c) == TG_EINVAL && strstr(tg_error_message(context), why), "%s: %s", why, tg_error_message(context));
+  CHECK(softmax_run(s, &c, sizeof c) == TG_EINVAL && strstr(tg_error_message(context), why), "%s: %s", why,
+        tg_error_message(context));
 }
 
 static void check_refusals(void) {
@@ -88,16 +100,20 @@ static void check_refusals(void) {
   refused(s, c, "workspace has 0 bytes");
   c.workspace = malloc(bytes), c.workspace_bytes = bytes;
   CHECK(softmax_run(s, &c, sizeof c) == TG_OK, "%s", tg_error_message(context));
-  CHECK(softmax_run(s, &c, offsetof(softmax_call, exec)) == TG_OK, "a struct of an older header: %s", tg_error_message(context));
+  CHECK(softmax_run(s, &c, offsetof(softmax_call, exec)) == TG_OK, "a struct of an older header: %s",
+        tg_error_message(context));
   free(c.workspace);
   softmax_free(s);
   softmax_desc bad = {.rows = {4, 0}, .columns = {4, 0}, .epilogue = "acc", .arg = {{.name = "m"}}};
-  CHECK(softmax_plan(context, &bad, sizeof bad, &none) == TG_EINVAL && strstr(tg_error_message(context), "softmax_desc.arg[0]: 'm'"), "%s", tg_error_message(context));
+  CHECK(softmax_plan(context, &bad, sizeof bad, &none) == TG_EINVAL &&
+            strstr(tg_error_message(context), "softmax_desc.arg[0]: 'm'"),
+        "%s", tg_error_message(context));
   bad = (softmax_desc){.rows = {4, 2}, .columns = {4, 0}};
   CHECK(softmax_plan(context, &bad, sizeof bad, &none) == TG_EINVAL && !none, "a range of 4..2 rows");
 }
 
-/* As checks of an operation are made: sizes around what the words cut by, operands up against pages without access, numbers from a seed. */
+/* As checks of an operation are made: sizes around what the words cut by, operands up against pages without access,
+ * numbers from a seed. */
 static void check_between_pages(void) {
   static tg_places places;
   softmax_desc d = {.rows = {1, ROWS}, .columns = {1, COLUMNS}, .threads = 1};
@@ -123,15 +139,20 @@ static void check_between_pages(void) {
     const char *out = places.part[1].in.data;
     softmax_call c = {.rows = m, .columns = n, .x = in, .y = (float *)(void *)places.part[1].in.data};
     CHECK(softmax_run(s, &c, sizeof c) == TG_OK, "%s", tg_error_message(context));
-    for (int64_t i = 0; i < m * n; i++) wrong += !(fabs(tg_number_get(TG_F32, out, (size_t)i) - expected(in + i / n * n, n, i % n)) < 1e-6);
-    CHECK(!wrong && !tg_places_changed(&places, 1), "%lld x %lld: %lld wrong", (long long)m, (long long)n, (long long)wrong);
+    for (int64_t i = 0; i < m * n; i++)
+      wrong += !(fabs(tg_number_get(TG_F32, out, (size_t)i) - expected(in + i / n * n, n, i % n)) < 1e-6);
+    CHECK(!wrong && !tg_places_changed(&places, 1), "%lld x %lld: %lld wrong", (long long)m, (long long)n,
+          (long long)wrong);
     CHECK(!tg_place_disturbed(&places, 1, TG_F32, &l, text, sizeof text), "%s", text);
     if (seed == 24) {
       places.part[1].in.room[seed % 2 ? places.part[1].in.room_bytes - 1 : 0] ^= 1;
-      CHECK(tg_place_disturbed(&places, 1, TG_F32, &l, text, sizeof text) && strstr(text, "before y"), "a byte beside the result is not noticed");
+      CHECK(tg_place_disturbed(&places, 1, TG_F32, &l, text, sizeof text) && strstr(text, "before y"),
+            "a byte beside the result is not noticed");
       places.part[0].in.data[0] ^= 1;
       CHECK(!strcmp(tg_places_changed(&places, 1), "x"), "an input that changed is not noticed");
-      CHECK(tg_places_at(&places, out + m * n * 4 + 5, text, sizeof text) && !strcmp(text, "5 bytes behind the end of y"), "%s", text);
+      CHECK(tg_places_at(&places, out + m * n * 4 + 5, text, sizeof text) &&
+                !strcmp(text, "5 bytes behind the end of y"),
+            "%s", text);
     }
     tg_places_drop(&places);
   }

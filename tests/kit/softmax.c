@@ -7,8 +7,10 @@
 #include "softmax.h"
 
 enum { X, Y, ARG, OPERANDS = ARG + TG_KIT_ARGUMENTS, M = 0, N, LD, VALUES = LD + TG_KIT_ARGUMENTS, FEW = 4, PARTS = 2 };
-static const char *const operands[OPERANDS] = {"X", "Y", "arg0", "arg1", "arg2", "arg3", "arg4", "arg5", "arg6", "arg7"};
-static const char *const values[VALUES] = {"M", "N", "ld_arg0", "ld_arg1", "ld_arg2", "ld_arg3", "ld_arg4", "ld_arg5", "ld_arg6", "ld_arg7"};
+static const char *const operands[OPERANDS] = {"X",    "Y",    "arg0", "arg1", "arg2",
+                                               "arg3", "arg4", "arg5", "arg6", "arg7"};
+static const char *const values[VALUES] = {"M",       "N",       "ld_arg0", "ld_arg1", "ld_arg2",
+                                           "ld_arg3", "ld_arg4", "ld_arg5", "ld_arg6", "ld_arg7"};
 static const tg_kit_names names = {operands, values, OPERANDS, VALUES};
 
 struct softmax {
@@ -43,14 +45,17 @@ static tg_status compile(softmax *s, tg_kit_part *part) {
   char params[256] = "M, N";
   tg_binding b[VALUES] = {{"M", part->size[M].lo, part->size[M].hi, 1}, {"N", part->size[N].lo, part->size[N].hi, 1}};
   tg_kernel_def def = softmax_rows;
-  tg_kit_source source = {.names = &names, .def = &def, .binding = b, .bindings_n = 2, .choice = &part->choice, .user = &s->epilogue};
+  tg_kit_source source = {
+      .names = &names, .def = &def, .binding = b, .bindings_n = 2, .choice = &part->choice, .user = &s->epilogue};
   for (uint32_t a = 0, n = 4; a < s->epilogue.arguments_n; a++)
     if (s->argument[a].per == TG_PER_ELEMENT) {
       n += (uint32_t)snprintf(params + n, sizeof params - n, ", %s", values[LD + a]);
       b[source.bindings_n++] = (tg_binding){values[LD + a], 1, (int64_t)1 << 31, 1};
     }
   def.params = params;
-  part->choice = (tg_kit_choice){.sketch = &softmax_rows, .knob = {{"LANES", part->size[N].hi < 8 ? 4 : 8, part->size[N].hi < 8 ? 4 : 8, 1}}, .knobs_n = 1};
+  part->choice = (tg_kit_choice){.sketch = &softmax_rows,
+                                 .knob = {{"LANES", part->size[N].hi < 8 ? 4 : 8, part->size[N].hi < 8 ? 4 : 8, 1}},
+                                 .knobs_n = 1};
   return tg_kit_compile(&s->plan, &source, &part->kernel[0]);
 }
 
@@ -63,11 +68,16 @@ tg_status softmax_plan(tg_context *c, const softmax_desc *given, size_t desc_byt
   tg_kit_plan_open(&s->plan, c, d.threads);
   s->plan.strips = true;
   s->epilogue = (tg_kit_epilogue){d.epilogue, "acc, m, n", TG_F32, s->argument, 0};
-  tg_status status = tg_kit_read_dim(d.rows, 1 << 20, &rows) && tg_kit_read_dim(d.columns, 1 << 20, &columns) && rows.lo > 0 && columns.lo > 0
-                         ? TG_OK : tg_kit_fail(c, TG_EINVAL, "softmax_desc: no range of sizes within 1..2^20");
-  if (!status) status = tg_kit_read_arguments(c, "softmax_desc", "acc, m, n", "acc, m and n", d.epilogue, TG_F32, d.arg, s->argument, &s->epilogue.arguments_n);
+  tg_status status = tg_kit_read_dim(d.rows, 1 << 20, &rows) && tg_kit_read_dim(d.columns, 1 << 20, &columns) &&
+                             rows.lo > 0 && columns.lo > 0
+                         ? TG_OK
+                         : tg_kit_fail(c, TG_EINVAL, "softmax_desc: no range of sizes within 1..2^20");
+  if (!status)
+    status = tg_kit_read_arguments(c, "softmax_desc", "acc, m, n", "acc, m and n", d.epilogue, TG_F32, d.arg,
+                                   s->argument, &s->epilogue.arguments_n);
   s->rows = rows;
-  for (int64_t from = 1; !status && from <= rows.hi; from = s->part[s->parts_n++].size[M].hi + 1) {   /* few rows, and more */
+  for (int64_t from = 1; !status && from <= rows.hi;
+       from = s->part[s->parts_n++].size[M].hi + 1) { /* few rows, and more */
     s->part[s->parts_n].size[M] = (tg_kit_dim){from, from <= FEW && rows.hi > FEW ? FEW : rows.hi};
     s->part[s->parts_n].size[N] = columns;
     status = compile(s, &s->part[s->parts_n]);
@@ -91,7 +101,8 @@ typedef struct {
 /* A strip of rows, of as many as the plan has threads, whoever comes. */
 static void strip(void *arg, uint32_t i, char *workspace) {
   const call_state *r = arg;
-  int64_t n = r->s->plan.most, size = (r->value[M] + n - 1) / n, from = i * size, rows = r->value[M] - from < size ? r->value[M] - from : size;
+  int64_t n = r->s->plan.most, size = (r->value[M] + n - 1) / n, from = i * size,
+          rows = r->value[M] - from < size ? r->value[M] - from : size;
   void *operand[OPERANDS], *buffers[OPERANDS];
   int64_t value[VALUES], mine[VALUES];
   memcpy(operand, r->operand, sizeof operand), memcpy(value, r->value, sizeof value);
@@ -125,7 +136,8 @@ tg_status softmax_run(const softmax *s, const softmax_call *given, size_t call_b
   int64_t m, n;
   tg_kit_read_struct(&c, sizeof c, given, call_bytes);
   if (!tg_kit_read_size(s->rows, c.rows, &m) || !tg_kit_read_size(s->part[0].size[N], c.columns, &n))
-    return tg_kit_fail(context, TG_EINVAL, "softmax_call: %lld x %lld is none of the plan's sizes", (long long)c.rows, (long long)c.columns);
+    return tg_kit_fail(context, TG_EINVAL, "softmax_call: %lld x %lld is none of the plan's sizes", (long long)c.rows,
+                       (long long)c.columns);
   tg_kit_layout dense = {{n, 1}, sizeof(float)};
   tg_kit_lines y = tg_kit_lines_of(c.y, &dense, m, n);
   y.name = "y";

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * An operation for engines in a few lines over kernels/kit: y[m,n] = epilogue(exp(x[m,n] - max of the row) / sum of the row) of dense f32. */
+ * An operation for engines in a few lines over kernels/kit: y[m,n] = epilogue(exp(x[m,n] - max of the row) / sum of the
+ * row) of dense f32. */
 #ifndef TG_TEST_SOFTMAX_H
 #define TG_TEST_SOFTMAX_H
 #include "kit/plan.h"
