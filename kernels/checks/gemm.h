@@ -40,7 +40,7 @@ typedef struct tg_check_kernel {
 } tg_check_kernel;
 tg_gemm_candidate tg_check_run_kernel;
 
-/* One check: a check, sizes, and how the operands lie. */
+/* One check: its kind, sizes, and how the operands lie. */
 typedef struct tg_check_case {
   tg_check_kind kind;
   int64_t m, n, k;

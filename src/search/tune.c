@@ -7,7 +7,7 @@
 #include "choose/heuristic.h"
 #include "search/search.h"
 
-enum { BEAM = 16, BATCH = 6, FRONT = 48, POOL = 4096, GATES_LIMIT = 60, TOO_SLOW = 3 };
+enum { BEAM = 16, BATCH = 6, FRONT = 48, POOL = 4096, CHECKS_LIMIT = 60, TOO_SLOW = 3 };
 static const double margin = 0.01, even = 0.005, worth = 5e-3;   /* seconds of a run, from which on one is worth to be saved */
 
 typedef struct {
@@ -280,7 +280,7 @@ static void join_beam(search *s, tg_point *p) {
 /* May it win? Asked of those alone that would: the checks of a kind may take longer than all else. */
 static bool passes(search *s, tg_point *p) {
   if (!s->o->checks || p->passed) return true;
-  tg_task t = {.kind = TG_TASK_CHECKS, .trial = {p->text, p->used ? p->used : p->words, NULL}, .limit = GATES_LIMIT};   /* as it would be kept */
+  tg_task t = {.kind = TG_TASK_CHECKS, .trial = {p->text, p->used ? p->used : p->words, NULL}, .limit = CHECKS_LIMIT};   /* as it would be kept */
   ask(s, &t, &p, 1, 1, NULL);
   p->passed = t.outcome == TG_TRIAL_OK;
   if (p->passed || t.outcome == TG_TRIAL_SKIPPED) return p->passed;
@@ -354,7 +354,7 @@ static void open_problem(search *s) {
 
 /* The default must be right. Nobody knows yet how long it takes: it hangs where it takes longer than such a problem can on this machine. From here on its own times are the measure. */
 static void build_default(search *s, tg_point *p) {
-  enum { RUNS = 8 };   /* of a check, at most, under all checks */
+  enum { RUNS = 8 };   /* of a check, at most, of all kinds */
   double t = tg_now(), most = s->build_limit + RUNS * s->slowest;
   s->build_limit = fmax(1, fmin(most, left_for_default(s)));
   build(s, &p, 1);
