@@ -38,7 +38,7 @@ typedef struct tg_task {
   double limit;                    /* seconds; 0: none */
   uint32_t quads;                  /* TIME: at most so many; each is against, trial, trial, against, or a pair where a run is long */
   double spend;                    /* TIME: seconds of samples, beyond the least that tell anything; 0: none */
-  double give_up;                  /* BUILD: a first run that takes longer ends it; 0: none does. GATES: above 0, one run that is checked whole and timed */
+  double give_up;                  /* BUILD: a first run that takes longer ends it; 0: none does. CHECKS: above 0, one run that is checked whole and timed */
   /* OPEN only */
   const char *target;              /* whose code it is; NULL: the host */
   const char *folder;              /* of built objects, shared by the workers; NULL: none */
@@ -59,7 +59,7 @@ typedef struct tg_task {
   double floor, slowest;           /* OPEN: no run takes less, in seconds; none takes longer unless it hangs */
   double flops, bytes;             /* OPEN: of one run, as written */
   bool exact;                      /* OPEN: results are compared bit for bit as well */
-  double seconds, against_seconds; /* TIME: medians of a run. BUILD: the shortest. GATES: of the one run */
+  double seconds, against_seconds; /* TIME: medians of a run. BUILD: the shortest. CHECKS: of the one run */
   double gain[TG_QUADS];           /* TIME: ln(against / trial) of each quad that counts */
   uint32_t n, dropped;             /* TIME: quads that count, quads whose probe dipped */
 } tg_task;

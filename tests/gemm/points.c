@@ -16,6 +16,7 @@
 #include "../target.h"
 #include "../test.h"
 #include "dsl/text.h"
+#include "base/guard.h"
 #include "checks/gemm.h"
 #include "gemm/sketch.h"
 #include "tg/gemm.h"
@@ -260,8 +261,8 @@ typedef struct {
   int threads;
   bool packed;                 /* B is packed ahead, into memory that ends at a page without access */
   tg_gemm_packing packing;
-  char *map, *b;
-  size_t map_bytes;
+  tg_guarded held;             /* its memory */
+  char *b;
   char workspace[1 << 22];
 } planned;
 
@@ -305,13 +306,10 @@ static tg_status make_plan(tg_context *ctx, const tg_gemm_problem *p, int thread
   *out = x;
   x->packed = p->k.lo == p->k.hi && p->n.lo == p->n.hi && p->c_major == TG_GEMM_ROW && often(50);
   if (x->packed) {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
     tg_status s = tg_gemm_packing_choose(ctx, &d, 1, &x->packing);
     if (s) return s;
-    x->map_bytes = (x->packing.bytes + page - 1) / page * page + page;
-    x->map = mmap(NULL, x->map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (x->map == MAP_FAILED || mprotect(x->map + x->map_bytes - page, page, PROT_NONE)) abort();
-    x->b = x->map + x->map_bytes - page - x->packing.bytes;
+    if (!tg_guard_take(&x->held, x->packing.bytes, 0, false)) abort();
+    x->b = x->held.data;
     d.packing = &x->packing;
     shared->packed++;
     snprintf(shared->at + strlen(shared->at), sizeof shared->at - strlen(shared->at), " packed");
@@ -460,7 +458,7 @@ static void group(tg_context *ctx, uint64_t seed) {
     checks = NULL;
   }
   if (kernel) tg_kernel_free(kernel);
-  if (x && x->map) munmap(x->map, x->map_bytes);
+  if (x) tg_guard_drop(&x->held);
   if (x) tg_gemm_free(x->gemm), free(x);
   free(c.text);
   tg_job_drop(&c.job);

@@ -106,9 +106,9 @@ static void test_each(void) {
 
 /* The fastest, which the checks of its kind do not let pass: it wins only where nobody asks them. */
 static void test_gates(void) {
-  for (int p = CRASH_GATES; p <= WRONG_GATES; p++)
+  for (int p = CRASH_CHECKS; p <= WRONG_CHECKS; p++)
     for (int asked = 0; asked < 2; asked++) {
-      tg_outcome wanted = p == CRASH_GATES ? TG_TRIAL_CRASHED : TG_TRIAL_WRONG;
+      tg_outcome wanted = p == CRASH_CHECKS ? TG_TRIAL_CRASHED : TG_TRIAL_WRONG;
       char text[512];
       snprintf(text, sizeof text, "kernel fake() { knob(P, 0, %d); knob(S, 1, 5); knob(T, 3); in(x, f32, [8]); out(y, f32, [8]); range(i, 8) y[i] = x[i]; }", p);
       attempt *a = search((tg_search_options){.worker = worker_of("0"), .workers = 2, .seconds = 10, .checks = asked ? "a fake" : NULL}, text);
