@@ -14,9 +14,9 @@ static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t up(int64_t x, int64_t n) { return (x + n - 1) / n; }
 
-static bool is_fixed(tg_gemm_dim d) { return d.lo == d.hi; }
+static bool is_fixed(tg_kit_dim d) { return d.lo == d.hi; }
 
-static void knob(tg_gemm_choice *c, const char *name, int64_t value) { c->knob[c->knobs_n++] = (tg_binding){name, value, value, 1}; }
+static void knob(tg_kit_choice *c, const char *name, int64_t value) { c->knob[c->knobs_n++] = (tg_binding){name, value, value, 1}; }
 
 /* Of the values that a sketch lists, 0 ends: the largest that is at most x, or the smallest. */
 static int64_t listed(const int64_t *values, int64_t x) {
@@ -61,7 +61,7 @@ static double cost_of_rows(int64_t rows, int64_t mr, int64_t nu, double beat, do
 }
 
 /* All sizes of ranges together: the rests of small ones count for as little as they are of the whole. */
-static double cost_of_range(tg_gemm_dim rows, tg_gemm_dim columns, int64_t mr, int64_t nu, int64_t vl, double beat, double each) {
+static double cost_of_range(tg_kit_dim rows, tg_kit_dim columns, int64_t mr, int64_t nu, int64_t vl, double beat, double each) {
   enum { STEPS = 15 };
   double down = 0, across = 0, m = 0, n = 0;
   for (int64_t i = 0; i <= STEPS; i++) {
@@ -73,7 +73,7 @@ static double cost_of_range(tg_gemm_dim rows, tg_gemm_dim columns, int64_t mr, i
 }
 
 /* panel: columns of the panels that come, or 0. view: of sizes that are known, or NULL; where there are few terms what is stored counts. */
-static shape choose_tile(const tg_gemm_view *view, double beat, tg_gemm_dim rows, tg_gemm_dim columns, int64_t vl, int64_t registers, int64_t panel) {
+static shape choose_tile(const tg_gemm_view *view, double beat, tg_kit_dim rows, tg_kit_dim columns, int64_t vl, int64_t registers, int64_t panel) {
   enum { STREAMS = 14 };
   shape best = {0};
   for (int64_t nu = registers >= 32 ? 4 : 3; nu >= 1; nu--)
@@ -107,7 +107,7 @@ static bool asks_next(const tg_gemm_view *v, const tg_gemm_problem *p, const tg_
   return t->asking == TG_ASK_MUCH && !p->panel && !p->bits && mr <= ADDRESSES && (double)(v->columns * v->terms * v->size * step) > v->l2;
 }
 
-static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
+void tg_gemm_knobs_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_kit_choice *out) {
   enum { ADDRESSES = 12 };                         /* rows read where they lie: addresses of more of them fill the registers, and what a second term loads would wait in memory */
   enum { WHOLE = 2048, BLOCK = 1024, SHORT = 512 };             /* terms: C is written once where all of them fit in a panel */
   enum { GROUP = 128 };                            /* tiles of a group of rows that share blocks of terms */
@@ -116,8 +116,8 @@ static void choose_panels(const tg_gemm_problem *p, const tg_target *t, uint32_t
   enum { FEW_ROWS = 192, NEXT = 512 };             /* for which a block of columns is soon done; its terms, where the next one is asked for: both stay in the second cache */
   enum { WAITING = 64, ROWS = 2048, FEW = 1024 };  /* sums that wait: tiles of a block, rows that share panels; terms that are taken at once, so that none waits */
   tg_gemm_roles o = tg_gemm_roles_of(p);
-  bool both = out->sketch == tg_gemm_sketches[GEMM_PACKED], bytes = out->sketch == tg_gemm_sketches[GEMM_BYTES] || out->sketch == tg_gemm_sketches[GEMM_SIGNED_BYTES], dwords = bytes || out->sketch == tg_gemm_sketches[GEMM_PAIRS], whole = p->k.hi <= WHOLE, waits = p->c != p->acc && !bytes;
-  tg_gemm_dim rows = o.r == 'i' ? p->m : p->n, columns = o.r == 'i' ? p->n : p->m;
+  bool both = out->sketch == tg_gemm_packed.kernel, bytes = out->sketch == tg_gemm_bytes.kernel || out->sketch == tg_gemm_signed_bytes.kernel, dwords = bytes || out->sketch == tg_gemm_pairs.kernel, whole = p->k.hi <= WHOLE, waits = p->c != p->acc && !bytes;
+  tg_kit_dim rows = o.r == 'i' ? p->m : p->n, columns = o.r == 'i' ? p->n : p->m;
   int64_t size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16), l2 = t->l2 ? (int64_t)t->l2 : 1 << 20;
   tg_gemm_view v;
   tg_gemm_look(p, t, false, &v);
@@ -175,10 +175,10 @@ static bool takes_tiles(const tg_gemm_problem *p, const tg_target *t) {
 }
 
 /* A panel of rows for half the first cache, panels of columns for half the second one, and rows for a quarter of it. */
-static void choose_tiles(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
+void tg_gemm_knobs_tiles(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_kit_choice *out) {
   enum { SIDE = 16, TERMS = 512 };
   tg_gemm_roles o = tg_gemm_roles_of(p);
-  tg_gemm_dim rows = o.r == 'i' ? p->m : p->n, columns = o.r == 'i' ? p->n : p->m;
+  tg_kit_dim rows = o.r == 'i' ? p->m : p->n, columns = o.r == 'i' ? p->n : p->m;
   int64_t l2 = t->l2 ? (int64_t)t->l2 : 1 << 20, tr = rows.hi <= SIDE ? 1 : 2, tc = tr == 1 ? larger(1, smaller(4, up(columns.hi, SIDE))) : columns.hi <= SIDE ? 1 : 2;
   int64_t kc = p->c == p->acc ? terms_of(tg_gemm_panel_kc, p->k.hi, TERMS) : listed_above(tg_gemm_panel_kc, p->k.hi);
   int64_t panels = up(columns.hi, SIDE * tc), tiles = up(rows.hi, SIDE * tr), nb = panels_of(panels, l2 / 2 / (kc * SIDE * tc)), mb = listed(tg_gemm_mb, smaller(tiles, l2 / 4 / (kc * SIDE * tr))), team = 0;
@@ -235,7 +235,7 @@ static void improve_thin(const tg_gemm_problem *p, const tg_target *t, bool dot,
 }
 
 /* A tile for rows that share blocks of terms of the large operand where it lies. Each row has an address. */
-static shape choose_shared_tile(tg_gemm_dim rows, tg_gemm_dim columns, int64_t vl, int64_t registers, double beat) {
+static shape choose_shared_tile(tg_kit_dim rows, tg_kit_dim columns, int64_t vl, int64_t registers, double beat) {
   enum { ADDRESSES = 9 };
   const double EACH = 0.8;   /* cycles of a term: addresses, and sums that are stored and read again */
   shape best = {0};
@@ -254,7 +254,7 @@ typedef struct { int64_t mr, nu, kc, uk, ahead; } thin_blocks;
 static thin_blocks share_blocks(const tg_gemm_problem *p, const tg_target *t, int64_t vl, bool afar) {
   enum { SOME = 16, MANY = 32, PLENTY = 48, SHORT = 64, LONG = 256 };   /* rows; terms */
   tg_gemm_roles o = tg_gemm_thin_roles_of(p);
-  tg_gemm_dim rows = o.r == 'i' ? p->m : p->n, columns = o.r == 'i' ? p->n : p->m;
+  tg_kit_dim rows = o.r == 'i' ? p->m : p->n, columns = o.r == 'i' ? p->n : p->m;
   tg_gemm_view v;
   tg_gemm_look(p, t, true, &v);
   shape s = choose_shared_tile(rows, columns, vl, t->vector_registers, tg_gemm_beat(&v, vl));
@@ -307,12 +307,12 @@ static thin_blocks dot_blocks(int64_t rows, int64_t terms, int64_t size, int64_t
 }
 
 /* The product of a thin operand and one that is read once. Tiles were measured: more columns side by side are more streams of memory at a time. */
-static void choose_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
+void tg_gemm_knobs_thin(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_kit_choice *out) {
   tg_gemm_roles o = tg_gemm_thin_roles_of(p);
   enum { ONE_BY_ONE = 1, ROWS = 4, SHORT = 16 /* vectors of a column */, SHARED = 4, SHARED_AFAR = 7 /* rows that share blocks of terms */ };
   int64_t rows = o.r == 'i' ? p->m.hi : p->n.hi, columns = o.r == 'i' ? p->n.hi : p->m.hi, size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16);
   int64_t side, uk = 8, ahead = 0, l2 = t->l2 ? (int64_t)t->l2 : 1 << 20, l1 = t->l1 ? (int64_t)t->l1 : 32 << 10, l3 = t->l3 ? (int64_t)t->l3 : 8 << 20;
-  bool few = t->vector_registers < 32, dot = out->sketch == tg_gemm_sketches[GEMM_DOT];
+  bool few = t->vector_registers < 32, dot = out->sketch == tg_gemm_dot.kernel;
   bool at_hand = dot && t->asking == TG_ASK_MUCH && columns * p->k.hi * size <= l3 / 4;   /* it comes unasked: tiles need not spare it */
   int64_t kc = rows > 8 ? 16 : 8, mr = thin_rows(rows, !few && !at_hand && (!dot || p->k.hi * 3 * size > l1 / 2));
   if (dot) side = mr <= 4 ? 4 : 3;
@@ -398,10 +398,10 @@ static double cycles_of_list(int64_t rows, int64_t mr, int64_t vectors, int64_t 
   return sum;
 }
 
-static int64_t sample_of(tg_gemm_dim d, int64_t i, int64_t n) { return d.lo + (d.hi - d.lo) * (2 * i + 1) / (2 * n); }
+static int64_t sample_of(tg_kit_dim d, int64_t i, int64_t n) { return d.lo + (d.hi - d.lo) * (2 * i + 1) / (2 * n); }
 
 /* Sizes that are known at launch only: the average over some of the range. What tiles leave of the columns are single vectors. */
-static shape choose_open_tile(tg_gemm_dim rows, tg_gemm_dim columns, int64_t vl, int64_t registers, double beat) {
+static shape choose_open_tile(tg_kit_dim rows, tg_kit_dim columns, int64_t vl, int64_t registers, double beat) {
   enum { SAMPLES = 4, TERMS = 32 };
   shape best = {0};
   for (int64_t nu = registers >= 32 ? 4 : 3; nu >= 1; nu--)
@@ -438,10 +438,11 @@ static int64_t terms_in_a_row(const tg_gemm_view *v, int64_t mr, int64_t tile) {
   return n;
 }
 
-static void choose_direct(const tg_gemm_problem *p, const tg_target *t, tg_gemm_choice *out) {
+void tg_gemm_knobs_direct(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_kit_choice *out) {
+  (void)threads;
   enum { SHORT = 4, ROW = 128, FEW = 4, ROWS = 16 };   /* terms: little but stores, which go row by row; without a loop; rows: few, some */
   bool turned = p->c_major == TG_GEMM_COLUMN;
-  tg_gemm_dim rows = turned ? p->n : p->m, columns = turned ? p->m : p->n;
+  tg_kit_dim rows = turned ? p->n : p->m, columns = turned ? p->m : p->n;
   int64_t size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16);
   while (vl * size > 16 && columns.hi <= vl / 2) vl /= 2;
   bool known = rows.lo == rows.hi && columns.lo == columns.hi && p->k.lo == p->k.hi;
@@ -467,9 +468,9 @@ static void choose_direct(const tg_gemm_problem *p, const tg_target *t, tg_gemm_
 }
 
 /* A long sum is shared out in parts that depend on how many threads the plan is for, not on who comes. Two blocks of terms for the second cache at a time. */
-static void choose_long(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
+void tg_gemm_knobs_long(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_kit_choice *out) {
   tg_gemm_roles o = tg_gemm_roles_of(p);
-  tg_gemm_dim rows = o.r == 'i' ? p->m : p->n, columns = o.r == 'i' ? p->n : p->m;
+  tg_kit_dim rows = o.r == 'i' ? p->m : p->n, columns = o.r == 'i' ? p->n : p->m;
   int64_t size = bytes_of(p->acc), vl = smaller(t->vector_bytes / size, 16), l2 = t->l2 ? (int64_t)t->l2 : 1 << 20, parts = 1;
   shape s = choose_tile(NULL, t->double_pumped ? 1 : 0.5, rows, columns, vl, t->vector_registers, 0);
   while (parts < 4 * (int64_t)threads && parts < 64) parts *= 2;
@@ -484,20 +485,25 @@ static void choose_long(const tg_gemm_problem *p, const tg_target *t, uint32_t t
 /* ---- whole numbers with scales ---- */
 
 /* Few rows take the panels as they are, where groups are of whole words. More of them share floats, for which there must be room in a cache. */
-static uint32_t quantised_sketch(const tg_gemm_problem *p, const tg_target *t) {
-  enum { FEW = 32, FROM = 4 };
-  int64_t group = p->group ? p->group : p->k.hi, room = t->l2 ? 2 * (int64_t)t->l2 : 4 << 20;
-  bool whole = p->panel && is_fixed(p->k) && p->k.lo && p->k.lo % group == 0 && (p->bits == 8 || group % 8 == 0);
-  if (whole && p->m.hi <= FEW) return GEMM_GROUPED;
-  if (p->m.hi >= FROM && p->c_major == TG_GEMM_ROW && p->a_major != TG_GEMM_STRIDES && p->b_major != TG_GEMM_STRIDES && p->k.hi <= room / 4 / 64) return GEMM_WEIGHTS;
-  return GEMM_PLAIN;
+bool tg_gemm_first_grouped(const tg_gemm_problem *p, const tg_target *t, uint32_t threads) {
+  enum { FEW = 32 };
+  int64_t group = p->group ? p->group : p->k.hi;
+  (void)t, (void)threads;
+  return p->bits && p->panel && is_fixed(p->k) && p->k.lo && p->k.lo % group == 0 && (p->bits == 8 || group % 8 == 0) && p->m.hi <= FEW;
 }
 
-static void choose_quantised(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
+bool tg_gemm_first_weights(const tg_gemm_problem *p, const tg_target *t, uint32_t threads) {
+  enum { FROM = 4 };
+  int64_t room = t->l2 ? 2 * (int64_t)t->l2 : 4 << 20;
+  (void)threads;
+  return p->bits && p->m.hi >= FROM && p->c_major == TG_GEMM_ROW && p->a_major != TG_GEMM_STRIDES && p->b_major != TG_GEMM_STRIDES && p->k.hi <= room / 4 / 64;
+}
+
+void tg_gemm_knobs_quantised(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_kit_choice *out) {
   enum { SIDE_BY_SIDE = 8, WORDS = 8, MORE_WORDS = 24, ROOM = 4 << 20 };   /* panels of a single row, as many as memory reads fastest; words that are asked for ahead; bytes of floats */
   int64_t vl = smaller(t->vector_bytes / 4, 16), rows = p->m.hi, registers = t->vector_registers < 32 ? 6 : 16, tasks = threads > 1 ? 4 * (int64_t)threads : 1;
   knob(out, "VL", vl);
-  if (out->sketch == tg_gemm_sketches[GEMM_GROUPED]) {
+  if (out->sketch == tg_gemm_grouped.kernel) {
     int64_t wide = up(p->panel, vl), np = listed(tg_gemm_side, larger(1, smaller(rows == 1 ? SIDE_BY_SIDE : rows <= 4 ? 4 : 2, registers / 2) / wide));
     int64_t mr = listed(tg_gemm_mr, up(rows, up(rows, larger(1, registers / (wide * np))))), group = p->group ? p->group : p->k.hi;
     knob(out, "NP", np);
@@ -539,40 +545,104 @@ static bool takes_pairs(const tg_gemm_problem *p, const tg_target *t) {
   return p->flush && t->dot_bf16 && p->a == TG_BF16 && p->b == TG_BF16 && p->acc == TG_F32 && p->c_major == TG_GEMM_ROW && p->m.hi >= ROWS && p->n.hi >= COLUMNS && p->k.hi >= TERMS;
 }
 
-static uint32_t sketch_of(const tg_gemm_problem *p, const tg_target *t, uint32_t threads) {
-  enum { SMALL = 128, THIN_ALONG = 48, THIN_ACROSS = 32, FEW_DOT = 14, FEW_NEAR = 3, FEW_AFAR = 10, FEW_SHARED = 48, FROM = 64 << 10, COPY = 1 << 20, TINY = 16 };
-  if (p->bits) return quantised_sketch(p, t);
-  if (!p->panel) {
-    if (p->batch.hi > 1) return GEMM_PLAIN;
-    if (takes_tiles(p, t)) return GEMM_TILES;
-    if ((p->a == TG_U8 || p->a == TG_I8) && p->b == TG_I8 && p->acc == TG_I32 && p->c_major == TG_GEMM_ROW && t->dot_u8s8 && p->k.hi >= 8 && p->m.hi >= 2 && p->n.hi >= 2) return p->a == TG_U8 ? GEMM_BYTES : GEMM_SIGNED_BYTES;
-    if (takes_pairs(p, t)) return GEMM_PAIRS;
-    if (is_integer(p->a) && is_integer(p->b) && p->acc == TG_I32) return p->a_major == TG_GEMM_ROW && p->b_major == TG_GEMM_ROW ? GEMM_PLAIN : GEMM_PACKED;
-    if (!is_float(p->acc) || !is_float(p->a) || !is_float(p->b)) return GEMM_PLAIN;
-    if (is_long(p) && threads > 1) return GEMM_LONG;
-    if (tg_gemm_is_strided(p)) return larger(p->m.hi, p->n.hi) <= TINY ? GEMM_PLAIN : GEMM_PACKED;
-  }
+/* One product at a time, of numbers as they lie. */
+static bool is_single(const tg_gemm_problem *p) { return !p->bits && !p->panel && p->batch.hi <= 1; }
+
+static bool are_integers(const tg_gemm_problem *p) { return is_integer(p->a) && is_integer(p->b) && p->acc == TG_I32; }
+
+static bool are_floats(const tg_gemm_problem *p) { return is_float(p->acc) && is_float(p->a) && is_float(p->b); }
+
+bool tg_gemm_first_tiles(const tg_gemm_problem *p, const tg_target *t, uint32_t threads) {
+  (void)threads;
+  return is_single(p) && takes_tiles(p, t);
+}
+
+static bool takes_bytes(const tg_gemm_problem *p, const tg_target *t, tg_type a) {
+  return is_single(p) && p->a == a && p->b == TG_I8 && p->acc == TG_I32 && p->c_major == TG_GEMM_ROW && t->dot_u8s8 && p->k.hi >= 8 && p->m.hi >= 2 && p->n.hi >= 2;
+}
+
+bool tg_gemm_first_bytes(const tg_gemm_problem *p, const tg_target *t, uint32_t threads) {
+  (void)threads;
+  return takes_bytes(p, t, TG_U8);
+}
+
+bool tg_gemm_first_signed_bytes(const tg_gemm_problem *p, const tg_target *t, uint32_t threads) {
+  (void)threads;
+  return takes_bytes(p, t, TG_I8);
+}
+
+bool tg_gemm_first_pairs(const tg_gemm_problem *p, const tg_target *t, uint32_t threads) {
+  (void)threads;
+  return is_single(p) && takes_pairs(p, t);
+}
+
+/* What none of the sketches above it in the list has, and those below are not for. */
+bool tg_gemm_first_plain(const tg_gemm_problem *p, const tg_target *t, uint32_t threads) {
+  enum { TINY = 16 };
+  (void)t;
+  if (p->bits || p->panel) return p->bits;
+  if (p->batch.hi > 1) return true;
+  if (are_integers(p)) return p->a_major == TG_GEMM_ROW && p->b_major == TG_GEMM_ROW;
+  if (!are_floats(p)) return true;
+  return !(is_long(p) && threads > 1) && tg_gemm_is_strided(p) && larger(p->m.hi, p->n.hi) <= TINY;
+}
+
+bool tg_gemm_first_long(const tg_gemm_problem *p, const tg_target *t, uint32_t threads) {
+  (void)t;
+  return is_single(p) && are_floats(p) && is_long(p) && threads > 1;
+}
+
+/* Floats as they lie, or in panels. */
+static bool is_dense(const tg_gemm_problem *p) { return !p->panel && are_floats(p) && !tg_gemm_is_strided(p); }
+
+/* Is one operand so much smaller than the other that this is read once, where it lies? */
+static bool is_thin(const tg_gemm_problem *p, const tg_target *t) {
+  enum { THIN_ALONG = 48, THIN_ACROSS = 32, FEW_DOT = 14, FEW_NEAR = 3, FEW_AFAR = 10, FEW_SHARED = 48, FROM = 64 << 10, COPY = 1 << 20 };
   tg_gemm_roles o = tg_gemm_roles_of(p), thin = tg_gemm_thin_roles_of(p);
   tg_type rows = o.row == 'A' ? p->a : p->b, streamed = thin.column == 'A' ? p->a : p->b;
   int64_t least = smaller(p->m.hi, p->n.hi), most = larger(p->m.hi, p->n.hi);
   bool narrow = thin.column_k && thin.scattered && o.row_k && rows == p->acc && least * 4 * bytes_of(p->acc) > t->vector_bytes * 3;   /* the few columns fill a vector, or nearly: then panels of them are better than sums along k */
-  if (p->panel) return o.row_k && rows == p->acc ? GEMM_PANEL : GEMM_PACKED;
   bool converted = streamed != p->acc && is_fixed(p->k) && is_fixed(p->m) && is_fixed(p->n);   /* by each tile of the few rows again; in panels once */
   int64_t thinnest = converted ? thin.column_k ? FEW_DOT : most * p->k.hi * bytes_of(streamed) <= (int64_t)t->l2 ? FEW_NEAR : t->asking == TG_ASK_MUCH && !thin.scattered ? FEW_SHARED : FEW_AFAR : thin.column_k || thin.scattered ? THIN_ACROSS : THIN_ALONG;
-  if (least <= thinnest && most * p->k.hi >= FROM / bytes_of(streamed) && most > least * 4)
-    if (!narrow && (!thin.column_k || thin.row_k || least * p->k.hi <= COPY)) return thin.column_k ? GEMM_DOT : GEMM_STREAM;
-  if (most <= SMALL && p->k.hi <= SMALL) return GEMM_DIRECT;
-  return o.row_k && rows == p->acc ? GEMM_PANEL : GEMM_PACKED;
+  return least <= thinnest && most * p->k.hi >= FROM / bytes_of(streamed) && most > least * 4 && !narrow && (!thin.column_k || thin.row_k || least * p->k.hi <= COPY);
 }
 
-void tg_gemm_choose_knobs(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, uint32_t s, tg_gemm_choice *out) {
-  *out = (tg_gemm_choice){.sketch = tg_gemm_sketches[s]};
-  if (s == GEMM_PACKED || s == GEMM_PANEL || s == GEMM_BYTES || s == GEMM_SIGNED_BYTES || s == GEMM_PAIRS) choose_panels(p, t, threads, out);
-  else if (s == GEMM_TILES) choose_tiles(p, t, threads, out);
-  else if (s == GEMM_STREAM || s == GEMM_DOT) choose_thin(p, t, threads, out);
-  else if (s == GEMM_DIRECT) choose_direct(p, t, out);
-  else if (s == GEMM_LONG) choose_long(p, t, threads, out);
-  else if (s == GEMM_GROUPED || s == GEMM_WEIGHTS) choose_quantised(p, t, threads, out);
+bool tg_gemm_first_direct(const tg_gemm_problem *p, const tg_target *t, uint32_t threads) {
+  enum { SMALL = 128 };
+  (void)threads;
+  return is_dense(p) && larger(p->m.hi, p->n.hi) <= SMALL && p->k.hi <= SMALL && !is_thin(p, t);
+}
+
+bool tg_gemm_first_panel(const tg_gemm_problem *p, const tg_target *t, uint32_t threads) {
+  tg_gemm_roles o = tg_gemm_roles_of(p);
+  (void)threads;
+  return (p->panel || (is_dense(p) && !is_thin(p, t))) && o.row_k && (o.row == 'A' ? p->a : p->b) == p->acc;
+}
+
+bool tg_gemm_first_packed(const tg_gemm_problem *p, const tg_target *t, uint32_t threads) {
+  (void)threads;
+  return !is_dense(p) || !is_thin(p, t);
+}
+
+bool tg_gemm_first_stream(const tg_gemm_problem *p, const tg_target *t, uint32_t threads) {
+  (void)t, (void)threads;
+  return !tg_gemm_thin_roles_of(p).column_k;
+}
+
+bool tg_gemm_first_dot(const tg_gemm_problem *p, const tg_target *t, uint32_t threads) {
+  (void)p, (void)t, (void)threads;
+  return true;
+}
+
+static const tg_gemm_sketch *sketch_of(const tg_gemm_problem *p, const tg_target *t, uint32_t threads) {
+  for (uint32_t i = 0; tg_gemm_sketches[i]; i++)
+    if (tg_gemm_sketches[i]->first(p, t, threads)) return tg_gemm_sketches[i];
+  return &tg_gemm_plain;
+}
+
+void tg_gemm_choose_knobs(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, const tg_gemm_sketch *s, tg_kit_choice *out) {
+  *out = (tg_kit_choice){.sketch = s->kernel};
+  if (s->knobs) s->knobs(p, t, threads, out);
 }
 
 /* Of sizes that are known, in floats as they lie: the least by the estimate. Those that threads share are divided; waking them takes time. */
@@ -582,54 +652,55 @@ static bool is_estimated(const tg_gemm_problem *p) {
 
 enum { WAKE = 15000 };   /* cycles until other threads are at work */
 
-static double choose_least(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
-  static const uint8_t sketches[] = {GEMM_DIRECT, GEMM_PANEL, GEMM_PACKED, GEMM_STREAM, GEMM_DOT};
+static double choose_least(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_kit_choice *out) {
   enum { THIN = 96, THIN_SHARED = 160 };   /* rows that a thin sketch may take: more share copies */
   const double surely = 0.98, near = 0.75, near_thin = t->asking == TG_ASK_MUCH ? 0.85 : near;   /* cycles; what the estimate cannot tell apart goes to the one that comes first: most of all where each cycle counts, and it copies nothing */
   tg_gemm_view v;
   double best = 0;
   tg_gemm_look(p, t, false, &v);
-  for (uint32_t i = 0; i < TG_COUNT(sketches); i++) {
-    tg_gemm_choice c;
-    bool thin = sketches[i] == GEMM_STREAM || sketches[i] == GEMM_DOT;
+  for (uint32_t i = 0; tg_gemm_sketches[i]; i++) {
+    const tg_gemm_sketch *s = tg_gemm_sketches[i];
+    tg_kit_choice c;
+    if (!s->cycles) continue;
+    bool stream = s == &tg_gemm_stream, thin = stream || s == &tg_gemm_dot;
     tg_gemm_roles o = tg_gemm_thin_roles_of(p);
-    if (thin && (smaller(p->m.hi, p->n.hi) > (sketches[i] == GEMM_STREAM && t->asking == TG_ASK_MUCH ? THIN_SHARED : THIN) || (sketches[i] == GEMM_STREAM ? o.column_k && !o.scattered : !o.column_k))) continue;   /* the other one would gather, or transpose a few terms at a time */
-    tg_gemm_choose_knobs(p, t, threads, sketches[i], &c);
-    double cycles = tg_gemm_cycles(p, t, sketches[i], &c);
-    if (threads > 1 && sketches[i] != GEMM_DIRECT) cycles = cycles / threads + WAKE;
-    if (!i || cycles < best * (is_near(&v) && out->sketch == tg_gemm_sketches[GEMM_DIRECT] && !(v.asks_much && v.column_k && v.terms * v.size > t->vector_bytes && v.columns * v.size > 4 * t->vector_bytes /* many are transposed */) ? thin ? near_thin : near : surely)) best = cycles, *out = c;
+    if (thin && (smaller(p->m.hi, p->n.hi) > (stream && t->asking == TG_ASK_MUCH ? THIN_SHARED : THIN) || (stream ? o.column_k && !o.scattered : !o.column_k))) continue;   /* the other one would gather, or transpose a few terms at a time */
+    tg_gemm_choose_knobs(p, t, threads, s, &c);
+    double cycles = s->cycles(p, t, &c);
+    if (threads > 1 && s != &tg_gemm_direct) cycles = cycles / threads + WAKE;
+    if (best == 0 || cycles < best * (is_near(&v) && out->sketch == tg_gemm_direct.kernel && !(v.asks_much && v.column_k && v.terms * v.size > t->vector_bytes && v.columns * v.size > 4 * t->vector_bytes /* many are transposed */) ? thin ? near_thin : near : surely)) best = cycles, *out = c;
   }
   return best;
 }
 
-tg_gemm_problem tg_gemm_strip(const tg_gemm_problem *p, const tg_gemm_strips *strips, uint32_t i) {
+tg_gemm_problem tg_gemm_strip(const tg_gemm_problem *p, const tg_kit_strips *strips, uint32_t i) {
   tg_gemm_problem q = *p;
-  tg_gemm_dim *d = strips->rows ? &q.m : &q.n;
+  tg_kit_dim *d = strips->rows ? &q.m : &q.n;
   d->lo = d->hi = smaller(d->lo - (int64_t)i * strips->size, strips->size);
   return q;
 }
 
 /* As many strips as threads, or fewer: of whole vectors where the elements along them lie side by side, of whole panels where B is packed. */
-static tg_gemm_strips strips_of(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, bool rows) {
+static tg_kit_strips strips_of(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, bool rows) {
   int64_t n = rows ? p->m.lo : p->n.lo, vector = larger(1, t->vector_bytes / bytes_of(p->acc)), whole = rows != (p->c_major == TG_GEMM_COLUMN) ? 1 : p->panel ? p->panel : vector, size = up(up(n, threads), whole) * whole;
-  return (tg_gemm_strips){.n = (uint32_t)up(n, size), .rows = rows, .size = size};
+  return (tg_kit_strips){.n = (uint32_t)up(n, size), .rows = rows, .size = size};
 }
 
-tg_gemm_strips tg_gemm_choose_strips(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, bool open_rows) {
+tg_kit_strips tg_gemm_choose_strips(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, bool open_rows) {
   enum { WORK = 1000000, THIN = 64 };   /* multiplications, columns or rows of a strip: below, one thread is as fast */
   const double together = 1.06;   /* what one kernel for all threads costs besides: who has what, waiting for each other, sizes that its words know less of */
-  tg_gemm_strips best = {.n = 1};
-  tg_gemm_choice c;
+  tg_kit_strips best = {.n = 1};
+  tg_kit_choice c;
   bool known = is_fixed(p->m) && is_fixed(p->n) && is_fixed(p->k) && p->m.lo && p->n.lo && p->k.lo;
   if (threads < 2 || !known || (p->bits && !p->panel) || (is_long(p) && is_float(p->acc))) return best;
   if (!is_estimated(p)) {
     bool rows = p->m.lo > p->n.lo;
-    tg_gemm_strips s = strips_of(p, t, threads, rows);
+    tg_kit_strips s = strips_of(p, t, threads, rows);
     return (rows && open_rows) || s.n < 2 || s.size < THIN || (double)p->m.lo * (double)p->n.lo * (double)p->k.lo < WORK ? best : s;
   }
   double least = choose_least(p, t, threads, &c) * together;
   for (int rows = 0; rows < 2 - open_rows; rows++) {
-    tg_gemm_strips s = strips_of(p, t, threads, rows);
+    tg_kit_strips s = strips_of(p, t, threads, rows);
     tg_gemm_problem q = tg_gemm_strip(p, &s, 0);
     if (s.n < 2) continue;
     double cycles = choose_least(&q, t, 1, &c) + WAKE;
@@ -638,7 +709,7 @@ tg_gemm_strips tg_gemm_choose_strips(const tg_gemm_problem *p, const tg_target *
   return best;
 }
 
-void tg_gemm_choose(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_gemm_choice *out) {
+void tg_gemm_choose(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_kit_choice *out) {
   if (is_estimated(p) && !(is_long(p) && threads > 1)) choose_least(p, t, threads, out);
   else tg_gemm_choose_knobs(p, t, threads, sketch_of(p, t, threads), out);
 }

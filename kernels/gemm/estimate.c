@@ -266,19 +266,36 @@ double tg_gemm_dot_cycles(const tg_gemm_view *v, int64_t mr, int64_t nc, int64_t
   return meanwhile(sum, once) + (v->row_k ? 0 : v->terms < vl ? (double)(v->rows * v->terms) * GATHERED : copied(up(v->terms, vl), vl, v->rows));
 }
 
-double tg_gemm_cycles(const tg_gemm_problem *p, const tg_target *t, uint32_t sketch, const tg_gemm_choice *c) {
-  tg_gemm_view v;
-  int64_t vl = 1, mr = 1, nu = 1, nc = 1, kc = 0, nb = 1, ahead = 0, next = 0, grouped = 0;
-  const struct { const char *name; int64_t *to; } names[] = {{"VL", &vl}, {"MR", &mr}, {"NU", &nu}, {"NC", &nc}, {"KC", &kc}, {"NB", &nb}, {"AHEAD", &ahead}, {"NEXT", &next}, {"GROUPED", &grouped}};
-  for (uint32_t i = 0; i < c->knobs_n; i++)
-    for (uint32_t k = 0; k < TG_COUNT(names); k++)
-      if (!strcmp(c->knob[i].name, names[k].name)) *names[k].to = c->knob[i].lo;
-  tg_gemm_look(p, t, sketch == GEMM_STREAM || sketch == GEMM_DOT, &v);
-  switch (sketch) {
-  case GEMM_DIRECT: return tg_gemm_direct_cycles(&v, mr, nu, vl);
-  case GEMM_PANEL: case GEMM_PACKED: return tg_gemm_panel_cycles(&v, sketch == GEMM_PACKED, grouped != 0, next != 0, mr, nu, vl, kc, nb);
-  case GEMM_STREAM: return tg_gemm_stream_cycles(&v, mr, nu, vl, kc, kc >= TG_GEMM_SHARED_KC && ahead);
-  case GEMM_DOT: return tg_gemm_dot_cycles(&v, mr, nc, vl, kc);
-  default: return 0;
-  }
+/* ---- of the rows of sketches ---- */
+
+typedef struct { tg_gemm_view v; int64_t vl, mr, nu, nc, kc, nb, ahead, next, grouped; } looked;
+
+static looked look(const tg_gemm_problem *p, const tg_target *t, bool thin, const tg_kit_choice *c) {
+  looked x = {.vl = tg_kit_knob_of(c, "VL", 1), .mr = tg_kit_knob_of(c, "MR", 1), .nu = tg_kit_knob_of(c, "NU", 1), .nc = tg_kit_knob_of(c, "NC", 1), .kc = tg_kit_knob_of(c, "KC", 0),
+              .nb = tg_kit_knob_of(c, "NB", 1), .ahead = tg_kit_knob_of(c, "AHEAD", 0), .next = tg_kit_knob_of(c, "NEXT", 0), .grouped = tg_kit_knob_of(c, "GROUPED", 0)};
+  tg_gemm_look(p, t, thin, &x.v);
+  return x;
+}
+
+double tg_gemm_cycles_direct(const tg_gemm_problem *p, const tg_target *t, const tg_kit_choice *c) {
+  looked x = look(p, t, false, c);
+  return tg_gemm_direct_cycles(&x.v, x.mr, x.nu, x.vl);
+}
+
+static double of_panels(const tg_gemm_problem *p, const tg_target *t, const tg_kit_choice *c, bool both) {
+  looked x = look(p, t, false, c);
+  return tg_gemm_panel_cycles(&x.v, both, x.grouped != 0, x.next != 0, x.mr, x.nu, x.vl, x.kc, x.nb);
+}
+
+double tg_gemm_cycles_panel(const tg_gemm_problem *p, const tg_target *t, const tg_kit_choice *c) { return of_panels(p, t, c, false); }
+double tg_gemm_cycles_packed(const tg_gemm_problem *p, const tg_target *t, const tg_kit_choice *c) { return of_panels(p, t, c, true); }
+
+double tg_gemm_cycles_stream(const tg_gemm_problem *p, const tg_target *t, const tg_kit_choice *c) {
+  looked x = look(p, t, true, c);
+  return tg_gemm_stream_cycles(&x.v, x.mr, x.nu, x.vl, x.kc, x.kc >= TG_GEMM_SHARED_KC && x.ahead);
+}
+
+double tg_gemm_cycles_dot(const tg_gemm_problem *p, const tg_target *t, const tg_kit_choice *c) {
+  looked x = look(p, t, true, c);
+  return tg_gemm_dot_cycles(&x.v, x.mr, x.nc, x.vl, x.kc);
 }

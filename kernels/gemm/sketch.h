@@ -1,10 +1,42 @@
 /* SPDX-License-Identifier: MIT
- * What sketches share: words made of numbers, the roles of operands in a tile, and the values of knobs that the first choice picks from. */
+ * Sketches: what each is, and what they share: the roles of operands in a tile, and the values of knobs that the first choice picks from. */
 #ifndef TG_GEMM_SKETCH_H
 #define TG_GEMM_SKETCH_H
 #include "gemm/template.h"
+#include "kit/words.h"
 
-enum { GEMM_PLAIN, GEMM_PACKED, GEMM_PANEL, GEMM_STREAM, GEMM_DOT, GEMM_DIRECT, GEMM_BYTES, GEMM_SIGNED_BYTES, GEMM_TILES, GEMM_LONG, GEMM_PAIRS, GEMM_GROUPED, GEMM_WEIGHTS };   /* in tg_gemm_sketches */
+/* A sketch is one file, sketches/NAME.c, whose last line is its row of this type, and one line of the list. */
+typedef struct tg_gemm_sketch {
+  const tg_kernel_def *kernel;                                            /* the body: mathematics and words whose sizes are knobs */
+  bool (*takes)(const tg_gemm_problem *p, const tg_target *t);            /* may it be tried at all? */
+  bool (*first)(const tg_gemm_problem *p, const tg_target *t, uint32_t threads);   /* by its shape, is the problem this sketch's? The
+                                                                           * first in the list that says so has it */
+  void (*knobs)(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_kit_choice *out);   /* adds them; NULL: it has none */
+  double (*cycles)(const tg_gemm_problem *p, const tg_target *t, const tg_kit_choice *c);   /* of one thread; NULL: no estimate */
+} tg_gemm_sketch;
+
+#define TG_GEMM_SKETCHES(S) \
+  S(grouped)                \
+  S(weights)                \
+  S(tiles)                  \
+  S(bytes)                  \
+  S(signed_bytes)           \
+  S(pairs)                  \
+  S(plain)                  \
+  S(long)                   \
+  S(direct)                 \
+  S(panel)                  \
+  S(packed)                 \
+  S(stream)                 \
+  S(dot)
+#define TG_GEMM_SKETCH(name) extern const tg_gemm_sketch tg_gemm_##name;
+TG_GEMM_SKETCHES(TG_GEMM_SKETCH)
+#undef TG_GEMM_SKETCH
+extern const tg_gemm_sketch *const tg_gemm_sketches[];                    /* NULL ends */
+bool tg_gemm_takes_numbers(const tg_gemm_problem *p, const tg_target *t);   /* B is not of few bits */
+
+/* The knobs that the first choice would give this sketch. */
+void tg_gemm_choose_knobs(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, const tg_gemm_sketch *sketch, tg_kit_choice *out);
 
 /* Values of knobs, ascending; 0 ends. */
 extern const int64_t tg_gemm_mr[], tg_gemm_panel_kc[], tg_gemm_packed_kc[], tg_gemm_nb[], tg_gemm_mb[], tg_gemm_stream_nb[], tg_gemm_dot_kc[], tg_gemm_side[];
@@ -35,26 +67,25 @@ double tg_gemm_panel_cycles(const tg_gemm_view *v, bool both, bool grouped, bool
 enum { TG_GEMM_SHARED_KC = 64 };   /* terms of a block that all rows share, at least: its lines are asked for */
 double tg_gemm_stream_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl, int64_t kc, bool asked);
 double tg_gemm_dot_cycles(const tg_gemm_view *v, int64_t mr, int64_t nc, int64_t vl, int64_t kc);
-double tg_gemm_cycles(const tg_gemm_problem *p, const tg_target *t, uint32_t sketch, const tg_gemm_choice *c);   /* of the five that have an estimate */
 
-void tg_gemm_word(tg_builder *b, const char *format, ...) TG_PRINTF(2, 3);
-/* A knob with the values of a table, the default first. */
-void tg_gemm_knob(tg_builder *b, const char *name, int64_t first, const int64_t *values);
-const char *tg_gemm_rows_list(char *text, size_t n, int64_t rows);
-/* "{28, 4}": a tile, and what is left as one smaller tile where the size is known. */
-const char *tg_gemm_tile_and_rest(char *text, size_t n, tg_gemm_dim size, int64_t tile);
-/* Knobs VL; of a tile in registers: MR rows by NU vectors of VL columns, UK terms in a row. */
-void tg_gemm_lanes(tg_builder *b, const tg_gemm_problem *p);
-void tg_gemm_tile_knobs(tg_builder *b, const tg_gemm_problem *p);
-/* The tile itself, over rows and terms of these names and the columns cv; around: a loop between that goes inside of the tiles' loop, or NULL. */
-void tg_gemm_tile(tg_builder *b, const char *rows, const char *terms, const char *around);
+/* Of the rows of sketches: their `knobs` and `first` (choose.c), and their `cycles` (estimate.c). */
+#define TG_GEMM_KNOBS_(name) void tg_gemm_knobs_##name(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_kit_choice *out);
+TG_GEMM_KNOBS_(panels) TG_GEMM_KNOBS_(tiles) TG_GEMM_KNOBS_(thin) TG_GEMM_KNOBS_(direct) TG_GEMM_KNOBS_(long) TG_GEMM_KNOBS_(quantised)
+#undef TG_GEMM_KNOBS_
+#define TG_GEMM_FIRST_(name) bool tg_gemm_first_##name(const tg_gemm_problem *p, const tg_target *t, uint32_t threads);
+TG_GEMM_SKETCHES(TG_GEMM_FIRST_)
+#undef TG_GEMM_FIRST_
+#define TG_GEMM_CYCLES_(name) double tg_gemm_cycles_##name(const tg_gemm_problem *p, const tg_target *t, const tg_kit_choice *c);
+TG_GEMM_CYCLES_(direct) TG_GEMM_CYCLES_(panel) TG_GEMM_CYCLES_(packed) TG_GEMM_CYCLES_(stream) TG_GEMM_CYCLES_(dot)
+#undef TG_GEMM_CYCLES_
 
 /* quantised.c: B of whole numbers with scales, as declarations and as the text of its value at these subscripts. A product's text has room for it. */
 enum { TG_GEMM_TEXT = 1024 };
 void tg_gemm_quantised(tg_builder *b, const tg_gemm_problem *p);
 void tg_gemm_weight(const tg_gemm_problem *p, const char *k, const char *j, char *out, size_t size);
-const char *tg_gemm_type(tg_type t);   /* in the language */
-const char *tg_gemm_as_type(const tg_gemm_problem *p, tg_type t);   /* of a copy of such elements: " as f32", or "" where they are of the sum's type */
+/* The whole number q[k,j] as a float, and "f32(scale[g,j])". */
+void tg_gemm_whole(const tg_gemm_problem *p, const char *k, const char *j, char *out, size_t size);
+void tg_gemm_of_group(const tg_gemm_problem *p, const char *name, tg_type t, const char *g, const char *j, char *out, size_t size);
 
 /* Blocks of NB panels of so many columns, of KC terms and of MR times MB rows, as the loops cc kc rc rb cb cv. WHOLE: of all terms, no kc. WAITING: sums that C cannot hold wait beside the
  * blocks of terms, in a tile of GB blocks of rows, which share the panels of columns: so many stand inside the blocks of terms, the others around them (rg). GROUPED: blocks of rows stand outside;
@@ -63,25 +94,22 @@ typedef enum { GEMM_BLOCKS, GEMM_BLOCKS_WHOLE, GEMM_BLOCKS_WAITING, GEMM_BLOCKS_
 void tg_gemm_blocks(tg_builder *b, char rows, char columns, long long panel, tg_gemm_blocks_kind kind);
 /* Threads (TEAM): none; blocks of rows, that share the panels of columns; blocks of columns. */
 void tg_gemm_share(tg_builder *b, const tg_gemm_problem *p, tg_gemm_blocks_kind kind);
-/* Does the name stand in the expression? */
-bool tg_gemm_reads(const char *expression, const char *name);
 /* What a tile stores to and what its epilogue reads is asked for while it is computed. */
 void tg_gemm_ask(tg_builder *b, const tg_gemm_problem *p, tg_gemm_blocks_kind kind);
 
-/* Copies at the loop `at` of the columns' operand in panels of a tile's columns, of the rows' in panels of a tile's rows; KC terms at most. */
+/* tg_kit_stage_columns and _rows, of the operands in these roles. */
 void tg_gemm_stage_columns(tg_builder *b, const tg_gemm_problem *p, const tg_gemm_roles *o, const char *at, const char *space);
 void tg_gemm_stage_rows(tg_builder *b, const tg_gemm_problem *p, const tg_gemm_roles *o, const char *at);
+bool tg_gemm_waits(const tg_gemm_problem *p);
+/* The words of panel and of packed (both: rows are packed as well). */
+void tg_gemm_panels(tg_builder *b, const tg_gemm_problem *p, bool both);
+/* Tiles of mr of these rows, as a list, and what they leave. */
+const char *tg_gemm_rows_tiles(char *text, size_t n, const tg_gemm_problem *p, tg_kit_dim rows, tg_kit_dim columns, int64_t mr);
 
-/* Bodies (sketches_thin.c, sketches_bytes.c, sketches_tiles.c, sketches_long.c). */
-void tg_gemm_stream(tg_builder *b, const tg_gemm_problem *p);
-void tg_gemm_dot(tg_builder *b, const tg_gemm_problem *p);
-void tg_gemm_direct(tg_builder *b, const tg_gemm_problem *p);
-void tg_gemm_bytes(tg_builder *b, const tg_gemm_problem *p);   /* u8 x i8 into i32, C in rows, on a target with VPDPBUSD */
-void tg_gemm_signed_bytes(tg_builder *b, const tg_gemm_problem *p);   /* i8 x i8 likewise */
-void tg_gemm_pairs(tg_builder *b, const tg_gemm_problem *p);   /* bf16 x bf16, C in rows, where subnormal numbers may count as zero, on a target with VDPBF16PS */
-void tg_gemm_tiles(tg_builder *b, const tg_gemm_problem *p);   /* bytes into i32 sums, on a target with AMX-INT8 */
-/* quantised.c: B packed ahead and few rows, groups that divide k; any other */
-void tg_gemm_grouped(tg_builder *b, const tg_gemm_problem *p);
-void tg_gemm_weights(tg_builder *b, const tg_gemm_problem *p);
-void tg_gemm_long(tg_builder *b, const tg_gemm_problem *p);
+/* dwords.c */
+void tg_gemm_dword_knobs(tg_builder *b);
+const char *tg_gemm_team_space(tg_builder *b);
+/* The tiles, of the columns cv in panels, within loops over blocks of rows; k: the terms of a block; at: the loop over blocks. */
+void tg_gemm_dword_tiles(tg_builder *b, const tg_gemm_problem *p, const char *k, const char *at, const char *space);
+void tg_gemm_byte_tiles(tg_builder *b, const tg_gemm_problem *p, const char *blocks);
 #endif

@@ -194,7 +194,7 @@ void tg_journal_put(tg_journal *j, const tg_task *t, const tg_point *p, uint64_t
     put_field(&s, "words", t->words);
     put_field(&s, "choices", t->choices);
   }
-  if (t->kind == TG_TASK_BUILD || t->kind == TG_TASK_GATES) put_number(&s, ",\"seconds\":", 9, t->seconds);
+  if (t->kind == TG_TASK_BUILD || t->kind == TG_TASK_CHECKS) put_number(&s, ",\"seconds\":", 9, t->seconds);
   if (t->kind == TG_TASK_TIME) {
     put_number(&s, ",\"seconds\":", 9, t->seconds);
     put_number(&s, ",\"against_seconds\":", 9, t->against_seconds);

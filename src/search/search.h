@@ -3,7 +3,7 @@
  *
  * A point is a sketch (a kernel with knobs and, perhaps, words), values for its knobs, and the words in use. It is lowered first: what is illegal, or
  * lowers to a program that was tried, goes no further, and the cost model orders the rest. The most promising are built and checked, then
- * each is timed in turns with the best so far. Where the kernel's kind has gates of its own, a candidate passes them before it may be the best. */
+ * each is timed in turns with the best so far. Where the kernel's kind has checks of its own, a candidate passes them before it may be the best. */
 #ifndef TG_SEARCH_H
 #define TG_SEARCH_H
 #include "search/trial.h"
@@ -40,7 +40,7 @@ typedef struct tg_point {
   double score;                /* ln(seconds / seconds of the default); 0 before it is timed */
   double low, high;            /* what it may be faster by than whom it was timed against, ln: 95 % */
   double seconds;              /* as timed beside the incumbent of then */
-  bool built, timed, passed;   /* passed: the gates of its kind */
+  bool built, timed, passed;   /* passed: the checks of its kind */
   bool out;                    /* it met the default twice, and was not faster */
   bool own_words;              /* as its sketch says them, or the heuristic's choice with nothing given */
 } tg_point;
@@ -102,10 +102,10 @@ typedef struct tg_search_options {
   uint32_t sketches;
   const tg_binding *bindings;
   uint32_t bindings_n;
-  /* Where a run takes too long for a search, sketches and bindings are of a part of the problem, and here is all of it: its winner is run there once, under its gates. */
+  /* Where a run takes too long for a search, sketches and bindings are of a part of the problem, and here is all of it: its winner is run there once, under its checks. */
   const tg_sketch_source *whole;   /* NULL: sketches and bindings are all of it */
   const tg_binding *whole_bindings;
-  const char *whole_gates;
+  const char *whole_checks;
   double share;                    /* of the part */
   const tg_binding *start;         /* knobs of the first sketch */
   uint32_t start_n;
@@ -122,7 +122,7 @@ typedef struct tg_search_options {
   const tg_bench *local;
   const char *target;              /* whose code they are; NULL: the host */
   const char *folder, *journal;
-  const char *gates;               /* what the kernels are, for the gates of their kind; NULL: there are none */
+  const char *checks;               /* what the kernels are, for the checks of their kind; NULL: there are none */
   bool resume;
   int shared;
   bool (*stop)(void *user);

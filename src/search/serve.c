@@ -22,7 +22,7 @@ static void run_task(void *arg) {
   case TG_TASK_LOWER: b->lower(b->self, c->env, c->task); break;
   case TG_TASK_BUILD: b->build(b->self, c->env, c->task); break;
   case TG_TASK_TIME: b->time(b->self, c->env, c->task); break;
-  default: b->gates(b->self, c->env, c->task); break;
+  default: b->checks(b->self, c->env, c->task); break;
   }
 }
 

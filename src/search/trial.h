@@ -23,7 +23,7 @@ typedef enum tg_outcome {
 } tg_outcome;
 const char *tg_outcome_name(tg_outcome o);
 
-typedef enum { TG_TASK_OPEN, TG_TASK_LOWER, TG_TASK_BUILD, TG_TASK_TIME, TG_TASK_GATES, TG_TASK__COUNT } tg_task_kind;
+typedef enum { TG_TASK_OPEN, TG_TASK_LOWER, TG_TASK_BUILD, TG_TASK_TIME, TG_TASK_CHECKS, TG_TASK__COUNT } tg_task_kind;
 
 enum { TG_QUADS = 64, TG_TRIAL_PARAMS = 16 };
 
@@ -38,11 +38,11 @@ typedef struct tg_task {
   double limit;                    /* seconds; 0: none */
   uint32_t quads;                  /* TIME: at most so many; each is against, trial, trial, against, or a pair where a run is long */
   double spend;                    /* TIME: seconds of samples, beyond the least that tell anything; 0: none */
-  double give_up;                  /* BUILD: a first run that takes longer ends it; 0: none does. GATES: above 0, one run that is checked whole and timed */
+  double give_up;                  /* BUILD: a first run that takes longer ends it; 0: none does. CHECKS: above 0, one run that is checked whole and timed */
   /* OPEN only */
   const char *target;              /* whose code it is; NULL: the host */
   const char *folder;              /* of built objects, shared by the workers; NULL: none */
-  const char *gates;               /* what the kernel is, for the gates that its kind has; NULL: none */
+  const char *checks;               /* what the kernel is, for the checks that its kind has; NULL: none */
   int64_t params[TG_TRIAL_PARAMS]; /* of the launch that counts */
   uint32_t params_n, threads;      /* threads: of a launch */
   uint32_t pool;                   /* threads of the context that compiles, which its heuristic counts on; 0: as many */
@@ -59,7 +59,7 @@ typedef struct tg_task {
   double floor, slowest;           /* OPEN: no run takes less, in seconds; none takes longer unless it hangs */
   double flops, bytes;             /* OPEN: of one run, as written */
   bool exact;                      /* OPEN: results are compared bit for bit as well */
-  double seconds, against_seconds; /* TIME: medians of a run. BUILD: the shortest. GATES: of the one run */
+  double seconds, against_seconds; /* TIME: medians of a run. BUILD: the shortest. CHECKS: of the one run */
   double gain[TG_QUADS];           /* TIME: ln(against / trial) of each quad that counts */
   uint32_t n, dropped;             /* TIME: quads that count, quads whose probe dipped */
 } tg_task;
@@ -71,7 +71,7 @@ typedef struct tg_bench {
   void (*lower)(void *self, tg_env *env, tg_task *t);
   void (*build)(void *self, tg_env *env, tg_task *t);   /* compiles, runs, checks */
   void (*time)(void *self, tg_env *env, tg_task *t);
-  void (*gates)(void *self, tg_env *env, tg_task *t);   /* what a candidate must pass besides before it may win */
+  void (*checks)(void *self, tg_env *env, tg_task *t);   /* what a candidate must pass besides before it may win */
 } tg_bench;
 
 /* ---- wire.c: questions and answers as bytes. What cannot be read is false: an answer comes from a process that ran anything ---- */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * The search itself. The default comes first: it must be right, and everything is measured against it. Points at random are lowered for the model to pick
  * from. Then rounds: neighbours of the best points so far are lowered as well, the cheapest by the model built and checked, each timed in turns with the incumbent, which it replaces only where the 95 %
- * interval of the gain lies above 1 % and it passes the gates of its kind. At the end the incumbent meets the default once more, in a new process; unless it wins again, the default stays. */
+ * interval of the gain lies above 1 % and it passes the checks of its kind. At the end the incumbent meets the default once more, in a new process; unless it wins again, the default stays. */
 #include <math.h>
 #include <stdio.h>
 #include "choose/heuristic.h"
 #include "search/search.h"
 
-enum { BEAM = 16, BATCH = 6, FRONT = 48, POOL = 4096, GATES_LIMIT = 60, TOO_SLOW = 3 };
+enum { BEAM = 16, BATCH = 6, FRONT = 48, POOL = 4096, CHECKS_LIMIT = 60, TOO_SLOW = 3 };
 static const double margin = 0.01, even = 0.005, worth = 5e-3;   /* seconds of a run, from which on one is worth to be saved */
 
 typedef struct {
@@ -31,7 +31,7 @@ typedef struct {
   double compare_wall;                   /* seconds that the default's timing took */
   double slowest, build_seconds;         /* what a run may take at most; the shortest run of the default while it was checked, where that is long */
   const tg_point *whole;                 /* the winner on all of the problem, where a part was timed */
-  const char *failed, *refused;          /* why the last that looked better than the default did not take its place; what the gates said of it */
+  const char *failed, *refused;          /* why the last that looked better than the default did not take its place; what the checks said of it */
   bool interrupted;
 } search;
 
@@ -277,10 +277,10 @@ static void join_beam(search *s, tg_point *p) {
   s->beam[at] = p;
 }
 
-/* May it win? Asked of those alone that would: the gates of a kind may take longer than all else. */
+/* May it win? Asked of those alone that would: the checks of a kind may take longer than all else. */
 static bool passes(search *s, tg_point *p) {
-  if (!s->o->gates || p->passed) return true;
-  tg_task t = {.kind = TG_TASK_GATES, .trial = {p->text, p->used ? p->used : p->words, NULL}, .limit = GATES_LIMIT};   /* as it would be kept */
+  if (!s->o->checks || p->passed) return true;
+  tg_task t = {.kind = TG_TASK_CHECKS, .trial = {p->text, p->used ? p->used : p->words, NULL}, .limit = CHECKS_LIMIT};   /* as it would be kept */
   ask(s, &t, &p, 1, 1, NULL);
   p->passed = t.outcome == TG_TRIAL_OK;
   if (p->passed || t.outcome == TG_TRIAL_SKIPPED) return p->passed;
@@ -332,7 +332,7 @@ static TG_NORETURN void fail_default(search *s, const tg_point *p) {
 
 static void open_problem(search *s) {
   const tg_search_options *o = s->o;
-  tg_task t = {.kind = TG_TASK_OPEN, .trial = {s->first->text, NULL, NULL}, .target = o->target, .folder = o->folder, .gates = o->gates, .params_n = o->params_n, .threads = o->threads ? o->threads : 1, .pool = o->pool, .seed = o->seed + 1,
+  tg_task t = {.kind = TG_TASK_OPEN, .trial = {s->first->text, NULL, NULL}, .target = o->target, .folder = o->folder, .checks = o->checks, .params_n = o->params_n, .threads = o->threads ? o->threads : 1, .pool = o->pool, .seed = o->seed + 1,
                .shared = o->worker ? o->shared : -1, .make = true, .limit = left_for_default(s)};
   if (o->params_n > TG_TRIAL_PARAMS) tg_fail(s->env, TG_ELIMIT, "over %d parameters", TG_TRIAL_PARAMS);
   if (o->params_n) memcpy(t.params, o->params, o->params_n * sizeof *o->params);
@@ -354,7 +354,7 @@ static void open_problem(search *s) {
 
 /* The default must be right. Nobody knows yet how long it takes: it hangs where it takes longer than such a problem can on this machine. From here on its own times are the measure. */
 static void build_default(search *s, tg_point *p) {
-  enum { RUNS = 8 };   /* of a check, at most, under all gates */
+  enum { RUNS = 8 };   /* of a check, at most, of all kinds */
   double t = tg_now(), most = s->build_limit + RUNS * s->slowest;
   s->build_limit = fmax(1, fmin(most, left_for_default(s)));
   build(s, &p, 1);
@@ -524,7 +524,7 @@ static bool run_whole(search *s, tg_points *space, const tg_point *p, tg_point *
     s->failed = tg_format(s->env, "no time was left to check it on all of the problem, about %.0f s", whole_seconds(s));
     return false;
   }
-  tg_task t = {.kind = TG_TASK_GATES, .trial = {w->text, w->words, NULL}, .gates = s->o->whole_gates, .give_up = 1, .limit = fmax(left, 1)};
+  tg_task t = {.kind = TG_TASK_CHECKS, .trial = {w->text, w->words, NULL}, .checks = s->o->whole_checks, .give_up = 1, .limit = fmax(left, 1)};
   if (TG_MUTANT("search: what lies beyond the part is not checked", true, false)) ask(s, &t, &w, 1, 1, NULL);
   *seconds = t.seconds;
   if (t.outcome == TG_TRIAL_OK) return true;
@@ -591,7 +591,7 @@ static void run(void *arg) {
   tg_push(s->env, &s->seen, s->first->id);
   tg_push(s->env, &s->points, s->first);
   s->r->points = 1;
-  s->journal = tg_journal_open(s->env, o->journal, s->space.sketch[0].name, tg_mix(o->gates ? tg_hash(o->gates, strlen(o->gates), s->first->id) : s->first->id, o->seed), o->resume);
+  s->journal = tg_journal_open(s->env, o->journal, s->space.sketch[0].name, tg_mix(o->checks ? tg_hash(o->checks, strlen(o->checks), s->first->id) : s->first->id, o->seed), o->resume);
   s->r->sketch_name = s->space.sketch[0].name;
   s->r->why = tg_journal_ended(s->journal, o->seconds, o->candidates);
   if (s->r->why) {

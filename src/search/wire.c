@@ -46,7 +46,7 @@ void tg_wire_ask(tg_str *s, const tg_task *t, uint64_t serial) {
   put_text(s, t->against.words);
   put_text(s, t->target);
   put_text(s, t->folder);
-  put_text(s, t->gates);
+  put_text(s, t->checks);
   put_double(s, t->limit);
   put_u64(s, t->quads);
   put_double(s, t->spend);
@@ -136,7 +136,7 @@ bool tg_wire_read_ask(tg_env *env, const tg_wire_header *f, const char *payload,
   t->against.words = get_text(&r);
   t->target = get_text(&r);
   t->folder = get_text(&r);
-  t->gates = get_text(&r);
+  t->checks = get_text(&r);
   t->limit = get_double(&r);
   t->quads = (uint32_t)get_u64(&r, TG_QUADS);
   t->spend = get_double(&r);

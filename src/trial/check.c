@@ -14,14 +14,14 @@ enum { POISON = 0xff };
 
 /* ---- the reference ---- */
 
-typedef struct { tg_trial_state *s; tg_kernel *k; tg_env *env; tg_trial_guarded g[TRIAL_BUFFERS]; tg_gate_kind gate; bool at_end; } running;
+typedef struct { tg_trial_state *s; tg_kernel *k; tg_env *env; tg_guarded g[TRIAL_BUFFERS]; tg_trial_kind kind; bool at_end; } running;
 
 static void run_reference(void *arg) {
   running *r = arg;
   tg_trial_state *s = r->s;
-  tg_trial_run_guarded(s, r->env, r->k, r->gate, tg_trial_at_end(s, r->gate), r->g);
+  tg_trial_run_guarded(s, r->env, r->k, r->kind, tg_trial_at_end(s, r->kind), r->g);
   for (uint32_t b = 0; b < s->n; b++)
-    if (s->op[b].written) memcpy(s->shared + s->op[b].want[r->gate], r->g[b].data, s->op[b].bytes);
+    if (s->op[b].written) memcpy(s->shared + s->op[b].want[r->kind], r->g[b].data, s->op[b].bytes);
 }
 
 /* ---- the reference by the interpreter ----
@@ -51,22 +51,22 @@ static void *aligned(tg_env *env, size_t bytes) {
   return data + (-(uintptr_t)data & 63);
 }
 
-static bool interpret_own(tg_trial_state *s, tg_env *env, tg_gate_kind gate, bool host_functions, tg_interp_buffer *buffers) {
+static bool interpret_own(tg_trial_state *s, tg_env *env, tg_trial_kind kind, bool host_functions, tg_interp_buffer *buffers) {
   if (!may_interpret(s)) return false;
   for (uint32_t b = 0; b < s->n; b++) {
     const tg_trial_operand *o = &s->op[b];
     buffers[b] = (tg_interp_buffer){aligned(env, o->bytes), o->bytes};
-    if (o->read) tg_trial_fill(s, b, gate, buffers[b].data);
+    if (o->read) tg_trial_fill(s, b, kind, buffers[b].data);
     else memset(buffers[b].data, POISON, o->bytes);
   }
   return interprets(s, s->job, s->author, NULL, buffers, host_functions);
 }
 
-static bool interpret_reference(tg_trial_state *s, tg_env *env, tg_gate_kind gate) {
+static bool interpret_reference(tg_trial_state *s, tg_env *env, tg_trial_kind kind) {
   tg_interp_buffer buffers[TRIAL_BUFFERS];
-  if (!interpret_own(s, env, gate, false, buffers)) return false;
+  if (!interpret_own(s, env, kind, false, buffers)) return false;
   for (uint32_t b = 0; b < s->n; b++)
-    if (s->op[b].written) memcpy(s->shared + s->op[b].want[gate], buffers[b].data, s->op[b].bytes);
+    if (s->op[b].written) memcpy(s->shared + s->op[b].want[kind], buffers[b].data, s->op[b].bytes);
   return true;
 }
 
@@ -89,13 +89,13 @@ static double value_at(tg_type t, const void *data, size_t i) {
 static void fill_retyped(const tg_trial_state *s, tg_env *env, uint32_t b, tg_type type, void *out) {
   const tg_trial_operand *o = &s->op[b];
   if (!tg_is_float(o->type)) {
-    tg_trial_fill(s, b, GATE_RANDOM, out);
+    tg_trial_fill(s, b, TRIAL_RANDOM, out);
     return;
   }
-  const void *own = tg_trial_input(s, b, GATE_RANDOM);
+  const void *own = tg_trial_input(s, b, TRIAL_RANDOM);
   if (!own) {
     void *copy = tg_alloc(env, o->bytes + 1);
-    tg_trial_fill(s, b, GATE_RANDOM, copy);
+    tg_trial_fill(s, b, TRIAL_RANDOM, copy);
     own = copy;
   }
   for (size_t i = 0; o->type == TG_F32 && i < o->n; i++) {   /* most are, and there may be hundreds of millions */
@@ -151,22 +151,22 @@ static void measure_narrow(tg_trial_state *s, tg_env *env, uint32_t flags) {
 static void widen_results(tg_trial_state *s) {   /* no f64 form: what it gives in its own types is the measure */
   for (uint32_t b = 0; b < s->n; b++) {
     const tg_trial_operand *o = &s->op[b];
-    for (size_t i = 0; o->wide && i < o->n; i++) ((double *)(void *)(s->shared + o->wide))[i] = value_at(o->type, s->shared + o->want[GATE_RANDOM], i);
+    for (size_t i = 0; o->wide && i < o->n; i++) ((double *)(void *)(s->shared + o->wide))[i] = value_at(o->type, s->shared + o->want[TRIAL_RANDOM], i);
   }
 }
 
 static void run_slab(void *arg) {
   running *r = arg;
-  tg_trial_run_guarded(r->s, r->env, r->k, r->gate, tg_trial_at_end(r->s, r->gate), r->g);
+  tg_trial_run_guarded(r->s, r->env, r->k, r->kind, tg_trial_at_end(r->s, r->kind), r->g);
 }
 
 static void check_slab(tg_trial_state *s, tg_env *env) {
-  tg_gate_kind gate = s->gate[GATE_EXACT] ? GATE_EXACT : GATE_RANDOM;
-  running r = {.s = s, .k = tg_trial_compile(s, env, s->slab, NULL, TG_COMPILE_AS_WRITTEN), .env = env, .gate = gate};
+  tg_trial_kind kind = s->asked[TRIAL_EXACT] ? TRIAL_EXACT : TRIAL_RANDOM;
+  running r = {.s = s, .k = tg_trial_compile(s, env, s->slab, NULL, TG_COMPILE_AS_WRITTEN), .env = env, .kind = kind};
   bool ok = tg_protect(env, run_slab, &r);
   const char *message = NULL;
   for (uint32_t b = 0; ok && b < s->n && !message; b++)
-    if (s->op[b].written && !s->op[b].read) message = tg_trial_judge_slab(s, env, b, gate, r.g[b].data);
+    if (s->op[b].written && !s->op[b].read) message = tg_trial_judge_slab(s, env, b, kind, r.g[b].data);
   tg_trial_drop(r.g, s->n);
   tg_kernel_free(r.k);
   if (!ok) tg_fail(env, env->status, "%s", env->message);
@@ -184,14 +184,14 @@ static bool has_functions(const tg_trial_state *s) {
 static void measure(tg_trial_state *s, tg_env *env, uint32_t flags) {
   bool finest = false;
   tg_interp_buffer exactly[TRIAL_BUFFERS];
-  bool host = s->wide && has_functions(s) && interpret_own(s, env, GATE_RANDOM, true, exactly);
+  bool host = s->wide && has_functions(s) && interpret_own(s, env, TRIAL_RANDOM, true, exactly);
   if (s->wide) make_wide(s, env, flags);
   else widen_results(s);
   for (uint32_t b = 0; b < s->n; b++) {
     const tg_trial_operand *o = &s->op[b];
     finest |= o->wide && o->type == TG_F64;
     if (!o->wide || o->type == TG_F64) continue;
-    double e = (host ? 2 : 1) * tg_block_error(o->type, host ? exactly[b].data : s->shared + o->want[GATE_RANDOM], (double *)(void *)(s->shared + o->wide), o->n), *own = tg_trial_own_error(s, b);
+    double e = (host ? 2 : 1) * tg_block_error(o->type, host ? exactly[b].data : s->shared + o->want[TRIAL_RANDOM], (double *)(void *)(s->shared + o->wide), o->n), *own = tg_trial_own_error(s, b);
     *own = fmax(*own, e);
   }
   if (finest && s->narrow) measure_narrow(s, env, flags);
@@ -201,7 +201,7 @@ static void measure(tg_trial_state *s, tg_env *env, uint32_t flags) {
 static void measure_others(tg_trial_state *s, tg_env *env, uint32_t flags) {
   enum { OTHERS = 2 };
   uint64_t seed = s->seed;
-  for (s->seed++; s->seed <= seed + OTHERS && interpret_reference(s, env, GATE_RANDOM); s->seed++) {
+  for (s->seed++; s->seed <= seed + OTHERS && interpret_reference(s, env, TRIAL_RANDOM); s->seed++) {
     measure(s, env, flags);
     for (uint32_t b = 0; b < s->n; b++)
       if (!isfinite(*tg_trial_own_error(s, b))) *tg_trial_own_error(s, b) = 0;   /* no measure */
@@ -210,11 +210,11 @@ static void measure_others(tg_trial_state *s, tg_env *env, uint32_t flags) {
 }
 
 static void make_launch(tg_trial_state *s, tg_env *env, tg_kernel *k, uint32_t flags) {
-  bool random = tg_trial_asks(s, s->now, GATE_RANDOM);
+  bool random = tg_trial_asks(s, s->now, TRIAL_RANDOM);
   if (random && s->wide) measure_others(s, env, flags);
-  for (int g = 0; g < GATES; g++) {
-    if (!tg_trial_asks(s, s->now, (tg_gate_kind)g) || ((g != GATE_RANDOM || s->wide || s->work.single) && interpret_reference(s, env, (tg_gate_kind)g))) continue;   /* without a form in f64 the code's own FMAs are part of the measure */
-    running r = {.s = s, .k = k, .env = env, .gate = (tg_gate_kind)g};
+  for (int g = 0; g < TRIAL_KINDS; g++) {
+    if (!tg_trial_asks(s, s->now, (tg_trial_kind)g) || ((g != TRIAL_RANDOM || s->wide || s->work.single) && interpret_reference(s, env, (tg_trial_kind)g))) continue;   /* without a form in f64 the code's own FMAs are part of the measure */
+    running r = {.s = s, .k = k, .env = env, .kind = (tg_trial_kind)g};
     bool ok = tg_protect(env, run_reference, &r);
     tg_trial_drop(r.g, s->n);
     if (!ok) tg_fail(env, env->status, "%s", env->message);
@@ -260,7 +260,7 @@ static void interpret_scheduled(void *user) {
   const tg_trial_state *s = x->s;
   tg_interp_buffer buffers[TRIAL_BUFFERS];
   uint32_t n = 0;
-  tg_gate_kind gate = s->gate[GATE_EXACT] ? GATE_EXACT : GATE_RANDOM;
+  tg_trial_kind kind = s->asked[TRIAL_EXACT] ? TRIAL_EXACT : TRIAL_RANDOM;
   tg_parse_kernel(&x->job, "candidate", x->text, 0, NULL);
   if (!has_tasks(&x->job)) return;
   for (uint32_t i = 0; i < x->job.sink->n; i++) {
@@ -270,7 +270,7 @@ static void interpret_scheduled(void *user) {
     while (b < s->n && strcmp(s->op[b].name, tg_buffer_info(&x->job, d)->name)) b++;
     if (b == s->n || n == TRIAL_BUFFERS) return;
     buffers[n] = (tg_interp_buffer){aligned(&x->job.env, s->op[b].bytes), s->op[b].bytes};
-    if (s->op[b].read) tg_trial_fill(s, b, gate, buffers[n].data);
+    if (s->op[b].read) tg_trial_fill(s, b, kind, buffers[n].data);
     else memset(buffers[n].data, POISON, s->op[b].bytes);
     n++;
   }
@@ -295,10 +295,10 @@ static bool races(tg_trial_state *s, tg_env *env, tg_task *t) {
 
 /* ---- a candidate ---- */
 
-const char *tg_trial_judge(const tg_trial_state *s, tg_env *env, uint32_t b, tg_gate_kind gate, const void *data) {
+const char *tg_trial_judge(const tg_trial_state *s, tg_env *env, uint32_t b, tg_trial_kind kind, const void *data) {
   const tg_trial_operand *o = &s->op[b];
-  const char *want = s->shared + o->want[gate];
-  if (gate == GATE_RANDOM && o->wide) {
+  const char *want = s->shared + o->want[kind];
+  if (kind == TRIAL_RANDOM && o->wide) {
     double error = tg_block_error(o->type, data, (const double *)(const void *)(s->shared + o->wide), o->n), allowed = tg_block_bound(o->type, *tg_trial_own_error(s, b));
     return error <= allowed ? NULL : tg_format(env, "%s is off by %.3g of the largest value nearby, %.3g is allowed", o->name, error, allowed);
   }
@@ -313,14 +313,14 @@ const char *tg_trial_judge(const tg_trial_state *s, tg_env *env, uint32_t b, tg_
 
 static void run_candidate(void *arg) {
   running *r = arg;
-  tg_trial_run_guarded(r->s, r->env, r->k, r->gate, r->at_end, r->g);
+  tg_trial_run_guarded(r->s, r->env, r->k, r->kind, r->at_end, r->g);
 }
 
 static const char *wrong(running *r, tg_env *env) {
   tg_trial_state *s = r->s;
   for (uint32_t b = 0; b < s->n; b++) {
     if (!tg_trial_untouched(&r->g[b])) return tg_format(env, "writes beside %s", s->op[b].name);
-    const char *message = s->op[b].written ? tg_trial_judge(s, env, b, r->gate, r->g[b].data) : NULL;
+    const char *message = s->op[b].written ? tg_trial_judge(s, env, b, r->kind, r->g[b].data) : NULL;
     if (message) return message;
   }
   return NULL;
@@ -336,13 +336,13 @@ static bool check_run(running *r, tg_env *env, tg_task *t) {
   return false;
 }
 
-/* Under each gate where its inputs stand; where they all stand at one end of their pages, the last at the other end as well. */
+/* Under each kind where its inputs stand; where they all stand at one end of their pages, the last at the other end as well. */
 static void check_launch(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_task *t) {
   bool end[2] = {false, false};
-  tg_gate_kind last = GATE_EXACT;
-  for (int g = 0; g < GATES; g++) {
-    if (!tg_trial_asks(s, s->now, (tg_gate_kind)g)) continue;
-    running r = {.s = s, .k = k, .env = env, .gate = last = (tg_gate_kind)g, .at_end = tg_trial_at_end(s, (tg_gate_kind)g)};
+  tg_trial_kind last = TRIAL_EXACT;
+  for (int g = 0; g < TRIAL_KINDS; g++) {
+    if (!tg_trial_asks(s, s->now, (tg_trial_kind)g)) continue;
+    running r = {.s = s, .k = k, .env = env, .kind = last = (tg_trial_kind)g, .at_end = tg_trial_at_end(s, (tg_trial_kind)g)};
     if (!check_run(&r, env, t)) return;
     if (!s->now && (t->seconds <= 0 || s->run_seconds < t->seconds)) t->seconds = s->run_seconds;
     if (!s->now && t->give_up > 0 && t->seconds > t->give_up) {
@@ -351,7 +351,7 @@ static void check_launch(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_task *
     }
     end[r.at_end] = true;
   }
-  running r = {.s = s, .k = k, .env = env, .gate = last, .at_end = !end[1]};
+  running r = {.s = s, .k = k, .env = env, .kind = last, .at_end = !end[1]};
   if (!s->now && end[0] != end[1]) check_run(&r, env, t);
 }
 

@@ -90,17 +90,17 @@ static void make_endless(const tg_trial_state *s, uint32_t b, char *data) {
   }
 }
 
-static int set_of(const tg_trial_state *s, tg_gate_kind gate) { return gate == GATE_EXACT || (gate == GATE_ENDLESS && s->work.span > 0) ? WHOLE : REAL; }
+static int set_of(const tg_trial_state *s, tg_trial_kind kind) { return kind == TRIAL_EXACT || (kind == TRIAL_ENDLESS && s->work.span > 0) ? WHOLE : REAL; }
 
 static bool has_set(const tg_trial_state *s, uint32_t launch, int set) {
-  for (int g = 0; g < GATES; g++)
-    if (tg_trial_asks(s, launch, (tg_gate_kind)g) && set_of(s, (tg_gate_kind)g) == set) return true;
+  for (int g = 0; g < TRIAL_KINDS; g++)
+    if (tg_trial_asks(s, launch, (tg_trial_kind)g) && set_of(s, (tg_trial_kind)g) == set) return true;
   return false;
 }
 
-bool tg_trial_asks(const tg_trial_state *s, uint32_t launch, tg_gate_kind gate) {
-  if (!s->gate[gate]) return false;
-  return !launch || s->work.ops <= TG_TRIAL_AS_WRITTEN || gate == (s->gate[GATE_EXACT] ? GATE_EXACT : GATE_RANDOM);
+bool tg_trial_asks(const tg_trial_state *s, uint32_t launch, tg_trial_kind kind) {
+  if (!s->asked[kind]) return false;
+  return !launch || s->work.ops <= TG_TRIAL_AS_WRITTEN || kind == (s->asked[TRIAL_EXACT] ? TRIAL_EXACT : TRIAL_RANDOM);
 }
 
 /* ---- the shared memory ---- */
@@ -116,9 +116,9 @@ static size_t layout(tg_trial_state *s) {
   for (uint32_t i = 0; i < s->n * s->launches; i++) {
     tg_trial_operand *o = &s->launch[i / s->n].op[i % s->n];
     if (!o->written) continue;
-    for (int g = 0; g < GATES; g++)
-      if (tg_trial_asks(s, i / s->n, (tg_gate_kind)g)) o->want[g] = at, at += padded(o->bytes);
-    if (tg_trial_asks(s, i / s->n, GATE_RANDOM) && tg_is_float(o->type)) o->wide = at, at += padded(o->n * 8);
+    for (int g = 0; g < TRIAL_KINDS; g++)
+      if (tg_trial_asks(s, i / s->n, (tg_trial_kind)g)) o->want[g] = at, at += padded(o->bytes);
+    if (tg_trial_asks(s, i / s->n, TRIAL_RANDOM) && tg_is_float(o->type)) o->wide = at, at += padded(o->n * 8);
   }
   at = pages(s, at);
   for (uint32_t i = 0; i < s->n * s->launches; i++) {
@@ -181,73 +181,64 @@ bool tg_trial_made(const tg_trial_state *s) { return is_ours(s) && head(s)->made
 void tg_trial_done(tg_trial_state *s) { head(s)->made = 1; }
 double *tg_trial_own_error(const tg_trial_state *s, uint32_t b) { return &head(s)->own[s->now][b]; }
 
-const void *tg_trial_input(const tg_trial_state *s, uint32_t b, tg_gate_kind gate) {
+const void *tg_trial_input(const tg_trial_state *s, uint32_t b, tg_trial_kind kind) {
   const tg_trial_operand *o = &s->op[b];
-  int set = set_of(s, gate);
-  return gate != GATE_ENDLESS && is_ours(s) && head(s)->filled && o->input[set] ? data_of(s, o, set) : NULL;   /* not where s has other data than those that count */
+  int set = set_of(s, kind);
+  return kind != TRIAL_ENDLESS && is_ours(s) && head(s)->filled && o->input[set] ? data_of(s, o, set) : NULL;   /* not where s has other data than those that count */
 }
 
-void tg_trial_fill(const tg_trial_state *s, uint32_t b, tg_gate_kind gate, void *data) {
+void tg_trial_fill(const tg_trial_state *s, uint32_t b, tg_trial_kind kind, void *data) {
   const tg_trial_operand *o = &s->op[b];
-  int set = set_of(s, gate);
+  int set = set_of(s, kind);
   if (is_ours(s) && head(s)->filled && o->input[set]) memcpy(data, data_of(s, o, set), o->bytes);
   else generate(s, b, set, data);
-  if (gate == GATE_ENDLESS) make_endless(s, b, data);
+  if (kind == TRIAL_ENDLESS) make_endless(s, b, data);
 }
 
 /* ---- memory between guard pages ---- */
 
-/* A page without access, room for the operand, another such page. The file's pages, if there is a place in it. */
-static bool take(const tg_trial_state *s, tg_trial_guarded *g, size_t bytes, bool at_end, size_t place, bool private) {
-  g->bytes = bytes;
-  g->room = pages(s, bytes);
-  g->page = s->page;
-  g->map = mmap(NULL, g->room + 2 * s->page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (g->map == MAP_FAILED) return g->map = NULL, false;
-  char *at = g->map + s->page;
-  void *p = place ? mmap(at, g->room, private ? PROT_READ | PROT_WRITE : PROT_READ, (private ? MAP_PRIVATE : MAP_SHARED) | MAP_FIXED, s->file, (off_t)place)
-                  : mmap(at, g->room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-  if (p == MAP_FAILED) return false;
-  g->data = at + (at_end ? g->room - bytes : 0);
-  if (!place && g->room > bytes) memset(at, CANARY, s->page), memset(at + g->room - s->page, CANARY, s->page);
+/* The file's pages, if there is a place in it; else canaries lie around the operand. */
+static bool take(const tg_trial_state *s, tg_guarded *g, size_t bytes, bool at_end, size_t place, bool own) {
+  if (place) return tg_guard_map(g, bytes, !at_end, s->file, place, own);
+  if (!tg_guard_take(g, bytes, 0, !at_end)) return false;
+  if (g->room_bytes > bytes) memset(g->room, CANARY, g->page), memset(g->room + g->room_bytes - g->page, CANARY, g->page);
   return true;
 }
 
 void *tg_trial_room(tg_trial_state *s, tg_env *env, uint32_t b, size_t bytes) {
-  tg_trial_drop(&s->retyped[b], 1);
-  s->retyped[b] = (tg_trial_guarded){0};
-  if (!take(s, &s->retyped[b], bytes, false, 0, true)) tg_fail(env, TG_ENOMEM, "no memory for the operands");
-  madvise(s->retyped[b].data, s->retyped[b].room, MADV_HUGEPAGE);
-  return s->retyped[b].data;
+  tg_guarded *g = &s->retyped[b];
+  tg_guard_drop(g);
+  if (!take(s, g, bytes, false, 0, true)) tg_fail(env, TG_ENOMEM, "no memory for the operands");
+  madvise(g->data, g->room_bytes, MADV_HUGEPAGE);
+  return g->data;
 }
 
-void tg_trial_drop(tg_trial_guarded *g, uint32_t n) {
-  for (uint32_t i = 0; i < n; i++)
-    if (g[i].map) munmap(g[i].map, g[i].room + 2 * g[i].page);
+void tg_trial_drop(tg_guarded *g, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++) tg_guard_drop(&g[i]);
 }
 
-bool tg_trial_untouched(const tg_trial_guarded *g) {
-  const unsigned char *from = (const unsigned char *)g->map + g->page, *data = (const unsigned char *)g->data, *end = from + g->room;
-  for (const unsigned char *p = from; p < end; p++) {
+bool tg_trial_untouched(const tg_guarded *g) {
+  const unsigned char *data = (const unsigned char *)g->data, *end = (const unsigned char *)g->room + g->room_bytes;
+  for (const unsigned char *p = (const unsigned char *)g->room; p < end; p++) {
     if (p == data) p += g->bytes;
     if (p < end && *p != CANARY) return false;
   }
   return true;
 }
 
-bool tg_trial_at_end(const tg_trial_state *s, tg_gate_kind gate) { return set_of(s, gate) == WHOLE; }
+bool tg_trial_at_end(const tg_trial_state *s, tg_trial_kind kind) { return set_of(s, kind) == WHOLE; }
 
-void tg_trial_run_guarded(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_gate_kind gate, bool at_end, tg_trial_guarded *g) {
+void tg_trial_run_guarded(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_trial_kind kind, bool at_end, tg_guarded *g) {
   tg_argument args[TRIAL_BUFFERS];
-  int set = set_of(s, gate);
+  int set = set_of(s, kind);
   for (uint32_t b = 0; b < s->n; b++) {
     const tg_trial_operand *o = &s->op[b];
-    bool there = o->read && o->input[set] && (at_end == (set == WHOLE) || o->bytes == pages(s, o->bytes)), change = o->written || (gate == GATE_ENDLESS && tg_is_float(o->type));
+    bool there = o->read && o->input[set] && (at_end == (set == WHOLE) || o->bytes == pages(s, o->bytes)), change = o->written || (kind == TRIAL_ENDLESS && tg_is_float(o->type));
     if (!take(s, &g[b], o->bytes, at_end, there ? o->input[set] : 0, change)) tg_fail(env, TG_ENOMEM, "no memory for the operands");
-    if (there && gate == GATE_ENDLESS) make_endless(s, b, g[b].data);
-    else if (o->read && !there) tg_trial_fill(s, b, gate, g[b].data);
+    if (there && kind == TRIAL_ENDLESS) make_endless(s, b, g[b].data);
+    else if (o->read && !there) tg_trial_fill(s, b, kind, g[b].data);
     else if (!o->read) memset(g[b].data, POISON, o->bytes);
-    if (!o->written) mprotect(g[b].map + s->page, g[b].room, PROT_READ);
+    if (!o->written) tg_guard_lock(&g[b], true);
     args[b] = (tg_argument){g[b].data, o->bytes};
   }
   tg_launch l = {.buffers = args, .buffers_n = s->n, .params = s->params, .params_n = s->params_n, .threads = s->threads};

@@ -40,17 +40,17 @@ const char *tg_trial_slab(tg_job *j, tg_env *env, const tg_uop *author, double s
 }
 
 /* got is what the reference left, with what the slab wrote put over it: if that still agrees, so did the slab. */
-const char *tg_trial_judge_slab(const tg_trial_state *s, tg_env *env, uint32_t b, tg_gate_kind gate, const void *slab) {
+const char *tg_trial_judge_slab(const tg_trial_state *s, tg_env *env, uint32_t b, tg_trial_kind kind, const void *slab) {
   const tg_trial_operand *o = &s->op[b];
   size_t size = (size_t)tg_type_bytes(o->type), written = 0;
   char *got = tg_alloc(env, o->bytes + 1), poison[16];
   memset(poison, 0xff, sizeof poison);
-  memcpy(got, s->shared + o->want[gate], o->bytes);
+  memcpy(got, s->shared + o->want[kind], o->bytes);
   for (size_t i = 0; i < o->n; i++) {
     const char *x = (const char *)slab + i * size;
     if (!memcmp(x, poison, size)) continue;
     memcpy(got + i * size, x, size);
     written++;
   }
-  return written || !o->n ? tg_trial_judge(s, env, b, gate, got) : tg_format(env, "%s: the slab wrote nothing", o->name);
+  return written || !o->n ? tg_trial_judge(s, env, b, kind, got) : tg_format(env, "%s: the slab wrote nothing", o->name);
 }

@@ -56,7 +56,7 @@ static void set_up(timing *t) {
   for (uint32_t b = 0; b < s->n; b++) {
     const tg_trial_operand *o = &s->op[b];
     t->args[b] = (tg_argument){pages(t, o->bytes), o->bytes};
-    if (o->read) tg_trial_fill(s, b, s->gate[GATE_RANDOM] ? GATE_RANDOM : GATE_EXACT, t->args[b].data);
+    if (o->read) tg_trial_fill(s, b, s->asked[TRIAL_RANDOM] ? TRIAL_RANDOM : TRIAL_EXACT, t->args[b].data);
     else memset(t->args[b].data, 0xff, o->bytes);
     if (o->read && o->written) memcpy(t->copy[b] = pages(t, o->bytes), t->args[b].data, o->bytes);
     bytes += (double)o->bytes;
@@ -180,7 +180,7 @@ static void time_all(void *arg) {
   restore(t);
   sample(t, t->trial, 1);
   for (uint32_t b = 0; b < s->n; b++) {
-    const char *message = s->op[b].written ? tg_trial_judge(s, t->env, b, s->gate[GATE_RANDOM] ? GATE_RANDOM : GATE_EXACT, t->args[b].data) : NULL;
+    const char *message = s->op[b].written ? tg_trial_judge(s, t->env, b, s->asked[TRIAL_RANDOM] ? TRIAL_RANDOM : TRIAL_EXACT, t->args[b].data) : NULL;
     if (message) t->task->outcome = TG_TRIAL_WRONG, t->task->message = message;
   }
 }

@@ -25,7 +25,7 @@ static void drop_problem(tg_trial_state *s) {
   if (s->job) tg_job_drop(s->job);
   tg_context_free(s->ctx);
   tg_env_drop(&s->env);
-  *s = (tg_trial_state){.bench = s->bench, .gates = s->gates};
+  *s = (tg_trial_state){.bench = s->bench, .checks = s->checks};
 }
 
 void tg_trial_use(tg_trial_state *s, uint32_t launch) {
@@ -129,7 +129,7 @@ static void open_problem(void *self, tg_env *env, tg_task *t) {
   if (st != TG_OK) tg_fail(env, st, "no context");
   s->env.trap = env->trap;
   s->text = tg_strdup(&s->env, t->trial.text ? t->trial.text : "");
-  s->about = t->gates ? tg_strdup(&s->env, t->gates) : NULL;
+  s->about = t->checks ? tg_strdup(&s->env, t->checks) : NULL;
   s->launch = tg_new(&s->env, tg_trial_launch, TRIAL_LAUNCHES);
   tg_trial_use(s, 0);
   memcpy(s->params, t->params, sizeof t->params);
@@ -144,11 +144,11 @@ static void open_problem(void *self, tg_env *env, tg_task *t) {
   tg_kernel *k = tg_trial_compile(s, env, s->text, NULL, 0);
   choose_launches(s, env, k);
   tg_kernel_free(k);
-  s->gate[GATE_EXACT] = s->work.integers || s->work.span > 0;
-  s->gate[GATE_ENDLESS] = !s->work.integers && (s->work.span > 0 || s->work.single);
-  s->gate[GATE_RANDOM] = !s->work.integers;
+  s->asked[TRIAL_EXACT] = s->work.integers || s->work.span > 0;
+  s->asked[TRIAL_ENDLESS] = !s->work.integers && (s->work.span > 0 || s->work.single);
+  s->asked[TRIAL_RANDOM] = !s->work.integers;
   tg_trial_share(s, env, t);
-  t->exact = s->gate[GATE_EXACT];
+  t->exact = s->asked[TRIAL_EXACT];
   t->flops = s->work.ops;
   for (uint32_t b = 0; b < s->n; b++) t->bytes += (double)s->op[b].bytes * (s->op[b].read + s->op[b].written);
   if (t->make) tg_trial_bounds(s, t);
@@ -216,16 +216,16 @@ static void time_pair(void *self, tg_env *env, tg_task *t) {
   tg_kernel_free(against);
 }
 
-/* A problem whose gates nobody here knows cannot be decided. */
-static void gates(void *self, tg_env *env, tg_task *t) {
+/* A problem whose checks nobody here knows cannot be decided. */
+static void checks(void *self, tg_env *env, tg_task *t) {
   tg_trial_state *s = self;
   char message[1024] = "";
-  const char *about = t->gates ? t->gates : s->about;
+  const char *about = t->checks ? t->checks : s->about;
   double seconds = 0;
-  if (!s->ctx || !about) tg_fail(env, TG_EINVAL, "no problem with gates is open");
-  if (!s->gates) tg_fail(env, TG_EBACKEND, "this worker has no gates for it");
+  if (!s->ctx || !about) tg_fail(env, TG_EINVAL, "no problem with checks is open");
+  if (!s->checks) tg_fail(env, TG_EBACKEND, "this worker has no checks for it");
   tg_kernel *k = tg_trial_compile(s, env, t->trial.text, t->trial.words, 0);
-  tg_status st = s->gates(s->ctx, about, k, t->trial.words, s->threads, s->seed, t->give_up > 0 ? &seconds : NULL, message, sizeof message);
+  tg_status st = s->checks(s->ctx, about, k, t->trial.words, s->threads, s->seed, t->give_up > 0 ? &seconds : NULL, message, sizeof message);
   t->seconds = seconds;
   tg_kernel_free(k);
   if (st != TG_OK && st != TG_EINVAL) tg_fail(env, st, "%s", message);
@@ -234,13 +234,13 @@ static void gates(void *self, tg_env *env, tg_task *t) {
 
 /* ---- life ---- */
 
-tg_bench *tg_trial_bench_new(tg_trial_gates *of_kind) {
+tg_bench *tg_trial_bench_new(tg_trial_checks *of_kind) {
   tg_allocator a = tg_allocator_default();
   tg_trial_state *s = a.alloc(a.user, sizeof *s);
   if (!s) return NULL;
   memset(s, 0, sizeof *s);
-  s->bench = (tg_bench){s, open_problem, lower, build, time_pair, gates};
-  s->gates = of_kind;
+  s->bench = (tg_bench){s, open_problem, lower, build, time_pair, checks};
+  s->checks = of_kind;
   return &s->bench;
 }
 

@@ -2,36 +2,37 @@
  * The bench of a search on this machine's processor: compiles through a context of its own, checks between guard pages, times in turns. */
 #ifndef TG_API_TRIAL_H
 #define TG_API_TRIAL_H
+#include "base/guard.h"
 #include "compile/compile.h"
 #include "search/trial.h"
 #include "model/work.h"
 #include "tg/tune.h"
 
-/* Gates of a kind of kernels, in a process that may end by them: is k right wherever it may be launched? about says what it is, as its kind writes it. TG_EINVAL:
+/* Checks of a kind of kernels, in a process that may end by them: is k right wherever it may be launched? about says what it is, as its kind writes it. TG_EINVAL:
  * it is not, and message tells how; anything else but TG_OK: it could not be told. whole, if not NULL: one run alone, at the sizes that count, all of whose result is checked; it gets its seconds. */
-typedef tg_status tg_trial_gates(tg_context *c, const char *about, tg_kernel *k, const char *words, int threads, uint64_t seed, double *whole, char *message, size_t message_n);
+typedef tg_status tg_trial_checks(tg_context *c, const char *about, tg_kernel *k, const char *words, int threads, uint64_t seed, double *whole, char *message, size_t message_n);
 
-/* NULL: out of memory. Of the default allocator. gates (may be NULL): for problems that say what they are. */
-tg_bench *tg_trial_bench_new(tg_trial_gates *gates);
+/* NULL: out of memory. Of the default allocator. checks (may be NULL): for problems that say what they are. */
+tg_bench *tg_trial_bench_new(tg_trial_checks *checks);
 void tg_trial_bench_free(tg_bench *);
 
-/* What is known of a kind of kernels that has gates. Workers are programs that know them. */
+/* What is known of a kind of kernels that has checks. Workers are programs that know them. */
 typedef struct tg_tune_kind {
-  tg_trial_gates *gates;
+  tg_trial_checks *checks;
   const char *about;                 /* the problem, for them */
   const tg_binding *part;            /* the options' bindings for a part of the problem, which candidates are timed on; NULL: on all of it */
   void *part_user;                   /* for the kernels' bodies */
   const char *part_about;
   double share;                      /* of the problem, that the part is */
 } tg_tune_kind;
-tg_status tg_tune_gated(tg_context *c, const tg_kernel_def *const *defs, uint32_t n, const tg_tune_options *o, const tg_tune_kind *kind, tg_tune_result **out);
+tg_status tg_tune_checked(tg_context *c, const tg_kernel_def *const *defs, uint32_t n, const tg_tune_options *o, const tg_tune_kind *kind, tg_tune_result **out);
 
 /* ---- what its files share ---- */
 
 #define TG_TRIAL_AS_WRITTEN 4e8   /* operations up to which the reference runs without a schedule */
 
 enum { TRIAL_BUFFERS = 64, TRIAL_LAUNCHES = 4 };
-typedef enum { GATE_EXACT, GATE_ENDLESS /* the same with some numbers infinite or none */, GATE_RANDOM, GATES } tg_gate_kind;
+typedef enum { TRIAL_EXACT, TRIAL_ENDLESS /* the same with some numbers infinite or none */, TRIAL_RANDOM, TRIAL_KINDS } tg_trial_kind;
 
 typedef struct tg_trial_operand {
   const char *name;
@@ -40,7 +41,7 @@ typedef struct tg_trial_operand {
   size_t bytes, n;
   int64_t lo, hi;              /* whole numbers that may stand in it */
   size_t input[2];             /* read: where its pages stand in the shared memory, of whole numbers and of real ones; 0: nowhere */
-  size_t want[GATES], wide;    /* written: where what is expected stands. wide: in f64, of floats under GATE_RANDOM */
+  size_t want[TRIAL_KINDS], wide;    /* written: where what is expected stands. wide: in f64, of floats under TRIAL_RANDOM */
 } tg_trial_operand;
 
 /* Where sizes are known at launch only, what is built for them all is checked at several. */
@@ -49,12 +50,10 @@ typedef struct tg_trial_launch {
   tg_trial_operand op[TRIAL_BUFFERS];
 } tg_trial_launch;
 
-typedef struct tg_trial_guarded { char *map, *data; size_t room, bytes, page; } tg_trial_guarded;
-
 typedef struct tg_trial_state {
   tg_bench bench;
-  tg_trial_gates *gates;
-  const char *about;           /* NULL: the problem has no gates */
+  tg_trial_checks *checks;
+  const char *about;           /* NULL: the problem has no checks */
   tg_env env;                  /* as long as the problem */
   bool live;
   tg_context *ctx;
@@ -62,7 +61,7 @@ typedef struct tg_trial_state {
   const tg_uop *author;        /* its program */
   const char *text, *wide, *narrow, *slab;   /* of it; of it with f64, with f32 for each float, of a part of its iterations: NULL if there is no such form */
   tg_work_size work;
-  bool gate[GATES];
+  bool asked[TRIAL_KINDS];
   tg_trial_launch *launch;     /* the first is the one that counts */
   uint32_t launches, now;      /* which one the next two are of */
   tg_trial_operand *op;
@@ -75,7 +74,7 @@ typedef struct tg_trial_state {
   int file;                    /* that it is mapped from */
   bool own_file;
   uint64_t *table;             /* of values, while inputs are made */
-  tg_trial_guarded retyped[TRIAL_BUFFERS];   /* operands of the reference in other types */
+  tg_guarded retyped[TRIAL_BUFFERS];   /* operands of the reference in other types */
   double run_seconds;          /* of the last run between guard pages */
 } tg_trial_state;
 
@@ -86,27 +85,27 @@ void tg_trial_share(tg_trial_state *s, tg_env *env, const tg_task *t);   /* plac
 void tg_trial_unshare(tg_trial_state *s);
 void tg_trial_done(tg_trial_state *s);                                   /* all results are there */
 bool tg_trial_made(const tg_trial_state *s);
-void tg_trial_fill(const tg_trial_state *s, uint32_t b, tg_gate_kind gate, void *data);
-const void *tg_trial_input(const tg_trial_state *s, uint32_t b, tg_gate_kind gate);   /* where that stands already; NULL: nowhere */
+void tg_trial_fill(const tg_trial_state *s, uint32_t b, tg_trial_kind kind, void *data);
+const void *tg_trial_input(const tg_trial_state *s, uint32_t b, tg_trial_kind kind);   /* where that stands already; NULL: nowhere */
 void *tg_trial_room(tg_trial_state *s, tg_env *env, uint32_t b, size_t bytes);   /* for an operand in another type, until the next of b */
 double *tg_trial_own_error(const tg_trial_state *s, uint32_t b);         /* of the kernel as written, in its own types */
-/* Is a launch run under this gate? The first under all; where the kernel takes long, others, which differ from it in how operands lie, under the strictest alone. */
-bool tg_trial_asks(const tg_trial_state *s, uint32_t launch, tg_gate_kind gate);
+/* Is a launch run under this kind? The first under all; where the kernel takes long, others, which differ from it in how operands lie, under the strictest alone. */
+bool tg_trial_asks(const tg_trial_state *s, uint32_t launch, tg_trial_kind kind);
 /* One run, each operand right before a page that faults, or right behind one. The caller drops g, whatever happens. */
-void tg_trial_run_guarded(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_gate_kind gate, bool at_end, tg_trial_guarded *g);
-bool tg_trial_at_end(const tg_trial_state *s, tg_gate_kind gate);        /* where a gate's inputs stand already */
-bool tg_trial_untouched(const tg_trial_guarded *g);                      /* what lies around the operand */
-void tg_trial_drop(tg_trial_guarded *g, uint32_t n);
+void tg_trial_run_guarded(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_trial_kind kind, bool at_end, tg_guarded *g);
+bool tg_trial_at_end(const tg_trial_state *s, tg_trial_kind kind);        /* where a kind's inputs stand already */
+bool tg_trial_untouched(const tg_guarded *g);                      /* what lies around the operand */
+void tg_trial_drop(tg_guarded *g, uint32_t n);
 
 /* check.c: results against what is expected */
 void tg_trial_make(tg_trial_state *s, tg_env *env);                      /* into the shared memory */
 void tg_trial_check(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_task *t);
 /* Does what stands in data agree? A message if not. */
-const char *tg_trial_judge(const tg_trial_state *s, tg_env *env, uint32_t b, tg_gate_kind gate, const void *data);
+const char *tg_trial_judge(const tg_trial_state *s, tg_env *env, uint32_t b, tg_trial_kind kind, const void *data);
 
 /* slab.c: text of the kernel for a share of the iterations of its outermost loop, NULL if it is no single loop of independent ones */
 const char *tg_trial_slab(tg_job *j, tg_env *env, const tg_uop *author, double share);
-const char *tg_trial_judge_slab(const tg_trial_state *s, tg_env *env, uint32_t b, tg_gate_kind gate, const void *slab);
+const char *tg_trial_judge_slab(const tg_trial_state *s, tg_env *env, uint32_t b, tg_trial_kind kind, const void *slab);
 
 /* time.c */
 void tg_trial_time(tg_trial_state *s, tg_env *env, tg_kernel *trial, tg_kernel *against, tg_task *t);

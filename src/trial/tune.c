@@ -175,8 +175,8 @@ static void run(void *arg) {
   tg_search_options s = {.sketch = part ? parts : k->sketch, .sketches = k->sketches, .bindings = part ? kind->part : o->bindings, .bindings_n = o->bindings_n, .start = o->start, .start_n = o->start_n, .params = o->params, .params_n = o->params_n,
                          .threads = launch_threads(k), .pool = k->c->target.threads, .seconds = o->seconds > 0 ? o->seconds : 20, .candidates = o->candidates, .seed = o->seed, .beam = o->beam,
                          .knobs_only = (o->flags & TG_TUNE_KNOBS_ONLY) != 0, .worker = o->worker, .workers = o->workers ? o->workers : k->c->target.threads, .local = k->bench,
-                         .target = k->c->target.name, .folder = *k->folder ? k->folder : NULL, .gates = !kind ? NULL : part ? kind->part_about : kind->about, .whole = part ? k->sketch : NULL,
-                         .whole_bindings = o->bindings, .whole_gates = part ? kind->about : NULL, .share = part ? kind->share : 0, .journal = o->journal, .resume = (o->flags & TG_TUNE_RESUME) != 0, .shared = k->shared, .stop = stop,
+                         .target = k->c->target.name, .folder = *k->folder ? k->folder : NULL, .checks = !kind ? NULL : part ? kind->part_about : kind->about, .whole = part ? k->sketch : NULL,
+                         .whole_bindings = o->bindings, .whole_checks = part ? kind->about : NULL, .share = part ? kind->share : 0, .journal = o->journal, .resume = (o->flags & TG_TUNE_RESUME) != 0, .shared = k->shared, .stop = stop,
                          .progress = o->progress ? progress : NULL, .user = k};
   tg_search_run(env, &s, &k->r);
 }
@@ -235,7 +235,7 @@ static tg_status tune(tg_context *c, const tg_sketch_source *sketch, uint32_t n,
   if (!c->compiler) return tg_context_fail(c, TG_EINVAL, "this program has no compiler: that is tg_context_create of libtg_jit");
   tg_allocator a = c->env.allocator;
   tuned *t = a.alloc(a.user, sizeof *t);
-  tuning k = {.c = c, .o = o, .sketch = sketch, .sketches = n, .kind = kind, .t = t, .bench = tg_trial_bench_new(kind ? kind->gates : NULL), .shared = -1, .lock = -1};
+  tuning k = {.c = c, .o = o, .sketch = sketch, .sketches = n, .kind = kind, .t = t, .bench = tg_trial_bench_new(kind ? kind->checks : NULL), .shared = -1, .lock = -1};
   if (!t || !k.bench) {
     if (t) a.free(a.user, t, sizeof *t);
     tg_trial_bench_free(k.bench);
@@ -252,7 +252,7 @@ static tg_status tune(tg_context *c, const tg_sketch_source *sketch, uint32_t n,
   return s;
 }
 
-tg_status tg_tune_gated(tg_context *c, const tg_kernel_def *const *defs, uint32_t n, const tg_tune_options *o, const tg_tune_kind *kind, tg_tune_result **out) {
+tg_status tg_tune_checked(tg_context *c, const tg_kernel_def *const *defs, uint32_t n, const tg_tune_options *o, const tg_tune_kind *kind, tg_tune_result **out) {
   enum { MOST = 64 };
   tg_sketch_source s[MOST];
   if (!o) o = &no_options;
@@ -263,7 +263,7 @@ tg_status tg_tune_gated(tg_context *c, const tg_kernel_def *const *defs, uint32_
   return tune(c, s, n, o, kind, out);
 }
 
-tg_status tg_tune(tg_context *c, const tg_kernel_def *const *defs, uint32_t n, const tg_tune_options *o, tg_tune_result **out) { return tg_tune_gated(c, defs, n, o, NULL, out); }
+tg_status tg_tune(tg_context *c, const tg_kernel_def *const *defs, uint32_t n, const tg_tune_options *o, tg_tune_result **out) { return tg_tune_checked(c, defs, n, o, NULL, out); }
 
 tg_status tg_tune_text(tg_context *c, const char *file, const char *text, const tg_tune_options *o, tg_tune_result **out) {
   if (!o) o = &no_options;

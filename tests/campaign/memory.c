@@ -11,13 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include "dsl/value.h"
 #include "interp/interp.h"
 #include "ranges/ranges.h"
 #include "run.h"
 
-enum { PAGE = 4096, CANARY = 0xA5, POISON = 0xff, OTHER_DATA = 3 };
+enum { CANARY = 0xA5, POISON = 0xff, OTHER_DATA = 3 };
 
 uint64_t campaign_hash(uint64_t seed, uint64_t i) {
   uint64_t x = seed + (i + 1) * 0x9E3779B97F4A7C15u;
@@ -178,24 +177,14 @@ bool campaign_reference(campaign_memory *m, char *where, size_t where_n) {
 
 /* ---- pages ---- */
 
-static bool take(campaign_pages *g, size_t bytes, campaign_placement p) {
-  g->bytes = bytes;
-  g->room = (bytes + PAGE - 1) / PAGE * PAGE;
-  if (!g->room) g->room = PAGE;
-  g->map = mmap(NULL, g->room + 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (g->map == MAP_FAILED) return g->map = NULL, false;
-  mprotect(g->map, PAGE, PROT_NONE);
-  mprotect(g->map + PAGE + g->room, PAGE, PROT_NONE);
-  memset(g->map + PAGE, CANARY, g->room);
-  g->data = g->map + PAGE + (p == CAMPAIGN_AT_END ? g->room - bytes : 0);
+static bool take(tg_guarded *g, size_t bytes, campaign_placement p) {
+  if (!tg_guard_take(g, bytes, 0, p != CAMPAIGN_AT_END)) return false;
+  memset(g->room, CANARY, g->room_bytes);
   return true;
 }
 
 static void drop_pages(campaign_memory *m) {
-  for (int i = 0; i < CAMPAIGN_BUFFERS; i++) {
-    if (m->pages[i].map) munmap(m->pages[i].map, m->pages[i].room + 2 * PAGE);
-    m->pages[i].map = NULL;
-  }
+  for (int i = 0; i < CAMPAIGN_BUFFERS; i++) tg_guard_drop(&m->pages[i]);
 }
 
 bool campaign_place(campaign_memory *m, campaign_placement p) {
@@ -203,7 +192,7 @@ bool campaign_place(campaign_memory *m, campaign_placement p) {
   for (int i = 0; i < m->n; i++) {
     if (!take(&m->pages[i], m->buffer[i].bytes, p)) return false;
     memcpy(m->pages[i].data, m->start[i], m->buffer[i].bytes);
-    if (!m->buffer[i].written) mprotect(m->pages[i].map + PAGE, m->pages[i].room, PROT_READ);
+    if (!m->buffer[i].written) tg_guard_lock(&m->pages[i], true);
   }
   return true;
 }
@@ -226,8 +215,8 @@ void campaign_drop(campaign_memory *m) {
 
 /* ---- judgement ---- */
 
-static bool untouched(const campaign_pages *g) {
-  const unsigned char *p = (const unsigned char *)g->map + PAGE, *end = p + g->room;
+static bool untouched(const tg_guarded *g) {
+  const unsigned char *p = (const unsigned char *)g->room, *end = p + g->room_bytes;
   for (; p < end; p++)
     if ((p < (const unsigned char *)g->data || p >= (const unsigned char *)g->data + g->bytes) && *p != CANARY)
       return false;

@@ -4,6 +4,7 @@
 #ifndef TG_CAMPAIGN_RUN_H
 #define TG_CAMPAIGN_RUN_H
 #include "campaign.h"
+#include "base/guard.h"
 #include "dsl/text.h"
 #include "compile/pipeline.h"
 #include "tg/tg.h"
@@ -28,11 +29,6 @@ typedef struct {
 typedef enum { CAMPAIGN_AT_END, CAMPAIGN_AT_START, CAMPAIGN_PLACEMENTS } campaign_placement;
 
 typedef struct {
-  char *map, *data;
-  size_t room, bytes;
-} campaign_pages; /* between two pages that may not be touched */
-
-typedef struct {
   const campaign_entry *entry, *wide;   /* the family's table with real as float, as double */
   uint64_t seed;
   int n, sizes;
@@ -42,7 +38,7 @@ typedef struct {
   void *want[CAMPAIGN_BUFFERS];         /* plain C's result, as the buffer's type */
   double *exactly[CAMPAIGN_BUFFERS];    /* plain C's result with real as double */
   double own[CAMPAIGN_BUFFERS];         /* what plain C with real as float is off by; the worst of some sets of data */
-  campaign_pages pages[CAMPAIGN_BUFFERS];
+  tg_guarded pages[CAMPAIGN_BUFFERS];
   void *plain[CAMPAIGN_BUFFERS];        /* for the interpreter */
 } campaign_memory;
 

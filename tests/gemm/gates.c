@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The gates pass a right product and catch wrong ones: a table of faults, each planted into plain C, each with the gate that is there for
+ * The checks pass a right product and catch wrong ones: a table of faults, each planted into plain C, each with the check that is there for
  * it. Accesses outside of an operand are caught in a process of their own. */
 #define _GNU_SOURCE
 #include <math.h>
@@ -12,7 +12,7 @@
 #include "../test.h"
 #include "dsl/text.h"
 #include "dsl/value.h"
-#include "gates/gates.h"
+#include "checks/gemm.h"
 #include "gemm/sketch.h"
 #include "compile/pipeline.h"
 #include "ranges/ranges.h"
@@ -176,61 +176,61 @@ enum { PROBLEMS = sizeof problems / sizeof *problems };
 #define IS(i) (1u << (i))
 enum { ALL = (1u << PROBLEMS) - 1, PLAIN = ALL & ~(1u << 9), BETAS = IS(0) | IS(1) | IS(3) | IS(4) | IS(7), ALPHAS = IS(0) | IS(3) | IS(4) | IS(6), NARROW = IS(4) | IS(5), BYTES = IS(7) | IS(8) };
 
-static const struct { fault f; const char *name; unsigned in; tg_gemm_gate gate; } faults[] = {
-  {ROW_LEFT_OUT, "the last row is not computed", PLAIN, TG_GATE_EXACT},
-  {COLUMN_LEFT_OUT, "the last column is not computed", PLAIN, TG_GATE_EXACT},
-  {TAIL_OF_TILE, "rows behind the last tile are not computed", PLAIN, TG_GATE_EXACT},
-  {TAIL_OF_TILE, "the same, with an epilogue", IS(9), TG_GATE_EPILOGUE},
-  {LAST_K_DROPPED, "one k too few", PLAIN, TG_GATE_EXACT},
-  {FIRST_K_DROPPED, "one k too few in one row", PLAIN, TG_GATE_EXACT},
-  {K_TWICE, "one k twice in one column", PLAIN, TG_GATE_EXACT},
-  {K_BEYOND_256, "a second block of k is left out", PLAIN, TG_GATE_EXACT},
-  {K_BEYOND_256, "a second block of k is left out", PLAIN, TG_GATE_FREIVALDS},
-  {ONE_ELEMENT, "one element is off by one", PLAIN & ~NARROW, TG_GATE_EXACT},
-  {ONE_ELEMENT, "one element of many is off by one", PLAIN & ~NARROW, TG_GATE_FREIVALDS},
-  {FRACTION, "one element of many has a fraction", PLAIN & ~NARROW & ~BYTES, TG_GATE_FREIVALDS},
-  {ROWS_SWAPPED, "two rows are swapped", PLAIN & ~BETAS, TG_GATE_EXACT},
-  {TWO_SWAPPED, "two elements are swapped", PLAIN & ~BETAS, TG_GATE_FREIVALDS},
-  {STRIDE_OF_C, "rows of C are taken to be dense", PLAIN, TG_GATE_EXACT},
-  {STRIDE_OF_A, "rows of A are taken to be dense", PLAIN, TG_GATE_EXACT},
-  {TRANSPOSED_B, "B is transposed", PLAIN, TG_GATE_EXACT},
-  {WRITES_PADDING, "writes between rows", PLAIN & ~IS(1), TG_GATE_EXACT},
-  {WRITES_INPUT, "writes to A", ALL & ~IS(9), TG_GATE_EXACT},
-  {READS_PADDING, "multiplies what lies between rows by 0", PLAIN & ~BYTES & ~IS(1), TG_GATE_EXACT},
-  {NOT_INITIALISED, "adds to what was in the last row", PLAIN & ~BETAS, TG_GATE_EXACT},
-  {ADDS_TO_OLD, "adds to what was in C", PLAIN & ~BETAS, TG_GATE_EXACT},
-  {NOTHING, "computes nothing", PLAIN, TG_GATE_EXACT},
-  {NOTHING, "computes nothing", IS(9), TG_GATE_EPILOGUE},
-  {ALPHA_IGNORED, "alpha is ignored", ALPHAS, TG_GATE_EXACT},
-  {ALPHA_ON_BOTH, "alpha multiplies C as well", ALPHAS & BETAS, TG_GATE_EXACT},
-  {BETA_IGNORED, "beta is ignored", BETAS, TG_GATE_EXACT},
-  {BETA_ONE, "beta is taken for 1", BETAS, TG_GATE_EXACT},
-  {BETA_EACH_BLOCK, "each block of k multiplies C by beta", BETAS, TG_GATE_EXACT},
-  {BETA_KEEPS_NAN, "C is read where beta is 0", BETAS & ~BYTES, TG_GATE_EXACT},
-  {ENDLESS_LOST, "infinity and NaN in A are taken for numbers", PLAIN & ~BYTES, TG_GATE_EXACT},
-  {ENDLESS_LOST, "the same, with an epilogue", IS(9), TG_GATE_EPILOGUE},
-  {LESS_PRECISE, "A is rounded to bf16", IS(0) | IS(1) | IS(2), TG_GATE_RANDOM},
-  {SUM_IN_F32, "f64 summed in f32", IS(3), TG_GATE_RANDOM},
-  {SUM_IN_F32, "f64 summed in f32", IS(3), TG_GATE_EXACT},
-  {MODERATE, "each sixteenth k scales by 1 + 2^-17", IS(0) | IS(1) | IS(2), TG_GATE_RANDOM},
-  {TRUNCATED, "C is rounded towards zero", NARROW, TG_GATE_ROUNDED},
-  {TIES_AWAY, "ties of C are rounded away from zero", NARROW, TG_GATE_ROUNDED},
-  {FLUSHED, "subnormals of C are zero", NARROW, TG_GATE_ROUNDED},
-  {SATURATES, "C stays at its largest number", NARROW, TG_GATE_ROUNDED},
-  {ROUNDED_TWICE, "C is rounded twice", NARROW, TG_GATE_ROUNDED},
-  {BLOCKS_IN_C, "the sums of blocks are rounded to C", NARROW, TG_GATE_ROUNDED},
-  {PAIRS_SATURATE, "the sum of two products saturates at 16 bits", BYTES, TG_GATE_EXTREMES},
-  {SUM_IN_16, "the sum of two products wraps at 16 bits", BYTES, TG_GATE_EXTREMES},
-  {SIGN_LOST, "u8 is taken for i8", IS(7), TG_GATE_EXTREMES},
-  {SIGN_LOST, "u8 is taken for i8", IS(7), TG_GATE_EXACT},
-  {EPILOGUE_LEFT_OUT, "no epilogue", IS(9), TG_GATE_EPILOGUE},
-  {EPILOGUE_OF_TAIL, "no epilogue behind the last tile", IS(9), TG_GATE_EPILOGUE},
-  {EPILOGUE_EACH_BLOCK, "the epilogue of each block of k", IS(9), TG_GATE_EPILOGUE},
-  {EPILOGUE_ONE_OFF, "the argument of the column before", IS(9), TG_GATE_EPILOGUE},
-  {LAST_K_DROPPED, "one k too few, with an epilogue", IS(9), TG_GATE_EPILOGUE},
+static const struct { fault f; const char *name; unsigned in; tg_check_kind check; } faults[] = {
+  {ROW_LEFT_OUT, "the last row is not computed", PLAIN, TG_CHECK_EXACT},
+  {COLUMN_LEFT_OUT, "the last column is not computed", PLAIN, TG_CHECK_EXACT},
+  {TAIL_OF_TILE, "rows behind the last tile are not computed", PLAIN, TG_CHECK_EXACT},
+  {TAIL_OF_TILE, "the same, with an epilogue", IS(9), TG_CHECK_EPILOGUE},
+  {LAST_K_DROPPED, "one k too few", PLAIN, TG_CHECK_EXACT},
+  {FIRST_K_DROPPED, "one k too few in one row", PLAIN, TG_CHECK_EXACT},
+  {K_TWICE, "one k twice in one column", PLAIN, TG_CHECK_EXACT},
+  {K_BEYOND_256, "a second block of k is left out", PLAIN, TG_CHECK_EXACT},
+  {K_BEYOND_256, "a second block of k is left out", PLAIN, TG_CHECK_FREIVALDS},
+  {ONE_ELEMENT, "one element is off by one", PLAIN & ~NARROW, TG_CHECK_EXACT},
+  {ONE_ELEMENT, "one element of many is off by one", PLAIN & ~NARROW, TG_CHECK_FREIVALDS},
+  {FRACTION, "one element of many has a fraction", PLAIN & ~NARROW & ~BYTES, TG_CHECK_FREIVALDS},
+  {ROWS_SWAPPED, "two rows are swapped", PLAIN & ~BETAS, TG_CHECK_EXACT},
+  {TWO_SWAPPED, "two elements are swapped", PLAIN & ~BETAS, TG_CHECK_FREIVALDS},
+  {STRIDE_OF_C, "rows of C are taken to be dense", PLAIN, TG_CHECK_EXACT},
+  {STRIDE_OF_A, "rows of A are taken to be dense", PLAIN, TG_CHECK_EXACT},
+  {TRANSPOSED_B, "B is transposed", PLAIN, TG_CHECK_EXACT},
+  {WRITES_PADDING, "writes between rows", PLAIN & ~IS(1), TG_CHECK_EXACT},
+  {WRITES_INPUT, "writes to A", ALL & ~IS(9), TG_CHECK_EXACT},
+  {READS_PADDING, "multiplies what lies between rows by 0", PLAIN & ~BYTES & ~IS(1), TG_CHECK_EXACT},
+  {NOT_INITIALISED, "adds to what was in the last row", PLAIN & ~BETAS, TG_CHECK_EXACT},
+  {ADDS_TO_OLD, "adds to what was in C", PLAIN & ~BETAS, TG_CHECK_EXACT},
+  {NOTHING, "computes nothing", PLAIN, TG_CHECK_EXACT},
+  {NOTHING, "computes nothing", IS(9), TG_CHECK_EPILOGUE},
+  {ALPHA_IGNORED, "alpha is ignored", ALPHAS, TG_CHECK_EXACT},
+  {ALPHA_ON_BOTH, "alpha multiplies C as well", ALPHAS & BETAS, TG_CHECK_EXACT},
+  {BETA_IGNORED, "beta is ignored", BETAS, TG_CHECK_EXACT},
+  {BETA_ONE, "beta is taken for 1", BETAS, TG_CHECK_EXACT},
+  {BETA_EACH_BLOCK, "each block of k multiplies C by beta", BETAS, TG_CHECK_EXACT},
+  {BETA_KEEPS_NAN, "C is read where beta is 0", BETAS & ~BYTES, TG_CHECK_EXACT},
+  {ENDLESS_LOST, "infinity and NaN in A are taken for numbers", PLAIN & ~BYTES, TG_CHECK_EXACT},
+  {ENDLESS_LOST, "the same, with an epilogue", IS(9), TG_CHECK_EPILOGUE},
+  {LESS_PRECISE, "A is rounded to bf16", IS(0) | IS(1) | IS(2), TG_CHECK_RANDOM},
+  {SUM_IN_F32, "f64 summed in f32", IS(3), TG_CHECK_RANDOM},
+  {SUM_IN_F32, "f64 summed in f32", IS(3), TG_CHECK_EXACT},
+  {MODERATE, "each sixteenth k scales by 1 + 2^-17", IS(0) | IS(1) | IS(2), TG_CHECK_RANDOM},
+  {TRUNCATED, "C is rounded towards zero", NARROW, TG_CHECK_ROUNDED},
+  {TIES_AWAY, "ties of C are rounded away from zero", NARROW, TG_CHECK_ROUNDED},
+  {FLUSHED, "subnormals of C are zero", NARROW, TG_CHECK_ROUNDED},
+  {SATURATES, "C stays at its largest number", NARROW, TG_CHECK_ROUNDED},
+  {ROUNDED_TWICE, "C is rounded twice", NARROW, TG_CHECK_ROUNDED},
+  {BLOCKS_IN_C, "the sums of blocks are rounded to C", NARROW, TG_CHECK_ROUNDED},
+  {PAIRS_SATURATE, "the sum of two products saturates at 16 bits", BYTES, TG_CHECK_EXTREMES},
+  {SUM_IN_16, "the sum of two products wraps at 16 bits", BYTES, TG_CHECK_EXTREMES},
+  {SIGN_LOST, "u8 is taken for i8", IS(7), TG_CHECK_EXTREMES},
+  {SIGN_LOST, "u8 is taken for i8", IS(7), TG_CHECK_EXACT},
+  {EPILOGUE_LEFT_OUT, "no epilogue", IS(9), TG_CHECK_EPILOGUE},
+  {EPILOGUE_OF_TAIL, "no epilogue behind the last tile", IS(9), TG_CHECK_EPILOGUE},
+  {EPILOGUE_EACH_BLOCK, "the epilogue of each block of k", IS(9), TG_CHECK_EPILOGUE},
+  {EPILOGUE_ONE_OFF, "the argument of the column before", IS(9), TG_CHECK_EPILOGUE},
+  {LAST_K_DROPPED, "one k too few, with an epilogue", IS(9), TG_CHECK_EPILOGUE},
 };
 
-static const tg_gate_size small[] = {{1, 1, 1}, {3, 5, 7}, {17, 33, 9}, {31, 16, 64}, {32, 32, 32}, {65, 33, 129}, {5, 6, 1100}}, large[] = {{130, 67, 270}};
+static const tg_check_size small[] = {{1, 1, 1}, {3, 5, 7}, {17, 33, 9}, {31, 16, 64}, {32, 32, 32}, {65, 33, 129}, {5, 6, 1100}}, large[] = {{130, 67, 270}};
 
 static tg_context *context;
 static tg_target row[ROWS];   /* what is chosen is chosen for these, and runs here */
@@ -238,16 +238,16 @@ static uint32_t rows;
 
 /* ---- what must be caught, and what must not ---- */
 
-/* One gate alone, at several sizes, pads and factors. */
-static bool caught_by(tg_gates *g, planted *x, tg_gemm_gate gate, tg_gate_failure *f) {
+/* One check alone, at several sizes, pads and factors. */
+static bool caught_by(tg_checks *g, planted *x, tg_check_kind check, tg_check_failure *f) {
   static const double factors[][2] = {{1, 0}, {-1, 1}, {2, -2}};
-  bool big = gate == TG_GATE_FREIVALDS;
+  bool big = check == TG_CHECK_FREIVALDS;
   for (unsigned s = 0; s < (big ? 1 : sizeof small / sizeof *small); s++)
     for (int v = 0; v < 6; v++) {
-      const tg_gate_size *z = big ? &large[s] : &small[s];
-      const double *by = factors[gate == TG_GATE_ROUNDED ? v % 2 : v % 3];
-      tg_gate_case c = {.gate = gate, .m = z->m, .n = z->n, .k = z->k, .pad_a = v % 2 * 3, .pad_b = v % 2, .pad_c = v % 2 * 5, .alpha = by[0], .beta = by[1], .poison = true, .front = v == 4, .seed = 31 + (unsigned)v};
-      tg_status status = tg_gate_check(g, product, x, &c, f);
+      const tg_check_size *z = big ? &large[s] : &small[s];
+      const double *by = factors[check == TG_CHECK_ROUNDED ? v % 2 : v % 3];
+      tg_check_case c = {.kind = check, .m = z->m, .n = z->n, .k = z->k, .pad_a = v % 2 * 3, .pad_b = v % 2, .pad_c = v % 2 * 5, .alpha = by[0], .beta = by[1], .poison = true, .front = v == 4, .seed = 31 + (unsigned)v};
+      tg_status status = tg_check_one(g, product, x, &c, f);
       CHECK(status == TG_OK || status == TG_EINVAL, "%s: %s", tg_status_name(status), f->text);
       if (status != TG_OK) return true;
     }
@@ -255,16 +255,16 @@ static bool caught_by(tg_gates *g, planted *x, tg_gemm_gate gate, tg_gate_failur
 }
 
 static void right_passes(void) {
-  static const tg_gate_size deep[] = {{3, 2, 1 << 16}};
+  static const tg_check_size deep[] = {{3, 2, 1 << 16}};
   for (int i = 0; i < PROBLEMS; i++) {
-    tg_gates *g;
-    tg_gate_failure f;
+    tg_checks *g;
+    tg_check_failure f;
     planted x = {&problems[i], NONE};
-    if (tg_gates_open(context, &problems[i], 1 << 21, &g)) abort();
-    for (uint64_t seed = 1; seed <= 2; seed++) CHECK(tg_gates_check(g, product, &x, small, sizeof small / sizeof *small, seed, &f) == TG_OK, "problem %d: %s", i, f.text);
-    CHECK(tg_gates_check(g, product, &x, large, 1, 5, &f) == TG_OK, "problem %d: %s", i, f.text);
-    if (IS(i) & (BYTES | NARROW | IS(2))) CHECK(tg_gates_check(g, product, &x, deep, 1, 6, &f) == TG_OK, "problem %d: %s", i, f.text);
-    tg_gates_close(g);
+    if (tg_checks_open(context, &problems[i], 1 << 21, &g)) abort();
+    for (uint64_t seed = 1; seed <= 2; seed++) CHECK(tg_checks_run(g, product, &x, small, sizeof small / sizeof *small, seed, &f) == TG_OK, "problem %d: %s", i, f.text);
+    CHECK(tg_checks_run(g, product, &x, large, 1, 5, &f) == TG_OK, "problem %d: %s", i, f.text);
+    if (IS(i) & (BYTES | NARROW | IS(2))) CHECK(tg_checks_run(g, product, &x, deep, 1, 6, &f) == TG_OK, "problem %d: %s", i, f.text);
+    tg_checks_close(g);
   }
 }
 
@@ -272,20 +272,20 @@ static void faults_are_caught(void) {
   for (unsigned q = 0; q < sizeof faults / sizeof *faults; q++)
     for (int i = 0; i < PROBLEMS; i++) {
       if (!(faults[q].in & IS(i))) continue;
-      tg_gates *g;
-      tg_gate_failure f = {.row = -1};
+      tg_checks *g;
+      tg_check_failure f = {.row = -1};
       planted x = {&problems[i], faults[q].f};
-      if (tg_gates_open(context, &problems[i], 1 << 21, &g)) abort();
-      bool caught = caught_by(g, &x, faults[q].gate, &f);
-      CHECK(caught, "%s: gate '%s' lets it pass in problem %d", faults[q].name, tg_gate_name(faults[q].gate), i);
-      CHECK(!caught || strstr(f.text, tg_gate_name(faults[q].gate)), "%s", f.text);
-      if (caught) CHECK(tg_gates_check(g, product, &x, faults[q].gate == TG_GATE_FREIVALDS ? large : small, faults[q].gate == TG_GATE_FREIVALDS ? 1 : sizeof small / sizeof *small, 77, &f) == TG_EINVAL,
-                        "%s: all gates together let it pass in problem %d", faults[q].name, i);
-      tg_gates_close(g);
+      if (tg_checks_open(context, &problems[i], 1 << 21, &g)) abort();
+      bool caught = caught_by(g, &x, faults[q].check, &f);
+      CHECK(caught, "%s: check '%s' lets it pass in problem %d", faults[q].name, tg_check_name(faults[q].check), i);
+      CHECK(!caught || strstr(f.text, tg_check_name(faults[q].check)), "%s", f.text);
+      if (caught) CHECK(tg_checks_run(g, product, &x, faults[q].check == TG_CHECK_FREIVALDS ? large : small, faults[q].check == TG_CHECK_FREIVALDS ? 1 : sizeof small / sizeof *small, 77, &f) == TG_EINVAL,
+                        "%s: all checks together let it pass in problem %d", faults[q].name, i);
+      tg_checks_close(g);
     }
 }
 
-/* An epilogue that adds an argument may add it first, or behind a block of terms: the gate's numbers are exact in every order. */
+/* An epilogue that adds an argument may add it first, or behind a block of terms: the check's numbers are exact in every order. */
 static tg_status begins_with_argument(void *user, const tg_gemm_operands *o, char *message, size_t n) {
   int64_t block = *(const int64_t *)user;
   (void)message, (void)n;
@@ -302,45 +302,45 @@ static tg_status begins_with_argument(void *user, const tg_gemm_operands *o, cha
 }
 
 static void arguments_in_any_order(void) {
-  static const tg_gate_size sizes[] = {{15, 37, 385}, {5, 6, 1100}, {3, 2, 40000}};
+  static const tg_check_size sizes[] = {{15, 37, 385}, {5, 6, 1100}, {3, 2, 40000}};
   static const tg_gemm_problem p = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .epilogue = "acc + rest", .argument = {{"rest", TG_F32, 3}}, .arguments_n = 1, DIMS};
   static const int64_t blocks[] = {0, 1, 128, 384, 1 << 20};
-  tg_gates *g;
-  tg_gate_failure f;
-  if (tg_gates_open(context, &p, 1 << 21, &g)) abort();
+  tg_checks *g;
+  tg_check_failure f;
+  if (tg_checks_open(context, &p, 1 << 21, &g)) abort();
   for (uint32_t i = 0; i < TG_COUNT(sizes) * TG_COUNT(blocks) * 4; i++) {
-    const tg_gate_size *z = &sizes[i / 4 % TG_COUNT(sizes)];
+    const tg_check_size *z = &sizes[i / 4 % TG_COUNT(sizes)];
     int64_t block = blocks[i / 4 / TG_COUNT(sizes)];
-    tg_gate_case c = {.gate = TG_GATE_EPILOGUE, .m = z->m, .n = z->n, .k = z->k, .alpha = 1, .poison = true, .seed = i % 4};
-    CHECK(tg_gate_check(g, begins_with_argument, &block, &c, &f) == TG_OK, "before term %lld: %s", (long long)block, f.text);
+    tg_check_case c = {.kind = TG_CHECK_EPILOGUE, .m = z->m, .n = z->n, .k = z->k, .alpha = 1, .poison = true, .seed = i % 4};
+    CHECK(tg_check_one(g, begins_with_argument, &block, &c, &f) == TG_OK, "before term %lld: %s", (long long)block, f.text);
   }
-  tg_gates_close(g);
+  tg_checks_close(g);
 }
 
 /* The message says where, what came and what was wanted. */
 static void messages(void) {
-  tg_gates *g;
-  tg_gate_failure f;
+  tg_checks *g;
+  tg_check_failure f;
   planted x = {&problems[2], ONE_ELEMENT};
-  tg_gate_case c = {.gate = TG_GATE_EXACT, .m = 9, .n = 12, .k = 4, .alpha = 1, .seed = 1};
-  if (tg_gates_open(context, &problems[2], 0, &g)) abort();
-  CHECK(tg_gate_check(g, product, &x, &c, &f) == TG_EINVAL && f.row == 6 && f.column == 4 && f.got == f.want + 1 && strstr(f.text, "C[6,4]"), "%s", f.text);
-  c.gate = TG_GATE_FREIVALDS;
-  CHECK(tg_gate_check(g, product, &x, &c, &f) == TG_EINVAL && f.row == 6 && f.column == 4, "%s", f.text);
-  c.gate = TG_GATE_EPILOGUE;
-  CHECK(tg_gate_check(g, product, &x, &c, &f) == TG_INTERNAL && strstr(f.text, "nothing to check"), "%s", f.text);
-  tg_gates_close(g);
+  tg_check_case c = {.kind = TG_CHECK_EXACT, .m = 9, .n = 12, .k = 4, .alpha = 1, .seed = 1};
+  if (tg_checks_open(context, &problems[2], 0, &g)) abort();
+  CHECK(tg_check_one(g, product, &x, &c, &f) == TG_EINVAL && f.row == 6 && f.column == 4 && f.got == f.want + 1 && strstr(f.text, "C[6,4]"), "%s", f.text);
+  c.kind = TG_CHECK_FREIVALDS;
+  CHECK(tg_check_one(g, product, &x, &c, &f) == TG_EINVAL && f.row == 6 && f.column == 4, "%s", f.text);
+  c.kind = TG_CHECK_EPILOGUE;
+  CHECK(tg_check_one(g, product, &x, &c, &f) == TG_INTERNAL && strstr(f.text, "nothing to check"), "%s", f.text);
+  tg_checks_close(g);
 }
 
 /* ---- accesses outside ---- */
 
-static tg_gates *guarded_gates;
+static tg_checks *guarded_checks;
 static int told;
 
 static void fault_seen(int signal, siginfo_t *info, void *frame) {
   char text[200] = "elsewhere";
   (void)signal, (void)frame;
-  tg_gate_at(guarded_gates, info->si_addr, text, sizeof text);
+  tg_check_at(guarded_checks, info->si_addr, text, sizeof text);
   if (write(told, text, strlen(text)) < 0) _exit(2);
   _exit(1);
 }
@@ -351,14 +351,14 @@ static void outside(fault x, bool front, const char *text) {
   if (pipe(ends)) abort();
   pid_t child = fork();
   if (!child) {
-    tg_gate_failure f;
+    tg_check_failure f;
     planted p = {&problems[0], x};
     struct sigaction a = {.sa_sigaction = fault_seen, .sa_flags = SA_SIGINFO};
-    tg_gate_case c = {.gate = TG_GATE_EXACT, .m = 3, .n = 5, .k = 7, .pad_a = 1, .pad_b = 2, .pad_c = 3, .alpha = 1, .beta = 1, .front = front, .seed = 1};
+    tg_check_case c = {.kind = TG_CHECK_EXACT, .m = 3, .n = 5, .k = 7, .pad_a = 1, .pad_b = 2, .pad_c = 3, .alpha = 1, .beta = 1, .front = front, .seed = 1};
     told = ends[1];
-    if (tg_gates_open(context, &problems[0], 0, &guarded_gates)) _exit(3);
+    if (tg_checks_open(context, &problems[0], 0, &guarded_checks)) _exit(3);
     sigaction(SIGSEGV, &a, NULL);
-    tg_gate_check(guarded_gates, product, &p, &c, &f);
+    tg_check_one(guarded_checks, product, &p, &c, &f);
     _exit(0);
   }
   close(ends[1]);
@@ -379,26 +379,26 @@ static void wrong_words(tg_builder *tg_b_, void *user) {
 static void choices(void) {
   const tg_kernel_def wrong_sketch = {"wrong_words", "M, N, K, lda, ldb, ldc", __FILE__, __LINE__, wrong_words};
   tg_gemm_problem p = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .m = {96, 96}, .n = {112, 112}, .k = {200, 200}, .batch = {1, 1}};
-  tg_gate_failure f;
+  tg_check_failure f;
   for (int dynamic = 0; dynamic < 2; dynamic++) {
-    tg_gemm_choice c;
-    if (dynamic) p.m = (tg_gemm_dim){1, 500}, p.n = (tg_gemm_dim){3, 300};
+    tg_kit_choice c;
+    if (dynamic) p.m = (tg_kit_dim){1, 500}, p.n = (tg_kit_dim){3, 300};
     for (uint32_t r = 0; r < rows; r += 5) {
       tg_gemm_choose(&p, &row[r], 2, &c);
-      CHECK(tg_gates_pass(context, &p, &c, NULL, 2, 1, &f) == TG_OK, "for %s: %s", row[r].name, f.text);
+      CHECK(tg_checks_pass(context, &p, &c, NULL, 2, 1, &f) == TG_OK, "for %s: %s", row[r].name, f.text);
     }
-    const tg_gemm_choice plain = {.sketch = tg_gemm_sketches[0]};
-    CHECK(tg_gates_pass(context, &p, &plain, "split j {16, 1} as jo ji; lane ji; split i {3, 1} as io iu; upcast iu", 2, 1, &f) == TG_OK, "%s", f.text);
-    CHECK(tg_gates_pass(context, &p, &plain, "split nothing 4 as a b", 2, 1, &f) == TG_EINVAL && strstr(f.text, "nothing"), "%s", f.text);
-    c = (tg_gemm_choice){.sketch = &wrong_sketch, .knob = {{"V", 16, 16, 1}}, .knobs_n = 0};
+    const tg_kit_choice plain = {.sketch = tg_gemm_plain.kernel};
+    CHECK(tg_checks_pass(context, &p, &plain, "split j {16, 1} as jo ji; lane ji; split i {3, 1} as io iu; upcast iu", 2, 1, &f) == TG_OK, "%s", f.text);
+    CHECK(tg_checks_pass(context, &p, &plain, "split nothing 4 as a b", 2, 1, &f) == TG_EINVAL && strstr(f.text, "nothing"), "%s", f.text);
+    c = (tg_kit_choice){.sketch = &wrong_sketch, .knob = {{"V", 16, 16, 1}}, .knobs_n = 0};
     tg_status s = TG_OK;
-    for (uint64_t seed = 1; seed < 60 && s == TG_OK; seed++) s = tg_gates_pass(context, &p, &c, NULL, 1, seed, &f);
+    for (uint64_t seed = 1; seed < 60 && s == TG_OK; seed++) s = tg_checks_pass(context, &p, &c, NULL, 1, seed, &f);
     CHECK(s == TG_EINVAL && f.column >= 16 && f.column % 16 == 0, "%s: %s", tg_status_name(s), f.text);
   }
 }
 
 /* Is it what was chosen for one of the rows before? */
-static bool chosen_before(const tg_gemm_choice *c, uint32_t r) {
+static bool chosen_before(const tg_kit_choice *c, uint32_t r) {
   for (uint32_t b = 0; b < r; b++)
     if (c[b].sketch == c[r].sketch && c[b].knobs_n == c[r].knobs_n && !memcmp(c[b].knob, c[r].knob, c[r].knobs_n * sizeof *c[r].knob)) return true;
   return false;
@@ -407,21 +407,21 @@ static bool chosen_before(const tg_gemm_choice *c, uint32_t r) {
 /* What is chosen for each of the processors. */
 static void chosen_for_rows(void) {
   static const struct { int64_t m, n, k; uint8_t a_major, b_major; } shapes[] = {{1, 1000, 70, 0, 0}, {1, 50, 600, 0, 1}, {4, 70, 500, 0, 1}, {3, 1100, 40, 1, 0}, {600, 2, 90, 0, 0}, {24, 24, 24, 0, 0}, {23, 31, 40, 1, 1}, {130, 75, 66, 0, 0}};
-  static tg_gemm_choice c[ROWS];
-  tg_gate_failure f;
+  static tg_kit_choice c[ROWS];
+  tg_check_failure f;
   for (uint32_t i = 0; i < TG_COUNT(shapes); i++)
     for (uint32_t r = 0; r < rows; r++) {
       tg_gemm_problem p = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .a_major = shapes[i].a_major, .b_major = shapes[i].b_major, .m = {shapes[i].m, shapes[i].m}, .n = {shapes[i].n, shapes[i].n},
                            .k = {shapes[i].k, shapes[i].k}, .batch = {1, 1}};
       tg_gemm_choose(&p, &row[r], 1, &c[r]);
-      if (!chosen_before(c, r)) CHECK(tg_gates_pass(context, &p, &c[r], NULL, 1, 1, &f) == TG_OK, "for %s: %s: %s", row[r].name, c[r].sketch->name, f.text);
+      if (!chosen_before(c, r)) CHECK(tg_checks_pass(context, &p, &c[r], NULL, 1, 1, &f) == TG_OK, "for %s: %s: %s", row[r].name, c[r].sketch->name, f.text);
     }
 }
 
 /* What is chosen for bytes compiles as it is: a plan would take the plain sketch instead, and be slow. */
 static void chosen_bytes(void) {
-  static tg_gemm_choice c[ROWS];
-  tg_gate_failure f;
+  static tg_kit_choice c[ROWS];
+  tg_check_failure f;
   tg_target host;
   int left = 0;
   tg_target_host(&host, 1);
@@ -429,11 +429,11 @@ static void chosen_bytes(void) {
     tg_gemm_problem p = {.a = i & 1 ? TG_I8 : TG_U8, .b = TG_I8, .c = TG_I32, .acc = TG_I32, .a_major = i >> 1 & 1, .b_major = i >> 2 & 1, .m = {37, 37}, .n = {i & 8 ? 5 : 145, i & 8 ? 5 : 145}, .k = {i & 16 ? 128 : 67, i & 16 ? 128 : 67}, .batch = {1, 1}};
     for (uint32_t r = 0; r < rows; r++) {
       tg_gemm_choose(&p, &row[r], 1, &c[r]);
-      CHECK(!row[r].dot_u8s8 || c[r].sketch != tg_gemm_sketches[0], "bytes for %s, %u: the plain sketch", row[r].name, i);
+      CHECK(!row[r].dot_u8s8 || c[r].sketch != tg_gemm_plain.kernel, "bytes for %s, %u: the plain sketch", row[r].name, i);
       if ((i + r) % 3 || chosen_before(c, r)) continue;
       bool runs = (!row[r].dot_u8s8 || host.dot_u8s8) && (!row[r].tile_i8 || host.tile_i8);
       left += !runs;
-      if (runs) CHECK(tg_gates_pass(context, &p, &c[r], NULL, 1, 1, &f) == TG_OK, "for %s: %s, %u: %s", row[r].name, c[r].sketch->name, i, f.text);
+      if (runs) CHECK(tg_checks_pass(context, &p, &c[r], NULL, 1, 1, &f) == TG_OK, "for %s: %s, %u: %s", row[r].name, c[r].sketch->name, i, f.text);
     }
   }
   if (left) printf("%d choices for bytes are not run: this processor lacks their instructions\n", left);
@@ -441,8 +441,8 @@ static void chosen_bytes(void) {
 
 /* Pairs of bf16 are chosen, and pass, where subnormal numbers may count as zero, and nowhere else. */
 static void pairs_where_allowed(void) {
-  static tg_gemm_choice c[ROWS];
-  tg_gate_failure f;
+  static tg_kit_choice c[ROWS];
+  tg_check_failure f;
   tg_target host;
   int left = 0, with = 0;
   tg_target_host(&host, 1);
@@ -451,16 +451,16 @@ static void pairs_where_allowed(void) {
       tg_gemm_problem p = {.a = TG_BF16, .b = TG_BF16, .c = i & 4 ? TG_F32 : TG_BF16, .acc = TG_F32, .flush = true, .a_major = i & 1, .b_major = i >> 1 & 1, .m = {37, 37}, .n = {145, 145}, .k = {i & 8 ? 1187 : 66, i & 8 ? 1187 : 66}, .batch = {1, 1}}, q = p;
       q.flush = false;
       tg_gemm_choose(&q, &row[r], 1, &c[r]);
-      CHECK(c[r].sketch != tg_gemm_sketches[GEMM_PAIRS], "pairs for %s, %u, are chosen though subnormal numbers count", row[r].name, i);
+      CHECK(c[r].sketch != tg_gemm_pairs.kernel, "pairs for %s, %u, are chosen though subnormal numbers count", row[r].name, i);
       tg_gemm_choose(&p, &row[r], 1, &c[r]);
-      CHECK((c[r].sketch == tg_gemm_sketches[GEMM_PAIRS]) == row[r].dot_bf16, "pairs for %s, %u: the sketch is %s", row[r].name, i, c[r].sketch->name);
+      CHECK((c[r].sketch == tg_gemm_pairs.kernel) == row[r].dot_bf16, "pairs for %s, %u: the sketch is %s", row[r].name, i, c[r].sketch->name);
       with += row[r].dot_bf16;
       if (!row[r].dot_bf16 || chosen_before(c, r)) continue;
       left += !host.dot_bf16;
       if (!host.dot_bf16) continue;
-      CHECK(tg_gates_pass(context, &p, &c[r], NULL, 1, 1, &f) == TG_OK, "pairs for %s, %u: %s", row[r].name, i, f.text);
-      tg_status s = tg_gates_pass(context, &q, &c[r], NULL, 1, 1, &f);
-      CHECK(p.c == TG_F32 || (s == TG_EINVAL && f.which.gate == TG_GATE_ROUNDED), "pairs for %s, %u, though subnormal numbers count: %s %s", row[r].name, i, tg_status_name(s), f.text);
+      CHECK(tg_checks_pass(context, &p, &c[r], NULL, 1, 1, &f) == TG_OK, "pairs for %s, %u: %s", row[r].name, i, f.text);
+      tg_status s = tg_checks_pass(context, &q, &c[r], NULL, 1, 1, &f);
+      CHECK(p.c == TG_F32 || (s == TG_EINVAL && f.kind == TG_CHECK_ROUNDED), "pairs for %s, %u, though subnormal numbers count: %s %s", row[r].name, i, tg_status_name(s), f.text);
     }
   CHECK(with, "no row multiplies pairs of bf16");
   if (left) printf("%d choices of pairs of bf16 are not run: this processor lacks the instruction\n", left);
@@ -469,60 +469,60 @@ static void pairs_where_allowed(void) {
 /* Small ones, whose tiles, rests and copies are made for their sizes: what is chosen compiles, and is right. And a panel whose epilogue has an argument for each element. */
 static void chosen_small(void) {
   static const int64_t sizes[][3] = {{2, 156, 10}, {4, 99, 3}, {9, 40, 2}, {2, 11, 139}, {97, 73, 2}, {16, 6, 90}, {49, 52, 86}, {37, 1, 180}, {7, 34, 47}, {31, 31, 31}};
-  tg_gate_failure f;
-  tg_gemm_choice c;
+  tg_check_failure f;
+  tg_kit_choice c;
   for (uint32_t i = 0; i < 4 * TG_COUNT(sizes); i++) {
     const int64_t *s = sizes[i / 4];
     tg_gemm_problem p = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .a_major = i & 1, .b_major = i >> 1 & 1, .m = {s[0], s[0]}, .n = {s[1], s[1]}, .k = {s[2], s[2]}, .batch = {1, 1}};
     for (uint32_t r = 0; r < rows; r++) {
       tg_gemm_choose(&p, &row[r], 1, &c);
-      CHECK(c.sketch != tg_gemm_sketches[0], "small for %s, %u: the plain sketch", row[r].name, i);
+      CHECK(c.sketch != tg_gemm_plain.kernel, "small for %s, %u: the plain sketch", row[r].name, i);
     }
     const tg_target *t = &row[(i / 4 * 3 + i) % rows];
     tg_gemm_choose(&p, t, 1, &c);
-    if (c.sketch == tg_gemm_sketches[GEMM_DOT] && !tg_gemm_thin_roles_of(&p).row_k) continue;   /* copies all terms of the rows: not for the gates' sizes of any length */
-    CHECK(tg_gates_pass(context, &p, &c, NULL, 1, 1, &f) == TG_OK, "for %s: %s, %u: %s", t->name, c.sketch->name, i, f.text);
+    if (c.sketch == tg_gemm_dot.kernel && !tg_gemm_thin_roles_of(&p).row_k) continue;   /* copies all terms of the rows: not for the checks' sizes of any length */
+    CHECK(tg_checks_pass(context, &p, &c, NULL, 1, 1, &f) == TG_OK, "for %s: %s, %u: %s", t->name, c.sketch->name, i, f.text);
   }
   tg_gemm_problem p = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .m = {130, 130}, .n = {200, 200}, .k = {300, 300}, .batch = {1, 1}, .epilogue = "acc + rest", .argument = {{"rest", TG_F32, 3}}, .arguments_n = 1};
   for (uint32_t r = 0; r < rows; r += 3) {
-    tg_gemm_choose_knobs(&p, &row[r], 1, GEMM_PANEL, &c);
-    CHECK(tg_gates_pass(context, &p, &c, NULL, 1, 1, &f) == TG_OK, "for %s: %s: %s", row[r].name, c.sketch->name, f.text);
+    tg_gemm_choose_knobs(&p, &row[r], 1, &tg_gemm_panel, &c);
+    CHECK(tg_checks_pass(context, &p, &c, NULL, 1, 1, &f) == TG_OK, "for %s: %s: %s", row[r].name, c.sketch->name, f.text);
   }
 }
 
 /* Sums along k in blocks of terms, beside copies of what the rows have of one: rows that lie along k or not, columns and terms that blocks leave, sums that C cannot hold, an epilogue. */
 static void dot_blocks(void) {
   static const tg_type types[][2] = {{TG_F32, TG_F32}, {TG_F64, TG_F64}, {TG_BF16, TG_BF16}, {TG_F16, TG_F32}};
-  tg_gate_failure f;
-  tg_gemm_choice c;
+  tg_check_failure f;
+  tg_kit_choice c;
   for (uint32_t i = 0; i < 64; i++) {
     const tg_type *type = types[i & 3];
     int64_t m = i & 16 ? 7 : 18, n = i & 8 ? 131 : 60, k = i & 32 ? 300 : 512;
     tg_gemm_problem p = {.a = type[0], .b = type[0], .c = type[1], .acc = type[0] == TG_F64 ? TG_F64 : TG_F32, .a_major = i >> 2 & 1, .b_major = TG_GEMM_COLUMN, .m = {m, m}, .n = {n, n}, .k = {k, k}, .batch = {1, 1}};
     if (i % 5 == 0) p.epilogue = "max(acc, rest)", p.argument[0].name = "rest", p.argument[0].type = TG_F32, p.argument[0].per = 3, p.arguments_n = 1;
-    tg_gemm_choose_knobs(&p, &row[i % rows], 1, GEMM_DOT, &c);
+    tg_gemm_choose_knobs(&p, &row[i % rows], 1, &tg_gemm_dot, &c);
     for (uint32_t x = 0; x < c.knobs_n; x++) {
       int64_t value = !strcmp(c.knob[x].name, "KC") ? 128 : !strcmp(c.knob[x].name, "NB") ? 1 + i % 2 : !strcmp(c.knob[x].name, "AHEAD") ? 1 + i % 2 : !strcmp(c.knob[x].name, "NC") ? 2 + i % 3 : !strcmp(c.knob[x].name, "MR") ? 4 : c.knob[x].lo;
       c.knob[x].lo = c.knob[x].hi = value;
     }
-    CHECK(tg_gates_pass(context, &p, &c, NULL, 1, 1, &f) == TG_OK, "blocks, %u: %s", i, f.text);
+    CHECK(tg_checks_pass(context, &p, &c, NULL, 1, 1, &f) == TG_OK, "blocks, %u: %s", i, f.text);
   }
 }
 
 /* A row or a few against many columns that lie along k, long or short: nothing is copied but rows. */
 static void chosen_rows(void) {
-  tg_gemm_choice c;
+  tg_kit_choice c;
   for (uint32_t r = 0, i = 0; i < 6 * 4 * 3 * rows; r = ++i / (6 * 4 * 3)) {
     if (row[r].vector_bytes < 32) continue;   /* their vectors share little */
     int64_t m = 1 + i % 6, n = (int64_t[]){3000, 6000, 9001, 20000}[i / 6 % 4], k = (int64_t[]){100, 512, 1000}[i / 24 % 3];
     tg_gemm_problem p = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .b_major = TG_GEMM_COLUMN, .m = {m, m}, .n = {n, n}, .k = {k, k}, .batch = {1, 1}};
     tg_gemm_choose(&p, &row[r], 1, &c);
-    CHECK(c.sketch == tg_gemm_sketches[GEMM_DOT], "for %s: %lld x %lld x %lld: %s", row[r].name, (long long)m, (long long)n, (long long)k, c.sketch->name);
+    CHECK(c.sketch == tg_gemm_dot.kernel, "for %s: %lld x %lld x %lld: %s", row[r].name, (long long)m, (long long)n, (long long)k, c.sketch->name);
   }
 }
 
 /* The first choice gives each knob one of its values: a body refuses others, and a plan would take the plain sketch instead. */
-typedef struct { tg_job job; const tg_gemm_choice *choice; const tg_gemm_problem *problem; } authoring;
+typedef struct { tg_job job; const tg_kit_choice *choice; const tg_gemm_problem *problem; } authoring;
 
 static void author(void *arg) {
   authoring *a = arg;
@@ -537,7 +537,7 @@ static void author(void *arg) {
 static void chosen_values(void) {
   static const int64_t sizes[] = {1, 3, 6, 17, 64, 131, 500, 2048};
   authoring *a = calloc(1, sizeof *a);
-  tg_gemm_choice c;
+  tg_kit_choice c;
   for (int64_t i = 0; a && i < 8 * 8 * 4 * 16; i++) {
     int64_t m = sizes[i % 8], n = sizes[i / 8 % 8], k = 1 + i * 37 % 211;
     tg_gemm_problem p = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .a_major = i / 64 % 2, .b_major = i / 128 % 2, .m = {m, m}, .n = {n, n}, .k = {k, k}, .batch = {1, 1}};
@@ -570,7 +570,7 @@ static void chosen_words(void) {
   static const int64_t sizes[][3] = {{4, 512, 512}, {16, 2048, 700}, {1000, 32, 100}, {24, 2048, 2048}, {300, 200, 250}, {512, 512, 512}, {1024, 1000, 1024}, {700, 3000, 1500}, {4096, 128, 1024}, {128, 4096, 4096}, {4096, 4096, 4096}, {5000, 7000, 9000}};
   static const tg_type types[][2] = {{TG_F32, TG_F32}, {TG_BF16, TG_BF16}, {TG_F16, TG_F32}, {TG_F64, TG_F64}};
   scheduling *s = calloc(1, sizeof *s);
-  tg_gemm_choice c;
+  tg_kit_choice c;
   if (!s) abort();
   tg_job_init(&s->job, NULL);
   bool good = tg_protect(&s->job.env, compile_rules, s);
@@ -604,7 +604,7 @@ static void strips(void) {
     tg_type type = types[i / 36 % 4], sum = type == TG_I8 ? TG_I32 : type == TG_F64 ? TG_F64 : TG_F32;
     bool open_rows = i / 144 & 1;
     tg_gemm_problem p = {.a = type, .b = type, .c = sum, .acc = sum, .m = {m, m}, .n = {n, n}, .k = {300, 300}, .c_major = i / 288 & 1, .batch = {1, 1}};
-    tg_gemm_strips s = tg_gemm_choose_strips(&p, &row[(i + i / rows) % rows], 2 + i % 3, open_rows);
+    tg_kit_strips s = tg_gemm_choose_strips(&p, &row[(i + i / rows) % rows], 2 + i % 3, open_rows);
     CHECK(s.n >= 1 && s.n <= 2 + i % 3 && !(open_rows && s.rows), "%lld x %lld: %u strips", (long long)m, (long long)n, s.n);
     for (uint32_t k = 0; k < s.n && s.n > 1; k++) {
       tg_gemm_problem q = tg_gemm_strip(&p, &s, k);

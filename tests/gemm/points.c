@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Random points of the space of products through the gates: a sketch, values from its knobs' lists, types, majors and strides, alpha and beta,
+ * Random points of the space of products through the checks: a sketch, values from its knobs' lists, types, majors and strides, alpha and beta,
  * epilogues, sizes that are constants or known at launch, one to three threads; at sizes around tiles and vectors. Some with other words than the
  * sketch's, changed at random: most are illegal, and the rest must be right as well. And plans of tg/gemm.h.
  *   gemm_points [--each E] [N [SEED [FAILURES]]]   about N points, E for each kernel that takes sizes at launch (20); ends after so many failures (20)
  *   gemm_points [--each E] --group SEED            one kernel again, as a failure names it, and what it is
- * A point is a compiled kernel at one size, under one or two gates; of a kernel of constant sizes, under four.
+ * A point is a compiled kernel at one size, under one or two checks; of a kernel of constant sizes, under four.
  * Kernels run in a child, so that one that crashes or hangs is told and the others go on. */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -16,7 +16,8 @@
 #include "../target.h"
 #include "../test.h"
 #include "dsl/text.h"
-#include "gates/gates.h"
+#include "base/guard.h"
+#include "checks/gemm.h"
 #include "gemm/sketch.h"
 #include "tg/gemm.h"
 
@@ -34,7 +35,7 @@ typedef struct {
 } ledger;
 
 static ledger *shared;
-static tg_gates *gates;
+static tg_checks *checks;
 static bool verbose;
 static long failures = 20, each = 20;
 
@@ -148,7 +149,7 @@ static void read_knobs(void *arg) {
     }
 }
 
-static void bind(choice *c, const char *name, tg_gemm_dim d) { c->bind[c->n++] = (tg_binding){name, d.lo, d.hi, 1}; }
+static void bind(choice *c, const char *name, tg_kit_dim d) { c->bind[c->n++] = (tg_binding){name, d.lo, d.hi, 1}; }
 
 /* ---- other words ---- */
 
@@ -245,10 +246,10 @@ static void fail(const char *why) {
 
 /* ---- points ---- */
 
-static tg_gemm_gate some_gate(const tg_gemm_problem *p) {
+static tg_check_kind some_gate(const tg_gemm_problem *p) {
   for (;;) {
-    tg_gemm_gate g = (tg_gemm_gate)below(TG_GATE__COUNT);
-    if (tg_gate_applies(p, g)) return g;
+    tg_check_kind g = (tg_check_kind)below(TG_CHECK__COUNT);
+    if (tg_check_applies(p, g)) return g;
   }
 }
 
@@ -260,8 +261,8 @@ typedef struct {
   int threads;
   bool packed;                 /* B is packed ahead, into memory that ends at a page without access */
   tg_gemm_packing packing;
-  char *map, *b;
-  size_t map_bytes;
+  tg_guarded held;             /* its memory */
+  char *b;
   char workspace[1 << 22];
 } planned;
 
@@ -305,13 +306,10 @@ static tg_status make_plan(tg_context *ctx, const tg_gemm_problem *p, int thread
   *out = x;
   x->packed = p->k.lo == p->k.hi && p->n.lo == p->n.hi && p->c_major == TG_GEMM_ROW && often(50);
   if (x->packed) {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
     tg_status s = tg_gemm_packing_choose(ctx, &d, 1, &x->packing);
     if (s) return s;
-    x->map_bytes = (x->packing.bytes + page - 1) / page * page + page;
-    x->map = mmap(NULL, x->map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (x->map == MAP_FAILED || mprotect(x->map + x->map_bytes - page, page, PROT_NONE)) abort();
-    x->b = x->map + x->map_bytes - page - x->packing.bytes;
+    if (!tg_guard_take(&x->held, x->packing.bytes, 0, false)) abort();
+    x->b = x->held.data;
     d.packing = &x->packing;
     shared->packed++;
     snprintf(shared->at + strlen(shared->at), sizeof shared->at - strlen(shared->at), " packed");
@@ -323,24 +321,24 @@ static bool one_point(const choice *c, tg_gemm_candidate *run, void *user, const
   static const double factors[][2] = {{1, 0}, {-1, 1}, {2, -2}, {1, 1}, {-2, 0}};
   int gates_n = fixed ? 4 : often(50) ? 2 : 1;
   for (int i = 0; i < gates_n; i++) {
-    tg_gate_failure f;
-    tg_gate_case w = {.gate = i == 0 && often(50) ? tg_gate_applies(c->problem, TG_GATE_EPILOGUE) ? TG_GATE_EPILOGUE : TG_GATE_EXACT : some_gate(c->problem), .m = size_of[0], .n = size_of[1],
+    tg_check_failure f;
+    tg_check_case w = {.kind = i == 0 && often(50) ? tg_check_applies(c->problem, TG_CHECK_EPILOGUE) ? TG_CHECK_EPILOGUE : TG_CHECK_EXACT : some_gate(c->problem), .m = size_of[0], .n = size_of[1],
                       .k = size_of[2], .poison = run == run_plan, .front = often(25), .seed = next()};
-    const double *by = factors[below(w.gate == TG_GATE_ROUNDED ? 2 : 5)];
+    const double *by = factors[below(w.kind == TG_CHECK_ROUNDED ? 2 : 5)];
     w.alpha = by[0], w.beta = by[1];
     w.pad_a = fixed ? pad[0] : often(30) ? 0 : 1 + below(9), w.pad_b = fixed ? pad[1] : often(30) ? 0 : 1 + below(9), w.pad_c = fixed ? pad[2] : often(30) ? 0 : 1 + below(9);
-    tg_status s = tg_gate_check(gates, run, user, &w, &f);
-    if (verbose) printf("  %s %lldx%lldx%lld: %s\n", tg_gate_name(w.gate), (long long)w.m, (long long)w.n, (long long)w.k, s ? f.text : "passed");
+    tg_status s = tg_check_one(checks, run, user, &w, &f);
+    if (verbose) printf("  %s %lldx%lldx%lld: %s\n", tg_check_name(w.kind), (long long)w.m, (long long)w.n, (long long)w.k, s ? f.text : "passed");
     if (s) return fail(f.text), false;
   }
   return true;
 }
 
 /* halves: of four bits, in bytes. */
-static tg_gemm_dim leading(uint8_t major_of, int64_t step, int64_t rows, int64_t columns, int64_t pad, bool fixed, bool halves) {
+static tg_kit_dim leading(uint8_t major_of, int64_t step, int64_t rows, int64_t columns, int64_t pad, bool fixed, bool halves) {
   int64_t ld = (major_of == TG_GEMM_COLUMN ? rows : columns) * (step > 1 ? step : 1) + pad;
   if (fixed && halves) ld = (ld + 1) / 2;
-  return fixed && major_of != TG_GEMM_STRIDES ? (tg_gemm_dim){ld, ld} : (tg_gemm_dim){1, 1 << 20};
+  return fixed && major_of != TG_GEMM_STRIDES ? (tg_kit_dim){ld, ld} : (tg_kit_dim){1, 1 << 20};
 }
 
 static void bind_all(choice *c, const int64_t sizes[3], const int64_t pad[3], bool fixed) {
@@ -352,14 +350,14 @@ static void bind_all(choice *c, const int64_t sizes[3], const int64_t pad[3], bo
   bind(c, "ldb", leading(p->b_major, p->b_step, sizes[2], sizes[1], pad[1], fixed, p->bits == 4));
   bind(c, "ldc", leading(p->c_major, p->c_step, sizes[0], sizes[1], pad[2], fixed, false));
   for (int i = 0; i < 3; i++)
-    if (majors[i] == TG_GEMM_STRIDES) bind(c, steps[i], (tg_gemm_dim){1, 1 << 20});
+    if (majors[i] == TG_GEMM_STRIDES) bind(c, steps[i], (tg_kit_dim){1, 1 << 20});
   for (uint32_t i = 0; i < p->arguments_n; i++)
-    if (p->argument[i].per == 3) bind(c, lds[i], (tg_gemm_dim){1, 4096});
-  if (p->bits) bind(c, "ld_group", (tg_gemm_dim){1, 1 << 20});
+    if (p->argument[i].per == 3) bind(c, lds[i], (tg_kit_dim){1, 4096});
+  if (p->bits) bind(c, "ld_group", (tg_kit_dim){1, 1 << 20});
 }
 
 /* The sizes of a point: sums and rows around tiles, mostly products that plain C computes in a moment. */
-static void choose_sizes(const choice *c, tg_gemm_dim *const dim[3], int64_t sizes[3]) {
+static void choose_sizes(const choice *c, tg_kit_dim *const dim[3], int64_t sizes[3]) {
   for (int d = 0; d < 3; d++)
     if (dim[d]->lo < dim[d]->hi)
       do sizes[d] = size(c->tile, c->tiles);
@@ -373,6 +371,12 @@ static void choose_sizes(const choice *c, tg_gemm_dim *const dim[3], int64_t siz
     if (dim[d]->lo == dim[d]->hi) sizes[d] = dim[d]->lo;
 }
 
+static uint32_t index_of(const tg_gemm_sketch *sketch) {
+  uint32_t i = 0;
+  while (tg_gemm_sketches[i] && tg_gemm_sketches[i] != sketch) i++;
+  return i;
+}
+
 /* One kernel or plan, and several sizes if it takes them at launch. */
 static void group(tg_context *ctx, uint64_t seed) {
   tg_gemm_problem p;
@@ -382,36 +386,40 @@ static void group(tg_context *ctx, uint64_t seed) {
   state = seed, shared->group = seed;
   shared->at[0] = 0;
   while (tg_gemm_sketches[count] && count < SKETCHES - 1) count++;
-  uint32_t sketch = often(15) ? count : (uint32_t)below(count - 2);   /* count stands for plans; the last two are for B of few bits */
-  const char *name = sketch < count ? tg_gemm_sketches[sketch]->name : "";
+  const uint32_t grouped = index_of(&tg_gemm_grouped), weights = index_of(&tg_gemm_weights);
+  uint32_t sketch = count;   /* which stands for plans */
+  if (!often(15))
+    do sketch = (uint32_t)below(count);
+    while (sketch == grouped || sketch == weights);   /* for B of few bits */
+  const char *name = sketch < count ? tg_gemm_sketches[sketch]->kernel->name : "";
   bool tiles = !strcmp(name, "gemm_tiles") && often(95);
   choose_problem(&p, !strcmp(name, "gemm_bytes") || (tiles && often(50)) ? TG_U8 : !strcmp(name, "gemm_signed_bytes") || tiles ? TG_I8 : TG_VOID);
   if (tiles) p.c_major = major(20);
-  if (often(15)) choose_quantised(&p), sketch = (uint32_t[]){0, count - 2, count - 2, count - 1, count - 1, count, count}[below(7)];
+  if (often(15)) choose_quantised(&p), sketch = (uint32_t[]){index_of(&tg_gemm_plain), grouped, grouped, weights, weights, count, count}[below(7)];
   bool plan = sketch == count;
-  if (p.bits && !plan && (often(50) || sketch == count - 2)) p.panel = often(50) ? 64 : 16 << below(3), p.c_major = TG_GEMM_ROW, p.b_major = TG_GEMM_ROW;
-  if (!p.bits && !plan && tg_gemm_sketches[sketch] == tg_gemm_sketches[GEMM_BYTES] && often(90)) p.a = TG_U8, p.b = TG_I8, p.c = p.acc = TG_I32, p.c_major = TG_GEMM_ROW, p.epilogue = NULL, p.arguments_n = 0;
-  if (!p.bits && !plan && tg_gemm_sketches[sketch] == tg_gemm_sketches[GEMM_PAIRS] && often(95)) p.a = p.b = TG_BF16, p.acc = TG_F32, p.c = (tg_type[]){TG_BF16, TG_BF16, TG_F32, TG_F16}[below(4)], p.c_major = TG_GEMM_ROW, p.flush = true;
+  if (p.bits && !plan && (often(50) || sketch == grouped)) p.panel = often(50) ? 64 : 16 << below(3), p.c_major = TG_GEMM_ROW, p.b_major = TG_GEMM_ROW;
+  if (!p.bits && !plan && tg_gemm_sketches[sketch] == &tg_gemm_bytes && often(90)) p.a = TG_U8, p.b = TG_I8, p.c = p.acc = TG_I32, p.c_major = TG_GEMM_ROW, p.epilogue = NULL, p.arguments_n = 0;
+  if (!p.bits && !plan && tg_gemm_sketches[sketch] == &tg_gemm_pairs && often(95)) p.a = p.b = TG_BF16, p.acc = TG_F32, p.c = (tg_type[]){TG_BF16, TG_BF16, TG_F32, TG_F16}[below(4)], p.c_major = TG_GEMM_ROW, p.flush = true;
   if (p.a == TG_BF16 && p.b == TG_BF16 && p.acc == TG_F32) {
     if (plan) p.flush = often(50);
-    else if (tg_gemm_sketches[sketch] == tg_gemm_sketches[GEMM_PAIRS]) p.flush = true;   /* else nothing takes that sketch */
+    else if (tg_gemm_sketches[sketch] == &tg_gemm_pairs) p.flush = true;   /* else nothing takes that sketch */
   }
   tg_gemm_def def = {0};
-  if (!plan) tg_gemm_kernel_of(&p, tg_gemm_sketches[sketch], &def);
+  if (!plan) tg_gemm_kernel_of(&p, tg_gemm_sketches[sketch]->kernel, &def);
   c.def = &def.def, c.name = plan ? "plan" : def.def.name;
   snprintf(shared->sketch[sketch].name, sizeof shared->sketch[sketch].name, "%s", c.name);
   for (int i = 0; i < 3; i++) sizes[i] = size(NULL, 0), pad[i] = often(40) ? 0 : 1 + below(7);
   bool fixed = often(30);
   int64_t most = often(50) ? 4096 : 300;
-  tg_gemm_dim *dim[] = {&p.m, &p.n, &p.k};
-  for (int i = 0; i < 3; i++) *dim[i] = fixed || often(15) ? (tg_gemm_dim){sizes[i], sizes[i]} : (tg_gemm_dim){1, most};
+  tg_kit_dim *dim[] = {&p.m, &p.n, &p.k};
+  for (int i = 0; i < 3; i++) *dim[i] = fixed || often(15) ? (tg_kit_dim){sizes[i], sizes[i]} : (tg_kit_dim){1, most};
   if (p.k.lo < p.k.hi && often(12)) p.k.hi = 65536;
-  if (plan && often(50)) p.n = (tg_gemm_dim){sizes[1], sizes[1]}, p.k = (tg_gemm_dim){sizes[2], sizes[2]};   /* where B may be packed ahead */
-  if (sketch == count - 2) {   /* groups that divide the terms */
+  if (plan && often(50)) p.n = (tg_kit_dim){sizes[1], sizes[1]}, p.k = (tg_kit_dim){sizes[2], sizes[2]};   /* where B may be packed ahead */
+  if (sketch == grouped) {   /* groups that divide the terms */
     if (p.bits == 4) p.group = (p.group + 7) / 8 * 8;
     int64_t group = p.group ? p.group : 8;
     sizes[2] = (sizes[2] + group - 1) / group * group;
-    p.k = (tg_gemm_dim){sizes[2], sizes[2]};
+    p.k = (tg_kit_dim){sizes[2], sizes[2]};
   }
   bind_all(&c, sizes, pad, fixed);
   tg_job_init(&c.job, NULL);
@@ -435,22 +443,22 @@ static void group(tg_context *ctx, uint64_t seed) {
     shared->refused++;
     snprintf(shared->sketch[sketch].refusal, sizeof shared->sketch[sketch].refusal, "%.399s", why);
   } else if (s) fail(why);
-  if (!s && tg_gates_open(ctx, &p, 0, &gates)) abort();
+  if (!s && tg_checks_open(ctx, &p, 0, &checks)) abort();
   if (!s) {
-    tg_gate_kernel k = {.context = ctx, .kernel = kernel, .threads = threads};
+    tg_check_kernel k = {.context = ctx, .kernel = kernel, .threads = threads};
     int64_t points = fixed ? 1 : each * 3 / 5 + below(each * 9 / 10);
     bool good = true;
     if (!changed) shared->compiled++, shared->sketch[sketch].compiled++;
     for (int64_t i = 0; i < points && good; i++) {
       choose_sizes(&c, dim, sizes);
-      good = plan ? one_point(&c, run_plan, x, sizes, pad, fixed) : one_point(&c, tg_gate_run_kernel, &k, sizes, pad, fixed);
+      good = plan ? one_point(&c, run_plan, x, sizes, pad, fixed) : one_point(&c, tg_check_run_kernel, &k, sizes, pad, fixed);
       if (good) shared->passed++, shared->sketch[sketch].passed++;
     }
-    tg_gates_close(gates);
-    gates = NULL;
+    tg_checks_close(checks);
+    checks = NULL;
   }
   if (kernel) tg_kernel_free(kernel);
-  if (x && x->map) munmap(x->map, x->map_bytes);
+  if (x) tg_guard_drop(&x->held);
   if (x) tg_gemm_free(x->gemm), free(x);
   free(c.text);
   tg_job_drop(&c.job);
@@ -461,7 +469,7 @@ static void group(tg_context *ctx, uint64_t seed) {
 static void crashed(int signal, siginfo_t *info, void *frame) {
   char where[200] = "outside of all operands", text[7000];
   (void)frame;
-  if (gates) tg_gate_at(gates, info->si_addr, where, sizeof where);
+  if (checks) tg_check_at(checks, info->si_addr, where, sizeof where);
   int n = signal == SIGALRM || signal == SIGPROF ? snprintf(text, sizeof text, "gemm_points --each %ld --group %llu: %s\n  takes longer than %d seconds\n", each, (unsigned long long)shared->group, shared->at, SECONDS)
                             : snprintf(text, sizeof text, "gemm_points --each %ld --group %llu: %s\n  signal %d: an access %s\n", each, (unsigned long long)shared->group, shared->at, signal, where);
   if (write(2, text, (size_t)n) < 0) _exit(9);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Products with weights of 4 and 8 bits: the sketches through the gates at every number of rows up to 64 and some beyond, as they lie and packed ahead; and what
+ * Products with weights of 4 and 8 bits: the sketches through the checks at every number of rows up to 64 and some beyond, as they lie and packed ahead; and what
  * descriptors and calls may not say. */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -7,12 +7,12 @@
 #include <unistd.h>
 #include "../target.h"
 #include "../test.h"
-#include "gates/gates.h"
+#include "checks/gemm.h"
 #include "tg/gemm.h"
 
 static tg_context *context;
 
-/* A plan as a candidate of the gates; packed: through tg_gemm_pack. */
+/* A plan as a candidate of the checks; packed: through tg_gemm_pack. */
 typedef struct { tg_gemm *gemm; const tg_gemm_problem *problem; tg_gemm_packing packing; void *b; } planned;
 
 static tg_status run_plan(void *user, const tg_gemm_operands *o, char *message, size_t n) {
@@ -38,24 +38,24 @@ static tg_gemm_desc desc_of(const tg_gemm_problem *p) {
                         .threads = 2, .b_bits = p->bits, .b_scale = (uint8_t)p->scale, .b_zero = (uint8_t)p->zero, .b_group = p->group, .b_group_major = p->group_major};
 }
 
-/* Every gate at these numbers of rows. */
-static void gate(const tg_gemm_problem *p, bool packed, const int64_t *rows, uint32_t rows_n) {
+/* Every check at these numbers of rows. */
+static void check(const tg_gemm_problem *p, bool packed, const int64_t *rows, uint32_t rows_n) {
   tg_gemm_desc d = desc_of(p);
   planned x = {.problem = p};
-  tg_gates *g = NULL;
-  tg_gate_failure f = {0};
+  tg_checks *g = NULL;
+  tg_check_failure f = {0};
   if (packed) {
     CHECK(tg_gemm_packing_choose(context, &d, 1, &x.packing) == TG_OK, "%s", tg_error_message(context));
     x.b = malloc(x.packing.bytes), d.packing = &x.packing;
   }
   CHECK(tg_gemm_plan(context, &d, &x.gemm) == TG_OK, "%s", tg_error_message(context));
-  CHECK(tg_gates_open(context, p, 0, &g) == TG_OK, "%s", tg_error_message(context));
+  CHECK(tg_checks_open(context, p, 0, &g) == TG_OK, "%s", tg_error_message(context));
   for (uint32_t i = 0; x.gemm && i < rows_n; i++) {
-    tg_gate_size size = {rows[i], p->n.lo, p->k.lo};
-    tg_status s = tg_gates_check(g, run_plan, &x, &size, 1, (uint64_t)(rows[i] * 7 + p->group), &f);
+    tg_check_size size = {rows[i], p->n.lo, p->k.lo};
+    tg_status s = tg_checks_run(g, run_plan, &x, &size, 1, (uint64_t)(rows[i] * 7 + p->group), &f);
     CHECK(s == TG_OK, "%u bits, %s, group %lld, zero %d%s: %s", p->bits, p->b == TG_I8 ? "signed" : "unsigned", (long long)p->group, (int)p->zero, packed ? ", packed" : "", f.text);
   }
-  tg_gates_close(g);
+  tg_checks_close(g);
   tg_gemm_free(x.gemm);
   free(x.b);
 }
@@ -69,9 +69,9 @@ static void rows(void) {
   all[n++] = 65, all[n++] = 129, all[n++] = 600;
   for (int packed = 0; packed < 2; packed++) {
     tg_gemm_problem p = usual;
-    gate(&p, packed, all, n);
+    check(&p, packed, all, n);
     p.b = TG_U8, p.zero = TG_U8, p.scale = TG_F16;
-    gate(&p, packed, all, n);
+    check(&p, packed, all, n);
   }
 }
 
@@ -85,8 +85,8 @@ static void forms(void) {
     p.bits = i % 3 == 2 ? 8 : 4, p.b = i % 2 ? TG_U8 : TG_I8, p.b_major = i / 2 % 2, p.group_major = i / 4 % 2, p.zero = zeros[i % 6], p.scale = floats[i / 3 % 3];
     p.a = floats[i / 5 % 3], p.c = i % 4 == 1 ? p.a : TG_F32, p.alpha = i % 5 == 0, p.beta = i % 5 < 2;
     p.n.lo = p.n.hi = sizes[i % 8].n, p.k.lo = p.k.hi = sizes[i % 8].k, p.group = sizes[i % 8].group;
-    p.m = i % 2 ? (tg_gemm_dim){1, 64} : (tg_gemm_dim){some[i / 2 % 6], some[i / 2 % 6]};
-    gate(&p, i / 8 % 2, i % 2 ? some : &p.m.lo, i % 2 ? 6 : 1);
+    p.m = i % 2 ? (tg_kit_dim){1, 64} : (tg_kit_dim){some[i / 2 % 6], some[i / 2 % 6]};
+    check(&p, i / 8 % 2, i % 2 ? some : &p.m.lo, i % 2 ? 6 : 1);
   }
 }
 
@@ -96,8 +96,8 @@ static void strips(void) {
   for (uint32_t i = 0; i < 4; i++) {
     tg_gemm_problem p = usual;
     p.bits = i < 3 ? 4 : 8, p.group_major = i % 2, p.zero = i ? TG_U8 : TG_VOID, p.scale = i & 2 ? TG_F16 : TG_F32;
-    p.n.lo = p.n.hi = 420, p.k.lo = p.k.hi = 320, p.m = (tg_gemm_dim){1, 64};
-    gate(&p, true, some, 4);
+    p.n.lo = p.n.hi = 420, p.k.lo = p.k.hi = 320, p.m = (tg_kit_dim){1, 64};
+    check(&p, true, some, 4);
   }
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * tg_gemm_tune, with this program as its own worker: what it keeps is what plans of the same descriptor run from then on, and no others. What the search's own data do not
- * tell, the gates do. Times are made up (tests/search/modelled.h). */
+ * tell, the checks do. Times are made up (tests/search/modelled.h). */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "../search/modelled.h"
 #include "../folder.h"
 #include "../test.h"
-#include "gates/gates.h"
+#include "checks/gemm.h"
 
 static char self[4096], tuned[TEST_PATH] = "tg-tuned-XXXXXX";
 static const char *const worker[] = {self, "worker", NULL};
@@ -131,22 +131,22 @@ static void planted(tg_builder *tg_b_, void *user) {
   tg_range(i, M) tg_if(N > 4 & N % 4 == 1) tg(C[i, N - 1] = 0);
 }
 
-static void wrong_at_tails(tg_context *c, bool gated) {
+static void wrong_at_tails(tg_context *c, bool checked) {
   const tg_gemm_problem p = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .m = {64, 64}, .n = {20, 100}, .k = {80, 80}, .batch = {1, 1}};
   const tg_kernel_def first = {"slow", "M, N, K, lda, ldb, ldc", __FILE__, __LINE__, slow}, second = {"planted", "M, N, K, lda, ldb, ldc", __FILE__, __LINE__, planted}, *defs[] = {&first, &second};
   const tg_binding b[] = {{"M", 64, 64, 1}, {"N", 20, 100, 1}, {"K", 80, 80, 1}, {"lda", 80, 80, 1}, {"ldb", 1, 1000, 1}, {"ldc", 1, 1000, 1}};
   const int64_t params[] = {96, 96, 96}, ld[] = {80, 0, 0};
-  const tg_gate_size at = {64, 96, 80};
+  const tg_check_size at = {64, 96, 80};
   tg_tune_options o = {.bindings = b, .bindings_n = 6, .user = (void *)(uintptr_t)&p, .params = params, .params_n = 3, .seconds = PATIENCE, .worker = worker, .flags = TG_TUNE_KNOBS_ONLY | TG_TUNE_NOT_KEPT};
   tg_tune_result *r = NULL;
   char about[256];
-  CHECK(tg_gate_about(&p, &at, ld, about, sizeof about) < sizeof about, "the text of the problem");
-  const tg_tune_kind kind = {.gates = tg_gate_trial, .about = about};
-  tg_status s = tg_tune_gated(c, defs, 2, &o, gated ? &kind : NULL, &r);
+  CHECK(tg_check_about(&p, &at, ld, about, sizeof about) < sizeof about, "the text of the problem");
+  const tg_tune_kind kind = {.checks = tg_check_trial, .about = about};
+  tg_status s = tg_tune_checked(c, defs, 2, &o, checked ? &kind : NULL, &r);
   CHECK(s == TG_OK, "%s", tg_error_message(c));
   if (!r) return;
-  if (gated) CHECK(!r->tuned && r->classes[TG_TUNE_WRONG] == 1, "a candidate that is wrong at tails: %s, %u are wrong", r->tuned ? "wins" : "does not win", r->classes[TG_TUNE_WRONG]);
-  else CHECK(r->tuned && r->sketch == 1, "without gates it does not win, so the test tells nothing");
+  if (checked) CHECK(!r->tuned && r->classes[TG_TUNE_WRONG] == 1, "a candidate that is wrong at tails: %s, %u are wrong", r->tuned ? "wins" : "does not win", r->classes[TG_TUNE_WRONG]);
+  else CHECK(r->tuned && r->sketch == 1, "without checks it does not win, so the test tells nothing");
   tg_tune_result_free(r);
 }
 
@@ -162,7 +162,7 @@ static void right(tg_builder *tg_b_, void *user) { tg_gemm_product(tg_b_, user);
 static void wrong_beyond_the_part(tg_context *c, bool wrong) {
   enum { ROWS = 192, PART = 48 };
   tg_gemm_problem all = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .m = {ROWS, ROWS}, .n = {96, 96}, .k = {80, 80}, .batch = {1, 1}}, some = all;
-  some.m = (tg_gemm_dim){PART, PART};
+  some.m = (tg_kit_dim){PART, PART};
   const char *params = "M, N, K, lda, ldb, ldc";
   const tg_kernel_def first = {"slow", params, __FILE__, __LINE__, slow}, second = {"second", params, __FILE__, __LINE__, wrong ? beyond : right}, *defs[] = {&first, &second};
   const tg_binding b[] = {{"M", ROWS, ROWS, 1}, {"N", 96, 96, 1}, {"K", 80, 80, 1}, {"lda", 80, 80, 1}, {"ldb", 96, 96, 1}, {"ldc", 96, 96, 1}};
@@ -170,15 +170,15 @@ static void wrong_beyond_the_part(tg_context *c, bool wrong) {
   memcpy(part, b, sizeof part);
   part[0].lo = part[0].hi = PART;
   const int64_t ld[] = {80, 96, 96};
-  const tg_gate_size at = {ROWS, 96, 80}, at_part = {PART, 96, 80};
+  const tg_check_size at = {ROWS, 96, 80}, at_part = {PART, 96, 80};
   tg_tune_options o = {.bindings = b, .bindings_n = 6, .user = &all, .seconds = PATIENCE, .candidates = 6, .worker = worker, .flags = TG_TUNE_KNOBS_ONLY | TG_TUNE_NOT_KEPT};
   tg_tune_result *r = NULL;
   char about[256], part_about[256];
-  CHECK(tg_gate_about(&all, &at, ld, about, sizeof about) < sizeof about && tg_gate_about(&some, &at_part, ld, part_about, sizeof part_about) < sizeof part_about, "the texts of the problems");
-  const tg_tune_kind kind = {.gates = tg_gate_trial, .about = about, .part = part, .part_user = &some, .part_about = part_about, .share = (double)PART / ROWS};
-  CHECK(tg_tune_gated(c, defs, 2, &o, &kind, &r) == TG_OK, "%s", tg_error_message(c));
+  CHECK(tg_check_about(&all, &at, ld, about, sizeof about) < sizeof about && tg_check_about(&some, &at_part, ld, part_about, sizeof part_about) < sizeof part_about, "the texts of the problems");
+  const tg_tune_kind kind = {.checks = tg_check_trial, .about = about, .part = part, .part_user = &some, .part_about = part_about, .share = (double)PART / ROWS};
+  CHECK(tg_tune_checked(c, defs, 2, &o, &kind, &r) == TG_OK, "%s", tg_error_message(c));
   if (!r) return;
-  if (wrong) CHECK(!r->tuned && r->why && strstr(r->why, "on all of the problem it is wrong: gate 'freivalds'"), "a candidate that is wrong beyond the part: %s", r->why ? r->why : "wins");
+  if (wrong) CHECK(!r->tuned && r->why && strstr(r->why, "on all of the problem it is wrong: check 'freivalds'"), "a candidate that is wrong beyond the part: %s", r->why ? r->why : "wins");
   else CHECK(r->tuned && r->sketch == 1 && r->whole_seconds > 0 && r->share == 0.25, "the right one does not win: %s", r->why ? r->why : "");
   tg_tune_result_free(r);
 }
@@ -200,7 +200,7 @@ static void empty(const char *folder) {
 
 int main(int argc, char **argv) {
   if (argc > 1 && !strcmp(argv[1], "worker")) {
-    modelled_worker(tg_gate_trial, 0, 1);
+    modelled_worker(tg_check_trial, 0, 1);
     return 0;
   }
   ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);

@@ -30,7 +30,7 @@ if cmp -s "$t/list" "$t/readme"; then ok; else wrong "README's table of rooms is
 for r in $rooms; do
   grep -qE "(^|[^a-z])$r([^a-z]|\$)" "$t/drawing" && ok || wrong "the drawing in docs/pipeline.md lacks $r"
 done
-for f in src/*/*.[ch] src/*/*/*.[ch] kernels/*/*.[ch]; do
+for f in src/*/*.[ch] src/*/*/*.[ch] kernels/*/*.[ch] kernels/*/*/*.[ch]; do
   [ -f "$f" ] || continue
   room=${f#src/} room=${room#kernels/} room=${room%%/*}
   mine=$(rank "$room") bad=

@@ -6,11 +6,11 @@
 #include <dirent.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 #include "../target.h"
 #include "../folder.h"
 #include "../test.h"
+#include "base/guard.h"
 #include "tg/tg.h"
 
 enum { LARGEST = 130, FRONT = 64 };
@@ -29,20 +29,17 @@ static tg_kernel *compile(tg_context *c, const char *text, int64_t lo, int64_t h
 
 /* ---- memory that ends at a page without access ---- */
 
-typedef struct { char *base; size_t bytes; } region;
+typedef tg_guarded region;
 
 static region region_open(size_t bytes) {
-  size_t page = (size_t)sysconf(_SC_PAGESIZE);
-  region r = {.bytes = (bytes + FRONT + page - 1) / page * page + page};
-  r.base = mmap(NULL, r.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (r.base == MAP_FAILED || mprotect(r.base + r.bytes - page, page, PROT_NONE)) abort();
-  r.bytes -= page;
+  region r;
+  if (!tg_guard_take(&r, bytes, FRONT, false)) abort();
   return r;
 }
 
-static void region_close(region r) { munmap(r.base, r.bytes + (size_t)sysconf(_SC_PAGESIZE)); }
+static void region_close(region r) { tg_guard_drop(&r); }
 
-static float *last(region r, size_t n) { return (float *)(void *)(r.base + r.bytes - n * sizeof(float)); }
+static float *last(region r, size_t n) { return (float *)(void *)(r.room + r.room_bytes - n * sizeof(float)); }
 
 static float small(uint32_t i, uint32_t seed) { return (float)((int)((i + seed) * 2654435761u >> 20 & 7) - 3); }
 

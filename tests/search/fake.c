@@ -37,7 +37,7 @@ static long knob(const char *text, const char *name) {
 
 double fake_seconds(const char *text) {
   long s = knob(text, "S"), t = knob(text, "T");
-  double slow = knob(text, "P") == SPILLS ? 50 : knob(text, "P") >= CRASH_GATES ? 0.5 : 1;
+  double slow = knob(text, "P") == SPILLS ? 50 : knob(text, "P") >= CRASH_CHECKS ? 0.5 : 1;
   if (knob(text, "P") == SLOW_BEYOND && knob(text, "R") > FAKE_PART) slow = 20;
   return 1e-3 * slow * (1 + 0.1 * fabs((double)(s - 5)) + 0.07 * fabs((double)(t - 3)));
 }
@@ -69,9 +69,9 @@ static void misbehave(const char *text, tg_env *env, int when, tg_task *t) {
   case WRITES_WILDLY: if (when == TG_TASK_BUILD) memset((void *)((uintptr_t)t & ~(uintptr_t)0xfff), 0xff, 1 << 20); break;
   case WRONG: if (when == TG_TASK_BUILD) t->outcome = TG_TRIAL_WRONG; break;
   case EATS_MEMORY: if (when == TG_TASK_BUILD) tg_alloc(env, (size_t)1 << 50); break;
-  case CRASH_GATES: if (when == TG_TASK_GATES) crash(); break;
-  case WRONG_GATES: if (when == TG_TASK_GATES) t->outcome = TG_TRIAL_WRONG; break;
-  case WRONG_BEYOND: if (when == TG_TASK_GATES && knob(text, "R") > FAKE_PART) t->outcome = TG_TRIAL_WRONG; break;
+  case CRASH_CHECKS: if (when == TG_TASK_CHECKS) crash(); break;
+  case WRONG_CHECKS: if (when == TG_TASK_CHECKS) t->outcome = TG_TRIAL_WRONG; break;
+  case WRONG_BEYOND: if (when == TG_TASK_CHECKS && knob(text, "R") > FAKE_PART) t->outcome = TG_TRIAL_WRONG; break;
   case FAILS: if (when == TG_TASK_BUILD) tg_fail(env, TG_EBACKEND, "LLVM refuses"); break;
   default: break;
   }
@@ -129,7 +129,7 @@ static void time_fake(void *self, tg_env *env, tg_task *t) {
 
 static void gates_fake(void *self, tg_env *env, tg_task *t) {
   (void)self;
-  misbehave(t->trial.text, env, TG_TASK_GATES, t);
+  misbehave(t->trial.text, env, TG_TASK_CHECKS, t);
   if (t->give_up > 0) t->seconds = fake_seconds(t->trial.text);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The gates of kernels that are no products, on every program of the corpus and of PolyBench: what its words make of it, and what the heuristic does, must pass them;
+ * The checks of kernels that are no products, on every program of the corpus and of PolyBench: what its words make of it, and what the heuristic does, must pass them;
  * and a kernel that computes something else must not. Then kernels at random, with words at random.
  *   kernels [PROGRAM.tg ...]
  *   kernels --random N [SEED]    N kernels at random alone
@@ -107,7 +107,7 @@ static void tempting_kernels(const char *path) {
   CHECK(strcmp(path, TEMPTING) || (computed > 3 * refused && refused), "%s: %d kernels compute, %d are refused", path, computed, refused);
 }
 
-/* Those of tests/ranges are there to be proved, and too large to run; packed operands have no gates; and of what durbin and ludcmp solve with
+/* Those of tests/ranges are there to be proved, and too large to run; packed operands have no checks; and of what durbin and ludcmp solve with
  * random numbers no digit is sure. */
 static bool has_gates(const char *path) {
   return strncmp(path, "tests/ranges/", 13) && !strstr(path, "/packed_weights") && !strstr(path, "/durbin") && !strstr(path, "/ludcmp");

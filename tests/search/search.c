@@ -104,14 +104,14 @@ static void test_each(void) {
   }
 }
 
-/* The fastest, which the gates of its kind do not let pass: it wins only where nobody asks them. */
+/* The fastest, which the checks of its kind do not let pass: it wins only where nobody asks them. */
 static void test_gates(void) {
-  for (int p = CRASH_GATES; p <= WRONG_GATES; p++)
+  for (int p = CRASH_CHECKS; p <= WRONG_CHECKS; p++)
     for (int asked = 0; asked < 2; asked++) {
-      tg_outcome wanted = p == CRASH_GATES ? TG_TRIAL_CRASHED : TG_TRIAL_WRONG;
+      tg_outcome wanted = p == CRASH_CHECKS ? TG_TRIAL_CRASHED : TG_TRIAL_WRONG;
       char text[512];
       snprintf(text, sizeof text, "kernel fake() { knob(P, 0, %d); knob(S, 1, 5); knob(T, 3); in(x, f32, [8]); out(y, f32, [8]); range(i, 8) y[i] = x[i]; }", p);
-      attempt *a = search((tg_search_options){.worker = worker_of("0"), .workers = 2, .seconds = 10, .gates = asked ? "a fake" : NULL}, text);
+      attempt *a = search((tg_search_options){.worker = worker_of("0"), .workers = 2, .seconds = 10, .checks = asked ? "a fake" : NULL}, text);
       CHECK(a->ok && a->r.tuned && best(a, "S") == 5 && best(a, "P") == (asked ? 0 : p), "P=%ld S=%ld: %s", best(a, "P"), best(a, "S"), a->env.message);
       CHECK((a->r.outcome[wanted] > 0) == asked, "P=%d: %u %s", p, a->r.outcome[wanted], tg_outcome_name(wanted));
       tg_env_drop(&a->env);
@@ -219,7 +219,7 @@ static attempt *search_part(int p, double share, double seconds) {
   of_part[0] = (tg_binding){"R", FAKE_PART, FAKE_PART, 1}, of_all[0] = (tg_binding){"R", 8 * FAKE_PART, 8 * FAKE_PART, 1};
   of_part[1] = of_all[1] = (tg_binding){"P", p, p, 1};
   all_of_it = (tg_sketch_source){.file = "fake.tg", .text = fake_part};
-  return search((tg_search_options){.local = fake_bench(0), .bindings = of_part, .bindings_n = 2, .whole = &all_of_it, .whole_bindings = of_all, .whole_gates = "all of it", .gates = "a part", .share = share, .seconds = seconds}, fake_part);
+  return search((tg_search_options){.local = fake_bench(0), .bindings = of_part, .bindings_n = 2, .whole = &all_of_it, .whole_bindings = of_all, .whole_checks = "all of it", .checks = "a part", .share = share, .seconds = seconds}, fake_part);
 }
 
 /* What wins on a part is run on all of the problem, with the words that it has there; what is wrong or slower there does not win, nor what there is no time for. */
@@ -237,7 +237,7 @@ static void test_part(void) {
   static const char slower[] = "kernel fake(R) { knob(P, 0, 18); knob(S, 5); in(x, f32, [R]); out(y, f32, [R]); range(i, R) y[i] = x[i]; }";
   tg_binding of_part = {"R", FAKE_PART, FAKE_PART, 1}, of_all = {"R", 8 * FAKE_PART, 8 * FAKE_PART, 1};
   all_of_it = (tg_sketch_source){.file = "fake.tg", .text = slower};
-  a = search((tg_search_options){.local = fake_bench(0), .bindings = &of_part, .bindings_n = 1, .whole = &all_of_it, .whole_bindings = &of_all, .whole_gates = "all of it", .share = 0.125, .seconds = 20}, slower);
+  a = search((tg_search_options){.local = fake_bench(0), .bindings = &of_part, .bindings_n = 1, .whole = &all_of_it, .whole_bindings = &of_all, .whole_checks = "all of it", .share = 0.125, .seconds = 20}, slower);
   CHECK(a->ok && !a->r.tuned && a->r.why && strstr(a->r.why, "all of the problem takes"), "slower beyond the part: %s", a->r.why ? a->r.why : "wins");
   tg_env_drop(&a->env);
 }
@@ -262,8 +262,8 @@ static void test_why(void) {
   a = search((tg_search_options){.local = fake_bench(0), .seconds = 5}, "kernel fake() { knob(S, 5); in(x, f32, [8]); out(y, f32, [8]); range(i, 8) y[i] = x[i]; }");
   CHECK(a->ok && !a->r.tuned && a->r.why && strstr(a->r.why, "nothing else was built"), "%s", a->r.why ? a->r.why : "");
   tg_env_drop(&a->env);
-  a = search((tg_search_options){.worker = worker_of("0"), .workers = 1, .seconds = 5, .gates = "a fake"}, "kernel fake() { knob(P, 0, 16); in(x, f32, [8]); out(y, f32, [8]); range(i, 8) y[i] = x[i]; }");
-  CHECK(a->ok && !a->r.tuned && a->r.why && strstr(a->r.why, "wrong"), "what the gates do not let pass: %s", a->r.why ? a->r.why : "");
+  a = search((tg_search_options){.worker = worker_of("0"), .workers = 1, .seconds = 5, .checks = "a fake"}, "kernel fake() { knob(P, 0, 16); in(x, f32, [8]); out(y, f32, [8]); range(i, 8) y[i] = x[i]; }");
+  CHECK(a->ok && !a->r.tuned && a->r.why && strstr(a->r.why, "wrong"), "what the checks do not let pass: %s", a->r.why ? a->r.why : "");
   tg_env_drop(&a->env);
 }
 

@@ -78,7 +78,7 @@ static void author(void *arg) {
 
 /* ---- lower ---- */
 
-static void point_of(const sweep *s, uint32_t sketch, const tg_gemm_choice *c, sweep_point *p) {
+static void point_of(const sweep *s, uint32_t sketch, const tg_kit_choice *c, sweep_point *p) {
   const tg_sketch *k = &s->space.sketch[sketch];
   *p = (sweep_point){.sketch = sketch};
   for (uint32_t i = 0; i < k->knobs; i++) {
@@ -92,9 +92,9 @@ static void first_choice(const sweep *s, sweep_point *p) { point_of(s, 0, s->gem
 
 /* What the first choice would be if it had to be this sketch. False: there is none. */
 static bool choice_among(const sweep *s, uint32_t sketch, sweep_point *p) {
-  tg_gemm_choice c;
+  tg_kit_choice c;
   for (uint32_t i = 0; tg_gemm_sketches[i]; i++)
-    if (!strcmp(tg_gemm_sketches[i]->name, s->space.sketch[sketch].name)) return tg_gemm_choose_knobs(&s->gemm.problem, &s->ctx->target, 1, i, &c), point_of(s, sketch, &c, p), true;
+    if (!strcmp(tg_gemm_sketches[i]->kernel->name, s->space.sketch[sketch].name)) return tg_gemm_choose_knobs(&s->gemm.problem, &s->ctx->target, 1, tg_gemm_sketches[i], &c), point_of(s, sketch, &c, p), true;
   return false;
 }
 
@@ -323,7 +323,7 @@ static void time_points(sweep *s, const tool_args *a) {
 static double choosing(const sweep *s) {
   enum { TIMES = 31 };
   double t[TIMES];
-  tg_gemm_choice c;
+  tg_kit_choice c;
   for (int i = 0; i < TIMES; i++) {
     t[i] = tool_now();
     tg_gemm_choose(&s->gemm.problem, &s->ctx->target, 1, &c);

@@ -4,6 +4,7 @@
 #define TG_BENCH_SWEEP_H
 #include "trial/trial.h"
 #include "gemm/plan.h"
+#include "gemm/sketch.h"
 #include "search/search.h"
 #include "tool.h"
 

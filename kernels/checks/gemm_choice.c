@@ -1,68 +1,33 @@
 /* SPDX-License-Identifier: MIT
- * A choice through the gates: the very kernel that the problem asks for, and, where its sizes are fixed, the same words at sizes around their
+ * A choice through the checks: the very kernel that the problem asks for, and, where its sizes are fixed, the same words at sizes around their
  * tiles, where tails are. And a candidate of a search, in the process that asks for it. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include "gates/gate.h"
+#include "checks/product.h"
 
-enum { TILES = 64, SIZES = 10, NUMBERS = 16 };
+enum { SIZES = 10 };
 
 typedef struct {
   tg_context *context;
   const tg_gemm_problem *problem;
-  const tg_gemm_choice *choice;
+  const tg_kit_choice *choice;
   const char *words;             /* in place of the sketch's; NULL: its own */
   int threads;
-  uint64_t state;
-  int64_t tile[TILES];
-  uint32_t tiles;
-  tg_gate_failure *failure;
+  tg_cuts cuts;
+  tg_check_failure *failure;
 } passing;
 
-static uint64_t next(passing *p) { return p->state = tg_mix(p->state + 0x9E3779B97F4A7C15u, p->state >> 7); }
+static uint64_t next(passing *p) { return p->cuts.state = tg_mix(p->cuts.state + 0x9E3779B97F4A7C15u, p->cuts.state >> 7); }
 
-/* Whatever the words cut by: these numbers, and products of two of them. */
-static void find_tiles(passing *p, const int64_t *v, uint32_t n) {
-  for (uint32_t i = 0; i < n; i++)
-    for (uint32_t j = i; j < n; j++) {
-      int64_t t = j == i ? v[i] : v[i] * v[j];
-      bool known = t < 2 || t > 600;
-      for (uint32_t k = 0; k < p->tiles && !known; k++) known = p->tile[k] == t;
-      if (!known && p->tiles < TILES) p->tile[p->tiles++] = t;
-    }
-}
-
-static uint32_t numbers_of_choice(const tg_gemm_choice *c, int64_t *v) {
+static uint32_t numbers_of_choice(const tg_kit_choice *c, int64_t *v) {
   for (uint32_t i = 0; i < c->knobs_n; i++) v[i] = c->knob[i].lo;
   return c->knobs_n;
 }
 
-static uint32_t numbers_of_words(const char *words, int64_t *v, uint32_t most) {
-  uint32_t n = 0;
-  for (const char *at = words; at && *at && n < most;) {
-    if (*at < '0' || *at > '9') {
-      at++;
-      continue;
-    }
-    char *end;
-    long long x = strtoll(at, &end, 10);
-    bool seen = x < 2 || x > 600;
-    for (uint32_t i = 0; i < n && !seen; i++) seen = v[i] == x;
-    if (!seen) v[n++] = x;
-    at = end;
-  }
-  return n;
-}
+static int64_t size_of(passing *p, tg_kit_dim d) { return tg_cuts_size(&p->cuts, d.lo, d.hi); }
 
-/* 1, a tile, one more or one less, within the dimension. */
-static int64_t size_of(passing *p, tg_gemm_dim d) {
-  uint64_t r = next(p) >> 16;
-  int64_t v = r % 8 == 0 || !p->tiles ? 1 + (int64_t)(r >> 8 & 63) * (r % 8 != 0) : p->tile[(r >> 8) % p->tiles] + (int64_t)(r >> 40) % 3 - 1;
-  return v < d.lo ? d.lo : v > d.hi ? d.hi : v;
-}
-
-static bool fixed(tg_gemm_dim d) { return d.lo == d.hi; }
+static bool fixed(tg_kit_dim d) { return d.lo == d.hi; }
 
 static void bind(tg_binding *b, uint32_t *n, const char *name, int64_t lo, int64_t hi) { b[(*n)++] = (tg_binding){name, lo, hi, 1}; }
 
@@ -89,28 +54,28 @@ static tg_status compile(passing *p, const tg_gemm_problem *q, tg_kernel **out) 
 }
 
 /* A kernel of the problem at these sizes. */
-static tg_status pass(passing *p, const tg_gemm_problem *q, tg_kernel *kernel, const int64_t ld[3], const tg_gate_size *sizes, uint32_t n) {
-  tg_gates *g = NULL;
-  tg_gate_kernel k = {.context = p->context, .kernel = kernel, .threads = p->threads};
-  tg_status s = tg_gates_open(p->context, q, 0, &g);
+static tg_status pass(passing *p, const tg_gemm_problem *q, tg_kernel *kernel, const int64_t ld[3], const tg_check_size *sizes, uint32_t n) {
+  tg_checks *g = NULL;
+  tg_check_kernel k = {.context = p->context, .kernel = kernel, .threads = p->threads};
+  tg_status s = tg_checks_open(p->context, q, 0, &g);
   if (s != TG_OK) snprintf(p->failure->text, sizeof p->failure->text, "%.1000s", tg_error_message(p->context));
   else {
-    if (ld) tg_gates_leading(g, ld);
-    s = tg_gates_check(g, tg_gate_run_kernel, &k, sizes, n, next(p), p->failure);
+    if (ld) tg_checks_leading(g, ld);
+    s = tg_checks_run(g, tg_check_run_kernel, &k, sizes, n, next(p), p->failure);
   }
-  tg_gates_close(g);
+  tg_checks_close(g);
   return s;
 }
 
-static double elements(const tg_gate_size *z) { return (double)z->m * (double)z->k + (double)z->k * (double)z->n + (double)z->m * (double)z->n; }
+static double elements(const tg_check_size *z) { return (double)z->m * (double)z->k + (double)z->k * (double)z->n + (double)z->m * (double)z->n; }
 
 /* Up to `room` sizes within the problem's bounds, one of them large at a time, as many as hold so many elements; at least one. */
-static uint32_t choose_sizes(passing *p, const tg_gemm_problem *q, double most, tg_gate_size *sizes, uint32_t room) {
+static uint32_t choose_sizes(passing *p, const tg_gemm_problem *q, double most, tg_check_size *sizes, uint32_t room) {
   double sum = 0;
   uint32_t n = 0;
   for (; n < room && sum < most; n++) {
-    tg_gate_size *z = &sizes[n];
-    *z = (tg_gate_size){size_of(p, q->m), size_of(p, q->n), size_of(p, q->k)};
+    tg_check_size *z = &sizes[n];
+    *z = (tg_check_size){size_of(p, q->m), size_of(p, q->n), size_of(p, q->k)};
     if ((double)z->m * (double)z->n * (double)z->k > 1 << 23 && !fixed(q->m)) z->m = q->m.lo + (int64_t)(next(p) >> 20) % 5;
     if (z->m > q->m.hi) z->m = q->m.hi;
     sum += elements(z);
@@ -118,7 +83,7 @@ static uint32_t choose_sizes(passing *p, const tg_gemm_problem *q, double most, 
   return n;
 }
 
-static tg_status compile_and_pass(passing *p, const tg_gemm_problem *q, const tg_gate_size *sizes, uint32_t n, bool may_be_illegal) {
+static tg_status compile_and_pass(passing *p, const tg_gemm_problem *q, const tg_check_size *sizes, uint32_t n, bool may_be_illegal) {
   tg_kernel *k = NULL;
   tg_status s = compile(p, q, &k);
   if (may_be_illegal && (s == TG_EINVAL || s == TG_ELIMIT)) return TG_OK;
@@ -128,54 +93,54 @@ static tg_status compile_and_pass(passing *p, const tg_gemm_problem *q, const tg
   return s;
 }
 
-tg_status tg_gates_pass(tg_context *c, const tg_gemm_problem *problem, const tg_gemm_choice *choice, const char *words, int threads, uint64_t seed, tg_gate_failure *failure) {
-  passing p = {.context = c, .problem = problem, .choice = choice, .words = words, .threads = threads, .state = seed, .failure = failure};
-  tg_gate_size sizes[SIZES];
-  int64_t v[TG_GEMM_KNOBS + NUMBERS];
+tg_status tg_checks_pass(tg_context *c, const tg_gemm_problem *problem, const tg_kit_choice *choice, const char *words, int threads, uint64_t seed, tg_check_failure *failure) {
+  passing p = {.context = c, .problem = problem, .choice = choice, .words = words, .threads = threads, .cuts.state = seed, .failure = failure};
+  tg_check_size sizes[SIZES];
+  int64_t v[TG_GEMM_KNOBS + TG_CUT_NUMBERS];
   tg_gemm_problem any = *problem;
   bool constant = fixed(any.m) && fixed(any.n) && fixed(any.k);
-  *failure = (tg_gate_failure){.row = -1, .column = -1};
+  *failure = (tg_check_failure){.row = -1, .column = -1};
   uint32_t n = numbers_of_choice(choice, v);
-  find_tiles(&p, v, n + numbers_of_words(words, v + n, NUMBERS));
+  tg_cuts_add(&p.cuts, v, n + tg_numbers_in(words, v + n, TG_CUT_NUMBERS));
   if (constant) {
-    sizes[0] = (tg_gate_size){any.m.lo, any.n.lo, any.k.lo};
+    sizes[0] = (tg_check_size){any.m.lo, any.n.lo, any.k.lo};
     tg_status s = compile_and_pass(&p, problem, sizes, 1, false);
     if (s != TG_OK) return s;
-    any.m = any.n = any.k = (tg_gemm_dim){1, 1 << 20};
+    any.m = any.n = any.k = (tg_kit_dim){1, 1 << 20};
   }
   return compile_and_pass(&p, &any, sizes, choose_sizes(&p, &any, INFINITY, sizes, SIZES), constant && words);
 }
 
 /* ---- of a search ---- */
 
-tg_status tg_gates_pass_built(tg_context *c, const tg_gemm_problem *q, const tg_gate_built *b, uint64_t seed, tg_gate_failure *failure) {
+tg_status tg_checks_pass_built(tg_context *c, const tg_gemm_problem *q, const tg_check_built *b, uint64_t seed, tg_check_failure *failure) {
   const double most = 0x1p25;   /* elements: seconds */
-  passing p = {.context = c, .problem = q, .threads = b->threads, .state = seed, .failure = failure};
+  passing p = {.context = c, .problem = q, .threads = b->threads, .cuts.state = seed, .failure = failure};
   enum { MORE = 24 };
-  tg_gate_size sizes[MORE + 1] = {b->at};
-  int64_t v[NUMBERS];
-  *failure = (tg_gate_failure){.row = -1, .column = -1};
-  find_tiles(&p, v, numbers_of_words(b->words, v, NUMBERS));
+  tg_check_size sizes[MORE + 1] = {b->at};
+  int64_t v[TG_CUT_NUMBERS];
+  *failure = (tg_check_failure){.row = -1, .column = -1};
+  tg_cuts_add(&p.cuts, v, tg_numbers_in(b->words, v, TG_CUT_NUMBERS));
   bool constant = fixed(q->m) && fixed(q->n) && fixed(q->k);
   return pass(&p, q, b->kernel, b->ld, sizes, constant ? 1 : 1 + choose_sizes(&p, q, most, sizes + 1, MORE));
 }
 
-tg_status tg_gates_pass_once(tg_context *c, const tg_gemm_problem *q, const tg_gate_built *b, uint64_t seed, double *seconds, tg_gate_failure *failure) {
-  tg_gates *g = NULL;
-  tg_gate_kernel k = {.context = c, .kernel = b->kernel, .threads = b->threads};
-  tg_status s = tg_gates_open(c, q, 0, &g);
-  *failure = (tg_gate_failure){.row = -1, .column = -1};
+tg_status tg_checks_pass_once(tg_context *c, const tg_gemm_problem *q, const tg_check_built *b, uint64_t seed, double *seconds, tg_check_failure *failure) {
+  tg_checks *g = NULL;
+  tg_check_kernel k = {.context = c, .kernel = b->kernel, .threads = b->threads};
+  tg_status s = tg_checks_open(c, q, 0, &g);
+  *failure = (tg_check_failure){.row = -1, .column = -1};
   if (s != TG_OK) snprintf(failure->text, sizeof failure->text, "%.1000s", tg_error_message(c));
   else {
-    tg_gates_leading(g, b->ld);
-    s = tg_gates_check_once(g, tg_gate_run_kernel, &k, &b->at, seed, seconds, failure);
+    tg_checks_leading(g, b->ld);
+    s = tg_checks_run_once(g, tg_check_run_kernel, &k, &b->at, seed, seconds, failure);
   }
-  tg_gates_close(g);
+  tg_checks_close(g);
   return s;
 }
 
 /* Numbers in this order, arguments with their names, the epilogue behind a new line. */
-size_t tg_gate_about(const tg_gemm_problem *p, const tg_gate_size *at, const int64_t ld[3], char *out, size_t n) {
+size_t tg_check_about(const tg_gemm_problem *p, const tg_check_size *at, const int64_t ld[3], char *out, size_t n) {
   const int64_t v[] = {p->a, p->b, p->c, p->acc, p->a_major, p->b_major, p->c_major, p->alpha, p->beta, p->panel, p->bits, p->group_major, p->scale, p->zero, p->group,
                        p->m.lo, p->m.hi, p->n.lo, p->n.hi, p->k.lo, p->k.hi, at->m, at->n, at->k, ld[0], ld[1], ld[2], p->flush, p->a_step, p->b_step, p->c_step, p->arguments_n};
   size_t k = (size_t)snprintf(out, n, "gemm");
@@ -193,7 +158,7 @@ static bool number(const char **at, int64_t lo, int64_t hi, int64_t *v) {
   return ok;
 }
 
-typedef struct { tg_gemm_problem problem; tg_gate_built built; char name[TG_GEMM_ARGUMENTS][64]; } described;
+typedef struct { tg_gemm_problem problem; tg_check_built built; char name[TG_GEMM_ARGUMENTS][64]; } described;
 
 static bool read_about(const char *at, described *d) {
   tg_gemm_problem *p = &d->problem;
@@ -205,7 +170,7 @@ static bool read_about(const char *at, described *d) {
   *p = (tg_gemm_problem){.a = (tg_type)v[0], .b = (tg_type)v[1], .c = (tg_type)v[2], .acc = (tg_type)v[3], .a_major = (uint8_t)v[4], .b_major = (uint8_t)v[5], .c_major = (uint8_t)v[6], .alpha = v[7],
                          .beta = v[8], .panel = (uint32_t)v[9], .bits = (uint8_t)v[10], .group_major = (uint8_t)v[11], .scale = (tg_type)v[12], .zero = (tg_type)v[13], .group = v[14],
                          .m = {v[15], v[16]}, .n = {v[17], v[18]}, .k = {v[19], v[20]}, .batch = {1, 1}, .flush = v[27], .a_step = v[28], .b_step = v[29], .c_step = v[30]};
-  d->built.at = (tg_gate_size){v[21], v[22], v[23]};
+  d->built.at = (tg_check_size){v[21], v[22], v[23]};
   memcpy(d->built.ld, v + 24, sizeof d->built.ld);
   if (!number(&at, 0, TG_GEMM_ARGUMENTS, &arguments)) return false;
   for (int64_t i = 0; i < arguments; i++) {
@@ -222,11 +187,11 @@ static bool read_about(const char *at, described *d) {
   return true;
 }
 
-tg_status tg_gate_trial(tg_context *c, const char *about, tg_kernel *k, const char *words, int threads, uint64_t seed, double *whole, char *message, size_t message_n) {
+tg_status tg_check_trial(tg_context *c, const char *about, tg_kernel *k, const char *words, int threads, uint64_t seed, double *whole, char *message, size_t message_n) {
   described d = {.built = {.kernel = k, .words = words, .threads = threads}};
-  tg_gate_failure f;
+  tg_check_failure f;
   if (!read_about(about, &d)) return snprintf(message, message_n, "'%.100s' is no product", about), TG_EBACKEND;
-  tg_status s = whole ? tg_gates_pass_once(c, &d.problem, &d.built, seed, whole, &f) : tg_gates_pass_built(c, &d.problem, &d.built, seed, &f);
+  tg_status s = whole ? tg_checks_pass_once(c, &d.problem, &d.built, seed, whole, &f) : tg_checks_pass_built(c, &d.problem, &d.built, seed, &f);
   if (s != TG_OK) snprintf(message, message_n, "%s", f.text);
   return s;
 }

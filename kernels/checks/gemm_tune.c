@@ -3,19 +3,10 @@
 #include <math.h>
 #include <stdio.h>
 #include "trial/trial.h"
-#include "gates/gates.h"
+#include "checks/gemm.h"
 #include "gemm/plan.h"
 
 static int64_t side(uint8_t major, int64_t step, int64_t rows, int64_t columns) { return (major == TG_GEMM_COLUMN ? rows : columns) * (step > 1 ? step : 1); }
-
-/* The part of the plan that serves these sizes. */
-static const tg_gemm_part *part_for(const tg_gemm *g, int64_t m, int64_t n, int64_t k) {
-  for (uint32_t i = 0; i < g->parts_n; i++) {
-    const tg_gemm_part *t = &g->part[i];
-    if (t->m.lo <= m && m <= t->m.hi && t->n.lo <= n && n <= t->n.hi && t->k.lo <= k && k <= t->k.hi) return t;
-  }
-  return NULL;
-}
 
 tg_status tg_gemm_space_of(tg_context *c, const tg_gemm_desc *d, int64_t m, int64_t n, int64_t k, tg_gemm_space *out) {
   char message[192];
@@ -24,14 +15,14 @@ tg_status tg_gemm_space_of(tg_context *c, const tg_gemm_desc *d, int64_t m, int6
   const tg_gemm *g = &out->plan;
   tg_gemm_problem q = g->problem;
   m = q.m.lo == q.m.hi && !m ? q.m.lo : m, n = q.n.lo == q.n.hi && !n ? q.n.lo : n, k = q.k.lo == q.k.hi && !k ? q.k.lo : k;
-  const tg_gemm_part *part = part_for(g, m, n, k);
+  const tg_kit_part *part = tg_kit_part_for(g->part, g->parts_n, (int64_t[]){m, n, k}, 3);
   if (!part || m < 1 || n < 1 || k < 1) {
     snprintf(message, sizeof message, "tg_gemm_tune: no plan of this descriptor serves %lld x %lld x %lld", (long long)m, (long long)n, (long long)k);
     return tg_context_fail(c, TG_EINVAL, message);
   }
   if (q.panel || q.a_major == TG_GEMM_STRIDES || q.b_major == TG_GEMM_STRIDES || q.c_major == TG_GEMM_STRIDES)
     return tg_context_fail(c, TG_EINVAL, "tg_gemm_tune: products with B packed ahead, or with strides that each call gives, are not tuned");
-  q.m = part->m, q.n = part->n, q.k = part->k;
+  q.m = part->size[0], q.n = part->size[1], q.k = part->size[2];
   out->strips = part->strips.n > 1 ? part->strips.n : 0;
   int64_t ldb = side(q.b_major, q.b_step, k, n), groups = q.group ? (k + q.group - 1) / q.group : 1;
   const int64_t value[] = {m, n, k, side(q.a_major, q.a_step, m, k), q.bits == 4 ? (ldb + 1) / 2 : ldb, side(q.c_major, q.c_step, m, n)};   /* of four bits: bytes */
@@ -47,17 +38,11 @@ tg_status tg_gemm_space_of(tg_context *c, const tg_gemm_desc *d, int64_t m, int6
   for (uint32_t i = 0; i < out->bindings_n; i++)
     if (out->binding[i].lo != out->binding[i].hi)   /* behind the leading dimensions come those of arguments per element, then that of the groups */
       out->params[out->params_n++] = i < TG_COUNT(value) ? value[i] : q.bits && i + 1 == out->bindings_n && q.group_major == TG_GEMM_COLUMN ? groups : n;
-  out->defs_n = tg_gemm_sketches_for(&out->problem, &part->choice, out->def, out->defs);
+  out->defs_n = tg_gemm_sketches_for(g, &out->problem, &part->choice, out->def, out->defs);
   return TG_OK;
 }
 
 /* ---- on a part of the rows ---- */
-
-static int64_t knob_of(const tg_gemm_choice *c, const char *name, int64_t otherwise) {
-  for (uint32_t i = 0; i < c->knobs_n; i++)
-    if (!strcmp(c->knob[i].name, name)) return c->knob[i].lo;
-  return otherwise;
-}
 
 /* How many rows of C candidates are timed on: all of K and N, so that all is copied and read as in the whole product, and as many rows as take the share of the budget that lets some dozens have their turn.
  * At least three blocks a thread, those that threads share out, or tiles; and so many that B, which is copied once for them, is used often enough: a copy reads and writes 2 bytes for each byte of an element,
@@ -65,10 +50,10 @@ static int64_t knob_of(const tg_gemm_choice *c, const char *name, int64_t otherw
 static int64_t rows_of_part(const tg_gemm_space *w, uint32_t threads, double budget) {
   enum { RUNS = 960, BLOCKS = 3, REUSE = 50, LIKE = 48 };   /* LIKE: rows are left over by tiles as in the whole */
   const tg_gemm_problem *q = &w->problem;
-  int64_t m = w->size[0], tile = knob_of(w->choice, "MR", 8), block = threads > 1 ? tile * knob_of(w->choice, "MB", 1) : tile;
+  int64_t m = w->size[0], tile = tg_kit_knob_of(w->choice, "MR", 8), block = threads > 1 ? tile * tg_kit_knob_of(w->choice, "MB", 1) : tile;
   if (q->m.lo != q->m.hi || q->epilogue) return m;   /* what is known at launch only is one kernel for all; epilogues have no check of all of C */
   int bytes = tg_type_bytes(q->b) < tg_type_bytes(q->a) ? tg_type_bytes(q->b) : tg_type_bytes(q->a);
-  double rate = tg_trial_rate(&w->plan.context->target, bytes) * threads, row = 2.0 * (double)w->size[1] * (double)w->size[2] / rate;
+  double rate = tg_trial_rate(&w->plan.plan.context->target, bytes) * threads, row = 2.0 * (double)w->size[1] * (double)w->size[2] / rate;
   if (row * (double)m <= budget / RUNS) return m;
   double rows = fmax(budget / RUNS / row, fmax(REUSE * tg_type_bytes(q->b), (double)(BLOCKS * block * threads)));
   if (rows > (double)m / 2) return m;
@@ -86,11 +71,11 @@ tg_status tg_gemm_tune_sized(tg_context *c, const tg_gemm_desc *desc, size_t des
   tg_status s = tg_gemm_space_of(c, &d, m, n, k, &w);
   if (s != TG_OK) return s;
   tg_tune_options o = options ? *options : (tg_tune_options){0};
-  if (!o.threads || o.threads > w.plan.most) o.threads = w.plan.most;   /* as the plan runs it */
+  if (!o.threads || o.threads > w.plan.plan.most) o.threads = w.plan.plan.most;   /* as the plan runs it */
   if (w.strips) o.threads = 1;
   o.bindings = w.binding, o.bindings_n = w.bindings_n, o.user = &w.problem, o.params = w.params, o.params_n = w.params_n;
   if (!o.start) o.start = w.choice->knob, o.start_n = w.choice->knobs_n;
-  const tg_gate_size at = {w.size[0], w.size[1], w.size[2]};
+  const tg_check_size at = {w.size[0], w.size[1], w.size[2]};
   const int64_t ld[3] = {w.plan.ld[0].lo, w.plan.ld[1].lo, w.plan.ld[2].lo};
   char about[4096], part_about[4096];
   uint32_t threads = o.threads && o.threads < c->target.threads ? o.threads : c->target.threads;
@@ -98,21 +83,21 @@ tg_status tg_gemm_tune_sized(tg_context *c, const tg_gemm_desc *desc, size_t des
   tg_gemm_problem some = w.problem;
   tg_binding part[GEMM_VALUES];
   memcpy(part, w.binding, sizeof part);
-  some.m = (tg_gemm_dim){rows, rows};
+  some.m = (tg_kit_dim){rows, rows};
   for (uint32_t i = 0; i < w.bindings_n; i++)
     if (!strcmp(part[i].name, "M")) part[i].lo = part[i].hi = rows;
-  const tg_gate_size at_part = {rows, w.size[1], w.size[2]};
-  if (tg_gate_about(&w.problem, &at, ld, about, sizeof about) >= sizeof about || tg_gate_about(&some, &at_part, ld, part_about, sizeof part_about) >= sizeof part_about)
+  const tg_check_size at_part = {rows, w.size[1], w.size[2]};
+  if (tg_check_about(&w.problem, &at, ld, about, sizeof about) >= sizeof about || tg_check_about(&some, &at_part, ld, part_about, sizeof part_about) >= sizeof part_about)
     return tg_context_fail(c, TG_ELIMIT, "tg_gemm_tune: the epilogue is too long");
-  const tg_tune_kind kind = {.gates = tg_gate_trial, .about = about, .part = rows < w.size[0] ? part : NULL, .part_user = &some, .part_about = part_about, .share = (double)rows / (double)w.size[0]};
-  s = tg_tune_gated(c, w.defs, w.defs_n, &o, &kind, out);
+  const tg_tune_kind kind = {.checks = tg_check_trial, .about = about, .part = rows < w.size[0] ? part : NULL, .part_user = &some, .part_about = part_about, .share = (double)rows / (double)w.size[0]};
+  s = tg_tune_checked(c, w.defs, w.defs_n, &o, &kind, out);
   if (*out) (*out)->strips = w.strips;
   return s;
 }
 
-/* A worker knows the gates of every kind of kernels that has some. */
+/* A worker knows the checks of every kind of kernels that has some. */
 void tg_tune_worker(int in, int out) {
-  tg_bench *b = tg_trial_bench_new(tg_gate_trial);
+  tg_bench *b = tg_trial_bench_new(tg_check_trial);
   if (b) tg_serve(b, in, out);
   tg_trial_bench_free(b);
 }

@@ -1,20 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * The gates' data and what must come out of them, by plain C in doubles. */
+ * The checks' data and what must come out of them, by plain C in doubles. */
 #include <math.h>
 #include "base/mutant.h"
-#include "gates/gate.h"
-
-int tg_gate_bits(tg_type t) {
-  switch (t) {
-  case TG_BF16: return 8;
-  case TG_F16: return 11;
-  case TG_F32: return 24;
-  case TG_F64: return 53;
-  case TG_I8: return 7;
-  case TG_U8: return 8;
-  default: return tg_type_bits(t) - tg_is_signed(t);
-  }
-}
+#include "checks/product.h"
 
 /* The exponents of the smallest subnormal and of the largest number. */
 static int least_exponent(tg_type t) { return t == TG_F16 ? -24 : t == TG_BF16 ? -133 : t == TG_F32 ? -149 : -1074; }
@@ -23,48 +11,33 @@ static int largest_exponent(tg_type t) { return t == TG_F16 ? 15 : t == TG_F64 ?
 /* The least that may be there: where subnormal numbers may count as zero, none is among the data, their products and sums. */
 static int least_there(const tg_gemm_problem *p, tg_type t) { return p->flush ? -126 : least_exponent(t); }
 
-uint64_t tg_gate_random(gate_product *p) {
-  uint64_t z = p->state += 0x9E3779B97F4A7C15u;
-  z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-  return z ^ z >> 31;
-}
-
-static int64_t below(gate_product *p, int64_t n) { return (int64_t)(tg_gate_random(p) % (uint64_t)n); }
-static bool negative(tg_type t) { return tg_is_float(t) || tg_is_signed(t); }
-
-double tg_gate_whole(gate_product *p, tg_type t, int64_t most) {
-  uint64_t r = tg_gate_random(p);
-  double v = (double)(1 + (int64_t)((r >> 32) * (uint64_t)most >> 32));
-  return negative(t) && r & 1 ? -v : v;
-}
-
+static int64_t below(check_product *p, int64_t n) { return (int64_t)(tg_draw(&p->state) % (uint64_t)n); }
 static double least_of(double a, double b) { return a < b ? a : b; }
 
-static void fill_c(gate_product *p) {
-  const tg_gate_case *w = &p->which;
+static void fill_c(check_product *p) {
+  const tg_check_case *w = &p->which;
   if (!p->problem->beta) return;
   p->c = tg_new(p->env, double, w->m * w->n);
-  for (int64_t i = 0; i < w->m * w->n; i++) p->c[i] = tg_gate_whole(p, p->problem->c, 3);
+  for (int64_t i = 0; i < w->m * w->n; i++) p->c[i] = tg_draw_whole(&p->state, p->problem->c, 3);
 }
 
 enum { ARGUMENT = 127, FRACTION = 32, WHOLE = 7 };   /* arguments: of floats up to 127/32 in 32nds, others up to 7 */
 
-static void fill_arguments(gate_product *p) {
+static void fill_arguments(check_product *p) {
   for (uint32_t q = 0; q < p->problem->arguments_n; q++) {
     uint8_t per = p->problem->argument[q].per;
     tg_type t = p->problem->argument[q].type;
     int64_t n = (per & 1 ? p->which.m : 1) * (per & 2 ? p->which.n : 1);
     p->argument[q] = tg_new(p->env, double, n);
     p->argument_n[q] = n;
-    for (int64_t i = 0; i < n; i++) p->argument[q][i] = tg_is_float(t) ? tg_gate_whole(p, t, ARGUMENT) / FRACTION : tg_gate_whole(p, t, WHOLE);
+    for (int64_t i = 0; i < n; i++) p->argument[q][i] = tg_is_float(t) ? tg_draw_whole(&p->state, t, ARGUMENT) / FRACTION : tg_draw_whole(&p->state, t, WHOLE);
   }
 }
 
 /* ---- exact sums ---- */
 
 /* Where so many terms cannot all be there: a row of A keeps `keep` of them, at random places. */
-static void thin(gate_product *p, double *row, int64_t k, int64_t keep) {
+static void thin(check_product *p, double *row, int64_t k, int64_t keep) {
   for (int64_t left = k, want = keep, q = 0; q < k; q++, left--) {
     if (below(p, left) < want) want--;
     else row[q] = 0;
@@ -72,7 +45,7 @@ static void thin(gate_product *p, double *row, int64_t k, int64_t keep) {
 }
 
 /* An epilogue f(x + c * acc) may begin with x and multiply each part by c (docs/gemm.md): partial sums have the bits of both then, in front of the point and behind it. */
-static double beside_arguments(const gate_product *p, double room) {
+static double beside_arguments(const check_product *p, double room) {
   const tg_gemm_problem *q = p->problem;
   double unit = 1, most = 0;
   for (uint32_t x = 0; x < q->arguments_n; x++) {
@@ -80,34 +53,34 @@ static double beside_arguments(const gate_product *p, double room) {
     if (fraction) unit = ARGUMENT + 1;   /* c times a whole number is so many 32nds */
     most += tg_is_float(q->argument[x].type) ? ARGUMENT / FRACTION + 1 : WHOLE;
   }
-  return TG_MUTANT("gates: exact sums leave room for arguments", room / unit - most, room);
+  return TG_MUTANT("checks: exact sums leave room for arguments", room / unit - most, room);
 }
 
 /* |alpha| sum |a b| + |beta c| stays below 2^bits of the sum's type, and of C's where C has fewer. */
-static void fill_exact(gate_product *p, bool into_c) {
+static void fill_exact(check_product *p, bool into_c) {
   const tg_gemm_problem *q = p->problem;
-  const tg_gate_case *w = &p->which;
-  int bits = tg_gate_bits(q->acc);
-  if (into_c && tg_gate_bits(q->c) < bits) bits = tg_gate_bits(q->c);
+  const tg_check_case *w = &p->which;
+  int bits = tg_significand(q->acc);
+  if (into_c && tg_significand(q->c) < bits) bits = tg_significand(q->c);
   double room = (beside_arguments(p, ldexp(1, bits > 50 ? 50 : bits)) - (p->c ? 3 * fabs(p->beta) : 0)) / fmax(fabs(p->alpha), 1);
   double each = floor(room / (double)w->k);
-  double larger = floor(sqrt(each < 1 ? 1 : each)), most_a = least_of(larger, ldexp(1, tg_gate_bits(q->a)) - 1), most_b = least_of(larger, ldexp(1, tg_gate_bits(q->b)) - 1);
+  double larger = floor(sqrt(each < 1 ? 1 : each)), most_a = least_of(larger, ldexp(1, tg_significand(q->a)) - 1), most_b = least_of(larger, ldexp(1, tg_significand(q->b)) - 1);
   if (q->bits) {
-    double largest = tg_gate_fill_quantised(p, room);
-    each = largest, most_a = least_of(largest < 1 ? 1 : largest, ldexp(1, tg_gate_bits(q->a)) - 1), room = largest * (double)w->k;
+    double largest = tg_check_fill_quantised(p, room);
+    each = largest, most_a = least_of(largest < 1 ? 1 : largest, ldexp(1, tg_significand(q->a)) - 1), room = largest * (double)w->k;
   }
-  for (int64_t i = 0; i < w->m * w->k; i++) p->a[i] = tg_gate_whole(p, q->a, (int64_t)most_a);
-  for (int64_t i = 0; !q->bits && i < w->k * w->n; i++) p->b[i] = tg_gate_whole(p, q->b, (int64_t)most_b);
+  for (int64_t i = 0; i < w->m * w->k; i++) p->a[i] = tg_draw_whole(&p->state, q->a, (int64_t)most_a);
+  for (int64_t i = 0; !q->bits && i < w->k * w->n; i++) p->b[i] = tg_draw_whole(&p->state, q->b, (int64_t)most_b);
   if (each < 1)
     for (int64_t i = 0; i < w->m; i++) thin(p, p->a + i * w->k, w->k, room < 1 ? 1 : (int64_t)room);
 }
 
 /* In a quarter of the seeds one element of A is infinite or NaN, and one of B infinite: a row and a column of C are, whatever the order; no other element. */
-static void fill_endless(gate_product *p) {
-  const tg_gate_case *w = &p->which;
+static void fill_endless(check_product *p) {
+  const tg_check_case *w = &p->which;
   const tg_gemm_problem *q = p->problem;
   if (w->seed % 4 != 3 || q->bits || !tg_is_float(q->a) || !tg_is_float(q->b)) return;
-  uint64_t r = tg_gate_random(p);
+  uint64_t r = tg_draw(&p->state);
   p->endless = true;
   p->a[below(p, w->m) * w->k + below(p, w->k)] = r & 4 ? NAN : r & 1 ? INFINITY : -INFINITY;
   p->b[below(p, w->k) * w->n + below(p, w->n)] = r & 2 ? INFINITY : -INFINITY;
@@ -119,10 +92,10 @@ static int clamp(int v, int lo, int hi) { return v < lo ? lo : v > hi ? hi : v; 
 
 /* In a column: (2^bits - 1 or - 2) and a part of the last bit's half, so that the sum lies at, below or above the middle of two numbers of C; in the rows
  * that are scaled for it, of the largest and infinity. */
-static void fill_ties(gate_product *p, int64_t column, const int *scale, int row_scale) {
-  const tg_gate_case *w = &p->which;
+static void fill_ties(check_product *p, int64_t column, const int *scale, int row_scale) {
+  const tg_check_case *w = &p->which;
   tg_type t = p->problem->b, c = p->problem->c;
-  int bits = tg_gate_bits(c), unit = largest_exponent(c) - bits + 1 - row_scale;
+  int bits = tg_significand(c), unit = largest_exponent(c) - bits + 1 - row_scale;
   int lo = least_exponent(t) + bits, least = 0, hi = largest_exponent(t) - bits;
   for (int64_t i = 0; i < w->m; i++)
     if (scale[i] < least) least = scale[i];
@@ -137,31 +110,31 @@ static void fill_ties(gate_product *p, int64_t column, const int *scale, int row
 }
 
 /* Whole numbers, rows and columns scaled by powers of two: every sum is a whole number times one, exact in the sum's type, and has more bits than C. */
-static void fill_rounded(gate_product *p) {
+static void fill_rounded(check_product *p) {
   const tg_gemm_problem *q = p->problem;
-  const tg_gate_case *w = &p->which;
-  double room = ldexp(1, tg_gate_bits(q->acc) - 2) / (double)w->k;
-  int64_t most = (int64_t)fmax(1, least_of(floor(sqrt(room)), least_of(127, ldexp(1, (tg_gate_bits(q->a) < tg_gate_bits(q->b) ? tg_gate_bits(q->a) : tg_gate_bits(q->b))) - 1)));
+  const tg_check_case *w = &p->which;
+  double room = ldexp(1, tg_significand(q->acc) - 2) / (double)w->k;
+  int64_t most = (int64_t)fmax(1, least_of(floor(sqrt(room)), least_of(127, ldexp(1, (tg_significand(q->a) < tg_significand(q->b) ? tg_significand(q->a) : tg_significand(q->b))) - 1)));
   bool fa = tg_is_float(q->a), fb = tg_is_float(q->b);
   int bits = (int)ceil(log2((double)(most * most) * (double)w->k)), usual = (int)(log2((double)(most * most) * sqrt((double)w->k)) - 1);
   int base = fb ? -6 : 0, top = largest_exponent(q->a) - 8, overflow = base, *scales = tg_new(p->env, int, w->m);
   for (int64_t k = 0; k < w->k; k++)
-    for (int64_t j = 0; j < w->n; j++) p->b[k * w->n + j] = ldexp(tg_gate_whole(p, q->b, most), fb ? base - (int)(j % 3) : 0);
+    for (int64_t j = 0; j < w->n; j++) p->b[k * w->n + j] = ldexp(tg_draw_whole(&p->state, q->b, most), fb ? base - (int)(j % 3) : 0);
   for (int64_t i = 0; i < w->m; i++) {
-    int kind = (int)below(p, 3), c = largest_exponent(q->c), least = least_exponent(q->c) + tg_gate_bits(q->c) - 1;
+    int kind = (int)below(p, 3), c = largest_exponent(q->c), least = least_exponent(q->c) + tg_significand(q->c) - 1;
     int scale = kind == 0 ? least - usual : kind == 1 ? -usual / 2 : c == largest_exponent(q->acc) ? c - bits : c - usual + (int)below(p, 3);
     int products = least_there(q, q->acc) + 8 - base, lowest = least_there(q, q->a) > products ? least_there(q, q->a) : products;
     scale = fa ? clamp(scale - base, lowest, top) : 0;
     if (kind == 2) overflow = scale;
     scales[i] = scale;
-    for (int64_t k = 0; k < w->k; k++) p->a[i * w->k + k] = ldexp(tg_gate_whole(p, q->a, most), scale);
+    for (int64_t k = 0; k < w->k; k++) p->a[i * w->k + k] = ldexp(tg_draw_whole(&p->state, q->a, most), scale);
     for (int64_t j = 0; p->c && j < w->n; j++) {
       int e = scale + (fb ? base - (int)(j % 3) : 0);
-      p->c[i * w->n + j] = e >= least_exponent(q->c) ? tg_round_to(q->c, ldexp(tg_gate_whole(p, q->c, 3), e)) : 0;
+      p->c[i * w->n + j] = e >= least_exponent(q->c) ? tg_round_to(q->c, ldexp(tg_draw_whole(&p->state, q->c, 3), e)) : 0;
       if (isinf(p->c[i * w->n + j])) p->c[i * w->n + j] = 0;
     }
   }
-  if (!fa || !fb || w->k < 2 || tg_gate_bits(q->b) < tg_gate_bits(q->c)) return;
+  if (!fa || !fb || w->k < 2 || tg_significand(q->b) < tg_significand(q->c)) return;
   for (int64_t j = 0; j < w->n; j++) {
     if (j % 4 != 3 && j != w->n - 1) continue;
     fill_ties(p, j, scales, overflow);
@@ -172,8 +145,8 @@ static void fill_rounded(gate_product *p) {
 /* ---- 8-bit integers ---- */
 
 /* Along k, spans of up to 64 terms: of random numbers, or of one extreme in each row of A and column of B. */
-static void fill_extremes(gate_product *p) {
-  const tg_gate_case *w = &p->which;
+static void fill_extremes(check_product *p) {
+  const tg_check_case *w = &p->which;
   const tg_type t[2] = {p->problem->a, p->problem->b};
   double *x[2] = {p->a, p->b};
   int64_t rows[2] = {w->m, w->n}, along[2] = {1, w->n}, across[2] = {w->k, 1};
@@ -193,19 +166,17 @@ static void fill_extremes(gate_product *p) {
 
 /* ---- random ---- */
 
-double tg_gate_unit(gate_product *p, tg_type t) { return tg_round_to(t, (double)(int64_t)(tg_gate_random(p) >> 11) * 0x1p-52 - 1); }
-
-static void fill_random(gate_product *p) {
+static void fill_random(check_product *p) {
   const tg_gemm_problem *q = p->problem;
-  const tg_gate_case *w = &p->which;
-  for (int64_t i = 0; i < w->m * w->k; i++) p->a[i] = tg_is_float(q->a) ? tg_gate_unit(p, q->a) : tg_gate_whole(p, q->a, 127);
-  if (q->bits) tg_gate_fill_quantised(p, 0);
-  for (int64_t i = 0; !q->bits && i < w->k * w->n; i++) p->b[i] = tg_is_float(q->b) ? tg_gate_unit(p, q->b) : tg_gate_whole(p, q->b, 127);
-  for (int64_t i = 0; p->c && i < w->m * w->n; i++) p->c[i] = tg_is_float(q->c) ? tg_gate_unit(p, q->c) : tg_gate_whole(p, q->c, 127);
+  const tg_check_case *w = &p->which;
+  for (int64_t i = 0; i < w->m * w->k; i++) p->a[i] = tg_is_float(q->a) ? tg_draw_unit(&p->state, q->a) : tg_draw_whole(&p->state, q->a, 127);
+  if (q->bits) tg_check_fill_quantised(p, 0);
+  for (int64_t i = 0; !q->bits && i < w->k * w->n; i++) p->b[i] = tg_is_float(q->b) ? tg_draw_unit(&p->state, q->b) : tg_draw_whole(&p->state, q->b, 127);
+  for (int64_t i = 0; p->c && i < w->m * w->n; i++) p->c[i] = tg_is_float(q->c) ? tg_draw_unit(&p->state, q->c) : tg_draw_whole(&p->state, q->c, 127);
 }
 
-void tg_gate_fill(gate_product *p) {
-  const tg_gate_case *w = &p->which;
+void tg_check_fill(check_product *p) {
+  const tg_check_case *w = &p->which;
   p->state = w->seed * 0xD1342543DE82EF95u + 0x2545F4914F6CDD1Du;
   p->alpha = p->problem->alpha ? w->alpha : 1;
   p->beta = p->problem->beta ? w->beta : 0;
@@ -213,22 +184,22 @@ void tg_gate_fill(gate_product *p) {
   p->b = tg_new(p->env, double, w->k * w->n);
   fill_c(p);
   fill_arguments(p);
-  switch (w->gate) {
-  case TG_GATE_ROUNDED:
+  switch (w->kind) {
+  case TG_CHECK_ROUNDED:
     if (p->problem->bits) fill_exact(p, false);   /* sums of more bits than C has */
     else fill_rounded(p);
     return;
-  case TG_GATE_EXTREMES: fill_extremes(p); return;
-  case TG_GATE_RANDOM: fill_random(p); return;
+  case TG_CHECK_EXTREMES: fill_extremes(p); return;
+  case TG_CHECK_RANDOM: fill_random(p); return;
   default:
-    fill_exact(p, w->gate == TG_GATE_EXACT || w->gate == TG_GATE_FREIVALDS);
-    if (w->gate != TG_GATE_FREIVALDS) fill_endless(p);
+    fill_exact(p, w->kind == TG_CHECK_EXACT || w->kind == TG_CHECK_FREIVALDS);
+    if (w->kind != TG_CHECK_FREIVALDS) fill_endless(p);
   }
 }
 
 /* ---- what must come out ---- */
 
-static const double *columns_of(const gate_product *p, const double *of, const gate_block *b) {
+static const double *columns_of(const check_product *p, const double *of, const check_block *b) {
   if (!b->columns) return of;
   double *x = tg_new(p->env, double, p->which.k * b->columns_n);
   for (int64_t k = 0; k < p->which.k; k++)
@@ -238,7 +209,7 @@ static const double *columns_of(const gate_product *p, const double *of, const g
 
 static double wrapped(tg_type acc, double sum) { return tg_is_float(acc) ? sum : (double)(int64_t)tg_wrap(acc, (tg_i128)sum); }
 
-void tg_gate_sum(const gate_product *p, const gate_block *block, bool wide, double *sum, double *magnitude) {
+void tg_check_sum(const check_product *p, const check_block *block, bool wide, double *sum, double *magnitude) {
   int64_t n = block->columns_n, K = p->which.k;
   tg_mark mark = tg_mark_get(p->env);
   const double *b = columns_of(p, p->b, block), *b_size = magnitude && p->b_size ? columns_of(p, p->b_size, block) : b;
@@ -265,7 +236,7 @@ void tg_gate_sum(const gate_product *p, const gate_block *block, bool wide, doub
   tg_mark_release(p->env, mark);
 }
 
-double tg_gate_rounded(const tg_gemm_problem *p, double sum) {
+double tg_check_rounded(const tg_gemm_problem *p, double sum) {
   tg_value from = {0}, to;
   if (tg_is_float(p->acc)) from.f = sum;
   else from.i = (tg_i128)sum;
@@ -307,12 +278,12 @@ static void times(const double *m, int64_t rows, int64_t columns, const uint64_t
   for (int64_t j = 0; left && j < columns; j++) out[j] = least(out[j]);
 }
 
-static int64_t one_side(gate_product *p, const double *got, bool left) {
-  const tg_gate_case *w = &p->which;
+static int64_t one_side(check_product *p, const double *got, bool left) {
+  const tg_check_case *w = &p->which;
   int64_t n = left ? w->m : w->n, out = left ? w->n : w->m;
   uint64_t *x = tg_new(p->env, uint64_t, n), *inner = tg_new(p->env, uint64_t, w->k), *want = tg_new(p->env, uint64_t, out), *seen = tg_new(p->env, uint64_t, out),
            *old = tg_new(p->env, uint64_t, out), alpha = residue(p->alpha), beta = residue(p->beta);
-  for (int64_t i = 0; i < n; i++) x[i] = TG_MUTANT("freivalds: a vector of zeros", least(tg_gate_random(p) >> 3), 0);
+  for (int64_t i = 0; i < n; i++) x[i] = TG_MUTANT("freivalds: a vector of zeros", least(tg_draw(&p->state) >> 3), 0);
   if (left) times(p->a, w->m, w->k, x, true, inner), times(p->b, w->k, w->n, inner, true, want);
   else times(p->b, w->k, w->n, x, false, inner), times(p->a, w->m, w->k, inner, false, want);
   times(got, w->m, w->n, x, left, seen);
@@ -322,7 +293,7 @@ static int64_t one_side(gate_product *p, const double *got, bool left) {
   return -1;
 }
 
-bool tg_gate_freivalds(gate_product *p, const double *got, int64_t *row, int64_t *column) {
+bool tg_check_freivalds(check_product *p, const double *got, int64_t *row, int64_t *column) {
   for (int64_t i = 0; i < p->which.m * p->which.n; i++)
     if (!(fabs(got[i]) < below_prime) || TG_MUTANT("freivalds: fractions are cut off", got[i] != trunc(got[i]), false)) return *row = i / p->which.n, *column = i % p->which.n, false;
   *row = one_side(p, got, false);

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ * Products with work enough to pack both operands for it. */
+#include "gemm/sketch.h"
+
+/* Both operands in panels: one of rows stays in the first cache while those of the columns pass, from the second. */
+TG_KERNEL(gemm_packed, M, N, K, lda, ldb, ldc) {
+  const tg_gemm_problem *p = tg_user;
+  tg_kit_tile_knobs(tg_b_, p->acc, tg_gemm_mr);
+  tg_kit_knob(tg_b_, "KC", 256, tg_gemm_packed_kc);
+  tg_kit_knob(tg_b_, "NB", 16, tg_gemm_nb);
+  tg_kit_knob(tg_b_, "MB", 16, tg_gemm_mb);
+  if (tg_gemm_waits(p)) tg_kit_knob(tg_b_, "GB", 1, tg_gemm_nb);   /* blocks of rows whose sums wait at a time */
+  tg_knob(TEAM, 0, 1, 2);
+  tg_knob(NEXT, 0, 1);
+  tg_knob(GROUPED, 0, 1);
+  tg_gemm_panels(tg_b_, p, true);
+}
+
+const tg_gemm_sketch tg_gemm_packed = {
+  .kernel = &gemm_packed,
+  .takes = tg_gemm_takes_numbers,
+  .first = tg_gemm_first_packed,
+  .knobs = tg_gemm_knobs_panels,
+  .cycles = tg_gemm_cycles_packed,
+};

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ * Products with work enough to pack the columns' operand for it. */
+#include "gemm/sketch.h"
+
+/* The panels of columns stay in the second cache while the rows pass, which are read where they lie: k is what is contiguous in them. */
+TG_KERNEL(gemm_panel, M, N, K, lda, ldb, ldc) {
+  const tg_gemm_problem *p = tg_user;
+  tg_kit_tile_knobs(tg_b_, p->acc, tg_gemm_mr);
+  tg_kit_knob(tg_b_, "KC", 1024, tg_gemm_panel_kc);
+  tg_kit_knob(tg_b_, "NB", 2, tg_gemm_nb);         /* panels of columns in a block */
+  tg_kit_knob(tg_b_, "MB", 1024, tg_gemm_mb);      /* tiles of rows in a block */
+  if (tg_gemm_waits(p)) tg_kit_knob(tg_b_, "GB", 1, tg_gemm_nb);   /* blocks of rows whose sums wait at a time */
+  tg_knob(TEAM, 0, 1, 2);
+  tg_knob(NEXT, 0, 1);
+  tg_knob(GROUPED, 0, 1);
+  tg_gemm_panels(tg_b_, p, false);
+}
+
+const tg_gemm_sketch tg_gemm_panel = {
+  .kernel = &gemm_panel,
+  .takes = tg_gemm_takes_numbers,
+  .first = tg_gemm_first_panel,
+  .knobs = tg_gemm_knobs_panels,
+  .cycles = tg_gemm_cycles_panel,
+};

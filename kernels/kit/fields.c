@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT
+ * Fields of descriptors and of calls. */
+#include <stdio.h>
+#include "api/api.h"
+#include "kit/fields.h"
+#include "kit/words.h"
+
+tg_status tg_kit_fail(tg_context *c, tg_status s, const char *format, ...) {
+  char message[512];
+  va_list ap;
+  va_start(ap, format);
+  vsnprintf(message, sizeof message, format, ap);
+  va_end(ap);
+  return tg_context_fail(c, s, message);
+}
+
+void tg_kit_read_struct(void *to, size_t to_bytes, const void *from, size_t from_bytes) {
+  size_t n = from_bytes < to_bytes ? from_bytes : to_bytes;
+  memcpy(to, from, n);
+  memset((char *)to + n, 0, to_bytes - n);
+}
+
+bool tg_kit_read_dim(tg_dim d, int64_t most, tg_kit_dim *out) {
+  *out = (tg_kit_dim){d.lo, d.hi ? d.hi : d.lo};
+  return d.lo >= 0 && out->hi >= d.lo && out->hi <= most;
+}
+
+bool tg_kit_read_size(tg_kit_dim d, int64_t given, int64_t *out) {
+  bool fixed = d.lo == d.hi;
+  *out = fixed ? d.lo : given;
+  return fixed ? !given || given == d.lo : tg_kit_has(d, given);
+}
+
+bool tg_kit_is_integer(tg_type t) { return t >= TG_I8 && t <= TG_U64; }
+bool tg_kit_is_float(tg_type t) { return t == TG_F16 || t == TG_BF16 || t == TG_F32 || t == TG_F64; }
+bool tg_kit_is_element(tg_type t) { return t == TG_I8 || t == TG_U8 || t == TG_I32 || tg_kit_is_float(t); }
+
+/* A name, and none that the epilogue has already. */
+static bool is_name(const char *name, const char *formals, const tg_kit_argument *before, uint32_t n) {
+  size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+  bool taken = tg_kit_reads(formals, name);
+  for (uint32_t i = 0; i < n; i++) taken |= !strcmp(name, before[i].name);
+  return length && length < 40 && !name[length] && !(*name >= '0' && *name <= '9') && !taken;
+}
+
+tg_status tg_kit_read_arguments(tg_context *c, const char *desc, const char *formals, const char *spoken,
+                                const char *epilogue, tg_type acc, const tg_kit_given given[TG_KIT_ARGUMENTS],
+                                tg_kit_argument out[TG_KIT_ARGUMENTS], uint32_t *out_n) {
+  *out_n = 0;
+  for (uint32_t a = 0; a < TG_KIT_ARGUMENTS; a++) {
+    const tg_kit_given *x = &given[a];
+    if (!x->name) continue;
+    if (!epilogue) return tg_kit_fail(c, TG_EINVAL, "%s.arg[%u]: '%s' without an epilogue", desc, a, x->name);
+    if (a != *out_n)
+      return tg_kit_fail(c, TG_EINVAL, "%s.arg[%u]: '%s' stands behind an argument without a name", desc, a, x->name);
+    if (!is_name(x->name, formals, out, a))
+      return tg_kit_fail(c, TG_EINVAL, "%s.arg[%u]: '%s' is no name, or one that is taken (as %s are)", desc, a,
+                         x->name, spoken);
+    tg_type t = x->type ? (tg_type)x->type : acc;
+    if (!tg_kit_is_element(t))
+      return tg_kit_fail(c, TG_EINVAL, "%s.arg[%u].type: type %d is none of i8, u8, i32, f16, bf16, f32, f64", desc, a,
+                         (int)t);
+    if (x->per > TG_PER_ELEMENT)
+      return tg_kit_fail(c, TG_EINVAL,
+                         "%s.arg[%u].per: %u is none of TG_PER_ALL, TG_PER_ROW, TG_PER_COLUMN, TG_PER_ELEMENT", desc, a,
+                         x->per);
+    out[(*out_n)++] = (tg_kit_argument){x->name, t, x->per};
+  }
+  return TG_OK;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT
+ * Running a plan: on whose threads, in whose memory. No lock, no memory of its own, no failure once the checks are
+ * passed. */
+#include <stdio.h>
+#include "kit/plan.h"
+
+enum { ALIGN = 64, SMALL = 4096 };   /* workspaces up to SMALL come from the stack */
+
+tg_kit_exec tg_kit_exec_of(const tg_kit_plan *p, const tg_exec *exec, int32_t at_most) {
+  tg_kit_exec e = {.pool = p->context->pool, .threads = p->threads};
+  if (exec) {
+    e.parallel_for = exec->parallel_for, e.user = exec->user;
+    e.threads = exec->parallel_for && exec->threads > 1 ? (uint32_t)exec->threads : 1;
+  }
+  if (at_most > 0 && (uint32_t)at_most < e.threads) e.threads = (uint32_t)at_most;
+  return e;
+}
+
+typedef struct { tg_pool_task *task; void *arg; } forwarded;
+
+static void forward(void *arg, int64_t i) {
+  const forwarded *f = arg;
+  f->task(f->arg, i, (uint32_t)i);
+}
+
+void tg_kit_tasks(const tg_kit_exec *e, uint32_t n, tg_pool_task *task, void *arg) {
+  forwarded f = {task, arg};
+  if (n < 2) task(arg, 0, 0);
+  else if (e->parallel_for) e->parallel_for(e->user, n, forward, &f);
+  else tg_pool_run(e->pool, n, n, task, arg);
+}
+
+void tg_kit_launch(const tg_kit_exec *e, uint32_t threads, const tg_kit_kernel *k, void **buffers,
+                   const int64_t *values, char *workspace) {
+  if (k->code) {
+    k->code(buffers, values, workspace, 0);
+    return;
+  }
+  tg_parallel_for *by = threads > 1 ? e->parallel_for : NULL;
+  tg_cpu_call(k->kernel->cpu,
+              &(tg_cpu_launch){buffers, values, workspace, e->parallel_for ? NULL : e->pool, threads, by, e->user});
+}
+
+/* ---- strips ---- */
+
+typedef struct {
+  const tg_kit_plan *plan;
+  uint32_t n, workers;
+  char *workspace;
+  tg_kit_strip *strip;
+  void *arg;
+} stripping;
+
+static void take_strips(void *arg, int64_t share, uint32_t worker) {
+  const stripping *s = arg;
+  char *mine = s->workspace + (size_t)share * (s->plan->per_thread + s->plan->shared);
+  (void)worker;
+  for (uint32_t i = (uint32_t)share; i < s->n; i += s->workers) s->strip(s->arg, i, mine);
+}
+
+void tg_kit_run_strips(const tg_kit_plan *p, const tg_kit_exec *e, uint32_t threads, uint32_t n, char *workspace,
+                       tg_kit_strip *strip, void *arg) {
+  stripping s = {p, n, threads < n ? threads : n, workspace, strip, arg};
+  tg_kit_tasks(e, s.workers, take_strips, &s);
+}
+
+/* ---- memory ---- */
+
+size_t tg_kit_needed(const tg_kit_plan *p, uint32_t threads, bool side_by_side) {
+  return threads * p->per_thread + (side_by_side || p->strips ? threads : 1) * p->shared;
+}
+
+size_t tg_kit_workspace(size_t needed) { return needed <= SMALL ? 0 : needed + ALIGN; }
+
+static tg_status run_at(char *memory, void (*run)(void *, char *), void *arg) {
+  run(arg, memory + (ALIGN - (uintptr_t)memory % ALIGN) % ALIGN);
+  return TG_OK;
+}
+
+static tg_status run_on_stack(void (*run)(void *, char *), void *arg) {
+  char memory[SMALL + ALIGN];
+  return run_at(memory, run, arg);
+}
+
+tg_status tg_kit_run_in(const tg_kit_plan *p, const char *call, size_t needed, void *given, size_t given_bytes,
+                        uint32_t threads, void (*run)(void *arg, char *workspace), void *arg) {
+  if (needed <= SMALL) return run_on_stack(run, arg);
+  if (given && given_bytes >= needed + ALIGN) return run_at(given, run, arg);
+  return tg_kit_fail(p->context, TG_EINVAL, "%s.workspace has %zu bytes, %zu are needed on %u threads", call,
+                     given ? given_bytes : 0, needed + ALIGN, threads);
+}

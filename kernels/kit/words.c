@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT
+ * Declarations and words made of numbers, the tile in registers, copies of operands, epilogues. */
+#include <stdarg.h>
+#include <stdio.h>
+#include "dsl/uop.h"
+#include "kit/words.h"
+
+void tg_kit_word(tg_builder *b, const char *format, ...) {
+  char text[192];
+  va_list ap;
+  va_start(ap, format);
+  vsnprintf(text, sizeof text, format, ap);
+  va_end(ap);
+  tg_add_declaration(b, "opt", text, __FILE__, __LINE__);
+}
+
+void tg_kit_declare(tg_builder *b, const char *word, const char *format, ...) {
+  char text[192];
+  va_list ap;
+  va_start(ap, format);
+  vsnprintf(text, sizeof text, format, ap);
+  va_end(ap);
+  tg_add_declaration(b, word, text, __FILE__, __LINE__);
+}
+
+void tg_kit_knob(tg_builder *b, const char *name, int64_t first, const int64_t *values) {
+  char text[192];
+  size_t n = (size_t)snprintf(text, sizeof text, "%s, %lld", name, (long long)first);
+  for (; *values; values++)
+    if (*values != first) n += (size_t)snprintf(text + n, sizeof text - n, ", %lld", (long long)*values);
+  tg_add_declaration(b, "knob", text, __FILE__, __LINE__);
+}
+
+int64_t tg_kit_knob_of(const tg_kit_choice *c, const char *name, int64_t otherwise) {
+  for (uint32_t i = 0; i < c->knobs_n; i++)
+    if (!strcmp(c->knob[i].name, name)) return c->knob[i].lo;
+  return otherwise;
+}
+
+bool tg_kit_same_choice(const tg_kit_choice *a, const tg_kit_choice *b) {
+  if (a->sketch != b->sketch || a->knobs_n != b->knobs_n) return false;
+  for (uint32_t i = 0; i < a->knobs_n; i++)
+    if (strcmp(a->knob[i].name, b->knob[i].name) || a->knob[i].lo != b->knob[i].lo) return false;
+  return true;
+}
+
+/* ---- types ---- */
+
+const char *tg_kit_as(tg_type t, tg_type to) {
+  return t == to ? "" : to == TG_F64 ? " as f64" : to == TG_I32 ? " as i32" : " as f32";
+}
+
+void tg_kit_cast(char *out, size_t n, tg_type from, tg_type to, const char *x) {
+  if (from == to) snprintf(out, n, "%s", x);
+  else snprintf(out, n, "%s(%s)", tg_type_name[to], x);
+}
+
+/* ---- the tile ---- */
+
+const char *tg_kit_rows_list(char *text, size_t n, int64_t rows) {
+  size_t at = (size_t)snprintf(text, n, "{%lld", (long long)rows);
+  int64_t power = 1;
+  while (power * 2 < rows) power *= 2;
+  for (; power >= 1 && power < rows; power /= 2) at += (size_t)snprintf(text + at, n - at, ", %lld", (long long)power);
+  snprintf(text + at, n - at, "}");
+  return text;
+}
+
+const char *tg_kit_tile_and_rest(char *text, size_t n, tg_kit_dim size, int64_t tile) {
+  int64_t rest = size.lo % tile;
+  if (rest && size.lo > tile) snprintf(text, n, "{%lld, %lld}", (long long)tile, (long long)rest);
+  else snprintf(text, n, "%lld", (long long)tile);
+  return text;
+}
+
+void tg_kit_lanes(tg_builder *b, tg_type acc) {
+  tg_add_declaration(b, "knob", acc == TG_F64 ? "VL, 8, 4, 2" : "VL, 16, 8, 4", __FILE__, __LINE__);
+}
+
+void tg_kit_tile_knobs(tg_builder *tg_b_, tg_type acc, const int64_t *rows) {
+  tg_kit_lanes(tg_b_, acc);
+  tg_knob(NU, 4, 1, 2, 3);
+  tg_kit_knob(tg_b_, "MR", 6, rows);
+  tg_knob(UK, 2, 1, 4, 8);
+}
+
+void tg_kit_tile(tg_builder *tg_b_, const char *rows, const char *terms, const char *around) {
+  char list[96];
+  tg_kit_word(tg_b_, "split cv VL as cu cl");
+  tg_kit_word(tg_b_, "split %s %s as ir iu", rows, tg_kit_rows_list(list, sizeof list, tg_c(MR)));
+  if (around) tg_kit_word(tg_b_, "order %s iu", around);
+  tg_kit_word(tg_b_, "upcast iu");
+  tg_kit_word(tg_b_, "upcast cu");
+  tg_kit_word(tg_b_, "lane cl");
+  if (tg_c(UK) == 1) return;
+  tg_kit_word(tg_b_, "split %s {UK, 1} as ko ku", terms);
+  tg_kit_word(tg_b_, "unroll ku");
+}
+
+/* ---- copies ---- */
+
+/* As many terms as a vector has lanes, which are transposed together. What they leave of all terms, where these are one
+ * block, is a block of fewer; else they are gathered one by one. */
+static const char *terms_of_a_block(tg_builder *tg_b_, tg_kit_dim k, char *list, size_t size) {
+  int64_t vl = tg_c(VL);
+  bool one = k.lo == k.hi && k.lo <= tg_c(KC);
+  return one ? tg_kit_tile_and_rest(list, size, k, vl < k.lo ? vl : k.lo) : "{VL, 1}";
+}
+
+void tg_kit_stage_columns(tg_builder *tg_b_, const tg_kit_copy *o, const char *at, const char *space) {
+  long long vl = tg_c(VL), nr = vl * tg_c(NU);
+  char list[96];
+  tg_kit_word(tg_b_, "stage %c at %s as Cp[%c/%lld, %c, %c%%%lld]%s%s", o->operand, at, o->range, nr, o->term, o->range,
+              nr, o->as, space);
+  tg_kit_word(tg_b_, "lane Cp.2 VL");
+  if (o->along) { /* vectors along the terms, transposed: as many terms as a vector has lanes, in copies */
+    tg_kit_word(tg_b_, "split Cp.1 %s as pt pu", terms_of_a_block(tg_b_, o->terms, list, sizeof list));
+    tg_kit_word(tg_b_, nr > vl ? "order Cp.2.0 pt pu" : "order pt pu");
+    tg_kit_word(tg_b_, "unroll pu");
+    return;
+  }
+  if (o->any) {   /* whichever lie side by side: blocks of some terms of a vector of columns */
+    tg_kit_word(tg_b_, "split Cp.1 VL clip as pt pu");
+    tg_kit_word(tg_b_, nr > vl ? "order pt Cp.2.0 pu" : "order pt pu");
+    return;
+  }
+  if (nr > vl) tg_kit_word(tg_b_, "upcast Cp.2.0");
+}
+
+/* Rows of a tile, with terms contiguous: they run along each row, and tiles take as many as they like. Where rows are
+ * neighbours in memory they are transposed on the way; where a launch says what lies side by side, blocks of some rows
+ * and some terms come one after another, which is good either way. */
+void tg_kit_stage_rows(tg_builder *tg_b_, const tg_kit_copy *o, const char *at) {
+  long long vl = tg_c(VL), mr = tg_c(MR);
+  char rows[48];
+  bool by_tiles = mr > 1 && o->along && !o->any;
+  snprintf(rows, sizeof rows, !by_tiles ? "%c" : "%c/%lld, %c%%%lld", o->range, mr, o->range, mr);
+  tg_kit_word(tg_b_, "stage %c at %s as Rp[%s, %c]%s pitch=%lld", o->operand, at, rows, o->term, o->as,
+              (long long)tg_c(KC) + vl);
+  tg_kit_word(tg_b_, "lane Rp.%d VL", by_tiles ? 2 : 1);
+  if (o->any) {
+    tg_kit_word(tg_b_, "split Rp.0 8 clip as qt qu");
+    tg_kit_word(tg_b_, "order qt Rp.1.0 qu");
+  }
+  if (o->along && o->apart)   /* pieces of lines are read faster than they come by themselves */
+    tg_kit_word(tg_b_, "prefetch %c at Rp.%d.0 ahead 8", o->operand, by_tiles ? 2 : 1);
+  if (o->along) return;
+  tg_kit_word(tg_b_, "split Rp.0 {VL, 1} as qt qu");
+  tg_kit_word(tg_b_, "order Rp.1.0 qt qu");
+  tg_kit_word(tg_b_, "unroll qu");
+}
+
+/* ---- epilogues ---- */
+
+bool tg_kit_reads(const char *expression, const char *name) {
+  static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+  size_t n = strlen(name);
+  for (const char *at = expression; *at;) {
+    size_t word = strspn(at, letters);
+    if (word == n && !memcmp(at, name, n)) return true;
+    at += word ? word : 1;
+  }
+  return false;
+}
+
+void tg_kit_declare_arguments(tg_builder *b, const tg_kit_epilogue *e, const char *rows, const char *columns) {
+  for (uint32_t a = 0; a < e->arguments_n; a++) {
+    const tg_kit_argument *x = &e->argument[a];
+    const char *t = tg_type_name[x->type];
+    if (x->per == 3) tg_kit_declare(b, "in", "arg%u, %s, [%s, %s], [ld_arg%u, 1]", a, t, rows, columns, a);
+    else tg_kit_declare(b, "in", "arg%u, %s, [%s]", a, t, x->per == 1 ? rows : x->per == 2 ? columns : "1");
+  }
+}
+
+void tg_kit_wrap(tg_builder *b, const tg_kit_epilogue *e, const char *i, const char *j, const char *value, char *out,
+                 size_t size) {
+  char formals[512], load[192], argument[224];
+  size_t f = (size_t)snprintf(formals, sizeof formals, "%s", e->formals),
+         n = (size_t)snprintf(out, size, "epilogue(%s, %s, %s", value, i, j);
+  for (uint32_t a = 0; a < e->arguments_n; a++) {
+    const tg_kit_argument *x = &e->argument[a];
+    f += (size_t)snprintf(formals + f, sizeof formals - f, ", %s", x->name);
+    snprintf(load, sizeof load, "arg%u[%s%s%s]", a,
+             x->per & 1 ? i
+             : x->per   ? ""
+                        : "0",
+             x->per == 3 ? ", " : "", x->per & 2 ? j : "");
+    tg_kit_cast(argument, sizeof argument, x->type, e->acc, load);
+    n += (size_t)snprintf(out + n, size - n, ", %s", argument);
+  }
+  snprintf(out + n, size - n, ")");
+  tg_add_splice(b, "epilogue", e->text, formals, __FILE__, __LINE__);
+}
