@@ -172,15 +172,15 @@ static bool find_operand(const char *name, bool panels, uint8_t *out) {
 
 static tg_status connect(planning *p, const tg_gemm_problem *q, tg_gemm_kernel *k) {
   const tg_kernel_info *info = tg_kernel_describe(k->kernel);
-  const tg_spec *s = tg_cpu_kernel_spec(k->kernel->cpu);
-  const tg_code_info *code = tg_cpu_kernel_info(k->kernel->cpu);
+  const tg_signature *s = k->kernel->loaded->signature;
+  const tg_code_info *code = &k->kernel->loaded->info;
   tg_gemm *g = p->g;
   for (uint32_t i = 0; i < info->buffers_n; i++, k->operands_n++)
     if (i == GEMM_OPERANDS || !find_operand(info->buffers[i].name, q->panel != 0, &k->operand[i])) return wrong(p, TG_INTERNAL, "internal error: the sketch %s has a buffer %s", info->name, info->buffers[i].name);
   for (uint32_t i = 0; i < info->params_n; i++, k->values_n++)
     if (i == GEMM_VALUES || !find(info->params[i].name, value_names, TG_COUNT(value_names), &k->value[i])) return wrong(p, TG_INTERNAL, "internal error: the sketch %s has a parameter %s", info->name, info->params[i].name);
   k->requirements = s->requires_n != 0;
-  k->code = tg_cpu_code(k->kernel->cpu, code->workspace);
+  k->code = tg_device_entry(k->kernel->loaded, code->workspace);
   if (code->workspace > g->per_thread) g->per_thread = code->workspace;
   if (code->shared > g->shared) g->shared = code->shared;
   g->compiled++;
@@ -373,7 +373,7 @@ static tg_status lay_out(planning *p) {
   tg_status s = read_descriptor(p);
   if (s != TG_OK) return s;
   g->flags = p->desc->flags;
-  g->threads = tg_cpu_threads(g->context->pool, p->desc->threads);
+  g->threads = tg_pool_asked(g->context->pool, p->desc->threads);
   g->most = p->desc->threads > 0 && (uint32_t)p->desc->threads > g->threads ? (uint32_t)p->desc->threads : g->threads;
   cut(g);
   return TG_OK;
@@ -436,5 +436,5 @@ tg_gemm_code *tg_gemm_function(const tg_gemm *g) {
   if (!k->kernel || k->requirements) return NULL;
   for (uint32_t i = 0; i < k->values_n; i++)   /* the header's order */
     if (k->value[i] >= GEMM_COLUMN_STEP || (i && k->value[i] <= k->value[i - 1])) return NULL;
-  return tg_cpu_code(k->kernel->cpu, TG_GEMM_SCRATCH);
+  return tg_device_entry(k->kernel->loaded, TG_GEMM_SCRATCH);
 }

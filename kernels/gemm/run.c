@@ -378,7 +378,7 @@ static void launch(const run *r, ready *w, char *workspace, uint32_t threads) {
     w->kernel->code(w->buffers, w->values, workspace, 0);
     return;
   }
-  tg_cpu_call(w->kernel->kernel->cpu, &(tg_cpu_launch){w->buffers, w->values, workspace, r->parallel_for ? NULL : r->g->context->pool, threads, threads > 1 ? r->parallel_for : NULL, r->user});
+  tg_device_call(w->kernel->kernel->loaded, &(tg_work){.buffers = w->buffers, .params = w->values, .workspace = workspace, .threads = threads, .parallel_for = threads > 1 ? r->parallel_for : NULL, .parallel_user = r->user});
 }
 
 /* ---- strips ---- */

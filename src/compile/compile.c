@@ -67,10 +67,10 @@ const tg_uop *tg_run_passes(tg_job *j, tg_context *c, const tg_kernel_source *s,
 
 /* ---- compiling ---- */
 
-static void set_spec(tg_job *j, tg_cache_entry *entry) {
-  const tg_spec *spec = tg_spec_build(j);
-  entry->spec = spec;
-  entry->spec_n = spec->bytes;
+static void set_signature(tg_job *j, tg_cache_entry *entry) {
+  const tg_signature *signature = tg_signature_build(j);
+  entry->signature = signature;
+  entry->signature_n = signature->bytes;
 }
 
 typedef struct { tg_job *job; tg_context *context; const tg_kernel_source *source; tg_cache_entry *entry; const tg_uop *linear; } lowering;
@@ -79,7 +79,7 @@ static void lower_whole(void *arg) {
   lowering *w = arg;
   tg_job *j = w->job;
   if (tg_stage_index(j->stage) < tg_stage_index("schedule")) tg_run_passes(j, w->context, w->source, "schedule", NULL, NULL);
-  if (j->packings.n) set_spec(j, w->entry);   /* operands packed ahead stand among the buffers now */
+  if (j->packings.n) set_signature(j, w->entry);   /* operands packed ahead stand among the buffers now */
   w->linear = tg_run_passes(j, w->context, w->source, NULL, NULL, NULL);
 }
 
@@ -132,7 +132,7 @@ typedef struct { tg_job *job; tg_context *context; tg_kernel_source source; tg_c
 static void compile_packing(void *arg) {
   packing_work *w = arg;
   tg_kernel_source_read(w->job, &w->source);
-  set_spec(w->job, &w->entry);
+  set_signature(w->job, &w->entry);
   compile_program(w->job, w->context, &w->source, &w->entry);
 }
 
@@ -151,8 +151,8 @@ static void compile(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cach
   tg_status status = w.job->env.status;
   const char *message = tg_strdup(&j->env, w.job->env.message);
   if (ok) {
-    entry->spec = copied(j, w.entry.spec, w.entry.spec_n);
-    entry->spec_n = w.entry.spec_n;
+    entry->signature = copied(j, w.entry.signature, w.entry.signature_n);
+    entry->signature_n = w.entry.signature_n;
     entry->object = copied(j, w.entry.object, w.entry.object_n);
     entry->object_n = w.entry.object_n;
     entry->info = w.entry.info;
