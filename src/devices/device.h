@@ -68,7 +68,7 @@ struct tg_driver {
   tg_status (*wait)(tg_device *, char *message, size_t n);             /* for all launches */
 };
 
-extern const tg_driver tg_driver_cpu;
+extern const tg_driver tg_driver_cpu, tg_driver_opencl;
 
 /* Device `number` of the machine, the host's CPU being 0; false: there are no more. */
 bool tg_device_at(uint32_t number, const tg_driver **driver, uint32_t *i, tg_device_info *out);

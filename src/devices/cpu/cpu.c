@@ -25,7 +25,7 @@ static bool describe(uint32_t i, tg_device_info *out) {
   tg_target_host(&t, 0);
   *out = (tg_device_info){.cores = t.threads, .host_memory = 1};
   snprintf(out->driver, sizeof out->driver, "cpu");
-  snprintf(out->name, sizeof out->name, "%s", t.name);
+  snprintf(out->name, sizeof out->name, "%.127s", t.silicon);
   snprintf(out->target, sizeof out->target, "host");
   return true;
 }
