@@ -17,7 +17,7 @@ int main(void) {
   tg_context *c;
   tg_device *d, *again;
   tg_kernel *k, *same;
-  float mine[100] = {1}, back[100];
+  float mine[100] = {[0] = 1, [99] = -3}, back[100];
   int64_t n = 100;
   void *x, *y, *none;
   CHECK(tg_device_describe(0, NULL) == TG_EINVAL && tg_device_describe(0, &about) == TG_OK && !strcmp(about.driver, "cpu") && about.host_memory && about.cores && !about.lacks[0], "described");
@@ -32,8 +32,8 @@ int main(void) {
   tg_argument a[] = {{x, sizeof mine}, {y, sizeof mine}}, own[] = {{mine, sizeof mine}, {back, sizeof back}};
   tg_launch l = {.buffers = a, .buffers_n = 2, .params = &n, .params_n = 1}, host = l;
   host.buffers = own;
-  CHECK(!tg_kernel_start(k, &l) && ((float *)y)[0] == 2 && ((float *)y)[99] == 1 && !tg_device_finish(d), "done when it returns: %s", tg_error_message(c));
-  CHECK(!tg_kernel_run(k, &host) && back[0] == 2 && back[99] == 1, "any memory: %s", tg_error_message(c));
+  CHECK(!tg_kernel_start(k, &l) && ((float *)y)[0] == 2 && ((float *)y)[99] == -2 && !tg_device_finish(d), "done when it returns: %s", tg_error_message(c));
+  CHECK(!tg_kernel_run(k, &host) && back[0] == 2 && back[99] == -2, "any memory: %s", tg_error_message(c));
   memset(y, 0, sizeof mine);
   CHECK(!tg_kernel_run(same, &l) && ((float *)y)[0] == 2, "a kernel of no device is the CPU's");
   CHECK(tg_kernel_start(NULL, &l) == TG_EINVAL && tg_device_finish(NULL) == TG_EINVAL && tg_device_copy(NULL, x, y, 1) == TG_EINVAL, "nothing");
