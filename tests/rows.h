@@ -11,7 +11,7 @@ static inline uint32_t rows_of_processors(tg_target rows[ROWS]) {
   uint32_t n = 0;
   const char *name;
   for (uint32_t i = 0; (name = tg_target_name(i)) && n < ROWS; i++)
-    if (tg_target_row(&rows[n], name) && !tg_target_is_device(&rows[n])) n++;
+    if (tg_target_row(&rows[n], name) && !tg_target_is_device(&rows[n]) && !tg_target_is_source(&rows[n])) n++;
   return n;
 }
 #endif

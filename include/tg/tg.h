@@ -57,6 +57,7 @@ typedef struct tg_binding { const char *name; int64_t lo, hi, multiple; } tg_bin
 /* ---- context: owns all state; may be used from many threads ---- */
 
 typedef struct tg_context tg_context;
+typedef struct tg_device tg_device;   /* device.h */
 
 enum {                        /* tg_context_options.flags */
   TG_CONTEXT_DEBUG = 1,       /* line tables in the code, registered with gdb */
@@ -113,6 +114,7 @@ typedef struct tg_compile_options {   /* zero means default */
   const char *kernel;         /* of a text with several: the one to take. NULL: the first */
   const char *pack;           /* an operand that the schedule takes packed (stage B at r as Bp[..] space=packed): the kernel that packs it is compiled
                                * instead of the kernel itself. It has the buffers B and Bp (and S, of `with S[..] = ..`); the kernel itself has Bp (and S) in the place of B. NULL: none */
+  tg_device *device;          /* of the context's, that the kernel is compiled for and belongs to. NULL: the host's CPU */
 } tg_compile_options;
 
 TG_API tg_status tg_kernel_compile(tg_context *, const tg_kernel_def *def, const tg_compile_options *, tg_kernel **out);

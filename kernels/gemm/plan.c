@@ -335,5 +335,5 @@ tg_gemm_code *tg_gemm_function(const tg_gemm *g) {
   if (!k->kernel || k->requirements) return NULL;
   for (uint32_t i = 0; i < k->values_n; i++)   /* the header's order */
     if (k->value[i] >= GEMM_COLUMN_STEP || (i && k->value[i] <= k->value[i - 1])) return NULL;
-  return tg_cpu_code(k->kernel->cpu, TG_GEMM_SCRATCH);
+  return tg_device_entry(k->kernel->loaded, TG_GEMM_SCRATCH);
 }

@@ -4,7 +4,7 @@
 #include "kit/plan.h"
 
 void tg_kit_plan_open(tg_kit_plan *p, tg_context *c, int32_t threads) {
-  *p = (tg_kit_plan){.context = c, .threads = tg_cpu_threads(c->pool, threads)};
+  *p = (tg_kit_plan){.context = c, .threads = tg_pool_asked(c->pool, threads)};
   p->most = threads > 0 && (uint32_t)threads > p->threads ? (uint32_t)threads : p->threads;
 }
 
@@ -16,7 +16,7 @@ static bool find(const char *name, const char *const *names, uint32_t n, uint8_t
 
 static tg_status connect(tg_kit_plan *p, const tg_kit_names *names, tg_kit_kernel *k) {
   const tg_kernel_info *info = tg_kernel_describe(k->kernel);
-  const tg_code_info *code = tg_cpu_kernel_info(k->kernel->cpu);
+  const tg_code_info *code = &k->kernel->loaded->info;
   for (uint32_t i = 0; i < info->buffers_n; i++, k->operands_n++)
     if (i == TG_KIT_OPERANDS || !find(info->buffers[i].name, names->operand, names->operands_n, &k->operand[i]))
       return tg_kit_fail(p->context, TG_INTERNAL, "internal error: the sketch %s has a buffer %s", info->name,
@@ -25,8 +25,8 @@ static tg_status connect(tg_kit_plan *p, const tg_kit_names *names, tg_kit_kerne
     if (i == TG_KIT_VALUES || !find(info->params[i].name, names->value, names->values_n, &k->value[i]))
       return tg_kit_fail(p->context, TG_INTERNAL, "internal error: the sketch %s has a parameter %s", info->name,
                          info->params[i].name);
-  k->requirements = tg_cpu_kernel_spec(k->kernel->cpu)->requires_n != 0;
-  k->code = tg_cpu_code(k->kernel->cpu, code->workspace);
+  k->requirements = k->kernel->loaded->signature->requires_n != 0;
+  k->code = tg_device_entry(k->kernel->loaded, code->workspace);
   if (code->workspace > p->per_thread) p->per_thread = code->workspace;
   if (code->shared > p->shared) p->shared = code->shared;
   p->compiled++;

@@ -37,8 +37,8 @@ void tg_kit_launch(const tg_kit_exec *e, uint32_t threads, const tg_kit_kernel *
     return;
   }
   tg_parallel_for *by = threads > 1 ? e->parallel_for : NULL;
-  tg_cpu_call(k->kernel->cpu,
-              &(tg_cpu_launch){buffers, values, workspace, e->parallel_for ? NULL : e->pool, threads, by, e->user});
+  tg_device_call(k->kernel->loaded, &(tg_work){.buffers = buffers, .params = values, .workspace = workspace,
+                                               .threads = threads, .parallel_for = by, .parallel_user = e->user});
 }
 
 /* ---- strips ---- */

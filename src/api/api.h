@@ -4,7 +4,7 @@
 #ifndef TG_API_H
 #define TG_API_H
 #include <pthread.h>
-#include "devices/devices.h"
+#include "devices/device.h"
 #include "code/cache.h"
 #include "target/target.h"
 #include "tg/dsl.h"
@@ -27,7 +27,8 @@ struct tg_context {
   tg_env env;                  /* what lives as long as the context: rules, the folder's name */
   tg_blocks blocks;            /* of the jobs that have ended */
   pthread_mutex_t lock;        /* of env, jit, messages */
-  tg_target target;
+  tg_target target;            /* of the host's CPU: device 0 */
+  tg_device *devices;          /* device 0, then those that have been opened; only their list grows, under the lock */
   uint32_t flags;
   void (*log)(void *user, const char *message);
   void *log_user;
@@ -42,7 +43,7 @@ struct tg_context {
 
 struct tg_kernel {
   tg_context *context;
-  tg_cpu_kernel *cpu;
+  tg_device_kernel *loaded;
   tg_kernel_info info;
   size_t bytes;                /* of this block */
   /* then: tg_buffer_desc, tg_param_info */
@@ -59,7 +60,12 @@ struct tg_kernel_source {
 tg_status tg_context_open(const tg_context_options *options, const tg_compiler *compiler, tg_context **out);
 tg_status tg_context_fail(tg_context *c, tg_status s, const char *message);
 
+/* device.c */
+/* Opens device i of that kind for the context, number `number` to users, behind those that it has. */
+tg_status tg_device_add(tg_context *c, const tg_driver *driver, uint32_t i, uint32_t number, tg_device **out, char *message, size_t n);
+
 /* source.c */
+static inline const tg_target *tg_target_asked(const tg_context *c, const tg_compile_options *o) { return o->device ? o->device->target : &c->target; }
 extern const tg_compile_options tg_no_options;
 /* Runs with a job of its own inside tg_protect, then, if asked to, loads what it left in the entry. */
 typedef struct tg_compilation {

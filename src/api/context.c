@@ -73,6 +73,9 @@ static void create(void *arg) {
   if (tuned && *tuned) c->tuned = tg_strdup(&c->env, tuned);
   c->pool = tg_pool_open(&c->env.allocator, tg_target_is_device(&c->target) ? 1 : c->target.threads);
   if (!c->pool) tg_fail(&c->env, TG_ENOMEM, "out of memory");
+  tg_device *device;
+  tg_status s = tg_device_add(c, &tg_driver_cpu, 0, 0, &device, c->env.message, sizeof c->env.message);
+  if (s != TG_OK) tg_fail(&c->env, s, "out of memory");
 }
 
 tg_status tg_context_open(const tg_context_options *options, const tg_compiler *compiler, tg_context **out) {
@@ -105,6 +108,7 @@ tg_status tg_context_open(const tg_context_options *options, const tg_compiler *
 void tg_context_free(tg_context *c) {
   if (!c) return;
   tg_allocator a = c->env.allocator;
+  for (tg_device *d = c->devices, *next; d; d = next) next = d->next, d->driver->close(d);
   tg_pool_close(c->pool);
   if (c->compiler) c->compiler->close(c);
   for (uint32_t i = 0; i < MESSAGES; i++)

@@ -6,7 +6,7 @@
 void tg_kernel_free(tg_kernel *k) {
   if (!k) return;
   tg_allocator a = k->context->env.allocator;
-  tg_cpu_kernel_free(k->cpu);
+  k->loaded->driver->unload(k->loaded);
   a.free(a.user, k, k->bytes);
 }
 
@@ -15,39 +15,44 @@ const tg_kernel_info *tg_kernel_describe(const tg_kernel *k) { return k ? &k->in
 tg_status tg_kernel_bytes(const tg_kernel *k, const int64_t *params, uint32_t b, size_t *bytes) {
   if (!k) return TG_EINVAL; /* of a compile that failed: no context could say why */
   if (!bytes) return tg_context_fail(k->context, TG_EINVAL, "no place is given for the bytes");
-  const tg_spec *s = tg_cpu_kernel_spec(k->cpu);
+  const tg_signature *s = k->loaded->signature;
   char message[512];
   int64_t n;
   *bytes = 0;
   if (b >= s->buffers_n) return tg_context_fail(k->context, TG_EINVAL, "the kernel has no such buffer");
   if (s->params_n && !params) return tg_context_fail(k->context, TG_EINVAL, "the kernel's parameters are missing");
-  if (s->params_n && tg_spec_check_params(s, params, message, sizeof message)) return tg_context_fail(k->context, TG_EINVAL, message);
-  if (tg_spec_bytes(s, b, params, &n, message, sizeof message)) return tg_context_fail(k->context, TG_EINVAL, message);
+  if (s->params_n && tg_signature_check_params(s, params, message, sizeof message)) return tg_context_fail(k->context, TG_EINVAL, message);
+  if (tg_signature_bytes(s, b, params, &n, message, sizeof message)) return tg_context_fail(k->context, TG_EINVAL, message);
   *bytes = (size_t)n;
   return TG_OK;
 }
 
 size_t tg_kernel_workspace(const tg_kernel *k, int threads) {
   if (!k) return 0;
-  uint32_t pool = tg_cpu_threads(k->context->pool, threads), n = threads > 0 ? (uint32_t)threads : 1;
-  return tg_cpu_workspace(k->cpu, n > pool ? n : pool);
+  uint32_t pool = tg_pool_asked(k->context->pool, threads), n = threads > 0 ? (uint32_t)threads : 1;
+  return tg_device_workspace(k->loaded, n > pool ? n : pool);
 }
 
 static bool complete(const tg_launch *l) { return l && (l->buffers || !l->buffers_n) && (l->params || !l->params_n); }
 
-tg_status tg_kernel_run(tg_kernel *k, const tg_launch *l) {
+typedef tg_status starting(tg_device_kernel *, const tg_launch *, char *message, size_t n);
+
+static tg_status start(tg_kernel *k, const tg_launch *l, starting *how) {
   char message[512];
   if (!k) return TG_EINVAL; /* of a compile that failed */
   if (!complete(l)) return tg_context_fail(k->context, TG_EINVAL, "the launch lacks its buffers or parameters");
-  tg_status s = tg_cpu_run(k->cpu, k->context->pool, l, message, sizeof message);
+  tg_status s = how(k->loaded, l, message, sizeof message);
   return s == TG_OK ? s : tg_context_fail(k->context, s, message);
 }
+
+tg_status tg_kernel_run(tg_kernel *k, const tg_launch *l) { return start(k, l, tg_device_run); }
+tg_status tg_kernel_start(tg_kernel *k, const tg_launch *l) { return start(k, l, tg_device_start); }
 
 tg_status tg_kernel_time(tg_kernel *k, const tg_launch *l, double seconds, tg_timing *out) {
   char message[512];
   if (!k) return TG_EINVAL;
   if (!out) return tg_context_fail(k->context, TG_EINVAL, "no place is given for the timing");
   if (!complete(l)) return tg_context_fail(k->context, TG_EINVAL, "the launch lacks its buffers or parameters");
-  tg_status s = tg_cpu_time(k->cpu, k->context->pool, l, seconds, out, message, sizeof message);
+  tg_status s = tg_device_time(k->loaded, l, seconds, out, message, sizeof message);
   return s == TG_OK ? s : tg_context_fail(k->context, s, message);
 }

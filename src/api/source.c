@@ -45,11 +45,11 @@ void tg_kernel_source_read(tg_job *j, const tg_kernel_source *s) {
 }
 
 /* The compiler and the machine, then the program as the job holds it. */
-static const char *key_of(tg_job *j, tg_context *c, uint32_t threads, const char *more) {
+static const char *key_of(tg_job *j, const tg_target *t, uint32_t threads, const char *more) {
   tg_str k = tg_str_new(&j->env);
   tg_str_printf(&k, "tg %d.%d.%d\nbuild %s\nllvm %s\ntarget %s\nsilicon %s\nthreads %u\ncaches %llu %llu %llu\n%s\n", TG_VERSION_MAJOR, TG_VERSION_MINOR, TG_VERSION_PATCH, tg_build,
-                tg_llvm_version(), c->target.name, c->target.silicon, threads, (unsigned long long)c->target.l1, (unsigned long long)c->target.l2,
-                (unsigned long long)c->target.l3, more);
+                tg_llvm_version(), t->name, t->silicon, threads, (unsigned long long)t->l1, (unsigned long long)t->l2,
+                (unsigned long long)t->l3, more);
   tg_str_printf(&k, "stage %s\n", j->stage);
   for (uint32_t i = 0; i < j->params.n; i++)
     tg_str_printf(&k, "param %s %lld..%lld by %lld\n", j->params.data[i].name, (long long)j->params.data[i].lo, (long long)j->params.data[i].hi, (long long)j->params.data[i].multiple);
@@ -62,7 +62,8 @@ static const char *key_of(tg_job *j, tg_context *c, uint32_t threads, const char
 
 const char *tg_cache_key(tg_job *j, tg_context *c, const tg_kernel_source *s) {
   const char *pack = s->options->pack;
-  return key_of(j, c, c->target.threads, tg_format(&j->env, "flags %u %u%s%s", c->flags & TG_CONTEXT_DEBUG, s->options->flags & TG_COMPILE_AS_WRITTEN, pack ? "\npack " : "", pack ? pack : ""));
+  const tg_target *t = tg_target_asked(c, s->options);
+  return key_of(j, t, t->threads, tg_format(&j->env, "flags %u %u%s%s", c->flags & TG_CONTEXT_DEBUG, s->options->flags & TG_COMPILE_AS_WRITTEN, pack ? "\npack " : "", pack ? pack : ""));
 }
 
 const char *tg_tuned_key(tg_job *j, tg_context *c, uint32_t threads) {
@@ -73,46 +74,44 @@ const char *tg_tuned_key(tg_job *j, tg_context *c, uint32_t threads) {
     tg_str_printf(&k, "\nknob %s", b->name);
     for (uint32_t v = 0; v < b->n; v++) tg_str_printf(&k, " %lld", (long long)b->values[v]);
   }
-  return key_of(j, c, threads, k.data);
+  return key_of(j, &c->target, threads, k.data);
 }
 
 /* ---- loading ---- */
 
-static tg_kernel *new_kernel(tg_context *c, tg_cpu_kernel *cpu, bool from_cache, bool tuned) {
-  const tg_spec *s = tg_cpu_kernel_spec(cpu);
-  const tg_code_info *code = tg_cpu_kernel_info(cpu);
+static tg_kernel *new_kernel(tg_context *c, tg_device_kernel *loaded, bool from_cache, bool tuned) {
+  const tg_signature *s = loaded->signature;
+  const tg_code_info *code = &loaded->info;
   size_t bytes = sizeof(tg_kernel) + s->buffers_n * sizeof(tg_buffer_desc) + s->params_n * sizeof(tg_param_info);
   tg_kernel *k = c->env.allocator.alloc(c->env.allocator.user, bytes);
   if (!k) return NULL;
   tg_buffer_desc *buffers = (tg_buffer_desc *)(k + 1);
   tg_param_info *params = (tg_param_info *)(buffers + s->buffers_n);
   for (uint32_t i = 0; i < s->buffers_n; i++) {
-    const tg_spec_buffer *b = &tg_spec_buffers(s)[i];
-    buffers[i] = (tg_buffer_desc){tg_spec_strings(s) + b->name, (tg_type)b->type, b->role != TG_ROLE_OUT, b->role != TG_ROLE_IN};
+    const tg_signature_buffer *b = &tg_signature_buffers(s)[i];
+    buffers[i] = (tg_buffer_desc){tg_signature_strings(s) + b->name, (tg_type)b->type, b->role != TG_ROLE_OUT, b->role != TG_ROLE_IN};
   }
   for (uint32_t i = 0; i < s->params_n; i++) {
-    const tg_spec_param *p = &tg_spec_params(s)[i];
-    params[i] = (tg_param_info){tg_spec_strings(s) + p->name, p->lo, p->hi, p->multiple};
+    const tg_signature_param *p = &tg_signature_params(s)[i];
+    params[i] = (tg_param_info){tg_signature_strings(s) + p->name, p->lo, p->hi, p->multiple};
   }
-  *k = (tg_kernel){.context = c, .cpu = cpu, .bytes = bytes,
-                   .info = {.name = tg_spec_strings(s) + s->name, .buffers = buffers, .params = params, .buffers_n = s->buffers_n, .params_n = s->params_n,
+  *k = (tg_kernel){.context = c, .loaded = loaded, .bytes = bytes,
+                   .info = {.name = tg_signature_strings(s) + s->name, .buffers = buffers, .params = params, .buffers_n = s->buffers_n, .params_n = s->params_n,
                             .phases = code->phases, .workspace = code->workspace + code->shared, .from_cache = from_cache, .tuned = tuned}};
   return k;
 }
 
 static tg_status load(tg_compilation *k, tg_kernel **out) {
   tg_context *c = k->context;
-  const tg_allocator *a = &c->env.allocator;
-  const tg_spec *spec = k->entry.spec;
+  tg_device *d = k->source->options->device ? k->source->options->device : c->devices;
   uint32_t flags = (c->flags & TG_CONTEXT_DEBUG ? TG_JIT_DEBUG : 0) | (c->flags & TG_CONTEXT_PERF_MAP ? TG_JIT_PERF_MAP : 0);
-  tg_code *code;
-  tg_status s = tg_code_load(a, k->entry.object, k->entry.object_n, tg_spec_strings(spec) + spec->name, &k->entry.info, flags, &code, &k->job->env);
+  tg_device_object o = {k->entry.object, k->entry.object_n, &k->entry.info, k->entry.signature, flags};
+  tg_device_kernel *loaded;
+  tg_status s = d->driver->load(d, &o, &loaded, &k->job->env);
   if (s != TG_OK) return s;
-  tg_cpu_kernel *cpu = tg_cpu_kernel_new(a, code, &k->entry.info, spec);
-  if (!cpu) tg_code_unload(code);
-  *out = cpu ? new_kernel(c, cpu, k->from_cache, k->tuned) : NULL;
-  if (cpu && !*out) tg_cpu_kernel_free(cpu);
+  *out = new_kernel(c, loaded, k->from_cache, k->tuned);
   if (*out) return TG_OK;
+  d->driver->unload(loaded);
   k->job->env.status = TG_ENOMEM;
   snprintf(k->job->env.message, sizeof k->job->env.message, "out of memory");
   return TG_ENOMEM;
@@ -163,20 +162,21 @@ static void find_or_compile(void *arg) {
   tg_context *c = w->context;
   uint32_t flags = w->source->options->flags;
   bool cache = c->cache && !(flags & TG_COMPILE_NO_CACHE);
-  if (!tg_target_runs_here(&c->target)) tg_fail(&j->env, TG_EINVAL, "kernels for %s do not run here: %s; tg_show has their code", c->target.name, c->target.lacks);
+  const tg_target *t = tg_target_asked(c, w->source->options);
+  if (!tg_target_runs_here(t)) tg_fail(&j->env, TG_EINVAL, "kernels for %s do not run here: %s; tg_show has their code", t->name, t->lacks);
   tg_kernel_source_check(j, w->source);
   tg_kernel_source_read(j, w->source);
   if (cache) {
     w->entry.key = tg_cache_key(j, c, w->source);
     w->entry.key_n = strlen(w->entry.key);
-    w->from_cache = tg_cache_read(&j->env, c->cache, &w->entry) && tg_spec_valid(w->entry.spec, w->entry.spec_n);
+    w->from_cache = tg_cache_read(&j->env, c->cache, &w->entry) && tg_signature_valid(w->entry.signature, w->entry.signature_n);
     if (w->from_cache) return;
   }
   if (flags & TG_COMPILE_CACHED_ONLY) tg_fail(&j->env, TG_MISS, "%s is not in the cache%s", j->name, cache ? "" : ": there is none");
   if (!c->compiler) tg_fail(&j->env, TG_MISS, "%s is not in the cache%s, and this program has no compiler: that is tg_context_create of libtg_jit", j->name, cache ? "" : " (there is none)");
-  const tg_spec *spec = tg_spec_build(j);
-  w->entry.spec = spec;
-  w->entry.spec_n = spec->bytes;
+  const tg_signature *signature = tg_signature_build(j);
+  w->entry.signature = signature;
+  w->entry.signature_n = signature->bytes;
   if (is_text(w)) compile_entry(w);
   else tg_on_own_stack(&j->env, compile_entry, w);
   int err = cache ? tg_cache_write(&j->env, c->cache, &w->entry) : 0;
@@ -254,10 +254,11 @@ static tg_status compile_any(tg_context *c, tg_kernel_source s, const tg_kernel_
   if (!out) return tg_context_fail(c, TG_EINVAL, "no place is given for the kernel");
   *out = NULL;
   if (!s.options) s.options = &tg_no_options;
+  if (s.options->device && s.options->device->context != c) return tg_context_fail(c, TG_EINVAL, "the device is another context's");
   uint32_t flags = s.options->flags & (TG_COMPILE_TUNED | TG_COMPILE_TUNED_ONLY);
   /* a context with such a folder is one that wants them, but for what says its schedule itself */
   if (!(s.options->flags & (TG_COMPILE_UNTUNED | TG_COMPILE_AS_WRITTEN | TG_COMPILE_OPTS_ONLY)) && !s.options->pack) flags |= TG_COMPILE_TUNED;
-  if (flags && c->tuned && !s.options->opts && compile_tuned(c, s, defs, n, out, &status)) return status;
+  if (flags && c->tuned && !s.options->opts && (!s.options->device || s.options->device == c->devices) && compile_tuned(c, s, defs, n, out, &status)) return status;
   if (flags & TG_COMPILE_TUNED_ONLY) return tg_context_fail(c, TG_MISS, "there is no tuned choice for this kernel");
   tg_compilation w = {.context = c, .source = &s};
   return with_job(&w, find_or_compile, &w, out);

@@ -600,12 +600,16 @@ static void general_nest(tg_nest *n) {
   }
 }
 
-static tg_rung rung_of(const tg_nest *n, uint32_t index) { return index < n->rungs ? (tg_rung)n->rung[index] : TG_RUNG_ALL; }
+/* Tiles and vectors are for whom LLVM compiles here: of a source, a device's own compiler makes them. */
+static tg_rung rung_of(const tg_nest *n, uint32_t index) {
+  tg_rung rung = index < n->rungs ? (tg_rung)n->rung[index] : TG_RUNG_ALL;
+  return tg_target_is_source(n->l->target) && rung < TG_RUNG_THREADS ? TG_RUNG_THREADS : rung;
+}
 
 /* Threads over the outermost loop, if any. */
 static void threads_alone(tg_nest *n) {
   const tg_nest_loop *l = &n->loop[0];
-  if (n->depth && l->parallel && n->threads && n->work >= TG_THREAD_WORK && l->members == 1) tg_nest_emit(n, "thread %s", l->name);
+  if (n->depth && l->parallel && n->threads && (n->work >= TG_THREAD_WORK || tg_target_is_source(n->l->target)) && l->members == 1) tg_nest_emit(n, "thread %s", l->name);
 }
 
 static void schedule_nest(tg_nest *n, const tg_uop *top, uint32_t index) {

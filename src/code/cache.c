@@ -12,7 +12,7 @@ typedef struct {
   char magic[8];
   uint32_t format, header;
   tg_hash128 sum;              /* of all that follows this field */
-  uint64_t key_n, spec_n, object_n;
+  uint64_t key_n, signature_n, object_n;
   uint32_t buffers, params, phases, loops;
   uint64_t workspace, shared, aligned, launch_n, in_shares;
 } header;
@@ -33,13 +33,13 @@ bool tg_cache_read(tg_env *env, const char *folder, tg_cache_entry *e) {
   if (!data || bytes < start) return false;
   memcpy(&h, data, sizeof h);
   if (memcmp(h.magic, magic, sizeof magic) || TG_MUTANT("cache: format", h.format != FORMAT, false) || h.header != sizeof h) return false;
-  if (h.key_n != e->key_n || h.spec_n > bytes || h.object_n > bytes || h.launch_n > bytes / 8) return false;
-  if (TG_MUTANT("cache: length", bytes != start + padded(h.key_n) + padded(h.spec_n) + padded(h.object_n) + padded(8 * h.launch_n), false)) return false;
+  if (h.key_n != e->key_n || h.signature_n > bytes || h.object_n > bytes || h.launch_n > bytes / 8) return false;
+  if (TG_MUTANT("cache: length", bytes != start + padded(h.key_n) + padded(h.signature_n) + padded(h.object_n) + padded(8 * h.launch_n), false)) return false;
   tg_hash128 sum = tg_hash_wide(data + SUMMED, bytes - SUMMED);
   if (TG_MUTANT("cache: checksum", sum.lo != h.sum.lo || sum.hi != h.sum.hi, false) || TG_MUTANT("cache: key", memcmp(data + start, e->key, e->key_n), false)) return false;
-  e->spec = data + start + padded(h.key_n);
-  e->spec_n = h.spec_n;
-  e->object = data + start + padded(h.key_n) + padded(h.spec_n);
+  e->signature = data + start + padded(h.key_n);
+  e->signature_n = h.signature_n;
+  e->object = data + start + padded(h.key_n) + padded(h.signature_n);
   e->object_n = h.object_n;
   const int64_t *launch = (const int64_t *)(const void *)(data + bytes - padded(8 * h.launch_n));
   e->info = (tg_code_info){h.buffers, h.params, h.phases, h.workspace, h.shared, h.aligned, h.launch_n ? launch : NULL, h.launch_n, h.loops, h.in_shares};
@@ -47,16 +47,16 @@ bool tg_cache_read(tg_env *env, const char *folder, tg_cache_entry *e) {
 }
 
 int tg_cache_write(tg_env *env, const char *folder, const tg_cache_entry *e) {
-  size_t start = padded(sizeof(header)), bytes = start + padded(e->key_n) + padded(e->spec_n) + padded(e->object_n) + padded(8 * e->info.launch_n);
+  size_t start = padded(sizeof(header)), bytes = start + padded(e->key_n) + padded(e->signature_n) + padded(e->object_n) + padded(8 * e->info.launch_n);
   char *data = tg_alloc(env, bytes);
-  header h = {.format = FORMAT, .header = sizeof h, .key_n = e->key_n, .spec_n = e->spec_n, .object_n = e->object_n, .buffers = e->info.buffers, .params = e->info.params,
+  header h = {.format = FORMAT, .header = sizeof h, .key_n = e->key_n, .signature_n = e->signature_n, .object_n = e->object_n, .buffers = e->info.buffers, .params = e->info.params,
               .phases = e->info.phases, .workspace = e->info.workspace, .shared = e->info.shared, .aligned = e->info.aligned, .launch_n = e->info.launch_n, .loops = e->info.loops,
               .in_shares = e->info.in_shares};
   memcpy(h.magic, magic, sizeof magic);
   memcpy(data, &h, sizeof h);
   memcpy(data + start, e->key, e->key_n);
-  memcpy(data + start + padded(e->key_n), e->spec, e->spec_n);
-  memcpy(data + start + padded(e->key_n) + padded(e->spec_n), e->object, e->object_n);
+  memcpy(data + start + padded(e->key_n), e->signature, e->signature_n);
+  memcpy(data + start + padded(e->key_n) + padded(e->signature_n), e->object, e->object_n);
   if (e->info.launch_n) memcpy(data + bytes - padded(8 * e->info.launch_n), e->info.launch, 8 * e->info.launch_n);
   h.sum = tg_hash_wide(data + SUMMED, bytes - SUMMED);
   memcpy(data, &h, sizeof h);

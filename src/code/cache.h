@@ -7,8 +7,8 @@
 typedef struct tg_cache_entry {
   const char *key;             /* all that the code depends on, as text */
   size_t key_n;
-  const void *spec, *object;   /* spec: the launcher's own data. 16-aligned when read */
-  size_t spec_n, object_n;
+  const void *signature, *object;   /* signature: the launcher's own data. 16-aligned when read */
+  size_t signature_n, object_n;
   tg_code_info info;
 } tg_cache_entry;
 

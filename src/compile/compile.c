@@ -6,6 +6,7 @@
 #include "dsl/text.h"
 #include "jit/jit.h"
 #include "choose/heuristic.h"
+#include "source/source.h"
 
 /* ---- what is made once ---- */
 
@@ -51,7 +52,7 @@ static tg_jit *open_jit(tg_job *j, tg_context *c) {
 
 /* The schedule is chosen between raise and schedule: lower takes a finished list of words. */
 const tg_uop *tg_run_passes(tg_job *j, tg_context *c, const tg_kernel_source *s, const char *until, tg_stage_fn *seen, void *user) {
-  tg_lowering l = {.target = &c->target, .rules = rules_of(j, c), .verify = (c->flags & TG_CONTEXT_VERIFY) != 0, .log = c->log, .log_user = c->log_user};
+  tg_lowering l = {.target = tg_target_asked(c, s->options), .rules = rules_of(j, c), .verify = (c->flags & TG_CONTEXT_VERIFY) != 0, .log = c->log, .log_user = c->log_user};
   int now = tg_stage_index(j->stage), raised = tg_stage_index("raise"), last = until ? tg_stage_index(until) : tg_stage_index("linear");
   if (last < 0) {
     tg_str names = tg_str_new(&j->env);
@@ -67,10 +68,10 @@ const tg_uop *tg_run_passes(tg_job *j, tg_context *c, const tg_kernel_source *s,
 
 /* ---- compiling ---- */
 
-static void set_spec(tg_job *j, tg_cache_entry *entry) {
-  const tg_spec *spec = tg_spec_build(j);
-  entry->spec = spec;
-  entry->spec_n = spec->bytes;
+static void set_signature(tg_job *j, tg_cache_entry *entry) {
+  const tg_signature *signature = tg_signature_build(j);
+  entry->signature = signature;
+  entry->signature_n = signature->bytes;
 }
 
 typedef struct { tg_job *job; tg_context *context; const tg_kernel_source *source; tg_cache_entry *entry; const tg_uop *linear; } lowering;
@@ -79,7 +80,7 @@ static void lower_whole(void *arg) {
   lowering *w = arg;
   tg_job *j = w->job;
   if (tg_stage_index(j->stage) < tg_stage_index("schedule")) tg_run_passes(j, w->context, w->source, "schedule", NULL, NULL);
-  if (j->packings.n) set_spec(j, w->entry);   /* operands packed ahead stand among the buffers now */
+  if (j->packings.n) set_signature(j, w->entry);   /* operands packed ahead stand among the buffers now */
   w->linear = tg_run_passes(j, w->context, w->source, NULL, NULL, NULL);
 }
 
@@ -105,11 +106,17 @@ static void lower(lowering *w) {
   w->linear = tg_run_passes(j, w->context, &again, NULL, NULL, NULL);
 }
 
+static tg_object source_of(tg_job *j, const tg_target *t, const tg_uop *linear, tg_code_info *info) {
+  const char *text = tg_source_opencl(j, t, linear, info);
+  return (tg_object){(void *)text, strlen(text) + 1};
+}
+
 static void compile_program(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cache_entry *entry) {
-  tg_jit *jit = open_jit(j, c);
+  const tg_target *t = tg_target_asked(c, s->options);
+  tg_jit *jit = tg_target_is_source(t) ? NULL : open_jit(j, c);
   lowering w = {j, c, s, entry, NULL};
   lower(&w);
-  tg_object object = tg_jit_compile(jit, j, w.linear, &entry->info, NULL, NULL);
+  tg_object object = jit ? tg_jit_compile(jit, j, w.linear, &entry->info, NULL, NULL) : source_of(j, t, w.linear, &entry->info);
   entry->object = object.data;
   entry->object_n = object.bytes;
 }
@@ -132,7 +139,7 @@ typedef struct { tg_job *job; tg_context *context; tg_kernel_source source; tg_c
 static void compile_packing(void *arg) {
   packing_work *w = arg;
   tg_kernel_source_read(w->job, &w->source);
-  set_spec(w->job, &w->entry);
+  set_signature(w->job, &w->entry);
   compile_program(w->job, w->context, &w->source, &w->entry);
 }
 
@@ -143,7 +150,7 @@ static void compile(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cach
     compile_program(j, c, s, entry);
     return;
   }
-  tg_compile_options none = {0};
+  tg_compile_options none = {.device = s->options->device};
   packing_work w = {.job = tg_new(&j->env, tg_job, 1), .context = c, .source = {.file = "packing", .text = packing_of(j, c, s), .options = &none}};
   tg_job_init(w.job, &j->env.allocator);
   w.job->env.blocks = &c->blocks;
@@ -151,8 +158,8 @@ static void compile(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cach
   tg_status status = w.job->env.status;
   const char *message = tg_strdup(&j->env, w.job->env.message);
   if (ok) {
-    entry->spec = copied(j, w.entry.spec, w.entry.spec_n);
-    entry->spec_n = w.entry.spec_n;
+    entry->signature = copied(j, w.entry.signature, w.entry.signature_n);
+    entry->signature_n = w.entry.signature_n;
     entry->object = copied(j, w.entry.object, w.entry.object_n);
     entry->object_n = w.entry.object_n;
     entry->info = w.entry.info;
@@ -198,7 +205,7 @@ static void show_stage(void *user, const char *pass, const tg_uop *sink) {
 static void show_packing(showing *k) {
   tg_job *j = k->work.job;
   tg_context *c = k->work.context;
-  tg_compile_options o = {.flags = k->work.source->options->flags};
+  tg_compile_options o = {.flags = k->work.source->options->flags, .device = k->work.source->options->device};
   tg_status s = tg_show_text(c, "packing", packing_of(j, c, k->work.source), &o, k->stage, k->write, k->user);
   if (s != TG_OK) tg_fail(&j->env, s, "%s", tg_error_message(c));
 }
@@ -223,8 +230,12 @@ static void show_job(void *arg) {
   const tg_uop *linear = tg_run_passes(j, k->work.context, k->work.source, k->stage && !llvm && !assembly && !summary ? k->stage : NULL, show_stage, k);
   if (!llvm && !assembly && !summary) return;
   const char *ir = NULL, *text = NULL;
-  const tg_target *t = &k->work.context->target;
+  const tg_target *t = tg_target_asked(k->work.context, k->work.source->options);
   tg_code_info *info = &k->work.entry.info;
+  if (tg_target_is_source(t)) {
+    if (assembly) k->write(k->user, "asm", source_of(j, t, linear, info).data);
+    return;
+  }
   tg_object object = tg_jit_compile(open_jit(j, k->work.context), j, linear, info, llvm ? &ir : NULL, assembly && t->arch != TG_ARCH_AMDGPU ? &text : NULL);
   if (assembly && !text) text = tg_object_assembly(j, t, &object, info);
   if (ir) k->write(k->user, "llvm", ir);

@@ -17,7 +17,7 @@
 #include <stdatomic.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include "devices/devices.h"
+#include "devices/pool.h"
 
 enum { OPEN = 1 << 30, WAITED = 1 << 29, PLACE = 1 << 12, INSIDE = PLACE - 1, MOST = INSIDE, LINE = 64 };
 static const double spin_seconds = 200e-6;
@@ -123,6 +123,11 @@ tg_pool *tg_pool_open(const tg_allocator *a, uint32_t threads) {
 }
 
 uint32_t tg_pool_threads(const tg_pool *p) { return p->threads; }
+
+uint32_t tg_pool_asked(const tg_pool *p, int asked) {
+  uint32_t n = asked < 0 ? UINT32_MAX : asked ? (uint32_t)asked : 1, most = p ? p->threads : 1;
+  return n < most ? n : most;
+}
 
 /* Workers take no signals of the program's. One that cannot be started is done without. */
 static void start(tg_pool *p, uint32_t wanted) {

@@ -58,11 +58,13 @@ static const tg_target rows[] = {
    .threads = 104, .l1 = 16 << 10, .l2 = 8 << 20},
   {.name = "gfx942", .arch = TG_ARCH_AMDGPU, .lanes = 64, .max_threads = 1024, .vector_registers = 512, .access_bytes = 16, .local_bytes = 64 << 10,
    .threads = 38, .l1 = 32 << 10, .l2 = 4 << 20, .l3 = 256 << 20},
+  {.name = "opencl", .arch = TG_ARCH_OPENCL, .features = "fp64 int64_atomics", .l1 = 32 << 10, .l2 = 1 << 20},
 };
 
 static const char *const triples[] = {
   [TG_ARCH_X86_64] = "x86_64-unknown-linux-gnu", [TG_ARCH_AARCH64] = "aarch64-unknown-linux-gnu",
-  [TG_ARCH_NVPTX] = "nvptx64-nvidia-cuda", [TG_ARCH_AMDGPU] = "amdgcn-amd-amdhsa"};
+  [TG_ARCH_NVPTX] = "nvptx64-nvidia-cuda", [TG_ARCH_AMDGPU] = "amdgcn-amd-amdhsa",
+  [TG_ARCH_OPENCL] = ""};
 
 void tg_target_derive(tg_target *t) {
   bool x86 = t->arch == TG_ARCH_X86_64, wide = x86 && (t->needs & V4) == V4, v3 = x86 && (t->needs & V3) == V3;   /* whole levels: no code is made for parts of one */
@@ -94,7 +96,11 @@ static void fill_in(tg_target *t, const tg_target *row) {
     t->fma = t->f16_arithmetic = t->f16_convert = true;
     return;
   }
-  tg_target_derive(t);
+  if (tg_target_is_source(row)) {   /* a task is a work-item: what is made wide is made so by whoever compiles the text */
+    t->vector_bytes = t->access_bytes = 1;
+    t->vector_registers = 16;
+    t->fma = true;
+  } else tg_target_derive(t);
   t->threads = t->lanes = t->max_threads = 1;
   t->prefer_i64_address = true;
 }
@@ -171,7 +177,8 @@ bool tg_target_named(tg_target *t, const char *name) {
     return true;
   }
   if (!tg_target_row(t, name)) return false;
-  if (tg_target_is_device(t)) snprintf(t->lacks, sizeof t->lacks, "nothing is launched on devices yet");
+  if (tg_target_is_source(t)) snprintf(t->lacks, sizeof t->lacks, "a device's kernels are launched by tg/device.h");
+  else if (tg_target_is_device(t)) snprintf(t->lacks, sizeof t->lacks, "nothing is launched on devices yet");
   else {
     tg_processor_read(&p, t->tile_i8);   /* in case its code is to run here */
     tg_target_judge(t, &p);

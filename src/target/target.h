@@ -4,7 +4,7 @@
 #define TG_TARGET_H
 #include "base/base.h"
 
-typedef enum { TG_ARCH_X86_64, TG_ARCH_AARCH64, TG_ARCH_NVPTX, TG_ARCH_AMDGPU } tg_arch;
+typedef enum { TG_ARCH_X86_64, TG_ARCH_AARCH64, TG_ARCH_NVPTX, TG_ARCH_AMDGPU, TG_ARCH_OPENCL } tg_arch;
 
 /* How much of memory it pays to ask for ahead: some lines; none, the processor sees what comes next better than a program; much, from each loop. */
 typedef enum { TG_ASK_SOME, TG_ASK_NOTHING, TG_ASK_MUCH } tg_asking;
@@ -59,6 +59,9 @@ const char *tg_target_shuffle(const tg_target *t, uint32_t lanes);
 
 /* A target of lanes in warps and workgroups: its programs are in device form (docs/ir.md). */
 static inline bool tg_target_is_device(const tg_target *t) { return t->lanes > 1; }
+
+/* Its code is text that the device's own driver compiles (src/source), not an object of LLVM's. Its programs are those of a CPU whose vectors have one lane. */
+static inline bool tg_target_is_source(const tg_target *t) { return t->arch == TG_ARCH_OPENCL; }
 
 /* Code for it runs on this machine: the processor has the instructions, and the system saves the registers. */
 static inline bool tg_target_runs_here(const tg_target *t) { return !t->lacks[0]; }

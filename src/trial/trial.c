@@ -62,7 +62,7 @@ static bool read_operands(tg_trial_state *s, tg_env *env, tg_kernel *k) {
     tg_trial_operand *o = &s->op[b];
     *o = (tg_trial_operand){.name = tg_strdup(&s->env, info->buffers[b].name), .type = info->buffers[b].type, .read = info->buffers[b].read, .written = info->buffers[b].written};
     tg_status st = tg_kernel_bytes(k, s->params, b, &o->bytes);
-    if (s->now && (st != TG_OK || (o->written && !tg_spec_apart(tg_cpu_kernel_spec(k->cpu), b, s->params)))) return false;
+    if (s->now && (st != TG_OK || (o->written && !tg_signature_apart(k->loaded->signature, b, s->params)))) return false;
     tg_trial_expect(s, env, st);
     o->n = o->bytes / (size_t)tg_type_bytes(o->type);
     limits_of(s, o, &s->job->buffers.data[b]);

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "../test.h"
-#include "devices/devices.h"
+#include "devices/pool.h"
 
 enum { TASKS = 1000 };
 

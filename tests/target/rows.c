@@ -138,8 +138,9 @@ static void by_name(void) {
   int here = 0;
   for (uint32_t i = 0; tg_target_name(i); i++) {
     CHECK(tg_target_named(&a, tg_target_name(i)) && tg_target_row(&b, tg_target_name(i)) && !strcmp(a.name, b.name) && !b.lacks[0], "%s", tg_target_name(i));
-    CHECK(!tg_target_is_device(&a) || !tg_target_runs_here(&a), "%s", a.name);
-    CHECK(tg_target_is_device(&a) || (a.l1 >= 32 << 10 && a.l2 >= 256 << 10 && a.l3 > a.l2 && a.needs && a.vector_bytes >= 16 && a.access_bytes == a.vector_bytes), "%s", a.name);
+    bool device = tg_target_is_device(&a) || tg_target_is_source(&a);
+    CHECK(!device || !tg_target_runs_here(&a), "%s", a.name);
+    CHECK(device || (a.l1 >= 32 << 10 && a.l2 >= 256 << 10 && a.l3 > a.l2 && a.needs && a.vector_bytes >= 16 && a.access_bytes == a.vector_bytes), "%s", a.name);
     here += tg_target_runs_here(&a);
   }
   CHECK(here >= 1 && tg_target_named(&a, "host") && tg_target_runs_here(&a), "the first row of its family runs on each machine");

@@ -42,7 +42,7 @@ static void fill(void *user) {
   for (int i = 0; i < KNOBS; i++) knobs[i] = (tg_binding){"KNOB", i, i, 1};
   for (int i = 0; i < ENTRIES; i++) {
     int n = snprintf(key, sizeof key, "tg bench start: entry %d of %d, of a kernel that no program asks for", i, ENTRIES);
-    tg_cache_entry e = {.key = key, .key_n = (size_t)n, .spec = object, .spec_n = 1000, .object = object, .object_n = OBJECT};
+    tg_cache_entry e = {.key = key, .key_n = (size_t)n, .signature = object, .signature_n = 1000, .object = object, .object_n = OBJECT};
     int err = tg_cache_write(f->env, f->s->cache, &e);
     if (!err) err = tg_store_write(f->env, f->s->tuned, &(tg_tuned){.key = key, .kernel = "none", .knobs = knobs, .knobs_n = KNOBS, .seconds = 1, .default_seconds = 2});
     if (err) tg_fail(f->env, TG_EIO, "%s", strerror(err));

@@ -2,7 +2,7 @@
  * What a launch must satisfy: sizes of buffers, classes of parameters, requirements; from the author's program to flat data, and
  * evaluated. Expressions become postfix code over the opcode table's own meaning. */
 #include <stdio.h>
-#include "devices/devices.h"
+#include "devices/signature.h"
 #include "dsl/text.h"
 #include "dsl/value.h"
 
@@ -10,11 +10,11 @@ enum { STACK = 64 };
 
 typedef struct {
   tg_job *j;
-  TG_VEC(tg_spec_buffer) buffers;
+  TG_VEC(tg_signature_buffer) buffers;
   TG_VEC(const tg_uop *) defines;   /* of the buffers */
-  TG_VEC(tg_spec_param) params;
-  TG_VEC(tg_spec_expr) exprs;
-  TG_VEC(tg_spec_code) code;
+  TG_VEC(tg_signature_param) params;
+  TG_VEC(tg_signature_expr) exprs;
+  TG_VEC(tg_signature_code) code;
   tg_str strings;
 } builder;
 
@@ -27,7 +27,7 @@ static uint32_t add_string(builder *b, const char *s) {
 static void add_code(builder *b, const tg_uop *u) {
   if (u->op != TG_OP_CONST && u->op != TG_OP_PARAM && !(tg_ops[u->op].flags & TG_OPF_W)) tg_bug(&b->j->env, "a size of a buffer or a requirement has %s in it", tg_ops[u->op].name);
   tg_type from = u->n ? (tg_type)u->src[u->n - 1]->type : (tg_type)u->type;
-  tg_push(&b->j->env, &b->code, ((tg_spec_code){u->op, u->type, (uint8_t)from, u->n, u->arg}));
+  tg_push(&b->j->env, &b->code, ((tg_signature_code){u->op, u->type, (uint8_t)from, u->n, u->arg}));
 }
 
 typedef struct { const tg_uop *u; uint32_t next; } frame;
@@ -48,18 +48,18 @@ static uint32_t add_expr(builder *b, const tg_uop *root) {
       if (b->code.n > 1 << 20) tg_fail(&b->j->env, TG_ELIMIT, "sizes of buffers or requirements are too long");
     }
   }
-  tg_push(&b->j->env, &b->exprs, ((tg_spec_expr){start, b->code.n - start, 0, 0}));
+  tg_push(&b->j->env, &b->exprs, ((tg_signature_expr){start, b->code.n - start, 0, 0}));
   return b->exprs.n - 1;
 }
 
 static void add_buffer(builder *b, const tg_uop *define) {
   const tg_buffer *info = &b->j->buffers.data[(uint32_t)define->arg];
-  tg_spec_buffer s = {.name = add_string(b, info->name), .first = b->exprs.n, .rank = info->rank, .type = info->type, .role = info->role,
+  tg_signature_buffer s = {.name = add_string(b, info->name), .first = b->exprs.n, .rank = info->rank, .type = info->type, .role = info->role,
                       .strided = (define->arg >> 32 & TG_STRIDED) != 0, .bytes = -1};
   bool constant = true;
   for (uint32_t i = 0; i < define->n; i++) {
     add_expr(b, define->src[i]);
-    const tg_spec_expr *e = &b->exprs.data[b->exprs.n - 1];
+    const tg_signature_expr *e = &b->exprs.data[b->exprs.n - 1];
     for (uint32_t k = e->start; k < e->start + e->n; k++) constant &= b->code.data[k].op != TG_OP_PARAM;
   }
   if (constant) s.bytes = -2; /* computed below, once all is in place */
@@ -67,34 +67,34 @@ static void add_buffer(builder *b, const tg_uop *define) {
   tg_push(&b->j->env, &b->defines, define);
 }
 
-static const tg_spec *pack(builder *b, uint32_t requires_n, const char *name) {
+static const tg_signature *pack(builder *b, uint32_t requires_n, const char *name) {
   uint32_t at = add_string(b, name);
   while (b->strings.n % 8) tg_str_put(&b->strings, "", 1);
-  tg_spec head = {0, b->buffers.n, b->params.n, b->exprs.n, requires_n, b->code.n, (uint32_t)b->strings.n, at};
-  head.bytes = (uint32_t)((const char *)tg_spec_strings(&head) - (const char *)&head) + head.strings_n;
+  tg_signature head = {0, b->buffers.n, b->params.n, b->exprs.n, requires_n, b->code.n, (uint32_t)b->strings.n, at};
+  head.bytes = (uint32_t)((const char *)tg_signature_strings(&head) - (const char *)&head) + head.strings_n;
   char *out = tg_alloc(&b->j->env, head.bytes);
   memcpy(out, &head, sizeof head);
-  tg_spec *s = (tg_spec *)out;
-  if (head.buffers_n) memcpy((void *)tg_spec_buffers(s), b->buffers.data, head.buffers_n * sizeof *b->buffers.data);
-  if (head.params_n) memcpy((void *)tg_spec_params(s), b->params.data, head.params_n * sizeof *b->params.data);
-  if (head.exprs_n) memcpy((void *)tg_spec_exprs(s), b->exprs.data, head.exprs_n * sizeof *b->exprs.data);
-  if (head.code_n) memcpy((void *)tg_spec_codes(s), b->code.data, head.code_n * sizeof *b->code.data);
-  memcpy((void *)tg_spec_strings(s), b->strings.data, head.strings_n);
+  tg_signature *s = (tg_signature *)out;
+  if (head.buffers_n) memcpy((void *)tg_signature_buffers(s), b->buffers.data, head.buffers_n * sizeof *b->buffers.data);
+  if (head.params_n) memcpy((void *)tg_signature_params(s), b->params.data, head.params_n * sizeof *b->params.data);
+  if (head.exprs_n) memcpy((void *)tg_signature_exprs(s), b->exprs.data, head.exprs_n * sizeof *b->exprs.data);
+  if (head.code_n) memcpy((void *)tg_signature_codes(s), b->code.data, head.code_n * sizeof *b->code.data);
+  memcpy((void *)tg_signature_strings(s), b->strings.data, head.strings_n);
   for (uint32_t i = 0; i < s->buffers_n; i++) {
-    tg_spec_buffer *buffer = (tg_spec_buffer *)&tg_spec_buffers(s)[i];
+    tg_signature_buffer *buffer = (tg_signature_buffer *)&tg_signature_buffers(s)[i];
     if (buffer->bytes == -1) continue;
     buffer->bytes = -1;
     int64_t bytes;
     char why[512];
-    if (tg_spec_bytes(s, i, NULL, &bytes, why, sizeof why)) tg_fail_at(b->j, tg_buffer_info(b->j, b->defines.data[i])->pos, "%s", why);
+    if (tg_signature_bytes(s, i, NULL, &bytes, why, sizeof why)) tg_fail_at(b->j, tg_buffer_info(b->j, b->defines.data[i])->pos, "%s", why);
     buffer->bytes = bytes;
-    if (buffer->role != TG_ROLE_IN && !tg_spec_apart(s, i, NULL))
-      tg_fail_at(b->j, tg_buffer_info(b->j, b->defines.data[i])->pos, "the strides of '%s', which the kernel writes, lay two elements on one place", tg_spec_strings(s) + buffer->name);
+    if (buffer->role != TG_ROLE_IN && !tg_signature_apart(s, i, NULL))
+      tg_fail_at(b->j, tg_buffer_info(b->j, b->defines.data[i])->pos, "the strides of '%s', which the kernel writes, lay two elements on one place", tg_signature_strings(s) + buffer->name);
   }
   return s;
 }
 
-const tg_spec *tg_spec_build(tg_job *j) {
+const tg_signature *tg_signature_build(tg_job *j) {
   builder b = {.j = j, .strings = tg_str_new(&j->env)};
   for (uint32_t i = 0; i < j->sink->n; i++) {
     const tg_uop *u = j->sink->src[i];
@@ -102,7 +102,7 @@ const tg_spec *tg_spec_build(tg_job *j) {
   }
   for (uint32_t i = 0; i < j->params.n; i++) {
     const tg_param *p = &j->params.data[i];
-    tg_push(&j->env, &b.params, ((tg_spec_param){add_string(&b, p->name), 0, p->lo, p->hi, p->multiple < 1 ? 1 : p->multiple}));
+    tg_push(&j->env, &b.params, ((tg_signature_param){add_string(&b, p->name), 0, p->lo, p->hi, p->multiple < 1 ? 1 : p->multiple}));
   }
   uint32_t requires_n = 0;
   for (uint32_t i = 0; i < j->requires.n; i++) {
@@ -114,23 +114,23 @@ const tg_spec *tg_spec_build(tg_job *j) {
   return pack(&b, requires_n, j->name);
 }
 
-bool tg_spec_valid(const tg_spec *s, size_t bytes) {
+bool tg_signature_valid(const tg_signature *s, size_t bytes) {
   if (bytes < sizeof *s || s->bytes != bytes || s->requires_n > s->exprs_n) return false;
-  uint64_t sum = sizeof *s + (uint64_t)s->buffers_n * sizeof(tg_spec_buffer) + (uint64_t)s->params_n * sizeof(tg_spec_param) +
-                 (uint64_t)s->exprs_n * sizeof(tg_spec_expr) + (uint64_t)s->code_n * sizeof(tg_spec_code) + s->strings_n;
-  if (sum != bytes || !s->strings_n || tg_spec_strings(s)[s->strings_n - 1] || s->name >= s->strings_n) return false;
+  uint64_t sum = sizeof *s + (uint64_t)s->buffers_n * sizeof(tg_signature_buffer) + (uint64_t)s->params_n * sizeof(tg_signature_param) +
+                 (uint64_t)s->exprs_n * sizeof(tg_signature_expr) + (uint64_t)s->code_n * sizeof(tg_signature_code) + s->strings_n;
+  if (sum != bytes || !s->strings_n || tg_signature_strings(s)[s->strings_n - 1] || s->name >= s->strings_n) return false;
   for (uint32_t i = 0; i < s->buffers_n; i++) {
-    const tg_spec_buffer *b = &tg_spec_buffers(s)[i];
+    const tg_signature_buffer *b = &tg_signature_buffers(s)[i];
     if (b->name >= s->strings_n || b->rank > 16 || b->type >= TG_INDEX || (uint64_t)b->first + b->rank * (b->strided ? 2u : 1u) > s->exprs_n) return false;
   }
   for (uint32_t i = 0; i < s->params_n; i++)
-    if (tg_spec_params(s)[i].name >= s->strings_n || tg_spec_params(s)[i].multiple < 1) return false;
+    if (tg_signature_params(s)[i].name >= s->strings_n || tg_signature_params(s)[i].multiple < 1) return false;
   for (uint32_t i = 0; i < s->exprs_n; i++) {
-    const tg_spec_expr *e = &tg_spec_exprs(s)[i];
+    const tg_signature_expr *e = &tg_signature_exprs(s)[i];
     if ((uint64_t)e->start + e->n > s->code_n || e->text >= s->strings_n) return false;
     uint32_t depth = 0;
     for (uint32_t k = e->start; k < e->start + e->n; k++) {
-      const tg_spec_code *c = &tg_spec_codes(s)[k];
+      const tg_signature_code *c = &tg_signature_codes(s)[k];
       if (c->op >= TG_OP__COUNT || c->arity > 3 || c->arity > depth || (c->op == TG_OP_PARAM && (uint64_t)c->arg >= s->params_n)) return false;
       depth += 1 - c->arity;
       if (depth > STACK) return false;
@@ -141,11 +141,11 @@ bool tg_spec_valid(const tg_spec *s, size_t bytes) {
 }
 
 /* False: no value (past 128 bits). */
-static bool evaluate(const tg_spec *s, const tg_spec_expr *e, const int64_t *params, tg_value *result) {
+static bool evaluate(const tg_signature *s, const tg_signature_expr *e, const int64_t *params, tg_value *result) {
   tg_value stack[STACK + 1];
   uint32_t n = 0;
   for (uint32_t i = e->start; i < e->start + e->n; i++) {
-    const tg_spec_code *c = &tg_spec_codes(s)[i];
+    const tg_signature_code *c = &tg_signature_codes(s)[i];
     tg_value v = {.i = 0};
     n -= c->arity;
     if (c->op == TG_OP_PARAM) v.i = params[c->arg];
@@ -159,9 +159,9 @@ static bool evaluate(const tg_spec *s, const tg_spec_expr *e, const int64_t *par
   return true;
 }
 
-const char *tg_spec_bytes(const tg_spec *s, uint32_t b, const int64_t *params, int64_t *bytes, char *out, size_t n) {
-  const tg_spec_buffer *buffer = &tg_spec_buffers(s)[b];
-  const char *name = tg_spec_strings(s) + buffer->name;
+const char *tg_signature_bytes(const tg_signature *s, uint32_t b, const int64_t *params, int64_t *bytes, char *out, size_t n) {
+  const tg_signature_buffer *buffer = &tg_signature_buffers(s)[b];
+  const char *name = tg_signature_strings(s) + buffer->name;
   const tg_i128 far = (tg_i128)1 << 62;
   if (buffer->bytes >= 0) {
     *bytes = buffer->bytes;
@@ -172,10 +172,10 @@ const char *tg_spec_bytes(const tg_spec *s, uint32_t b, const int64_t *params, i
   bool empty = false;
   for (uint32_t i = 0; i < buffer->rank; i++) {
     tg_value d, stride = {.i = 0};
-    if (!evaluate(s, &tg_spec_exprs(s)[buffer->first + i], params, &d)) return BEYOND;
-    if (buffer->strided && !evaluate(s, &tg_spec_exprs(s)[buffer->first + buffer->rank + i], params, &stride)) return BEYOND;
+    if (!evaluate(s, &tg_signature_exprs(s)[buffer->first + i], params, &d)) return BEYOND;
+    if (buffer->strided && !evaluate(s, &tg_signature_exprs(s)[buffer->first + buffer->rank + i], params, &stride)) return BEYOND;
     if (d.i > far || stride.i > far || d.i < -far || stride.i < -far) return BEYOND;
-    if (TG_MUTANT("spec: sizes below 0", d.i < 0, false)) return snprintf(out, n, "'%s' has the size %lld in dimension %u, counted from 0; a size is 0 or more", name, (long long)d.i, i), out;
+    if (TG_MUTANT("signature: sizes below 0", d.i < 0, false)) return snprintf(out, n, "'%s' has the size %lld in dimension %u, counted from 0; a size is 0 or more", name, (long long)d.i, i), out;
     if (stride.i < 0) return snprintf(out, n, "'%s' has the stride %lld in dimension %u, counted from 0; a stride is 0 or more", name, (long long)stride.i, i), out;
     if (!d.i) {
       empty = true;
@@ -193,13 +193,13 @@ const char *tg_spec_bytes(const tg_spec *s, uint32_t b, const int64_t *params, i
 }
 
 /* Dimensions by stride: each must step beyond all that the smaller ones reach. */
-bool tg_spec_apart(const tg_spec *s, uint32_t b, const int64_t *params) {
-  const tg_spec_buffer *buffer = &tg_spec_buffers(s)[b];
+bool tg_signature_apart(const tg_signature *s, uint32_t b, const int64_t *params) {
+  const tg_signature_buffer *buffer = &tg_signature_buffers(s)[b];
   tg_i128 extent[16], stride[16], reach = 0;
   uint32_t n = 0;
   for (uint32_t i = 0; buffer->strided && i < buffer->rank; i++) {
     tg_value d, step;
-    if (!evaluate(s, &tg_spec_exprs(s)[buffer->first + i], params, &d) || !evaluate(s, &tg_spec_exprs(s)[buffer->first + buffer->rank + i], params, &step)) return false;
+    if (!evaluate(s, &tg_signature_exprs(s)[buffer->first + i], params, &d) || !evaluate(s, &tg_signature_exprs(s)[buffer->first + buffer->rank + i], params, &step)) return false;
     if (d.i <= 0) return true;
     if (d.i == 1) continue;
     uint32_t at = n++;
@@ -208,23 +208,23 @@ bool tg_spec_apart(const tg_spec *s, uint32_t b, const int64_t *params) {
   }
   for (uint32_t i = 0; i < n; i++) {
     if (stride[i] <= reach) return false;
-    reach += (extent[i] - 1) * stride[i]; /* tg_spec_bytes holds the whole below 2^62 */
+    reach += (extent[i] - 1) * stride[i]; /* tg_signature_bytes holds the whole below 2^62 */
   }
   return true;
 }
 
-const char *tg_spec_check_params(const tg_spec *s, const int64_t *params, char *out, size_t n) {
+const char *tg_signature_check_params(const tg_signature *s, const int64_t *params, char *out, size_t n) {
   for (uint32_t i = 0; i < s->params_n; i++) {
-    const tg_spec_param *p = &tg_spec_params(s)[i];
+    const tg_signature_param *p = &tg_signature_params(s)[i];
     long long v = params[i];
-    const char *name = tg_spec_strings(s) + p->name;
+    const char *name = tg_signature_strings(s) + p->name;
     if (v < p->lo || v > p->hi) return snprintf(out, n, "%s = %lld, but the kernel was compiled for %lld..%lld", name, v, (long long)p->lo, (long long)p->hi), out;
     if (v % p->multiple) return snprintf(out, n, "%s = %lld, but the kernel was compiled for multiples of %lld", name, v, (long long)p->multiple), out;
   }
   for (uint32_t i = s->exprs_n - s->requires_n; i < s->exprs_n; i++) {
-    const tg_spec_expr *e = &tg_spec_exprs(s)[i];
+    const tg_signature_expr *e = &tg_signature_exprs(s)[i];
     tg_value v;
-    if (!evaluate(s, e, params, &v) || !v.i) return snprintf(out, n, "the parameters break a requirement: %s", tg_spec_strings(s) + e->text), out;
+    if (!evaluate(s, e, params, &v) || !v.i) return snprintf(out, n, "the parameters break a requirement: %s", tg_signature_strings(s) + e->text), out;
   }
   return NULL;
 }

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT
+ * The host's CPU as a device. Its memory is the process's, a copy is memcpy, and a launch is done when it returns: phases of tasks on the caller's threads or the
+ * context's pool. The tasks of a phase are fixed by the kernel, so the result does not depend on who runs them. A launch takes workspaces from the kernel's own and gives them back: it
+ * takes no lock, and in its first runs only it allocates. With the caller's workspace it never does. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include "devices/device.h"
+
+enum { SLOTS = 64, ALIGN = 64 };
+
+/* ---- the device and its memory ---- */
+
+typedef struct piece { struct piece *next; void *block; size_t bytes; char *memory; } piece;   /* stands at the end of its block */
+
+typedef struct {
+  tg_device head;
+  pthread_mutex_t lock;        /* of pieces */
+  piece *pieces;
+} cpu;
+
+static bool describe(uint32_t i, tg_device_info *out) {
+  tg_target t;
+  if (i) return false;
+  tg_target_host(&t, 0);
+  *out = (tg_device_info){.cores = t.threads, .host_memory = 1};
+  snprintf(out->driver, sizeof out->driver, "cpu");
+  snprintf(out->name, sizeof out->name, "%.127s", t.silicon);
+  snprintf(out->target, sizeof out->target, "host");
+  return true;
+}
+
+static tg_status open_device(const tg_device *head, uint32_t i, tg_device **out, char *message, size_t n) {
+  cpu *d = head->allocator.alloc(head->allocator.user, sizeof *d);
+  (void)i;
+  if (!d) return snprintf(message, n, "out of memory"), TG_ENOMEM;
+  *d = (cpu){.head = *head};
+  d->head.driver = &tg_driver_cpu;
+  pthread_mutex_init(&d->lock, NULL);
+  *out = &d->head;
+  return TG_OK;
+}
+
+static void free_piece(cpu *d, piece *p) { d->head.allocator.free(d->head.allocator.user, p->block, p->bytes); }
+
+static void close_device(tg_device *device) {
+  cpu *d = (cpu *)device;
+  tg_allocator a = d->head.allocator;
+  for (piece *p = d->pieces, *next; p; p = next) next = p->next, free_piece(d, p);
+  pthread_mutex_destroy(&d->lock);
+  a.free(a.user, d, sizeof *d);
+}
+
+static tg_status alloc_memory(tg_device *device, size_t bytes, void **out, char *message, size_t n) {
+  cpu *d = (cpu *)device;
+  size_t rounded = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1), all = rounded + ALIGN + sizeof(piece);
+  void *block = rounded < bytes || all < rounded ? NULL : d->head.allocator.alloc(d->head.allocator.user, all);
+  if (!block) return snprintf(message, n, "out of memory: %zu bytes", bytes), TG_ENOMEM;
+  char *memory = (char *)block + (ALIGN - (uintptr_t)block % ALIGN) % ALIGN;
+  piece *p = (piece *)(void *)(memory + rounded);
+  *p = (piece){.block = block, .bytes = all, .memory = memory};
+  pthread_mutex_lock(&d->lock);
+  p->next = d->pieces;
+  d->pieces = p;
+  pthread_mutex_unlock(&d->lock);
+  *out = memory;
+  return TG_OK;
+}
+
+static void free_memory(tg_device *device, void *memory) {
+  cpu *d = (cpu *)device;
+  pthread_mutex_lock(&d->lock);
+  piece **at = &d->pieces, *p;
+  while ((p = *at) && p->memory != memory) at = &p->next;
+  if (p) *at = p->next;
+  pthread_mutex_unlock(&d->lock);
+  if (p) free_piece(d, p);
+}
+
+static tg_status copy(tg_device *device, void *to, const void *from, size_t bytes, char *message, size_t n) {
+  (void)device, (void)message, (void)n;
+  if (bytes) memcpy(to, from, TG_MUTANT("cpu: last byte of a copy", bytes, bytes - 1));
+  return TG_OK;
+}
+
+static tg_status wait_for(tg_device *device, char *message, size_t n) { return (void)device, (void)message, (void)n, TG_OK; }
+
+/* ---- kernels ---- */
+
+typedef struct { atomic_bool busy; char *memory, *block; } slot;   /* memory: 64-aligned, in block; made when first used */
+
+typedef struct {
+  tg_device_kernel head;
+  tg_allocator allocator;
+  slot workspaces[SLOTS], shared[SLOTS];
+  tg_signature signature;      /* the rest of it behind */
+} cpu_kernel;
+
+static tg_status load(tg_device *device, const tg_device_object *o, tg_device_kernel **out, tg_env *err) {
+  const tg_allocator *a = &device->allocator;
+  tg_code *code;
+  tg_status s = tg_code_load(a, o->data, o->bytes, tg_signature_strings(o->signature) + o->signature->name, o->info, o->flags, &code, err);
+  if (s != TG_OK) return s;
+  cpu_kernel *k = a->alloc(a->user, offsetof(cpu_kernel, signature) + o->signature->bytes);
+  if (!k) {
+    tg_code_unload(code);
+    snprintf(err->message, sizeof err->message, "out of memory");
+    return err->status = TG_ENOMEM;
+  }
+  memset(k, 0, offsetof(cpu_kernel, signature));
+  memcpy(&k->signature, o->signature, o->signature->bytes);
+  k->head = (tg_device_kernel){.driver = &tg_driver_cpu, .device = device, .signature = &k->signature, .info = *o->info, .code = code};
+  k->head.info.launch = NULL;  /* the code has its own */
+  k->allocator = *a;
+  *out = &k->head;
+  return TG_OK;
+}
+
+static void unload(tg_device_kernel *head) {
+  cpu_kernel *k = (cpu_kernel *)head;
+  tg_allocator a = k->allocator;
+  for (uint32_t i = 0; i < SLOTS; i++) {
+    if (k->workspaces[i].block) a.free(a.user, k->workspaces[i].block, head->info.workspace + ALIGN);
+    if (k->shared[i].block) a.free(a.user, k->shared[i].block, head->info.shared + ALIGN);
+  }
+  tg_code_unload(head->code);
+  a.free(a.user, k, offsetof(cpu_kernel, signature) + k->signature.bytes);
+}
+
+/* ---- workspaces ---- */
+
+static bool fill_slot(cpu_kernel *k, slot *s, uint64_t bytes) {
+  s->block = k->allocator.alloc(k->allocator.user, bytes + ALIGN);
+  if (!s->block) return false;
+  s->memory = s->block + (ALIGN - (uintptr_t)s->block % ALIGN) % ALIGN;
+  return true;
+}
+
+/* A free one, or `own`, made for this launch alone when all are taken. NULL: out of memory. */
+static slot *take(cpu_kernel *k, slot *list, slot *own, uint64_t bytes) {
+  for (uint32_t i = 0; i < SLOTS; i++) {
+    slot *s = &list[i];
+    if (atomic_load_explicit(&s->busy, memory_order_relaxed) || atomic_exchange_explicit(&s->busy, true, memory_order_acquire)) continue;
+    if (s->memory || fill_slot(k, s, bytes)) return s;
+    atomic_store_explicit(&s->busy, false, memory_order_release);
+    return NULL;
+  }
+  *own = (slot){.block = NULL};
+  return fill_slot(k, own, bytes) ? own : NULL;
+}
+
+static void give(cpu_kernel *k, slot *s, const slot *own, uint64_t bytes) {
+  if (s == own) k->allocator.free(k->allocator.user, s->block, bytes + ALIGN);
+  else if (s) atomic_store_explicit(&s->busy, false, memory_order_release);
+}
+
+/* ---- running ---- */
+
+typedef struct {
+  cpu_kernel *k;
+  tg_parallel_for *parallel_for;
+  void *parallel_user;
+  void **buffers;
+  const int64_t *params;
+  tg_phase_fn *entry;
+  uint32_t threads;
+  bool unaligned;
+  slot **workspace;            /* by worker of the pool */
+  char *given;                 /* or the caller's: worker after worker */
+  atomic_bool failed;
+  int64_t tasks, shares;       /* of the phase; shares: what is dealt out are that many contiguous parts of the tasks; 0: the tasks */
+  atomic_llong next;
+} run;
+
+static void pool_task(void *arg, int64_t i, uint32_t worker) {
+  run *r = arg;
+  r->entry(r->buffers, r->params, r->given ? r->given + worker * r->k->head.info.workspace : r->workspace[worker]->memory, i);
+}
+
+/* What is dealt out: a task, or a share of them. */
+static void deal(void *arg, int64_t i, uint32_t worker) {
+  run *r = arg;
+  int64_t each = r->shares ? r->tasks / r->shares : 1, more = r->shares ? r->tasks % r->shares : 0;
+  int64_t from = i * each + (i < more ? i : more), n = each + (i < more);
+  for (int64_t to = from + TG_MUTANT("cpu: last task of a share", n, n - (n > 1)); from < to; from++) pool_task(r, from, worker);
+}
+
+/* One of as many as there are workspaces: takes what tasks are left. Run one after another, the first does it all. */
+static void team_task(void *arg, int64_t worker) {
+  run *r = arg;
+  int64_t n = r->shares ? r->shares : r->tasks;
+  for (int64_t i; (i = atomic_fetch_add_explicit(&r->next, 1, memory_order_relaxed)) < n;) deal(r, i, (uint32_t)worker);
+}
+
+static void caller_task(void *arg, int64_t i) {
+  run *r = arg;
+  slot own, *s = take(r->k, r->k->workspaces, &own, r->k->head.info.workspace);
+  if (!s) atomic_store(&r->failed, true);
+  else r->entry(r->buffers, r->params, s->memory, i);
+  give(r->k, s, &own, r->k->head.info.workspace);
+}
+
+static void run_phase(void *arg, uint32_t p) {
+  run *r = arg;
+  if (TG_MUTANT("cpu: last phase", false, p + 1 == r->k->head.info.phases)) return;
+  int64_t n = tg_code_tasks(r->k->head.code, p, r->buffers, r->params);
+  r->entry = tg_code_entry(r->k->head.code, p, r->unaligned);
+  r->tasks = n;
+  r->shares = p < 64 && r->k->head.info.in_shares >> p & 1 && r->threads > 1 && n > (int64_t)r->threads ? r->threads : 0;
+  if (n > 1 && r->given && r->parallel_for) {
+    r->tasks = TG_MUTANT("cpu: last task of a team", n, n - 1);
+    atomic_store_explicit(&r->next, 0, memory_order_relaxed);
+    r->parallel_for(r->parallel_user, n < (int64_t)r->threads ? n : (int64_t)r->threads, team_task, r);
+  } else if (n > 1 && r->parallel_for) r->parallel_for(r->parallel_user, TG_MUTANT("cpu: last task of a caller", n, n - 1), caller_task, r);
+  else if (n > 1 && r->threads > 1) tg_pool_run(r->k->head.device->pool, r->threads, r->shares ? r->shares : n, deal, r);
+  else
+    for (int64_t i = 0; i < TG_MUTANT("cpu: last task", n, n - 1); i++) pool_task(r, i, 0);
+}
+
+/* With a workspace for each thread that may come. */
+static bool run_with_workspaces(run *r) {
+  enum { FEW = 16 };
+  slot own_few[FEW], *held_few[FEW], *own = own_few, **held = held_few;
+  cpu_kernel *k = r->k;
+  uint32_t threads = r->threads;
+  size_t bytes = threads * (sizeof *own + sizeof *held);
+  char *block = NULL;
+  if (threads > FEW) {
+    block = k->allocator.alloc(k->allocator.user, bytes);
+    if (!block) return false;
+    own = (slot *)block;
+    held = (slot **)(own + threads);
+  }
+  uint32_t n = 0;
+  while (n < threads && (held[n] = take(k, k->workspaces, &own[n], k->head.info.workspace))) n++;
+  r->workspace = held;
+  if (n == threads) tg_code_walk(k->head.code, r->buffers, r->params, run_phase, r);
+  for (uint32_t i = 0; i < n; i++) give(k, held[i], &own[i], k->head.info.workspace);
+  if (block) k->allocator.free(k->allocator.user, block, bytes);
+  return n == threads;
+}
+
+static tg_status launch(tg_device_kernel *head, const tg_work *w, char *message, size_t n) {
+  cpu_kernel *k = (cpu_kernel *)head;
+  tg_status s = TG_OK;
+  run r = {.k = k, .parallel_for = w->parallel_for, .parallel_user = w->parallel_user, .buffers = w->buffers, .params = w->params, .threads = w->threads, .given = w->workspace};
+  for (uint64_t left = head->info.aligned; left; left &= left - 1)
+    if ((uintptr_t)w->buffers[__builtin_ctzll(left)] % ALIGN) r.unaligned = TG_MUTANT("cpu: unaligned buffers", true, false);
+  if (w->workspace) {
+    w->buffers[k->signature.buffers_n] = w->workspace + w->threads * head->info.workspace;
+    tg_code_walk(head->code, w->buffers, w->params, run_phase, &r);
+    return s;
+  }
+  slot own, *shared = NULL;
+  if (head->info.shared && !(shared = take(k, k->shared, &own, head->info.shared))) s = TG_ENOMEM;
+  w->buffers[k->signature.buffers_n] = shared ? shared->memory : NULL;
+  if (s == TG_OK && (!run_with_workspaces(&r) || atomic_load(&r.failed))) s = TG_ENOMEM;
+  give(k, shared, &own, head->info.shared);
+  if (s == TG_ENOMEM) snprintf(message, n, "out of memory for the workspace of a launch");
+  return s;
+}
+
+const tg_driver tg_driver_cpu = {describe, open_device, close_device, alloc_memory, free_memory, copy, load, unload, launch, wait_for};

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT
+ * An OpenCL device through tg/device.h: every program of the corpus is compiled for the first that can be used, launched there on memory of its own, and compared with the interpreter at stage linear, bit for bit.
+ * A device that has f64 and 64-bit atomics launches all of them; of another, what is refused must say what there is none of, and most must be launched. No device: skipped.
+ *   devices_opencl [PROGRAM.tg ...] */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include "../folder.h"
+#include "../library/kit.h"
+#include "../test.h"
+#include "api/api.h"
+#include "choose/heuristic.h"
+#include "interp/interp.h"
+#include "tg/device.h"
+
+enum { SKIPPED = 77, LEAST_PERCENT = 60 };
+
+typedef struct {
+  tg_context *context;
+  tg_device *device;
+  uint32_t number;
+  kit_path path;
+  tg_job job;
+  const kit_program *program;
+  int64_t params[32];
+  kit_memory start, want, got;
+  bool lacking;                /* the device has not all that the row of targets says */
+} run;
+
+/* ---- the corpus ---- */
+
+static void seen(void *user, const char *pass, const tg_uop *sink) {
+  run *r = user;
+  if (!strcmp(pass, "schedule") && r->job.packings.n) kit_memory_pack(&r->job, sink, r->params, &r->start);
+}
+
+/* What the interpreter makes of what the device's compiler is given. */
+static void interpret(void *user) {
+  run *r = user;
+  tg_job *j = &r->job;
+  tg_parse_kernel(j, r->program->path, r->program->text, 0, NULL);
+  kit_params(j, 0, r->params);
+  if (!kit_memory_make(j, r->params, &r->start)) tg_fail(&j->env, TG_ELIMIT, "over %d buffers", KIT_BUFFERS);
+  tg_lowering l = {.target = r->device->target, .rules = r->path.rules};
+  j->sink = tg_lower(j, &l, "raise", NULL, NULL);
+  if (!j->opts.n) tg_heuristic(j, &l, j->sink);
+  j->sink = tg_lower(j, &l, NULL, seen, r);
+  kit_memory_copy(&r->want, &r->start);
+  tg_interp_buffer buffers[KIT_BUFFERS];
+  for (uint32_t b = 0; b < r->want.n; b++) buffers[b] = (tg_interp_buffer){r->want.data[b], r->want.bytes[b]};
+  tg_interpret(j, j->sink, &(tg_interp){.buffers = buffers, .params = r->params, .step_limit = 100000000});
+}
+
+static tg_status launch(run *r, tg_kernel *k) {
+  const tg_kernel_info *info = tg_kernel_describe(k);
+  tg_argument a[KIT_BUFFERS];
+  tg_status s = TG_OK;
+  for (uint32_t b = 0; b < r->start.n && s == TG_OK; b++) {
+    a[b].bytes = r->start.bytes[b];
+    s = tg_device_alloc(r->device, a[b].bytes, &a[b].data);
+    if (s == TG_OK) s = tg_device_copy(r->device, a[b].data, r->start.data[b], a[b].bytes);
+  }
+  tg_launch l = {.buffers = a, .buffers_n = r->start.n, .params = r->params, .params_n = info->params_n};
+  if (s == TG_OK) s = tg_kernel_start(k, &l);
+  for (uint32_t b = 0; b < r->start.n && s == TG_OK; b++) s = tg_device_copy(r->device, r->got.data[b], a[b].data, a[b].bytes);
+  for (uint32_t b = 0; b < r->start.n && s == TG_OK; b++) tg_device_free(r->device, a[b].data);
+  return s;
+}
+
+static void compare(const run *r) {
+  for (uint32_t b = 0; b < r->want.n; b++) {
+    tg_difference d;
+    char text[256];
+    tg_comparison c = {.type = r->want.type[b], .n = r->want.bytes[b] / (size_t)tg_type_bytes(r->want.type[b]), .got = r->got.data[b], .want = r->want.data[b], .exact = true};
+    bool same = tg_compare(&c, &d);
+    if (!same) tg_difference_text(&d, c.n, text, sizeof text);
+    CHECK(same, "%s: buffer %u: %s", r->program->path, b, text);
+  }
+}
+
+/* 1: launched; 0: refused, for what the device lacks. */
+static int one(run *r, const kit_program *p) {
+  tg_kernel *k;
+  tg_status s;
+  r->program = p;
+  tg_job_init(&r->job, NULL);
+  bool interpreted = tg_protect(&r->job.env, interpret, r);
+  int launched = 0;
+  s = tg_kernel_compile_text(r->context, p->path, p->text, &(tg_compile_options){.device = r->device}, &k);
+  CHECK(s == TG_OK || (r->lacking && s == TG_EINVAL && strstr(tg_error_message(r->context), "this target has no ")), "%s: %s", p->path, tg_error_message(r->context));
+  CHECK(interpreted, "%s: %s", p->path, r->job.env.message);
+  if (s == TG_OK && interpreted) {
+    kit_memory_copy(&r->got, &r->start);
+    s = launch(r, k);
+    CHECK(s == TG_OK, "%s: %s", p->path, tg_error_message(r->context));
+    if (s == TG_OK) compare(r);
+    launched = s == TG_OK;
+  }
+  tg_kernel_free(k);
+  tg_job_drop(&r->job);
+  return launched;
+}
+
+static void corpus(run *r, int argc, char **argv) {
+  static const char *const folders[] = {"tests/corpus"};
+  int n, launched = 0, tried = 0;
+  kit_program *p = kit_programs_of(1, folders, &n);
+  CHECK(kit_path_open(&r->path, "opencl"), "a path");
+  for (int i = 0; i < n; i++) {
+    bool wanted = argc < 2;
+    for (int k = 1; k < argc; k++) wanted |= !strcmp(argv[k], p[i].path);
+    if (!wanted) continue;
+    tried++;
+    launched += one(r, &p[i]);
+  }
+  printf("opencl: %d of %d programs launched\n", launched, tried);
+  CHECK(tried && launched * 100 >= tried * LEAST_PERCENT, "%d of %d launched", launched, tried);
+  kit_memory_free(&r->start), kit_memory_free(&r->want), kit_memory_free(&r->got);
+  kit_path_close(&r->path);
+  kit_programs_free(p, n);
+}
+
+/* ---- what is refused ---- */
+
+static void refusals(run *r) {
+  static const char matrix[] = "kernel mm() { in(A, u8, [16, 64]); in(B, i8, [64, 16]); out(C, i32, [16, 16]); opt(contract vpdpbusd n=j k=k);"
+                               "range(i, 16) range(j, 16) C[i, j] = sum(k : 64, i32(A[i, k]) * i32(B[k, j])); }";
+  static const char atomic[] = "kernel h() { in(x, i32 in 0..15, [300]); out(h, i16, [16]); range(b, 16) h[b] = 0; range(i, 300, global) atomic h[x[i]] += 1; }";
+  tg_compile_options o = {.device = r->device};
+  tg_kernel *k;
+  CHECK(tg_kernel_compile_text(r->context, "atomic", atomic, &o, &k) == TG_EINVAL && strstr(tg_error_message(r->context), "this target has no atomic add to i16"), "%s", tg_error_message(r->context));
+  CHECK(tg_kernel_compile_text(r->context, "matrix", matrix, &o, &k) == TG_EINVAL && strstr(tg_error_message(r->context), "vpdpbusd is an instruction of avx512vnni, not of opencl"), "%s", tg_error_message(r->context));
+}
+
+/* ---- the surface ---- */
+
+static const char add[] = "kernel add(N in 1..1000) { in(x, f32, [N]); out(y, f32, [N]); range(i, N) y[i] = x[i] + 1; }";
+
+static void misuse(run *r) {
+  tg_kernel *k;
+  tg_device *again, *cpu;
+  tg_timing t;
+  tg_compile_options o = {.device = r->device};
+  int64_t n = 100;
+  float mine[100] = {1}, back[100];
+  void *x, *y;
+  CHECK(tg_device_open(r->context, r->number, &again) == TG_OK && again == r->device, "a device is opened once");
+  CHECK(tg_device_open(r->context, 1000, &again) == TG_MISS && !again && strstr(tg_error_message(r->context), "there is no device 1000"), "%s", tg_error_message(r->context));
+  CHECK(tg_device_open(r->context, 0, &cpu) == TG_OK && cpu && cpu != r->device, "the CPU is device 0");
+  CHECK(tg_kernel_compile_text(r->context, "add", add, &o, &k) == TG_OK, "%s", tg_error_message(r->context));
+  CHECK(!tg_device_alloc(r->device, sizeof mine, &x) && !tg_device_alloc(r->device, sizeof mine, &y) && !((uintptr_t)x % 64), "%s", tg_error_message(r->context));
+  CHECK(!tg_device_copy(r->device, x, mine, sizeof mine), "%s", tg_error_message(r->context));
+  tg_argument a[] = {{x, sizeof mine}, {y, sizeof mine}}, host[] = {{mine, sizeof mine}, {y, sizeof mine}}, beyond[] = {{(char *)x + 4, sizeof mine}, {y, sizeof mine}};
+  tg_launch l = {.buffers = a, .buffers_n = 2, .params = &n, .params_n = 1}, foreign = l, over = l, worked = l, small = l;
+  foreign.buffers = host, over.buffers = beyond, worked.workspace = mine, worked.workspace_bytes = sizeof mine;
+  a[1].bytes = 4;
+  CHECK(tg_kernel_run(k, &small) == TG_EINVAL && strstr(tg_error_message(r->context), "'y' has 4 bytes, 400 are needed"), "%s", tg_error_message(r->context));
+  a[1].bytes = sizeof mine;
+  CHECK(tg_kernel_run(k, &foreign) == TG_EINVAL && strstr(tg_error_message(r->context), "'x' does not lie in memory of this device"), "%s", tg_error_message(r->context));
+  CHECK(tg_kernel_run(k, &over) == TG_EINVAL && strstr(tg_error_message(r->context), "'x' does not lie in memory of this device"), "%s", tg_error_message(r->context));
+  CHECK(tg_kernel_run(k, &worked) == TG_EINVAL && strstr(tg_error_message(r->context), "takes no workspace"), "%s", tg_error_message(r->context));
+  CHECK(tg_kernel_workspace(k, 4) == 0, "none");
+  CHECK(!tg_kernel_start(k, &l) && !tg_device_finish(r->device) && !tg_device_copy(r->device, back, y, sizeof back) && back[0] == 2 && back[99] == 1, "%s", tg_error_message(r->context));
+  CHECK(!tg_kernel_time(k, &l, 0.01, &t) && t.runs >= 3 && t.median > 0, "%s", tg_error_message(r->context));
+  CHECK(tg_device_copy(r->device, NULL, y, 4) == TG_EINVAL && !tg_device_copy(r->device, NULL, NULL, 0), "copies");
+  tg_device_free(r->device, x), tg_device_free(r->device, NULL);   /* y goes with the context */
+  tg_kernel_free(k);
+  tg_context *other;
+  CHECK(!tg_context_create(NULL, &other) && tg_kernel_compile_text(other, "add", add, &o, &k) == TG_EINVAL && strstr(tg_error_message(other), "another context's"), "%s", tg_error_message(other));
+  tg_context_free(other);
+}
+
+/* The text is kept, and a program without a compiler of tg's launches it. */
+static void from_cache(const run *r) {
+  char folder[TEST_PATH] = "tg-opencl-XXXXXX";
+  tg_context *c;
+  tg_device *d;
+  tg_kernel *k;
+  CHECK(test_folder(folder), "a folder");
+  for (int without = 0; without < 2; without++) {
+    tg_context_options o = {.cache = folder};
+    CHECK(!(without ? tg_context_create_runtime(&o, &c) : tg_context_create(&o, &c)) && !tg_device_open(c, r->number, &d), "%s", tg_error_message(c));
+    CHECK(!tg_kernel_compile_text(c, "add", add, &(tg_compile_options){.device = d}, &k) && tg_kernel_describe(k)->from_cache == without, "%s", tg_error_message(c));
+    tg_kernel_free(k);
+    tg_context_free(c);
+  }
+  kit_remove(folder);
+}
+
+int main(int argc, char **argv) {
+  static run r;
+  tg_device_info about;
+  char folder[TEST_PATH] = "tg-opencl-XXXXXX";
+  CHECK(test_folder(folder), "a folder");
+  setenv("POCL_CACHE_DIR", folder, 1);   /* what an earlier run has compiled shall not count */
+  while (tg_device_describe(r.number, &about) == TG_OK && (strcmp(about.driver, "opencl") || about.lacks[0])) r.number++;
+  if (tg_device_describe(r.number, &about) != TG_OK) {
+    printf("skipped: there is no OpenCL device that can be used\n");
+    kit_remove(folder);
+    return SKIPPED;
+  }
+  printf("opencl: %s\n", about.name);
+  CHECK(!about.host_memory && about.cores && !strcmp(about.target, "opencl"), "described");
+  CHECK(tg_context_create(NULL, &r.context) == TG_OK && tg_device_open(r.context, r.number, &r.device) == TG_OK, "%s", tg_error_message(r.context));
+  r.lacking = !strstr(r.device->target->features, "fp64") || !strstr(r.device->target->features, "int64_atomics");
+  if (argc < 2) misuse(&r), refusals(&r), from_cache(&r);
+  corpus(&r, argc, argv);
+  tg_context_free(r.context);
+  kit_remove(folder);
+  return TEST_END();
+}
