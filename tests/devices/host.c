@@ -16,7 +16,7 @@ int main(void) {
   tg_device_info about;
   tg_context *c;
   tg_device *d, *again;
-  tg_kernel *k, *same;
+  tg_kernel *k = NULL, *same = NULL;
   float mine[100] = {[0] = 1, [99] = -3}, back[100];
   int64_t n = 100;
   void *x, *y, *none;
