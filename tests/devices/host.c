@@ -15,11 +15,11 @@ int main(void) {
   tg_context_options options = {.allocator = {counted, returned, NULL}, .threads = 2};
   tg_device_info about;
   tg_context *c;
-  tg_device *d, *again;
-  tg_kernel *k, *same;
+  tg_device *d = NULL, *again = NULL;
+  tg_kernel *k = NULL, *same = NULL;
   float mine[100] = {[0] = 1, [99] = -3}, back[100];
   int64_t n = 100;
-  void *x, *y, *none;
+  void *x = NULL, *y = NULL, *none = NULL;
   CHECK(tg_device_describe(0, NULL) == TG_EINVAL && tg_device_describe(0, &about) == TG_OK && !strcmp(about.driver, "cpu") && about.host_memory && about.cores && !about.lacks[0], "described");
   CHECK(tg_device_describe(UINT32_MAX, &about) == TG_MISS, "as many as there are");
   CHECK(tg_context_create(&options, &c) == TG_OK, "a context");

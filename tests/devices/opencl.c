@@ -80,7 +80,7 @@ static void compare(const run *r) {
 
 /* 1: launched; 0: refused, for what the device lacks. */
 static int one(run *r, const kit_program *p) {
-  tg_kernel *k;
+  tg_kernel *k = NULL;
   tg_status s;
   r->program = p;
   tg_job_init(&r->job, NULL);
@@ -127,7 +127,7 @@ static void refusals(run *r) {
                                "range(i, 16) range(j, 16) C[i, j] = sum(k : 64, i32(A[i, k]) * i32(B[k, j])); }";
   static const char atomic[] = "kernel h() { in(x, i32 in 0..15, [300]); out(h, i16, [16]); range(b, 16) h[b] = 0; range(i, 300, global) atomic h[x[i]] += 1; }";
   tg_compile_options o = {.device = r->device};
-  tg_kernel *k;
+  tg_kernel *k = NULL;
   CHECK(tg_kernel_compile_text(r->context, "atomic", atomic, &o, &k) == TG_EINVAL && strstr(tg_error_message(r->context), "this target has no atomic add to i16"), "%s", tg_error_message(r->context));
   CHECK(tg_kernel_compile_text(r->context, "matrix", matrix, &o, &k) == TG_EINVAL && strstr(tg_error_message(r->context), "vpdpbusd is an instruction of avx512vnni, not of opencl"), "%s", tg_error_message(r->context));
 }
@@ -137,13 +137,13 @@ static void refusals(run *r) {
 static const char add[] = "kernel add(N in 1..1000) { in(x, f32, [N]); out(y, f32, [N]); range(i, N) y[i] = x[i] + 1; }";
 
 static void misuse(run *r) {
-  tg_kernel *k;
-  tg_device *again, *cpu;
+  tg_kernel *k = NULL;
+  tg_device *again = NULL, *cpu = NULL;
   tg_timing t;
   tg_compile_options o = {.device = r->device};
   int64_t n = 100;
   float mine[100] = {1}, back[100];
-  void *x, *y;
+  void *x = NULL, *y = NULL;
   CHECK(tg_device_open(r->context, r->number, &again) == TG_OK && again == r->device, "a device is opened once");
   CHECK(tg_device_open(r->context, 1000, &again) == TG_MISS && !again && strstr(tg_error_message(r->context), "there is no device 1000"), "%s", tg_error_message(r->context));
   CHECK(tg_device_open(r->context, 0, &cpu) == TG_OK && cpu && cpu != r->device, "the CPU is device 0");
@@ -173,9 +173,9 @@ static void misuse(run *r) {
 /* The text is kept, and a program without a compiler of tg's launches it. */
 static void from_cache(const run *r) {
   char folder[TEST_PATH] = "tg-opencl-XXXXXX";
-  tg_context *c;
-  tg_device *d;
-  tg_kernel *k;
+  tg_context *c = NULL;
+  tg_device *d = NULL;
+  tg_kernel *k = NULL;
   CHECK(test_folder(folder), "a folder");
   for (int without = 0; without < 2; without++) {
     tg_context_options o = {.cache = folder};
