@@ -12,7 +12,7 @@
 static char folder[TEST_PATH] = "tg-cache-XXXXXX", path[512];
 
 static tg_cache_entry sample(void) {
-  return (tg_cache_entry){.key = "key of it", .key_n = 9, .spec = "spec", .spec_n = 5, .object = "the object", .object_n = 11,
+  return (tg_cache_entry){.key = "key of it", .key_n = 9, .signature = "spec", .signature_n = 5, .object = "the object", .object_n = 11,
                           .info = {.buffers = 3, .params = 2, .phases = 1, .workspace = 128, .shared = 64, .aligned = 6, .in_shares = 9}};
 }
 
@@ -20,7 +20,7 @@ static bool hit(tg_env *env, const char *key) {
   tg_mark m = tg_mark_get(env);
   tg_cache_entry e = {.key = key, .key_n = strlen(key)}, s = sample();
   bool found = tg_cache_read(env, folder, &e);
-  if (found) found = e.spec_n == s.spec_n && e.object_n == s.object_n && !memcmp(e.spec, s.spec, 5) && !memcmp(e.object, s.object, 11) && e.info.phases == 1 &&
+  if (found) found = e.signature_n == s.signature_n && e.object_n == s.object_n && !memcmp(e.signature, s.signature, 5) && !memcmp(e.object, s.object, 11) && e.info.phases == 1 &&
                      e.info.workspace == 128 && e.info.shared == 64 && e.info.aligned == 6 && e.info.in_shares == 9 && e.info.buffers == 3 && e.info.params == 2;
   tg_mark_release(env, m);
   return found;
