@@ -104,10 +104,10 @@ static tg_status load(tg_compilation *k, tg_kernel **out) {
   tg_context *c = k->context;
   const tg_allocator *a = &c->env.allocator;
   const tg_spec *spec = k->entry.spec;
-  uint32_t flags = (c->flags & TG_CONTEXT_DEBUG ? TG_JIT_DEBUG : 0) | (c->flags & TG_CONTEXT_PERF_MAP ? TG_JIT_PERF_MAP : 0);
-  tg_code *code;
-  tg_status s = tg_code_load(a, k->entry.object, k->entry.object_n, tg_spec_strings(spec) + spec->name, &k->entry.info, flags, &code, &k->job->env);
+  tg_code *code = k->code;
+  tg_status s = code ? TG_OK : tg_code_load(a, k->entry.object, k->entry.object_n, tg_spec_strings(spec) + spec->name, &k->entry.info, tg_jit_flags(c), &code, &k->job->env);
   if (s != TG_OK) return s;
+  k->code = NULL;              /* the kernel's from here on */
   tg_cpu_kernel *cpu = tg_cpu_kernel_new(a, code, &k->entry.info, spec);
   if (!cpu) tg_code_unload(code);
   *out = cpu ? new_kernel(c, cpu, k->from_cache, k->tuned) : NULL;
@@ -143,6 +143,7 @@ static tg_status with_job(tg_compilation *w, void (*run)(void *), void *arg, tg_
   w->job->env.blocks = &c->blocks;
   tg_status s = protect(w, run, arg) ? out ? load(w, out) : TG_OK : w->job->env.status;
   if (s != TG_OK) tg_context_fail(c, s, w->job->env.message);
+  tg_code_unload(w->code);     /* linked, and then something failed */
   tg_job_drop(w->job);
   a->free(a->user, w->job, sizeof *w->job);
   return s;
@@ -154,7 +155,10 @@ tg_status tg_compilation_run(tg_compilation *w, void (*run)(void *), void *arg) 
 
 static void compile_entry(void *arg) {
   tg_compilation *w = arg;
-  w->context->compiler->compile(w->job, w->context, w->source, &w->entry);
+  const tg_compiler *compiler = w->context->compiler;
+  compiler->compile(w->job, w->context, w->source, &w->entry);
+  const tg_spec *spec = w->entry.spec;
+  w->code = compiler->link(w->job, w->context, &w->entry, tg_spec_strings(spec) + spec->name);
 }
 
 static void find_or_compile(void *arg) {
