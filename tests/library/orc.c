@@ -2,7 +2,7 @@
  * Objects linked by LLVM's ORC, against the same objects in tg's own loader: every program computes the same bits; nothing is writable and executable; what is freed
  * is gone, from memory, from the maps, from gdb's list; on eight threads at once, after a fork, on small stacks; what cannot be linked says why, and nothing is
  * printed. And which of the two a kernel of the library takes.
- *   orc [LOADS [ALIVE]]      loaded and freed on 1 thread and on 8; alive at a time. By hand: 200000 20000
+ *   orc [LOADS [ALIVE [PROGRAMS]]]      loaded and freed on 1 thread and on 8; alive at a time; of so many. By hand: 200000 20000
  *   orc times                medians of both */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -201,6 +201,39 @@ static void flat(int threads, int loads) {
   CHECK(more < 4096, "%ld KiB more", more);
 #endif
   CHECK(more_maps < 64, "%d maps more", more_maps);
+}
+
+/* Kernels that each have a name of their own: the session forgets those that are gone. */
+static void names(int loads) {
+  enum { DIGITS = 8 };
+  long before = 0;
+  int at = 0, wrong = 0;
+  while (at < units_n && strlen(units[at].name) < DIGITS) at++;
+  CHECK(at < units_n, "a name of %d letters", DIGITS);
+  if (at == units_n) return;
+  unit u = units[at];
+  tg_object_view o;
+  u.object = memcpy(malloc(u.bytes), u.object, u.bytes);
+  for (int i = 0; i < loads; i++) {
+    char digits[DIGITS + 1], old[sizeof u.name];
+    if (i == loads / 4) before = kit_resident();
+    snprintf(digits, sizeof digits, "k%07x", i & 0xfffffff);
+    memcpy(old, u.name, sizeof old);
+    memcpy(u.name, digits, DIGITS);
+    tg_object_open(&o, u.object, u.bytes);
+    for (uint32_t k = 1; k < o.symbols_n; k++)
+      if (!strncmp(tg_object_symbol(&o, k), old, strlen(old))) memcpy((char *)(uintptr_t)tg_object_symbol(&o, k), digits, DIGITS);
+    tg_code *code = load(&u, false);
+    wrong += !code;
+    tg_code_unload(code);
+  }
+  long more = kit_resident() - before;
+  printf("orc: %d names: %ld KiB more\n", loads, more);
+  CHECK(!wrong, "%d of %d", wrong, loads);
+#ifndef TG_SANITIZED
+  CHECK(more < 1024, "%ld KiB more", more);
+#endif
+  free(u.object);
 }
 
 static void alive(int n) {
@@ -526,17 +559,18 @@ static void times(void) {
 
 int main(int argc, char **argv) {
   static const char *const folders[] = {"examples", "tests/corpus", "tests/ranges/accept", "tests/polybench", "tests/ordinary"};
-  int loads = argc > 1 ? atoi(argv[1]) : 4000, at_once = argc > 2 ? atoi(argv[2]) : 1000, n;
+  int loads = argc > 1 ? atoi(argv[1]) : 4000, at_once = argc > 2 ? atoi(argv[2]) : 1000, most = argc > 3 ? atoi(argv[3]) : MOST, n;
   kit_program *p = kit_programs_of(TG_COUNT(folders), folders, &n);
   memory = tg_allocator_default();
   CHECK(kit_path_open(&path, test_target()), "a path");
   linker = tg_jit_linker(path.jit);
-  for (int i = 0; i < n; i++) both_ways(&p[i]);
-  CHECK(units_n > 300, "%d objects", units_n);
+  for (int i = 0; i < n && i < most; i++) both_ways(&p[i]);
+  CHECK(units_n > (most < 300 ? most - 1 : 300), "%d objects", units_n);
   if (argc > 1 && !strcmp(argv[1], "times")) times();
   else {
     flat(1, loads);
     flat(THREADS, loads);
+    names(20000);
     alive(at_once);
     past_the_most();
     small_stack();
