@@ -98,8 +98,8 @@ static const struct {
 
 /* ---- one kernel, as plan.c compiles it ---- */
 
-static bool add(replay_code *r, const tg_gemm *g, const tg_gemm_problem *q, const tg_gemm_choice *choice) {
-  tg_binding b[GEMM_VALUES + TG_GEMM_KNOBS];
+static bool add(replay_code *r, const tg_gemm *g, const tg_gemm_problem *q, const tg_kit_choice *choice) {
+  tg_binding b[GEMM_VALUES + TG_KIT_KNOBS];
   uint32_t n = tg_gemm_bind(g, q, b);
   tg_gemm_def def;
   for (uint32_t i = 0; i < choice->knobs_n; i++) b[n++] = choice->knob[i];
@@ -108,8 +108,8 @@ static bool add(replay_code *r, const tg_gemm *g, const tg_gemm_problem *q, cons
   return replay_add(r, &(tg_kernel_source){.def = &def.def, .options = &o});
 }
 
-static void add_or_plain(replay_code *r, const tg_gemm *g, const tg_gemm_problem *q, const tg_gemm_choice *choice) {
-  const tg_gemm_choice plain = {.sketch = tg_gemm_sketches[GEMM_PLAIN]};
+static void add_or_plain(replay_code *r, const tg_gemm *g, const tg_gemm_problem *q, const tg_kit_choice *choice) {
+  const tg_kit_choice plain = {.sketch = tg_gemm_plain.kernel};
   if (add(r, g, q, choice) || choice->sketch == plain.sketch || (q->panel && !q->bits)) return;
   if (r->refused != TG_EINVAL && r->refused != TG_ELIMIT) return;
   r->refused = TG_OK;
@@ -117,18 +117,18 @@ static void add_or_plain(replay_code *r, const tg_gemm *g, const tg_gemm_problem
   add(r, g, q, &plain);
 }
 
-static void add_cases(replay_code *r, const tg_gemm *g, tg_gemm_problem q, const tg_gemm_choice *choice) {
+static void add_cases(replay_code *r, const tg_gemm *g, tg_gemm_problem q, const tg_kit_choice *choice) {
   bool beta = q.beta;
   for (int b = 0; b <= beta && !r->refused && !r->object_refused; b++) q.beta = b, add_or_plain(r, g, &q, choice);
 }
 
-static tg_gemm_problem problem_of(const tg_gemm *g, const tg_gemm_part *part) {
+static tg_gemm_problem problem_of(const tg_gemm *g, const tg_kit_part *part) {
   tg_gemm_problem q = g->problem;
-  q.m = part->m, q.n = part->n, q.k = part->k;
+  q.m = part->size[0], q.n = part->size[1], q.k = part->size[2];
   return q;
 }
 
-static void add_part(replay_code *r, const tg_gemm *g, const tg_gemm_part *part) {
+static void add_part(replay_code *r, const tg_gemm *g, const tg_kit_part *part) {
   tg_gemm_problem q = problem_of(g, part);
   if (part->strips.n < 2) {
     add_cases(r, g, q, &part->choice);
@@ -142,10 +142,10 @@ static void add_part(replay_code *r, const tg_gemm *g, const tg_gemm_part *part)
 
 /* C = beta C. */
 static void add_nothing(replay_code *r, const tg_gemm *g) {
-  const tg_gemm_choice plain = {.sketch = tg_gemm_sketches[GEMM_PLAIN]};
+  const tg_kit_choice plain = {.sketch = tg_gemm_plain.kernel};
   tg_gemm_problem q = g->problem;
   if ((!q.alpha && q.k.lo) || !q.m.hi || !q.n.hi) return;
-  q.k = (tg_gemm_dim){0, 0};
+  q.k = (tg_kit_dim){0, 0};
   q.alpha = false;
   if (q.bits) q.bits = 0, q.b = q.a;
   q.panel = 0;
@@ -166,9 +166,10 @@ void replay_plan(replay_code *r, const tg_gemm_desc *d) {
   char text[200];
   if (!lay_out(r, d, &g)) return;
   for (uint32_t i = 0; i < g.parts_n && !r->refused && !r->object_refused; i++) {
-    const tg_gemm_part *p = &g.part[i];
-    snprintf(text, sizeof text, "part %lld..%lld x %lld..%lld x %lld..%lld in %u strips\n", (long long)p->m.lo,
-        (long long)p->m.hi, (long long)p->n.lo, (long long)p->n.hi, (long long)p->k.lo, (long long)p->k.hi,
+    const tg_kit_part *p = &g.part[i];
+    snprintf(text, sizeof text, "part %lld..%lld x %lld..%lld x %lld..%lld in %u strips\n", (long long)p->size[0].lo,
+        (long long)p->size[0].hi, (long long)p->size[1].lo, (long long)p->size[1].hi, (long long)p->size[2].lo,
+        (long long)p->size[2].hi,
         p->strips.n > 1 ? p->strips.n : 1);
     replay_note(r, text);
     add_part(r, &g, p);
@@ -181,17 +182,17 @@ void replay_plan(replay_code *r, const tg_gemm_desc *d) {
 static bool add_sketch(replay_code *r, const tg_gemm_desc *d, const char *sketch) {
   tg_gemm g;
   if (!lay_out(r, d, &g)) return true;
-  const tg_gemm_part *part = &g.part[g.parts_n - 1];
+  const tg_kit_part *part = &g.part[g.parts_n - 1];
   tg_gemm_problem q = problem_of(&g, part);
-  tg_gemm_choice choice;
+  tg_kit_choice choice;
   tg_gemm_def def[GEMM_SKETCHES];
   const tg_kernel_def *defs[GEMM_SKETCHES];
-  uint32_t at = 0, n = tg_gemm_sketches_for(&q, &part->choice, def, defs);
-  while (tg_gemm_sketches[at] && strcmp(tg_gemm_sketches[at]->name, sketch)) at++;
+  uint32_t at = 0, n = tg_gemm_sketches_for(&g, &q, &part->choice, def, defs);
+  while (tg_gemm_sketches[at] && strcmp(tg_gemm_sketches[at]->kernel->name, sketch)) at++;
   if (!tg_gemm_sketches[at]) return false;
   for (uint32_t i = 0; i < n; i++) {
     if (strcmp(defs[i]->name, sketch)) continue;
-    tg_gemm_choose_knobs(&q, &r->context->target, g.most, at, &choice);
+    tg_gemm_choose_knobs(&q, &r->context->target, g.plan.most, tg_gemm_sketches[at], &choice);
     add(r, &g, &q, &choice);
     return true;
   }
@@ -220,6 +221,6 @@ bool replay_gemm(replay_code *r, const char *name) {
 void replay_gemm_list(void) {
   for (uint32_t i = 0; i < TG_COUNT(cases); i++) {
     printf("gemm:%s\n", cases[i].name);
-    for (uint32_t k = 0; tg_gemm_sketches[k]; k++) printf("gemm:%s:%s\n", cases[i].name, tg_gemm_sketches[k]->name);
+    for (uint32_t k = 0; tg_gemm_sketches[k]; k++) printf("gemm:%s:%s\n", cases[i].name, tg_gemm_sketches[k]->kernel->name);
   }
 }

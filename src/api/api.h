@@ -20,6 +20,8 @@ struct tg_jit;
 typedef struct tg_compiler {
   /* The job holds the author's form; fills in the entry's object and info. Inside tg_protect(&j->env, ..). */
   void (*compile)(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cache_entry *entry);
+  /* What was just compiled, callable: what comes from the cache is loaded without the compiler. Likewise. */
+  tg_code *(*link)(tg_job *j, tg_context *c, const tg_cache_entry *entry, const char *name);
   void (*close)(tg_context *c);
 } tg_compiler;
 
@@ -56,6 +58,10 @@ struct tg_kernel_source {
   const tg_compile_options *options;   /* never NULL */
 };
 
+static inline uint32_t tg_jit_flags(const tg_context *c) {
+  return (c->flags & TG_CONTEXT_DEBUG ? TG_JIT_DEBUG : 0) | (c->flags & TG_CONTEXT_PERF_MAP ? TG_JIT_PERF_MAP : 0) | (c->flags & TG_CONTEXT_VERIFY ? TG_JIT_VERIFY : 0);
+}
+
 /* context.c */
 tg_status tg_context_open(const tg_context_options *options, const tg_compiler *compiler, tg_context **out);
 tg_status tg_context_fail(tg_context *c, tg_status s, const char *message);
@@ -73,6 +79,7 @@ typedef struct tg_compilation {
   const tg_kernel_source *source;
   tg_job *job;
   tg_cache_entry entry;
+  tg_code *code;               /* linked by the compiler; NULL: the entry's object is to be loaded */
   bool from_cache, tuned;
 } tg_compilation;
 tg_status tg_compilation_run(tg_compilation *w, void (*run)(void *), void *arg);

@@ -104,11 +104,11 @@ static tg_kernel *new_kernel(tg_context *c, tg_device_kernel *loaded, bool from_
 static tg_status load(tg_compilation *k, tg_kernel **out) {
   tg_context *c = k->context;
   tg_device *d = k->source->options->device ? k->source->options->device : c->devices;
-  uint32_t flags = (c->flags & TG_CONTEXT_DEBUG ? TG_JIT_DEBUG : 0) | (c->flags & TG_CONTEXT_PERF_MAP ? TG_JIT_PERF_MAP : 0);
-  tg_device_object o = {k->entry.object, k->entry.object_n, &k->entry.info, k->entry.signature, flags};
+  tg_device_object o = {k->entry.object, k->entry.object_n, &k->entry.info, k->entry.signature, k->code, tg_jit_flags(c)};
   tg_device_kernel *loaded;
   tg_status s = d->driver->load(d, &o, &loaded, &k->job->env);
   if (s != TG_OK) return s;
+  k->code = NULL;              /* the kernel's from here on */
   *out = new_kernel(c, loaded, k->from_cache, k->tuned);
   if (*out) return TG_OK;
   d->driver->unload(loaded);
@@ -142,6 +142,7 @@ static tg_status with_job(tg_compilation *w, void (*run)(void *), void *arg, tg_
   w->job->env.blocks = &c->blocks;
   tg_status s = protect(w, run, arg) ? out ? load(w, out) : TG_OK : w->job->env.status;
   if (s != TG_OK) tg_context_fail(c, s, w->job->env.message);
+  tg_code_unload(w->code);     /* linked, and then something failed */
   tg_job_drop(w->job);
   a->free(a->user, w->job, sizeof *w->job);
   return s;
@@ -153,7 +154,11 @@ tg_status tg_compilation_run(tg_compilation *w, void (*run)(void *), void *arg) 
 
 static void compile_entry(void *arg) {
   tg_compilation *w = arg;
-  w->context->compiler->compile(w->job, w->context, w->source, &w->entry);
+  const tg_compiler *compiler = w->context->compiler;
+  compiler->compile(w->job, w->context, w->source, &w->entry);
+  if (w->source->options->device && w->source->options->device != w->context->devices) return;   /* another device has its own way to load it */
+  const tg_signature *s = w->entry.signature;
+  w->code = compiler->link(w->job, w->context, &w->entry, tg_signature_strings(s) + s->name);
 }
 
 static void find_or_compile(void *arg) {

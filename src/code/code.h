@@ -40,9 +40,19 @@ enum { TG_JIT_DEBUG = 1, TG_JIT_PERF_MAP = 2, TG_JIT_VERIFY = 4 };
 
 const char *tg_llvm_version(void);   /* that this build of tg compiles with */
 
-typedef struct tg_code tg_code;       /* loaded, callable; never writable and executable at once. Freed after the last call returned */
+/* Whoever places objects instead of tg's own loader. Called from any thread; outlives what it linked. */
+typedef struct tg_linker {
+  /* Places the object, which is copied, and says where each of the functions is. TG_MISS: it would rather not, so tg's own loader does. Else a failure, and what is wrong. */
+  tg_status (*link)(void *user, const void *object, size_t bytes, const char *const *names, uint32_t n, void **addresses, void **linked, char *message, size_t message_n);
+  void (*unlink)(void *user, void *linked);
+  void *user;
+} tg_linker;
+
+typedef struct tg_code tg_code;       /* loaded, callable; never writable and executable at once. Freed after the last call returned, by any thread */
 /* Needs no LLVM. The object is copied. A malformed one fails; nothing in it is trusted. */
 tg_status tg_code_load(const tg_allocator *a, const void *object, size_t bytes, const char *name, const tg_code_info *, uint32_t flags, tg_code **out, tg_env *err);
+/* Likewise through a linker, which trusts what tg_code_load would not: of an object that this process has just compiled. */
+tg_status tg_code_link(const tg_allocator *a, const tg_linker *, const void *object, size_t bytes, const char *name, const tg_code_info *, uint32_t flags, tg_code **out, tg_env *err);
 tg_phase_fn *tg_code_entry(const tg_code *, uint32_t phase, bool unaligned);
 int64_t tg_code_tasks(const tg_code *, uint32_t phase, void *const *buffers, const int64_t *params);
 /* Calls fn for each phase in turn, with the counters of the loops around it written. */

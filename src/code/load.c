@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Object code into memory: our own small linker for what tg emits. A kernel is a few functions and their constants; placing
- * it takes microseconds, needs no LLVM, and lets two kernels have one name. Memory is first writable, then executable, never both. */
+ * Object code into memory, where it can be called: by a linker that is given (the compiler's, for what it has just compiled), else by our own small
+ * one, for what comes out of a cache. A kernel is a few functions and their constants; placing it takes microseconds and needs no LLVM.
+ * Memory is first writable, then executable, never both. What has been placed is one type, whoever placed it. */
 #define _GNU_SOURCE
 #include <elf.h>
 #include <errno.h>
@@ -18,6 +19,8 @@ enum { HOST = EM_X86_64 };
 
 struct tg_code {
   tg_allocator allocator;
+  tg_linker linker;            /* of linked */
+  void *linked;                /* NULL: in memory, placed by us */
   char *memory;
   size_t mapped;
   uint32_t phases, loops, buffers;
@@ -102,29 +105,46 @@ static bool relocate(const tg_object_view *o, char *memory, const uint64_t *plac
   return true;
 }
 
+/* What an object is called through bears the kernel's name, and a dot behind it. */
+static bool is_function(const tg_object_view *o, uint32_t i) { return ELF64_ST_TYPE(o->symbols[i].st_info) == STT_FUNC; }
+static bool is_entry(const tg_object_view *o, uint32_t i, const char *name, size_t n) {
+  const char *s = tg_object_symbol(o, i);
+  return is_function(o, i) && !strncmp(s, name, n) && s[n] == '.';
+}
+
+/* A linker knows those that the object shows. */
+static bool is_linked(const tg_object_view *o, uint32_t i, const char *name, size_t n) { return ELF64_ST_BIND(o->symbols[i].st_info) == STB_GLOBAL && is_entry(o, i, name, n); }
+
 /* NAME.p, NAME.p.unaligned, NAME.p.tasks, NAME.l.turns. */
-static bool find_entries(const tg_object_view *o, tg_code *c, const char *name, const uint64_t *place) {
-  size_t n = strlen(name);
-  for (uint32_t i = 1; i < o->symbols_n; i++) {
-    const char *s = tg_object_symbol(o, i);
-    const Elf64_Sym *y = &o->symbols[i];
-    if (ELF64_ST_TYPE(y->st_info) != STT_FUNC || strncmp(s, name, n) || s[n] != '.') continue;
-    if (y->st_shndx >= o->sections_n || place[y->st_shndx] == UINT64_MAX || y->st_value >= o->sections[y->st_shndx].sh_size) return false;
-    char *rest;
-    unsigned long p = strtoul(s + n + 1, &rest, 10);
-    bool turns = !strcmp(rest, ".turns");
-    if (rest == s + n + 1 || p >= (turns ? c->loops : c->phases)) continue;
-    void *at = c->memory + place[y->st_shndx] + y->st_value;
-    if (turns) memcpy(&c->phase[c->phases + p].tasks, &at, sizeof at);
-    else if (!*rest) memcpy(&c->phase[p].entry, &at, sizeof at);
-    else if (!strcmp(rest, ".unaligned")) memcpy(&c->phase[p].unaligned, &at, sizeof at);
-    else if (!strcmp(rest, ".tasks")) memcpy(&c->phase[p].tasks, &at, sizeof at);
-  }
+static void set_entry(tg_code *c, const char *symbol, size_t name_n, const void *at) {
+  const char *s = symbol + name_n + 1;
+  char *rest;
+  unsigned long p = strtoul(s, &rest, 10);
+  bool turns = !strcmp(rest, ".turns");
+  if (rest == s || p >= (turns ? c->loops : c->phases)) return;
+  if (turns) memcpy(&c->phase[c->phases + p].tasks, &at, sizeof at);
+  else if (!*rest) memcpy(&c->phase[p].entry, &at, sizeof at);
+  else if (!strcmp(rest, ".unaligned")) memcpy(&c->phase[p].unaligned, &at, sizeof at);
+  else if (!strcmp(rest, ".tasks")) memcpy(&c->phase[p].tasks, &at, sizeof at);
+}
+
+static bool has_entries(const tg_code *c) {
   for (uint32_t p = 0; p < c->phases; p++)
     if (!c->phase[p].entry || !c->phase[p].tasks) return false;
   for (uint32_t l = 0; l < c->loops; l++)
     if (!c->phase[c->phases + l].tasks) return false;
   return true;
+}
+
+static bool find_entries(const tg_object_view *o, tg_code *c, const char *name, const uint64_t *place) {
+  size_t n = strlen(name);
+  for (uint32_t i = 1; i < o->symbols_n; i++) {
+    const Elf64_Sym *y = &o->symbols[i];
+    if (!is_entry(o, i, name, n)) continue;
+    if (y->st_shndx >= o->sections_n || place[y->st_shndx] == UINT64_MAX || y->st_value >= o->sections[y->st_shndx].sh_size) return false;
+    set_entry(c, tg_object_symbol(o, i), n, c->memory + place[y->st_shndx] + y->st_value);
+  }
+  return has_entries(c);
 }
 
 static tg_status failed(tg_env *err, tg_status s, const char *what, const char *name) {
@@ -165,11 +185,77 @@ static bool place_code(const tg_object_view *o, tg_code *c, const char *name, co
 
 static size_t head_bytes(size_t entries, uint64_t words) { return sizeof(tg_code) + entries * sizeof(((tg_code *)0)->phase[0]) + 8 * words; }
 
-tg_status tg_code_load(const tg_allocator *a, const void *object, size_t bytes, const char *name, const tg_code_info *info, uint32_t flags, tg_code **out, tg_env *err) {
+enum { SECTIONS = 64 };
+typedef struct {
   tg_object_view o;
-  uint64_t place[64], size = 0;
+  const char *name;
+  uint64_t place[SECTIONS], size;   /* in memory of ours; bytes of it all */
+  uint64_t address[SECTIONS];       /* where each section is; 0: nowhere, or nobody knows */
+} placing;
+
+static tg_status place_own(placing *w, tg_code *c, tg_env *err) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  c->mapped = (w->size + page - 1) / page * page;
+  void *m = mmap(NULL, c->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (m == MAP_FAILED) return failed(err, TG_ENOMEM, strerror(errno), w->name);
+  c->memory = m;
+  if (!place_code(&w->o, c, w->name, w->place)) return failed(err, TG_EINVAL, "it is not an object of tg", w->name);
+  if (mprotect(c->memory, c->mapped, PROT_READ | PROT_EXEC)) return failed(err, TG_EIO, strerror(errno), w->name);
+  for (uint32_t i = 0; i < w->o.sections_n; i++) w->address[i] = w->place[i] == UINT64_MAX ? 0 : (uint64_t)(uintptr_t)c->memory + w->place[i];
+  return TG_OK;
+}
+
+/* Asks for every entry by its name. A section is placed in one piece, so that an entry tells where its section is. */
+static tg_status link_entries(placing *w, tg_code *c, const void **names, void **at, tg_env *err) {
+  char message[512] = "";
+  uint32_t n = 0;
+  size_t name_n = strlen(w->name);
+  for (uint32_t i = 1; i < w->o.symbols_n; i++)
+    if (is_linked(&w->o, i, w->name, name_n)) names[n++] = tg_object_symbol(&w->o, i);
+  tg_status s = c->linker.link(c->linker.user, w->o.data, w->o.bytes, (const char *const *)names, n, at, &c->linked, message, sizeof message);
+  if (s == TG_MISS) return s;
+  if (s != TG_OK) return failed(err, s, message, w->name);
+  n = 0;
+  for (uint32_t i = 1; i < w->o.symbols_n; i++) {
+    const Elf64_Sym *y = &w->o.symbols[i];
+    if (!is_linked(&w->o, i, w->name, name_n)) continue;
+    set_entry(c, tg_object_symbol(&w->o, i), name_n, at[n]);
+    if (y->st_shndx < w->o.sections_n) w->address[y->st_shndx] = (uint64_t)(uintptr_t)at[n] - y->st_value;
+    n++;
+  }
+  return has_entries(c) ? TG_OK : failed(err, TG_EINVAL, "it is not an object of tg", w->name);
+}
+
+static tg_status link_code(placing *w, tg_code *c, const tg_linker *linker, tg_env *err) {
+  size_t n = 0, name_n = strlen(w->name);
+  for (uint32_t i = 1; i < w->o.symbols_n; i++) n += is_linked(&w->o, i, w->name, name_n);
+  size_t bytes = (n + 1) * (sizeof(const void *) + sizeof(void *));
+  const void **names = c->allocator.alloc(c->allocator.user, bytes);
+  if (!names) return failed(err, TG_ENOMEM, "out of memory", w->name);
+  c->linker = *linker;
+  tg_status s = link_entries(w, c, names, (void **)(names + n + 1), err);
+  c->allocator.free(c->allocator.user, names, bytes);
+  return s == TG_MISS ? place_own(w, c, err) : s;
+}
+
+/* gdb and perf. Functions that nobody calls by name are told of too. */
+static void tell(const placing *w, tg_code *c, uint32_t flags) {
+  const tg_object_view *o = &w->o;
+  if (flags & TG_JIT_DEBUG) c->debug = tg_debug_register(&c->allocator, o->data, o->bytes, w->address, o->sections_n);
+  if (!(flags & TG_JIT_PERF_MAP)) return;
+  for (uint32_t i = 1; i < o->symbols_n; i++) {
+    const Elf64_Sym *y = &o->symbols[i];
+    if (is_function(o, i) && y->st_shndx < o->sections_n && w->address[y->st_shndx])
+      tg_debug_perf_map((const void *)(uintptr_t)(w->address[y->st_shndx] + y->st_value), y->st_size, tg_object_symbol(o, i));
+  }
+}
+
+tg_status tg_code_link(const tg_allocator *a, const tg_linker *linker, const void *object, size_t bytes, const char *name, const tg_code_info *info, uint32_t flags, tg_code **out,
+                       tg_env *err) {
+  placing w = {.name = name};
   *out = NULL;
-  if ((uintptr_t)object % 8 || !tg_object_open(&o, object, bytes) || o.head->e_machine != HOST || o.sections_n > TG_COUNT(place) || (!(size = lay_out(&o, place)) && info->phases) || info->phases > 1 << 16 || info->loops > 1 << 16 || !steps_hold(info))
+  if ((uintptr_t)object % 8 || !tg_object_open(&w.o, object, bytes) || w.o.head->e_machine != HOST || w.o.sections_n > SECTIONS || (!(w.size = lay_out(&w.o, w.place)) && info->phases) ||
+      info->phases > 1 << 16 || info->loops > 1 << 16 || !steps_hold(info))
     return failed(err, TG_EINVAL, "it is not an object of tg", name);
   size_t head = head_bytes(info->phases + info->loops, info->launch_n);
   tg_code *c = a->alloc(a->user, head);
@@ -180,30 +266,18 @@ tg_status tg_code_load(const tg_allocator *a, const void *object, size_t bytes, 
   c->loops = info->loops;
   c->buffers = info->buffers;
   if ((c->steps_n = info->launch_n)) c->steps = memcpy(&c->phase[c->phases + c->loops], info->launch, 8 * info->launch_n);
-  size_t page = (size_t)sysconf(_SC_PAGESIZE);
-  c->mapped = (size + page - 1) / page * page;
-  void *m = size ? mmap(NULL, c->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : NULL; /* no phases, no code: a kernel of empty ranges */
-  c->memory = m == MAP_FAILED ? NULL : m;
-  tg_status s = !size ? TG_OK
-                : !c->memory ? failed(err, TG_ENOMEM, strerror(errno), name)
-                : !place_code(&o, c, name, place) ? failed(err, TG_EINVAL, "it is not an object of tg", name)
-                : mprotect(c->memory, c->mapped, PROT_READ | PROT_EXEC) ? failed(err, TG_EIO, strerror(errno), name) : TG_OK;
+  tg_status s = !w.size ? TG_OK : linker ? link_code(&w, c, linker, err) : place_own(&w, c, err);   /* no phases, no code: a kernel of empty ranges */
   if (s != TG_OK) {
     tg_code_unload(c);
     return s;
   }
-  if (flags & TG_JIT_DEBUG) {
-    uint64_t address[TG_COUNT(place)];
-    for (uint32_t i = 0; i < o.sections_n; i++) address[i] = place[i] == UINT64_MAX ? 0 : (uint64_t)(uintptr_t)c->memory + place[i];
-    c->debug = tg_debug_register(a, object, bytes, address, o.sections_n);
-  }
-  if (flags & TG_JIT_PERF_MAP)
-    for (uint32_t i = 1; i < o.symbols_n; i++) {
-      const Elf64_Sym *y = &o.symbols[i];
-      if (ELF64_ST_TYPE(y->st_info) == STT_FUNC) tg_debug_perf_map(c->memory + place[y->st_shndx] + y->st_value, y->st_size, tg_object_symbol(&o, i));
-    }
+  tell(&w, c, flags);
   *out = c;
   return TG_OK;
+}
+
+tg_status tg_code_load(const tg_allocator *a, const void *object, size_t bytes, const char *name, const tg_code_info *info, uint32_t flags, tg_code **out, tg_env *err) {
+  return tg_code_link(a, NULL, object, bytes, name, info, flags, out, err);
 }
 
 tg_phase_fn *tg_code_entry(const tg_code *c, uint32_t phase, bool unaligned) {
@@ -240,6 +314,7 @@ void tg_code_unload(tg_code *c) {
   if (!c) return;
   tg_allocator a = c->allocator;
   if (c->debug) tg_debug_unregister(&a, c->debug);
+  if (c->linked) c->linker.unlink(c->linker.user, c->linked);
   if (c->memory) munmap(c->memory, c->mapped);
   a.free(a.user, c, head_bytes(c->phases + c->loops, c->steps_n));
 }

@@ -17,8 +17,7 @@ static void make_rules(void *arg) {
 
 static void make_jit(void *arg) {
   tg_context *c = arg;
-  uint32_t flags = (c->flags & TG_CONTEXT_DEBUG ? TG_JIT_DEBUG : 0) | (c->flags & TG_CONTEXT_PERF_MAP ? TG_JIT_PERF_MAP : 0) | (c->flags & TG_CONTEXT_VERIFY ? TG_JIT_VERIFY : 0);
-  tg_status s = tg_jit_open(&c->jit, &c->env.allocator, &c->target, flags, &c->env);
+  tg_status s = tg_jit_open(&c->jit, &c->env.allocator, &c->target, tg_jit_flags(c), &c->env);
   if (s != TG_OK) return;
   const tg_target *t = tg_jit_target(c->jit);   /* these three alone: what else the target says is read without the lock */
   memcpy(c->target.triple, t->triple, sizeof t->triple);
@@ -169,10 +168,19 @@ static void compile(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cach
   if (!ok) tg_fail(&j->env, status, "%s", message);
 }
 
+/* On the stack of the compile: LLVM wants more of it than callers may have. */
+static tg_code *link_entry(tg_job *j, tg_context *c, const tg_cache_entry *entry, const char *name) {
+  tg_linker linker = tg_jit_linker(open_jit(j, c));
+  tg_code *code;
+  tg_status s = tg_code_link(&c->env.allocator, &linker, entry->object, entry->object_n, name, &entry->info, tg_jit_flags(c), &code, &j->env);
+  if (s != TG_OK) tg_fail(&j->env, s, "%s", name);   /* its own message stands */
+  return code;
+}
+
 static void close_compiler(tg_context *c) { tg_jit_close(c->jit); }
 
 tg_status tg_context_create(const tg_context_options *options, tg_context **out) {
-  static const tg_compiler compiler = {compile, close_compiler};
+  static const tg_compiler compiler = {compile, link_entry, close_compiler};
   return tg_context_open(options, &compiler, out);
 }
 

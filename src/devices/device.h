@@ -38,6 +38,7 @@ typedef struct tg_device_object {
   size_t bytes;
   const tg_code_info *info;
   const tg_signature *signature;
+  tg_code *code;               /* of it, linked already: the kernel's from load on, unless that fails. NULL: the object is to be loaded */
   uint32_t flags;              /* TG_JIT_* */
 } tg_device_object;
 

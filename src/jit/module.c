@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include "jit/emit.h"
+#include "jit/orc.h"
 #include "code/object.h"
 
 enum { MAX_IDLE = 64 };
@@ -15,7 +16,8 @@ struct tg_jit {
   tg_allocator allocator;
   tg_target target;
   uint32_t flags;
-  pthread_mutex_t lock;        /* of idle */
+  tg_orc *orc;                 /* made when first needed */
+  pthread_mutex_t lock;        /* of idle, orc */
   LLVMTargetMachineRef idle[MAX_IDLE];
   uint32_t idle_n;
 };
@@ -90,6 +92,7 @@ tg_status tg_jit_open(tg_jit **out, const tg_allocator *a, const tg_target *t, u
 
 void tg_jit_close(tg_jit *jit) {
   if (!jit) return;
+  tg_orc_close(jit->orc);
   for (uint32_t i = 0; i < jit->idle_n; i++) LLVMDisposeTargetMachine(jit->idle[i]);
   pthread_mutex_destroy(&jit->lock);
   jit->allocator.free(jit->allocator.user, jit, sizeof *jit);
@@ -124,6 +127,48 @@ static void return_machine(tg_jit *jit, LLVMTargetMachineRef m) {
   pthread_mutex_unlock(&jit->lock);
   if (!kept) LLVMDisposeTargetMachine(m);
 }
+
+/* ---- linking ---- */
+
+static tg_orc *current_orc(tg_jit *jit) { return jit->orc && !tg_orc_is_inherited(jit->orc) ? jit->orc : NULL; }
+
+/* Made without the lock, which a fork may find held; of two that are made at once the first is kept. */
+static tg_status orc_of(tg_jit *jit, tg_orc **out, char *message, size_t message_n) {
+  pthread_mutex_lock(&jit->lock);
+  *out = current_orc(jit);
+  pthread_mutex_unlock(&jit->lock);
+  if (*out) return TG_OK;
+  LLVMTargetMachineRef m = new_machine(&jit->target, LLVMCodeGenLevelDefault);
+  tg_orc *made;
+  if (!m) {
+    snprintf(message, message_n, "LLVM has no target '%s'", jit->target.triple);
+    return TG_EBACKEND;
+  }
+  tg_status s = tg_orc_open(&made, &jit->allocator, m, message, message_n);
+  if (s != TG_OK) return s;
+  pthread_mutex_lock(&jit->lock);
+  tg_orc *other = made;
+  if (!current_orc(jit)) {
+    other = jit->orc;          /* a parent's, or none */
+    jit->orc = made;
+  }
+  *out = jit->orc;
+  pthread_mutex_unlock(&jit->lock);
+  tg_orc_close(other);
+  return TG_OK;
+}
+
+static tg_status link_object(void *user, const void *object, size_t bytes, const char *const *names, uint32_t n, void **addresses, void **linked, char *message, size_t message_n) {
+  tg_orc *orc;
+  tg_status s = orc_of(user, &orc, message, message_n);
+  return s == TG_OK ? tg_orc_link(orc, object, bytes, names, n, addresses, linked, message, message_n) : s;
+}
+
+static void unlink_object(void *user, void *linked) { tg_orc_unlink(&((tg_jit *)user)->allocator, linked); }
+
+tg_linker tg_jit_linker(tg_jit *jit) { return (tg_linker){link_object, unlink_object, jit}; }
+
+/* ---- compiling ---- */
 
 typedef struct {
   tg_jit *jit;

@@ -98,12 +98,12 @@ typedef struct {
 
 static tg_status load(tg_device *device, const tg_device_object *o, tg_device_kernel **out, tg_env *err) {
   const tg_allocator *a = &device->allocator;
-  tg_code *code;
-  tg_status s = tg_code_load(a, o->data, o->bytes, tg_signature_strings(o->signature) + o->signature->name, o->info, o->flags, &code, err);
+  tg_code *code = o->code;
+  tg_status s = code ? TG_OK : tg_code_load(a, o->data, o->bytes, tg_signature_strings(o->signature) + o->signature->name, o->info, o->flags, &code, err);
   if (s != TG_OK) return s;
   cpu_kernel *k = a->alloc(a->user, offsetof(cpu_kernel, signature) + o->signature->bytes);
   if (!k) {
-    tg_code_unload(code);
+    if (!o->code) tg_code_unload(code);
     snprintf(err->message, sizeof err->message, "out of memory");
     return err->status = TG_ENOMEM;
   }
