@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * In a copy with faults every file includes this first: the switch that tests/mutants/plant.c puts where a fault may be. */
+ * In a copy with faults every file includes this first: the switch that tests/mutants/plant.c puts where a fault is. */
 #ifndef TG_MUTANT_H
 #define TG_MUTANT_H
 #include <stdbool.h>

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Plants the faults of tests/mutants/faults in a copy of the tree: each becomes a switch that the environment turns on at run time (tests/mutants/mutant.h).
+ * Plants the faults of tests/mutants/faults in a copy of the tree: each becomes a switch that the environment turns on
+ * at run time (tests/mutants/mutant.h).
  *   mutants_plant           checks the table: every row fits exactly one place of its file, no two have the same name
  *   mutants_plant --list    the names, behind each a tab and its place
- *   mutants_plant FOLDER    writes each file that the input names to FOLDER, with its faults; what is there already as it should be stays untouched
- * The table says what a row looks like. White space of any kind and length is alike, so a row still fits a line that was broken anew. */
+ *   mutants_plant FOLDER    writes each file that the input names to FOLDER, with its faults; what is there already as
+ *                           it should be stays untouched
+ * The table says what a row looks like. White space of any kind and length is alike, so a row still fits a line that
+ * was broken anew. */
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <errno.h>
@@ -150,8 +153,9 @@ static faults read_table(void) {
     int k = 0;
     size_t length = strcspn(s + 2, " ");
     while (k < FIELDS && (strlen(field_name[k]) != length || strncmp(field_name[k], s + 2, length))) k++;
-    if (!all.n || strspn(s, " ") != 2 || k == FIELDS || strlen(s) <= VALUE || strspn(s + 2 + length, " ") != VALUE - 2 - length)
-      wrong_table(line, "a field is two spaces, one of in, right, wrong, planted, row, nth, and its text from column 11 on");
+    bool aligned = strlen(s) > VALUE && strspn(s + 2 + length, " ") == VALUE - 2 - length;
+    if (!all.n || strspn(s, " ") != 2 || k == FIELDS || !aligned)
+      wrong_table(line, "a field is two spaces, in, right, wrong, planted, row or nth, and its text from column 11 on");
     last = &all.data[all.n - 1].text[k];
     if (*last) wrong_table(line, "this field stands there twice");
     *last = need(strdup(s + VALUE));
@@ -159,11 +163,14 @@ static faults read_table(void) {
   for (size_t i = 0; i < all.n; i++) {
     const fault *f = &all.data[i];
     const char *mark = f->text[IN] ? strchr(f->text[IN], '@') : NULL, *planted = f->text[PLANTED];
-    if (!f->text[RIGHT] || !f->text[WRONG] == !planted) wrong_table(f->line, "a row has a right text, and a wrong one or what is planted");
-    if (f->text[IN] && (!mark || strchr(mark + 1, '@'))) wrong_table(f->line, "'in' has one @, for the right text");
-    if (!*f->name && (!planted || strstr(planted, "FAULT"))) wrong_table(f->line, "a fault has a name");
-    if (*f->name && planted && !strstr(planted, "FAULT")) wrong_table(f->line, "what is planted says with FAULT when it is on");
-    if (strpbrk(f->name, "\"\\\t") || (f->text[ROW] && f->text[NTH])) wrong_table(f->line, "a name without quotes and tabs, and not both 'row' and 'nth'");
+    const char *why = NULL;
+    if (!f->text[RIGHT] || !f->text[WRONG] == !planted) why = "a row has a right text, and a wrong or a planted one";
+    else if (f->text[IN] && (!mark || strchr(mark + 1, '@'))) why = "'in' has one @, for the right text";
+    else if (!*f->name && (!planted || strstr(planted, "FAULT"))) why = "a fault has a name";
+    else if (*f->name && planted && !strstr(planted, "FAULT")) why = "what is planted says with FAULT when it is on";
+    else if (strpbrk(f->name, "\"\\\t")) why = "a name has no quotes, backslashes and tabs";
+    else if (f->text[ROW] && f->text[NTH]) why = "'row' or 'nth', not both";
+    if (why) wrong_table(f->line, why);
   }
   return all;
 }
@@ -171,7 +178,7 @@ static faults read_table(void) {
 static bool overlap(const fault *a, const fault *b) {
   if (a->to <= b->from || b->to <= a->from) return false;
   bool within = (a->from >= b->from && a->to <= b->to) || (b->from >= a->from && b->to <= a->to);
-  return !within || a->text[PLANTED] || b->text[PLANTED];   /* a fault within the right text of another is a switch within a switch */
+  return !within || a->text[PLANTED] || b->text[PLANTED];   /* within another's right text: a switch within a switch */
 }
 
 static void check(faults all) {
@@ -181,11 +188,14 @@ static void check(faults all) {
     char *text = contents(f->file, &n);
     int count = text ? places(f, text, n) : 0;
     CHECK(text, "%s:%d: there is no file %s", TABLE, f->line, f->file);
-    CHECK(count == 1, "%s:%d: '%s' fits %d places of %s: it has to be one (a longer 'in' tells places apart)", TABLE, f->line, f->name, count, f->file);
+    CHECK(count == 1, "%s:%d: '%s' fits %d places of %s: it has to be one (a longer 'in' tells places apart)", TABLE,
+          f->line, f->name, count, f->file);
     for (size_t k = 0; k < i; k++) {
       const fault *g = &all.data[k];
-      if (*f->name) CHECK(strcmp(f->name, g->name), "%s:%d: '%s' is the name of line %d as well", TABLE, f->line, f->name, g->line);
-      if (!strcmp(f->file, g->file)) CHECK(!overlap(f, g), "%s:%d: '%s' overlaps '%s' of line %d", TABLE, f->line, f->name, g->name, g->line);
+      if (*f->name)
+        CHECK(strcmp(f->name, g->name), "%s:%d: '%s' is the name of line %d, too", TABLE, f->line, f->name, g->line);
+      if (!strcmp(f->file, g->file))
+        CHECK(!overlap(f, g), "%s:%d: '%s' overlaps '%s' of line %d", TABLE, f->line, f->name, g->name, g->line);
     }
     free(text);
   }
@@ -220,7 +230,9 @@ static void put_wrong(FILE *out, const fault *f) {
 /* Outer ones first. */
 static int by_place(const void *x, const void *y) {
   const fault *a = x, *b = y;
-  return a->from != b->from ? (a->from < b->from ? -1 : 1) : a->to != b->to ? (a->to > b->to ? -1 : 1) : a->line - b->line;
+  if (a->from != b->from) return a->from < b->from ? -1 : 1;
+  if (a->to != b->to) return a->to > b->to ? -1 : 1;
+  return a->line - b->line;
 }
 
 static char *with_faults(const fault *f, size_t n, const char *text, size_t length, size_t *out_length) {
@@ -260,7 +272,10 @@ static bool plant(faults all, const char *folder, const char *file) {
   for (size_t i = 0; i < all.n; i++) {
     if (strcmp(all.data[i].file, file)) continue;
     f[here] = all.data[i];
-    if (places(&f[here++], text, n) != 1) return fprintf(stderr, "%s:%d: '%s' does not fit %s: build/tests/mutants_plant tells more\n", TABLE, all.data[i].line, all.data[i].name, file), false;
+    if (places(&f[here++], text, n) == 1) continue;
+    const fault *bad = &f[here - 1];
+    fprintf(stderr, "%s:%d: '%s' does not fit: build/tests/mutants_plant tells more\n", TABLE, bad->line, bad->name);
+    return false;
   }
   qsort(f, here, sizeof *f, by_place);
   char *now = with_faults(f, here, text, n, &length), *old = contents(path, &old_n);
@@ -282,7 +297,8 @@ int main(int argc, char **argv) {
       fault *f = &all.data[i];
       size_t n;
       char *text = contents(f->file, &n);
-      if (text && *f->name && !f->text[ROW] && !f->text[NTH] && places(f, text, n) == 1) printf("%s\t%s:%d\n", f->name, f->file, f->at);
+      bool here = *f->name && !f->text[ROW] && !f->text[NTH];   /* what the others are called only their tables tell */
+      if (text && here && places(f, text, n) == 1) printf("%s\t%s:%d\n", f->name, f->file, f->at);
       free(text);
     }
     return 0;
@@ -291,7 +307,9 @@ int main(int argc, char **argv) {
     char file[4096];
     while (fgets(file, sizeof file, stdin)) {
       file[strcspn(file, "\n")] = 0;
-      if (!plant(all, argv[1], file)) return fprintf(stderr, "mutants_plant: cannot write %s to %s\n", file, argv[1]), 1;
+      if (plant(all, argv[1], file)) continue;
+      fprintf(stderr, "mutants_plant: cannot write %s to %s\n", file, argv[1]);
+      return 1;
     }
     return 0;
   }
