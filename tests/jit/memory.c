@@ -508,6 +508,33 @@ static void shut_loads(tg_jit *jit) {
   program_end(&s.p);
 }
 
+/* Masks that LLVM may take for others never reach it: of a row of 16 lanes, of which a constant opens the first few
+ * and, with varies, a bound on the place some of those, one access is made, no wider than what may be open. */
+static void cut_masks(const char *target, uint32_t open, bool varies, const char *wanted) {
+  tg_jit *jit = open_jit(target);
+  scene s = {.n = 0};
+  program_begin(&s.p, jit);
+  tg_job *j = &s.p.j;
+  const tg_uop *in = global(&s, "a", TG_F32, TG_ROLE_IN, 53), *out = global(&s, "r", TG_F32, TG_ROLE_OUT, 64);
+  const tg_uop *i = range_of(&s.p, "i", i64c(j, 4), TG_LOOP), *lane = tg_iota(j, TG_I64, 16);
+  const tg_uop *at = plus(&s, times(&s, i, 16), lane), *gate = less(&s, lane, open);
+  if (varies) gate = put(&s, tg_op2(j, TG_OP_AND, gate, less(&s, at, 53)));
+  store(&s, out, at, load(&s, in, at, gate, tg_const_float(j, TG_F32, 0)), NULL, 0);
+  loop(&s, i);
+  bool ok = tg_protect(&j->env, program_compile, &s.p);
+  CHECK(ok, "%s: %s", target, j->env.message);
+  int masked = 0, right = 0;
+  for (const char *line = ok ? s.p.ir : NULL; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+    size_t n = strcspn(line, "\n");
+    if (!memmem(line, n, " call ", 6) || !memmem(line, n, "mask", 4)) continue;
+    masked++;
+    right += memmem(line, n, wanted, strlen(wanted)) != NULL;
+  }
+  CHECK(masked == 1 && right == 1, "%s, %u lanes: not one access by %s:\n%s", target, open, wanted, ok ? s.p.ir : "");
+  program_end(&s.p);
+  tg_jit_close(jit);
+}
+
 /* An operation that the target lacks becomes a call of nothing: an error that names it, not a kernel that jumps into the void. */
 static void missing_function(void) {
   tg_jit *jit = open_jit("x86-64-v2");
@@ -611,6 +638,12 @@ int main(int argc, char **argv) {
     if (named) all_streams(named, false), tg_jit_close(named);
   }
   shut_loads(jit);
+  for (int varies = 0; varies < 2; varies++) {
+    cut_masks("x86-64-v3", 3, varies, "@llvm.x86.avx.maskload.ps(");
+    cut_masks("x86-64-v3", 7, varies, "@llvm.x86.avx.maskload.ps.256(");
+    cut_masks("x86-64-v4", 3, varies, "@llvm.masked.load.v4f32");
+    cut_masks("x86-64-v4", 7, varies, "@llvm.masked.load.v8f32");
+  }
   missing_function();
   misplaced(jit);
   tg_jit_close(jit);

@@ -8,6 +8,25 @@ static const char wave_kernel[] =
     "    a[i+1,j+1] = a[i,j] + b[i+1,j+1];\n"
     "}\n";
 
+/* i separates what is stored, j does not. */
+static const char decay_kernel[] =
+    "kernel decay(N = 8) {\n"
+    "  inout(y, i32, [N]);\n"
+    "  in(a, i32, [N]);\n"
+    "  range(i, N) range(j, N) y[i] = y[i] * 3 + a[j];\n"
+    "}\n";
+
+/* No iteration of i reads what another stores; a copy of all that lies between the reads of one does. */
+static const char between_kernel[] =
+    "kernel between(N = 8) {\n"
+    "  inout(a, i32, [2*N + 9]);\n"
+    "  out(b, i32, [N, 2]);\n"
+    "  range(i, N) {\n"
+    "    range(u, 2) b[i,u] = sum(k : 4, a[2*i + 2*u + 2*k + 1]);\n"
+    "    a[2*i] = b[i,0] + b[i,1];\n"
+    "  }\n"
+    "}\n";
+
 static const char cube_kernel[] =
     "kernel cube(N = 9) {\n"
     "  inout(a, i32, [N + 1, N + 1, N + 1]);\n"
@@ -148,6 +167,17 @@ static const expectation refusal_cases[] = {
   {matmul_kernel, "M=4 N=4 K=4", "fuse i j as k", "opts:1:1: error: the name 'k' is taken by a range"},
   {matmul_kernel, "M=4 N=4 K=4", "lane j\nfuse i j as r", "opts:2:1: error: fuse: j (line 5) is lane already"},
   {matmul_kernel, "M=4 N=4 K=4", "thread i\nfuse i j as r", "opts:2:1: error: fuse: i (line 5) is thread already, and j (line 5) is not"},
+  {decay_kernel, "N=8", "fuse i j as r\nthread r",
+   "opts:2:1: error: thread r (line 4): its iterations depend on one another: `y[r / 8] = y[r / 8] * 3 + a[r % 8]` "
+   "(line 4) reads y[0], and stores it in another iteration, when r = 0, r' = 1"},
+  {between_kernel, "N=8", "stage a at u\nthread i",
+   "opts:2:1: error: thread i (line 4): its iterations depend on one another: "
+   "`a.copy[a.copy.0] = a[i * 2 + u * 2 + 1 + a.copy.0]` (line 1) reads a[2], `a[i * 2] = b[i, 0] + b[i, 1]` (line 6) "
+   "stores it, when i = 0, i' = 1, u = 0, a.copy.0 = 1"},
+  {wave_kernel, "", "thread j\nlane i",
+   "opts:2:1: error: lane i (line 4): its iterations depend on one another: "
+   "`a[i + 1, j + 1] = a[i, j] + b[i + 1, j + 1]` (line 5) stores a[1, 1], and reads it in another iteration, "
+   "when i = 0, i' = 1, j = 0, j' = 1"},
   {imperfect_kernel, "N=8", "fuse i j as r", "opts:1:1: error: fuse: j does not stand directly inside i (line 5), and alone"},
   {matmul_kernel, "M=4 N=4 K=4", "fission i", "opts:1:1: error: fission i (line 5): it holds one statement, or several that share memory defined in it"},
   {matmul_kernel, "M=4 N=4 K=4", "fission k", "opts:1:1: error: fission k (line 6): it is a range of a reduction"},

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The sites of faults that are rows of tables, one name a line, behind it a tab and the file: rules, and the digits of matrix instructions' layouts. */
+ * The faults that are rows of the product's tables, one name a line, behind it a tab and the file: rules, and the
+ * digits of matrix instructions' layouts. */
 #include <stdio.h>
 #include "ranges/rules.h"
 #include "target/matrix.h"
