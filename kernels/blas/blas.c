@@ -280,7 +280,7 @@ static bool compute_parts(const product *p) {
         q.a = (const char *)p->a + (size_t)tg_blas_at_a(p, i, k) * size;
         q.b = (const char *)p->b + (size_t)tg_blas_at_b(p, k, j) * size;
         q.c = (char *)p->c + (size_t)(j * p->ldc + i) * size;
-        if (TG_MUTANT("blas: parts of a sum", k > 0, false)) q.beta = p->wide ? (const void *)&wide_one : &one;
+        if (k > 0) q.beta = p->wide ? (const void *)&wide_one : &one;
         if (!compute(&q)) {
           if (!i && !j && !k) return false;
           loop(&q, false);   /* out of memory in the middle */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * The checks' data and what must come out of them, by plain C in doubles. */
 #include <math.h>
-#include "base/mutant.h"
 #include "checks/product.h"
 
 /* The exponents of the smallest subnormal and of the largest number. */
@@ -53,7 +52,7 @@ static double beside_arguments(const check_product *p, double room) {
     if (fraction) unit = ARGUMENT + 1;   /* c times a whole number is so many 32nds */
     most += tg_is_float(q->argument[x].type) ? ARGUMENT / FRACTION + 1 : WHOLE;
   }
-  return TG_MUTANT("checks: exact sums leave room for arguments", room / unit - most, room);
+  return room / unit - most;
 }
 
 /* |alpha| sum |a b| + |beta c| stays below 2^bits of the sum's type, and of C's where C has fewer. */
@@ -283,7 +282,7 @@ static int64_t one_side(check_product *p, const double *got, bool left) {
   int64_t n = left ? w->m : w->n, out = left ? w->n : w->m;
   uint64_t *x = tg_new(p->env, uint64_t, n), *inner = tg_new(p->env, uint64_t, w->k), *want = tg_new(p->env, uint64_t, out), *seen = tg_new(p->env, uint64_t, out),
            *old = tg_new(p->env, uint64_t, out), alpha = residue(p->alpha), beta = residue(p->beta);
-  for (int64_t i = 0; i < n; i++) x[i] = TG_MUTANT("freivalds: a vector of zeros", least(tg_draw(&p->state) >> 3), 0);
+  for (int64_t i = 0; i < n; i++) x[i] = least(tg_draw(&p->state) >> 3);
   if (left) times(p->a, w->m, w->k, x, true, inner), times(p->b, w->k, w->n, inner, true, want);
   else times(p->b, w->k, w->n, x, false, inner), times(p->a, w->m, w->k, inner, false, want);
   times(got, w->m, w->n, x, left, seen);
@@ -295,7 +294,7 @@ static int64_t one_side(check_product *p, const double *got, bool left) {
 
 bool tg_check_freivalds(check_product *p, const double *got, int64_t *row, int64_t *column) {
   for (int64_t i = 0; i < p->which.m * p->which.n; i++)
-    if (!(fabs(got[i]) < below_prime) || TG_MUTANT("freivalds: fractions are cut off", got[i] != trunc(got[i]), false)) return *row = i / p->which.n, *column = i % p->which.n, false;
+    if (!(fabs(got[i]) < below_prime) || got[i] != trunc(got[i])) return *row = i / p->which.n, *column = i % p->which.n, false;
   *row = one_side(p, got, false);
   *column = one_side(p, got, true);
   return *row < 0 && *column < 0;

@@ -15,7 +15,6 @@
 #include <stdint.h>
 #include <string.h>
 #include "tg/tg.h"
-#include "base/mutant.h"
 
 #define TG_PRINTF(f, a) __attribute__((format(printf, f, a)))
 #define TG_NORETURN __attribute__((noreturn))

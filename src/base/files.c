@@ -68,13 +68,13 @@ bool tg_is_private(int fd, bool root, size_t *bytes) {
   struct stat s;
   if (fstat(fd, &s) || !(S_ISREG(s.st_mode) || S_ISDIR(s.st_mode))) return false;
   if (bytes) *bytes = (size_t)s.st_size;
-  if (TG_MUTANT("files: owner", s.st_uid != geteuid() && !(root && !s.st_uid), false)) return false;
-  return TG_MUTANT("cache: file open to others", !(s.st_mode & 022), true);
+  if (s.st_uid != geteuid() && !(root && !s.st_uid)) return false;
+  return !(s.st_mode & 022);
 }
 
 /* -1: there is none, or others may write it (EPERM). */
 static int open_folder(const char *path, bool root) {
-  int fd = open(path, O_RDONLY | O_DIRECTORY | TG_MUTANT("files: links to a folder", O_NOFOLLOW, 0) | O_CLOEXEC);
+  int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0 || tg_is_private(fd, root, NULL)) return fd;
   close(fd);
   errno = EPERM;
@@ -86,7 +86,7 @@ char *tg_read_private(tg_env *e, const char *folder, const char *name, bool root
   struct stat s;
   int at = open_folder(folder, root);
   if (at < 0) return NULL;
-  int fd = openat(at, name, O_RDONLY | TG_MUTANT("files: links to a file", O_NOFOLLOW, 0) | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  int fd = openat(at, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   close(at);
   if (fd < 0) return NULL;
   if (tg_is_private(fd, root, &size) && !fstat(fd, &s) && S_ISREG(s.st_mode)) return read_and_close(e, fd, size, bytes);
@@ -105,8 +105,7 @@ int tg_write_all(int fd, const void *data, size_t bytes) {
   sigaddset(&exceeds, SIGXFSZ);
   sigpending(&pending);
   bool waits = sigismember(&pending, SIGXFSZ) > 0;   /* the program's own */
-  if (!TG_MUTANT("files: SIGXFSZ", false, true)) pthread_sigmask(SIG_BLOCK, &exceeds, &before);
-  else pthread_sigmask(SIG_BLOCK, NULL, &before);
+  pthread_sigmask(SIG_BLOCK, &exceeds, &before);
   for (size_t done = 0; done < bytes && !err;) {
     ssize_t k = write(fd, (const char *)data + done, bytes - done);
     if (k > 0) done += (size_t)k;

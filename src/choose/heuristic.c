@@ -690,7 +690,7 @@ static void choose_and_try(void *arg) {
   j->ranges.n = ranges;   /* the schedule makes what was made here once more: the same nodes, with the same names */
   j->buffers.n = buffers;
   for (uint32_t b = 0; b < buffers; b++) j->buffers.data[b].demand = demand[b]; /* place has changed some */
-  if (!c->given && j->opts.n && TG_MUTANT("heuristic: its words are not tried", true, false)) c->judge(j, c->l, c->raised);
+  if (!c->given && j->opts.n) c->judge(j, c->l, c->raised);
 }
 
 /* The nest whose word was refused; UINT32_MAX: it is none of these words. */
@@ -722,7 +722,7 @@ void tg_heuristic_with(tg_job *j, const tg_lowering *l, const tg_uop *raised, tg
       return;
     }
     if (tg_job_try(j, choose_and_try, &w, &message)) return;
-    uint32_t nest = tries < TG_MUTANT("heuristic: all nests give up together", ALONE, 0) ? refused_nest(&w.n) : UINT32_MAX;
+    uint32_t nest = tries < ALONE ? refused_nest(&w.n) : UINT32_MAX;
     if (l->log) l->log(l->log_user, tg_format(&j->env, "%s: words of its first choice are taken back: %s", j->name ? j->name : "kernel", message));
     j->opts.n = 0;
     if (c) c->made.n = decisions;

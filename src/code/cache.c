@@ -32,11 +32,11 @@ bool tg_cache_read(tg_env *env, const char *folder, tg_cache_entry *e) {
   header h;
   if (!data || bytes < start) return false;
   memcpy(&h, data, sizeof h);
-  if (memcmp(h.magic, magic, sizeof magic) || TG_MUTANT("cache: format", h.format != FORMAT, false) || h.header != sizeof h) return false;
+  if (memcmp(h.magic, magic, sizeof magic) || h.format != FORMAT || h.header != sizeof h) return false;
   if (h.key_n != e->key_n || h.signature_n > bytes || h.object_n > bytes || h.launch_n > bytes / 8) return false;
-  if (TG_MUTANT("cache: length", bytes != start + padded(h.key_n) + padded(h.signature_n) + padded(h.object_n) + padded(8 * h.launch_n), false)) return false;
+  if (bytes != start + padded(h.key_n) + padded(h.signature_n) + padded(h.object_n) + padded(8 * h.launch_n)) return false;
   tg_hash128 sum = tg_hash_wide(data + SUMMED, bytes - SUMMED);
-  if (TG_MUTANT("cache: checksum", sum.lo != h.sum.lo || sum.hi != h.sum.hi, false) || TG_MUTANT("cache: key", memcmp(data + start, e->key, e->key_n), false)) return false;
+  if (sum.lo != h.sum.lo || sum.hi != h.sum.hi || memcmp(data + start, e->key, e->key_n)) return false;
   e->signature = data + start + padded(h.key_n);
   e->signature_n = h.signature_n;
   e->object = data + start + padded(h.key_n) + padded(h.signature_n);

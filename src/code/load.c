@@ -296,7 +296,7 @@ static void take_steps(const walk *w, const int64_t *s, const int64_t *end, int6
     }
     int64_t turns = w->c->phase[(int64_t)w->c->phases + ~*s].tasks(w->buffers, w->params);
     for (int64_t i = 0; i < turns; i++) {
-      *counter = TG_MUTANT("load: turns of a loop of phases", i, 0);
+      *counter = i;
       take_steps(w, s + 2, s + 2 + s[1], counter + 1);
     }
     s += 2 + s[1];

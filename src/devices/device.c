@@ -56,7 +56,7 @@ static tg_status check_overlaps(const tg_signature *s, const tg_launch *l, const
     uintptr_t from = (uintptr_t)l->buffers[i].data, to = from + (uintptr_t)bytes[i];
     for (uint32_t k = 0; k < s->buffers_n; k++) {
       uintptr_t other = (uintptr_t)l->buffers[k].data;
-      if (k == i || (k < i && b[k].role != TG_ROLE_IN) || TG_MUTANT("launch: buffers side by side", other >= to, other > to) || from >= other + (uintptr_t)bytes[k]) continue;
+      if (k == i || (k < i && b[k].role != TG_ROLE_IN) || other >= to || from >= other + (uintptr_t)bytes[k]) continue;
       return wrong(message, message_n, "'%s', which the kernel writes, overlaps '%s'", tg_signature_strings(s) + b[i].name, tg_signature_strings(s) + b[k].name);
     }
   }
@@ -75,10 +75,10 @@ static tg_status check(const tg_device_kernel *k, const tg_launch *l, void **buf
     if (tg_signature_bytes(s, i, l->params, &bytes[i], message, message_n)) return TG_EINVAL;
     if (b[i].strided && b[i].role != TG_ROLE_IN && b[i].bytes < 0 && !tg_signature_apart(s, i, l->params))
       return wrong(message, message_n, "the strides of '%s', which the kernel writes, lay two elements on one place", names + b[i].name);
-    if (TG_MUTANT("launch: buffers too small", l->buffers[i].bytes < (uint64_t)bytes[i], l->buffers[i].bytes + 1 < (uint64_t)bytes[i]))
+    if (l->buffers[i].bytes < (uint64_t)bytes[i])
       return wrong(message, message_n, "'%s' has %zu bytes, %lld are needed", names + b[i].name, l->buffers[i].bytes, (long long)bytes[i]);
     if (!at && bytes[i]) return wrong(message, message_n, "'%s' is NULL", names + b[i].name);
-    if (TG_MUTANT("launch: elements unaligned", at % (unsigned)tg_type_bytes(b[i].type), false)) return wrong(message, message_n, "'%s' is not aligned to its elements of %d bytes", names + b[i].name, tg_type_bytes(b[i].type));
+    if (at % (unsigned)tg_type_bytes(b[i].type)) return wrong(message, message_n, "'%s' is not aligned to its elements of %d bytes", names + b[i].name, tg_type_bytes(b[i].type));
     buffers[i] = l->buffers[i].data;
   }
   return check_overlaps(s, l, bytes, message, message_n);

@@ -65,8 +65,8 @@ static bool spin_while(atomic_uint *at, unsigned seen) {
 static void work(tg_pool *p, uint32_t index) {
   for (;;) {
     int64_t i = atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed);
-    if (i >= TG_MUTANT("pool: last task", p->n, p->n - 1)) return;
-    p->task(p->arg, i, TG_MUTANT("pool: number of a worker", index, 0));
+    if (i >= p->n) return;
+    p->task(p->arg, i, index);
   }
 }
 
@@ -185,7 +185,7 @@ void tg_pool_run(tg_pool *p, uint32_t threads, int64_t n, tg_pool_task *task, vo
   if (threads > p->threads) threads = p->threads;
   if ((int64_t)threads > n) threads = n > 0 ? (uint32_t)n : 1;
   if (threads <= 1 || !is_own(p) || pthread_mutex_trylock(&p->lock)) {
-    for (int64_t i = 0; i < TG_MUTANT("pool: last task of one thread", n, n - 1); i++) task(arg, i, 0);
+    for (int64_t i = 0; i < n; i++) task(arg, i, 0);
     return;
   }
   if (p->started < threads - 1) start(p, threads - 1), p->away_from = -1;
@@ -198,7 +198,7 @@ void tg_pool_run(tg_pool *p, uint32_t threads, int64_t n, tg_pool_task *task, vo
   atomic_fetch_add(&p->generation, 1);
   if (atomic_load(&p->sleeping)) futex_wake(&p->generation, (int)threads - 1);
   work(p, 0);
-  if (!TG_MUTANT("pool: not waited for", false, true)) wait_for_workers(p);
+  wait_for_workers(p);
   pthread_mutex_unlock(&p->lock);
 }
 

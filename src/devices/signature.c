@@ -175,7 +175,7 @@ const char *tg_signature_bytes(const tg_signature *s, uint32_t b, const int64_t 
     if (!evaluate(s, &tg_signature_exprs(s)[buffer->first + i], params, &d)) return BEYOND;
     if (buffer->strided && !evaluate(s, &tg_signature_exprs(s)[buffer->first + buffer->rank + i], params, &stride)) return BEYOND;
     if (d.i > far || stride.i > far || d.i < -far || stride.i < -far) return BEYOND;
-    if (TG_MUTANT("signature: sizes below 0", d.i < 0, false)) return snprintf(out, n, "'%s' has the size %lld in dimension %u, counted from 0; a size is 0 or more", name, (long long)d.i, i), out;
+    if (d.i < 0) return snprintf(out, n, "'%s' has the size %lld in dimension %u, counted from 0; a size is 0 or more", name, (long long)d.i, i), out;
     if (stride.i < 0) return snprintf(out, n, "'%s' has the stride %lld in dimension %u, counted from 0; a stride is 0 or more", name, (long long)stride.i, i), out;
     if (!d.i) {
       empty = true;

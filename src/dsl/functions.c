@@ -22,45 +22,12 @@ static const tg_uop *argument(tg_job *j, tg_type type, int64_t position) {
   return tg_make(j, TG_OP_ARG, type, 1, position, 0, NULL);
 }
 
-#ifdef TG_MUTANTS
-/* Does a literal from..to end a step of a polynomial, "fma(p, z, 0.5)"? */
-static bool ends_a_step(const char *text, const char *from, const char *to) {
-  const char *before = from - 2;
-  if (*to != ')' || before <= text || from[-1] != ' ' || *before != ',') return false;
-  while (before > text && strchr("abcdefghijklmnopqrstuvwxyz0123456789.", before[-1])) before--;
-  return *before >= 'a' && *before <= 'z';
-}
-
-/* The text with another digit, the first behind the point that is not 0, in the last coefficient of a polynomial, or else in its last number with a point, if it
- * has one: a bound, or a factor of what is small, may be off by as much and do. */
-static const char *another_coefficient(tg_job *j, const char *text, const char *name) {
-  char *copy = tg_strdup(&j->env, text), *last = NULL;
-  bool step = false;
-  for (char *s = copy; *s; s++) {
-    if (*s != '.' || s[1] < '0' || s[1] > '9') continue;
-    char *from = s, *to = s + 1 + strspn(s + 1, "0123456789e-");
-    while (from > copy && from[-1] >= '0' && from[-1] <= '9') from--;
-    if (from > copy && from[-1] == '-') from--;
-    bool ends = ends_a_step(copy, from, to);
-    if (step && !ends) continue;
-    step = ends;
-    for (last = s + 1; *last == '0' && last[1] >= '0' && last[1] <= '9';) last++;
-  }
-  if (!last || !TG_MUTANT_ROW("coefficient", name)) return text;
-  *last = *last == '9' ? '0' : (char)(*last + 1);
-  return copy;
-}
-#endif
-
 static const tg_uop *parse(tg_job *j, tg_op op, tg_type type) {
   static const char *const names[2] = {"x", "y"};
   const tg_uop *args[2] = {argument(j, type, 0), argument(j, type, 1)};
   for (size_t i = 0; i < TG_COUNT(definitions); i++)
     if (definitions[i].op == op && definitions[i].type == type) {
       const char *text = definitions[i].text;
-#ifdef TG_MUTANTS
-      text = another_coefficient(j, text, tg_format(&j->env, "%s %s", tg_ops[op].name, tg_type_name[type]));
-#endif
       return tg_parse_expr(j, text, (uint32_t)tg_ops[op].arity, names, args);
     }
   return NULL;

@@ -421,15 +421,15 @@ const tg_uop *tg_identity(tg_job *j, tg_op op, tg_type t) {
   bool f = tg_is_float(t);
   int bits = tg_type_bits(t);
   switch (op) {
-  case TG_OP_ADD: case TG_OP_OR: return f ? tg_const_float(j, t, TG_MUTANT("identity of sums of floats", 0, 1)) : tg_const_int(j, t, TG_MUTANT("identity of sums of integers", 0, 1));
-  case TG_OP_MUL: return f ? tg_const_float(j, t, TG_MUTANT("identity of products of floats", 1, 0)) : tg_const_int(j, t, TG_MUTANT("identity of products of integers", 1, 0));
-  case TG_OP_AND: return tg_const_int(j, t, TG_MUTANT("identity of and", -1, 1));
+  case TG_OP_ADD: case TG_OP_OR: return f ? tg_const_float(j, t, 0) : tg_const_int(j, t, 0);
+  case TG_OP_MUL: return f ? tg_const_float(j, t, 1) : tg_const_int(j, t, 1);
+  case TG_OP_AND: return tg_const_int(j, t, -1);
   case TG_OP_MAX:
-    if (f) return tg_const_float(j, t, TG_MUTANT("identity of maxima of floats", -__builtin_inf(), -1));
-    return tg_const_int(j, t, tg_is_signed(t) && bits ? TG_MUTANT("identity of maxima of integers", -((int64_t)1 << (bits - 1)), 0) : t == TG_INDEX ? INT64_MIN : TG_MUTANT("identity of maxima of unsigned integers", 0, 1));
+    if (f) return tg_const_float(j, t, -__builtin_inf());
+    return tg_const_int(j, t, tg_is_signed(t) && bits ? -((int64_t)1 << (bits - 1)) : t == TG_INDEX ? INT64_MIN : 0);
   case TG_OP_MIN:
-    if (f) return tg_const_float(j, t, TG_MUTANT("identity of minima of floats", __builtin_inf(), 1));
-    return tg_const_int(j, t, t == TG_INDEX ? INT64_MAX : tg_is_signed(t) ? TG_MUTANT("identity of minima of integers", (int64_t)(((uint64_t)1 << (bits - 1)) - 1), 0) : TG_MUTANT("identity of minima of unsigned integers", -1, 0));
+    if (f) return tg_const_float(j, t, __builtin_inf());
+    return tg_const_int(j, t, t == TG_INDEX ? INT64_MAX : tg_is_signed(t) ? (int64_t)(((uint64_t)1 << (bits - 1)) - 1) : -1);
   default: tg_bug(&j->env, "no identity for %s", tg_ops[op].name);
   }
 }

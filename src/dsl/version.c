@@ -121,12 +121,12 @@ static const tg_uop *thread_statement(tg_job *j, thread_state *s, const tg_uop *
   if (u->op == TG_OP_STORE) {
     uint32_t b = tg_buffer_ordinal(u->src[0]);
     const tg_uop *v = thread_node(j, s, u);
-    if (!TG_MUTANT("versions: after a store", false, true)) set_version(s, b, after(j, s->current[b], v));
+    set_version(s, b, after(j, s->current[b], v));
     return v;
   }
   if (u->op == TG_OP_BARRIER || u->op == TG_OP_WAIT)
     for (uint32_t b = 0; b < s->n; b++)
-      if (s->current[b] && TG_MUTANT("versions: after a barrier", tg_orders(j, b), false)) set_version(s, b, after(j, s->current[b], u));
+      if (s->current[b] && tg_orders(j, b)) set_version(s, b, after(j, s->current[b], u));
   if (u->op != TG_OP_END) return thread_node(j, s, u);
   stored_list stored = {0};
   s->loops++;
@@ -134,7 +134,7 @@ static const tg_uop *thread_statement(tg_job *j, thread_state *s, const tg_uop *
   if (stored.n) qsort(stored.data, stored.n, sizeof *stored.data, by_ordinal);   /* so that numbers of nodes depend on the program alone */
   const tg_uop **list = tg_new(&j->env, const tg_uop *, u->n), *range = thread_node(j, s, u->src[0]);
   for (uint32_t i = 0; i < stored.n; i++)
-    if (!TG_MUTANT("versions: at the entry of a loop", false, true)) set_version(s, stored.data[i].buffer, after(j, stored.data[i].before, range));
+    set_version(s, stored.data[i].buffer, after(j, stored.data[i].before, range));
   if (s->depth++ == 64) tg_fail(&j->env, TG_ELIMIT, "loops nested more than 64 deep");
   s->known[u->src[0]->id].reads = 0; /* inside, the extent keeps the versions of the loop's entry */
   for (uint32_t i = 1; i < u->n; i++) list[i - 1] = thread_statement(j, s, u->src[i]);
@@ -142,7 +142,7 @@ static const tg_uop *thread_statement(tg_job *j, thread_state *s, const tg_uop *
   const tg_uop *end = tg_end(j, range, u->n - 1, list);
   tg_set_pos(j, end, tg_get_pos(j, u));
   for (uint32_t i = 0; i < stored.n; i++)
-    if (!TG_MUTANT("versions: after a loop", false, true)) set_version(s, stored.data[i].buffer, after(j, stored.data[i].before, end));
+    set_version(s, stored.data[i].buffer, after(j, stored.data[i].before, end));
   return end;
 }
 

@@ -47,7 +47,7 @@ void tg_tasks_enter(tg_machine *m, const tg_step *s, int64_t n) {
   t->loop = s;
   t->n = count;
   t->turns = 0;
-  bool shuffled = TG_MUTANT("interp: tasks run in order", true, false);
+  bool shuffled = true;
   t->first = shuffled ? draw(&state) % count : 0;
   do t->step = shuffled ? 1 + draw(&state) % count : 1;
   while (common_divisor(t->step, count) != 1);
@@ -218,7 +218,7 @@ void tg_race_write(tg_machine *m, tg_memory *b, size_t at, bool atomic) {
   check(m, b, at, e + WRITER, "written", is);
   for (uint32_t k = b->levels; k < m->levels; k++) {
     const tg_tasks *t = &m->level[k];
-    if (TG_MUTANT("interp: a write races with no read", true, false) && conflicts(b, t, e[reader(k)])) fail_race(m, b, at, is, (culprit){"read", e + reader(k), k});
+    if (conflicts(b, t, e[reader(k)])) fail_race(m, b, at, is, (culprit){"read", e + reader(k), k});
     if (!t->loop && conflicts(b, t, e[OTHER])) fail_race(m, b, at, is, (culprit){"read", e + OTHER, k});
     if (atomic) note_first(m, b, e + adder(m, k), k);
     else if (m->adds && conflicts(b, t, e[adder(m, k)])) fail_race(m, b, at, is, (culprit){"added to", e + adder(m, k), k});

@@ -12,8 +12,8 @@ static LLVMValueRef to_odd(tg_emitter *e, tg_type bits_type, uint32_t lanes, LLV
   LLVMTypeRef bits = tg_emit_type(e, bits_type, lanes), floats = LLVMTypeOf(y);
   LLVMValueRef i = LLVMBuildBitCast(e->b, y, bits, ""), one = constant(e, bits_type, lanes, 1), zero = LLVMConstNull(bits);
   LLVMValueRef even = LLVMBuildICmp(e->b, LLVMIntEQ, LLVMBuildAnd(e->b, i, one, ""), zero, "");
-  LLVMValueRef step = LLVMBuildSelect(e->b, TG_MUTANT("convert: direction of rounding to odd", below, LLVMBuildNot(e->b, below, "")), one, LLVMConstAllOnes(bits), ""); /* |y| < |x|: away from zero */
-  LLVMValueRef move = TG_MUTANT("convert: rounding to odd", LLVMBuildAnd(e->b, inexact, even, ""), LLVMConstNull(LLVMTypeOf(inexact)));
+  LLVMValueRef step = LLVMBuildSelect(e->b, below, one, LLVMConstAllOnes(bits), ""); /* |y| < |x|: away from zero */
+  LLVMValueRef move = LLVMBuildAnd(e->b, inexact, even, "");
   return LLVMBuildBitCast(e->b, LLVMBuildAdd(e->b, i, LLVMBuildSelect(e->b, move, step, zero, ""), ""), floats, "");
 }
 
@@ -51,9 +51,9 @@ static LLVMValueRef f32_to_bf16(tg_emitter *e, uint32_t lanes, LLVMValueRef x) {
   LLVMTypeRef words = tg_emit_type(e, TG_I32, lanes), halves = tg_emit_type(e, TG_I16, lanes);
   LLVMValueRef i = LLVMBuildBitCast(e->b, x, words, ""), by = constant(e, TG_I32, lanes, 16);
   LLVMValueRef odd = LLVMBuildAnd(e->b, LLVMBuildLShr(e->b, i, by, ""), constant(e, TG_I32, lanes, 1), "");
-  LLVMValueRef r = LLVMBuildAdd(e->b, LLVMBuildAdd(e->b, i, odd, ""), constant(e, TG_I32, lanes, TG_MUTANT("convert: bf16 ties", 0x7fff, 0x8000)), "");
+  LLVMValueRef r = LLVMBuildAdd(e->b, LLVMBuildAdd(e->b, i, odd, ""), constant(e, TG_I32, lanes, 0x7fff), "");
   LLVMValueRef quiet = LLVMBuildOr(e->b, i, constant(e, TG_I32, lanes, 0x400000), "");
-  r = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealUNO, x, x, ""), TG_MUTANT("convert: NaN of bf16", quiet, r), r, "");
+  r = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealUNO, x, x, ""), quiet, r, "");
   return LLVMBuildTrunc(e->b, LLVMBuildLShr(e->b, r, by, ""), halves, "");
 }
 
@@ -69,7 +69,7 @@ static LLVMValueRef float_to_float(tg_emitter *e, tg_type to, tg_type from, uint
   if (from == TG_F16 || from == TG_BF16) from = TG_F32;
   if (to == TG_F64) return from == TG_F64 ? x : LLVMBuildFPExt(e->b, x, tg_emit_type(e, TG_F64, lanes), "");
   if (to == TG_F32) return from == TG_F32 ? x : LLVMBuildFPTrunc(e->b, x, single, "");
-  if (from == TG_F64) x = TG_MUTANT("convert: f64 rounded twice", f64_to_f32_odd(e, lanes, x), LLVMBuildFPTrunc(e->b, x, single, ""));
+  if (from == TG_F64) x = f64_to_f32_odd(e, lanes, x);
   return to == TG_BF16 ? f32_to_bf16(e, lanes, x) : LLVMBuildFPTrunc(e->b, x, tg_emit_type(e, TG_F16, lanes), "");
 }
 
@@ -77,11 +77,11 @@ static LLVMValueRef integer_to_float(tg_emitter *e, tg_type to, tg_type from, ui
   bool is_signed = tg_is_signed(from);
   LLVMTypeRef type = tg_emit_type(e, to == TG_F32 ? TG_F32 : TG_F64, lanes);
   if (to != TG_F32 && to != TG_F64) {
-    LLVMValueRef wide = from == TG_INDEX || TG_MUTANT("convert: i64 rounded twice", tg_type_bits(from) == 64, false) ? i64_to_f64_odd(e, is_signed, lanes, x)
+    LLVMValueRef wide = from == TG_INDEX || tg_type_bits(from) == 64 ? i64_to_f64_odd(e, is_signed, lanes, x)
                         : is_signed ? LLVMBuildSIToFP(e->b, x, type, "") : LLVMBuildUIToFP(e->b, x, type, "");
     return float_to_float(e, to, TG_F64, lanes, wide);
   }
-  return TG_MUTANT("convert: unsigned integers", is_signed, true) ? LLVMBuildSIToFP(e->b, x, type, "") : LLVMBuildUIToFP(e->b, x, type, "");
+  return is_signed ? LLVMBuildSIToFP(e->b, x, type, "") : LLVMBuildUIToFP(e->b, x, type, "");
 }
 
 static LLVMValueRef saturate(tg_emitter *e, bool is_signed, LLVMTypeRef to, LLVMValueRef x) {
@@ -101,14 +101,14 @@ LLVMValueRef tg_emit_cast(tg_emitter *e, const tg_uop *u) {
   if (tg_is_float(to)) return tg_is_float(from) ? float_to_float(e, to, from, u->lanes, x) : integer_to_float(e, to, from, u->lanes, x);
   if (tg_is_float(from)) {
     if (from == TG_F16 || from == TG_BF16) x = float_to_float(e, TG_F32, from, u->lanes, x);
-    if (to == TG_BOOL) return LLVMBuildFCmp(e->b, TG_MUTANT("convert: NaN as bool", LLVMRealUNE, LLVMRealONE), x, LLVMConstNull(LLVMTypeOf(x)), "");
-    return saturate(e, TG_MUTANT("convert: saturation", tg_is_signed(to), true), type, x);
+    if (to == TG_BOOL) return LLVMBuildFCmp(e->b, LLVMRealUNE, x, LLVMConstNull(LLVMTypeOf(x)), "");
+    return saturate(e, tg_is_signed(to), type, x);
   }
   if (to == TG_BOOL) return LLVMBuildICmp(e->b, LLVMIntNE, x, LLVMConstNull(LLVMTypeOf(x)), "");
   int bits = to == TG_INDEX ? 64 : tg_type_bits(to), had = from == TG_INDEX ? 64 : tg_type_bits(from);
   if (bits == had) return x;
   if (bits < had) return LLVMBuildTrunc(e->b, x, type, "");
-  return TG_MUTANT("convert: extension", tg_is_signed(from), true) ? LLVMBuildSExt(e->b, x, type, "") : LLVMBuildZExt(e->b, x, type, "");
+  return tg_is_signed(from) ? LLVMBuildSExt(e->b, x, type, "") : LLVMBuildZExt(e->b, x, type, "");
 }
 
 LLVMValueRef tg_emit_bitcast(tg_emitter *e, const tg_uop *u) {

@@ -26,7 +26,7 @@ bool tg_emit_copy(tg_emitter *e, const tg_uop *u) {
   }
   if (there) {
     LLVMValueRef all = LLVMConstInt(e->integer[32], piece, 0);
-    size = LLVMBuildSelect(e->b, tg_emit_get(e, there, 1), all, TG_MUTANT("emit: zeros of a copy", LLVMConstNull(e->integer[32]), all), "");
+    size = LLVMBuildSelect(e->b, tg_emit_get(e, there, 1), all, LLVMConstNull(e->integer[32]), "");
   }
   LLVMBasicBlockRef after = gate ? tg_emit_open_gate(e, tg_emit_get(e, gate, 1)) : NULL;
   for (uint32_t at = 0; at < bytes; at += piece) copy_piece(e, to, from, piece, at, size);

@@ -23,7 +23,7 @@ static segments fold_two(tg_emitter *e, const tg_uop *u, const segments *a, cons
   for (uint32_t at = 0; at < lanes; at += part)
     for (uint32_t which = 0; which < 2; which++)
       for (uint32_t s = at; s < at + part; s += length) {
-        out.owner[n / half] = (TG_MUTANT("emit: whose sum", which, 0u) ? b : a)->owner[s / length];
+        out.owner[n / half] = (which ? b : a)->owner[s / length];
         for (uint32_t i = 0; i < half; i++, n++) low[n] = (int32_t)(which * lanes + s + i), high[n] = low[n] + (int32_t)half;
       }
   out.v = tg_emit_op2(e, (tg_op)u->arg, u->type, lanes, shuffled(e, a->v, b->v, low, lanes), shuffled(e, a->v, b->v, high, lanes));

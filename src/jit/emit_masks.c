@@ -203,7 +203,7 @@ static bool find_window(cutter *c, const access *a, window *w) {
   for (w->wide = smallest; w->wide < w->n;) w->wide *= 2;
   while (w->wide > smallest) {
     uint32_t half = w->wide / 2, middle = w->from + half;
-    if (TG_MUTANT("registers: lanes that a constant shuts", last, last - 1) >= middle && first < middle) break;
+    if (last >= middle && first < middle) break;
     if (first >= middle) w->from = middle;
     w->wide = half;
   }
@@ -221,7 +221,7 @@ static uint32_t find_runs(cutter *c, const access *a, window w, window *runs) {
     if (a->state[i] == LANE_VARIES) return 0;
     open += a->state[i] == LANE_OPEN;
   }
-  if (in_registers(c, a) && open != TG_MUTANT("registers: single lane", 1, UINT32_MAX) && open != w.wide) return 0;
+  if (in_registers(c, a) && open != 1 && open != w.wide) return 0;
   for (uint32_t i = w.from; i < w.from + w.n;) {
     uint32_t length = 0, part = 1;
     while (i + length < w.from + w.n && a->state[i + length] == LANE_OPEN) length++;
@@ -249,7 +249,7 @@ static LLVMValueRef cut_one(cutter *c, const access *a, window reg) {
     bool alone = count && now.n == 1;
     if (alone) single[now.from - reg.from] = v;
     for (uint32_t i = 0; load && i < now.n; i++)
-      picks[now.from - reg.from + i] = alone ? (pick){NULL, 0} : (pick){v, TG_MUTANT("registers: lanes of a narrower access", i, now.n - 1 - i)};
+      picks[now.from - reg.from + i] = alone ? (pick){NULL, 0} : (pick){v, i};
   }
   if (!load) return NULL;
   all = tg_cut_assemble(c, picks, reg.n, a->element);

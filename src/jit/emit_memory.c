@@ -168,7 +168,7 @@ LLVMValueRef tg_emit_scalar_pointer(tg_emitter *e, uint32_t buffer, const sum *s
     LLVMValueRef wide = tg_emit_memo_get(e, all, &e->integer);
     if (!wide) {
       LLVMBasicBlockRef here = tg_emit_at(e, depth);
-      wide = TG_MUTANT("emit: offset widened without its sign", LLVMBuildSExt(e->b, all, e->integer[64], ""), LLVMBuildZExt(e->b, all, e->integer[64], ""));
+      wide = LLVMBuildSExt(e->b, all, e->integer[64], "");
       tg_emit_back(e, here);
       tg_emit_memo_set(e, all, &e->integer, wide, depth);
     }
@@ -189,7 +189,7 @@ static uint32_t known_alignment(tg_emitter *e, const sum *s, uint64_t bytes, uin
     tg_bounds b = tg_bounds_of(e->j, s->scalars[i].u);
     low |= ((uint64_t)b.multiple | (uint64_t)b.offset) * (uint64_t)s->scalars[i].scale * bytes;
   }
-  return (uint32_t)(TG_MUTANT("emit: alignment too large", low & -low, 2 * (low & -low)));
+  return (uint32_t)(low & -low);
 }
 
 /* ---- alignment on a device ----
@@ -259,10 +259,10 @@ static address address_of(tg_emitter *e, const tg_uop *u, uint32_t lanes, bool w
   if (lanes > 1 && sub->lanes == lanes && define->lanes == 1 && !s.vectors_n) {
     a.step = u->arg & TG_ATOMIC ? 0 : tg_emit_step(e, s.iota, lanes);
     a.backwards = s.iota == -1 || (a.step && s.iota < 0);
-    if (a.backwards) s.constant += s.iota * TG_MUTANT("emit: start of a backward access", lanes - 1, lanes);
+    if (a.backwards) s.constant += s.iota * (lanes - 1);
   }
   a.pointer = tg_emit_scalar_pointer(e, buffer, &s, sub->type, element, bytes);
-  if (want_alignment) a.streamed = TG_MUTANT("emit: alignment of a streamed store", known_alignment(e, &s, bytes, 64), 64);
+  if (want_alignment) a.streamed = known_alignment(e, &s, bytes, 64);
   if (e->device && !s.vectors_n && (!s.iota || s.iota == 1)) a.align = device_alignment(e, buffer, &s, bytes, a.align);
   if (lanes == 1 || define->lanes > 1 || (s.iota == 1 && !s.vectors_n) || a.backwards || a.step) return a;
   if (!s.iota && !s.vectors_n) {
@@ -274,7 +274,7 @@ static address address_of(tg_emitter *e, const tg_uop *u, uint32_t lanes, bool w
   LLVMValueRef offsets = NULL, from = a.pointer;
   if (s.iota) {
     LLVMValueRef *all = tg_new(&e->j->env, LLVMValueRef, lanes);
-    for (uint32_t i = 0; i < lanes; i++) all[i] = LLVMConstInt(tg_emit_type(e, sub->type, 1), (uint64_t)i * TG_MUTANT("emit: stride of lanes", (uint64_t)s.iota, 1), 1);
+    for (uint32_t i = 0; i < lanes; i++) all[i] = LLVMConstInt(tg_emit_type(e, sub->type, 1), (uint64_t)i * (uint64_t)s.iota, 1);
     offsets = LLVMConstVector(all, lanes);
   }
   for (uint32_t i = 0; i < s.vectors_n; i++) {
@@ -324,7 +324,7 @@ void tg_emit_close_gate(tg_emitter *e, LLVMBasicBlockRef after) {
 static void open_both(tg_emitter *e, LLVMValueRef mask, LLVMBasicBlockRef *all, LLVMBasicBlockRef *some, LLVMBasicBlockRef *after) {
   LLVMValueRef open = tg_emit_call(e, "llvm.vector.reduce.and", LLVMTypeOf(mask), &mask, 1);
   *all = LLVMAppendBasicBlockInContext(e->c, e->fn, ""), *some = LLVMAppendBasicBlockInContext(e->c, e->fn, ""), *after = LLVMAppendBasicBlockInContext(e->c, e->fn, "");
-  LLVMBuildCondBr(e->b, TG_MUTANT("emit: all lanes", open, LLVMConstAllOnes(LLVMTypeOf(open))), *all, *some);
+  LLVMBuildCondBr(e->b, open, *all, *some);
   LLVMPositionBuilderAtEnd(e->b, *all);
 }
 
@@ -381,7 +381,7 @@ static LLVMValueRef branch_load(tg_emitter *e, const tg_uop *define, LLVMValueRe
 /* Whatever, where the condition is false. On a host without a branch: there the load goes to the start of the workspace. */
 static LLVMValueRef safe_load(tg_emitter *e, const tg_uop *define, LLVMValueRef pointer, uint32_t lanes, uint32_t align, LLVMValueRef condition) {
   if (e->device) return branch_load(e, define, pointer, lanes, align, condition);
-  LLVMValueRef p = LLVMBuildSelect(e->b, TG_MUTANT("emit: load that may not happen", condition, LLVMConstAllOnes(LLVMTypeOf(condition))), pointer, e->workspace_arg, "");
+  LLVMValueRef p = LLVMBuildSelect(e->b, condition, pointer, e->workspace_arg, "");
   LLVMValueRef v = LLVMBuildLoad2(e->b, tg_emit_memory_type(e, define->type, lanes), p, "");
   LLVMSetAlignment(v, align);
   return v;
@@ -409,7 +409,7 @@ static LLVMValueRef load_cell(tg_emitter *e, const tg_uop *u) {
   if (u->lanes > 1 && LLVMTypeOf(v) == tg_emit_type(e, u->type, 1)) v = tg_emit_splat(e, v, u->lanes, e->depth); /* one element, in the lanes of a gate */
   if (LLVMTypeOf(v) != type) tg_bug(&e->j->env, "linear form: %s in SSA form is read in another width than written", tg_buffer_info(e->j, u->src[0])->name);
   const tg_uop *gate = tg_gate(u);
-  return gate ? LLVMBuildSelect(e->b, tg_emit_get(e, gate, u->lanes), v, TG_MUTANT("emit: alternative of a cell", tg_emit_get(e, tg_alternative(u), u->lanes), v), "") : v;
+  return gate ? LLVMBuildSelect(e->b, tg_emit_get(e, gate, u->lanes), v, tg_emit_get(e, tg_alternative(u), u->lanes), "") : v;
 }
 
 /* A masked load of no lane faults nowhere, but where nothing is mapped the processor finds that out in hundreds of cycles: what one condition for all lanes shuts goes to the workspace. */
@@ -437,10 +437,10 @@ static LLVMValueRef gated_load(tg_emitter *e, const tg_uop *u, const tg_uop *gat
   if (gate->lanes == 1 && !a->offsets && !a->step && (e->device || bytes <= DUMMY_BYTES)) {
     LLVMValueRef cond = tg_emit_get(e, gate, 1);
     LLVMValueRef v = from_memory(e, define->type, lanes, safe_load(e, define, a->pointer, lanes, a->align, cond));
-    return LLVMBuildSelect(e->b, cond, a->backwards ? reversed(e, v) : v, TG_MUTANT("emit: alternative of a load", other, LLVMConstNull(LLVMTypeOf(other))), "");
+    return LLVMBuildSelect(e->b, cond, a->backwards ? reversed(e, v) : v, other, "");
   }
   LLVMValueRef mask = tg_emit_get(e, gate, lanes), pass = to_memory(e, define->type, lanes, other);
-  if (a->backwards) mask = TG_MUTANT("emit: mask of a backward load", reversed(e, mask), mask), pass = reversed(e, pass);
+  if (a->backwards) mask = reversed(e, mask), pass = reversed(e, pass);
   LLVMValueRef runs = a->offsets ? tg_emit_runs(e, u, mask, pass) : NULL;
   if (runs) return from_memory(e, define->type, lanes, runs);
   if (a->step) {
@@ -458,7 +458,7 @@ static LLVMValueRef gated_load(tg_emitter *e, const tg_uop *u, const tg_uop *gat
     return from_memory(e, define->type, lanes, close_one(e, after, in, from));
   }
   LLVMValueRef from = a->offsets ? a->offsets : e->device || bytes > DUMMY_BYTES ? a->pointer : mapped(e, gate, a->pointer);
-  LLVMValueRef v = tg_emit_masked(e, a->offsets ? "llvm.masked.gather" : "llvm.masked.load", false, from, TG_MUTANT("emit: mask of a load dropped", mask, full_mask(e, lanes)), pass, a->align);
+  LLVMValueRef v = tg_emit_masked(e, a->offsets ? "llvm.masked.gather" : "llvm.masked.load", false, from, mask, pass, a->align);
   return from_memory(e, define->type, lanes, a->backwards ? reversed(e, v) : v);
 }
 
@@ -509,14 +509,14 @@ static void atomic_store(tg_emitter *e, const tg_uop *u, const address *a, LLVMV
   tg_type t = u->src[0]->type;
   if (t == TG_BF16 || t == TG_E4M3 || t == TG_E5M2 || t == TG_BOOL)
     tg_fail_at(e->j, tg_get_pos(e->j, u), "an atomic add to %s is not possible on this target", tg_type_name[t]);
-  LLVMAtomicRMWBinOp op = tg_is_float(t) ? LLVMAtomicRMWBinOpFAdd : TG_MUTANT("emit: atomic", LLVMAtomicRMWBinOpAdd, LLVMAtomicRMWBinOpXor);
+  LLVMAtomicRMWBinOp op = tg_is_float(t) ? LLVMAtomicRMWBinOpFAdd : LLVMAtomicRMWBinOpAdd;
   for (uint32_t i = 0; i < lanes; i++) {
     LLVMValueRef at = LLVMConstInt(e->integer[32], i, 0), p = a->pointer, one = value;
     LLVMValueRef index = LLVMConstInt(e->integer[64], i, 0);
     if (lanes > 1) one = LLVMBuildExtractElement(e->b, value, at, "");
     if (a->offsets) p = LLVMBuildExtractElement(e->b, a->offsets, at, "");
     else if (lanes > 1 && !a->splat) p = LLVMBuildGEP2(e->b, tg_emit_memory_type(e, t, 1), p, &index, 1, "");
-    LLVMBasicBlockRef after = mask ? tg_emit_open_gate(e, lanes > 1 ? LLVMBuildExtractElement(e->b, mask, TG_MUTANT("emit: gate of an atomic", at, LLVMConstInt(e->integer[32], 0, 0)), "") : mask) : NULL;
+    LLVMBasicBlockRef after = mask ? tg_emit_open_gate(e, lanes > 1 ? LLVMBuildExtractElement(e->b, mask, at, "") : mask) : NULL;
     LLVMValueRef atomic = LLVMBuildAtomicRMW(e->b, op, p, one, LLVMAtomicOrderingMonotonic, 0);
     if (e->device) tg_device_scope(e, atomic);
     if (after) tg_emit_close_gate(e, after);
@@ -533,7 +533,7 @@ static void store_cell(tg_emitter *e, const tg_uop *u, uint32_t lanes) {
   }
   LLVMValueRef v = tg_emit_get(e, tg_stored(u), lanes);
   if (tiles && c->now) c->now = tg_emit_elements(e, c->now, LLVMTypeOf(v));
-  if (gate) v = LLVMBuildSelect(e->b, TG_MUTANT("emit: gate of a cell", tg_emit_get(e, gate, lanes), LLVMConstAllOnes(tg_emit_type(e, TG_BOOL, lanes))), v, c->now ? c->now : LLVMConstNull(LLVMTypeOf(v)), "");
+  if (gate) v = LLVMBuildSelect(e->b, tg_emit_get(e, gate, lanes), v, c->now ? c->now : LLVMConstNull(LLVMTypeOf(v)), "");
   c->now = tiles ? tg_emit_tile(e, v) : v;
 }
 
@@ -564,8 +564,8 @@ void tg_emit_store(tg_emitter *e, const tg_uop *u) {
   LLVMValueRef v = to_memory(e, define->type, lanes, tg_emit_get(e, value, lanes));
   bool branch = gate && (gate->lanes == 1 || lanes == 1);
   LLVMValueRef mask = !gate ? NULL : tg_emit_get(e, gate, branch ? 1 : lanes);
-  if (a.backwards) v = TG_MUTANT("emit: backward store", reversed(e, v), v);
-  if (a.backwards && mask && !branch) mask = TG_MUTANT("emit: mask of a backward store", reversed(e, mask), mask);
+  if (a.backwards) v = reversed(e, v);
+  if (a.backwards && mask && !branch) mask = reversed(e, mask);
   if (u->arg & TG_ATOMIC) {
     atomic_store(e, u, &a, v, lanes, mask ? branch && lanes > 1 ? tg_emit_splat(e, mask, lanes, e->depth) : mask : NULL);
     return;
@@ -574,7 +574,7 @@ void tg_emit_store(tg_emitter *e, const tg_uop *u) {
     a.offsets = tg_emit_splat(e, a.pointer, lanes, e->depth);
     if (branch) mask = tg_emit_splat(e, mask, lanes, e->depth), branch = false;
   }
-  LLVMBasicBlockRef after = branch ? tg_emit_open_gate(e, TG_MUTANT("emit: gate of a store inverted", mask, LLVMBuildNot(e->b, mask, ""))) : NULL;
+  LLVMBasicBlockRef after = branch ? tg_emit_open_gate(e, mask) : NULL;
   if (a.apart && mask && !branch) {   /* all lanes, in a branch, or a scatter of some */
     LLVMBasicBlockRef all, some, behind;
     open_both(e, mask, &all, &some, &behind);
@@ -585,9 +585,9 @@ void tg_emit_store(tg_emitter *e, const tg_uop *u) {
     LLVMBuildBr(e->b, behind);
     LLVMPositionBuilderAtEnd(e->b, behind);
   } else if (a.apart) tg_emit_store_apart(e, a.pointer, a.apart, v, a.align);
-  else if (a.offsets) tg_emit_masked(e, "llvm.masked.scatter", true, a.offsets, TG_MUTANT("emit: mask of a scatter dropped", mask && !branch ? mask : full_mask(e, lanes), full_mask(e, lanes)), v, a.align);
+  else if (a.offsets) tg_emit_masked(e, "llvm.masked.scatter", true, a.offsets, mask && !branch ? mask : full_mask(e, lanes), v, a.align);
   else if (a.step) tg_emit_store_steps(e, a.step, a.pointer, mask && !branch ? mask : NULL, v, a.align);
-  else if (mask && !branch) tg_emit_masked_store(e, a.pointer, TG_MUTANT("emit: mask of a store dropped", mask, full_mask(e, lanes)), v, a.align);
+  else if (mask && !branch) tg_emit_masked_store(e, a.pointer, mask, v, a.align);
   else plain_store(e, u, &a, v, lanes);
   if (after) tg_emit_close_gate(e, after);
 }

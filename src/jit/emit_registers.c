@@ -195,7 +195,7 @@ LLVMValueRef tg_cut_part(cutter *c, LLVMValueRef v, uint32_t from, uint32_t n) {
   const registers *t = tg_cut_find(c, v);
   if (!t && n == lanes) return v;
   if (t && from % t->per == 0 && n == (t->lanes - from < t->per ? t->lanes - from : t->per))
-    return t->reg[TG_MUTANT("registers: order of registers", from / t->per, (t->lanes - 1) / t->per - from / t->per)];
+    return t->reg[from / t->per];
   piece *known = piece_slot(c, v, from, n, 0);
   if (known->v) return known->piece;
   LLVMValueRef scalar = splat_scalar(v), p;
@@ -228,7 +228,7 @@ LLVMValueRef tg_cut_mask(cutter *c, LLVMValueRef mask, uint32_t from, uint32_t n
     part = tg_cut_assemble(c, picks, wide, e->integer[1]);
   }
   LLVMTypeRef type = LLVMVectorType(e->integer[bits], wide);
-  if (bits > 1) part = TG_MUTANT("registers: form of a mask", LLVMBuildSExt(e->b, part, type, ""), LLVMBuildZExt(e->b, part, type, ""));
+  if (bits > 1) part = LLVMBuildSExt(e->b, part, type, "");
   go_back(c);
   return constant ? part : keep_piece(c, (piece){mask, part, from, n, form});
 }
@@ -362,7 +362,7 @@ static uint32_t room_of_load(cutter *c, LLVMValueRef v, uint32_t lanes) {
 /* ---- instructions ---- */
 
 static uint32_t lanes_at(const registers *t, uint32_t from) {
-  return TG_MUTANT("registers: lanes of the last register", least(t->per, t->lanes - from), from + 1 < t->lanes ? t->per : 1);
+  return least(t->per, t->lanes - from);
 }
 
 static LLVMValueRef call_part(cutter *c, LLVMValueRef v, uint32_t from, uint32_t n) {

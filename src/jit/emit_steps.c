@@ -12,7 +12,7 @@ uint32_t tg_emit_step(const tg_emitter *e, int64_t distance, uint32_t lanes) {
 
 /* Vectors of as many elements as there are lanes, one behind another. Under a mask they reach as far as they like; else the last one ends where the last lane does. */
 static uint32_t start_of(uint32_t part, uint32_t step, uint32_t lanes, bool under_mask) {
-  return part + 1 < step || under_mask ? part * lanes : (lanes - 1) * step + TG_MUTANT("emit: end of steps", 1, 2) - lanes;
+  return part + 1 < step || under_mask ? part * lanes : (lanes - 1) * step + 1 - lanes;
 }
 
 /* Lane at[i] of a, or of b (numbers from `lanes` on); NONE: whatever. */
@@ -48,7 +48,7 @@ LLVMValueRef tg_emit_load_steps(tg_emitter *e, uint32_t step, LLVMValueRef point
     for (uint32_t l = 0; l < lanes; l++) at[l] = l * step < start ? part ? (int)l : NONE : l * step < start + lanes ? (int)(l * step - start + (part ? lanes : 0)) : NONE;
     all = part ? pick(e, all, v, at, lanes) : pick(e, v, LLVMGetPoison(type), at, lanes);
   }
-  return mask ? LLVMBuildSelect(e->b, mask, all, TG_MUTANT("emit: alternative of steps", other, LLVMConstNull(type)), "") : all;
+  return mask ? LLVMBuildSelect(e->b, mask, all, other, "") : all;
 }
 
 void tg_emit_store_steps(tg_emitter *e, uint32_t step, LLVMValueRef pointer, LLVMValueRef mask, LLVMValueRef value, uint32_t align) {

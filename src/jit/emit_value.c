@@ -201,7 +201,7 @@ static LLVMValueRef number(tg_emitter *e, tg_type t, uint32_t lanes, uint64_t v)
 /* ---- extrema of floats: NaN if either is, and +0 is above -0 ---- */
 
 static LLVMValueRef pick(tg_emitter *e, LLVMRealPredicate p, LLVMValueRef a, LLVMValueRef b) {
-  return LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, TG_MUTANT("emit: extrema of floats", p, p == LLVMRealOGT ? LLVMRealOLT : LLVMRealOGT), a, b, ""), a, b, ""); /* one min or max instruction: b if unordered or equal */
+  return LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, p, a, b, ""), a, b, ""); /* one min or max instruction: b if unordered or equal */
 }
 
 static LLVMValueRef against_constant(tg_emitter *e, tg_op op, LLVMValueRef a, const tg_uop *c, LLVMValueRef k) {
@@ -210,7 +210,7 @@ static LLVMValueRef against_constant(tg_emitter *e, tg_op op, LLVMValueRef a, co
   bool negative = __builtin_signbit(v) != 0;
   if (v != v || (v == 0 && negative && op == TG_OP_MIN)) return NULL;
   LLVMValueRef r = pick(e, p, k, a);
-  if (v == 0 && !negative && op == TG_OP_MAX) r = TG_MUTANT("emit: zero in maxima", LLVMBuildFAdd(e->b, r, LLVMConstNull(LLVMTypeOf(a)), ""), r); /* -0 to +0 */
+  if (v == 0 && !negative && op == TG_OP_MAX) r = LLVMBuildFAdd(e->b, r, LLVMConstNull(LLVMTypeOf(a)), ""); /* -0 to +0 */
   return r;
 }
 
@@ -219,9 +219,9 @@ static LLVMValueRef extremum(tg_emitter *e, tg_op op, tg_type t, uint32_t lanes,
   LLVMRealPredicate p = op == TG_OP_MAX ? LLVMRealOGT : LLVMRealOLT;
   LLVMValueRef x = LLVMBuildBitCast(e->b, pick(e, p, a, b), bits, ""), y = LLVMBuildBitCast(e->b, pick(e, p, b, a), bits, "");
   LLVMValueRef either = LLVMBuildBitCast(e->b, LLVMBuildOr(e->b, x, y, ""), floats, ""); /* NaN stays NaN; of two zeros, -0 */
-  if (op == TG_OP_MIN) return TG_MUTANT("emit: NaN in minima", either, pick(e, p, a, b));
+  if (op == TG_OP_MIN) return either;
   LLVMValueRef both = LLVMBuildBitCast(e->b, LLVMBuildAnd(e->b, x, y, ""), floats, "");
-  return LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealUNO, a, b, ""), TG_MUTANT("emit: NaN in maxima", either, both), both, "");
+  return LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealUNO, a, b, ""), either, both, "");
 }
 
 /* ---- integers ---- */
@@ -243,15 +243,15 @@ static LLVMValueRef divide(tg_emitter *e, bool rest, tg_type t, uint32_t lanes, 
   LLVMValueRef r = rest ? is_signed ? LLVMBuildSRem(e->b, a, d, "") : LLVMBuildURem(e->b, a, d, "")
                         : is_signed ? LLVMBuildSDiv(e->b, a, d, "") : LLVMBuildUDiv(e->b, a, d, "");
   if (known || rest) return r; /* a rest by 1, which stands for 0 and -1, is 0 */
-  if (minus) r = LLVMBuildSelect(e->b, minus, TG_MUTANT("emit: division by minus one", LLVMBuildNeg(e->b, a, ""), a), r, "");
-  return LLVMBuildSelect(e->b, bad, TG_MUTANT("emit: division by zero", zero, one), r, "");
+  if (minus) r = LLVMBuildSelect(e->b, minus, LLVMBuildNeg(e->b, a, ""), r, "");
+  return LLVMBuildSelect(e->b, bad, zero, r, "");
 }
 
 /* The same towards minus infinity. */
 static LLVMValueRef floor_divide(tg_emitter *e, bool rest, tg_type t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b, bool known) {
   if (!tg_is_signed(t)) return divide(e, rest, t, lanes, a, b, known);
   LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(a)), r = divide(e, true, t, lanes, a, b, known);
-  LLVMValueRef off = LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntNE, r, zero, ""), LLVMBuildICmp(e->b, TG_MUTANT("emit: floor of quotients", LLVMIntSLT, LLVMIntSGE), LLVMBuildXor(e->b, r, b, ""), zero, ""), "");
+  LLVMValueRef off = LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntNE, r, zero, ""), LLVMBuildICmp(e->b, LLVMIntSLT, LLVMBuildXor(e->b, r, b, ""), zero, ""), "");
   if (rest) return LLVMBuildAdd(e->b, r, LLVMBuildSelect(e->b, off, b, zero, ""), "");
   LLVMValueRef q = divide(e, false, t, lanes, a, b, known);
   return LLVMBuildAdd(e->b, q, LLVMBuildSExt(e->b, off, LLVMTypeOf(a), ""), "");
@@ -262,9 +262,9 @@ static LLVMValueRef shift(tg_emitter *e, tg_op op, tg_type t, uint32_t lanes, LL
   LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(a)), last = number(e, t, lanes, bits - 1);
   bool arithmetic = op == TG_OP_SHR && tg_is_signed(t), safe = count && count->op == TG_OP_CONST && count->arg >= 0 && (uint64_t)count->arg < bits;
   LLVMValueRef inside = safe ? NULL : LLVMBuildICmp(e->b, LLVMIntULE, b, last, "");
-  LLVMValueRef n = safe ? b : LLVMBuildSelect(e->b, inside, b, arithmetic ? TG_MUTANT("emit: arithmetic shift past the type", last, zero) : zero, "");
+  LLVMValueRef n = safe ? b : LLVMBuildSelect(e->b, inside, b, arithmetic ? last : zero, "");
   LLVMValueRef r = op == TG_OP_SHL ? LLVMBuildShl(e->b, a, n, "") : arithmetic ? LLVMBuildAShr(e->b, a, n, "") : LLVMBuildLShr(e->b, a, n, "");
-  return safe || arithmetic ? r : LLVMBuildSelect(e->b, inside, r, TG_MUTANT("emit: shift past the type", zero, r), "");
+  return safe || arithmetic ? r : LLVMBuildSelect(e->b, inside, r, zero, "");
 }
 
 static LLVMValueRef integer_op2(tg_emitter *e, tg_op op, tg_type t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b, const tg_uop *right) {
@@ -277,14 +277,14 @@ static LLVMValueRef integer_op2(tg_emitter *e, tg_op op, tg_type t, uint32_t lan
   case TG_OP_CMOD: return divide(e, true, t, lanes, a, b, known);
   case TG_OP_IDIV: return floor_divide(e, false, t, lanes, a, b, known);
   case TG_OP_MOD: return floor_divide(e, true, t, lanes, a, b, known);
-  case TG_OP_MAX: return t == TG_BOOL ? LLVMBuildOr(e->b, a, b, "") : call2(e, TG_MUTANT("emit: maxima of signs", s, true) ? "llvm.smax" : "llvm.umax", a, b);
-  case TG_OP_MIN: return t == TG_BOOL ? LLVMBuildAnd(e->b, a, b, "") : call2(e, TG_MUTANT("emit: minima of signs", s, true) ? "llvm.smin" : "llvm.umin", a, b);
+  case TG_OP_MAX: return t == TG_BOOL ? LLVMBuildOr(e->b, a, b, "") : call2(e, s ? "llvm.smax" : "llvm.umax", a, b);
+  case TG_OP_MIN: return t == TG_BOOL ? LLVMBuildAnd(e->b, a, b, "") : call2(e, s ? "llvm.smin" : "llvm.umin", a, b);
   case TG_OP_AND: return LLVMBuildAnd(e->b, a, b, "");
   case TG_OP_OR: return LLVMBuildOr(e->b, a, b, "");
   case TG_OP_XOR: return LLVMBuildXor(e->b, a, b, "");
   case TG_OP_SHL: case TG_OP_SHR: return shift(e, op, t, lanes, a, b, right);
-  case TG_OP_LT: return LLVMBuildICmp(e->b, TG_MUTANT("emit: comparison of signs", s, true) ? LLVMIntSLT : LLVMIntULT, a, b, "");
-  case TG_OP_LE: return LLVMBuildICmp(e->b, s ? TG_MUTANT("emit: less or equal", LLVMIntSLE, LLVMIntSLT) : LLVMIntULE, a, b, "");
+  case TG_OP_LT: return LLVMBuildICmp(e->b, s ? LLVMIntSLT : LLVMIntULT, a, b, "");
+  case TG_OP_LE: return LLVMBuildICmp(e->b, s ? LLVMIntSLE : LLVMIntULE, a, b, "");
   case TG_OP_EQ: return equals(e, a, b);
   case TG_OP_NE: return LLVMBuildICmp(e->b, LLVMIntNE, a, b, "");
   default: return NULL;
@@ -311,7 +311,7 @@ static LLVMValueRef float_op2(tg_emitter *e, tg_op op, tg_type t, uint32_t lanes
   case TG_OP_LT: return LLVMBuildFCmp(e->b, LLVMRealOLT, a, b, "");
   case TG_OP_LE: return LLVMBuildFCmp(e->b, LLVMRealOLE, a, b, "");
   case TG_OP_EQ: return LLVMBuildFCmp(e->b, LLVMRealOEQ, a, b, "");
-  case TG_OP_NE: return LLVMBuildFCmp(e->b, TG_MUTANT("emit: NaN differs", LLVMRealUNE, LLVMRealONE), a, b, "");
+  case TG_OP_NE: return LLVMBuildFCmp(e->b, LLVMRealUNE, a, b, "");
   default: return NULL;
   }
 }
@@ -361,7 +361,7 @@ static LLVMValueRef lanewise1(tg_emitter *e, const tg_uop *u) {
 
 static LLVMValueRef lanewise3(tg_emitter *e, const tg_uop *u) {
   LLVMValueRef b = tg_emit_get(e, u->src[1], u->lanes), c = tg_emit_get(e, u->src[2], u->lanes);
-  if (u->op == TG_OP_WHERE) return LLVMBuildSelect(e->b, tg_emit_get(e, u->src[0], u->lanes), TG_MUTANT("emit: choice", b, c), c, "");
+  if (u->op == TG_OP_WHERE) return LLVMBuildSelect(e->b, tg_emit_get(e, u->src[0], u->lanes), b, c, "");
   LLVMValueRef a = tg_emit_get(e, u->src[0], u->lanes), args[3] = {a, b, c};
   if (!tg_is_float(u->type)) return LLVMBuildAdd(e->b, LLVMBuildMul(e->b, a, b, ""), c, "");
   return arithmetic_float(u->type) ? tg_emit_call(e, "llvm.fma", LLVMTypeOf(a), args, 3) : NULL;
@@ -382,7 +382,7 @@ static LLVMValueRef fold(tg_emitter *e, const tg_uop *u) {
   LLVMValueRef v = tg_emit_get(e, s, s->lanes);
   for (uint32_t n = s->lanes; n > 1;) {
     uint32_t half = (n + 1) / 2, pairs = n - half;
-    LLVMValueRef r = tg_emit_op2(e, (tg_op)u->arg, s->type, pairs, lanes_of(e, v, 0, pairs), lanes_of(e, v, TG_MUTANT("emit: halves of a fold", half, n - pairs - (n > 2)), pairs));
+    LLVMValueRef r = tg_emit_op2(e, (tg_op)u->arg, s->type, pairs, lanes_of(e, v, 0, pairs), lanes_of(e, v, half, pairs));
     if (!r) return NULL;
     if (pairs < half) {
       LLVMTypeRef type = LLVMVectorType(tg_emit_type(e, s->type, 1), half);
@@ -407,7 +407,7 @@ static LLVMValueRef lane_index(tg_emitter *e, LLVMValueRef at, uint32_t n) {
   LLVMTypeRef type = LLVMTypeOf(at);
   if (!(n & (n - 1))) return LLVMBuildAnd(e->b, at, LLVMConstInt(type, n - 1, 0), "");
   LLVMValueRef lanes = LLVMConstInt(type, n, 0), r = LLVMBuildSRem(e->b, at, lanes, "");
-  return LLVMBuildSRem(e->b, TG_MUTANT("emit: index of a shuffle", LLVMBuildAdd(e->b, r, lanes, ""), r), lanes, "");
+  return LLVMBuildSRem(e->b, LLVMBuildAdd(e->b, r, lanes, ""), lanes, "");
 }
 
 /* One instruction, where the target has it; it takes the index modulo the lanes. */
@@ -433,7 +433,7 @@ static LLVMValueRef shuffle(tg_emitter *e, const tg_uop *u) {
   }
   if (lanes == 1) return LLVMBuildExtractElement(e->b, v, at[0], "");
   if (known) {
-    for (uint32_t i = 0; i < lanes; i++) at[i] = LLVMConstInt(e->integer[32], TG_MUTANT("emit: known shuffle", LLVMConstIntGetZExtValue(at[i]), (unsigned long long)i), 0);
+    for (uint32_t i = 0; i < lanes; i++) at[i] = LLVMConstInt(e->integer[32], LLVMConstIntGetZExtValue(at[i]), 0);
     return LLVMBuildShuffleVector(e->b, v, LLVMGetPoison(LLVMTypeOf(v)), LLVMConstVector(at, lanes), "");
   }
   if ((r = by_index(e, u, v, index))) return r;

@@ -9,12 +9,12 @@ static const tg_uop *sum_of(tg_job *j, const tg_linear *t, bool lanes) {
   const tg_uop *sum = NULL;
   for (uint32_t i = 0; i < t->n; i++) {
     const tg_uop *a = t->atom[i];
-    if (TG_MUTANT("coalesce: lanes as a scalar", a->lanes > 1, false) != lanes) continue;
-    const tg_uop *x = tg_fold2(j, TG_OP_MUL, a, tg_index(j, TG_MUTANT("coalesce: stride of lanes", t->coefficient[i], 1)));
+    if ((a->lanes > 1) != lanes) continue;
+    const tg_uop *x = tg_fold2(j, TG_OP_MUL, a, tg_index(j, t->coefficient[i]));
     sum = sum ? tg_op2(j, TG_OP_ADD, sum, x) : x;
   }
   if (lanes) return sum;
-  const tg_uop *c = tg_index(j, TG_MUTANT("coalesce: constant", t->constant, 0));
+  const tg_uop *c = tg_index(j, t->constant);
   return sum ? tg_fold2(j, TG_OP_ADD, sum, c) : c;
 }
 
@@ -31,7 +31,7 @@ static const tg_uop *canonical(tg_job *j, const tg_uop *sub) {
 static const tg_uop *fold_uniform(tg_job *j, const tg_uop *fold, const tg_uop *value) {
   tg_op op = (tg_op)fold->arg;
   uint32_t n = fold->src[0]->lanes;
-  if (TG_MUTANT("coalesce: fold of one value", op != TG_OP_ADD && op != TG_OP_MUL, true)) return value;
+  if (op != TG_OP_ADD && op != TG_OP_MUL) return value;
   const tg_uop **v = tg_new(&j->env, const tg_uop *, n);
   for (uint32_t i = 0; i < n; i++) v[i] = value;
   for (; n > 1; n = (n + 1) / 2)

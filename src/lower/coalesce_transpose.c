@@ -63,7 +63,7 @@ static bool of_runs(tg_job *j, const tg_uop *u, uint32_t run) {
   const tg_uop **order = tg_toposort(j, u, &n);
   for (uint32_t i = 0; i < n; i++)
     for (uint32_t k = 0; k < order[i]->n; k++)
-      if (order[i]->src[k]->op == TG_OP_IOTA && (order[i]->op != TG_OP_IDIV || k || order[i]->src[1]->op != TG_OP_CONST || order[i]->src[1]->arg <= 0 || order[i]->src[1]->arg % TG_MUTANT("transpose: runs", run, 1))) return false;
+      if (order[i]->src[k]->op == TG_OP_IOTA && (order[i]->op != TG_OP_IDIV || k || order[i]->src[1]->op != TG_OP_CONST || order[i]->src[1]->arg <= 0 || order[i]->src[1]->arg % run)) return false;
   return u->op != TG_OP_IOTA;
 }
 
@@ -221,7 +221,7 @@ static const tg_uop *at_lane(tg_job *j, const tg_uop *u, int64_t lane) { return 
 static const tg_uop *row_gate(tg_job *j, const gather *edge, int64_t first, int64_t lane) {
   const tg_uop *turn = edge->at.turns ? at_lane(j, edge->at.turns, lane) : NULL;
   if (!edge->at.rest) return turn;
-  const tg_uop *begin = tg_fold2(j, TG_OP_ADD, at_lane(j, edge->at.rest, 0), tg_index(j, edge->at.constant - TG_MUTANT("transpose: edge of the first", edge->constant - first, 0)));
+  const tg_uop *begin = tg_fold2(j, TG_OP_ADD, at_lane(j, edge->at.rest, 0), tg_index(j, edge->at.constant - (edge->constant - first)));
   const tg_uop *within = tg_op2(j, TG_OP_LT, tg_op2(j, TG_OP_ADD, begin, tg_iota(j, TG_INDEX, edge->load->lanes)), tg_index(j, 0));
   return turn ? tg_op2(j, TG_OP_AND, within, turn) : within;
 }
@@ -238,7 +238,7 @@ static const tg_uop *row(tg_job *j, const tg_uop *load, const tg_uop *const *src
   }
   if (b->n * b->member->run == load->lanes || b->member->ways) return tg_fold(j, like, now);
   /* What no gather reads may not be there. */
-  const tg_uop *within = tg_op2(j, TG_OP_LT, tg_iota(j, TG_INDEX, load->lanes), tg_index(j, TG_MUTANT("transpose: end of a row", b->n, b->n + 1) * b->member->run)), *gate = tg_gate(load) ? tg_op2(j, TG_OP_AND, within, now[n - 2]) : within;
+  const tg_uop *within = tg_op2(j, TG_OP_LT, tg_iota(j, TG_INDEX, load->lanes), tg_index(j, b->n * b->member->run)), *gate = tg_gate(load) ? tg_op2(j, TG_OP_AND, within, now[n - 2]) : within;
   return tg_load(j, now[0], now + 1, gate, tg_gate(load) ? now[n - 1] : tg_const_of(j, load->type, (tg_value){0}), load->arg & ~(int64_t)TG_GATED);
 }
 
@@ -251,7 +251,7 @@ static void transpose(tg_job *j, const tg_uop **v, uint32_t n, uint32_t run) {
       if (r & h) continue;
       const tg_uop *a = v[r], *b = v[r + h];
       v[r] = tg_op3(j, TG_OP_WHERE, low, a, tg_shuffle(j, b, lanes, other));
-      v[r + h] = TG_MUTANT("transpose: one half", tg_op3(j, TG_OP_WHERE, low, tg_shuffle(j, a, lanes, other), b), b);
+      v[r + h] = tg_op3(j, TG_OP_WHERE, low, tg_shuffle(j, a, lanes, other), b);
     }
   }
 }
@@ -264,7 +264,7 @@ static void take_turns(tg_job *j, const tg_uop **v, uint32_t n) {
   for (uint32_t m = 0; m < n; m++) {
     const tg_uop *at = tg_op2(j, TG_OP_ADD, column, tg_const_int(j, TG_I32, m * (count / n)));
     v[m] = tg_shuffle(j, row[0], lanes, at);
-    for (uint32_t r = 1; r < n; r++) v[m] = tg_op3(j, TG_OP_WHERE, tg_op2(j, TG_OP_EQ, turn, tg_const_int(j, TG_I32, r)), TG_MUTANT("transpose: one turn", tg_shuffle(j, row[r], lanes, at), row[0]), v[m]);
+    for (uint32_t r = 1; r < n; r++) v[m] = tg_op3(j, TG_OP_WHERE, tg_op2(j, TG_OP_EQ, turn, tg_const_int(j, TG_I32, r)), tg_shuffle(j, row[r], lanes, at), v[m]);
   }
 }
 
@@ -275,7 +275,7 @@ static const tg_uop *visit(tg_job *j, const tg_uop *old, const tg_uop *const *sr
   uint32_t run = b->member->run, n = old->lanes / run, unit = b->member->unit, me = 0, step = b->member->ways ? 1 : run;
   while (b->member[me].load != old) me++;
   if (!b->column) {
-    const tg_uop *begin = tg_fold2(j, TG_OP_ADD, at_lane(j, src[1 + unit], 0), tg_index(j, -(int64_t)TG_MUTANT("transpose: first column", me, 0) * run));
+    const tg_uop *begin = tg_fold2(j, TG_OP_ADD, at_lane(j, src[1 + unit], 0), tg_index(j, -(int64_t)me * run));
     b->column = tg_new(&j->env, const tg_uop *, n);
     for (uint32_t l = 0; l < n; l++) b->column[l] = row(j, old, src, b, begin, (int64_t)l * step);
     if (b->member->ways) take_turns(j, b->column, n);

@@ -22,8 +22,8 @@ static const tg_uop *fuse(tg_job *j, const tg_uop *old, const tg_uop *const *src
   for (uint32_t i = 2; i-- > 0;) {   /* the second operand first: in acc + a * b, with acc a product too, acc stays a value */
     if (!product(s, old->src[i], src[i])) continue;
     const tg_uop *m = src[i], *c = src[1 - i];
-    if (minus && i == 0) c = TG_MUTANT("contract: sign of the sum", negated(j, c), c);
-    return tg_op3(j, TG_OP_FMA, minus && i == 1 ? TG_MUTANT("contract: sign of the product", negated(j, m->src[0]), m->src[0]) : m->src[0], m->src[1], c);
+    if (minus && i == 0) c = negated(j, c);
+    return tg_op3(j, TG_OP_FMA, minus && i == 1 ? negated(j, m->src[0]) : m->src[0], m->src[1], c);
   }
   return NULL;
 }

@@ -69,7 +69,7 @@ static uint64_t mask_of(state *s, const tg_uop *root) {
     }
     s->stack.n--;
     if (s->known[u->id]) continue;
-    uint64_t m = TG_MUTANT("expand: private memory in common", u->op == TG_OP_LOAD || u->op == TG_OP_STORE, false) ? s->private[tg_buffer_ordinal(u->src[0])] : 0;
+    uint64_t m = u->op == TG_OP_LOAD || u->op == TG_OP_STORE ? s->private[tg_buffer_ordinal(u->src[0])] : 0;
     for (uint32_t i = 0; i < u->n; i++) m |= s->mask[u->src[i]->id];
     if (shuffles(s, u)) m = (s->mask[u->src[0]->id] & ~s->mask[u->src[1]->id]) | s->mask[u->src[2]->id] | COPIED;   /* one lane's value, whichever lane asks */
     s->mask[u->id] = m;
@@ -130,7 +130,7 @@ static void slot_set(state *s, uint32_t id, key k, const tg_uop *value) {
 /* What the digit's range is in the copy being made. */
 static const tg_uop *iteration(state *s, const digit *d) {
   if (d->kind == TG_LOCAL) return d->loop;
-  if (d->kind == TG_LANE) return d->at ? tg_index(s->j, TG_MUTANT("expand: lane", d->at - 1, d->n - d->at)) : tg_iota(s->j, TG_INDEX, d->n);
+  if (d->kind == TG_LANE) return d->at ? tg_index(s->j, d->at - 1) : tg_iota(s->j, TG_INDEX, d->n);
   return tg_index(s->j, d->at);
 }
 
@@ -154,7 +154,7 @@ static const tg_uop *copy_access(state *s, const tg_uop *u, const tg_uop *const 
     gate = NULL;
   }
   uint32_t n = widen_subscripts(s, s->private[tg_buffer_ordinal(u->src[0])], rank, src + 1, sub);
-  for (uint32_t i = 0; i < n && s->vectors && src[0]->lanes > 1; i++) s->apart |= TG_MUTANT("expand: lanes of a private tile", sub[i]->lanes > 1, false); /* each lane reads another element */
+  for (uint32_t i = 0; i < n && s->vectors && src[0]->lanes > 1; i++) s->apart |= sub[i]->lanes > 1; /* each lane reads another element */
   return u->op == TG_OP_LOAD ? tg_load(s->j, src[0], sub, gate, gate ? src[u->n - 1] : NULL, flags)
                              : tg_store(s->j, src[0], sub, src[rank + 1], gate, flags);
 }
@@ -273,7 +273,7 @@ static void copies(state *s, list *out, const tg_uop *u, uint64_t m, uint64_t la
     uint32_t i = n;
     while (i-- > 0) {
       digit *d = &s->path[which[i]];
-      if (++d->at < TG_MUTANT("expand: last copy", d->n, d->n - 1) + (d->kind == TG_LANE)) break;
+      if (++d->at < d->n + (d->kind == TG_LANE)) break;
       d->at = d->kind == TG_LANE;
     }
     if (i == UINT32_MAX) break;
@@ -288,11 +288,11 @@ static uint64_t lanes_apart(state *s, const tg_uop *u, uint64_t m, bool *last) {
   for (uint32_t i = 0; i < s->depth; i++)
     if (s->path[i].kind == TG_LANE) lane = bit(i);
   if (!(m & lane)) return 0;
-  if (u->arg & TG_ATOMIC) return TG_MUTANT("expand: atomics lane by lane", lane, 0);
+  if (u->arg & TG_ATOMIC) return lane;
   if (u->op == TG_OP_PREFETCH) return *last = true, 0;
   for (uint32_t i = 0; i < tg_access_rank(u); i++) subscripts |= mask_of(s, u->src[1 + i]);
   if (subscripts & lane) return 0;
-  if (tg_gate(u) && TG_MUTANT("expand: gated lanes", (mask_of(s, tg_gate(u)) & lane), false)) return lane;
+  if (tg_gate(u) && mask_of(s, tg_gate(u)) & lane) return lane;
   *last = true;
   return 0;
 }
@@ -307,7 +307,7 @@ static void expand_store(state *s, list *out, const tg_uop *u) {
   list inner = {0}, *to = out;
   for (uint64_t rest = m; rest; rest &= rest - 1) {
     digit *d = &s->path[__builtin_ctzll(rest)];
-    if (d->kind == TG_LANE && last) d->at = TG_MUTANT("expand: the last lane stores", d->n, 1);
+    if (d->kind == TG_LANE && last) d->at = d->n;
     if (d->kind != TG_LOCAL) continue;
     to = &inner;
     if (++s->locals >= (uint32_t)LOCAL_COPIES) tg_fail_at(s->j, pos, "too many statements in local ranges");
@@ -371,7 +371,7 @@ static void expand_parallel(state *s, list *out, const tg_uop *u) {
   open_digit(s, u);
   digit *d = &s->path[s->depth - 1];
   if (d->kind == TG_UNROLL) {
-    for (d->at = 0; d->at < TG_MUTANT("expand: unrolled copies", d->n, d->n - 1); d->at++) expand_list(s, out, u->n - 1, u->src + 1);
+    for (d->at = 0; d->at < d->n; d->at++) expand_list(s, out, u->n - 1, u->src + 1);
   } else if (d->kind == TG_LOCAL || d->n) {
     expand_list(s, out, u->n - 1, u->src + 1);
   }
@@ -414,7 +414,7 @@ static bool expand_program(tg_job *j, state *s, list *out, const tg_uop *sink, b
                .private = tg_new(&j->env, uint64_t, j->buffers.n), .slots = tg_new(&j->env, slot, 4096), .slots_mask = 4095};
   out->n = 0;
   expand_list(s, out, sink->n, sink->src);
-  return !vectors || TG_MUTANT("expand: lanes apart", !s->apart, true);
+  return !vectors || !s->apart;
 }
 
 const tg_uop *tg_pass_expand(tg_job *j, const tg_lowering *l, const tg_uop *sink) {

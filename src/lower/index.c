@@ -36,14 +36,14 @@ typedef struct { term t[16 * TG_TERMS]; uint32_t n; int64_t constant; } terms;
 
 static bool fits(state *s, const tg_uop *u) {
   tg_bounds b = tg_bounds_of(s->j, u);
-  return TG_MUTANT("index: 32 bits for all", b.lo >= INT32_MIN && b.hi <= INT32_MAX, true);
+  return b.lo >= INT32_MIN && b.hi <= INT32_MAX;
 }
 
 /* In which type an op over INDEX is computed: of its value and all of its operands. */
 static tg_type type_of(state *s, const tg_uop *u) {
   if (u->lanes == 1 && s->prefer64) return TG_I64;
   bool small = u->type != TG_INDEX || fits(s, u);
-  for (uint32_t i = 0; i < u->n && small; i++) small = TG_MUTANT("index: operands of 32 bits", u->src[i]->type != TG_INDEX || fits(s, u->src[i]), true);
+  for (uint32_t i = 0; i < u->n && small; i++) small = u->src[i]->type != TG_INDEX || fits(s, u->src[i]);
   return small ? TG_I32 : TG_I64;
 }
 
@@ -62,7 +62,7 @@ typedef struct { bool zero, nonnegative; } divisor;   /* what cannot be excluded
 
 static divisor judge(state *s, const tg_uop *a, const tg_uop *b) {
   tg_bounds x = tg_bounds_of(s->j, a), y = tg_bounds_of(s->j, b);
-  return (divisor){.zero = TG_MUTANT("index: division by zero", y.lo <= 0 && y.hi >= 0, false), .nonnegative = TG_MUTANT("index: floor taken as truncation", x.lo >= 0 && y.lo >= 0, true)};
+  return (divisor){.zero = y.lo <= 0 && y.hi >= 0, .nonnegative = x.lo >= 0 && y.lo >= 0};
 }
 
 static const tg_uop *divide(state *s, const tg_uop *u, const tg_uop *a, const tg_uop *b) {
@@ -83,8 +83,8 @@ static const tg_uop *divide(state *s, const tg_uop *u, const tg_uop *a, const tg
   if (floors && !d.nonnegative) {
     const tg_uop *r = tg_op2(j, TG_OP_SUB, a, tg_op2(j, TG_OP_MUL, q, by));
     const tg_uop *fix = tg_op2(j, TG_OP_AND, tg_op2(j, TG_OP_NE, r, zero), tg_op2(j, TG_OP_LT, tg_op2(j, TG_OP_XOR, r, by), zero));
-    if (mod) return tg_op2(j, TG_OP_ADD, r, tg_op3(j, TG_OP_WHERE, TG_MUTANT("index: correction of remainders", fix, tg_op2(j, TG_OP_NE, r, zero)), by, zero));
-    q = tg_op2(j, TG_OP_SUB, q, tg_op3(j, TG_OP_WHERE, TG_MUTANT("index: correction of quotients", fix, tg_op2(j, TG_OP_NE, r, zero)), one, zero));
+    if (mod) return tg_op2(j, TG_OP_ADD, r, tg_op3(j, TG_OP_WHERE, fix, by, zero));
+    q = tg_op2(j, TG_OP_SUB, q, tg_op3(j, TG_OP_WHERE, fix, one, zero));
   }
   return is_zero ? tg_op3(j, TG_OP_WHERE, is_zero, zero, q) : q;
 }
@@ -108,9 +108,9 @@ static const strides *strides_of(state *s, const tg_uop *define) {
       continue;
     }
     st->times[i] = times;
-    st->by[i] = TG_MUTANT("index: stride of a run-time dimension", by, NULL);
+    st->by[i] = by;
     if (!constant) by = by ? tg_op2(s->j, TG_OP_MUL, as(s, d, TG_I64), by) : as(s, d, TG_I64);
-    else if (__builtin_mul_overflow(times, TG_MUTANT("index: stride", d->arg, d->arg + 1), &times)) tg_fail(&s->j->env, TG_ELIMIT, "%s has more than 2^63 elements", tg_buffer_info(s->j, define)->name);
+    else if (__builtin_mul_overflow(times, d->arg, &times)) tg_fail(&s->j->env, TG_ELIMIT, "%s has more than 2^63 elements", tg_buffer_info(s->j, define)->name);
   }
   return st;
 }
@@ -172,7 +172,7 @@ static bool sum_fits(state *s, const terms *t) {
     if (lo > INT32_MAX || hi > INT32_MAX || times > INT32_MAX) return false;
     most += (lo > hi ? lo : hi) * times;
   }
-  return most <= TG_MUTANT("index: offsets of 32 bits", INT32_MAX, INT64_MAX);
+  return most <= INT32_MAX;
 }
 
 static bool by_constant(const tg_uop *u, tg_op op) { return u->op == op && u->src[1]->op == TG_OP_CONST && u->src[1]->arg > 0; }
@@ -182,7 +182,7 @@ static bool are_neighbours(const tg_uop *high, const tg_uop *low) {
   const tg_uop *x = low->src[0];
   int64_t c = low->src[1]->arg;
   if (high->src[0] == x) return high->src[1]->arg == c;
-  return by_constant(x, TG_OP_IDIV) && high->src[0] == x->src[0] && !__builtin_mul_overflow(c, x->src[1]->arg, &c) && high->src[1]->arg == TG_MUTANT("index: digits that leave one out", c, high->src[1]->arg);
+  return by_constant(x, TG_OP_IDIV) && high->src[0] == x->src[0] && !__builtin_mul_overflow(c, x->src[1]->arg, &c) && high->src[1]->arg == c;
 }
 
 /* Digits of lanes in several dimensions that lie as the lanes do: x / c * (c * times) + x % c * times is x * times. */
@@ -191,7 +191,7 @@ static void rejoin_digits(terms *t) {
     for (uint32_t k = 0; k < t->n; k++) {
       const tg_uop *high = t->t[i].atom, *low = t->t[k].atom;
       if (!high || !low || high->lanes == 1 || !by_constant(high, TG_OP_IDIV) || !by_constant(low, TG_OP_MOD) || !are_neighbours(high, low)) continue;
-      if (t->t[i].by || t->t[k].by || t->t[i].times != TG_MUTANT("index: digits that are apart", t->t[k].times * low->src[1]->arg, t->t[i].times)) continue;
+      if (t->t[i].by || t->t[k].by || t->t[i].times != t->t[k].times * low->src[1]->arg) continue;
       t->t[k].atom = low->src[0];
       t->t[i] = t->t[--t->n];
       i = UINT32_MAX;
@@ -207,7 +207,7 @@ static const tg_uop *offset_of(state *s, const tg_uop *u, const tg_uop *define) 
   t.n = 0;
   t.constant = 0;
   for (uint32_t i = 0; i < rank; i++) {
-    bool known = st->by[i] && TG_MUTANT("index: stride of a version", define->arg >> 32 & TG_STRIDED, false) && known_stride(s, u, define->src[rank + i], &constant);
+    bool known = st->by[i] && define->arg >> 32 & TG_STRIDED && known_stride(s, u, define->src[rank + i], &constant);
     if (known) add_offset(s, &t, u->src[1 + i], constant, NULL);
     else add_offset(s, &t, u->src[1 + i], st->times[i], st->by[i]);
   }
@@ -217,7 +217,7 @@ static const tg_uop *offset_of(state *s, const tg_uop *u, const tg_uop *define) 
   for (uint32_t i = 0; i < t.n; i++) {
     if (!t.t[i].times || !t.t[i].atom || t.t[i].atom->lanes == 1) continue;
     vectors++;
-    adjacent &= t.t[i].atom->op == TG_OP_IOTA && TG_MUTANT("index: gather called contiguous", t.t[i].times >= -TG_MOST_STEP && t.t[i].times <= TG_MOST_STEP, true) && !t.t[i].by;   /* few elements apart are loaded as vectors, too */
+    adjacent &= t.t[i].atom->op == TG_OP_IOTA && t.t[i].times >= -TG_MOST_STEP && t.t[i].times <= TG_MOST_STEP && !t.t[i].by;   /* few elements apart are loaded as vectors, too */
   }
   bool gather = vectors && (vectors > 1 || !adjacent);
   tg_type type = s->prefer64 && !gather ? TG_I64 : sum_fits(s, &t) ? TG_I32 : TG_I64;
@@ -246,7 +246,7 @@ static const tg_uop *flat_define(state *s, const tg_uop *u) {
       size = bin(s, TG_OP_MUL, size, d);
       continue;
     }
-    const tg_uop *step = bin(s, TG_OP_MUL, bin(s, TG_OP_ADD, d, tg_const_int(s->j, TG_I64, TG_MUTANT("index: size of a strided buffer", -1, -2))), tg_const_int(s->j, TG_I64, st->times[i]));
+    const tg_uop *step = bin(s, TG_OP_MUL, bin(s, TG_OP_ADD, d, tg_const_int(s->j, TG_I64, -1)), tg_const_int(s->j, TG_I64, st->times[i]));
     size = bin(s, TG_OP_ADD, st->by[i] ? tg_op2(s->j, TG_OP_MUL, step, st->by[i]) : step, size);
   }
   info.rank = 1;
@@ -269,7 +269,7 @@ static const tg_uop *cast(state *s, const tg_uop *u) {
   const tg_uop *a = u->src[0];
   if (u->type != TG_INDEX) return tg_cast(s->j, u->type, s->to[a->id]);
   const tg_uop *x = s->to[a->id];
-  if (TG_MUTANT("index: unsigned clamp", a->type == TG_U64 && tg_bounds_of(s->j, a).hi > INT64_MAX, false)) x = tg_op2(s->j, TG_OP_MIN, x, tg_const_int(s->j, TG_U64, INT64_MAX));
+  if (a->type == TG_U64 && tg_bounds_of(s->j, a).hi > INT64_MAX) x = tg_op2(s->j, TG_OP_MIN, x, tg_const_int(s->j, TG_U64, INT64_MAX));
   return tg_cast(s->j, type_of(s, u), x);
 }
 
@@ -371,7 +371,7 @@ static void mark(state *s, const tg_uop *u) {
 /* What the innermost of the loops that it depends on says. Of a subscript there are its atoms. */
 static void learn(state *s, uint32_t id, const tg_uop *from) {
   tg_linear t = {.n = 1, .atom = {from}};
-  if (TG_MUTANT("index: facts of a subscript", !s->need[from->id], false)) tg_linear_of(s->j, from, &t);
+  if (!s->need[from->id]) tg_linear_of(s->j, from, &t);
   for (uint32_t i = 0; i < t.n; i++) {
     uint32_t atom = t.atom[i]->id;
     if (s->facts[atom] && (!s->facts[id] || s->depth[atom] > s->known[id])) s->facts[id] = s->facts[atom], s->known[id] = s->depth[atom];

@@ -53,7 +53,7 @@ static bool is_cheap(const tg_uop *u) {
 /* Is the value there for statements of list l? */
 static bool computed(state *s, const tg_uop *u, const level *l) {
   const level *h = s->home[u->id];
-  return s->to[u->id] && h && h->open && h->depth <= l->depth && TG_MUTANT("linear: phases share values", s->phase_of[u->id] == s->phase, true);
+  return s->to[u->id] && h && h->open && h->depth <= l->depth && s->phase_of[u->id] == s->phase;
 }
 
 static bool done(state *s, const tg_uop *u) {
@@ -71,7 +71,7 @@ static level *open_around(level *l) {
 static level *behind(state *s, const tg_uop *u, level *l) {
   level *h = s->home[u->id];
   if (!h || s->phase_of[u->id] != s->phase) return l;
-  if (!h->open) l = TG_MUTANT("linear: a loop that is over", deeper(l, open_around(h)), l);
+  if (!h->open) l = deeper(l, open_around(h));
   return s->kept[u->id] ? deeper(l, open_around(s->kept[u->id])) : l;
 }
 
@@ -99,7 +99,7 @@ static level *load_home(state *s, const tg_uop *u, level *outermost) {
   bool wide = u->lanes > 1 || tg_is_float(u->type);
   while (l != outermost && l->depth > outermost->depth) {
     uint32_t room = s->registers > l->outer->live + 4 ? s->registers - l->outer->live - 4 : 0;
-    if (TG_MUTANT("linear: load before a loop that may not run", !l->runs, false)) break;
+    if (!l->runs) break;
     if (wide && l->loads >= (room > 2 ? room : 2)) break;
     l = l->outer;
   }
@@ -126,7 +126,7 @@ static const tg_uop *rebuild(state *s, const tg_uop *u) {
 
 static void finish(state *s, const tg_uop *u) {
   level *h = s->sink;
-  for (uint32_t i = 0; i < u->n; i++) h = TG_MUTANT("linear: moved before a store", deeper(s->natural[u->src[i]->id], h), u->op == TG_OP_AFTER && i == 1 ? h : deeper(s->natural[u->src[i]->id], h));
+  for (uint32_t i = 0; i < u->n; i++) h = deeper(s->natural[u->src[i]->id], h);
   s->natural[u->id] = h;
   if (!s->to[u->id]) s->to[u->id] = rebuild(s, u);
   if (!tg_is_value(u) || is_cheap(u)) return;
@@ -135,7 +135,7 @@ static void finish(state *s, const tg_uop *u) {
     else if (tg_is_value(u->src[i]) && tg_is_value(u->src[i]->src[0])) h = deeper(s->home[u->src[i]->src[0]->id], h);
   level *phase = s->now;
   while (phase->depth && !phase->thread) phase = phase->outer;
-  if (TG_MUTANT("linear: values between phases", true, false)) h = deeper(h, phase);
+  h = deeper(h, phase);
   if (u->op == TG_OP_LOAD && ssa_access(s, u) && s->unsure[tg_buffer_ordinal(u->src[0])]) h = sure_home(s, h);
   else if (u->op == TG_OP_LOAD && !ssa_access(s, u)) h = load_home(s, u, h);
   h = behind(s, u, h);

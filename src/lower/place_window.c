@@ -63,7 +63,7 @@ static bool invariant(state *s, const tg_uop *root) {
   tg_push(&s->j->env, &s->atoms, root);
   while (s->atoms.n) {
     const tg_uop *u = s->atoms.data[--s->atoms.n];
-    yes &= TG_MUTANT("window: subscripts that change", u->op != TG_OP_LOAD, true) && (u->op != TG_OP_RANGE || s->open[tg_range_ordinal(u)]);
+    yes &= u->op != TG_OP_LOAD && (u->op != TG_OP_RANGE || s->open[tg_range_ordinal(u)]);
     for (uint32_t i = 0; i < u->n && yes && u->op != TG_OP_RANGE; i++) tg_push(&s->j->env, &s->atoms, u->src[i]);
   }
   return yes;
@@ -102,14 +102,14 @@ static element *element_of(state *s, use *t, const tg_uop *u) {
     tg_linear x;
     tg_linear_of(s->j, u->src[1 + d], &x);
     if (!t->define) t->base[d] = x;
-    else t->mixed |= TG_MUTANT("window: subscripts of several kinds", !same_base(&x, &t->base[d]), false);
-    e.at[d] = TG_MUTANT("window: elements mistaken", x.constant, 0);
+    else t->mixed |= !same_base(&x, &t->base[d]);
+    e.at[d] = x.constant;
   }
   if (t->mixed) return NULL;
   if (!t->define) begin_use(s, t, u, rank);
   for (uint32_t i = 0; i < t->elements.n && !t->mixed; i++)
     if (!memcmp(t->elements.data[i].at, e.at, rank * sizeof *e.at)) return &t->elements.data[i];
-  if (t->along < rank && t->elements.n) t->mixed |= TG_MUTANT("window: vectors that overlap", (e.at[t->along] - t->elements.data[0].at[t->along]) % t->width != 0, false);
+  if (t->along < rank && t->elements.n) t->mixed |= (e.at[t->along] - t->elements.data[0].at[t->along]) % t->width != 0;
   if (t->mixed || t->elements.n >= s->limit) {
     t->mixed = true;
     return NULL;
@@ -176,7 +176,7 @@ static void see_statements(state *s, const tg_uop *end, bool sure) {
 /* ---- windows ---- */
 
 static bool windowed(const element *e) {
-  return TG_MUTANT("window: read first", e->read_first, true) && e->stored && TG_MUTANT("window: elements apart", !e->apart, true);
+  return e->read_first && e->stored && !e->apart;
 }
 
 /* Numbers the elements of the window, and defines it; false if there is none or too few registers are left. */
@@ -202,7 +202,7 @@ static bool open_window(state *s, use *t, uint32_t *used) {
 
 /* Between memory and registers: loads before the loop, stores after it. */
 static void move_window(state *s, const use *t, const tg_uop *loop, bool back, list *out) {
-  const tg_uop *extent = tg_extent(loop->src[0]), *some = TG_MUTANT("window: a loop that may not run", runs(s, loop->src[0]), true) ? NULL : tg_op2(s->j, TG_OP_LT, tg_index(s->j, 0), extent);
+  const tg_uop *extent = tg_extent(loop->src[0]), *some = runs(s, loop->src[0]) ? NULL : tg_op2(s->j, TG_OP_LT, tg_index(s->j, 0), extent);
   for (uint32_t i = 0; i < t->elements.n; i++) {
     const element *e = &t->elements.data[i];
     if (e->number == UINT32_MAX) continue;
@@ -249,7 +249,7 @@ static bool place_loop(state *s, const tg_uop *end, uint32_t used, list *out) {
       any = true;
       tg_push(&s->j->env, out, t->window);
       move_window(s, t, end, false, out);
-      if (!TG_MUTANT("window: not stored back", false, true)) move_window(s, t, end, true, &after);
+      move_window(s, t, end, true, &after);
     }
     used -= inside;
     if (any) end = tg_map(s->j, end, through_window, NULL, s);

@@ -145,7 +145,7 @@ static level *home_of(state *s, const tg_uop *reduce, const tg_uop **needed) {
     s->seen[u->id] = s->epoch;
     if (u->op == TG_OP_LOAD) tg_push(&s->j->env, &loads, u);
     if (u->op == TG_OP_RANGE && s->to[u->id]) {
-      if (!binds(reduce, u) && TG_MUTANT("reduce: moved out of its loop", s->home[u->id]->open, false)) h = deeper(h, s->home[u->id]);
+      if (!binds(reduce, u) && s->home[u->id]->open) h = deeper(h, s->home[u->id]);
       continue;
     }
     if (known(s, u)) h = deeper(h, s->home[u->id]);
@@ -158,10 +158,10 @@ static level *home_of(state *s, const tg_uop *reduce, const tg_uop **needed) {
     for (uint32_t i = 0; i < n; i++) tg_push(&s->j->env, &stack, u->src[i]);
   }
   while (idle->depth > h->depth && idle->runs) idle = idle->outer;
-  bool proved = idle->depth <= h->depth || TG_MUTANT("reduce: loads moved before an idle loop", false, true);
+  bool proved = idle->depth <= h->depth;
   for (uint32_t i = 0; i < loads.n && !proved; i++) {
     if (proved_alone(s, loads.data[i])) continue;
-    if (s->device || over_threads(reduce) || TG_MUTANT("reduce: sinks into a loop that may not run", false, true)) return idle;
+    if (s->device || over_threads(reduce)) return idle;
     return asked_home(s, h, idle, reduce, needed);
   }
   return h;
@@ -270,7 +270,7 @@ static const tg_uop *combine(plan *p, uint32_t v, const tg_uop *const *left, con
     from[i] = tg_make(j, TG_OP_ARG, p->reduce->src[i]->type, 1, i, 0, NULL);
     from[nv + i] = tg_make(j, TG_OP_ARG, p->reduce->src[i]->type, 1, nv + i, 0, NULL);
     to[i] = left[i];
-    to[nv + i] = TG_MUTANT("reduce: right tuple", right[i], left[i]);
+    to[nv + i] = right[i];
   }
   return tg_substitute(j, combined(p, v), 2 * nv, from, to);
 }
@@ -294,7 +294,7 @@ static void emit_update(plan *p, level *l, const tg_uop *const *sub, const tg_uo
 static void halve(plan *p, const tg_uop **t, uint32_t n, uint32_t step) {
   uint32_t nv = p->info.values;
   for (; n > 1; n = (n + 1) / 2)
-    for (uint32_t i = 0, h = (n + 1) / 2; i + h < TG_MUTANT("reduce: a partial dropped", n, n - 1); i++) {
+    for (uint32_t i = 0, h = (n + 1) / 2; i + h < n; i++) {
       const tg_uop *next[MAX_VALUES], **left = t + (size_t)i * step * nv, **right = t + (size_t)(i + h) * step * nv;
       for (uint32_t v = 0; v < nv; v++) next[v] = combine(p, v, left, right);
       for (uint32_t v = 0; v < nv; v++) left[v] = next[v];
@@ -337,7 +337,7 @@ static void fold_tuples(plan *p, level *l, const tg_uop **value, uint32_t w) {
       put(s, l, kept[v]);
       put(s, l, tg_store(s->j, kept[v], NULL, combine(p, v, left, right), NULL, 0));
     }
-    at = lanes > 1 ? TG_MUTANT("reduce: lanes of tuples", tg_iota(s->j, TG_INDEX, lanes), tg_op2(s->j, TG_OP_ADD, tg_index(s->j, 1), tg_iota(s->j, TG_INDEX, lanes))) : tg_index(s->j, 0);
+    at = lanes > 1 ? tg_iota(s->j, TG_INDEX, lanes) : tg_index(s->j, 0);
     for (uint32_t v = 0; v < nv; v++) put(s, l, tg_store(s->j, part[v], &at, tg_load(s->j, kept[v], NULL, NULL, NULL, 0), NULL, 0));
   }
   for (uint32_t v = 0; v < nv; v++) value[v] = lanes_at(p, part[v], 0, 1);
@@ -348,7 +348,7 @@ static void halve_copies(plan *p, uint32_t copies, const tg_uop **t, const tg_uo
   state *s = p->s;
   uint32_t nv = p->info.values;
   for (uint32_t c = 0; c < copies; c++) {
-    for (uint32_t i = p->nupcast, rest = c; i-- > 0; rest /= p->extent[i]) sub[i] = tg_index(s->j, TG_MUTANT("reduce: copies mistaken", rest % p->extent[i], 0));
+    for (uint32_t i = p->nupcast, rest = c; i-- > 0; rest /= p->extent[i]) sub[i] = tg_index(s->j, rest % p->extent[i]);
     for (uint32_t v = 0; v < nv; v++) t[(size_t)c * nv + v] = tg_load(s->j, p->acc[v], sub, NULL, NULL, 0);
   }
   for (uint32_t i = 0, step = copies; i < p->nupcast; i++) {
@@ -373,7 +373,7 @@ static void halve_threads(plan *p, level *at, uint32_t copies, const tg_uop **va
     for (uint32_t n = p->extent[k]; n > 1; n = (n + 1) / 2) {
       for (uint32_t v = 0; v < nv; v++) put(s, at, next[v] = register_of(p, "part", (tg_type)p->acc[v]->type, 1, rank, p->extent + p->nupcast));
       l = open_wide(p, at, p->nupcast, opened, sub);
-      const tg_uop *own = sub[k], *far = tg_op2(j, TG_OP_ADD, own, tg_index(j, (n + 1) / 2)), *paired = tg_op2(j, TG_MUTANT("reduce: threads paired one too far", TG_OP_LT, TG_OP_LE), far, tg_index(j, n));
+      const tg_uop *own = sub[k], *far = tg_op2(j, TG_OP_ADD, own, tg_index(j, (n + 1) / 2)), *paired = tg_op2(j, TG_OP_LT, far, tg_index(j, n));
       for (uint32_t v = 0; v < nv; v++) left[v] = tg_load(j, part[v], sub + p->nupcast, NULL, NULL, 0);
       sub[k] = tg_op2(j, TG_OP_MIN, far, tg_index(j, p->extent[k] - 1));
       for (uint32_t v = 0; v < nv; v++) right[v] = tg_load(j, part[v], sub + p->nupcast, NULL, NULL, 0);
@@ -435,7 +435,7 @@ static void results(plan *p, level *l, const tg_uop **result) {
   for (uint32_t v = 0; v < nv; v++) {
     result[v] = t[v];
     if (lanes < t[v]->lanes) lanes = t[v]->lanes;
-    if (!p->info.generic && TG_MUTANT("reduce: sums of vectors folded", p->acc[v]->lanes == 1, true) && result[v]->lanes > 1) result[v] = tg_make(s->j, TG_OP_FOLD, result[v]->type, 1, p->info.op, 1, &result[v]);
+    if (!p->info.generic && p->acc[v]->lanes == 1 && result[v]->lanes > 1) result[v] = tg_make(s->j, TG_OP_FOLD, result[v]->type, 1, p->info.op, 1, &result[v]);
   }
   if (p->info.generic && lanes > 1) fold_tuples(p, l, result, lanes);
 }
@@ -457,7 +457,7 @@ static void share(plan *p, level *tasks, const tg_uop **result) {
     }
   }
   close_level(s, tasks);
-  halve(p, t, TG_MUTANT("reduce: a task dropped", n, n - 1), 1);
+  halve(p, t, n, 1);
   for (uint32_t v = 0; v < nv; v++) result[v] = t[v];
 }
 
@@ -485,7 +485,7 @@ static void put_prefetches(plan *p, level *l, uint32_t range, uint32_t n, const 
   s->now = l;
   for (uint32_t i = 0; i < n; i++) {
     bool here = prefetch[i] != NULL;
-    for (uint32_t k = range + TG_MUTANT("reduce: prefetch before its range", 1, 2); k < p->nseq && here; k++) here = !tg_uses(s->j, prefetch[i], p->sequential[k]);
+    for (uint32_t k = range + 1; k < p->nseq && here; k++) here = !tg_uses(s->j, prefetch[i], p->sequential[k]);
     for (uint32_t k = 0; k < p->nwide && here && range < p->nseq; k++) here = !tg_uses(s->j, prefetch[i], p->wide[k]);
     if (!here) continue;
     put(s, l, rewrite(s, prefetch[i]));
@@ -504,7 +504,6 @@ static level *open_asked(state *s, level *outer, const tg_uop *needed) {
   for (uint32_t i = 0; i < w.n; i++)
     if (w.u[i]->op == TG_OP_RANGE) from[n] = w.u[i], to[n++] = s->to[w.u[i]->id];
   const tg_uop *once = tg_substitute(j, needed, n, from, to);
-  once = TG_MUTANT("reduce: moved before a loop that may not run, unasked", once, tg_index(j, 1));
   *l = (level){.outer = outer, .depth = outer->depth + 1, .lane = outer->lane, .open = true};
   l->range = tg_range_new(j, "once", once, TG_LOOP, UINT32_MAX, s->pos);
   return l;
@@ -537,7 +536,7 @@ static void lower_reduce(state *s, const tg_uop *reduce) {
     p.acc[v] = register_of(&p, "acc", (tg_type)value[v]->type, value[v]->lanes, p.nwide, p.extent);
     put(s, base, p.acc[v]);
   }
-  if (!TG_MUTANT("reduce: accumulators not set", false, true)) emit_init(&p, base);
+  emit_init(&p, base);
   emit_update(&p, l, sub, value);
   for (; l != base; l = l->outer) close_level(s, l);
   const tg_uop **result = tg_new(&s->j->env, const tg_uop *, p.info.values);

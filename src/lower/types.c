@@ -38,8 +38,8 @@ static node widen(tg_job *j, tg_type t, node x) {
   node b = tg_cast(j, TG_U32, tg_bitcast(j, f->bits, x));
   node magnitude = and(j, b, word(j, ((int64_t)1 << all) - 1)), sign = shl(j, and(j, b, word(j, (int64_t)1 << all)), 31 - all);
   node moved = shl(j, magnitude, 23 - f->mantissa);
-  node v = tg_bitcast(j, TG_U32, mul(j, tg_bitcast(j, TG_F32, moved), single(j, power(TG_MUTANT("types: scale of widening", 127 - bias, 126 - bias)))));
-  if (t == TG_E4M3) v = where(j, tg_op2(j, TG_OP_EQ, magnitude, word(j, TG_MUTANT("types: NaN of e4m3", f->nan, f->top))), word(j, 0x7fc00000), v);
+  node v = tg_bitcast(j, TG_U32, mul(j, tg_bitcast(j, TG_F32, moved), single(j, power(127 - bias))));
+  if (t == TG_E4M3) v = where(j, tg_op2(j, TG_OP_EQ, magnitude, word(j, f->nan)), word(j, 0x7fc00000), v);
   else v = where(j, less(j, magnitude, word(j, f->top)), v, or(j, moved, word(j, 0x7f800000)));
   return tg_bitcast(j, TG_F32, or(j, v, sign));
 }
@@ -49,14 +49,14 @@ static node narrow(tg_job *j, tg_type t, node x) {
   const format *f = &formats[t];
   int all = f->mantissa + f->exponent, bias = (1 << (f->exponent - 1)) - 1, drop = 23 - f->mantissa;
   node b = tg_bitcast(j, TG_U32, x), a = and(j, b, word(j, 0x7fffffff));
-  node even = add(j, word(j, ((int64_t)1 << (drop - 1)) - TG_MUTANT("types: rounding to even", 1, 0)), and(j, shr(j, a, drop), word(j, 1)));
+  node even = add(j, word(j, ((int64_t)1 << (drop - 1)) - 1), and(j, shr(j, a, drop), word(j, 1)));
   node normal = sub(j, shr(j, add(j, a, even), drop), word(j, (int64_t)(127 - bias) << f->mantissa));
-  node normals = word(j, (int64_t)(TG_MUTANT("types: least normal value", 128 - bias, 127 - bias)) << 23);   /* the bits of the least normal value */
+  node normals = word(j, (int64_t)(128 - bias) << 23);   /* the bits of the least normal value */
   node unit = single(j, power(1 - bias - f->mantissa + 23));
   node tiny = sub(j, tg_bitcast(j, TG_U32, add(j, tg_bitcast(j, TG_F32, a), unit)), tg_bitcast(j, TG_U32, unit));
-  node q = where(j, less(j, a, normals), tiny, tg_op2(j, TG_OP_MIN, normal, word(j, TG_MUTANT("types: largest value", f->top, f->top - 1))));
-  q = where(j, less(j, word(j, 0x7f800000), a), word(j, TG_MUTANT("types: NaN", f->nan, f->top)), q);
-  q = or(j, q, and(j, TG_MUTANT("types: sign", shr(j, b, 31 - all), word(j, 0)), word(j, (int64_t)1 << all)));
+  node q = where(j, less(j, a, normals), tiny, tg_op2(j, TG_OP_MIN, normal, word(j, f->top)));
+  q = where(j, less(j, word(j, 0x7f800000), a), word(j, f->nan), q);
+  q = or(j, q, and(j, shr(j, b, 31 - all), word(j, (int64_t)1 << all)));
   return tg_bitcast(j, t, tg_cast(j, f->bits, q));
 }
 
@@ -64,8 +64,8 @@ static node narrow(tg_job *j, tg_type t, node x) {
 static node to_odd(tg_job *j, tg_type bits, node y, node inexact, node away) {
   node b = tg_bitcast(j, bits, y), one = tg_const_int(j, bits, 1);
   node even = tg_op2(j, TG_OP_EQ, and(j, b, one), tg_const_int(j, bits, 0));
-  node moved = add(j, b, where(j, TG_MUTANT("types: direction of rounding to odd", away, tg_op1(j, TG_OP_NOT, away)), one, tg_const_int(j, bits, -1)));
-  return tg_bitcast(j, (tg_type)y->type, where(j, and(j, TG_MUTANT("types: rounding to odd", inexact, tg_bool(j, false)), even), moved, b));
+  node moved = add(j, b, where(j, away, one, tg_const_int(j, bits, -1)));
+  return tg_bitcast(j, (tg_type)y->type, where(j, and(j, inexact, even), moved, b));
 }
 
 static node f64_to_f32_odd(tg_job *j, node x) {
@@ -77,7 +77,7 @@ static node f64_to_f32_odd(tg_job *j, node x) {
 static node int_to_f32(tg_job *j, node x) {
   tg_type t = (tg_type)x->type;
   if (t == TG_INDEX || tg_type_bits(t) > 16) {
-    x = tg_op2(j, TG_OP_MIN, x, tg_const_int(j, t, TG_MUTANT("types: clamp of large integers", 1 << 20, 1 << 10)));
+    x = tg_op2(j, TG_OP_MIN, x, tg_const_int(j, t, 1 << 20));
     if (tg_is_signed(t)) x = tg_op2(j, TG_OP_MAX, x, tg_const_int(j, t, -(1 << 20)));
   }
   return tg_cast(j, TG_F32, x);
@@ -147,13 +147,13 @@ static node fma_f64(tg_job *j, node a, node b, node c) {
   node none = tg_op2(j, TG_OP_EQ, c, zero), added = where(j, none, c, mul(j, z.mantissa, power_of(j, apart)));
   scale = where(j, none, e, scale);
   two u = exact_product(j, x.mantissa, y.mantissa), t = exact_sum(j, added, u.rest), v = exact_sum(j, u.sum, t.sum);
-  node low = TG_MUTANT("types: parts of an FMA rounded twice", odd_sum(j, t.rest, v.rest), add(j, t.rest, v.rest)), r = add(j, v.sum, low);
+  node low = odd_sum(j, t.rest, v.rest), r = add(j, v.sum, low);
   node least = power_of(j, clamp(j, sub(j, i64(j, 1 - F64_BIAS), scale), -1000, 300)), sign = and(j, tg_bitcast(j, TG_I64, r), i64(j, INT64_MIN));
   node unit = tg_bitcast(j, TG_F64, or(j, tg_bitcast(j, TG_I64, least), sign));
   two s = exact_sum(j, unit, v.sum);
   node small = sub(j, add(j, s.sum, odd_sum(j, s.rest, low)), unit);
   small = tg_bitcast(j, TG_F64, or(j, tg_bitcast(j, TG_I64, small), sign));
-  r = where(j, TG_MUTANT("types: FMA below the least normal value", less(j, magnitude_of(j, r), least), tg_bool(j, false)), small, r);
+  r = where(j, less(j, magnitude_of(j, r), least), small, r);
   node quarter = tg_op2(j, TG_OP_SHR, scale, i64(j, 2)), step = power_of(j, quarter), last = power_of(j, sub(j, scale, mul(j, quarter, i64(j, 3))));
   r = mul(j, mul(j, mul(j, mul(j, r, step), step), step), last);
   /* Products of 0, infinity and NaN are exact, and c may be what only it can be. */
@@ -174,7 +174,7 @@ static node convert(tg_job *j, const abilities *k, tg_type to, node x) {
     from = TG_F32;
   }
   if (!by_bits(k, to)) return tg_cast(j, to, x);
-  if (from == TG_F64) x = TG_MUTANT("types: f64 rounded twice", f64_to_f32_odd(j, x), tg_cast(j, TG_F32, x));
+  if (from == TG_F64) x = f64_to_f32_odd(j, x);
   else if (tg_is_float(from)) x = tg_cast(j, TG_F32, x);
   else x = int_to_f32(j, x);
   return narrow(j, to, x);

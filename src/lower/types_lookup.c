@@ -19,7 +19,7 @@ static int varying(const tg_uop *u) {
 static bool is_few(const tg_uop *u, uint32_t lanes) {
   if (tg_type_bits((tg_type)u->type) != 32 || tg_is_float((tg_type)u->type) || u->n != 2 || !is_constant(u->src[1])) return false;
   if (u->op == TG_OP_AND) return u->src[1]->arg >= 0 && u->src[1]->arg < lanes;
-  return u->op == TG_OP_SHR && u->type == TG_U32 && u->src[1]->arg < 32 && TG_MUTANT("lookup: bits that are left of a word", (UINT32_MAX >> u->src[1]->arg) < lanes, true);
+  return u->op == TG_OP_SHR && u->type == TG_U32 && u->src[1]->arg < 32 && (UINT32_MAX >> u->src[1]->arg) < lanes;
 }
 
 const tg_uop *tg_lookup(tg_job *j, const tg_target *t, const tg_uop *cast, const tg_uop *value) {
@@ -32,7 +32,7 @@ const tg_uop *tg_lookup(tg_job *j, const tg_target *t, const tg_uop *cast, const
   }
   if (u->lanes != lanes) return NULL;
   table = tg_cast(j, (tg_type)u->type, tg_iota(j, TG_INDEX, lanes));
-  if (u->op == TG_OP_AND) table = TG_MUTANT("lookup: a mask of fewer bits", tg_op2(j, TG_OP_AND, table, u->src[1]), table), u = u->src[0];
+  if (u->op == TG_OP_AND) table = tg_op2(j, TG_OP_AND, table, u->src[1]), u = u->src[0];
   while (n--) {
     const tg_uop *src[2] = {step[n]->src[0], step[n]->n > 1 ? step[n]->src[1] : NULL};
     src[varying(step[n])] = table;

@@ -43,7 +43,7 @@ static double ops_of(tg_job *j, const tg_uop *const *order, uint32_t n, bool sur
     const tg_uop *u = order[i];
     uint64_t mask = 0, bound = 0;
     for (uint32_t k = 0; k < u->n; k++)
-      if (u->op != TG_OP_AFTER || !k || u->src[k]->op == TG_OP_RANGE || !TG_MUTANT("work: what is stored depends on no range", sure, true)) mask |= free[u->src[k]->id];
+      if (u->op != TG_OP_AFTER || !k || u->src[k]->op == TG_OP_RANGE || !sure) mask |= free[u->src[k]->id];
     if (u->op == TG_OP_RANGE) {
       if (ranges == RANGES) return *conditional = true, 0;
       *conditional |= tg_extent(u)->op != TG_OP_CONST;

@@ -36,7 +36,7 @@ static wide over(wide a, wide b) { /* floor, b != 0 */
   if (!known(b)) return a == 0 || (a < 0) == (b < 0) ? 0 : -1;
   if (a >= INT64_MIN && a <= INT64_MAX && b > 0 && b <= INT64_MAX) {
     int64_t x = (int64_t)a, y = (int64_t)b;
-    return x / y - TG_MUTANT("bounds: quotients truncate", (x % y < 0), 0);
+    return x / y - (x % y < 0);
   }
   return tg_floor_div(a, b);
 }
@@ -81,7 +81,7 @@ static tg_bounds of_type(tg_type t) {
 static tg_bounds settle(tg_type t, tg_bounds b) {
   if (t != TG_INDEX) {
     tg_bounds full = of_type(t);
-    if (TG_MUTANT("bounds: types do not wrap", b.lo < full.lo || b.hi > full.hi, false)) {
+    if (b.lo < full.lo || b.hi > full.hi) {
       if (b.lo == b.hi && known(b.lo)) return exactly(tg_wrap(t, b.lo));
       full.multiple = t == TG_BOOL ? 1 : common(b.multiple, (wide)1 << tg_type_bits(t));
       full.offset = residue(b.offset, full.multiple);
@@ -95,28 +95,28 @@ static tg_bounds settle(tg_type t, tg_bounds b) {
   if (b.multiple >= TG_INF) b.multiple = 1;
   b.offset = residue(b.offset, b.multiple);
   if (b.multiple > 1) {
-    if (known(b.lo)) b.lo += TG_MUTANT("bounds: low end off its congruence", residue(b.offset - b.lo, b.multiple), residue(b.offset - b.lo, b.multiple) + b.multiple);
-    if (known(b.hi)) b.hi -= TG_MUTANT("bounds: high end off its congruence", residue(b.hi - b.offset, b.multiple), residue(b.hi - b.offset, b.multiple) + b.multiple);
+    if (known(b.lo)) b.lo += residue(b.offset - b.lo, b.multiple);
+    if (known(b.hi)) b.hi -= residue(b.hi - b.offset, b.multiple);
     if (b.lo == b.hi && known(b.lo)) return exactly(b.lo);
   }
   return b;
 }
 
 static tg_bounds sum_of(tg_bounds a, tg_bounds b) {
-  tg_bounds r = {plus(a.lo, b.lo), plus(a.hi, b.hi), TG_MUTANT("bounds: congruence of sums", common(a.multiple, b.multiple), a.multiple), 0};
+  tg_bounds r = {plus(a.lo, b.lo), plus(a.hi, b.hi), common(a.multiple, b.multiple), 0};
   r.offset = r.multiple == 1 ? 0 : a.offset + b.offset;
   return r;
 }
 
-static tg_bounds negated(tg_bounds a) { return (tg_bounds){-a.hi, -a.lo, a.multiple, TG_MUTANT("bounds: congruence of negation", -a.offset, a.offset)}; }
+static tg_bounds negated(tg_bounds a) { return (tg_bounds){-a.hi, -a.lo, a.multiple, -a.offset}; }
 
 static tg_bounds product_of(tg_bounds a, tg_bounds b) {
   wide w = times(a.lo, b.lo), x = times(a.lo, b.hi), y = times(a.hi, b.lo), z = times(a.hi, b.hi);
-  tg_bounds r = interval(least(least(w, TG_MUTANT("bounds: low corner of products", x, w)), least(y, z)), most(most(w, x), most(y, TG_MUTANT("bounds: high corner of products", z, y))));
+  tg_bounds r = interval(least(least(w, x), least(y, z)), most(most(w, x), most(y, z)));
   /* (m s + o)(n t + p) = mn st + mp s + on t + op */
   wide mp = times(a.multiple, b.offset), on = times(a.offset, b.multiple), mn = times(a.multiple, b.multiple), op = times(a.offset, b.offset);
   if (known(mp) && known(on) && known(mn) && known(op)) {
-    r.multiple = TG_MUTANT("bounds: congruence of products", common(common(mn, mp), on), mn);
+    r.multiple = common(common(mn, mp), on);
     r.offset = op;
   }
   return r;
@@ -126,7 +126,7 @@ static tg_bounds quotient_of(tg_bounds a, tg_bounds b) {
   if (b.lo == b.hi && b.lo) {
     wide c = b.lo, x = over(a.lo, c), y = over(a.hi, c);
     tg_bounds r = interval(least(x, y), most(x, y));
-    if (a.multiple && TG_MUTANT("bounds: congruence of quotients", a.multiple % c == 0, true)) {
+    if (a.multiple && a.multiple % c == 0) {
       r.multiple = a.multiple / (c < 0 ? -c : c);
       r.offset = over(a.offset, c);
     }
@@ -138,24 +138,24 @@ static tg_bounds quotient_of(tg_bounds a, tg_bounds b) {
   }
   wide c = most(b.lo, 1), d = most(b.hi, 1), w = over(a.lo, c), x = over(a.lo, d), y = over(a.hi, c), z = over(a.hi, d);
   tg_bounds r = interval(least(least(w, x), least(y, z)), most(most(w, x), most(y, z)));
-  if (TG_MUTANT("bounds: quotients by zero", b.lo <= 0, false)) r = interval(least(r.lo, 0), most(r.hi, 0));
+  if (b.lo <= 0) r = interval(least(r.lo, 0), most(r.hi, 0));
   return r;
 }
 
 static tg_bounds remainder_of(tg_bounds a, tg_bounds b) {
   if (b.lo == b.hi && b.lo > 0) {
     wide c = b.lo;
-    if (known(a.lo) && known(a.hi) && TG_MUTANT("bounds: remainders within one period", over(a.lo, c) == over(a.hi, c), over(a.lo, c) + 1 >= over(a.hi, c))) {
+    if (known(a.lo) && known(a.hi) && over(a.lo, c) == over(a.hi, c)) {
       tg_bounds r = {residue(a.lo, c), residue(a.hi, c), a.multiple, 0};
       r.offset = a.multiple ? a.offset - over(a.lo, c) * c : r.lo;
       return r;
     }
-    tg_bounds r = {0, TG_MUTANT("bounds: remainders one short", c - 1, c - 2), common(a.multiple, c), 0};
+    tg_bounds r = {0, c - 1, common(a.multiple, c), 0};
     r.offset = residue(a.offset, r.multiple);
     return r;
   }
   wide lo = b.lo < 0 ? plus(b.lo, 1) : 0, hi = b.hi > 0 ? plus(b.hi, -1) : 0;
-  if (TG_MUTANT("bounds: remainders of what may be negative", a.lo >= 0 && b.lo >= 0, true)) hi = least(hi, a.hi);
+  if (a.lo >= 0 && b.lo >= 0) hi = least(hi, a.hi);
   return interval(lo, hi);
 }
 
@@ -168,11 +168,11 @@ static tg_bounds truncated(tg_op op, tg_bounds a, tg_bounds b) {
   }
   wide d = most(most(b.hi < 0 ? -b.hi : b.hi, b.lo < 0 ? -b.lo : b.lo) - 1, 0);
   d = least(d, far);
-  return interval(a.lo < 0 ? -d : 0, TG_MUTANT("bounds: truncated remainders", a.hi > 0 ? d : 0, 0));
+  return interval(a.lo < 0 ? -d : 0, a.hi > 0 ? d : 0);
 }
 
 static tg_bounds either(tg_bounds a, tg_bounds b) {
-  tg_bounds r = {TG_MUTANT("bounds: low end of choices", least(a.lo, b.lo), a.lo), TG_MUTANT("bounds: high end of choices", most(a.hi, b.hi), a.hi), common(common(a.multiple, b.multiple), TG_MUTANT("bounds: congruence of choices", clamp(a.offset - b.offset), 0)), a.offset};
+  tg_bounds r = {least(a.lo, b.lo), most(a.hi, b.hi), common(common(a.multiple, b.multiple), clamp(a.offset - b.offset)), a.offset};
   if (!r.multiple) return a;   /* two equal constants */
   return r;
 }
@@ -190,11 +190,11 @@ static tg_bounds bitwise(tg_op op, tg_type t, tg_bounds a, tg_bounds b) {
     return a.lo == a.hi && b.lo == b.hi ? exactly(a.lo ^ b.lo) : interval(0, 1);
   }
   if (op == TG_OP_AND) {
-    if (TG_MUTANT("bounds: and of negatives", a.lo < 0 && b.lo < 0, false)) return of_type(t);
+    if (a.lo < 0 && b.lo < 0) return of_type(t);
     return interval(0, a.lo < 0 ? b.hi : b.lo < 0 ? a.hi : least(a.hi, b.hi));
   }
   if (a.lo < 0 || b.lo < 0 || !known(a.hi) || !known(b.hi)) return of_type(t);
-  return interval(op == TG_OP_OR ? most(a.lo, b.lo) : 0, TG_MUTANT("bounds: or and xor", ones_above(most(a.hi, b.hi)), most(a.hi, b.hi)));
+  return interval(op == TG_OP_OR ? most(a.lo, b.lo) : 0, ones_above(most(a.hi, b.hi)));
 }
 
 static tg_bounds shifted(tg_op op, tg_type t, tg_bounds a, tg_bounds b) {
@@ -211,12 +211,12 @@ static tg_bounds shifted(tg_op op, tg_type t, tg_bounds a, tg_bounds b) {
 
 static tg_bounds compared(tg_op op, tg_bounds a, tg_bounds b) {
   switch (op) {
-  case TG_OP_LT: return TG_MUTANT("bounds: less", a.hi < b.lo, a.hi <= b.lo) ? exactly(1) : a.lo >= b.hi && known(a.lo) ? exactly(0) : interval(0, 1);
-  case TG_OP_LE: return a.hi <= b.lo && known(a.hi) ? exactly(1) : TG_MUTANT("bounds: less or equal", a.lo > b.hi, a.lo >= b.hi) ? exactly(0) : interval(0, 1);
+  case TG_OP_LT: return a.hi < b.lo ? exactly(1) : a.lo >= b.hi && known(a.lo) ? exactly(0) : interval(0, 1);
+  case TG_OP_LE: return a.hi <= b.lo && known(a.hi) ? exactly(1) : a.lo > b.hi ? exactly(0) : interval(0, 1);
   default: break;
   }
   wide g = common(a.multiple, b.multiple);
-  bool apart = TG_MUTANT("bounds: equal", a.hi < b.lo, a.hi <= b.lo) || a.lo > b.hi || (g > 1 && TG_MUTANT("bounds: equal by congruence", residue(a.offset - b.offset, g) != 0, true));
+  bool apart = a.hi < b.lo || a.lo > b.hi || (g > 1 && residue(a.offset - b.offset, g) != 0);
   bool same = a.lo == a.hi && b.lo == b.hi && a.lo == b.lo && known(a.lo);
   if (!apart && !same) return interval(0, 1);
   return exactly((op == TG_OP_EQ) == same);
@@ -224,7 +224,7 @@ static tg_bounds compared(tg_op op, tg_bounds a, tg_bounds b) {
 
 static tg_bounds converted(const tg_uop *u, tg_bounds a) {
   if (tg_is_float(u->src[0]->type)) return of_type(u->type);
-  if (u->type == TG_BOOL) return a.lo > 0 || a.hi < 0 ? exactly(1) : TG_MUTANT("bounds: integers as bool", a.lo == 0 && a.hi == 0, a.lo == 0) ? exactly(0) : interval(0, 1);
+  if (u->type == TG_BOOL) return a.lo > 0 || a.hi < 0 ? exactly(1) : a.lo == 0 && a.hi == 0 ? exactly(0) : interval(0, 1);
   return a;
 }
 
@@ -235,7 +235,7 @@ static tg_bounds of_leaf(tg_job *j, const tg_uop *u) {
     const tg_param *p = &j->params.data[u->arg];
     return (tg_bounds){p->lo, p->hi, p->multiple > 1 ? p->multiple : 1, 0};
   }
-  case TG_OP_IOTA: return interval(0, TG_MUTANT("bounds: lanes one short", (wide)u->lanes - 1, (wide)u->lanes - 2));
+  case TG_OP_IOTA: return interval(0, (wide)u->lanes - 1);
   default: return of_type(u->type);
   }
 }
@@ -244,7 +244,7 @@ static bool has_bounds(const tg_uop *u) { return u->type == TG_INDEX || u->type 
 
 static tg_bounds compute(tg_job *j, const tg_uop *u, const tg_bounds *b) {
   switch (u->op) {
-  case TG_OP_RANGE: return interval(0, most(0, plus(b[0].hi, TG_MUTANT("bounds: ranges one short", -1, -2))));
+  case TG_OP_RANGE: return interval(0, most(0, plus(b[0].hi, -1)));
   case TG_OP_ADD: return sum_of(b[0], b[1]);
   case TG_OP_SUB: return sum_of(b[0], negated(b[1]));
   case TG_OP_NEG: return negated(b[0]);
@@ -255,12 +255,12 @@ static tg_bounds compute(tg_job *j, const tg_uop *u, const tg_bounds *b) {
   case TG_OP_CDIV: case TG_OP_CMOD: return truncated(u->op, b[0], b[1]);
   case TG_OP_MAX: {
     tg_bounds r = either(b[0], b[1]);
-    r.lo = TG_MUTANT("bounds: maxima", most(b[0].lo, b[1].lo), most(b[0].lo, b[1].lo) + 1);
+    r.lo = most(b[0].lo, b[1].lo);
     return r;
   }
   case TG_OP_MIN: {
     tg_bounds r = either(b[0], b[1]);
-    r.hi = TG_MUTANT("bounds: minima", least(b[0].hi, b[1].hi), least(b[0].hi, b[1].hi) - 1);
+    r.hi = least(b[0].hi, b[1].hi);
     return r;
   }
   case TG_OP_AND: case TG_OP_OR: case TG_OP_XOR: return bitwise(u->op, u->type, b[0], b[1]);
@@ -268,9 +268,9 @@ static tg_bounds compute(tg_job *j, const tg_uop *u, const tg_bounds *b) {
   case TG_OP_SHL: case TG_OP_SHR: return shifted(u->op, u->type, b[0], b[1]);
   case TG_OP_LT: case TG_OP_LE: case TG_OP_EQ: case TG_OP_NE:
     return has_bounds(u->src[0]) && has_bounds(u->src[1]) ? compared(u->op, b[0], b[1]) : interval(0, 1);
-  case TG_OP_WHERE: return b[0].lo == b[0].hi ? b[TG_MUTANT("bounds: the arm of a known choice", b[0].lo, !b[0].lo) ? 1 : 2] : either(b[1], b[2]);
+  case TG_OP_WHERE: return b[0].lo == b[0].hi ? b[b[0].lo ? 1 : 2] : either(b[1], b[2]);
   case TG_OP_CAST: return converted(u, b[0]);
-  case TG_OP_ABS: return b[0].lo >= 0 ? b[0] : b[0].hi <= 0 ? negated(b[0]) : interval(0, TG_MUTANT("bounds: magnitudes", most(-b[0].lo, b[0].hi), b[0].hi));
+  case TG_OP_ABS: return b[0].lo >= 0 ? b[0] : b[0].hi <= 0 ? negated(b[0]) : interval(0, most(-b[0].lo, b[0].hi));
   case TG_OP_FLOOR: case TG_OP_CEIL: case TG_OP_ROUND: case TG_OP_TRUNC: return b[0];
   default: return of_leaf(j, u);
   }
@@ -281,7 +281,7 @@ static bool looks_below(const tg_uop *u) { return u->op == TG_OP_RANGE || (tg_op
 /* Bounds of the place that argmax or argmin finds: that of a term, where there is one; else none that is of use. First its place, then the extents. */
 static tg_bounds place_of(const tg_uop *u, const tg_bounds *b, uint32_t n) {
   for (uint32_t i = 1; i < n; i++)
-    if (TG_MUTANT("bounds: argmax of nothing", b[i].lo < 1, false)) return of_type(u->type);
+    if (b[i].lo < 1) return of_type(u->type);
   return b[0];
 }
 

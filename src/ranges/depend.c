@@ -109,7 +109,7 @@ static tg_poly image_of_range(tg_touched *t, renaming *r, uint32_t atom, uint32_
     if (rel[i].range != v.node) continue;
     if (rel[i].how == TG_SAME) return self;
     uint32_t d = distance(c, extent);
-    tg_poly p = tg_poly_add(c, self, tg_poly_atom(c, d), TG_MUTANT("dependence: earlier taken as later", rel[i].how == TG_LATER ? 1 : -1, 1));
+    tg_poly p = tg_poly_add(c, self, tg_poly_atom(c, d), rel[i].how == TG_LATER ? 1 : -1);
     tg_facts_poly(c, rel[i].how == TG_LATER ? tg_poly_plus(c, tg_poly_minus(c, p, extent), 1) : tg_poly_negate(c, p));
     return p;
   }
@@ -147,8 +147,8 @@ static bool never_zero(tg_polys *c, tg_poly d) {
       a = r;
     }
   }
-  if (g ? TG_MUTANT("dependence: apart by divisor", k % g != 0, k != 0) : k != 0) return true;
-  return g && (tg_nonpositive(c, tg_poly_plus(c, d, TG_MUTANT("dependence: apart below", 1, 0))) || tg_nonpositive(c, tg_poly_plus(c, tg_poly_negate(c, d), TG_MUTANT("dependence: apart above", 1, 0))));
+  if (g ? k % g != 0 : k != 0) return true;
+  return g && (tg_nonpositive(c, tg_poly_plus(c, d, 1)) || tg_nonpositive(c, tg_poly_plus(c, tg_poly_negate(c, d), 1)));
 }
 
 static void add_gate(tg_polys *c, const tg_access *a, const renaming *r) {
@@ -176,7 +176,7 @@ static void note_absent(tg_touched *t, const tg_access *a, const tg_access *b, u
   for (uint32_t i = 0; i < c->n; i++) {
     tg_atom *v = &c->atoms[i];
     if (v->kind != TG_ATOM_RANGE || !v->node || is_outer(t, v->node)) continue;
-    v->absent = TG_MUTANT("dependence: reductions of the other access run", !runs_in(t, i < atoms ? a : b, v->node), false);
+    v->absent = !runs_in(t, i < atoms ? a : b, v->node);
   }
 }
 
@@ -203,7 +203,7 @@ bool tg_accesses_apart(tg_touched *t, const tg_access *a, const tg_access *b, ui
   if (r.overflow) return false;
   note_absent(t, a, b, atoms);
   for (uint32_t i = atoms; i < c->n; i++) /* no other iteration */
-    if (c->atoms[i].kind == TG_ATOM_OPAQUE && !c->atoms[i].node && c->atoms[i].hi < TG_MUTANT("dependence: no other iteration", 1, 2)) return true;
+    if (c->atoms[i].kind == TG_ATOM_OPAQUE && !c->atoms[i].node && c->atoms[i].hi < 1) return true;
   for (uint32_t d = 0; d < rank; d++) {
     tg_poly second = tg_poly_replace(c, tg_poly_of(c, b->node->src[1 + d]), r.n, r.from, r.to, 1);
     difference[d] = tg_poly_keep(c, tg_poly_minus(c, tg_poly_of(c, a->node->src[1 + d]), second));
@@ -339,11 +339,11 @@ static bool lockstep_keeps(tg_touched *t, const tg_access *a, const tg_access *b
   uint32_t common = tg_common_loops(a, b), n = 1;
   tg_relation rel[65] = {{t->end->src[0], TG_LATER}};
   for (uint32_t l = 1; l < common; l++) { /* b in an earlier iteration of a shared inner loop: lockstep would run it first */
-    rel[n] = (tg_relation){a->loop[l], TG_MUTANT("dependence: lockstep over inner loops", TG_EARLIER, TG_LATER)};
+    rel[n] = (tg_relation){a->loop[l], TG_EARLIER};
     if (!tg_accesses_apart(t, a, b, n + 1, rel)) return false;
     rel[n++].how = TG_SAME;
   }
-  return TG_MUTANT("dependence: lockstep order", a->order < b->order, true) || tg_accesses_apart(t, a, b, n, rel);
+  return a->order < b->order || tg_accesses_apart(t, a, b, n, rel);
 }
 
 tg_verdict tg_loop_verdict(tg_job *j, const tg_uop *sink, const tg_uop *end, const char **why) {
@@ -357,7 +357,7 @@ tg_verdict tg_loop_verdict(tg_job *j, const tg_uop *sink, const tg_uop *end, con
     if (!t->stored[a->buffer] || t->inside[a->buffer]) continue;
     for (uint32_t k = 0; k < t->all.n && worst != TG_SEQUENTIAL; k++) {
       const tg_access *b = &t->all.data[k];
-      if (b->buffer != a->buffer || TG_MUTANT("dependence: a read and a write", (!a->store && !b->store), (!a->store || !b->store)) || (a->atomic && b->atomic)) continue;
+      if (b->buffer != a->buffer || (!a->store && !b->store) || (a->atomic && b->atomic)) continue;
       if (tg_accesses_apart(t, a, b, 1, &later)) continue;
       if (!accumulated) accumulated = tg_new(&j->env, uint8_t, j->buffers.n);
       if (!accumulated[a->buffer]) accumulated[a->buffer] = only_accumulated(t, a->buffer) ? 2 : 1;
@@ -395,7 +395,7 @@ static const char *swap_hindrance(tg_job *j, tg_touched *t, const tg_uop *outer,
       for (uint32_t l = 0; l < depth; l++) {
         rel[n] = (tg_relation){path[l], TG_LATER};
         if (a_in && b_in) {
-          rel[n + 1] = (tg_relation){r, TG_MUTANT("dependence: direction of a swap", TG_EARLIER, TG_LATER)};
+          rel[n + 1] = (tg_relation){r, TG_EARLIER};
           if (!tg_accesses_apart(t, a, b, n + 2, rel)) return tg_conflict_text(t, a, b, n + 2, rel);
         } else if (a_in != b_in && a->order > b->order && tg_common_loops(a, b) > l && !tg_accesses_apart(t, a, b, n + 1, rel)) return tg_conflict_text(t, a, b, n + 1, rel);
         rel[n++].how = TG_SAME;
@@ -416,7 +416,7 @@ bool tg_may_swap(tg_job *j, const tg_uop *sink, const tg_uop *outer, const tg_uo
 /* ---- loops of their own ---- */
 
 static const char *part_hindrance(tg_touched *t, const tg_uop *end, const uint32_t *part) {
-  const tg_relation later = {end->src[0], TG_MUTANT("dependence: direction of a fission", TG_LATER, TG_EARLIER)};
+  const tg_relation later = {end->src[0], TG_LATER};
   for (uint32_t i = 0; i < t->all.n; i++) {
     const tg_access *a = &t->all.data[i];
     if (!t->stored[a->buffer] || t->inside[a->buffer]) continue;

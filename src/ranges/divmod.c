@@ -17,8 +17,8 @@ static int64_t common(int64_t a, int64_t b) { /* INT64_MIN: 1, which is always s
   return a;
 }
 
-static int64_t floor_of(int64_t a, int64_t c) { return a / c - TG_MUTANT("divmod: quotients truncate", (a % c < 0), 0); } /* c > 0 */
-static int64_t rest_of(int64_t a, int64_t c) { return a % c + TG_MUTANT("divmod: remainders truncate", (a % c < 0 ? c : 0), 0); }
+static int64_t floor_of(int64_t a, int64_t c) { return a / c - (a % c < 0); } /* c > 0 */
+static int64_t rest_of(int64_t a, int64_t c) { return a % c + (a % c < 0 ? c : 0); }
 static bool known(tg_i128 v) { return v > -TG_INF && v < TG_INF; }
 
 static void take(tg_linear *l, const tg_uop *atom, int64_t c) { /* in order already */
@@ -31,7 +31,7 @@ static bool one_quotient(tg_job *j, const tg_linear *l, int64_t c, tg_i128 *q) {
   tg_bounds b = tg_linear_bounds(j, l);
   if (!known(b.lo) || !known(b.hi)) return false;
   *q = tg_floor_div(b.lo, c);
-  return TG_MUTANT("divmod: one quotient for all values", *q == tg_floor_div(b.hi, c), true) && *q <= INT64_MAX && *q >= INT64_MIN;
+  return *q == tg_floor_div(b.hi, c) && *q <= INT64_MAX && *q >= INT64_MIN;
 }
 
 /* l = g*y + z with floor(z / g) = t for all values, 1 < g, g | c: y + t. Tries the greatest such g first, as the
@@ -55,7 +55,7 @@ static int64_t split_multiple(tg_job *j, const tg_linear *l, int64_t c, tg_linea
     z->constant = rest_of(l->constant, g);
     y->constant = floor_of(l->constant, g);
     if (!one_quotient(j, z, g, &t)) continue;
-    if (__builtin_add_overflow(y->constant, TG_MUTANT("divmod: quotient of the part that is no multiple", (int64_t)t, 0), &y->constant) || __builtin_sub_overflow(z->constant, (int64_t)t * g, &z->constant)) return 0;
+    if (__builtin_add_overflow(y->constant, (int64_t)t, &y->constant) || __builtin_sub_overflow(z->constant, (int64_t)t * g, &z->constant)) return 0;
     return g;
   }
 }
@@ -83,7 +83,7 @@ static const tg_uop *divided(tg_job *j, const tg_uop *v, const tg_linear *l, int
   /* (x / a + k) / c = (x + k*a) / (a*c) */
   const tg_uop *x = rest.n ? rest.atom[0] : NULL;
   if (!inner && rest.n == 1 && rest.coefficient[0] == 1 && x->op == TG_OP_IDIV && x->src[1]->op == TG_OP_CONST && x->src[1]->arg > 0 &&
-      !__builtin_mul_overflow(x->src[1]->arg, c, &ab) && !__builtin_mul_overflow(x->src[1]->arg, TG_MUTANT("divmod: quotient of a quotient", rest.constant, 0), &ka)) {
+      !__builtin_mul_overflow(x->src[1]->arg, c, &ab) && !__builtin_mul_overflow(x->src[1]->arg, rest.constant, &ka)) {
     tg_linear wide, k = {.constant = ka};
     tg_linear_of(j, x->src[0], &wide);
     if (tg_linear_add(j, &wide, &k, 1, &wide)) inner = built(j, TG_OP_IDIV, &wide, ab);
@@ -118,7 +118,7 @@ static const tg_uop *remaindered(tg_job *j, const tg_uop *v, const tg_linear *l,
   if (one_quotient(j, l, c, &q)) { /* before the coefficients are reduced: the value as it stands may fit */
     tg_linear by = {.constant = 1};
     if (q > INT64_MAX / c || q < INT64_MIN / c) return NULL;
-    return tg_linear_add(j, l, &by, TG_MUTANT("divmod: remainder in one period", -(int64_t)q * c, -(int64_t)q), &r) ? tg_linear_build(j, &r) : NULL;
+    return tg_linear_add(j, l, &by, -(int64_t)q * c, &r) ? tg_linear_build(j, &r) : NULL;
   }
   bool changed = reduced(l, c, &r);
   if (needless_mod(&r, c)) { /* (x % (c*k) + ..) % c = (x + ..) % c */
@@ -127,7 +127,7 @@ static const tg_uop *remaindered(tg_job *j, const tg_uop *v, const tg_linear *l,
     for (uint32_t i = 0; i < r.n && fits; i++) {
       tg_linear t = {.n = 1, .atom = {r.atom[i]}, .coefficient = {1}};
       const tg_uop *m = r.atom[i];
-      if (m->op == TG_OP_MOD && m->src[1]->op == TG_OP_CONST && m->src[1]->arg > 0 && TG_MUTANT("divmod: needless remainder", m->src[1]->arg % c == 0, true)) tg_linear_of(j, m->src[0], &t);
+      if (m->op == TG_OP_MOD && m->src[1]->op == TG_OP_CONST && m->src[1]->arg > 0 && m->src[1]->arg % c == 0) tg_linear_of(j, m->src[0], &t);
       fits = tg_linear_add(j, &sum, &t, r.coefficient[i], &sum);
     }
     if (fits) return built(j, TG_OP_MOD, &sum, c);
@@ -149,7 +149,7 @@ static const tg_uop *remaindered(tg_job *j, const tg_uop *v, const tg_linear *l,
 /* (x % (a*c)) / a = (x / a) % c: so that digits of one number look alike. */
 static const tg_uop *digit(tg_job *j, const tg_uop *v, int64_t a) {
   const tg_uop *m = v->src[0];
-  if (m->op != TG_OP_MOD || m->src[1]->op != TG_OP_CONST || m->src[1]->arg <= 0 || TG_MUTANT("divmod: digits that do not divide", m->src[1]->arg % a, false)) return NULL;
+  if (m->op != TG_OP_MOD || m->src[1]->op != TG_OP_CONST || m->src[1]->arg <= 0 || m->src[1]->arg % a) return NULL;
   return tg_op2(j, TG_OP_MOD, tg_op2(j, TG_OP_IDIV, m->src[0], tg_index(j, a)), tg_index(j, m->src[1]->arg / a));
 }
 
@@ -162,7 +162,7 @@ const tg_uop *tg_rewrite_divmod(tg_job *j, const tg_uop *v) {
   if (c == INT64_MIN) return NULL;
   if (c < 0) { /* x / -c = -x / c;  x % -c = -(-x % c) */
     const tg_uop *w = tg_op2(j, v->op, tg_op1(j, TG_OP_NEG, v->src[0]), tg_index(j, -c));
-    return div ? w : TG_MUTANT("divmod: remainder by a negative number", tg_op1(j, TG_OP_NEG, w), w);
+    return div ? w : tg_op1(j, TG_OP_NEG, w);
   }
   const tg_uop *w = div ? digit(j, v, c) : NULL;
   if (w) return w;
@@ -176,9 +176,9 @@ const tg_uop *tg_rewrite_divmod(tg_job *j, const tg_uop *v) {
 /* a op 0 for the sum a, decided by its bounds or congruence; -1 if it is not. */
 static int decided(tg_job *j, tg_op op, const tg_linear *a) {
   tg_bounds b = tg_linear_bounds(j, a);
-  bool apart = b.lo > 0 || b.hi < 0 || (b.multiple > 1 && TG_MUTANT("compare: apart by congruence", b.offset != 0, true));
+  bool apart = b.lo > 0 || b.hi < 0 || (b.multiple > 1 && b.offset != 0);
   switch (op) {
-  case TG_OP_LT: return TG_MUTANT("compare: less decided too early", b.hi < 0, b.hi <= 0) ? 1 : b.lo >= 0 ? 0 : -1;
+  case TG_OP_LT: return b.hi < 0 ? 1 : b.lo >= 0 ? 0 : -1;
   case TG_OP_LE: return b.hi <= 0 ? 1 : b.lo > 0 ? 0 : -1;
   default: return apart ? op == TG_OP_NE : b.lo == 0 && b.hi == 0 ? op == TG_OP_EQ : -1;
   }
@@ -193,8 +193,8 @@ static const tg_uop *sides(tg_job *j, tg_op op, const tg_linear *diff) {
   if (g <= 0 || diff->constant == INT64_MIN) return NULL;
   bool flip = op != TG_OP_LT && diff->coefficient[0] < 0;
   /* g*s + c < 0: s < ceil(-c / g);  g*s + c == 0: s == -c / g, and g | c, else it was decided */
-  int64_t k = op == TG_OP_LT ? TG_MUTANT("compare: constant rounded", -floor_of(diff->constant, g), -(diff->constant / g)) : -(diff->constant / g);
-  if (TG_MUTANT("compare: sides change", flip, false)) k = -k;
+  int64_t k = op == TG_OP_LT ? -floor_of(diff->constant, g) : -(diff->constant / g);
+  if (flip) k = -k;
   for (uint32_t i = 0; i < diff->n; i++) {
     int64_t c = diff->coefficient[i] / g;
     if ((c > 0) != flip) take(&left, diff->atom[i], flip ? -c : c);
@@ -213,7 +213,7 @@ const tg_uop *tg_rewrite_compare(tg_job *j, const tg_uop *v) {
   tg_linear_of(j, v->src[1], &b);
   if (!tg_linear_add(j, &a, &b, -1, &diff)) return NULL;
   if (op == TG_OP_LE) {
-    if (!tg_linear_add(j, &diff, &one, TG_MUTANT("compare: less or equal as less", -1, 0), &diff)) return NULL;
+    if (!tg_linear_add(j, &diff, &one, -1, &diff)) return NULL;
     op = TG_OP_LT;
   }
   int d = decided(j, op, &diff);

@@ -421,7 +421,7 @@ static void add_place(tg_polys *c, uint32_t atom) {
   const tg_uop *extreme = c->atoms[atom].kind == TG_ATOM_OPAQUE && c->atoms[atom].node && !c->atoms[atom].copy ? tg_extreme_of(j, c->atoms[atom].node) : NULL;
   if (!extreme || tg_reduce_info(extreme).ranges != 1) return;
   const tg_uop *range = tg_reduce_ranges(extreme)[0];
-  if (extreme->src[1] != tg_cast(j, TG_I32, range) || tg_bounds_of(j, tg_extent(range)).lo < TG_MUTANT("facts: argmax of nothing", 1, 0) || tg_bounds_of(j, extreme->src[1]).lo < 0) return;
+  if (extreme->src[1] != tg_cast(j, TG_I32, range) || tg_bounds_of(j, tg_extent(range)).lo < 1 || tg_bounds_of(j, extreme->src[1]).lo < 0) return;
   tg_poly extent = tg_poly_of(c, tg_extent(range));
   tg_facts_poly(c, tg_poly_plus(c, tg_poly_minus(c, tg_poly_atom(c, atom), extent), 1));
 }

@@ -56,17 +56,17 @@ static bool kept_from(keeping *k, const tg_access *a, const tg_access *b, uint32
   for (uint32_t q = p + 1; q < common; q++) {
     const tg_uop *inner = a->loop[q];
     way w = way_of(k, inner);
-    if (TG_MUTANT("order kept: loops in lockstep one by one", w == LOCKSTEP, false)) continue;
-    rel[n] = (tg_relation){inner, TG_MUTANT("order kept: lockstep over inner loops", TG_EARLIER, TG_LATER)};
+    if (w == LOCKSTEP) continue;
+    rel[n] = (tg_relation){inner, TG_EARLIER};
     if (!separated(k, inner, a, b, n, rel)) {
       if (!apart(k, range, a, b, n + 1, rel)) return false;
       rel[n].how = TG_LATER;
-      if (w == TASKS && TG_MUTANT("order kept: tasks in lockstep", !apart(k, range, a, b, n + 1, rel), false)) return false;
+      if (w == TASKS && !apart(k, range, a, b, n + 1, rel)) return false;
     }
     rel[n++].how = TG_SAME;
   }
-  if (TG_MUTANT("order kept: one statement in lockstep", a->order < b->order, a->order <= b->order)) return true;
-  return TG_MUTANT("order kept: statements in lockstep", apart(k, range, a, b, n, rel), true);
+  if (a->order < b->order) return true;
+  return apart(k, range, a, b, n, rel);
 }
 
 static bool pair_kept(keeping *k, const tg_access *a, const tg_access *b) {

@@ -136,7 +136,7 @@ static bool is_zero_unless(const tg_uop *condition, const tg_uop *u) {
   case TG_OP_CAST: return is_zero_unless(condition, u->src[0]);
   case TG_OP_MUL: {
     bool a = is_zero_unless(condition, u->src[0]);
-    return TG_MUTANT("where_zero: one factor is enough", tg_is_float(u->type), false) ? a && is_zero_unless(condition, u->src[1]) : a || is_zero_unless(condition, u->src[1]);
+    return tg_is_float(u->type) ? a && is_zero_unless(condition, u->src[1]) : a || is_zero_unless(condition, u->src[1]);
   }
   default: return false;
   }

@@ -87,7 +87,7 @@ void tg_linear_of(tg_job *j, const tg_uop *u, tg_linear *out) {
     } else if (x->op == TG_OP_ADD || x->op == TG_OP_SUB) {
       if (n + 2 > TG_COUNT(stack) || c == INT64_MIN) goto atom;
       stack[n].u = x->src[1];
-      stack[n++].c = x->op == TG_OP_SUB ? TG_MUTANT("sum: sign of a difference", -c, c) : c;
+      stack[n++].c = x->op == TG_OP_SUB ? -c : c;
       stack[n].u = x->src[0];
       stack[n++].c = c;
     } else if (x->op == TG_OP_NEG && c != INT64_MIN) {
@@ -146,12 +146,12 @@ static bool recombine_at(tg_job *j, tg_linear *l, uint32_t i) {
   if (__builtin_mul_overflow(m, c, &want)) return false;
   for (uint32_t q = 0; q < l->n; q++) {
     const tg_uop *div = l->atom[q];
-    if (div->op != TG_OP_IDIV || TG_MUTANT("sum: quotient and remainder joined", l->coefficient[q] != want, false) || div->src[1]->op != TG_OP_CONST) continue;
-    bool same = div->src[0] == x && TG_MUTANT("sum: joined over another divisor", div->src[1]->arg == c, true);
+    if (div->op != TG_OP_IDIV || l->coefficient[q] != want || div->src[1]->op != TG_OP_CONST) continue;
+    bool same = div->src[0] == x && div->src[1]->arg == c;
     /* x may be a quotient itself: (y / a) % c goes with y / (a*c) */
     int64_t ac;
     if (!same && x->op == TG_OP_IDIV && x->src[1]->op == TG_OP_CONST && div->src[0] == x->src[0] && x->src[1]->arg > 0)
-      same = !__builtin_mul_overflow(x->src[1]->arg, c, &ac) && TG_MUTANT("sum: joined over a quotient", div->src[1]->arg == ac, true);
+      same = !__builtin_mul_overflow(x->src[1]->arg, c, &ac) && div->src[1]->arg == ac;
     if (!same) continue;
     tg_linear rest = *l, whole;
     drop(&rest, i > q ? i : q);
@@ -185,7 +185,7 @@ static const tg_uop *product(tg_job *j, const tg_uop *v, const tg_linear *a, con
   const tg_uop *f[TG_FACTORS];
   int64_t c = 1;
   const tg_uop *x = v->src[0], *y = v->src[1];
-  if (single(a)) c = TG_MUTANT("sum: factor of a product", a->coefficient[0], 1), x = a->atom[0];
+  if (single(a)) c = a->coefficient[0], x = a->atom[0];
   if (single(b)) {
     if (__builtin_mul_overflow(c, b->coefficient[0], &c)) return NULL;
     y = b->atom[0];
@@ -227,7 +227,7 @@ const tg_uop *tg_rewrite_sum(tg_job *j, const tg_uop *v) {
     if (v->op == TG_OP_MUL && a.n && b.n) return product(j, v, &a, &b);
     if (v->op == TG_OP_MUL) {
       if (!(b.n ? scaled(&b, a.constant, &r) : scaled(&a, b.constant, &r))) return NULL;
-    } else if (!tg_linear_add(j, &a, &b, TG_MUTANT("sum: difference as sum", v->op == TG_OP_SUB ? -1 : 1, 1), &r)) {
+    } else if (!tg_linear_add(j, &a, &b, v->op == TG_OP_SUB ? -1 : 1, &r)) {
       /* too long to merge: the two sides as atoms, in order */
       a = (tg_linear){.n = 1, .atom = {v->src[0]}, .coefficient = {1}};
       b = (tg_linear){.n = 1, .atom = {v->src[1]}, .coefficient = {1}};

@@ -166,8 +166,8 @@ static void block_in_output(const blocking *b, const tg_uop *store, const tg_uop
   const tg_uop *none = tg_identity(j, op, (tg_type)reduce->type);
   const tg_uop *so_far = tg_load(j, define, store->src + 1, tg_and(j, gate, later), none, 0), *first = a->first;
   bool itself = first && first->op == TG_OP_LOAD && tg_define_of(first->src[0]) == define && tg_gate(first) == gate;   /* C += ..: no block is another */
-  if (first) so_far = itself ? first : tg_op3(j, TG_OP_WHERE, TG_MUTANT("order: a sum's blocks begin anew", later, tg_op2(j, TG_OP_LT, tg_index(j, 1), b->loop)), so_far, first);
-  if (a->factor) part = TG_MUTANT("order: factor of a block", tg_op2(j, TG_OP_MUL, a->factor, part), part);
+  if (first) so_far = itself ? first : tg_op3(j, TG_OP_WHERE, later, so_far, first);
+  if (a->factor) part = tg_op2(j, TG_OP_MUL, a->factor, part);
   const tg_uop *sum = tg_op2(j, op, so_far, part);
   if (value != a->top) {
     const tg_uop *more = tg_op2(j, TG_OP_LT, tg_idx_add(j, b->loop, tg_index(j, 1)), tg_extent(b->loop));
@@ -205,7 +205,7 @@ static void block_in_tile(blocking *b, const tg_uop *store, const tg_uop *reduce
   tg_op op = (tg_op)tg_reduce_info(reduce).op;
   const tg_uop *value = tg_stored(store), *gate = tg_gate(store), *tile = tile_for(b, store, reduce);
   const tg_uop *next = tg_idx_add(j, b->loop, tg_index(j, 1)), *extent = tg_extent(b->loop);
-  const tg_uop *later = tg_op2(j, TG_OP_LT, tg_index(j, 0), b->loop), *more = tg_op2(j, TG_MUTANT("order: the last block waits", TG_OP_LT, TG_OP_LE), next, extent), *last = tg_op2(j, TG_OP_LE, extent, next);
+  const tg_uop *later = tg_op2(j, TG_OP_LT, tg_index(j, 0), b->loop), *more = tg_op2(j, TG_OP_LT, next, extent), *last = tg_op2(j, TG_OP_LE, extent, next);
   const tg_uop *so_far = tg_load(j, tile, b->inside, tg_and(j, gate, later), tg_identity(j, op, (tg_type)reduce->type), 0);
   const tg_uop *sum = tg_op2(j, op, so_far, part_of_sum(b, reduce));
   const tg_uop *plain = tg_store(j, tile, b->inside, sum, tg_and(j, gate, more), 0);

@@ -142,7 +142,7 @@ static const tg_uop *factor(contraction *c, const tg_uop *u, tg_type operand) {
 static const tg_uop *gated(contraction *c, const tg_uop *load, const tg_uop *cond) {
   tg_job *j = c->s->j;
   const tg_uop *zero = tg_zero(j, (tg_type)load->type);
-  if (tg_gate(load) && TG_MUTANT("contract: another value behind the gate", tg_alternative(load) != zero, false))
+  if (tg_gate(load) && tg_alternative(load) != zero)
     tg_fail_at(j, c->o->pos, "contract: terms are left out, and %s is not 0 there", tg_text(j, load));
   return tg_load(j, load->src[0], load->src + 1, tg_and(j, tg_gate(load), cond), zero, load->arg & ~(int64_t)TG_GATED);
 }
@@ -170,7 +170,7 @@ static void find_product(contraction *c) {
                wide_b ? t : "", wide_b ? "(" : "", wide_b ? ")" : "", x, y, tg_text(j, v));
   }
   if (cond) c->a = gated(c, c->a, cond);
-  if (cond && TG_MUTANT("contract: gate of one factor", tg_is_float(r->c_type), false)) c->b = gated(c, c->b, cond);
+  if (cond && tg_is_float(r->c_type)) c->b = gated(c, c->b, cond);
   for (uint32_t i = 0; i < a.ranges; i++) {
     const tg_uop *x = tg_reduce_ranges(c->reduce)[i];
     if (x != c->range[2] && tg_uses(j, tg_extent(x), c->range[2])) tg_fail_at(j, c->o->pos, "contract: the extent of %s depends on %s", tg_range_text(c->s, x), c->o->names[2]);
@@ -414,7 +414,7 @@ static uint32_t contract_one(tg_schedule *s, const tg_opt *o, const tg_matrix_ro
 
 static bool is_never(tg_job *j, const tg_uop *gate) {
   if (gate->op == TG_OP_AND) return is_never(j, gate->src[0]) || is_never(j, gate->src[1]);
-  return TG_MUTANT("contract: stores taken for dead", tg_proves(j, NULL, tg_negate(j, gate)), true);
+  return tg_proves(j, NULL, tg_negate(j, gate));
 }
 
 static bool is_alive(tg_job *j, const tg_uop *u) { return u->op != TG_OP_STORE || !tg_gate(u) || !is_never(j, tg_gate(u)); }

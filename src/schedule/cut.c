@@ -12,7 +12,7 @@ static const tg_uop *part_range(tg_schedule *s, tg_cutting *c, uint32_t i) {
 
 /* What stands in part i for a node of the body. */
 static const tg_uop *in_part(tg_schedule *s, const tg_cutting *c, uint32_t i, const tg_uop *u) {
-  const tg_uop *value = tg_idx_add(s->j, TG_MUTANT("cut: start of a part", c->part[i].start, tg_index(s->j, 0)), c->made[i]);
+  const tg_uop *value = tg_idx_add(s->j, c->part[i].start, c->made[i]);
   if (c->part[i].known) u = tg_substitute(s->j, u, 1, &c->cond, &c->part[i].known);
   return tg_substitute(s->j, u, 1, &c->range, &value);
 }
@@ -48,7 +48,7 @@ static const tg_uop *cut_reduce(tg_job *j, const tg_uop *old, const tg_uop *cons
     for (uint32_t k = 0; k < a.ranges; k++) fresh[k] = k == at ? r : in_part(x->s, x->c, i, ranges[k]);
     const tg_uop *part = tg_reduce_like(j, old, &body, a.ranges, fresh);
     if (x->c->copied >> i & 1) tg_copy_statements(x->s, 1, &part, &part);
-    all = all ? TG_MUTANT("cut: a part of a sum", tg_op2(j, (tg_op)a.op, all, part), part) : part;
+    all = all ? tg_op2(j, (tg_op)a.op, all, part) : part;
   }
   return all ? all : tg_identity(j, (tg_op)a.op, (tg_type)old->type);
 }
@@ -127,7 +127,7 @@ static const tg_uop *cut_index(tg_schedule *s, const tg_opt *o, const tg_site *s
 static tg_cutting parts_of(tg_schedule *s, const tg_opt *o, const tg_site *site) {
   tg_job *j = s->j;
   const tg_uop *extent = tg_extent(site->range), *one = tg_idx_min(j, tg_index(j, 1), extent);
-  const tg_uop *zero = tg_index(j, 0), *rest = tg_idx_sub(j, extent, TG_MUTANT("cut: one off", tg_index(j, 1), tg_index(j, 2)));
+  const tg_uop *zero = tg_index(j, 0), *rest = tg_idx_sub(j, extent, tg_index(j, 1));
   tg_cutting c = {.range = site->range, .n = 2, .copied = 1};
   if (tg_bounds_of(j, extent).lo >= 1) one = tg_index(j, 1);
   if (o->number[0] == TG_CUT_FIRST) {
@@ -135,15 +135,15 @@ static tg_cutting parts_of(tg_schedule *s, const tg_opt *o, const tg_site *site)
     c.part[1] = (tg_part){.name = "main", .start = tg_index(j, 1), .extent = rest};
   } else if (o->number[0] == TG_CUT_LAST) {
     c.part[0] = (tg_part){.name = "main", .start = zero, .extent = rest};
-    c.part[1] = (tg_part){.name = "last", .start = TG_MUTANT("cut: start of the last", tg_idx_not_negative(j, rest), tg_index(j, 0)), .extent = one};
+    c.part[1] = (tg_part){.name = "last", .start = tg_idx_not_negative(j, rest), .extent = one};
     c.copied = 2;
   } else {
     const tg_uop *at = tg_idx_not_negative(j, cut_index(s, o, site));
     bool within = at->op == TG_OP_CONST && tg_bounds_of(j, extent).lo >= at->arg;
     if (!within && tg_proves(j, NULL, tg_op2(j, TG_OP_LE, at, extent))) within = true;
-    if (!within) at = TG_MUTANT("cut: place beyond the end", tg_idx_min(j, at, extent), at);
+    if (!within) at = tg_idx_min(j, at, extent);
     c.part[0] = (tg_part){.name = "0", .start = zero, .extent = at};
-    c.part[1] = (tg_part){.name = "1", .start = at, .extent = TG_MUTANT("cut: extent of the second", tg_idx_sub(j, extent, at), extent)};
+    c.part[1] = (tg_part){.name = "1", .start = at, .extent = tg_idx_sub(j, extent, at)};
     c.copied = 2;
   }
   for (uint32_t i = 0; i < 2 && o->n > 1; i++) c.part[i].name = o->names[1 + i];

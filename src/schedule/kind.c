@@ -23,7 +23,7 @@ static void check_loop(tg_schedule *s, const tg_opt *o, const tg_site *site, tg_
   if (kind == TG_UNROLL) return;
   if (kind == TG_GROUP) tg_fail_at(s->j, o->pos, "group %s: it is no range of a reduction", tg_range_text(s, site->range));
   if (!makes_tasks(kind) || s->l->unjudged) return;   /* of lockstep only all the kinds together tell: tg_schedule_check */
-  if (TG_MUTANT("schedule: tasks as the loop stands", tg_range_verdict(s, site->owner, &why) != TG_INDEPENDENT, false))
+  if (tg_range_verdict(s, site->owner, &why) != TG_INDEPENDENT)
     tg_fail_at(s->j, o->pos, "%s %s: its iterations depend on one another: %s", word, tg_range_text(s, site->range), why ? why : "");
 }
 
@@ -89,7 +89,7 @@ void tg_opt_kind(tg_schedule *s, const tg_opt *o) {
   if (o->number[0]) {
     const char *made[2];
     tg_split_range(s, o, name, o->number[0], o->n > 1 ? o->names[1] : NULL, o->n > 2 ? o->names[2] : NULL, made);
-    name = made[TG_MUTANT("kind: the part of the other half", !makes_tasks(kind), makes_tasks(kind))];
+    name = made[!makes_tasks(kind)];
   }
   tg_axis axis = tg_axis_find(s, o, name);
   const tg_uop **from = tg_new(&j->env, const tg_uop *, axis.n), **to = tg_new(&j->env, const tg_uop *, axis.n);

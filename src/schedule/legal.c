@@ -153,8 +153,7 @@ static bool range_separates(tg_schedule *s, uint32_t ordinal, uint32_t buffer, u
     tg_polys_give(s->j, s->touched->polys);
   }
   if (!*known) *known = (uint8_t)meeting_of(s, end->src[0], buffer);
-  return *known == NEVER || (*known == TG_MUTANT("schedule: separated whatever is around", WITHIN, MEET) && at && same_around(s, from, places, at))
-         || TG_MUTANT("schedule: a verdict inherited by parts and moves", false, *known == WITHIN);
+  return *known == NEVER || (*known == WITHIN && at && same_around(s, from, places, at));
 }
 
 /* A copy that a word makes may read more of a buffer than the author's program does there: its statement is none of the author's. */
@@ -279,9 +278,9 @@ static bool has_kinds(const tg_schedule *s) {
 }
 
 void tg_schedule_check(tg_schedule *s, const tg_opt *o) {
-  tg_reference ref = {was_lockstep, TG_MUTANT("schedule: ranges that separate", separates, NULL), s};
+  tg_reference ref = {was_lockstep, separates, s};
   tg_reordered r;
-  if (s->l->unjudged || !has_kinds(s) || TG_MUTANT("schedule: the list is not judged", tg_order_kept(s->j, s->sink, &ref, &r), true)) return;
+  if (s->l->unjudged || !has_kinds(s) || tg_order_kept(s->j, s->sink, &ref, &r)) return;
   if (o) tg_fail_at(s->j, o->pos, "%s %s: its iterations depend on one another: %s", tg_kind_name[tg_range_kind(r.range)], tg_range_text(s, r.range), r.why);
   const tg_opt *word = last_word(s, &r);
   if (!word) tg_fail_at(s->j, (tg_pos){0}, "the kinds of the ranges do not keep the order of the program: iterations of %s depend on one another: %s", tg_range_text(s, r.range), r.why);

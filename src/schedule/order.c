@@ -61,7 +61,7 @@ static void check_pairs(tg_schedule *s, const tg_opt *o, uint32_t n, const tg_uo
       while (order[at_b] != nest[b]) at_b++;
       if (at_a < at_b) continue;
       const char *outer = tg_range_text(s, nest[a]->src[0]), *inner = tg_range_text(s, nest[b]->src[0]), *why = NULL;
-      if (TG_MUTANT("order: an extent that depends on the other range", tg_uses(s->j, tg_extent(nest[b]->src[0]), nest[a]->src[0]), false))
+      if (tg_uses(s->j, tg_extent(nest[b]->src[0]), nest[a]->src[0]))
         tg_fail_at(s->j, o->pos, "%s: the extent of %s depends on %s", word_of(o), inner, outer);
       if (surely_exchangeable(s, nest[a], nest[b])) continue;
       if (!s->l->unjudged && !tg_may_swap(s->j, s->sink, nest[a], nest[b], &why))
@@ -230,7 +230,7 @@ void tg_move_outward(tg_schedule *s, const tg_opt *o, const tg_site *site) {
     axes[0] = (tg_axis){1, site, NULL};
     for (uint32_t i = 1; i < n; i++) axes[n - i] = (tg_axis){1, parent_site(s, beyond[i]), NULL};
     if (n > 1) order_from(s, o, axes[1].site->range, n, axes);
-    if (TG_MUTANT("thread: moved where it depends", stands_free(s, s->sink, site->range), true)) return;
+    if (stands_free(s, s->sink, site->range)) return;
     s->sink = before;
   }
   tg_move_outermost(s, o, site);   /* which says why it cannot */

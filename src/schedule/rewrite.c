@@ -26,9 +26,9 @@ const tg_uop *tg_idx_mul(tg_job *j, const tg_uop *a, int64_t c) {
 }
 
 const tg_uop *tg_idx_ceildiv(tg_job *j, const tg_uop *a, int64_t c) {
-  if (constant(a)) return tg_index(j, (int64_t)tg_floor_div((tg_i128)a->arg + TG_MUTANT("ceildiv of a constant", c - 1, c), c));
+  if (constant(a)) return tg_index(j, (int64_t)tg_floor_div((tg_i128)a->arg + (c - 1), c));
   if (c == 1) return a;
-  return tg_op2(j, TG_OP_IDIV, tg_divides(j, c, a) ? a : tg_idx_add(j, a, tg_index(j, TG_MUTANT("ceildiv", c - 1, 0))), tg_index(j, c));
+  return tg_op2(j, TG_OP_IDIV, tg_divides(j, c, a) ? a : tg_idx_add(j, a, tg_index(j, c - 1)), tg_index(j, c));
 }
 
 const tg_uop *tg_idx_div(tg_job *j, const tg_uop *a, int64_t c) {
@@ -43,17 +43,17 @@ const tg_uop *tg_idx_mod(tg_job *j, const tg_uop *a, int64_t c) {
 
 const tg_uop *tg_idx_not_negative(tg_job *j, const tg_uop *a) {
   if (tg_bounds_of(j, a).lo >= 0) return a;
-  return constant(a) ? tg_index(j, 0) : TG_MUTANT("extents below zero", tg_op2(j, TG_OP_MAX, a, tg_index(j, 0)), a);
+  return constant(a) ? tg_index(j, 0) : tg_op2(j, TG_OP_MAX, a, tg_index(j, 0));
 }
 
 const tg_uop *tg_idx_min(tg_job *j, const tg_uop *a, const tg_uop *b) {
-  if (constant(a) && constant(b)) return TG_MUTANT("minimum of extents", a->arg < b->arg, a->arg > b->arg) ? a : b;
+  if (constant(a) && constant(b)) return a->arg < b->arg ? a : b;
   return a == b ? a : tg_op2(j, TG_OP_MIN, a, b);
 }
 
 bool tg_divides(tg_job *j, int64_t n, const tg_uop *a) {
   tg_bounds b = tg_bounds_of(j, a);
-  return b.multiple == 0 ? tg_floor_mod(b.lo, n) == 0 : tg_floor_mod(b.multiple, n) == 0 && TG_MUTANT("divisible extents", tg_floor_mod(b.offset, n) == 0, true);
+  return b.multiple == 0 ? tg_floor_mod(b.lo, n) == 0 : tg_floor_mod(b.multiple, n) == 0 && tg_floor_mod(b.offset, n) == 0;
 }
 
 /* Rules simplify the extents of ranges as well, which makes other nodes of them: those that it had are put back, for they are the program's. */
@@ -123,18 +123,18 @@ static const tg_uop *gated_enter(tg_job *j, const tg_uop *old, void *user) {
 
 static const tg_uop *gated_node(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
   const gated *g = user;
-  if (old->op == TG_OP_LOAD && (memcmp(old->src, src, old->n * sizeof *src) || (g->stores && TG_MUTANT("loads of what is not stored", g->marks[tg_buffer_ordinal(old->src[0])] == STORED, false)))) {
-    const tg_uop *gate = tg_gate(old) ? TG_MUTANT("gate of a load lost in a split", tg_and(j, src[old->n - 2], g->cond), g->cond) : g->cond;
+  if (old->op == TG_OP_LOAD && (memcmp(old->src, src, old->n * sizeof *src) || (g->stores && g->marks[tg_buffer_ordinal(old->src[0])] == STORED))) {
+    const tg_uop *gate = tg_gate(old) ? tg_and(j, src[old->n - 2], g->cond) : g->cond;
     const tg_uop *alternative = tg_gate(old) ? src[old->n - 1] : tg_zero(j, old->type);
     return tg_load(j, src[0], src + 1, gate, alternative, old->arg & ~(int64_t)TG_GATED);
   }
   if (old->op == TG_OP_STORE && g->stores && g->marks[tg_buffer_ordinal(old->src[0])] != PRIVATE) {
     uint32_t rank = tg_access_rank(old);
-    const tg_uop *gate = tg_gate(old) ? TG_MUTANT("gate of a store lost in a split", tg_and(j, src[old->n - 1], g->cond), g->cond) : g->cond;
+    const tg_uop *gate = tg_gate(old) ? tg_and(j, src[old->n - 1], g->cond) : g->cond;
     return tg_store(j, src[0], src + 1, src[1 + rank], gate, old->arg & ~(int64_t)TG_GATED);
   }
   if (old->op == TG_OP_SHUFFLE && old->src[1] == g->range)   /* among as many lanes as there were */
-    return tg_shuffle(j, src[0], src[1], TG_MUTANT("shuffle among added lanes", tg_op2(j, TG_OP_MOD, src[2], tg_extent(g->range)), src[2]));
+    return tg_shuffle(j, src[0], src[1], tg_op2(j, TG_OP_MOD, src[2], tg_extent(g->range)));
   return NULL;
 }
 
@@ -148,8 +148,8 @@ static void mark_buffers(tg_schedule *s, const tg_uop *range, const tg_uop *u, u
   if (u->op == TG_OP_DEFINE) marks[tg_buffer_ordinal(u)] = PRIVATE;
   if (u->op == TG_OP_STORE)
     for (uint32_t i = 0; i < tg_access_rank(u); i++)
-      if (TG_MUTANT("marks of buffers as large as an iteration", tg_uses(s->j, u->src[1 + i], range), false)) marks[tg_buffer_ordinal(u->src[0])] = STORED;
-  if (TG_MUTANT("marks of stored buffers", u->op == TG_OP_STORE && !marks[tg_buffer_ordinal(u->src[0])], false)) marks[tg_buffer_ordinal(u->src[0])] = STORED;
+      if (tg_uses(s->j, u->src[1 + i], range)) marks[tg_buffer_ordinal(u->src[0])] = STORED;
+  if (u->op == TG_OP_STORE && !marks[tg_buffer_ordinal(u->src[0])]) marks[tg_buffer_ordinal(u->src[0])] = STORED;
   if (u->op == TG_OP_END)
     for (uint32_t i = 1; i < u->n; i++) mark_buffers(s, range, u->src[i], marks);
 }

@@ -53,7 +53,7 @@ static const tg_uop *split_reduce(tg_job *j, const tg_uop *old, const tg_uop *co
     src[i] = tg_gated_substitute(r->s, old->src[i], p->range, p->value, p->cond, NULL);
     if (p->cond && i < a.values) {
       const tg_uop *none = a.generic ? old->src[a.values + i] : tg_identity(j, (tg_op)a.op, (tg_type)old->type);
-      src[i] = TG_MUTANT("split: a reduction ungated", tg_op3(j, TG_OP_WHERE, p->cond, src[i], none), src[i]);
+      src[i] = tg_op3(j, TG_OP_WHERE, p->cond, src[i], none);
     }
   }
   return tg_reduce_like(j, old, src, n, fresh);
@@ -106,9 +106,9 @@ void tg_split_range(tg_schedule *s, const tg_opt *o, const char *name, int64_t n
     p.outer = make_part(s, r, outer, &names[i], 0, tg_idx_ceildiv(j, extent, n), kind);
     const tg_uop *start = tg_idx_mul(j, p.outer, n);
     bool clip = o->word == TG_OPT_SPLIT && o->number[1] && !tg_divides(j, n, extent);
-    const tg_uop *size = TG_MUTANT("split: clip", clip, false) ? tg_idx_min(j, tg_index(j, n), tg_idx_sub(j, extent, start)) : tg_index(j, n);
+    const tg_uop *size = clip ? tg_idx_min(j, tg_index(j, n), tg_idx_sub(j, extent, start)) : tg_index(j, n);
     p.inner = make_part(s, r, inner, &names[i], 1, size, kind == TG_REDUCE ? kind : TG_LOOP);
-    p.value = tg_idx_add(j, TG_MUTANT("split: value", start, p.outer), p.inner);
+    p.value = tg_idx_add(j, start, p.inner);
     for (uint32_t k = 0; k < i; k++) { /* what a register tile ties stays tied */
       if (axis.group[k] != axis.group[i]) continue;
       tg_axis_tie(s, p.outer, parts[2 * k]);
@@ -117,7 +117,7 @@ void tg_split_range(tg_schedule *s, const tg_opt *o, const char *name, int64_t n
     }
     parts[2 * i] = p.outer;
     parts[2 * i + 1] = p.inner;
-    if (!clip && !tg_divides(j, n, extent)) p.cond = tg_op2(j, TG_MUTANT("split: gate one too far", TG_OP_LT, TG_OP_LE), p.value, extent);
+    if (!clip && !tg_divides(j, n, extent)) p.cond = tg_op2(j, TG_OP_LT, p.value, extent);
     apply(s, &axis.site[i], &p);
   }
   for (uint32_t half = 0; half < 2 && made; half++) made[half] = tg_range_name(s, parts[half]);
@@ -140,7 +140,7 @@ static listing pieces_of(tg_schedule *s, const tg_opt *o, const tg_uop *r, const
   for (uint32_t i = 0; i < o->sizes; i++) {
     int64_t n = o->size[i];
     bool last = i + 1 == o->sizes;
-    const tg_uop *count = TG_MUTANT("split by a list: tail", last, false) ? tg_idx_ceildiv(j, rest, n) : tg_idx_div(j, rest, n);
+    const tg_uop *count = last ? tg_idx_ceildiv(j, rest, n) : tg_idx_div(j, rest, n);
     splitting *p = &l.piece[l.n++];
     p->range = r;
     p->outer = tg_axis_range(s, r, tg_format(&j->env, "%s.by%lld", outer, (long long)n), count, kind);
@@ -150,9 +150,9 @@ static listing pieces_of(tg_schedule *s, const tg_opt *o, const tg_uop *r, const
     if (plainly) tg_axis_call_plainly(s, p->outer, tg_format(&j->env, "%s.0", names->plain));
     if (plainly) tg_axis_call_plainly(s, p->inner, tg_format(&j->env, "%s.1", names->plain));
     p->value = tg_idx_add(j, tg_idx_add(j, start, tg_idx_mul(j, p->outer, n)), p->inner);
-    if (last && !tg_divides(j, n, rest)) p->cond = tg_op2(j, TG_MUTANT("split by a list: gate one too far", TG_OP_LT, TG_OP_LE), p->value, extent);
-    start = tg_idx_add(j, start, TG_MUTANT("split by a list: start", tg_idx_mul(j, count, n), tg_idx_mul(j, count, n + 1)));
-    rest = TG_MUTANT("split by a list: rest", tg_idx_mod(j, rest, n), rest);
+    if (last && !tg_divides(j, n, rest)) p->cond = tg_op2(j, TG_OP_LT, p->value, extent);
+    start = tg_idx_add(j, start, tg_idx_mul(j, count, n));
+    rest = tg_idx_mod(j, rest, n);
   }
   return l;
 }
@@ -184,7 +184,7 @@ static const tg_uop *list_reduce(tg_job *j, const tg_uop *old, const tg_uop *con
     reduce_splitting r = {x->s, &x->l->piece[i]};
     const tg_uop *part = split_reduce(j, old, src, &r);
     if (i) tg_copy_statements(x->s, 1, &part, &part);
-    sum = sum ? TG_MUTANT("split by a list: a part of a sum", tg_op2(j, (tg_op)a.op, sum, part), part) : part;
+    sum = sum ? tg_op2(j, (tg_op)a.op, sum, part) : part;
   }
   return sum;
 }
@@ -229,7 +229,7 @@ void tg_opt_pad(tg_schedule *s, const tg_opt *o) {
     const tg_uop *wide = tg_idx_mul(j, tg_idx_ceildiv(j, extent, o->number[0]), o->number[0]);
     splitting p = {.range = r, .outer = tg_axis_range(s, r, tg_range_name(s, r), wide, tg_range_kind(r))};
     p.value = p.outer;
-    p.cond = tg_op2(j, TG_MUTANT("pad: gate one too far", TG_OP_LT, TG_OP_LE), p.outer, extent);
+    p.cond = tg_op2(j, TG_OP_LT, p.outer, extent);
     apply(s, &axis.site[i], &p);
   }
 }

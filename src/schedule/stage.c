@@ -124,14 +124,14 @@ static void measure(staging *g, const tg_uop *load) {
     const tg_uop *span = span_of(g, offset);
     g->span[d] = !g->loads || g->span[d] == span ? span : NULL;
     if (!g->loads || b.lo < g->lo[d]) g->lo[d] = b.lo;
-    if (!g->loads || TG_MUTANT("stage: the last of several reads", b.hi > g->hi[d], false)) g->hi[d] = b.hi;
+    if (!g->loads || b.hi > g->hi[d]) g->hi[d] = b.hi;
   }
   if (!g->loads++) g->first = load;
 }
 
 /* The place in the ring of iteration r; in front of the subscripts of the layout. */
 static const tg_uop *slot(const staging *g, const tg_uop *r) {
-  return tg_op2(g->s->j, TG_OP_MOD, r, TG_MUTANT("stage: slot of the ring", tg_index(g->s->j, g->depth), tg_index(g->s->j, g->depth - 1)));
+  return tg_op2(g->s->j, TG_OP_MOD, r, tg_index(g->s->j, g->depth));
 }
 
 /* Does it hold inside? Below the least of two is below both. */
@@ -175,12 +175,12 @@ static const tg_uop *load_of_copy(const staging *g, const tg_uop *old, const tg_
   for (uint32_t d = 0; d < g->rank; d++) {
     const tg_uop *base;
     divide(g, src[1 + d], &base, &offset[d]);
-    offset[d] = tg_idx_sub(j, offset[d], TG_MUTANT("stage: offset in the copy", tg_index(j, (int64_t)g->lo[d]), tg_index(j, 0)));
+    offset[d] = tg_idx_sub(j, offset[d], tg_index(j, (int64_t)g->lo[d]));
   }
   if (g->depth > 1) idx[at++] = slot(g, g->range);
   for (uint32_t i = 0; i < g->layout.n; i++) idx[at++] = tg_digits_place(g->s, &g->layout.digit[i], offset[g->layout.digit[i].dim]);
   const tg_uop *gate = tg_gate(old) ? src[old->n - 2] : NULL, *alternative = gate ? converted(g, src[old->n - 1]) : NULL;
-  if (gate && TG_MUTANT("stage: gate dropped for another fill", alternative == g->fill && g->rank && !g->clipped, g->rank)) {
+  if (gate && alternative == g->fill && g->rank && !g->clipped) {
     tg_facts inside = {NULL, within_source(g, src + 1)};
     gate = gate_left(g, gate, &inside);
   }
@@ -202,7 +202,7 @@ static const tg_uop *product_left(const staging *g, const tg_uop *old, const tg_
     const tg_uop *now = below_casts(product->src[f]), *before = below_casts(old->src[1]->src[f]);
     if (!now || !before || tg_define_of(now->src[0]) != g->copy || tg_define_of(before->src[0]) != g->source) continue;
     tg_facts inside = {NULL, within_source(g, before->src + 1)};
-    const tg_uop *left = TG_MUTANT("stage: gate of a product", gate_left(g, src[0], &inside), NULL);
+    const tg_uop *left = gate_left(g, src[0], &inside);
     if (left == src[0]) continue;
     return left ? tg_op3(j, TG_OP_WHERE, left, product, src[2]) : product;
   }
@@ -235,7 +235,7 @@ static const tg_uop *fill_nest(staging *g, const tg_uop *const *again, const tg_
   tg_pos pos = j->ranges.data[tg_range_ordinal(g->range)].pos;
   uint32_t at = 0;
   if (g->depth > 1) idx[at++] = slot(g, g->range);
-  for (uint32_t d = 0; d < g->rank; d++) from[d] = tg_idx_add(j, g->base[d], TG_MUTANT("stage: where the copy begins", tg_index(j, (int64_t)g->lo[d]), tg_index(j, 0)));
+  for (uint32_t d = 0; d < g->rank; d++) from[d] = tg_idx_add(j, g->base[d], tg_index(j, (int64_t)g->lo[d]));
   for (uint32_t i = 0; i < g->layout.n; i++) {
     const tg_digit *e = &g->layout.digit[i];
     const char *own = tg_format(&j->env, "%s.%u", name, i);
@@ -248,12 +248,12 @@ static const tg_uop *fill_nest(staging *g, const tg_uop *const *again, const tg_
   for (uint32_t d = 0; d < g->rank; d++) {
     const tg_uop *dim = g->source->src[d];
     tg_bounds b = tg_bounds_of(j, from[d]);
-    if (TG_MUTANT("stage: gate below", b.lo < 0, false)) gate = tg_and(j, gate, tg_op2(j, TG_OP_LE, tg_index(j, 0), from[d]));
-    if (TG_MUTANT("stage: gate above", dim->op != TG_OP_CONST || b.hi >= dim->arg, false)) gate = tg_and(j, gate, tg_op2(j, TG_OP_LT, from[d], dim));
+    if (b.lo < 0) gate = tg_and(j, gate, tg_op2(j, TG_OP_LE, tg_index(j, 0), from[d]));
+    if (dim->op != TG_OP_CONST || b.hi >= dim->arg) gate = tg_and(j, gate, tg_op2(j, TG_OP_LT, from[d], dim));
   }
   /* fill is a value of the copy's type: outside it stands as it is, the source's elements are converted */
   const tg_uop *zero = tg_zero(j, (tg_type)g->source->type), *value = converted(g, tg_load(j, g->source, from, gate, gate ? zero : NULL, 0));
-  if (gate && TG_MUTANT("stage: fill", g->fill != converted(g, zero), false)) value = tg_op3(j, TG_OP_WHERE, gate, value, g->fill);
+  if (gate && g->fill != converted(g, zero)) value = tg_op3(j, TG_OP_WHERE, gate, value, g->fill);
   const tg_uop *u = tg_store(j, g->copy, idx, value, NULL, 0);
   tg_set_pos(j, u, g->o->pos);
   for (uint32_t i = g->layout.n; i-- > 0;) {
@@ -294,13 +294,13 @@ static void fill_ahead(staging *g, const tg_uop *end, const tg_uop **list, tg_st
   const tg_uop *ranges[16], *twins[16], *extent = tg_extent(end->src[0]);
   const tg_uop *nest = fill_nest(g, NULL, ranges), *start = fill_nest(g, ranges, twins);
   const uint8_t *marks = tg_new(&j->env, uint8_t, j->buffers.n + 1);
-  const tg_uop *later = tg_idx_add(j, g->range, TG_MUTANT("stage: how far ahead", tg_index(j, g->depth - 1), tg_index(j, g->depth)));
+  const tg_uop *later = tg_idx_add(j, g->range, tg_index(j, g->depth - 1));
   const tg_uop *first = tg_range_new(j, tg_format(&j->env, "%s.first", tg_buffer_info(j, g->copy)->name), tg_index(j, g->depth - 1), TG_LOOP, UINT32_MAX, g->o->pos);
   bool all = tg_bounds_of(j, extent).lo >= g->depth - 1;
   start = tg_gated_substitute(s, start, g->range, first, all ? NULL : tg_op2(j, TG_OP_LT, first, extent), all ? NULL : marks);
   start = tg_end(j, first, 1, &start);
   tg_set_pos(j, start, g->o->pos);
-  list[0] = tg_gated_substitute(s, nest, g->range, later, tg_op2(j, TG_MUTANT("stage: ahead past the end", TG_OP_LT, TG_OP_LE), later, extent), marks);
+  list[0] = tg_gated_substitute(s, nest, g->range, later, tg_op2(j, TG_OP_LT, later, extent), marks);
   tg_push(&j->env, out, g->copy);
   tg_push(&j->env, out, start);
   tg_push(&j->env, &s->rings, g->copy);
@@ -413,7 +413,7 @@ static void stage_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, vo
   check_space(g, end);
   g->range = end->src[0];
   tg_stage_part part = {.load = g->first, .rank = g->rank};
-  for (uint32_t d = 0; d < g->rank; d++) part.extent[d] = (int64_t)(g->hi[d] - g->lo[d] + TG_MUTANT("stage: extent one short", 1, 0));
+  for (uint32_t d = 0; d < g->rank; d++) part.extent[d] = (int64_t)(g->hi[d] - g->lo[d] + 1);
   g->layout = tg_digits_parse(s, g->o, &part);
   if (g->expression && !g->through) no_expression(g);
   define_copy(g, wish);

@@ -525,7 +525,7 @@ static bool run_whole(search *s, tg_points *space, const tg_point *p, tg_point *
     return false;
   }
   tg_task t = {.kind = TG_TASK_CHECKS, .trial = {w->text, w->words, NULL}, .checks = s->o->whole_checks, .give_up = 1, .limit = fmax(left, 1)};
-  if (TG_MUTANT("search: what lies beyond the part is not checked", true, false)) ask(s, &t, &w, 1, 1, NULL);
+  ask(s, &t, &w, 1, 1, NULL);
   *seconds = t.seconds;
   if (t.outcome == TG_TRIAL_OK) return true;
   s->failed = t.outcome == TG_TRIAL_SKIPPED || t.outcome == TG_TRIAL_HUNG ? "no time was left to check it on all of the problem"
@@ -542,7 +542,7 @@ static void check_whole(search *s) {
   tg_space_open(&space, s->env, s->o->whole, s->o->sketches, s->o->whole_bindings, s->o->bindings_n);
   if (!run_whole(s, &space, s->incumbent, &w[0], &s->r->whole_seconds)) return stays(s);
   if (!stop(s) && run_whole(s, &space, s->first, &w[1], &other)) s->r->whole_default_seconds = other;
-  if (TG_MUTANT("search: slower on all of the problem", other > 0 && other < s->r->whole_seconds, false)) {
+  if (other > 0 && other < s->r->whole_seconds) {
     s->failed = tg_format(s->env, "all of the problem takes %.4g s with it, %.4g s with the default", s->r->whole_seconds, other);
     return stays(s);
   }

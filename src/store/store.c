@@ -95,7 +95,7 @@ bool tg_store_parse(tg_env *env, const char *text, size_t bytes, tg_tuned *t) {
   if (bytes < head || bytes > MOST || memcmp(text, magic, strlen(magic)) || memcmp(text + strlen(magic), "sum ", 4) || text[head - 1] != '\n') return false;
   tg_hash128 h = tg_hash_wide(text + head, bytes - head);
   snprintf(sum, sizeof sum, "%016llx%016llx", (unsigned long long)h.hi, (unsigned long long)h.lo);
-  if (TG_MUTANT("store: checksum", memcmp(sum, text + strlen(magic) + 4, SUM), false)) return false;
+  if (memcmp(sum, text + strlen(magic) + 4, SUM)) return false;
   reader r = {env, text + head, text + bytes, false};
   tg_binding *knobs = tg_new(env, tg_binding, TG_STORE_KNOBS);
   const char *field;
@@ -127,7 +127,7 @@ static bool read_entry(tg_env *env, const char *folder, const char *name, tg_tun
 }
 
 bool tg_store_read(tg_env *env, const char *folder, const char *key, tg_tuned *out) {
-  return read_entry(env, folder, name_of(env, key), out) && TG_MUTANT("store: key", !strcmp(out->key, key), true);
+  return read_entry(env, folder, name_of(env, key), out) && !strcmp(out->key, key);
 }
 
 const char *tg_store_path(tg_env *env, const char *folder, const char *key) { return tg_format(env, "%s/%s", folder, name_of(env, key)); }

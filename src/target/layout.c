@@ -83,7 +83,7 @@ uint32_t tg_layout_count(const tg_layout *l, tg_layout_place p) {
 
 static void place(const tg_dimension *d, uint32_t x, tg_slot *s) {
   for (uint32_t k = 0; k < d->n; k++) {
-    s->at[d->digit[k].place] += x % d->digit[k].size * TG_MUTANT("layout: stride of a digit", d->digit[k].stride, (d->digit[k].stride | (d->digit[k].stride > 1)));
+    s->at[d->digit[k].place] += x % d->digit[k].size * d->digit[k].stride;
     x /= d->digit[k].size;
   }
 }
@@ -101,7 +101,7 @@ void tg_layout_element(const tg_layout *l, tg_slot s, uint32_t *element) {
     element[i] = 0;
     for (uint32_t k = 0; k < l->dim[i].n; k++) {
       const tg_layout_digit *d = &l->dim[i].digit[k];
-      element[i] += s.at[d->place] / d->stride % TG_MUTANT("layout: size of a digit", d->size, (d->size + (d->size > 2))) * weight;
+      element[i] += s.at[d->place] / d->stride % d->size * weight;
       weight *= d->size;
     }
   }

@@ -125,7 +125,7 @@ uint64_t tg_processor_features(const tg_processor *p) {
   for (uint32_t i = 0; feature_at(p->arch, i); i++) {
     const feature *f = feature_at(p->arch, i);
     uint64_t word = p->arch == TG_ARCH_X86_64 ? p->word[f->word] : p->hwcap[f->word];
-    bool saved = TG_MUTANT("processor: registers that the system does not save", (p->state & f->state) == f->state, true);
+    bool saved = (p->state & f->state) == f->state;
     if ((word >> f->bit & 1) && saved) set |= (uint64_t)1 << i;
   }
   return set;
@@ -156,9 +156,9 @@ static void put_silicon(tg_target *t, const tg_processor *p) {
              x[TG_CPUID_7_D], x[TG_CPUID_71_A], x[TG_CPUID_EXT_C], x[TG_CPUID_EXT_D], (unsigned long long)p->state, t->tile_i8 ? " tiles" : "");
     return;
   }
-  size_t n = (size_t)snprintf(t->silicon, sizeof t->silicon, "aarch64 %llx %llx sve %u", (unsigned long long)TG_MUTANT("processor: HWCAP in its name", p->hwcap[0], 0),
+  size_t n = (size_t)snprintf(t->silicon, sizeof t->silicon, "aarch64 %llx %llx sve %u", (unsigned long long)p->hwcap[0],
                               (unsigned long long)p->hwcap[1], p->sve_bytes);
-  for (uint32_t k = 0; k < TG_MUTANT("processor: the second kind of core in its name", p->kinds, p->kinds > 0); k++)
+  for (uint32_t k = 0; k < p->kinds; k++)
     n += (size_t)snprintf(t->silicon + n, sizeof t->silicon - n, " %llx", (unsigned long long)p->midr[k]);
 }
 

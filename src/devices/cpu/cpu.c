@@ -79,7 +79,7 @@ static void free_memory(tg_device *device, void *memory) {
 
 static tg_status copy(tg_device *device, void *to, const void *from, size_t bytes, char *message, size_t n) {
   (void)device, (void)message, (void)n;
-  if (bytes) memcpy(to, from, TG_MUTANT("cpu: last byte of a copy", bytes, bytes - 1));
+  if (bytes) memcpy(to, from, bytes);
   return TG_OK;
 }
 
@@ -182,7 +182,7 @@ static void deal(void *arg, int64_t i, uint32_t worker) {
   run *r = arg;
   int64_t each = r->shares ? r->tasks / r->shares : 1, more = r->shares ? r->tasks % r->shares : 0;
   int64_t from = i * each + (i < more ? i : more), n = each + (i < more);
-  for (int64_t to = from + TG_MUTANT("cpu: last task of a share", n, n - (n > 1)); from < to; from++) pool_task(r, from, worker);
+  for (int64_t to = from + n; from < to; from++) pool_task(r, from, worker);
 }
 
 /* One of as many as there are workspaces: takes what tasks are left. Run one after another, the first does it all. */
@@ -202,19 +202,18 @@ static void caller_task(void *arg, int64_t i) {
 
 static void run_phase(void *arg, uint32_t p) {
   run *r = arg;
-  if (TG_MUTANT("cpu: last phase", false, p + 1 == r->k->head.info.phases)) return;
   int64_t n = tg_code_tasks(r->k->head.code, p, r->buffers, r->params);
   r->entry = tg_code_entry(r->k->head.code, p, r->unaligned);
   r->tasks = n;
   r->shares = p < 64 && r->k->head.info.in_shares >> p & 1 && r->threads > 1 && n > (int64_t)r->threads ? r->threads : 0;
   if (n > 1 && r->given && r->parallel_for) {
-    r->tasks = TG_MUTANT("cpu: last task of a team", n, n - 1);
+    r->tasks = n;
     atomic_store_explicit(&r->next, 0, memory_order_relaxed);
     r->parallel_for(r->parallel_user, n < (int64_t)r->threads ? n : (int64_t)r->threads, team_task, r);
-  } else if (n > 1 && r->parallel_for) r->parallel_for(r->parallel_user, TG_MUTANT("cpu: last task of a caller", n, n - 1), caller_task, r);
+  } else if (n > 1 && r->parallel_for) r->parallel_for(r->parallel_user, n, caller_task, r);
   else if (n > 1 && r->threads > 1) tg_pool_run(r->k->head.device->pool, r->threads, r->shares ? r->shares : n, deal, r);
   else
-    for (int64_t i = 0; i < TG_MUTANT("cpu: last task", n, n - 1); i++) pool_task(r, i, 0);
+    for (int64_t i = 0; i < n; i++) pool_task(r, i, 0);
 }
 
 /* With a workspace for each thread that may come. */
@@ -245,7 +244,7 @@ static tg_status launch(tg_device_kernel *head, const tg_work *w, char *message,
   tg_status s = TG_OK;
   run r = {.k = k, .parallel_for = w->parallel_for, .parallel_user = w->parallel_user, .buffers = w->buffers, .params = w->params, .threads = w->threads, .given = w->workspace};
   for (uint64_t left = head->info.aligned; left; left &= left - 1)
-    if ((uintptr_t)w->buffers[__builtin_ctzll(left)] % ALIGN) r.unaligned = TG_MUTANT("cpu: unaligned buffers", true, false);
+    if ((uintptr_t)w->buffers[__builtin_ctzll(left)] % ALIGN) r.unaligned = true;
   if (w->workspace) {
     w->buffers[k->signature.buffers_n] = w->workspace + w->threads * head->info.workspace;
     tg_code_walk(head->code, w->buffers, w->params, run_phase, &r);

@@ -125,8 +125,8 @@ static void fold_lanes(folding *f, parts *far) {
     const tg_par *p = &w->par.data[f->par[i]];
     int64_t near = power_of_two(p->stride) && power_of_two(p->room) && p->stride < w->lanes ? w->lanes / p->stride : 1;
     if (near > p->room) near = p->room;
-    for (int64_t half = near / 2; TG_MUTANT("across: last shuffle", half, half > 1); half /= 2) {
-      const tg_uop *other = tg_op2(j, TG_OP_XOR, w->lane, tg_index(j, TG_MUTANT("across: distance of a shuffle", half * p->stride, half)));
+    for (int64_t half = near / 2; half; half /= 2) {
+      const tg_uop *other = tg_op2(j, TG_OP_XOR, w->lane, tg_index(j, half * p->stride));
       f->value = keep(f, tg_op2(j, f->op, f->value, tg_shuffle(j, f->value, w->lane, other)), true);
     }
     far->lanes *= near;
@@ -159,10 +159,10 @@ static void fold_warps(folding *f, parts *far) {
   tg_group_item *store = tg_item_new(w, f->item->outer, tg_store(j, memory, &cell, f->value, gate, 0), f->item->pos);
   add_par(w, store, w->par_of.data[tg_range_ordinal(t)] - 1);
   tg_insert_before(w, f->item, store);
-  if (w->threads / unit % (reach(f) / unit)) cell = TG_MUTANT("across: threads behind the last whole group", tg_op2(j, TG_OP_MOD, cell, tg_index(j, reach(f) / unit)), cell);
+  if (w->threads / unit % (reach(f) / unit)) cell = tg_op2(j, TG_OP_MOD, cell, tg_index(j, reach(f) / unit));
   const tg_uop *base = cell;
   for (uint32_t i = 0; i < far->n; i++) {
-    const tg_uop *stride = tg_index(j, TG_MUTANT("across: stride of warps", far->p[i].stride / unit, 1));
+    const tg_uop *stride = tg_index(j, far->p[i].stride / unit);
     base = tg_op2(j, TG_OP_SUB, base, tg_op2(j, TG_OP_MUL, tg_op2(j, TG_OP_MOD, tg_op2(j, TG_OP_IDIV, cell, stride), tg_index(j, far->p[i].size)), stride));
     n *= far->p[i].size;
   }
@@ -174,7 +174,7 @@ static void fold_warps(folding *f, parts *far) {
     v[k] = tg_load(j, memory, &sub, NULL, NULL, 0);
   }
   for (; n > 1; n = (n + 1) / 2)
-    for (int64_t i = 0, half = (n + 1) / 2; i + half < TG_MUTANT("across: a warp dropped", n, n - 1); i++) v[i] = tg_op2(j, f->op, v[i], v[i + half]);
+    for (int64_t i = 0, half = (n + 1) / 2; i + half < n; i++) v[i] = tg_op2(j, f->op, v[i], v[i + half]);
   f->value = v[0];
 }
 
@@ -203,7 +203,7 @@ static void fold_item(tg_workgroup *w, tg_group_item *item) {
     for (uint32_t i = 0; i < f.n; i++) {   /* threads set aside beyond the range add nothing */
       const tg_par *p = &w->par.data[f.par[i]];
       if (p->room == p->extent) continue;
-      const tg_uop *inside = tg_op2(j, TG_MUTANT("across: threads beyond the range", TG_OP_LT, TG_OP_LE), tg_thread_digit(w, p->stride, p->room), tg_index(j, p->extent));
+      const tg_uop *inside = tg_op2(j, TG_OP_LT, tg_thread_digit(w, p->stride, p->room), tg_index(j, p->extent));
       f.value = tg_op3(j, TG_OP_WHERE, inside, f.value, tg_identity(j, f.op, (tg_type)f.value->type));
     }
     f.value = keep(&f, f.value, true);

@@ -30,7 +30,7 @@ static void see_landing(state *s, tg_group_item *wait, const tg_group_item *at) 
 static void see(state *s, tg_group_item *at, const uint8_t *stored) {
   for (uint32_t i = 0; i < at->list.n; i++) see(s, at->list.data[i], stored);
   tg_workgroup *w = s->w;
-  if (at->u && at->u->op == TG_OP_WAIT && tg_wait_flying(at->u) != TG_ALL_FLYING && TG_MUTANT("barriers: behind a wait", true, false)) see_landing(s, at, w->body);
+  if (at->u && at->u->op == TG_OP_WAIT && tg_wait_flying(at->u) != TG_ALL_FLYING) see_landing(s, at, w->body);
   if (!at->u || at->u->op != TG_OP_STORE) return;
   uint32_t n;
   const tg_uop **loads = tg_loads_of(w, at->u, &n);
@@ -69,7 +69,7 @@ static bool idle(state *s, const access *a, int64_t from, int64_t until) {
     const tg_par *p = &s->w->par.data[a->owner->par[i]];
     if (p->stride < until && p->stride * p->extent > from) return false;
   }
-  return TG_MUTANT("barriers: idle threads", a->pinned, true);
+  return a->pinned;
 }
 
 /* Does the element say which thread touches it, the same in both? Threads that a gate shuts out touch none. */
@@ -172,13 +172,13 @@ static bool differ(tg_job *j, const tg_facts *gates, const tg_uop *x, const tg_u
   if (!tg_linear_add(j, &f, &g, -1, &d)) return false;
   for (uint32_t i = 0; i < d.n; i++)
     if (d.coefficient[i] % by->arg) return false;
-  return d.constant % by->arg != TG_MUTANT("barriers: slots of a ring", 0, 1);
+  return d.constant % by->arg != 0;
 }
 
 static bool may_meet(state *s, const access *a, const access *b, const tg_group_item *list, const tg_uop *loop, int later) {
   if (tg_buffer_ordinal(a->u->src[0]) != tg_buffer_ordinal(b->u->src[0]) || (!a->store && !b->store) || (a->atomic && b->atomic)) return false;
   if (b->landing) return false;   /* who touched it before is kept apart from the copy itself */
-  if (TG_MUTANT("barriers: threads taken to touch their own", same_thread(s, a, b), same_thread(s, a, b) || a->u->src[0] == b->u->src[0])) return false;
+  if (same_thread(s, a, b)) return false;
   if (a->landing) return true;
   const tg_uop *here = may_change(s, tg_gate(a->u)) ? NULL : tg_gate(a->u);
   const tg_uop *there = tg_gate(b->u) && !may_change(s, tg_gate(b->u)) ? elsewhere(s, tg_gate(b->u), list, loop, later) : NULL;
@@ -230,7 +230,7 @@ static bool fence_between(state *s, const tg_group_item *list, uint32_t from, ui
 static void need(state *s, const tg_group_item *list, const access *a, const access *b, const tg_uop *loop) {
   bool left = false, right = false;
   uint32_t p = child_of(s, list, a->item, true, &left), q = child_of(s, list, b->item, false, &right), n = list->list.n;
-  if (TG_MUTANT("barriers: one inside taken to serve", left || right, child_of(s, list, a->item, true, &left) != q)) return;
+  if (left || right) return;
   if (!loop) {
     if (!fence_between(s, list, p + 1, q)) tg_push(&s->w->j->env, &s->arcs, ((arc){p + 1, q}));
     return;
@@ -267,7 +267,7 @@ static void insert_barriers(state *s, tg_group_item *list, const uint8_t *chosen
   uint32_t n = list->list.n, count = 0;
   tg_group_item **all = tg_new(&j->env, tg_group_item *, 2 * n + 1);
   for (uint32_t i = 0; i <= n; i++) {
-    if (chosen[i] && !TG_MUTANT_NTH("barrier dropped", NULL, s->w->barriers++)) all[count++] = tg_item_new(s->w, list, tg_barrier_new(j), (tg_pos){0});
+    if (chosen[i]) all[count++] = tg_item_new(s->w, list, tg_barrier_new(j), (tg_pos){0});
     if (i < n) all[count++] = list->list.data[i];
   }
   list->list.n = 0;
@@ -287,9 +287,9 @@ static void infer(state *s, tg_group_item *list) {
       const access *a = &s->all.data[i], *b = &s->all.data[k];
       if (!within(list, a->item) || !within(list, b->item)) continue;
       uint32_t p = child_of(s, list, a->item, true, &unused), q = child_of(s, list, b->item, false, &unused);
-      if (p < q && TG_MUTANT("barriers: between statements", may_meet(s, a, b, list, NULL, 0), false)) need(s, list, a, b, NULL);
+      if (p < q && may_meet(s, a, b, list, NULL, 0)) need(s, list, a, b, NULL);
       if (!loop) continue;
-      if (TG_MUTANT("barriers: around a loop", may_meet(s, a, b, list->outer, loop, 1), false)) need(s, list, a, b, loop);
+      if (may_meet(s, a, b, list->outer, loop, 1)) need(s, list, a, b, loop);
       else if (may_meet(s, a, b, list->outer, loop, ANY) && !fence_between(s, list, 0, n)) tg_push(&s->w->j->env, &s->arcs, ((arc){1, n}));
     }
   if (!s->arcs.n) return;

@@ -57,9 +57,6 @@ typedef struct {
   TG_VEC(tg_tile) tile;        /* by buffer ordinal */
   TG_VEC(tg_group_touch) touched;    /* of REG, in program order */
   tg_group_item *body;
-#ifdef TG_MUTANTS
-  uint32_t barriers;           /* inferred so far */
-#endif
 } tg_workgroup;
 
 /* distribute.c */

@@ -84,7 +84,7 @@ static int distance_of(const state *s, const tg_group_item *loop) {
   for (int k = 0; k <= FARTHEST; k++)
     for (uint32_t i = 0; i < s->stores.n; i++)
       for (uint32_t n = 0; n < s->loads.n && within(loop, s->stores.data[i].item); n++)
-        if (!tg_never_meet(s->w, s->stores.data[i].u, s->loads.data[n].u, loop, k, NULL)) return TG_MUTANT("asynchronous: distance of a ring", k, k + 1);
+        if (!tg_never_meet(s->w, s->stores.data[i].u, s->loads.data[n].u, loop, k, NULL)) return k;
   return 0;
 }
 
@@ -170,15 +170,15 @@ static void try_buffer(state *s) {
     make_asynchronous(s, t);
   }
   bool closed = fills && fills->list.data[0]->u->op == TG_OP_WAIT;   /* of another ring */
-  if (fills && flying && !closed && TG_MUTANT("asynchronous: groups of what is filled before", true, false)) tg_insert_before(w, fills->list.data[0], tg_item_new(w, fills, tg_wait_new(w->j, TG_ALL_FLYING), (tg_pos){0}));
+  if (fills && flying && !closed) tg_insert_before(w, fills->list.data[0], tg_item_new(w, fills, tg_wait_new(w->j, TG_ALL_FLYING), (tg_pos){0}));
   note_ring(s, loop, loop->list.data[first], flying, settled);
 }
 
 static void insert_waits(tg_workgroup *w, const ring *r) {
   tg_job *j = w->j;
-  const tg_uop *top = tg_wait_new(j, TG_MUTANT("asynchronous: groups in flight", r->flying, r->flying + 1));
-  if (TG_MUTANT("asynchronous: wait in the loop", true, false)) tg_insert_before(w, r->first, tg_item_new(w, r->loop, top, (tg_pos){0}));
-  if (TG_MUTANT("asynchronous: wait behind the loop", r->settled, true)) return;
+  const tg_uop *top = tg_wait_new(j, r->flying);
+  tg_insert_before(w, r->first, tg_item_new(w, r->loop, top, (tg_pos){0}));
+  if (r->settled) return;
   tg_group_item *outer = r->loop->outer, *last = tg_item_new(w, outer, tg_wait_new(j, 0), (tg_pos){0});
   uint32_t at = place_of(outer, r->loop) + 1;
   if (at < outer->list.n) tg_insert_before(w, outer->list.data[at], last);
