@@ -348,7 +348,7 @@ typedef struct { unit u; const char *name; int wrong; pthread_t thread; } refusa
 
 static void *refuse(void *user) {
   refusal *k = user;
-  for (int i = 0; i < 200; i++) {
+  for (int i = 0; i < 2000; i++) {
     tg_env err;
     tg_code *code = NULL;
     k->wrong += load_as(&k->u, false, 0, &code, &err) == TG_OK || !strstr(err.message, k->u.name) || !strstr(err.message, k->name);
@@ -367,7 +367,7 @@ static void undefined(void) {
   for (int i = 2; i < N; i++) k[i] = k[i - 2];
   for (int i = 0; i < N; i++) pthread_create(&k[i].thread, NULL, refuse, &k[i]);
   for (int i = 0; i < N; i++) pthread_join(k[i].thread, NULL);
-  for (int i = 0; i < N; i++) CHECK(!k[i].wrong, "%s: %d of 200 are told something else", k[i].name, k[i].wrong);
+  for (int i = 0; i < N; i++) CHECK(!k[i].wrong, "%s: %d of 2000 are told something else", k[i].name, k[i].wrong);
   for (int i = 0; i < 2; i++) free(k[i].u.object);
 }
 
