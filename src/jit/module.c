@@ -5,6 +5,7 @@
  * compile at a time. LLVM reports some errors only to the diagnostic handler and then writes an object all the same: the handler's
  * word decides. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include "jit/emit.h"
 #include "jit/orc.h"
@@ -16,8 +17,8 @@ struct tg_jit {
   tg_allocator allocator;
   tg_target target;
   uint32_t flags;
-  tg_orc *orc;                 /* made when first needed */
-  pthread_mutex_t lock;        /* of idle, orc */
+  _Atomic(tg_orc *) orc;       /* made when first needed */
+  pthread_mutex_t lock;        /* of idle */
   LLVMTargetMachineRef idle[MAX_IDLE];
   uint32_t idle_n;
 };
@@ -92,7 +93,7 @@ tg_status tg_jit_open(tg_jit **out, const tg_allocator *a, const tg_target *t, u
 
 void tg_jit_close(tg_jit *jit) {
   if (!jit) return;
-  tg_orc_close(jit->orc);
+  tg_orc_close(jit->orc, true);
   for (uint32_t i = 0; i < jit->idle_n; i++) LLVMDisposeTargetMachine(jit->idle[i]);
   pthread_mutex_destroy(&jit->lock);
   jit->allocator.free(jit->allocator.user, jit, sizeof *jit);
@@ -130,31 +131,20 @@ static void return_machine(tg_jit *jit, LLVMTargetMachineRef m) {
 
 /* ---- linking ---- */
 
-static tg_orc *current_orc(tg_jit *jit) { return jit->orc && !tg_orc_is_inherited(jit->orc) ? jit->orc : NULL; }
-
-/* Made without the lock, which a fork may find held; of two that are made at once the first is kept. */
+/* Without a lock, which the child of a fork may find held for ever; of two sessions that are made at once the first is kept. */
 static tg_status orc_of(tg_jit *jit, tg_orc **out, char *message, size_t message_n) {
-  pthread_mutex_lock(&jit->lock);
-  *out = current_orc(jit);
-  pthread_mutex_unlock(&jit->lock);
-  if (*out) return TG_OK;
+  tg_orc *before = atomic_load(&jit->orc);
+  *out = before;
+  if (before && !tg_orc_is_inherited(before)) return TG_OK;
   LLVMTargetMachineRef m = new_machine(&jit->target, LLVMCodeGenLevelDefault);
-  tg_orc *made;
   if (!m) {
     snprintf(message, message_n, "LLVM has no target '%s'", jit->target.triple);
     return TG_EBACKEND;
   }
-  tg_status s = tg_orc_open(&made, &jit->allocator, m, message, message_n);
-  if (s != TG_OK) return s;
-  pthread_mutex_lock(&jit->lock);
-  tg_orc *other = made;
-  if (!current_orc(jit)) {
-    other = jit->orc;          /* a parent's, or none */
-    jit->orc = made;
-  }
-  *out = jit->orc;
-  pthread_mutex_unlock(&jit->lock);
-  tg_orc_close(other);
+  tg_status s = tg_orc_open(out, &jit->allocator, m, before, message, message_n);
+  if (s != TG_OK || atomic_compare_exchange_strong(&jit->orc, &before, *out)) return s;
+  tg_orc_close(*out, false);
+  *out = before;               /* another thread's */
   return TG_OK;
 }
 

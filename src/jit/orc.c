@@ -29,6 +29,7 @@ typedef struct { pthread_t thread; char *text; } report;   /* what a thread's ma
 struct tg_orc {
   tg_allocator allocator;
   pid_t process;
+  tg_orc *before;              /* of the process that this one was forked from */
   LLVMOrcLLJITRef jit;
   LLVMOrcExecutionSessionRef session;
   pthread_mutex_t lock;        /* of what follows; never held while LLVM is called */
@@ -81,7 +82,7 @@ static bool swallow(LLVMErrorRef e) {
 
 /* ---- life ---- */
 
-tg_status tg_orc_open(tg_orc **out, const tg_allocator *a, LLVMTargetMachineRef machine, char *message, size_t message_n) {
+tg_status tg_orc_open(tg_orc **out, const tg_allocator *a, LLVMTargetMachineRef machine, tg_orc *before, char *message, size_t message_n) {
   *out = NULL;
   tg_orc *o = a->alloc(a->user, sizeof *o);
   if (!o) {
@@ -92,6 +93,7 @@ tg_status tg_orc_open(tg_orc **out, const tg_allocator *a, LLVMTargetMachineRef 
   memset(o, 0, sizeof *o);
   o->allocator = *a;
   o->process = getpid();
+  o->before = before;
   pthread_mutex_init(&o->lock, NULL);
   LLVMOrcLLJITBuilderRef builder = LLVMOrcCreateLLJITBuilder();
   LLVMOrcLLJITBuilderSetJITTargetMachineBuilder(builder, LLVMOrcJITTargetMachineBuilderCreateFromTargetMachine(machine));
@@ -99,7 +101,7 @@ tg_status tg_orc_open(tg_orc **out, const tg_allocator *a, LLVMTargetMachineRef 
   if (e) {
     o->jit = NULL;
     take_error(o, e, message, message_n);
-    tg_orc_close(o);
+    tg_orc_close(o, false);
     return TG_EBACKEND;
   }
   o->session = LLVMOrcLLJITGetExecutionSession(o->jit);
@@ -110,8 +112,7 @@ tg_status tg_orc_open(tg_orc **out, const tg_allocator *a, LLVMTargetMachineRef 
 
 bool tg_orc_is_inherited(const tg_orc *o) { return o->process != getpid(); }
 
-void tg_orc_close(tg_orc *o) {
-  if (!o) return;
+static void close_one(tg_orc *o) {
   tg_allocator a = o->allocator;
   for (linked *l = o->idle, *next; l; l = next) {
     next = l->next;
@@ -124,6 +125,13 @@ void tg_orc_close(tg_orc *o) {
     pthread_mutex_destroy(&o->lock);
   }
   a.free(a.user, o, sizeof *o);
+}
+
+void tg_orc_close(tg_orc *o, bool all) {
+  for (tg_orc *before; o; o = all ? before : NULL) {
+    before = o->before;
+    close_one(o);
+  }
 }
 
 /* ---- dylibs ---- */
