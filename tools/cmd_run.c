@@ -167,7 +167,7 @@ static void interpret_wide(void *user) {
   tg_interp_buffer buffers[64];
   for (uint32_t i = 0; i < r->as_written_n; i++) {
     uint32_t b = r->as_written[i];
-    tg_type type = (tg_type)r->job.buffers.data[i].type;   /* the program's own buffers come first */
+    tg_type type = r->job.buffers.data[i].type;   /* the program's own buffers come first */
     buffers[i] = (tg_interp_buffer){r->wide[b], tg_is_float(type) ? elements(type, &r->data[b]) * 8 : r->data[b].bytes};
     if (wide || b >= k->buffers_n || !k->buffers[b].written) continue;
     free(r->wide[b]);

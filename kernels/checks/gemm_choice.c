@@ -167,8 +167,8 @@ static bool read_about(const char *at, described *d) {
   at += 4;
   for (uint32_t i = 0; i < TG_COUNT(v); i++)
     if (!number(&at, i < 15 || i > 23 ? 0 : 1, i < 4 || i == 12 || i == 13 ? TG_TYPE__COUNT - 1 : INT64_MAX, &v[i])) return false;
-  *p = (tg_gemm_problem){.a = (tg_type)v[0], .b = (tg_type)v[1], .c = (tg_type)v[2], .acc = (tg_type)v[3], .a_major = (uint8_t)v[4], .b_major = (uint8_t)v[5], .c_major = (uint8_t)v[6], .alpha = v[7],
-                         .beta = v[8], .panel = (uint32_t)v[9], .bits = (uint8_t)v[10], .group_major = (uint8_t)v[11], .scale = (tg_type)v[12], .zero = (tg_type)v[13], .group = v[14],
+  *p = (tg_gemm_problem){.a = v[0], .b = v[1], .c = v[2], .acc = v[3], .a_major = (uint8_t)v[4], .b_major = (uint8_t)v[5], .c_major = (uint8_t)v[6], .alpha = v[7],
+                         .beta = v[8], .panel = (uint32_t)v[9], .bits = (uint8_t)v[10], .group_major = (uint8_t)v[11], .scale = v[12], .zero = v[13], .group = v[14],
                          .m = {v[15], v[16]}, .n = {v[17], v[18]}, .k = {v[19], v[20]}, .batch = {1, 1}, .flush = v[27], .a_step = v[28], .b_step = v[29], .c_step = v[30]};
   d->built.at = (tg_check_size){v[21], v[22], v[23]};
   memcpy(d->built.ld, v + 24, sizeof d->built.ld);

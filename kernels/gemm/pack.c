@@ -8,8 +8,8 @@
 bool tg_gemm_packing_valid(const tg_gemm_packing *p) {
   int64_t bytes;
   bool nibbles = p->format == TG_GEMM_NIBBLES;
-  return (p->format == TG_GEMM_ELEMENTS || (nibbles && (p->type == TG_I8 || p->type == TG_U8))) && p->type < TG_INDEX && tg_type_bytes((tg_type)p->type) && p->panel && p->panel <= 1024 && p->n >= 0 && p->k >= 0 && p->n <= (int64_t)1 << 31 &&
-         p->k <= (int64_t)1 << 31 && tg_kit_packed_bytes(p->n, nibbles ? tg_kit_words(p->k) : p->k, p->panel, nibbles ? 4 : tg_type_bytes((tg_type)p->type), &bytes) && (uint64_t)bytes == p->bytes;
+  return (p->format == TG_GEMM_ELEMENTS || (nibbles && (p->type == TG_I8 || p->type == TG_U8))) && p->type < TG_INDEX && tg_type_bytes(p->type) && p->panel && p->panel <= 1024 && p->n >= 0 && p->k >= 0 && p->n <= (int64_t)1 << 31 &&
+         p->k <= (int64_t)1 << 31 && tg_kit_packed_bytes(p->n, nibbles ? tg_kit_words(p->k) : p->k, p->panel, nibbles ? 4 : tg_type_bytes(p->type), &bytes) && (uint64_t)bytes == p->bytes;
 }
 
 tg_status tg_gemm_packing_choose_sized(tg_context *c, const tg_gemm_desc *uses, uint32_t uses_n, size_t desc_bytes, tg_gemm_packing *out) {
@@ -56,6 +56,6 @@ tg_status tg_gemm_pack(const tg_gemm_packing *p, const void *b, const int64_t st
   tg_kit_panels all = {.n = p->n, .k = p->k, .panel = p->panel, .down = !dense ? strides[0] : nibbles ? p->n + p->n % 2 : p->n, .right = dense ? 1 : strides[1]};
   if (all.down < 0 || all.right < 0) return TG_EINVAL;
   if (nibbles) tg_kit_pack_nibbles(&all, b, out);
-  else tg_kit_pack(&all, (uint32_t)tg_type_bytes((tg_type)p->type), b, out);
+  else tg_kit_pack(&all, (uint32_t)tg_type_bytes(p->type), b, out);
   return TG_OK;
 }

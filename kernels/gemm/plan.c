@@ -16,11 +16,11 @@ typedef struct { tg_gemm *g; const tg_gemm_desc *desc; } planning;
 static tg_status read_types(planning *p) {
   const tg_gemm_desc *d = p->desc;
   tg_gemm_problem *q = &p->g->problem;
-  q->a = d->a ? (tg_type)d->a : TG_F32;
-  q->b = d->b ? (tg_type)d->b : d->b_bits ? TG_I8 : q->a;
+  q->a = d->a ? d->a : TG_F32;
+  q->b = d->b ? d->b : d->b_bits ? TG_I8 : q->a;
   bool integers = tg_kit_is_integer(q->a) && tg_kit_is_integer(q->b);
-  q->acc = d->acc ? (tg_type)d->acc : integers ? TG_I32 : q->a == TG_F64 || q->b == TG_F64 ? TG_F64 : TG_F32;
-  q->c = d->c ? (tg_type)d->c : integers ? TG_I32 : q->a;
+  q->acc = d->acc ? d->acc : integers ? TG_I32 : q->a == TG_F64 || q->b == TG_F64 ? TG_F64 : TG_F32;
+  q->c = d->c ? d->c : integers ? TG_I32 : q->a;
   const struct { const char *name; tg_type t; } types[] = {{"a", q->a}, {"b", q->b}, {"c", q->c}, {"acc", q->acc}};
   for (uint32_t i = 0; i < TG_COUNT(types); i++)
     if (!tg_kit_is_element(types[i].t)) return wrong(p, TG_EINVAL, "tg_gemm_desc.%s: type %d is none of i8, u8, i32, f16, bf16, f32, f64", types[i].name, (int)types[i].t);
@@ -36,8 +36,8 @@ static tg_status read_quantised(planning *p) {
   tg_gemm_problem *q = &p->g->problem;
   if (!d->b_bits) return d->b_scale || d->b_zero || d->b_group || d->b_group_major ? wrong(p, TG_EINVAL, "tg_gemm_desc: scales, zero points or groups of B without b_bits") : TG_OK;
   q->bits = d->b_bits;
-  q->scale = d->b_scale ? (tg_type)d->b_scale : TG_F32;
-  q->zero = (tg_type)d->b_zero;
+  q->scale = d->b_scale ? d->b_scale : TG_F32;
+  q->zero = d->b_zero;
   q->group = d->b_group;
   q->group_major = d->b_group_major;
   bool is_float = q->scale == TG_F32 || q->scale == TG_F16 || q->scale == TG_BF16;

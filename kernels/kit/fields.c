@@ -56,7 +56,7 @@ tg_status tg_kit_read_arguments(tg_context *c, const char *desc, const char *for
     if (!is_name(x->name, formals, out, a))
       return tg_kit_fail(c, TG_EINVAL, "%s.arg[%u]: '%s' is no name, or one that is taken (as %s are)", desc, a,
                          x->name, spoken);
-    tg_type t = x->type ? (tg_type)x->type : acc;
+    tg_type t = x->type ? x->type : acc;
     if (!tg_kit_is_element(t))
       return tg_kit_fail(c, TG_EINVAL, "%s.arg[%u].type: type %d is none of i8, u8, i32, f16, bf16, f32, f64", desc, a,
                          (int)t);

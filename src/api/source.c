@@ -89,7 +89,7 @@ static tg_kernel *new_kernel(tg_context *c, tg_device_kernel *loaded, bool from_
   tg_param_info *params = (tg_param_info *)(buffers + s->buffers_n);
   for (uint32_t i = 0; i < s->buffers_n; i++) {
     const tg_signature_buffer *b = &tg_signature_buffers(s)[i];
-    buffers[i] = (tg_buffer_desc){tg_signature_strings(s) + b->name, (tg_type)b->type, b->role != TG_ROLE_OUT, b->role != TG_ROLE_IN};
+    buffers[i] = (tg_buffer_desc){tg_signature_strings(s) + b->name, b->type, b->role != TG_ROLE_OUT, b->role != TG_ROLE_IN};
   }
   for (uint32_t i = 0; i < s->params_n; i++) {
     const tg_signature_param *p = &tg_signature_params(s)[i];

@@ -122,7 +122,7 @@ static bool rows_conflict(const tg_uop *load) {
   uint32_t rank = tg_access_rank(load);
   if (!rank) return false;
   if (define->src[rank - 1]->op != TG_OP_CONST) return true;
-  return define->src[rank - 1]->arg * tg_type_bytes((tg_type)define->type) % 4096 == 0;
+  return define->src[rank - 1]->arg * tg_type_bytes(define->type) % 4096 == 0;
 }
 
 /* In the loop `outer`: rows of tiles, whole ones first. `columns` names what stands inside the rows. How many are left over is known at
@@ -196,7 +196,7 @@ static bool keeps_blocks(const tg_nest *n, const roles *r) {
 
 /* Terms of the sum in a panel: all there may be, or as many as a part of the second cache holds; 0: no panel. */
 static int64_t panel_terms(const tg_nest *n, const roles *r, tile t, double width) {
-  double row = width * tg_type_bytes((tg_type)r->panel->type), whole = 4e6;
+  double row = width * tg_type_bytes(r->panel->type), whole = 4e6;
   if (read_twice(n, r) || !n->l->target->l2 || tg_reduce_info(r->sum->reduce).ranges != 1 || !r->sum->extent_text) return 0;
   if (r->rows >= 0 && r->rows < (r->across ? 8 : 4 * (int64_t)t.rows)) return 0;   /* without a copy each sum would run along the terms alone */
   if (row * (double)tg_bounds_of(n->j, tg_extent(r->sum->range)).hi < whole) return INT64_MAX;

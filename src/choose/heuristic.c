@@ -186,7 +186,7 @@ static void read_store(tg_nest *n, const tg_uop *store, double around) {
     const tg_uop *u = order[i];
     if (u->op == TG_OP_LOAD) tg_push(&j->env, &n->loads, u);
     if (u->type != TG_INDEX && u->type != TG_VOID && u->op != TG_OP_CONST) {
-      uint32_t b = (uint32_t)tg_type_bytes((tg_type)u->type);
+      uint32_t b = (uint32_t)tg_type_bytes(u->type);
       bytes = b > bytes ? b : bytes;
       ops += 1;
     }
@@ -370,7 +370,7 @@ static void stream_outputs(tg_nest *n) {
   for (uint32_t i = 0; i < n->stores.n; i++) {
     const tg_uop *define = tg_define_of(n->stores.data[i]->src[0]);
     const tg_buffer *b = tg_buffer_info(j, define);
-    double bytes = (double)tg_type_bytes((tg_type)define->type);
+    double bytes = (double)tg_type_bytes(define->type);
     bool whole = b->role == TG_ROLE_OUT && define->lanes == 1 && b->rank && !(define->arg >> 32 & TG_STRIDED);
     for (uint32_t d = 0; d < b->rank && whole; d++) {
       whole = define->src[d]->op == TG_OP_CONST;

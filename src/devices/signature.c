@@ -26,7 +26,7 @@ static uint32_t add_string(builder *b, const char *s) {
 
 static void add_code(builder *b, const tg_uop *u) {
   if (u->op != TG_OP_CONST && u->op != TG_OP_PARAM && !(tg_ops[u->op].flags & TG_OPF_W)) tg_bug(&b->j->env, "a size of a buffer or a requirement has %s in it", tg_ops[u->op].name);
-  tg_type from = u->n ? (tg_type)u->src[u->n - 1]->type : (tg_type)u->type;
+  tg_type from = u->n ? u->src[u->n - 1]->type : u->type;
   tg_push(&b->j->env, &b->code, ((tg_signature_code){u->op, u->type, (uint8_t)from, u->n, u->arg}));
 }
 
@@ -152,7 +152,7 @@ static bool evaluate(const tg_signature *s, const tg_signature_expr *e, const in
     else if (c->op == TG_OP_CONST && tg_is_float(c->type)) memcpy(&v.f, &c->arg, sizeof v.f);
     else if (c->op == TG_OP_CONST) v.i = c->type == TG_U64 ? (tg_i128)(uint64_t)c->arg : c->arg;
     else if (c->op == TG_OP_CAST ? !tg_convert(c->type, c->from, stack[n], &v) : c->op == TG_OP_BITCAST ? !tg_reinterpret(c->type, c->from, stack[n], &v)
-             : !tg_evaluate((tg_op)c->op, c->type, c->from, &stack[n], &v)) return false;
+             : !tg_evaluate(c->op, c->type, c->from, &stack[n], &v)) return false;
     stack[n++] = v;
   }
   *result = stack[0];

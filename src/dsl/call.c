@@ -78,7 +78,7 @@ static tg_expr result(tg_parser *p, const tg_uop *u, const tg_token *t) {
 static const tg_uop *want_float(tg_parser *p, tg_expr *e, const tg_token *f) {
   if (e->lit == LIT_INT && !e->u && !e->choice) e->u = tg_settle(p, e, p->b->raw ? TG_F64 : TG_F32);
   else e->u = tg_settle_alone(p, e);
-  tg_type t = (tg_type)e->u->type;
+  tg_type t = e->u->type;
   const char *name = p->src->text + f->off, *text = p->src->text + e->off;
   int n = (int)f->len, m = (int)(e->end - e->off);
   if (t == TG_E4M3 || t == TG_E5M2) tg_expr_fail(p, e, "%s is for storage only: write f32(%.*s)", tg_type_name[t], m, text);
@@ -116,7 +116,7 @@ static TG_APART tg_expr parse_cast(tg_parser *p, tg_token t) {
     return result(p, tg_settle(p, &e, type), &t);
   }
   const tg_uop *u = tg_settle_alone(p, &e);
-  if (type == TG_INDEX && tg_is_float((tg_type)u->type)) tg_expr_fail(p, &e, "an index from %s: write index(i32(..)), which says how it is cut", tg_type_name[u->type]);
+  if (type == TG_INDEX && tg_is_float(u->type)) tg_expr_fail(p, &e, "an index from %s: write index(i32(..)), which says how it is cut", tg_type_name[u->type]);
   return result(p, tg_cast(p->j, type, u), &t);
 }
 
@@ -128,7 +128,7 @@ static TG_APART tg_expr parse_bitcast(tg_parser *p, tg_token t) {
   tg_expr e = parse_plain(p);
   close_call(p, &t, 2, 2);
   const tg_uop *u = tg_settle_alone(p, &e);
-  if (tg_type_bits((tg_type)u->type) != tg_type_bits(type) || !tg_type_bits(type))
+  if (tg_type_bits(u->type) != tg_type_bits(type) || !tg_type_bits(type))
     tg_expr_fail(p, &e, "bitcast of %s to %s: their widths differ", tg_type_name[u->type], tg_type_name[type]);
   return result(p, tg_bitcast(p->j, type, u), &t);
 }
@@ -157,7 +157,7 @@ static binders parse_binders(tg_parser *p, const tg_token *t) {
     if (extent->lanes != 1) FAIL(p, &at, "an extent is one number, not a vector");
     tg_pos pos = tg_source_pos(p->j, p->src, at.off, at.len);
     const tg_uop *r = tg_range_new(p->j, name, extent, kind, UINT32_MAX, pos);
-    if (extent->type != TG_INDEX) r = tg_make(p->j, TG_OP_RANGE, (tg_type)extent->type, 1, r->arg, 1, &extent);
+    if (extent->type != TG_INDEX) r = tg_make(p->j, TG_OP_RANGE, extent->type, 1, r->arg, 1, &extent);
     tg_name_add(p->b, name, NAME_RANGE, pos)->u = r;
     tg_note_node(p, r, from, end - from);
     b.ranges[b.n++] = r;
@@ -200,7 +200,7 @@ static const tg_uop *make_reduce(tg_parser *p, tg_reduce_arg a, const binders *b
 static tg_expr parse_argument_of_extreme(tg_parser *p, tg_token t, const binders *b, tg_expr e, bool largest) {
   tg_job *j = p->j;
   e.u = tg_settle_alone(p, &e);
-  tg_type type = (tg_type)e.u->type;
+  tg_type type = e.u->type;
   if (type == TG_BOOL || type == TG_E4M3 || type == TG_E5M2) tg_expr_fail(p, &e, "%.*s of %s", (int)t.len, p->src->text + t.off, tg_type_name[type]);
   const tg_uop *place = b->ranges[0];
   for (uint32_t i = 1; i < b->n; i++) place = tg_op2(j, TG_OP_ADD, tg_op2(j, TG_OP_MUL, place, tg_extent(b->ranges[i])), b->ranges[i]);
@@ -224,7 +224,7 @@ static TG_APART tg_expr parse_reduction(tg_parser *p, tg_token t, const reductio
   close_call(p, &t, 1, 1);
   if (d->extreme) return parse_argument_of_extreme(p, t, &b, e, d->extreme > 0);
   const tg_uop *u = tg_settle_alone(p, &e);
-  tg_type type = (tg_type)u->type;
+  tg_type type = u->type;
   const char *text = p->src->text + e.off;
   int n = (int)(e.end - e.off);
   bool logic = d->op == TG_OP_AND || d->op == TG_OP_OR, sums = d->op == TG_OP_ADD || d->op == TG_OP_MUL;
@@ -286,7 +286,7 @@ static TG_APART tg_expr parse_reduce(tg_parser *p, tg_token t) {
   for (uint32_t i = 0; i < nv; i++) {
     if (init[i].lit || value[i].lit || init[i].u->type != value[i].u->type) tg_unify(p, &value[i], &init[i], "a first value and a term");
     values[i] = tg_settle_alone(p, &value[i]);
-    inits[i] = tg_settle(p, &init[i], (tg_type)values[i]->type);
+    inits[i] = tg_settle(p, &init[i], values[i]->type);
   }
   tg_expect(p, ',', "','");
   at = p->tok;
@@ -298,13 +298,13 @@ static TG_APART tg_expr parse_reduce(tg_parser *p, tg_token t) {
   for (uint32_t i = 0; i < 2 * nv; i++) {
     const tg_token *n = i < nv ? &left[i] : &right[i - nv];
     tg_name *e = tg_name_add(p->b, tg_symbol(j, p->src->text + n->off, n->len), NAME_VALUE, tg_source_pos(j, p->src, n->off, n->len));
-    e->u = tg_make(j, TG_OP_ARG, (tg_type)values[i % nv]->type, values[i % nv]->lanes, i, 0, NULL);
+    e->u = tg_make(j, TG_OP_ARG, values[i % nv]->type, values[i % nv]->lanes, i, 0, NULL);
     e->value = (tg_expr){.u = e->u};
   }
   at = p->tok;
   tg_parse_inner_lets(p);
   want_count(p, &at, parse_tuple(p, combined), nv, "result");
-  for (uint32_t i = 0; i < nv; i++) parts[i] = tg_settle(p, &combined[i], (tg_type)values[i]->type);
+  for (uint32_t i = 0; i < nv; i++) parts[i] = tg_settle(p, &combined[i], values[i]->type);
   close_call(p, &t, 1, 1);
   return result(p, make_reduce(p, (tg_reduce_arg){.values = (uint8_t)nv, .generic = true}, &b, values, inits, parts), &t);
 }
@@ -363,7 +363,7 @@ static TG_APART tg_expr parse_fold(tg_parser *p, tg_token t) {
   tg_expr e = tg_parse_expression(p);
   close_call(p, &t, 2, 2);
   const tg_uop *u = tg_settle_alone(p, &e);
-  return result(p, tg_make(p->j, TG_OP_FOLD, (tg_type)u->type, 1, folds[i].op, 1, &u), &t);
+  return result(p, tg_make(p->j, TG_OP_FOLD, u->type, 1, folds[i].op, 1, &u), &t);
 }
 
 /* shuffle(value, l, index): l a lane range, or the number of lanes of a vector. */
@@ -441,7 +441,7 @@ static TG_APART tg_expr parse_ahead(tg_parser *p, tg_token t) {
   }
   tg_expect(p, ')', "')'");
   src[0] = tg_settle_alone(p, &value);
-  return result(p, tg_make(p->j, TG_OP_AHEAD, (tg_type)src[0]->type, src[0]->lanes, 0, n, src), &t);
+  return result(p, tg_make(p->j, TG_OP_AHEAD, src[0]->type, src[0]->lanes, 0, n, src), &t);
 }
 
 static tg_expr parse_dim(tg_parser *p, tg_token t) {
@@ -467,7 +467,7 @@ static tg_expr parse_get(tg_parser *p, tg_token t) {
   int64_t i = (int64_t)p->tok.i;
   tg_next(p);
   close_call(p, &t, 2, 2);
-  return result(p, tg_make(p->j, TG_OP_GET, (tg_type)e.u->src[i]->type, e.u->src[i]->lanes, i, 1, &e.u), &t);
+  return result(p, tg_make(p->j, TG_OP_GET, e.u->src[i]->type, e.u->src[i]->lanes, i, 1, &e.u), &t);
 }
 
 /* ---- plain functions ---- */
@@ -483,19 +483,19 @@ static TG_APART tg_expr parse_lanewise(tg_parser *p, tg_token t, tg_op op) {
       a[0].u = tg_settle_alone(p, &a[0]);
       if (a[0].u->type == TG_BOOL) tg_expr_fail(p, &a[0], "abs of a bool");
       if (a[0].u->type == TG_E4M3 || a[0].u->type == TG_E5M2) want_float(p, &a[0], &t);
-    } else if (!p->b->raw || a[0].lit || tg_is_float((tg_type)a[0].u->type)) want_float(p, &a[0], &t);
+    } else if (!p->b->raw || a[0].lit || tg_is_float(a[0].u->type)) want_float(p, &a[0], &t);
     return result(p, tg_op1(j, op, a[0].u), &t);
   }
   uint32_t typed = 0;
   while (typed < want && a[typed].lit) typed++;
   for (uint32_t i = 0; i < want && typed < want; i++) /* literals take the first type there is */
     if (a[i].lit) {
-      a[i].u = tg_settle(p, &a[i], (tg_type)a[typed].u->type);
+      a[i].u = tg_settle(p, &a[i], a[typed].u->type);
       a[i].lit = LIT_NONE;
     }
   tg_unify(p, &a[0], &a[1], name);
   if (want == 3) tg_unify(p, &a[0], &a[2], name);
-  tg_type type = (tg_type)a[0].u->type;
+  tg_type type = a[0].u->type;
   if (type == TG_E4M3 || type == TG_E5M2) want_float(p, &a[0], &t);
   if (type == TG_BOOL) tg_expr_fail(p, &a[0], "%s of a bool", name);
   if (op == TG_OP_POW || (op == TG_OP_FMA && !p->b->raw)) {
@@ -514,7 +514,7 @@ static TG_APART tg_expr parse_ceildiv(tg_parser *p, tg_token t) {
   uint32_t got = parse_arguments(p, a, 2);
   close_call(p, &t, got, 2);
   tg_unify(p, &a[0], &a[1], "ceildiv");
-  tg_type type = (tg_type)a[0].u->type;
+  tg_type type = a[0].u->type;
   if (!tg_is_int(type) && type != TG_INDEX) tg_expr_fail(p, &a[0], "ceildiv of %s: it divides integers", tg_type_name[type]);
   if (type != TG_INDEX || (a[1].u->op == TG_OP_CONST && a[1].u->arg < 0)) {
     const tg_uop *rest = tg_op2(j, TG_OP_NE, tg_op2(j, TG_OP_MOD, a[0].u, a[1].u), tg_const_int(j, type, 0));
@@ -631,7 +631,7 @@ static TG_APART tg_expr parse_generic(tg_parser *p, tg_token t, tg_op op) {
   for (uint32_t i = 0; i < n && !like; i++)
     if (!src.data[i].lit && !(op == TG_OP_WHERE && !i)) like = src.data[i].u;
   for (uint32_t i = 0; i < n; i++) {
-    tg_type want = op == TG_OP_LOAD ? (i + 1 == n && arg & TG_GATED ? type : TG_INDEX) : like ? (tg_type)like->type : TG_VOID;
+    tg_type want = op == TG_OP_LOAD ? (i + 1 == n && arg & TG_GATED ? type : TG_INDEX) : like ? like->type : TG_VOID;
     u[i] = !src.data[i].lit ? src.data[i].u : want == TG_VOID ? tg_settle_alone(p, &src.data[i]) : tg_settle(p, &src.data[i], want);
   }
   if (op == TG_OP_LOAD && (!n || u[0]->op != TG_OP_DEFINE)) FAIL(p, &t, "LOAD(buffer, subscripts..): a buffer expected first");

@@ -66,7 +66,7 @@ const tg_uop *tg_settle(tg_parser *p, const tg_expr *e, tg_type t) {
 
 const tg_uop *tg_settle_alone(tg_parser *p, const tg_expr *e) {
   no_tuple(p, e);
-  return e->lit ? tg_settle(p, e, e->u ? (tg_type)e->u->type : type_alone(p, e)) : e->u;
+  return e->lit ? tg_settle(p, e, e->u ? e->u->type : type_alone(p, e)) : e->u;
 }
 
 /* Of two types, the one that an author most likely wants the other cast to. */
@@ -87,9 +87,9 @@ void tg_unify(tg_parser *p, tg_expr *a, tg_expr *b, const char *what) {
     b->u = tg_settle(p, b, t);
     return;
   }
-  if (a->lit) a->u = tg_settle(p, a, (tg_type)b->u->type);
-  if (b->lit) b->u = tg_settle(p, b, (tg_type)a->u->type);
-  tg_type ta = (tg_type)a->u->type, tb = (tg_type)b->u->type;
+  if (a->lit) a->u = tg_settle(p, a, b->u->type);
+  if (b->lit) b->u = tg_settle(p, b, a->u->type);
+  tg_type ta = a->u->type, tb = b->u->type;
   if (ta != tb) {
     tg_type to = wider(ta, tb);
     const tg_expr *x = ta == to ? b : a;
@@ -116,7 +116,7 @@ bool tg_parse_type(tg_parser *p, tg_type *t, uint32_t *lanes) {
     tg_name *n = tg_name_find(p->b, tg_take_name(p, "a buffer"));
     if (!n) tg_name_unknown(p, &at, false);
     if (n->kind != NAME_BUFFER) tg_token_fail(p, &at, "'%s' is no buffer", n->name);
-    *t = (tg_type)n->u->type;
+    *t = n->u->type;
     *lanes = n->u->lanes;
     tg_expect(p, ')', "')'");
     return true;
@@ -140,7 +140,7 @@ bool tg_parse_type(tg_parser *p, tg_type *t, uint32_t *lanes) {
 /* ---- conditions ---- */
 
 const tg_uop *tg_negate(tg_job *j, const tg_uop *c) {
-  bool exact = c->n == 2 && !tg_is_float((tg_type)c->src[0]->type);
+  bool exact = c->n == 2 && !tg_is_float(c->src[0]->type);
   switch (c->op) {
   case TG_OP_LT: if (exact) return tg_op2(j, TG_OP_LE, c->src[1], c->src[0]); break;
   case TG_OP_LE: if (exact) return tg_op2(j, TG_OP_LT, c->src[1], c->src[0]); break;
@@ -193,7 +193,7 @@ const tg_uop *tg_to_index(tg_parser *p, const tg_expr *e) {
 
 /* A value as it stands where it is read. */
 static tg_expr leaf(tg_parser *p, tg_expr e) {
-  if (p->index && !p->b->raw && !e.lit && tg_is_int((tg_type)e.u->type)) e.u = tg_to_index(p, &e);
+  if (p->index && !p->b->raw && !e.lit && tg_is_int(e.u->type)) e.u = tg_to_index(p, &e);
   return e;
 }
 
@@ -202,7 +202,7 @@ const tg_uop *tg_parse_index(tg_parser *p, bool extent) {
   p->index = true;
   p->extent = extent;
   tg_expr e = tg_parse_expression(p);
-  if (!e.lit && tg_is_float((tg_type)e.u->type)) FAIL(p, &e, extent ? "an extent is an integer, not %s" : "a subscript is an integer, not %s", tg_type_name[e.u->type]);
+  if (!e.lit && tg_is_float(e.u->type)) FAIL(p, &e, extent ? "an extent is an integer, not %s" : "a subscript is an integer, not %s", tg_type_name[e.u->type]);
   const tg_uop *u = p->b->raw ? tg_settle_alone(p, &e) : tg_settle(p, &e, TG_INDEX);
   p->index = index;
   p->extent = outer;
@@ -243,7 +243,7 @@ tg_expr tg_load_of(tg_parser *p, const tg_uop *define, const tg_uop *const *idx,
   tg_job *j = p->j;
   const tg_uop *path = tg_path(p->b);
   if (path) gate = tg_and(j, path, gate);
-  if (gate && !alt) alt = tg_is_float((tg_type)define->type) ? tg_const_float(j, (tg_type)define->type, 0) : tg_const_int(j, (tg_type)define->type, 0);
+  if (gate && !alt) alt = tg_is_float(define->type) ? tg_const_float(j, define->type, 0) : tg_const_int(j, define->type, 0);
   tg_expr e = typed(tg_load(j, define, idx, gate, alt, 0), off, p);
   if (!p->b->raw) tg_note_read(p->b, (uint32_t)define->arg);
   return e;
@@ -294,7 +294,7 @@ tg_expr tg_parse_access(tg_parser *p, tg_name *buffer, const tg_token *t) {
     if (!tg_take_word(p, "else")) tg_token_fail(p, &p->tok, "'else' and a value expected, not %s", tg_token_text(p, &p->tok));
     if (!gate) tg_token_fail(p, t, "'%s' has no dimensions: it cannot be read outside of its bounds", buffer->name);
     tg_expr v = tg_parse_unary(p);
-    alt = tg_settle(p, &v, (tg_type)define->type);
+    alt = tg_settle(p, &v, define->type);
     p->index = index;
     p->extent = extent;
   }
@@ -375,7 +375,7 @@ static tg_expr parse_primary(tg_parser *p) {
 /* ---- operators ---- */
 
 static void want_numbers(tg_parser *p, const tg_expr *e, const char *what) {
-  tg_type t = (tg_type)e->u->type;
+  tg_type t = e->u->type;
   if (t == TG_BOOL) FAIL(p, e, "%s of a bool: write i32(%.*s) or where(..)", what, (int)text_length(p, e), p->src->text + e->off);
   if (t == TG_E4M3 || t == TG_E5M2) FAIL(p, e, "%s is for storage only: write f32(%.*s)", tg_type_name[t], (int)text_length(p, e), p->src->text + e->off);
 }
@@ -407,7 +407,7 @@ tg_expr tg_parse_unary(tg_parser *p) {
     want_numbers(p, &e, "a sign");
     if (t.kind == '-') e.u = tg_op1(p->j, TG_OP_NEG, e.u);
   } else {
-    if (tg_is_float((tg_type)e.u->type)) FAIL(p, &e, "%c of %s: bits are those of integers: bitcast(u32, x)", t.kind, tg_type_name[e.u->type]);
+    if (tg_is_float(e.u->type)) FAIL(p, &e, "%c of %s: bits are those of integers: bitcast(u32, x)", t.kind, tg_type_name[e.u->type]);
     if (t.kind == '~' && e.u->type == TG_BOOL) FAIL(p, &e, "~ of a bool: write !");
     e.u = tg_op1(p->j, TG_OP_NOT, e.u);
   }
@@ -465,7 +465,7 @@ tg_expr tg_combine(tg_parser *p, tg_op op, tg_expr a, tg_expr b, const tg_token 
   tg_expr e = {.off = a.off, .end = b.end}, la = a, lb = b;
   if (wide_literals(p, &a, &b) && fold_literals(op, &a, &b, &e)) return e;
   tg_unify(p, &a, &b, what);
-  tg_type t = (tg_type)a.u->type;
+  tg_type t = a.u->type;
   bool logic = op == TG_OP_AND || op == TG_OP_OR || op == TG_OP_XOR, real = tg_is_float(t);
   if (!logic && op != TG_OP_EQ && op != TG_OP_NE) want_numbers(p, &a, what);
   if (op == TG_OP_EQ || op == TG_OP_NE) {
@@ -480,7 +480,7 @@ tg_expr tg_combine(tg_parser *p, tg_op op, tg_expr a, tg_expr b, const tg_token 
 }
 
 static TG_APART tg_expr compare(tg_parser *p, const operator_info *o, tg_expr a, tg_expr b, const tg_token *at) {
-  tg_expr e = o->swapped ? tg_combine(p, (tg_op)o->op, b, a, at) : tg_combine(p, (tg_op)o->op, a, b, at);
+  tg_expr e = o->swapped ? tg_combine(p, o->op, b, a, at) : tg_combine(p, o->op, a, b, at);
   e.off = a.off;
   e.end = b.end;
   return e;
@@ -529,11 +529,11 @@ bool tg_constant_value(tg_job *j, const tg_uop *u, tg_i128 *v) {
     for (uint32_t k = 0; k < x->n; k++)
       for (uint32_t m = 0; m < i; m++)
         if (order[m] == x->src[k]) operands[k] = values[m];
-    bool done = x->op == TG_OP_CAST ? tg_convert((tg_type)x->type, (tg_type)x->src[0]->type, operands[0], &values[i])
-                                    : tg_evaluate((tg_op)x->op, (tg_type)x->type, (tg_type)x->src[x->n - 1]->type, operands, &values[i]);
+    bool done = x->op == TG_OP_CAST ? tg_convert(x->type, x->src[0]->type, operands[0], &values[i])
+                                    : tg_evaluate(x->op, x->type, x->src[x->n - 1]->type, operands, &values[i]);
     if (!done) return false;
   }
-  if (tg_is_float((tg_type)u->type)) return false;
+  if (tg_is_float(u->type)) return false;
   *v = values[n - 1].i;
   return true;
 }

@@ -175,7 +175,7 @@ static void put_float(tg_str *out, const tg_uop *c, bool bare) {
     tg_print_double(digits, sizeof digits, n, v);
     double back = tg_read_double(digits, NULL);
     if (back == v) break;
-    if (c->type != TG_F64 && tg_round_to((tg_type)c->type, back) == v) break;
+    if (c->type != TG_F64 && tg_round_to(c->type, back) == v) break;
   }
   if (!strpbrk(digits, ".e")) strcat(digits, ".0");
   if (c->type == TG_F32) tg_str_printf(out, "%sf", digits);
@@ -184,7 +184,7 @@ static void put_float(tg_str *out, const tg_uop *c, bool bare) {
 }
 
 static void put_const(tg_str *out, const tg_uop *c, bool bare) {
-  if (tg_is_float((tg_type)c->type)) put_float(out, c, bare);
+  if (tg_is_float(c->type)) put_float(out, c, bare);
   else if (c->type == TG_BOOL) tg_str_puts(out, c->arg ? "true" : "false");
   else {
     const char *format = c->type == TG_U64 ? "%llu" : "%lld";
@@ -199,7 +199,7 @@ static void put_const(tg_str *out, const tg_uop *c, bool bare) {
 /* ---- expressions ---- */
 
 static bool is_negative(const tg_uop *c) {
-  if (!tg_is_float((tg_type)c->type)) return c->arg < 0 && c->type != TG_U64 && c->type != TG_BOOL;
+  if (!tg_is_float(c->type)) return c->arg < 0 && c->type != TG_U64 && c->type != TG_BOOL;
   return !isinf(tg_const_value(c)) && signbit(tg_const_value(c));
 }
 
@@ -241,10 +241,10 @@ static bool is_irregular(const tg_uop *u) {
   case TG_OP_MATRIX: return u->type != u->src[2]->type || u->lanes != u->src[2]->lanes;
   case TG_OP_NEG: case TG_OP_NOT: case TG_OP_CAST: case TG_OP_BITCAST:
     if (u->src[0]->op == TG_OP_CONST && u->src[0]->lanes == 1) return true;   /* would read as a literal */
-    if (u->op == TG_OP_CAST && u->type == TG_INDEX && tg_is_float((tg_type)u->src[0]->type)) return true;
+    if (u->op == TG_OP_CAST && u->type == TG_INDEX && tg_is_float(u->src[0]->type)) return true;
     break;
   case TG_OP_FDIV: case TG_OP_IDIV:   /* one sign for both */
-    if (tg_is_float((tg_type)u->type) != (u->op == TG_OP_FDIV)) return true;
+    if (tg_is_float(u->type) != (u->op == TG_OP_FDIV)) return true;
     break;
   default: break;
   }

@@ -160,7 +160,7 @@ static uint32_t parse_dims(tg_parser *p, const tg_uop **dims, const char *what) 
 static void parse_contract(tg_parser *p, tg_buffer *info) {
   if (!tg_at_word(p, "in")) return;
   tg_token at = p->tok;
-  if (!tg_is_int((tg_type)info->type)) FAIL(p, &at, "bounds are for integers, not %s", tg_type_name[info->type]);
+  if (!tg_is_int(info->type)) FAIL(p, &at, "bounds are for integers, not %s", tg_type_name[info->type]);
   if (info->role != TG_ROLE_IN) FAIL(p, &at, "bounds are for inputs: the kernel may write '%s'", info->name);
   tg_next(p);
   info->lo = tg_parse_index(p, true);
@@ -335,7 +335,7 @@ void tg_parse_range(tg_parser *p, uint32_t off) {
   tg_pos pos = pos_since(p, off);
   const char *full = b->prefix ? tg_format(&j->env, "%s.%s", b->prefix, name) : name;
   const tg_uop *r = tg_range_new(j, full, extent, kind, UINT32_MAX, pos);
-  if (extent->type != TG_INDEX) r = tg_make(j, TG_OP_RANGE, (tg_type)extent->type, 1, r->arg, 1, &extent);
+  if (extent->type != TG_INDEX) r = tg_make(j, TG_OP_RANGE, extent->type, 1, r->arg, 1, &extent);
   if (in_shares) r = tg_range_dealt(j, r, true);
   tg_note_node(p, r, from, end - from);
   tg_frame *f = tg_frame_push(b, FRAME_RANGE, pos);
@@ -393,7 +393,7 @@ static void parse_let(tg_parser *p, bool value_statement) {
   }
   for (uint32_t i = 0; i < n; i++) {
     tg_expr part = e;
-    if (tuple) part.u = tg_make(j, TG_OP_GET, (tg_type)e.u->src[i]->type, e.u->src[i]->lanes, i, 1, &e.u);
+    if (tuple) part.u = tg_make(j, TG_OP_GET, e.u->src[i]->type, e.u->src[i]->lanes, i, 1, &e.u);
     tg_name *entry = tg_name_add(b, tg_symbol(j, p->src->text + names[i].off, names[i].len), NAME_VALUE, tg_source_pos(j, p->src, names[i].off, names[i].len));
     uint32_t notes = hold.notes;
     entry->notes = notes;
@@ -441,7 +441,7 @@ static tg_op compound(tg_parser *p, bool *plain) {
 }
 
 static const tg_uop *stored_value(tg_parser *p, const tg_name *buffer, tg_expr value, uint32_t rank, const tg_uop *const *idx) {
-  const tg_uop *define = buffer->u, *u = tg_settle(p, &value, (tg_type)define->type);
+  const tg_uop *define = buffer->u, *u = tg_settle(p, &value, define->type);
   uint32_t width = define->lanes;
   for (uint32_t i = 0; i < rank; i++) width = idx[i]->lanes > width ? idx[i]->lanes : width;
   if (u->lanes > 1 && u->lanes != width && !p->b->raw)

@@ -163,7 +163,7 @@ const tg_uop *tg_op1(tg_job *j, tg_op op, const tg_uop *a) { return tg_make(j, o
 
 const tg_uop *tg_op2(tg_job *j, tg_op op, const tg_uop *a, const tg_uop *b) {
   const tg_uop *s[2] = {a, b};
-  return tg_make(j, op, tg_ops[op].flags & TG_OPF_B ? TG_BOOL : (tg_type)a->type, widest(2, s), 0, 2, s);
+  return tg_make(j, op, tg_ops[op].flags & TG_OPF_B ? TG_BOOL : a->type, widest(2, s), 0, 2, s);
 }
 
 const tg_uop *tg_op3(tg_job *j, tg_op op, const tg_uop *a, const tg_uop *b, const tg_uop *c) {
@@ -239,7 +239,7 @@ const tg_uop *tg_range_again(tg_job *j, const tg_uop *range, const tg_uop *exten
 
 const tg_uop *tg_range_dealt(tg_job *j, const tg_uop *range, bool in_shares) {
   int64_t bit = (int64_t)TG_STATIC << 40;
-  return tg_make(j, TG_OP_RANGE, (tg_type)range->type, 1, in_shares ? range->arg | bit : range->arg & ~bit, 1, range->src);
+  return tg_make(j, TG_OP_RANGE, range->type, 1, in_shares ? range->arg | bit : range->arg & ~bit, 1, range->src);
 }
 
 /* Names that are taken, interned, with the number that was tried last to make a new one of each. */
@@ -388,7 +388,7 @@ const tg_uop *tg_reduce(tg_job *j, tg_reduce_arg a, const tg_uop *const *values,
   for (uint32_t i = 0; i < a.ranges; i++) src[n++] = ranges[i];
   int64_t arg = (int64_t)a.op | (int64_t)nv << 8 | (int64_t)a.ranges << 16 | (a.generic ? GENERIC_BIT : 0) |
                 (a.in_order ? ORDER_BIT : 0) | (int64_t)h.height << 40;
-  tg_type type = a.generic ? TG_VOID : (tg_type)values[0]->type;
+  tg_type type = a.generic ? TG_VOID : values[0]->type;
   uint32_t lanes = a.generic ? 1 : values[0]->lanes;
   const tg_uop *reduce = tg_make(j, TG_OP_REDUCE, type, lanes, arg, n, src);
   for (uint32_t i = 0; i < a.ranges; i++) { /* a range's extent may name the ranges before it */
@@ -414,7 +414,7 @@ const tg_uop *tg_reduce_like(tg_job *j, const tg_uop *reduce, const tg_uop *cons
   for (uint32_t i = 0; i < body; i++) all[i] = src[i];
   for (uint32_t i = 0; i < ranges_n; i++) all[body + i] = ranges[i];
   int64_t arg = (reduce->arg & ~((int64_t)0xff << 16)) | (int64_t)ranges_n << 16;
-  return tg_make(j, TG_OP_REDUCE, (tg_type)reduce->type, reduce->type == TG_VOID ? 1 : src[0]->lanes, arg, body + ranges_n, all);
+  return tg_make(j, TG_OP_REDUCE, reduce->type, reduce->type == TG_VOID ? 1 : src[0]->lanes, arg, body + ranges_n, all);
 }
 
 const tg_uop *tg_identity(tg_job *j, tg_op op, tg_type t) {
@@ -457,7 +457,7 @@ const tg_uop *tg_extreme_of(tg_job *j, const tg_uop *get) {
   tg_reduce_arg a = tg_reduce_info(r);
   if (!a.generic || a.values != 2) return NULL;
   for (int largest = 0; largest < 2; largest++) {
-    tg_extreme_parts(j, (tg_type)r->src[0]->type, largest, parts, parts + 2);
+    tg_extreme_parts(j, r->src[0]->type, largest, parts, parts + 2);
     if (!memcmp(parts, r->src + 2, sizeof parts)) return r;
   }
   return NULL;

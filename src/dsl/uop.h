@@ -52,9 +52,9 @@ extern const tg_op_info tg_ops[TG_OP__COUNT];
 
 typedef struct tg_uop tg_uop;
 struct tg_uop {
-  uint16_t op;
-  uint8_t type;     /* tg_type */
-  uint8_t unused;
+  tg_op op : 16;
+  tg_type type : 8;
+  uint32_t unused : 8;
   uint32_t lanes;
   uint32_t id, n;
   int64_t arg;
@@ -97,8 +97,12 @@ typedef struct {
 
 typedef struct {
   const char *name;
-  uint8_t space, role, partial, place, demand;   /* tg_space, tg_role, bool, tg_place, tg_place that the author demands */
-  uint8_t rank, type;
+  tg_space space : 8;
+  tg_role role : 8;
+  bool partial;
+  tg_place place : 8, demand : 8;   /* demand: that the author asks for */
+  uint8_t rank;
+  tg_type type : 8;
   uint32_t align;            /* bytes the base is aligned to; 0: the element's size */
   const tg_uop *lo, *hi;     /* contract of an index input: every value in [lo, hi]; NULL if none */
   tg_pos pos;

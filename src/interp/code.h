@@ -11,7 +11,9 @@ typedef enum { C_OP, C_FADD, C_FSUB, C_FMUL, C_FMA, C_DMA, C_IADD, C_ISUB, C_IMU
 typedef struct { uint32_t at; uint32_t step; } tg_operand;   /* slot of lane 0; 1 if each lane has its own, else 0 */
 
 typedef struct tg_instr {
-  uint8_t code, op, type, from;
+  tg_code_kind code : 8;
+  tg_op op : 8;
+  tg_type type : 8, from : 8;
   uint32_t lanes, dst;
   tg_operand src[3];
   const void *extra;             /* tg_interp_access, tg_reduction, tg_callee */

@@ -279,7 +279,7 @@ static const tg_reduction *reduction_of(tg_interp_compiler *c, const tg_uop *u, 
   for (uint32_t i = 0; i < a.values; i++) {
     r->value[i] = operand(c, u->src[i]);
     r->lanes[i] = u->src[i]->lanes;
-    r->type[i] = (tg_type)u->src[i]->type;
+    r->type[i] = u->src[i]->type;
     r->dst[i] = dst + r->width;
     r->width += r->lanes[i];
     if (!a.generic) continue;
@@ -288,7 +288,7 @@ static const tg_reduction *reduction_of(tg_interp_compiler *c, const tg_uop *u, 
     args[a.values + i] = r->right[i] = new_slots(c, r->lanes[i]);
   }
   if (a.generic) later(c, a.values, u->src + 2 * a.values, &r->combine, r->combined, 2u * a.values, args);
-  else r->identity = identity_of((tg_op)a.op, r->type[0]);
+  else r->identity = identity_of(a.op, r->type[0]);
   return r;
 }
 
@@ -311,7 +311,7 @@ static tg_code_kind code_of(const tg_uop *u) {
   if (u->op == TG_OP_REDUCE) return C_REDUCE;
   if (u->op == TG_OP_SHUFFLE) return u->src[1]->op == TG_OP_RANGE ? C_SHUFFLE : C_PERMUTE;
   if (u->op == TG_OP_MATRIX) return C_MATRIX;
-  if (tg_is_function((tg_op)u->op)) return C_CALL;
+  if (tg_is_function(u->op)) return C_CALL;
   if (u->op == TG_OP_WHERE) return C_WHERE;
   if (u->op == TG_OP_FMA) return u->type == TG_F32 ? C_FMA : u->type == TG_F64 ? C_DMA : C_OP;
   if (u->n && tg_is_float(u->src[u->n - 1]->type)) return u->type != TG_F32 ? C_OP : u->op == TG_OP_ADD ? C_FADD : u->op == TG_OP_SUB ? C_FSUB : u->op == TG_OP_MUL ? C_FMUL : C_OP;
@@ -403,7 +403,7 @@ static void emit(tg_interp_compiler *c, const tg_uop *u) {
     tg_assert(&j->env, u->n <= 3 && u->n >= 1);
     for (uint32_t i = 0; i < u->n; i++) x.src[i] = operand(c, u->src[i]);
     x.from = u->src[u->n - 1]->type;
-    if (x.code == C_CALL) x.extra = callee_of(c, (tg_op)u->op, (tg_type)u->type);
+    if (x.code == C_CALL) x.extra = callee_of(c, u->op, u->type);
     if (x.code == C_FOLD) {
       x.op = (uint8_t)u->arg;
       x.lanes = u->src[0]->lanes;

@@ -3,7 +3,7 @@
  * between two forms of one kernel. What a block takes is known when it is compiled; loads, iterations of reductions and calls are counted as they come. */
 #include "interp/code.h"
 
-static bool of_floats(const tg_instr *x) { return tg_is_float((tg_type)x->type) || tg_is_float((tg_type)x->from); }
+static bool of_floats(const tg_instr *x) { return tg_is_float(x->type) || tg_is_float(x->from); }
 
 void tg_count_block(tg_block *b) {
   for (uint32_t i = 0; i < b->n; i++) {
@@ -11,7 +11,7 @@ void tg_count_block(tg_block *b) {
     switch (x->code) {
     case C_LOAD: case C_REDUCE: case C_CALL: break;
     case C_CAST: case C_BITCAST: case C_WHERE: case C_SHUFFLE: case C_PERMUTE: b->moves += x->lanes; break;
-    case C_FOLD: *(tg_is_float((tg_type)x->type) ? &b->floats : &b->integers) += x->lanes - 1; break;
+    case C_FOLD: *(tg_is_float(x->type) ? &b->floats : &b->integers) += x->lanes - 1; break;
     case C_MATRIX: b->floats += x->lanes; break;
     default: *(of_floats(x) ? &b->floats : &b->integers) += x->op == TG_OP_FMA ? 2 * x->lanes : x->lanes;
     }

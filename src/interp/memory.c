@@ -40,7 +40,7 @@ void tg_memory_define(tg_machine *m, const tg_uop *define, const int64_t *dims, 
   tg_memory *b = &m->memory[tg_buffer_ordinal(define)];
   const tg_buffer *info = tg_buffer_info(m->j, define);
   tg_memory_settled(m, b);
-  b->type = (tg_type)define->type;
+  b->type = define->type;
   b->lanes = define->lanes;
   b->rank = info->rank;
   b->bytes = scalar_bytes(b->type);

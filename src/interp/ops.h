@@ -33,9 +33,9 @@ __attribute__((always_inline)) static inline bool at_once(tg_machine *m, const t
     if (a.i != (int64_t)a.i || b.i != (int64_t)b.i) return false;
     d->i = checked(m, x, a.i * b.i);
     return true;
-  case C_WADD: d->i = tg_wrap((tg_type)x->type, a.i + b.i); return true;
-  case C_WSUB: d->i = tg_wrap((tg_type)x->type, a.i - b.i); return true;
-  case C_WMUL: d->i = tg_wrap((tg_type)x->type, (tg_i128)((uint64_t)a.i * (uint64_t)b.i)); return true;
+  case C_WADD: d->i = tg_wrap(x->type, a.i + b.i); return true;
+  case C_WSUB: d->i = tg_wrap(x->type, a.i - b.i); return true;
+  case C_WMUL: d->i = tg_wrap(x->type, (tg_i128)((uint64_t)a.i * (uint64_t)b.i)); return true;
   case C_AND: d->i = a.i & b.i; return true;
   case C_OR: d->i = a.i | b.i; return true;
   case C_MIN: d->i = a.i < b.i ? a.i : b.i; return true;
@@ -49,7 +49,7 @@ __attribute__((always_inline)) static inline bool at_once(tg_machine *m, const t
     if (!narrow(a.i, b.i)) return false;
     int64_t n = (int64_t)a.i, by = (int64_t)b.i, r = n % by;
     bool below = (x->code == C_IDIV || x->code == C_MOD) && r && (r < 0) != (by < 0);
-    d->i = x->code == C_IDIV || x->code == C_CDIV ? tg_wrap((tg_type)x->type, n / by - below) : below ? r + by : r;
+    d->i = x->code == C_IDIV || x->code == C_CDIV ? tg_wrap(x->type, n / by - below) : below ? r + by : r;
     return true;
   }
   default: return false;

@@ -40,14 +40,14 @@ static void run_lanes(tg_machine *m, const tg_instr *x) {
     tg_value a[3], *d = &m->v[x->dst + l];
     for (int i = 0; i < 3; i++) a[i] = m->v[x->src[i].at + (i < n && x->src[i].step ? l : 0)];
     if (at_once(m, x, a[0], a[1], a[2], d)) continue;
-    if (!tg_evaluate((tg_op)x->op, (tg_type)x->type, (tg_type)x->from, a, d)) fail_value(m, x);
+    if (!tg_evaluate(x->op, x->type, x->from, a, d)) fail_value(m, x);
   }
 }
 
 static void run_converted(tg_machine *m, const tg_instr *x) {
   for (uint32_t l = 0; l < x->lanes; l++) {
     tg_value a = m->v[x->src[0].at + (x->src[0].step ? l : 0)], *d = &m->v[x->dst + l];
-    bool ok = x->code == C_CAST ? tg_convert((tg_type)x->type, (tg_type)x->from, a, d) : tg_reinterpret((tg_type)x->type, (tg_type)x->from, a, d);
+    bool ok = x->code == C_CAST ? tg_convert(x->type, x->from, a, d) : tg_reinterpret(x->type, x->from, a, d);
     if (!ok) fail_value(m, x);
   }
 }
@@ -61,7 +61,7 @@ static void run_fold(tg_machine *m, const tg_instr *x) {
   for (; n > 1; n = (n + 1) / 2)
     for (uint32_t half = (n + 1) / 2, i = 0; i + half < n; i++) {
       tg_value pair[2] = {v[i], v[i + half]};
-      if (!tg_evaluate((tg_op)x->op, (tg_type)x->type, (tg_type)x->type, pair, &v[i])) fail_value(m, x);
+      if (!tg_evaluate(x->op, x->type, x->type, pair, &v[i])) fail_value(m, x);
     }
   m->v[x->dst] = v[0];
 }
@@ -212,7 +212,7 @@ static void combine(tg_machine *m, const tg_reduction *r, tg_value *left, const 
   if (!r->info.generic) {
     for (uint32_t l = 0; l < r->width; l++) {
       tg_value pair[2] = {left[l], right[l]};
-      if (!tg_evaluate((tg_op)r->info.op, r->type[0], r->type[0], pair, &left[l])) tg_machine_fail(m, "a reduction passes 128 bits");
+      if (!tg_evaluate(r->info.op, r->type[0], r->type[0], pair, &left[l])) tg_machine_fail(m, "a reduction passes 128 bits");
     }
     return;
   }
@@ -595,7 +595,7 @@ void tg_run_list(tg_machine *m, const tg_step *steps, uint32_t n) {
 static void define_functions(tg_job *j) {
   for (uint32_t id = 0; id < j->uops.n; id++) {
     const tg_uop *u = j->uops.data[id];
-    if (tg_is_function((tg_op)u->op) && tg_is_float((tg_type)u->type)) tg_function_definition(j, (tg_op)u->op, (tg_type)u->type);
+    if (tg_is_function(u->op) && tg_is_float(u->type)) tg_function_definition(j, u->op, u->type);
   }
 }
 

@@ -8,7 +8,7 @@ typedef struct { tg_type to; bool none; } retyping;
 
 static const tg_uop *node_of_type(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
   retyping *r = user;
-  bool from = old->n && tg_is_float((tg_type)old->src[0]->type), to = tg_is_float((tg_type)old->type);
+  bool from = old->n && tg_is_float(old->src[0]->type), to = tg_is_float(old->type);
   if (old->op == TG_OP_BITCAST && (from || to)) r->none = true;
   if (old->op == TG_OP_BITCAST || !to) return NULL;
   if (old->op == TG_OP_CONST) return tg_const_float(j, r->to, tg_const_value(old));

@@ -16,7 +16,7 @@ static void copy_piece(tg_emitter *e, LLVMValueRef to, LLVMValueRef from, uint32
 
 bool tg_emit_copy(tg_emitter *e, const tg_uop *u) {
   const tg_uop *v = tg_stored(u), *there = tg_gate(v), *gate = tg_gate(u);
-  uint32_t lanes = tg_emit_store_lanes(u), bytes = lanes * (uint32_t)tg_type_bytes((tg_type)v->type), to_align, from_align;
+  uint32_t lanes = tg_emit_store_lanes(u), bytes = lanes * (uint32_t)tg_type_bytes(v->type), to_align, from_align;
   LLVMValueRef to = tg_emit_contiguous(e, u, lanes, &to_align), from = tg_emit_contiguous(e, v, lanes, &from_align), size = NULL;
   uint32_t piece = to_align < from_align ? to_align : from_align;
   if (piece > bytes) piece = bytes;

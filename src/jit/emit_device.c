@@ -159,7 +159,7 @@ static void describe_launch(tg_emitter *e, uint64_t local) {
     uint32_t all;
     const tg_uop **u = tg_toposort(e->j, tg_extent(d->grid[i].range), &all);
     for (uint32_t k = 0; k < all; k++) {
-      int code = tg_grid_code((tg_op)u[k]->op);
+      int code = tg_grid_code(u[k]->op);
       if (place[u[k]->id]) continue;
       if (code < 0 || u[k]->lanes != 1)
         tg_fail(&e->j->env, TG_EINVAL, "error: the extent of global range '%s' is not a function of the parameters: a grid is launched before anything is read",
@@ -240,7 +240,7 @@ LLVMValueRef tg_device_param(tg_emitter *e, uint32_t param) { return LLVMGetPara
 /* ---- ranges ---- */
 
 static void bind(tg_emitter *e, const tg_uop *range, LLVMValueRef v) {
-  LLVMTypeRef type = tg_emit_type(e, (tg_type)range->type, 1);
+  LLVMTypeRef type = tg_emit_type(e, range->type, 1);
   if (type == e->integer[64]) v = LLVMBuildZExt(e->b, v, type, "");
   e->values[range->id] = (emit_value){v, e->stamp, 0, 0};
 }

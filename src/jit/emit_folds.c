@@ -26,7 +26,7 @@ static segments fold_two(tg_emitter *e, const tg_uop *u, const segments *a, cons
         out.owner[n / half] = (which ? b : a)->owner[s / length];
         for (uint32_t i = 0; i < half; i++, n++) low[n] = (int32_t)(which * lanes + s + i), high[n] = low[n] + (int32_t)half;
       }
-  out.v = tg_emit_op2(e, (tg_op)u->arg, u->type, lanes, shuffled(e, a->v, b->v, low, lanes), shuffled(e, a->v, b->v, high, lanes));
+  out.v = tg_emit_op2(e, u->arg, u->type, lanes, shuffled(e, a->v, b->v, low, lanes), shuffled(e, a->v, b->v, high, lanes));
   return out;
 }
 
@@ -34,7 +34,7 @@ static segments fold_two(tg_emitter *e, const tg_uop *u, const segments *a, cons
 static void fold_one(tg_emitter *e, const tg_uop *u, segments *a, uint32_t lanes, uint32_t stride, uint32_t length) {
   int32_t high[MOST];
   for (uint32_t i = 0; i < lanes; i++) high[i] = i % stride < length / 2 ? (int32_t)(i + length / 2) : -1;
-  a->v = tg_emit_op2(e, (tg_op)u->arg, u->type, lanes, a->v, shuffled(e, a->v, a->v, high, lanes));
+  a->v = tg_emit_op2(e, u->arg, u->type, lanes, a->v, shuffled(e, a->v, a->v, high, lanes));
 }
 
 /* n of them, a power of two of at most as many as there are lanes. */

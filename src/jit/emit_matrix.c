@@ -182,5 +182,5 @@ LLVMValueRef tg_emit_matrix(tg_emitter *e, const tg_uop *u) {
     v[i] = tg_emit_get(e, u->src[i], n[i]);
   }
   LLVMValueRef d = r->form == TG_MATRIX_PTX ? by_assembly(e, r, v, n) : by_intrinsic(e, r, v, n);
-  return as(e, d, tg_emit_type(e, (tg_type)u->type, u->lanes));
+  return as(e, d, tg_emit_type(e, u->type, u->lanes));
 }

@@ -19,7 +19,7 @@ static int by_place(const void *x, const void *y) {
 static bool value_at(const tg_uop *u, uint32_t l, int64_t *v) {
   int64_t a, b;
   if (u->op == TG_OP_CONST || u->op == TG_OP_IOTA) return *v = u->op == TG_OP_CONST ? u->arg : l, true;
-  if (u->op == TG_OP_CAST && tg_is_int((tg_type)u->src[0]->type)) return value_at(u->src[0], l, v);   /* between types of subscripts: numbers of lanes fit both */
+  if (u->op == TG_OP_CAST && tg_is_int(u->src[0]->type)) return value_at(u->src[0], l, v);   /* between types of subscripts: numbers of lanes fit both */
   if (tg_ops[u->op].arity != 2 || !value_at(u->src[0], l, &a) || !value_at(u->src[1], l, &b) || a < 0 || b < 0 || a > INT32_MAX || b > INT32_MAX) return false;
   switch (u->op) {
   case TG_OP_ADD: return *v = a + b, true;
@@ -88,9 +88,9 @@ LLVMValueRef tg_emit_runs(tg_emitter *e, const tg_uop *u, LLVMValueRef mask, LLV
     own.constant = (int64_t)((uint64_t)s.constant + (uint64_t)first->offset);
     for (int i = 0; i < MOST_FACTORS; i++)
       if (first->factor[i]) tg_emit_add_term(e, &own, factor[i], first->factor[i]);
-    LLVMTypeRef type = tg_emit_memory_type(e, (tg_type)define->type, n);
-    uint32_t bytes = (uint32_t)tg_type_bytes((tg_type)define->type);
-    LLVMValueRef p = tg_emit_scalar_pointer(e, (uint32_t)define->arg, &own, (tg_type)u->src[1]->type, tg_emit_memory_type(e, (tg_type)define->type, 1), bytes);
+    LLVMTypeRef type = tg_emit_memory_type(e, define->type, n);
+    uint32_t bytes = (uint32_t)tg_type_bytes(define->type);
+    LLVMValueRef p = tg_emit_scalar_pointer(e, (uint32_t)define->arg, &own, u->src[1]->type, tg_emit_memory_type(e, define->type, 1), bytes);
     for (uint32_t i = 0; i < n; i++) at[i] = first[i].lane;
     if (mask) part[g] = tg_emit_masked_load(e, p, pick(e, mask, NULL, at, n), LLVMIsNull(other) ? LLVMConstNull(type) : pick(e, other, NULL, at, n), bytes);
     else LLVMSetAlignment(part[g] = LLVMBuildLoad2(e->b, type, p, ""), bytes);

@@ -101,7 +101,7 @@ LLVMValueRef tg_device_shuffle(tg_emitter *e, const tg_uop *u) {
     LLVMValueRef lane = u->src[2]->lanes > 1 ? LLVMBuildExtractElement(e->b, index, at, "") : index;
     if (LLVMTypeOf(lane) == e->integer[64]) lane = LLVMBuildTrunc(e->b, lane, e->integer[32], "");
     lane = LLVMBuildAnd(e->b, lane, word(e, e->target->lanes - 1), "");   /* modulo the lanes, a power of two */
-    one = element_from(e, (tg_type)u->type, one, lane, c);
+    one = element_from(e, u->type, one, lane, c);
     all = n > 1 ? LLVMBuildInsertElement(e->b, all, one, at, "") : one;
   }
   return all;

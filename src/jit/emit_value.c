@@ -161,13 +161,13 @@ uint32_t tg_emit_depth(tg_emitter *e, const tg_uop *u) { return found(e, u)->dep
 
 LLVMValueRef tg_emit_get(tg_emitter *e, const tg_uop *u, uint32_t lanes) {
   LLVMValueRef v = tg_emit_raw(e, u, lanes);
-  return tg_emit_is_tile(v) ? tg_emit_elements(e, v, tg_emit_type(e, (tg_type)u->type, lanes)) : v;
+  return tg_emit_is_tile(v) ? tg_emit_elements(e, v, tg_emit_type(e, u->type, lanes)) : v;
 }
 
 LLVMValueRef tg_emit_raw(tg_emitter *e, const tg_uop *u, uint32_t lanes) {
   emit_value *v = found(e, u);
   made(e, u, v);
-  measure(e, (tg_type)u->type, lanes);
+  measure(e, u->type, lanes);
   if (u->lanes == lanes) return v->v;
   if (u->lanes != 1) tg_bug(&e->j->env, "linear form: a value of %u lanes where %u are wanted", u->lanes, lanes);
   return tg_emit_splat(e, v->v, lanes, v->depth);
@@ -382,7 +382,7 @@ static LLVMValueRef fold(tg_emitter *e, const tg_uop *u) {
   LLVMValueRef v = tg_emit_get(e, s, s->lanes);
   for (uint32_t n = s->lanes; n > 1;) {
     uint32_t half = (n + 1) / 2, pairs = n - half;
-    LLVMValueRef r = tg_emit_op2(e, (tg_op)u->arg, s->type, pairs, lanes_of(e, v, 0, pairs), lanes_of(e, v, half, pairs));
+    LLVMValueRef r = tg_emit_op2(e, u->arg, s->type, pairs, lanes_of(e, v, 0, pairs), lanes_of(e, v, half, pairs));
     if (!r) return NULL;
     if (pairs < half) {
       LLVMTypeRef type = LLVMVectorType(tg_emit_type(e, s->type, 1), half);
@@ -412,11 +412,11 @@ static LLVMValueRef lane_index(tg_emitter *e, LLVMValueRef at, uint32_t n) {
 
 /* One instruction, where the target has it; it takes the index modulo the lanes. */
 static LLVMValueRef by_index(tg_emitter *e, const tg_uop *u, LLVMValueRef v, LLVMValueRef index) {
-  const char *name = tg_type_bits((tg_type)u->type) == 32 && u->src[1]->arg == u->lanes ? tg_target_shuffle(e->target, u->lanes) : NULL;
+  const char *name = tg_type_bits(u->type) == 32 && u->src[1]->arg == u->lanes ? tg_target_shuffle(e->target, u->lanes) : NULL;
   if (!name) return NULL;
   LLVMValueRef fn = LLVMGetIntrinsicDeclaration(e->m, LLVMLookupIntrinsicID(name, strlen(name)), NULL, 0);
   LLVMTypeRef words = tg_emit_type(e, TG_I32, u->lanes);
-  index = tg_type_bits((tg_type)u->src[2]->type) == 64 ? LLVMBuildTrunc(e->b, index, words, "") : index;
+  index = tg_type_bits(u->src[2]->type) == 64 ? LLVMBuildTrunc(e->b, index, words, "") : index;
   if (LLVMTypeOf(index) != words) return NULL;
   LLVMValueRef args[2] = {LLVMBuildBitCast(e->b, v, tg_emit_type(e, TG_F32, u->lanes), ""), index};
   return LLVMBuildBitCast(e->b, LLVMBuildCall2(e->b, LLVMGlobalGetValueType(fn), fn, args, 2, ""), LLVMTypeOf(v), "");

@@ -29,7 +29,7 @@ static const tg_uop *canonical(tg_job *j, const tg_uop *sub) {
 
 /* FOLD of a value that turned out to be the same in all lanes: the same tree over one value. */
 static const tg_uop *fold_uniform(tg_job *j, const tg_uop *fold, const tg_uop *value) {
-  tg_op op = (tg_op)fold->arg;
+  tg_op op = fold->arg;
   uint32_t n = fold->src[0]->lanes;
   if (op != TG_OP_ADD && op != TG_OP_MUL) return value;
   const tg_uop **v = tg_new(&j->env, const tg_uop *, n);

@@ -212,7 +212,7 @@ static void find_blocks(tg_job *j, state *s) {
 static const tg_uop *enter_scalar(tg_job *j, const tg_uop *old, void *user) { return (void)j, (void)user, old->lanes == 1 ? old : NULL; }
 
 static const tg_uop *put_lane(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
-  return old->op == TG_OP_IOTA ? tg_const_int(j, (tg_type)old->type, *(const int64_t *)user) : tg_fold(j, old, src);
+  return old->op == TG_OP_IOTA ? tg_const_int(j, old->type, *(const int64_t *)user) : tg_fold(j, old, src);
 }
 
 static const tg_uop *at_lane(tg_job *j, const tg_uop *u, int64_t lane) { return u->lanes == 1 ? u : tg_map(j, u, put_lane, enter_scalar, &lane); }

@@ -6,7 +6,7 @@
 
 static const tg_uop *expand(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
   (void)user;
-  return tg_is_function((tg_op)old->op) ? tg_function_expand(j, (tg_op)old->op, (tg_type)old->type, src) : NULL;
+  return tg_is_function(old->op) ? tg_function_expand(j, old->op, old->type, src) : NULL;
 }
 
 const tg_uop *tg_pass_functions(tg_job *j, const tg_lowering *l, const tg_uop *sink) {

@@ -38,7 +38,7 @@ static bool follows(tg_job *j, const tg_uop *u, const tg_uop *v, int64_t by) {
 }
 
 static const tg_uop *lanes_from(tg_job *j, const tg_uop *offset, uint32_t n) {
-  return n == 1 ? offset : tg_op2(j, TG_OP_ADD, offset, tg_iota(j, (tg_type)offset->type, n));
+  return n == 1 ? offset : tg_op2(j, TG_OP_ADD, offset, tg_iota(j, offset->type, n));
 }
 
 static const tg_uop *widened(tg_job *j, const tg_uop *u, uint32_t n) {
@@ -64,7 +64,7 @@ static const tg_uop *widen(tg_job *j, const tg_uop *u) {
     step = 1;
     if (x->op == TG_OP_END) x = widen(j, x);
     else if (x->op == TG_OP_STORE && x->arg & TG_ASYNC) {
-      uint32_t bytes = (uint32_t)tg_type_bytes((tg_type)tg_stored(x)->type), most = 0;
+      uint32_t bytes = (uint32_t)tg_type_bytes(tg_stored(x)->type), most = 0;
       if (is_copy(j, x))
         for (most = 1; most * bytes < WIDEST && i + most < u->n && follows(j, x, u->src[i + most], most);) most++;
       for (step = WIDEST / bytes; step; step /= 2)

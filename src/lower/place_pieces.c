@@ -19,7 +19,7 @@ static uint32_t width_of(const tg_uop *access) {
 }
 
 static const tg_uop *lane_of(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
-  return old->op == TG_OP_IOTA ? tg_const_int(j, (tg_type)old->type, *(const uint32_t *)user) : tg_fold(j, old, src);
+  return old->op == TG_OP_IOTA ? tg_const_int(j, old->type, *(const uint32_t *)user) : tg_fold(j, old, src);
 }
 
 /* The subscripts in one lane of the vector; false if one is not constant. */

@@ -94,7 +94,7 @@ const tg_uop *tg_raise_accumulation(tg_job *j, const tg_uop *end) {
     if (tg_uses(j, s.loop[k]->src[0], range)) return NULL;
   for (uint32_t d = 0; d < tg_access_rank(store); d++)
     if (tg_uses(j, store->src[1 + d], range)) return NULL;
-  if (!reduces((tg_op)value->op) || value->type == TG_INDEX || (value->type != TG_F32 && value->type != TG_F64 && tg_is_float((tg_type)value->type))) return NULL;
+  if (!reduces(value->op) || value->type == TG_INDEX || (value->type != TG_F32 && value->type != TG_F64 && tg_is_float(value->type))) return NULL;
   for (uint32_t i = 0; i < 2; i++) {
     if (value->src[i]->op != TG_OP_LOAD || !same_place(value->src[i], store)) continue;
     self = value->src[i];
@@ -106,12 +106,12 @@ const tg_uop *tg_raise_accumulation(tg_job *j, const tg_uop *end) {
   if (tg_gate(self) && tg_gate(self) != gate) return NULL;
   if (gate && tg_uses(j, gate, range)) {
     if (loads_from(j, gate, tg_buffer_ordinal(store->src[0]))) return NULL;
-    term = tg_op3(j, TG_OP_WHERE, gate, term, tg_identity(j, (tg_op)value->op, (tg_type)value->type));
+    term = tg_op3(j, TG_OP_WHERE, gate, term, tg_identity(j, value->op, value->type));
     gate = NULL;
     self = tg_load(j, self->src[0], self->src + 1, NULL, NULL, 0);
     if (tg_buffer_info(j, self->src[0])->space != TG_SPACE_REG) return NULL; /* the store may be out of bounds without its gate */
   }
-  const tg_uop *sum = tg_op2(j, (tg_op)value->op, self, make_reduce(j, (tg_op)value->op, range, term));
+  const tg_uop *sum = tg_op2(j, value->op, self, make_reduce(j, value->op, range, term));
   return rebuild(j, &s, tg_store(j, store->src[0], store->src + 1, sum, gate, store->arg & ~(int64_t)TG_GATED), store);
 }
 
@@ -130,9 +130,9 @@ static const tg_uop *replace_self(tg_job *j, const tg_uop *old, const tg_uop *co
 
 /* x op v where v is the identity. */
 static const tg_uop *fold_identity(tg_job *j, const tg_uop *v) {
-  if (v->op >= TG_OP__COUNT || !reduces((tg_op)v->op) || v->type == TG_INDEX) return v;
+  if (v->op >= TG_OP__COUNT || !reduces(v->op) || v->type == TG_INDEX) return v;
   for (uint32_t i = 0; i < 2; i++)
-    if (v->src[i]->op == TG_OP_CONST && v->src[1 - i]->op == TG_OP_REDUCE && v->src[i] == tg_identity(j, (tg_op)v->op, (tg_type)v->type))
+    if (v->src[i]->op == TG_OP_CONST && v->src[1 - i]->op == TG_OP_REDUCE && v->src[i] == tg_identity(j, v->op, v->type))
       return v->src[1 - i];
   return v;
 }
@@ -263,7 +263,7 @@ static bool uses_element(tg_job *j, const tg_uop *u, const forwarding *f) {
 static const tg_uop *loaded_under(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
   const condition *c = user;
   if (old->op != TG_OP_LOAD || !uses_element(j, old, c->f)) return NULL;
-  const tg_uop *cond = c->cond, *gate = tg_gate(old), *zero = tg_is_float((tg_type)old->type) ? tg_const_float(j, (tg_type)old->type, 0) : tg_const_int(j, (tg_type)old->type, 0);
+  const tg_uop *cond = c->cond, *gate = tg_gate(old), *zero = tg_is_float(old->type) ? tg_const_float(j, old->type, 0) : tg_const_int(j, old->type, 0);
   return tg_load(j, src[0], src + 1, tg_and(j, gate ? src[old->n - 2] : NULL, cond), gate ? src[old->n - 1] : zero, old->arg & ~(int64_t)TG_GATED);
 }
 

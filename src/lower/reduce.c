@@ -282,7 +282,7 @@ static void emit_update(plan *p, level *l, const tg_uop *const *sub, const tg_uo
   const tg_uop *old[MAX_VALUES] = {0}, *kept[MAX_VALUES] = {0};
   for (uint32_t v = 0; v < nv; v++) old[v] = tg_load(s->j, p->acc[v], sub, NULL, NULL, 0);
   for (uint32_t v = 0; v + 1 < nv; v++) {
-    kept[v] = register_of(p, "next", (tg_type)p->acc[v]->type, 1, 0, NULL);
+    kept[v] = register_of(p, "next", p->acc[v]->type, 1, 0, NULL);
     put(s, l, kept[v]);
     put(s, l, tg_store(s->j, kept[v], NULL, combine(p, v, old, value), NULL, 0));
   }
@@ -364,14 +364,14 @@ static void halve_threads(plan *p, level *at, uint32_t copies, const tg_uop **va
   uint32_t nv = p->info.values, rank = p->nwide - p->nupcast;
   const tg_uop *part[MAX_VALUES], *next[MAX_VALUES], *sub[MAX_RANGES], *left[MAX_VALUES], *right[MAX_VALUES];
   level *opened[MAX_RANGES], *l;
-  for (uint32_t v = 0; v < nv; v++) put(s, at, part[v] = register_of(p, "part", (tg_type)p->acc[v]->type, 1, rank, p->extent + p->nupcast));
+  for (uint32_t v = 0; v < nv; v++) put(s, at, part[v] = register_of(p, "part", p->acc[v]->type, 1, rank, p->extent + p->nupcast));
   l = open_wide(p, at, p->nupcast, opened, sub);
   halve_copies(p, copies, value, sub);
   for (uint32_t v = 0; v < nv; v++) put(s, l, tg_store(j, part[v], sub + p->nupcast, value[v], NULL, 0));
   for (uint32_t i = p->nwide; i-- > p->nupcast;) close_level(s, opened[i]);
   for (uint32_t k = p->nupcast; k < p->nwide; k++)
     for (uint32_t n = p->extent[k]; n > 1; n = (n + 1) / 2) {
-      for (uint32_t v = 0; v < nv; v++) put(s, at, next[v] = register_of(p, "part", (tg_type)p->acc[v]->type, 1, rank, p->extent + p->nupcast));
+      for (uint32_t v = 0; v < nv; v++) put(s, at, next[v] = register_of(p, "part", p->acc[v]->type, 1, rank, p->extent + p->nupcast));
       l = open_wide(p, at, p->nupcast, opened, sub);
       const tg_uop *own = sub[k], *far = tg_op2(j, TG_OP_ADD, own, tg_index(j, (n + 1) / 2)), *paired = tg_op2(j, TG_OP_LT, far, tg_index(j, n));
       for (uint32_t v = 0; v < nv; v++) left[v] = tg_load(j, part[v], sub + p->nupcast, NULL, NULL, 0);
@@ -405,7 +405,7 @@ static void results_of_threads(plan *p, level *l, uint32_t copies, const tg_uop 
   else halve_copies(p, copies, t, sub);
   if (t[0]->lanes > 1) t[0] = tg_make(j, TG_OP_FOLD, t[0]->type, 1, p->info.op, 1, t);
   for (uint32_t v = 0; v < nv; v++) {
-    const tg_uop *kept = register_of(p, "result", (tg_type)t[v]->type, 1, 0, NULL);
+    const tg_uop *kept = register_of(p, "result", t[v]->type, 1, 0, NULL);
     put(s, l, kept);
     put(s, l, tg_store(j, kept, NULL, t[v], NULL, 0));
     result[v] = tg_load(j, kept, NULL, NULL, NULL, 0);
@@ -533,7 +533,7 @@ static void lower_reduce(state *s, const tg_uop *reduce) {
   s->now = now;
   for (uint32_t v = 0; v < p.info.values; v++) {
     if (value[v]->lanes > 1 && (p.nwide || p.thread || p.info.generic)) tg_fail_at(s->j, s->pos, "a sum of vectors, which contract has left, has ranges that are loops only");
-    p.acc[v] = register_of(&p, "acc", (tg_type)value[v]->type, value[v]->lanes, p.nwide, p.extent);
+    p.acc[v] = register_of(&p, "acc", value[v]->type, value[v]->lanes, p.nwide, p.extent);
     put(s, base, p.acc[v]);
   }
   emit_init(&p, base);

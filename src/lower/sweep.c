@@ -101,7 +101,7 @@ static const tg_uop *fold_binary(tg_job *j, tg_op op, const tg_uop *a, const tg_
 const tg_uop *tg_fold2(tg_job *j, tg_op op, const tg_uop *a, const tg_uop *b) {
   if (a->op == TG_OP_CONST && b->op == TG_OP_CONST && integral(a)) {
     tg_value v[2] = {tg_value_of(a), tg_value_of(b)}, r;
-    tg_type t = tg_ops[op].flags & TG_OPF_B ? TG_BOOL : (tg_type)a->type;
+    tg_type t = tg_ops[op].flags & TG_OPF_B ? TG_BOOL : a->type;
     const tg_uop *k = tg_evaluate(op, t, a->type, v, &r) ? tg_const_of(j, t, r) : NULL;
     if (k) return k;
   }

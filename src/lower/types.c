@@ -65,7 +65,7 @@ static node to_odd(tg_job *j, tg_type bits, node y, node inexact, node away) {
   node b = tg_bitcast(j, bits, y), one = tg_const_int(j, bits, 1);
   node even = tg_op2(j, TG_OP_EQ, and(j, b, one), tg_const_int(j, bits, 0));
   node moved = add(j, b, where(j, away, one, tg_const_int(j, bits, -1)));
-  return tg_bitcast(j, (tg_type)y->type, where(j, and(j, inexact, even), moved, b));
+  return tg_bitcast(j, y->type, where(j, and(j, inexact, even), moved, b));
 }
 
 static node f64_to_f32_odd(tg_job *j, node x) {
@@ -75,7 +75,7 @@ static node f64_to_f32_odd(tg_job *j, node x) {
 }
 
 static node int_to_f32(tg_job *j, node x) {
-  tg_type t = (tg_type)x->type;
+  tg_type t = x->type;
   if (t == TG_INDEX || tg_type_bits(t) > 16) {
     x = tg_op2(j, TG_OP_MIN, x, tg_const_int(j, t, 1 << 20));
     if (tg_is_signed(t)) x = tg_op2(j, TG_OP_MAX, x, tg_const_int(j, t, -(1 << 20)));
@@ -167,7 +167,7 @@ typedef struct { bool f16_convert, f16_arithmetic, fma; const tg_target *target;
 static bool by_bits(const abilities *k, tg_type t) { return t == TG_E4M3 || t == TG_E5M2 || (t == TG_F16 && !k->f16_convert); }
 
 static node convert(tg_job *j, const abilities *k, tg_type to, node x) {
-  tg_type from = (tg_type)x->type;
+  tg_type from = x->type;
   if (from == to) return x;
   if (by_bits(k, from)) {
     x = widen(j, from, x);
@@ -185,12 +185,12 @@ static node sign_bit(tg_job *j, tg_op op, node x) {
   int64_t sign = bits == TG_U8 ? 0x80 : 0x8000;
   node b = tg_bitcast(j, bits, x);
   b = op == TG_OP_NEG ? tg_op2(j, TG_OP_XOR, b, tg_const_int(j, bits, sign)) : and(j, b, tg_const_int(j, bits, sign - 1));
-  return tg_bitcast(j, (tg_type)x->type, b);
+  return tg_bitcast(j, x->type, b);
 }
 
 static node compute(tg_job *j, const abilities *k, node old, node const *src, tg_type t) {
   node wide[3];
-  tg_op op = (tg_op)old->op;
+  tg_op op = old->op;
   if (op == TG_OP_NEG || op == TG_OP_ABS) return sign_bit(j, op, src[0]);
   for (uint32_t i = 0; i < old->n; i++) wide[i] = convert(j, k, TG_F32, src[i]);
   if (op == TG_OP_FMA) {
@@ -203,12 +203,12 @@ static node compute(tg_job *j, const abilities *k, node old, node const *src, tg
 
 static node legalize(tg_job *j, node old, node const *src, void *user) {
   const abilities *k = user;
-  tg_op op = (tg_op)old->op;
-  if (op == TG_OP_CAST && old->type == TG_F32 && !tg_is_float((tg_type)src[0]->type)) return tg_lookup(j, k->target, old, src[0]);
-  if (op == TG_OP_CAST) return by_bits(k, (tg_type)old->type) || by_bits(k, (tg_type)src[0]->type) ? convert(j, k, (tg_type)old->type, src[0]) : NULL;
+  tg_op op = old->op;
+  if (op == TG_OP_CAST && old->type == TG_F32 && !tg_is_float(src[0]->type)) return tg_lookup(j, k->target, old, src[0]);
+  if (op == TG_OP_CAST) return by_bits(k, old->type) || by_bits(k, src[0]->type) ? convert(j, k, old->type, src[0]) : NULL;
   bool fold = op == TG_OP_FOLD;
   if ((!fold && !(tg_ops[op].flags & TG_OPF_W)) || op == TG_OP_WHERE || op == TG_OP_BITCAST) return NULL;
-  tg_type t = (tg_type)src[0]->type;
+  tg_type t = src[0]->type;
   if (op == TG_OP_FMA && t == TG_F32 && !k->fma) {
     node wide[3];
     for (int i = 0; i < 3; i++) wide[i] = tg_cast(j, TG_F64, src[i]);

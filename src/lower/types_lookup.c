@@ -9,15 +9,15 @@ static bool is_constant(const tg_uop *u) { return u->op == TG_OP_CONST && u->typ
 
 /* The operand of u that is no constant; all else that u does is the same in every lane. */
 static int varying(const tg_uop *u) {
-  if (tg_is_float((tg_type)u->type) || u->type == TG_INDEX || u->type == TG_BOOL) return -1;
-  if (u->op == TG_OP_CAST) return tg_is_float((tg_type)u->src[0]->type) || u->src[0]->type == TG_INDEX ? -1 : 0;
+  if (tg_is_float(u->type) || u->type == TG_INDEX || u->type == TG_BOOL) return -1;
+  if (u->op == TG_OP_CAST) return tg_is_float(u->src[0]->type) || u->src[0]->type == TG_INDEX ? -1 : 0;
   if (tg_ops[u->op].arity != 2 || !(tg_ops[u->op].flags & TG_OPF_W)) return -1;
   return is_constant(u->src[1]) ? 0 : is_constant(u->src[0]) ? 1 : -1;
 }
 
 /* Of 32 bits, and one of so many values: x & 15, or the highest bits of an unsigned word. */
 static bool is_few(const tg_uop *u, uint32_t lanes) {
-  if (tg_type_bits((tg_type)u->type) != 32 || tg_is_float((tg_type)u->type) || u->n != 2 || !is_constant(u->src[1])) return false;
+  if (tg_type_bits(u->type) != 32 || tg_is_float(u->type) || u->n != 2 || !is_constant(u->src[1])) return false;
   if (u->op == TG_OP_AND) return u->src[1]->arg >= 0 && u->src[1]->arg < lanes;
   return u->op == TG_OP_SHR && u->type == TG_U32 && u->src[1]->arg < 32 && (UINT32_MAX >> u->src[1]->arg) < lanes;
 }
@@ -31,7 +31,7 @@ const tg_uop *tg_lookup(tg_job *j, const tg_target *t, const tg_uop *cast, const
     step[n++] = u;
   }
   if (u->lanes != lanes) return NULL;
-  table = tg_cast(j, (tg_type)u->type, tg_iota(j, TG_INDEX, lanes));
+  table = tg_cast(j, u->type, tg_iota(j, TG_INDEX, lanes));
   if (u->op == TG_OP_AND) table = tg_op2(j, TG_OP_AND, table, u->src[1]), u = u->src[0];
   while (n--) {
     const tg_uop *src[2] = {step[n]->src[0], step[n]->n > 1 ? step[n]->src[1] : NULL};

@@ -71,7 +71,7 @@ static void check_lanewise(state *s, const tg_uop *u) {
   if (first && u->src[0]->type != TG_BOOL) complain(s, u, "the condition is %s", tg_type_name[u->src[0]->type]);
   for (uint32_t i = first + 1; i < u->n; i++)
     if (u->src[i]->type != u->src[first]->type) complain(s, u, "operands of types %s and %s", tg_type_name[u->src[first]->type], tg_type_name[u->src[i]->type]);
-  tg_type want = tg_ops[u->op].flags & TG_OPF_B ? TG_BOOL : (tg_type)u->src[first]->type;
+  tg_type want = tg_ops[u->op].flags & TG_OPF_B ? TG_BOOL : u->src[first]->type;
   if (u->type != want) complain(s, u, "type %s, of operands of %s", tg_type_name[u->type], tg_type_name[want]);
 }
 
@@ -149,14 +149,14 @@ static void check_exchange(state *s, const tg_uop *u) {
     return;
   }
   if (u->type != u->src[0]->type) complain(s, u, "type %s, of a value of %s", tg_type_name[u->type], tg_type_name[u->src[0]->type]);
-  if (tg_is_float((tg_type)u->src[2]->type) || u->src[2]->type == TG_BOOL) complain(s, u, "the index is %s", tg_type_name[u->src[2]->type]);
+  if (tg_is_float(u->src[2]->type) || u->src[2]->type == TG_BOOL) complain(s, u, "the index is %s", tg_type_name[u->src[2]->type]);
   if (range->op == TG_OP_RANGE && s->remote[u->src[0]->id]) complain(s, u, "a value that depends on memory which lanes share");
   if (range->op == TG_OP_CONST && u->src[0]->lanes != 1 && range->arg != u->src[0]->lanes) complain(s, u, "%lld lanes, of a vector of %u", (long long)range->arg, u->src[0]->lanes);
 }
 
 static void check_stage(state *s, const tg_uop *u) {
   if (s->rank >= REDUCED && u->op == TG_OP_GET) complain(s, u, "left after pass reduce");
-  if (s->rank >= FUNCTIONS && tg_is_function((tg_op)u->op)) complain(s, u, "left after pass functions");
+  if (s->rank >= FUNCTIONS && tg_is_function(u->op)) complain(s, u, "left after pass functions");
   if (s->rank >= INDEXED && u->type == TG_INDEX) complain(s, u, "of type index after pass index");
   if (s->rank >= INDEXED && (u->op == TG_OP_IDIV || u->op == TG_OP_MOD)) complain(s, u, "left after pass index");
   if (s->rank < SCHEDULE && u->lanes > 1) complain(s, u, "%u lanes before pass schedule", u->lanes);

@@ -176,8 +176,8 @@ static bool compute(const search *s, const tg_uop *u, uint32_t lane, tg_value *o
     return true;
   }
   if (!all || u->op == TG_OP_BITCAST) return false;
-  if (u->op == TG_OP_CAST) return tg_convert((tg_type)u->type, (tg_type)u->src[0]->type, v[0], out);
-  return tg_evaluate((tg_op)u->op, (tg_type)u->type, (tg_type)u->src[u->n - 1]->type, v, out);
+  if (u->op == TG_OP_CAST) return tg_convert(u->type, u->src[0]->type, v[0], out);
+  return tg_evaluate(u->op, u->type, u->src[u->n - 1]->type, v, out);
 }
 
 static void run(search *s, const program *p) {

@@ -20,7 +20,7 @@ typedef struct {
 } walk;
 
 static double pieces(const walk *w, const tg_uop *u) {   /* registers that a value takes */
-  double bytes = (double)u->lanes * fmax(1, tg_type_bytes((tg_type)u->type));
+  double bytes = (double)u->lanes * fmax(1, tg_type_bytes(u->type));
   return fmax(1, ceil(bytes / w->target->vector_bytes));
 }
 
@@ -62,14 +62,14 @@ static double divisor_of(walk *w, const tg_uop *u) {
 /* Accesses' worth of a vector: one that lies in two lines takes the port twice, and once more to put it together. Buffers begin at a line. */
 static double crossing(walk *w, const tg_uop *access, double bytes) {
   const double line = 64, again = 2;
-  double at = divisor_of(w, access->src[1]) * tg_type_bytes((tg_type)tg_define_of(access->src[0])->type);
+  double at = divisor_of(w, access->src[1]) * tg_type_bytes(tg_define_of(access->src[0])->type);
   double size = fmin(bytes, w->target->vector_bytes);
   return 1 + again * fmax(0, size - at) / line;
 }
 
 static double latency(const tg_uop *u) {
   switch (u->op) {
-  case TG_OP_FMA: case TG_OP_ADD: case TG_OP_SUB: case TG_OP_MUL: case TG_OP_MAX: case TG_OP_MIN: return tg_is_float((tg_type)u->type) ? 4 : u->op == TG_OP_MUL ? 4 : 1;
+  case TG_OP_FMA: case TG_OP_ADD: case TG_OP_SUB: case TG_OP_MUL: case TG_OP_MAX: case TG_OP_MIN: return tg_is_float(u->type) ? 4 : u->op == TG_OP_MUL ? 4 : 1;
   case TG_OP_FDIV: case TG_OP_SQRT: return 14;
   case TG_OP_SHUFFLE: return 3;
   case TG_OP_FOLD: return 4 * log2(fmax(2, u->src[0]->lanes));
@@ -86,14 +86,14 @@ static void count(walk *w, ports *p, const tg_uop *u) {
   case TG_OP_LOAD:
     if (in_register(w, u)) return;
     steps = u->src[1]->lanes > 1 ? (double)steps_of(u) : 0;
-    p->loads += contiguous(u) ? n * crossing(w, u, (double)u->lanes * tg_type_bytes((tg_type)u->type)) : steps > 0 ? n * steps : gather * u->lanes;
+    p->loads += contiguous(u) ? n * crossing(w, u, (double)u->lanes * tg_type_bytes(u->type)) : steps > 0 ? n * steps : gather * u->lanes;
     p->shuffles += steps > 0 ? n * (steps - 1) : 0;
     break;
   case TG_OP_STORE:
     if (in_register(w, u)) return;
     n = pieces(w, tg_stored(u));
     steps = u->src[1]->lanes > 1 ? (double)steps_of(u) : 0;
-    p->stores += contiguous(u) ? n * crossing(w, u, (double)tg_stored(u)->lanes * tg_type_bytes((tg_type)tg_stored(u)->type)) : steps > 0 ? n * steps : tg_stored(u)->lanes;
+    p->stores += contiguous(u) ? n * crossing(w, u, (double)tg_stored(u)->lanes * tg_type_bytes(tg_stored(u)->type)) : steps > 0 ? n * steps : tg_stored(u)->lanes;
     p->shuffles += n * steps;
     break;
   case TG_OP_FDIV: case TG_OP_SQRT: case TG_OP_IDIV: case TG_OP_MOD: case TG_OP_CDIV: case TG_OP_CMOD: p->slow += 10 * n; break;
@@ -102,7 +102,7 @@ static void count(walk *w, ports *p, const tg_uop *u) {
   case TG_OP_CONST: case TG_OP_DEFINE: case TG_OP_AFTER: case TG_OP_RANGE: case TG_OP_PARAM: case TG_OP_IOTA: return;
   default:
     if (u->lanes > 1 && u->type != TG_I64) p->flops += n;      /* offsets of vectors are folded into addresses */
-    else if (tg_is_float((tg_type)u->type)) p->flops += 1;
+    else if (tg_is_float(u->type)) p->flops += 1;
     else if (u->lanes == 1) p->ops += 0.3;
     return;
   }
@@ -115,7 +115,7 @@ typedef struct { double through, between, updates; } pressure;
 /* Does a value take a vector register? What one operation alone reads from memory is its operand, and what goes into a tile is the tile's. */
 static bool takes_register(walk *w, const tg_uop *u, const tg_uop *user, uint32_t uses) {
   if (u->op == TG_OP_CONST || u->op == TG_OP_IOTA || u->op == TG_OP_RANGE || u->op == TG_OP_DEFINE || u->op == TG_OP_AFTER) return false;
-  if (u->type == TG_VOID || u->type == TG_I64 || u->type == TG_INDEX || (u->lanes == 1 && !tg_is_float((tg_type)u->type))) return false;
+  if (u->type == TG_VOID || u->type == TG_I64 || u->type == TG_INDEX || (u->lanes == 1 && !tg_is_float(u->type))) return false;
   if (u->op == TG_OP_LOAD) return !in_register(w, u) && (uses > 1 || u->lanes == 1);
   return uses > 1 || user->op != TG_OP_STORE || !in_register(w, user);
 }
@@ -259,7 +259,7 @@ static double trips_of(walk *w, const tg_uop *range, uint32_t outer) {
   if (!n) return known_trips(w, extent);
   uint32_t samples = (uint32_t)fmin(SAMPLES, most);
   for (uint32_t i = 0; i < samples; i++) {
-    for (uint32_t k = 0; k < n; k++) to[k] = tg_const_int(w->j, (tg_type)from[k]->type, (int64_t)(trips[k] * (i + 0.5) / samples));
+    for (uint32_t k = 0; k < n; k++) to[k] = tg_const_int(w->j, from[k]->type, (int64_t)(trips[k] * (i + 0.5) / samples));
     sum += known_trips(w, tg_substitute(w->j, extent, n, from, to));
   }
   return sum / samples;

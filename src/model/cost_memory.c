@@ -14,16 +14,16 @@ uint32_t tg_cost_loop(tg_cost_loops *l, const tg_uop *range, uint32_t outer, dou
 
 void tg_cost_access(tg_cost_loops *l, const tg_uop *u, uint32_t loop) {
   const tg_uop *value = u->op == TG_OP_STORE ? tg_stored(u) : u, *define = tg_define_of(u->src[0]);
-  double each = fmax(1, tg_type_bytes((tg_type)define->type)) * define->lanes, size = each;
+  double each = fmax(1, tg_type_bytes(define->type)) * define->lanes, size = each;
   for (uint32_t d = 0; d < tg_buffer_info(l->j, define)->rank; d++) {
     tg_bounds extent = tg_bounds_of(l->j, define->src[d]);
     size *= extent.hi < 1 ? 1 : extent.hi > (tg_i128)1 << 50 ? 0x1p50 : (double)extent.hi;
   }
-  tg_cost_access_info a = {.access = u, .loop = loop, .bytes = fmax(each, (double)value->lanes * tg_type_bytes((tg_type)value->type)), .size = size, .same = 1};
+  tg_cost_access_info a = {.access = u, .loop = loop, .bytes = fmax(each, (double)value->lanes * tg_type_bytes(value->type)), .size = size, .same = 1};
   if (loop == TG_COST_NONE || l->loop.data[loop].depth < TG_COST_DEPTH) tg_push(&l->j->env, &l->access, a);
 }
 
-static double element(const tg_cost_access_info *a) { return tg_type_bytes((tg_type)tg_define_of(a->access->src[0])->type); }
+static double element(const tg_cost_access_info *a) { return tg_type_bytes(tg_define_of(a->access->src[0])->type); }
 
 /* ---- strides ---- */
 
@@ -68,7 +68,7 @@ static double origin_of(tg_job *j, const tg_uop *u, const double *o) {
   case TG_OP_IDIV: case TG_OP_CDIV: return a == 0 ? 0 : floor(a / b);
   case TG_OP_SHL: return ldexp(a, (int)fmin(b, 62));
   case TG_OP_CAST: return a;
-  default: return tg_is_int((tg_type)u->type) && u->op != TG_OP_LOAD ? value_of(j, u) : NAN;
+  default: return tg_is_int(u->type) && u->op != TG_OP_LOAD ? value_of(j, u) : NAN;
   }
 }
 

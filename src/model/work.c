@@ -78,17 +78,17 @@ static double reduce_most(const walk *w, const tg_uop *u) {
   if (a.generic) return INFINITY;
   double m = w->most[u->src[0]->id];
   if (a.op == TG_OP_MAX || a.op == TG_OP_MIN) return m;
-  if (a.op != TG_OP_ADD) return tg_is_float((tg_type)u->type) ? INFINITY : m;
+  if (a.op != TG_OP_ADD) return tg_is_float(u->type) ? INFINITY : m;
   for (uint32_t i = 0; i < a.ranges; i++) m *= extent_of(tg_reduce_ranges(u)[i], w->j);
   return m;
 }
 
 static double most_of(const walk *w, const tg_uop *u, double span) {
   double a = u->n ? w->most[u->src[0]->id] : 0, b = u->n > 1 ? w->most[u->src[1]->id] : 0, c = u->n > 2 ? w->most[u->src[2]->id] : 0;
-  bool f = tg_is_float((tg_type)u->type);
+  bool f = tg_is_float(u->type);
   switch (u->op) {
   case TG_OP_CONST:
-    if (!f) return u->type == TG_INDEX || tg_is_int((tg_type)u->type) ? fabs((double)u->arg) : 1;
+    if (!f) return u->type == TG_INDEX || tg_is_int(u->type) ? fabs((double)u->arg) : 1;
     if (isinf(tg_const_value(u))) return 0;   /* of a maximum, or a mask */
     return tg_const_value(u) == rint(tg_const_value(u)) ? fabs(tg_const_value(u)) : INFINITY;
   case TG_OP_RANGE: return extent_of(u, w->j);
@@ -107,7 +107,7 @@ static double most_of(const walk *w, const tg_uop *u, double span) {
   case TG_OP_CAST: return a;
   case TG_OP_WHERE: return fmax(b, c);
   case TG_OP_REDUCE: return reduce_most(w, u);
-  default: return f ? INFINITY : u->type == TG_BOOL ? 1 : tg_is_int((tg_type)u->type) ? ldexp(1, tg_type_bits((tg_type)u->type)) : fmax(a, fmax(b, c));
+  default: return f ? INFINITY : u->type == TG_BOOL ? 1 : tg_is_int(u->type) ? ldexp(1, tg_type_bits(u->type)) : fmax(a, fmax(b, c));
   }
 }
 
@@ -122,8 +122,8 @@ static bool exact_at(walk *w, const tg_uop *const *order, uint32_t n, double spa
     }
     if (u->op == TG_OP_AFTER || u->op == TG_OP_END || u->op == TG_OP_SINK || u->op == TG_OP_DEFINE || u->type == TG_VOID) continue;
     double m = most_of(w, u, span);
-    if (tg_is_float((tg_type)u->type) && !(m <= limit_of((tg_type)u->type))) return false;
-    if (tg_is_int((tg_type)u->type)) m = fmin(m, ldexp(1, tg_type_bits((tg_type)u->type)));
+    if (tg_is_float(u->type) && !(m <= limit_of(u->type))) return false;
+    if (tg_is_int(u->type)) m = fmin(m, ldexp(1, tg_type_bits(u->type)));
     w->most[u->id] = m;
   }
   return true;
@@ -131,12 +131,12 @@ static bool exact_at(walk *w, const tg_uop *const *order, uint32_t n, double spa
 
 /* Has the operation the same bits under every schedule? Sums of floats have an order, a product that is added may be rounded with the sum, functions are many operations. */
 static bool is_single(const tg_uop *u) {
-  if (!tg_is_float((tg_type)u->type)) return true;
+  if (!tg_is_float(u->type)) return true;
   if (u->op == TG_OP_REDUCE) return !tg_reduce_info(u).generic && (tg_reduce_info(u).op == TG_OP_MAX || tg_reduce_info(u).op == TG_OP_MIN);
   if (u->op == TG_OP_LOAD) return !carried(u->src[0]);
   for (uint32_t i = 0; i < u->n && (u->op == TG_OP_ADD || u->op == TG_OP_SUB); i++)
     if (u->src[i]->op == TG_OP_MUL || u->src[i]->op == TG_OP_NEG) return false;
-  return !tg_is_function((tg_op)u->op);
+  return !tg_is_function(u->op);
 }
 
 const tg_uop *tg_with_params(tg_job *j, const tg_uop *u, const int64_t *params) {
@@ -146,7 +146,7 @@ const tg_uop *tg_with_params(tg_job *j, const tg_uop *u, const int64_t *params) 
   for (uint32_t i = 0; i < n; i++) {
     if (order[i]->op != TG_OP_PARAM || order[i]->arg >= j->params.n) continue;
     from[m] = order[i];
-    to[m++] = tg_const_int(j, (tg_type)order[i]->type, params[order[i]->arg]);
+    to[m++] = tg_const_int(j, order[i]->type, params[order[i]->arg]);
   }
   return m ? tg_substitute(j, u, m, from, to) : u;
 }
@@ -159,9 +159,9 @@ tg_work_size tg_work_of(tg_job *j, const tg_uop *sink, const int64_t *params) {
   s.ops = ops_of(j, order, n, false, &s.conditional);
   s.least_ops = ops_of(j, order, n, true, &s.conditional);
   for (uint32_t i = 0; i < n; i++) {
-    s.integers &= !tg_is_float((tg_type)order[i]->type);
+    s.integers &= !tg_is_float(order[i]->type);
     s.single &= is_single(order[i]);
-    if (order[i]->op == TG_OP_LOAD && tg_type_bytes((tg_type)order[i]->type) < s.least_bytes) s.least_bytes = tg_type_bytes((tg_type)order[i]->type);
+    if (order[i]->op == TG_OP_LOAD && tg_type_bytes(order[i]->type) < s.least_bytes) s.least_bytes = tg_type_bytes(order[i]->type);
   }
   if (s.integers) return s;
   walk w = {.j = j, .params = params, .most = tg_new(&j->env, double, j->uops.n + 1), .held = tg_new(&j->env, double, j->buffers.n + 1)};

@@ -88,21 +88,21 @@ static bool predicate(const binding *b, const tg_rule_term *t, tg_i128 *out) {
     return true;
   }
   case P_type: *out = type; return true;
-  case P_bits: *out = tg_type_bits((tg_type)type); return true;
+  case P_bits: *out = tg_type_bits(type); return true;
   case P_is_const: *out = x && x->op == TG_OP_CONST; return true;
-  case P_is_float: *out = tg_is_float((tg_type)type); return true;
-  case P_is_signed: *out = tg_is_signed((tg_type)type); return true;
-  case P_is_int: *out = tg_is_int((tg_type)type); return true;
+  case P_is_float: *out = tg_is_float(type); return true;
+  case P_is_signed: *out = tg_is_signed(type); return true;
+  case P_is_int: *out = tg_is_int(type); return true;
   case P_same_type: *out = type == type_of_term(b, t->b); return true;
-  case P_widens: *out = tg_type_widens((tg_type)type, (tg_type)type_of_term(b, t->b)); return true;
+  case P_widens: *out = tg_type_widens(type, (tg_type)type_of_term(b, t->b)); return true;
   case P_power_of_two: *out = number_of(b, t->a, &v) && v > 0 && !(v & (v - 1)); return true;
   case P_exponent:
     if (!number_of(b, t->a, &v) || v <= 0) return false;
     for (*out = 0; v > 1; v >>= 1) ++*out;
     return true;
   case P_top: /* the greatest value of an integer type */
-    if (!tg_is_int((tg_type)type)) return false;
-    *out = ((tg_i128)1 << (tg_type_bits((tg_type)type) - tg_is_signed((tg_type)type))) - 1;
+    if (!tg_is_int(type)) return false;
+    *out = ((tg_i128)1 << (tg_type_bits(type) - tg_is_signed(type))) - 1;
     return true;
   case P_exact_inverse: *out = x && exact_inverse(x); return true;
   default: return false;
@@ -176,16 +176,16 @@ static const tg_uop *build(binding *b, int8_t at, tg_type type) {
   if (tg_ops[t->tag].flags & TG_OPF_B) inner = TG_VOID;
   for (uint32_t i = 0; i < n; i++)
     if (b->r->term[operand[i]].tag != TERM_LITERAL) {
-      if (!(src[i] = build(b, operand[i], i < first ? TG_BOOL : inner == TG_VOID ? (tg_type)b->root->src[0]->type : inner))) return NULL;
+      if (!(src[i] = build(b, operand[i], i < first ? TG_BOOL : inner == TG_VOID ? b->root->src[0]->type : inner))) return NULL;
       if (i >= first) inner = src[i]->type;
     }
   for (uint32_t i = 0; i < n; i++) {
     if (!src[i]) src[i] = literal(b, &b->r->term[operand[i]], i < first ? TG_BOOL : inner);
     constants &= src[i]->op == TG_OP_CONST;
   }
-  tg_type result = tg_ops[t->tag].flags & TG_OPF_B ? TG_BOOL : (tg_type)src[n - 1]->type;
-  if (constants) return computed(b->j, (tg_op)t->tag, result, n, src);
-  return n == 1 ? tg_op1(b->j, (tg_op)t->tag, src[0]) : n == 2 ? tg_op2(b->j, (tg_op)t->tag, src[0], src[1]) : tg_op3(b->j, (tg_op)t->tag, src[0], src[1], src[2]);
+  tg_type result = tg_ops[t->tag].flags & TG_OPF_B ? TG_BOOL : src[n - 1]->type;
+  if (constants) return computed(b->j, t->tag, result, n, src);
+  return n == 1 ? tg_op1(b->j, t->tag, src[0]) : n == 2 ? tg_op2(b->j, t->tag, src[0], src[1]) : tg_op3(b->j, t->tag, src[0], src[1], src[2]);
 }
 
 const tg_uop *tg_rule_apply(tg_job *j, const tg_rule *r, const tg_uop *v) {

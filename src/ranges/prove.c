@@ -50,7 +50,7 @@ static const tg_buffer *unpromised(tg_job *j, const tg_uop *u) {
   uint32_t n;
   const tg_uop **all = tg_toposort(j, u, &n);
   for (uint32_t i = 0; i < n; i++) {
-    const tg_buffer *b = all[i]->op == TG_OP_LOAD && tg_is_int((tg_type)all[i]->type) ? tg_buffer_info(j, all[i]->src[0]) : NULL;
+    const tg_buffer *b = all[i]->op == TG_OP_LOAD && tg_is_int(all[i]->type) ? tg_buffer_info(j, all[i]->src[0]) : NULL;
     if (b && b->role == TG_ROLE_IN && !b->lo) return b;
   }
   return NULL;

@@ -131,7 +131,7 @@ static bool demands(const tg_uop *gate, const tg_uop *cond) {
 static bool contributes_nothing(tg_job *j, const tg_uop *reduce, const tg_uop *cond) {
   tg_reduce_arg a = tg_reduce_info(reduce);
   const tg_uop *value = reduce->src[0];
-  if (a.generic || value->op != TG_OP_WHERE || value->src[2] != tg_identity(j, (tg_op)a.op, (tg_type)reduce->type)) return false;
+  if (a.generic || value->op != TG_OP_WHERE || value->src[2] != tg_identity(j, a.op, reduce->type)) return false;
   return demands(value->src[0], cond);
 }
 

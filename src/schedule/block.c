@@ -80,7 +80,7 @@ static const tg_uop *part_of_sum(const blocking *b, const tg_uop *reduce) {
     if (r != b->range && tg_uses(j, tg_extent(b->range), r)) refuse(b, "its extent depends on another range of the sum");
     if (r != b->range) ranges[n++] = r;
   }
-  value = bounded(b, value, tg_identity(j, (tg_op)a.op, (tg_type)reduce->type), n, ranges);
+  value = bounded(b, value, tg_identity(j, a.op, reduce->type), n, ranges);
   if (n) value = tg_reduce_like(j, reduce, &value, n, ranges);
   return tg_substitute(j, value, 1, &b->range, &b->loop);
 }
@@ -101,7 +101,7 @@ static const tg_uop *only_user(tg_job *j, const tg_uop *root, const tg_uop *u) {
 static bool reads(tg_job *j, const tg_uop *u, const tg_uop *without, const tg_uop *define, const tg_uop *but) {
   uint32_t n;
   if (without) {
-    const tg_uop *nothing = tg_zero(j, (tg_type)without->type);
+    const tg_uop *nothing = tg_zero(j, without->type);
     u = tg_substitute(j, u, 1, &without, &nothing);
   }
   const tg_uop **order = tg_toposort(j, u, &n);
@@ -122,7 +122,7 @@ static bool widen(tg_job *j, affine *a, tg_op op, const tg_uop *value) {
   else if (op != TG_OP_ADD) return false;
   else if (u->op == TG_OP_SUB && left) a->first = a->first ? tg_op2(j, TG_OP_SUB, a->first, other) : tg_op1(j, TG_OP_NEG, other);
   else if (u->op == TG_OP_SUB || u->op == TG_OP_NEG) {
-    minus = a->factor ? tg_op1(j, TG_OP_NEG, a->factor) : tg_is_float((tg_type)u->type) ? tg_const_float(j, (tg_type)u->type, -1) : tg_const_int(j, (tg_type)u->type, -1);
+    minus = a->factor ? tg_op1(j, TG_OP_NEG, a->factor) : tg_is_float(u->type) ? tg_const_float(j, u->type, -1) : tg_const_int(j, u->type, -1);
     if (u->op == TG_OP_SUB) a->first = a->first ? tg_op2(j, TG_OP_SUB, other, a->first) : other;
     else if (a->first) a->first = tg_op1(j, TG_OP_NEG, a->first);
     a->factor = minus;
@@ -137,7 +137,7 @@ static bool widen(tg_job *j, affine *a, tg_op op, const tg_uop *value) {
 /* Can the output itself hold what was added so far? As few operations as can be move into the blocks. */
 static bool waits_in_output(tg_job *j, const tg_uop *store, const tg_uop *reduce, affine *a) {
   const tg_uop *value = tg_stored(store), *define = tg_define_of(store->src[0]);
-  tg_op op = (tg_op)tg_reduce_info(reduce).op;
+  tg_op op = tg_reduce_info(reduce).op;
   *a = (affine){NULL, NULL, reduce};
   if (reduce->type != define->type || reads(j, reduce, NULL, define, NULL)) return false;
   for (uint32_t i = 1; i < store->n; i++)
@@ -160,10 +160,10 @@ static void add_store(const blocking *b, tg_statements *out, const tg_uop *like,
 
 static void block_in_output(const blocking *b, const tg_uop *store, const tg_uop *reduce, const affine *a, tg_statements *out) {
   tg_job *j = b->s->j;
-  tg_op op = (tg_op)tg_reduce_info(reduce).op;
+  tg_op op = tg_reduce_info(reduce).op;
   const tg_uop *value = tg_stored(store), *define = tg_define_of(store->src[0]), *gate = tg_gate(store);
   const tg_uop *later = tg_op2(j, TG_OP_LT, tg_index(j, 0), b->loop), *part = part_of_sum(b, reduce);
-  const tg_uop *none = tg_identity(j, op, (tg_type)reduce->type);
+  const tg_uop *none = tg_identity(j, op, reduce->type);
   const tg_uop *so_far = tg_load(j, define, store->src + 1, tg_and(j, gate, later), none, 0), *first = a->first;
   bool itself = first && first->op == TG_OP_LOAD && tg_define_of(first->src[0]) == define && tg_gate(first) == gate;   /* C += ..: no block is another */
   if (first) so_far = itself ? first : tg_op3(j, TG_OP_WHERE, later, so_far, first);
@@ -202,11 +202,11 @@ static const tg_uop *tile_for(blocking *b, const tg_uop *store, const tg_uop *re
 
 static void block_in_tile(blocking *b, const tg_uop *store, const tg_uop *reduce, tg_statements *out) {
   tg_job *j = b->s->j;
-  tg_op op = (tg_op)tg_reduce_info(reduce).op;
+  tg_op op = tg_reduce_info(reduce).op;
   const tg_uop *value = tg_stored(store), *gate = tg_gate(store), *tile = tile_for(b, store, reduce);
   const tg_uop *next = tg_idx_add(j, b->loop, tg_index(j, 1)), *extent = tg_extent(b->loop);
   const tg_uop *later = tg_op2(j, TG_OP_LT, tg_index(j, 0), b->loop), *more = tg_op2(j, TG_OP_LT, next, extent), *last = tg_op2(j, TG_OP_LE, extent, next);
-  const tg_uop *so_far = tg_load(j, tile, b->inside, tg_and(j, gate, later), tg_identity(j, op, (tg_type)reduce->type), 0);
+  const tg_uop *so_far = tg_load(j, tile, b->inside, tg_and(j, gate, later), tg_identity(j, op, reduce->type), 0);
   const tg_uop *sum = tg_op2(j, op, so_far, part_of_sum(b, reduce));
   const tg_uop *plain = tg_store(j, tile, b->inside, sum, tg_and(j, gate, more), 0);
   tg_set_pos(j, plain, tg_get_pos(j, store));

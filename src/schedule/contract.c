@@ -141,7 +141,7 @@ static const tg_uop *factor(contraction *c, const tg_uop *u, tg_type operand) {
 /* 0 where the condition does not hold. */
 static const tg_uop *gated(contraction *c, const tg_uop *load, const tg_uop *cond) {
   tg_job *j = c->s->j;
-  const tg_uop *zero = tg_zero(j, (tg_type)load->type);
+  const tg_uop *zero = tg_zero(j, load->type);
   if (tg_gate(load) && tg_alternative(load) != zero)
     tg_fail_at(j, c->o->pos, "contract: terms are left out, and %s is not 0 there", tg_text(j, load));
   return tg_load(j, load->src[0], load->src + 1, tg_and(j, tg_gate(load), cond), zero, load->arg & ~(int64_t)TG_GATED);
@@ -152,7 +152,7 @@ static void find_product(contraction *c) {
   tg_reduce_arg a = tg_reduce_info(c->reduce);
   const tg_matrix_row *r = c->row;
   const tg_uop *v = c->reduce->src[0], *cond = NULL;
-  if (v->op == TG_OP_WHERE && v->src[2] == tg_zero(j, (tg_type)v->type)) cond = v->src[0], v = v->src[1];   /* terms that a split has gated: a factor of 0 instead, of floats both */
+  if (v->op == TG_OP_WHERE && v->src[2] == tg_zero(j, v->type)) cond = v->src[0], v = v->src[1];   /* terms that a split has gated: a factor of 0 instead, of floats both */
   if (a.generic || a.op != TG_OP_ADD) tg_fail_at(j, c->o->pos, "contract: only a sum is contracted");
   if (a.in_order) tg_fail_at(j, c->o->pos, "contract: a sum_in_order keeps the order of its terms");
   if (v->op == TG_OP_MUL && v->type == r->c_type)

@@ -48,9 +48,9 @@ static const tg_uop *cut_reduce(tg_job *j, const tg_uop *old, const tg_uop *cons
     for (uint32_t k = 0; k < a.ranges; k++) fresh[k] = k == at ? r : in_part(x->s, x->c, i, ranges[k]);
     const tg_uop *part = tg_reduce_like(j, old, &body, a.ranges, fresh);
     if (x->c->copied >> i & 1) tg_copy_statements(x->s, 1, &part, &part);
-    all = all ? tg_op2(j, (tg_op)a.op, all, part) : part;
+    all = all ? tg_op2(j, a.op, all, part) : part;
   }
-  return all ? all : tg_identity(j, (tg_op)a.op, (tg_type)old->type);
+  return all ? all : tg_identity(j, a.op, old->type);
 }
 
 void tg_cut_site(tg_schedule *s, const tg_opt *o, const tg_site *site, tg_cutting *c) {

@@ -56,7 +56,7 @@ static const tg_uop *read_copy(tg_job *j, const tg_uop *old, const tg_uop *const
   if (gate && alternative->type != p->type) alternative = tg_simplified(p->s, tg_cast(j, p->type, alternative));
   if (gate && gate_is_padding(p, gate, alternative, src + 1, place)) gate = NULL;
   p->reads++;
-  return tg_cast(j, (tg_type)old->type, tg_load(j, p->copy, place, gate, gate ? alternative : NULL, 0));
+  return tg_cast(j, old->type, tg_load(j, p->copy, place, gate, gate ? alternative : NULL, 0));
 }
 
 static void read_in_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, void *user) {
@@ -104,7 +104,7 @@ static const tg_uop *filling(const packing *p, const tg_uop *target) {
     at[e->dim] = tg_idx_add(j, at[e->dim], tg_idx_mul(j, place[i], e->div));
   }
   const tg_uop *there = inside(j, p->rank, at, p->source->src);
-  const tg_uop *value = tg_cast(j, p->type, tg_load(j, p->source, at, there, tg_zero(j, (tg_type)p->source->type), 0));
+  const tg_uop *value = tg_cast(j, p->type, tg_load(j, p->source, at, there, tg_zero(j, p->source->type), 0));
   if (p->fill != tg_zero(j, p->type)) value = tg_op3(j, TG_OP_WHERE, there, value, p->fill);
   const tg_uop *u = tg_store(j, target, place, value, NULL, 0);
   tg_set_pos(j, u, p->o->pos);
@@ -178,7 +178,7 @@ void tg_stage_packed(tg_schedule *s, const tg_opt *o, const tg_uop *source) {
   packing *p = tg_new(&j->env, packing, 1);
   *p = (packing){.s = s, .o = o, .source = source, .rank = tg_buffer_info(j, source)->rank};
   check_source(p);
-  p->type = tg_stage_type(s, o, (tg_type)source->type);
+  p->type = tg_stage_type(s, o, source->type);
   p->fill = tg_stage_fill(s, o, p->type);
   tg_axis axis = tg_axis_find(s, o, o->names[1]);
   tg_stage_part part = {.rank = p->rank};

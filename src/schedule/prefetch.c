@@ -105,7 +105,7 @@ static void see(prefetching *p, const tg_uop *access) {
 /* Elements from one line to the next in a dimension: as many as surely skip none. Where the stride is not known each may be on a line of its own. */
 static int64_t step_of(const prefetching *p, uint32_t d) {
   const tg_uop *stride = p->source->arg >> 32 & TG_STRIDED ? p->source->src[p->rank + d] : NULL;
-  int64_t by = stride ? stride->op == TG_OP_CONST ? stride->arg : LINE : d + 1 == p->rank ? 1 : LINE, line = LINE / tg_type_bytes((tg_type)p->source->type);
+  int64_t by = stride ? stride->op == TG_OP_CONST ? stride->arg : LINE : d + 1 == p->rank ? 1 : LINE, line = LINE / tg_type_bytes(p->source->type);
   return by > 0 && by < line ? line / by : 1;
 }
 
@@ -257,7 +257,7 @@ static const tg_uop *ask_ahead(tg_job *j, const tg_uop *old, const tg_uop *const
   memcpy(with, src, old->n * sizeof *src);
   memcpy(value, a->asks, sizeof value);
   value[0] = src[0];
-  with[0] = tg_make(j, TG_OP_AHEAD, (tg_type)src[0]->type, src[0]->lanes, 0, 1 + a->n, value);
+  with[0] = tg_make(j, TG_OP_AHEAD, src[0]->type, src[0]->lanes, 0, 1 + a->n, value);
   uint32_t ranges = tg_reduce_info(old).ranges;
   return tg_reduce_like(j, old, with, ranges, src + old->n - ranges);
 }

@@ -77,10 +77,10 @@ static const tg_uop *drop_gate(tg_job *j, const tg_uop *old, const tg_uop *const
 /* Reductions over nothing, and ranges of one iteration. */
 static const tg_uop *dissolve_reduce(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
   (void)user;
-  tg_op op = (tg_op)old->op;
+  tg_op op = old->op;
   if (op == TG_OP_ADD || op == TG_OP_MUL || op == TG_OP_MAX || op == TG_OP_MIN || op == TG_OP_AND || op == TG_OP_OR) {
     if (old->src[0]->op != TG_OP_REDUCE || old->src[1]->op != TG_OP_REDUCE || (src[0] == old->src[0] && src[1] == old->src[1])) return NULL;
-    const tg_uop *none = tg_identity(j, op, (tg_type)old->type);
+    const tg_uop *none = tg_identity(j, op, old->type);
     return src[0] == none ? src[1] : src[1] == none ? src[0] : NULL;
   }
   if (op != TG_OP_REDUCE || tg_reduce_info(old).generic) return NULL;
@@ -89,12 +89,12 @@ static const tg_uop *dissolve_reduce(tg_job *j, const tg_uop *old, const tg_uop 
   uint32_t n = 0;
   for (uint32_t i = 0; i < a.ranges; i++) {
     const tg_uop *r = src[old->n - a.ranges + i], *extent = tg_extent(r);
-    if (extent->op == TG_OP_CONST && extent->arg <= 0) return tg_identity(j, (tg_op)a.op, (tg_type)old->type);
+    if (extent->op == TG_OP_CONST && extent->arg <= 0) return tg_identity(j, a.op, old->type);
     if (tg_is_const(extent, 1)) value = tg_substitute(j, value, 1, &r, &zero);
     else ranges[n++] = r;
   }
   if (n == a.ranges) return NULL;
-  if (!n) return a.op == TG_OP_ADD && tg_is_float((tg_type)old->type) ? tg_op2(j, TG_OP_ADD, tg_identity(j, TG_OP_ADD, (tg_type)old->type), value) : value;
+  if (!n) return a.op == TG_OP_ADD && tg_is_float(old->type) ? tg_op2(j, TG_OP_ADD, tg_identity(j, TG_OP_ADD, old->type), value) : value;
   for (uint32_t i = 0; i < n; i++)
     for (uint32_t k = 0; k < a.ranges; k++) {
       const tg_uop *r = src[old->n - a.ranges + k];

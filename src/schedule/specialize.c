@@ -40,7 +40,7 @@ static void read_facts(special *x) {
     if (c->op == TG_OP_AND && n + 2 <= TG_COUNT(stack)) {
       stack[n++] = b;
       stack[n++] = a;
-    } else if (a && know_compare(x, (tg_op)c->op, a, b)) continue;
+    } else if (a && know_compare(x, c->op, a, b)) continue;
     else if (a && c->op == TG_OP_EQ && know_compare(x, TG_OP_EQ, b, a)) continue;
     else if (a && c->op == TG_OP_LE && is_param(b) && a->op == TG_OP_CONST) know(x, b, tg_op2(j, TG_OP_MAX, b, a));
     else if (a && c->op == TG_OP_LT && is_param(b) && a->op == TG_OP_CONST) know(x, b, tg_op2(j, TG_OP_MAX, b, tg_index(j, a->arg + 1)));

@@ -52,7 +52,7 @@ static const tg_uop *split_reduce(tg_job *j, const tg_uop *old, const tg_uop *co
   for (uint32_t i = 0; i < body; i++) {
     src[i] = tg_gated_substitute(r->s, old->src[i], p->range, p->value, p->cond, NULL);
     if (p->cond && i < a.values) {
-      const tg_uop *none = a.generic ? old->src[a.values + i] : tg_identity(j, (tg_op)a.op, (tg_type)old->type);
+      const tg_uop *none = a.generic ? old->src[a.values + i] : tg_identity(j, a.op, old->type);
       src[i] = tg_op3(j, TG_OP_WHERE, p->cond, src[i], none);
     }
   }
@@ -184,7 +184,7 @@ static const tg_uop *list_reduce(tg_job *j, const tg_uop *old, const tg_uop *con
     reduce_splitting r = {x->s, &x->l->piece[i]};
     const tg_uop *part = split_reduce(j, old, src, &r);
     if (i) tg_copy_statements(x->s, 1, &part, &part);
-    sum = sum ? tg_op2(j, (tg_op)a.op, sum, part) : part;
+    sum = sum ? tg_op2(j, a.op, sum, part) : part;
   }
   return sum;
 }

@@ -189,7 +189,7 @@ static const tg_uop *load_of_copy(const staging *g, const tg_uop *old, const tg_
 
 /* The load of the copy that a factor is, or a conversion of which between integers. */
 static const tg_uop *below_casts(const tg_uop *u) {
-  while (u->op == TG_OP_CAST && tg_is_int((tg_type)u->type) && tg_is_int((tg_type)u->src[0]->type)) u = u->src[0];
+  while (u->op == TG_OP_CAST && tg_is_int(u->type) && tg_is_int(u->src[0]->type)) u = u->src[0];
   return u->op == TG_OP_LOAD ? u : NULL;
 }
 
@@ -197,7 +197,7 @@ static const tg_uop *below_casts(const tg_uop *u) {
 static const tg_uop *product_left(const staging *g, const tg_uop *old, const tg_uop *const *src) {
   tg_job *j = g->s->j;
   const tg_uop *product = src[1];
-  if (!tg_is_int((tg_type)old->type) || !tg_is_const(src[2], 0) || product->op != TG_OP_MUL || old->src[1]->op != TG_OP_MUL || g->clipped || !tg_is_const(g->fill, 0)) return NULL;
+  if (!tg_is_int(old->type) || !tg_is_const(src[2], 0) || product->op != TG_OP_MUL || old->src[1]->op != TG_OP_MUL || g->clipped || !tg_is_const(g->fill, 0)) return NULL;
   for (uint32_t f = 0; f < 2; f++) {
     const tg_uop *now = below_casts(product->src[f]), *before = below_casts(old->src[1]->src[f]);
     if (!now || !before || tg_define_of(now->src[0]) != g->copy || tg_define_of(before->src[0]) != g->source) continue;
@@ -223,7 +223,7 @@ static const tg_uop *staged_load(tg_job *j, const tg_uop *old, const tg_uop *con
   if (old->op == TG_OP_WHERE) return product_left(g, old, src);
   if (old->op != TG_OP_LOAD || tg_define_of(old->src[0]) != g->source) return NULL;
   g->bare = true;
-  return g->through ? NULL : tg_cast(j, (tg_type)old->type, load_of_copy(g, old, src));
+  return g->through ? NULL : tg_cast(j, old->type, load_of_copy(g, old, src));
 }
 
 /* The nest that fills the copy for the loop's present iteration. again: ranges of a nest that it is a twin of, or NULL. */
@@ -252,7 +252,7 @@ static const tg_uop *fill_nest(staging *g, const tg_uop *const *again, const tg_
     if (dim->op != TG_OP_CONST || b.hi >= dim->arg) gate = tg_and(j, gate, tg_op2(j, TG_OP_LT, from[d], dim));
   }
   /* fill is a value of the copy's type: outside it stands as it is, the source's elements are converted */
-  const tg_uop *zero = tg_zero(j, (tg_type)g->source->type), *value = converted(g, tg_load(j, g->source, from, gate, gate ? zero : NULL, 0));
+  const tg_uop *zero = tg_zero(j, g->source->type), *value = converted(g, tg_load(j, g->source, from, gate, gate ? zero : NULL, 0));
   if (gate && g->fill != converted(g, zero)) value = tg_op3(j, TG_OP_WHERE, gate, value, g->fill);
   const tg_uop *u = tg_store(j, g->copy, idx, value, NULL, 0);
   tg_set_pos(j, u, g->o->pos);
@@ -496,8 +496,8 @@ void tg_opt_stage(tg_schedule *s, const tg_opt *o) {
   }
   if (o->with) tg_fail_at(s->j, o->pos, "stage %s: a reduction is made where an operand is packed ahead: space=packed", o->names[0]);
   check_options(s, o);
-  g.type = type_of(s, o, (tg_type)g.source->type);
-  g.expression = !holds(g.type, (tg_type)g.source->type);
+  g.type = type_of(s, o, g.source->type);
+  g.expression = !holds(g.type, g.source->type);
   g.fill = tg_stage_fill(s, o, g.type);
   g.depth = o->number[3] > 1 ? o->number[3] : 1;
   tg_axis axis = tg_axis_find(s, o, o->names[1]);

@@ -188,7 +188,7 @@ static const tg_uop *found_in(const tg_replaced_sums *r, const tg_uop *reduce) {
     if (order[i]->op != TG_OP_LOAD || tg_define_of(order[i]->src[0]) != r->sum->source || !runs_over(j, r->sum, reduce, order[i])) continue;
     if (tg_simplify(j, r->s->l->rules, over(j, r->sum, order[i])) != simple) continue;
     const tg_uop *none = tg_gate(order[i]) ? tg_simplify(j, r->s->l->rules, over(j, r->sum, tg_alternative(order[i]))) : NULL;
-    if (none && none != tg_identity(j, (tg_op)a.op, (tg_type)reduce->type)) continue;
+    if (none && none != tg_identity(j, a.op, reduce->type)) continue;
     return order[i];
   }
   return NULL;
@@ -202,5 +202,5 @@ const tg_uop *tg_stage_sum_replace(tg_job *j, const tg_uop *old, const tg_uop *c
   for (uint32_t i = 0; i < r->sum->rank; i++) at[i] = load->src[1 + r->sum->kept[i]];
   r->found++;
   const tg_uop *gate = tg_gate(load);
-  return tg_load(j, r->define, at, gate, gate ? tg_identity(j, r->sum->op, (tg_type)old->type) : NULL, 0);
+  return tg_load(j, r->define, at, gate, gate ? tg_identity(j, r->sum->op, old->type) : NULL, 0);
 }

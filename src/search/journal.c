@@ -154,7 +154,7 @@ bool tg_journal_find(tg_journal *j, uint8_t kind, uint64_t id, uint64_t against,
   }
   if (!line) return false;
   const char *outcome = string(j->env, line, "outcome");
-  for (t->outcome = 0; t->outcome < TG_TRIAL_SKIPPED && (!outcome || strcmp(outcome, tg_outcome_name((tg_outcome)t->outcome))); t->outcome++) {}
+  for (t->outcome = 0; t->outcome < TG_TRIAL_SKIPPED && (!outcome || strcmp(outcome, tg_outcome_name(t->outcome))); t->outcome++) {}
   if (t->outcome == TG_TRIAL_SKIPPED) return false;
   t->message = string(j->env, line, "message");
   t->words = string(j->env, line, "words");
@@ -185,7 +185,7 @@ void tg_journal_put(tg_journal *j, const tg_task *t, const tg_point *p, uint64_t
   tg_mark mark = tg_mark_get(j->env);
   tg_str s = tg_str_new(j->env);
   tg_str_printf(&s, "{\"event\":\"%s\",\"id\":\"%016llx\",\"against\":\"%016llx\",\"outcome\":\"%s\"", kinds[t->kind], (unsigned long long)p->id, (unsigned long long)against,
-                tg_outcome_name((tg_outcome)t->outcome));
+                tg_outcome_name(t->outcome));
   put_field(&s, "message", t->message);
   if (t->kind == TG_TASK_LOWER) {
     tg_str_printf(&s, ",\"hash\":\"%016llx\"", (unsigned long long)t->hash);

@@ -33,7 +33,7 @@ typedef struct tg_trial { const char *text, *words, *given; } tg_trial;
 
 /* One question, and its answer. Memory of answers is the env's that is given to the function that answers. */
 typedef struct tg_task {
-  uint8_t kind;                    /* tg_task_kind */
+  tg_task_kind kind : 8;
   tg_trial trial, against;         /* OPEN: trial.text is the reference; TIME: against whom */
   double limit;                    /* seconds; 0: none */
   uint32_t quads;                  /* TIME: at most so many; each is against, trial, trial, against, or a pair where a run is long */
@@ -50,7 +50,7 @@ typedef struct tg_task {
   int shared;                      /* file that the reference's results are kept in; -1: none */
   bool make;                       /* and this one is to make them */
   /* the answer */
-  uint8_t outcome;                 /* tg_outcome */
+  tg_outcome outcome : 8;
   const char *message;             /* NULL: nothing to say */
   const char *words;               /* LOWER: the schedule in use, the heuristic's as well */
   const char *choices;             /* LOWER: the heuristic's decisions and what else is worth a try: "rows@0=14:8,12;unroll@0=2:1,4" */

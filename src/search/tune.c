@@ -86,7 +86,7 @@ static void ask(search *s, tg_task *tasks, tg_point *const *points, uint32_t n, 
 }
 
 static void settle(search *s, tg_point *p, const tg_task *t) {
-  p->outcome = (tg_outcome)t->outcome;
+  p->outcome = t->outcome;
   p->message = t->message;
   s->r->outcome[p->outcome]++;
 }
@@ -285,14 +285,14 @@ static bool passes(search *s, tg_point *p) {
   p->passed = t.outcome == TG_TRIAL_OK;
   if (p->passed || t.outcome == TG_TRIAL_SKIPPED) return p->passed;
   settle(s, p, &t);
-  s->failed = s->refused = tg_format(s->env, "%s: %s", tg_outcome_name((tg_outcome)t.outcome), t.message ? t.message : "");
+  s->failed = s->refused = tg_format(s->env, "%s: %s", tg_outcome_name(t.outcome), t.message ? t.message : "");
   return false;
 }
 
 static void time_point(search *s, tg_point *p) {
   tg_task t;
   tg_verdict_of_times v = compare(s, p, s->incumbent, 16, &t);
-  p->outcome = (tg_outcome)t.outcome;
+  p->outcome = t.outcome;
   p->message = t.message;
   if (t.outcome == TG_TRIAL_SKIPPED) return;
   s->r->timed++;
@@ -338,7 +338,7 @@ static void open_problem(search *s) {
   if (o->params_n) memcpy(t.params, o->params, o->params_n * sizeof *o->params);
   tg_crew_problem(s->crew, &t);
   if (t.outcome != TG_TRIAL_OK) {
-    s->first->outcome = (tg_outcome)t.outcome;
+    s->first->outcome = t.outcome;
     s->first->message = t.message;
     fail_default(s, s->first);
   }
@@ -431,7 +431,7 @@ static bool beats(search *s, tg_point *p, const tg_point *other, tg_task *t, tg_
   if (t->outcome == TG_TRIAL_OK && v->faster) return passes(s, p);
   if (t->outcome == TG_TRIAL_OK) s->failed = tg_format(s->env, "once more against the %s it was %s", other == s->first ? "default" : "best", percent_of(s, v->low, v->high));
   else if (t->outcome == TG_TRIAL_SKIPPED) s->failed = "no time was left to confirm it";
-  else s->failed = tg_format(s->env, "%s: %s", tg_outcome_name((tg_outcome)t->outcome), t->message ? t->message : "");
+  else s->failed = tg_format(s->env, "%s: %s", tg_outcome_name(t->outcome), t->message ? t->message : "");
   return false;
 }
 
@@ -529,7 +529,7 @@ static bool run_whole(search *s, tg_points *space, const tg_point *p, tg_point *
   *seconds = t.seconds;
   if (t.outcome == TG_TRIAL_OK) return true;
   s->failed = t.outcome == TG_TRIAL_SKIPPED || t.outcome == TG_TRIAL_HUNG ? "no time was left to check it on all of the problem"
-                                                                          : tg_format(s->env, "on all of the problem it is %s: %s", tg_outcome_name((tg_outcome)t.outcome), t.message ? t.message : "");
+                                                                          : tg_format(s->env, "on all of the problem it is %s: %s", tg_outcome_name(t.outcome), t.message ? t.message : "");
   if (t.outcome != TG_TRIAL_SKIPPED) s->r->outcome[t.outcome]++;
   return false;
 }

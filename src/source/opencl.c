@@ -178,7 +178,7 @@ static const char *fold(source *s, const tg_uop *u) {
   for (uint32_t i = 0; i < v->lanes; i++) x[i] = lane_of(s, v, i);
   for (uint32_t n = v->lanes, half; n > 1; n = half) {
     half = (n + 1) / 2;
-    for (uint32_t i = 0; i + half < n; i++) x[i] = binary(s, u, (tg_op)u->arg, v->type, x[i], x[i + half]);
+    for (uint32_t i = 0; i + half < n; i++) x[i] = binary(s, u, u->arg, v->type, x[i], x[i + half]);
   }
   return x[0];
 }

@@ -175,7 +175,7 @@ static void check_slab(tg_trial_state *s, tg_env *env) {
 
 static bool has_functions(const tg_trial_state *s) {
   for (uint32_t id = 0; s->author && id < s->job->uops.n; id++)
-    if (tg_is_function((tg_op)s->job->uops.data[id]->op)) return true;
+    if (tg_is_function(s->job->uops.data[id]->op)) return true;
   return false;
 }
 

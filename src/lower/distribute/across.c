@@ -71,7 +71,7 @@ static const tg_uop *own_element(tg_job *j, const tg_uop *old, const tg_uop *con
 }
 
 static folding folding_of(tg_workgroup *w, tg_group_item *item) {
-  return (folding){.w = w, .item = item, .op = (tg_op)tg_stored(item->u)->arg, .value = tg_stored(item->u)->src[0]};
+  return (folding){.w = w, .item = item, .op = tg_stored(item->u)->arg, .value = tg_stored(item->u)->src[0]};
 }
 
 static void mark_ranges(tg_workgroup *w, tg_group_item *at) {
@@ -204,7 +204,7 @@ static void fold_item(tg_workgroup *w, tg_group_item *item) {
       const tg_par *p = &w->par.data[f.par[i]];
       if (p->room == p->extent) continue;
       const tg_uop *inside = tg_op2(j, TG_OP_LT, tg_thread_digit(w, p->stride, p->room), tg_index(j, p->extent));
-      f.value = tg_op3(j, TG_OP_WHERE, inside, f.value, tg_identity(j, f.op, (tg_type)f.value->type));
+      f.value = tg_op3(j, TG_OP_WHERE, inside, f.value, tg_identity(j, f.op, f.value->type));
     }
     f.value = keep(&f, f.value, true);
     fold_lanes(&f, &far);

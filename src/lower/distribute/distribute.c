@@ -226,7 +226,7 @@ static const tg_uop *replaced(tg_job *j, const tg_uop *old, const tg_uop *const 
   int64_t flags = old->arg & ~(int64_t)TG_GATED;
   gate = tg_and(j, gate, r->cond);
   if (old->op == TG_OP_STORE) return tg_store(j, src[0], src + 1, src[tg_access_rank(old) + 1], gate, flags);
-  const tg_uop *zero = tg_is_float((tg_type)old->type) ? tg_const_float(j, (tg_type)old->type, 0) : tg_const_int(j, (tg_type)old->type, 0);
+  const tg_uop *zero = tg_is_float(old->type) ? tg_const_float(j, old->type, 0) : tg_const_int(j, old->type, 0);
   return tg_load(j, src[0], src + 1, gate, tg_gate(old) ? src[old->n - 1] : zero, flags);
 }
 
@@ -397,7 +397,7 @@ static const tg_uop *built_load(state *s, const tg_uop *old, const tg_uop *const
       local_subscripts(tg_tile_of(&s->w, old->src[0]), sub, tg_access_rank(old));
     }
     if (s->pins && s->stored[tg_buffer_ordinal(old->src[0])]) {   /* threads without an iteration keep off what others write */
-      if (!gate) alt = zero_of(j, (tg_type)old->type);
+      if (!gate) alt = zero_of(j, old->type);
       gate = tg_and(j, gate, s->pins);
     }
     return tg_load(j, buffer, sub, gate, alt, flags);
@@ -409,7 +409,7 @@ static const tg_uop *built_load(state *s, const tg_uop *old, const tg_uop *const
   if (!through) return tg_load(j, buffer, sub, gate, alt, flags);
   /* The lane that is asked may have no such element where this thread has no iteration: what they agree on is asked there. */
   const tg_uop *there = tg_agreed_gate(&s->w, gate, asked);
-  const tg_uop *v = tg_shuffle(j, tg_load(j, buffer, sub, there, there ? zero_of(j, (tg_type)old->type) : NULL, flags), s->w.lane, through);
+  const tg_uop *v = tg_shuffle(j, tg_load(j, buffer, sub, there, there ? zero_of(j, old->type) : NULL, flags), s->w.lane, through);
   return gate ? tg_op3(j, TG_OP_WHERE, gate, v, alt) : v;
 }
 
