@@ -21,35 +21,53 @@ static int bench_kernels(tg_context *ctx, const tool_args *a) {
 }
 
 /* One of them in a row: with a context of its own, or none; options beside those of all; what it measures, by lines. */
-static const struct { const char *name; int (*run)(tg_context *, const tool_args *); int (*alone)(const tool_args *); const char *options, *what; } benches[] = {
-  {"lower", bench_lower, NULL, "", "from the author's C to LLVM IR, to callable code, and from the object cache, for one matmul\n"},
-  {"kernels", bench_kernels, NULL, "",
-   "matmul, sgemm_packed, microkernel and attention against this machine's FMA peak, OpenBLAS and plain C; copy, axpy, sum, softmax,\n"
-   "layernorm against plain C; *_runtime: sizes known at launch only against the same sizes as constants\n"},
-  {"launch", bench_launch, NULL, "", "what it costs to start a kernel of one element\n"},
-  {"start", NULL, bench_start, "",
-   "from the start of a process to its first product, kernels and tuned choices on file among 1,000 of each, nothing compiled:\n"
-   "programs with libtg.a alone, with libtg_jit.a, and without tg\n"},
-  {"gemm", NULL, bench_gemm,
-   " [--vs NAME[=FILE],..] [--shapes FILE] [--types f32,f64,f16,bf16,bf16flush,u8i8,i8i8] [--threads N] [--expect FILE [--update]] [--tuned DIR] [--cache DIR]",
-   "products of a list of shapes (tests/bench/gemm/shapes.txt) against openblas, blis, onednn, mkl, libxsmm: those of --vs, or all that\n"
-   "are installed, each at its best entry point. --expect: parts of the machine's best that peers must come near to, or the case is void.\n"
-   "--tuned: with the choices that tg tune gemm --shapes left there\n"},
-  {"engine", NULL, bench_engine, " [--cache DIR]",
-   "what engines use of tg/gemm.h: an epilogue against a pass behind the product, one plan for any number of rows, one packing, strides, long\n"
-   "sums on two threads, many small products, weights of 4 bits against the bytes they are, each against the plain way, with the bar that it\n"
-   "has to reach\n"},
-  {"tune", NULL, bench_tune, " --sweep DIR [--stage lower|model|build|time|first|tune|generated|report] [--shapes FILE] [--candidates N] [--seed N] ..",
-   "sweeps of the spaces of products (tests/bench/gemm/sweep.txt), kept in files of DIR: how good the search, its cost model and the\n"
-   "first choice are (the latter with --shapes tests/bench/gemm/random.txt --stage first)\n"},
-  {"polybench", bench_polybench, NULL, "", "the 30 kernels of PolyBench at MEDIUM on one core against plain C, with and without -ffast-math\n"},
+static const struct {
+  const char *name;
+  int (*run)(tg_context *, const tool_args *);
+  int (*alone)(const tool_args *);
+  const char *options, *what;
+} benches[] = {
+    {"lower", bench_lower, NULL, "",
+     "from the author's C to LLVM IR, to callable code, and from the object cache, for one matmul\n"},
+    {"kernels", bench_kernels, NULL, "",
+     "matmul, sgemm_packed, microkernel and attention against this machine's FMA peak, OpenBLAS and plain C; copy, "
+     "axpy, sum, softmax,\n"
+     "layernorm against plain C; *_runtime: sizes known at launch only against the same sizes as constants\n"},
+    {"launch", bench_launch, NULL, "", "what it costs to start a kernel of one element\n"},
+    {"start", NULL, bench_start, "",
+     "from the start of a process to its first product, kernels and tuned choices on file among 1,000 of each, nothing "
+     "compiled:\n"
+     "programs with libtg.a alone, with libtg_jit.a, and without tg\n"},
+    {"gemm", NULL, bench_gemm,
+     " [--vs NAME[=FILE],..] [--shapes FILE] [--types f32,f64,f16,bf16,bf16flush,u8i8,i8i8] [--threads N] [--expect "
+     "FILE [--update]] [--tuned DIR] [--cache DIR]",
+     "products of a list of shapes (tests/bench/gemm/shapes.txt) against openblas, blis, onednn, mkl, libxsmm: those "
+     "of --vs, or all that\n"
+     "are installed, each at its best entry point. --expect: parts of the machine's best that peers must come near to, "
+     "or the case is void.\n"
+     "--tuned: with the choices that tg tune gemm --shapes left there\n"},
+    {"engine", NULL, bench_engine, " [--cache DIR]",
+     "what engines use of tg/gemm.h: an epilogue against a pass behind the product, one plan for any number of rows, "
+     "one packing, strides, long\n"
+     "sums on two threads, many small products, weights of 4 bits against the bytes they are, each against the plain "
+     "way, with the bar that it\n"
+     "has to reach\n"},
+    {"tune", NULL, bench_tune,
+     " --sweep DIR [--stage lower|model|build|time|first|tune|generated|report] [--shapes FILE] [--candidates N] "
+     "[--seed N] ..",
+     "sweeps of the spaces of products (tests/bench/gemm/sweep.txt), kept in files of DIR: how good the search, its "
+     "cost model and the\n"
+     "first choice are (the latter with --shapes tests/bench/gemm/random.txt --stage first)\n"},
+    {"polybench", bench_polybench, NULL, "",
+     "the 30 kernels of PolyBench at MEDIUM on one core against plain C, with and without -ffast-math\n"},
 };
 enum { BENCHES = sizeof benches / sizeof *benches };
 
 const char *tool_benches(void) {
   static char list[256];
   list[0] = 0;
-  for (int i = 0; i < BENCHES; i++) snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? "|" : "", benches[i].name);
+  for (int i = 0; i < BENCHES; i++)
+    snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? "|" : "", benches[i].name);
   return list;
 }
 
@@ -62,7 +80,9 @@ static void write_usage(FILE *to) {
     for (const char *c = benches[i].what; *c; c++) fprintf(to, *c == '\n' && c[1] ? "%c            " : "%c", *c);
   }
   fputs("\nContestants take turns in one run on the same buffers; medians are printed. --json: one object a line with\n"
-        "bench, case, metric, value, unit and, for a ratio, of. --seconds: about how long each case runs. --case: those that contain TEXT.\n", to);
+        "bench, case, metric, value, unit and, for a ratio, of. --seconds: about how long each case runs. --case: "
+        "those that contain TEXT.\n",
+        to);
 }
 
 int cmd_bench(int argc, char **argv) {

@@ -8,7 +8,8 @@
 #include "bench/bench.h"
 #include "bench/kernels.inc.h"
 
-static const char usage[] = "tg demo [--seconds N]\n\nAuthors matmul, softmax and attention, checks them against plain C, shows the stages, and measures.\n";
+static const char usage[] = "tg demo [--seconds N]\n\nAuthors matmul, softmax and attention, checks them against plain "
+                            "C, shows the stages, and measures.\n";
 
 static float *random_floats(size_t n, uint32_t seed) {
   float *x = tool_pages(n * sizeof *x);
@@ -88,7 +89,8 @@ static int check_case(tg_context *ctx, const demo_case *d) {
   t = tool_now() - t;
   float *in[3] = {0}, *out = tool_pages(d->out * 4), *want = tool_pages(d->out * 4);
   tg_argument a[4];
-  for (int i = 0; i < d->inputs; i++) a[i] = (tg_argument){in[i] = random_floats(d->in[i], 7 + (uint32_t)i), d->in[i] * 4};
+  for (int i = 0; i < d->inputs; i++)
+    a[i] = (tg_argument){in[i] = random_floats(d->in[i], 7 + (uint32_t)i), d->in[i] * 4};
   a[d->inputs] = (tg_argument){out, d->out * 4};
   tg_launch l = {.buffers = a, .buffers_n = (uint32_t)d->inputs + 1, .threads = 2};
   int r = TOOL_OK;
@@ -103,8 +105,8 @@ static int check_case(tg_context *ctx, const demo_case *d) {
   }
   if (!(worst <= d->tolerance)) r = TOOL_WRONG;
   const tg_kernel_info *info = tg_kernel_describe(k);
-  printf("  %-10s compiled in %6.2f ms   largest error %.2e, %s   %8.3f ms, %.1f GFLOP/s on two cores\n", info->name, t * 1e3, worst, r ? "WRONG" : "right",
-         timing.median * 1e3, d->flops / timing.median * 1e-9);
+  printf("  %-10s compiled in %6.2f ms   largest error %.2e, %s   %8.3f ms, %.1f GFLOP/s on two cores\n", info->name,
+         t * 1e3, worst, r ? "WRONG" : "right", timing.median * 1e3, d->flops / timing.median * 1e-9);
   tg_kernel_free(k);
   for (int i = 0; i < d->inputs; i++) free(in[i]);
   free(out), free(want);
@@ -124,9 +126,27 @@ int cmd_demo(int argc, char **argv) {
   tg_context *ctx;
   if (tg_context_create(NULL, &ctx)) return fprintf(stderr, "tg: no context\n"), TOOL_BROKEN;
   const demo_case cases[] = {
-    {&matmul, {"M", "N", "K"}, {300, 211, 157}, 3, 2, {300 * 157, 157 * 211}, 300 * 211, 2.0 * 300 * 211 * 157, 1e-4, c_matmul},
-    {&softmax, {"R", "N"}, {257, 1000}, 2, 1, {257 * 1000}, 257 * 1000, 5.0 * 257 * 1000, 1e-6, c_softmax},
-    {&attention, {"H", "T", "D"}, {4, 256, 64}, 3, 3, {4 * 256 * 64, 4 * 256 * 64, 4 * 256 * 64}, 4 * 256 * 64, 4.0 * 4 * 256 * 256 * 64, 1e-5, c_attention},
+      {&matmul,
+       {"M", "N", "K"},
+       {300, 211, 157},
+       3,
+       2,
+       {300 * 157, 157 * 211},
+       300 * 211,
+       2.0 * 300 * 211 * 157,
+       1e-4,
+       c_matmul},
+      {&softmax, {"R", "N"}, {257, 1000}, 2, 1, {257 * 1000}, 257 * 1000, 5.0 * 257 * 1000, 1e-6, c_softmax},
+      {&attention,
+       {"H", "T", "D"},
+       {4, 256, 64},
+       3,
+       3,
+       {4 * 256 * 64, 4 * 256 * 64, 4 * 256 * 64},
+       4 * 256 * 64,
+       4.0 * 4 * 256 * 256 * 64,
+       1e-5,
+       c_attention},
   };
   int r = TOOL_OK;
   puts("Kernels written in C, checked against plain C in double:\n");
@@ -136,8 +156,11 @@ int cmd_demo(int argc, char **argv) {
   }
   puts("\nThe three-line matmul, 4 x 32 x 8, going through some of its stages (tg show prints all):\n");
   const char *stages[] = {"author", "schedule", "reduce", "expand", NULL};
-  tg_compile_options o = {.bindings = (tg_binding[]){{"M", 4, 4, 1}, {"N", 32, 32, 1}, {"K", 8, 8, 1}}, .bindings_n = 3, .opts = "split j 16 as jo jl; lane jl; upcast i"};
-  if (tg_show(ctx, &matmul, &o, NULL, show_stage, stages)) fprintf(stderr, "%s\n", tg_error_message(ctx)), r = TOOL_WRONG;
+  tg_compile_options o = {.bindings = (tg_binding[]){{"M", 4, 4, 1}, {"N", 32, 32, 1}, {"K", 8, 8, 1}},
+                          .bindings_n = 3,
+                          .opts = "split j 16 as jo jl; lane jl; upcast i"};
+  if (tg_show(ctx, &matmul, &o, NULL, show_stage, stages))
+    fprintf(stderr, "%s\n", tg_error_message(ctx)), r = TOOL_WRONG;
   puts("\nBeside this machine's limits, OpenBLAS and plain C (medians; contestants take turns):\n");
   if (a.seconds <= 0) a.seconds = 1;
   int b = bench_matmul(ctx, &a, 1024);

@@ -10,19 +10,24 @@
 #include "tool.h"
 
 static const char usage[] =
-  "tg run FILE.tg name=value ... [--kernel NAME] [--check] [--time] [--seconds N] [--threads N] [--opt WORDS ...] [--cache DIR] [--tuned DIR] [--json]\n"
-  "\n"
-  "Compiles the kernel for this machine and runs it once on small integers.\n"
-  "  name=value an integer for a parameter or a knob; a parameter that the file gives a range needs one\n"
-  "  --kernel   of a file with several: the one to take, else the first\n"
-  "  --check    the outputs must equal the interpreter's of the kernel as written: integers bit for bit; floats too, or be as near to\n"
-  "             what it gives in f64 as the kernel as written is: an error at most twice as large, and 2 ulp. What the schedule leaves is interpreted too, its tasks in a shuffled\n"
-  "             order: two of them that touch one element are a race. The interpreter takes some 100 ns for a term: choose small sizes, M=60\n"
-  "  --time     runs for --seconds (1) and prints the median\n"
-  "  --threads  1; -1 for all cores\n"
-  "  --cache    a folder where compiled kernels are kept from run to run\n"
-  "  --tuned    a folder of tuned choices, else $TG_TUNED: with the one that tg tune found, if it is there\n"
-  "  --opt      words of a schedule, in order, instead of the heuristic's choice: --opt 'split j 16 as jo jl' --opt 'lane jl'\n";
+    "tg run FILE.tg name=value ... [--kernel NAME] [--check] [--time] [--seconds N] [--threads N] [--opt WORDS ...] "
+    "[--cache DIR] [--tuned DIR] [--json]\n"
+    "\n"
+    "Compiles the kernel for this machine and runs it once on small integers.\n"
+    "  name=value an integer for a parameter or a knob; a parameter that the file gives a range needs one\n"
+    "  --kernel   of a file with several: the one to take, else the first\n"
+    "  --check    the outputs must equal the interpreter's of the kernel as written: integers bit for bit; floats too, "
+    "or be as near to\n"
+    "             what it gives in f64 as the kernel as written is: an error at most twice as large, and 2 ulp. What "
+    "the schedule leaves is interpreted too, its tasks in a shuffled\n"
+    "             order: two of them that touch one element are a race. The interpreter takes some 100 ns for a term: "
+    "choose small sizes, M=60\n"
+    "  --time     runs for --seconds (1) and prints the median\n"
+    "  --threads  1; -1 for all cores\n"
+    "  --cache    a folder where compiled kernels are kept from run to run\n"
+    "  --tuned    a folder of tuned choices, else $TG_TUNED: with the one that tg tune found, if it is there\n"
+    "  --opt      words of a schedule, in order, instead of the heuristic's choice: --opt 'split j 16 as jo jl' --opt "
+    "'lane jl'\n";
 
 typedef struct {
   tool_program program;
@@ -34,7 +39,9 @@ typedef struct {
   tg_argument data[64];
   void *copy[64];                          /* for the interpreter */
   void *wide[64];                          /* the same with f64 for floats */
-  uint32_t as_written[64], as_written_n;   /* the buffers of the program as written, among these; operands that a schedule takes packed come behind the kernel's own */
+  /* the buffers of the program as written, among these; operands that a schedule takes packed come behind the
+   * kernel's own */
+  uint32_t as_written[64], as_written_n;
 } run_state;
 
 static void parse(void *user) {
@@ -89,7 +96,8 @@ static bool pack(run_state *r, const char *operand, uint32_t author) {
   tg_kernel *packing;
   uint32_t to = 0, at = r->n++;
   o.pack = operand;
-  bool ok = r->n <= sizeof r->data / sizeof *r->data && !tg_kernel_compile_text(r->ctx, r->args->file, r->program.text, &o, &packing);
+  bool ok = r->n <= sizeof r->data / sizeof *r->data &&
+            !tg_kernel_compile_text(r->ctx, r->args->file, r->program.text, &o, &packing);
   if (ok) {
     const tg_kernel_info *k = tg_kernel_describe(packing);
     tg_argument all[3] = {{0}};
@@ -154,8 +162,13 @@ static bool allocate(run_state *r) {
 static void interpret(void *user) {
   run_state *r = user;
   tg_interp_buffer buffers[64];
-  for (uint32_t i = 0; i < r->as_written_n; i++) buffers[i] = (tg_interp_buffer){r->copy[r->as_written[i]], r->data[r->as_written[i]].bytes};
-  tg_interp in = {.buffers = buffers, .check_uninitialised = true, .check_races = true, .check_contracts = true, .check_merges = true};
+  for (uint32_t i = 0; i < r->as_written_n; i++)
+    buffers[i] = (tg_interp_buffer){r->copy[r->as_written[i]], r->data[r->as_written[i]].bytes};
+  tg_interp in = {.buffers = buffers,
+                  .check_uninitialised = true,
+                  .check_races = true,
+                  .check_contracts = true,
+                  .check_merges = true};
   tg_interpret(&r->job, r->job.sink, &in);
 }
 
@@ -200,7 +213,9 @@ static void interpret_scheduled(void *user) {
   tg_interp_buffer buffers[64];
   uint32_t n = 0;
   if (s->text) tg_parse_kernel(&s->job, "schedule", s->text, 0, NULL);
-  else tg_parse_kernel(&s->job, r->args->file, r->program.text, r->program.options.bindings_n, r->program.bindings);   /* it has that stage behind it */
+  else
+    tg_parse_kernel(&s->job, r->args->file, r->program.text, r->program.options.bindings_n,
+                    r->program.bindings); /* it has that stage behind it */
   for (uint32_t i = 0; i < s->job.sink->n; i++) {
     const tg_uop *d = s->job.sink->src[i];
     uint32_t b = 0;
@@ -209,7 +224,8 @@ static void interpret_scheduled(void *user) {
     buffers[n] = (tg_interp_buffer){tg_alloc(&s->job.env, r->data[b].bytes + 1), r->data[b].bytes};
     memcpy(buffers[n++].data, r->copy[b], r->data[b].bytes);
   }
-  tg_interpret(&s->job, s->job.sink, &(tg_interp){.buffers = buffers, .check_uninitialised = true, .check_races = true});
+  tg_interpret(&s->job, s->job.sink,
+               &(tg_interp){.buffers = buffers, .check_uninitialised = true, .check_races = true});
 }
 
 /* Before the copies are interpreted. A tuned choice's schedule was looked at when it was found. */
@@ -220,7 +236,9 @@ static bool orderly(run_state *r) {
   tg_job_init(&s.job, NULL);
   bool ok = !tg_show_text(r->ctx, r->args->file, r->program.text, &r->program.options, "schedule", keep_text, &s);
   if (!ok) fprintf(stderr, "%s\n", tg_error_message(r->ctx));
-  else if (!(ok = tg_protect(&s.job.env, interpret_scheduled, &s))) fprintf(stderr, "%s\nin what the schedule leaves of %s: tg show --stage schedule\n", s.job.env.message, r->args->file);
+  else if (!(ok = tg_protect(&s.job.env, interpret_scheduled, &s)))
+    fprintf(stderr, "%s\nin what the schedule leaves of %s: tg show --stage schedule\n", s.job.env.message,
+            r->args->file);
   tg_job_drop(&s.job);
   return ok;
 }
@@ -242,10 +260,13 @@ static int check(run_state *r) {
     if (!exact && !wide && !interpreted(r, interpret_wide)) return TOOL_WRONG;
     wide |= !exact;
     size_t n = elements(type, &r->data[b]);
-    double error = exact ? 0 : tg_block_error(type, r->data[b].data, r->wide[b], n), own = exact ? 0 : tg_block_error(type, r->copy[b], r->wide[b], n);
+    double error = exact ? 0 : tg_block_error(type, r->data[b].data, r->wide[b], n),
+           own = exact ? 0 : tg_block_error(type, r->copy[b], r->wide[b], n);
     if (!exact && !(error <= tg_block_bound(type, own))) {
-      fprintf(stderr, "tg: %s: %s is off by %.3g of the largest value nearby; the kernel as written is off by %.3g, and %.3g is allowed\n", r->args->file, name, error, own,
-              tg_block_bound(type, own));
+      fprintf(stderr,
+              "tg: %s: %s is off by %.3g of the largest value nearby; the kernel as written is off by %.3g, and %.3g "
+              "is allowed\n",
+              r->args->file, name, error, own, tg_block_bound(type, own));
       return TOOL_WRONG;
     }
     if (r->args->json) continue;
@@ -262,7 +283,8 @@ static int run(run_state *r) {
     return TOOL_WRONG;
   }
   const char *tuned = r->args->tuned ? r->args->tuned : getenv("TG_TUNED");
-  if (tuned && *tuned && !r->args->opts && !tg_kernel_describe(r->kernel)->tuned) fprintf(stderr, "tg: %s: it runs untuned: %s has no choice for it\n", r->args->file, tuned);
+  if (tuned && *tuned && !r->args->opts && !tg_kernel_describe(r->kernel)->tuned)
+    fprintf(stderr, "tg: %s: it runs untuned: %s has no choice for it\n", r->args->file, tuned);
   if (!tg_protect(&r->job.env, parse, r)) {
     fprintf(stderr, "%s\n", r->job.env.message);
     return TOOL_WRONG;
@@ -275,14 +297,16 @@ static int run(run_state *r) {
   }
   int result = r->args->check ? check(r) : TOOL_OK;
   if (!r->args->check && !r->args->time && !r->args->json)
-    printf("%s: ran; --check compares it with the interpreter, --time measures it\n", tg_kernel_describe(r->kernel)->name);
+    printf("%s: ran; --check compares it with the interpreter, --time measures it\n",
+           tg_kernel_describe(r->kernel)->name);
   if (result == TOOL_OK && r->args->time) {
     tg_timing t;
     if (tg_kernel_time(r->kernel, &l, r->args->seconds > 0 ? r->args->seconds : 1, &t)) {
       fprintf(stderr, "%s\n", tg_error_message(r->ctx));
       return TOOL_WRONG;
     }
-    tool_figure(r->args->json, "run", tg_kernel_describe(r->kernel)->name, tg_kernel_describe(r->kernel)->tuned ? "time, tuned" : "time", t.median * 1e6, "us", NULL);
+    tool_figure(r->args->json, "run", tg_kernel_describe(r->kernel)->name,
+                tg_kernel_describe(r->kernel)->tuned ? "time, tuned" : "time", t.median * 1e6, "us", NULL);
   }
   return result;
 }

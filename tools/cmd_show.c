@@ -7,18 +7,21 @@
 #include "tool.h"
 
 static const char usage[] =
-  "tg show FILE.tg [name=value ...] [--kernel NAME] [--stage STAGE] [--diff] [--rules] [--opt 'split j 16 as jo jl' ...] [--pack BUFFER] [--target NAME]\n"
-  "\n"
-  "Prints the kernel after each pass, each as a program that parses again, behind a line == STAGE:\n"
-  "  author, prove, raise, schedule, reduce, distribute, contract, expand, place, functions, types, coalesce, index, linear, llvm, asm, object\n"
-  "With --stage, that stage's text and nothing else, so that it can be redirected or piped: a .tg program, LLVM IR, what an assembler takes.\n"
-  "object is a summary of the object file, not the file.\n"
-  "\n"
-  "  --diff     only the lines that each pass changed\n"
-  "  --rules    the rewrite rules that fired in each pass, with what they turned into what\n"
-  "  --opt      words of a schedule, in order, instead of the heuristic's choice\n"
-  "  --pack     the kernel that packs an operand which the schedule takes packed\n"
-  "  name=value binds a parameter or a knob; a parameter left out keeps the range that the file gives it\n";
+    "tg show FILE.tg [name=value ...] [--kernel NAME] [--stage STAGE] [--diff] [--rules] [--opt 'split j 16 as jo jl' "
+    "...] [--pack BUFFER] [--target NAME]\n"
+    "\n"
+    "Prints the kernel after each pass, each as a program that parses again, behind a line == STAGE:\n"
+    "  author, prove, raise, schedule, reduce, distribute, contract, expand, place, functions, types, coalesce, index, "
+    "linear, llvm, asm, object\n"
+    "With --stage, that stage's text and nothing else, so that it can be redirected or piped: a .tg program, LLVM IR, "
+    "what an assembler takes.\n"
+    "object is a summary of the object file, not the file.\n"
+    "\n"
+    "  --diff     only the lines that each pass changed\n"
+    "  --rules    the rewrite rules that fired in each pass, with what they turned into what\n"
+    "  --opt      words of a schedule, in order, instead of the heuristic's choice\n"
+    "  --pack     the kernel that packs an operand which the schedule takes packed\n"
+    "  name=value binds a parameter or a knob; a parameter left out keeps the range that the file gives it\n";
 
 typedef struct { char *before; bool diff, alone; } state;   /* alone: of one stage, which needs no title */
 

@@ -13,18 +13,27 @@
 #include "tool.h"
 
 static const char usage[] =
-  "tg store list|verify|prune|export|import|merge [PATH] [--tuned DIR]\n"
-  "\n"
-  "The choices that tg tune has kept: --tuned, else $TG_TUNED, else tg/tuned in the user's data folder.\n"
-  "  list          kernel, knobs, time before and after, for each choice\n"
-  "  verify        reads every entry; exit code 1 if one is damaged, foreign, or open to others\n"
-  "  prune         removes what is damaged, what another build of tg or LLVM wrote, and files left behind by writers that were killed\n"
-  "  export PATH   all choices in one file\n"
-  "  import PATH   the choices of such a file; one that is here already stays if it is faster\n"
-  "  merge PATH    the choices of another folder, likewise\n";
+    "tg store list|verify|prune|export|import|merge [PATH] [--tuned DIR]\n"
+    "\n"
+    "The choices that tg tune has kept: --tuned, else $TG_TUNED, else tg/tuned in the user's data folder.\n"
+    "  list          kernel, knobs, time before and after, for each choice\n"
+    "  verify        reads every entry; exit code 1 if one is damaged, foreign, or open to others\n"
+    "  prune         removes what is damaged, what another build of tg or LLVM wrote, and files left behind by writers "
+    "that were killed\n"
+    "  export PATH   all choices in one file\n"
+    "  import PATH   the choices of such a file; one that is here already stays if it is faster\n"
+    "  merge PATH    the choices of another folder, likewise\n";
 
 extern const char tg_build[];
-typedef struct { const char *folder; tg_env env; FILE *out; uint32_t good, bad, stale, kept; bool json; const char *verb, *path; int err; } state;
+typedef struct {
+  const char *folder;
+  tg_env env;
+  FILE *out;
+  uint32_t good, bad, stale, kept;
+  bool json;
+  const char *verb, *path;
+  int err;
+} state;
 
 static bool ours(const tg_tuned *t) {
   char want[256];
@@ -40,13 +49,16 @@ static void list(void *user, const char *path, const tg_tuned *t) {
   }
   s->good++;
   if (s->json) {
-    printf("{\"file\":\"%s\",\"kernel\":\"%s\",\"seconds\":%.9g,\"default_seconds\":%.9g,\"gain_low\":%.5g,\"current\":%s,\"knobs\":{", path, t->kernel, t->seconds, t->default_seconds, t->gain_low,
-           ours(t) ? "true" : "false");
-    for (uint32_t i = 0; i < t->knobs_n; i++) printf("%s\"%s\":%lld", i ? "," : "", t->knobs[i].name, (long long)t->knobs[i].lo);
+    printf("{\"file\":\"%s\",\"kernel\":\"%s\",\"seconds\":%.9g,\"default_seconds\":%.9g,\"gain_low\":%.5g,\"current\":"
+           "%s,\"knobs\":{",
+           path, t->kernel, t->seconds, t->default_seconds, t->gain_low, ours(t) ? "true" : "false");
+    for (uint32_t i = 0; i < t->knobs_n; i++)
+      printf("%s\"%s\":%lld", i ? "," : "", t->knobs[i].name, (long long)t->knobs[i].lo);
     printf("},\"words\":\"%s\"}\n", t->words ? t->words : "");
     return;
   }
-  printf("%-24s %10.4g us, was %10.4g, surely %.1f %% faster%s", t->kernel, t->seconds * 1e6, t->default_seconds * 1e6, 100 * t->gain_low, ours(t) ? "" : " (of another build)");
+  printf("%-24s %10.4g us, was %10.4g, surely %.1f %% faster%s", t->kernel, t->seconds * 1e6, t->default_seconds * 1e6,
+         100 * t->gain_low, ours(t) ? "" : " (of another build)");
   for (uint32_t i = 0; i < t->knobs_n; i++) printf(" %s=%lld", t->knobs[i].name, (long long)t->knobs[i].lo);
   printf("\n");
   if (t->words) printf("    %s\n", t->words);
@@ -76,7 +88,9 @@ static void prune_aside(state *s) {
     size_t n = strlen(e->d_name);
     char path[4096];
     struct stat st;
-    if (n < 4 || strcmp(e->d_name + n - 4, ".tmp") || snprintf(path, sizeof path, "%s/%s", s->folder, e->d_name) >= (int)sizeof path) continue;
+    if (n < 4 || strcmp(e->d_name + n - 4, ".tmp") ||
+        snprintf(path, sizeof path, "%s/%s", s->folder, e->d_name) >= (int)sizeof path)
+      continue;
     if (!stat(path, &st) && S_ISREG(st.st_mode) && time(NULL) - st.st_mtime > 600 && !unlink(path)) s->stale++;
   }
   if (d) closedir(d);
@@ -89,7 +103,8 @@ static void export(void *user, const char *path, const tg_tuned *t) {
   if (!t) return;
   tg_str text = tg_str_new(&s->env);
   tg_store_print(&text, t);
-  if (fprintf(s->out, "tg-choice %zu\n", text.n) < 0 || fwrite(text.data, 1, text.n, s->out) != text.n) s->err = errno ? errno : EIO;
+  if (fprintf(s->out, "tg-choice %zu\n", text.n) < 0 || fwrite(text.data, 1, text.n, s->out) != text.n)
+    s->err = errno ? errno : EIO;
   s->good++;
 }
 

@@ -12,24 +12,33 @@
 #include "tune_plot.h"
 
 static const char usage[] =
-  "tg tune FILE.tg name=value ... | tg tune gemm M=.. N=.. K=.. [--types f32] [--transposes NT] | tg tune gemm --shapes FILE [--case TEXT] | tg tune plot JOURNAL\n"
-  "        [--kernel NAME] [--budget SECONDS] [--candidates N] [--seed N] [--beam N] [--threads N] [--knobs] [--journal FILE] [--resume]\n"
-  "        [--workers N] [--tuned DIR] [--csv FILE] [--json]\n"
-  "\n"
-  "Finds the knobs and the words of a schedule that make the kernel fastest here. Candidates are compiled, checked and timed in processes of their own.\n"
-  "  name=value    binds a parameter, or a knob that is not to be searched\n"
-  "  gemm          the sketches of a matrix product, from the analytic choice on; types f32, f64, f16, bf16, bf16flush, u8i8, i8i8; --transposes: which\n"
-  "                operands lie in columns, NN, NT, TN, TT; --shapes: all of a list, lines of class, M, N, K and transposes, or those of --case\n"
-  "  plot          an SVG of a journal: candidates over time, the best so far\n"
-  "  --budget      seconds of it all (20); --candidates: how many are timed at most\n"
-  "  --threads     that a launch may use (1, as launches have it unless they say); -1 for all cores. The choice is for contexts of all cores, and of so many threads\n"
-  "  --tuned       the folder that the choice is kept in, else $TG_TUNED, else tg/tuned in the user's data folder; '' for none. Programs find it with $TG_TUNED or\n"
-  "                tg_context_options.tuned, tg run with either or --tuned; tg store looks into it\n"
-  "  --knobs       only knobs; words stay as they are\n"
-  "  --journal     a file that every answer is appended to; --resume: its answers are used again, and a search that is finished there says so\n"
-  "  --workers     processes that compile side by side (all cores); 0: none, all happens in this process\n"
-  "Exit codes: 0, 1 for a kernel that is wrong or cannot be tuned, 2 for a wrong command line, 3 for a fault of tg or of the machine, 4 where a signal ended the search\n"
-  "(nothing is kept then; --resume goes on).\n";
+    "tg tune FILE.tg name=value ... | tg tune gemm M=.. N=.. K=.. [--types f32] [--transposes NT] | tg tune gemm "
+    "--shapes FILE [--case TEXT] | tg tune plot JOURNAL\n"
+    "        [--kernel NAME] [--budget SECONDS] [--candidates N] [--seed N] [--beam N] [--threads N] [--knobs] "
+    "[--journal FILE] [--resume]\n"
+    "        [--workers N] [--tuned DIR] [--csv FILE] [--json]\n"
+    "\n"
+    "Finds the knobs and the words of a schedule that make the kernel fastest here. Candidates are compiled, checked "
+    "and timed in processes of their own.\n"
+    "  name=value    binds a parameter, or a knob that is not to be searched\n"
+    "  gemm          the sketches of a matrix product, from the analytic choice on; types f32, f64, f16, bf16, "
+    "bf16flush, u8i8, i8i8; --transposes: which\n"
+    "                operands lie in columns, NN, NT, TN, TT; --shapes: all of a list, lines of class, M, N, K and "
+    "transposes, or those of --case\n"
+    "  plot          an SVG of a journal: candidates over time, the best so far\n"
+    "  --budget      seconds of it all (20); --candidates: how many are timed at most\n"
+    "  --threads     that a launch may use (1, as launches have it unless they say); -1 for all cores. The choice is "
+    "for contexts of all cores, and of so many threads\n"
+    "  --tuned       the folder that the choice is kept in, else $TG_TUNED, else tg/tuned in the user's data folder; "
+    "'' for none. Programs find it with $TG_TUNED or\n"
+    "                tg_context_options.tuned, tg run with either or --tuned; tg store looks into it\n"
+    "  --knobs       only knobs; words stay as they are\n"
+    "  --journal     a file that every answer is appended to; --resume: its answers are used again, and a search that "
+    "is finished there says so\n"
+    "  --workers     processes that compile side by side (all cores); 0: none, all happens in this process\n"
+    "Exit codes: 0, 1 for a kernel that is wrong or cannot be tuned, 2 for a wrong command line, 3 for a fault of tg "
+    "or of the machine, 4 where a signal ended the search\n"
+    "(nothing is kept then; --resume goes on).\n";
 
 static volatile sig_atomic_t interrupted;
 static void interrupt(int sig) {
@@ -77,33 +86,43 @@ static void put_line(const tg_tune_progress *p) {
   if (p->what == TG_TUNE_TIMED) {
     put_candidate(p);
     if (p->seconds > 0) printf(": %.4g us (%s)", p->seconds * 1e6, gain_text(-p->score, gain, sizeof gain));
-    printf("%s%s%s%s\n", p->outcome == TG_TUNE_RIGHT ? "" : ": ", p->outcome == TG_TUNE_RIGHT ? "" : tg_tune_class_name(p->outcome), p->message ? ": " : "", p->message ? p->message : "");
+    printf("%s%s%s%s\n", p->outcome == TG_TUNE_RIGHT ? "" : ": ",
+           p->outcome == TG_TUNE_RIGHT ? "" : tg_tune_class_name(p->outcome), p->message ? ": " : "",
+           p->message ? p->message : "");
   }
   if (p->what == TG_TUNE_BEST) printf("%6.1f s  best so far\n", p->elapsed);
-  if (p->what == TG_TUNE_OPENED && p->so_far->share > 0) printf("%6.1f s  candidates are timed on %.1f %% of the rows; times are what all of them come to by that\n", p->elapsed, 100 * p->so_far->share);
+  if (p->what == TG_TUNE_OPENED && p->so_far->share > 0)
+    printf("%6.1f s  candidates are timed on %.1f %% of the rows; times are what all of them come to by that\n",
+           p->elapsed, 100 * p->so_far->share);
 }
 
 static void put_terminal(const view *v, const tg_tune_progress *p) {
   const tg_tune_result *r = p->so_far;
-  uint32_t bad = r->classes[TG_TUNE_CRASHED] + r->classes[TG_TUNE_HUNG] + r->classes[TG_TUNE_WRONG] + r->classes[TG_TUNE_LIMIT] + r->classes[TG_TUNE_UNBELIEVABLE];
+  uint32_t bad = r->classes[TG_TUNE_CRASHED] + r->classes[TG_TUNE_HUNG] + r->classes[TG_TUNE_WRONG] +
+                 r->classes[TG_TUNE_LIMIT] + r->classes[TG_TUNE_UNBELIEVABLE];
   printf("\r\033[K%u points, %u timed, best %.4g us", r->points, r->timed, r->seconds * 1e6);
   put_rate(r, r->seconds);
-  printf(" (%.2fx), %u illegal, %u failed", r->default_seconds / (r->seconds > 0 ? r->seconds : 1), r->classes[TG_TUNE_ILLEGAL], bad);
-  if (r->floor > 0 && r->seconds > 0) printf(", %.0f %% of peak", 200 * r->floor / r->seconds);   /* the floor is half of what the machine takes at least */
+  printf(" (%.2fx), %u illegal, %u failed", r->default_seconds / (r->seconds > 0 ? r->seconds : 1),
+         r->classes[TG_TUNE_ILLEGAL], bad);
+  /* the floor is half of what the machine takes at least */
+  if (r->floor > 0 && r->seconds > 0) printf(", %.0f %% of peak", 200 * r->floor / r->seconds);
   double budget = v->args->budget > 0 ? v->args->budget : 20;
   printf(", %.0f s left", budget > p->elapsed ? budget - p->elapsed : 0);
 }
 
 static void put_json(const tg_tune_progress *p) {
   if (p->what != TG_TUNE_TIMED && p->what != TG_TUNE_BUILT) return;
-  printf("{\"event\":\"%s\",\"elapsed\":%.3f,\"candidate\":\"%s\",\"change\":\"%s\",\"outcome\":\"%s\",\"seconds\":%.9g,\"score\":%.5g}\n", p->what == TG_TUNE_TIMED ? "timed" : "built", p->elapsed, p->candidate,
-         p->change ? p->change : "", tg_tune_class_name(p->outcome), p->seconds, p->score);
+  printf("{\"event\":\"%s\",\"elapsed\":%.3f,\"candidate\":\"%s\",\"change\":\"%s\",\"outcome\":\"%s\",\"seconds\":%."
+         "9g,\"score\":%.5g}\n",
+         p->what == TG_TUNE_TIMED ? "timed" : "built", p->elapsed, p->candidate, p->change ? p->change : "",
+         tg_tune_class_name(p->outcome), p->seconds, p->score);
 }
 
 static void progress(void *user, const tg_tune_progress *p) {
   view *v = user;
   if (v->csv && (p->what == TG_TUNE_TIMED || p->what == TG_TUNE_BUILT))
-    fprintf(v->csv, "%.3f,%s,%s,%s,%.9g,%.5g,\"%s\"\n", p->elapsed, p->what == TG_TUNE_TIMED ? "timed" : "built", p->candidate, tg_tune_class_name(p->outcome), p->seconds, p->score, p->words ? p->words : "");
+    fprintf(v->csv, "%.3f,%s,%s,%s,%.9g,%.5g,\"%s\"\n", p->elapsed, p->what == TG_TUNE_TIMED ? "timed" : "built",
+            p->candidate, tg_tune_class_name(p->outcome), p->seconds, p->score, p->words ? p->words : "");
   if (v->args->json) put_json(p);
   else if (v->terminal) put_terminal(v, p);
   else put_line(p);
@@ -119,7 +138,9 @@ static void put_outcome(const tool_args *a, const tg_tune_result *r) {
   char gain[64], sure[64];
   if (r->interrupted) printf("interrupted; best so far, not confirmed: %s: %.4g us", r->kernel, r->seconds * 1e6);
   else if (!r->tuned) printf("%s: the default stays: %.4g us", r->kernel, r->default_seconds * 1e6);
-  else printf("%s: %.4g us instead of %.4g: %s, surely %s", r->kernel, r->seconds * 1e6, r->default_seconds * 1e6, gain_text(log1p(r->gain), gain, sizeof gain), gain_text(log1p(r->gain_low), sure, sizeof sure));
+  else
+    printf("%s: %.4g us instead of %.4g: %s, surely %s", r->kernel, r->seconds * 1e6, r->default_seconds * 1e6,
+           gain_text(log1p(r->gain), gain, sizeof gain), gain_text(log1p(r->gain_low), sure, sizeof sure));
   put_rate(r, r->seconds);
   if (r->strips) printf("; of one strip of %u, each on one thread", r->strips);
   printf("\n");
@@ -127,26 +148,42 @@ static void put_outcome(const tool_args *a, const tg_tune_result *r) {
   if (r->share > 0) printf("  times are of %.1f %% of the rows, scaled", 100 * r->share);
   if (r->share > 0 && r->whole_seconds > 0) printf("; all of them once: %.4g us", r->whole_seconds * 1e6);
   if (r->whole_default_seconds > 0) printf(", with the default %.4g us", r->whole_default_seconds * 1e6);
-  else if (r->share > 0) printf("; there was no time for a run of all of them%s", r->whole_seconds > 0 ? " by the default" : "");
+  else if (r->share > 0)
+    printf("; there was no time for a run of all of them%s", r->whole_seconds > 0 ? " by the default" : "");
   if (r->share > 0) printf("\n");
-  if (r->kept) printf("  kept in %s\n  for contexts of all cores%s; programs find it where TG_TUNED or tg_context_options.tuned names that folder\n", r->file, a->threads == 1 ? " and of one thread" : a->threads > 1 ? " and of as many threads" : "");
+  if (r->kept)
+    printf("  kept in %s\n  for contexts of all cores%s; programs find it where TG_TUNED or tg_context_options.tuned "
+           "names that folder\n",
+           r->file,
+           a->threads == 1  ? " and of one thread"
+           : a->threads > 1 ? " and of as many threads"
+                            : "");
   else printf("  nothing kept\n");
 }
 
 static void report(const tool_args *a, const tg_tune_result *r) {
   if (r->finished && !a->json) {
-    printf("the search of %s is finished: %s; a larger --budget or --candidates goes on, another --seed begins anew\n", a->journal, r->why);
+    printf("the search of %s is finished: %s; a larger --budget or --candidates goes on, another --seed begins anew\n",
+           a->journal, r->why);
     return;
   }
   if (a->json) {
-    printf("{\"event\":\"end\",\"kernel\":\"%s\",\"tuned\":%s,\"seconds\":%.9g,\"default_seconds\":%.9g,\"gain\":%.5g,\"gain_low\":%.5g,\"points\":%u,\"lowered\":%u,\"built\":%u,\"timed\":%u,\"dropped\":%u,\"restarts\":%u,\"reused\":%u,\"strips\":%u,"
-           "\"elapsed\":%.3f,\"share\":%.5g,\"whole_seconds\":%.9g,\"whole_default_seconds\":%.9g,\"finished\":%s,\"interrupted\":%s,\"kept\":%s,\"why\":\"%s\",\"knobs\":{", r->kernel, r->tuned ? "true" : "false", r->seconds, r->default_seconds, r->gain, r->gain_low, r->points, r->lowered, r->built, r->timed, r->dropped, r->restarts, r->reused, r->strips, r->elapsed,
-           r->share, r->whole_seconds, r->whole_default_seconds, r->finished ? "true" : "false", r->interrupted ? "true" : "false", r->kept ? "true" : "false", r->why ? r->why : "");
-    for (uint32_t i = 0; i < r->knobs_n; i++) printf("%s\"%s\":%lld", i ? "," : "", r->knobs[i].name, (long long)r->knobs[i].lo);
+    printf("{\"event\":\"end\",\"kernel\":\"%s\",\"tuned\":%s,\"seconds\":%.9g,\"default_seconds\":%.9g,\"gain\":%.5g,"
+           "\"gain_low\":%.5g,\"points\":%u,\"lowered\":%u,\"built\":%u,\"timed\":%u,\"dropped\":%u,\"restarts\":%u,"
+           "\"reused\":%u,\"strips\":%u,"
+           "\"elapsed\":%.3f,\"share\":%.5g,\"whole_seconds\":%.9g,\"whole_default_seconds\":%.9g,\"finished\":%s,"
+           "\"interrupted\":%s,\"kept\":%s,\"why\":\"%s\",\"knobs\":{",
+           r->kernel, r->tuned ? "true" : "false", r->seconds, r->default_seconds, r->gain, r->gain_low, r->points,
+           r->lowered, r->built, r->timed, r->dropped, r->restarts, r->reused, r->strips, r->elapsed, r->share,
+           r->whole_seconds, r->whole_default_seconds, r->finished ? "true" : "false",
+           r->interrupted ? "true" : "false", r->kept ? "true" : "false", r->why ? r->why : "");
+    for (uint32_t i = 0; i < r->knobs_n; i++)
+      printf("%s\"%s\":%lld", i ? "," : "", r->knobs[i].name, (long long)r->knobs[i].lo);
     printf("},\"words\":\"%s\"}\n", r->words ? r->words : "");
     return;
   }
-  printf("%s%u points: %u lowered, %u built, %u timed", isatty(1) ? "\r\033[K" : "", r->points, r->lowered, r->built, r->timed);
+  printf("%s%u points: %u lowered, %u built, %u timed", isatty(1) ? "\r\033[K" : "", r->points, r->lowered, r->built,
+         r->timed);
   for (int i = 1; i < TG_TUNE_CLASSES; i++)
     if (r->classes[i]) printf(", %u %s", r->classes[i], tg_tune_class_name((tg_tune_class)i));
   printf("; %u samples dropped; %.1f s%s\n", r->dropped, r->elapsed, r->in_process ? "; all in this process" : "");
@@ -162,9 +199,18 @@ static void report(const tool_args *a, const tg_tune_result *r) {
 
 /* ---- matrix products ---- */
 
-static int tune_product(tg_context *ctx, const tool_args *a, tg_tune_options o, const tool_types *t, const tool_shape *s) {
-  const tg_gemm_desc d = {.a = (uint8_t)t->a, .b = (uint8_t)t->b, .c = (uint8_t)t->c, .a_major = s->ta ? TG_COLUMN_MAJOR : TG_ROW_MAJOR, .b_major = s->tb ? TG_COLUMN_MAJOR : TG_ROW_MAJOR,
-                          .m = {s->m, 0}, .n = {s->n, 0}, .k = {s->k, 0}, .threads = a->threads, .flags = t->flags};
+static int tune_product(tg_context *ctx, const tool_args *a, tg_tune_options o, const tool_types *t,
+                        const tool_shape *s) {
+  const tg_gemm_desc d = {.a = (uint8_t)t->a,
+                          .b = (uint8_t)t->b,
+                          .c = (uint8_t)t->c,
+                          .a_major = s->ta ? TG_COLUMN_MAJOR : TG_ROW_MAJOR,
+                          .b_major = s->tb ? TG_COLUMN_MAJOR : TG_ROW_MAJOR,
+                          .m = {s->m, 0},
+                          .n = {s->n, 0},
+                          .k = {s->k, 0},
+                          .threads = a->threads,
+                          .flags = t->flags};
   tg_tune_result *r = NULL;
   if (!a->json) printf("%d x %d x %d %c%c %s\n", s->m, s->n, s->k, "NT"[s->ta], "NT"[s->tb], t->name);
   if (tg_gemm_tune(ctx, &d, 0, 0, 0, &o, &r)) {
@@ -186,19 +232,25 @@ static int tune_products(tg_context *ctx, const tool_args *a, tg_tune_options o)
   for (int i = 0; i < a->bindings; i++) {
     const char *name = a->binding[i].name, *at = name[0] && !name[1] ? strchr(names, name[0]) : NULL;
     if (!at) return fprintf(stderr, "tg tune gemm: '%s' is none of M, N, K\n", name), TOOL_USAGE;
-    if (a->binding[i].value < 1 || a->binding[i].value > INT32_MAX) return fprintf(stderr, "tg tune gemm: %s=%lld: sizes are 1 to 2147483647\n", name, (long long)a->binding[i].value), TOOL_USAGE;
+    if (a->binding[i].value < 1 || a->binding[i].value > INT32_MAX)
+      return fprintf(stderr, "tg tune gemm: %s=%lld: sizes are 1 to 2147483647\n", name,
+                     (long long)a->binding[i].value),
+             TOOL_USAGE;
     size[at - names] = (int)a->binding[i].value;
   }
   if (!t) return TOOL_USAGE;
-  if (strlen(major) != 2 || strspn(major, "NT") != 2) return fprintf(stderr, "tg tune gemm: --transposes %s: NN, NT, TN or TT is wanted\n", major), TOOL_USAGE;
-  if (!a->shapes && (!size[0] || !size[1] || !size[2])) return fputs("tg tune gemm wants M=.. N=.. K=.., or --shapes FILE\n", stderr), TOOL_USAGE;
+  if (strlen(major) != 2 || strspn(major, "NT") != 2)
+    return fprintf(stderr, "tg tune gemm: --transposes %s: NN, NT, TN or TT is wanted\n", major), TOOL_USAGE;
+  if (!a->shapes && (!size[0] || !size[1] || !size[2]))
+    return fputs("tg tune gemm wants M=.. N=.. K=.., or --shapes FILE\n", stderr), TOOL_USAGE;
   const tool_shape one = {.m = size[0], .n = size[1], .k = size[2], .ta = major[0] == 'T', .tb = major[1] == 'T'};
   if (!a->shapes) return tune_product(ctx, a, o, t, &one);
   tool_shape *shapes;
   if ((n = tool_read_shapes(a->shapes, &shapes)) < 0) return TOOL_USAGE;
   for (int i = 0; i < n && !interrupted; i++) {
     char name[80];
-    snprintf(name, sizeof name, "%.23s %dx%dx%d %c%c %s", shapes[i].class_of, shapes[i].m, shapes[i].n, shapes[i].k, "NT"[shapes[i].ta], "NT"[shapes[i].tb], t->name);
+    snprintf(name, sizeof name, "%.23s %dx%dx%d %c%c %s", shapes[i].class_of, shapes[i].m, shapes[i].n, shapes[i].k,
+             "NT"[shapes[i].ta], "NT"[shapes[i].tb], t -> name);
     if (a->cases && !strstr(name, a->cases)) continue;
     int r = tune_product(ctx, a, o, t, &shapes[i]);
     result = r > result ? r : result;
@@ -240,9 +292,18 @@ int cmd_tune(int argc, char **argv) {
   self[n > 0 ? n : 0] = 0;
   const char *const worker[] = {self, "worker", NULL};
   view v = {.args = &a, .terminal = isatty(1) && !a.json};
-  tg_tune_options o = {.seconds = a.budget, .candidates = (uint32_t)a.candidates, .seed = (uint64_t)a.seed, .beam = (uint32_t)a.beam, .worker = n > 0 && a.workers ? worker : NULL,
-                       .workers = a.workers > 0 ? (uint32_t)a.workers : 0, .journal = a.journal, .flags = (a.knobs ? TG_TUNE_KNOBS_ONLY : 0) | (a.resume ? TG_TUNE_RESUME : 0), .stop = stop,
-                       .progress = progress, .callback_user = &v, .threads = a.threads > 0 ? (uint32_t)a.threads : 0};
+  tg_tune_options o = {.seconds = a.budget,
+                       .candidates = (uint32_t)a.candidates,
+                       .seed = (uint64_t)a.seed,
+                       .beam = (uint32_t)a.beam,
+                       .worker = n > 0 && a.workers ? worker : NULL,
+                       .workers = a.workers > 0 ? (uint32_t)a.workers : 0,
+                       .journal = a.journal,
+                       .flags = (a.knobs ? TG_TUNE_KNOBS_ONLY : 0) | (a.resume ? TG_TUNE_RESUME : 0),
+                       .stop = stop,
+                       .progress = progress,
+                       .callback_user = &v,
+                       .threads = a.threads > 0 ? (uint32_t)a.threads : 0};
   struct sigaction sa = {.sa_handler = interrupt};
   sigaction(SIGINT, &sa, NULL);
   sigaction(SIGTERM, &sa, NULL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * tg worker: the disposable half of a search. Questions come on standard input, answers leave on standard output, both in frames that only
+ * tg worker: the disposable half of a search. Questions come on standard input, answers leave on standard output, both
+ * in frames that only
  * the search speaks. What is compiled and run here cannot print into them. */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -17,7 +18,8 @@ int cmd_worker(int argc, char **argv) {
     return TOOL_USAGE;
   }
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  int in = fcntl(0, F_DUPFD_CLOEXEC, 10), out = fcntl(1, F_DUPFD_CLOEXEC, 10), null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  int in = fcntl(0, F_DUPFD_CLOEXEC, 10), out = fcntl(1, F_DUPFD_CLOEXEC, 10),
+      null = open("/dev/null", O_RDWR | O_CLOEXEC);
   if (in < 0 || out < 0 || null < 0) return TOOL_BROKEN;
   dup2(null, 0);
   dup2(null, 1);

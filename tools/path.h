@@ -17,7 +17,12 @@ typedef struct tool_path {
 } tool_path;
 
 /* One program of a corpus, or a kernel in C. */
-typedef struct { const char *file, *text, *kernel; const tg_kernel_def *def; const tg_binding *bindings; uint32_t bindings_n; } tool_source;
+typedef struct {
+  const char *file, *text, *kernel;
+  const tg_kernel_def *def;
+  const tg_binding *bindings;
+  uint32_t bindings_n;
+} tool_source;
 
 bool path_open(tool_path *p, const char *target);   /* says on stderr why not */
 void path_close(tool_path *p);

@@ -102,7 +102,8 @@ bool replay_draw(const char *file, const char *text, const char *target, const c
   drawing d = {.work = {.context = replay_context(target, 1), .source = &s}};
   char list[LIST];
   if (!d.work.context) return fprintf(stderr, "tg: no row is named '%s'\n", target), false;
-  if (tg_compilation_run(&d.work, list_kernels, &d)) return fprintf(stderr, "%s\n", tg_error_message(d.work.context)), false;
+  if (tg_compilation_run(&d.work, list_kernels, &d))
+    return fprintf(stderr, "%s\n", tg_error_message(d.work.context)), false;
   for (uint32_t i = 0; i < d.kernels; i++) {
     if (kernel && strcmp(d.names[i], kernel)) continue;
     o.kernel = d.names[i];

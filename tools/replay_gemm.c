@@ -221,6 +221,7 @@ bool replay_gemm(replay_code *r, const char *name) {
 void replay_gemm_list(void) {
   for (uint32_t i = 0; i < TG_COUNT(cases); i++) {
     printf("gemm:%s\n", cases[i].name);
-    for (uint32_t k = 0; tg_gemm_sketches[k]; k++) printf("gemm:%s:%s\n", cases[i].name, tg_gemm_sketches[k]->kernel->name);
+    for (uint32_t k = 0; tg_gemm_sketches[k]; k++)
+      printf("gemm:%s:%s\n", cases[i].name, tg_gemm_sketches[k]->kernel->name);
   }
 }

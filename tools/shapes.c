@@ -8,12 +8,19 @@
 #include <string.h>
 
 const tool_types *tool_types_named(const char *name) {
-  static const tool_types all[] = {
-    {"f32", TG_F32, TG_F32, TG_F32, 1, 0}, {"f64", TG_F64, TG_F64, TG_F64, 0.5, 0}, {"f16", TG_F16, TG_F16, TG_F16, 1, 0}, {"bf16", TG_BF16, TG_BF16, TG_BF16, 1, 0},
-    {"bf16flush", TG_BF16, TG_BF16, TG_BF16, 2, TG_GEMM_FLUSH_SUBNORMALS}, {"u8i8", TG_U8, TG_I8, TG_I32, 4, 0}, {"i8i8", TG_I8, TG_I8, TG_I32, 4, 0}};
+  static const tool_types all[] = {{"f32", TG_F32, TG_F32, TG_F32, 1, 0},
+                                   {"f64", TG_F64, TG_F64, TG_F64, 0.5, 0},
+                                   {"f16", TG_F16, TG_F16, TG_F16, 1, 0},
+                                   {"bf16", TG_BF16, TG_BF16, TG_BF16, 1, 0},
+                                   {"bf16flush", TG_BF16, TG_BF16, TG_BF16, 2, TG_GEMM_FLUSH_SUBNORMALS},
+                                   {"u8i8", TG_U8, TG_I8, TG_I32, 4, 0},
+                                   {"i8i8", TG_I8, TG_I8, TG_I32, 4, 0}};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (!strcmp(all[i].name, name)) return &all[i];
-  fprintf(stderr, "tg: no types '%s'; there are f32, f64, f16, bf16, bf16flush (subnormal numbers may count as zero), u8i8 and i8i8\n", name);
+  fprintf(stderr,
+          "tg: no types '%s'; there are f32, f64, f16, bf16, bf16flush (subnormal numbers may count as zero), u8i8 and "
+          "i8i8\n",
+          name);
   return NULL;
 }
 
@@ -29,7 +36,10 @@ int tool_read_shapes(const char *path, tool_shape **out) {
   char *text = tool_read(path, NULL), *rest = text;
   int n = 0, room = 0, number = 0;
   *out = NULL;
-  if (!text) return fprintf(stderr, "tg: %s: %s (lists lie in the source, tests/bench/gemm; --shapes FILE names another)\n", path, strerror(errno)), -1;
+  if (!text)
+    return fprintf(stderr, "tg: %s: %s (lists lie in the source, tests/bench/gemm; --shapes FILE names another)\n",
+                   path, strerror(errno)),
+           -1;
   for (char *line; (line = strsep(&rest, "\n"));) {
     line[strcspn(line, "#")] = 0;
     number++;

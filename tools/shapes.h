@@ -5,10 +5,16 @@
 #include "tg/gemm.h"
 #include "tool.h"
 
-typedef struct tool_types { const char *name; tg_type a, b, c; double lanes; /* multiplications for one of f32 */ uint32_t flags; /* of tg_gemm_desc */ } tool_types;
+typedef struct tool_types {
+  const char *name;
+  tg_type a, b, c;
+  double lanes;   /* multiplications for one of f32 */
+  uint32_t flags; /* of tg_gemm_desc */
+} tool_types;
 const tool_types *tool_types_named(const char *name);   /* NULL, and a line on stderr: there are none of that name */
 
 typedef struct { char class_of[24]; int m, n, k; bool ta, tb; } tool_shape;
-/* Lines `class M N K [NN|NT|TN|TT]`, '#' begins a comment; *out is malloc'd. The number of shapes; -1, and a line on stderr: the file cannot be read, or is no such list. */
+/* Lines `class M N K [NN|NT|TN|TT]`, '#' begins a comment; *out is malloc'd. The number of shapes; -1, and a line on
+ * stderr: the file cannot be read, or is no such list. */
 int tool_read_shapes(const char *path, tool_shape **out);
 #endif

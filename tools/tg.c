@@ -5,16 +5,19 @@
 #include "tool.h"
 
 /* args: what stands behind the name; NULL: not shown, it is for programs. */
-static const struct { const char *name, *args, *what; int (*run)(int, char **); } commands[] = {
-  {"devices", "", "what kernels can run on here", cmd_devices},
-  {"show", "FILE.tg [name=value ...]", "a kernel at any stage: as written, scheduled, lowered, LLVM, machine code", cmd_show},
-  {"run", "FILE.tg [name=value ...]", "compile and run it; --check against the interpreter, --time", cmd_run},
-  {"tune", "FILE.tg [name=value ...]", "search the schedule that makes it fastest here; tg tune gemm: of a product", cmd_tune},
-  {"store", "list|verify|export|import", "the choices that tg tune has kept", cmd_store},
-  {"bench", NULL, "how fast tg is, against the machine's limits and its peers", cmd_bench},
-  {"replay", "[FILE]", "compare the code generated for lists of programs with the hashes checked in", cmd_replay},
-  {"demo", "", "kernels in C, checked against plain C, shown and measured", cmd_demo},
-  {"worker", NULL, NULL, cmd_worker},   /* what tg tune starts */
+static const struct { const char *name, *args, *what; int (*run)(int, char **);
+} commands[] = {
+    {"devices", "", "what kernels can run on here", cmd_devices},
+    {"show", "FILE.tg [name=value ...]", "a kernel at any stage: as written, scheduled, lowered, LLVM, machine code",
+     cmd_show},
+    {"run", "FILE.tg [name=value ...]", "compile and run it; --check against the interpreter, --time", cmd_run},
+    {"tune", "FILE.tg [name=value ...]", "search the schedule that makes it fastest here; tg tune gemm: of a product",
+     cmd_tune},
+    {"store", "list|verify|export|import", "the choices that tg tune has kept", cmd_store},
+    {"bench", NULL, "how fast tg is, against the machine's limits and its peers", cmd_bench},
+    {"replay", "[FILE]", "compare the code generated for lists of programs with the hashes checked in", cmd_replay},
+    {"demo", "", "kernels in C, checked against plain C, shown and measured", cmd_demo},
+    {"worker", NULL, NULL, cmd_worker}, /* what tg tune starts */
 };
 
 static void usage(FILE *to) {
@@ -22,10 +25,13 @@ static void usage(FILE *to) {
   fputs("tg compiles kernels written in C.\n\n", to);
   for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
     if (!commands[i].what) continue;
-    snprintf(line, sizeof line, "tg %s %s", commands[i].name, commands[i].run == cmd_bench ? tool_benches() : commands[i].args);
+    snprintf(line, sizeof line, "tg %s %s", commands[i].name,
+             commands[i].run == cmd_bench ? tool_benches() : commands[i].args);
     fprintf(to, strlen(line) > 34 ? "  %s\n  %34s %s\n" : "  %-34s%s %s\n", line, "", commands[i].what);
   }
-  fputs("\ntg COMMAND --help tells more. Exit code: 0 well, 1 the kernel or the check is wrong, 2 wrong usage, 3 tg or the machine is broken.\n", to);
+  fputs("\ntg COMMAND --help tells more. Exit code: 0 well, 1 the kernel or the check is wrong, 2 wrong usage, 3 tg or "
+        "the machine is broken.\n",
+        to);
 }
 
 int main(int argc, char **argv) {

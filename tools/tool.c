@@ -61,9 +61,11 @@ char *tool_read(const char *path, size_t *n) {
   return p;
 }
 
-void tool_figure(bool json, const char *bench, const char *name, const char *metric, double value, const char *unit, const char *of) {
+void tool_figure(bool json, const char *bench, const char *name, const char *metric, double value, const char *unit,
+                 const char *of) {
   if (json) {
-    printf("{\"bench\":\"%s\",\"case\":\"%s\",\"metric\":\"%s\",\"value\":%.6g,\"unit\":\"%s\"", bench, name, metric, value, unit);
+    printf("{\"bench\":\"%s\",\"case\":\"%s\",\"metric\":\"%s\",\"value\":%.6g,\"unit\":\"%s\"", bench, name, metric,
+           value, unit);
     if (of) printf(",\"of\":\"%s\"", of);
     puts("}");
   } else printf("  %-28s %-34s %12.5g %-10s %s%s\n", name, metric, value, unit, of ? "of " : "", of ? of : "");
@@ -113,19 +115,54 @@ static bool match(const option *o, int argc, char **argv, int *i, tool_args *a, 
   return true;
 }
 
+static bool refuse(const char *given, const tool_args *a) {
+  if (given[0] != '-' && strchr(given, '='))
+    fprintf(stderr, "tg: '%s': NAME=INTEGER binds a parameter or a knob\n", given);
+  else if (given[0] != '-') fprintf(stderr, "tg: '%s': one file is enough, '%s' is given already\n", given, a->file);
+  else fprintf(stderr, "tg: '%s' is no option of this command; --help lists them\n", given);
+  return false;
+}
+
 bool tool_parse(int argc, char **argv, tool_args *a, const char *usage) {
   memset(a, 0, sizeof *a);
   a->threads = 1;
   a->workers = -1;
   const option options[] = {
-    {.name = "--opt"}, {.name = "--kernel", .text = &a->kernel}, {.name = "--stage", .text = &a->stage}, {.name = "--pass", .text = &a->pass}, {.name = "--pack", .text = &a->pack},
-    {.name = "--target", .text = &a->target}, {.name = "--cache", .text = &a->cache}, {.name = "--case", .text = &a->cases},
-    {.name = "--vs", .text = &a->vs}, {.name = "--shapes", .text = &a->shapes}, {.name = "--types", .text = &a->types}, {.name = "--transposes", .text = &a->transposes}, {.name = "--expect", .text = &a->expect},
-    {.name = "--check", .flag = &a->check}, {.name = "--time", .flag = &a->time}, {.name = "--json", .flag = &a->json}, {.name = "--rows", .flag = &a->rows}, {.name = "--help", .flag = &a->help},
-    {.name = "-h", .flag = &a->help}, {.name = "--rules", .flag = &a->rules}, {.name = "--diff", .flag = &a->diff}, {.name = "--update", .flag = &a->update},
-    {.name = "--threads", .number = &a->threads}, {.name = "--seconds", .real = &a->seconds},
-    {.name = "--budget", .real = &a->budget}, {.name = "--candidates", .number = &a->candidates}, {.name = "--seed", .number = &a->seed}, {.name = "--beam", .number = &a->beam},
-    {.name = "--workers", .number = &a->workers}, {.name = "--journal", .text = &a->journal}, {.name = "--tuned", .text = &a->tuned}, {.name = "--csv", .text = &a->csv}, {.name = "--sweep", .text = &a->sweep}, {.name = "--knobs", .flag = &a->knobs}, {.name = "--resume", .flag = &a->resume},
+      {.name = "--opt"},
+      {.name = "--kernel", .text = &a->kernel},
+      {.name = "--stage", .text = &a->stage},
+      {.name = "--pass", .text = &a->pass},
+      {.name = "--pack", .text = &a->pack},
+      {.name = "--target", .text = &a->target},
+      {.name = "--cache", .text = &a->cache},
+      {.name = "--case", .text = &a->cases},
+      {.name = "--vs", .text = &a->vs},
+      {.name = "--shapes", .text = &a->shapes},
+      {.name = "--types", .text = &a->types},
+      {.name = "--transposes", .text = &a->transposes},
+      {.name = "--expect", .text = &a->expect},
+      {.name = "--check", .flag = &a->check},
+      {.name = "--time", .flag = &a->time},
+      {.name = "--json", .flag = &a->json},
+      {.name = "--rows", .flag = &a->rows},
+      {.name = "--help", .flag = &a->help},
+      {.name = "-h", .flag = &a->help},
+      {.name = "--rules", .flag = &a->rules},
+      {.name = "--diff", .flag = &a->diff},
+      {.name = "--update", .flag = &a->update},
+      {.name = "--threads", .number = &a->threads},
+      {.name = "--seconds", .real = &a->seconds},
+      {.name = "--budget", .real = &a->budget},
+      {.name = "--candidates", .number = &a->candidates},
+      {.name = "--seed", .number = &a->seed},
+      {.name = "--beam", .number = &a->beam},
+      {.name = "--workers", .number = &a->workers},
+      {.name = "--journal", .text = &a->journal},
+      {.name = "--tuned", .text = &a->tuned},
+      {.name = "--csv", .text = &a->csv},
+      {.name = "--sweep", .text = &a->sweep},
+      {.name = "--knobs", .flag = &a->knobs},
+      {.name = "--resume", .flag = &a->resume},
   };
   for (int i = 0; i < argc; i++) {
     const char *wrong = NULL;
@@ -142,12 +179,7 @@ bool tool_parse(int argc, char **argv, tool_args *a, const char *usage) {
     }
     if (known || (argv[i][0] != '-' && strchr(argv[i], '=') && binding(argv[i], a))) continue;
     if (argv[i][0] != '-' && !strchr(argv[i], '=') && !a->file) a->file = argv[i];
-    else {
-      if (argv[i][0] != '-' && strchr(argv[i], '=')) fprintf(stderr, "tg: '%s': NAME=INTEGER binds a parameter or a knob\n", argv[i]);
-      else if (argv[i][0] != '-') fprintf(stderr, "tg: '%s': one file is enough, '%s' is given already\n", argv[i], a->file);
-      else fprintf(stderr, "tg: '%s' is no option of this command; --help lists them\n", argv[i]);
-      return false;
-    }
+    else return refuse(argv[i], a);
   }
   return true;
 }
@@ -171,8 +203,13 @@ bool tool_load(const tool_args *a, tool_program *p) {
   for (int i = 0; i < a->opts; i++) n += strlen(a->opt[i]) + 2;
   p->opts = calloc(n, 1);
   for (int i = 0; p->opts && i < a->opts; i++) strcat(strcat(p->opts, a->opt[i]), "; ");
-  for (int i = 0; i < a->bindings; i++) p->bindings[i] = (tg_binding){a->binding[i].name, a->binding[i].value, a->binding[i].value, 1};
-  p->options = (tg_compile_options){.bindings = p->bindings, .bindings_n = (uint32_t)a->bindings, .opts = a->opts ? p->opts : NULL, .kernel = a->kernel, .pack = a->pack};
+  for (int i = 0; i < a->bindings; i++)
+    p->bindings[i] = (tg_binding){a->binding[i].name, a->binding[i].value, a->binding[i].value, 1};
+  p->options = (tg_compile_options){.bindings = p->bindings,
+                                    .bindings_n = (uint32_t)a->bindings,
+                                    .opts = a->opts ? p->opts : NULL,
+                                    .kernel = a->kernel,
+                                    .pack = a->pack};
   return true;
 }
 
@@ -185,6 +222,8 @@ const char *tool_tuned(const tool_args *a, char *buffer, size_t n) {
   const char *env = getenv("TG_TUNED"), *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
   if (a->tuned) return *a->tuned ? a->tuned : NULL;
   if (env) return *env ? env : NULL;
-  int k = data && *data == '/' ? snprintf(buffer, n, "%s/tg/tuned", data) : home && *home == '/' ? snprintf(buffer, n, "%s/.local/share/tg/tuned", home) : -1;
+  int k = data && *data == '/'   ? snprintf(buffer, n, "%s/tg/tuned", data)
+          : home && *home == '/' ? snprintf(buffer, n, "%s/.local/share/tg/tuned", home)
+                                 : -1;
   return k > 0 && (size_t)k < n ? buffer : NULL;
 }

@@ -8,7 +8,13 @@
 #include <tg/tg.h>
 
 /* Exit codes. */
-enum { TOOL_OK = 0, TOOL_WRONG = 1 /* the kernel, the check or the file */, TOOL_USAGE = 2, TOOL_BROKEN = 3 /* a bug or the machine */, TOOL_INTERRUPTED = 4 /* by a signal, before it was done */ };
+enum {
+  TOOL_OK = 0,
+  TOOL_WRONG = 1 /* the kernel, the check or the file */,
+  TOOL_USAGE = 2,
+  TOOL_BROKEN = 3 /* a bug or the machine */,
+  TOOL_INTERRUPTED = 4 /* by a signal, before it was done */
+};
 
 typedef struct { char *name; int64_t value; } tool_binding;
 
@@ -29,20 +35,24 @@ typedef struct {
 /* Fills a; prints what is wrong and gives false for an option that the command does not know. */
 bool tool_parse(int argc, char **argv, tool_args *a, const char *usage);
 
-int cmd_devices(int argc, char **argv), cmd_show(int argc, char **argv), cmd_run(int argc, char **argv), cmd_replay(int argc, char **argv),
-    cmd_bench(int argc, char **argv), cmd_demo(int argc, char **argv), cmd_tune(int argc, char **argv), cmd_worker(int argc, char **argv), cmd_store(int argc, char **argv);
+int cmd_devices(int argc, char **argv), cmd_show(int argc, char **argv), cmd_run(int argc, char **argv),
+    cmd_replay(int argc, char **argv), cmd_bench(int argc, char **argv), cmd_demo(int argc, char **argv),
+    cmd_tune(int argc, char **argv), cmd_worker(int argc, char **argv), cmd_store(int argc, char **argv);
 
 const char *tool_benches(void);   /* the names of all benchmarks: "lower|kernels|.." */
 
 /* One figure: a line of JSON, or a row of a table. of: what a ratio is against, or NULL. */
-void tool_figure(bool json, const char *bench, const char *name, const char *metric, double value, const char *unit, const char *of);
+void tool_figure(bool json, const char *bench, const char *name, const char *metric, double value, const char *unit,
+                 const char *of);
 
 double tool_now(void);
 double tool_median(double *samples, int n);   /* sorts */
-void *tool_pages(size_t bytes);               /* 64-byte aligned, touched; exits the tool with a message if there are none */
+/* 64-byte aligned, touched; exits the tool with a message if there are none */
+void *tool_pages(size_t bytes);
 char *tool_read(const char *path, size_t *n); /* malloc'd, or NULL with errno */
 
-/* Where tuned choices are kept unless --tuned says: TG_TUNED, or tg/tuned in the user's data folder; NULL: there is no such place. */
+/* Where tuned choices are kept unless --tuned says: TG_TUNED, or tg/tuned in the user's data folder; NULL: there is
+ * no such place. */
 const char *tool_tuned(const tool_args *a, char *buffer, size_t n);
 
 /* A text program and how to compile it, from the command line. */

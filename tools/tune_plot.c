@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * tg tune plot: a journal as a picture. Each candidate that was timed is a dot, in the order of trial and by its time on a scale of logarithms; a line is the
+ * tg tune plot: a journal as a picture. Each candidate that was timed is a dot, in the order of trial and by its time
+ * on a scale of logarithms; a line is the
  * best so far; marks below are those that were not right. */
 #include <math.h>
 #include <stdio.h>
@@ -20,7 +21,8 @@ static size_t read_dots(char *text, dot **out, char *kernel, size_t kernel_n) {
   size_t n = 0, cap = 256;
   dot *d = malloc(cap * sizeof *d);
   for (char *line = strtok(text, "\n"); d && line; line = strtok(NULL, "\n")) {
-    bool timed = strstr(line, "{\"event\":\"time\"") == line, built = strstr(line, "{\"event\":\"build\"") == line, right = strstr(line, "\"outcome\":\"ok\"") != NULL;
+    bool timed = strstr(line, "{\"event\":\"time\"") == line, built = strstr(line, "{\"event\":\"build\"") == line,
+         right = strstr(line, "\"outcome\":\"ok\"") != NULL;
     const char *name = strstr(line, "\"kernel\":\"");
     if (name && !*kernel) snprintf(kernel, kernel_n, "%.*s", (int)strcspn(name + 10, "\""), name + 10);
     if (!timed && !(built && !right)) continue;
@@ -54,25 +56,35 @@ int tune_plot(const char *journal) {
     free(d);
     return TOOL_WRONG;
   }
-  double low = log(least) - 0.05, high = log(most) + 0.05, step = (double)(WIDTH - LEFT - 20) / (double)(n > 1 ? n - 1 : 1);
-  printf("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n", WIDTH, HEIGHT);
-  printf("<text x=\"%d\" y=\"22\" font-size=\"15\">%s: %.4g us at best, %zu trials</text>\n", LEFT, kernel, least * 1e6, n);
+  double low = log(least) - 0.05, high = log(most) + 0.05,
+         step = (double)(WIDTH - LEFT - 20) / (double)(n > 1 ? n - 1 : 1);
+  printf("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" "
+         "font-size=\"12\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
+         WIDTH, HEIGHT);
+  printf("<text x=\"%d\" y=\"22\" font-size=\"15\">%s: %.4g us at best, %zu trials</text>\n", LEFT, kernel, least * 1e6,
+         n);
   for (int i = 0; i <= 4; i++) {
     double y = TOP + (HEIGHT - TOP - BOTTOM) * i / 4.0, t = exp(high - (high - low) * i / 4);
-    printf("<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#ddd\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.4g us</text>\n", LEFT, WIDTH - 20, y, y, LEFT - 6, y + 4, t * 1e6);
+    printf("<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#ddd\"/><text x=\"%d\" y=\"%.1f\" "
+           "text-anchor=\"end\">%.4g us</text>\n",
+           LEFT, WIDTH - 20, y, y, LEFT - 6, y + 4, t * 1e6);
   }
   printf("<polyline fill=\"none\" stroke=\"#c33\" stroke-width=\"2\" points=\"");
   for (size_t i = 0; i < n; i++) {
     if (d[i].seconds > 0) best = fmin(best, d[i].seconds);
-    if (isfinite(best)) printf("%.1f,%.1f ", LEFT + step * (double)i, TOP + (HEIGHT - TOP - BOTTOM) * (high - log(best)) / (high - low));
+    if (isfinite(best))
+      printf("%.1f,%.1f ", LEFT + step * (double)i, TOP + (HEIGHT - TOP - BOTTOM) * (high - log(best)) / (high - low));
   }
   printf("\"/>\n");
   for (size_t i = 0; i < n; i++) {
     double x = LEFT + step * (double)i;
-    if (d[i].seconds > 0) printf("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"#36a\"/>\n", x, TOP + (HEIGHT - TOP - BOTTOM) * (high - log(d[i].seconds)) / (high - low));
+    if (d[i].seconds > 0)
+      printf("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"#36a\"/>\n", x,
+             TOP + (HEIGHT - TOP - BOTTOM) * (high - log(d[i].seconds)) / (high - low));
     else printf("<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\" fill=\"#c33\">x</text>\n", x, HEIGHT - BOTTOM + 14);
   }
-  printf("<text x=\"%d\" y=\"%d\">trials in order; line: the best so far; x: not right, or not alive</text>\n</svg>\n", LEFT, HEIGHT - 12);
+  printf("<text x=\"%d\" y=\"%d\">trials in order; line: the best so far; x: not right, or not alive</text>\n</svg>\n",
+         LEFT, HEIGHT - 12);
   free(d);
   return TOOL_OK;
 }

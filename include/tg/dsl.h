@@ -23,8 +23,9 @@ extern "C" {
 
 typedef struct tg_builder tg_builder;
 
-/* A kernel: what TG_KERNEL defines. The body is pure: it may run many times, with other knobs. It runs to its end also after an error, which sticks; a body that
- * goes on for a million statements more (a loop of C without an end) is left by longjmp, without destructors of C++. */
+/* A kernel: what TG_KERNEL defines. The body is pure: it may run many times, with other knobs. It runs to its end
+ * also after an error, which sticks; a body that goes on for a million statements more (a loop of C without an end)
+ * is left by longjmp, without destructors of C++. */
 typedef struct tg_kernel_def {
   const char *name, *params, *file;
   int line;
@@ -44,12 +45,15 @@ typedef struct tg_scope { tg_builder *builder; int live; unsigned id; } tg_scope
 
 /* One statement: "C[i,j] = A[i,k] * 2", "let t = A[i]", "atomic C[i] += x", "barrier()". */
 TG_API void tg_add_statement(tg_builder *b, const char *text, const char *file, int line);
-/* word: in, out, inout, define_reg, define_local, knob, require, opt, def, stage; text: what stands between its parentheses. */
+/* word: in, out, inout, define_reg, define_local, knob, require, opt, def, stage; text: what stands between its
+ * parentheses. */
 TG_API void tg_add_declaration(tg_builder *b, const char *word, const char *text, const char *file, int line);
-/* word: "range" with text "i, M, upcast", "if" with a condition, "carry" with the tiles, or "merge" with "". live is 0 after an error. */
+/* word: "range" with text "i, M, upcast", "if" with a condition, "carry" with the tiles, or "merge" with "". live is
+ * 0 after an error. */
 TG_API tg_scope tg_scope_open(tg_builder *b, const char *word, const char *text, const char *file, int line);
 TG_API void tg_scope_close(tg_scope *s);
-/* The same without a variable, for scopes that have no name: next is 1 once behind begin, then 0, when it closes the scope that began at this line. */
+/* The same without a variable, for scopes that have no name: next is 1 once behind begin, then 0, when it closes the
+ * scope that began at this line. */
 TG_API void tg_scope_begin(tg_builder *b, const char *word, const char *text, const char *file, int line);
 TG_API int tg_scope_next(tg_builder *b, int line);
 /* A C value by name: a literal that takes the type of what it meets. */
@@ -60,7 +64,8 @@ TG_API void tg_let_double(tg_builder *b, const char *name, double value, const c
 TG_API int64_t tg_constant_of(tg_builder *b, const char *text, const char *file, int line);
 TG_API void tg_call_proc(tg_builder *b, const tg_proc_def *proc, const char *arguments, const char *file, int line);
 /* text, given at run time, as the body of a function over the formals only: "s, i, j". */
-TG_API void tg_add_splice(tg_builder *b, const char *name, const char *text, const char *formals, const char *file, int line);
+TG_API void tg_add_splice(tg_builder *b, const char *name, const char *text, const char *formals, const char *file,
+                          int line);
 /* What was given to the compile call for the body. */
 TG_API void *tg_builder_user(tg_builder *b);
 
@@ -102,8 +107,8 @@ TG_API void *tg_builder_user(tg_builder *b);
        tg_scope_##NAME.live; tg_scope_close(&tg_scope_##NAME))
 #define tg_if(...)                                                                                                 \
   for (tg_scope_begin(tg_b_, "if", #__VA_ARGS__, __FILE__, __LINE__); tg_scope_next(tg_b_, __LINE__);)
-/* Around the whole body of a range, the tiles that its iterations carry; at the end, how two of their states become one:
- * tg_range(k, N) tg_carry(m, l) { ..; tg_merge { tg(m = max(a.m, b.m)); .. } } */
+/* Around the whole body of a range, the tiles that its iterations carry; at the end, how two of their states become
+ * one: tg_range(k, N) tg_carry(m, l) { ..; tg_merge { tg(m = max(a.m, b.m)); .. } } */
 #define tg_carry(...)                                                                                              \
   for (tg_scope_begin(tg_b_, "carry", #__VA_ARGS__, __FILE__, __LINE__); tg_scope_next(tg_b_, __LINE__);)
 #define tg_merge for (tg_scope_begin(tg_b_, "merge", "", __FILE__, __LINE__); tg_scope_next(tg_b_, __LINE__);)
@@ -117,11 +122,17 @@ inline void tg_let_(tg_builder *b, const char *n, int v, const char *f, int l) {
 inline void tg_let_(tg_builder *b, const char *n, long v, const char *f, int l) { tg_let_integer(b, n, v, f, l); }
 inline void tg_let_(tg_builder *b, const char *n, long long v, const char *f, int l) { tg_let_integer(b, n, v, f, l); }
 inline void tg_let_(tg_builder *b, const char *n, unsigned v, const char *f, int l) { tg_let_unsigned(b, n, v, f, l); }
-inline void tg_let_(tg_builder *b, const char *n, unsigned long v, const char *f, int l) { tg_let_unsigned(b, n, v, f, l); }
-inline void tg_let_(tg_builder *b, const char *n, unsigned long long v, const char *f, int l) { tg_let_unsigned(b, n, v, f, l); }
+inline void tg_let_(tg_builder *b, const char *n, unsigned long v, const char *f, int l) {
+  tg_let_unsigned(b, n, v, f, l);
+}
+inline void tg_let_(tg_builder *b, const char *n, unsigned long long v, const char *f, int l) {
+  tg_let_unsigned(b, n, v, f, l);
+}
 inline void tg_let_(tg_builder *b, const char *n, double v, const char *f, int l) { tg_let_double(b, n, v, f, l); }
-inline void tg_let_(tg_builder *b, const char *n, float v, const char *f, int l) { tg_let_double(b, n, static_cast<double>(v), f, l); }
-#define tg_let(NAME, VALUE) tg_let_(tg_b_, #NAME, (VALUE), __FILE__, __LINE__)
+inline void tg_let_(tg_builder *b, const char *n, float v, const char *f, int l) {
+  tg_let_double(b, n, static_cast<double>(v), f, l);
+}
+#  define tg_let(NAME, VALUE) tg_let_(tg_b_, #  NAME, (VALUE), __FILE__, __LINE__)
 #else
 #define tg_let(NAME, VALUE)                                                                                        \
   _Generic((VALUE), float: tg_let_double, double: tg_let_double, unsigned: tg_let_unsigned,                        \

@@ -55,8 +55,13 @@ static struct {
   _Atomic(tg_gemm *) plan[ENGINES][CLASSES];
   tg_gemm_code *code[ENGINES][CLASSES];   /* of the plans that have such a form; written before them */
   atomic_bool refused[CLASSES];   /* no plan can be made */
-} state = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER,
-           .engine = {{.create = tg_context_create_runtime, .plan = tg_gemm_plan_sized, .workspace = tg_gemm_workspace_sized, .run = tg_gemm_run_sized, .function = tg_gemm_function}}};
+} state = {.once = PTHREAD_ONCE_INIT,
+           .lock = PTHREAD_MUTEX_INITIALIZER,
+           .engine = {{.create = tg_context_create_runtime,
+                       .plan = tg_gemm_plan_sized,
+                       .workspace = tg_gemm_workspace_sized,
+                       .run = tg_gemm_run_sized,
+                       .function = tg_gemm_function}}};
 
 typedef struct { size_t bytes; char memory[]; } scratch;
 enum { SCRATCH_ALIGN = 64 };
@@ -74,7 +79,9 @@ static int number(const char *name) {
 static const char *cache_folder(char *text, size_t n) {
   const char *given = getenv("TG_BLAS_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   if (given) return *given ? given : NULL;
-  int length = xdg && *xdg == '/' ? snprintf(text, n, "%s/tg", xdg) : home && *home == '/' ? snprintf(text, n, "%s/.cache/tg", home) : -1;
+  int length = xdg && *xdg == '/'     ? snprintf(text, n, "%s/tg", xdg)
+               : home && *home == '/' ? snprintf(text, n, "%s/.cache/tg", home)
+                                      : -1;
   return length > 0 && (size_t)length < n ? text : NULL;
 }
 
@@ -99,7 +106,8 @@ static void begin(void) {
   if (!state.threads) state.threads = number("OMP_NUM_THREADS");
   state.options.threads = state.threads;
   state.has_key = !pthread_key_create(&state.workspace, free);
-  state.opened = pthread_atfork(before_fork, after_fork, after_fork);   /* out of memory: nothing is compiled, whose locks a child would inherit */
+  /* out of memory: nothing is compiled, whose locks a child would inherit */
+  state.opened = pthread_atfork(before_fork, after_fork, after_fork);
   state.engine[LINKED].create(&state.options, &state.engine[LINKED].context);
 }
 
@@ -111,7 +119,8 @@ static void open_compiler(void) {
   if (state.opened) return;
   state.opened = true;
   const char *end = dladdr((void *)&state, &here) && here.dli_fname ? strrchr(here.dli_fname, '/') : NULL;
-  int n = end ? snprintf(path, sizeof path, "%.*s/libtg_blas_jit.so", (int)(end - here.dli_fname), here.dli_fname) : snprintf(path, sizeof path, "libtg_blas_jit.so");
+  int n = end ? snprintf(path, sizeof path, "%.*s/libtg_blas_jit.so", (int)(end - here.dli_fname), here.dli_fname)
+              : snprintf(path, sizeof path, "libtg_blas_jit.so");
   void *library = n > 0 && (size_t)n < sizeof path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
   if (!library) return;
   *(void **)&e->create = dlsym(library, "tg_context_create");
@@ -136,7 +145,8 @@ static void *workspace_of(size_t bytes, bool *own) {
 
 /* ---- classes ---- */
 
-enum { SMALL = 128, MIDDLE = 512, SHORT = 1024, LONG = 1 << 16 };   /* what tiles leave over counts up to MIDDLE; a panel has all terms up to SHORT */
+/* what tiles leave over counts up to MIDDLE; a panel has all terms up to SHORT */
+enum { SMALL = 128, MIDDLE = 512, SHORT = 1024, LONG = 1 << 16 };
 static const tg_dim row_class[ROW_CLASSES] = {{1, 0}, {2, 16}, {17, SMALL}, {SMALL + 1, MIDDLE}, {MIDDLE + 1, INT_MAX}},
                     term_class[TERM_CLASSES] = {{1, SMALL}, {SMALL + 1, SHORT}, {SHORT + 1, LONG}, {LONG + 1, INT_MAX}};
 
@@ -147,7 +157,9 @@ static int class_of(const tg_dim *classes, int last, int64_t n) {
 static int class_of_rows(int64_t n) { return class_of(row_class, ROW_CLASSES - 1, n); }
 static int class_of_terms(int64_t k) { return class_of(term_class, TERM_CLASSES - 1, k); }
 
-static bool is(const product *p, const void *x, double value) { return p->wide ? *(const double *)x == value : (double)*(const float *)x == value; }
+static bool is(const product *p, const void *x, double value) {
+  return p->wide ? *(const double *)x == value : (double)*(const float *)x == value;
+}
 
 /* A plan, and who made it. */
 typedef struct { const engine *by; tg_gemm *plan; tg_gemm_code *code; } chosen;
@@ -160,7 +172,8 @@ static chosen find(int at) {
   return (chosen){NULL, NULL, NULL};
 }
 
-/* Planning takes more stack than some threads have. The second library is opened by the caller's thread, which may be inside of a dlopen itself. */
+/* Planning takes more stack than some threads have. The second library is opened by the caller's thread, which may
+ * be inside of a dlopen itself. */
 typedef struct { const engine *by; const tg_gemm_desc *desc; tg_gemm *plan; } planning;
 
 static void make(void *user) {
@@ -169,9 +182,17 @@ static void make(void *user) {
 }
 
 static chosen make_plan(const product *p, int at, bool scaled, bool update) {
-  tg_gemm_desc d = {.a = p->wide ? TG_F64 : TG_F32, .a_major = p->ta ? TG_ROW_MAJOR : TG_COLUMN_MAJOR, .b_major = p->tb ? TG_ROW_MAJOR : TG_COLUMN_MAJOR, .c_major = TG_COLUMN_MAJOR,
-                    .alpha = scaled, .beta = update, .m = row_class[class_of_rows(p->m)], .n = row_class[class_of_rows(p->n)], .k = term_class[class_of_terms(p->k)],
-                    .threads = state.threads ? state.threads : -1, .flags = TG_GEMM_OVERLAP_UNCHECKED};
+  tg_gemm_desc d = {.a = p->wide ? TG_F64 : TG_F32,
+                    .a_major = p->ta ? TG_ROW_MAJOR : TG_COLUMN_MAJOR,
+                    .b_major = p->tb ? TG_ROW_MAJOR : TG_COLUMN_MAJOR,
+                    .c_major = TG_COLUMN_MAJOR,
+                    .alpha = scaled,
+                    .beta = update,
+                    .m = row_class[class_of_rows(p->m)],
+                    .n = row_class[class_of_rows(p->n)],
+                    .k = term_class[class_of_terms(p->k)],
+                    .threads = state.threads ? state.threads : -1,
+                    .flags = TG_GEMM_OVERLAP_UNCHECKED};
   bool small = p->m <= SMALL && p->n <= SMALL && p->k <= SMALL;
   if (small) d.threads = 1, d.flags |= TG_GEMM_BATCH_INVARIANT;   /* one kernel, bare */
   pthread_mutex_lock(&state.lock);
@@ -194,7 +215,8 @@ static chosen make_plan(const product *p, int at, bool scaled, bool update) {
 static chosen plan_for(const product *p) {
   bool scaled = !is(p, p->alpha, 1), update = !is(p, p->beta, 0);
   int at = p->wide | p->ta << 1 | p->tb << 2 | scaled << 3 | update << 4;
-  at = ((at * ROW_CLASSES + class_of_rows(p->m)) * ROW_CLASSES + class_of_rows(p->n)) * TERM_CLASSES + class_of_terms(p->k);
+  at = ((at * ROW_CLASSES + class_of_rows(p->m)) * ROW_CLASSES + class_of_rows(p->n)) * TERM_CLASSES +
+       class_of_terms(p->k);
   chosen found = find(at);
   if (found.plan || atomic_load_explicit(&state.refused[at], memory_order_relaxed)) return found;
   pthread_once(&state.once, begin);
@@ -221,7 +243,8 @@ static void loop(const product *p, bool scale) { (p->wide ? loop_f64 : loop_f32)
 
 void tg_blas_loops(const product *p) { loop(p, false); }
 
-/* Small: no more is to be checked, and a call of tg would take longer than the product. The scratch memory is too large for some threads' stacks. */
+/* Small: no more is to be checked, and a call of tg would take longer than the product. The scratch memory is too
+ * large for some threads' stacks. */
 static bool run_bare(const product *p, tg_gemm_code *code) {
   bool own = false;
   char *room = workspace_of(TG_GEMM_SCRATCH + SCRATCH_ALIGN, &own);

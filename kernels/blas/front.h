@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What the files of the BLAS front share: names.c (entry points, checks, what is told) stands on blas.c (plans, computing), which stands on flags.c. */
+ * What the files of the BLAS front share: names.c (entry points, checks, what is told) stands on blas.c (plans,
+ * computing), which stands on flags.c. */
 #ifndef TG_BLAS_FRONT_H
 #define TG_BLAS_FRONT_H
 #include <stdbool.h>
@@ -15,8 +16,12 @@ typedef struct {
 } tg_blas_product;
 
 /* Where an element of op(A), of op(B) lies. */
-static inline int64_t tg_blas_at_a(const tg_blas_product *p, int64_t i, int64_t k) { return p->ta ? i * p->lda + k : k * p->lda + i; }
-static inline int64_t tg_blas_at_b(const tg_blas_product *p, int64_t k, int64_t j) { return p->tb ? k * p->ldb + j : j * p->ldb + k; }
+static inline int64_t tg_blas_at_a(const tg_blas_product *p, int64_t i, int64_t k) {
+  return p->ta ? i * p->lda + k : k * p->lda + i;
+}
+static inline int64_t tg_blas_at_b(const tg_blas_product *p, int64_t k, int64_t j) {
+  return p->tb ? k * p->ldb + j : j * p->ldb + k;
+}
 
 /* ---- blas.c ---- */
 

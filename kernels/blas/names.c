@@ -28,7 +28,8 @@
 #define C_ALONE(X) X(, _64_, _64, int64_t)
 
 /* The program's, or another BLAS library's. */
-extern int CBLAS_CallFromC __attribute__((weak)), RowMajorStrg __attribute__((weak));   /* by which the reference's xerbla_ knows who asked */
+/* by which the reference's xerbla_ knows who asked */
+extern int CBLAS_CallFromC __attribute__((weak)), RowMajorStrg __attribute__((weak));
 typedef void report_narrow(const char *name, const int *info, size_t name_n);
 typedef void report_wide(const char *name, const int64_t *info, size_t name_n);
 typedef void report_c_narrow(int info, const char *name, const char *format, ...);
@@ -148,9 +149,13 @@ static void told(const call *c, const tg_blas_product *p, outcome how) {
   if (how == BY_TG) atomic_fetch_add(&c->at->by_tg, 1);
   if (atomic_fetch_add(&c->at->calls, 1)) return;
   void *other = below(c);
-  const char *by = how == BY_TG ? "tg" : how == BY_BELOW ? "the library below" : how == BY_LOOPS ? "plain loops" : "nobody: a wrong argument";
-  tg_blas_say("%s, called by %s: first %c%c %lld x %lld x %lld, computed by %s; below is %s", c->at->name, file_of(c->caller),
-              p->ta ? 'T' : 'N', p->tb ? 'T' : 'N', (long long)p->m, (long long)p->n, (long long)p->k, by, other ? file_of(other) : "nothing");
+  const char *by = how == BY_TG      ? "tg"
+                   : how == BY_BELOW ? "the library below"
+                   : how == BY_LOOPS ? "plain loops"
+                                     : "nobody: a wrong argument";
+  tg_blas_say("%s, called by %s: first %c%c %lld x %lld x %lld, computed by %s; below is %s", c->at->name,
+              file_of(c->caller), p->ta ? 'T' : 'N', p->tb ? 'T' : 'N', (long long)p->m, (long long)p->n,
+              (long long)p->k, by, other ? file_of(other) : "nothing");
 }
 
 /* ---- checks, in the reference's order ---- */

@@ -10,7 +10,8 @@
 /* ---- memory ---- */
 
 enum { A, B, C, ALPHA, BETA, ARGUMENT, SCALE = ARGUMENT + TG_GEMM_ARGUMENTS, ZERO, PARTS };
-_Static_assert((int)PARTS <= (int)TG_PLACED_MOST, "more operands than places");   /* A, B, C, alpha, beta, the arguments; of B, scales and zero points */
+/* A, B, C, alpha, beta, the arguments; of B, scales and zero points */
+_Static_assert((int)PARTS <= (int)TG_PLACED_MOST, "more operands than places");
 
 struct tg_checks {
   tg_context *context;
@@ -38,7 +39,9 @@ static tg_lying lie(uint8_t major, int64_t by, int64_t rows, int64_t columns, in
 /* From a line of a matrix to the next; or from a row. */
 static int64_t leading(uint8_t major, const tg_lying *l) { return major == TG_GEMM_COLUMN ? l->column : l->row; }
 
-bool tg_check_at(const tg_checks *g, const void *address, char *out, size_t n) { return tg_places_at(&g->at, address, out, n); }
+bool tg_check_at(const tg_checks *g, const void *address, char *out, size_t n) {
+  return tg_places_at(&g->at, address, out, n);
+}
 
 static void lay(tg_checks *g, uint32_t part, const char *name, tg_type t, const tg_lying *l, const double *x) {
   tg_place_input(&g->at, &g->env, part, name, t, l, x, g->which->front);
@@ -66,15 +69,18 @@ static void lay_weights(tg_checks *g, const check_product *p, const tg_lying *b,
 
 /* ---- verdicts ---- */
 
-static void wrong(tg_checks *g, int64_t row, int64_t column, double got, double want, const char *format, ...) TG_PRINTF(6, 7);
+static void wrong(tg_checks *g, int64_t row, int64_t column, double got, double want, const char *format, ...)
+    TG_PRINTF(6, 7);
 static void wrong(tg_checks *g, int64_t row, int64_t column, double got, double want, const char *format, ...) {
   const tg_check_case *w = g->which;
   char which[320], text[512];
   va_list v;
   if (g->wrong) return;
   g->wrong = true;
-  snprintf(which, sizeof which, "check '%s', M %lld, N %lld, K %lld, alpha %g, beta %g, pads %lld %lld %lld%s, seed %llu", tg_check_name(w->kind), (long long)w->m, (long long)w->n, (long long)w->k, w->alpha, w->beta,
-           (long long)w->pad_a, (long long)w->pad_b, (long long)w->pad_c, w->front ? ", behind a page" : "", (unsigned long long)w->seed);
+  snprintf(
+      which, sizeof which, "check '%s', M %lld, N %lld, K %lld, alpha %g, beta %g, pads %lld %lld %lld%s, seed %llu",
+      tg_check_name(w->kind), (long long)w->m, (long long)w->n, (long long)w->k, w->alpha, w->beta, (long long)w->pad_a,
+      (long long)w->pad_b, (long long)w->pad_c, w->front ? ", behind a page" : "", (unsigned long long)w->seed);
   va_start(v, format);
   vsnprintf(text, sizeof text, format, v);
   va_end(v);
@@ -101,14 +107,22 @@ static tg_argument argument(const tg_checks *g, uint32_t part) { return tg_place
 static double *run(tg_checks *g, check_product *p) {
   const tg_gemm_problem *q = g->problem;
   const tg_check_case *w = g->which;
-  tg_lying a = lie(q->a_major, q->a_step, w->m, w->k, w->pad_a), b = lie(q->b_major, q->b_step, w->k, w->n, w->pad_b), c = lie(q->c_major, q->c_step, w->m, w->n, w->pad_c), one = {1, 1, 1, 1};
+  tg_lying a = lie(q->a_major, q->a_step, w->m, w->k, w->pad_a), b = lie(q->b_major, q->b_step, w->k, w->n, w->pad_b),
+           c = lie(q->c_major, q->c_step, w->m, w->n, w->pad_c), one = {1, 1, 1, 1};
   char message[512] = "";
   lay(g, A, "A", q->a, &a, p->a);
   if (!q->bits) lay(g, B, "B", q->b, &b, p->b);
   tg_place_result(&g->at, &g->env, C, "C", q->c, &c, p->beta != 0 || !w->poison ? p->c : NULL, w->front);
   if (q->alpha) lay(g, ALPHA, "alpha", q->acc, &one, &p->alpha);
   if (q->beta) lay(g, BETA, "beta", q->acc, &one, &p->beta);
-  tg_gemm_operands o = {.m = w->m, .n = w->n, .k = w->k, .lda = leading(q->a_major, &a), .ldb = leading(q->b_major, &b), .ldc = leading(q->c_major, &c), .stepa = a.column, .stepb = b.column,
+  tg_gemm_operands o = {.m = w->m,
+                        .n = w->n,
+                        .k = w->k,
+                        .lda = leading(q->a_major, &a),
+                        .ldb = leading(q->b_major, &b),
+                        .ldc = leading(q->c_major, &c),
+                        .stepa = a.column,
+                        .stepb = b.column,
                         .stepc = c.column};
   if (q->bits) lay_weights(g, p, &b, &o);
   o.scale = argument(g, SCALE), o.zero = argument(g, ZERO);
@@ -119,7 +133,8 @@ static double *run(tg_checks *g, check_product *p) {
     lay(g, ARGUMENT + i, q->argument[i].name, q->argument[i].type, &l, p->argument[i]);
     o.argument[i] = argument(g, ARGUMENT + i);
   }
-  o.a = argument(g, A), o.b = argument(g, B), o.c = argument(g, C), o.alpha = argument(g, ALPHA), o.beta = argument(g, BETA);
+  o.a = argument(g, A), o.b = argument(g, B), o.c = argument(g, C), o.alpha = argument(g, ALPHA),
+  o.beta = argument(g, BETA);
   tg_places_seal(&g->at);
   bool alone = g->run == tg_check_run_kernel && (((const tg_check_kernel *)g->user)->threads | 1) == 1;
   double (*clock)(void) = alone ? tg_thread_now : tg_now, start = clock();   /* on one thread its own time */
@@ -128,7 +143,8 @@ static double *run(tg_checks *g, check_product *p) {
   if (status != TG_OK) return wrong(g, -1, -1, 0, 0, "it cannot be run: %s", message), NULL;
   double *got = tg_new(&g->env, double, w->m * w->n);
   for (int64_t i = 0; i < w->m; i++)
-    for (int64_t j = 0; j < w->n; j++) got[i * w->n + j] = tg_number_get(q->c, g->at.part[C].in.data, tg_lying_at(&c, i, j));
+    for (int64_t j = 0; j < w->n; j++)
+      got[i * w->n + j] = tg_number_get(q->c, g->at.part[C].in.data, tg_lying_at(&c, i, j));
   judge_memory(g, &c);
   return got;
 }
@@ -154,12 +170,14 @@ static int blocks_of(tg_checks *g, check_product *p, check_block block[2]) {
   return 2;
 }
 
-static double in_block(const check_block *b, const double *got, int64_t n, int64_t r, int64_t s, int64_t *i, int64_t *j) {
+static double in_block(const check_block *b, const double *got, int64_t n, int64_t r, int64_t s, int64_t *i,
+                       int64_t *j) {
   *i = b->rows ? b->rows[r] : r, *j = b->columns ? b->columns[s] : s;
   return got[*i * n + *j];
 }
 
-static bool same(double got, double want) { return got == want || (got != got && want != want); }   /* the sign of zero depends on the order of a sum */
+/* the sign of zero depends on the order of a sum */
+static bool same(double got, double want) { return got == want || (got != got && want != want); }
 
 static void judge_exact(tg_checks *g, const check_product *p, const check_block *b, const double *got) {
   double *sum = tg_new(&g->env, double, b->rows_n * b->columns_n);
@@ -167,7 +185,8 @@ static void judge_exact(tg_checks *g, const check_product *p, const check_block 
   for (int64_t r = 0; r < b->rows_n; r++)
     for (int64_t s = 0; s < b->columns_n; s++) {
       int64_t i, j;
-      double v = in_block(b, got, g->which->n, r, s, &i, &j), want = tg_check_rounded(g->problem, sum[r * b->columns_n + s]);
+      double v = in_block(b, got, g->which->n, r, s, &i, &j),
+             want = tg_check_rounded(g->problem, sum[r * b->columns_n + s]);
       if (!same(v, want)) return wrong_element(g, i, j, v, want);
     }
 }
@@ -180,14 +199,23 @@ static void judge_random(tg_checks *g, const check_product *p, const check_block
   tg_check_sum(p, b, g->problem->acc == TG_F64, want, magnitude);
   int64_t i, j;
   for (size_t e = 0; e < n; e++) {
-    tg_number_put(t, seen, e, in_block(b, got, g->which->n, (int64_t)e / b->columns_n, (int64_t)e % b->columns_n, &i, &j));
-    magnitude[e] = ldexp(magnitude[e], tg_significand(t) - tg_significand(g->problem->acc));   /* eps of the type that sums */
+    tg_number_put(t, seen, e,
+                  in_block(b, got, g->which->n, (int64_t)e / b->columns_n, (int64_t)e % b->columns_n, &i, &j));
+    /* eps of the type that sums */
+    magnitude[e] = ldexp(magnitude[e], tg_significand(t) - tg_significand(g->problem->acc));
   }
   tg_difference d;
-  tg_comparison c = {.type = t, .want_type = TG_F64, .n = n, .got = seen, .want = want, .terms = (double)g->which->k, .magnitude = magnitude};
+  tg_comparison c = {.type = t,
+                     .want_type = TG_F64,
+                     .n = n,
+                     .got = seen,
+                     .want = want,
+                     .terms = (double)g->which->k,
+                     .magnitude = magnitude};
   if (tg_compare(&c, &d)) return;
   in_block(b, got, g->which->n, (int64_t)d.worst / b->columns_n, (int64_t)d.worst % b->columns_n, &i, &j);
-  wrong(g, i, j, d.got, d.want, "%zu of %zu differ; C[%lld,%lld] is %.17g instead of %.17g: %.3g away, %.3g allowed", d.wrong, n, (long long)i, (long long)j, d.got, d.want, d.error, d.bound);
+  wrong(g, i, j, d.got, d.want, "%zu of %zu differ; C[%lld,%lld] is %.17g instead of %.17g: %.3g away, %.3g allowed",
+        d.wrong, n, (long long)i, (long long)j, d.got, d.want, d.error, d.bound);
 }
 
 /* ---- the epilogue by itself ---- */
@@ -198,9 +226,13 @@ static void compile_epilogue(tg_checks *g) {
   const char *const dims[] = {"[1]", "[R]", "[S]", "[R, S], [LD, 1]"}, *const places[] = {"0", "m", "n", "m,n"};
   tg_str s = tg_str_new(&g->env);
   tg_str_printf(&s, "kernel epilogue(R, S, LD) { in(gate_sum, %s, [R, S]);", tg_type_name[q->acc]);
-  for (uint32_t i = 0; i < q->arguments_n; i++) tg_str_printf(&s, " in(gate_arg%u, %s, %s);", i, tg_type_name[q->argument[i].type], dims[q->argument[i].per & 3]);
-  tg_str_printf(&s, " out(gate_c, %s, [R, S]);\nrange(m, R) range(n, S) { let acc = gate_sum[m,n];", tg_type_name[q->c]);
-  for (uint32_t i = 0; i < q->arguments_n; i++) tg_str_printf(&s, " let %s = %s(gate_arg%u[%s]);", q->argument[i].name, tg_type_name[q->acc], i, places[q->argument[i].per & 3]);
+  for (uint32_t i = 0; i < q->arguments_n; i++)
+    tg_str_printf(&s, " in(gate_arg%u, %s, %s);", i, tg_type_name[q->argument[i].type], dims[q->argument[i].per & 3]);
+  tg_str_printf(&s, " out(gate_c, %s, [R, S]);\nrange(m, R) range(n, S) { let acc = gate_sum[m,n];",
+                tg_type_name[q->c]);
+  for (uint32_t i = 0; i < q->arguments_n; i++)
+    tg_str_printf(&s, " let %s = %s(gate_arg%u[%s]);", q->argument[i].name, tg_type_name[q->acc], i,
+                  places[q->argument[i].per & 3]);
   tg_str_printf(&s, " gate_c[m,n] = %s(%s); } }\n", tg_type_name[q->c], q->epilogue);
   tg_binding b[] = {{"R", 1, INT32_MAX, 1}, {"S", 1, INT32_MAX, 1}, {"LD", 1, INT32_MAX, 1}};
   tg_compile_options o = {.bindings = b, .bindings_n = 3, .flags = TG_COMPILE_AS_WRITTEN | TG_COMPILE_NO_CACHE};
@@ -212,9 +244,11 @@ static void judge_epilogue(tg_checks *g, const check_product *p, const check_blo
   const tg_gemm_problem *q = g->problem;
   const tg_check_case *w = g->which;
   if (!g->epilogue) compile_epilogue(g);
-  size_t n = (size_t)(b->rows_n * b->columns_n), all = (size_t)(w->m * w->n), acc = (size_t)tg_type_bytes(q->acc), size = (size_t)tg_type_bytes(q->c);
+  size_t n = (size_t)(b->rows_n * b->columns_n), all = (size_t)(w->m * w->n), acc = (size_t)tg_type_bytes(q->acc),
+         size = (size_t)tg_type_bytes(q->c);
   double *sum = tg_new(&g->env, double, n);
-  char *in = tg_alloc(&g->env, all * acc), *out = tg_alloc(&g->env, all * size);   /* whole: it may read m and n themselves */
+  /* whole: it may read m and n themselves */
+  char *in = tg_alloc(&g->env, all * acc), *out = tg_alloc(&g->env, all * size);
   int64_t i, j;
   tg_check_sum(p, b, false, sum, NULL);
   for (size_t e = 0; e < n; e++) {
@@ -229,7 +263,8 @@ static void judge_epilogue(tg_checks *g, const check_product *p, const check_blo
   tg_status status = tg_kernel_run(g->epilogue, &l);
   if (status) tg_fail(&g->env, status, "%s", tg_error_message(g->context));
   for (size_t e = 0; e < n; e++) {
-    double v = in_block(b, got, w->n, (int64_t)e / b->columns_n, (int64_t)e % b->columns_n, &i, &j), want = tg_number_get(q->c, out, (size_t)(i * w->n + j));
+    double v = in_block(b, got, w->n, (int64_t)e / b->columns_n, (int64_t)e % b->columns_n, &i, &j),
+           want = tg_number_get(q->c, out, (size_t)(i * w->n + j));
     if (!same(v, want)) return wrong_element(g, i, j, v, want);
   }
 }
@@ -242,7 +277,8 @@ static void check(void *arg) {
   check_product p = {.env = &g->env, .problem = g->problem, .which = *w};
   check_block block[2];
   if (w->m < 1 || w->n < 1 || w->k < 1 || !tg_check_applies(g->problem, w->kind))
-    tg_fail(&g->env, TG_EINVAL, "error: check '%s' has nothing to check at M %lld, N %lld, K %lld of this problem", tg_check_name(w->kind), (long long)w->m, (long long)w->n, (long long)w->k);
+    tg_fail(&g->env, TG_EINVAL, "error: check '%s' has nothing to check at M %lld, N %lld, K %lld of this problem",
+            tg_check_name(w->kind), (long long)w->m, (long long)w->n, (long long)w->k);
   tg_check_fill(&p);
   const double *got = run(g, &p);
   if (!got || g->wrong) return;
@@ -258,12 +294,16 @@ static void check(void *arg) {
     double sum;
     check_block b = {&row, &column, 1, 1};
     tg_check_sum(&p, &b, false, &sum, NULL);
-    wrong(g, row, column, got[row * w->n + column], sum, "row %lld and column %lld are wrong; C[%lld,%lld] is %.17g instead of %.17g", (long long)row, (long long)column, (long long)row,
-          (long long)column, got[row * w->n + column], sum);
-  } else wrong(g, row, column, 0, 0, "%s %lld of C is wrong", row >= 0 ? "row" : "column", (long long)(row >= 0 ? row : column));
+    wrong(g, row, column, got[row * w->n + column], sum,
+          "row %lld and column %lld are wrong; C[%lld,%lld] is %.17g instead of %.17g", (long long)row,
+          (long long)column, (long long)row, (long long)column, got[row * w->n + column], sum);
+  } else
+    wrong(g, row, column, 0, 0, "%s %lld of C is wrong", row >= 0 ? "row" : "column",
+          (long long)(row >= 0 ? row : column));
 }
 
-tg_status tg_check_one(tg_checks *g, tg_gemm_candidate *candidate, void *user, const tg_check_case *c, tg_check_failure *failure) {
+tg_status tg_check_one(tg_checks *g, tg_gemm_candidate *candidate, void *user, const tg_check_case *c,
+                       tg_check_failure *failure) {
   tg_env_init(&g->env, &g->context->env.allocator);
   g->env.blocks = &g->context->blocks;
   g->run = candidate, g->user = user, g->which = c, g->failure = failure, g->wrong = false;
@@ -284,7 +324,8 @@ const char *tg_check_name(tg_check_kind g) {
 }
 
 bool tg_check_applies(const tg_gemm_problem *p, tg_check_kind check) {
-  bool bytes = tg_type_bits(p->a) == 8 && tg_type_bits(p->b) == 8 && !tg_is_float(p->a) && !tg_is_float(p->b) && !tg_is_float(p->acc);
+  bool bytes = tg_type_bits(p->a) == 8 && tg_type_bits(p->b) == 8 && !tg_is_float(p->a) && !tg_is_float(p->b) &&
+               !tg_is_float(p->acc);
   bool narrower = tg_is_float(p->c) && tg_is_float(p->acc) && tg_significand(p->c) < tg_significand(p->acc);
   if (p->epilogue) return check == TG_CHECK_EPILOGUE;
   switch (check) {
@@ -300,27 +341,43 @@ bool tg_check_applies(const tg_gemm_problem *p, tg_check_kind check) {
 void tg_checks_leading(tg_checks *g, const int64_t ld[3]) { memcpy(g->ld, ld, sizeof g->ld); }
 
 /* The elements between rows (or columns): as they come, or what the leading dimension leaves. */
-static int64_t pad_of(const tg_checks *g, int which, uint8_t major, int64_t step, int64_t rows, int64_t columns, int64_t any) {
-  return g->ld[which] && major != TG_GEMM_STRIDES ? g->ld[which] - (major == TG_GEMM_COLUMN ? rows : columns) * (step > 1 ? step : 1) : any;
+static int64_t pad_of(const tg_checks *g, int which, uint8_t major, int64_t step, int64_t rows, int64_t columns,
+                      int64_t any) {
+  return g->ld[which] && major != TG_GEMM_STRIDES
+             ? g->ld[which] - (major == TG_GEMM_COLUMN ? rows : columns) * (step > 1 ? step : 1)
+             : any;
 }
 
 /* The case of a size: leading dimensions as they must be, or as they come. */
-static tg_check_case case_of(const tg_checks *g, tg_check_kind check, const tg_check_size *z, const int64_t *pad, const double *factors, uint64_t seed) {
+static tg_check_case case_of(const tg_checks *g, tg_check_kind check, const tg_check_size *z, const int64_t *pad,
+                             const double *factors, uint64_t seed) {
   const tg_gemm_problem *p = g->problem;
-  return (tg_check_case){.kind = check, .m = z->m, .n = z->n, .k = z->k, .pad_a = pad_of(g, 0, p->a_major, p->a_step, z->m, z->k, pad[0]), .pad_b = pad_of(g, 1, p->b_major, p->b_step, z->k, z->n, pad[1]),
-                        .pad_c = pad_of(g, 2, p->c_major, p->c_step, z->m, z->n, pad[2]), .alpha = factors[0], .beta = factors[1], .seed = seed};
+  return (tg_check_case){.kind = check,
+                         .m = z->m,
+                         .n = z->n,
+                         .k = z->k,
+                         .pad_a = pad_of(g, 0, p->a_major, p->a_step, z->m, z->k, pad[0]),
+                         .pad_b = pad_of(g, 1, p->b_major, p->b_step, z->k, z->n, pad[1]),
+                         .pad_c = pad_of(g, 2, p->c_major, p->c_step, z->m, z->n, pad[2]),
+                         .alpha = factors[0],
+                         .beta = factors[1],
+                         .seed = seed};
 }
 
-tg_status tg_checks_run_once(tg_checks *g, tg_gemm_candidate *candidate, void *user, const tg_check_size *size, uint64_t seed, double *seconds, tg_check_failure *failure) {
+tg_status tg_checks_run_once(tg_checks *g, tg_gemm_candidate *candidate, void *user, const tg_check_size *size,
+                             uint64_t seed, double *seconds, tg_check_failure *failure) {
   static const int64_t dense[3] = {0, 0, 0};
   static const double factors[2] = {1, 1};
-  tg_check_case c = case_of(g, g->problem->epilogue ? TG_CHECK_EPILOGUE : TG_CHECK_FREIVALDS, size, dense, factors, seed & ~(uint64_t)3);   /* nothing endless */
+  /* nothing endless */
+  tg_check_case c = case_of(g, g->problem->epilogue ? TG_CHECK_EPILOGUE : TG_CHECK_FREIVALDS, size, dense, factors,
+                            seed & ~(uint64_t)3);
   tg_status s = tg_check_one(g, candidate, user, &c, failure);
   *seconds = g->seconds;
   return s;
 }
 
-tg_status tg_checks_run(tg_checks *g, tg_gemm_candidate *candidate, void *user, const tg_check_size *sizes, uint32_t sizes_n, uint64_t seed, tg_check_failure *failure) {
+tg_status tg_checks_run(tg_checks *g, tg_gemm_candidate *candidate, void *user, const tg_check_size *sizes,
+                        uint32_t sizes_n, uint64_t seed, tg_check_failure *failure) {
   static const double factors[][2] = {{1, 0}, {-1, 1}, {2, -2}, {1, 1}, {-2, 0}};
   static const int64_t pads[][3] = {{0, 0, 0}, {1, 3, 7}, {5, 1, 2}};
   uint64_t turn = seed;
@@ -328,7 +385,9 @@ tg_status tg_checks_run(tg_checks *g, tg_gemm_candidate *candidate, void *user, 
     const tg_check_size *z = &sizes[s];
     bool large = (double)z->m * (double)z->n * (double)z->k > g->work;
     for (int check = 0; check < TG_CHECK__COUNT; check++) {
-      if (!tg_check_applies(g->problem, (tg_check_kind)check) || (check == TG_CHECK_EXACT && large) || (check == TG_CHECK_FREIVALDS && !large)) continue;
+      if (!tg_check_applies(g->problem, (tg_check_kind)check) || (check == TG_CHECK_EXACT && large) ||
+          (check == TG_CHECK_FREIVALDS && !large))
+        continue;
       int rounds = check == TG_CHECK_EXACT || check == TG_CHECK_EPILOGUE ? 3 : check == TG_CHECK_ROUNDED ? 2 : 1;
       for (int i = 0; i < rounds; i++, turn++) {
         const double *f = factors[check == TG_CHECK_ROUNDED ? turn % 2 : turn % TG_COUNT(factors)];
@@ -370,8 +429,19 @@ static bool numbered(const char *name, const char *prefix, uint32_t *i) {
 }
 
 static bool parameter(const tg_gemm_operands *o, const char *name, int64_t *v) {
-  const struct { const char *name; int64_t v; } all[] = {{"M", o->m}, {"N", o->n}, {"K", o->k}, {"lda", o->lda}, {"ldb", o->ldb}, {"ldc", o->ldc},
-                                                        {"ld_group", o->ld_group}, {"stepa", o->stepa}, {"stepb", o->stepb}, {"stepc", o->stepc}};
+  const struct {
+    const char *name;
+    int64_t v;
+  } all[] = {{"M", o->m},
+             {"N", o->n},
+             {"K", o->k},
+             {"lda", o->lda},
+             {"ldb", o->ldb},
+             {"ldc", o->ldc},
+             {"ld_group", o->ld_group},
+             {"stepa", o->stepa},
+             {"stepb", o->stepb},
+             {"stepc", o->stepc}};
   for (unsigned i = 0; i < TG_COUNT(all); i++)
     if (!strcmp(all[i].name, name)) return *v = all[i].v, true;
   uint32_t i;
@@ -380,7 +450,11 @@ static bool parameter(const tg_gemm_operands *o, const char *name, int64_t *v) {
 }
 
 static bool buffer(const tg_gemm_operands *o, const char *name, tg_argument *out) {
-  const struct { const char *name; tg_argument v; } all[] = {{"A", o->a}, {"B", o->b}, {"C", o->c}, {"alpha", o->alpha}, {"beta", o->beta}, {"Bp", o->b}, {"scale", o->scale}, {"zero", o->zero}};
+  const struct {
+    const char *name;
+    tg_argument v;
+  } all[] = {{"A", o->a},       {"B", o->b},  {"C", o->c},         {"alpha", o->alpha},
+             {"beta", o->beta}, {"Bp", o->b}, {"scale", o->scale}, {"zero", o->zero}};
   for (unsigned i = 0; i < TG_COUNT(all); i++)
     if (!strcmp(all[i].name, name)) return *out = all[i].v, true;
   uint32_t i;
@@ -394,12 +468,20 @@ tg_status tg_check_run_kernel(void *user, const tg_gemm_operands *o, char *messa
   enum { MOST = 32 };
   int64_t params[MOST];
   tg_argument buffers[MOST];
-  if (!info || info->params_n > MOST || info->buffers_n > MOST) return snprintf(message, n, "the kernel is none of a product"), TG_EINVAL;
+  if (!info || info->params_n > MOST || info->buffers_n > MOST)
+    return snprintf(message, n, "the kernel is none of a product"), TG_EINVAL;
   for (uint32_t i = 0; i < info->params_n; i++)
-    if (!parameter(o, info->params[i].name, &params[i])) return snprintf(message, n, "its parameter %s is none of a product", info->params[i].name), TG_EINVAL;
+    if (!parameter(o, info->params[i].name, &params[i]))
+      return snprintf(message, n, "its parameter %s is none of a product", info->params[i].name), TG_EINVAL;
   for (uint32_t i = 0; i < info->buffers_n; i++)
-    if (!buffer(o, info->buffers[i].name, &buffers[i])) return snprintf(message, n, "its buffer %s is none of a product", info->buffers[i].name), TG_EINVAL;
-  tg_launch l = {.buffers = buffers, .buffers_n = info->buffers_n, .params = params, .params_n = info->params_n, .threads = k->threads, .parallel_for = k->parallel_for,
+    if (!buffer(o, info->buffers[i].name, &buffers[i]))
+      return snprintf(message, n, "its buffer %s is none of a product", info->buffers[i].name), TG_EINVAL;
+  tg_launch l = {.buffers = buffers,
+                 .buffers_n = info->buffers_n,
+                 .params = params,
+                 .params_n = info->params_n,
+                 .threads = k->threads,
+                 .parallel_for = k->parallel_for,
                  .parallel_user = k->parallel_user};
   tg_status s = tg_kernel_run(k->kernel, &l);
   if (s) snprintf(message, n, "%s", tg_error_message(k->context));

@@ -7,7 +7,8 @@
 static int least_exponent(tg_type t) { return t == TG_F16 ? -24 : t == TG_BF16 ? -133 : t == TG_F32 ? -149 : -1074; }
 static int largest_exponent(tg_type t) { return t == TG_F16 ? 15 : t == TG_F64 ? 1023 : 127; }
 
-/* The least that may be there: where subnormal numbers may count as zero, none is among the data, their products and sums. */
+/* The least that may be there: where subnormal numbers may count as zero, none is among the data, their products and
+ * sums. */
 static int least_there(const tg_gemm_problem *p, tg_type t) { return p->flush ? -126 : least_exponent(t); }
 
 static int64_t below(check_product *p, int64_t n) { return (int64_t)(tg_draw(&p->state) % (uint64_t)n); }
@@ -29,7 +30,9 @@ static void fill_arguments(check_product *p) {
     int64_t n = (per & 1 ? p->which.m : 1) * (per & 2 ? p->which.n : 1);
     p->argument[q] = tg_new(p->env, double, n);
     p->argument_n[q] = n;
-    for (int64_t i = 0; i < n; i++) p->argument[q][i] = tg_is_float(t) ? tg_draw_whole(&p->state, t, ARGUMENT) / FRACTION : tg_draw_whole(&p->state, t, WHOLE);
+    for (int64_t i = 0; i < n; i++)
+      p->argument[q][i] =
+          tg_is_float(t) ? tg_draw_whole(&p->state, t, ARGUMENT) / FRACTION : tg_draw_whole(&p->state, t, WHOLE);
   }
 }
 
@@ -43,7 +46,8 @@ static void thin(check_product *p, double *row, int64_t k, int64_t keep) {
   }
 }
 
-/* An epilogue f(x + c * acc) may begin with x and multiply each part by c (docs/gemm.md): partial sums have the bits of both then, in front of the point and behind it. */
+/* An epilogue f(x + c * acc) may begin with x and multiply each part by c (docs/gemm.md): partial sums have the bits
+ * of both then, in front of the point and behind it. */
 static double beside_arguments(const check_product *p, double room) {
   const tg_gemm_problem *q = p->problem;
   double unit = 1, most = 0;
@@ -61,12 +65,15 @@ static void fill_exact(check_product *p, bool into_c) {
   const tg_check_case *w = &p->which;
   int bits = tg_significand(q->acc);
   if (into_c && tg_significand(q->c) < bits) bits = tg_significand(q->c);
-  double room = (beside_arguments(p, ldexp(1, bits > 50 ? 50 : bits)) - (p->c ? 3 * fabs(p->beta) : 0)) / fmax(fabs(p->alpha), 1);
+  double room =
+      (beside_arguments(p, ldexp(1, bits > 50 ? 50 : bits)) - (p->c ? 3 * fabs(p->beta) : 0)) / fmax(fabs(p->alpha), 1);
   double each = floor(room / (double)w->k);
-  double larger = floor(sqrt(each < 1 ? 1 : each)), most_a = least_of(larger, ldexp(1, tg_significand(q->a)) - 1), most_b = least_of(larger, ldexp(1, tg_significand(q->b)) - 1);
+  double larger = floor(sqrt(each < 1 ? 1 : each)), most_a = least_of(larger, ldexp(1, tg_significand(q->a)) - 1),
+         most_b = least_of(larger, ldexp(1, tg_significand(q->b)) - 1);
   if (q->bits) {
     double largest = tg_check_fill_quantised(p, room);
-    each = largest, most_a = least_of(largest < 1 ? 1 : largest, ldexp(1, tg_significand(q->a)) - 1), room = largest * (double)w->k;
+    each = largest, most_a = least_of(largest < 1 ? 1 : largest, ldexp(1, tg_significand(q->a)) - 1),
+    room = largest * (double)w->k;
   }
   for (int64_t i = 0; i < w->m * w->k; i++) p->a[i] = tg_draw_whole(&p->state, q->a, (int64_t)most_a);
   for (int64_t i = 0; !q->bits && i < w->k * w->n; i++) p->b[i] = tg_draw_whole(&p->state, q->b, (int64_t)most_b);
@@ -74,7 +81,8 @@ static void fill_exact(check_product *p, bool into_c) {
     for (int64_t i = 0; i < w->m; i++) thin(p, p->a + i * w->k, w->k, room < 1 ? 1 : (int64_t)room);
 }
 
-/* In a quarter of the seeds one element of A is infinite or NaN, and one of B infinite: a row and a column of C are, whatever the order; no other element. */
+/* In a quarter of the seeds one element of A is infinite or NaN, and one of B infinite: a row and a column of C are,
+ * whatever the order; no other element. */
 static void fill_endless(check_product *p) {
   const tg_check_case *w = &p->which;
   const tg_gemm_problem *q = p->problem;
@@ -89,8 +97,8 @@ static void fill_endless(check_product *p) {
 
 static int clamp(int v, int lo, int hi) { return v < lo ? lo : v > hi ? hi : v; }
 
-/* In a column: (2^bits - 1 or - 2) and a part of the last bit's half, so that the sum lies at, below or above the middle of two numbers of C; in the rows
- * that are scaled for it, of the largest and infinity. */
+/* In a column: (2^bits - 1 or - 2) and a part of the last bit's half, so that the sum lies at, below or above the
+ * middle of two numbers of C; in the rows that are scaled for it, of the largest and infinity. */
 static void fill_ties(check_product *p, int64_t column, const int *scale, int row_scale) {
   const tg_check_case *w = &p->which;
   tg_type t = p->problem->b, c = p->problem->c;
@@ -108,28 +116,40 @@ static void fill_ties(check_product *p, int64_t column, const int *scale, int ro
   p->b[second * w->n + column] = ldexp(half, unit - bits);
 }
 
-/* Whole numbers, rows and columns scaled by powers of two: every sum is a whole number times one, exact in the sum's type, and has more bits than C. */
+/* Whole numbers, rows and columns scaled by powers of two: every sum is a whole number times one, exact in the sum's
+ * type, and has more bits than C. */
 static void fill_rounded(check_product *p) {
   const tg_gemm_problem *q = p->problem;
   const tg_check_case *w = &p->which;
   double room = ldexp(1, tg_significand(q->acc) - 2) / (double)w->k;
-  int64_t most = (int64_t)fmax(1, least_of(floor(sqrt(room)), least_of(127, ldexp(1, (tg_significand(q->a) < tg_significand(q->b) ? tg_significand(q->a) : tg_significand(q->b))) - 1)));
+  int64_t most = (int64_t)fmax(
+      1, least_of(floor(sqrt(room)),
+                  least_of(127, ldexp(1, (tg_significand(q->a) < tg_significand(q->b) ? tg_significand(q->a)
+                                                                                      : tg_significand(q->b))) -
+                                    1)));
   bool fa = tg_is_float(q->a), fb = tg_is_float(q->b);
-  int bits = (int)ceil(log2((double)(most * most) * (double)w->k)), usual = (int)(log2((double)(most * most) * sqrt((double)w->k)) - 1);
+  int bits = (int)ceil(log2((double)(most * most) * (double)w->k)),
+      usual = (int)(log2((double)(most * most) * sqrt((double)w->k)) - 1);
   int base = fb ? -6 : 0, top = largest_exponent(q->a) - 8, overflow = base, *scales = tg_new(p->env, int, w->m);
   for (int64_t k = 0; k < w->k; k++)
-    for (int64_t j = 0; j < w->n; j++) p->b[k * w->n + j] = ldexp(tg_draw_whole(&p->state, q->b, most), fb ? base - (int)(j % 3) : 0);
+    for (int64_t j = 0; j < w->n; j++)
+      p->b[k * w->n + j] = ldexp(tg_draw_whole(&p->state, q->b, most), fb ? base - (int)(j % 3) : 0);
   for (int64_t i = 0; i < w->m; i++) {
     int kind = (int)below(p, 3), c = largest_exponent(q->c), least = least_exponent(q->c) + tg_significand(q->c) - 1;
-    int scale = kind == 0 ? least - usual : kind == 1 ? -usual / 2 : c == largest_exponent(q->acc) ? c - bits : c - usual + (int)below(p, 3);
-    int products = least_there(q, q->acc) + 8 - base, lowest = least_there(q, q->a) > products ? least_there(q, q->a) : products;
+    int scale = kind == 0                       ? least - usual
+                : kind == 1                     ? -usual / 2
+                : c == largest_exponent(q->acc) ? c - bits
+                                                : c - usual + (int)below(p, 3);
+    int products = least_there(q, q->acc) + 8 - base,
+        lowest = least_there(q, q->a) > products ? least_there(q, q->a) : products;
     scale = fa ? clamp(scale - base, lowest, top) : 0;
     if (kind == 2) overflow = scale;
     scales[i] = scale;
     for (int64_t k = 0; k < w->k; k++) p->a[i * w->k + k] = ldexp(tg_draw_whole(&p->state, q->a, most), scale);
     for (int64_t j = 0; p->c && j < w->n; j++) {
       int e = scale + (fb ? base - (int)(j % 3) : 0);
-      p->c[i * w->n + j] = e >= least_exponent(q->c) ? tg_round_to(q->c, ldexp(tg_draw_whole(&p->state, q->c, 3), e)) : 0;
+      p->c[i * w->n + j] =
+          e >= least_exponent(q->c) ? tg_round_to(q->c, ldexp(tg_draw_whole(&p->state, q->c, 3), e)) : 0;
       if (isinf(p->c[i * w->n + j])) p->c[i * w->n + j] = 0;
     }
   }
@@ -157,7 +177,8 @@ static void fill_extremes(check_product *p) {
       double low = tg_is_signed(t[s]) ? -128 : 0, high = tg_is_signed(t[s]) ? 127 : 255;
       for (int64_t i = 0; i < rows[s]; i++) {
         double v = kind == 1 || below(p, 2) ? high : low;
-        for (int64_t k = from; k < from + n; k++) x[s][i * across[s] + k * along[s]] = kind ? v : low + (double)below(p, 256);
+        for (int64_t k = from; k < from + n; k++)
+          x[s][i * across[s] + k * along[s]] = kind ? v : low + (double)below(p, 256);
       }
     }
   }
@@ -168,10 +189,13 @@ static void fill_extremes(check_product *p) {
 static void fill_random(check_product *p) {
   const tg_gemm_problem *q = p->problem;
   const tg_check_case *w = &p->which;
-  for (int64_t i = 0; i < w->m * w->k; i++) p->a[i] = tg_is_float(q->a) ? tg_draw_unit(&p->state, q->a) : tg_draw_whole(&p->state, q->a, 127);
+  for (int64_t i = 0; i < w->m * w->k; i++)
+    p->a[i] = tg_is_float(q->a) ? tg_draw_unit(&p->state, q->a) : tg_draw_whole(&p->state, q->a, 127);
   if (q->bits) tg_check_fill_quantised(p, 0);
-  for (int64_t i = 0; !q->bits && i < w->k * w->n; i++) p->b[i] = tg_is_float(q->b) ? tg_draw_unit(&p->state, q->b) : tg_draw_whole(&p->state, q->b, 127);
-  for (int64_t i = 0; p->c && i < w->m * w->n; i++) p->c[i] = tg_is_float(q->c) ? tg_draw_unit(&p->state, q->c) : tg_draw_whole(&p->state, q->c, 127);
+  for (int64_t i = 0; !q->bits && i < w->k * w->n; i++)
+    p->b[i] = tg_is_float(q->b) ? tg_draw_unit(&p->state, q->b) : tg_draw_whole(&p->state, q->b, 127);
+  for (int64_t i = 0; p->c && i < w->m * w->n; i++)
+    p->c[i] = tg_is_float(q->c) ? tg_draw_unit(&p->state, q->c) : tg_draw_whole(&p->state, q->c, 127);
 }
 
 void tg_check_fill(check_product *p) {
@@ -206,7 +230,9 @@ static const double *columns_of(const check_product *p, const double *of, const 
   return x;
 }
 
-static double wrapped(tg_type acc, double sum) { return tg_is_float(acc) ? sum : (double)(int64_t)tg_wrap(acc, (tg_i128)sum); }
+static double wrapped(tg_type acc, double sum) {
+  return tg_is_float(acc) ? sum : (double)(int64_t)tg_wrap(acc, (tg_i128)sum);
+}
 
 void tg_check_sum(const check_product *p, const check_block *block, bool wide, double *sum, double *magnitude) {
   int64_t n = block->columns_n, K = p->which.k;
@@ -228,7 +254,8 @@ void tg_check_sum(const check_product *p, const check_block *block, bool wide, d
     }
     for (int64_t j = 0; j < n; j++) {
       double c = p->c && p->beta != 0 ? p->c[i * p->which.n + (block->columns ? block->columns[j] : j)] : 0;
-      sum[r * n + j] = wide ? (double)(p->alpha * wider[j] + (long double)p->beta * c) : wrapped(p->problem->acc, p->alpha * row[j] + p->beta * c);
+      sum[r * n + j] = wide ? (double)(p->alpha * wider[j] + (long double)p->beta * c)
+                            : wrapped(p->problem->acc, p->alpha * row[j] + p->beta * c);
       if (magnitude) magnitude[r * n + j] = fabs(p->alpha) * size[j] + fabs(p->beta * c);
     }
   }
@@ -243,9 +270,10 @@ double tg_check_rounded(const tg_gemm_problem *p, double sum) {
   return tg_is_float(p->c) ? to.f : (double)(int64_t)to.i;
 }
 
-/* ---- Freivalds ----
- * Modulo the prime 2^61 - 1, x drawn from all of its numbers. Where a row of C is off, by differences that are whole and smaller than the prime, at most one value of any one x_j hides it, whatever
- * the others are: a wrong C passes one side with a probability of 2^-61, and both, whose vectors are drawn apart, with 2^-122. */
+/* ---- Freivalds ---- Modulo the prime 2^61 - 1, x drawn from all of its numbers. Where a row of C is off, by
+ * differences that are whole and smaller than the prime, at most one value of any one x_j hides it, whatever the
+ * others are: a wrong C passes one side with a probability of 2^-61, and both, whose vectors are drawn apart, with
+ * 2^-122. */
 
 __extension__ typedef unsigned __int128 u128;
 #define PRIME (((uint64_t)1 << 61) - 1)
@@ -280,7 +308,8 @@ static void times(const double *m, int64_t rows, int64_t columns, const uint64_t
 static int64_t one_side(check_product *p, const double *got, bool left) {
   const tg_check_case *w = &p->which;
   int64_t n = left ? w->m : w->n, out = left ? w->n : w->m;
-  uint64_t *x = tg_new(p->env, uint64_t, n), *inner = tg_new(p->env, uint64_t, w->k), *want = tg_new(p->env, uint64_t, out), *seen = tg_new(p->env, uint64_t, out),
+  uint64_t *x = tg_new(p->env, uint64_t, n), *inner = tg_new(p->env, uint64_t, w->k),
+           *want = tg_new(p->env, uint64_t, out), *seen = tg_new(p->env, uint64_t, out),
            *old = tg_new(p->env, uint64_t, out), alpha = residue(p->alpha), beta = residue(p->beta);
   for (int64_t i = 0; i < n; i++) x[i] = least(tg_draw(&p->state) >> 3);
   if (left) times(p->a, w->m, w->k, x, true, inner), times(p->b, w->k, w->n, inner, true, want);
@@ -294,7 +323,8 @@ static int64_t one_side(check_product *p, const double *got, bool left) {
 
 bool tg_check_freivalds(check_product *p, const double *got, int64_t *row, int64_t *column) {
   for (int64_t i = 0; i < p->which.m * p->which.n; i++)
-    if (!(fabs(got[i]) < below_prime) || got[i] != trunc(got[i])) return *row = i / p->which.n, *column = i % p->which.n, false;
+    if (!(fabs(got[i]) < below_prime) || got[i] != trunc(got[i]))
+      return *row = i / p->which.n, *column = i % p->which.n, false;
   *row = one_side(p, got, false);
   *column = one_side(p, got, true);
   return *row < 0 && *column < 0;

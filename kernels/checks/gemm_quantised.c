@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The checks' weights of 4 and 8 bits: whole numbers, scales, zero points, what they are worth, and how they lie in memory, by plain C. */
+ * The checks' weights of 4 and 8 bits: whole numbers, scales, zero points, what they are worth, and how they lie in
+ * memory, by plain C. */
 #include <math.h>
 #include "checks/product.h"
 
@@ -17,13 +18,17 @@ double tg_check_fill_quantised(check_product *p, double room) {
   const tg_gemm_problem *q = p->problem;
   const tg_check_case *w = &p->which;
   int64_t group = q->group ? q->group : w->k, n = w->n;
-  double each = room / (double)w->k, most = fmax(1, floor(sqrt(each) / 4)), number = least_of(most, largest_of(q)), zero = q->zero ? least_of(most, 7) : 0, unit = 2 * (number + zero);
+  double each = room / (double)w->k, most = fmax(1, floor(sqrt(each) / 4)), number = least_of(most, largest_of(q)),
+         zero = q->zero ? least_of(most, 7) : 0, unit = 2 * (number + zero);
   p->groups = (w->k + group - 1) / group;
   p->whole = tg_new(p->env, double, w->k * n), p->b_size = tg_new(p->env, double, w->k * n);
   p->scale = tg_new(p->env, double, p->groups * n), p->zero = tg_new(p->env, double, p->groups * n);
   for (int64_t i = 0; i < p->groups * n; i++) {
     p->scale[i] = room > 0 ? tg_draw_whole(&p->state, q->scale, 2) : tg_draw_unit(&p->state, q->scale);
-    if (q->zero) p->zero[i] = room > 0 ? tg_draw_whole(&p->state, q->zero, (int64_t)zero) : tg_is_float(q->zero) ? 8 * tg_draw_unit(&p->state, q->zero) : tg_draw_whole(&p->state, q->zero, 15);
+    if (q->zero)
+      p->zero[i] = room > 0               ? tg_draw_whole(&p->state, q->zero, (int64_t)zero)
+                   : tg_is_float(q->zero) ? 8 * tg_draw_unit(&p->state, q->zero)
+                                          : tg_draw_whole(&p->state, q->zero, 15);
   }
   for (int64_t k = 0; k < w->k; k++)
     for (int64_t j = 0; j < n; j++) {
@@ -45,7 +50,9 @@ static size_t nibble(const check_product *p, int64_t ld, int64_t k, int64_t j, b
 
 static size_t byte(const check_product *p, int64_t ld, int64_t k, int64_t j) {
   int64_t panel = p->problem->panel;
-  return (size_t)(panel ? (j / panel * p->which.k + k) * panel + j % panel : p->problem->b_major == TG_GEMM_COLUMN ? j * ld + k : k * ld + j);
+  return (size_t)(panel                                   ? (j / panel * p->which.k + k) * panel + j % panel
+                  : p->problem->b_major == TG_GEMM_COLUMN ? j * ld + k
+                                                          : k * ld + j);
 }
 
 size_t tg_check_lay_weights(const check_product *p, int64_t ld, uint8_t *out) {

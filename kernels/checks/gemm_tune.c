@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT
- * Tuning a product: the search over all sketches for the kernel that a plan would compile, under the key that the plan looks for. */
+ * Tuning a product: the search over all sketches for the kernel that a plan would compile, under the key that the plan
+ * looks for. */
 #include <math.h>
 #include <stdio.h>
 #include "trial/trial.h"
 #include "checks/gemm.h"
 #include "gemm/plan.h"
 
-static int64_t side(uint8_t major, int64_t step, int64_t rows, int64_t columns) { return (major == TG_GEMM_COLUMN ? rows : columns) * (step > 1 ? step : 1); }
+static int64_t side(uint8_t major, int64_t step, int64_t rows, int64_t columns) {
+  return (major == TG_GEMM_COLUMN ? rows : columns) * (step > 1 ? step : 1);
+}
 
 tg_status tg_gemm_space_of(tg_context *c, const tg_gemm_desc *d, int64_t m, int64_t n, int64_t k, tg_gemm_space *out) {
   char message[192];
@@ -14,18 +17,24 @@ tg_status tg_gemm_space_of(tg_context *c, const tg_gemm_desc *d, int64_t m, int6
   if (s != TG_OK) return s;
   const tg_gemm *g = &out->plan;
   tg_gemm_problem q = g->problem;
-  m = q.m.lo == q.m.hi && !m ? q.m.lo : m, n = q.n.lo == q.n.hi && !n ? q.n.lo : n, k = q.k.lo == q.k.hi && !k ? q.k.lo : k;
+  m = q.m.lo == q.m.hi && !m ? q.m.lo : m, n = q.n.lo == q.n.hi && !n ? q.n.lo : n,
+  k = q.k.lo == q.k.hi && !k ? q.k.lo : k;
   const tg_kit_part *part = tg_kit_part_for(g->part, g->parts_n, (int64_t[]){m, n, k}, 3);
   if (!part || m < 1 || n < 1 || k < 1) {
-    snprintf(message, sizeof message, "tg_gemm_tune: no plan of this descriptor serves %lld x %lld x %lld", (long long)m, (long long)n, (long long)k);
+    snprintf(message, sizeof message, "tg_gemm_tune: no plan of this descriptor serves %lld x %lld x %lld",
+             (long long)m, (long long)n, (long long)k);
     return tg_context_fail(c, TG_EINVAL, message);
   }
   if (q.panel || q.a_major == TG_GEMM_STRIDES || q.b_major == TG_GEMM_STRIDES || q.c_major == TG_GEMM_STRIDES)
-    return tg_context_fail(c, TG_EINVAL, "tg_gemm_tune: products with B packed ahead, or with strides that each call gives, are not tuned");
+    return tg_context_fail(
+        c, TG_EINVAL,
+        "tg_gemm_tune: products with B packed ahead, or with strides that each call gives, are not tuned");
   q.m = part->size[0], q.n = part->size[1], q.k = part->size[2];
   out->strips = part->strips.n > 1 ? part->strips.n : 0;
   int64_t ldb = side(q.b_major, q.b_step, k, n), groups = q.group ? (k + q.group - 1) / q.group : 1;
-  const int64_t value[] = {m, n, k, side(q.a_major, q.a_step, m, k), q.bits == 4 ? (ldb + 1) / 2 : ldb, side(q.c_major, q.c_step, m, n)};   /* of four bits: bytes */
+  /* of four bits: bytes */
+  const int64_t value[] = {
+      m, n, k, side(q.a_major, q.a_step, m, k), q.bits == 4 ? (ldb + 1) / 2 : ldb, side(q.c_major, q.c_step, m, n)};
   memcpy(out->size, value, sizeof out->size);
   if (out->strips) { /* a strip is what has a kernel; all but the last are alike */
     q = tg_gemm_strip(&q, &part->strips, 0);
@@ -36,24 +45,33 @@ tg_status tg_gemm_space_of(tg_context *c, const tg_gemm_desc *d, int64_t m, int6
   out->bindings_n = tg_gemm_bind(g, &q, out->binding);
   out->params_n = 0;
   for (uint32_t i = 0; i < out->bindings_n; i++)
-    if (out->binding[i].lo != out->binding[i].hi)   /* behind the leading dimensions come those of arguments per element, then that of the groups */
-      out->params[out->params_n++] = i < TG_COUNT(value) ? value[i] : q.bits && i + 1 == out->bindings_n && q.group_major == TG_GEMM_COLUMN ? groups : n;
+    /* behind the leading dimensions come those of arguments per element, then that of the groups */
+    if (out->binding[i].lo != out->binding[i].hi)
+      out->params[out->params_n++] = i < TG_COUNT(value)                                                     ? value[i]
+                                     : q.bits && i + 1 == out->bindings_n && q.group_major == TG_GEMM_COLUMN ? groups
+                                                                                                             : n;
   out->defs_n = tg_gemm_sketches_for(g, &out->problem, &part->choice, out->def, out->defs);
   return TG_OK;
 }
 
 /* ---- on a part of the rows ---- */
 
-/* How many rows of C candidates are timed on: all of K and N, so that all is copied and read as in the whole product, and as many rows as take the share of the budget that lets some dozens have their turn.
- * At least three blocks a thread, those that threads share out, or tiles; and so many that B, which is copied once for them, is used often enough: a copy reads and writes 2 bytes for each byte of an element,
- * for which a core that multiplies at 10 FLOP a byte of its memory has 10 rows' time; of five times that it is a fifth. Beyond half of the rows it is all of them. */
+/* How many rows of C candidates are timed on: all of K and N, so that all is copied and read as in the whole
+ * product, and as many rows as take the share of the budget that lets some dozens have their turn. At least three
+ * blocks a thread, those that threads share out, or tiles; and so many that B, which is copied once for them, is
+ * used often enough: a copy reads and writes 2 bytes for each byte of an element, for which a core that multiplies
+ * at 10 FLOP a byte of its memory has 10 rows' time; of five times that it is a fifth. Beyond half of the rows it is
+ * all of them. */
 static int64_t rows_of_part(const tg_gemm_space *w, uint32_t threads, double budget) {
   enum { RUNS = 960, BLOCKS = 3, REUSE = 50, LIKE = 48 };   /* LIKE: rows are left over by tiles as in the whole */
   const tg_gemm_problem *q = &w->problem;
-  int64_t m = w->size[0], tile = tg_kit_knob_of(w->choice, "MR", 8), block = threads > 1 ? tile * tg_kit_knob_of(w->choice, "MB", 1) : tile;
-  if (q->m.lo != q->m.hi || q->epilogue) return m;   /* what is known at launch only is one kernel for all; epilogues have no check of all of C */
+  int64_t m = w->size[0], tile = tg_kit_knob_of(w->choice, "MR", 8),
+          block = threads > 1 ? tile * tg_kit_knob_of(w->choice, "MB", 1) : tile;
+  /* what is known at launch only is one kernel for all; epilogues have no check of all of C */
+  if (q->m.lo != q->m.hi || q->epilogue) return m;
   int bytes = tg_type_bytes(q->b) < tg_type_bytes(q->a) ? tg_type_bytes(q->b) : tg_type_bytes(q->a);
-  double rate = tg_trial_rate(&w->plan.plan.context->target, bytes) * threads, row = 2.0 * (double)w->size[1] * (double)w->size[2] / rate;
+  double rate = tg_trial_rate(&w->plan.plan.context->target, bytes) * threads,
+         row = 2.0 * (double)w->size[1] * (double)w->size[2] / rate;
   if (row * (double)m <= budget / RUNS) return m;
   double rows = fmax(budget / RUNS / row, fmax(REUSE * tg_type_bytes(q->b), (double)(BLOCKS * block * threads)));
   if (rows > (double)m / 2) return m;
@@ -61,7 +79,8 @@ static int64_t rows_of_part(const tg_gemm_space *w, uint32_t threads, double bud
   return p + ((m - p) % LIKE + LIKE) % LIKE;
 }
 
-tg_status tg_gemm_tune_sized(tg_context *c, const tg_gemm_desc *desc, size_t desc_bytes, int64_t m, int64_t n, int64_t k, const tg_tune_options *options, tg_tune_result **out) {
+tg_status tg_gemm_tune_sized(tg_context *c, const tg_gemm_desc *desc, size_t desc_bytes, int64_t m, int64_t n,
+                             int64_t k, const tg_tune_options *options, tg_tune_result **out) {
   tg_gemm_desc d = {0};
   tg_gemm_space w;
   if (!c || !out) return TG_EINVAL;
@@ -73,7 +92,8 @@ tg_status tg_gemm_tune_sized(tg_context *c, const tg_gemm_desc *desc, size_t des
   tg_tune_options o = options ? *options : (tg_tune_options){0};
   if (!o.threads || o.threads > w.plan.plan.most) o.threads = w.plan.plan.most;   /* as the plan runs it */
   if (w.strips) o.threads = 1;
-  o.bindings = w.binding, o.bindings_n = w.bindings_n, o.user = &w.problem, o.params = w.params, o.params_n = w.params_n;
+  o.bindings = w.binding, o.bindings_n = w.bindings_n, o.user = &w.problem, o.params = w.params,
+  o.params_n = w.params_n;
   if (!o.start) o.start = w.choice->knob, o.start_n = w.choice->knobs_n;
   const tg_check_size at = {w.size[0], w.size[1], w.size[2]};
   const int64_t ld[3] = {w.plan.ld[0].lo, w.plan.ld[1].lo, w.plan.ld[2].lo};
@@ -87,9 +107,15 @@ tg_status tg_gemm_tune_sized(tg_context *c, const tg_gemm_desc *desc, size_t des
   for (uint32_t i = 0; i < w.bindings_n; i++)
     if (!strcmp(part[i].name, "M")) part[i].lo = part[i].hi = rows;
   const tg_check_size at_part = {rows, w.size[1], w.size[2]};
-  if (tg_check_about(&w.problem, &at, ld, about, sizeof about) >= sizeof about || tg_check_about(&some, &at_part, ld, part_about, sizeof part_about) >= sizeof part_about)
+  if (tg_check_about(&w.problem, &at, ld, about, sizeof about) >= sizeof about ||
+      tg_check_about(&some, &at_part, ld, part_about, sizeof part_about) >= sizeof part_about)
     return tg_context_fail(c, TG_ELIMIT, "tg_gemm_tune: the epilogue is too long");
-  const tg_tune_kind kind = {.checks = tg_check_trial, .about = about, .part = rows < w.size[0] ? part : NULL, .part_user = &some, .part_about = part_about, .share = (double)rows / (double)w.size[0]};
+  const tg_tune_kind kind = {.checks = tg_check_trial,
+                             .about = about,
+                             .part = rows < w.size[0] ? part : NULL,
+                             .part_user = &some,
+                             .part_about = part_about,
+                             .share = (double)rows / (double)w.size[0]};
   s = tg_tune_checked(c, w.defs, w.defs_n, &o, &kind, out);
   if (*out) (*out)->strips = w.strips;
   return s;

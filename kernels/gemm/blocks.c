@@ -4,9 +4,13 @@
 #include <string.h>
 #include "gemm/sketch.h"
 
-const int64_t tg_gemm_mr[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 24, 28, 0}, tg_gemm_panel_kc[] = {128, 256, 384, 512, 768, 1024, 1536, 2048, 0},
-              tg_gemm_packed_kc[] = {64, 96, 128, 160, 192, 224, 256, 320, 384, 512, 768, 1024, 0}, tg_gemm_nb[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 0},
-              tg_gemm_stream_nb[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 0}, tg_gemm_dot_kc[] = {128, 256, 384, 512, 768, 1024, 0}, tg_gemm_side[] = {1, 2, 4, 8, 0}, tg_gemm_mb[] = {1, 2, 4, 8, 16, 32, 64, 128, 192, 256, 384, 512, 1024, 0};
+const int64_t tg_gemm_mr[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 24, 28, 0},
+              tg_gemm_panel_kc[] = {128, 256, 384, 512, 768, 1024, 1536, 2048, 0},
+              tg_gemm_packed_kc[] = {64, 96, 128, 160, 192, 224, 256, 320, 384, 512, 768, 1024, 0},
+              tg_gemm_nb[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 0},
+              tg_gemm_stream_nb[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 0},
+              tg_gemm_dot_kc[] = {128, 256, 384, 512, 768, 1024, 0}, tg_gemm_side[] = {1, 2, 4, 8, 0},
+              tg_gemm_mb[] = {1, 2, 4, 8, 16, 32, 64, 128, 192, 256, 384, 512, 1024, 0};
 
 bool tg_gemm_takes_numbers(const tg_gemm_problem *p, const tg_target *t) {
   (void)t;
@@ -17,8 +21,25 @@ bool tg_gemm_takes_numbers(const tg_gemm_problem *p, const tg_target *t) {
 bool tg_gemm_waits(const tg_gemm_problem *p) { return p->c != p->acc; }
 
 tg_gemm_roles tg_gemm_roles_of(const tg_gemm_problem *p) {
-  if (p->c_major == TG_GEMM_COLUMN) return (tg_gemm_roles){'j', 'i', 'B', 'A', p->b_major != TG_GEMM_ROW, p->a_major == TG_GEMM_ROW, false, p->b_major == TG_GEMM_STRIDES, p->a_major == TG_GEMM_STRIDES};
-  return (tg_gemm_roles){'i', 'j', 'A', 'B', p->a_major != TG_GEMM_COLUMN, p->b_major == TG_GEMM_COLUMN, false, p->a_major == TG_GEMM_STRIDES, p->b_major == TG_GEMM_STRIDES};
+  if (p->c_major == TG_GEMM_COLUMN)
+    return (tg_gemm_roles){'j',
+                           'i',
+                           'B',
+                           'A',
+                           p->b_major != TG_GEMM_ROW,
+                           p->a_major == TG_GEMM_ROW,
+                           false,
+                           p->b_major == TG_GEMM_STRIDES,
+                           p->a_major == TG_GEMM_STRIDES};
+  return (tg_gemm_roles){'i',
+                         'j',
+                         'A',
+                         'B',
+                         p->a_major != TG_GEMM_COLUMN,
+                         p->b_major == TG_GEMM_COLUMN,
+                         false,
+                         p->a_major == TG_GEMM_STRIDES,
+                         p->b_major == TG_GEMM_STRIDES};
 }
 
 tg_gemm_roles tg_gemm_thin_roles_of(const tg_gemm_problem *p) {
@@ -31,7 +52,8 @@ tg_gemm_roles tg_gemm_thin_roles_of(const tg_gemm_problem *p) {
 
 static tg_type type_of(const tg_gemm_problem *p, char operand) { return operand == 'A' ? p->a : p->b; }
 
-void tg_gemm_stage_columns(tg_builder *b, const tg_gemm_problem *p, const tg_gemm_roles *o, const char *at, const char *space) {
+void tg_gemm_stage_columns(tg_builder *b, const tg_gemm_problem *p, const tg_gemm_roles *o, const char *at,
+                           const char *space) {
   const char *as = tg_kit_as(type_of(p, o->column), p->acc);
   tg_kit_stage_columns(b, &(tg_kit_copy){o->column, o->c, 'k', as, o->column_k, o->column_any, false, p->k}, at, space);
 }
@@ -53,7 +75,9 @@ void tg_gemm_blocks(tg_builder *tg_b_, char rows, char columns, long long panel,
     tg_kit_word(tg_b_, tg_c(TEAM) == 1 ? "order rg cc kc rc rb cb cv" : "order cc rg kc rc rb cb cv");
   } else {
     tg_kit_word(tg_b_, "split %c %lld clip as rc rb", rows, block);
-    static const char *const orders[] = {[GEMM_BLOCKS] = "order cc kc rc rb cb cv", [GEMM_BLOCKS_WHOLE] = "order cc rc rb cb cv", [GEMM_BLOCKS_GROUPED] = "order rc kc cc rb cb cv",
+    static const char *const orders[] = {[GEMM_BLOCKS] = "order cc kc rc rb cb cv",
+                                         [GEMM_BLOCKS_WHOLE] = "order cc rc rb cb cv",
+                                         [GEMM_BLOCKS_GROUPED] = "order rc kc cc rb cb cv",
                                          [GEMM_BLOCKS_GROUPED_WHOLE] = "order rc cc rb cb cv"};
     tg_kit_word(tg_b_, "%s", orders[kind]);
   }
@@ -67,17 +91,24 @@ void tg_gemm_share(tg_builder *tg_b_, const tg_gemm_problem *p, tg_gemm_blocks_k
 
 void tg_gemm_ask(tg_builder *tg_b_, const tg_gemm_problem *p, tg_gemm_blocks_kind kind) {
   bool sums = p->c != p->acc && p->k.hi > tg_c(KC);
-  if (kind == GEMM_BLOCKS_GROUPED && !sums && p->c_major != TG_GEMM_STRIDES) tg_kit_word(tg_b_, "prefetch C at cb ahead 0 rw");
-  for (uint32_t i = 0; i < p->arguments_n; i++)   /* of each element: pieces of rows, which come while the sum is computed */
-    if (p->argument[i].per == 3 && tg_kit_reads(p->epilogue, p->argument[i].name)) tg_kit_word(tg_b_, "prefetch arg%u at cb ahead 0", i);
-  if ((kind == GEMM_BLOCKS_WAITING || kind == GEMM_BLOCKS_GROUPED) && sums) tg_kit_word(tg_b_, "prefetch C.sum at cb ahead 0 rw");
+  if (kind == GEMM_BLOCKS_GROUPED && !sums && p->c_major != TG_GEMM_STRIDES)
+    tg_kit_word(tg_b_, "prefetch C at cb ahead 0 rw");
+  /* of each element: pieces of rows, which come while the sum is computed */
+  for (uint32_t i = 0; i < p->arguments_n; i++)
+    if (p->argument[i].per == 3 && tg_kit_reads(p->epilogue, p->argument[i].name))
+      tg_kit_word(tg_b_, "prefetch arg%u at cb ahead 0", i);
+  if ((kind == GEMM_BLOCKS_WAITING || kind == GEMM_BLOCKS_GROUPED) && sums)
+    tg_kit_word(tg_b_, "prefetch C.sum at cb ahead 0 rw");
 }
 
-/* Tiles of rows: where the size is known, a tile and a rest; of some rows, as weights meet them, any rest is one tile, since each reads all of the columns' operand; else powers of two. */
-const char *tg_gemm_rows_tiles(char *text, size_t n, const tg_gemm_problem *p, tg_kit_dim rows, tg_kit_dim columns, int64_t mr) {
+/* Tiles of rows: where the size is known, a tile and a rest; of some rows, as weights meet them, any rest is one
+ * tile, since each reads all of the columns' operand; else powers of two. */
+const char *tg_gemm_rows_tiles(char *text, size_t n, const tg_gemm_problem *p, tg_kit_dim rows, tg_kit_dim columns,
+                               int64_t mr) {
   enum { MOST = 8, ROWS = 128 };
   if (rows.lo == rows.hi) return tg_kit_tile_and_rest(text, n, rows, mr < rows.lo ? mr : rows.lo);
-  if (rows.hi > ROWS || mr > MOST || columns.lo != columns.hi || p->k.lo != p->k.hi) return tg_kit_rows_list(text, n, mr);
+  if (rows.hi > ROWS || mr > MOST || columns.lo != columns.hi || p->k.lo != p->k.hi)
+    return tg_kit_rows_list(text, n, mr);
   size_t at = (size_t)snprintf(text, n, "{%lld", (long long)mr);
   for (int64_t i = mr - 1; i >= 1; i--) at += (size_t)snprintf(text + at, n - at, ", %lld", (long long)i);
   snprintf(text + at, n - at, "}");
@@ -90,28 +121,44 @@ static void known_steps(tg_builder *tg_b_, const tg_gemm_problem *p) {
   char text[96];
   size_t n = 0;
   for (uint32_t i = 0; i < 3; i++)
-    if (majors[i] == TG_GEMM_STRIDES) n += (size_t)snprintf(text + n, sizeof text - n, "%sstep%c == 1", n ? " & " : "", "abc"[i]);
+    if (majors[i] == TG_GEMM_STRIDES)
+      n += (size_t)snprintf(text + n, sizeof text - n, "%sstep%c == 1", n ? " & " : "", "abc"[i]);
   if (n) tg_kit_word(tg_b_, "specialize(%s)", text);
 }
 
-/* Blocks of columns (NB panels), of terms (KC) and of rows (MB tiles). The columns' operand in panels, for all rows; the rows' operand where it lies, or packed as well.
- * GROUPED: blocks of rows stand outside, and what a block of terms has of their operand stays in the third cache while all columns pass, which are packed for each; C comes from afar then.
- * NEXT: while the tiles of a block are computed the next block of columns is brought nearer.
- * Sums that wait have a tile of GB blocks of rows, which share the panels of columns: so many stand inside the blocks of terms, the others around them. */
+/* Blocks of columns (NB panels), of terms (KC) and of rows (MB tiles). The columns' operand in panels, for all rows;
+ * the rows' operand where it lies, or packed as well. GROUPED: blocks of rows stand outside, and what a block of
+ * terms has of their operand stays in the third cache while all columns pass, which are packed for each; C comes
+ * from afar then. NEXT: while the tiles of a block are computed the next block of columns is brought nearer. Sums
+ * that wait have a tile of GB blocks of rows, which share the panels of columns: so many stand inside the blocks of
+ * terms, the others around them. */
 void tg_gemm_panels(tg_builder *tg_b_, const tg_gemm_problem *p, bool both) {
   tg_gemm_roles o = tg_gemm_roles_of(p);
   bool grouped = !p->panel && tg_c(GROUPED), whole = grouped && tg_gemm_waits(p) && p->k.hi <= tg_c(KC);
-  tg_gemm_blocks_kind kind = whole ? GEMM_BLOCKS_GROUPED_WHOLE : grouped ? GEMM_BLOCKS_GROUPED : tg_gemm_waits(p) ? GEMM_BLOCKS_WAITING : GEMM_BLOCKS;
+  tg_gemm_blocks_kind kind = whole              ? GEMM_BLOCKS_GROUPED_WHOLE
+                             : grouped          ? GEMM_BLOCKS_GROUPED
+                             : tg_gemm_waits(p) ? GEMM_BLOCKS_WAITING
+                                                : GEMM_BLOCKS;
   tg_gemm_product(tg_b_, p);
   if (p->panel) tg_kit_word(tg_b_, "stage B at i as Bp[j/%u, k, j%%%u] space=packed", p->panel, p->panel);
   tg_gemm_blocks(tg_b_, o.r, o.c, (long long)(tg_c(VL) * tg_c(NU)), kind);
-  if (!p->panel) tg_gemm_stage_columns(tg_b_, p, &o, grouped ? "cc" : "kc", tg_c(TEAM) == 1 && kind == GEMM_BLOCKS ? " space=team" : "");
-  if (!p->panel && !o.column_k && !o.column_any && tg_c(NB) > 1 && tg_c(TEAM) != 1) tg_kit_word(tg_b_, "order Cp.1 Cp.0");   /* a row of all panels is read from end to end */
+  if (!p->panel)
+    tg_gemm_stage_columns(tg_b_, p, &o, grouped ? "cc" : "kc",
+                          tg_c(TEAM) == 1 && kind == GEMM_BLOCKS ? " space=team" : "");
+  /* a row of all panels is read from end to end */
+  if (!p->panel && !o.column_k && !o.column_any && tg_c(NB) > 1 && tg_c(TEAM) != 1)
+    tg_kit_word(tg_b_, "order Cp.1 Cp.0");
   if (both) tg_gemm_stage_rows(tg_b_, p, &o, grouped && !whole ? "kc" : "rc");
   tg_kit_tile(tg_b_, "rb", whole ? "k" : "kr", "cb");
-  if (p->epilogue && !tg_gemm_waits(p) && p->k.hi > tg_c(KC)) tg_kit_word(tg_b_, "cut kc last");   /* it is computed once, not in each block of terms */
+  /* it is computed once, not in each block of terms */
+  if (p->epilogue && !tg_gemm_waits(p) && p->k.hi > tg_c(KC)) tg_kit_word(tg_b_, "cut kc last");
   tg_gemm_share(tg_b_, p, kind);
-  if (tg_c(NEXT)) tg_kit_word(tg_b_, "prefetch %c at %s ahead 1 of %s to l2", o.column, tg_c(UK) > 1 ? "ko" : whole ? "k" : "kr", grouped ? "cc" : "kc");
+  if (tg_c(NEXT))
+    tg_kit_word(tg_b_, "prefetch %c at %s ahead 1 of %s to l2", o.column,
+                tg_c(UK) > 1 ? "ko"
+                : whole      ? "k"
+                             : "kr",
+                grouped ? "cc" : "kc");
   tg_gemm_ask(tg_b_, p, kind);
   if (both) known_steps(tg_b_, p);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What the sketches share whose instructions sum several neighbouring terms at a time, a dword of them (bytes four, bf16 two): the columns'
+ * What the sketches share whose instructions sum several neighbouring terms at a time, a dword of them (bytes four,
+ * bf16 two): the columns'
  * operand is packed with as many side by side. */
 #include "gemm/sketch.h"
 
@@ -14,13 +15,19 @@ void tg_gemm_dword_knobs(tg_builder *tg_b_) {
 
 static long long terms_of(const tg_gemm_problem *p) { return p->a == TG_BF16 ? 2 : 4; }
 
-/* Rows of bytes in place are read a dword at a time, so their ends must be those of the operand. A last term that is no pair is multiplied by itself. */
-static bool packs_rows(const tg_gemm_problem *p) { return p->a == TG_I8 || p->a_major != TG_GEMM_ROW || p->a_step > 1 || (p->a == TG_U8 && (p->k.lo != p->k.hi || p->k.lo % 4)); }
+/* Rows of bytes in place are read a dword at a time, so their ends must be those of the operand. A last term that is
+ * no pair is multiplied by itself. */
+static bool packs_rows(const tg_gemm_problem *p) {
+  return p->a == TG_I8 || p->a_major != TG_GEMM_ROW || p->a_step > 1 ||
+         (p->a == TG_U8 && (p->k.lo != p->k.hi || p->k.lo % 4));
+}
 
-/* Rows of a panel's columns, as many as a dword has terms, side by side in memory, whose elements take turns in it: vectors of as many columns as a row's load has, each of a part of them. */
+/* Rows of a panel's columns, as many as a dword has terms, side by side in memory, whose elements take turns in it:
+ * vectors of as many columns as a row's load has, each of a part of them. */
 static void interleave(tg_builder *tg_b_, long long terms) {
   long long nu = tg_c(NU);
-  tg_kit_word(tg_b_, "split Cp.2 %lld as cq cr", terms == 2 ? 16 : nu & (nu - 1) ? 4 : 4 * nu);   /* a vector has a power of two of lanes */
+  /* a vector has a power of two of lanes */
+  tg_kit_word(tg_b_, "split Cp.2 %lld as cq cr", terms == 2 ? 16 : nu & (nu - 1) ? 4 : 4 * nu);
   tg_kit_word(tg_b_, "fuse cr Cp.3 as cx");
   tg_kit_word(tg_b_, "lane cx");
   tg_kit_word(tg_b_, "upcast cq");
@@ -44,7 +51,8 @@ static void transpose_rows(tg_builder *tg_b_) {
   tg_kit_word(tg_b_, "unroll ru");
 }
 
-/* Likewise, of pairs: they lie side by side for 32 rows, as the columns' panels have them, which needs two loads for two vectors. */
+/* Likewise, of pairs: they lie side by side for 32 rows, as the columns' panels have them, which needs two loads for
+ * two vectors. */
 static void interleave_rows(tg_builder *tg_b_) {
   tg_kit_word(tg_b_, "stage A at rc as Rp[d0/32, d1/2, d0%%32, d1%%2]");
   tg_kit_word(tg_b_, "split Rp.2 16 as rq rr");
@@ -56,18 +64,24 @@ static void interleave_rows(tg_builder *tg_b_) {
 
 const char *tg_gemm_team_space(tg_builder *tg_b_) { return tg_c(TEAM) == 1 ? " space=team" : ""; }
 
-/* The tiles, of the columns cv in panels of nr, within loops over blocks of rows; k: the terms of a block; at: the loop over blocks. */
-void tg_gemm_dword_tiles(tg_builder *tg_b_, const tg_gemm_problem *p, const char *k, const char *at, const char *space) {
+/* The tiles, of the columns cv in panels of nr, within loops over blocks of rows; k: the terms of a block; at: the
+ * loop over blocks. */
+void tg_gemm_dword_tiles(tg_builder *tg_b_, const tg_gemm_problem *p, const char *k, const char *at,
+                         const char *space) {
   char list[96];
   long long nr = 16 * tg_c(NU), mr = tg_c(MR), terms = terms_of(p);
   tg_kit_word(tg_b_, "split cv 16 as cu cl");
   tg_kit_word(tg_b_, "stage B at %s as Cp[d1/%lld, d0/%lld, d1%%%lld, d0%%%lld]%s", at, nr, terms, nr, terms, space);
   bool turned = terms == 2 && p->a_major == TG_GEMM_COLUMN;
   if (turned) interleave_rows(tg_b_);
-  else if (packs_rows(p)) tg_kit_word(tg_b_, "stage A at rc as Rp[d0, d1]%s pitch=%lld", p->a == TG_I8 ? " as u8 fill=128" : "", (long long)tg_c(KC) + 64);
+  else if (packs_rows(p))
+    tg_kit_word(tg_b_, "stage A at rc as Rp[d0, d1]%s pitch=%lld", p->a == TG_I8 ? " as u8 fill=128" : "",
+                (long long)tg_c(KC) + 64);
   if (packs_rows(p) && p->a_major == TG_GEMM_ROW) tg_kit_word(tg_b_, "lane Rp.1 %lld", 16 * terms);
   if (!turned && p->a_major == TG_GEMM_COLUMN) transpose_rows(tg_b_);
-  tg_kit_word(tg_b_, terms == 2 && (p->k.lo != p->k.hi || p->k.lo % 2) ? "split %s {2, 1} as ko ki" : "split %s %lld as ko ki", k, terms);
+  tg_kit_word(tg_b_,
+              terms == 2 && (p->k.lo != p->k.hi || p->k.lo % 2) ? "split %s {2, 1} as ko ki" : "split %s %lld as ko ki",
+              k, terms);
   tg_kit_word(tg_b_, "split rb %s as ir iu", tg_kit_rows_list(list, sizeof list, mr));
   tg_kit_word(tg_b_, "order cb iu");
   tg_kit_word(tg_b_, "upcast iu");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Weights packed ahead: a layout for all uses of one B, and the copy into it, [n / panel][k][panel]. The layout is the one of the widest use's tile; a single
+ * Weights packed ahead: a layout for all uses of one B, and the copy into it, [n / panel][k][panel]. The layout is the
+ * one of the widest use's tile; a single
  * row reads the same panels from end to end. */
 #include "gemm/plan.h"
 #include "gemm/sketch.h"
@@ -8,11 +9,16 @@
 bool tg_gemm_packing_valid(const tg_gemm_packing *p) {
   int64_t bytes;
   bool nibbles = p->format == TG_GEMM_NIBBLES;
-  return (p->format == TG_GEMM_ELEMENTS || (nibbles && (p->type == TG_I8 || p->type == TG_U8))) && p->type < TG_INDEX && tg_type_bytes(p->type) && p->panel && p->panel <= 1024 && p->n >= 0 && p->k >= 0 && p->n <= (int64_t)1 << 31 &&
-         p->k <= (int64_t)1 << 31 && tg_kit_packed_bytes(p->n, nibbles ? tg_kit_words(p->k) : p->k, p->panel, nibbles ? 4 : tg_type_bytes(p->type), &bytes) && (uint64_t)bytes == p->bytes;
+  return (p->format == TG_GEMM_ELEMENTS || (nibbles && (p->type == TG_I8 || p->type == TG_U8))) && p->type < TG_INDEX &&
+         tg_type_bytes(p->type) && p->panel && p->panel <= 1024 && p->n >= 0 && p->k >= 0 && p->n <= (int64_t)1 << 31 &&
+         p->k <= (int64_t)1 << 31 &&
+         tg_kit_packed_bytes(p->n, nibbles ? tg_kit_words(p->k) : p->k, p->panel, nibbles ? 4 : tg_type_bytes(p->type),
+                             &bytes) &&
+         (uint64_t)bytes == p->bytes;
 }
 
-tg_status tg_gemm_packing_choose_sized(tg_context *c, const tg_gemm_desc *uses, uint32_t uses_n, size_t desc_bytes, tg_gemm_packing *out) {
+tg_status tg_gemm_packing_choose_sized(tg_context *c, const tg_gemm_desc *uses, uint32_t uses_n, size_t desc_bytes,
+                                       tg_gemm_packing *out) {
   if (!c || !out) return TG_EINVAL;
   memset(out, 0, sizeof *out);
   if (!uses || !uses_n) return tg_context_fail(c, TG_EINVAL, "no use of the packing is given");
@@ -25,8 +31,11 @@ tg_status tg_gemm_packing_choose_sized(tg_context *c, const tg_gemm_desc *uses, 
     tg_status s = tg_gemm_problem_of(c, &d, &p);
     if (s != TG_OK) return s;
     bool fixed = p.n.lo == p.n.hi && p.k.lo == p.k.hi;
-    if (!fixed || p.c_major != TG_ROW_MAJOR || (i && (p.n.lo != widest.n.lo || p.k.lo != widest.k.lo || p.b != widest.b || p.bits != widest.bits))) {
-      const char *what = !fixed ? "a range for n or k" : p.c_major != TG_ROW_MAJOR ? "a C that is not row major" : "another n, k or type of b than the first";
+    if (!fixed || p.c_major != TG_ROW_MAJOR ||
+        (i && (p.n.lo != widest.n.lo || p.k.lo != widest.k.lo || p.b != widest.b || p.bits != widest.bits))) {
+      const char *what = !fixed                      ? "a range for n or k"
+                         : p.c_major != TG_ROW_MAJOR ? "a C that is not row major"
+                                                     : "another n, k or type of b than the first";
       return tg_kit_fail(c, TG_EINVAL, "tg_gemm_packing_choose: use %u has %s", i, what);
     }
     if (!i || p.m.hi > widest.m.hi) widest = p;
@@ -40,12 +49,21 @@ tg_status tg_gemm_packing_choose_sized(tg_context *c, const tg_gemm_desc *uses, 
   if (some.a == some.acc && some.b == some.acc) tg_gemm_choose_knobs(&some, &c->target, 1, &tg_gemm_panel, &choice);
   else tg_gemm_choose(&some, &c->target, 1, &choice);
   if (lanes > 16) lanes = 16;
-  int64_t vectors = tg_kit_knob_of(&choice, "VL", 0) == lanes ? tg_kit_knob_of(&choice, "NU", 0) : 2;   /* whole ones, as many as a tile has: a narrow B alone may have another sketch */
+  /* whole ones, as many as a tile has: a narrow B alone may have another sketch */
+  int64_t vectors = tg_kit_knob_of(&choice, "VL", 0) == lanes ? tg_kit_knob_of(&choice, "NU", 0) : 2;
   if (vectors < 1 || vectors > (c->target.vector_registers >= 32 ? 4 : 3)) vectors = 2;
-  int64_t panel = (lanes ? lanes : 1) * (widest.bits ? 1 : vectors);   /* of few bits, a panel for each vector: several are read side by side */
+  /* of few bits, a panel for each vector: several are read side by side */
+  int64_t panel = (lanes ? lanes : 1) * (widest.bits ? 1 : vectors);
   bool nibbles = widest.bits == 4;
-  if (!tg_kit_packed_bytes(widest.n.lo, nibbles ? tg_kit_words(widest.k.lo) : widest.k.lo, panel, nibbles ? 4 : tg_type_bytes(widest.b), &bytes)) return tg_context_fail(c, TG_EINVAL, "tg_gemm_packing_choose: B is larger than 2^62 bytes");
-  *out = (tg_gemm_packing){nibbles ? TG_GEMM_NIBBLES : TG_GEMM_ELEMENTS, (uint8_t)widest.b, (uint32_t)panel, widest.n.lo, widest.k.lo, (size_t)bytes};
+  if (!tg_kit_packed_bytes(widest.n.lo, nibbles ? tg_kit_words(widest.k.lo) : widest.k.lo, panel,
+                           nibbles ? 4 : tg_type_bytes(widest.b), &bytes))
+    return tg_context_fail(c, TG_EINVAL, "tg_gemm_packing_choose: B is larger than 2^62 bytes");
+  *out = (tg_gemm_packing){nibbles ? TG_GEMM_NIBBLES : TG_GEMM_ELEMENTS,
+                           (uint8_t)widest.b,
+                           (uint32_t)panel,
+                           widest.n.lo,
+                           widest.k.lo,
+                           (size_t)bytes};
   return TG_OK;
 }
 
@@ -53,7 +71,13 @@ tg_status tg_gemm_pack(const tg_gemm_packing *p, const void *b, const int64_t st
   if (!p || !tg_gemm_packing_valid(p) || (p->bytes && (!b || !out))) return TG_EINVAL;
   bool dense = !strides || (!strides[0] && !strides[1]);
   bool nibbles = p->format == TG_GEMM_NIBBLES;
-  tg_kit_panels all = {.n = p->n, .k = p->k, .panel = p->panel, .down = !dense ? strides[0] : nibbles ? p->n + p->n % 2 : p->n, .right = dense ? 1 : strides[1]};
+  tg_kit_panels all = {.n = p->n,
+                       .k = p->k,
+                       .panel = p->panel,
+                       .down = !dense    ? strides[0]
+                               : nibbles ? p->n + p->n % 2
+                                         : p->n,
+                       .right = dense ? 1 : strides[1]};
   if (all.down < 0 || all.right < 0) return TG_EINVAL;
   if (nibbles) tg_kit_pack_nibbles(&all, b, out);
   else tg_kit_pack(&all, (uint32_t)tg_type_bytes(p->type), b, out);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * From a descriptor to a plan: defaults, the problem, sizes cut into parts of one choice each, and a kernel for each part and
+ * From a descriptor to a plan: defaults, the problem, sizes cut into parts of one choice each, and a kernel for each
+ * part and
  * for each case of beta. Needs a context; compiles through it, or takes what its cache has. */
 #include <stdio.h>
 #include "gemm/plan.h"
@@ -23,10 +24,16 @@ static tg_status read_types(planning *p) {
   q->c = d->c ? d->c : integers ? TG_I32 : q->a;
   const struct { const char *name; tg_type t; } types[] = {{"a", q->a}, {"b", q->b}, {"c", q->c}, {"acc", q->acc}};
   for (uint32_t i = 0; i < TG_COUNT(types); i++)
-    if (!tg_kit_is_element(types[i].t)) return wrong(p, TG_EINVAL, "tg_gemm_desc.%s: type %d is none of i8, u8, i32, f16, bf16, f32, f64", types[i].name, (int)types[i].t);
-  if (tg_kit_is_integer(q->a) != tg_kit_is_integer(q->b) && !tg_kit_is_integer(q->b)) return wrong(p, TG_EINVAL, "tg_gemm_desc.a is of integers and b of floats: only b may be of integers beside floats");
-  if (tg_kit_is_integer(q->acc) && !integers) return wrong(p, TG_EINVAL, "tg_gemm_desc.acc is of integers, and the operands are not");
-  if (q->acc == TG_F16 || q->acc == TG_BF16 || q->acc == TG_I8 || q->acc == TG_U8) return wrong(p, TG_EINVAL, "tg_gemm_desc.acc is a type of 8 or 16 bits: i32, f32 or f64");
+    if (!tg_kit_is_element(types[i].t))
+      return wrong(p, TG_EINVAL, "tg_gemm_desc.%s: type %d is none of i8, u8, i32, f16, bf16, f32, f64", types[i].name,
+                   (int)types[i].t);
+  if (tg_kit_is_integer(q->a) != tg_kit_is_integer(q->b) && !tg_kit_is_integer(q->b))
+    return wrong(p, TG_EINVAL,
+                 "tg_gemm_desc.a is of integers and b of floats: only b may be of integers beside floats");
+  if (tg_kit_is_integer(q->acc) && !integers)
+    return wrong(p, TG_EINVAL, "tg_gemm_desc.acc is of integers, and the operands are not");
+  if (q->acc == TG_F16 || q->acc == TG_BF16 || q->acc == TG_I8 || q->acc == TG_U8)
+    return wrong(p, TG_EINVAL, "tg_gemm_desc.acc is a type of 8 or 16 bits: i32, f32 or f64");
   return TG_OK;
 }
 
@@ -34,46 +41,84 @@ static tg_status read_types(planning *p) {
 static tg_status read_quantised(planning *p) {
   const tg_gemm_desc *d = p->desc;
   tg_gemm_problem *q = &p->g->problem;
-  if (!d->b_bits) return d->b_scale || d->b_zero || d->b_group || d->b_group_major ? wrong(p, TG_EINVAL, "tg_gemm_desc: scales, zero points or groups of B without b_bits") : TG_OK;
+  if (!d->b_bits)
+    return d->b_scale || d->b_zero || d->b_group || d->b_group_major
+               ? wrong(p, TG_EINVAL, "tg_gemm_desc: scales, zero points or groups of B without b_bits")
+               : TG_OK;
   q->bits = d->b_bits;
   q->scale = d->b_scale ? d->b_scale : TG_F32;
   q->zero = d->b_zero;
   q->group = d->b_group;
   q->group_major = d->b_group_major;
   bool is_float = q->scale == TG_F32 || q->scale == TG_F16 || q->scale == TG_BF16;
-  if (d->b_bits != 4 && d->b_bits != 8) return wrong(p, TG_EINVAL, "tg_gemm_desc.b_bits: %u is none of 0, 4, 8", d->b_bits);
-  if (q->b != TG_I8 && q->b != TG_U8) return wrong(p, TG_EINVAL, "tg_gemm_desc.b: with b_bits it is i8 or u8, whether signed or not");
-  if (q->a != TG_F32 && q->a != TG_F16 && q->a != TG_BF16) return wrong(p, TG_EINVAL, "tg_gemm_desc.a: with b_bits it is f32, f16 or bf16");
+  if (d->b_bits != 4 && d->b_bits != 8)
+    return wrong(p, TG_EINVAL, "tg_gemm_desc.b_bits: %u is none of 0, 4, 8", d->b_bits);
+  if (q->b != TG_I8 && q->b != TG_U8)
+    return wrong(p, TG_EINVAL, "tg_gemm_desc.b: with b_bits it is i8 or u8, whether signed or not");
+  if (q->a != TG_F32 && q->a != TG_F16 && q->a != TG_BF16)
+    return wrong(p, TG_EINVAL, "tg_gemm_desc.a: with b_bits it is f32, f16 or bf16");
   if (q->acc != TG_F32) return wrong(p, TG_EINVAL, "tg_gemm_desc.acc: with b_bits it is f32");
   if (!is_float) return wrong(p, TG_EINVAL, "tg_gemm_desc.b_scale: type %d is none of f32, f16, bf16", (int)q->scale);
-  if (q->zero && q->zero != TG_I8 && q->zero != TG_U8 && q->zero != TG_F32 && q->zero != TG_F16 && q->zero != TG_BF16) return wrong(p, TG_EINVAL, "tg_gemm_desc.b_zero: type %d is none of i8, u8, f32, f16, bf16", (int)q->zero);
-  if (q->group_major > TG_COLUMN_MAJOR) return wrong(p, TG_EINVAL, "tg_gemm_desc.b_group_major: %u is none of TG_ROW_MAJOR, TG_COLUMN_MAJOR", q->group_major);
-  if (q->group < 0 || q->group > most_elements) return wrong(p, TG_EINVAL, "tg_gemm_desc.b_group: %lld is no number of terms within 0..2^31", (long long)q->group);
-  if (q->bits == 4 && d->b_major == TG_ANY_STRIDES) return wrong(p, TG_EINVAL, "tg_gemm_desc.b_major: elements of four bits lie side by side in rows or in columns");
-  if (q->bits == 4 && d->b_ld.lo % 2) return wrong(p, TG_EINVAL, "tg_gemm_desc.b_ld: %lld elements of four bits are no whole bytes", (long long)d->b_ld.lo);
+  if (q->zero && q->zero != TG_I8 && q->zero != TG_U8 && q->zero != TG_F32 && q->zero != TG_F16 && q->zero != TG_BF16)
+    return wrong(p, TG_EINVAL, "tg_gemm_desc.b_zero: type %d is none of i8, u8, f32, f16, bf16", (int)q->zero);
+  if (q->group_major > TG_COLUMN_MAJOR)
+    return wrong(p, TG_EINVAL, "tg_gemm_desc.b_group_major: %u is none of TG_ROW_MAJOR, TG_COLUMN_MAJOR",
+                 q->group_major);
+  if (q->group < 0 || q->group > most_elements)
+    return wrong(p, TG_EINVAL, "tg_gemm_desc.b_group: %lld is no number of terms within 0..2^31", (long long)q->group);
+  if (q->bits == 4 && d->b_major == TG_ANY_STRIDES)
+    return wrong(p, TG_EINVAL, "tg_gemm_desc.b_major: elements of four bits lie side by side in rows or in columns");
+  if (q->bits == 4 && d->b_ld.lo % 2)
+    return wrong(p, TG_EINVAL, "tg_gemm_desc.b_ld: %lld elements of four bits are no whole bytes",
+                 (long long)d->b_ld.lo);
   return TG_OK;
 }
 
 static tg_status read_sizes(planning *p) {
   const tg_gemm_desc *d = p->desc;
   tg_gemm *g = p->g;
-  const struct { const char *name; tg_dim d; tg_kit_dim *to; } dims[] = {{"m", d->m, &g->problem.m}, {"n", d->n, &g->problem.n}, {"k", d->k, &g->problem.k}};
-  const struct { const char *name; tg_dim d; uint8_t major; int64_t step; } lds[] = {{"a", d->a_ld, d->a_major, d->a_step}, {"b", d->b_ld, d->b_major, d->b_step}, {"c", d->c_ld, d->c_major, d->c_step}};
+  const struct {
+    const char *name;
+    tg_dim d;
+    tg_kit_dim *to;
+  } dims[] = {{"m", d->m, &g->problem.m}, {"n", d->n, &g->problem.n}, {"k", d->k, &g->problem.k}};
+  const struct {
+    const char *name;
+    tg_dim d;
+    uint8_t major;
+    int64_t step;
+  } lds[] = {{"a", d->a_ld, d->a_major, d->a_step},
+             {"b", d->b_ld, d->b_major, d->b_step},
+             {"c", d->c_ld, d->c_major, d->c_step}};
   for (uint32_t i = 0; i < TG_COUNT(dims); i++)
     if (!tg_kit_read_dim(dims[i].d, most_elements, dims[i].to))
-      return wrong(p, TG_EINVAL, "tg_gemm_desc.%s: %lld..%lld is no range of sizes within 0..2^31", dims[i].name, (long long)dims[i].d.lo, (long long)dims[i].d.hi);
+      return wrong(p, TG_EINVAL, "tg_gemm_desc.%s: %lld..%lld is no range of sizes within 0..2^31", dims[i].name,
+                   (long long)dims[i].d.lo, (long long)dims[i].d.hi);
   for (uint32_t i = 0; i < TG_COUNT(lds); i++) {
-    if (lds[i].major > TG_ANY_STRIDES) return wrong(p, TG_EINVAL, "tg_gemm_desc.%s_major: %u is none of TG_ROW_MAJOR, TG_COLUMN_MAJOR, TG_ANY_STRIDES", lds[i].name, lds[i].major);
+    if (lds[i].major > TG_ANY_STRIDES)
+      return wrong(p, TG_EINVAL, "tg_gemm_desc.%s_major: %u is none of TG_ROW_MAJOR, TG_COLUMN_MAJOR, TG_ANY_STRIDES",
+                   lds[i].name, lds[i].major);
     if (lds[i].d.lo < 0 || lds[i].d.lo > most_ld || (lds[i].d.hi && lds[i].d.hi != lds[i].d.lo))
-      return wrong(p, TG_EINVAL, "tg_gemm_desc.%s_ld: %lld..%lld is no fixed leading dimension within 1..2^31", lds[i].name, (long long)lds[i].d.lo, (long long)lds[i].d.hi);
-    if (lds[i].d.lo && lds[i].major == TG_ANY_STRIDES) return wrong(p, TG_EINVAL, "tg_gemm_desc.%s_ld: of an operand with strides of its own there is none", lds[i].name);
-    if (lds[i].step < 0 || lds[i].step > most_step) return wrong(p, TG_EINVAL, "tg_gemm_desc.%s_step: %lld is no number of elements within 1..2^20", lds[i].name, (long long)lds[i].step);
+      return wrong(p, TG_EINVAL, "tg_gemm_desc.%s_ld: %lld..%lld is no fixed leading dimension within 1..2^31",
+                   lds[i].name, (long long)lds[i].d.lo, (long long)lds[i].d.hi);
+    if (lds[i].d.lo && lds[i].major == TG_ANY_STRIDES)
+      return wrong(p, TG_EINVAL, "tg_gemm_desc.%s_ld: of an operand with strides of its own there is none",
+                   lds[i].name);
+    if (lds[i].step < 0 || lds[i].step > most_step)
+      return wrong(p, TG_EINVAL, "tg_gemm_desc.%s_step: %lld is no number of elements within 1..2^20", lds[i].name,
+                   (long long)lds[i].step);
     if (lds[i].step > 1 && (lds[i].major == TG_ANY_STRIDES || (i == 1 && g->problem.bits)))
-      return wrong(p, TG_EINVAL, "tg_gemm_desc.%s_step: %s", lds[i].name, lds[i].major == TG_ANY_STRIDES ? "of an operand with strides of its own there is none" : "weights of few bits have none");
-    int64_t least = i == 0 ? d->a_major ? g->problem.m.hi : g->problem.k.hi : i == 1 ? d->b_major ? g->problem.k.hi : g->problem.n.hi : d->c_major ? g->problem.m.hi : g->problem.n.hi;
+      return wrong(p, TG_EINVAL, "tg_gemm_desc.%s_step: %s", lds[i].name,
+                   lds[i].major == TG_ANY_STRIDES ? "of an operand with strides of its own there is none"
+                                                  : "weights of few bits have none");
+    int64_t least = i == 0       ? d->a_major ? g->problem.m.hi : g->problem.k.hi
+                    : i == 1     ? d->b_major ? g->problem.k.hi : g->problem.n.hi
+                    : d->c_major ? g->problem.m.hi
+                                 : g->problem.n.hi;
     if (lds[i].step > 1 && least > 0) least = (least - 1) * lds[i].step + 1;
     if (lds[i].d.lo && lds[i].d.lo < least)
-      return wrong(p, TG_EINVAL, "tg_gemm_desc.%s_ld: %lld is less than the %lld elements that lie side by side", lds[i].name, (long long)lds[i].d.lo, (long long)least);
+      return wrong(p, TG_EINVAL, "tg_gemm_desc.%s_ld: %lld is less than the %lld elements that lie side by side",
+                   lds[i].name, (long long)lds[i].d.lo, (long long)least);
     int64_t ld = i == 1 && g->problem.bits == 4 ? lds[i].d.lo / 2 : lds[i].d.lo;   /* of four bits: bytes */
     g->ld[i] = (tg_kit_dim){ld, ld};
   }
@@ -84,7 +129,8 @@ static tg_status read_sizes(planning *p) {
   g->problem.batch = (tg_kit_dim){1, 1};
   g->problem.alpha = d->alpha;
   g->problem.beta = d->beta;
-  g->problem.flush = d->flags & TG_GEMM_FLUSH_SUBNORMALS && g->problem.a == TG_BF16 && g->problem.b == TG_BF16 && g->problem.acc == TG_F32;
+  g->problem.flush = d->flags & TG_GEMM_FLUSH_SUBNORMALS && g->problem.a == TG_BF16 && g->problem.b == TG_BF16 &&
+                     g->problem.acc == TG_F32;
   return TG_OK;
 }
 
@@ -92,10 +138,13 @@ static tg_status read_packing(planning *p) {
   const tg_gemm_packing *k = p->desc->packing;
   tg_gemm_problem *q = &p->g->problem;
   if (!k) return TG_OK;
-  if (!tg_gemm_packing_valid(k)) return wrong(p, TG_EINVAL, "tg_gemm_desc.packing is not what tg_gemm_packing_choose makes");
-  if (k->type != q->b || (k->format == TG_GEMM_NIBBLES) != (q->bits == 4)) return wrong(p, TG_EINVAL, "tg_gemm_desc.packing is of another type than b");
+  if (!tg_gemm_packing_valid(k))
+    return wrong(p, TG_EINVAL, "tg_gemm_desc.packing is not what tg_gemm_packing_choose makes");
+  if (k->type != q->b || (k->format == TG_GEMM_NIBBLES) != (q->bits == 4))
+    return wrong(p, TG_EINVAL, "tg_gemm_desc.packing is of another type than b");
   if (q->n.lo != k->n || q->n.hi != k->n || q->k.lo != k->k || q->k.hi != k->k)
-    return wrong(p, TG_EINVAL, "tg_gemm_desc.packing is of %lld columns and %lld terms: n and k are fixed at these", (long long)k->n, (long long)k->k);
+    return wrong(p, TG_EINVAL, "tg_gemm_desc.packing is of %lld columns and %lld terms: n and k are fixed at these",
+                 (long long)k->n, (long long)k->k);
   if (q->c_major != TG_ROW_MAJOR) return wrong(p, TG_EINVAL, "tg_gemm_desc.c_major: beside a packing, C is row major");
   q->panel = k->panel;
   q->b_major = TG_ROW_MAJOR;
@@ -111,23 +160,37 @@ static tg_status read_epilogue(planning *p) {
   tg_kit_given given[TG_GEMM_ARGS];
   for (uint32_t a = 0; a < TG_GEMM_ARGS; a++) given[a] = (tg_kit_given){d->arg[a].name, d->arg[a].type, d->arg[a].per};
   q->epilogue = d->epilogue;
-  return tg_kit_read_arguments(p->g->plan.context, "tg_gemm_desc", "acc, m, n", "acc, m and n", d->epilogue, q->acc, given, q->argument, &q->arguments_n);
+  return tg_kit_read_arguments(p->g->plan.context, "tg_gemm_desc", "acc, m, n", "acc, m and n", d->epilogue, q->acc,
+                               given, q->argument, &q->arguments_n);
 }
 
 /* ---- kernels ---- */
 
-#define OPERANDS(B) {"A", B, "C", "alpha", "beta", "scale", "zero", "arg0", "arg1", "arg2", "arg3", "arg4", "arg5", "arg6", "arg7"}
-static const char *const operand_names[GEMM_OPERANDS] = OPERANDS("B"), *const panel_names[GEMM_OPERANDS] = OPERANDS("Bp");   /* never the one for the other */
-static const char *const value_names[GEMM_VALUES] = {"M", "N", "K", "lda", "ldb", "ldc", "stepa", "stepb", "stepc", "ld_arg0", "ld_arg1", "ld_arg2", "ld_arg3", "ld_arg4", "ld_arg5", "ld_arg6", "ld_arg7", "ld_group"};
+#define OPERANDS(B)                                                                                                    \
+  { "A", B, "C", "alpha", "beta", "scale", "zero", "arg0", "arg1", "arg2", "arg3", "arg4", "arg5", "arg6", "arg7" }
+/* never the one for the other */
+static const char *const operand_names[GEMM_OPERANDS] = OPERANDS("B"), *const panel_names[GEMM_OPERANDS] =
+                                                                           OPERANDS("Bp");
+static const char *const value_names[GEMM_VALUES] = {"M",       "N",       "K",       "lda",     "ldb",     "ldc",
+                                                     "stepa",   "stepb",   "stepc",   "ld_arg0", "ld_arg1", "ld_arg2",
+                                                     "ld_arg3", "ld_arg4", "ld_arg5", "ld_arg6", "ld_arg7", "ld_group"};
 
 uint32_t tg_gemm_bind(const tg_gemm *g, const tg_gemm_problem *q, tg_binding *b) {
   const uint8_t majors[3] = {q->a_major, q->b_major, q->c_major};
-  const tg_binding any = {NULL, 1, most_ld, 1}, size[] = {{NULL, q->m.lo, q->m.hi, 1}, {NULL, q->n.lo, q->n.hi, 1}, {NULL, q->k.lo, q->k.hi, 1}};
+  const tg_binding any = {NULL, 1, most_ld, 1},
+                   size[] = {{NULL, q->m.lo, q->m.hi, 1}, {NULL, q->n.lo, q->n.hi, 1}, {NULL, q->k.lo, q->k.hi, 1}};
   uint32_t n = 0;
   for (uint32_t i = 0; i < GEMM_VALUES; i++) {
     if (i < GEMM_ROW_STEP) b[n] = size[i];
-    else if (i < GEMM_COLUMN_STEP) b[n] = g->ld[i - GEMM_ROW_STEP].lo ? (tg_binding){NULL, g->ld[i - GEMM_ROW_STEP].lo, g->ld[i - GEMM_ROW_STEP].lo, 1} : any;
-    else if (i < GEMM_ARG_LD ? majors[i - GEMM_COLUMN_STEP] == TG_GEMM_STRIDES : i == GEMM_GROUP_LD ? q->bits != 0 : i - GEMM_ARG_LD < q->arguments_n && q->argument[i - GEMM_ARG_LD].per == TG_PER_ELEMENT) b[n] = any;
+    else if (i < GEMM_COLUMN_STEP)
+      b[n] = g->ld[i - GEMM_ROW_STEP].lo
+                 ? (tg_binding){NULL, g->ld[i - GEMM_ROW_STEP].lo, g->ld[i - GEMM_ROW_STEP].lo, 1}
+                 : any;
+    else if (i < GEMM_ARG_LD ? majors[i - GEMM_COLUMN_STEP] == TG_GEMM_STRIDES
+             : i == GEMM_GROUP_LD
+                 ? q->bits != 0
+                 : i - GEMM_ARG_LD < q->arguments_n && q->argument[i - GEMM_ARG_LD].per == TG_PER_ELEMENT)
+      b[n] = any;
     else continue;
     if (i >= GEMM_ROW_STEP && majors[(i - GEMM_ROW_STEP) % 3] == TG_GEMM_STRIDES && i < GEMM_ARG_LD) b[n].lo = 0;
     b[n++].name = value_names[i];
@@ -135,7 +198,8 @@ uint32_t tg_gemm_bind(const tg_gemm *g, const tg_gemm_problem *q, tg_binding *b)
   return n;
 }
 
-uint32_t tg_gemm_sketches_for(const tg_gemm *g, const tg_gemm_problem *q, const tg_kit_choice *choice, tg_gemm_def *def, const tg_kernel_def **defs) {
+uint32_t tg_gemm_sketches_for(const tg_gemm *g, const tg_gemm_problem *q, const tg_kit_choice *choice, tg_gemm_def *def,
+                              const tg_kernel_def **defs) {
   uint32_t n = 0;
   for (int pass = 0; pass < 2; pass++)
     for (uint32_t i = 0; tg_gemm_sketches[i] && n < GEMM_SKETCHES; i++) {
@@ -147,52 +211,71 @@ uint32_t tg_gemm_sketches_for(const tg_gemm *g, const tg_gemm_problem *q, const 
   return n;
 }
 
-static tg_status compile_choice(planning *p, const tg_gemm_problem *q, const tg_kit_choice *choice, tg_kit_kernel *out) {
+static tg_status compile_choice(planning *p, const tg_gemm_problem *q, const tg_kit_choice *choice,
+                                tg_kit_kernel *out) {
   tg_gemm *g = p->g;
   tg_binding b[GEMM_VALUES];
   tg_gemm_def own, def[GEMM_SKETCHES];
   const tg_kernel_def *defs[GEMM_SKETCHES];
   const tg_kit_names names = {q->panel ? panel_names : operand_names, value_names, GEMM_OPERANDS, GEMM_VALUES};
   tg_gemm_kernel_of(q, choice->sketch, &own);
-  tg_kit_source s = {.names = &names, .def = &own.def, .binding = b, .bindings_n = tg_gemm_bind(g, q, b), .choice = choice, .user = (void *)(uintptr_t)q, .cached_only = g->flags & TG_GEMM_NO_COMPILE};
-  if (g->plan.context->tuned && !q->panel) s.others = defs, s.others_n = tg_gemm_sketches_for(g, q, choice, def, defs);   /* what tg_gemm_tune has kept */
+  tg_kit_source s = {.names = &names,
+                     .def = &own.def,
+                     .binding = b,
+                     .bindings_n = tg_gemm_bind(g, q, b),
+                     .choice = choice,
+                     .user = (void *)(uintptr_t)q,
+                     .cached_only = g->flags & TG_GEMM_NO_COMPILE};
+  /* what tg_gemm_tune has kept */
+  if (g->plan.context->tuned && !q->panel) s.others = defs, s.others_n = tg_gemm_sketches_for(g, q, choice, def, defs);
   return tg_kit_compile(&g->plan, &s, out);
 }
 
-/* A sketch that does not take sizes as these (a copy too large, say) gives way to the one that takes any; what is wrong with an epilogue is wrong there as well. */
+/* A sketch that does not take sizes as these (a copy too large, say) gives way to the one that takes any; what is
+ * wrong with an epilogue is wrong there as well. */
 static tg_status compile(planning *p, const tg_gemm_problem *q, const tg_kit_choice *choice, tg_kit_kernel *out) {
   const tg_kit_choice plain = {.sketch = tg_gemm_plain.kernel};
   tg_status s = compile_choice(p, q, choice, out);
-  return (s == TG_EINVAL || s == TG_ELIMIT) && choice->sketch != plain.sketch && (!q->panel || q->bits) ? compile_choice(p, q, &plain, out) : s;
+  return (s == TG_EINVAL || s == TG_ELIMIT) && choice->sketch != plain.sketch && (!q->panel || q->bits)
+             ? compile_choice(p, q, &plain, out)
+             : s;
 }
 
 /* ---- parts ---- */
 
-static bool same_size(const tg_gemm_problem *a, const tg_gemm_problem *b) { return a->m.lo == b->m.lo && a->n.lo == b->n.lo; }
+static bool same_size(const tg_gemm_problem *a, const tg_gemm_problem *b) {
+  return a->m.lo == b->m.lo && a->n.lo == b->n.lo;
+}
 
-/* One choice, or those of strips. Strips know neither their place in C nor what rows beside theirs are computed with. */
+/* One choice, or those of strips. Strips know neither their place in C nor what rows beside theirs are computed
+ * with. */
 static void choose(const tg_gemm *g, const tg_gemm_problem *q, bool open_rows, tg_kit_part *part) {
   const tg_target *t = &g->plan.context->target;
-  bool whole = g->flags & TG_GEMM_BATCH_INVARIANT || (q->epilogue && (tg_kit_reads(q->epilogue, "m") || tg_kit_reads(q->epilogue, "n")));
+  bool whole = g->flags & TG_GEMM_BATCH_INVARIANT ||
+               (q->epilogue && (tg_kit_reads(q->epilogue, "m") || tg_kit_reads(q->epilogue, "n")));
   part->strips = whole ? (tg_kit_strips){.n = 1} : tg_gemm_choose_strips(q, t, g->plan.most, open_rows);
   if (part->strips.n < 2) {
     tg_gemm_choose(q, t, g->plan.most, &part->choice);
     return;
   }
-  tg_gemm_problem first = tg_gemm_strip(q, &part->strips, 0), last = tg_gemm_strip(q, &part->strips, part->strips.n - 1);
+  tg_gemm_problem first = tg_gemm_strip(q, &part->strips, 0),
+                  last = tg_gemm_strip(q, &part->strips, part->strips.n - 1);
   tg_gemm_choose(&first, t, 1, &part->choice);
   tg_gemm_choose(&last, t, 1, &part->last_choice);
 }
 
-/* Does it ask for lines ahead of time, shared among as many tiles of rows as there may be? Then a range whose ends lie far apart would ask for too few. */
+/* Does it ask for lines ahead of time, shared among as many tiles of rows as there may be? Then a range whose ends
+ * lie far apart would ask for too few. */
 static bool asks_ahead(const tg_kit_choice *c) { return tg_kit_knob_of(c, "NEXT", 0) || tg_kit_knob_of(c, "AHEAD", 0); }
 
-/* A range of rows is cut where other sketches are better, and joined again where one choice serves both sides. Of columns likewise where there is no range of rows.
- * Where all else is fixed, as weights are, each of the smallest sizes has a kernel: the large operand is read once then, whatever the size of a tile.
- * Products without elements, or without terms, have no part. */
+/* A range of rows is cut where other sketches are better, and joined again where one choice serves both sides. Of
+ * columns likewise where there is no range of rows. Where all else is fixed, as weights are, each of the smallest
+ * sizes has a kernel: the large operand is read once then, whatever the size of a tile. Products without elements,
+ * or without terms, have no part. */
 static void cut(tg_gemm *g) {
   enum { SMALL = 64, MANY = 4096 };
-  static const int64_t few[] = {1, 4, 16, 64, 256}, many[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 24, 32, 64, 128, 191};
+  static const int64_t few[] = {1, 4, 16, 64, 256},
+                       many[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 24, 32, 64, 128, 191};
   _Static_assert(TG_COUNT(many) < GEMM_PARTS && TG_COUNT(few) < GEMM_PARTS, "a part behind the last end");
   tg_gemm_problem q = g->problem;
   tg_kit_dim *const dims[] = {&q.m, &q.n, &q.k};
@@ -213,12 +296,18 @@ static void cut(tg_gemm *g) {
     *(rows ? &part.m : &part.n) = (tg_kit_dim){from, to};
     tg_kit_part next = {.size = {part.m, part.n, part.k}}, *last = g->parts_n ? &g->part[g->parts_n - 1] : NULL;
     bool invariant = g->flags & TG_GEMM_BATCH_INVARIANT;
-    int64_t last_rows = from < to && !tg_gemm_thin_roles_of(&part).column_k ? to + to % 2 : to;   /* what is best for the last of them is best for most; an even number, but for sums along k, whose tiles are of one size */
+    /* what is best for the last of them is best for most; an even number, but for sums along k, whose tiles are of
+     * one size */
+    int64_t last_rows = from < to && !tg_gemm_thin_roles_of(&part).column_k ? to + to % 2 : to;
     if (rows && fixed && !invariant) part.m.lo = part.m.hi = last_rows < MANY ? last_rows : MANY;
-    if (invariant) part.m = (tg_kit_dim){1, part.m.hi <= SMALL ? SMALL : MANY};   /* where terms are cut must not depend on m; small products stay small */
+    /* where terms are cut must not depend on m; small products stay small */
+    if (invariant) part.m = (tg_kit_dim){1, part.m.hi <= SMALL ? SMALL : MANY};
     choose(g, &part, rows, &next);
     g->plan.strips |= next.strips.n > 1;
-    if (last && tg_kit_same_choices(last, &next) && !(rows && fixed && asks_ahead(&next.choice) && 2 * to > 3 * last->size[0].lo)) last->size[rows ? 0 : 1].hi = to;   /* all strips are of columns where parts are joined: of rows that have a range */
+    /* all strips are of columns where parts are joined: of rows that have a range */
+    if (last && tg_kit_same_choices(last, &next) &&
+        !(rows && fixed && asks_ahead(&next.choice) && 2 * to > 3 * last->size[0].lo))
+      last->size[rows ? 0 : 1].hi = to;
     else g->part[g->parts_n++] = next;
     from = to + 1;
   }
@@ -237,7 +326,8 @@ static tg_status compile_part(planning *p, tg_kit_part *part) {
   tg_gemm_problem q = p->g->problem;
   q.m = part->size[0], q.n = part->size[1], q.k = part->size[2];
   if (part->strips.n < 2) return compile_cases(p, q, &part->choice, part->kernel);
-  tg_gemm_problem first = tg_gemm_strip(&q, &part->strips, 0), last = tg_gemm_strip(&q, &part->strips, part->strips.n - 1);
+  tg_gemm_problem first = tg_gemm_strip(&q, &part->strips, 0),
+                  last = tg_gemm_strip(&q, &part->strips, part->strips.n - 1);
   tg_status s = compile_cases(p, first, &part->choice, part->kernel);
   return s == TG_OK && !same_size(&first, &last) ? compile_cases(p, last, &part->last_choice, part->last) : s;
 }
@@ -260,8 +350,10 @@ static tg_status compile_nothing(planning *p) {
 }
 
 static tg_status read_descriptor(planning *p) {
-  const uint32_t known = TG_GEMM_NO_COMPILE | TG_GEMM_BATCH_INVARIANT | TG_GEMM_OVERLAP_UNCHECKED | TG_GEMM_FLUSH_SUBNORMALS;
-  if (p->desc->flags & ~known) return wrong(p, TG_EINVAL, "tg_gemm_desc.flags: 0x%x has bits that mean nothing", p->desc->flags);
+  const uint32_t known =
+      TG_GEMM_NO_COMPILE | TG_GEMM_BATCH_INVARIANT | TG_GEMM_OVERLAP_UNCHECKED | TG_GEMM_FLUSH_SUBNORMALS;
+  if (p->desc->flags & ~known)
+    return wrong(p, TG_EINVAL, "tg_gemm_desc.flags: 0x%x has bits that mean nothing", p->desc->flags);
   tg_status s = read_types(p);
   if (s == TG_OK) s = read_quantised(p);
   if (s == TG_OK) s = read_sizes(p);
@@ -327,7 +419,9 @@ void tg_gemm_free(tg_gemm *g) {
   a.free(a.user, g, sizeof *g);
 }
 
-tg_gemm_info tg_gemm_describe(const tg_gemm *g) { return g ? (tg_gemm_info){g->plan.compiled, g->plan.found, g->plan.per_thread, g->plan.tuned} : (tg_gemm_info){0}; }
+tg_gemm_info tg_gemm_describe(const tg_gemm *g) {
+  return g ? (tg_gemm_info){g->plan.compiled, g->plan.found, g->plan.per_thread, g->plan.tuned} : (tg_gemm_info){0};
+}
 
 tg_gemm_code *tg_gemm_function(const tg_gemm *g) {
   if (!g || g->parts_n != 1 || g->plan.strips) return NULL;

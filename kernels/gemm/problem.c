@@ -1,18 +1,24 @@
 /* SPDX-License-Identifier: MIT
- * The mathematics of a product, the same for all sketches: declarations, and one statement made of what the problem has. */
+ * The mathematics of a product, the same for all sketches: declarations, and one statement made of what the problem
+ * has. */
 #include <stdio.h>
 #include "dsl/uop.h"
 #include "gemm/sketch.h"
 
-static void operand(tg_builder *b, const char *word, const char *name, tg_type t, const char *rows, const char *columns, uint8_t major, int64_t step) {
+static void operand(tg_builder *b, const char *word, const char *name, tg_type t, const char *rows, const char *columns,
+                    uint8_t major, int64_t step) {
   char low = (char)(name[0] - 'A' + 'a');
   long long by = step > 1 ? step : 1;
-  if (major == TG_GEMM_ROW) tg_kit_declare(b, word, "%s, %s, [%s, %s], [ld%c, %lld]", name, tg_type_name[t], rows, columns, low, by);
-  else if (major == TG_GEMM_COLUMN) tg_kit_declare(b, word, "%s, %s, [%s, %s], [%lld, ld%c]", name, tg_type_name[t], rows, columns, by, low);
+  if (major == TG_GEMM_ROW)
+    tg_kit_declare(b, word, "%s, %s, [%s, %s], [ld%c, %lld]", name, tg_type_name[t], rows, columns, low, by);
+  else if (major == TG_GEMM_COLUMN)
+    tg_kit_declare(b, word, "%s, %s, [%s, %s], [%lld, ld%c]", name, tg_type_name[t], rows, columns, by, low);
   else tg_kit_declare(b, word, "%s, %s, [%s, %s], [ld%c, step%c]", name, tg_type_name[t], rows, columns, low, low);
 }
 
-static tg_kit_epilogue epilogue_of(const tg_gemm_problem *p) { return (tg_kit_epilogue){p->epilogue, "acc, m, n", p->acc, p->argument, p->arguments_n}; }
+static tg_kit_epilogue epilogue_of(const tg_gemm_problem *p) {
+  return (tg_kit_epilogue){p->epilogue, "acc, m, n", p->acc, p->argument, p->arguments_n};
+}
 
 void tg_gemm_declare(tg_builder *tg_b_, const tg_gemm_problem *p) {
   operand(tg_b_, "in", "A", p->a, "M", "K", p->a_major, p->a_step);
@@ -29,7 +35,11 @@ void tg_gemm_store(tg_builder *b, const tg_gemm_problem *p, const char *j, const
   char at[64], c[80], all[TG_GEMM_TEXT], value[TG_GEMM_TEXT + 1024], text[TG_GEMM_TEXT + 1200];
   snprintf(at, sizeof at, "C[i,%s]", j);
   tg_kit_cast(c, sizeof c, p->c, p->acc, at);
-  snprintf(all, sizeof all, "%s%s%s%s", p->beta ? "beta[0] * " : "", p->beta ? c : "", p->beta ? p->alpha ? " + alpha[0] * " : " + " : p->alpha ? "alpha[0] * " : "", sum);
+  snprintf(all, sizeof all, "%s%s%s%s", p->beta ? "beta[0] * " : "", p->beta ? c : "",
+           p->beta    ? p->alpha ? " + alpha[0] * " : " + "
+           : p->alpha ? "alpha[0] * "
+                      : "",
+           sum);
   tg_kit_epilogue e = epilogue_of(p);
   if (p->epilogue) tg_kit_wrap(b, &e, "i", j, all, value, sizeof value);
   else snprintf(value, sizeof value, "%s", all);
@@ -63,14 +73,16 @@ void tg_gemm_product(tg_builder *tg_b_, const tg_gemm_problem *p) {
 }
 
 bool tg_gemm_is_strided(const tg_gemm_problem *p) {
-  return p->a_major == TG_GEMM_STRIDES || p->b_major == TG_GEMM_STRIDES || p->c_major == TG_GEMM_STRIDES || p->a_step > 1 || p->b_step > 1 || p->c_step > 1;
+  return p->a_major == TG_GEMM_STRIDES || p->b_major == TG_GEMM_STRIDES || p->c_major == TG_GEMM_STRIDES ||
+         p->a_step > 1 || p->b_step > 1 || p->c_step > 1;
 }
 
 void tg_gemm_kernel_of(const tg_gemm_problem *p, const tg_kernel_def *sketch, tg_gemm_def *out) {
   const uint8_t majors[] = {p->a_major, p->b_major, p->c_major};
   size_t n = (size_t)snprintf(out->params, sizeof out->params, "%s", sketch->params);
   for (uint32_t i = 0; i < TG_COUNT(majors); i++)
-    if (majors[i] == TG_GEMM_STRIDES) n += (size_t)snprintf(out->params + n, sizeof out->params - n, ", step%c", "abc"[i]);
+    if (majors[i] == TG_GEMM_STRIDES)
+      n += (size_t)snprintf(out->params + n, sizeof out->params - n, ", step%c", "abc"[i]);
   for (uint32_t i = 0; i < p->arguments_n; i++)
     if (p->argument[i].per == 3) n += (size_t)snprintf(out->params + n, sizeof out->params - n, ", ld_arg%u", i);
   if (p->bits) snprintf(out->params + n, sizeof out->params - n, ", ld_group");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Weights of 4 or 8 bits with scales and zero points by groups of terms: how they are declared, and what one is worth. */
+ * Weights of 4 or 8 bits with scales and zero points by groups of terms: how they are declared, and what one is worth.
+ * */
 #include <stdio.h>
 #include "dsl/uop.h"
 #include "gemm/sketch.h"
@@ -8,7 +9,8 @@ static bool turned(const tg_gemm_problem *p) { return p->b_major == TG_GEMM_COLU
 
 static void declare_groups(tg_builder *b, const tg_gemm_problem *p, const char *name, tg_type t) {
   const char *groups = p->group ? "ceildiv(K, GROUP)" : "1";
-  if (p->group_major == TG_GEMM_COLUMN) tg_kit_declare(b, "in", "%s, %s, [N, %s], [ld_group, 1]", name, tg_type_name[t], groups);
+  if (p->group_major == TG_GEMM_COLUMN)
+    tg_kit_declare(b, "in", "%s, %s, [N, %s], [ld_group, 1]", name, tg_type_name[t], groups);
   else tg_kit_declare(b, "in", "%s, %s, [%s, N], [ld_group, 1]", name, tg_type_name[t], groups);
 }
 
@@ -19,8 +21,14 @@ void tg_gemm_quantised(tg_builder *tg_b_, const tg_gemm_problem *p) {
   tg_let(PANEL, (int64_t)p->panel);
   if (p->panel && p->bits == 4) tg_kit_declare(tg_b_, "in", "Bp, u32, [ceildiv(N, PANEL), ceildiv(K, 8), PANEL]");
   else if (p->panel) tg_kit_declare(tg_b_, "in", "Bp, %s, [ceildiv(N, PANEL), K, PANEL]", type);
-  else if (p->bits == 4) tg_kit_declare(tg_b_, "in", "%s", turned(p) ? "B, u8, [ceildiv(K, 2), N], [1, ldb]" : "B, u8, [K, ceildiv(N, 2)], [ldb, 1]");
-  else tg_kit_declare(tg_b_, "in", "B, %s, [K, N], [%s]", type, turned(p) ? "1, ldb" : p->b_major == TG_GEMM_ROW ? "ldb, 1" : "ldb, stepb");
+  else if (p->bits == 4)
+    tg_kit_declare(tg_b_, "in", "%s",
+                   turned(p) ? "B, u8, [ceildiv(K, 2), N], [1, ldb]" : "B, u8, [K, ceildiv(N, 2)], [ldb, 1]");
+  else
+    tg_kit_declare(tg_b_, "in", "B, %s, [K, N], [%s]", type,
+                   turned(p)                   ? "1, ldb"
+                   : p->b_major == TG_GEMM_ROW ? "ldb, 1"
+                                               : "ldb, stepb");
   declare_groups(tg_b_, p, "scale", p->scale);
   if (p->zero) declare_groups(tg_b_, p, "zero", p->zero);
 }
@@ -33,7 +41,8 @@ void tg_gemm_whole(const tg_gemm_problem *p, const char *k, const char *j, char 
     else snprintf(out, size, "f32(B[%s, %s])", k, j);
     return;
   }
-  if (p->panel) snprintf(bits, sizeof bits, "i32((Bp[(%s)/PANEL, (%s)/8, (%s)%%PANEL] else 0) >> u32((%s)%%8*4) & 15)", j, k, j, k);
+  if (p->panel)
+    snprintf(bits, sizeof bits, "i32((Bp[(%s)/PANEL, (%s)/8, (%s)%%PANEL] else 0) >> u32((%s)%%8*4) & 15)", j, k, j, k);
   else if (turned(p)) snprintf(bits, sizeof bits, "i32(B[(%s)/2, %s] >> u8((%s)%%2*4) & 15)", k, j, k);
   else snprintf(bits, sizeof bits, "i32((B[%s, (%s)/2] else 0) >> u8((%s)%%2*4) & 15)", k, j, j);
   if (p->b == TG_I8) snprintf(out, size, "f32((%s ^ 8) - 8)", bits);
@@ -41,7 +50,8 @@ void tg_gemm_whole(const tg_gemm_problem *p, const char *k, const char *j, char 
 }
 
 /* "f32(scale[g,j])" */
-void tg_gemm_of_group(const tg_gemm_problem *p, const char *name, tg_type t, const char *g, const char *j, char *out, size_t size) {
+void tg_gemm_of_group(const tg_gemm_problem *p, const char *name, tg_type t, const char *g, const char *j, char *out,
+                      size_t size) {
   bool by_column = p->group_major == TG_GEMM_COLUMN;
   snprintf(out, size, "%s(%s[%s, %s])", t == TG_F32 ? "" : "f32", name, by_column ? j : g, by_column ? g : j);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * A call of a plan: every field checked, the kernel for its sizes chosen, its operands gathered, and the tasks given to whoever runs them.
+ * A call of a plan: every field checked, the kernel for its sizes chosen, its operands gathered, and the tasks given to
+ * whoever runs them.
  * No lock, no memory, no failure once the checks are passed. */
 #include <stdatomic.h>
 #include "gemm/plan.h"
@@ -34,24 +35,29 @@ static const char call_name[] = "tg_gemm_call";
 
 static bool read_size(const tg_gemm *g, char name, tg_kit_dim d, int64_t given, int64_t *out, tg_status *s) {
   if (tg_kit_read_size(d, given, out)) return true;
-  *s = wrong(g, "tg_gemm_call.%c = %lld, but the plan is for %lld..%lld", name, (long long)given, (long long)d.lo, (long long)d.hi);
+  *s = wrong(g, "tg_gemm_call.%c = %lld, but the plan is for %lld..%lld", name, (long long)given, (long long)d.lo,
+             (long long)d.hi);
   return false;
 }
 
 /* Strides of one operand, rows by columns: defaults, and what its major and the plan fix. */
-static tg_status read_layout(run *r, uint32_t i, const int64_t given[2], uint8_t major, int64_t step, int64_t rows, int64_t columns) {
+static tg_status read_layout(run *r, uint32_t i, const int64_t given[2], uint8_t major, int64_t step, int64_t rows,
+                             int64_t columns) {
   static const char *const names[] = {"a", "b", "c"};
   const tg_kit_operand o = {call_name, names[i], major, i == 2, step, r->g->ld[i].lo, rows, columns};
-  return tg_kit_read_layout(r->g->plan.context, &o, given, &r->at[i], &r->value[GEMM_ROW_STEP + i], &r->value[GEMM_COLUMN_STEP + i]);
+  return tg_kit_read_layout(r->g->plan.context, &o, given, &r->at[i], &r->value[GEMM_ROW_STEP + i],
+                            &r->value[GEMM_COLUMN_STEP + i]);
 }
 
 static tg_status check_pointer(const tg_gemm *g, uint32_t i, const void *p, int64_t bytes, uint32_t size) {
   if (!p && bytes) return wrong(g, "tg_gemm_call.%c is NULL", "abc"[i]);
-  if ((uintptr_t)p & (size - 1)) return wrong(g, "tg_gemm_call.%c is not aligned to its elements of %u bytes", "abc"[i], size);
+  if ((uintptr_t)p & (size - 1))
+    return wrong(g, "tg_gemm_call.%c is not aligned to its elements of %u bytes", "abc"[i], size);
   return TG_OK;
 }
 
-/* What operands of these layouts reach over, wherever they are; bytes: of one product, or of all that lie one behind the other, which have no lines. */
+/* What operands of these layouts reach over, wherever they are; bytes: of one product, or of all that lie one behind
+ * the other, which have no lines. */
 static void shape_operands(const run *r, const int64_t bytes[3], tg_kit_lines out[3]) {
   const int64_t rows[3] = {r->m, r->k, r->m}, columns[3] = {r->k, r->n, r->n};
   for (uint32_t i = 0; i < 3; i++) {
@@ -68,15 +74,19 @@ static tg_status check_operands(const run *r, void *const p[3], tg_kit_lines of[
     tg_status s = check_pointer(g, i, p[i], of[i].bytes, r->at[i].size);
     if (s != TG_OK) return s;
     of[i].at = (uintptr_t)p[i];
-    if (i < 2 && !(g->flags & TG_GEMM_OVERLAP_UNCHECKED) && !tg_kit_is_disjoint(&of[2], &of[i])) return wrong(g, "tg_gemm_call.c overlaps %c", "abc"[i]);
+    if (i < 2 && !(g->flags & TG_GEMM_OVERLAP_UNCHECKED) && !tg_kit_is_disjoint(&of[2], &of[i]))
+      return wrong(g, "tg_gemm_call.c overlaps %c", "abc"[i]);
   }
   return TG_OK;
 }
 
-/* What nearly all products are, told in a few instructions: pointers to aligned elements, nothing of C between the ends of A or of B. */
+/* What nearly all products are, told in a few instructions: pointers to aligned elements, nothing of C between the
+ * ends of A or of B. */
 static inline bool is_far_apart(const run *r, void *const p[3], const tg_kit_lines of[3]) {
-  uintptr_t a = (uintptr_t)p[0], b = (uintptr_t)p[1], c = (uintptr_t)p[2], ends[3] = {a + (uintptr_t)of[0].bytes, b + (uintptr_t)of[1].bytes, c + (uintptr_t)of[2].bytes};
-  return a && b && c && !((a & (r->at[0].size - 1)) | (b & (r->at[1].size - 1)) | (c & (r->at[2].size - 1))) && (ends[2] <= a || ends[0] <= c) && (ends[2] <= b || ends[1] <= c);
+  uintptr_t a = (uintptr_t)p[0], b = (uintptr_t)p[1], c = (uintptr_t)p[2],
+            ends[3] = {a + (uintptr_t)of[0].bytes, b + (uintptr_t)of[1].bytes, c + (uintptr_t)of[2].bytes};
+  return a && b && c && !((a & (r->at[0].size - 1)) | (b & (r->at[1].size - 1)) | (c & (r->at[2].size - 1))) &&
+         (ends[2] <= a || ends[0] <= c) && (ends[2] <= b || ends[1] <= c);
 }
 
 static bool is_zero(tg_type t, const void *p) {
@@ -96,11 +106,15 @@ static tg_status read_scalars(run *r) {
   const tg_gemm *g = r->g;
   const tg_gemm_call *call = r->call;
   tg_type t = g->problem.acc;
-  if (call->alpha && !g->problem.alpha) return wrong(g, "tg_gemm_call.alpha is given, and the plan multiplies by none: tg_gemm_desc.alpha = 1");
-  if (call->beta && !g->problem.beta) return wrong(g, "tg_gemm_call.beta is given, and the plan never reads C: tg_gemm_desc.beta = 1");
+  if (call->alpha && !g->problem.alpha)
+    return wrong(g, "tg_gemm_call.alpha is given, and the plan multiplies by none: tg_gemm_desc.alpha = 1");
+  if (call->beta && !g->problem.beta)
+    return wrong(g, "tg_gemm_call.beta is given, and the plan never reads C: tg_gemm_desc.beta = 1");
   r->update = call->beta && !is_zero(t, call->beta);
   r->nothing = r->k == 0 || (call->alpha && is_zero(t, call->alpha));
-  const void *one = t == TG_F32 ? (const void *)&one_f32 : t == TG_F64 ? (const void *)&one_f64 : (const void *)&one_i32;
+  const void *one = t == TG_F32   ? (const void *)&one_f32
+                    : t == TG_F64 ? (const void *)&one_f64
+                                  : (const void *)&one_i32;
   r->operand[GEMM_ALPHA] = (void *)(uintptr_t)(call->alpha ? call->alpha : one);
   r->operand[GEMM_BETA] = (void *)(uintptr_t)(call->beta ? call->beta : one);
   return TG_OK;
@@ -115,14 +129,17 @@ static tg_status read_batch(run *r) {
   if (r->batch < 0) return wrong(g, "tg_gemm_call.batch = %lld", (long long)call->batch);
   r->apart[0] = r->apart[1] = r->apart[2] = 0;
   r->list[0] = call->a_list, r->list[1] = call->b_list, r->list[2] = (const void *const *)call->c_list;
-  if (g->problem.bits && (r->batch != 1 || call->group_m || r->list[0] || r->list[1] || r->list[2])) return wrong(g, "tg_gemm_call: products with B of %u bits are one at a time", g->problem.bits);
+  if (g->problem.bits && (r->batch != 1 || call->group_m || r->list[0] || r->list[1] || r->list[2]))
+    return wrong(g, "tg_gemm_call: products with B of %u bits are one at a time", g->problem.bits);
   if (!call->group_m) return TG_OK;
   tg_kit_dim d = g->problem.m;
   int64_t all = 0;
   if (call->batch_strides) return wrong(g, "tg_gemm_call: batch_strides beside group_m, which says where groups lie");
   for (int64_t i = 0; i < r->batch; i++) {
     int64_t rows = group_rows(r, i);
-    if (rows && (rows < d.lo || rows > d.hi)) return wrong(g, "tg_gemm_call.group_m[%lld] = %lld, but the plan is for %lld..%lld", (long long)i, (long long)rows, (long long)d.lo, (long long)d.hi);
+    if (rows && (rows < d.lo || rows > d.hi))
+      return wrong(g, "tg_gemm_call.group_m[%lld] = %lld, but the plan is for %lld..%lld", (long long)i,
+                   (long long)rows, (long long)d.lo, (long long)d.hi);
     if (__builtin_add_overflow(all, rows, &all)) return wrong(g, "tg_gemm_call.group_m: too many rows");
   }
   r->m = all;   /* of A and of C as wholes */
@@ -135,7 +152,9 @@ static tg_status read_sizes(run *r) {
   const tg_gemm_problem *p = &g->problem;
   tg_status s;
   int64_t m = call->group_m ? p->m.lo : call->m;   /* each group has its own */
-  if (!read_size(g, 'm', p->m, m, &r->m, &s) || !read_size(g, 'n', p->n, call->n, &r->n, &s) || !read_size(g, 'k', p->k, call->k, &r->k, &s)) return s;
+  if (!read_size(g, 'm', p->m, m, &r->m, &s) || !read_size(g, 'n', p->n, call->n, &r->n, &s) ||
+      !read_size(g, 'k', p->k, call->k, &r->k, &s))
+    return s;
   return read_batch(r);
 }
 
@@ -145,9 +164,12 @@ static tg_status read_nibbles(run *r) {
   const int64_t *given = r->call->b_strides;
   uint32_t outer = g->problem.b_major == TG_COLUMN_MAJOR;
   int64_t bytes[2] = {given[0], given[1]}, *side = outer ? &r->b_rows : &r->b_columns;
-  if (given[outer] % 2) return wrong(g, "tg_gemm_call.b_strides = {%lld, %lld}: %lld elements of four bits are no whole bytes", (long long)given[0], (long long)given[1], (long long)given[outer]);
+  if (given[outer] % 2)
+    return wrong(g, "tg_gemm_call.b_strides = {%lld, %lld}: %lld elements of four bits are no whole bytes",
+                 (long long)given[0], (long long)given[1], (long long)given[outer]);
   if (given[outer] && g->ld[1].lo && given[outer] / 2 != g->ld[1].lo)
-    return wrong(g, "tg_gemm_call.b_strides = {%lld, %lld}, but the plan is for a leading dimension of %lld", (long long)given[0], (long long)given[1], (long long)g->ld[1].lo * 2);
+    return wrong(g, "tg_gemm_call.b_strides = {%lld, %lld}, but the plan is for a leading dimension of %lld",
+                 (long long)given[0], (long long)given[1], (long long)g->ld[1].lo * 2);
   bytes[outer] /= 2;
   *side = (*side + 1) / 2;
   return read_layout(r, 1, bytes, g->problem.b_major, 1, r->b_rows, r->b_columns);
@@ -162,16 +184,19 @@ static tg_status read_groups(run *r) {
   const tg_type type[] = {p->scale, p->zero};
   bool by_column = p->group_major == TG_COLUMN_MAJOR;
   if (!p->bits) return TG_OK;
-  int64_t groups = p->group ? (r->k + p->group - 1) / p->group : 1, rows = by_column ? r->n : groups, columns = by_column ? groups : r->n, ld = r->call->b_group_ld;
+  int64_t groups = p->group ? (r->k + p->group - 1) / p->group : 1, rows = by_column ? r->n : groups,
+          columns = by_column ? groups : r->n, ld = r->call->b_group_ld;
   if (!ld || rows <= 1) ld = columns > ld ? columns > 1 ? columns : 1 : ld;
-  if (ld < 1 || ld > (int64_t)1 << 31) return wrong(g, "tg_gemm_call.b_group_ld = %lld is negative or past 2^31", (long long)r->call->b_group_ld);
+  if (ld < 1 || ld > (int64_t)1 << 31)
+    return wrong(g, "tg_gemm_call.b_group_ld = %lld is negative or past 2^31", (long long)r->call->b_group_ld);
   r->value[GEMM_GROUP_LD] = ld;
   tg_kit_lines c = tg_kit_lines_of(r->operand[2], &r->at[2], r->m, r->n);
   c.name = "c";
   for (uint32_t i = 0; i < (p->zero ? 2 : 1); i++) {
     tg_kit_layout l = {{ld, 1}, (uint32_t)tg_type_bytes(type[i])};
     r->operand[GEMM_SCALE + i] = (void *)(uintptr_t)at[i];
-    tg_status s = r->nothing ? TG_OK : tg_kit_check_read(g->plan.context, call_name, names[i], -1, at[i], &l, rows, columns, &c);
+    tg_status s =
+        r->nothing ? TG_OK : tg_kit_check_read(g->plan.context, call_name, names[i], -1, at[i], &l, rows, columns, &c);
     if (s != TG_OK) return s;
   }
   return TG_OK;
@@ -186,7 +211,7 @@ static tg_status read_operands(run *r) {
   const uint8_t major[3] = {p->a_major, p->b_major, p->c_major};
   const int64_t step[3] = {p->a_step, p->b_step, p->c_step};
   const int64_t rows[3] = {r->m, r->k, r->m}, columns[3] = {r->k, r->n, r->n};
-  int64_t bytes[3];
+  int64_t bytes[3], all[3];
   r->operand[0] = (void *)(uintptr_t)call->a, r->operand[1] = (void *)(uintptr_t)call->b, r->operand[2] = call->c;
   r->b_rows = r->k, r->b_columns = r->n;
   for (uint32_t i = 0; i < 3; i++) {
@@ -197,14 +222,19 @@ static tg_status read_operands(run *r) {
       bytes[1] = (int64_t)g->packed;
       continue;
     }
-    tg_status s = i == 1 && p->bits == 4 ? read_nibbles(r) : read_layout(r, i, strides[i], major[i], step[i], rows[i], columns[i]);
+    tg_status s = i == 1 && p->bits == 4 ? read_nibbles(r)
+                                         : read_layout(r, i, strides[i], major[i], step[i], rows[i], columns[i]);
     if (s != TG_OK) return s;
-    if (!tg_kit_reach(&r->at[i], i == 1 ? r->b_rows : rows[i], i == 1 ? r->b_columns : columns[i], &bytes[i])) return wrong(g, "tg_gemm_call.%c reaches over more than 2^62 bytes", "abc"[i]);
+    if (!tg_kit_reach(&r->at[i], i == 1 ? r->b_rows : rows[i], i == 1 ? r->b_columns : columns[i], &bytes[i]))
+      return wrong(g, "tg_gemm_call.%c reaches over more than 2^62 bytes", "abc"[i]);
   }
-  if (p->c_major == TG_ANY_STRIDES && !tg_kit_is_apart(&r->at[2], r->m, r->n)) return wrong(g, "tg_gemm_call.c_strides = {%lld, %lld} lay two elements on one place", (long long)call->c_strides[0], (long long)call->c_strides[1]);
+  if (p->c_major == TG_ANY_STRIDES && !tg_kit_is_apart(&r->at[2], r->m, r->n))
+    return wrong(g, "tg_gemm_call.c_strides = {%lld, %lld} lay two elements on one place",
+                 (long long)call->c_strides[0], (long long)call->c_strides[1]);
   for (uint32_t i = 0; i < 3 && !call->group_m; i++) {
     r->apart[i] = bytes[i];
-    if (call->batch_strides && __builtin_mul_overflow(call->batch_strides[i], (int64_t)r->at[i].size, &r->apart[i])) return wrong(g, "tg_gemm_call.batch_strides: too long");
+    if (call->batch_strides && __builtin_mul_overflow(call->batch_strides[i], (int64_t)r->at[i].size, &r->apart[i]))
+      return wrong(g, "tg_gemm_call.batch_strides: too long");
     if (r->apart[i] < 0) return wrong(g, "tg_gemm_call.batch_strides: negative");
   }
   if (call->group_m) r->apart[1] = bytes[1];   /* a B for each group */
@@ -212,18 +242,20 @@ static tg_status read_operands(run *r) {
   shape_operands(r, bytes, of);
   if (r->batch == 1 && !r->list[0] && !r->list[1] && !r->list[2]) return check_operands(r, r->operand, of);
   void *p3[3];
-  int64_t all[3];
   for (uint32_t i = 0; i < 3; i++) {
     p3[i] = r->operand[i];
-    if (__builtin_mul_overflow(r->apart[i], r->batch - 1, &all[i]) || __builtin_add_overflow(all[i], bytes[i], &all[i])) return wrong(g, "tg_gemm_call.%c reaches over more than 2^62 bytes", "abc"[i]);
+    if (__builtin_mul_overflow(r->apart[i], r->batch - 1, &all[i]) || __builtin_add_overflow(all[i], bytes[i], &all[i]))
+      return wrong(g, "tg_gemm_call.%c reaches over more than 2^62 bytes", "abc"[i]);
   }
   if (!r->list[0] && !r->list[1] && !r->list[2]) {
-    if (r->batch > 1 && !call->group_m && r->apart[2] < bytes[2]) return wrong(g, "tg_gemm_call.batch_strides: the products' C overlap");
+    if (r->batch > 1 && !call->group_m && r->apart[2] < bytes[2])
+      return wrong(g, "tg_gemm_call.batch_strides: the products' C overlap");
     shape_operands(r, all, of);
     return check_operands(r, p3, of);
   }
   for (int64_t b = 0; b < r->batch; b++) {
-    for (uint32_t i = 0; i < 3; i++) p3[i] = r->list[i] ? (void *)(uintptr_t)r->list[i][b] : tg_kit_behind(r->operand[i], b * r->apart[i]);
+    for (uint32_t i = 0; i < 3; i++)
+      p3[i] = r->list[i] ? (void *)(uintptr_t)r->list[i][b] : tg_kit_behind(r->operand[i], b * r->apart[i]);
     if (is_far_apart(r, p3, of) || (call->group_m && !group_rows(r, b))) continue;
     tg_status s = check_operands(r, p3, of);
     if (s != TG_OK) return s;
@@ -240,7 +272,8 @@ static tg_status read_arguments(run *r) {
   for (uint32_t a = 0; a < p->arguments_n; a++) {
     const void *x = r->call->arg[a];
     r->value[GEMM_ARG_LD + a] = r->call->arg_ld[a];
-    tg_status s = tg_kit_check_argument(g->plan.context, call_name, a, &p->argument[a], x, r->m, r->n, one ? &c : NULL, &r->value[GEMM_ARG_LD + a]);
+    tg_status s = tg_kit_check_argument(g->plan.context, call_name, a, &p->argument[a], x, r->m, r->n, one ? &c : NULL,
+                                        &r->value[GEMM_ARG_LD + a]);
     if (s != TG_OK) return s;
     r->operand[GEMM_ARG + a] = (void *)(uintptr_t)x;
   }
@@ -281,29 +314,38 @@ static void get_ready(const run *r, int64_t m, int64_t n, ready *out) {
 typedef struct { const run *r; const tg_kit_part *part; int64_t m, n; void *product[3]; } stripping;
 
 /* Of a packed B. */
-static int64_t panel_bytes(const tg_gemm *g) { return (int64_t)g->packed / ((g->problem.n.lo + g->problem.panel - 1) / g->problem.panel); }
+static int64_t panel_bytes(const tg_gemm *g) {
+  return (int64_t)g->packed / ((g->problem.n.lo + g->problem.panel - 1) / g->problem.panel);
+}
 
 static void run_strip(void *arg, uint32_t i, char *workspace) {
   const stripping *s = arg;
   const run *r = s->r;
   const tg_gemm_problem *p = &r->g->problem;
   const tg_kit_strips *all = &s->part->strips;
-  int64_t from = (int64_t)i * all->size, m = all->rows ? smaller(s->m - from, all->size) : s->m, n = all->rows ? s->n : smaller(s->n - from, all->size);
+  int64_t from = (int64_t)i * all->size, m = all->rows ? smaller(s->m - from, all->size) : s->m,
+          n = all->rows ? s->n : smaller(s->n - from, all->size);
   bool last = i + 1 == all->n && s->part->last[r->update].kernel;
   ready w;
   take_kernel(r, last ? &s->part->last[r->update] : &s->part->kernel[r->update], m, n, &w);
   for (uint32_t x = 0; x < 3; x++) {
     bool moves = x == 2 || (x == 0) == all->rows;   /* a strip of rows has all of B, one of columns all of A */
-    int64_t bytes = x == 1 && p->panel ? from / p->panel * panel_bytes(r->g) : from * r->at[x].step[!all->rows] * r->at[x].size;
+    int64_t bytes =
+        x == 1 && p->panel ? from / p->panel * panel_bytes(r->g) : from * r->at[x].step[!all->rows] * r->at[x].size;
     w.buffers[w.place[x]] = tg_kit_behind(s->product[x], moves ? bytes : 0);
   }
   for (uint32_t x = 0; x < w.kernel->operands_n; x++) {
     bool scale = w.kernel->operand[x] == GEMM_SCALE || w.kernel->operand[x] == GEMM_ZERO;
-    if (scale && !all->rows) w.buffers[x] = tg_kit_behind(w.buffers[x], from * (p->group_major == TG_COLUMN_MAJOR ? r->value[GEMM_GROUP_LD] : 1) * tg_type_bytes(w.kernel->operand[x] == GEMM_SCALE ? p->scale : p->zero));
+    if (scale && !all->rows)
+      w.buffers[x] =
+          tg_kit_behind(w.buffers[x], from * (p->group_major == TG_COLUMN_MAJOR ? r->value[GEMM_GROUP_LD] : 1) *
+                                          tg_type_bytes(w.kernel->operand[x] == GEMM_SCALE ? p->scale : p->zero));
     if (w.kernel->operand[x] < GEMM_ARG) continue;
     uint32_t a = w.kernel->operand[x] - GEMM_ARG;
     uint8_t per = p->argument[a].per;
-    int64_t elements = !(per & (all->rows ? TG_PER_ROW : TG_PER_COLUMN)) ? 0 : per == TG_PER_ELEMENT && all->rows ? from * r->value[GEMM_ARG_LD + a] : from;
+    int64_t elements = !(per & (all->rows ? TG_PER_ROW : TG_PER_COLUMN)) ? 0
+                       : per == TG_PER_ELEMENT && all->rows              ? from * r->value[GEMM_ARG_LD + a]
+                                                                         : from;
     w.buffers[x] = tg_kit_behind(w.buffers[x], elements * tg_type_bytes(p->argument[a].type));
   }
   tg_kit_launch(&r->exec, 1, w.kernel, w.buffers, w.values, workspace);
@@ -342,23 +384,28 @@ static void run_products(const run *r, int64_t from, int64_t to, int64_t *first,
       product[i] = r->list[i] ? (void *)(uintptr_t)r->list[i][b] : tg_kit_behind(r->operand[i], before);
       if (!w.strips) w.buffers[w.place[i]] = product[i];
     }
-    if (w.strips) tg_kit_run_strips(&r->g->plan, &r->exec, threads, w.strips->strips.n, workspace, run_strip, &(stripping){r, w.strips, w.m, w.n, {product[0], product[1], product[2]}});
+    if (w.strips)
+      tg_kit_run_strips(&r->g->plan, &r->exec, threads, w.strips->strips.n, workspace, run_strip,
+                        &(stripping){r, w.strips, w.m, w.n, {product[0], product[1], product[2]}});
     else tg_kit_launch(&r->exec, threads, w.kernel, w.buffers, w.values, workspace);
     if (group) *first += group[b];
   }
 }
 
-/* Products one after another, each by one thread: those of a share of its own, which are in its caches if it had them before, then what others have left. Several at a time, as
- * a counter costs more than a small product; but groups differ. */
+/* Products one after another, each by one thread: those of a share of its own, which are in its caches if it had
+ * them before, then what others have left. Several at a time, as a counter costs more than a small product; but
+ * groups differ. */
 static void take_products(void *arg, int64_t task, uint32_t worker) {
   run *r = arg;
   (void)task;
   const tg_gemm *g = r->g;
   char *mine = r->workspace + (size_t)worker * (g->plan.per_thread + g->plan.shared);
   const int64_t *group = r->call->group_m;
-  int64_t first = 0, seen = 0, shares = shares_of(r->exec.threads), some = group ? 1 : (r->batch - 1) / (8 * (int64_t)r->exec.threads) + 1;
+  int64_t first = 0, seen = 0, shares = shares_of(r->exec.threads),
+          some = group ? 1 : (r->batch - 1) / (8 * (int64_t)r->exec.threads) + 1;
   for (int64_t i = 0; i < shares; i++) {
-    int64_t share = (worker + i) % shares, from = r->batch / shares * share + smaller(share, r->batch % shares), to = from + r->batch / shares + (share < r->batch % shares);
+    int64_t share = (worker + i) % shares, from = r->batch / shares * share + smaller(share, r->batch % shares),
+            to = from + r->batch / shares + (share < r->batch % shares);
     for (int64_t b; (b = from + atomic_fetch_add_explicit(&r->taken[share].n, some, memory_order_relaxed)) < to;) {
       if (b < seen) first = seen = 0;
       for (; group && seen < b; seen++) first += group[seen];
@@ -401,9 +448,12 @@ tg_status tg_gemm_run_sized(const tg_gemm *g, const tg_gemm_call *call, size_t c
   r.g = g, r.call = call;
   tg_status s = read_sizes(&r);
   if (s != TG_OK || !r.m || !r.n) return s;
-  if ((s = read_scalars(&r)) != TG_OK || (s = read_operands(&r)) != TG_OK || (s = read_groups(&r)) != TG_OK || (s = read_arguments(&r)) != TG_OK) return s;
+  if ((s = read_scalars(&r)) != TG_OK || (s = read_operands(&r)) != TG_OK || (s = read_groups(&r)) != TG_OK ||
+      (s = read_arguments(&r)) != TG_OK)
+    return s;
   r.value[GEMM_M] = r.m, r.value[GEMM_N] = r.n, r.value[GEMM_K] = r.k;
   r.exec = tg_kit_exec_of(&g->plan, call->exec, call->threads);
   size_t needed = tg_kit_needed(&g->plan, r.exec.threads, r.batch > 1);
-  return tg_kit_run_in(&g->plan, call_name, needed, call->workspace, call->workspace_bytes, r.exec.threads, run_all, &r);
+  return tg_kit_run_in(&g->plan, call_name, needed, call->workspace, call->workspace_bytes, r.exec.threads, run_all,
+                       &r);
 }

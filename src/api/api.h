@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What stands behind tg/tg.h: the context, and the way from a kernel's text to code that can be called. Nothing here needs LLVM: what
+ * What stands behind tg/tg.h: the context, and the way from a kernel's text to code that can be called. Nothing here
+ * needs LLVM: what
  * compiles is a table of functions (compile.h) that a context has or has not. */
 #ifndef TG_API_H
 #define TG_API_H
@@ -59,7 +60,8 @@ struct tg_kernel_source {
 };
 
 static inline uint32_t tg_jit_flags(const tg_context *c) {
-  return (c->flags & TG_CONTEXT_DEBUG ? TG_JIT_DEBUG : 0) | (c->flags & TG_CONTEXT_PERF_MAP ? TG_JIT_PERF_MAP : 0) | (c->flags & TG_CONTEXT_VERIFY ? TG_JIT_VERIFY : 0);
+  return (c->flags & TG_CONTEXT_DEBUG ? TG_JIT_DEBUG : 0) | (c->flags & TG_CONTEXT_PERF_MAP ? TG_JIT_PERF_MAP : 0) |
+         (c->flags & TG_CONTEXT_VERIFY ? TG_JIT_VERIFY : 0);
 }
 
 /* context.c */
@@ -68,10 +70,13 @@ tg_status tg_context_fail(tg_context *c, tg_status s, const char *message);
 
 /* device.c */
 /* Opens device i of that kind for the context, number `number` to users, behind those that it has. */
-tg_status tg_device_add(tg_context *c, const tg_driver *driver, uint32_t i, uint32_t number, tg_device **out, char *message, size_t n);
+tg_status tg_device_add(tg_context *c, const tg_driver *driver, uint32_t i, uint32_t number, tg_device **out,
+                        char *message, size_t n);
 
 /* source.c */
-static inline const tg_target *tg_target_asked(const tg_context *c, const tg_compile_options *o) { return o->device ? o->device->target : &c->target; }
+static inline const tg_target *tg_target_asked(const tg_context *c, const tg_compile_options *o) {
+  return o->device ? o->device->target : &c->target;
+}
 extern const tg_compile_options tg_no_options;
 /* Runs with a job of its own inside tg_protect, then, if asked to, loads what it left in the entry. */
 typedef struct tg_compilation {
@@ -85,8 +90,10 @@ typedef struct tg_compilation {
 tg_status tg_compilation_run(tg_compilation *w, void (*run)(void *), void *arg);
 /* The rest inside tg_protect(&j->env, ..). */
 void tg_kernel_source_check(tg_job *j, const tg_kernel_source *s);                     /* the caller's mistakes */
-void tg_kernel_source_read(tg_job *j, const tg_kernel_source *s);                      /* the author's form, opts appended */
-extern const char tg_build[];                    /* identity.c, which the build writes: a hash of the compiler's own code */
+/* the author's form, opts appended */
+void tg_kernel_source_read(tg_job *j, const tg_kernel_source *s);
+/* identity.c, which the build writes: a hash of the compiler's own code */
+extern const char tg_build[];
 const char *tg_cache_key(tg_job *j, tg_context *c, const tg_kernel_source *s);
 /* What a choice for the kernel is kept under; the job holds the author's form under the default knobs. */
 const char *tg_tuned_key(tg_job *j, tg_context *c, uint32_t threads);   /* of the contexts that it is for */

@@ -6,7 +6,8 @@
 #include "api/api.h"
 
 const char *tg_status_name(tg_status s) {
-  static const char *const names[] = {"ok", "invalid", "out of memory", "input/output error", "limit passed", "backend error", "internal error", "not in the cache"};
+  static const char *const names[] = {"ok",           "invalid",       "out of memory",  "input/output error",
+                                      "limit passed", "backend error", "internal error", "not in the cache"};
   _Static_assert(TG_COUNT(names) == TG_MISS + 1, "a name for each status");
   return (unsigned)s < TG_COUNT(names) ? names[s] : "unknown status";
 }
@@ -119,4 +120,6 @@ void tg_context_free(tg_context *c) {
   a.free(a.user, c, sizeof *c);
 }
 
-tg_status tg_context_create_runtime(const tg_context_options *options, tg_context **out) { return tg_context_open(options, NULL, out); }
+tg_status tg_context_create_runtime(const tg_context_options *options, tg_context **out) {
+  return tg_context_open(options, NULL, out);
+}

@@ -3,8 +3,15 @@
 #include <stdio.h>
 #include "api/api.h"
 
-tg_status tg_device_add(tg_context *c, const tg_driver *driver, uint32_t i, uint32_t number, tg_device **out, char *message, size_t n) {
-  tg_device head = {.driver = driver, .context = c, .number = number, .allocator = c->env.allocator, .target = &c->target, .pool = c->pool}, **last = &c->devices;
+tg_status tg_device_add(tg_context *c, const tg_driver *driver, uint32_t i, uint32_t number, tg_device **out,
+                        char *message, size_t n) {
+  tg_device head = {.driver = driver,
+                    .context = c,
+                    .number = number,
+                    .allocator = c->env.allocator,
+                    .target = &c->target,
+                    .pool = c->pool},
+            **last = &c->devices;
   tg_status s = driver->open(&head, i, out, message, n);
   while (*last) last = &(*last)->next;
   if (s == TG_OK) *last = *out;

@@ -21,8 +21,10 @@ tg_status tg_kernel_bytes(const tg_kernel *k, const int64_t *params, uint32_t b,
   *bytes = 0;
   if (b >= s->buffers_n) return tg_context_fail(k->context, TG_EINVAL, "the kernel has no such buffer");
   if (s->params_n && !params) return tg_context_fail(k->context, TG_EINVAL, "the kernel's parameters are missing");
-  if (s->params_n && tg_signature_check_params(s, params, message, sizeof message)) return tg_context_fail(k->context, TG_EINVAL, message);
-  if (tg_signature_bytes(s, b, params, &n, message, sizeof message)) return tg_context_fail(k->context, TG_EINVAL, message);
+  if (s->params_n && tg_signature_check_params(s, params, message, sizeof message))
+    return tg_context_fail(k->context, TG_EINVAL, message);
+  if (tg_signature_bytes(s, b, params, &n, message, sizeof message))
+    return tg_context_fail(k->context, TG_EINVAL, message);
   *bytes = (size_t)n;
   return TG_OK;
 }

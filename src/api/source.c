@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * From a kernel's text to code that can be called: read, look into the cache, else ask the context's compiler; load. One job each, dropped
+ * From a kernel's text to code that can be called: read, look into the cache, else ask the context's compiler; load.
+ * One job each, dropped
  * at its end. */
 #include <stdio.h>
 #include "api/api.h"
@@ -14,7 +15,8 @@ void tg_kernel_source_check(tg_job *j, const tg_kernel_source *s) {
   const tg_compile_options *o = s->options;
   if (!s->def && !s->text) tg_fail(&j->env, TG_EINVAL, "no kernel is given");
   if (s->def && (!s->def->name || !s->def->body)) tg_fail(&j->env, TG_EINVAL, "a kernel without a name or a body");
-  if (o->bindings_n && !o->bindings) tg_fail(&j->env, TG_EINVAL, "bindings_n is %u, and there are no bindings", o->bindings_n);
+  if (o->bindings_n && !o->bindings)
+    tg_fail(&j->env, TG_EINVAL, "bindings_n is %u, and there are no bindings", o->bindings_n);
   for (uint32_t i = 0; i < o->bindings_n; i++)
     if (!o->bindings[i].name) tg_fail(&j->env, TG_EINVAL, "a binding without a name");
 }
@@ -27,7 +29,9 @@ static void append_opts(tg_job *j, const char *opts) {
     while (end > skip && strchr(" \t\r", opts[end - 1])) end--;
     if (end > skip) {
       const char *text = tg_strndup(&j->env, opts + skip, end - skip);
-      tg_push(&j->env, &j->opts, ((tg_opt_text){text, {.file = "opts", .text = text, .line = 1, .column = 1, .length = (int)(end - skip)}}));
+      tg_push(
+          &j->env, &j->opts,
+          ((tg_opt_text){text, {.file = "opts", .text = text, .line = 1, .column = 1, .length = (int)(end - skip)}}));
     }
     opts += opts[n] ? n + 1 : n;
   }
@@ -47,13 +51,15 @@ void tg_kernel_source_read(tg_job *j, const tg_kernel_source *s) {
 /* The compiler and the machine, then the program as the job holds it. */
 static const char *key_of(tg_job *j, const tg_target *t, uint32_t threads, const char *more) {
   tg_str k = tg_str_new(&j->env);
-  tg_str_printf(&k, "tg %d.%d.%d\nbuild %s\nllvm %s\ntarget %s\nsilicon %s\nthreads %u\ncaches %llu %llu %llu\n%s\n", TG_VERSION_MAJOR, TG_VERSION_MINOR, TG_VERSION_PATCH, tg_build,
-                tg_llvm_version(), t->name, t->silicon, threads, (unsigned long long)t->l1, (unsigned long long)t->l2,
-                (unsigned long long)t->l3, more);
+  tg_str_printf(&k, "tg %d.%d.%d\nbuild %s\nllvm %s\ntarget %s\nsilicon %s\nthreads %u\ncaches %llu %llu %llu\n%s\n",
+                TG_VERSION_MAJOR, TG_VERSION_MINOR, TG_VERSION_PATCH, tg_build, tg_llvm_version(), t->name, t->silicon,
+                threads, (unsigned long long)t->l1, (unsigned long long)t->l2, (unsigned long long)t->l3, more);
   tg_str_printf(&k, "stage %s\n", j->stage);
   for (uint32_t i = 0; i < j->params.n; i++)
-    tg_str_printf(&k, "param %s %lld..%lld by %lld\n", j->params.data[i].name, (long long)j->params.data[i].lo, (long long)j->params.data[i].hi, (long long)j->params.data[i].multiple);
-  for (uint32_t i = 0; i < j->constants.n; i++) tg_str_printf(&k, "const %s %lld\n", j->constants.data[i].name, (long long)j->constants.data[i].value);
+    tg_str_printf(&k, "param %s %lld..%lld by %lld\n", j->params.data[i].name, (long long)j->params.data[i].lo,
+                  (long long)j->params.data[i].hi, (long long)j->params.data[i].multiple);
+  for (uint32_t i = 0; i < j->constants.n; i++)
+    tg_str_printf(&k, "const %s %lld\n", j->constants.data[i].name, (long long)j->constants.data[i].value);
   for (uint32_t i = 0; i < j->requires.n; i++) tg_str_printf(&k, "require %s\n", tg_text(j, j->requires.data[i]));
   for (uint32_t i = 0; i < j->opts.n; i++) tg_str_printf(&k, "opt %s\n", j->opts.data[i].text);
   tg_print(j, &k, j->sink);
@@ -63,7 +69,9 @@ static const char *key_of(tg_job *j, const tg_target *t, uint32_t threads, const
 const char *tg_cache_key(tg_job *j, tg_context *c, const tg_kernel_source *s) {
   const char *pack = s->options->pack;
   const tg_target *t = tg_target_asked(c, s->options);
-  return key_of(j, t, t->threads, tg_format(&j->env, "flags %u %u%s%s", c->flags & TG_CONTEXT_DEBUG, s->options->flags & TG_COMPILE_AS_WRITTEN, pack ? "\npack " : "", pack ? pack : ""));
+  return key_of(j, t, t->threads,
+                tg_format(&j->env, "flags %u %u%s%s", c->flags & TG_CONTEXT_DEBUG,
+                          s->options->flags & TG_COMPILE_AS_WRITTEN, pack ? "\npack " : "", pack ? pack : ""));
 }
 
 const char *tg_tuned_key(tg_job *j, tg_context *c, uint32_t threads) {
@@ -89,22 +97,33 @@ static tg_kernel *new_kernel(tg_context *c, tg_device_kernel *loaded, bool from_
   tg_param_info *params = (tg_param_info *)(buffers + s->buffers_n);
   for (uint32_t i = 0; i < s->buffers_n; i++) {
     const tg_signature_buffer *b = &tg_signature_buffers(s)[i];
-    buffers[i] = (tg_buffer_desc){tg_signature_strings(s) + b->name, b->type, b->role != TG_ROLE_OUT, b->role != TG_ROLE_IN};
+    buffers[i] =
+        (tg_buffer_desc){tg_signature_strings(s) + b->name, b->type, b->role != TG_ROLE_OUT, b->role != TG_ROLE_IN};
   }
   for (uint32_t i = 0; i < s->params_n; i++) {
     const tg_signature_param *p = &tg_signature_params(s)[i];
     params[i] = (tg_param_info){tg_signature_strings(s) + p->name, p->lo, p->hi, p->multiple};
   }
-  *k = (tg_kernel){.context = c, .loaded = loaded, .bytes = bytes,
-                   .info = {.name = tg_signature_strings(s) + s->name, .buffers = buffers, .params = params, .buffers_n = s->buffers_n, .params_n = s->params_n,
-                            .phases = code->phases, .workspace = code->workspace + code->shared, .from_cache = from_cache, .tuned = tuned}};
+  *k = (tg_kernel){.context = c,
+                   .loaded = loaded,
+                   .bytes = bytes,
+                   .info = {.name = tg_signature_strings(s) + s->name,
+                            .buffers = buffers,
+                            .params = params,
+                            .buffers_n = s->buffers_n,
+                            .params_n = s->params_n,
+                            .phases = code->phases,
+                            .workspace = code->workspace + code->shared,
+                            .from_cache = from_cache,
+                            .tuned = tuned}};
   return k;
 }
 
 static tg_status load(tg_compilation *k, tg_kernel **out) {
   tg_context *c = k->context;
   tg_device *d = k->source->options->device ? k->source->options->device : c->devices;
-  tg_device_object o = {k->entry.object, k->entry.object_n, &k->entry.info, k->entry.signature, k->code, tg_jit_flags(c)};
+  tg_device_object o = {k->entry.object,    k->entry.object_n, &k->entry.info,
+                        k->entry.signature, k->code,           tg_jit_flags(c)};
   tg_device_kernel *loaded;
   tg_status s = d->driver->load(d, &o, &loaded, &k->job->env);
   if (s != TG_OK) return s;
@@ -117,8 +136,9 @@ static tg_status load(tg_compilation *k, tg_kernel **out) {
   return TG_ENOMEM;
 }
 
-/* Compiles may come from threads with small stacks. A job is large and lives on the heap of the caller's allocator; texts, which may nest
- * deeply, are read and compiled on a stack of tg's own, as are kernels in C behind their bodies, which are the caller's own code. */
+/* Compiles may come from threads with small stacks. A job is large and lives on the heap of the caller's allocator;
+ * texts, which may nest deeply, are read and compiled on a stack of tg's own, as are kernels in C behind their
+ * bodies, which are the caller's own code. */
 static bool is_text(const tg_compilation *w) { return w->source && !w->source->def && w->source->text; }
 
 typedef struct { tg_compilation *work; void (*run)(void *); void *arg; } deep;
@@ -156,7 +176,8 @@ static void compile_entry(void *arg) {
   tg_compilation *w = arg;
   const tg_compiler *compiler = w->context->compiler;
   compiler->compile(w->job, w->context, w->source, &w->entry);
-  if (w->source->options->device && w->source->options->device != w->context->devices) return;   /* another device has its own way to load it */
+  /* another device has its own way to load it */
+  if (w->source->options->device && w->source->options->device != w->context->devices) return;
   const tg_signature *s = w->entry.signature;
   w->code = compiler->link(w->job, w->context, &w->entry, tg_signature_strings(s) + s->name);
 }
@@ -168,29 +189,43 @@ static void find_or_compile(void *arg) {
   uint32_t flags = w->source->options->flags;
   bool cache = c->cache && !(flags & TG_COMPILE_NO_CACHE);
   const tg_target *t = tg_target_asked(c, w->source->options);
-  if (!tg_target_runs_here(t)) tg_fail(&j->env, TG_EINVAL, "kernels for %s do not run here: %s; tg_show has their code", t->name, t->lacks);
+  if (!tg_target_runs_here(t))
+    tg_fail(&j->env, TG_EINVAL, "kernels for %s do not run here: %s; tg_show has their code", t->name, t->lacks);
   tg_kernel_source_check(j, w->source);
   tg_kernel_source_read(j, w->source);
   if (cache) {
     w->entry.key = tg_cache_key(j, c, w->source);
     w->entry.key_n = strlen(w->entry.key);
-    w->from_cache = tg_cache_read(&j->env, c->cache, &w->entry) && tg_signature_valid(w->entry.signature, w->entry.signature_n);
+    w->from_cache =
+        tg_cache_read(&j->env, c->cache, &w->entry) && tg_signature_valid(w->entry.signature, w->entry.signature_n);
     if (w->from_cache) return;
   }
-  if (flags & TG_COMPILE_CACHED_ONLY) tg_fail(&j->env, TG_MISS, "%s is not in the cache%s", j->name, cache ? "" : ": there is none");
-  if (!c->compiler) tg_fail(&j->env, TG_MISS, "%s is not in the cache%s, and this program has no compiler: that is tg_context_create of libtg_jit", j->name, cache ? "" : " (there is none)");
+  if (flags & TG_COMPILE_CACHED_ONLY)
+    tg_fail(&j->env, TG_MISS, "%s is not in the cache%s", j->name, cache ? "" : ": there is none");
+  if (!c->compiler)
+    tg_fail(&j->env, TG_MISS,
+            "%s is not in the cache%s, and this program has no compiler: that is tg_context_create of libtg_jit",
+            j->name, cache ? "" : " (there is none)");
   const tg_signature *signature = tg_signature_build(j);
   w->entry.signature = signature;
   w->entry.signature_n = signature->bytes;
   if (is_text(w)) compile_entry(w);
   else tg_on_own_stack(&j->env, compile_entry, w);
   int err = cache ? tg_cache_write(&j->env, c->cache, &w->entry) : 0;
-  if (err && c->log) c->log(c->log_user, tg_format(&j->env, "the cache %s cannot be written: %s", c->cache, strerror(err)));
+  if (err && c->log)
+    c->log(c->log_user, tg_format(&j->env, "the cache %s cannot be written: %s", c->cache, strerror(err)));
 }
 
 /* ---- tuned choices ---- */
 
-typedef struct { tg_compilation work; tg_env *env; const tg_kernel_def *const *defs; uint32_t n; tg_tuned found; bool hit; } looking;
+typedef struct {
+  tg_compilation work;
+  tg_env *env;
+  const tg_kernel_def *const *defs;
+  uint32_t n;
+  tg_tuned found;
+  bool hit;
+} looking;
 
 /* A choice for contexts of another number of threads is none, but whoever wonders why should be told. */
 static void tell_near_miss(tg_job *j, tg_context *c) {
@@ -200,7 +235,9 @@ static void tell_near_miss(tg_job *j, tg_context *c) {
     bool there = threads != c->target.threads && tg_store_has(&j->env, c->tuned, tg_tuned_key(j, c, threads));
     tg_mark_release(&j->env, mark);
     if (!there) continue;
-    c->log(c->log_user, tg_format(&j->env, "%s: a tuned choice is in %s, but for contexts of %u thread%s: this one has %u", j->name, c->tuned, threads, threads > 1 ? "s" : "", c->target.threads));
+    c->log(c->log_user,
+           tg_format(&j->env, "%s: a tuned choice is in %s, but for contexts of %u thread%s: this one has %u", j->name,
+                     c->tuned, threads, threads > 1 ? "s" : "", c->target.threads));
     return;
   }
 }
@@ -215,7 +252,14 @@ static void look_up(void *arg) {
   if (!l->hit && c->log) tell_near_miss(j, c);
 }
 
-typedef struct { looking l; tg_context *c; tg_kernel_source s; tg_env env; tg_kernel **out; tg_status status; } choosing;
+typedef struct {
+  looking l;
+  tg_context *c;
+  tg_kernel_source s;
+  tg_env env;
+  tg_kernel **out;
+  tg_status status;
+} choosing;
 
 /* The source with the choice put in: which sketch, its knobs, its words. */
 static void with_choice(void *arg) {
@@ -228,7 +272,8 @@ static void with_choice(void *arg) {
   for (uint32_t i = 0; i < t->knobs_n; i++) b[o.bindings_n++] = t->knobs[i];
   o.bindings = b;
   o.opts = t->words;
-  o.flags = (o.flags & ~(uint32_t)(TG_COMPILE_TUNED | TG_COMPILE_TUNED_ONLY)) | TG_COMPILE_UNTUNED | (t->words ? TG_COMPILE_OPTS_ONLY : 0);
+  o.flags = (o.flags & ~(uint32_t)(TG_COMPILE_TUNED | TG_COMPILE_TUNED_ONLY)) | TG_COMPILE_UNTUNED |
+            (t->words ? TG_COMPILE_OPTS_ONLY : 0);
   if (k->l.n) s.def = NULL;
   for (uint32_t i = 0; i < k->l.n; i++)
     if (!strcmp(k->l.defs[i]->name, t->kernel)) s.def = k->l.defs[i];
@@ -241,29 +286,40 @@ static void with_choice(void *arg) {
   k->status = with_job(&w, find_or_compile, &w, k->out);
 }
 
-static bool compile_tuned(tg_context *c, tg_kernel_source s, const tg_kernel_def *const *defs, uint32_t n, tg_kernel **out, tg_status *status) {
-  choosing k = {.c = c, .s = s, .out = out, .status = TG_ENOMEM, .l = {.work = {.context = c, .source = &s}, .env = &k.env, .defs = defs, .n = n}};
+static bool compile_tuned(tg_context *c, tg_kernel_source s, const tg_kernel_def *const *defs, uint32_t n,
+                          tg_kernel **out, tg_status *status) {
+  choosing k = {.c = c,
+                .s = s,
+                .out = out,
+                .status = TG_ENOMEM,
+                .l = {.work = {.context = c, .source = &s}, .env = &k.env, .defs = defs, .n = n}};
   tg_env_init(&k.env, &c->env.allocator);
   *status = with_job(&k.l.work, look_up, &k.l, NULL);
   bool found = *status == TG_OK && k.l.hit;
   /* a choice that does not fit what it is for is none */
-  if (found) found = tg_protect(&k.env, with_choice, &k) && (k.status == TG_OK || k.status == TG_MISS || k.status == TG_ENOMEM);
+  if (found)
+    found = tg_protect(&k.env, with_choice, &k) && (k.status == TG_OK || k.status == TG_MISS || k.status == TG_ENOMEM);
   if (found) *status = k.status;
   tg_env_drop(&k.env);
   return found;
 }
 
-static tg_status compile_any(tg_context *c, tg_kernel_source s, const tg_kernel_def *const *defs, uint32_t n, tg_kernel **out) {
+static tg_status compile_any(tg_context *c, tg_kernel_source s, const tg_kernel_def *const *defs, uint32_t n,
+                             tg_kernel **out) {
   tg_status status;
   if (!c) return TG_EINVAL;
   if (!out) return tg_context_fail(c, TG_EINVAL, "no place is given for the kernel");
   *out = NULL;
   if (!s.options) s.options = &tg_no_options;
-  if (s.options->device && s.options->device->context != c) return tg_context_fail(c, TG_EINVAL, "the device is another context's");
+  if (s.options->device && s.options->device->context != c)
+    return tg_context_fail(c, TG_EINVAL, "the device is another context's");
   uint32_t flags = s.options->flags & (TG_COMPILE_TUNED | TG_COMPILE_TUNED_ONLY);
   /* a context with such a folder is one that wants them, but for what says its schedule itself */
-  if (!(s.options->flags & (TG_COMPILE_UNTUNED | TG_COMPILE_AS_WRITTEN | TG_COMPILE_OPTS_ONLY)) && !s.options->pack) flags |= TG_COMPILE_TUNED;
-  if (flags && c->tuned && !s.options->opts && (!s.options->device || s.options->device == c->devices) && compile_tuned(c, s, defs, n, out, &status)) return status;
+  if (!(s.options->flags & (TG_COMPILE_UNTUNED | TG_COMPILE_AS_WRITTEN | TG_COMPILE_OPTS_ONLY)) && !s.options->pack)
+    flags |= TG_COMPILE_TUNED;
+  if (flags && c->tuned && !s.options->opts && (!s.options->device || s.options->device == c->devices) &&
+      compile_tuned(c, s, defs, n, out, &status))
+    return status;
   if (flags & TG_COMPILE_TUNED_ONLY) return tg_context_fail(c, TG_MISS, "there is no tuned choice for this kernel");
   tg_compilation w = {.context = c, .source = &s};
   return with_job(&w, find_or_compile, &w, out);
@@ -275,7 +331,8 @@ tg_status tg_kernel_compile(tg_context *c, const tg_kernel_def *def, const tg_co
   return compile(c, (tg_kernel_source){.def = def, .options = o}, out);
 }
 
-tg_status tg_kernel_compile_tuned(tg_context *c, const tg_kernel_def *const *defs, uint32_t n, const tg_compile_options *o, tg_kernel **out) {
+tg_status tg_kernel_compile_tuned(tg_context *c, const tg_kernel_def *const *defs, uint32_t n,
+                                  const tg_compile_options *o, tg_kernel **out) {
   tg_compile_options tuned = o ? *o : tg_no_options;
   if (!c) return TG_EINVAL;
   bool given = defs && n;
@@ -285,6 +342,7 @@ tg_status tg_kernel_compile_tuned(tg_context *c, const tg_kernel_def *const *def
   return compile_any(c, (tg_kernel_source){.def = defs[0], .options = &tuned}, defs, n, out);
 }
 
-tg_status tg_kernel_compile_text(tg_context *c, const char *file, const char *text, const tg_compile_options *o, tg_kernel **out) {
+tg_status tg_kernel_compile_text(tg_context *c, const char *file, const char *text, const tg_compile_options *o,
+                                 tg_kernel **out) {
   return compile(c, (tg_kernel_source){.file = file, .text = text, .options = o}, out);
 }

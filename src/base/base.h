@@ -28,7 +28,8 @@ tg_allocator tg_allocator_default(void);
 typedef struct tg_arena_block tg_arena_block;
 typedef struct { tg_arena_block *blocks; char *at, *end; size_t total; } tg_arena;
 
-/* Blocks of arenas that have ended, for the next ones: fresh memory costs a page fault for every 4 KiB. Shared by threads. */
+/* Blocks of arenas that have ended, for the next ones: fresh memory costs a page fault for every 4 KiB. Shared by
+ * threads. */
 enum { TG_BLOCK_SIZES = 9 };
 typedef struct {
   tg_allocator allocator;
@@ -53,7 +54,8 @@ void tg_env_drop(tg_env *e);                          /* frees the arena; status
 
 /* Runs fn(arg); false if it failed (status and message are set). Nests. */
 bool tg_protect(tg_env *e, void (*fn)(void *), void *arg);
-/* Likewise on a thread of its own with a stack of megabytes, which the caller waits for; a failure unwinds the caller. */
+/* Likewise on a thread of its own with a stack of megabytes, which the caller waits for; a failure unwinds the
+ * caller. */
 void tg_on_own_stack(tg_env *e, void (*fn)(void *), void *arg);
 void tg_run_on_own_stack(void (*fn)(void *), void *arg);   /* of what does not fail so */
 /* Records the error if it is the first, and unwinds. */
@@ -91,7 +93,8 @@ void tg_str_put(tg_str *s, const char *bytes, size_t n);
 void tg_str_puts(tg_str *s, const char *text);
 void tg_str_printf(tg_str *s, const char *format, ...) TG_PRINTF(2, 3);
 
-/* number.c: for text that is read again. printf and strtod obey the locale of the process; the language, schedules and files do not. */
+/* number.c: for text that is read again. printf and strtod obey the locale of the process; the language, schedules
+ * and files do not. */
 double tg_read_double(const char *text, char **end);                        /* as strtod */
 int tg_print_double(char *out, size_t bytes, int digits, double v);         /* as "%.*g" */
 void tg_str_vprintf(tg_str *s, const char *format, va_list);
@@ -112,9 +115,11 @@ double tg_now(void);
 char *tg_read_file(tg_env *e, const char *path, size_t *bytes);
 /* Likewise of a file in a folder, if nobody but this user could have written either; with root, or the system. */
 char *tg_read_private(tg_env *e, const char *folder, const char *name, bool root, size_t *bytes);
-/* Makes the folder, which must be nobody else's. Written aside, synced, renamed: readers see all or nothing. 0 or an errno. */
+/* Makes the folder, which must be nobody else's. Written aside, synced, renamed: readers see all or nothing. 0 or an
+ * errno. */
 int tg_write_private(const char *folder, const char *name, const void *data, size_t bytes);
 int tg_write_all(int fd, const void *data, size_t bytes);   /* without SIGXFSZ; 0 or an errno */
-/* An open file, or folder, that nobody but this user could have written; with root, or the system. bytes may be NULL. */
+/* An open file, or folder, that nobody but this user could have written; with root, or the system. bytes may be
+ * NULL. */
 bool tg_is_private(int fd, bool root, size_t *bytes);
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * A stack for deep work. How far passes and LLVM recurse depends on the kernel, and what the calling thread has left on the program: threads of 64 KiB, of 16, coroutines. So a
+ * A stack for deep work. How far passes and LLVM recurse depends on the kernel, and what the calling thread has left on
+ * the program: threads of 64 KiB, of 16, coroutines. So a
  * compile gets a thread of its own, of the size that main threads commonly have, and the caller waits for it. */
 #define _GNU_SOURCE
 #include <signal.h>

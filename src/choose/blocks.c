@@ -3,7 +3,8 @@
  *
  *   for i { q[i] = sum(j: A[i,j] * p[j]); for j { s[j] += A[i,j] * r[i] } }
  *
- * A few rows are taken at a time, and each statement goes over them by itself: they are read from memory once for all statements, each vector of p serves
+ * A few rows are taken at a time, and each statement goes over them by itself: they are read from memory once for all
+ * statements, each vector of p serves
  * all of the rows, and s is read and written once for them. */
 #include "ranges/depend.h"
 #include "choose/nest.h"
@@ -22,7 +23,8 @@ static const tg_uop *row_along(tg_nest *n, const tg_uop *u, const tg_uop *rows, 
   uint32_t count;
   const tg_uop **order = tg_toposort(n->j, u, &count);
   for (uint32_t i = 0; i < count; i++)
-    if (order[i]->op == TG_OP_LOAD && tg_buffer_info(n->j, order[i]->src[0])->space == TG_SPACE_GLOBAL && tg_access_motion(n->j, order[i], rows) == TG_STRIDES &&
+    if (order[i]->op == TG_OP_LOAD && tg_buffer_info(n->j, order[i]->src[0])->space == TG_SPACE_GLOBAL &&
+        tg_access_motion(n->j, order[i], rows) == TG_STRIDES &&
         tg_access_motion(n->j, order[i], along) == TG_CONTIGUOUS)
       return order[i];
   return NULL;
@@ -36,7 +38,8 @@ static const tg_uop *summed(tg_nest *n, const tg_uop *u, const tg_uop *rows) {
   for (uint32_t i = 0; i < count; i++) {
     if (order[i]->op != TG_OP_REDUCE) continue;
     tg_reduce_arg a = tg_reduce_info(order[i]);
-    const tg_uop *row = a.ranges == 1 && !a.generic && !a.in_order ? row_along(n, order[i], rows, tg_reduce_ranges(order[i])[0]) : NULL;
+    const tg_uop *row =
+        a.ranges == 1 && !a.generic && !a.in_order ? row_along(n, order[i], rows, tg_reduce_ranges(order[i])[0]) : NULL;
     if (row) return row;
   }
   return NULL;
@@ -46,7 +49,9 @@ static const tg_uop *summed(tg_nest *n, const tg_uop *u, const tg_uop *rows) {
 static const tg_uop *added(tg_nest *n, const tg_uop *u, const tg_uop *rows) {
   if (u->op != TG_OP_END || u->n != 2 || u->src[1]->op != TG_OP_STORE) return NULL;
   const tg_uop *store = u->src[1];
-  if (tg_accumulates(n->j, store) != TG_OP_ADD || tg_access_motion(n->j, store, rows) != TG_STILL || tg_access_motion(n->j, store, u->src[0]) != TG_CONTIGUOUS) return NULL;
+  if (tg_accumulates(n->j, store) != TG_OP_ADD || tg_access_motion(n->j, store, rows) != TG_STILL ||
+      tg_access_motion(n->j, store, u->src[0]) != TG_CONTIGUOUS)
+    return NULL;
   return row_along(n, store, rows, u->src[0]);
 }
 
@@ -95,7 +100,8 @@ void tg_nest_blocks(tg_nest *n) {
   const tg_uop *stored = find_pair(n, loop)->src[0];
   const char *name = l.name, *b = l.base, *inner = tg_format(&n->j->env, "%s.y", b);
   if (l.extent < 0) tg_nest_emit(n, "cut %s at (%s)/%u*%u as %s.g %s.h", name, l.extent_text, rows, rows, b, b);
-  else if (l.extent % rows) tg_nest_emit(n, "cut %s at %lld as %s.g %s.h", name, (long long)(l.extent / rows * rows), b, b);
+  else if (l.extent % rows)
+    tg_nest_emit(n, "cut %s at %lld as %s.g %s.h", name, (long long)(l.extent / rows * rows), b, b);
   if (l.extent < 0 || l.extent % rows) name = tg_format(&n->j->env, "%s.g", b);
   tg_nest_emit(n, "split %s %u as %s.b %s", name, rows, b, inner);
   tg_nest_apply(n, applied);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The decisions of the heuristic as knobs: taken as given and recorded where they are made, changed one at a time by a search. */
+ * The decisions of the heuristic as knobs: taken as given and recorded where they are made, changed one at a time by a
+ * search. */
 #include <stdlib.h>
 #include "choose/nest.h"
 
@@ -8,7 +9,8 @@ int64_t tg_nest_choose(tg_nest *n, const char *what, int64_t value, uint32_t cou
   uint32_t again = 0;
   if (!c) return value;
   const char *name = tg_format(&n->j->env, "%s@%u", what, n->index);
-  for (uint32_t i = 0; i < c->made.n; i++) again += !strncmp(c->made.data[i].name, name, strlen(name)) && strchr(".", c->made.data[i].name[strlen(name)]);
+  for (uint32_t i = 0; i < c->made.n; i++)
+    again += !strncmp(c->made.data[i].name, name, strlen(name)) && strchr(".", c->made.data[i].name[strlen(name)]);
   if (again) name = tg_format(&n->j->env, "%s.%u", name, again);
   for (const char *p = c->given; p && *p; p += strcspn(p, " "), p += strspn(p, " "))
     if (!strncmp(p, name, strlen(name)) && p[strlen(name)] == '=') value = strtoll(p + strlen(name) + 1, NULL, 10);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * The schedule of a contraction: a sum of products in which some operand stands still while a row moves, and the others while a
- * column moves. Columns, contiguous in the output, become vectors; a tile of rows x vectors stays in registers; the panel
- * of the operand that the columns read is copied to be contiguous, transposed where its terms are side by side and not its columns, and threads share the panels. */
+ * The schedule of a contraction: a sum of products in which some operand stands still while a row moves, and the others
+ * while a
+ * column moves. Columns, contiguous in the output, become vectors; a tile of rows x vectors stays in registers; the
+ * panel
+ * of the operand that the columns read is copied to be contiguous, transposed where its terms are side by side and not
+ * its columns, and threads share the panels. */
 #include "choose/nest.h"
 
 typedef struct { uint32_t rows, vectors; double cost; } tile;
@@ -25,7 +28,9 @@ static double tile_cost(const tg_nest *n, const roles *r, uint32_t rows, uint32_
   double cost = (cycles + 1) / fmas;
   if (rows_conflict && rows > 8) cost *= 1.5;
   int64_t width = (int64_t)vectors * n->lanes;
-  if (columns < 0 && !tg_divides(n->j, width, tg_extent(r->column->range))) cost *= vectors & (vectors - 1) ? 1.06 : 1.04; /* sizes are seldom multiples of 3 */
+  /* sizes are seldom multiples of 3 */
+  if (columns < 0 && !tg_divides(n->j, width, tg_extent(r->column->range)))
+    cost *= vectors & (vectors - 1) ? 1.06 : 1.04;
   if (m < 0 && !tg_divides(n->j, rows, tg_extent(r->row->range))) cost *= 1.03;
   if (columns > 0) {
     double rest = (double)(columns % width) / (double)columns;
@@ -76,7 +81,8 @@ static uint32_t dimension_of(tg_job *j, const tg_uop *load, const tg_uop *range)
 
 /* Side by side along the terms, and of each column elsewhere: then the two change places in a copy. */
 static bool is_across(tg_nest *n, const tg_uop *load, const roles *r) {
-  uint32_t rank = tg_access_rank(load), column = dimension_of(n->j, load, r->column->range), term = dimension_of(n->j, load, r->sum->range);
+  uint32_t rank = tg_access_rank(load), column = dimension_of(n->j, load, r->column->range),
+           term = dimension_of(n->j, load, r->sum->range);
   return column < rank && term < rank && column != term && tg_access_motion(n->j, load, r->sum->range) == TG_CONTIGUOUS;
 }
 
@@ -105,7 +111,8 @@ static bool find_roles(tg_nest *n, roles *r) {
     }
   }
   for (uint32_t i = n->depth; i-- > 0 && r->panel;) { /* the innermost loop that the panel does not read */
-    if (&n->loop[i] == r->column || !n->loop[i].lockstep || tg_uses(j, r->panel, n->loop[i].range)) continue;   /* rows of one length, which their copies share */
+    /* rows of one length, which their copies share */
+    if (&n->loop[i] == r->column || !n->loop[i].lockstep || tg_uses(j, r->panel, n->loop[i].range)) continue;
     for (uint32_t k = 0; k < count && !r->row; k++) {
       if (order[k]->op != TG_OP_LOAD || order[k] == r->panel || !tg_uses(j, order[k], n->loop[i].range)) continue;
       r->row = &n->loop[i];
@@ -125,9 +132,11 @@ static bool rows_conflict(const tg_uop *load) {
   return define->src[rank - 1]->arg * tg_type_bytes(define->type) % 4096 == 0;
 }
 
-/* In the loop `outer`: rows of tiles, whole ones first. `columns` names what stands inside the rows. How many are left over is known at
- * launch at the latest: then some in tiles that keep the multipliers busy, the last ones alone. */
-static void tile_rows(tg_nest *n, const roles *r, const char *outer, uint32_t rows, uint32_t vectors, const char *suffix) {
+/* In the loop `outer`: rows of tiles, whole ones first. `columns` names what stands inside the rows. How many are
+ * left over is known at launch at the latest: then some in tiles that keep the multipliers busy, the last ones
+ * alone. */
+static void tile_rows(tg_nest *n, const roles *r, const char *outer, uint32_t rows, uint32_t vectors,
+                      const char *suffix) {
   const char *b = tg_format(&n->j->env, "%s%s", r->row->base, suffix);
   const char *name = tg_format(&n->j->env, "%s.%s", outer, r->row_name);
   int64_t m = r->rows, whole = m / rows * rows;
@@ -135,7 +144,8 @@ static void tile_rows(tg_nest *n, const roles *r, const char *outer, uint32_t ro
   if (m < 0 && !tg_divides(n->j, rows, tg_extent(r->row->range))) {
     uint32_t some = (8 + vectors - 1) / vectors;
     if (some > rows / 2) some = rows / 2;
-    tg_nest_emit(n, some > 1 ? "split %s {%u, %u, 1} as %s.o %s.r" : "split %s {%u, %u} as %s.o %s.r", name, rows, some, b, b);
+    tg_nest_emit(n, some > 1 ? "split %s {%u, %u, 1} as %s.o %s.r" : "split %s {%u, %u} as %s.o %s.r", name, rows, some,
+                 b, b);
     tg_nest_emit(n, "upcast %s.r", b);
     return;
   }
@@ -167,7 +177,9 @@ static void order_outside(tg_nest *n, const roles *r) {
 /* Too few columns for all threads: tasks are blocks of rows. */
 static bool tasks_of_rows(tg_nest *n, roles *r, tile t, int64_t width) {
   int64_t columns = r->column->extent, rows = r->rows, want = 4 * (int64_t)n->l->target->threads;
-  if (n->depth != 2 || !n->threads || n->work < TG_THREAD_WORK || n->l->target->threads < 2 || columns < 0 || columns / width >= want / 2) return false;
+  if (n->depth != 2 || !n->threads || n->work < TG_THREAD_WORK || n->l->target->threads < 2 || columns < 0 ||
+      columns / width >= want / 2)
+    return false;
   int64_t chunk = rows / want;
   while (chunk >= 4 * t.rows && rows % chunk) chunk--;
   if (chunk < 4 * t.rows) return false;
@@ -181,24 +193,31 @@ static bool tasks_of_rows(tg_nest *n, roles *r, tile t, int64_t width) {
 /* Is the panel's buffer read elsewhere in the sum, as in A' A? A copy holds what one access reads. */
 static bool read_twice(const tg_nest *n, const roles *r) {
   uint32_t loads = 0;
-  for (uint32_t i = 0; i < n->loads.n; i++) loads += tg_buffer_ordinal(n->loads.data[i]->src[0]) == tg_buffer_ordinal(r->panel->src[0]);
+  for (uint32_t i = 0; i < n->loads.n; i++)
+    loads += tg_buffer_ordinal(n->loads.data[i]->src[0]) == tg_buffer_ordinal(r->panel->src[0]);
   return loads > 1;
 }
 
-/* May the sum be taken in blocks that the output keeps? It holds the sum's type, and is read only where the sum is added to it. */
+/* May the sum be taken in blocks that the output keeps? It holds the sum's type, and is read only where the sum is
+ * added to it. */
 static bool keeps_blocks(const tg_nest *n, const roles *r) {
-  const tg_uop *store = r->sum->store, *reduce = r->sum->reduce, *value = tg_stored(store), *define = tg_define_of(store->src[0]);
+  const tg_uop *store = r->sum->store, *reduce = r->sum->reduce, *value = tg_stored(store),
+               *define = tg_define_of(store->src[0]);
   if (store->arg & TG_ATOMIC || define->type != reduce->type || tg_reduce_info(reduce).ranges != 1) return false;
   for (uint32_t i = 0; i < n->loads.n; i++)
-    if (tg_define_of(n->loads.data[i]->src[0]) == define && !(value->op == TG_OP_ADD && (value->src[0] == n->loads.data[i] || value->src[1] == n->loads.data[i]))) return false;
+    if (tg_define_of(n->loads.data[i]->src[0]) == define &&
+        !(value->op == TG_OP_ADD && (value->src[0] == n->loads.data[i] || value->src[1] == n->loads.data[i])))
+      return false;
   return true;
 }
 
 /* Terms of the sum in a panel: all there may be, or as many as a part of the second cache holds; 0: no panel. */
 static int64_t panel_terms(const tg_nest *n, const roles *r, tile t, double width) {
   double row = width * tg_type_bytes(r->panel->type), whole = 4e6;
-  if (read_twice(n, r) || !n->l->target->l2 || tg_reduce_info(r->sum->reduce).ranges != 1 || !r->sum->extent_text) return 0;
-  if (r->rows >= 0 && r->rows < (r->across ? 8 : 4 * (int64_t)t.rows)) return 0;   /* without a copy each sum would run along the terms alone */
+  if (read_twice(n, r) || !n->l->target->l2 || tg_reduce_info(r->sum->reduce).ranges != 1 || !r->sum->extent_text)
+    return 0;
+  /* without a copy each sum would run along the terms alone */
+  if (r->rows >= 0 && r->rows < (r->across ? 8 : 4 * (int64_t)t.rows)) return 0;
   if (row * (double)tg_bounds_of(n->j, tg_extent(r->sum->range)).hi < whole) return INT64_MAX;
   if (r->sum->extent >= 0 || !keeps_blocks(n, r)) return 0;
   int64_t terms = 64;
@@ -206,7 +225,8 @@ static int64_t panel_terms(const tg_nest *n, const roles *r, tile t, double widt
   return terms;
 }
 
-/* The loop at whose start a panel is copied. A sum of a length that only a launch knows is taken in blocks; what was added so far waits in the output. */
+/* The loop at whose start a panel is copied. A sum of a length that only a launch knows is taken in blocks; what was
+ * added so far waits in the output. */
 static const char *panel_loop(tg_nest *n, const roles *r, int64_t terms, const char *outer, const char *suffix) {
   if (!terms || terms == INT64_MAX) return outer;
   const char *s = tg_format(&n->j->env, "%s%s", r->sum->base, suffix);
@@ -230,8 +250,10 @@ static const char *columns_last(tg_nest *n, const roles *r) {
 
 /* As many terms as a vector has lanes are transposed at a time. */
 static void transposed_panel(tg_nest *n, const roles *r, const char *at, int64_t width, const char *name) {
-  const char *source = tg_buffer_info(n->j, r->panel->src[0])->name, *copy = tg_format(&n->j->env, "%s.%s", source, name);
-  uint32_t rank = tg_access_rank(r->panel), column = dimension_of(n->j, r->panel, r->column->range), term = dimension_of(n->j, r->panel, r->sum->range), last = rank - 1;
+  const char *source = tg_buffer_info(n->j, r->panel->src[0])->name,
+             *copy = tg_format(&n->j->env, "%s.%s", source, name);
+  uint32_t rank = tg_access_rank(r->panel), column = dimension_of(n->j, r->panel, r->column->range),
+           term = dimension_of(n->j, r->panel, r->sum->range), last = rank - 1;
   term -= term > column;
   tg_nest_emit(n, "stage %s at %s as %s%s", source, at, copy, columns_last(n, r));
   if (width > n->lanes) tg_nest_emit(n, "lane %s.%u %u", copy, last, n->lanes);
@@ -264,7 +286,9 @@ bool tg_nest_contraction(tg_nest *n) {
   tile t = choose_tile(n, &r, rows_conflict(r.tall));
   t.rows = (uint32_t)TG_CHOOSE(n, "rows", t.rows, 1, 2, 4, 6, 8, 10, 12, 14);
   t.vectors = (uint32_t)TG_CHOOSE(n, "vectors", t.vectors, 1, 2, 3, 4);
-  if (!t.rows || !t.vectors || (r.rows > 0 && t.rows > r.rows) || (columns > 0 && (int64_t)t.vectors * n->lanes > columns)) t = choose_tile(n, &r, rows_conflict(r.tall));
+  if (!t.rows || !t.vectors || (r.rows > 0 && t.rows > r.rows) ||
+      (columns > 0 && (int64_t)t.vectors * n->lanes > columns))
+    t = choose_tile(n, &r, rows_conflict(r.tall));
   int64_t width = (int64_t)t.vectors * n->lanes, held = panel_terms(n, &r, t, (double)width);
   if (r.across && !held) return false;
   const char *b = r.column->base, *name = r.column->name;
@@ -272,7 +296,9 @@ bool tg_nest_contraction(tg_nest *n) {
   if (!by_rows) order_outside(n, &r);
   else tg_nest_emit(n, "order %s %s", name, r.row_name);
   bool rest = columns < 0 ? !tg_divides(n->j, width, tg_extent(r.column->range)) : columns % width != 0;
-  if (rest && columns < 0) tg_nest_emit(n, "cut %s at (%s)/%lld*%lld as %s.m %s.e", name, r.column->extent_text, (long long)width, (long long)width, b, b);
+  if (rest && columns < 0)
+    tg_nest_emit(n, "cut %s at (%s)/%lld*%lld as %s.m %s.e", name, r.column->extent_text, (long long)width,
+                 (long long)width, b, b);
   else if (rest) tg_nest_emit(n, "cut %s at %lld as %s.m %s.e", name, (long long)(columns / width * width), b, b);
   if (rest) name = tg_format(&n->j->env, "%s.m", b);
   const char *outer = tg_format(&n->j->env, "%s.o", b);
@@ -301,9 +327,11 @@ bool tg_nest_contraction(tg_nest *n) {
     if (terms && whole) panel(n, &r, rest_at, n->lanes, 1, "rest");
   }
   if (terms) panel(n, &r, at, width, t.vectors, "panel");
-  uint32_t unroll = t.rows * t.vectors >= 16 ? 2 : 4; /* a large tile hides the loop's own work: more copies only cost time to compile */
+  /* a large tile hides the loop's own work: more copies only cost time to compile */
+  uint32_t unroll = t.rows * t.vectors >= 16 ? 2 : 4;
   unroll = (uint32_t)TG_CHOOSE(n, "unroll", unroll, 1, 2, 4, 8);
-  if (!unroll || t.vectors * (t.rows + unroll) + 1 > n->registers) unroll = 1; /* the panel's vectors of all copies are loaded first */
+  /* the panel's vectors of all copies are loaded first */
+  if (!unroll || t.vectors * (t.rows + unroll) + 1 > n->registers) unroll = 1;
   if (r.sum->extent > 0 && r.sum->extent % unroll == 0 && r.sum->extent > unroll && unroll > 1) {
     tg_nest_emit(n, "split %s %u as %s.o %s.i", r.sum->name, unroll, r.sum->base, r.sum->base);
     tg_nest_emit(n, "unroll %s.i", r.sum->base);

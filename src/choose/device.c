@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * The first answer for a target with warps: what runs in workgroups, what in threads. Simple, and legal everywhere; each word is tried
+ * The first answer for a target with warps: what runs in workgroups, what in threads. Simple, and legal everywhere;
+ * each word is tried
  * on the program as it is by then, and is kept if it may be said.
  *
- * A nest of nothing but loops gets its threads along a range that its stores are contiguous in, or, if there is none, along the
- * contiguous range of its reductions; the other loops are the grid. In any other nest the loops inside get them: innermost ones
- * lanes, the ones around those warps, with copies of what is over. What the author made global stays, and so do all other kinds. */
+ * A nest of nothing but loops gets its threads along a range that its stores are contiguous in, or, if there is none,
+ * along the
+ * contiguous range of its reductions; the other loops are the grid. In any other nest the loops inside get them:
+ * innermost ones
+ * lanes, the ones around those warps, with copies of what is over. What the author made global stays, and so do all
+ * other kinds. */
 #include <stdio.h>
 #include "choose/nest.h"
 
@@ -37,8 +41,12 @@ static bool TG_PRINTF(2, 3) try(tg_nest *n, const char *format, ...) {
   return false;
 }
 
-static int64_t constant_extent(const tg_uop *range) { return tg_extent(range)->op == TG_OP_CONST ? tg_extent(range)->arg : -1; }
-static bool is_free(const tg_uop *range) { return tg_range_kind(range) == TG_LOOP || tg_range_kind(range) == TG_REDUCE; }
+static int64_t constant_extent(const tg_uop *range) {
+  return tg_extent(range)->op == TG_OP_CONST ? tg_extent(range)->arg : -1;
+}
+static bool is_free(const tg_uop *range) {
+  return tg_range_kind(range) == TG_LOOP || tg_range_kind(range) == TG_REDUCE;
+}
 
 static int64_t power_of_two_from(int64_t v) {
   int64_t p = 1;
@@ -58,7 +66,8 @@ static bool threads_along(tg_nest *n, const tg_uop *range, const char *warps, co
   if (most == lanes) {
     if (!try(n, "lane %s.t", base)) return false;
   } else {
-    if (!try(n, "split %s.t %lld as %s.w %s.l", base, (long long)lanes, base, base) || !try(n, "lane %s.l", base)) return false;
+    if (!try(n, "split %s.t %lld as %s.w %s.l", base, (long long)lanes, base, base) || !try(n, "lane %s.l", base))
+      return false;
     try(n, "%s %s.w", warps, base);
   }
   *outer = tg_format(&n->j->env, "%s.o", base);
@@ -85,7 +94,8 @@ static uint32_t chain_of(const tg_uop *top, const tg_uop **chain) {
 
 static bool contiguous_stores(tg_nest *n, const tg_uop *innermost, const tg_uop *range) {
   for (uint32_t i = 1; i < innermost->n; i++)
-    if (innermost->src[i]->op != TG_OP_STORE || tg_access_motion(n->j, innermost->src[i], range) != TG_CONTIGUOUS) return false;
+    if (innermost->src[i]->op != TG_OP_STORE || tg_access_motion(n->j, innermost->src[i], range) != TG_CONTIGUOUS)
+      return false;
   return true;
 }
 
@@ -105,7 +115,8 @@ static uint32_t contiguous_reductions(tg_nest *n, const tg_uop *in, const tg_uop
     for (uint32_t k = 0; k < tg_reduce_info(u).ranges; k++) {
       const tg_uop *r = tg_reduce_ranges(u)[k];
       bool contiguous = false;
-      for (uint32_t q = 0; q < count && is_free(r); q++) contiguous |= order[q]->op == TG_OP_LOAD && tg_access_motion(n->j, order[q], r) == TG_CONTIGUOUS;
+      for (uint32_t q = 0; q < count && is_free(r); q++)
+        contiguous |= order[q]->op == TG_OP_LOAD && tg_access_motion(n->j, order[q], r) == TG_CONTIGUOUS;
       if (contiguous) range = r;
     }
     if (range && constant_extent(range) != 1) ranges[found++] = range;
@@ -126,7 +137,8 @@ static bool has_threads(const tg_nest *n, const tg_uop *range) {
     if (n->s.sites.data[i].range != range || owner->op != TG_OP_REDUCE) continue;
     for (uint32_t k = 0; k < tg_reduce_info(owner).ranges; k++) {
       tg_kind kind = tg_range_kind(tg_reduce_ranges(owner)[k]);
-      if ((kind == TG_GROUP || kind == TG_LOCAL || kind == TG_LANE) && constant_extent(tg_reduce_ranges(owner)[k]) != 1) return true;
+      if ((kind == TG_GROUP || kind == TG_LOCAL || kind == TG_LANE) && constant_extent(tg_reduce_ranges(owner)[k]) != 1)
+        return true;
     }
   }
   return false;
@@ -153,7 +165,8 @@ static bool perfect_nest(tg_nest *n, uint32_t depth, const tg_uop *const *chain)
     if (!is_free(r) || constant_extent(r) == 1 || !contiguous_stores(n, innermost, r)) continue;
     int64_t extent = constant_extent(r);
     const tg_uop *reductions[NEST_MAX];
-    if (extent > 0 && extent < 8 && contiguous_reductions(n, innermost, reductions)) continue;   /* better along those */
+    /* better along those */
+    if (extent > 0 && extent < 8 && contiguous_reductions(n, innermost, reductions)) continue;
     if (!threads_along(n, r, "local", &outer)) continue;
     if (outer) try(n, "global %s", outer);
     return true;
@@ -178,7 +191,8 @@ static void lanes_along(tg_nest *n, const tg_uop *range) {
   const char *name = tg_axis_name(&n->s, range), *base = tg_nest_base(n, name);
   int64_t extent = constant_extent(range), lanes = n->l->target->lanes;
   if (extent < 2) {
-    if (extent < 0 && try(n, "split %s %lld as %s.o %s.l", name, (long long)lanes, base, base)) try(n, "lane %s.l", base);
+    if (extent < 0 && try(n, "split %s %lld as %s.o %s.l", name, (long long)lanes, base, base))
+      try(n, "lane %s.l", base);
     return;
   }
   if (extent <= lanes) {
@@ -190,13 +204,15 @@ static void lanes_along(tg_nest *n, const tg_uop *range) {
   if (extent <= lanes * MOST_COPIES) try(n, "upcast %s.c", base);
 }
 
-/* The loops below, those around others first: a range is scheduled once, with all of its axis. warps: one around has them. */
+/* The loops below, those around others first: a range is scheduled once, with all of its axis. warps: one around has
+ * them. */
 static void loops_within(tg_nest *n, const tg_uop *end, bool inner, bool warps) {
   for (uint32_t i = 1; i < end->n; i++) {
     const tg_uop *u = end->src[i];
     if (u->op != TG_OP_END) continue;
     bool innermost = stores_only(u), taken = warps, around = only_loop(u) && stores_only(only_loop(u));
-    if (is_free(u->src[0]) && loop_of(n, u->src[0]) && (inner ? innermost : !innermost && (around || constant_extent(u->src[0]) > 0))) {
+    if (is_free(u->src[0]) && loop_of(n, u->src[0]) &&
+        (inner ? innermost : !innermost && (around || constant_extent(u->src[0]) > 0))) {
       if (inner) lanes_along(n, u->src[0]);
       else if (!warps) taken = warps_along(n, u->src[0]);
     }
@@ -218,7 +234,8 @@ static void device_nest(tg_nest *n, const tg_uop *top) {
     reductions_along_threads(n, chain[depth - 1]);
   }
   for (uint32_t k = depth; k-- > 0;)   /* the innermost first: each moves outside of those before */
-    if (tg_range_kind(chain[k]->src[0]) == TG_LOOP && loop_of(n, chain[k]->src[0])) try(n, "global %s", tg_axis_name(&n->s, chain[k]->src[0]));
+    if (tg_range_kind(chain[k]->src[0]) == TG_LOOP && loop_of(n, chain[k]->src[0]))
+      try(n, "global %s", tg_axis_name(&n->s, chain[k]->src[0]));
 }
 
 void tg_nest_device(tg_nest *n) {

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * The first answer, without a search: each nest of a kernel is put in a class by how its accesses move with its ranges, and
- * gets the schedule of that class. Contractions: contraction.c. Everything else here: vectors along a range that memory is
- * contiguous in (a loop of the nest, else the range of a reduction), threads outside, stores that bypass the caches where
+ * The first answer, without a search: each nest of a kernel is put in a class by how its accesses move with its ranges,
+ * and
+ * gets the schedule of that class. Contractions: contraction.c. Everything else here: vectors along a range that memory
+ * is
+ * contiguous in (a loop of the nest, else the range of a reduction), threads outside, stores that bypass the caches
+ * where
  * the output is large and never read. Later nests are scheduled first, so numbered names stay what they are. */
 #include "choose/nest.h"
 #include <math.h>
@@ -22,9 +25,14 @@ void tg_nest_emit(tg_nest *n, const char *format, ...) {
 /* Elements from one to the next of a dimension; 0: a parameter says, or so many that it makes no difference. */
 static int64_t stride_of(const tg_uop *define, uint32_t rank, uint32_t d) {
   enum { MANY = 1 << 20 };
-  if (define->arg >> 32 & TG_STRIDED) return define->src[rank + d]->op == TG_OP_CONST && define->src[rank + d]->arg < MANY ? define->src[rank + d]->arg : 0;
+  if (define->arg >> 32 & TG_STRIDED)
+    return define->src[rank + d]->op == TG_OP_CONST && define->src[rank + d]->arg < MANY ? define->src[rank + d]->arg
+                                                                                         : 0;
   int64_t times = 1;
-  while (++d < rank && times) times = define->src[d]->op == TG_OP_CONST && define->src[d]->arg < MANY && times < MANY ? times * define->src[d]->arg : 0;
+  while (++d < rank && times)
+    times = define->src[d]->op == TG_OP_CONST && define->src[d]->arg < MANY && times < MANY
+                ? times * define->src[d]->arg
+                : 0;
   return times < MANY ? times : 0;
 }
 
@@ -86,14 +94,16 @@ static bool around_lanes(const tg_nest *n, const tg_uop *range) {
   return false;
 }
 
-/* Is a range of the axis within another one? t[i,i] ties the dimensions of t, and so the loops that fill it. A sum over t that stands in
- * a loop over t, and is the same in all its iterations (softmax), is computed before that loop. */
+/* Is a range of the axis within another one? t[i,i] ties the dimensions of t, and so the loops that fill it. A sum
+ * over t that stands in a loop over t, and is the same in all its iterations (softmax), is computed before that
+ * loop. */
 static bool within_itself(tg_nest *n, const tg_axis *axis) {
   for (uint32_t i = 0; i < axis->n; i++)
     for (uint32_t p = axis->site[i].parent; p != UINT32_MAX; p = n->s.sites.data[p].parent)
       for (uint32_t k = 0; k < axis->n; k++)
         if (n->s.sites.data[p].range == axis->site[k].range &&
-            (axis->site[i].owner->op != TG_OP_REDUCE || tg_uses(n->j, axis->site[i].owner, axis->site[k].range))) return true;
+            (axis->site[i].owner->op != TG_OP_REDUCE || tg_uses(n->j, axis->site[i].owner, axis->site[k].range)))
+          return true;
   return false;
 }
 
@@ -116,7 +126,8 @@ tg_nest_axis tg_nest_axis_of(tg_nest *n, const char *name) {
     }
     tg_verdict v = free ? tg_range_verdict(&n->s, owner, &why) : TG_SEQUENTIAL;
     a.parallel &= v == TG_INDEPENDENT;
-    a.lockstep &= (v == TG_INDEPENDENT || v == TG_LOCKSTEP) && !within_lanes(n, &axis.site[i]) && !around_lanes(n, range);
+    a.lockstep &=
+        (v == TG_INDEPENDENT || v == TG_LOCKSTEP) && !within_lanes(n, &axis.site[i]) && !around_lanes(n, range);
   }
   return a;
 }
@@ -126,7 +137,9 @@ void tg_nest_mark(tg_nest *n, const char *name, bool lanes) {
   for (uint32_t i = 0; i < axis.n; i++) n->done[tg_range_ordinal(axis.site[i].range)] |= lanes ? DONE | LANES : DONE;
 }
 
-static int64_t constant_extent(const tg_uop *range) { return tg_extent(range)->op == TG_OP_CONST ? tg_extent(range)->arg : -1; }
+static int64_t constant_extent(const tg_uop *range) {
+  return tg_extent(range)->op == TG_OP_CONST ? tg_extent(range)->arg : -1;
+}
 
 /* The extent as text, if it is made of parameters and constants only. */
 static const char *extent_text(tg_nest *n, const tg_uop *range) {
@@ -279,7 +292,8 @@ static const char *text_around(tg_nest *n, const tg_uop *range) {
     const char *name = tg_range_name(&n->s, order[i]);
     if (n->done[tg_range_ordinal(order[i])]) return NULL;
     for (uint32_t k = 0; k < n->s.sites.n; k++)
-      if (n->s.sites.data[k].range != order[i] && !strcmp(tg_range_name(&n->s, n->s.sites.data[k].range), name)) return NULL;
+      if (n->s.sites.data[k].range != order[i] && !strcmp(tg_range_name(&n->s, n->s.sites.data[k].range), name))
+        return NULL;
   }
   tg_str t = tg_str_new(&n->j->env);
   tg_print_expr(n->j, &t, tg_extent(range));
@@ -294,12 +308,14 @@ const char *tg_nest_cut_text(tg_nest *n, const tg_uop *range, const char *text) 
 
 const char *tg_nest_loop_vector(tg_nest *n, const tg_nest_loop *l, uint32_t upcast) {
   tg_nest_axis a = tg_nest_axis_of(n, l->name);
-  if (a.alike || n->lanes < 2) return tg_nest_vector(n, l->name, l->base, l->extent, tg_nest_cut_text(n, l->range, l->extent_text), upcast, a.cut);
+  if (a.alike || n->lanes < 2)
+    return tg_nest_vector(n, l->name, l->base, l->extent, tg_nest_cut_text(n, l->range, l->extent_text), upcast, a.cut);
   tg_nest_emit(n, "lane %s %u as %s.p %s.w", l->name, n->lanes, l->base, l->base);
   return tg_format(&n->j->env, "%s.p", l->base);
 }
 
-const char *tg_nest_vector(tg_nest *n, const char *name, const char *base, int64_t extent, const char *text, uint32_t upcast, bool may_cut) {
+const char *tg_nest_vector(tg_nest *n, const char *name, const char *base, int64_t extent, const char *text,
+                           uint32_t upcast, bool may_cut) {
   if (n->lanes < 2 || extent == 0 || extent == 1) return NULL;
   while (upcast > 1 && extent >= 0 && (int64_t)n->lanes * upcast > extent) upcast /= 2;
   int64_t block = (int64_t)n->lanes * upcast;
@@ -310,9 +326,13 @@ const char *tg_nest_vector(tg_nest *n, const char *name, const char *base, int64
     else masked_vectors(n, name, base, extent);
     return loop ? tg_format(&n->j->env, "%s.p", base) : NULL;
   }
-  if (extent >= 0) tg_nest_emit(n, "cut %s at %lld as %s.m %s.e", name, (long long)(extent / block * block), base, base);
-  else tg_nest_emit(n, "cut %s at (%s)/%lld*%lld as %s.m %s.e", name, text, (long long)block, (long long)block, base, base);
-  const char *outer = whole_vectors(n, tg_format(&n->j->env, "%s.m", base), base, extent < 0 ? -1 : extent / block * block, upcast);
+  if (extent >= 0)
+    tg_nest_emit(n, "cut %s at %lld as %s.m %s.e", name, (long long)(extent / block * block), base, base);
+  else
+    tg_nest_emit(n, "cut %s at (%s)/%lld*%lld as %s.m %s.e", name, text, (long long)block, (long long)block, base,
+                 base);
+  const char *outer =
+      whole_vectors(n, tg_format(&n->j->env, "%s.m", base), base, extent < 0 ? -1 : extent / block * block, upcast);
   const char *rest = tg_format(&n->j->env, "%s.e", base);
   if (extent < 0) tg_nest_emit(n, "lane %s %u as %s.p %s.w", rest, n->lanes, rest, rest);
   else masked_vectors(n, rest, rest, extent % block);
@@ -320,7 +340,8 @@ const char *tg_nest_vector(tg_nest *n, const char *name, const char *base, int64
 }
 
 void tg_nest_thread(tg_nest *n, const char *name, const char *base, int64_t extent, const char *text, double each) {
-  double task = TG_TASK_WORK * (n->l->target->threads > 1 ? (double)TG_CHOOSE(n, "task", 4, 1, 2, 4, 8, 16, 64) / 4 : 1);
+  double task =
+      TG_TASK_WORK * (n->l->target->threads > 1 ? (double)TG_CHOOSE(n, "task", 4, 1, 2, 4, 8, 16, 64) / 4 : 1);
   int64_t chunk = each >= task ? 1 : (int64_t)(task / (each < 1 ? 1 : each));
   if (extent == 0 || extent == 1 || (extent < 0 && !text)) {
     if (chunk == 1 && extent < 0) tg_nest_emit(n, "thread %s", name);
@@ -339,7 +360,9 @@ void tg_nest_thread(tg_nest *n, const char *name, const char *base, int64_t exte
     return;
   }
   if (extent > 0) tg_nest_emit(n, "cut %s at %lld as %s.b %s.c", name, (long long)(extent / chunk * chunk), base, base);
-  else tg_nest_emit(n, "cut %s at (%s)/%lld*%lld as %s.b %s.c", name, text, (long long)chunk, (long long)chunk, base, base);
+  else
+    tg_nest_emit(n, "cut %s at (%s)/%lld*%lld as %s.b %s.c", name, text, (long long)chunk, (long long)chunk, base,
+                 base);
   tg_nest_emit(n, "split %s.b %lld as %s.t %s.r", base, (long long)chunk, base, base);
   tg_nest_emit(n, "thread %s.t", base);
 }
@@ -376,12 +399,14 @@ static void stream_outputs(tg_nest *n) {
       whole = define->src[d]->op == TG_OP_CONST;
       if (whole) bytes *= (double)define->src[d]->arg;
     }
-    if (!whole || bytes <= 4.0 * (double)n->l->target->l2 || (b->rank > 1 && define->src[b->rank - 1]->arg % n->lanes)) continue;
+    if (!whole || bytes <= 4.0 * (double)n->l->target->l2 || (b->rank > 1 && define->src[b->rank - 1]->arg % n->lanes))
+      continue;
     uint32_t writers = 0;
     for (uint32_t k = 0; k < n->s.stores.n; k++) writers += tg_define_of(n->s.stores.data[k].store->src[0]) == define;
     uint32_t count;
     const tg_uop **order = tg_toposort(j, n->s.sink, &count);
-    for (uint32_t k = 0; k < count; k++) writers += order[k]->op == TG_OP_LOAD && tg_define_of(order[k]->src[0]) == define;
+    for (uint32_t k = 0; k < count; k++)
+      writers += order[k]->op == TG_OP_LOAD && tg_define_of(order[k]->src[0]) == define;
     if (writers == 1 && TG_CHOOSE(n, "stream", 1, 0, 1)) tg_nest_emit(n, "stream %s", b->name);
   }
 }
@@ -400,7 +425,8 @@ void tg_nest_cut_masks(tg_nest *n, const char *name, const char *blocks) {
   if (pays) tg_push(&n->j->env, &n->masked, blocks);
 }
 
-/* A sum whose length varies, as in a triangle: what folds its accumulators is the same for all lengths, and may be no more than what the longest does, four times over. */
+/* A sum whose length varies, as in a triangle: what folds its accumulators is the same for all lengths, and may be
+ * no more than what the longest does, four times over. */
 static uint32_t upcast_of_sum(tg_nest *n, const tg_nest_reduce *r, uint32_t upcast) {
   tg_i128 most = tg_bounds_of(n->j, tg_extent(r->range)).hi;
   while (upcast > 1 && r->extent < 0 && 4 * (tg_i128)n->lanes * upcast > most) upcast /= 2;
@@ -414,21 +440,26 @@ static void vector_reductions(tg_nest *n, const tg_nest_loop *vector) {
     for (uint32_t k = 0; k < n->reductions.n; k++) { /* within another one and different in each of its iterations */
       const tg_uop *other = n->reductions.data[k].reduce;
       if (k == i || !tg_uses(n->j, other, r->reduce)) continue;
-      for (uint32_t q = 0; q < tg_reduce_info(other).ranges; q++) nested |= tg_uses(n->j, r->reduce, tg_reduce_ranges(other)[q]);
+      for (uint32_t q = 0; q < tg_reduce_info(other).ranges; q++)
+        nested |= tg_uses(n->j, r->reduce, tg_reduce_ranges(other)[q]);
     }
-    if (tg_nest_small_reduction(n, r) || !r->contiguous || nested || (vector && tg_uses(n->j, r->reduce, vector->range))) continue;
+    if (tg_nest_small_reduction(n, r) || !r->contiguous || nested ||
+        (vector && tg_uses(n->j, r->reduce, vector->range)))
+      continue;
     tg_nest_axis x = tg_nest_axis_of(n, r->name);
     if (!x.lockstep) continue;
     uint32_t upcast = (uint32_t)TG_CHOOSE(n, "sums", tg_nest_upcast(n, 4), 1, 2, 4, 8);
     if (!upcast) continue;
     upcast = upcast_of_sum(n, r, upcast);
-    tg_nest_cut_masks(n, r->name, tg_nest_vector(n, r->name, r->base, r->extent, tg_nest_cut_text(n, r->range, r->extent_text), upcast, x.cut));
+    tg_nest_cut_masks(
+        n, r->name,
+        tg_nest_vector(n, r->name, r->base, r->extent, tg_nest_cut_text(n, r->range, r->extent_text), upcast, x.cut));
     tg_nest_mark(n, r->name, true);
   }
 }
 
-/* Data that comes from memory: four pages at a time, a vector of each in turn. Most cores follow several streams at once, and
- * bring in more together than they do of one. */
+/* Data that comes from memory: four pages at a time, a vector of each in turn. Most cores follow several streams at
+ * once, and bring in more together than they do of one. */
 static int64_t pages_block(const tg_nest *n) {
   return n->l->target->vector_bytes >= 16 ? 4 * (4096 / (int64_t)n->l->target->vector_bytes) * n->lanes : 0;
 }
@@ -436,7 +467,8 @@ static int64_t pages_block(const tg_nest *n) {
 static bool wants_pages(const tg_nest *n, int64_t extent, uint32_t streams) {
   int64_t block = pages_block(n);
   double bytes = (double)extent * n->l->target->vector_bytes / n->lanes * streams;
-  return !n->l->target->one_stream && extent > 0 && block && extent % block == 0 && n->lanes > 1 && n->copies == 1 && streams <= 6 && bytes > 2.0 * (double)n->l->target->l2;
+  return !n->l->target->one_stream && extent > 0 && block && extent % block == 0 && n->lanes > 1 && n->copies == 1 &&
+         streams <= 6 && bytes > 2.0 * (double)n->l->target->l2;
 }
 
 static void page_vectors(tg_nest *n, const char *name, const char *b, int64_t extent, uint32_t upcast, bool loops) {
@@ -456,15 +488,19 @@ static void page_vectors(tg_nest *n, const char *name, const char *b, int64_t ex
 void tg_nest_flat(tg_nest *n, const tg_nest_loop *l, uint32_t upcast) {
   int64_t block = (int64_t)n->lanes * upcast;
   double each = n->work / trips(l->extent);
-  int64_t chunk = (int64_t)(TG_TASK_WORK / (each < 1 ? 1 : each)), most = l->extent / (4 * (int64_t)n->l->target->threads);
+  int64_t chunk = (int64_t)(TG_TASK_WORK / (each < 1 ? 1 : each)),
+          most = l->extent / (4 * (int64_t)n->l->target->threads);
   if (l->extent > 0 && chunk > most) chunk = most;
-  bool pages = wants_pages(n, l->extent < 0 ? -1 : l->extent / pages_block(n) * pages_block(n), n->loads.n + n->stores.n) && !n->reductions.n && chunk >= pages_block(n);
+  bool pages =
+      wants_pages(n, l->extent < 0 ? -1 : l->extent / pages_block(n) * pages_block(n), n->loads.n + n->stores.n) &&
+      !n->reductions.n && chunk >= pages_block(n);
   if (pages) pages = TG_CHOOSE(n, "pages", 1, 0, 1) != 0;
   if (pages) block = pages_block(n);
   if (pages && chunk < 8 * block && most >= 8 * block) chunk = 8 * block;
   if (chunk < block && most >= block && !pages) chunk = block;
   chunk = chunk / block * block;
-  bool threads = n->threads && l->parallel && chunk >= block && (l->extent > 0 ? n->work >= TG_THREAD_WORK : l->extent_text != NULL);
+  bool threads = n->threads && l->parallel && chunk >= block &&
+                 (l->extent > 0 ? n->work >= TG_THREAD_WORK : l->extent_text != NULL);
   if (!threads) {
     tg_nest_vector(n, l->name, l->base, l->extent, tg_nest_cut_text(n, l->range, l->extent_text), upcast, true);
     return;
@@ -473,7 +509,9 @@ void tg_nest_flat(tg_nest *n, const tg_nest_loop *l, uint32_t upcast) {
   int64_t rest = l->extent < 0 ? -1 : l->extent % chunk;
   if (rest) {
     if (l->extent > 0) tg_nest_emit(n, "cut %s at %lld as %s.b %s.c", l->name, (long long)(l->extent - rest), b, b);
-    else tg_nest_emit(n, "cut %s at (%s)/%lld*%lld as %s.b %s.c", l->name, l->extent_text, (long long)chunk, (long long)chunk, b, b);
+    else
+      tg_nest_emit(n, "cut %s at (%s)/%lld*%lld as %s.b %s.c", l->name, l->extent_text, (long long)chunk,
+                   (long long)chunk, b, b);
     main_part = tg_format(&n->j->env, "%s.b", b);
     const char *left = tg_format(&n->j->env, "%s.c", b);
     const char *text = l->extent < 0 ? tg_format(&n->j->env, "(%s)%%%lld", l->extent_text, (long long)chunk) : NULL;
@@ -494,12 +532,15 @@ static void whole_reduction(tg_nest *n) {
     tg_nest_axis x = tg_nest_axis_of(n, r->name);
     enum { PARTS = 64 };
     int64_t block = 4 * (int64_t)n->lanes;
-    bool pages = r->extent > 0 && wants_pages(n, r->extent / PARTS / pages_block(n) * pages_block(n) * PARTS, n->loads.n) && n->loads.n <= 2;
+    bool pages = r->extent > 0 &&
+                 wants_pages(n, r->extent / PARTS / pages_block(n) * pages_block(n) * PARTS, n->loads.n) &&
+                 n->loads.n <= 2;
     if (pages) block = pages_block(n);
     int64_t part = r->extent / PARTS / block * block;
     if (!x.lockstep || !r->contiguous) continue;
     tg_nest_mark(n, r->name, true);
-    if (x.members > 1 || !n->threads || n->work < TG_THREAD_WORK * 4 || part < 1024 || a.generic || a.ranges > 1 || n->reductions.n > 1) {
+    if (x.members > 1 || !n->threads || n->work < TG_THREAD_WORK * 4 || part < 1024 || a.generic || a.ranges > 1 ||
+        n->reductions.n > 1) {
       tg_nest_vector(n, r->name, r->base, r->extent, tg_nest_cut_text(n, r->range, r->extent_text), 4, x.cut);
       continue;
     }
@@ -532,21 +573,29 @@ static bool matrix_vector(tg_nest *n) {
     shared |= by_term && by_row == TG_STILL;
     rows |= by_term && by_row == TG_STRIDES;
   }
-  if (!l->lockstep || !shared || !rows || !r->contiguous || a.in_order || a.generic || (l->extent >= 0 && l->extent < 8) || !l->extent_text) return false;
+  if (!l->lockstep || !shared || !rows || !r->contiguous || a.in_order || a.generic ||
+      (l->extent >= 0 && l->extent < 8) || !l->extent_text)
+    return false;
   if (!TG_CHOOSE(n, "matvec", 1, 0, 1)) return false;
   uint32_t vectors = (uint32_t)TG_CHOOSE(n, "sums", 2, 1, 2, 4, 8);
   long long rows_at_once = TG_CHOOSE(n, "rows", 4, 2, 3, 4, 6, 8);
   if (rows_at_once < 2 || !vectors || (l->extent >= 0 && rows_at_once > l->extent)) rows_at_once = 4, vectors = 2;
-  tg_nest_cut_masks(n, r->name, tg_nest_vector(n, r->name, r->base, r->extent, tg_nest_cut_text(n, r->range, r->extent_text), vectors, true));
+  tg_nest_cut_masks(
+      n, r->name,
+      tg_nest_vector(n, r->name, r->base, r->extent, tg_nest_cut_text(n, r->range, r->extent_text), vectors, true));
   const char *b = l->base, *main_part = l->name;
-  if (l->extent < 0) tg_nest_emit(n, "cut %s at (%s)/%lld*%lld as %s.m %s.e", l->name, l->extent_text, rows_at_once, rows_at_once, b, b);
-  else if (l->extent % rows_at_once) tg_nest_emit(n, "cut %s at %lld as %s.m %s.e", l->name, (long long)(l->extent / rows_at_once * rows_at_once), b, b);
+  if (l->extent < 0)
+    tg_nest_emit(n, "cut %s at (%s)/%lld*%lld as %s.m %s.e", l->name, l->extent_text, rows_at_once, rows_at_once, b, b);
+  else if (l->extent % rows_at_once)
+    tg_nest_emit(n, "cut %s at %lld as %s.m %s.e", l->name, (long long)(l->extent / rows_at_once * rows_at_once), b, b);
   if (l->extent < 0 || l->extent % rows_at_once) main_part = tg_format(&n->j->env, "%s.m", b);
   tg_nest_emit(n, "split %s %lld as %s.o %s.i", main_part, rows_at_once, b, b);
   tg_nest_emit(n, "upcast %s.i", b);
-  const char *outer = tg_format(&n->j->env, "%s.o", b), *text = tg_format(&n->j->env, "(%s)/%lld", l->extent_text, rows_at_once);
+  const char *outer = tg_format(&n->j->env, "%s.o", b),
+             *text = tg_format(&n->j->env, "(%s)/%lld", l->extent_text, rows_at_once);
   if (l->parallel && n->threads && n->work >= TG_THREAD_WORK)
-    tg_nest_thread(n, outer, outer, l->extent < 0 ? -1 : l->extent / rows_at_once, text, (double)rows_at_once * n->work / trips(l->extent));
+    tg_nest_thread(n, outer, outer, l->extent < 0 ? -1 : l->extent / rows_at_once, text,
+                   (double)rows_at_once * n->work / trips(l->extent));
   return true;
 }
 
@@ -560,7 +609,8 @@ static const tg_nest_loop *choose_vector_loop(tg_nest *n) {
     if (!tg_nest_vectorises(n, l, n->stores.data, n->stores.n)) continue;
     bool movable = true;
     for (uint32_t i = k + 1; i < n->depth && movable; i++)
-      movable = !tg_uses(n->j, tg_extent(n->loop[i].range), l->range) && tg_may_swap(n->j, n->s.sink, l->end, n->loop[i].end, &why);
+      movable = !tg_uses(n->j, tg_extent(n->loop[i].range), l->range) &&
+                tg_may_swap(n->j, n->s.sink, l->end, n->loop[i].end, &why);
     if (!movable) continue;
     if (k + 1 < n->depth) {
       tg_str t = tg_str_new(&n->j->env);
@@ -574,7 +624,8 @@ static const tg_nest_loop *choose_vector_loop(tg_nest *n) {
 
 static void general_nest(tg_nest *n) {
   const tg_nest_loop *vector = choose_vector_loop(n);
-  uint32_t upcast = (uint32_t)TG_CHOOSE(n, "vectors", tg_nest_upcast(n, n->loads.n > 4 || n->reductions.n ? 2 : 4), 1, 2, 4, 8);
+  uint32_t upcast =
+      (uint32_t)TG_CHOOSE(n, "vectors", tg_nest_upcast(n, n->loads.n > 4 || n->reductions.n ? 2 : 4), 1, 2, 4, 8);
   if (!upcast) upcast = 1;
   tg_nest_axis axis = vector ? tg_nest_axis_of(n, vector->name) : (tg_nest_axis){0};
   if (vector && n->depth == 1 && axis.cut && axis.alike) {
@@ -591,8 +642,9 @@ static void general_nest(tg_nest *n) {
   for (uint32_t k = 0; k < n->depth; k++) { /* the outermost loop with enough iterations that may move out */
     const tg_nest_loop *l = &n->loop[k];
     if (!l->parallel || n->done[tg_range_ordinal(l->range)]) return;
-    if (l == vector || (l->extent >= 0 && l->extent < 2 * (int64_t)n->l->target->threads && k + 1 < n->depth && &n->loop[k + 1] != vector &&
-                        n->loop[k + 1].parallel)) continue;
+    if (l == vector || (l->extent >= 0 && l->extent < 2 * (int64_t)n->l->target->threads && k + 1 < n->depth &&
+                        &n->loop[k + 1] != vector && n->loop[k + 1].parallel))
+      continue;
     if (l->members > 1) tg_nest_mark(n, l->name, false); /* the other loops of the axis become threads with it */
     if (k && l->extent_text) tg_nest_emit(n, "thread %s", l->name);
     else if (!k) tg_nest_thread(n, l->name, l->base, l->extent, l->extent_text, n->work / trips(l->extent));
@@ -609,7 +661,9 @@ static tg_rung rung_of(const tg_nest *n, uint32_t index) {
 /* Threads over the outermost loop, if any. */
 static void threads_alone(tg_nest *n) {
   const tg_nest_loop *l = &n->loop[0];
-  if (n->depth && l->parallel && n->threads && (n->work >= TG_THREAD_WORK || tg_target_is_source(n->l->target)) && l->members == 1) tg_nest_emit(n, "thread %s", l->name);
+  if (n->depth && l->parallel && n->threads && (n->work >= TG_THREAD_WORK || tg_target_is_source(n->l->target)) &&
+      l->members == 1)
+    tg_nest_emit(n, "thread %s", l->name);
 }
 
 static void schedule_nest(tg_nest *n, const tg_uop *top, uint32_t index) {
@@ -713,7 +767,8 @@ void tg_heuristic_with(tg_job *j, const tg_lowering *l, const tg_uop *raised, tg
   if (j->opts.n) return;
   uint32_t nests = raised->n + 1, decisions = c ? c->made.n : 0;
   uint8_t *rung = tg_new(&j->env, uint8_t, nests);
-  choosing w = {.j = j, .l = l, .raised = raised, .given = c && c->given, .judge = c && c->judge ? c->judge : tg_pass_schedule};
+  choosing w = {
+      .j = j, .l = l, .raised = raised, .given = c && c->given, .judge = c && c->judge ? c->judge : tg_pass_schedule};
   for (uint32_t tries = 0;; tries++) {
     const char *message;
     w.n = (tg_nest){.j = j, .l = l, .choices = c, .rung = rung, .rungs = nests};
@@ -723,7 +778,9 @@ void tg_heuristic_with(tg_job *j, const tg_lowering *l, const tg_uop *raised, tg
     }
     if (tg_job_try(j, choose_and_try, &w, &message)) return;
     uint32_t nest = tries < ALONE ? refused_nest(&w.n) : UINT32_MAX;
-    if (l->log) l->log(l->log_user, tg_format(&j->env, "%s: words of its first choice are taken back: %s", j->name ? j->name : "kernel", message));
+    if (l->log)
+      l->log(l->log_user, tg_format(&j->env, "%s: words of its first choice are taken back: %s",
+                                    j->name ? j->name : "kernel", message));
     j->opts.n = 0;
     if (c) c->made.n = decisions;
     give_up(rung, nests, nest);

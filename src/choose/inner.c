@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Loops below a nest that is not perfect. The innermost ones become vectors where memory and dependences allow it, with rows of a
- * stencil taken together. Where none does, because each iteration needs the one before, the iterations of a loop around them run side by side:
+ * Loops below a nest that is not perfect. The innermost ones become vectors where memory and dependences allow it, with
+ * rows of a
+ * stencil taken together. Where none does, because each iteration needs the one before, the iterations of a loop around
+ * them run side by side:
  * as lanes, or as copies in registers where lanes would gather cheap work from far apart. */
 #include "choose/nest.h"
 
@@ -35,7 +37,8 @@ static void read_body(tg_nest *n, const tg_uop *u, const tg_uop *range, body *b)
   const tg_uop **order = tg_toposort(n->j, u, &count);
   b->atomic |= (u->arg & TG_ATOMIC) != 0;
   for (uint32_t i = 0; i < count; i++) {
-    if (order[i]->op == TG_OP_LOAD || order[i]->op == TG_OP_STORE) b->strides |= tg_access_motion(n->j, order[i], range) == TG_STRIDES;
+    if (order[i]->op == TG_OP_LOAD || order[i]->op == TG_OP_STORE)
+      b->strides |= tg_access_motion(n->j, order[i], range) == TG_STRIDES;
     b->slow |= order[i]->op == TG_OP_FDIV || (order[i]->op >= TG_OP_SQRT && order[i]->op <= TG_OP_POW);
   }
 }
@@ -64,16 +67,20 @@ static void copies(tg_nest *n, const tg_nest_loop *l, uint32_t by) {
 static bool lanes_around(tg_nest *n, const tg_uop *u, bool *threads) {
   tg_nest_loop l = tg_nest_read_loop(n, u);
   body b = {0};
-  if (!l.lockstep || n->copies > 1 || n->lanes < 2 || !l.extent_text || (l.extent >= 0 && l.extent < 4) || !constant_sizes(u)) return false;
+  if (!l.lockstep || n->copies > 1 || n->lanes < 2 || !l.extent_text || (l.extent >= 0 && l.extent < 4) ||
+      !constant_sizes(u))
+    return false;
   read_body(n, u, l.range, &b);
   if (b.atomic) return false;
   tg_nest_mark(n, l.name, true);
   if (b.strides && !b.slow) {
     copies(n, &l, SMALL);
     if (u != n->top) return true;
-    const char *outer = tg_format(&n->j->env, "%s.y", l.base), *rows = tg_format(&n->j->env, "(%s)/%u", l.extent_text, SMALL);
+    const char *outer = tg_format(&n->j->env, "%s.y", l.base),
+               *rows = tg_format(&n->j->env, "(%s)/%u", l.extent_text, SMALL);
     if (l.parallel && n->threads && n->work >= TG_THREAD_WORK)
-      tg_nest_thread(n, outer, outer, l.extent < 0 ? -1 : l.extent / SMALL, rows, SMALL * n->work / (l.extent < 0 ? 1024 : (double)l.extent));
+      tg_nest_thread(n, outer, outer, l.extent < 0 ? -1 : l.extent / SMALL, rows,
+                     SMALL * n->work / (l.extent < 0 ? 1024 : (double)l.extent));
     *threads = true;
     return true;
   }
@@ -150,7 +157,8 @@ bool tg_nest_small_reduction(tg_nest *n, const tg_nest_reduce *r) {
   int64_t terms = 1;
   for (uint32_t k = 0; k < a.ranges; k++) {
     const tg_uop *range = tg_reduce_ranges(r->reduce)[k];
-    if (tg_extent(range)->op != TG_OP_CONST || tg_extent(range)->arg < 1 || tg_extent(range)->arg > SMALL_TERMS) return false;
+    if (tg_extent(range)->op != TG_OP_CONST || tg_extent(range)->arg < 1 || tg_extent(range)->arg > SMALL_TERMS)
+      return false;
     if (tg_nest_axis_of(n, tg_axis_name(&n->s, range)).members != 1) return false;
     terms *= tg_extent(range)->arg;
   }

@@ -7,9 +7,15 @@
 
 enum { NEST_MAX = 16 };
 
-/* How much of a nest is scheduled: where the words of a class are refused, the next one is tried, down to the nest as written. */
-typedef enum { TG_RUNG_ALL, TG_RUNG_PLAIN /* no contraction, no rows or blocks of them */, TG_RUNG_LOOPS /* vectors and threads along loops alone */,
-               TG_RUNG_THREADS /* threads alone */, TG_RUNG_NOTHING } tg_rung;
+/* How much of a nest is scheduled: where the words of a class are refused, the next one is tried, down to the nest
+ * as written. */
+typedef enum {
+  TG_RUNG_ALL,
+  TG_RUNG_PLAIN /* no contraction, no rows or blocks of them */,
+  TG_RUNG_LOOPS /* vectors and threads along loops alone */,
+  TG_RUNG_THREADS /* threads alone */,
+  TG_RUNG_NOTHING
+} tg_rung;
 
 typedef struct {
   const tg_uop *end, *range;
@@ -55,22 +61,36 @@ typedef struct {
 } tg_nest;
 
 /* What may happen to all the ranges that a name means: register tiles tie several into one axis. */
-typedef struct { uint32_t members; bool lockstep, parallel, cut, alike; /* of one extent: a sum over the filled part of a tile has not that of what fills it */ } tg_nest_axis;
+typedef struct {
+  uint32_t members;
+  bool lockstep, parallel, cut,
+      alike; /* of one extent: a sum over the filled part of a tile has not that of what fills it */
+} tg_nest_axis;
 tg_nest_axis tg_nest_axis_of(tg_nest *n, const char *name);
 tg_axis tg_nest_axis_sites(tg_nest *n, const char *name);
 /* As scheduled: nothing else happens to the axis. */
 void tg_nest_mark(tg_nest *n, const char *name, bool lanes);
 
-/* A decision: value, unless another one is given. options: what else might be better. Names are unique by the nest's place and a count. */
+/* A decision: value, unless another one is given. options: what else might be better. Names are unique by the nest's
+ * place and a count. */
 int64_t tg_nest_choose(tg_nest *n, const char *what, int64_t value, uint32_t count, const int64_t *options);
-#define TG_CHOOSE(n, what, value, ...) tg_nest_choose((n), (what), (value), sizeof((const int64_t[]){__VA_ARGS__}) / 8, (const int64_t[]){__VA_ARGS__})
+#define TG_CHOOSE(n, what, value, ...)                                                                                 \
+  tg_nest_choose((n), (what), (value), sizeof((const int64_t[]){__VA_ARGS__}) / 8, (const int64_t[]){__VA_ARGS__})
 void tg_nest_emit(tg_nest *n, const char *format, ...) TG_PRINTF(2, 3);
 void tg_nest_apply(tg_nest *n, uint32_t from);   /* the words from there on, to the program that the heuristic reads */
 /* How an access moves with a range. */
-typedef enum { TG_STILL, TG_CONTIGUOUS, TG_BACKWARDS /* contiguous, descending */, TG_NEAR /* two to four elements apart, up or down: vectors too */, TG_STRIDES } tg_motion;
+typedef enum {
+  TG_STILL,
+  TG_CONTIGUOUS,
+  TG_BACKWARDS /* contiguous, descending */,
+  TG_NEAR /* two to four elements apart, up or down: vectors too */,
+  TG_STRIDES
+} tg_motion;
 tg_motion tg_access_motion(tg_job *j, const tg_uop *access, const tg_uop *range);
-/* Vectors along a range: blocks of `upcast` vectors without masks, then masked vectors for the rest. The loop over blocks, NULL if there is none. */
-const char *tg_nest_vector(tg_nest *n, const char *name, const char *base, int64_t extent, const char *text, uint32_t upcast, bool may_cut);
+/* Vectors along a range: blocks of `upcast` vectors without masks, then masked vectors for the rest. The loop over
+ * blocks, NULL if there is none. */
+const char *tg_nest_vector(tg_nest *n, const char *name, const char *base, int64_t extent, const char *text,
+                           uint32_t upcast, bool may_cut);
 /* The same along a loop of the nest, whose axis may have ranges of several extents: then vectors are gated. */
 const char *tg_nest_loop_vector(tg_nest *n, const tg_nest_loop *l, uint32_t upcast);
 /* That loop is cut at the end where conditions in the axis become sure, if it leaves out work. */
@@ -82,7 +102,8 @@ tg_nest_loop tg_nest_read_loop(tg_nest *n, const tg_uop *end);
 const char *tg_nest_cut_text(tg_nest *n, const tg_uop *range, const char *text);
 /* May these statements, in the loop, run as vectors along it? */
 bool tg_nest_vectorises(tg_nest *n, const tg_nest_loop *l, const tg_uop *const *stores, uint32_t count);
-uint32_t tg_nest_upcast(const tg_nest *n, uint32_t most);   /* vectors at once, beside the copies that are made already */
+/* vectors at once, beside the copies that are made already */
+uint32_t tg_nest_upcast(const tg_nest *n, uint32_t most);
 /* Below a nest that is not perfect, or has no loop of its own for vectors. True: threads are chosen as well. */
 bool tg_nest_inner(tg_nest *n);
 /* Of a few terms: they become an expression. True if it did. */
@@ -90,7 +111,8 @@ bool tg_nest_small_reduction(tg_nest *n, const tg_nest_reduce *r);
 /* True if the nest is a contraction and was scheduled as one. */
 bool tg_nest_contraction(tg_nest *n);
 /* Words to begin with, for a nest that is not perfect; they change the program that the classes see. */
-void tg_nest_rows(tg_nest *n, uint32_t at, uint32_t authored);   /* at: of the nest in the program; authored: buffers that are the author's */
+/* at: of the nest in the program; authored: buffers that are the author's */
+void tg_nest_rows(tg_nest *n, uint32_t at, uint32_t authored);
 /* A few rows at a time, where some statements of a loop sum along rows and others add them. */
 void tg_nest_blocks(tg_nest *n);
 const char *tg_nest_base(tg_nest *n, const char *name);

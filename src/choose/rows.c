@@ -20,8 +20,9 @@ static bool shares(tg_nest *n, const tg_uop *store, const tg_uop *range) {
     const tg_uop **all = tg_toposort(n->j, order[i], &inner);
     bool same = false;
     for (uint32_t k = 0; k < inner; k++)
-      same |= all[k]->op == TG_OP_LOAD && tg_buffer_info(n->j, all[k]->src[0])->space == TG_SPACE_GLOBAL && tg_access_rank(all[k]) > 1 &&
-              !tg_uses(n->j, all[k], range) && tg_uses(n->j, all[k], tg_reduce_ranges(order[i])[0]);
+      same |= all[k]->op == TG_OP_LOAD && tg_buffer_info(n->j, all[k]->src[0])->space == TG_SPACE_GLOBAL &&
+              tg_access_rank(all[k]) > 1 && !tg_uses(n->j, all[k], range) &&
+              tg_uses(n->j, all[k], tg_reduce_ranges(order[i])[0]);
     if (same) return true;
   }
   return false;
@@ -47,7 +48,9 @@ static uint32_t axis_shares(tg_nest *n, const tg_uop *range) {
 /* The deepest loop whose iterations share what several statements read. */
 static void find_rows(tg_nest *n, const tg_uop *u, const tg_uop **rows) {
   if (u->op != TG_OP_END || tg_is_merge(u)) return;
-  if (!innermost_loop(u) && tg_extent(u->src[0])->op == TG_OP_CONST && sharing_stores(n, u, u->src[0]) && axis_shares(n, u->src[0]) > 1) *rows = u;
+  if (!innermost_loop(u) && tg_extent(u->src[0])->op == TG_OP_CONST && sharing_stores(n, u, u->src[0]) &&
+      axis_shares(n, u->src[0]) > 1)
+    *rows = u;
   for (uint32_t i = 1; i < u->n; i++) find_rows(n, u->src[i], rows);
 }
 
@@ -57,10 +60,12 @@ static const char *tile_read(tg_nest *n, const tg_uop *loop, uint32_t authored) 
   uint32_t count, inner;
   const tg_uop **order = tg_toposort(n->j, store, &count);
   for (uint32_t i = 0; i < count; i++) {
-    if (order[i]->op != TG_OP_REDUCE || tg_reduce_info(order[i]).ranges != 1 || !tg_uses(n->j, order[i], loop->src[0])) continue;
+    if (order[i]->op != TG_OP_REDUCE || tg_reduce_info(order[i]).ranges != 1 || !tg_uses(n->j, order[i], loop->src[0]))
+      continue;
     const tg_uop *range = tg_reduce_ranges(order[i])[0], **all = tg_toposort(n->j, order[i], &inner);
     for (uint32_t k = 0; k < inner; k++)
-      if (all[k]->op == TG_OP_LOAD && tg_buffer_ordinal(all[k]->src[0]) < authored && tg_buffer_info(n->j, all[k]->src[0])->space == TG_SPACE_REG && tg_access_rank(all[k]) &&
+      if (all[k]->op == TG_OP_LOAD && tg_buffer_ordinal(all[k]->src[0]) < authored &&
+          tg_buffer_info(n->j, all[k]->src[0])->space == TG_SPACE_REG && tg_access_rank(all[k]) &&
           all[k]->src[tg_access_rank(all[k])] == range)
         return tg_buffer_info(n->j, all[k]->src[0])->name;
   }
@@ -104,7 +109,8 @@ static void reread(tg_nest *n, uint32_t at, uint32_t *applied) {
   n->top = n->s.sink->src[at];
 }
 
-/* Tiles that registers cannot hold lie in memory; said so, they tie no ranges, and each statement's may be taken as it likes. */
+/* Tiles that registers cannot hold lie in memory; said so, they tie no ranges, and each statement's may be taken as
+ * it likes. */
 static void place_tiles(tg_nest *n, const tg_uop *u) {
   if (u->op == TG_OP_END && !tg_is_merge(u))
     for (uint32_t i = 1; i < u->n; i++) place_tiles(n, u->src[i]);
@@ -112,7 +118,8 @@ static void place_tiles(tg_nest *n, const tg_uop *u) {
   const tg_buffer *b = tg_buffer_info(n->j, u);
   int64_t elements = 1;
   if (b->space != TG_SPACE_REG || b->demand || b->rank < 2) return;
-  for (uint32_t d = 0; d < b->rank; d++) elements *= u->src[d]->op == TG_OP_CONST && u->src[d]->arg < 1 << 20 ? u->src[d]->arg : 1 << 20;
+  for (uint32_t d = 0; d < b->rank; d++)
+    elements *= u->src[d]->op == TG_OP_CONST && u->src[d]->arg < 1 << 20 ? u->src[d]->arg : 1 << 20;
   if (elements > (int64_t)n->registers * n->lanes) tg_nest_emit(n, "place %s memory", b->name);
 }
 
@@ -127,17 +134,20 @@ static bool only_loops_in_lockstep(tg_nest *n, const char *name) {
   return true;
 }
 
-/* A loop around one sum over vectors of rows: so many of its iterations at once that the accumulators fill the registers, and each vector
- * that is loaded serves them all. False: there is none left. */
+/* A loop around one sum over vectors of rows: so many of its iterations at once that the accumulators fill the
+ * registers, and each vector that is loaded serves them all. False: there is none left. */
 static bool block_sum(tg_nest *n, const tg_uop *u, const tg_uop *rows, uint32_t vectors) {
   if (u->op != TG_OP_END || tg_is_merge(u)) return false;
   for (uint32_t i = u->n; i-- > 1;)
     if (block_sum(n, u->src[i], rows, vectors)) return true;
   const tg_uop *r = u->src[0];
-  if (u->n != 2 || !innermost_loop(u) || tg_range_kind(r) != TG_LOOP || tg_extent(r)->op != TG_OP_CONST || !shares(n, u->src[1], rows)) return false;
+  if (u->n != 2 || !innermost_loop(u) || tg_range_kind(r) != TG_LOOP || tg_extent(r)->op != TG_OP_CONST ||
+      !shares(n, u->src[1], rows))
+    return false;
   const char *name = tg_axis_name(&n->s, r), *b = tg_nest_base(n, name);
   uint32_t block = (uint32_t)TG_CHOOSE(n, "block", 16, 1, 2, 4, 8, 16);
-  while (block > 1 && (block * vectors + block / 2 + vectors + 1 > n->registers || tg_extent(r)->arg % block)) block /= 2;
+  while (block > 1 && (block * vectors + block / 2 + vectors + 1 > n->registers || tg_extent(r)->arg % block))
+    block /= 2;
   if (block == 1 || !only_loops_in_lockstep(n, name)) return false;
   if (tg_extent(r)->arg > block) {
     tg_nest_emit(n, "split %s %u as %s.o %s.c", name, block, b, b);
@@ -188,7 +198,9 @@ void tg_nest_rows(tg_nest *n, uint32_t at, uint32_t authored) {
   uint32_t group = extent % 8 == 0 ? 8 : extent % 4 == 0 ? 4 : extent % 2 == 0 ? 2 : 1, applied = n->j->opts.n;
   tg_nest_axis a = tg_nest_axis_of(n, tg_axis_name(&n->s, rows->src[0]));
   group = (uint32_t)TG_CHOOSE(n, "group", group, 1, 2, 4, 8);
-  if (group <= 1 || extent % group || !a.parallel || !a.lockstep || !of_this_nest(n, tg_axis_name(&n->s, rows->src[0])) || rows_as_lanes(n, at, rows)) return;
+  if (group <= 1 || extent % group || !a.parallel || !a.lockstep ||
+      !of_this_nest(n, tg_axis_name(&n->s, rows->src[0])) || rows_as_lanes(n, at, rows))
+    return;
   while (copy_tile(n, n->top, authored)) { /* a copy unties axes: names are read anew after each */
     tg_nest_apply(n, applied);
     applied = n->j->opts.n;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * The object cache. A file is a header, the key itself, the launcher's data and the object, under a checksum of all of it; it is written
- * aside, synced and renamed, so readers see all or nothing. What is damaged, cut short, of another format, or of another key that has
+ * The object cache. A file is a header, the key itself, the launcher's data and the object, under a checksum of all of
+ * it; it is written
+ * aside, synced and renamed, so readers see all or nothing. What is damaged, cut short, of another format, or of
+ * another key that has
  * the same hash, is a miss. Code is only taken from a folder and files that nobody else could have written. */
 #include <stdio.h>
 #include "code/cache.h"
@@ -34,7 +36,8 @@ bool tg_cache_read(tg_env *env, const char *folder, tg_cache_entry *e) {
   memcpy(&h, data, sizeof h);
   if (memcmp(h.magic, magic, sizeof magic) || h.format != FORMAT || h.header != sizeof h) return false;
   if (h.key_n != e->key_n || h.signature_n > bytes || h.object_n > bytes || h.launch_n > bytes / 8) return false;
-  if (bytes != start + padded(h.key_n) + padded(h.signature_n) + padded(h.object_n) + padded(8 * h.launch_n)) return false;
+  if (bytes != start + padded(h.key_n) + padded(h.signature_n) + padded(h.object_n) + padded(8 * h.launch_n))
+    return false;
   tg_hash128 sum = tg_hash_wide(data + SUMMED, bytes - SUMMED);
   if (sum.lo != h.sum.lo || sum.hi != h.sum.hi || memcmp(data + start, e->key, e->key_n)) return false;
   e->signature = data + start + padded(h.key_n);
@@ -42,15 +45,29 @@ bool tg_cache_read(tg_env *env, const char *folder, tg_cache_entry *e) {
   e->object = data + start + padded(h.key_n) + padded(h.signature_n);
   e->object_n = h.object_n;
   const int64_t *launch = (const int64_t *)(const void *)(data + bytes - padded(8 * h.launch_n));
-  e->info = (tg_code_info){h.buffers, h.params, h.phases, h.workspace, h.shared, h.aligned, h.launch_n ? launch : NULL, h.launch_n, h.loops, h.in_shares};
+  e->info =
+      (tg_code_info){h.buffers,  h.params, h.phases,   h.workspace, h.shared, h.aligned, h.launch_n ? launch : NULL,
+                     h.launch_n, h.loops,  h.in_shares};
   return true;
 }
 
 int tg_cache_write(tg_env *env, const char *folder, const tg_cache_entry *e) {
-  size_t start = padded(sizeof(header)), bytes = start + padded(e->key_n) + padded(e->signature_n) + padded(e->object_n) + padded(8 * e->info.launch_n);
+  size_t start = padded(sizeof(header)),
+         bytes = start + padded(e->key_n) + padded(e->signature_n) + padded(e->object_n) + padded(8 * e->info.launch_n);
   char *data = tg_alloc(env, bytes);
-  header h = {.format = FORMAT, .header = sizeof h, .key_n = e->key_n, .signature_n = e->signature_n, .object_n = e->object_n, .buffers = e->info.buffers, .params = e->info.params,
-              .phases = e->info.phases, .workspace = e->info.workspace, .shared = e->info.shared, .aligned = e->info.aligned, .launch_n = e->info.launch_n, .loops = e->info.loops,
+  header h = {.format = FORMAT,
+              .header = sizeof h,
+              .key_n = e->key_n,
+              .signature_n = e->signature_n,
+              .object_n = e->object_n,
+              .buffers = e->info.buffers,
+              .params = e->info.params,
+              .phases = e->info.phases,
+              .workspace = e->info.workspace,
+              .shared = e->info.shared,
+              .aligned = e->info.aligned,
+              .launch_n = e->info.launch_n,
+              .loops = e->info.loops,
               .in_shares = e->info.in_shares};
   memcpy(h.magic, magic, sizeof magic);
   memcpy(data, &h, sizeof h);

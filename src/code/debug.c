@@ -11,8 +11,8 @@
 #include <unistd.h>
 #include "code/object.h"
 
-/* ---- gdb's interface: a list that the process has one of. LLVM defines it, and another copy of it may be in the program;
- * found by name, so that tg has none of its own, and without LLVM there is nothing to register with. ---- */
+/* ---- gdb's interface: a list that the process has one of. LLVM defines it, and another copy of it may be in the
+ * program; found by name, so that tg has none of its own, and without LLVM there is nothing to register with. ---- */
 
 typedef struct gdb_entry { struct gdb_entry *next, *prev; const char *file; uint64_t bytes; } gdb_entry;
 typedef struct { uint32_t version, action; gdb_entry *relevant, *first; } gdb_descriptor;
@@ -29,7 +29,8 @@ static void gdb_tell(gdb_descriptor *d, uint32_t action, gdb_entry *entry) {
   if (at) call();
 }
 
-void *tg_debug_register(const tg_allocator *a, const void *object, size_t bytes, const uint64_t *section_address, uint32_t sections) {
+void *tg_debug_register(const tg_allocator *a, const void *object, size_t bytes, const uint64_t *section_address,
+                        uint32_t sections) {
   gdb_descriptor *d = dlsym(RTLD_DEFAULT, "__jit_debug_descriptor");
   gdb_record *r = d ? a->alloc(a->user, sizeof *r + bytes) : NULL;
   if (!r) return NULL;
@@ -61,7 +62,8 @@ void tg_debug_unregister(const tg_allocator *a, void *record) {
 
 /* ---- perf ---- */
 
-/* The name is in a folder of everybody's: the file is this user's own, or none is written. O_NONBLOCK: no pipe of another's holds us. */
+/* The name is in a folder of everybody's: the file is this user's own, or none is written. O_NONBLOCK: no pipe of
+ * another's holds us. */
 void tg_debug_perf_map(const void *code, size_t bytes, const char *name) {
   char path[64], line[512];
   snprintf(path, sizeof path, "/tmp/perf-%ld.map", (long)getpid());
@@ -70,6 +72,7 @@ void tg_debug_perf_map(const void *code, size_t bytes, const char *name) {
   struct stat s;
   if (fd < 0) return;
   bool own = !fstat(fd, &s) && S_ISREG(s.st_mode) && s.st_nlink == 1 && tg_is_private(fd, false, NULL);
-  if (own && n > 0 && (size_t)n < sizeof line && tg_write_all(fd, line, (size_t)n)) unlink(path); /* a torn map misleads */
+  /* a torn map misleads */
+  if (own && n > 0 && (size_t)n < sizeof line && tg_write_all(fd, line, (size_t)n)) unlink(path);
   close(fd);
 }

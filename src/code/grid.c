@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT
- * The shape of a launch on a GPU, kept beside the object: a word each for the length, threads, LOCAL bytes, the numbers of ranges and nodes; for each
- * range its dimension and the node of its extent; then the nodes in order, a head (code | type << 8 | operands' type << 16) and
+ * The shape of a launch on a GPU, kept beside the object: a word each for the length, threads, LOCAL bytes, the numbers
+ * of ranges and nodes; for each
+ * range its dimension and the node of its extent; then the nodes in order, a head (code | type << 8 | operands' type <<
+ * 16) and
  * its argument or operands. What a file holds is not trusted. */
 #include "dsl/value.h"
 #include "code/code.h"
 
-static const uint8_t ops[] = {   /* the place in this list is the code: append only */
-  TG_OP_CONST, TG_OP_PARAM, TG_OP_CAST, TG_OP_ADD, TG_OP_SUB, TG_OP_MUL, TG_OP_NEG, TG_OP_IDIV, TG_OP_MOD, TG_OP_CDIV, TG_OP_CMOD, TG_OP_MAX, TG_OP_MIN,
-  TG_OP_FMA, TG_OP_AND, TG_OP_OR, TG_OP_XOR, TG_OP_NOT, TG_OP_SHL, TG_OP_SHR, TG_OP_LT, TG_OP_LE, TG_OP_EQ, TG_OP_NE, TG_OP_WHERE, TG_OP_ABS};
+static const uint8_t ops[] = {/* the place in this list is the code: append only */
+                              TG_OP_CONST, TG_OP_PARAM, TG_OP_CAST, TG_OP_ADD,   TG_OP_SUB, TG_OP_MUL, TG_OP_NEG,
+                              TG_OP_IDIV,  TG_OP_MOD,   TG_OP_CDIV, TG_OP_CMOD,  TG_OP_MAX, TG_OP_MIN, TG_OP_FMA,
+                              TG_OP_AND,   TG_OP_OR,    TG_OP_XOR,  TG_OP_NOT,   TG_OP_SHL, TG_OP_SHR, TG_OP_LT,
+                              TG_OP_LE,    TG_OP_EQ,    TG_OP_NE,   TG_OP_WHERE, TG_OP_ABS};
 
 int tg_grid_code(tg_op op) {
   for (uint32_t i = 0; i < TG_COUNT(ops); i++)
@@ -41,7 +45,8 @@ static bool read_node(reader *r, const tg_code_info *info, const int64_t *params
     operand[i] = values[arg];
   }
   if (!integer(from)) return false;
-  return op == TG_OP_CAST ? tg_convert(type, from, operand[0], &values[n]) : tg_evaluate(op, type, from, operand, &values[n]);
+  return op == TG_OP_CAST ? tg_convert(type, from, operand[0], &values[n])
+                          : tg_evaluate(op, type, from, operand, &values[n]);
 }
 
 bool tg_grid_of(const tg_code_info *info, uint32_t phase, const int64_t *params, tg_grid *out) {
@@ -55,8 +60,11 @@ bool tg_grid_of(const tg_code_info *info, uint32_t phase, const int64_t *params,
   }
   if (r.at >= r.end || *r.at < 5 || *r.at > r.end - r.at) return false;
   r.end = r.at + *r.at;
-  if (!take(&r, &words) || !take(&r, &threads) || !take(&r, &local) || !take(&r, &ranges) || !take(&r, &nodes)) return false;
-  if (threads < 1 || threads > 1 << 16 || local < 0 || local > 1 << 30 || nodes < 0 || nodes > TG_GRID_NODES || ranges < 0 || ranges > (r.end - r.at) / 2) return false;
+  if (!take(&r, &words) || !take(&r, &threads) || !take(&r, &local) || !take(&r, &ranges) || !take(&r, &nodes))
+    return false;
+  if (threads < 1 || threads > 1 << 16 || local < 0 || local > 1 << 30 || nodes < 0 || nodes > TG_GRID_NODES ||
+      ranges < 0 || ranges > (r.end - r.at) / 2)
+    return false;
   const int64_t *list = r.at;
   r.at += 2 * ranges;
   for (int64_t i = 0; i < nodes; i++)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Object code into memory, where it can be called: by a linker that is given (the compiler's, for what it has just compiled), else by our own small
- * one, for what comes out of a cache. A kernel is a few functions and their constants; placing it takes microseconds and needs no LLVM.
+ * Object code into memory, where it can be called: by a linker that is given (the compiler's, for what it has just
+ * compiled), else by our own small
+ * one, for what comes out of a cache. A kernel is a few functions and their constants; placing it takes microseconds
+ * and needs no LLVM.
  * Memory is first writable, then executable, never both. What has been placed is one type, whoever placed it. */
 #define _GNU_SOURCE
 #include <elf.h>
@@ -30,7 +32,8 @@ struct tg_code {
   struct { tg_phase_fn *entry, *unaligned; tg_tasks_fn *tasks; } phase[];   /* then the loops: tasks is their turns */
 };
 
-/* Where each section goes, in bytes from the start; UINT64_MAX: nowhere. Gives the whole, or 0 if the object is not one of ours. */
+/* Where each section goes, in bytes from the start; UINT64_MAX: nowhere. Gives the whole, or 0 if the object is not
+ * one of ours. */
 static uint64_t lay_out(const tg_object_view *o, uint64_t *place) {
   uint64_t at = 0;
   for (uint32_t i = 0; i < o->sections_n; i++) {
@@ -56,7 +59,8 @@ static bool patch_x86(uint32_t type, char *at, int64_t value) {
   }
 }
 
-/* Immediates of AArch64's instructions: adrp has 21 bits of pages, add and ldr 12 bits within the page, in units of what ldr loads. */
+/* Immediates of AArch64's instructions: adrp has 21 bits of pages, add and ldr 12 bits within the page, in units of
+ * what ldr loads. */
 static bool patch_aarch64(uint32_t type, char *at, int64_t value) {
   uint64_t to = (uint64_t)value, here = (uint64_t)(uintptr_t)at;
   int64_t distance = (int64_t)(to - here), pages = (int64_t)((to >> 12) - (here >> 12));
@@ -84,7 +88,8 @@ static bool patch_aarch64(uint32_t type, char *at, int64_t value) {
 }
 
 static bool is_wide(uint32_t type) {
-  return HOST == EM_AARCH64 ? type == R_AARCH64_ABS64 || type == R_AARCH64_PREL64 : type == R_X86_64_64 || type == R_X86_64_PC64;
+  return HOST == EM_AARCH64 ? type == R_AARCH64_ABS64 || type == R_AARCH64_PREL64
+                            : type == R_X86_64_64 || type == R_X86_64_PC64;
 }
 
 static bool relocate(const tg_object_view *o, char *memory, const uint64_t *place, const Elf64_Shdr *s) {
@@ -106,14 +111,18 @@ static bool relocate(const tg_object_view *o, char *memory, const uint64_t *plac
 }
 
 /* What an object is called through bears the kernel's name, and a dot behind it. */
-static bool is_function(const tg_object_view *o, uint32_t i) { return ELF64_ST_TYPE(o->symbols[i].st_info) == STT_FUNC; }
+static bool is_function(const tg_object_view *o, uint32_t i) {
+  return ELF64_ST_TYPE(o->symbols[i].st_info) == STT_FUNC;
+}
 static bool is_entry(const tg_object_view *o, uint32_t i, const char *name, size_t n) {
   const char *s = tg_object_symbol(o, i);
   return is_function(o, i) && !strncmp(s, name, n) && s[n] == '.';
 }
 
 /* A linker knows those that the object shows. */
-static bool is_linked(const tg_object_view *o, uint32_t i, const char *name, size_t n) { return ELF64_ST_BIND(o->symbols[i].st_info) == STB_GLOBAL && is_entry(o, i, name, n); }
+static bool is_linked(const tg_object_view *o, uint32_t i, const char *name, size_t n) {
+  return ELF64_ST_BIND(o->symbols[i].st_info) == STB_GLOBAL && is_entry(o, i, name, n);
+}
 
 /* NAME.p, NAME.p.unaligned, NAME.p.tasks, NAME.l.turns. */
 static void set_entry(tg_code *c, const char *symbol, size_t name_n, const void *at) {
@@ -141,7 +150,9 @@ static bool find_entries(const tg_object_view *o, tg_code *c, const char *name, 
   for (uint32_t i = 1; i < o->symbols_n; i++) {
     const Elf64_Sym *y = &o->symbols[i];
     if (!is_entry(o, i, name, n)) continue;
-    if (y->st_shndx >= o->sections_n || place[y->st_shndx] == UINT64_MAX || y->st_value >= o->sections[y->st_shndx].sh_size) return false;
+    if (y->st_shndx >= o->sections_n || place[y->st_shndx] == UINT64_MAX ||
+        y->st_value >= o->sections[y->st_shndx].sh_size)
+      return false;
     set_entry(c, tg_object_symbol(o, i), n, c->memory + place[y->st_shndx] + y->st_value);
   }
   return has_entries(c);
@@ -165,7 +176,9 @@ static bool steps_hold(const tg_code_info *info) {
     if (s[at] >= (int64_t)info->phases || s[at] < -(int64_t)info->loops) return false;
     if (s[at++] >= 0) continue;
     uint64_t limit = depth ? end[depth - 1] : info->launch_n;
-    if (at >= limit || s[at] < 0 || (uint64_t)s[at] > limit - at - 1 || depth == TG_COUNT(end) || info->shared < 8 * (depth + 1)) return false;
+    if (at >= limit || s[at] < 0 || (uint64_t)s[at] > limit - at - 1 || depth == TG_COUNT(end) ||
+        info->shared < 8 * (depth + 1))
+      return false;
     end[depth++] = at + 1 + (uint64_t)s[at];
     at++;
   }
@@ -174,7 +187,8 @@ static bool steps_hold(const tg_code_info *info) {
 
 static bool place_code(const tg_object_view *o, tg_code *c, const char *name, const uint64_t *place) {
   for (uint32_t i = 0; i < o->sections_n; i++)
-    if (place[i] != UINT64_MAX) memcpy(c->memory + place[i], o->data + o->sections[i].sh_offset, o->sections[i].sh_size);
+    if (place[i] != UINT64_MAX)
+      memcpy(c->memory + place[i], o->data + o->sections[i].sh_offset, o->sections[i].sh_size);
   for (uint32_t i = 0; i < o->sections_n; i++)
     if (o->sections[i].sh_type == SHT_RELA && !relocate(o, c->memory, place, &o->sections[i])) return false;
 #if defined(__aarch64__)
@@ -183,7 +197,9 @@ static bool place_code(const tg_object_view *o, tg_code *c, const char *name, co
   return find_entries(o, c, name, place);
 }
 
-static size_t head_bytes(size_t entries, uint64_t words) { return sizeof(tg_code) + entries * sizeof(((tg_code *)0)->phase[0]) + 8 * words; }
+static size_t head_bytes(size_t entries, uint64_t words) {
+  return sizeof(tg_code) + entries * sizeof(((tg_code *)0)->phase[0]) + 8 * words;
+}
 
 enum { SECTIONS = 64 };
 typedef struct {
@@ -201,7 +217,8 @@ static tg_status place_own(placing *w, tg_code *c, tg_env *err) {
   c->memory = m;
   if (!place_code(&w->o, c, w->name, w->place)) return failed(err, TG_EINVAL, "it is not an object of tg", w->name);
   if (mprotect(c->memory, c->mapped, PROT_READ | PROT_EXEC)) return failed(err, TG_EIO, strerror(errno), w->name);
-  for (uint32_t i = 0; i < w->o.sections_n; i++) w->address[i] = w->place[i] == UINT64_MAX ? 0 : (uint64_t)(uintptr_t)c->memory + w->place[i];
+  for (uint32_t i = 0; i < w->o.sections_n; i++)
+    w->address[i] = w->place[i] == UINT64_MAX ? 0 : (uint64_t)(uintptr_t)c->memory + w->place[i];
   return TG_OK;
 }
 
@@ -212,7 +229,8 @@ static tg_status link_entries(placing *w, tg_code *c, const void **names, void *
   size_t name_n = strlen(w->name);
   for (uint32_t i = 1; i < w->o.symbols_n; i++)
     if (is_linked(&w->o, i, w->name, name_n)) names[n++] = tg_object_symbol(&w->o, i);
-  tg_status s = c->linker.link(c->linker.user, w->o.data, w->o.bytes, (const char *const *)names, n, at, &c->linked, message, sizeof message);
+  tg_status s = c->linker.link(c->linker.user, w->o.data, w->o.bytes, (const char *const *)names, n, at, &c->linked,
+                               message, sizeof message);
   if (s == TG_MISS) return s;
   if (s != TG_OK) return failed(err, s, message, w->name);
   n = 0;
@@ -246,16 +264,18 @@ static void tell(const placing *w, tg_code *c, uint32_t flags) {
   for (uint32_t i = 1; i < o->symbols_n; i++) {
     const Elf64_Sym *y = &o->symbols[i];
     if (is_function(o, i) && y->st_shndx < o->sections_n && w->address[y->st_shndx])
-      tg_debug_perf_map((const void *)(uintptr_t)(w->address[y->st_shndx] + y->st_value), y->st_size, tg_object_symbol(o, i));
+      tg_debug_perf_map((const void *)(uintptr_t)(w->address[y->st_shndx] + y->st_value), y->st_size,
+                        tg_object_symbol(o, i));
   }
 }
 
-tg_status tg_code_link(const tg_allocator *a, const tg_linker *linker, const void *object, size_t bytes, const char *name, const tg_code_info *info, uint32_t flags, tg_code **out,
-                       tg_env *err) {
+tg_status tg_code_link(const tg_allocator *a, const tg_linker *linker, const void *object, size_t bytes,
+                       const char *name, const tg_code_info *info, uint32_t flags, tg_code **out, tg_env *err) {
   placing w = {.name = name};
   *out = NULL;
-  if ((uintptr_t)object % 8 || !tg_object_open(&w.o, object, bytes) || w.o.head->e_machine != HOST || w.o.sections_n > SECTIONS || (!(w.size = lay_out(&w.o, w.place)) && info->phases) ||
-      info->phases > 1 << 16 || info->loops > 1 << 16 || !steps_hold(info))
+  if ((uintptr_t)object % 8 || !tg_object_open(&w.o, object, bytes) || w.o.head->e_machine != HOST ||
+      w.o.sections_n > SECTIONS || (!(w.size = lay_out(&w.o, w.place)) && info->phases) || info->phases > 1 << 16 ||
+      info->loops > 1 << 16 || !steps_hold(info))
     return failed(err, TG_EINVAL, "it is not an object of tg", name);
   size_t head = head_bytes(info->phases + info->loops, info->launch_n);
   tg_code *c = a->alloc(a->user, head);
@@ -265,8 +285,10 @@ tg_status tg_code_link(const tg_allocator *a, const tg_linker *linker, const voi
   c->phases = info->phases;
   c->loops = info->loops;
   c->buffers = info->buffers;
-  if ((c->steps_n = info->launch_n)) c->steps = memcpy(&c->phase[c->phases + c->loops], info->launch, 8 * info->launch_n);
-  tg_status s = !w.size ? TG_OK : linker ? link_code(&w, c, linker, err) : place_own(&w, c, err);   /* no phases, no code: a kernel of empty ranges */
+  if ((c->steps_n = info->launch_n))
+    c->steps = memcpy(&c->phase[c->phases + c->loops], info->launch, 8 * info->launch_n);
+  /* no phases, no code: a kernel of empty ranges */
+  tg_status s = !w.size ? TG_OK : linker ? link_code(&w, c, linker, err) : place_own(&w, c, err);
   if (s != TG_OK) {
     tg_code_unload(c);
     return s;
@@ -276,7 +298,8 @@ tg_status tg_code_link(const tg_allocator *a, const tg_linker *linker, const voi
   return TG_OK;
 }
 
-tg_status tg_code_load(const tg_allocator *a, const void *object, size_t bytes, const char *name, const tg_code_info *info, uint32_t flags, tg_code **out, tg_env *err) {
+tg_status tg_code_load(const tg_allocator *a, const void *object, size_t bytes, const char *name,
+                       const tg_code_info *info, uint32_t flags, tg_code **out, tg_env *err) {
   return tg_code_link(a, NULL, object, bytes, name, info, flags, out, err);
 }
 
@@ -284,7 +307,9 @@ tg_phase_fn *tg_code_entry(const tg_code *c, uint32_t phase, bool unaligned) {
   return unaligned && c->phase[phase].unaligned ? c->phase[phase].unaligned : c->phase[phase].entry;
 }
 
-int64_t tg_code_tasks(const tg_code *c, uint32_t phase, void *const *buffers, const int64_t *params) { return c->phase[phase].tasks(buffers, params); }
+int64_t tg_code_tasks(const tg_code *c, uint32_t phase, void *const *buffers, const int64_t *params) {
+  return c->phase[phase].tasks(buffers, params);
+}
 
 typedef struct { const tg_code *c; void *const *buffers; const int64_t *params; tg_step_fn *fn; void *user; } walk;
 

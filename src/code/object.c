@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: MIT
- * The reader of objects: ELF of 64 bits, relocatable, little-endian, as LLVM writes them for every target but NVPTX. Nothing in one is trusted. */
+ * The reader of objects: ELF of 64 bits, relocatable, little-endian, as LLVM writes them for every target but NVPTX.
+ * Nothing in one is trusted. */
 #include <elf.h>
 #include "code/object.h"
 
-static bool within(const tg_object_view *o, uint64_t offset, uint64_t bytes) { return offset <= o->bytes && bytes <= o->bytes - offset; }
+static bool within(const tg_object_view *o, uint64_t offset, uint64_t bytes) {
+  return offset <= o->bytes && bytes <= o->bytes - offset;
+}
 
 bool tg_object_open(tg_object_view *o, const void *data, size_t bytes) {
   *o = (tg_object_view){.data = data, .bytes = bytes, .head = data};
   const Elf64_Ehdr *h = o->head;
-  if ((uintptr_t)data % 8 || bytes < sizeof *h || memcmp(h->e_ident, ELFMAG, SELFMAG) || h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_type != ET_REL ||
-      h->e_shentsize != sizeof *o->sections || h->e_shoff % 8 || !within(o, h->e_shoff, (uint64_t)h->e_shnum * sizeof *o->sections)) return false;
+  if ((uintptr_t)data % 8 || bytes < sizeof *h || memcmp(h->e_ident, ELFMAG, SELFMAG) ||
+      h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_type != ET_REL || h->e_shentsize != sizeof *o->sections ||
+      h->e_shoff % 8 || !within(o, h->e_shoff, (uint64_t)h->e_shnum * sizeof *o->sections))
+    return false;
   o->sections = (const Elf64_Shdr *)(o->data + h->e_shoff);
   o->sections_n = h->e_shnum;
   for (uint32_t i = 0; i < o->sections_n; i++) {
@@ -19,7 +24,8 @@ bool tg_object_open(tg_object_view *o, const void *data, size_t bytes) {
   }
   if (!o->symtab || o->symtab->sh_link >= o->sections_n || o->symtab->sh_offset % 8) return false;
   o->strtab = &o->sections[o->symtab->sh_link];
-  if (o->strtab->sh_type != SHT_STRTAB || !o->strtab->sh_size || o->data[o->strtab->sh_offset + o->strtab->sh_size - 1]) return false;
+  if (o->strtab->sh_type != SHT_STRTAB || !o->strtab->sh_size || o->data[o->strtab->sh_offset + o->strtab->sh_size - 1])
+    return false;
   o->symbols = (const Elf64_Sym *)(o->data + o->symtab->sh_offset);
   o->symbols_n = (uint32_t)(o->symtab->sh_size / sizeof *o->symbols);
   for (uint32_t i = 0; i < o->symbols_n; i++)
@@ -27,13 +33,16 @@ bool tg_object_open(tg_object_view *o, const void *data, size_t bytes) {
   return true;
 }
 
-const char *tg_object_symbol(const tg_object_view *o, uint32_t i) { return o->data + o->strtab->sh_offset + o->symbols[i].st_name; }
+const char *tg_object_symbol(const tg_object_view *o, uint32_t i) {
+  return o->data + o->strtab->sh_offset + o->symbols[i].st_name;
+}
 
 const char *tg_object_undefined(const void *object, size_t bytes) {
   tg_object_view o;
   if (!tg_object_open(&o, object, bytes)) return "(malformed object)";
   for (uint32_t i = 1; i < o.symbols_n; i++)
-    if (o.symbols[i].st_shndx == SHN_UNDEF && ELF64_ST_TYPE(o.symbols[i].st_info) != STT_FILE) return tg_object_symbol(&o, i);
+    if (o.symbols[i].st_shndx == SHN_UNDEF && ELF64_ST_TYPE(o.symbols[i].st_info) != STT_FILE)
+      return tg_object_symbol(&o, i);
   return NULL;
 }
 
@@ -43,7 +52,9 @@ static const char *bytes_of(const tg_object_view *o, uint32_t symbol, uint64_t b
   const Elf64_Sym *y = &o->symbols[symbol];
   if (y->st_shndx >= o->sections_n) return NULL;
   const Elf64_Shdr *s = &o->sections[y->st_shndx];
-  return s->sh_type != SHT_NOBITS && y->st_value <= s->sh_size && bytes <= s->sh_size - y->st_value ? o->data + s->sh_offset + y->st_value : NULL;
+  return s->sh_type != SHT_NOBITS && y->st_value <= s->sh_size && bytes <= s->sh_size - y->st_value
+             ? o->data + s->sh_offset + y->st_value
+             : NULL;
 }
 
 /* Is the field at this place of the symbol's section filled by one relocation of the kind, to that symbol? */
@@ -55,7 +66,8 @@ static bool points_to(const tg_object_view *o, uint32_t symbol, uint64_t field, 
     for (uint64_t k = 0; k < s->sh_size / sizeof *r; k++)
       if (r[k].r_offset == o->symbols[symbol].st_value + field) {
         uint64_t n = ELF64_R_SYM(r[k].r_info);
-        if (ELF64_R_TYPE(r[k].r_info) != type || n >= o->symbols_n || o->symbols[n].st_shndx != o->symbols[to].st_shndx) return false;
+        if (ELF64_R_TYPE(r[k].r_info) != type || n >= o->symbols_n || o->symbols[n].st_shndx != o->symbols[to].st_shndx)
+          return false;
         return o->symbols[n].st_value + (uint64_t)r[k].r_addend == o->symbols[to].st_value + field;
       }
   }
@@ -80,6 +92,7 @@ bool tg_amd_kernel_of(const tg_object_view *o, const char *name, tg_amd_kernel *
   uint32_t *to[] = {&k->local, &k->scratch, &k->arguments, &k->rsrc3, &k->rsrc1, &k->rsrc2};
   for (uint32_t i = 0; i < TG_COUNT(fields); i++) memcpy(to[fields[i].field], d + fields[i].at, 4);
   memcpy(&k->properties, d + 56, 2);
-  k->vector_registers = ((k->rsrc1 & 63) + 1) * 8;   /* of waves of 32, and of 64 where accumulators are in the same file */
+  /* of waves of 32, and of 64 where accumulators are in the same file */
+  k->vector_registers = ((k->rsrc1 & 63) + 1) * 8;
   return true;
 }

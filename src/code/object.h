@@ -20,19 +20,23 @@ const char *tg_object_symbol(const tg_object_view *o, uint32_t i);
 /* The first symbol that the object does not define, or NULL. */
 const char *tg_object_undefined(const void *object, size_t bytes);
 
-/* A kernel of an AMD code object: its code and the fields of its descriptor NAME.kd (LLVM's "User Guide for AMDGPU Backend", Kernel Descriptor). */
+/* A kernel of an AMD code object: its code and the fields of its descriptor NAME.kd (LLVM's "User Guide for AMDGPU
+ * Backend", Kernel Descriptor). */
 typedef struct {
   const char *code;
   uint64_t bytes;
   uint32_t local, scratch, arguments;   /* bytes: of a workgroup, of a thread, of the kernel's arguments */
   uint32_t rsrc1, rsrc2, rsrc3, vector_registers;
-  uint16_t properties;                  /* bits: 0 private segment buffer, 1 dispatch pointer, 2 queue pointer, 3 arguments, 4 dispatch id, 5 flat scratch, 6 private size, 10 wave32, 11 dynamic stack */
+  /* bits: 0 private segment buffer, 1 dispatch pointer, 2 queue pointer, 3 arguments, 4 dispatch id, 5 flat scratch,
+   * 6 private size, 10 wave32, 11 dynamic stack */
+  uint16_t properties;
   bool entry_known;                     /* the field for the entry is relocated to the code */
 } tg_amd_kernel;
 bool tg_amd_kernel_of(const tg_object_view *o, const char *name, tg_amd_kernel *k);
 
 /* gdb and perf (debug.c). The record that tg_debug_register gives goes to tg_debug_unregister. */
-void *tg_debug_register(const tg_allocator *a, const void *object, size_t bytes, const uint64_t *section_address, uint32_t sections);
+void *tg_debug_register(const tg_allocator *a, const void *object, size_t bytes, const uint64_t *section_address,
+                        uint32_t sections);
 void tg_debug_unregister(const tg_allocator *a, void *record);
 void tg_debug_perf_map(const void *code, size_t bytes, const char *name);
 #endif

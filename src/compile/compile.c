@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The compiler of a context: schedule, lower, emit, with the rules and LLVM's side made by the first compile that needs them; and showing
+ * The compiler of a context: schedule, lower, emit, with the rules and LLVM's side made by the first compile that needs
+ * them; and showing
  * what a kernel becomes. */
 #include <stdio.h>
 #include "compile/compile.h"
@@ -19,7 +20,8 @@ static void make_jit(void *arg) {
   tg_context *c = arg;
   tg_status s = tg_jit_open(&c->jit, &c->env.allocator, &c->target, tg_jit_flags(c), &c->env);
   if (s != TG_OK) return;
-  const tg_target *t = tg_jit_target(c->jit);   /* these three alone: what else the target says is read without the lock */
+  /* these three alone: what else the target says is read without the lock */
+  const tg_target *t = tg_jit_target(c->jit);
   memcpy(c->target.triple, t->triple, sizeof t->triple);
   memcpy(c->target.cpu, t->cpu, sizeof t->cpu);
   memcpy(c->target.features, t->features, sizeof t->features);
@@ -50,13 +52,20 @@ static tg_jit *open_jit(tg_job *j, tg_context *c) {
 /* ---- lowering ---- */
 
 /* The schedule is chosen between raise and schedule: lower takes a finished list of words. */
-const tg_uop *tg_run_passes(tg_job *j, tg_context *c, const tg_kernel_source *s, const char *until, tg_stage_fn *seen, void *user) {
-  tg_lowering l = {.target = tg_target_asked(c, s->options), .rules = rules_of(j, c), .verify = (c->flags & TG_CONTEXT_VERIFY) != 0, .log = c->log, .log_user = c->log_user};
-  int now = tg_stage_index(j->stage), raised = tg_stage_index("raise"), last = until ? tg_stage_index(until) : tg_stage_index("linear");
+const tg_uop *tg_run_passes(tg_job *j, tg_context *c, const tg_kernel_source *s, const char *until, tg_stage_fn *seen,
+                            void *user) {
+  tg_lowering l = {.target = tg_target_asked(c, s->options),
+                   .rules = rules_of(j, c),
+                   .verify = (c->flags & TG_CONTEXT_VERIFY) != 0,
+                   .log = c->log,
+                   .log_user = c->log_user};
+  int now = tg_stage_index(j->stage), raised = tg_stage_index("raise"),
+      last = until ? tg_stage_index(until) : tg_stage_index("linear");
   if (last < 0) {
     tg_str names = tg_str_new(&j->env);
     for (const tg_pass *p = tg_passes; p->name; p++) tg_str_printf(&names, ", %s", p->name);
-    tg_fail(&j->env, TG_EINVAL, "error: no stage is named '%s'; there are author%s, llvm, asm and object", until, names.data);
+    tg_fail(&j->env, TG_EINVAL, "error: no stage is named '%s'; there are author%s, llvm, asm and object", until,
+            names.data);
   }
   if (now > raised) return tg_lower(j, &l, until, seen, user);
   tg_lower(j, &l, last < raised ? until : "raise", seen, user);
@@ -73,28 +82,39 @@ static void set_signature(tg_job *j, tg_cache_entry *entry) {
   entry->signature_n = signature->bytes;
 }
 
-typedef struct { tg_job *job; tg_context *context; const tg_kernel_source *source; tg_cache_entry *entry; const tg_uop *linear; } lowering;
+typedef struct {
+  tg_job *job;
+  tg_context *context;
+  const tg_kernel_source *source;
+  tg_cache_entry *entry;
+  const tg_uop *linear;
+} lowering;
 
 static void lower_whole(void *arg) {
   lowering *w = arg;
   tg_job *j = w->job;
-  if (tg_stage_index(j->stage) < tg_stage_index("schedule")) tg_run_passes(j, w->context, w->source, "schedule", NULL, NULL);
+  if (tg_stage_index(j->stage) < tg_stage_index("schedule"))
+    tg_run_passes(j, w->context, w->source, "schedule", NULL, NULL);
   if (j->packings.n) set_signature(j, w->entry);   /* operands packed ahead stand among the buffers now */
   w->linear = tg_run_passes(j, w->context, w->source, NULL, NULL, NULL);
 }
 
-/* What nobody asked for is no reason to refuse a kernel: if a pass behind the schedule fails over the heuristic's words, it is compiled as written. */
+/* What nobody asked for is no reason to refuse a kernel: if a pass behind the schedule fails over the heuristic's
+ * words, it is compiled as written. */
 static void lower(lowering *w) {
   tg_job *j = w->job;
   const char *message;
-  if (j->opts.n || w->source->options->flags & TG_COMPILE_AS_WRITTEN || tg_stage_index(j->stage) > tg_stage_index("raise")) {
+  if (j->opts.n || w->source->options->flags & TG_COMPILE_AS_WRITTEN ||
+      tg_stage_index(j->stage) > tg_stage_index("raise")) {
     lower_whole(w);
     return;
   }
   tg_run_passes(j, w->context, w->source, "raise", NULL, NULL);
   const tg_uop *raised = j->sink;
   if (tg_job_try(j, lower_whole, w, &message)) return;
-  if (w->context->log) w->context->log(w->context->log_user, tg_format(&j->env, "%s is compiled as written: %s", j->name ? j->name : "kernel", message));
+  if (w->context->log)
+    w->context->log(w->context->log_user,
+                    tg_format(&j->env, "%s is compiled as written: %s", j->name ? j->name : "kernel", message));
   tg_compile_options plain = *w->source->options;
   tg_kernel_source again = *w->source;
   plain.flags |= TG_COMPILE_AS_WRITTEN;
@@ -115,7 +135,8 @@ static void compile_program(tg_job *j, tg_context *c, const tg_kernel_source *s,
   tg_jit *jit = tg_target_is_source(t) ? NULL : open_jit(j, c);
   lowering w = {j, c, s, entry, NULL};
   lower(&w);
-  tg_object object = jit ? tg_jit_compile(jit, j, w.linear, &entry->info, NULL, NULL) : source_of(j, t, w.linear, &entry->info);
+  tg_object object =
+      jit ? tg_jit_compile(jit, j, w.linear, &entry->info, NULL, NULL) : source_of(j, t, w.linear, &entry->info);
   entry->object = object.data;
   entry->object_n = object.bytes;
 }
@@ -127,10 +148,12 @@ static const char *packing_of(tg_job *j, tg_context *c, const tg_kernel_source *
   tg_str names = tg_str_new(&j->env);
   tg_run_passes(j, c, s, "schedule", NULL, NULL);
   for (uint32_t i = 0; i < j->packings.n; i++) {
-    if (!strcmp(j->packings.data[i].source, pack) || !strcmp(j->packings.data[i].copy, pack)) return j->packings.data[i].text;
+    if (!strcmp(j->packings.data[i].source, pack) || !strcmp(j->packings.data[i].copy, pack))
+      return j->packings.data[i].text;
     tg_str_printf(&names, "%s%s", i ? ", " : "; it packs ", j->packings.data[i].source);
   }
-  tg_fail(&j->env, TG_EINVAL, "error: the schedule of %s packs no operand '%s'%s", j->name, pack, names.n ? names.data : "");
+  tg_fail(&j->env, TG_EINVAL, "error: the schedule of %s packs no operand '%s'%s", j->name, pack,
+          names.n ? names.data : "");
 }
 
 typedef struct { tg_job *job; tg_context *context; tg_kernel_source source; tg_cache_entry entry; } packing_work;
@@ -142,7 +165,9 @@ static void compile_packing(void *arg) {
   compile_program(w->job, w->context, &w->source, &w->entry);
 }
 
-static const void *copied(tg_job *j, const void *data, size_t bytes) { return memcpy(tg_alloc(&j->env, bytes ? bytes : 1), data, bytes); }
+static const void *copied(tg_job *j, const void *data, size_t bytes) {
+  return memcpy(tg_alloc(&j->env, bytes ? bytes : 1), data, bytes);
+}
 
 static void compile(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cache_entry *entry) {
   if (!s->options->pack) {
@@ -150,7 +175,9 @@ static void compile(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cach
     return;
   }
   tg_compile_options none = {.device = s->options->device};
-  packing_work w = {.job = tg_new(&j->env, tg_job, 1), .context = c, .source = {.file = "packing", .text = packing_of(j, c, s), .options = &none}};
+  packing_work w = {.job = tg_new(&j->env, tg_job, 1),
+                    .context = c,
+                    .source = {.file = "packing", .text = packing_of(j, c, s), .options = &none}};
   tg_job_init(w.job, &j->env.allocator);
   w.job->env.blocks = &c->blocks;
   bool ok = tg_protect(&w.job->env, compile_packing, &w);
@@ -162,7 +189,8 @@ static void compile(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cach
     entry->object = copied(j, w.entry.object, w.entry.object_n);
     entry->object_n = w.entry.object_n;
     entry->info = w.entry.info;
-    if (w.entry.info.launch) entry->info.launch = copied(j, w.entry.info.launch, w.entry.info.launch_n * sizeof *w.entry.info.launch);
+    if (w.entry.info.launch)
+      entry->info.launch = copied(j, w.entry.info.launch, w.entry.info.launch_n * sizeof *w.entry.info.launch);
   }
   tg_job_drop(w.job);
   if (!ok) tg_fail(&j->env, status, "%s", message);
@@ -172,7 +200,8 @@ static void compile(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cach
 static tg_code *link_entry(tg_job *j, tg_context *c, const tg_cache_entry *entry, const char *name) {
   tg_linker linker = tg_jit_linker(open_jit(j, c));
   tg_code *code;
-  tg_status s = tg_code_link(&c->env.allocator, &linker, entry->object, entry->object_n, name, &entry->info, tg_jit_flags(c), &code, &j->env);
+  tg_status s = tg_code_link(&c->env.allocator, &linker, entry->object, entry->object_n, name, &entry->info,
+                             tg_jit_flags(c), &code, &j->env);
   if (s != TG_OK) tg_fail(&j->env, s, "%s", name);   /* its own message stands */
   return code;
 }
@@ -197,7 +226,8 @@ typedef struct {
 static void put_rules(tg_job *j, tg_str *text) {
   uint32_t n;
   const tg_fired *fired = tg_trace_end(j, &n);
-  for (uint32_t i = 0; i < n; i++) tg_str_printf(text, "// %s: %s -> %s\n", fired[i].rule, tg_text(j, fired[i].before), tg_text(j, fired[i].after));
+  for (uint32_t i = 0; i < n; i++)
+    tg_str_printf(text, "// %s: %s -> %s\n", fired[i].rule, tg_text(j, fired[i].before), tg_text(j, fired[i].after));
   tg_trace_begin(j);
 }
 
@@ -229,13 +259,16 @@ static void show_job(void *arg) {
   }
   if (k->work.source->options->flags & TG_COMPILE_SHOW_RULES) tg_trace_begin(j);
   int wanted = k->stage ? tg_stage_index(k->stage) : -1, now = tg_stage_index(j->stage);
-  if (wanted >= 0 && wanted < now) tg_fail(&j->env, TG_EINVAL, "error: stage %s lies before %s, which this text is at", k->stage, j->stage);
+  if (wanted >= 0 && wanted < now)
+    tg_fail(&j->env, TG_EINVAL, "error: stage %s lies before %s, which this text is at", k->stage, j->stage);
   if (wanted >= 0 && wanted == now && now != tg_stage_index("author")) {   /* the text itself: no pass leads to it */
     show_stage(k, k->stage, j->sink);
     return;
   }
-  bool llvm = !k->stage || !strcmp(k->stage, "llvm"), assembly = !k->stage || !strcmp(k->stage, "asm"), summary = !k->stage || !strcmp(k->stage, "object");
-  const tg_uop *linear = tg_run_passes(j, k->work.context, k->work.source, k->stage && !llvm && !assembly && !summary ? k->stage : NULL, show_stage, k);
+  bool llvm = !k->stage || !strcmp(k->stage, "llvm"), assembly = !k->stage || !strcmp(k->stage, "asm"),
+       summary = !k->stage || !strcmp(k->stage, "object");
+  const tg_uop *linear = tg_run_passes(j, k->work.context, k->work.source,
+                                       k->stage && !llvm && !assembly && !summary ? k->stage : NULL, show_stage, k);
   if (!llvm && !assembly && !summary) return;
   const char *ir = NULL, *text = NULL;
   const tg_target *t = tg_target_asked(k->work.context, k->work.source->options);
@@ -244,7 +277,8 @@ static void show_job(void *arg) {
     if (assembly) k->write(k->user, "asm", source_of(j, t, linear, info).data);
     return;
   }
-  tg_object object = tg_jit_compile(open_jit(j, k->work.context), j, linear, info, llvm ? &ir : NULL, assembly && t->arch != TG_ARCH_AMDGPU ? &text : NULL);
+  tg_object object = tg_jit_compile(open_jit(j, k->work.context), j, linear, info, llvm ? &ir : NULL,
+                                    assembly && t->arch != TG_ARCH_AMDGPU ? &text : NULL);
   if (assembly && !text) text = tg_object_assembly(j, t, &object, info);
   if (ir) k->write(k->user, "llvm", ir);
   if (text) k->write(k->user, "asm", text);
@@ -259,10 +293,12 @@ static tg_status show(tg_context *c, tg_kernel_source s, const char *stage, tg_s
   return tg_compilation_run(&k.work, show_job, &k);
 }
 
-tg_status tg_show(tg_context *c, const tg_kernel_def *def, const tg_compile_options *o, const char *stage, tg_show_fn *write, void *user) {
+tg_status tg_show(tg_context *c, const tg_kernel_def *def, const tg_compile_options *o, const char *stage,
+                  tg_show_fn *write, void *user) {
   return show(c, (tg_kernel_source){.def = def, .options = o}, stage, write, user);
 }
 
-tg_status tg_show_text(tg_context *c, const char *file, const char *text, const tg_compile_options *o, const char *stage, tg_show_fn *write, void *user) {
+tg_status tg_show_text(tg_context *c, const char *file, const char *text, const tg_compile_options *o,
+                       const char *stage, tg_show_fn *write, void *user) {
   return show(c, (tg_kernel_source){.file = file, .text = text, .options = o}, stage, write, user);
 }

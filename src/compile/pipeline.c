@@ -3,20 +3,25 @@
 #include "compile/pipeline.h"
 
 const tg_pass tg_passes[] = {
-  {"prove",     tg_pass_prove,     "every access in bounds, outputs covered, no races; gates proved true vanish"},
-  {"raise",     tg_pass_raise,     "register tiles assigned once are expressions; += loops are REDUCE"},
-  {"schedule",  tg_pass_schedule,  "opts applied: ranges split, ordered, given kinds; tiles staged; loops cut"},
-  {"reduce",    tg_pass_reduce,    "no REDUCE: registers, loops, FOLD"},
-  {"distribute", tg_pass_distribute, "targets with lanes: threads for local and lane ranges, shuffles, LOCAL memory, barriers; others: unchanged"},
-  {"contract",  tg_pass_contract,  "FMA formed from a * b + c"},
-  {"expand",    tg_pass_expand,    "no upcast, unroll, lane, local ranges: copies and vectors"},
-  {"place",     tg_pass_place,     "every define_reg is ssa or memory; simplified"},
-  {"functions", tg_pass_functions, "no exp, log, sin, ..: their definitions"},
-  {"types",     tg_pass_types,     "only types that the target computes in; conversions that it lacks are integer code; floats of few bits are look-ups"},
-  {"coalesce",  tg_pass_coalesce,  "vector subscripts are base + iota, base, or a general vector; blocks of gathers transposed"},
-  {"index",     tg_pass_index,     "one offset per access; i32 and i64 instead of INDEX; machine division"},
-  {"linear",    tg_pass_linear,    "every value a statement, before its first use, outside of the loops that it does not depend on"},
-  {0},
+    {"prove", tg_pass_prove, "every access in bounds, outputs covered, no races; gates proved true vanish"},
+    {"raise", tg_pass_raise, "register tiles assigned once are expressions; += loops are REDUCE"},
+    {"schedule", tg_pass_schedule, "opts applied: ranges split, ordered, given kinds; tiles staged; loops cut"},
+    {"reduce", tg_pass_reduce, "no REDUCE: registers, loops, FOLD"},
+    {"distribute", tg_pass_distribute,
+     "targets with lanes: threads for local and lane ranges, shuffles, LOCAL memory, barriers; others: unchanged"},
+    {"contract", tg_pass_contract, "FMA formed from a * b + c"},
+    {"expand", tg_pass_expand, "no upcast, unroll, lane, local ranges: copies and vectors"},
+    {"place", tg_pass_place, "every define_reg is ssa or memory; simplified"},
+    {"functions", tg_pass_functions, "no exp, log, sin, ..: their definitions"},
+    {"types", tg_pass_types,
+     "only types that the target computes in; conversions that it lacks are integer code; floats of few bits are "
+     "look-ups"},
+    {"coalesce", tg_pass_coalesce,
+     "vector subscripts are base + iota, base, or a general vector; blocks of gathers transposed"},
+    {"index", tg_pass_index, "one offset per access; i32 and i64 instead of INDEX; machine division"},
+    {"linear", tg_pass_linear,
+     "every value a statement, before its first use, outside of the loops that it does not depend on"},
+    {0},
 };
 
 /* The pass behind the present stage: a program may be lowered in several steps, or be read back at any stage. */
@@ -30,7 +35,8 @@ const tg_uop *tg_lower(tg_job *j, const tg_lowering *l, const char *until, tg_st
   const tg_pass *p = first_pass(j);
   const tg_uop *sink = j->sink;
   const int schedule = tg_stage_index("schedule");
-  if (l->verify && (!j->authored || tg_stage_index(j->stage) < schedule)) j->authored = tg_authored_of(j, sink, j->stage);
+  if (l->verify && (!j->authored || tg_stage_index(j->stage) < schedule))
+    j->authored = tg_authored_of(j, sink, j->stage);
   if (p == tg_passes) {
     if (l->verify) tg_verify(j, sink, "author", NULL);
     if (seen) seen(user, "author", sink);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What all devices have alike: their numbers, checks of a launch's arguments against the kernel's signature, times by the host's clock. */
+ * What all devices have alike: their numbers, checks of a launch's arguments against the kernel's signature, times by
+ * the host's clock. */
 #include <stdio.h>
 #include <stdlib.h>
 #include "devices/device.h"
@@ -25,7 +26,9 @@ tg_status tg_device_describe(uint32_t i, tg_device_info *out) {
   return tg_device_at(i, &driver, &at, out) ? TG_OK : TG_MISS;
 }
 
-size_t tg_device_workspace(const tg_device_kernel *k, uint32_t threads) { return k->code ? (size_t)threads * k->info.workspace + k->info.shared : 0; }
+size_t tg_device_workspace(const tg_device_kernel *k, uint32_t threads) {
+  return k->code ? (size_t)threads * k->info.workspace + k->info.shared : 0;
+}
 
 tg_phase_fn *tg_device_entry(const tg_device_kernel *k, size_t scratch) {
   enum { MAX_PARAMS = 32 };
@@ -33,9 +36,13 @@ tg_phase_fn *tg_device_entry(const tg_device_kernel *k, size_t scratch) {
   int64_t least[MAX_PARAMS], most[MAX_PARAMS];
   const tg_signature *s = k->signature;
   const tg_signature_param *p = tg_signature_params(s);
-  if (!k->code || k->info.phases != 1 || k->info.loops || k->info.shared || k->info.aligned || k->info.workspace > scratch || s->params_n > MAX_PARAMS || s->buffers_n > MAX_BUFFERS) return NULL;
+  if (!k->code || k->info.phases != 1 || k->info.loops || k->info.shared || k->info.aligned ||
+      k->info.workspace > scratch || s->params_n > MAX_PARAMS || s->buffers_n > MAX_BUFFERS)
+    return NULL;
   for (uint32_t i = 0; i < s->params_n; i++) least[i] = p[i].lo, most[i] = p[i].hi;
-  return tg_code_tasks(k->code, 0, none, least) == 1 && tg_code_tasks(k->code, 0, none, most) == 1 ? tg_code_entry(k->code, 0, false) : NULL;
+  return tg_code_tasks(k->code, 0, none, least) == 1 && tg_code_tasks(k->code, 0, none, most) == 1
+             ? tg_code_entry(k->code, 0, false)
+             : NULL;
 }
 
 /* ---- checks ---- */
@@ -49,7 +56,8 @@ static tg_status wrong(char *message, size_t n, const char *format, ...) {
   return TG_EINVAL;
 }
 
-static tg_status check_overlaps(const tg_signature *s, const tg_launch *l, const int64_t *bytes, char *message, size_t message_n) {
+static tg_status check_overlaps(const tg_signature *s, const tg_launch *l, const int64_t *bytes, char *message,
+                                size_t message_n) {
   const tg_signature_buffer *b = tg_signature_buffers(s);
   for (uint32_t i = 0; i < s->buffers_n; i++) {
     if (b[i].role == TG_ROLE_IN) continue;
@@ -57,28 +65,38 @@ static tg_status check_overlaps(const tg_signature *s, const tg_launch *l, const
     for (uint32_t k = 0; k < s->buffers_n; k++) {
       uintptr_t other = (uintptr_t)l->buffers[k].data;
       if (k == i || (k < i && b[k].role != TG_ROLE_IN) || other >= to || from >= other + (uintptr_t)bytes[k]) continue;
-      return wrong(message, message_n, "'%s', which the kernel writes, overlaps '%s'", tg_signature_strings(s) + b[i].name, tg_signature_strings(s) + b[k].name);
+      return wrong(message, message_n, "'%s', which the kernel writes, overlaps '%s'",
+                   tg_signature_strings(s) + b[i].name, tg_signature_strings(s) + b[k].name);
     }
   }
   return TG_OK;
 }
 
-static tg_status check(const tg_device_kernel *k, const tg_launch *l, void **buffers, int64_t *bytes, char *message, size_t message_n) {
+static tg_status check(const tg_device_kernel *k, const tg_launch *l, void **buffers, int64_t *bytes, char *message,
+                       size_t message_n) {
   const tg_signature *s = k->signature;
   const tg_signature_buffer *b = tg_signature_buffers(s);
   const char *names = tg_signature_strings(s);
-  if (l->buffers_n != s->buffers_n) return wrong(message, message_n, "kernel '%s' takes %u buffers, %u are given", names + s->name, s->buffers_n, l->buffers_n);
-  if (l->params_n != s->params_n) return wrong(message, message_n, "kernel '%s' takes %u parameters, %u are given", names + s->name, s->params_n, l->params_n);
+  if (l->buffers_n != s->buffers_n)
+    return wrong(message, message_n, "kernel '%s' takes %u buffers, %u are given", names + s->name, s->buffers_n,
+                 l->buffers_n);
+  if (l->params_n != s->params_n)
+    return wrong(message, message_n, "kernel '%s' takes %u parameters, %u are given", names + s->name, s->params_n,
+                 l->params_n);
   if (s->params_n && tg_signature_check_params(s, l->params, message, message_n)) return TG_EINVAL;
   for (uint32_t i = 0; i < s->buffers_n; i++) {
     uintptr_t at = (uintptr_t)l->buffers[i].data;
     if (tg_signature_bytes(s, i, l->params, &bytes[i], message, message_n)) return TG_EINVAL;
     if (b[i].strided && b[i].role != TG_ROLE_IN && b[i].bytes < 0 && !tg_signature_apart(s, i, l->params))
-      return wrong(message, message_n, "the strides of '%s', which the kernel writes, lay two elements on one place", names + b[i].name);
+      return wrong(message, message_n, "the strides of '%s', which the kernel writes, lay two elements on one place",
+                   names + b[i].name);
     if (l->buffers[i].bytes < (uint64_t)bytes[i])
-      return wrong(message, message_n, "'%s' has %zu bytes, %lld are needed", names + b[i].name, l->buffers[i].bytes, (long long)bytes[i]);
+      return wrong(message, message_n, "'%s' has %zu bytes, %lld are needed", names + b[i].name, l->buffers[i].bytes,
+                   (long long)bytes[i]);
     if (!at && bytes[i]) return wrong(message, message_n, "'%s' is NULL", names + b[i].name);
-    if (at % (unsigned)tg_type_bytes(b[i].type)) return wrong(message, message_n, "'%s' is not aligned to its elements of %d bytes", names + b[i].name, tg_type_bytes(b[i].type));
+    if (at % (unsigned)tg_type_bytes(b[i].type))
+      return wrong(message, message_n, "'%s' is not aligned to its elements of %d bytes", names + b[i].name,
+                   tg_type_bytes(b[i].type));
     buffers[i] = l->buffers[i].data;
   }
   return check_overlaps(s, l, bytes, message, message_n);
@@ -92,7 +110,9 @@ static tg_status check_workspace(const tg_device_kernel *k, const tg_launch *l, 
   if (l->parallel_for) w->threads = l->threads > 0 ? (uint32_t)l->threads : 1;
   size_t needed = tg_device_workspace(k, w->threads);
   if ((uintptr_t)l->workspace % ALIGN) return wrong(message, n, "the workspace is not aligned to %d bytes", ALIGN);
-  if (l->workspace_bytes < needed) return wrong(message, n, "the workspace has %zu bytes, %zu are needed on %u threads", l->workspace_bytes, needed, w->threads);
+  if (l->workspace_bytes < needed)
+    return wrong(message, n, "the workspace has %zu bytes, %zu are needed on %u threads", l->workspace_bytes, needed,
+                 w->threads);
   w->workspace = l->workspace;
   return TG_OK;
 }
@@ -103,7 +123,12 @@ tg_status tg_device_start(tg_device_kernel *k, const tg_launch *l, char *message
   if (k->signature->buffers_n > MAX_BUFFERS) return wrong(message, n, "a kernel of over %d buffers", MAX_BUFFERS);
   tg_status s = check(k, l, buffers, bytes, message, n);
   if (s != TG_OK) return s;
-  tg_work w = {.buffers = buffers, .bytes = bytes, .params = l->params, .threads = tg_pool_asked(k->device->pool, l->threads), .parallel_for = l->parallel_for, .parallel_user = l->parallel_user};
+  tg_work w = {.buffers = buffers,
+               .bytes = bytes,
+               .params = l->params,
+               .threads = tg_pool_asked(k->device->pool, l->threads),
+               .parallel_for = l->parallel_for,
+               .parallel_user = l->parallel_user};
   if (l->workspace && (s = check_workspace(k, l, &w, message, n)) != TG_OK) return s;
   return k->driver->launch(k, &w, message, n);
 }
@@ -120,13 +145,15 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-tg_status tg_device_time(tg_device_kernel *k, const tg_launch *launch, double seconds, tg_timing *out, char *message, size_t message_n) {
+tg_status tg_device_time(tg_device_kernel *k, const tg_launch *launch, double seconds, tg_timing *out, char *message,
+                         size_t message_n) {
   enum { MOST = 1000 };
   double times[MOST], start = tg_now();
   uint32_t n = 0, inner = 1;
   tg_status s = tg_device_run(k, launch, message, message_n);
   double first = tg_now() - start;
-  if (first < 20e-6) inner = (uint32_t)(20e-6 / (first > 1e-8 ? first : 1e-8)) + 1; /* longer than the clock's own cost */
+  /* longer than the clock's own cost */
+  if (first < 20e-6) inner = (uint32_t)(20e-6 / (first > 1e-8 ? first : 1e-8)) + 1;
   for (start = tg_now(); s == TG_OK && n < MOST && (n < 3 || tg_now() - start < seconds); n++) {
     double t = tg_now();
     for (uint32_t i = 0; i < inner && s == TG_OK; i++) s = tg_device_run(k, launch, message, message_n);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * What a device is: a table of functions that each kind of device fills (cpu/, opencl/), and the one way into a launch for all of them. The table has what two of them fill
- * and nothing else: times are taken by the host's clock around launches, and checks of arguments ask a kernel's signature; both are in device.c. docs/adding.md tells how to add one. */
+ * What a device is: a table of functions that each kind of device fills (cpu/, opencl/), and the one way into a launch
+ * for all of them. The table has what two of them fill
+ * and nothing else: times are taken by the host's clock around launches, and checks of arguments ask a kernel's
+ * signature; both are in device.c. docs/adding.md tells how to add one. */
 #ifndef TG_DEVICES_DEVICE_H
 #define TG_DEVICES_DEVICE_H
 #include "code/code.h"
@@ -38,7 +40,8 @@ typedef struct tg_device_object {
   size_t bytes;
   const tg_code_info *info;
   const tg_signature *signature;
-  tg_code *code;               /* of it, linked already: the kernel's from load on, unless that fails. NULL: the object is to be loaded */
+  /* of it, linked already: the kernel's from load on, unless that fails. NULL: the object is to be loaded */
+  tg_code *code;
   uint32_t flags;              /* TG_JIT_* */
 } tg_device_object;
 
@@ -47,7 +50,9 @@ typedef struct tg_work {
   void **buffers;              /* and room for one more behind them */
   const int64_t *bytes;        /* that each must have; NULL: the host's memory, which needs no more checks */
   const int64_t *params;
-  char *workspace;             /* the caller's, 64-aligned; NULL: the kernel's own. With it a launch on the CPU takes no lock, no memory, and cannot fail */
+  /* the caller's, 64-aligned; NULL: the kernel's own. With it a launch on the CPU takes no lock, no memory, and
+   * cannot fail */
+  char *workspace;
   uint32_t threads;            /* of the pool, or that parallel_for may run at a time */
   tg_parallel_for *parallel_for;
   void *parallel_user;
@@ -62,10 +67,13 @@ struct tg_driver {
   void (*close)(tg_device *);                                          /* waits; frees what is left of its memory */
   tg_status (*alloc)(tg_device *, size_t bytes, void **out, char *message, size_t n);   /* 64-aligned */
   void (*free)(tg_device *, void *memory);                             /* waits */
-  tg_status (*copy)(tg_device *, void *to, const void *from, size_t bytes, char *message, size_t n);   /* behind all launches before it; done when it returns */
-  tg_status (*load)(tg_device *, const tg_device_object *, tg_device_kernel **out, tg_env *err);   /* copies all of it */
+  /* behind all launches before it; done when it returns */
+  tg_status (*copy)(tg_device *, void *to, const void *from, size_t bytes, char *message, size_t n);
+  /* copies all of it */
+  tg_status (*load)(tg_device *, const tg_device_object *, tg_device_kernel **out, tg_env *err);
   void (*unload)(tg_device_kernel *);                                  /* waits */
-  tg_status (*launch)(tg_device_kernel *, const tg_work *, char *message, size_t n);   /* in order; perhaps not done when it returns. buffers and params may go then */
+  /* in order; perhaps not done when it returns. buffers and params may go then */
+  tg_status (*launch)(tg_device_kernel *, const tg_work *, char *message, size_t n);
   tg_status (*wait)(tg_device *, char *message, size_t n);             /* for all launches */
 };
 
@@ -74,14 +82,18 @@ extern const tg_driver tg_driver_cpu, tg_driver_opencl;
 /* Device `number` of the machine, the host's CPU being 0; false: there are no more. */
 bool tg_device_at(uint32_t number, const tg_driver **driver, uint32_t *i, tg_device_info *out);
 
-static inline tg_status tg_device_call(tg_device_kernel *k, const tg_work *w) { return k->driver->launch(k, w, NULL, 0); }
+static inline tg_status tg_device_call(tg_device_kernel *k, const tg_work *w) {
+  return k->driver->launch(k, w, NULL, 0);
+}
 
 /* Bytes of the caller's that a launch on so many threads may work in; 0: this device takes none. */
 size_t tg_device_workspace(const tg_device_kernel *, uint32_t threads);
-/* The code of a kernel that is one task, for the least and the largest parameters, in at most so many bytes of workspace; else, or where the host cannot call it, NULL. */
+/* The code of a kernel that is one task, for the least and the largest parameters, in at most so many bytes of
+ * workspace; else, or where the host cannot call it, NULL. */
 tg_phase_fn *tg_device_entry(const tg_device_kernel *, size_t scratch);
 /* With every argument checked. Started; wait for it by the device's wait. */
 tg_status tg_device_start(tg_device_kernel *, const tg_launch *, char *message, size_t n);
 tg_status tg_device_run(tg_device_kernel *, const tg_launch *, char *message, size_t n);    /* and waits */
-tg_status tg_device_time(tg_device_kernel *, const tg_launch *, double seconds, tg_timing *out, char *message, size_t n);
+tg_status tg_device_time(tg_device_kernel *, const tg_launch *, double seconds, tg_timing *out, char *message,
+                         size_t n);
 #endif

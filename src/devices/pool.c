@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT
- * Threads for launches. A thread without work spins for 200 us, some of what it takes to wake one of a virtual machine, so that launches in a row start at once, then sleeps on a futex. A scheduler may wake it on the
- * processor that the launcher runs on, where it gets no time before the job is done: workers that sleep are told to keep away from that one.
+ * Threads for launches. A thread without work spins for 200 us, some of what it takes to wake one of a virtual machine,
+ * so that launches in a row start at once, then sleeps on a futex. A scheduler may wake it on the
+ * processor that the launcher runs on, where it gets no time before the job is done: workers that sleep are told to
+ * keep away from that one.
  *
  * The job in hand is open while `state` has the OPEN bit; its low bits count the workers inside and the places
  * that are left. The launcher opens it, works too, closes
- * it when no task is left and waits for those inside. A worker that wakes late finds it closed and waits for no one. The
+ * it when no task is left and waits for those inside. A worker that wakes late finds it closed and waits for no one.
+ * The
  * fields of a job change only while it is closed and nobody is inside.
  *
- * The child of a fork has the memory of the pool and none of its workers; whatever the parent was at, its first launch begins anew. */
+ * The child of a fork has the memory of the pool and none of its workers; whatever the parent was at, its first launch
+ * begins anew. */
 #define _GNU_SOURCE
 #include <limits.h>
 #include <linux/futex.h>
@@ -40,7 +44,9 @@ struct tg_pool {
   pthread_t thread[];
 };
 
-static void futex_wait(atomic_uint *at, unsigned seen) { syscall(SYS_futex, at, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0); }
+static void futex_wait(atomic_uint *at, unsigned seen) {
+  syscall(SYS_futex, at, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+}
 static void futex_wake(atomic_uint *at, int n) { syscall(SYS_futex, at, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0); }
 
 static inline void relax(void) {
@@ -70,14 +76,15 @@ static void work(tg_pool *p, uint32_t index) {
   }
 }
 
-/* The worker's number in the job, from 1: the place it took; 0: it is not needed. One word says whether there is a job and how many it
- * wants, so a worker that looked at the job before cannot enter this one with that one's size. */
+/* The worker's number in the job, from 1: the place it took; 0: it is not needed. One word says whether there is a
+ * job and how many it wants, so a worker that looked at the job before cannot enter this one with that one's size. */
 static uint32_t enter(tg_pool *p) {
   unsigned s = atomic_load_explicit(&p->state, memory_order_acquire), left;
   do {
     left = (s & ~(unsigned)(OPEN | WAITED)) / PLACE;
     if (!(s & OPEN) || !left) return 0;
-  } while (!atomic_compare_exchange_weak_explicit(&p->state, &s, s - PLACE + 1, memory_order_acquire, memory_order_acquire));
+  } while (
+      !atomic_compare_exchange_weak_explicit(&p->state, &s, s - PLACE + 1, memory_order_acquire, memory_order_acquire));
   return left;
 }
 
@@ -156,7 +163,8 @@ static bool is_own(tg_pool *p) {
   return true;
 }
 
-/* The workers may run where the launcher may, but for where it is now. If that cannot be told or is all there is, they stay as they are. */
+/* The workers may run where the launcher may, but for where it is now. If that cannot be told or is all there is,
+ * they stay as they are. */
 static void keep_away(tg_pool *p) {
   cpu_set_t may;
   int here = sched_getcpu();

@@ -11,7 +11,7 @@ void tg_pool_close(tg_pool *);
 uint32_t tg_pool_threads(const tg_pool *);
 /* How many of them tg_launch.threads = asked means; of no pool: 1. */
 uint32_t tg_pool_asked(const tg_pool *, int asked);
-/* Runs task(arg, i, worker) for i of 0..n-1 on at most `threads` threads and returns after all. A pool in use by another
- * launch, or inherited over a fork, leaves all to the caller. */
+/* Runs task(arg, i, worker) for i of 0..n-1 on at most `threads` threads and returns after all. A pool in use by
+ * another launch, or inherited over a fork, leaves all to the caller. */
 void tg_pool_run(tg_pool *, uint32_t threads, int64_t n, tg_pool_task *task, void *arg);
 #endif

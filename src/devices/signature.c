@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What a launch must satisfy: sizes of buffers, classes of parameters, requirements; from the author's program to flat data, and
+ * What a launch must satisfy: sizes of buffers, classes of parameters, requirements; from the author's program to flat
+ * data, and
  * evaluated. Expressions become postfix code over the opcode table's own meaning. */
 #include <stdio.h>
 #include "devices/signature.h"
@@ -25,7 +26,8 @@ static uint32_t add_string(builder *b, const char *s) {
 }
 
 static void add_code(builder *b, const tg_uop *u) {
-  if (u->op != TG_OP_CONST && u->op != TG_OP_PARAM && !(tg_ops[u->op].flags & TG_OPF_W)) tg_bug(&b->j->env, "a size of a buffer or a requirement has %s in it", tg_ops[u->op].name);
+  if (u->op != TG_OP_CONST && u->op != TG_OP_PARAM && !(tg_ops[u->op].flags & TG_OPF_W))
+    tg_bug(&b->j->env, "a size of a buffer or a requirement has %s in it", tg_ops[u->op].name);
   tg_type from = u->n ? u->src[u->n - 1]->type : u->type;
   tg_push(&b->j->env, &b->code, ((tg_signature_code){u->op, u->type, (uint8_t)from, u->n, u->arg}));
 }
@@ -40,7 +42,8 @@ static uint32_t add_expr(builder *b, const tg_uop *root) {
     const tg_uop *u = stack.data[stack.n - 1].u;
     uint32_t i = stack.data[stack.n - 1].next++;
     if (i < u->n) {
-      if (stack.n == STACK - 1) tg_fail(&b->j->env, TG_ELIMIT, "a size of a buffer or a requirement is nested more than %d deep", STACK);
+      if (stack.n == STACK - 1)
+        tg_fail(&b->j->env, TG_ELIMIT, "a size of a buffer or a requirement is nested more than %d deep", STACK);
       tg_push(&b->j->env, &stack, ((frame){u->src[i], 0}));
     } else {
       add_code(b, u);
@@ -54,8 +57,13 @@ static uint32_t add_expr(builder *b, const tg_uop *root) {
 
 static void add_buffer(builder *b, const tg_uop *define) {
   const tg_buffer *info = &b->j->buffers.data[(uint32_t)define->arg];
-  tg_signature_buffer s = {.name = add_string(b, info->name), .first = b->exprs.n, .rank = info->rank, .type = info->type, .role = info->role,
-                      .strided = (define->arg >> 32 & TG_STRIDED) != 0, .bytes = -1};
+  tg_signature_buffer s = {.name = add_string(b, info->name),
+                           .first = b->exprs.n,
+                           .rank = info->rank,
+                           .type = info->type,
+                           .role = info->role,
+                           .strided = (define->arg >> 32 & TG_STRIDED) != 0,
+                           .bytes = -1};
   bool constant = true;
   for (uint32_t i = 0; i < define->n; i++) {
     add_expr(b, define->src[i]);
@@ -75,7 +83,8 @@ static const tg_signature *pack(builder *b, uint32_t requires_n, const char *nam
   char *out = tg_alloc(&b->j->env, head.bytes);
   memcpy(out, &head, sizeof head);
   tg_signature *s = (tg_signature *)out;
-  if (head.buffers_n) memcpy((void *)tg_signature_buffers(s), b->buffers.data, head.buffers_n * sizeof *b->buffers.data);
+  if (head.buffers_n)
+    memcpy((void *)tg_signature_buffers(s), b->buffers.data, head.buffers_n * sizeof *b->buffers.data);
   if (head.params_n) memcpy((void *)tg_signature_params(s), b->params.data, head.params_n * sizeof *b->params.data);
   if (head.exprs_n) memcpy((void *)tg_signature_exprs(s), b->exprs.data, head.exprs_n * sizeof *b->exprs.data);
   if (head.code_n) memcpy((void *)tg_signature_codes(s), b->code.data, head.code_n * sizeof *b->code.data);
@@ -86,10 +95,13 @@ static const tg_signature *pack(builder *b, uint32_t requires_n, const char *nam
     buffer->bytes = -1;
     int64_t bytes;
     char why[512];
-    if (tg_signature_bytes(s, i, NULL, &bytes, why, sizeof why)) tg_fail_at(b->j, tg_buffer_info(b->j, b->defines.data[i])->pos, "%s", why);
+    if (tg_signature_bytes(s, i, NULL, &bytes, why, sizeof why))
+      tg_fail_at(b->j, tg_buffer_info(b->j, b->defines.data[i])->pos, "%s", why);
     buffer->bytes = bytes;
     if (buffer->role != TG_ROLE_IN && !tg_signature_apart(s, i, NULL))
-      tg_fail_at(b->j, tg_buffer_info(b->j, b->defines.data[i])->pos, "the strides of '%s', which the kernel writes, lay two elements on one place", tg_signature_strings(s) + buffer->name);
+      tg_fail_at(b->j, tg_buffer_info(b->j, b->defines.data[i])->pos,
+                 "the strides of '%s', which the kernel writes, lay two elements on one place",
+                 tg_signature_strings(s) + buffer->name);
   }
   return s;
 }
@@ -102,7 +114,8 @@ const tg_signature *tg_signature_build(tg_job *j) {
   }
   for (uint32_t i = 0; i < j->params.n; i++) {
     const tg_param *p = &j->params.data[i];
-    tg_push(&j->env, &b.params, ((tg_signature_param){add_string(&b, p->name), 0, p->lo, p->hi, p->multiple < 1 ? 1 : p->multiple}));
+    tg_push(&j->env, &b.params,
+            ((tg_signature_param){add_string(&b, p->name), 0, p->lo, p->hi, p->multiple < 1 ? 1 : p->multiple}));
   }
   uint32_t requires_n = 0;
   for (uint32_t i = 0; i < j->requires.n; i++) {
@@ -116,12 +129,16 @@ const tg_signature *tg_signature_build(tg_job *j) {
 
 bool tg_signature_valid(const tg_signature *s, size_t bytes) {
   if (bytes < sizeof *s || s->bytes != bytes || s->requires_n > s->exprs_n) return false;
-  uint64_t sum = sizeof *s + (uint64_t)s->buffers_n * sizeof(tg_signature_buffer) + (uint64_t)s->params_n * sizeof(tg_signature_param) +
-                 (uint64_t)s->exprs_n * sizeof(tg_signature_expr) + (uint64_t)s->code_n * sizeof(tg_signature_code) + s->strings_n;
-  if (sum != bytes || !s->strings_n || tg_signature_strings(s)[s->strings_n - 1] || s->name >= s->strings_n) return false;
+  uint64_t sum = sizeof *s + (uint64_t)s->buffers_n * sizeof(tg_signature_buffer) +
+                 (uint64_t)s->params_n * sizeof(tg_signature_param) + (uint64_t)s->exprs_n * sizeof(tg_signature_expr) +
+                 (uint64_t)s->code_n * sizeof(tg_signature_code) + s->strings_n;
+  if (sum != bytes || !s->strings_n || tg_signature_strings(s)[s->strings_n - 1] || s->name >= s->strings_n)
+    return false;
   for (uint32_t i = 0; i < s->buffers_n; i++) {
     const tg_signature_buffer *b = &tg_signature_buffers(s)[i];
-    if (b->name >= s->strings_n || b->rank > 16 || b->type >= TG_INDEX || (uint64_t)b->first + b->rank * (b->strided ? 2u : 1u) > s->exprs_n) return false;
+    if (b->name >= s->strings_n || b->rank > 16 || b->type >= TG_INDEX ||
+        (uint64_t)b->first + b->rank * (b->strided ? 2u : 1u) > s->exprs_n)
+      return false;
   }
   for (uint32_t i = 0; i < s->params_n; i++)
     if (tg_signature_params(s)[i].name >= s->strings_n || tg_signature_params(s)[i].multiple < 1) return false;
@@ -131,7 +148,9 @@ bool tg_signature_valid(const tg_signature *s, size_t bytes) {
     uint32_t depth = 0;
     for (uint32_t k = e->start; k < e->start + e->n; k++) {
       const tg_signature_code *c = &tg_signature_codes(s)[k];
-      if (c->op >= TG_OP__COUNT || c->arity > 3 || c->arity > depth || (c->op == TG_OP_PARAM && (uint64_t)c->arg >= s->params_n)) return false;
+      if (c->op >= TG_OP__COUNT || c->arity > 3 || c->arity > depth ||
+          (c->op == TG_OP_PARAM && (uint64_t)c->arg >= s->params_n))
+        return false;
       depth += 1 - c->arity;
       if (depth > STACK) return false;
     }
@@ -151,15 +170,18 @@ static bool evaluate(const tg_signature *s, const tg_signature_expr *e, const in
     if (c->op == TG_OP_PARAM) v.i = params[c->arg];
     else if (c->op == TG_OP_CONST && tg_is_float(c->type)) memcpy(&v.f, &c->arg, sizeof v.f);
     else if (c->op == TG_OP_CONST) v.i = c->type == TG_U64 ? (tg_i128)(uint64_t)c->arg : c->arg;
-    else if (c->op == TG_OP_CAST ? !tg_convert(c->type, c->from, stack[n], &v) : c->op == TG_OP_BITCAST ? !tg_reinterpret(c->type, c->from, stack[n], &v)
-             : !tg_evaluate(c->op, c->type, c->from, &stack[n], &v)) return false;
+    else if (c->op == TG_OP_CAST      ? !tg_convert(c->type, c->from, stack[n], &v)
+             : c->op == TG_OP_BITCAST ? !tg_reinterpret(c->type, c->from, stack[n], &v)
+                                      : !tg_evaluate(c->op, c->type, c->from, &stack[n], &v))
+      return false;
     stack[n++] = v;
   }
   *result = stack[0];
   return true;
 }
 
-const char *tg_signature_bytes(const tg_signature *s, uint32_t b, const int64_t *params, int64_t *bytes, char *out, size_t n) {
+const char *tg_signature_bytes(const tg_signature *s, uint32_t b, const int64_t *params, int64_t *bytes, char *out,
+                               size_t n) {
   const tg_signature_buffer *buffer = &tg_signature_buffers(s)[b];
   const char *name = tg_signature_strings(s) + buffer->name;
   const tg_i128 far = (tg_i128)1 << 62;
@@ -173,16 +195,25 @@ const char *tg_signature_bytes(const tg_signature *s, uint32_t b, const int64_t 
   for (uint32_t i = 0; i < buffer->rank; i++) {
     tg_value d, stride = {.i = 0};
     if (!evaluate(s, &tg_signature_exprs(s)[buffer->first + i], params, &d)) return BEYOND;
-    if (buffer->strided && !evaluate(s, &tg_signature_exprs(s)[buffer->first + buffer->rank + i], params, &stride)) return BEYOND;
+    if (buffer->strided && !evaluate(s, &tg_signature_exprs(s)[buffer->first + buffer->rank + i], params, &stride))
+      return BEYOND;
     if (d.i > far || stride.i > far || d.i < -far || stride.i < -far) return BEYOND;
-    if (d.i < 0) return snprintf(out, n, "'%s' has the size %lld in dimension %u, counted from 0; a size is 0 or more", name, (long long)d.i, i), out;
-    if (stride.i < 0) return snprintf(out, n, "'%s' has the stride %lld in dimension %u, counted from 0; a stride is 0 or more", name, (long long)stride.i, i), out;
+    if (d.i < 0)
+      return snprintf(out, n, "'%s' has the size %lld in dimension %u, counted from 0; a size is 0 or more", name,
+                      (long long)d.i, i),
+             out;
+    if (stride.i < 0)
+      return snprintf(out, n, "'%s' has the stride %lld in dimension %u, counted from 0; a stride is 0 or more", name,
+                      (long long)stride.i, i),
+             out;
     if (!d.i) {
       empty = true;
       continue;
     }
     tg_i128 step;
-    if (__builtin_mul_overflow(d.i - 1, stride.i, &step) || __builtin_add_overflow(last, step, &last) || __builtin_mul_overflow(elements, d.i, &elements)) return BEYOND;
+    if (__builtin_mul_overflow(d.i - 1, stride.i, &step) || __builtin_add_overflow(last, step, &last) ||
+        __builtin_mul_overflow(elements, d.i, &elements))
+      return BEYOND;
     if (last > far || (elements > far && !buffer->strided)) return BEYOND;
   }
   tg_i128 size = empty ? 0 : (buffer->strided ? last + 1 : elements) * tg_type_bytes(buffer->type);
@@ -199,7 +230,9 @@ bool tg_signature_apart(const tg_signature *s, uint32_t b, const int64_t *params
   uint32_t n = 0;
   for (uint32_t i = 0; buffer->strided && i < buffer->rank; i++) {
     tg_value d, step;
-    if (!evaluate(s, &tg_signature_exprs(s)[buffer->first + i], params, &d) || !evaluate(s, &tg_signature_exprs(s)[buffer->first + buffer->rank + i], params, &step)) return false;
+    if (!evaluate(s, &tg_signature_exprs(s)[buffer->first + i], params, &d) ||
+        !evaluate(s, &tg_signature_exprs(s)[buffer->first + buffer->rank + i], params, &step))
+      return false;
     if (d.i <= 0) return true;
     if (d.i == 1) continue;
     uint32_t at = n++;
@@ -218,13 +251,20 @@ const char *tg_signature_check_params(const tg_signature *s, const int64_t *para
     const tg_signature_param *p = &tg_signature_params(s)[i];
     long long v = params[i];
     const char *name = tg_signature_strings(s) + p->name;
-    if (v < p->lo || v > p->hi) return snprintf(out, n, "%s = %lld, but the kernel was compiled for %lld..%lld", name, v, (long long)p->lo, (long long)p->hi), out;
-    if (v % p->multiple) return snprintf(out, n, "%s = %lld, but the kernel was compiled for multiples of %lld", name, v, (long long)p->multiple), out;
+    if (v < p->lo || v > p->hi)
+      return snprintf(out, n, "%s = %lld, but the kernel was compiled for %lld..%lld", name, v, (long long)p->lo,
+                      (long long)p->hi),
+             out;
+    if (v % p->multiple)
+      return snprintf(out, n, "%s = %lld, but the kernel was compiled for multiples of %lld", name, v,
+                      (long long)p->multiple),
+             out;
   }
   for (uint32_t i = s->exprs_n - s->requires_n; i < s->exprs_n; i++) {
     const tg_signature_expr *e = &tg_signature_exprs(s)[i];
     tg_value v;
-    if (!evaluate(s, e, params, &v) || !v.i) return snprintf(out, n, "the parameters break a requirement: %s", tg_signature_strings(s) + e->text), out;
+    if (!evaluate(s, e, params, &v) || !v.i)
+      return snprintf(out, n, "the parameters break a requirement: %s", tg_signature_strings(s) + e->text), out;
   }
   return NULL;
 }

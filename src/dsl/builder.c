@@ -23,29 +23,39 @@ const tg_binding *tg_binding_find(tg_builder *b, const char *name) {
 /* ---- scopes ---- */
 
 tg_frame *tg_frame_push(tg_builder *b, tg_frame_kind kind, tg_pos pos) {
-  tg_frame f = {.kind = (uint8_t)kind, .pos = pos, .names = b->names.n, .id = ++b->scopes, .barrier = b->barrier, .prefix = b->prefix};
+  tg_frame f = {.kind = (uint8_t)kind,
+                .pos = pos,
+                .names = b->names.n,
+                .id = ++b->scopes,
+                .barrier = b->barrier,
+                .prefix = b->prefix};
   b->depth += kind == FRAME_RANGE || kind == FRAME_MERGE;
   tg_push(&b->job->env, &b->frames, f);
   return &b->frames.data[b->frames.n - 1];
 }
 
 void tg_step(tg_parser *p, const tg_token *t) {
-  static const char ending[] = "is this in a loop of C that does not end, or in functions that each call another many times?";
-  if (++p->b->steps > TG_MOST_STATEMENTS) tg_token_fail(p, t, "a kernel of over %d statements, scopes and calls\n%s", TG_MOST_STATEMENTS, ending);
+  static const char ending[] =
+      "is this in a loop of C that does not end, or in functions that each call another many times?";
+  if (++p->b->steps > TG_MOST_STATEMENTS)
+    tg_token_fail(p, t, "a kernel of over %d statements, scopes and calls\n%s", TG_MOST_STATEMENTS, ending);
   if (p->j->uops.n > TG_MOST_NODES) tg_token_fail(p, t, "a kernel of over %d nodes\n%s", TG_MOST_NODES, ending);
 }
 
 /* The list that statements go to here; `if` and procs have none of their own. */
 tg_frame *tg_list_frame(tg_builder *b, uint32_t *index) {
   uint32_t i = b->frames.n - 1;
-  while (b->frames.data[i].kind == FRAME_IF || b->frames.data[i].kind == FRAME_PROC || b->frames.data[i].kind == FRAME_CARRY) i--;
+  while (b->frames.data[i].kind == FRAME_IF || b->frames.data[i].kind == FRAME_PROC ||
+         b->frames.data[i].kind == FRAME_CARRY)
+    i--;
   if (index) *index = i;
   return &b->frames.data[i];
 }
 
 void tg_emit(tg_builder *b, const tg_uop *statement, tg_pos pos, uint32_t notes) {
   tg_frame *f = tg_list_frame(b, NULL);
-  tg_push(&b->job->env, &f->items, ((tg_item){.node = statement, .pos = pos, .notes = notes, .notes_n = b->notes.n - notes}));
+  tg_push(&b->job->env, &f->items,
+          ((tg_item){.node = statement, .pos = pos, .notes = notes, .notes_n = b->notes.n - notes}));
 }
 
 /* Drops the places that were reserved and not needed; gives the nodes. */
@@ -77,10 +87,13 @@ void tg_frame_pop(tg_builder *b) {
   const tg_uop **nodes = settle_items(b, f.items.data, &n);
   f.items.n = n;
   if (f.kind == FRAME_MERGE) tg_merge_close(b, &f);
-  else if (f.carry && n && !tg_is_merge(f.items.data[n - 1].node)) tg_fail_at(j, f.items.data[n - 1].pos, "a carry is the whole of its loop's body: nothing stands behind it");
+  else if (f.carry && n && !tg_is_merge(f.items.data[n - 1].node))
+    tg_fail_at(j, f.items.data[n - 1].pos, "a carry is the whole of its loop's body: nothing stands behind it");
   const tg_uop *end = tg_end(j, f.range, n, nodes);
   tg_frame *list = tg_list_frame(b, NULL);
-  tg_push(&j->env, &list->items, ((tg_item){.node = end, .pos = f.pos, .notes = f.notes, .notes_n = f.notes_n, .children = f.items.data, .n = n}));
+  tg_push(
+      &j->env, &list->items,
+      ((tg_item){.node = end, .pos = f.pos, .notes = f.notes, .notes_n = f.notes_n, .children = f.items.data, .n = n}));
 }
 
 /* ---- from statements to the versioned program, with places ---- */
@@ -143,7 +156,8 @@ static void place_items(placing *s, const tg_item *items, uint32_t n, const tg_u
 static TG_NORETURN void fail_open_scope(tg_builder *b) {
   const tg_frame *f = &b->frames.data[b->frames.n - 1];
   static const char *const scopes[] = {"kernel", "range", "if", "proc", "carry", "merge"};
-  if (f->kind == FRAME_RANGE) tg_fail_at(b->job, f->pos, "the scope of range '%s' is left by break, return or goto", f->name);
+  if (f->kind == FRAME_RANGE)
+    tg_fail_at(b->job, f->pos, "the scope of range '%s' is left by break, return or goto", f->name);
   tg_fail_at(b->job, f->pos, "the scope of this %s is left by break, return or goto", scopes[f->kind]);
 }
 
@@ -157,7 +171,8 @@ static TG_NORETURN void fail_unknown_binding(tg_builder *b, const char *name) {
   for (uint32_t i = 0; i + 1 < there.n; i++) tg_str_printf(&list, "%s%s", i ? ", " : "", there.data[i]);
   const char *near = tg_nearest(name, there.data);
   if (there.n == 1) tg_fail(&j->env, TG_EINVAL, "%s has no parameter or knob '%s': it has none", j->name, name);
-  tg_fail(&j->env, TG_EINVAL, "%s has no parameter or knob '%s': there %s %s%s", j->name, name, there.n == 2 ? "is" : "are", list.data, near ? tg_format(&j->env, "; did you mean '%s'?", near) : "");
+  tg_fail(&j->env, TG_EINVAL, "%s has no parameter or knob '%s': there %s %s%s", j->name, name,
+          there.n == 2 ? "is" : "are", list.data, near ? tg_format(&j->env, "; did you mean '%s'?", near) : "");
 }
 
 void tg_builder_finish(tg_builder *b) {
@@ -166,7 +181,8 @@ void tg_builder_finish(tg_builder *b) {
   for (uint32_t i = 0; i < b->n; i++)
     if (!b->used[i]) {
       for (uint32_t k = 0; k < i; k++)
-        if (!strcmp(b->bindings[k].name, b->bindings[i].name)) tg_fail(&j->env, TG_EINVAL, "%s: '%s' is bound twice", j->name, b->bindings[i].name);
+        if (!strcmp(b->bindings[k].name, b->bindings[i].name))
+          tg_fail(&j->env, TG_EINVAL, "%s: '%s' is bound twice", j->name, b->bindings[i].name);
       fail_unknown_binding(b, b->bindings[i].name);
     }
   TG_VEC(tg_item) items = {0};
@@ -187,10 +203,19 @@ void tg_builder_finish(tg_builder *b) {
 
 /* ---- the exported builder ---- */
 
-typedef struct { tg_builder *b; const char *word, *text, *file, *extra; int line; tg_scope *scope; const tg_proc_def *proc; tg_expr literal; int64_t result; } request;
+typedef struct {
+  tg_builder *b;
+  const char *word, *text, *file, *extra;
+  int line;
+  tg_scope *scope;
+  const tg_proc_def *proc;
+  tg_expr literal;
+  int64_t result;
+} request;
 
-/* A body that has failed runs on to its end, so that its frames unwind as they like to. One that never ends (a loop of C around statements) is left by
- * a jump to whoever runs the kernel, over frames whose destructors, in C++, do not run. */
+/* A body that has failed runs on to its end, so that its frames unwind as they like to. One that never ends (a loop
+ * of C around statements) is left by a jump to whoever runs the kernel, over frames whose destructors, in C++, do
+ * not run. */
 static void guard(tg_builder *b, void (*fn)(void *), request *r) {
   if (b->failed) {
     if (++b->idle > TG_MOST_STATEMENTS) tg_fail(&b->job->env, b->job->env.status, "%s", b->job->env.message);
@@ -202,7 +227,8 @@ static void guard(tg_builder *b, void (*fn)(void *), request *r) {
 
 static tg_source *source_of(const request *r) {
   tg_job *j = r->b->job;
-  if (!r->text) tg_fail(&j->env, TG_EINVAL, "%s:%d: error: the builder is given no text", r->file ? r->file : "?", r->line);
+  if (!r->text)
+    tg_fail(&j->env, TG_EINVAL, "%s:%d: error: the builder is given no text", r->file ? r->file : "?", r->line);
   return tg_source_new(j, r->file, tg_strdup(&j->env, r->text), r->line, true);
 }
 
@@ -216,7 +242,8 @@ static void expect_end(tg_parser *p) {
   bool ended = tg_take(p, ';');
   if (!p->tok.kind) return;
   bool statement = ended || (p->tok.kind == TK_NAME && (p->ahead.kind == '[' || p->ahead.kind == '='));
-  tg_token_fail(p, &p->tok, "an operator or the end expected, not %s%s", tg_token_text(p, &p->tok), statement ? "\none statement in each tg(..)" : "");
+  tg_token_fail(p, &p->tok, "an operator or the end expected, not %s%s", tg_token_text(p, &p->tok),
+                statement ? "\none statement in each tg(..)" : "");
 }
 
 static void run_statement(void *user) {
@@ -315,7 +342,8 @@ static void run_next(void *user) {
   request *r = user;
   tg_builder *b = r->b;
   tg_frame *f = &b->frames.data[b->frames.n - 1];
-  if (b->frames.n == 1 || f->kind == FRAME_PROC) tg_fail(&b->job->env, TG_EINVAL, "error: a scope is closed that is not open; each is closed once");
+  if (b->frames.n == 1 || f->kind == FRAME_PROC)
+    tg_fail(&b->job->env, TG_EINVAL, "error: a scope is closed that is not open; each is closed once");
   if (f->line != r->line) fail_open_scope(b);
   if (f->entered) tg_frame_pop(b);
   else r->result = f->entered = true;
@@ -335,7 +363,8 @@ static void run_constant(void *user) {
   expect_end(&p);
   tg_i128 v;
   if (!tg_constant_value(p.j, u, &v) || v != (int64_t)v)
-    tg_parse_fail(&p, 0, (uint32_t)strlen(p.src->text), "tg_c(%s): no constant; its value is known when the kernel runs", p.src->text);
+    tg_parse_fail(&p, 0, (uint32_t)strlen(p.src->text),
+                  "tg_c(%s): no constant; its value is known when the kernel runs", p.src->text);
   r->result = (int64_t)v;
 }
 
@@ -356,7 +385,9 @@ static void run_splice(void *user) {
   tg_macro *m = tg_parse_formals(&p, name, true);
   m->source = tg_source_new(j, tg_format(&j->env, "<%s>", name), s->text, 1, false);
   m->source->text = s->text;
-  tg_name_add(r->b, name, NAME_DEF, tg_source_pos(j, tg_source_new(j, r->file, name, r->line, true), 0, (uint32_t)strlen(name)))->macro = m;
+  tg_name_add(r->b, name, NAME_DEF,
+              tg_source_pos(j, tg_source_new(j, r->file, name, r->line, true), 0, (uint32_t)strlen(name)))
+      ->macro = m;
 }
 
 void tg_add_splice(tg_builder *b, const char *name, const char *text, const char *formals, const char *file, int line) {
@@ -371,13 +402,15 @@ static void run_enter(void *user) {
   tg_builder *b = r->b;
   tg_parser p, f;
   tg_job *j = b->job;
-  const char *text = tg_format(&j->env, "%s, %s", r->proc->name, r->text), *formals = tg_format(&j->env, "(%s)", r->proc->formals);
+  const char *text = tg_format(&j->env, "%s, %s", r->proc->name, r->text),
+             *formals = tg_format(&j->env, "(%s)", r->proc->formals);
   tg_parser_init(&p, b, tg_source_new(j, r->file, text, r->line, true), 0);
   tg_next(&p);
   tg_next(&p);
   tg_parser_init(&f, b, tg_source_new(j, r->proc->file, formals, r->proc->line, true), 0);
   tg_macro *m = tg_parse_formals(&f, tg_sym(j, r->proc->name), false);
-  if (b->calls == TG_DEEPEST_CALL) tg_token_fail(&p, &p.tok, "procs call each other over %d deep: '%s'", TG_DEEPEST_CALL, m->name);
+  if (b->calls == TG_DEEPEST_CALL)
+    tg_token_fail(&p, &p.tok, "procs call each other over %d deep: '%s'", TG_DEEPEST_CALL, m->name);
   tg_step(&p, &p.tok);
   tg_enter_proc(&p, m, tg_source_pos(j, p.src, 0, (uint32_t)strlen(r->proc->name)));
   b->calls++;
@@ -407,7 +440,9 @@ void tg_author(tg_job *j, const tg_kernel_def *k, uint32_t n, const tg_binding *
   b->user = user;
   j->name = tg_sym(j, k->name);
   j->stage = "author";
-  tg_parser_init(&p, b, tg_source_new(j, k->file, tg_format(&j->env, "%s, %s", k->name, k->params ? k->params : ""), k->line, true), 0);
+  tg_parser_init(
+      &p, b,
+      tg_source_new(j, k->file, tg_format(&j->env, "%s, %s", k->name, k->params ? k->params : ""), k->line, true), 0);
   tg_next(&p);
   tg_next(&p);
   tg_parse_parameters(&p);

@@ -7,8 +7,10 @@
 #define FAIL(p, t, ...) tg_token_fail((p), (t), __VA_ARGS__)
 
 const char *const tg_function_words[] = {
-  "sum", "sum_in_order", "prod", "prod_in_order", "max", "min", "any", "all", "argmax", "argmin", "reduce", "get", "where", "fma", "pow", "cdiv", "cmod",
-  "ceildiv", "fold", "shuffle", "matrix", "iota", "dim", "bitcast", "abs", "floor", "ceil", "round", "trunc", "sqrt", "rsqrt", "exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", NULL};
+    "sum",    "sum_in_order", "prod",  "prod_in_order", "max",  "min",   "any",  "all",     "argmax", "argmin",
+    "reduce", "get",          "where", "fma",           "pow",  "cdiv",  "cmod", "ceildiv", "fold",   "shuffle",
+    "matrix", "iota",         "dim",   "bitcast",       "abs",  "floor", "ceil", "round",   "trunc",  "sqrt",
+    "rsqrt",  "exp",          "exp2",  "log",           "log2", "sin",   "cos",  "tanh",    "erf",    NULL};
 
 bool tg_is_function(const char *s, size_t n) {
   for (const char *const *w = tg_function_words; *w; w++)
@@ -22,12 +24,16 @@ tg_kind tg_kind_of(const tg_parser *p, const tg_token *t) {
   return TG_KIND__COUNT;
 }
 
-static TG_NORETURN void fail_word(tg_parser *p, const tg_token *t, const char *what, const char *hint, const char *const *words) {
+static TG_NORETURN void fail_word(tg_parser *p, const tg_token *t, const char *what, const char *hint,
+                                  const char *const *words) {
   tg_str list = tg_str_new(&p->j->env);
   const char *name = tg_symbol(p->j, p->src->text + t->off, t->len), *near = hint ? NULL : tg_nearest(name, words);
   for (const char *const *w = words; *w; w++) tg_str_printf(&list, " %s", *w);
-  const char *meant = hint ? tg_format(&p->j->env, "write %s\n", hint) : near ? tg_format(&p->j->env, "did you mean '%s'?\n", near) : "";
-  FAIL(p, t, "unknown %s %s%s\n%s%ss:%s", what, tg_token_text(p, t), strcmp(what, "kind") ? "" : " of a range", meant, what, list.data);
+  const char *meant = hint   ? tg_format(&p->j->env, "write %s\n", hint)
+                      : near ? tg_format(&p->j->env, "did you mean '%s'?\n", near)
+                             : "";
+  FAIL(p, t, "unknown %s %s%s\n%s%ss:%s", what, tg_token_text(p, t), strcmp(what, "kind") ? "" : " of a range", meant,
+       what, list.data);
 }
 
 void tg_type_unknown(tg_parser *p, const tg_token *t) {
@@ -63,8 +69,8 @@ static uint32_t parse_arguments(tg_parser *p, tg_expr *args, uint32_t max) {
 static void close_call(tg_parser *p, const tg_token *t, uint32_t got, uint32_t want) {
   if (p->tok.kind != ')') FAIL(p, &p->tok, "',' or ')' expected, not %s", tg_token_text(p, &p->tok));
   if (got != want)
-    tg_parse_fail(p, t->off, p->tok.off + p->tok.len - t->off, "%.*s takes %u argument%s, and %u %s given", (int)t->len, p->src->text + t->off, want,
-                  want == 1 ? "" : "s", got, got == 1 ? "is" : "are");
+    tg_parse_fail(p, t->off, p->tok.off + p->tok.len - t->off, "%.*s takes %u argument%s, and %u %s given", (int)t->len,
+                  p->src->text + t->off, want, want == 1 ? "" : "s", got, got == 1 ? "is" : "are");
   tg_next(p);
 }
 
@@ -81,8 +87,10 @@ static const tg_uop *want_float(tg_parser *p, tg_expr *e, const tg_token *f) {
   tg_type t = e->u->type;
   const char *name = p->src->text + f->off, *text = p->src->text + e->off;
   int n = (int)f->len, m = (int)(e->end - e->off);
-  if (t == TG_E4M3 || t == TG_E5M2) tg_expr_fail(p, e, "%s is for storage only: write f32(%.*s)", tg_type_name[t], m, text);
-  if (!tg_is_float(t)) tg_expr_fail(p, e, "%.*s of %s: write %.*s(f32(%.*s))", n, name, tg_type_name[t], n, name, m, text);
+  if (t == TG_E4M3 || t == TG_E5M2)
+    tg_expr_fail(p, e, "%s is for storage only: write f32(%.*s)", tg_type_name[t], m, text);
+  if (!tg_is_float(t))
+    tg_expr_fail(p, e, "%.*s of %s: write %.*s(f32(%.*s))", n, name, tg_type_name[t], n, name, m, text);
   return e->u;
 }
 
@@ -110,20 +118,23 @@ static TG_APART tg_expr parse_cast(tg_parser *p, tg_token t) {
     if (type == TG_BOOL && e.lit == LIT_INT) return result(p, tg_bool(p->j, e.i != 0), &t);
     if (e.lit == LIT_FLOAT && !tg_is_float(type)) {   /* a conversion that the author asks for */
       tg_value v = {.f = e.f}, r;
-      if (type == TG_INDEX || !tg_convert(type, TG_F64, v, &r)) tg_expr_fail(p, &e, "a literal cannot be cast to %s", tg_type_name[type]);
+      if (type == TG_INDEX || !tg_convert(type, TG_F64, v, &r))
+        tg_expr_fail(p, &e, "a literal cannot be cast to %s", tg_type_name[type]);
       return result(p, tg_const_of(p->j, type, r), &t);
     }
     return result(p, tg_settle(p, &e, type), &t);
   }
   const tg_uop *u = tg_settle_alone(p, &e);
-  if (type == TG_INDEX && tg_is_float(u->type)) tg_expr_fail(p, &e, "an index from %s: write index(i32(..)), which says how it is cut", tg_type_name[u->type]);
+  if (type == TG_INDEX && tg_is_float(u->type))
+    tg_expr_fail(p, &e, "an index from %s: write index(i32(..)), which says how it is cut", tg_type_name[u->type]);
   return result(p, tg_cast(p->j, type, u), &t);
 }
 
 static TG_APART tg_expr parse_bitcast(tg_parser *p, tg_token t) {
   tg_type type;
   uint32_t lanes;
-  if (!tg_parse_type(p, &type, &lanes)) FAIL(p, &p->tok, "bitcast(type, value): a type expected, not %s", tg_token_text(p, &p->tok));
+  if (!tg_parse_type(p, &type, &lanes))
+    FAIL(p, &p->tok, "bitcast(type, value): a type expected, not %s", tg_token_text(p, &p->tok));
   tg_expect(p, ',', "','");
   tg_expr e = parse_plain(p);
   close_call(p, &t, 2, 2);
@@ -184,7 +195,8 @@ void tg_parse_inner_lets(tg_parser *p) {
 }
 
 /* The reduction made first stands for its equals: notes of this one's text follow it to the other's ranges. */
-static const tg_uop *make_reduce(tg_parser *p, tg_reduce_arg a, const binders *b, const tg_uop *const *values, const tg_uop *const *inits, const tg_uop *const *combined) {
+static const tg_uop *make_reduce(tg_parser *p, tg_reduce_arg a, const binders *b, const tg_uop *const *values,
+                                 const tg_uop *const *inits, const tg_uop *const *combined) {
   a.ranges = (uint8_t)b->n;
   const tg_uop *r = tg_reduce(p->j, a, values, inits, combined, b->ranges);
   const tg_uop *const *own = tg_reduce_ranges(r);
@@ -201,9 +213,11 @@ static tg_expr parse_argument_of_extreme(tg_parser *p, tg_token t, const binders
   tg_job *j = p->j;
   e.u = tg_settle_alone(p, &e);
   tg_type type = e.u->type;
-  if (type == TG_BOOL || type == TG_E4M3 || type == TG_E5M2) tg_expr_fail(p, &e, "%.*s of %s", (int)t.len, p->src->text + t.off, tg_type_name[type]);
+  if (type == TG_BOOL || type == TG_E4M3 || type == TG_E5M2)
+    tg_expr_fail(p, &e, "%.*s of %s", (int)t.len, p->src->text + t.off, tg_type_name[type]);
   const tg_uop *place = b->ranges[0];
-  for (uint32_t i = 1; i < b->n; i++) place = tg_op2(j, TG_OP_ADD, tg_op2(j, TG_OP_MUL, place, tg_extent(b->ranges[i])), b->ranges[i]);
+  for (uint32_t i = 1; i < b->n; i++)
+    place = tg_op2(j, TG_OP_ADD, tg_op2(j, TG_OP_MUL, place, tg_extent(b->ranges[i])), b->ranges[i]);
   const tg_uop *values[2] = {e.u, tg_cast(j, TG_I32, place)}, *inits[2], *combined[2];
   tg_extreme_parts(j, type, largest, inits, combined);
   const tg_uop *r = make_reduce(p, (tg_reduce_arg){.values = 2, .generic = true}, b, values, inits, combined);
@@ -212,9 +226,10 @@ static tg_expr parse_argument_of_extreme(tg_parser *p, tg_token t, const binders
 
 typedef struct { const char *name; uint8_t op; bool in_order; int8_t extreme; } reduction;
 static const reduction reductions[] = {
-  {"sum", TG_OP_ADD, false, 0}, {"sum_in_order", TG_OP_ADD, true, 0}, {"prod", TG_OP_MUL, false, 0}, {"prod_in_order", TG_OP_MUL, true, 0},
-  {"max", TG_OP_MAX, false, 0}, {"min", TG_OP_MIN, false, 0}, {"any", TG_OP_OR, false, 0}, {"all", TG_OP_AND, false, 0},
-  {"argmax", TG_OP_MAX, false, 1}, {"argmin", TG_OP_MIN, false, -1},
+    {"sum", TG_OP_ADD, false, 0},          {"sum_in_order", TG_OP_ADD, true, 0}, {"prod", TG_OP_MUL, false, 0},
+    {"prod_in_order", TG_OP_MUL, true, 0}, {"max", TG_OP_MAX, false, 0},         {"min", TG_OP_MIN, false, 0},
+    {"any", TG_OP_OR, false, 0},           {"all", TG_OP_AND, false, 0},         {"argmax", TG_OP_MAX, false, 1},
+    {"argmin", TG_OP_MIN, false, -1},
 };
 
 static TG_APART tg_expr parse_reduction(tg_parser *p, tg_token t, const reduction *d) {
@@ -228,11 +243,14 @@ static TG_APART tg_expr parse_reduction(tg_parser *p, tg_token t, const reductio
   const char *text = p->src->text + e.off;
   int n = (int)(e.end - e.off);
   bool logic = d->op == TG_OP_AND || d->op == TG_OP_OR, sums = d->op == TG_OP_ADD || d->op == TG_OP_MUL;
-  if (logic && type != TG_BOOL && !p->b->raw) tg_expr_fail(p, &e, "%s of %s: a bool is expected: compare it", d->name, tg_type_name[type]);
+  if (logic && type != TG_BOOL && !p->b->raw)
+    tg_expr_fail(p, &e, "%s of %s: a bool is expected: compare it", d->name, tg_type_name[type]);
   if (!logic && type == TG_BOOL) tg_expr_fail(p, &e, "%s of a bool: write i32(%.*s)", d->name, n, text);
   if (tg_is_float(type) && (type == TG_E4M3 || type == TG_E5M2 || (sums && !p->b->raw && tg_type_bits(type) < 32)))
-    tg_expr_fail(p, &e, "%s over %s loses what it adds: write %s(.., f32(%.*s))", d->name, tg_type_name[type], d->name, n, text);
-  return result(p, make_reduce(p, (tg_reduce_arg){.op = d->op, .values = 1, .in_order = d->in_order}, &b, &u, NULL, NULL), &t);
+    tg_expr_fail(p, &e, "%s over %s loses what it adds: write %s(.., f32(%.*s))", d->name, tg_type_name[type], d->name,
+                 n, text);
+  return result(
+      p, make_reduce(p, (tg_reduce_arg){.op = d->op, .values = 1, .in_order = d->in_order}, &b, &u, NULL, NULL), &t);
 }
 
 static uint32_t parse_tuple(tg_parser *p, tg_expr *e) {
@@ -265,7 +283,9 @@ static uint32_t parse_names(tg_parser *p, tg_token *at, uint32_t max) {
 }
 
 static void want_count(tg_parser *p, const tg_token *at, uint32_t got, uint32_t want, const char *what) {
-  if (got != want) FAIL(p, at, "this reduction has %u value%s, but %u %s%s", want, want == 1 ? "" : "s", got, what, got == 1 ? "" : "s");
+  if (got != want)
+    FAIL(p, at, "this reduction has %u value%s, but %u %s%s", want, want == 1 ? "" : "s", got, what,
+         got == 1 ? "" : "s");
 }
 
 /* reduce(k : K, (m, l) = (-inf, 0), (s[k], 1), (a, b), (c, d) -> (max(a, c), b + d)) */
@@ -284,7 +304,8 @@ static TG_APART tg_expr parse_reduce(tg_parser *p, tg_token t) {
   at = p->tok;
   want_count(p, &at, parse_tuple(p, value), nv, "term");
   for (uint32_t i = 0; i < nv; i++) {
-    if (init[i].lit || value[i].lit || init[i].u->type != value[i].u->type) tg_unify(p, &value[i], &init[i], "a first value and a term");
+    if (init[i].lit || value[i].lit || init[i].u->type != value[i].u->type)
+      tg_unify(p, &value[i], &init[i], "a first value and a term");
     values[i] = tg_settle_alone(p, &value[i]);
     inits[i] = tg_settle(p, &init[i], values[i]->type);
   }
@@ -297,7 +318,8 @@ static TG_APART tg_expr parse_reduce(tg_parser *p, tg_token t) {
   tg_expect(p, TK2('-', '>'), "'->'");
   for (uint32_t i = 0; i < 2 * nv; i++) {
     const tg_token *n = i < nv ? &left[i] : &right[i - nv];
-    tg_name *e = tg_name_add(p->b, tg_symbol(j, p->src->text + n->off, n->len), NAME_VALUE, tg_source_pos(j, p->src, n->off, n->len));
+    tg_name *e = tg_name_add(p->b, tg_symbol(j, p->src->text + n->off, n->len), NAME_VALUE,
+                             tg_source_pos(j, p->src, n->off, n->len));
     e->u = tg_make(j, TG_OP_ARG, values[i % nv]->type, values[i % nv]->lanes, i, 0, NULL);
     e->value = (tg_expr){.u = e->u};
   }
@@ -306,7 +328,8 @@ static TG_APART tg_expr parse_reduce(tg_parser *p, tg_token t) {
   want_count(p, &at, parse_tuple(p, combined), nv, "result");
   for (uint32_t i = 0; i < nv; i++) parts[i] = tg_settle(p, &combined[i], values[i]->type);
   close_call(p, &t, 1, 1);
-  return result(p, make_reduce(p, (tg_reduce_arg){.values = (uint8_t)nv, .generic = true}, &b, values, inits, parts), &t);
+  return result(p, make_reduce(p, (tg_reduce_arg){.values = (uint8_t)nv, .generic = true}, &b, values, inits, parts),
+                &t);
 }
 
 /* ---- functions with forms of their own ---- */
@@ -328,8 +351,11 @@ static TG_APART tg_expr parse_where(tg_parser *p, tg_token t) {
   close_call(p, &t, n, 3);
   if (yes.lit && no.lit && !b->raw) {
     tg_where_literal *choice = tg_new(&p->j->env, tg_where_literal, 1);
-    *choice = (tg_where_literal){cond, yes, no, (yes.choice ? yes.choice->literals : 1) + (no.choice ? no.choice->literals : 1)};
-    if (choice->literals > TG_MOST_LITERALS) FAIL(p, &t, "a choice between over %d numbers, none of them of a type: write f32(..), or i32(..), about one", TG_MOST_LITERALS);
+    *choice = (tg_where_literal){cond, yes, no,
+                                 (yes.choice ? yes.choice->literals : 1) + (no.choice ? no.choice->literals : 1)};
+    if (choice->literals > TG_MOST_LITERALS)
+      FAIL(p, &t, "a choice between over %d numbers, none of them of a type: write f32(..), or i32(..), about one",
+           TG_MOST_LITERALS);
     tg_expr e = result(p, NULL, &t);
     e.lit = yes.lit > no.lit ? yes.lit : no.lit;
     e.choice = choice;
@@ -346,7 +372,8 @@ static tg_expr parse_iota(tg_parser *p, tg_token t) {
     if (!tg_is_int(type) && type != TG_INDEX) FAIL(p, &t, "iota counts in integers, not %s", tg_type_name[type]);
     tg_expect(p, ',', "','");
   }
-  if (p->tok.kind != TK_INT || p->tok.i < 1 || p->tok.i > 1024) FAIL(p, &p->tok, "iota(lanes): 1 to 1024 expected, not %s", tg_token_text(p, &p->tok));
+  if (p->tok.kind != TK_INT || p->tok.i < 1 || p->tok.i > 1024)
+    FAIL(p, &p->tok, "iota(lanes): 1 to 1024 expected, not %s", tg_token_text(p, &p->tok));
   lanes = (uint32_t)p->tok.i;
   tg_next(p);
   close_call(p, &t, 1, 1);
@@ -354,10 +381,15 @@ static tg_expr parse_iota(tg_parser *p, tg_token t) {
 }
 
 static TG_APART tg_expr parse_fold(tg_parser *p, tg_token t) {
-  static const struct { const char *name; tg_op op; } folds[] = {{"add", TG_OP_ADD}, {"mul", TG_OP_MUL}, {"max", TG_OP_MAX}, {"min", TG_OP_MIN}, {"and", TG_OP_AND}, {"or", TG_OP_OR}};
+  static const struct {
+    const char *name;
+    tg_op op;
+  } folds[] = {{"add", TG_OP_ADD}, {"mul", TG_OP_MUL}, {"max", TG_OP_MAX},
+               {"min", TG_OP_MIN}, {"and", TG_OP_AND}, {"or", TG_OP_OR}};
   unsigned i = 0;
   while (i < TG_COUNT(folds) && !tg_at_word(p, folds[i].name)) i++;
-  if (i == TG_COUNT(folds)) FAIL(p, &p->tok, "fold(op, vector): op is add, mul, max, min, and, or; not %s", tg_token_text(p, &p->tok));
+  if (i == TG_COUNT(folds))
+    FAIL(p, &p->tok, "fold(op, vector): op is add, mul, max, min, and, or; not %s", tg_token_text(p, &p->tok));
   tg_next(p);
   tg_expect(p, ',', "','");
   tg_expr e = tg_parse_expression(p);
@@ -371,7 +403,8 @@ static TG_APART tg_expr parse_shuffle(tg_parser *p, tg_token t) {
   bool index = p->index, extent = p->extent, all_lanes = p->b->all_lanes;
   uint32_t first_arm = p->b->first_arm;
   p->index = p->extent = false;
-  p->b->all_lanes = true, p->b->first_arm = p->b->arms.n; /* a condition around it is of the lane that asks, not of the one that has the value */
+  /* a condition around it is of the lane that asks, not of the one that has the value */
+  p->b->all_lanes = true, p->b->first_arm = p->b->arms.n;
   tg_expr value = tg_parse_expression(p);
   p->b->all_lanes = all_lanes, p->b->first_arm = first_arm;
   tg_expect(p, ',', "','");
@@ -385,7 +418,8 @@ static TG_APART tg_expr parse_shuffle(tg_parser *p, tg_token t) {
   close_call(p, &t, 3, 3);
   const tg_uop *v = tg_settle_alone(p, &value), *r = range.lit || !p->b->raw ? tg_settle(p, &range, TG_INDEX) : range.u;
   const tg_uop *i = lane.lit ? tg_settle(p, &lane, TG_INDEX) : lane.u;
-  bool ok = r->op == TG_OP_RANGE ? tg_range_kind(r) == TG_LANE : r->op == TG_OP_CONST && v->lanes > 1 && r->arg == v->lanes;
+  bool ok =
+      r->op == TG_OP_RANGE ? tg_range_kind(r) == TG_LANE : r->op == TG_OP_CONST && v->lanes > 1 && r->arg == v->lanes;
   if (!ok && !p->b->raw) FAIL(p, &at, "shuffle(value, l, index): l is a lane range");
   return result(p, tg_shuffle(p->j, v, r, i), &t);
 }
@@ -436,7 +470,8 @@ static TG_APART tg_expr parse_ahead(tg_parser *p, tg_token t) {
   if (!p->b->raw) FAIL(p, &t, "ahead is a word of a schedule: opt(prefetch B at r ahead 2)");
   tg_expr value = tg_parse_expression(p);
   while (tg_take(p, ',')) {
-    if (n == TG_COUNT(src) || !tg_at_word(p, "prefetch")) FAIL(p, &p->tok, "prefetch(B[..], l1) expected, 64 of them at most");
+    if (n == TG_COUNT(src) || !tg_at_word(p, "prefetch"))
+      FAIL(p, &p->tok, "prefetch(B[..], l1) expected, 64 of them at most");
     src[n++] = tg_parse_prefetch(p);
   }
   tg_expect(p, ')', "')'");
@@ -451,7 +486,8 @@ static tg_expr parse_dim(tg_parser *p, tg_token t) {
   if (n->kind != NAME_BUFFER) FAIL(p, &at, "'%s' is no buffer", n->name);
   tg_expect(p, ',', "','");
   uint32_t rank = p->j->buffers.data[(uint32_t)n->u->arg].rank;
-  if (p->tok.kind != TK_INT || p->tok.i >= rank) FAIL(p, &p->tok, "'%s' has %u dimension%s, counted from 0", n->name, rank, rank == 1 ? "" : "s");
+  if (p->tok.kind != TK_INT || p->tok.i >= rank)
+    FAIL(p, &p->tok, "'%s' has %u dimension%s, counted from 0", n->name, rank, rank == 1 ? "" : "s");
   const tg_uop *u = n->u->src[(uint32_t)p->tok.i];
   tg_next(p);
   close_call(p, &t, 2, 2);
@@ -460,7 +496,8 @@ static tg_expr parse_dim(tg_parser *p, tg_token t) {
 
 static tg_expr parse_get(tg_parser *p, tg_token t) {
   tg_expr e = tg_parse_expression(p);
-  if (e.lit || e.u->op != TG_OP_REDUCE || e.u->type != TG_VOID) tg_expr_fail(p, &e, "get(reduction, n): a reduction with several values expected");
+  if (e.lit || e.u->op != TG_OP_REDUCE || e.u->type != TG_VOID)
+    tg_expr_fail(p, &e, "get(reduction, n): a reduction with several values expected");
   tg_expect(p, ',', "','");
   uint32_t nv = tg_reduce_info(e.u).values;
   if (p->tok.kind != TK_INT || p->tok.i >= nv) FAIL(p, &p->tok, "this reduction has %u values, counted from 0", nv);
@@ -501,13 +538,14 @@ static TG_APART tg_expr parse_lanewise(tg_parser *p, tg_token t, tg_op op) {
   if (op == TG_OP_POW || (op == TG_OP_FMA && !p->b->raw)) {
     if (!tg_is_float(type)) tg_expr_fail(p, &a[0], "%s of %s: write %s(f32(..), ..)", name, tg_type_name[type], name);
   }
-  if ((op == TG_OP_CDIV || op == TG_OP_CMOD) && tg_is_float(type)) tg_expr_fail(p, &a[0], "%s of %s: it divides integers", name, tg_type_name[type]);
+  if ((op == TG_OP_CDIV || op == TG_OP_CMOD) && tg_is_float(type))
+    tg_expr_fail(p, &a[0], "%s of %s: it divides integers", name, tg_type_name[type]);
   if (want == 3) return result(p, tg_op3(j, op, a[0].u, a[1].u, a[2].u), &t);
   return result(p, tg_op2(j, op, a[0].u, a[1].u), &t);
 }
 
-/* In an index, which does not wrap, (a + b - 1) / b: the prover knows that form. At a type that wraps, and for a divisor below
- * zero, what the floor leaves over counts: a / b + (a % b != 0). */
+/* In an index, which does not wrap, (a + b - 1) / b: the prover knows that form. At a type that wraps, and for a
+ * divisor below zero, what the floor leaves over counts: a / b + (a % b != 0). */
 static TG_APART tg_expr parse_ceildiv(tg_parser *p, tg_token t) {
   tg_expr a[2];
   tg_job *j = p->j;
@@ -515,7 +553,8 @@ static TG_APART tg_expr parse_ceildiv(tg_parser *p, tg_token t) {
   close_call(p, &t, got, 2);
   tg_unify(p, &a[0], &a[1], "ceildiv");
   tg_type type = a[0].u->type;
-  if (!tg_is_int(type) && type != TG_INDEX) tg_expr_fail(p, &a[0], "ceildiv of %s: it divides integers", tg_type_name[type]);
+  if (!tg_is_int(type) && type != TG_INDEX)
+    tg_expr_fail(p, &a[0], "ceildiv of %s: it divides integers", tg_type_name[type]);
   if (type != TG_INDEX || (a[1].u->op == TG_OP_CONST && a[1].u->arg < 0)) {
     const tg_uop *rest = tg_op2(j, TG_OP_NE, tg_op2(j, TG_OP_MOD, a[0].u, a[1].u), tg_const_int(j, type, 0));
     return result(p, tg_op2(j, TG_OP_ADD, tg_op2(j, TG_OP_IDIV, a[0].u, a[1].u), tg_cast(j, type, rest)), &t);
@@ -568,7 +607,8 @@ static TG_APART tg_expr call_function(tg_parser *p, tg_token t, tg_macro *m) {
   m->active = true;
   tg_expr e = tg_parse_expression(&body);
   if (m->alone && body.tok.kind == ';') tg_next(&body);
-  if (body.tok.kind && (m->alone || (body.tok.kind != ';' && body.tok.kind != ')'))) FAIL(&body, &body.tok, "an operator expected, not %s", tg_token_text(&body, &body.tok));
+  if (body.tok.kind && (m->alone || (body.tok.kind != ';' && body.tok.kind != ')')))
+    FAIL(&body, &body.tok, "an operator expected, not %s", tg_token_text(&body, &body.tok));
   m->active = false;
   uint32_t dead = b->dead.n;
   tg_names_cut(b, names);
@@ -598,7 +638,9 @@ static TG_APART tg_expr parse_generic(tg_parser *p, tg_token t, tg_op op) {
   bool index = p->index, extent = p->extent;
   p->index = p->extent = false;
   while (p->tok.kind != ')') {
-    tg_name *n = p->tok.kind == TK_NAME && (p->ahead.kind == ',' || p->ahead.kind == ')') ? tg_name_find(p->b, tg_symbol(j, p->src->text + p->tok.off, p->tok.len)) : NULL;
+    tg_name *n = p->tok.kind == TK_NAME && (p->ahead.kind == ',' || p->ahead.kind == ')')
+                     ? tg_name_find(p->b, tg_symbol(j, p->src->text + p->tok.off, p->tok.len))
+                     : NULL;
     tg_expr e;
     if (op == TG_OP_LOAD && !src.n && n && n->kind == NAME_BUFFER) {
       e = (tg_expr){.u = n->u};
@@ -626,15 +668,20 @@ static TG_APART tg_expr parse_generic(tg_parser *p, tg_token t, tg_op op) {
   tg_type type;
   uint32_t lanes, n = src.n;
   if (!tg_parse_type(p, &type, &lanes)) FAIL(p, &p->tok, "a type expected, not %s", tg_token_text(p, &p->tok));
-  if (tg_ops[op].arity >= 0 && (uint32_t)tg_ops[op].arity != n) FAIL(p, &t, "%s has %d source%s, and %u %s given", tg_ops[op].name, tg_ops[op].arity, tg_ops[op].arity == 1 ? "" : "s", n, n == 1 ? "is" : "are");
+  if (tg_ops[op].arity >= 0 && (uint32_t)tg_ops[op].arity != n)
+    FAIL(p, &t, "%s has %d source%s, and %u %s given", tg_ops[op].name, tg_ops[op].arity,
+         tg_ops[op].arity == 1 ? "" : "s", n, n == 1 ? "is" : "are");
   const tg_uop **u = tg_new(&j->env, const tg_uop *, n + 1), *like = NULL;
   for (uint32_t i = 0; i < n && !like; i++)
     if (!src.data[i].lit && !(op == TG_OP_WHERE && !i)) like = src.data[i].u;
   for (uint32_t i = 0; i < n; i++) {
     tg_type want = op == TG_OP_LOAD ? (i + 1 == n && arg & TG_GATED ? type : TG_INDEX) : like ? like->type : TG_VOID;
-    u[i] = !src.data[i].lit ? src.data[i].u : want == TG_VOID ? tg_settle_alone(p, &src.data[i]) : tg_settle(p, &src.data[i], want);
+    u[i] = !src.data[i].lit  ? src.data[i].u
+           : want == TG_VOID ? tg_settle_alone(p, &src.data[i])
+                             : tg_settle(p, &src.data[i], want);
   }
-  if (op == TG_OP_LOAD && (!n || u[0]->op != TG_OP_DEFINE)) FAIL(p, &t, "LOAD(buffer, subscripts..): a buffer expected first");
+  if (op == TG_OP_LOAD && (!n || u[0]->op != TG_OP_DEFINE))
+    FAIL(p, &t, "LOAD(buffer, subscripts..): a buffer expected first");
   return result(p, tg_make(j, op, type, lanes, arg, n, u), &t);
 }
 
@@ -656,7 +703,9 @@ tg_expr tg_parse_call(tg_parser *p) {
     if (tg_token_is(p, &t, reductions[i].name)) r = &reductions[i];
   tg_op op = op_of(p, &t);
   if (own && own->kind == NAME_DEF) e = call_function(p, t, own->macro);
-  else if (r && !((r->op == TG_OP_MAX || r->op == TG_OP_MIN) && !r->extreme && !(p->tok.kind == TK_NAME && p->ahead.kind == ':'))) e = parse_reduction(p, t, r);
+  else if (r && !((r->op == TG_OP_MAX || r->op == TG_OP_MIN) && !r->extreme &&
+                  !(p->tok.kind == TK_NAME && p->ahead.kind == ':')))
+    e = parse_reduction(p, t, r);
   else if (tg_token_is(p, &t, "reduce")) e = parse_reduce(p, t);
   else if (tg_token_is(p, &t, "where")) e = parse_where(p, t);
   else if (tg_token_is(p, &t, "get")) e = parse_get(p, t);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * carry and merge: state that the iterations of a loop hand on, and how two states become one. The loop runs in order as any other; the merge
- * is kept with it as a block that is not executed (uop.h), so that a schedule may run parts of the loop apart. What is checked here makes that
- * exact: the body stores to the carried tiles and to what it defines itself only, the merge reads two states and writes one whole state, and
+ * carry and merge: state that the iterations of a loop hand on, and how two states become one. The loop runs in order
+ * as any other; the merge
+ * is kept with it as a block that is not executed (uop.h), so that a schedule may run parts of the loop apart. What is
+ * checked here makes that
+ * exact: the body stores to the carried tiles and to what it defines itself only, the merge reads two states and writes
+ * one whole state, and
  * each tile begins as a constant, with which a part that begins later begins too. */
 #include "dsl/parse.h"
 
@@ -45,7 +48,8 @@ static bool fills(const filling *f, const tg_uop *define) {
   return true;
 }
 
-/* The constant that the tile holds in all of its elements before the loop that is open now, or NULL with the store that is to blame. */
+/* The constant that the tile holds in all of its elements before the loop that is open now, or NULL with the store
+ * that is to blame. */
 static const tg_uop *initial_value(tg_builder *b, const tg_uop *define, tg_pos *blame) {
   uint32_t at = b->frames.n - 1;
   while (b->frames.data[at].kind != FRAME_RANGE) at--;
@@ -75,8 +79,10 @@ static tg_carried parse_tile(tg_parser *p) {
   tg_carried c = {.tile = n->u};
   c.neutral = initial_value(b, n->u, &blame);
   if (!c.neutral)
-    tg_token_fail(p, &t, "'%s' does not begin as a constant%s\na part of the loop begins as the whole does: fill all of '%s' with one constant before it", n->name,
-                  blame.line ? tg_format(&p->j->env, " (line %d)", blame.line) : "", n->name);
+    tg_token_fail(p, &t,
+                  "'%s' does not begin as a constant%s\na part of the loop begins as the whole does: fill all of '%s' "
+                  "with one constant before it",
+                  n->name, blame.line ? tg_format(&p->j->env, " (line %d)", blame.line) : "", n->name);
   return c;
 }
 
@@ -85,8 +91,10 @@ void tg_parse_carry(tg_parser *p, uint32_t off) {
   tg_frame *loop = &b->frames.data[b->frames.n - 1];
   tg_carry *c = tg_new(&p->j->env, tg_carry, 1);
   if (loop->kind != FRAME_RANGE || loop->items.n || loop->carry)
-    tg_parse_fail(p, off, p->tok.off > off ? p->tok.off - off : 1, "a carry is the whole body of a range: range(k, N) carry(m, l) { ..; merge { .. } }");
-  if (tg_range_kind(loop->range) != TG_LOOP) tg_fail_at(p->j, loop->pos, "a loop that carries is of kind loop: its iterations are in order");
+    tg_parse_fail(p, off, p->tok.off > off ? p->tok.off - off : 1,
+                  "a carry is the whole body of a range: range(k, N) carry(m, l) { ..; merge { .. } }");
+  if (tg_range_kind(loop->range) != TG_LOOP)
+    tg_fail_at(p->j, loop->pos, "a loop that carries is of kind loop: its iterations are in order");
   do {
     tg_token t = p->tok;
     if (c->n == TG_CARRIED) tg_token_fail(p, &t, "a loop carries at most %d tiles", TG_CARRIED);
@@ -96,7 +104,8 @@ void tg_parse_carry(tg_parser *p, uint32_t off) {
     c->n++;
   } while (tg_take(p, ','));
   b->frames.data[b->frames.n - 1].carry = c;
-  tg_frame *f = tg_frame_push(b, FRAME_CARRY, tg_source_pos(p->j, p->src, off, p->tok.off > off ? p->tok.off - off : 1));
+  tg_frame *f =
+      tg_frame_push(b, FRAME_CARRY, tg_source_pos(p->j, p->src, off, p->tok.off > off ? p->tok.off - off : 1));
   f->carry = c;
 }
 
@@ -118,8 +127,15 @@ static void check_stores(const body *s, const tg_item *items, uint32_t n) {
     check_stores(s, items[i].children, items[i].n);
     if (u->op != TG_OP_STORE || s->mine[tg_buffer_ordinal(u->src[0])]) continue;
     const tg_buffer *x = tg_buffer_info(j, u->src[0]);
-    if (x->space == TG_SPACE_REG) tg_fail_at(j, items[i].pos, "'%s' is defined outside of the loop, and the loop does not name it as carried\nname it: carry(.., %s), or define it inside", x->name, x->name);
-    tg_fail_at(j, items[i].pos, "a loop that carries stores to what it carries and to what it defines: '%s' is neither\nstore to '%s' behind the loop", x->name, x->name);
+    if (x->space == TG_SPACE_REG)
+      tg_fail_at(j, items[i].pos,
+                 "'%s' is defined outside of the loop, and the loop does not name it as carried\nname it: carry(.., "
+                 "%s), or define it inside",
+                 x->name, x->name);
+    tg_fail_at(j, items[i].pos,
+               "a loop that carries stores to what it carries and to what it defines: '%s' is neither\nstore to '%s' "
+               "behind the loop",
+               x->name, x->name);
   }
 }
 
@@ -150,7 +166,8 @@ static const tg_uop *side_of(tg_builder *b, const tg_uop *tile, const char *side
 static const tg_uop *fill(tg_job *j, const tg_uop *define, const tg_uop *value, tg_pos pos) {
   const tg_uop *sub[16] = {0};
   uint32_t rank = tg_buffer_info(j, define)->rank;
-  for (uint32_t d = 0; d < rank; d++) sub[d] = tg_range_new(j, tg_format(&j->env, "i%u", d), define->src[d], TG_LOOP, UINT32_MAX, pos);
+  for (uint32_t d = 0; d < rank; d++)
+    sub[d] = tg_range_new(j, tg_format(&j->env, "i%u", d), define->src[d], TG_LOOP, UINT32_MAX, pos);
   const tg_uop *u = tg_store(j, define, sub, value, NULL, 0);
   tg_set_pos(j, u, pos);
   for (uint32_t d = rank; d-- > 0;) {
@@ -166,7 +183,8 @@ void tg_parse_merge(tg_parser *p, uint32_t off) {
   tg_frame *around = &b->frames.data[b->frames.n - 1];
   uint32_t end = p->tok.off + p->tok.len;
   tg_pos pos = tg_source_pos(j, p->src, off, end > off ? end - off : 1);
-  if (around->kind != FRAME_CARRY) tg_fail_at(j, pos, "merge stands at the end of a carry: carry(m, l) { ..; merge { .. } }");
+  if (around->kind != FRAME_CARRY)
+    tg_fail_at(j, pos, "merge stands at the end of a carry: carry(m, l) { ..; merge { .. } }");
   tg_carry *c = around->carry;
   if (c->tile[0].a) tg_fail_at(j, pos, "a carry has one merge");
   const tg_uop *range = tg_range_new(j, "merge", tg_index(j, 1), TG_MERGE, UINT32_MAX, pos);
@@ -191,7 +209,8 @@ void tg_parse_merge(tg_parser *p, uint32_t off) {
   }
 }
 
-/* What a statement of the merge may read: the two states, what the merge has written, memory of its own, its own loops. */
+/* What a statement of the merge may read: the two states, what the merge has written, memory of its own, its own
+ * loops. */
 static void check_reads(tg_builder *b, const tg_item *x, const uint8_t *readable, const uint8_t *mine, uint8_t *loops) {
   tg_job *j = b->job;
   const tg_uop *u = x->node;
@@ -203,15 +222,19 @@ static void check_reads(tg_builder *b, const tg_item *x, const uint8_t *readable
   const tg_uop **order = tg_toposort(j, u->op == TG_OP_END ? tg_extent(u->src[0]) : u, &n);
   for (uint32_t i = 0; i < n; i++)
     if (order[i]->op == TG_OP_REDUCE)
-      for (uint32_t k = 0; k < tg_reduce_info(order[i]).ranges; k++) loops[tg_range_ordinal(tg_reduce_ranges(order[i])[k])] = 1;
+      for (uint32_t k = 0; k < tg_reduce_info(order[i]).ranges; k++)
+        loops[tg_range_ordinal(tg_reduce_ranges(order[i])[k])] = 1;
   for (uint32_t i = 0; i < n; i++) {
     const tg_uop *v = order[i];
-    if (v->op == TG_OP_RANGE && !loops[tg_range_ordinal(v)]) tg_fail_at(j, x->pos, "a merge knows nothing of the loops around it: it reads '%s'", j->ranges.data[tg_range_ordinal(v)].name);
+    if (v->op == TG_OP_RANGE && !loops[tg_range_ordinal(v)])
+      tg_fail_at(j, x->pos, "a merge knows nothing of the loops around it: it reads '%s'",
+                 j->ranges.data[tg_range_ordinal(v)].name);
     if (v->op != TG_OP_LOAD && v->op != TG_OP_STORE) continue;
     uint32_t o = tg_buffer_ordinal(v->src[0]);
     const char *name = j->buffers.data[o].name;
     if (v->op == TG_OP_STORE && !mine[o]) tg_fail_at(j, x->pos, "a merge stores to what is carried: '%s' is not", name);
-    if (v->op == TG_OP_LOAD && !readable[o] && !mine[o]) tg_fail_at(j, x->pos, "a merge reads two states, as a.m and b.m, and what it has written: '%s' is neither", name);
+    if (v->op == TG_OP_LOAD && !readable[o] && !mine[o])
+      tg_fail_at(j, x->pos, "a merge reads two states, as a.m and b.m, and what it has written: '%s' is neither", name);
   }
 }
 
@@ -229,13 +252,15 @@ static bool early(tg_job *j, const tg_uop *u, const tg_uop *store, const tg_uop 
 
 static bool reads_early(tg_job *j, const tg_uop *nest, const tg_uop *store, const tg_uop *load) {
   bool stored = false;
-  return memcmp(load->src + 1, store->src + 1, tg_access_rank(store) * sizeof *store->src) || early(j, nest, store, load, &stored);
+  return memcmp(load->src + 1, store->src + 1, tg_access_rank(store) * sizeof *store->src) ||
+         early(j, nest, store, load, &stored);
 }
 
 void tg_merge_close(tg_builder *b, const tg_frame *merge) {
   tg_job *j = b->job;
   const tg_carry *c = merge->carry;
-  uint8_t *readable = tg_new(&j->env, uint8_t, j->buffers.n), *mine = tg_new(&j->env, uint8_t, j->buffers.n), *loops = tg_new(&j->env, uint8_t, j->ranges.n);
+  uint8_t *readable = tg_new(&j->env, uint8_t, j->buffers.n), *mine = tg_new(&j->env, uint8_t, j->buffers.n),
+          *loops = tg_new(&j->env, uint8_t, j->ranges.n);
   uint32_t first = 5 * c->n;
   note_defines(merge->items.data + first, merge->items.n - first, mine);
   for (uint32_t k = 0; k < c->n; k++) {
@@ -245,12 +270,17 @@ void tg_merge_close(tg_builder *b, const tg_frame *merge) {
     while (at < merge->items.n && !(f = stores_in(merge->items.data[at].node, c->tile[k].tile)).stores) at++;
     const char *name = j->buffers.data[o].name;
     if (at == merge->items.n) tg_fail_at(j, merge->pos, "the merge does not write '%s'", name);
-    if (f.stores != 1 || !fills(&f, c->tile[k].tile)) tg_fail_at(j, merge->items.data[at].pos, "the merge writes all of '%s' first: %s", name, "one statement, each element once, under no condition");
+    if (f.stores != 1 || !fills(&f, c->tile[k].tile))
+      tg_fail_at(j, merge->items.data[at].pos, "the merge writes all of '%s' first: %s", name,
+                 "one statement, each element once, under no condition");
     for (uint32_t i = first; i <= at; i++) {
       uint32_t n;
       const tg_uop **order = tg_toposort(j, merge->items.data[i].node, &n);
       for (uint32_t q = 0; q < n; q++)
-        if (order[q]->op == TG_OP_LOAD && tg_buffer_ordinal(order[q]->src[0]) == o && (i < at || reads_early(j, merge->items.data[i].node, f.store, order[q]))) tg_fail_at(j, merge->items.data[i].pos, "the merge reads '%s' before it writes it: a.%s or b.%s is meant", name, name, name);
+        if (order[q]->op == TG_OP_LOAD && tg_buffer_ordinal(order[q]->src[0]) == o &&
+            (i < at || reads_early(j, merge->items.data[i].node, f.store, order[q])))
+          tg_fail_at(j, merge->items.data[i].pos, "the merge reads '%s' before it writes it: a.%s or b.%s is meant",
+                     name, name, name);
     }
   }
   for (uint32_t i = first; i < merge->items.n; i++) check_reads(b, &merge->items.data[i], readable, mine, loops);

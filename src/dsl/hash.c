@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Are two programs the same? Names do not count, nor do the numbers of ranges, buffers and nodes: the loops and buffers of a
- * program are numbered in its order, the ranges of a reduction by the height of the nest of reductions below it, so that equal
- * reductions are equal wherever they stand. Nodes are then made anew over those numbers, in a table that both programs share. */
+ * Are two programs the same? Names do not count, nor do the numbers of ranges, buffers and nodes: the loops and buffers
+ * of a
+ * program are numbered in its order, the ranges of a reduction by the height of the nest of reductions below it, so
+ * that equal
+ * reductions are equal wherever they stand. Nodes are then made anew over those numbers, in a table that both programs
+ * share. */
 #include "dsl/text.h"
 
 enum { UNSEEN = UINT32_MAX };
@@ -48,8 +51,10 @@ static void put_in_order(numbering *s, const tg_uop *sink) {
 }
 
 static void number_statements(numbering *s, const tg_uop *u) {
-  if (u->op == TG_OP_DEFINE && s->buffer[tg_buffer_ordinal(u)] == UNSEEN) s->buffer[tg_buffer_ordinal(u)] = s->buffers++;
-  if (u->op == TG_OP_END && s->range[tg_range_ordinal(u->src[0])] == UNSEEN) s->range[tg_range_ordinal(u->src[0])] = s->ranges++;
+  if (u->op == TG_OP_DEFINE && s->buffer[tg_buffer_ordinal(u)] == UNSEEN)
+    s->buffer[tg_buffer_ordinal(u)] = s->buffers++;
+  if (u->op == TG_OP_END && s->range[tg_range_ordinal(u->src[0])] == UNSEEN)
+    s->range[tg_range_ordinal(u->src[0])] = s->ranges++;
   if (u->op == TG_OP_END || u->op == TG_OP_SINK)
     for (uint32_t i = u->op == TG_OP_END; i < u->n; i++) number_statements(s, u->src[i]);
 }
@@ -75,7 +80,8 @@ static void number_reductions(numbering *s) {
   for (uint32_t i = 0; i < s->n; i++) { /* what no statement binds: fragments */
     const tg_uop *u = s->order[i];
     if (u->op == TG_OP_RANGE && s->range[tg_range_ordinal(u)] == UNSEEN) s->range[tg_range_ordinal(u)] = s->ranges++;
-    if (u->op == TG_OP_DEFINE && s->buffer[tg_buffer_ordinal(u)] == UNSEEN) s->buffer[tg_buffer_ordinal(u)] = s->buffers++;
+    if (u->op == TG_OP_DEFINE && s->buffer[tg_buffer_ordinal(u)] == UNSEEN)
+      s->buffer[tg_buffer_ordinal(u)] = s->buffers++;
   }
 }
 

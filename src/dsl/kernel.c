@@ -36,8 +36,11 @@ void tg_enter_proc(tg_parser *p, tg_macro *m, tg_pos pos) {
   while (p->tok.kind && p->tok.kind != ')') {
     if (n == 16) tg_token_fail(p, &p->tok, "a proc takes at most 16 arguments");
     tg_name *whole = NULL;
-    if (p->tok.kind == TK_NAME && (p->ahead.kind == ',' || p->ahead.kind == ')' || !p->ahead.kind)) whole = tg_name_find(b, tg_symbol(p->j, p->src->text + p->tok.off, p->tok.len));
-    args[n] = (tg_name){.kind = NAME_VALUE, .pos = tg_source_pos(p->j, p->src, p->tok.off, p->tok.len), .name = n < m->n ? m->formals[n] : NULL};
+    if (p->tok.kind == TK_NAME && (p->ahead.kind == ',' || p->ahead.kind == ')' || !p->ahead.kind))
+      whole = tg_name_find(b, tg_symbol(p->j, p->src->text + p->tok.off, p->tok.len));
+    args[n] = (tg_name){.kind = NAME_VALUE,
+                        .pos = tg_source_pos(p->j, p->src, p->tok.off, p->tok.len),
+                        .name = n < m->n ? m->formals[n] : NULL};
     if (whole && whole->kind == NAME_BUFFER) {
       args[n].kind = NAME_BUFFER;
       args[n].u = whole->u;
@@ -49,7 +52,9 @@ void tg_enter_proc(tg_parser *p, tg_macro *m, tg_pos pos) {
     n++;
     if (!tg_take(p, ',')) break;
   }
-  if (n != m->n) tg_token_fail(p, &first, "%s takes %u argument%s, and %u %s given", m->name, m->n, m->n == 1 ? "" : "s", n, n == 1 ? "is" : "are");
+  if (n != m->n)
+    tg_token_fail(p, &first, "%s takes %u argument%s, and %u %s given", m->name, m->n, m->n == 1 ? "" : "s", n,
+                  n == 1 ? "is" : "are");
   tg_frame *f = tg_frame_push(b, FRAME_PROC, pos);
   f->macro = m;
   b->barrier = b->names.n;
@@ -78,7 +83,8 @@ static void parse_call_statement(tg_parser *p) {
   tg_parser body;
   tg_parser_init(&body, p->b, m->source, m->body);
   body.depth = p->depth;
-  if (p->b->calls++ == TG_DEEPEST_CALL) tg_token_fail(p, &t, "procs call each other over %d deep: '%s'", TG_DEEPEST_CALL, name);
+  if (p->b->calls++ == TG_DEEPEST_CALL)
+    tg_token_fail(p, &t, "procs call each other over %d deep: '%s'", TG_DEEPEST_CALL, name);
   tg_token open = body.tok;
   tg_next(&body);
   parse_block(&body, open);
@@ -115,9 +121,51 @@ static void parse_if(tg_parser *p, uint32_t off) {
   open_body(p);
 }
 
-static void parse_statement(tg_parser *p) {
+/* A statement that looks like a call: a range, an if, a carry, a call, a declaration. False: it is none of them. */
+static bool parse_called(tg_parser *p) {
   tg_token t = p->tok;
   char word[16];
+  bool range = tg_at_word(p, "range");
+  if (range || tg_at_word(p, "if")) {
+    tg_next(p);
+    if (!range) {
+      parse_if(p, t.off);
+      return true;
+    }
+    tg_next(p);
+    tg_parse_range(p, t.off);
+    tg_expect(p, ')', "')'");
+    open_body(p);
+    return true;
+  }
+  if (tg_at_word(p, "carry") && !tg_name_find(p->b, tg_sym(p->j, "carry"))) {
+    tg_next(p);
+    tg_next(p);
+    tg_parse_carry(p, t.off);
+    tg_expect(p, ')', "')'");
+    open_body(p);
+    return true;
+  }
+  if (tg_at_word(p, "call")) {
+    tg_next(p);
+    tg_next(p);
+    parse_call_statement(p);
+    tg_expect(p, ';', "';'");
+    return true;
+  }
+  if (!tg_is_declaration(p, &t)) return false;
+  memcpy(word, p->src->text + t.off, t.len);
+  word[t.len] = 0;
+  tg_next(p);
+  tg_next(p);
+  tg_parse_declaration(p, word);
+  tg_expect(p, ')', "')'");
+  tg_expect(p, ';', "';'");
+  return true;
+}
+
+static void parse_statement(tg_parser *p) {
+  tg_token t = p->tok;
   if (tg_take(p, ';')) return;
   if (!p->b->raw) tg_step(p, &t);   /* what was printed is as long as its text */
   if (p->tok.kind == '{') {
@@ -129,46 +177,7 @@ static void parse_statement(tg_parser *p) {
     p->depth--;
     return;
   }
-  if (p->tok.kind == TK_NAME && p->ahead.kind == '(') {
-    bool range = tg_at_word(p, "range");
-    if (range || tg_at_word(p, "if")) {
-      tg_next(p);
-      if (!range) {
-        parse_if(p, t.off);
-        return;
-      }
-      tg_next(p);
-      tg_parse_range(p, t.off);
-      tg_expect(p, ')', "')'");
-      open_body(p);
-      return;
-    }
-    if (tg_at_word(p, "carry") && !tg_name_find(p->b, tg_sym(p->j, "carry"))) {
-      tg_next(p);
-      tg_next(p);
-      tg_parse_carry(p, t.off);
-      tg_expect(p, ')', "')'");
-      open_body(p);
-      return;
-    }
-    if (tg_at_word(p, "call")) {
-      tg_next(p);
-      tg_next(p);
-      parse_call_statement(p);
-      tg_expect(p, ';', "';'");
-      return;
-    }
-    if (tg_is_declaration(p, &t)) {
-      memcpy(word, p->src->text + t.off, t.len);
-      word[t.len] = 0;
-      tg_next(p);
-      tg_next(p);
-      tg_parse_declaration(p, word);
-      tg_expect(p, ')', "')'");
-      tg_expect(p, ';', "';'");
-      return;
-    }
-  }
+  if (p->tok.kind == TK_NAME && p->ahead.kind == '(' && parse_called(p)) return;
   if (tg_at_word(p, "merge") && p->ahead.kind == '{') {
     tg_parse_merge(p, t.off);
     tg_next(p);
@@ -228,7 +237,8 @@ void tg_parse_kernel(tg_job *j, const char *file, const char *text, uint32_t n, 
       tg_next(&p);
       parse_proc(&p);
     } else if (tg_at_word(&p, "def")) parse_statement(&p);
-    else if (!tg_take(&p, ';')) tg_token_fail(&p, &p.tok, "kernel, def or proc expected, not %s", tg_token_text(&p, &p.tok));
+    else if (!tg_take(&p, ';'))
+      tg_token_fail(&p, &p.tok, "kernel, def or proc expected, not %s", tg_token_text(&p, &p.tok));
   }
   if (!found) tg_fail(&j->env, TG_EINVAL, pick ? "%s: no kernel '%s'" : "%s: no kernel", file ? file : "?", pick);
   tg_builder_finish(b);
@@ -255,13 +265,15 @@ uint32_t tg_count_kernels(tg_job *j, const char *file, const char *text) {
   return n;
 }
 
-const tg_uop *tg_parse_expr(tg_job *j, const char *text, uint32_t n, const char *const *names, const tg_uop *const *values) {
+const tg_uop *tg_parse_expr(tg_job *j, const char *text, uint32_t n, const char *const *names,
+                            const tg_uop *const *values) {
   tg_builder *b = tg_new(&j->env, tg_builder, 1);
   tg_parser p;
   tg_builder_start(b, j, 0, NULL);
   b->raw = true;
   for (uint32_t i = 0; i < n; i++) {
-    tg_name *e = tg_name_add(b, tg_sym(j, names[i]), values[i]->op == TG_OP_DEFINE ? NAME_BUFFER : NAME_VALUE, (tg_pos){0});
+    tg_name *e =
+        tg_name_add(b, tg_sym(j, names[i]), values[i]->op == TG_OP_DEFINE ? NAME_BUFFER : NAME_VALUE, (tg_pos){0});
     e->u = values[i];
     e->value = (tg_expr){.u = values[i]};
   }

@@ -21,7 +21,9 @@ static const char *skip_blanks(tg_parser *p, const char *s) {
   }
 }
 
-static double read_double(tg_parser *p, const char *s, size_t n) { return tg_read_double(tg_strndup(&p->j->env, s, n), NULL); }
+static double read_double(tg_parser *p, const char *s, size_t n) {
+  return tg_read_double(tg_strndup(&p->j->env, s, n), NULL);
+}
 
 static const char *lex_number(tg_parser *p, tg_token *t, const char *s) {
   const char *from = s;
@@ -44,7 +46,8 @@ static const char *lex_number(tg_parser *p, tg_token *t, const char *s) {
   size_t n = (size_t)(s - from);
   if (real) {
     t->f = read_double(p, from, n);
-    if (__builtin_isinf(t->f)) tg_parse_fail(p, t->off, (uint32_t)n, "this number does not fit f64; inf is a word of its own");
+    if (__builtin_isinf(t->f))
+      tg_parse_fail(p, t->off, (uint32_t)n, "this number does not fit f64; inf is a word of its own");
   } else
     for (const char *d = hex ? from + 2 : from; d < s; d++) {
       int v = is_digit(*d) ? *d - '0' : (*d | 32) - 'a' + 10;
@@ -72,9 +75,11 @@ void tg_lex(tg_parser *p, tg_token *t) {
     for (s++; is_letter(*s) || is_digit(*s) || (*s == '.' && (is_letter(s[1]) || is_digit(s[1])));) s++;
   } else if (is_digit(*s) || (*s == '.' && is_digit(s[1]))) s = lex_number(p, t, s);
   else {
-    static const char pairs[][3] = {"<=", ">=", "==", "!=", "<<", ">>", "&&", "||", "..", "->", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^="};
+    static const char pairs[][3] = {"<=", ">=", "==", "!=", "<<", ">>", "&&", "||", "..",
+                                    "->", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^="};
     t->kind = (unsigned char)*s++;
-    while (t->kind >= 0xc0 && t->kind <= 0xff && ((unsigned char)*s & 0xc0) == 0x80) s++; /* a character of UTF-8 is named whole */
+    /* a character of UTF-8 is named whole */
+    while (t->kind >= 0xc0 && t->kind <= 0xff && ((unsigned char)*s & 0xc0) == 0x80) s++;
     for (unsigned i = 0; i < TG_COUNT(pairs); i++)
       if (from[0] == pairs[i][0] && from[1] == pairs[i][1]) {
         t->kind = TK2(from[0], from[1]);

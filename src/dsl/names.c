@@ -34,7 +34,9 @@ tg_name *tg_name_find(tg_builder *b, const char *symbol) {
   for (int32_t i = b->table[h] - 1; i >= 0; i = b->names.data[i].shadowed) {
     tg_name *n = &b->names.data[i];
     if ((uint32_t)i >= b->barrier) return n;
-    if (b->formals_only ? n->kind == NAME_DEF : n->kind == NAME_CONST || n->kind == NAME_PARAM || n->kind == NAME_DEF || n->kind == NAME_PROC) return n;
+    if (b->formals_only ? n->kind == NAME_DEF
+                        : n->kind == NAME_CONST || n->kind == NAME_PARAM || n->kind == NAME_DEF || n->kind == NAME_PROC)
+      return n;
   }
   return NULL;
 }
@@ -61,7 +63,9 @@ tg_name *tg_name_add(tg_builder *b, const char *symbol, tg_name_kind kind, tg_po
     b->keys[h] = symbol;
     b->table_n++;
   }
-  tg_push(&j->env, &b->names, ((tg_name){.name = symbol, .kind = (uint8_t)kind, .pos = pos, .shadowed = b->table[h] - 1, .serial = ++b->serial}));
+  tg_push(&j->env, &b->names,
+          ((tg_name){
+              .name = symbol, .kind = (uint8_t)kind, .pos = pos, .shadowed = b->table[h] - 1, .serial = ++b->serial}));
   b->table[h] = (int32_t)b->names.n;
   return &b->names.data[b->names.n - 1];
 }
@@ -110,18 +114,26 @@ const char *tg_nearest(const char *name, const char *const *words) {
 
 /* What other languages call the types. */
 const char *tg_type_hint(const char *name) {
-  static const struct { const char *name, *type; } others[] = {
-    {"float", "f32"}, {"double", "f64"}, {"half", "f16"}, {"bfloat16", "bf16"}, {"bfloat", "bf16"}, {"__bf16", "bf16"}, {"_Float16", "f16"}, {"__fp16", "f16"}, {"single", "f32"},
-    {"char", "i8"}, {"short", "i16"}, {"int", "i32"}, {"long", "i64"}, {"unsigned", "u32"}, {"uint", "u32"}, {"size_t", "u64"}, {"ssize_t", "i64"}, {"byte", "u8"}, {"_Bool", "bool"},
-    {"fp8", "e4m3"}, {"e4m3fn", "e4m3"}};
+  static const struct { const char *name, *type;
+  } others[] = {{"float", "f32"},   {"double", "f64"},   {"half", "f16"},   {"bfloat16", "bf16"}, {"bfloat", "bf16"},
+                {"__bf16", "bf16"}, {"_Float16", "f16"}, {"__fp16", "f16"}, {"single", "f32"},    {"char", "i8"},
+                {"short", "i16"},   {"int", "i32"},      {"long", "i64"},   {"unsigned", "u32"},  {"uint", "u32"},
+                {"size_t", "u64"},  {"ssize_t", "i64"},  {"byte", "u8"},    {"_Bool", "bool"},    {"fp8", "e4m3"},
+                {"e4m3fn", "e4m3"}};
   for (unsigned i = 0; i < TG_COUNT(others); i++)
     if (!strcmp(name, others[i].name)) return others[i].type;
-  static const struct { const char *head, letter[3]; } families[] = {{"int", "i"}, {"uint", "u"}, {"float", "f"}, {"fp", "f"}};   /* int8_t, uint16, float64 */
+  /* int8_t, uint16, float64 */
+  static const struct {
+    const char *head, letter[3];
+  } families[] = {{"int", "i"}, {"uint", "u"}, {"float", "f"}, {"fp", "f"}};
   for (unsigned i = 0; i < TG_COUNT(families); i++) {
     size_t n = strlen(families[i].head), digits = strspn(name + (strlen(name) < n ? strlen(name) : n), "0123456789");
-    if (strncmp(name, families[i].head, n) || !digits || (name[n + digits] && strcmp(name + n + digits, "_t"))) continue;
+    if (strncmp(name, families[i].head, n) || !digits || (name[n + digits] && strcmp(name + n + digits, "_t")))
+      continue;
     for (int t = TG_BOOL; t < TG_INDEX; t++)
-      if (tg_type_name[t][0] == families[i].letter[0] && !strncmp(tg_type_name[t] + 1, name + n, digits) && !tg_type_name[t][1 + digits]) return tg_type_name[t];
+      if (tg_type_name[t][0] == families[i].letter[0] && !strncmp(tg_type_name[t] + 1, name + n, digits) &&
+          !tg_type_name[t][1 + digits])
+        return tg_type_name[t];
   }
   return NULL;
 }
@@ -138,7 +150,9 @@ void tg_name_unknown(tg_parser *p, const tg_token *t, bool function) {
         tg_token_fail(p, t, "'%s' is used outside of its scope: a %s of line %d", name, what[d->kind], d->pos.line);
     }
   for (uint32_t i = b->barrier; i-- > 0;)
-    if (b->names.data[i].name == name) tg_token_fail(p, t, "'%s' is not seen here: functions and procs see their arguments, parameters and knobs only", name);
+    if (b->names.data[i].name == name)
+      tg_token_fail(p, t, "'%s' is not seen here: functions and procs see their arguments, parameters and knobs only",
+                    name);
   for (uint32_t i = b->names.n; i-- > 0;) {
     const tg_name *n = &b->names.data[i];
     if ((n->kind == NAME_DEF) == function && tg_name_find(b, n->name) == n) nearer(&best, &far, name, n->name);
@@ -146,8 +160,12 @@ void tg_name_unknown(tg_parser *p, const tg_token *t, bool function) {
   if (function)
     for (const char *const *w = tg_function_words; *w; w++) nearer(&best, &far, name, *w);
   const char *type = tg_type_hint(name);
-  const char *meant = type ? tg_format(&p->j->env, "\nwrite %s", type) : best ? tg_format(&p->j->env, "\ndid you mean '%s'?", best) : "";
-  const char *of_c = p->src->macro && !function && !type ? tg_format(&p->j->env, "\na value of C is brought in with tg_let(%s, %s)", name, name) : "";
+  const char *meant = type   ? tg_format(&p->j->env, "\nwrite %s", type)
+                      : best ? tg_format(&p->j->env, "\ndid you mean '%s'?", best)
+                             : "";
+  const char *of_c = p->src->macro && !function && !type
+                         ? tg_format(&p->j->env, "\na value of C is brought in with tg_let(%s, %s)", name, name)
+                         : "";
   tg_token_fail(p, t, "unknown %s '%s'%s%s", function ? "function" : "name", name, meant, of_c);
 }
 
@@ -196,7 +214,8 @@ static void keep(tg_builder *b, tg_name *h) {
   f->items.data[h->slot] = (tg_item){.node = define, .pos = h->pos};
   uint32_t notes = b->notes.n;
   tg_push(&j->env, &b->notes, ((tg_note){.serial = h->serial, .first = h->notes, .n = h->notes_n}));
-  f->items.data[h->slot + 1] = (tg_item){.node = tg_store(j, define, NULL, stored, NULL, 0), .pos = h->pos, .notes = notes, .notes_n = 1};
+  f->items.data[h->slot + 1] =
+      (tg_item){.node = tg_store(j, define, NULL, stored, NULL, 0), .pos = h->pos, .notes = notes, .notes_n = 1};
   const tg_uop *load = tg_load(j, define, NULL, NULL, NULL, 0);
   h->value.u = h->u = value->type == TG_INDEX ? tg_cast(j, TG_INDEX, load) : load;
   h->kept = true;
@@ -209,10 +228,12 @@ tg_expr tg_value_use(tg_builder *b, tg_name *h) {
   for (uint32_t i = 0; i < h->reads_n; i++) {
     uint32_t buffer = h->reads[2 * i];
     /* a loop entered since may store before it comes back to the use */
-    stale |= b->job->buffers.data[buffer].role != TG_ROLE_IN && (b->stores.data[buffer] != h->reads[2 * i + 1] || b->depth > h->depth);
+    stale |= b->job->buffers.data[buffer].role != TG_ROLE_IN &&
+             (b->stores.data[buffer] != h->reads[2 * i + 1] || b->depth > h->depth);
   }
   if (stale && h->value.u->type != TG_VOID) keep(b, h);
   for (uint32_t i = 0; i < h->reads_n; i++) tg_note_read(b, h->reads[2 * i]);
-  if (h->notes_n && !h->kept) tg_push(&b->job->env, &b->notes, ((tg_note){.serial = h->serial, .first = h->notes, .n = h->notes_n}));
+  if (h->notes_n && !h->kept)
+    tg_push(&b->job->env, &b->notes, ((tg_note){.serial = h->serial, .first = h->notes, .n = h->notes_n}));
   return h->value;
 }

@@ -9,7 +9,8 @@
 /* Kept out of its caller, whose frame stands on the stack once per level of an expression. */
 #define TG_APART __attribute__((noinline))
 
-/* What one kernel may be made of: a loop of C without an end, or functions that each call another twice, would go on for ever. */
+/* What one kernel may be made of: a loop of C without an end, or functions that each call another twice, would go on
+ * for ever. */
 enum { TG_MOST_STATEMENTS = 1000000, TG_MOST_NODES = 1 << 24, TG_DEEPEST_BLOCK = 128, TG_DEEPEST_CALL = 64 };
 
 /* A piece of source. macro: the text is a macro's argument, whose blanks the preprocessor has changed. */
@@ -29,14 +30,29 @@ typedef struct { int kind; uint32_t off, len; tg_i128 i; double f; } tg_token;
 /* A parsed expression. A literal takes its type from what it meets: lit is its kind, i or f its value, and u, if
  * set, the unfolded node at the type it has alone. */
 enum { LIT_NONE, LIT_INT, LIT_FLOAT };
-typedef struct { const tg_uop *u; uint8_t lit; tg_i128 i; double f; uint32_t off, end; const struct tg_where_literal *choice; } tg_expr;
-typedef struct tg_where_literal { const tg_uop *cond; tg_expr yes, no; uint32_t literals; } tg_where_literal;   /* where(cond, 1, 0): a literal still, of so many */
+typedef struct {
+  const tg_uop *u;
+  uint8_t lit;
+  tg_i128 i;
+  double f;
+  uint32_t off, end;
+  const struct tg_where_literal *choice;
+} tg_expr;
+/* where(cond, 1, 0): a literal still, of so many */
+typedef struct tg_where_literal { const tg_uop *cond; tg_expr yes, no; uint32_t literals; } tg_where_literal;
 enum { TG_MOST_LITERALS = 256 };   /* of one choice: each use walks all of them */
 
 typedef enum { NAME_CONST, NAME_PARAM, NAME_RANGE, NAME_BUFFER, NAME_VALUE, NAME_DEF, NAME_PROC } tg_name_kind;
 
 /* An expression function, or a proc of a .tg file: text parsed again at each call. */
-typedef struct { const char *name; const char **formals; uint32_t n; tg_source *source; uint32_t body; bool alone, active; } tg_macro;
+typedef struct {
+  const char *name;
+  const char **formals;
+  uint32_t n;
+  tg_source *source;
+  uint32_t body;
+  bool alone, active;
+} tg_macro;
 
 typedef struct tg_name {
   const char *name;
@@ -46,7 +62,8 @@ typedef struct tg_name {
   tg_expr value;
   const uint32_t *reads;         /* VALUE: pairs (buffer, its count of stores then) */
   uint32_t reads_n;
-  uint32_t frame, slot, depth;   /* VALUE: the statement list it stands in, the two places reserved there, loops around */
+  /* VALUE: the statement list it stands in, the two places reserved there, loops around */
+  uint32_t frame, slot, depth;
   uint32_t notes, notes_n;       /* VALUE: the accesses of its text, in builder->notes */
   uint32_t serial;
   tg_macro *macro;
@@ -54,7 +71,8 @@ typedef struct tg_name {
   int32_t shadowed;              /* the entry of the same name below, or -1 */
 } tg_name;
 
-/* An access or range of a statement, by its plain node; node NULL: those of the VALUE with this serial, [first, first + n). */
+/* An access or range of a statement, by its plain node; node NULL: those of the VALUE with this serial, [first,
+ * first + n). */
 typedef struct { const tg_uop *node; tg_pos pos; uint32_t serial, first, n; } tg_note;
 
 typedef struct tg_item tg_item;
@@ -91,7 +109,8 @@ struct tg_builder {
   TG_VEC(tg_dead_name) dead;
   TG_VEC(tg_frame) frames;
   TG_VEC(const tg_uop *) arms;   /* conditions under which the operand in hand is evaluated */
-  bool all_lanes;                /* it is what a shuffle picks from: arms before first_arm, and ifs, are another lane's */
+  /* it is what a shuffle picks from: arms before first_arm, and ifs, are another lane's */
+  bool all_lanes;
   uint32_t first_arm;
   TG_VEC(uint32_t) reads;        /* buffers that the expression in hand reads */
   TG_VEC(tg_note) notes;
@@ -101,7 +120,8 @@ struct tg_builder {
   bool formals_only;             /* spliced text: not even those */
   const char *prefix;            /* of names made inside a proc */
   uint32_t depth, scopes, serial, calls;
-  uint32_t steps, idle;          /* statements, declarations, scopes and calls so far; calls of the builder since it failed */
+  /* statements, declarations, scopes and calls so far; calls of the builder since it failed */
+  uint32_t steps, idle;
   uint32_t n;
   const tg_binding *bindings;
   bool *used;
@@ -141,10 +161,12 @@ tg_name *tg_name_find(tg_builder *b, const char *symbol);
 tg_name *tg_name_add(tg_builder *b, const char *symbol, tg_name_kind kind, tg_pos pos);   /* fails if it is in scope */
 void tg_names_cut(tg_builder *b, uint32_t n);      /* back to n names: a scope ends */
 TG_NORETURN void tg_name_unknown(tg_parser *p, const tg_token *t, bool function);
-const char *tg_type_hint(const char *name);        /* of a name that is a type elsewhere: what it is called here; NULL */
+/* of a name that is a type elsewhere: what it is called here; NULL */
+const char *tg_type_hint(const char *name);
 TG_NORETURN void tg_type_unknown(tg_parser *p, const tg_token *t);
 TG_NORETURN void tg_kind_unknown(tg_parser *p, const tg_token *t);
-void tg_value_begin(tg_builder *b, tg_name *hold);                   /* an expression follows that is to be held by a name */
+/* an expression follows that is to be held by a name */
+void tg_value_begin(tg_builder *b, tg_name *hold);
 void tg_value_end(tg_builder *b, tg_name *hold, tg_expr e);
 tg_expr tg_value_use(tg_builder *b, tg_name *hold);
 void tg_note_read(tg_builder *b, uint32_t buffer);
@@ -152,12 +174,14 @@ void tg_note_read(tg_builder *b, uint32_t buffer);
 /* parse_expr.c */
 tg_expr tg_parse_expression(tg_parser *p);
 tg_expr tg_parse_unary(tg_parser *p);
-const tg_uop *tg_settle(tg_parser *p, const tg_expr *e, tg_type t);    /* the node at type t; an error that tells the cast */
+/* the node at type t; an error that tells the cast */
+const tg_uop *tg_settle(tg_parser *p, const tg_expr *e, tg_type t);
 const tg_uop *tg_settle_alone(tg_parser *p, const tg_expr *e);         /* a literal gets the type it has alone */
 const tg_uop *tg_parse_index(tg_parser *p, bool extent);
 const tg_uop *tg_parse_condition(tg_parser *p);
 void tg_unify(tg_parser *p, tg_expr *a, tg_expr *b, const char *what);
-bool tg_parse_type(tg_parser *p, tg_type *t, uint32_t *lanes);         /* false, nothing taken, if no type stands here */
+/* false, nothing taken, if no type stands here */
+bool tg_parse_type(tg_parser *p, tg_type *t, uint32_t *lanes);
 tg_type tg_type_of_word(const char *s, size_t n);                      /* TG_TYPE__COUNT: none */
 const tg_uop *tg_to_index(tg_parser *p, const tg_expr *e);
 const tg_uop *tg_path(tg_builder *b);                                  /* what holds where we stand, NULL: everything */
@@ -165,7 +189,8 @@ const tg_uop *tg_negate(tg_job *j, const tg_uop *c);
 tg_expr tg_parse_access(tg_parser *p, tg_name *buffer, const tg_token *t);
 const tg_uop *tg_parse_prefetch(tg_parser *p);
 uint32_t tg_parse_subscripts(tg_parser *p, const tg_name *buffer, const tg_token *t, const tg_uop **idx);
-tg_expr tg_load_of(tg_parser *p, const tg_uop *define, const tg_uop *const *idx, const tg_uop *gate, const tg_uop *alt, uint32_t off);
+tg_expr tg_load_of(tg_parser *p, const tg_uop *define, const tg_uop *const *idx, const tg_uop *gate, const tg_uop *alt,
+                   uint32_t off);
 tg_expr tg_combine(tg_parser *p, tg_op op, tg_expr a, tg_expr b, const tg_token *at);
 void tg_note_node(tg_parser *p, const tg_uop *node, uint32_t off, uint32_t len);
 bool tg_constant_value(tg_job *j, const tg_uop *u, tg_i128 *v);       /* of an expression of constants */
@@ -199,7 +224,8 @@ void tg_enter_proc(tg_parser *p, tg_macro *m, tg_pos pos);
 void tg_builder_start(tg_builder *b, tg_job *j, uint32_t n, const tg_binding *bindings);
 tg_frame *tg_frame_push(tg_builder *b, tg_frame_kind kind, tg_pos pos);
 void tg_frame_pop(tg_builder *b);
-void tg_step(tg_parser *p, const tg_token *t);      /* a statement, a scope or a call more: an error at TG_MOST_STATEMENTS */
+/* a statement, a scope or a call more: an error at TG_MOST_STATEMENTS */
+void tg_step(tg_parser *p, const tg_token *t);
 void tg_emit(tg_builder *b, const tg_uop *statement, tg_pos pos, uint32_t notes);
 tg_frame *tg_list_frame(tg_builder *b, uint32_t *index);
 void tg_builder_finish(tg_builder *b);

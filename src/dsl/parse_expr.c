@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Expressions: a Pratt parser with C's precedence that builds nodes as it reads. Nothing is folded. Literals carry
- * no type until they meet one. Inside [ ] and extents arithmetic is INDEX: integer values are converted at the leaf, and
- * a load of an input with a contract is clamped to it. Conditions of arms and of enclosing `if`s become gates of loads. */
+ * no type until they meet one. Inside [ ] and extents arithmetic is INDEX: integer values are converted at the leaf,
+ * and
+ * a load of an input with a contract is clamped to it. Conditions of arms and of enclosing `if`s become gates of loads.
+ * */
 #include <math.h>
 #include "dsl/parse.h"
 #include "dsl/value.h"
@@ -15,7 +17,9 @@ void tg_note_node(tg_parser *p, const tg_uop *node, uint32_t off, uint32_t len) 
 
 /* ---- literals and types ---- */
 
-static tg_expr typed(const tg_uop *u, uint32_t off, const tg_parser *p) { return (tg_expr){.u = u, .off = off, .end = p->tok.off}; }
+static tg_expr typed(const tg_uop *u, uint32_t off, const tg_parser *p) {
+  return (tg_expr){.u = u, .off = off, .end = p->tok.off};
+}
 
 static tg_type type_alone(const tg_parser *p, const tg_expr *e) {
   if (e->lit == LIT_INT) return p->index || p->b->raw ? TG_INDEX : TG_I32;
@@ -37,31 +41,38 @@ static const tg_uop *settle_literal(tg_parser *p, const tg_expr *e, tg_type t) {
   if (tg_is_float(t)) {
     double v = e->lit == LIT_INT ? (double)e->i : e->f, r = tg_round_to(t, v);
     if (isinf(r) && !isinf(v)) FAIL(p, e, "%.*s does not fit %s", n, text, tg_type_name[t]);
-    if (e->lit == LIT_INT && (r != v || (tg_i128)v != e->i)) FAIL(p, e, "%.*s has no exact value in %s", n, text, tg_type_name[t]);
+    if (e->lit == LIT_INT && (r != v || (tg_i128)v != e->i))
+      FAIL(p, e, "%.*s has no exact value in %s", n, text, tg_type_name[t]);
     return tg_const_float(p->j, t, v);
   }
   if (e->lit == LIT_FLOAT) FAIL(p, e, "%.*s is no integer, and %s is expected", n, text, tg_type_name[t]);
-  if (t == TG_INDEX ? e->i != (int64_t)e->i : tg_wrap(t, e->i) != e->i) FAIL(p, e, "%.*s does not fit %s", n, text, tg_type_name[t]);
+  if (t == TG_INDEX ? e->i != (int64_t)e->i : tg_wrap(t, e->i) != e->i)
+    FAIL(p, e, "%.*s does not fit %s", n, text, tg_type_name[t]);
   return tg_const_int(p->j, t, (int64_t)e->i);
 }
 
 static void no_tuple(tg_parser *p, const tg_expr *e) {
-  if (!e->lit && e->u->type == TG_VOID) FAIL(p, e, "a reduction with several values: take one with get(.., 0), or name them with let (x, y) = ..");
+  if (!e->lit && e->u->type == TG_VOID)
+    FAIL(p, e, "a reduction with several values: take one with get(.., 0), or name them with let (x, y) = ..");
 }
 
 const tg_uop *tg_settle(tg_parser *p, const tg_expr *e, tg_type t) {
   if (e->lit) {
     if (e->u && e->u->type == t) return e->u;
-    if (e->choice) return tg_op3(p->j, TG_OP_WHERE, e->choice->cond, tg_settle(p, &e->choice->yes, t), tg_settle(p, &e->choice->no, t));
+    if (e->choice)
+      return tg_op3(p->j, TG_OP_WHERE, e->choice->cond, tg_settle(p, &e->choice->yes, t),
+                    tg_settle(p, &e->choice->no, t));
     return settle_literal(p, e, t);
   }
   no_tuple(p, e);
   if (e->u->type == t) return e->u;
   if (t == TG_INDEX) FAIL(p, e, "an index is expected, not %s", tg_type_name[e->u->type]);
   if (t == TG_BOOL) FAIL(p, e, "a bool is expected, not %s: compare it", tg_type_name[e->u->type]);
-  if (e->u->type == TG_BOOL) FAIL(p, e, "%s is expected, not bool: write %s(%.*s) or where(..)", tg_type_name[t], tg_type_name[t], (int)text_length(p, e), p->src->text + e->off);
-  FAIL(p, e, "%s is expected, not %s, and nothing is converted silently: write %s(%.*s)", tg_type_name[t], tg_type_name[e->u->type], tg_type_name[t],
-       (int)text_length(p, e), p->src->text + e->off);
+  if (e->u->type == TG_BOOL)
+    FAIL(p, e, "%s is expected, not bool: write %s(%.*s) or where(..)", tg_type_name[t], tg_type_name[t],
+         (int)text_length(p, e), p->src->text + e->off);
+  FAIL(p, e, "%s is expected, not %s, and nothing is converted silently: write %s(%.*s)", tg_type_name[t],
+       tg_type_name[e->u->type], tg_type_name[t], (int)text_length(p, e), p->src->text + e->off);
 }
 
 const tg_uop *tg_settle_alone(tg_parser *p, const tg_expr *e) {
@@ -93,11 +104,13 @@ void tg_unify(tg_parser *p, tg_expr *a, tg_expr *b, const char *what) {
   if (ta != tb) {
     tg_type to = wider(ta, tb);
     const tg_expr *x = ta == to ? b : a;
-    if (ta == TG_BOOL || tb == TG_BOOL) FAIL(p, ta == TG_BOOL ? a : b, "%s of %s and %s", what, tg_type_name[ta], tg_type_name[tb]);
-    FAIL(p, x, "%s of %s and %s, and nothing is converted silently: write %s(%.*s)", what, tg_type_name[ta], tg_type_name[tb], tg_type_name[to],
-         (int)text_length(p, x), p->src->text + x->off);
+    if (ta == TG_BOOL || tb == TG_BOOL)
+      FAIL(p, ta == TG_BOOL ? a : b, "%s of %s and %s", what, tg_type_name[ta], tg_type_name[tb]);
+    FAIL(p, x, "%s of %s and %s, and nothing is converted silently: write %s(%.*s)", what, tg_type_name[ta],
+         tg_type_name[tb], tg_type_name[to], (int)text_length(p, x), p->src->text + x->off);
   }
-  if (a->u->lanes != b->u->lanes && a->u->lanes != 1 && b->u->lanes != 1) FAIL(p, b, "%s of %u and %u lanes", what, a->u->lanes, b->u->lanes);
+  if (a->u->lanes != b->u->lanes && a->u->lanes != 1 && b->u->lanes != 1)
+    FAIL(p, b, "%s of %u and %u lanes", what, a->u->lanes, b->u->lanes);
 }
 
 tg_type tg_type_of_word(const char *s, size_t n) {
@@ -176,15 +189,19 @@ const tg_uop *tg_to_index(tg_parser *p, const tg_expr *e) {
   const tg_uop *u = e->u;
   tg_job *j = p->j;
   if (u->op != TG_OP_LOAD) {
-    if (p->extent) FAIL(p, e, "an extent that cannot be known: %.*s is computed from memory", (int)text_length(p, e), p->src->text + e->off);
+    if (p->extent)
+      FAIL(p, e, "an extent that cannot be known: %.*s is computed from memory", (int)text_length(p, e),
+           p->src->text + e->off);
     return tg_cast(j, TG_INDEX, u);
   }
   const tg_buffer *info = tg_buffer_info(j, u->src[0]);
   const tg_uop *v = tg_cast(j, TG_INDEX, u);
   if (!info->lo) {
     if (p->extent)
-      FAIL(p, e, info->role == TG_ROLE_IN ? "an extent that cannot be known: '%s' is read without bounds\nwrite them where it is declared: in(%s, %s in 0..N, ..)"
-                                          : "an extent that cannot be known: '%s' is written by the kernel",
+      FAIL(p, e,
+           info->role == TG_ROLE_IN ? "an extent that cannot be known: '%s' is read without bounds\nwrite them where "
+                                      "it is declared: in(%s, %s in 0..N, ..)"
+                                    : "an extent that cannot be known: '%s' is written by the kernel",
            info->name, info->name, tg_type_name[info->type]);
     return v;
   }
@@ -202,7 +219,9 @@ const tg_uop *tg_parse_index(tg_parser *p, bool extent) {
   p->index = true;
   p->extent = extent;
   tg_expr e = tg_parse_expression(p);
-  if (!e.lit && tg_is_float(e.u->type)) FAIL(p, &e, extent ? "an extent is an integer, not %s" : "a subscript is an integer, not %s", tg_type_name[e.u->type]);
+  if (!e.lit && tg_is_float(e.u->type))
+    FAIL(p, &e, extent ? "an extent is an integer, not %s" : "a subscript is an integer, not %s",
+         tg_type_name[e.u->type]);
   const tg_uop *u = p->b->raw ? tg_settle_alone(p, &e) : tg_settle(p, &e, TG_INDEX);
   p->index = index;
   p->extent = outer;
@@ -213,7 +232,11 @@ uint32_t tg_parse_subscripts(tg_parser *p, const tg_name *buffer, const tg_token
   uint32_t rank = p->j->buffers.data[(uint32_t)buffer->u->arg].rank, n = 0;
   const char *name = buffer->name;
   if (p->tok.kind != '[') {
-    if (rank) tg_token_fail(p, t, "'%s' has %u dimension%s: write %s[%s]", name, rank, rank > 1 ? "s" : "", name, rank == 1 ? "i" : rank == 2 ? "i, j" : "i, j, ..");
+    if (rank)
+      tg_token_fail(p, t, "'%s' has %u dimension%s: write %s[%s]", name, rank, rank > 1 ? "s" : "", name,
+                    rank == 1   ? "i"
+                    : rank == 2 ? "i, j"
+                                : "i, j, ..");
     return 0;
   }
   tg_next(p);
@@ -225,25 +248,31 @@ uint32_t tg_parse_subscripts(tg_parser *p, const tg_name *buffer, const tg_token
   }
   uint32_t end = p->tok.off + p->tok.len;
   tg_expect(p, ']', "']'");
-  const char *hint = n < rank && p->tok.kind == '[' ? tg_format(&p->j->env, "\nwrite %s[i, j], not %s[i][j]", name, name) : "";
-  if (n != rank) tg_parse_fail(p, t->off, end - t->off, "'%s' has %u dimension%s, and %u subscript%s given%s", name, rank, rank == 1 ? "" : "s", n, n == 1 ? " is" : "s are", hint);
+  const char *hint =
+      n < rank && p->tok.kind == '[' ? tg_format(&p->j->env, "\nwrite %s[i, j], not %s[i][j]", name, name) : "";
+  if (n != rank)
+    tg_parse_fail(p, t->off, end - t->off, "'%s' has %u dimension%s, and %u subscript%s given%s", name, rank,
+                  rank == 1 ? "" : "s", n, n == 1 ? " is" : "s are", hint);
   return rank;
 }
 
 static const tg_uop *in_bounds(tg_job *j, const tg_uop *define, uint32_t rank, const tg_uop *const *idx) {
   const tg_uop *gate = NULL;
   for (uint32_t d = 0; d < rank; d++) {
-    const tg_uop *pair = tg_op2(j, TG_OP_AND, tg_op2(j, TG_OP_LE, tg_index(j, 0), idx[d]), tg_op2(j, TG_OP_LT, idx[d], define->src[d]));
+    const tg_uop *pair =
+        tg_op2(j, TG_OP_AND, tg_op2(j, TG_OP_LE, tg_index(j, 0), idx[d]), tg_op2(j, TG_OP_LT, idx[d], define->src[d]));
     gate = gate ? tg_op2(j, TG_OP_AND, gate, pair) : pair;
   }
   return gate;
 }
 
-tg_expr tg_load_of(tg_parser *p, const tg_uop *define, const tg_uop *const *idx, const tg_uop *gate, const tg_uop *alt, uint32_t off) {
+tg_expr tg_load_of(tg_parser *p, const tg_uop *define, const tg_uop *const *idx, const tg_uop *gate, const tg_uop *alt,
+                   uint32_t off) {
   tg_job *j = p->j;
   const tg_uop *path = tg_path(p->b);
   if (path) gate = tg_and(j, path, gate);
-  if (gate && !alt) alt = tg_is_float(define->type) ? tg_const_float(j, define->type, 0) : tg_const_int(j, define->type, 0);
+  if (gate && !alt)
+    alt = tg_is_float(define->type) ? tg_const_float(j, define->type, 0) : tg_const_int(j, define->type, 0);
   tg_expr e = typed(tg_load(j, define, idx, gate, alt, 0), off, p);
   if (!p->b->raw) tg_note_read(p->b, (uint32_t)define->arg);
   return e;
@@ -267,12 +296,15 @@ static bool gate_follows(tg_parser *p) {
 }
 
 static void refuse(tg_parser *p, const tg_token *t) {
-  static const struct { int kind; const char *text; } what[] = {
-    {'?', "?: is not in the language: write where(condition, a, b)"},
-    {'*', "pointers are not in the language: write A[i]"},
-    {'&', "addresses are not in the language: write A[i]"},
-    {TK2('-', '>'), "-> is not in the language: buffers have no fields"},
-    {'{', "a block cannot stand here"}, {'"', "strings are not in the language"}, {'\'', "characters are not in the language"},
+  static const struct { int kind; const char *text;
+  } what[] = {
+      {'?', "?: is not in the language: write where(condition, a, b)"},
+      {'*', "pointers are not in the language: write A[i]"},
+      {'&', "addresses are not in the language: write A[i]"},
+      {TK2('-', '>'), "-> is not in the language: buffers have no fields"},
+      {'{', "a block cannot stand here"},
+      {'"', "strings are not in the language"},
+      {'\'', "characters are not in the language"},
   };
   for (unsigned i = 0; i < TG_COUNT(what); i++)
     if (t->kind == what[i].kind) tg_token_fail(p, t, "%s", what[i].text);
@@ -291,7 +323,8 @@ tg_expr tg_parse_access(tg_parser *p, tg_name *buffer, const tg_token *t) {
       tg_expr g = tg_parse_expression(p);
       gate = tg_settle(p, &g, TG_BOOL);
     } else gate = in_bounds(p->j, define, rank, idx);
-    if (!tg_take_word(p, "else")) tg_token_fail(p, &p->tok, "'else' and a value expected, not %s", tg_token_text(p, &p->tok));
+    if (!tg_take_word(p, "else"))
+      tg_token_fail(p, &p->tok, "'else' and a value expected, not %s", tg_token_text(p, &p->tok));
     if (!gate) tg_token_fail(p, t, "'%s' has no dimensions: it cannot be read outside of its bounds", buffer->name);
     tg_expr v = tg_parse_unary(p);
     alt = tg_settle(p, &v, define->type);
@@ -314,10 +347,12 @@ static TG_APART tg_expr parse_name(tg_parser *p) {
     static const char *const words[] = {"inf", "nan", "true", "false"};
     for (unsigned i = 0; i < 4; i++) {
       if (!tg_token_is(p, &t, words[i])) continue;
-      if (i < 2) return (tg_expr){.lit = LIT_FLOAT, .f = i ? __builtin_nan("") : __builtin_inf(), .off = t.off, .end = end};
+      if (i < 2)
+        return (tg_expr){.lit = LIT_FLOAT, .f = i ? __builtin_nan("") : __builtin_inf(), .off = t.off, .end = end};
       return (tg_expr){.u = tg_bool(p->j, i == 2), .off = t.off, .end = end};
     }
-    if (tg_type_of_word(p->src->text + t.off, t.len) != TG_TYPE__COUNT) tg_token_fail(p, &t, "a type stands here: a cast is %.*s(value)", (int)t.len, p->src->text + t.off);
+    if (tg_type_of_word(p->src->text + t.off, t.len) != TG_TYPE__COUNT)
+      tg_token_fail(p, &t, "a type stands here: a cast is %.*s(value)", (int)t.len, p->src->text + t.off);
     tg_name_unknown(p, &t, false);
   }
   tg_expr e = {.off = t.off, .end = end};
@@ -376,8 +411,11 @@ static tg_expr parse_primary(tg_parser *p) {
 
 static void want_numbers(tg_parser *p, const tg_expr *e, const char *what) {
   tg_type t = e->u->type;
-  if (t == TG_BOOL) FAIL(p, e, "%s of a bool: write i32(%.*s) or where(..)", what, (int)text_length(p, e), p->src->text + e->off);
-  if (t == TG_E4M3 || t == TG_E5M2) FAIL(p, e, "%s is for storage only: write f32(%.*s)", tg_type_name[t], (int)text_length(p, e), p->src->text + e->off);
+  if (t == TG_BOOL)
+    FAIL(p, e, "%s of a bool: write i32(%.*s) or where(..)", what, (int)text_length(p, e), p->src->text + e->off);
+  if (t == TG_E4M3 || t == TG_E5M2)
+    FAIL(p, e, "%s is for storage only: write f32(%.*s)", tg_type_name[t], (int)text_length(p, e),
+         p->src->text + e->off);
 }
 
 tg_expr tg_parse_unary(tg_parser *p) {
@@ -407,7 +445,8 @@ tg_expr tg_parse_unary(tg_parser *p) {
     want_numbers(p, &e, "a sign");
     if (t.kind == '-') e.u = tg_op1(p->j, TG_OP_NEG, e.u);
   } else {
-    if (tg_is_float(e.u->type)) FAIL(p, &e, "%c of %s: bits are those of integers: bitcast(u32, x)", t.kind, tg_type_name[e.u->type]);
+    if (tg_is_float(e.u->type))
+      FAIL(p, &e, "%c of %s: bits are those of integers: bitcast(u32, x)", t.kind, tg_type_name[e.u->type]);
     if (t.kind == '~' && e.u->type == TG_BOOL) FAIL(p, &e, "~ of a bool: write !");
     e.u = tg_op1(p->j, TG_OP_NOT, e.u);
   }
@@ -416,13 +455,24 @@ tg_expr tg_parse_unary(tg_parser *p) {
 
 typedef struct { int kind; uint8_t level; uint8_t op; bool swapped; const char *text; } operator_info;
 static const operator_info operators[] = {
-  {'*', 10, TG_OP_MUL, false, "*"}, {'/', 10, TG_OP_IDIV, false, "/"}, {'%', 10, TG_OP_MOD, false, "%"},
-  {'+', 9, TG_OP_ADD, false, "+"}, {'-', 9, TG_OP_SUB, false, "-"},
-  {TK2('<', '<'), 8, TG_OP_SHL, false, "<<"}, {TK2('>', '>'), 8, TG_OP_SHR, false, ">>"},
-  {'<', 7, TG_OP_LT, false, "<"}, {TK2('<', '='), 7, TG_OP_LE, false, "<="}, {'>', 7, TG_OP_LT, true, ">"}, {TK2('>', '='), 7, TG_OP_LE, true, ">="},
-  {TK2('=', '='), 6, TG_OP_EQ, false, "=="}, {TK2('!', '='), 6, TG_OP_NE, false, "!="},
-  {'&', 5, TG_OP_AND, false, "&"}, {'^', 4, TG_OP_XOR, false, "^"}, {'|', 3, TG_OP_OR, false, "|"},
-  {TK2('&', '&'), 2, TG_OP_AND, false, "&&"}, {TK2('|', '|'), 1, TG_OP_OR, false, "||"},
+    {'*', 10, TG_OP_MUL, false, "*"},
+    {'/', 10, TG_OP_IDIV, false, "/"},
+    {'%', 10, TG_OP_MOD, false, "%"},
+    {'+', 9, TG_OP_ADD, false, "+"},
+    {'-', 9, TG_OP_SUB, false, "-"},
+    {TK2('<', '<'), 8, TG_OP_SHL, false, "<<"},
+    {TK2('>', '>'), 8, TG_OP_SHR, false, ">>"},
+    {'<', 7, TG_OP_LT, false, "<"},
+    {TK2('<', '='), 7, TG_OP_LE, false, "<="},
+    {'>', 7, TG_OP_LT, true, ">"},
+    {TK2('>', '='), 7, TG_OP_LE, true, ">="},
+    {TK2('=', '='), 6, TG_OP_EQ, false, "=="},
+    {TK2('!', '='), 6, TG_OP_NE, false, "!="},
+    {'&', 5, TG_OP_AND, false, "&"},
+    {'^', 4, TG_OP_XOR, false, "^"},
+    {'|', 3, TG_OP_OR, false, "|"},
+    {TK2('&', '&'), 2, TG_OP_AND, false, "&&"},
+    {TK2('|', '|'), 1, TG_OP_OR, false, "||"},
 };
 
 static const operator_info *operator_at(const tg_parser *p) {
@@ -471,7 +521,8 @@ tg_expr tg_combine(tg_parser *p, tg_op op, tg_expr a, tg_expr b, const tg_token 
   if (op == TG_OP_EQ || op == TG_OP_NE) {
     if (t == TG_E4M3 || t == TG_E5M2) want_numbers(p, &a, what);
   }
-  if (real && (logic || op == TG_OP_SHL || op == TG_OP_SHR)) FAIL(p, &a, "%s of %s: bits are those of integers: bitcast(u32, x)", what, tg_type_name[t]);
+  if (real && (logic || op == TG_OP_SHL || op == TG_OP_SHR))
+    FAIL(p, &a, "%s of %s: bits are those of integers: bitcast(u32, x)", what, tg_type_name[t]);
   if (real && op == TG_OP_MOD) FAIL(p, &a, "%s of %s: write x - floor(x / y) * y", what, tg_type_name[t]);
   if (op == TG_OP_IDIV && real) op = TG_OP_FDIV;
   e.u = tg_op2(p->j, op, a.u, b.u);
@@ -487,7 +538,8 @@ static TG_APART tg_expr compare(tg_parser *p, const operator_info *o, tg_expr a,
 }
 
 static tg_expr parse_binary(tg_parser *p, int level) {
-  if (++p->depth > DEEPEST) tg_token_fail(p, &p->tok, "an expression nested over %d deep: name its parts with let", DEEPEST);
+  if (++p->depth > DEEPEST)
+    tg_token_fail(p, &p->tok, "an expression nested over %d deep: name its parts with let", DEEPEST);
   tg_expr left = tg_parse_unary(p), last = left;
   bool chain = false;
   for (const operator_info *o; (o = operator_at(p)) && o->level >= level; chain = o->level == 7) {
@@ -497,7 +549,8 @@ static tg_expr parse_binary(tg_parser *p, int level) {
     if (arm) tg_push(&p->j->env, &p->b->arms, left.u);
     tg_expr right = parse_binary(p, o->level + 1);
     if (arm) p->b->arms.n--;
-    if ((o->kind == TK2('&', '&') || o->kind == TK2('|', '|')) && (right.lit || right.u->type != TG_BOOL)) tg_settle(p, &right, TG_BOOL);
+    if ((o->kind == TK2('&', '&') || o->kind == TK2('|', '|')) && (right.lit || right.u->type != TG_BOOL))
+      tg_settle(p, &right, TG_BOOL);
     if (o->level == 7 && chain) {
       tg_expr more = compare(p, o, last, right, &at);
       left.u = tg_op2(p->j, TG_OP_AND, left.u, more.u);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * Places in the source, and the errors that show them. Text of a .tg file is exact. A macro's text has lost its blanks and its
+ * Places in the source, and the errors that show them. Text of a .tg file is exact. A macro's text has lost its blanks
+ * and its
  * columns, and compilers disagree about the line of a statement over several lines; so the source file is read
  * when an error is made, and the statement's tokens are searched around the line that the compiler gave. Where the
  * file cannot be read, the statement as the preprocessor left it is shown. */
 #include <stdio.h>
 #include "dsl/parse.h"
 
-/* The line of an offset. Those asked for come mostly in order; procs and functions, which are parsed again, are far behind or ahead. */
+/* The line of an offset. Those asked for come mostly in order; procs and functions, which are parsed again, are far
+ * behind or ahead. */
 static tg_line *line_of(tg_job *j, tg_source *s, uint32_t off) {
   if (!s->lines.n) tg_push(&j->env, &s->lines, (tg_line){0});
   while (s->lines.data[s->lines.n - 1].start <= off) {   /* one line further than off, or the end of the text */
@@ -29,11 +31,21 @@ static tg_line *line_of(tg_job *j, tg_source *s, uint32_t off) {
 }
 
 tg_pos tg_source_pos(tg_job *j, tg_source *s, uint32_t off, uint32_t len) {
-  if (s->macro) return (tg_pos){.file = s->file, .text = s->text, .line = s->line, .column = (int)off + 1, .length = len ? (int)len : 1, .macro = true};
+  if (s->macro)
+    return (tg_pos){.file = s->file,
+                    .text = s->text,
+                    .line = s->line,
+                    .column = (int)off + 1,
+                    .length = len ? (int)len : 1,
+                    .macro = true};
   const tg_line *line = line_of(j, s, off);
   uint32_t width = 0;   /* as far as the line goes */
   while (width < len && s->text[off + width] && s->text[off + width] != '\n' && s->text[off + width] != '\r') width++;
-  return (tg_pos){.file = s->file, .text = line->text, .line = s->line + (int)(line - s->lines.data), .column = (int)(off - line->start) + 1, .length = width ? (int)width : 1};
+  return (tg_pos){.file = s->file,
+                  .text = line->text,
+                  .line = s->line + (int)(line - s->lines.data),
+                  .column = (int)(off - line->start) + 1,
+                  .length = width ? (int)width : 1};
 }
 
 /* ---- a macro's statement in its file ---- */
@@ -41,7 +53,9 @@ tg_pos tg_source_pos(tg_job *j, tg_source *s, uint32_t off, uint32_t len) {
 typedef struct { uint32_t off, len; int line; } word;
 typedef struct { const char *text; uint32_t at; int line; } reader;
 
-static bool is_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
+static bool is_name(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
 
 /* The next token of C, roughly: names and numbers, strings, single characters. */
 static bool read_word(reader *r, word *w) {
@@ -50,7 +64,9 @@ static bool read_word(reader *r, word *w) {
     char c = s[r->at];
     if (!c) return false;
     if (c == '\n') r->line++;
-    if (c == ' ' || c == '\t' || c == '\n' || c == '\r' || (c == '\\' && (s[r->at + 1] == '\n' || s[r->at + 1] == '\r'))) continue;
+    if (c == ' ' || c == '\t' || c == '\n' || c == '\r' ||
+        (c == '\\' && (s[r->at + 1] == '\n' || s[r->at + 1] == '\r')))
+      continue;
     if (c == '/' && s[r->at + 1] == '/') {
       while (s[r->at + 1] && s[r->at + 1] != '\n') r->at++;
     } else if (c == '/' && s[r->at + 1] == '*') {
@@ -82,7 +98,9 @@ static words split(tg_job *j, const char *text, int line) {
   return v;
 }
 
-static bool matches(const char *a, const word *x, const char *b, const word *y) { return x->len == y->len && !memcmp(a + x->off, b + y->off, x->len); }
+static bool matches(const char *a, const word *x, const char *b, const word *y) {
+  return x->len == y->len && !memcmp(a + x->off, b + y->off, x->len);
+}
 
 /* The statement's first token in the file: the place nearest to the line, as far as 100 lines off. */
 static int64_t find_statement(const char *file, const words *f, const char *text, const words *t, int line) {
@@ -119,7 +137,8 @@ static bool find_in_file(tg_job *j, tg_pos *p) {
   p->line = w->line;
   p->column = (int)(w->off + skip - start) + 1;
   p->text = tg_strndup(&j->env, file + start, strcspn(file + start, "\r\n"));
-  p->length = last->line == w->line ? (int)(last->off + (stop - t.data[end].off) - w->off - skip) : (int)strlen(p->text) - p->column + 1;
+  p->length = last->line == w->line ? (int)(last->off + (stop - t.data[end].off) - w->off - skip)
+                                    : (int)strlen(p->text) - p->column + 1;
   if (p->length < 1) p->length = 1;
   p->macro = false;
   return true;
@@ -131,7 +150,8 @@ static void put_caret(tg_str *s, const tg_pos *p) {
   const char *text = p->text;
   int skip = (int)strspn(text, " \t"), column = p->column - 1, length = (int)strlen(text);
   if (column < skip) skip = column < 0 ? 0 : column;
-  int from = length - skip > WIDEST && column - skip > BEFORE ? column - BEFORE : skip, to = length - from > WIDEST ? from + WIDEST : length;
+  int from = length - skip > WIDEST && column - skip > BEFORE ? column - BEFORE : skip,
+      to = length - from > WIDEST ? from + WIDEST : length;
   while (from > skip && ((unsigned char)text[from] & 0xc0) == 0x80) from--;   /* characters of UTF-8 are not cut */
   while (to < length && ((unsigned char)text[to] & 0xc0) == 0x80) to++;
   const char *before = from > skip ? ".. " : "";

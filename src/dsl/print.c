@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * A program as text in the language, such that parsing it gives the same program. Statements print in order, expressions
+ * A program as text in the language, such that parsing it gives the same program. Statements print in order,
+ * expressions
  * as print_expr.c does.
  *
  * Names. Parameters and constants come first; ranges and buffers are named where they are bound, and one whose name
@@ -64,7 +65,9 @@ static void put_define(tg_printer *p, const tg_uop *u) {
   uint32_t o = tg_buffer_ordinal(u);
   const tg_buffer *b = &p->j->buffers.data[o];
   static const char *const roles[] = {"define_global", "in", "out", "inout"};
-  const char *word = b->space == TG_SPACE_REG ? "define_reg" : b->space == TG_SPACE_LOCAL ? "define_local" : roles[b->role];
+  const char *word = b->space == TG_SPACE_REG     ? "define_reg"
+                     : b->space == TG_SPACE_LOCAL ? "define_local"
+                                                  : roles[b->role];
   if (p->lets) p->buffer_name[o] = tg_print_bind(p, b->name);
   tg_str_printf(p->out, "%s(%s, %s", word, tg_print_buffer_name(p, u), tg_type_name[u->type]);
   if (u->lanes > 1) tg_str_printf(p->out, "[%u]", u->lanes);
@@ -78,7 +81,8 @@ static void put_define(tg_printer *p, const tg_uop *u) {
   if (u->arg >> 32 & TG_STRIDED) tg_print_put_list(p, u->src + b->rank, b->rank, ", [", "]");
   if (b->partial) tg_str_puts(p->out, ", partial");
   uint8_t place = b->space != TG_SPACE_REG ? TG_PLACE_NONE : b->place ? b->place : b->demand;
-  if (place) tg_str_puts(p->out, place == TG_PLACE_SSA ? ", ssa" : place == TG_PLACE_MEMORY ? ", memory" : ", windowed");
+  if (place)
+    tg_str_puts(p->out, place == TG_PLACE_SSA ? ", ssa" : place == TG_PLACE_MEMORY ? ", memory" : ", windowed");
   if (b->align) tg_str_printf(p->out, ", align %u", b->align);
   tg_str_puts(p->out, ")");
 }
@@ -107,7 +111,8 @@ static void put_loop(tg_printer *p, const tg_uop *u) {
   new_line(p);
   tg_str_puts(p->out, "}\n");
   tg_print_unbind(p, scope);
-  for (; p->done.n > done; p->done.n--) p->notes[p->done.data[p->done.n - 1].u->id].name = p->done.data[p->done.n - 1].name;
+  for (; p->done.n > done; p->done.n--)
+    p->notes[p->done.data[p->done.n - 1].u->id].name = p->done.data[p->done.n - 1].name;
 }
 
 static void put_statement(tg_printer *p, const tg_uop *u) {
@@ -124,7 +129,8 @@ static void put_statement(tg_printer *p, const tg_uop *u) {
   else if (u->op == TG_OP_PREFETCH) put_prefetch(p, u);
   else {
     uint32_t number = p->names++;
-    tg_push(&p->j->env, &p->done, ((tg_print_done){u, p->notes[u->id].name}));   /* a phase may compute again what one before it did */
+    /* a phase may compute again what one before it did */
+    tg_push(&p->j->env, &p->done, ((tg_print_done){u, p->notes[u->id].name}));
     tg_str_printf(p->out, "do %%%u = ", number);
     tg_print_put_whole(p, u);
     forget_lets(p);

@@ -16,7 +16,8 @@ typedef struct {
   uint64_t bound;               /* heights of the reductions whose ranges the node uses */
 } tg_print_note;
 
-typedef struct { const tg_uop *u; uint32_t name; } tg_print_done;   /* a value statement, and its node's name before it */
+/* a value statement, and its node's name before it */
+typedef struct { const tg_uop *u; uint32_t name; } tg_print_done;
 
 typedef struct {
   tg_job *j;
@@ -34,17 +35,20 @@ typedef struct {
   struct tg_print_bound *bound; uint32_t bound_n, bound_mask;   /* how often each name stands in scope */
   TG_VEC(tg_print_piece) stack;
   TG_VEC(const tg_uop *) order; /* of the present statement, sources first */
-  const char *own;              /* before the names of a GENERIC reduction's values, a0, b0, v0, ..: "" unless the kernel has such names too */
+  /* before the names of a GENERIC reduction's values, a0, b0, v0, ..: "" unless the kernel has such names too */
+  const char *own;
   const tg_uop *combiner;       /* the GENERIC reduction whose combined values are being printed */
 } tg_printer;
 
-const char *tg_print_bind(tg_printer *p, const char *base);   /* a name for what begins here, in scope until it is unbound */
+/* a name for what begins here, in scope until it is unbound */
+const char *tg_print_bind(tg_printer *p, const char *base);
 void tg_print_bind_as(tg_printer *p, const char *symbol);      /* this very name */
 void tg_print_unbind(tg_printer *p, uint32_t n);               /* back to n names in scope */
 const char *tg_print_range_name(const tg_printer *p, const tg_uop *range);
 const char *tg_print_buffer_name(const tg_printer *p, const tg_uop *version);
 
-/* Lists what the text of a statement is made of, counts uses, finds what depends on ranges of reductions; to be forgotten after it. */
+/* Lists what the text of a statement is made of, counts uses, finds what depends on ranges of reductions; to be
+ * forgotten after it. */
 void tg_print_survey(tg_printer *p, const tg_uop *root);
 void tg_print_forget(tg_printer *p);
 bool tg_print_wants_let(const tg_printer *p, const tg_uop *u);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Expressions as text, from a stack of pieces, never by recursion, so a chain of a million operations is a long line and
+ * Expressions as text, from a stack of pieces, never by recursion, so a chain of a million operations is a long line
+ * and
  * no more. What is used more than once and uses ranges of a reduction is named at the start of the innermost such
  * reduction's body; the rest of what is shared is named by the statement (print.c). */
 #include <math.h>
@@ -12,7 +13,8 @@
 typedef struct tg_print_bound { const char *name; uint32_t n; } tg_print_bound;
 
 static tg_print_bound *bound_slot(const tg_printer *p, const char *symbol) {
-  uint32_t h = (uint32_t)tg_mix(0, (uint64_t)(uintptr_t)symbol) & p->bound_mask;   /* never iterated: addresses decide nothing */
+  /* never iterated: addresses decide nothing */
+  uint32_t h = (uint32_t)tg_mix(0, (uint64_t)(uintptr_t)symbol) & p->bound_mask;
   while (p->bound[h].name && p->bound[h].name != symbol) h = (h + 1) & p->bound_mask;
   return &p->bound[h];
 }
@@ -145,12 +147,15 @@ void tg_print_survey(tg_printer *p, const tg_uop *root) {
   for (uint32_t i = 0; i < p->order.n; i++) {
     const tg_uop *u = p->order.data[i];
     tg_print_note *n = &p->notes[u->id];
-    n->bound = u->op == TG_OP_RANGE ? (uint64_t)1 << p->range_height[tg_range_ordinal(u)] & ~(uint64_t)1 : u->op == TG_OP_ARG ? (uint64_t)1 << 63 : 0;
+    n->bound = u->op == TG_OP_RANGE ? (uint64_t)1 << p->range_height[tg_range_ordinal(u)] & ~(uint64_t)1
+               : u->op == TG_OP_ARG ? (uint64_t)1 << 63
+                                    : 0;
     for (uint32_t c = 0; c < child_count(u); c++) {
       const tg_uop *s = child(u, c);
       if (s) n->bound |= p->notes[s->id].bound;
     }
-    if (u->op == TG_OP_REDUCE) n->bound &= ~((uint64_t)1 << n->height | (tg_reduce_info(u).generic ? (uint64_t)1 << 63 : 0));
+    if (u->op == TG_OP_REDUCE)
+      n->bound &= ~((uint64_t)1 << n->height | (tg_reduce_info(u).generic ? (uint64_t)1 << 63 : 0));
   }
 }
 
@@ -235,7 +240,10 @@ static bool is_irregular(const tg_uop *u) {
   case TG_OP_REDUCE: return false;
   case TG_OP_IOTA: return u->type != TG_INDEX;
   case TG_OP_FOLD: return u->lanes != 1;
-  case TG_OP_SHUFFLE: return u->arg || u->type != u->src[0]->type || u->lanes != (u->src[1]->op == TG_OP_RANGE && u->src[0]->lanes > u->src[2]->lanes ? u->src[0]->lanes : u->src[2]->lanes);
+  case TG_OP_SHUFFLE:
+    return u->arg || u->type != u->src[0]->type ||
+           u->lanes != (u->src[1]->op == TG_OP_RANGE && u->src[0]->lanes > u->src[2]->lanes ? u->src[0]->lanes
+                                                                                            : u->src[2]->lanes);
   case TG_OP_PREFETCH: return false;
   case TG_OP_AHEAD: return u->arg || u->type != u->src[0]->type || u->lanes != u->src[0]->lanes;
   case TG_OP_MATRIX: return u->type != u->src[2]->type || u->lanes != u->src[2]->lanes;
@@ -256,7 +264,9 @@ static bool is_irregular(const tg_uop *u) {
 
 static void later(tg_printer *p, tg_print_piece x) { tg_push(&p->j->env, &p->stack, x); }
 static void later_text(tg_printer *p, const char *text) { later(p, (tg_print_piece){.kind = X_TEXT, .text = text}); }
-static void later_node(tg_printer *p, const tg_uop *u, int prec) { later(p, (tg_print_piece){.kind = X_NODE, .prec = (uint8_t)prec, .u = u}); }
+static void later_node(tg_printer *p, const tg_uop *u, int prec) {
+  later(p, (tg_print_piece){.kind = X_NODE, .prec = (uint8_t)prec, .u = u});
+}
 
 /* Pieces are pushed in the order of the text and turned round at the end of each node. */
 static void turn(tg_printer *p, uint32_t from) {
@@ -334,7 +344,10 @@ static void later_binary(tg_printer *p, const tg_uop *u, int prec) {
     const tg_uop *s = u->src[i], *other = u->src[!i];
     if (i) later_text(p, tg_format(&p->j->env, " %s ", tg_ops[u->op].text));
     bool bare = s->op == TG_OP_CONST && other->op != TG_OP_CONST && s->type == other->type;
-    later(p, (tg_print_piece){.kind = X_NODE, .prec = (uint8_t)(prec + (i || chain) + (chain && prec == P_EQUAL)), .bare = bare, .u = s});
+    later(p, (tg_print_piece){.kind = X_NODE,
+                              .prec = (uint8_t)(prec + (i || chain) + (chain && prec == P_EQUAL)),
+                              .bare = bare,
+                              .u = s});
   }
 }
 
@@ -352,7 +365,8 @@ static void later_function(tg_printer *p, const tg_uop *u) {
     later_list(p, u->src, 1, ", ", ")");
     return;
   case TG_OP_FOLD: {
-    static const char *const names[] = {[TG_OP_ADD] = "add", [TG_OP_MUL] = "mul", [TG_OP_MAX] = "max", [TG_OP_MIN] = "min", [TG_OP_AND] = "and", [TG_OP_OR] = "or"};
+    static const char *const names[] = {[TG_OP_ADD] = "add", [TG_OP_MUL] = "mul", [TG_OP_MAX] = "max",
+                                        [TG_OP_MIN] = "min", [TG_OP_AND] = "and", [TG_OP_OR] = "or"};
     const char *name = u->arg >= 0 && u->arg < (int64_t)TG_COUNT(names) ? names[u->arg] : NULL;
     tg_assert(&p->j->env, name != NULL);
     later_text(p, tg_format(&p->j->env, "fold(%s", name));
@@ -388,7 +402,8 @@ static void put_leaf(tg_printer *p, const tg_uop *u, bool bare) {
   default: { /* ARG */
     uint32_t nv = p->combiner ? tg_reduce_info(p->combiner).values : 0;
     if (!nv) tg_str_printf(out, "$%lld", (long long)u->arg);
-    else tg_str_printf(out, u->arg < nv ? "%sa%lld" : "%sb%lld", p->own, (long long)(u->arg < nv ? u->arg : u->arg - nv));
+    else
+      tg_str_printf(out, u->arg < nv ? "%sa%lld" : "%sb%lld", p->own, (long long)(u->arg < nv ? u->arg : u->arg - nv));
   }
   }
 }
@@ -439,10 +454,12 @@ static void put_range(tg_printer *p, const tg_uop *r) {
 
 bool tg_print_wants_let(const tg_printer *p, const tg_uop *u) {
   const tg_print_note *n = &p->notes[u->id];
-  return n->stamp == p->epoch && n->uses > 1 && !n->name && !is_leaf(u) && u->op != TG_OP_IOTA && u->op != TG_OP_DEFINE && u->type != TG_VOID;
+  return n->stamp == p->epoch && n->uses > 1 && !n->name && !is_leaf(u) && u->op != TG_OP_IOTA &&
+         u->op != TG_OP_DEFINE && u->type != TG_VOID;
 }
 
-/* Shared nodes whose innermost reduction is this one, sources first. Nodes that do not use its ranges cannot hold any. */
+/* Shared nodes whose innermost reduction is this one, sources first. Nodes that do not use its ranges cannot hold
+ * any. */
 static void later_lets(tg_printer *p, const tg_uop *reduce) {
   tg_job *j = p->j;
   uint32_t height = p->notes[reduce->id].height, values = tg_reduce_info(reduce).values, from = p->stack.n;
@@ -510,7 +527,8 @@ static void run(tg_printer *p) {
     case X_UNBIND:
       if (!p->lets) break;
       tg_print_unbind(p, p->scope.n - tg_reduce_info(x.u).ranges);
-      for (uint32_t mark = p->marks.data[--p->marks.n]; p->named.n > mark;) p->notes[p->named.data[--p->named.n]->id].name = 0;
+      for (uint32_t mark = p->marks.data[--p->marks.n]; p->named.n > mark;)
+        p->notes[p->named.data[--p->named.n]->id].name = 0;
       break;
     }
   }

@@ -11,7 +11,9 @@ static uint32_t text_end(const tg_parser *p, uint32_t from) {
   return end;
 }
 
-static tg_pos pos_since(tg_parser *p, uint32_t from) { return tg_source_pos(p->j, p->src, from, text_end(p, from) - from); }
+static tg_pos pos_since(tg_parser *p, uint32_t from) {
+  return tg_source_pos(p->j, p->src, from, text_end(p, from) - from);
+}
 
 static int64_t parse_constant(tg_parser *p, const char *what) {
   uint32_t from = p->tok.off;
@@ -27,7 +29,9 @@ static int64_t parse_constant(tg_parser *p, const char *what) {
 static void add_constant(tg_builder *b, const char *name, int64_t value, tg_pos pos) {
   tg_job *j = b->job;
   tg_name_add(b, name, NAME_CONST, pos)->u = tg_index(j, value);
-  if (j->constants.n == j->constants.cap) j->constants.data = tg_grow_(&j->env, j->constants.data, j->constants.n, &j->constants.cap, sizeof *j->constants.data);
+  if (j->constants.n == j->constants.cap)
+    j->constants.data =
+        tg_grow_(&j->env, j->constants.data, j->constants.n, &j->constants.cap, sizeof *j->constants.data);
   j->constants.data[j->constants.n].name = name;
   j->constants.data[j->constants.n++].value = value;
 }
@@ -36,9 +40,11 @@ static void add_constant(tg_builder *b, const char *name, int64_t value, tg_pos 
 static TG_NORETURN void fail_unbound(tg_parser *p, const tg_token *t, const char *name) {
   enum { MOST = 8 };
   tg_str bound = tg_str_new(&p->j->env);
-  for (uint32_t i = 0; i < p->b->n && i < MOST; i++) tg_str_printf(&bound, "%s%s", i ? ", " : "\nbound: ", p->b->bindings[i].name);
+  for (uint32_t i = 0; i < p->b->n && i < MOST; i++)
+    tg_str_printf(&bound, "%s%s", i ? ", " : "\nbound: ", p->b->bindings[i].name);
   if (p->b->n > MOST) tg_str_printf(&bound, ", ..");
-  FAIL(p, t, "the parameter '%s' has no value\nbind it: %s=512, or a run-time value: %s=1..4096%s", name, name, name, bound.data ? bound.data : "");
+  FAIL(p, t, "the parameter '%s' has no value\nbind it: %s=512, or a run-time value: %s=1..4096%s", name, name, name,
+       bound.data ? bound.data : "");
 }
 
 static void add_parameter(tg_parser *p, const tg_token *t, const char *name, tg_param given, bool has) {
@@ -46,15 +52,21 @@ static void add_parameter(tg_parser *p, const tg_token *t, const char *name, tg_
   const tg_binding *bound = tg_binding_find(p->b, name);
   if (!bound && !has) fail_unbound(p, t, name);
   tg_param a = has && !bound ? given : (tg_param){.lo = bound->lo, .hi = bound->hi, .multiple = bound->multiple};
-  if (a.multiple < 0) FAIL(p, t, "'%s' is bound to multiples of %lld; a multiple is 1 or more", name, (long long)a.multiple);
+  if (a.multiple < 0)
+    FAIL(p, t, "'%s' is bound to multiples of %lld; a multiple is 1 or more", name, (long long)a.multiple);
   if (!a.multiple) a.multiple = 1;
   if (has && bound && given.lo != given.hi) {
     if (a.lo < given.lo || a.hi > given.hi)
-      FAIL(p, t, "'%s' is declared in %lld..%lld, and is bound to %lld..%lld", name, (long long)given.lo, (long long)given.hi, (long long)a.lo, (long long)a.hi);
+      FAIL(p, t, "'%s' is declared in %lld..%lld, and is bound to %lld..%lld", name, (long long)given.lo,
+           (long long)given.hi, (long long)a.lo, (long long)a.hi);
     if (a.lo != a.hi && given.multiple > 1) {
-      if (a.multiple % given.multiple && a.multiple != 1) FAIL(p, t, "'%s' is declared a multiple of %lld, and is bound to multiples of %lld", name, (long long)given.multiple, (long long)a.multiple);
+      if (a.multiple % given.multiple && a.multiple != 1)
+        FAIL(p, t, "'%s' is declared a multiple of %lld, and is bound to multiples of %lld", name,
+             (long long)given.multiple, (long long)a.multiple);
       if (a.multiple == 1) a.multiple = given.multiple;
-    } else if (given.multiple > 1 && a.lo % given.multiple) FAIL(p, t, "'%s' is declared a multiple of %lld, and is bound to %lld", name, (long long)given.multiple, (long long)a.lo);
+    } else if (given.multiple > 1 && a.lo % given.multiple)
+      FAIL(p, t, "'%s' is declared a multiple of %lld, and is bound to %lld", name, (long long)given.multiple,
+           (long long)a.lo);
   }
   if (a.lo > a.hi) FAIL(p, t, "'%s' has no value: %lld..%lld", name, (long long)a.lo, (long long)a.hi);
   a.name = name;
@@ -106,7 +118,8 @@ static void parse_knob(tg_parser *p) {
     tg_push(&p->j->env, &values, v);
   }
   if (!values.n) FAIL(p, &t, "knob(%s, 64, 32): the values to choose from, the default first", name);
-  if (bound && (bound->lo != bound->hi || !listed)) FAIL(p, &t, "the knob '%s' is bound to %lld, which is none of its values", name, (long long)bound->lo);
+  if (bound && (bound->lo != bound->hi || !listed))
+    FAIL(p, &t, "the knob '%s' is bound to %lld, which is none of its values", name, (long long)bound->lo);
   k.value = bound ? bound->lo : value;
   k.values = values.data;
   k.n = values.n;
@@ -146,10 +159,12 @@ static uint32_t parse_dims(tg_parser *p, const tg_uop **dims, const char *what) 
     if (n == 16) FAIL(p, &p->tok, "a buffer has at most 16 dimensions");
     dims[n] = tg_parse_index(p, true);
     if (!p->b->raw && !only_parameters(p->j, dims[n]))
-      tg_parse_fail(p, from, text_end(p, from) - from, "a %s that cannot be known: it depends on a range or on memory", what);
+      tg_parse_fail(p, from, text_end(p, from) - from, "a %s that cannot be known: it depends on a range or on memory",
+                    what);
     tg_i128 v;
     if (!p->b->raw && tg_constant_value(p->j, dims[n], &v) && v < 0)
-      tg_parse_fail(p, from, text_end(p, from) - from, "a %s of %s: a %s is 0 or more", what, v < INT64_MIN ? "less than -2^63" : tg_format(&p->j->env, "%lld", (long long)v), what);
+      tg_parse_fail(p, from, text_end(p, from) - from, "a %s of %s: a %s is 0 or more", what,
+                    v < INT64_MIN ? "less than -2^63" : tg_format(&p->j->env, "%lld", (long long)v), what);
     n++;
     if (!tg_take(p, ',')) break;
   }
@@ -175,7 +190,9 @@ static void parse_buffer_words(tg_parser *p, tg_buffer *info) {
       if (info->role != TG_ROLE_OUT && !p->b->raw) FAIL(p, &t, "partial is for outputs");
       info->partial = true;
     } else if (tg_take_word(p, "ssa") || tg_take_word(p, "memory") || tg_take_word(p, "windowed")) {
-      uint8_t place = tg_token_is(p, &t, "ssa") ? TG_PLACE_SSA : tg_token_is(p, &t, "memory") ? TG_PLACE_MEMORY : TG_PLACE_WINDOWED;
+      uint8_t place = tg_token_is(p, &t, "ssa")      ? TG_PLACE_SSA
+                      : tg_token_is(p, &t, "memory") ? TG_PLACE_MEMORY
+                                                     : TG_PLACE_WINDOWED;
       if (info->space != TG_SPACE_REG) FAIL(p, &t, "%.*s is for define_reg", (int)t.len, p->src->text + t.off);
       info->demand = place;
     } else if (tg_take_word(p, "place")) {
@@ -208,7 +225,8 @@ static void parse_buffer(tg_parser *p, const declaration *d) {
   uint32_t lanes, rank = 0;
   tg_token at = p->tok;
   if (!tg_parse_type(p, &type, &lanes)) tg_type_unknown(p, &at);
-  if ((type == TG_INDEX || type == TG_VOID) && !b->raw) FAIL(p, &at, "%s has no storage: i32 or i64", tg_type_name[type]);
+  if ((type == TG_INDEX || type == TG_VOID) && !b->raw)
+    FAIL(p, &at, "%s has no storage: i32 or i64", tg_type_name[type]);
   if (global && lanes != 1) FAIL(p, &at, "elements of %s are scalars", word);
   info.type = (uint8_t)type;
   parse_contract(p, &info);
@@ -222,7 +240,9 @@ static void parse_buffer(tg_parser *p, const declaration *d) {
     tg_next(p);
     at = p->tok;
     uint32_t n = parse_dims(p, strides, "stride");
-    if (n != rank) FAIL(p, &at, "'%s' has %u dimension%s, and %u stride%s given", name, rank, rank == 1 ? "" : "s", n, n == 1 ? " is" : "s are");
+    if (n != rank)
+      FAIL(p, &at, "'%s' has %u dimension%s, and %u stride%s given", name, rank, rank == 1 ? "" : "s", n,
+           n == 1 ? " is" : "s are");
     if (!global && !b->raw) FAIL(p, &at, "strides are for in, out and inout");
     strided = true;
   }
@@ -264,7 +284,8 @@ static void parse_def(tg_parser *p) {
 static void parse_opt(tg_parser *p) {
   uint32_t from = p->tok.off;
   const char *text = take_text(p);
-  tg_push(&p->j->env, &p->j->opts, ((tg_opt_text){.text = text, .pos = tg_source_pos(p->j, p->src, from, (uint32_t)strlen(text))}));
+  tg_push(&p->j->env, &p->j->opts,
+          ((tg_opt_text){.text = text, .pos = tg_source_pos(p->j, p->src, from, (uint32_t)strlen(text))}));
 }
 
 static void parse_stage(tg_parser *p) {
@@ -301,7 +322,8 @@ bool tg_is_declaration(const tg_parser *p, const tg_token *t) {
 void tg_parse_declaration(tg_parser *p, const char *word) {
   const declaration *d = declarations;
   while (d < declarations + TG_COUNT(declarations) && strcmp(word, d->word)) d++;
-  if (d == declarations + TG_COUNT(declarations)) tg_fail_at(p->j, tg_source_pos(p->j, p->src, 0, 1), "unknown declaration '%s'", word);
+  if (d == declarations + TG_COUNT(declarations))
+    tg_fail_at(p->j, tg_source_pos(p->j, p->src, 0, 1), "unknown declaration '%s'", word);
   if (d->parse) d->parse(p);
   else parse_buffer(p, d);
 }
@@ -384,8 +406,11 @@ static void parse_let(tg_parser *p, bool value_statement) {
   if (p->tok.kind == '=') FAIL(p, &p->tok, "one '=' a statement");
   bool many = !e.lit && e.u->type == TG_VOID && e.u->op == TG_OP_REDUCE;
   if (tuple && !many) tg_parse_fail(p, off, names[n - 1].off + names[n - 1].len + 1 - off, "%u names for one value", n);
-  if (tuple && tg_reduce_info(e.u).values != n) tg_parse_fail(p, off, names[n - 1].off + names[n - 1].len + 1 - off, "%u names for %u values", n, tg_reduce_info(e.u).values);
-  if (many && !tuple && !b->raw) FAIL(p, &names[0], "the reduction has %u values: let (x, y) = ..", tg_reduce_info(e.u).values);
+  if (tuple && tg_reduce_info(e.u).values != n)
+    tg_parse_fail(p, off, names[n - 1].off + names[n - 1].len + 1 - off, "%u names for %u values", n,
+                  tg_reduce_info(e.u).values);
+  if (many && !tuple && !b->raw)
+    FAIL(p, &names[0], "the reduction has %u values: let (x, y) = ..", tg_reduce_info(e.u).values);
   if (value_statement) {
     e.u = tg_settle_alone(p, &e);
     e.lit = LIT_NONE;
@@ -394,7 +419,8 @@ static void parse_let(tg_parser *p, bool value_statement) {
   for (uint32_t i = 0; i < n; i++) {
     tg_expr part = e;
     if (tuple) part.u = tg_make(j, TG_OP_GET, e.u->src[i]->type, e.u->src[i]->lanes, i, 1, &e.u);
-    tg_name *entry = tg_name_add(b, tg_symbol(j, p->src->text + names[i].off, names[i].len), NAME_VALUE, tg_source_pos(j, p->src, names[i].off, names[i].len));
+    tg_name *entry = tg_name_add(b, tg_symbol(j, p->src->text + names[i].off, names[i].len), NAME_VALUE,
+                                 tg_source_pos(j, p->src, names[i].off, names[i].len));
     uint32_t notes = hold.notes;
     entry->notes = notes;
     tg_value_end(b, entry, part);
@@ -406,7 +432,8 @@ static tg_parser find_gate(const tg_parser *p) {
   tg_parser q = *p, found = *p;
   uint32_t open = 0;
   found.tok.kind = TK_END;
-  for (; q.tok.kind && (q.tok.kind != ';' || (open && p->b->raw)) && (q.tok.kind != '{' || p->b->raw); tg_next(&q)) {   /* raw: {} of generic forms, let within reductions */
+  /* raw: {} of generic forms, let within reductions */
+  for (; q.tok.kind && (q.tok.kind != ';' || (open && p->b->raw)) && (q.tok.kind != '{' || p->b->raw); tg_next(&q)) {
     int k = q.tok.kind;
     if (k == '(' || k == '[') open++;
     else if (k == ')' || k == ']') {
@@ -440,12 +467,14 @@ static tg_op compound(tg_parser *p, bool *plain) {
   return TG_OP_STORE;
 }
 
-static const tg_uop *stored_value(tg_parser *p, const tg_name *buffer, tg_expr value, uint32_t rank, const tg_uop *const *idx) {
+static const tg_uop *stored_value(tg_parser *p, const tg_name *buffer, tg_expr value, uint32_t rank,
+                                  const tg_uop *const *idx) {
   const tg_uop *define = buffer->u, *u = tg_settle(p, &value, define->type);
   uint32_t width = define->lanes;
   for (uint32_t i = 0; i < rank; i++) width = idx[i]->lanes > width ? idx[i]->lanes : width;
   if (u->lanes > 1 && u->lanes != width && !p->b->raw)
-    tg_expr_fail(p, &value, "a vector of %u lanes for %u element%s of '%s'", u->lanes, width, width == 1 ? "" : "s", buffer->name);
+    tg_expr_fail(p, &value, "a vector of %u lanes for %u element%s of '%s'", u->lanes, width, width == 1 ? "" : "s",
+                 buffer->name);
   return u;
 }
 
@@ -457,10 +486,12 @@ static tg_name *parse_target(tg_parser *p, const tg_token *t) {
     tg_name_unknown(p, t, false);
   }
   if (n->kind != NAME_BUFFER) {
-    if (n->kind == NAME_VALUE) FAIL(p, t, "'%s' names a value, which does not change: define_reg(%s, ..) does", n->name, n->name);
+    if (n->kind == NAME_VALUE)
+      FAIL(p, t, "'%s' names a value, which does not change: define_reg(%s, ..) does", n->name, n->name);
     FAIL(p, t, "'%s' is %s: only elements of buffers are assigned", n->name, what[n->kind]);
   }
-  if (tg_buffer_info(p->j, n->u)->role == TG_ROLE_IN) FAIL(p, t, "'%s' is an input and cannot be written: declare it inout", n->name);
+  if (tg_buffer_info(p->j, n->u)->role == TG_ROLE_IN)
+    FAIL(p, t, "'%s' is an input and cannot be written: declare it inout", n->name);
   return n;
 }
 
@@ -488,9 +519,11 @@ static void parse_store(tg_parser *p, int64_t kind, uint32_t off) {
   tg_expr value = tg_parse_expression(p);
   if (p->tok.kind == '=') FAIL(p, &p->tok, "one '=' a statement");
   bool atomic = kind == TG_ATOMIC;
-  if (kind == TG_ASYNC && (tg_buffer_info(j, define)->space != TG_SPACE_LOCAL || !p->b->raw)) FAIL(p, &t, "asynchronous copies are what schedules make: opt(stage B at r depth=2)");
+  if (kind == TG_ASYNC && (tg_buffer_info(j, define)->space != TG_SPACE_LOCAL || !p->b->raw))
+    FAIL(p, &t, "asynchronous copies are what schedules make: opt(stage B at r depth=2)");
   if (atomic && op != TG_OP_ADD) FAIL(p, &sign, "atomic is for +=");
-  if (atomic && tg_buffer_info(j, define)->space != TG_SPACE_GLOBAL) FAIL(p, &t, "atomic is for out and inout: '%s' is neither", buffer.name);
+  if (atomic && tg_buffer_info(j, define)->space != TG_SPACE_GLOBAL)
+    FAIL(p, &t, "atomic is for out and inout: '%s' is neither", buffer.name);
   if (!plain && !atomic) {
     tg_expr old = tg_load_of(p, define, idx, NULL, NULL, t.off);
     old.end = end;
@@ -517,7 +550,10 @@ static void parse_barrier(tg_parser *p) {
   tg_next(p);
   tg_expect(p, ')', "')'");
   for (uint32_t i = 0; i < b->frames.n; i++)
-    if (b->frames.data[i].kind == FRAME_IF) FAIL(p, &t, "a barrier under a condition: all threads of a workgroup come to it or none\nguard the statements around it, each by itself");
+    if (b->frames.data[i].kind == FRAME_IF)
+      FAIL(p, &t,
+           "a barrier under a condition: all threads of a workgroup come to it or none\nguard the statements around "
+           "it, each by itself");
   tg_emit(b, tg_barrier_new(p->j), pos_since(p, t.off), b->notes.n);
 }
 
@@ -529,7 +565,8 @@ static void parse_wait(tg_parser *p, bool commit) {
   tg_next(p);
   if (!p->b->raw) FAIL(p, &t, "asynchronous copies are what schedules make: opt(stage B at r depth=2)");
   if (!commit) {
-    if (p->tok.kind != TK_INT || p->tok.i >= TG_ALL_FLYING) FAIL(p, &p->tok, "a number of groups expected, not %s", tg_token_text(p, &p->tok));
+    if (p->tok.kind != TK_INT || p->tok.i >= TG_ALL_FLYING)
+      FAIL(p, &p->tok, "a number of groups expected, not %s", tg_token_text(p, &p->tok));
     flying = (int64_t)p->tok.i;
     tg_next(p);
   }
@@ -544,22 +581,29 @@ static void parse_prefetch(tg_parser *p) {
 }
 
 static void refuse_word(tg_parser *p) {
-  static const struct { const char *word, *text; } words[] = {
-    {"while", "while is not in the language: a range has an extent, and C's own loops run while the kernel is built"},
-    {"for", "for is not in the language: write range(i, M), or C's own loop around the statements"},
-    {"goto", "goto is not in the language"}, {"return", "return is not in the language: a kernel runs to its end"},
-    {"break", "break is not in the language: gate the statements with if"}, {"continue", "continue is not in the language: gate the statements with if"},
-    {"switch", "switch is not in the language: write if, or where(..)"}, {"else", "else stands behind an if, or behind an access"},
-    {"carry", "carry stands behind a range: range(kb, E) carry(m, l) { ..; merge { .. } }"}, {"merge", "merge stands at the end of a carry: carry(m, l) { ..; merge { .. } }"},
+  static const struct { const char *word, *text;
+  } words[] = {
+      {"while", "while is not in the language: a range has an extent, and C's own loops run while the kernel is built"},
+      {"for", "for is not in the language: write range(i, M), or C's own loop around the statements"},
+      {"goto", "goto is not in the language"},
+      {"return", "return is not in the language: a kernel runs to its end"},
+      {"break", "break is not in the language: gate the statements with if"},
+      {"continue", "continue is not in the language: gate the statements with if"},
+      {"switch", "switch is not in the language: write if, or where(..)"},
+      {"else", "else stands behind an if, or behind an access"},
+      {"carry", "carry stands behind a range: range(kb, E) carry(m, l) { ..; merge { .. } }"},
+      {"merge", "merge stands at the end of a carry: carry(m, l) { ..; merge { .. } }"},
   };
   for (unsigned i = 0; i < TG_COUNT(words); i++)
-    if (tg_at_word(p, words[i].word) && !tg_name_find(p->b, tg_sym(p->j, words[i].word))) FAIL(p, &p->tok, "%s", words[i].text);
+    if (tg_at_word(p, words[i].word) && !tg_name_find(p->b, tg_sym(p->j, words[i].word)))
+      FAIL(p, &p->tok, "%s", words[i].text);
 }
 
 void tg_parse_simple(tg_parser *p) {
   tg_token t = p->tok;
   if (p->tok.kind == '*' || p->tok.kind == '&') FAIL(p, &t, "pointers are not in the language: write A[i] = ..");
-  if (p->tok.kind == TK_INT || p->tok.kind == TK_FLOAT) FAIL(p, &t, "a statement assigns to an element of a buffer, not to a number");
+  if (p->tok.kind == TK_INT || p->tok.kind == TK_FLOAT)
+    FAIL(p, &t, "a statement assigns to an element of a buffer, not to a number");
   refuse_word(p);
   if (tg_take_word(p, "let")) parse_let(p, false);
   else if (tg_at_word(p, "do") && (p->ahead.kind == '%' || p->ahead.kind == TK_NAME)) {
@@ -567,7 +611,8 @@ void tg_parse_simple(tg_parser *p) {
     parse_let(p, true);
   } else if (tg_at_word(p, "barrier") && p->ahead.kind == '(') parse_barrier(p);
   else if (tg_at_word(p, "prefetch") && p->ahead.kind == '(') parse_prefetch(p);
-  else if ((tg_at_word(p, "wait") || tg_at_word(p, "commit")) && p->ahead.kind == '(') parse_wait(p, tg_at_word(p, "commit"));
+  else if ((tg_at_word(p, "wait") || tg_at_word(p, "commit")) && p->ahead.kind == '(')
+    parse_wait(p, tg_at_word(p, "commit"));
   else if (tg_at_word(p, "async") && p->ahead.kind == TK_NAME) {
     tg_next(p);
     parse_store(p, TG_ASYNC, t.off);

@@ -17,7 +17,8 @@ const tg_op_info tg_ops[TG_OP__COUNT] = {
 #undef B
 #undef W
 
-const char *const tg_kind_name[] = {"loop", "global", "local", "lane", "group", "reduce", "upcast", "unroll", "thread", "merge"};
+const char *const tg_kind_name[] = {"loop",   "global", "local",  "lane",   "group",
+                                    "reduce", "upcast", "unroll", "thread", "merge"};
 _Static_assert(TG_COUNT(tg_kind_name) == TG_KIND__COUNT, "a name for each kind");
 #define TYPE(constant, name, bits) #name,
 const char *const tg_type_name[] = {
@@ -36,7 +37,8 @@ enum {
 #undef TYPE
   ROWS
 };
-#define TYPE(constant, name, bits) _Static_assert((int)ROW_##constant == (int)TG_##constant, #name " stands elsewhere in tg_type");
+#define TYPE(constant, name, bits)                                                                                     \
+  _Static_assert((int)ROW_##constant == (int)TG_##constant, #name " stands elsewhere in tg_type");
 #include "dsl/types.def"
 #undef TYPE
 _Static_assert((int)ROWS == (int)TG_TYPE__COUNT, "types.def and tg_type have as many types");
@@ -85,14 +87,14 @@ static uint32_t hash_of(tg_op op, tg_type type, uint32_t lanes, int64_t arg, uin
 }
 
 static bool same_node(const tg_uop *u, const tg_uop *like, const tg_uop *const *src) {
-  return u->op == like->op && u->type == like->type && u->lanes == like->lanes && u->arg == like->arg && u->n == like->n &&
-         (!u->n || !memcmp(u->src, src, u->n * sizeof *src));
+  return u->op == like->op && u->type == like->type && u->lanes == like->lanes && u->arg == like->arg &&
+         u->n == like->n && (!u->n || !memcmp(u->src, src, u->n * sizeof *src));
 }
 
-/* The table is read by groups of a cache line. The first group of a node stands beside its newest source, so that a pass,
- * which makes nodes in the order of their sources, walks the table as it walks memory; if that is full, the next ones stand
- * anywhere, by the hash. Nothing is ever taken out, so a group that was full stays full. Gives the slot of the node, or
- * the free one where it belongs. */
+/* The table is read by groups of a cache line. The first group of a node stands beside its newest source, so that a
+ * pass, which makes nodes in the order of their sources, walks the table as it walks memory; if that is full, the
+ * next ones stand anywhere, by the hash. Nothing is ever taken out, so a group that was full stays full. Gives the
+ * slot of the node, or the free one where it belongs. */
 enum { GROUP = 8 };
 
 static uint32_t slot_of(const tg_job *j, uint32_t hash, const tg_uop *like, const tg_uop *const *src) {
@@ -121,7 +123,8 @@ static void grow_slots(tg_job *j) {
 }
 
 /* The hash stands in the table beside the id: a node is read only where it is very likely the one. */
-const tg_uop *tg_make(tg_job *j, tg_op op, tg_type type, uint32_t lanes, int64_t arg, uint32_t n, const tg_uop *const *src) {
+const tg_uop *tg_make(tg_job *j, tg_op op, tg_type type, uint32_t lanes, int64_t arg, uint32_t n,
+                      const tg_uop *const *src) {
   if (!j->slots || j->uops.n >= j->slots_mask / 2) grow_slots(j);
   const tg_uop like = {.op = (uint16_t)op, .type = (uint8_t)type, .lanes = lanes, .id = j->uops.n, .n = n, .arg = arg};
   uint32_t hash = hash_of(op, type, lanes, arg, n, src), h = slot_of(j, hash, &like, src);
@@ -234,7 +237,8 @@ bool tg_job_try(tg_job *j, void (*fn)(void *), void *arg, const char **message) 
 
 const tg_uop *tg_range_again(tg_job *j, const tg_uop *range, const tg_uop *extent, tg_kind kind) {
   int64_t dealt = kind == TG_THREAD && tg_range_static(range) ? (int64_t)TG_STATIC << 40 : 0;
-  return tg_make(j, TG_OP_RANGE, TG_INDEX, 1, (int64_t)tg_range_ordinal(range) | (int64_t)kind << 32 | dealt, 1, &extent);
+  return tg_make(j, TG_OP_RANGE, TG_INDEX, 1, (int64_t)tg_range_ordinal(range) | (int64_t)kind << 32 | dealt, 1,
+                 &extent);
 }
 
 const tg_uop *tg_range_dealt(tg_job *j, const tg_uop *range, bool in_shares) {
@@ -246,7 +250,8 @@ const tg_uop *tg_range_dealt(tg_job *j, const tg_uop *range, bool in_shares) {
 typedef struct tg_taken { const char *name; int next; } tg_taken;
 
 static tg_taken *taken_slot(const tg_job *j, const char *symbol) {
-  uint32_t h = (uint32_t)tg_mix(0, (uint64_t)(uintptr_t)symbol) & j->taken_mask;   /* never iterated: addresses decide nothing */
+  /* never iterated: addresses decide nothing */
+  uint32_t h = (uint32_t)tg_mix(0, (uint64_t)(uintptr_t)symbol) & j->taken_mask;
   while (j->taken[h].name && j->taken[h].name != symbol) h = (h + 1) & j->taken_mask;
   return &j->taken[h];
 }
@@ -279,7 +284,8 @@ static const char *free_name(tg_job *j, const char *name) {
   }
 }
 
-const tg_uop *tg_define(tg_job *j, tg_buffer info, uint32_t lanes, const tg_uop *const *dims, const tg_uop *const *strides, bool unique) {
+const tg_uop *tg_define(tg_job *j, tg_buffer info, uint32_t lanes, const tg_uop *const *dims,
+                        const tg_uop *const *strides, bool unique) {
   info.name = tg_sym(j, unique ? free_name(j, info.name) : info.name);
   uint32_t ordinal = j->buffers.n, n = info.rank;
   tg_push(&j->env, &j->buffers, info);
@@ -289,10 +295,12 @@ const tg_uop *tg_define(tg_job *j, tg_buffer info, uint32_t lanes, const tg_uop 
     src[i] = dims[i];
     if (strides) src[n + i] = strides[i];
   }
-  return tg_make(j, TG_OP_DEFINE, info.type, lanes, (int64_t)ordinal | (int64_t)(strides ? TG_STRIDED : 0) << 32, strides ? 2 * n : n, src);
+  return tg_make(j, TG_OP_DEFINE, info.type, lanes, (int64_t)ordinal | (int64_t)(strides ? TG_STRIDED : 0) << 32,
+                 strides ? 2 * n : n, src);
 }
 
-const tg_uop *tg_load(tg_job *j, const tg_uop *version, const tg_uop *const *idx, const tg_uop *gate, const tg_uop *alt, int64_t flags) {
+const tg_uop *tg_load(tg_job *j, const tg_uop *version, const tg_uop *const *idx, const tg_uop *gate, const tg_uop *alt,
+                      int64_t flags) {
   uint32_t rank = tg_buffer_info(j, version)->rank, n = 0;
   const tg_uop *src[16 + 3];
   src[n++] = version;
@@ -306,7 +314,8 @@ const tg_uop *tg_load(tg_job *j, const tg_uop *version, const tg_uop *const *idx
   return tg_make(j, TG_OP_LOAD, version->type, lanes > element ? lanes : element, flags, n, src);
 }
 
-const tg_uop *tg_store(tg_job *j, const tg_uop *version, const tg_uop *const *idx, const tg_uop *value, const tg_uop *gate, int64_t flags) {
+const tg_uop *tg_store(tg_job *j, const tg_uop *version, const tg_uop *const *idx, const tg_uop *value,
+                       const tg_uop *gate, int64_t flags) {
   uint32_t rank = tg_buffer_info(j, version)->rank, n = 0;
   const tg_uop *src[16 + 3];
   src[n++] = version;
@@ -332,7 +341,9 @@ const tg_uop *tg_sink(tg_job *j, uint32_t n, const tg_uop *const *statements) {
 
 /* ---- threads and lanes ---- */
 
-const tg_uop *tg_wait_new(tg_job *j, int64_t flying) { return tg_make(j, TG_OP_WAIT, TG_VOID, 1, (int64_t)j->uops.n | flying * ((int64_t)1 << 32), 0, NULL); }
+const tg_uop *tg_wait_new(tg_job *j, int64_t flying) {
+  return tg_make(j, TG_OP_WAIT, TG_VOID, 1, (int64_t)j->uops.n | flying * ((int64_t)1 << 32), 0, NULL);
+}
 const tg_uop *tg_barrier_new(tg_job *j) { return tg_make(j, TG_OP_BARRIER, TG_VOID, 1, j->uops.n, 0, NULL); }
 
 const tg_uop *tg_shuffle(tg_job *j, const tg_uop *value, const tg_uop *range, const tg_uop *index) {
@@ -340,7 +351,8 @@ const tg_uop *tg_shuffle(tg_job *j, const tg_uop *value, const tg_uop *range, co
   return tg_make(j, TG_OP_SHUFFLE, value->type, shuffled_lanes(s), 0, 3, s);
 }
 
-const tg_uop *tg_matrix(tg_job *j, const char *instruction, const tg_uop *a, const tg_uop *b, const tg_uop *c, const tg_uop *range) {
+const tg_uop *tg_matrix(tg_job *j, const char *instruction, const tg_uop *a, const tg_uop *b, const tg_uop *c,
+                        const tg_uop *range) {
   const tg_uop *s[4] = {a, b, c, range};
   const char *name = tg_sym(j, instruction);
   uint32_t row = 0;
@@ -354,8 +366,11 @@ const tg_uop *tg_matrix(tg_job *j, const char *instruction, const tg_uop *a, con
 enum { GENERIC_BIT = 1 << 24, ORDER_BIT = 1 << 25 };
 
 tg_reduce_arg tg_reduce_info(const tg_uop *r) {
-  return (tg_reduce_arg){.op = (uint16_t)(r->arg & 0xff), .values = (uint8_t)(r->arg >> 8), .ranges = (uint8_t)(r->arg >> 16),
-                         .in_order = (r->arg & ORDER_BIT) != 0, .generic = (r->arg & GENERIC_BIT) != 0};
+  return (tg_reduce_arg){.op = (uint16_t)(r->arg & 0xff),
+                         .values = (uint8_t)(r->arg >> 8),
+                         .ranges = (uint8_t)(r->arg >> 16),
+                         .in_order = (r->arg & ORDER_BIT) != 0,
+                         .generic = (r->arg & GENERIC_BIT) != 0};
 }
 
 /* Equal reductions are found by a twin whose ranges have been renamed to ordinals that no range has: the height
@@ -394,7 +409,8 @@ const tg_uop *tg_reduce(tg_job *j, tg_reduce_arg a, const tg_uop *const *values,
   for (uint32_t i = 0; i < a.ranges; i++) { /* a range's extent may name the ranges before it */
     const tg_uop *extent = tg_substitute(j, tg_extent(ranges[i]), i, ranges, twin_ranges);
     uint32_t ordinal = 0x80000000u | h.height << 8 | i;
-    twin_ranges[i] = tg_make(j, TG_OP_RANGE, TG_INDEX, 1, (int64_t)ordinal | (int64_t)tg_range_kind(ranges[i]) << 32, 1, &extent);
+    twin_ranges[i] =
+        tg_make(j, TG_OP_RANGE, TG_INDEX, 1, (int64_t)ordinal | (int64_t)tg_range_kind(ranges[i]) << 32, 1, &extent);
   }
   for (uint32_t i = 0; i < body; i++) src[i] = tg_substitute(j, src[i], a.ranges, ranges, twin_ranges);
   for (uint32_t i = 0; i < a.ranges; i++) src[body + i] = twin_ranges[i];
@@ -407,7 +423,8 @@ const tg_uop *tg_reduce(tg_job *j, tg_reduce_arg a, const tg_uop *const *values,
   return j->uops.data[-1 - tag->arg];
 }
 
-const tg_uop *tg_reduce_like(tg_job *j, const tg_uop *reduce, const tg_uop *const *src, uint32_t ranges_n, const tg_uop *const *ranges) {
+const tg_uop *tg_reduce_like(tg_job *j, const tg_uop *reduce, const tg_uop *const *src, uint32_t ranges_n,
+                             const tg_uop *const *ranges) {
   const tg_uop *all[3 * 8 + 8];
   uint32_t body = reduce->n - tg_reduce_info(reduce).ranges;
   tg_assert(&j->env, ranges_n >= 1 && ranges_n <= 8);
@@ -429,7 +446,10 @@ const tg_uop *tg_identity(tg_job *j, tg_op op, tg_type t) {
     return tg_const_int(j, t, tg_is_signed(t) && bits ? -((int64_t)1 << (bits - 1)) : t == TG_INDEX ? INT64_MIN : 0);
   case TG_OP_MIN:
     if (f) return tg_const_float(j, t, __builtin_inf());
-    return tg_const_int(j, t, t == TG_INDEX ? INT64_MAX : tg_is_signed(t) ? (int64_t)(((uint64_t)1 << (bits - 1)) - 1) : -1);
+    return tg_const_int(j, t,
+                        t == TG_INDEX     ? INT64_MAX
+                        : tg_is_signed(t) ? (int64_t)(((uint64_t)1 << (bits - 1)) - 1)
+                                          : -1);
   default: tg_bug(&j->env, "no identity for %s", tg_ops[op].name);
   }
 }

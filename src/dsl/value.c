@@ -112,7 +112,8 @@ static bool on_floats(tg_op op, double a, double b, double *r) {
   return ok;
 }
 
-/* One rounding: in f32 and f64 by the machine's fma; below, the product is exact in double and the sum is rounded to odd. */
+/* One rounding: in f32 and f64 by the machine's fma; below, the product is exact in double and the sum is rounded to
+ * odd. */
 static double fused(tg_type t, double a, double b, double c) {
   if (t == TG_F64) return fma(a, b, c);
   if (t == TG_F32) return fmaf((float)a, (float)b, (float)c);
@@ -170,7 +171,8 @@ bool tg_convert(tg_type to, tg_type from, tg_value v, tg_value *result) {
     return true;
   }
   int bits = to == TG_INDEX ? 64 : tg_type_bits(to);   /* float to int: truncates, saturates, NaN gives 0 */
-  tg_i128 lo = tg_is_signed(to) ? -((tg_i128)1 << (bits - 1)) : 0, hi = ((tg_i128)1 << (tg_is_signed(to) ? bits - 1 : bits)) - 1;
+  tg_i128 lo = tg_is_signed(to) ? -((tg_i128)1 << (bits - 1)) : 0,
+          hi = ((tg_i128)1 << (tg_is_signed(to) ? bits - 1 : bits)) - 1;
   double t = trunc(v.f);
   result->i = t != t ? 0 : t <= (double)lo ? lo : t >= ldexp(1, tg_is_signed(to) ? bits - 1 : bits) ? hi : (tg_i128)t;
   return true;
@@ -180,7 +182,8 @@ bool tg_convert(tg_type to, tg_type from, tg_value v, tg_value *result) {
 
 static uint64_t small_bits(double v, int mantissa, int exponent, bool infinity) {
   int bias = (1 << (exponent - 1)) - 1, e;
-  uint64_t sign = (uint64_t)(signbit(v) != 0) << (mantissa + exponent), top = (((uint64_t)1 << exponent) - 1) << mantissa;
+  uint64_t sign = (uint64_t)(signbit(v) != 0) << (mantissa + exponent), top = (((uint64_t)1 << exponent) - 1)
+                                                                              << mantissa;
   if (v != v) return sign | (infinity ? top | (uint64_t)1 << (mantissa - 1) : top | (((uint64_t)1 << mantissa) - 1));
   if (isinf(v)) return sign | top;
   if (v == 0) return sign;
@@ -196,7 +199,8 @@ static double small_value(uint64_t b, int mantissa, int exponent, bool infinity)
   double s = b >> (mantissa + exponent) & 1 ? -1 : 1;
   if (infinity && e == (1 << exponent) - 1) return m ? NAN : s * INFINITY;
   if (!infinity && e == (1 << exponent) - 1 && m == (((uint64_t)1 << mantissa) - 1)) return NAN;
-  return e ? s * ldexp((double)(m | (uint64_t)1 << mantissa), e - bias - mantissa) : s * ldexp((double)m, 1 - bias - mantissa);
+  return e ? s * ldexp((double)(m | (uint64_t)1 << mantissa), e - bias - mantissa)
+           : s * ldexp((double)m, 1 - bias - mantissa);
 }
 
 uint64_t tg_value_bits(tg_type t, tg_value v) {

@@ -10,7 +10,8 @@ typedef union { tg_i128 i; double f; } tg_value;
 tg_i128 tg_floor_div(tg_i128 a, tg_i128 b);   /* x / 0 = 0 */
 tg_i128 tg_floor_mod(tg_i128 a, tg_i128 b);   /* x % 0 = 0; the sign of b */
 tg_i128 tg_wrap(tg_type t, tg_i128 v);        /* to an integer type or bool; INDEX unchanged */
-double tg_round_to(tg_type t, double v);      /* to a float type, to nearest even; e4m3 saturates, e5m2 overflows to inf */
+/* to a float type, to nearest even; e4m3 saturates, e5m2 overflows to inf */
+double tg_round_to(tg_type t, double v);
 
 /* False where the table has no meaning (exp and its kin, REDUCE, LOAD, ..) or where INDEX passes 128 bits.
  * type: of the result; from: of the operands (the last operand's, for WHERE). */

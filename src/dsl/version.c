@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Versions of memory. In a program between passes, LOAD and STORE name the version of the buffer that stands where
  * they do: the DEFINE, or AFTER(version, effect) with the STORE, END or loop entry (RANGE) that made it, or the BARRIER
- * that stands between what threads wrote and what others read: it makes a version of all memory that threads share, as a WAIT does, where copies arrive. The plain
+ * that stands between what threads wrote and what others read: it makes a version of all memory that threads share, as
+ * a WAIT does, where copies arrive. The plain
  * form drops them for a pass that moves statements; threading puts them back from the order of the statements.
  *
  * Invariant of every program: each LOAD of a statement is at the version current where the statement stands. (The
@@ -22,8 +23,10 @@ static const tg_uop *plain_enter(tg_job *j, const tg_uop *old, void *user) {
 
 const tg_uop *tg_plain(tg_job *j, const tg_uop *sink) { return tg_map(j, sink, plain_node, plain_enter, NULL); }
 
-/* What stands for a node is kept while the buffers that it reads keep their version, so threading costs what changes. */
-typedef struct { const tg_uop *to; uint64_t reads; uint32_t when; } threaded;   /* reads: bits of the buffers' ordinals */
+/* What stands for a node is kept while the buffers that it reads keep their version, so threading costs what
+ * changes. */
+/* reads: bits of the buffers' ordinals */
+typedef struct { const tg_uop *to; uint64_t reads; uint32_t when; } threaded;
 
 typedef struct {
   const tg_uop **current;      /* by buffer ordinal */
@@ -55,7 +58,8 @@ static const tg_uop *thread_node(tg_job *j, thread_state *s, const tg_uop *root)
   uint32_t bottom = s->stack.n;
   tg_push(&j->env, &s->stack, root);
   while (s->stack.n > bottom) {
-    const tg_uop *u = s->stack.data[s->stack.n - 1], *few[32], **src = u->n <= TG_COUNT(few) ? few : tg_new(&j->env, const tg_uop *, u->n);
+    const tg_uop *u = s->stack.data[s->stack.n - 1], *few[32],
+                 **src = u->n <= TG_COUNT(few) ? few : tg_new(&j->env, const tg_uop *, u->n);
     const tg_uop *missing = NULL;
     bool same = true;
     uint64_t reads = 0;
@@ -131,7 +135,8 @@ static const tg_uop *thread_statement(tg_job *j, thread_state *s, const tg_uop *
   stored_list stored = {0};
   s->loops++;
   collect_stored(j, s, u, &stored);
-  if (stored.n) qsort(stored.data, stored.n, sizeof *stored.data, by_ordinal);   /* so that numbers of nodes depend on the program alone */
+  /* so that numbers of nodes depend on the program alone */
+  if (stored.n) qsort(stored.data, stored.n, sizeof *stored.data, by_ordinal);
   const tg_uop **list = tg_new(&j->env, const tg_uop *, u->n), *range = thread_node(j, s, u->src[0]);
   for (uint32_t i = 0; i < stored.n; i++)
     set_version(s, stored.data[i].buffer, after(j, stored.data[i].before, range));
@@ -147,7 +152,10 @@ static const tg_uop *thread_statement(tg_job *j, thread_state *s, const tg_uop *
 }
 
 const tg_uop *tg_versioned(tg_job *j, const tg_uop *plain) {
-  thread_state s = {.current = tg_new(&j->env, const tg_uop *, j->buffers.n + 1), .seen = tg_new(&j->env, uint32_t, j->buffers.n + 1), .n = j->buffers.n, .known = tg_new(&j->env, threaded, plain->id + 1)};
+  thread_state s = {.current = tg_new(&j->env, const tg_uop *, j->buffers.n + 1),
+                    .seen = tg_new(&j->env, uint32_t, j->buffers.n + 1),
+                    .n = j->buffers.n,
+                    .known = tg_new(&j->env, threaded, plain->id + 1)};
   const tg_uop **list = tg_new(&j->env, const tg_uop *, plain->n + 1);
   for (uint32_t i = 0; i < plain->n; i++) list[i] = thread_statement(j, &s, plain->src[i]);
   return tg_sink(j, plain->n, list);

@@ -22,7 +22,9 @@ static tg_memo *memo_take(tg_job *j) {
   tg_bug(&j->env, "more than %zu graph walks within each other", TG_COUNT(j->memos));
 }
 
-static inline const tg_uop *memo_get(const tg_memo *m, const tg_uop *u) { return m->stamp[u->id] == m->epoch ? m->value[u->id] : NULL; }
+static inline const tg_uop *memo_get(const tg_memo *m, const tg_uop *u) {
+  return m->stamp[u->id] == m->epoch ? m->value[u->id] : NULL;
+}
 static inline void memo_set(tg_memo *m, const tg_uop *u, const tg_uop *v) {
   m->stamp[u->id] = m->epoch;
   m->value[u->id] = v;
@@ -60,7 +62,8 @@ static const tg_uop *rebuild(tg_job *j, const tg_memo *m, const tg_uop *u, tg_ma
   }
   const tg_uop *v = fn ? fn(j, u, src, user) : NULL;
   if (!v) v = same ? u : tg_with_sources(j, u, src);
-  if (v != u && u->type == TG_VOID && u->id < j->pos.n && j->pos.data[u->id].line && !tg_get_pos(j, v).line) tg_set_pos(j, v, j->pos.data[u->id]);
+  if (v != u && u->type == TG_VOID && u->id < j->pos.n && j->pos.data[u->id].line && !tg_get_pos(j, v).line)
+    tg_set_pos(j, v, j->pos.data[u->id]);
   return v;
 }
 
@@ -103,7 +106,8 @@ static const tg_uop *substitute_enter(tg_job *j, const tg_uop *old, void *user) 
   return NULL;
 }
 
-const tg_uop *tg_substitute(tg_job *j, const tg_uop *root, uint32_t n, const tg_uop *const *from, const tg_uop *const *to) {
+const tg_uop *tg_substitute(tg_job *j, const tg_uop *root, uint32_t n, const tg_uop *const *from,
+                            const tg_uop *const *to) {
   substitution s = {n, from, to};
   return n ? tg_map(j, root, NULL, substitute_enter, &s) : root;
 }

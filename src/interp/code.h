@@ -5,8 +5,44 @@
 #define TG_INTERP_CODE_H
 #include "interp/interp.h"
 
-/* From C_FADD to C_CMOD: what the table says of that op, without looking it up (FMA: of f32, DMA: of f64; W..: of integers that wrap). */
-typedef enum { C_OP, C_FADD, C_FSUB, C_FMUL, C_FMA, C_DMA, C_IADD, C_ISUB, C_IMUL, C_WADD, C_WSUB, C_WMUL, C_AND, C_OR, C_MIN, C_MAX, C_LT, C_LE, C_EQ, C_NE, C_WHERE, C_IDIV, C_MOD, C_CDIV, C_CMOD, C_CAST, C_BITCAST, C_LOAD, C_REDUCE, C_FOLD, C_CALL, C_SHUFFLE, C_PERMUTE, C_MATRIX } tg_code_kind;
+/* From C_FADD to C_CMOD: what the table says of that op, without looking it up (FMA: of f32, DMA: of f64; W..: of
+ * integers that wrap). */
+typedef enum {
+  C_OP,
+  C_FADD,
+  C_FSUB,
+  C_FMUL,
+  C_FMA,
+  C_DMA,
+  C_IADD,
+  C_ISUB,
+  C_IMUL,
+  C_WADD,
+  C_WSUB,
+  C_WMUL,
+  C_AND,
+  C_OR,
+  C_MIN,
+  C_MAX,
+  C_LT,
+  C_LE,
+  C_EQ,
+  C_NE,
+  C_WHERE,
+  C_IDIV,
+  C_MOD,
+  C_CDIV,
+  C_CMOD,
+  C_CAST,
+  C_BITCAST,
+  C_LOAD,
+  C_REDUCE,
+  C_FOLD,
+  C_CALL,
+  C_SHUFFLE,
+  C_PERMUTE,
+  C_MATRIX
+} tg_code_kind;
 
 typedef struct { uint32_t at; uint32_t step; } tg_operand;   /* slot of lane 0; 1 if each lane has its own, else 0 */
 
@@ -22,12 +58,14 @@ typedef struct tg_instr {
 /* A value statement within lockstep ranges: what it gave in each combination of them. */
 typedef struct { uint32_t slot, lanes, locks; tg_value *of; uint64_t cap; } tg_kept;
 
-typedef struct { tg_instr *code; uint32_t n, kept_n; tg_kept *const *kept; uint64_t floats, integers, moves; } tg_block;   /* kept: to be in their slots before it runs; what a run of it counts */
+/* kept: to be in their slots before it runs; what a run of it counts */
+typedef struct { tg_instr *code; uint32_t n, kept_n; tg_kept *const *kept; uint64_t floats, integers, moves; } tg_block;
 
 typedef struct {
   const tg_uop *u;               /* the LOAD or STORE */
   uint32_t buffer, rank, lanes;
-  bool gated, atomic, async, unsure, ahead;   /* unsure: for reductions that may all be idle. ahead: computed in all lanes, for those that ask for it */
+  /* unsure: for reductions that may all be idle. ahead: computed in all lanes, for those that ask for it */
+  bool gated, atomic, async, unsure, ahead;
   tg_operand index[16], gate, value;   /* value: stored, or the alternative */
 } tg_interp_access;
 
@@ -42,7 +80,8 @@ uint32_t tg_instruction_registers(const tg_instruction *x, int which);   /* of a
 /* operand[which][lane * registers + register]; result like c. NULL, or what is wrong with the operands. */
 const char *tg_instruction_run(const tg_instruction *x, tg_value *const operand[3], tg_value *result);
 /* Which element of its matrix the register holds: for tests. */
-void tg_instruction_element(const tg_instruction *x, int which, uint32_t lane, uint32_t reg, uint32_t *row, uint32_t *column);
+void tg_instruction_element(const tg_instruction *x, int which, uint32_t lane, uint32_t reg, uint32_t *row,
+                            uint32_t *column);
 
 /* SHUFFLE over a range, MATRIX: operands are code of their own, run with the range at the lane that is asked. */
 typedef struct tg_exchange {
@@ -93,7 +132,8 @@ struct tg_step {
 
 typedef struct { uint32_t at, lanes; tg_value value; bool iota; } tg_preset;
 
-typedef struct { uint32_t id, fixed; tg_kept *kept; } tg_done;   /* a value statement, and where its node's value was before it */
+/* a value statement, and where its node's value was before it */
+typedef struct { uint32_t id, fixed; tg_kept *kept; } tg_done;
 
 typedef struct tg_interp_work tg_interp_work;
 typedef struct tg_interp_compiler {
@@ -102,7 +142,8 @@ typedef struct tg_interp_compiler {
   uint32_t *fixed, *slot, *stamp;      /* by id; fixed and slot: + 1 */
   uint8_t *height;                     /* by id, valid in its epoch */
   uint64_t *mask;
-  const tg_uop **inside;               /* by id: the innermost reduction that may be idle and has all uses of the node; NULL: none */
+  /* by id: the innermost reduction that may be idle and has all uses of the node; NULL: none */
+  const tg_uop **inside;
   uint32_t *walked, walk;              /* by id: the last walk that met the node */
   uint8_t *certain;                    /* by id: computed whenever what it is inside of runs */
   uint32_t *range_slot;                /* by ordinal, + 1 */
@@ -119,21 +160,24 @@ typedef struct tg_interp_compiler {
   TG_VEC(tg_kept *) uses;              /* of the unit in hand */
   uint32_t locks, exchanges;           /* lockstep ranges around; SHUFFLEs compiled so far */
   const tg_uop *ahead;                 /* the value statement in hand, if it loads a register within lockstep ranges */
-  bool exchanged;                      /* the unit in hand is a SHUFFLE's value: all lanes give theirs, also those that have none and are not asked */
+  /* the unit in hand is a SHUFFLE's value: all lanes give theirs, also those that have none and are not asked */
+  bool exchanged;
   tg_interp_work *work;
   const int64_t *params;
 } tg_interp_compiler;
 
 void tg_compiler_init(tg_interp_compiler *c, tg_job *j, const int64_t *params);
 /* The code that leaves the roots in slots. args: slots that stand for ARG 0, 1, .. */
-tg_block tg_compile_roots(tg_interp_compiler *c, uint32_t n, const tg_uop *const *roots, tg_operand *results, uint32_t args_n, const uint32_t *args);
+tg_block tg_compile_roots(tg_interp_compiler *c, uint32_t n, const tg_uop *const *roots, tg_operand *results,
+                          uint32_t args_n, const uint32_t *args);
 tg_step *tg_compile_list(tg_interp_compiler *c, uint32_t n, const tg_uop *const *statements);
 /* All slots, constants and parameters filled in. */
 tg_value *tg_compiled_slots(tg_interp_compiler *c);
 
 /* ---- running ---- */
 
-/* A parallel range around: a loop of tasks, whose k-th turn is iteration (first + k * step) mod n, or (loop is NULL) a statement in lockstep. */
+/* A parallel range around: a loop of tasks, whose k-th turn is iteration (first + k * step) mod n, or (loop is NULL)
+ * a statement in lockstep. */
 typedef struct tg_tasks {
   const tg_step *loop;
   uint32_t entry, now;           /* the moments at which it and its iteration in hand began */
@@ -146,19 +190,22 @@ typedef struct { const tg_uop *write, *read; uint32_t written, reading, writer, 
 typedef struct {
   bool defined, global, strided, shared;   /* shared: written, so two iterations may meet in an element */
   tg_type type;
-  uint32_t lanes, rank, bytes, locks, levels, born;   /* bytes of a scalar; locks, levels: lockstep ranges, loops of tasks around the definition; born: its moment */
+  /* bytes of a scalar; locks, levels: lockstep ranges, loops of tasks around the definition; born: its moment */
+  uint32_t lanes, rank, bytes, locks, levels, born;
   int64_t dim[16], stride[16];
   size_t count, cap;                     /* scalars of one instance; scalars allocated */
   char *data;
   uint8_t *written;                      /* by scalar; NULL: all */
   uint32_t *shadow;                      /* of race.c; NULL: not needed so far */
   tg_interp_touch *touch;
-  uint8_t *flying;                       /* by scalar: an asynchronous copy to it has not arrived; NULL: none ever was */
+  /* by scalar: an asynchronous copy to it has not arrived; NULL: none ever was */
+  uint8_t *flying;
   bool contract;
   tg_i128 lo, hi;
 } tg_memory;
 
-typedef struct { uint32_t slot, ordinal; int64_t extent; int64_t *extents; bool copies; } tg_lock;   /* extents: by combination of the ranges around, NULL if all equal; copies: upcast, no threads */
+/* extents: by combination of the ranges around, NULL if all equal; copies: upcast, no threads */
+typedef struct { uint32_t slot, ordinal; int64_t extent; int64_t *extents; bool copies; } tg_lock;
 
 typedef struct { uint32_t slot, ordinal; } tg_open_range;
 
@@ -197,7 +244,8 @@ typedef struct tg_machine {
 
 void tg_run_block(tg_machine *m, const tg_block *b);
 void tg_run_list(tg_machine *m, const tg_step *steps, uint32_t n);
-/* A loop of n iterations that carries: runs it, and where the interpretation checks merges runs parts of it too. run: iterations [from, to). */
+/* A loop of n iterations that carries: runs it, and where the interpretation checks merges runs parts of it too.
+ * run: iterations [from, to). */
 typedef void tg_run_iterations(tg_machine *m, const tg_step *s, int64_t from, int64_t to);
 void tg_run_carried(tg_machine *m, const tg_step *s, int64_t n, tg_run_iterations *run);
 /* Unwinds with the place of the statement and the values of the ranges. */
@@ -216,18 +264,22 @@ void tg_race_write(tg_machine *m, tg_memory *b, size_t at, bool atomic);
 TG_NORETURN void tg_race_of_lanes(tg_machine *m, const tg_memory *b, size_t at, uint32_t lane, uint32_t other);
 /* Not private to the iteration in hand? */
 static inline bool tg_race_possible(const tg_machine *m, const tg_memory *b) {
-  return b->shared && m->levels > b->levels && (b->levels + 1 < m->levels || m->level[b->levels].loop || b->locks < m->locks_n);
+  return b->shared && m->levels > b->levels &&
+         (b->levels + 1 < m->levels || m->level[b->levels].loop || b->locks < m->locks_n);
 }
 
 /* count.c */
 void tg_count_block(tg_block *b);
 void tg_count_run(tg_machine *m, const tg_block *b);
-void tg_count_masked(tg_machine *m, const tg_interp_counts *since, uint64_t shut, uint64_t lanes);   /* what came since then was, as far as shut of lanes go, for nothing */
+/* what came since then was, as far as shut of lanes go, for nothing */
+void tg_count_masked(tg_machine *m, const tg_interp_counts *since, uint64_t shut, uint64_t lanes);
 
 /* memory.c */
 uint32_t tg_memory_shut(const tg_machine *m, const tg_interp_access *a);   /* lanes whose gate is */
-void tg_memory_limit(tg_machine *m, const char *name, size_t elements, size_t each);   /* what the elements of one buffer take here, beside the caller's memory */
-void tg_memory_define(tg_machine *m, const tg_uop *define, const int64_t *dims, const int64_t *strides, uint64_t instances);
+/* what the elements of one buffer take here, beside the caller's memory */
+void tg_memory_limit(tg_machine *m, const char *name, size_t elements, size_t each);
+void tg_memory_define(tg_machine *m, const tg_uop *define, const int64_t *dims, const int64_t *strides,
+                      uint64_t instances);
 void tg_memory_load(tg_machine *m, const tg_interp_access *a, uint32_t dst);
 void tg_memory_store(tg_machine *m, const tg_interp_access *a);
 /* WAIT: what was sent off since the last one is a group; all but `flying` of the groups arrive. */

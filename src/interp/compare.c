@@ -40,14 +40,16 @@ static void judge(const tg_comparison *c, tg_type wt, size_t i, double *error, d
   *bound = 0;
   if (c->exact || !tg_is_float(c->type)) {
     bool same = tg_is_float(c->type) && a != a ? b != b
-              : c->type == wt ? tg_value_bits(wt, g) == tg_value_bits(wt, w)
-              : tg_is_float(c->type) == tg_is_float(wt) && (tg_is_float(wt) ? a == b && !signbit(a) == !signbit(b) : g.i == w.i);
+                : c->type == wt                ? tg_value_bits(wt, g) == tg_value_bits(wt, w)
+                                               : tg_is_float(c->type) == tg_is_float(wt) &&
+                                      (tg_is_float(wt) ? a == b && !signbit(a) == !signbit(b) : g.i == w.i);
     double away = fabs(a - b);
     *error = same ? 0 : away > 0 ? away : INFINITY;
     return;
   }
   if (a != a || b != b || isinf(a) || isinf(b)) {
-    double rounded = isfinite(b) ? tg_round_to(c->type, b) : b;   /* a reference in a wider type may be beyond the range of got */
+    /* a reference in a wider type may be beyond the range of got */
+    double rounded = isfinite(b) ? tg_round_to(c->type, b) : b;
     *error = (a != a && b != b) || a == rounded ? 0 : INFINITY;
     return;
   }
@@ -81,7 +83,8 @@ bool tg_compare(const tg_comparison *c, tg_difference *report) {
 }
 
 int tg_difference_text(const tg_difference *d, size_t n, char *out, size_t bytes) {
-  return snprintf(out, bytes, "%zu of %zu differ; worst at %zu: %.9g instead of %.9g (error %.3g, allowed %.3g)", d->wrong, n, d->worst, d->got, d->want, d->error, d->bound);
+  return snprintf(out, bytes, "%zu of %zu differ; worst at %zu: %.9g instead of %.9g (error %.3g, allowed %.3g)",
+                  d->wrong, n, d->worst, d->got, d->want, d->error, d->bound);
 }
 
 double tg_block_error(tg_type type, const void *got, const double *want, size_t n) {

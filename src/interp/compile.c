@@ -6,7 +6,15 @@
 #include "dsl/functions.h"
 #include "interp/code.h"
 
-struct tg_interp_work { tg_interp_work *next; uint32_t n, args_n; const tg_uop *const *roots; const uint32_t *args; tg_block *block; tg_operand *results; bool exchanged; };
+struct tg_interp_work {
+  tg_interp_work *next;
+  uint32_t n, args_n;
+  const tg_uop *const *roots;
+  const uint32_t *args;
+  tg_block *block;
+  tg_operand *results;
+  bool exchanged;
+};
 
 void tg_compiler_init(tg_interp_compiler *c, tg_job *j, const int64_t *params) {
   uint32_t n = j->uops.n + 1, r = j->ranges.n + 1;
@@ -104,14 +112,16 @@ static bool may_be_idle(const tg_uop *u) {
   return false;
 }
 
-/* Where u uses its source number k: within u itself, if that is a reduction that may be idle and the source its value. */
+/* Where u uses its source number k: within u itself, if that is a reduction that may be idle and the source its
+ * value. */
 static const tg_uop *place_of_use(const tg_interp_compiler *c, const tg_uop *u, uint32_t k) {
   return may_be_idle(u) && k < tg_reduce_info(u).values ? u : c->inside[u->id];
 }
 
 /* Users before sources. What uses of several idle reductions share stands outside of them, and is not certain. */
 static void find_insides(tg_interp_compiler *c, uint32_t n, const tg_uop *const *roots) {
-  for (uint32_t i = 0; i < c->order.n; i++) c->inside[c->order.data[i]->id] = &unvisited, c->certain[c->order.data[i]->id] = 0;
+  for (uint32_t i = 0; i < c->order.n; i++)
+    c->inside[c->order.data[i]->id] = &unvisited, c->certain[c->order.data[i]->id] = 0;
   for (uint32_t i = 0; i < n; i++) c->inside[roots[i]->id] = NULL, c->certain[roots[i]->id] = 1;
   for (uint32_t pass = 0; pass < 2; pass++)
     for (uint32_t i = c->order.n; i-- > 0;) {
@@ -150,7 +160,8 @@ static uint64_t exchanged_ranges(tg_interp_compiler *c, const tg_uop *u) {
   return m;
 }
 
-/* Which reductions' ranges each node uses, as a set of heights of reductions: those in one nest have different heights. */
+/* Which reductions' ranges each node uses, as a set of heights of reductions: those in one nest have different
+ * heights. */
 static void find_bodies(tg_interp_compiler *c, uint32_t n, const tg_uop *const *roots) {
   for (uint32_t i = 0; i < c->order.n; i++) {
     const tg_uop *u = c->order.data[i];
@@ -195,7 +206,8 @@ static tg_operand operand(tg_interp_compiler *c, const tg_uop *u) {
   return (tg_operand){at - 1, u->lanes > 1};
 }
 
-static void later(tg_interp_compiler *c, uint32_t n, const tg_uop *const *roots, tg_block *block, tg_operand *results, uint32_t args_n, const uint32_t *args) {
+static void later(tg_interp_compiler *c, uint32_t n, const tg_uop *const *roots, tg_block *block, tg_operand *results,
+                  uint32_t args_n, const uint32_t *args) {
   tg_interp_work *w = tg_new(&c->j->env, tg_interp_work, 1);
   *w = (tg_interp_work){c->work, n, args_n, roots, args, block, results, false};
   c->work = w;
@@ -217,13 +229,21 @@ static const tg_callee *callee_of(tg_interp_compiler *c, tg_op op, tg_type type)
   return f;
 }
 
-static bool in_register(tg_job *j, const tg_uop *access) { return tg_buffer_info(j, access->src[0])->space == TG_SPACE_REG; }
+static bool in_register(tg_job *j, const tg_uop *access) {
+  return tg_buffer_info(j, access->src[0])->space == TG_SPACE_REG;
+}
 
 static const tg_interp_access *access_of(tg_interp_compiler *c, const tg_uop *u) {
   tg_interp_access *a = tg_new(&c->j->env, tg_interp_access, 1);
-  *a = (tg_interp_access){.u = u, .buffer = tg_buffer_ordinal(u->src[0]), .rank = tg_access_rank(u), .gated = tg_gate(u) != NULL,
-                   .unsure = u->op == TG_OP_LOAD && !c->certain[u->id], .atomic = u->op == TG_OP_STORE && u->arg & TG_ATOMIC, .async = u->op == TG_OP_STORE && u->arg & TG_ASYNC, .lanes = 1,
-                   .ahead = u == c->ahead || (c->exchanged && in_register(c->j, u))};
+  *a = (tg_interp_access){.u = u,
+                          .buffer = tg_buffer_ordinal(u->src[0]),
+                          .rank = tg_access_rank(u),
+                          .gated = tg_gate(u) != NULL,
+                          .unsure = u->op == TG_OP_LOAD && !c->certain[u->id],
+                          .atomic = u->op == TG_OP_STORE && u->arg & TG_ATOMIC,
+                          .async = u->op == TG_OP_STORE && u->arg & TG_ASYNC,
+                          .lanes = 1,
+                          .ahead = u == c->ahead || (c->exchanged && in_register(c->j, u))};
   tg_assert(&c->j->env, a->rank <= 16);
   for (uint32_t i = 0; i < a->rank; i++) {
     a->index[i] = operand(c, u->src[1 + i]);
@@ -296,7 +316,8 @@ static void preset(tg_interp_compiler *c, const tg_uop *u) {
   tg_preset p = {.at = new_slots(c, u->lanes), .lanes = u->lanes, .iota = u->op == TG_OP_IOTA};
   if (u->op == TG_OP_CONST) p.value = tg_value_of(u);
   if (u->op == TG_OP_PARAM) {
-    if (!c->params) tg_fail(&c->j->env, TG_EINVAL, "the interpreter has no value for parameter %s", c->j->params.data[u->arg].name);
+    if (!c->params)
+      tg_fail(&c->j->env, TG_EINVAL, "the interpreter has no value for parameter %s", c->j->params.data[u->arg].name);
     p.value.i = c->params[u->arg];
   }
   tg_push(&c->j->env, &c->presets, p);
@@ -314,7 +335,12 @@ static tg_code_kind code_of(const tg_uop *u) {
   if (tg_is_function(u->op)) return C_CALL;
   if (u->op == TG_OP_WHERE) return C_WHERE;
   if (u->op == TG_OP_FMA) return u->type == TG_F32 ? C_FMA : u->type == TG_F64 ? C_DMA : C_OP;
-  if (u->n && tg_is_float(u->src[u->n - 1]->type)) return u->type != TG_F32 ? C_OP : u->op == TG_OP_ADD ? C_FADD : u->op == TG_OP_SUB ? C_FSUB : u->op == TG_OP_MUL ? C_FMUL : C_OP;
+  if (u->n && tg_is_float(u->src[u->n - 1]->type))
+    return u->type != TG_F32    ? C_OP
+           : u->op == TG_OP_ADD ? C_FADD
+           : u->op == TG_OP_SUB ? C_FSUB
+           : u->op == TG_OP_MUL ? C_FMUL
+                                : C_OP;
   bool index = u->type == TG_INDEX;
   switch (u->op) {
   case TG_OP_ADD: return index ? C_IADD : C_WADD;
@@ -353,7 +379,8 @@ static const tg_exchange *exchange_of(tg_interp_compiler *c, const tg_uop *u) {
   if (!x->instruction) tg_fail(&c->j->env, TG_EINVAL, "'%s' is no matrix instruction", tg_matrix_name(c->j, u));
   for (int i = 0; i < 3; i++)
     if (u->src[i]->lanes != 1 && u->src[i]->lanes != tg_instruction_registers(x->instruction, i))
-      tg_fail(&c->j->env, TG_EINVAL, "%s has %u elements of %c in each lane, not %u", tg_matrix_name(c->j, u), tg_instruction_registers(x->instruction, i), "abc"[i], u->src[i]->lanes);
+      tg_fail(&c->j->env, TG_EINVAL, "%s has %u elements of %c in each lane, not %u", tg_matrix_name(c->j, u),
+              tg_instruction_registers(x->instruction, i), "abc"[i], u -> src[i] -> lanes);
   later(c, 3, u->src, &x->operands, x->operand, 0, NULL);
   return x;
 }
@@ -370,7 +397,8 @@ static void emit(tg_interp_compiler *c, const tg_uop *u) {
   case TG_OP_CONST: case TG_OP_PARAM: case TG_OP_IOTA: preset(c, u); return;
   case TG_OP_RANGE: c->slot[u->id] = slot_of_range(c, tg_range_ordinal(u)) + 1; return;
   case TG_OP_ARG:
-    if (u->arg < 0 || u->arg >= c->args_n) tg_bug(&j->env, "interpreter: ARG %lld outside of a combiner", (long long)u->arg);
+    if (u->arg < 0 || u->arg >= c->args_n)
+      tg_bug(&j->env, "interpreter: ARG %lld outside of a combiner", (long long)u->arg);
     c->slot[u->id] = c->args[u->arg] + 1;
     return;
   case TG_OP_GET: emit_get(c, u); return;
@@ -399,7 +427,8 @@ static void emit(tg_interp_compiler *c, const tg_uop *u) {
     x.extra = u->src[1];
   }
   else {
-    if (!(tg_ops[u->op].flags & TG_OPF_W) && u->op != TG_OP_FOLD) tg_bug(&j->env, "interpreter: %s is no value", tg_ops[u->op].name);
+    if (!(tg_ops[u->op].flags & TG_OPF_W) && u->op != TG_OP_FOLD)
+      tg_bug(&j->env, "interpreter: %s is no value", tg_ops[u->op].name);
     tg_assert(&j->env, u->n <= 3 && u->n >= 1);
     for (uint32_t i = 0; i < u->n; i++) x.src[i] = operand(c, u->src[i]);
     x.from = u->src[u->n - 1]->type;
@@ -422,7 +451,8 @@ static void unit_uses(tg_interp_compiler *c, tg_block *b) {
   b->kept_n = c->uses.n;
 }
 
-static tg_block compile_unit(tg_interp_compiler *c, uint32_t n, const tg_uop *const *roots, tg_operand *results, uint32_t args_n, const uint32_t *args) {
+static tg_block compile_unit(tg_interp_compiler *c, uint32_t n, const tg_uop *const *roots, tg_operand *results,
+                             uint32_t args_n, const uint32_t *args) {
   c->epoch++;
   c->args = args;
   c->args_n = args_n;
@@ -449,7 +479,8 @@ static void finish_work(tg_interp_compiler *c) {
   }
 }
 
-tg_block tg_compile_roots(tg_interp_compiler *c, uint32_t n, const tg_uop *const *roots, tg_operand *results, uint32_t args_n, const uint32_t *args) {
+tg_block tg_compile_roots(tg_interp_compiler *c, uint32_t n, const tg_uop *const *roots, tg_operand *results,
+                          uint32_t args_n, const uint32_t *args) {
   tg_block b = compile_unit(c, n, roots, results, args_n, args);
   finish_work(c);
   return b;
@@ -500,7 +531,8 @@ static tg_step compile_step(tg_interp_compiler *c, const tg_uop *u) {
     unit_uses(c, &s.block);
     finish_work(c);
     s.exchanges = c->exchanges > exchanges;
-  } else if (u->op == TG_OP_BARRIER || u->op == TG_OP_PREFETCH || u->op == TG_OP_WAIT) s.kind = u->op == TG_OP_BARRIER ? S_BARRIER : u->op == TG_OP_WAIT ? S_WAIT : S_PREFETCH;
+  } else if (u->op == TG_OP_BARRIER || u->op == TG_OP_PREFETCH || u->op == TG_OP_WAIT)
+    s.kind = u->op == TG_OP_BARRIER ? S_BARRIER : u->op == TG_OP_WAIT ? S_WAIT : S_PREFETCH;
   else {
     tg_operand at;
     tg_push(&j->env, &c->done, ((tg_done){u->id, c->fixed[u->id], c->kept[u->id]}));

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * How many operations a program takes, whatever runs it: what a schedule computes over again, and what lanes compute that have nothing to store, is the difference
- * between two forms of one kernel. What a block takes is known when it is compiled; loads, iterations of reductions and calls are counted as they come. */
+ * How many operations a program takes, whatever runs it: what a schedule computes over again, and what lanes compute
+ * that have nothing to store, is the difference
+ * between two forms of one kernel. What a block takes is known when it is compiled; loads, iterations of reductions and
+ * calls are counted as they come. */
 #include "interp/code.h"
 
 static bool of_floats(const tg_instr *x) { return tg_is_float(x->type) || tg_is_float(x->from); }
@@ -28,7 +30,9 @@ void tg_count_run(tg_machine *m, const tg_block *b) {
 /* What was counted since then was for nothing, or for so many lanes of all. */
 void tg_count_masked(tg_machine *m, const tg_interp_counts *since, uint64_t shut, uint64_t lanes) {
   tg_interp_counts *c = m->counts;
-  uint64_t floats = (c->floats - since->floats) * shut / lanes, functions = (c->functions - since->functions) * shut / lanes, loads = (c->loads - since->loads) * shut / lanes;
+  uint64_t floats = (c->floats - since->floats) * shut / lanes,
+           functions = (c->functions - since->functions) * shut / lanes,
+           loads = (c->loads - since->loads) * shut / lanes;
   c->floats -= floats;
   c->functions -= functions;
   c->loads -= loads;

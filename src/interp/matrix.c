@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * Matrix instructions as the vendors' documents describe them: for each lane and register, which row and column it holds.
+ * Matrix instructions as the vendors' documents describe them: for each lane and register, which row and column it
+ * holds.
  *
- * This table is not the compiler's (target/matrix.def) and is written in another form on purpose: a misreading would have to be made
- * twice to go unseen. Values: products are exact, they are added to c in double precision, k ascending, and the sum is rounded once to
- * the type of c (the vendors define neither order nor inner precision; on exact data all orders agree). f64 is a chain of FMAs.
+ * This table is not the compiler's (target/matrix.def) and is written in another form on purpose: a misreading would
+ * have to be made
+ * twice to go unseen. Values: products are exact, they are added to c in double precision, k ascending, and the sum is
+ * rounded once to
+ * the type of c (the vendors define neither order nor inner precision; on exact data all orders agree). f64 is a chain
+ * of FMAs.
  * Integers are summed exactly and wrap at 32 bits. */
 #include <math.h>
 #include "interp/code.h"
@@ -130,12 +134,24 @@ static void cdna(int which, uint32_t size, uint32_t each, uint32_t lane, uint32_
   }
 }
 
-static void cdna16x4(int which, uint32_t lane, uint32_t i, uint32_t *row, uint32_t *column) { cdna(which, 16, 1, lane, i, row, column); }
-static void cdna16x16(int which, uint32_t lane, uint32_t i, uint32_t *row, uint32_t *column) { cdna(which, 16, 4, lane, i, row, column); }
-static void cdna16x32(int which, uint32_t lane, uint32_t i, uint32_t *row, uint32_t *column) { cdna(which, 16, 8, lane, i, row, column); }
-static void cdna32x2(int which, uint32_t lane, uint32_t i, uint32_t *row, uint32_t *column) { cdna(which, 32, 1, lane, i, row, column); }
-static void cdna32x8(int which, uint32_t lane, uint32_t i, uint32_t *row, uint32_t *column) { cdna(which, 32, 4, lane, i, row, column); }
-static void cdna32x16(int which, uint32_t lane, uint32_t i, uint32_t *row, uint32_t *column) { cdna(which, 32, 8, lane, i, row, column); }
+static void cdna16x4(int which, uint32_t lane, uint32_t i, uint32_t *row, uint32_t *column) {
+  cdna(which, 16, 1, lane, i, row, column);
+}
+static void cdna16x16(int which, uint32_t lane, uint32_t i, uint32_t *row, uint32_t *column) {
+  cdna(which, 16, 4, lane, i, row, column);
+}
+static void cdna16x32(int which, uint32_t lane, uint32_t i, uint32_t *row, uint32_t *column) {
+  cdna(which, 16, 8, lane, i, row, column);
+}
+static void cdna32x2(int which, uint32_t lane, uint32_t i, uint32_t *row, uint32_t *column) {
+  cdna(which, 32, 1, lane, i, row, column);
+}
+static void cdna32x8(int which, uint32_t lane, uint32_t i, uint32_t *row, uint32_t *column) {
+  cdna(which, 32, 4, lane, i, row, column);
+}
+static void cdna32x16(int which, uint32_t lane, uint32_t i, uint32_t *row, uint32_t *column) {
+  cdna(which, 32, 8, lane, i, row, column);
+}
 
 /* In double precision a register holds every fourth row. */
 static void cdna_f64(int which, uint32_t lane, uint32_t i, uint32_t *row, uint32_t *column) {
@@ -170,37 +186,57 @@ static void tile_rows(int which, uint32_t lane, uint32_t i, uint32_t *row, uint3
 #define PTX(name, k, a, b, place, how, result) {name, 16, 8, k, 32, {a, b, 4}, place, how, result}
 #define RDNA3(name, how, result) {"wmma11.16x16x16." name, 16, 16, 16, 32, {16, 16, 8}, rdna3, how, result}
 #define RDNA4(name, how, result) {"wmma12.16x16x16." name, 16, 16, 16, 32, {8, 8, 8}, rdna4, how, result}
-#define CDNA(name, size, k, ab, place, how, result) {"mfma." name, size, size, k, 64, {ab, ab, size * size / 64}, place, how, result}
+#define CDNA(name, size, k, ab, place, how, result)                                                                    \
+  { "mfma." name, size, size, k, 64, {ab, ab, size * size / 64}, place, how, result }
 
 static const tg_instruction instructions[] = {
-  PTX("mma.m16n8k16.f16", 16, 8, 4, m16n8k16_half, AS_FLOAT, TG_F32),
-  PTX("mma.m16n8k16.f16.f16", 16, 8, 4, m16n8k16_half, AS_FLOAT, TG_F16),
-  PTX("mma.m16n8k16.bf16", 16, 8, 4, m16n8k16_half, AS_FLOAT, TG_F32),
-  PTX("mma.m16n8k8.f16", 8, 4, 2, m16n8k8_half, AS_FLOAT, TG_F32),
-  PTX("mma.m16n8k8.bf16", 8, 4, 2, m16n8k8_half, AS_FLOAT, TG_F32),
-  PTX("mma.m16n8k8.tf32", 8, 4, 2, m16n8k8_tf32, AS_TF32, TG_F32),
-  PTX("mma.m16n8k4.tf32", 4, 2, 1, m16n8k4_tf32, AS_TF32, TG_F32),
-  PTX("mma.m16n8k32.s8", 32, 16, 8, m16n8k32_byte, AS_INT, TG_I32),
-  PTX("mma.m16n8k32.u8", 32, 16, 8, m16n8k32_byte, AS_INT, TG_I32),
-  PTX("mma.m16n8k32.u8.s8", 32, 16, 8, m16n8k32_byte, AS_INT, TG_I32),
-  PTX("mma.m16n8k16.s8", 16, 8, 4, m16n8k16_byte, AS_INT, TG_I32),
-  PTX("mma.m16n8k16.u8", 16, 8, 4, m16n8k16_byte, AS_INT, TG_I32),
-  PTX("mma.m16n8k32.e4m3", 32, 16, 8, m16n8k32_byte, AS_FLOAT, TG_F32),
-  PTX("mma.m16n8k32.e5m2", 32, 16, 8, m16n8k32_byte, AS_FLOAT, TG_F32),
-  RDNA3("f16", AS_FLOAT, TG_F32), RDNA3("bf16", AS_FLOAT, TG_F32), RDNA3("f16.f16", AS_FLOAT, TG_F16), RDNA3("s8", AS_INT, TG_I32), RDNA3("u8", AS_INT, TG_I32),
-  RDNA4("f16", AS_FLOAT, TG_F32), RDNA4("bf16", AS_FLOAT, TG_F32), RDNA4("f16.f16", AS_FLOAT, TG_F16), RDNA4("s8", AS_INT, TG_I32), RDNA4("u8", AS_INT, TG_I32),
-  RDNA4("e4m3", AS_FLOAT, TG_F32), RDNA4("e5m2", AS_FLOAT, TG_F32),
-  CDNA("16x16x16.f16", 16, 16, 4, cdna16x16, AS_FLOAT, TG_F32), CDNA("32x32x8.f16", 32, 8, 4, cdna32x8, AS_FLOAT, TG_F32),
-  CDNA("16x16x16.bf16", 16, 16, 4, cdna16x16, AS_FLOAT, TG_F32), CDNA("32x32x8.bf16", 32, 8, 4, cdna32x8, AS_FLOAT, TG_F32),
-  CDNA("16x16x4.f32", 16, 4, 1, cdna16x4, AS_FLOAT, TG_F32), CDNA("32x32x2.f32", 32, 2, 1, cdna32x2, AS_FLOAT, TG_F32),
-  CDNA("16x16x4.f64", 16, 4, 1, cdna_f64, AS_F64, TG_F64),
-  CDNA("16x16x16.s8", 16, 16, 4, cdna16x16, AS_INT, TG_I32), CDNA("32x32x8.s8", 32, 8, 4, cdna32x8, AS_INT, TG_I32),
-  CDNA("16x16x32.s8", 16, 32, 8, cdna16x32, AS_INT, TG_I32), CDNA("32x32x16.s8", 32, 16, 8, cdna32x16, AS_INT, TG_I32),
-  CDNA("16x16x32.e4m3fnuz", 16, 32, 8, cdna16x32, AS_E4M3FNUZ, TG_F32), CDNA("32x32x16.e4m3fnuz", 32, 16, 8, cdna32x16, AS_E4M3FNUZ, TG_F32),
-  CDNA("16x16x32.e5m2fnuz", 16, 32, 8, cdna16x32, AS_E5M2FNUZ, TG_F32), CDNA("32x32x16.e5m2fnuz", 32, 16, 8, cdna32x16, AS_E5M2FNUZ, TG_F32),
-  {"vpdpbusd", 1, 16, 4, 1, {4, 64, 16}, dwords, AS_INT, TG_I32},
-  {"vdpbf16ps", 1, 16, 2, 1, {2, 32, 16}, pairs, AS_NORMAL, TG_F32},
-  AMX("tdpbssd"), AMX("tdpbsud"), AMX("tdpbusd"), AMX("tdpbuud"),
+    PTX("mma.m16n8k16.f16", 16, 8, 4, m16n8k16_half, AS_FLOAT, TG_F32),
+    PTX("mma.m16n8k16.f16.f16", 16, 8, 4, m16n8k16_half, AS_FLOAT, TG_F16),
+    PTX("mma.m16n8k16.bf16", 16, 8, 4, m16n8k16_half, AS_FLOAT, TG_F32),
+    PTX("mma.m16n8k8.f16", 8, 4, 2, m16n8k8_half, AS_FLOAT, TG_F32),
+    PTX("mma.m16n8k8.bf16", 8, 4, 2, m16n8k8_half, AS_FLOAT, TG_F32),
+    PTX("mma.m16n8k8.tf32", 8, 4, 2, m16n8k8_tf32, AS_TF32, TG_F32),
+    PTX("mma.m16n8k4.tf32", 4, 2, 1, m16n8k4_tf32, AS_TF32, TG_F32),
+    PTX("mma.m16n8k32.s8", 32, 16, 8, m16n8k32_byte, AS_INT, TG_I32),
+    PTX("mma.m16n8k32.u8", 32, 16, 8, m16n8k32_byte, AS_INT, TG_I32),
+    PTX("mma.m16n8k32.u8.s8", 32, 16, 8, m16n8k32_byte, AS_INT, TG_I32),
+    PTX("mma.m16n8k16.s8", 16, 8, 4, m16n8k16_byte, AS_INT, TG_I32),
+    PTX("mma.m16n8k16.u8", 16, 8, 4, m16n8k16_byte, AS_INT, TG_I32),
+    PTX("mma.m16n8k32.e4m3", 32, 16, 8, m16n8k32_byte, AS_FLOAT, TG_F32),
+    PTX("mma.m16n8k32.e5m2", 32, 16, 8, m16n8k32_byte, AS_FLOAT, TG_F32),
+    RDNA3("f16", AS_FLOAT, TG_F32),
+    RDNA3("bf16", AS_FLOAT, TG_F32),
+    RDNA3("f16.f16", AS_FLOAT, TG_F16),
+    RDNA3("s8", AS_INT, TG_I32),
+    RDNA3("u8", AS_INT, TG_I32),
+    RDNA4("f16", AS_FLOAT, TG_F32),
+    RDNA4("bf16", AS_FLOAT, TG_F32),
+    RDNA4("f16.f16", AS_FLOAT, TG_F16),
+    RDNA4("s8", AS_INT, TG_I32),
+    RDNA4("u8", AS_INT, TG_I32),
+    RDNA4("e4m3", AS_FLOAT, TG_F32),
+    RDNA4("e5m2", AS_FLOAT, TG_F32),
+    CDNA("16x16x16.f16", 16, 16, 4, cdna16x16, AS_FLOAT, TG_F32),
+    CDNA("32x32x8.f16", 32, 8, 4, cdna32x8, AS_FLOAT, TG_F32),
+    CDNA("16x16x16.bf16", 16, 16, 4, cdna16x16, AS_FLOAT, TG_F32),
+    CDNA("32x32x8.bf16", 32, 8, 4, cdna32x8, AS_FLOAT, TG_F32),
+    CDNA("16x16x4.f32", 16, 4, 1, cdna16x4, AS_FLOAT, TG_F32),
+    CDNA("32x32x2.f32", 32, 2, 1, cdna32x2, AS_FLOAT, TG_F32),
+    CDNA("16x16x4.f64", 16, 4, 1, cdna_f64, AS_F64, TG_F64),
+    CDNA("16x16x16.s8", 16, 16, 4, cdna16x16, AS_INT, TG_I32),
+    CDNA("32x32x8.s8", 32, 8, 4, cdna32x8, AS_INT, TG_I32),
+    CDNA("16x16x32.s8", 16, 32, 8, cdna16x32, AS_INT, TG_I32),
+    CDNA("32x32x16.s8", 32, 16, 8, cdna32x16, AS_INT, TG_I32),
+    CDNA("16x16x32.e4m3fnuz", 16, 32, 8, cdna16x32, AS_E4M3FNUZ, TG_F32),
+    CDNA("32x32x16.e4m3fnuz", 32, 16, 8, cdna32x16, AS_E4M3FNUZ, TG_F32),
+    CDNA("16x16x32.e5m2fnuz", 16, 32, 8, cdna16x32, AS_E5M2FNUZ, TG_F32),
+    CDNA("32x32x16.e5m2fnuz", 32, 16, 8, cdna32x16, AS_E5M2FNUZ, TG_F32),
+    {"vpdpbusd", 1, 16, 4, 1, {4, 64, 16}, dwords, AS_INT, TG_I32},
+    {"vdpbf16ps", 1, 16, 2, 1, {2, 32, 16}, pairs, AS_NORMAL, TG_F32},
+    AMX("tdpbssd"),
+    AMX("tdpbsud"),
+    AMX("tdpbusd"),
+    AMX("tdpbuud"),
 };
 
 const tg_instruction *tg_instruction_find(const char *name) {
@@ -212,7 +248,8 @@ const tg_instruction *tg_instruction_find(const char *name) {
 uint32_t tg_instruction_lanes(const tg_instruction *x) { return x->lanes; }
 uint32_t tg_instruction_registers(const tg_instruction *x, int which) { return x->registers[which]; }
 
-void tg_instruction_element(const tg_instruction *x, int which, uint32_t lane, uint32_t reg, uint32_t *row, uint32_t *column) {
+void tg_instruction_element(const tg_instruction *x, int which, uint32_t lane, uint32_t reg, uint32_t *row,
+                            uint32_t *column) {
   x->place(which, lane, reg, row, column);
 }
 
@@ -223,7 +260,8 @@ enum { LARGEST = 64 };   /* rows, columns, k */
 static double fnuz(uint32_t byte, uint32_t mantissa, int bias) {
   uint32_t low = byte & ((1u << mantissa) - 1), exponent = (byte & 127) >> mantissa;
   if (byte == 128) return NAN;
-  double v = exponent ? ldexp(1 + ldexp(low, -(int)mantissa), (int)exponent - bias) : ldexp(low, 1 - bias - (int)mantissa);
+  double v =
+      exponent ? ldexp(1 + ldexp(low, -(int)mantissa), (int)exponent - bias) : ldexp(low, 1 - bias - (int)mantissa);
   return byte & 128 ? -v : v;
 }
 
@@ -269,14 +307,16 @@ const char *tg_instruction_run(const tg_instruction *x, tg_value *const operand[
         tg_value v = operand[w][lane * x->registers[w] + r], *at;
         x->place(w, lane, r, &row, &column);
         at = &matrix[w][row * LARGEST + column];
-        if (held[row * LARGEST + column]++ && memcmp(at, &v, x->how == AS_INT ? sizeof v.i : sizeof v.f)) return "lanes that repeat each other hold different values";
+        if (held[row * LARGEST + column]++ && memcmp(at, &v, x->how == AS_INT ? sizeof v.i : sizeof v.f))
+          return "lanes that repeat each other hold different values";
         *at = v;
       }
   }
   for (uint32_t lane = 0; lane < x->lanes; lane++)
     for (uint32_t r = 0; r < x->registers[2]; r++) {
       x->place(2, lane, r, &row, &column);
-      result[lane * x->registers[2] + r] = element(x, &matrix[0][row * LARGEST], &matrix[1][column], matrix[2][row * LARGEST + column]);
+      result[lane * x->registers[2] + r] =
+          element(x, &matrix[0][row * LARGEST], &matrix[1][column], matrix[2][row * LARGEST + column]);
     }
   return NULL;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Memory as the interpreter sees it: bounds, what has been written, who touched an element last, and what is on its way. */
+ * Memory as the interpreter sees it: bounds, what has been written, who touched an element last, and what is on its
+ * way. */
 #include <math.h>
 #include "dsl/text.h"
 #include "interp/code.h"
@@ -23,7 +24,8 @@ static size_t checked_size(tg_machine *m, const tg_memory *b, const char *name) 
 static void bind_global(tg_machine *m, tg_memory *b, const tg_buffer *info, size_t need) {
   const tg_interp_buffer *given = &m->in->buffers[m->globals++];
   size_t have = given->bytes / b->bytes;
-  if (have < need) tg_fail(&m->j->env, TG_EINVAL, "%s holds %zu elements, the kernel needs %zu", info->name, have, need);
+  if (have < need)
+    tg_fail(&m->j->env, TG_EINVAL, "%s holds %zu elements, the kernel needs %zu", info->name, have, need);
   b->data = given->data;
   b->count = need;
   b->global = true;
@@ -32,10 +34,12 @@ static void bind_global(tg_machine *m, tg_memory *b, const tg_buffer *info, size
 void tg_memory_limit(tg_machine *m, const char *name, size_t elements, size_t each) {
   m->bytes += (tg_i128)elements * (tg_i128)each;
   if (m->in->memory_limit && m->bytes > (tg_i128)m->in->memory_limit)
-    tg_fail(&m->j->env, TG_ELIMIT, "%s is too large to interpret: %zu elements, where %llu bytes are allowed in all", name, elements, (unsigned long long)m->in->memory_limit);
+    tg_fail(&m->j->env, TG_ELIMIT, "%s is too large to interpret: %zu elements, where %llu bytes are allowed in all",
+            name, elements, (unsigned long long)m->in->memory_limit);
 }
 
-void tg_memory_define(tg_machine *m, const tg_uop *define, const int64_t *dims, const int64_t *strides, uint64_t instances) {
+void tg_memory_define(tg_machine *m, const tg_uop *define, const int64_t *dims, const int64_t *strides,
+                      uint64_t instances) {
   tg_env *e = &m->j->env;
   tg_memory *b = &m->memory[tg_buffer_ordinal(define)];
   const tg_buffer *info = tg_buffer_info(m->j, define);
@@ -50,7 +54,8 @@ void tg_memory_define(tg_machine *m, const tg_uop *define, const int64_t *dims, 
   for (uint32_t i = b->rank; i-- > 0;) {
     b->dim[i] = dims[i];
     b->stride[i] = strides ? strides[i] : step;
-    if (__builtin_mul_overflow(step, dims[i] > 0 ? dims[i] : 1, &step)) tg_machine_fail(m, "%s is too large to interpret", info->name);
+    if (__builtin_mul_overflow(step, dims[i] > 0 ? dims[i] : 1, &step))
+      tg_machine_fail(m, "%s is too large to interpret", info->name);
   }
   b->count = checked_size(m, b, info->name);
   bool fresh = info->role == TG_ROLE_TEMP;
@@ -78,18 +83,21 @@ void tg_memory_define(tg_machine *m, const tg_uop *define, const int64_t *dims, 
 
 /* ---- barriers ---- */
 
-TG_NORETURN static void fail_barrier(tg_machine *m, const tg_memory *b, size_t at, const tg_uop *before, uint32_t other) {
+TG_NORETURN static void fail_barrier(tg_machine *m, const tg_memory *b, size_t at, const tg_uop *before,
+                                     uint32_t other) {
   tg_job *j = m->j;
   tg_pos pos = tg_get_pos(j, before);
-  tg_machine_fail(m, "no barrier between '%s'%s and '%s': threads %u and %u touch element %zu of %s", tg_text(j, before),
-                  pos.line ? tg_format(&j->env, " (line %d)", pos.line) : "", tg_text(j, m->statement), other - 1, m->thread, b->count ? at % b->count : at, name_of(m, b));
+  tg_machine_fail(m, "no barrier between '%s'%s and '%s': threads %u and %u touch element %zu of %s",
+                  tg_text(j, before), pos.line ? tg_format(&j->env, " (line %d)", pos.line) : "",
+                  tg_text(j, m->statement), other - 1, m->thread, b->count ? at % b->count : at, name_of(m, b));
 }
 
 static void touch(tg_machine *m, const tg_memory *b, size_t at, bool write, bool atomic) {
   tg_interp_touch *t = &b->touch[at];
   uint32_t me = m->thread + 1;
   if (t->written == m->epoch && t->writer != me && !atomic) fail_barrier(m, b, at, t->write, t->writer);
-  if (write && !atomic && t->reading == m->epoch && (t->reader != me || t->other)) fail_barrier(m, b, at, t->read, t->reader != me ? t->reader : t->other);
+  if (write && !atomic && t->reading == m->epoch && (t->reader != me || t->other))
+    fail_barrier(m, b, at, t->read, t->reader != me ? t->reader : t->other);
   if (write && !atomic) {
     t->write = m->statement;
     t->written = m->epoch;
@@ -106,7 +114,8 @@ static void touch(tg_machine *m, const tg_memory *b, size_t at, bool write, bool
 /* ---- asynchronous copies ---- */
 
 TG_NORETURN static void fail_flying(tg_machine *m, const tg_memory *b, size_t at, const char *what) {
-  tg_machine_fail(m, "element %zu of %s is %s while a copy to it is on its way: no wait for its group", b->count ? at % b->count : at, name_of(m, b), what);
+  tg_machine_fail(m, "element %zu of %s is %s while a copy to it is on its way: no wait for its group",
+                  b->count ? at % b->count : at, name_of(m, b), what);
 }
 
 void tg_memory_settled(tg_machine *m, const tg_memory *b) {
@@ -153,7 +162,8 @@ static void put(const tg_memory *b, size_t at, tg_value v) {
 TG_NORETURN static void fail_bounds(tg_machine *m, const tg_interp_access *a, uint32_t i, tg_i128 v) {
   const tg_memory *b = &m->memory[a->buffer];
   int64_t near = v > INT64_MAX ? INT64_MAX : v < INT64_MIN ? INT64_MIN : (int64_t)v;
-  tg_machine_fail(m, "%s: index %u is %lld, outside of 0..%lld", name_of(m, b), i, (long long)near, (long long)b->dim[i] - 1);
+  tg_machine_fail(m, "%s: index %u is %lld, outside of 0..%lld", name_of(m, b), i, (long long)near,
+                  (long long)b->dim[i] - 1);
 }
 
 /* The scalar that lane l of the access touches. */
@@ -172,8 +182,10 @@ static inline size_t locate(tg_machine *m, const tg_memory *b, const tg_interp_a
 static tg_memory *memory_of(tg_machine *m, const tg_interp_access *a) {
   if (!m->memory) tg_bug(&m->j->env, "interpreter: an expression of its own reads memory");
   tg_memory *b = &m->memory[a->buffer];
-  if (!b->defined) tg_bug(&m->j->env, "interpreter: %s is used where it is not defined", m->j->buffers.data[a->buffer].name);
-  if (b->lanes > 1 && a->lanes != b->lanes) tg_bug(&m->j->env, "interpreter: %u lanes of %s, whose elements have %u", a->lanes, name_of(m, b), b->lanes);
+  if (!b->defined)
+    tg_bug(&m->j->env, "interpreter: %s is used where it is not defined", m->j->buffers.data[a->buffer].name);
+  if (b->lanes > 1 && a->lanes != b->lanes)
+    tg_bug(&m->j->env, "interpreter: %u lanes of %s, whose elements have %u", a->lanes, name_of(m, b), b->lanes);
   return b;
 }
 
@@ -196,7 +208,8 @@ static bool within(const tg_machine *m, const tg_memory *b, const tg_interp_acce
   return all;
 }
 
-/* What a load gives that is computed for reductions none of which has an iteration: a value that shows where it is used after all. */
+/* What a load gives that is computed for reductions none of which has an iteration: a value that shows where it is
+ * used after all. */
 static tg_value strange(tg_type t) {
   tg_value v = {0};
   if (tg_is_float(t)) v.f = NAN;
@@ -219,18 +232,22 @@ void tg_memory_load(tg_machine *m, const tg_interp_access *a, uint32_t dst) {
       continue;
     }
     if (b->flying && b->flying[at]) fail_flying(m, b, at, "read");
-    if (b->written && !b->written[at]) tg_machine_fail(m, "%s is read where nothing has been written: element %zu", name_of(m, b), b->count ? at % b->count : at);
+    if (b->written && !b->written[at])
+      tg_machine_fail(m, "%s is read where nothing has been written: element %zu", name_of(m, b),
+                      b->count ? at % b->count : at);
     if (tg_race_possible(m, b)) tg_race_read(m, b, at);
     if (b->touch) touch(m, b, at, false, false);
     tg_value v = get(b, at);
     if (b->contract && m->in->check_contracts && (v.i < b->lo || v.i > b->hi))
-      tg_machine_fail(m, "%s: element %zu is %lld, outside of its contract %lld..%lld", name_of(m, b), at, (long long)v.i, (long long)b->lo, (long long)b->hi);
+      tg_machine_fail(m, "%s: element %zu is %lld, outside of its contract %lld..%lld", name_of(m, b), at,
+                      (long long)v.i, (long long)b->lo, (long long)b->hi);
     m->v[dst + l] = v;
   }
 }
 
 /* Lanes of one store go to one element each. last: the largest so far + 1; most stores ascend. */
-static void met_by_another(tg_machine *m, const tg_memory *b, const tg_interp_access *a, size_t at, uint32_t lane, size_t *last) {
+static void met_by_another(tg_machine *m, const tg_memory *b, const tg_interp_access *a, size_t at, uint32_t lane,
+                           size_t *last) {
   for (uint32_t l = 0; at < *last && l < lane; l++)
     if (is_open(m, a, l) && locate(m, b, a, l) == at) tg_race_of_lanes(m, b, at, lane, l);
   if (at >= *last) *last = at + 1;
@@ -241,7 +258,8 @@ void tg_memory_store(tg_machine *m, const tg_interp_access *a) {
   bool one_place = a->lanes > 1 && b->lanes == 1, spread = one_place && m->in->check_races;
   size_t last = 0;
   for (uint32_t i = 0; i < a->rank; i++) one_place &= !a->index[i].step;
-  if (one_place && !a->gate.step) tg_bug(&m->j->env, "interpreter: a vector stored to one element of %s", name_of(m, b));
+  if (one_place && !a->gate.step)
+    tg_bug(&m->j->env, "interpreter: a vector stored to one element of %s", name_of(m, b));
   for (uint32_t l = 0; l < a->lanes; l++) {
     if (!is_open(m, a, l)) continue;
     size_t at = locate(m, b, a, l);
@@ -251,9 +269,11 @@ void tg_memory_store(tg_machine *m, const tg_interp_access *a) {
     if (spread && !a->atomic) met_by_another(m, b, a, at, l, &last);
     if (b->touch) touch(m, b, at, true, a->atomic);
     if (a->atomic) {
-      if (b->written && !b->written[at]) tg_machine_fail(m, "%s is added to where nothing has been written: element %zu", name_of(m, b), at);
+      if (b->written && !b->written[at])
+        tg_machine_fail(m, "%s is added to where nothing has been written: element %zu", name_of(m, b), at);
       tg_value sum[2] = {get(b, at), v};
-      if (!tg_evaluate(TG_OP_ADD, b->type, b->type, sum, &v)) tg_machine_fail(m, "the value added to %s passes 128 bits", name_of(m, b));
+      if (!tg_evaluate(TG_OP_ADD, b->type, b->type, sum, &v))
+        tg_machine_fail(m, "the value added to %s passes 128 bits", name_of(m, b));
     }
     if (a->async) {
       send(m, a, at, v);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * The author of a carry claims that parts of its loop merge. Here the claim is tried: after the loop has run as it stands, it runs again in two and
- * in three parts, each from the state it begins with, their states are merged from the left and from the right, and each result must be what
- * the whole loop left: the same bits, or, for floats, as near as another order of summation is. The whole loop's state is what stays. */
+ * The author of a carry claims that parts of its loop merge. Here the claim is tried: after the loop has run as it
+ * stands, it runs again in two and
+ * in three parts, each from the state it begins with, their states are merged from the left and from the right, and
+ * each result must be what
+ * the whole loop left: the same bits, or, for floats, as near as another order of summation is. The whole loop's state
+ * is what stays. */
 #include <math.h>
 #include "interp/code.h"
 
@@ -66,7 +69,8 @@ static double largest(tg_type t, const char *data, size_t n, double most) {
 }
 
 /* Sums of parts may cancel: what is lost then counts from the largest of what was merged. */
-static void compare(const carried *s, const state *whole, const state *got, const state *part, int64_t parts, const char *how) {
+static void compare(const carried *s, const state *whole, const state *got, const state *part, int64_t parts,
+                    const char *how) {
   tg_machine *m = s->m;
   for (uint32_t k = 0; k < s->c.n; k++) {
     const tg_uop *tile = s->c.tile[k].tile;
@@ -80,16 +84,24 @@ static void compare(const carried *s, const state *whole, const state *got, cons
       magnitude = tg_new(&m->j->env, double, b->count + 1);
       for (size_t i = 0; i < b->count; i++) magnitude[i] = most;
     }
-    tg_comparison c = {.type = b->type, .n = b->count, .got = got->data[k], .want = whole->data[k], .exact = !magnitude, .terms = TERMS, .magnitude = magnitude};
+    tg_comparison c = {.type = b->type,
+                       .n = b->count,
+                       .got = got->data[k],
+                       .want = whole->data[k],
+                       .exact = !magnitude,
+                       .terms = TERMS,
+                       .magnitude = magnitude};
     if (tg_compare(&c, &d)) continue;
     tg_difference_text(&d, b->count, text, sizeof text);
     m->statement = s->merge->u;
-    tg_machine_fail(m, "the merge does not hold: %s of %s is not %s of the whole loop: %s", m->j->buffers.data[tg_buffer_ordinal(tile)].name, how,
+    tg_machine_fail(m, "the merge does not hold: %s of %s is not %s of the whole loop: %s",
+                    m->j->buffers.data[tg_buffer_ordinal(tile)].name, how,
                     m->j->buffers.data[tg_buffer_ordinal(tile)].name, text);
   }
 }
 
-static void try_parts(const carried *s, tg_run_iterations *run, int64_t n, int64_t parts, const state *entry, const state *whole) {
+static void try_parts(const carried *s, tg_run_iterations *run, int64_t n, int64_t parts, const state *entry,
+                      const state *whole) {
   state part[PARTS], all;
   int64_t each = (n + parts - 1) / parts;
   for (int64_t p = 0; p < parts; p++) {

@@ -9,10 +9,13 @@ TG_NORETURN static inline void fail_value(tg_machine *m, const tg_instr *x) {
   tg_machine_fail(m, "'%s' passes 128 bits, or has no value at %s", tg_ops[x->op].name, tg_type_name[x->from]);
 }
 
-static inline bool far(tg_i128 v) { return (uint64_t)((int64_t)(v >> 64) + ((int64_t)1 << 56)) >> 57 != 0; }   /* beyond 2^120 */
+/* beyond 2^120 */
+static inline bool far(tg_i128 v) { return (uint64_t)((int64_t)(v >> 64) + ((int64_t)1 << 56)) >> 57 != 0; }
 
 /* Within 64 bits, and no quotient passes them. */
-static inline bool narrow(tg_i128 a, tg_i128 b) { return a == (int64_t)a && b == (int64_t)b && b && (int64_t)a != INT64_MIN; }
+static inline bool narrow(tg_i128 a, tg_i128 b) {
+  return a == (int64_t)a && b == (int64_t)b && b && (int64_t)a != INT64_MIN;
+}
 
 static inline tg_i128 checked(tg_machine *m, const tg_instr *x, tg_i128 v) {
   if (far(v)) fail_value(m, x);
@@ -20,7 +23,8 @@ static inline tg_i128 checked(tg_machine *m, const tg_instr *x, tg_i128 v) {
 }
 
 /* The common ops: each does what the table says. False: look there. */
-__attribute__((always_inline)) static inline bool at_once(tg_machine *m, const tg_instr *x, tg_value a, tg_value b, tg_value c, tg_value *d) {
+__attribute__((always_inline)) static inline bool at_once(tg_machine *m, const tg_instr *x, tg_value a, tg_value b,
+                                                          tg_value c, tg_value *d) {
   switch (x->code) {
   case C_FADD: d->f = (float)(a.f + b.f); return true;
   case C_FSUB: d->f = (float)(a.f - b.f); return true;

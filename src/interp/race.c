@@ -1,24 +1,33 @@
 /* SPDX-License-Identifier: MIT
- * Two parallel iterations that touch one element, one of them writing, with nothing that orders them. Iterations of thread and global ranges are
- * tasks: they run in a shuffled order, and all that separates two of one range is the end of the loop. Iterations of lockstep ranges are ordered
+ * Two parallel iterations that touch one element, one of them writing, with nothing that orders them. Iterations of
+ * thread and global ranges are
+ * tasks: they run in a shuffled order, and all that separates two of one range is the end of the loop. Iterations of
+ * lockstep ranges are ordered
  * statement by statement, so one statement is to them what a loop is to tasks.
  *
- * A clock counts what begins: loops of tasks, tasks, statements in lockstep and their iterations. So of each parallel range around, what an entry of
- * it did before the iteration in hand lies between two moments, and an element need only remember when it was written last and, for each
- * range around, when an entry of it read the element first: a write that came later by another iteration was found when it was made, and a
- * first read by this iteration means that no other has read before. Memory that is private to the iteration in hand is not looked at. */
+ * A clock counts what begins: loops of tasks, tasks, statements in lockstep and their iterations. So of each parallel
+ * range around, what an entry of
+ * it did before the iteration in hand lies between two moments, and an element need only remember when it was written
+ * last and, for each
+ * range around, when an entry of it read the element first: a write that came later by another iteration was found when
+ * it was made, and a
+ * first read by this iteration means that no other has read before. Memory that is private to the iteration in hand is
+ * not looked at. */
 #include "dsl/text.h"
 #include "interp/code.h"
 
-/* Words of an element: who wrote last; of each parallel range around, who read first and who added first; another reader of the statement in hand. */
+/* Words of an element: who wrote last; of each parallel range around, who read first and who added first; another
+ * reader of the statement in hand. */
 enum { WRITER, OTHER = 2, FIRST = 4, PAIR = 2 };
 
 static uint32_t reader(uint32_t level) { return FIRST + PAIR * level; }
-static uint32_t adder(const tg_machine *m, uint32_t level) { return FIRST + PAIR * (m->levels_most + level); }   /* if anything in the program adds */
+/* if anything in the program adds */
+static uint32_t adder(const tg_machine *m, uint32_t level) { return FIRST + PAIR * (m->levels_most + level); }
 static uint32_t words(const tg_machine *m) { return FIRST + PAIR * m->levels_most * (m->adds ? 2u : 1u); }
 
 void tg_race_advance(tg_machine *m, uint64_t by) {
-  if (by > UINT32_MAX - m->moment) tg_fail(&m->j->env, TG_ELIMIT, "the interpreter stopped: over 2^32 parallel iterations");
+  if (by > UINT32_MAX - m->moment)
+    tg_fail(&m->j->env, TG_ELIMIT, "the interpreter stopped: over 2^32 parallel iterations");
   m->moment += (uint32_t)by;
 }
 
@@ -135,7 +144,9 @@ static void print_iteration(tg_machine *m, tg_str *s, uint32_t level, uint32_t m
     const tg_tasks *t = &m->level[k];
     if (k) tg_str_puts(s, ", ");
     if (!t->loop) print_lanes(m, s, moment - t->entry);
-    else tg_str_printf(s, "%s = %lld", m->j->ranges.data[t->loop->ordinal].name, (long long)task_at(t, moment < t->now ? moment : t->now));
+    else
+      tg_str_printf(s, "%s = %lld", m->j->ranges.data[t->loop->ordinal].name,
+                    (long long)task_at(t, moment < t->now ? moment : t->now));
   }
 }
 
@@ -164,7 +175,9 @@ TG_NORETURN static void fail_race(tg_machine *m, const tg_memory *b, size_t at, 
   print_statement(m, &s, m->statement);
   tg_str_puts(&s, " at ");
   print_iteration(m, &s, c.level, m->moment);
-  if (t->loop) tg_machine_fail(m, "race: %s, and nothing orders the iterations of %s", s.data, m->j->ranges.data[t->loop->ordinal].name);
+  if (t->loop)
+    tg_machine_fail(m, "race: %s, and nothing orders the iterations of %s", s.data,
+                    m->j->ranges.data[t->loop->ordinal].name);
   tg_machine_fail(m, "race: %s, in one statement of iterations in lockstep", s.data);
 }
 
@@ -206,8 +219,10 @@ void tg_race_read(tg_machine *m, tg_memory *b, size_t at) {
   uint32_t *e = element(m, b, at);
   check(m, b, at, e + WRITER, "written", "read");
   for (uint32_t k = b->levels; k < m->levels; k++) {
-    if (m->adds && conflicts(b, &m->level[k], e[adder(m, k)])) fail_race(m, b, at, "read", (culprit){"added to", e + adder(m, k), k});
-    if (!m->level[k].loop && conflicts(b, &m->level[k], e[reader(k)])) e[OTHER] = m->moment, e[OTHER + 1] = m->statement->id;
+    if (m->adds && conflicts(b, &m->level[k], e[adder(m, k)]))
+      fail_race(m, b, at, "read", (culprit){"added to", e + adder(m, k), k});
+    if (!m->level[k].loop && conflicts(b, &m->level[k], e[reader(k)]))
+      e[OTHER] = m->moment, e[OTHER + 1] = m->statement->id;
     note_first(m, b, e + reader(k), k);
   }
 }
@@ -221,7 +236,8 @@ void tg_race_write(tg_machine *m, tg_memory *b, size_t at, bool atomic) {
     if (conflicts(b, t, e[reader(k)])) fail_race(m, b, at, is, (culprit){"read", e + reader(k), k});
     if (!t->loop && conflicts(b, t, e[OTHER])) fail_race(m, b, at, is, (culprit){"read", e + OTHER, k});
     if (atomic) note_first(m, b, e + adder(m, k), k);
-    else if (m->adds && conflicts(b, t, e[adder(m, k)])) fail_race(m, b, at, is, (culprit){"added to", e + adder(m, k), k});
+    else if (m->adds && conflicts(b, t, e[adder(m, k)]))
+      fail_race(m, b, at, is, (culprit){"added to", e + adder(m, k), k});
   }
   if (atomic) return;
   e[WRITER] = m->moment;

@@ -13,9 +13,11 @@ TG_NORETURN void tg_machine_fail(tg_machine *m, const char *format, ...) {
   tg_str_vprintf(&s, format, args);
   va_end(args);
   for (uint32_t i = 0; i < m->open.n; i++)
-    tg_str_printf(&s, "%s%s = %lld", i ? ", " : " (", j->ranges.data[m->open.data[i].ordinal].name, (long long)m->v[m->open.data[i].slot].i);
+    tg_str_printf(&s, "%s%s = %lld", i ? ", " : " (", j->ranges.data[m->open.data[i].ordinal].name,
+                  (long long)m->v[m->open.data[i].slot].i);
   for (uint32_t i = 0; i < m->locks_n; i++)
-    tg_str_printf(&s, "%s%s = %lld", i || m->open.n ? ", " : " (", j->ranges.data[m->locks[i].ordinal].name, (long long)m->v[m->locks[i].slot].i);
+    tg_str_printf(&s, "%s%s = %lld", i || m->open.n ? ", " : " (", j->ranges.data[m->locks[i].ordinal].name,
+                  (long long)m->v[m->locks[i].slot].i);
   if (m->open.n || m->locks_n) tg_str_puts(&s, ")");
   tg_pos pos = m->statement ? tg_get_pos(j, m->statement) : (tg_pos){0};
   if (!pos.line) tg_fail(&j->env, TG_EINVAL, "%s", s.data);
@@ -88,10 +90,12 @@ static void run_call(tg_machine *m, const tg_instr *x) {
   for (uint32_t l = 0; l < x->lanes; l++) {
     if (m->in && m->in->host_functions) {
       double y = tg_ops[x->op].arity > 1 ? m->v[x->src[1].at + (x->src[1].step ? l : 0)].f : 0;
-      m->v[x->dst + l] = (tg_value){.f = tg_round_to(f->type, host_function(f->op, m->v[x->src[0].at + (x->src[0].step ? l : 0)].f, y))};
+      m->v[x->dst + l] = (tg_value){
+          .f = tg_round_to(f->type, host_function(f->op, m->v[x->src[0].at + (x->src[0].step ? l : 0)].f, y))};
       continue;
     }
-    for (int i = 0; i < tg_ops[x->op].arity; i++) m->v[f->arg + (uint32_t)i] = m->v[x->src[i].at + (x->src[i].step ? l : 0)];
+    for (int i = 0; i < tg_ops[x->op].arity; i++)
+      m->v[f->arg + (uint32_t)i] = m->v[x->src[i].at + (x->src[i].step ? l : 0)];
     m->counts = NULL;
     tg_run_block(m, &f->block);
     m->counts = counts;
@@ -133,7 +137,8 @@ static void run_shuffle(tg_machine *m, const tg_instr *x) {
     if (!l || s->index.step) {
       int64_t i = (int64_t)tg_floor_mod(m->v[s->index.at + (s->index.step ? l : 0)].i, lanes);
       select_lane(m, lock, i);
-      if (m->locks[lock].extents && i >= m->locks[lock].extents[m->combination[lock]]) tg_machine_fail(m, "a shuffle reads lane %lld, which is not there", (long long)i);
+      if (m->locks[lock].extents && i >= m->locks[lock].extents[m->combination[lock]])
+        tg_machine_fail(m, "a shuffle reads lane %lld, which is not there", (long long)i);
       tg_lanes_select(m, m->combination[m->locks_n]);   /* that lane reads its own registers */
       tg_run_block(m, &s->value.block);
       select_lane(m, lock, here);
@@ -162,16 +167,19 @@ static void multiply(tg_machine *m, const tg_exchange *x, uint32_t lanes, struct
     }
     tg_run_block(m, &x->operands);
     for (int w = 0; w < 3; w++)
-      for (uint32_t r = 0; r < n[w]; r++) p->operand[w][lane * n[w] + r] = m->v[x->operand[w].at + (x->operand[w].step ? r : 0)];
+      for (uint32_t r = 0; r < n[w]; r++)
+        p->operand[w][lane * n[w] + r] = m->v[x->operand[w].at + (x->operand[w].step ? r : 0)];
   }
-  if ((wrong = tg_instruction_run(x->instruction, p->operand, p->result))) tg_machine_fail(m, "%s: %s", tg_matrix_name(m->j, x->u), wrong);
+  if ((wrong = tg_instruction_run(x->instruction, p->operand, p->result)))
+    tg_machine_fail(m, "%s: %s", tg_matrix_name(m->j, x->u), wrong);
 }
 
 static void run_matrix(tg_machine *m, const tg_instr *in) {
   tg_exchange *x = (tg_exchange *)in->extra;
   uint32_t lanes = tg_instruction_lanes(x->instruction), lock = x->range ? lock_of(m, x->ordinal) : 0;
   int64_t here = x->range ? (int64_t)m->v[m->locks[lock].slot].i : 0;
-  if ((x->range ? m->locks[lock].extent : 1) != lanes) tg_machine_fail(m, "%s runs in %u lanes", tg_matrix_name(m->j, x->u), lanes);
+  if ((x->range ? m->locks[lock].extent : 1) != lanes)
+    tg_machine_fail(m, "%s runs in %u lanes", tg_matrix_name(m->j, x->u), lanes);
   if (!x->product) x->product = tg_new(&m->j->env, struct tg_product, 1);
   if (x->range) select_lane(m, lock, 0);
   uint64_t warp = m->combination[m->locks_n];
@@ -212,7 +220,8 @@ static void combine(tg_machine *m, const tg_reduction *r, tg_value *left, const 
   if (!r->info.generic) {
     for (uint32_t l = 0; l < r->width; l++) {
       tg_value pair[2] = {left[l], right[l]};
-      if (!tg_evaluate(r->info.op, r->type[0], r->type[0], pair, &left[l])) tg_machine_fail(m, "a reduction passes 128 bits");
+      if (!tg_evaluate(r->info.op, r->type[0], r->type[0], pair, &left[l]))
+        tg_machine_fail(m, "a reduction passes 128 bits");
     }
     return;
   }
@@ -280,7 +289,8 @@ static void iterate(tg_machine *m, reducing *s) {
       s->extent[d] = extent_of(m, &r->extent[d]);
       m->v[r->range[d]].i = 0;
     } else m->v[r->range[d]].i++;
-    if (s->stride[d] && s->extent[d] > s->size[d]) tg_machine_fail(m, "the extent of a parallel range of a reduction depends on another range of it");
+    if (s->stride[d] && s->extent[d] > s->size[d])
+      tg_machine_fail(m, "the extent of a parallel range of a reduction depends on another range of it");
     enter = false;
     if (m->v[r->range[d]].i >= s->extent[d]) {
       if (!d) return;
@@ -306,7 +316,8 @@ static void combine_copies(tg_machine *m, const reducing *s) {
       for (uint32_t n = s->size[i]; n > 1; n = (n + 1) / 2)
         for (uint32_t half = (n + 1) / 2, at = 0; at < s->copies; at++) {
           bool wanted = at / s->stride[i] % s->size[i] + half < n;
-          for (uint32_t o = 0; wanted && o < r->info.ranges; o++) wanted = !done[o] || o == i || at / s->stride[o] % s->size[o] == 0;
+          for (uint32_t o = 0; wanted && o < r->info.ranges; o++)
+            wanted = !done[o] || o == i || at / s->stride[o] % s->size[o] == 0;
           if (!wanted) continue;
           tg_value *left = m->scratch + s->base + at * r->width;
           combine(m, r, left, left + half * s->stride[i] * r->width);
@@ -332,7 +343,8 @@ static void run_reduce(tg_machine *m, const tg_instr *x) {
   m->scratch_n += s.copies * r->width;
   for (uint32_t c = 0, at = s.base; c < s.copies; c++)
     for (uint32_t i = 0; i < r->info.values; i++)
-      for (uint32_t l = 0; l < r->lanes[i]; l++) m->scratch[at++] = r->info.generic ? m->v[r->init[i].at + (r->init[i].step ? l : 0)] : r->identity;
+      for (uint32_t l = 0; l < r->lanes[i]; l++)
+        m->scratch[at++] = r->info.generic ? m->v[r->init[i].at + (r->init[i].step ? l : 0)] : r->identity;
   iterate(m, &s);
   m->open.n = opened;
   if (s.copies > 1) combine_copies(m, &s);
@@ -371,7 +383,9 @@ void tg_run_block(tg_machine *m, const tg_block *b) {
 /* Sets the lockstep ranges to the n-th combination; false if the iteration does not exist. */
 static bool select_combination(tg_machine *m, uint64_t n) {
   for (uint32_t d = m->locks_n; d-- > 0;) {
-    uint64_t extent = (uint64_t)m->locks[d].extent, outer = n < extent ? 0 : (n | extent) >> 32 ? n / extent : (uint32_t)n / (uint32_t)extent;
+    uint64_t extent = (uint64_t)m->locks[d].extent, outer = n < extent           ? 0
+                                                            : (n | extent) >> 32 ? n / extent
+                                                                                 : (uint32_t)n / (uint32_t)extent;
     m->combination[d + 1] = n;
     m->v[m->locks[d].slot].i = (int64_t)(n - outer * extent);
     n = outer;
@@ -509,7 +523,8 @@ static int64_t *room_for_extents(tg_machine *m, uint64_t n) {
 }
 
 static void run_locked(tg_machine *m, const tg_step *s) {
-  if (m->locks_n == TG_COUNT(m->locks)) tg_machine_fail(m, "over %zu lockstep ranges within each other", TG_COUNT(m->locks));
+  if (m->locks_n == TG_COUNT(m->locks))
+    tg_machine_fail(m, "over %zu lockstep ranges within each other", TG_COUNT(m->locks));
   uint64_t n = combinations(m);
   int64_t *extents = m->locks_n ? room_for_extents(m, n) : NULL;
   tg_lock lock = {.slot = s->range, .ordinal = s->ordinal, .copies = s->range_kind == TG_UPCAST};
@@ -541,7 +556,9 @@ static void run_iterations(tg_machine *m, const tg_step *s, int64_t from, int64_
   m->open.n--;
 }
 
-static bool of_tasks(const tg_step *s) { return s->kind == S_LOOP && (s->range_kind == TG_GLOBAL || s->range_kind == TG_THREAD); }
+static bool of_tasks(const tg_step *s) {
+  return s->kind == S_LOOP && (s->range_kind == TG_GLOBAL || s->range_kind == TG_THREAD);
+}
 
 static void run_tasks(tg_machine *m, const tg_step *s, int64_t n) {
   tg_machine_open(m, s->range, s->ordinal);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * A linear program to an LLVM module: phases become functions, loops become blocks, REG in SSA form becomes phis.
  *
- * Needs the form that docs/ir.md calls linear. Leaves a module that is final: no pass is needed after it. Each phase is emitted alone:
- * values between phases that depend on nothing but parameters, inputs and the counters of the loops around are computed again in each
+ * Needs the form that docs/ir.md calls linear. Leaves a module that is final: no pass is needed after it. Each phase is
+ * emitted alone:
+ * values between phases that depend on nothing but parameters, inputs and the counters of the loops around are computed
+ * again in each
  * phase that wants them, others are kept in the shared memory, as are buffers that several phases use. */
 #include <stdio.h>
 #include "jit/emit.h"
@@ -15,7 +17,8 @@ static uint64_t constant_size(tg_emitter *e, const tg_uop *define, uint64_t *ele
   const tg_buffer *info = &e->j->buffers.data[(uint32_t)define->arg];
   uint64_t n = 1;
   for (uint32_t i = 0; i < info->rank; i++) {
-    if (define->src[i]->op != TG_OP_CONST) tg_fail_at(e->j, info->pos, "the size of '%s' must be known when the kernel is compiled", info->name);
+    if (define->src[i]->op != TG_OP_CONST)
+      tg_fail_at(e->j, info->pos, "the size of '%s' must be known when the kernel is compiled", info->name);
     n *= define->src[i]->arg > 0 ? (uint64_t)define->src[i]->arg : 0;
     if (n > (uint64_t)1 << 40) tg_fail_at(e->j, info->pos, "'%s' is too large", info->name);
   }
@@ -39,7 +42,9 @@ static void survey(tg_emitter *e, const tg_uop *u, uint32_t loop, bool top) {
 }
 
 static bool is_leaf(const tg_uop *u) { return u->op == TG_OP_CONST || u->op == TG_OP_PARAM || u->op == TG_OP_IOTA; }
-static bool is_value(const tg_uop *u) { return !tg_emit_is_effect(u) && !is_leaf(u) && u->op != TG_OP_DEFINE && u->op != TG_OP_AFTER && u->op != TG_OP_RANGE; }
+static bool is_value(const tg_uop *u) {
+  return !tg_emit_is_effect(u) && !is_leaf(u) && u->op != TG_OP_DEFINE && u->op != TG_OP_AFTER && u->op != TG_OP_RANGE;
+}
 
 static bool purity(const tg_emitter *e, const tg_uop *u) {
   uint32_t first = u->op == TG_OP_LOAD;
@@ -49,7 +54,9 @@ static bool purity(const tg_emitter *e, const tg_uop *u) {
   return true;
 }
 
-static bool is_phase(const tg_emitter *e, const tg_uop *u) { return u->op == TG_OP_END && tg_range_kind(u->src[0]) == (e->device ? TG_GLOBAL : TG_THREAD); }
+static bool is_phase(const tg_emitter *e, const tg_uop *u) {
+  return u->op == TG_OP_END && tg_range_kind(u->src[0]) == (e->device ? TG_GLOBAL : TG_THREAD);
+}
 
 /* A host's loop around thread ranges: the launcher runs it. */
 static bool has_phases(const tg_emitter *e, const tg_uop *u) {
@@ -72,7 +79,8 @@ static void find_phases_of_loop(tg_emitter *e, const tg_uop *u, uint32_t outer) 
   e->steps.data[at + 1] = e->steps.n - at - 2;
 }
 
-/* Each thread loop that only loops of phases stand around is a phase (on a device: a launch for each outermost global range); what stands between is one of a single task. */
+/* Each thread loop that only loops of phases stand around is a phase (on a device: a launch for each outermost
+ * global range); what stands between is one of a single task. */
 static void find_phases(tg_emitter *e, const tg_uop *const *list, uint32_t n, uint32_t loop) {
   bool open = false;
   for (uint32_t i = 0; i < n; i++) {
@@ -85,7 +93,8 @@ static void find_phases(tg_emitter *e, const tg_uop *const *list, uint32_t n, ui
     survey(e, u, loop, true);
     tg_push(&e->j->env, &e->items, ((emit_item){u, (uint32_t)NO_PHASE, loop}));
     if (is_value(u)) e->pure[u->id] = purity(e, u);
-    if (u->op == TG_OP_BARRIER || (!tg_emit_is_effect(u) && !(is_value(u) && !e->pure[u->id]))) continue;   /* between phases there is nobody to wait for */
+    /* between phases there is nobody to wait for */
+    if (u->op == TG_OP_BARRIER || (!tg_emit_is_effect(u) && !(is_value(u) && !e->pure[u->id]))) continue;
     bool thread = is_phase(e, u);
     if (thread || !open) {
       tg_push(&e->j->env, &e->steps, (int64_t)e->phases.n);
@@ -109,7 +118,8 @@ static void mark_needed(tg_emitter *e, const tg_uop *root, uint32_t p) {
     if (access) {
       emit_buffer *b = &e->buffers[tg_buffer_ordinal(u->src[0])];
       if (!b->phase) b->phase = p + 1;
-      if (b->phase != p + 1 || (b->top && (e->phases.data[p].thread || e->phases.data[p].loop != b->loop))) b->many = true;
+      if (b->phase != p + 1 || (b->top && (e->phases.data[p].thread || e->phases.data[p].loop != b->loop)))
+        b->many = true;
     }
     if (u->op == TG_OP_RANGE && e->pure[u->id]) continue;   /* the launcher's */
     for (uint32_t i = access; i < u->n; i++)
@@ -131,7 +141,9 @@ static void mark_phase(tg_emitter *e, uint32_t p) {
 
 static void find_memory(tg_emitter *e) {
   for (uint32_t i = 0; i < e->loops.n; i++)
-    if (e->shared_at < round64(8 * (e->loops.data[i].depth + 1))) e->shared_at = round64(8 * (e->loops.data[i].depth + 1));   /* their counters */
+    /* their counters */
+    if (e->shared_at < round64(8 * (e->loops.data[i].depth + 1)))
+      e->shared_at = round64(8 * (e->loops.data[i].depth + 1));
   for (uint32_t p = 0; p < e->phases.n; p++) {
     mark_phase(e, p);
     e->phases.data[p].list = tg_new(&e->j->env, uint32_t, e->items.n);
@@ -139,8 +151,11 @@ static void find_memory(tg_emitter *e) {
       const tg_uop *u = e->items.data[i].u;
       uint32_t at = e->items.data[i].phase;
       bool mine = at == p, before = at == (uint32_t)NO_PHASE || at < p;
-      if (u->op == TG_OP_DEFINE || mine || (before && is_value(u) && e->need[u->id] == e->wanted)) e->phases.data[p].list[e->phases.data[p].n++] = i;
-      if (at == (uint32_t)NO_PHASE || mine || !is_value(u) || e->need[u->id] != e->wanted || e->pure[u->id] || slot_of(e, u)) continue;
+      if (u->op == TG_OP_DEFINE || mine || (before && is_value(u) && e->need[u->id] == e->wanted))
+        e->phases.data[p].list[e->phases.data[p].n++] = i;
+      if (at == (uint32_t)NO_PHASE || mine || !is_value(u) || e->need[u->id] != e->wanted || e->pure[u->id] ||
+          slot_of(e, u))
+        continue;
       tg_push(&e->j->env, &e->slots, ((emit_slot){u, e->shared_at}));
       e->shared_at += round64((uint64_t)tg_type_bytes(u->type) * u->lanes);
     }
@@ -152,14 +167,18 @@ static void find_memory(tg_emitter *e) {
     if (!b->define || b->memory == MEMORY_GLOBAL) continue;
     if (b->top && (b->many || (b->memory != MEMORY_CELLS && !e->device && !alone))) b->memory = MEMORY_SHARED;
     if (e->device && b->memory == MEMORY_PRIVATE)
-      tg_fail_at(e->j, e->j->buffers.data[i].pos, "'%s' does not fit the registers of a thread of %s, and threads have no memory of their own there\n"
-                 "make the tile smaller, or split and unroll what indexes it so that every subscript is constant", e->j->buffers.data[i].name, e->target->name);
+      tg_fail_at(e->j, e->j->buffers.data[i].pos,
+                 "'%s' does not fit the registers of a thread of %s, and threads have no memory of their own there\n"
+                 "make the tile smaller, or split and unroll what indexes it so that every subscript is constant",
+                 e->j->buffers.data[i].name, e->target->name);
     bytes = b->bytes = constant_size(e, b->define, &elements);
     if (b->memory == MEMORY_SHARED) {
       b->offset = e->shared_at;
       e->shared_at += bytes;
     } else if (b->memory == MEMORY_CELLS) {
-      if (elements > 1 << 16) tg_bug(&e->j->env, "linear form: %s has %llu elements in SSA form", e->j->buffers.data[i].name, (unsigned long long)elements);
+      if (elements > 1 << 16)
+        tg_bug(&e->j->env, "linear form: %s has %llu elements in SSA form", e->j->buffers.data[i].name,
+               (unsigned long long)elements);
       b->cells = tg_new(&e->j->env, emit_cell, elements);
       b->cells_n = (uint32_t)elements;
     }
@@ -182,7 +201,8 @@ static void emit_define(tg_emitter *e, const tg_uop *u) {
 
 void tg_emit_value_statement(tg_emitter *e, const tg_uop *u) {
   emit_value *known = &e->values[u->id];
-  if (u->op == TG_OP_FOLD && known->stamp == e->stamp && known->chain == TOGETHER) {   /* with one before it, this time: the same node may stand here again, when a register has changed */
+  /* with one before it, this time: the same node may stand here again, when a register has changed */
+  if (u->op == TG_OP_FOLD && known->stamp == e->stamp && known->chain == TOGETHER) {
     known->chain = 0;
     return;
   }
@@ -210,12 +230,21 @@ static void find_carried(tg_emitter *e, const tg_uop *u, uint32_t mark, carried_
     tg_push(&e->j->env, list, ((carried){c, c->now ? c->now : tg_emit_tile(e, NULL), NULL}));
     return;
   }
-  if (c->now && LLVMTypeOf(c->now) != type) tg_bug(&e->j->env, "linear form: %s in SSA form is written in two widths", e->j->buffers.data[(uint32_t)b->define->arg].name);
+  if (c->now && LLVMTypeOf(c->now) != type)
+    tg_bug(&e->j->env, "linear form: %s in SSA form is written in two widths",
+           e->j->buffers.data[(uint32_t)b->define->arg].name);
   tg_push(&e->j->env, list, ((carried){c, c->now ? c->now : LLVMConstNull(type), NULL}));
 }
 
-/* ready: of a loop that may not run, where what it wants of the code around it is computed, behind its guard; else pre. */
-typedef struct { LLVMBasicBlockRef pre, ready, head, exit; LLVMValueRef i, extent; carried_list carried; bool guarded; uint32_t memos, made; } loop;
+/* ready: of a loop that may not run, where what it wants of the code around it is computed, behind its guard; else
+ * pre. */
+typedef struct {
+  LLVMBasicBlockRef pre, ready, head, exit;
+  LLVMValueRef i, extent;
+  carried_list carried;
+  bool guarded;
+  uint32_t memos, made;
+} loop;
 
 static void open_loop(tg_emitter *e, const tg_uop *u, loop *l) {
   const tg_uop *range = u->src[0], *extent = tg_extent(range);
@@ -232,7 +261,9 @@ static void open_loop(tg_emitter *e, const tg_uop *u, loop *l) {
   l->ready = l->pre;
   l->memos = e->memos.n, l->made = e->made.n;
   if (l->guarded && e->depth) l->ready = LLVMInsertBasicBlockInContext(e->c, l->head, "");
-  if (l->guarded) e->before[e->depth] = LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSGT, l->extent, zero, ""), l->ready == l->pre ? l->head : l->ready, l->exit);
+  if (l->guarded)
+    e->before[e->depth] = LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSGT, l->extent, zero, ""),
+                                          l->ready == l->pre ? l->head : l->ready, l->exit);
   LLVMPositionBuilderAtEnd(e->b, l->ready);
   if (!l->guarded || l->ready != l->pre) e->before[e->depth] = LLVMBuildBr(e->b, l->head);
   e->depth++;
@@ -282,13 +313,15 @@ static void emit_loop(tg_emitter *e, const tg_uop *u) {
     tg_device_threads(e, u);
     return;
   }
-  if (e->device && tg_range_kind(range) == TG_GLOBAL && e->values[range->id].stamp == e->stamp) { /* bound to a block index */
+  /* bound to a block index */
+  if (e->device && tg_range_kind(range) == TG_GLOBAL && e->values[range->id].stamp == e->stamp) {
     tg_emit_list(e, u->src + 1, u->n - 1);
     return;
   }
   uint64_t private_at = e->private_at;
   if (extent->op == TG_OP_CONST && extent->arg == 1) {
-    e->values[range->id] = (emit_value){LLVMConstNull(tg_emit_type(e, extent->type, 1)), e->stamp, (uint16_t)e->depth, 0};
+    e->values[range->id] =
+        (emit_value){LLVMConstNull(tg_emit_type(e, extent->type, 1)), e->stamp, (uint16_t)e->depth, 0};
     tg_emit_list(e, u->src + 1, u->n - 1);
   } else {
     loop l = {.head = NULL};
@@ -309,7 +342,8 @@ static void emit_statement(tg_emitter *e, const tg_uop *u) {
   else if (is_value(u)) tg_emit_value_statement(e, u);
 }
 
-/* Code too long for LLVM's optimizing selection, which takes time with the square of a block: short blocks, selected one by one. */
+/* Code too long for LLVM's optimizing selection, which takes time with the square of a block: short blocks, selected
+ * one by one. */
 static void end_long_block(tg_emitter *e) {
   if (!e->in_short_blocks || ++e->in_block % BLOCK_STATEMENTS) return;
   LLVMBasicBlockRef next = LLVMAppendBasicBlockInContext(e->c, e->fn, "");
@@ -333,12 +367,15 @@ void tg_emit_list(tg_emitter *e, const tg_uop *const *list, uint32_t n) {
 /* ---- functions ---- */
 
 void tg_emit_attribute(tg_emitter *e, LLVMValueRef fn, const char *name, const char *value) {
-  LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex, LLVMCreateStringAttribute(e->c, name, (unsigned)strlen(name), value, (unsigned)strlen(value)));
+  LLVMAddAttributeAtIndex(
+      fn, LLVMAttributeFunctionIndex,
+      LLVMCreateStringAttribute(e->c, name, (unsigned)strlen(name), value, (unsigned)strlen(value)));
 }
 
 void tg_emit_begin(tg_emitter *e, LLVMValueRef fn, const char *name) {
   e->fn = fn;
-  LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(e->c, LLVMGetEnumAttributeKindForName("nounwind", 8), 0));
+  LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex,
+                          LLVMCreateEnumAttribute(e->c, LLVMGetEnumAttributeKindForName("nounwind", 8), 0));
   tg_emit_attribute(e, fn, "target-cpu", e->target->cpu);
   tg_emit_attribute(e, fn, "target-features", e->target->features);
   if (e->target->tune[0]) tg_emit_attribute(e, fn, "tune-cpu", e->target->tune);
@@ -346,7 +383,8 @@ void tg_emit_begin(tg_emitter *e, LLVMValueRef fn, const char *name) {
   if (e->target->sve_bytes) {   /* vectors of known lengths may take SVE's registers, which are at least so long */
     enum { SVE_UNIT = 16, SVE_MOST = 16 };
     LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex,
-                            LLVMCreateEnumAttribute(e->c, LLVMGetEnumAttributeKindForName("vscale_range", 12), (uint64_t)(e->target->sve_bytes / SVE_UNIT) << 32 | SVE_MOST));
+                            LLVMCreateEnumAttribute(e->c, LLVMGetEnumAttributeKindForName("vscale_range", 12),
+                                                    (uint64_t)(e->target->sve_bytes / SVE_UNIT) << 32 | SVE_MOST));
   }
   e->stamp++;
   e->uncut = false;
@@ -371,16 +409,20 @@ static void begin_function(tg_emitter *e, const char *name, LLVMTypeRef result, 
 
 static LLVMValueRef shared_pointer(tg_emitter *e, uint64_t bytes) {
   LLVMValueRef at = LLVMConstInt(e->integer[64], e->globals, 0), offset = LLVMConstInt(e->integer[64], bytes, 0);
-  LLVMValueRef p = e->device ? tg_device_buffer(e, e->globals) : LLVMBuildLoad2(e->b, e->ptr, LLVMBuildGEP2(e->b, e->ptr, e->buffers_arg, &at, 1, ""), "");
+  LLVMValueRef p = e->device
+                       ? tg_device_buffer(e, e->globals)
+                       : LLVMBuildLoad2(e->b, e->ptr, LLVMBuildGEP2(e->b, e->ptr, e->buffers_arg, &at, 1, ""), "");
   return LLVMBuildGEP2(e->b, e->integer[8], p, &offset, 1, "");
 }
 
-/* The ranges of the loops of phases around, from the counters that the launcher keeps at the start of the shared memory. */
+/* The ranges of the loops of phases around, from the counters that the launcher keeps at the start of the shared
+ * memory. */
 static void emit_counters(tg_emitter *e, uint32_t inner) {
   for (uint32_t l = inner; l != (uint32_t)NO_LOOP; l = e->loops.data[l].outer) {
     const tg_uop *range = e->loops.data[l].end->src[0];
     LLVMTypeRef type = tg_emit_type(e, range->type, 1);
-    LLVMValueRef i = LLVMBuildLoad2(e->b, e->integer[64], shared_pointer(e, 8 * e->loops.data[l].depth), e->j->ranges.data[tg_range_ordinal(range)].name);
+    LLVMValueRef i = LLVMBuildLoad2(e->b, e->integer[64], shared_pointer(e, 8 * e->loops.data[l].depth),
+                                    e->j->ranges.data[tg_range_ordinal(range)].name);
     e->values[range->id] = (emit_value){type == e->integer[64] ? i : LLVMBuildTrunc(e->b, i, type, ""), e->stamp, 0, 0};
   }
 }
@@ -396,7 +438,8 @@ static void emit_top(tg_emitter *e, uint32_t i, uint32_t p) {
     emit_slot *s = mine ? slot_of(e, u) : NULL;
     if (s) LLVMSetAlignment(LLVMBuildStore(e->b, tg_emit_get(e, u, u->lanes), shared_pointer(e, s->offset)), 64);
   } else if (is_value(u)) {
-    LLVMValueRef v = LLVMBuildLoad2(e->b, tg_emit_type(e, u->type, u->lanes), shared_pointer(e, slot_of(e, u)->offset), "");
+    LLVMValueRef v =
+        LLVMBuildLoad2(e->b, tg_emit_type(e, u->type, u->lanes), shared_pointer(e, slot_of(e, u)->offset), "");
     LLVMSetAlignment(v, 64);
     e->values[u->id] = (emit_value){v, e->stamp, 0, 0};
   } else if (mine && e->device && is_phase(e, u)) tg_device_grid(e, u);
@@ -417,7 +460,8 @@ static void emit_top_folds(tg_emitter *e, uint32_t i, uint32_t p) {
   if (run.n) tg_emit_folds(e, run.data, run.n);
 }
 
-/* The start of the workspace is there: a caller's memory that nobody has touched is as slow for masked loads as none. */
+/* The start of the workspace is there: a caller's memory that nobody has touched is as slow for masked loads as
+ * none. */
 static void touch_workspace(tg_emitter *e) {
   LLVMValueRef first = LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(e->fn));
   if (!e->nowhere || !first) return;
@@ -428,7 +472,9 @@ static void touch_workspace(tg_emitter *e) {
 static void emit_phase_function(tg_emitter *e, uint32_t p, bool unaligned) {
   e->nowhere = false;
   if (e->device) tg_device_begin_phase(e, p, unaligned);
-  else begin_function(e, tg_format(&e->j->env, "%s.%u%s", e->j->name, p, unaligned ? ".unaligned" : ""), LLVMVoidTypeInContext(e->c), 4);
+  else
+    begin_function(e, tg_format(&e->j->env, "%s.%u%s", e->j->name, p, unaligned ? ".unaligned" : ""),
+                   LLVMVoidTypeInContext(e->c), 4);
   emit_counters(e, e->phases.data[p].loop);
   for (uint32_t i = 0; i < e->phases.data[p].n; i++) {
     uint32_t item = e->phases.data[p].list[i];
@@ -436,7 +482,8 @@ static void emit_phase_function(tg_emitter *e, uint32_t p, bool unaligned) {
     emit_top(e, item, p);
     end_long_block(e);
   }
-  if (e->streaming && e->streamed && e->target->arch == TG_ARCH_X86_64) { /* streamed data is seen by the next phase, wherever it runs */
+  /* streamed data is seen by the next phase, wherever it runs */
+  if (e->streaming && e->streamed && e->target->arch == TG_ARCH_X86_64) {
     unsigned id = LLVMLookupIntrinsicID("llvm.x86.sse.sfence", 19);
     LLVMValueRef fence = LLVMGetIntrinsicDeclaration(e->m, id, NULL, 0);
     LLVMBuildCall2(e->b, LLVMGlobalGetValueType(fence), fence, NULL, 0, "");
@@ -468,9 +515,11 @@ static void emit_count_function(tg_emitter *e, const char *name, const tg_uop *e
 
 static void emit_count_functions(tg_emitter *e) {
   for (uint32_t p = 0; p < e->phases.n; p++)
-    emit_count_function(e, tg_format(&e->j->env, "%s.%u.tasks", e->j->name, p), e->phases.data[p].thread, e->phases.data[p].loop);
+    emit_count_function(e, tg_format(&e->j->env, "%s.%u.tasks", e->j->name, p), e->phases.data[p].thread,
+                        e->phases.data[p].loop);
   for (uint32_t i = 0; i < e->loops.n; i++)
-    emit_count_function(e, tg_format(&e->j->env, "%s.%u.turns", e->j->name, i), e->loops.data[i].end, e->loops.data[i].outer);
+    emit_count_function(e, tg_format(&e->j->env, "%s.%u.turns", e->j->name, i), e->loops.data[i].end,
+                        e->loops.data[i].outer);
 }
 
 static void prepare(tg_emitter *e) {
@@ -483,7 +532,8 @@ static void prepare(tg_emitter *e) {
   find_memory(e);
   tg_emit_find_tiles(e);
   e->private_top = DUMMY_BYTES;
-  for (uint32_t i = 0; i < e->sink->n && e->target->arch == TG_ARCH_NVPTX; i++) tg_emit_find_aligned(e, e->sink->src[i]);
+  for (uint32_t i = 0; i < e->sink->n && e->target->arch == TG_ARCH_NVPTX; i++)
+    tg_emit_find_aligned(e, e->sink->src[i]);
 }
 
 void tg_emit_module(tg_emitter *e, tg_code_info *info) {
@@ -495,8 +545,13 @@ void tg_emit_module(tg_emitter *e, tg_code_info *info) {
     if (!e->streamed) break;
   }
   if (!e->device) emit_count_functions(e);
-  *info = (tg_code_info){.buffers = e->globals, .params = e->j->params.n, .phases = e->phases.n,
-                         .workspace = e->device ? 0 : round64(e->private_top), .shared = round64(e->shared_at), .aligned = e->aligned, .loops = e->loops.n,
+  *info = (tg_code_info){.buffers = e->globals,
+                         .params = e->j->params.n,
+                         .phases = e->phases.n,
+                         .workspace = e->device ? 0 : round64(e->private_top),
+                         .shared = round64(e->shared_at),
+                         .aligned = e->aligned,
+                         .loops = e->loops.n,
                          .in_shares = e->in_shares};
   if (e->loops.n) {
     info->launch = e->steps.data;

@@ -8,13 +8,26 @@
 #include "jit/jit.h"
 #include "jit/llvm.h"
 
-enum { MAX_DEPTH = 65, BLOCK_STATEMENTS = 1000, MANY_STATEMENTS = 1 << 14, DUMMY_BYTES = 128 /* at the start of the workspace: what a load whose gate is false reads */ };
+enum {
+  MAX_DEPTH = 65,
+  BLOCK_STATEMENTS = 1000,
+  MANY_STATEMENTS = 1 << 14,
+  DUMMY_BYTES = 128 /* at the start of the workspace: what a load whose gate is false reads */
+};
 
-/* v NULL: index arithmetic that is made when something asks for it, most is not: addresses take it apart. chain: how many such in a row. */
+/* v NULL: index arithmetic that is made when something asks for it, most is not: addresses take it apart. chain: how
+ * many such in a row. */
 typedef struct { LLVMValueRef v; uint32_t stamp; uint16_t depth, chain; } emit_value;
-enum { TOGETHER = UINT16_MAX };   /* chain of a FOLD that was made together with one before it, until its statement comes */
+/* chain of a FOLD that was made together with one before it, until its statement comes */
+enum { TOGETHER = UINT16_MAX };
 typedef struct { LLVMValueRef now; uint32_t mark; } emit_cell;   /* an element of a REG in SSA form */
-typedef enum { MEMORY_GLOBAL, MEMORY_CELLS, MEMORY_PRIVATE, MEMORY_SHARED, MEMORY_LOCAL /* of a GPU's workgroup */ } emit_memory;
+typedef enum {
+  MEMORY_GLOBAL,
+  MEMORY_CELLS,
+  MEMORY_PRIVATE,
+  MEMORY_SHARED,
+  MEMORY_LOCAL /* of a GPU's workgroup */
+} emit_memory;
 
 typedef struct {
   emit_memory memory;
@@ -33,15 +46,18 @@ typedef struct {
 typedef struct { const void *a, *b; LLVMValueRef v; uint32_t depth, next; } emit_memo;
 
 /* What no phase stands around: a statement of the SINK or of a loop of phases. */
-typedef struct { const tg_uop *u; uint32_t phase, loop; } emit_item;   /* NO_PHASE: computed again in each phase that wants it; NO_LOOP: of the SINK */
+/* NO_PHASE: computed again in each phase that wants it; NO_LOOP: of the SINK */
+typedef struct { const tg_uop *u; uint32_t phase, loop; } emit_item;
 enum { NO_PHASE = -1, NO_LOOP = -1 };
-typedef struct { const tg_uop *end; uint32_t outer, depth; } emit_loop_of_phases;   /* the loop around; how many are around */
+/* the loop around; how many are around */
+typedef struct { const tg_uop *end; uint32_t outer, depth; } emit_loop_of_phases;
 typedef struct {
   const tg_uop *thread;        /* the END of its thread range (device: outermost global range), or NULL */
   uint32_t *list, n;           /* items, by position, that it runs or wants */
   uint32_t loop;               /* around it */
 } emit_phase;
-typedef struct { const tg_uop *u; uint64_t offset; } emit_slot;   /* a value that outlives its phase, in shared memory */
+/* a value that outlives its phase, in shared memory */
+typedef struct { const tg_uop *u; uint64_t offset; } emit_slot;
 
 typedef struct { const char *name; LLVMTypeRef type, fn_type; LLVMValueRef fn; } emit_intrinsic;
 typedef struct emit_device emit_device;   /* emit_device.c */
@@ -55,7 +71,8 @@ typedef struct tg_emitter {
   LLVMBuilderRef b;
   LLVMTypeRef ptr, integer[65], half, single, twice;
   LLVMValueRef fn, buffers_arg, params_arg, workspace_arg, task_arg;
-  bool uncut;                  /* the function has vectors wider than a register, or masked accesses: tg_emit_registers */
+  /* the function has vectors wider than a register, or masked accesses: tg_emit_registers */
+  bool uncut;
   bool nowhere;                /* the function has loads that a condition sends to the start of the workspace */
   emit_value *values;
   uint32_t stamp;              /* of the function */
@@ -90,30 +107,40 @@ typedef struct tg_emitter {
 void tg_emit_module(tg_emitter *, tg_code_info *info);
 void tg_emit_list(tg_emitter *, const tg_uop *const *list, uint32_t n);
 void tg_emit_value_statement(tg_emitter *, const tg_uop *u);
-void tg_emit_begin(tg_emitter *, LLVMValueRef fn, const char *name);        /* the body of a function whose arguments are known */
+/* the body of a function whose arguments are known */
+void tg_emit_begin(tg_emitter *, LLVMValueRef fn, const char *name);
 void tg_emit_attribute(tg_emitter *, LLVMValueRef fn, const char *name, const char *value);
-static inline bool tg_emit_is_effect(const tg_uop *u) { return u->op == TG_OP_STORE || u->op == TG_OP_PREFETCH || u->op == TG_OP_END || u->op == TG_OP_BARRIER || u->op == TG_OP_WAIT; }
+static inline bool tg_emit_is_effect(const tg_uop *u) {
+  return u->op == TG_OP_STORE || u->op == TG_OP_PREFETCH || u->op == TG_OP_END || u->op == TG_OP_BARRIER ||
+         u->op == TG_OP_WAIT;
+}
 
 /* emit_device.c */
 void tg_device_begin_module(tg_emitter *);
 void tg_device_begin_phase(tg_emitter *, uint32_t p, bool unaligned);       /* its function */
 void tg_device_grid(tg_emitter *, const tg_uop *end);                       /* global ranges: a block index each */
-void tg_device_threads(tg_emitter *, const tg_uop *end);                    /* a local or lane range: the thread's index */
-LLVMValueRef tg_device_buffer(tg_emitter *, uint32_t position);             /* global buffers; e->globals: the shared memory */
+/* a local or lane range: the thread's index */
+void tg_device_threads(tg_emitter *, const tg_uop *end);
+/* global buffers; e->globals: the shared memory */
+LLVMValueRef tg_device_buffer(tg_emitter *, uint32_t position);
 LLVMValueRef tg_device_param(tg_emitter *, uint32_t param);
 LLVMValueRef tg_device_local(tg_emitter *, uint32_t buffer);
 void tg_device_scope(tg_emitter *, LLVMValueRef atomic);                    /* of an atomic access: the device */
-void tg_device_loop(tg_emitter *, LLVMValueRef back);                       /* its branch back: the loop stays as it is */
+/* its branch back: the loop stays as it is */
+void tg_device_loop(tg_emitter *, LLVMValueRef back);
 void tg_device_launch(tg_emitter *, tg_code_info *info);
-uint32_t tg_device_warps(const tg_emitter *);                               /* of a workgroup; 0: it is a single thread */
-LLVMValueRef tg_device_intrinsic(tg_emitter *, const char *name, LLVMTypeRef *overload, unsigned overloads, LLVMValueRef *args, unsigned n);
+/* of a workgroup; 0: it is a single thread */
+uint32_t tg_device_warps(const tg_emitter *);
+LLVMValueRef tg_device_intrinsic(tg_emitter *, const char *name, LLVMTypeRef *overload, unsigned overloads,
+                                 LLVMValueRef *args, unsigned n);
 
 /* emit_threads.c */
 void tg_device_barrier(tg_emitter *);
 LLVMValueRef tg_device_shuffle(tg_emitter *, const tg_uop *u);
 
 /* emit_copy.c */
-bool tg_emit_copy(tg_emitter *, const tg_uop *store);                       /* false: it is a store of a value, which has been emitted */
+/* false: it is a store of a value, which has been emitted */
+bool tg_emit_copy(tg_emitter *, const tg_uop *store);
 void tg_device_wait(tg_emitter *, const tg_uop *wait);
 
 /* emit_value.c */
@@ -121,7 +148,8 @@ LLVMTypeRef tg_emit_type(tg_emitter *, tg_type t, uint32_t lanes);
 LLVMTypeRef tg_emit_memory_type(tg_emitter *, tg_type t, uint32_t lanes);   /* bool is a byte */
 LLVMValueRef tg_emit_get(tg_emitter *, const tg_uop *u, uint32_t lanes);    /* the value, splat to lanes */
 LLVMValueRef tg_emit_raw(tg_emitter *, const tg_uop *u, uint32_t lanes);    /* the same, but a tile remains one */
-bool tg_emit_put_off(tg_emitter *, const tg_uop *u);                        /* a statement that is not worth an instruction yet */
+/* a statement that is not worth an instruction yet */
+bool tg_emit_put_off(tg_emitter *, const tg_uop *u);
 uint32_t tg_emit_depth(tg_emitter *, const tg_uop *u);
 LLVMValueRef tg_emit_splat(tg_emitter *, LLVMValueRef v, uint32_t lanes, uint32_t depth);
 LLVMValueRef tg_emit_zero(tg_emitter *, tg_type t, uint32_t lanes);
@@ -137,16 +165,20 @@ LLVMBasicBlockRef tg_emit_at(tg_emitter *, uint32_t depth);                 /* r
 void tg_emit_back(tg_emitter *, LLVMBasicBlockRef);
 
 /* emit_registers.c */
-void tg_emit_registers(tg_emitter *, LLVMValueRef fn);                      /* a host's function, whole: its vectors as what the target's registers hold */
+/* a host's function, whole: its vectors as what the target's registers hold */
+void tg_emit_registers(tg_emitter *, LLVMValueRef fn);
 
 /* emit_folds.c */
-void tg_emit_folds(tg_emitter *, const tg_uop *const *list, uint32_t n);    /* the FOLD that the list begins with together with those like it that follow, if there are any */
+/* the FOLD that the list begins with together with those like it that follow, if there are any */
+void tg_emit_folds(tg_emitter *, const tg_uop *const *list, uint32_t n);
 
 /* emit_matrix.c */
 LLVMValueRef tg_emit_matrix(tg_emitter *, const tg_uop *u);
-void tg_emit_find_tiles(tg_emitter *);                                      /* before any function: loads and buffers that are registers of tiles */
+/* before any function: loads and buffers that are registers of tiles */
+void tg_emit_find_tiles(tg_emitter *);
 static inline bool tg_emit_is_tile(LLVMValueRef v) { return LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMX86_AMXTypeKind; }
-LLVMValueRef tg_emit_tile(tg_emitter *, LLVMValueRef v);                     /* a value of a tile's elements, or of one for all of them, as a tile; NULL: of zeros */
+/* a value of a tile's elements, or of one for all of them, as a tile; NULL: of zeros */
+LLVMValueRef tg_emit_tile(tg_emitter *, LLVMValueRef v);
 LLVMValueRef tg_emit_elements(tg_emitter *, LLVMValueRef v, LLVMTypeRef type);   /* the other way */
 LLVMValueRef tg_emit_load_tile(tg_emitter *, LLVMValueRef pointer);
 void tg_emit_store_tile(tg_emitter *, LLVMValueRef pointer, LLVMValueRef tile);
@@ -160,10 +192,13 @@ LLVMValueRef tg_emit_pointer(tg_emitter *, uint32_t buffer);
 LLVMValueRef tg_emit_load(tg_emitter *, const tg_uop *u);
 void tg_emit_store(tg_emitter *, const tg_uop *u);
 void tg_emit_prefetch(tg_emitter *, const tg_uop *u);
-void tg_emit_find_aligned(tg_emitter *, const tg_uop *u);                   /* device, before any function: what to assume of buffers */
+/* device, before any function: what to assume of buffers */
+void tg_emit_find_aligned(tg_emitter *, const tg_uop *u);
 uint32_t tg_emit_store_lanes(const tg_uop *u);
-LLVMValueRef tg_emit_contiguous(tg_emitter *, const tg_uop *access, uint32_t lanes, uint32_t *align);   /* where lane 0 of an access without gaps is */
-LLVMBasicBlockRef tg_emit_open_gate(tg_emitter *, LLVMValueRef condition);  /* the branch around what follows; to be closed */
+/* where lane 0 of an access without gaps is */
+LLVMValueRef tg_emit_contiguous(tg_emitter *, const tg_uop *access, uint32_t lanes, uint32_t *align);
+/* the branch around what follows; to be closed */
+LLVMBasicBlockRef tg_emit_open_gate(tg_emitter *, LLVMValueRef condition);
 void tg_emit_close_gate(tg_emitter *, LLVMBasicBlockRef after);
 emit_cell *tg_emit_cell(tg_emitter *, const tg_uop *access);                /* of a REG in SSA form */
 

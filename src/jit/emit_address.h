@@ -16,28 +16,38 @@ typedef struct {
 void tg_emit_take_apart(tg_emitter *, sum *s, const tg_uop *root);
 void tg_emit_add_term(tg_emitter *, sum *s, const tg_uop *u, int64_t scale);   /* room for it: the caller's to see */
 /* base + scalar terms + constant, in elements of `bytes`. */
-LLVMValueRef tg_emit_scalar_pointer(tg_emitter *, uint32_t buffer, const sum *s, tg_type index, LLVMTypeRef element, uint64_t bytes);
+LLVMValueRef tg_emit_scalar_pointer(tg_emitter *, uint32_t buffer, const sum *s, tg_type index, LLVMTypeRef element,
+                                    uint64_t bytes);
 
-/* emit_masks.c: LLVM's masked accesses, of any width and whatever the mask; tg_emit_registers makes of them what the target has. */
-LLVMValueRef tg_emit_masked(tg_emitter *, const char *name, bool store, LLVMValueRef pointer, LLVMValueRef mask, LLVMValueRef value, uint32_t align);
-static inline LLVMValueRef tg_emit_masked_load(tg_emitter *e, LLVMValueRef pointer, LLVMValueRef mask, LLVMValueRef other, uint32_t align) {
+/* emit_masks.c: LLVM's masked accesses, of any width and whatever the mask; tg_emit_registers makes of them what the
+ * target has. */
+LLVMValueRef tg_emit_masked(tg_emitter *, const char *name, bool store, LLVMValueRef pointer, LLVMValueRef mask,
+                            LLVMValueRef value, uint32_t align);
+static inline LLVMValueRef tg_emit_masked_load(tg_emitter *e, LLVMValueRef pointer, LLVMValueRef mask,
+                                               LLVMValueRef other, uint32_t align) {
   return tg_emit_masked(e, "llvm.masked.load", false, pointer, mask, other, align);
 }
-static inline void tg_emit_masked_store(tg_emitter *e, LLVMValueRef pointer, LLVMValueRef mask, LLVMValueRef value, uint32_t align) {
+static inline void tg_emit_masked_store(tg_emitter *e, LLVMValueRef pointer, LLVMValueRef mask, LLVMValueRef value,
+                                        uint32_t align) {
   tg_emit_masked(e, "llvm.masked.store", true, pointer, mask, value, align);
 }
 
-/* emit_steps.c: lanes at a small known distance from each other. The step that is worth vectors of its own, or 0: these lanes are gathered. */
+/* emit_steps.c: lanes at a small known distance from each other. The step that is worth vectors of its own, or 0:
+ * these lanes are gathered. */
 uint32_t tg_emit_step(const tg_emitter *, int64_t distance, uint32_t lanes);
 /* Of the lanes of `other`, or of `value`, from pointer upwards. mask: of the lanes, or NULL. */
-LLVMValueRef tg_emit_load_steps(tg_emitter *, uint32_t step, LLVMValueRef pointer, LLVMValueRef mask, LLVMValueRef other, uint32_t align);
-void tg_emit_store_steps(tg_emitter *, uint32_t step, LLVMValueRef pointer, LLVMValueRef mask, LLVMValueRef value, uint32_t align);
+LLVMValueRef tg_emit_load_steps(tg_emitter *, uint32_t step, LLVMValueRef pointer, LLVMValueRef mask,
+                                LLVMValueRef other, uint32_t align);
+void tg_emit_store_steps(tg_emitter *, uint32_t step, LLVMValueRef pointer, LLVMValueRef mask, LLVMValueRef value,
+                         uint32_t align);
 
 /* emit_apart.c: lanes at one distance, in elements, from pointer upwards; TG_MOST_APART of them at most. */
 enum { TG_MOST_APART = 16 };
-LLVMValueRef tg_emit_load_apart(tg_emitter *, LLVMTypeRef type, LLVMValueRef pointer, LLVMValueRef distance, uint32_t align);
+LLVMValueRef tg_emit_load_apart(tg_emitter *, LLVMTypeRef type, LLVMValueRef pointer, LLVMValueRef distance,
+                                uint32_t align);
 void tg_emit_store_apart(tg_emitter *, LLVMValueRef pointer, LLVMValueRef distance, LLVMValueRef value, uint32_t align);
 
-/* emit_runs.c: a load from several places, some elements side by side in each; NULL: it is none. mask: of its lanes, or NULL; other: where that is false. */
+/* emit_runs.c: a load from several places, some elements side by side in each; NULL: it is none. mask: of its lanes,
+ * or NULL; other: where that is false. */
 LLVMValueRef tg_emit_runs(tg_emitter *, const tg_uop *load, LLVMValueRef mask, LLVMValueRef other);
 #endif

@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: MIT
- * Lanes at one distance from each other that is no small constant: rows whose stride a launch brings, columns of a matrix. Each lane is a load or a store of its own, where a processor's gathers
- * and scatters take as long at best, and wait for what is not in the first cache one lane after another (Zen 5, 16 lanes four elements apart, from beyond the second cache: 20 ns, one by one 6; stored 20 and 7). */
+ * Lanes at one distance from each other that is no small constant: rows whose stride a launch brings, columns of a
+ * matrix. Each lane is a load or a store of its own, where a processor's gathers
+ * and scatters take as long at best, and wait for what is not in the first cache one lane after another (Zen 5, 16
+ * lanes four elements apart, from beyond the second cache: 20 ns, one by one 6; stored 20 and 7). */
 #include "jit/emit_address.h"
 
-enum { GROUP = 4 };   /* lanes that addressing modes reach from one pointer: 0, 1, 2 and, in a register of its own, 3 distances on */
+/* lanes that addressing modes reach from one pointer: 0, 1, 2 and, in a register of its own, 3 distances on */
+enum { GROUP = 4 };
 
-typedef struct { tg_emitter *e; LLVMTypeRef element; LLVMValueRef at, by[GROUP], group; } walk;   /* by: of each lane of a group but the first */
+/* by: of each lane of a group but the first */
+typedef struct { tg_emitter *e; LLVMTypeRef element; LLVMValueRef at, by[GROUP], group; } walk;
 
 /* Distances are invariant where loops are: LLVM moves their multiples out. */
 static walk walk_from(tg_emitter *e, LLVMTypeRef element, LLVMValueRef pointer, LLVMValueRef distance) {
   walk w = {.e = e, .element = element, .at = pointer};
-  for (uint32_t i = 1; i <= GROUP; i++) *(i < GROUP ? &w.by[i] : &w.group) = LLVMBuildMul(e->b, distance, LLVMConstInt(e->integer[64], i, 0), "");
+  for (uint32_t i = 1; i <= GROUP; i++)
+    *(i < GROUP ? &w.by[i] : &w.group) = LLVMBuildMul(e->b, distance, LLVMConstInt(e->integer[64], i, 0), "");
   return w;
 }
 
@@ -22,7 +27,8 @@ static LLVMValueRef place_of(walk *w, uint32_t i) {
 
 static LLVMValueRef lane(tg_emitter *e, uint32_t i) { return LLVMConstInt(e->integer[32], i, 0); }
 
-LLVMValueRef tg_emit_load_apart(tg_emitter *e, LLVMTypeRef type, LLVMValueRef pointer, LLVMValueRef distance, uint32_t align) {
+LLVMValueRef tg_emit_load_apart(tg_emitter *e, LLVMTypeRef type, LLVMValueRef pointer, LLVMValueRef distance,
+                                uint32_t align) {
   LLVMValueRef all = LLVMGetPoison(type);
   walk w = walk_from(e, LLVMGetElementType(type), pointer, distance);
   for (uint32_t i = 0; i < LLVMGetVectorSize(type); i++) {
@@ -33,7 +39,8 @@ LLVMValueRef tg_emit_load_apart(tg_emitter *e, LLVMTypeRef type, LLVMValueRef po
   return all;
 }
 
-void tg_emit_store_apart(tg_emitter *e, LLVMValueRef pointer, LLVMValueRef distance, LLVMValueRef value, uint32_t align) {
+void tg_emit_store_apart(tg_emitter *e, LLVMValueRef pointer, LLVMValueRef distance, LLVMValueRef value,
+                         uint32_t align) {
   LLVMTypeRef type = LLVMTypeOf(value);
   walk w = walk_from(e, LLVMGetElementType(type), pointer, distance);
   for (uint32_t i = 0; i < LLVMGetVectorSize(type); i++) {

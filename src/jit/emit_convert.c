@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Conversions, correctly rounded whatever the target has. bf16 and the 8-bit floats are held as their bits; f16 goes through f32,
+ * Conversions, correctly rounded whatever the target has. bf16 and the 8-bit floats are held as their bits; f16 goes
+ * through f32,
  * where a first rounding to odd (the last bit says "inexact") makes the second one right. */
 #include "jit/emit.h"
 
@@ -8,19 +9,24 @@ static LLVMValueRef constant(tg_emitter *e, tg_type t, uint32_t lanes, uint64_t 
 }
 
 /* Given y, x rounded to nearest, and how it compares: the neighbour of y with an odd last bit, if y is not exact. */
-static LLVMValueRef to_odd(tg_emitter *e, tg_type bits_type, uint32_t lanes, LLVMValueRef y, LLVMValueRef inexact, LLVMValueRef below) {
+static LLVMValueRef to_odd(tg_emitter *e, tg_type bits_type, uint32_t lanes, LLVMValueRef y, LLVMValueRef inexact,
+                           LLVMValueRef below) {
   LLVMTypeRef bits = tg_emit_type(e, bits_type, lanes), floats = LLVMTypeOf(y);
-  LLVMValueRef i = LLVMBuildBitCast(e->b, y, bits, ""), one = constant(e, bits_type, lanes, 1), zero = LLVMConstNull(bits);
+  LLVMValueRef i = LLVMBuildBitCast(e->b, y, bits, ""), one = constant(e, bits_type, lanes, 1),
+               zero = LLVMConstNull(bits);
   LLVMValueRef even = LLVMBuildICmp(e->b, LLVMIntEQ, LLVMBuildAnd(e->b, i, one, ""), zero, "");
   LLVMValueRef step = LLVMBuildSelect(e->b, below, one, LLVMConstAllOnes(bits), ""); /* |y| < |x|: away from zero */
   LLVMValueRef move = LLVMBuildAnd(e->b, inexact, even, "");
   return LLVMBuildBitCast(e->b, LLVMBuildAdd(e->b, i, LLVMBuildSelect(e->b, move, step, zero, ""), ""), floats, "");
 }
 
-static LLVMValueRef magnitude(tg_emitter *e, LLVMValueRef v) { return tg_emit_call(e, "llvm.fabs", LLVMTypeOf(v), &v, 1); }
+static LLVMValueRef magnitude(tg_emitter *e, LLVMValueRef v) {
+  return tg_emit_call(e, "llvm.fabs", LLVMTypeOf(v), &v, 1);
+}
 
 static LLVMValueRef f64_to_f32_odd(tg_emitter *e, uint32_t lanes, LLVMValueRef x) {
-  LLVMValueRef y = LLVMBuildFPTrunc(e->b, x, tg_emit_type(e, TG_F32, lanes), ""), back = LLVMBuildFPExt(e->b, y, LLVMTypeOf(x), "");
+  LLVMValueRef y = LLVMBuildFPTrunc(e->b, x, tg_emit_type(e, TG_F32, lanes), ""),
+               back = LLVMBuildFPExt(e->b, y, LLVMTypeOf(x), "");
   LLVMValueRef inexact = LLVMBuildFCmp(e->b, LLVMRealONE, back, x, "");
   LLVMValueRef below = LLVMBuildFCmp(e->b, LLVMRealOLT, magnitude(e, back), magnitude(e, x), "");
   return to_odd(e, TG_I32, lanes, y, inexact, below);
@@ -28,7 +34,8 @@ static LLVMValueRef f64_to_f32_odd(tg_emitter *e, uint32_t lanes, LLVMValueRef x
 
 static LLVMValueRef saturate(tg_emitter *e, bool is_signed, LLVMTypeRef to, LLVMValueRef x);
 
-/* A 64-bit integer to f64, to odd. The way back saturates only where the value was rounded up past the type, which is then above. */
+/* A 64-bit integer to f64, to odd. The way back saturates only where the value was rounded up past the type, which
+ * is then above. */
 static LLVMValueRef i64_to_f64_odd(tg_emitter *e, bool is_signed, uint32_t lanes, LLVMValueRef x) {
   LLVMTypeRef wide = tg_emit_type(e, TG_F64, lanes);
   LLVMValueRef y = is_signed ? LLVMBuildSIToFP(e->b, x, wide, "") : LLVMBuildUIToFP(e->b, x, wide, "");
@@ -37,7 +44,8 @@ static LLVMValueRef i64_to_f64_odd(tg_emitter *e, bool is_signed, uint32_t lanes
   LLVMValueRef past = LLVMBuildFCmp(e->b, LLVMRealOGE, y, top, "");
   LLVMValueRef inexact = LLVMBuildOr(e->b, LLVMBuildICmp(e->b, LLVMIntNE, back, x, ""), past, "");
   LLVMValueRef below = LLVMBuildICmp(e->b, is_signed ? LLVMIntSLT : LLVMIntULT, back, x, "");
-  if (is_signed) below = LLVMBuildXor(e->b, below, LLVMBuildICmp(e->b, LLVMIntSLT, x, LLVMConstNull(LLVMTypeOf(x)), ""), "");
+  if (is_signed)
+    below = LLVMBuildXor(e->b, below, LLVMBuildICmp(e->b, LLVMIntSLT, x, LLVMConstNull(LLVMTypeOf(x)), ""), "");
   below = LLVMBuildAnd(e->b, below, LLVMBuildNot(e->b, past, ""), "");
   return to_odd(e, TG_I64, lanes, y, inexact, below);
 }
@@ -46,7 +54,8 @@ static LLVMValueRef i64_to_f64_odd(tg_emitter *e, bool is_signed, uint32_t lanes
 static LLVMValueRef f32_to_bf16(tg_emitter *e, uint32_t lanes, LLVMValueRef x) {
   if (e->device && e->target->bf16_convert) {
     LLVMTypeRef brain = LLVMBFloatTypeInContext(e->c);
-    return LLVMBuildBitCast(e->b, LLVMBuildFPTrunc(e->b, x, lanes > 1 ? LLVMVectorType(brain, lanes) : brain, ""), tg_emit_type(e, TG_I16, lanes), "");
+    return LLVMBuildBitCast(e->b, LLVMBuildFPTrunc(e->b, x, lanes > 1 ? LLVMVectorType(brain, lanes) : brain, ""),
+                            tg_emit_type(e, TG_I16, lanes), "");
   }
   LLVMTypeRef words = tg_emit_type(e, TG_I32, lanes), halves = tg_emit_type(e, TG_I16, lanes);
   LLVMValueRef i = LLVMBuildBitCast(e->b, x, words, ""), by = constant(e, TG_I32, lanes, 16);
@@ -59,7 +68,8 @@ static LLVMValueRef f32_to_bf16(tg_emitter *e, uint32_t lanes, LLVMValueRef x) {
 
 static LLVMValueRef bf16_to_f32(tg_emitter *e, uint32_t lanes, LLVMValueRef x) {
   LLVMValueRef w = LLVMBuildZExt(e->b, x, tg_emit_type(e, TG_I32, lanes), "");
-  return LLVMBuildBitCast(e->b, LLVMBuildShl(e->b, w, constant(e, TG_I32, lanes, 16), ""), tg_emit_type(e, TG_F32, lanes), "");
+  return LLVMBuildBitCast(e->b, LLVMBuildShl(e->b, w, constant(e, TG_I32, lanes, 16), ""),
+                          tg_emit_type(e, TG_F32, lanes), "");
 }
 
 static LLVMValueRef float_to_float(tg_emitter *e, tg_type to, tg_type from, uint32_t lanes, LLVMValueRef x) {
@@ -98,7 +108,8 @@ LLVMValueRef tg_emit_cast(tg_emitter *e, const tg_uop *u) {
   LLVMTypeRef type = tg_emit_type(e, to, u->lanes);
   if (to == from) return x;
   if (to == TG_E4M3 || to == TG_E5M2 || from == TG_E4M3 || from == TG_E5M2) return NULL;
-  if (tg_is_float(to)) return tg_is_float(from) ? float_to_float(e, to, from, u->lanes, x) : integer_to_float(e, to, from, u->lanes, x);
+  if (tg_is_float(to))
+    return tg_is_float(from) ? float_to_float(e, to, from, u->lanes, x) : integer_to_float(e, to, from, u->lanes, x);
   if (tg_is_float(from)) {
     if (from == TG_F16 || from == TG_BF16) x = float_to_float(e, TG_F32, from, u->lanes, x);
     if (to == TG_BOOL) return LLVMBuildFCmp(e->b, LLVMRealUNE, x, LLVMConstNull(LLVMTypeOf(x)), "");

@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: MIT
- * Asynchronous copies from global to LOCAL memory, and waits for them (PTX ISA, cp.async). One instruction moves 4, 8 or 16 bytes of a thread, aligned to
- * their number on both sides; those of 16 go past the L1 cache. With a size of 0 it reads nothing and writes zeros. Where a buffer's alignment does not allow
+ * Asynchronous copies from global to LOCAL memory, and waits for them (PTX ISA, cp.async). One instruction moves 4, 8
+ * or 16 bytes of a thread, aligned to
+ * their number on both sides; those of 16 go past the L1 cache. With a size of 0 it reads nothing and writes zeros.
+ * Where a buffer's alignment does not allow
  * it, a wider copy is several, or goes through registers: at the wait its element is there either way. */
 #include "jit/emit.h"
 
 enum { NARROWEST = 4 };
 
-static void copy_piece(tg_emitter *e, LLVMValueRef to, LLVMValueRef from, uint32_t bytes, uint32_t at, LLVMValueRef there) {
-  static const char *const names[2][3] = {{"llvm.nvvm.cp.async.ca.shared.global.4", "llvm.nvvm.cp.async.ca.shared.global.8", "llvm.nvvm.cp.async.cg.shared.global.16"},
-                                          {"llvm.nvvm.cp.async.ca.shared.global.4.s", "llvm.nvvm.cp.async.ca.shared.global.8.s", "llvm.nvvm.cp.async.cg.shared.global.16.s"}};
+static void copy_piece(tg_emitter *e, LLVMValueRef to, LLVMValueRef from, uint32_t bytes, uint32_t at,
+                       LLVMValueRef there) {
+  static const char *const names[2][3] = {
+      {"llvm.nvvm.cp.async.ca.shared.global.4", "llvm.nvvm.cp.async.ca.shared.global.8",
+       "llvm.nvvm.cp.async.cg.shared.global.16"},
+      {"llvm.nvvm.cp.async.ca.shared.global.4.s", "llvm.nvvm.cp.async.ca.shared.global.8.s",
+       "llvm.nvvm.cp.async.cg.shared.global.16.s"}};
   LLVMValueRef offset = LLVMConstInt(e->integer[32], at, 0), args[3] = {to, from, there};
   for (int i = 0; at && i < 2; i++) args[i] = LLVMBuildGEP2(e->b, e->integer[8], args[i], &offset, 1, "");
   tg_device_intrinsic(e, names[there != NULL][bytes / 8], NULL, 0, args, there ? 3 : 2);
@@ -17,7 +23,8 @@ static void copy_piece(tg_emitter *e, LLVMValueRef to, LLVMValueRef from, uint32
 bool tg_emit_copy(tg_emitter *e, const tg_uop *u) {
   const tg_uop *v = tg_stored(u), *there = tg_gate(v), *gate = tg_gate(u);
   uint32_t lanes = tg_emit_store_lanes(u), bytes = lanes * (uint32_t)tg_type_bytes(v->type), to_align, from_align;
-  LLVMValueRef to = tg_emit_contiguous(e, u, lanes, &to_align), from = tg_emit_contiguous(e, v, lanes, &from_align), size = NULL;
+  LLVMValueRef to = tg_emit_contiguous(e, u, lanes, &to_align), from = tg_emit_contiguous(e, v, lanes, &from_align),
+               size = NULL;
   uint32_t piece = to_align < from_align ? to_align : from_align;
   if (piece > bytes) piece = bytes;
   if (piece < NARROWEST || !e->target->async_copy) {

@@ -16,12 +16,16 @@ void tg_emit_debug_module(tg_emitter *e) {
 
 void tg_emit_debug_function(tg_emitter *e, LLVMValueRef fn, const char *name) {
   LLVMMetadataRef type = LLVMDIBuilderCreateSubroutineType(e->di, e->di_file, NULL, 0, 0);
-  e->di_function = LLVMDIBuilderCreateFunction(e->di, e->di_file, name, strlen(name), "", 0, e->di_file, 1, type, 0, 1, 1, 0, 1);
+  e->di_function =
+      LLVMDIBuilderCreateFunction(e->di, e->di_file, name, strlen(name), "", 0, e->di_file, 1, type, 0, 1, 1, 0, 1);
   LLVMSetSubprogram(fn, e->di_function);
   LLVMSetCurrentDebugLocation2(e->b, LLVMDIBuilderCreateDebugLocation(e->c, 0, 0, e->di_function, NULL));
 }
 
 void tg_emit_debug_statement(tg_emitter *e, const tg_uop *u) {
   tg_pos p = tg_get_pos(e->j, u);
-  if (p.line > 0) LLVMSetCurrentDebugLocation2(e->b, LLVMDIBuilderCreateDebugLocation(e->c, (unsigned)p.line, (unsigned)(p.column > 0 ? p.column : 0), e->di_function, NULL));
+  if (p.line > 0)
+    LLVMSetCurrentDebugLocation2(e->b, LLVMDIBuilderCreateDebugLocation(e->c, (unsigned)p.line,
+                                                                        (unsigned)(p.column > 0 ? p.column : 0),
+                                                                        e->di_function, NULL));
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * What is particular to a GPU: kernels and their attributes, indices of blocks and threads, LOCAL memory, the launch.
  *
- * Needs device form (docs/ir.md). Each phase is a kernel of its own, NAME_p: pointers to the global buffers in order of definition, one to the
- * launch's shared memory if there is any, then the run-time parameters as i64. Nothing is passed besides, no symbol is left undefined. */
+ * Needs device form (docs/ir.md). Each phase is a kernel of its own, NAME_p: pointers to the global buffers in order of
+ * definition, one to the
+ * launch's shared memory if there is any, then the run-time parameters as i64. Nothing is passed besides, no symbol is
+ * left undefined. */
 #include "jit/emit.h"
 #include "ranges/ranges.h"
 
@@ -22,7 +24,8 @@ struct emit_device {
   TG_VEC(int64_t) words;       /* launches */
 };
 
-LLVMValueRef tg_device_intrinsic(tg_emitter *e, const char *name, LLVMTypeRef *overload, unsigned overloads, LLVMValueRef *args, unsigned n) {
+LLVMValueRef tg_device_intrinsic(tg_emitter *e, const char *name, LLVMTypeRef *overload, unsigned overloads,
+                                 LLVMValueRef *args, unsigned n) {
   unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
   if (!id) tg_bug(&e->j->env, "LLVM has no %s", name);
   LLVMValueRef fn = LLVMGetIntrinsicDeclaration(e->m, id, overload, overloads);
@@ -35,7 +38,8 @@ void tg_device_begin_module(tg_emitter *e) {
   d->global_pointer = LLVMPointerTypeInContext(e->c, 1);
   if (d->amd) {
     LLVMValueRef version = LLVMConstInt(e->integer[32], 500, 0);
-    LLVMAddModuleFlag(e->m, LLVMModuleFlagBehaviorError, "amdhsa_code_object_version", 26, LLVMValueAsMetadata(version));
+    LLVMAddModuleFlag(e->m, LLVMModuleFlagBehaviorError, "amdhsa_code_object_version", 26,
+                      LLVMValueAsMetadata(version));
   }
 }
 
@@ -71,9 +75,14 @@ static void find_threads(tg_emitter *e, const tg_uop *u, uint32_t *warps, bool *
   tg_kind kind = tg_range_kind(u->src[0]);
   const char *name = e->j->ranges.data[tg_range_ordinal(u->src[0])].name;
   if (kind == TG_LANE || kind == TG_LOCAL) {
-    if (extent->op != TG_OP_CONST || extent->arg < 1) tg_bug(&e->j->env, "device form: the extent of %s is not constant", name);
-    if (kind == TG_LANE && extent->arg != e->target->lanes) tg_bug(&e->j->env, "device form: %s has %lld iterations, a warp %u lanes", name, (long long)extent->arg, e->target->lanes);
-    if (kind == TG_LOCAL && *warps > 1 && extent->arg != *warps) tg_bug(&e->j->env, "device form: workgroups of %u and of %lld warps in one launch", *warps, (long long)extent->arg);
+    if (extent->op != TG_OP_CONST || extent->arg < 1)
+      tg_bug(&e->j->env, "device form: the extent of %s is not constant", name);
+    if (kind == TG_LANE && extent->arg != e->target->lanes)
+      tg_bug(&e->j->env, "device form: %s has %lld iterations, a warp %u lanes", name, (long long)extent->arg,
+             e->target->lanes);
+    if (kind == TG_LOCAL && *warps > 1 && extent->arg != *warps)
+      tg_bug(&e->j->env, "device form: workgroups of %u and of %lld warps in one launch", *warps,
+             (long long)extent->arg);
     if (kind == TG_LOCAL) *warps = (uint32_t)extent->arg;
     else *lanes = true;
   }
@@ -90,7 +99,8 @@ static void find_shape(tg_emitter *e, uint32_t p) {
   d->warps = lanes ? warps : 0;
   if (warps > 1 && !lanes) tg_bug(&e->j->env, "device form: warps without lanes");
   if (lanes && warps * e->target->lanes > e->target->max_threads)
-    tg_fail(&e->j->env, TG_ELIMIT, "error: a workgroup of %u threads: %s takes %u at most", warps * e->target->lanes, e->target->name, e->target->max_threads);
+    tg_fail(&e->j->env, TG_ELIMIT, "error: a workgroup of %u threads: %s takes %u at most", warps * e->target->lanes,
+            e->target->name, e->target->max_threads);
 }
 
 uint32_t tg_device_warps(const tg_emitter *e) { return e->device->warps; }
@@ -109,7 +119,8 @@ static uint64_t lay_out_local(tg_emitter *e, uint32_t p) {
     b->offset = at = (at + align - 1) / align * align;
     at += b->bytes;
     if (at > e->target->local_bytes)
-      tg_fail_at(e->j, e->j->buffers.data[i].pos, "with '%s' the workgroup has %llu bytes of local memory: %s gives it %llu", e->j->buffers.data[i].name,
+      tg_fail_at(e->j, e->j->buffers.data[i].pos,
+                 "with '%s' the workgroup has %llu bytes of local memory: %s gives it %llu", e->j->buffers.data[i].name,
                  (unsigned long long)at, e->target->name, (unsigned long long)e->target->local_bytes);
   }
   return at;
@@ -122,7 +133,8 @@ static LLVMValueRef local_array(tg_emitter *e, const char *name, uint64_t bytes)
   return g;
 }
 
-/* On NVPTX one array, for more than 48 KiB are only to be had from the launch; on AMD an array for each, which LLVM can tell apart. */
+/* On NVPTX one array, for more than 48 KiB are only to be had from the launch; on AMD an array for each, which LLVM
+ * can tell apart. */
 LLVMValueRef tg_device_local(tg_emitter *e, uint32_t buffer) {
   emit_device *d = e->device;
   emit_buffer *b = &e->buffers[buffer];
@@ -151,7 +163,8 @@ static void put_words(tg_emitter *e, uint32_t n, const int64_t *w) {
 /* What the launcher needs of phase p: see tg_grid_of. */
 static void describe_launch(tg_emitter *e, uint64_t local) {
   emit_device *d = e->device;
-  uint32_t start = d->words.n, n = 0, *place = tg_new(&e->j->env, uint32_t, e->j->uops.n), *node = tg_new(&e->j->env, uint32_t, MAX_GLOBAL);
+  uint32_t start = d->words.n, n = 0, *place = tg_new(&e->j->env, uint32_t, e->j->uops.n),
+           *node = tg_new(&e->j->env, uint32_t, MAX_GLOBAL);
   put_words(e, 5, (int64_t[]){0, threads_of(e), (int64_t)local, d->grid_n, 0});
   uint32_t ranges = d->words.n;
   for (uint32_t i = 0; i < d->grid_n; i++) put_words(e, 2, (int64_t[]){d->grid[i].dim, 0});
@@ -162,7 +175,9 @@ static void describe_launch(tg_emitter *e, uint64_t local) {
       int code = tg_grid_code(u[k]->op);
       if (place[u[k]->id]) continue;
       if (code < 0 || u[k]->lanes != 1)
-        tg_fail(&e->j->env, TG_EINVAL, "error: the extent of global range '%s' is not a function of the parameters: a grid is launched before anything is read",
+        tg_fail(&e->j->env, TG_EINVAL,
+                "error: the extent of global range '%s' is not a function of the parameters: a grid is launched before "
+                "anything is read",
                 e->j->ranges.data[tg_range_ordinal(d->grid[i].range)].name);
       put_words(e, 1, (int64_t[]){code | u[k]->type << 8 | (u[k]->n ? u[k]->src[u[k]->n - 1]->type : 0) << 16});
       if (!u[k]->n) put_words(e, 1, &u[k]->arg);
@@ -171,7 +186,8 @@ static void describe_launch(tg_emitter *e, uint64_t local) {
     }
     node[i] = place[tg_extent(d->grid[i].range)->id] - 1;
   }
-  if (n > TG_GRID_NODES) tg_fail(&e->j->env, TG_ELIMIT, "error: the size of the grid takes %u operations, more than %d", n, TG_GRID_NODES);
+  if (n > TG_GRID_NODES)
+    tg_fail(&e->j->env, TG_ELIMIT, "error: the size of the grid takes %u operations, more than %d", n, TG_GRID_NODES);
   for (uint32_t i = 0; i < d->grid_n; i++) d->words.data[ranges + 2 * i + 1] = node[i];
   d->words.data[start] = d->words.n - start;
   d->words.data[start + 4] = n;
@@ -179,9 +195,12 @@ static void describe_launch(tg_emitter *e, uint64_t local) {
 
 static void amd_attributes(tg_emitter *e, LLVMValueRef fn) {
   static const char *const none[] = {
-    "amdgpu-no-dispatch-ptr", "amdgpu-no-queue-ptr", "amdgpu-no-implicitarg-ptr", "amdgpu-no-dispatch-id", "amdgpu-no-heap-ptr", "amdgpu-no-hostcall-ptr",
-    "amdgpu-no-multigrid-sync-arg", "amdgpu-no-lds-kernel-id", "amdgpu-no-default-queue", "amdgpu-no-completion-action", "amdgpu-no-flat-scratch-init",
-    "amdgpu-no-workitem-id-y", "amdgpu-no-workitem-id-z", "amdgpu-no-cluster-id-x", "amdgpu-no-cluster-id-y", "amdgpu-no-cluster-id-z"};
+      "amdgpu-no-dispatch-ptr",       "amdgpu-no-queue-ptr",         "amdgpu-no-implicitarg-ptr",
+      "amdgpu-no-dispatch-id",        "amdgpu-no-heap-ptr",          "amdgpu-no-hostcall-ptr",
+      "amdgpu-no-multigrid-sync-arg", "amdgpu-no-lds-kernel-id",     "amdgpu-no-default-queue",
+      "amdgpu-no-completion-action",  "amdgpu-no-flat-scratch-init", "amdgpu-no-workitem-id-y",
+      "amdgpu-no-workitem-id-z",      "amdgpu-no-cluster-id-x",      "amdgpu-no-cluster-id-y",
+      "amdgpu-no-cluster-id-z"};
   bool used[3] = {false, false, false};
   for (uint32_t i = 0; i < TG_COUNT(none); i++) tg_emit_attribute(e, fn, none[i], "");
   for (uint32_t i = 0; i < e->device->grid_n; i++) used[e->device->grid[i].dim] = true;
@@ -193,13 +212,16 @@ static void amd_attributes(tg_emitter *e, LLVMValueRef fn) {
 }
 
 static void nvidia_attributes(tg_emitter *e, LLVMValueRef fn) {
-  tg_emit_attribute(e, fn, "nvvm.minctasm", "1");   /* else ptxas spills rather than take more than half of the registers */
+  /* else ptxas spills rather than take more than half of the registers */
+  tg_emit_attribute(e, fn, "nvvm.minctasm", "1");
   tg_emit_attribute(e, fn, "nvvm.reqntid", tg_format(&e->j->env, "%u", threads_of(e)));
   if (!TG_LLVM_NVVM_ANNOTATIONS) return;
   static const char *const names[] = {"reqntidx", "reqntidy", "reqntidz", "minctasm"};
   for (uint32_t i = 0; i < TG_COUNT(names); i++) {
-    LLVMMetadataRef node[3] = {LLVMValueAsMetadata(fn), LLVMMDStringInContext2(e->c, names[i], 8), LLVMValueAsMetadata(LLVMConstInt(e->integer[32], i ? 1 : threads_of(e), 0))};
-    LLVMAddNamedMetadataOperand(e->m, "nvvm.annotations", LLVMMetadataAsValue(e->c, LLVMMDNodeInContext2(e->c, node, 3)));
+    LLVMMetadataRef node[3] = {LLVMValueAsMetadata(fn), LLVMMDStringInContext2(e->c, names[i], 8),
+                               LLVMValueAsMetadata(LLVMConstInt(e->integer[32], i ? 1 : threads_of(e), 0))};
+    LLVMAddNamedMetadataOperand(e->m, "nvvm.annotations",
+                                LLVMMetadataAsValue(e->c, LLVMMDNodeInContext2(e->c, node, 3)));
   }
 }
 
@@ -208,12 +230,15 @@ static void thread_indices(tg_emitter *e) {
   LLVMTypeRef word = e->integer[32];
   d->lane = d->warp = LLVMConstNull(word);
   if (!d->warps) return;
-  LLVMValueRef t = tg_device_intrinsic(e, d->amd ? "llvm.amdgcn.workitem.id.x" : "llvm.nvvm.read.ptx.sreg.tid.x", NULL, 0, NULL, 0), lanes = LLVMConstInt(word, e->target->lanes, 0);
+  LLVMValueRef t = tg_device_intrinsic(e, d->amd ? "llvm.amdgcn.workitem.id.x" : "llvm.nvvm.read.ptx.sreg.tid.x", NULL,
+                                       0, NULL, 0),
+               lanes = LLVMConstInt(word, e->target->lanes, 0);
   d->lane = t;
   if (d->warps == 1) return;
   d->lane = LLVMBuildURem(e->b, t, lanes, "");
   d->warp = LLVMBuildUDiv(e->b, t, lanes, "");
-  if (d->amd) d->warp = tg_device_intrinsic(e, "llvm.amdgcn.readfirstlane", &word, 1, &d->warp, 1); /* alike in all lanes: into a scalar register */
+  /* alike in all lanes: into a scalar register */
+  if (d->amd) d->warp = tg_device_intrinsic(e, "llvm.amdgcn.readfirstlane", &word, 1, &d->warp, 1);
 }
 
 void tg_device_begin_phase(tg_emitter *e, uint32_t p, bool unaligned) {
@@ -235,7 +260,9 @@ void tg_device_begin_phase(tg_emitter *e, uint32_t p, bool unaligned) {
 }
 
 LLVMValueRef tg_device_buffer(tg_emitter *e, uint32_t position) { return LLVMGetParam(e->fn, position); }
-LLVMValueRef tg_device_param(tg_emitter *e, uint32_t param) { return LLVMGetParam(e->fn, e->globals + (e->shared_at ? 1 : 0) + param); }
+LLVMValueRef tg_device_param(tg_emitter *e, uint32_t param) {
+  return LLVMGetParam(e->fn, e->globals + (e->shared_at ? 1 : 0) + param);
+}
 
 /* ---- ranges ---- */
 
@@ -263,8 +290,9 @@ static LLVMValueRef early_extent(tg_emitter *e, const tg_uop *extent) {
 
 /* Ranges that share a dimension: the innermost is the lowest digit. */
 void tg_device_grid(tg_emitter *e, const tg_uop *end) {
-  static const char *const names[2][3] = {{"llvm.nvvm.read.ptx.sreg.ctaid.x", "llvm.nvvm.read.ptx.sreg.ctaid.y", "llvm.nvvm.read.ptx.sreg.ctaid.z"},
-                                          {"llvm.amdgcn.workgroup.id.x", "llvm.amdgcn.workgroup.id.y", "llvm.amdgcn.workgroup.id.z"}};
+  static const char *const names[2][3] = {
+      {"llvm.nvvm.read.ptx.sreg.ctaid.x", "llvm.nvvm.read.ptx.sreg.ctaid.y", "llvm.nvvm.read.ptx.sreg.ctaid.z"},
+      {"llvm.amdgcn.workgroup.id.x", "llvm.amdgcn.workgroup.id.y", "llvm.amdgcn.workgroup.id.z"}};
   emit_device *d = e->device;
   LLVMValueRef rest[3] = {NULL, NULL, NULL};
   for (uint32_t i = d->grid_n; i-- > 0;) {
@@ -282,11 +310,13 @@ void tg_device_grid(tg_emitter *e, const tg_uop *end) {
   tg_emit_list(e, end->src + 1, end->n - 1);
 }
 
-/* Unrolling is a word of the schedule. ptxas would unroll whatever has a constant extent, nests of loops too, and then spill. */
+/* Unrolling is a word of the schedule. ptxas would unroll whatever has a constant extent, nests of loops too, and
+ * then spill. */
 void tg_device_loop(tg_emitter *e, LLVMValueRef back) {
   emit_device *d = e->device;
   if (!d->loop) { /* the first operand of such a node is the node itself */
-    LLVMMetadataRef word = LLVMMDStringInContext2(e->c, "llvm.loop.unroll.disable", 24), self = LLVMTemporaryMDNode(e->c, NULL, 0);
+    LLVMMetadataRef word = LLVMMDStringInContext2(e->c, "llvm.loop.unroll.disable", 24),
+                    self = LLVMTemporaryMDNode(e->c, NULL, 0);
     LLVMMetadataRef node[2] = {self, LLVMMDNodeInContext2(e->c, &word, 1)}, loop = LLVMMDNodeInContext2(e->c, node, 2);
     LLVMMetadataReplaceAllUsesWith(self, loop);
     d->loop = LLVMMetadataAsValue(e->c, loop);
@@ -301,9 +331,11 @@ void tg_device_scope(tg_emitter *e, LLVMValueRef atomic) {
   const char *scope = e->device->amd ? "agent" : "device";
   LLVMSetAtomicSyncScopeID(atomic, LLVMGetSyncScopeID(e->c, scope, strlen(scope)));
 #endif
-  static const char *const facts[] = {"amdgpu.no.fine.grained.memory", "amdgpu.no.remote.memory"}; /* buffers are the device's own memory */
+  /* buffers are the device's own memory */
+  static const char *const facts[] = {"amdgpu.no.fine.grained.memory", "amdgpu.no.remote.memory"};
   for (uint32_t i = 0; i < TG_COUNT(facts) && e->device->amd; i++)
-    LLVMSetMetadata(atomic, LLVMGetMDKindIDInContext(e->c, facts[i], (unsigned)strlen(facts[i])), LLVMMetadataAsValue(e->c, e->empty_node));
+    LLVMSetMetadata(atomic, LLVMGetMDKindIDInContext(e->c, facts[i], (unsigned)strlen(facts[i])),
+                    LLVMMetadataAsValue(e->c, e->empty_node));
 }
 
 void tg_device_launch(tg_emitter *e, tg_code_info *info) {

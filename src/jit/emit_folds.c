@@ -1,32 +1,46 @@
 /* SPDX-License-Identifier: MIT
- * Folds side by side. The sums of a tile are folded one after another, and each of sixteen vectors would take its halves apart and add them four times. Here two vectors share
- * an addition: the low halves of both stand in one, their high halves in another, and so on with what that gives, until the lanes of one vector are a sum each. Each is
+ * Folds side by side. The sums of a tile are folded one after another, and each of sixteen vectors would take its
+ * halves apart and add them four times. Here two vectors share
+ * an addition: the low halves of both stand in one, their high halves in another, and so on with what that gives, until
+ * the lanes of one vector are a sum each. Each is
  * the same tree over the same lanes, so its bits are those of FOLD alone. */
 #include "jit/emit.h"
 
-enum { MOST = 64 /* lanes */, AHEAD = 512 /* statements that are looked at */, LEAST = 4 /* bytes of an element */, BLOCK = 16 /* bytes, within which shuffles are quick; else whole ones are moved */ };
+enum {
+  MOST = 64 /* lanes */,
+  AHEAD = 512 /* statements that are looked at */,
+  LEAST = 4 /* bytes of an element */,
+  BLOCK = 16 /* bytes, within which shuffles are quick; else whole ones are moved */
+};
 
 /* What is left of each fold is a segment of a vector: `length` lanes, one every `stride`. */
 typedef struct { LLVMValueRef v; uint32_t owner[MOST]; } segments;
 
 static LLVMValueRef shuffled(tg_emitter *e, LLVMValueRef a, LLVMValueRef b, const int32_t *from, uint32_t n) {
   LLVMValueRef mask[MOST];
-  for (uint32_t i = 0; i < n; i++) mask[i] = from[i] < 0 ? LLVMGetPoison(e->integer[32]) : LLVMConstInt(e->integer[32], (unsigned long long)from[i], 0);
+  for (uint32_t i = 0; i < n; i++)
+    mask[i] =
+        from[i] < 0 ? LLVMGetPoison(e->integer[32]) : LLVMConstInt(e->integer[32], (unsigned long long)from[i], 0);
   return LLVMBuildShuffleVector(e->b, a, b, LLVMConstVector(mask, n), "");
 }
 
-/* Of two vectors the low halves of all segments and the high ones, added: short halves stay in the block that they are in. */
-static segments fold_two(tg_emitter *e, const tg_uop *u, const segments *a, const segments *b, uint32_t lanes, uint32_t length) {
-  uint32_t half = length / 2, block = BLOCK / (uint32_t)tg_type_bytes(u->type), part = half >= block ? lanes : block, n = 0;
+/* Of two vectors the low halves of all segments and the high ones, added: short halves stay in the block that they
+ * are in. */
+static segments fold_two(tg_emitter *e, const tg_uop *u, const segments *a, const segments *b, uint32_t lanes,
+                         uint32_t length) {
+  uint32_t half = length / 2, block = BLOCK / (uint32_t)tg_type_bytes(u->type), part = half >= block ? lanes : block,
+           n = 0;
   int32_t low[MOST], high[MOST];
   segments out;
   for (uint32_t at = 0; at < lanes; at += part)
     for (uint32_t which = 0; which < 2; which++)
       for (uint32_t s = at; s < at + part; s += length) {
         out.owner[n / half] = (which ? b : a)->owner[s / length];
-        for (uint32_t i = 0; i < half; i++, n++) low[n] = (int32_t)(which * lanes + s + i), high[n] = low[n] + (int32_t)half;
+        for (uint32_t i = 0; i < half; i++, n++)
+          low[n] = (int32_t)(which * lanes + s + i), high[n] = low[n] + (int32_t)half;
       }
-  out.v = tg_emit_op2(e, u->arg, u->type, lanes, shuffled(e, a->v, b->v, low, lanes), shuffled(e, a->v, b->v, high, lanes));
+  out.v =
+      tg_emit_op2(e, u->arg, u->type, lanes, shuffled(e, a->v, b->v, low, lanes), shuffled(e, a->v, b->v, high, lanes));
   return out;
 }
 
@@ -49,19 +63,25 @@ static void fold_all(tg_emitter *e, const tg_uop *const *folds, uint32_t n) {
       for (uint32_t i = 0; i < left; i++) all[i] = fold_two(e, first, &all[2 * i], &all[2 * i + 1], lanes, length);
     } else fold_one(e, first, &all[0], lanes, stride, length);
   for (uint32_t s = 0; s < n; s++) {
-    LLVMValueRef r = LLVMBuildExtractElement(e->b, all[0].v, LLVMConstInt(e->integer[32], (unsigned long long)s * stride, 0), "");
+    LLVMValueRef r =
+        LLVMBuildExtractElement(e->b, all[0].v, LLVMConstInt(e->integer[32], (unsigned long long)s * stride, 0), "");
     e->values[folds[all[0].owner[s]]->id] = (emit_value){r, e->stamp, (uint16_t)e->depth, TOGETHER};
   }
 }
 
-static bool is_there(const tg_emitter *e, const tg_uop *u) { return e->values[u->id].stamp == e->stamp && e->values[u->id].v; }
+static bool is_there(const tg_emitter *e, const tg_uop *u) {
+  return e->values[u->id].stamp == e->stamp && e->values[u->id].v;
+}
 
 static bool is_cell(const tg_emitter *e, const tg_uop *u) {
-  const emit_buffer *b = u->op == TG_OP_LOAD && !tg_gate(u) && u->n > 1 && u->src[1]->op == TG_OP_CONST ? &e->buffers[tg_buffer_ordinal(u->src[0])] : NULL;
+  const emit_buffer *b = u->op == TG_OP_LOAD && !tg_gate(u) && u->n > 1 && u->src[1]->op == TG_OP_CONST
+                             ? &e->buffers[tg_buffer_ordinal(u->src[0])]
+                             : NULL;
   return b && b->memory == MEMORY_CELLS && !b->tiles;
 }
 
-/* An element of a register that is written no more before the fold is read here as well as there; any other value is there already, and is not made anew in between. */
+/* An element of a register that is written no more before the fold is read here as well as there; any other value is
+ * there already, and is not made anew in between. */
 static bool comes_early(const tg_emitter *e, const tg_uop *u, const tg_uop *const *list, uint32_t n) {
   if (is_cell(e, u)) return true;
   for (uint32_t i = 0; i < n; i++)
@@ -70,14 +90,19 @@ static bool comes_early(const tg_emitter *e, const tg_uop *u, const tg_uop *cons
 }
 
 static bool is_alike(const tg_uop *u, const tg_uop *first) {
-  return u->op == TG_OP_FOLD && u->arg == first->arg && u->type == first->type && u->src[0]->lanes == first->src[0]->lanes;
+  return u->op == TG_OP_FOLD && u->arg == first->arg && u->type == first->type &&
+         u->src[0]->lanes == first->src[0]->lanes;
 }
 
 void tg_emit_folds(tg_emitter *e, const tg_uop *const *list, uint32_t n) {
   const tg_uop *first = list[0], *folds[MOST];
   uint32_t lanes = first->src[0]->lanes, found = 0, wanted = 1;
-  if ((is_there(e, first) && e->values[first->id].chain == TOGETHER) || e->device || lanes < 2 || lanes > MOST || lanes & (lanes - 1) || tg_type_bytes(first->type) < LEAST || lanes * (uint32_t)tg_type_bytes(first->type) < BLOCK) return;
-  for (uint32_t i = 0; i < n && i < AHEAD && found < lanes && list[i]->op != TG_OP_END && list[i]->op != TG_OP_BARRIER && list[i]->op != TG_OP_WAIT; i++) {
+  if ((is_there(e, first) && e->values[first->id].chain == TOGETHER) || e->device || lanes < 2 || lanes > MOST ||
+      lanes & (lanes - 1) || tg_type_bytes(first->type) < LEAST || lanes * (uint32_t)tg_type_bytes(first->type) < BLOCK)
+    return;
+  for (uint32_t i = 0; i < n && i < AHEAD && found < lanes && list[i]->op != TG_OP_END &&
+                       list[i]->op != TG_OP_BARRIER && list[i]->op != TG_OP_WAIT;
+       i++) {
     if (list[i]->op == TG_OP_STORE && e->buffers[tg_buffer_ordinal(list[i]->src[0])].memory == MEMORY_CELLS) break;
     if (is_alike(list[i], first) && comes_early(e, list[i]->src[0], list, i)) folds[found++] = list[i];
   }

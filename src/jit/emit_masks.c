@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * Masked accesses in the form that the target has, a register at a time. The emitter writes LLVM's intrinsics of any width; here lanes that a constant shuts are taken away (an access becomes narrower,
+ * Masked accesses in the form that the target has, a register at a time. The emitter writes LLVM's intrinsics of any
+ * width; here lanes that a constant shuts are taken away (an access becomes narrower,
  * a register of which nothing is left vanishes, what a constant opens is a plain access), and the rest goes to
  *
  *   AVX-512             masked.load and its kin, of one register: k-registers
- *   AVX2                x86.avx.maskload and its kin, which take signs, for elements of 32 and 64 bits. Not masked.load: LLVM makes it a plain load where it
+ *   AVX2                x86.avx.maskload and its kin, which take signs, for elements of 32 and 64 bits. Not
+ *                       masked.load: LLVM makes it a plain load where it
  *                       believes that it knows the mask (docs/llvm.md, "Half a mask")
- *   all others          masked.load, of one register, which LLVM makes a branch for each lane before it selects instructions
+ *   all others          masked.load, of one register, which LLVM makes a branch for each lane before it selects
+ *                       instructions
  *
  * so what LLVM believes of a mask's lanes decides nowhere about what memory is touched. */
 #include "jit/emit_address.h"
@@ -25,7 +28,8 @@ static void set_align(tg_emitter *e, LLVMValueRef call, unsigned operand, uint32
 #endif
 }
 
-LLVMValueRef tg_emit_masked(tg_emitter *e, const char *name, bool store, LLVMValueRef pointer, LLVMValueRef mask, LLVMValueRef value, uint32_t align) {
+LLVMValueRef tg_emit_masked(tg_emitter *e, const char *name, bool store, LLVMValueRef pointer, LLVMValueRef mask,
+                            LLVMValueRef value, uint32_t align) {
   LLVMTypeRef types[2] = {LLVMTypeOf(value), LLVMTypeOf(pointer)};
   unsigned id = LLVMLookupIntrinsicID(name, strlen(name)), n = 0;
   LLVMValueRef fn = LLVMGetIntrinsicDeclaration(e->m, id, types, 2), args[4];
@@ -137,12 +141,15 @@ static bool in_registers(const cutter *c, const access *a) {
   return takes_signs(c, a) || (c->e->target->masked_access && c->e->target->vector_bytes >= 64);
 }
 
-static const char *const sign_loads[2][2][2] = {   /* of floats, of 64 bits, in 256 bits */
-  {{"llvm.x86.avx2.maskload.d", "llvm.x86.avx2.maskload.d.256"}, {"llvm.x86.avx2.maskload.q", "llvm.x86.avx2.maskload.q.256"}},
-  {{"llvm.x86.avx.maskload.ps", "llvm.x86.avx.maskload.ps.256"}, {"llvm.x86.avx.maskload.pd", "llvm.x86.avx.maskload.pd.256"}}};
-static const char *const sign_stores[2][2][2] = {
-  {{"llvm.x86.avx2.maskstore.d", "llvm.x86.avx2.maskstore.d.256"}, {"llvm.x86.avx2.maskstore.q", "llvm.x86.avx2.maskstore.q.256"}},
-  {{"llvm.x86.avx.maskstore.ps", "llvm.x86.avx.maskstore.ps.256"}, {"llvm.x86.avx.maskstore.pd", "llvm.x86.avx.maskstore.pd.256"}}};
+static const char *const sign_loads[2][2][2] = {/* of floats, of 64 bits, in 256 bits */
+                                                {{"llvm.x86.avx2.maskload.d", "llvm.x86.avx2.maskload.d.256"},
+                                                 {"llvm.x86.avx2.maskload.q", "llvm.x86.avx2.maskload.q.256"}},
+                                                {{"llvm.x86.avx.maskload.ps", "llvm.x86.avx.maskload.ps.256"},
+                                                 {"llvm.x86.avx.maskload.pd", "llvm.x86.avx.maskload.pd.256"}}};
+static const char *const sign_stores[2][2][2] = {{{"llvm.x86.avx2.maskstore.d", "llvm.x86.avx2.maskstore.d.256"},
+                                                  {"llvm.x86.avx2.maskstore.q", "llvm.x86.avx2.maskstore.q.256"}},
+                                                 {{"llvm.x86.avx.maskstore.ps", "llvm.x86.avx.maskstore.ps.256"},
+                                                  {"llvm.x86.avx.maskstore.pd", "llvm.x86.avx.maskstore.pd.256"}}};
 
 static LLVMValueRef by_signs(cutter *c, const access *a, window w, LLVMValueRef pointer, LLVMValueRef value) {
   tg_emitter *e = c->e;
@@ -191,9 +198,11 @@ static LLVMValueRef plain(cutter *c, const access *a, window reg, window w) {
 
 /* ---- one register ---- */
 
-/* The narrowest register, of the halves of halves of the one that has lanes w.from on, that still has all lanes which may be open. False: none may. */
+/* The narrowest register, of the halves of halves of the one that has lanes w.from on, that still has all lanes
+ * which may be open. False: none may. */
 static bool find_window(cutter *c, const access *a, window *w) {
-  uint32_t first = UINT32_MAX, last = 0, smallest = in_registers(c, a) ? SMALLEST * 8 / a->bits : 2, end = w->from + w->n;
+  uint32_t first = UINT32_MAX, last = 0, smallest = in_registers(c, a) ? SMALLEST * 8 / a->bits : 2,
+           end = w->from + w->n;
   bool apart = a->kind == MASKED_GATHER || a->kind == MASKED_SCATTER;
   for (uint32_t i = w->from; i < end; i++)
     if (a->state[i] != LANE_SHUT) first = first == UINT32_MAX ? i : first, last = i;
@@ -212,8 +221,10 @@ static bool find_window(cutter *c, const access *a, window *w) {
   return true;
 }
 
-/* Runs of lanes that constants open, as the powers of two that they are made of; only where no lane varies, and one access of all would be branches, or of a single lane: LLVM 22 makes
- * an access of one lane a scalar one, and for elements of 8 and 16 bits one of 32 bits that reaches past the lane (docs/llvm.md, "One lane"). Returns their number, 0: they do not do. */
+/* Runs of lanes that constants open, as the powers of two that they are made of; only where no lane varies, and one
+ * access of all would be branches, or of a single lane: LLVM 22 makes an access of one lane a scalar one, and for
+ * elements of 8 and 16 bits one of 32 bits that reaches past the lane (docs/llvm.md, "One lane"). Returns their
+ * number, 0: they do not do. */
 static uint32_t find_runs(cutter *c, const access *a, window w, window *runs) {
   uint32_t open = 0, n = 0;
   if (a->kind == MASKED_GATHER || a->kind == MASKED_SCATTER) return 0;

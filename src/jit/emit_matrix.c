@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: MIT
- * MATRIX, from the row of the instruction's table (target/matrix.def): one intrinsic of LLVM, or one line of PTX, whose operands are the lane's elements in
+ * MATRIX, from the row of the instruction's table (target/matrix.def): one intrinsic of LLVM, or one line of PTX, whose
+ * operands are the lane's elements in
  * the form that the row's letters say. */
 #include <stdio.h>
 #include "jit/emit.h"
 #include "target/matrix.h"
 
-static LLVMValueRef as(tg_emitter *e, LLVMValueRef v, LLVMTypeRef type) { return LLVMTypeOf(v) == type ? v : LLVMBuildBitCast(e->b, v, type, ""); }
+static LLVMValueRef as(tg_emitter *e, LLVMValueRef v, LLVMTypeRef type) {
+  return LLVMTypeOf(v) == type ? v : LLVMBuildBitCast(e->b, v, type, "");
+}
 static LLVMTypeRef vector(LLVMTypeRef element, uint32_t n) { return n == 1 ? element : LLVMVectorType(element, n); }
 
 /* As integers of `bits` each, in the order of the bits. */
-static LLVMValueRef pieces(tg_emitter *e, LLVMValueRef v, uint32_t total, uint32_t bits) { return as(e, v, vector(e->integer[bits], total / bits)); }
+static LLVMValueRef pieces(tg_emitter *e, LLVMValueRef v, uint32_t total, uint32_t bits) {
+  return as(e, v, vector(e->integer[bits], total / bits));
+}
 
 /* Element i of n in the low half of a register of its own, or back. */
 static LLVMValueRef spread(tg_emitter *e, LLVMValueRef v, uint32_t n, bool back) {
@@ -35,17 +40,22 @@ static LLVMValueRef operand(tg_emitter *e, char form, tg_type t, uint32_t n, LLV
 
 static LLVMValueRef bit(tg_emitter *e, bool v) { return LLVMConstInt(e->integer[1], v, 0); }
 
-/* WMMA's are overloaded by the types of the result and of a. What an intrinsic has behind n operands chooses halves, blocks or lanes: none. */
-static LLVMValueRef call(tg_emitter *e, const tg_matrix_row *r, LLVMValueRef *args, unsigned n, LLVMTypeRef result, LLVMTypeRef a) {
+/* WMMA's are overloaded by the types of the result and of a. What an intrinsic has behind n operands chooses halves,
+ * blocks or lanes: none. */
+static LLVMValueRef call(tg_emitter *e, const tg_matrix_row *r, LLVMValueRef *args, unsigned n, LLVMTypeRef result,
+                         LLVMTypeRef a) {
   LLVMTypeRef overload[2] = {result, a}, types[8];
   unsigned id = LLVMLookupIntrinsicID(r->code, strlen(r->code));
-  if (!id) tg_fail(&e->j->env, TG_EBACKEND, "LLVM %s has no %s, which is matrix instruction %s", tg_llvm_version(), r->code, r->name);
+  if (!id)
+    tg_fail(&e->j->env, TG_EBACKEND, "LLVM %s has no %s, which is matrix instruction %s", tg_llvm_version(), r->code,
+            r->name);
   LLVMValueRef fn = LLVMGetIntrinsicDeclaration(e->m, id, overload, LLVMIntrinsicIsOverloaded(id) ? 2 : 0);
   LLVMTypeRef type = LLVMGlobalGetValueType(fn);
   unsigned all = LLVMCountParamTypes(type);
   if (all > TG_COUNT(types)) tg_bug(&e->j->env, "%s takes %u operands", r->code, all);
   LLVMGetParamTypes(type, types);
-  for (unsigned i = 0; i < n; i++) args[i] = as(e, args[i], types[i]);   /* VPDPBUSD has bytes or words, by LLVM's version */
+  /* VPDPBUSD has bytes or words, by LLVM's version */
+  for (unsigned i = 0; i < n; i++) args[i] = as(e, args[i], types[i]);
   for (; n < all; n++) args[n] = LLVMConstNull(types[n]);
   return LLVMBuildCall2(e->b, type, fn, args, all, "");
 }
@@ -53,7 +63,8 @@ static LLVMValueRef call(tg_emitter *e, const tg_matrix_row *r, LLVMValueRef *ar
 static LLVMValueRef by_intrinsic(tg_emitter *e, const tg_matrix_row *r, const LLVMValueRef *v, const uint32_t *n) {
   LLVMValueRef in[3], d;
   char form[3];
-  if (sscanf(r->operands, "%c %c %c", &form[0], &form[1], &form[2]) != 3) tg_bug(&e->j->env, "matrix instruction %s: operands '%s'", r->name, r->operands);
+  if (sscanf(r->operands, "%c %c %c", &form[0], &form[1], &form[2]) != 3)
+    tg_bug(&e->j->env, "matrix instruction %s: operands '%s'", r->name, r->operands);
   for (int i = 0; i < 3; i++) in[i] = operand(e, form[i], tg_matrix_type(r, i), n[i], v[i]);
   LLVMTypeRef result = LLVMTypeOf(in[2]), a = LLVMTypeOf(in[0]);
   if (r->form == TG_MATRIX_WMMA_INT) {
@@ -97,19 +108,26 @@ static LLVMValueRef by_assembly(tg_emitter *e, const tg_matrix_row *r, const LLV
     }
   }
   tg_str_puts(&text, "};");
-  if (tg_type_bits(r->a_type) == 8 && tg_is_float(r->a_type)) e->ptx_version = 84;   /* PTX ISA, "mma": .e4m3 and .e5m2 came with 8.4 */
-  LLVMTypeRef type = LLVMFunctionType(outs == 1 ? result[0] : LLVMStructTypeInContext(e->c, result, outs, 0), types, count, 0);
-  LLVMValueRef fn = LLVMGetInlineAsm(type, text.data, text.n, constraints.data, constraints.n, 0, 0, LLVMInlineAsmDialectATT, 0), d = LLVMBuildCall2(e->b, type, fn, args, count, "");
-  LLVMAddCallSiteAttribute(d, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(e->c, LLVMGetEnumAttributeKindForName("convergent", 10), 0));
+  /* PTX ISA, "mma": .e4m3 and .e5m2 came with 8.4 */
+  if (tg_type_bits(r->a_type) == 8 && tg_is_float(r->a_type)) e->ptx_version = 84;
+  LLVMTypeRef type =
+      LLVMFunctionType(outs == 1 ? result[0] : LLVMStructTypeInContext(e->c, result, outs, 0), types, count, 0);
+  LLVMValueRef fn = LLVMGetInlineAsm(type, text.data, text.n, constraints.data, constraints.n, 0, 0,
+                                     LLVMInlineAsmDialectATT, 0),
+               d = LLVMBuildCall2(e->b, type, fn, args, count, "");
+  LLVMAddCallSiteAttribute(d, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                           LLVMCreateEnumAttribute(e->c, LLVMGetEnumAttributeKindForName("convergent", 10), 0));
   if (outs == 1) return d;
   LLVMValueRef out = LLVMGetPoison(LLVMVectorType(result[0], outs));
-  for (uint32_t i = 0; i < outs; i++) out = LLVMBuildInsertElement(e->b, out, LLVMBuildExtractValue(e->b, d, i, ""), LLVMConstInt(e->integer[32], i, 0), "");
+  for (uint32_t i = 0; i < outs; i++)
+    out = LLVMBuildInsertElement(e->b, out, LLVMBuildExtractValue(e->b, d, i, ""), LLVMConstInt(e->integer[32], i, 0),
+                                 "");
   return out;
 }
 
-/* ---- tiles ----
- * LLVM has a type for their registers. Phis may have it, and constants may not; its code generator finds out from the sizes in each call how to configure the
- * registers, keeps that out of loops, and gives them up where the function ends. */
+/* ---- tiles ---- LLVM has a type for their registers. Phis may have it, and constants may not; its code generator
+ * finds out from the sizes in each call how to configure the registers, keeps that out of loops, and gives them up
+ * where the function ends. */
 
 enum { TILE_ROWS = 16, TILE_BYTES = 64, TILE_WORDS = TILE_ROWS * TILE_BYTES / 4 };
 
@@ -123,12 +141,14 @@ static LLVMValueRef call_tile(tg_emitter *e, const char *name, LLVMTypeRef overl
 static LLVMValueRef sixteen(tg_emitter *e, uint64_t v) { return LLVMConstInt(e->integer[16], v, 0); }
 
 LLVMValueRef tg_emit_load_tile(tg_emitter *e, LLVMValueRef pointer) {
-  LLVMValueRef args[4] = {sixteen(e, TILE_ROWS), sixteen(e, TILE_BYTES), pointer, LLVMConstInt(e->integer[64], TILE_BYTES, 0)};
+  LLVMValueRef args[4] = {sixteen(e, TILE_ROWS), sixteen(e, TILE_BYTES), pointer,
+                          LLVMConstInt(e->integer[64], TILE_BYTES, 0)};
   return call_tile(e, "llvm.x86.tileloadd64.internal", NULL, args, 4);
 }
 
 void tg_emit_store_tile(tg_emitter *e, LLVMValueRef pointer, LLVMValueRef tile) {
-  LLVMValueRef args[5] = {sixteen(e, TILE_ROWS), sixteen(e, TILE_BYTES), pointer, LLVMConstInt(e->integer[64], TILE_BYTES, 0), tile};
+  LLVMValueRef args[5] = {sixteen(e, TILE_ROWS), sixteen(e, TILE_BYTES), pointer,
+                          LLVMConstInt(e->integer[64], TILE_BYTES, 0), tile};
   call_tile(e, "llvm.x86.tilestored64.internal", NULL, args, 5);
 }
 
@@ -138,7 +158,8 @@ LLVMValueRef tg_emit_tile(tg_emitter *e, LLVMValueRef v) {
     LLVMValueRef args[2] = {sixteen(e, TILE_ROWS), sixteen(e, TILE_BYTES)};
     return call_tile(e, "llvm.x86.tilezero.internal", NULL, args, 2);
   }
-  if (LLVMGetTypeKind(LLVMTypeOf(v)) != LLVMVectorTypeKind) v = tg_emit_splat(e, v, TILE_ROWS * TILE_BYTES * 8 / LLVMGetIntTypeWidth(LLVMTypeOf(v)), e->depth);
+  if (LLVMGetTypeKind(LLVMTypeOf(v)) != LLVMVectorTypeKind)
+    v = tg_emit_splat(e, v, TILE_ROWS * TILE_BYTES * 8 / LLVMGetIntTypeWidth(LLVMTypeOf(v)), e->depth);
   v = as(e, v, vector(e->integer[32], TILE_WORDS));
   return call_tile(e, "llvm.x86.cast.vector.to.tile", LLVMTypeOf(v), &v, 1);
 }
@@ -175,7 +196,8 @@ LLVMValueRef tg_emit_matrix(tg_emitter *e, const tg_uop *u) {
   const tg_matrix_row *r = tg_matrix_find(tg_matrix_name(e->j, u));
   LLVMValueRef v[3];
   uint32_t n[3];
-  if (!r || !tg_matrix_on(r, e->target)) tg_fail(&e->j->env, TG_EINVAL, "error: %s is not an instruction of %s", tg_matrix_name(e->j, u), e->target->name);
+  if (!r || !tg_matrix_on(r, e->target))
+    tg_fail(&e->j->env, TG_EINVAL, "error: %s is not an instruction of %s", tg_matrix_name(e->j, u), e->target->name);
   if (r->form == TG_MATRIX_TILE) return by_tiles(e, r, u);
   for (int i = 0; i < 3; i++) {
     n[i] = tg_matrix_registers(r, i);

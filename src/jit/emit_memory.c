@@ -1,18 +1,24 @@
 /* SPDX-License-Identifier: MIT
- * Accesses: addresses, loads, stores, masks, gathers, REG in SSA form. Lanes that descend in memory are contiguous too: reversed in a register.
+ * Accesses: addresses, loads, stores, masks, gathers, REG in SSA form. Lanes that descend in memory are contiguous too:
+ * reversed in a register.
  *
- * A subscript is taken apart into terms, so that an address is built outermost term first, each part once and outside of the loops
- * that it does not depend on, and its constant comes last, where the addresses of a tile's elements differ only by it. Sums
- * of 64 bits wrap as addresses do; a sum of 32 bits is proved in bounds for every lane that touches memory, so its order does not matter either. */
+ * A subscript is taken apart into terms, so that an address is built outermost term first, each part once and outside
+ * of the loops
+ * that it does not depend on, and its constant comes last, where the addresses of a tile's elements differ only by it.
+ * Sums
+ * of 64 bits wrap as addresses do; a sum of 32 bits is proved in bounds for every lane that touches memory, so its
+ * order does not matter either. */
 #include "jit/emit_address.h"
 #include "ranges/ranges.h"
 
 typedef struct {
   LLVMValueRef pointer, offsets;   /* offsets NULL: contiguous from pointer, or (splat) all lanes there */
   bool splat, backwards;           /* backwards: the last lane at pointer */
-  uint32_t step;                   /* elements from a lane to the next, where lanes are not side by side: a small number (emit_steps.c). Else 0 */
-  LLVMValueRef apart;              /* elements from a lane to the next, the first at pointer, for a target that had better have an access for each (emit_apart.c); offsets beside it for where
-                                    * some lanes are shut. Else NULL */
+  /* elements from a lane to the next, where lanes are not side by side: a small number (emit_steps.c). Else 0 */
+  uint32_t step;
+  /* elements from a lane to the next, the first at pointer, for a target that had better have an access for each
+   * (emit_apart.c); offsets beside it for where some lanes are shut. Else NULL */
+  LLVMValueRef apart;
   uint32_t align, streamed;        /* bytes: of any buffer; of one that is 64-aligned */
 } address;
 
@@ -26,11 +32,14 @@ void tg_emit_add_term(tg_emitter *e, sum *s, const tg_uop *u, int64_t scale) {
   }
   if (*n == MAX_TERMS) tg_bug(&e->j->env, "linear form: a subscript of over %d terms", MAX_TERMS);
   term t = {u, scale, e->fn && u->lanes == 1 ? tg_emit_depth(e, u) : 0};
-  for (i = (*n)++; i && (list[i - 1].depth > t.depth || (list[i - 1].depth == t.depth && list[i - 1].u->id > u->id)); i--) list[i] = list[i - 1];
+  for (i = (*n)++; i && (list[i - 1].depth > t.depth || (list[i - 1].depth == t.depth && list[i - 1].u->id > u->id));
+       i--)
+    list[i] = list[i - 1];
   list[i] = t;
 }
 
-static void clear(sum *s) { s->scalars_n = s->vectors_n = 0, s->constant = s->iota = 0; }   /* not the arrays: they are large */
+/* not the arrays: they are large */
+static void clear(sum *s) { s->scalars_n = s->vectors_n = 0, s->constant = s->iota = 0; }
 
 /* Nodes below are in the type of the whole. A term is split up only while room is left for its parts. */
 void tg_emit_take_apart(tg_emitter *e, sum *s, const tg_uop *root) {
@@ -50,7 +59,8 @@ void tg_emit_take_apart(tg_emitter *e, sum *s, const tg_uop *root) {
       stack[n++].scale = k;
       stack[n].u = u->src[1];
       stack[n++].scale = u->op == TG_OP_ADD ? k : -k;
-    } else if (room && u->op == TG_OP_MUL && u->src[1]->op == TG_OP_CONST && (u->src[0]->op == TG_OP_ADD || u->src[0]->op == TG_OP_IOTA || u->src[0]->op == TG_OP_SUB)) {
+    } else if (room && u->op == TG_OP_MUL && u->src[1]->op == TG_OP_CONST &&
+               (u->src[0]->op == TG_OP_ADD || u->src[0]->op == TG_OP_IOTA || u->src[0]->op == TG_OP_SUB)) {
       stack[n].u = u->src[0];
       stack[n++].scale = (int64_t)((uint64_t)k * (uint64_t)u->src[1]->arg);
     } else tg_emit_add_term(e, s, u, k);
@@ -64,14 +74,16 @@ LLVMValueRef tg_emit_pointer(tg_emitter *e, uint32_t buffer) {
   if (b->stamp == e->stamp && b->pointer) return b->pointer;
   LLVMBasicBlockRef here = tg_emit_at(e, 0);
   uint32_t position = b->memory == MEMORY_GLOBAL ? b->position : e->globals;
-  LLVMValueRef p = e->workspace_arg, at = LLVMConstInt(e->integer[64], position, 0), offset = LLVMConstInt(e->integer[64], b->offset, 0);
+  LLVMValueRef p = e->workspace_arg, at = LLVMConstInt(e->integer[64], position, 0),
+               offset = LLVMConstInt(e->integer[64], b->offset, 0);
   if (e->device) p = b->memory == MEMORY_LOCAL ? tg_device_local(e, buffer) : tg_device_buffer(e, position);
   else if (b->memory != MEMORY_PRIVATE) {
     LLVMValueRef slot = LLVMBuildGEP2(e->b, e->ptr, e->buffers_arg, &at, 1, "");
     p = LLVMBuildLoad2(e->b, e->ptr, slot, e->j->buffers.data[buffer].name);
     LLVMSetMetadata(p, e->invariant_kind, LLVMMetadataAsValue(e->c, e->empty_node));
   }
-  if (b->memory != MEMORY_GLOBAL && b->memory != MEMORY_LOCAL && b->offset) p = LLVMBuildGEP2(e->b, e->integer[8], p, &offset, 1, "");
+  if (b->memory != MEMORY_GLOBAL && b->memory != MEMORY_LOCAL && b->offset)
+    p = LLVMBuildGEP2(e->b, e->integer[8], p, &offset, 1, "");
   tg_emit_back(e, here);
   b->pointer = p;
   b->stamp = e->stamp;
@@ -82,7 +94,8 @@ LLVMValueRef tg_emit_pointer(tg_emitter *e, uint32_t buffer) {
 static LLVMValueRef scaled(tg_emitter *e, const term *t) {
   LLVMValueRef v = tg_emit_get(e, t->u, t->u->lanes);
   if (t->scale == 1) return v;
-  LLVMValueRef k = tg_emit_splat(e, LLVMConstInt(tg_emit_type(e, t->u->type, 1), (uint64_t)t->scale, 1), t->u->lanes, 0);
+  LLVMValueRef k =
+      tg_emit_splat(e, LLVMConstInt(tg_emit_type(e, t->u->type, 1), (uint64_t)t->scale, 1), t->u->lanes, 0);
   LLVMValueRef r = tg_emit_memo_get(e, v, k);
   if (r) return r;
   uint32_t depth = t->u->lanes == 1 ? t->depth : tg_emit_depth(e, t->u);
@@ -94,7 +107,8 @@ static LLVMValueRef scaled(tg_emitter *e, const term *t) {
 }
 
 /* Constants are counted in bytes, so that what is kept under (pointer, number) means one distance. */
-static LLVMValueRef step(tg_emitter *e, LLVMTypeRef element, uint64_t bytes, LLVMValueRef p, LLVMValueRef by, uint32_t depth) {
+static LLVMValueRef step(tg_emitter *e, LLVMTypeRef element, uint64_t bytes, LLVMValueRef p, LLVMValueRef by,
+                         uint32_t depth) {
   if (LLVMIsAConstantInt(by)) {
     by = LLVMConstInt(e->integer[64], (uint64_t)LLVMConstIntGetSExtValue(by) * bytes, 1);
     element = e->integer[8];
@@ -108,8 +122,8 @@ static LLVMValueRef step(tg_emitter *e, LLVMTypeRef element, uint64_t bytes, LLV
   return q;
 }
 
-/* On a device: (the sum of the terms) * bytes in 32 bits, if it surely lies in 0..2^32-1, and the constant apart: what addressing
- * modes of base + 32-bit offset + constant want. NULL if it does not. */
+/* On a device: (the sum of the terms) * bytes in 32 bits, if it surely lies in 0..2^32-1, and the constant apart:
+ * what addressing modes of base + 32-bit offset + constant want. NULL if it does not. */
 static LLVMValueRef device_pointer(tg_emitter *e, LLVMValueRef base, const sum *s, uint64_t bytes) {
   tg_i128 lo = 0, hi = 0;
   LLVMValueRef all = NULL;
@@ -144,11 +158,14 @@ static LLVMValueRef device_pointer(tg_emitter *e, LLVMValueRef base, const sum *
     }
     base = step(e, e->integer[8], 1, base, offset, depth);
   }
-  return s->constant ? step(e, e->integer[8], bytes, base, LLVMConstInt(e->integer[64], (uint64_t)s->constant, 1), depth) : base;
+  return s->constant
+             ? step(e, e->integer[8], bytes, base, LLVMConstInt(e->integer[64], (uint64_t)s->constant, 1), depth)
+             : base;
 }
 
 /* base + scalar terms + constant, in elements of `bytes`. */
-LLVMValueRef tg_emit_scalar_pointer(tg_emitter *e, uint32_t buffer, const sum *s, tg_type index, LLVMTypeRef element, uint64_t bytes) {
+LLVMValueRef tg_emit_scalar_pointer(tg_emitter *e, uint32_t buffer, const sum *s, tg_type index, LLVMTypeRef element,
+                                    uint64_t bytes) {
   LLVMValueRef p = tg_emit_pointer(e, buffer);
   uint32_t depth = 0;
   if (e->device && index == TG_I32) {
@@ -192,20 +209,22 @@ static uint32_t known_alignment(tg_emitter *e, const sum *s, uint64_t bytes, uin
   return (uint32_t)(low & -low);
 }
 
-/* ---- alignment on a device ----
- * Accesses side by side become one of up to 16 bytes, by LLVM, where the first is aligned to that; on AMD global ones need no alignment. On NVIDIA global buffers
- * that have such accesses are taken to be 16-aligned, and a second entry stands beside for those that are not. */
+/* ---- alignment on a device ---- Accesses side by side become one of up to 16 bytes, by LLVM, where the first is
+ * aligned to that; on AMD global ones need no alignment. On NVIDIA global buffers that have such accesses are taken
+ * to be 16-aligned, and a second entry stands beside for those that are not. */
 
 enum { WIDEST = 16 };
 
 static uint32_t device_alignment(tg_emitter *e, uint32_t buffer, const sum *s, uint64_t bytes, uint32_t element) {
   const emit_buffer *b = &e->buffers[buffer];
-  bool assumed = b->memory == MEMORY_LOCAL || (b->memory == MEMORY_GLOBAL && e->streaming && b->position < 64 && e->aligned >> b->position & 1);
+  bool assumed = b->memory == MEMORY_LOCAL ||
+                 (b->memory == MEMORY_GLOBAL && e->streaming && b->position < 64 && e->aligned >> b->position & 1);
   uint32_t align = assumed ? known_alignment(e, s, bytes, WIDEST) : element;
   return align > element ? align : element;
 }
 
-/* Of the accesses below: vectors, and copies at a constant from an address that is aligned better than to an element. */
+/* Of the accesses below: vectors, and copies at a constant from an address that is aligned better than to an
+ * element. */
 void tg_emit_find_aligned(tg_emitter *e, const tg_uop *u) {
   for (uint32_t i = 1; u->op == TG_OP_END && i < u->n; i++) tg_emit_find_aligned(e, u->src[i]);
   if (u->op != TG_OP_LOAD && u->op != TG_OP_STORE) return;
@@ -214,7 +233,9 @@ void tg_emit_find_aligned(tg_emitter *e, const tg_uop *u) {
   const emit_buffer *b = &e->buffers[(uint32_t)define->arg];
   uint64_t bytes = (uint64_t)tg_type_bytes(define->type) * define->lanes;
   sum s;
-  if (b->memory != MEMORY_GLOBAL || b->position >= 64 || u->arg & TG_ATOMIC || e->aligned >> b->position & 1 || tg_access_rank(u) != 1) return;
+  if (b->memory != MEMORY_GLOBAL || b->position >= 64 || u->arg & TG_ATOMIC || e->aligned >> b->position & 1 ||
+      tg_access_rank(u) != 1)
+    return;
   tg_emit_take_apart(e, &s, u->src[1]);
   if (s.vectors_n || s.iota > 1 || s.iota < 0 || (!s.iota && !((uint64_t)s.constant * bytes % WIDEST))) return;
   if (!s.iota) s.constant = 0;
@@ -227,10 +248,12 @@ void tg_emit_find_aligned(tg_emitter *e, const tg_uop *u) {
 static LLVMValueRef distance_of(tg_emitter *e, const tg_uop *u, const sum *s, uint32_t lanes) {
   const tg_uop *by = NULL;
   LLVMTypeRef i64 = e->integer[64];
-  if (e->device || !e->target->gathers_slowly || u->arg & TG_ATOMIC || lanes > TG_MOST_APART || s->vectors_n > 1) return NULL;
+  if (e->device || !e->target->gathers_slowly || u->arg & TG_ATOMIC || lanes > TG_MOST_APART || s->vectors_n > 1)
+    return NULL;
   if (s->vectors_n) {
     const tg_uop *product = s->vectors[0].u;
-    if (product->op != TG_OP_MUL || (product->src[0]->op == TG_OP_IOTA) == (product->src[1]->op == TG_OP_IOTA)) return NULL;
+    if (product->op != TG_OP_MUL || (product->src[0]->op == TG_OP_IOTA) == (product->src[1]->op == TG_OP_IOTA))
+      return NULL;
     by = product->src[product->src[0]->op == TG_OP_IOTA];
     if (by->lanes > 1) return NULL;
   }
@@ -238,7 +261,8 @@ static LLVMValueRef distance_of(tg_emitter *e, const tg_uop *u, const sum *s, ui
   uint32_t depth = tg_emit_depth(e, by);
   LLVMBasicBlockRef here = tg_emit_at(e, depth);
   LLVMValueRef v = tg_emit_get(e, by, 1), wide = by->type == TG_I64 ? v : LLVMBuildSExt(e->b, v, i64, "");
-  wide = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, wide, LLVMConstInt(i64, (uint64_t)s->vectors[0].scale, 1), ""), LLVMConstInt(i64, (uint64_t)s->iota, 1), "");
+  wide = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, wide, LLVMConstInt(i64, (uint64_t)s->vectors[0].scale, 1), ""),
+                      LLVMConstInt(i64, (uint64_t)s->iota, 1), "");
   tg_emit_back(e, here);
   return wide;
 }
@@ -247,7 +271,8 @@ static address address_of(tg_emitter *e, const tg_uop *u, uint32_t lanes, bool w
   const tg_uop *define = tg_define_of(u->src[0]), *sub = u->src[1];
   uint32_t buffer = (uint32_t)define->arg;
   uint64_t bytes = (uint64_t)tg_type_bytes(define->type) * define->lanes;
-  if (tg_access_rank(u) != 1) tg_bug(&e->j->env, "linear form: %s has %u subscripts", e->j->buffers.data[buffer].name, tg_access_rank(u));
+  if (tg_access_rank(u) != 1)
+    tg_bug(&e->j->env, "linear form: %s has %u subscripts", e->j->buffers.data[buffer].name, tg_access_rank(u));
   sum s;
   tg_emit_take_apart(e, &s, sub);
   LLVMTypeRef element = tg_emit_memory_type(e, define->type, 1);
@@ -274,18 +299,23 @@ static address address_of(tg_emitter *e, const tg_uop *u, uint32_t lanes, bool w
   LLVMValueRef offsets = NULL, from = a.pointer;
   if (s.iota) {
     LLVMValueRef *all = tg_new(&e->j->env, LLVMValueRef, lanes);
-    for (uint32_t i = 0; i < lanes; i++) all[i] = LLVMConstInt(tg_emit_type(e, sub->type, 1), (uint64_t)i * (uint64_t)s.iota, 1);
+    for (uint32_t i = 0; i < lanes; i++)
+      all[i] = LLVMConstInt(tg_emit_type(e, sub->type, 1), (uint64_t)i * (uint64_t)s.iota, 1);
     offsets = LLVMConstVector(all, lanes);
   }
   for (uint32_t i = 0; i < s.vectors_n; i++) {
     LLVMValueRef v = scaled(e, &s.vectors[i]);
     offsets = offsets ? LLVMBuildAdd(e->b, offsets, v, "") : v;
   }
-  if (sub->type == TG_I32) { /* the scalar part may be negative where only the whole is proved: keep it with the vector */
+  /* the scalar part may be negative where only the whole is proved: keep it with the vector */
+  if (sub->type == TG_I32) {
     sum none;
     clear(&none);
-    for (uint32_t i = 0; i < s.scalars_n; i++) offsets = LLVMBuildAdd(e->b, offsets, tg_emit_splat(e, scaled(e, &s.scalars[i]), lanes, s.scalars[i].depth), "");
-    if (s.constant) offsets = LLVMBuildAdd(e->b, offsets, tg_emit_splat(e, LLVMConstInt(e->integer[32], (uint64_t)s.constant, 1), lanes, 0), "");
+    for (uint32_t i = 0; i < s.scalars_n; i++)
+      offsets = LLVMBuildAdd(e->b, offsets, tg_emit_splat(e, scaled(e, &s.scalars[i]), lanes, s.scalars[i].depth), "");
+    if (s.constant)
+      offsets = LLVMBuildAdd(e->b, offsets,
+                             tg_emit_splat(e, LLVMConstInt(e->integer[32], (uint64_t)s.constant, 1), lanes, 0), "");
     offsets = LLVMBuildSExt(e->b, offsets, tg_emit_type(e, TG_I64, lanes), "");
     from = tg_emit_scalar_pointer(e, buffer, &none, TG_I64, element, bytes);
   }
@@ -301,7 +331,9 @@ LLVMValueRef tg_emit_contiguous(tg_emitter *e, const tg_uop *u, uint32_t lanes, 
 
 /* ---- gates as branches ---- */
 
-static LLVMValueRef full_mask(tg_emitter *e, uint32_t lanes) { return LLVMConstAllOnes(tg_emit_type(e, TG_BOOL, lanes)); }
+static LLVMValueRef full_mask(tg_emitter *e, uint32_t lanes) {
+  return LLVMConstAllOnes(tg_emit_type(e, TG_BOOL, lanes));
+}
 
 static LLVMValueRef any(tg_emitter *e, LLVMValueRef mask) {
   LLVMTypeRef t = LLVMTypeOf(mask);
@@ -309,7 +341,8 @@ static LLVMValueRef any(tg_emitter *e, LLVMValueRef mask) {
 }
 
 LLVMBasicBlockRef tg_emit_open_gate(tg_emitter *e, LLVMValueRef condition) {
-  LLVMBasicBlockRef then = LLVMAppendBasicBlockInContext(e->c, e->fn, ""), after = LLVMAppendBasicBlockInContext(e->c, e->fn, "");
+  LLVMBasicBlockRef then = LLVMAppendBasicBlockInContext(e->c, e->fn, ""),
+                    after = LLVMAppendBasicBlockInContext(e->c, e->fn, "");
   LLVMBuildCondBr(e->b, condition, then, after);
   LLVMPositionBuilderAtEnd(e->b, then);
   return after;
@@ -321,9 +354,11 @@ void tg_emit_close_gate(tg_emitter *e, LLVMBasicBlockRef after) {
 }
 
 /* Two ways, by whether all lanes are open; the builder stands in the first. */
-static void open_both(tg_emitter *e, LLVMValueRef mask, LLVMBasicBlockRef *all, LLVMBasicBlockRef *some, LLVMBasicBlockRef *after) {
+static void open_both(tg_emitter *e, LLVMValueRef mask, LLVMBasicBlockRef *all, LLVMBasicBlockRef *some,
+                      LLVMBasicBlockRef *after) {
   LLVMValueRef open = tg_emit_call(e, "llvm.vector.reduce.and", LLVMTypeOf(mask), &mask, 1);
-  *all = LLVMAppendBasicBlockInContext(e->c, e->fn, ""), *some = LLVMAppendBasicBlockInContext(e->c, e->fn, ""), *after = LLVMAppendBasicBlockInContext(e->c, e->fn, "");
+  *all = LLVMAppendBasicBlockInContext(e->c, e->fn, ""), *some = LLVMAppendBasicBlockInContext(e->c, e->fn, ""),
+  *after = LLVMAppendBasicBlockInContext(e->c, e->fn, "");
   LLVMBuildCondBr(e->b, open, *all, *some);
   LLVMPositionBuilderAtEnd(e->b, *all);
 }
@@ -347,10 +382,12 @@ static LLVMValueRef to_memory(tg_emitter *e, tg_type t, uint32_t lanes, LLVMValu
 }
 
 static void mark_load(tg_emitter *e, LLVMValueRef v, const tg_uop *define) {
-  if (e->j->buffers.data[define->arg & UINT32_MAX].role == TG_ROLE_IN) LLVMSetMetadata(v, e->invariant_kind, LLVMMetadataAsValue(e->c, e->empty_node));
+  if (e->j->buffers.data[define->arg & UINT32_MAX].role == TG_ROLE_IN)
+    LLVMSetMetadata(v, e->invariant_kind, LLVMMetadataAsValue(e->c, e->empty_node));
 }
 
-static LLVMValueRef plain_load(tg_emitter *e, const tg_uop *define, LLVMValueRef pointer, uint32_t lanes, uint32_t align) {
+static LLVMValueRef plain_load(tg_emitter *e, const tg_uop *define, LLVMValueRef pointer, uint32_t lanes,
+                               uint32_t align) {
   LLVMValueRef v = LLVMBuildLoad2(e->b, tg_emit_memory_type(e, define->type, lanes), pointer, "");
   LLVMSetAlignment(v, align);
   mark_load(e, v, define);
@@ -372,14 +409,17 @@ static LLVMValueRef close_one(tg_emitter *e, LLVMBasicBlockRef after, LLVMValueR
 }
 
 /* By a branch, which a device's assembler makes a predicate. */
-static LLVMValueRef branch_load(tg_emitter *e, const tg_uop *define, LLVMValueRef pointer, uint32_t lanes, uint32_t align, LLVMValueRef condition) {
+static LLVMValueRef branch_load(tg_emitter *e, const tg_uop *define, LLVMValueRef pointer, uint32_t lanes,
+                                uint32_t align, LLVMValueRef condition) {
   LLVMBasicBlockRef from[2], after = open_one(e, condition, from);
   LLVMValueRef v = plain_load(e, define, pointer, lanes, align), in[2] = {LLVMGetPoison(LLVMTypeOf(v)), v};
   return close_one(e, after, in, from);
 }
 
-/* Whatever, where the condition is false. On a host without a branch: there the load goes to the start of the workspace. */
-static LLVMValueRef safe_load(tg_emitter *e, const tg_uop *define, LLVMValueRef pointer, uint32_t lanes, uint32_t align, LLVMValueRef condition) {
+/* Whatever, where the condition is false. On a host without a branch: there the load goes to the start of the
+ * workspace. */
+static LLVMValueRef safe_load(tg_emitter *e, const tg_uop *define, LLVMValueRef pointer, uint32_t lanes, uint32_t align,
+                              LLVMValueRef condition) {
   if (e->device) return branch_load(e, define, pointer, lanes, align, condition);
   LLVMValueRef p = LLVMBuildSelect(e->b, condition, pointer, e->workspace_arg, "");
   LLVMValueRef v = LLVMBuildLoad2(e->b, tg_emit_memory_type(e, define->type, lanes), p, "");
@@ -396,7 +436,8 @@ emit_cell *tg_emit_cell(tg_emitter *e, const tg_uop *u) {
   if (sub->op == TG_OP_CONST && (uint64_t)sub->arg < b->cells_n) return &b->cells[sub->arg];
   tg_emit_take_apart(e, &s, sub);
   if (s.scalars_n || s.vectors_n || s.iota > 1 || s.iota < 0 || s.constant < 0 || s.constant >= b->cells_n)
-    tg_bug(&e->j->env, "linear form: %s in SSA form has a subscript that is no constant", e->j->buffers.data[(uint32_t)define->arg].name);
+    tg_bug(&e->j->env, "linear form: %s in SSA form has a subscript that is no constant",
+           e->j->buffers.data[(uint32_t)define->arg].name);
   return &b->cells[s.constant];
 }
 
@@ -406,15 +447,22 @@ static LLVMValueRef load_cell(tg_emitter *e, const tg_uop *u) {
   LLVMValueRef v = c->now ? c->now : LLVMConstNull(type);
   if (tg_emit_is_tile(v) && !tg_gate(u)) return v;
   if (tg_emit_is_tile(v)) v = tg_emit_elements(e, v, type);
-  if (u->lanes > 1 && LLVMTypeOf(v) == tg_emit_type(e, u->type, 1)) v = tg_emit_splat(e, v, u->lanes, e->depth); /* one element, in the lanes of a gate */
-  if (LLVMTypeOf(v) != type) tg_bug(&e->j->env, "linear form: %s in SSA form is read in another width than written", tg_buffer_info(e->j, u->src[0])->name);
+  /* one element, in the lanes of a gate */
+  if (u->lanes > 1 && LLVMTypeOf(v) == tg_emit_type(e, u->type, 1)) v = tg_emit_splat(e, v, u->lanes, e->depth);
+  if (LLVMTypeOf(v) != type)
+    tg_bug(&e->j->env, "linear form: %s in SSA form is read in another width than written",
+           tg_buffer_info(e->j, u->src[0])->name);
   const tg_uop *gate = tg_gate(u);
-  return gate ? LLVMBuildSelect(e->b, tg_emit_get(e, gate, u->lanes), v, tg_emit_get(e, tg_alternative(u), u->lanes), "") : v;
+  return gate
+             ? LLVMBuildSelect(e->b, tg_emit_get(e, gate, u->lanes), v, tg_emit_get(e, tg_alternative(u), u->lanes), "")
+             : v;
 }
 
-/* A masked load of no lane faults nowhere, but where nothing is mapped the processor finds that out in hundreds of cycles: what one condition for all lanes shuts goes to the workspace. */
+/* A masked load of no lane faults nowhere, but where nothing is mapped the processor finds that out in hundreds of
+ * cycles: what one condition for all lanes shuts goes to the workspace. */
 static LLVMValueRef mapped(tg_emitter *e, const tg_uop *gate, LLVMValueRef pointer) {
-  if (gate->lanes == 1) return e->nowhere = true, LLVMBuildSelect(e->b, tg_emit_get(e, gate, 1), pointer, e->workspace_arg, "");
+  if (gate->lanes == 1)
+    return e->nowhere = true, LLVMBuildSelect(e->b, tg_emit_get(e, gate, 1), pointer, e->workspace_arg, "");
   return gate->op == TG_OP_AND ? mapped(e, gate->src[1], mapped(e, gate->src[0], pointer)) : pointer;
 }
 
@@ -444,7 +492,8 @@ static LLVMValueRef gated_load(tg_emitter *e, const tg_uop *u, const tg_uop *gat
   LLVMValueRef runs = a->offsets ? tg_emit_runs(e, u, mask, pass) : NULL;
   if (runs) return from_memory(e, define->type, lanes, runs);
   if (a->step) {
-    LLVMValueRef v = from_memory(e, define->type, lanes, tg_emit_load_steps(e, a->step, mapped(e, gate, a->pointer), mask, pass, a->align));
+    LLVMValueRef v = from_memory(e, define->type, lanes,
+                                 tg_emit_load_steps(e, a->step, mapped(e, gate, a->pointer), mask, pass, a->align));
     return a->backwards ? reversed(e, v) : v;
   }
   if (a->apart) {   /* all lanes, in a branch, or a gather of some */
@@ -457,8 +506,11 @@ static LLVMValueRef gated_load(tg_emitter *e, const tg_uop *u, const tg_uop *gat
     in[1] = tg_emit_masked(e, "llvm.masked.gather", false, a->offsets, mask, pass, a->align);
     return from_memory(e, define->type, lanes, close_one(e, after, in, from));
   }
-  LLVMValueRef from = a->offsets ? a->offsets : e->device || bytes > DUMMY_BYTES ? a->pointer : mapped(e, gate, a->pointer);
-  LLVMValueRef v = tg_emit_masked(e, a->offsets ? "llvm.masked.gather" : "llvm.masked.load", false, from, mask, pass, a->align);
+  LLVMValueRef from = a->offsets                         ? a->offsets
+                      : e->device || bytes > DUMMY_BYTES ? a->pointer
+                                                         : mapped(e, gate, a->pointer);
+  LLVMValueRef v =
+      tg_emit_masked(e, a->offsets ? "llvm.masked.gather" : "llvm.masked.load", false, from, mask, pass, a->align);
   return from_memory(e, define->type, lanes, a->backwards ? reversed(e, v) : v);
 }
 
@@ -468,17 +520,26 @@ LLVMValueRef tg_emit_load(tg_emitter *e, const tg_uop *u) {
   if (gate && gate->op == TG_OP_CONST && !gate->arg) return tg_emit_get(e, tg_alternative(u), u->lanes);
   address a = address_of(e, u, u->lanes, false);
   if (gate && gate->op != TG_OP_CONST) return gated_load(e, u, gate, &a);
-  if (e->tiled[u->id] && !a.offsets && !a.splat && !a.backwards && !a.step && !a.apart) return tg_emit_load_tile(e, a.pointer);
+  if (e->tiled[u->id] && !a.offsets && !a.splat && !a.backwards && !a.step && !a.apart)
+    return tg_emit_load_tile(e, a.pointer);
   LLVMValueRef runs = a.offsets ? tg_emit_runs(e, u, NULL, NULL) : NULL;
   if (runs) return from_memory(e, define->type, u->lanes, runs);
   if (a.step) {
-    LLVMValueRef v = from_memory(e, define->type, u->lanes, tg_emit_load_steps(e, a.step, a.pointer, NULL, LLVMConstNull(tg_emit_memory_type(e, define->type, u->lanes)), a.align));
+    LLVMValueRef v =
+        from_memory(e, define->type, u->lanes,
+                    tg_emit_load_steps(e, a.step, a.pointer, NULL,
+                                       LLVMConstNull(tg_emit_memory_type(e, define->type, u->lanes)), a.align));
     return a.backwards ? reversed(e, v) : v;
   }
-  if (a.apart) return from_memory(e, define->type, u->lanes, tg_emit_load_apart(e, tg_emit_memory_type(e, define->type, u->lanes), a.pointer, a.apart, a.align));
+  if (a.apart)
+    return from_memory(
+        e, define->type, u->lanes,
+        tg_emit_load_apart(e, tg_emit_memory_type(e, define->type, u->lanes), a.pointer, a.apart, a.align));
   if (a.offsets) {
     LLVMValueRef zero = LLVMConstNull(tg_emit_memory_type(e, define->type, u->lanes));
-    return from_memory(e, define->type, u->lanes, tg_emit_masked(e, "llvm.masked.gather", false, a.offsets, full_mask(e, u->lanes), zero, a.align));
+    return from_memory(
+        e, define->type, u->lanes,
+        tg_emit_masked(e, "llvm.masked.gather", false, a.offsets, full_mask(e, u->lanes), zero, a.align));
   }
   uint32_t lanes = a.splat ? 1 : u->lanes;
   LLVMValueRef v = from_memory(e, define->type, lanes, plain_load(e, define, a.pointer, lanes, a.align));
@@ -497,7 +558,9 @@ static void plain_store(tg_emitter *e, const tg_uop *u, const address *a, LLVMVa
     if (u->arg & TG_STREAM) LLVMSetMetadata(s, e->nontemporal_kind, LLVMMetadataAsValue(e->c, e->one_node));
     return;
   }
-  if (!(u->arg & TG_STREAM) || b->memory != MEMORY_GLOBAL || b->position >= 64 || bytes < 16 || a->streamed < (bytes < vector ? bytes : vector)) return;
+  if (!(u->arg & TG_STREAM) || b->memory != MEMORY_GLOBAL || b->position >= 64 || bytes < 16 ||
+      a->streamed < (bytes < vector ? bytes : vector))
+    return;
   e->streamed = true;
   e->aligned |= (uint64_t)1 << b->position;
   if (!e->streaming) return;
@@ -505,7 +568,8 @@ static void plain_store(tg_emitter *e, const tg_uop *u, const address *a, LLVMVa
   LLVMSetMetadata(s, e->nontemporal_kind, LLVMMetadataAsValue(e->c, e->one_node));
 }
 
-static void atomic_store(tg_emitter *e, const tg_uop *u, const address *a, LLVMValueRef value, uint32_t lanes, LLVMValueRef mask) {
+static void atomic_store(tg_emitter *e, const tg_uop *u, const address *a, LLVMValueRef value, uint32_t lanes,
+                         LLVMValueRef mask) {
   tg_type t = u->src[0]->type;
   if (t == TG_BF16 || t == TG_E4M3 || t == TG_E5M2 || t == TG_BOOL)
     tg_fail_at(e->j, tg_get_pos(e->j, u), "an atomic add to %s is not possible on this target", tg_type_name[t]);
@@ -516,7 +580,8 @@ static void atomic_store(tg_emitter *e, const tg_uop *u, const address *a, LLVMV
     if (lanes > 1) one = LLVMBuildExtractElement(e->b, value, at, "");
     if (a->offsets) p = LLVMBuildExtractElement(e->b, a->offsets, at, "");
     else if (lanes > 1 && !a->splat) p = LLVMBuildGEP2(e->b, tg_emit_memory_type(e, t, 1), p, &index, 1, "");
-    LLVMBasicBlockRef after = mask ? tg_emit_open_gate(e, lanes > 1 ? LLVMBuildExtractElement(e->b, mask, at, "") : mask) : NULL;
+    LLVMBasicBlockRef after =
+        mask ? tg_emit_open_gate(e, lanes > 1 ? LLVMBuildExtractElement(e->b, mask, at, "") : mask) : NULL;
     LLVMValueRef atomic = LLVMBuildAtomicRMW(e->b, op, p, one, LLVMAtomicOrderingMonotonic, 0);
     if (e->device) tg_device_scope(e, atomic);
     if (after) tg_emit_close_gate(e, after);
@@ -533,7 +598,8 @@ static void store_cell(tg_emitter *e, const tg_uop *u, uint32_t lanes) {
   }
   LLVMValueRef v = tg_emit_get(e, tg_stored(u), lanes);
   if (tiles && c->now) c->now = tg_emit_elements(e, c->now, LLVMTypeOf(v));
-  if (gate) v = LLVMBuildSelect(e->b, tg_emit_get(e, gate, lanes), v, c->now ? c->now : LLVMConstNull(LLVMTypeOf(v)), "");
+  if (gate)
+    v = LLVMBuildSelect(e->b, tg_emit_get(e, gate, lanes), v, c->now ? c->now : LLVMConstNull(LLVMTypeOf(v)), "");
   c->now = tiles ? tg_emit_tile(e, v) : v;
 }
 
@@ -557,7 +623,8 @@ void tg_emit_store(tg_emitter *e, const tg_uop *u) {
   }
   address a = address_of(e, u, lanes, !e->device && (u->arg & TG_STREAM));
   LLVMValueRef tile = tg_emit_raw(e, value, value->lanes);
-  if (tg_emit_is_tile(tile) && !gate && !a.offsets && !a.splat && !a.backwards && !a.step && !a.apart && !(u->arg & TG_ATOMIC)) {
+  if (tg_emit_is_tile(tile) && !gate && !a.offsets && !a.splat && !a.backwards && !a.step && !a.apart &&
+      !(u->arg & TG_ATOMIC)) {
     tg_emit_store_tile(e, a.pointer, tile);
     return;
   }
@@ -567,7 +634,8 @@ void tg_emit_store(tg_emitter *e, const tg_uop *u) {
   if (a.backwards) v = reversed(e, v);
   if (a.backwards && mask && !branch) mask = reversed(e, mask);
   if (u->arg & TG_ATOMIC) {
-    atomic_store(e, u, &a, v, lanes, mask ? branch && lanes > 1 ? tg_emit_splat(e, mask, lanes, e->depth) : mask : NULL);
+    atomic_store(e, u, &a, v, lanes,
+                 mask ? branch && lanes > 1 ? tg_emit_splat(e, mask, lanes, e->depth) : mask : NULL);
     return;
   }
   if (a.splat) { /* several lanes at one place: at most one has its gate open, or all store the same */
@@ -585,7 +653,8 @@ void tg_emit_store(tg_emitter *e, const tg_uop *u) {
     LLVMBuildBr(e->b, behind);
     LLVMPositionBuilderAtEnd(e->b, behind);
   } else if (a.apart) tg_emit_store_apart(e, a.pointer, a.apart, v, a.align);
-  else if (a.offsets) tg_emit_masked(e, "llvm.masked.scatter", true, a.offsets, mask && !branch ? mask : full_mask(e, lanes), v, a.align);
+  else if (a.offsets)
+    tg_emit_masked(e, "llvm.masked.scatter", true, a.offsets, mask && !branch ? mask : full_mask(e, lanes), v, a.align);
   else if (a.step) tg_emit_store_steps(e, a.step, a.pointer, mask && !branch ? mask : NULL, v, a.align);
   else if (mask && !branch) tg_emit_masked_store(e, a.pointer, mask, v, a.align);
   else plain_store(e, u, &a, v, lanes);
@@ -598,6 +667,7 @@ void tg_emit_prefetch(tg_emitter *e, const tg_uop *u) {
   LLVMTypeRef type = LLVMTypeOf(a.pointer);
   LLVMValueRef fn = LLVMGetIntrinsicDeclaration(e->m, LLVMLookupIntrinsicID("llvm.prefetch", 13), &type, 1);
   LLVMValueRef args[4] = {a.pointer, LLVMConstInt(e->integer[32], (u->arg & TG_PREFETCH_WRITE) != 0, 0),
-                          LLVMConstInt(e->integer[32], u->arg & TG_PREFETCH_L2 ? 2 : 3, 0), LLVMConstInt(e->integer[32], 1, 0)};
+                          LLVMConstInt(e->integer[32], u->arg & TG_PREFETCH_L2 ? 2 : 3, 0),
+                          LLVMConstInt(e->integer[32], 1, 0)};
   LLVMBuildCall2(e->b, LLVMGlobalGetValueType(fn), fn, args, 4, "");
 }

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT
  * Vectors wider than a register become tuples of registers, before LLVM sees them.
  *
- * The emitter writes a vector of as many lanes as the schedule says. Where a function has some that are wider than what the target's row calls a register, or masked accesses, its
- * instructions are gone through once, in an order in which values come before their uses, and each is written again for every register. How many lanes a register holds follows from the
- * widest element that an instruction takes or gives, so a vector may be in eights where it is made and in fours where it is used: then lanes are put together anew, once, where it is made.
+ * The emitter writes a vector of as many lanes as the schedule says. Where a function has some that are wider than what
+ * the target's row calls a register, or masked accesses, its
+ * instructions are gone through once, in an order in which values come before their uses, and each is written again for
+ * every register. How many lanes a register holds follows from the
+ * widest element that an instruction takes or gives, so a vector may be in eights where it is made and in fours where
+ * it is used: then lanes are put together anew, once, where it is made.
  * A mask has no width of its own: it is cut as what it comes from. What fits stays as it was written.
  *
- * Two kinds of vectors are left whole: registers of tiles, which are LLVM's own (emit_matrix.c), and the addresses of a gather, which has as many as its data. */
+ * Two kinds of vectors are left whole: registers of tiles, which are LLVM's own (emit_matrix.c), and the addresses of a
+ * gather, which has as many as its data. */
 #include "jit/emit_registers.h"
 
 enum { TILE_BITS = 8 * 1024, FIRST = 256 };
@@ -15,7 +19,9 @@ enum { TILE_BITS = 8 * 1024, FIRST = 256 };
 
 uint32_t tg_cut_lanes(LLVMTypeRef t) { return LLVMGetTypeKind(t) == LLVMVectorTypeKind ? LLVMGetVectorSize(t) : 1; }
 
-static LLVMTypeRef element_of(LLVMTypeRef t) { return LLVMGetTypeKind(t) == LLVMVectorTypeKind ? LLVMGetElementType(t) : t; }
+static LLVMTypeRef element_of(LLVMTypeRef t) {
+  return LLVMGetTypeKind(t) == LLVMVectorTypeKind ? LLVMGetElementType(t) : t;
+}
 
 uint32_t tg_cut_bits(const cutter *c, LLVMTypeRef element) {
   switch (LLVMGetTypeKind(element)) {
@@ -97,12 +103,14 @@ static LLVMValueRef keep_piece(cutter *c, piece p) {
 static LLVMValueRef shuffle_two(cutter *c, LLVMValueRef a, LLVMValueRef b, const int32_t *at, uint32_t n) {
   tg_emitter *e = c->e;
   uint32_t wide = tg_cut_lanes(LLVMTypeOf(a)), other = b ? tg_cut_lanes(LLVMTypeOf(b)) : wide;
-  LLVMValueRef *mask = tg_new(&e->j->env, LLVMValueRef, (n > wide ? n : wide) + other), any = LLVMGetPoison(e->integer[32]);
+  LLVMValueRef *mask = tg_new(&e->j->env, LLVMValueRef, (n > wide ? n : wide) + other),
+               any = LLVMGetPoison(e->integer[32]);
   for (int side = 0; side < 2 && wide != other; side++) {
     LLVMValueRef *v = side ? &b : &a;
     uint32_t has = side ? other : wide, wants = wide > other ? wide : other;
     for (uint32_t i = 0; i < wants; i++) mask[i] = i < has ? LLVMConstInt(e->integer[32], i, 0) : any;
-    if (has < wants) *v = LLVMBuildShuffleVector(e->b, *v, LLVMGetPoison(LLVMTypeOf(*v)), LLVMConstVector(mask, wants), "");
+    if (has < wants)
+      *v = LLVMBuildShuffleVector(e->b, *v, LLVMGetPoison(LLVMTypeOf(*v)), LLVMConstVector(mask, wants), "");
   }
   uint32_t second = tg_cut_lanes(LLVMTypeOf(a));
   for (uint32_t i = 0; i < n; i++) {   /* at: from `wide`, as it was, on lanes of b */
@@ -303,7 +311,8 @@ static uint32_t room_of_extension(cutter *c, LLVMValueRef v) {
   return room == UINT32_MAX ? 0 : least(room, tg_cut_room(c, LLVMGetElementType(LLVMTypeOf(LLVMGetOperand(v, 0)))));
 }
 
-/* Lanes of a register that an operand of one bit a lane asks for: those of what it was cut from; of a scalar and a constant any. */
+/* Lanes of a register that an operand of one bit a lane asks for: those of what it was cut from; of a scalar and a
+ * constant any. */
 static uint32_t asked_by_mask(cutter *c, LLVMValueRef v, uint32_t lanes) {
   const registers *t = tg_cut_find(c, v);
   return LLVMIsConstant(v) || splat_scalar(v) || !LLVMIsAInstruction(v) ? UINT32_MAX : t ? t->per : lanes;
@@ -528,13 +537,15 @@ static void cut_insert(cutter *c, LLVMValueRef v) {
   if (t) room = t->per;
   if (LLVMGetTypeKind(element) == LLVMPointerTypeKind && lanes > room) room = room_of_addresses(c, v);
   if (lanes <= room || is_tile(c, v)) return;
-  if (!LLVMIsAConstantInt(at)) tg_bug(&c->e->j->env, "an element put into a vector that is wider than a register, anywhere");
+  if (!LLVMIsAConstantInt(at))
+    tg_bug(&c->e->j->env, "an element put into a vector that is wider than a register, anywhere");
   uint32_t lane = (uint32_t)LLVMConstIntGetZExtValue(at);
   registers made = *tg_cut_new(c, v, room);
   for (uint32_t from = 0; from < lanes; from += room) {
     LLVMValueRef part = tg_cut_part(c, into, from, lanes_at(&made, from));
     LLVMValueRef within = LLVMConstInt(c->e->integer[32], lane - from, 0);
-    made.reg[from / room] = lane / room == from / room ? LLVMBuildInsertElement(c->e->b, part, value, within, "") : part;
+    made.reg[from / room] =
+        lane / room == from / room ? LLVMBuildInsertElement(c->e->b, part, value, within, "") : part;
   }
   tg_push(&c->e->j->env, &c->old, v);
 }
@@ -553,7 +564,8 @@ static LLVMValueRef in_a_row(cutter *c, LLVMValueRef v, const registers *t) {
   uint32_t bytes = bits ? 1 : tg_cut_bits(c, element) / 8;
   piece *known = piece_slot(c, v, 0, t->lanes, ROW);
   if (known->v) return known->piece;
-  LLVMPositionBuilderBefore(e->b, LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(LLVMGetBasicBlockParent(LLVMGetInstructionParent(v)))));
+  LLVMPositionBuilderBefore(
+      e->b, LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(LLVMGetBasicBlockParent(LLVMGetInstructionParent(v)))));
   LLVMValueRef row = LLVMBuildAlloca(e->b, LLVMArrayType2(e->integer[8], (uint64_t)bytes * t->lanes), "");
   LLVMSetAlignment(row, e->target->vector_bytes);
   go_behind(c, v);
@@ -645,7 +657,8 @@ static void cut(cutter *c, LLVMValueRef v) {
 
 typedef struct { LLVMBasicBlockRef block; unsigned next; } visit;
 
-/* Blocks so that what a value is computed from comes before it: the reverse of the order in which a walk leaves them. */
+/* Blocks so that what a value is computed from comes before it: the reverse of the order in which a walk leaves
+ * them. */
 static LLVMBasicBlockRef *order_blocks(cutter *c, LLVMValueRef fn, uint32_t *n) {
   tg_env *env = &c->e->j->env;
   uint32_t count = LLVMCountBasicBlocks(fn), size = 4, at = count;

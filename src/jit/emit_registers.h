@@ -6,7 +6,8 @@
 
 /* A vector in registers of `per` lanes, the last one perhaps of fewer. */
 typedef struct { LLVMValueRef v; uint32_t lanes, per; LLVMValueRef *reg; } registers;
-/* Lanes of a value that is not cut there (form 0), or a mask in a form that accesses take; made once, behind the value. */
+/* Lanes of a value that is not cut there (form 0), or a mask in a form that accesses take; made once, behind the
+ * value. */
 typedef struct { LLVMValueRef v, piece; uint32_t from, n, form; } piece;
 
 typedef struct {
@@ -25,15 +26,19 @@ registers *tg_cut_find(cutter *, LLVMValueRef v);            /* NULL: v is one r
 registers *tg_cut_new(cutter *, LLVMValueRef v, uint32_t per);
 /* Lanes from..from+n-1 of a vector, however it is cut. */
 LLVMValueRef tg_cut_part(cutter *, LLVMValueRef v, uint32_t from, uint32_t n);
-/* The same of a mask, with shut lanes behind up to `wide`: one bit each, or all ones, of `bits`, in a lane that is open. */
+/* The same of a mask, with shut lanes behind up to `wide`: one bit each, or all ones, of `bits`, in a lane that is
+ * open. */
 LLVMValueRef tg_cut_mask(cutter *, LLVMValueRef mask, uint32_t from, uint32_t n, uint32_t wide, uint32_t bits);
 /* n lanes, each out of some register. */
 typedef struct { LLVMValueRef reg; uint32_t lane; } pick;   /* reg NULL: any value */
 LLVMValueRef tg_cut_assemble(cutter *, const pick *from, uint32_t n, LLVMTypeRef element);
 LLVMValueRef tg_cut_ahead(cutter *, LLVMValueRef pointer, uint64_t bytes);
-static inline uint32_t tg_cut_alignment(uint64_t align, uint64_t bytes) { return (uint32_t)((align | bytes) & -(align | bytes)); }
+static inline uint32_t tg_cut_alignment(uint64_t align, uint64_t bytes) {
+  return (uint32_t)((align | bytes) & -(align | bytes));
+}
 
-/* emit_masks.c: an access of the masked intrinsics, cut, without the lanes that a constant shuts, in the form that the target has. */
+/* emit_masks.c: an access of the masked intrinsics, cut, without the lanes that a constant shuts, in the form that
+ * the target has. */
 typedef enum { MASKED_NONE, MASKED_LOAD, MASKED_STORE, MASKED_GATHER, MASKED_SCATTER } masked_access;
 masked_access tg_cut_masked_kind(LLVMValueRef call);
 LLVMTypeRef tg_cut_masked_type(LLVMValueRef call, masked_access kind);   /* of the data */

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT
- * Loads whose lanes are digits of several subscripts, as a copy into another layout has them (`fuse`, then `lane`): B[k + iota % 4, j + iota / 4] is four places with
- * sixteen elements side by side in each. These are vectors of their own then, put in a row and brought in order by one shuffle, where a gather would be a load for each lane. */
+ * Loads whose lanes are digits of several subscripts, as a copy into another layout has them (`fuse`, then `lane`): B[k
+ * + iota % 4, j + iota / 4] is four places with
+ * sixteen elements side by side in each. These are vectors of their own then, put in a row and brought in order by one
+ * shuffle, where a gather would be a load for each lane. */
 #include <stdlib.h>
 #include "jit/emit_address.h"
 
-enum { FEWEST = 4, MOST_FACTORS = 2, MOST_LANES = 64 };   /* elements of a place: fewer are not worth a load of their own */
+/* elements of a place: fewer are not worth a load of their own */
+enum { FEWEST = 4, MOST_FACTORS = 2, MOST_LANES = 64 };
 
-typedef struct { uint32_t lane; int64_t factor[MOST_FACTORS], offset; } element;   /* factors: how often each scalar is added */
+/* factors: how often each scalar is added */
+typedef struct { uint32_t lane; int64_t factor[MOST_FACTORS], offset; } element;
 
 static int by_place(const void *x, const void *y) {
   const element *a = x, *b = y;
@@ -19,8 +23,11 @@ static int by_place(const void *x, const void *y) {
 static bool value_at(const tg_uop *u, uint32_t l, int64_t *v) {
   int64_t a, b;
   if (u->op == TG_OP_CONST || u->op == TG_OP_IOTA) return *v = u->op == TG_OP_CONST ? u->arg : l, true;
-  if (u->op == TG_OP_CAST && tg_is_int(u->src[0]->type)) return value_at(u->src[0], l, v);   /* between types of subscripts: numbers of lanes fit both */
-  if (tg_ops[u->op].arity != 2 || !value_at(u->src[0], l, &a) || !value_at(u->src[1], l, &b) || a < 0 || b < 0 || a > INT32_MAX || b > INT32_MAX) return false;
+  /* between types of subscripts: numbers of lanes fit both */
+  if (u->op == TG_OP_CAST && tg_is_int(u->src[0]->type)) return value_at(u->src[0], l, v);
+  if (tg_ops[u->op].arity != 2 || !value_at(u->src[0], l, &a) || !value_at(u->src[1], l, &b) || a < 0 || b < 0 ||
+      a > INT32_MAX || b > INT32_MAX)
+    return false;
   switch (u->op) {
   case TG_OP_ADD: return *v = a + b, true;
   case TG_OP_MUL: return !__builtin_mul_overflow(a, b, v);
@@ -55,7 +62,9 @@ static bool find_elements(const sum *s, uint32_t lanes, element *of, const tg_uo
   return true;
 }
 
-static bool follows(const element *a, const element *b) { return !memcmp(a->factor, b->factor, sizeof a->factor) && b->offset == a->offset + 1; }
+static bool follows(const element *a, const element *b) {
+  return !memcmp(a->factor, b->factor, sizeof a->factor) && b->offset == a->offset + 1;
+}
 
 /* Elements of each place: all the same, a power of two. 0: it is a gather. */
 static uint32_t length_of(const element *of, uint32_t lanes) {
@@ -81,7 +90,8 @@ LLVMValueRef tg_emit_runs(tg_emitter *e, const tg_uop *u, LLVMValueRef mask, LLV
   sum s;
   if (e->device || lanes > MOST_LANES || lanes & (lanes - 1) || u->src[1]->lanes != lanes) return NULL;
   tg_emit_take_apart(e, &s, u->src[1]);
-  if (!find_elements(&s, lanes, of, factor) || !(n = length_of(of, lanes)) || s.scalars_n + MOST_FACTORS > MAX_TERMS) return NULL;
+  if (!find_elements(&s, lanes, of, factor) || !(n = length_of(of, lanes)) || s.scalars_n + MOST_FACTORS > MAX_TERMS)
+    return NULL;
   for (uint32_t g = 0; g < lanes / n; g++) {
     const element *first = &of[g * n];
     sum own = s;
@@ -90,9 +100,12 @@ LLVMValueRef tg_emit_runs(tg_emitter *e, const tg_uop *u, LLVMValueRef mask, LLV
       if (first->factor[i]) tg_emit_add_term(e, &own, factor[i], first->factor[i]);
     LLVMTypeRef type = tg_emit_memory_type(e, define->type, n);
     uint32_t bytes = (uint32_t)tg_type_bytes(define->type);
-    LLVMValueRef p = tg_emit_scalar_pointer(e, (uint32_t)define->arg, &own, u->src[1]->type, tg_emit_memory_type(e, define->type, 1), bytes);
+    LLVMValueRef p = tg_emit_scalar_pointer(e, (uint32_t)define->arg, &own, u->src[1]->type,
+                                            tg_emit_memory_type(e, define->type, 1), bytes);
     for (uint32_t i = 0; i < n; i++) at[i] = first[i].lane;
-    if (mask) part[g] = tg_emit_masked_load(e, p, pick(e, mask, NULL, at, n), LLVMIsNull(other) ? LLVMConstNull(type) : pick(e, other, NULL, at, n), bytes);
+    if (mask)
+      part[g] = tg_emit_masked_load(e, p, pick(e, mask, NULL, at, n),
+                                    LLVMIsNull(other) ? LLVMConstNull(type) : pick(e, other, NULL, at, n), bytes);
     else LLVMSetAlignment(part[g] = LLVMBuildLoad2(e->b, type, p, ""), bytes);
   }
   for (uint32_t parts = lanes / n, wide = 2 * n; parts > 1; parts /= 2, wide *= 2) {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Lanes at a small known distance in memory: every other element, one colour of a picture, the real parts of complex numbers. What lies from the first to the last of them is read as a few
- * vectors and the lanes picked out of these; nothing before the first or behind the last is touched. Stored they go through masks, and what lies between them stays as it is. */
+ * Lanes at a small known distance in memory: every other element, one colour of a picture, the real parts of complex
+ * numbers. What lies from the first to the last of them is read as a few
+ * vectors and the lanes picked out of these; nothing before the first or behind the last is touched. Stored they go
+ * through masks, and what lies between them stays as it is. */
 #include "jit/emit_address.h"
 
 enum { MOST_LANES = 64, NONE = -1 };
@@ -10,7 +12,8 @@ uint32_t tg_emit_step(const tg_emitter *e, int64_t distance, uint32_t lanes) {
   return !e->device && step > 1 && step <= TG_MOST_STEP && step < lanes && lanes <= MOST_LANES ? (uint32_t)step : 0;
 }
 
-/* Vectors of as many elements as there are lanes, one behind another. Under a mask they reach as far as they like; else the last one ends where the last lane does. */
+/* Vectors of as many elements as there are lanes, one behind another. Under a mask they reach as far as they like;
+ * else the last one ends where the last lane does. */
 static uint32_t start_of(uint32_t part, uint32_t step, uint32_t lanes, bool under_mask) {
   return part + 1 < step || under_mask ? part * lanes : (lanes - 1) * step + 1 - lanes;
 }
@@ -18,15 +21,18 @@ static uint32_t start_of(uint32_t part, uint32_t step, uint32_t lanes, bool unde
 /* Lane at[i] of a, or of b (numbers from `lanes` on); NONE: whatever. */
 static LLVMValueRef pick(tg_emitter *e, LLVMValueRef a, LLVMValueRef b, const int *at, uint32_t n) {
   LLVMValueRef order[MOST_LANES];
-  for (uint32_t i = 0; i < n; i++) order[i] = at[i] == NONE ? LLVMGetUndef(e->integer[32]) : LLVMConstInt(e->integer[32], (uint64_t)at[i], 0);
+  for (uint32_t i = 0; i < n; i++)
+    order[i] = at[i] == NONE ? LLVMGetUndef(e->integer[32]) : LLVMConstInt(e->integer[32], (uint64_t)at[i], 0);
   return LLVMBuildShuffleVector(e->b, a, b, LLVMConstVector(order, n), "");
 }
 
 /* The lanes that lie in a part under a mask, each at its place there; elsewhere those of `none`, or whatever. */
-static LLVMValueRef spread(tg_emitter *e, LLVMValueRef v, LLVMValueRef none, uint32_t part, uint32_t step, uint32_t lanes) {
+static LLVMValueRef spread(tg_emitter *e, LLVMValueRef v, LLVMValueRef none, uint32_t part, uint32_t step,
+                           uint32_t lanes) {
   uint32_t start = start_of(part, step, lanes, true);
   int at[MOST_LANES];
-  for (uint32_t i = 0; i < lanes; i++) at[i] = (start + i) % step ? none ? (int)lanes : NONE : (int)((start + i) / step);
+  for (uint32_t i = 0; i < lanes; i++)
+    at[i] = (start + i) % step ? none ? (int)lanes : NONE : (int)((start + i) / step);
   return pick(e, v, none ? none : LLVMGetPoison(LLVMTypeOf(v)), at, lanes);
 }
 
@@ -35,7 +41,8 @@ static LLVMValueRef ahead(tg_emitter *e, LLVMValueRef pointer, LLVMTypeRef eleme
   return by ? LLVMBuildGEP2(e->b, element, pointer, &at, 1, "") : pointer;
 }
 
-LLVMValueRef tg_emit_load_steps(tg_emitter *e, uint32_t step, LLVMValueRef pointer, LLVMValueRef mask, LLVMValueRef other, uint32_t align) {
+LLVMValueRef tg_emit_load_steps(tg_emitter *e, uint32_t step, LLVMValueRef pointer, LLVMValueRef mask,
+                                LLVMValueRef other, uint32_t align) {
   LLVMTypeRef type = LLVMTypeOf(other);
   uint32_t lanes = LLVMGetVectorSize(type);
   LLVMValueRef all = NULL;
@@ -43,21 +50,28 @@ LLVMValueRef tg_emit_load_steps(tg_emitter *e, uint32_t step, LLVMValueRef point
     uint32_t start = start_of(part, step, lanes, mask != NULL);
     int at[MOST_LANES];
     LLVMValueRef p = ahead(e, pointer, LLVMGetElementType(type), start), v;
-    if (mask) v = tg_emit_masked_load(e, p, spread(e, mask, LLVMConstNull(LLVMTypeOf(mask)), part, step, lanes), LLVMGetPoison(type), align);
+    if (mask)
+      v = tg_emit_masked_load(e, p, spread(e, mask, LLVMConstNull(LLVMTypeOf(mask)), part, step, lanes),
+                              LLVMGetPoison(type), align);
     else LLVMSetAlignment(v = LLVMBuildLoad2(e->b, type, p, ""), align);
-    for (uint32_t l = 0; l < lanes; l++) at[l] = l * step < start ? part ? (int)l : NONE : l * step < start + lanes ? (int)(l * step - start + (part ? lanes : 0)) : NONE;
+    for (uint32_t l = 0; l < lanes; l++)
+      at[l] = l * step < start           ? part ? (int)l : NONE
+              : l * step < start + lanes ? (int)(l * step - start + (part ? lanes : 0))
+                                         : NONE;
     all = part ? pick(e, all, v, at, lanes) : pick(e, v, LLVMGetPoison(type), at, lanes);
   }
   return mask ? LLVMBuildSelect(e->b, mask, all, other, "") : all;
 }
 
-void tg_emit_store_steps(tg_emitter *e, uint32_t step, LLVMValueRef pointer, LLVMValueRef mask, LLVMValueRef value, uint32_t align) {
+void tg_emit_store_steps(tg_emitter *e, uint32_t step, LLVMValueRef pointer, LLVMValueRef mask, LLVMValueRef value,
+                         uint32_t align) {
   LLVMTypeRef type = LLVMTypeOf(value);
   uint32_t lanes = LLVMGetVectorSize(type);
   LLVMTypeRef bits = LLVMVectorType(e->integer[1], lanes);
   if (!mask) mask = LLVMConstAllOnes(bits);
   for (uint32_t part = 0; part < step; part++) {
     LLVMValueRef open = spread(e, mask, LLVMConstNull(bits), part, step, lanes);
-    tg_emit_masked_store(e, ahead(e, pointer, LLVMGetElementType(type), start_of(part, step, lanes, true)), open, spread(e, value, NULL, part, step, lanes), align);
+    tg_emit_masked_store(e, ahead(e, pointer, LLVMGetElementType(type), start_of(part, step, lanes, true)), open,
+                         spread(e, value, NULL, part, step, lanes), align);
   }
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What threads of a GPU do together: BARRIER, SHUFFLE. Both stand where all threads of the workgroup, or lanes of the warp, come by. */
+ * What threads of a GPU do together: BARRIER, SHUFFLE. Both stand where all threads of the workgroup, or lanes of the
+ * warp, come by. */
 #include "jit/emit.h"
 
 static LLVMValueRef word(tg_emitter *e, int64_t v) { return LLVMConstInt(e->integer[32], (uint64_t)v, 1); }
@@ -25,7 +26,8 @@ void tg_device_barrier(tg_emitter *e) {
     tg_device_intrinsic(e, one_warp ? "llvm.amdgcn.wave.barrier" : "llvm.amdgcn.s.barrier", NULL, 0, NULL, 0);
     amd_fence(e, LLVMAtomicOrderingAcquire);
   } else if (one_warp) tg_device_intrinsic(e, "llvm.nvvm.bar.warp.sync", NULL, 0, &all, 1);
-  else if (LLVMLookupIntrinsicID("llvm.nvvm.barrier.cta.sync.aligned.all", 38)) tg_device_intrinsic(e, "llvm.nvvm.barrier.cta.sync.aligned.all", NULL, 0, &all, 1);
+  else if (LLVMLookupIntrinsicID("llvm.nvvm.barrier.cta.sync.aligned.all", 38))
+    tg_device_intrinsic(e, "llvm.nvvm.barrier.cta.sync.aligned.all", NULL, 0, &all, 1);
   else tg_device_intrinsic(e, "llvm.nvvm.barrier0", NULL, 0, NULL, 0);
 }
 
@@ -45,13 +47,18 @@ static LLVMValueRef amd_exchange(tg_emitter *e, LLVMValueRef v, int64_t c) {
   enum { ROW_MIRROR = 0x140, ROW_HALF_MIRROR = 0x141, ROW_XMASK = 0x160 };
   LLVMTypeRef type = e->integer[32];
   bool rdna = e->target->lanes == 32;
-  int64_t control = c < 4 ? c | (1 ^ c) << 2 | (2 ^ c) << 4 | (3 ^ c) << 6 : c == 15 ? ROW_MIRROR : c == 7 ? ROW_HALF_MIRROR : c < 16 && rdna ? ROW_XMASK | c : -1;
+  int64_t control = c < 4            ? c | (1 ^ c) << 2 | (2 ^ c) << 4 | (3 ^ c) << 6
+                    : c == 15        ? ROW_MIRROR
+                    : c == 7         ? ROW_HALF_MIRROR
+                    : c < 16 && rdna ? ROW_XMASK | c
+                                     : -1;
   if (control >= 0) {
     LLVMValueRef args[6] = {v, v, word(e, control), word(e, 15), word(e, 15), LLVMConstInt(e->integer[1], 1, 0)};
     return tg_device_intrinsic(e, "llvm.amdgcn.update.dpp", &type, 1, args, 6);
   }
   if (c == 16 && rdna) {
-    LLVMValueRef no = LLVMConstNull(e->integer[1]), args[6] = {v, v, word(e, 0x76543210), word(e, (int64_t)0xfedcba98), no, no};
+    LLVMValueRef no = LLVMConstNull(e->integer[1]),
+                 args[6] = {v, v, word(e, 0x76543210), word(e, (int64_t)0xfedcba98), no, no};
     return tg_device_intrinsic(e, "llvm.amdgcn.permlanex16", &type, 1, args, 6);
   }
   if (c < 32) {
@@ -65,7 +72,8 @@ static LLVMValueRef word_from(tg_emitter *e, LLVMValueRef v, LLVMValueRef lane, 
   LLVMTypeRef type = e->integer[32];
   if (e->target->arch == TG_ARCH_NVPTX) {
     LLVMValueRef bfly[4] = {word(e, -1), v, c >= 0 ? word(e, c) : lane, word(e, 31)};
-    return tg_device_intrinsic(e, c >= 0 ? "llvm.nvvm.shfl.sync.bfly.i32" : "llvm.nvvm.shfl.sync.idx.i32", NULL, 0, bfly, 4);
+    return tg_device_intrinsic(e, c >= 0 ? "llvm.nvvm.shfl.sync.bfly.i32" : "llvm.nvvm.shfl.sync.idx.i32", NULL, 0,
+                               bfly, 4);
   }
   LLVMValueRef r = c >= 0 ? amd_exchange(e, v, c) : NULL;
   if (r) return r;
@@ -83,8 +91,10 @@ static LLVMValueRef element_from(tg_emitter *e, tg_type t, LLVMValueRef v, LLVMV
   LLVMValueRef i = type == integer ? v : LLVMBuildBitCast(e->b, v, integer, ""), r;
   if (bits == 64) {
     LLVMValueRef by = LLVMConstInt(integer, 32, 0);
-    LLVMValueRef low = word_from(e, LLVMBuildTrunc(e->b, i, half, ""), lane, c), high = word_from(e, LLVMBuildTrunc(e->b, LLVMBuildLShr(e->b, i, by, ""), half, ""), lane, c);
-    r = LLVMBuildOr(e->b, LLVMBuildZExt(e->b, low, integer, ""), LLVMBuildShl(e->b, LLVMBuildZExt(e->b, high, integer, ""), by, ""), "");
+    LLVMValueRef low = word_from(e, LLVMBuildTrunc(e->b, i, half, ""), lane, c),
+                 high = word_from(e, LLVMBuildTrunc(e->b, LLVMBuildLShr(e->b, i, by, ""), half, ""), lane, c);
+    r = LLVMBuildOr(e->b, LLVMBuildZExt(e->b, low, integer, ""),
+                    LLVMBuildShl(e->b, LLVMBuildZExt(e->b, high, integer, ""), by, ""), "");
   } else {
     r = word_from(e, bits == 32 ? i : LLVMBuildZExt(e->b, i, half, ""), lane, c);
     if (bits < 32) r = LLVMBuildTrunc(e->b, r, integer, "");
@@ -94,7 +104,8 @@ static LLVMValueRef element_from(tg_emitter *e, tg_type t, LLVMValueRef v, LLVMV
 
 LLVMValueRef tg_device_shuffle(tg_emitter *e, const tg_uop *u) {
   uint32_t n = u->lanes;
-  LLVMValueRef v = tg_emit_get(e, u->src[0], n), index = tg_emit_get(e, u->src[2], u->src[2]->lanes), all = n > 1 ? LLVMGetPoison(LLVMTypeOf(v)) : NULL;
+  LLVMValueRef v = tg_emit_get(e, u->src[0], n), index = tg_emit_get(e, u->src[2], u->src[2]->lanes),
+               all = n > 1 ? LLVMGetPoison(LLVMTypeOf(v)) : NULL;
   int64_t c = exchanged(e, u->src[1], u->src[2]);
   for (uint32_t i = 0; i < n; i++) {
     LLVMValueRef at = word(e, i), one = n > 1 ? LLVMBuildExtractElement(e->b, v, at, "") : v;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Values: leaves, lanewise ops, FOLD. Every op means to the bit what the opcode table says, on every input; so shifts, divisions,
- * conversions and extrema are spelled out where LLVM's own leave cases open. No fast-math flag, no poison reaches a value. */
+ * Values: leaves, lanewise ops, FOLD. Every op means to the bit what the opcode table says, on every input; so shifts,
+ * divisions,
+ * conversions and extrema are spelled out where LLVM's own leave cases open. No fast-math flag, no poison reaches a
+ * value. */
 #include "dsl/value.h"
 #include "jit/emit.h"
 
@@ -11,12 +13,18 @@ static void measure(tg_emitter *e, tg_type t, uint32_t lanes) {
 }
 
 LLVMTypeRef tg_emit_type(tg_emitter *e, tg_type t, uint32_t lanes) {
-  LLVMTypeRef s = t == TG_F64 ? e->twice : t == TG_F32 ? e->single : t == TG_F16 ? e->half : t == TG_INDEX ? e->integer[64] : e->integer[tg_type_bits(t)];
+  LLVMTypeRef s = t == TG_F64     ? e->twice
+                  : t == TG_F32   ? e->single
+                  : t == TG_F16   ? e->half
+                  : t == TG_INDEX ? e->integer[64]
+                                  : e->integer[tg_type_bits(t)];
   measure(e, t, lanes);
   return lanes == 1 ? s : LLVMVectorType(s, lanes);
 }
 
-LLVMTypeRef tg_emit_memory_type(tg_emitter *e, tg_type t, uint32_t lanes) { return tg_emit_type(e, t == TG_BOOL ? TG_U8 : t, lanes); }
+LLVMTypeRef tg_emit_memory_type(tg_emitter *e, tg_type t, uint32_t lanes) {
+  return tg_emit_type(e, t == TG_BOOL ? TG_U8 : t, lanes);
+}
 
 /* ---- placing and sharing ---- */
 
@@ -89,7 +97,8 @@ LLVMValueRef tg_emit_splat(tg_emitter *e, LLVMValueRef v, uint32_t lanes, uint32
     LLVMBasicBlockRef here = tg_emit_at(e, depth);
     LLVMTypeRef type = LLVMVectorType(LLVMTypeOf(v), lanes);
     LLVMValueRef one = LLVMBuildInsertElement(e->b, LLVMGetPoison(type), v, LLVMConstInt(e->integer[32], 0, 0), "");
-    s = LLVMBuildShuffleVector(e->b, one, LLVMGetPoison(type), LLVMConstNull(LLVMVectorType(e->integer[32], lanes)), "");
+    s = LLVMBuildShuffleVector(e->b, one, LLVMGetPoison(type), LLVMConstNull(LLVMVectorType(e->integer[32], lanes)),
+                               "");
     tg_emit_back(e, here);
   }
   tg_emit_memo_set(e, v, key, s, depth);
@@ -107,7 +116,8 @@ static LLVMValueRef param(tg_emitter *e, const tg_uop *u) {
   LLVMValueRef at = LLVMConstInt(e->integer[64], (uint64_t)u->arg, 0), v;
   if (e->device) v = tg_device_param(e, (uint32_t)u->arg);
   else {
-    v = LLVMBuildLoad2(e->b, e->integer[64], LLVMBuildGEP2(e->b, e->integer[64], e->params_arg, &at, 1, ""), e->j->params.data[u->arg].name);
+    v = LLVMBuildLoad2(e->b, e->integer[64], LLVMBuildGEP2(e->b, e->integer[64], e->params_arg, &at, 1, ""),
+                       e->j->params.data[u->arg].name);
     LLVMSetMetadata(v, e->invariant_kind, LLVMMetadataAsValue(e->c, e->empty_node));
   }
   if (u->type != TG_INDEX && tg_type_bits(u->type) < 64) v = LLVMBuildTrunc(e->b, v, tg_emit_type(e, u->type, 1), "");
@@ -135,7 +145,8 @@ static emit_value *found(tg_emitter *e, const tg_uop *u) {
 
 bool tg_emit_put_off(tg_emitter *e, const tg_uop *u) {
   enum { LONGEST = 64 };
-  if ((u->op != TG_OP_ADD && u->op != TG_OP_SUB && u->op != TG_OP_MUL) || (u->type != TG_I64 && u->type != TG_I32)) return false;
+  if ((u->op != TG_OP_ADD && u->op != TG_OP_SUB && u->op != TG_OP_MUL) || (u->type != TG_I64 && u->type != TG_I32))
+    return false;
   uint16_t chain = 0;
   for (uint32_t i = 0; i < 2; i++) {
     emit_value *v = found(e, u->src[i]);
@@ -176,7 +187,9 @@ LLVMValueRef tg_emit_raw(tg_emitter *e, const tg_uop *u, uint32_t lanes) {
 /* ---- intrinsics ---- */
 
 LLVMValueRef tg_emit_call(tg_emitter *e, const char *name, LLVMTypeRef overload, LLVMValueRef *args, unsigned n) {
-  emit_intrinsic *set = &e->intrinsics[(tg_mix((uint64_t)(uintptr_t)name, (uint64_t)(uintptr_t)overload) >> 16) % TG_COUNT(e->intrinsics)], made;
+  emit_intrinsic *set = &e->intrinsics[(tg_mix((uint64_t)(uintptr_t)name, (uint64_t)(uintptr_t)overload) >> 16) %
+                                       TG_COUNT(e->intrinsics)],
+                 made;
   if (set->name != name || set->type != overload) { /* another in its place: looked up again */
     unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
     made = (emit_intrinsic){.name = name, .type = overload, .fn = LLVMGetIntrinsicDeclaration(e->m, id, &overload, 1)};
@@ -186,7 +199,9 @@ LLVMValueRef tg_emit_call(tg_emitter *e, const char *name, LLVMTypeRef overload,
   return LLVMBuildCall2(e->b, set->fn_type, set->fn, args, n, "");
 }
 
-static LLVMValueRef call1(tg_emitter *e, const char *name, LLVMValueRef a) { return tg_emit_call(e, name, LLVMTypeOf(a), &a, 1); }
+static LLVMValueRef call1(tg_emitter *e, const char *name, LLVMValueRef a) {
+  return tg_emit_call(e, name, LLVMTypeOf(a), &a, 1);
+}
 static LLVMValueRef call2(tg_emitter *e, const char *name, LLVMValueRef a, LLVMValueRef b) {
   LLVMValueRef args[2] = {a, b};
   return tg_emit_call(e, name, LLVMTypeOf(a), args, 2);
@@ -201,7 +216,8 @@ static LLVMValueRef number(tg_emitter *e, tg_type t, uint32_t lanes, uint64_t v)
 /* ---- extrema of floats: NaN if either is, and +0 is above -0 ---- */
 
 static LLVMValueRef pick(tg_emitter *e, LLVMRealPredicate p, LLVMValueRef a, LLVMValueRef b) {
-  return LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, p, a, b, ""), a, b, ""); /* one min or max instruction: b if unordered or equal */
+  /* one min or max instruction: b if unordered or equal */
+  return LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, p, a, b, ""), a, b, "");
 }
 
 static LLVMValueRef against_constant(tg_emitter *e, tg_op op, LLVMValueRef a, const tg_uop *c, LLVMValueRef k) {
@@ -210,15 +226,22 @@ static LLVMValueRef against_constant(tg_emitter *e, tg_op op, LLVMValueRef a, co
   bool negative = __builtin_signbit(v) != 0;
   if (v != v || (v == 0 && negative && op == TG_OP_MIN)) return NULL;
   LLVMValueRef r = pick(e, p, k, a);
-  if (v == 0 && !negative && op == TG_OP_MAX) r = LLVMBuildFAdd(e->b, r, LLVMConstNull(LLVMTypeOf(a)), ""); /* -0 to +0 */
+  /* -0 to +0 */
+  if (v == 0 && !negative && op == TG_OP_MAX) r = LLVMBuildFAdd(e->b, r, LLVMConstNull(LLVMTypeOf(a)), "");
   return r;
 }
 
 static LLVMValueRef extremum(tg_emitter *e, tg_op op, tg_type t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b) {
-  LLVMTypeRef floats = LLVMTypeOf(a), bits = tg_emit_type(e, t == TG_F64 ? TG_I64 : t == TG_F32 ? TG_I32 : TG_I16, lanes);
+  LLVMTypeRef floats = LLVMTypeOf(a), bits = tg_emit_type(e,
+                                                          t == TG_F64   ? TG_I64
+                                                          : t == TG_F32 ? TG_I32
+                                                                        : TG_I16,
+                                                          lanes);
   LLVMRealPredicate p = op == TG_OP_MAX ? LLVMRealOGT : LLVMRealOLT;
-  LLVMValueRef x = LLVMBuildBitCast(e->b, pick(e, p, a, b), bits, ""), y = LLVMBuildBitCast(e->b, pick(e, p, b, a), bits, "");
-  LLVMValueRef either = LLVMBuildBitCast(e->b, LLVMBuildOr(e->b, x, y, ""), floats, ""); /* NaN stays NaN; of two zeros, -0 */
+  LLVMValueRef x = LLVMBuildBitCast(e->b, pick(e, p, a, b), bits, ""),
+               y = LLVMBuildBitCast(e->b, pick(e, p, b, a), bits, "");
+  /* NaN stays NaN; of two zeros, -0 */
+  LLVMValueRef either = LLVMBuildBitCast(e->b, LLVMBuildOr(e->b, x, y, ""), floats, "");
   if (op == TG_OP_MIN) return either;
   LLVMValueRef both = LLVMBuildBitCast(e->b, LLVMBuildAnd(e->b, x, y, ""), floats, "");
   return LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealUNO, a, b, ""), either, both, "");
@@ -226,10 +249,13 @@ static LLVMValueRef extremum(tg_emitter *e, tg_op op, tg_type t, uint32_t lanes,
 
 /* ---- integers ---- */
 
-static LLVMValueRef equals(tg_emitter *e, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildICmp(e->b, LLVMIntEQ, a, b, ""); }
+static LLVMValueRef equals(tg_emitter *e, LLVMValueRef a, LLVMValueRef b) {
+  return LLVMBuildICmp(e->b, LLVMIntEQ, a, b, "");
+}
 
 /* a / b and a % b, truncating: 0 where b is 0, wrapping where b is -1. known: b is a constant that is neither. */
-static LLVMValueRef divide(tg_emitter *e, bool rest, tg_type t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b, bool known) {
+static LLVMValueRef divide(tg_emitter *e, bool rest, tg_type t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b,
+                           bool known) {
   bool is_signed = tg_is_signed(t);
   LLVMTypeRef type = LLVMTypeOf(a);
   LLVMValueRef zero = LLVMConstNull(type), one = number(e, t, lanes, 1), bad = NULL, minus = NULL, d = b;
@@ -248,26 +274,33 @@ static LLVMValueRef divide(tg_emitter *e, bool rest, tg_type t, uint32_t lanes, 
 }
 
 /* The same towards minus infinity. */
-static LLVMValueRef floor_divide(tg_emitter *e, bool rest, tg_type t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b, bool known) {
+static LLVMValueRef floor_divide(tg_emitter *e, bool rest, tg_type t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b,
+                                 bool known) {
   if (!tg_is_signed(t)) return divide(e, rest, t, lanes, a, b, known);
   LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(a)), r = divide(e, true, t, lanes, a, b, known);
-  LLVMValueRef off = LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntNE, r, zero, ""), LLVMBuildICmp(e->b, LLVMIntSLT, LLVMBuildXor(e->b, r, b, ""), zero, ""), "");
+  LLVMValueRef off = LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntNE, r, zero, ""),
+                                  LLVMBuildICmp(e->b, LLVMIntSLT, LLVMBuildXor(e->b, r, b, ""), zero, ""), "");
   if (rest) return LLVMBuildAdd(e->b, r, LLVMBuildSelect(e->b, off, b, zero, ""), "");
   LLVMValueRef q = divide(e, false, t, lanes, a, b, known);
   return LLVMBuildAdd(e->b, q, LLVMBuildSExt(e->b, off, LLVMTypeOf(a), ""), "");
 }
 
-static LLVMValueRef shift(tg_emitter *e, tg_op op, tg_type t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b, const tg_uop *count) {
+static LLVMValueRef shift(tg_emitter *e, tg_op op, tg_type t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b,
+                          const tg_uop *count) {
   uint64_t bits = t == TG_INDEX ? 64 : (uint64_t)tg_type_bits(t);
   LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(a)), last = number(e, t, lanes, bits - 1);
-  bool arithmetic = op == TG_OP_SHR && tg_is_signed(t), safe = count && count->op == TG_OP_CONST && count->arg >= 0 && (uint64_t)count->arg < bits;
+  bool arithmetic = op == TG_OP_SHR && tg_is_signed(t),
+       safe = count && count->op == TG_OP_CONST && count->arg >= 0 && (uint64_t)count->arg < bits;
   LLVMValueRef inside = safe ? NULL : LLVMBuildICmp(e->b, LLVMIntULE, b, last, "");
   LLVMValueRef n = safe ? b : LLVMBuildSelect(e->b, inside, b, arithmetic ? last : zero, "");
-  LLVMValueRef r = op == TG_OP_SHL ? LLVMBuildShl(e->b, a, n, "") : arithmetic ? LLVMBuildAShr(e->b, a, n, "") : LLVMBuildLShr(e->b, a, n, "");
+  LLVMValueRef r = op == TG_OP_SHL ? LLVMBuildShl(e->b, a, n, "")
+                   : arithmetic    ? LLVMBuildAShr(e->b, a, n, "")
+                                   : LLVMBuildLShr(e->b, a, n, "");
   return safe || arithmetic ? r : LLVMBuildSelect(e->b, inside, r, zero, "");
 }
 
-static LLVMValueRef integer_op2(tg_emitter *e, tg_op op, tg_type t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b, const tg_uop *right) {
+static LLVMValueRef integer_op2(tg_emitter *e, tg_op op, tg_type t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b,
+                                const tg_uop *right) {
   bool s = tg_is_signed(t), known = right && right->op == TG_OP_CONST && right->arg != 0 && !(s && right->arg == -1);
   switch (op) {
   case TG_OP_ADD: return LLVMBuildAdd(e->b, a, b, "");
@@ -291,7 +324,8 @@ static LLVMValueRef integer_op2(tg_emitter *e, tg_op op, tg_type t, uint32_t lan
   }
 }
 
-/* Of f16, where the code generator's own way is not the nearest value: f32 has bits enough that the second rounding changes nothing. */
+/* Of f16, where the code generator's own way is not the nearest value: f32 has bits enough that the second rounding
+ * changes nothing. */
 static LLVMValueRef by_single(tg_emitter *e, uint32_t lanes, LLVMValueRef a, LLVMValueRef b) {
   LLVMTypeRef single = tg_emit_type(e, TG_F32, lanes);
   LLVMValueRef x = LLVMBuildFPExt(e->b, a, single, "");
@@ -301,7 +335,8 @@ static LLVMValueRef by_single(tg_emitter *e, uint32_t lanes, LLVMValueRef a, LLV
 
 static LLVMValueRef float_op2(tg_emitter *e, tg_op op, tg_type t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b) {
   if (e->device && t == TG_F16 && op == TG_OP_FDIV) return by_single(e, lanes, a, b);
-  if (e->device && (op == TG_OP_MAX || op == TG_OP_MIN)) return call2(e, op == TG_OP_MAX ? "llvm.maximum" : "llvm.minimum", a, b);
+  if (e->device && (op == TG_OP_MAX || op == TG_OP_MIN))
+    return call2(e, op == TG_OP_MAX ? "llvm.maximum" : "llvm.minimum", a, b);
   switch (op) {
   case TG_OP_ADD: return LLVMBuildFAdd(e->b, a, b, "");
   case TG_OP_SUB: return LLVMBuildFSub(e->b, a, b, "");
@@ -319,7 +354,9 @@ static LLVMValueRef float_op2(tg_emitter *e, tg_op op, tg_type t, uint32_t lanes
 static bool arithmetic_float(tg_type t) { return t == TG_F32 || t == TG_F64 || t == TG_F16; }
 
 LLVMValueRef tg_emit_op2(tg_emitter *e, tg_op op, tg_type t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b) {
-  return arithmetic_float(t) ? float_op2(e, op, t, lanes, a, b) : tg_is_float(t) ? NULL : integer_op2(e, op, t, lanes, a, b, NULL);
+  return arithmetic_float(t) ? float_op2(e, op, t, lanes, a, b)
+         : tg_is_float(t)    ? NULL
+                             : integer_op2(e, op, t, lanes, a, b, NULL);
 }
 
 static LLVMValueRef lanewise2(tg_emitter *e, const tg_uop *u) {
@@ -389,7 +426,8 @@ static LLVMValueRef fold(tg_emitter *e, const tg_uop *u) {
       LLVMValueRef wide = LLVMGetPoison(type);
       for (uint32_t i = 0; i < half; i++) {
         LLVMValueRef at = LLVMConstInt(e->integer[32], i, 0);
-        LLVMValueRef x = i < pairs ? pairs == 1 ? r : LLVMBuildExtractElement(e->b, r, at, "") : LLVMBuildExtractElement(e->b, v, at, "");
+        LLVMValueRef x = i < pairs ? pairs == 1 ? r : LLVMBuildExtractElement(e->b, r, at, "")
+                                   : LLVMBuildExtractElement(e->b, v, at, "");
         wide = LLVMBuildInsertElement(e->b, wide, x, at, "");
       }
       r = wide;
@@ -412,7 +450,8 @@ static LLVMValueRef lane_index(tg_emitter *e, LLVMValueRef at, uint32_t n) {
 
 /* One instruction, where the target has it; it takes the index modulo the lanes. */
 static LLVMValueRef by_index(tg_emitter *e, const tg_uop *u, LLVMValueRef v, LLVMValueRef index) {
-  const char *name = tg_type_bits(u->type) == 32 && u->src[1]->arg == u->lanes ? tg_target_shuffle(e->target, u->lanes) : NULL;
+  const char *name =
+      tg_type_bits(u->type) == 32 && u->src[1]->arg == u->lanes ? tg_target_shuffle(e->target, u->lanes) : NULL;
   if (!name) return NULL;
   LLVMValueRef fn = LLVMGetIntrinsicDeclaration(e->m, LLVMLookupIntrinsicID(name, strlen(name)), NULL, 0);
   LLVMTypeRef words = tg_emit_type(e, TG_I32, u->lanes);
@@ -424,7 +463,8 @@ static LLVMValueRef by_index(tg_emitter *e, const tg_uop *u, LLVMValueRef v, LLV
 
 static LLVMValueRef shuffle(tg_emitter *e, const tg_uop *u) {
   uint32_t n = (uint32_t)u->src[1]->arg, lanes = u->lanes;
-  LLVMValueRef v = tg_emit_get(e, u->src[0], n), index = tg_emit_get(e, u->src[2], lanes), *at = tg_new(&e->j->env, LLVMValueRef, lanes), r;
+  LLVMValueRef v = tg_emit_get(e, u->src[0], n), index = tg_emit_get(e, u->src[2], lanes),
+               *at = tg_new(&e->j->env, LLVMValueRef, lanes), r;
   bool known = true;
   for (uint32_t i = 0; i < lanes; i++) {
     at[i] = lanes == 1 ? index : LLVMBuildExtractElement(e->b, index, LLVMConstInt(e->integer[32], i, 0), "");
@@ -439,20 +479,24 @@ static LLVMValueRef shuffle(tg_emitter *e, const tg_uop *u) {
   if ((r = by_index(e, u, v, index))) return r;
   r = LLVMGetPoison(LLVMVectorType(tg_emit_type(e, u->type, 1), lanes));
   for (uint32_t i = 0; i < lanes; i++)
-    r = LLVMBuildInsertElement(e->b, r, LLVMBuildExtractElement(e->b, v, at[i], ""), LLVMConstInt(e->integer[32], i, 0), "");
+    r = LLVMBuildInsertElement(e->b, r, LLVMBuildExtractElement(e->b, v, at[i], ""), LLVMConstInt(e->integer[32], i, 0),
+                               "");
   return r;
 }
 
 LLVMValueRef tg_emit_alu(tg_emitter *e, const tg_uop *u) {
   LLVMValueRef v = NULL;
   if (u->op == TG_OP_FOLD) v = fold(e, u);
-  else if (u->op == TG_OP_SHUFFLE) v = u->src[1]->op == TG_OP_RANGE && e->device ? tg_device_shuffle(e, u) : shuffle(e, u);
+  else if (u->op == TG_OP_SHUFFLE)
+    v = u->src[1]->op == TG_OP_RANGE && e->device ? tg_device_shuffle(e, u) : shuffle(e, u);
   else if (u->op == TG_OP_MATRIX) v = tg_emit_matrix(e, u);
   else if (u->op == TG_OP_CAST) v = tg_emit_cast(e, u);
   else if (u->op == TG_OP_BITCAST) v = tg_emit_bitcast(e, u);
   else if (tg_ops[u->op].arity == 1) v = lanewise1(e, u);
   else if (tg_ops[u->op].arity == 2) v = lanewise2(e, u);
   else if (tg_ops[u->op].arity == 3) v = lanewise3(e, u);
-  if (!v) tg_bug(&e->j->env, "linear form: %s of %s is not for this target", tg_ops[u->op].name, tg_type_name[u->n ? u->src[0]->type : u->type]);
+  if (!v)
+    tg_bug(&e->j->env, "linear form: %s of %s is not for this target", tg_ops[u->op].name,
+           tg_type_name[u->n ? u->src[0]->type : u->type]);
   return v;
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * LLVM's side of a compile: its context, target machine and diagnostics, and the object.
  *
- * Each compile has an LLVM context of its own, so any number of threads may compile; target machines are kept and lent to one
- * compile at a time. LLVM reports some errors only to the diagnostic handler and then writes an object all the same: the handler's
+ * Each compile has an LLVM context of its own, so any number of threads may compile; target machines are kept and lent
+ * to one
+ * compile at a time. LLVM reports some errors only to the diagnostic handler and then writes an object all the same:
+ * the handler's
  * word decides. */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -23,7 +25,8 @@ struct tg_jit {
   uint32_t idle_n;
 };
 
-/* LLVM's registry of targets is its own global state and must be filled once in a process, by those that are asked for. */
+/* LLVM's registry of targets is its own global state and must be filled once in a process, by those that are asked
+ * for. */
 static void register_x86(void) {
   LLVMInitializeX86TargetInfo();
   LLVMInitializeX86Target();
@@ -55,7 +58,10 @@ static void register_amdgpu(void) {
 
 static void register_target(tg_arch arch) {
   static pthread_once_t once[] = {PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT};
-  static void (*const fill[])(void) = {[TG_ARCH_X86_64] = register_x86, [TG_ARCH_AARCH64] = register_aarch64, [TG_ARCH_NVPTX] = register_nvptx, [TG_ARCH_AMDGPU] = register_amdgpu};
+  static void (*const fill[])(void) = {[TG_ARCH_X86_64] = register_x86,
+                                       [TG_ARCH_AARCH64] = register_aarch64,
+                                       [TG_ARCH_NVPTX] = register_nvptx,
+                                       [TG_ARCH_AMDGPU] = register_amdgpu};
   pthread_once(&once[arch], fill[arch]);
 }
 
@@ -131,7 +137,8 @@ static void return_machine(tg_jit *jit, LLVMTargetMachineRef m) {
 
 /* ---- linking ---- */
 
-/* Without a lock, which the child of a fork may find held for ever; of two sessions that are made at once the first is kept. */
+/* Without a lock, which the child of a fork may find held for ever; of two sessions that are made at once the first
+ * is kept. */
 static tg_status orc_of(tg_jit *jit, tg_orc **out, char *message, size_t message_n) {
   tg_orc *before = atomic_load(&jit->orc);
   *out = before;
@@ -148,7 +155,8 @@ static tg_status orc_of(tg_jit *jit, tg_orc **out, char *message, size_t message
   return TG_OK;
 }
 
-static tg_status link_object(void *user, const void *object, size_t bytes, const char *const *names, uint32_t n, void **addresses, void **linked, char *message, size_t message_n) {
+static tg_status link_object(void *user, const void *object, size_t bytes, const char *const *names, uint32_t n,
+                             void **addresses, void **linked, char *message, size_t message_n) {
   tg_orc *orc;
   tg_status s = orc_of(user, &orc, message, message_n);
   return s == TG_OK ? tg_orc_link(orc, object, bytes, names, n, addresses, linked, message, message_n) : s;
@@ -183,7 +191,8 @@ static void on_diagnostic(LLVMDiagnosticInfoRef d, void *user) {
 
 static uint64_t statements_in(const tg_uop *u) {
   uint64_t n = 1;
-  for (uint32_t i = u->op == TG_OP_END; (u->op == TG_OP_END || u->op == TG_OP_SINK) && i < u->n; i++) n += statements_in(u->src[i]);
+  for (uint32_t i = u->op == TG_OP_END; (u->op == TG_OP_END || u->op == TG_OP_SINK) && i < u->n; i++)
+    n += statements_in(u->src[i]);
   return n;
 }
 
@@ -265,8 +274,12 @@ static void check_device_object(compile *k) {
     const char *name = tg_format(&k->j->env, "%s_%u", k->j->name, p);
     if (!tg_object_open(&o, k->object.data, k->object.bytes) || !tg_amd_kernel_of(&o, name, &a) || !a.entry_known)
       tg_bug(&k->j->env, "the object has no descriptor of %s", name);
-    if (a.properties & ~KNOWN) tg_bug(&k->j->env, "%s wants more than its arguments: properties %04x", name, a.properties);
-    if (a.scratch) tg_fail(&k->j->env, TG_ELIMIT, "error: %s keeps more alive than the registers of %s hold: %u bytes a thread; smaller tiles need fewer", name, k->jit->target.name, a.scratch);
+    if (a.properties & ~KNOWN)
+      tg_bug(&k->j->env, "%s wants more than its arguments: properties %04x", name, a.properties);
+    if (a.scratch)
+      tg_fail(&k->j->env, TG_ELIMIT,
+              "error: %s keeps more alive than the registers of %s hold: %u bytes a thread; smaller tiles need fewer",
+              name, k->jit->target.name, a.scratch);
   }
 }
 
@@ -299,7 +312,10 @@ static void run_compile(void *p) {
   }
   const char *missing = tg_object_undefined(k->object.data, k->object.bytes);
   if (!missing && tg_target_is_device(&k->jit->target)) check_device_object(k);
-  if (missing) tg_fail(&k->j->env, TG_EBACKEND, "LLVM calls a function that does not exist here, '%s': an operation that this target lacks was not lowered", missing);
+  if (missing)
+    tg_fail(&k->j->env, TG_EBACKEND,
+            "LLVM calls a function that does not exist here, '%s': an operation that this target lacks was not lowered",
+            missing);
 }
 
 static void clean_up(compile *k) {
@@ -321,7 +337,8 @@ static void guarded_compile(compile *k) {
   if (!ok) tg_fail(&k->j->env, k->j->env.status, "compile failed"); /* the first message stays */
 }
 
-tg_object tg_jit_compile(tg_jit *jit, tg_job *j, const tg_uop *linear, tg_code_info *info, const char **ir_text, const char **asm_text) {
+tg_object tg_jit_compile(tg_jit *jit, tg_job *j, const tg_uop *linear, tg_code_info *info, const char **ir_text,
+                         const char **asm_text) {
   compile k = {.jit = jit, .j = j, .linear = linear, .info = info, .ir_text = ir_text, .asm_text = asm_text};
   guarded_compile(&k);
   return k.object;

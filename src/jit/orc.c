@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT
  * Linking through LLVM's ORC: one session (an LLJIT, whose object layer is JITLink) for each context that compiles.
  *
- * A kernel gets a JITDylib to itself, so that two may share a name, and a resource tracker, through which its memory goes back. The C API cannot remove a
- * JITDylib: those of kernels that are gone are lent to the next ones. A dylib is searched alone, so that code finds no symbol of the process.
+ * A kernel gets a JITDylib to itself, so that two may share a name, and a resource tracker, through which its memory
+ * goes back. The C API cannot remove a
+ * JITDylib: those of kernels that are gone are lent to the next ones. A dylib is searched alone, so that code finds no
+ * symbol of the process.
  *
- * Threads link at once, and ORC may let one do what another has asked for: the answer to a look-up may come on another thread, after the call returned.
- * A child of fork leaves what it has inherited as it is, for locks of the session may be held by threads that it does not have. */
+ * Threads link at once, and ORC may let one do what another has asked for: the answer to a look-up may come on another
+ * thread, after the call returned.
+ * A child of fork leaves what it has inherited as it is, for locks of the session may be held by threads that it does
+ * not have. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,7 +86,8 @@ static bool swallow(LLVMErrorRef e) {
 
 /* ---- life ---- */
 
-tg_status tg_orc_open(tg_orc **out, const tg_allocator *a, LLVMTargetMachineRef machine, tg_orc *before, char *message, size_t message_n) {
+tg_status tg_orc_open(tg_orc **out, const tg_allocator *a, LLVMTargetMachineRef machine, tg_orc *before, char *message,
+                      size_t message_n) {
   *out = NULL;
   tg_orc *o = a->alloc(a->user, sizeof *o);
   if (!o) {
@@ -96,7 +101,8 @@ tg_status tg_orc_open(tg_orc **out, const tg_allocator *a, LLVMTargetMachineRef 
   o->before = before;
   pthread_mutex_init(&o->lock, NULL);
   LLVMOrcLLJITBuilderRef builder = LLVMOrcCreateLLJITBuilder();
-  LLVMOrcLLJITBuilderSetJITTargetMachineBuilder(builder, LLVMOrcJITTargetMachineBuilderCreateFromTargetMachine(machine));
+  LLVMOrcLLJITBuilderSetJITTargetMachineBuilder(builder,
+                                                LLVMOrcJITTargetMachineBuilderCreateFromTargetMachine(machine));
   LLVMErrorRef e = LLVMOrcCreateLLJIT(&o->jit, builder);
   if (e) {
     o->jit = NULL;
@@ -145,11 +151,14 @@ static linked *borrow_dylib(tg_orc *o) {
   pthread_mutex_unlock(&o->lock);
   if (l) return l;
   l = o->allocator.alloc(o->allocator.user, sizeof *l);
-  if (l) *l = (linked){.session = o, .process = o->process, .dylib = LLVMOrcExecutionSessionCreateBareJITDylib(o->session, name)};
+  if (l)
+    *l = (linked){
+        .session = o, .process = o->process, .dylib = LLVMOrcExecutionSessionCreateBareJITDylib(o->session, name)};
   return l;
 }
 
-/* Takes the kernel out of its dylib. Names stay in the session's pool until they are cleared, which costs as much as there are: done when most are dead. */
+/* Takes the kernel out of its dylib. Names stay in the session's pool until they are cleared, which costs as much as
+ * there are: done when most are dead. */
 static void return_dylib(tg_orc *o, linked *l) {
   bool whole = swallow(LLVMOrcResourceTrackerRemove(l->tracker));
   LLVMOrcReleaseResourceTracker(l->tracker);
@@ -162,7 +171,8 @@ static void return_dylib(tg_orc *o, linked *l) {
     o->idle = l;
   }
   pthread_mutex_unlock(&o->lock);
-  if (!whole) o->allocator.free(o->allocator.user, l, sizeof *l);   /* nobody knows what the dylib still has: it is not lent again */
+  /* nobody knows what the dylib still has: it is not lent again */
+  if (!whole) o->allocator.free(o->allocator.user, l, sizeof *l);
   if (clear) LLVMOrcSymbolStringPoolClearDeadEntries(LLVMOrcExecutionSessionGetSymbolStringPool(o->session));
 }
 
@@ -229,7 +239,8 @@ static tg_status look_up(question *q, LLVMOrcJITDylibRef dylib, const char *cons
   }
   LLVMOrcCLookupSet set = (LLVMOrcCLookupSet)(w + q->n);
   for (uint32_t i = 0; i < q->n; i++) {
-    w[i] = (wanted){LLVMOrcExecutionSessionIntern(o->session, names[i]), i};   /* the look-up takes this reference over */
+    /* the look-up takes this reference over */
+    w[i] = (wanted){LLVMOrcExecutionSessionIntern(o->session, names[i]), i};
     set[i] = (LLVMOrcCLookupSetElement){w[i].name, LLVMOrcSymbolLookupFlagsRequiredSymbol};
   }
   qsort(w, q->n, sizeof *w, by_name);
@@ -257,13 +268,15 @@ static void count_out(tg_orc *o) {
 
 static tg_status link_in(linked *l, const void *object, size_t bytes, question *q, const char *const *names) {
   LLVMMemoryBufferRef copy = LLVMCreateMemoryBufferWithMemoryRangeCopy(object, bytes, "kernel");
-  LLVMErrorRef e = LLVMOrcLLJITAddObjectFileWithRT(q->orc->jit, l->tracker, copy);   /* takes the copy, whatever comes of it */
+  /* takes the copy, whatever comes of it */
+  LLVMErrorRef e = LLVMOrcLLJITAddObjectFileWithRT(q->orc->jit, l->tracker, copy);
   if (!e) return look_up(q, l->dylib, names);
   take_error(q->orc, e, q->message, q->message_n);
   return TG_EBACKEND;
 }
 
-tg_status tg_orc_link(tg_orc *o, const void *object, size_t bytes, const char *const *names, uint32_t n, void **addresses, void **out, char *message, size_t message_n) {
+tg_status tg_orc_link(tg_orc *o, const void *object, size_t bytes, const char *const *names, uint32_t n,
+                      void **addresses, void **out, char *message, size_t message_n) {
   question q = {.orc = o, .n = n, .addresses = addresses, .message = message, .message_n = message_n};
   if (!n || !count_in(o)) return TG_MISS;
   linked *l = borrow_dylib(o);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Pass coalesce: the subscripts of vector accesses in the three forms that emission knows: `base + iota` (contiguous in
  * that dimension), `base` (every lane the same element: a load is scalar, and its value stands for all lanes), or a
- * general vector, with its scalar part apart from the lanes' part. Equal loads are one node then. Blocks of gathers become vectors
+ * general vector, with its scalar part apart from the lanes' part. Equal loads are one node then. Blocks of gathers
+ * become vectors
  * that are transposed (coalesce_transpose.c). */
 #include "lower/sweep.h"
 

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Of pass coalesce: blocks of gathers. A gather takes its lanes from as many places; where n of them, of n lanes each, take neighbours in the dimension that is
- * contiguous in memory (copies of a loop along it, as `unroll` or `upcast` make them), the same n x n elements are n contiguous vectors across the lanes. They are loaded so, and transposed in
- * registers: log2(n) steps, in each of which two vectors exchange halves of what they hold. Fewer gathers, two at least, are the first columns of a block, and nothing is read behind them.
- * Lanes may come in runs (`B[j + iota / 4, k + iota % 4]`): what is transposed is runs then, of n x n of them. Or they alternate (`B[k + iota % 4, j + iota / 4]`): of n such gathers, side by
+ * Of pass coalesce: blocks of gathers. A gather takes its lanes from as many places; where n of them, of n lanes each,
+ * take neighbours in the dimension that is
+ * contiguous in memory (copies of a loop along it, as `unroll` or `upcast` make them), the same n x n elements are n
+ * contiguous vectors across the lanes. They are loaded so, and transposed in
+ * registers: log2(n) steps, in each of which two vectors exchange halves of what they hold. Fewer gathers, two at
+ * least, are the first columns of a block, and nothing is read behind them.
+ * Lanes may come in runs (`B[j + iota / 4, k + iota % 4]`): what is transposed is runs then, of n x n of them. Or they
+ * alternate (`B[k + iota % 4, j + iota / 4]`): of n such gathers, side by
  * side, n rows are loaded, whose lanes each takes in turns.
  *
  * Only gathers of one statement list are taken together: what one of them may read, all may read there. */
@@ -11,18 +15,24 @@
 
 enum { NOWHERE = 0, MANY = UINT32_MAX };   /* homes; else 1 + the id of the END or SINK */
 
-/* A gate of lanes that take turns: what it says of the turns, and that rest + constant, which iota / ways is a part of, is below 0. NULL: it says no such thing. */
+/* A gate of lanes that take turns: what it says of the turns, and that rest + constant, which iota / ways is a part
+ * of, is below 0. NULL: it says no such thing. */
 typedef struct { const tg_uop *turns, *rest; int64_t constant; } limits;
 
 typedef struct {
   const tg_uop *load, *rest;   /* rest: the subscript of dimension `unit`, without its constant */
-  uint32_t unit, home, run;    /* run: lanes that are neighbours in memory, one behind another or one in each turn; 1: none are */
+  /* run: lanes that are neighbours in memory, one behind another or one in each turn; 1: none are */
+  uint32_t unit, home, run;
   uint32_t ways;               /* rows that the lanes take in turns; 0: they do not */
   int64_t constant;
   limits at;
 } gather;
 
-typedef struct { const gather *member, *edge /* one with a gate; of those that take turns */; const tg_uop **column; uint32_t n; } block;   /* column: made when the first member is met; n: members */
+typedef struct {
+  const gather *member, *edge /* one with a gate; of those that take turns */;
+  const tg_uop **column;
+  uint32_t n;
+} block; /* column: made when the first member is met; n: members */
 
 typedef struct {
   TG_VEC(gather) gathers;
@@ -32,12 +42,15 @@ typedef struct {
 
 /* ---- which statement list a value is used in ---- */
 
-static void used(state *s, const tg_uop *u, uint32_t home) { s->home[u->id] = s->home[u->id] == NOWHERE || s->home[u->id] == home ? home : MANY; }
+static void used(state *s, const tg_uop *u, uint32_t home) {
+  s->home[u->id] = s->home[u->id] == NOWHERE || s->home[u->id] == home ? home : MANY;
+}
 
 static void find_homes(state *s, const tg_sweep *w) {
   for (uint32_t i = w->n; i-- > 0;) {
     const tg_uop *u = w->u[i];
-    bool list = u->op == TG_OP_END || u->op == TG_OP_SINK, access = u->op == TG_OP_LOAD || u->op == TG_OP_STORE || u->op == TG_OP_PREFETCH;
+    bool list = u->op == TG_OP_END || u->op == TG_OP_SINK,
+         access = u->op == TG_OP_LOAD || u->op == TG_OP_STORE || u->op == TG_OP_PREFETCH;
     if (u->op == TG_OP_AFTER || u->op == TG_OP_RANGE || u->op == TG_OP_DEFINE) continue;
     for (uint32_t k = u->op == TG_OP_END || access; k < u->n; k++)
       if (!list || u->src[k]->op != TG_OP_END) used(s, u->src[k], list ? u->id + 1 : s->home[u->id]);
@@ -52,7 +65,9 @@ static bool of_lanes(tg_job *j, const tg_uop *u, uint32_t lanes) {
   if (u->lanes == 1) return true;
   const tg_uop **order = tg_toposort(j, u, &n);
   for (uint32_t i = 0; i < n; i++)
-    if (order[i]->lanes > 1 && !(tg_ops[order[i]->op].flags & TG_OPF_W) && (order[i]->op != TG_OP_IOTA || order[i]->lanes != lanes)) return false;
+    if (order[i]->lanes > 1 && !(tg_ops[order[i]->op].flags & TG_OPF_W) &&
+        (order[i]->op != TG_OP_IOTA || order[i]->lanes != lanes))
+      return false;
   return true;
 }
 
@@ -63,7 +78,10 @@ static bool of_runs(tg_job *j, const tg_uop *u, uint32_t run) {
   const tg_uop **order = tg_toposort(j, u, &n);
   for (uint32_t i = 0; i < n; i++)
     for (uint32_t k = 0; k < order[i]->n; k++)
-      if (order[i]->src[k]->op == TG_OP_IOTA && (order[i]->op != TG_OP_IDIV || k || order[i]->src[1]->op != TG_OP_CONST || order[i]->src[1]->arg <= 0 || order[i]->src[1]->arg % run)) return false;
+      if (order[i]->src[k]->op == TG_OP_IOTA &&
+          (order[i]->op != TG_OP_IDIV || k || order[i]->src[1]->op != TG_OP_CONST || order[i]->src[1]->arg <= 0 ||
+           order[i]->src[1]->arg % run))
+        return false;
   return u->op != TG_OP_IOTA;
 }
 
@@ -73,7 +91,9 @@ static uint32_t run_of(const tg_linear *t, uint32_t lanes) {
   for (uint32_t i = 0; i < t->n; i++) {
     const tg_uop *a = t->atom[i];
     if (a->lanes == 1) continue;
-    if (run > 1 || t->coefficient[i] != 1 || a->op != TG_OP_MOD || a->src[0]->op != TG_OP_IOTA || a->src[1]->op != TG_OP_CONST) return 0;
+    if (run > 1 || t->coefficient[i] != 1 || a->op != TG_OP_MOD || a->src[0]->op != TG_OP_IOTA ||
+        a->src[1]->op != TG_OP_CONST)
+      return 0;
     run = (uint32_t)a->src[1]->arg;
     if (a->src[1]->arg < 2 || a->src[1]->arg >= lanes || run & (run - 1)) return 0;
   }
@@ -86,7 +106,9 @@ static uint32_t ways_of(const tg_linear *t, uint32_t lanes) {
   for (uint32_t i = 0; i < t->n; i++) {
     const tg_uop *a = t->atom[i];
     if (a->lanes == 1) continue;
-    if (ways || t->coefficient[i] != 1 || a->op != TG_OP_IDIV || a->src[0]->op != TG_OP_IOTA || a->src[1]->op != TG_OP_CONST || a->src[1]->arg < 2 || a->src[1]->arg >= lanes) return 0;
+    if (ways || t->coefficient[i] != 1 || a->op != TG_OP_IDIV || a->src[0]->op != TG_OP_IOTA ||
+        a->src[1]->op != TG_OP_CONST || a->src[1]->arg < 2 || a->src[1]->arg >= lanes)
+      return 0;
     ways = (uint32_t)a->src[1]->arg;
   }
   return ways & (ways - 1) ? 0 : ways;
@@ -99,30 +121,37 @@ static bool of_turns(tg_job *j, const tg_uop *u, uint32_t ways) {
   const tg_uop **order = tg_toposort(j, u, &n);
   for (uint32_t i = 0; i < n; i++)
     for (uint32_t k = 0; k < order[i]->n; k++)
-      if (order[i]->src[k]->op == TG_OP_IOTA && (order[i]->op != TG_OP_MOD || k || order[i]->src[1]->op != TG_OP_CONST || order[i]->src[1]->arg != ways)) return false;
+      if (order[i]->src[k]->op == TG_OP_IOTA &&
+          (order[i]->op != TG_OP_MOD || k || order[i]->src[1]->op != TG_OP_CONST || order[i]->src[1]->arg != ways))
+        return false;
   return u->op != TG_OP_IOTA;
 }
 
-/* The dimension along which the buffer is contiguous, or nearly so (lanes a few elements apart are vectors as well); else its rank. */
+/* The dimension along which the buffer is contiguous, or nearly so (lanes a few elements apart are vectors as well);
+ * else its rank. */
 static uint32_t unit_of(const tg_uop *define, uint32_t rank) {
   if (!(define->arg >> 32 & TG_STRIDED)) return rank - 1;
   uint32_t best = rank;
   for (uint32_t d = 0; d < rank; d++) {
     const tg_uop *by = define->src[rank + d];
-    if (by->op == TG_OP_CONST && by->arg > 0 && by->arg <= TG_MOST_STEP && (best == rank || by->arg < define->src[rank + best]->arg)) best = d;
+    if (by->op == TG_OP_CONST && by->arg > 0 && by->arg <= TG_MOST_STEP &&
+        (best == rank || by->arg < define->src[rank + best]->arg))
+      best = d;
   }
   return best;
 }
 
 static const tg_uop *without_constant(tg_job *j, const tg_linear *t) {
   const tg_uop *sum = tg_index(j, 0);
-  for (uint32_t i = 0; i < t->n; i++) sum = tg_fold2(j, TG_OP_ADD, sum, tg_fold2(j, TG_OP_MUL, t->atom[i], tg_index(j, t->coefficient[i])));
+  for (uint32_t i = 0; i < t->n; i++)
+    sum = tg_fold2(j, TG_OP_ADD, sum, tg_fold2(j, TG_OP_MUL, t->atom[i], tg_index(j, t->coefficient[i])));
   return sum;
 }
 
 static bool see_edge(tg_job *j, const tg_uop *gate, uint32_t ways, limits *e) {
   tg_linear t;
-  if (gate->op == TG_OP_AND && gate->type == TG_BOOL) return see_edge(j, gate->src[0], ways, e) && see_edge(j, gate->src[1], ways, e);
+  if (gate->op == TG_OP_AND && gate->type == TG_BOOL)
+    return see_edge(j, gate->src[0], ways, e) && see_edge(j, gate->src[1], ways, e);
   if (of_turns(j, gate, ways)) {
     e->turns = e->turns ? tg_op2(j, TG_OP_AND, e->turns, gate) : gate;
     return true;
@@ -138,7 +167,8 @@ static void see(tg_job *j, state *s, const tg_uop *load) {
   uint32_t rank = tg_access_rank(load), unit = rank ? unit_of(tg_define_of(load->src[0]), rank) : 0;
   bool vector = false, good = true;
   tg_linear t;
-  if (load->lanes < 2 || load->lanes & (load->lanes - 1) || tg_define_of(load->src[0])->lanes > 1 || unit == rank) return;
+  if (load->lanes < 2 || load->lanes & (load->lanes - 1) || tg_define_of(load->src[0])->lanes > 1 || unit == rank)
+    return;
   if (s->home[load->id] == NOWHERE || s->home[load->id] == MANY) return;
   tg_linear_of(j, load->src[1 + unit], &t);
   uint32_t run = run_of(&t, load->lanes), ways = run ? 0 : ways_of(&t, load->lanes);
@@ -146,16 +176,20 @@ static void see(tg_job *j, state *s, const tg_uop *load) {
   limits e = {0};
   for (uint32_t i = 1; i < load->n && (run || ways); i++) {
     const tg_uop *u = load->src[i];
-    good &= of_lanes(j, u, load->lanes) && (i == 1 + unit || (!ways ? of_runs(j, u, run) : u == tg_gate(load) ? see_edge(j, u, ways, &e) : of_turns(j, u, ways)));
+    good &= of_lanes(j, u, load->lanes) && (i == 1 + unit || (!ways                ? of_runs(j, u, run)
+                                                              : u == tg_gate(load) ? see_edge(j, u, ways, &e)
+                                                                                   : of_turns(j, u, ways)));
   }
   if (!vector || !good || (!run && !ways)) return;
-  gather g = {load, without_constant(j, &t), unit, s->home[load->id], ways ? load->lanes / ways : run, ways, t.constant, e};
+  gather g = {load, without_constant(j, &t), unit, s->home[load->id], ways ? load->lanes / ways : run, ways, t.constant,
+              e};
   tg_push(&j->env, &s->gathers, g);
 }
 
 static uint32_t id_of(const tg_uop *u) { return u ? u->id : 0; }
 
-/* By all that neighbours share, then by their places. Those that take turns share the gate of their rows as well, but some may lie within the edge wherever they are, and not ask. */
+/* By all that neighbours share, then by their places. Those that take turns share the gate of their rows as well,
+ * but some may lie within the edge wherever they are, and not ask. */
 static int compare(const gather *a, const gather *b, bool places) {
   const tg_uop *x = a->load, *y = b->load;
   uint32_t rank = tg_access_rank(x), n = a->ways ? 1 + rank : x->n;
@@ -185,7 +219,10 @@ static bool find_edge(block *b, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) {
     const gather *g = &b->member[i], *e = b->edge;
     if (!tg_gate(g->load)) continue;
-    if (e && (e->load->src[e->load->n - 1] != g->load->src[g->load->n - 1] || (e->at.rest && g->at.rest && (e->at.rest != g->at.rest || e->at.constant - e->constant != g->at.constant - g->constant)))) return false;
+    if (e && (e->load->src[e->load->n - 1] != g->load->src[g->load->n - 1] ||
+              (e->at.rest && g->at.rest &&
+               (e->at.rest != g->at.rest || e->at.constant - e->constant != g->at.constant - g->constant))))
+      return false;
     if (!e || (!e->at.rest && g->at.rest)) b->edge = g;
   }
   return true;
@@ -195,7 +232,9 @@ static void find_blocks(tg_job *j, state *s) {
   const gather *g = s->gathers.data;
   for (uint32_t i = 0, n = s->gathers.n; i < n;) {
     uint32_t rows = g[i].load->lanes / g[i].run, k = 1;
-    while (k < rows && i + k < n && !compare(&g[i], &g[i + k], false) && g[i + k].constant == g[i].constant + (int64_t)k * g[i].run) k++;
+    while (k < rows && i + k < n && !compare(&g[i], &g[i + k], false) &&
+           g[i + k].constant == g[i].constant + (int64_t)k * g[i].run)
+      k++;
     block b = {&g[i], NULL, NULL, k};
     if (k < 2 || (g[i].ways && (k < rows || !find_edge(&b, rows)))) {
       i++;
@@ -209,25 +248,34 @@ static void find_blocks(tg_job *j, state *s) {
 
 /* ---- rows and columns ---- */
 
-static const tg_uop *enter_scalar(tg_job *j, const tg_uop *old, void *user) { return (void)j, (void)user, old->lanes == 1 ? old : NULL; }
+static const tg_uop *enter_scalar(tg_job *j, const tg_uop *old, void *user) {
+  return (void)j, (void)user, old->lanes == 1 ? old : NULL;
+}
 
 static const tg_uop *put_lane(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
   return old->op == TG_OP_IOTA ? tg_const_int(j, old->type, *(const int64_t *)user) : tg_fold(j, old, src);
 }
 
-static const tg_uop *at_lane(tg_job *j, const tg_uop *u, int64_t lane) { return u->lanes == 1 ? u : tg_map(j, u, put_lane, enter_scalar, &lane); }
+static const tg_uop *at_lane(tg_job *j, const tg_uop *u, int64_t lane) {
+  return u->lanes == 1 ? u : tg_map(j, u, put_lane, enter_scalar, &lane);
+}
 
-/* The gate of the row of turn `lane`: its columns are as many as there are lanes, from that of the block's first gather on. */
+/* The gate of the row of turn `lane`: its columns are as many as there are lanes, from that of the block's first
+ * gather on. */
 static const tg_uop *row_gate(tg_job *j, const gather *edge, int64_t first, int64_t lane) {
   const tg_uop *turn = edge->at.turns ? at_lane(j, edge->at.turns, lane) : NULL;
   if (!edge->at.rest) return turn;
-  const tg_uop *begin = tg_fold2(j, TG_OP_ADD, at_lane(j, edge->at.rest, 0), tg_index(j, edge->at.constant - (edge->constant - first)));
-  const tg_uop *within = tg_op2(j, TG_OP_LT, tg_op2(j, TG_OP_ADD, begin, tg_iota(j, TG_INDEX, edge->load->lanes)), tg_index(j, 0));
+  const tg_uop *begin =
+      tg_fold2(j, TG_OP_ADD, at_lane(j, edge->at.rest, 0), tg_index(j, edge->at.constant - (edge->constant - first)));
+  const tg_uop *within =
+      tg_op2(j, TG_OP_LT, tg_op2(j, TG_OP_ADD, begin, tg_iota(j, TG_INDEX, edge->load->lanes)), tg_index(j, 0));
   return turn ? tg_op2(j, TG_OP_AND, within, turn) : within;
 }
 
-/* What lane `lane` of all gathers of the block reads. src: of the load, begin: the first subscript along the contiguous dimension. */
-static const tg_uop *row(tg_job *j, const tg_uop *load, const tg_uop *const *src, const block *b, const tg_uop *begin, int64_t lane) {
+/* What lane `lane` of all gathers of the block reads. src: of the load, begin: the first subscript along the
+ * contiguous dimension. */
+static const tg_uop *row(tg_job *j, const tg_uop *load, const tg_uop *const *src, const block *b, const tg_uop *begin,
+                         int64_t lane) {
   const tg_uop *now[16 + 4], *like = b->edge ? b->edge->load : load;
   uint32_t rank = tg_access_rank(load), n = b->member->ways ? 1 + rank : load->n;
   for (uint32_t i = 0; i < n; i++) now[i] = i ? at_lane(j, src[i], lane) : src[0];
@@ -238,15 +286,20 @@ static const tg_uop *row(tg_job *j, const tg_uop *load, const tg_uop *const *src
   }
   if (b->n * b->member->run == load->lanes || b->member->ways) return tg_fold(j, like, now);
   /* What no gather reads may not be there. */
-  const tg_uop *within = tg_op2(j, TG_OP_LT, tg_iota(j, TG_INDEX, load->lanes), tg_index(j, b->n * b->member->run)), *gate = tg_gate(load) ? tg_op2(j, TG_OP_AND, within, now[n - 2]) : within;
-  return tg_load(j, now[0], now + 1, gate, tg_gate(load) ? now[n - 1] : tg_const_of(j, load->type, (tg_value){0}), load->arg & ~(int64_t)TG_GATED);
+  const tg_uop *within = tg_op2(j, TG_OP_LT, tg_iota(j, TG_INDEX, load->lanes), tg_index(j, b->n * b->member->run)),
+               *gate = tg_gate(load) ? tg_op2(j, TG_OP_AND, within, now[n - 2]) : within;
+  return tg_load(j, now[0], now + 1, gate, tg_gate(load) ? now[n - 1] : tg_const_of(j, load->type, (tg_value){0}),
+                 load->arg & ~(int64_t)TG_GATED);
 }
 
-/* In a step of size h the vectors r and r + h exchange runs whose number has bit h: of r those that have it, of the other those that do not. */
+/* In a step of size h the vectors r and r + h exchange runs whose number has bit h: of r those that have it, of the
+ * other those that do not. */
 static void transpose(tg_job *j, const tg_uop **v, uint32_t n, uint32_t run) {
   const tg_uop *iota = tg_iota(j, TG_I32, n * run), *lanes = tg_index(j, n * run);
   for (uint32_t h = n / 2; h; h /= 2) {
-    const tg_uop *bit = tg_const_int(j, TG_I32, h * run), *low = tg_op2(j, TG_OP_EQ, tg_op2(j, TG_OP_AND, iota, bit), tg_const_int(j, TG_I32, 0)), *other = tg_op2(j, TG_OP_XOR, iota, bit);
+    const tg_uop *bit = tg_const_int(j, TG_I32, h * run),
+                 *low = tg_op2(j, TG_OP_EQ, tg_op2(j, TG_OP_AND, iota, bit), tg_const_int(j, TG_I32, 0)),
+                 *other = tg_op2(j, TG_OP_XOR, iota, bit);
     for (uint32_t r = 0; r < n; r++) {
       if (r & h) continue;
       const tg_uop *a = v[r], *b = v[r + h];
@@ -259,12 +312,16 @@ static void transpose(tg_job *j, const tg_uop **v, uint32_t n, uint32_t run) {
 /* Vector m of n: lane l is that of row l % n in the column m * lanes / n + l / n. */
 static void take_turns(tg_job *j, const tg_uop **v, uint32_t n) {
   uint32_t count = v[0]->lanes;
-  const tg_uop *row[64], *lanes = tg_index(j, count), *iota = tg_iota(j, TG_I32, count), *turn = tg_op2(j, TG_OP_AND, iota, tg_const_int(j, TG_I32, n - 1)), *column = tg_op2(j, TG_OP_SHR, iota, tg_const_int(j, TG_I32, __builtin_ctz(n)));
+  const tg_uop *row[64], *lanes = tg_index(j, count), *iota = tg_iota(j, TG_I32, count),
+                         *turn = tg_op2(j, TG_OP_AND, iota, tg_const_int(j, TG_I32, n - 1)),
+                         *column = tg_op2(j, TG_OP_SHR, iota, tg_const_int(j, TG_I32, __builtin_ctz(n)));
   memcpy(row, v, n * sizeof *v);
   for (uint32_t m = 0; m < n; m++) {
     const tg_uop *at = tg_op2(j, TG_OP_ADD, column, tg_const_int(j, TG_I32, m * (count / n)));
     v[m] = tg_shuffle(j, row[0], lanes, at);
-    for (uint32_t r = 1; r < n; r++) v[m] = tg_op3(j, TG_OP_WHERE, tg_op2(j, TG_OP_EQ, turn, tg_const_int(j, TG_I32, r)), tg_shuffle(j, row[r], lanes, at), v[m]);
+    for (uint32_t r = 1; r < n; r++)
+      v[m] = tg_op3(j, TG_OP_WHERE, tg_op2(j, TG_OP_EQ, turn, tg_const_int(j, TG_I32, r)),
+                    tg_shuffle(j, row[r], lanes, at), v[m]);
   }
 }
 

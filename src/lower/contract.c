@@ -19,7 +19,8 @@ static const tg_uop *fuse(tg_job *j, const tg_uop *old, const tg_uop *const *src
   const state *s = user;
   if ((old->op != TG_OP_ADD && old->op != TG_OP_SUB) || (old->type != TG_F32 && old->type != TG_F64)) return NULL;
   bool minus = old->op == TG_OP_SUB;
-  for (uint32_t i = 2; i-- > 0;) {   /* the second operand first: in acc + a * b, with acc a product too, acc stays a value */
+  /* the second operand first: in acc + a * b, with acc a product too, acc stays a value */
+  for (uint32_t i = 2; i-- > 0;) {
     if (!product(s, old->src[i], src[i])) continue;
     const tg_uop *m = src[i], *c = src[1 - i];
     if (minus && i == 0) c = negated(j, c);

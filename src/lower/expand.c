@@ -5,9 +5,11 @@
  * whole body, in order. Memory that is defined inside gains a leading dimension for each upcast and local range around
  * it, and vector elements, or where a statement runs in single lanes a trailing dimension, for the lane range.
  *
- * On a target whose threads are lane and local ranges (device form) those stay, and their BARRIERs and SHUFFLEs with them.
+ * On a target whose threads are lane and local ranges (device form) those stay, and their BARRIERs and SHUFFLEs with
+ * them.
  *
- * Needs: no REDUCE. Leaves: ranges of kind loop, global, reduce, thread and group only; no BARRIER, since a statement is over in
+ * Needs: no REDUCE. Leaves: ranges of kind loop, global, reduce, thread and group only; no BARRIER, since a statement
+ * is over in
  * all lanes before the next begins; a SHUFFLE picks from the vector of its lanes.
  *
  * A copy of a node depends only on the iterations of the expanding ranges that the node uses (its mask), so copies are
@@ -17,13 +19,15 @@
 typedef unsigned __int128 key;
 enum { MAX_DEPTH = 63, MAX_STATEMENTS = 1 << 16, MAX_LANES = 4096 /* LLVM has no vectors of over 65,535 */ };
 static const key LOCAL_COPIES = (key)1 << 24;
-static const uint64_t COPIED = (uint64_t)1 << MAX_DEPTH;   /* holds a SHUFFLE: not the node it was, even if no range is used */
+/* holds a SHUFFLE: not the node it was, even if no range is used */
+static const uint64_t COPIED = (uint64_t)1 << MAX_DEPTH;
 
 typedef struct {
   const tg_uop *range;
   tg_kind kind;
   uint32_t n;               /* extent of upcast, unroll and lane */
-  uint32_t at;              /* the iteration now; lane: 0 is the whole vector, 1 + c lane c; local: number of the loop made */
+  /* the iteration now; lane: 0 is the whole vector, 1 + c lane c; local: number of the loop made */
+  uint32_t at;
   key stride;
   const tg_uop *loop;       /* local: the RANGE of the loop now */
 } digit;
@@ -37,8 +41,10 @@ typedef struct {
   digit path[MAX_DEPTH + 1];  /* the last stands for SHUFFLE: bit COPIED of a mask */
   uint32_t depth, statements, locals, shuffles;   /* shuffles: within each other now */
   bool threads;             /* the target runs lanes and locals as threads: a BARRIER stays */
-  bool vectors;             /* memory private to lanes has vector elements; else a trailing dimension, so that one lane can be named */
-  bool apart;               /* a statement ran in one lane, or in one after another, or lanes differ in the element of a private tile */
+  /* memory private to lanes has vector elements; else a trailing dimension, so that one lane can be named */
+  bool vectors;
+  /* a statement ran in one lane, or in one after another, or lanes differ in the element of a private tile */
+  bool apart;
   uint64_t *mask;           /* by id, of the old program: bits of the path that the node depends on */
   uint8_t *known;
   uint64_t *private;        /* by buffer ordinal: parallel ranges that it is defined in */
@@ -49,8 +55,12 @@ typedef struct {
 
 static uint64_t bit(uint32_t i) { return (uint64_t)1 << i; }
 
-static const char *name_of(const state *s, const tg_uop *range) { return s->j->ranges.data[tg_range_ordinal(range)].name; }
-static bool shuffles(const state *s, const tg_uop *u) { return !s->threads && u->op == TG_OP_SHUFFLE && u->src[1]->op == TG_OP_RANGE; }
+static const char *name_of(const state *s, const tg_uop *range) {
+  return s->j->ranges.data[tg_range_ordinal(range)].name;
+}
+static bool shuffles(const state *s, const tg_uop *u) {
+  return !s->threads && u->op == TG_OP_SHUFFLE && u->src[1]->op == TG_OP_RANGE;
+}
 
 /* ---- what depends on which expanding range ---- */
 
@@ -71,7 +81,8 @@ static uint64_t mask_of(state *s, const tg_uop *root) {
     if (s->known[u->id]) continue;
     uint64_t m = u->op == TG_OP_LOAD || u->op == TG_OP_STORE ? s->private[tg_buffer_ordinal(u->src[0])] : 0;
     for (uint32_t i = 0; i < u->n; i++) m |= s->mask[u->src[i]->id];
-    if (shuffles(s, u)) m = (s->mask[u->src[0]->id] & ~s->mask[u->src[1]->id]) | s->mask[u->src[2]->id] | COPIED;   /* one lane's value, whichever lane asks */
+    /* one lane's value, whichever lane asks */
+    if (shuffles(s, u)) m = (s->mask[u->src[0]->id] & ~s->mask[u->src[1]->id]) | s->mask[u->src[2]->id] | COPIED;
     s->mask[u->id] = m;
     s->known[u->id] = 1;
   }
@@ -135,7 +146,8 @@ static const tg_uop *iteration(state *s, const digit *d) {
 }
 
 /* Subscripts in memory that gained dimensions: upcast and local before, lane behind. */
-static uint32_t widen_subscripts(state *s, uint64_t private, uint32_t rank, const tg_uop *const *sub, const tg_uop **out) {
+static uint32_t widen_subscripts(state *s, uint64_t private, uint32_t rank, const tg_uop *const *sub,
+                                 const tg_uop **out) {
   uint32_t n = 0;
   for (uint64_t m = private; m; m &= m - 1)
     if (s->path[__builtin_ctzll(m)].kind != TG_LANE) out[n++] = iteration(s, &s->path[__builtin_ctzll(m)]);
@@ -154,7 +166,8 @@ static const tg_uop *copy_access(state *s, const tg_uop *u, const tg_uop *const 
     gate = NULL;
   }
   uint32_t n = widen_subscripts(s, s->private[tg_buffer_ordinal(u->src[0])], rank, src + 1, sub);
-  for (uint32_t i = 0; i < n && s->vectors && src[0]->lanes > 1; i++) s->apart |= sub[i]->lanes > 1; /* each lane reads another element */
+  /* each lane reads another element */
+  for (uint32_t i = 0; i < n && s->vectors && src[0]->lanes > 1; i++) s->apart |= sub[i]->lanes > 1;
   return u->op == TG_OP_LOAD ? tg_load(s->j, src[0], sub, gate, gate ? src[u->n - 1] : NULL, flags)
                              : tg_store(s->j, src[0], sub, src[rank + 1], gate, flags);
 }
@@ -175,9 +188,11 @@ static const tg_uop *copy(state *s, const tg_uop *root);
 static const tg_uop *copy_shuffle(state *s, const tg_uop *u) {
   uint64_t m = s->mask[u->src[1]->id];
   digit *d = m ? &s->path[__builtin_ctzll(m)] : NULL;
-  if (!d || (d->kind != TG_LANE && d->n != 1)) tg_fail(&s->j->env, TG_EINVAL, "a shuffle over %s, which stands within another lane range", name_of(s, u->src[1]));
+  if (!d || (d->kind != TG_LANE && d->n != 1))
+    tg_fail(&s->j->env, TG_EINVAL, "a shuffle over %s, which stands within another lane range", name_of(s, u->src[1]));
   uint32_t at = d->at;
-  if (at && ++s->shuffles > 64) tg_fail(&s->j->env, TG_ELIMIT, "over 64 shuffles within each other in a statement of single lanes");
+  if (at && ++s->shuffles > 64)
+    tg_fail(&s->j->env, TG_ELIMIT, "over 64 shuffles within each other in a statement of single lanes");
   d->at = 0;
   const tg_uop *value = copy(s, u->src[0]);
   d->at = at;
@@ -194,9 +209,13 @@ static const tg_uop *copy(state *s, const tg_uop *root) {
     frame *f = &s->stack.data[s->stack.n - 1];
     const tg_uop *u = f->u, *few[32], **src = u->n <= TG_COUNT(few) ? few : tg_new(&s->j->env, const tg_uop *, u->n);
     uint32_t missing = u->n;
-    if (u->op == TG_OP_RANGE) tg_bug(&s->j->env, "pass expand: range %s is used outside of its loop", s->j->ranges.data[tg_range_ordinal(u)].name);
-    if (u->op == TG_OP_MATRIX && !s->threads && u->src[3]->op == TG_OP_RANGE) tg_fail(&s->j->env, TG_EINVAL, "%s is not an instruction of this target", tg_matrix_name(s->j, u));
-    bool apart = shuffles(s, u) && mask_of(s, u->src[1]) && s->path[__builtin_ctzll(mask_of(s, u->src[1]))].at;   /* its value is of another lane */
+    if (u->op == TG_OP_RANGE)
+      tg_bug(&s->j->env, "pass expand: range %s is used outside of its loop",
+             s->j->ranges.data[tg_range_ordinal(u)].name);
+    if (u->op == TG_OP_MATRIX && !s->threads && u->src[3]->op == TG_OP_RANGE)
+      tg_fail(&s->j->env, TG_EINVAL, "%s is not an instruction of this target", tg_matrix_name(s->j, u));
+    /* its value is of another lane */
+    bool apart = shuffles(s, u) && mask_of(s, u->src[1]) && s->path[__builtin_ctzll(mask_of(s, u->src[1]))].at;
     for (uint32_t i = apart ? 2 : 0; i < u->n && missing == u->n; i++)
       if (!(src[i] = found(s, u->src[i]))) missing = i;
     if (missing < u->n) {
@@ -204,7 +223,9 @@ static const tg_uop *copy(state *s, const tg_uop *root) {
       continue;
     }
     s->stack.n--;
-    v = u->op == TG_OP_LOAD || u->op == TG_OP_STORE ? copy_access(s, u, src) : shuffles(s, u) ? copy_shuffle(s, u) : tg_fold(s->j, u, src);
+    v = u->op == TG_OP_LOAD || u->op == TG_OP_STORE ? copy_access(s, u, src)
+        : shuffles(s, u)                            ? copy_shuffle(s, u)
+                                                    : tg_fold(s->j, u, src);
     slot_set(s, u->id, key_of(s, mask_of(s, u)), v);
   }
   return v;
@@ -218,7 +239,8 @@ static const tg_uop *fresh_range(state *s, const tg_uop *old, const tg_uop *exte
 }
 
 static void put(state *s, list *out, const tg_uop *statement, tg_pos pos) {
-  if (++s->statements > MAX_STATEMENTS) tg_fail_at(s->j, pos, "more than %d statements after upcast and unroll", MAX_STATEMENTS);
+  if (++s->statements > MAX_STATEMENTS)
+    tg_fail_at(s->j, pos, "more than %d statements after upcast and unroll", MAX_STATEMENTS);
   if (pos.line) tg_set_pos(s->j, statement, pos);
   tg_push(&s->j->env, out, statement);
 }
@@ -231,7 +253,8 @@ static void expand_define(state *s, list *out, const tg_uop *u) {
   set_mask(s, u, unrolled);
   s->private[tg_buffer_ordinal(u)] = parallel;
   if (parallel || key_of(s, unrolled)) {
-    if (info.rank + (uint32_t)__builtin_popcountll(parallel) > TG_COUNT(dim)) tg_fail_at(s->j, info.pos, "%s has more than %zu dimensions in lockstep", info.name, TG_COUNT(dim));
+    if (info.rank + (uint32_t)__builtin_popcountll(parallel) > TG_COUNT(dim))
+      tg_fail_at(s->j, info.pos, "%s has more than %zu dimensions in lockstep", info.name, TG_COUNT(dim));
     const tg_uop *old[16];
     for (uint32_t i = 0; i < info.rank; i++) old[i] = copy(s, u->src[i]);
     for (uint32_t pass = 0; pass < 2; pass++) {
@@ -243,7 +266,10 @@ static void expand_define(state *s, list *out, const tg_uop *u) {
           continue;
         }
         const tg_uop *extent = tg_extent(d->range);
-        if (extent->op != TG_OP_CONST) tg_fail_at(s->j, info.pos, "%s is private to each iteration of the local range %s, whose extent is not constant", info.name, name_of(s, d->range));
+        if (extent->op != TG_OP_CONST)
+          tg_fail_at(s->j, info.pos,
+                     "%s is private to each iteration of the local range %s, whose extent is not constant", info.name,
+                     name_of(s, d->range));
         dim[n++] = extent;
       }
       if (!pass)
@@ -281,7 +307,8 @@ static void copies(state *s, list *out, const tg_uop *u, uint64_t m, uint64_t la
   for (uint32_t i = 0; i < n; i++) s->path[which[i]].at = 0;
 }
 
-/* Which lanes a STORE runs in: all at once (0), one after another, or, storing one element the same way in each, the last. A PREFETCH: the last. */
+/* Which lanes a STORE runs in: all at once (0), one after another, or, storing one element the same way in each, the
+ * last. A PREFETCH: the last. */
 static uint64_t lanes_apart(state *s, const tg_uop *u, uint64_t m, bool *last) {
   uint64_t lane = 0, subscripts = s->private[tg_buffer_ordinal(u->src[0])];
   *last = false;
@@ -333,8 +360,10 @@ static void expand_loop(state *s, list *out, const tg_uop *u) {
   const tg_uop *range = u->src[0], *extent = tg_extent(range), *loop = range;
   uint64_t m = mask_of(s, extent), parallel = kinds_on_path(s, false), unrolled = kinds_on_path(s, true);
   for (uint64_t rest = m & parallel; rest; rest &= rest - 1)
-    tg_fail_at(s->j, tg_get_pos(s->j, u), "the extent of %s depends on the %s range %s, but iterations in lockstep run %s together",
-               name_of(s, range), tg_kind_name[s->path[__builtin_ctzll(rest)].kind], name_of(s, s->path[__builtin_ctzll(rest)].range), name_of(s, range));
+    tg_fail_at(s->j, tg_get_pos(s->j, u),
+               "the extent of %s depends on the %s range %s, but iterations in lockstep run %s together",
+               name_of(s, range), tg_kind_name[s->path[__builtin_ctzll(rest)].kind],
+               name_of(s, s->path[__builtin_ctzll(rest)].range), name_of(s, range));
   set_mask(s, range, unrolled);
   extent = copy(s, extent);
   if (key_of(s, unrolled)) loop = fresh_range(s, range, extent, tg_range_kind(range));
@@ -356,9 +385,15 @@ static void open_digit(state *s, const tg_uop *u) {
   *d = (digit){.range = range, .kind = kind};
   if (kind != TG_LOCAL) {
     extent = copy(s, extent);
-    if (extent->op != TG_OP_CONST) tg_fail_at(s->j, pos, "the %s range %s needs a constant extent", tg_kind_name[kind], name_of(s, range));
-    if (kind == TG_LANE && extent->arg > MAX_LANES) tg_fail_at(s->j, pos, "the lane range %s has %lld iterations, over the limit of %d: split it and take the inner part", name_of(s, range), (long long)extent->arg, MAX_LANES);
-    if (extent->arg > MAX_STATEMENTS) tg_fail_at(s->j, pos, "the %s range %s has %lld iterations, over the limit of %d", tg_kind_name[kind], name_of(s, range), (long long)extent->arg, MAX_STATEMENTS);
+    if (extent->op != TG_OP_CONST)
+      tg_fail_at(s->j, pos, "the %s range %s needs a constant extent", tg_kind_name[kind], name_of(s, range));
+    if (kind == TG_LANE && extent->arg > MAX_LANES)
+      tg_fail_at(s->j, pos,
+                 "the lane range %s has %lld iterations, over the limit of %d: split it and take the inner part",
+                 name_of(s, range), (long long)extent->arg, MAX_LANES);
+    if (extent->arg > MAX_STATEMENTS)
+      tg_fail_at(s->j, pos, "the %s range %s has %lld iterations, over the limit of %d", tg_kind_name[kind],
+                 name_of(s, range), (long long)extent->arg, MAX_STATEMENTS);
     d->n = extent->arg > 0 ? (uint32_t)extent->arg : 0;
     if (kind == TG_LANE && d->n == 1) d->kind = TG_UPCAST;
   }
@@ -388,8 +423,10 @@ static void expand_list(state *s, list *out, uint32_t n, const tg_uop *const *st
     const tg_uop *u = statements[i];
     if (u->op == TG_OP_DEFINE) expand_define(s, out, u);
     else if (u->op == TG_OP_STORE || u->op == TG_OP_PREFETCH) expand_store(s, out, u);
-    else if (u->op == TG_OP_BARRIER && s->threads) put(s, out, kinds_on_path(s, true) ? tg_barrier_new(s->j) : u, (tg_pos){0});
-    else if (u->op == TG_OP_WAIT && s->threads) put(s, out, kinds_on_path(s, true) ? tg_wait_new(s->j, tg_wait_flying(u)) : u, (tg_pos){0});
+    else if (u->op == TG_OP_BARRIER && s->threads)
+      put(s, out, kinds_on_path(s, true) ? tg_barrier_new(s->j) : u, (tg_pos){0});
+    else if (u->op == TG_OP_WAIT && s->threads)
+      put(s, out, kinds_on_path(s, true) ? tg_wait_new(s->j, tg_wait_flying(u)) : u, (tg_pos){0});
     else if (u->op == TG_OP_BARRIER) continue;
     else if (u->op != TG_OP_END) tg_bug(&s->j->env, "pass expand: a %s is no statement here", tg_ops[u->op].name);
     else {
@@ -410,8 +447,14 @@ static bool has_work(const tg_uop *u, bool threads) {
 }
 
 static bool expand_program(tg_job *j, state *s, list *out, const tg_uop *sink, bool threads, bool vectors) {
-  *s = (state){.j = j, .threads = threads, .vectors = vectors, .mask = tg_new(&j->env, uint64_t, sink->id + 1), .known = tg_new(&j->env, uint8_t, sink->id + 1),
-               .private = tg_new(&j->env, uint64_t, j->buffers.n), .slots = tg_new(&j->env, slot, 4096), .slots_mask = 4095};
+  *s = (state){.j = j,
+               .threads = threads,
+               .vectors = vectors,
+               .mask = tg_new(&j->env, uint64_t, sink->id + 1),
+               .known = tg_new(&j->env, uint8_t, sink->id + 1),
+               .private = tg_new(&j->env, uint64_t, j->buffers.n),
+               .slots = tg_new(&j->env, slot, 4096),
+               .slots_mask = 4095};
   out->n = 0;
   expand_list(s, out, sink->n, sink->src);
   return !vectors || !s->apart;

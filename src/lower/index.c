@@ -3,16 +3,20 @@
  *
  * The offset is a sum of constant * atom * stride, atoms of outer loops first and the constant last, so that copies
  * share the address up to a constant and what an inner loop does not change can leave it. A vector offset is
- * ADD(base, IOTA) where the lanes are adjacent, else one vector (a gather or scatter). DEFINEs get rank 1. A stride that is a parameter is a constant
- * inside loops that only run where the parameter has that value: one of the two versions that specialize(lda == 1) makes.
+ * ADD(base, IOTA) where the lanes are adjacent, else one vector (a gather or scatter). DEFINEs get rank 1. A stride
+ * that is a parameter is a constant
+ * inside loops that only run where the parameter has that value: one of the two versions that specialize(lda == 1)
+ * makes.
  *
  * Scalars of INDEX become i64 where the target prefers that for addresses, else i32 where every value and operand
  * provably fits; vectors become i32 where they fit. Integer division of every type becomes what machines have:
  * shift and mask, CDIV and CMOD where floor and truncation agree, a correction else, and a guard against a divisor of
- * zero, which the correction does not stand. (The one quotient that overflows wraps, and leaves the remainder 0: as it should be.) */
+ * zero, which the correction does not stand. (The one quotient that overflows wraps, and leaves the remainder 0: as it
+ * should be.) */
 #include "lower/sweep.h"
 
-typedef struct { bool made; int64_t times[16]; const tg_uop *by[16]; } strides;   /* stride = times * by; by in machine type, or NULL */
+/* stride = times * by; by in machine type, or NULL */
+typedef struct { bool made; int64_t times[16]; const tg_uop *by[16]; } strides;
 
 /* What the extents of the loops around say: without parameter == value there is no iteration. */
 typedef struct fact { const struct fact *outer; const tg_uop *param; int64_t value; } fact;
@@ -21,7 +25,8 @@ typedef struct {
   tg_job *j;
   const tg_rules *rules;
   bool prefer64;
-  const fact **facts;      /* by old id: of the innermost loop that the node depends on; NULL: no fact is known of any loop */
+  /* by old id: of the innermost loop that the node depends on; NULL: no fact is known of any loop */
+  const fact **facts;
   const tg_uop **to;       /* by old id */
   uint8_t *need, *depth;   /* by old id: loops around */
   uint8_t *known;          /* likewise: those around the loop that facts are of */
@@ -82,7 +87,8 @@ static const tg_uop *divide(state *s, const tg_uop *u, const tg_uop *a, const tg
   const tg_uop *q = tg_op2(j, TG_OP_CDIV, a, by);
   if (floors && !d.nonnegative) {
     const tg_uop *r = tg_op2(j, TG_OP_SUB, a, tg_op2(j, TG_OP_MUL, q, by));
-    const tg_uop *fix = tg_op2(j, TG_OP_AND, tg_op2(j, TG_OP_NE, r, zero), tg_op2(j, TG_OP_LT, tg_op2(j, TG_OP_XOR, r, by), zero));
+    const tg_uop *fix =
+        tg_op2(j, TG_OP_AND, tg_op2(j, TG_OP_NE, r, zero), tg_op2(j, TG_OP_LT, tg_op2(j, TG_OP_XOR, r, by), zero));
     if (mod) return tg_op2(j, TG_OP_ADD, r, tg_op3(j, TG_OP_WHERE, fix, by, zero));
     q = tg_op2(j, TG_OP_SUB, q, tg_op3(j, TG_OP_WHERE, fix, one, zero));
   }
@@ -110,7 +116,8 @@ static const strides *strides_of(state *s, const tg_uop *define) {
     st->times[i] = times;
     st->by[i] = by;
     if (!constant) by = by ? tg_op2(s->j, TG_OP_MUL, as(s, d, TG_I64), by) : as(s, d, TG_I64);
-    else if (__builtin_mul_overflow(times, d->arg, &times)) tg_fail(&s->j->env, TG_ELIMIT, "%s has more than 2^63 elements", tg_buffer_info(s->j, define)->name);
+    else if (__builtin_mul_overflow(times, d->arg, &times))
+      tg_fail(&s->j->env, TG_ELIMIT, "%s has more than 2^63 elements", tg_buffer_info(s->j, define)->name);
   }
   return st;
 }
@@ -168,21 +175,25 @@ static bool sum_fits(state *s, const terms *t) {
   for (uint32_t i = 0; i < t->n; i++) {
     if (t->t[i].by) return false;
     tg_bounds b = tg_bounds_of(s->j, t->t[i].atom);
-    tg_i128 lo = b.lo < 0 ? -b.lo : b.lo, hi = b.hi < 0 ? -b.hi : b.hi, times = t->t[i].times < 0 ? -(tg_i128)t->t[i].times : t->t[i].times;
+    tg_i128 lo = b.lo < 0 ? -b.lo : b.lo, hi = b.hi < 0 ? -b.hi : b.hi,
+            times = t->t[i].times < 0 ? -(tg_i128)t->t[i].times : t->t[i].times;
     if (lo > INT32_MAX || hi > INT32_MAX || times > INT32_MAX) return false;
     most += (lo > hi ? lo : hi) * times;
   }
   return most <= INT32_MAX;
 }
 
-static bool by_constant(const tg_uop *u, tg_op op) { return u->op == op && u->src[1]->op == TG_OP_CONST && u->src[1]->arg > 0; }
+static bool by_constant(const tg_uop *u, tg_op op) {
+  return u->op == op && u->src[1]->op == TG_OP_CONST && u->src[1]->arg > 0;
+}
 
 /* x / c and x % c; or x / (a * c) and x / a % c. */
 static bool are_neighbours(const tg_uop *high, const tg_uop *low) {
   const tg_uop *x = low->src[0];
   int64_t c = low->src[1]->arg;
   if (high->src[0] == x) return high->src[1]->arg == c;
-  return by_constant(x, TG_OP_IDIV) && high->src[0] == x->src[0] && !__builtin_mul_overflow(c, x->src[1]->arg, &c) && high->src[1]->arg == c;
+  return by_constant(x, TG_OP_IDIV) && high->src[0] == x->src[0] && !__builtin_mul_overflow(c, x->src[1]->arg, &c) &&
+         high->src[1]->arg == c;
 }
 
 /* Digits of lanes in several dimensions that lie as the lanes do: x / c * (c * times) + x % c * times is x * times. */
@@ -190,7 +201,9 @@ static void rejoin_digits(terms *t) {
   for (uint32_t i = 0; i < t->n; i++)
     for (uint32_t k = 0; k < t->n; k++) {
       const tg_uop *high = t->t[i].atom, *low = t->t[k].atom;
-      if (!high || !low || high->lanes == 1 || !by_constant(high, TG_OP_IDIV) || !by_constant(low, TG_OP_MOD) || !are_neighbours(high, low)) continue;
+      if (!high || !low || high->lanes == 1 || !by_constant(high, TG_OP_IDIV) || !by_constant(low, TG_OP_MOD) ||
+          !are_neighbours(high, low))
+        continue;
       if (t->t[i].by || t->t[k].by || t->t[i].times != t->t[k].times * low->src[1]->arg) continue;
       t->t[k].atom = low->src[0];
       t->t[i] = t->t[--t->n];
@@ -217,7 +230,9 @@ static const tg_uop *offset_of(state *s, const tg_uop *u, const tg_uop *define) 
   for (uint32_t i = 0; i < t.n; i++) {
     if (!t.t[i].times || !t.t[i].atom || t.t[i].atom->lanes == 1) continue;
     vectors++;
-    adjacent &= t.t[i].atom->op == TG_OP_IOTA && t.t[i].times >= -TG_MOST_STEP && t.t[i].times <= TG_MOST_STEP && !t.t[i].by;   /* few elements apart are loaded as vectors, too */
+    /* few elements apart are loaded as vectors, too */
+    adjacent &=
+        t.t[i].atom->op == TG_OP_IOTA && t.t[i].times >= -TG_MOST_STEP && t.t[i].times <= TG_MOST_STEP && !t.t[i].by;
   }
   bool gather = vectors && (vectors > 1 || !adjacent);
   tg_type type = s->prefer64 && !gather ? TG_I64 : sum_fits(s, &t) ? TG_I32 : TG_I64;
@@ -246,7 +261,8 @@ static const tg_uop *flat_define(state *s, const tg_uop *u) {
       size = bin(s, TG_OP_MUL, size, d);
       continue;
     }
-    const tg_uop *step = bin(s, TG_OP_MUL, bin(s, TG_OP_ADD, d, tg_const_int(s->j, TG_I64, -1)), tg_const_int(s->j, TG_I64, st->times[i]));
+    const tg_uop *step = bin(s, TG_OP_MUL, bin(s, TG_OP_ADD, d, tg_const_int(s->j, TG_I64, -1)),
+                             tg_const_int(s->j, TG_I64, st->times[i]));
     size = bin(s, TG_OP_ADD, st->by[i] ? tg_op2(s->j, TG_OP_MUL, step, st->by[i]) : step, size);
   }
   info.rank = 1;
@@ -258,18 +274,21 @@ static const tg_uop *access(state *s, const tg_uop *u) {
   const tg_uop *define = tg_define_of(u->src[0]), *offset = offset_of(s, u, define), *version = s->to[u->src[0]->id];
   const tg_uop *gate = tg_gate(u) ? s->to[tg_gate(u)->id] : NULL;
   bool index = define->type == TG_INDEX;
-  if (u->op == TG_OP_PREFETCH) return tg_make(s->j, TG_OP_PREFETCH, TG_VOID, 1, u->arg, 2, (const tg_uop *[]){version, offset});
+  if (u->op == TG_OP_PREFETCH)
+    return tg_make(s->j, TG_OP_PREFETCH, TG_VOID, 1, u->arg, 2, (const tg_uop *[]){version, offset});
   int64_t flags = u->arg & ~(int64_t)TG_GATED;
   const tg_uop *other = u->op == TG_OP_STORE ? tg_stored(u) : tg_alternative(u);
   if (other) other = index ? as(s, other, TG_I64) : s->to[other->id];
-  return u->op == TG_OP_LOAD ? tg_load(s->j, version, &offset, gate, other, flags) : tg_store(s->j, version, &offset, other, gate, flags);
+  return u->op == TG_OP_LOAD ? tg_load(s->j, version, &offset, gate, other, flags)
+                             : tg_store(s->j, version, &offset, other, gate, flags);
 }
 
 static const tg_uop *cast(state *s, const tg_uop *u) {
   const tg_uop *a = u->src[0];
   if (u->type != TG_INDEX) return tg_cast(s->j, u->type, s->to[a->id]);
   const tg_uop *x = s->to[a->id];
-  if (a->type == TG_U64 && tg_bounds_of(s->j, a).hi > INT64_MAX) x = tg_op2(s->j, TG_OP_MIN, x, tg_const_int(s->j, TG_U64, INT64_MAX));
+  if (a->type == TG_U64 && tg_bounds_of(s->j, a).hi > INT64_MAX)
+    x = tg_op2(s->j, TG_OP_MIN, x, tg_const_int(s->j, TG_U64, INT64_MAX));
   return tg_cast(s->j, type_of(s, u), x);
 }
 
@@ -374,14 +393,22 @@ static void learn(state *s, uint32_t id, const tg_uop *from) {
   if (!s->need[from->id]) tg_linear_of(s->j, from, &t);
   for (uint32_t i = 0; i < t.n; i++) {
     uint32_t atom = t.atom[i]->id;
-    if (s->facts[atom] && (!s->facts[id] || s->depth[atom] > s->known[id])) s->facts[id] = s->facts[atom], s->known[id] = s->depth[atom];
+    if (s->facts[atom] && (!s->facts[id] || s->depth[atom] > s->known[id]))
+      s->facts[id] = s->facts[atom], s->known[id] = s->depth[atom];
   }
 }
 
 const tg_uop *tg_pass_index(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
   uint32_t n = sink->id + 1;
-  state s = {.j = j, .rules = l->rules, .prefer64 = !l->target || l->target->prefer_i64_address, .to = tg_new(&j->env, const tg_uop *, n),
-             .need = tg_new(&j->env, uint8_t, n), .depth = tg_new(&j->env, uint8_t, n), .known = tg_new(&j->env, uint8_t, n), .of = tg_new(&j->env, strides, j->buffers.n + 1), .nodes = n};
+  state s = {.j = j,
+             .rules = l->rules,
+             .prefer64 = !l->target || l->target->prefer_i64_address,
+             .to = tg_new(&j->env, const tg_uop *, n),
+             .need = tg_new(&j->env, uint8_t, n),
+             .depth = tg_new(&j->env, uint8_t, n),
+             .known = tg_new(&j->env, uint8_t, n),
+             .of = tg_new(&j->env, strides, j->buffers.n + 1),
+             .nodes = n};
   depths(&s, sink, 0, NULL);
   s.need[sink->id] = 1;
   for (uint32_t id = n; id-- > 0;)
@@ -392,7 +419,8 @@ const tg_uop *tg_pass_index(tg_job *j, const tg_lowering *l, const tg_uop *sink)
     uint8_t d = s.depth[id];
     for (uint32_t i = 0; i < u->n; i++) {
       const tg_uop *from = u->src[i];
-      if (u->op == TG_OP_AFTER && i && from->op != TG_OP_RANGE) continue;   /* what a store leaves does not lie deeper than it */
+      /* what a store leaves does not lie deeper than it */
+      if (u->op == TG_OP_AFTER && i && from->op != TG_OP_RANGE) continue;
       if (s.depth[from->id] > d) d = s.depth[from->id];
       if (s.facts && u->op != TG_OP_AFTER && u->op != TG_OP_RANGE) learn(&s, id, from);
     }
@@ -401,6 +429,7 @@ const tg_uop *tg_pass_index(tg_job *j, const tg_lowering *l, const tg_uop *sink)
     if (s.to[id] != u && u->type == TG_VOID && tg_get_pos(j, u).line) tg_set_pos(j, s.to[id], tg_get_pos(j, u));
   }
   bool copies = false;
-  for (uint32_t id = 0; id < n; id++) copies |= s.need[id] && j->uops.data[id]->op == TG_OP_STORE && j->uops.data[id]->arg & TG_ASYNC;
+  for (uint32_t id = 0; id < n; id++)
+    copies |= s.need[id] && j->uops.data[id]->op == TG_OP_STORE && j->uops.data[id]->arg & TG_ASYNC;
   return copies ? tg_widen_copies(j, s.to[sink->id]) : s.to[sink->id];
 }

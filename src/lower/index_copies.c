@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Pass index, at its end: the asynchronous copies of rings.c, as an instruction makes them. It moves 4, 8 or 16 bytes of one thread, aligned to their number
- * on both sides, and writes zeros instead where the source is not there; so copies of neighbours under the same gates become one,
- * and what is narrower, or what is no copy any more, is a store like others. (A base is taken to be aligned: LOCAL memory is, and an entry for
+ * Pass index, at its end: the asynchronous copies of rings.c, as an instruction makes them. It moves 4, 8 or 16 bytes
+ * of one thread, aligned to their number
+ * on both sides, and writes zeros instead where the source is not there; so copies of neighbours under the same gates
+ * become one,
+ * and what is narrower, or what is no copy any more, is a store like others. (A base is taken to be aligned: LOCAL
+ * memory is, and an entry for
  * global buffers that are not finds narrower ways.) */
 #include "lower/sweep.h"
 
@@ -25,7 +28,8 @@ static bool aligned(tg_job *j, place p, int64_t to) {
 static bool is_copy(tg_job *j, const tg_uop *u) {
   if (u->op != TG_OP_STORE || !(u->arg & TG_ASYNC)) return false;
   const tg_uop *v = tg_stored(u);
-  if (v->op != TG_OP_LOAD || v->lanes != 1 || u->src[1]->lanes != 1 || tg_buffer_info(j, v->src[0])->role != TG_ROLE_IN) return false;
+  if (v->op != TG_OP_LOAD || v->lanes != 1 || u->src[1]->lanes != 1 || tg_buffer_info(j, v->src[0])->role != TG_ROLE_IN)
+    return false;
   return !tg_gate(v) || (tg_alternative(v)->op == TG_OP_CONST && !tg_alternative(v)->arg);
 }
 
@@ -33,8 +37,10 @@ static bool is_copy(tg_job *j, const tg_uop *u) {
 static bool follows(tg_job *j, const tg_uop *u, const tg_uop *v, int64_t by) {
   if (!is_copy(j, v) || v->src[0] != u->src[0] || tg_stored(v)->src[0] != tg_stored(u)->src[0]) return false;
   if (tg_gate(u) != tg_gate(v) || tg_gate(tg_stored(u)) != tg_gate(tg_stored(v))) return false;
-  place to = place_of(u->src[1]), from = place_of(tg_stored(u)->src[1]), to2 = place_of(v->src[1]), from2 = place_of(tg_stored(v)->src[1]);
-  return to.base == to2.base && from.base == from2.base && to2.constant - to.constant == by && from2.constant - from.constant == by;
+  place to = place_of(u->src[1]), from = place_of(tg_stored(u)->src[1]), to2 = place_of(v->src[1]),
+        from2 = place_of(tg_stored(v)->src[1]);
+  return to.base == to2.base && from.base == from2.base && to2.constant - to.constant == by &&
+         from2.constant - from.constant == by;
 }
 
 static const tg_uop *lanes_from(tg_job *j, const tg_uop *offset, uint32_t n) {
@@ -68,7 +74,9 @@ static const tg_uop *widen(tg_job *j, const tg_uop *u) {
       if (is_copy(j, x))
         for (most = 1; most * bytes < WIDEST && i + most < u->n && follows(j, x, u->src[i + most], most);) most++;
       for (step = WIDEST / bytes; step; step /= 2)
-        if (step <= most && step * bytes >= NARROWEST && aligned(j, place_of(x->src[1]), step) && aligned(j, place_of(tg_stored(x)->src[1]), step)) break;
+        if (step <= most && step * bytes >= NARROWEST && aligned(j, place_of(x->src[1]), step) &&
+            aligned(j, place_of(tg_stored(x)->src[1]), step))
+          break;
       x = step ? widened(j, x, step) : as_store(j, x);
       if (!step) step = 1;
     }
@@ -99,6 +107,7 @@ static const tg_uop *without_waits(tg_job *j, const tg_uop *u) {
 const tg_uop *tg_widen_copies(tg_job *j, const tg_uop *sink) {
   sink = widen(j, tg_plain(j, sink));
   const tg_uop **launch = tg_new(&j->env, const tg_uop *, sink->n + 1);
-  for (uint32_t i = 0; i < sink->n; i++) launch[i] = has_copies(sink->src[i]) ? sink->src[i] : without_waits(j, sink->src[i]);
+  for (uint32_t i = 0; i < sink->n; i++)
+    launch[i] = has_copies(sink->src[i]) ? sink->src[i] : without_waits(j, sink->src[i]);
   return tg_versioned(j, tg_sink(j, sink->n, launch));
 }

@@ -4,8 +4,10 @@
  * value stands right before the first statement that needs it.
  *
  * Kept back: a LOAD leaves a loop only if the loop surely runs (its place in the buffer, and that its gate suffices,
- * was proved for the iterations only), and as many loads as the register file holds beside the accumulators; `x + constant` is
- * computed again wherever it is used. A phase shares no values with another: nothing leaves a thread loop, or a loop around some.
+ * was proved for the iterations only), and as many loads as the register file holds beside the accumulators; `x +
+ * constant` is
+ * computed again wherever it is used. A phase shares no values with another: nothing leaves a thread loop, or a loop
+ * around some.
  *
  * Works on the versioned program as it is: versions map to versions, since no statement changes its place. */
 #include "lower/sweep.h"
@@ -32,7 +34,8 @@ typedef struct {
   level **kept;                /* a loop that is over and computed it for itself, or a list around several such */
   uint32_t *place;             /* which statement of its list it is */
   level *sink, *now;
-  uint8_t *unsure;             /* by buffer ordinal: a store to it had a gate, so its elements may be unwritten where a loop does not run */
+  /* by buffer ordinal: a store to it had a gate, so its elements may be unwritten where a loop does not run */
+  uint8_t *unsure;
   uint32_t registers;
   bool device;
   TG_VEC(const tg_uop *) stack;
@@ -156,7 +159,9 @@ static void need(state *s, const tg_uop *root) {
       s->stack.n--;
       continue;
     }
-    if (u->op == TG_OP_RANGE) tg_bug(&s->j->env, "pass linear: range %s is used outside of its loop", s->j->ranges.data[tg_range_ordinal(u)].name);
+    if (u->op == TG_OP_RANGE)
+      tg_bug(&s->j->env, "pass linear: range %s is used outside of its loop",
+             s->j->ranges.data[tg_range_ordinal(u)].name);
     for (uint32_t i = 0; i < n && !missing; i++)
       if (!done(s, u->src[i])) missing = u->src[i];
     if (missing) {
@@ -205,8 +210,8 @@ static const tg_uop *tile_product(state *s, const tg_uop *u) {
   return r && r->form == TG_MATRIX_TILE ? m : NULL;
 }
 
-/* Registers of tiles are not renamed: a load into one waits for the products that read it. So where products in a row have registers enough for all their operands, these are
- * loaded first, each into its own. */
+/* Registers of tiles are not renamed: a load into one waits for the products that read it. So where products in a
+ * row have registers enough for all their operands, these are loaded first, each into its own. */
 static void load_tiles(state *s, const tg_uop *end, uint32_t first) {
   const tg_uop *operand[TILES], *m;
   uint32_t n = 0, products = 0;
@@ -249,7 +254,8 @@ static void process(state *s, const tg_uop *u) {
     leaves(s, u);
     l->live += ssa_elements(s, u);
   } else {
-    const tg_uop *copied = u->op == TG_OP_STORE && u->arg & TG_ASYNC ? tg_stored(u) : NULL;   /* no value: what it says is part of the copy */
+    /* no value: what it says is part of the copy */
+    const tg_uop *copied = u->op == TG_OP_STORE && u->arg & TG_ASYNC ? tg_stored(u) : NULL;
     for (uint32_t i = 0; copied && i < copied->n; i++) need(s, copied->src[i]);
     if (copied) {
       cheap_operands(s, copied, l);
@@ -269,9 +275,18 @@ static void process(state *s, const tg_uop *u) {
 const tg_uop *tg_pass_linear(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
   uint32_t n = sink->id + 1;
   level top = {.open = true, .runs = true};
-  state s = {.j = j, .to = tg_new(&j->env, const tg_uop *, n), .home = tg_new(&j->env, level *, n), .natural = tg_new(&j->env, level *, n),
-             .phase_of = tg_new(&j->env, uint32_t, n), .place = tg_new(&j->env, uint32_t, n), .kept = tg_new(&j->env, level *, n), .unsure = tg_new(&j->env, uint8_t, j->buffers.n + 1), .sink = &top, .now = &top,
-             .device = l->target && l->target->lanes > 1, .registers = l->target && l->target->vector_registers ? l->target->vector_registers : 16};
+  state s = {.j = j,
+             .to = tg_new(&j->env, const tg_uop *, n),
+             .home = tg_new(&j->env, level *, n),
+             .natural = tg_new(&j->env, level *, n),
+             .phase_of = tg_new(&j->env, uint32_t, n),
+             .place = tg_new(&j->env, uint32_t, n),
+             .kept = tg_new(&j->env, level *, n),
+             .unsure = tg_new(&j->env, uint8_t, j->buffers.n + 1),
+             .sink = &top,
+             .now = &top,
+             .device = l->target && l->target->lanes > 1,
+             .registers = l->target && l->target->vector_registers ? l->target->vector_registers : 16};
   for (uint32_t i = 0; i < sink->n; i++) process(&s, sink->src[i]);
   return tg_sink(j, top.out.n, top.out.data);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Pass place: where each define_reg lives. ssa: all subscripts of all accesses are constant, all accesses have one width
+ * Pass place: where each define_reg lives. ssa: all subscripts of all accesses are constant, all accesses have one
+ * width
  * and are aligned to it, and the whole is small enough for the register file; then its elements are values, and no
  * memory is touched. Else memory, in the workspace of the task; windowed memory if a loop keeps some of it in registers
  * while it runs (place_window.c).
@@ -54,7 +55,8 @@ static void see_access(tg_job *j, reg *r, const tg_uop *u) {
   }
   if (r->why) return;
   width = w;
-  if (u->op == TG_OP_STORE && width == 1 && tg_stored(u)->lanes > r->define->lanes) r->why = "a vector is stored to one element";
+  if (u->op == TG_OP_STORE && width == 1 && tg_stored(u)->lanes > r->define->lanes)
+    r->why = "a vector is stored to one element";
   else if (width > 1 && r->define->lanes > 1) r->why = "its elements are vectors already";
   else if (r->width && r->width != width) r->why = "it is accessed in several widths";
   else if (width > 1 && at % width) r->why = "a vector access is not aligned to its width";
@@ -79,7 +81,8 @@ static void bound_size(state *s, reg *r, const tg_buffer *b) {
     n = e.hi > 1 << 28 || n > 1 << 28 ? (tg_i128)1 << 60 : n * e.hi;
     dim[i] = tg_index(s->j, e.hi > 1 << 28 ? 0 : (int64_t)e.hi);
   }
-  if (n > 1 << 28) tg_fail_at(s->j, b->pos, "the size of %s has no bound: a parameter's largest value must be given", b->name);
+  if (n > 1 << 28)
+    tg_fail_at(s->j, b->pos, "the size of %s has no bound: a parameter's largest value must be given", b->name);
   if (info.space == TG_SPACE_REG) info.place = TG_PLACE_MEMORY;
   if (r->phase == -2) info.space = TG_SPACE_LOCAL;
   r->remade = tg_define(s->j, info, r->define->lanes, dim, NULL, false);
@@ -88,18 +91,23 @@ static void bound_size(state *s, reg *r, const tg_buffer *b) {
 static void decide(state *s, const tg_lowering *l, uint32_t ordinal) {
   reg *r = &s->regs[ordinal];
   tg_buffer *b = &s->j->buffers.data[ordinal];
-  int64_t n = elements(r->define), w = r->width ? r->width : 1, limit = 8 * (int64_t)(l->target && l->target->vector_registers ? l->target->vector_registers : 16);
+  int64_t n = elements(r->define), w = r->width ? r->width : 1,
+          limit = 8 * (int64_t)(l->target && l->target->vector_registers ? l->target->vector_registers : 16);
   if (n == INT64_MAX) {
     if (b->demand == TG_PLACE_SSA) tg_fail_at(s->j, b->pos, "%s cannot be ssa: its size is not constant", b->name);
     bound_size(s, r, b);
     return;
   }
-  if (!r->why && w > 1 && r->define->src[r->define->n - 1]->arg % w) r->why = "its last dimension is no multiple of the vector's width";
-  if (!r->why && n / w > limit) r->why = tg_format(&s->j->env, "%lld values are more than the register file holds", (long long)(n / w));
+  if (!r->why && w > 1 && r->define->src[r->define->n - 1]->arg % w)
+    r->why = "its last dimension is no multiple of the vector's width";
+  if (!r->why && n / w > limit)
+    r->why = tg_format(&s->j->env, "%lld values are more than the register file holds", (long long)(n / w));
   if (!r->why && r->phase == -2) r->why = "several phases use it";
   if (!r->why && b->demand > TG_PLACE_SSA) r->why = "memory is asked for";
   if (r->why && b->demand == TG_PLACE_SSA) tg_fail_at(s->j, b->pos, "%s cannot be ssa: %s", b->name, r->why);
-  if (r->why && l->target && l->target->lanes > 1) tg_fail_at(s->j, b->pos, "%s cannot be in registers: %s; %s has no other memory private to a thread", b->name, r->why, l->target->name);
+  if (r->why && l->target && l->target->lanes > 1)
+    tg_fail_at(s->j, b->pos, "%s cannot be in registers: %s; %s has no other memory private to a thread", b->name,
+               r->why, l->target->name);
   r->vectors = !r->why && w > 1;
   if (r->vectors) {
     const tg_uop *dim[16];
@@ -132,7 +140,8 @@ static const tg_uop *replace(tg_job *j, const tg_uop *old, const tg_uop *const *
   sub[rank - 1] = tg_index(j, at / r->width);
   const tg_uop *gate = old->arg & TG_GATED ? src[rank + (old->op == TG_OP_LOAD ? 1 : 2)] : NULL;
   int64_t flags = old->arg & ~(int64_t)TG_GATED;
-  return old->op == TG_OP_LOAD ? tg_load(j, src[0], sub, gate, gate ? src[old->n - 1] : NULL, flags) : tg_store(j, src[0], sub, src[rank + 1], gate, flags);
+  return old->op == TG_OP_LOAD ? tg_load(j, src[0], sub, gate, gate ? src[old->n - 1] : NULL, flags)
+                               : tg_store(j, src[0], sub, src[rank + 1], gate, flags);
 }
 
 typedef struct { uint8_t *seen; int32_t phase; uint32_t loops; TG_VEC(const tg_uop *) stack; } phases;
@@ -152,7 +161,8 @@ static void see_phase(state *s, phases *p, const tg_uop *root, uint32_t loop) {
   }
 }
 
-/* Registers defined between phases, by the SINK or by a loop of phases: does more than one phase use them, or one more than once? */
+/* Registers defined between phases, by the SINK or by a loop of phases: does more than one phase use them, or one
+ * more than once? */
 static void see_list(state *s, phases *p, uint32_t n, const tg_uop *const *list, uint32_t loop) {
   bool tasks = true;
   for (uint32_t i = 0; i < n; i++) {
@@ -186,7 +196,8 @@ static void see_phases(state *s, const tg_uop *sink) {
 /* Expansion folds sums; what rules can do more for are conditions and quotients. */
 static bool wants_rules(const tg_uop *u) {
   if (u->type == TG_BOOL) return u->op != TG_OP_LOAD && u->op != TG_OP_DEFINE && u->op != TG_OP_AFTER;
-  return u->type == TG_INDEX && (u->op == TG_OP_IDIV || u->op == TG_OP_MOD || u->op == TG_OP_CDIV || u->op == TG_OP_CMOD || u->op == TG_OP_MIN || u->op == TG_OP_MAX);
+  return u->type == TG_INDEX && (u->op == TG_OP_IDIV || u->op == TG_OP_MOD || u->op == TG_OP_CDIV ||
+                                 u->op == TG_OP_CMOD || u->op == TG_OP_MIN || u->op == TG_OP_MAX);
 }
 
 /* Tiles in memory that a loop carries may keep what it updates in registers while it runs. */

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Of pass place, on a target with warps, before it decides: a register tile of which a statement takes several elements at once (the
- * operand or the accumulator of a matrix instruction) and another takes single ones is accessed element by element. Its subscripts
- * are constants in each lane of the vector, so a vector is put together of its elements and taken apart into them: registers get
+ * Of pass place, on a target with warps, before it decides: a register tile of which a statement takes several elements
+ * at once (the
+ * operand or the accumulator of a matrix instruction) and another takes single ones is accessed element by element. Its
+ * subscripts
+ * are constants in each lane of the vector, so a vector is put together of its elements and taken apart into them:
+ * registers get
  * other names, and no instruction is left of it. */
 #include "lower/sweep.h"
 
@@ -67,7 +70,8 @@ static void apart(state *s, const tg_uop *u, const tg_uop ***list, uint32_t *n, 
     if (width > 1) {
       element(j, u, i, sub);
       v = tg_stored(whole);
-      x = tg_store(j, u->src[0], sub, v->lanes > 1 ? tg_shuffle(j, v, tg_index(j, width), tg_index(j, i)) : v, NULL, u->arg);
+      x = tg_store(j, u->src[0], sub, v->lanes > 1 ? tg_shuffle(j, v, tg_index(j, width), tg_index(j, i)) : v, NULL,
+                   u->arg);
     }
     if (pos.line && u->op != TG_OP_DEFINE) tg_set_pos(j, x, pos);
     (*list)[(*n)++] = x;
@@ -79,7 +83,8 @@ static bool reads_itself(tg_job *j, const tg_uop *store) {
   uint32_t n;
   const tg_uop **order = tg_toposort(j, tg_stored(store), &n);
   for (uint32_t i = 0; i < n; i++)
-    if (order[i]->op == TG_OP_LOAD && tg_buffer_ordinal(order[i]->src[0]) == tg_buffer_ordinal(store->src[0])) return true;
+    if (order[i]->op == TG_OP_LOAD && tg_buffer_ordinal(order[i]->src[0]) == tg_buffer_ordinal(store->src[0]))
+      return true;
   return false;
 }
 

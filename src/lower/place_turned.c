@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Of pass place, before it decides: a register tile whose vectors all run along one dimension, and not the last, has its dimensions turned so that
- * this one is the last. Then its vectors are contiguous in memory, or values of their own in registers, where they would be gathered. Private
+ * Of pass place, before it decides: a register tile whose vectors all run along one dimension, and not the last, has
+ * its dimensions turned so that
+ * this one is the last. Then its vectors are contiguous in memory, or values of their own in registers, where they
+ * would be gathered. Private
  * memory has no layout that anyone else could see. */
 #include "lower/sweep.h"
 
@@ -45,7 +47,8 @@ static const tg_uop *replace(tg_job *j, const tg_uop *old, const tg_uop *const *
   const tg_uop *sub[16], *gate = old->arg & TG_GATED ? src[old->n - (old->op == TG_OP_LOAD ? 2 : 1)] : NULL;
   uint32_t rank = turn(tg_access_rank(old), (uint32_t)t->along, src + 1, sub);
   int64_t flags = old->arg & ~(int64_t)TG_GATED;
-  return old->op == TG_OP_LOAD ? tg_load(j, src[0], sub, gate, gate ? src[old->n - 1] : NULL, flags) : tg_store(j, src[0], sub, src[rank + 1], gate, flags);
+  return old->op == TG_OP_LOAD ? tg_load(j, src[0], sub, gate, gate ? src[old->n - 1] : NULL, flags)
+                               : tg_store(j, src[0], sub, src[rank + 1], gate, flags);
 }
 
 const tg_uop *tg_place_turned(tg_job *j, const tg_uop *sink) {

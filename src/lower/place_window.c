@@ -194,7 +194,12 @@ static bool open_window(state *s, use *t, uint32_t *used) {
   *used += cost;
   tg_buffer *b = tg_buffer_info(s->j, t->define);
   if (b->space == TG_SPACE_REG) b->place = TG_PLACE_WINDOWED;
-  tg_buffer info = {.name = tg_format(&s->j->env, "%s.w", b->name), .space = TG_SPACE_REG, .rank = 1, .type = b->type, .place = TG_PLACE_SSA, .pos = b->pos};
+  tg_buffer info = {.name = tg_format(&s->j->env, "%s.w", b->name),
+                    .space = TG_SPACE_REG,
+                    .rank = 1,
+                    .type = b->type,
+                    .place = TG_PLACE_SSA,
+                    .pos = b->pos};
   const tg_uop *dim = tg_index(s->j, n);
   t->window = tg_define(s->j, info, t->width, &dim, NULL, true);
   return true;
@@ -202,12 +207,19 @@ static bool open_window(state *s, use *t, uint32_t *used) {
 
 /* Between memory and registers: loads before the loop, stores after it. */
 static void move_window(state *s, const use *t, const tg_uop *loop, bool back, list *out) {
-  const tg_uop *extent = tg_extent(loop->src[0]), *some = runs(s, loop->src[0]) ? NULL : tg_op2(s->j, TG_OP_LT, tg_index(s->j, 0), extent);
+  const tg_uop *extent = tg_extent(loop->src[0]),
+               *some = runs(s, loop->src[0]) ? NULL : tg_op2(s->j, TG_OP_LT, tg_index(s->j, 0), extent);
   for (uint32_t i = 0; i < t->elements.n; i++) {
     const element *e = &t->elements.data[i];
     if (e->number == UINT32_MAX) continue;
-    const tg_uop *const *sub = e->access->src + 1, *at = tg_index(s->j, e->number), *gate = some && e->gate ? tg_and(s->j, some, e->gate) : some ? some : e->gate, *zero = NULL;
-    if (gate && !back) zero = tg_is_float(t->define->type) ? tg_const_float(s->j, t->define->type, 0) : tg_const_int(s->j, t->define->type, 0);
+    const tg_uop *const *sub = e->access->src + 1, *at = tg_index(s->j, e->number),
+                        *gate = some && e->gate ? tg_and(s->j, some, e->gate)
+                                : some          ? some
+                                                : e->gate,
+                        *zero = NULL;
+    if (gate && !back)
+      zero = tg_is_float(t->define->type) ? tg_const_float(s->j, t->define->type, 0)
+                                          : tg_const_int(s->j, t->define->type, 0);
     const tg_uop *st = back ? tg_store(s->j, t->define, sub, tg_load(s->j, t->window, &at, NULL, NULL, 0), gate, 0)
                             : tg_store(s->j, t->window, &at, tg_load(s->j, t->define, sub, gate, zero, 0), NULL, 0);
     if (tg_get_pos(s->j, loop).line) tg_set_pos(s->j, st, tg_get_pos(s->j, loop));
@@ -222,7 +234,8 @@ static const tg_uop *through_window(tg_job *j, const tg_uop *old, const tg_uop *
   if (!t || !t->window || t->epoch != s->epoch) return NULL;
   const element *e = element_of(s, t, old);
   if (!e || e->number == UINT32_MAX) return NULL;
-  const tg_uop *at = tg_index(j, e->number), *gate = old->arg & TG_GATED ? src[old->n - (old->op == TG_OP_LOAD ? 2 : 1)] : NULL;
+  const tg_uop *at = tg_index(j, e->number),
+               *gate = old->arg & TG_GATED ? src[old->n - (old->op == TG_OP_LOAD ? 2 : 1)] : NULL;
   return old->op == TG_OP_LOAD ? tg_load(j, t->window, &at, gate, gate ? src[old->n - 1] : NULL, 0)
                                : tg_store(j, t->window, &at, src[t->rank + 1], gate, 0);
 }
@@ -280,8 +293,13 @@ static bool place_statements(state *s, uint32_t n, const tg_uop *const *statemen
 const tg_uop *tg_place_windows(tg_job *j, const tg_target *target, const bool *wanted, const tg_uop *sink) {
   const tg_uop *plain = tg_plain(j, sink);
   uint32_t n = j->buffers.n;
-  state s = {.j = j, .wanted = wanted, .uses = tg_new(&j->env, use, n + 1), .open = tg_new(&j->env, uint8_t, j->ranges.n + 1),
-             .buffers = n, .registers = target && target->vector_registers ? target->vector_registers : 16, .bytes = target && target->vector_bytes ? target->vector_bytes : 16};
+  state s = {.j = j,
+             .wanted = wanted,
+             .uses = tg_new(&j->env, use, n + 1),
+             .open = tg_new(&j->env, uint8_t, j->ranges.n + 1),
+             .buffers = n,
+             .registers = target && target->vector_registers ? target->vector_registers : 16,
+             .bytes = target && target->vector_bytes ? target->vector_bytes : 16};
   s.limit = 8 * s.registers;
   list out = {0};
   if (!place_statements(&s, plain->n, plain->src, 0, &out)) return sink;

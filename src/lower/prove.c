@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Pass prove: takes the author's program, leaves it with every access proved and the gates that hold always gone, or fails at
+ * Pass prove: takes the author's program, leaves it with every access proved and the gates that hold always gone, or
+ * fails at
  * the author's line. The proofs themselves are in ranges/prove.c. */
 #include "lower/lower.h"
 

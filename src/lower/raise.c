@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT
- * Raising: what an author wrote with registers and loops becomes expressions and reductions, the form that schedules work on.
+ * Raising: what an author wrote with registers and loops becomes expressions and reductions, the form that schedules
+ * work on.
  *
  *   loop k { x[i] = x[i] op e }               x[i] = x[i] op REDUCE(k: e)        (loops over i may stand between)
  *   x[i] = v; .. x[i] = f(x[i])               x[i] = f(v)
  *   r[i] = v; .. use(r[e])                    use(v at i := e)                    r a register buffer stored once
  *
- * Needs a proved program; leaves one simplified. What does not fit is kept as it is. A tile's value is moved to its use only
- * if that does not compute it more often, or if it is cheap; a scalar's value always, since what does not change in a loop
+ * Needs a proved program; leaves one simplified. What does not fit is kept as it is. A tile's value is moved to its use
+ * only
+ * if that does not compute it more often, or if it is cheap; a scalar's value always, since what does not change in a
+ * loop
  * is computed outside of it later. */
 #include "lower/sweep.h"
 #include "lower/raise_touch.h"
@@ -94,7 +97,9 @@ const tg_uop *tg_raise_accumulation(tg_job *j, const tg_uop *end) {
     if (tg_uses(j, s.loop[k]->src[0], range)) return NULL;
   for (uint32_t d = 0; d < tg_access_rank(store); d++)
     if (tg_uses(j, store->src[1 + d], range)) return NULL;
-  if (!reduces(value->op) || value->type == TG_INDEX || (value->type != TG_F32 && value->type != TG_F64 && tg_is_float(value->type))) return NULL;
+  if (!reduces(value->op) || value->type == TG_INDEX ||
+      (value->type != TG_F32 && value->type != TG_F64 && tg_is_float(value->type)))
+    return NULL;
   for (uint32_t i = 0; i < 2; i++) {
     if (value->src[i]->op != TG_OP_LOAD || !same_place(value->src[i], store)) continue;
     self = value->src[i];
@@ -109,7 +114,8 @@ const tg_uop *tg_raise_accumulation(tg_job *j, const tg_uop *end) {
     term = tg_op3(j, TG_OP_WHERE, gate, term, tg_identity(j, value->op, value->type));
     gate = NULL;
     self = tg_load(j, self->src[0], self->src + 1, NULL, NULL, 0);
-    if (tg_buffer_info(j, self->src[0])->space != TG_SPACE_REG) return NULL; /* the store may be out of bounds without its gate */
+    /* the store may be out of bounds without its gate */
+    if (tg_buffer_info(j, self->src[0])->space != TG_SPACE_REG) return NULL;
   }
   const tg_uop *sum = tg_op2(j, value->op, self, make_reduce(j, value->op, range, term));
   return rebuild(j, &s, tg_store(j, store->src[0], store->src + 1, sum, gate, store->arg & ~(int64_t)TG_GATED), store);
@@ -132,7 +138,8 @@ static const tg_uop *replace_self(tg_job *j, const tg_uop *old, const tg_uop *co
 static const tg_uop *fold_identity(tg_job *j, const tg_uop *v) {
   if (v->op >= TG_OP__COUNT || !reduces(v->op) || v->type == TG_INDEX) return v;
   for (uint32_t i = 0; i < 2; i++)
-    if (v->src[i]->op == TG_OP_CONST && v->src[1 - i]->op == TG_OP_REDUCE && v->src[i] == tg_identity(j, v->op, v->type))
+    if (v->src[i]->op == TG_OP_CONST && v->src[1 - i]->op == TG_OP_REDUCE &&
+        v->src[i] == tg_identity(j, v->op, v->type))
       return v->src[1 - i];
   return v;
 }
@@ -168,7 +175,8 @@ static bool sums_along(tg_job *j, const tg_uop *value, const tg_uop *range) {
   return false;
 }
 
-/* To rename a value's ranges is to make it again, so one that this many statements have gone into is left in memory where that would have to be. */
+/* To rename a value's ranges is to make it again, so one that this many statements have gone into is left in memory
+ * where that would have to be. */
 enum { MOST_RENAMED = 64 };
 
 static const tg_uop *merge(tg_job *j, const tg_uop *first, const tg_uop *second, uint32_t gone_in) {
@@ -199,7 +207,10 @@ static const tg_uop *merge(tg_job *j, const tg_uop *first, const tg_uop *second,
   replacing r = {b.store, tg_substitute(j, tg_stored(a.store), n, from, to), false};
   const tg_uop *value = tg_map(j, tg_stored(b.store), replace_self, NULL, &r);
   if (r.other) return NULL;
-  return rebuild(j, &b, tg_store(j, b.store->src[0], b.store->src + 1, fold_identity(j, value), NULL, b.store->arg & ~(int64_t)TG_GATED), b.store);
+  return rebuild(
+      j, &b,
+      tg_store(j, b.store->src[0], b.store->src + 1, fold_identity(j, value), NULL, b.store->arg & ~(int64_t)TG_GATED),
+      b.store);
 }
 
 /* ---- a register that is stored once ---- */
@@ -215,7 +226,8 @@ static bool cheap(tg_job *j, const tg_uop *value) {
 }
 
 /* Is each iteration of the loops and reductions around each load of the buffer below u one element of it? */
-static bool used_once(tg_job *j, const tg_uop *u, uint32_t buffer, uint32_t *loads, const tg_uop **around, uint32_t depth) {
+static bool used_once(tg_job *j, const tg_uop *u, uint32_t buffer, uint32_t *loads, const tg_uop **around,
+                      uint32_t depth) {
   if (u->op == TG_OP_END) {
     if (depth == 64) return false;
     around[depth] = u->src[0];
@@ -236,12 +248,14 @@ static bool used_once(tg_job *j, const tg_uop *u, uint32_t buffer, uint32_t *loa
       }
     }
     if (x->op != TG_OP_REDUCE || !loads_from(j, x, buffer)) continue;
-    for (uint32_t k = 0; k < tg_reduce_info(x).ranges; k++) { /* a load inside must move with every range of the reduction */
+    /* a load inside must move with every range of the reduction */
+    for (uint32_t k = 0; k < tg_reduce_info(x).ranges; k++) {
       for (uint32_t q = 0; q < n; q++) {
         const tg_uop *load = order[q];
         if (load->op != TG_OP_LOAD || tg_buffer_ordinal(load->src[0]) != buffer) continue;
         bool subscript = false;
-        for (uint32_t d = 0; d < tg_access_rank(load); d++) subscript |= tg_uses(j, load->src[1 + d], tg_reduce_ranges(x)[k]);
+        for (uint32_t d = 0; d < tg_access_rank(load); d++)
+          subscript |= tg_uses(j, load->src[1 + d], tg_reduce_ranges(x)[k]);
         if (!subscript) return false;
       }
     }
@@ -259,12 +273,15 @@ static bool uses_element(tg_job *j, const tg_uop *u, const forwarding *f) {
   return uses;
 }
 
-/* Where the condition does not hold, the subscripts of what is loaded may be no elements, if they depend on which element of the tile it is. */
+/* Where the condition does not hold, the subscripts of what is loaded may be no elements, if they depend on which
+ * element of the tile it is. */
 static const tg_uop *loaded_under(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
   const condition *c = user;
   if (old->op != TG_OP_LOAD || !uses_element(j, old, c->f)) return NULL;
-  const tg_uop *cond = c->cond, *gate = tg_gate(old), *zero = tg_is_float(old->type) ? tg_const_float(j, old->type, 0) : tg_const_int(j, old->type, 0);
-  return tg_load(j, src[0], src + 1, tg_and(j, gate ? src[old->n - 2] : NULL, cond), gate ? src[old->n - 1] : zero, old->arg & ~(int64_t)TG_GATED);
+  const tg_uop *cond = c->cond, *gate = tg_gate(old),
+               *zero = tg_is_float(old->type) ? tg_const_float(j, old->type, 0) : tg_const_int(j, old->type, 0);
+  return tg_load(j, src[0], src + 1, tg_and(j, gate ? src[old->n - 2] : NULL, cond), gate ? src[old->n - 1] : zero,
+                 old->arg & ~(int64_t)TG_GATED);
 }
 
 static const tg_uop *forward_load(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
@@ -273,7 +290,8 @@ static const tg_uop *forward_load(tg_job *j, const tg_uop *old, const tg_uop *co
   if (old->op != TG_OP_LOAD || tg_buffer_ordinal(old->src[0]) != f->buffer) return NULL;
   for (uint32_t i = 0; i < f->n; i++) to[i] = src[1 + f->at[i]];
   condition c = {f, tg_gate(old) ? src[old->n - 2] : NULL};
-  const tg_uop *value = tg_substitute(j, c.cond ? tg_map(j, f->value, loaded_under, NULL, &c) : f->value, f->n, f->from, to);
+  const tg_uop *value =
+      tg_substitute(j, c.cond ? tg_map(j, f->value, loaded_under, NULL, &c) : f->value, f->n, f->from, to);
   return c.cond ? tg_op3(j, TG_OP_WHERE, c.cond, value, src[old->n - 1]) : value;
 }
 
@@ -291,7 +309,8 @@ static bool covers(const simple *s, forwarding *f) {
   return s->depth == rank;
 }
 
-/* Is the value an exchange whose tile is read under a condition? All lanes take part in an exchange, so nothing in it may wait for one. */
+/* Is the value an exchange whose tile is read under a condition? All lanes take part in an exchange, so nothing in
+ * it may wait for one. */
 static bool exchanged_under(tg_job *j, const tg_uop *u, const forwarding *f) {
   tg_sweep v = tg_sweep_of(j, f->value);
   bool exchanges = false;
@@ -328,7 +347,8 @@ static bool varies(tg_job *j, const tg_uop *u) {
   return false;
 }
 
-/* Would iterations in lockstep come to run sums of different lengths: is the tile, whose elements are such sums, read at a place or under a condition of each one's own? */
+/* Would iterations in lockstep come to run sums of different lengths: is the tile, whose elements are such sums,
+ * read at a place or under a condition of each one's own? */
 static bool uneven_in_lockstep(tg_job *j, const tg_uop *u, const forwarding *f) {
   tg_sweep s = tg_sweep_of(j, u);
   for (uint32_t d = 0; d < f->n; d++) {
@@ -359,7 +379,8 @@ static bool try_forward(raising *r, statements *list, uint32_t at) {
   if (list->data[at]->op == TG_OP_DEFINE || !simple_nest(j, list->data[at], &s) || tg_gate(s.store)) return false;
   const tg_buffer *b = tg_buffer_info(j, s.store->src[0]);
   forwarding f = {.buffer = tg_buffer_ordinal(s.store->src[0]), .value = tg_stored(s.store)};
-  if (b->space != TG_SPACE_REG || b->demand || tg_define_of(s.store->src[0])->lanes > 1 || all[f.buffer].stores != 1) return false;
+  if (b->space != TG_SPACE_REG || b->demand || tg_define_of(s.store->src[0])->lanes > 1 || all[f.buffer].stores != 1)
+    return false;
   for (uint32_t k = 0; k < s.depth; k++)
     if (tg_range_kind(s.loop[k]->src[0]) != TG_LOOP) return false;
   if (!covers(&s, &f) || tg_touches_of(&r->touching, f.value, f.buffer).loads) return false;
@@ -427,7 +448,9 @@ static void raise_list(raising *r, const tg_uop *const *from, uint32_t n, statem
 }
 
 static const tg_uop *end_of(tg_job *j, const tg_uop *old, const statements *list) {
-  if (list->n == old->n - 1 && (!list->n || !memcmp(list->data, old->src + 1, list->n * sizeof *list->data))) return old;   /* a range without statements has no list */
+  /* a range without statements has no list */
+  if (list->n == old->n - 1 && (!list->n || !memcmp(list->data, old->src + 1, list->n * sizeof *list->data)))
+    return old;
   const tg_uop *end = tg_end(j, old->src[0], list->n, list->data);
   tg_set_pos(j, end, tg_get_pos(j, old));
   return end;
@@ -463,7 +486,9 @@ static void drop_unused(tg_job *j, const tg_touches *all, statements *list) {
   uint32_t kept = 0;
   for (uint32_t i = 0; i < list->n; i++) {
     const tg_uop *u = list->data[i];
-    if (u->op == TG_OP_DEFINE && tg_buffer_info(j, u)->space == TG_SPACE_REG && !all[tg_buffer_ordinal(u)].loads && !all[tg_buffer_ordinal(u)].stores) continue;
+    if (u->op == TG_OP_DEFINE && tg_buffer_info(j, u)->space == TG_SPACE_REG && !all[tg_buffer_ordinal(u)].loads &&
+        !all[tg_buffer_ordinal(u)].stores)
+      continue;
     if (u->op == TG_OP_END && !tg_is_merge(u)) {
       statements inner = {0};
       for (uint32_t k = 1; k < u->n; k++) tg_push(&j->env, &inner, u->src[k]);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Of pass raise, at its end: a load in an arm of `where(c, x, y)` has c as its gate, so that it may be in bounds on the strength of c. Conditions
- * that its bounds do not need go: what is loaded where c does not hold is not chosen. A causal mask then is a choice between values, and the keys
- * that it masks are still one element for all queries. Only of inputs, and of register tiles that are filled before: other memory may not have been
+ * Of pass raise, at its end: a load in an arm of `where(c, x, y)` has c as its gate, so that it may be in bounds on the
+ * strength of c. Conditions
+ * that its bounds do not need go: what is loaded where c does not hold is not chosen. A causal mask then is a choice
+ * between values, and the keys
+ * that it masks are still one element for all queries. Only of inputs, and of register tiles that are filled before:
+ * other memory may not have been
  * written where c does not hold. */
 #include "lower/sweep.h"
 
@@ -57,8 +60,11 @@ static const tg_uop *needed(tg_job *j, const tg_uop *load, const conditions *spa
 
 static const tg_uop *loosen_load(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
   const conditions *c = user;
-  if (old->op == TG_OP_RANGE) return old; /* it is the same node where the condition does not hold: what its extent loads stays */
-  if (old->op != TG_OP_LOAD || !tg_gate(old) || (tg_buffer_info(j, old->src[0])->role != TG_ROLE_IN && !c->filled[tg_buffer_ordinal(old->src[0])])) return NULL;
+  /* it is the same node where the condition does not hold: what its extent loads stays */
+  if (old->op == TG_OP_RANGE) return old;
+  if (old->op != TG_OP_LOAD || !tg_gate(old) ||
+      (tg_buffer_info(j, old->src[0])->role != TG_ROLE_IN && !c->filled[tg_buffer_ordinal(old->src[0])]))
+    return NULL;
   for (uint32_t i = 0; i < old->n; i++)
     if (src[i] != old->src[i]) return NULL; /* its subscripts or its gate read what has changed: as it is */
   const tg_uop *gate = needed(j, old, c);
@@ -80,10 +86,13 @@ static void mark_filled(tg_job *j, const tg_uop *u, const tg_uop **loop, uint32_
     loop[depth] = u->src[0];
     for (uint32_t i = 1; i < u->n; i++) mark_filled(j, u->src[i], loop, depth + 1, filled);
   }
-  if (u->op != TG_OP_STORE || tg_gate(u) || tg_buffer_info(j, u->src[0])->space != TG_SPACE_REG || tg_access_rank(u) != depth) return;
+  if (u->op != TG_OP_STORE || tg_gate(u) || tg_buffer_info(j, u->src[0])->space != TG_SPACE_REG ||
+      tg_access_rank(u) != depth)
+    return;
   for (uint32_t d = 0; d < depth; d++) {
     bool found = false;
-    for (uint32_t k = 0; k < depth; k++) found |= u->src[1 + d] == loop[k] && tg_extent(loop[k]) == tg_define_of(u->src[0])->src[d];
+    for (uint32_t k = 0; k < depth; k++)
+      found |= u->src[1 + d] == loop[k] && tg_extent(loop[k]) == tg_define_of(u->src[0])->src[d];
     for (uint32_t k = 0; k < d; k++) found &= u->src[1 + d] != u->src[1 + k];
     if (!found) return;
   }

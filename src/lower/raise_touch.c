@@ -2,7 +2,9 @@
  * Which memory statements load and store. */
 #include "lower/raise_touch.h"
 
-static const tg_touch_known *known_of(const tg_touching *t, const tg_uop *u) { return u->id < t->known.n && t->known.data[u->id].known ? &t->known.data[u->id] : NULL; }
+static const tg_touch_known *known_of(const tg_touching *t, const tg_uop *u) {
+  return u->id < t->known.n && t->known.data[u->id].known ? &t->known.data[u->id] : NULL;
+}
 
 static tg_touch_set own_touch(const tg_uop *u) {
   if (u->op == TG_OP_LOAD) return (tg_touch_set){.loads = tg_touch_bit(tg_buffer_ordinal(u->src[0]))};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Which memory statements load and store: sets that are too large rather than too small, found once for each node, and exact counts. Of plain programs. */
+ * Which memory statements load and store: sets that are too large rather than too small, found once for each node, and
+ * exact counts. Of plain programs. */
 #ifndef TG_TOUCH_H
 #define TG_TOUCH_H
 #include "lower/lower.h"

@@ -3,14 +3,20 @@
  *
  * Needs a versioned program; leaves one without REDUCE and GET. A REDUCE stands at the innermost statement list that
  * has every range it uses and every store whose result it reads, before the statement of that list that uses it first;
- * so what does not depend on an inner loop leaves it, and equal reductions (reduce_same.c) are computed once. Loads whose places are proved only for the
- * iterations of a loop that may not run are no reason to stay in it: the reduction then stands before it in a loop of one iteration, or of none if it will
- * not be used (reduce_needed.c). Its sequential ranges are loops around one update; each combination of its upcast, local and lane ranges has an accumulator
- * of its own, combined afterwards by halving (docs/ir.md has the order; FOLD for lanes, vectors of half the width for lanes of tuples); a thread range writes one partial result per iteration to LOCAL
+ * so what does not depend on an inner loop leaves it, and equal reductions (reduce_same.c) are computed once. Loads
+ * whose places are proved only for the
+ * iterations of a loop that may not run are no reason to stay in it: the reduction then stands before it in a loop of
+ * one iteration, or of none if it will
+ * not be used (reduce_needed.c). Its sequential ranges are loops around one update; each combination of its upcast,
+ * local and lane ranges has an accumulator
+ * of its own, combined afterwards by halving (docs/ir.md has the order; FOLD for lanes, vectors of half the width for
+ * lanes of tuples); a thread range writes one partial result per iteration to LOCAL
  * memory at SINK level, and the statements after that loop combine them.
  *
- * On a target with lanes the local and lane ranges stay: the accumulators are a tile over them, the result is a register of its own that
- * is stored the FOLD of that tile (of tuples: halved in lockstep, a tile a step), and pass distribute finds the threads for both. */
+ * On a target with lanes the local and lane ranges stay: the accumulators are a tile over them, the result is a
+ * register of its own that
+ * is stored the FOLD of that tile (of tuples: halved in lockstep, a tile a step), and pass distribute finds the threads
+ * for both. */
 #include "lower/sweep.h"
 
 enum { MAX_VALUES = 8, MAX_RANGES = 8, MAX_PREFETCHES = 256, MAX_LEVELS = 64 };
@@ -22,7 +28,8 @@ typedef struct level {
   bool lane;                   /* within a lane range */
   bool open, runs;             /* runs: at least once, proved */
   TG_VEC(const tg_uop *) out;
-  const tg_uop *const *rest;   /* of the old program: the list's statements from the one in work on; of a reduction's loop none */
+  /* of the old program: the list's statements from the one in work on; of a reduction's loop none */
+  const tg_uop *const *rest;
   uint32_t rest_n;
 } level;
 
@@ -47,8 +54,12 @@ static level *deeper(level *a, level *b) { return !a ? b : !b || a->depth >= b->
 
 static level *open_level(state *s, level *outer, const tg_uop *old, const tg_uop *range) {
   level *l = tg_new(&s->j->env, level, 1);
-  *l = (level){.outer = outer, .range = range, .depth = outer->depth + 1, .lane = outer->lane || tg_range_kind(range) == TG_LANE,
-               .open = true, .runs = tg_bounds_of(s->j, tg_extent(range)).lo >= 1};
+  *l = (level){.outer = outer,
+               .range = range,
+               .depth = outer->depth + 1,
+               .lane = outer->lane || tg_range_kind(range) == TG_LANE,
+               .open = true,
+               .runs = tg_bounds_of(s->j, tg_extent(range)).lo >= 1};
   s->to[old->id] = range;
   s->home[old->id] = l;
   return l;
@@ -118,8 +129,8 @@ static bool known_in(state *s, const level *l, const tg_uop *u) {
   return true;
 }
 
-/* Where a reduction can stand whose loads are legal only where it is used: the outermost list, from h on, in which it can be asked
- * whether it will be. */
+/* Where a reduction can stand whose loads are legal only where it is used: the outermost list, from h on, in which
+ * it can be asked whether it will be. */
 static level *asked_home(state *s, level *h, level *idle, const tg_uop *reduce, const tg_uop **needed) {
   level *chain[MAX_LEVELS];
   uint32_t n = 0;
@@ -182,12 +193,15 @@ typedef struct {
 
 static const tg_uop *combined(plan *p, uint32_t i) { return p->reduce->src[2 * p->info.values + i]; }
 
-static const char *name_of(const state *s, const tg_uop *range) { return s->j->ranges.data[tg_range_ordinal(range)].name; }
+static const char *name_of(const state *s, const tg_uop *range) {
+  return s->j->ranges.data[tg_range_ordinal(range)].name;
+}
 
 static uint32_t constant_extent(state *s, const tg_uop *range) {
   const tg_uop *e = tg_extent(range);
   if (e->op != TG_OP_CONST || e->arg > 1 << 16)
-    tg_fail_at(s->j, s->pos, "the %s range %s of a reduction needs a constant extent of at most 65536", tg_kind_name[tg_range_kind(range)], s->j->ranges.data[tg_range_ordinal(range)].name);
+    tg_fail_at(s->j, s->pos, "the %s range %s of a reduction needs a constant extent of at most 65536",
+               tg_kind_name[tg_range_kind(range)], s->j->ranges.data[tg_range_ordinal(range)].name);
   return e->arg < 0 ? 0 : (uint32_t)e->arg;
 }
 
@@ -210,14 +224,18 @@ static void sort_ranges(plan *p, const level *home) {
     default: p->sequential[p->nseq++] = r[i];
     }
   }
-  p->nupcast = p->nwide + (p->s->device ? 0 : fold && nl ? nl - 1 : nl);   /* one lane range is a vector; all others are copies */
+  /* one lane range is a vector; all others are copies */
+  p->nupcast = p->nwide + (p->s->device ? 0 : fold && nl ? nl - 1 : nl);
   for (uint32_t i = 0; i < nl; i++) p->wide[p->nwide++] = lanes[i];
   for (uint32_t i = 0; i < p->nwide; i++) p->extent[i] = constant_extent(p->s, p->wide[i]);
   for (uint32_t i = 0; i < p->info.ranges; i++)
     for (uint32_t k = 0; k < p->nwide; k++)
       if (tg_extent(r[i])->op != TG_OP_CONST && tg_uses(p->s->j, tg_extent(r[i]), p->wide[k]))
-        tg_fail_at(p->s->j, p->s->pos, "the extent of %s depends on the %s range %s of the same reduction, but its iterations run %s together", name_of(p->s, r[i]),
-                   tg_kind_name[tg_range_kind(p->wide[k])], name_of(p->s, p->wide[k]), name_of(p->s, r[i]));
+        tg_fail_at(
+            p->s->j, p->s->pos,
+            "the extent of %s depends on the %s range %s of the same reduction, but its iterations run %s together",
+            name_of(p->s, r[i]), tg_kind_name[tg_range_kind(p->wide[k])], name_of(p->s, p->wide[k]),
+            name_of(p->s, r[i]));
 }
 
 static const tg_uop *range_of(state *s, const tg_uop *old, tg_kind kind) {
@@ -229,10 +247,14 @@ static tg_kind wide_kind(const plan *p, uint32_t i) {
   return i < p->nupcast ? TG_UPCAST : p->s->device && tg_range_kind(p->wide[i]) != TG_LANE ? TG_LOCAL : TG_LANE;
 }
 
-static const tg_uop *register_of(plan *p, const char *name, tg_type type, uint32_t lanes, uint32_t nd, const uint32_t *dim) {
+static const tg_uop *register_of(plan *p, const char *name, tg_type type, uint32_t lanes, uint32_t nd,
+                                 const uint32_t *dim) {
   const tg_uop *d[MAX_RANGES];
   for (uint32_t i = 0; i < nd; i++) d[i] = tg_index(p->s->j, dim[i]);
-  return tg_define(p->s->j, (tg_buffer){.name = name, .space = TG_SPACE_REG, .rank = (uint8_t)nd, .type = (uint8_t)type, .pos = p->s->pos}, lanes, d, NULL, true);
+  return tg_define(
+      p->s->j,
+      (tg_buffer){.name = name, .space = TG_SPACE_REG, .rank = (uint8_t)nd, .type = (uint8_t)type, .pos = p->s->pos},
+      lanes, d, NULL, true);
 }
 
 /* Loops of their own over wide ranges from `from` on, innermost last. */
@@ -254,7 +276,8 @@ static void emit_init(plan *p, level *at) {
   const tg_uop *sub[MAX_RANGES];
   level *l = open_wide(p, at, 0, opened, sub);
   for (uint32_t v = 0; v < p->info.values; v++) {
-    const tg_uop *start = p->info.generic ? rewrite(s, p->reduce->src[p->info.values + v]) : tg_identity(s->j, p->info.op, p->acc[v]->type);
+    const tg_uop *start = p->info.generic ? rewrite(s, p->reduce->src[p->info.values + v])
+                                          : tg_identity(s->j, p->info.op, p->acc[v]->type);
     put(s, l, tg_store(s->j, p->acc[v], sub, start, NULL, 0));
   }
   for (uint32_t i = p->nwide; i-- > 0;) close_level(s, opened[i]);
@@ -287,7 +310,8 @@ static void emit_update(plan *p, level *l, const tg_uop *const *sub, const tg_uo
     put(s, l, tg_store(s->j, kept[v], NULL, combine(p, v, old, value), NULL, 0));
   }
   put(s, l, tg_store(s->j, p->acc[nv - 1], sub, combine(p, nv - 1, old, value), NULL, 0));
-  for (uint32_t v = 0; v + 1 < nv; v++) put(s, l, tg_store(s->j, p->acc[v], sub, tg_load(s->j, kept[v], NULL, NULL, NULL, 0), NULL, 0));
+  for (uint32_t v = 0; v + 1 < nv; v++)
+    put(s, l, tg_store(s->j, p->acc[v], sub, tg_load(s->j, kept[v], NULL, NULL, NULL, 0), NULL, 0));
 }
 
 /* Halves n tuples of nv values that lie `step` tuples apart, in place; what is left is at t. */
@@ -304,7 +328,8 @@ static void halve(plan *p, const tg_uop **t, uint32_t n, uint32_t step) {
 static const tg_uop *vector_register(plan *p, const char *name, uint32_t v, uint32_t lanes, uint32_t elements) {
   tg_job *j = p->s->j;
   const tg_uop *dim = tg_index(j, elements);
-  tg_buffer info = {.name = name, .space = TG_SPACE_REG, .rank = elements > 0, .type = p->acc[v]->type, .pos = p->s->pos};
+  tg_buffer info = {
+      .name = name, .space = TG_SPACE_REG, .rank = elements > 0, .type = p->acc[v]->type, .pos = p->s->pos};
   return tg_define(j, info, lanes, &dim, NULL, true);
 }
 
@@ -320,7 +345,8 @@ static const tg_uop *lanes_at(plan *p, const tg_uop *tile, uint32_t from, uint32
 static void fold_tuples(plan *p, level *l, const tg_uop **value, uint32_t w) {
   state *s = p->s;
   uint32_t nv = p->info.values;
-  const tg_uop *part[MAX_VALUES], *left[MAX_VALUES], *right[MAX_VALUES], *kept[MAX_VALUES], *at = tg_iota(s->j, TG_INDEX, w);
+  const tg_uop *part[MAX_VALUES], *left[MAX_VALUES], *right[MAX_VALUES], *kept[MAX_VALUES],
+      *at = tg_iota(s->j, TG_INDEX, w);
   for (uint32_t v = 0; v < nv; v++) {
     part[v] = vector_register(p, "part", v, 1, w);
     put(s, l, part[v]);
@@ -338,7 +364,8 @@ static void fold_tuples(plan *p, level *l, const tg_uop **value, uint32_t w) {
       put(s, l, tg_store(s->j, kept[v], NULL, combine(p, v, left, right), NULL, 0));
     }
     at = lanes > 1 ? tg_iota(s->j, TG_INDEX, lanes) : tg_index(s->j, 0);
-    for (uint32_t v = 0; v < nv; v++) put(s, l, tg_store(s->j, part[v], &at, tg_load(s->j, kept[v], NULL, NULL, NULL, 0), NULL, 0));
+    for (uint32_t v = 0; v < nv; v++)
+      put(s, l, tg_store(s->j, part[v], &at, tg_load(s->j, kept[v], NULL, NULL, NULL, 0), NULL, 0));
   }
   for (uint32_t v = 0; v < nv; v++) value[v] = lanes_at(p, part[v], 0, 1);
 }
@@ -364,21 +391,27 @@ static void halve_threads(plan *p, level *at, uint32_t copies, const tg_uop **va
   uint32_t nv = p->info.values, rank = p->nwide - p->nupcast;
   const tg_uop *part[MAX_VALUES], *next[MAX_VALUES], *sub[MAX_RANGES], *left[MAX_VALUES], *right[MAX_VALUES];
   level *opened[MAX_RANGES], *l;
-  for (uint32_t v = 0; v < nv; v++) put(s, at, part[v] = register_of(p, "part", p->acc[v]->type, 1, rank, p->extent + p->nupcast));
+  for (uint32_t v = 0; v < nv; v++)
+    put(s, at, part[v] = register_of(p, "part", p->acc[v]->type, 1, rank, p->extent + p->nupcast));
   l = open_wide(p, at, p->nupcast, opened, sub);
   halve_copies(p, copies, value, sub);
   for (uint32_t v = 0; v < nv; v++) put(s, l, tg_store(j, part[v], sub + p->nupcast, value[v], NULL, 0));
   for (uint32_t i = p->nwide; i-- > p->nupcast;) close_level(s, opened[i]);
   for (uint32_t k = p->nupcast; k < p->nwide; k++)
     for (uint32_t n = p->extent[k]; n > 1; n = (n + 1) / 2) {
-      for (uint32_t v = 0; v < nv; v++) put(s, at, next[v] = register_of(p, "part", p->acc[v]->type, 1, rank, p->extent + p->nupcast));
+      for (uint32_t v = 0; v < nv; v++)
+        put(s, at, next[v] = register_of(p, "part", p->acc[v]->type, 1, rank, p->extent + p->nupcast));
       l = open_wide(p, at, p->nupcast, opened, sub);
-      const tg_uop *own = sub[k], *far = tg_op2(j, TG_OP_ADD, own, tg_index(j, (n + 1) / 2)), *paired = tg_op2(j, TG_OP_LT, far, tg_index(j, n));
+      const tg_uop *own = sub[k], *far = tg_op2(j, TG_OP_ADD, own, tg_index(j, (n + 1) / 2)),
+                   *paired = tg_op2(j, TG_OP_LT, far, tg_index(j, n));
       for (uint32_t v = 0; v < nv; v++) left[v] = tg_load(j, part[v], sub + p->nupcast, NULL, NULL, 0);
       sub[k] = tg_op2(j, TG_OP_MIN, far, tg_index(j, p->extent[k] - 1));
       for (uint32_t v = 0; v < nv; v++) right[v] = tg_load(j, part[v], sub + p->nupcast, NULL, NULL, 0);
       sub[k] = own;
-      for (uint32_t v = 0; v < nv; v++) put(s, l, tg_store(j, next[v], sub + p->nupcast, tg_op3(j, TG_OP_WHERE, paired, combine(p, v, left, right), left[v]), NULL, 0));
+      for (uint32_t v = 0; v < nv; v++)
+        put(s, l,
+            tg_store(j, next[v], sub + p->nupcast, tg_op3(j, TG_OP_WHERE, paired, combine(p, v, left, right), left[v]),
+                     NULL, 0));
       for (uint32_t i = p->nwide; i-- > p->nupcast;) close_level(s, opened[i]);
       for (uint32_t v = 0; v < nv; v++) part[v] = next[v];
     }
@@ -386,14 +419,16 @@ static void halve_threads(plan *p, level *at, uint32_t copies, const tg_uop **va
   for (uint32_t v = 0; v < nv; v++) value[v] = tg_load(j, part[v], sub + p->nupcast, NULL, NULL, 0);
 }
 
-/* The same of plain values: FOLD of the whole tile. Either way the result is a register, so that nothing computes it again. */
+/* The same of plain values: FOLD of the whole tile. Either way the result is a register, so that nothing computes it
+ * again. */
 static void results_of_threads(plan *p, level *l, uint32_t copies, const tg_uop **result) {
   state *s = p->s;
   tg_job *j = s->j;
   uint32_t nv = p->info.values, lanes = 1, inner = 1;
   const tg_uop **t = tg_new(&j->env, const tg_uop *, (size_t)copies * nv), *sub[MAX_RANGES];
   for (uint32_t i = p->nupcast; i < p->nwide; i++) lanes *= p->extent[i];
-  if (lanes > TG_REDUCE_THREADS) tg_fail_at(j, s->pos, "a reduction over %u threads, and %d are the most", lanes, TG_REDUCE_THREADS);
+  if (lanes > TG_REDUCE_THREADS)
+    tg_fail_at(j, s->pos, "a reduction over %u threads, and %d are the most", lanes, TG_REDUCE_THREADS);
   for (uint32_t i = p->nwide; i-- > p->nupcast; inner *= p->extent[i]) {
     sub[i] = tg_index(j, 0);
     if (p->extent[i] == 1) continue;
@@ -420,7 +455,8 @@ static void results(plan *p, level *l, const tg_uop **result) {
   for (uint32_t i = p->nupcast; i < p->nwide; i++)
     if (!p->extent[i]) copies = 0;
   if (!copies) {
-    for (uint32_t v = 0; v < nv; v++) result[v] = p->info.generic ? rewrite(s, p->reduce->src[nv + v]) : tg_identity(s->j, p->info.op, p->acc[v]->type);
+    for (uint32_t v = 0; v < nv; v++)
+      result[v] = p->info.generic ? rewrite(s, p->reduce->src[nv + v]) : tg_identity(s->j, p->info.op, p->acc[v]->type);
     return;
   }
   if (copies > 1 << 16) tg_fail_at(s->j, s->pos, "a reduction of more than 65536 accumulators");
@@ -429,13 +465,15 @@ static void results(plan *p, level *l, const tg_uop **result) {
     return;
   }
   const tg_uop **t = tg_new(&s->j->env, const tg_uop *, (size_t)copies * nv), *sub[MAX_RANGES];
-  for (uint32_t i = p->nupcast; i < p->nwide; i++) sub[i] = p->extent[i] == 1 ? tg_index(s->j, 0) : tg_iota(s->j, TG_INDEX, p->extent[i]);
+  for (uint32_t i = p->nupcast; i < p->nwide; i++)
+    sub[i] = p->extent[i] == 1 ? tg_index(s->j, 0) : tg_iota(s->j, TG_INDEX, p->extent[i]);
   halve_copies(p, copies, t, sub);
   uint32_t lanes = t[0]->lanes;
   for (uint32_t v = 0; v < nv; v++) {
     result[v] = t[v];
     if (lanes < t[v]->lanes) lanes = t[v]->lanes;
-    if (!p->info.generic && p->acc[v]->lanes == 1 && result[v]->lanes > 1) result[v] = tg_make(s->j, TG_OP_FOLD, result[v]->type, 1, p->info.op, 1, &result[v]);
+    if (!p->info.generic && p->acc[v]->lanes == 1 && result[v]->lanes > 1)
+      result[v] = tg_make(s->j, TG_OP_FOLD, result[v]->type, 1, p->info.op, 1, &result[v]);
   }
   if (p->info.generic && lanes > 1) fold_tuples(p, l, result, lanes);
 }
@@ -445,10 +483,15 @@ static void share(plan *p, level *tasks, const tg_uop **result) {
   state *s = p->s;
   uint32_t n = constant_extent(s, p->thread), nv = p->info.values;
   if (!n) tg_fail_at(s->j, s->pos, "a reduction over a thread range of no iterations");
-  if (tasks->outer->depth) tg_fail_at(s->j, s->pos, "a reduction over the thread range %s stands inside a loop", s->j->ranges.data[tg_range_ordinal(p->thread)].name);
+  if (tasks->outer->depth)
+    tg_fail_at(s->j, s->pos, "a reduction over the thread range %s stands inside a loop",
+               s->j->ranges.data[tg_range_ordinal(p->thread)].name);
   const tg_uop **t = tg_new(&s->j->env, const tg_uop *, (size_t)n * nv + nv), *dim = tg_index(s->j, n);
   for (uint32_t v = 0; v < nv; v++) {
-    const tg_uop *partial = tg_define(s->j, (tg_buffer){.name = "partial", .space = TG_SPACE_LOCAL, .rank = 1, .type = p->acc[v]->type, .pos = s->pos}, 1, &dim, NULL, true);
+    const tg_uop *partial = tg_define(
+        s->j,
+        (tg_buffer){.name = "partial", .space = TG_SPACE_LOCAL, .rank = 1, .type = p->acc[v]->type, .pos = s->pos}, 1,
+        &dim, NULL, true);
     put(s, tasks->outer, partial);
     put(s, tasks, tg_store(s->j, partial, &tasks->range, result[v], NULL, 0));
     for (uint32_t i = 0; i < n; i++) {
@@ -532,7 +575,8 @@ static void lower_reduce(state *s, const tg_uop *reduce) {
   for (uint32_t v = 0; v < p.info.values; v++) value[v] = rewrite(s, reduce->src[v]);
   s->now = now;
   for (uint32_t v = 0; v < p.info.values; v++) {
-    if (value[v]->lanes > 1 && (p.nwide || p.thread || p.info.generic)) tg_fail_at(s->j, s->pos, "a sum of vectors, which contract has left, has ranges that are loops only");
+    if (value[v]->lanes > 1 && (p.nwide || p.thread || p.info.generic))
+      tg_fail_at(s->j, s->pos, "a sum of vectors, which contract has left, has ranges that are loops only");
     p.acc[v] = register_of(&p, "acc", value[v]->type, value[v]->lanes, p.nwide, p.extent);
     put(s, base, p.acc[v]);
   }
@@ -580,7 +624,9 @@ static const tg_uop *rewrite(state *s, const tg_uop *root) {
     frame *f = &stack.data[stack.n - 1];
     const tg_uop *u = f->u;
     if (u->op == TG_OP_REDUCE && !known(s, u)) lower_reduce(s, u);
-    else if (u->op == TG_OP_RANGE && !known(s, u)) tg_bug(&s->j->env, "pass reduce: range %s is used outside of its loop", s->j->ranges.data[tg_range_ordinal(u)].name);
+    else if (u->op == TG_OP_RANGE && !known(s, u))
+      tg_bug(&s->j->env, "pass reduce: range %s is used outside of its loop",
+             s->j->ranges.data[tg_range_ordinal(u)].name);
     uint32_t n = u->op == TG_OP_AFTER || u->op == TG_OP_AHEAD ? 1 : u->n;
     while (!known(s, u) && f->next < n && known(s, u->src[f->next])) f->next++;
     if (!known(s, u) && f->next < n) {
@@ -627,8 +673,14 @@ const tg_uop *tg_pass_reduce(tg_job *j, const tg_lowering *l, const tg_uop *sink
   sink = tg_part_twins(j, ahead ? sink : tg_same_reductions(j, sink));
   uint32_t n = j->uops.n;
   level top = {.open = true, .runs = true};
-  state s = {.j = j, .to = tg_new(&j->env, const tg_uop *, n), .home = tg_new(&j->env, level *, n), .values = tg_new(&j->env, const tg_uop **, n),
-             .seen = tg_new(&j->env, uint32_t, n), .n = n, .sink = &top, .device = l->target && l->target->lanes > 1,
+  state s = {.j = j,
+             .to = tg_new(&j->env, const tg_uop *, n),
+             .home = tg_new(&j->env, level *, n),
+             .values = tg_new(&j->env, const tg_uop **, n),
+             .seen = tg_new(&j->env, uint32_t, n),
+             .n = n,
+             .sink = &top,
+             .device = l->target && l->target->lanes > 1,
              .ahead = ahead};
   for (uint32_t i = 0; i < sink->n; i++) {
     top.rest = sink->src + i;

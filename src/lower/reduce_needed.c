@@ -19,7 +19,8 @@ static bool used_directly(search *s, uint32_t n, const tg_uop *const *roots, nod
     if (u == s->reduce) return true;
     bool other = u->op == TG_OP_REDUCE;
     if (other) tg_push(&s->j->env, met, u);
-    uint32_t from = other ? u->n - tg_reduce_info(u).ranges : 0, to = u->op == TG_OP_AFTER ? 1 : u->n;   /* of another its ranges */
+    /* of another its ranges */
+    uint32_t from = other ? u->n - tg_reduce_info(u).ranges : 0, to = u->op == TG_OP_AFTER ? 1 : u->n;
     for (uint32_t i = from; i < to; i++) tg_push(&s->j->env, &stack, u->src[i]);
   }
   return false;

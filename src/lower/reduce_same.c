@@ -17,7 +17,8 @@ typedef struct { tg_hash128 reading; const tg_uop *u; } entry;
 
 typedef struct {
   tg_job *j;
-  tg_hash128 *of;               /* by id, for the reduction in hand; of a sum of subscripts its terms', added up: in any order */
+  /* by id, for the reduction in hand; of a sum of subscripts its terms', added up: in any order */
+  tg_hash128 *of;
   uint32_t *place, *epoch, now; /* by ordinal: how a range is called that it, or one within it, binds; in its epoch */
   uint32_t *met;                /* by id: when */
   TG_VEC(const tg_uop *) order;
@@ -152,8 +153,8 @@ const tg_uop *tg_same_reductions(tg_job *j, const tg_uop *sink) {
 
 /* ---- ranges of their own ---- */
 
-/* A word of the schedule may change a reduction in one place and leave its twin elsewhere: both then bind the same range, and
- * would become two loops over it. The second gets ranges of its own. */
+/* A word of the schedule may change a reduction in one place and leave its twin elsewhere: both then bind the same
+ * range, and would become two loops over it. The second gets ranges of its own. */
 typedef struct { const tg_uop **owner; bool shared; } ownership;
 
 static bool claims(ownership *o, const tg_uop *reduce, const tg_uop *range) {

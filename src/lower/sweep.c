@@ -30,7 +30,8 @@ const tg_uop *tg_sweep_map(tg_job *j, const tg_uop *root, tg_map_fn *fn, void *u
     }
     const tg_uop *v = fn(j, u, src, user);
     if (!v) v = same ? u : tg_with_sources(j, u, src);
-    if (v != u && u->type == TG_VOID && u->id < j->pos.n && j->pos.data[u->id].line) tg_set_pos(j, v, j->pos.data[u->id]);
+    if (v != u && u->type == TG_VOID && u->id < j->pos.n && j->pos.data[u->id].line)
+      tg_set_pos(j, v, j->pos.data[u->id]);
     to[u->id] = v;
   }
   return to[root->id];
@@ -39,7 +40,13 @@ const tg_uop *tg_sweep_map(tg_job *j, const tg_uop *root, tg_map_fn *fn, void *u
 bool tg_is_value(const tg_uop *u) {
   switch (u->op) {
   case TG_OP_CONST: case TG_OP_PARAM: case TG_OP_RANGE: case TG_OP_IOTA: case TG_OP_ARG: case TG_OP_DEFINE:
-  case TG_OP_AFTER: case TG_OP_STORE: case TG_OP_END: case TG_OP_SINK: case TG_OP_BARRIER: case TG_OP_WAIT: case TG_OP_PREFETCH: return false;
+  case TG_OP_AFTER:
+  case TG_OP_STORE:
+  case TG_OP_END:
+  case TG_OP_SINK:
+  case TG_OP_BARRIER:
+  case TG_OP_WAIT:
+  case TG_OP_PREFETCH: return false;
   default: return true;
   }
 }
@@ -50,7 +57,9 @@ static const tg_uop *fold_constants(tg_job *j, const tg_uop *u, const tg_uop *co
     if (src[i]->op != TG_OP_CONST) return NULL;
     v[i] = tg_value_of(src[i]);
   }
-  if (u->op == TG_OP_CAST ? !tg_convert(u->type, src[0]->type, v[0], &r) : !tg_evaluate(u->op, u->type, src[u->n - 1]->type, v, &r)) return NULL;
+  if (u->op == TG_OP_CAST ? !tg_convert(u->type, src[0]->type, v[0], &r)
+                          : !tg_evaluate(u->op, u->type, src[u->n - 1]->type, v, &r))
+    return NULL;
   return tg_const_of(j, u->type, r);
 }
 
@@ -61,13 +70,15 @@ static const tg_uop *fold_sum(tg_job *j, const tg_uop *a, const tg_uop *b);
 /* scalar + (scalar + vector), scalar + vector: the lanes' part last. */
 static const tg_uop *lanes_last(tg_job *j, const tg_uop *scalar, const tg_uop *vector) {
   if (tg_is_const(scalar, 0)) return vector;
-  if (vector->op != TG_OP_ADD || vector->src[0]->lanes > 1 || vector->src[1]->lanes == 1) return tg_op2(j, TG_OP_ADD, scalar, vector);
+  if (vector->op != TG_OP_ADD || vector->src[0]->lanes > 1 || vector->src[1]->lanes == 1)
+    return tg_op2(j, TG_OP_ADD, scalar, vector);
   const tg_uop *sum = fold_sum(j, vector->src[0], scalar);
   return tg_op2(j, TG_OP_ADD, sum ? sum : tg_op2(j, TG_OP_ADD, vector->src[0], scalar), vector->src[1]);
 }
 
 static const tg_uop *fold_sum(tg_job *j, const tg_uop *a, const tg_uop *b) {
-  if (a->type == TG_INDEX && (a->lanes > 1) != (b->lanes > 1)) return a->lanes > 1 ? lanes_last(j, b, a) : lanes_last(j, a, b);
+  if (a->type == TG_INDEX && (a->lanes > 1) != (b->lanes > 1))
+    return a->lanes > 1 ? lanes_last(j, b, a) : lanes_last(j, a, b);
   if (a->op == TG_OP_CONST) { const tg_uop *t = a; a = b; b = t; }
   if (b->op != TG_OP_CONST || !integral(b)) return NULL;
   if (!b->arg) return a;
@@ -129,6 +140,7 @@ const tg_uop *tg_fold(tg_job *j, const tg_uop *u, const tg_uop *const *src) {
 bool tg_has_phases(const tg_uop *end) {
   if (end->op != TG_OP_END || tg_range_kind(end->src[0]) == TG_THREAD) return false;
   for (uint32_t i = 1; i < end->n; i++)
-    if (end->src[i]->op == TG_OP_END && (tg_range_kind(end->src[i]->src[0]) == TG_THREAD || tg_has_phases(end->src[i]))) return true;
+    if (end->src[i]->op == TG_OP_END && (tg_range_kind(end->src[i]->src[0]) == TG_THREAD || tg_has_phases(end->src[i])))
+      return true;
   return false;
 }

@@ -25,24 +25,33 @@ bool tg_is_value(const tg_uop *u);
 /* A loop around thread ranges: what stands in it are phases, and the launcher runs it. */
 bool tg_has_phases(const tg_uop *end);
 
-/* Of pass raise (raise.c): a loop that does nothing but x[..] = x[..] op e, x where it stands still, as x[..] = x[..] op REDUCE(e); NULL if it is none. Plain programs. */
+/* Of pass raise (raise.c): a loop that does nothing but x[..] = x[..] op e, x where it stands still, as x[..] =
+ * x[..] op REDUCE(e); NULL if it is none. Plain programs. */
 const tg_uop *tg_raise_accumulation(tg_job *j, const tg_uop *end);
 
-/* Of pass raise (raise_loosen.c): loads of inputs without those conditions that only choose whether they are used. Takes and leaves a plain program. */
+/* Of pass raise (raise_loosen.c): loads of inputs without those conditions that only choose whether they are used.
+ * Takes and leaves a plain program. */
 const tg_uop *tg_loosen_gates(tg_job *j, const tg_uop *plain);
-/* Of pass reduce (reduce_same.c): reductions that are equal but for the names of their ranges and the order of operands are one node. */
+/* Of pass reduce (reduce_same.c): reductions that are equal but for the names of their ranges and the order of
+ * operands are one node. */
 const tg_uop *tg_same_reductions(tg_job *j, const tg_uop *sink);
-const tg_uop *tg_part_twins(tg_job *j, const tg_uop *sink);   /* those that bind one range and are not the same get ranges of their own */
-/* Of pass reduce (reduce_needed.c): above 0 if one of the statements will use the reduction; INDEX, of the extents around its uses. */
+/* those that bind one range and are not the same get ranges of their own */
+const tg_uop *tg_part_twins(tg_job *j, const tg_uop *sink);
+/* Of pass reduce (reduce_needed.c): above 0 if one of the statements will use the reduction; INDEX, of the extents
+ * around its uses. */
 const tg_uop *tg_needed(tg_job *j, uint32_t n, const tg_uop *const *statements, const tg_uop *reduce);
-/* Of pass coalesce (coalesce_transpose.c): n gathers of n lanes side by side in memory are n contiguous loads, transposed. Subscripts in their final forms. */
+/* Of pass coalesce (coalesce_transpose.c): n gathers of n lanes side by side in memory are n contiguous loads,
+ * transposed. Subscripts in their final forms. */
 const tg_uop *tg_transpose_gathers(tg_job *j, const tg_uop *sink);
-/* Of pass index (index_copies.c): asynchronous copies as wide as they can be; those that cannot be are stores like others. Device form. */
+/* Of pass index (index_copies.c): asynchronous copies as wide as they can be; those that cannot be are stores like
+ * others. Device form. */
 const tg_uop *tg_widen_copies(tg_job *j, const tg_uop *sink);
 /* Of pass place (place_turned.c): tiles of vectors along another dimension than the last, turned. */
 const tg_uop *tg_place_turned(tg_job *j, const tg_uop *sink);
-/* Of pass place (place_pieces.c): tiles of which a matrix instruction takes several elements at once, element by element. Device form. */
+/* Of pass place (place_pieces.c): tiles of which a matrix instruction takes several elements at once, element by
+ * element. Device form. */
 const tg_uop *tg_place_pieces(tg_job *j, const tg_uop *sink);
-/* Of pass place (place_window.c): the tiles that wanted names by ordinal, in memory, are updated in registers where loops allow it. */
+/* Of pass place (place_window.c): the tiles that wanted names by ordinal, in memory, are updated in registers where
+ * loops allow it. */
 const tg_uop *tg_place_windows(tg_job *j, const tg_target *target, const bool *wanted, const tg_uop *sink);
 #endif

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * Pass types: arithmetic on f16, bf16 and the 8-bit floats becomes arithmetic on f32 and a rounding, FMA of f32 on f64, and of f64 on its parts, where the target has none; conversions of the 8-bit
+ * Pass types: arithmetic on f16, bf16 and the 8-bit floats becomes arithmetic on f32 and a rounding, FMA of f32 on f64,
+ * and of f64 on its parts, where the target has none; conversions of the 8-bit
  * floats, and those of f16 where the target has none, become integer code on the bits. What is left to the emitter: f16
- * arithmetic where the target has it, selections and bits of every type, and conversions among integers, bf16, f16, f32, f64.
+ * arithmetic where the target has it, selections and bits of every type, and conversions among integers, bf16, f16,
+ * f32, f64.
  *
- * f32 has more than twice the bits of each of them, so rounding + - * / sqrt to f32 first changes nothing; FMA is computed in
- * f64 and rounded to odd. Every conversion goes through f32, from where no second rounding can go wrong: 64-bit integers are
+ * f32 has more than twice the bits of each of them, so rounding + - * / sqrt to f32 first changes nothing; FMA is
+ * computed in
+ * f64 and rounded to odd. Every conversion goes through f32, from where no second rounding can go wrong: 64-bit
+ * integers are
  * clamped first (past the largest value of the type), f64 is rounded to odd. */
 #include "lower/types_lookup.h"
 
@@ -36,7 +40,8 @@ static node widen(tg_job *j, tg_type t, node x) {
   const format *f = &formats[t];
   int all = f->mantissa + f->exponent, bias = (1 << (f->exponent - 1)) - 1;
   node b = tg_cast(j, TG_U32, tg_bitcast(j, f->bits, x));
-  node magnitude = and(j, b, word(j, ((int64_t)1 << all) - 1)), sign = shl(j, and(j, b, word(j, (int64_t)1 << all)), 31 - all);
+  node magnitude = and(j, b, word(j, ((int64_t)1 << all) - 1)),
+       sign = shl(j, and(j, b, word(j, (int64_t)1 << all)), 31 - all);
   node moved = shl(j, magnitude, 23 - f->mantissa);
   node v = tg_bitcast(j, TG_U32, mul(j, tg_bitcast(j, TG_F32, moved), single(j, power(127 - bias))));
   if (t == TG_E4M3) v = where(j, tg_op2(j, TG_OP_EQ, magnitude, word(j, f->nan)), word(j, 0x7fc00000), v);
@@ -44,7 +49,8 @@ static node widen(tg_job *j, tg_type t, node x) {
   return tg_bitcast(j, TG_F32, or(j, v, sign));
 }
 
-/* From f32, to nearest even. Below the least normal value, adding a constant whose last bit is the type's leaves the rest to f32. */
+/* From f32, to nearest even. Below the least normal value, adding a constant whose last bit is the type's leaves the
+ * rest to f32. */
 static node narrow(tg_job *j, tg_type t, node x) {
   const format *f = &formats[t];
   int all = f->mantissa + f->exponent, bias = (1 << (f->exponent - 1)) - 1, drop = 23 - f->mantissa;
@@ -60,7 +66,8 @@ static node narrow(tg_job *j, tg_type t, node x) {
   return tg_bitcast(j, t, tg_cast(j, f->bits, q));
 }
 
-/* y, x to nearest, with the neighbour that has an odd last bit in its place where it is not x. exact and the comparisons in x's type. */
+/* y, x to nearest, with the neighbour that has an odd last bit in its place where it is not x. exact and the
+ * comparisons in x's type. */
 static node to_odd(tg_job *j, tg_type bits, node y, node inexact, node away) {
   node b = tg_bitcast(j, bits, y), one = tg_const_int(j, bits, 1);
   node even = tg_op2(j, TG_OP_EQ, and(j, b, one), tg_const_int(j, bits, 0));
@@ -97,8 +104,12 @@ enum { F64_DIGITS = 52, F64_BIAS = 1023 };
 
 static node i64(tg_job *j, int64_t v) { return tg_const_int(j, TG_I64, v); }
 static node f64(tg_job *j, double v) { return tg_const_float(j, TG_F64, v); }
-static node clamp(tg_job *j, node x, int64_t lo, int64_t hi) { return tg_op2(j, TG_OP_MIN, tg_op2(j, TG_OP_MAX, x, i64(j, lo)), i64(j, hi)); }
-static node power_of(tg_job *j, node e) { return tg_bitcast(j, TG_F64, tg_op2(j, TG_OP_SHL, add(j, e, i64(j, F64_BIAS)), i64(j, F64_DIGITS))); }
+static node clamp(tg_job *j, node x, int64_t lo, int64_t hi) {
+  return tg_op2(j, TG_OP_MIN, tg_op2(j, TG_OP_MAX, x, i64(j, lo)), i64(j, hi));
+}
+static node power_of(tg_job *j, node e) {
+  return tg_bitcast(j, TG_F64, tg_op2(j, TG_OP_SHL, add(j, e, i64(j, F64_BIAS)), i64(j, F64_DIGITS)));
+}
 static node magnitude_of(tg_job *j, node x) { return tg_op1(j, TG_OP_ABS, x); }
 
 /* What x + y is, to nearest, and what that leaves (Knuth). */
@@ -111,7 +122,8 @@ static two exact_sum(tg_job *j, node x, node y) {
 static node odd_sum(tg_job *j, node x, node y) {
   two s = exact_sum(j, x, y);
   node zero = f64(j, 0), above = less(j, zero, s.rest);
-  return to_odd(j, TG_I64, s.sum, or(j, above, less(j, s.rest, zero)), tg_op2(j, TG_OP_EQ, above, less(j, zero, s.sum)));
+  return to_odd(j, TG_I64, s.sum, or (j, above, less(j, s.rest, zero)),
+                tg_op2(j, TG_OP_EQ, above, less(j, zero, s.sum)));
 }
 
 /* Half of the digits each (Veltkamp): products of two such parts are exact. */
@@ -134,37 +146,47 @@ static parts parts_of(tg_job *j, node x) {
   node tiny = less(j, magnitude_of(j, x), f64(j, 0x1p-1022));
   node b = tg_bitcast(j, TG_I64, where(j, tiny, mul(j, x, f64(j, 0x1p64)), x));
   node e = and(j, tg_op2(j, TG_OP_SHR, b, i64(j, F64_DIGITS)), i64(j, field));
-  return (parts){tg_bitcast(j, TG_F64, or(j, and(j, b, i64(j, ~(field << F64_DIGITS))), i64(j, (int64_t)F64_BIAS << F64_DIGITS))), sub(j, e, where(j, tiny, i64(j, F64_BIAS + 64), i64(j, F64_BIAS)))};
+  return (parts){
+      tg_bitcast(j, TG_F64, or (j, and(j, b, i64(j, ~(field << F64_DIGITS))), i64(j, (int64_t)F64_BIAS << F64_DIGITS))),
+      sub(j, e, where(j, tiny, i64(j, F64_BIAS + 64), i64(j, F64_BIAS)))};
 }
 
-/* a * b + c, rounded once (Boldo and Melquiond, Emulation of a FMA and correctly rounded sums: the parts of the product and c are added, the least with rounding to odd), on mantissas, so that
- * nothing overflows or gets lost; then the exponent. Below the least normal value a constant whose last digit is the type's is added before the last rounding, and taken off again. */
+/* a * b + c, rounded once (Boldo and Melquiond, Emulation of a FMA and correctly rounded sums: the parts of the
+ * product and c are added, the least with rounding to odd), on mantissas, so that nothing overflows or gets lost;
+ * then the exponent. Below the least normal value a constant whose last digit is the type's is added before the last
+ * rounding, and taken off again. */
 static node fma_f64(tg_job *j, node a, node b, node c) {
   const int64_t far = 130;   /* what lies so far apart meets in the last rounding's direction alone */
   parts x = parts_of(j, a), y = parts_of(j, b), z = parts_of(j, c);
-  node e = add(j, x.exponent, y.exponent), apart = clamp(j, sub(j, z.exponent, e), -far, far), zero = f64(j, 0), infinity = f64(j, __builtin_inf());
+  node e = add(j, x.exponent, y.exponent), apart = clamp(j, sub(j, z.exponent, e), -far, far), zero = f64(j, 0),
+       infinity = f64(j, __builtin_inf());
   node scale = tg_op2(j, TG_OP_MAX, e, sub(j, z.exponent, i64(j, far)));
   node none = tg_op2(j, TG_OP_EQ, c, zero), added = where(j, none, c, mul(j, z.mantissa, power_of(j, apart)));
   scale = where(j, none, e, scale);
   two u = exact_product(j, x.mantissa, y.mantissa), t = exact_sum(j, added, u.rest), v = exact_sum(j, u.sum, t.sum);
   node low = odd_sum(j, t.rest, v.rest), r = add(j, v.sum, low);
-  node least = power_of(j, clamp(j, sub(j, i64(j, 1 - F64_BIAS), scale), -1000, 300)), sign = and(j, tg_bitcast(j, TG_I64, r), i64(j, INT64_MIN));
+  node least = power_of(j, clamp(j, sub(j, i64(j, 1 - F64_BIAS), scale), -1000, 300)),
+       sign = and(j, tg_bitcast(j, TG_I64, r), i64(j, INT64_MIN));
   node unit = tg_bitcast(j, TG_F64, or(j, tg_bitcast(j, TG_I64, least), sign));
   two s = exact_sum(j, unit, v.sum);
   node small = sub(j, add(j, s.sum, odd_sum(j, s.rest, low)), unit);
   small = tg_bitcast(j, TG_F64, or(j, tg_bitcast(j, TG_I64, small), sign));
   r = where(j, less(j, magnitude_of(j, r), least), small, r);
-  node quarter = tg_op2(j, TG_OP_SHR, scale, i64(j, 2)), step = power_of(j, quarter), last = power_of(j, sub(j, scale, mul(j, quarter, i64(j, 3))));
+  node quarter = tg_op2(j, TG_OP_SHR, scale, i64(j, 2)), step = power_of(j, quarter),
+       last = power_of(j, sub(j, scale, mul(j, quarter, i64(j, 3))));
   r = mul(j, mul(j, mul(j, mul(j, r, step), step), step), last);
   /* Products of 0, infinity and NaN are exact, and c may be what only it can be. */
-  node plain_a = and(j, less(j, zero, magnitude_of(j, a)), less(j, magnitude_of(j, a), infinity)), plain_b = and(j, less(j, zero, magnitude_of(j, b)), less(j, magnitude_of(j, b), infinity));
+  node plain_a = and(j, less(j, zero, magnitude_of(j, a)), less(j, magnitude_of(j, a), infinity)),
+       plain_b = and(j, less(j, zero, magnitude_of(j, b)), less(j, magnitude_of(j, b), infinity));
   node plain_c = less(j, magnitude_of(j, c), infinity);
   return where(j, and(j, plain_a, plain_b), where(j, plain_c, r, c), add(j, mul(j, a, b), c));
 }
 
 typedef struct { bool f16_convert, f16_arithmetic, fma; const tg_target *target; } abilities;
 
-static bool by_bits(const abilities *k, tg_type t) { return t == TG_E4M3 || t == TG_E5M2 || (t == TG_F16 && !k->f16_convert); }
+static bool by_bits(const abilities *k, tg_type t) {
+  return t == TG_E4M3 || t == TG_E5M2 || (t == TG_F16 && !k->f16_convert);
+}
 
 static node convert(tg_job *j, const abilities *k, tg_type to, node x) {
   tg_type from = x->type;
@@ -184,7 +206,8 @@ static node sign_bit(tg_job *j, tg_op op, node x) {
   tg_type bits = tg_type_bits(x->type) == 8 ? TG_U8 : TG_U16;
   int64_t sign = bits == TG_U8 ? 0x80 : 0x8000;
   node b = tg_bitcast(j, bits, x);
-  b = op == TG_OP_NEG ? tg_op2(j, TG_OP_XOR, b, tg_const_int(j, bits, sign)) : and(j, b, tg_const_int(j, bits, sign - 1));
+  b = op == TG_OP_NEG ? tg_op2(j, TG_OP_XOR, b, tg_const_int(j, bits, sign))
+                      : and(j, b, tg_const_int(j, bits, sign - 1));
   return tg_bitcast(j, x->type, b);
 }
 
@@ -204,8 +227,10 @@ static node compute(tg_job *j, const abilities *k, node old, node const *src, tg
 static node legalize(tg_job *j, node old, node const *src, void *user) {
   const abilities *k = user;
   tg_op op = old->op;
-  if (op == TG_OP_CAST && old->type == TG_F32 && !tg_is_float(src[0]->type)) return tg_lookup(j, k->target, old, src[0]);
-  if (op == TG_OP_CAST) return by_bits(k, old->type) || by_bits(k, src[0]->type) ? convert(j, k, old->type, src[0]) : NULL;
+  if (op == TG_OP_CAST && old->type == TG_F32 && !tg_is_float(src[0]->type))
+    return tg_lookup(j, k->target, old, src[0]);
+  if (op == TG_OP_CAST)
+    return by_bits(k, old->type) || by_bits(k, src[0]->type) ? convert(j, k, old->type, src[0]) : NULL;
   bool fold = op == TG_OP_FOLD;
   if ((!fold && !(tg_ops[op].flags & TG_OPF_W)) || op == TG_OP_WHERE || op == TG_OP_BITCAST) return NULL;
   tg_type t = src[0]->type;
@@ -224,6 +249,7 @@ static node legalize(tg_job *j, node old, node const *src, void *user) {
 }
 
 const tg_uop *tg_pass_types(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
-  abilities k = {l->target->f16_convert || l->target->f16_arithmetic, l->target->f16_arithmetic, l->target->fma, l->target};
+  abilities k = {l->target->f16_convert || l->target->f16_arithmetic, l->target->f16_arithmetic, l->target->fma,
+                 l->target};
   return tg_map(j, sink, legalize, NULL, &k);
 }

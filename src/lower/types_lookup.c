@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Of pass types: a float made of four bits of an integer, f32((x & 15 ^ 8) - 8) say, is one of sixteen. Where a vector has that many lanes and the target can
- * pick among them, the float is looked up: SHUFFLE(f32((iota & 15 ^ 8) - 8), 16, x), where an index counts modulo the lanes, so that the mask goes as well. */
+ * Of pass types: a float made of four bits of an integer, f32((x & 15 ^ 8) - 8) say, is one of sixteen. Where a vector
+ * has that many lanes and the target can
+ * pick among them, the float is looked up: SHUFFLE(f32((iota & 15 ^ 8) - 8), 16, x), where an index counts modulo the
+ * lanes, so that the mask goes as well. */
 #include "lower/types_lookup.h"
 
 enum { STEPS = 8 };

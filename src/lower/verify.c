@@ -27,8 +27,24 @@ typedef struct {
   uint8_t *remote;             /* by node id: reads memory that other threads may write */
 } state;
 
-static const char *const order[] = {"author", "prove", "raise", "schedule", "reduce", "distribute", "contract", "expand", "place", "functions", "types", "coalesce", "index", "linear"};
-enum { AUTHOR, PROVE, RAISE, SCHEDULE, REDUCED, DISTRIBUTED, CONTRACTED, EXPANDED, PLACED, FUNCTIONS, TYPES, COALESCED, INDEXED, LINEAR };
+static const char *const order[] = {"author", "prove", "raise",     "schedule", "reduce",   "distribute", "contract",
+                                    "expand", "place", "functions", "types",    "coalesce", "index",      "linear"};
+enum {
+  AUTHOR,
+  PROVE,
+  RAISE,
+  SCHEDULE,
+  REDUCED,
+  DISTRIBUTED,
+  CONTRACTED,
+  EXPANDED,
+  PLACED,
+  FUNCTIONS,
+  TYPES,
+  COALESCED,
+  INDEXED,
+  LINEAR
+};
 _Static_assert(TG_COUNT(order) == LINEAR + 1, "a rank for each stage");
 
 int tg_stage_index(const char *stage) {
@@ -59,18 +75,21 @@ static void check_lanewise(state *s, const tg_uop *u) {
   uint32_t widest = 1;
   for (uint32_t i = 0; i < u->n; i++) {
     if (u->src[i]->lanes > widest) widest = u->src[i]->lanes;
-    if (!lanes_agree(u, u->src[i])) complain(s, u, "operand %u has %u lanes, the result %u", i, u->src[i]->lanes, u->lanes);
+    if (!lanes_agree(u, u->src[i]))
+      complain(s, u, "operand %u has %u lanes, the result %u", i, u->src[i]->lanes, u->lanes);
     if (u->src[i]->type == TG_VOID) complain(s, u, "operand %u has no value", i);
   }
   if (widest != u->lanes) complain(s, u, "%u lanes of operands of %u", u->lanes, widest);
   if (u->op == TG_OP_CAST || u->op == TG_OP_BITCAST) {
-    if (u->op == TG_OP_BITCAST && tg_type_bits(u->type) != tg_type_bits(u->src[0]->type)) complain(s, u, "bitcast between widths");
+    if (u->op == TG_OP_BITCAST && tg_type_bits(u->type) != tg_type_bits(u->src[0]->type))
+      complain(s, u, "bitcast between widths");
     return;
   }
   uint32_t first = u->op == TG_OP_WHERE;
   if (first && u->src[0]->type != TG_BOOL) complain(s, u, "the condition is %s", tg_type_name[u->src[0]->type]);
   for (uint32_t i = first + 1; i < u->n; i++)
-    if (u->src[i]->type != u->src[first]->type) complain(s, u, "operands of types %s and %s", tg_type_name[u->src[first]->type], tg_type_name[u->src[i]->type]);
+    if (u->src[i]->type != u->src[first]->type)
+      complain(s, u, "operands of types %s and %s", tg_type_name[u->src[first]->type], tg_type_name[u->src[i]->type]);
   tg_type want = tg_ops[u->op].flags & TG_OPF_B ? TG_BOOL : u->src[first]->type;
   if (u->type != want) complain(s, u, "type %s, of operands of %s", tg_type_name[u->type], tg_type_name[want]);
 }
@@ -79,13 +98,17 @@ static void check_lanewise(state *s, const tg_uop *u) {
 static void check_copy(state *s, const tg_uop *u) {
   const tg_uop *v = tg_stored(u);
   if (s->rank < DISTRIBUTED) complain(s, u, "asynchronous before pass distribute");
-  if (tg_buffer_info(s->j, u->src[0])->space != TG_SPACE_LOCAL || u->arg & (TG_STREAM | TG_ATOMIC)) complain(s, u, "asynchronous, and not a copy to LOCAL memory");
+  if (tg_buffer_info(s->j, u->src[0])->space != TG_SPACE_LOCAL || u->arg & (TG_STREAM | TG_ATOMIC))
+    complain(s, u, "asynchronous, and not a copy to LOCAL memory");
   if (s->rank < INDEXED) return;
   int bytes = tg_type_bytes(v->type) * (int)v->lanes;
-  if (v->op != TG_OP_LOAD || tg_buffer_info(s->j, v->src[0])->role != TG_ROLE_IN) complain(s, u, "asynchronous, and what is stored is no element of an input");
-  else if (tg_gate(v) && (tg_alternative(v)->op != TG_OP_CONST || tg_alternative(v)->arg)) complain(s, u, "an asynchronous copy has 0 in the place of elements that are not there");
+  if (v->op != TG_OP_LOAD || tg_buffer_info(s->j, v->src[0])->role != TG_ROLE_IN)
+    complain(s, u, "asynchronous, and what is stored is no element of an input");
+  else if (tg_gate(v) && (tg_alternative(v)->op != TG_OP_CONST || tg_alternative(v)->arg))
+    complain(s, u, "an asynchronous copy has 0 in the place of elements that are not there");
   if (bytes != 4 && bytes != 8 && bytes != 16) complain(s, u, "an asynchronous copy of %d bytes", bytes);
-  if ((tg_gate(u) && tg_gate(u)->lanes > 1) || (v->op == TG_OP_LOAD && tg_gate(v) && tg_gate(v)->lanes > 1)) complain(s, u, "lanes of an asynchronous copy have gates of their own");
+  if ((tg_gate(u) && tg_gate(u)->lanes > 1) || (v->op == TG_OP_LOAD && tg_gate(v) && tg_gate(v)->lanes > 1))
+    complain(s, u, "lanes of an asynchronous copy have gates of their own");
 }
 
 static void check_access(state *s, const tg_uop *u) {
@@ -101,16 +124,20 @@ static void check_access(state *s, const tg_uop *u) {
     return;
   }
   uint32_t rank = tg_access_rank(u), dims = define->arg >> 32 & TG_STRIDED ? define->n / 2 : define->n;
-  if (rank != dims) complain(s, u, "%u subscripts of %s, which has %u", rank, s->j->buffers.data[tg_buffer_ordinal(v)].name, dims);
+  if (rank != dims)
+    complain(s, u, "%u subscripts of %s, which has %u", rank, s->j->buffers.data[tg_buffer_ordinal(v)].name, dims);
   for (uint32_t i = 0; i < rank; i++) {
     tg_type t = u->src[1 + i]->type;
-    if (s->rank < INDEXED ? t != TG_INDEX : t != TG_I32 && t != TG_I64) complain(s, u, "subscript %u is %s", i, tg_type_name[t]);
+    if (s->rank < INDEXED ? t != TG_INDEX : t != TG_I32 && t != TG_I64)
+      complain(s, u, "subscript %u is %s", i, tg_type_name[t]);
   }
   if (s->rank >= INDEXED && rank != 1) complain(s, u, "%u subscripts", rank);
   if (tg_gate(u) && tg_gate(u)->type != TG_BOOL) complain(s, u, "the gate is %s", tg_type_name[tg_gate(u)->type]);
   const tg_uop *value = u->op == TG_OP_STORE ? tg_stored(u) : tg_alternative(u);
-  if (value && value->type != define->type) complain(s, u, "%s into %s", tg_type_name[value->type], tg_type_name[define->type]);
-  if (u->op == TG_OP_LOAD && u->type != define->type) complain(s, u, "type %s of a buffer of %s", tg_type_name[u->type], tg_type_name[define->type]);
+  if (value && value->type != define->type)
+    complain(s, u, "%s into %s", tg_type_name[value->type], tg_type_name[define->type]);
+  if (u->op == TG_OP_LOAD && u->type != define->type)
+    complain(s, u, "type %s of a buffer of %s", tg_type_name[u->type], tg_type_name[define->type]);
   uint32_t w = define->lanes;
   for (uint32_t i = 1; i < u->n; i++) {
     if (u->src[i]->lanes == 1) continue;
@@ -123,7 +150,8 @@ static void check_access(state *s, const tg_uop *u) {
 
 static void check_wait(state *s, const tg_uop *u) {
   if (s->rank < DISTRIBUTED) complain(s, u, "before pass distribute");
-  if (tg_wait_flying(u) < 0 || tg_wait_flying(u) > TG_ALL_FLYING) complain(s, u, "%lld groups in flight", (long long)tg_wait_flying(u));
+  if (tg_wait_flying(u) < 0 || tg_wait_flying(u) > TG_ALL_FLYING)
+    complain(s, u, "%lld groups in flight", (long long)tg_wait_flying(u));
 }
 
 static void check_reduce(state *s, const tg_uop *u) {
@@ -131,27 +159,36 @@ static void check_reduce(state *s, const tg_uop *u) {
   if (u->n != (a.generic ? 3u : 1u) * a.values + a.ranges) complain(s, u, "%u sources", u->n);
   else
     for (uint32_t i = 0; i < a.ranges; i++)
-      if (tg_reduce_ranges(u)[i]->op != TG_OP_RANGE) complain(s, u, "no range but a %s", tg_ops[tg_reduce_ranges(u)[i]->op].name);
+      if (tg_reduce_ranges(u)[i]->op != TG_OP_RANGE)
+        complain(s, u, "no range but a %s", tg_ops[tg_reduce_ranges(u)[i]->op].name);
   if (s->rank >= REDUCED) complain(s, u, "left after pass reduce");
 }
 
 /* Another lane's value is there only if nothing but that lane's own registers and arithmetic made it. */
 static void check_exchange(state *s, const tg_uop *u) {
   const tg_uop *range = u->src[u->n - 1 - (u->op == TG_OP_SHUFFLE)];
-  if (range->op == TG_OP_RANGE ? tg_range_kind(range) != TG_LANE : range->op != TG_OP_CONST) complain(s, u, "not over a lane range");
+  if (range->op == TG_OP_RANGE ? tg_range_kind(range) != TG_LANE : range->op != TG_OP_CONST)
+    complain(s, u, "not over a lane range");
   if (u->op == TG_OP_MATRIX) {
     const tg_matrix_row *r = tg_matrix_find(tg_matrix_name(s->j, u));
     if (!r) complain(s, u, "no row of the table is named %s", tg_matrix_name(s->j, u));
     for (int i = 0; r && i < 3; i++)
-      if (u->src[i]->type != tg_matrix_type(r, i) || (u->src[i]->lanes != 1 && u->src[i]->lanes != tg_matrix_registers(r, i)))
-        complain(s, u, "%c is %s[%u], where %s has %s[%u]", "abc"[i], tg_type_name[u->src[i]->type], u->src[i]->lanes, r->name, tg_type_name[tg_matrix_type(r, i)], tg_matrix_registers(r, i));
-    if (r && (range->op == TG_OP_CONST) != (tg_matrix_lanes(r) == 1)) complain(s, u, "%s has %u lanes", r->name, tg_matrix_lanes(r));
+      if (u->src[i]->type != tg_matrix_type(r, i) ||
+          (u->src[i]->lanes != 1 && u->src[i]->lanes != tg_matrix_registers(r, i)))
+        complain(s, u, "%c is %s[%u], where %s has %s[%u]", "abc"[i], tg_type_name[u->src[i]->type],
+                 u -> src[i] -> lanes, r -> name, tg_type_name[tg_matrix_type(r, i)], tg_matrix_registers(r, i));
+    if (r && (range->op == TG_OP_CONST) != (tg_matrix_lanes(r) == 1))
+      complain(s, u, "%s has %u lanes", r->name, tg_matrix_lanes(r));
     return;
   }
-  if (u->type != u->src[0]->type) complain(s, u, "type %s, of a value of %s", tg_type_name[u->type], tg_type_name[u->src[0]->type]);
-  if (tg_is_float(u->src[2]->type) || u->src[2]->type == TG_BOOL) complain(s, u, "the index is %s", tg_type_name[u->src[2]->type]);
-  if (range->op == TG_OP_RANGE && s->remote[u->src[0]->id]) complain(s, u, "a value that depends on memory which lanes share");
-  if (range->op == TG_OP_CONST && u->src[0]->lanes != 1 && range->arg != u->src[0]->lanes) complain(s, u, "%lld lanes, of a vector of %u", (long long)range->arg, u->src[0]->lanes);
+  if (u->type != u->src[0]->type)
+    complain(s, u, "type %s, of a value of %s", tg_type_name[u->type], tg_type_name[u->src[0]->type]);
+  if (tg_is_float(u->src[2]->type) || u->src[2]->type == TG_BOOL)
+    complain(s, u, "the index is %s", tg_type_name[u->src[2]->type]);
+  if (range->op == TG_OP_RANGE && s->remote[u->src[0]->id])
+    complain(s, u, "a value that depends on memory which lanes share");
+  if (range->op == TG_OP_CONST && u->src[0]->lanes != 1 && range->arg != u->src[0]->lanes)
+    complain(s, u, "%lld lanes, of a vector of %u", (long long)range->arg, u->src[0]->lanes);
 }
 
 static void check_stage(state *s, const tg_uop *u) {
@@ -172,15 +209,21 @@ static void check_node(state *s, const tg_uop *u) {
   else if (u->op == TG_OP_LOAD || u->op == TG_OP_STORE || u->op == TG_OP_PREFETCH) check_access(s, u);
   else if (u->op == TG_OP_REDUCE) check_reduce(s, u);
   else if (u->op == TG_OP_WAIT) check_wait(s, u);
-  else if (u->op == TG_OP_FOLD && (u->n != 1 || u->src[0]->lanes < 2 || u->lanes != 1)) complain(s, u, "of %u lanes to %u", u->n ? u->src[0]->lanes : 0, u->lanes);
+  else if (u->op == TG_OP_FOLD && (u->n != 1 || u->src[0]->lanes < 2 || u->lanes != 1))
+    complain(s, u, "of %u lanes to %u", u->n ? u->src[0]->lanes : 0, u->lanes);
   else if (u->op == TG_OP_RANGE && (u->n != 1 || u->src[0]->type != u->type || u->lanes != 1)) complain(s, u, "extent");
-  else if (u->op == TG_OP_AFTER && (u->n != 3 || u->src[2]->op != TG_OP_DEFINE || tg_define_of(u->src[0]) != u->src[2] || u->lanes != u->src[0]->lanes || u->type != u->src[0]->type ||
-                                    (u->src[1]->op != TG_OP_STORE && u->src[1]->op != TG_OP_END && u->src[1]->op != TG_OP_RANGE && u->src[1]->op != TG_OP_BARRIER && u->src[1]->op != TG_OP_WAIT))) complain(s, u, "effect");
+  else if (u->op == TG_OP_AFTER &&
+           (u->n != 3 || u->src[2]->op != TG_OP_DEFINE || tg_define_of(u->src[0]) != u->src[2] ||
+            u->lanes != u->src[0]->lanes || u->type != u->src[0]->type ||
+            (u->src[1]->op != TG_OP_STORE && u->src[1]->op != TG_OP_END && u->src[1]->op != TG_OP_RANGE &&
+             u->src[1]->op != TG_OP_BARRIER && u->src[1]->op != TG_OP_WAIT)))
+    complain(s, u, "effect");
   else if (u->op == TG_OP_SHUFFLE || u->op == TG_OP_MATRIX) {
     if ((int)u->n != tg_ops[u->op].arity) complain(s, u, "%u sources", u->n);
     else check_exchange(s, u);
   } else if (u->op == TG_OP_AHEAD) {
-    if (u->n < 2 || u->type != u->src[0]->type || u->lanes != u->src[0]->lanes) complain(s, u, "type %s", tg_type_name[u->type]);
+    if (u->n < 2 || u->type != u->src[0]->type || u->lanes != u->src[0]->lanes)
+      complain(s, u, "type %s", tg_type_name[u->type]);
     for (uint32_t i = 1; i < u->n; i++)
       if (u->src[i]->op != TG_OP_PREFETCH) complain(s, u, "a %s where a prefetch stands", tg_ops[u->src[i]->op].name);
     if (s->rank >= REDUCED) complain(s, u, "left after pass reduce");
@@ -200,7 +243,8 @@ static bool list_open(const state *s, uint32_t list) {
 static void check_operands(state *s, const tg_uop *statement, uint32_t from) {
   TG_VEC(const tg_uop *) bound = {0};
   uint32_t epoch = ++s->ordinals;
-  const tg_uop *copied = statement->op == TG_OP_STORE && statement->arg & TG_ASYNC ? tg_stored(statement) : NULL;   /* no value of its own */
+  /* no value of its own */
+  const tg_uop *copied = statement->op == TG_OP_STORE && statement->arg & TG_ASYNC ? tg_stored(statement) : NULL;
   for (uint32_t i = from; i < statement->n; i++) tg_push(&s->j->env, &s->stack, statement->src[i]);
   while (s->stack.n) {
     const tg_uop *u = s->stack.data[--s->stack.n];
@@ -211,13 +255,17 @@ static void check_operands(state *s, const tg_uop *statement, uint32_t from) {
     if (u->op == TG_OP_RANGE && !list_open(s, s->scope[u->id])) {
       bool is_bound = false;
       for (uint32_t i = 0; i < bound.n; i++) is_bound |= bound.data[i] == u;
-      if (!is_bound) complain(s, statement, "range %s is used outside of its loop", s->j->ranges.data[tg_range_ordinal(u)].name);
+      if (!is_bound)
+        complain(s, statement, "range %s is used outside of its loop", s->j->ranges.data[tg_range_ordinal(u)].name);
     }
     if ((u->op == TG_OP_LOAD || u->op == TG_OP_PREFETCH) && s->current[tg_buffer_ordinal(u->src[0])] != u->src[0])
-      complain(s, statement, "reads %s at a version that is not the current one", tg_buffer_info(s->j, u->src[0])->name);
-    bool stop = u->op == TG_OP_AFTER || u->op == TG_OP_DEFINE || (u->op == TG_OP_RANGE && list_open(s, s->scope[u->id]));
+      complain(s, statement, "reads %s at a version that is not the current one",
+               tg_buffer_info(s->j, u->src[0])->name);
+    bool stop =
+        u->op == TG_OP_AFTER || u->op == TG_OP_DEFINE || (u->op == TG_OP_RANGE && list_open(s, s->scope[u->id]));
     if (s->rank == LINEAR && tg_is_value(u) && u != copied) {
-      if (!s->scope[u->id] || !list_open(s, s->scope[u->id])) complain(s, statement, "uses %%%u, which is no statement before it", u->id);
+      if (!s->scope[u->id] || !list_open(s, s->scope[u->id]))
+        complain(s, statement, "uses %%%u, which is no statement before it", u->id);
       stop = true;
     }
     for (uint32_t i = 0; i < u->n && !stop; i++) tg_push(&s->j->env, &s->stack, u->src[i]);
@@ -246,12 +294,16 @@ static void check_end(state *s, const tg_uop *u) {
   }
   const tg_uop *range = u->src[0];
   tg_kind k = tg_range_kind(range);
-  if (s->range_seen[tg_range_ordinal(range)]++) complain(s, u, "two loops over range %s", s->j->ranges.data[tg_range_ordinal(range)].name);
-  if (k == TG_MERGE && (s->rank >= SCHEDULE || !tg_is_const(tg_extent(range), 1))) complain(s, u, s->rank >= SCHEDULE ? "a merge after pass schedule" : "a merge is one block");
+  if (s->range_seen[tg_range_ordinal(range)]++)
+    complain(s, u, "two loops over range %s", s->j->ranges.data[tg_range_ordinal(range)].name);
+  if (k == TG_MERGE && (s->rank >= SCHEDULE || !tg_is_const(tg_extent(range), 1)))
+    complain(s, u, s->rank >= SCHEDULE ? "a merge after pass schedule" : "a merge is one block");
   for (uint32_t i = 1; i + 1 < u->n; i++)
     if (tg_is_merge(u->src[i])) complain(s, u, "a merge stands before other statements");
-  if (s->rank >= EXPANDED && (k == TG_UPCAST || k == TG_UNROLL || ((k == TG_LANE || k == TG_LOCAL) && s->sequential))) complain(s, u, "a range of kind %s after pass expand", tg_kind_name[k]);
-  if (s->rank >= REDUCED && k == TG_THREAD && s->others) complain(s, u, "a thread range inside a range of another kind than loop");
+  if (s->rank >= EXPANDED && (k == TG_UPCAST || k == TG_UNROLL || ((k == TG_LANE || k == TG_LOCAL) && s->sequential)))
+    complain(s, u, "a range of kind %s after pass expand", tg_kind_name[k]);
+  if (s->rank >= REDUCED && k == TG_THREAD && s->others)
+    complain(s, u, "a thread range inside a range of another kind than loop");
   check_operands(s, range, 0);
   if (s->depth + 1 == TG_COUNT(s->open)) return;
   uint8_t *stored = tg_new(&s->j->env, uint8_t, s->j->buffers.n + 1);
@@ -285,11 +337,13 @@ static void check_statement(state *s, const tg_uop *u) {
     return;
   case TG_OP_PREFETCH:
     check_operands(s, u, 1);
-    if (s->current[tg_buffer_ordinal(u->src[0])] != u->src[0]) complain(s, u, "a prefetch of a version that is not the current one");
+    if (s->current[tg_buffer_ordinal(u->src[0])] != u->src[0])
+      complain(s, u, "a prefetch of a version that is not the current one");
     return;
   case TG_OP_STORE:
     check_operands(s, u, 1);
-    if (s->current[tg_buffer_ordinal(u->src[0])] != u->src[0]) complain(s, u, "to %s at a version that is not the current one", tg_buffer_info(s->j, u->src[0])->name);
+    if (s->current[tg_buffer_ordinal(u->src[0])] != u->src[0])
+      complain(s, u, "to %s at a version that is not the current one", tg_buffer_info(s->j, u->src[0])->name);
     else note_effect(s, u->src[0], u);
     return;
   default:
@@ -298,13 +352,15 @@ static void check_statement(state *s, const tg_uop *u) {
       return;
     }
     check_operands(s, u, u->op == TG_OP_LOAD);
-    if (u->op == TG_OP_LOAD && s->current[tg_buffer_ordinal(u->src[0])] != u->src[0]) complain(s, u, "a load of a version that is not the current one");
+    if (u->op == TG_OP_LOAD && s->current[tg_buffer_ordinal(u->src[0])] != u->src[0])
+      complain(s, u, "a load of a version that is not the current one");
     s->scope[u->id] = s->open[s->depth];
   }
 }
 
 static void check_order(state *s, const tg_uop *sink, tg_authored *author) {
-  if (author && author->held == sink && s->rank != SCHEDULE && s->rank != EXPANDED && s->rank != LINEAR) return;   /* these change what is looked for */
+  /* these change what is looked for */
+  if (author && author->held == sink && s->rank != SCHEDULE && s->rank != EXPANDED && s->rank != LINEAR) return;
   tg_order_faults found;
   tg_find_order_faults(s->j, sink, s->stage, author, &found);
   for (uint32_t i = 0; i < found.n; i++) complain(s, found.at[i], "%s", found.text[i]);
@@ -313,8 +369,15 @@ static void check_order(state *s, const tg_uop *sink, tg_authored *author) {
 
 void tg_verify(tg_job *j, const tg_uop *sink, const char *stage, tg_authored *author) {
   uint32_t n = j->uops.n;
-  state s = {.j = j, .stage = stage, .rank = AUTHOR, .out = tg_str_new(&j->env), .scope = tg_new(&j->env, uint32_t, n), .lists = 1,
-             .current = tg_new(&j->env, const tg_uop *, j->buffers.n + 1), .range_seen = tg_new(&j->env, uint8_t, j->ranges.n + 1), .placed = tg_new(&j->env, uint32_t, n)};
+  state s = {.j = j,
+             .stage = stage,
+             .rank = AUTHOR,
+             .out = tg_str_new(&j->env),
+             .scope = tg_new(&j->env, uint32_t, n),
+             .lists = 1,
+             .current = tg_new(&j->env, const tg_uop *, j->buffers.n + 1),
+             .range_seen = tg_new(&j->env, uint8_t, j->ranges.n + 1),
+             .placed = tg_new(&j->env, uint32_t, n)};
   if (tg_stage_index(stage) > AUTHOR) s.rank = tg_stage_index(stage);
   s.open[0] = 1;
   if (sink->op != TG_OP_SINK) tg_bug(&j->env, "after pass %s: the root is a %s", stage, tg_ops[sink->op].name);
@@ -323,12 +386,14 @@ void tg_verify(tg_job *j, const tg_uop *sink, const char *stage, tg_authored *au
   for (uint32_t i = 0; i < w.n; i++) {
     const tg_uop *u = w.u[i];
     s.remote[u->id] = u->op == TG_OP_LOAD && tg_orders(j, tg_buffer_ordinal(u->src[0]));
-    for (uint32_t k = u->op == TG_OP_LOAD; k < u->n && u->op != TG_OP_AFTER && u->op != TG_OP_END; k++) s.remote[u->id] |= s.remote[u->src[k]->id];
+    for (uint32_t k = u->op == TG_OP_LOAD; k < u->n && u->op != TG_OP_AFTER && u->op != TG_OP_END; k++)
+      s.remote[u->id] |= s.remote[u->src[k]->id];
     check_node(&s, u);
   }
   if (!s.violations)
     for (uint32_t i = 0; i < sink->n; i++) check_statement(&s, sink->src[i]);
-  if (!s.violations && s.rank >= RAISE) check_order(&s, sink, author);   /* the author's own form may be wrong: pass prove says so */
+  /* the author's own form may be wrong: pass prove says so */
+  if (!s.violations && s.rank >= RAISE) check_order(&s, sink, author);
   if (!s.violations) return;
   tg_str_puts(&s.out, "in\n");
   tg_print(j, &s.out, sink);

@@ -1,18 +1,26 @@
 /* SPDX-License-Identifier: MIT
- * The spec of order: does a form keep the order of the author's program? Pass schedule proves it of its words (ranges/kept.c), from what it knows of
- * the author's loops. Behind it there are only subscripts, gates, split indices, vectors and offsets, from which the same is often not to be had, and an
- * order that is merely not proved is no fault of a pass. So what is looked for here is a fault that is sure: two accesses with values of all ranges and
- * parameters, within their bounds and with their gates open, that meet in one element of memory which both share, one of them storing, and that
+ * The spec of order: does a form keep the order of the author's program? Pass schedule proves it of its words
+ * (ranges/kept.c), from what it knows of
+ * the author's loops. Behind it there are only subscripts, gates, split indices, vectors and offsets, from which the
+ * same is often not to be had, and an
+ * order that is merely not proved is no fault of a pass. So what is looked for here is a fault that is sure: two
+ * accesses with values of all ranges and
+ * parameters, within their bounds and with their gates open, that meet in one element of memory which both share, one
+ * of them storing, and that
  *   are of two tasks (iterations of a thread or global range), with the end of no phase between them;
- *   or of two iterations in lockstep, where the author's loop runs one after another, and come in the other order, or in one statement;
+ *   or of two iterations in lockstep, where the author's loop runs one after another, and come in the other order, or
+ *   in one statement;
  *   or of two iterations in lockstep, in one statement, whoever gave the kind;
  *   or of two threads of a workgroup (behind pass expand), with no barrier between them;
  *   or are two lanes of one store.
  * Which accesses come first is the definition of ranges/kept.c, asked of values instead of polynomials.
  *
- * Subscripts are computed: of each access for some iterations (of each range the first ones and the last), and elements are looked up among those that
- * others touched; then, of each pair, the iteration of the second that touches the first's element, were its subscripts digits of a number. What
- * depends on memory is left out. The work is bounded by the constants below, whatever the program's sizes are; finding nothing proves nothing. */
+ * Subscripts are computed: of each access for some iterations (of each range the first ones and the last), and elements
+ * are looked up among those that
+ * others touched; then, of each pair, the iteration of the second that touches the first's element, were its subscripts
+ * digits of a number. What
+ * depends on memory is left out. The work is bounded by the constants below, whatever the program's sizes are; finding
+ * nothing proves nothing. */
 #include <stdlib.h>
 #include "dsl/text.h"
 #include "lower/verify.h"
@@ -47,7 +55,8 @@ typedef struct {
   uint32_t kept[KEPT], keeps, touched;
 } access;
 
-typedef struct { uint32_t access, lane, next; const int64_t *values; const int64_t *subscripts; } instance;   /* next: at the same element, + 1 */
+/* next: at the same element, + 1 */
+typedef struct { uint32_t access, lane, next; const int64_t *values; const int64_t *subscripts; } instance;
 
 typedef struct {
   tg_job *j;
@@ -71,7 +80,9 @@ typedef struct {
 
 static way way_of(const tg_uop *range) {
   tg_kind k = tg_range_kind(range);
-  return k == TG_THREAD || k == TG_GLOBAL ? TASKS : k == TG_LANE || k == TG_UPCAST || k == TG_LOCAL ? LOCKSTEP : IN_ORDER;
+  return k == TG_THREAD || k == TG_GLOBAL                  ? TASKS
+         : k == TG_LANE || k == TG_UPCAST || k == TG_LOCAL ? LOCKSTEP
+                                                           : IN_ORDER;
 }
 
 /* ---- the author's order ---- */
@@ -99,7 +110,8 @@ static void see_scheduled(tg_job *j, tg_authored *a, const tg_uop *u) {
     const tg_uop *end = find_end(a->sink, from);
     a->reordered[ordinal] = !end || way_of(end->src[0]) != LOCKSTEP;
   }
-  for (uint32_t i = u->op == TG_OP_END; i < u->n && (u->op == TG_OP_END || u->op == TG_OP_SINK); i++) see_scheduled(j, a, u->src[i]);
+  for (uint32_t i = u->op == TG_OP_END; i < u->n && (u->op == TG_OP_END || u->op == TG_OP_SINK); i++)
+    see_scheduled(j, a, u->src[i]);
 }
 
 void tg_authored_scheduled(tg_job *j, tg_authored *a, const tg_uop *scheduled, bool unjudged) {
@@ -117,14 +129,19 @@ static bool reordered(const search *s, const tg_uop *range) {
 
 /* ---- what is computed ---- */
 
-static bool is_known_leaf(const tg_uop *u) { return u->op == TG_OP_CONST || u->op == TG_OP_RANGE || u->op == TG_OP_PARAM || u->op == TG_OP_IOTA; }
+static bool is_known_leaf(const tg_uop *u) {
+  return u->op == TG_OP_CONST || u->op == TG_OP_RANGE || u->op == TG_OP_PARAM || u->op == TG_OP_IOTA;
+}
 
 static void give_slot(search *s, const tg_uop *u) {
   if (s->slot[u->id]) return;
   s->slot[u->id] = s->value.n + 1;
   if (u->op == TG_OP_PARAM) tg_push(&s->j->env, &s->params, u);
   for (uint32_t l = 0; l < u->lanes; l++) {
-    tg_value v = u->op == TG_OP_CONST ? tg_value_of(u) : (tg_value){.i = u->op == TG_OP_IOTA ? l : u->op == TG_OP_PARAM ? s->param[u->arg] : 0};
+    tg_value v = u->op == TG_OP_CONST ? tg_value_of(u)
+                                      : (tg_value){.i = u->op == TG_OP_IOTA    ? l
+                                                        : u->op == TG_OP_PARAM ? s->param[u->arg]
+                                                                               : 0};
     tg_push(&s->j->env, &s->value, v);
     tg_push(&s->j->env, &s->known, (uint8_t)is_known_leaf(u));
   }
@@ -156,7 +173,9 @@ static bool plan(search *s, uint32_t n, const tg_uop *const *roots, program *p) 
   return true;
 }
 
-static uint32_t cell(const search *s, const tg_uop *u, uint32_t lane) { return s->slot[u->id] - 1 + (u->lanes > 1 ? lane : 0); }
+static uint32_t cell(const search *s, const tg_uop *u, uint32_t lane) {
+  return s->slot[u->id] - 1 + (u->lanes > 1 ? lane : 0);
+}
 
 static bool compute(const search *s, const tg_uop *u, uint32_t lane, tg_value *out) {
   tg_value v[3];
@@ -226,7 +245,8 @@ static bool plan_access(search *s, access *a) {
   for (uint32_t i = 0; i < a->self.n; i++) {   /* of reductions; their extents are made before them */
     const tg_uop *u = a->self.u[i];
     bool around = false;
-    for (uint32_t k = 0; k < a->depth; k++) around |= tg_range_ordinal(a->var[k]) == tg_range_ordinal(u) && u->op == TG_OP_RANGE;
+    for (uint32_t k = 0; k < a->depth; k++)
+      around |= tg_range_ordinal(a->var[k]) == tg_range_ordinal(u) && u->op == TG_OP_RANGE;
     if (u->op != TG_OP_RANGE || around) continue;
     if (a->vars == VARIABLES) return false;
     a->var[a->vars++] = u;
@@ -239,19 +259,29 @@ static bool plan_access(search *s, access *a) {
 typedef struct { uint32_t depth; const tg_uop *const *end; const uint32_t *at; } standing;
 
 static void add(search *s, const tg_uop *node, const tg_uop *statement, const standing *where) {
-  access a = {.node = node, .statement = statement, .order = s->order, .buffer = tg_buffer_ordinal(node->src[0]), .depth = where->depth, .end = where->end, .at = where->at,
-              .lanes = 1, .rank = tg_access_rank(node)};
+  access a = {.node = node,
+              .statement = statement,
+              .order = s->order,
+              .buffer = tg_buffer_ordinal(node->src[0]),
+              .depth = where->depth,
+              .end = where->end,
+              .at = where->at,
+              .lanes = 1,
+              .rank = tg_access_rank(node)};
   a.shared = s->define_depth[a.buffer];
   if (s->stored[a.buffer] && plan_access(s, &a)) tg_push(&s->j->env, &s->all, a);
 }
 
-/* The loads of a statement. Behind pass expand of a list: no loop is in lockstep over its statements then, and the version says what is read. */
-static void add_loads(search *s, const tg_uop *statement, uint32_t first, const standing *where, uint32_t *seen, uint32_t stamp) {
+/* The loads of a statement. Behind pass expand of a list: no loop is in lockstep over its statements then, and the
+ * version says what is read. */
+static void add_loads(search *s, const tg_uop *statement, uint32_t first, const standing *where, uint32_t *seen,
+                      uint32_t stamp) {
   TG_VEC(const tg_uop *) stack = {0};
   for (uint32_t i = statement->n; i-- > first;) tg_push(&s->j->env, &stack, statement->src[i]);
   while (stack.n) {
     const tg_uop *u = stack.data[--stack.n];
-    if (!u->n || u->op == TG_OP_DEFINE || u->op == TG_OP_AFTER || u->op == TG_OP_RANGE || seen[u->id] == stamp) continue;
+    if (!u->n || u->op == TG_OP_DEFINE || u->op == TG_OP_AFTER || u->op == TG_OP_RANGE || seen[u->id] == stamp)
+      continue;
     seen[u->id] = stamp;
     if (u->op == TG_OP_LOAD) add(s, u, statement, where);
     for (uint32_t i = u->n; i-- > 0;) tg_push(&s->j->env, &stack, u->src[i]);
@@ -260,7 +290,8 @@ static void add_loads(search *s, const tg_uop *statement, uint32_t first, const 
 
 typedef struct { uint32_t *seen, stamp; } seeing;
 
-static void see(search *s, seeing *v, const tg_uop *u, const standing *where, uint32_t place) {   /* as deep as loops nest */
+/* as deep as loops nest */
+static void see(search *s, seeing *v, const tg_uop *u, const standing *where, uint32_t place) {
   bool linear = s->linear;
   standing here = *where;
   uint32_t *at = tg_new(&s->j->env, uint32_t, where->depth + 1);
@@ -290,14 +321,17 @@ static void see(search *s, seeing *v, const tg_uop *u, const standing *where, ui
 static bool see_stores(search *s, const tg_uop *u) {
   bool barrier = u->op == TG_OP_BARRIER;
   if (u->op == TG_OP_STORE) s->stored[tg_buffer_ordinal(u->src[0])] = 1;
-  for (uint32_t i = u->op == TG_OP_END; i < u->n && (u->op == TG_OP_END || u->op == TG_OP_SINK); i++) barrier |= see_stores(s, u->src[i]);
+  for (uint32_t i = u->op == TG_OP_END; i < u->n && (u->op == TG_OP_END || u->op == TG_OP_SINK); i++)
+    barrier |= see_stores(s, u->src[i]);
   s->barrier[u->id] = barrier;
   return barrier;
 }
 
 static bool any_parallel(const tg_uop *u) {
-  bool any = (u->op == TG_OP_END && way_of(u->src[0]) != IN_ORDER) || (u->op == TG_OP_STORE && u->n > 2 && u->src[1]->lanes > 1);
-  for (uint32_t i = u->op == TG_OP_END; !any && i < u->n && (u->op == TG_OP_END || u->op == TG_OP_SINK); i++) any = any_parallel(u->src[i]);
+  bool any = (u->op == TG_OP_END && way_of(u->src[0]) != IN_ORDER) ||
+             (u->op == TG_OP_STORE && u->n > 2 && u->src[1]->lanes > 1);
+  for (uint32_t i = u->op == TG_OP_END; !any && i < u->n && (u->op == TG_OP_END || u->op == TG_OP_SINK); i++)
+    any = any_parallel(u->src[i]);
   return any;
 }
 
@@ -312,7 +346,8 @@ static uint32_t common_loops(const access *a, const access *b) {
 static void print_instance(search *s, tg_str *out, const access *a, const int64_t *values) {
   tg_str_printf(out, "`%s`", tg_brief(s->j, a->statement));
   for (uint32_t i = 0; i < a->vars; i++)
-    tg_str_printf(out, "%s%s = %lld", i ? ", " : " at ", s->j->ranges.data[tg_range_ordinal(a->var[i])].name, (long long)values[i]);
+    tg_str_printf(out, "%s%s = %lld", i ? ", " : " at ", s->j->ranges.data[tg_range_ordinal(a->var[i])].name,
+                  (long long)values[i]);
 }
 
 static void report(search *s, const access *a, const instance *x, const access *b, const instance *y, const char *why) {
@@ -327,16 +362,19 @@ static void report(search *s, const access *a, const instance *x, const access *
   tg_str_puts(&out, "], ");
   print_instance(s, &out, b, y->values);
   tg_str_printf(&out, " %s it", b->node->op == TG_OP_STORE ? "stores" : "reads");
-  for (uint32_t i = 0; i < s->j->params.n; i++) tg_str_printf(&out, "%s%s = %lld", i ? ", " : ", when ", s->j->params.data[i].name, (long long)s->param[i]);
+  for (uint32_t i = 0; i < s->j->params.n; i++)
+    tg_str_printf(&out, "%s%s = %lld", i ? ", " : ", when ", s->j->params.data[i].name, (long long)s->param[i]);
   tg_str_printf(&out, ": %s", why);
   f->at[f->n] = b->statement;
   f->with[f->n] = a->statement;
   f->text[f->n++] = out.data;
 }
 
-/* Is there none on any way from the one to the other? The way leads through a list: of the outermost loop that runs in order and whose iterations
- * differ, from the first's place round to the second's; without such a loop of the innermost that holds both. */
-static bool no_barrier(const search *s, const access *a, const instance *x, const access *b, const instance *y, uint32_t common) {
+/* Is there none on any way from the one to the other? The way leads through a list: of the outermost loop that runs
+ * in order and whose iterations differ, from the first's place round to the second's; without such a loop of the
+ * innermost that holds both. */
+static bool no_barrier(const search *s, const access *a, const instance *x, const access *b, const instance *y,
+                       uint32_t common) {
   uint32_t level = 0;
   while (level < common && (way_of(a->end[level]->src[0]) != IN_ORDER || x->values[level] == y->values[level])) level++;
   bool round = level < common;
@@ -353,10 +391,12 @@ static bool no_barrier(const search *s, const access *a, const instance *x, cons
 
 static const char *named(search *s, const char *format, const access *a, uint32_t p) {
   const tg_uop *range = a->end[p]->src[0];
-  return tg_format(&s->j->env, format, tg_kind_name[tg_range_kind(range)], s->j->ranges.data[tg_range_ordinal(range)].name);
+  return tg_format(&s->j->env, format, tg_kind_name[tg_range_kind(range)],
+                   s->j->ranges.data[tg_range_ordinal(range)].name);
 }
 
-/* They touch one element of one memory. As in ranges/kept.c: p is the outermost loop whose iterations differ, but for those that the author's order has in lockstep too. */
+/* They touch one element of one memory. As in ranges/kept.c: p is the outermost loop whose iterations differ, but
+ * for those that the author's order has in lockstep too. */
 static void judge(search *s, const access *a, const instance *x, const access *b, const instance *y) {
   if (a->node->op != TG_OP_STORE && b->node->op != TG_OP_STORE) return;
   if (a->node->op == TG_OP_STORE && b->node->op == TG_OP_STORE && a->node->arg & b->node->arg & TG_ATOMIC) return;
@@ -386,12 +426,17 @@ static void judge(search *s, const access *a, const instance *x, const access *b
   if (w == LOCKSTEP) {
     uint32_t q = found ? p + 1 : common;
     while (q < common && (way_of(a->end[q]->src[0]) == LOCKSTEP || x->values[q] == y->values[q])) q++;
-    if (q < common && way_of(a->end[q]->src[0]) == TASKS) report(s, a, x, b, y, named(s, "nothing orders the iterations of the %s range %s", a, q));
+    if (q < common && way_of(a->end[q]->src[0]) == TASKS)
+      report(s, a, x, b, y, named(s, "nothing orders the iterations of the %s range %s", a, q));
     else if (q < common ? y->values[q] < x->values[q] : found && a->order > b->order)
-      report(s, a, x, b, y, named(s, "iterations of the %s range %s, in lockstep, come in another order than the author's", a, p));
-    else if (q == common && a->statement == b->statement) report(s, a, x, b, y, named(s, "one statement of iterations of the %s range %s, in lockstep", a, found ? p : differ));
+      report(s, a, x, b, y,
+             named(s, "iterations of the %s range %s, in lockstep, come in another order than the author's", a, p));
+    else if (q == common && a->statement == b->statement)
+      report(s, a, x, b, y,
+             named(s, "one statement of iterations of the %s range %s, in lockstep", a, found ? p : differ));
   }
-  if (s->expanded && threads < common && a->statement != b->statement && tg_orders(s->j, a->buffer) && no_barrier(s, a, x, b, y, common))
+  if (s->expanded && threads < common && a->statement != b->statement && tg_orders(s->j, a->buffer) &&
+      no_barrier(s, a, x, b, y, common))
     report(s, a, x, b, y, named(s, "no barrier stands between iterations of the %s range %s", a, threads));
 }
 
@@ -505,7 +550,8 @@ static void try_iteration(search *s, const access *a, const instance *x, const a
   }
 }
 
-/* Coefficients are what subscripts change by from 0 to 1 of a range. In each dimension the ranges with the largest take as much of the distance as they can. */
+/* Coefficients are what subscripts change by from 0 to 1 of a range. In each dimension the ranges with the largest
+ * take as much of the distance as they can. */
 static void solve(search *s, const access *a, const instance *x, const access *b) {
   int64_t base[RANK], now[RANK], coefficient[VARIABLES][RANK], extent[VARIABLES];
   bool given[VARIABLES] = {0}, moves[VARIABLES] = {0};
@@ -530,7 +576,9 @@ static void solve(search *s, const access *a, const instance *x, const access *b
     for (;;) {
       uint32_t best = b->vars;
       for (uint32_t v = b->shared; v < b->vars; v++)
-        if (!given[v] && coefficient[v][d] && (best == b->vars || llabs(coefficient[v][d]) > llabs(coefficient[best][d]))) best = v;
+        if (!given[v] && coefficient[v][d] &&
+            (best == b->vars || llabs(coefficient[v][d]) > llabs(coefficient[best][d])))
+          best = v;
       if (best == b->vars) break;
       int64_t c = coefficient[best][d], step = (distance > 0) == (c > 0) ? distance / c : 0;
       if (step >= extent[best]) step = extent[best] > 0 ? extent[best] - 1 : 0;
@@ -560,7 +608,9 @@ static void solve_all(search *s) {
   for (uint32_t i = 0; i < s->all.n; i++)
     for (uint32_t k = 0; k < s->all.n && s->solved < SOLVED; k++) {
       const access *a = &s->all.data[i], *b = &s->all.data[k];
-      if (a->buffer != b->buffer || a->rank != b->rank || (a->node->op != TG_OP_STORE && b->node->op != TG_OP_STORE) || !share_parallel(a, b)) continue;
+      if (a->buffer != b->buffer || a->rank != b->rank || (a->node->op != TG_OP_STORE && b->node->op != TG_OP_STORE) ||
+          !share_parallel(a, b))
+        continue;
       for (uint32_t m = 0; m < a->keeps; m++, s->solved++) solve(s, a, &s->instances.data[a->kept[m]], b);
     }
 }
@@ -581,7 +631,8 @@ static bool dense(search *s, const tg_uop *define) {
   bool used[RANK] = {0};
   if (rank > RANK) return false;
   for (uint32_t i = 0; i < rank; i++)
-    if (!holds(s, define->src[i], &dim[i]) || !holds(s, define->src[rank + i], &stride[i]) || stride[i] <= 0) return false;
+    if (!holds(s, define->src[i], &dim[i]) || !holds(s, define->src[rank + i], &stride[i]) || stride[i] <= 0)
+      return false;
   for (uint32_t k = 0; k < rank; k++) {
     uint32_t least = rank;
     for (uint32_t i = 0; i < rank; i++)
@@ -631,7 +682,8 @@ static void set_params(search *s, int64_t size, const uint8_t *stride) {
     if (v < p->lo) v = -tg_floor_div(-(tg_i128)p->lo, m) * m;
     s->param[i] = (int64_t)v;
   }
-  for (uint32_t i = 0; i < s->params.n; i++) s->value.data[s->slot[s->params.data[i]->id] - 1].i = s->param[s->params.data[i]->arg];
+  for (uint32_t i = 0; i < s->params.n; i++)
+    s->value.data[s->slot[s->params.data[i]->id] - 1].i = s->param[s->params.data[i]->arg];
 }
 
 /* ---- */
@@ -650,17 +702,29 @@ static void search_once(search *s) {
   solve_all(s);
 }
 
-void tg_find_order_faults(tg_job *j, const tg_uop *sink, const char *stage, const tg_authored *author, tg_order_faults *out) {
+void tg_find_order_faults(tg_job *j, const tg_uop *sink, const char *stage, const tg_authored *author,
+                          tg_order_faults *out) {
   static const int16_t sizes[] = {33, 6, 100, 17, 3, 1};
   int at = tg_stage_index(stage);
   *out = (tg_order_faults){0};
-  if (!any_parallel(sink) || (author && author->unjudged) || (j->params.n && at >= tg_stage_index("index") && (!author || author->offsets))) return;
+  if (!any_parallel(sink) || (author && author->unjudged) ||
+      (j->params.n && at >= tg_stage_index("index") && (!author || author->offsets)))
+    return;
   uint32_t n = j->uops.n, choices = 0;
   search *s = tg_new(&j->env, search, 1);
-  *s = (search){.j = j, .sink = sink, .author = author, .expanded = at >= tg_stage_index("expand"), .linear = at >= tg_stage_index("linear"),
-              .stored = tg_new(&j->env, uint8_t, j->buffers.n + 1), .define_depth = tg_new(&j->env, uint32_t, j->buffers.n + 1), .barrier = tg_new(&j->env, uint8_t, n),
-              .seen = tg_new(&j->env, uint32_t, n), .slot = tg_new(&j->env, uint32_t, n), .range = tg_new(&j->env, int64_t, j->ranges.n + 1),
-              .param = tg_new(&j->env, int64_t, j->params.n + 1), .faults = out};
+  *s = (search){.j = j,
+                .sink = sink,
+                .author = author,
+                .expanded = at >= tg_stage_index("expand"),
+                .linear = at >= tg_stage_index("linear"),
+                .stored = tg_new(&j->env, uint8_t, j->buffers.n + 1),
+                .define_depth = tg_new(&j->env, uint32_t, j->buffers.n + 1),
+                .barrier = tg_new(&j->env, uint8_t, n),
+                .seen = tg_new(&j->env, uint32_t, n),
+                .slot = tg_new(&j->env, uint32_t, n),
+                .range = tg_new(&j->env, int64_t, j->ranges.n + 1),
+                .param = tg_new(&j->env, int64_t, j->params.n + 1),
+                .faults = out};
   seeing v = {tg_new(&j->env, uint32_t, n), 1};
   see_stores(s, sink);
   for (uint32_t i = 0; i < sink->n; i++) see(s, &v, sink->src[i], &(standing){0, NULL, NULL}, i);

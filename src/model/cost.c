@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * What a lowered program should cost, in two parts. The core: for each loop, the busiest of multipliers, load and store ports, issue, and the longest chain
- * from one iteration to the next; what registers cannot hold is stored and loaded again. Memory (cost_memory.c): which iterations leave a cache what the
+ * What a lowered program should cost, in two parts. The core: for each loop, the busiest of multipliers, load and store
+ * ports, issue, and the longest chain
+ * from one iteration to the next; what registers cannot hold is stored and loaded again. Memory (cost_memory.c): which
+ * iterations leave a cache what the
  * next ones use, and so the bytes that come from behind it. It orders candidates; the clock decides. */
 #include <math.h>
 #include "model/cost.h"
@@ -32,13 +34,16 @@ static bool in_register(const walk *w, const tg_uop *access) {
 /* One lane's neighbours in memory, or a gather. */
 static bool contiguous(const tg_uop *access) {
   const tg_uop *at = access->src[1];
-  return at->lanes == 1 || at->op == TG_OP_IOTA || (at->op == TG_OP_ADD && (at->src[0]->op == TG_OP_IOTA || at->src[1]->op == TG_OP_IOTA));
+  return at->lanes == 1 || at->op == TG_OP_IOTA ||
+         (at->op == TG_OP_ADD && (at->src[0]->op == TG_OP_IOTA || at->src[1]->op == TG_OP_IOTA));
 }
 
-/* Vectors that lanes a few elements apart are loaded or stored as, for each that they would be side by side; 0: each lane is an access of its own. */
+/* Vectors that lanes a few elements apart are loaded or stored as, for each that they would be side by side; 0: each
+ * lane is an access of its own. */
 static int64_t steps_of(const tg_uop *access) {
   const tg_uop *at = access->src[1], *by = at->op == TG_OP_ADD ? at->src[at->src[0]->lanes == 1] : at;
-  int64_t step = by->op == TG_OP_MUL && by->src[0]->op == TG_OP_IOTA && by->src[1]->op == TG_OP_CONST ? by->src[1]->arg : 0;
+  int64_t step =
+      by->op == TG_OP_MUL && by->src[0]->op == TG_OP_IOTA && by->src[1]->op == TG_OP_CONST ? by->src[1]->arg : 0;
   if (step < 0) step = -step;
   return step > 1 && step <= TG_MOST_STEP ? step : 0;
 }
@@ -59,7 +64,8 @@ static double divisor_of(walk *w, const tg_uop *u) {
   return *d = fmin(most, fmax(1, *d));
 }
 
-/* Accesses' worth of a vector: one that lies in two lines takes the port twice, and once more to put it together. Buffers begin at a line. */
+/* Accesses' worth of a vector: one that lies in two lines takes the port twice, and once more to put it together.
+ * Buffers begin at a line. */
 static double crossing(walk *w, const tg_uop *access, double bytes) {
   const double line = 64, again = 2;
   double at = divisor_of(w, access->src[1]) * tg_type_bytes(tg_define_of(access->src[0])->type);
@@ -69,7 +75,12 @@ static double crossing(walk *w, const tg_uop *access, double bytes) {
 
 static double latency(const tg_uop *u) {
   switch (u->op) {
-  case TG_OP_FMA: case TG_OP_ADD: case TG_OP_SUB: case TG_OP_MUL: case TG_OP_MAX: case TG_OP_MIN: return tg_is_float(u->type) ? 4 : u->op == TG_OP_MUL ? 4 : 1;
+  case TG_OP_FMA:
+  case TG_OP_ADD:
+  case TG_OP_SUB:
+  case TG_OP_MUL:
+  case TG_OP_MAX:
+  case TG_OP_MIN: return tg_is_float(u->type) ? 4 : u->op == TG_OP_MUL ? 4 : 1;
   case TG_OP_FDIV: case TG_OP_SQRT: return 14;
   case TG_OP_SHUFFLE: return 3;
   case TG_OP_FOLD: return 4 * log2(fmax(2, u->src[0]->lanes));
@@ -86,17 +97,26 @@ static void count(walk *w, ports *p, const tg_uop *u) {
   case TG_OP_LOAD:
     if (in_register(w, u)) return;
     steps = u->src[1]->lanes > 1 ? (double)steps_of(u) : 0;
-    p->loads += contiguous(u) ? n * crossing(w, u, (double)u->lanes * tg_type_bytes(u->type)) : steps > 0 ? n * steps : gather * u->lanes;
+    p->loads += contiguous(u) ? n * crossing(w, u, (double)u->lanes * tg_type_bytes(u->type))
+                : steps > 0   ? n * steps
+                              : gather * u->lanes;
     p->shuffles += steps > 0 ? n * (steps - 1) : 0;
     break;
   case TG_OP_STORE:
     if (in_register(w, u)) return;
     n = pieces(w, tg_stored(u));
     steps = u->src[1]->lanes > 1 ? (double)steps_of(u) : 0;
-    p->stores += contiguous(u) ? n * crossing(w, u, (double)tg_stored(u)->lanes * tg_type_bytes(tg_stored(u)->type)) : steps > 0 ? n * steps : tg_stored(u)->lanes;
+    p->stores += contiguous(u) ? n * crossing(w, u, (double)tg_stored(u)->lanes * tg_type_bytes(tg_stored(u)->type))
+                 : steps > 0   ? n * steps
+                               : tg_stored(u)->lanes;
     p->shuffles += n * steps;
     break;
-  case TG_OP_FDIV: case TG_OP_SQRT: case TG_OP_IDIV: case TG_OP_MOD: case TG_OP_CDIV: case TG_OP_CMOD: p->slow += 10 * n; break;
+  case TG_OP_FDIV:
+  case TG_OP_SQRT:
+  case TG_OP_IDIV:
+  case TG_OP_MOD:
+  case TG_OP_CDIV:
+  case TG_OP_CMOD: p->slow += 10 * n; break;
   case TG_OP_SHUFFLE: p->shuffles += n; break;
   case TG_OP_FOLD: p->shuffles += log2(fmax(2, u->src[0]->lanes)), p->flops += log2(fmax(2, u->src[0]->lanes)); break;
   case TG_OP_CONST: case TG_OP_DEFINE: case TG_OP_AFTER: case TG_OP_RANGE: case TG_OP_PARAM: case TG_OP_IOTA: return;
@@ -109,13 +129,18 @@ static void count(walk *w, ports *p, const tg_uop *u) {
   p->ops += n;
 }
 
-/* Registers: of elements of tiles and values made before the loop; of what lies between a definition and its last use, at most; and how often an element is stored. */
+/* Registers: of elements of tiles and values made before the loop; of what lies between a definition and its last
+ * use, at most; and how often an element is stored. */
 typedef struct { double through, between, updates; } pressure;
 
-/* Does a value take a vector register? What one operation alone reads from memory is its operand, and what goes into a tile is the tile's. */
+/* Does a value take a vector register? What one operation alone reads from memory is its operand, and what goes into
+ * a tile is the tile's. */
 static bool takes_register(walk *w, const tg_uop *u, const tg_uop *user, uint32_t uses) {
-  if (u->op == TG_OP_CONST || u->op == TG_OP_IOTA || u->op == TG_OP_RANGE || u->op == TG_OP_DEFINE || u->op == TG_OP_AFTER) return false;
-  if (u->type == TG_VOID || u->type == TG_I64 || u->type == TG_INDEX || (u->lanes == 1 && !tg_is_float(u->type))) return false;
+  if (u->op == TG_OP_CONST || u->op == TG_OP_IOTA || u->op == TG_OP_RANGE || u->op == TG_OP_DEFINE ||
+      u->op == TG_OP_AFTER)
+    return false;
+  if (u->type == TG_VOID || u->type == TG_I64 || u->type == TG_INDEX || (u->lanes == 1 && !tg_is_float(u->type)))
+    return false;
   if (u->op == TG_OP_LOAD) return !in_register(w, u) && (uses > 1 || u->lanes == 1);
   return uses > 1 || user->op != TG_OP_STORE || !in_register(w, user);
 }
@@ -171,7 +196,8 @@ static double chain_of(walk *w, const tg_uop *const *list, uint32_t n) {
       w->depth[u->id] = d > 0 ? d + latency(u) : 0;
       continue;
     }
-    uint64_t key = (uint64_t)tg_buffer_ordinal(u->src[0]) << 32 | (uint64_t)(u->src[1]->op == TG_OP_CONST ? u->src[1]->arg : 0);
+    uint64_t key =
+        (uint64_t)tg_buffer_ordinal(u->src[0]) << 32 | (uint64_t)(u->src[1]->op == TG_OP_CONST ? u->src[1]->arg : 0);
     uint32_t at = 0;
     while (at < e.n && e.data[at].key != key) at++;
     if (at == e.n) tg_push(&w->j->env, &e, ((element){key, 1e-6, u->op == TG_OP_LOAD}));
@@ -194,8 +220,10 @@ static const tg_uop *address_root(const tg_uop *u) {
   return u->op == TG_OP_CONST || u->op == TG_OP_IOTA ? NULL : u;
 }
 
-/* Stores' worth of what addresses do to vectors. Each row of a buffer whose stride is known at launch only wants a general register, or a part of one, since an address may add
- * a stride once or twice. Where they run out in a loop of several copies, compilers load all copies of a row while they have its address, and keep the values on the stack. */
+/* Stores' worth of what addresses do to vectors. Each row of a buffer whose stride is known at launch only wants a
+ * general register, or a part of one, since an address may add a stride once or twice. Where they run out in a loop
+ * of several copies, compilers load all copies of a row while they have its address, and keep the values on the
+ * stack. */
 static double address_spills(walk *w, const tg_uop *const *list, uint32_t n) {
   enum { BUFFERS = 8, ROOM = 12, ROOTS = 256 };
   const tg_uop *root[ROOTS];
@@ -227,7 +255,8 @@ static double address_spills(walk *w, const tg_uop *const *list, uint32_t n) {
 
 static double cycles_of(walk *w, const tg_uop *const *list, uint32_t n, uint32_t loop);
 
-/* Of what goes on side by side: the longest, and a bit more where others are nearly as long, since no schedule is perfect. */
+/* Of what goes on side by side: the longest, and a bit more where others are nearly as long, since no schedule is
+ * perfect. */
 static double together(const double *cycles, uint32_t n, double power) {
   double sum = 0;
   for (uint32_t i = 0; i < n; i++) sum += pow(cycles[i], power);
@@ -241,7 +270,8 @@ static double known_trips(walk *w, const tg_uop *extent) {
   return b.lo == b.hi || b.lo < 0 ? hi : (hi + (double)b.lo) / 2;
 }
 
-/* Where loops around say how long it is (a block that is cut off at the end, a triangle): its mean over their iterations. */
+/* Where loops around say how long it is (a block that is cut off at the end, a triangle): its mean over their
+ * iterations. */
 static double trips_of(walk *w, const tg_uop *range, uint32_t outer) {
   enum { SAMPLES = 16 };
   const tg_uop *extent = tg_extent(range), *from[TG_COST_DEPTH], *to[TG_COST_DEPTH];
@@ -259,7 +289,8 @@ static double trips_of(walk *w, const tg_uop *range, uint32_t outer) {
   if (!n) return known_trips(w, extent);
   uint32_t samples = (uint32_t)fmin(SAMPLES, most);
   for (uint32_t i = 0; i < samples; i++) {
-    for (uint32_t k = 0; k < n; k++) to[k] = tg_const_int(w->j, from[k]->type, (int64_t)(trips[k] * (i + 0.5) / samples));
+    for (uint32_t k = 0; k < n; k++)
+      to[k] = tg_const_int(w->j, from[k]->type, (int64_t)(trips[k] * (i + 0.5) / samples));
     sum += known_trips(w, tg_substitute(w->j, extent, n, from, to));
   }
   return sum / samples;
@@ -292,7 +323,9 @@ static double cycles_of(walk *w, const tg_uop *const *list, uint32_t n, uint32_t
   w->code += p.flops + p.loads + p.stores + p.shuffles + p.ops;
   double chain = loop != TG_COST_NONE ? chain_of(w, list, n) : 0;
   if (innermost && loop != TG_COST_NONE) {
-    const double spill = 2.5;   /* stores' worth: the stack is aligned to less than a vector, so each goes to two lines, and what waits for it waits longer */
+    /* stores' worth: the stack is aligned to less than a vector, so each goes to two lines, and what waits for it
+     * waits longer */
+    const double spill = 2.5;
     pressure r = pressure_of(w, list, n);
     double over = r.through + r.between - w->target->vector_registers;
     if (over > 0) {
@@ -309,10 +342,16 @@ static double cycles_of(walk *w, const tg_uop *const *list, uint32_t n, uint32_t
 }
 
 tg_cost tg_cost_of(tg_job *j, const tg_target *target, const tg_uop *linear, const int64_t *params, int threads) {
-  const double hertz = 2.5e9, kernels_of_code = 24 << 10;   /* instructions that the caches of code hold without effort */
+  /* instructions that the caches of code hold without effort */
+  const double hertz = 2.5e9, kernels_of_code = 24 << 10;
   linear = tg_with_params(j, linear, params);
   tg_cost_loops loops = {.j = j};
-  walk w = {.j = j, .target = target, .loops = &loops, .depth = tg_new(&j->env, double, j->uops.n + 1), .divisor = tg_new(&j->env, double, j->uops.n + 1), .threads = threads < 1 ? 1 : threads};
+  walk w = {.j = j,
+            .target = target,
+            .loops = &loops,
+            .depth = tg_new(&j->env, double, j->uops.n + 1),
+            .divisor = tg_new(&j->env, double, j->uops.n + 1),
+            .threads = threads < 1 ? 1 : threads};
   double core = cycles_of(&w, linear->src, linear->n, TG_COST_NONE);
   tg_cost c = {.chain = w.chain, .spills = w.spills, .code = w.code};
   double memory = tg_cost_memory(&loops, target, linear, w.threads, &c);

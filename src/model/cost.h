@@ -5,7 +5,9 @@
 #include "lower/lower.h"
 
 /* What the cost model reads off a lowered program; seconds are its guess. core, memory: cycles of each alone. */
-typedef struct tg_cost { double seconds, cycles, core, memory, chain, spills, l2_bytes, l3_bytes, memory_bytes, code; } tg_cost;
+typedef struct tg_cost {
+  double seconds, cycles, core, memory, chain, spills, l2_bytes, l3_bytes, memory_bytes, code;
+} tg_cost;
 
 /* linear: the program after the last pass, for a CPU. params: by ordinal, or NULL. */
 tg_cost tg_cost_of(tg_job *j, const tg_target *target, const tg_uop *linear, const int64_t *params, int threads);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Which bytes come from where. An access touches, in one run of a loop, a piece that its strides say. Where all that an iteration touches fits a cache, what the
+ * Which bytes come from where. An access touches, in one run of a loop, a piece that its strides say. Where all that an
+ * iteration touches fits a cache, what the
  * next iteration touches again comes from there; else it is fetched in each of them. */
 #include <math.h>
 #include "model/cost_memory.h"
@@ -19,7 +20,11 @@ void tg_cost_access(tg_cost_loops *l, const tg_uop *u, uint32_t loop) {
     tg_bounds extent = tg_bounds_of(l->j, define->src[d]);
     size *= extent.hi < 1 ? 1 : extent.hi > (tg_i128)1 << 50 ? 0x1p50 : (double)extent.hi;
   }
-  tg_cost_access_info a = {.access = u, .loop = loop, .bytes = fmax(each, (double)value->lanes * tg_type_bytes(value->type)), .size = size, .same = 1};
+  tg_cost_access_info a = {.access = u,
+                           .loop = loop,
+                           .bytes = fmax(each, (double)value->lanes * tg_type_bytes(value->type)),
+                           .size = size,
+                           .same = 1};
   if (loop == TG_COST_NONE || l->loop.data[loop].depth < TG_COST_DEPTH) tg_push(&l->j->env, &l->access, a);
 }
 
@@ -85,22 +90,28 @@ static void find_strides(tg_cost_loops *l, const tg_uop *linear) {
     for (uint32_t i = 0; i < n; i++) s[order[i]->id] = stride_of(l->j, order[i], l->loop.data[r].range, s);
     for (uint32_t i = 0; i < l->access.n; i++) {
       tg_cost_access_info *a = &l->access.data[i];
-      if (l->loop.data[r].depth < TG_COST_DEPTH && within(l, a->loop, r)) a->stride[l->loop.data[r].depth] = s[a->access->src[1]->id];
+      if (l->loop.data[r].depth < TG_COST_DEPTH && within(l, a->loop, r))
+        a->stride[l->loop.data[r].depth] = s[a->access->src[1]->id];
     }
   }
   for (uint32_t i = 0; i < n; i++) s[order[i]->id] = origin_of(l->j, order[i], s);
-  for (uint32_t i = 0; i < l->access.n; i++) l->access.data[i].at = s[l->access.data[i].access->src[1]->id] * element(&l->access.data[i]);
+  for (uint32_t i = 0; i < l->access.n; i++)
+    l->access.data[i].at = s[l->access.data[i].access->src[1]->id] * element(&l->access.data[i]);
 }
 
-static bool same_buffer(const tg_cost_access_info *a, const tg_cost_access_info *b) { return tg_define_of(a->access->src[0]) == tg_define_of(b->access->src[0]); }
+static bool same_buffer(const tg_cost_access_info *a, const tg_cost_access_info *b) {
+  return tg_define_of(a->access->src[0]) == tg_define_of(b->access->src[0]);
+}
 
 /* From the loop outwards. */
-static bool moves_alike(const tg_cost_loops *l, const tg_cost_access_info *a, const tg_cost_access_info *b, uint32_t loop) {
+static bool moves_alike(const tg_cost_loops *l, const tg_cost_access_info *a, const tg_cost_access_info *b,
+                        uint32_t loop) {
   uint32_t depth = loop == TG_COST_NONE ? 0 : l->loop.data[loop].depth + 1;
   return same_buffer(a, b) && !memcmp(a->stride, b->stride, depth * sizeof *a->stride);
 }
 
-/* Copies side by side: neighbours, in lines that follow each other, are one longer access; others at a distance count as so many of the same. */
+/* Copies side by side: neighbours, in lines that follow each other, are one longer access; others at a distance
+ * count as so many of the same. */
 static void join_alike(tg_cost_loops *l) {
   enum { BACK = 256 };
   for (int apart = 0; apart <= 1; apart++) {
@@ -138,7 +149,8 @@ static uint32_t common_loop(const tg_cost_loops *l, uint32_t a, uint32_t b) {
   return a;
 }
 
-/* What one loop has brought in is there for the next one in the same iteration of a loop around both: the rows that are left over read the same panel, a copy is read. */
+/* What one loop has brought in is there for the next one in the same iteration of a loop around both: the rows that
+ * are left over read the same panel, a copy is read. */
 static void find_twins(tg_cost_loops *l) {
   for (uint32_t i = 1; i < l->access.n; i++) {
     tg_cost_access_info *b = &l->access.data[i];
@@ -154,8 +166,9 @@ static void find_twins(tg_cost_loops *l) {
 
 typedef struct { double step, trips; } moves;
 
-/* In one run of the loop `outer`, all within it included; NONE: in one execution. From the smallest step to the largest: neighbours make a longer piece, a step that
- * falls among rows makes more of them, any other makes as many again. */
+/* In one run of the loop `outer`, all within it included; NONE: in one execution. From the smallest step to the
+ * largest: neighbours make a longer piece, a step that falls among rows makes more of them, any other makes as many
+ * again. */
 static double touched(const tg_cost_loops *l, const tg_cost_access_info *a, uint32_t outer) {
   moves by[TG_COST_DEPTH + 1];
   uint32_t n = 0;
@@ -193,15 +206,18 @@ static uint32_t within_loop(const tg_cost_loops *l, const tg_cost_access_info *a
 
 /* What it adds to what an iteration of the loop touches. */
 static double adds(const tg_cost_loops *l, const tg_cost_access_info *a, double once, uint32_t loop) {
-  if (!a->twin || (loop != a->twin_loop && !(a->twin_loop != TG_COST_NONE && within(l, a->twin_loop, loop)))) return once;
+  if (!a->twin || (loop != a->twin_loop && !(a->twin_loop != TG_COST_NONE && within(l, a->twin_loop, loop))))
+    return once;
   const tg_cost_access_info *twin = &l->access.data[a->twin - 1];
   return fmax(0, once - touched(l, twin, within_loop(l, twin, loop)));
 }
 
-/* How sure what lies between two uses of a byte leaves it in a cache: caches are no perfect queues, so there is no edge. */
+/* How sure what lies between two uses of a byte leaves it in a cache: caches are no perfect queues, so there is no
+ * edge. */
 static double stays(double between, double cache) { return fmin(1, fmax(0, 1.75 - between / cache)); }
 
-/* Bytes that follow each other as they are asked for, among at most so many other rows as hardware that asks ahead can keep apart; a page ends it. */
+/* Bytes that follow each other as they are asked for, among at most so many other rows as hardware that asks ahead
+ * can keep apart; a page ends it. */
 static double run_of(const tg_cost_loops *l, const tg_cost_access_info *a) {
   const double rows_most = 32, page = 4096;
   double piece = a->bytes, rows = a->same;
@@ -213,7 +229,8 @@ static double run_of(const tg_cost_loops *l, const tg_cost_access_info *a) {
   return fmin(page, fmax(piece, LINE));
 }
 
-/* Cycles that runs take beyond their bytes: what comes first in each was not asked for ahead. Short ones wait side by side. */
+/* Cycles that runs take beyond their bytes: what comes first in each was not asked for ahead. Short ones wait side
+ * by side. */
 static double starts(double bytes, double run) {
   const double first = 40, line = 7;
   return bytes / run * fmin(first, line * run / LINE);
@@ -221,13 +238,15 @@ static double starts(double bytes, double run) {
 
 typedef struct { const tg_cost_loops *l; const double *iteration; double all, cache; } level;
 
-/* Fetched in an iteration of the loop `outer`, or in all (NONE). What an iteration uses is there for the next one if all that the iteration touches fits. */
+/* Fetched in an iteration of the loop `outer`, or in all (NONE). What an iteration uses is there for the next one if
+ * all that the iteration touches fits. */
 static double fetched(const level *v, const tg_cost_access_info *a, uint32_t outer) {
   const tg_cost_loops *l = v->l;
   double run = a->bytes * a->same;
   for (uint32_t r = a->loop;; r = l->loop.data[r].outer) {
     double kept = stays(r == TG_COST_NONE ? v->all : v->iteration[r], v->cache);
-    if (a->twin && r == a->twin_loop && r != outer) run -= kept * fmin(run, fetched(v, &l->access.data[a->twin - 1], r));
+    if (a->twin && r == a->twin_loop && r != outer)
+      run -= kept * fmin(run, fetched(v, &l->access.data[a->twin - 1], r));
     if (r == outer || r == TG_COST_NONE) return run;
     double trips = l->loop.data[r].trips;
     run = kept * fmin(touched(l, a, r), run * trips) + (1 - kept) * run * trips;
@@ -241,7 +260,8 @@ static double misses(const tg_cost_loops *l, const double *iteration, double all
   for (uint32_t i = 0; i < l->access.n; i++) {
     const tg_cost_access_info *a = &l->access.data[i];
     double run = fetched(&v, a, TG_COST_NONE);
-    if (a->twin && a->twin_loop == TG_COST_NONE) run -= stays(all, cache) * fmin(run, fetched(&v, &l->access.data[a->twin - 1], TG_COST_NONE));
+    if (a->twin && a->twin_loop == TG_COST_NONE)
+      run -= stays(all, cache) * fmin(run, fetched(&v, &l->access.data[a->twin - 1], TG_COST_NONE));
     bytes += run;
     *waits += again * starts(run, run_of(l, a));
   }
@@ -269,5 +289,6 @@ double tg_cost_memory(tg_cost_loops *l, const tg_target *t, const tg_uop *linear
   c->l3_bytes = misses(l, iteration, all, 0.8 * (double)(t->l2 ? t->l2 : 1 << 20), &waits);
   c->memory_bytes = misses(l, iteration, all, 0.8 * (double)(t->l3 ? t->l3 : 8 << 20), &waits);
   double n = threads < 1 ? 1 : threads;
-  return waits / n + c->l2_bytes / (l2_rate * n) + c->l3_bytes / (l3_rate * n) + c->memory_bytes / (memory_rate * fmin(n, 2));
+  return waits / n + c->l2_bytes / (l2_rate * n) + c->l3_bytes / (l3_rate * n) +
+         c->memory_bytes / (memory_rate * fmin(n, 2));
 }

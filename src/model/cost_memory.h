@@ -7,9 +7,14 @@
 enum { TG_COST_NONE = UINT32_MAX, TG_COST_DEPTH = 24 };
 
 typedef struct { const tg_uop *range; uint32_t outer, depth; double trips; bool thread; } tg_cost_loop_info;
-/* at: byte of the buffer where it is with all ranges 0. stride, by depth: elements that an iteration moves; NAN: anywhere. same: accesses like it in the same buffer, the
- * nearest so many bytes apart. twin: another access that begins at the same byte, number and one; from this loop outwards they move together, and touch the same. */
-typedef struct { const tg_uop *access; uint32_t loop, twin, twin_loop; double bytes, at, size, same, apart, stride[TG_COST_DEPTH]; } tg_cost_access_info;
+/* at: byte of the buffer where it is with all ranges 0. stride, by depth: elements that an iteration moves; NAN:
+ * anywhere. same: accesses like it in the same buffer, the nearest so many bytes apart. twin: another access that
+ * begins at the same byte, number and one; from this loop outwards they move together, and touch the same. */
+typedef struct {
+  const tg_uop *access;
+  uint32_t loop, twin, twin_loop;
+  double bytes, at, size, same, apart, stride[TG_COST_DEPTH];
+} tg_cost_access_info;
 
 typedef struct tg_cost_loops {
   tg_job *j;

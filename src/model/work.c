@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * How much a program computes, and on which data it is exact: whole numbers so small that every partial sum, in whatever order, is below the size
+ * How much a program computes, and on which data it is exact: whole numbers so small that every partial sum, in
+ * whatever order, is below the size
  * up to which its type holds all whole numbers. Only sums, products, maxima and choices keep whole numbers whole. */
 #include <math.h>
 #include "dsl/functions.h"
@@ -28,11 +29,13 @@ static double limit_of(tg_type t) {
 
 static bool counts(const tg_uop *u) {
   if (u->type == TG_INDEX || u->type == TG_VOID || u->type == TG_BOOL || !u->n) return false;
-  return u->op != TG_OP_LOAD && u->op != TG_OP_CAST && u->op != TG_OP_AFTER && u->op != TG_OP_DEFINE && u->op != TG_OP_GET && u->op != TG_OP_REDUCE && u->op != TG_OP_WHERE;
+  return u->op != TG_OP_LOAD && u->op != TG_OP_CAST && u->op != TG_OP_AFTER && u->op != TG_OP_DEFINE &&
+         u->op != TG_OP_GET && u->op != TG_OP_REDUCE && u->op != TG_OP_WHERE;
 }
 
-/* Each value once for each combination of the ranges that it depends on: what a loop need not do again is not counted. What is loaded depends on the ranges around what was stored there; where only
- * what is sure counts it does not, as the same may be stored each time. */
+/* Each value once for each combination of the ranges that it depends on: what a loop need not do again is not
+ * counted. What is loaded depends on the ranges around what was stored there; where only what is sure counts it does
+ * not, as the same may be stored each time. */
 static double ops_of(tg_job *j, const tg_uop *const *order, uint32_t n, bool sure, bool *conditional) {
   enum { RANGES = 64 };
   uint64_t *free = tg_new(&j->env, uint64_t, j->uops.n + 1);
@@ -50,7 +53,8 @@ static double ops_of(tg_job *j, const tg_uop *const *order, uint32_t n, bool sur
       range[ranges] = u;
       mask |= (uint64_t)1 << ranges++;
     }
-    for (uint32_t k = 0; u->op == TG_OP_REDUCE && k < tg_reduce_info(u).ranges; k++) bound |= free[tg_reduce_ranges(u)[k]->id];
+    for (uint32_t k = 0; u->op == TG_OP_REDUCE && k < tg_reduce_info(u).ranges; k++)
+      bound |= free[tg_reduce_ranges(u)[k]->id];
     if (u->op == TG_OP_END) bound |= free[u->src[0]->id];
     *conditional |= u->op == TG_OP_WHERE || ((u->op == TG_OP_LOAD || u->op == TG_OP_STORE) && tg_gate(u));
     free[u->id] = mask & ~bound;
@@ -66,7 +70,8 @@ static double ops_of(tg_job *j, const tg_uop *const *order, uint32_t n, bool sur
 
 /* ---- exactness ---- */
 
-/* Does the version come from the start of a loop that stores to the buffer? Then what it holds depends on iterations before. */
+/* Does the version come from the start of a loop that stores to the buffer? Then what it holds depends on iterations
+ * before. */
 static bool carried(const tg_uop *version) {
   for (; version->op == TG_OP_AFTER; version = version->src[0])
     if (version->src[1]->op == TG_OP_RANGE) return true;
@@ -84,7 +89,8 @@ static double reduce_most(const walk *w, const tg_uop *u) {
 }
 
 static double most_of(const walk *w, const tg_uop *u, double span) {
-  double a = u->n ? w->most[u->src[0]->id] : 0, b = u->n > 1 ? w->most[u->src[1]->id] : 0, c = u->n > 2 ? w->most[u->src[2]->id] : 0;
+  double a = u->n ? w->most[u->src[0]->id] : 0, b = u->n > 1 ? w->most[u->src[1]->id] : 0,
+         c = u->n > 2 ? w->most[u->src[2]->id] : 0;
   bool f = tg_is_float(u->type);
   switch (u->op) {
   case TG_OP_CONST:
@@ -92,7 +98,9 @@ static double most_of(const walk *w, const tg_uop *u, double span) {
     if (isinf(tg_const_value(u))) return 0;   /* of a maximum, or a mask */
     return tg_const_value(u) == rint(tg_const_value(u)) ? fabs(tg_const_value(u)) : INFINITY;
   case TG_OP_RANGE: return extent_of(u, w->j);
-  case TG_OP_PARAM: return w->params ? fabs((double)w->params[u->arg]) : fmax(fabs((double)w->j->params.data[u->arg].lo), fabs((double)w->j->params.data[u->arg].hi));
+  case TG_OP_PARAM:
+    return w->params ? fabs((double)w->params[u->arg])
+                     : fmax(fabs((double)w->j->params.data[u->arg].lo), fabs((double)w->j->params.data[u->arg].hi));
   case TG_OP_LOAD: {
     const tg_buffer *info = tg_buffer_info(w->j, u->src[0]);
     if (carried(u->src[0]) && f) return INFINITY;
@@ -107,7 +115,11 @@ static double most_of(const walk *w, const tg_uop *u, double span) {
   case TG_OP_CAST: return a;
   case TG_OP_WHERE: return fmax(b, c);
   case TG_OP_REDUCE: return reduce_most(w, u);
-  default: return f ? INFINITY : u->type == TG_BOOL ? 1 : tg_is_int(u->type) ? ldexp(1, tg_type_bits(u->type)) : fmax(a, fmax(b, c));
+  default:
+    return f                    ? INFINITY
+           : u->type == TG_BOOL ? 1
+           : tg_is_int(u->type) ? ldexp(1, tg_type_bits(u->type))
+                                : fmax(a, fmax(b, c));
   }
 }
 
@@ -120,7 +132,9 @@ static bool exact_at(walk *w, const tg_uop *const *order, uint32_t n, double spa
       *held = fmax(*held, m);
       continue;
     }
-    if (u->op == TG_OP_AFTER || u->op == TG_OP_END || u->op == TG_OP_SINK || u->op == TG_OP_DEFINE || u->type == TG_VOID) continue;
+    if (u->op == TG_OP_AFTER || u->op == TG_OP_END || u->op == TG_OP_SINK || u->op == TG_OP_DEFINE ||
+        u->type == TG_VOID)
+      continue;
     double m = most_of(w, u, span);
     if (tg_is_float(u->type) && !(m <= limit_of(u->type))) return false;
     if (tg_is_int(u->type)) m = fmin(m, ldexp(1, tg_type_bits(u->type)));
@@ -129,10 +143,12 @@ static bool exact_at(walk *w, const tg_uop *const *order, uint32_t n, double spa
   return true;
 }
 
-/* Has the operation the same bits under every schedule? Sums of floats have an order, a product that is added may be rounded with the sum, functions are many operations. */
+/* Has the operation the same bits under every schedule? Sums of floats have an order, a product that is added may be
+ * rounded with the sum, functions are many operations. */
 static bool is_single(const tg_uop *u) {
   if (!tg_is_float(u->type)) return true;
-  if (u->op == TG_OP_REDUCE) return !tg_reduce_info(u).generic && (tg_reduce_info(u).op == TG_OP_MAX || tg_reduce_info(u).op == TG_OP_MIN);
+  if (u->op == TG_OP_REDUCE)
+    return !tg_reduce_info(u).generic && (tg_reduce_info(u).op == TG_OP_MAX || tg_reduce_info(u).op == TG_OP_MIN);
   if (u->op == TG_OP_LOAD) return !carried(u->src[0]);
   for (uint32_t i = 0; i < u->n && (u->op == TG_OP_ADD || u->op == TG_OP_SUB); i++)
     if (u->src[i]->op == TG_OP_MUL || u->src[i]->op == TG_OP_NEG) return false;
@@ -142,7 +158,8 @@ static bool is_single(const tg_uop *u) {
 const tg_uop *tg_with_params(tg_job *j, const tg_uop *u, const int64_t *params) {
   uint32_t n, m = 0;
   if (!params || !j->params.n) return u;
-  const tg_uop **order = tg_toposort(j, u, &n), **from = tg_new(&j->env, const tg_uop *, n), **to = tg_new(&j->env, const tg_uop *, n);
+  const tg_uop **order = tg_toposort(j, u, &n), **from = tg_new(&j->env, const tg_uop *, n),
+               **to = tg_new(&j->env, const tg_uop *, n);
   for (uint32_t i = 0; i < n; i++) {
     if (order[i]->op != TG_OP_PARAM || order[i]->arg >= j->params.n) continue;
     from[m] = order[i];
@@ -161,10 +178,14 @@ tg_work_size tg_work_of(tg_job *j, const tg_uop *sink, const int64_t *params) {
   for (uint32_t i = 0; i < n; i++) {
     s.integers &= !tg_is_float(order[i]->type);
     s.single &= is_single(order[i]);
-    if (order[i]->op == TG_OP_LOAD && tg_type_bytes(order[i]->type) < s.least_bytes) s.least_bytes = tg_type_bytes(order[i]->type);
+    if (order[i]->op == TG_OP_LOAD && tg_type_bytes(order[i]->type) < s.least_bytes)
+      s.least_bytes = tg_type_bytes(order[i]->type);
   }
   if (s.integers) return s;
-  walk w = {.j = j, .params = params, .most = tg_new(&j->env, double, j->uops.n + 1), .held = tg_new(&j->env, double, j->buffers.n + 1)};
+  walk w = {.j = j,
+            .params = params,
+            .most = tg_new(&j->env, double, j->uops.n + 1),
+            .held = tg_new(&j->env, double, j->buffers.n + 1)};
   for (double span = 3; span >= 1 && s.span == 0; span--)
     if (exact_at(&w, order, n, span)) s.span = span;
   return s;

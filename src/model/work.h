@@ -5,12 +5,16 @@
 #include "ranges/ranges.h"
 
 typedef struct tg_work_size {
-  double ops;            /* operations on values, none done again where a loop before could have kept it; loops at their most */
+  /* operations on values, none done again where a loop before could have kept it; loops at their most */
+  double ops;
   double least_ops;      /* those that no compiler can spare itself */
   bool conditional;      /* some may not happen: ops is an upper bound */
   bool integers;         /* no float anywhere: results do not depend on the order of anything */
-  double span;           /* whole numbers up to this size in every float input keep each float exact, in any order of its sums; 0: none do */
-  bool single;           /* floats are rounded one operation at a time, whatever the schedule: none is summed up, or multiplied and added at once, and no function is computed */
+  /* whole numbers up to this size in every float input keep each float exact, in any order of its sums; 0: none do */
+  double span;
+  /* floats are rounded one operation at a time, whatever the schedule: none is summed up, or multiplied and added at
+   * once, and no function is computed */
+  bool single;
   int least_bytes;       /* of the narrowest type that is loaded */
 } tg_work_size;
 

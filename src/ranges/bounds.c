@@ -74,7 +74,8 @@ static tg_bounds of_type(tg_type t) {
   int bits = tg_type_bits(t);
   if (t == TG_BOOL) return interval(0, 1);
   if (!tg_is_int(t)) return interval(-TG_INF, TG_INF);
-  return tg_is_signed(t) ? interval(-((wide)1 << (bits - 1)), ((wide)1 << (bits - 1)) - 1) : interval(0, ((wide)1 << bits) - 1);
+  return tg_is_signed(t) ? interval(-((wide)1 << (bits - 1)), ((wide)1 << (bits - 1)) - 1)
+                         : interval(0, ((wide)1 << bits) - 1);
 }
 
 /* Ends agree with the congruence, a single value is a constant, and a type that may wrap is full. */
@@ -114,7 +115,8 @@ static tg_bounds product_of(tg_bounds a, tg_bounds b) {
   wide w = times(a.lo, b.lo), x = times(a.lo, b.hi), y = times(a.hi, b.lo), z = times(a.hi, b.hi);
   tg_bounds r = interval(least(least(w, x), least(y, z)), most(most(w, x), most(y, z)));
   /* (m s + o)(n t + p) = mn st + mp s + on t + op */
-  wide mp = times(a.multiple, b.offset), on = times(a.offset, b.multiple), mn = times(a.multiple, b.multiple), op = times(a.offset, b.offset);
+  wide mp = times(a.multiple, b.offset), on = times(a.offset, b.multiple), mn = times(a.multiple, b.multiple),
+       op = times(a.offset, b.offset);
   if (known(mp) && known(on) && known(mn) && known(op)) {
     r.multiple = common(common(mn, mp), on);
     r.offset = op;
@@ -172,7 +174,8 @@ static tg_bounds truncated(tg_op op, tg_bounds a, tg_bounds b) {
 }
 
 static tg_bounds either(tg_bounds a, tg_bounds b) {
-  tg_bounds r = {least(a.lo, b.lo), most(a.hi, b.hi), common(common(a.multiple, b.multiple), clamp(a.offset - b.offset)), a.offset};
+  tg_bounds r = {least(a.lo, b.lo), most(a.hi, b.hi),
+                 common(common(a.multiple, b.multiple), clamp(a.offset - b.offset)), a.offset};
   if (!r.multiple) return a;   /* two equal constants */
   return r;
 }
@@ -205,7 +208,8 @@ static tg_bounds shifted(tg_op op, tg_type t, tg_bounds a, tg_bounds b) {
     tg_bounds x = quotient_of(a, exactly(c)), y = quotient_of(a, exactly(d));
     return b.lo == b.hi ? x : interval(least(x.lo, y.lo), most(x.hi, y.hi));
   }
-  if (op == TG_OP_SHL && b.lo == b.hi && b.lo >= 0) return b.lo >= bits ? exactly(0) : product_of(a, exactly((wide)1 << (int)b.lo));
+  if (op == TG_OP_SHL && b.lo == b.hi && b.lo >= 0)
+    return b.lo >= bits ? exactly(0) : product_of(a, exactly((wide)1 << (int)b.lo));
   return of_type(t);
 }
 
@@ -224,7 +228,8 @@ static tg_bounds compared(tg_op op, tg_bounds a, tg_bounds b) {
 
 static tg_bounds converted(const tg_uop *u, tg_bounds a) {
   if (tg_is_float(u->src[0]->type)) return of_type(u->type);
-  if (u->type == TG_BOOL) return a.lo > 0 || a.hi < 0 ? exactly(1) : a.lo == 0 && a.hi == 0 ? exactly(0) : interval(0, 1);
+  if (u->type == TG_BOOL)
+    return a.lo > 0 || a.hi < 0 ? exactly(1) : a.lo == 0 && a.hi == 0 ? exactly(0) : interval(0, 1);
   return a;
 }
 
@@ -264,7 +269,10 @@ static tg_bounds compute(tg_job *j, const tg_uop *u, const tg_bounds *b) {
     return r;
   }
   case TG_OP_AND: case TG_OP_OR: case TG_OP_XOR: return bitwise(u->op, u->type, b[0], b[1]);
-  case TG_OP_NOT: return u->type == TG_BOOL ? sum_of(exactly(1), negated(b[0])) : tg_is_signed(u->type) ? sum_of(exactly(-1), negated(b[0])) : sum_of(exactly(of_type(u->type).hi), negated(b[0]));
+  case TG_OP_NOT:
+    return u->type == TG_BOOL      ? sum_of(exactly(1), negated(b[0]))
+           : tg_is_signed(u->type) ? sum_of(exactly(-1), negated(b[0]))
+                                   : sum_of(exactly(of_type(u->type).hi), negated(b[0]));
   case TG_OP_SHL: case TG_OP_SHR: return shifted(u->op, u->type, b[0], b[1]);
   case TG_OP_LT: case TG_OP_LE: case TG_OP_EQ: case TG_OP_NE:
     return has_bounds(u->src[0]) && has_bounds(u->src[1]) ? compared(u->op, b[0], b[1]) : interval(0, 1);
@@ -276,9 +284,12 @@ static tg_bounds compute(tg_job *j, const tg_uop *u, const tg_bounds *b) {
   }
 }
 
-static bool looks_below(const tg_uop *u) { return u->op == TG_OP_RANGE || (tg_ops[u->op].flags & TG_OPF_W && u->op != TG_OP_BITCAST); }
+static bool looks_below(const tg_uop *u) {
+  return u->op == TG_OP_RANGE || (tg_ops[u->op].flags & TG_OPF_W && u->op != TG_OP_BITCAST);
+}
 
-/* Bounds of the place that argmax or argmin finds: that of a term, where there is one; else none that is of use. First its place, then the extents. */
+/* Bounds of the place that argmax or argmin finds: that of a term, where there is one; else none that is of use.
+ * First its place, then the extents. */
 static tg_bounds place_of(const tg_uop *u, const tg_bounds *b, uint32_t n) {
   for (uint32_t i = 1; i < n; i++)
     if (b[i].lo < 1) return of_type(u->type);
@@ -344,6 +355,7 @@ tg_bounds tg_bounds_of(tg_job *j, const tg_uop *u) {
 
 tg_bounds tg_linear_bounds(tg_job *j, const tg_linear *l) {
   tg_bounds r = exactly(l->constant);
-  for (uint32_t i = 0; i < l->n; i++) r = sum_of(r, product_of(tg_bounds_of(j, l->atom[i]), exactly(l->coefficient[i])));
+  for (uint32_t i = 0; i < l->n; i++)
+    r = sum_of(r, product_of(tg_bounds_of(j, l->atom[i]), exactly(l->coefficient[i])));
   return settle(TG_INDEX, r);
 }

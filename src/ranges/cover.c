@@ -2,7 +2,8 @@
  * What stores write: every element of an output, every element that is read before.
  *
  * A store under its loops writes a region: its subscripts are set equal to a target and solved for the loops' ranges
- * (one range a subscript, or mixed radix, r1 * s1 + .. + rk with each stride within the span of what stands inside), which leaves
+ * (one range a subscript, or mixed radix, r1 * s1 + .. + rk with each stride within the span of what stands inside),
+ * which leaves
  * conditions p <= 0 on the target. A target is covered if, on its domain, the conditions of one region hold, or where
  * they fail the next region's do. Needs a versioned program with accesses in bounds; fails at the output's declaration
  * or at the read. What cannot be solved covers nothing. */
@@ -35,7 +36,13 @@ static uint32_t add_unknown(solver *s, tg_poly extent, const tg_uop *node, uint3
   }
   tg_poly_range(s->c, extent, &lo, &hi);
   s->extent[s->unknowns] = tg_poly_keep(s->c, extent);
-  s->unknown[s->unknowns] = tg_atom_symbol(s->c, (tg_atom){.kind = TG_ATOM_RANGE, .node = node, .copy = copy, .a = extent, .hi = hi >= TG_INF ? TG_INF : hi < 1 ? 0 : hi - 1});
+  s->unknown[s->unknowns] = tg_atom_symbol(s->c, (tg_atom){.kind = TG_ATOM_RANGE,
+                                                           .node = node,
+                                                           .copy = copy,
+                                                           .a = extent,
+                                                           .hi = hi >= TG_INF ? TG_INF
+                                                                 : hi < 1     ? 0
+                                                                              : hi - 1});
   return s->unknowns++;
 }
 
@@ -43,9 +50,12 @@ static void substitute(solver *s, uint32_t x, tg_poly value) {
   uint32_t atom = s->unknown[x];
   value = tg_poly_keep(s->c, value);
   s->settled[x] = true;
-  for (uint32_t i = 0; i < s->rank; i++) s->equation[i] = tg_poly_keep(s->c, tg_poly_replace(s->c, s->equation[i], 1, &atom, &value, 0));
-  for (uint32_t i = 0; i < s->conditions; i++) s->condition[i] = tg_poly_keep(s->c, tg_poly_replace(s->c, s->condition[i], 1, &atom, &value, 0));
-  for (uint32_t i = 0; i < s->unknowns; i++) s->extent[i] = tg_poly_keep(s->c, tg_poly_replace(s->c, s->extent[i], 1, &atom, &value, 0));
+  for (uint32_t i = 0; i < s->rank; i++)
+    s->equation[i] = tg_poly_keep(s->c, tg_poly_replace(s->c, s->equation[i], 1, &atom, &value, 0));
+  for (uint32_t i = 0; i < s->conditions; i++)
+    s->condition[i] = tg_poly_keep(s->c, tg_poly_replace(s->c, s->condition[i], 1, &atom, &value, 0));
+  for (uint32_t i = 0; i < s->unknowns; i++)
+    s->extent[i] = tg_poly_keep(s->c, tg_poly_replace(s->c, s->extent[i], 1, &atom, &value, 0));
 }
 
 /* x / d and x % d among the subscripts: x = d q + r, with q and r in its place. */
@@ -59,14 +69,17 @@ static bool split_digit(solver *s) {
       bool here = false;
       for (uint32_t i = 0; i < s->rank; i++) here |= tg_poly_mentions(s->equation[i], a);
       if (!here || s->settled[x] || v->a.t[0].atom[0] != s->unknown[x]) continue;
-      if (best != UINT32_MAX && (!tg_poly_is_const(v->b) || !tg_poly_is_const(c->atoms[best].b) || tg_poly_constant(v->b) < tg_poly_constant(c->atoms[best].b))) continue;
+      if (best != UINT32_MAX && (!tg_poly_is_const(v->b) || !tg_poly_is_const(c->atoms[best].b) ||
+                                 tg_poly_constant(v->b) < tg_poly_constant(c->atoms[best].b)))
+        continue;
       best = a;
       which = x;
     }
   }
   if (best == UINT32_MAX) return false;
   tg_poly d = c->atoms[best].b, e = s->extent[which];
-  uint32_t q = add_unknown(s, tg_poly_div(c, tg_poly_plus(c, tg_poly_add(c, e, d, 1), -1), d), NULL, 0), r = add_unknown(s, d, NULL, 0);
+  uint32_t q = add_unknown(s, tg_poly_div(c, tg_poly_plus(c, tg_poly_add(c, e, d, 1), -1), d), NULL, 0),
+           r = add_unknown(s, d, NULL, 0);
   if (s->failed) return false;
   tg_poly x = tg_poly_add(c, tg_poly_mul(c, d, tg_poly_atom(c, s->unknown[q])), tg_poly_atom(c, s->unknown[r]), 1);
   require(s, tg_poly_plus(c, tg_poly_minus(c, x, e), 1));
@@ -177,7 +190,8 @@ static void solve(solver *s, int pick) {
 
 /* ---- the region of a store ---- */
 
-typedef struct { const tg_access *store; uint32_t fixed; int earlier; const uint8_t *free; } instance;   /* loops [0, fixed) as the target has them, but for free ones; earlier: the loop in an earlier iteration, or -1 */
+/* loops [0, fixed) as the target has them, but for free ones; earlier: the loop in an earlier iteration, or -1 */
+typedef struct { const tg_access *store; uint32_t fixed; int earlier; const uint8_t *free; } instance;
 
 /* An extent that is the least of a constant and something else. */
 static const tg_atom *below_two(const tg_polys *c, tg_poly extent) {
@@ -210,7 +224,8 @@ static bool region_of(tg_polys *c, const instance *in, uint32_t rank, const tg_p
     }
     const tg_atom *least = below_two(c, extent);
     bool clipped = least != NULL, second = clipped && tg_poly_is_const(least->b);
-    tg_poly also = clipped ? second ? least->a : least->b : extent;   /* min(n, e): n iterations, those from e on are none */
+    /* min(n, e): n iterations, those from e on are none */
+    tg_poly also = clipped ? second ? least->a : least->b : extent;
     if (clipped) extent = second ? least->b : least->a;
     uint32_t x = add_unknown(&s, extent, in->store->loop[i], copy);
     if (clipped && !s.failed) require(&s, tg_poly_plus(c, tg_poly_minus(c, tg_poly_atom(c, s.unknown[x]), also), 1));
@@ -312,7 +327,8 @@ static bool output_written(tg_touched *t, const tg_uop *define, uint32_t strided
     tg_poly_range(c, extent, &lo, &hi);
     if (extent.n < 0) return false;
     if (hi <= 0) return true;
-    uint32_t atom = tg_atom_symbol(c, (tg_atom){.kind = TG_ATOM_RANGE, .a = extent, .hi = hi >= TG_INF ? TG_INF : hi - 1});
+    uint32_t atom =
+        tg_atom_symbol(c, (tg_atom){.kind = TG_ATOM_RANGE, .a = extent, .hi = hi >= TG_INF ? TG_INF : hi - 1});
     target[d] = tg_poly_atom(c, atom);
     if (d == strided) target[d] = tg_poly_plus(c, tg_poly_mul(c, target[d], tg_poly_const(c, stride)), residue);
     target[d] = tg_poly_keep(c, target[d]);
@@ -320,7 +336,8 @@ static bool output_written(tg_touched *t, const tg_uop *define, uint32_t strided
   tg_facts_basic(c);
   for (uint32_t i = 0; i < t->all.n && v.n < REGIONS; i++) {
     const tg_access *a = &t->all.data[i];
-    if (a->store && a->buffer == buffer && !a->atomic) add_regions(&v, &(instance){.store = a, .earlier = -1}, rank, target);
+    if (a->store && a->buffer == buffer && !a->atomic)
+      add_regions(&v, &(instance){.store = a, .earlier = -1}, rank, target);
   }
   return v.n && covered(&v, 0);
 }
@@ -338,8 +355,13 @@ static void check_output(tg_touched *t, const tg_uop *sink, const tg_uop *define
   }
   if (!t->stored[tg_buffer_ordinal(define)]) tg_fail_at(j, info->pos, "nothing writes the output %s", info->name);
   const char *element = tg_unwritten_element(j, sink, define);
-  if (element) tg_fail_at(j, info->pos, "the output %s is not written everywhere: nothing writes %s; write it, or declare %s partial", info->name, element, info->name);
-  tg_fail_at(j, info->pos, "the output %s is not proved to be written everywhere: write all of it, or declare it partial", info->name);
+  if (element)
+    tg_fail_at(j, info->pos,
+               "the output %s is not written everywhere: nothing writes %s; write it, or declare %s partial",
+               info->name, element, info->name);
+  tg_fail_at(j, info->pos,
+             "the output %s is not proved to be written everywhere: write all of it, or declare it partial",
+             info->name);
 }
 
 /* ---- reads ---- */
@@ -367,7 +389,8 @@ typedef struct {
 static stores_of find_stores(tg_touched *t) {
   tg_env *e = &t->job->env;
   uint32_t buffers = t->job->buffers.n + 1, n = t->all.n + 1;
-  stores_of s = {t, tg_new(e, uint32_t, buffers), tg_new(e, uint32_t, n), tg_new(e, uint32_t, buffers), tg_new(e, uint32_t, n)};
+  stores_of s = {t, tg_new(e, uint32_t, buffers), tg_new(e, uint32_t, n), tg_new(e, uint32_t, buffers),
+                 tg_new(e, uint32_t, n)};
   for (uint32_t i = t->all.n; i-- > 0;) {
     const tg_access *a = &t->all.data[i];
     if (!a->store || a->atomic) continue;
@@ -377,18 +400,21 @@ static stores_of find_stores(tg_touched *t) {
   return s;
 }
 
-/* The same subscripts, stored before in the same iteration, under no condition but the load's: what most reads of registers find. */
+/* The same subscripts, stored before in the same iteration, under no condition but the load's: what most reads of
+ * registers find. */
 static bool plainly_written(const stores_of *s, const tg_access *load, uint32_t rank) {
   for (uint32_t i = s->last[load->buffer]; i; i = s->before[i - 1]) {
     const tg_access *a = &s->touched->all.data[i - 1];
     if (a->order < load->order && tg_common_loops(a, load) == a->depth &&
         !memcmp(a->node->src + 1, load->node->src + 1, rank * sizeof *a->node->src) &&
-        (!tg_gate(a->node) || (tg_gate(load->node) && conditions_among(tg_gate(a->node), tg_gate(load->node), 8)))) return true;
+        (!tg_gate(a->node) || (tg_gate(load->node) && conditions_among(tg_gate(a->node), tg_gate(load->node), 8))))
+      return true;
   }
   return false;
 }
 
-static void add_store(cover *v, tg_touched *t, const tg_access *load, const tg_access *a, uint32_t rank, const tg_poly *target) {
+static void add_store(cover *v, tg_touched *t, const tg_access *load, const tg_access *a, uint32_t rank,
+                      const tg_poly *target) {
   uint32_t common = tg_common_loops(a, load), inside = t->define_depth[load->buffer];
   uint8_t lockstep[64] = {0};
   for (uint32_t l = inside; l < common && l < 64; l++) lockstep[l] = is_lockstep(a->loop[l]);
@@ -420,7 +446,8 @@ static void check_read(const stores_of *s, const tg_access *load) {
   }
   tg_facts_basic(c);
   if (gate) tg_facts_add(c, gate, true);
-  for (uint32_t i = s->first[load->buffer]; i; i = s->next[i - 1]) add_store(&v, t, load, &t->all.data[i - 1], rank, target);
+  for (uint32_t i = s->first[load->buffer]; i; i = s->next[i - 1])
+    add_store(&v, t, load, &t->all.data[i - 1], rank, target);
   if (covered(&v, 0)) return;
   tg_pos at = tg_position_of(j, node, load->statement);
   if (!t->stored[load->buffer]) tg_fail_at(j, at, "%s is read, but nothing writes it", info->name);
@@ -443,7 +470,8 @@ void tg_check_written(tg_job *j, const tg_uop *sink) {
   for (uint32_t i = 0; i < sink->n; i++) {
     if (sink->src[i]->op != TG_OP_DEFINE) continue;
     const tg_buffer *info = tg_buffer_info(j, sink->src[i]);
-    if (info->space == TG_SPACE_GLOBAL && info->role == TG_ROLE_OUT && !info->partial) check_output(t, sink, sink->src[i]);
+    if (info->space == TG_SPACE_GLOBAL && info->role == TG_ROLE_OUT && !info->partial)
+      check_output(t, sink, sink->src[i]);
   }
   tg_polys_give(j, t->polys);
 }

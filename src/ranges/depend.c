@@ -3,21 +3,31 @@
  *
  * Two accesses of one buffer conflict if one of them stores and their subscripts can be equal in every dimension. They
  * are compared as polynomials: those of the second with its ranges renamed (the same iteration, a later one, any), and
- * the accesses are apart if some dimension's difference is never 0, given the gates and that the other dimensions agree.
+ * the accesses are apart if some dimension's difference is never 0, given the gates and that the other dimensions
+ * agree.
  * What is not proved apart counts as dependent. Needs a plain or a versioned program; changes nothing. */
 #include "dsl/text.h"
 #include "ranges/depend.h"
 
 /* ---- what a loop touches ---- */
 
-static void add_access(tg_touched *t, const tg_uop *node, const tg_uop *statement, uint32_t depth, const tg_uop *const *loops) {
-  tg_access a = {.node = node, .statement = statement, .order = t->order, .buffer = tg_buffer_ordinal(node->src[0]), .store = node->op == TG_OP_STORE,
-                 .atomic = node->op == TG_OP_STORE && (node->arg & TG_ATOMIC), .depth = depth, .part = t->part, .loop = loops};
+static void add_access(tg_touched *t, const tg_uop *node, const tg_uop *statement, uint32_t depth,
+                       const tg_uop *const *loops) {
+  tg_access a = {.node = node,
+                 .statement = statement,
+                 .order = t->order,
+                 .buffer = tg_buffer_ordinal(node->src[0]),
+                 .store = node->op == TG_OP_STORE,
+                 .atomic = node->op == TG_OP_STORE && (node->arg & TG_ATOMIC),
+                 .depth = depth,
+                 .part = t->part,
+                 .loop = loops};
   tg_push(&t->job->env, &t->all, a);
   if (a.store) t->stored[a.buffer] = 1;
 }
 
-static void touch_expressions(tg_touched *t, const tg_uop *u, uint32_t first, const tg_uop *statement, uint32_t depth, const tg_uop *const *loops) {
+static void touch_expressions(tg_touched *t, const tg_uop *u, uint32_t first, const tg_uop *statement, uint32_t depth,
+                              const tg_uop *const *loops) {
   TG_VEC(const tg_uop *) stack = {0};
   uint32_t stamp = ++t->stamp;
   for (uint32_t i = u->n; i-- > first;) tg_push(&t->job->env, &stack, u->src[i]);
@@ -35,7 +45,8 @@ static void touch_expressions(tg_touched *t, const tg_uop *u, uint32_t first, co
   }
 }
 
-static void touch(tg_touched *t, const tg_uop *u, uint32_t depth, const tg_uop *const *loops) {   /* as deep as loops nest */
+/* as deep as loops nest */
+static void touch(tg_touched *t, const tg_uop *u, uint32_t depth, const tg_uop *const *loops) {
   tg_job *j = t->job;
   t->order++;
   if (u->op == TG_OP_DEFINE) {
@@ -115,7 +126,14 @@ static tg_poly image_of_range(tg_touched *t, renaming *r, uint32_t atom, uint32_
   }
   tg_i128 lo, hi;
   tg_poly_range(c, extent, &lo, &hi);
-  tg_atom fresh = {.kind = TG_ATOM_RANGE, .node = v.node, .copy = 1, .a = extent, .lo = 0, .hi = hi >= TG_INF ? TG_INF : hi < 1 ? 0 : hi - 1};
+  tg_atom fresh = {.kind = TG_ATOM_RANGE,
+                   .node = v.node,
+                   .copy = 1,
+                   .a = extent,
+                   .lo = 0,
+                   .hi = hi >= TG_INF ? TG_INF
+                         : hi < 1     ? 0
+                                      : hi - 1};
   return tg_poly_atom(c, tg_atom_symbol(c, fresh));
 }
 
@@ -170,7 +188,8 @@ static bool runs_in(const tg_touched *t, const tg_access *a, const tg_uop *range
   return tg_gate(a->node) && tg_uses(t->job, tg_gate(a->node), range);
 }
 
-/* That one access is made says nothing of reductions that only the other one stands in: x[i] = sum(j : i, x[j]) stores for i = 0 as well. */
+/* That one access is made says nothing of reductions that only the other one stands in: x[i] = sum(j : i, x[j])
+ * stores for i = 0 as well. */
 static void note_absent(tg_touched *t, const tg_access *a, const tg_access *b, uint32_t atoms) {
   tg_polys *c = t->polys;
   for (uint32_t i = 0; i < c->n; i++) {
@@ -233,7 +252,8 @@ static const tg_uop *twin_of(tg_touched *t, const tg_uop *range) {
   return tg_make(t->job, TG_OP_RANGE, TG_INDEX, 1, arg, 1, &range->src[0]);
 }
 
-bool tg_conflict_witness(tg_touched *t, const tg_access *a, const tg_access *b, uint32_t n, const tg_relation *rel, tg_witness *w) {
+bool tg_conflict_witness(tg_touched *t, const tg_access *a, const tg_access *b, uint32_t n, const tg_relation *rel,
+                         tg_witness *w) {
   tg_job *j = t->job;
   const tg_uop *from[64], *to[64], *conditions[160];
   uint32_t k = 0, m = 0, count;
@@ -250,7 +270,8 @@ bool tg_conflict_witness(tg_touched *t, const tg_access *a, const tg_access *b, 
   for (uint32_t q = 0; q < n; q++)
     if (rel[q].how != TG_SAME) {
       const tg_uop *twin = twin_of(t, rel[q].range);
-      conditions[m++] = rel[q].how == TG_LATER ? tg_op2(j, TG_OP_LT, rel[q].range, twin) : tg_op2(j, TG_OP_LT, twin, rel[q].range);
+      conditions[m++] =
+          rel[q].how == TG_LATER ? tg_op2(j, TG_OP_LT, rel[q].range, twin) : tg_op2(j, TG_OP_LT, twin, rel[q].range);
     }
   for (uint32_t d = 0; d < tg_access_rank(a->node); d++)
     conditions[m++] = tg_op2(j, TG_OP_EQ, a->node->src[1 + d], tg_substitute(j, b->node->src[1 + d], k, from, to));
@@ -271,20 +292,27 @@ static const char *touched_element(tg_touched *t, const tg_access *a, const tg_w
   tg_str_printf(&s, "%s[", j->buffers.data[a->buffer].name);
   for (uint32_t d = 0; d < tg_access_rank(a->node); d++) {
     tg_i128 v;
-    tg_str_printf(&s, "%s%s", d ? ", " : "", w && tg_witness_value(j, w, a->node->src[1 + d], &v) ? tg_integer_text(j, v) : tg_text(j, a->node->src[1 + d]));
+    tg_str_printf(&s, "%s%s", d ? ", " : "",
+                  w && tg_witness_value(j, w, a->node->src[1 + d], &v) ? tg_integer_text(j, v)
+                                                                       : tg_text(j, a->node->src[1 + d]));
   }
   tg_str_puts(&s, "]");
   return s.data;
 }
 
-const char *tg_conflict_text(tg_touched *t, const tg_access *a, const tg_access *b, uint32_t n, const tg_relation *rel) {
+const char *tg_conflict_text(tg_touched *t, const tg_access *a, const tg_access *b, uint32_t n,
+                             const tg_relation *rel) {
   tg_job *j = t->job;
   tg_witness w;
   tg_str s = tg_str_new(&j->env);
   bool found = tg_conflict_witness(t, a, b, n, rel, &w);
-  tg_str_printf(&s, "`%s`%s %s %s", tg_text(j, a->statement), line_of(j, a->statement), a->store ? "stores" : "reads", touched_element(t, a, found ? &w : NULL));
-  if (a->statement == b->statement) tg_str_printf(&s, ", and %s it in another iteration", b->store ? "stores" : "reads");
-  else tg_str_printf(&s, ", `%s`%s %s it", tg_text(j, b->statement), line_of(j, b->statement), b->store ? "stores" : "reads");
+  tg_str_printf(&s, "`%s`%s %s %s", tg_text(j, a->statement), line_of(j, a->statement), a->store ? "stores" : "reads",
+                touched_element(t, a, found ? &w : NULL));
+  if (a->statement == b->statement)
+    tg_str_printf(&s, ", and %s it in another iteration", b->store ? "stores" : "reads");
+  else
+    tg_str_printf(&s, ", `%s`%s %s it", tg_text(j, b->statement), line_of(j, b->statement),
+                  b->store ? "stores" : "reads");
   if (found) tg_str_printf(&s, ", when %s", tg_witness_text(j, &w));
   else tg_str_puts(&s, ": they are not known to be apart");
   return s.data;
@@ -308,7 +336,9 @@ tg_op tg_accumulates(tg_job *j, const tg_uop *store) {
   if (!(tg_ops[v->op].flags & TG_OPF_A)) return TG_OP_CONST;
   for (int side = 0; side < 2; side++) {
     const tg_uop *x = v->src[side], *e = v->src[1 - side];
-    if (x->op != TG_OP_LOAD || tg_buffer_ordinal(x->src[0]) != buffer || memcmp(x->src + 1, store->src + 1, rank * sizeof *x->src)) continue;
+    if (x->op != TG_OP_LOAD || tg_buffer_ordinal(x->src[0]) != buffer ||
+        memcmp(x->src + 1, store->src + 1, rank * sizeof *x->src))
+      continue;
     if (tg_gate(x) && tg_gate(x) != tg_gate(store)) continue;
     if (!reads_elsewhere(j, e, buffer)) return v->op;
   }
@@ -321,7 +351,9 @@ static bool only_accumulated(tg_touched *t, uint32_t buffer) {
   for (uint32_t i = 0; i < t->all.n; i++) {
     const tg_access *a = &t->all.data[i];
     if (a->buffer != buffer) continue;
-    tg_op now = a->statement->op == TG_OP_STORE && tg_buffer_ordinal(a->statement->src[0]) == buffer ? tg_accumulates(t->job, a->statement) : TG_OP_CONST;
+    tg_op now = a->statement->op == TG_OP_STORE && tg_buffer_ordinal(a->statement->src[0]) == buffer
+                    ? tg_accumulates(t->job, a->statement)
+                    : TG_OP_CONST;
     if (now == TG_OP_CONST || (op != TG_OP_CONST && now != op)) return false;
     op = now;
   }
@@ -334,11 +366,13 @@ uint32_t tg_common_loops(const tg_access *a, const tg_access *b) {
   return n;
 }
 
-/* Would running all iterations of each statement before the next one reverse a(t) -> b(later t)? Inner loops stay outside. */
+/* Would running all iterations of each statement before the next one reverse a(t) -> b(later t)? Inner loops stay
+ * outside. */
 static bool lockstep_keeps(tg_touched *t, const tg_access *a, const tg_access *b) {
   uint32_t common = tg_common_loops(a, b), n = 1;
   tg_relation rel[65] = {{t->end->src[0], TG_LATER}};
-  for (uint32_t l = 1; l < common; l++) { /* b in an earlier iteration of a shared inner loop: lockstep would run it first */
+  /* b in an earlier iteration of a shared inner loop: lockstep would run it first */
+  for (uint32_t l = 1; l < common; l++) {
     rel[n] = (tg_relation){a->loop[l], TG_EARLIER};
     if (!tg_accesses_apart(t, a, b, n + 1, rel)) return false;
     rel[n++].how = TG_SAME;
@@ -361,7 +395,9 @@ tg_verdict tg_loop_verdict(tg_job *j, const tg_uop *sink, const tg_uop *end, con
       if (tg_accesses_apart(t, a, b, 1, &later)) continue;
       if (!accumulated) accumulated = tg_new(&j->env, uint8_t, j->buffers.n);
       if (!accumulated[a->buffer]) accumulated[a->buffer] = only_accumulated(t, a->buffer) ? 2 : 1;
-      tg_verdict now = accumulated[a->buffer] == 2 ? TG_REDUCTION : lockstep_keeps(t, a, b) ? TG_LOCKSTEP : TG_SEQUENTIAL;
+      tg_verdict now = accumulated[a->buffer] == 2 ? TG_REDUCTION
+                       : lockstep_keeps(t, a, b)   ? TG_LOCKSTEP
+                                                   : TG_SEQUENTIAL;
       if (worst != TG_INDEPENDENT && worst != now) now = TG_SEQUENTIAL; /* some of each */
       if (now > worst) {
         worst = now;
@@ -389,7 +425,8 @@ static const char *swap_hindrance(tg_job *j, tg_touched *t, const tg_uop *outer,
       const tg_access *b = &t->all.data[k];
       if (b->buffer != a->buffer || (!a->store && !b->store)) continue;
       bool b_in = b->depth > depth && b->loop[depth] == r;
-      if (t->inside[a->buffer] && a_in != b_in) return tg_format(&j->env, "%s is defined between the two loops", j->buffers.data[a->buffer].name);
+      if (t->inside[a->buffer] && a_in != b_in)
+        return tg_format(&j->env, "%s is defined between the two loops", j->buffers.data[a->buffer].name);
       tg_relation rel[66];
       uint32_t n = 0;
       for (uint32_t l = 0; l < depth; l++) {
@@ -397,7 +434,9 @@ static const char *swap_hindrance(tg_job *j, tg_touched *t, const tg_uop *outer,
         if (a_in && b_in) {
           rel[n + 1] = (tg_relation){r, TG_EARLIER};
           if (!tg_accesses_apart(t, a, b, n + 2, rel)) return tg_conflict_text(t, a, b, n + 2, rel);
-        } else if (a_in != b_in && a->order > b->order && tg_common_loops(a, b) > l && !tg_accesses_apart(t, a, b, n + 1, rel)) return tg_conflict_text(t, a, b, n + 1, rel);
+        } else if (a_in != b_in && a->order > b->order && tg_common_loops(a, b) > l &&
+                   !tg_accesses_apart(t, a, b, n + 1, rel))
+          return tg_conflict_text(t, a, b, n + 1, rel);
         rel[n++].how = TG_SAME;
       }
     }
@@ -422,7 +461,9 @@ static const char *part_hindrance(tg_touched *t, const tg_uop *end, const uint32
     if (!t->stored[a->buffer] || t->inside[a->buffer]) continue;
     for (uint32_t k = 0; k < t->all.n; k++) {
       const tg_access *b = &t->all.data[k];
-      if (b->buffer != a->buffer || part[b->part] >= part[a->part] || (!a->store && !b->store) || (a->atomic && b->atomic)) continue;
+      if (b->buffer != a->buffer || part[b->part] >= part[a->part] || (!a->store && !b->store) ||
+          (a->atomic && b->atomic))
+        continue;
       if (!tg_accesses_apart(t, a, b, 1, &later)) return tg_conflict_text(t, a, b, 1, &later);
     }
   }

@@ -24,13 +24,16 @@ typedef struct tg_touched {
 } tg_touched;
 
 typedef enum { TG_SAME, TG_LATER, TG_EARLIER } tg_how;
-typedef struct { const tg_uop *range; tg_how how; } tg_relation;   /* the second access's iteration, seen from the first's; ranges not named: any */
-enum { TG_TWIN = 1 << 30 };                                        /* bit of an ordinal: the range in the other iteration */
+/* the second access's iteration, seen from the first's; ranges not named: any */
+typedef struct { const tg_uop *range; tg_how how; } tg_relation;
+/* bit of an ordinal: the range in the other iteration */
+enum { TG_TWIN = 1 << 30 };
 
 tg_touched *tg_touched_by(tg_job *j, const tg_uop *sink, const tg_uop *end);   /* end NULL: the whole program */
 uint32_t tg_common_loops(const tg_access *a, const tg_access *b);
 bool tg_accesses_apart(tg_touched *t, const tg_access *a, const tg_access *b, uint32_t n, const tg_relation *rel);
-bool tg_conflict_witness(tg_touched *t, const tg_access *a, const tg_access *b, uint32_t n, const tg_relation *rel, tg_witness *w);
+bool tg_conflict_witness(tg_touched *t, const tg_access *a, const tg_access *b, uint32_t n, const tg_relation *rel,
+                         tg_witness *w);
 const char *tg_conflict_text(tg_touched *t, const tg_access *a, const tg_access *b, uint32_t n, const tg_relation *rel);
 tg_op tg_accumulates(tg_job *j, const tg_uop *store);
 #endif

@@ -55,13 +55,16 @@ static int64_t split_multiple(tg_job *j, const tg_linear *l, int64_t c, tg_linea
     z->constant = rest_of(l->constant, g);
     y->constant = floor_of(l->constant, g);
     if (!one_quotient(j, z, g, &t)) continue;
-    if (__builtin_add_overflow(y->constant, (int64_t)t, &y->constant) || __builtin_sub_overflow(z->constant, (int64_t)t * g, &z->constant)) return 0;
+    if (__builtin_add_overflow(y->constant, (int64_t)t, &y->constant) ||
+        __builtin_sub_overflow(z->constant, (int64_t)t * g, &z->constant))
+      return 0;
     return g;
   }
 }
 
 static const tg_uop *built(tg_job *j, tg_op op, const tg_linear *l, int64_t c) {
-  return c == 1 ? op == TG_OP_IDIV ? tg_linear_build(j, l) : tg_index(j, 0) : tg_op2(j, op, tg_linear_build(j, l), tg_index(j, c));
+  return c == 1 ? op == TG_OP_IDIV ? tg_linear_build(j, l) : tg_index(j, 0)
+                : tg_op2(j, op, tg_linear_build(j, l), tg_index(j, c));
 }
 
 static const tg_uop *divided(tg_job *j, const tg_uop *v, const tg_linear *l, int64_t c) {
@@ -82,8 +85,9 @@ static const tg_uop *divided(tg_job *j, const tg_uop *v, const tg_linear *l, int
   if (g) inner = built(j, TG_OP_IDIV, &y, c / g);
   /* (x / a + k) / c = (x + k*a) / (a*c) */
   const tg_uop *x = rest.n ? rest.atom[0] : NULL;
-  if (!inner && rest.n == 1 && rest.coefficient[0] == 1 && x->op == TG_OP_IDIV && x->src[1]->op == TG_OP_CONST && x->src[1]->arg > 0 &&
-      !__builtin_mul_overflow(x->src[1]->arg, c, &ab) && !__builtin_mul_overflow(x->src[1]->arg, rest.constant, &ka)) {
+  if (!inner && rest.n == 1 && rest.coefficient[0] == 1 && x->op == TG_OP_IDIV && x->src[1]->op == TG_OP_CONST &&
+      x->src[1]->arg > 0 && !__builtin_mul_overflow(x->src[1]->arg, c, &ab) &&
+      !__builtin_mul_overflow(x->src[1]->arg, rest.constant, &ka)) {
     tg_linear wide, k = {.constant = ka};
     tg_linear_of(j, x->src[0], &wide);
     if (tg_linear_add(j, &wide, &k, 1, &wide)) inner = built(j, TG_OP_IDIV, &wide, ab);
@@ -108,7 +112,9 @@ static bool reduced(const tg_linear *l, int64_t c, tg_linear *out) {
 
 static bool needless_mod(const tg_linear *l, int64_t c) { /* an atom x % d where c | d */
   for (uint32_t i = 0; i < l->n; i++)
-    if (l->atom[i]->op == TG_OP_MOD && l->atom[i]->src[1]->op == TG_OP_CONST && l->atom[i]->src[1]->arg > 0 && l->atom[i]->src[1]->arg % c == 0) return true;
+    if (l->atom[i]->op == TG_OP_MOD && l->atom[i]->src[1]->op == TG_OP_CONST && l->atom[i]->src[1]->arg > 0 &&
+        l->atom[i]->src[1]->arg % c == 0)
+      return true;
   return false;
 }
 
@@ -127,7 +133,8 @@ static const tg_uop *remaindered(tg_job *j, const tg_uop *v, const tg_linear *l,
     for (uint32_t i = 0; i < r.n && fits; i++) {
       tg_linear t = {.n = 1, .atom = {r.atom[i]}, .coefficient = {1}};
       const tg_uop *m = r.atom[i];
-      if (m->op == TG_OP_MOD && m->src[1]->op == TG_OP_CONST && m->src[1]->arg > 0 && m->src[1]->arg % c == 0) tg_linear_of(j, m->src[0], &t);
+      if (m->op == TG_OP_MOD && m->src[1]->op == TG_OP_CONST && m->src[1]->arg > 0 && m->src[1]->arg % c == 0)
+        tg_linear_of(j, m->src[0], &t);
       fits = tg_linear_add(j, &sum, &t, r.coefficient[i], &sum);
     }
     if (fits) return built(j, TG_OP_MOD, &sum, c);

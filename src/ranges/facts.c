@@ -62,12 +62,15 @@ static bool by_sibling(tg_polys *c, const step *s) {
   tg_i128 d = tg_poly_constant(v.b);
   for (uint32_t i = 0; i < c->n; i++) {
     const tg_atom *w = &c->atoms[i];
-    if (i == s->v || w->kind != TG_ATOM_DIV || !tg_poly_is_const(w->b) || !tg_poly_mentions(s->rest, i) || !s->sign) continue;
+    if (i == s->v || w->kind != TG_ATOM_DIV || !tg_poly_is_const(w->b) || !tg_poly_mentions(s->rest, i) || !s->sign)
+      continue;
     if (tg_poly_equal(v.b, w->b)) { /* (y + k) / d lies between y / d + k / d, rounded down, and that rounded up */
       tg_poly apart = tg_poly_minus(c, v.a, w->a);
       if (apart.n < 0 || !tg_poly_is_const(apart)) continue;
       tg_i128 by = tg_poly_constant(apart);
-      if (replaced(c, s, tg_poly_plus(c, tg_poly_atom(c, i), s->sign > 0 ? -tg_floor_div(-by, d) : tg_floor_div(by, d)))) return true;
+      if (replaced(c, s,
+                   tg_poly_plus(c, tg_poly_atom(c, i), s->sign > 0 ? -tg_floor_div(-by, d) : tg_floor_div(by, d))))
+        return true;
       continue;
     }
     if (!tg_poly_equal(v.a, w->a)) continue;
@@ -103,14 +106,22 @@ static bool by_numerator(tg_polys *c, const step *s) {
   if (!sign || (square.n && c->atoms[r].lo < 0)) return false;
   const tg_atom w = c->atoms[r];
   bool top = (sign > 0) == upper;   /* the side of the atom that bounds the quotient */
-  if (w.kind == TG_ATOM_RANGE && replaced(c, s, quotient_with(c, &v, r, top ? tg_poly_plus(c, w.a, -1) : tg_poly_const(c, 0)))) return true;
+  if (w.kind == TG_ATOM_RANGE &&
+      replaced(c, s, quotient_with(c, &v, r, top ? tg_poly_plus(c, w.a, -1) : tg_poly_const(c, 0))))
+    return true;
   if (w.kind == TG_ATOM_MIN || w.kind == TG_ATOM_MAX || w.kind == TG_ATOM_EITHER) {
-    bool any = (w.kind == TG_ATOM_MIN && top) || (w.kind == TG_ATOM_MAX && !top), first = replaced(c, s, quotient_with(c, &v, r, w.a));
-    if (any ? first || replaced(c, s, quotient_with(c, &v, r, w.b)) : first && replaced(c, s, quotient_with(c, &v, r, w.b))) return true;
+    bool any = (w.kind == TG_ATOM_MIN && top) || (w.kind == TG_ATOM_MAX && !top),
+         first = replaced(c, s, quotient_with(c, &v, r, w.a));
+    if (any ? first || replaced(c, s, quotient_with(c, &v, r, w.b))
+            : first && replaced(c, s, quotient_with(c, &v, r, w.b)))
+      return true;
   }
-  for (uint32_t f = 0; f < c->facts && !square.n; f++) { /* x <= x - k g for a fact g <= 0, k >= 0, that cancels the atom */
+  /* x <= x - k g for a fact g <= 0, k >= 0, that cancels the atom */
+  for (uint32_t f = 0; f < c->facts && !square.n; f++) {
     tg_poly gs, gl, gr, k;
-    if (s->used >> f & 1 || !tg_poly_mentions(c->fact[f], r) || !tg_poly_split(c, c->fact[f], r, &gs, &gl, &gr) || gs.n || gl.n != 1) continue;
+    if (s->used >> f & 1 || !tg_poly_mentions(c->fact[f], r) || !tg_poly_split(c, c->fact[f], r, &gs, &gl, &gr) ||
+        gs.n || gl.n != 1)
+      continue;
     if (!tg_poly_divide(c, linear, gl.t[0], &k) || sign_of(c, k, s->used, s->depth) != (upper ? 1 : -1)) continue;
     step next = *s;
     next.used |= (uint64_t)1 << f;
@@ -119,7 +130,8 @@ static bool by_numerator(tg_polys *c, const step *s) {
   return false;
 }
 
-/* The same for atom after atom, before a quotient is made: its normal form would hide which way it goes ((P - r)/3 is (P + 2r)/3 - r). */
+/* The same for atom after atom, before a quotient is made: its normal form would hide which way it goes ((P - r)/3
+ * is (P + 2r)/3 - r). */
 static bool by_whole_numerator(tg_polys *c, const step *s) {
   const tg_atom v = c->atoms[s->v];
   bool upper = s->sign > 0;
@@ -135,7 +147,10 @@ static bool by_whole_numerator(tg_polys *c, const step *s) {
     const tg_atom w = c->atoms[a];
     int sign = sign_of(c, linear, s->used, s->depth);
     bool top = (sign > 0) == upper;
-    tg_poly bound = !sign ? none : w.kind == TG_ATOM_RANGE ? (top ? tg_poly_plus(c, w.a, -1) : tg_poly_const(c, 0)) : top ? none : limit(c, w.lo);
+    tg_poly bound = !sign                     ? none
+                    : w.kind == TG_ATOM_RANGE ? (top ? tg_poly_plus(c, w.a, -1) : tg_poly_const(c, 0))
+                    : top                     ? none
+                                              : limit(c, w.lo);
     if (bound.n < 0) continue; /* stays */
     x = tg_poly_add(c, tg_poly_mul(c, linear, bound), rest, 1);
     if (x.n < 0) return false;
@@ -159,12 +174,14 @@ static bool by_quotient(tg_polys *c, const step *s) {
   return nonpositive(c, n, s->used, s->depth + 1);
 }
 
-/* min(a, b) is one of the two, and at most both: for its upper bound either will do. First the one that leaves fewer terms: what the other costs may be all there is. */
+/* min(a, b) is one of the two, and at most both: for its upper bound either will do. First the one that leaves fewer
+ * terms: what the other costs may be all there is. */
 static bool by_extreme(tg_polys *c, const step *s) {
   const tg_atom v = c->atoms[s->v];
   bool any = (v.kind == TG_ATOM_MIN && s->sign > 0) || (v.kind == TG_ATOM_MAX && s->sign < 0);
   if (any) {
-    tg_poly left[2] = {tg_poly_add(c, tg_poly_mul(c, s->linear, v.a), s->rest, 1), tg_poly_add(c, tg_poly_mul(c, s->linear, v.b), s->rest, 1)};
+    tg_poly left[2] = {tg_poly_add(c, tg_poly_mul(c, s->linear, v.a), s->rest, 1),
+                       tg_poly_add(c, tg_poly_mul(c, s->linear, v.b), s->rest, 1)};
     int first = left[1].n < left[0].n;
     return nonpositive(c, left[first], s->used, s->depth + 1) || nonpositive(c, left[!first], s->used, s->depth + 1);
   }
@@ -183,7 +200,8 @@ static bool by_fact(tg_polys *c, const step *s, uint32_t f, int pass) {
   } else {
     int sign = lo >= 1 ? 1 : hi <= -1 ? -1 : 0;
     if (!sign || sign != s->sign) return false;
-    tg_poly scale = sign > 0 ? linear : tg_poly_negate(c, linear), by = sign > 0 ? s->linear : tg_poly_negate(c, s->linear);
+    tg_poly scale = sign > 0 ? linear : tg_poly_negate(c, linear),
+            by = sign > 0 ? s->linear : tg_poly_negate(c, s->linear);
     n = tg_poly_minus(c, tg_poly_mul(c, s->p, scale), tg_poly_mul(c, by, g));
   }
   if ((n.n <= s->p.n - 2 ? 0 : n.n < s->p.n ? 1 : 2) != pass) return false;
@@ -213,12 +231,15 @@ static bool by_ends_of_square(tg_polys *c, const step *s, tg_poly square) {
   return true;
 }
 
-/* A fact k v + r <= 0, k = 1 or -1, lowers the degree: from a v^2 the fact a k v (k v + r) <= 0 is taken where a k v >= 0. */
+/* A fact k v + r <= 0, k = 1 or -1, lowers the degree: from a v^2 the fact a k v (k v + r) <= 0 is taken where a k v
+ * >= 0. */
 static bool by_fact_on_square(tg_polys *c, const step *s, tg_poly square) {
   if (c->atoms[s->v].lo < 0) return false;
   for (uint32_t f = 0; f < c->facts; f++) {
     tg_poly gs, k, r;
-    if (s->used >> f & 1 || !tg_poly_mentions(c->fact[f], s->v) || !tg_poly_split(c, c->fact[f], s->v, &gs, &k, &r) || gs.n || !tg_poly_is_const(k)) continue;
+    if (s->used >> f & 1 || !tg_poly_mentions(c->fact[f], s->v) || !tg_poly_split(c, c->fact[f], s->v, &gs, &k, &r) ||
+        gs.n || !tg_poly_is_const(k))
+      continue;
     tg_i128 one = tg_poly_constant(k);
     if ((one != 1 && one != -1) || sign_of(c, tg_poly_mul(c, square, k), s->used, s->depth) <= 0) continue;
     tg_poly by = tg_poly_mul(c, tg_poly_mul(c, square, k), tg_poly_atom(c, s->v));
@@ -238,7 +259,8 @@ static bool by_bounds(tg_polys *c, const step *s) {
   return both_ends(c, s, limit(c, v.lo), limit(c, v.hi));
 }
 
-/* The atom to eliminate: first a minimum that must be proved of both (a case loses nothing); else the latest of the latest range. */
+/* The atom to eliminate: first a minimum that must be proved of both (a case loses nothing); else the latest of the
+ * latest range. */
 static uint32_t next_atom(const tg_polys *c, tg_poly p) {
   uint32_t best = p.t[0].atom[0];
   for (int i = 0; i < p.n; i++) {
@@ -265,7 +287,8 @@ static bool nonpositive_inside(tg_polys *c, tg_poly p, uint64_t used, int depth)
   if (square.n) return by_ends_of_square(c, &s, square) || by_fact_on_square(c, &s, square);
   s.sign = sign_of(c, s.linear, used, depth);
   tg_atom_kind kind = c->atoms[s.v].kind;
-  bool facts_first = kind == TG_ATOM_PARAM || kind == TG_ATOM_OPAQUE || kind == TG_ATOM_DIV;   /* their bounds lose, facts are near */
+  /* their bounds lose, facts are near */
+  bool facts_first = kind == TG_ATOM_PARAM || kind == TG_ATOM_OPAQUE || kind == TG_ATOM_DIV;
   if (!facts_first && by_bounds(c, &s)) return true;
   for (int pass = 0; pass < 3; pass++) /* first those that leave the fewest terms */
     for (uint32_t f = 0; f < c->facts; f++)
@@ -300,9 +323,11 @@ static bool by_cases(tg_polys *c, tg_poly p) {
 }
 
 bool tg_nonpositive(tg_polys *c, tg_poly p) {
-  if (c->asking) return nonpositive(c, p, 0, c->depth + NESTED); /* within a question (a quotient's remainder): shares what is left */
+  /* within a question (a quotient's remainder): shares what is left */
+  if (c->asking) return nonpositive(c, p, 0, c->depth + NESTED);
   if (p.n > 0) p = tightened(c, p); /* as facts are */
-  for (uint32_t f = 0; p.n >= 0 && f < c->facts; f++) { /* a fact as it stands, up to what the range of the difference allows */
+  /* a fact as it stands, up to what the range of the difference allows */
+  for (uint32_t f = 0; p.n >= 0 && f < c->facts; f++) {
     if (c->fact[f].n < p.n - 1 || c->fact[f].n > p.n + 1) continue;
     tg_bump_mark m = tg_scratch_mark(c);
     tg_poly d = tg_poly_minus(c, p, c->fact[f]);
@@ -327,14 +352,16 @@ bool tg_contradictory(tg_polys *c) {
 /* ---- facts ---- */
 
 static void add_fact(tg_polys *c, tg_poly p) {
-  if (p.n <= 0 || (tg_poly_is_const(p) && tg_poly_constant(p) <= 0) || c->facts == TG_FACTS) return; /* a constant above 0 is a contradiction, and kept */
+  /* a constant above 0 is a contradiction, and kept */
+  if (p.n <= 0 || (tg_poly_is_const(p) && tg_poly_constant(p) <= 0) || c->facts == TG_FACTS) return;
   p = tightened(c, p);
   for (uint32_t i = 0; i < c->facts; i++)
     if (tg_poly_equal(c->fact[i], p)) return;
   c->fact[c->facts++] = tg_poly_keep(c, p);
 }
 
-/* What a fact says by the atoms it mentions: max(a, b) + r <= 0 holds for both; a quotient's two defining inequalities. */
+/* What a fact says by the atoms it mentions: max(a, b) + r <= 0 holds for both; a quotient's two defining
+ * inequalities. */
 void tg_facts_poly(tg_polys *c, tg_poly p) {
   if (p.n < 0) return;
   p = tg_poly_keep(c, p);
@@ -355,7 +382,9 @@ void tg_facts_poly(tg_polys *c, tg_poly p) {
   }
 }
 
-static bool is_compare(const tg_uop *u) { return u->op == TG_OP_LT || u->op == TG_OP_LE || u->op == TG_OP_EQ || u->op == TG_OP_NE; }
+static bool is_compare(const tg_uop *u) {
+  return u->op == TG_OP_LT || u->op == TG_OP_LE || u->op == TG_OP_EQ || u->op == TG_OP_NE;
+}
 
 /* A comparison as one or two polynomials <= 0; NE has none. */
 static int compare_polys(tg_polys *c, const tg_uop *u, bool holds, tg_poly out[2]) {
@@ -394,7 +423,8 @@ static uint32_t conjuncts(tg_polys *c, const tg_uop *cond, bool holds, literal *
 /* a != b where a <= b (or b <= a) is known: they are 1 apart. */
 static void add_unequal(tg_polys *c, const tg_uop *u, bool holds) {
   const tg_uop *a = u->src[0], *b = u->src[1];
-  if ((u->op == TG_OP_NE) != holds || a->lanes != 1 || b->lanes != 1 || (a->type != TG_INDEX && !tg_is_int(a->type))) return;
+  if ((u->op == TG_OP_NE) != holds || a->lanes != 1 || b->lanes != 1 || (a->type != TG_INDEX && !tg_is_int(a->type)))
+    return;
   tg_poly d = tg_poly_keep(c, tg_poly_minus(c, tg_poly_of(c, a), tg_poly_of(c, b)));
   if (tg_nonpositive(c, d)) tg_facts_poly(c, tg_poly_plus(c, d, 1));
   else if (tg_nonpositive(c, tg_poly_negate(c, d))) tg_facts_poly(c, tg_poly_plus(c, tg_poly_negate(c, d), 1));
@@ -418,10 +448,14 @@ void tg_facts_add(tg_polys *c, const tg_uop *cond, bool holds) {
 /* The place that argmax finds among at least one term lies below their number, whatever that is. */
 static void add_place(tg_polys *c, uint32_t atom) {
   tg_job *j = c->job;
-  const tg_uop *extreme = c->atoms[atom].kind == TG_ATOM_OPAQUE && c->atoms[atom].node && !c->atoms[atom].copy ? tg_extreme_of(j, c->atoms[atom].node) : NULL;
+  const tg_uop *extreme = c->atoms[atom].kind == TG_ATOM_OPAQUE && c->atoms[atom].node && !c->atoms[atom].copy
+                              ? tg_extreme_of(j, c->atoms[atom].node)
+                              : NULL;
   if (!extreme || tg_reduce_info(extreme).ranges != 1) return;
   const tg_uop *range = tg_reduce_ranges(extreme)[0];
-  if (extreme->src[1] != tg_cast(j, TG_I32, range) || tg_bounds_of(j, tg_extent(range)).lo < 1 || tg_bounds_of(j, extreme->src[1]).lo < 0) return;
+  if (extreme->src[1] != tg_cast(j, TG_I32, range) || tg_bounds_of(j, tg_extent(range)).lo < 1 ||
+      tg_bounds_of(j, extreme->src[1]).lo < 0)
+    return;
   tg_poly extent = tg_poly_of(c, tg_extent(range));
   tg_facts_poly(c, tg_poly_plus(c, tg_poly_minus(c, tg_poly_atom(c, atom), extent), 1));
 }
@@ -429,7 +463,9 @@ static void add_place(tg_polys *c, uint32_t atom) {
 void tg_facts_basic(tg_polys *c) {
   for (uint32_t i = 0; i < c->job->requires.n; i++) tg_facts_add(c, c->job->requires.data[i], true);
   for (uint32_t i = 0; i < c->n; i++) /* a range that is used is in scope, so its loop runs */
-    if (c->atoms[i].kind == TG_ATOM_RANGE && !c->atoms[i].absent && (!tg_poly_is_const(c->atoms[i].a) || tg_poly_constant(c->atoms[i].a) <= 0)) tg_facts_poly(c, tg_poly_plus(c, tg_poly_negate(c, c->atoms[i].a), 1));
+    if (c->atoms[i].kind == TG_ATOM_RANGE && !c->atoms[i].absent &&
+        (!tg_poly_is_const(c->atoms[i].a) || tg_poly_constant(c->atoms[i].a) <= 0))
+      tg_facts_poly(c, tg_poly_plus(c, tg_poly_negate(c, c->atoms[i].a), 1));
   for (uint32_t i = 0, n = c->n; i < n; i++) add_place(c, i);
 }
 
@@ -465,7 +501,8 @@ static bool literal_holds(tg_polys *c, literal l, int depth) {
   if (u->op == TG_OP_CONST) return (u->arg != 0) == l.holds;
   for (uint32_t i = 0; l.holds && i < c->knowns; i++)
     if (c->known[i] == u) return true;
-  if (u->type == TG_BOOL && (u->op == TG_OP_AND || u->op == TG_OP_OR)) { /* a disjunction: one side, or the other where it fails */
+  /* a disjunction: one side, or the other where it fails */
+  if (u->type == TG_BOOL && (u->op == TG_OP_AND || u->op == TG_OP_OR)) {
     uint32_t facts = c->facts, knowns = c->knowns;
     if (all_hold(c, u->src[0], l.holds, depth + 1) || all_hold(c, u->src[1], l.holds, depth + 1)) return true;
     tg_facts_add(c, u->src[0], !l.holds);
@@ -481,7 +518,8 @@ static bool literal_holds(tg_polys *c, literal l, int depth) {
     if (!tg_nonpositive(c, p[i])) return false;
   if (k) return true;
   if ((u->op == TG_OP_EQ) == l.holds || (u->src[0]->type != TG_INDEX && !tg_is_int(u->src[0]->type))) return false;
-  tg_poly d = tg_poly_minus(c, tg_poly_of(c, u->src[0]), tg_poly_of(c, u->src[1]));   /* unequal: on one side all along */
+  /* unequal: on one side all along */
+  tg_poly d = tg_poly_minus(c, tg_poly_of(c, u->src[0]), tg_poly_of(c, u->src[1]));
   return tg_nonpositive(c, tg_poly_plus(c, d, 1)) || tg_nonpositive(c, tg_poly_plus(c, tg_poly_negate(c, d), 1));
 }
 

@@ -1,18 +1,26 @@
 /* SPDX-License-Identifier: MIT
- * Is the order kept? A program whose loops have kinds runs in another order than one whose loops run one iteration after another: tasks in any
- * order, iterations in lockstep statement by statement. That is right if every two accesses that meet in one element, one of them storing to it,
+ * Is the order kept? A program whose loops have kinds runs in another order than one whose loops run one iteration
+ * after another: tasks in any
+ * order, iterations in lockstep statement by statement. That is right if every two accesses that meet in one element,
+ * one of them storing to it,
  * come in the same order both ways.
  *
- * Of two instances of accesses x and y, let p be the outermost loop around both whose iterations differ; x comes first where y's is the later one.
+ * Of two instances of accesses x and y, let p be the outermost loop around both whose iterations differ; x comes first
+ * where y's is the later one.
  *   p runs in order          x comes first both ways.
  *   p is of tasks            nothing orders them: they must be apart.
  *   p runs in lockstep       the outermost loop q inside p decides that is not in lockstep and whose iterations differ:
- *                              q runs in order: y comes first if its iteration is the earlier one; then they must be apart;
+ *                              q runs in order: y comes first if its iteration is the earlier one; then they must be
+ *                              apart;
  *                              q is of tasks: nothing orders them;
- *                              there is none: statements come in the order of the text, and iterations of one statement have none.
- * The loops in lockstep between p and q take any iterations: all those of a nest are asked about together, since each may be right alone. Memory
- * defined in a loop is another in each iteration. What the first order is, of loops whose kinds the author gave, is the caller's to say. Needs a
- * plain or versioned program; changes nothing. Source: Allen and Kennedy, Optimizing Compilers for Modern Architectures, chapters 2 and 5. */
+ *                              there is none: statements come in the order of the text, and iterations of one statement
+ *                              have none.
+ * The loops in lockstep between p and q take any iterations: all those of a nest are asked about together, since each
+ * may be right alone. Memory
+ * defined in a loop is another in each iteration. What the first order is, of loops whose kinds the author gave, is the
+ * caller's to say. Needs a
+ * plain or versioned program; changes nothing. Source: Allen and Kennedy, Optimizing Compilers for Modern
+ * Architectures, chapters 2 and 5. */
 #include "ranges/depend.h"
 #include "ranges/kept.h"
 
@@ -29,27 +37,36 @@ static way way_of(keeping *k, const tg_uop *range) {
   uint8_t *w = &k->ways[tg_range_ordinal(range)];
   if (!*w) {
     tg_kind kind = tg_range_kind(range);
-    way v = kind == TG_THREAD || kind == TG_GLOBAL ? TASKS : kind == TG_LANE || kind == TG_UPCAST || kind == TG_LOCAL ? LOCKSTEP : IN_ORDER;
+    way v = kind == TG_THREAD || kind == TG_GLOBAL                     ? TASKS
+            : kind == TG_LANE || kind == TG_UPCAST || kind == TG_LOCAL ? LOCKSTEP
+                                                                       : IN_ORDER;
     if (v != IN_ORDER && tg_bounds_of(k->t->job, tg_extent(range)).hi <= 1) v = IN_ORDER;   /* no two iterations */
     *w = (uint8_t)(v + 1);
   }
   return (way)(*w - 1);
 }
 
-static bool was_lockstep(const keeping *k, const tg_uop *range) { return k->ref && k->ref->lockstep && k->ref->lockstep(k->ref->user, range); }
+static bool was_lockstep(const keeping *k, const tg_uop *range) {
+  return k->ref && k->ref->lockstep && k->ref->lockstep(k->ref->user, range);
+}
 
-static bool separated(const keeping *k, const tg_uop *range, const tg_access *a, const tg_access *b, uint32_t n, const tg_relation *rel) {
+static bool separated(const keeping *k, const tg_uop *range, const tg_access *a, const tg_access *b, uint32_t n,
+                      const tg_relation *rel) {
   return k->ref && k->ref->separates && k->ref->separates(k->ref->user, range, a, b, n, rel);
 }
 
-static bool apart(keeping *k, const tg_uop *range, const tg_access *a, const tg_access *b, uint32_t n, const tg_relation *rel) {
+static bool apart(keeping *k, const tg_uop *range, const tg_access *a, const tg_access *b, uint32_t n,
+                  const tg_relation *rel) {
   if (tg_accesses_apart(k->t, a, b, n, rel)) return true;
-  if (k->out) *k->out = (tg_reordered){range, {a->depth, b->depth}, {a->loop, b->loop}, tg_conflict_text(k->t, a, b, n, rel)};
+  if (k->out)
+    *k->out = (tg_reordered){range, {a->depth, b->depth}, {a->loop, b->loop}, tg_conflict_text(k->t, a, b, n, rel)};
   return false;
 }
 
-/* The loop at p is the outermost whose iterations differ, b's is the later one. rel[0, n): what is known of those around it. */
-static bool kept_from(keeping *k, const tg_access *a, const tg_access *b, uint32_t p, uint32_t common, uint32_t n, tg_relation *rel) {
+/* The loop at p is the outermost whose iterations differ, b's is the later one. rel[0, n): what is known of those
+ * around it. */
+static bool kept_from(keeping *k, const tg_access *a, const tg_access *b, uint32_t p, uint32_t common, uint32_t n,
+                      tg_relation *rel) {
   const tg_uop *range = a->loop[p];
   rel[n++] = (tg_relation){range, TG_LATER};
   if (way_of(k, range) == TASKS) return apart(k, range, a, b, n, rel);
@@ -79,7 +96,9 @@ static bool pair_kept(keeping *k, const tg_access *a, const tg_access *b) {
   for (uint32_t p = 0; p < common; p++) {
     const tg_uop *range = a->loop[p];
     bool lockstep = was_lockstep(k, range);
-    if (p >= private_to && !lockstep && way_of(k, range) != IN_ORDER && !separated(k, range, a, b, n, rel) && !kept_from(k, a, b, p, common, n, rel)) return false;
+    if (p >= private_to && !lockstep && way_of(k, range) != IN_ORDER && !separated(k, range, a, b, n, rel) &&
+        !kept_from(k, a, b, p, common, n, rel))
+      return false;
     if (!lockstep || p < private_to) rel[n++] = (tg_relation){range, TG_SAME};
   }
   return true;
@@ -95,7 +114,9 @@ static bool concerned(keeping *k, const tg_access *a) {
 /* Accesses are compared with those of the same buffer. */
 static bool kept(keeping *k) {
   tg_touched *t = k->t;
-  uint32_t *last = tg_new(&t->job->env, uint32_t, t->job->buffers.n + 1), *before = tg_new(&t->job->env, uint32_t, t->all.n + 1);   /* by buffer, by access: + 1 */
+  /* by buffer, by access: + 1 */
+  uint32_t *last = tg_new(&t->job->env, uint32_t, t->job->buffers.n + 1),
+           *before = tg_new(&t->job->env, uint32_t, t->all.n + 1);
   for (uint32_t i = 0; i < t->all.n; i++) {
     const tg_access *a = &t->all.data[i];
     if (!t->stored[a->buffer] || !concerned(k, a)) continue;

@@ -12,7 +12,8 @@ typedef struct {
   uint32_t steps;       /* rewrites on the way here */
 } tg_rewrite_frame;
 
-typedef struct { const char *rule; const tg_uop *node; uint32_t before; } tg_rewrite_log;   /* before: index + 1 of the rewrite that led to it */
+/* before: index + 1 of the rewrite that led to it */
+typedef struct { const char *rule; const tg_uop *node; uint32_t before; } tg_rewrite_log;
 
 struct tg_polys;
 

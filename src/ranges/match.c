@@ -5,12 +5,21 @@
 
 /* ---- matching ---- */
 
-typedef struct { tg_job *j; const tg_rule *r; const tg_uop *name[RULE_NAMES]; tg_type type[RULE_TYPES]; uint8_t types; uint32_t choice; const tg_uop *root; } binding;
+typedef struct {
+  tg_job *j;
+  const tg_rule *r;
+  const tg_uop *name[RULE_NAMES];
+  tg_type type[RULE_TYPES];
+  uint8_t types;
+  uint32_t choice;
+  const tg_uop *root;
+} binding;
 
 static bool literal_is(const tg_rule_term *t, const tg_uop *u) {
   if (u->op != TG_OP_CONST) return false;
   if (t->which == TG_BOOL && u->type != TG_BOOL) return false;
-  if (!tg_is_float(u->type)) return !t->is_float && u->arg == (int64_t)tg_wrap(u->type, t->i) && (u->type != TG_BOOL || t->which == TG_BOOL);
+  if (!tg_is_float(u->type))
+    return !t->is_float && u->arg == (int64_t)tg_wrap(u->type, t->i) && (u->type != TG_BOOL || t->which == TG_BOOL);
   double v = tg_const_value(u);
   return v == t->f && __builtin_signbit(v) == __builtin_signbit(t->f);
 }
@@ -47,7 +56,9 @@ static bool exact_inverse(const tg_uop *c) { /* a power of two whose inverse is 
   return (m == 0.5 || m == -0.5) && e - 1 <= far && e - 1 >= -far;
 }
 
-static int significand(tg_type t) { return t == TG_F64 ? 53 : t == TG_F32 ? 24 : t == TG_F16 ? 11 : t == TG_BF16 ? 8 : t == TG_E4M3 ? 4 : 3; }
+static int significand(tg_type t) {
+  return t == TG_F64 ? 53 : t == TG_F32 ? 24 : t == TG_F16 ? 11 : t == TG_BF16 ? 8 : t == TG_E4M3 ? 4 : 3;
+}
 
 /* Every value of `from` is a value of `to`. */
 bool tg_type_widens(tg_type from, tg_type to) {
@@ -59,7 +70,8 @@ bool tg_type_widens(tg_type from, tg_type to) {
   }
   if (from == TG_INDEX) return false;
   int bits = tg_type_bits(from) - tg_is_signed(from);
-  if (tg_is_float(to)) return (to == TG_F32 || to == TG_F64 || to == TG_BF16 || (to == TG_F16 && bits <= 15)) && bits <= significand(to);
+  if (tg_is_float(to))
+    return (to == TG_F32 || to == TG_F64 || to == TG_BF16 || (to == TG_F16 && bits <= 15)) && bits <= significand(to);
   if (to == TG_INDEX) return true;
   if (!tg_is_int(to)) return false;
   return (tg_is_signed(to) || !tg_is_signed(from)) && bits <= tg_type_bits(to) - tg_is_signed(to);
@@ -165,7 +177,8 @@ static const tg_uop *build(binding *b, int8_t at, tg_type type) {
   tg_i128 v;
   if (t->tag == TERM_NAME) return b->name[t->which];
   if (t->tag == TERM_LITERAL) return literal(b, t, type);
-  if (t->tag == TERM_PREDICATE) return number_of(b, at, &v) && v <= INT64_MAX ? tg_const_int(b->j, type, (int64_t)v) : NULL;
+  if (t->tag == TERM_PREDICATE)
+    return number_of(b, at, &v) && v <= INT64_MAX ? tg_const_int(b->j, type, (int64_t)v) : NULL;
   if (t->tag == TERM_CONVERT) {
     src[0] = build(b, t->a, type);
     return src[0] ? tg_cast(b->j, b->type[t->which], src[0]) : NULL;
@@ -176,7 +189,8 @@ static const tg_uop *build(binding *b, int8_t at, tg_type type) {
   if (tg_ops[t->tag].flags & TG_OPF_B) inner = TG_VOID;
   for (uint32_t i = 0; i < n; i++)
     if (b->r->term[operand[i]].tag != TERM_LITERAL) {
-      if (!(src[i] = build(b, operand[i], i < first ? TG_BOOL : inner == TG_VOID ? b->root->src[0]->type : inner))) return NULL;
+      if (!(src[i] = build(b, operand[i], i < first ? TG_BOOL : inner == TG_VOID ? b->root->src[0]->type : inner)))
+        return NULL;
       if (i >= first) inner = src[i]->type;
     }
   for (uint32_t i = 0; i < n; i++) {
@@ -185,7 +199,9 @@ static const tg_uop *build(binding *b, int8_t at, tg_type type) {
   }
   tg_type result = tg_ops[t->tag].flags & TG_OPF_B ? TG_BOOL : src[n - 1]->type;
   if (constants) return computed(b->j, t->tag, result, n, src);
-  return n == 1 ? tg_op1(b->j, t->tag, src[0]) : n == 2 ? tg_op2(b->j, t->tag, src[0], src[1]) : tg_op3(b->j, t->tag, src[0], src[1], src[2]);
+  return n == 1   ? tg_op1(b->j, t->tag, src[0])
+         : n == 2 ? tg_op2(b->j, t->tag, src[0], src[1])
+                  : tg_op3(b->j, t->tag, src[0], src[1], src[2]);
 }
 
 const tg_uop *tg_rule_apply(tg_job *j, const tg_rule *r, const tg_uop *v) {

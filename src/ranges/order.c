@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * An order of nodes that depends on their structure only: parameters, products, what else there is, ranges, lanes,
- * constants. Within a class the key decides: ordinals of parameters, ranges and buffers, else a hash of the structure. */
+ * constants. Within a class the key decides: ordinals of parameters, ranges and buffers, else a hash of the structure.
+ * */
 #include "ranges/known.h"
 
 static int class_of(const tg_uop *u) {
@@ -19,7 +20,8 @@ static uint64_t compute(const tg_known *k, const tg_uop *u) {
   if (u->op == TG_OP_RANGE) return tg_range_ordinal(u) + 1;
   if (u->op == TG_OP_PARAM) return (uint64_t)u->arg + 1;
   uint64_t h = tg_mix((uint64_t)u->op | (uint64_t)u->type << 16 | (uint64_t)u->lanes << 32, (uint64_t)u->arg);
-  for (uint32_t i = 0; i < u->n; i++) h = tg_mix(h, k->key[u->src[i]->id] ^ (u->src[i]->op == TG_OP_RANGE ? (uint64_t)1 << 40 : 0));
+  for (uint32_t i = 0; i < u->n; i++)
+    h = tg_mix(h, k->key[u->src[i]->id] ^ (u->src[i]->op == TG_OP_RANGE ? (uint64_t)1 << 40 : 0));
   h ^= h >> 32;
   if (u->op == TG_OP_DEFINE) h = ((uint64_t)u->arg & 0xffff) << 48 | h >> 16;
   else if (u->op == TG_OP_AFTER || u->op == TG_OP_LOAD) h = (k->key[u->src[0]->id] >> 48) << 48 | h >> 16;
@@ -55,7 +57,8 @@ int tg_order(tg_job *j, const tg_uop *a, const tg_uop *b) {
   if (a == b) return 0;
   int ca = class_of(a), cb = class_of(b);
   if (ca != cb) return ca - cb;
-  if (a->op != b->op) return (int)b->op - (int)a->op; /* what is computed before what is read: chains as they are mostly written */
+  /* what is computed before what is read: chains as they are mostly written */
+  if (a->op != b->op) return (int)b->op - (int)a->op;
   if (a->op == TG_OP_CONST) {
     if (a->type != b->type) return (int)a->type - (int)b->type;
     return a->arg < b->arg ? -1 : 1;

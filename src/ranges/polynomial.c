@@ -180,7 +180,8 @@ bool tg_poly_split(tg_polys *c, tg_poly p, uint32_t v, tg_poly *square, tg_poly 
   return true;
 }
 
-static bool divide_term(const tg_term *a, const tg_term *d, tg_term *q) {   /* the monomials; coefficients are the caller's */
+/* the monomials; coefficients are the caller's */
+static bool divide_term(const tg_term *a, const tg_term *d, tg_term *q) {
   uint32_t l = 0;
   *q = (tg_term){.c = a->c};
   for (uint32_t i = 0; i < a->degree; i++) {
@@ -238,8 +239,10 @@ static uint32_t intern(tg_polys *c, tg_atom a, bool symbol) {
   for (uint32_t i = 0; !symbol && i < c->n; i++) {
     const tg_atom *b = &c->atoms[i];
     if (b->kind != a.kind || b->copy != a.copy || b->node != a.node) continue;
-    if (a.kind == TG_ATOM_DIV || a.kind == TG_ATOM_MIN || a.kind == TG_ATOM_MAX ? tg_poly_equal(a.a, b->a) && tg_poly_equal(a.b, b->b)
-                                                                               : a.node != NULL) return i;
+    if (a.kind == TG_ATOM_DIV || a.kind == TG_ATOM_MIN || a.kind == TG_ATOM_MAX
+            ? tg_poly_equal(a.a, b->a) && tg_poly_equal(a.b, b->b)
+            : a.node != NULL)
+      return i;
   }
   if (c->n == TG_ATOMS) return UINT32_MAX;
   if (c->n == c->cap) c->atoms = tg_grow_(&c->job->env, c->atoms, c->n, &c->cap, sizeof *c->atoms);
@@ -274,7 +277,15 @@ static tg_poly opaque(tg_polys *c, const tg_uop *u) {
 static tg_poly range_atom(tg_polys *c, const tg_uop *u, tg_poly extent) {
   tg_i128 lo, hi;
   tg_poly_range(c, extent, &lo, &hi);
-  return poly_of_atom(c, intern(c, (tg_atom){.kind = TG_ATOM_RANGE, .node = u, .a = extent, .lo = 0, .hi = hi >= TG_INF ? TG_INF : hi < 1 ? 0 : hi - 1}, false));
+  return poly_of_atom(c, intern(c,
+                                (tg_atom){.kind = TG_ATOM_RANGE,
+                                          .node = u,
+                                          .a = extent,
+                                          .lo = 0,
+                                          .hi = hi >= TG_INF ? TG_INF
+                                                : hi < 1     ? 0
+                                                             : hi - 1},
+                                false));
 }
 
 /* A parameter that is a multiple of m is m times an atom, so divisibility needs no facts. */
@@ -295,7 +306,13 @@ tg_poly tg_poly_extreme(tg_polys *c, tg_atom_kind kind, const tg_uop *node, uint
   tg_poly_range(c, a, &alo, &ahi);
   tg_poly_range(c, b, &blo, &bhi);
   bool min = kind == TG_ATOM_MIN, max = kind == TG_ATOM_MAX;
-  tg_atom v = {.kind = kind, .node = node, .copy = copy, .a = a, .b = b, .lo = max == (alo > blo) ? alo : blo, .hi = min == (ahi < bhi) ? ahi : bhi};
+  tg_atom v = {.kind = kind,
+               .node = node,
+               .copy = copy,
+               .a = a,
+               .b = b,
+               .lo = max == (alo > blo) ? alo : blo,
+               .hi = min == (ahi < bhi) ? ahi : bhi};
   return poly_of_atom(c, intern(c, v, false));
 }
 
@@ -381,12 +398,16 @@ tg_poly tg_poly_div(tg_polys *c, tg_poly x, tg_poly d) {
     }
     if (rest.n == 1 && rest.t[0].c == 1 && rest.t[0].degree == 1) { /* (y / a) / b = y / (a b) */
       const tg_atom *v = &c->atoms[rest.t[0].atom[0]];
-      if (v->kind == TG_ATOM_DIV && tg_poly_is_const(v->b)) return tg_poly_add(c, quotient, tg_poly_div(c, v->a, tg_poly_mul(c, v->b, d)), 1);
+      if (v->kind == TG_ATOM_DIV && tg_poly_is_const(v->b))
+        return tg_poly_add(c, quotient, tg_poly_div(c, v->a, tg_poly_mul(c, v->b, d)), 1);
     }
   }
   tg_poly_range(c, d, &dlo, &dhi);
   tg_poly_range(c, rest, &xlo, &xhi);
-  tg_atom v = {.kind = TG_ATOM_DIV, .a = rest, .b = d, .lo = xlo <= -TG_INF ? -TG_INF : tg_floor_div(xlo, xlo >= 0 ? dhi : dlo),
+  tg_atom v = {.kind = TG_ATOM_DIV,
+               .a = rest,
+               .b = d,
+               .lo = xlo <= -TG_INF ? -TG_INF : tg_floor_div(xlo, xlo >= 0 ? dhi : dlo),
                .hi = xhi >= TG_INF ? TG_INF : tg_floor_div(xhi, xhi >= 0 ? dlo : dhi)};
   return tg_poly_add(c, quotient, poly_of_atom(c, intern(c, v, false)), 1);
 }
@@ -435,7 +456,15 @@ static uint32_t sources_of(const tg_uop *u, uint32_t *skip) {
   if (u->lanes != 1 && u->op != TG_OP_CAST && !(tg_ops[u->op].flags & TG_OPF_W)) return 0;
   if (u->type != TG_INDEX && !tg_is_int(u->type)) return 0;
   switch (u->op) {
-  case TG_OP_ADD: case TG_OP_SUB: case TG_OP_MUL: case TG_OP_IDIV: case TG_OP_MOD: case TG_OP_CDIV: case TG_OP_CMOD: case TG_OP_MIN: case TG_OP_MAX:
+  case TG_OP_ADD:
+  case TG_OP_SUB:
+  case TG_OP_MUL:
+  case TG_OP_IDIV:
+  case TG_OP_MOD:
+  case TG_OP_CDIV:
+  case TG_OP_CMOD:
+  case TG_OP_MIN:
+  case TG_OP_MAX:
   case TG_OP_SHL: case TG_OP_SHR: case TG_OP_AND: return 2;
   case TG_OP_NEG: case TG_OP_RANGE: case TG_OP_ABS: return 1;
   case TG_OP_FMA: return 3;
@@ -453,7 +482,8 @@ static tg_poly shifted(tg_polys *c, tg_op op, tg_poly a, tg_poly b) {
     return tg_poly_minus(c, a, tg_poly_mul(c, d, tg_poly_div(c, a, d)));
   }
   if (!tg_poly_is_const(b) || k < 0 || k > 62) return unknown;
-  return op == TG_OP_SHL ? tg_poly_mul(c, a, tg_poly_const(c, one << k)) : tg_poly_div(c, a, tg_poly_const(c, one << k));
+  return op == TG_OP_SHL ? tg_poly_mul(c, a, tg_poly_const(c, one << k))
+                         : tg_poly_div(c, a, tg_poly_const(c, one << k));
 }
 
 static tg_poly divided(tg_polys *c, const tg_uop *u, tg_poly a, tg_poly b) {

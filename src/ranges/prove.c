@@ -40,7 +40,8 @@ tg_pos tg_position_of(tg_job *j, const tg_uop *node, const tg_uop *statement) {
 static const char *subscripted(tg_job *j, const tg_uop *access) {
   tg_str s = tg_str_new(&j->env);
   tg_str_printf(&s, "%s[", tg_buffer_info(j, access->src[0])->name);
-  for (uint32_t i = 0; i < tg_access_rank(access); i++) tg_str_printf(&s, "%s%s", i ? ", " : "", tg_brief(j, access->src[1 + i]));
+  for (uint32_t i = 0; i < tg_access_rank(access); i++)
+    tg_str_printf(&s, "%s%s", i ? ", " : "", tg_brief(j, access->src[1 + i]));
   tg_str_puts(&s, "]");
   return s.data;
 }
@@ -70,19 +71,30 @@ static TG_NORETURN void fail_bounds(prover *p, const tg_uop *access, const tg_uo
   tg_i128 vi, vs;
   const tg_buffer *open = unpromised(j, idx);
   bool itself = idx->op == TG_OP_CAST && idx->src[0]->op == TG_OP_LOAD;   /* then its bounds are the size's */
-  const char *last = !itself ? "HI" : size->op == TG_OP_CONST ? tg_integer_text(j, (tg_i128)size->arg - 1) : tg_format(&j->env, size->op == TG_OP_PARAM ? "%s-1" : "%s - 1", tg_brief(j, size));
-  const char *promise = open ? tg_format(&j->env, "promise what it holds where it is declared: in(%s, %s in %s..%s, ..); or ", open->name, tg_type_name[open->type], itself ? "0" : "LO", last) : "";
-  const char *others = access->op == TG_OP_LOAD ? "read it with `else v`, guard it with `if`, or tg_require what makes it fit" : "guard it with `if`, or tg_require what makes it fit";
+  const char *last = !itself ? "HI"
+                     : size->op == TG_OP_CONST
+                         ? tg_integer_text(j, (tg_i128)size->arg - 1)
+                         : tg_format(&j->env, size->op == TG_OP_PARAM ? "%s-1" : "%s - 1", tg_brief(j, size));
+  const char *promise =
+      open ? tg_format(&j->env, "promise what it holds where it is declared: in(%s, %s in %s..%s, ..); or ", open->name,
+                       tg_type_name[open->type], itself ? "0" : "LO", last)
+           : "";
+  const char *others = access->op == TG_OP_LOAD
+                           ? "read it with `else v`, guard it with `if`, or tg_require what makes it fit"
+                           : "guard it with `if`, or tg_require what makes it fit";
   const char *remedy = tg_format(&j->env, "%s%s", promise, others);
-  if (tg_witness_find(j, n, conditions, &w) && tg_witness_value(j, &w, idx, &vi) && tg_witness_value(j, &w, size, &vs)) {
+  if (tg_witness_find(j, n, conditions, &w) && tg_witness_value(j, &w, idx, &vi) &&
+      tg_witness_value(j, &w, size, &vs)) {
     const char *when = tg_witness_text(j, &w);
-    tg_fail_at(j, at, "%s can leave %s's dimension %u: index %s reaches %s, size %s%s%s; %s", subscripted(j, access), tg_buffer_info(j, access->src[0])->name, d,
-               tg_brief(j, idx), tg_integer_text(j, vi), tg_integer_text(j, vs), *when ? ", when " : "", tg_brief_text(j, when), remedy);
+    tg_fail_at(j, at, "%s can leave %s's dimension %u: index %s reaches %s, size %s%s%s; %s", subscripted(j, access),
+               tg_buffer_info(j, access->src[0])->name, d, tg_brief(j, idx), tg_integer_text(j, vi),
+               tg_integer_text(j, vs), *when ? ", when " : "", tg_brief_text(j, when), remedy);
   }
   tg_polys *c = p->polys;
   tg_poly i = tg_poly_of(c, idx), difference = above ? tg_poly_minus(c, i, tg_poly_of(c, size)) : i;
-  tg_fail_at(j, at, "%s is not proved to stay in %s's dimension %u: %s = %s is not known to be %s; %s", subscripted(j, access),
-             tg_buffer_info(j, access->src[0])->name, d, above ? "index - size" : "index", tg_brief_text(j, tg_poly_text(c, difference)), above ? "below 0" : "0 or more", remedy);
+  tg_fail_at(j, at, "%s is not proved to stay in %s's dimension %u: %s = %s is not known to be %s; %s",
+             subscripted(j, access), tg_buffer_info(j, access->src[0])->name, d, above ? "index - size" : "index",
+             tg_brief_text(j, tg_poly_text(c, difference)), above ? "below 0" : "0 or more", remedy);
 }
 
 /* ---- accesses ---- */
@@ -140,7 +152,8 @@ static const tg_uop *loops_run(prover *p) {
   const tg_uop *all = NULL;
   for (uint32_t i = 0; i < p->depth; i++) {
     const tg_uop *e = tg_extent(p->loop[i]);
-    if (!(e->op == TG_OP_CONST && e->arg > 0)) all = tg_and(p->job, all, tg_op2(p->job, TG_OP_LT, tg_index(p->job, 0), e));
+    if (!(e->op == TG_OP_CONST && e->arg > 0))
+      all = tg_and(p->job, all, tg_op2(p->job, TG_OP_LT, tg_index(p->job, 0), e));
   }
   return all;
 }
@@ -188,27 +201,35 @@ static bool same_but(const tg_uop *u, const tg_uop *b) {   /* u is b - 1 */
 /* (a + b - 1) / b, or -((-a) / b): rounds up, as ceildiv is written. */
 static bool rounds_up(const tg_uop *a, const tg_uop *b) {
   if (a->op == TG_OP_ADD && (same_but(a->src[0], b) || same_but(a->src[1], b))) return true;
-  if (a->op == TG_OP_SUB && tg_is_const(a->src[1], 1) && a->src[0]->op == TG_OP_ADD && (a->src[0]->src[0] == b || a->src[0]->src[1] == b)) return true;
+  if (a->op == TG_OP_SUB && tg_is_const(a->src[1], 1) && a->src[0]->op == TG_OP_ADD &&
+      (a->src[0]->src[0] == b || a->src[0]->src[1] == b))
+    return true;
   return a->op == TG_OP_NEG;
 }
 
 typedef struct { const char *quotient, *dividend, *divisor, *exact; } exactness;
 
-/* As the author wrote it where that is one quotient (names then stand for what they are bound to), else as the program has it. */
-static exactness exactness_of(tg_job *j, const tg_uop *range, const tg_uop *statement, const tg_uop *u, const tg_uop *exact) {
+/* As the author wrote it where that is one quotient (names then stand for what they are bound to), else as the
+ * program has it. */
+static exactness exactness_of(tg_job *j, const tg_uop *range, const tg_uop *statement, const tg_uop *u,
+                              const tg_uop *exact) {
   tg_pos p = tg_position_of(j, range, statement);
-  const char *text = p.text && p.column > 0 && p.length > 0 && strlen(p.text) >= (size_t)p.column - 1 + (size_t)p.length ? tg_strndup(&j->env, p.text + p.column - 1, (size_t)p.length) : "";
+  const char *text = p.text && p.column > 0 && p.length > 0 && strlen(p.text) >= (size_t)p.column - 1 + (size_t)p.length
+                         ? tg_strndup(&j->env, p.text + p.column - 1, (size_t)p.length)
+                         : "";
   const char *slash = strchr(text, '/');
   size_t open = 0;
   for (const char *c = text; slash && c < slash; c++) open += (*c == '(') - (*c == ')');
-  if (!slash || open || strchr(slash + 1, '/') || tg_extent(range) != u || strcspn(slash, "+-*%<>=!&|^,") < strlen(slash) || strpbrk(text, ",:;{}"))
+  if (!slash || open || strchr(slash + 1, '/') || tg_extent(range) != u ||
+      strcspn(slash, "+-*%<>=!&|^,") < strlen(slash) || strpbrk(text, ",:;{}"))
     return (exactness){tg_brief(j, u), tg_brief(j, u->src[0]), tg_brief(j, u->src[1]), tg_brief(j, exact)};
   size_t n = (size_t)(slash - text);
   while (n && text[n - 1] == ' ') n--;
   const char *divisor = slash + 1 + strspn(slash + 1, " ");
   bool outer = n > 1 && text[0] == '(' && strcspn(text, ")") == n - 1;
   const char *dividend = tg_strndup(&j->env, text + outer, n - 2 * outer), *whole = tg_strndup(&j->env, text, n);
-  return (exactness){tg_format(&j->env, "%s / %s", whole, divisor), dividend, divisor, tg_format(&j->env, "%s %% %s == 0", whole, divisor)};
+  return (exactness){tg_format(&j->env, "%s / %s", whole, divisor), dividend, divisor,
+                     tg_format(&j->env, "%s %% %s == 0", whole, divisor)};
 }
 
 /* Quotients of an extent; those in a subscript or the gate of a load are none. */
@@ -221,10 +242,12 @@ static void check_exact(prover *p, const tg_uop *range, const tg_uop *statement)
   uint32_t *inside = p->inside, mark = ++p->insides;
   inside[tg_extent(range)->id] = mark;
   for (uint32_t i = n; i-- > 0;)
-    for (uint32_t k = 0; k < all[i]->n && inside[all[i]->id] == mark && all[i]->op != TG_OP_LOAD; k++) inside[all[i]->src[k]->id] = mark;
+    for (uint32_t k = 0; k < all[i]->n && inside[all[i]->id] == mark && all[i]->op != TG_OP_LOAD; k++)
+      inside[all[i]->src[k]->id] = mark;
   for (uint32_t i = 0; i < n; i++) {
     const tg_uop *u = all[i];
-    if (inside[u->id] != mark || u->op != TG_OP_IDIV || u->type != TG_INDEX || rounds_up(u->src[0], u->src[1])) continue;
+    if (inside[u->id] != mark || u->op != TG_OP_IDIV || u->type != TG_INDEX || rounds_up(u->src[0], u->src[1]))
+      continue;
     const tg_uop *rest = tg_op2(j, TG_OP_MOD, u->src[0], u->src[1]), *exact = tg_op2(j, TG_OP_EQ, rest, tg_index(j, 0));
     tg_polys_reset(p->polys);
     tg_poly_of(p->polys, rest);
@@ -236,12 +259,15 @@ static void check_exact(prover *p, const tg_uop *range, const tg_uop *statement)
     tg_pos at = j->ranges.data[tg_range_ordinal(range)].pos;
     if (!at.line) at = tg_get_pos(j, statement);
     exactness e = exactness_of(j, range, statement, u, exact);
-    if (tg_witness_find(j, 1, &fails, &w) && tg_witness_value(j, &w, rest, &drop) && tg_witness_value(j, &w, u->src[0], &of)) {
+    if (tg_witness_find(j, 1, &fails, &w) && tg_witness_value(j, &w, rest, &drop) &&
+        tg_witness_value(j, &w, u->src[0], &of)) {
       const char *when = tg_witness_text(j, &w);
-      tg_fail_at(j, at, "the extent %s drops %s of %s%s%s%s: ceildiv(%s, %s), or tg_require(%s)", e.quotient, tg_integer_text(j, drop), tg_integer_text(j, of),
-                 *when ? " (" : "", when, *when ? ")" : "", e.dividend, e.divisor, e.exact);
+      tg_fail_at(j, at, "the extent %s drops %s of %s%s%s%s: ceildiv(%s, %s), or tg_require(%s)", e.quotient,
+                 tg_integer_text(j, drop), tg_integer_text(j, of), *when ? " (" : "", when, *when ? ")" : "",
+                 e.dividend, e.divisor, e.exact);
     }
-    tg_fail_at(j, at, "the extent %s may not be exact: ceildiv(%s, %s), or tg_require(%s)", e.quotient, e.dividend, e.divisor, e.exact);
+    tg_fail_at(j, at, "the extent %s may not be exact: ceildiv(%s, %s), or tg_require(%s)", e.quotient, e.dividend,
+               e.divisor, e.exact);
   }
 }
 
@@ -255,7 +281,9 @@ static void check_expressions(prover *p, const tg_uop *statement, uint32_t first
   for (uint32_t i = statement->n; i-- > first;) tg_push(&j->env, &stack, statement->src[i]);
   while (stack.n) {
     const tg_uop *u = stack.data[--stack.n];
-    if (u->id >= p->seen_n || p->seen[u->id] == p->stamp || u->op == TG_OP_DEFINE || u->op == TG_OP_AFTER || u->op == TG_OP_CONST) continue;
+    if (u->id >= p->seen_n || p->seen[u->id] == p->stamp || u->op == TG_OP_DEFINE || u->op == TG_OP_AFTER ||
+        u->op == TG_OP_CONST)
+      continue;
     p->seen[u->id] = p->stamp;
     if (u->op == TG_OP_LOAD) check_access(p, u, statement);
     if (u->op == TG_OP_REDUCE)
@@ -272,7 +300,8 @@ static void check_statement(prover *p, const tg_uop *u) {   /* as deep as loops 
     check_exact(p, u->src[0], u);
     const tg_uop *range = u->src[0];
     check_expressions(p, range, 0);
-    if (p->depth == TG_COUNT(p->loop)) tg_fail(&p->job->env, TG_ELIMIT, "loops nested more than %zu deep", TG_COUNT(p->loop));
+    if (p->depth == TG_COUNT(p->loop))
+      tg_fail(&p->job->env, TG_ELIMIT, "loops nested more than %zu deep", TG_COUNT(p->loop));
     p->loop[p->depth++] = range;
     for (uint32_t i = 1; i < u->n; i++) check_statement(p, u->src[i]);
     p->depth--;
@@ -326,7 +355,9 @@ static const tg_uop *regate(tg_job *j, const tg_uop *old, const tg_uop *const *s
   if (gate && gated) gate = kept_of(p, old->src[at], src[at], gate);
   int64_t flags = old->arg & ~(int64_t)TG_GATED;
   if (!load) return tg_store(j, src[0], src + 1, src[old->n - 1 - gated], gate, flags);
-  const tg_uop *alternative = gated ? src[old->n - 1] : tg_is_float(old->type) ? tg_const_float(j, old->type, 0) : tg_const_int(j, old->type, 0);
+  const tg_uop *alternative = gated                    ? src[old->n - 1]
+                              : tg_is_float(old->type) ? tg_const_float(j, old->type, 0)
+                                                       : tg_const_int(j, old->type, 0);
   return tg_load(j, src[0], src + 1, gate, gate ? alternative : NULL, flags);
 }
 

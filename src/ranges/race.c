@@ -19,10 +19,12 @@ static void check_pair(tg_touched *t, const tg_access *a, const tg_access *b) {
   uint32_t n = 1;
   if (lockstep)
     for (uint32_t l = 1; l < a->depth && l < b->depth && a->loop[l] == b->loop[l]; l++)
-      if (!lockstep_kind(tg_range_kind(a->loop[l])) && !independent_kind(tg_range_kind(a->loop[l]))) rel[n++] = (tg_relation){a->loop[l], TG_SAME};
+      if (!lockstep_kind(tg_range_kind(a->loop[l])) && !independent_kind(tg_range_kind(a->loop[l])))
+        rel[n++] = (tg_relation){a->loop[l], TG_SAME};
   if (tg_accesses_apart(t, a, b, n, rel)) return;
   const tg_access *at = b->store ? b : a;
-  tg_fail_at(j, tg_get_pos(j, at->statement), "iterations of the %s range %s race: %s", tg_kind_name[tg_range_kind(range)], j->ranges.data[tg_range_ordinal(range)].name,
+  tg_fail_at(j, tg_get_pos(j, at->statement), "iterations of the %s range %s race: %s",
+             tg_kind_name[tg_range_kind(range)], j->ranges.data[tg_range_ordinal(range)].name,
              tg_conflict_text(t, a, b, n, rel));
 }
 
@@ -30,8 +32,11 @@ static void check_uniform(tg_job *j, const tg_uop *u, const tg_uop *range) {   /
   for (uint32_t i = 1; i < u->n; i++) {
     const tg_uop *v = u->src[i];
     if (v->op != TG_OP_END) continue;
-    if (!lockstep_kind(tg_range_kind(v->src[0])) && !independent_kind(tg_range_kind(v->src[0])) && tg_uses(j, tg_extent(v->src[0]), range))
-      tg_fail_at(j, j->ranges.data[tg_range_ordinal(v->src[0])].pos, "the extent of %s depends on %s, whose iterations run in lockstep: use the largest extent and guard the statements with `if`",
+    if (!lockstep_kind(tg_range_kind(v->src[0])) && !independent_kind(tg_range_kind(v->src[0])) &&
+        tg_uses(j, tg_extent(v->src[0]), range))
+      tg_fail_at(j, j->ranges.data[tg_range_ordinal(v->src[0])].pos,
+                 "the extent of %s depends on %s, whose iterations run in lockstep: use the largest extent and guard "
+                 "the statements with `if`",
                  j->ranges.data[tg_range_ordinal(v->src[0])].name, j->ranges.data[tg_range_ordinal(range)].name);
     check_uniform(j, v, range);
   }
@@ -50,7 +55,8 @@ static void check_loop(tg_job *j, const tg_uop *sink, const tg_uop *end) {
       const tg_access *b = &t->all.data[k];
       if (b->buffer != a->buffer || (!a->store && !b->store)) continue;
       if (lockstep && a->statement != b->statement) continue;
-      bool both_atomic = a->statement->op == TG_OP_STORE && b->statement->op == TG_OP_STORE && a->statement->arg & b->statement->arg & TG_ATOMIC;
+      bool both_atomic = a->statement->op == TG_OP_STORE && b->statement->op == TG_OP_STORE &&
+                         a->statement->arg & b->statement->arg & TG_ATOMIC;
       if (!both_atomic) check_pair(t, a, b);
     }
   }

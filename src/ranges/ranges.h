@@ -7,17 +7,19 @@
 
 /* ---- bounds.c: numeric, per node, cached in the job by id while it lives ---- */
 #define TG_INF ((tg_i128)1 << 120)
-typedef struct { tg_i128 lo, hi; tg_i128 multiple, offset; } tg_bounds;   /* value in [lo, hi], value = offset (mod multiple); multiple 0: constant */
+/* value in [lo, hi], value = offset (mod multiple); multiple 0: constant */
+typedef struct { tg_i128 lo, hi; tg_i128 multiple, offset; } tg_bounds;
 /* Of an integer, INDEX or bool node. Ranges are in [0, extent-1], whatever the extent's own bounds say. */
 tg_bounds tg_bounds_of(tg_job *j, const tg_uop *u);
 
 /* ---- sum.c: the normal form of INDEX sums ---- */
-/* sum of coefficient[i] * atom[i], plus constant. Atoms are distinct, in the room's order (order.c); an atom is no sum, no CONST and no
- * multiple by a constant. A sum of more than TG_TERMS terms is an atom itself. */
+/* sum of coefficient[i] * atom[i], plus constant. Atoms are distinct, in the room's order (order.c); an atom is no
+ * sum, no CONST and no multiple by a constant. A sum of more than TG_TERMS terms is an atom itself. */
 enum { TG_TERMS = 16 };
 typedef struct { uint32_t n; const tg_uop *atom[TG_TERMS]; int64_t coefficient[TG_TERMS]; int64_t constant; } tg_linear;
 void tg_linear_of(tg_job *j, const tg_uop *u, tg_linear *out);               /* of any INDEX node; always succeeds */
-bool tg_linear_add(tg_job *j, const tg_linear *a, const tg_linear *b, int64_t factor, tg_linear *out);   /* a + factor * b; false: too long, or past 64 bits */
+/* a + factor * b; false: too long, or past 64 bits */
+bool tg_linear_add(tg_job *j, const tg_linear *a, const tg_linear *b, int64_t factor, tg_linear *out);
 const tg_uop *tg_linear_build(tg_job *j, const tg_linear *l);               /* in normal form if the atoms are */
 tg_bounds tg_linear_bounds(tg_job *j, const tg_linear *l);
 
@@ -26,11 +28,15 @@ typedef struct tg_rules tg_rules;   /* compiled, immutable, shared by jobs of a 
 typedef enum { TG_RULES_SIMPLIFY, TG_RULES_STRENGTH, TG_RULES__COUNT } tg_rule_set;
 const tg_rules *tg_rules_compile(tg_env *e);   /* all sets, from rules.def, into e's arena */
 typedef struct { const char *name, *domain, *text; tg_rule_set set; } tg_rule_text;
-const tg_rules *tg_rules_compile_text(tg_env *e, uint32_t n, const tg_rule_text *text);   /* these rules alone; fails on one that cannot be read */
-/* Rewrites below root until no rule of the set applies; sums of INDEX are in normal form then. Idempotent by pointer. */
+/* these rules alone; fails on one that cannot be read */
+const tg_rules *tg_rules_compile_text(tg_env *e, uint32_t n, const tg_rule_text *text);
+/* Rewrites below root until no rule of the set applies; sums of INDEX are in normal form then. Idempotent by
+ * pointer. */
 const tg_uop *tg_rewrite(tg_job *j, const tg_rules *r, tg_rule_set set, const tg_uop *root);
-const tg_uop *tg_simplify(tg_job *j, const tg_rules *r, const tg_uop *root);   /* SIMPLIFY to a fixpoint, gates included */
-/* What the first rule of the set that applies makes of this one node, nothing below it being looked at; NULL: none does. */
+/* SIMPLIFY to a fixpoint, gates included */
+const tg_uop *tg_simplify(tg_job *j, const tg_rules *r, const tg_uop *root);
+/* What the first rule of the set that applies makes of this one node, nothing below it being looked at; NULL: none
+ * does. */
 const tg_uop *tg_rewrite_one(tg_job *j, const tg_rules *r, tg_rule_set set, const tg_uop *u);
 
 /* Internal error unless each rule of each set makes the set's measure fall: for tests. */
@@ -51,10 +57,13 @@ const tg_uop *tg_prove(tg_job *j, const tg_uop *sink);
 
 /* ---- depend.c ---- */
 typedef enum { TG_INDEPENDENT, TG_LOCKSTEP, TG_REDUCTION, TG_SEQUENTIAL } tg_verdict;
-/* Of a loop (END) of a plain or versioned program. why gets, for all but INDEPENDENT, the two statements and a witness as text. */
+/* Of a loop (END) of a plain or versioned program. why gets, for all but INDEPENDENT, the two statements and a
+ * witness as text. */
 tg_verdict tg_loop_verdict(tg_job *j, const tg_uop *sink, const tg_uop *end, const char **why);
-/* May the perfectly or imperfectly nested loops be reordered so that `inner` runs outside `outer`? Both ENDs, inner in outer, the extents of inner none that depends on outer. */
+/* May the perfectly or imperfectly nested loops be reordered so that `inner` runs outside `outer`? Both ENDs, inner
+ * in outer, the extents of inner none that depends on outer. */
 bool tg_may_swap(tg_job *j, const tg_uop *sink, const tg_uop *outer, const tg_uop *inner, const char **why);
-/* May the statements of a loop (END) get loops of their own, one after another? part, by statement from 1: the number of its loop, not falling. */
+/* May the statements of a loop (END) get loops of their own, one after another? part, by statement from 1: the
+ * number of its loop, not falling. */
 bool tg_may_part(tg_job *j, const tg_uop *sink, const tg_uop *end, const uint32_t *part, const char **why);
 #endif

@@ -6,7 +6,8 @@
  * with the job, so simplifying a program again after a pass costs what the pass made. Each rewrite counts against a
  * budget along the way that led to it; a rule set that does not end is our own bug, reported with the cycle.
  *
- * Order at a node: gates and what needs none, constants, constants by bounds, the C functions of sums and quotients, the text rules. */
+ * Order at a node: gates and what needs none, constants, constants by bounds, the C functions of sums and quotients,
+ * the text rules. */
 #include "ranges/known.h"
 
 enum { BUDGET = 2000, CYCLE = 24 };
@@ -27,7 +28,9 @@ static void memo_put(tg_job *j, tg_rule_set set, const tg_uop *u, const tg_uop *
   k->memo[set].to[u->id] = to;
 }
 
-static const tg_uop *memo_step(const tg_known *k, tg_rule_set set, const tg_uop *u) { return u->id < k->memo[set].cap ? k->memo[set].to[u->id] : NULL; }
+static const tg_uop *memo_step(const tg_known *k, tg_rule_set set, const tg_uop *u) {
+  return u->id < k->memo[set].cap ? k->memo[set].to[u->id] : NULL;
+}
 
 /* The normal form of u, or NULL if it is not known yet. Rewrites forward to what they gave. */
 static const tg_uop *memo_get(const tg_known *k, tg_rule_set set, const tg_uop *u) {
@@ -59,7 +62,8 @@ const tg_fired *tg_trace_end(tg_job *j, uint32_t *n) {
   return t ? t->fired.data : NULL;
 }
 
-/* The rules of the cycle in order: back along this way to the node `again`, or (it grows) the shortest tail that repeats. */
+/* The rules of the cycle in order: back along this way to the node `again`, or (it grows) the shortest tail that
+ * repeats. */
 TG_NORETURN static void report_cycle(tg_job *j, const tg_rewrite_frame *f, const tg_uop *again) {
   tg_known *k = j->known;
   const char *names[2 * CYCLE];
@@ -89,12 +93,15 @@ static const tg_uop *folded(tg_job *j, const tg_uop *v) {
     a[i] = tg_value_of(v->src[i]);
   }
   tg_type from = v->src[v->n - 1]->type;
-  bool ok = v->op == TG_OP_CAST ? tg_convert(v->type, from, a[0], &r) : v->op == TG_OP_BITCAST ? tg_reinterpret(v->type, from, a[0], &r)
-                                                                                             : tg_evaluate(v->op, v->type, from, a, &r);
+  bool ok = v->op == TG_OP_CAST      ? tg_convert(v->type, from, a[0], &r)
+            : v->op == TG_OP_BITCAST ? tg_reinterpret(v->type, from, a[0], &r)
+                                     : tg_evaluate(v->op, v->type, from, a, &r);
   return ok ? tg_const_of(j, v->type, r) : NULL;
 }
 
-static bool pure(const tg_uop *v) { return (tg_ops[v->op].flags & TG_OPF_W) || v->op == TG_OP_PARAM || v->op == TG_OP_IOTA; }
+static bool pure(const tg_uop *v) {
+  return (tg_ops[v->op].flags & TG_OPF_W) || v->op == TG_OP_PARAM || v->op == TG_OP_IOTA;
+}
 
 static const tg_uop *by_bounds(tg_job *j, const tg_uop *v) {
   if (v->type == TG_VOID || tg_is_float(v->type) || !pure(v)) return NULL;
@@ -108,7 +115,8 @@ static const tg_uop *ungated(tg_job *j, const tg_uop *v) {
   if (!gate || gate->op != TG_OP_CONST) return NULL;
   if (v->op == TG_OP_LOAD && !gate->arg) return tg_alternative(v);
   if (!gate->arg) return NULL;
-  if (v->op == TG_OP_LOAD) return tg_load(j, v->src[0], v->src + 1, NULL, NULL, v->arg & ~(int64_t)TG_GATED); /* its lanes may have been the alternative's */
+  /* its lanes may have been the alternative's */
+  if (v->op == TG_OP_LOAD) return tg_load(j, v->src[0], v->src + 1, NULL, NULL, v->arg & ~(int64_t)TG_GATED);
   return tg_make(j, v->op, v->type, v->lanes, v->arg & ~(int64_t)TG_GATED, v->n - 1, v->src);
 }
 
@@ -125,14 +133,18 @@ static const tg_uop *folded_lanes(const tg_uop *v) {
 }
 
 static bool holds_only_with(const tg_uop *condition, const tg_uop *gate) {
-  return gate == condition || (gate->op == TG_OP_AND && gate->type == TG_BOOL && (holds_only_with(condition, gate->src[0]) || holds_only_with(condition, gate->src[1])));
+  return gate == condition || (gate->op == TG_OP_AND && gate->type == TG_BOOL &&
+                               (holds_only_with(condition, gate->src[0]) || holds_only_with(condition, gate->src[1])));
 }
 
-/* Is u zero, all bits of it, wherever the condition is false? A load under that condition with 0 for an alternative; what such are converted to; a product of two (of floats 0 times
- * one that is no number would be none), of whole numbers with one. */
+/* Is u zero, all bits of it, wherever the condition is false? A load under that condition with 0 for an alternative;
+ * what such are converted to; a product of two (of floats 0 times one that is no number would be none), of whole
+ * numbers with one. */
 static bool is_zero_unless(const tg_uop *condition, const tg_uop *u) {
   switch (u->op) {
-  case TG_OP_LOAD: return tg_gate(u) && holds_only_with(condition, tg_gate(u)) && tg_alternative(u)->op == TG_OP_CONST && !tg_alternative(u)->arg;
+  case TG_OP_LOAD:
+    return tg_gate(u) && holds_only_with(condition, tg_gate(u)) && tg_alternative(u)->op == TG_OP_CONST &&
+           !tg_alternative(u)->arg;
   case TG_OP_CAST: return is_zero_unless(condition, u->src[0]);
   case TG_OP_MUL: {
     bool a = is_zero_unless(condition, u->src[0]);
@@ -216,7 +228,8 @@ static const tg_uop *with_normal_sources(tg_job *j, tg_rule_set set, const tg_uo
   }
   if (same) return u;
   const tg_uop *v = tg_with_sources(j, u, src);
-  if (v->type == TG_VOID && u->id < j->pos.n && j->pos.data[u->id].line && !tg_get_pos(j, v).line) tg_set_pos(j, v, j->pos.data[u->id]);
+  if (v->type == TG_VOID && u->id < j->pos.n && j->pos.data[u->id].line && !tg_get_pos(j, v).line)
+    tg_set_pos(j, v, j->pos.data[u->id]);
   return v;
 }
 

@@ -3,23 +3,46 @@
  *
  *   R(name, domain, "pattern -> result")   R(name, domain, "pattern -> result if condition")
  *
- * In a pattern x, y, .. match any node, c and d (with a digit or not) a CONST only; the same name twice must be the same
- * node. Literals match by bits (0 is not -0.0). T(x) matches a CAST to a type; T, U, V name types. The operators are the
+ * In a pattern x, y, .. match any node, c and d (with a digit or not) a CONST only; the same name twice must be the
+ * same
+ * node. Literals match by bits (0 is not -0.0). T(x) matches a CAST to a type; T, U, V name types. The operators are
+ * the
  * language's; / is what / is in the domain. In a result literals take the type of what they stand beside, and
  * constants compute: c * d is one CONST; if that has no value, the rule does not apply. Conditions compute with 128-bit
  * integers over c, d, literals and the predicates below; past 128 bits, or past what is known, they are false.
  *
  * Measure: of the two sides seen as terms, the weights of their ops are added (the table below; a constant that is
- * computed counts one). The sum falls, and no name stands on the right more often than on the left: so it falls wherever
+ * computed counts one). The sum falls, and no name stands on the right more often than on the left: so it falls
+ * wherever
  * a rule is applied, in whatever stands around it, and rewriting ends. tg_rules_check holds every rule to it. */
 #include "ranges/rules.h"
 
-static const char *const predicate_name[] = {"lo", "hi", "type", "bits", "is_const", "is_float", "is_signed", "is_int", "multiple", "widens", "is_power_of_two", "exponent", "has_exact_inverse", "same_type", "top"};
+static const char *const predicate_name[] = {"lo",
+                                             "hi",
+                                             "type",
+                                             "bits",
+                                             "is_const",
+                                             "is_float",
+                                             "is_signed",
+                                             "is_int",
+                                             "multiple",
+                                             "widens",
+                                             "is_power_of_two",
+                                             "exponent",
+                                             "has_exact_inverse",
+                                             "same_type",
+                                             "top"};
 _Static_assert(TG_COUNT(predicate_name) == P__COUNT, "a name for each predicate");
 
-static const struct { const char *name; uint8_t classes; } domains[] = {
-  {"index", 1 << CLASS_INDEX}, {"wrap", 1 << CLASS_WRAP}, {"exact", 1 << CLASS_FLOAT}, {"bool", 1 << CLASS_BOOL},
-  {"int", 1 << CLASS_INDEX | 1 << CLASS_WRAP}, {"logic", 1 << CLASS_INDEX | 1 << CLASS_WRAP | 1 << CLASS_BOOL}, {"any", 15},
+static const struct { const char *name; uint8_t classes;
+} domains[] = {
+    {"index", 1 << CLASS_INDEX},
+    {"wrap", 1 << CLASS_WRAP},
+    {"exact", 1 << CLASS_FLOAT},
+    {"bool", 1 << CLASS_BOOL},
+    {"int", 1 << CLASS_INDEX | 1 << CLASS_WRAP},
+    {"logic", 1 << CLASS_INDEX | 1 << CLASS_WRAP | 1 << CLASS_BOOL},
+    {"any", 15},
 };
 
 static const tg_rule_text source[] = {
@@ -34,7 +57,9 @@ static const tg_rule_text source[] = {
 
 typedef struct { tg_env *env; const char *at; tg_rule *r; bool condition, float_domain; } parser;
 
-TG_NORETURN static void bad(parser *p, const char *what) { tg_bug(p->env, "rule %s: %s at '%s'", p->r->name, what, p->at); }
+TG_NORETURN static void bad(parser *p, const char *what) {
+  tg_bug(p->env, "rule %s: %s at '%s'", p->r->name, what, p->at);
+}
 
 static void blanks(parser *p) {
   while (*p->at == ' ' || *p->at == '\n') p->at++;
@@ -44,7 +69,9 @@ static bool accept(parser *p, const char *s) {
   blanks(p);
   size_t n = strlen(s);
   if (strncmp(p->at, s, n)) return false;
-  if (n == 1 && ((strchr("<>=!", *s) && p->at[1] == '=') || (strchr("<>&|", *s) && p->at[1] == *s) || (*s == '-' && p->at[1] == '>'))) return false;
+  if (n == 1 && ((strchr("<>=!", *s) && p->at[1] == '=') || (strchr("<>&|", *s) && p->at[1] == *s) ||
+                 (*s == '-' && p->at[1] == '>')))
+    return false;
   p->at += n;
   return true;
 }
@@ -55,7 +82,9 @@ static int8_t put(parser *p, tg_rule_term t) {
   return (int8_t)p->r->n++;
 }
 
-static int8_t put_op(parser *p, int tag, int8_t a, int8_t b, int8_t c) { return put(p, (tg_rule_term){.tag = (uint16_t)tag, .a = a, .b = b, .c = c, .choice = -1}); }
+static int8_t put_op(parser *p, int tag, int8_t a, int8_t b, int8_t c) {
+  return put(p, (tg_rule_term){.tag = (uint16_t)tag, .a = a, .b = b, .c = c, .choice = -1});
+}
 
 static int8_t expression(parser *p, int floor);
 
@@ -77,12 +106,16 @@ static int8_t call(parser *p, const char *s, size_t n) {
     arg[args++] = expression(p, 0);
   } while (accept(p, ","));
   if (!accept(p, ")")) bad(p, "expected )");
-  if (n == 1 && *s >= 'T' && *s <= 'V') return put(p, (tg_rule_term){.tag = TERM_CONVERT, .which = (uint8_t)(*s - 'T'), .a = arg[0], .b = -1, .c = -1, .choice = -1});
+  if (n == 1 && *s >= 'T' && *s <= 'V')
+    return put(p, (tg_rule_term){
+                      .tag = TERM_CONVERT, .which = (uint8_t)(*s - 'T'), .a = arg[0], .b = -1, .c = -1, .choice = -1});
   for (int i = 0; i < P__COUNT; i++)
     if (strlen(predicate_name[i]) == n && !strncmp(predicate_name[i], s, n))
-      return put(p, (tg_rule_term){.tag = TERM_PREDICATE, .which = (uint8_t)i, .a = arg[0], .b = arg[1], .c = -1, .choice = -1});
+      return put(p, (tg_rule_term){
+                        .tag = TERM_PREDICATE, .which = (uint8_t)i, .a = arg[0], .b = arg[1], .c = -1, .choice = -1});
   for (int op = 0; op < TG_OP__COUNT; op++)
-    if (tg_ops[op].arity == args && strlen(tg_ops[op].text) == n && !strncmp(tg_ops[op].text, s, n)) return put_op(p, op, arg[0], arg[1], arg[2]);
+    if (tg_ops[op].arity == args && strlen(tg_ops[op].text) == n && !strncmp(tg_ops[op].text, s, n))
+      return put_op(p, op, arg[0], arg[1], arg[2]);
   bad(p, "unknown function");
 }
 
@@ -109,20 +142,29 @@ static int8_t primary(parser *p) {
     if (!accept(p, ")")) bad(p, "expected )");
     return e;
   }
-  while ((*p->at >= 'a' && *p->at <= 'z') || (*p->at >= 'A' && *p->at <= 'Z') || (*p->at >= '0' && *p->at <= '9') || *p->at == '_') p->at++;
+  while ((*p->at >= 'a' && *p->at <= 'z') || (*p->at >= 'A' && *p->at <= 'Z') || (*p->at >= '0' && *p->at <= '9') ||
+         *p->at == '_')
+    p->at++;
   size_t n = (size_t)(p->at - s);
   if (!n) bad(p, "expected an expression");
   if (accept(p, "(")) return call(p, s, n);
-  if (n == 4 && !strncmp(s, "true", 4)) return put(p, (tg_rule_term){.tag = TERM_LITERAL, .a = -1, .b = -1, .c = -1, .choice = -1, .i = 1, .f = 1, .which = TG_BOOL});
-  if (n == 5 && !strncmp(s, "false", 5)) return put(p, (tg_rule_term){.tag = TERM_LITERAL, .a = -1, .b = -1, .c = -1, .choice = -1, .which = TG_BOOL});
-  if (n == 1 && *s >= 'T' && *s <= 'V') return put(p, (tg_rule_term){.tag = TERM_CONVERT, .which = (uint8_t)(*s - 'T'), .a = -1, .b = -1, .c = -1, .choice = -1});
+  if (n == 4 && !strncmp(s, "true", 4))
+    return put(p, (tg_rule_term){
+                      .tag = TERM_LITERAL, .a = -1, .b = -1, .c = -1, .choice = -1, .i = 1, .f = 1, .which = TG_BOOL});
+  if (n == 5 && !strncmp(s, "false", 5))
+    return put(p, (tg_rule_term){.tag = TERM_LITERAL, .a = -1, .b = -1, .c = -1, .choice = -1, .which = TG_BOOL});
+  if (n == 1 && *s >= 'T' && *s <= 'V')
+    return put(
+        p, (tg_rule_term){.tag = TERM_CONVERT, .which = (uint8_t)(*s - 'T'), .a = -1, .b = -1, .c = -1, .choice = -1});
   return put(p, (tg_rule_term){.tag = TERM_NAME, .which = slot_of(p, s, n), .a = -1, .b = -1, .c = -1, .choice = -1});
 }
 
-static const struct { const char *text; int level; int tag; bool swap; } binary[] = {
-  {"|", 2, TG_OP_OR, false}, {"^", 3, TG_OP_XOR, false}, {"&", 4, TG_OP_AND, false}, {"==", 5, TG_OP_EQ, false}, {"!=", 5, TG_OP_NE, false},
-  {"<=", 6, TG_OP_LE, false}, {">=", 6, TG_OP_LE, true}, {"<<", 7, TG_OP_SHL, false}, {">>", 7, TG_OP_SHR, false}, {"<", 6, TG_OP_LT, false},
-  {">", 6, TG_OP_LT, true}, {"+", 8, TG_OP_ADD, false}, {"-", 8, TG_OP_SUB, false}, {"*", 9, TG_OP_MUL, false}, {"/", 9, TG_OP_IDIV, false}, {"%", 9, TG_OP_MOD, false},
+static const struct { const char *text; int level; int tag; bool swap;
+} binary[] = {
+    {"|", 2, TG_OP_OR, false},   {"^", 3, TG_OP_XOR, false}, {"&", 4, TG_OP_AND, false},  {"==", 5, TG_OP_EQ, false},
+    {"!=", 5, TG_OP_NE, false},  {"<=", 6, TG_OP_LE, false}, {">=", 6, TG_OP_LE, true},   {"<<", 7, TG_OP_SHL, false},
+    {">>", 7, TG_OP_SHR, false}, {"<", 6, TG_OP_LT, false},  {">", 6, TG_OP_LT, true},    {"+", 8, TG_OP_ADD, false},
+    {"-", 8, TG_OP_SUB, false},  {"*", 9, TG_OP_MUL, false}, {"/", 9, TG_OP_IDIV, false}, {"%", 9, TG_OP_MOD, false},
 };
 
 static int8_t expression(parser *p, int floor) {
@@ -141,7 +183,9 @@ static int8_t expression(parser *p, int floor) {
   }
 }
 
-static bool constant_term(const tg_rule *r, int8_t t) { return r->term[t].tag == TERM_LITERAL || (r->term[t].tag == TERM_NAME && r->constant[r->term[t].which]); }
+static bool constant_term(const tg_rule *r, int8_t t) {
+  return r->term[t].tag == TERM_LITERAL || (r->term[t].tag == TERM_NAME && r->constant[r->term[t].which]);
+}
 
 /* Commutative ops have their constants last in normal form; without one there are two ways to match. */
 static void choose(parser *p, int8_t t) {
@@ -152,7 +196,8 @@ static void choose(parser *p, int8_t t) {
       int8_t x = u->a;
       u->a = u->b, u->b = x;
     }
-    bool alike = r->term[u->a].tag == TERM_NAME && r->term[u->b].tag == TERM_NAME && r->term[u->a].which == r->term[u->b].which;
+    bool alike =
+        r->term[u->a].tag == TERM_NAME && r->term[u->b].tag == TERM_NAME && r->term[u->a].which == r->term[u->b].which;
     if (!constant_term(r, u->b) && !alike) {
       if (r->choices == RULE_CHOICES) bad(p, "too many commutative choices");
       u->choice = (int8_t)r->choices++;
@@ -180,7 +225,13 @@ static void compile(tg_env *e, tg_rule *r) {
   choose(&p, r->left);
 }
 
-int tg_rule_class_of(tg_type t) { return t == TG_INDEX ? CLASS_INDEX : t == TG_BOOL ? CLASS_BOOL : tg_is_int(t) ? CLASS_WRAP : tg_is_float(t) ? CLASS_FLOAT : -1; }
+int tg_rule_class_of(tg_type t) {
+  return t == TG_INDEX    ? CLASS_INDEX
+         : t == TG_BOOL   ? CLASS_BOOL
+         : tg_is_int(t)   ? CLASS_WRAP
+         : tg_is_float(t) ? CLASS_FLOAT
+                          : -1;
+}
 
 static void index_rules(tg_env *e, tg_rules *rs) {
   uint16_t *list = tg_new(e, uint16_t, rs->n * CLASSES + 1);
@@ -221,8 +272,17 @@ const tg_rules *tg_rules_compile(tg_env *e) { return tg_rules_compile_text(e, TG
 /* ---- the measure ---- */
 
 static const uint8_t weight[TG_RULES__COUNT][TG_OP__COUNT] = {
-  [TG_RULES_SIMPLIFY] = {[TG_OP_SUB] = 3, [TG_OP_MUL] = 4, [TG_OP_IDIV] = 5, [TG_OP_FDIV] = 5, [TG_OP_MOD] = 5, [TG_OP_CDIV] = 6, [TG_OP_CMOD] = 6, [TG_OP_SHL] = 8, [TG_OP_SHR] = 8, [TG_OP_WHERE] = 4},
-  [TG_RULES_STRENGTH] = {[TG_OP_IDIV] = 8, [TG_OP_MOD] = 8},
+    [TG_RULES_SIMPLIFY] = {[TG_OP_SUB] = 3,
+                           [TG_OP_MUL] = 4,
+                           [TG_OP_IDIV] = 5,
+                           [TG_OP_FDIV] = 5,
+                           [TG_OP_MOD] = 5,
+                           [TG_OP_CDIV] = 6,
+                           [TG_OP_CMOD] = 6,
+                           [TG_OP_SHL] = 8,
+                           [TG_OP_SHR] = 8,
+                           [TG_OP_WHERE] = 4},
+    [TG_RULES_STRENGTH] = {[TG_OP_IDIV] = 8, [TG_OP_MOD] = 8},
 };
 
 static bool computes(const tg_rule *r, int8_t at) { /* a constant when the rule is applied */
@@ -246,9 +306,11 @@ static int measure(const tg_rule *r, int8_t at, int *uses) {
 void tg_rules_check(tg_env *e, const tg_rules *rs) {
   for (uint32_t i = 0; i < rs->n; i++) {
     const tg_rule *r = &rs->rule[i];
-    int left[RULE_NAMES] = {0}, right[RULE_NAMES] = {0}, before = measure(r, r->left, left), after = measure(r, r->right, right);
+    int left[RULE_NAMES] = {0}, right[RULE_NAMES] = {0}, before = measure(r, r->left, left),
+        after = measure(r, r->right, right);
     if (after >= before) tg_bug(e, "rule %s: its measure goes from %d to %d: %s", r->name, before, after, r->text);
     for (int k = 0; k < r->names; k++)
-      if (right[k] > left[k]) tg_bug(e, "rule %s: %s is used %d times for %d: %s", r->name, r->letter[k], right[k], left[k], r->text);
+      if (right[k] > left[k])
+        tg_bug(e, "rule %s: %s is used %d times for %d: %s", r->name, r->letter[k], right[k], left[k], r->text);
   }
 }

@@ -8,13 +8,31 @@ typedef enum { CLASS_INDEX, CLASS_WRAP, CLASS_FLOAT, CLASS_BOOL, CLASSES } tg_ru
 
 /* Tags of terms, beside ops. */
 enum { TERM_NAME = TG_OP__COUNT, TERM_LITERAL, TERM_CONVERT, TERM_PREDICATE, TERM_AND_ALSO, TERM_OR_ELSE, TERM_NEGATE };
-enum { P_lo, P_hi, P_type, P_bits, P_is_const, P_is_float, P_is_signed, P_is_int, P_multiple, P_widens, P_power_of_two, P_exponent, P_exact_inverse, P_same_type, P_top, P__COUNT };
+enum {
+  P_lo,
+  P_hi,
+  P_type,
+  P_bits,
+  P_is_const,
+  P_is_float,
+  P_is_signed,
+  P_is_int,
+  P_multiple,
+  P_widens,
+  P_power_of_two,
+  P_exponent,
+  P_exact_inverse,
+  P_same_type,
+  P_top,
+  P__COUNT
+};
 enum { RULE_NAMES = 12, RULE_TYPES = 3, RULE_TERMS = 40, RULE_CHOICES = 2 };
 
 typedef struct {
   uint16_t tag;             /* an op, or one of the above */
   int8_t a, b, c;           /* operands: terms; -1 none */
-  uint8_t which;            /* NAME: its slot; CONVERT: slot of the type; PREDICATE: which; LITERAL: TG_BOOL for true and false */
+  /* NAME: its slot; CONVERT: slot of the type; PREDICATE: which; LITERAL: TG_BOOL for true and false */
+  uint8_t which;
   int8_t choice;            /* commutative without a constant: bit of the choice; -1: as written */
   bool is_float;
   int64_t i;

@@ -37,9 +37,12 @@ static bool uses_any(tg_polys *c, const tg_uop *u, uint32_t n, const uint32_t *f
 
 static image image_of(tg_polys *c, uint32_t i, uint32_t n, const uint32_t *from, const image *to, uint32_t copy) {
   tg_atom v = c->atoms[i];
-  bool hidden = (v.kind == TG_ATOM_OPAQUE || v.kind == TG_ATOM_EITHER) && copy && !v.copy && v.node && uses_any(c, v.node, n, from);
+  bool hidden = (v.kind == TG_ATOM_OPAQUE || v.kind == TG_ATOM_EITHER) && copy && !v.copy && v.node &&
+                uses_any(c, v.node, n, from);
   if (v.kind == TG_ATOM_OPAQUE) return (image){hidden, hidden ? tg_poly_copy(c, i, copy) : v.a};
-  if (v.kind == TG_ATOM_RANGE || v.kind == TG_ATOM_PARAM || (!hidden && !mentions_changed(v.a, to) && !mentions_changed(v.b, to))) return (image){0};
+  if (v.kind == TG_ATOM_RANGE || v.kind == TG_ATOM_PARAM ||
+      (!hidden && !mentions_changed(v.a, to) && !mentions_changed(v.b, to)))
+    return (image){0};
   tg_poly a = apply(c, v.a, to), b = apply(c, v.b, to), r = {NULL, -1};
   if (v.kind == TG_ATOM_DIV) r = tg_poly_div(c, a, b);
   else r = tg_poly_extreme(c, v.kind, v.node, v.kind == TG_ATOM_EITHER && copy ? copy : v.copy, a, b);
@@ -69,7 +72,9 @@ tg_poly tg_poly_replace(tg_polys *c, tg_poly p, uint32_t n, const uint32_t *from
 
 static void put_poly(tg_polys *c, tg_str *s, tg_poly p, int depth);
 
-static bool is_plain(tg_poly p) { return p.n == 0 || (p.n == 1 && p.t[0].c > 0 && p.t[0].degree + (p.t[0].c != 1) <= 1); }
+static bool is_plain(tg_poly p) {
+  return p.n == 0 || (p.n == 1 && p.t[0].c > 0 && p.t[0].degree + (p.t[0].c != 1) <= 1);
+}
 
 static void put_atom(tg_polys *c, tg_str *s, uint32_t i, int depth) {
   const tg_atom *v = &c->atoms[i];
@@ -104,7 +109,8 @@ static void put_poly(tg_polys *c, tg_str *s, tg_poly p, int depth) {
       if (a || k != 1) tg_str_puts(s, "*");
       const tg_atom *v = &c->atoms[p.t[i].atom[a]];
       if (v->kind == TG_ATOM_PARAM && c->job->params.data[v->node->arg].multiple > 1) {
-        tg_str_printf(s, "(%s/%lld)", c->job->params.data[v->node->arg].name, (long long)c->job->params.data[v->node->arg].multiple);
+        tg_str_printf(s, "(%s/%lld)", c->job->params.data[v->node->arg].name,
+                      (long long)c->job->params.data[v->node->arg].multiple);
       } else put_atom(c, s, p.t[i].atom[a], depth);
     }
   }

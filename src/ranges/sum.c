@@ -48,7 +48,8 @@ bool tg_linear_add(tg_job *j, const tg_linear *a, const tg_linear *b, int64_t fa
   tg_linear r = {.constant = 0};
   int64_t c;
   uint32_t x = 0, y = 0;
-  if (__builtin_mul_overflow(b->constant, factor, &c) || __builtin_add_overflow(a->constant, c, &r.constant)) return false;
+  if (__builtin_mul_overflow(b->constant, factor, &c) || __builtin_add_overflow(a->constant, c, &r.constant))
+    return false;
   while (x < a->n || y < b->n) {
     int order = x == a->n ? 1 : y == b->n ? -1 : tg_order(j, a->atom[x], b->atom[y]);
     int64_t sum = 0;
@@ -96,7 +97,8 @@ void tg_linear_of(tg_job *j, const tg_uop *u, tg_linear *out) {
     } else {
       term_of(x, &a, &d);
       if (__builtin_mul_overflow(c, d, &e)) goto atom;
-      if (a != x && (a->op == TG_OP_ADD || a->op == TG_OP_SUB || a->op == TG_OP_NEG || a->op == TG_OP_CONST || (a->op == TG_OP_MUL && a->src[1]->op == TG_OP_CONST))) {
+      if (a != x && (a->op == TG_OP_ADD || a->op == TG_OP_SUB || a->op == TG_OP_NEG || a->op == TG_OP_CONST ||
+                     (a->op == TG_OP_MUL && a->src[1]->op == TG_OP_CONST))) {
         stack[n].u = a;
         stack[n++].c = e;
       } else if (!insert(j, out, a, e)) goto atom;
@@ -164,7 +166,9 @@ static bool recombine_at(tg_job *j, tg_linear *l, uint32_t i) {
 
 static void recombine(tg_job *j, tg_linear *l) {
   for (uint32_t i = 0; i < l->n; i++)
-    if (l->atom[i]->op == TG_OP_MOD && l->atom[i]->src[1]->op == TG_OP_CONST && l->atom[i]->src[1]->arg > 0 && recombine_at(j, l, i)) i = UINT32_MAX;
+    if (l->atom[i]->op == TG_OP_MOD && l->atom[i]->src[1]->op == TG_OP_CONST && l->atom[i]->src[1]->arg > 0 &&
+        recombine_at(j, l, i))
+      i = UINT32_MAX;
 }
 
 /* ---- products ---- */

@@ -16,11 +16,12 @@ typedef struct {
 } search;
 
 static bool is_variable(const tg_uop *u) {
-  return u->op == TG_OP_PARAM || u->op == TG_OP_RANGE || u->op == TG_OP_LOAD || u->op == TG_OP_REDUCE || u->op == TG_OP_GET || u->op == TG_OP_IOTA ||
-         u->op == TG_OP_ARG;
+  return u->op == TG_OP_PARAM || u->op == TG_OP_RANGE || u->op == TG_OP_LOAD || u->op == TG_OP_REDUCE ||
+         u->op == TG_OP_GET || u->op == TG_OP_IOTA || u->op == TG_OP_ARG;
 }
 static bool is_memory(const tg_uop *u) {
-  return u->op == TG_OP_DEFINE || u->op == TG_OP_AFTER || u->op == TG_OP_STORE || u->op == TG_OP_END || u->op == TG_OP_SINK;
+  return u->op == TG_OP_DEFINE || u->op == TG_OP_AFTER || u->op == TG_OP_STORE || u->op == TG_OP_END ||
+         u->op == TG_OP_SINK;
 }
 
 static bool evaluate(search *s, uint32_t from, uint32_t to) {
@@ -104,7 +105,8 @@ bool tg_witness_find(tg_job *j, uint32_t n, const tg_uop *const *conditions, tg_
   if (s.variables ? !try_from(&s, 0) : !s.value[s.n - 1].i) return false;
   w->n = s.variables;
   w->value = tg_new(&j->env, tg_bound_value, s.variables + 1);
-  for (uint32_t i = 0; i < s.variables; i++) w->value[i] = (tg_bound_value){s.nodes[s.variable[i]], s.value[s.variable[i]].i};
+  for (uint32_t i = 0; i < s.variables; i++)
+    w->value[i] = (tg_bound_value){s.nodes[s.variable[i]], s.value[s.variable[i]].i};
   return true;
 }
 
@@ -141,9 +143,13 @@ const char *tg_witness_text(tg_job *j, const tg_witness *w) {
     for (uint32_t i = 0; i < w->n; i++) {
       const tg_uop *u = w->value[i].node;
       int kind = u->op == TG_OP_RANGE ? 0 : u->op == TG_OP_PARAM ? 1 : 2;
-      if (kind != pass || tg_is_float(u->type) || u->type == TG_VOID || u->op == TG_OP_ARG) continue;   /* a combiner's arguments have no place in the text */
+      /* a combiner's arguments have no place in the text */
+      if (kind != pass || tg_is_float(u->type) || u->type == TG_VOID || u->op == TG_OP_ARG) continue;
       uint32_t ordinal = tg_range_ordinal(u) & ~(uint32_t)TG_TWIN;
-      const char *name = kind == 2 ? tg_text(j, u) : kind == 1 ? j->params.data[u->arg].name : ordinal < j->ranges.n ? j->ranges.data[ordinal].name : "?";
+      const char *name = kind == 2               ? tg_text(j, u)
+                         : kind == 1             ? j->params.data[u->arg].name
+                         : ordinal < j->ranges.n ? j->ranges.data[ordinal].name
+                                                 : "?";
       if (kind == 0 && tg_range_ordinal(u) & TG_TWIN) name = tg_format(&j->env, "%s'", name);
       if (kind == 2 && strchr(name, '?')) continue;   /* what memory holds for a twin: it has no name */
       tg_str_printf(&s, "%s%s = %s", s.n ? ", " : "", name, tg_integer_text(j, w->value[i].value));
@@ -175,7 +181,8 @@ static void mark(trial *t, const tg_uop *store) {
   if (!tg_gate(store) || value_at(t, tg_gate(store))) t->written[at] = 1;
 }
 
-/* Runs the stores to the buffer under u. Everything that the root names is computed again for each iteration: it is little. */
+/* Runs the stores to the buffer under u. Everything that the root names is computed again for each iteration: it is
+ * little. */
 static void run(trial *t, const tg_uop *u) {   /* as deep as loops nest */
   if (t->unknown || t->steps++ > STEPS) {
     t->unknown = true;
@@ -225,7 +232,8 @@ static const char *try_size(tg_job *j, trial *t, const tg_uop *sink, const tg_uo
     tg_witness w = {0};
     tg_i128 v;
     w.value = tg_new(&j->env, tg_bound_value, t->s.variables + 1);
-    for (uint32_t k = 0; k < t->s.variables; k++) w.value[w.n++] = (tg_bound_value){t->s.nodes[t->s.variable[k]], t->s.value[t->s.variable[k]].i};
+    for (uint32_t k = 0; k < t->s.variables; k++)
+      w.value[w.n++] = (tg_bound_value){t->s.nodes[t->s.variable[k]], t->s.value[t->s.variable[k]].i};
     if (tg_witness_value(j, &w, j->requires.data[i], &v) && !v) return NULL;
   }
   evaluate(&t->s, 0, t->s.n);
@@ -240,14 +248,16 @@ static const char *try_size(tg_job *j, trial *t, const tg_uop *sink, const tg_uo
     if (t->written[e]) continue;
     const char *index = "";
     tg_i128 rest = e;
-    for (uint32_t d = t->rank; d-- > 0; rest /= t->dim[d]) index = tg_format(&j->env, "%s%s%s", tg_integer_text(j, rest % t->dim[d]), *index ? ", " : "", index);
+    for (uint32_t d = t->rank; d-- > 0; rest /= t->dim[d])
+      index = tg_format(&j->env, "%s%s%s", tg_integer_text(j, rest % t->dim[d]), *index ? ", " : "", index);
     tg_str text = tg_str_new(&j->env);
     tg_str_printf(&text, "%s[%s]", tg_buffer_info(j, define)->name, index);
     bool first = true;
     for (uint32_t i = 0; i < t->s.variables; i++) {
       const tg_uop *u = t->s.nodes[t->s.variable[i]];
       if (u->op != TG_OP_PARAM) continue;
-      tg_str_printf(&text, "%s%s = %s", first ? ", when " : ", ", j->params.data[u->arg].name, tg_integer_text(j, t->s.value[t->s.variable[i]].i));
+      tg_str_printf(&text, "%s%s = %s", first ? ", when " : ", ", j->params.data[u->arg].name,
+                    tg_integer_text(j, t->s.value[t->s.variable[i]].i));
       first = false;
     }
     return text.data;

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: MIT
- * cut r auto: where a condition in a loop or reduction is monotone in its range, the range is cut where the condition becomes
- * surely true, and where it becomes surely false. A condition here is a conjunct of a gate or of a `where` that compares indices,
+ * cut r auto: where a condition in a loop or reduction is monotone in its range, the range is cut where the condition
+ * becomes
+ * surely true, and where it becomes surely false. A condition here is a conjunct of a gate or of a `where` that
+ * compares indices,
  * c*r + rest <= 0 with a constant c. Over everything that varies within the loop rest lies in [low, high], so for c > 0
  *
  *   the condition holds for r < full = floor(-high / c) + 1     r.main, the condition is gone
  *   it may hold for         r < any  = floor(-low / c) + 1      r.last, as it was
  *   it does not hold above                                      r.none, the condition is false
  *
- * and for c < 0 the same from the other end: r.none, r.first, r.main. Nothing is guessed: full and any are these floors, kept
- * within 0 and the extent where the prover does not find them there. Parts that are surely empty are left out. Then r.main is cut
+ * and for c < 0 the same from the other end: r.none, r.first, r.main. Nothing is guessed: full and any are these
+ * floors, kept
+ * within 0 and the extent where the prover does not find them there. Parts that are surely empty are left out. Then
+ * r.main is cut
  * for the next condition. */
 #include "schedule/opt.h"
 
@@ -31,7 +35,8 @@ static uint8_t *inner_ranges(tg_schedule *s, const tg_site *site) {
     }
   }
   inner[tg_range_ordinal(site->range)] = 0;
-  for (uint32_t p = site->parent; p != UINT32_MAX; p = s->sites.data[p].parent) { /* iterations in lockstep run the parts together */
+  /* iterations in lockstep run the parts together */
+  for (uint32_t p = site->parent; p != UINT32_MAX; p = s->sites.data[p].parent) {
     tg_kind k = tg_range_kind(s->sites.data[p].range);
     if (k == TG_LANE || k == TG_UPCAST || k == TG_LOCAL) inner[tg_range_ordinal(s->sites.data[p].range)] = 1;
   }
@@ -58,7 +63,8 @@ static int place_of(tg_schedule *s, const tg_uop *u, const tg_uop *r, const uint
 static const tg_uop *extreme(tg_schedule *s, const tg_uop *atom, bool greatest, const tg_uop *r, const uint8_t *inner) {
   tg_job *j = s->j;
   if (atom->op == TG_OP_RANGE && !greatest) return tg_index(j, 0);
-  if (atom->op == TG_OP_RANGE && place_of(s, tg_extent(atom), r, inner) == OUTSIDE) return tg_idx_sub(j, tg_extent(atom), tg_index(j, 1));
+  if (atom->op == TG_OP_RANGE && place_of(s, tg_extent(atom), r, inner) == OUTSIDE)
+    return tg_idx_sub(j, tg_extent(atom), tg_index(j, 1));
   tg_bounds b = tg_bounds_of(j, atom);
   tg_i128 v = greatest ? b.hi : b.lo;
   if (v < -((tg_i128)1 << 40) || v > (tg_i128)1 << 40) return NULL;
@@ -140,7 +146,8 @@ bool tg_cut_pays(tg_schedule *s, const tg_site *site) {
   tg_job *j = s->j;
   slope f;
   uint32_t n;
-  if (site->owner->op == TG_OP_REDUCE && (tg_reduce_info(site->owner).in_order || tg_reduce_info(site->owner).generic)) return false;
+  if (site->owner->op == TG_OP_REDUCE && (tg_reduce_info(site->owner).in_order || tg_reduce_info(site->owner).generic))
+    return false;
   const tg_uop *cond = find_condition(s, site, inner_ranges(s, site), &f);
   if (!cond) return false;
   if (site->owner->op == TG_OP_REDUCE) return contributes_nothing(j, site->owner, cond);
@@ -167,7 +174,9 @@ static const tg_uop *simplified(tg_schedule *s, const tg_uop *u) {
   const tg_uop **from = tg_new(&j->env, const tg_uop *, m), **to = tg_new(&j->env, const tg_uop *, m);
   for (uint32_t i = 0; i < m; i++)
     for (uint32_t k = 0; k < n && after[i]->op == TG_OP_RANGE; k++) {
-      if (before[k]->op != TG_OP_RANGE || before[k] == after[i] || tg_range_ordinal(before[k]) != tg_range_ordinal(after[i])) continue;
+      if (before[k]->op != TG_OP_RANGE || before[k] == after[i] ||
+          tg_range_ordinal(before[k]) != tg_range_ordinal(after[i]))
+        continue;
       from[count] = after[i];
       to[count++] = before[k];
       break;
@@ -186,7 +195,8 @@ static const tg_uop *clamped(tg_schedule *s, const tg_uop *at, const tg_uop *fro
 
 static tg_cutting cutting_of(tg_schedule *s, const tg_site *site, const tg_uop *cond, const slope *f) {
   tg_job *j = s->j;
-  const tg_uop *zero = tg_index(j, 0), *extent = tg_idx_not_negative(j, tg_extent(site->range)), *at[4] = {zero, NULL, NULL, extent};
+  const tg_uop *zero = tg_index(j, 0), *extent = tg_idx_not_negative(j, tg_extent(site->range)),
+               *at[4] = {zero, NULL, NULL, extent};
   int64_t c = f->c > 0 ? f->c : -f->c;
   if (f->c > 0) {
     at[1] = clamped(s, tg_idx_add(j, floor_div(j, tg_idx_sub(j, zero, f->high), c), tg_index(j, 1)), zero, extent);
@@ -247,7 +257,8 @@ void tg_cut_auto(tg_schedule *s, const tg_opt *o) {
       const tg_uop *cond = site ? find_condition(s, site, inner_ranges(s, site), &f) : NULL;
       if (cond && decided_within(s, site, cond)) cond = NULL;
       if (!site || (!cond && k)) break;
-      tg_cutting c = {.range = range, .n = 1, .part = {{.name = "main", .start = tg_index(s->j, 0), .extent = tg_extent(range)}}};
+      tg_cutting c = {
+          .range = range, .n = 1, .part = {{.name = "main", .start = tg_index(s->j, 0), .extent = tg_extent(range)}}};
       if (cond) c = cutting_of(s, site, cond, &f);
       c.names = names[i];
       tg_cut_site(s, o, site, &c);

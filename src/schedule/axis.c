@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * Which ranges an opt means. Ranges are one axis when they came from one by splits and copies and have one name, or when they
+ * Which ranges an opt means. Ranges are one axis when they came from one by splits and copies and have one name, or
+ * when they
  * index the same dimension of a register tile. `i` names the axis if only one has that name; `B.i` is range i of the
- * statements that store to B; `x.i` is range i inside the loop x (a name may hold dots itself: whole names are tried first); `i#2` is the
- * second axis of that name in program order. What a word makes of `B.i#2`, and does not name, is called after the range itself: i.0, or
+ * statements that store to B; `x.i` is range i inside the loop x (a name may hold dots itself: whole names are tried
+ * first); `i#2` is the
+ * second axis of that name in program order. What a word makes of `B.i#2`, and does not name, is called after the range
+ * itself: i.0, or
  * i_2.0 where another axis has a range i.0 already; i_2.0 then answers to i.0 as well, so that B.i.0 says it. */
 #include "schedule/opt.h"
 #include <stdlib.h>
@@ -45,7 +48,9 @@ void tg_schedule_sites(tg_schedule *s) {
   s->sites_of = s->sink;
 }
 
-static tg_sites sites_now(const tg_schedule *s) { return (tg_sites){s->sites.data, s->sites.n, s->stores.data, s->stores.n}; }
+static tg_sites sites_now(const tg_schedule *s) {
+  return (tg_sites){s->sites.data, s->sites.n, s->stores.data, s->stores.n};
+}
 
 static tg_sites sites_first(const tg_schedule *s) { return s->first ? *s->first : sites_now(s); }
 
@@ -70,7 +75,8 @@ static bool reads_private(tg_schedule *s, uint32_t site, const tg_uop *range) {
 const tg_uop *tg_extent_following(tg_schedule *s, const tg_uop *range) {
   for (uint32_t i = 0; i < s->sites.n; i++) {
     const tg_uop *r = s->sites.data[i].range, *e = tg_extent(r);
-    if (e->op != TG_OP_CONST && e->op != TG_OP_PARAM && (tg_uses(s->j, e, range) || reads_private(s, i, range))) return r;
+    if (e->op != TG_OP_CONST && e->op != TG_OP_PARAM && (tg_uses(s->j, e, range) || reads_private(s, i, range)))
+      return r;
   }
   return NULL;
 }
@@ -93,7 +99,8 @@ const tg_uop *tg_axis_range(tg_schedule *s, const tg_uop *like, const char *name
   while (s->axis.n <= tg_range_ordinal(r)) tg_push(&s->j->env, &s->axis, 0);
   s->axis.data[tg_range_ordinal(r)] = ordinal < s->axis.n ? s->axis.data[ordinal] : 0;
   if (strcmp(name, s->j->ranges.data[ordinal].name)) return r;
-  const char *family = ordinal < s->family.n ? s->family.data[ordinal] : NULL, *plain = ordinal < s->plain.n ? s->plain.data[ordinal] : NULL;
+  const char *family = ordinal < s->family.n ? s->family.data[ordinal] : NULL,
+             *plain = ordinal < s->plain.n ? s->plain.data[ordinal] : NULL;
   if (family) tg_axis_join(s, r, family); /* a copy */
   if (plain) tg_axis_call_plainly(s, r, plain);
   return r;
@@ -133,15 +140,18 @@ tg_naming tg_axis_naming(tg_schedule *s, const tg_uop *range, uint32_t n, const 
   tg_naming names = {own, plain ? plain : own};
   for (uint32_t k = 2;; k++) {
     bool taken = k > 2 && is_taken(s, names.base);
-    for (uint32_t i = 0; i < n && !taken; i++) taken = is_taken(s, tg_format(&s->j->env, "%s.%s", names.base, suffix[i]));
+    for (uint32_t i = 0; i < n && !taken; i++)
+      taken = is_taken(s, tg_format(&s->j->env, "%s.%s", names.base, suffix[i]));
     if (!taken) return names;
     names.base = tg_format(&s->j->env, "%s_%u", own, k);
   }
 }
 
-const tg_uop *tg_axis_part(tg_schedule *s, const tg_uop *like, const tg_naming *names, const char *suffix, const tg_uop *extent, tg_kind kind) {
+const tg_uop *tg_axis_part(tg_schedule *s, const tg_uop *like, const tg_naming *names, const char *suffix,
+                           const tg_uop *extent, tg_kind kind) {
   const tg_uop *r = tg_axis_range(s, like, tg_format(&s->j->env, "%s.%s", names->base, suffix), extent, kind);
-  if (strcmp(names->base, names->plain)) tg_axis_call_plainly(s, r, tg_format(&s->j->env, "%s.%s", names->plain, suffix));
+  if (strcmp(names->base, names->plain))
+    tg_axis_call_plainly(s, r, tg_format(&s->j->env, "%s.%s", names->plain, suffix));
   return r;
 }
 
@@ -252,14 +262,16 @@ TG_NORETURN static void unknown(tg_schedule *s, const tg_opt *o, const char *nam
   tg_fail_at(s->j, o->pos, "no range '%s' here; there are: %s", name, t.n ? t.data : "none");
 }
 
-TG_NORETURN static void ambiguous(tg_schedule *s, const tg_opt *o, const char *name, uint32_t n, const uint32_t *found) {
+TG_NORETURN static void ambiguous(tg_schedule *s, const tg_opt *o, const char *name, uint32_t n,
+                                  const uint32_t *found) {
   tg_str t = tg_str_new(&s->j->env);
   for (uint32_t i = 0; i < n; i++) {
     const tg_uop *r = s->sites.data[found[i]].range;
     tg_pos p = s->j->ranges.data[tg_range_ordinal(r)].pos;
     if (p.line) tg_str_printf(&t, "%s%d", t.n ? ", " : " of lines ", p.line);
   }
-  tg_fail_at(s->j, o->pos, "'%s' may mean the ranges%s: say which with BUFFER.%s or %s#1, %s#2, ..", name, t.n ? t.data : "", name, name, name);
+  tg_fail_at(s->j, o->pos, "'%s' may mean the ranges%s: say which with BUFFER.%s or %s#1, %s#2, ..", name,
+             t.n ? t.data : "", name, name, name);
 }
 
 /* What a name, its number left out, may mean: the whole name, or a scope and a name in it. */
@@ -271,11 +283,15 @@ typedef struct {
   uint32_t first;                 /* how many there were before the first word */
 } meaning;
 
-/* Ties the copies of one range among the sites found, and tells them apart by axes; group of each, and how many there are. */
-static uint32_t group_sites(tg_schedule *s, const tg_sites *v, const ties *t, uint32_t n, const uint32_t *found, bool first, uint32_t *group) {
-  uint32_t axes = 0, *one = tg_new(&s->j->env, uint32_t, 2 * (size_t)t->ranges), *of = one + t->ranges;   /* by axis: a range of it, + 1; by root: the group, + 1 */
+/* Ties the copies of one range among the sites found, and tells them apart by axes; group of each, and how many
+ * there are. */
+static uint32_t group_sites(tg_schedule *s, const tg_sites *v, const ties *t, uint32_t n, const uint32_t *found,
+                            bool first, uint32_t *group) {
+  /* by axis: a range of it, + 1; by root: the group, + 1 */
+  uint32_t axes = 0, *one = tg_new(&s->j->env, uint32_t, 2 * (size_t)t->ranges), *of = one + t->ranges;
   for (uint32_t i = 0; i < n; i++) {
-    uint32_t ordinal = tg_range_ordinal(v->site[found[i]].range), *like = &one[first ? s->j->ranges.data[ordinal].from : axis_of(s, ordinal)];
+    uint32_t ordinal = tg_range_ordinal(v->site[found[i]].range),
+             *like = &one[first ? s->j->ranges.data[ordinal].from : axis_of(s, ordinal)];
     if (*like) tie(t, *like - 1, ordinal);
     else *like = ordinal + 1;
   }
@@ -287,11 +303,12 @@ static uint32_t group_sites(tg_schedule *s, const tg_sites *v, const ties *t, ui
   return axes;
 }
 
-/* Numbers count the axes that there were before the first word, in program order, whatever became of them, and then those that words made: so a
- * number means the same behind any word. */
+/* Numbers count the axes that there were before the first word, in program order, whatever became of them, and then
+ * those that words made: so a number means the same behind any word. */
 static void number_axes(tg_schedule *s, meaning *m) {
   tg_sites v = sites_first(s);
-  uint32_t n = 0, next, *found = tg_new(&s->j->env, uint32_t, 2 * (size_t)v.n + 1), *group = found + v.n, *of = tg_new(&s->j->env, uint32_t, s->j->ranges.n);
+  uint32_t n = 0, next, *found = tg_new(&s->j->env, uint32_t, 2 * (size_t)v.n + 1), *group = found + v.n,
+           *of = tg_new(&s->j->env, uint32_t, s->j->ranges.n);
   uint8_t *taken;
   ties t = {.up = tg_new(&s->j->env, uint32_t, s->j->ranges.n), .ranges = s->j->ranges.n};
   for (uint32_t i = 0; i < s->j->ranges.n; i++) t.up[i] = i < s->first_ranges ? s->first_root[i] : i;
@@ -340,7 +357,8 @@ static uint32_t choose(tg_schedule *s, const tg_opt *o, meaning *m, uint32_t num
   number_axes(s, m);
   for (uint32_t g = 0; g < m->axes; g++)
     if (m->number[g] == number) return g;
-  if (number <= m->first) tg_fail_at(s->j, o->pos, "'%s#%u': words before this one have made other ranges of it", m->name, number);
+  if (number <= m->first)
+    tg_fail_at(s->j, o->pos, "'%s#%u': words before this one have made other ranges of it", m->name, number);
   uint32_t most = m->first;
   for (uint32_t g = 0; g < m->axes; g++) most = m->number[g] > most ? m->number[g] : most;
   tg_fail_at(s->j, o->pos, "'%s#%u': only %u such range%s here", m->name, number, most, most == 1 ? " is" : "s are");
@@ -352,7 +370,8 @@ static uint32_t numbered(tg_schedule *s, const tg_opt *o, const char **name) {
   char *end = NULL;
   if (!mark) return 0;
   unsigned long number = mark[1] >= '0' && mark[1] <= '9' ? strtoul(mark + 1, &end, 10) : 0;
-  if (!number || *end != 0 || number > INT32_MAX) tg_fail_at(s->j, o->pos, "'%s': a number from 1 on follows the '#', and ends the name", *name);
+  if (!number || *end != 0 || number > INT32_MAX)
+    tg_fail_at(s->j, o->pos, "'%s': a number from 1 on follows the '#', and ends the name", *name);
   *name = tg_symbol(s->j, *name, (size_t)(mark - *name));
   return (uint32_t)number;
 }
@@ -379,7 +398,8 @@ tg_axis tg_axis_find(tg_schedule *s, const tg_opt *o, const char *name) {
     site[members++] = *x;
   }
   uint32_t id = axis_of(s, tg_range_ordinal(site[0].range));
-  for (uint32_t i = 0; i < members; i++) { /* what is one axis now stays one when its subscripts are no longer plain ranges */
+  /* what is one axis now stays one when its subscripts are no longer plain ranges */
+  for (uint32_t i = 0; i < members; i++) {
     uint32_t ordinal = tg_range_ordinal(site[i].range);
     while (s->axis.n <= ordinal) tg_push(&j->env, &s->axis, 0);
     s->axis.data[ordinal] = id + 1;
@@ -411,7 +431,8 @@ const char *tg_axis_name(tg_schedule *s, const tg_uop *range) {
     if (buffer == last || !stands_where(s, range, buffer)) continue;
     last = buffer;
     t = tie_ranges(s);
-    if (!find_meaning(s, &t, tg_format(&s->j->env, "%s.%s", buffer, name), &m) || group_of(s, &m, range) == UINT32_MAX) continue;
+    if (!find_meaning(s, &t, tg_format(&s->j->env, "%s.%s", buffer, name), &m) || group_of(s, &m, range) == UINT32_MAX)
+      continue;
     if (m.axes == 1) return m.name;
     if (!scoped.n) scoped = m;
   }

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT
- * order, with a reduction's range among loops: it becomes a loop around them, the sum is taken in blocks, and what was added up so far waits.
+ * order, with a reduction's range among loops: it becomes a loop around them, the sum is taken in blocks, and what was
+ * added up so far waits.
  *
  *   i { C[i] = sum(kc, kr: e) }    order kc i    kc { i { C[i] = (C[i] if 0 < kc else 0) + sum(kr: e) } }
  *
- * Where it waits: in the output, if that has the sum's type and the statement is f(x + c * sum(..)) so that only x reads the output, at the element that is stored.
- * Then the first block begins with x, each adds c times its part, and the last applies f. Else in a tile of its own beside the new loop, and the last block
- * stores f(sum). Legal where the iterations of the loops that come to stand inside are independent and the range has an iteration at least, so that each
- * element of the output is one iteration's. A gate that a split of the sum's other range left becomes that range's extent. */
+ * Where it waits: in the output, if that has the sum's type and the statement is f(x + c * sum(..)) so that only x
+ * reads the output, at the element that is stored.
+ * Then the first block begins with x, each adds c times its part, and the last applies f. Else in a tile of its own
+ * beside the new loop, and the last block
+ * stores f(sum). Legal where the iterations of the loops that come to stand inside are independent and the range has an
+ * iteration at least, so that each
+ * element of the output is one iteration's. A gate that a split of the sum's other range left becomes that range's
+ * extent. */
 #include "schedule/opt.h"
 
 enum { DEEPEST = 64, ROOM = 1 << 26 };
@@ -47,11 +52,13 @@ static bool within_another(tg_job *j, const tg_uop *root, const tg_uop *reduce) 
 }
 
 TG_NORETURN static void refuse(const blocking *b, const char *why) {
-  tg_fail_at(b->s->j, b->o->pos, "order: the sum over %s cannot be taken in blocks: %s", tg_range_text(b->s, b->range), why);
+  tg_fail_at(b->s->j, b->o->pos, "order: the sum over %s cannot be taken in blocks: %s", tg_range_text(b->s, b->range),
+             why);
 }
 
 /* where(loop * n + r < K, v, none) for r: n   is   v for r: min(n, K - loop * n). */
-static const tg_uop *bounded(const blocking *b, const tg_uop *value, const tg_uop *none, uint32_t n, const tg_uop **ranges) {
+static const tg_uop *bounded(const blocking *b, const tg_uop *value, const tg_uop *none, uint32_t n,
+                             const tg_uop **ranges) {
   tg_job *j = b->s->j;
   if (value->op != TG_OP_WHERE || value->src[2] != none) return value;
   const tg_uop *cond = value->src[0];
@@ -77,7 +84,8 @@ static const tg_uop *part_of_sum(const blocking *b, const tg_uop *reduce) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < a.ranges; i++) {
     const tg_uop *r = tg_reduce_ranges(reduce)[i];
-    if (r != b->range && tg_uses(j, tg_extent(b->range), r)) refuse(b, "its extent depends on another range of the sum");
+    if (r != b->range && tg_uses(j, tg_extent(b->range), r))
+      refuse(b, "its extent depends on another range of the sum");
     if (r != b->range) ranges[n++] = r;
   }
   value = bounded(b, value, tg_identity(j, a.op, reduce->type), n, ranges);
@@ -118,11 +126,15 @@ static bool widen(tg_job *j, affine *a, tg_op op, const tg_uop *value) {
   if (!u || u->type != a->top->type) return false;
   bool left = u->n > 0 && u->src[0] == a->top;
   const tg_uop *other = u->n == 2 ? u->src[left] : NULL, *minus = NULL;
-  if (u->op == op && (op != TG_OP_MUL)) a->first = !a->first ? other : left ? tg_op2(j, op, a->first, other) : tg_op2(j, op, other, a->first);
+  if (u->op == op && (op != TG_OP_MUL))
+    a->first = !a->first ? other : left ? tg_op2(j, op, a->first, other) : tg_op2(j, op, other, a->first);
   else if (op != TG_OP_ADD) return false;
-  else if (u->op == TG_OP_SUB && left) a->first = a->first ? tg_op2(j, TG_OP_SUB, a->first, other) : tg_op1(j, TG_OP_NEG, other);
+  else if (u->op == TG_OP_SUB && left)
+    a->first = a->first ? tg_op2(j, TG_OP_SUB, a->first, other) : tg_op1(j, TG_OP_NEG, other);
   else if (u->op == TG_OP_SUB || u->op == TG_OP_NEG) {
-    minus = a->factor ? tg_op1(j, TG_OP_NEG, a->factor) : tg_is_float(u->type) ? tg_const_float(j, u->type, -1) : tg_const_int(j, u->type, -1);
+    minus = a->factor              ? tg_op1(j, TG_OP_NEG, a->factor)
+            : tg_is_float(u->type) ? tg_const_float(j, u->type, -1)
+                                   : tg_const_int(j, u->type, -1);
     if (u->op == TG_OP_SUB) a->first = a->first ? tg_op2(j, TG_OP_SUB, other, a->first) : other;
     else if (a->first) a->first = tg_op1(j, TG_OP_NEG, a->first);
     a->factor = minus;
@@ -151,21 +163,24 @@ static bool waits_in_output(tg_job *j, const tg_uop *store, const tg_uop *reduce
 
 /* ---- the statement in blocks ---- */
 
-static void add_store(const blocking *b, tg_statements *out, const tg_uop *like, const tg_uop *define, const tg_uop *const *at, const tg_uop *value, const tg_uop *gate) {
+static void add_store(const blocking *b, tg_statements *out, const tg_uop *like, const tg_uop *define,
+                      const tg_uop *const *at, const tg_uop *value, const tg_uop *gate) {
   tg_job *j = b->s->j;
   const tg_uop *u = tg_store(j, define, at, value, gate, like->arg & ~(int64_t)TG_GATED);
   tg_set_pos(j, u, tg_get_pos(j, like));
   tg_push(&j->env, out, u);
 }
 
-static void block_in_output(const blocking *b, const tg_uop *store, const tg_uop *reduce, const affine *a, tg_statements *out) {
+static void block_in_output(const blocking *b, const tg_uop *store, const tg_uop *reduce, const affine *a,
+                            tg_statements *out) {
   tg_job *j = b->s->j;
   tg_op op = tg_reduce_info(reduce).op;
   const tg_uop *value = tg_stored(store), *define = tg_define_of(store->src[0]), *gate = tg_gate(store);
   const tg_uop *later = tg_op2(j, TG_OP_LT, tg_index(j, 0), b->loop), *part = part_of_sum(b, reduce);
   const tg_uop *none = tg_identity(j, op, reduce->type);
   const tg_uop *so_far = tg_load(j, define, store->src + 1, tg_and(j, gate, later), none, 0), *first = a->first;
-  bool itself = first && first->op == TG_OP_LOAD && tg_define_of(first->src[0]) == define && tg_gate(first) == gate;   /* C += ..: no block is another */
+  /* C += ..: no block is another */
+  bool itself = first && first->op == TG_OP_LOAD && tg_define_of(first->src[0]) == define && tg_gate(first) == gate;
   if (first) so_far = itself ? first : tg_op3(j, TG_OP_WHERE, later, so_far, first);
   if (a->factor) part = tg_op2(j, TG_OP_MUL, a->factor, part);
   const tg_uop *sum = tg_op2(j, op, so_far, part);
@@ -181,8 +196,9 @@ static const tg_uop *tile_for(blocking *b, const tg_uop *store, const tg_uop *re
   const tg_buffer *output = tg_buffer_info(j, store->src[0]);
   const tg_uop *dims[16];
   tg_i128 room = 1;
-  const char *need = reduce->type == tg_define_of(store->src[0])->type ? "the statement reads it otherwise than as x of x + c * sum"
-                                                                       : tg_format(&j->env, "it has the type %s", tg_type_name[tg_define_of(store->src[0])->type]);
+  const char *need = reduce->type == tg_define_of(store->src[0])->type
+                         ? "the statement reads it otherwise than as x of x + c * sum"
+                         : tg_format(&j->env, "it has the type %s", tg_type_name[tg_define_of(store->src[0])->type]);
   if (b->depth > TG_COUNT(dims)) refuse(b, "more than 16 loops stand inside");
   for (uint32_t i = 0; i < b->depth; i++) {
     tg_i128 most = tg_bounds_of(j, tg_extent(b->inside[i])).hi;
@@ -190,11 +206,19 @@ static const tg_uop *tile_for(blocking *b, const tg_uop *store, const tg_uop *re
     room = most > ROOM || room > ROOM ? (tg_i128)ROOM + 1 : room * most;
     dims[i] = tg_index(j, room > ROOM ? 1 : (int64_t)most);
     if (room > ROOM)
-      refuse(b, tg_format(&j->env, "%s cannot hold what was added so far (%s), and a tile of %s over the loops inside, down to %s, would have more than 2^26 elements: split them, and leave the outer parts outside of the blocks",
-                          output->name, need, tg_type_name[reduce->type], tg_range_text(b->s, b->inside[b->depth - 1])));
+      refuse(b, tg_format(
+                    &j->env,
+                    "%s cannot hold what was added so far (%s), and a tile of %s over the loops inside, down to %s, "
+                    "would have more than 2^26 elements: split them, and leave the outer parts outside of the blocks",
+                    output->name, need, tg_type_name[reduce->type], tg_range_text(b->s, b->inside[b->depth - 1])));
   }
-  tg_buffer info = {.name = tg_format(&j->env, "%s.sum", output->name), .space = TG_SPACE_LOCAL, .role = TG_ROLE_TEMP, .rank = (uint8_t)b->depth,
-                    .type = reduce->type, .align = 64, .pos = b->o->pos};
+  tg_buffer info = {.name = tg_format(&j->env, "%s.sum", output->name),
+                    .space = TG_SPACE_LOCAL,
+                    .role = TG_ROLE_TEMP,
+                    .rank = (uint8_t)b->depth,
+                    .type = reduce->type,
+                    .align = 64,
+                    .pos = b->o->pos};
   const tg_uop *tile = tg_define(j, info, 1, dims, NULL, true);
   tg_push(&j->env, &b->tiles, tile);
   return tile;
@@ -205,13 +229,15 @@ static void block_in_tile(blocking *b, const tg_uop *store, const tg_uop *reduce
   tg_op op = tg_reduce_info(reduce).op;
   const tg_uop *value = tg_stored(store), *gate = tg_gate(store), *tile = tile_for(b, store, reduce);
   const tg_uop *next = tg_idx_add(j, b->loop, tg_index(j, 1)), *extent = tg_extent(b->loop);
-  const tg_uop *later = tg_op2(j, TG_OP_LT, tg_index(j, 0), b->loop), *more = tg_op2(j, TG_OP_LT, next, extent), *last = tg_op2(j, TG_OP_LE, extent, next);
+  const tg_uop *later = tg_op2(j, TG_OP_LT, tg_index(j, 0), b->loop), *more = tg_op2(j, TG_OP_LT, next, extent),
+               *last = tg_op2(j, TG_OP_LE, extent, next);
   const tg_uop *so_far = tg_load(j, tile, b->inside, tg_and(j, gate, later), tg_identity(j, op, reduce->type), 0);
   const tg_uop *sum = tg_op2(j, op, so_far, part_of_sum(b, reduce));
   const tg_uop *plain = tg_store(j, tile, b->inside, sum, tg_and(j, gate, more), 0);
   tg_set_pos(j, plain, tg_get_pos(j, store));
   tg_push(&j->env, out, plain);
-  add_store(b, out, store, tg_define_of(store->src[0]), store->src + 1, tg_substitute(j, value, 1, &reduce, &sum), tg_and(j, gate, last));
+  add_store(b, out, store, tg_define_of(store->src[0]), store->src + 1, tg_substitute(j, value, 1, &reduce, &sum),
+            tg_and(j, gate, last));
 }
 
 /* Another statement of the nest would see what is no sum yet. */
@@ -220,8 +246,10 @@ static void check_others(const blocking *b, const tg_uop *store) {
   uint32_t n;
   const tg_uop **order = tg_toposort(j, store, &n);
   for (uint32_t i = 0; i < n; i++)
-    if (order[i]->op == TG_OP_LOAD && tg_define_of(order[i]->src[0]) != tg_define_of(store->src[0]) && b->marks[tg_buffer_ordinal(order[i]->src[0])])
-      refuse(b, tg_format(&j->env, "`%s` inside reads %s, which is complete in the last block only", tg_text(j, store), tg_buffer_info(j, order[i]->src[0])->name));
+    if (order[i]->op == TG_OP_LOAD && tg_define_of(order[i]->src[0]) != tg_define_of(store->src[0]) &&
+        b->marks[tg_buffer_ordinal(order[i]->src[0])])
+      refuse(b, tg_format(&j->env, "`%s` inside reads %s, which is complete in the last block only", tg_text(j, store),
+                          tg_buffer_info(j, order[i]->src[0])->name));
 }
 
 static void blocked_store(blocking *b, const tg_uop *store, tg_statements *out) {
@@ -232,11 +260,13 @@ static void blocked_store(blocking *b, const tg_uop *store, tg_statements *out) 
   if (!found) refuse(b, tg_format(&j->env, "`%s` inside is not part of it", tg_text(j, store)));
   if (found > 1) refuse(b, "it stands in the statement twice");
   for (uint32_t i = 1; i < store->n; i++)
-    if (store->src[i] != tg_stored(store) && tg_uses(j, store->src[i], reduce)) refuse(b, "it says where or whether the statement stores");
+    if (store->src[i] != tg_stored(store) && tg_uses(j, store->src[i], reduce))
+      refuse(b, "it says where or whether the statement stores");
   if (tg_reduce_info(reduce).in_order) refuse(b, "a sum_in_order keeps the order of its terms");
   if (tg_reduce_info(reduce).generic) refuse(b, "it is a general reduction");
   if (within_another(j, store, reduce)) refuse(b, "it stands inside another reduction");
-  if (tg_bounds_of(j, tg_extent(b->range)).lo < 1) refuse(b, "it may have no iteration, and then nothing would be stored");
+  if (tg_bounds_of(j, tg_extent(b->range)).lo < 1)
+    refuse(b, "it may have no iteration, and then nothing would be stored");
   if (store->arg & TG_ATOMIC) refuse(b, "the statement is an atomic update");
   check_others(b, store);
   if (waits_in_output(j, store, reduce, &a)) block_in_output(b, store, reduce, &a, out);
@@ -253,8 +283,10 @@ static void blocked(blocking *b, const tg_uop *u, tg_statements *out) {
   }
   if (u->op != TG_OP_END) refuse(b, "a buffer is defined inside: stage after the order");
   if (tg_range_verdict(b->s, u, &why) != TG_INDEPENDENT)
-    refuse(b, tg_format(&j->env, "the iterations of %s depend on one another: %s", tg_range_text(b->s, u->src[0]), why ? why : ""));
-  if (tg_uses(j, tg_extent(b->range), u->src[0])) refuse(b, tg_format(&j->env, "its extent depends on %s", tg_range_text(b->s, u->src[0])));
+    refuse(b, tg_format(&j->env, "the iterations of %s depend on one another: %s", tg_range_text(b->s, u->src[0]),
+                        why ? why : ""));
+  if (tg_uses(j, tg_extent(b->range), u->src[0]))
+    refuse(b, tg_format(&j->env, "its extent depends on %s", tg_range_text(b->s, u->src[0])));
   if (b->depth == DEEPEST) refuse(b, "too many loops stand inside");
   tg_statements list = {0};
   b->inside[b->depth++] = u->src[0];
@@ -271,7 +303,9 @@ static void block_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, vo
     tg_push(&s->j->env, out, end);
     return;
   }
-  if (tg_range_kind(end->src[0]) == TG_THREAD) refuse(b, tg_format(&s->j->env, "%s is a thread range, and its tasks would begin anew for each block", tg_range_text(s, end->src[0])));
+  if (tg_range_kind(end->src[0]) == TG_THREAD)
+    refuse(b, tg_format(&s->j->env, "%s is a thread range, and its tasks would begin anew for each block",
+                        tg_range_text(s, end->src[0])));
   b->loop = tg_axis_range(s, b->range, tg_range_name(s, b->range), tg_extent(b->range), TG_LOOP);
   b->marks = tg_marked_buffers(s, end);
   b->tiles.n = 0;
@@ -286,12 +320,14 @@ void tg_block_reduction(tg_schedule *s, const tg_opt *o, const char *name, const
   blocking *b = tg_new(&s->j->env, blocking, 1);
   *b = (blocking){.s = s, .o = o, .range = sum.site[0].range};
   for (uint32_t i = 0; i < sum.n; i++) {
-    if (sum.site[i].owner->op != TG_OP_REDUCE) tg_fail_at(s->j, o->pos, "order: %s is a loop in one place and a sum's range in another", name);
+    if (sum.site[i].owner->op != TG_OP_REDUCE)
+      tg_fail_at(s->j, o->pos, "order: %s is a loop in one place and a sum's range in another", name);
     tg_kind k = tg_range_kind(sum.site[i].range);
     b->range = sum.site[i].range;
     if (k != TG_REDUCE && k != TG_LOOP) refuse(b, tg_format(&s->j->env, "it is %s already", tg_kind_name[k]));
     for (uint32_t e = 0; e < around.n; e++)
-      if (around.site[e].owner->op == TG_OP_END) s->sink = tg_replace_end(s, s->sink, around.site[e].range, block_loop, b);
+      if (around.site[e].owner->op == TG_OP_END)
+        s->sink = tg_replace_end(s, s->sink, around.site[e].range, block_loop, b);
   }
   if (!b->reductions) refuse(b, tg_format(&s->j->env, "%s does not stand around it", loop));
 }

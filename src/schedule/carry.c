@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT
- * thread, of a loop that carries: its iterations are shared out to parts of one length, in order; each part is a task, begins as the loop does,
- * and leaves its state in memory that all tasks share; then neighbours are merged, pairs first, pairs of pairs next. How many parts there are is
+ * thread, of a loop that carries: its iterations are shared out to parts of one length, in order; each part is a task,
+ * begins as the loop does,
+ * and leaves its state in memory that all tasks share; then neighbours are merged, pairs first, pairs of pairs next.
+ * How many parts there are is
  * in the word, so the bits do not depend on the threads that run them.
  *
- *   for o { S; for k carry T { B }; R }   becomes   for t, thread { for o' { S'; for k' { B' }; parts[t, o'] = T' } }  for o { S; T = merged parts[.., o]; R }
+ *   for o { S; for k carry T { B }; R }   becomes   for t, thread { for o' { S'; for k' { B' }; parts[t, o'] = T' } }
+ *   for o { S; T = merged parts[.., o]; R }
  *
- * The loops around must be a perfect nest of constant extents; S' is what B and T need of S, and what is left of S is what R needs. */
+ * The loops around must be a perfect nest of constant extents; S' is what B and T need of S, and what is left of S is
+ * what R needs. */
 #include "schedule/opt.h"
 
 enum { MAX_PARTS = 1024, MAX_OUTER = 12 };
@@ -45,9 +49,10 @@ static uint8_t *flags(const parting *p) { return tg_new(&p->s->j->env, uint8_t, 
 
 static bool is_private(tg_job *j, uint32_t buffer) { return j->buffers.data[buffer].role == TG_ROLE_TEMP; }
 
-/* Of list[0, n): the statements whose results are needed, and the definitions of what they touch; adds what these read to needed. outputs: what is
- * stored to other memory counts as needed. */
-static bool *slice(const parting *p, const tg_uop *const *list, uint32_t n, uint8_t *needed, uint8_t *touched, bool outputs) {
+/* Of list[0, n): the statements whose results are needed, and the definitions of what they touch; adds what these
+ * read to needed. outputs: what is stored to other memory counts as needed. */
+static bool *slice(const parting *p, const tg_uop *const *list, uint32_t n, uint8_t *needed, uint8_t *touched,
+                   bool outputs) {
   tg_job *j = p->s->j;
   bool *keep = tg_new(&j->env, bool, n + 1);
   for (uint32_t i = n; i-- > 0;) {
@@ -87,7 +92,8 @@ static void check_fresh(const parting *p, const tg_uop *const *list, uint32_t n)
     const tg_uop *fill = NULL;
     for (uint32_t i = n; i-- > 0 && !fill;) fill = last_fill(list[i], p->c.tile[k].tile, &other);
     if (!fill || other || tg_stored(fill) != p->c.tile[k].neutral || tg_gate(fill))
-      REFUSE(p, "thread %s: %s does not begin as its merge says: another part of the loop stands before", range_text(p), tg_buffer_info(p->s->j, p->c.tile[k].tile)->name);
+      REFUSE(p, "thread %s: %s does not begin as its merge says: another part of the loop stands before", range_text(p),
+             tg_buffer_info(p->s->j, p->c.tile[k].tile)->name);
   }
 }
 
@@ -97,13 +103,21 @@ static void find_around(parting *p, const tg_site *site) {
   for (uint32_t q = site->parent; q != UINT32_MAX; q = s->sites.data[q].parent) depth++;
   if (depth > MAX_OUTER) REFUSE(p, "thread %s: over %d loops around it", range_text(p), MAX_OUTER);
   p->depth = depth;
-  for (uint32_t q = site->parent; q != UINT32_MAX; q = s->sites.data[q].parent) p->outer[--depth] = s->sites.data[q].owner;
+  for (uint32_t q = site->parent; q != UINT32_MAX; q = s->sites.data[q].parent)
+    p->outer[--depth] = s->sites.data[q].owner;
   for (uint32_t i = 0; i < p->depth; i++) {
     const tg_uop *r = p->outer[i]->src[0];
     tg_kind k = tg_range_kind(r);
-    if (k != TG_LOOP && k != TG_GLOBAL) REFUSE(p, "thread %s: it stands inside %s, which is %s already", range_text(p), tg_range_text(s, r), tg_kind_name[k]);
-    if (i + 1 < p->depth && p->outer[i]->n != 2) REFUSE(p, "thread %s: other statements stand beside the loop %s around it", range_text(p), tg_range_text(s, p->outer[i + 1]->src[0]));
-    if (tg_extent(r)->op != TG_OP_CONST) REFUSE(p, "thread %s: the extent of %s around it is %s, and the states of its parts need memory whose size is known", range_text(p), tg_range_text(s, r), tg_text(s->j, tg_extent(r)));
+    if (k != TG_LOOP && k != TG_GLOBAL)
+      REFUSE(p, "thread %s: it stands inside %s, which is %s already", range_text(p), tg_range_text(s, r),
+             tg_kind_name[k]);
+    if (i + 1 < p->depth && p->outer[i]->n != 2)
+      REFUSE(p, "thread %s: other statements stand beside the loop %s around it", range_text(p),
+             tg_range_text(s, p->outer[i + 1]->src[0]));
+    if (tg_extent(r)->op != TG_OP_CONST)
+      REFUSE(p,
+             "thread %s: the extent of %s around it is %s, and the states of its parts need memory whose size is known",
+             range_text(p), tg_range_text(s, r), tg_text(s->j, tg_extent(r)));
   }
 }
 
@@ -115,18 +129,24 @@ static void define_states(parting *p, tg_statements *out) {
     const tg_uop *tile = p->c.tile[k].tile, *dims[16];
     tg_buffer info = *tg_buffer_info(j, tile);
     uint32_t n = 0, rank = info.rank;
-    if (1 + p->depth + rank > 16) REFUSE(p, "thread %s: the states of its parts have over 16 dimensions", range_text(p));
+    if (1 + p->depth + rank > 16)
+      REFUSE(p, "thread %s: the states of its parts have over 16 dimensions", range_text(p));
     dims[n++] = tg_index(j, p->parts);
     for (uint32_t i = 0; i < p->depth; i++) dims[n++] = tg_extent(p->outer[i]->src[0]);
     for (uint32_t d = 0; d < rank; d++) dims[n++] = tile->src[d];
-    info = (tg_buffer){.name = tg_format(&j->env, "%s.parts", info.name), .space = TG_SPACE_LOCAL, .rank = (uint8_t)n, .type = info.type, .pos = info.pos};
+    info = (tg_buffer){.name = tg_format(&j->env, "%s.parts", info.name),
+                       .space = TG_SPACE_LOCAL,
+                       .rank = (uint8_t)n,
+                       .type = info.type,
+                       .pos = info.pos};
     p->states[k] = tg_define(j, info, tile->lanes, dims, NULL, true);
     tg_push(&j->env, out, p->states[k]);
   }
 }
 
 /* Loops that copy a tile to or from the state of a part: prefix are the subscripts before the tile's own. */
-static const tg_uop *move_state(parting *p, uint32_t k, const tg_uop *tile, uint32_t n, const tg_uop *const *prefix, bool save) {
+static const tg_uop *move_state(parting *p, uint32_t k, const tg_uop *tile, uint32_t n, const tg_uop *const *prefix,
+                                bool save) {
   tg_job *j = p->s->j;
   const tg_uop *sub[16];
   uint32_t rank = tg_buffer_info(j, tile)->rank;
@@ -134,7 +154,8 @@ static const tg_uop *move_state(parting *p, uint32_t k, const tg_uop *tile, uint
   for (uint32_t d = 0; d < rank; d++) {
     const char *name = tg_format(&j->env, "%s.%u", tg_buffer_info(j, p->states[k])->name, d);
     const tg_uop *like = p->like[k][d];
-    sub[n + d] = like ? tg_axis_range(p->s, like, name, tile->src[d], TG_LOOP) : tg_range_new(j, name, tile->src[d], TG_LOOP, UINT32_MAX, (tg_pos){0});
+    sub[n + d] = like ? tg_axis_range(p->s, like, name, tile->src[d], TG_LOOP)
+                      : tg_range_new(j, name, tile->src[d], TG_LOOP, UINT32_MAX, (tg_pos){0});
     if (like) tg_axis_tie(p->s, sub[n + d], like);
     else p->like[k][d] = sub[n + d];
   }
@@ -151,17 +172,24 @@ static const tg_uop *loop_of_part(parting *p, const tg_uop **t) {
   const tg_opt *o = p->o;
   const tg_uop *range = p->end->src[0], *extent = tg_extent(range), *list[2];
   bool single = !o->number[0];
-  const char *outer = o->n > 1 ? o->names[1] : tg_format(&j->env, "%s.0", tg_range_name(s, range)), *inner = o->n > 2 ? o->names[2] : tg_format(&j->env, "%s.1", tg_range_name(s, range));
+  const char *outer = o->n > 1 ? o->names[1] : tg_format(&j->env, "%s.0", tg_range_name(s, range)),
+             *inner = o->n > 2 ? o->names[2] : tg_format(&j->env, "%s.1", tg_range_name(s, range));
   const tg_uop *each = tg_idx_ceildiv(j, extent, p->parts);
-  *t = single ? tg_range_again(j, range, extent, TG_THREAD) : tg_axis_range(s, range, tg_sym(j, outer), tg_index(j, p->parts), TG_THREAD);
-  const tg_uop *from = each->op == TG_OP_CONST ? tg_idx_mul(j, *t, each->arg) : tg_op2(j, TG_OP_MUL, *t, each), *length = each;
-  if (!single && !tg_divides(j, p->parts, extent)) length = tg_op2(j, TG_OP_MIN, each, tg_op2(j, TG_OP_SUB, extent, from));
-  const tg_uop *k = single ? *t : tg_axis_range(s, range, tg_sym(j, inner), length, TG_LOOP), *value = single ? *t : tg_idx_add(j, from, k);
+  *t = single ? tg_range_again(j, range, extent, TG_THREAD)
+              : tg_axis_range(s, range, tg_sym(j, outer), tg_index(j, p->parts), TG_THREAD);
+  const tg_uop *from = each->op == TG_OP_CONST ? tg_idx_mul(j, *t, each->arg) : tg_op2(j, TG_OP_MUL, *t, each),
+               *length = each;
+  if (!single && !tg_divides(j, p->parts, extent))
+    length = tg_op2(j, TG_OP_MIN, each, tg_op2(j, TG_OP_SUB, extent, from));
+  const tg_uop *k = single ? *t : tg_axis_range(s, range, tg_sym(j, inner), length, TG_LOOP),
+               *value = single ? *t : tg_idx_add(j, from, k);
   uint32_t n = p->end->n - 2;
   const tg_uop **body = tg_new(&j->env, const tg_uop *, n + 1);
   for (uint32_t i = 0; i < n; i++) body[i] = tg_substitute(j, p->end->src[1 + i], 1, &range, &value);
   if (!single) return tg_end_like(s, p->end, k, n, body);
-  list[0] = tg_range_new(j, tg_format(&j->env, "%s.once", tg_range_name(s, range)), tg_index(j, 1), TG_LOOP, UINT32_MAX, (tg_pos){0});   /* dissolves */
+  /* dissolves */
+  list[0] = tg_range_new(j, tg_format(&j->env, "%s.once", tg_range_name(s, range)), tg_index(j, 1), TG_LOOP, UINT32_MAX,
+                         (tg_pos){0});
   return tg_end(j, list[0], n, body);
 }
 
@@ -173,23 +201,28 @@ static const tg_uop *tasks(parting *p, const tg_uop *const *list, uint32_t befor
   tg_statements all = {0};
   touch(j, p->end, needed, stores);
   for (uint32_t b = 0; b < j->buffers.n; b++) touched[b] = needed[b] | stores[b];
-  for (uint32_t k = 0; k < p->c.n; k++) needed[tg_buffer_ordinal(p->c.tile[k].tile)] = touched[tg_buffer_ordinal(p->c.tile[k].tile)] = 1;
+  for (uint32_t k = 0; k < p->c.n; k++)
+    needed[tg_buffer_ordinal(p->c.tile[k].tile)] = touched[tg_buffer_ordinal(p->c.tile[k].tile)] = 1;
   for (uint32_t i = 0; i < before; i++)
-    if (list[i]->op == TG_OP_DEFINE && !is_private(j, tg_buffer_ordinal(list[i]))) touched[tg_buffer_ordinal(list[i])] = 0;
+    if (list[i]->op == TG_OP_DEFINE && !is_private(j, tg_buffer_ordinal(list[i])))
+      touched[tg_buffer_ordinal(list[i])] = 0;
   bool *keep = slice(p, list, before, needed, touched, false);
   for (uint32_t i = 0; i < before; i++) {
     if (!keep[i] || (list[i]->op == TG_OP_DEFINE && !is_private(j, tg_buffer_ordinal(list[i])))) continue;
     uint8_t *l = flags(p), *st = flags(p);
     if (list[i]->op != TG_OP_DEFINE) touch(j, list[i], l, st);
     for (uint32_t b = 0; b < j->buffers.n; b++)
-      if (st[b] && !is_private(j, b)) REFUSE(p, "thread %s: a statement before it that each part needs stores to %s too", range_text(p), j->buffers.data[b].name);
+      if (st[b] && !is_private(j, b))
+        REFUSE(p, "thread %s: a statement before it that each part needs stores to %s too", range_text(p),
+               j->buffers.data[b].name);
     tg_push(&j->env, &all, list[i]);
   }
   tg_push(&j->env, &all, loop);
   const tg_uop *prefix[16], *from[MAX_OUTER], *to[MAX_OUTER];
   prefix[0] = t;
   for (uint32_t i = 0; i < p->depth; i++) prefix[1 + i] = p->outer[i]->src[0];
-  for (uint32_t k = 0; k < p->c.n; k++) tg_push(&j->env, &all, move_state(p, k, p->c.tile[k].tile, 1 + p->depth, prefix, true));
+  for (uint32_t k = 0; k < p->c.n; k++)
+    tg_push(&j->env, &all, move_state(p, k, p->c.tile[k].tile, 1 + p->depth, prefix, true));
   const tg_uop **copy = tg_new(&j->env, const tg_uop *, all.n);
   tg_copy_statements(s, all.n, all.data, copy);
   for (uint32_t k = 0; k < p->c.n; k++) { /* what merges is one axis with what the parts run */
@@ -199,7 +232,8 @@ static const tg_uop *tasks(parting *p, const tg_uop *const *list, uint32_t befor
   const tg_uop *u = NULL;
   for (uint32_t i = p->depth; i-- > 0;) {
     const tg_uop *r = from[i] = p->outer[i]->src[0];
-    to[i] = tg_range_new(j, tg_format(&j->env, "%s.parts", tg_range_name(s, r)), tg_extent(r), TG_LOOP, UINT32_MAX, (tg_pos){0});
+    to[i] = tg_range_new(j, tg_format(&j->env, "%s.parts", tg_range_name(s, r)), tg_extent(r), TG_LOOP, UINT32_MAX,
+                         (tg_pos){0});
   }
   for (uint32_t i = 0; i < all.n; i++) copy[i] = tg_substitute(j, copy[i], p->depth, from, to);
   for (uint32_t i = p->depth; i-- > 0;) {
@@ -239,7 +273,8 @@ static void tie_stores(parting *p, const tg_uop *u, const tg_uop *const *tiles) 
       if (u->src[0] == tiles[k] && u->src[1 + d]->op == TG_OP_RANGE) tg_axis_tie(p->s, u->src[1 + d], p->like[k][d]);
 }
 
-static void merge_pair(parting *p, const tg_uop *left, const tg_uop *right, const tg_uop *const *result, tg_statements *out) {
+static void merge_pair(parting *p, const tg_uop *left, const tg_uop *right, const tg_uop *const *result,
+                       tg_statements *out) {
   tg_job *j = p->s->j;
   const tg_uop *m = p->c.end;
   uint32_t n = m->n - p->c.first;
@@ -265,7 +300,9 @@ static void merges(parting *p, tg_statements *out) {
       return;
     }
     tg_statements body = {0};
-    const tg_uop *results[TG_CARRIED], *q = tg_range_new(j, tg_format(&j->env, "%s.merge", tg_range_name(p->s, p->end->src[0])), tg_index(j, pairs), TG_LOOP, UINT32_MAX, (tg_pos){0});
+    const tg_uop *results[TG_CARRIED],
+        *q = tg_range_new(j, tg_format(&j->env, "%s.merge", tg_range_name(p->s, p->end->src[0])), tg_index(j, pairs),
+                          TG_LOOP, UINT32_MAX, (tg_pos){0});
     for (uint32_t k = 0; k < p->c.n; k++) {
       tg_buffer info = *tg_buffer_info(j, tiles[k]);
       results[k] = tg_define(j, info, tiles[k]->lanes, tiles[k]->src, NULL, true);
@@ -273,7 +310,8 @@ static void merges(parting *p, tg_statements *out) {
     }
     prefix[0] = tg_idx_mul(j, q, 2 * step);
     merge_pair(p, prefix[0], tg_idx_add(j, prefix[0], tg_index(j, step)), results, &body);
-    for (uint32_t k = 0; k < p->c.n; k++) tg_push(&j->env, &body, move_state(p, k, results[k], 1 + p->depth, prefix, true));
+    for (uint32_t k = 0; k < p->c.n; k++)
+      tg_push(&j->env, &body, move_state(p, k, results[k], 1 + p->depth, prefix, true));
     tg_push(&j->env, out, tg_end(j, q, body.n, body.data));
   }
   prefix[0] = tg_index(j, 0);   /* one part: there is nothing to merge */
@@ -308,7 +346,8 @@ static void check_apart(const parting *p, const tg_uop *part, const tg_uop *nest
   touch(j, nest, none, stores);
   for (uint32_t b = 0; b < j->buffers.n; b++)
     if (loads[b] && stores[b] && !is_private(j, b))
-      REFUSE(p, "thread %s: its parts run before the rest of the nest, which stores to %s that they read", range_text(p), j->buffers.data[b].name);
+      REFUSE(p, "thread %s: its parts run before the rest of the nest, which stores to %s that they read",
+             range_text(p), j->buffers.data[b].name);
 }
 
 bool tg_opt_carry(tg_schedule *s, const tg_opt *o) {
@@ -316,16 +355,22 @@ bool tg_opt_carry(tg_schedule *s, const tg_opt *o) {
   tg_axis axis = tg_axis_find(s, o, o->names[0]);
   parting p = {.s = s, .o = o};
   bool any = false;
-  for (uint32_t i = 0; i < axis.n; i++) any |= axis.site[i].owner->op == TG_OP_END && tg_merge_of(axis.site[i].owner) != NULL;
+  for (uint32_t i = 0; i < axis.n; i++)
+    any |= axis.site[i].owner->op == TG_OP_END && tg_merge_of(axis.site[i].owner) != NULL;
   if (!any) return false;
   p.end = axis.site[0].owner;
   if (axis.n > 1) REFUSE(&p, "thread %s: %u loops have this name: name one of them", range_text(&p), axis.n);
   if (!tg_carry_of(j, p.end, &p.c)) tg_bug(&j->env, "the merge of %s has lost its form", range_text(&p));
   const tg_uop *extent = tg_extent(p.end->src[0]), *ring = tg_ring_stored(s, p.end);
-  if (ring) REFUSE(&p, "thread %s: each iteration reads what the one before has copied to %s, and a part has none before it (stage it afterwards)", range_text(&p), tg_buffer_info(j, ring)->name);
-  if (!o->number[0] && extent->op != TG_OP_CONST) REFUSE(&p, "thread %s: its extent is %s, so say how many parts: thread %s 2", range_text(&p), tg_text(j, extent), o->names[0]);
+  if (ring)
+    REFUSE(&p, "thread %s: each iteration reads what the one before has copied to %s, and a part has none before it "
+               "(stage it afterwards)", range_text(&p), tg_buffer_info(j, ring)->name);
+  if (!o->number[0] && extent->op != TG_OP_CONST)
+    REFUSE(&p, "thread %s: its extent is %s, so say how many parts: thread %s 2", range_text(&p), tg_text(j, extent),
+           o->names[0]);
   p.parts = o->number[0] ? o->number[0] : extent->arg < 1 ? 1 : extent->arg;
-  if (p.parts > MAX_PARTS) REFUSE(&p, "thread %s: %lld parts, over the limit of %d", range_text(&p), (long long)p.parts, MAX_PARTS);
+  if (p.parts > MAX_PARTS)
+    REFUSE(&p, "thread %s: %lld parts, over the limit of %d", range_text(&p), (long long)p.parts, MAX_PARTS);
   for (uint32_t i = 0; i < 2 && o->number[0]; i++)
     if (o->n > 1 + i) tg_axis_check_name(s, o, o->names[1 + i]);
   find_around(&p, &axis.site[0]);

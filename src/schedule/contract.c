@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT
- * contract: a product summed over k becomes a matrix instruction of the target's table. The ranges that the word names, of the
- * instruction's sizes, disappear: a lane holds the registers that the row's layouts give it, operands are loaded into them as
- * vectors, the accumulator is a register tile of the lane, what else is summed over stays as loops around the instruction, and the
+ * contract: a product summed over k becomes a matrix instruction of the target's table. The ranges that the word names,
+ * of the
+ * instruction's sizes, disappear: a lane holds the registers that the row's layouts give it, operands are loaded into
+ * them as
+ * vectors, the accumulator is a register tile of the lane, what else is summed over stays as loops around the
+ * instruction, and the
  * rest of the statement (an epilogue, a gate) is computed on the accumulator's registers.
  *
- * A statement that stores to a register tile shares the tile's axes with others (what fills it, scales it, stores it): those keep their
- * loops, which tg_finish_tiles gives the lanes of the accumulator. A register tile among the operands is read as it lies in the lanes
+ * A statement that stores to a register tile shares the tile's axes with others (what fills it, scales it, stores it):
+ * those keep their
+ * loops, which tg_finish_tiles gives the lanes of the accumulator. A register tile among the operands is read as it
+ * lies in the lanes
  * if its layout is the operand's; else it is copied through LOCAL memory before the statement. */
 #include "dsl/parse.h"
 #include "schedule/opt.h"
@@ -18,14 +23,17 @@ typedef struct {
   tg_axis axis[3];               /* i, j, k as named */
   const tg_site *site[3];        /* of the statement; NULL: not named */
   const tg_uop *range[3];
-  const tg_uop *outer[3];        /* RANGE over instructions where a range has several times the instruction's size; NULL: once */
+  /* RANGE over instructions where a range has several times the instruction's size; NULL: once */
+  const tg_uop *outer[3];
   const tg_uop *lane;            /* RANGE; CONST 1 where the instruction has no lanes */
   const tg_uop *outermost;       /* of the loops over i and j */
   const tg_uop *store, *reduce;
   const tg_uop *a, *b;           /* loads */
 } contraction;
 
-static uint32_t size_of(const contraction *c, int which) { return which == 0 ? c->row->m : which == 1 ? c->row->n : c->row->k; }
+static uint32_t size_of(const contraction *c, int which) {
+  return which == 0 ? c->row->m : which == 1 ? c->row->n : c->row->k;
+}
 
 /* ---- is it that product? ---- */
 
@@ -36,8 +44,9 @@ static const tg_site *around(contraction *c, const tg_site *k, int which) {
   return NULL;
 }
 
-/* The statement: of those that sum over k, the one within i and j; or copies of one, which a list, a cut or two versions have made: the first. How many they are. Of a sum that
- * waits a cut makes statements that store it to different buffers, each in loops of its own. */
+/* The statement: of those that sum over k, the one within i and j; or copies of one, which a list, a cut or two
+ * versions have made: the first. How many they are. Of a sum that waits a cut makes statements that store it to
+ * different buffers, each in loops of its own. */
 static uint32_t find_statement(contraction *c) {
   const tg_opt *o = c->o;
   const tg_uop *stores = NULL, *within_last = NULL;
@@ -51,19 +60,24 @@ static uint32_t find_statement(contraction *c) {
   for (uint32_t i = 0; i < c->axis[2].n; i++) {
     const tg_site *k = &c->axis[2].site[i], *s[3] = {NULL, NULL, k};
     const tg_uop *extent = tg_extent(k->range);
-    bool within = k->owner->op == TG_OP_REDUCE && (c->axis[2].n == 1 || extent->op != TG_OP_CONST || extent->arg % c->row->k == 0);   /* what a list leaves is added as it is */
+    /* what a list leaves is added as it is */
+    bool within = k->owner->op == TG_OP_REDUCE &&
+                  (c->axis[2].n == 1 || extent->op != TG_OP_CONST || extent->arg % c->row->k == 0);
     for (int w = 0; w < 2 && within; w++)
       if (o->names[w] && !(s[w] = around(c, k, w))) within = false;
     if (!within) continue;
     const tg_uop *buffer = tg_define_of(k->store->src[0]), *j = s[1] ? s[1]->range : NULL;
-    if (found && buffer != stores && (!o->names[1] || j == within_last)) tg_fail_at(c->s->j, o->pos, "contract: several statements within %s sum over %s", o->names[1], o->names[2]);
+    if (found && buffer != stores && (!o->names[1] || j == within_last))
+      tg_fail_at(c->s->j, o->pos, "contract: several statements within %s sum over %s", o->names[1], o->names[2]);
     stores = buffer;
     within_last = j;
     if (!found++) memcpy(c->site, s, sizeof s);
   }
   for (int w = 0; w < 3 && !found && one; w++)
     if (o->names[w]) c->site[w] = &c->axis[w].site[0];
-  if (!found && !one) tg_fail_at(c->s->j, o->pos, "contract: no statement within %s%s%s sums over %s", o->names[0] ? o->names[0] : "", o->names[0] ? " and " : "", o->names[1] ? o->names[1] : "j", o->names[2]);
+  if (!found && !one)
+    tg_fail_at(c->s->j, o->pos, "contract: no statement within %s%s%s sums over %s", o->names[0] ? o->names[0] : "",
+               o->names[0] ? " and " : "", o->names[1] ? o->names[1] : "j", o->names[2]);
   return found;
 }
 
@@ -74,12 +88,16 @@ static const tg_site *site_of(contraction *c, int which, bool in_reduce) {
   const tg_site *site = c->site[which];
   const tg_uop *extent = tg_extent(site->range);
   if ((site->owner->op == TG_OP_REDUCE) != in_reduce)
-    tg_fail_at(c->s->j, o->pos, in_reduce ? "contract: %s is not summed over" : "contract: %s is summed over, and only k can be", tg_range_text(c->s, site->range));
+    tg_fail_at(c->s->j, o->pos,
+               in_reduce ? "contract: %s is not summed over" : "contract: %s is summed over, and only k can be",
+               tg_range_text(c->s, site->range));
   if (extent->op != TG_OP_CONST || extent->arg < want || extent->arg % want)
-    tg_fail_at(c->s->j, o->pos, "contract: %s has %s iterations, and %s of %s is %u (split it first)", tg_range_text(c->s, site->range), tg_text(c->s->j, extent),
-               (char[]){letters[which], 0}, c->row->name, want);
+    tg_fail_at(c->s->j, o->pos, "contract: %s has %s iterations, and %s of %s is %u (split it first)",
+               tg_range_text(c->s, site->range), tg_text(c->s->j, extent), (char[]){letters[which], 0}, c->row->name,
+               want);
   if (tg_range_kind(site->range) != TG_LOOP && tg_range_kind(site->range) != TG_REDUCE)
-    tg_fail_at(c->s->j, o->pos, "contract: %s is %s already", tg_range_text(c->s, site->range), tg_kind_name[tg_range_kind(site->range)]);
+    tg_fail_at(c->s->j, o->pos, "contract: %s is %s already", tg_range_text(c->s, site->range),
+               tg_kind_name[tg_range_kind(site->range)]);
   c->range[which] = site->range;
   return site;
 }
@@ -90,8 +108,8 @@ static const tg_uop *child_with(const tg_uop *end, const tg_uop *wanted) {
   return NULL;
 }
 
-/* The loops over i and j stand directly around each other, the inner one around the one statement. What else the outer one holds
- * gets loops of its own before and behind, if its iterations allow it. */
+/* The loops over i and j stand directly around each other, the inner one around the one statement. What else the
+ * outer one holds gets loops of its own before and behind, if its iterations allow it. */
 static uint32_t find_nest(contraction *c) {
   tg_job *j = c->s->j;
   uint32_t found = find_statement(c);
@@ -114,20 +132,25 @@ static uint32_t find_nest(contraction *c) {
   const tg_uop *last = inner ? inner->owner : outer->owner;
   if ((inner && !child_with(outer->owner, inner->owner)) || last->n != 2 || last->src[1]->op == TG_OP_END)
     tg_fail_at(j, c->o->pos, "contract: %s must stand directly around the statement, and alone (order them)", both);
-  if (last->src[1] != c->store) tg_fail_at(j, c->o->pos, "contract: %s is summed over in another statement", tg_range_text(c->s, c->range[2]));
+  if (last->src[1] != c->store)
+    tg_fail_at(j, c->o->pos, "contract: %s is summed over in another statement", tg_range_text(c->s, c->range[2]));
   if (c->store->arg & TG_ATOMIC) tg_fail_at(j, c->o->pos, "contract: the statement is atomic");
   if (!inner || outer->owner->n == 2) return found;
   const char *why = NULL;
   tg_verdict v = tg_range_verdict(c->s, outer->owner, &why);
   if (v != TG_INDEPENDENT && v != TG_LOCKSTEP)
-    tg_fail_at(j, c->o->pos, "contract: other statements stand in %s, whose iterations depend on one another: %s", tg_range_text(c->s, outer->range), why ? why : "");
+    tg_fail_at(j, c->o->pos, "contract: other statements stand in %s, whose iterations depend on one another: %s",
+               tg_range_text(c->s, outer->range), why ? why : "");
   for (uint32_t i = 1; i < outer->owner->n; i++)
     if (outer->owner->src[i]->op == TG_OP_DEFINE)
-      tg_fail_at(j, c->o->pos, "contract: %s is defined within %s, with other statements (define it outside)", tg_buffer_info(j, outer->owner->src[i])->name, tg_range_text(c->s, outer->range));
+      tg_fail_at(j, c->o->pos, "contract: %s is defined within %s, with other statements (define it outside)",
+                 tg_buffer_info(j, outer->owner->src[i])->name, tg_range_text(c->s, outer->range));
   return found;
 }
 
-static bool uses(contraction *c, const tg_uop *u, int which) { return c->range[which] && tg_uses(c->s->j, u, c->range[which]); }
+static bool uses(contraction *c, const tg_uop *u, int which) {
+  return c->range[which] && tg_uses(c->s->j, u, c->range[which]);
+}
 
 /* The load below one factor: of the operand's type, in the accumulator's type. */
 static const tg_uop *factor(contraction *c, const tg_uop *u, tg_type operand) {
@@ -152,7 +175,8 @@ static void find_product(contraction *c) {
   tg_reduce_arg a = tg_reduce_info(c->reduce);
   const tg_matrix_row *r = c->row;
   const tg_uop *v = c->reduce->src[0], *cond = NULL;
-  if (v->op == TG_OP_WHERE && v->src[2] == tg_zero(j, v->type)) cond = v->src[0], v = v->src[1];   /* terms that a split has gated: a factor of 0 instead, of floats both */
+  /* terms that a split has gated: a factor of 0 instead, of floats both */
+  if (v->op == TG_OP_WHERE && v->src[2] == tg_zero(j, v->type)) cond = v->src[0], v = v->src[1];
   if (a.generic || a.op != TG_OP_ADD) tg_fail_at(j, c->o->pos, "contract: only a sum is contracted");
   if (a.in_order) tg_fail_at(j, c->o->pos, "contract: a sum_in_order keeps the order of its terms");
   if (v->op == TG_OP_MUL && v->type == r->c_type)
@@ -166,16 +190,20 @@ static void find_product(contraction *c) {
     const char *t = tg_type_name[r->c_type], *x = tg_type_name[r->a_type], *y = tg_type_name[r->b_type];
     bool wide_a = r->a_type != r->c_type, wide_b = r->b_type != r->c_type;
     v = c->reduce->src[0];
-    tg_fail_at(j, c->o->pos, "contract: %s sums products %s%sa[i,k]%s * %s%sb[k,j]%s of %s and %s, and this is the sum of %s", r->name, wide_a ? t : "", wide_a ? "(" : "", wide_a ? ")" : "",
-               wide_b ? t : "", wide_b ? "(" : "", wide_b ? ")" : "", x, y, tg_text(j, v));
+    tg_fail_at(j, c->o->pos,
+               "contract: %s sums products %s%sa[i,k]%s * %s%sb[k,j]%s of %s and %s, and this is the sum of %s",
+               r->name, wide_a ? t : "", wide_a ? "(" : "", wide_a ? ")" : "", wide_b ? t : "", wide_b ? "(" : "",
+               wide_b ? ")" : "", x, y, tg_text(j, v));
   }
   if (cond) c->a = gated(c, c->a, cond);
   if (cond && tg_is_float(r->c_type)) c->b = gated(c, c->b, cond);
   for (uint32_t i = 0; i < a.ranges; i++) {
     const tg_uop *x = tg_reduce_ranges(c->reduce)[i];
-    if (x != c->range[2] && tg_uses(j, tg_extent(x), c->range[2])) tg_fail_at(j, c->o->pos, "contract: the extent of %s depends on %s", tg_range_text(c->s, x), c->o->names[2]);
+    if (x != c->range[2] && tg_uses(j, tg_extent(x), c->range[2]))
+      tg_fail_at(j, c->o->pos, "contract: the extent of %s depends on %s", tg_range_text(c->s, x), c->o->names[2]);
     for (int w = 0; w < 2; w++)
-      if (uses(c, tg_extent(x), w)) tg_fail_at(j, c->o->pos, "contract: the extent of %s depends on %s", tg_range_text(c->s, x), c->o->names[w]);
+      if (uses(c, tg_extent(x), w))
+        tg_fail_at(j, c->o->pos, "contract: the extent of %s depends on %s", tg_range_text(c->s, x), c->o->names[w]);
   }
 }
 
@@ -223,7 +251,8 @@ static bool in_register_tile(contraction *c, const tg_uop *access) {
 
 /* ---- operands in register tiles ---- */
 
-/* Can the operand be read where it lies, the registers renamed at most? Its rows and columns lie as those of accumulators do. */
+/* Can the operand be read where it lies, the registers renamed at most? Its rows and columns lie as those of
+ * accumulators do. */
 static bool lies_right(contraction *c, int which) {
   const int dims[2] = {which == 1 ? 2 : 0, which == 0 ? 2 : 1};
   tg_layout acc = tg_matrix_layout(c->row, 2), from = {.rank = 2}, to = tg_matrix_layout(c->row, which);
@@ -234,7 +263,8 @@ static bool lies_right(contraction *c, int which) {
     if (extent % tg_layout_size(&acc, (uint32_t)as)) return false;
     from.dim[d] = acc.dim[as];
     if (extent > tg_layout_size(&acc, (uint32_t)as))
-      from.dim[d].digit[from.dim[d].n++] = (tg_layout_digit){TG_IN_REG, d ? 1 << 12 : 1 << 8, (uint32_t)extent / tg_layout_size(&acc, (uint32_t)as)};
+      from.dim[d].digit[from.dim[d].n++] =
+          (tg_layout_digit){TG_IN_REG, d ? 1 << 12 : 1 << 8, (uint32_t)extent / tg_layout_size(&acc, (uint32_t)as)};
     to = tg_layout_repeat(&to, d, (uint32_t)extent / tg_layout_size(&to, d));
   }
   return tg_layout_convert(&from, &to).class <= TG_CONVERT_IN_LANE;
@@ -245,7 +275,11 @@ static const tg_uop *converted(contraction *c, const tg_uop *load, int which, tg
   tg_job *j = c->s->j;
   const int dims[2] = {which == 1 ? 2 : 0, which == 0 ? 2 : 1};
   tg_buffer b = *tg_buffer_info(j, load->src[0]);
-  b = (tg_buffer){.name = tg_sym(j, tg_format(&j->env, "%s.%c", b.name, "ab"[which])), .space = TG_SPACE_LOCAL, .type = b.type, .rank = 2, .pos = b.pos};
+  b = (tg_buffer){.name = tg_sym(j, tg_format(&j->env, "%s.%c", b.name, "ab"[which])),
+                  .space = TG_SPACE_LOCAL,
+                  .type = b.type,
+                  .rank = 2,
+                  .pos = b.pos};
   const tg_uop *from[2], *to[2], *extent[2];
   for (uint32_t d = 0; d < 2; d++) {
     from[d] = c->range[dims[d]];
@@ -253,7 +287,8 @@ static const tg_uop *converted(contraction *c, const tg_uop *load, int which, tg
     to[d] = tg_axis_range(c->s, from[d], tg_range_name(c->s, from[d]), extent[d], TG_LOOP);
     tg_axis_tie(c->s, to[d], from[d]);
   }
-  const tg_uop *copy = tg_define(j, b, 1, extent, NULL, true), *x = tg_store(j, copy, to, tg_substitute(j, load, 2, from, to), NULL, 0);
+  const tg_uop *copy = tg_define(j, b, 1, extent, NULL, true),
+               *x = tg_store(j, copy, to, tg_substitute(j, load, 2, from, to), NULL, 0);
   tg_set_pos(j, x, tg_get_pos(j, c->store));
   for (uint32_t d = 2; d-- > 0;) x = tg_end(j, to[d], 1, &x);
   tg_push(&j->env, out, copy);
@@ -267,7 +302,9 @@ static const tg_uop *converted(contraction *c, const tg_uop *load, int which, tg
 static void keep(contraction *c, const tg_uop *end, uint32_t first, uint32_t last, tg_statements *out) {
   tg_job *j = c->s->j;
   if (first >= last) return;
-  const tg_uop **list = tg_new(&j->env, const tg_uop *, last - first), *own = tg_axis_range(c->s, end->src[0], tg_range_name(c->s, end->src[0]), tg_extent(end->src[0]), tg_range_kind(end->src[0]));
+  const tg_uop **list = tg_new(&j->env, const tg_uop *, last - first),
+               *own = tg_axis_range(c->s, end->src[0], tg_range_name(c->s, end->src[0]), tg_extent(end->src[0]),
+                                    tg_range_kind(end->src[0]));
   tg_axis_tie(c->s, own, end->src[0]);
   for (uint32_t i = first; i < last; i++) {
     list[i - first] = tg_substitute(j, end->src[i], 1, &end->src[0], &own);
@@ -281,15 +318,18 @@ static const tg_uop *summed(contraction *c, const tg_uop *acc, const tg_uop *sum
   tg_job *j = s->j;
   tg_reduce_arg info = tg_reduce_info(c->reduce);
   tg_pos pos = tg_get_pos(j, c->store);
-  const tg_uop *x = tg_matrix(j, c->row->name, in_registers(c, c->a, 0), in_registers(c, c->b, 1), sum, c->lane), *from[8], *to[8];
+  const tg_uop *x = tg_matrix(j, c->row->name, in_registers(c, c->a, 0), in_registers(c, c->b, 1), sum, c->lane),
+               *from[8], *to[8];
   uint32_t n = 0, loops = 0;
   x = tg_store(j, acc, NULL, x, NULL, 0);
   tg_set_pos(j, x, pos);
-  for (uint32_t i = 0; i < info.ranges; i++) {   /* the loops that stay, with ranges of their own: an equal sum may stand elsewhere */
+  /* the loops that stay, with ranges of their own: an equal sum may stand elsewhere */
+  for (uint32_t i = 0; i < info.ranges; i++) {
     const tg_uop *r = tg_reduce_ranges(c->reduce)[i];
     if (r == c->range[2]) continue;
     from[n] = r;
-    to[n] = tg_axis_range(s, r, tg_range_name(s, r), tg_substitute(j, tg_extent(r), n, from, to), tg_range_kind(r) == TG_REDUCE ? TG_LOOP : tg_range_kind(r));
+    to[n] = tg_axis_range(s, r, tg_range_name(s, r), tg_substitute(j, tg_extent(r), n, from, to),
+                          tg_range_kind(r) == TG_REDUCE ? TG_LOOP : tg_range_kind(r));
     n++;
   }
   x = tg_substitute(j, x, n, from, to);
@@ -314,13 +354,16 @@ static const tg_uop *begins_with(contraction *c) {
 static void by_rows(contraction *c, const tg_uop *acc, tg_statements *list) {
   tg_job *j = c->s->j;
   tg_pos pos = tg_get_pos(j, c->store);
-  const tg_uop *elements = tg_index(j, tg_matrix_registers(c->row, 2)), *all = tg_iota(j, TG_INDEX, tg_matrix_registers(c->row, 2)), *x = c->store;
+  const tg_uop *elements = tg_index(j, tg_matrix_registers(c->row, 2)),
+               *all = tg_iota(j, TG_INDEX, tg_matrix_registers(c->row, 2)), *x = c->store;
   tg_buffer b = {.name = "tile", .space = TG_SPACE_LOCAL, .type = (uint8_t)c->row->c_type, .rank = 1, .pos = pos};
-  const tg_uop *tile = tg_define(j, b, 1, &elements, NULL, true), *from[3] = {c->reduce, c->range[0], c->range[1]}, *to[3], *own[2], *at;
+  const tg_uop *tile = tg_define(j, b, 1, &elements, NULL, true), *from[3] = {c->reduce, c->range[0], c->range[1]},
+               *to[3], *own[2], *at;
   tg_push(&j->env, list, tile);
   tg_push(&j->env, list, tg_store(j, tile, &all, tg_load(j, acc, NULL, NULL, NULL, 0), NULL, 0));
   for (int w = 0; w < 2; w++) {
-    own[w] = tg_axis_range(c->s, c->range[w], tg_range_name(c->s, c->range[w]), tg_index(j, size_of(c, w)), w ? TG_LANE : TG_LOOP);
+    own[w] = tg_axis_range(c->s, c->range[w], tg_range_name(c->s, c->range[w]), tg_index(j, size_of(c, w)),
+                           w ? TG_LANE : TG_LOOP);
     to[1 + w] = c->outer[w] ? tg_op2(j, TG_OP_ADD, tg_idx_mul(j, c->outer[w], size_of(c, w)), own[w]) : own[w];
   }
   at = tg_op2(j, TG_OP_ADD, tg_idx_mul(j, own[0], c->row->n), own[1]);
@@ -351,10 +394,13 @@ static void instructions(contraction *c, const tg_uop *end, tg_statements *out) 
   tg_job *j = s->j;
   tg_pos pos = tg_get_pos(j, c->store);
   tg_buffer b = {.name = "acc", .space = TG_SPACE_REG, .type = (uint8_t)c->row->c_type, .pos = pos};
-  const tg_uop *acc = tg_define(j, b, tg_matrix_registers(c->row, 2), NULL, NULL, true), *sum = tg_load(j, acc, NULL, NULL, NULL, 0), *init = c->row->form == TG_MATRIX_TILE ? NULL : begins_with(c), *x = c->store;
+  const tg_uop *acc = tg_define(j, b, tg_matrix_registers(c->row, 2), NULL, NULL, true),
+               *sum = tg_load(j, acc, NULL, NULL, NULL, 0),
+               *init = c->row->form == TG_MATRIX_TILE ? NULL : begins_with(c), *x = c->store;
   tg_statements list = {0};
   tg_push(&j->env, &list, acc);
-  tg_push(&j->env, &list, tg_store(j, acc, NULL, init ? in_registers(c, init, 2) : tg_zero(j, c->row->c_type), NULL, 0));
+  tg_push(&j->env, &list,
+          tg_store(j, acc, NULL, init ? in_registers(c, init, 2) : tg_zero(j, c->row->c_type), NULL, 0));
   tg_push(&j->env, &list, summed(c, acc, sum));
   if (c->row->form == TG_MATRIX_TILE) {
     by_rows(c, acc, &list);
@@ -368,7 +414,8 @@ static void instructions(contraction *c, const tg_uop *end, tg_statements *out) 
       value = sum;
     }
   }
-  x = tg_store(j, x->src[0], x->src + 1, value, tg_gate(x) ? tg_substitute(j, tg_gate(x), 1, &c->reduce, &sum) : NULL, x->arg & ~(int64_t)TG_GATED);
+  x = tg_store(j, x->src[0], x->src + 1, value, tg_gate(x) ? tg_substitute(j, tg_gate(x), 1, &c->reduce, &sum) : NULL,
+               x->arg & ~(int64_t)TG_GATED);
   tg_push(&j->env, &list, in_registers(c, x, 2));
   repeated(c, end, &list, out);
 }
@@ -391,7 +438,11 @@ static void repeat(contraction *c) {
   for (int w = 0; w < 3; w++) {
     if (!c->range[w] || tg_is_const(tg_extent(c->range[w]), size_of(c, w))) continue;
     const char *name = tg_sym(j, tg_format(&j->env, "%s.tile", tg_range_name(c->s, c->range[w])));
-    c->outer[w] = tg_range_new(j, name, tg_index(j, tg_extent(c->range[w])->arg / size_of(c, w)), w < 2 ? TG_UPCAST : tile ? TG_UNROLL : TG_LOOP, UINT32_MAX, tg_get_pos(j, c->store));
+    c->outer[w] = tg_range_new(j, name, tg_index(j, tg_extent(c->range[w])->arg / size_of(c, w)),
+                               w < 2  ? TG_UPCAST
+                               : tile ? TG_UNROLL
+                                      : TG_LOOP,
+                               UINT32_MAX, tg_get_pos(j, c->store));
   }
 }
 
@@ -402,22 +453,25 @@ static uint32_t contract_one(tg_schedule *s, const tg_opt *o, const tg_matrix_ro
   uint32_t found = find_nest(&c);
   find_product(&c);
   uint32_t lanes = tg_matrix_lanes(c.row);
-  c.lane = lanes == 1 ? tg_index(j, 1) : tg_range_new(j, "lane", tg_index(j, lanes), TG_LANE, UINT32_MAX, tg_get_pos(j, c.store));
+  c.lane = lanes == 1 ? tg_index(j, 1)
+                      : tg_range_new(j, "lane", tg_index(j, lanes), TG_LANE, UINT32_MAX, tg_get_pos(j, c.store));
   repeat(&c);
   s->sink = tg_replace_end(s, s->sink, c.outermost, replace, &c);
   if (in_register_tile(&c, c.store)) tg_note_tile(s, o, c.row, c.store, c.range);
   return found;
 }
 
-/* ---- stores that never happen ----
- * A cut leaves both of a sum that waits in each part: where the sum waits, and where it goes in the last block of terms. */
+/* ---- stores that never happen ---- A cut leaves both of a sum that waits in each part: where the sum waits, and
+ * where it goes in the last block of terms. */
 
 static bool is_never(tg_job *j, const tg_uop *gate) {
   if (gate->op == TG_OP_AND) return is_never(j, gate->src[0]) || is_never(j, gate->src[1]);
   return tg_proves(j, NULL, tg_negate(j, gate));
 }
 
-static bool is_alive(tg_job *j, const tg_uop *u) { return u->op != TG_OP_STORE || !tg_gate(u) || !is_never(j, tg_gate(u)); }
+static bool is_alive(tg_job *j, const tg_uop *u) {
+  return u->op != TG_OP_STORE || !tg_gate(u) || !is_never(j, tg_gate(u));
+}
 
 static void without_dead(tg_schedule *s, const tg_uop *end, tg_statements *out, void *user) {
   (void)user;
@@ -430,7 +484,8 @@ static void without_dead(tg_schedule *s, const tg_uop *end, tg_statements *out, 
 static void drop_dead(tg_schedule *s, const tg_opt *o) {
   tg_axis axis = tg_axis_find(s, o, o->names[1]);
   for (uint32_t i = 0; i < axis.n; i++)
-    if (axis.site[i].owner->op == TG_OP_END && axis.site[i].owner->n > 2) s->sink = tg_replace_end(s, s->sink, axis.site[i].range, without_dead, NULL);
+    if (axis.site[i].owner->op == TG_OP_END && axis.site[i].owner->n > 2)
+      s->sink = tg_replace_end(s, s->sink, axis.site[i].range, without_dead, NULL);
   tg_schedule_sites(s);
 }
 
@@ -438,9 +493,11 @@ void tg_opt_contract(tg_schedule *s, const tg_opt *o) {
   tg_job *j = s->j;
   const tg_matrix_row *row = tg_matrix_find(o->expr);
   if (!row) tg_fail_at(j, o->pos, "contract: no instruction is named %s", o->expr);
-  if (!tg_matrix_on(row, s->l->target)) tg_fail_at(j, o->pos, "contract: %s is an instruction of %s, not of %s", o->expr, row->targets, s->l->target->name);
+  if (!tg_matrix_on(row, s->l->target))
+    tg_fail_at(j, o->pos, "contract: %s is an instruction of %s, not of %s", o->expr, row->targets, s->l->target->name);
   if (!o->names[2]) tg_fail_at(j, o->pos, "contract: k= is missing");
-  if (!o->names[0] != (row->m == 1)) tg_fail_at(j, o->pos, row->m == 1 ? "contract: %s has no i" : "contract: i= is missing: %s has rows", o->expr);
+  if (!o->names[0] != (row->m == 1))
+    tg_fail_at(j, o->pos, row->m == 1 ? "contract: %s has no i" : "contract: i= is missing: %s has rows", o->expr);
   if (o->names[1]) drop_dead(s, o);
   for (uint32_t left = contract_one(s, o, row); left > 1; left--) {
     tg_schedule_sites(s);
@@ -457,14 +514,19 @@ void tg_check_contracted(tg_schedule *s, const tg_opt *o) {
   for (uint32_t i = 0; i < n; i++) {
     const tg_uop *u = order[i];
     any |= u->op == TG_OP_MATRIX;
-    if (o->word == TG_OPT_LANE || u->op != TG_OP_LOAD || u->lanes == 1 || strcmp(tg_buffer_info(j, u->src[0])->name, o->names[0])) continue;
-    tg_fail_at(j, o->pos, "%s: contract has made its loads vectors; %s it before", o->names[0], o->word == TG_OPT_STAGE ? "stage" : "prefetch");
+    if (o->word == TG_OPT_LANE || u->op != TG_OP_LOAD || u->lanes == 1 ||
+        strcmp(tg_buffer_info(j, u->src[0])->name, o->names[0]))
+      continue;
+    tg_fail_at(j, o->pos, "%s: contract has made its loads vectors; %s it before", o->names[0],
+               o->word == TG_OPT_STAGE ? "stage" : "prefetch");
   }
   if (!any || o->word != TG_OPT_LANE) return;
   tg_axis axis = tg_axis_find(s, o, o->names[0]);
   for (uint32_t i = 0; i < axis.n; i++) {
     order = tg_toposort(j, axis.site[i].owner, &n);
     for (uint32_t k = 0; k < n; k++)
-      if (order[k]->op == TG_OP_MATRIX) tg_fail_at(j, o->pos, "lane %s: a matrix instruction stands within, whose lanes are all in use", tg_range_text(s, axis.site[i].range));
+      if (order[k]->op == TG_OP_MATRIX)
+        tg_fail_at(j, o->pos, "lane %s: a matrix instruction stands within, whose lanes are all in use",
+                   tg_range_text(s, axis.site[i].range));
   }
 }

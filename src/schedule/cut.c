@@ -7,7 +7,8 @@
 static const tg_uop *part_range(tg_schedule *s, tg_cutting *c, uint32_t i) {
   const tg_part *p = &c->part[i];
   tg_kind kind = tg_range_kind(c->range);
-  return c->made[i] = c->names.base ? tg_axis_part(s, c->range, &c->names, p->name, p->extent, kind) : tg_axis_range(s, c->range, p->name, p->extent, kind);
+  return c->made[i] = c->names.base ? tg_axis_part(s, c->range, &c->names, p->name, p->extent, kind)
+                                    : tg_axis_range(s, c->range, p->name, p->extent, kind);
 }
 
 /* What stands in part i for a node of the body. */
@@ -40,8 +41,10 @@ static const tg_uop *cut_reduce(tg_job *j, const tg_uop *old, const tg_uop *cons
   uint32_t at = 0;
   while (at < a.ranges && ranges[at] != x->c->range) at++;
   if (at == a.ranges) return NULL;
-  if (a.in_order) tg_fail_at(j, x->o->pos, "cut %s: a sum_in_order keeps the order of its terms", tg_range_text(x->s, x->c->range));
-  if (a.generic) tg_fail_at(j, x->o->pos, "cut %s: a general reduction cannot be cut", tg_range_text(x->s, x->c->range));
+  if (a.in_order)
+    tg_fail_at(j, x->o->pos, "cut %s: a sum_in_order keeps the order of its terms", tg_range_text(x->s, x->c->range));
+  if (a.generic)
+    tg_fail_at(j, x->o->pos, "cut %s: a general reduction cannot be cut", tg_range_text(x->s, x->c->range));
   for (uint32_t i = 0; i < x->c->n; i++) {
     if (x->c->part[i].nothing) continue;
     const tg_uop *r = part_range(x->s, x->c, i), *body = in_part(x->s, x->c, i, old->src[0]);
@@ -82,9 +85,12 @@ static bool stands_in(tg_job *j, const tg_uop *inner, const tg_uop *outer) {
   return false;
 }
 
-/* Is x a range summed over around the site: an earlier one of the same reduction, or one of a reduction that this one stands in? */
+/* Is x a range summed over around the site: an earlier one of the same reduction, or one of a reduction that this
+ * one stands in? */
 static bool summed_around(tg_schedule *s, const tg_site *x, const tg_site *site) {
-  if (x->owner->op != TG_OP_REDUCE || site->owner->op != TG_OP_REDUCE || x->store != site->store || x->range == site->range) return false;
+  if (x->owner->op != TG_OP_REDUCE || site->owner->op != TG_OP_REDUCE || x->store != site->store ||
+      x->range == site->range)
+    return false;
   if (x->owner != site->owner) return stands_in(s->j, site->owner, x->owner);
   for (const tg_uop *const *r = tg_reduce_ranges(site->owner); *r != site->range; r++)
     if (*r == x->range) return true;
@@ -108,7 +114,8 @@ static const tg_uop *cut_index(tg_schedule *s, const tg_opt *o, const tg_site *s
   const tg_uop **values = tg_new(&j->env, const tg_uop *, most);
   for (uint32_t i = s->sites.n; i-- > 0;)
     if (summed_around(s, &s->sites.data[i], site)) n = add_range(s, &s->sites.data[i], n, names, values);
-  for (uint32_t p = site->parent; p != UINT32_MAX; p = s->sites.data[p].parent) n = add_range(s, &s->sites.data[p], n, names, values);
+  for (uint32_t p = site->parent; p != UINT32_MAX; p = s->sites.data[p].parent)
+    n = add_range(s, &s->sites.data[p], n, names, values);
   for (uint32_t i = 0; i < j->params.n; i++) {
     names[n] = j->params.data[i].name;
     values[n++] = tg_make(j, TG_OP_PARAM, TG_INDEX, 1, i, 0, NULL);
@@ -152,16 +159,19 @@ static tg_cutting parts_of(tg_schedule *s, const tg_opt *o, const tg_site *site)
 
 /* All of an axis' ranges, before any of them is cut. */
 static tg_naming *name_parts(tg_schedule *s, const tg_opt *o, const tg_axis *axis) {
-  static const char *const suffix[][2] = {[TG_CUT_AT] = {"0", "1"}, [TG_CUT_FIRST] = {"first", "main"}, [TG_CUT_LAST] = {"main", "last"}};
+  static const char *const suffix[][2] = {
+      [TG_CUT_AT] = {"0", "1"}, [TG_CUT_FIRST] = {"first", "main"}, [TG_CUT_LAST] = {"main", "last"}};
   tg_naming *names = tg_new(&s->j->env, tg_naming, axis->n);
-  for (uint32_t i = 0; i < axis->n && o->n < 2 && o->number[0] != TG_CUT_AUTO; i++) names[i] = tg_axis_naming(s, axis->site[i].range, 2, suffix[o->number[0]]);
+  for (uint32_t i = 0; i < axis->n && o->n < 2 && o->number[0] != TG_CUT_AUTO; i++)
+    names[i] = tg_axis_naming(s, axis->site[i].range, 2, suffix[o->number[0]]);
   return names;
 }
 
 void tg_opt_cut(tg_schedule *s, const tg_opt *o) {
   tg_axis axis = tg_axis_find(s, o, o->names[0]);
   const tg_naming *names = name_parts(s, o, &axis);
-  for (uint32_t i = axis.n; i-- > 0;) { /* from the inside: the copy that a cut loop makes of its body has ranges of its own, which this list does not know */
+  /* from the inside: the copy that a cut loop makes of its body has ranges of its own, which this list does not know */
+  for (uint32_t i = axis.n; i-- > 0;) {
     const tg_site *site = &axis.site[i];
     tg_kind kind = tg_range_kind(site->range);
     if (kind != TG_LOOP && kind != TG_REDUCE && kind != TG_THREAD && kind != TG_GLOBAL)

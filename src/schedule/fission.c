@@ -3,7 +3,8 @@
  *
  *   for r { S; for j { s[j] += e } }    fission r    for r { S }  for j { s[j] += sum(r, e) }
  *
- * Legal if no statement needs, in a later iteration, what one behind it has left or has yet to read. Statements that share memory defined in the loop stay
+ * Legal if no statement needs, in a later iteration, what one behind it has left or has yet to read. Statements that
+ * share memory defined in the loop stay
  * together. What is then an accumulation, alone in its loop, is raised as in the author's program (raise.c). */
 #include "schedule/opt.h"
 #include "lower/sweep.h"
@@ -39,7 +40,8 @@ static void part_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, voi
   const tg_uop *r = end->src[0], **list = tg_new(&j->env, const tg_uop *, end->n);
   for (uint32_t p = 1, i = 1; p <= f->parts; p++) {
     const tg_uop *fresh = f->like[p] ? tg_axis_range(s, f->like[p], tg_range_name(s, r), tg_extent(r), TG_LOOP)
-                                     : tg_range_new(j, tg_range_name(s, r), tg_extent(r), TG_LOOP, UINT32_MAX, j->ranges.data[tg_range_ordinal(r)].pos);
+                                     : tg_range_new(j, tg_range_name(s, r), tg_extent(r), TG_LOOP, UINT32_MAX,
+                                                    j->ranges.data[tg_range_ordinal(r)].pos);
     tg_axis_join(s, fresh, tg_axis_base(s, r));
     if (!f->like[p]) tg_axis_made_of(s, fresh, r, NULL);
     uint32_t n = 0;
@@ -59,7 +61,8 @@ static const char *hindrance(const fission *f, const tg_uop *end) {
   if (tg_merge_of(end)) return "it carries state";
   if (tg_ring_stored(s, end)) return "copies are made ahead in it: stage afterwards";
   for (uint32_t i = 1; i < end->n; i++)
-    if (end->src[i]->op != TG_OP_STORE && end->src[i]->op != TG_OP_END && end->src[i]->op != TG_OP_DEFINE) return tg_format(&s->j->env, "`%s` in it concerns the statements around", tg_text(s->j, end->src[i]));
+    if (end->src[i]->op != TG_OP_STORE && end->src[i]->op != TG_OP_END && end->src[i]->op != TG_OP_DEFINE)
+      return tg_format(&s->j->env, "`%s` in it concerns the statements around", tg_text(s->j, end->src[i]));
   if (f->parts > 1) tg_may_part(s->j, s->sink, end, f->part, &why);
   return why;
 }
@@ -75,14 +78,17 @@ void tg_opt_fission(tg_schedule *s, const tg_opt *o) {
   fission f = {.s = s, .o = o};
   bool several = false;
   for (uint32_t i = 0; i < axis.n; i++) {
-    if (axis.site[i].owner->op != TG_OP_END) tg_fail_at(s->j, o->pos, "fission %s: it is a range of a reduction", tg_range_text(s, axis.site[i].range));
+    if (axis.site[i].owner->op != TG_OP_END)
+      tg_fail_at(s->j, o->pos, "fission %s: it is a range of a reduction", tg_range_text(s, axis.site[i].range));
     group(&f, axis.site[i].owner);
     const char *why = hindrance(&f, axis.site[i].owner);
     if (why) tg_fail_at(s->j, o->pos, "fission %s: %s", tg_range_text(s, axis.site[i].range), why);
     several |= f.parts > 1;
     if (f.parts > f.most) f.most = f.parts;
   }
-  if (!several) tg_fail_at(s->j, o->pos, "fission %s: it holds one statement, or several that share memory defined in it", tg_range_text(s, axis.site[0].range));
+  if (!several)
+    tg_fail_at(s->j, o->pos, "fission %s: it holds one statement, or several that share memory defined in it",
+               tg_range_text(s, axis.site[0].range));
   f.like = tg_new(&s->j->env, const tg_uop *, f.most + 1);
   for (uint32_t i = 0; i < axis.n; i++) {
     group(&f, axis.site[i].owner);

@@ -18,7 +18,8 @@ static tg_kind fused_kind(tg_schedule *s, const tg_opt *o, const tg_uop *a, cons
     if (k != TG_LOOP && k != TG_REDUCE && k != TG_THREAD && k != TG_GLOBAL)
       tg_fail_at(s->j, o->pos, "fuse: %s is %s already", tg_range_text(s, i ? b : a), tg_kind_name[k]);
   }
-  if (ka == TG_THREAD && kb != TG_THREAD) tg_fail_at(s->j, o->pos, "fuse: %s is thread already, and %s is not", tg_range_text(s, a), tg_range_text(s, b));
+  if (ka == TG_THREAD && kb != TG_THREAD)
+    tg_fail_at(s->j, o->pos, "fuse: %s is thread already, and %s is not", tg_range_text(s, a), tg_range_text(s, b));
   return ka == kb ? ka : TG_LOOP;
 }
 
@@ -26,13 +27,17 @@ static tg_kind fused_kind(tg_schedule *s, const tg_opt *o, const tg_uop *a, cons
 static const tg_uop *partner_of(tg_schedule *s, const tg_opt *o, const tg_site *site, const tg_axis *inner) {
   const tg_uop *owner = site->owner;
   if (owner->op == TG_OP_END) {
-    if (owner->n == 2 && owner->src[1]->op == TG_OP_END && is_member(inner, owner->src[1]->src[0])) return owner->src[1]->src[0];
-    tg_fail_at(s->j, o->pos, "fuse: %s does not stand directly inside %s, and alone", o->names[1], tg_range_text(s, site->range));
+    if (owner->n == 2 && owner->src[1]->op == TG_OP_END && is_member(inner, owner->src[1]->src[0]))
+      return owner->src[1]->src[0];
+    tg_fail_at(s->j, o->pos, "fuse: %s does not stand directly inside %s, and alone", o->names[1],
+               tg_range_text(s, site->range));
   }
   tg_reduce_arg a = tg_reduce_info(owner);
   for (uint32_t i = 0; i + 1 < a.ranges; i++)
-    if (tg_reduce_ranges(owner)[i] == site->range && is_member(inner, tg_reduce_ranges(owner)[i + 1])) return tg_reduce_ranges(owner)[i + 1];
-  tg_fail_at(s->j, o->pos, "fuse: %s does not stand directly behind %s in its reduction", o->names[1], tg_range_text(s, site->range));
+    if (tg_reduce_ranges(owner)[i] == site->range && is_member(inner, tg_reduce_ranges(owner)[i + 1]))
+      return tg_reduce_ranges(owner)[i + 1];
+  tg_fail_at(s->j, o->pos, "fuse: %s does not stand directly behind %s in its reduction", o->names[1],
+             tg_range_text(s, site->range));
 }
 
 static void fuse_loops(tg_schedule *s, const tg_uop *end, tg_statements *out, void *user) {
@@ -64,17 +69,20 @@ void tg_opt_fuse(tg_schedule *s, const tg_opt *o) {
   const tg_uop **made = tg_new(&j->env, const tg_uop *, outer.n);
   if (outer.site[0].range == inner.site[0].range) tg_fail_at(j, o->pos, "fuse: %s is named twice", o->names[0]);
   tg_axis_check_name(s, o, o->names[2]);
-  if (outer.n != inner.n) tg_fail_at(j, o->pos, "fuse: %s stands in %u places and %s in %u", o->names[0], outer.n, o->names[1], inner.n);
+  if (outer.n != inner.n)
+    tg_fail_at(j, o->pos, "fuse: %s stands in %u places and %s in %u", o->names[0], outer.n, o->names[1], inner.n);
   for (uint32_t i = 0; i < outer.n; i++) {
     fusing f = {.s = s, .o = o, .a = outer.site[i].range, .b = partner_of(s, o, &outer.site[i], &inner)};
-    if (tg_uses(j, tg_extent(f.b), f.a)) tg_fail_at(j, o->pos, "fuse: the extent of %s depends on %s", tg_range_text(s, f.b), tg_range_text(s, f.a));
+    if (tg_uses(j, tg_extent(f.b), f.a))
+      tg_fail_at(j, o->pos, "fuse: the extent of %s depends on %s", tg_range_text(s, f.b), tg_range_text(s, f.a));
     const tg_uop *ea = tg_idx_not_negative(j, tg_extent(f.a)), *eb = tg_idx_not_negative(j, tg_extent(f.b));
     const tg_uop *extent = eb->op == TG_OP_CONST ? tg_idx_mul(j, ea, eb->arg) : tg_op2(j, TG_OP_MUL, ea, eb);
     tg_kind kind = fused_kind(s, o, f.a, f.b);
     /* A range of its own: what was found out about a is not true of it. */
     if (i) f.fused = tg_axis_range(s, made[0], o->names[2], extent, kind);
     else f.fused = tg_range_new(j, o->names[2], extent, kind, UINT32_MAX, j->ranges.data[tg_range_ordinal(f.a)].pos);
-    f.value[0] = eb->op == TG_OP_CONST ? tg_idx_div(j, f.fused, eb->arg ? eb->arg : 1) : tg_op2(j, TG_OP_IDIV, f.fused, eb);
+    f.value[0] =
+        eb->op == TG_OP_CONST ? tg_idx_div(j, f.fused, eb->arg ? eb->arg : 1) : tg_op2(j, TG_OP_IDIV, f.fused, eb);
     f.value[1] = tg_op2(j, TG_OP_MOD, f.fused, eb);
     if (outer.site[i].owner->op == TG_OP_END) tg_axis_made_of(s, f.fused, f.a, f.b);
     made[i] = f.fused;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * upcast, unroll, lane, local, group, global and thread: the kind of a range. With a size the range is split first and its inner part
- * gets the kind (thread, global: the outer part). A global range moves outermost, if its nest lets it; a thread range as far out as it may, and on a host
+ * upcast, unroll, lane, local, group, global and thread: the kind of a range. With a size the range is split first and
+ * its inner part
+ * gets the kind (thread, global: the outer part). A global range moves outermost, if its nest lets it; a thread range
+ * as far out as it may, and on a host
  * sequential loops may stay around it. */
 #include "schedule/opt.h"
 
@@ -21,17 +23,21 @@ static bool makes_tasks(tg_kind k) { return k == TG_THREAD || k == TG_GLOBAL; }
 static void check_loop(tg_schedule *s, const tg_opt *o, const tg_site *site, tg_kind kind) {
   const char *why = NULL, *word = tg_kind_name[kind];
   if (kind == TG_UNROLL) return;
-  if (kind == TG_GROUP) tg_fail_at(s->j, o->pos, "group %s: it is no range of a reduction", tg_range_text(s, site->range));
-  if (!makes_tasks(kind) || s->l->unjudged) return;   /* of lockstep only all the kinds together tell: tg_schedule_check */
+  if (kind == TG_GROUP)
+    tg_fail_at(s->j, o->pos, "group %s: it is no range of a reduction", tg_range_text(s, site->range));
+  /* of lockstep only all the kinds together tell: tg_schedule_check */
+  if (!makes_tasks(kind) || s->l->unjudged) return;
   if (tg_range_verdict(s, site->owner, &why) != TG_INDEPENDENT)
-    tg_fail_at(s->j, o->pos, "%s %s: its iterations depend on one another: %s", word, tg_range_text(s, site->range), why ? why : "");
+    tg_fail_at(s->j, o->pos, "%s %s: its iterations depend on one another: %s", word, tg_range_text(s, site->range),
+               why ? why : "");
 }
 
 static void check_lanes(tg_schedule *s, const tg_opt *o, const tg_site *site, tg_kind kind) {
   if (kind != TG_LANE && kind != TG_THREAD) return;
   for (uint32_t p = site->parent; p != UINT32_MAX; p = s->sites.data[p].parent) {
     const tg_uop *r = s->sites.data[p].range;
-    if (site->owner->op == TG_OP_REDUCE && !tg_uses(s->j, site->owner, r)) continue; /* it will stand outside of that loop */
+    /* it will stand outside of that loop */
+    if (site->owner->op == TG_OP_REDUCE && !tg_uses(s->j, site->owner, r)) continue;
     if (tg_range_kind(r) == kind)
       tg_fail_at(s->j, o->pos, "%s %s: it stands inside %s, which is %s already", tg_kind_name[kind],
                  tg_range_text(s, site->range), tg_range_text(s, r), tg_kind_name[kind]);
@@ -42,7 +48,9 @@ static void check_lanes(tg_schedule *s, const tg_opt *o, const tg_site *site, tg
 static void check_uniform(tg_schedule *s, const tg_opt *o, const tg_site *site, tg_kind kind) {
   if (makes_tasks(kind) || kind == TG_UNROLL) return;
   const tg_uop *r = tg_extent_following(s, site->range);
-  if (r) tg_fail_at(s->j, o->pos, "%s %s: the extent of %s depends on it", tg_kind_name[kind], tg_range_text(s, site->range), tg_range_text(s, r));
+  if (r)
+    tg_fail_at(s->j, o->pos, "%s %s: the extent of %s depends on it", tg_kind_name[kind], tg_range_text(s, site->range),
+               tg_range_text(s, r));
 }
 
 static bool of_threads(tg_kind k) { return k == TG_LANE || k == TG_LOCAL || k == TG_GROUP; }
@@ -53,9 +61,11 @@ static void check_threads(tg_schedule *s, const tg_opt *o, const tg_site *site, 
   const tg_uop *const *r = tg_reduce_ranges(site->owner);
   int64_t threads = tg_extent(site->range)->arg;
   for (uint32_t i = 0; i < tg_reduce_info(site->owner).ranges; i++)
-    if (r[i] != site->range && of_threads(tg_range_kind(r[i])) && tg_extent(r[i])->op == TG_OP_CONST) threads *= tg_extent(r[i])->arg;
+    if (r[i] != site->range && of_threads(tg_range_kind(r[i])) && tg_extent(r[i])->op == TG_OP_CONST)
+      threads *= tg_extent(r[i])->arg;
   if (threads > TG_REDUCE_THREADS)
-    tg_fail_at(s->j, o->pos, "%s %s: a reduction over %lld threads, and %d are the most", tg_kind_name[kind], tg_range_text(s, site->range), (long long)threads, TG_REDUCE_THREADS);
+    tg_fail_at(s->j, o->pos, "%s %s: a reduction over %lld threads, and %d are the most", tg_kind_name[kind],
+               tg_range_text(s, site->range), (long long)threads, TG_REDUCE_THREADS);
 }
 
 static void check(tg_schedule *s, const tg_opt *o, const tg_site *site, tg_kind kind) {
@@ -64,12 +74,16 @@ static void check(tg_schedule *s, const tg_opt *o, const tg_site *site, tg_kind 
   const char *word = tg_kind_name[kind];
   bool loop = site->owner->op == TG_OP_END;
   tg_kind now = tg_range_kind(r);
-  if (now != TG_LOOP && now != TG_REDUCE && now != TG_GLOBAL) tg_fail_at(j, o->pos, "%s %s: it is %s already", word, tg_range_text(s, r), tg_kind_name[now]);
+  if (now != TG_LOOP && now != TG_REDUCE && now != TG_GLOBAL)
+    tg_fail_at(j, o->pos, "%s %s: it is %s already", word, tg_range_text(s, r), tg_kind_name[now]);
   if (tg_extent(r)->op != TG_OP_CONST && !(makes_tasks(kind) && loop))
-    tg_fail_at(j, o->pos, "%s %s: its extent is %s, and a constant is needed (split it first)", word, tg_range_text(s, r), tg_text(j, tg_extent(r)));
+    tg_fail_at(j, o->pos, "%s %s: its extent is %s, and a constant is needed (split it first)", word,
+               tg_range_text(s, r), tg_text(j, tg_extent(r)));
   if (!makes_tasks(kind) && tg_extent(r)->arg > 4096)
-    tg_fail_at(j, o->pos, "%s %s: %lld copies are too many (split it first)", word, tg_range_text(s, r), (long long)tg_extent(r)->arg);
-  if (!loop && kind == TG_GLOBAL) tg_fail_at(j, o->pos, "global %s: workgroups cannot combine what they computed (thread can)", tg_range_text(s, r));
+    tg_fail_at(j, o->pos, "%s %s: %lld copies are too many (split it first)", word, tg_range_text(s, r),
+               (long long)tg_extent(r)->arg);
+  if (!loop && kind == TG_GLOBAL)
+    tg_fail_at(j, o->pos, "global %s: workgroups cannot combine what they computed (thread can)", tg_range_text(s, r));
   if (loop) check_loop(s, o, site, kind);
   else if (kind != TG_UNROLL && tg_reduce_info(site->owner).in_order)
     tg_fail_at(j, o->pos, "%s %s: a sum_in_order keeps the order of its terms", word, tg_range_text(s, r));
@@ -83,7 +97,9 @@ void tg_opt_kind(tg_schedule *s, const tg_opt *o) {
   tg_kind kind = kind_of(o->word);
   const char *name = o->names[0];
   if (kind == TG_THREAD && tg_opt_carry(s, o)) {
-    if (o->number[1]) tg_fail_at(j, o->pos, "thread %s: static is for loops; the parts of one that carries state are tasks of one size", name);
+    if (o->number[1])
+      tg_fail_at(j, o->pos, "thread %s: static is for loops; the parts of one that carries state are tasks of one size",
+                 name);
     return;
   }
   if (o->number[0]) {
@@ -98,13 +114,16 @@ void tg_opt_kind(tg_schedule *s, const tg_opt *o) {
     from[i] = axis.site[i].range;
     to[i] = tg_range_again(j, from[i], tg_extent(from[i]), kind);
     if (o->number[1] && axis.site[i].owner->op == TG_OP_REDUCE)
-      tg_fail_at(j, o->pos, "thread %s: static is for loops; the parts of a sum are tasks of one size", tg_range_text(s, from[i]));
+      tg_fail_at(j, o->pos, "thread %s: static is for loops; the parts of a sum are tasks of one size",
+                 tg_range_text(s, from[i]));
     if (o->number[1]) to[i] = tg_range_dealt(j, to[i], true);
   }
   for (uint32_t i = 0; i < axis.n && makes_tasks(kind); i++)
-    if (axis.site[i].owner->op == TG_OP_END) (kind == TG_THREAD && s->l->target->lanes <= 1 ? tg_move_outward : tg_move_outermost)(s, o, &axis.site[i]);
+    if (axis.site[i].owner->op == TG_OP_END)
+      (kind == TG_THREAD && s->l->target->lanes <= 1 ? tg_move_outward : tg_move_outermost)(s, o, &axis.site[i]);
   bool sure = true;
-  for (uint32_t i = 0; i < axis.n; i++) sure &= axis.site[i].owner->op == TG_OP_REDUCE || tg_surely_independent(s, axis.site[i].owner);
+  for (uint32_t i = 0; i < axis.n; i++)
+    sure &= axis.site[i].owner->op == TG_OP_REDUCE || tg_surely_independent(s, axis.site[i].owner);
   s->sink = tg_substitute(j, s->sink, axis.n, from, to);
   if (sure) return;
   tg_schedule_sites(s);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * The layout of a staged copy: its dimensions are digits of the offsets into the part that is copied, `Bp[j/32, k, j%32]`. Read from
- * the index text of the word, in terms of the author's names of ranges; a place for each element, and no place twice. */
+ * The layout of a staged copy: its dimensions are digits of the offsets into the part that is copied, `Bp[j/32, k,
+ * j%32]`. Read from
+ * the index text of the word, in terms of the author's names of ranges; a place for each element, and no place twice.
+ * */
 #include "schedule/stage.h"
 
 typedef struct {
@@ -11,7 +13,8 @@ typedef struct {
   const char *names[64];
   const tg_uop *values[64];        /* ARG d for dimension d */
   bool twice[64];
-  uint8_t taken[16];               /* by dimension: 2: ranges stand in its subscript; else how many names it got without */
+  /* by dimension: 2: ranges stand in its subscript; else how many names it got without */
+  uint8_t taken[16];
 } naming;
 
 static void add_name(naming *n, const char *name, uint32_t d) {
@@ -26,14 +29,16 @@ static void add_name(naming *n, const char *name, uint32_t d) {
   n->values[n->names_n++] = value;
 }
 
-/* A dimension goes by the author's names of the ranges in its subscript, and by d0, d1, .. where the author uses no such name. */
+/* A dimension goes by the author's names of the ranges in its subscript, and by d0, d1, .. where the author uses no
+ * such name. */
 static void name_dimensions(naming *n) {
   tg_job *j = n->s->j;
   for (uint32_t d = 0; d < n->part->rank; d++) {
     uint32_t count;
     const tg_uop **order = tg_toposort(j, n->part->load->src[1 + d], &count);
     for (uint32_t i = 0; i < count; i++)
-      if (order[i]->op == TG_OP_RANGE) n->taken[d] = 2, add_name(n, j->ranges.data[j->ranges.data[tg_range_ordinal(order[i])].from].name, d);
+      if (order[i]->op == TG_OP_RANGE)
+        n->taken[d] = 2, add_name(n, j->ranges.data[j->ranges.data[tg_range_ordinal(order[i])].from].name, d);
   }
   uint32_t ranges = n->names_n;
   for (uint32_t d = 0; d < n->part->rank; d++) {
@@ -44,7 +49,8 @@ static void name_dimensions(naming *n) {
   }
 }
 
-/* A range of one iteration stands in no subscript any more: its name goes to a dimension without ranges, whose one element any digit counts. */
+/* A range of one iteration stands in no subscript any more: its name goes to a dimension without ranges, whose one
+ * element any digit counts. */
 static bool name_single(naming *n, const char *word, size_t length) {
   tg_job *j = n->s->j;
   const char *name = tg_symbol(j, word, length);
@@ -60,7 +66,9 @@ static bool name_single(naming *n, const char *word, size_t length) {
   return false;
 }
 
-static bool word_char(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.'; }
+static bool word_char(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
+}
 
 static void check_words(naming *n, const char *text) {
   for (const char *at = text; *at;) {
@@ -72,10 +80,12 @@ static void check_words(naming *n, const char *text) {
     if (is_name && i == n->names_n && !name_single(n, at, length)) {
       tg_str known = tg_str_new(&n->s->j->env);
       for (uint32_t k = 0; k < n->names_n; k++) tg_str_printf(&known, "%s%s", k ? ", " : "", n->names[k]);
-      tg_fail_at(n->s->j, n->o->pos, "stage %s: '%.*s' names no dimension of it; there are: %s", n->o->names[0], (int)length, at, known.data);
+      tg_fail_at(n->s->j, n->o->pos, "stage %s: '%.*s' names no dimension of it; there are: %s", n->o->names[0],
+                 (int)length, at, known.data);
     }
     if (is_name && n->twice[i])
-      tg_fail_at(n->s->j, n->o->pos, "stage %s: '%.*s' runs in several dimensions of it: say d0, d1, ..", n->o->names[0], (int)length, at);
+      tg_fail_at(n->s->j, n->o->pos, "stage %s: '%.*s' runs in several dimensions of it: say d0, d1, ..",
+                 n->o->names[0], (int)length, at);
     at += length ? length : 1;
   }
 }
@@ -89,7 +99,8 @@ static tg_digit parse_digit(naming *n, const char *text) {
   if (u->op == TG_OP_MOD && constant(u->src[1])) g.mod = u->src[1]->arg, u = u->src[0];
   if (u->op == TG_OP_IDIV && constant(u->src[1])) g.div = u->src[1]->arg, u = u->src[0];
   if (u->op != TG_OP_ARG || g.div > INT32_MAX || g.mod > INT32_MAX)
-    tg_fail_at(n->s->j, n->o->pos, "stage %s: '%s' is no digit of an offset: d, d / c, d %% m or d / c %% m", n->o->names[0], text);
+    tg_fail_at(n->s->j, n->o->pos, "stage %s: '%s' is no digit of an offset: d, d / c, d %% m or d / c %% m",
+               n->o->names[0], text);
   g.dim = (uint32_t)u->arg;
   return g;
 }
@@ -100,9 +111,13 @@ static void check_dimension(const naming *n, tg_digits *l, uint32_t d) {
   for (bool open = true; open;) {
     tg_digit *next = NULL;
     for (uint32_t i = 0; i < l->n; i++)
-      if (l->digit[i].dim == d && !l->digit[i].checked && l->digit[i].div >= reached && (!next || l->digit[i].div < next->div)) next = &l->digit[i];
+      if (l->digit[i].dim == d && !l->digit[i].checked && l->digit[i].div >= reached &&
+          (!next || l->digit[i].div < next->div))
+        next = &l->digit[i];
     if (!next) break;
-    if (next->div != reached) tg_fail_at(n->s->j, n->o->pos, "stage %s: no digit of dimension %u counts in steps of %lld", n->o->names[0], d, (long long)reached);
+    if (next->div != reached)
+      tg_fail_at(n->s->j, n->o->pos, "stage %s: no digit of dimension %u counts in steps of %lld", n->o->names[0], d,
+                 (long long)reached);
     next->extent = next->mod ? next->mod : (extent + next->div - 1) / next->div;
     if (next->extent < 1) next->extent = 1;
     open = next->mod != 0;
@@ -111,14 +126,16 @@ static void check_dimension(const naming *n, tg_digits *l, uint32_t d) {
     else if (__builtin_mul_overflow(reached, next->mod, &reached)) reached = INT64_MAX;
   }
   if (reached < extent)
-    tg_fail_at(n->s->j, n->o->pos, "stage %s: the layout has room for %lld of the %lld elements in dimension %u", n->o->names[0], (long long)(reached == 1 ? 1 : reached), (long long)extent, d);
+    tg_fail_at(n->s->j, n->o->pos, "stage %s: the layout has room for %lld of the %lld elements in dimension %u",
+               n->o->names[0], (long long)(reached == 1 ? 1 : reached), (long long)extent, d);
 }
 
 tg_digits tg_digits_parse(tg_schedule *s, const tg_opt *o, const tg_stage_part *part) {
   tg_job *j = s->j;
   tg_digits l = {0};
   if (!o->expr) {
-    for (l.n = 0; l.n < part->rank; l.n++) l.digit[l.n] = (tg_digit){.dim = l.n, .div = 1, .extent = part->extent[l.n], .checked = true};
+    for (l.n = 0; l.n < part->rank; l.n++)
+      l.digit[l.n] = (tg_digit){.dim = l.n, .div = 1, .extent = part->extent[l.n], .checked = true};
     return l;
   }
   naming n = {.s = s, .o = o, .part = part};
@@ -126,7 +143,8 @@ tg_digits tg_digits_parse(tg_schedule *s, const tg_opt *o, const tg_stage_part *
   for (const char *at = o->expr;; at++) {
     while (*at == ' ') at++;
     size_t length = strcspn(at, ",");
-    if (l.n == TG_COUNT(l.digit)) tg_fail_at(j, o->pos, "stage %s: a copy of more than %zu dimensions", o->names[0], TG_COUNT(l.digit));
+    if (l.n == TG_COUNT(l.digit))
+      tg_fail_at(j, o->pos, "stage %s: a copy of more than %zu dimensions", o->names[0], TG_COUNT(l.digit));
     l.digit[l.n++] = parse_digit(&n, tg_strndup(&j->env, at, length));
     at += length;
     if (!*at) break;

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * Is the schedule legal? One question, of the words so far taken together: does the program, with the kinds that its ranges have now, keep the
- * order of the author's (ranges/kept.c)? Each word keeps the order of loops that run one iteration after another; which of them may run side by
+ * Is the schedule legal? One question, of the words so far taken together: does the program, with the kinds that its
+ * ranges have now, keep the
+ * order of the author's (ranges/kept.c)? Each word keeps the order of loops that run one iteration after another; which
+ * of them may run side by
  * side depends on all the others, so no verdict of a range is passed on to its parts or kept through a move.
  *
- * But for one kind of range, which is why ordinary programs are not searched again and again: if instances of the author's accesses that differ in
- * a range never meet, whatever the other ranges are, then that stays so however loops are split, moved and given kinds, since each instance now is
+ * But for one kind of range, which is why ordinary programs are not searched again and again: if instances of the
+ * author's accesses that differ in
+ * a range never meet, whatever the other ranges are, then that stays so however loops are split, moved and given kinds,
+ * since each instance now is
  * one of the author's. Such a range separates a buffer's accesses, and so does each part of it. */
 #include "schedule/opt.h"
 #include "ranges/kept.h"
@@ -32,7 +36,9 @@ void tg_buffer_copied(tg_schedule *s, const tg_uop *copy, const tg_uop *from) {
 /* The author's buffer that it is, or a copy of; UINT32_MAX: none. */
 static uint32_t authors_buffer(const tg_schedule *s, uint32_t buffer) {
   if (buffer < s->author_buffers) return buffer;
-  return buffer < s->copy_of.n && s->copy_of.data[buffer] && s->copy_of.data[buffer] <= s->author_buffers ? s->copy_of.data[buffer] - 1 : UINT32_MAX;
+  return buffer < s->copy_of.n && s->copy_of.data[buffer] && s->copy_of.data[buffer] <= s->author_buffers
+             ? s->copy_of.data[buffer] - 1
+             : UINT32_MAX;
 }
 
 /* ---- what separates ---- */
@@ -65,7 +71,8 @@ static uint32_t loops_around(const tg_uop *u, uint32_t ordinal, const tg_uop **l
   return UINT32_MAX;
 }
 
-/* Of the author's program: do accesses to the buffer that differ in this loop's iteration never meet? rel[0] is the loop, the rest what is known of others. */
+/* Of the author's program: do accesses to the buffer that differ in this loop's iteration never meet? rel[0] is the
+ * loop, the rest what is known of others. */
 static bool separates_with(tg_schedule *s, uint32_t buffer, uint32_t n, const tg_relation *rel) {
   tg_touched *t = s->touched;
   const tg_uop *range = rel[0].range;
@@ -75,10 +82,12 @@ static bool separates_with(tg_schedule *s, uint32_t buffer, uint32_t n, const tg
   for (uint32_t i = 0; i < t->all.n && yes; i++) {
     const tg_access *a = &t->all.data[i];
     uint32_t depth = a->buffer == buffer ? depth_in(a, range) : a->depth;
-    if (depth == a->depth || t->define_depth[buffer] > depth) continue;   /* elsewhere, or another memory in each iteration */
+    /* elsewhere, or another memory in each iteration */
+    if (depth == a->depth || t->define_depth[buffer] > depth) continue;
     for (uint32_t k = 0; k < t->all.n && yes; k++) {
       const tg_access *b = &t->all.data[k];
-      if (b->buffer != buffer || (!a->store && !b->store) || (a->atomic && b->atomic) || depth_in(b, range) == b->depth) continue;
+      if (b->buffer != buffer || (!a->store && !b->store) || (a->atomic && b->atomic) || depth_in(b, range) == b->depth)
+        continue;
       yes = tg_accesses_apart(t, a, b, n, rel);
     }
   }
@@ -134,7 +143,8 @@ static bool same_around(const tg_schedule *s, uint32_t author, uint32_t places, 
   if (depth > TG_COUNT(around)) return false;
   for (uint32_t i = 0; i < depth; i++)
     for (uint32_t k = 0; k < places; k++)
-      if (tg_bounds_of(s->j, tg_extent(around[i])).hi > 1 && !same_there(s, tg_range_ordinal(around[i]), &at[k])) return false;
+      if (tg_bounds_of(s->j, tg_extent(around[i])).hi > 1 && !same_there(s, tg_range_ordinal(around[i]), &at[k]))
+        return false;
   return true;
 }
 
@@ -142,7 +152,9 @@ static bool range_separates(tg_schedule *s, uint32_t ordinal, uint32_t buffer, u
   uint32_t from = s->j->ranges.data[ordinal].from;
   const tg_made_of *m = from < s->made_of.n && s->made_of.data[from].range[0] ? &s->made_of.data[from] : NULL;
   if (m && m->apart) return true;
-  if (m) return range_separates(s, m->range[0] - 1, buffer, places, at) && (!m->range[1] || range_separates(s, m->range[1] - 1, buffer, places, at));
+  if (m)
+    return range_separates(s, m->range[0] - 1, buffer, places, at) &&
+           (!m->range[1] || range_separates(s, m->range[1] - 1, buffer, places, at));
   const tg_uop *end = from < s->author_ranges ? find_end(s->author, from) : NULL;
   if (!end || buffer == UINT32_MAX) return false;
   while (s->separates.n <= from) tg_push(&s->j->env, &s->separates, NULL);
@@ -156,19 +168,24 @@ static bool range_separates(tg_schedule *s, uint32_t ordinal, uint32_t buffer, u
   return *known == NEVER || (*known == WITHIN && at && same_around(s, from, places, at));
 }
 
-/* A copy that a word makes may read more of a buffer than the author's program does there: its statement is none of the author's. */
+/* A copy that a word makes may read more of a buffer than the author's program does there: its statement is none of
+ * the author's. */
 static bool authors_statement(const tg_schedule *s, const tg_uop *statement) {
   return statement->op != TG_OP_STORE || authors_buffer(s, tg_buffer_ordinal(statement->src[0])) != UINT32_MAX;
 }
 
-static bool separates(void *user, const tg_uop *range, const tg_access *a, const tg_access *b, uint32_t n, const tg_relation *rel) {
+static bool separates(void *user, const tg_uop *range, const tg_access *a, const tg_access *b, uint32_t n,
+                      const tg_relation *rel) {
   tg_schedule *s = user;
   const standing at[2] = {{a->depth, n, a->loop, rel}, {b->depth, n, b->loop, rel}};
-  uint32_t buffer = authors_statement(s, a->statement) && authors_statement(s, b->statement) ? authors_buffer(s, a->buffer) : UINT32_MAX;
+  uint32_t buffer = authors_statement(s, a->statement) && authors_statement(s, b->statement)
+                        ? authors_buffer(s, a->buffer)
+                        : UINT32_MAX;
   return range_separates(s, tg_range_ordinal(range), buffer, 2, at);
 }
 
-/* Ranges to which the author gave these kinds are in lockstep in the order that is kept. No word splits or cuts them. */
+/* Ranges to which the author gave these kinds are in lockstep in the order that is kept. No word splits or cuts
+ * them. */
 static bool was_lockstep(void *user, const tg_uop *range) {
   tg_schedule *s = user;
   uint32_t from = s->j->ranges.data[tg_range_ordinal(range)].from;
@@ -181,7 +198,8 @@ static bool was_lockstep(void *user, const tg_uop *range) {
 
 enum { INSIDE = 1, STORED };
 
-/* Do its stores, all but those to memory of each iteration's own, go to elements that the range separates? marks: by buffer. */
+/* Do its stores, all but those to memory of each iteration's own, go to elements that the range separates? marks: by
+ * buffer. */
 static bool stores_apart(tg_schedule *s, const tg_uop *u, uint32_t ordinal, uint8_t *marks, const standing *at) {
   if (u->op == TG_OP_DEFINE) marks[tg_buffer_ordinal(u)] = INSIDE;
   if (u->op == TG_OP_STORE) {
@@ -215,7 +233,8 @@ static bool independent_at(tg_schedule *s, const tg_uop *end, const standing *at
 
 bool tg_surely_independent(tg_schedule *s, const tg_uop *end) { return independent_at(s, end, NULL); }
 
-/* The loops within it that a loop around has parts among stand in no one place: they are listed, and are not the same iteration. */
+/* The loops within it that a loop around has parts among stand in no one place: they are listed, and are not the
+ * same iteration. */
 static void list_inside(const tg_uop *u, const tg_uop **loops, uint32_t *n, uint32_t most) {
   for (uint32_t i = 1; u->op == TG_OP_END && i < u->n; i++) list_inside(u->src[i], loops, n, most);
   if (u->op == TG_OP_END && *n < most) loops[(*n)++] = u->src[0];
@@ -243,12 +262,14 @@ tg_verdict tg_range_verdict(tg_schedule *s, const tg_uop *end, const char **why)
 
 /* Ranges that the word made are its own, and those that stand elsewhere now if it moves loops: what a refusal names. */
 void tg_schedule_note(tg_schedule *s, const tg_opt *o) {
-  bool moves = o->word == TG_OPT_ORDER || o->word == TG_OPT_SWAP || o->word == TG_OPT_TILE || o->word == TG_OPT_THREAD || o->word == TG_OPT_GLOBAL;
+  bool moves = o->word == TG_OPT_ORDER || o->word == TG_OPT_SWAP || o->word == TG_OPT_TILE ||
+               o->word == TG_OPT_THREAD || o->word == TG_OPT_GLOBAL;
   tg_push(&s->j->env, &s->words, *o);
   for (uint32_t i = 0; i < s->sites.n; i++) {
     const tg_site *x = &s->sites.data[i];
     uint32_t ordinal = tg_range_ordinal(x->range), place = 1;
-    for (uint32_t p = x->parent; p != UINT32_MAX; p = s->sites.data[p].parent) place = place * 31 + tg_range_ordinal(s->sites.data[p].range) + 1;
+    for (uint32_t p = x->parent; p != UINT32_MAX; p = s->sites.data[p].parent)
+      place = place * 31 + tg_range_ordinal(s->sites.data[p].range) + 1;
     while (s->changed.n <= ordinal) tg_push(&s->j->env, &s->changed, ((tg_changed){0}));
     tg_changed *c = &s->changed.data[ordinal];
     if (ordinal >= s->author_ranges && !c->place) c->word = s->words.n;
@@ -281,9 +302,17 @@ void tg_schedule_check(tg_schedule *s, const tg_opt *o) {
   tg_reference ref = {was_lockstep, separates, s};
   tg_reordered r;
   if (s->l->unjudged || !has_kinds(s) || tg_order_kept(s->j, s->sink, &ref, &r)) return;
-  if (o) tg_fail_at(s->j, o->pos, "%s %s: its iterations depend on one another: %s", tg_kind_name[tg_range_kind(r.range)], tg_range_text(s, r.range), r.why);
+  if (o)
+    tg_fail_at(s->j, o->pos, "%s %s: its iterations depend on one another: %s", tg_kind_name[tg_range_kind(r.range)],
+               tg_range_text(s, r.range), r.why);
   const tg_opt *word = last_word(s, &r);
-  if (!word) tg_fail_at(s->j, (tg_pos){0}, "the kinds of the ranges do not keep the order of the program: iterations of %s depend on one another: %s", tg_range_text(s, r.range), r.why);
-  tg_fail_at(s->j, word->pos, "`%s`, with the other words, does not keep the order of the program: iterations of the %s range %s depend on one another: %s", tg_opt_text_of(s->j, word),
-             tg_kind_name[tg_range_kind(r.range)], tg_range_text(s, r.range), r.why);
+  if (!word)
+    tg_fail_at(
+        s->j, (tg_pos){0},
+        "the kinds of the ranges do not keep the order of the program: iterations of %s depend on one another: %s",
+        tg_range_text(s, r.range), r.why);
+  tg_fail_at(s->j, word->pos,
+             "`%s`, with the other words, does not keep the order of the program: iterations of the %s range %s depend "
+             "on one another: %s",
+             tg_opt_text_of(s->j, word), tg_kind_name[tg_range_kind(r.range)], tg_range_text(s, r.range), r.why);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * order: the loops of a perfect nest in another order, legal if each pair that changes places may; or the ranges of a
- * reduction, which a sum taken in order may not; a reduction's range before a loop becomes a loop around it (block.c). Each nest that holds copies of the axes is
+ * reduction, which a sum taken in order may not; a reduction's range before a loop becomes a loop around it (block.c).
+ * Each nest that holds copies of the axes is
  * ordered. swap: two ranges of a launch change places, which is the order of launch. */
 #include "schedule/opt.h"
 
@@ -16,7 +17,12 @@ static int axis_of_range(uint32_t n, const tg_axis *axes, const tg_uop *range) {
   return -1;
 }
 
-static const char *word_of(const tg_opt *o) { return o->word == TG_OPT_THREAD ? "thread" : o->word == TG_OPT_TILE ? "tile" : o->word == TG_OPT_SWAP ? "swap" : "order"; }
+static const char *word_of(const tg_opt *o) {
+  return o->word == TG_OPT_THREAD ? "thread"
+         : o->word == TG_OPT_TILE ? "tile"
+         : o->word == TG_OPT_SWAP ? "swap"
+                                  : "order";
+}
 
 /* The nest below end, outermost first, as far as it is perfect. */
 static uint32_t perfect_nest(const tg_uop *end, const tg_uop **nest, uint32_t max) {
@@ -45,7 +51,8 @@ static void rebuild_nest(tg_schedule *s, const tg_uop *end, tg_statements *out, 
   tg_push(&s->j->env, out, *body);
 }
 
-/* Do no iterations of these two loops of a perfect nest ever meet? What the extents between read, only the outer one knows. */
+/* Do no iterations of these two loops of a perfect nest ever meet? What the extents between read, only the outer one
+ * knows. */
 static bool surely_exchangeable(tg_schedule *s, const tg_uop *outer, const tg_uop *inner) {
   if (tg_surely_independent(s, outer)) return true;
   for (const tg_uop *u = outer; u != inner; u = u->src[1])
@@ -53,7 +60,8 @@ static bool surely_exchangeable(tg_schedule *s, const tg_uop *outer, const tg_uo
   return tg_surely_independent(s, inner);
 }
 
-static void check_pairs(tg_schedule *s, const tg_opt *o, uint32_t n, const tg_uop *const *nest, const tg_uop *const *order) {
+static void check_pairs(tg_schedule *s, const tg_opt *o, uint32_t n, const tg_uop *const *nest,
+                        const tg_uop *const *order) {
   for (uint32_t a = 0; a < n; a++) {
     for (uint32_t b = a + 1; b < n; b++) { /* nest[a] outside nest[b]; in order? */
       uint32_t at_a = 0, at_b = 0;
@@ -65,7 +73,8 @@ static void check_pairs(tg_schedule *s, const tg_opt *o, uint32_t n, const tg_uo
         tg_fail_at(s->j, o->pos, "%s: the extent of %s depends on %s", word_of(o), inner, outer);
       if (surely_exchangeable(s, nest[a], nest[b])) continue;
       if (!s->l->unjudged && !tg_may_swap(s->j, s->sink, nest[a], nest[b], &why))
-        tg_fail_at(s->j, o->pos, "%s: %s may not run outside %s: %s", word_of(o), inner, outer, why ? why : "the iterations depend on one another");
+        tg_fail_at(s->j, o->pos, "%s: %s may not run outside %s: %s", word_of(o), inner, outer,
+                   why ? why : "the iterations depend on one another");
     }
   }
 }
@@ -86,7 +95,8 @@ static bool order_nest(tg_schedule *s, const tg_opt *o, const tg_uop *top, uint3
   for (uint32_t i = 0; i < last; i++) order[i] = axis_of_range(n, axes, nest[i]->src[0]) < 0 ? nest[i] : named[put++];
   for (uint32_t i = 1; i < last; i++)
     if (tg_range_kind(order[i]->src[0]) == TG_THREAD)
-      tg_fail_at(s->j, o->pos, "%s: the thread range %s must stay outermost", word_of(o), tg_range_text(s, order[i]->src[0]));
+      tg_fail_at(s->j, o->pos, "%s: the thread range %s must stay outermost", word_of(o),
+                 tg_range_text(s, order[i]->src[0]));
   check_pairs(s, o, last, nest, order);
   reordered r = {nest, order, last};
   s->sink = tg_replace_end(s, s->sink, top->src[0], rebuild_nest, &r);
@@ -113,7 +123,8 @@ static const tg_uop *order_reduce(tg_job *j, const tg_uop *old, const tg_uop *co
   for (uint32_t i = 0; i < a.ranges; i++)
     for (uint32_t k = i + 1; k < a.ranges; k++)
       if (tg_uses(j, fresh[i], fresh[k]) && fresh[i] != fresh[k])
-        tg_fail_at(j, r->o->pos, "order: the extent of %s depends on %s", tg_range_text(r->s, fresh[i]), tg_range_text(r->s, fresh[k]));
+        tg_fail_at(j, r->o->pos, "order: the extent of %s depends on %s", tg_range_text(r->s, fresh[i]),
+                   tg_range_text(r->s, fresh[k]));
   r->found = true;
   return tg_reduce_like(j, old, src, a.ranges, fresh);
 }
@@ -135,7 +146,8 @@ static void order_from(tg_schedule *s, const tg_opt *o, const tg_uop *range, uin
   for (uint32_t q = 0; q < n; q++) tg_str_printf(&text, "%s%s", q ? ", " : "", tg_range_text(s, axes[q].site[0].range));
   if (o->word == TG_OPT_THREAD && s->l->target && tg_target_is_device(s->l->target))
     tg_fail_at(s->j, o->pos, "thread: %s are no perfect nest, and this target has no phases inside loops", text.data);
-  tg_fail_at(s->j, o->pos, "%s: %s are no perfect nest: a statement stands between them, or one is not there", word_of(o), text.data);
+  tg_fail_at(s->j, o->pos, "%s: %s are no perfect nest: a statement stands between them, or one is not there",
+             word_of(o), text.data);
 }
 
 static const tg_site *parent_site(const tg_schedule *s, uint32_t p) { return &s->sites.data[p]; }
@@ -151,7 +163,8 @@ static void order_blocked(tg_schedule *s, const tg_opt *o, uint32_t n, const cha
     is_loop[i] = axes[i].site[0].owner->op == TG_OP_END;
     if (is_loop[i]) loops[count++] = names[i];
   }
-  if (!is_loop[n - 1]) tg_fail_at(s->j, o->pos, "order: %s is a reduction's, and stands inside all loops anyway", names[n - 1]);
+  if (!is_loop[n - 1])
+    tg_fail_at(s->j, o->pos, "order: %s is a reduction's, and stands inside all loops anyway", names[n - 1]);
   if (count > 1) tg_order_ranges(s, o, count, loops);
   for (uint32_t i = n - 1; i-- > 0;)
     if (!is_loop[i]) tg_block_reduction(s, o, names[i], names[i + 1]);
@@ -164,7 +177,8 @@ void tg_order_ranges(tg_schedule *s, const tg_opt *o, uint32_t n, const char *co
   for (uint32_t i = 0; i < n; i++) axes[i] = tg_axis_find(s, o, names[i]);
   for (uint32_t i = 0; i < n; i++)
     for (uint32_t k = 0; k < i; k++)
-      if (axes[i].site[0].range == axes[k].site[0].range) tg_fail_at(s->j, o->pos, "order: %s is named twice", names[i]);
+      if (axes[i].site[0].range == axes[k].site[0].range)
+        tg_fail_at(s->j, o->pos, "order: %s is named twice", names[i]);
   for (uint32_t i = 0; i < n; i++) loops += axes[i].site[0].owner->op == TG_OP_END;
   if (loops && loops < n) {
     order_blocked(s, o, n, names, axes);
@@ -191,10 +205,12 @@ void tg_move_outermost(tg_schedule *s, const tg_opt *o, const tg_site *site) {
   uint32_t depth = 0;
   for (uint32_t p = site->parent; p != UINT32_MAX; p = s->sites.data[p].parent) depth++;
   if (!depth) return;
-  if (depth >= TG_COUNT(axes)) tg_fail_at(s->j, o->pos, "%s stands too deep to move outermost", tg_range_text(s, site->range));
+  if (depth >= TG_COUNT(axes))
+    tg_fail_at(s->j, o->pos, "%s stands too deep to move outermost", tg_range_text(s, site->range));
   axes[0] = (tg_axis){1, site, NULL};
   uint32_t n = depth + 1;
-  for (uint32_t p = site->parent; p != UINT32_MAX; p = s->sites.data[p].parent) axes[depth--] = (tg_axis){1, &s->sites.data[p], NULL};
+  for (uint32_t p = site->parent; p != UINT32_MAX; p = s->sites.data[p].parent)
+    axes[depth--] = (tg_axis){1, &s->sites.data[p], NULL};
   order_from(s, o, axes[1].site->range, n, axes);
 }
 
@@ -216,15 +232,19 @@ static bool stands_free(tg_schedule *s, const tg_uop *sink, const tg_uop *range)
 /* Loops of phases around a thread range: their turns are known before, one comes after another. */
 static bool are_phases(tg_schedule *s, uint32_t p) {
   for (; p != UINT32_MAX; p = parent_site(s, p)->parent)
-    if (tg_range_kind(parent_site(s, p)->range) != TG_LOOP || !tg_known_before(s->j, tg_extent(parent_site(s, p)->range))) return false;
+    if (tg_range_kind(parent_site(s, p)->range) != TG_LOOP ||
+        !tg_known_before(s->j, tg_extent(parent_site(s, p)->range)))
+      return false;
   return true;
 }
 
 /* As far as it is still a loop of tasks there: what is independent within a loop need not be so around it. */
 void tg_move_outward(tg_schedule *s, const tg_opt *o, const tg_site *site) {
   tg_axis axes[16];
-  uint32_t p = site->parent, beyond[TG_COUNT(axes) + 1] = {0, p}, n = 1;   /* beyond[n]: what stays around if it passes n - 1 loops */
-  for (; p != UINT32_MAX && n < TG_COUNT(axes) && may_pass(s, parent_site(s, p)->owner, site->owner); beyond[++n] = p) p = parent_site(s, p)->parent;
+  /* beyond[n]: what stays around if it passes n - 1 loops */
+  uint32_t p = site->parent, beyond[TG_COUNT(axes) + 1] = {0, p}, n = 1;
+  for (; p != UINT32_MAX && n < TG_COUNT(axes) && may_pass(s, parent_site(s, p)->owner, site->owner); beyond[++n] = p)
+    p = parent_site(s, p)->parent;
   const tg_uop *before = s->sink;
   for (; n && are_phases(s, beyond[n]) && tg_known_before(s->j, tg_extent(site->range)); n--) {
     axes[0] = (tg_axis){1, site, NULL};
@@ -253,7 +273,8 @@ void tg_opt_swap(tg_schedule *s, const tg_opt *o) {
       const tg_uop *r = axes[i].site[k].range;
       tg_kind kind = tg_range_kind(r);
       if (kind != TG_GLOBAL && kind != TG_THREAD)
-        tg_fail_at(s->j, o->pos, "swap: %s is of kind %s, and not of the launch (global or thread): see order", tg_range_text(s, r), tg_kind_name[kind]);
+        tg_fail_at(s->j, o->pos, "swap: %s is of kind %s, and not of the launch (global or thread): see order",
+                   tg_range_text(s, r), tg_kind_name[kind]);
     }
   }
   bool inside = stands_inside(s, &axes[0].site[0], &axes[1]);

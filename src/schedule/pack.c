@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * stage .. space=packed: an input is read from a copy that the caller keeps, in a layout over the whole of it. The copy takes the input's place among
- * the kernel's buffers, and the program that fills it, one statement in author form, is left in job->packings: as nodes, and as the text of a kernel. */
+ * stage .. space=packed: an input is read from a copy that the caller keeps, in a layout over the whole of it. The copy
+ * takes the input's place among
+ * the kernel's buffers, and the program that fills it, one statement in author form, is left in job->packings: as
+ * nodes, and as the text of a kernel. */
 #include "schedule/stage.h"
 
 typedef struct {
@@ -25,7 +27,8 @@ static const tg_uop *first_load(const packing *p, const tg_uop *end) {
 }
 
 static void subscripts(const packing *p, const tg_uop *const *at, const tg_uop **out) {
-  for (uint32_t i = 0; i < p->layout.n; i++) out[i] = tg_digits_place(p->s, &p->layout.digit[i], at[p->layout.digit[i].dim]);
+  for (uint32_t i = 0; i < p->layout.n; i++)
+    out[i] = tg_digits_place(p->s, &p->layout.digit[i], at[p->layout.digit[i].dim]);
 }
 
 static const tg_uop *inside(tg_job *j, uint32_t n, const tg_uop *const *at, const tg_uop *const *dims) {
@@ -37,8 +40,10 @@ static const tg_uop *inside(tg_job *j, uint32_t n, const tg_uop *const *at, cons
   return all;
 }
 
-/* The place in the copy holds what the gate's alternative is: without it, is the place there, and does the gate ask for nothing else? */
-static bool gate_is_padding(const packing *p, const tg_uop *gate, const tg_uop *alternative, const tg_uop *const *at, const tg_uop *const *place) {
+/* The place in the copy holds what the gate's alternative is: without it, is the place there, and does the gate ask
+ * for nothing else? */
+static bool gate_is_padding(const packing *p, const tg_uop *gate, const tg_uop *alternative, const tg_uop *const *at,
+                            const tg_uop *const *place) {
   tg_job *j = p->s->j;
   tg_facts within = {NULL, inside(j, p->rank, at, p->source->src)};
   if (alternative != p->fill || !tg_proves(j, &within, gate)) return false;
@@ -48,8 +53,10 @@ static bool gate_is_padding(const packing *p, const tg_uop *gate, const tg_uop *
 
 static const tg_uop *read_copy(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
   packing *p = user;
-  bool converts = old->op == TG_OP_CAST && old->src[0]->op == TG_OP_LOAD && src[0]->op == TG_OP_CAST;   /* the conversion back, put around the load just now */
-  if (converts && old->type == p->type && src[0]->src[0]->op == TG_OP_LOAD && src[0]->src[0]->src[0] == p->copy) return src[0]->src[0];
+  /* the conversion back, put around the load just now */
+  bool converts = old->op == TG_OP_CAST && old->src[0]->op == TG_OP_LOAD && src[0]->op == TG_OP_CAST;
+  if (converts && old->type == p->type && src[0]->src[0]->op == TG_OP_LOAD && src[0]->src[0]->src[0] == p->copy)
+    return src[0]->src[0];
   if (old->op != TG_OP_LOAD || tg_define_of(old->src[0]) != p->source) return NULL;
   const tg_uop *place[16], *gate = tg_gate(old) ? src[old->n - 2] : NULL, *alternative = gate ? src[old->n - 1] : NULL;
   subscripts(p, src + 1, place);
@@ -69,7 +76,8 @@ static bool still_read(tg_schedule *s, const tg_uop *source) {
   uint32_t n;
   const tg_uop **order = tg_toposort(s->j, s->sink, &n);
   for (uint32_t i = 0; i < n; i++)
-    if ((order[i]->op == TG_OP_LOAD || order[i]->op == TG_OP_PREFETCH) && tg_define_of(order[i]->src[0]) == source) return true;
+    if ((order[i]->op == TG_OP_LOAD || order[i]->op == TG_OP_PREFETCH) && tg_define_of(order[i]->src[0]) == source)
+      return true;
   return false;
 }
 
@@ -85,10 +93,16 @@ static void define_copy(packing *p, const char *name) {
     dims[i] = e->mod || dim->op == TG_OP_CONST ? tg_index(j, e->extent) : tg_idx_ceildiv(j, dim, e->div);
     if (i + 1 < p->layout.n || !pitch) continue;
     if (dims[i]->op != TG_OP_CONST || pitch < dims[i]->arg)
-      tg_fail_at(j, p->o->pos, "stage %s: a pitch of %lld is below the %s elements of a row", p->o->names[0], (long long)pitch, tg_text(j, dims[i]));
+      tg_fail_at(j, p->o->pos, "stage %s: a pitch of %lld is below the %s elements of a row", p->o->names[0],
+                 (long long)pitch, tg_text(j, dims[i]));
     dims[i] = tg_index(j, pitch);
   }
-  tg_buffer info = {.name = name, .space = TG_SPACE_GLOBAL, .role = TG_ROLE_IN, .rank = (uint8_t)p->layout.n, .type = (uint8_t)p->type, .pos = p->o->pos};
+  tg_buffer info = {.name = name,
+                    .space = TG_SPACE_GLOBAL,
+                    .role = TG_ROLE_IN,
+                    .rank = (uint8_t)p->layout.n,
+                    .type = (uint8_t)p->type,
+                    .pos = p->o->pos};
   p->copy = tg_define(j, info, 1, dims, NULL, true);
 }
 
@@ -100,7 +114,8 @@ static const tg_uop *filling(const packing *p, const tg_uop *target) {
   for (uint32_t i = 0; i < p->layout.n; i++) {
     const tg_digit *e = &p->layout.digit[i];
     const tg_uop *extent = e->mod || p->copy->src[i]->op == TG_OP_CONST ? tg_index(j, e->extent) : p->copy->src[i];
-    place[i] = tg_range_new(j, tg_format(&j->env, "%s_%u", tg_buffer_info(j, p->copy)->name, i), extent, TG_LOOP, UINT32_MAX, p->o->pos);
+    place[i] = tg_range_new(j, tg_format(&j->env, "%s_%u", tg_buffer_info(j, p->copy)->name, i), extent, TG_LOOP,
+                            UINT32_MAX, p->o->pos);
     at[e->dim] = tg_idx_add(j, at[e->dim], tg_idx_mul(j, place[i], e->div));
   }
   const tg_uop *there = inside(j, p->rank, at, p->source->src);
@@ -150,7 +165,9 @@ static void leave_packing(const packing *p) {
   list[n] = filling(p, out);
   if (p->sums) list[n + 1] = tg_stage_sum_statement(p->s, p->o, &p->sum, list[n - 1]);
   const tg_uop *sink = tg_sink(j, n + (p->sums ? 2 : 1), list);
-  tg_push(&j->env, &j->packings, ((tg_packing){p->o->names[0], tg_buffer_info(j, p->copy)->name, p->sums ? tg_buffer_info(j, p->sums)->name : NULL, tg_versioned(j, sink), text_of(p, sink)}));
+  tg_push(&j->env, &j->packings,
+          ((tg_packing){p->o->names[0], tg_buffer_info(j, p->copy)->name,
+                        p->sums ? tg_buffer_info(j, p->sums)->name : NULL, tg_versioned(j, sink), text_of(p, sink)}));
 }
 
 static void check_source(const packing *p) {
@@ -158,11 +175,13 @@ static void check_source(const packing *p) {
   const char *name = p->o->names[0];
   tg_pos pos = p->o->pos;
   tg_job *j = p->s->j;
-  if (b->role != TG_ROLE_IN) tg_fail_at(j, pos, "stage %s: only an input of the kernel can be packed ahead of it", name);
+  if (b->role != TG_ROLE_IN)
+    tg_fail_at(j, pos, "stage %s: only an input of the kernel can be packed ahead of it", name);
   if (b->lo) tg_fail_at(j, pos, "stage %s: what is packed ahead would lose the contract of its values", name);
   if (!p->rank) tg_fail_at(j, pos, "stage %s: it is one element", name);
   if (p->o->number[2]) tg_fail_at(j, pos, "stage %s: the caller keeps what is packed, and aligns it", name);
-  if (p->o->number[3]) tg_fail_at(j, pos, "stage %s: all of it is packed ahead, and depth is of copies in a loop", name);
+  if (p->o->number[3])
+    tg_fail_at(j, pos, "stage %s: all of it is packed ahead, and depth is of copies in a loop", name);
 }
 
 static void read_sums(packing *p) {
@@ -170,7 +189,10 @@ static void read_sums(packing *p) {
   p->sums = tg_stage_sum_define(p->s, p->o, &p->sum, false);
   tg_replaced_sums r = {p->s, &p->sum, p->sums, 0};
   p->s->sink = tg_map(p->s->j, p->s->sink, tg_stage_sum_replace, NULL, &r);
-  if (!r.found) tg_fail_at(p->s->j, p->o->pos, "stage %s with %s: the kernel has no such reduction (it is looked for before its range is split)", p->o->names[0], p->o->with);
+  if (!r.found)
+    tg_fail_at(p->s->j, p->o->pos,
+               "stage %s with %s: the kernel has no such reduction (it is looked for before its range is split)",
+               p->o->names[0], p->o->with);
 }
 
 void tg_stage_packed(tg_schedule *s, const tg_opt *o, const tg_uop *source) {
@@ -187,7 +209,8 @@ void tg_stage_packed(tg_schedule *s, const tg_opt *o, const tg_uop *source) {
   if (!part.load) tg_fail_at(j, o->pos, "stage %s at %s: no loop of that name reads it", o->names[0], o->names[1]);
   for (uint32_t d = 0; d < p->rank; d++) {
     tg_bounds b = tg_bounds_of(j, source->src[d]);
-    if (b.hi > (tg_i128)1 << 40) tg_fail_at(j, o->pos, "stage %s: its dimension %u has no bound below 2^40", o->names[0], d);
+    if (b.hi > (tg_i128)1 << 40)
+      tg_fail_at(j, o->pos, "stage %s: its dimension %u has no bound below 2^40", o->names[0], d);
     part.extent[d] = b.hi < 1 ? 1 : (int64_t)b.hi;
   }
   p->layout = tg_digits_parse(s, o, &part);

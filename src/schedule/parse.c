@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The words of a schedule as text, both ways, by the operands of their rows (opts.def). A number may be the name of a knob or
+ * The words of a schedule as text, both ways, by the operands of their rows (opts.def). A number may be the name of a
+ * knob or
  * of a parameter bound to a constant. What tg_opt_text_of prints parses to the same opt. */
 #include "schedule/stage.h"
 #include <ctype.h>
@@ -45,7 +46,8 @@ static const char *name(scan *s, const char *what) {
   return v;
 }
 
-/* A new name: '#' and a number say which of several of one. What is printed with it is read again, so it is one that the language takes. */
+/* A new name: '#' and a number say which of several of one. What is printed with it is read again, so it is one that
+ * the language takes. */
 static const char *new_name(scan *s, const char *what) {
   const char *symbol = s->n ? tg_symbol(s->j, s->token, s->n) : "", *refused = tg_name_refused(symbol);
   if (refused) bad(s, tg_format(&s->j->env, "%s ('%s' %s)", what, symbol, refused));
@@ -201,7 +203,8 @@ static item next_item(item *all) {
   int depth = 0;
   while (all->n && *all->at == ' ') all->at++, all->n--;
   item x = {all->at, 0};
-  for (; x.n < all->n && (depth || x.at[x.n] != ' '); x.n++) depth += (strchr("[({", x.at[x.n]) != NULL) - (strchr("])}", x.at[x.n]) != NULL);
+  for (; x.n < all->n && (depth || x.at[x.n] != ' '); x.n++)
+    depth += (strchr("[({", x.at[x.n]) != NULL) - (strchr("])}", x.at[x.n]) != NULL);
   all->at += x.n;
   all->n -= x.n;
   return x;
@@ -209,7 +212,9 @@ static item next_item(item *all) {
 
 static bool item_is(item x, const char *text) { return x.n == strlen(text) && !memcmp(x.at, text, x.n); }
 static bool is_choice(item x) { return x.at[0] != '[' && x.at[0] != '(' && memchr(x.at, '|', x.n); }
-static bool is_word(item x) { return islower((unsigned char)*x.at) && !is_choice(x) && !item_is(x, "as1") && !item_is(x, "as2"); }
+static bool is_word(item x) {
+  return islower((unsigned char)*x.at) && !is_choice(x) && !item_is(x, "as1") && !item_is(x, "as2");
+}
 static item inside(item x) { return (item){x.at + 1, x.n - 2}; }
 
 /* Of how many numbers it tells the next. */
@@ -223,7 +228,8 @@ static uint32_t numbers_of(item x) {
 /* The i-th word of a choice; n is 0 behind the last. */
 static item word_of_choice(item x, uint32_t i) {
   const char *end = x.at + x.n, *at = x.at;
-  for (; i && at < end; i--) at = memchr(at, '|', (size_t)(end - at)) ? (const char *)memchr(at, '|', (size_t)(end - at)) + 1 : end;
+  for (; i && at < end; i--)
+    at = memchr(at, '|', (size_t)(end - at)) ? (const char *)memchr(at, '|', (size_t)(end - at)) + 1 : end;
   size_t n = 0;
   while (at + n < end && islower((unsigned char)at[n])) n++;
   while (at + n < end && isdigit((unsigned char)at[n])) n++;
@@ -271,8 +277,10 @@ static bool parse_choice(scan *s, tg_opt *o, item x, uint32_t number) {
 
 /* What a name of this letter is; NULL: the item is no name. */
 static const char *name_meant(item x) {
-  static const struct { const char *letter, *meant; } names[] = {
-    {"R", "a range"}, {"T", "a second range"}, {"B", "a buffer"}, {"G", "a register buffer"}, {"I", "a matrix instruction"}, {"N", "a size"}, {"0", "a number"}};
+  static const struct { const char *letter, *meant;
+  } names[] = {{"R", "a range"},           {"T", "a second range"},       {"B", "a buffer"},
+               {"G", "a register buffer"}, {"I", "a matrix instruction"}, {"N", "a size"},
+               {"0", "a number"}};
   for (uint32_t i = 0; i < TG_COUNT(names); i++)
     if (item_is(x, names[i].letter)) return names[i].meant;
   return NULL;
@@ -347,9 +355,11 @@ tg_opt tg_opt_parse(tg_job *j, const char *text, tg_pos pos) {
   if (o.word == TG_OPT__COUNT) {
     const char *words[TG_OPT__COUNT + 1] = {0}, *near;
     tg_str list = tg_str_new(&j->env);
-    for (uint32_t i = 0; i < TG_OPT__COUNT; i++) tg_str_printf(&list, "%s%s", i ? ", " : "", words[i] = tg_opt_rows[i].word);
+    for (uint32_t i = 0; i < TG_OPT__COUNT; i++)
+      tg_str_printf(&list, "%s%s", i ? ", " : "", words[i] = tg_opt_rows[i].word);
     near = tg_nearest(tg_symbol(j, s.token, s.n), words);
-    bad(&s, tg_format(&j->env, "expected a word of a schedule (%s%s%s)", list.data, near ? "; perhaps " : "", near ? near : ""));
+    bad(&s, tg_format(&j->env, "expected a word of a schedule (%s%s%s)", list.data, near ? "; perhaps " : "",
+                      near ? near : ""));
   }
   if (!pos.text || !pos.column) o.pos.text = text, o.pos.column = 1, o.pos.length = (int)s.n;
   next(&s);
@@ -412,7 +422,8 @@ static void print_items(printing *p, item all) {
     else if (item_is(x, "N") || item_is(x, "{N}") || item_is(x, "0")) print_size(p);
     else if (item_is(x, "R+")) print_names(p, "");
     else if (item_is(x, "(R N)+"))
-      for (; p->name < TG_COUNT(o->number) && o->number[p->name]; p->name++) tg_str_printf(p->t, " %s %lld", o->names[p->name], (long long)o->number[p->name]);
+      for (; p->name < TG_COUNT(o->number) && o->number[p->name]; p->name++)
+        tg_str_printf(p->t, " %s %lld", o->names[p->name], (long long)o->number[p->name]);
     else if (item_is(x, "I")) tg_str_printf(p->t, " %s", o->expr);
     else if (name_meant(x)) tg_str_printf(p->t, " %s", o->names[p->name++]);
     else if (item_is(x, "as1") || item_is(x, "as2")) print_names(p, " as");
@@ -438,11 +449,26 @@ const char *tg_opt_text_of(tg_job *j, const tg_opt *o) {
 /* ---- the operands for people ---- */
 
 static const char *item_usage(item x) {
-  static const struct { const char *item, *usage; } usage[] = {
-    {"R", "r"}, {"T", "s"}, {"R+", "r s .."}, {"B", "B"}, {"G", "t"}, {"I", "NAME"}, {"N", "n"}, {"0", "n"}, {"{N}", "n|{n, ..}"}, {"(R N)+", "r n .."}, {"(E)", "(p)"},
-    {"as1", "as q"}, {"as2", "[as r0 r1]"}, {"{i=R}", "i=r j=s k=q"}, {"at=E|first|last|auto!", "at e|first|last|auto"},
-    {"{..}", "[as Bp[layout] as type] [pitch=n] [fill=v] [align=n] [space=local|reg|thread|team|packed] [depth=n] [with S[j] = sum(k, ..)]"},
-    {"[N as2]", "[n [as r0 r1]]"}, {"[of R]", "[of s]"}};
+  static const struct { const char *item, *usage;
+  } usage[] = {{"R", "r"},
+               {"T", "s"},
+               {"R+", "r s .."},
+               {"B", "B"},
+               {"G", "t"},
+               {"I", "NAME"},
+               {"N", "n"},
+               {"0", "n"},
+               {"{N}", "n|{n, ..}"},
+               {"(R N)+", "r n .."},
+               {"(E)", "(p)"},
+               {"as1", "as q"},
+               {"as2", "[as r0 r1]"},
+               {"{i=R}", "i=r j=s k=q"},
+               {"at=E|first|last|auto!", "at e|first|last|auto"},
+               {"{..}", "[as Bp[layout] as type] [pitch=n] [fill=v] [align=n] [space=local|reg|thread|team|packed] "
+                        "[depth=n] [with S[j] = sum(k, ..)]"},
+               {"[N as2]", "[n [as r0 r1]]"},
+               {"[of R]", "[of s]"}};
   for (uint32_t i = 0; i < TG_COUNT(usage); i++)
     if (item_is(x, usage[i].item)) return usage[i].usage;
   return NULL;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * prefetch B at r ahead n: at the start of each iteration of r, a loop or the range of a sum, the lines of B that iteration r + n will read are asked for; `of c`: those
+ * prefetch B at r ahead n: at the start of each iteration of r, a loop or the range of a sum, the lines of B that
+ * iteration r + n will read are asked for; `of c`: those
  * that iteration c + n of a loop c around will read, shared among the iterations of r. In each
- * dimension the subscripts are a base over what stands outside of r and r itself, plus an offset over the ranges inside, whose bounds
+ * dimension the subscripts are a base over what stands outside of r and r itself, plus an offset over the ranges
+ * inside, whose bounds
  * are the rows and columns of the part. Addresses behind the end of B are harmless: a prefetch reads nothing. */
 #include "schedule/opt.h"
 
@@ -36,7 +38,8 @@ static bool moves_on(const prefetching *p, const tg_uop *u) {
   return any;
 }
 
-/* Memory that the kernel writes may be another's by the time, whatever its subscripts; of inputs any will do if asked for. */
+/* Memory that the kernel writes may be another's by the time, whatever its subscripts; of inputs any will do if
+ * asked for. */
 static bool reads_memory(tg_job *j, const tg_uop *u, bool inputs) {
   uint32_t n;
   const tg_uop **order = tg_toposort(j, u, &n);
@@ -55,12 +58,15 @@ static void measure(prefetching *p, const tg_uop *subscript, uint32_t d, footpri
   for (uint32_t i = 0; i < all.n; i++) {
     const tg_uop *u = all.atom[i];
     int64_t by = all.coefficient[i];
-    bool within = varies_inside(p, u), moves = (!within || u->op != TG_OP_RANGE) && moves_on(p, u);   /* a range's bounds hold whatever its extent is */
+    /* a range's bounds hold whatever its extent is */
+    bool within = varies_inside(p, u), moves = (!within || u->op != TG_OP_RANGE) && moves_on(p, u);
     if (reads_memory(j, u, moves || within))
-      tg_fail_at(j, p->o->pos, "prefetch %s at %s: where it is read in dimension %u comes from memory", p->o->names[0], p->o->names[1], d);
+      tg_fail_at(j, p->o->pos, "prefetch %s at %s: where it is read in dimension %u comes from memory", p->o->names[0],
+                 p->o->names[1], d);
     tg_bounds b = within ? tg_bounds_of(j, u) : (tg_bounds){0};
     if ((within && moves) || b.lo < -((tg_i128)1 << 40) || b.hi > (tg_i128)1 << 40)
-      tg_fail_at(j, p->o->pos, "prefetch %s at %s: the part read in dimension %u has no constant bound: %s", p->o->names[0], p->o->names[1], d, tg_text(j, u));
+      tg_fail_at(j, p->o->pos, "prefetch %s at %s: the part read in dimension %u has no constant bound: %s",
+                 p->o->names[0], p->o->names[1], d, tg_text(j, u));
     lo += by > 0 ? by * b.lo : by * b.hi;
     hi += by > 0 ? by * b.hi : by * b.lo;
     if (within) continue;
@@ -94,7 +100,9 @@ static void see(prefetching *p, const tg_uop *access) {
   if (is_never(p, access)) return;
   for (uint32_t d = 0; d < p->rank; d++) measure(p, access->src[1 + d], d, &f);
   while (g < p->groups && memcmp(p->group[g].base, f.base, p->rank * sizeof *f.base)) g++;
-  if (g == GROUPS) tg_fail_at(p->s->j, p->o->pos, "prefetch %s at %s: it is read from more than %d places", p->o->names[0], p->o->names[1], GROUPS);
+  if (g == GROUPS)
+    tg_fail_at(p->s->j, p->o->pos, "prefetch %s at %s: it is read from more than %d places", p->o->names[0],
+               p->o->names[1], GROUPS);
   if (g == p->groups) p->group[p->groups++] = f;
   for (uint32_t d = 0; d < p->rank; d++) {
     if (f.lo[d] < p->group[g].lo[d]) p->group[g].lo[d] = f.lo[d];
@@ -102,10 +110,14 @@ static void see(prefetching *p, const tg_uop *access) {
   }
 }
 
-/* Elements from one line to the next in a dimension: as many as surely skip none. Where the stride is not known each may be on a line of its own. */
+/* Elements from one line to the next in a dimension: as many as surely skip none. Where the stride is not known each
+ * may be on a line of its own. */
 static int64_t step_of(const prefetching *p, uint32_t d) {
   const tg_uop *stride = p->source->arg >> 32 & TG_STRIDED ? p->source->src[p->rank + d] : NULL;
-  int64_t by = stride ? stride->op == TG_OP_CONST ? stride->arg : LINE : d + 1 == p->rank ? 1 : LINE, line = LINE / tg_type_bytes(p->source->type);
+  int64_t by = stride             ? stride->op == TG_OP_CONST ? stride->arg : LINE
+               : d + 1 == p->rank ? 1
+                                  : LINE,
+          line = LINE / tg_type_bytes(p->source->type);
   return by > 0 && by < line ? line / by : 1;
 }
 
@@ -116,7 +128,8 @@ static int64_t count_lines(const prefetching *p, const footprint *f, int64_t mos
     step[d] = step_of(p, d);
     count[d] = (f->hi[d] - f->lo[d]) / step[d] + 1;
     if (count[d] > most || (all *= count[d]) > most)
-      tg_fail_at(p->s->j, p->o->pos, "prefetch %s at %s: an iteration reads more than %lld lines", p->o->names[0], p->o->names[1], (long long)most);
+      tg_fail_at(p->s->j, p->o->pos, "prefetch %s at %s: an iteration reads more than %lld lines", p->o->names[0],
+                 p->o->names[1], (long long)most);
   }
   return all;
 }
@@ -134,7 +147,9 @@ static const tg_uop *fetch(const prefetching *p, const footprint *f) {
   const tg_uop *at[RANK], *loop[RANK];
   for (uint32_t d = 0; d < p->rank; d++) {
     const char *name = tg_format(&j->env, "%s.fetch.%u", p->o->names[0], d);
-    loop[d] = count[d] > 1 ? tg_range_new(j, name, tg_index(j, count[d]), all <= INLINE ? TG_UNROLL : TG_LOOP, UINT32_MAX, p->o->pos) : NULL;
+    loop[d] = count[d] > 1 ? tg_range_new(j, name, tg_index(j, count[d]), all <= INLINE ? TG_UNROLL : TG_LOOP,
+                                          UINT32_MAX, p->o->pos)
+                           : NULL;
     at[d] = tg_idx_add(j, f->base[d], tg_index(j, f->lo[d]));
     if (loop[d]) at[d] = tg_idx_add(j, at[d], tg_idx_mul(j, loop[d], step[d]));
   }
@@ -149,7 +164,8 @@ static const tg_uop *fetch(const prefetching *p, const footprint *f) {
 }
 
 static void mark_reduction(prefetching *p, const tg_uop *reduce, uint32_t from) {
-  for (uint32_t k = from; k < tg_reduce_info(reduce).ranges; k++) p->inside[tg_range_ordinal(tg_reduce_ranges(reduce)[k])] = 1;
+  for (uint32_t k = from; k < tg_reduce_info(reduce).ranges; k++)
+    p->inside[tg_range_ordinal(tg_reduce_ranges(reduce)[k])] = 1;
 }
 
 static bool defined_in(const tg_uop *u, const tg_uop *define) {
@@ -170,10 +186,12 @@ static void see_loop(prefetching *p, const tg_uop *end) {
     if (u->op == TG_OP_END && u != end) p->inside[tg_range_ordinal(u->src[0])] = 1;
     if (u->op == TG_OP_REDUCE) mark_reduction(p, u, 0);
   }
-  if (defined_in(end, p->source)) tg_fail_at(j, p->o->pos, "prefetch %s at %s: it begins anew in each iteration", p->o->names[0], p->o->names[1]);
+  if (defined_in(end, p->source))
+    tg_fail_at(j, p->o->pos, "prefetch %s at %s: it begins anew in each iteration", p->o->names[0], p->o->names[1]);
   for (uint32_t i = 0; i < n; i++) {
     const tg_uop *u = order[i];
-    if ((u->op == TG_OP_LOAD || (u->op == TG_OP_STORE && p->o->number[2])) && tg_define_of(u->src[0]) == p->source) see(p, u);
+    if ((u->op == TG_OP_LOAD || (u->op == TG_OP_STORE && p->o->number[2])) && tg_define_of(u->src[0]) == p->source)
+      see(p, u);
   }
 }
 
@@ -191,8 +209,10 @@ static void fetch_in_loop(tg_schedule *s, const tg_uop *end, tg_statements *out,
 
 /* ---- in a reduction ----
  *
- * AHEAD around the value holds what each iteration of the range asks for; pass reduce puts it into the loop. What runs within an iteration are the ranges of the
- * sum behind this one, those that become accumulators side by side, and the loops around the statement whose iterations are in lockstep with it. */
+ * AHEAD around the value holds what each iteration of the range asks for; pass reduce puts it into the loop. What runs
+ * within an iteration are the ranges of the
+ * sum behind this one, those that become accumulators side by side, and the loops around the statement whose iterations
+ * are in lockstep with it. */
 
 typedef struct { const tg_uop *reduce, *asks[1 + SUM_LINES]; uint32_t n; tg_pos pos; } asking;
 typedef struct { const prefetching *p; asking *list; uint32_t n; } all_asking;
@@ -208,7 +228,8 @@ static void mark_around(prefetching *p, const tg_site *site) {
   while (ranges[at] != site->range) at++;
   mark_reduction(p, site->owner, at + 1);
   for (uint32_t i = 0; i < at; i++)
-    if (in_lockstep(tg_range_kind(ranges[i])) || tg_range_kind(ranges[i]) == TG_GROUP) p->inside[tg_range_ordinal(ranges[i])] = 1;
+    if (in_lockstep(tg_range_kind(ranges[i])) || tg_range_kind(ranges[i]) == TG_GROUP)
+      p->inside[tg_range_ordinal(ranges[i])] = 1;
   for (uint32_t i = 0; i + count < site->owner->n; i++) {
     const tg_uop **order = tg_toposort(s->j, site->owner->src[i], &n);
     for (uint32_t k = 0; k < n; k++)
@@ -224,7 +245,8 @@ static void list_lines(const prefetching *p, const footprint *f, asking *a) {
   int64_t count[RANK], step[RANK], i[RANK] = {0};
   const tg_uop *at[RANK];
   if (a->n + count_lines(p, f, SUM_LINES, count, step) > SUM_LINES)
-    tg_fail_at(j, p->o->pos, "prefetch %s at %s: an iteration reads more than %d lines", p->o->names[0], p->o->names[1], SUM_LINES);
+    tg_fail_at(j, p->o->pos, "prefetch %s at %s: an iteration reads more than %d lines", p->o->names[0], p->o->names[1],
+               SUM_LINES);
   for (uint32_t d = 0; d != UINT32_MAX;) {
     for (d = 0; d < p->rank; d++) at[d] = tg_idx_add(j, f->base[d], tg_index(j, f->lo[d] + i[d] * step[d]));
     a->asks[1 + a->n++] = ask(p, at);
@@ -266,7 +288,8 @@ static bool comes_in_order(tg_kind k) { return k == TG_LOOP || k == TG_REDUCE ||
 
 /* ---- of a loop around ----
  *
- * What iteration c + n reads is asked for while iteration c runs, line by line, the lines shared evenly among the iterations of r. Behind the last iteration of c
+ * What iteration c + n reads is asked for while iteration c runs, line by line, the lines shared evenly among the
+ * iterations of r. Behind the last iteration of c
  * comes the first one in the next iteration of the loop around it. */
 
 static void look_around(prefetching *p, const tg_site *site) {
@@ -275,7 +298,8 @@ static void look_around(prefetching *p, const tg_site *site) {
   const tg_uop *over = NULL;
   p->ranges = p->groups = 0;
   for (;;) {
-    const tg_uop *r = site->range, *by = tg_index(j, p->o->number[0]), *next = tg_idx_add(j, r, over ? tg_op3(j, TG_OP_WHERE, over, tg_index(j, 1), tg_index(j, 0)) : by);
+    const tg_uop *r = site->range, *by = tg_index(j, p->o->number[0]),
+                 *next = tg_idx_add(j, r, over ? tg_op3(j, TG_OP_WHERE, over, tg_index(j, 1), tg_index(j, 0)) : by);
     const tg_site *around = site->parent == UINT32_MAX ? NULL : &s->sites.data[site->parent];
     bool last = !around || !comes_in_order(tg_range_kind(around->range)) || p->ranges + 1 == DEEP;
     p->range[p->ranges] = r;
@@ -289,9 +313,14 @@ static void look_around(prefetching *p, const tg_site *site) {
   }
 }
 
-/* A place of r within c: which of its iterations there, one behind another, it is at, how many they are, and how much of the work is done there. always: how many come
- * at least, where the extent of a loop around r varies (and which of them this is); maybe: it may have none. inner: those of r alone; outer: how often these come at least. */
-typedef struct { const tg_uop *at, *always_at, *inner_at, *outer_at; int64_t times, always, inner, outer, work; bool varies, maybe; } share;
+/* A place of r within c: which of its iterations there, one behind another, it is at, how many they are, and how
+ * much of the work is done there. always: how many come at least, where the extent of a loop around r varies (and
+ * which of them this is); maybe: it may have none. inner: those of r alone; outer: how often these come at least. */
+typedef struct {
+  const tg_uop *at, *always_at, *inner_at, *outer_at;
+  int64_t times, always, inner, outer, work;
+  bool varies, maybe;
+} share;
 
 static void pass_range(const prefetching *p, const tg_uop *r, share *h) {
   tg_job *j = p->s->j;
@@ -299,11 +328,13 @@ static void pass_range(const prefetching *p, const tg_uop *r, share *h) {
   int64_t n = b.hi < (tg_i128)1 << 31 ? (int64_t)b.hi : -1;
   if (n <= 0) h->work = 0;
   if (n < 0 || (n && h->times > ((int64_t)1 << 31) / n))
-    tg_fail_at(j, p->o->pos, "prefetch %s at %s of %s: the iterations of %s within it have no constant bound", p->o->names[0], p->o->names[1], p->o->names[2], tg_range_name(p->s, r));
+    tg_fail_at(j, p->o->pos, "prefetch %s at %s of %s: the iterations of %s within it have no constant bound",
+               p->o->names[0], p->o->names[1], p->o->names[2], tg_range_name(p->s, r));
   h->work *= n < 1 << 10 && h->work < (int64_t)1 << 50 ? n : 1;
   if (in_lockstep(tg_range_kind(r))) return;
   if (!comes_in_order(tg_range_kind(r)) && tg_range_kind(r) != TG_THREAD)
-    tg_fail_at(j, p->o->pos, "prefetch %s at %s: %s is %s, and its iterations do not come one after another", p->o->names[0], p->o->names[1], tg_range_text(p->s, r), tg_kind_name[tg_range_kind(r)]);
+    tg_fail_at(j, p->o->pos, "prefetch %s at %s: %s is %s, and its iterations do not come one after another",
+               p->o->names[0], p->o->names[1], tg_range_text(p->s, r), tg_kind_name[tg_range_kind(r)]);
   h->at = tg_idx_add(j, h->at, tg_idx_mul(j, r, h->times));   /* from the inside to the outside */
   h->times *= n > 0 ? n : 1;
 }
@@ -329,7 +360,9 @@ static bool find_share(const prefetching *p, const tg_site *site, const tg_uop *
     tg_bounds b = tg_bounds_of(s->j, r->src[0]);
     int64_t least = b.lo > 0 ? (int64_t)b.lo : 0;
     if (!h->varies && least && !in_lockstep(tg_range_kind(r))) {
-      const tg_uop *last = tg_index(s->j, least - 1), *sure = b.lo == b.hi ? r : tg_op3(s->j, TG_OP_WHERE, tg_op2(s->j, TG_OP_LT, r, last), r, last);   /* what comes besides asks again */
+      /* what comes besides asks again */
+      const tg_uop *last = tg_index(s->j, least - 1),
+                   *sure = b.lo == b.hi ? r : tg_op3(s->j, TG_OP_WHERE, tg_op2(s->j, TG_OP_LT, r, last), r, last);
       h->always_at = tg_idx_add(s->j, h->always_at, tg_idx_mul(s->j, sure, h->always)), h->always *= least;
       h->outer_at = tg_idx_add(s->j, h->outer_at, tg_idx_mul(s->j, r, h->outer)), h->outer *= least;
     }
@@ -340,7 +373,8 @@ static bool find_share(const prefetching *p, const tg_site *site, const tg_uop *
 }
 
 /* The line in a column of a row, counted over all dimensions but the last. */
-static const tg_uop *ask_at(const prefetching *p, const footprint *f, const int64_t *count, const int64_t *step, const tg_uop *row, const tg_uop *column) {
+static const tg_uop *ask_at(const prefetching *p, const footprint *f, const int64_t *count, const int64_t *step,
+                            const tg_uop *row, const tg_uop *column) {
   tg_job *j = p->s->j;
   const tg_uop *at[RANK];
   for (uint32_t d = p->rank; d-- > 0;) {
@@ -352,47 +386,67 @@ static const tg_uop *ask_at(const prefetching *p, const footprint *f, const int6
 }
 
 /* The lines at `place` of a part, in units of its rows by 1 / WHOLE: divisions are by powers of two. */
-static const tg_uop *ask_for(const prefetching *p, const footprint *f, const int64_t *count, const int64_t *step, const tg_uop *place) {
+static const tg_uop *ask_for(const prefetching *p, const footprint *f, const int64_t *count, const int64_t *step,
+                             const tg_uop *place) {
   tg_job *j = p->s->j;
-  return ask_at(p, f, count, step, tg_idx_div(j, place, WHOLE), tg_idx_div(j, tg_idx_mul(j, tg_idx_mod(j, place, WHOLE), count[p->rank - 1]), WHOLE));
+  return ask_at(p, f, count, step, tg_idx_div(j, place, WHOLE),
+                tg_idx_div(j, tg_idx_mul(j, tg_idx_mod(j, place, WHOLE), count[p->rank - 1]), WHOLE));
 }
 
-/* As many iterations as the part has rows, or some times that, or a part of it: each asks for a piece of the row that it is at, or for some rows. The address goes on by one addition. */
-static bool ask_by_rows(const prefetching *p, const footprint *f, const tg_uop *now, int64_t times, int64_t most, int64_t rows, const int64_t *count, const int64_t *step, asking *a) {
+/* As many iterations as the part has rows, or some times that, or a part of it: each asks for a piece of the row
+ * that it is at, or for some rows. The address goes on by one addition. */
+static bool ask_by_rows(const prefetching *p, const footprint *f, const tg_uop *now, int64_t times, int64_t most,
+                        int64_t rows, const int64_t *count, const int64_t *step, asking *a) {
   tg_job *j = p->s->j;
   if (times % rows && rows % times) return false;
-  int64_t columns = count[p->rank - 1], turns = times > rows ? times / rows : 1, some = times > rows ? 1 : rows / times, each = (columns + turns - 1) / turns;
+  int64_t columns = count[p->rank - 1], turns = times > rows ? times / rows : 1, some = times > rows ? 1 : rows / times,
+          each = (columns + turns - 1) / turns;
   if (turns > columns || each * some > most || a->n + each * some > SUM_LINES) return false;
-  const tg_uop *row = tg_idx_mul(j, tg_simplified(p->s, tg_idx_mod(j, now, rows)), some), *turn = tg_simplified(p->s, tg_idx_div(j, now, rows));
+  const tg_uop *row = tg_idx_mul(j, tg_simplified(p->s, tg_idx_mod(j, now, rows)), some),
+               *turn = tg_simplified(p->s, tg_idx_div(j, now, rows));
   for (int64_t r = 0; r < some; r++)
-    for (int64_t i = 0; i < each; i++) a->asks[1 + a->n++] = ask_at(p, f, count, step, tg_idx_add(j, row, tg_index(j, r)), tg_idx_add(j, tg_idx_mul(j, turn, each), tg_index(j, i)));
+    for (int64_t i = 0; i < each; i++)
+      a->asks[1 + a->n++] = ask_at(p, f, count, step, tg_idx_add(j, row, tg_index(j, r)),
+                                   tg_idx_add(j, tg_idx_mul(j, turn, each), tg_index(j, i)));
   return true;
 }
 
-/* About as many iterations as rows have lines, and few rows: each asks for the lines of its own place in them, at one distance from what it reads, so no address is computed. A few lines at the end
- * of rows may be left out. */
-static bool ask_by_columns(const prefetching *p, const footprint *f, const share *h, int64_t rows, const int64_t *count, const int64_t *step, asking *a) {
+/* About as many iterations as rows have lines, and few rows: each asks for the lines of its own place in them, at
+ * one distance from what it reads, so no address is computed. A few lines at the end of rows may be left out. */
+static bool ask_by_columns(const prefetching *p, const footprint *f, const share *h, int64_t rows, const int64_t *count,
+                           const int64_t *step, asking *a) {
   enum { FEW = 16, MANY = 4 };   /* lines: one in so many; iterations for each row */
   int64_t columns = count[p->rank - 1], each = (rows + h->outer - 1) / h->outer;
-  if (rows * MANY > h->inner || h->inner * FEW < columns * (FEW - 1) || h->inner > 2 * columns || each > FEW || a->n + each > SUM_LINES) return false;
+  if (rows * MANY > h->inner || h->inner * FEW < columns * (FEW - 1) || h->inner > 2 * columns || each > FEW ||
+      a->n + each > SUM_LINES)
+    return false;
   const tg_uop *row = tg_idx_mul(p->s->j, h->outer_at, each);
-  for (int64_t r = 0; r < each; r++) a->asks[1 + a->n++] = ask_at(p, f, count, step, tg_idx_add(p->s->j, row, tg_index(p->s->j, r)), h->inner_at);
+  for (int64_t r = 0; r < each; r++)
+    a->asks[1 + a->n++] = ask_at(p, f, count, step, tg_idx_add(p->s->j, row, tg_index(p->s->j, r)), h->inner_at);
   return true;
 }
 
-/* A part's lines from the place `from` up to another, shared among the iterations: a line may be asked for twice, none is left out. Steps are odd, so that a
- * place stays one sum, which goes from iteration to iteration by one addition. */
-static void ask_share(const prefetching *p, const footprint *f, const tg_uop *now, int64_t times, int64_t from, int64_t to, const int64_t *count, const int64_t *step, asking *a) {
+/* A part's lines from the place `from` up to another, shared among the iterations: a line may be asked for twice,
+ * none is left out. Steps are odd, so that a place stays one sum, which goes from iteration to iteration by one
+ * addition. */
+static void ask_share(const prefetching *p, const footprint *f, const tg_uop *now, int64_t times, int64_t from,
+                      int64_t to, const int64_t *count, const int64_t *step, asking *a) {
   tg_job *j = p->s->j;
   if (to == from) return;
-  int64_t lines = ((to - from) * count[p->rank - 1] + WHOLE - 1) / WHOLE, each = (lines + times - 1) / times, by = (to - from) / (times * each) | 1;
-  if (a->n + each > SUM_LINES) tg_fail_at(j, p->o->pos, "prefetch %s at %s: an iteration asks for more than %d lines", p->o->names[0], p->o->names[1], SUM_LINES);
+  int64_t lines = ((to - from) * count[p->rank - 1] + WHOLE - 1) / WHOLE, each = (lines + times - 1) / times,
+          by = (to - from) / (times * each) | 1;
+  if (a->n + each > SUM_LINES)
+    tg_fail_at(j, p->o->pos, "prefetch %s at %s: an iteration asks for more than %d lines", p->o->names[0],
+               p->o->names[1], SUM_LINES);
   for (int64_t i = 0; i < each; i++)
-    a->asks[1 + a->n++] = ask_for(p, f, count, step, tg_idx_add(j, tg_idx_mul(j, now, each * by), tg_index(j, from + i * by)));
+    a->asks[1 + a->n++] =
+        ask_for(p, f, count, step, tg_idx_add(j, tg_idx_mul(j, now, each * by), tg_index(j, from + i * by)));
 }
 
-/* The place where most of the work is done asks for all, or each place where none may be sure to come; a few lines, where it may come more often. */
-static bool share_rows(const prefetching *p, const footprint *f, const share *h, uint32_t n, int64_t rows, const int64_t *count, const int64_t *step, asking *list) {
+/* The place where most of the work is done asks for all, or each place where none may be sure to come; a few lines,
+ * where it may come more often. */
+static bool share_rows(const prefetching *p, const footprint *f, const share *h, uint32_t n, int64_t rows,
+                       const int64_t *count, const int64_t *step, asking *list) {
   enum { FEW = 8, SOME = 4 };
   uint32_t most = 0;
   bool varies = false;
@@ -410,7 +464,8 @@ static bool share_rows(const prefetching *p, const footprint *f, const share *h,
     return true;
   }
   for (uint32_t i = 0; i < n; i++)
-    if (i != most && h[i].work && h[most].maybe) ask_by_rows(p, f, h[i].always_at, h[i].always, FEW, rows, count, step, &list[i]);
+    if (i != most && h[i].work && h[most].maybe)
+      ask_by_rows(p, f, h[i].always_at, h[i].always, FEW, rows, count, step, &list[i]);
   return true;
 }
 
@@ -419,9 +474,12 @@ static void share_lines(prefetching *p, const tg_site *c, const tg_axis *places,
   tg_job *j = p->s->j;
   int64_t count[RANK], step[RANK], work = 0;
   share *h = tg_new(&j->env, share, places->n + 1);
-  if (c->owner->op != TG_OP_END) tg_fail_at(j, p->o->pos, "prefetch %s at %s of %s: that is the range of a sum, not a loop", p->o->names[0], p->o->names[1], p->o->names[2]);
+  if (c->owner->op != TG_OP_END)
+    tg_fail_at(j, p->o->pos, "prefetch %s at %s of %s: that is the range of a sum, not a loop", p->o->names[0],
+               p->o->names[1], p->o->names[2]);
   if (!comes_in_order(tg_range_kind(c->range)))
-    tg_fail_at(j, p->o->pos, "prefetch %s at %s of %s: that is %s, and its iterations do not come one after another", p->o->names[0], p->o->names[1], tg_range_text(p->s, c->range), tg_kind_name[tg_range_kind(c->range)]);
+    tg_fail_at(j, p->o->pos, "prefetch %s at %s of %s: that is %s, and its iterations do not come one after another",
+               p->o->names[0], p->o->names[1], tg_range_text(p->s, c->range), tg_kind_name[tg_range_kind(c->range)]);
   for (uint32_t i = 0; i < places->n; i++)
     if (find_share(p, &places->site[i], c->range, &h[i])) work += h[i].work;
     else h[i].work = 0;
@@ -429,7 +487,8 @@ static void share_lines(prefetching *p, const tg_site *c, const tg_axis *places,
   look_around(p, c);
   see_loop(p, c->owner);
   for (uint32_t g = 0; g < p->groups; g++) {
-    int64_t all = count_lines(p, &p->group[g], (int64_t)1 << 30, count, step) / count[p->rank - 1] * WHOLE, from = 0, so_far = 0;
+    int64_t all = count_lines(p, &p->group[g], (int64_t)1 << 30, count, step) / count[p->rank - 1] * WHOLE, from = 0,
+            so_far = 0;
     if (share_rows(p, &p->group[g], h, places->n, all / WHOLE, count, step, list)) continue;
     for (uint32_t i = 0; i < places->n; i++) {
       if (!h[i].work) continue;
@@ -459,7 +518,9 @@ static void prefetch_around(prefetching *p, const tg_axis *places) {
   all_asking sums = {p, tg_new(&s->j->env, asking, places->n + 1), 0};
   asking *list = tg_new(&s->j->env, asking, places->n + 1);
   for (uint32_t i = 0; i < around.n; i++) share_lines(p, &around.site[i], places, list);
-  if (!p->found) tg_fail_at(s->j, p->o->pos, "prefetch %s at %s of %s: there is no %s in it, or it does not read %s", p->o->names[0], p->o->names[1], p->o->names[2], p->o->names[1], p->o->names[0]);
+  if (!p->found)
+    tg_fail_at(s->j, p->o->pos, "prefetch %s at %s of %s: there is no %s in it, or it does not read %s", p->o->names[0],
+               p->o->names[1], p->o->names[2], p->o->names[1], p->o->names[0]);
   for (uint32_t i = 0; i < places->n; i++) {
     list[i].pos = p->o->pos;
     list[i].reduce = places->site[i].owner;
@@ -467,13 +528,16 @@ static void prefetch_around(prefetching *p, const tg_axis *places) {
   }
   if (sums.n) s->sink = tg_map(s->j, s->sink, ask_ahead, NULL, &sums);
   for (uint32_t i = 0; i < places->n; i++)
-    if (list[i].reduce->op == TG_OP_END && list[i].n) s->sink = tg_replace_end(s, s->sink, places->site[i].range, put_asks, &list[i]);
+    if (list[i].reduce->op == TG_OP_END && list[i].n)
+      s->sink = tg_replace_end(s, s->sink, places->site[i].range, put_asks, &list[i]);
 }
 
 static const tg_uop *find_source(tg_job *j, const tg_uop *u, const char *name) {
-  if (u->op == TG_OP_DEFINE) return tg_buffer_info(j, u)->space == TG_SPACE_REG || strcmp(tg_buffer_info(j, u)->name, name) ? NULL : u;
+  if (u->op == TG_OP_DEFINE)
+    return tg_buffer_info(j, u)->space == TG_SPACE_REG || strcmp(tg_buffer_info(j, u)->name, name) ? NULL : u;
   const tg_uop *found = NULL;
-  for (uint32_t i = u->op == TG_OP_END; i < u->n && !found && (u->op == TG_OP_END || u->op == TG_OP_SINK); i++) found = find_source(j, u->src[i], name);
+  for (uint32_t i = u->op == TG_OP_END; i < u->n && !found && (u->op == TG_OP_END || u->op == TG_OP_SINK); i++)
+    found = find_source(j, u->src[i], name);
   return found;
 }
 
@@ -482,7 +546,8 @@ void tg_opt_prefetch(tg_schedule *s, const tg_opt *o) {
   prefetching *p = tg_new(&j->env, prefetching, 1);
   *p = (prefetching){.s = s, .o = o, .source = find_source(j, s->sink, o->names[0])};
   if (!p->source) tg_fail_at(j, o->pos, "prefetch %s: no buffer in memory has that name", o->names[0]);
-  if (s->l->target && tg_target_is_device(s->l->target)) tg_fail_at(j, o->pos, "prefetch %s: this target has no prefetch; leave the opt out", o->names[0]);
+  if (s->l->target && tg_target_is_device(s->l->target))
+    tg_fail_at(j, o->pos, "prefetch %s: this target has no prefetch; leave the opt out", o->names[0]);
   p->rank = tg_buffer_info(j, p->source)->rank;
   if (!p->rank) tg_fail_at(j, o->pos, "prefetch %s: it is one element", o->names[0]);
   tg_axis axis = tg_axis_find(s, o, o->names[1]);
@@ -494,11 +559,14 @@ void tg_opt_prefetch(tg_schedule *s, const tg_opt *o) {
   for (uint32_t i = 0; i < axis.n; i++) {
     const tg_uop *r = axis.site[i].range;
     if (!comes_in_order(tg_range_kind(r)))
-      tg_fail_at(j, o->pos, "prefetch %s at %s: it is %s, and its iterations do not come one after another", o->names[0], tg_range_text(s, r), tg_kind_name[tg_range_kind(r)]);
+      tg_fail_at(j, o->pos, "prefetch %s at %s: it is %s, and its iterations do not come one after another",
+                 o->names[0], tg_range_text(s, r), tg_kind_name[tg_range_kind(r)]);
     if (axis.site[i].owner->op == TG_OP_REDUCE) fetch_in_sum(p, &axis.site[i], &all.list[all.n++]);
   }
   if (all.n) s->sink = tg_map(j, s->sink, ask_ahead, NULL, &all);
   for (uint32_t i = 0; i < axis.n; i++)
     if (axis.site[i].owner->op == TG_OP_END) s->sink = tg_replace_end(s, s->sink, axis.site[i].range, fetch_in_loop, p);
-  if (!p->found) tg_fail_at(j, o->pos, "prefetch %s at %s: %s does not read it%s", o->names[0], o->names[1], all.n ? "what is summed" : "the loop", o->number[2] ? " or store to it" : "");
+  if (!p->found)
+    tg_fail_at(j, o->pos, "prefetch %s at %s: %s does not read it%s", o->names[0], o->names[1],
+               all.n ? "what is summed" : "the loop", o->number[2] ? " or store to it" : "");
 }

@@ -53,10 +53,12 @@ const tg_uop *tg_idx_min(tg_job *j, const tg_uop *a, const tg_uop *b) {
 
 bool tg_divides(tg_job *j, int64_t n, const tg_uop *a) {
   tg_bounds b = tg_bounds_of(j, a);
-  return b.multiple == 0 ? tg_floor_mod(b.lo, n) == 0 : tg_floor_mod(b.multiple, n) == 0 && tg_floor_mod(b.offset, n) == 0;
+  return b.multiple == 0 ? tg_floor_mod(b.lo, n) == 0
+                         : tg_floor_mod(b.multiple, n) == 0 && tg_floor_mod(b.offset, n) == 0;
 }
 
-/* Rules simplify the extents of ranges as well, which makes other nodes of them: those that it had are put back, for they are the program's. */
+/* Rules simplify the extents of ranges as well, which makes other nodes of them: those that it had are put back, for
+ * they are the program's. */
 const tg_uop *tg_simplified(tg_schedule *s, const tg_uop *expression) {
   tg_job *j = s->j;
   const tg_uop *u = tg_simplify(j, s->l->rules, expression), *from[32], *to[32];
@@ -64,7 +66,8 @@ const tg_uop *tg_simplified(tg_schedule *s, const tg_uop *expression) {
   const tg_uop **now = tg_toposort(j, u, &n), **was = tg_toposort(j, expression, &m);
   for (uint32_t i = 0; i < n; i++)
     for (uint32_t k = 0; k < m && now[i]->op == TG_OP_RANGE; k++) {
-      if (was[k]->op != TG_OP_RANGE || was[k] == now[i] || tg_range_ordinal(was[k]) != tg_range_ordinal(now[i])) continue;
+      if (was[k]->op != TG_OP_RANGE || was[k] == now[i] || tg_range_ordinal(was[k]) != tg_range_ordinal(now[i]))
+        continue;
       if (count == TG_COUNT(from)) return expression;
       from[count] = now[i];
       to[count++] = was[k];
@@ -74,7 +77,8 @@ const tg_uop *tg_simplified(tg_schedule *s, const tg_uop *expression) {
 
 /* ---- loops ---- */
 
-const tg_uop *tg_end_like(tg_schedule *s, const tg_uop *like, const tg_uop *range, uint32_t n, const tg_uop *const *list) {
+const tg_uop *tg_end_like(tg_schedule *s, const tg_uop *like, const tg_uop *range, uint32_t n,
+                          const tg_uop *const *list) {
   const tg_uop *end = tg_end(s->j, range, n, list);
   tg_set_pos(s->j, end, tg_get_pos(s->j, like));
   return end;
@@ -109,8 +113,8 @@ const tg_uop *tg_replace_end(tg_schedule *s, const tg_uop *sink, const tg_uop *r
 
 /* ---- substitution under a gate ---- */
 
-/* Of buffers: defined in the loop; stored to in it and defined outside, or where only the loop's own iterations have room.
- * An iteration that is none reads neither and stores to none of the second kind. */
+/* Of buffers: defined in the loop; stored to in it and defined outside, or where only the loop's own iterations have
+ * room. An iteration that is none reads neither and stores to none of the second kind. */
 enum { PRIVATE = 1, STORED };
 
 typedef struct { const tg_uop *range, *value, *cond; const uint8_t *marks; bool stores; } gated;
@@ -123,7 +127,8 @@ static const tg_uop *gated_enter(tg_job *j, const tg_uop *old, void *user) {
 
 static const tg_uop *gated_node(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
   const gated *g = user;
-  if (old->op == TG_OP_LOAD && (memcmp(old->src, src, old->n * sizeof *src) || (g->stores && g->marks[tg_buffer_ordinal(old->src[0])] == STORED))) {
+  if (old->op == TG_OP_LOAD && (memcmp(old->src, src, old->n * sizeof *src) ||
+                                (g->stores && g->marks[tg_buffer_ordinal(old->src[0])] == STORED))) {
     const tg_uop *gate = tg_gate(old) ? tg_and(j, src[old->n - 2], g->cond) : g->cond;
     const tg_uop *alternative = tg_gate(old) ? src[old->n - 1] : tg_zero(j, old->type);
     return tg_load(j, src[0], src + 1, gate, alternative, old->arg & ~(int64_t)TG_GATED);
@@ -138,8 +143,8 @@ static const tg_uop *gated_node(tg_job *j, const tg_uop *old, const tg_uop *cons
   return NULL;
 }
 
-const tg_uop *tg_gated_substitute(tg_schedule *s, const tg_uop *u, const tg_uop *range, const tg_uop *value, const tg_uop *cond,
-                                  const uint8_t *marks) {
+const tg_uop *tg_gated_substitute(tg_schedule *s, const tg_uop *u, const tg_uop *range, const tg_uop *value,
+                                  const tg_uop *cond, const uint8_t *marks) {
   gated g = {range, value, cond, marks, marks != NULL};
   return tg_map(s->j, u, cond ? gated_node : NULL, gated_enter, &g);
 }
@@ -172,7 +177,8 @@ static const tg_uop *copy_enter(tg_job *j, const tg_uop *old, void *user) {
 /* fresh[2 i]: what stands for range i; fresh[2 i + 1]: for buffer i. */
 static const tg_uop *copy_node(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
   const tg_uop *const *fresh = user;
-  if (old->op == TG_OP_BARRIER) return tg_barrier_new(j);   /* each stands in one place: where it stands is what it says */
+  /* each stands in one place: where it stands is what it says */
+  if (old->op == TG_OP_BARRIER) return tg_barrier_new(j);
   if (old->op == TG_OP_WAIT) return tg_wait_new(j, tg_wait_flying(old));
   if (old->op != TG_OP_RANGE || !fresh[2 * tg_range_ordinal(old)]) return NULL;
   return tg_range_again(j, fresh[2 * tg_range_ordinal(old)], src[0], tg_range_kind(old));
@@ -189,7 +195,8 @@ static void name_copies(tg_schedule *s, const tg_uop *u, const tg_uop **fresh) {
     for (uint32_t k = 0; k < count; k++) {
       uint32_t ordinal = tg_range_ordinal(ranges[k]);
       if (fresh[2 * ordinal]) continue;
-      fresh[2 * ordinal] = tg_axis_range(s, ranges[k], tg_range_name(s, ranges[k]), tg_extent(ranges[k]), tg_range_kind(ranges[k]));
+      fresh[2 * ordinal] =
+          tg_axis_range(s, ranges[k], tg_range_name(s, ranges[k]), tg_extent(ranges[k]), tg_range_kind(ranges[k]));
     }
   }
 }

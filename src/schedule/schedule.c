@@ -1,23 +1,30 @@
 /* SPDX-License-Identifier: MIT
- * The schedule: a finished list of opts, applied in order, each an exact rewriting of the program or an error that says why
- * it is illegal. Needs a raised program; leaves ranges split, ordered and of their kinds, copies staged, loops cut, gates
+ * The schedule: a finished list of opts, applied in order, each an exact rewriting of the program or an error that says
+ * why
+ * it is illegal. Needs a raised program; leaves ranges split, ordered and of their kinds, copies staged, loops cut,
+ * gates
  * that always hold gone, loops of one iteration dissolved. */
 #include "schedule/opt.h"
 
-/* Iterations in lockstep run the loops inside together, so these have one extent. Of a reduction in lockstep the author's program may ask
- * for more, and words that part its range may yet bring that about. */
+/* Iterations in lockstep run the loops inside together, so these have one extent. Of a reduction in lockstep the
+ * author's program may ask for more, and words that part its range may yet bring that about. */
 static void check_lockstep(tg_schedule *s, const tg_opt *o) {
   if (s->author_uneven) return;
   for (uint32_t i = 0; i < s->sites.n; i++) {
     tg_kind kind = tg_range_kind(s->sites.data[i].range);
-    const tg_uop *r = kind == TG_UPCAST || kind == TG_LANE || kind == TG_LOCAL ? tg_extent_following(s, s->sites.data[i].range) : NULL;
+    const tg_uop *r = kind == TG_UPCAST || kind == TG_LANE || kind == TG_LOCAL
+                          ? tg_extent_following(s, s->sites.data[i].range)
+                          : NULL;
     if (r && !o) s->author_uneven = true;
-    else if (r) tg_fail_at(s->j, o->pos, "the extent of %s would depend on the %s range %s", tg_range_text(s, r), tg_kind_name[kind], tg_range_text(s, s->sites.data[i].range));
+    else if (r)
+      tg_fail_at(s->j, o->pos, "the extent of %s would depend on the %s range %s", tg_range_text(s, r),
+                 tg_kind_name[kind], tg_range_text(s, s->sites.data[i].range));
   }
 }
 
 void tg_schedule_begin(tg_schedule *s, tg_job *j, const tg_lowering *l, const tg_uop *plain) {
-  *s = (tg_schedule){.j = j, .l = l, .author = plain, .sink = plain, .author_buffers = j->buffers.n, .author_ranges = j->ranges.n};
+  *s = (tg_schedule){
+      .j = j, .l = l, .author = plain, .sink = plain, .author_buffers = j->buffers.n, .author_ranges = j->ranges.n};
   tg_axis_begin(s);
   check_lockstep(s, NULL);
 }
@@ -63,7 +70,8 @@ static const tg_uop *unproved(tg_job *j, const tg_uop *gate) {
 
 static const tg_uop *drop_gate(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
   (void)user;
-  if (old->op == TG_OP_WHERE && old->src[0]->type == TG_BOOL && old->src[0]->op == TG_OP_LT && old->src[0]->src[0]->type == TG_INDEX)
+  if (old->op == TG_OP_WHERE && old->src[0]->type == TG_BOOL && old->src[0]->op == TG_OP_LT &&
+      old->src[0]->src[0]->type == TG_INDEX)
     return tg_proves(j, NULL, src[0]) ? src[1] : NULL;
   if ((old->op != TG_OP_LOAD && old->op != TG_OP_STORE) || !tg_gate(old)) return NULL;
   uint32_t at = old->op == TG_OP_LOAD ? old->n - 2 : old->n - 1;
@@ -79,7 +87,9 @@ static const tg_uop *dissolve_reduce(tg_job *j, const tg_uop *old, const tg_uop 
   (void)user;
   tg_op op = old->op;
   if (op == TG_OP_ADD || op == TG_OP_MUL || op == TG_OP_MAX || op == TG_OP_MIN || op == TG_OP_AND || op == TG_OP_OR) {
-    if (old->src[0]->op != TG_OP_REDUCE || old->src[1]->op != TG_OP_REDUCE || (src[0] == old->src[0] && src[1] == old->src[1])) return NULL;
+    if (old->src[0]->op != TG_OP_REDUCE || old->src[1]->op != TG_OP_REDUCE ||
+        (src[0] == old->src[0] && src[1] == old->src[1]))
+      return NULL;
     const tg_uop *none = tg_identity(j, op, old->type);
     return src[0] == none ? src[1] : src[1] == none ? src[0] : NULL;
   }
@@ -94,7 +104,10 @@ static const tg_uop *dissolve_reduce(tg_job *j, const tg_uop *old, const tg_uop 
     else ranges[n++] = r;
   }
   if (n == a.ranges) return NULL;
-  if (!n) return a.op == TG_OP_ADD && tg_is_float(old->type) ? tg_op2(j, TG_OP_ADD, tg_identity(j, TG_OP_ADD, old->type), value) : value;
+  if (!n)
+    return a.op == TG_OP_ADD && tg_is_float(old->type)
+               ? tg_op2(j, TG_OP_ADD, tg_identity(j, TG_OP_ADD, old->type), value)
+               : value;
   for (uint32_t i = 0; i < n; i++)
     for (uint32_t k = 0; k < a.ranges; k++) {
       const tg_uop *r = src[old->n - a.ranges + k];
@@ -124,7 +137,9 @@ static void dissolve(tg_schedule *s, const tg_uop *u, tg_statements *out) {
   if (once(u->src[0])) {
     const tg_uop *zero = tg_index(j, 0);
     for (uint32_t i = 0; i < list.n; i++) {
-      const tg_uop *v = tg_range_kind(u->src[0]) == TG_LANE ? tg_map(j, list.data[i], own_value, NULL, (void *)u->src[0]) : list.data[i];
+      const tg_uop *v = tg_range_kind(u->src[0]) == TG_LANE
+                            ? tg_map(j, list.data[i], own_value, NULL, (void *)u->src[0])
+                            : list.data[i];
       tg_push(&j->env, out, tg_substitute(j, v, 1, &u->src[0], &zero));
     }
     return;
@@ -155,8 +170,9 @@ static bool exchanged(tg_job *j, const tg_uop *end) {
   return false;
 }
 
-/* A thread range in anything but loops whose turns are known before (on a GPU: in anything), and a lockstep range of an extent known at
- * run time whose iterations are independent, run as loops: the launcher runs what is around phases, and lanes are a constant number. */
+/* A thread range in anything but loops whose turns are known before (on a GPU: in anything), and a lockstep range of
+ * an extent known at run time whose iterations are independent, run as loops: the launcher runs what is around
+ * phases, and lanes are a constant number. */
 static bool runs_as_loop(const settling *s, const tg_uop *end, bool phase) {
   const tg_uop *r = end->src[0];
   const char *why;
@@ -222,7 +238,8 @@ static const tg_uop *scheduled(tg_job *j, const tg_lowering *l, const tg_uop *si
   for (uint32_t i = 0; i < s.sink->n; i++) dissolve(&s, s.sink->src[i], &list);
   const tg_uop *plain = settle_kinds(j, l, tg_map(j, tg_sink(j, list.n, list.data), dissolve_reduce, NULL, NULL));
   plain = tg_simplify(j, l->rules, plain);
-  const tg_uop *proved = tg_map(j, tg_map(j, plain, dissolve_reduce, NULL, NULL), drop_gate, NULL, NULL); /* some extents are 0 only now */
+  /* some extents are 0 only now */
+  const tg_uop *proved = tg_map(j, tg_map(j, plain, dissolve_reduce, NULL, NULL), drop_gate, NULL, NULL);
   if (proved != plain) proved = tg_simplify(j, l->rules, proved);
   return tg_versioned(j, proved);
 }

@@ -18,10 +18,12 @@ typedef struct tg_opt {
   tg_pos pos;
   uint32_t n;
   const char *names[16];     /* ranges, buffers, as in the text */
-  int64_t number[4];         /* in the order of the row's operands, 0 where left out; of stage: pitch, space, align, depth */
+  /* in the order of the row's operands, 0 where left out; of stage: pitch, space, align, depth */
+  int64_t number[4];
   uint32_t sizes;            /* of split: of its list, 0 if it has one size */
   int64_t size[8];
-  const char *expr;          /* of cut; index text of stage; instruction of contract, whose names are i, j, k, NULL where left out */
+  /* of cut; index text of stage; instruction of contract, whose names are i, j, k, NULL where left out */
+  const char *expr;
   const char *type, *fill, *with;   /* of stage */
 } tg_opt;
 

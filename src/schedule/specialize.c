@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * specialize(p): two versions of the program behind one test on parameters. In the first p is known: a parameter is written as what
- * equals it where p holds (N % 16 == 0: N/16*16; N == 4: 4; N >= 64: max(N, 64)), so splits are exact and gates provable. The test stands
+ * specialize(p): two versions of the program behind one test on parameters. In the first p is known: a parameter is
+ * written as what
+ * equals it where p holds (N % 16 == 0: N/16*16; N == 4: 4; N >= 64: max(N, 64)), so splits are exact and gates
+ * provable. The test stands
  * in the extents of the outermost loops, where(p, E, 0) and where(p, 0, E), so threads stay outermost. */
 #include "schedule/opt.h"
 
@@ -10,7 +12,9 @@ static bool is_param(const tg_uop *u) { return u->op == TG_OP_PARAM; }
 
 static void know(special *x, const tg_uop *param, const tg_uop *value) {
   for (uint32_t i = 0; i < x->facts; i++)
-    if (x->from[i] == param) tg_fail_at(x->s->j, x->o->pos, "specialize: one fact on each parameter, and there are two on %s", tg_text(x->s->j, param));
+    if (x->from[i] == param)
+      tg_fail_at(x->s->j, x->o->pos, "specialize: one fact on each parameter, and there are two on %s",
+                 tg_text(x->s->j, param));
   if (x->facts == TG_COUNT(x->from)) tg_fail_at(x->s->j, x->o->pos, "specialize: more than 16 facts");
   x->from[x->facts] = param;
   x->to[x->facts++] = value;
@@ -19,7 +23,8 @@ static void know(special *x, const tg_uop *param, const tg_uop *value) {
 /* a `op` b; parameters stand on the left. */
 static bool know_compare(special *x, tg_op op, const tg_uop *a, const tg_uop *b) {
   tg_job *j = x->s->j;
-  if (op == TG_OP_EQ && a->op == TG_OP_MOD && is_param(a->src[0]) && a->src[1]->op == TG_OP_CONST && a->src[1]->arg > 0 && tg_is_const(b, 0))
+  if (op == TG_OP_EQ && a->op == TG_OP_MOD && is_param(a->src[0]) && a->src[1]->op == TG_OP_CONST &&
+      a->src[1]->arg > 0 && tg_is_const(b, 0))
     return know(x, a->src[0], tg_op2(j, TG_OP_MUL, tg_op2(j, TG_OP_IDIV, a->src[0], a->src[1]), a->src[1])), true;
   if (!is_param(a) || (b->op != TG_OP_CONST && !(op == TG_OP_EQ && is_param(b) && b != a))) return false;
   switch (op) {
@@ -43,8 +48,13 @@ static void read_facts(special *x) {
     } else if (a && know_compare(x, c->op, a, b)) continue;
     else if (a && c->op == TG_OP_EQ && know_compare(x, TG_OP_EQ, b, a)) continue;
     else if (a && c->op == TG_OP_LE && is_param(b) && a->op == TG_OP_CONST) know(x, b, tg_op2(j, TG_OP_MAX, b, a));
-    else if (a && c->op == TG_OP_LT && is_param(b) && a->op == TG_OP_CONST) know(x, b, tg_op2(j, TG_OP_MAX, b, tg_index(j, a->arg + 1)));
-    else tg_fail_at(j, x->o->pos, "specialize: a test is P %% c == 0, or compares a parameter with a constant or P == Q; '%s' is neither", tg_text(j, c));
+    else if (a && c->op == TG_OP_LT && is_param(b) && a->op == TG_OP_CONST)
+      know(x, b, tg_op2(j, TG_OP_MAX, b, tg_index(j, a->arg + 1)));
+    else
+      tg_fail_at(
+          j, x->o->pos,
+          "specialize: a test is P %% c == 0, or compares a parameter with a constant or P == Q; '%s' is neither",
+          tg_text(j, c));
   }
 }
 
@@ -55,9 +65,14 @@ static const tg_uop *behind(special *x, const tg_uop *u, bool yes) {
   const tg_uop *zero = tg_index(j, 0), *extent = u->op == TG_OP_END ? tg_extent(u->src[0]) : tg_index(j, 1);
   const char *part = yes ? "then" : "else";
   extent = yes ? tg_op3(j, TG_OP_WHERE, x->cond, extent, zero) : tg_op3(j, TG_OP_WHERE, x->cond, zero, extent);
-  if (u->op != TG_OP_END) return tg_end_like(s, u, tg_range_new(j, tg_sym(j, tg_format(&j->env, "once.%s", part)), extent, TG_LOOP, UINT32_MAX, tg_get_pos(j, u)), 1, &u);
+  if (u->op != TG_OP_END)
+    return tg_end_like(
+        s, u,
+        tg_range_new(j, tg_sym(j, tg_format(&j->env, "once.%s", part)), extent, TG_LOOP, UINT32_MAX, tg_get_pos(j, u)),
+        1, &u);
   const char *family = tg_axis_base(s, u->src[0]);
-  const tg_uop *r = tg_axis_range(s, u->src[0], tg_sym(j, tg_format(&j->env, "%s.%s", family, part)), extent, tg_range_kind(u->src[0]));
+  const tg_uop *r = tg_axis_range(s, u->src[0], tg_sym(j, tg_format(&j->env, "%s.%s", family, part)), extent,
+                                  tg_range_kind(u->src[0]));
   tg_axis_join(s, r, family);
   const tg_uop **list = tg_new(&j->env, const tg_uop *, u->n);
   for (uint32_t i = 1; i < u->n; i++) list[i - 1] = tg_substitute(j, u->src[i], 1, &u->src[0], &r);
@@ -69,8 +84,10 @@ void tg_opt_specialize(tg_schedule *s, const tg_opt *o) {
   uint32_t n = 0, most = j->params.n + j->constants.n;
   const char **names = tg_new(&j->env, const char *, most + 1);
   const tg_uop **values = tg_new(&j->env, const tg_uop *, most + 1);
-  for (uint32_t i = 0; i < j->params.n; i++) names[n] = j->params.data[i].name, values[n++] = tg_make(j, TG_OP_PARAM, TG_INDEX, 1, i, 0, NULL);
-  for (uint32_t i = 0; i < j->constants.n; i++) names[n] = j->constants.data[i].name, values[n++] = tg_index(j, j->constants.data[i].value);
+  for (uint32_t i = 0; i < j->params.n; i++)
+    names[n] = j->params.data[i].name, values[n++] = tg_make(j, TG_OP_PARAM, TG_INDEX, 1, i, 0, NULL);
+  for (uint32_t i = 0; i < j->constants.n; i++)
+    names[n] = j->constants.data[i].name, values[n++] = tg_index(j, j->constants.data[i].value);
   special x = {.s = s, .o = o, .cond = tg_simplify(j, s->l->rules, tg_parse_expr(j, o->expr, n, names, values))};
   if (x.cond->type != TG_BOOL) tg_fail_at(j, o->pos, "specialize: '%s' is no condition", o->expr);
   if (x.cond->op == TG_OP_CONST) return;   /* these sizes are of one kind */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * split, pad and tile: a range becomes r0 * n + r1, or runs to a round number of iterations. Where the new ranges cover more
- * than the old one, its stores and the loads that read through it are gated; simplification drops what is always true. A split
+ * split, pad and tile: a range becomes r0 * n + r1, or runs to a round number of iterations. Where the new ranges cover
+ * more
+ * than the old one, its stores and the loads that read through it are gated; simplification drops what is always true.
+ * A split
  * by a list of sizes makes siblings, one after the other, each for what the larger sizes before it leave. */
 #include "schedule/opt.h"
 
@@ -16,7 +18,8 @@ static void split_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, vo
   uint32_t n = end->n - 1;
   const tg_uop *merge = tg_merge_of(end);
   if (merge) n--; /* what merges is the outer loop's state, and knows no range of either */
-  for (uint32_t i = 1; i <= n; i++) list[i - 1] = tg_gated_substitute(s, end->src[i], p->range, p->value, p->cond, marks);
+  for (uint32_t i = 1; i <= n; i++)
+    list[i - 1] = tg_gated_substitute(s, end->src[i], p->range, p->value, p->cond, marks);
   if (merge && !p->inner) list[n++] = merge;
   const tg_uop *loop = tg_end_like(s, end, p->inner ? p->inner : p->outer, n, list), *both[2] = {loop, merge};
   if (p->inner) loop = tg_end_like(s, end, p->outer, merge ? 2 : 1, both);
@@ -88,11 +91,13 @@ static tg_naming *name_parts(tg_schedule *s, const tg_axis *axis) {
   return names;
 }
 
-static const tg_uop *make_part(tg_schedule *s, const tg_uop *like, const char *name, const tg_naming *names, uint32_t half, const tg_uop *extent, tg_kind kind) {
+static const tg_uop *make_part(tg_schedule *s, const tg_uop *like, const char *name, const tg_naming *names,
+                               uint32_t half, const tg_uop *extent, tg_kind kind) {
   return name ? tg_axis_range(s, like, name, extent, kind) : tg_axis_part(s, like, names, halves[half], extent, kind);
 }
 
-void tg_split_range(tg_schedule *s, const tg_opt *o, const char *name, int64_t n, const char *outer, const char *inner, const char **made) {
+void tg_split_range(tg_schedule *s, const tg_opt *o, const char *name, int64_t n, const char *outer, const char *inner,
+                    const char **made) {
   tg_job *j = s->j;
   tg_axis axis = tg_axis_find(s, o, name);
   const tg_uop **parts = tg_new(&j->env, const tg_uop *, 2 * axis.n);
@@ -127,8 +132,8 @@ void tg_split_range(tg_schedule *s, const tg_opt *o, const char *name, int64_t n
 
 typedef struct { splitting piece[8]; uint32_t n; const tg_opt *o; } listing;
 
-/* The pieces of one range: as many of each size as fit into what those before leave; the last size takes all that is left. Each has its
- * name, even where there is none of it, so that the words behind hold for every extent. */
+/* The pieces of one range: as many of each size as fit into what those before leave; the last size takes all that is
+ * left. Each has its name, even where there is none of it, so that the words behind hold for every extent. */
 static listing pieces_of(tg_schedule *s, const tg_opt *o, const tg_uop *r, const tg_naming *names) {
   tg_job *j = s->j;
   tg_kind kind = tg_range_kind(r);
@@ -144,7 +149,8 @@ static listing pieces_of(tg_schedule *s, const tg_opt *o, const tg_uop *r, const
     splitting *p = &l.piece[l.n++];
     p->range = r;
     p->outer = tg_axis_range(s, r, tg_format(&j->env, "%s.by%lld", outer, (long long)n), count, kind);
-    p->inner = tg_axis_range(s, r, tg_format(&j->env, "%s.by%lld", inner, (long long)n), tg_index(j, n), kind == TG_REDUCE ? kind : TG_LOOP);
+    p->inner = tg_axis_range(s, r, tg_format(&j->env, "%s.by%lld", inner, (long long)n), tg_index(j, n),
+                             kind == TG_REDUCE ? kind : TG_LOOP);
     tg_axis_join(s, p->outer, outer);
     tg_axis_join(s, p->inner, inner);
     if (plainly) tg_axis_call_plainly(s, p->outer, tg_format(&j->env, "%s.0", names->plain));
@@ -164,7 +170,8 @@ static void list_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, voi
     const splitting *p = &l->piece[i];
     const uint8_t *marks = p->cond ? tg_marked_buffers(s, end) : NULL;
     const tg_uop **list = tg_new(&s->j->env, const tg_uop *, n + 1);
-    for (uint32_t k = 0; k < n; k++) list[k] = tg_gated_substitute(s, end->src[1 + k], p->range, p->value, p->cond, marks);
+    for (uint32_t k = 0; k < n; k++)
+      list[k] = tg_gated_substitute(s, end->src[1 + k], p->range, p->value, p->cond, marks);
     if (i) tg_copy_statements(s, n, list, list);
     const tg_uop *loop = tg_end_like(s, end, p->inner, n, list);
     tg_push(&s->j->env, out, tg_end_like(s, end, p->outer, 1, &loop));
@@ -178,8 +185,10 @@ static const tg_uop *list_reduce(tg_job *j, const tg_uop *old, const tg_uop *con
   const tg_uop *range = x->l->piece[0].range, *sum = NULL;
   if (!reduces_over(old, range)) return NULL;
   tg_reduce_arg a = tg_reduce_info(old);
-  if (a.in_order && x->l->n > 1) tg_fail_at(j, x->l->o->pos, "split %s: a sum_in_order keeps the order of its terms", tg_range_text(x->s, range));
-  if (a.generic && x->l->n > 1) tg_fail_at(j, x->l->o->pos, "split %s: a general reduction cannot be cut into parts", tg_range_text(x->s, range));
+  if (a.in_order && x->l->n > 1)
+    tg_fail_at(j, x->l->o->pos, "split %s: a sum_in_order keeps the order of its terms", tg_range_text(x->s, range));
+  if (a.generic && x->l->n > 1)
+    tg_fail_at(j, x->l->o->pos, "split %s: a general reduction cannot be cut into parts", tg_range_text(x->s, range));
   for (uint32_t i = 0; i < x->l->n; i++) {
     reduce_splitting r = {x->s, &x->l->piece[i]};
     const tg_uop *part = split_reduce(j, old, src, &r);
@@ -217,7 +226,8 @@ static void split_list(tg_schedule *s, const tg_opt *o) {
 
 void tg_opt_split(tg_schedule *s, const tg_opt *o) {
   if (o->sizes) split_list(s, o);
-  else tg_split_range(s, o, o->names[0], o->number[0], o->n > 1 ? o->names[1] : NULL, o->n > 2 ? o->names[2] : NULL, NULL);
+  else
+    tg_split_range(s, o, o->names[0], o->number[0], o->n > 1 ? o->names[1] : NULL, o->n > 2 ? o->names[2] : NULL, NULL);
 }
 
 void tg_opt_pad(tg_schedule *s, const tg_opt *o) {
@@ -240,7 +250,8 @@ void tg_opt_tile(tg_schedule *s, const tg_opt *o) {
   while (m < 4 && o->number[m]) m++;
   for (uint32_t i = 0; i < m; i++) {
     bool named = o->n > m;
-    tg_split_range(s, o, o->names[i], o->number[i], named ? o->names[m + i] : NULL, named ? o->names[2 * m + i] : NULL, made);
+    tg_split_range(s, o, o->names[i], o->number[i], named ? o->names[m + i] : NULL, named ? o->names[2 * m + i] : NULL,
+                   made);
     order[i] = made[0];
     order[m + i] = made[1];
   }

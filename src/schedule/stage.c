@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * stage: the part of a buffer that a loop's body reads is copied to a buffer of its own at the start of the body, and read
- * from there. In each dimension the subscripts are split into a base over what stands outside and an offset over the ranges
- * inside; the bounds of the offset are the extent of the part, and digits of the offsets the subscripts of the copy. Elements
- * outside of the source become the value of fill. With a depth the copy is a ring: an iteration fills the place of a later one.
- * A type that does not hold the source's values is that of an expression around each read, whose values the copy has then (through.c). */
+ * stage: the part of a buffer that a loop's body reads is copied to a buffer of its own at the start of the body, and
+ * read
+ * from there. In each dimension the subscripts are split into a base over what stands outside and an offset over the
+ * ranges
+ * inside; the bounds of the offset are the extent of the part, and digits of the offsets the subscripts of the copy.
+ * Elements
+ * outside of the source become the value of fill. With a depth the copy is a ring: an iteration fills the place of a
+ * later one.
+ * A type that does not hold the source's values is that of an expression around each read, whose values the copy has
+ * then (through.c). */
 #include "schedule/stage.h"
 #include "lower/sweep.h"
 #include <stdlib.h>
@@ -19,11 +24,14 @@ typedef struct {
   bool stored, clipped;            /* clipped: iterations behind a gate have offsets beyond the copy */
   const tg_uop *base[16];
   tg_i128 lo[16], hi[16];
-  const tg_uop *span[16];          /* how much of the dimension is read in this iteration, where that is one range's extent; else NULL: all of the part */
+  /* how much of the dimension is read in this iteration, where that is one range's extent; else NULL: all of the
+   * part */
+  const tg_uop *span[16];
   const tg_uop *first;             /* a load of the source inside */
   const tg_uop *copy;              /* the new DEFINE */
   const tg_uop *fill;              /* of the copy's type */
-  const tg_uop *through;           /* the copy has the values of this expression around a load; NULL: of the source's elements */
+  /* the copy has the values of this expression around a load; NULL: of the source's elements */
+  const tg_uop *through;
   bool expression, bare;           /* there is to be one; a read stands outside of it */
   tg_type type;                    /* the copy's */
   int64_t depth;
@@ -57,10 +65,12 @@ static void divide(const staging *g, const tg_uop *subscript, const tg_uop **bas
       stack[n++].by = u->op == TG_OP_SUB ? -by : by;
       stack[n].u = u->src[0];
       stack[n++].by = by;
-    } else if (u->op == TG_OP_MUL && u->src[1]->op == TG_OP_CONST && !__builtin_mul_overflow(by, u->src[1]->arg, &product)) {
+    } else if (u->op == TG_OP_MUL && u->src[1]->op == TG_OP_CONST &&
+               !__builtin_mul_overflow(by, u->src[1]->arg, &product)) {
       stack[n].u = u->src[0];
       stack[n++].by = product;
-    } else if (u->op == TG_OP_MUL && u->src[0]->op == TG_OP_CONST && !__builtin_mul_overflow(by, u->src[0]->arg, &product)) {
+    } else if (u->op == TG_OP_MUL && u->src[0]->op == TG_OP_CONST &&
+               !__builtin_mul_overflow(by, u->src[0]->arg, &product)) {
       stack[n].u = u->src[1];
       stack[n++].by = product;
     } else {
@@ -81,7 +91,8 @@ static void mark_inside(const staging *g, const tg_uop *u) {
   }
 }
 
-/* The offset's bounds; what lies outside of the buffer for every base is never read, whatever the subscript could be (one from memory). */
+/* The offset's bounds; what lies outside of the buffer for every base is never read, whatever the subscript could be
+ * (one from memory). */
 static tg_bounds part_of(tg_job *j, const tg_uop *base, const tg_uop *offset, const tg_uop *dim) {
   tg_bounds b = tg_bounds_of(j, offset), at = tg_bounds_of(j, base), size = tg_bounds_of(j, dim);
   if (b.lo < -at.hi) b.lo = -at.hi;
@@ -111,15 +122,16 @@ static void measure(staging *g, const tg_uop *load) {
     const tg_uop *base, *offset;
     divide(g, load->src[1 + d], &base, &offset);
     tg_bounds b = tg_bounds_of(s->j, offset), within = part_of(s->j, base, offset, g->source->src[d]);
-    bool tile = g->o->expr && !tg_loads_below(s->j, offset);   /* of a layout: one size of tiles, whatever the buffer has */
+    /* of a layout: one size of tiles, whatever the buffer has */
+    bool tile = g->o->expr && !tg_loads_below(s->j, offset);
     g->clipped |= !tile && (within.lo > b.lo || within.hi < b.hi);
     if (!tile) b = within;
     if (g->loads && base != g->base[d])
-      tg_fail_at(s->j, g->o->pos, "stage %s at %s: its reads begin at different places in dimension %u: %s and %s", g->o->names[0],
-                 g->o->names[1], d, tg_text(s->j, g->base[d]), tg_text(s->j, base));
+      tg_fail_at(s->j, g->o->pos, "stage %s at %s: its reads begin at different places in dimension %u: %s and %s",
+                 g->o->names[0], g->o->names[1], d, tg_text(s->j, g->base[d]), tg_text(s->j, base));
     if (b.lo < -((tg_i128)1 << 40) || b.hi > (tg_i128)1 << 40)
-      tg_fail_at(s->j, g->o->pos, "stage %s at %s: the part read in dimension %u has no constant bound: %s", g->o->names[0], g->o->names[1],
-                 d, tg_text(s->j, offset));
+      tg_fail_at(s->j, g->o->pos, "stage %s at %s: the part read in dimension %u has no constant bound: %s",
+                 g->o->names[0], g->o->names[1], d, tg_text(s->j, offset));
     g->base[d] = base;
     const tg_uop *span = span_of(g, offset);
     g->span[d] = !g->loads || g->span[d] == span ? span : NULL;
@@ -137,10 +149,12 @@ static const tg_uop *slot(const staging *g, const tg_uop *r) {
 /* Does it hold inside? Below the least of two is below both. */
 static bool holds_inside(tg_job *j, const tg_facts *inside, const tg_uop *gate) {
   if (gate->op != TG_OP_LT || gate->src[1]->op != TG_OP_MIN) return tg_proves(j, inside, gate);
-  return holds_inside(j, inside, tg_op2(j, TG_OP_LT, gate->src[0], gate->src[1]->src[0])) && holds_inside(j, inside, tg_op2(j, TG_OP_LT, gate->src[0], gate->src[1]->src[1]));
+  return holds_inside(j, inside, tg_op2(j, TG_OP_LT, gate->src[0], gate->src[1]->src[0])) &&
+         holds_inside(j, inside, tg_op2(j, TG_OP_LT, gate->src[0], gate->src[1]->src[1]));
 }
 
-/* A gate's conjuncts without those that hold wherever the subscripts are inside the source: outside of it the copy has the value of fill. */
+/* A gate's conjuncts without those that hold wherever the subscripts are inside the source: outside of it the copy
+ * has the value of fill. */
 static const tg_uop *gate_left(const staging *g, const tg_uop *gate, const tg_facts *inside) {
   tg_job *j = g->s->j;
   if (gate->op != TG_OP_AND || gate->type != TG_BOOL) return holds_inside(j, inside, gate) ? NULL : gate;
@@ -178,8 +192,10 @@ static const tg_uop *load_of_copy(const staging *g, const tg_uop *old, const tg_
     offset[d] = tg_idx_sub(j, offset[d], tg_index(j, (int64_t)g->lo[d]));
   }
   if (g->depth > 1) idx[at++] = slot(g, g->range);
-  for (uint32_t i = 0; i < g->layout.n; i++) idx[at++] = tg_digits_place(g->s, &g->layout.digit[i], offset[g->layout.digit[i].dim]);
-  const tg_uop *gate = tg_gate(old) ? src[old->n - 2] : NULL, *alternative = gate ? converted(g, src[old->n - 1]) : NULL;
+  for (uint32_t i = 0; i < g->layout.n; i++)
+    idx[at++] = tg_digits_place(g->s, &g->layout.digit[i], offset[g->layout.digit[i].dim]);
+  const tg_uop *gate = tg_gate(old) ? src[old->n - 2] : NULL,
+               *alternative = gate ? converted(g, src[old->n - 1]) : NULL;
   if (gate && alternative == g->fill && g->rank && !g->clipped) {
     tg_facts inside = {NULL, within_source(g, src + 1)};
     gate = gate_left(g, gate, &inside);
@@ -197,7 +213,9 @@ static const tg_uop *below_casts(const tg_uop *u) {
 static const tg_uop *product_left(const staging *g, const tg_uop *old, const tg_uop *const *src) {
   tg_job *j = g->s->j;
   const tg_uop *product = src[1];
-  if (!tg_is_int(old->type) || !tg_is_const(src[2], 0) || product->op != TG_OP_MUL || old->src[1]->op != TG_OP_MUL || g->clipped || !tg_is_const(g->fill, 0)) return NULL;
+  if (!tg_is_int(old->type) || !tg_is_const(src[2], 0) || product->op != TG_OP_MUL || old->src[1]->op != TG_OP_MUL ||
+      g->clipped || !tg_is_const(g->fill, 0))
+    return NULL;
   for (uint32_t f = 0; f < 2; f++) {
     const tg_uop *now = below_casts(product->src[f]), *before = below_casts(old->src[1]->src[f]);
     if (!now || !before || tg_define_of(now->src[0]) != g->copy || tg_define_of(before->src[0]) != g->source) continue;
@@ -218,15 +236,18 @@ static const tg_uop *staged_through(tg_job *j, const tg_uop *old, void *user) {
 
 static const tg_uop *staged_load(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
   staging *g = user;
-  bool converts = old->op == TG_OP_CAST && old->src[0]->op == TG_OP_LOAD && src[0]->op == TG_OP_CAST;   /* the conversion back, put around the load just now */
-  if (converts && old->type == g->type && src[0]->src[0]->op == TG_OP_LOAD && src[0]->src[0]->src[0] == g->copy) return src[0]->src[0];
+  /* the conversion back, put around the load just now */
+  bool converts = old->op == TG_OP_CAST && old->src[0]->op == TG_OP_LOAD && src[0]->op == TG_OP_CAST;
+  if (converts && old->type == g->type && src[0]->src[0]->op == TG_OP_LOAD && src[0]->src[0]->src[0] == g->copy)
+    return src[0]->src[0];
   if (old->op == TG_OP_WHERE) return product_left(g, old, src);
   if (old->op != TG_OP_LOAD || tg_define_of(old->src[0]) != g->source) return NULL;
   g->bare = true;
   return g->through ? NULL : tg_cast(j, old->type, load_of_copy(g, old, src));
 }
 
-/* The nest that fills the copy for the loop's present iteration. again: ranges of a nest that it is a twin of, or NULL. */
+/* The nest that fills the copy for the loop's present iteration. again: ranges of a nest that it is a twin of, or
+ * NULL. */
 static const tg_uop *fill_nest(staging *g, const tg_uop *const *again, const tg_uop **ranges) {
   tg_schedule *s = g->s;
   tg_job *j = s->j;
@@ -239,9 +260,12 @@ static const tg_uop *fill_nest(staging *g, const tg_uop *const *again, const tg_
   for (uint32_t i = 0; i < g->layout.n; i++) {
     const tg_digit *e = &g->layout.digit[i];
     const char *own = tg_format(&j->env, "%s.%u", name, i);
-    const tg_uop *room = tg_index(j, e->extent), *extent = g->span[e->dim] && e->div == 1 && !e->mod ? g->span[e->dim] : room;
-    if (tg_bounds_of(j, extent).hi > e->extent) extent = tg_idx_min(j, extent, room);   /* iterations that a pad adds would reach on */
-    ranges[i] = again ? tg_axis_range(s, again[i], own, extent, TG_LOOP) : tg_range_new(j, own, extent, TG_LOOP, UINT32_MAX, pos);
+    const tg_uop *room = tg_index(j, e->extent),
+                 *extent = g->span[e->dim] && e->div == 1 && !e->mod ? g->span[e->dim] : room;
+    /* iterations that a pad adds would reach on */
+    if (tg_bounds_of(j, extent).hi > e->extent) extent = tg_idx_min(j, extent, room);
+    ranges[i] = again ? tg_axis_range(s, again[i], own, extent, TG_LOOP)
+                      : tg_range_new(j, own, extent, TG_LOOP, UINT32_MAX, pos);
     idx[at++] = ranges[i];
     from[e->dim] = tg_idx_add(j, from[e->dim], tg_idx_mul(j, ranges[i], e->div));
   }
@@ -252,7 +276,8 @@ static const tg_uop *fill_nest(staging *g, const tg_uop *const *again, const tg_
     if (dim->op != TG_OP_CONST || b.hi >= dim->arg) gate = tg_and(j, gate, tg_op2(j, TG_OP_LT, from[d], dim));
   }
   /* fill is a value of the copy's type: outside it stands as it is, the source's elements are converted */
-  const tg_uop *zero = tg_zero(j, g->source->type), *value = converted(g, tg_load(j, g->source, from, gate, gate ? zero : NULL, 0));
+  const tg_uop *zero = tg_zero(j, g->source->type),
+               *value = converted(g, tg_load(j, g->source, from, gate, gate ? zero : NULL, 0));
   if (gate && g->fill != converted(g, zero)) value = tg_op3(j, TG_OP_WHERE, gate, value, g->fill);
   const tg_uop *u = tg_store(j, g->copy, idx, value, NULL, 0);
   tg_set_pos(j, u, g->o->pos);
@@ -273,16 +298,23 @@ static void define_copy(staging *g, const char *name) {
   for (uint32_t i = 0; i < g->layout.n; i++) {
     int64_t n = g->layout.digit[i].extent;
     if (i + 1 == g->layout.n && pitch) {
-      if (pitch < n) tg_fail_at(s->j, g->o->pos, "stage %s: a pitch of %lld is below the %lld elements of a row", g->o->names[0], (long long)pitch, (long long)n);
+      if (pitch < n)
+        tg_fail_at(s->j, g->o->pos, "stage %s: a pitch of %lld is below the %lld elements of a row", g->o->names[0],
+                   (long long)pitch, (long long)n);
       n = pitch;
     }
     size *= n;
     dims[at++] = tg_index(s->j, n);
     if (size > (tg_i128)1 << 26)
-      tg_fail_at(s->j, g->o->pos, "stage %s at %s: the copy would have more than 2^26 elements", g->o->names[0], g->o->names[1]);
+      tg_fail_at(s->j, g->o->pos, "stage %s at %s: the copy would have more than 2^26 elements", g->o->names[0],
+                 g->o->names[1]);
   }
-  tg_buffer info = {.name = name, .space = g->o->number[1] == TG_STAGE_REG ? TG_SPACE_REG : TG_SPACE_LOCAL, .role = TG_ROLE_TEMP,
-                    .rank = (uint8_t)at, .type = (uint8_t)g->type, .pos = g->o->pos};
+  tg_buffer info = {.name = name,
+                    .space = g->o->number[1] == TG_STAGE_REG ? TG_SPACE_REG : TG_SPACE_LOCAL,
+                    .role = TG_ROLE_TEMP,
+                    .rank = (uint8_t)at,
+                    .type = (uint8_t)g->type,
+                    .pos = g->o->pos};
   if (info.space == TG_SPACE_LOCAL) info.align = g->o->number[2] ? (uint32_t)g->o->number[2] : 64;
   g->copy = tg_define(s->j, info, 1, dims, NULL, true);
 }
@@ -295,9 +327,11 @@ static void fill_ahead(staging *g, const tg_uop *end, const tg_uop **list, tg_st
   const tg_uop *nest = fill_nest(g, NULL, ranges), *start = fill_nest(g, ranges, twins);
   const uint8_t *marks = tg_new(&j->env, uint8_t, j->buffers.n + 1);
   const tg_uop *later = tg_idx_add(j, g->range, tg_index(j, g->depth - 1));
-  const tg_uop *first = tg_range_new(j, tg_format(&j->env, "%s.first", tg_buffer_info(j, g->copy)->name), tg_index(j, g->depth - 1), TG_LOOP, UINT32_MAX, g->o->pos);
+  const tg_uop *first = tg_range_new(j, tg_format(&j->env, "%s.first", tg_buffer_info(j, g->copy)->name),
+                                     tg_index(j, g->depth - 1), TG_LOOP, UINT32_MAX, g->o->pos);
   bool all = tg_bounds_of(j, extent).lo >= g->depth - 1;
-  start = tg_gated_substitute(s, start, g->range, first, all ? NULL : tg_op2(j, TG_OP_LT, first, extent), all ? NULL : marks);
+  start = tg_gated_substitute(s, start, g->range, first, all ? NULL : tg_op2(j, TG_OP_LT, first, extent),
+                              all ? NULL : marks);
   start = tg_end(j, first, 1, &start);
   tg_set_pos(j, start, g->o->pos);
   list[0] = tg_gated_substitute(s, nest, g->range, later, tg_op2(j, TG_OP_LT, later, extent), marks);
@@ -332,8 +366,9 @@ static void check_begin(staging *g, const tg_uop *end) {
     const tg_uop **order = tg_toposort(j, g->base[d], &n);
     for (uint32_t k = 0; k < n; k++)
       if (order[k]->op == TG_OP_LOAD && stores_source(end, tg_define_of(order[k]->src[0])))
-        tg_fail_at(j, g->o->pos, "stage %s at %s: where its reads begin in dimension %u depends on %s, which the loop stores to", g->o->names[0], g->o->names[1], d,
-                   tg_buffer_info(j, order[k]->src[0])->name);
+        tg_fail_at(j, g->o->pos,
+                   "stage %s at %s: where its reads begin in dimension %u depends on %s, which the loop stores to",
+                   g->o->names[0], g->o->names[1], d, tg_buffer_info(j, order[k]->src[0])->name);
   }
 }
 
@@ -361,7 +396,9 @@ static void check_shuffle(const staging *g, const tg_uop *shuffle) {
   tg_sweep value = tg_sweep_of(g->s->j, shuffle->src[0]);
   for (uint32_t i = 0; i < value.n && g->o->number[1] != TG_STAGE_REG; i++)
     if (value.u[i]->op == TG_OP_LOAD && tg_define_of(value.u[i]->src[0]) == g->source)
-      tg_fail_at(g->s->j, g->o->pos, "stage %s at %s: a shuffle between lanes reads it, and the copy would be memory that they share", g->o->names[0], g->o->names[1]);
+      tg_fail_at(g->s->j, g->o->pos,
+                 "stage %s at %s: a shuffle between lanes reads it, and the copy would be memory that they share",
+                 g->o->names[0], g->o->names[1]);
 }
 
 static void check_space(staging *g, const tg_uop *end) {
@@ -374,14 +411,18 @@ static void check_space(staging *g, const tg_uop *end) {
   if (inside && (g->o->number[1] == TG_STAGE_THREAD || g->o->number[1] == TG_STAGE_REG))
     tg_fail_at(j, g->o->pos, "stage %s at %s: tasks inside the loop share the copy: space=team", b, at);
   if (g->o->number[1] == TG_STAGE_TEAM && in_threads(g->s, r))
-    tg_fail_at(j, g->o->pos, "stage %s at %s: the copy would be one task's own: a team's stands outside of its thread range", b, at);
+    tg_fail_at(j, g->o->pos,
+               "stage %s at %s: the copy would be one task's own: a team's stands outside of its thread range", b, at);
   if (g->depth > 1 && k != TG_LOOP && k != TG_REDUCE)
-    tg_fail_at(j, g->o->pos, "stage %s at %s: depth=%lld needs iterations one after another, and %s is %s", b, at, (long long)g->depth, at, tg_kind_name[k]);
+    tg_fail_at(j, g->o->pos, "stage %s at %s: depth=%lld needs iterations one after another, and %s is %s", b, at,
+               (long long)g->depth, at, tg_kind_name[k]);
 }
 
 TG_NORETURN static void no_expression(const staging *g) {
   const char *t = tg_type_name[g->type];
-  tg_fail_at(g->s->j, g->o->pos, "stage %s: %s does not hold every value of %s: a rounding has to be a statement of the kernel, or one expression of %s, of it and constants, around all of its reads",
+  tg_fail_at(g->s->j, g->o->pos,
+             "stage %s: %s does not hold every value of %s: a rounding has to be a statement of the kernel, or one "
+             "expression of %s, of it and constants, around all of its reads",
              g->o->names[0], t, tg_type_name[g->source->type], t);
 }
 
@@ -398,7 +439,8 @@ static void stage_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, vo
     return;
   }
   g->copies++;
-  if (stores_source(end, g->source)) tg_fail_at(j, g->o->pos, "stage %s at %s: the loop stores to it", g->o->names[0], g->o->names[1]);
+  if (stores_source(end, g->source))
+    tg_fail_at(j, g->o->pos, "stage %s at %s: the loop stores to it", g->o->names[0], g->o->names[1]);
   g->inside = tg_new(&j->env, uint8_t, j->ranges.n + 1);
   for (uint32_t i = 1; i < end->n; i++) mark_inside(g, end->src[i]);
   for (uint32_t i = 1; i < end->n; i++) {
@@ -406,7 +448,8 @@ static void stage_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, vo
     const tg_uop **order = tg_toposort(j, end->src[i], &n);
     for (uint32_t k = 0; k < n; k++)
       if (order[k]->op == TG_OP_LOAD && tg_define_of(order[k]->src[0]) == g->source) measure(g, order[k]);
-      else if (g->expression && !g->through && order[k]->type == g->type && tg_through_load(order[k], g->source)) g->through = order[k];
+      else if (g->expression && !g->through && order[k]->type == g->type && tg_through_load(order[k], g->source))
+        g->through = order[k];
       else if (order[k]->op == TG_OP_SHUFFLE) check_shuffle(g, order[k]);
   }
   check_begin(g, end);
@@ -442,11 +485,13 @@ static const tg_uop *find_define(tg_job *j, const tg_uop *u, const char *name) {
 
 /* Does every value of one type exist in the other? */
 static bool holds(tg_type to, tg_type from) {
-  static const struct { uint8_t mantissa, exponent; } shape[TG_TYPE__COUNT] = {
-      [TG_F16] = {11, 5}, [TG_BF16] = {8, 8}, [TG_F32] = {24, 8}, [TG_F64] = {53, 11}, [TG_E4M3] = {4, 4}, [TG_E5M2] = {3, 5}};
+  static const struct { uint8_t mantissa, exponent;
+  } shape[TG_TYPE__COUNT] = {[TG_F16] = {11, 5},  [TG_BF16] = {8, 8}, [TG_F32] = {24, 8},
+                             [TG_F64] = {53, 11}, [TG_E4M3] = {4, 4}, [TG_E5M2] = {3, 5}};
   if (to == from) return true;
   if (from == TG_INDEX || to == TG_INDEX || to == TG_BOOL) return false;
-  if (tg_is_float(from)) return tg_is_float(to) && shape[to].mantissa >= shape[from].mantissa && shape[to].exponent >= shape[from].exponent;
+  if (tg_is_float(from))
+    return tg_is_float(to) && shape[to].mantissa >= shape[from].mantissa && shape[to].exponent >= shape[from].exponent;
   int bits = tg_type_bits(from) - tg_is_signed(from);
   if (tg_is_float(to)) return bits <= shape[to].mantissa && bits < 1 << (shape[to].exponent - 1);
   return bits <= tg_type_bits(to) - tg_is_signed(to) && (tg_is_signed(to) || !tg_is_signed(from));
@@ -462,7 +507,10 @@ static tg_type type_of(tg_schedule *s, const tg_opt *o, tg_type from) {
 
 tg_type tg_stage_type(tg_schedule *s, const tg_opt *o, tg_type from) {
   tg_type t = type_of(s, o, from);
-  if (!holds(t, from)) tg_fail_at(s->j, o->pos, "stage %s: %s does not hold every value of %s: a rounding has to be a statement of the kernel", o->names[0], o->type, tg_type_name[from]);
+  if (!holds(t, from))
+    tg_fail_at(s->j, o->pos,
+               "stage %s: %s does not hold every value of %s: a rounding has to be a statement of the kernel",
+               o->names[0], o->type, tg_type_name[from]);
   return t;
 }
 
@@ -476,14 +524,17 @@ const tg_uop *tg_stage_fill(tg_schedule *s, const tg_opt *o, tg_type t) {
     v = tg_const_int(s->j, t, n);
     if (v->arg != n) end = (char *)o->fill;
   }
-  if (end == o->fill || *end) tg_fail_at(s->j, o->pos, "stage %s: fill=%s is no value of %s", o->names[0], o->fill, tg_type_name[t]);
+  if (end == o->fill || *end)
+    tg_fail_at(s->j, o->pos, "stage %s: fill=%s is no value of %s", o->names[0], o->fill, tg_type_name[t]);
   return v;
 }
 
 static void check_options(tg_schedule *s, const tg_opt *o) {
   int64_t align = o->number[2], depth = o->number[3];
-  if (align && (align > 64 || (align & (align - 1)))) tg_fail_at(s->j, o->pos, "stage %s: align=%lld: 1, 2, 4, .. 64 bytes", o->names[0], (long long)align);
-  if (align && o->number[1] == TG_STAGE_REG) tg_fail_at(s->j, o->pos, "stage %s: a register buffer has no address to align", o->names[0]);
+  if (align && (align > 64 || (align & (align - 1))))
+    tg_fail_at(s->j, o->pos, "stage %s: align=%lld: 1, 2, 4, .. 64 bytes", o->names[0], (long long)align);
+  if (align && o->number[1] == TG_STAGE_REG)
+    tg_fail_at(s->j, o->pos, "stage %s: a register buffer has no address to align", o->names[0]);
   if (depth > 16) tg_fail_at(s->j, o->pos, "stage %s: depth=%lld: at most 16", o->names[0], (long long)depth);
 }
 
@@ -494,7 +545,9 @@ void tg_opt_stage(tg_schedule *s, const tg_opt *o) {
     tg_stage_packed(s, o, g.source);
     return;
   }
-  if (o->with) tg_fail_at(s->j, o->pos, "stage %s: a reduction is made where an operand is packed ahead: space=packed", o->names[0]);
+  if (o->with)
+    tg_fail_at(s->j, o->pos, "stage %s: a reduction is made where an operand is packed ahead: space=packed",
+               o->names[0]);
   check_options(s, o);
   g.type = type_of(s, o, g.source->type);
   g.expression = !holds(g.type, g.source->type);
@@ -507,7 +560,10 @@ void tg_opt_stage(tg_schedule *s, const tg_opt *o) {
     loops++;
     s->sink = tg_replace_end(s, s->sink, axis.site[i].range, stage_loop, &g);
   }
-  if (!loops) tg_fail_at(s->j, o->pos, "stage %s at %s: a copy stands in a loop, not in a reduction", o->names[0], o->names[1]);
+  if (!loops)
+    tg_fail_at(s->j, o->pos, "stage %s at %s: a copy stands in a loop, not in a reduction", o->names[0], o->names[1]);
   if (!g.copies)
-    tg_fail_at(s->j, o->pos, g.stored ? "stage %s at %s: the loop stores to it" : "stage %s at %s: the loop does not read it", o->names[0], o->names[1]);
+    tg_fail_at(s->j, o->pos,
+               g.stored ? "stage %s at %s: the loop stores to it" : "stage %s at %s: the loop does not read it",
+               o->names[0], o->names[1]);
 }

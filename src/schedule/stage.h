@@ -1,31 +1,42 @@
 /* SPDX-License-Identifier: MIT
- * What the two ways to stage a buffer share, in a loop (stage.c) and ahead of the kernel (pack.c): spaces, types, layouts. */
+ * What the two ways to stage a buffer share, in a loop (stage.c) and ahead of the kernel (pack.c): spaces, types,
+ * layouts. */
 #ifndef TG_STAGE_H
 #define TG_STAGE_H
 #include "schedule/opt.h"
 
-enum { TG_STAGE_LOCAL = 1, TG_STAGE_REG, TG_STAGE_THREAD, TG_STAGE_TEAM, TG_STAGE_PACKED };   /* as in the text; 0: not said */
+/* as in the text; 0: not said */
+enum { TG_STAGE_LOCAL = 1, TG_STAGE_REG, TG_STAGE_THREAD, TG_STAGE_TEAM, TG_STAGE_PACKED };
 
 /* Dimensions of the copy are digits of the offsets into the part. */
-typedef struct { uint32_t dim; int64_t div, mod, extent; bool checked; } tg_digit;   /* offset / div % mod; mod 0: the highest */
+/* offset / div % mod; mod 0: the highest */
+typedef struct { uint32_t dim; int64_t div, mod, extent; bool checked; } tg_digit;
 typedef struct { uint32_t n; tg_digit digit[16]; } tg_digits;
-typedef struct { const tg_uop *load; uint32_t rank; int64_t extent[16]; } tg_stage_part;   /* load: one of those that the copy is for */
+/* load: one of those that the copy is for */
+typedef struct { const tg_uop *load; uint32_t rank; int64_t extent[16]; } tg_stage_part;
 tg_digits tg_digits_parse(tg_schedule *s, const tg_opt *o, const tg_stage_part *part);
 const tg_uop *tg_digits_place(tg_schedule *s, const tg_digit *g, const tg_uop *offset);
 
 /* The copy's type, and its value outside of the source, or an error at the opt. */
 tg_type tg_stage_type(tg_schedule *s, const tg_opt *o, tg_type from);
 const tg_uop *tg_stage_fill(tg_schedule *s, const tg_opt *o, tg_type t);
-/* through.c: an expression of one load of source and constants, `through`: its load, or NULL; is another one the same but for the load's subscripts; and the
- * expression of x instead of the load (x a constant: its value). */
+/* through.c: an expression of one load of source and constants, `through`: its load, or NULL; is another one the
+ * same but for the load's subscripts; and the expression of x instead of the load (x a constant: its value). */
 const tg_uop *tg_through_load(const tg_uop *through, const tg_uop *source);
 bool tg_through_same(const tg_uop *a, const tg_uop *b);
 const tg_uop *tg_through_apply(tg_job *j, const tg_rules *rules, const tg_uop *through, const tg_uop *x);
 
 void tg_stage_packed(tg_schedule *s, const tg_opt *o, const tg_uop *source);
 
-/* with.c: S[kept..] = op over the summed dimensions of value, an expression over `element`, a load of the source by ARGs. */
-typedef struct { const tg_uop *source, *value, *element; const char *name; tg_op op; uint32_t rank, kept[16]; bool summed[16]; } tg_stage_sum;
+/* with.c: S[kept..] = op over the summed dimensions of value, an expression over `element`, a load of the source by
+ * ARGs. */
+typedef struct {
+  const tg_uop *source, *value, *element;
+  const char *name;
+  tg_op op;
+  uint32_t rank, kept[16];
+  bool summed[16];
+} tg_stage_sum;
 typedef struct { tg_schedule *s; const tg_stage_sum *sum; const tg_uop *define; uint32_t found; } tg_replaced_sums;
 tg_stage_sum tg_stage_sum_parse(tg_schedule *s, const tg_opt *o, const tg_uop *source);
 const tg_uop *tg_stage_sum_define(tg_schedule *s, const tg_opt *o, const tg_stage_sum *sum, bool output);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Values that a copy holds in the place of its source's: an expression of one element and constants, as the program has it around each of its reads. */
+ * Values that a copy holds in the place of its source's: an expression of one element and constants, as the program has
+ * it around each of its reads. */
 #include "schedule/stage.h"
 
 /* The source that an op adds constants to, or NULL. */

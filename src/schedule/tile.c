@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: MIT
- * Register tiles that matrix instructions store to. Other statements fill such a tile, scale its rows, reduce them, store it: their
- * loops over the tile's axes are split into the digits of the accumulator's layout. A digit in lanes becomes a local range, for which pass
- * distribute finds those lanes; a digit in registers becomes copies. Reductions along an axis are split alike: a tree over registers,
- * then exchanges between lanes. It happens when the last word is applied, since a later contract may take one of these loops. */
+ * Register tiles that matrix instructions store to. Other statements fill such a tile, scale its rows, reduce them,
+ * store it: their
+ * loops over the tile's axes are split into the digits of the accumulator's layout. A digit in lanes becomes a local
+ * range, for which pass
+ * distribute finds those lanes; a digit in registers becomes copies. Reductions along an axis are split alike: a tree
+ * over registers,
+ * then exchanges between lanes. It happens when the last word is applied, since a later contract may take one of these
+ * loops. */
 #include "schedule/opt.h"
 #include "target/matrix.h"
 
-void tg_note_tile(tg_schedule *s, const tg_opt *o, const tg_matrix_row *row, const tg_uop *store, const tg_uop *const *range) {
+void tg_note_tile(tg_schedule *s, const tg_opt *o, const tg_matrix_row *row, const tg_uop *store,
+                  const tg_uop *const *range) {
   for (uint32_t d = 0; d < tg_access_rank(store); d++)
     for (uint32_t w = 0; w < 2; w++)
-      if (range[w] && tg_uses(s->j, store->src[1 + d], range[w])) tg_push(&s->j->env, &s->tiles, ((tg_tile_axis){tg_define_of(store->src[0]), d, w, row, o->pos}));
+      if (range[w] && tg_uses(s->j, store->src[1 + d], range[w]))
+        tg_push(&s->j->env, &s->tiles, ((tg_tile_axis){tg_define_of(store->src[0]), d, w, row, o->pos}));
 }
 
 /* Does an access of the tile have x as a digit of the dimension, in its place? */
@@ -29,14 +35,17 @@ static const tg_uop *runs_along(tg_schedule *s, const tg_tile_axis *t, const tg_
   const tg_uop **order = tg_toposort(s->j, s->sink, &n);
   for (uint32_t i = 0; i < n; i++) {
     const tg_uop *u = order[i];
-    if ((u->op != TG_OP_LOAD && u->op != TG_OP_STORE) || tg_buffer_ordinal(u->src[0]) != tg_buffer_ordinal(t->define)) continue;
+    if ((u->op != TG_OP_LOAD && u->op != TG_OP_STORE) || tg_buffer_ordinal(u->src[0]) != tg_buffer_ordinal(t->define))
+      continue;
     for (uint32_t k = 0; axis && k < axis->n; k++)
       if (indexes(s, t, u, axis->site[k].range)) return axis->site[k].range;
     tg_linear f;
     tg_linear_of(s->j, u->src[1 + t->dim], &f);
     for (uint32_t k = 0; k < f.n && !axis; k++) {
       const tg_uop *x = f.atom[k];
-      if (x->op == TG_OP_RANGE && f.coefficient[k] == 1 && (tg_range_kind(x) == TG_LOOP || tg_range_kind(x) == TG_REDUCE)) return x;
+      if (x->op == TG_OP_RANGE && f.coefficient[k] == 1 &&
+          (tg_range_kind(x) == TG_LOOP || tg_range_kind(x) == TG_REDUCE))
+        return x;
     }
   }
   return NULL;
@@ -66,7 +75,8 @@ static void distribute(tg_schedule *s, const tg_tile_axis *t, const tg_uop *rang
   int64_t weight = tg_layout_size(&l, t->which);
   tg_schedule_sites(s);
   if (extent->op != TG_OP_CONST || extent->arg % weight)
-    tg_fail_at(j, t->pos, "contract: %s runs along %s too, with %s iterations: not whole tiles of %lld", tg_range_text(s, range), tg_buffer_info(j, t->define)->name, tg_text(j, extent), (long long)weight);
+    tg_fail_at(j, t->pos, "contract: %s runs along %s too, with %s iterations: not whole tiles of %lld",
+               tg_range_text(s, range), tg_buffer_info(j, t->define)->name, tg_text(j, extent), (long long)weight);
   if (extent->arg > weight) dim.digit[dim.n++] = (tg_layout_digit){TG_IN_REG, 1, (uint32_t)(extent->arg / weight)};
   else weight /= dim.n ? dim.digit[dim.n - 1].size : 1;
   const char *name = tg_axis_name(s, range);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * stage .. space=packed with S[j] = sum(k, e): a reduction of B's elements over whole dimensions, made where B is packed. Reductions of the kernel that are the
- * same read S. The names stand for dimensions of B as the text itself subscripts it: in e, an expression over B[k, j]. */
+ * stage .. space=packed with S[j] = sum(k, e): a reduction of B's elements over whole dimensions, made where B is
+ * packed. Reductions of the kernel that are the
+ * same read S. The names stand for dimensions of B as the text itself subscripts it: in e, an expression over B[k, j].
+ * */
 #include "schedule/stage.h"
 #include <ctype.h>
 
@@ -49,7 +51,8 @@ static void check_words(const scan *c, const char *text, uint32_t n, const char 
     const char *after = at + length;
     while (isspace((unsigned char)*after)) after++;
     while (k < n && (strncmp(names[k], at, length) || names[k][length])) k++;
-    if (length && !isdigit((unsigned char)*at) && k == n && *after != '(') bad(c, tg_format(&c->s->j->env, "'%.*s' is none of its names", (int)length, at));
+    if (length && !isdigit((unsigned char)*at) && k == n && *after != '(')
+      bad(c, tg_format(&c->s->j->env, "'%.*s' is none of its names", (int)length, at));
     at += length ? length : 1;
   }
 }
@@ -68,7 +71,10 @@ static const tg_uop *element_of(const scan *c, const tg_uop *e, const tg_uop *so
 }
 
 tg_stage_sum tg_stage_sum_parse(tg_schedule *s, const tg_opt *o, const tg_uop *source) {
-  static const struct { const char *name; tg_op op; } ops[] = {{"sum", TG_OP_ADD}, {"prod", TG_OP_MUL}, {"max", TG_OP_MAX}, {"min", TG_OP_MIN}};
+  static const struct {
+    const char *name;
+    tg_op op;
+  } ops[] = {{"sum", TG_OP_ADD}, {"prod", TG_OP_MUL}, {"max", TG_OP_MAX}, {"min", TG_OP_MIN}};
   scan c = {s, o, o->with};
   tg_job *j = s->j;
   tg_stage_sum sum = {.source = source, .name = name(&c)};
@@ -102,7 +108,8 @@ tg_stage_sum tg_stage_sum_parse(tg_schedule *s, const tg_opt *o, const tg_uop *s
   check_words(&c, text, all + 1, names);
   sum.value = tg_parse_expr(j, text, all + 1, names, values);
   sum.element = element_of(&c, sum.value, source);
-  if (all != rank || kept == all) bad(&c, "each dimension of it is a subscript or summed over, and one is summed over at least");
+  if (all != rank || kept == all)
+    bad(&c, "each dimension of it is a subscript or summed over, and one is summed over at least");
   for (uint32_t d = 0; d < rank; d++) {
     const tg_uop *at = sum.element->src[1 + d];
     if (at->op != TG_OP_ARG) bad(&c, "the element's subscripts are those names alone");
@@ -118,11 +125,18 @@ tg_stage_sum tg_stage_sum_parse(tg_schedule *s, const tg_opt *o, const tg_uop *s
 const tg_uop *tg_stage_sum_define(tg_schedule *s, const tg_opt *o, const tg_stage_sum *sum, bool output) {
   const tg_uop *dims[16];
   for (uint32_t i = 0; i < sum->rank; i++) dims[i] = sum->source->src[sum->kept[i]];
-  tg_buffer info = {.name = sum->name, .space = TG_SPACE_GLOBAL, .role = output ? TG_ROLE_OUT : TG_ROLE_IN, .rank = (uint8_t)sum->rank, .type = sum->value->type, .pos = o->pos};
+  tg_buffer info = {.name = sum->name,
+                    .space = TG_SPACE_GLOBAL,
+                    .role = output ? TG_ROLE_OUT : TG_ROLE_IN,
+                    .rank = (uint8_t)sum->rank,
+                    .type = sum->value->type,
+                    .pos = o->pos};
   return tg_define(s->j, info, 1, dims, NULL, !output);
 }
 
-static const tg_uop *over(tg_job *j, const tg_stage_sum *sum, const tg_uop *element) { return tg_substitute(j, sum->value, 1, &sum->element, &element); }
+static const tg_uop *over(tg_job *j, const tg_stage_sum *sum, const tg_uop *element) {
+  return tg_substitute(j, sum->value, 1, &sum->element, &element);
+}
 
 /* The statement that makes S, in author form. */
 const tg_uop *tg_stage_sum_statement(tg_schedule *s, const tg_opt *o, const tg_stage_sum *sum, const tg_uop *target) {
@@ -130,7 +144,8 @@ const tg_uop *tg_stage_sum_statement(tg_schedule *s, const tg_opt *o, const tg_s
   const tg_uop *at[16], *reduced[16], *place[16], *element;
   uint32_t n = 0, rank = tg_buffer_info(j, sum->source)->rank;
   for (uint32_t d = 0; d < rank; d++) {
-    at[d] = tg_range_new(j, tg_format(&j->env, "%s_%u", sum->name, d), sum->source->src[d], sum->summed[d] ? TG_REDUCE : TG_LOOP, UINT32_MAX, o->pos);
+    at[d] = tg_range_new(j, tg_format(&j->env, "%s_%u", sum->name, d), sum->source->src[d],
+                         sum->summed[d] ? TG_REDUCE : TG_LOOP, UINT32_MAX, o->pos);
     if (sum->summed[d]) reduced[n++] = at[d];
   }
   if (n > 8) tg_fail_at(j, o->pos, "stage %s with %s: over 8 dimensions are summed over", o->names[0], o->with);
@@ -166,14 +181,18 @@ static bool runs_over(tg_job *j, const tg_stage_sum *sum, const tg_uop *reduce, 
         if (tg_uses(j, at, ranges[i])) return false;
       continue;
     }
-    if (tg_is_const(at, 0) && tg_is_const(sum->source->src[d], 1)) continue;   /* a range of one iteration has left its subscript */
+    /* a range of one iteration has left its subscript */
+    if (tg_is_const(at, 0) && tg_is_const(sum->source->src[d], 1)) continue;
     if (!is_one_of(at, n, ranges) || is_one_of(at, d, load->src + 1)) return false;
-    if (tg_extent(at) != sum->source->src[d] && !tg_proves(j, NULL, tg_op2(j, TG_OP_EQ, tg_extent(at), sum->source->src[d]))) return false;
+    if (tg_extent(at) != sum->source->src[d] &&
+        !tg_proves(j, NULL, tg_op2(j, TG_OP_EQ, tg_extent(at), sum->source->src[d])))
+      return false;
     used++;
   }
   for (uint32_t i = 0; i < n && tg_gate(load); i++)
     if (tg_uses(j, tg_gate(load), ranges[i])) return false;
-  for (uint32_t i = 0; i < n; i++) used += tg_is_const(tg_extent(ranges[i]), 1) && !is_one_of(ranges[i], tg_access_rank(load), load->src + 1);
+  for (uint32_t i = 0; i < n; i++)
+    used += tg_is_const(tg_extent(ranges[i]), 1) && !is_one_of(ranges[i], tg_access_rank(load), load->src + 1);
   return used == n;
 }
 
@@ -185,9 +204,12 @@ static const tg_uop *found_in(const tg_replaced_sums *r, const tg_uop *reduce) {
   if (a.generic || a.in_order || a.op != r->sum->op || reduce->type != r->sum->value->type) return NULL;
   const tg_uop **order = tg_toposort(j, reduce->src[0], &n), *simple = tg_simplify(j, r->s->l->rules, reduce->src[0]);
   for (uint32_t i = 0; i < n; i++) {
-    if (order[i]->op != TG_OP_LOAD || tg_define_of(order[i]->src[0]) != r->sum->source || !runs_over(j, r->sum, reduce, order[i])) continue;
+    if (order[i]->op != TG_OP_LOAD || tg_define_of(order[i]->src[0]) != r->sum->source ||
+        !runs_over(j, r->sum, reduce, order[i]))
+      continue;
     if (tg_simplify(j, r->s->l->rules, over(j, r->sum, order[i])) != simple) continue;
-    const tg_uop *none = tg_gate(order[i]) ? tg_simplify(j, r->s->l->rules, over(j, r->sum, tg_alternative(order[i]))) : NULL;
+    const tg_uop *none =
+        tg_gate(order[i]) ? tg_simplify(j, r->s->l->rules, over(j, r->sum, tg_alternative(order[i]))) : NULL;
     if (none && none != tg_identity(j, a.op, reduce->type)) continue;
     return order[i];
   }

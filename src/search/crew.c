@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The workers from the side of the search: started, asked, waited for with a limit, killed and started again. Whatever one of them does costs
+ * The workers from the side of the search: started, asked, waited for with a limit, killed and started again. Whatever
+ * one of them does costs
  * the question that it was asked. Without a program to start, questions are answered in process, one after another. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -206,7 +207,8 @@ static void wait_some(tg_crew *c, uint32_t parallel) {
     if (!w->task) continue;
     which[n] = i;
     fds[n++] = (struct pollfd){.fd = w->from, .events = POLLIN};
-    if (w->deadline > 0 && (w->deadline - now) * 1000 < wait) wait = w->deadline > now ? (int)((w->deadline - now) * 1000) + 1 : 0;
+    if (w->deadline > 0 && (w->deadline - now) * 1000 < wait)
+      wait = w->deadline > now ? (int)((w->deadline - now) * 1000) + 1 : 0;
   }
   poll(fds, n, wait);
   now = tg_now();
@@ -215,7 +217,8 @@ static void wait_some(tg_crew *c, uint32_t parallel) {
     int heard = fds[k].revents ? hear(c, w) : 0;
     if (heard > 0) w->task = NULL, w->tries = 0;
     else if (heard < 0) give_up(c, w, TG_TRIAL_CRASHED, "the worker ended");
-    else if (w->deadline > 0 && now > w->deadline) give_up(c, w, TG_TRIAL_HUNG, tg_format(c->env, "more than %.1f s", w->task->limit));
+    else if (w->deadline > 0 && now > w->deadline)
+      give_up(c, w, TG_TRIAL_HUNG, tg_format(c->env, "more than %.1f s", w->task->limit));
   }
 }
 
@@ -260,12 +263,14 @@ void tg_crew_problem(tg_crew *c, tg_task *open) {
   worker *w = &c->worker[0];
   tg_task first = *open;
   first.shared = open->shared >= 0 ? SHARED_FD : -1;
-  if ((!w->pid && !start(c, w)) || !ask(c, w, &first)) give_up(c, w, TG_TRIAL_CRASHED, "the worker could not be started");
+  if ((!w->pid && !start(c, w)) || !ask(c, w, &first))
+    give_up(c, w, TG_TRIAL_CRASHED, "the worker could not be started");
   while (w->task) {
     if (stopped(c)) give_up(c, w, TG_TRIAL_SKIPPED, NULL);
     else wait_some(c, 1);
   }
-  if (!w->pid && first.outcome == TG_TRIAL_OK) first.outcome = TG_TRIAL_CRASHED, first.message = "the worker could not be started";
+  if (!w->pid && first.outcome == TG_TRIAL_OK)
+    first.outcome = TG_TRIAL_CRASHED, first.message = "the worker could not be started";
   w->opened = w->pid && first.outcome == TG_TRIAL_OK;
   int shared = open->shared;
   *open = first;

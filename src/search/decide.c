@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Is one kernel faster than another? Each sample is the logarithm of a ratio of neighbours in time, so drift cancels; the interval is that of
+ * Is one kernel faster than another? Each sample is the logarithm of a ratio of neighbours in time, so drift cancels;
+ * the interval is that of
  * the median by order statistics, so a few samples spoilt by other work do not move it. */
 #include <math.h>
 #include <stdlib.h>
@@ -10,7 +11,8 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* The largest k such that the median lies between the k-th smallest and the k-th largest of n, but for `tail` on either side; 0: none. */
+/* The largest k such that the median lies between the k-th smallest and the k-th largest of n, but for `tail` on
+ * either side; 0: none. */
 static uint32_t rank_of(uint32_t n, double tail) {
   double p = pow(0.5, n), below = 0;
   uint32_t k = 0;
@@ -39,7 +41,9 @@ static tg_verdict_of_times interval(const double *gain, uint32_t n, double margi
   return v;
 }
 
-tg_verdict_of_times tg_decide(const double *gain, uint32_t n, double margin) { return interval(gain, n, margin, 0.025); }
+tg_verdict_of_times tg_decide(const double *gain, uint32_t n, double margin) {
+  return interval(gain, n, margin, 0.025);
+}
 
 static bool all_below(const double *gain, uint32_t n, double most) {
   for (uint32_t i = 0; i < n; i++)
@@ -49,10 +53,12 @@ static bool all_below(const double *gain, uint32_t n, double most) {
 
 bool tg_hopeless(const double *gain, uint32_t n) {
   static const double out_of_sight = -1, far = -0.4, behind = -0.02;
-  return (n && all_below(gain, n, out_of_sight)) || (n >= 2 && all_below(gain, n, far)) || (n >= 4 && all_below(gain, n, behind));
+  return (n && all_below(gain, n, out_of_sight)) || (n >= 2 && all_below(gain, n, far)) ||
+         (n >= 4 && all_below(gain, n, behind));
 }
 
 /* Who looks often is fooled often: to stop early for a gain takes much more than to find it at the end. */
 bool tg_decided(const double *gain, uint32_t n, double margin) {
-  return tg_hopeless(gain, n) || (n >= 6 && (interval(gain, n, margin, 0.025).slower || interval(gain, n, margin, 0.0001).faster));
+  return tg_hopeless(gain, n) ||
+         (n >= 6 && (interval(gain, n, margin, 0.025).slower || interval(gain, n, margin, 0.0001).faster));
 }

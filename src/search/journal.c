@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The journal: one line of JSON for each answer, appended by one write, so whatever ends the search loses nothing. Resuming is not reading a state back: the
+ * The journal: one line of JSON for each answer, appended by one write, so whatever ends the search loses nothing.
+ * Resuming is not reading a state back: the
  * search runs again from its seed, and questions that the journal has answers to are not asked. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -44,7 +45,8 @@ static void put_field(tg_str *s, const char *name, const char *text) {
   put_string(s, text);
 }
 
-/* Behind "name": in the line; NULL if it has none. Names are unlike anything in the strings: quotes there are escaped. */
+/* Behind "name": in the line; NULL if it has none. Names are unlike anything in the strings: quotes there are
+ * escaped. */
 static const char *field(const char *line, const char *name) {
   char want[64];
   int n = snprintf(want, sizeof want, "\"%s\":", name);
@@ -89,7 +91,8 @@ static int kind_of(const char *line) {
   return -1;
 }
 
-/* Whole lines only; the rest is what a write was cut short at. Gives the length of what is kept; 0: another journal's. */
+/* Whole lines only; the rest is what a write was cut short at. Gives the length of what is kept; 0: another
+ * journal's. */
 static size_t read_lines(tg_journal *j, char *data, uint64_t key) {
   char *line = data;
   for (char *end; (end = strchr(line, '\n')); line = end + 1) {
@@ -154,7 +157,8 @@ bool tg_journal_find(tg_journal *j, uint8_t kind, uint64_t id, uint64_t against,
   }
   if (!line) return false;
   const char *outcome = string(j->env, line, "outcome");
-  for (t->outcome = 0; t->outcome < TG_TRIAL_SKIPPED && (!outcome || strcmp(outcome, tg_outcome_name(t->outcome))); t->outcome++) {}
+  for (t->outcome = 0; t->outcome < TG_TRIAL_SKIPPED && (!outcome || strcmp(outcome, tg_outcome_name(t->outcome)));
+       t->outcome++) {}
   if (t->outcome == TG_TRIAL_SKIPPED) return false;
   t->message = string(j->env, line, "message");
   t->words = string(j->env, line, "words");
@@ -184,8 +188,8 @@ void tg_journal_put(tg_journal *j, const tg_task *t, const tg_point *p, uint64_t
   if (j->fd < 0 || t->outcome == TG_TRIAL_SKIPPED) return;
   tg_mark mark = tg_mark_get(j->env);
   tg_str s = tg_str_new(j->env);
-  tg_str_printf(&s, "{\"event\":\"%s\",\"id\":\"%016llx\",\"against\":\"%016llx\",\"outcome\":\"%s\"", kinds[t->kind], (unsigned long long)p->id, (unsigned long long)against,
-                tg_outcome_name(t->outcome));
+  tg_str_printf(&s, "{\"event\":\"%s\",\"id\":\"%016llx\",\"against\":\"%016llx\",\"outcome\":\"%s\"", kinds[t->kind],
+                (unsigned long long)p->id, (unsigned long long)against, tg_outcome_name(t->outcome));
   put_field(&s, "message", t->message);
   if (t->kind == TG_TASK_LOWER) {
     tg_str_printf(&s, ",\"hash\":\"%016llx\"", (unsigned long long)t->hash);
@@ -226,5 +230,7 @@ static bool covers(double had, double wanted) { return had <= 0 || (wanted > 0 &
 
 const char *tg_journal_ended(tg_journal *j, double seconds, uint32_t candidates) {
   const char *line = j->ended;
-  return line && covers(number(line, "budget"), seconds) && covers(number(line, "candidates"), candidates) ? string(j->env, line, "text") : NULL;
+  return line && covers(number(line, "budget"), seconds) && covers(number(line, "candidates"), candidates)
+             ? string(j->env, line, "text")
+             : NULL;
 }

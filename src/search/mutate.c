@@ -73,7 +73,8 @@ static bool resize(list *l) {
     numbers(l->word[i], l->length[i], (uint32_t)draw(l, count), &from, &to);
     long v = strtol(l->word[i] + from, NULL, 10), w = other_size(l, v);
     if (w < 1 || w == v || v > 1 << 20) return false;
-    const char *text = tg_format(l->env, "%.*s%ld%.*s", (int)from, l->word[i], w, (int)(l->length[i] - to), l->word[i] + to);
+    const char *text =
+        tg_format(l->env, "%.*s%ld%.*s", (int)from, l->word[i], w, (int)(l->length[i] - to), l->word[i] + to);
     l->word[i] = text;
     l->length[i] = strlen(text);
     return true;
@@ -114,7 +115,8 @@ static const tg_opt_row *row_of(const char *word) {
   return NULL;
 }
 
-/* What the word's row says that it may become: the same names, the first two of them exchanged, or another word of the same operands. */
+/* What the word's row says that it may become: the same names, the first two of them exchanged, or another word of
+ * the same operands. */
 static bool rename_word(list *l) {
   uint32_t i = (uint32_t)draw(l, l->n);
   const char *w = l->word[i], *text;
@@ -129,7 +131,8 @@ static bool rename_word(list *l) {
     from = (size_t)(a - w) + n;
     size_t m = strcspn(w + from + 1, " ;\n");
     if (from + 1 + m > l->length[i]) return false;
-    text = tg_format(l->env, "%s %.*s %.*s%.*s", row->word, (int)m, w + from + 1, (int)n, a, (int)(l->length[i] - from - 1 - m), w + from + 1 + m);
+    text = tg_format(l->env, "%s %.*s %.*s%.*s", row->word, (int)m, w + from + 1, (int)n, a,
+                     (int)(l->length[i] - from - 1 - m), w + from + 1 + m);
   }
   l->word[i] = text;
   l->length[i] = strlen(text);
@@ -147,7 +150,8 @@ static bool add_unroll(list *l) {
     if (!strncmp(l->word[i] + k, " as ", 4)) as = l->word[i] + k + 4;
   if (!as) return false;
   n = strcspn(as, " ");
-  const char *text = tg_format(l->env, "split %.*s %d as %.*s.a %.*s.b", (int)n, as, 2 << draw(l, 2), (int)n, as, (int)n, as);
+  const char *text =
+      tg_format(l->env, "split %.*s %d as %.*s.a %.*s.b", (int)n, as, 2 << draw(l, 2), (int)n, as, (int)n, as);
   l->word[l->n] = text, l->length[l->n++] = strlen(text);
   text = tg_format(l->env, "unroll %.*s.b", (int)n, as);
   l->word[l->n] = text, l->length[l->n++] = strlen(text);
@@ -158,6 +162,10 @@ const char *tg_words_mutate(tg_env *env, const char *words, uint64_t random) {
   list l = {.env = env, .random = random ^ 0x9E3779B97F4A7C15u};
   if (!read_list(&l, words)) return NULL;
   uint64_t kind = draw(&l, 10);
-  bool changed = kind < 5 ? resize(&l) : kind < 6 ? leave_out(&l) : kind < 7 ? exchange(&l) : kind < 9 ? rename_word(&l) : add_unroll(&l);
+  bool changed = kind < 5   ? resize(&l)
+                 : kind < 6 ? leave_out(&l)
+                 : kind < 7 ? exchange(&l)
+                 : kind < 9 ? rename_word(&l)
+                            : add_unroll(&l);
   return changed ? join(&l) : NULL;
 }

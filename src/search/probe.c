@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT
- * Short bursts of known work beside each sample: when one runs slower than the machine can, so did its neighbours, and they do not count. */
+ * Short bursts of known work beside each sample: when one runs slower than the machine can, so did its neighbours, and
+ * they do not count. */
 #define _GNU_SOURCE
 #include <time.h>
 #include "search/trial.h"
 
 typedef float vector __attribute__((vector_size(16)));
 
-/* Ten independent chains: more than the latency of an addition and a multiplication needs to keep every port busy. Named, so that they stay in registers. */
+/* Ten independent chains: more than the latency of an addition and a multiplication needs to keep every port busy.
+ * Named, so that they stay in registers. */
 static vector burst(uint32_t rounds, vector x) {
-  vector m = {0.5f, 0.5f, 0.5f, 0.5f}, a = x, b = x + 1, c = x + 2, d = x + 3, e = x + 4, f = x + 5, g = x + 6, h = x + 7, i = x + 8, j = x + 9;
+  vector m = {0.5f, 0.5f, 0.5f, 0.5f}, a = x, b = x + 1, c = x + 2, d = x + 3, e = x + 4, f = x + 5, g = x + 6,
+         h = x + 7, i = x + 8, j = x + 9;
   for (uint32_t r = 0; r < rounds; r++) {
     a = a * m + x, b = b * m + x, c = c * m + x, d = d * m + x, e = e * m + x;
     f = f * m + x, g = g * m + x, h = h * m + x, i = i * m + x, j = j * m + x;

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * The search: the best knobs and words for a kernel, found by trials on a bench.
  *
- * A point is a sketch (a kernel with knobs and, perhaps, words), values for its knobs, and the words in use. It is lowered first: what is illegal, or
- * lowers to a program that was tried, goes no further, and the cost model orders the rest. The most promising are built and checked, then
- * each is timed in turns with the best so far. Where the kernel's kind has checks of its own, a candidate passes them before it may be the best. */
+ * A point is a sketch (a kernel with knobs and, perhaps, words), values for its knobs, and the words in use. It is
+ * lowered first: what is illegal, or
+ * lowers to a program that was tried, goes no further, and the cost model orders the rest. The most promising are built
+ * and checked, then
+ * each is timed in turns with the best so far. Where the kernel's kind has checks of its own, a candidate passes them
+ * before it may be the best. */
 #ifndef TG_SEARCH_H
 #define TG_SEARCH_H
 #include "search/trial.h"
@@ -11,10 +14,19 @@
 
 enum { TG_POINT_KNOBS = 24 };
 
-typedef struct tg_sketch_source { const tg_kernel_def *def; const char *file, *text, *kernel; void *user; } tg_sketch_source;
+typedef struct tg_sketch_source {
+  const tg_kernel_def *def;
+  const char *file, *text, *kernel;
+  void *user;
+} tg_sketch_source;
 
 typedef struct tg_space_knob { const char *name; const int64_t *values; uint32_t n; } tg_space_knob;
-typedef struct tg_sketch { tg_sketch_source source; const char *name; tg_space_knob knob[TG_POINT_KNOBS]; uint32_t knobs; } tg_sketch;
+typedef struct tg_sketch {
+  tg_sketch_source source;
+  const char *name;
+  tg_space_knob knob[TG_POINT_KNOBS];
+  uint32_t knobs;
+} tg_sketch;
 
 typedef struct tg_points {
   tg_env *env;
@@ -47,10 +59,14 @@ typedef struct tg_point {
 
 /* ---- space.c ---- */
 
-/* Runs each sketch once. Fails with the author's error if the first one's default is illegal; other sketches that do not apply are left out. */
-void tg_space_open(tg_points *s, tg_env *env, const tg_sketch_source *source, uint32_t n, const tg_binding *bindings, uint32_t bindings_n);
-/* Text and words of the point, by running the sketch's body; words, if not NULL, in place of its own. False: the requirements do not hold; message says why. */
-bool tg_space_point(tg_points *s, uint32_t sketch, const int64_t *knob, const char *words, const char *given, tg_point *p);
+/* Runs each sketch once. Fails with the author's error if the first one's default is illegal; other sketches that do
+ * not apply are left out. */
+void tg_space_open(tg_points *s, tg_env *env, const tg_sketch_source *source, uint32_t n, const tg_binding *bindings,
+                   uint32_t bindings_n);
+/* Text and words of the point, by running the sketch's body; words, if not NULL, in place of its own. False: the
+ * requirements do not hold; message says why. */
+bool tg_space_point(tg_points *s, uint32_t sketch, const int64_t *knob, const char *words, const char *given,
+                    tg_point *p);
 uint32_t tg_words_count(const char *words);
 
 /* ---- mutate.c ---- */
@@ -61,7 +77,8 @@ const char *tg_words_mutate(tg_env *env, const char *words, uint64_t random);
 /* ---- journal.c: what was asked and answered, one line each, appended ---- */
 
 typedef struct tg_journal tg_journal;
-/* resume: answers of a journal with the same key are used again; else it begins anew. NULL path: none. Fails if it cannot be written. */
+/* resume: answers of a journal with the same key are used again; else it begins anew. NULL path: none. Fails if it
+ * cannot be written. */
 tg_journal *tg_journal_open(tg_env *env, const char *path, const char *title, uint64_t key, bool resume);
 void tg_journal_close(tg_journal *);
 /* True: the answer is in t already. */
@@ -76,7 +93,15 @@ uint32_t tg_journal_reused(const tg_journal *);
 /* ---- tune.c ---- */
 
 typedef struct tg_search_event {
-  enum { TG_EVENT_OPEN, TG_EVENT_LOWERED, TG_EVENT_BUILT, TG_EVENT_TIMED, TG_EVENT_BEST, TG_EVENT_CONFIRM, TG_EVENT_END } what;
+  enum {
+    TG_EVENT_OPEN,
+    TG_EVENT_LOWERED,
+    TG_EVENT_BUILT,
+    TG_EVENT_TIMED,
+    TG_EVENT_BEST,
+    TG_EVENT_CONFIRM,
+    TG_EVENT_END
+  } what;
   const tg_point *point;
   const char *knobs;
   const struct tg_search_result *so_far;
@@ -89,7 +114,8 @@ typedef struct tg_search_result {
   tg_binding knob[TG_POINT_KNOBS];
   uint32_t knobs;
   double seconds, default_seconds, gain_low, gain;   /* gain: ln(default / best), 0 if the default stays */
-  double share, whole_seconds, whole_default_seconds;   /* what was timed is so small a share of the problem; 0: all of it. Of a run of all, where there was time for it */
+  /* what was timed is so small a share of the problem; 0: all of it. Of a run of all, where there was time for it */
+  double share, whole_seconds, whole_default_seconds;
   const char *why;                                   /* the default stays, or NULL */
   double flops, bytes, floor, elapsed;
   uint32_t points, lowered, built, timed, dropped, restarts, reused;
@@ -102,7 +128,8 @@ typedef struct tg_search_options {
   uint32_t sketches;
   const tg_binding *bindings;
   uint32_t bindings_n;
-  /* Where a run takes too long for a search, sketches and bindings are of a part of the problem, and here is all of it: its winner is run there once, under its checks. */
+  /* Where a run takes too long for a search, sketches and bindings are of a part of the problem, and here is all of
+   * it: its winner is run there once, under its checks. */
   const tg_sketch_source *whole;   /* NULL: sketches and bindings are all of it */
   const tg_binding *whole_bindings;
   const char *whole_checks;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * A worker: reads questions, answers each from a child process. The child may crash, write anywhere, be told to exit by a library: the worker then says
+ * A worker: reads questions, answers each from a child process. The child may crash, write anywhere, be told to exit by
+ * a library: the worker then says
  * so, and is as it was. What hangs, the search kills with the worker: both are one process group. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -89,7 +90,8 @@ static const char *listen(tg_env *env, int fd, tg_wire_header *f) {
 
 static void say_crashed(tg_env *env, tg_task *t, int status) {
   t->outcome = TG_TRIAL_CRASHED;
-  t->message = WIFSIGNALED(status) ? tg_format(env, "ended by signal %d", WTERMSIG(status)) : tg_format(env, "ended by itself, with status %d", WEXITSTATUS(status));
+  t->message = WIFSIGNALED(status) ? tg_format(env, "ended by signal %d", WTERMSIG(status))
+                                   : tg_format(env, "ended by itself, with status %d", WEXITSTATUS(status));
 }
 
 static bool answer_apart(const tg_bench *bench, tg_env *env, tg_task *t, uint64_t serial, int out) {

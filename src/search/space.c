@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: MIT
- * The space of a search: which knobs the sketches have, and the text of a point. A body runs again for each binding of its knobs; requirements that do
+ * The space of a search: which knobs the sketches have, and the text of a point. A body runs again for each binding of
+ * its knobs; requirements that do
  * not hold end it, and so prune. */
 #include <stdio.h>
 #include "dsl/text.h"
 #include "search/search.h"
 
-typedef struct { tg_job job; tg_points *space; tg_sketch *sketch; const int64_t *knob; const char *text, *words; tg_env *env; } authoring;
+typedef struct {
+  tg_job job;
+  tg_points *space;
+  tg_sketch *sketch;
+  const int64_t *knob;
+  const char *text, *words;
+  tg_env *env;
+} authoring;
 
 static void author(void *arg) {
   authoring *a = arg;
@@ -14,7 +22,8 @@ static void author(void *arg) {
   uint32_t n = 0;
   tg_binding *b = tg_new(&j->env, tg_binding, a->space->bindings_n + TG_POINT_KNOBS);
   for (uint32_t i = 0; i < a->space->bindings_n; i++) b[n++] = a->space->bindings[i];
-  for (uint32_t i = 0; a->knob && i < a->sketch->knobs; i++) b[n++] = (tg_binding){a->sketch->knob[i].name, a->knob[i], a->knob[i], 1};
+  for (uint32_t i = 0; a->knob && i < a->sketch->knobs; i++)
+    b[n++] = (tg_binding){a->sketch->knob[i].name, a->knob[i], a->knob[i], 1};
   if (s->def) tg_author(j, s->def, n, b, s->user);
   else {
     j->name = s->kernel;
@@ -37,7 +46,8 @@ static void read_sketch(void *arg) {
   for (uint32_t i = 0; i < j->knobs.n; i++) {
     const tg_knob *k = &j->knobs.data[i];
     if (is_bound(a->space, k->name)) continue;
-    if (a->sketch->knobs == TG_POINT_KNOBS) tg_fail(&j->env, TG_ELIMIT, "%s has over %d knobs", j->name, TG_POINT_KNOBS);
+    if (a->sketch->knobs == TG_POINT_KNOBS)
+      tg_fail(&j->env, TG_ELIMIT, "%s has over %d knobs", j->name, TG_POINT_KNOBS);
     int64_t *values = tg_new(a->env, int64_t, k->n);
     memcpy(values, k->values, k->n * sizeof *values);
     a->sketch->knob[a->sketch->knobs++] = (tg_space_knob){tg_strdup(a->env, k->name), values, k->n};
@@ -65,8 +75,10 @@ static bool in_job(authoring *a, void (*run)(void *), const char **message) {
   return ok;
 }
 
-void tg_space_open(tg_points *s, tg_env *env, const tg_sketch_source *source, uint32_t n, const tg_binding *bindings, uint32_t bindings_n) {
-  *s = (tg_points){.env = env, .bindings = bindings, .bindings_n = bindings_n, .sketch = tg_new(env, tg_sketch, n ? n : 1)};
+void tg_space_open(tg_points *s, tg_env *env, const tg_sketch_source *source, uint32_t n, const tg_binding *bindings,
+                   uint32_t bindings_n) {
+  *s = (tg_points){
+      .env = env, .bindings = bindings, .bindings_n = bindings_n, .sketch = tg_new(env, tg_sketch, n ? n : 1)};
   authoring *a = tg_new(env, authoring, 1);
   for (uint32_t i = 0; i < n; i++) {
     const char *message = "";
@@ -81,7 +93,8 @@ void tg_space_open(tg_points *s, tg_env *env, const tg_sketch_source *source, ui
 
 static uint64_t hash_text(const char *t, uint64_t seed) { return t ? tg_hash(t, strlen(t), seed) : tg_mix(seed, 1); }
 
-bool tg_space_point(tg_points *s, uint32_t sketch, const int64_t *knob, const char *words, const char *given, tg_point *p) {
+bool tg_space_point(tg_points *s, uint32_t sketch, const int64_t *knob, const char *words, const char *given,
+                    tg_point *p) {
   tg_env *env = s->env;
   authoring *a = tg_new(env, authoring, 1);
   *p = (tg_point){.sketch = sketch};

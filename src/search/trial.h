@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Trials: what a search asks of a candidate, who does it, and how the question and its answer travel to a process that may not survive it.
+ * Trials: what a search asks of a candidate, who does it, and how the question and its answer travel to a process that
+ * may not survive it.
  *
  *   search (tune.c) -> crew (crew.c) -> wire -> worker (serve.c) -> bench (api, or a test's)
  *
@@ -27,8 +28,8 @@ typedef enum { TG_TASK_OPEN, TG_TASK_LOWER, TG_TASK_BUILD, TG_TASK_TIME, TG_TASK
 
 enum { TG_QUADS = 64, TG_TRIAL_PARAMS = 16 };
 
-/* A program and its schedule: the author's form without words, then words separated by ';'. Without words the heuristic chooses; given is what it
- * takes as decided ("rows@0=8 unroll@0=4"). */
+/* A program and its schedule: the author's form without words, then words separated by ';'. Without words the
+ * heuristic chooses; given is what it takes as decided ("rows@0=8 unroll@0=4"). */
 typedef struct tg_trial { const char *text, *words, *given; } tg_trial;
 
 /* One question, and its answer. Memory of answers is the env's that is given to the function that answers. */
@@ -36,9 +37,12 @@ typedef struct tg_task {
   tg_task_kind kind : 8;
   tg_trial trial, against;         /* OPEN: trial.text is the reference; TIME: against whom */
   double limit;                    /* seconds; 0: none */
-  uint32_t quads;                  /* TIME: at most so many; each is against, trial, trial, against, or a pair where a run is long */
+  /* TIME: at most so many; each is against, trial, trial, against, or a pair where a run is long */
+  uint32_t quads;
   double spend;                    /* TIME: seconds of samples, beyond the least that tell anything; 0: none */
-  double give_up;                  /* BUILD: a first run that takes longer ends it; 0: none does. CHECKS: above 0, one run that is checked whole and timed */
+  /* BUILD: a first run that takes longer ends it; 0: none does. CHECKS: above 0, one run that is checked whole and
+   * timed */
+  double give_up;
   /* OPEN only */
   const char *target;              /* whose code it is; NULL: the host */
   const char *folder;              /* of built objects, shared by the workers; NULL: none */
@@ -53,7 +57,8 @@ typedef struct tg_task {
   tg_outcome outcome : 8;
   const char *message;             /* NULL: nothing to say */
   const char *words;               /* LOWER: the schedule in use, the heuristic's as well */
-  const char *choices;             /* LOWER: the heuristic's decisions and what else is worth a try: "rows@0=14:8,12;unroll@0=2:1,4" */
+  /* LOWER: the heuristic's decisions and what else is worth a try: "rows@0=14:8,12;unroll@0=2:1,4" */
+  const char *choices;
   uint64_t hash;                   /* LOWER: of the lowered program */
   tg_cost cost;                    /* LOWER */
   double floor, slowest;           /* OPEN: no run takes less, in seconds; none takes longer unless it hangs */
@@ -74,7 +79,8 @@ typedef struct tg_bench {
   void (*checks)(void *self, tg_env *env, tg_task *t);   /* what a candidate must pass besides before it may win */
 } tg_bench;
 
-/* ---- wire.c: questions and answers as bytes. What cannot be read is false: an answer comes from a process that ran anything ---- */
+/* ---- wire.c: questions and answers as bytes. What cannot be read is false: an answer comes from a process that ran
+ * anything ---- */
 
 typedef struct { uint32_t magic, bytes; uint64_t serial, sum; } tg_wire_header;
 void tg_wire_ask(tg_str *out, const tg_task *t, uint64_t serial);
@@ -85,7 +91,8 @@ bool tg_wire_read_answer(tg_env *env, const tg_wire_header *f, const char *paylo
 
 /* ---- serve.c: a worker ---- */
 
-/* Answers until `in` ends. Each question but OPEN is answered by a child process, so whatever a candidate does ends with it. */
+/* Answers until `in` ends. Each question but OPEN is answered by a child process, so whatever a candidate does ends
+ * with it. */
 void tg_serve(const tg_bench *bench, int in, int out);
 /* Calls the bench's function for t->kind; an error of the env becomes the outcome. */
 void tg_bench_run(const tg_bench *bench, tg_env *env, tg_task *t);
@@ -111,7 +118,8 @@ uint32_t tg_crew_restarts(const tg_crew *);
 
 /* ---- decide.c: is one faster than the other? ---- */
 
-typedef struct { double low, gain, high; bool faster, slower; } tg_verdict_of_times;   /* ln(against / trial): an interval of 95 %, and its middle */
+/* ln(against / trial): an interval of 95 %, and its middle */
+typedef struct { double low, gain, high; bool faster, slower; } tg_verdict_of_times;
 /* faster: low is above margin. slower: high is below it, so more samples cannot help. Neither from less than 6. */
 tg_verdict_of_times tg_decide(const double *gain, uint32_t n, double margin);
 
@@ -122,6 +130,7 @@ bool tg_hopeless(const double *gain, uint32_t n);   /* it loses every time; quad
 /* ---- probe.c: how fast is the machine at this moment? ---- */
 
 double tg_thread_now(void);                                     /* seconds that this thread has run */
-double tg_probe_flops(double seconds, double (*now)(void));     /* FLOP/s of narrow vectors in registers, all ports busy */
+/* FLOP/s of narrow vectors in registers, all ports busy */
+double tg_probe_flops(double seconds, double (*now)(void));
 double tg_probe_stream(const void *data, size_t bytes, double (*now)(void));   /* bytes/s of reading it */
 #endif

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: MIT
- * The search itself. The default comes first: it must be right, and everything is measured against it. Points at random are lowered for the model to pick
- * from. Then rounds: neighbours of the best points so far are lowered as well, the cheapest by the model built and checked, each timed in turns with the incumbent, which it replaces only where the 95 %
- * interval of the gain lies above 1 % and it passes the checks of its kind. At the end the incumbent meets the default once more, in a new process; unless it wins again, the default stays. */
+ * The search itself. The default comes first: it must be right, and everything is measured against it. Points at random
+ * are lowered for the model to pick
+ * from. Then rounds: neighbours of the best points so far are lowered as well, the cheapest by the model built and
+ * checked, each timed in turns with the incumbent, which it replaces only where the 95 %
+ * interval of the gain lies above 1 % and it passes the checks of its kind. At the end the incumbent meets the default
+ * once more, in a new process; unless it wins again, the default stays. */
 #include <math.h>
 #include <stdio.h>
 #include "choose/heuristic.h"
 #include "search/search.h"
 
 enum { BEAM = 16, BATCH = 6, FRONT = 48, POOL = 4096, CHECKS_LIMIT = 60, TOO_SLOW = 3 };
-static const double margin = 0.01, even = 0.005, worth = 5e-3;   /* seconds of a run, from which on one is worth to be saved */
+/* seconds of a run, from which on one is worth to be saved */
+static const double margin = 0.01, even = 0.005, worth = 5e-3;
 
 typedef struct {
   tg_env *env;
@@ -24,14 +28,18 @@ typedef struct {
   tg_point *beam[BEAM], *incumbent, *first;
   uint32_t beam_n, beam_most, draws;
   tg_point *widened;                     /* the incumbent whose neighbours were made last */
-  double model_off, *off;                /* ln(seconds / seconds of the model): of the default; by sketch, beyond that, summed over the points that were timed */
+  /* ln(seconds / seconds of the model): of the default; by sketch, beyond that, summed over the points that were
+   * timed */
+  double model_off, *off;
   uint32_t *timed_of;
   uint64_t random;
   double start, until, build_limit, time_limit;
   double compare_wall;                   /* seconds that the default's timing took */
-  double slowest, build_seconds;         /* what a run may take at most; the shortest run of the default while it was checked, where that is long */
+  /* what a run may take at most; the shortest run of the default while it was checked, where that is long */
+  double slowest, build_seconds;
   const tg_point *whole;                 /* the winner on all of the problem, where a part was timed */
-  const char *failed, *refused;          /* why the last that looked better than the default did not take its place; what the checks said of it */
+  /* why the last that looked better than the default did not take its place; what the checks said of it */
+  const char *failed, *refused;
   bool interrupted;
 } search;
 
@@ -64,7 +72,8 @@ static void tell(search *s, int what, const tg_point *p) {
   if (!s->o->progress) return;
   s->r->elapsed = tg_now() - s->start;
   s->r->restarts = tg_crew_restarts(s->crew);
-  tg_search_event e = {.what = what, .point = p, .knobs = p ? knobs_text(s, p) : NULL, .so_far = s->r, .elapsed = s->r->elapsed};
+  tg_search_event e = {
+      .what = what, .point = p, .knobs = p ? knobs_text(s, p) : NULL, .so_far = s->r, .elapsed = s->r->elapsed};
   s->o->progress(s->o->user, &e);
 }
 
@@ -72,12 +81,14 @@ static void tell(search *s, int what, const tg_point *p) {
 
 static tg_trial trial_of(const tg_point *p) { return (tg_trial){p->text, p->words, p->given}; }
 
-static void ask(search *s, tg_task *tasks, tg_point *const *points, uint32_t n, uint32_t parallel, const tg_point *against) {
+static void ask(search *s, tg_task *tasks, tg_point *const *points, uint32_t n, uint32_t parallel,
+                const tg_point *against) {
   tg_task *open = tg_new(s->env, tg_task, n ? n : 1);
   uint32_t *which = tg_new(s->env, uint32_t, n ? n : 1), m = 0;
   uint64_t other = against ? tg_mix(against->id, tasks[0].quads) : 0;
   for (uint32_t i = 0; i < n; i++)
-    if (!tg_journal_find(s->journal, tasks[i].kind, points[i]->id, other, &tasks[i])) which[m] = i, open[m++] = tasks[i];
+    if (!tg_journal_find(s->journal, tasks[i].kind, points[i]->id, other, &tasks[i]))
+      which[m] = i, open[m++] = tasks[i];
   tg_crew_run(s->crew, open, m, parallel);
   for (uint32_t i = 0; i < m; i++) {
     tasks[which[i]] = open[i];
@@ -99,7 +110,8 @@ static bool known(const uint64_t *list, uint32_t n, uint64_t x) {
   return false;
 }
 
-/* ln of what a point should take: by the model, and by how far that was off for its sketch so far, which counts the more the more were timed. */
+/* ln of what a point should take: by the model, and by how far that was off for its sketch so far, which counts the
+ * more the more were timed. */
 static double guess(const search *s, const tg_point *p) {
   const double doubt = 2;
   return log(fmax(p->cost.seconds, 1e-12)) + s->off[p->sketch] / (s->timed_of[p->sketch] + doubt);
@@ -113,11 +125,13 @@ static bool cheaper(const search *s, const tg_point *a, const tg_point *b) {
 /* The legal ones that lower to something new go to the pool. */
 static void lower(search *s, tg_point **points, uint32_t n) {
   tg_task *tasks = tg_new(s->env, tg_task, n ? n : 1);
-  for (uint32_t i = 0; i < n; i++) tasks[i] = (tg_task){.kind = TG_TASK_LOWER, .trial = trial_of(points[i]), .limit = s->build_limit};
+  for (uint32_t i = 0; i < n; i++)
+    tasks[i] = (tg_task){.kind = TG_TASK_LOWER, .trial = trial_of(points[i]), .limit = s->build_limit};
   ask(s, tasks, points, n, UINT32_MAX, NULL);
   for (uint32_t i = 0; i < n; i++) {
     tg_point *p = points[i];
-    if (tasks[i].outcome == TG_TRIAL_OK && known(s->lowered.data, s->lowered.n, tasks[i].hash)) tasks[i].outcome = TG_TRIAL_DUPLICATE;
+    if (tasks[i].outcome == TG_TRIAL_OK && known(s->lowered.data, s->lowered.n, tasks[i].hash))
+      tasks[i].outcome = TG_TRIAL_DUPLICATE;
     p->hash = tasks[i].hash;
     p->cost = tasks[i].cost;
     p->used = tasks[i].words && *tasks[i].words ? tasks[i].words : NULL;
@@ -135,7 +149,8 @@ static void lower(search *s, tg_point **points, uint32_t n) {
 
 /* ---- new points ---- */
 
-static void propose(search *s, uint32_t sketch, const int64_t *knob, const char *words, const char *given, tg_point **out, uint32_t *n) {
+static void propose(search *s, uint32_t sketch, const int64_t *knob, const char *words, const char *given,
+                    tg_point **out, uint32_t *n) {
   tg_point *p = tg_new(s->env, tg_point, 1);
   bool legal = tg_space_point(&s->space, sketch, knob, words, given, p);
   if (known(s->seen.data, s->seen.n, p->id)) return;
@@ -169,7 +184,8 @@ static void move_choices(search *s, const tg_point *p, tg_point **out, uint32_t 
   while (p->choices && tg_choices_move(s->env, p->choices, p->given, count)) count++;
   uint64_t from = draw(s);
   for (uint32_t i = 0; i < count && *n < FRONT; i++)
-    propose(s, p->sketch, p->knob, NULL, tg_choices_move(s->env, p->choices, p->given, (uint32_t)((from + i) % count)), out, n);
+    propose(s, p->sketch, p->knob, NULL, tg_choices_move(s->env, p->choices, p->given, (uint32_t)((from + i) % count)),
+            out, n);
 }
 
 static void move_words(search *s, const tg_point *p, uint32_t draws, tg_point **out, uint32_t *n) {
@@ -179,7 +195,8 @@ static void move_words(search *s, const tg_point *p, uint32_t draws, tg_point **
   }
 }
 
-/* Points of all sketches at random: the model picks among them. Budgets in seconds are kept: a tenth of them at most. */
+/* Points of all sketches at random: the model picks among them. Budgets in seconds are kept: a tenth of them at
+ * most. */
 static void explore(search *s) {
   enum { POINTS = 1200 };
   double until = s->o->seconds > 0 ? tg_now() + 0.1 * s->o->seconds : INFINITY;
@@ -204,8 +221,10 @@ static bool widen(search *s) {
   tg_point *front[FRONT];
   uint32_t n = 0;
   for (uint32_t b = 0; b < s->beam_n && n < FRONT / 2; b++) move_knobs(s, s->beam[b], front, &n);
-  for (uint32_t b = 0; b < s->beam_n && n < FRONT * 3 / 4 && !s->o->knobs_only; b++) move_choices(s, s->beam[b], front, &n);
-  for (uint32_t b = 0; b < s->beam_n && n < FRONT && !s->o->knobs_only; b++) move_words(s, s->beam[b], 1 + (FRONT - n) / (s->beam_n - b), front, &n);
+  for (uint32_t b = 0; b < s->beam_n && n < FRONT * 3 / 4 && !s->o->knobs_only; b++)
+    move_choices(s, s->beam[b], front, &n);
+  for (uint32_t b = 0; b < s->beam_n && n < FRONT && !s->o->knobs_only; b++)
+    move_words(s, s->beam[b], 1 + (FRONT - n) / (s->beam_n - b), front, &n);
   if (n) lower(s, front, n);
   return n > 0;
 }
@@ -230,7 +249,11 @@ static uint32_t take_batch(search *s, tg_point **batch) {
 
 static void build(search *s, tg_point *const *batch, uint32_t n) {
   tg_task tasks[BATCH] = {{0}};
-  for (uint32_t i = 0; i < n; i++) tasks[i] = (tg_task){.kind = TG_TASK_BUILD, .trial = trial_of(batch[i]), .limit = s->build_limit, .give_up = TOO_SLOW * s->build_seconds};
+  for (uint32_t i = 0; i < n; i++)
+    tasks[i] = (tg_task){.kind = TG_TASK_BUILD,
+                         .trial = trial_of(batch[i]),
+                         .limit = s->build_limit,
+                         .give_up = TOO_SLOW * s->build_seconds};
   ask(s, tasks, batch, n, UINT32_MAX, NULL);
   for (uint32_t i = 0; i < n; i++) {
     batch[i]->built = tasks[i].outcome == TG_TRIAL_OK;
@@ -246,17 +269,25 @@ static void build(search *s, tg_point *const *batch, uint32_t n) {
 
 static double patience(const search *s) { return s->o->patience > 0 ? s->o->patience : 3; }
 
-/* Seconds of samples that tell two apart, so that as many candidates as are worth it have their turn; of those that decide, four times that. */
+/* Seconds of samples that tell two apart, so that as many candidates as are worth it have their turn; of those that
+ * decide, four times that. */
 static double spend(const search *s, uint32_t quads) {
   const double each = s->o->seconds > 0 ? fmin(0.75, s->o->seconds / 240) : 0.75;
   return quads > 16 ? 4 * each : each;
 }
 
 /* Room for what is ten times slower than the default, and for the time that both take to be made ready. */
-static double time_limit(const search *s, double seconds) { return patience(s) + 2 * spend(s, TG_QUADS) + 10 * 16 * seconds; }
+static double time_limit(const search *s, double seconds) {
+  return patience(s) + 2 * spend(s, TG_QUADS) + 10 * 16 * seconds;
+}
 
 static tg_verdict_of_times compare(search *s, tg_point *p, const tg_point *against, uint32_t quads, tg_task *t) {
-  *t = (tg_task){.kind = TG_TASK_TIME, .trial = trial_of(p), .against = trial_of(against), .quads = quads, .spend = spend(s, quads), .limit = s->time_limit};
+  *t = (tg_task){.kind = TG_TASK_TIME,
+                 .trial = trial_of(p),
+                 .against = trial_of(against),
+                 .quads = quads,
+                 .spend = spend(s, quads),
+                 .limit = s->time_limit};
   ask(s, t, &p, 1, 1, against);
   s->r->dropped += t->dropped;
   if (t->outcome == TG_TRIAL_OK && s->r->floor > 0 && fmin(t->seconds, t->against_seconds) < s->r->floor) {
@@ -280,7 +311,8 @@ static void join_beam(search *s, tg_point *p) {
 /* May it win? Asked of those alone that would: the checks of a kind may take longer than all else. */
 static bool passes(search *s, tg_point *p) {
   if (!s->o->checks || p->passed) return true;
-  tg_task t = {.kind = TG_TASK_CHECKS, .trial = {p->text, p->used ? p->used : p->words, NULL}, .limit = CHECKS_LIMIT};   /* as it would be kept */
+  /* as it would be kept */
+  tg_task t = {.kind = TG_TASK_CHECKS, .trial = {p->text, p->used ? p->used : p->words, NULL}, .limit = CHECKS_LIMIT};
   ask(s, &t, &p, 1, 1, NULL);
   p->passed = t.outcome == TG_TRIAL_OK;
   if (p->passed || t.outcome == TG_TRIAL_SKIPPED) return p->passed;
@@ -296,7 +328,9 @@ static void time_point(search *s, tg_point *p) {
   p->message = t.message;
   if (t.outcome == TG_TRIAL_SKIPPED) return;
   s->r->timed++;
-  bool timed = t.outcome == TG_TRIAL_OK && t.n, simpler = fabs(v.gain) < even && v.low > -margin && tg_words_count(p->used) < tg_words_count(s->incumbent->used) && s->incumbent != s->first;
+  bool timed = t.outcome == TG_TRIAL_OK && t.n,
+       simpler = fabs(v.gain) < even && v.low > -margin &&
+                 tg_words_count(p->used) < tg_words_count(s->incumbent->used) && s->incumbent != s->first;
   bool wins = timed && (v.faster || simpler);
   if (wins && !passes(s, p)) return tell(s, TG_EVENT_TIMED, p);
   s->r->outcome[t.outcome]++;
@@ -326,14 +360,29 @@ static double left_for_default(const search *s) {
 }
 
 static TG_NORETURN void fail_default(search *s, const tg_point *p) {
-  if (p->outcome == TG_TRIAL_HUNG && left_for_default(s) <= 0) tg_fail(s->env, TG_EBACKEND, "the budget ended before the kernel under its default was built, checked and timed: it wants more than %.0f s here", tg_now() - s->start);
-  tg_fail(s->env, p->outcome == TG_TRIAL_ILLEGAL ? TG_EINVAL : TG_EBACKEND, "the kernel under its default is %s: %s", tg_outcome_name(p->outcome), p->message ? p->message : "");
+  if (p->outcome == TG_TRIAL_HUNG && left_for_default(s) <= 0)
+    tg_fail(s->env, TG_EBACKEND,
+            "the budget ended before the kernel under its default was built, checked and timed: it wants more than "
+            "%.0f s here",
+            tg_now() - s->start);
+  tg_fail(s->env, p->outcome == TG_TRIAL_ILLEGAL ? TG_EINVAL : TG_EBACKEND, "the kernel under its default is %s: %s",
+          tg_outcome_name(p->outcome), p->message ? p->message : "");
 }
 
 static void open_problem(search *s) {
   const tg_search_options *o = s->o;
-  tg_task t = {.kind = TG_TASK_OPEN, .trial = {s->first->text, NULL, NULL}, .target = o->target, .folder = o->folder, .checks = o->checks, .params_n = o->params_n, .threads = o->threads ? o->threads : 1, .pool = o->pool, .seed = o->seed + 1,
-               .shared = o->worker ? o->shared : -1, .make = true, .limit = left_for_default(s)};
+  tg_task t = {.kind = TG_TASK_OPEN,
+               .trial = {s->first->text, NULL, NULL},
+               .target = o->target,
+               .folder = o->folder,
+               .checks = o->checks,
+               .params_n = o->params_n,
+               .threads = o->threads ? o->threads : 1,
+               .pool = o->pool,
+               .seed = o->seed + 1,
+               .shared = o->worker ? o->shared : -1,
+               .make = true,
+               .limit = left_for_default(s)};
   if (o->params_n > TG_TRIAL_PARAMS) tg_fail(s->env, TG_ELIMIT, "over %d parameters", TG_TRIAL_PARAMS);
   if (o->params_n) memcpy(t.params, o->params, o->params_n * sizeof *o->params);
   tg_crew_problem(s->crew, &t);
@@ -352,7 +401,8 @@ static void open_problem(search *s) {
   tell(s, TG_EVENT_OPEN, NULL);
 }
 
-/* The default must be right. Nobody knows yet how long it takes: it hangs where it takes longer than such a problem can on this machine. From here on its own times are the measure. */
+/* The default must be right. Nobody knows yet how long it takes: it hangs where it takes longer than such a problem
+ * can on this machine. From here on its own times are the measure. */
 static void build_default(search *s, tg_point *p) {
   enum { RUNS = 8 };   /* of a check, at most, of all kinds */
   double t = tg_now(), most = s->build_limit + RUNS * s->slowest;
@@ -414,22 +464,28 @@ static double whole_seconds(const search *s) {
   return s->o->whole ? 1.6 * busy * s->r->default_seconds / s->o->share + 1 : 0;
 }
 
-/* Time is kept back for those that decide, and for one run of all of the problem where that is a fair part of the budget. */
+/* Time is kept back for those that decide, and for one run of all of the problem where that is a fair part of the
+ * budget. */
 static void keep_back(search *s) {
-  double budget = s->o->seconds, deciding = fmax(2 * spend(s, TG_QUADS), 3 * s->compare_wall) + 1, whole = whole_seconds(s);
+  double budget = s->o->seconds, deciding = fmax(2 * spend(s, TG_QUADS), 3 * s->compare_wall) + 1,
+         whole = whole_seconds(s);
   if (budget <= 0) return;
   s->until = s->start + fmax(0.4 * budget, budget - fmin(deciding, 0.3 * budget) - (whole <= 0.2 * budget ? whole : 0));
 }
 
 static const char *percent_of(search *s, double low, double high) {
-  return isfinite(low) && isfinite(high) ? tg_format(s->env, "%+.1f to %+.1f %%", 100 * (exp(low) - 1), 100 * (exp(high) - 1)) : "too few samples";
+  return isfinite(low) && isfinite(high)
+             ? tg_format(s->env, "%+.1f to %+.1f %%", 100 * (exp(low) - 1), 100 * (exp(high) - 1))
+             : "too few samples";
 }
 
 /* Is it surely faster, and may it be? */
 static bool beats(search *s, tg_point *p, const tg_point *other, tg_task *t, tg_verdict_of_times *v) {
   *v = compare(s, p, other, TG_QUADS, t);
   if (t->outcome == TG_TRIAL_OK && v->faster) return passes(s, p);
-  if (t->outcome == TG_TRIAL_OK) s->failed = tg_format(s->env, "once more against the %s it was %s", other == s->first ? "default" : "best", percent_of(s, v->low, v->high));
+  if (t->outcome == TG_TRIAL_OK)
+    s->failed = tg_format(s->env, "once more against the %s it was %s", other == s->first ? "default" : "best",
+                          percent_of(s, v->low, v->high));
   else if (t->outcome == TG_TRIAL_SKIPPED) s->failed = "no time was left to confirm it";
   else s->failed = tg_format(s->env, "%s: %s", tg_outcome_name(t->outcome), t->message ? t->message : "");
   return false;
@@ -469,10 +525,15 @@ static void stays(search *s) {
   s->r->tuned = false;
   s->r->seconds = s->r->default_seconds;
   s->r->gain = s->r->gain_low = 0;
-  if ((!best || best->score > -even) && s->refused) s->r->why = tg_format(s->env, "what looked faster is %s", s->refused);
+  if ((!best || best->score > -even) && s->refused)
+    s->r->why = tg_format(s->env, "what looked faster is %s", s->refused);
   else if (!best) s->r->why = s->r->built > 1 ? "nothing else could be timed" : "nothing else was built";
-  else if (best->score > -even) s->r->why = tg_format(s->env, "the best of %u others is %.1f %% slower", s->r->timed, 100 * (exp(best->score) - 1));
-  else s->r->why = tg_format(s->env, "the best looked %.1f %% faster, but %s", 100 * (exp(-best->score) - 1), s->failed ? s->failed : tg_format(s->env, "not surely: %s", percent_of(s, best->low, best->high)));
+  else if (best->score > -even)
+    s->r->why = tg_format(s->env, "the best of %u others is %.1f %% slower", s->r->timed, 100 * (exp(best->score) - 1));
+  else
+    s->r->why =
+        tg_format(s->env, "the best looked %.1f %% faster, but %s", 100 * (exp(-best->score) - 1),
+                  s->failed ? s->failed : tg_format(s->env, "not surely: %s", percent_of(s, best->low, best->high)));
 }
 
 static void confirm(search *s) {
@@ -524,17 +585,24 @@ static bool run_whole(search *s, tg_points *space, const tg_point *p, tg_point *
     s->failed = tg_format(s->env, "no time was left to check it on all of the problem, about %.0f s", whole_seconds(s));
     return false;
   }
-  tg_task t = {.kind = TG_TASK_CHECKS, .trial = {w->text, w->words, NULL}, .checks = s->o->whole_checks, .give_up = 1, .limit = fmax(left, 1)};
+  tg_task t = {.kind = TG_TASK_CHECKS,
+               .trial = {w->text, w->words, NULL},
+               .checks = s->o->whole_checks,
+               .give_up = 1,
+               .limit = fmax(left, 1)};
   ask(s, &t, &w, 1, 1, NULL);
   *seconds = t.seconds;
   if (t.outcome == TG_TRIAL_OK) return true;
-  s->failed = t.outcome == TG_TRIAL_SKIPPED || t.outcome == TG_TRIAL_HUNG ? "no time was left to check it on all of the problem"
-                                                                          : tg_format(s->env, "on all of the problem it is %s: %s", tg_outcome_name(t.outcome), t.message ? t.message : "");
+  s->failed = t.outcome == TG_TRIAL_SKIPPED || t.outcome == TG_TRIAL_HUNG
+                  ? "no time was left to check it on all of the problem"
+                  : tg_format(s->env, "on all of the problem it is %s: %s", tg_outcome_name(t.outcome),
+                              t.message ? t.message : "");
   if (t.outcome != TG_TRIAL_SKIPPED) s->r->outcome[t.outcome]++;
   return false;
 }
 
-/* What won on a part is run on all of the problem once, or it is no winner; then the default, if there is time: its words, as they are for all of it, are the choice. */
+/* What won on a part is run on all of the problem once, or it is no winner; then the default, if there is time: its
+ * words, as they are for all of it, are the choice. */
 static void check_whole(search *s) {
   tg_points space;
   tg_point *w = tg_new(s->env, tg_point, 2);
@@ -543,7 +611,8 @@ static void check_whole(search *s) {
   if (!run_whole(s, &space, s->incumbent, &w[0], &s->r->whole_seconds)) return stays(s);
   if (!stop(s) && run_whole(s, &space, s->first, &w[1], &other)) s->r->whole_default_seconds = other;
   if (other > 0 && other < s->r->whole_seconds) {
-    s->failed = tg_format(s->env, "all of the problem takes %.4g s with it, %.4g s with the default", s->r->whole_seconds, other);
+    s->failed = tg_format(s->env, "all of the problem takes %.4g s with it, %.4g s with the default",
+                          s->r->whole_seconds, other);
     return stays(s);
   }
   s->whole = &w[0];
@@ -564,7 +633,8 @@ static void report(search *s) {
   r->reused = tg_journal_reused(s->journal);
   r->interrupted = s->interrupted;
   tg_journal_end(s->journal, r->interrupted, s->o->seconds, s->o->candidates,
-                 !r->tuned ? tg_format(s->env, "the default stays: %s", r->why ? r->why : "") : tg_format(s->env, "%s was chosen, %.2f times as fast", knobs_text(s, p), exp(r->gain)));
+                 !r->tuned ? tg_format(s->env, "the default stays: %s", r->why ? r->why : "")
+                           : tg_format(s->env, "%s was chosen, %.2f times as fast", knobs_text(s, p), exp(r->gain)));
   tell(s, TG_EVENT_END, p);
 }
 
@@ -591,7 +661,9 @@ static void run(void *arg) {
   tg_push(s->env, &s->seen, s->first->id);
   tg_push(s->env, &s->points, s->first);
   s->r->points = 1;
-  s->journal = tg_journal_open(s->env, o->journal, s->space.sketch[0].name, tg_mix(o->checks ? tg_hash(o->checks, strlen(o->checks), s->first->id) : s->first->id, o->seed), o->resume);
+  s->journal = tg_journal_open(
+      s->env, o->journal, s->space.sketch[0].name,
+      tg_mix(o->checks ? tg_hash(o->checks, strlen(o->checks), s->first->id) : s->first->id, o->seed), o->resume);
   s->r->sketch_name = s->space.sketch[0].name;
   s->r->why = tg_journal_ended(s->journal, o->seconds, o->candidates);
   if (s->r->why) {
@@ -611,8 +683,15 @@ static void run(void *arg) {
 void tg_search_run(tg_env *env, const tg_search_options *o, tg_search_result *out) {
   search *s = tg_new(env, search, 1);
   *out = (tg_search_result){0};
-  *s = (search){.env = env, .o = o, .r = out, .random = o->seed * 2 + 1, .start = tg_now(), .build_limit = 60, .beam_most = o->beam ? o->beam < BEAM ? o->beam : BEAM : 4};
-  tg_crew_options c = {.worker = o->worker, .local = o->local, .workers = o->workers ? o->workers : 2, .stop = stop, .user = s};
+  *s = (search){.env = env,
+                .o = o,
+                .r = out,
+                .random = o->seed * 2 + 1,
+                .start = tg_now(),
+                .build_limit = 60,
+                .beam_most = o->beam ? o->beam < BEAM ? o->beam : BEAM : 4};
+  tg_crew_options c = {
+      .worker = o->worker, .local = o->local, .workers = o->workers ? o->workers : 2, .stop = stop, .user = s};
   s->crew = tg_crew_open(env, &c);
   bool ok = tg_protect(env, run, s);
   tg_crew_close(s->crew);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Questions and answers as bytes: a frame with a checksum and the number of its question, then fields in order. Answers come from processes that ran
+ * Questions and answers as bytes: a frame with a checksum and the number of its question, then fields in order. Answers
+ * come from processes that ran
  * anything at all, so every length is checked and every number is taken as a claim. */
 #include <math.h>
 #include "search/trial.h"
@@ -7,7 +8,8 @@
 enum { MAGIC = 0x54474B31, MOST = 64 << 20 };
 
 const char *tg_outcome_name(tg_outcome o) {
-  static const char *const names[] = {"ok", "illegal", "duplicate", "crashed", "hung", "wrong", "limit", "unbelievable", "slow", "skipped"};
+  static const char *const names[] = {"ok",    "illegal", "duplicate",    "crashed", "hung",
+                                      "wrong", "limit",   "unbelievable", "slow",    "skipped"};
   _Static_assert(TG_COUNT(names) == TG_TRIAL__COUNT, "a name for each outcome");
   return (unsigned)o < TG_TRIAL__COUNT ? names[o] : "?";
 }
@@ -124,7 +126,9 @@ static const char *get_text(reader *r) {
 
 bool tg_wire_frame(const tg_wire_header *f) { return f->magic == MAGIC && f->bytes <= MOST; }
 
-static bool whole(const tg_wire_header *f, const char *payload) { return tg_wire_frame(f) && tg_hash(payload, f->bytes, f->serial) == f->sum; }
+static bool whole(const tg_wire_header *f, const char *payload) {
+  return tg_wire_frame(f) && tg_hash(payload, f->bytes, f->serial) == f->sum;
+}
 
 bool tg_wire_read_ask(tg_env *env, const tg_wire_header *f, const char *payload, tg_task *t) {
   reader r = {env, payload, f->bytes, !whole(f, payload)};

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: MIT
  * A linear program to OpenCL C.
  *
- * Every value is a variable of its function, a vector one for each lane; register tiles are arrays that the device's compiler takes apart. What the language leaves open is spelled out: integers are
- * added as unsigned ones, quotients, shifts, extrema and conversions are functions of the prelude, floats are constants by their bits, and nothing is contracted. f16, bf16 and the 8-bit floats are
- * their bits. Values between phases are computed again in each phase that wants them if they depend on parameters and inputs alone; others, and all memory there, stand in the shared memory. */
+ * Every value is a variable of its function, a vector one for each lane; register tiles are arrays that the device's
+ * compiler takes apart. What the language leaves open is spelled out: integers are
+ * added as unsigned ones, quotients, shifts, extrema and conversions are functions of the prelude, floats are constants
+ * by their bits, and nothing is contracted. f16, bf16 and the 8-bit floats are
+ * their bits. Values between phases are computed again in each phase that wants them if they depend on parameters and
+ * inputs alone; others, and all memory there, stand in the shared memory. */
 #include <stdio.h>
 #include "dsl/value.h"
 #include "source/source.h"
 
 enum { NONE = -1, MOST_PRIVATE = 4096 };
 
-typedef struct { const tg_uop *u; int phase, loop; uint64_t slot; } item;   /* slot: in the shared memory, of a value that other phases may want */
+/* slot: in the shared memory, of a value that other phases may want */
+typedef struct { const tg_uop *u; int phase, loop; uint64_t slot; } item;
 typedef struct { const tg_uop *end; int outer, depth; } phase_loop;
 typedef struct { const tg_uop *thread; int loop; } phase;
 
@@ -22,7 +26,8 @@ typedef struct {
   TG_VEC(phase_loop) loops;
   TG_VEC(int64_t) steps;
   uint8_t *pure;               /* by node: depends on parameters, inputs and counters alone */
-  uint32_t *seen, *declared, *made, stamp;   /* by node: wanted in the function in work, declared; by buffer: declared */
+  /* by node: wanted in the function in work, declared; by buffer: declared */
+  uint32_t *seen, *declared, *made, stamp;
   uint64_t *shared;            /* by buffer: 1 + its offset in the shared memory */
   uint64_t shared_at, private_at, private_top;
   tg_str text, head, body;     /* finished functions; declarations and statements of the one in work */
@@ -30,41 +35,54 @@ typedef struct {
 } source;
 
 static const char *const type_name[TG_TYPE__COUNT] = {
-  [TG_BOOL] = "uchar", [TG_I8] = "char", [TG_I16] = "short", [TG_I32] = "int", [TG_I64] = "long", [TG_U8] = "uchar", [TG_U16] = "ushort", [TG_U32] = "uint", [TG_U64] = "ulong",
-  [TG_F16] = "ushort", [TG_BF16] = "ushort", [TG_F32] = "float", [TG_F64] = "double", [TG_E4M3] = "uchar", [TG_E5M2] = "uchar"};
+    [TG_BOOL] = "uchar",  [TG_I8] = "char",    [TG_I16] = "short",  [TG_I32] = "int",    [TG_I64] = "long",
+    [TG_U8] = "uchar",    [TG_U16] = "ushort", [TG_U32] = "uint",   [TG_U64] = "ulong",  [TG_F16] = "ushort",
+    [TG_BF16] = "ushort", [TG_F32] = "float",  [TG_F64] = "double", [TG_E4M3] = "uchar", [TG_E5M2] = "uchar"};
 
 static const char prelude[] =
-  "#pragma OPENCL FP_CONTRACT OFF\n"
-  "#define INTEGER(T, U, S) \\\n"
-  "static T max_##T(T a, T b) { return a > b ? a : b; } static T min_##T(T a, T b) { return a < b ? a : b; } \\\n"
-  "static T cdiv_##T(T a, T b) { return b == 0 ? 0 : S && b == (T)-1 ? (T)(0 - (U)a) : (T)(a / b); } \\\n"
-  "static T cmod_##T(T a, T b) { return b == 0 || (S && b == (T)-1) ? 0 : (T)(a % b); } \\\n"
-  "static T idiv_##T(T a, T b) { T r = cmod_##T(a, b); return (T)((U)cdiv_##T(a, b) - (U)(r != 0 && (r < 0) != (b < 0))); } \\\n"
-  "static T mod_##T(T a, T b) { T r = cmod_##T(a, b); return r != 0 && (r < 0) != (b < 0) ? (T)(r + b) : r; } \\\n"
-  "static T shl_##T(T a, T b) { return b < 0 || b >= (T)(8 * sizeof(T)) ? 0 : (T)((U)a << (U)b); } \\\n"
-  "static T shr_##T(T a, T b) { return b < 0 || b >= (T)(8 * sizeof(T)) ? (T)(a < 0 ? -1 : 0) : (T)(a >> b); } \\\n"
-  "static T abs_##T(T a) { return a < 0 ? (T)(0 - (U)a) : a; }\n"
-  "INTEGER(char, uint, 1) INTEGER(short, uint, 1) INTEGER(int, uint, 1) INTEGER(long, ulong, 1) INTEGER(uchar, uint, 0) INTEGER(ushort, uint, 0) INTEGER(uint, uint, 0) INTEGER(ulong, ulong, 0)\n"
-  "#define FLOAT(T, I) \\\n"
-  "static T max_##T(T a, T b) { return a != a || b != b ? (T)NAN : a > b || (a == b && as_##I(a) >= 0) ? a : b; } \\\n"
-  "static T min_##T(T a, T b) { return a != a || b != b ? (T)NAN : a < b || (a == b && as_##I(a) < 0) ? a : b; }\n"
-  "#define SATURATE(F, T, LO, HI, END) static T T##_of_##F(F x) { return x != x ? (T)0 : x <= (F)LO ? LO : x >= (F)END ? HI : (T)x; }\n"
-  "#define SATURATES(F) SATURATE(F, char, CHAR_MIN, CHAR_MAX, 128) SATURATE(F, short, SHRT_MIN, SHRT_MAX, 32768) SATURATE(F, int, INT_MIN, INT_MAX, 2147483648u) \\\n"
-  "SATURATE(F, long, LONG_MIN, LONG_MAX, 9223372036854775808ul) SATURATE(F, uchar, 0, UCHAR_MAX, 256) SATURATE(F, ushort, 0, USHRT_MAX, 65536) SATURATE(F, uint, 0u, UINT_MAX, 4294967296ul) \\\n"
-  "SATURATE(F, ulong, 0ul, ULONG_MAX, 18446744073709551616.0f)\n"
-  "#define ATOMIC(T, I, CAS) static void add_##T(volatile __global T *p, T v) { I was, now; do { was = *(volatile __global I *)p; now = as_##I((T)(as_##T(was) + v)); } while (CAS((volatile __global I *)p, was, now) != was); }\n"
-  "FLOAT(float, int) SATURATES(float) ATOMIC(float, int, atomic_cmpxchg)\n"
-  "static float float_of_bf16(ushort x) { return as_float((uint)x << 16); }\n"
-  "static ushort bf16_of_float(float x) { uint i = as_uint(x); return x != x ? (ushort)((i | 0x400000u) >> 16) : (ushort)((i + 0x7fffu + (i >> 16 & 1)) >> 16); }\n";
+    "#pragma OPENCL FP_CONTRACT OFF\n"
+    "#define INTEGER(T, U, S) \\\n"
+    "static T max_##T(T a, T b) { return a > b ? a : b; } static T min_##T(T a, T b) { return a < b ? a : b; } \\\n"
+    "static T cdiv_##T(T a, T b) { return b == 0 ? 0 : S && b == (T)-1 ? (T)(0 - (U)a) : (T)(a / b); } \\\n"
+    "static T cmod_##T(T a, T b) { return b == 0 || (S && b == (T)-1) ? 0 : (T)(a % b); } \\\n"
+    "static T idiv_##T(T a, T b) { T r = cmod_##T(a, b); return (T)((U)cdiv_##T(a, b) - (U)(r != 0 && (r < 0) != (b < "
+    "0))); } \\\n"
+    "static T mod_##T(T a, T b) { T r = cmod_##T(a, b); return r != 0 && (r < 0) != (b < 0) ? (T)(r + b) : r; } \\\n"
+    "static T shl_##T(T a, T b) { return b < 0 || b >= (T)(8 * sizeof(T)) ? 0 : (T)((U)a << (U)b); } \\\n"
+    "static T shr_##T(T a, T b) { return b < 0 || b >= (T)(8 * sizeof(T)) ? (T)(a < 0 ? -1 : 0) : (T)(a >> b); } \\\n"
+    "static T abs_##T(T a) { return a < 0 ? (T)(0 - (U)a) : a; }\n"
+    "INTEGER(char, uint, 1) INTEGER(short, uint, 1) INTEGER(int, uint, 1) INTEGER(long, ulong, 1) INTEGER(uchar, uint, "
+    "0) INTEGER(ushort, uint, 0) INTEGER(uint, uint, 0) INTEGER(ulong, ulong, 0)\n"
+    "#define FLOAT(T, I) \\\n"
+    "static T max_##T(T a, T b) { return a != a || b != b ? (T)NAN : a > b || (a == b && as_##I(a) >= 0) ? a : b; } "
+    "\\\n"
+    "static T min_##T(T a, T b) { return a != a || b != b ? (T)NAN : a < b || (a == b && as_##I(a) < 0) ? a : b; }\n"
+    "#define SATURATE(F, T, LO, HI, END) static T T##_of_##F(F x) { return x != x ? (T)0 : x <= (F)LO ? LO : x >= "
+    "(F)END ? HI : (T)x; }\n"
+    "#define SATURATES(F) SATURATE(F, char, CHAR_MIN, CHAR_MAX, 128) SATURATE(F, short, SHRT_MIN, SHRT_MAX, 32768) "
+    "SATURATE(F, int, INT_MIN, INT_MAX, 2147483648u) \\\n"
+    "SATURATE(F, long, LONG_MIN, LONG_MAX, 9223372036854775808ul) SATURATE(F, uchar, 0, UCHAR_MAX, 256) SATURATE(F, "
+    "ushort, 0, USHRT_MAX, 65536) SATURATE(F, uint, 0u, UINT_MAX, 4294967296ul) \\\n"
+    "SATURATE(F, ulong, 0ul, ULONG_MAX, 18446744073709551616.0f)\n"
+    "#define ATOMIC(T, I, CAS) static void add_##T(volatile __global T *p, T v) { I was, now; do { was = *(volatile "
+    "__global I *)p; now = as_##I((T)(as_##T(was) + v)); } while (CAS((volatile __global I *)p, was, now) != was); }\n"
+    "FLOAT(float, int) SATURATES(float) ATOMIC(float, int, atomic_cmpxchg)\n"
+    "static float float_of_bf16(ushort x) { return as_float((uint)x << 16); }\n"
+    "static ushort bf16_of_float(float x) { uint i = as_uint(x); return x != x ? (ushort)((i | 0x400000u) >> 16) : "
+    "(ushort)((i + 0x7fffu + (i >> 16 & 1)) >> 16); }\n";
 
 static const char prelude_f64[] =
-  "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
-  "FLOAT(double, long) SATURATES(double)\n"
-  "static float odd_float(double x) { float y = (float)x; uint i = as_uint(y); return (double)y == x || x != x || (i & 1) ? y : as_float(fabs((double)y) < fabs(x) ? i + 1 : i - 1); }\n"
-  "static double odd_double(double y, ulong size, ulong back) { ulong i = as_ulong(y); return size == back || (i & 1) ? y : as_double(back < size ? i + 1 : i - 1); }\n"
-  "static ushort bf16_of_double(double x) { return bf16_of_float(odd_float(x)); }\n"
-  "static ushort bf16_of_ulong(ulong x) { double y = (double)x; return bf16_of_double(odd_double(y, x, y >= 18446744073709551616.0 ? ULONG_MAX : (ulong)y)); }\n"
-  "static ushort bf16_of_long(long x) { ushort b = bf16_of_ulong(x < 0 ? 0ul - (ulong)x : (ulong)x); return x < 0 ? (ushort)(b | 0x8000) : b; }\n";
+    "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
+    "FLOAT(double, long) SATURATES(double)\n"
+    "static float odd_float(double x) { float y = (float)x; uint i = as_uint(y); return (double)y == x || x != x || (i "
+    "& 1) ? y : as_float(fabs((double)y) < fabs(x) ? i + 1 : i - 1); }\n"
+    "static double odd_double(double y, ulong size, ulong back) { ulong i = as_ulong(y); return size == back || (i & "
+    "1) ? y : as_double(back < size ? i + 1 : i - 1); }\n"
+    "static ushort bf16_of_double(double x) { return bf16_of_float(odd_float(x)); }\n"
+    "static ushort bf16_of_ulong(ulong x) { double y = (double)x; return bf16_of_double(odd_double(y, x, y >= "
+    "18446744073709551616.0 ? ULONG_MAX : (ulong)y)); }\n"
+    "static ushort bf16_of_long(long x) { ushort b = bf16_of_ulong(x < 0 ? 0ul - (ulong)x : (ulong)x); return x < 0 ? "
+    "(ushort)(b | 0x8000) : b; }\n";
 
 static const char prelude_atomics[] = "#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable\n";
 
@@ -72,7 +90,8 @@ static const char prelude_atomics[] = "#pragma OPENCL EXTENSION cl_khr_int64_bas
 
 static const char *type_of(source *s, tg_type t) {
   if (t == TG_F64 && !s->f64) {
-    if (!strstr(s->t->features, "fp64")) tg_fail(&s->j->env, TG_EINVAL, "error: %s computes in f64: this target has no f64", s->j->name);
+    if (!strstr(s->t->features, "fp64"))
+      tg_fail(&s->j->env, TG_EINVAL, "error: %s computes in f64: this target has no f64", s->j->name);
     s->f64 = true;
   }
   return type_name[t];
@@ -97,39 +116,49 @@ static const char *lane_of(source *s, const tg_uop *u, uint32_t l) {
 static void declare(source *s, const tg_uop *u) {
   if (s->declared[u->id] == s->stamp) return;
   s->declared[u->id] = s->stamp;
-  for (uint32_t l = 0; l < u->lanes; l++) tg_str_printf(&s->head, "%s%s", l ? ", " : type_of(s, u->type), tg_format(&s->j->env, " %s", lane_of(s, u, l)));
+  for (uint32_t l = 0; l < u->lanes; l++)
+    tg_str_printf(&s->head, "%s%s", l ? ", " : type_of(s, u->type), tg_format(&s->j->env, " %s", lane_of(s, u, l)));
   tg_str_printf(&s->head, ";\n");
 }
 
 /* ---- operations, of one lane ---- */
 
 TG_NORETURN static void refuse(source *s, const tg_uop *u) {
-  tg_fail(&s->j->env, TG_EINVAL, "error: %s has %s of %s: this target has no such operation", s->j->name, tg_ops[u->op].name, tg_type_name[u->n ? u->src[0]->type : u->type]);
+  tg_fail(&s->j->env, TG_EINVAL, "error: %s has %s of %s: this target has no such operation", s->j->name,
+          tg_ops[u->op].name, tg_type_name[u->n ? u->src[0]->type : u->type]);
 }
 
 static const char *binary(source *s, const tg_uop *u, tg_op op, tg_type t, const char *a, const char *b) {
-  static const char *const sign[TG_OP__COUNT] = {[TG_OP_ADD] = "+", [TG_OP_SUB] = "-", [TG_OP_MUL] = "*", [TG_OP_FDIV] = "/", [TG_OP_AND] = "&", [TG_OP_OR] = "|", [TG_OP_XOR] = "^",
-                                                [TG_OP_LT] = "<", [TG_OP_LE] = "<=", [TG_OP_EQ] = "==", [TG_OP_NE] = "!="};
-  static const char *const function[TG_OP__COUNT] = {[TG_OP_IDIV] = "idiv", [TG_OP_MOD] = "mod", [TG_OP_CDIV] = "cdiv", [TG_OP_CMOD] = "cmod", [TG_OP_MAX] = "max", [TG_OP_MIN] = "min",
-                                                    [TG_OP_SHL] = "shl", [TG_OP_SHR] = "shr"};
+  static const char *const sign[TG_OP__COUNT] = {
+      [TG_OP_ADD] = "+", [TG_OP_SUB] = "-", [TG_OP_MUL] = "*", [TG_OP_FDIV] = "/", [TG_OP_AND] = "&", [TG_OP_OR] = "|",
+      [TG_OP_XOR] = "^", [TG_OP_LT] = "<",  [TG_OP_LE] = "<=", [TG_OP_EQ] = "==",  [TG_OP_NE] = "!="};
+  static const char *const function[TG_OP__COUNT] = {
+      [TG_OP_IDIV] = "idiv", [TG_OP_MOD] = "mod", [TG_OP_CDIV] = "cdiv", [TG_OP_CMOD] = "cmod",
+      [TG_OP_MAX] = "max",   [TG_OP_MIN] = "min", [TG_OP_SHL] = "shl",   [TG_OP_SHR] = "shr"};
   const char *name = type_of(s, t);
   bool real = t == TG_F32 || t == TG_F64;
   if (tg_is_float(t) && !real) refuse(s, u);
   if (function[op]) return tg_format(&s->j->env, "%s_%s(%s, %s)", function[op], name, a, b);
   if (!sign[op]) refuse(s, u);
-  if (real || tg_ops[op].flags & TG_OPF_B || op == TG_OP_AND || op == TG_OP_OR || op == TG_OP_XOR) return tg_format(&s->j->env, "(%s %s %s)", a, sign[op], b);
+  if (real || tg_ops[op].flags & TG_OPF_B || op == TG_OP_AND || op == TG_OP_OR || op == TG_OP_XOR)
+    return tg_format(&s->j->env, "(%s %s %s)", a, sign[op], b);
   const char *wide = tg_type_bits(t) == 64 ? "ulong" : "uint";
-  return tg_format(&s->j->env, "(%s)(((%s)%s %s (%s)%s)%s)", name, wide, a, sign[op], wide, b, t == TG_BOOL ? " & 1" : "");
+  return tg_format(&s->j->env, "(%s)(((%s)%s %s (%s)%s)%s)", name, wide, a, sign[op], wide, b,
+                   t == TG_BOOL ? " & 1" : "");
 }
 
 static const char *unary(source *s, const tg_uop *u, tg_type t, const char *a) {
-  static const char *const function[TG_OP__COUNT] = {[TG_OP_FLOOR] = "floor", [TG_OP_CEIL] = "ceil", [TG_OP_ROUND] = "rint", [TG_OP_TRUNC] = "trunc", [TG_OP_SQRT] = "sqrt", [TG_OP_ABS] = "fabs"};
+  static const char *const function[TG_OP__COUNT] = {
+      [TG_OP_FLOOR] = "floor", [TG_OP_CEIL] = "ceil", [TG_OP_ROUND] = "rint",
+      [TG_OP_TRUNC] = "trunc", [TG_OP_SQRT] = "sqrt", [TG_OP_ABS] = "fabs"};
   const char *name = type_of(s, t);
   if (t == TG_F32 || t == TG_F64) {
     if (u->op == TG_OP_NEG) return tg_format(&s->j->env, "-%s", a);
     if (function[u->op]) return tg_format(&s->j->env, "%s(%s)", function[u->op], a);
   } else if (!tg_is_float(t)) {
-    if (u->op == TG_OP_NEG) return tg_format(&s->j->env, "(%s)((0 - (%s)%s)%s)", name, tg_type_bits(t) == 64 ? "ulong" : "uint", a, t == TG_BOOL ? " & 1" : "");
+    if (u->op == TG_OP_NEG)
+      return tg_format(&s->j->env, "(%s)((0 - (%s)%s)%s)", name, tg_type_bits(t) == 64 ? "ulong" : "uint", a,
+                       t == TG_BOOL ? " & 1" : "");
     if (u->op == TG_OP_NOT) return tg_format(&s->j->env, t == TG_BOOL ? "(%s)(%s ^ 1)" : "(%s)~%s", name, a);
     if (u->op == TG_OP_ABS) return tg_is_signed(t) ? tg_format(&s->j->env, "abs_%s(%s)", name, a) : a;
     if (function[u->op] && u->op != TG_OP_SQRT) return a;
@@ -141,12 +170,17 @@ static const char *cast(source *s, const tg_uop *u, const char *a) {
   tg_type to = u->type, from = u->src[0]->type;
   const char *name = type_of(s, to), *was = type_of(s, from);
   if (to == from) return a;
-  if (to == TG_F16 || from == TG_F16 || to == TG_E4M3 || from == TG_E4M3 || to == TG_E5M2 || from == TG_E5M2) refuse(s, u);
+  if (to == TG_F16 || from == TG_F16 || to == TG_E4M3 || from == TG_E4M3 || to == TG_E5M2 || from == TG_E5M2)
+    refuse(s, u);
   if (from == TG_BF16) a = tg_format(&s->j->env, "float_of_bf16(%s)", a), from = TG_F32, was = "float";
   if (to == TG_BF16) {
     if (from == TG_F32) return tg_format(&s->j->env, "bf16_of_float(%s)", a);
     type_of(s, TG_F64);
-    return tg_format(&s->j->env, "bf16_of_%s(%s)", from == TG_F64 ? "double" : tg_is_signed(from) ? "long" : "ulong", a);
+    return tg_format(&s->j->env, "bf16_of_%s(%s)",
+                     from == TG_F64       ? "double"
+                     : tg_is_signed(from) ? "long"
+                                          : "ulong",
+                     a);
   }
   if (to == TG_BOOL) return tg_format(&s->j->env, "(uchar)(%s != 0)", a);
   if (tg_is_float(from) && !tg_is_float(to)) return tg_format(&s->j->env, "%s_of_%s(%s)", name, was, a);
@@ -190,13 +224,16 @@ static const char *element(source *s, const tg_uop *u, uint32_t l) {
   const tg_uop *define = tg_define_of(u->src[0]);
   const char *at = lane_of(s, u->src[1], define->lanes > 1 ? 0 : l);
   if (tg_access_rank(u) != 1) tg_bug(&s->j->env, "linear form: an access of %u subscripts", tg_access_rank(u));
-  return define->lanes > 1 ? tg_format(&s->j->env, "b%u[%s * %u + %u]", (uint32_t)define->arg, at, define->lanes, l) : tg_format(&s->j->env, "b%u[%s]", (uint32_t)define->arg, at);
+  return define->lanes > 1 ? tg_format(&s->j->env, "b%u[%s * %u + %u]", (uint32_t)define->arg, at, define->lanes, l)
+                           : tg_format(&s->j->env, "b%u[%s]", (uint32_t)define->arg, at);
 }
 
 static void put_load(source *s, const tg_uop *u, uint32_t l) {
   const tg_uop *gate = tg_gate(u);
   const char *b = tg_define_of(u->src[0])->type == TG_BOOL ? " & 1" : "", *from = element(s, u, l);
-  if (gate) tg_str_printf(&s->body, "%s = %s ? %s%s : %s;\n", lane_of(s, u, l), lane_of(s, gate, l), from, b, lane_of(s, tg_alternative(u), l));
+  if (gate)
+    tg_str_printf(&s->body, "%s = %s ? %s%s : %s;\n", lane_of(s, u, l), lane_of(s, gate, l), from, b,
+                  lane_of(s, tg_alternative(u), l));
   else tg_str_printf(&s->body, "%s = %s%s;\n", lane_of(s, u, l), from, b);
 }
 
@@ -227,7 +264,8 @@ static uint64_t elements_of(source *s, const tg_uop *define) {
   const tg_buffer *info = &s->j->buffers.data[(uint32_t)define->arg];
   uint64_t n = define->lanes;
   for (uint32_t i = 0; i < info->rank; i++) {
-    if (define->src[i]->op != TG_OP_CONST) tg_fail_at(s->j, info->pos, "the size of '%s' must be known when the kernel is compiled", info->name);
+    if (define->src[i]->op != TG_OP_CONST)
+      tg_fail_at(s->j, info->pos, "the size of '%s' must be known when the kernel is compiled", info->name);
     n *= define->src[i]->arg > 0 ? (uint64_t)define->src[i]->arg : 0;
     if (n > (uint64_t)1 << 40) tg_fail_at(s->j, info->pos, "'%s' is too large", info->name);
   }
@@ -244,7 +282,8 @@ static void put_define(source *s, const tg_uop *u) {
     tg_str_printf(&s->head, "%s b%u[%llu];\n", type, b, (unsigned long long)n);
     return;
   }
-  tg_str_printf(&s->head, "__global %s *b%u = (__global %s *)(workspace + get_global_id(0) * WORKSPACE + %lluul);\n", type, b, type, (unsigned long long)s->private_at);
+  tg_str_printf(&s->head, "__global %s *b%u = (__global %s *)(workspace + get_global_id(0) * WORKSPACE + %lluul);\n",
+                type, b, type, (unsigned long long)s->private_at);
   s->private_at += round64(bytes);
   if (s->private_at > s->private_top) s->private_top = s->private_at;
 }
@@ -253,7 +292,9 @@ static void put_define(source *s, const tg_uop *u) {
 
 static bool is_effect(const tg_uop *u) { return u->op == TG_OP_STORE || u->op == TG_OP_END; }
 static bool is_leaf(const tg_uop *u) { return u->op == TG_OP_CONST || u->op == TG_OP_PARAM || u->op == TG_OP_IOTA; }
-static bool is_value(const tg_uop *u) { return u->type != TG_VOID && !is_leaf(u) && u->op != TG_OP_DEFINE && u->op != TG_OP_AFTER && u->op != TG_OP_RANGE; }
+static bool is_value(const tg_uop *u) {
+  return u->type != TG_VOID && !is_leaf(u) && u->op != TG_OP_DEFINE && u->op != TG_OP_AFTER && u->op != TG_OP_RANGE;
+}
 
 static void put_value(source *s, const tg_uop *u) {
   declare(s, u);
@@ -263,7 +304,8 @@ static void put_value(source *s, const tg_uop *u) {
     tg_str_printf(&s->body, "{ %s from[] = {", type_of(s, u->type));
     for (uint32_t l = 0; l < n; l++) tg_str_printf(&s->body, "%s, ", lane_of(s, u->src[0], l));
     tg_str_printf(&s->body, "};\n");
-    for (uint32_t l = 0; l < u->lanes; l++) tg_str_printf(&s->body, "%s = from[mod_long(%s, %u)];\n", lane_of(s, u, l), lane_of(s, u->src[2], l), n);
+    for (uint32_t l = 0; l < u->lanes; l++)
+      tg_str_printf(&s->body, "%s = from[mod_long(%s, %u)];\n", lane_of(s, u, l), lane_of(s, u->src[2], l), n);
     tg_str_printf(&s->body, "}\n");
     return;
   }
@@ -281,7 +323,8 @@ static void put_statement(source *s, const tg_uop *u) {
   else if (is_value(u)) put_value(s, u);
   else if (u->op == TG_OP_END) {
     const tg_uop *r = u->src[0];
-    tg_str_printf(&s->body, "for (%s i%u = 0; i%u < %s; i%u++) {\n", type_of(s, r->type), r->id, r->id, lane_of(s, tg_extent(r), 0), r->id);
+    tg_str_printf(&s->body, "for (%s i%u = 0; i%u < %s; i%u++) {\n", type_of(s, r->type), r->id, r->id,
+                  lane_of(s, tg_extent(r), 0), r->id);
     put_list(s, u->src + 1, u->n - 1);
     tg_str_printf(&s->body, "}\n");
   }
@@ -366,7 +409,8 @@ static void begin(source *s, const char *name, uint32_t index, int loop) {
   tg_str_printf(&s->head, "__kernel void tg_%s_%u(", name, index);
   for (uint32_t i = 0; i < s->items.n; i++) {
     const tg_uop *u = s->items.data[i].u;
-    if (u->op == TG_OP_DEFINE && !s->shared[(uint32_t)u->arg]) tg_str_printf(&s->head, "__global %s *b%u, ", type_of(s, u->type), (uint32_t)u->arg);
+    if (u->op == TG_OP_DEFINE && !s->shared[(uint32_t)u->arg])
+      tg_str_printf(&s->head, "__global %s *b%u, ", type_of(s, u->type), (uint32_t)u->arg);
   }
   tg_str_printf(&s->head, "__global uchar *shared, __global uchar *workspace");
   for (uint32_t i = 0; i < s->j->params.n; i++) tg_str_printf(&s->head, ", long p%u", i);
@@ -374,11 +418,13 @@ static void begin(source *s, const char *name, uint32_t index, int loop) {
   for (uint32_t i = 0; i < s->items.n; i++) {
     const tg_uop *u = s->items.data[i].u;
     if (u->op == TG_OP_DEFINE && s->shared[(uint32_t)u->arg])
-      tg_str_printf(&s->head, "__global %s *b%u = (__global %s *)(shared + %lluul);\n", type_of(s, u->type), (uint32_t)u->arg, type_of(s, u->type), (unsigned long long)s->shared[(uint32_t)u->arg] - 1);
+      tg_str_printf(&s->head, "__global %s *b%u = (__global %s *)(shared + %lluul);\n", type_of(s, u->type),
+                    (uint32_t)u->arg, type_of(s, u->type), (unsigned long long)s->shared[(uint32_t)u->arg] - 1);
   }
   for (int l = loop; l != NONE; l = s->loops.data[l].outer) {
     const tg_uop *r = s->loops.data[l].end->src[0];
-    tg_str_printf(&s->head, "%s i%u = (%s)((__global long *)shared)[%d];\n", type_of(s, r->type), r->id, type_of(s, r->type), s->loops.data[l].depth);
+    tg_str_printf(&s->head, "%s i%u = (%s)((__global long *)shared)[%d];\n", type_of(s, r->type), r->id,
+                  type_of(s, r->type), s->loops.data[l].depth);
   }
 }
 
@@ -387,7 +433,8 @@ static void finish(source *s) {
 }
 
 static const char *slot_of(source *s, const item *it, uint32_t l) {
-  return tg_format(&s->j->env, "((__global %s *)(shared + %lluul))[%u]", type_of(s, it->u->type), (unsigned long long)it->slot, l);
+  return tg_format(&s->j->env, "((__global %s *)(shared + %lluul))[%u]", type_of(s, it->u->type),
+                   (unsigned long long)it->slot, l);
 }
 
 static void put_phase(source *s, int p) {
@@ -401,17 +448,20 @@ static void put_phase(source *s, int p) {
     const tg_uop *u = it->u;
     if (it->phase == p && is_phase(u)) {
       const tg_uop *r = u->src[0];
-      tg_str_printf(&s->body, "for (long t = get_global_id(0); t < %s; t += get_global_size(0)) {\n%s i%u = (%s)t;\n", lane_of(s, tg_extent(r), 0), type_of(s, r->type), r->id, type_of(s, r->type));
+      tg_str_printf(&s->body, "for (long t = get_global_id(0); t < %s; t += get_global_size(0)) {\n%s i%u = (%s)t;\n",
+                    lane_of(s, tg_extent(r), 0), type_of(s, r->type), r->id, type_of(s, r->type));
       put_list(s, u->src + 1, u->n - 1);
       tg_str_printf(&s->body, "}\n");
     } else if (it->phase == p) {
       put_statement(s, u);
-      for (uint32_t l = 0; is_value(u) && l < u->lanes; l++) tg_str_printf(&s->body, "%s = %s;\n", slot_of(s, it, l), lane_of(s, u, l));
+      for (uint32_t l = 0; is_value(u) && l < u->lanes; l++)
+        tg_str_printf(&s->body, "%s = %s;\n", slot_of(s, it, l), lane_of(s, u, l));
     } else if (is_value(u) && s->seen[u->id] == s->stamp) {
       if (s->pure[u->id]) put_value(s, u);
       else if (it->phase < p) {
         declare(s, u);
-        for (uint32_t l = 0; l < u->lanes; l++) tg_str_printf(&s->body, "%s = %s;\n", lane_of(s, u, l), slot_of(s, it, l));
+        for (uint32_t l = 0; l < u->lanes; l++)
+          tg_str_printf(&s->body, "%s = %s;\n", lane_of(s, u, l), slot_of(s, it, l));
       }
     }
   }
@@ -426,7 +476,8 @@ static void put_turns(source *s, int loop) {
   for (uint32_t i = 0; i < s->items.n; i++) {
     const tg_uop *u = s->items.data[i].u;
     if (!is_value(u) || s->seen[u->id] != s->stamp) continue;
-    if (!s->pure[u->id]) tg_bug(&s->j->env, "linear form: the turns of a loop of phases depend on what the kernel writes");
+    if (!s->pure[u->id])
+      tg_bug(&s->j->env, "linear form: the turns of a loop of phases depend on what the kernel writes");
     put_value(s, u);
   }
   tg_str_printf(&s->body, "((__global long *)shared)[%d] = %s;\n", s->loops.data[loop].depth, lane_of(s, extent, 0));
@@ -436,16 +487,24 @@ static void put_turns(source *s, int loop) {
 const char *tg_source_opencl(tg_job *j, const tg_target *t, const tg_uop *linear, tg_code_info *info) {
   uint32_t n = j->uops.n, globals = 0;
   source *s = tg_new(&j->env, source, 1);
-  *s = (source){.j = j, .t = t, .text = tg_str_new(&j->env), .pure = tg_new(&j->env, uint8_t, n), .seen = tg_new(&j->env, uint32_t, n), .declared = tg_new(&j->env, uint32_t, n),
-                .made = tg_new(&j->env, uint32_t, j->buffers.n + 1), .shared = tg_new(&j->env, uint64_t, j->buffers.n + 1)};
+  *s = (source){.j = j,
+                .t = t,
+                .text = tg_str_new(&j->env),
+                .pure = tg_new(&j->env, uint8_t, n),
+                .seen = tg_new(&j->env, uint32_t, n),
+                .declared = tg_new(&j->env, uint32_t, n),
+                .made = tg_new(&j->env, uint32_t, j->buffers.n + 1),
+                .shared = tg_new(&j->env, uint64_t, j->buffers.n + 1)};
   enum { COUNTERS = 512 };
   s->shared_at = COUNTERS;   /* of loops of phases */
   find_phases(s, linear->src, linear->n, NONE);
   for (uint32_t i = 0; i < s->loops.n; i++)
-    if (8 * (s->loops.data[i].depth + 1) > COUNTERS) tg_fail(&j->env, TG_ELIMIT, "loops of phases nested more than %d deep", COUNTERS / 8);
+    if (8 * (s->loops.data[i].depth + 1) > COUNTERS)
+      tg_fail(&j->env, TG_ELIMIT, "loops of phases nested more than %d deep", COUNTERS / 8);
   for (uint32_t i = 0; i < s->phases.n; i++) put_phase(s, (int)i);
   for (uint32_t i = 0; i < s->loops.n; i++) put_turns(s, (int)i);
-  for (uint32_t i = 0; i < s->items.n; i++) globals += s->items.data[i].u->op == TG_OP_DEFINE && !s->shared[(uint32_t)s->items.data[i].u->arg];
+  for (uint32_t i = 0; i < s->items.n; i++)
+    globals += s->items.data[i].u->op == TG_OP_DEFINE && !s->shared[(uint32_t)s->items.data[i].u->arg];
   int64_t *launch = tg_new(&j->env, int64_t, 1 + s->steps.n + s->phases.n);
   launch[0] = s->steps.n;
   for (uint32_t i = 0; i < s->steps.n; i++) launch[1 + i] = s->steps.data[i];
@@ -453,8 +512,16 @@ const char *tg_source_opencl(tg_job *j, const tg_target *t, const tg_uop *linear
     const tg_uop *extent = s->phases.data[i].thread ? tg_extent(s->phases.data[i].thread->src[0]) : NULL;
     launch[1 + s->steps.n + i] = !extent ? 1 : extent->op != TG_OP_CONST ? 0 : extent->arg < 1 ? 1 : extent->arg;
   }
-  *info = (tg_code_info){.buffers = globals, .params = j->params.n, .phases = s->phases.n, .workspace = s->private_top, .shared = round64(s->shared_at), .launch = launch,
-                         .launch_n = 1 + s->steps.n + s->phases.n, .loops = s->loops.n};
-  return tg_format(&j->env, "%s%s%s%s#define WORKSPACE %lluul\n%s", prelude, s->f64 ? prelude_f64 : "", s->wide_atomics ? prelude_atomics : "",
-                   s->wide_atomics && s->f64 ? "ATOMIC(double, long, atom_cmpxchg)\n" : "", (unsigned long long)s->private_top, s->text.data ? s->text.data : "");
+  *info = (tg_code_info){.buffers = globals,
+                         .params = j->params.n,
+                         .phases = s->phases.n,
+                         .workspace = s->private_top,
+                         .shared = round64(s->shared_at),
+                         .launch = launch,
+                         .launch_n = 1 + s->steps.n + s->phases.n,
+                         .loops = s->loops.n};
+  return tg_format(&j->env, "%s%s%s%s#define WORKSPACE %lluul\n%s", prelude, s->f64 ? prelude_f64 : "",
+                   s->wide_atomics ? prelude_atomics : "",
+                   s->wide_atomics && s->f64 ? "ATOMIC(double, long, atom_cmpxchg)\n" : "",
+                   (unsigned long long)s->private_top, s->text.data ? s->text.data : "");
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * The store of tuned choices. An entry is a text: a line that says what it is, a checksum of all that follows, then fields with their lengths, the key
- * among them. It is written aside, synced and renamed, so a reader sees all of it or none. What is damaged, of another format or another key, or
+ * The store of tuned choices. An entry is a text: a line that says what it is, a checksum of all that follows, then
+ * fields with their lengths, the key
+ * among them. It is written aside, synced and renamed, so a reader sees all of it or none. What is damaged, of another
+ * format or another key, or
  * lies where others could have written it, is no entry. */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -92,7 +94,9 @@ static bool take_knob(tg_env *env, const char *text, tg_binding *b) {
 bool tg_store_parse(tg_env *env, const char *text, size_t bytes, tg_tuned *t) {
   size_t head = strlen(magic) + 4 + SUM + 1;
   char sum[SUM + 1], name[16];
-  if (bytes < head || bytes > MOST || memcmp(text, magic, strlen(magic)) || memcmp(text + strlen(magic), "sum ", 4) || text[head - 1] != '\n') return false;
+  if (bytes < head || bytes > MOST || memcmp(text, magic, strlen(magic)) || memcmp(text + strlen(magic), "sum ", 4) ||
+      text[head - 1] != '\n')
+    return false;
   tg_hash128 h = tg_hash_wide(text + head, bytes - head);
   snprintf(sum, sizeof sum, "%016llx%016llx", (unsigned long long)h.hi, (unsigned long long)h.lo);
   if (memcmp(sum, text + strlen(magic) + 4, SUM)) return false;
@@ -130,8 +134,12 @@ bool tg_store_read(tg_env *env, const char *folder, const char *key, tg_tuned *o
   return read_entry(env, folder, name_of(env, key), out) && !strcmp(out->key, key);
 }
 
-const char *tg_store_path(tg_env *env, const char *folder, const char *key) { return tg_format(env, "%s/%s", folder, name_of(env, key)); }
-bool tg_store_has(tg_env *env, const char *folder, const char *key) { return !access(tg_store_path(env, folder, key), F_OK); }
+const char *tg_store_path(tg_env *env, const char *folder, const char *key) {
+  return tg_format(env, "%s/%s", folder, name_of(env, key));
+}
+bool tg_store_has(tg_env *env, const char *folder, const char *key) {
+  return !access(tg_store_path(env, folder, key), F_OK);
+}
 
 int tg_store_write(tg_env *env, const char *folder, const tg_tuned *t) {
   tg_str s = tg_str_new(env);

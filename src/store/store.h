@@ -28,7 +28,8 @@ int tg_store_write(tg_env *env, const char *folder, const tg_tuned *t);
 void tg_store_print(tg_str *out, const tg_tuned *t);
 bool tg_store_parse(tg_env *env, const char *text, size_t bytes, tg_tuned *out);
 
-/* Calls fn for each file that is named like an entry, in order of names. t is NULL where it is damaged, foreign, or of a format of the future. */
+/* Calls fn for each file that is named like an entry, in order of names. t is NULL where it is damaged, foreign, or
+ * of a format of the future. */
 typedef void tg_store_fn(void *user, const char *path, const tg_tuned *t);
 int tg_store_each(tg_env *env, const char *folder, tg_store_fn *fn, void *user);   /* 0 or an errno */
 #endif

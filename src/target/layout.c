@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The algebra of layouts. Tiles are small, so what two layouts have to do with each other is found element by element. */
+ * The algebra of layouts. Tiles are small, so what two layouts have to do with each other is found element by element.
+ * */
 #include <stdio.h>
 #include "target/layout.h"
 
@@ -44,9 +45,11 @@ bool tg_layout_parse(const char *text, tg_layout *l) {
 }
 
 static size_t put_dimension(const tg_dimension *d, const char *comma, char *out, size_t bytes, size_t at) {
-  size_t n = (size_t)snprintf(at < bytes ? out + at : NULL, at < bytes ? bytes - at : 0, "%s%c =", comma, d->name ? d->name : '*');
+  size_t n = (size_t)snprintf(at < bytes ? out + at : NULL, at < bytes ? bytes - at : 0, "%s%c =", comma,
+                              d->name ? d->name : '*');
   for (uint32_t i = 0; i < d->n; i++)
-    n += (size_t)snprintf(at + n < bytes ? out + at + n : NULL, at + n < bytes ? bytes - at - n : 0, " %c%u:%u", "rlt"[d->digit[i].place], d->digit[i].stride, d->digit[i].size);
+    n += (size_t)snprintf(at + n < bytes ? out + at + n : NULL, at + n < bytes ? bytes - at - n : 0, " %c%u:%u",
+                          "rlt"[d->digit[i].place], d -> digit[i].stride, d->digit[i].size);
   return n;
 }
 
@@ -187,7 +190,8 @@ static void close_up(tg_layout *l) {
 tg_layout tg_layout_slice(const tg_layout *l, uint32_t dim) {
   tg_layout r = *l;
   for (uint32_t k = 0; k < l->dim[dim].n; k++)
-    if (l->dim[dim].digit[k].place != TG_IN_REG && r.copies.n < TG_LAYOUT_DIGITS) r.copies.digit[r.copies.n++] = l->dim[dim].digit[k];
+    if (l->dim[dim].digit[k].place != TG_IN_REG && r.copies.n < TG_LAYOUT_DIGITS)
+      r.copies.digit[r.copies.n++] = l->dim[dim].digit[k];
   r.copies.name = '*';
   r.rank--;
   for (uint32_t i = dim; i < r.rank; i++) r.dim[i] = r.dim[i + 1];
@@ -211,7 +215,8 @@ static tg_slot source_of(const tg_layout *from, const uint32_t *element, tg_slot
   for (uint32_t c = 0; c < tg_layout_copies(from); c++) {
     tg_slot s = tg_layout_slot(from, element, c);
     bool thread = s.at[TG_IN_THREAD] == want.at[TG_IN_THREAD], lane = thread && s.at[TG_IN_LANE] == want.at[TG_IN_LANE];
-    bool best_thread = best.at[TG_IN_THREAD] == want.at[TG_IN_THREAD], best_lane = best_thread && best.at[TG_IN_LANE] == want.at[TG_IN_LANE];
+    bool best_thread = best.at[TG_IN_THREAD] == want.at[TG_IN_THREAD],
+         best_lane = best_thread && best.at[TG_IN_LANE] == want.at[TG_IN_LANE];
     if (lane > best_lane || (lane == best_lane && thread > best_thread)) best = s;
   }
   return best;
@@ -221,7 +226,8 @@ enum { SHUFFLE_COST = 4, SELECT_COST = 1, LOCAL_COST = 6, BARRIER_COST = 30 };
 
 tg_conversion tg_layout_convert(const tg_layout *from, const tg_layout *to) {
   tg_conversion c = {.class = TG_CONVERT_IDENTITY};
-  uint32_t regs = tg_layout_count(to, TG_IN_REG), lanes = tg_layout_count(to, TG_IN_LANE), threads = tg_layout_count(to, TG_IN_THREAD);
+  uint32_t regs = tg_layout_count(to, TG_IN_REG), lanes = tg_layout_count(to, TG_IN_LANE),
+           threads = tg_layout_count(to, TG_IN_THREAD);
   bool renamed = false, across = false, beyond = false;
   for (uint32_t r = 0; r < regs; r++) {
     uint32_t first = 0, distinct = 0, seen[64] = {0};

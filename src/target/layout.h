@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * Layouts of tiles: which register of which lane of which thread holds an element.
  *
- * Each dimension is a mixed-radix list of digits, the lowest first; each digit lies in the register number, the lane or the warp
- * of the workgroup, at a stride. Digits of lanes and warps that no dimension has are copies: every value of theirs holds the same.
- * As text: "i = l4:8 r2:2, k = r1:2 l1:4 r4:2, * = l16:2" (place, stride, size; `*` for copies). docs/layouts.md draws one. */
+ * Each dimension is a mixed-radix list of digits, the lowest first; each digit lies in the register number, the lane or
+ * the warp
+ * of the workgroup, at a stride. Digits of lanes and warps that no dimension has are copies: every value of theirs
+ * holds the same.
+ * As text: "i = l4:8 r2:2, k = r1:2 l1:4 r4:2, * = l16:2" (place, stride, size; `*` for copies). docs/layouts.md draws
+ * one. */
 #ifndef TG_LAYOUT_H
 #define TG_LAYOUT_H
 #include "base/base.h"
@@ -31,7 +34,8 @@ void tg_layout_element(const tg_layout *l, tg_slot s, uint32_t *element);
 bool tg_layout_is_whole(const tg_layout *l);
 /* The same elements in the same slots, however the digits are written. */
 bool tg_layout_equal(const tg_layout *a, const tg_layout *b);
-/* Without a dimension: what a reduction over it leaves, its digits in lanes and warps as copies. Registers are counted anew. */
+/* Without a dimension: what a reduction over it leaves, its digits in lanes and warps as copies. Registers are
+ * counted anew. */
 tg_layout tg_layout_slice(const tg_layout *l, uint32_t dim);
 /* A tile of times as many elements along the dimension, behind each other: one more digit in registers. */
 tg_layout tg_layout_repeat(const tg_layout *l, uint32_t dim, uint32_t times);

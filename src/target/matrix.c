@@ -3,10 +3,11 @@
 #include <stdlib.h>
 #include "target/matrix.h"
 
-/* What the bits of gfx94's own 8-bit floats are (bias one more than OCP's; 0x80 is the only NaN, and there is no -0). */
-#define FNUZ(x, bits, field, half, bias, tiny)                                                                                        \
-  "where(" x " == 128, f32(nan), where(" x " < 128, 1.0f, -1.0f) * where((" x " & " field ") == 0, f32(" x " & " half ") * " tiny       \
-  ", bitcast(f32, (u32(" x " & 127) << " bits ") + " bias ")))"
+/* What the bits of gfx94's own 8-bit floats are (bias one more than OCP's; 0x80 is the only NaN, and there is no
+ * -0). */
+#define FNUZ(x, bits, field, half, bias, tiny)                                                                         \
+  "where(" x " == 128, f32(nan), where(" x " < 128, 1.0f, -1.0f) * where((" x " & " field ") == 0, f32(" x " & " half  \
+  ") * " tiny ", bitcast(f32, (u32(" x " & 127) << " bits ") + " bias ")))"
 #define E4M3FNUZ(x) FNUZ(x, "20", "120", "7", "998244352", "0.0009765625f")
 #define E5M2FNUZ(x) FNUZ(x, "21", "124", "3", "931135488", "0.00000762939453125f")
 #define NORMAL(x) "where(abs(" x ") < 1.17549435e-38f, 0.0f, " x ")"
@@ -35,7 +36,8 @@ static bool is_word(const char *list, const char *word) {
 }
 
 bool tg_matrix_on(const tg_matrix_row *r, const tg_target *t) {
-  if (!strncmp(r->targets, "sm_", 3)) return t->arch == TG_ARCH_NVPTX && strtol(t->cpu + 3, NULL, 10) >= strtol(r->targets + 3, NULL, 10);
+  if (!strncmp(r->targets, "sm_", 3))
+    return t->arch == TG_ARCH_NVPTX && strtol(t->cpu + 3, NULL, 10) >= strtol(r->targets + 3, NULL, 10);
   if (!strcmp(r->targets, "amx-int8")) return t->arch == TG_ARCH_X86_64 && t->tile_i8;
   if (!strcmp(r->targets, "avx512bf16")) return t->arch == TG_ARCH_X86_64 && t->dot_bf16;
   if (!strcmp(r->targets, "avx512vnni")) return t->arch == TG_ARCH_X86_64 && t->dot_u8s8;
@@ -58,4 +60,6 @@ uint32_t tg_matrix_lanes(const tg_matrix_row *r) {
   return tg_layout_count(&l, TG_IN_LANE);
 }
 
-tg_type tg_matrix_type(const tg_matrix_row *r, int which) { return which == 0 ? r->a_type : which == 1 ? r->b_type : r->c_type; }
+tg_type tg_matrix_type(const tg_matrix_row *r, int which) {
+  return which == 0 ? r->a_type : which == 1 ? r->b_type : r->c_type;
+}

@@ -5,9 +5,17 @@
 #include "target/layout.h"
 #include "target/target.h"
 
-/* How a row is emitted. PTX: inline assembly, the mnemonic; registers of 32 bits, a, b, c in order. Others: LLVM's intrinsic.
- * TILE: operands are registers of 16 rows of 64 bytes, which memory is loaded to and stored from as a whole; nothing else is done with them. */
-typedef enum { TG_MATRIX_PTX, TG_MATRIX_WMMA, TG_MATRIX_WMMA_INT, TG_MATRIX_MFMA, TG_MATRIX_DOT, TG_MATRIX_TILE } tg_matrix_form;
+/* How a row is emitted. PTX: inline assembly, the mnemonic; registers of 32 bits, a, b, c in order. Others: LLVM's
+ * intrinsic. TILE: operands are registers of 16 rows of 64 bytes, which memory is loaded to and stored from as a
+ * whole; nothing else is done with them. */
+typedef enum {
+  TG_MATRIX_PTX,
+  TG_MATRIX_WMMA,
+  TG_MATRIX_WMMA_INT,
+  TG_MATRIX_MFMA,
+  TG_MATRIX_DOT,
+  TG_MATRIX_TILE
+} tg_matrix_form;
 
 typedef struct tg_matrix_row {
   const char *name;              /* as in `contract NAME` and matrix(NAME, ..) */

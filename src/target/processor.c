@@ -70,7 +70,9 @@ void tg_processor_read(tg_processor *p, bool ask) {
     memcpy(p->maker + 4, &d, 4);
     memcpy(p->maker + 8, &c, 4);
   }
-  if (__get_cpuid(1, &p->model, &b, &p->word[TG_CPUID_1_C], &p->word[TG_CPUID_1_D]) && (p->word[TG_CPUID_1_C] >> OSXSAVE & 1)) p->state = saved_state();
+  if (__get_cpuid(1, &p->model, &b, &p->word[TG_CPUID_1_C], &p->word[TG_CPUID_1_D]) &&
+      (p->word[TG_CPUID_1_C] >> OSXSAVE & 1))
+    p->state = saved_state();
   __get_cpuid_count(7, 0, &a, &p->word[TG_CPUID_7_B], &p->word[TG_CPUID_7_C], &p->word[TG_CPUID_7_D]);
   __get_cpuid_count(7, 1, &p->word[TG_CPUID_71_A], &b, &c, &d);
   __get_cpuid(0x80000001u, &a, &b, &p->word[TG_CPUID_EXT_C], &p->word[TG_CPUID_EXT_D]);
@@ -132,32 +134,43 @@ uint64_t tg_processor_features(const tg_processor *p) {
 }
 
 void tg_target_judge(tg_target *t, const tg_processor *p) {
-  static const char *const families[] = {[TG_ARCH_X86_64] = "x86-64", [TG_ARCH_AARCH64] = "AArch64", [TG_ARCH_NVPTX] = "NVIDIA", [TG_ARCH_AMDGPU] = "AMD's graphics"};
+  static const char *const families[] = {[TG_ARCH_X86_64] = "x86-64",
+                                         [TG_ARCH_AARCH64] = "AArch64",
+                                         [TG_ARCH_NVPTX] = "NVIDIA",
+                                         [TG_ARCH_AMDGPU] = "AMD's graphics"};
   t->lacks[0] = 0;
   if (t->arch != p->arch) {
-    snprintf(t->lacks, sizeof t->lacks, "this machine's processor is of the family %s, not %s", families[p->arch], families[t->arch]);
+    snprintf(t->lacks, sizeof t->lacks, "this machine's processor is of the family %s, not %s", families[p->arch],
+             families[t->arch]);
     return;
   }
   uint64_t missing = t->needs & ~tg_processor_features(p);
   size_t n = 0;
   for (uint32_t i = 0; feature_at(p->arch, i); i++)
     if (missing >> i & 1 && n < sizeof t->lacks)
-      n += (size_t)snprintf(t->lacks + n, sizeof t->lacks - n, "%s%s", n ? ", " : "this machine's processor, or its system, has no ", feature_at(p->arch, i)->name);
+      n +=
+          (size_t)snprintf(t->lacks + n, sizeof t->lacks - n, "%s%s",
+                           n ? ", " : "this machine's processor, or its system, has no ", feature_at(p->arch, i)->name);
   if (n) return;
-  if (t->arch == TG_ARCH_X86_64 && (t->needs >> TG_X86_AMX_TILE & 1) && !p->tiles) snprintf(t->lacks, sizeof t->lacks, "this process may not use the registers of amx-tile");
-  if (t->sve_bytes > p->sve_bytes) snprintf(t->lacks, sizeof t->lacks, "registers of SVE are %u bytes long here, not %u", p->sve_bytes, t->sve_bytes);
+  if (t->arch == TG_ARCH_X86_64 && (t->needs >> TG_X86_AMX_TILE & 1) && !p->tiles)
+    snprintf(t->lacks, sizeof t->lacks, "this process may not use the registers of amx-tile");
+  if (t->sve_bytes > p->sve_bytes)
+    snprintf(t->lacks, sizeof t->lacks, "registers of SVE are %u bytes long here, not %u", p->sve_bytes, t->sve_bytes);
 }
 
-/* All that LLVM's name of the processor and its list of features follow from: of AArch64, the kinds of core and what the system tells of them. */
+/* All that LLVM's name of the processor and its list of features follow from: of AArch64, the kinds of core and what
+ * the system tells of them. */
 static void put_silicon(tg_target *t, const tg_processor *p) {
   const uint32_t *x = p->word;
   if (p->arch == TG_ARCH_X86_64) {
-    snprintf(t->silicon, sizeof t->silicon, "%s %08x %08x %08x %08x %08x %08x %08x %08x %08x %llx%s", p->maker, p->model, x[TG_CPUID_1_C], x[TG_CPUID_1_D], x[TG_CPUID_7_B], x[TG_CPUID_7_C],
-             x[TG_CPUID_7_D], x[TG_CPUID_71_A], x[TG_CPUID_EXT_C], x[TG_CPUID_EXT_D], (unsigned long long)p->state, t->tile_i8 ? " tiles" : "");
+    snprintf(t->silicon, sizeof t->silicon, "%s %08x %08x %08x %08x %08x %08x %08x %08x %08x %llx%s", p->maker,
+             p->model, x[TG_CPUID_1_C], x[TG_CPUID_1_D], x[TG_CPUID_7_B], x[TG_CPUID_7_C], x[TG_CPUID_7_D],
+             x[TG_CPUID_71_A], x[TG_CPUID_EXT_C], x[TG_CPUID_EXT_D], (unsigned long long)p->state,
+             t->tile_i8 ? " tiles" : "");
     return;
   }
-  size_t n = (size_t)snprintf(t->silicon, sizeof t->silicon, "aarch64 %llx %llx sve %u", (unsigned long long)p->hwcap[0],
-                              (unsigned long long)p->hwcap[1], p->sve_bytes);
+  size_t n = (size_t)snprintf(t->silicon, sizeof t->silicon, "aarch64 %llx %llx sve %u",
+                              (unsigned long long)p->hwcap[0], (unsigned long long)p->hwcap[1], p->sve_bytes);
   for (uint32_t k = 0; k < p->kinds; k++)
     n += (size_t)snprintf(t->silicon + n, sizeof t->silicon - n, " %llx", (unsigned long long)p->midr[k]);
 }
@@ -179,7 +192,8 @@ void tg_target_of(tg_target *t, const tg_processor *p) {
   snprintf(t->name, sizeof t->name, "host");
   t->cpu[0] = 0;   /* LLVM names it, with all that it has */
   t->needs = tg_processor_features(p);
-  if (p->arch == TG_ARCH_X86_64 && !p->tiles) t->needs &= ~((uint64_t)1 << TG_X86_AMX_TILE);   /* and nothing else of AMX is made use of */
+  /* and nothing else of AMX is made use of */
+  if (p->arch == TG_ARCH_X86_64 && !p->tiles) t->needs &= ~((uint64_t)1 << TG_X86_AMX_TILE);
   t->sve_bytes = p->sve_bytes;
   uint32_t family = p->model >> 8 & 15;
   if (family == 15) family += p->model >> 20 & 255;

@@ -1,10 +1,21 @@
 /* SPDX-License-Identifier: MIT
- * A processor as it tells itself, as data: what of a row's instructions it has, its name in the cache's key, and the target "host" that it makes. Tests write such words by hand. */
+ * A processor as it tells itself, as data: what of a row's instructions it has, its name in the cache's key, and the
+ * target "host" that it makes. Tests write such words by hand. */
 #ifndef TG_TARGET_PROCESSOR_H
 #define TG_TARGET_PROCESSOR_H
 #include "target/target.h"
 
-enum { TG_CPUID_1_C, TG_CPUID_1_D, TG_CPUID_7_B, TG_CPUID_7_C, TG_CPUID_7_D, TG_CPUID_71_A, TG_CPUID_EXT_C, TG_CPUID_EXT_D, TG_CPUID_WORDS };
+enum {
+  TG_CPUID_1_C,
+  TG_CPUID_1_D,
+  TG_CPUID_7_B,
+  TG_CPUID_7_C,
+  TG_CPUID_7_D,
+  TG_CPUID_71_A,
+  TG_CPUID_EXT_C,
+  TG_CPUID_EXT_D,
+  TG_CPUID_WORDS
+};
 enum { TG_STATE_AVX = 6, TG_STATE_AVX512 = 0xe6, TG_STATE_TILES = 3 << 17, TG_PROCESSOR_KINDS = 4 };
 
 typedef struct tg_processor {
@@ -43,7 +54,8 @@ enum {
 /* LLVM's name of a feature; NULL behind the last. */
 const char *tg_feature_name(tg_arch arch, uint32_t i);
 
-/* The processor that this runs on. ask: for the use of tiles, of the system, which then is given to the process (tg_target_host tells what it costs). */
+/* The processor that this runs on. ask: for the use of tiles, of the system, which then is given to the process
+ * (tg_target_host tells what it costs). */
 void tg_processor_read(tg_processor *p, bool ask);
 /* What of the table it has, and the system lets be used. */
 uint64_t tg_processor_features(const tg_processor *p);

@@ -15,7 +15,9 @@
 #define V3 (V2 | X(AVX) | X(F16C) | X(FMA) | X(MOVBE) | X(LZCNT) | X(BMI) | X(BMI2) | X(AVX2))
 #define V4 (V3 | X(AVX512F) | X(AVX512DQ) | X(AVX512CD) | X(AVX512BW) | X(AVX512VL))
 #define SINCE_SKYLAKE (X(ADX) | X(PREFETCHW))
-#define SINCE_ICELAKE (SINCE_SKYLAKE | X(GFNI) | X(AVX512IFMA) | X(AVX512VBMI) | X(AVX512VBMI2) | X(AVX512VNNI) | X(AVX512BITALG) | X(AVX512VPOPCNTDQ))
+#define SINCE_ICELAKE                                                                                                  \
+  (SINCE_SKYLAKE | X(GFNI) | X(AVX512IFMA) | X(AVX512VBMI) | X(AVX512VBMI2) | X(AVX512VNNI) | X(AVX512BITALG) |        \
+   X(AVX512VPOPCNTDQ))
 #define ZEN2 (V3 | X(ADX) | X(PREFETCHW) | X(SSE4A))
 #define ZEN4 (V4 | ZEN2 | SINCE_ICELAKE | X(AVX512BF16))
 #define TILES (X(AMX_TILE) | X(AMX_INT8) | X(AMX_BF16))
@@ -26,39 +28,133 @@
 #define KiB << 10
 #define MiB << 20
 
-/* A processor's instructions are those that LLVM has for its name; tests/jit/rows.c asks it. What else a CPU's row might say follows from them (tg_target_derive). PTX: features are the
- * lowest version that has what tg emits for the chip, so that old drivers take it. Sizes of caches (of data; a core's own, then what it shares with others) and numbers of cores are as published
- * for the chip that stands behind the row, those of a level as most have them: heuristics read them, legality never does. */
+/* A processor's instructions are those that LLVM has for its name; tests/jit/rows.c asks it. What else a CPU's row
+ * might say follows from them (tg_target_derive). PTX: features are the lowest version that has what tg emits for
+ * the chip, so that old drivers take it. Sizes of caches (of data; a core's own, then what it shares with others)
+ * and numbers of cores are as published for the chip that stands behind the row, those of a level as most have them:
+ * heuristics read them, legality never does. */
 static const tg_target rows[] = {
-  {.name = "x86-64-v2", .needs = V2, .l1 = 32 KiB, .l2 = 1 MiB, .l3 = 8 MiB},
-  {.name = "x86-64-v3", .needs = V3, .l1 = 32 KiB, .l2 = 1 MiB, .l3 = 8 MiB},
-  {.name = "x86-64-v4", .needs = V4, .l1 = 32 KiB, .l2 = 1 MiB, .l3 = 8 MiB},
-  {.name = "haswell", .needs = V3, .l1 = 32 KiB, .l2 = 256 KiB, .l3 = 8 MiB},                                   /* Core i7-4770 */
-  {.name = "skylake", .needs = V3 | SINCE_SKYLAKE, .l1 = 32 KiB, .l2 = 256 KiB, .l3 = 8 MiB},                   /* Core i7-6700 */
-  {.name = "skylake-avx512", .needs = V4 | SINCE_SKYLAKE, .l1 = 32 KiB, .l2 = 1 MiB, .l3 = 39424 KiB},          /* Xeon Platinum 8180: 38.5 MiB */
-  {.name = "icelake-server", .needs = V4 | SINCE_ICELAKE, .l1 = 48 KiB, .l2 = 1280 KiB, .l3 = 60 MiB},          /* Xeon Platinum 8380 */
-  {.name = "sapphirerapids", .needs = V4 | SINCE_ICELAKE | X(AVX512BF16) | X(AVX512FP16) | X(AVXVNNI) | TILES, .l1 = 48 KiB, .l2 = 2 MiB, .l3 = 105 MiB},   /* Xeon Platinum 8480+ */
-  {.name = "znver2", .needs = ZEN2, .amd_family = 0x17, .l1 = 32 KiB, .l2 = 512 KiB, .l3 = 16 MiB},             /* EPYC 7742; L3 of a complex, as for those below */
-  {.name = "znver3", .needs = ZEN2, .amd_family = 0x19, .l1 = 32 KiB, .l2 = 512 KiB, .l3 = 32 MiB},             /* EPYC 7763 */
-  {.name = "znver4", .needs = ZEN4, .amd_family = 0x19, .l1 = 32 KiB, .l2 = 1 MiB, .l3 = 32 MiB},               /* EPYC 9654 */
-  {.name = "znver5", .needs = ZEN4 | X(AVXVNNI), .amd_family = 0x1a, .l1 = 48 KiB, .l2 = 1 MiB, .l3 = 32 MiB},  /* EPYC 9755 */
-  {.name = "armv8-a", .arch = TG_ARCH_AARCH64, .cpu = "generic", .features = "+neon", .needs = ARM8, .l1 = 32 KiB, .l2 = 1 MiB, .l3 = 8 MiB},
-  {.name = "neoverse-n1", .arch = TG_ARCH_AARCH64, .needs = ARM82, .l1 = 64 KiB, .l2 = 1 MiB, .l3 = 32 MiB},                                     /* Graviton2 */
-  {.name = "neoverse-v1", .arch = TG_ARCH_AARCH64, .needs = ARM84 | A(SHA3), .sve_bytes = 32, .l1 = 64 KiB, .l2 = 1 MiB, .l3 = 32 MiB},          /* Graviton3 */
-  {.name = "neoverse-v2", .arch = TG_ARCH_AARCH64, .needs = ARM90, .sve_bytes = 16, .l1 = 64 KiB, .l2 = 2 MiB, .l3 = 36 MiB},                    /* Graviton4 */
-  {.name = "sm_80", .arch = TG_ARCH_NVPTX, .features = "+ptx70", .lanes = 32, .max_threads = 1024, .vector_registers = 255, .access_bytes = 16, .local_bytes = 163 << 10,
-   .threads = 108, .l1 = 192 << 10, .l2 = 40 << 20, .bf16_convert = true, .async_copy = true},
-  {.name = "sm_90a", .arch = TG_ARCH_NVPTX, .features = "+ptx80", .lanes = 32, .max_threads = 1024, .vector_registers = 255, .access_bytes = 16, .local_bytes = 227 << 10,
-   .threads = 132, .l1 = 256 << 10, .l2 = 50 << 20, .bf16_convert = true, .async_copy = true},
-  {.name = "gfx1100", .arch = TG_ARCH_AMDGPU, .lanes = 32, .max_threads = 1024, .vector_registers = 256, .access_bytes = 16, .local_bytes = 64 << 10,
-   .threads = 96, .l1 = 32 << 10, .l2 = 6 << 20, .l3 = 96 << 20},
-  {.name = "gfx1201", .arch = TG_ARCH_AMDGPU, .lanes = 32, .max_threads = 1024, .vector_registers = 256, .access_bytes = 16, .local_bytes = 64 << 10,
-   .threads = 64, .l1 = 32 << 10, .l2 = 8 << 20, .l3 = 64 << 20},
-  {.name = "gfx90a", .arch = TG_ARCH_AMDGPU, .lanes = 64, .max_threads = 1024, .vector_registers = 512, .access_bytes = 16, .local_bytes = 64 << 10,
-   .threads = 104, .l1 = 16 << 10, .l2 = 8 << 20},
-  {.name = "gfx942", .arch = TG_ARCH_AMDGPU, .lanes = 64, .max_threads = 1024, .vector_registers = 512, .access_bytes = 16, .local_bytes = 64 << 10,
-   .threads = 38, .l1 = 32 << 10, .l2 = 4 << 20, .l3 = 256 << 20},
-  {.name = "opencl", .arch = TG_ARCH_OPENCL, .features = "fp64 int64_atomics", .l1 = 32 << 10, .l2 = 1 << 20},
+    {.name = "x86-64-v2", .needs = V2, .l1 = 32 KiB, .l2 = 1 MiB, .l3 = 8 MiB},
+    {.name = "x86-64-v3", .needs = V3, .l1 = 32 KiB, .l2 = 1 MiB, .l3 = 8 MiB},
+    {.name = "x86-64-v4", .needs = V4, .l1 = 32 KiB, .l2 = 1 MiB, .l3 = 8 MiB},
+    /* Core i7-4770 */
+    {.name = "haswell", .needs = V3, .l1 = 32 KiB, .l2 = 256 KiB, .l3 = 8 MiB},
+    /* Core i7-6700 */
+    {.name = "skylake", .needs = V3 | SINCE_SKYLAKE, .l1 = 32 KiB, .l2 = 256 KiB, .l3 = 8 MiB},
+    /* Xeon Platinum 8180: 38.5 MiB */
+    {.name = "skylake-avx512", .needs = V4 | SINCE_SKYLAKE, .l1 = 32 KiB, .l2 = 1 MiB, .l3 = 39424 KiB},
+    /* Xeon Platinum 8380 */
+    {.name = "icelake-server", .needs = V4 | SINCE_ICELAKE, .l1 = 48 KiB, .l2 = 1280 KiB, .l3 = 60 MiB},
+    /* Xeon Platinum 8480+ */
+    {.name = "sapphirerapids",
+     .needs = V4 | SINCE_ICELAKE | X(AVX512BF16) | X(AVX512FP16) | X(AVXVNNI) | TILES,
+     .l1 = 48 KiB,
+     .l2 = 2 MiB,
+     .l3 = 105 MiB},
+    /* EPYC 7742; L3 of a complex, as for those below */
+    {.name = "znver2", .needs = ZEN2, .amd_family = 0x17, .l1 = 32 KiB, .l2 = 512 KiB, .l3 = 16 MiB},
+    /* EPYC 7763 */
+    {.name = "znver3", .needs = ZEN2, .amd_family = 0x19, .l1 = 32 KiB, .l2 = 512 KiB, .l3 = 32 MiB},
+    /* EPYC 9654 */
+    {.name = "znver4", .needs = ZEN4, .amd_family = 0x19, .l1 = 32 KiB, .l2 = 1 MiB, .l3 = 32 MiB},
+    /* EPYC 9755 */
+    {.name = "znver5", .needs = ZEN4 | X(AVXVNNI), .amd_family = 0x1a, .l1 = 48 KiB, .l2 = 1 MiB, .l3 = 32 MiB},
+    {.name = "armv8-a",
+     .arch = TG_ARCH_AARCH64,
+     .cpu = "generic",
+     .features = "+neon",
+     .needs = ARM8,
+     .l1 = 32 KiB,
+     .l2 = 1 MiB,
+     .l3 = 8 MiB},
+    /* Graviton2 */
+    {.name = "neoverse-n1", .arch = TG_ARCH_AARCH64, .needs = ARM82, .l1 = 64 KiB, .l2 = 1 MiB, .l3 = 32 MiB},
+    /* Graviton3 */
+    {.name = "neoverse-v1",
+     .arch = TG_ARCH_AARCH64,
+     .needs = ARM84 | A(SHA3),
+     .sve_bytes = 32,
+     .l1 = 64 KiB,
+     .l2 = 1 MiB,
+     .l3 = 32 MiB},
+    /* Graviton4 */
+    {.name = "neoverse-v2",
+     .arch = TG_ARCH_AARCH64,
+     .needs = ARM90,
+     .sve_bytes = 16,
+     .l1 = 64 KiB,
+     .l2 = 2 MiB,
+     .l3 = 36 MiB},
+    {.name = "sm_80",
+     .arch = TG_ARCH_NVPTX,
+     .features = "+ptx70",
+     .lanes = 32,
+     .max_threads = 1024,
+     .vector_registers = 255,
+     .access_bytes = 16,
+     .local_bytes = 163 << 10,
+     .threads = 108,
+     .l1 = 192 << 10,
+     .l2 = 40 << 20,
+     .bf16_convert = true,
+     .async_copy = true},
+    {.name = "sm_90a",
+     .arch = TG_ARCH_NVPTX,
+     .features = "+ptx80",
+     .lanes = 32,
+     .max_threads = 1024,
+     .vector_registers = 255,
+     .access_bytes = 16,
+     .local_bytes = 227 << 10,
+     .threads = 132,
+     .l1 = 256 << 10,
+     .l2 = 50 << 20,
+     .bf16_convert = true,
+     .async_copy = true},
+    {.name = "gfx1100",
+     .arch = TG_ARCH_AMDGPU,
+     .lanes = 32,
+     .max_threads = 1024,
+     .vector_registers = 256,
+     .access_bytes = 16,
+     .local_bytes = 64 << 10,
+     .threads = 96,
+     .l1 = 32 << 10,
+     .l2 = 6 << 20,
+     .l3 = 96 << 20},
+    {.name = "gfx1201",
+     .arch = TG_ARCH_AMDGPU,
+     .lanes = 32,
+     .max_threads = 1024,
+     .vector_registers = 256,
+     .access_bytes = 16,
+     .local_bytes = 64 << 10,
+     .threads = 64,
+     .l1 = 32 << 10,
+     .l2 = 8 << 20,
+     .l3 = 64 << 20},
+    {.name = "gfx90a",
+     .arch = TG_ARCH_AMDGPU,
+     .lanes = 64,
+     .max_threads = 1024,
+     .vector_registers = 512,
+     .access_bytes = 16,
+     .local_bytes = 64 << 10,
+     .threads = 104,
+     .l1 = 16 << 10,
+     .l2 = 8 << 20},
+    {.name = "gfx942",
+     .arch = TG_ARCH_AMDGPU,
+     .lanes = 64,
+     .max_threads = 1024,
+     .vector_registers = 512,
+     .access_bytes = 16,
+     .local_bytes = 64 << 10,
+     .threads = 38,
+     .l1 = 32 << 10,
+     .l2 = 4 << 20,
+     .l3 = 256 << 20},
+    {.name = "opencl", .arch = TG_ARCH_OPENCL, .features = "fp64 int64_atomics", .l1 = 32 << 10, .l2 = 1 << 20},
 };
 
 static const char *const triples[] = {
@@ -67,7 +163,8 @@ static const char *const triples[] = {
   [TG_ARCH_OPENCL] = ""};
 
 void tg_target_derive(tg_target *t) {
-  bool x86 = t->arch == TG_ARCH_X86_64, wide = x86 && (t->needs & V4) == V4, v3 = x86 && (t->needs & V3) == V3;   /* whole levels: no code is made for parts of one */
+  /* whole levels: no code is made for parts of one */
+  bool x86 = t->arch == TG_ARCH_X86_64, wide = x86 && (t->needs & V4) == V4, v3 = x86 && (t->needs & V3) == V3;
   t->vector_bytes = wide ? 64 : v3 ? 32 : t->sve_bytes > 16 ? t->sve_bytes : 16;
   t->vector_registers = wide || !x86 ? 32 : 16;
   t->access_bytes = t->vector_bytes;
@@ -77,11 +174,15 @@ void tg_target_derive(tg_target *t) {
   t->dot_bf16 = wide && (t->needs & X(AVX512BF16));
   t->tile_i8 = wide && (t->needs & X(AMX_TILE)) && (t->needs & X(AMX_INT8));
   const uint32_t zen4 = 0x19;            /* and 3 */
-  t->one_stream = t->amd_family != 0;    /* copies and sums of 256 MiB on Zen 4: one sequence 1.3 to 1.6 times as fast as four pages at a time; copies on Zen 5 1.2 times; on Sapphire Rapids 0.75 times */
+  /* copies and sums of 256 MiB on Zen 4: one sequence 1.3 to 1.6 times as fast as four pages at a time; copies on
+   * Zen 5 1.2 times; on Sapphire Rapids 0.75 times */
+  t->one_stream = t->amd_family != 0;
   t->gathers_slowly = t->one_stream;     /* measured on Zen 5 */
   t->double_pumped = wide && t->amd_family == zen4;
-  t->asking = !t->one_stream ? TG_ASK_SOME : t->amd_family > zen4 ? TG_ASK_MUCH : TG_ASK_NOTHING;   /* products of few rows: on Zen 5 up to twice as fast */
-  /* LLVM's timings of Zen 4 and 5 put the loads of all unrolled terms first, and the accumulators go to the stack: products of 32 cubed took 1.7 times as long. */
+  /* products of few rows: on Zen 5 up to twice as fast */
+  t->asking = !t->one_stream ? TG_ASK_SOME : t->amd_family > zen4 ? TG_ASK_MUCH : TG_ASK_NOTHING;
+  /* LLVM's timings of Zen 4 and 5 put the loads of all unrolled terms first, and the accumulators go to the stack:
+   * products of 32 cubed took 1.7 times as long. */
   if (t->one_stream && wide) snprintf(t->tune, sizeof t->tune, "sapphirerapids");
 }
 
@@ -96,7 +197,8 @@ static void fill_in(tg_target *t, const tg_target *row) {
     t->fma = t->f16_arithmetic = t->f16_convert = true;
     return;
   }
-  if (tg_target_is_source(row)) {   /* a task is a work-item: what is made wide is made so by whoever compiles the text */
+  /* a task is a work-item: what is made wide is made so by whoever compiles the text */
+  if (tg_target_is_source(row)) {
     t->vector_bytes = t->access_bytes = 1;
     t->vector_registers = 16;
     t->fma = true;

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Is a candidate's result the right one? It runs on sets of inputs: whole numbers so small that every order of summation gives the same bits, compared
- * bit for bit; the same with some that are infinite or NaN; and random numbers, compared with the kernel as written in f64, within twice the error that it has in its own types. Operands stand right
- * before a page that faults, then right behind one; inputs cannot be written to, outputs begin as garbage, and what lies around them must stay.
- * What the schedule leaves is interpreted too, as far as that is quick: two tasks that touch one element are a fault, whoever wins. */
+ * Is a candidate's result the right one? It runs on sets of inputs: whole numbers so small that every order of
+ * summation gives the same bits, compared
+ * bit for bit; the same with some that are infinite or NaN; and random numbers, compared with the kernel as written in
+ * f64, within twice the error that it has in its own types. Operands stand right
+ * before a page that faults, then right behind one; inputs cannot be written to, outputs begin as garbage, and what
+ * lies around them must stay.
+ * What the schedule leaves is interpreted too, as far as that is quick: two tasks that touch one element are a fault,
+ * whoever wins. */
 #include <math.h>
 #include <stdio.h>
 #include "trial/trial.h"
@@ -14,7 +18,14 @@ enum { POISON = 0xff };
 
 /* ---- the reference ---- */
 
-typedef struct { tg_trial_state *s; tg_kernel *k; tg_env *env; tg_guarded g[TRIAL_BUFFERS]; tg_trial_kind kind; bool at_end; } running;
+typedef struct {
+  tg_trial_state *s;
+  tg_kernel *k;
+  tg_env *env;
+  tg_guarded g[TRIAL_BUFFERS];
+  tg_trial_kind kind;
+  bool at_end;
+} running;
 
 static void run_reference(void *arg) {
   running *r = arg;
@@ -36,11 +47,20 @@ static void interpret(void *arg) {
 }
 
 enum { STEPS = 3000000 };
-static bool may_interpret(const tg_trial_state *s) { return s->now || s->work.ops <= STEPS; }   /* of the other launches the interpreter finds out, once each */
+/* of the other launches the interpreter finds out, once each */
+static bool may_interpret(const tg_trial_state *s) { return s->now || s->work.ops <= STEPS; }
 
-static bool interprets(const tg_trial_state *s, tg_job *j, const tg_uop *program, const char *text, const tg_interp_buffer *buffers, bool host_functions) {
+static bool interprets(const tg_trial_state *s, tg_job *j, const tg_uop *program, const char *text,
+                       const tg_interp_buffer *buffers, bool host_functions) {
   const uint64_t bytes = 1 << 26;
-  interpreting x = {j, program, text, {.buffers = buffers, .params = s->params, .step_limit = STEPS, .memory_limit = bytes, .host_functions = host_functions}};
+  interpreting x = {j,
+                    program,
+                    text,
+                    {.buffers = buffers,
+                     .params = s->params,
+                     .step_limit = STEPS,
+                     .memory_limit = bytes,
+                     .host_functions = host_functions}};
   bool ok = tg_protect(&j->env, interpret, &x);
   if (!ok) j->env.status = TG_OK;
   return ok;
@@ -51,7 +71,8 @@ static void *aligned(tg_env *env, size_t bytes) {
   return data + (-(uintptr_t)data & 63);
 }
 
-static bool interpret_own(tg_trial_state *s, tg_env *env, tg_trial_kind kind, bool host_functions, tg_interp_buffer *buffers) {
+static bool interpret_own(tg_trial_state *s, tg_env *env, tg_trial_kind kind, bool host_functions,
+                          tg_interp_buffer *buffers) {
   if (!may_interpret(s)) return false;
   for (uint32_t b = 0; b < s->n; b++) {
     const tg_trial_operand *o = &s->op[b];
@@ -121,7 +142,8 @@ static void run_retyped(tg_trial_state *s, tg_env *env, const char *text, tg_typ
     if (!turn && interpret_retyped(s, text, args)) return;
   }
   tg_kernel *k = tg_trial_compile(s, env, text, NULL, flags);
-  tg_launch l = {.buffers = args, .buffers_n = s->n, .params = s->params, .params_n = s->params_n, .threads = s->threads};
+  tg_launch l = {
+      .buffers = args, .buffers_n = s->n, .params = s->params, .params_n = s->params_n, .threads = s->threads};
   tg_status st = tg_kernel_run(k, &l);
   tg_kernel_free(k);
   tg_trial_expect(s, env, st);
@@ -134,8 +156,8 @@ static void make_wide(tg_trial_state *s, tg_env *env, uint32_t flags) {
     if (s->op[b].wide) memcpy(s->shared + s->op[b].wide, got[b], s->op[b].n * 8);
 }
 
-/* Nothing is wider than f64. What the kernel is off by in f32, 2^29 times finer, is what it is off by in f64; or, if luck made that small, what
- * as many operations as an element takes may be off by. */
+/* Nothing is wider than f64. What the kernel is off by in f32, 2^29 times finer, is what it is off by in f64; or, if
+ * luck made that small, what as many operations as an element takes may be off by. */
 static void measure_narrow(tg_trial_state *s, tg_env *env, uint32_t flags) {
   void *got[TRIAL_BUFFERS];
   run_retyped(s, env, s->narrow, TG_F32, flags, got);
@@ -151,7 +173,8 @@ static void measure_narrow(tg_trial_state *s, tg_env *env, uint32_t flags) {
 static void widen_results(tg_trial_state *s) {   /* no f64 form: what it gives in its own types is the measure */
   for (uint32_t b = 0; b < s->n; b++) {
     const tg_trial_operand *o = &s->op[b];
-    for (size_t i = 0; o->wide && i < o->n; i++) ((double *)(void *)(s->shared + o->wide))[i] = value_at(o->type, s->shared + o->want[TRIAL_RANDOM], i);
+    for (size_t i = 0; o->wide && i < o->n; i++)
+      ((double *)(void *)(s->shared + o->wide))[i] = value_at(o->type, s->shared + o->want[TRIAL_RANDOM], i);
   }
 }
 
@@ -179,8 +202,9 @@ static bool has_functions(const tg_trial_state *s) {
   return false;
 }
 
-/* What the kernel as written is off by in its own types, with the data at hand or any before. Its functions are the C library's there: a fault in ours is not the measure of what a
- * candidate with the same fault may be off by. They are off by an ulp or two of their own, for which the measure is doubled. */
+/* What the kernel as written is off by in its own types, with the data at hand or any before. Its functions are the
+ * C library's there: a fault in ours is not the measure of what a candidate with the same fault may be off by. They
+ * are off by an ulp or two of their own, for which the measure is doubled. */
 static void measure(tg_trial_state *s, tg_env *env, uint32_t flags) {
   bool finest = false;
   tg_interp_buffer exactly[TRIAL_BUFFERS];
@@ -191,7 +215,9 @@ static void measure(tg_trial_state *s, tg_env *env, uint32_t flags) {
     const tg_trial_operand *o = &s->op[b];
     finest |= o->wide && o->type == TG_F64;
     if (!o->wide || o->type == TG_F64) continue;
-    double e = (host ? 2 : 1) * tg_block_error(o->type, host ? exactly[b].data : s->shared + o->want[TRIAL_RANDOM], (double *)(void *)(s->shared + o->wide), o->n), *own = tg_trial_own_error(s, b);
+    double e = (host ? 2 : 1) * tg_block_error(o->type, host ? exactly[b].data : s->shared + o->want[TRIAL_RANDOM],
+                                               (double *)(void *)(s->shared + o->wide), o->n),
+           *own = tg_trial_own_error(s, b);
     *own = fmax(*own, e);
   }
   if (finest && s->narrow) measure_narrow(s, env, flags);
@@ -213,7 +239,10 @@ static void make_launch(tg_trial_state *s, tg_env *env, tg_kernel *k, uint32_t f
   bool random = tg_trial_asks(s, s->now, TRIAL_RANDOM);
   if (random && s->wide) measure_others(s, env, flags);
   for (int g = 0; g < TRIAL_KINDS; g++) {
-    if (!tg_trial_asks(s, s->now, (tg_trial_kind)g) || ((g != TRIAL_RANDOM || s->wide || s->work.single) && interpret_reference(s, env, (tg_trial_kind)g))) continue;   /* without a form in f64 the code's own FMAs are part of the measure */
+    /* without a form in f64 the code's own FMAs are part of the measure */
+    if (!tg_trial_asks(s, s->now, (tg_trial_kind)g) ||
+        ((g != TRIAL_RANDOM || s->wide || s->work.single) && interpret_reference(s, env, (tg_trial_kind)g)))
+      continue;
     running r = {.s = s, .k = k, .env = env, .kind = (tg_trial_kind)g};
     bool ok = tg_protect(env, run_reference, &r);
     tg_trial_drop(r.g, s->n);
@@ -234,8 +263,8 @@ void tg_trial_make(tg_trial_state *s, tg_env *env) {
   tg_trial_done(s);
 }
 
-/* ---- races ----
- * Machine code may win a race each time it is tried. The schedule's tasks in a shuffled order under the interpreter do not, as far as it comes. */
+/* ---- races ---- Machine code may win a race each time it is tried. The schedule's tasks in a shuffled order under
+ * the interpreter do not, as far as it comes. */
 
 enum { RACE_STEPS = 1000000, RACE_BYTES = 1 << 26 };
 
@@ -250,7 +279,8 @@ static void keep_text(void *user, const char *stage, const char *text) {
 static bool has_tasks(const tg_job *j) {
   for (uint32_t id = 0; id < j->uops.n; id++) {
     const tg_uop *u = j->uops.data[id];
-    if (u->op == TG_OP_END && (tg_range_kind(u->src[0]) == TG_THREAD || tg_range_kind(u->src[0]) == TG_GLOBAL)) return true;
+    if (u->op == TG_OP_END && (tg_range_kind(u->src[0]) == TG_THREAD || tg_range_kind(u->src[0]) == TG_GLOBAL))
+      return true;
   }
   return false;
 }
@@ -274,7 +304,12 @@ static void interpret_scheduled(void *user) {
     else memset(buffers[n].data, POISON, s->op[b].bytes);
     n++;
   }
-  tg_interpret(&x->job, x->job.sink, &(tg_interp){.buffers = buffers, .params = s->params, .step_limit = RACE_STEPS, .memory_limit = RACE_BYTES, .check_races = true});
+  tg_interpret(&x->job, x->job.sink,
+               &(tg_interp){.buffers = buffers,
+                            .params = s->params,
+                            .step_limit = RACE_STEPS,
+                            .memory_limit = RACE_BYTES,
+                            .check_races = true});
 }
 
 /* Under a limit of steps and of memory: what lies beyond is not known to race. */
@@ -299,8 +334,11 @@ const char *tg_trial_judge(const tg_trial_state *s, tg_env *env, uint32_t b, tg_
   const tg_trial_operand *o = &s->op[b];
   const char *want = s->shared + o->want[kind];
   if (kind == TRIAL_RANDOM && o->wide) {
-    double error = tg_block_error(o->type, data, (const double *)(const void *)(s->shared + o->wide), o->n), allowed = tg_block_bound(o->type, *tg_trial_own_error(s, b));
-    return error <= allowed ? NULL : tg_format(env, "%s is off by %.3g of the largest value nearby, %.3g is allowed", o->name, error, allowed);
+    double error = tg_block_error(o->type, data, (const double *)(const void *)(s->shared + o->wide), o->n),
+           allowed = tg_block_bound(o->type, *tg_trial_own_error(s, b));
+    return error <= allowed ? NULL
+                            : tg_format(env, "%s is off by %.3g of the largest value nearby, %.3g is allowed", o->name,
+                                        error, allowed);
   }
   if (!memcmp(data, want, o->bytes)) return NULL;
   tg_comparison c = {.type = o->type, .n = o->n, .got = data, .want = want, .exact = true};
@@ -336,13 +374,15 @@ static bool check_run(running *r, tg_env *env, tg_task *t) {
   return false;
 }
 
-/* Under each kind where its inputs stand; where they all stand at one end of their pages, the last at the other end as well. */
+/* Under each kind where its inputs stand; where they all stand at one end of their pages, the last at the other end
+ * as well. */
 static void check_launch(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_task *t) {
   bool end[2] = {false, false};
   tg_trial_kind last = TRIAL_EXACT;
   for (int g = 0; g < TRIAL_KINDS; g++) {
     if (!tg_trial_asks(s, s->now, (tg_trial_kind)g)) continue;
-    running r = {.s = s, .k = k, .env = env, .kind = last = (tg_trial_kind)g, .at_end = tg_trial_at_end(s, (tg_trial_kind)g)};
+    running r = {
+        .s = s, .k = k, .env = env, .kind = last = (tg_trial_kind)g, .at_end = tg_trial_at_end(s, (tg_trial_kind)g)};
     if (!check_run(&r, env, t)) return;
     if (!s->now && (t->seconds <= 0 || s->run_seconds < t->seconds)) t->seconds = s->run_seconds;
     if (!s->now && t->give_up > 0 && t->seconds > t->give_up) {
@@ -356,7 +396,8 @@ static void check_launch(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_task *
 }
 
 void tg_trial_check(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_task *t) {
-  for (uint32_t i = 0; i < s->launches && t->outcome == TG_TRIAL_OK; i++) {   /* small ones first; but what takes long tells by the one that counts whether it is worth more */
+  /* small ones first; but what takes long tells by the one that counts whether it is worth more */
+  for (uint32_t i = 0; i < s->launches && t->outcome == TG_TRIAL_OK; i++) {
     tg_trial_use(s, t->give_up > 0 ? i : s->launches - 1 - i);
     if (races(s, env, t)) break;
     check_launch(s, env, k, t);

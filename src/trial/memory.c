@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The data of trials, and their memory. Inputs and what is expected are made once, by the process that makes the reference, in a file of memory that all the others map: a run of a candidate
+ * The data of trials, and their memory. Inputs and what is expected are made once, by the process that makes the
+ * reference, in a file of memory that all the others map: a run of a candidate
  * has its inputs between two pages that fault without a copy, however large they are, and cannot write to them. */
 #define _GNU_SOURCE
 #include <math.h>
@@ -24,7 +25,8 @@ static inline uint64_t draw(uint64_t seed, uint64_t i) {
   return x ^ (x >> 31);
 }
 
-/* Integers at full range have runs of their extremes: sums that saturate on the way show there. And what divisions, shifts and signs are about, which hardly comes by itself. */
+/* Integers at full range have runs of their extremes: sums that saturate on the way show there. And what divisions,
+ * shifts and signs are about, which hardly comes by itself. */
 static int64_t whole(const tg_trial_operand *o, uint64_t r, size_t i, bool runs) {
   static const int64_t edges[] = {0, 1, -1, 2, 7, 8, 15, 16, 31, 32, 33, 63, 64, -2};
   uint64_t width = (uint64_t)o->hi - (uint64_t)o->lo + 1, edge = r >> 32;
@@ -37,7 +39,9 @@ static int64_t whole(const tg_trial_operand *o, uint64_t r, size_t i, bool runs)
 }
 
 /* f64 has no more than f32's bits: what it is off by is measured in f32. */
-static double unit(tg_type t, uint64_t r) { return tg_round_to(t == TG_F64 ? TG_F32 : t, (double)(int64_t)(r >> 11) * 0x1p-52 - 1); }
+static double unit(tg_type t, uint64_t r) {
+  return tg_round_to(t == TG_F64 ? TG_F32 : t, (double)(int64_t)(r >> 11) * 0x1p-52 - 1);
+}
 
 static void put(tg_type t, char *data, size_t i, tg_value v) {
   size_t size = (size_t)tg_type_bytes(t);
@@ -50,7 +54,9 @@ static void fill_from_table(const tg_trial_operand *o, uint64_t *table, uint64_t
   size_t size = (size_t)tg_type_bytes(o->type), n = real ? TABLE : (size_t)(o->hi - o->lo) + 1;
   for (size_t i = 0; i < n; i++) {
     int64_t v = o->lo + (int64_t)i;
-    table[i] = tg_value_bits(o->type, real ? (tg_value){.f = unit(o->type, draw(~seed, i))} : tg_is_float(o->type) ? (tg_value){.f = (double)v} : (tg_value){.i = v});
+    table[i] = tg_value_bits(o->type, real                   ? (tg_value){.f = unit(o->type, draw(~seed, i))}
+                                      : tg_is_float(o->type) ? (tg_value){.f = (double)v}
+                                                             : (tg_value){.i = v});
   }
 #define FILL(T) for (size_t i = 0; i < o->n; i++) ((T *)(void *)data)[i] = (T)table[(draw(seed, i) >> 32) * n >> 32]
   switch (size) {
@@ -67,9 +73,11 @@ static void generate(const tg_trial_state *s, uint32_t b, int set, char *data) {
   uint64_t seed = draw(s->seed + (uint64_t)set * 1000003u, b), width = (uint64_t)o->hi - (uint64_t)o->lo + 1;
   bool real = set == REAL && tg_is_float(o->type), runs = s->work.integers && width - 1 > 64;
   if (real && o->type == TG_F32)
-    for (size_t i = 0; i < o->n; i++) ((float *)(void *)data)[i] = (float)((double)(int64_t)(draw(seed, i) >> 11) * 0x1p-52 - 1);
+    for (size_t i = 0; i < o->n; i++)
+      ((float *)(void *)data)[i] = (float)((double)(int64_t)(draw(seed, i) >> 11) * 0x1p-52 - 1);
   else if (real && o->type == TG_F64)
-    for (size_t i = 0; i < o->n; i++) ((double *)(void *)data)[i] = (double)(float)((double)(int64_t)(draw(seed, i) >> 11) * 0x1p-52 - 1);
+    for (size_t i = 0; i < o->n; i++)
+      ((double *)(void *)data)[i] = (double)(float)((double)(int64_t)(draw(seed, i) >> 11) * 0x1p-52 - 1);
   else if (real || (!runs && width && width <= 256)) fill_from_table(o, s->table, seed, real, data);
   else
     for (size_t i = 0; i < o->n; i++) {
@@ -86,11 +94,16 @@ static void make_endless(const tg_trial_state *s, uint32_t b, char *data) {
   size_t n = o->n / ONE_OF + (draw(seed, MOST) % ONE_OF < o->n % ONE_OF);
   for (size_t e = 0; e < n && e < MOST && tg_is_float(o->type); e++) {
     uint64_t r = draw(seed, e);
-    put(o->type, data, (r >> 8) % o->n, (tg_value){.f = tg_round_to(o->type, r % 3 == 0 ? NAN : r % 3 == 1 ? INFINITY : -INFINITY)});
+    put(o->type, data, (r >> 8) % o->n,
+        (tg_value){.f = tg_round_to(o->type, r % 3 == 0   ? NAN
+                                             : r % 3 == 1 ? INFINITY
+                                                          : -INFINITY)});
   }
 }
 
-static int set_of(const tg_trial_state *s, tg_trial_kind kind) { return kind == TRIAL_EXACT || (kind == TRIAL_ENDLESS && s->work.span > 0) ? WHOLE : REAL; }
+static int set_of(const tg_trial_state *s, tg_trial_kind kind) {
+  return kind == TRIAL_EXACT || (kind == TRIAL_ENDLESS && s->work.span > 0) ? WHOLE : REAL;
+}
 
 static bool has_set(const tg_trial_state *s, uint32_t launch, int set) {
   for (int g = 0; g < TRIAL_KINDS; g++)
@@ -109,7 +122,9 @@ typedef struct { uint64_t magic, seed, bytes, filled, made; double own[TRIAL_LAU
 
 static header *head(const tg_trial_state *s) { return (header *)(void *)s->shared; }
 static size_t padded(size_t n) { return (n + 63) & ~(size_t)63; }
-static size_t pages(const tg_trial_state *s, size_t bytes) { return bytes ? (bytes + s->page - 1) / s->page * s->page : s->page; }
+static size_t pages(const tg_trial_state *s, size_t bytes) {
+  return bytes ? (bytes + s->page - 1) / s->page * s->page : s->page;
+}
 
 static size_t layout(tg_trial_state *s) {
   size_t at = padded(sizeof(header));
@@ -129,8 +144,12 @@ static size_t layout(tg_trial_state *s) {
   return at;
 }
 
-static size_t place_of(const tg_trial_state *s, const tg_trial_operand *o, bool at_end) { return at_end ? pages(s, o->bytes) - o->bytes : 0; }
-static char *data_of(const tg_trial_state *s, const tg_trial_operand *o, int set) { return s->shared + o->input[set] + place_of(s, o, set == WHOLE); }
+static size_t place_of(const tg_trial_state *s, const tg_trial_operand *o, bool at_end) {
+  return at_end ? pages(s, o->bytes) - o->bytes : 0;
+}
+static char *data_of(const tg_trial_state *s, const tg_trial_operand *o, int set) {
+  return s->shared + o->input[set] + place_of(s, o, set == WHOLE);
+}
 
 static void fill_all(tg_trial_state *s) {
   uint32_t was = s->now;
@@ -140,7 +159,9 @@ static void fill_all(tg_trial_state *s) {
       const tg_trial_operand *o = &s->op[i / SETS];
       int set = (int)(i % SETS);
       if (!o->read || !has_set(s, l, set)) continue;
-      if (pages(s, o->bytes) > o->bytes) memset(s->shared + o->input[set], CANARY, s->page), memset(s->shared + o->input[set] + pages(s, o->bytes) - s->page, CANARY, s->page);
+      if (pages(s, o->bytes) > o->bytes)
+        memset(s->shared + o->input[set], CANARY, s->page),
+            memset(s->shared + o->input[set] + pages(s, o->bytes) - s->page, CANARY, s->page);
       generate(s, i / SETS, set, data_of(s, o, set));
     }
   }
@@ -155,8 +176,10 @@ void tg_trial_share(tg_trial_state *s, tg_env *env, const tg_task *t) {
   s->shared_bytes = layout(s);
   s->own_file = t->shared < 0;
   s->file = s->own_file ? memfd_create("tg-trial", MFD_CLOEXEC) : t->shared;
-  if (s->file < 0 || ((s->own_file || t->make) && ftruncate(s->file, (off_t)s->shared_bytes))) tg_fail(env, TG_EIO, "no room for the reference's data and results");
-  void *p = mmap(NULL, s->shared_bytes, s->own_file || t->make ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, s->file, 0);
+  if (s->file < 0 || ((s->own_file || t->make) && ftruncate(s->file, (off_t)s->shared_bytes)))
+    tg_fail(env, TG_EIO, "no room for the reference's data and results");
+  void *p =
+      mmap(NULL, s->shared_bytes, s->own_file || t->make ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, s->file, 0);
   if (p == MAP_FAILED) tg_fail(env, TG_ENOMEM, "no memory for the reference's data and results");
   s->shared = p;
   madvise(p, s->shared_bytes, MADV_HUGEPAGE);   /* where the system has them for files of memory */
@@ -184,7 +207,8 @@ double *tg_trial_own_error(const tg_trial_state *s, uint32_t b) { return &head(s
 const void *tg_trial_input(const tg_trial_state *s, uint32_t b, tg_trial_kind kind) {
   const tg_trial_operand *o = &s->op[b];
   int set = set_of(s, kind);
-  return kind != TRIAL_ENDLESS && is_ours(s) && head(s)->filled && o->input[set] ? data_of(s, o, set) : NULL;   /* not where s has other data than those that count */
+  /* not where s has other data than those that count */
+  return kind != TRIAL_ENDLESS && is_ours(s) && head(s)->filled && o->input[set] ? data_of(s, o, set) : NULL;
 }
 
 void tg_trial_fill(const tg_trial_state *s, uint32_t b, tg_trial_kind kind, void *data) {
@@ -201,7 +225,8 @@ void tg_trial_fill(const tg_trial_state *s, uint32_t b, tg_trial_kind kind, void
 static bool take(const tg_trial_state *s, tg_guarded *g, size_t bytes, bool at_end, size_t place, bool own) {
   if (place) return tg_guard_map(g, bytes, !at_end, s->file, place, own);
   if (!tg_guard_take(g, bytes, 0, !at_end)) return false;
-  if (g->room_bytes > bytes) memset(g->room, CANARY, g->page), memset(g->room + g->room_bytes - g->page, CANARY, g->page);
+  if (g->room_bytes > bytes)
+    memset(g->room, CANARY, g->page), memset(g->room + g->room_bytes - g->page, CANARY, g->page);
   return true;
 }
 
@@ -228,20 +253,24 @@ bool tg_trial_untouched(const tg_guarded *g) {
 
 bool tg_trial_at_end(const tg_trial_state *s, tg_trial_kind kind) { return set_of(s, kind) == WHOLE; }
 
-void tg_trial_run_guarded(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_trial_kind kind, bool at_end, tg_guarded *g) {
+void tg_trial_run_guarded(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_trial_kind kind, bool at_end,
+                          tg_guarded *g) {
   tg_argument args[TRIAL_BUFFERS];
   int set = set_of(s, kind);
   for (uint32_t b = 0; b < s->n; b++) {
     const tg_trial_operand *o = &s->op[b];
-    bool there = o->read && o->input[set] && (at_end == (set == WHOLE) || o->bytes == pages(s, o->bytes)), change = o->written || (kind == TRIAL_ENDLESS && tg_is_float(o->type));
-    if (!take(s, &g[b], o->bytes, at_end, there ? o->input[set] : 0, change)) tg_fail(env, TG_ENOMEM, "no memory for the operands");
+    bool there = o->read && o->input[set] && (at_end == (set == WHOLE) || o->bytes == pages(s, o->bytes)),
+         change = o->written || (kind == TRIAL_ENDLESS && tg_is_float(o->type));
+    if (!take(s, &g[b], o->bytes, at_end, there ? o->input[set] : 0, change))
+      tg_fail(env, TG_ENOMEM, "no memory for the operands");
     if (there && kind == TRIAL_ENDLESS) make_endless(s, b, g[b].data);
     else if (o->read && !there) tg_trial_fill(s, b, kind, g[b].data);
     else if (!o->read) memset(g[b].data, POISON, o->bytes);
     if (!o->written) tg_guard_lock(&g[b], true);
     args[b] = (tg_argument){g[b].data, o->bytes};
   }
-  tg_launch l = {.buffers = args, .buffers_n = s->n, .params = s->params, .params_n = s->params_n, .threads = s->threads};
+  tg_launch l = {
+      .buffers = args, .buffers_n = s->n, .params = s->params, .params_n = s->params_n, .threads = s->threads};
   double (*clock)(void) = s->threads > 1 ? tg_now : tg_thread_now, start = clock();
   tg_trial_expect(s, env, tg_kernel_run(k, &l));
   s->run_seconds = clock() - start;

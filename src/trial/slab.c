@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * A kernel too long to run without a schedule is compared with itself under the heuristic's. That this reference is right is checked on a slab: the
+ * A kernel too long to run without a schedule is compared with itself under the heuristic's. That this reference is
+ * right is checked on a slab: the
  * kernel as written, but for some iterations only of its outermost loop, evenly spread from the first to the last. */
 #include "trial/trial.h"
 #include "dsl/text.h"
@@ -12,7 +13,10 @@ static const tg_uop *only_loop(const tg_uop *plain) {
     if (end || plain->src[i]->op != TG_OP_END) return NULL;
     end = plain->src[i];
   }
-  return end && tg_extent(end->src[0])->op == TG_OP_CONST && tg_range_kind(end->src[0]) != TG_REDUCE && !tg_merge_of(end) ? end : NULL;
+  return end && tg_extent(end->src[0])->op == TG_OP_CONST && tg_range_kind(end->src[0]) != TG_REDUCE &&
+                 !tg_merge_of(end)
+             ? end
+             : NULL;
 }
 
 const char *tg_trial_slab(tg_job *j, tg_env *env, const tg_uop *author, double share) {
@@ -27,7 +31,8 @@ const char *tg_trial_slab(tg_job *j, tg_env *env, const tg_uop *author, double s
   const tg_uop *at = tg_op2(j, TG_OP_IDIV, tg_op2(j, TG_OP_MUL, some, tg_index(j, extent - 1)), tg_index(j, n - 1));
   const tg_uop **body = tg_new(&j->env, const tg_uop *, end->n), **list = tg_new(&j->env, const tg_uop *, plain->n);
   for (uint32_t i = 1; i < end->n; i++) body[i - 1] = tg_substitute(j, end->src[i], 1, &r, &at);
-  for (uint32_t i = 0; i < plain->n; i++) list[i] = plain->src[i] == end ? tg_end(j, some, end->n - 1, body) : plain->src[i];
+  for (uint32_t i = 0; i < plain->n; i++)
+    list[i] = plain->src[i] == end ? tg_end(j, some, end->n - 1, body) : plain->src[i];
   bool *partial = tg_new(&j->env, bool, j->buffers.n + 1);
   for (uint32_t b = 0; b < j->buffers.n; b++) {
     partial[b] = j->buffers.data[b].partial;
@@ -40,7 +45,8 @@ const char *tg_trial_slab(tg_job *j, tg_env *env, const tg_uop *author, double s
 }
 
 /* got is what the reference left, with what the slab wrote put over it: if that still agrees, so did the slab. */
-const char *tg_trial_judge_slab(const tg_trial_state *s, tg_env *env, uint32_t b, tg_trial_kind kind, const void *slab) {
+const char *tg_trial_judge_slab(const tg_trial_state *s, tg_env *env, uint32_t b, tg_trial_kind kind,
+                                const void *slab) {
   const tg_trial_operand *o = &s->op[b];
   size_t size = (size_t)tg_type_bytes(o->type), written = 0;
   char *got = tg_alloc(env, o->bytes + 1), poison[16];
@@ -52,5 +58,6 @@ const char *tg_trial_judge_slab(const tg_trial_state *s, tg_env *env, uint32_t b
     memcpy(got + i * size, x, size);
     written++;
   }
-  return written || !o->n ? tg_trial_judge(s, env, b, kind, got) : tg_format(env, "%s: the slab wrote nothing", o->name);
+  return written || !o->n ? tg_trial_judge(s, env, b, kind, got)
+                          : tg_format(env, "%s: the slab wrote nothing", o->name);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Two kernels in turns: incumbent, candidate, candidate, incumbent, or the other way round, with a short burst of known work before and behind. A quad whose bursts ran slower than
- * the best of this run is dropped and counted. The candidate's last output is compared as well: what was timed is what was right. */
+ * Two kernels in turns: incumbent, candidate, candidate, incumbent, or the other way round, with a short burst of known
+ * work before and behind. A quad whose bursts ran slower than
+ * the best of this run is dropped and counted. The candidate's last output is compared as well: what was timed is what
+ * was right. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdlib.h>
@@ -8,7 +10,8 @@
 #include "trial/trial.h"
 
 enum { BIG_PAGE = 2 << 20, RUNS = 4096, FEW = 12, TRIES = 2 * TG_QUADS, MAPS = 2 * TRIAL_BUFFERS + 1 };
-static const double dip = 0.97, margin = 0.01, least_sample = 100e-6, long_sample = 5e-3, warm_sample = 50e-3 /* what a first run has to do besides is nothing to it */;
+static const double dip = 0.97, margin = 0.01, least_sample = 100e-6, long_sample = 5e-3,
+                    warm_sample = 50e-3 /* what a first run has to do besides is nothing to it */;
 
 typedef struct {
   tg_trial_state *s;
@@ -70,7 +73,8 @@ static void set_up(timing *t) {
 
 static double probe(timing *t, double seconds) {
   double (*clock)(void) = t->s->threads > 1 ? tg_now : tg_thread_now;
-  if (!t->stream) tg_probe_flops(seconds / 4, clock);   /* the first of it, behind other code, is slower on any machine */
+  /* the first of it, behind other code, is slower on any machine */
+  if (!t->stream) tg_probe_flops(seconds / 4, clock);
   double p = t->stream ? tg_probe_stream(t->stream, t->stream_bytes, clock) : tg_probe_flops(seconds, clock);
   if (p > t->best_probe) t->best_probe = p;
   return p;
@@ -78,7 +82,11 @@ static double probe(timing *t, double seconds) {
 
 /* Seconds of a run; inner runs make a sample. Inputs that a run changes are restored outside of the clock. */
 static double sample(timing *t, tg_kernel *k, uint32_t inner) {
-  tg_launch l = {.buffers = t->args, .buffers_n = t->s->n, .params = t->s->params, .params_n = t->s->params_n, .threads = t->s->threads};
+  tg_launch l = {.buffers = t->args,
+                 .buffers_n = t->s->n,
+                 .params = t->s->params,
+                 .params_n = t->s->params_n,
+                 .threads = t->s->threads};
   double total = 0, start = 0;
   bool each = restores(t);
   if (!each) start = now(t);
@@ -102,7 +110,9 @@ static double median(double *x, uint32_t n) {
 
 typedef struct { double gain, probe, mine, other; bool kept; } quad;
 
-static int quieter(const void *a, const void *b) { return by_value(&((const quad *)b)->probe, &((const quad *)a)->probe); }
+static int quieter(const void *a, const void *b) {
+  return by_value(&((const quad *)b)->probe, &((const quad *)a)->probe);
+}
 
 /* On a machine that is never quiet the quietest count: their ratios are as true as any, only wider apart. */
 static void keep_quietest(quad *q, uint32_t n, tg_task *task) {
@@ -124,15 +134,19 @@ static void add(timing *t, quads *s, tg_task *task, double other, double mine, d
 }
 
 /* Neighbours' ratios are true beside other work as well, if wider apart: all of them may end it. */
-static bool settled(const quads *s, const tg_task *task) { return tg_decided(task->gain, task->n, margin) || tg_decided(s->all, s->n, margin); }
+static bool settled(const quads *s, const tg_task *task) {
+  return tg_decided(task->gain, task->n, margin) || tg_decided(s->all, s->n, margin);
+}
 
-/* A run is long enough to be a sample, and its neighbour near enough: one of each, in turned order from one to the next. */
+/* A run is long enough to be a sample, and its neighbour near enough: one of each, in turned order from one to the
+ * next. */
 static void take_pairs(timing *t, quads *s, tg_task *task, uint32_t most, double burst) {
   enum { LEAST = 6 };   /* that an interval of 95 % needs */
   double end = tg_now() + task->spend;
   while (task->n < most && s->n < TRIES && !(task->spend > 0 && s->n >= LEAST && tg_now() > end)) {
     bool turned = s->n % 2;
-    double before = probe(t, burst), x = sample(t, turned ? t->trial : t->against, 1), y = sample(t, turned ? t->against : t->trial, 1), behind = probe(t, burst);
+    double before = probe(t, burst), x = sample(t, turned ? t->trial : t->against, 1),
+           y = sample(t, turned ? t->against : t->trial, 1), behind = probe(t, burst);
     add(t, s, task, turned ? y : x, turned ? x : y, fmin(before, behind));
     if (settled(s, task)) break;
   }
@@ -145,7 +159,8 @@ static void take_quads(timing *t, quads *s, tg_task *task, uint32_t most, uint32
     tg_kernel *outer = turned ? t->trial : t->against, *middle = turned ? t->against : t->trial;
     double before = probe(t, burst);
     sample(t, outer, 1 + inner / 8);
-    double a1 = sample(t, outer, inner), b1 = sample(t, middle, inner), b2 = sample(t, middle, inner), a2 = sample(t, outer, inner), behind = probe(t, burst);
+    double a1 = sample(t, outer, inner), b1 = sample(t, middle, inner), b2 = sample(t, middle, inner),
+           a2 = sample(t, outer, inner), behind = probe(t, burst);
     add(t, s, task, (turned ? b1 + b2 : a1 + a2) / 2, (turned ? a1 + a2 : b1 + b2) / 2, fmin(before, behind));
     if (settled(s, task)) break;
   }
@@ -155,7 +170,8 @@ static void take_samples(timing *t, tg_task *task) {
   double a[TRIES], b[TRIES], first = sample(t, t->against, 1), mine = sample(t, t->trial, 1);
   uint32_t most = task->quads && task->quads < TG_QUADS ? task->quads : TG_QUADS, kept = 0;
   quads s = {.q = tg_new(t->env, quad, TRIES), .all = tg_new(t->env, double, TRIES)};
-  if (fmin(first, mine) < warm_sample) first = sample(t, t->against, 1), mine = sample(t, t->trial, 1);   /* those were to warm up */
+  /* those were to warm up */
+  if (fmin(first, mine) < warm_sample) first = sample(t, t->against, 1), mine = sample(t, t->trial, 1);
   double shorter = fmin(first, mine);
   uint32_t inner = shorter < least_sample ? (uint32_t)fmin(RUNS, least_sample / fmax(shorter, 1e-8)) + 1 : 1;
   double burst = fmin(2e-3, fmax(50e-6, shorter * inner * 0.1));
@@ -180,7 +196,10 @@ static void time_all(void *arg) {
   restore(t);
   sample(t, t->trial, 1);
   for (uint32_t b = 0; b < s->n; b++) {
-    const char *message = s->op[b].written ? tg_trial_judge(s, t->env, b, s->asked[TRIAL_RANDOM] ? TRIAL_RANDOM : TRIAL_EXACT, t->args[b].data) : NULL;
+    const char *message =
+        s->op[b].written
+            ? tg_trial_judge(s, t->env, b, s->asked[TRIAL_RANDOM] ? TRIAL_RANDOM : TRIAL_EXACT, t->args[b].data)
+            : NULL;
     if (message) t->task->outcome = TG_TRIAL_WRONG, t->task->message = message;
   }
 }
@@ -193,7 +212,8 @@ void tg_trial_time(tg_trial_state *s, tg_env *env, tg_kernel *trial, tg_kernel *
   if (!ok) tg_fail(env, env->status, "%s", env->message);
 }
 
-/* FLOP/s of a thread: of vectors of four, all ports busy, each operation waiting for none. The burst that measures it may run beside other work. */
+/* FLOP/s of a thread: of vectors of four, all ports busy, each operation waiting for none. The burst that measures
+ * it may run beside other work. */
 static double narrow_rate(void) {
   double narrow = 0;
   for (int i = 0; i < 5; i++) narrow = fmax(narrow, tg_probe_flops(200e-6, tg_thread_now));
@@ -205,13 +225,17 @@ double tg_trial_rate(const tg_target *t, int least_bytes) {
   return narrow_rate() * width;
 }
 
-/* Below the floor it is no time but a mistake: as many operations as the kernel surely makes, at twice the rate of all multipliers at once, where a multiplication and its addition are one.
- * Above the slowest it hangs: operations one after another, each alone in its vector and waiting for the one before, and each byte of each operand once from memory; tenfold, as what a program
- * reads again may come from memory again, functions are many operations, and others use the machine. */
+/* Below the floor it is no time but a mistake: as many operations as the kernel surely makes, at twice the rate of
+ * all multipliers at once, where a multiplication and its addition are one. Above the slowest it hangs: operations
+ * one after another, each alone in its vector and waiting for the one before, and each byte of each operand once
+ * from memory; tenfold, as what a program reads again may come from memory again, functions are many operations, and
+ * others use the machine. */
 void tg_trial_bounds(const tg_trial_state *s, tg_task *t) {
   enum { LANES = 4, PORTS = 2, LATENCY = 5, OTHERS = 10 };
   const double memory = 1e9;   /* bytes a second: any machine's */
-  double narrow = narrow_rate(), width = s->ctx->target.vector_bytes / 16.0 * (s->work.least_bytes < 4 ? 4.0 / s->work.least_bytes : 1);
-  t->floor = s->work.conditional || s->work.least_ops < 1e4 ? 0 : s->work.least_ops / (narrow * width * 2 * s->threads * 2);
+  double narrow = narrow_rate(),
+         width = s->ctx->target.vector_bytes / 16.0 * (s->work.least_bytes < 4 ? 4.0 / s->work.least_bytes : 1);
+  t->floor =
+      s->work.conditional || s->work.least_ops < 1e4 ? 0 : s->work.least_ops / (narrow * width * 2 * s->threads * 2);
   t->slowest = OTHERS * (s->work.ops * LANES * PORTS * LATENCY / narrow + t->bytes / memory);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * A bench for trials: opens a problem (what the kernel as written computes, on which data), lowers, builds and checks, and times. */
+ * A bench for trials: opens a problem (what the kernel as written computes, on which data), lowers, builds and checks,
+ * and times. */
 #include "trial/trial.h"
 #include "dsl/text.h"
 #include "interp/interp.h"
@@ -34,7 +35,8 @@ void tg_trial_use(tg_trial_state *s, uint32_t launch) {
   s->params = s->launch[launch].params;
 }
 
-/* Whole numbers for each operand: indices within their contracts, floats in the span that keeps sums exact, integers as wide as they are where nothing is a float. */
+/* Whole numbers for each operand: indices within their contracts, floats in the span that keeps sums exact, integers
+ * as wide as they are where nothing is a float. */
 static void limits_of(const tg_trial_state *s, tg_trial_operand *o, const tg_buffer *spec) {
   int64_t span = s->work.span > 0 ? (int64_t)s->work.span : 3;
   bool sign = tg_is_float(o->type) || tg_is_signed(o->type);
@@ -43,7 +45,8 @@ static void limits_of(const tg_trial_state *s, tg_trial_operand *o, const tg_buf
   if (s->work.integers && tg_is_int(o->type)) {
     int bits = tg_type_bits(o->type);
     o->lo = sign ? -((int64_t)1 << (bits - 1)) : 0;
-    o->hi = bits - sign > 63 ? -1 : bits - sign == 63 ? INT64_MAX : ((int64_t)1 << (bits - sign)) - 1;   /* of u64 the last is -1 */
+    /* of u64 the last is -1 */
+    o->hi = bits - sign > 63 ? -1 : bits - sign == 63 ? INT64_MAX : ((int64_t)1 << (bits - sign)) - 1;
   }
   if (!spec->lo || !spec->hi) return;
   const tg_uop *most = s->params_n ? tg_with_params(s->job, spec->hi, s->params) : spec->hi;
@@ -56,13 +59,18 @@ static void limits_of(const tg_trial_state *s, tg_trial_operand *o, const tg_buf
 static bool read_operands(tg_trial_state *s, tg_env *env, tg_kernel *k) {
   const tg_kernel_info *info = tg_kernel_describe(k);
   if (info->buffers_n > TRIAL_BUFFERS) tg_fail(env, TG_ELIMIT, "a kernel of over %d buffers", TRIAL_BUFFERS);
-  if (info->params_n != s->params_n) tg_fail(env, TG_EINVAL, "the kernel takes %u parameters at a launch, %u are given", info->params_n, s->params_n);
+  if (info->params_n != s->params_n)
+    tg_fail(env, TG_EINVAL, "the kernel takes %u parameters at a launch, %u are given", info->params_n, s->params_n);
   s->n = info->buffers_n;
   for (uint32_t b = 0; b < s->n; b++) {
     tg_trial_operand *o = &s->op[b];
-    *o = (tg_trial_operand){.name = tg_strdup(&s->env, info->buffers[b].name), .type = info->buffers[b].type, .read = info->buffers[b].read, .written = info->buffers[b].written};
+    *o = (tg_trial_operand){.name = tg_strdup(&s->env, info->buffers[b].name),
+                            .type = info->buffers[b].type,
+                            .read = info->buffers[b].read,
+                            .written = info->buffers[b].written};
     tg_status st = tg_kernel_bytes(k, s->params, b, &o->bytes);
-    if (s->now && (st != TG_OK || (o->written && !tg_signature_apart(k->loaded->signature, b, s->params)))) return false;
+    if (s->now && (st != TG_OK || (o->written && !tg_signature_apart(k->loaded->signature, b, s->params))))
+      return false;
     tg_trial_expect(s, env, st);
     o->n = o->bytes / (size_t)tg_type_bytes(o->type);
     limits_of(s, o, &s->job->buffers.data[b]);
@@ -88,7 +96,8 @@ static void choose_launches(tg_trial_state *s, tg_env *env, tg_kernel *k) {
       s->params[i] = l == 1 ? least : l == 2 || i % 2 ? tails : s->launch[0].params[i];
     }
     bool again = false;
-    for (uint32_t o = 0; o < kept; o++) again |= !memcmp(s->launch[o].params, s->params, s->params_n * sizeof *s->params);
+    for (uint32_t o = 0; o < kept; o++)
+      again |= !memcmp(s->launch[o].params, s->params, s->params_n * sizeof *s->params);
     if (!again && read_operands(s, env, k)) kept++;
   }
   s->launches = kept;
@@ -116,7 +125,8 @@ static void read_reference(void *arg) {
   s->author = j->sink;
   s->work = tg_work_of(j, tg_run_passes(j, s->ctx, &src, "raise", NULL, NULL), s->params_n ? s->params : NULL);
   j->stage = "author";
-  if (s->work.ops > TG_TRIAL_AS_WRITTEN) s->slab = tg_trial_slab(j, &s->env, s->author, TG_TRIAL_AS_WRITTEN / s->work.ops);
+  if (s->work.ops > TG_TRIAL_AS_WRITTEN)
+    s->slab = tg_trial_slab(j, &s->env, s->author, TG_TRIAL_AS_WRITTEN / s->work.ops);
 }
 
 static void open_problem(void *self, tg_env *env, tg_task *t) {
@@ -124,7 +134,12 @@ static void open_problem(void *self, tg_env *env, tg_task *t) {
   drop_problem(s);
   tg_env_init(&s->env, NULL);
   s->live = true;
-  tg_context_options o = {.target = t->target, .cache = t->folder, .tuned = "", .threads = t->pool ? (int)t->pool : t->threads ? (int)t->threads : 1};
+  tg_context_options o = {.target = t->target,
+                          .cache = t->folder,
+                          .tuned = "",
+                          .threads = t->pool      ? (int)t->pool
+                                     : t->threads ? (int)t->threads
+                                                  : 1};
   tg_status st = tg_context_create(&o, &s->ctx);
   if (st != TG_OK) tg_fail(env, st, "no context");
   s->env.trap = env->trap;
@@ -210,7 +225,8 @@ static void build(void *self, tg_env *env, tg_task *t) {
 static void time_pair(void *self, tg_env *env, tg_task *t) {
   tg_trial_state *s = self;
   if (!s->ctx) tg_fail(env, TG_EINVAL, "no problem is open");
-  tg_kernel *trial = tg_trial_compile(s, env, t->trial.text, t->trial.words, 0), *against = tg_trial_compile(s, env, t->against.text, t->against.words, 0);
+  tg_kernel *trial = tg_trial_compile(s, env, t->trial.text, t->trial.words, 0),
+            *against = tg_trial_compile(s, env, t->against.text, t->against.words, 0);
   tg_trial_time(s, env, trial, against, t);
   tg_kernel_free(trial);
   tg_kernel_free(against);
@@ -225,7 +241,8 @@ static void checks(void *self, tg_env *env, tg_task *t) {
   if (!s->ctx || !about) tg_fail(env, TG_EINVAL, "no problem with checks is open");
   if (!s->checks) tg_fail(env, TG_EBACKEND, "this worker has no checks for it");
   tg_kernel *k = tg_trial_compile(s, env, t->trial.text, t->trial.words, 0);
-  tg_status st = s->checks(s->ctx, about, k, t->trial.words, s->threads, s->seed, t->give_up > 0 ? &seconds : NULL, message, sizeof message);
+  tg_status st = s->checks(s->ctx, about, k, t->trial.words, s->threads, s->seed, t->give_up > 0 ? &seconds : NULL,
+                           message, sizeof message);
   t->seconds = seconds;
   tg_kernel_free(k);
   if (st != TG_OK && st != TG_EINVAL) tg_fail(env, st, "%s", message);

@@ -36,7 +36,8 @@ typedef struct {
 
 static const tg_tune_options no_options;
 
-_Static_assert((int)TG_TUNE_CLASSES == (int)TG_TRIAL__COUNT && (int)TG_TUNE_UNBELIEVABLE == (int)TG_TRIAL_UNBELIEVABLE, "one list of outcomes");
+_Static_assert((int)TG_TUNE_CLASSES == (int)TG_TRIAL__COUNT && (int)TG_TUNE_UNBELIEVABLE == (int)TG_TRIAL_UNBELIEVABLE,
+               "one list of outcomes");
 _Static_assert((int)TG_TUNE_END == (int)TG_EVENT_END && (int)TG_TUNE_BEST == (int)TG_EVENT_BEST, "one list of events");
 
 const char *tg_tune_class_name(tg_tune_class c) { return tg_outcome_name((tg_outcome)c); }
@@ -81,7 +82,10 @@ static void progress(void *user, const tg_search_event *e) {
   tg_tune_progress p = {.what = (tg_tune_what)e->what, .so_far = &so_far, .candidate = e->knobs, .elapsed = e->elapsed};
   if (e->point) {
     p.words = e->point->used;
-    p.change = e->point->own_words ? NULL : e->point->given ? e->point->given : e->point->words ? e->point->words : e->point->used;
+    p.change = e->point->own_words ? NULL
+               : e->point->given   ? e->point->given
+               : e->point->words   ? e->point->words
+                                   : e->point->used;
     p.outcome = (tg_tune_class)e->point->outcome;
     p.message = e->point->message;
     p.seconds = e->point->seconds * (e->so_far->share > 0 ? 1 / e->so_far->share : 1);
@@ -95,8 +99,8 @@ static bool stop(void *user) {
   return k->o->stop && k->o->stop(k->o->callback_user);
 }
 
-/* ---- scratch ----
- * The folder of built objects is locked as long as its search lives, by the kernel: one that is not is of a search that was killed, and the next one of the same user removes it. */
+/* ---- scratch ---- The folder of built objects is locked as long as its search lives, by the kernel: one that is
+ * not is of a search that was killed, and the next one of the same user removes it. */
 
 static const char scratch_name[] = "tg-tune-";
 
@@ -123,7 +127,8 @@ static int lock_folder(int at, const char *folder) {
 static void remove_left_behind(const char *base) {
   DIR *d = opendir(base);
   for (struct dirent *e; d && (e = readdir(d));) {
-    if (strncmp(e->d_name, scratch_name, strlen(scratch_name)) || strlen(e->d_name) != strlen(scratch_name) + 6) continue;
+    if (strncmp(e->d_name, scratch_name, strlen(scratch_name)) || strlen(e->d_name) != strlen(scratch_name) + 6)
+      continue;
     int fd = lock_folder(dirfd(d), e->d_name);
     if (fd < 0) continue;
     remove_folder(dirfd(d), e->d_name);
@@ -160,24 +165,54 @@ static void drop_scratch(tuning *k) {
 
 /* ---- tuning ---- */
 
-static uint32_t launch_threads(const tuning *k) { return k->o->threads && k->o->threads < k->c->target.threads ? k->o->threads : k->c->target.threads; }
+static uint32_t launch_threads(const tuning *k) {
+  return k->o->threads && k->o->threads < k->c->target.threads ? k->o->threads : k->c->target.threads;
+}
 
 static void run(void *arg) {
   tuning *k = arg;
   const tg_tune_options *o = k->o;
   tg_env *env = &k->t->env;
-  if (!tg_target_runs_here(&k->c->target)) tg_fail(env, TG_EINVAL, "kernels for %s do not run here: %s", k->c->target.name, k->c->target.lacks);
+  if (!tg_target_runs_here(&k->c->target))
+    tg_fail(env, TG_EINVAL, "kernels for %s do not run here: %s", k->c->target.name, k->c->target.lacks);
   make_scratch(k);
   const tg_tune_kind *kind = k->kind;
   bool part = kind && kind->part;
   tg_sketch_source *parts = part ? tg_new(env, tg_sketch_source, k->sketches) : NULL;
   for (uint32_t i = 0; part && i < k->sketches; i++) parts[i] = k->sketch[i], parts[i].user = kind->part_user;
-  tg_search_options s = {.sketch = part ? parts : k->sketch, .sketches = k->sketches, .bindings = part ? kind->part : o->bindings, .bindings_n = o->bindings_n, .start = o->start, .start_n = o->start_n, .params = o->params, .params_n = o->params_n,
-                         .threads = launch_threads(k), .pool = k->c->target.threads, .seconds = o->seconds > 0 ? o->seconds : 20, .candidates = o->candidates, .seed = o->seed, .beam = o->beam,
-                         .knobs_only = (o->flags & TG_TUNE_KNOBS_ONLY) != 0, .worker = o->worker, .workers = o->workers ? o->workers : k->c->target.threads, .local = k->bench,
-                         .target = k->c->target.name, .folder = *k->folder ? k->folder : NULL, .checks = !kind ? NULL : part ? kind->part_about : kind->about, .whole = part ? k->sketch : NULL,
-                         .whole_bindings = o->bindings, .whole_checks = part ? kind->about : NULL, .share = part ? kind->share : 0, .journal = o->journal, .resume = (o->flags & TG_TUNE_RESUME) != 0, .shared = k->shared, .stop = stop,
-                         .progress = o->progress ? progress : NULL, .user = k};
+  tg_search_options s = {.sketch = part ? parts : k->sketch,
+                         .sketches = k->sketches,
+                         .bindings = part ? kind->part : o->bindings,
+                         .bindings_n = o->bindings_n,
+                         .start = o->start,
+                         .start_n = o->start_n,
+                         .params = o->params,
+                         .params_n = o->params_n,
+                         .threads = launch_threads(k),
+                         .pool = k->c->target.threads,
+                         .seconds = o->seconds > 0 ? o->seconds : 20,
+                         .candidates = o->candidates,
+                         .seed = o->seed,
+                         .beam = o->beam,
+                         .knobs_only = (o->flags & TG_TUNE_KNOBS_ONLY) != 0,
+                         .worker = o->worker,
+                         .workers = o->workers ? o->workers : k->c->target.threads,
+                         .local = k->bench,
+                         .target = k->c->target.name,
+                         .folder = *k->folder ? k->folder : NULL,
+                         .checks = !kind  ? NULL
+                                   : part ? kind->part_about
+                                          : kind->about,
+                         .whole = part ? k->sketch : NULL,
+                         .whole_bindings = o->bindings,
+                         .whole_checks = part ? kind->about : NULL,
+                         .share = part ? kind->share : 0,
+                         .journal = o->journal,
+                         .resume = (o->flags & TG_TUNE_RESUME) != 0,
+                         .shared = k->shared,
+                         .stop = stop,
+                         .progress = o->progress ? progress : NULL,
+                         .user = k};
   tg_search_run(env, &s, &k->r);
 }
 
@@ -192,8 +227,13 @@ static void keep_choice(void *arg) {
   tg_kernel_source_check(j, w->work.source);
   tg_kernel_source_read(j, w->work.source);
   tg_context *c = w->work.context;
-  tg_tuned t = {.kernel = r->sketch_name, .knobs = r->knob, .knobs_n = r->knobs, .words = r->words, .seconds = r->seconds,
-                .default_seconds = r->default_seconds, .gain_low = exp(r->gain_low) - 1};
+  tg_tuned t = {.kernel = r->sketch_name,
+                .knobs = r->knob,
+                .knobs_n = r->knobs,
+                .words = r->words,
+                .seconds = r->seconds,
+                .default_seconds = r->default_seconds,
+                .gain_low = exp(r->gain_low) - 1};
   /* for contexts like this one, and for those of as many threads as its launches had */
   const uint32_t of[] = {c->target.threads, launch_threads(w->k)};
   for (uint32_t i = 0; i < TG_COUNT(of) && !w->err && (!i || of[1] != of[0]); i++) {
@@ -206,7 +246,8 @@ static void keep_choice(void *arg) {
 /* Under the key of the first sketch as it is given. A folder that cannot be written costs the keeping only. */
 static bool keep_in_store(tuning *k) {
   const tg_sketch_source *s = &k->sketch[0];
-  tg_compile_options o = {.bindings = k->o->bindings, .bindings_n = k->o->bindings_n, .user = s->user, .kernel = s->kernel};
+  tg_compile_options o = {
+      .bindings = k->o->bindings, .bindings_n = k->o->bindings_n, .user = s->user, .kernel = s->kernel};
   tg_kernel_source source = {.def = s->def, .file = s->file, .text = s->text, .options = &o};
   keeping w = {.work = {.context = k->c, .source = &source}, .k = k};
   if (!k->r.tuned || !k->c->tuned || k->r.interrupted || k->o->flags & TG_TUNE_NOT_KEPT) return false;
@@ -228,14 +269,24 @@ static void keep(tuning *k) {
   r->words = k->r.words;
 }
 
-static tg_status tune(tg_context *c, const tg_sketch_source *sketch, uint32_t n, const tg_tune_options *o, const tg_tune_kind *kind, tg_tune_result **out) {
+static tg_status tune(tg_context *c, const tg_sketch_source *sketch, uint32_t n, const tg_tune_options *o,
+                      const tg_tune_kind *kind, tg_tune_result **out) {
   if (!c) return TG_EINVAL;
   if (!out) return tg_context_fail(c, TG_EINVAL, "no place is given for the result");
   *out = NULL;
-  if (!c->compiler) return tg_context_fail(c, TG_EINVAL, "this program has no compiler: that is tg_context_create of libtg_jit");
+  if (!c->compiler)
+    return tg_context_fail(c, TG_EINVAL, "this program has no compiler: that is tg_context_create of libtg_jit");
   tg_allocator a = c->env.allocator;
   tuned *t = a.alloc(a.user, sizeof *t);
-  tuning k = {.c = c, .o = o, .sketch = sketch, .sketches = n, .kind = kind, .t = t, .bench = tg_trial_bench_new(kind ? kind->checks : NULL), .shared = -1, .lock = -1};
+  tuning k = {.c = c,
+              .o = o,
+              .sketch = sketch,
+              .sketches = n,
+              .kind = kind,
+              .t = t,
+              .bench = tg_trial_bench_new(kind ? kind->checks : NULL),
+              .shared = -1,
+              .lock = -1};
   if (!t || !k.bench) {
     if (t) a.free(a.user, t, sizeof *t);
     tg_trial_bench_free(k.bench);
@@ -252,20 +303,26 @@ static tg_status tune(tg_context *c, const tg_sketch_source *sketch, uint32_t n,
   return s;
 }
 
-tg_status tg_tune_checked(tg_context *c, const tg_kernel_def *const *defs, uint32_t n, const tg_tune_options *o, const tg_tune_kind *kind, tg_tune_result **out) {
+tg_status tg_tune_checked(tg_context *c, const tg_kernel_def *const *defs, uint32_t n, const tg_tune_options *o,
+                          const tg_tune_kind *kind, tg_tune_result **out) {
   enum { MOST = 64 };
   tg_sketch_source s[MOST];
   if (!o) o = &no_options;
   if (c && (!defs || !n || n > MOST)) return tg_context_fail(c, TG_EINVAL, "tg_tune takes 1 to 64 kernels");
   for (uint32_t i = 0; c && i < n; i++)
-    if (!defs[i] || !defs[i]->name || !defs[i]->body) return tg_context_fail(c, TG_EINVAL, "one of the kernels is NULL, or has no name or no body");
+    if (!defs[i] || !defs[i]->name || !defs[i]->body)
+      return tg_context_fail(c, TG_EINVAL, "one of the kernels is NULL, or has no name or no body");
   for (uint32_t i = 0; c && i < n; i++) s[i] = (tg_sketch_source){.def = defs[i], .user = o->user};
   return tune(c, s, n, o, kind, out);
 }
 
-tg_status tg_tune(tg_context *c, const tg_kernel_def *const *defs, uint32_t n, const tg_tune_options *o, tg_tune_result **out) { return tg_tune_checked(c, defs, n, o, NULL, out); }
+tg_status tg_tune(tg_context *c, const tg_kernel_def *const *defs, uint32_t n, const tg_tune_options *o,
+                  tg_tune_result **out) {
+  return tg_tune_checked(c, defs, n, o, NULL, out);
+}
 
-tg_status tg_tune_text(tg_context *c, const char *file, const char *text, const tg_tune_options *o, tg_tune_result **out) {
+tg_status tg_tune_text(tg_context *c, const char *file, const char *text, const tg_tune_options *o,
+                       tg_tune_result **out) {
   if (!o) o = &no_options;
   tg_sketch_source s = {.file = file, .text = text, .kernel = o->kernel};
   if (c && !text) return tg_context_fail(c, TG_EINVAL, "no kernel is given");

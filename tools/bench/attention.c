@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * tg bench kernels, attention: flash attention of 512 queries over 4096 keys at head dim 64 against this machine's FMA peak and the same algorithm in
- * plain C, whole and causal, and with the keys split over two threads. 4 D operations are counted for each query and key that it sees; the
- * exponentials come on top. Every figure comes from one run in which contestants take turns; each result is checked against C first. */
+ * tg bench kernels, attention: flash attention of 512 queries over 4096 keys at head dim 64 against this machine's FMA
+ * peak and the same algorithm in
+ * plain C, whole and causal, and with the keys split over two threads. 4 D operations are counted for each query and
+ * key that it sees; the
+ * exponentials come on top. Every figure comes from one run in which contestants take turns; each result is checked
+ * against C first. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,9 +73,20 @@ TG_KERNEL(flash, Tq, Tk, D) {
 }
 
 /* What the heuristic says for rows, with the keys in two parts before it. */
-static const char *const split_words[] = {
-  "thread kb 2 as part kr", "split i 16 as iu iv", "upcast iu", "lane iv", "place q.1 memory", "place s.1 memory", "place p.1 memory", "place o.1 memory", "place o memory",
-  "split s.1.j 4 as jo ju", "upcast ju", "split o.1.d#2 4 as do du", "upcast du", NULL};
+static const char *const split_words[] = {"thread kb 2 as part kr",
+                                          "split i 16 as iu iv",
+                                          "upcast iu",
+                                          "lane iv",
+                                          "place q.1 memory",
+                                          "place s.1 memory",
+                                          "place p.1 memory",
+                                          "place o.1 memory",
+                                          "place o memory",
+                                          "split s.1.j 4 as jo ju",
+                                          "upcast ju",
+                                          "split o.1.d#2 4 as do du",
+                                          "upcast du",
+                                          NULL};
 
 typedef struct { float *q, *k, *v, *o, *want; } arrays;
 
@@ -95,7 +109,8 @@ static bool near(const float *got, const float *want) {
 
 static int attend(tg_context *ctx, const tool_args *args, const variant *v, const arrays *a) {
   char name[64];
-  double flops = 4.0 * DIM * QUERIES * (v->causal ? KEYS - (QUERIES - 1) / 2.0 : KEYS), of_peak[ROUNDS_MAX], rate[ROUNDS_MAX], peak[ROUNDS_MAX], vs[ROUNDS_MAX], two[ROUNDS_MAX];
+  double flops = 4.0 * DIM * QUERIES * (v->causal ? KEYS - (QUERIES - 1) / 2.0 : KEYS), of_peak[ROUNDS_MAX],
+         rate[ROUNDS_MAX], peak[ROUNDS_MAX], vs[ROUNDS_MAX], two[ROUNDS_MAX];
   tg_binding b[] = {{"Tq", QUERIES, QUERIES, 1}, {"Tk", KEYS, KEYS, 1}, {"D", DIM, DIM, 1}};
   tg_compile_options options = {.bindings = b, .bindings_n = 3, .user = (void *)(size_t)v};
   tg_kernel *kernel = NULL;
@@ -141,12 +156,14 @@ static int attend(tg_context *ctx, const tool_args *args, const variant *v, cons
 int bench_attention(tg_context *ctx, const tool_args *args) {
   static const variant variants[] = {{"", 0, NULL}, {" causal", 1, NULL}, {" split keys", 0, split_words}};
   size_t queries = (size_t)QUERIES * DIM, keys = (size_t)KEYS * DIM;
-  arrays a = {tool_pages(queries * 4), tool_pages(keys * 4), tool_pages(keys * 4), tool_pages(queries * 4), tool_pages(queries * 4)};
+  arrays a = {tool_pages(queries * 4), tool_pages(keys * 4), tool_pages(keys * 4), tool_pages(queries * 4),
+              tool_pages(queries * 4)};
   uint32_t seed = 7;
   float *all[] = {a.q, a.k, a.v};
   int worst = TOOL_OK;
   for (int t = 0; t < 3; t++)
-    for (size_t i = 0; i < (t ? keys : queries); i++) all[t][i] = (float)((int32_t)((seed = seed * 1664525u + 1013904223u) >> 16 & 255) - 128) / 64.0f;
+    for (size_t i = 0; i < (t ? keys : queries); i++)
+      all[t][i] = (float)((int32_t)((seed = seed * 1664525u + 1013904223u) >> 16 & 255) - 128) / 64.0f;
   for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
     int r = attend(ctx, args, &variants[i], &a);
     worst = r > worst ? r : worst;

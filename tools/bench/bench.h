@@ -6,10 +6,12 @@
 
 int bench_matmul(tg_context *, const tool_args *, int n);   /* n^3, one and two cores */
 int bench_attention(tg_context *, const tool_args *);       /* head dim 64, 4096 keys: whole, causal, keys split */
-int bench_sgemm_packed(tg_context *, const tool_args *, int m, int n, int k);   /* a schedule with packed operands, one core */
+/* a schedule with packed operands, one core */
+int bench_sgemm_packed(tg_context *, const tool_args *, int m, int n, int k);
 int bench_microkernel(tg_context *, const tool_args *);     /* its register tile alone */
 int bench_streams(tg_context *, const tool_args *);         /* 256 MiB a stream, one and two cores */
-int bench_runtime(tg_context *, const tool_args *);         /* sizes known at launch against the same sizes as constants, one core */
+/* sizes known at launch against the same sizes as constants, one core */
+int bench_runtime(tg_context *, const tool_args *);
 int bench_launch(tg_context *, const tool_args *);
 int bench_lower(tg_context *, const tool_args *);           /* author to LLVM IR, to callable code, from the cache */
 int bench_polybench(tg_context *, const tool_args *);       /* 30 kernels, one core, against plain C */
@@ -17,7 +19,8 @@ int bench_gemm(const tool_args *);                          /* lists of shapes a
 int bench_engine(const tool_args *);                        /* what engines use of tg/gemm.h beside the plain product */
 int bench_start(const tool_args *);                         /* a fresh process to its first product */
 int bench_tune(const tool_args *);                          /* sweeps of spaces: the search and its cost model */
-/* What the table at path knows of a peer in a case, as a part of the machine's best; 0: nothing. And a new line of it. */
+/* What the table at path knows of a peer in a case, as a part of the machine's best; 0: nothing. And a new line of
+ * it. */
 double bench_expected(const char *path, const char *peer, const char *name, int threads);
 void bench_expect(const char *path, const char *peer, const char *name, int threads, double part);
 #endif

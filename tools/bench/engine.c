@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * tg bench engine: what an engine uses of tg/gemm.h beside the plain product. An epilogue in the product against a pass behind it; one plan for any number of rows; one
+ * tg bench engine: what an engine uses of tg/gemm.h beside the plain product. An epilogue in the product against a pass
+ * behind it; one plan for any number of rows; one
  * packing for one row and for thousands; strides; long sums on several threads; many small products. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +49,8 @@ static void epilogue_case(engine *e, int m, int n, int k, int threads, double mo
   bool good = engine_open(e, name, &x, NULL, &plain);
   x = plain.x, x.c = c;
   good = good && quarter(&plain) && engine_open(e, name, &x, &d, &fused);
-  if (good && tg_kernel_compile(e->ctx, &bias_gelu_residual, &o, &two.pass)) good = engine_wrong(e, name, tg_error_message(e->ctx));
+  if (good && tg_kernel_compile(e->ctx, &bias_gelu_residual, &o, &two.pass))
+    good = engine_wrong(e, name, tg_error_message(e->ctx));
   if (good) {
     fused.call.arg[0] = bias, fused.call.arg[1] = residual;
     tg_argument buffers[] = {{bias, (size_t)n * 4}, {residual, mn * 4}, {plain.x.c, mn * 4}};
@@ -56,9 +58,14 @@ static void epilogue_case(engine *e, int m, int n, int k, int threads, double mo
     memset(c, 0xff, mn * 4);
     good = run_two(&two) && engine_run(&fused).run(&fused);
     if (!good) engine_wrong(e, name, tg_error_message(e->ctx));
-    else if (memcmp(c, plain.x.c, mn * 4)) good = engine_wrong(e, name, "the epilogue in the product and the pass behind it give different bits");
-    if (good) engine_contest(e, name, "bias, gelu, residual", "the plain product", engine_run(&fused), engine_run(&plain), threads, (engine_bar){.at_most = most}, NULL);
-    if (good) engine_contest(e, name, "bias, gelu, residual", "the product and a pass", engine_run(&fused), (bench_side){run_two, &two}, threads, (engine_bar){.at_most = 0.85}, NULL);
+    else if (memcmp(c, plain.x.c, mn * 4))
+      good = engine_wrong(e, name, "the epilogue in the product and the pass behind it give different bits");
+    if (good)
+      engine_contest(e, name, "bias, gelu, residual", "the plain product", engine_run(&fused), engine_run(&plain),
+                     threads, (engine_bar){.at_most = most}, NULL);
+    if (good)
+      engine_contest(e, name, "bias, gelu, residual", "the product and a pass", engine_run(&fused),
+                     (bench_side){run_two, &two}, threads, (engine_bar){.at_most = 0.85}, NULL);
   }
   tg_kernel_free(two.pass);
   engine_close(&fused), engine_close(&plain);
@@ -83,7 +90,9 @@ static void rows_case(engine *e, int m, int n, int k, bool tb, int threads) {
   bench_product x = {.m = m, .n = n, .k = k, .tb = tb, .threads = threads};
   tg_gemm_desc d = {.m = {1, 8192}};
   bool good = engine_open(e, name, &x, NULL, &fixed) && engine_open(e, name, &fixed.x, &d, &range);
-  if (good) engine_contest(e, name, "one plan for all", "a plan for these", engine_run(&range), engine_run(&fixed), threads, (engine_bar){.at_most = 1.05}, NULL);
+  if (good)
+    engine_contest(e, name, "one plan for all", "a plan for these", engine_run(&range), engine_run(&fixed), threads,
+                   (engine_bar){.at_most = 1.05}, NULL);
   engine_close(&range), engine_close(&fixed);
 }
 
@@ -100,8 +109,10 @@ static void overhead_case(engine *e, int threads) {
   x = fixed.x, x.threads = threads;
   good = good && engine_open(e, name, &x, &d, &range);
   if (good && !fixed.code) good = engine_wrong(e, name, "no bare code");
-  if (good && engine_contest(e, name, "tg_gemm_run", "the code alone", engine_run(&range), engine_bare(&fixed), threads, (engine_bar){0}, &r))
-    tool_figure(e->args->json, "engine", name, threads > 1 ? "2 threads, beside the code" : "1 thread, beside the code", (r.seconds[0] - r.seconds[1]) * 1e9, "ns", NULL);
+  if (good && engine_contest(e, name, "tg_gemm_run", "the code alone", engine_run(&range), engine_bare(&fixed), threads,
+                             (engine_bar){0}, &r))
+    tool_figure(e->args->json, "engine", name, threads > 1 ? "2 threads, beside the code" : "1 thread, beside the code",
+                (r.seconds[0] - r.seconds[1]) * 1e9, "ns", NULL);
   engine_close(&range), engine_close(&fixed);
 }
 
@@ -131,7 +142,8 @@ static void packing_case(engine *e, int m, int n, int k, int threads) {
   static engine_product rows, columns, ahead, other;
   bench_product x = {.m = m, .n = n, .k = k, .threads = threads};
   tg_gemm_packing chosen, panel;
-  tg_gemm_desc uses[] = {{.m = {1, 0}, .n = {n, 0}, .k = {k, 0}, .threads = threads}, {.m = {2048, 0}, .n = {n, 0}, .k = {k, 0}, .threads = threads}};
+  tg_gemm_desc uses[] = {{.m = {1, 0}, .n = {n, 0}, .k = {k, 0}, .threads = threads},
+                         {.m = {2048, 0}, .n = {n, 0}, .k = {k, 0}, .threads = threads}};
   void *packed = NULL;
   bool good = engine_open(e, name, &x, NULL, &rows);
   x.tb = true;
@@ -142,17 +154,24 @@ static void packing_case(engine *e, int m, int n, int k, int threads) {
   tg_gemm_desc d = {.packing = &chosen};
   good = good && engine_open(e, name, &x, &d, &ahead);
   if (good && !bench_verified(&rows.x, rows.sums)) good = engine_wrong(e, name, "wrong result");
-  if (good) engine_contest(e, name, "one packing", "B in rows", engine_run(&ahead), engine_run(&rows), threads, (engine_bar){.at_most = 1.05}, NULL);
-  if (good) engine_contest(e, name, "one packing", "B in columns", engine_run(&ahead), engine_run(&columns), threads, (engine_bar){.at_most = 1.05}, NULL);
+  if (good)
+    engine_contest(e, name, "one packing", "B in rows", engine_run(&ahead), engine_run(&rows), threads,
+                   (engine_bar){.at_most = 1.05}, NULL);
+  if (good)
+    engine_contest(e, name, "one packing", "B in columns", engine_run(&ahead), engine_run(&columns), threads,
+                   (engine_bar){.at_most = 1.05}, NULL);
   for (uint32_t vectors = 1; good && vectors <= 4; vectors++) {
     void *again = NULL;
-    panel = chosen, panel.panel = 16 * vectors, panel.bytes = (size_t)((n + panel.panel - 1) / panel.panel) * panel.panel * (size_t)k * 4;
+    panel = chosen, panel.panel = 16 * vectors,
+    panel.bytes = (size_t)((n + panel.panel - 1) / panel.panel) * panel.panel * (size_t)k * 4;
     if (panel.panel == chosen.panel) continue;
     good = pack_for(e, name, &panel, &rows.x, &again);
     x.b = again, d.packing = &panel;
     good = good && engine_open(e, name, &x, &d, &other);
     snprintf(of, sizeof of, "panels of %u, not %u", panel.panel, chosen.panel);
-    if (good) engine_contest(e, name, "one packing", of, engine_run(&ahead), engine_run(&other), threads, (engine_bar){.at_most = 1.05}, NULL);
+    if (good)
+      engine_contest(e, name, "one packing", of, engine_run(&ahead), engine_run(&other), threads,
+                     (engine_bar){.at_most = 1.05}, NULL);
     engine_close(&other);
     free(again);
   }
@@ -176,17 +195,38 @@ static void strides_case(engine *e, int n, const lying *how, int threads) {
   if (!engine_wants(e, name)) return;
   static engine_product dense, other;
   int step = how->step ? how->step : 1, ld = n * step + how->pad;
-  bench_product x = {.m = n, .n = n, .k = n, .threads = threads}, y = {.m = n, .n = n, .k = n, .ta = how->ta, .tb = how->tb, .lda = ld, .ldb = ld, .ldc = ld, .step = step, .late = how->late, .threads = threads};
+  bench_product x = {.m = n, .n = n, .k = n, .threads = threads}, y = {.m = n,
+                                                                       .n = n,
+                                                                       .k = n,
+                                                                       .ta = how->ta,
+                                                                       .tb = how->tb,
+                                                                       .lda = ld,
+                                                                       .ldb = ld,
+                                                                       .ldc = ld,
+                                                                       .step = step,
+                                                                       .late = how->late,
+                                                                       .threads = threads};
   bool good = engine_open(e, name, &x, NULL, &dense) && engine_open(e, name, &y, NULL, &other);
-  if (good) engine_contest(e, name, "rate", "dense NN", engine_run(&dense), engine_run(&other), threads, (engine_bar){.at_least = 0.93}, NULL);
+  if (good)
+    engine_contest(e, name, "rate", "dense NN", engine_run(&dense), engine_run(&other), threads,
+                   (engine_bar){.at_least = 0.93}, NULL);
   engine_close(&other), engine_close(&dense);
 }
 
 void engine_strides(engine *e) {
   static const lying ways[] = {
-    {.text = "NN, lines 1 longer", .pad = 1}, {.text = "NN, lines 1024 longer", .pad = 1024}, {.text = "NT", .tb = true}, {.text = "NT, lines 3 longer", .tb = true, .pad = 3}, {.text = "TN", .ta = true},
-    {.text = "TN, lines 1 longer", .ta = true, .pad = 1}, {.text = "TT", .ta = true, .tb = true}, {.text = "TT, lines 7 longer", .ta = true, .tb = true, .pad = 7}, {.text = "NN, every other", .step = 2},
-    {.text = "NT, every third", .tb = true, .pad = 1, .step = 3}, {.text = "NN, every other, told by calls", .step = 2, .late = true}, {.text = "NT, every third, told by calls", .tb = true, .pad = 1, .step = 3, .late = true}};
+      {.text = "NN, lines 1 longer", .pad = 1},
+      {.text = "NN, lines 1024 longer", .pad = 1024},
+      {.text = "NT", .tb = true},
+      {.text = "NT, lines 3 longer", .tb = true, .pad = 3},
+      {.text = "TN", .ta = true},
+      {.text = "TN, lines 1 longer", .ta = true, .pad = 1},
+      {.text = "TT", .ta = true, .tb = true},
+      {.text = "TT, lines 7 longer", .ta = true, .tb = true, .pad = 7},
+      {.text = "NN, every other", .step = 2},
+      {.text = "NT, every third", .tb = true, .pad = 1, .step = 3},
+      {.text = "NN, every other, told by calls", .step = 2, .late = true},
+      {.text = "NT, every third, told by calls", .tb = true, .pad = 1, .step = 3, .late = true}};
   static const int sizes[] = {512, 1000, 1024, 2048};
   for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) strides_case(e, sizes[s], &ways[i], 1);

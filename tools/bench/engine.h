@@ -25,7 +25,8 @@ bool engine_wrong(engine *e, const char *name, const char *what);
 typedef struct engine_bar { double at_least, at_most; } engine_bar;
 
 /* time of a / time of b, printed as `what` of `of`. */
-bool engine_contest(engine *e, const char *name, const char *what, const char *of, bench_side a, bench_side b, int threads, engine_bar bar, bench_ratio *out);
+bool engine_contest(engine *e, const char *name, const char *what, const char *of, bench_side a, bench_side b,
+                    int threads, engine_bar bar, bench_ratio *out);
 
 /* A product with memory of its own, whole numbers in it, and a plan. */
 typedef struct engine_product {
@@ -39,13 +40,14 @@ typedef struct engine_product {
   _Alignas(64) char scratch[TG_GEMM_SCRATCH];
 } engine_product;
 
-/* x has sizes, transposes, step, leading dimensions (0: dense) and threads; NULL matrices are made and filled. desc: what the plan has besides, or NULL. Runs and
- * verifies it once (unless it has an epilogue). False: it said why. */
+/* x has sizes, transposes, step, leading dimensions (0: dense) and threads; NULL matrices are made and filled. desc:
+ * what the plan has besides, or NULL. Runs and verifies it once (unless it has an epilogue). False: it said why. */
 bool engine_open(engine *e, const char *name, const bench_product *x, const tg_gemm_desc *desc, engine_product *out);
 void engine_close(engine_product *p);
 bench_side engine_run(engine_product *p);        /* through the plan */
 bench_side engine_bare(engine_product *p);       /* the code itself */
 
 /* Bars: each its cases. engine.c, engine_many.c, engine_weights.c */
-void engine_epilogues(engine *), engine_rows(engine *), engine_packings(engine *), engine_strides(engine *), engine_long(engine *), engine_batches(engine *), engine_weights(engine *);
+void engine_epilogues(engine *), engine_rows(engine *), engine_packings(engine *), engine_strides(engine *),
+    engine_long(engine *), engine_batches(engine *), engine_weights(engine *);
 #endif

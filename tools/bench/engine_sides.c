@@ -28,14 +28,19 @@ static const char *verdict(engine_bar bar, const bench_ratio *r) {
   return "";
 }
 
-static void report(engine *e, const char *name, const char *what, const char *of, int threads, engine_bar bar, const bench_ratio *r) {
+static void report(engine *e, const char *name, const char *what, const char *of, int threads, engine_bar bar,
+                   const bench_ratio *r) {
   char metric[128], limit[32] = "";
-  const struct { const char *text; double value; } json[] = {{"", r->ratio}, {", at least", r->least}, {", at most", r->most}};
+  const struct {
+    const char *text;
+    double value;
+  } json[] = {{"", r->ratio}, {", at least", r->least}, {", at most", r->most}};
   if (bar.at_most > 0) snprintf(limit, sizeof limit, "   bar <= %.2f", bar.at_most);
   if (bar.at_least > 0) snprintf(limit, sizeof limit, "   bar >= %.2f", bar.at_least);
   if (!e->args->json) {
-    printf("  %-34s %d thread%s  %-28s %10.2f us   %6.3f (%.3f .. %.3f) of %-24s %d pairs, %d quiet, %d dropped%s%s\n", name, threads, threads > 1 ? "s" : " ", what, r->seconds[0] * 1e6, r->ratio, r->least, r->most, of,
-           r->kept, r->quiet, r->dropped, limit, verdict(bar, r));
+    printf("  %-34s %d thread%s  %-28s %10.2f us   %6.3f (%.3f .. %.3f) of %-24s %d pairs, %d quiet, %d dropped%s%s\n",
+           name, threads, threads > 1 ? "s" : " ", what, r->seconds[0] * 1e6, r->ratio, r->least, r->most, of, r->kept,
+           r->quiet, r->dropped, limit, verdict(bar, r));
     fflush(stdout);
     return;
   }
@@ -49,7 +54,8 @@ static void report(engine *e, const char *name, const char *what, const char *of
   tool_figure(true, "engine", name, metric, r->kept - r->quiet, "pairs", of);
 }
 
-bool engine_contest(engine *e, const char *name, const char *what, const char *of, bench_side a, bench_side b, int threads, engine_bar bar, bench_ratio *out) {
+bool engine_contest(engine *e, const char *name, const char *what, const char *of, bench_side a, bench_side b,
+                    int threads, engine_bar bar, bench_ratio *out) {
   bench_ratio mine;
   if (!out) out = &mine;
   if (!e->peak[threads])
@@ -57,7 +63,8 @@ bool engine_contest(engine *e, const char *name, const char *what, const char *o
       double burst = bench_probe(threads);
       if (burst > e->peak[threads]) e->peak[threads] = burst;
     }
-  if (!bench_turns(a, b, threads, e->args->seconds > 0 ? e->args->seconds : 2, &e->peak[threads], out)) return engine_wrong(e, name, tg_error_message(e->ctx));
+  if (!bench_turns(a, b, threads, e->args->seconds > 0 ? e->args->seconds : 2, &e->peak[threads], out))
+    return engine_wrong(e, name, tg_error_message(e->ctx));
   report(e, name, what, of, threads, bar, out);
   return true;
 }
@@ -88,7 +95,9 @@ static void *memory(int rows, int columns, bool turned, int ld, uint32_t seed) {
   return x;
 }
 
-static uint8_t major_of(const bench_product *x, bool turned) { return x->late ? TG_ANY_STRIDES : turned ? TG_COLUMN_MAJOR : TG_ROW_MAJOR; }
+static uint8_t major_of(const bench_product *x, bool turned) {
+  return x->late ? TG_ANY_STRIDES : turned ? TG_COLUMN_MAJOR : TG_ROW_MAJOR;
+}
 
 static void strides_of(const bench_product *x, int ld, bool turned, int64_t out[2]) {
   out[turned] = ld;
@@ -106,11 +115,14 @@ bool engine_open(engine *e, const char *name, const bench_product *x, const tg_g
   if (!y->ldb) y->ldb = (y->tb ? y->k : y->n) * step;
   if (!y->ldc) y->ldc = y->n * step;
   p->owner = !y->a;
-  if (p->owner) y->a = memory(y->m, y->k, y->ta, y->lda, 1), y->b = memory(y->k, y->n, y->tb, y->ldb, 2), y->c = memory(y->m, y->n, false, y->ldc, 3);
+  if (p->owner)
+    y->a = memory(y->m, y->k, y->ta, y->lda, 1), y->b = memory(y->k, y->n, y->tb, y->ldb, 2),
+    y->c = memory(y->m, y->n, false, y->ldc, 3);
   if (!d.m.hi) d.m.lo = y->m;
   if (!d.n.hi) d.n.lo = y->n;
   if (!d.k.hi) d.k.lo = y->k;
-  d.a_major = major_of(y, y->ta), d.b_major = d.packing ? TG_ROW_MAJOR : major_of(y, y->tb), d.c_major = major_of(y, false);
+  d.a_major = major_of(y, y->ta), d.b_major = d.packing ? TG_ROW_MAJOR : major_of(y, y->tb),
+  d.c_major = major_of(y, false);
   d.threads = y->threads;
   bool fixed = !desc && !y->late;
   if (!y->late) d.a_step = d.b_step = d.c_step = step;
@@ -141,7 +153,8 @@ void engine_close(engine_product *p) {
 
 int bench_engine(const tool_args *a) {
   engine e = {.args = a};
-  if (tg_context_create(&(tg_context_options){.threads = ENGINE_THREADS, .cache = a->cache}, &e.ctx)) return TOOL_BROKEN;
+  if (tg_context_create(&(tg_context_options){.threads = ENGINE_THREADS, .cache = a->cache}, &e.ctx))
+    return TOOL_BROKEN;
   engine_epilogues(&e);
   engine_rows(&e);
   engine_packings(&e);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Weights of 4 bits with scales and zero points by groups, packed ahead: a single row against the best loop that reads as many bytes, and more rows against the
+ * Weights of 4 bits with scales and zero points by groups, packed ahead: a single row against the best loop that reads
+ * as many bytes, and more rows against the
  * product of the same sizes in f32. */
 #include <math.h>
 #include <stdio.h>
@@ -49,7 +50,8 @@ static bool is_right(const weights_run *w, const tg_gemm_packing *p, int m, int 
     for (int64_t j = 0; j < p->n; j += 1 + p->n / 17) {
       double sum = 0;
       for (int64_t k = 0; k < K; k++)
-        sum += (double)a[i * K + k] * (scale[k / group * p->n + j] == TWO ? 2 : 1) * ((double)(b[(j / P * words + k / 8) * P + j % P] >> k % 8 * 4 & 15) - zero[k / group * p->n + j]);
+        sum += (double)a[i * K + k] * (scale[k / group * p->n + j] == TWO ? 2 : 1) *
+               ((double)(b[(j / P * words + k / 8) * P + j % P] >> k % 8 * 4 & 15) - zero[k / group * p->n + j]);
       if ((double)c[i * p->n + j] != sum) return false;
     }
   return true;
@@ -62,7 +64,15 @@ static void weights_case(engine *e, int m, int64_t n, int64_t k, int group, int 
   char name[96];
   snprintf(name, sizeof name, "weights of 4 bits %dx%lldx%lld, groups of %d", m, (long long)n, (long long)k, group);
   if (!engine_wants(e, name)) return;
-  tg_gemm_desc d = {.m = {m, 0}, .n = {n, 0}, .k = {k, 0}, .b = TG_U8, .b_bits = 4, .b_scale = TG_F16, .b_zero = TG_U8, .b_group = group, .threads = threads};
+  tg_gemm_desc d = {.m = {m, 0},
+                    .n = {n, 0},
+                    .k = {k, 0},
+                    .b = TG_U8,
+                    .b_bits = 4,
+                    .b_scale = TG_F16,
+                    .b_zero = TG_U8,
+                    .b_group = group,
+                    .threads = threads};
   tg_gemm_packing packing;
   weights_run w = {.e = e};
   if (tg_gemm_packing_choose(e->ctx, &d, 1, &packing)) return (void)engine_wrong(e, name, tg_error_message(e->ctx));
@@ -74,8 +84,10 @@ static void weights_case(engine *e, int m, int64_t n, int64_t k, int group, int 
   uint16_t *scale = (uint16_t *)(void *)(block + packing.bytes);
   uint32_t state = 1;
   bench_fill(TG_F32, a, (size_t)m * (size_t)k, 3);
-  for (size_t i = 0; i < packing.bytes / 4; i++) ((uint32_t *)(void *)block)[i] = state = state * 1664525u + 1013904223u;
-  for (size_t i = 0; i < groups; i++) scale[i] = i % 2 ? TWO : ONE, block[packing.bytes + groups * 2 + i] = (char)(i % 15);
+  for (size_t i = 0; i < packing.bytes / 4; i++)
+    ((uint32_t *)(void *)block)[i] = state = state * 1664525u + 1013904223u;
+  for (size_t i = 0; i < groups; i++)
+    scale[i] = i % 2 ? TWO : ONE, block[packing.bytes + groups * 2 + i] = (char)(i % 15);
   w.call = (tg_gemm_call){.a = a, .b = block, .c = c, .b_scale = scale, .b_zero = block + packing.bytes + groups * 2};
   w.call.workspace_bytes = tg_gemm_workspace(w.plan, &w.call);
   w.call.workspace = tool_pages(w.call.workspace_bytes + 64);
@@ -85,12 +97,18 @@ static void weights_case(engine *e, int m, int64_t n, int64_t k, int group, int 
   else if (m == 1) {
     bench_peer loops;
     bench_peers_read_loop(&loops);
-    reading r = {.peer = &loops, .bytes = {.type = &bytes, .m = 1, .n = (int)(all / (size_t)k), .k = (int)k, .a = a, .b = block, .threads = threads}};
+    reading r = {
+        .peer = &loops,
+        .bytes = {
+            .type = &bytes, .m = 1, .n = (int)(all / (size_t)k), .k = (int)k, .a = a, .b = block, .threads = threads}};
     choose_loop(&r, threads);
-    engine_contest(e, name, "read loop", "one row, all bytes", (bench_side){run_reading, &r}, (bench_side){run_weights, &w}, threads, (engine_bar){.at_least = least}, NULL);
+    engine_contest(e, name, "read loop", "one row, all bytes", (bench_side){run_reading, &r},
+                   (bench_side){run_weights, &w}, threads, (engine_bar){.at_least = least}, NULL);
   } else {
     bench_product x = {.m = m, .n = (int)n, .k = (int)k, .threads = threads};
-    if (engine_open(e, name, &x, NULL, &floats)) engine_contest(e, name, "weights of 4 bits", "the product in f32", (bench_side){run_weights, &w}, engine_run(&floats), threads, (engine_bar){.at_most = least}, NULL);
+    if (engine_open(e, name, &x, NULL, &floats))
+      engine_contest(e, name, "weights of 4 bits", "the product in f32", (bench_side){run_weights, &w},
+                     engine_run(&floats), threads, (engine_bar){.at_most = least}, NULL);
     engine_close(&floats);
   }
   tg_gemm_free(w.plan);

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT
- * What peers are known to reach on a class of machine, as parts of what the machine can do, both measured in one run: a run in which a peer is below 0.9 of that measures
- * one that is badly built or badly placed, and is void. The table is text: PEER | CASE | THREADS | PART, a line each; '#' begins a comment. */
+ * What peers are known to reach on a class of machine, as parts of what the machine can do, both measured in one run: a
+ * run in which a peer is below 0.9 of that measures
+ * one that is badly built or badly placed, and is void. The table is text: PEER | CASE | THREADS | PART, a line each;
+ * '#' begins a comment. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "bench/bench.h"
 
-static void key_of(const char *peer, const char *name, int threads, char *out, size_t n) { snprintf(out, n, "%s | %s | %d | ", peer, name, threads); }
+static void key_of(const char *peer, const char *name, int threads, char *out, size_t n) {
+  snprintf(out, n, "%s | %s | %d | ", peer, name, threads);
+}
 
 double bench_expected(const char *path, const char *peer, const char *name, int threads) {
   char key[160];

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * tg bench gemm: products of checked-in lists of shapes, tg against libraries on the same buffers. A figure stands on pairs of neighbours: tg, the
- * peer, the peer, tg again; each sample lies between two bursts of FMAs and is dropped, and counted, when one of them is more than 3 % under the
- * largest of the run: the processor was slower, or somebody else's. Where hardly any pair is quiet the twelve quietest count, and the line says so. Every contestant's
+ * tg bench gemm: products of checked-in lists of shapes, tg against libraries on the same buffers. A figure stands on
+ * pairs of neighbours: tg, the
+ * peer, the peer, tg again; each sample lies between two bursts of FMAs and is dropped, and counted, when one of them
+ * is more than 3 % under the
+ * largest of the run: the processor was slower, or somebody else's. Where hardly any pair is quiet the twelve quietest
+ * count, and the line says so. Every contestant's
  * result is verified. */
 #define _GNU_SOURCE
 #include <math.h>
@@ -32,8 +35,16 @@ typedef struct {
 
 /* open: leading dimensions are known at the call only, as tg tune gemm has them. */
 static bool tg_open(tg_context *ctx, const bench_product *x, bool open, contestant *t) {
-  tg_gemm_desc d = {.a = (uint8_t)x->type->a, .b = (uint8_t)x->type->b, .c = (uint8_t)x->type->c, .a_major = x->ta ? TG_COLUMN_MAJOR : TG_ROW_MAJOR, .b_major = x->tb ? TG_COLUMN_MAJOR : TG_ROW_MAJOR, .m = {x->m, 0}, .n = {x->n, 0}, .k = {x->k, 0},
-                    .threads = x->threads, .flags = x->type->flags};
+  tg_gemm_desc d = {.a = (uint8_t)x->type->a,
+                    .b = (uint8_t)x->type->b,
+                    .c = (uint8_t)x->type->c,
+                    .a_major = x->ta ? TG_COLUMN_MAJOR : TG_ROW_MAJOR,
+                    .b_major = x->tb ? TG_COLUMN_MAJOR : TG_ROW_MAJOR,
+                    .m = {x->m, 0},
+                    .n = {x->n, 0},
+                    .k = {x->k, 0},
+                    .threads = x->threads,
+                    .flags = x->type->flags};
   if (!open) d.a_ld.lo = x->lda, d.b_ld.lo = x->ldb, d.c_ld.lo = x->ldc;
   memset(t, 0, sizeof *t);
   if (tg_gemm_plan(ctx, &d, &t->plan)) return fprintf(stderr, "tg bench gemm: %s\n", tg_error_message(ctx)), false;
@@ -66,7 +77,8 @@ typedef struct {
   int entry;
   pair pairs[PAIRS_MOST];
   int n, kept, dropped, quiet;
-  double seconds, part, log_mean, log_error;   /* of the kept: the peer's median, that of its rate in FMA bursts beside it; ln(peer / tg) and its standard error */
+  /* of the kept: the peer's median, that of its rate in FMA bursts beside it; ln(peer / tg) and its standard error */
+  double seconds, part, log_mean, log_error;
 } duel;
 
 typedef struct {
@@ -102,7 +114,8 @@ static double time_side(match_of *m, duel *d, bool peer) {
 /* Between the burst before it, which was made, and one behind it. */
 static sample_of sample(match_of *m, duel *d, bool peer, double *before) {
   side_of side = {m, d, peer};
-  sample_of s = {.seconds = bench_change_sides(&(bench_side){run_side_of, &side}, m->x.threads) ? time_side(m, d, peer) : -1};
+  sample_of s = {.seconds =
+                     bench_change_sides(&(bench_side){run_side_of, &side}, m->x.threads) ? time_side(m, d, peer) : -1};
   double behind = bench_probe(m->x.threads);
   s.probe = behind < *before ? behind : *before;
   *before = behind;
@@ -119,7 +132,8 @@ static double least_burst(const match_of *m, duel *d) {
 }
 
 static void judge(match_of *m, duel *d) {
-  double sum = 0, square = 0, seconds[PAIRS_MOST], part[PAIRS_MOST], least = least_burst(m, d), flops = 2.0 * m->x.m * m->x.n * (double)m->x.k;
+  double sum = 0, square = 0, seconds[PAIRS_MOST], part[PAIRS_MOST], least = least_burst(m, d),
+         flops = 2.0 * m->x.m * m->x.n * (double)m->x.k;
   d->kept = 0;
   for (int i = 0; i < d->n; i++) {
     if (burst_of(&d->pairs[i]) < least) continue;
@@ -140,7 +154,8 @@ static void judge(match_of *m, duel *d) {
 static void abba(match_of *m, duel *d) {
   double before = bench_probe(m->x.threads);
   if (d->n + 2 > PAIRS_MOST) return;
-  sample_of first = sample(m, d, false, &before), second = sample(m, d, true, &before), third = sample(m, d, true, &before), fourth = sample(m, d, false, &before);
+  sample_of first = sample(m, d, false, &before), second = sample(m, d, true, &before),
+            third = sample(m, d, true, &before), fourth = sample(m, d, false, &before);
   d->pairs[d->n++] = (pair){first, second};
   d->pairs[d->n++] = (pair){fourth, third};
 }
@@ -184,17 +199,20 @@ static bool best_entry(match_of *m, duel *d, bool *wrong) {
 typedef struct { char name[24]; const tool_types *type; int threads, cases; double sum, variance, worst; } class_sum;
 
 static void case_name(const shape *s, char *out, size_t n) {
-  snprintf(out, n, "%.23s %dx%dx%d %c%c %s", s->of.class_of, s->of.m, s->of.n, s->of.k, "NT"[s->of.ta], "NT"[s->of.tb], s->type->name);
+  snprintf(out, n, "%.23s %dx%dx%d %c%c %s", s->of.class_of, s->of.m, s->of.n, s->of.k, "NT"[s->of.ta], "NT"[s->of.tb],
+           s -> type -> name);
 }
 
-static void figure(const tool_args *a, const char *name, int threads, const char *what, double v, const char *unit, const char *of) {
+static void figure(const tool_args *a, const char *name, int threads, const char *what, double v, const char *unit,
+                   const char *of) {
   char metric[96];
   snprintf(metric, sizeof metric, "%d thread%s%s%s", threads, threads > 1 ? "s" : "", *what ? ", " : "", what);
   tool_figure(a->json, "gemm", name, metric, v, unit, of);
 }
 
 static size_t larger_operand(const bench_product *x) {
-  size_t a = (size_t)x->m * (size_t)x->k * bench_bytes(x->type->a), b = (size_t)x->k * (size_t)x->n * bench_bytes(x->type->b);
+  size_t a = (size_t)x->m * (size_t)x->k * bench_bytes(x->type->a),
+         b = (size_t)x->k * (size_t)x->n * bench_bytes(x->type->b);
   return a > b ? a : b;
 }
 
@@ -217,7 +235,8 @@ static void report_duel(const match_of *m, const char *name, const duel *d, doub
   printf("    %-9s", peer);
   if (d->kept) printf(" %8.1f %s   tg is %6.3f ", rate, d->peer->reads ? "GB/s   " : "GFLOP/s", exp(d->log_mean));
   if (d->kept > 2) printf("(%.3f .. %.3f)  ", exp(d->log_mean - half), exp(d->log_mean + half));
-  printf(" %d pairs (%d quiet), %d dropped; %s\n", d->kept, d->quiet < d->kept ? d->quiet : d->kept, d->dropped, d->peer->entry[d->entry].name);
+  printf(" %d pairs (%d quiet), %d dropped; %s\n", d->kept, d->quiet < d->kept ? d->quiet : d->kept, d->dropped,
+         d->peer->entry[d->entry].name);
 }
 
 /* tg's own: the median of all its samples that count, and of the ratio to the burst beside each. */
@@ -235,31 +254,38 @@ static void report_tg(const match_of *m, const char *name, duel *d, int duels, d
   }
   bool tuned = tg_gemm_describe(m->tg.plan).tuned;
   double rate = n ? flops / tool_median(seconds, n) * 1e-9 : 0, of_peak = n ? tool_median(part, n) : 0;
-  if (!m->args->json) printf("  %-34s %8.1f GFLOP/s   %5.1f %% of FMA peak%s%s\n", name, rate, 100 * of_peak, m->tg.code ? "   (bare code)" : "", tuned ? "   (tuned)" : "");
+  if (!m->args->json)
+    printf("  %-34s %8.1f GFLOP/s   %5.1f %% of FMA peak%s%s\n", name, rate, 100 * of_peak,
+           m->tg.code ? "   (bare code)" : "", tuned ? "   (tuned)" : "");
   else if (n) {
     figure(m->args, name, m->x.threads, m->tg.code ? "bare code" : "", rate, "GFLOP/s", NULL);
     figure(m->args, name, m->x.threads, "", of_peak, "ratio", "FMA peak");
   }
 }
 
-/* Is the peer what the table knows it to be? As a part of the FMA bursts beside it; of the read loop where the product reads more than caches give at once.
- * A case that the table lacks is written to it, if that is asked for. */
+/* Is the peer what the table knows it to be? As a part of the FMA bursts beside it; of the read loop where the
+ * product reads more than caches give at once. A case that the table lacks is written to it, if that is asked for. */
 static bool is_expected(const match_of *m, const char *name, const duel *d, const duel *reading) {
   enum { FROM = 1 << 20, PAIRS = 12 };
   const tool_args *a = m->args;
   const char *peer = d->peer->name;
   bool reads = reading && reading->kept && larger_operand(&m->x) >= FROM;
-  double part = reads ? reading->seconds / d->seconds : d->part, known = bench_expected(a->expect, peer, name, m->x.threads);
+  double part = reads ? reading->seconds / d->seconds : d->part,
+         known = bench_expected(a->expect, peer, name, m->x.threads);
   if (a->update && known <= 0 && d->kept >= PAIRS) bench_expect(a->expect, peer, name, m->x.threads, part);
   if (part >= 0.9 * known) return true;
   if (a->json) figure(a, name, m->x.threads, "void: of what is known", part / known, "ratio", peer);
-  else printf("    VOID: %s reaches %.3f of the %s, and %.3f is known of it: the case tells nothing (%s)\n", peer, part, reads ? "read loop" : "FMA peak", known, a->expect);
+  else
+    printf("    VOID: %s reaches %.3f of the %s, and %.3f is known of it: the case tells nothing (%s)\n", peer, part,
+           reads ? "read loop" : "FMA peak", known, a->expect);
   return false;
 }
 
 static void add_to_class(class_sum *classes, int *n, const shape *s, const duel *best) {
   int i = 0;
-  while (i < *n && (strcmp(classes[i].name, s->of.class_of) || classes[i].type != s->type || classes[i].threads != s->threads)) i++;
+  while (i < *n &&
+         (strcmp(classes[i].name, s->of.class_of) || classes[i].type != s->type || classes[i].threads != s->threads))
+    i++;
   if (i == *n) {
     if (*n == CLASSES) return;
     classes[(*n)++] = (class_sum){.type = s->type, .threads = s->threads};
@@ -274,8 +300,19 @@ static bool prepare_case(match_of *m, const shape *s) {
   const tool_shape *o = &s->of;
   size_t M = (size_t)o->m, N = (size_t)o->n, K = (size_t)o->k;
   void *a = tool_pages(M * K * bench_bytes(s->type->a)), *b = tool_pages(K * N * bench_bytes(s->type->b));
-  m->x = (bench_product){.type = s->type, .m = o->m, .n = o->n, .k = o->k, .lda = o->ta ? o->m : o->k, .ldb = o->tb ? o->k : o->n, .ldc = o->n, .ta = o->ta, .tb = o->tb, .a = a, .b = b,
-                         .c = tool_pages(M * N * bench_bytes(s->type->c)), .threads = s->threads};
+  m->x = (bench_product){.type = s->type,
+                         .m = o->m,
+                         .n = o->n,
+                         .k = o->k,
+                         .lda = o->ta ? o->m : o->k,
+                         .ldb = o->tb ? o->k : o->n,
+                         .ldc = o->n,
+                         .ta = o->ta,
+                         .tb = o->tb,
+                         .a = a,
+                         .b = b,
+                         .c = tool_pages(M * N * bench_bytes(s->type->c)),
+                         .threads = s->threads};
   bench_fill(s->type->a, a, M * K, 1), bench_fill(s->type->b, b, K * N, 2);
   m->sums = bench_sums(&m->x);
   m->repeat = 1;
@@ -283,11 +320,15 @@ static bool prepare_case(match_of *m, const shape *s) {
   bench_poison(&m->x);
   if (!tg_run_once(m->ctx, &m->tg)) return false;
   if (!bench_verified(&m->x, m->sums)) return fprintf(stderr, "tg bench gemm: tg: wrong result\n"), false;
-  for (double t = time_side(m, NULL, false); t * m->repeat < 0.002 && m->repeat < 1 << 20; t = time_side(m, NULL, false)) m->repeat *= 2;   /* samples of 2 ms and more */
+  /* samples of 2 ms and more */
+  for (double t = time_side(m, NULL, false); t * m->repeat < 0.002 && m->repeat < 1 << 20;
+       t = time_side(m, NULL, false))
+    m->repeat *= 2;
   return true;
 }
 
-static int run_case(match_of *m, const shape *s, bench_peer *peers, int peers_n, class_sum *classes, int *classes_n, int *voided) {
+static int run_case(match_of *m, const shape *s, bench_peer *peers, int peers_n, class_sum *classes, int *classes_n,
+                    int *voided) {
   static duel d[BENCH_PEERS];
   char name[96];
   const duel *reading = NULL;
@@ -312,7 +353,8 @@ static int run_case(match_of *m, const shape *s, bench_peer *peers, int peers_n,
   }
   double flops = 2.0 * s->of.m * s->of.n * (double)s->of.k, lanes = s->type->lanes;
   bench_poison(&m->x);
-  if (!tg_run_once(m->ctx, &m->tg) || !bench_verified(&m->x, m->sums)) wrong = true, fprintf(stderr, "tg bench gemm: %s: tg: wrong result\n", name);
+  if (!tg_run_once(m->ctx, &m->tg) || !bench_verified(&m->x, m->sums))
+    wrong = true, fprintf(stderr, "tg bench gemm: %s: tg: wrong result\n", name);
   report_tg(m, name, d, n ? n : 1, flops, lanes);
   for (int i = 0; i < n; i++) {
     judge(m, &d[i]);   /* by the largest burst known by now */
@@ -325,7 +367,10 @@ static int run_case(match_of *m, const shape *s, bench_peer *peers, int peers_n,
   for (int i = 0; i < n && m->args->expect; i++)
     if (!d[i].peer->reads && d[i].kept && !is_expected(m, name, &d[i], reading)) expected = false;
   *voided += !expected;
-  if (best >= 0 && d[best].quiet < BENCH_PAIRS_LEAST) fprintf(stderr, "tg bench gemm: %s: only %d quiet pairs against %s: the machine is not quiet, or --seconds too few\n", name, d[best].quiet, d[best].peer->name);
+  if (best >= 0 && d[best].quiet < BENCH_PAIRS_LEAST)
+    fprintf(stderr,
+            "tg bench gemm: %s: only %d quiet pairs against %s: the machine is not quiet, or --seconds too few\n", name,
+            d[best].quiet, d[best].peer->name);
   if (best >= 0 && expected) add_to_class(classes, classes_n, s, &d[best]);
   tg_close(&m->tg);
   free(m->sums);
@@ -340,7 +385,9 @@ static void report_classes(const tool_args *a, const class_sum *c, int n) {
     char name[64];
     double mean = c[i].sum / c[i].cases, half = 1.96 * sqrt(c[i].variance) / c[i].cases;
     snprintf(name, sizeof name, "%.23s %s, %d cases", c[i].name, c[i].type->name, c[i].cases);
-    if (!a->json) printf("  %-34s geometric mean %.3f of the best peer (%.3f .. %.3f), worst %.3f\n", name, exp(mean), exp(mean - half), exp(mean + half), exp(c[i].worst));
+    if (!a->json)
+      printf("  %-34s geometric mean %.3f of the best peer (%.3f .. %.3f), worst %.3f\n", name, exp(mean),
+             exp(mean - half), exp(mean + half), exp(c[i].worst));
     if (!a->json) continue;
     figure(a, name, c[i].threads, "geometric mean", exp(mean), "ratio", "best peer");
     figure(a, name, c[i].threads, "at least", exp(mean - half), "ratio", "best peer");
@@ -360,12 +407,16 @@ int bench_gemm(const tool_args *a) {
   snprintf(wanted, sizeof wanted, "%s", a->types ? a->types : "f32");
   for (char *name = strtok_r(wanted, ",", &rest); name && types_n < TYPES; name = strtok_r(NULL, ",", &rest))
     if (!(types[types_n++] = tool_types_named(name))) return TOOL_USAGE;
-  int n = tool_read_shapes(a->shapes ? a->shapes : "tests/bench/gemm/shapes.txt", &shapes), peers_n = n < 0 ? -1 : bench_peers_open(peers, a->vs);
+  int n = tool_read_shapes(a->shapes ? a->shapes : "tests/bench/gemm/shapes.txt", &shapes),
+      peers_n = n < 0 ? -1 : bench_peers_open(peers, a->vs);
   if (n < 0 || peers_n < 0) return free(shapes), TOOL_USAGE;
   bench_peers_read_loop(&peers[peers_n]);
-  if (!peers_n++) return fprintf(stderr, "tg bench gemm: no peer is installed (--vs NAME=FILE says where one is)\n"), free(shapes), TOOL_BROKEN;
+  if (!peers_n++)
+    return fprintf(stderr, "tg bench gemm: no peer is installed (--vs NAME=FILE says where one is)\n"), free(shapes),
+           TOOL_BROKEN;
   int threads = a->threads > 0 ? a->threads : 1;
-  if (tg_context_create(&(tg_context_options){.threads = threads, .cache = a->cache, .tuned = a->tuned}, &m.ctx)) return free(shapes), TOOL_BROKEN;
+  if (tg_context_create(&(tg_context_options){.threads = threads, .cache = a->cache, .tuned = a->tuned}, &m.ctx))
+    return free(shapes), TOOL_BROKEN;
   for (int i = 0; i < 200; i++) m.peak = fmax(m.peak, bench_probe(threads));
   for (int t = 0; t < types_n; t++)
     for (int i = 0; i < n; i++) {
@@ -379,10 +430,12 @@ int bench_gemm(const tool_args *a) {
     }
   free(shapes);
   if (a->json) figure(a, "machine", threads, "FMA peak, f32", m.peak * 1e-9, "GFLOP/s", NULL);
-  else printf("  %-34s %8.1f GFLOP/s in f32 on %d thread%s\n", "FMA peak", m.peak * 1e-9, threads, threads > 1 ? "s" : "");
+  else
+    printf("  %-34s %8.1f GFLOP/s in f32 on %d thread%s\n", "FMA peak", m.peak * 1e-9, threads, threads > 1 ? "s" : "");
   report_classes(a, classes, classes_n);
   if (voided && a->json) figure(a, "machine", threads, "void", voided, "cases", NULL);
-  else if (voided) printf("  VOID: in %d of %d cases a peer is below 0.9 of what is known of it; they are in no mean\n", voided, ran);
+  else if (voided)
+    printf("  VOID: in %d of %d cases a peer is below 0.9 of what is known of it; they are in no mean\n", voided, ran);
   if (voided && result == TOOL_OK) result = TOOL_WRONG;
   tg_context_free(m.ctx);
   if (!ran) return fprintf(stderr, "tg bench gemm: no case contains '%s'\n", a->cases ? a->cases : ""), TOOL_USAGE;

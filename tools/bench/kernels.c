@@ -39,7 +39,8 @@ static bool launch(tg_context *ctx, tg_kernel *k, const tg_argument *a, uint32_t
 
 /* ---- matmul ---- */
 
-typedef void (*sgemm_fn)(int, int, int, int, int, int, float, const float *, int, const float *, int, float, float *, int);
+typedef void (*sgemm_fn)(int, int, int, int, int, int, float, const float *, int, const float *, int, float, float *,
+                         int);
 
 typedef struct { sgemm_fn sgemm; void (*threads)(int); } blas;
 
@@ -104,7 +105,8 @@ int bench_matmul(tg_context *ctx, const tool_args *args, int n) {
     return TOOL_WRONG;
   }
   blas ob = blas_open();
-  double flops = 2.0 * n * n * (double)n, peak[ROUNDS_MAX], single[ROUNDS_MAX], two[ROUNDS_MAX], vs[ROUNDS_MAX], vs2[ROUNDS_MAX], of_peak[ROUNDS_MAX], scaling[ROUNDS_MAX], open1[ROUNDS_MAX];
+  double flops = 2.0 * n * n * (double)n, peak[ROUNDS_MAX], single[ROUNDS_MAX], two[ROUNDS_MAX], vs[ROUNDS_MAX],
+         vs2[ROUNDS_MAX], of_peak[ROUNDS_MAX], scaling[ROUNDS_MAX], open1[ROUNDS_MAX];
   double budget = args->seconds > 0 ? args->seconds : 4, end = tool_now() + budget;
   int rounds = 0;
   for (; rounds < ROUNDS_MAX && (rounds < 7 || tool_now() < end); rounds++) {
@@ -117,7 +119,8 @@ int bench_matmul(tg_context *ctx, const tool_args *args, int n) {
       b1 = one_sgemm(&ob, 1, n, a, b, d);
       one_sgemm(&ob, 2, n, a, b, d);
       b2 = one_sgemm(&ob, 2, n, a, b, d);
-      nanosleep(&(struct timespec){.tv_nsec = 60000000}, NULL); /* its threads spin for a while: not into the next round */
+      /* its threads spin for a while: not into the next round */
+      nanosleep(&(struct timespec){.tv_nsec = 60000000}, NULL);
     }
     double peak_after = bench_fma_peak(0.02);
     if (peak_after > peak[i]) peak[i] = peak_after;
@@ -185,17 +188,21 @@ static bool close_enough(const float *got, const float *want, size_t n, double t
 
 static int stream_run(tg_context *ctx, const tool_args *args, const stream_case *s, size_t n, size_t row) {
   size_t bytes = n * sizeof(float);
-  float *x = tool_pages(bytes), *y = tool_pages(bytes), *z = tool_pages(bytes), *w = tool_pages(row * 4), *b = tool_pages(row * 4), scale = 1e-6f;
+  float *x = tool_pages(bytes), *y = tool_pages(bytes), *z = tool_pages(bytes), *w = tool_pages(row * 4),
+        *b = tool_pages(row * 4), scale = 1e-6f;
   fill(x, n, 3), fill(w, row, 5), fill(b, row, 6);
-  tg_binding flat[] = {{"N", (int64_t)n, (int64_t)n, 1}}, rows[] = {{"R", (int64_t)(n / row), (int64_t)(n / row), 1}, {"N", (int64_t)row, (int64_t)row, 1}};
+  tg_binding flat[] = {{"N", (int64_t)n, (int64_t)n, 1}},
+             rows[] = {{"R", (int64_t)(n / row), (int64_t)(n / row), 1}, {"N", (int64_t)row, (int64_t)row, 1}};
   bool by_row = s->def == &softmax || s->def == &layernorm;
   tg_kernel *k = compile(ctx, s->def, by_row ? 2 : 1, by_row ? rows : flat);
   if (!k) return TOOL_WRONG;
   tg_argument a[4] = {{x, bytes}, {y, bytes}};
   uint32_t na = 2;
-  if (s->def == &axpy) a[0] = (tg_argument){&scale, 4}, a[1] = (tg_argument){x, bytes}, a[2] = (tg_argument){y, bytes}, na = 3;
+  if (s->def == &axpy)
+    a[0] = (tg_argument){&scale, 4}, a[1] = (tg_argument){x, bytes}, a[2] = (tg_argument){y, bytes}, na = 3;
   if (s->def == &total) a[1].bytes = 4;
-  if (s->def == &layernorm) a[1] = (tg_argument){w, row * 4}, a[2] = (tg_argument){b, row * 4}, a[3] = (tg_argument){y, bytes}, na = 4;
+  if (s->def == &layernorm)
+    a[1] = (tg_argument){w, row * 4}, a[2] = (tg_argument){b, row * 4}, a[3] = (tg_argument){y, bytes}, na = 4;
   bench_arrays v = {.x = x, .w = w, .b = b, .y = z, .n = n, .row = row, .a = scale};
   if (!launch(ctx, k, a, na, 1)) return TOOL_WRONG;
   s->c(&v, 0, n, 0);
@@ -206,7 +213,8 @@ static int stream_run(tg_context *ctx, const tool_args *args, const stream_case 
   }
   v.y = y; /* the very same streams for both */
   for (int threads = 1; threads <= 2; threads++) {
-    double ratio[ROUNDS_MAX], rate[ROUNDS_MAX], best_c[ROUNDS_MAX], end = tool_now() + (args->seconds > 0 ? args->seconds : 3);
+    double ratio[ROUNDS_MAX], rate[ROUNDS_MAX], best_c[ROUNDS_MAX],
+        end = tool_now() + (args->seconds > 0 ? args->seconds : 3);
     int rounds = 0;
     for (; rounds < ROUNDS_MAX && (rounds < 7 || tool_now() < end); rounds++) {
       double c0 = c_time(s, &v, threads, 0), c1 = c_time(s, &v, threads, 1), t = tool_now();
@@ -231,8 +239,11 @@ static int stream_run(tg_context *ctx, const tool_args *args, const stream_case 
 
 int bench_streams(tg_context *ctx, const tool_args *args) {
   const stream_case cases[] = {
-    {"copy", &copy, 2, bench_c_copy}, {"axpy", &axpy, 3, bench_c_axpy}, {"sum", &total, 1, c_sum},
-    {"softmax, rows of 4096", &softmax, 2, bench_c_softmax}, {"layernorm, rows of 4096", &layernorm, 2, bench_c_layernorm},
+      {"copy", &copy, 2, bench_c_copy},
+      {"axpy", &axpy, 3, bench_c_axpy},
+      {"sum", &total, 1, c_sum},
+      {"softmax, rows of 4096", &softmax, 2, bench_c_softmax},
+      {"layernorm, rows of 4096", &layernorm, 2, bench_c_layernorm},
   };
   int worst = TOOL_OK;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -40,7 +40,8 @@ static int to_ir(const tool_args *args) {
   }
   path_close(&p);
   tool_figure(args->json, "lower", "matmul 512^3", "nodes made", nodes, "nodes", NULL);
-  tool_figure(args->json, "lower", "matmul 512^3", "author to linear form", tool_median(lower_samples, ROUNDS) * 1e3, "ms", NULL);
+  tool_figure(args->json, "lower", "matmul 512^3", "author to linear form", tool_median(lower_samples, ROUNDS) * 1e3,
+              "ms", NULL);
   tool_figure(args->json, "lower", "matmul 512^3", "author to LLVM IR", tool_median(samples, ROUNDS) * 1e3, "ms", NULL);
   return TOOL_OK;
 }
@@ -54,7 +55,8 @@ static int to_code(tg_context *ctx, const tool_args *args, uint32_t flags, int r
     tg_status st = tg_kernel_compile(ctx, &matmul, &o, &k);
     samples[i] = tool_now() - t;
     if (st) return fprintf(stderr, "%s\n", tg_error_message(ctx)), TOOL_WRONG;
-    if (!flags && i > 0 && !tg_kernel_describe(k)->from_cache) return fprintf(stderr, "tg: not from the cache\n"), TOOL_BROKEN;
+    if (!flags && i > 0 && !tg_kernel_describe(k)->from_cache)
+      return fprintf(stderr, "tg: not from the cache\n"), TOOL_BROKEN;
     tg_kernel_free(k);
   }
   tool_figure(args->json, "lower", "matmul 512^3", metric, tool_median(samples, rounds) * 1e3, "ms", NULL);
@@ -85,7 +87,8 @@ static const tg_uop *tree_of(tg_job *j, uint32_t n) {
   const tg_uop **level = tg_new(&j->env, const tg_uop *, m);
   for (uint32_t i = 0; i < m; i++) level[i] = leaf(j, i);
   for (; m > 1; m -= m / 2)
-    for (uint32_t i = 0; i < m - m / 2; i++) level[i] = 2 * i + 1 < m ? join(j, level[2 * i], level[2 * i + 1], i) : level[2 * i];
+    for (uint32_t i = 0; i < m - m / 2; i++)
+      level[i] = 2 * i + 1 < m ? join(j, level[2 * i], level[2 * i + 1], i) : level[2 * i];
   return level[0];
 }
 

@@ -77,7 +77,8 @@ void bench_c_axpy(const bench_arrays *v, size_t from, size_t to, int streaming) 
   float *restrict y = v->y, a = v->a;
 #if defined(__AVX512F__)
   if (streaming) {
-    for (size_t i = from; i + V <= to; i += V) STREAM(y + i, _mm512_fmadd_ps(_mm512_set1_ps(a), _mm512_load_ps(x + i), _mm512_load_ps(y + i)));
+    for (size_t i = from; i + V <= to; i += V)
+      STREAM(y + i, _mm512_fmadd_ps(_mm512_set1_ps(a), _mm512_load_ps(x + i), _mm512_load_ps(y + i)));
     _mm_sfence();
     return;
   }
@@ -173,7 +174,8 @@ void bench_c_layernorm(const bench_arrays *v, size_t from, size_t to, int stream
 }
 
 /* Four queries at a time, so each key and each row of values is loaded once for all of them. */
-void bench_c_attention(const float *restrict q, const float *restrict k, const float *restrict v, float *restrict o, int tq, int tk, int causal) {
+void bench_c_attention(const float *restrict q, const float *restrict k, const float *restrict v, float *restrict o,
+                       int tq, int tk, int causal) {
   enum { D = 64, BK = 64, R = 4 };
   for (int i = 0; i < tq; i += R) {
     float m[R], l[R], acc[R][D], s[R][BK];

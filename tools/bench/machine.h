@@ -7,7 +7,8 @@
 /* FLOP/s of independent register FMAs in f32, widest vectors, on the calling thread; runs for about `seconds`. */
 double bench_fma_peak(double seconds);
 
-/* Reads all of x, in so many streams side by side, asking for what is 2 KiB ahead or not; something of all that was read. */
+/* Reads all of x, in so many streams side by side, asking for what is 2 KiB ahead or not; something of all that was
+ * read. */
 float bench_read(const float *x, size_t n, int streams, int prefetch);
 
 /* Plain C loops with the streams of the kernels they are compared with, compiled -O3 -march=native -ffast-math.
@@ -16,9 +17,11 @@ typedef struct { const float *x, *w, *b; float *y; size_t n, row; float a; } ben
 void bench_c_copy(const bench_arrays *v, size_t from, size_t to, int streaming);
 void bench_c_axpy(const bench_arrays *v, size_t from, size_t to, int streaming);
 float bench_c_sum(const bench_arrays *v, size_t from, size_t to);
-void bench_c_softmax(const bench_arrays *v, size_t from, size_t to, int streaming);     /* elements from..to, whole rows */
+/* elements from..to, whole rows */
+void bench_c_softmax(const bench_arrays *v, size_t from, size_t to, int streaming);
 void bench_c_layernorm(const bench_arrays *v, size_t from, size_t to, int streaming);
 
-/* Flash attention at head dim 64, row by row over blocks of keys; query i sees all keys, or the first tk - tq + i + 1. */
+/* Flash attention at head dim 64, row by row over blocks of keys; query i sees all keys, or the first tk - tq + i +
+ * 1. */
 void bench_c_attention(const float *q, const float *k, const float *v, float *o, int tq, int tk, int causal);
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * tg bench kernels: the packed matrix product as a schedule, and its innermost tile alone, against the FMA peak and OpenBLAS on one core.
+ * tg bench kernels: the packed matrix product as a schedule, and its innermost tile alone, against the FMA peak and
+ * OpenBLAS on one core.
  * Each figure is the median of ratios between neighbours: a burst of FMAs, the kernel, and a burst again. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -14,7 +15,8 @@
 
 enum { ROUNDS_MAX = 1000 };
 
-typedef void (*sgemm_fn)(int, int, int, int, int, int, float, const float *, int, const float *, int, float, float *, int);
+typedef void (*sgemm_fn)(int, int, int, int, int, int, float, const float *, int, const float *, int, float, float *,
+                         int);
 
 static void fill(float *x, size_t n, uint32_t seed) {
   for (size_t i = 0; i < n; i++) {
@@ -48,7 +50,8 @@ static double seconds_of(tg_context *ctx, tg_kernel *k, const tg_argument *buffe
   return now() - t;
 }
 
-/* Small integers: every sum is exact, so any order of summation gives the same. Rows of a few columns are checked in full. */
+/* Small integers: every sum is exact, so any order of summation gives the same. Rows of a few columns are checked in
+ * full. */
 static bool product_is_right(const float *a, const float *b, const float *c, int m, int n, int k) {
   for (int i = 0; i < m; i += 1 + m / 97)
     for (int j = 0; j < n; j += 1 + n / 89) {
@@ -114,13 +117,16 @@ int bench_sgemm_packed(tg_context *ctx, const tool_args *args, int m, int n, int
   return TOOL_OK;
 }
 
-/* K = 384: the panel of A is 21 KiB and stays in the first cache, the 16 panels of B are 768 KiB and stay in the second. */
+/* K = 384: the panel of A is 21 KiB and stays in the first cache, the 16 panels of B are 768 KiB and stay in the
+ * second. */
 int bench_microkernel(tg_context *ctx, const tool_args *args) {
   enum { P = 16, K = 384, ROWS = 14, COLUMNS = 32 };
-  float *a = tool_pages(sizeof *a * K * ROWS), *b = tool_pages(sizeof *b * P * K * COLUMNS), *c = tool_pages(sizeof *c * P * ROWS * COLUMNS);
+  float *a = tool_pages(sizeof *a * K * ROWS), *b = tool_pages(sizeof *b * P * K * COLUMNS),
+        *c = tool_pages(sizeof *c * P * ROWS * COLUMNS);
   fill(a, K * ROWS, 1), fill(b, P * K * COLUMNS, 2);
   tg_binding bind[] = {{"P", P, P, 1}, {"K", K, K, 1}};
-  tg_argument buffers[] = {{a, sizeof *a * K * ROWS}, {b, sizeof *b * P * K * COLUMNS}, {c, sizeof *c * P * ROWS * COLUMNS}};
+  tg_argument buffers[] = {
+      {a, sizeof *a * K * ROWS}, {b, sizeof *b * P * K * COLUMNS}, {c, sizeof *c * P * ROWS * COLUMNS}};
   tg_kernel *kernel = compile(ctx, &microkernel, 2, bind);
   if (!kernel || !(seconds_of(ctx, kernel, buffers, 1) > 0)) return TOOL_WRONG;
   for (int p = 0; p < P; p++)

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * The matrix product in the words of a schedule, for the benchmarks: packed operands, a tile of 14 rows and 32 columns in registers.
+ * The matrix product in the words of a schedule, for the benchmarks: packed operands, a tile of 14 rows and 32 columns
+ * in registers.
  *
- * sgemm_packed: blocks of 384 terms. For each, A in panels of 14 rows; B in blocks of 640 columns that the second cache holds, in panels of 32.
- * A panel of A stays in the first cache while those of B pass, asked for eight terms ahead, and the tile of C while the sum is taken; whole tiles of rows first,
+ * sgemm_packed: blocks of 384 terms. For each, A in panels of 14 rows; B in blocks of 640 columns that the second cache
+ * holds, in panels of 32.
+ * A panel of A stays in the first cache while those of B pass, asked for eight terms ahead, and the tile of C while the
+ * sum is taken; whole tiles of rows first,
  * then smaller ones for what is left.
  * microkernel: the innermost tile by itself, its operands packed by the caller. */
 #include <tg/dsl.h>

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * tg bench polybench: the 30 kernels of PolyBench/C 4.2 at MEDIUM, scheduled by the heuristic alone, on one core, against plain C with the
- * published loop orders (tests/polybench), compiled for this machine at -O3, and again with -ffast-math. The three take turns on the same
- * memory, which is made as it was before each turn; medians of the time that the thread itself ran; results are compared before. */
+ * tg bench polybench: the 30 kernels of PolyBench/C 4.2 at MEDIUM, scheduled by the heuristic alone, on one core,
+ * against plain C with the
+ * published loop orders (tests/polybench), compiled for this machine at -O3, and again with -ffast-math. The three take
+ * turns on the same
+ * memory, which is made as it was before each turn; medians of the time that the thread itself ran; results are
+ * compared before. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdio.h>
@@ -50,7 +53,8 @@ static bool same(match *m, const char *who) {
     int64_t where;
     if (m->plain->buffer[i].role != POLYBENCH_WRITTEN) continue;
     if (!polybench_differences(&m->plain->buffer[i], m->now.data[i], m->want.data[i], &where)) continue;
-    fprintf(stderr, "tg: %s: %s differs from plain C in buffer %d at element %lld\n", m->plain->name, who, i, (long long)where);
+    fprintf(stderr, "tg: %s: %s differs from plain C in buffer %d at element %lld\n", m->plain->name, who, i,
+            (long long)where);
     return false;
   }
   return true;
@@ -72,7 +76,8 @@ static bool prepare(match *m) {
     return false;
   }
   m->launch = (tg_launch){.buffers = m->argument, .threads = 1};
-  for (int i = 0; i < POLYBENCH_BUFFERS && (c->buffer[i].role == POLYBENCH_READ || c->buffer[i].role == POLYBENCH_WRITTEN); i++)
+  for (int i = 0;
+       i < POLYBENCH_BUFFERS && (c->buffer[i].role == POLYBENCH_READ || c->buffer[i].role == POLYBENCH_WRITTEN); i++)
     m->argument[m->launch.buffers_n++] = (tg_argument){m->now.data[i], (size_t)polybench_bytes(&c->buffer[i])};
   polybench_restore(c, &m->want, &m->initial);
   c->run(m->want.data);
@@ -84,7 +89,8 @@ static bool prepare(match *m) {
 }
 
 /* ratio[0]: plain C's time over tg's; ratio[1]: with -ffast-math. */
-static bool measure(tg_context *ctx, const tool_args *args, const polybench_case *plain, const polybench_case *fast, double ratio[2]) {
+static bool measure(tg_context *ctx, const tool_args *args, const polybench_case *plain, const polybench_case *fast,
+                    double ratio[2]) {
   match m = {.plain = plain, .fast = fast, .ctx = ctx};
   static double sample[3][TURNS_MAX];
   bool right = prepare(&m);
@@ -97,7 +103,8 @@ static bool measure(tg_context *ctx, const tool_args *args, const polybench_case
     tool_figure(args->json, "polybench", plain->name, "one core", tg * 1e6, "us", NULL);
     for (int k = 0; k < 2; k++) {
       ratio[k] = c[k] / tg;
-      tool_figure(args->json, "polybench", plain->name, "one core", ratio[k], "ratio", k ? "plain C, -ffast-math" : "plain C");
+      tool_figure(args->json, "polybench", plain->name, "one core", ratio[k], "ratio",
+                  k ? "plain C, -ffast-math" : "plain C");
     }
   }
   if (m.kernel) tg_kernel_free(m.kernel);
@@ -129,7 +136,9 @@ int bench_polybench(tg_context *ctx, const tool_args *args) {
     const char *of = k ? "plain C, -ffast-math" : "plain C";
     if (!sum[k].all) continue;
     tool_figure(args->json, "polybench", "all", "geometric mean", exp(sum[k].log_all / sum[k].all), "ratio", of);
-    if (sum[k].rest) tool_figure(args->json, "polybench", "without BLAS-like", "geometric mean", exp(sum[k].log_rest / sum[k].rest), "ratio", of);
+    if (sum[k].rest)
+      tool_figure(args->json, "polybench", "without BLAS-like", "geometric mean", exp(sum[k].log_rest / sum[k].rest),
+                  "ratio", of);
     tool_figure(args->json, "polybench", "all", "least", sum[k].least, "ratio", of);
   }
   if (wrong) fprintf(stderr, "tg: %d of the kernels are wrong\n", wrong);

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * Data of products in benches, and whether a C is right: whole numbers, so every order of summation gives the same; C x = A (B x). */
+ * Data of products in benches, and whether a C is right: whole numbers, so every order of summation gives the same; C x
+ * = A (B x). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "bench/product.h"
 
-size_t bench_bytes(tg_type t) { return t == TG_F64 ? 8 : t == TG_F32 || t == TG_I32 ? 4 : t == TG_F16 || t == TG_BF16 ? 2 : 1; }
+size_t bench_bytes(tg_type t) {
+  return t == TG_F64 ? 8 : t == TG_F32 || t == TG_I32 ? 4 : t == TG_F16 || t == TG_BF16 ? 2 : 1;
+}
 
 static uint32_t random_next(uint32_t *s) { return *s = *s * 1664525u + 1013904223u; }
 
@@ -18,7 +21,10 @@ static void put(tg_type t, void *x, size_t i, int v) {
   case TG_F64: ((double *)x)[i] = v; return;
   case TG_F32: ((float *)x)[i] = f; return;
   case TG_BF16: ((uint16_t *)x)[i] = (uint16_t)(bits >> 16); return;
-  case TG_F16: ((uint16_t *)x)[i] = v ? (uint16_t)((bits >> 16 & 0x8000) | (((bits >> 23 & 255) - 112) << 10) | (bits >> 13 & 1023)) : 0; return;
+  case TG_F16:
+    ((uint16_t *)x)[i] =
+        v ? (uint16_t)((bits >> 16 & 0x8000) | (((bits >> 23 & 255) - 112) << 10) | (bits >> 13 & 1023)) : 0;
+    return;
   default: ((int8_t *)x)[i] = (int8_t)v;
   }
 }
@@ -35,7 +41,9 @@ static double at(tg_type t, const void *x, size_t i) {
   case TG_BF16: bits = (uint32_t)((const uint16_t *)x)[i] << 16; break;
   default:   /* f16; sums of whole numbers are no subnormals */
     h = ((const uint16_t *)x)[i];
-    bits = (h & 0x8000) << 16 | ((h & 0x7fff) ? (h & 0x7c00) == 0x7c00 ? 0x7f800000 | (h & 1023) << 13 : ((h >> 10 & 31) + 112) << 23 | (h & 1023) << 13 : 0);
+    bits = (h & 0x8000) << 16 | ((h & 0x7fff) ? (h & 0x7c00) == 0x7c00 ? 0x7f800000 | (h & 1023) << 13
+                                                                       : ((h >> 10 & 31) + 112) << 23 | (h & 1023) << 13
+                                              : 0);
   }
   memcpy(&f, &bits, 4);
   return (double)f;
@@ -54,10 +62,13 @@ void bench_fill(tg_type t, void *x, size_t n, uint32_t seed) {
   for (size_t i = 0; i < n; i++) put(t, x, i, (int)(random_next(&seed) >> 16 & 7) + low);
 }
 
-static size_t place(int i, int j, int ld, int step, bool turned) { return (size_t)(turned ? j : i) * (size_t)ld + (size_t)(turned ? i : j) * (size_t)(step ? step : 1); }
+static size_t place(int i, int j, int ld, int step, bool turned) {
+  return (size_t)(turned ? j : i) * (size_t)ld + (size_t)(turned ? i : j) * (size_t)(step ? step : 1);
+}
 
 /* out = M x, in the order that M lies in memory. */
-static void times(tg_type t, const void *m, int rows, int columns, int ld, int step, bool turned, const double *x, double *out) {
+static void times(tg_type t, const void *m, int rows, int columns, int ld, int step, bool turned, const double *x,
+                  double *out) {
   memset(out, 0, sizeof *out * (size_t)rows);
   for (int p = 0; p < (turned ? columns : rows); p++)
     for (int q = 0; q < (turned ? rows : columns); q++) {
@@ -72,7 +83,9 @@ static bool rows_verified(const bench_product *p, int bits) {
   for (int i = 0; i < p->m; i += 1 + p->m / 11)
     for (int j = 0; j < p->n; j += 1 + p->n / 61) {
       double s = 0;
-      for (int k = 0; k < p->k; k++) s += at(p->type->a, p->a, place(i, k, p->lda, p->step, p->ta)) * at(p->type->b, p->b, place(k, j, p->ldb, p->step, p->tb));
+      for (int k = 0; k < p->k; k++)
+        s += at(p->type->a, p->a, place(i, k, p->lda, p->step, p->ta)) *
+             at(p->type->b, p->b, place(k, j, p->ldb, p->step, p->tb));
       if (at(p->type->c, p->c, place(i, j, p->ldc, p->step, false)) != rounded(s, bits)) return false;
     }
   return true;
@@ -99,4 +112,6 @@ bool bench_verified(const bench_product *p, const double *sums) {
   return good;
 }
 
-void bench_poison(const bench_product *p) { memset(p->c, 0xff, (size_t)p->m * (size_t)p->ldc * bench_bytes(p->type->c)); }
+void bench_poison(const bench_product *p) {
+  memset(p->c, 0xff, (size_t)p->m * (size_t)p->ldc * bench_bytes(p->type->c));
+}

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * tg bench kernels --case runtime: what it costs that sizes are known at launch only. Each kernel is compiled twice, for the very
- * sizes and for ranges of sizes, and the two take turns on the same buffers: one core, CPU time of the thread, medians of ratios of neighbours. */
+ * tg bench kernels --case runtime: what it costs that sizes are known at launch only. Each kernel is compiled twice,
+ * for the very
+ * sizes and for ranges of sizes, and the two take turns on the same buffers: one core, CPU time of the thread, medians
+ * of ratios of neighbours. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdio.h>
@@ -36,7 +38,8 @@ static tg_kernel *compile(tg_context *ctx, const runtime_case *c, bool constants
   tg_compile_options o = {.bindings = b};
   for (; o.bindings_n < PARAMS_MAX && c->param[o.bindings_n]; o.bindings_n++) {
     int64_t v = c->value[o.bindings_n];
-    b[o.bindings_n] = constants ? (tg_binding){c->param[o.bindings_n], v, v, 1} : (tg_binding){c->param[o.bindings_n], c->multiple, c->largest, c->multiple};
+    b[o.bindings_n] = constants ? (tg_binding){c->param[o.bindings_n], v, v, 1}
+                                : (tg_binding){c->param[o.bindings_n], c->multiple, c->largest, c->multiple};
   }
   tg_kernel *k = NULL;
   if (tg_kernel_compile(ctx, c->def, &o, &k)) fprintf(stderr, "%s\n", tg_error_message(ctx));
@@ -100,7 +103,8 @@ static bool agree(tg_context *ctx, contest *k) {
     const float *x = k->buffer[b].data, *y = first[b];
     if (info->buffers[b].type != TG_F32) same &= !memcmp(x, y, k->buffer[b].bytes);
     else
-      for (size_t i = 0; i < k->buffer[b].bytes / 4 && same; i++) same = fabsf(x[i] - y[i]) <= 1e-5f * (1 + fabsf(y[i]));
+      for (size_t i = 0; i < k->buffer[b].bytes / 4 && same; i++)
+        same = fabsf(x[i] - y[i]) <= 1e-5f * (1 + fabsf(y[i]));
     free(before[b]), free(first[b]);
   }
   k->repeat = t > 0 && t < 5e-3 ? (int)(5e-3 / t) + 1 : 1;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * tg bench start: from the start of a process to its first product, kernels and choices on disk among 1,000 entries each. Fresh processes in turns: a program
- * with libtg.a alone, one with libtg_jit.a, one without tg (start_run.c); nothing may be compiled (TG_GEMM_NO_COMPILE). */
+ * tg bench start: from the start of a process to its first product, kernels and choices on disk among 1,000 entries
+ * each. Fresh processes in turns: a program
+ * with libtg.a alone, one with libtg_jit.a, one without tg (start_run.c); nothing may be compiled (TG_GEMM_NO_COMPILE).
+ * */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +22,9 @@ extern char **environ;
 
 enum { ENTRIES = 1000, ROUNDS = 200, CASES = sizeof start_cases / sizeof *start_cases };
 enum { BARE, RUNTIME, JIT, PROGRAMS };
-static const char *const programs[PROGRAMS] = {"start_bare", "start", "start_jit"}, *const titles[PROGRAMS] = {"without tg", "libtg.a", "libtg_jit.a"};
+static const char *const programs[PROGRAMS] = {"start_bare", "start", "start_jit"}, *const titles[PROGRAMS] = {
+                                                                                        "without tg", "libtg.a",
+                                                                                        "libtg_jit.a"};
 
 typedef struct {
   const tool_args *args;
@@ -41,10 +45,16 @@ static void fill(void *user) {
   memset(object, 'o', OBJECT);
   for (int i = 0; i < KNOBS; i++) knobs[i] = (tg_binding){"KNOB", i, i, 1};
   for (int i = 0; i < ENTRIES; i++) {
-    int n = snprintf(key, sizeof key, "tg bench start: entry %d of %d, of a kernel that no program asks for", i, ENTRIES);
-    tg_cache_entry e = {.key = key, .key_n = (size_t)n, .signature = object, .signature_n = 1000, .object = object, .object_n = OBJECT};
+    int n =
+        snprintf(key, sizeof key, "tg bench start: entry %d of %d, of a kernel that no program asks for", i, ENTRIES);
+    tg_cache_entry e = {
+        .key = key, .key_n = (size_t)n, .signature = object, .signature_n = 1000, .object = object, .object_n = OBJECT};
     int err = tg_cache_write(f->env, f->s->cache, &e);
-    if (!err) err = tg_store_write(f->env, f->s->tuned, &(tg_tuned){.key = key, .kernel = "none", .knobs = knobs, .knobs_n = KNOBS, .seconds = 1, .default_seconds = 2});
+    if (!err)
+      err = tg_store_write(
+          f->env, f->s->tuned,
+          &(tg_tuned){
+              .key = key, .kernel = "none", .knobs = knobs, .knobs_n = KNOBS, .seconds = 1, .default_seconds = 2});
     if (err) tg_fail(f->env, TG_EIO, "%s", strerror(err));
   }
 }
@@ -97,9 +107,14 @@ static bool start(const starts *s, int program, int which, start_report *r, doub
   close(out[0]);
   if (!err) waitpid(child, &status, 0);
   *to_end = tool_now() - t, *to_main = r->main - t;
-  if (!err && !status && got == sizeof *r && !r->wrong && r->from_cache == r->kernels && (program == BARE || r->kernels)) return true;
-  if (err) fprintf(stderr, "tg bench start: %s: %s (it is built beside the tool, and not installed)\n", path, strerror(err));
-  else fprintf(stderr, "tg bench start: %s: status %d, %d elements wrong, %d of %d kernels from the cache\n", path, status, got == sizeof *r ? r->wrong : -1, r->from_cache, r->kernels);
+  if (!err && !status && got == sizeof *r && !r->wrong && r->from_cache == r->kernels &&
+      (program == BARE || r->kernels))
+    return true;
+  if (err)
+    fprintf(stderr, "tg bench start: %s: %s (it is built beside the tool, and not installed)\n", path, strerror(err));
+  else
+    fprintf(stderr, "tg bench start: %s: status %d, %d elements wrong, %d of %d kernels from the cache\n", path, status,
+            got == sizeof *r ? r->wrong : -1, r->from_cache, r->kernels);
   return false;
 }
 
@@ -111,7 +126,8 @@ static void report(const starts *s, const char *name, const char *of, const char
 
 /* All programs in turns. */
 static bool run_case(const starts *s, int which, const char *choices) {
-  static double to_main[PROGRAMS][ROUNDS], run[PROGRAMS][ROUNDS], tg[PROGRAMS][ROUNDS], result[PROGRAMS][ROUNDS], end[PROGRAMS][ROUNDS];
+  static double to_main[PROGRAMS][ROUNDS], run[PROGRAMS][ROUNDS], tg[PROGRAMS][ROUNDS], result[PROGRAMS][ROUNDS],
+      end[PROGRAMS][ROUNDS];
   double until = tool_now() + (s->args->seconds > 0 ? s->args->seconds : 3);
   char name[96];
   int n = 0;

@@ -5,7 +5,8 @@
 
 /* The largest M, N and K of a plan; M varies from 1 where rows is set, and the first result has one row then. */
 typedef struct start_case { const char *name; int m, n, k, rows; } start_case;
-static const start_case start_cases[] = {{"256x256x256", 256, 256, 256, 0}, {"row of 8192, 1024x1024", 8192, 1024, 1024, 1}};
+static const start_case start_cases[] = {{"256x256x256", 256, 256, 256, 0},
+                                         {"row of 8192, 1024x1024", 8192, 1024, 1024, 1}};
 
 /* Seconds of the monotonic clock, which all processes share. */
 typedef struct start_report { double main, context, plan, run; int kernels, from_cache, tuned, wrong; } start_report;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * A program that multiplies once and ends: what tg bench start starts. Built three times: with libtg.a alone, with libtg_jit.a (LLVM is loaded
+ * A program that multiplies once and ends: what tg bench start starts. Built three times: with libtg.a alone, with
+ * libtg_jit.a (LLVM is loaded
  * then, whoever asks for it or not), and without tg, which says what a process costs by itself.
- *   start CASE CACHE [TUNED]       kernels come from the folder CACHE, choices from TUNED; a start_report leaves on standard output */
+ *   start CASE CACHE [TUNED]       kernels come from the folder CACHE, choices from TUNED; a start_report leaves on
+ *                                  standard output */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,9 +42,11 @@ int main(int argc, char **argv) {
   tg_status made = tg_context_create_runtime(&o, &context);
 #endif
   r.context = now() - t, t = now();
-  tg_gemm_desc d = {.m = {s->rows ? 1 : m, s->rows ? s->m : 0}, .n = {n, 0}, .k = {k, 0}, .threads = 1, .flags = TG_GEMM_NO_COMPILE};
+  tg_gemm_desc d = {
+      .m = {s->rows ? 1 : m, s->rows ? s->m : 0}, .n = {n, 0}, .k = {k, 0}, .threads = 1, .flags = TG_GEMM_NO_COMPILE};
   tg_gemm *g;
-  if (made || tg_gemm_plan(context, &d, &g)) return fprintf(stderr, "%s\n", made ? "no context" : tg_error_message(context)), 1;
+  if (made || tg_gemm_plan(context, &d, &g))
+    return fprintf(stderr, "%s\n", made ? "no context" : tg_error_message(context)), 1;
   r.plan = now() - t, t = now();
   tg_gemm_call call = {.m = m, .a = a, .b = b, .c = c};
   call.workspace_bytes = tg_gemm_workspace(g, &call);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * tg bench tune: how good the search and its cost model are, by sweeps of whole spaces. A sweep goes in stages, each of which goes on where it was left:
+ * tg bench tune: how good the search and its cost model are, by sweeps of whole spaces. A sweep goes in stages, each of
+ * which goes on where it was left:
  *   lower      points at random, without repeats of code, until there are --candidates (20000)
  *   model      the cost model once more over all of them, after a change of it
- *   build      code of those that are to be timed: half of --candidates (2000) the model's best, half at random, into the folder's cache
+ *   build      code of those that are to be timed: half of --candidates (2000) the model's best, half at random, into
+ *              the folder's cache
  *   time       those, in turns with the first choice of when the sweep began; the best ones longer
  *   first      the first choice in turns with the best of the sweep, and how long it takes to choose
  *   tune       a search of 64 candidates, its choice in turns with the best of the sweep
@@ -37,18 +39,25 @@ static void fill(float *x, size_t n, uint64_t seed) {
 static void open_space(void *arg) {
   sweep *s = arg;
   tg_sketch_source source[GEMM_SKETCHES];
-  for (uint32_t i = 0; i < s->gemm.defs_n; i++) source[i] = (tg_sketch_source){.def = s->gemm.defs[i], .user = &s->gemm.problem};
+  for (uint32_t i = 0; i < s->gemm.defs_n; i++)
+    source[i] = (tg_sketch_source){.def = s->gemm.defs[i], .user = &s->gemm.problem};
   tg_space_open(&s->space, &s->env, source, s->gemm.defs_n, s->gemm.binding, s->gemm.bindings_n);
 }
 
 static bool open_sweep(sweep *s, const tool_args *a) {
   int64_t m = s->size[0], n = s->size[1], k = s->size[2];
-  tg_gemm_desc d = {.a_major = s->transposed[0] ? TG_COLUMN_MAJOR : TG_ROW_MAJOR, .b_major = s->transposed[1] ? TG_COLUMN_MAJOR : TG_ROW_MAJOR, .m = {m, 0}, .n = {n, 0}, .k = {k, 0}, .threads = 1};
+  tg_gemm_desc d = {.a_major = s->transposed[0] ? TG_COLUMN_MAJOR : TG_ROW_MAJOR,
+                    .b_major = s->transposed[1] ? TG_COLUMN_MAJOR : TG_ROW_MAJOR,
+                    .m = {m, 0},
+                    .n = {n, 0},
+                    .k = {k, 0},
+                    .threads = 1};
   char code[4200];
   snprintf(s->path, sizeof s->path, "%.3900s/%s.jsonl", a->sweep, s->name);
   snprintf(code, sizeof code, "%.3900s/code", a->sweep);
   tg_env_init(&s->env, NULL);
-  if (tg_context_create(&(tg_context_options){.threads = 1, .cache = code}, &s->ctx) || tg_gemm_space_of(s->ctx, &d, 0, 0, 0, &s->gemm))
+  if (tg_context_create(&(tg_context_options){.threads = 1, .cache = code}, &s->ctx) ||
+      tg_gemm_space_of(s->ctx, &d, 0, 0, 0, &s->gemm))
     return fprintf(stderr, "tg bench tune: %s\n", tg_error_message(s->ctx)), false;
   if (!tg_protect(&s->env, open_space, s)) return fprintf(stderr, "tg bench tune: %s\n", s->env.message), false;
   s->bytes[0] = (size_t)(m * k) * 4, s->bytes[1] = (size_t)(k * n) * 4, s->bytes[2] = (size_t)(m * n) * 4;
@@ -94,7 +103,9 @@ static void first_choice(const sweep *s, sweep_point *p) { point_of(s, 0, s->gem
 static bool choice_among(const sweep *s, uint32_t sketch, sweep_point *p) {
   tg_kit_choice c;
   for (uint32_t i = 0; tg_gemm_sketches[i]; i++)
-    if (!strcmp(tg_gemm_sketches[i]->kernel->name, s->space.sketch[sketch].name)) return tg_gemm_choose_knobs(&s->gemm.problem, &s->ctx->target, 1, tg_gemm_sketches[i], &c), point_of(s, sketch, &c, p), true;
+    if (!strcmp(tg_gemm_sketches[i]->kernel->name, s->space.sketch[sketch].name))
+      return tg_gemm_choose_knobs(&s->gemm.problem, &s->ctx->target, 1, tg_gemm_sketches[i], &c),
+             point_of(s, sketch, &c, p), true;
   return false;
 }
 
@@ -104,14 +115,22 @@ static void open_bench(void *arg) {
   first_choice(s, &p);
   authoring a = {.s = s, .p = &p};
   author(&a);
-  tg_task t = {.kind = TG_TASK_OPEN, .trial = {a.out.text, NULL, NULL}, .params_n = s->gemm.params_n, .threads = 1, .shared = -1, .make = true};
+  tg_task t = {.kind = TG_TASK_OPEN,
+               .trial = {a.out.text, NULL, NULL},
+               .params_n = s->gemm.params_n,
+               .threads = 1,
+               .shared = -1,
+               .make = true};
   memcpy(t.params, s->gemm.params, s->gemm.params_n * sizeof *t.params);
   s->bench = tg_trial_bench_new(NULL);
   tg_bench_run(s->bench, &s->env, &t);
   if (t.outcome != TG_TRIAL_OK) tg_fail(&s->env, TG_EINVAL, "%s", t.message ? t.message : "no bench");
 }
 
-static bool bench_opens(sweep *s) { return tg_protect(&s->env, open_bench, s) || (fprintf(stderr, "tg bench tune: %s: %s\n", s->name, s->env.message), false); }
+static bool bench_opens(sweep *s) {
+  return tg_protect(&s->env, open_bench, s) ||
+         (fprintf(stderr, "tg bench tune: %s: %s\n", s->name, s->env.message), false);
+}
 
 /* False: it is illegal. */
 static bool lower(sweep *s, sweep_point *p) {
@@ -141,11 +160,14 @@ static void lower_points(sweep *s, const tool_args *a) {
   if (!table || !bench_opens(s)) return;
   for (uint32_t i = 0; i < s->n; i++) table[s->point[i].hash % size] = s->point[i].hash;
   for (uint32_t i = 0; i < s->space.sketches; i++) /* sketch 0 is the first choice's */
-    if (choice_among(s, i, &p) && lower(s, &p) && table[p.hash % size] != p.hash) sweep_add(s, &p, true), s->legal++, table[p.hash % size] = p.hash;
+    if (choice_among(s, i, &p) && lower(s, &p) && table[p.hash % size] != p.hash)
+      sweep_add(s, &p, true), s->legal++, table[p.hash % size] = p.hash;
   while (s->n < want && known < 20000 && tool_now() < end) { /* so many in a row are known: that is all of it */
     p = (sweep_point){.sketch = (uint32_t)(draw(&state) % s->space.sketches)};
     const tg_sketch *k = &s->space.sketch[p.sketch];
-    for (uint32_t i = 0; i < k->knobs; i++) p.knob[i] = !strcmp(k->knob[i].name, "TEAM") ? 0 : k->knob[i].values[draw(&state) % k->knob[i].n];   /* of one thread there is no team */
+    /* of one thread there is no team */
+    for (uint32_t i = 0; i < k->knobs; i++)
+      p.knob[i] = !strcmp(k->knob[i].name, "TEAM") ? 0 : k->knob[i].values[draw(&state) % k->knob[i].n];
     if (!lower(s, &p)) continue;
     s->legal++;
     if (table[p.hash % size] == p.hash) {
@@ -189,13 +211,16 @@ static uint32_t find(const sweep *s, const sweep_point *p) {
   return UINT32_MAX;
 }
 
-/* Numbers of the points that are to be timed: what the first choice would be among those of each sketch, the model's best, then others at random. */
+/* Numbers of the points that are to be timed: what the first choice would be among those of each sketch, the model's
+ * best, then others at random. */
 static uint32_t *chosen(const sweep *s, const tool_args *a, uint32_t *n) {
-  uint32_t points, want = a->candidates > 0 ? (uint32_t)a->candidates : 2000, *order = sweep_by_model(s, false, &points);
+  uint32_t points, want = a->candidates > 0 ? (uint32_t)a->candidates : 2000,
+                   *order = sweep_by_model(s, false, &points);
   uint64_t state = (uint64_t)a->seed + 17;
   if (want > s->n) want = s->n;
   for (uint32_t i = want / 2; i < want; i++) {
-    uint32_t k = i + (uint32_t)(draw(&state) % ((i % 2 ? s->n : (s->n + i) / 2) - i)), t = order[i];   /* every other one of the better half */
+    /* every other one of the better half */
+    uint32_t k = i + (uint32_t)(draw(&state) % ((i % 2 ? s->n : (s->n + i) / 2) - i)), t = order[i];
     order[i] = order[k], order[k] = t;
   }
   for (uint32_t i = 0, at = 0; i < s->space.sketches && at < want; i++) {
@@ -230,7 +255,9 @@ static double run_for(sweep *s, tg_kernel *k, uint32_t repeat) {
   return (tg_thread_now() - t) / repeat;
 }
 
-static int by_value(const void *a, const void *b) { return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b); }
+static int by_value(const void *a, const void *b) {
+  return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
+}
 
 /* ln(seconds of k / seconds of the other), by quads; it may end early where it is hopelessly above best. */
 static double compare(sweep *s, tg_kernel *k, tg_kernel *other, uint32_t quads, double best, uint32_t *taken) {
@@ -244,7 +271,8 @@ static double compare(sweep *s, tg_kernel *k, tg_kernel *other, uint32_t quads, 
   while (*taken < quads) {
     bool turned = *taken % 2;
     tg_kernel *outer = turned ? k : other, *inner = turned ? other : k;
-    double a = run_for(s, outer, repeat), b = run_for(s, inner, repeat), c = run_for(s, inner, repeat), d = run_for(s, outer, repeat);
+    double a = run_for(s, outer, repeat), b = run_for(s, inner, repeat), c = run_for(s, inner, repeat),
+           d = run_for(s, outer, repeat);
     gain[(*taken)++] = (turned ? -1 : 1) * log((b + c) / (a + d));
     if (*taken == FEW) {
       double sorted[FEW];
@@ -262,7 +290,8 @@ static bool right(const sweep *s) { return !memcmp(s->operand[2], s->want, s->by
 static double best_so_far(const sweep *s) {
   double best = 0;
   for (uint32_t i = 0; i < s->n; i++)
-    if (s->point[i].timed && !s->point[i].failed && s->point[i].quads && s->point[i].ratio < best) best = s->point[i].ratio;
+    if (s->point[i].timed && !s->point[i].failed && s->point[i].quads && s->point[i].ratio < best)
+      best = s->point[i].ratio;
   return best;
 }
 
@@ -289,7 +318,9 @@ static void time_finalists(sweep *s, tg_kernel *first, double end) {
   for (uint32_t f = 0; f < FINALISTS && tool_now() < end; f++) {
     uint32_t best = UINT32_MAX;
     for (uint32_t i = 0; i < s->n; i++)
-      if (s->point[i].timed && !s->point[i].failed && s->point[i].quads && s->point[i].quads < MANY && (best == UINT32_MAX || s->point[i].ratio < s->point[best].ratio)) best = i;
+      if (s->point[i].timed && !s->point[i].failed && s->point[i].quads && s->point[i].quads < MANY &&
+          (best == UINT32_MAX || s->point[i].ratio < s->point[best].ratio))
+        best = i;
     double least = INFINITY;
     for (uint32_t i = 0; i < s->n; i++)
       if (s->point[i].timed && s->point[i].quads == MANY) least = fmin(least, s->point[i].ratio);
@@ -338,10 +369,12 @@ static void first_against(sweep *s, const tool_args *a, sweep_firsts *all) {
   sweep_point p;
   if (best == UINT32_MAX || all->n == SWEEP_SHAPES) return;
   first_choice(s, &p);
-  tg_kernel *incumbent = open_incumbent(s), *top = compile_words(s, &s->point[best], NULL), *mine = compile_words(s, &p, NULL);
+  tg_kernel *incumbent = open_incumbent(s), *top = compile_words(s, &s->point[best], NULL),
+            *mine = compile_words(s, &p, NULL);
   double took = choosing(s), rate = 0;
   memset(s->operand[2], 0xff, s->bytes[2]);
-  if (incumbent && top && mine && run_for(s, mine, 1) >= 0 && right(s)) rate = exp(-compare(s, mine, top, MANY, INFINITY, &quads));
+  if (incumbent && top && mine && run_for(s, mine, 1) >= 0 && right(s))
+    rate = exp(-compare(s, mine, top, MANY, INFINITY, &quads));
   all->rate[all->n++] = rate;
   all->slowest = fmax(all->slowest, took);
   tool_figure(a->json, "tune", s->name, "first choice, rate", rate, "ratio", "the best of the sweep");
@@ -358,8 +391,10 @@ static void report_firsts(const tool_args *a, sweep_firsts *f) {
   qsort(f->rate, f->n, sizeof *f->rate, by_value);
   tool_figure(a->json, "tune", "all", "first choices within 10 %", within, "of", "the shapes");
   tool_figure(a->json, "tune", "all", "shapes", f->n, "", NULL);
-  tool_figure(a->json, "tune", "all", "first choice, rate, geometric mean", exp(sum / f->n), "ratio", "the best of the sweep");
-  tool_figure(a->json, "tune", "all", "likewise, the worst of each twenty", f->rate[f->n / 20], "ratio", "the best of the sweep");
+  tool_figure(a->json, "tune", "all", "first choice, rate, geometric mean", exp(sum / f->n), "ratio",
+              "the best of the sweep");
+  tool_figure(a->json, "tune", "all", "likewise, the worst of each twenty", f->rate[f->n / 20], "ratio",
+              "the best of the sweep");
   tool_figure(a->json, "tune", "all", "chosen in, the slowest", f->slowest * 1e6, "us", NULL);
 }
 
@@ -376,13 +411,24 @@ static void search_against(sweep *s, const tool_args *a, bool generated) {
   tg_kernel *first = open_incumbent(s), *top = compile_words(s, &s->point[best], NULL), *mine = NULL;
   if (!first || !top) return;
   run = run_for(s, first, 5);
-  tg_tune_options o = {.bindings = s->gemm.binding, .bindings_n = s->gemm.bindings_n, .user = &s->gemm.problem, .params = s->gemm.params, .params_n = s->gemm.params_n, .start = s->gemm.choice->knob,
-                       .start_n = s->gemm.choice->knobs_n, .seconds = 20 + 20 * run, .candidates = 64, .seed = (uint64_t)a->seed, .worker = worker, .flags = TG_TUNE_NOT_KEPT};
+  tg_tune_options o = {.bindings = s->gemm.binding,
+                       .bindings_n = s->gemm.bindings_n,
+                       .user = &s->gemm.problem,
+                       .params = s->gemm.params,
+                       .params_n = s->gemm.params_n,
+                       .start = s->gemm.choice->knob,
+                       .start_n = s->gemm.choice->knobs_n,
+                       .seconds = 20 + 20 * run,
+                       .candidates = 64,
+                       .seed = (uint64_t)a->seed,
+                       .worker = worker,
+                       .flags = TG_TUNE_NOT_KEPT};
   tg_tune_result *r = NULL;
   uint32_t plain = 0;
   while (plain < s->gemm.defs_n && strcmp(s->space.sketch[plain].name, "gemm_plain")) plain++;
   if (generated) o.start_n = 0;
-  if (generated ? tg_tune(s->ctx, &s->gemm.defs[plain], 1, &o, &r) : tg_tune(s->ctx, s->gemm.defs, s->gemm.defs_n, &o, &r)) {
+  if (generated ? tg_tune(s->ctx, &s->gemm.defs[plain], 1, &o, &r)
+                : tg_tune(s->ctx, s->gemm.defs, s->gemm.defs_n, &o, &r)) {
     fprintf(stderr, "tg bench tune: %s\n", tg_error_message(s->ctx));
     return;
   }
@@ -398,7 +444,9 @@ static void search_against(sweep *s, const tool_args *a, bool generated) {
     double against = compare(s, mine, top, MANY, INFINITY, &quads);
     snprintf(metric, sizeof metric, "%s, rate", what);
     tool_figure(a->json, "tune", s->name, metric, exp(-against), "ratio", "the best of the sweep");
-    if (!generated) tool_figure(a->json, "tune", s->name, "first choice, rate", r->tuned ? 1 / (1 + r->gain) : 1, "ratio", "what is tuned");
+    if (!generated)
+      tool_figure(a->json, "tune", s->name, "first choice, rate", r->tuned ? 1 / (1 + r->gain) : 1, "ratio",
+                  "what is tuned");
     snprintf(metric, sizeof metric, "%s, timed", what);
     tool_figure(a->json, "tune", s->name, metric, r->timed, "points", NULL);
     snprintf(metric, sizeof metric, "%s, took", what);
@@ -430,7 +478,11 @@ static int sweep_shape(sweep *s, const tool_args *a, sweep_firsts *firsts) {
   else if (!strcmp(stage, "time")) time_points(s, a);
   else if (!strcmp(stage, "first")) first_against(s, a, firsts);
   else if (!strcmp(stage, "tune") || !strcmp(stage, "generated")) search_against(s, a, *stage == 'g');
-  else if (strcmp(stage, "report")) r = TOOL_USAGE, fprintf(stderr, "tg bench tune: no stage '%s'; there are lower, model, build, time, first, tune, generated, report\n", stage);
+  else if (strcmp(stage, "report"))
+    r = TOOL_USAGE,
+    fprintf(stderr,
+            "tg bench tune: no stage '%s'; there are lower, model, build, time, first, tune, generated, report\n",
+            stage);
   if (!strcmp(stage, "report") || !strcmp(stage, "model")) r = sweep_report(s, a) ? TOOL_OK : TOOL_WRONG;
   return r;
 }
@@ -438,7 +490,8 @@ static int sweep_shape(sweep *s, const tool_args *a, sweep_firsts *firsts) {
 int bench_tune(const tool_args *a) {
   tool_shape *shapes;
   if (!a->sweep) return fputs("tg bench tune wants --sweep DIR\n", stderr), TOOL_USAGE;
-  int n = tool_read_shapes(a->shapes ? a->shapes : "tests/bench/gemm/sweep.txt", &shapes), result = n < 0 ? TOOL_USAGE : TOOL_OK, ran = 0;
+  int n = tool_read_shapes(a->shapes ? a->shapes : "tests/bench/gemm/sweep.txt", &shapes),
+      result = n < 0 ? TOOL_USAGE : TOOL_OK, ran = 0;
   sweep_firsts firsts = {0};
   for (int i = 0; i < n; i++) {
     const tool_shape *o = &shapes[i];
@@ -457,6 +510,7 @@ int bench_tune(const tool_args *a) {
   }
   free(shapes);
   if (firsts.n) report_firsts(a, &firsts);
-  if (!ran && n >= 0) return fprintf(stderr, "tg bench tune: no case contains '%s'\n", a->cases ? a->cases : ""), TOOL_USAGE;
+  if (!ran && n >= 0)
+    return fprintf(stderr, "tg bench tune: no case contains '%s'\n", a->cases ? a->cases : ""), TOOL_USAGE;
   return result;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * A sweep: many points of a product's space, what the cost model says of each, and the times of some. It is kept in a file that is only appended to. */
+ * A sweep: many points of a product's space, what the cost model says of each, and the times of some. It is kept in a
+ * file that is only appended to. */
 #ifndef TG_BENCH_SWEEP_H
 #define TG_BENCH_SWEEP_H
 #include "trial/trial.h"
@@ -50,6 +51,7 @@ void sweep_record_legal(sweep *s);
 /* sweep_report.c: ranks and regrets; false: nothing was timed. */
 void sweep_describe(const sweep *s, const char *what, const sweep_point *p);   /* its sketch and knobs, a line */
 bool sweep_report(const sweep *s, const tool_args *a);
-uint32_t *sweep_by_model(const sweep *s, bool timed, uint32_t *n);   /* numbers of points, or of those with a time, the cheapest first; malloc'd */
+/* numbers of points, or of those with a time, the cheapest first; malloc'd */
+uint32_t *sweep_by_model(const sweep *s, bool timed, uint32_t *n);
 uint32_t sweep_best(const sweep *s);                          /* of those with most samples; UINT32_MAX: none */
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What a sweep says of the cost model: ranks against times, and how much slower the best of the model's first few is than the best of all. */
+ * What a sweep says of the cost model: ranks against times, and how much slower the best of the model's first few is
+ * than the best of all. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,8 @@ static const sweep_point *sorted;   /* of the sort below */
 
 static int by_model(const void *a, const void *b) {
   double x = sorted[*(const uint32_t *)a].model, y = sorted[*(const uint32_t *)b].model;
-  return x != y ? (x > y) - (x < y) : (*(const uint32_t *)a > *(const uint32_t *)b) - (*(const uint32_t *)a < *(const uint32_t *)b);
+  return x != y ? (x > y) - (x < y)
+                : (*(const uint32_t *)a > *(const uint32_t *)b) - (*(const uint32_t *)a < *(const uint32_t *)b);
 }
 
 static int by_ratio(const void *a, const void *b) {
@@ -35,7 +37,9 @@ uint32_t sweep_best(const sweep *s) {
   for (uint32_t i = 0; i < s->n; i++)
     if (counts(&s->point[i]) && s->point[i].quads > most) most = s->point[i].quads;
   for (uint32_t i = 0; i < s->n; i++)
-    if (counts(&s->point[i]) && s->point[i].quads * 2 > most && (best == UINT32_MAX || s->point[i].ratio < s->point[best].ratio)) best = i;
+    if (counts(&s->point[i]) && s->point[i].quads * 2 > most &&
+        (best == UINT32_MAX || s->point[i].ratio < s->point[best].ratio))
+      best = i;
   return best;
 }
 
@@ -61,7 +65,8 @@ void sweep_describe(const sweep *s, const char *what, const sweep_point *p) {
 
 static void describe(const sweep *s, const char *what, uint32_t i, double best) {
   char text[96];
-  snprintf(text, sizeof text, "%-14s %+6.1f %%  model %8.4g us", what, 100 * (exp(s->point[i].ratio - best) - 1), s->point[i].model * 1e6);
+  snprintf(text, sizeof text, "%-14s %+6.1f %%  model %8.4g us", what, 100 * (exp(s->point[i].ratio - best) - 1),
+           s->point[i].model * 1e6);
   sweep_describe(s, text, &s->point[i]);
 }
 
@@ -87,13 +92,16 @@ bool sweep_report(const sweep *s, const tool_args *a) {
       if (counts(p) && p->ratio - best < regret) regret = p->ratio - best;
     }
     snprintf(metric, sizeof metric, "best of the model's first %u", tops[t]);
-    if (!a->json && regret < INFINITY) printf("  %-28s %-34s %+11.1f %% of the best%s\n", s->name, metric, 100 * (exp(regret) - 1), untimed ? "; not all were timed" : "");
+    if (!a->json && regret < INFINITY)
+      printf("  %-28s %-34s %+11.1f %% of the best%s\n", s->name, metric, 100 * (exp(regret) - 1),
+             untimed ? "; not all were timed" : "");
     if (a->json) tool_figure(true, "tune", s->name, metric, exp(regret), "ratio", "the best");
   }
   if (!a->json) {
     if (s->first != UINT32_MAX) describe(s, "first choice", s->first, best);
     describe(s, "best", at, best);
-    for (uint32_t i = 0; i < 8 && i < points; i++) describe(s, s->point[order[i]].timed ? "model's" : "model's, untimed", order[i], best);
+    for (uint32_t i = 0; i < 8 && i < points; i++)
+      describe(s, s->point[order[i]].timed ? "model's" : "model's, untimed", order[i], best);
   }
   free(order);
   return true;

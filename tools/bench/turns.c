@@ -78,7 +78,8 @@ static bool take(turns *t, int side, double *before, sample *out) {
 static bool abba(turns *t) {
   double before = bench_probe(t->threads);
   sample *first = t->pair[t->n], *second = t->pair[t->n + 1];
-  bool good = take(t, 0, &before, &first[0]) && take(t, 1, &before, &first[1]) && take(t, 1, &before, &second[1]) && take(t, 0, &before, &second[0]);
+  bool good = take(t, 0, &before, &first[0]) && take(t, 1, &before, &first[1]) && take(t, 1, &before, &second[1]) &&
+              take(t, 0, &before, &second[0]);
   t->n += good ? 2 : 0;
   return good;
 }
@@ -113,7 +114,9 @@ static void judge(const turns *t, bench_ratio *out) {
   }
   out->dropped = t->n - out->kept;
   if (!out->kept) return;
-  double mean = sum / out->kept, error = out->kept > 1 ? sqrt(fmax(0, square - sum * mean) / (out->kept - 1) / out->kept) : 1, half = bench_interval(out->kept) * error;
+  double mean = sum / out->kept,
+         error = out->kept > 1 ? sqrt(fmax(0, square - sum * mean) / (out->kept - 1) / out->kept) : 1,
+         half = bench_interval(out->kept) * error;
   out->ratio = exp(mean), out->least = exp(mean - half), out->most = exp(mean + half);
   for (int i = 0; i < 2; i++) out->seconds[i] = tool_median(seconds[i], out->kept);
 }
@@ -123,10 +126,13 @@ bool bench_turns(bench_side a, bench_side b, int threads, double seconds, double
   double end = tool_now() + seconds;
   for (int i = 0; i < 2; i++) {
     double once = time_side(&t, i);
-    for (once = time_side(&t, i); once >= 0 && once * t.repeat[i] < shortest && t.repeat[i] < 1 << 24; once = time_side(&t, i)) t.repeat[i] *= 2;
+    for (once = time_side(&t, i); once >= 0 && once * t.repeat[i] < shortest && t.repeat[i] < 1 << 24;
+         once = time_side(&t, i))
+      t.repeat[i] *= 2;
     if (once < 0) return false;
   }
-  for (*out = (bench_ratio){0}; out->quiet < BENCH_PAIRS_LEAST && t.n + 2 <= PAIRS_MOST && (!t.n || tool_now() < end); judge(&t, out))
+  for (*out = (bench_ratio){0}; out->quiet < BENCH_PAIRS_LEAST && t.n + 2 <= PAIRS_MOST && (!t.n || tool_now() < end);
+       judge(&t, out))
     if (!abba(&t)) return false;
   return true;
 }

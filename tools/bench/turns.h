@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Two ways to do one thing, timed in turns: a, b, b, a. Each sample lies between two bursts of FMAs and is dropped, and counted, when one of them is more than 3 % under
- * the largest of the run: the processor was slower, or somebody else's. Where hardly any pair is as quiet, the twelve quietest count. */
+ * Two ways to do one thing, timed in turns: a, b, b, a. Each sample lies between two bursts of FMAs and is dropped, and
+ * counted, when one of them is more than 3 % under
+ * the largest of the run: the processor was slower, or somebody else's. Where hardly any pair is as quiet, the twelve
+ * quietest count. */
 #ifndef TG_BENCH_TURNS_H
 #define TG_BENCH_TURNS_H
 #include <stdbool.h>
@@ -13,18 +15,24 @@ double bench_probe(int threads);
 double bench_interval(int n);
 
 enum { BENCH_PAIRS_LEAST = 15 };   /* quiet ones that a figure wants */
-/* The slowest burst beside which a pair counts: within 3 % of the peak; where hardly any pair is, that of the twelfth quietest. Sorts the bursts, the slower of each pair's. */
+/* The slowest burst beside which a pair counts: within 3 % of the peak; where hardly any pair is, that of the
+ * twelfth quietest. Sorts the bursts, the slower of each pair's. */
 double bench_least_burst(double *bursts, int n, double peak, int *quiet);
 
 typedef struct bench_side { bool (*run)(void *user); void *user; } bench_side;
 
-/* Before a sample of a side on several threads. The other side's may go on spinning for a while, on a core that this side needs, and its own sleep by then; a core of a
- * virtual machine may take a millisecond to wake: this waits, and has them at work. False: the side failed. */
+/* Before a sample of a side on several threads. The other side's may go on spinning for a while, on a core that this
+ * side needs, and its own sleep by then; a core of a virtual machine may take a millisecond to wake: this waits, and
+ * has them at work. False: the side failed. */
 bool bench_change_sides(const bench_side *side, int threads);
 
 /* time of a / time of b: geometric mean of pairs with its 95 % interval; medians of seconds. */
-typedef struct bench_ratio { double ratio, least, most, seconds[2]; int kept, dropped, quiet; /* of the kept: with no dip beside them */ } bench_ratio;
+typedef struct bench_ratio {
+  double ratio, least, most, seconds[2];
+  int kept, dropped, quiet; /* of the kept: with no dip beside them */
+} bench_ratio;
 
-/* For about so many seconds, or until there are 15 pairs that count. peak: the largest burst of the run so far. False: a side failed. */
+/* For about so many seconds, or until there are 15 pairs that count. peak: the largest burst of the run so far.
+ * False: a side failed. */
 bool bench_turns(bench_side a, bench_side b, int threads, double seconds, double *peak, bench_ratio *out);
 #endif

@@ -2,8 +2,10 @@
  * Small products: everything stays in L1, and nothing is packed. */
 #include "gemm/sketch.h"
 
-/* Small: both operands where they lie, tile by tile: all rows of some columns, or (ROWS) all columns of some rows. SUMS of its own for each of as many terms in turn: where tiles are so small that
- * their sums would wait for each other. What tiles leave of sizes that are known are tiles as well; of other sizes, powers of two and single vectors. */
+/* Small: both operands where they lie, tile by tile: all rows of some columns, or (ROWS) all columns of some rows.
+ * SUMS of its own for each of as many terms in turn: where tiles are so small that their sums would wait for each
+ * other. What tiles leave of sizes that are known are tiles as well; of other sizes, powers of two and single
+ * vectors. */
 TG_KERNEL(gemm_direct, M, N, K, lda, ldb, ldc) {
   const tg_gemm_problem *p = tg_user;
   tg_gemm_roles o = tg_gemm_roles_of(p);
@@ -12,7 +14,8 @@ TG_KERNEL(gemm_direct, M, N, K, lda, ldb, ldc) {
   tg_kit_lanes(tg_b_, p->acc);
   tg_knob(NU, 4, 1, 2, 3);
   tg_kit_knob(tg_b_, "MR", 6, tg_gemm_mr);
-  tg_knob(UK, 8, 0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16);   /* terms in a row; 0: all, where they are known */
+  /* terms in a row; 0: all, where they are known */
+  tg_knob(UK, 8, 0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16);
   tg_knob(ROWS, 0, 1);
   tg_knob(SUMS, 1, 2, 4, 8);
   int64_t vl = tg_c(VL), wide = vl * tg_c(NU), mr = tg_c(MR), uk = tg_c(UK);
@@ -25,7 +28,8 @@ TG_KERNEL(gemm_direct, M, N, K, lda, ldb, ldc) {
     tg_kit_word(tg_b_, "split %c %s as ir iu", o.r, tiles);
     tg_kit_word(tg_b_, "order ir %c iu", o.c);
   } else tg_kit_word(tg_b_, "order %c %c", o.c, o.r);
-  if (columns.lo == columns.hi) tg_kit_word(tg_b_, "split %c %s as ct cv", o.c, tg_kit_tile_and_rest(list, sizeof list, columns, wide));
+  if (columns.lo == columns.hi)
+    tg_kit_word(tg_b_, "split %c %s as ct cv", o.c, tg_kit_tile_and_rest(list, sizeof list, columns, wide));
   else if (wide > vl) tg_kit_word(tg_b_, "split %c {%lld, VL} as ct cv", o.c, (long long)wide);
   else tg_kit_word(tg_b_, "split %c VL as ct cv", o.c);
   if (rows_outside) tg_kit_word(tg_b_, "order iu cv");
@@ -33,10 +37,13 @@ TG_KERNEL(gemm_direct, M, N, K, lda, ldb, ldc) {
   if (o.column_k) {
     tg_kit_word(tg_b_, "stage %c at ct as Cp[k, %c]", o.column, o.c);
     tg_kit_word(tg_b_, "lane Cp.1 VL");
-    if (columns.lo == columns.hi) { /* vectors along k, transposed in registers, and what they leave of terms that are known as a block of fewer */
+    /* vectors along k, transposed in registers, and what they leave of terms that are known as a block of fewer */
+    if (columns.lo == columns.hi) {
       const char *around = columns.lo > vl && wide > vl ? "Cp.1.0 " : "";
       bool short_ = p->k.lo == p->k.hi && p->k.lo <= vl;
-      if (!short_) tg_kit_word(tg_b_, "split Cp.0 %s as pt pu", p->k.lo == p->k.hi ? tg_kit_tile_and_rest(list, sizeof list, p->k, vl) : "{VL, 1}");
+      if (!short_)
+        tg_kit_word(tg_b_, "split Cp.0 %s as pt pu",
+                    p->k.lo == p->k.hi ? tg_kit_tile_and_rest(list, sizeof list, p->k, vl) : "{VL, 1}");
       if (*around || !short_) tg_kit_word(tg_b_, "order %s%s", around, short_ ? "Cp.0" : "pt pu");
       tg_kit_word(tg_b_, "unroll %s", short_ ? "Cp.0" : "pu");
     }
@@ -46,10 +53,12 @@ TG_KERNEL(gemm_direct, M, N, K, lda, ldb, ldc) {
   tg_kit_word(tg_b_, "upcast iu");
   tg_kit_word(tg_b_, "upcast cu");
   tg_kit_word(tg_b_, "lane cl");
-  if (tg_c(SUMS) > 1) tg_kit_word(tg_b_, "split k {SUMS, 1} as ko ku"), tg_kit_word(tg_b_, "upcast ku.by%lld", (long long)tg_c(SUMS));
+  if (tg_c(SUMS) > 1)
+    tg_kit_word(tg_b_, "split k {SUMS, 1} as ko ku"), tg_kit_word(tg_b_, "upcast ku.by%lld", (long long)tg_c(SUMS));
   else if (p->k.lo == p->k.hi && (!uk || uk >= p->k.lo)) tg_kit_word(tg_b_, "unroll k");
   else if (uk > 1) {
-    if (p->k.lo == p->k.hi) tg_kit_word(tg_b_, "split k %s as ko ku", tg_kit_tile_and_rest(list, sizeof list, p->k, uk));
+    if (p->k.lo == p->k.hi)
+      tg_kit_word(tg_b_, "split k %s as ko ku", tg_kit_tile_and_rest(list, sizeof list, p->k, uk));
     else tg_kit_word(tg_b_, "split k {UK, 1} as ko ku");
     tg_kit_word(tg_b_, "unroll ku");
   }

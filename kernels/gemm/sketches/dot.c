@@ -8,13 +8,15 @@ static void transpose_rows(tg_builder *tg_b_, tg_kit_dim rows) {
   char list[96];
   bool known = rows.lo == rows.hi, many = !known || rows.lo > tg_c(VL);
   tg_kit_word(tg_b_, "lane Rp.1 VL");
-  if (many) tg_kit_word(tg_b_, "split Rp.0 %s as qt qu", known ? tg_kit_tile_and_rest(list, sizeof list, rows, tg_c(VL)) : "{VL, 1}");
+  if (many)
+    tg_kit_word(tg_b_, "split Rp.0 %s as qt qu",
+                known ? tg_kit_tile_and_rest(list, sizeof list, rows, tg_c(VL)) : "{VL, 1}");
   tg_kit_word(tg_b_, many ? "order Rp.1.0 qt qu" : "order Rp.1.0 Rp.0");
   tg_kit_word(tg_b_, "unroll %s", many ? "qu" : "Rp.0");
 }
 
-/* Sums along k in blocks of KC terms: a copy of what the rows have of one stays in the first cache while NB tiles of columns pass, each all rows, and sums wait in C. While a tile is computed the lines
- * of one AHEAD are asked for. */
+/* Sums along k in blocks of KC terms: a copy of what the rows have of one stays in the first cache while NB tiles of
+ * columns pass, each all rows, and sums wait in C. While a tile is computed the lines of one AHEAD are asked for. */
 static void dot_blocks(tg_builder *tg_b_, const tg_gemm_problem *p, const tg_gemm_roles *o) {
   enum { ROWS = 256 };   /* that a copy is for, at most */
   tg_kit_dim rows = o->r == 'i' ? p->m : p->n;
@@ -27,7 +29,8 @@ static void dot_blocks(tg_builder *tg_b_, const tg_gemm_problem *p, const tg_gem
   tg_kit_word(tg_b_, "split ct NB clip as cc cb");
   tg_kit_word(tg_b_, "split k KC clip as kc kr");
   tg_kit_word(tg_b_, "order %scc kc cb %s cv", many ? "rc " : "", row);
-  tg_kit_word(tg_b_, "stage %c at kc as Rp[%c, k]%s pitch=%lld", o->row, o->r, tg_kit_as(o->row == 'A' ? p->a : p->b, p->acc), (long long)tg_c(KC) + vl);
+  tg_kit_word(tg_b_, "stage %c at kc as Rp[%c, k]%s pitch=%lld", o->row, o->r,
+              tg_kit_as(o->row == 'A' ? p->a : p->b, p->acc), (long long)tg_c(KC) + vl);
   if (o->row_k) tg_kit_word(tg_b_, "lane Rp.1 VL");
   else transpose_rows(tg_b_, many ? (tg_kit_dim){1, ROWS} : rows);
   tg_kit_word(tg_b_, "split %s %s as ir iu", row, tg_kit_rows_list(list, sizeof list, mr));
@@ -39,7 +42,8 @@ static void dot_blocks(tg_builder *tg_b_, const tg_gemm_problem *p, const tg_gem
   if (tg_c(AHEAD)) tg_kit_word(tg_b_, "prefetch %c at %s ahead AHEAD of cb", o->column, even ? "ko" : "ko.main");
 }
 
-/* Few rows: k is what lies side by side in the columns' operand. Vectors run along k, MR rows by NC columns of sums at a time. */
+/* Few rows: k is what lies side by side in the columns' operand. Vectors run along k, MR rows by NC columns of sums
+ * at a time. */
 TG_KERNEL(gemm_dot, M, N, K, lda, ldb, ldc) {
   const tg_gemm_problem *p = tg_user;
   tg_gemm_roles o = tg_gemm_thin_roles_of(p);
@@ -65,10 +69,13 @@ TG_KERNEL(gemm_dot, M, N, K, lda, ldb, ldc) {
     tg_kit_word(tg_b_, "stage %c at cc as Rp[%c, k]", o.row, o.r);
     if (rows.lo == rows.hi && rows.lo > 1 && vl > 1 && p->k.lo >= vl) transpose_rows(tg_b_, rows);
   }
-  if (mr > 1) tg_kit_word(tg_b_, "split %c %s as ir iu", o.r, tg_kit_rows_list(list, sizeof list, mr)), tg_kit_word(tg_b_, "order ir cb iu"), tg_kit_word(tg_b_, "upcast iu");
+  if (mr > 1)
+    tg_kit_word(tg_b_, "split %c %s as ir iu", o.r, tg_kit_rows_list(list, sizeof list, mr)),
+        tg_kit_word(tg_b_, "order ir cb iu"), tg_kit_word(tg_b_, "upcast iu");
   if (nc > 1) tg_kit_word(tg_b_, "split cb {%lld, 1} as jo ju", (long long)nc), tg_kit_word(tg_b_, "upcast ju");
   tg_gemm_rest rest = p->k.lo == p->k.hi ? tg_gemm_dot_rest(p->k.lo, vl, mr, nc) : GEMM_REST_ONE_BY_ONE;
-  if (rest == GEMM_REST_IN_A_ROW) tg_kit_word(tg_b_, "split k VL as ko kl"), tg_kit_word(tg_b_, "unroll ko"), tg_kit_word(tg_b_, "lane kl");
+  if (rest == GEMM_REST_IN_A_ROW)
+    tg_kit_word(tg_b_, "split k VL as ko kl"), tg_kit_word(tg_b_, "unroll ko"), tg_kit_word(tg_b_, "lane kl");
   else if (rest == GEMM_REST_BEHIND) {
     tg_kit_word(tg_b_, "split k VL as ko kl");
     tg_kit_word(tg_b_, "cut ko last");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Weights of few bits, packed ahead, for few rows: they are taken as they come, from panels, where groups divide the terms. */
+ * Weights of few bits, packed ahead, for few rows: they are taken as they come, from panels, where groups divide the
+ * terms. */
 #include <stdio.h>
 #include "gemm/sketch.h"
 
@@ -10,10 +11,11 @@ static bool takes(const tg_gemm_problem *p, const tg_target *t) {
 
 static bool is_one(tg_kit_dim d) { return d.lo == 1 && d.hi == 1; }
 
-/* A row alone: the sum of a group is one of whole numbers, scaled behind it, and the zero point is subtracted as often as S[g] says, the sum of that part of the
- * row. Several rows share a weight, which is worth making a float. */
+/* A row alone: the sum of a group is one of whole numbers, scaled behind it, and the zero point is subtracted as
+ * often as S[g] says, the sum of that part of the row. Several rows share a weight, which is worth making a float. */
 static void sum_of_groups(const tg_gemm_problem *p, const char *j, char *out, size_t size) {
-  const char *g = p->group ? "g" : "0", *k = p->bits == 4 ? "g*TERMS + w*8 + r" : "g*TERMS + r", *over = p->bits == 4 ? "w : TERMS/8, r : 8" : "r : TERMS";
+  const char *g = p->group ? "g" : "0", *k = p->bits == 4 ? "g*TERMS + w*8 + r" : "g*TERMS + r",
+             *over = p->bits == 4 ? "w : TERMS/8, r : 8" : "r : TERMS";
   char a[128], x[TG_GEMM_TEXT / 2], scale[160], zero[160];
   tg_gemm_value_of_a(p, "i", k, a, sizeof a);
   if (!is_one(p->m)) {
@@ -36,7 +38,8 @@ static void sums_of_a(tg_builder *tg_b_, const tg_gemm_problem *p) {
   tg_range(gs, K/TERMS) tg_add_statement(tg_b_, text, __FILE__, __LINE__);
 }
 
-/* Tasks are blocks of NB times NP panels; from each of NP panels, which memory is read from side by side, a word of every column at a time, for MR rows. */
+/* Tasks are blocks of NB times NP panels; from each of NP panels, which memory is read from side by side, a word of
+ * every column at a time, for MR rows. */
 TG_KERNEL(gemm_grouped, M, N, K, lda, ldb, ldc) {
   const tg_gemm_problem *p = tg_user;
   char list[96], sum[TG_GEMM_TEXT];
@@ -57,7 +60,8 @@ TG_KERNEL(gemm_grouped, M, N, K, lda, ldb, ldc) {
   tg_range(jp, ceildiv(N, PANEL)) tg_range(i, M) tg_range(jv, PANEL)
     tg_gemm_store(tg_b_, p, "jp*PANEL + jv", sum, p->n.lo % p->panel ? " if jp*PANEL + jv < N" : "");
   tg_kit_word(tg_b_, "split jp %lld clip as jc jd", (long long)(tg_c(NB) * np));
-  if (p->a != p->acc || p->a_major != TG_GEMM_ROW) tg_kit_word(tg_b_, "stage A at jc as Rp%s", p->a == p->acc ? "" : " as f32");
+  if (p->a != p->acc || p->a_major != TG_GEMM_ROW)
+    tg_kit_word(tg_b_, "stage A at jc as Rp%s", p->a == p->acc ? "" : " as f32");
   if (np > 1) tg_kit_word(tg_b_, "split jd {NP, 1} as jb jn"), tg_kit_word(tg_b_, "order jb i jn");
   tg_kit_word(tg_b_, "split i %s as ir iu", tg_kit_rows_list(list, sizeof list, mr));
   tg_kit_word(tg_b_, "upcast iu");

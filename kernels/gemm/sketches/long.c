@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The sketch for few rows and columns and a long sum, which is all there is to share out among threads: parts of the sum have sums of their own, which are merged in pairs,
+ * The sketch for few rows and columns and a long sum, which is all there is to share out among threads: parts of the
+ * sum have sums of their own, which are merged in pairs,
  * so how many threads there are does not show in the bits. */
 #include <stdio.h>
 #include "dsl/uop.h"
@@ -8,7 +9,8 @@
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t up(int64_t x, int64_t n) { return (x + n - 1) / n * n; }
 
-enum { SIDE = 512 };   /* of a tile of sums: larger ones belong to no cache, and are refused as subscripts past the tile */
+/* of a tile of sums: larger ones belong to no cache, and are refused as subscripts past the tile */
+enum { SIDE = 512 };
 
 /* The sums, a tile beside C; blocks of KC terms, each a product of packed operands that is added to it. */
 TG_KERNEL(gemm_long, M, N, K, lda, ldb, ldc) {
@@ -20,7 +22,8 @@ TG_KERNEL(gemm_long, M, N, K, lda, ldb, ldc) {
   tg_knob(PARTS, 8, 1, 2, 4, 16, 32, 64);
   long long vl = tg_c(VL), nr = vl * tg_c(NU);
   tg_kit_dim rows = o.r == 'i' ? p->m : p->n, columns = o.r == 'i' ? p->n : p->m;
-  const char *sums = o.r == 'i' ? "s[i,j]" : "s[j,i]", *merged = o.r == 'i' ? "s[i,j] = a.s[i,j] + b.s[i,j]" : "s[j,i] = a.s[j,i] + b.s[j,i]";
+  const char *sums = o.r == 'i' ? "s[i,j]" : "s[j,i]",
+             *merged = o.r == 'i' ? "s[i,j] = a.s[i,j] + b.s[i,j]" : "s[j,i] = a.s[j,i] + b.s[j,i]";
   tg_gemm_declare(tg_b_, p);
   long long r = smaller(rows.hi, SIDE), c = up(smaller(columns.hi, SIDE), vl);
   snprintf(text, sizeof text, "s, %s, [%lld, %lld]", tg_type_name[p->acc], r, c);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Pairs of bf16, C in rows, on a target with VDPBF16PS. It takes subnormal numbers for zero, so the problem has to allow it. */
+ * Pairs of bf16, C in rows, on a target with VDPBF16PS. It takes subnormal numbers for zero, so the problem has to
+ * allow it. */
 #include "gemm/sketch.h"
 
 static bool takes(const tg_gemm_problem *p, const tg_target *t) {
@@ -15,8 +16,10 @@ TG_KERNEL(gemm_pairs, M, N, K, lda, ldb, ldc) {
   tg_gemm_blocks_kind kind = whole ? GEMM_BLOCKS_WHOLE : waits ? GEMM_BLOCKS_WAITING : GEMM_BLOCKS;
   tg_gemm_product(tg_b_, p);
   tg_gemm_blocks(tg_b_, 'i', 'j', 16 * tg_c(NU), kind);
-  tg_gemm_dword_tiles(tg_b_, p, whole ? "k" : "kr", whole ? "cc" : "kc", kind == GEMM_BLOCKS_WAITING ? "" : tg_gemm_team_space(tg_b_));
-  if (!whole && (waits || p->epilogue)) tg_kit_word(tg_b_, "cut kc last");   /* which stores elsewhere, or something else */
+  tg_gemm_dword_tiles(tg_b_, p, whole ? "k" : "kr", whole ? "cc" : "kc",
+                      kind == GEMM_BLOCKS_WAITING ? "" : tg_gemm_team_space(tg_b_));
+  /* which stores elsewhere, or something else */
+  if (!whole && (waits || p->epilogue)) tg_kit_word(tg_b_, "cut kc last");
   tg_gemm_ask(tg_b_, p, kind);
   tg_kit_word(tg_b_, "contract vdpbf16ps n=cl k=ki");
   tg_gemm_share(tg_b_, p, kind);

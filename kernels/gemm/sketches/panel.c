@@ -2,7 +2,8 @@
  * Products with work enough to pack the columns' operand for it. */
 #include "gemm/sketch.h"
 
-/* The panels of columns stay in the second cache while the rows pass, which are read where they lie: k is what is contiguous in them. */
+/* The panels of columns stay in the second cache while the rows pass, which are read where they lie: k is what is
+ * contiguous in them. */
 TG_KERNEL(gemm_panel, M, N, K, lda, ldb, ldc) {
   const tg_gemm_problem *p = tg_user;
   tg_kit_tile_knobs(tg_b_, p->acc, tg_gemm_mr);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Signed bytes by signed ones: x is u8(x ^ -128) - 128, so their sum is that of unsigned bytes, and -128 times the sum of a column beside it;
+ * Signed bytes by signed ones: x is u8(x ^ -128) - 128, so their sum is that of unsigned bytes, and -128 times the sum
+ * of a column beside it;
  * the rows' operand is packed as u8 then. All of it wraps as the sum itself does. */
 #include "gemm/sketch.h"
 
@@ -26,8 +27,11 @@ TG_KERNEL(gemm_signed_bytes, M, N, K, lda, ldb, ldc) {
   tg_range(jc, ceildiv(N, W)) {
     tg_define_local(shift, i32, [W]);
     tg_range(js, min(W, N - jc*W)) tg(shift[js] = -128 * sum(q : K, i32(B[q, jc*W + js])));
-    tg_range(i, M) tg_range(jj, min(W, N - jc*W))
-      tg_gemm_store(tg_b_, p, "jc*W + jj", p->alpha ? "sum(k : K, i32(u8(A[i,k] ^ -128)) * i32(B[k, jc*W + jj])) + alpha[0] * shift[jj]" : "sum(k : K, i32(u8(A[i,k] ^ -128)) * i32(B[k, jc*W + jj])) + shift[jj]", "");
+    tg_range(i, M) tg_range(jj, min(W, N - jc * W))
+        tg_gemm_store(tg_b_, p, "jc*W + jj",
+                      p->alpha ? "sum(k : K, i32(u8(A[i,k] ^ -128)) * i32(B[k, jc*W + jj])) + alpha[0] * shift[jj]"
+                               : "sum(k : K, i32(u8(A[i,k] ^ -128)) * i32(B[k, jc*W + jj])) + shift[jj]",
+                      "");
   }
   tg_kit_word(tg_b_, "split jj %lld as cb cv", (long long)(16 * tg_c(NU)));
   sums(tg_b_, p);

@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include "gemm/sketch.h"
 
-/* Few rows: the columns' operand lies along the vectors. KC of its rows are read side by side, whole, and what was added so far waits in C, which a cache holds. */
+/* Few rows: the columns' operand lies along the vectors. KC of its rows are read side by side, whole, and what was
+ * added so far waits in C, which a cache holds. */
 TG_KERNEL(gemm_stream, M, N, K, lda, ldb, ldc) {
   const tg_gemm_problem *p = tg_user;
   tg_gemm_roles o = tg_gemm_thin_roles_of(p);
@@ -22,13 +23,20 @@ TG_KERNEL(gemm_stream, M, N, K, lda, ldb, ldc) {
   if (!o.scattered) tg_kit_word(tg_b_, "split k KC clip as kc kr");
   tg_kit_word(tg_b_, o.scattered ? "order cc cb %c cv" : "order cc kc cb %c cv", o.r);
   tg_kit_word(tg_b_, "split cv VL as cu cl");
-  tg_kit_word(tg_b_, "split %c %s as ir iu", o.r, tg_c(KC) < TG_GEMM_SHARED_KC ? tg_kit_rows_list(list, sizeof list, tg_c(MR)) : tg_gemm_rows_tiles(list, sizeof list, p, o.r == 'i' ? p->m : p->n, o.r == 'i' ? p->n : p->m, tg_c(MR)));
+  tg_kit_word(tg_b_, "split %c %s as ir iu", o.r,
+              tg_c(KC) < TG_GEMM_SHARED_KC ? tg_kit_rows_list(list, sizeof list, tg_c(MR))
+                                           : tg_gemm_rows_tiles(list, sizeof list, p, o.r == 'i' ? p->m : p->n,
+                                                                o.r == 'i' ? p->n : p->m, tg_c(MR)));
   tg_kit_word(tg_b_, "upcast iu");
   tg_kit_word(tg_b_, "upcast cu");
   tg_kit_word(tg_b_, "lane cl");
-  /* Terms in a row; of columns along k as many as a vector has lanes, which are transposed together, and those that are left. */
-  int64_t terms = !o.column_k ? tg_c(KC) < tg_c(UK) ? tg_c(KC) : tg_c(UK) : o.scattered || tg_c(VL) < tg_c(KC) ? tg_c(VL) : tg_c(KC);
-  if (o.column_k && p->k.lo == p->k.hi && (o.scattered || p->k.lo <= tg_c(KC))) tg_kit_tile_and_rest(list, sizeof list, p->k, terms < p->k.lo ? terms : p->k.lo);
+  /* Terms in a row; of columns along k as many as a vector has lanes, which are transposed together, and those that
+   * are left. */
+  int64_t terms = !o.column_k                          ? tg_c(KC) < tg_c(UK) ? tg_c(KC) : tg_c(UK)
+                                           : o.scattered || tg_c(VL) < tg_c(KC) ? tg_c(VL)
+                                                       : tg_c(KC);
+  if (o.column_k && p->k.lo == p->k.hi && (o.scattered || p->k.lo <= tg_c(KC)))
+    tg_kit_tile_and_rest(list, sizeof list, p->k, terms < p->k.lo ? terms : p->k.lo);
   else snprintf(list, sizeof list, "{%lld, 1}", (long long)terms);
   const char *all = o.scattered ? "k" : "kr";
   if (terms > 1) tg_kit_word(tg_b_, "split %s %s as ko ku", all, list), tg_kit_word(tg_b_, "unroll ku");

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT
- * The sketch for products of bytes on a target whose matrix instructions take tiles of 16 rows of 64 bytes (AMX-INT8), signed or not: both operands are packed in such
- * tiles, with zeros behind the ends, the columns' with four terms side by side. All layouts; C's contiguous dimension is the columns'. */
+ * The sketch for products of bytes on a target whose matrix instructions take tiles of 16 rows of 64 bytes (AMX-INT8),
+ * signed or not: both operands are packed in such
+ * tiles, with zeros behind the ends, the columns' with four terms side by side. All layouts; C's contiguous dimension
+ * is the columns'. */
 #include <stdio.h>
 #include "gemm/sketch.h"
 
-enum { SIDE = 16, TERMS = 64, GROUP = 4 };   /* rows and columns of a tile of sums; terms of an instruction, and of a column side by side */
+/* rows and columns of a tile of sums; terms of an instruction, and of a column side by side */
+enum { SIDE = 16, TERMS = 64, GROUP = 4 };
 
-/* "i/32, k/64, i/16%2": a panel's, the terms', and where a panel has several the tile's place; then places in a tile. Ranges of its last two digits are the n-th and the one behind. */
+/* "i/32, k/64, i/16%2": a panel's, the terms', and where a panel has several the tile's place; then places in a
+ * tile. Ranges of its last two digits are the n-th and the one behind. */
 static int tile_of(char *text, size_t size, char range, int64_t tiles) {
   size_t at = (size_t)snprintf(text, size, "%c/%lld, k/%d", range, (long long)(SIDE * tiles), TERMS);
   if (tiles > 1) snprintf(text + at, size - at, ", %c/%d%%%lld", range, SIDE, (long long)tiles);
@@ -33,16 +37,21 @@ static void stage_tiles_of_rows(tg_builder *tg_b_, const tg_gemm_roles *o) {
 static void stage_tiles_of_columns(tg_builder *tg_b_, const tg_gemm_roles *o) {
   char tile[64];
   int n = tile_of(tile, sizeof tile, o->c, tg_c(TC));
-  tg_kit_word(tg_b_, "stage %c at kc as Cp[%s, k/%d%%%d, %c%%%d, k%%%d]%s", o->column, tile, GROUP, TERMS / GROUP, o->c, SIDE, GROUP, tg_c(TEAM) == 1 ? " space=team" : "");
+  tg_kit_word(tg_b_, "stage %c at kc as Cp[%s, k/%d%%%d, %c%%%d, k%%%d]%s", o->column, tile, GROUP, TERMS / GROUP, o->c,
+              SIDE, GROUP, tg_c(TEAM) == 1 ? " space=team" : "");
   tg_kit_word(tg_b_, "fuse Cp.%d Cp.%d as Cl", n + 1, n + 2);
-  if (o->column_k) tg_kit_word(tg_b_, "unroll Cp.%d", n);   /* 16 lines of 64 bytes are transposed, four terms at a time */
-  else if (tg_c(TEAM) != 1) tg_kit_word(tg_b_, n > 2 ? "order Cp.1 Cp.3 Cp.0 Cp.2" : "order Cp.1 Cp.2 Cp.0");   /* four lines are read from end to end */
+  /* 16 lines of 64 bytes are transposed, four terms at a time */
+  if (o->column_k) tg_kit_word(tg_b_, "unroll Cp.%d", n);
+  else if (tg_c(TEAM) != 1)
+    tg_kit_word(tg_b_,
+                n > 2 ? "order Cp.1 Cp.3 Cp.0 Cp.2" : "order Cp.1 Cp.2 Cp.0"); /* four lines are read from end to end */
   tg_kit_word(tg_b_, "lane Cl");
   tg_kit_word(tg_b_, "cut Cp.1 auto");   /* only what lies behind the ends is masked */
   if (tg_c(TEAM) != 1) tg_kit_word(tg_b_, "cut Cp.0 auto");
 }
 
-/* Blocks of columns (NB panels of TC tiles), of terms (KC) and of rows (MB panels of TR tiles): a panel of rows stays in the first cache while those of columns pass, from the second. */
+/* Blocks of columns (NB panels of TC tiles), of terms (KC) and of rows (MB panels of TR tiles): a panel of rows
+ * stays in the first cache while those of columns pass, from the second. */
 TG_KERNEL(gemm_tiles, M, N, K, lda, ldb, ldc) {
   const tg_gemm_problem *p = tg_user;
   tg_gemm_roles o = tg_gemm_roles_of(p);

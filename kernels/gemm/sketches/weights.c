@@ -8,8 +8,8 @@ static bool takes(const tg_gemm_problem *p, const tg_target *t) {
   return p->bits != 0;
 }
 
-/* Tasks are NB panels of columns, made floats first; then it is a product with a packed operand: blocks of terms, tiles of rows, whose panels a cache holds. A
- * sum that C cannot hold waits in a tile of one block of rows. */
+/* Tasks are NB panels of columns, made floats first; then it is a product with a packed operand: blocks of terms,
+ * tiles of rows, whose panels a cache holds. A sum that C cannot hold waits in a tile of one block of rows. */
 TG_KERNEL(gemm_weights, M, N, K, lda, ldb, ldc) {
   const tg_gemm_problem *p = tg_user;
   char weight[TG_GEMM_TEXT / 2], text[TG_GEMM_TEXT];
@@ -23,13 +23,15 @@ TG_KERNEL(gemm_weights, M, N, K, lda, ldb, ldc) {
   tg_gemm_declare(tg_b_, p);
   tg_let(NR, nr);
   tg_gemm_weight(p, "kw", "(jp*NB + bw)*NR + jw", weight, sizeof weight);
-  snprintf(text, sizeof text, whole ? "W[bw,kw,jw] = %s" : "W[bw,kw,jw] = where((jp*NB + bw)*NR + jw < N, %s, 0)", weight);
+  snprintf(text, sizeof text, whole ? "W[bw,kw,jw] = %s" : "W[bw,kw,jw] = where((jp*NB + bw)*NR + jw < N, %s, 0)",
+           weight);
   tg_range(jp, ceildiv(N, NR*NB)) {
     tg_kit_declare(tg_b_, "define_local", "W, f32, [NB, K, NR]");
     tg_range(bw, NB) tg_range(kw, K) tg_range(jw, NR) tg_add_statement(tg_b_, text, __FILE__, __LINE__);
     tg_gemm_value_of_a(p, "i", "k", weight, sizeof weight);
     snprintf(text, sizeof text, "sum(k : K, %s * W[cb,k,cv])", weight);
-    tg_range(i, M) tg_range(cb, NB) tg_range(cv, NR) tg_gemm_store(tg_b_, p, "(jp*NB + cb)*NR + cv", text, whole ? "" : " if (jp*NB + cb)*NR + cv < N");
+    tg_range(i, M) tg_range(cb, NB) tg_range(cv, NR)
+        tg_gemm_store(tg_b_, p, "(jp*NB + cb)*NR + cv", text, whole ? "" : " if (jp*NB + cb)*NR + cv < N");
   }
   tg_kit_word(tg_b_, "split kw {8, 1} as wo wi");
   tg_kit_word(tg_b_, "unroll wi");

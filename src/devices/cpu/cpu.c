@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * The host's CPU as a device. Its memory is the process's, a copy is memcpy, and a launch is done when it returns: phases of tasks on the caller's threads or the
- * context's pool. The tasks of a phase are fixed by the kernel, so the result does not depend on who runs them. A launch takes workspaces from the kernel's own and gives them back: it
+ * The host's CPU as a device. Its memory is the process's, a copy is memcpy, and a launch is done when it returns:
+ * phases of tasks on the caller's threads or the
+ * context's pool. The tasks of a phase are fixed by the kernel, so the result does not depend on who runs them. A
+ * launch takes workspaces from the kernel's own and gives them back: it
  * takes no lock, and in its first runs only it allocates. With the caller's workspace it never does. */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -11,7 +13,8 @@ enum { SLOTS = 64, ALIGN = 64 };
 
 /* ---- the device and its memory ---- */
 
-typedef struct piece { struct piece *next; void *block; size_t bytes; char *memory; } piece;   /* stands at the end of its block */
+/* stands at the end of its block */
+typedef struct piece { struct piece *next; void *block; size_t bytes; char *memory; } piece;
 
 typedef struct {
   tg_device head;
@@ -83,11 +86,14 @@ static tg_status copy(tg_device *device, void *to, const void *from, size_t byte
   return TG_OK;
 }
 
-static tg_status wait_for(tg_device *device, char *message, size_t n) { return (void)device, (void)message, (void)n, TG_OK; }
+static tg_status wait_for(tg_device *device, char *message, size_t n) {
+  return (void)device, (void)message, (void)n, TG_OK;
+}
 
 /* ---- kernels ---- */
 
-typedef struct { atomic_bool busy; char *memory, *block; } slot;   /* memory: 64-aligned, in block; made when first used */
+/* memory: 64-aligned, in block; made when first used */
+typedef struct { atomic_bool busy; char *memory, *block; } slot;
 
 typedef struct {
   tg_device_kernel head;
@@ -99,7 +105,9 @@ typedef struct {
 static tg_status load(tg_device *device, const tg_device_object *o, tg_device_kernel **out, tg_env *err) {
   const tg_allocator *a = &device->allocator;
   tg_code *code = o->code;
-  tg_status s = code ? TG_OK : tg_code_load(a, o->data, o->bytes, tg_signature_strings(o->signature) + o->signature->name, o->info, o->flags, &code, err);
+  tg_status s = code ? TG_OK
+                     : tg_code_load(a, o->data, o->bytes, tg_signature_strings(o->signature) + o->signature->name,
+                                    o->info, o->flags, &code, err);
   if (s != TG_OK) return s;
   cpu_kernel *k = a->alloc(a->user, offsetof(cpu_kernel, signature) + o->signature->bytes);
   if (!k) {
@@ -109,7 +117,8 @@ static tg_status load(tg_device *device, const tg_device_object *o, tg_device_ke
   }
   memset(k, 0, offsetof(cpu_kernel, signature));
   memcpy(&k->signature, o->signature, o->signature->bytes);
-  k->head = (tg_device_kernel){.driver = &tg_driver_cpu, .device = device, .signature = &k->signature, .info = *o->info, .code = code};
+  k->head = (tg_device_kernel){
+      .driver = &tg_driver_cpu, .device = device, .signature = &k->signature, .info = *o->info, .code = code};
   k->head.info.launch = NULL;  /* the code has its own */
   k->allocator = *a;
   *out = &k->head;
@@ -140,7 +149,9 @@ static bool fill_slot(cpu_kernel *k, slot *s, uint64_t bytes) {
 static slot *take(cpu_kernel *k, slot *list, slot *own, uint64_t bytes) {
   for (uint32_t i = 0; i < SLOTS; i++) {
     slot *s = &list[i];
-    if (atomic_load_explicit(&s->busy, memory_order_relaxed) || atomic_exchange_explicit(&s->busy, true, memory_order_acquire)) continue;
+    if (atomic_load_explicit(&s->busy, memory_order_relaxed) ||
+        atomic_exchange_explicit(&s->busy, true, memory_order_acquire))
+      continue;
     if (s->memory || fill_slot(k, s, bytes)) return s;
     atomic_store_explicit(&s->busy, false, memory_order_release);
     return NULL;
@@ -168,13 +179,15 @@ typedef struct {
   slot **workspace;            /* by worker of the pool */
   char *given;                 /* or the caller's: worker after worker */
   atomic_bool failed;
-  int64_t tasks, shares;       /* of the phase; shares: what is dealt out are that many contiguous parts of the tasks; 0: the tasks */
+  /* of the phase; shares: what is dealt out are that many contiguous parts of the tasks; 0: the tasks */
+  int64_t tasks, shares;
   atomic_llong next;
 } run;
 
 static void pool_task(void *arg, int64_t i, uint32_t worker) {
   run *r = arg;
-  r->entry(r->buffers, r->params, r->given ? r->given + worker * r->k->head.info.workspace : r->workspace[worker]->memory, i);
+  r->entry(r->buffers, r->params,
+           r->given ? r->given + worker * r->k->head.info.workspace : r->workspace[worker]->memory, i);
 }
 
 /* What is dealt out: a task, or a share of them. */
@@ -205,13 +218,15 @@ static void run_phase(void *arg, uint32_t p) {
   int64_t n = tg_code_tasks(r->k->head.code, p, r->buffers, r->params);
   r->entry = tg_code_entry(r->k->head.code, p, r->unaligned);
   r->tasks = n;
-  r->shares = p < 64 && r->k->head.info.in_shares >> p & 1 && r->threads > 1 && n > (int64_t)r->threads ? r->threads : 0;
+  r->shares =
+      p < 64 && r->k->head.info.in_shares >> p & 1 && r->threads > 1 && n > (int64_t)r->threads ? r->threads : 0;
   if (n > 1 && r->given && r->parallel_for) {
     r->tasks = n;
     atomic_store_explicit(&r->next, 0, memory_order_relaxed);
     r->parallel_for(r->parallel_user, n < (int64_t)r->threads ? n : (int64_t)r->threads, team_task, r);
   } else if (n > 1 && r->parallel_for) r->parallel_for(r->parallel_user, n, caller_task, r);
-  else if (n > 1 && r->threads > 1) tg_pool_run(r->k->head.device->pool, r->threads, r->shares ? r->shares : n, deal, r);
+  else if (n > 1 && r->threads > 1)
+    tg_pool_run(r->k->head.device->pool, r->threads, r->shares ? r->shares : n, deal, r);
   else
     for (int64_t i = 0; i < n; i++) pool_task(r, i, 0);
 }
@@ -242,7 +257,13 @@ static bool run_with_workspaces(run *r) {
 static tg_status launch(tg_device_kernel *head, const tg_work *w, char *message, size_t n) {
   cpu_kernel *k = (cpu_kernel *)head;
   tg_status s = TG_OK;
-  run r = {.k = k, .parallel_for = w->parallel_for, .parallel_user = w->parallel_user, .buffers = w->buffers, .params = w->params, .threads = w->threads, .given = w->workspace};
+  run r = {.k = k,
+           .parallel_for = w->parallel_for,
+           .parallel_user = w->parallel_user,
+           .buffers = w->buffers,
+           .params = w->params,
+           .threads = w->threads,
+           .given = w->workspace};
   for (uint64_t left = head->info.aligned; left; left &= left - 1)
     if ((uintptr_t)w->buffers[__builtin_ctzll(left)] % ALIGN) r.unaligned = true;
   if (w->workspace) {
@@ -259,4 +280,5 @@ static tg_status launch(tg_device_kernel *head, const tg_work *w, char *message,
   return s;
 }
 
-const tg_driver tg_driver_cpu = {describe, open_device, close_device, alloc_memory, free_memory, copy, load, unload, launch, wait_for};
+const tg_driver tg_driver_cpu = {describe, open_device, close_device, alloc_memory, free_memory,
+                                 copy,     load,        unload,       launch,       wait_for};

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Devices of OpenCL 2.0 and later, through whatever libOpenCL is found when a device is asked for: nothing is linked. A kernel's object is its text (src/source), which the
- * device's own compiler takes when it is loaded. Memory is shared virtual memory, coarse grains suffice: so memory has one address, checked by the same code as the host's. One queue in order for each device.
+ * Devices of OpenCL 2.0 and later, through whatever libOpenCL is found when a device is asked for: nothing is linked. A
+ * kernel's object is its text (src/source), which the
+ * device's own compiler takes when it is loaded. Memory is shared virtual memory, coarse grains suffice: so memory has
+ * one address, checked by the same code as the host's. One queue in order for each device.
  * OpenCL 3.0, API specification, and OpenCL C 1.2. */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -11,9 +13,30 @@
 
 typedef void *handle;
 typedef uint64_t bits;
-enum { DEVICE_TYPE = 0x1000, COMPUTE_UNITS = 0x1002, SINGLE_FLAGS = 0x101b, GLOBAL_BYTES = 0x101f, LITTLE_ENDIAN_ = 0x1026, COMPILER = 0x1028, NAME = 0x102b, DRIVER_VERSION = 0x102d,
-       EXTENSIONS = 0x1030, DOUBLE_FLAGS = 0x1032, ADDRESS_BITS = 0x100d, SVM = 0x1053, BUILD_LOG = 0x1183 };
-enum { TYPE_CPU = 1 << 1, SVM_COARSE = 1, DENORMALS = 1, NAN_INFINITY = 2, NEAREST = 4, DIVIDE_SQRT = 1 << 7, READ_WRITE = 1 };
+enum {
+  DEVICE_TYPE = 0x1000,
+  COMPUTE_UNITS = 0x1002,
+  SINGLE_FLAGS = 0x101b,
+  GLOBAL_BYTES = 0x101f,
+  LITTLE_ENDIAN_ = 0x1026,
+  COMPILER = 0x1028,
+  NAME = 0x102b,
+  DRIVER_VERSION = 0x102d,
+  EXTENSIONS = 0x1030,
+  DOUBLE_FLAGS = 0x1032,
+  ADDRESS_BITS = 0x100d,
+  SVM = 0x1053,
+  BUILD_LOG = 0x1183
+};
+enum {
+  TYPE_CPU = 1 << 1,
+  SVM_COARSE = 1,
+  DENORMALS = 1,
+  NAN_INFINITY = 2,
+  NEAREST = 4,
+  DIVIDE_SQRT = 1 << 7,
+  READ_WRITE = 1
+};
 static const bits all_types = 0xffffffff;
 
 typedef struct {
@@ -33,7 +56,8 @@ typedef struct {
   int (*clReleaseKernel)(handle);
   int (*clSetKernelArg)(handle, unsigned, size_t, const void *);
   int (*clSetKernelArgSVMPointer)(handle, unsigned, const void *);
-  int (*clEnqueueNDRangeKernel)(handle, handle, unsigned, const size_t *, const size_t *, const size_t *, unsigned, const handle *, handle *);
+  int (*clEnqueueNDRangeKernel)(handle, handle, unsigned, const size_t *, const size_t *, const size_t *, unsigned,
+                                const handle *, handle *);
   int (*clEnqueueSVMMemcpy)(handle, unsigned, void *, const void *, size_t, unsigned, const handle *, handle *);
   void *(*clSVMAlloc)(handle, bits, size_t, unsigned);
   void (*clSVMFree)(handle, void *);
@@ -42,14 +66,34 @@ typedef struct {
 } functions;
 
 static bool open_library(functions *f) {
-  static const struct { const char *name; size_t at; } names[] = {
+  static const struct { const char *name; size_t at;
+  } names[] = {
 #define F(name) {#name, offsetof(functions, name)}
-    F(clGetPlatformIDs), F(clGetDeviceIDs), F(clGetDeviceInfo), F(clCreateContext), F(clReleaseContext), F(clCreateCommandQueueWithProperties), F(clReleaseCommandQueue),
-    F(clCreateProgramWithSource), F(clBuildProgram), F(clGetProgramBuildInfo), F(clReleaseProgram), F(clCreateKernel), F(clReleaseKernel), F(clSetKernelArg), F(clSetKernelArgSVMPointer),
-    F(clEnqueueNDRangeKernel), F(clEnqueueSVMMemcpy), F(clSVMAlloc), F(clSVMFree), F(clFlush), F(clFinish)
+      F(clGetPlatformIDs),
+      F(clGetDeviceIDs),
+      F(clGetDeviceInfo),
+      F(clCreateContext),
+      F(clReleaseContext),
+      F(clCreateCommandQueueWithProperties),
+      F(clReleaseCommandQueue),
+      F(clCreateProgramWithSource),
+      F(clBuildProgram),
+      F(clGetProgramBuildInfo),
+      F(clReleaseProgram),
+      F(clCreateKernel),
+      F(clReleaseKernel),
+      F(clSetKernelArg),
+      F(clSetKernelArgSVMPointer),
+      F(clEnqueueNDRangeKernel),
+      F(clEnqueueSVMMemcpy),
+      F(clSVMAlloc),
+      F(clSVMFree),
+      F(clFlush),
+      F(clFinish)
 #undef F
   };
-  f->library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);   /* drivers have threads, which outlive what is closed */
+  /* drivers have threads, which outlive what is closed */
+  f->library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   for (uint32_t i = 0; f->library && i < TG_COUNT(names); i++) {
     void *at = dlsym(f->library, names[i].name);
     if (!at) {                 /* older than 2.0 */
@@ -80,7 +124,8 @@ static handle find(const functions *f, uint32_t i) {
 /* A number, of whatever width; 0 where the device does not know what is asked. */
 static uint64_t number(const functions *f, handle d, unsigned what) {
   uint64_t v = 0;
-  return f->clGetDeviceInfo(d, what, sizeof v, &v, NULL) ? 0 : v;   /* little endian: a narrower one fills its low bytes */
+  /* little endian: a narrower one fills its low bytes */
+  return f->clGetDeviceInfo(d, what, sizeof v, &v, NULL) ? 0 : v;
 }
 
 static void text(const functions *f, handle d, unsigned what, char *out, size_t n) {
@@ -90,10 +135,15 @@ static void text(const functions *f, handle d, unsigned what, char *out, size_t 
 
 static void find_lacks(const functions *f, handle d, char *out, size_t n) {
   const uint64_t flags = number(f, d, SINGLE_FLAGS);
-  const struct { bool there; const char *what; } needs[] = {
-    {number(f, d, COMPILER), "a compiler for OpenCL C"}, {number(f, d, ADDRESS_BITS) == 64, "addresses of 64 bits"}, {number(f, d, LITTLE_ENDIAN_), "the order of bytes that tg has"},
-    {number(f, d, SVM) & SVM_COARSE, "shared virtual memory"}, {(flags & (NAN_INFINITY | NEAREST)) == (NAN_INFINITY | NEAREST), "infinities, NaN and rounding to nearest in f32"},
-    {flags & DENORMALS, "subnormal numbers in f32"}, {flags & DIVIDE_SQRT, "correctly rounded quotients and square roots in f32"}};
+  const struct { bool there; const char *what;
+  } needs[] = {{number(f, d, COMPILER), "a compiler for OpenCL C"},
+               {number(f, d, ADDRESS_BITS) == 64, "addresses of 64 bits"},
+               {number(f, d, LITTLE_ENDIAN_), "the order of bytes that tg has"},
+               {number(f, d, SVM) & SVM_COARSE, "shared virtual memory"},
+               {(flags & (NAN_INFINITY | NEAREST)) == (NAN_INFINITY | NEAREST),
+                "infinities, NaN and rounding to nearest in f32"},
+               {flags & DENORMALS, "subnormal numbers in f32"},
+               {flags & DIVIDE_SQRT, "correctly rounded quotients and square roots in f32"}};
   out[0] = 0;
   for (uint32_t i = 0; i < TG_COUNT(needs) && !out[0]; i++)
     if (!needs[i].there) snprintf(out, n, "it lacks %s", needs[i].what);
@@ -128,7 +178,9 @@ typedef struct {
   piece *pieces;
 } cl;
 
-static tg_status failure(char *message, size_t n, const char *what, int code) { return snprintf(message, n, "OpenCL: %s failed: %d", what, code), TG_EIO; }
+static tg_status failure(char *message, size_t n, const char *what, int code) {
+  return snprintf(message, n, "OpenCL: %s failed: %d", what, code), TG_EIO;
+}
 
 static void close_device(tg_device *device) {
   cl *d = (cl *)device;
@@ -154,7 +206,8 @@ static void fill_target(cl *d) {
   text(&d->f, d->device, DRIVER_VERSION, version, sizeof version);
   text(&d->f, d->device, EXTENSIONS, extensions, sizeof extensions);
   const uint64_t all = DENORMALS | NAN_INFINITY | NEAREST;
-  bool f64 = (number(&d->f, d->device, DOUBLE_FLAGS) & all) == all, atomics = strstr(extensions, "cl_khr_int64_base_atomics") != NULL;
+  bool f64 = (number(&d->f, d->device, DOUBLE_FLAGS) & all) == all,
+       atomics = strstr(extensions, "cl_khr_int64_base_atomics") != NULL;
   snprintf(t->features, sizeof t->features, "%s%s", f64 ? "fp64 " : "", atomics ? "int64_atomics" : "");
   snprintf(t->silicon, sizeof t->silicon, "%.100s %.40s %.40s", name, version, t->features);
   t->threads = (uint32_t)number(&d->f, d->device, COMPUTE_UNITS);
@@ -258,10 +311,12 @@ static void unload(tg_device_kernel *head) {
 
 /* What the cache holds is not trusted: steps name phases and loops that there are, and end where they should. */
 static bool steps_valid(const tg_code_info *info) {
-  if (info->launch_n < 1 || info->launch[0] < 0 || (uint64_t)info->launch[0] + 1 + info->phases != info->launch_n) return false;
+  if (info->launch_n < 1 || info->launch[0] < 0 || (uint64_t)info->launch[0] + 1 + info->phases != info->launch_n)
+    return false;
   const int64_t *s = info->launch + 1, *end = s + info->launch[0];
   while (s < end) {   /* a loop's length covers whole steps: those inside are walked as well */
-    if (*s >= 0 ? *s >= info->phases : ~*s >= info->loops || end - s < 2 || s[1] < 0 || s[1] > end - s - 2) return false;
+    if (*s >= 0 ? *s >= info->phases : ~*s >= info->loops || end - s < 2 || s[1] < 0 || s[1] > end - s - 2)
+      return false;
     s += *s >= 0 ? 1 : 2;
   }
   return true;
@@ -274,16 +329,19 @@ static tg_status build(cl_kernel *k, const tg_device_object *o, char *message, s
   int code;
   k->program = d->f.clCreateProgramWithSource(d->context, 1, &source, &length, &code);
   if (!k->program) return failure(message, n, "taking the text", code);
-  if ((code = d->f.clBuildProgram(k->program, 1, &d->device, "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt", NULL, NULL))) {
+  if ((code = d->f.clBuildProgram(k->program, 1, &d->device, "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt",
+                                  NULL, NULL))) {
     int at = snprintf(message, n, "OpenCL: the device's compiler refuses the text (%d): ", code);
-    if (at > 0 && (size_t)at < n) d->f.clGetProgramBuildInfo(k->program, d->device, BUILD_LOG, n - (size_t)at - 1, message + at, NULL);
+    if (at > 0 && (size_t)at < n)
+      d->f.clGetProgramBuildInfo(k->program, d->device, BUILD_LOG, n - (size_t)at - 1, message + at, NULL);
     return TG_EBACKEND;
   }
   for (uint32_t i = 0; i < kernels_of(k); i++) {
     char name[32];
     bool phase = i < k->head.info.phases;
     snprintf(name, sizeof name, "tg_%s_%u", phase ? "phase" : "turns", phase ? i : i - k->head.info.phases);
-    if (!(k->kernel[i] = d->f.clCreateKernel(k->program, name, &code))) return failure(message, n, "finding a kernel", code);
+    if (!(k->kernel[i] = d->f.clCreateKernel(k->program, name, &code)))
+      return failure(message, n, "finding a kernel", code);
   }
   enum { MOST_ITEMS = 1024 };
   const size_t most_bytes = (size_t)256 << 20;
@@ -306,7 +364,8 @@ static tg_status load(tg_device *device, const tg_device_object *o, tg_device_ke
   snprintf(err->message, sizeof err->message, "out of memory");
   if (k) {
     *k = (cl_kernel){.head = {.driver = &tg_driver_opencl, .device = device, .info = *o->info}};
-    bool valid = o->bytes && !((const char *)o->data)[o->bytes - 1] && steps_valid(o->info) && o->signature->buffers_n == o->info->buffers && o->signature->params_n == o->info->params;
+    bool valid = o->bytes && !((const char *)o->data)[o->bytes - 1] && steps_valid(o->info) &&
+                 o->signature->buffers_n == o->info->buffers && o->signature->params_n == o->info->params;
     size_t bytes = kernels_of(k) * sizeof *k->kernel;
     k->head.signature = k->signature = copied(a, o->signature, o->signature->bytes);
     if (valid) k->launch = copied(a, o->info->launch, o->info->launch_n * sizeof *k->launch);
@@ -329,7 +388,9 @@ static void enqueue(run *r, uint32_t kernel, size_t items) {
   cl_kernel *k = r->k;
   cl *d = device_of(k);
   size_t one = 1;
-  if (!r->code) r->code = d->f.clEnqueueNDRangeKernel(d->queue, k->kernel[kernel], 1, NULL, &items, d->tasks_alone ? &one : NULL, 0, NULL, NULL);
+  if (!r->code)
+    r->code = d->f.clEnqueueNDRangeKernel(d->queue, k->kernel[kernel], 1, NULL, &items, d->tasks_alone ? &one : NULL, 0,
+                                          NULL, NULL);
 }
 
 static void take_steps(run *r, const int64_t *s, const int64_t *end, uint32_t depth) {
@@ -337,7 +398,8 @@ static void take_steps(run *r, const int64_t *s, const int64_t *end, uint32_t de
   cl *d = device_of(k);
   const int64_t *tasks = k->launch + 1 + k->launch[0];
   enum { DAMAGED = -1 };
-  if (8 * ((uint64_t)depth + 1) > k->head.info.shared) r->code = DAMAGED;   /* there is no place for a counter: the cache's file was none of tg's */
+  /* there is no place for a counter: the cache's file was none of tg's */
+  if (8 * ((uint64_t)depth + 1) > k->head.info.shared) r->code = DAMAGED;
   for (; s < end && !r->code; s += *s >= 0 ? 1 : 2 + s[1]) {
     if (*s >= 0) {
       size_t most = !tasks[*s] || (uint64_t)tasks[*s] > k->items ? k->items : (size_t)tasks[*s];
@@ -358,7 +420,8 @@ static void take_steps(run *r, const int64_t *s, const int64_t *end, uint32_t de
 static bool is_own(const cl *d, const void *memory, int64_t bytes) {
   const char *from = memory;
   for (const piece *p = d->pieces; p; p = p->next)
-    if (from >= p->memory && from <= p->memory + p->bytes && (uint64_t)bytes <= (uint64_t)(p->memory + p->bytes - from)) return true;
+    if (from >= p->memory && from <= p->memory + p->bytes && (uint64_t)bytes <= (uint64_t)(p->memory + p->bytes - from))
+      return true;
   return !bytes;
 }
 
@@ -367,8 +430,13 @@ static void set_arguments(run *r) {
   const functions *f = &device_of(k)->f;
   uint32_t buffers = k->head.info.buffers;
   for (uint32_t i = 0; i < kernels_of(k); i++) {
-    for (uint32_t b = 0; b < buffers + 2 && !r->code; b++) r->code = f->clSetKernelArgSVMPointer(k->kernel[i], b, b < buffers ? r->w->bytes[b] ? r->w->buffers[b] : k->shared : b == buffers ? k->shared : k->workspace);
-    for (uint32_t p = 0; p < k->head.info.params && !r->code; p++) r->code = f->clSetKernelArg(k->kernel[i], buffers + 2 + p, sizeof(int64_t), &r->w->params[p]);
+    for (uint32_t b = 0; b < buffers + 2 && !r->code; b++)
+      r->code = f->clSetKernelArgSVMPointer(k->kernel[i], b,
+                                            b < buffers    ? r->w->bytes[b] ? r->w->buffers[b] : k->shared
+                                            : b == buffers ? k->shared
+                                                           : k->workspace);
+    for (uint32_t p = 0; p < k->head.info.params && !r->code; p++)
+      r->code = f->clSetKernelArg(k->kernel[i], buffers + 2 + p, sizeof(int64_t), &r->w->params[p]);
   }
 }
 
@@ -386,10 +454,12 @@ static tg_status launch(tg_device_kernel *head, const tg_work *w, char *message,
   }
   pthread_mutex_unlock(&d->lock);
   if (foreign != UINT32_MAX) {
-    snprintf(message, n, "'%s' does not lie in memory of this device", tg_signature_strings(head->signature) + tg_signature_buffers(head->signature)[foreign].name);
+    snprintf(message, n, "'%s' does not lie in memory of this device",
+             tg_signature_strings(head->signature) + tg_signature_buffers(head->signature)[foreign].name);
     return TG_EINVAL;
   }
   return r.code ? failure(message, n, "a launch", r.code) : TG_OK;
 }
 
-const tg_driver tg_driver_opencl = {describe, open_device, close_device, alloc_memory, free_memory, copy, load, unload, launch, wait_for};
+const tg_driver tg_driver_opencl = {describe, open_device, close_device, alloc_memory, free_memory,
+                                    copy,     load,        unload,       launch,       wait_for};

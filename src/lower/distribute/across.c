@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Pass distribute: reductions across threads. Pass reduce leaves `result = FOLD(acc[.., iota, ..])` where the accumulators of a tile lie
- * in threads. Each thread begins with its own; an exchange with lane ^ 16, ^ 8, .. makes every lane of a warp hold the same bits,
- * since both sides combine the same two values by an op that commutes; what lies in other warps goes through LOCAL memory, from which
+ * Pass distribute: reductions across threads. Pass reduce leaves `result = FOLD(acc[.., iota, ..])` where the
+ * accumulators of a tile lie
+ * in threads. Each thread begins with its own; an exchange with lane ^ 16, ^ 8, .. makes every lane of a warp hold the
+ * same bits,
+ * since both sides combine the same two values by an op that commutes; what lies in other warps goes through LOCAL
+ * memory, from which
  * every thread combines the same values in the same order. */
 #include "lower/distribute/distribute.h"
 
@@ -20,7 +23,9 @@ static bool par_of_dim(tg_workgroup *w, const tg_uop *load, uint32_t dim, uint32
   const tg_uop *size = tg_define_of(load->src[0])->src[dim];
   for (uint32_t i = 0; i < w->touched.n; i++) {
     const tg_group_touch *a = &w->touched.data[i];
-    if (a->u->op != TG_OP_STORE || a->digits.irregular || tg_buffer_ordinal(a->u->src[0]) != tg_buffer_ordinal(load->src[0])) continue;
+    if (a->u->op != TG_OP_STORE || a->digits.irregular ||
+        tg_buffer_ordinal(a->u->src[0]) != tg_buffer_ordinal(load->src[0]))
+      continue;
     for (uint32_t k = 0; k < a->digits.n; k++) {
       const tg_group_digit *d = &a->digits.d[k];
       if (d->dim != dim || d->weight != 1 || d->step != 1 || !tg_is_const(size, d->extent)) continue;
@@ -41,7 +46,9 @@ static bool find_ranges(folding *f) {
   for (uint32_t i = 0; i < n; i++) {
     const tg_uop *u = order[i];
     if (u->op != TG_OP_LOAD || u->lanes == 1) continue;
-    if ((tg_gate(u) && (tg_gate(u)->lanes > 1 || tg_alternative(u)->lanes > 1)) || tg_buffer_info(w->j, u->src[0])->space != TG_SPACE_REG || tg_define_of(u->src[0])->lanes > 1) return false;
+    if ((tg_gate(u) && (tg_gate(u)->lanes > 1 || tg_alternative(u)->lanes > 1)) ||
+        tg_buffer_info(w->j, u->src[0])->space != TG_SPACE_REG || tg_define_of(u->src[0])->lanes > 1)
+      return false;
     uint32_t count = 0;
     int64_t all = 1;
     for (uint32_t d = 0; d < tg_access_rank(u); d++) {
@@ -102,7 +109,9 @@ static tg_group_item *statement(folding *f, const tg_uop *store, bool folded) {
 
 static const tg_uop *keep(folding *f, const tg_uop *value, bool folded) {
   tg_job *j = f->w->j;
-  const tg_uop *reg = tg_define(j, (tg_buffer){.name = "fold", .space = TG_SPACE_REG, .type = value->type, .pos = f->item->pos}, 1, NULL, NULL, true);
+  const tg_uop *reg =
+      tg_define(j, (tg_buffer){.name = "fold", .space = TG_SPACE_REG, .type = value->type, .pos = f->item->pos}, 1,
+                NULL, NULL, true);
   tg_tile_of(f->w, reg)->whole = true;
   tg_insert_before(f->w, f->item, tg_item_new(f->w, f->item->outer, reg, f->item->pos));
   tg_group_item *item = statement(f, tg_store(j, reg, NULL, value, NULL, 0), folded);
@@ -113,7 +122,8 @@ static const tg_uop *keep(folding *f, const tg_uop *value, bool folded) {
 /* ---- the steps ---- */
 
 typedef struct { int64_t stride, size; } part;
-typedef struct { uint32_t n; part p[TG_PARS]; int64_t lanes; } parts;   /* lanes: how many of a warp are folded already */
+/* lanes: how many of a warp are folded already */
+typedef struct { uint32_t n; part p[TG_PARS]; int64_t lanes; } parts;
 
 static bool power_of_two(int64_t v) { return v > 0 && !(v & (v - 1)); }
 
@@ -150,8 +160,12 @@ static void fold_warps(folding *f, parts *far) {
   tg_job *j = w->j;
   bool warps = far->lanes == w->lanes;
   int64_t unit = warps ? w->lanes : 1, n = 1;
-  const tg_uop *cells = tg_index(j, w->threads / unit), *t = w->thread, *cell = warps ? tg_op2(j, TG_OP_IDIV, t, tg_index(j, unit)) : t;
-  const tg_uop *memory = tg_define(j, (tg_buffer){.name = "partial", .space = TG_SPACE_LOCAL, .rank = 1, .type = f->value->type, .pos = f->item->pos}, 1, &cells, NULL, true);
+  const tg_uop *cells = tg_index(j, w->threads / unit), *t = w->thread,
+               *cell = warps ? tg_op2(j, TG_OP_IDIV, t, tg_index(j, unit)) : t;
+  const tg_uop *memory = tg_define(
+      j,
+      (tg_buffer){.name = "partial", .space = TG_SPACE_LOCAL, .rank = 1, .type = f->value->type, .pos = f->item->pos},
+      1, &cells, NULL, true);
   tg_group_item *define = tg_item_new(w, f->item->outer, memory, f->item->pos);
   tg_insert_before(w, f->item, define);
   tg_note_copies(w, define);
@@ -163,13 +177,17 @@ static void fold_warps(folding *f, parts *far) {
   const tg_uop *base = cell;
   for (uint32_t i = 0; i < far->n; i++) {
     const tg_uop *stride = tg_index(j, far->p[i].stride / unit);
-    base = tg_op2(j, TG_OP_SUB, base, tg_op2(j, TG_OP_MUL, tg_op2(j, TG_OP_MOD, tg_op2(j, TG_OP_IDIV, cell, stride), tg_index(j, far->p[i].size)), stride));
+    base =
+        tg_op2(j, TG_OP_SUB, base,
+               tg_op2(j, TG_OP_MUL,
+                      tg_op2(j, TG_OP_MOD, tg_op2(j, TG_OP_IDIV, cell, stride), tg_index(j, far->p[i].size)), stride));
     n *= far->p[i].size;
   }
   const tg_uop **v = tg_new(&j->env, const tg_uop *, n);
   for (int64_t k = 0; k < n; k++) {
     int64_t at = 0, rest = k;
-    for (uint32_t i = 0; i < far->n; i++, rest /= far->p[i - 1].size) at += rest % far->p[i].size * (far->p[i].stride / unit);
+    for (uint32_t i = 0; i < far->n; i++, rest /= far->p[i - 1].size)
+      at += rest % far->p[i].size * (far->p[i].stride / unit);
     const tg_uop *sub = tg_fold2(j, TG_OP_ADD, base, tg_index(j, at));
     v[k] = tg_load(j, memory, &sub, NULL, NULL, 0);
   }
@@ -210,7 +228,8 @@ static void fold_item(tg_workgroup *w, tg_group_item *item) {
     fold_lanes(&f, &far);
     if (far.n) fold_warps(&f, &far);
   }
-  item->u = tg_store(j, item->u->src[0], item->u->src + 1, f.value, tg_gate(item->u), item->u->arg & ~(int64_t)TG_GATED);
+  item->u =
+      tg_store(j, item->u->src[0], item->u->src + 1, f.value, tg_gate(item->u), item->u->arg & ~(int64_t)TG_GATED);
   tg_touch_item(w, item);
 }
 

@@ -1,15 +1,27 @@
 /* SPDX-License-Identifier: MIT
  * Pass distribute: barriers, as few as there can be between the statements as they stand.
  *
- * Two accesses of one LOCAL or global element by different threads, one of them a store, need a barrier on the way from the first
- * to the second: between two statements of a list, or around the back edge of a loop from one iteration to the next. That is an arc
- * of the places between the statements of the list that holds both (of a loop's body: a circle), and the fewest places that meet
- * every arc get a barrier. Accesses of which each thread touches its own elements only, and accesses that never meet, need none. Inner
+ * Two accesses of one LOCAL or global element by different threads, one of them a store, need a barrier on the way from
+ * the first
+ * to the second: between two statements of a list, or around the back edge of a loop from one iteration to the next.
+ * That is an arc
+ * of the places between the statements of the list that holds both (of a loop's body: a circle), and the fewest places
+ * that meet
+ * every arc get a barrier. Accesses of which each thread touches its own elements only, and accesses that never meet,
+ * need none. Inner
  * lists first: what they have inside may serve those around. */
 #include "lower/distribute/distribute.h"
 
-typedef struct { const tg_uop *u; tg_group_item *item; const tg_group_item *owner; tg_group_digits digits; bool store, atomic, pinned, landing; } access;   /* landing: of the copies of `owner`, at a WAIT */
-typedef struct { uint32_t from, to; } arc;   /* places from .. to; a place p stands before child p; of a circle place n is the boundary, to < from wraps */
+/* landing: of the copies of `owner`, at a WAIT */
+typedef struct {
+  const tg_uop *u;
+  tg_group_item *item;
+  const tg_group_item *owner;
+  tg_group_digits digits;
+  bool store, atomic, pinned, landing;
+} access;
+/* places from .. to; a place p stands before child p; of a circle place n is the boundary, to < from wraps */
+typedef struct { uint32_t from, to; } arc;
 
 typedef struct {
   tg_workgroup *w;
@@ -38,7 +50,8 @@ static void see(state *s, tg_group_item *at, const uint8_t *stored) {
   for (uint32_t i = 0; i <= n; i++) {
     const tg_uop *u = i < n ? loads[i] : at->u;
     if (!tg_in_memory(w, u->src[0]) || !stored[tg_buffer_ordinal(u->src[0])]) continue;
-    tg_push(&w->j->env, &s->all, ((access){u, at, at, tg_digits_of(w, u), i == n, i == n && u->arg & TG_ATOMIC, pinned, false}));
+    tg_push(&w->j->env, &s->all,
+            ((access){u, at, at, tg_digits_of(w, u), i == n, i == n && u->arg & TG_ATOMIC, pinned, false}));
   }
 }
 
@@ -63,7 +76,8 @@ static uint32_t held_by(state *s, const access *a, held *out) {   /* in order of
   return n;
 }
 
-/* Do only the threads with 0 there touch it? Such a digit belongs to no range of the statement, and a gate keeps the others off. */
+/* Do only the threads with 0 there touch it? Such a digit belongs to no range of the statement, and a gate keeps the
+ * others off. */
 static bool idle(state *s, const access *a, int64_t from, int64_t until) {
   for (uint32_t i = 0; i < a->owner->n; i++) {
     const tg_par *p = &s->w->par.data[a->owner->par[i]];
@@ -79,8 +93,10 @@ static bool same_thread(state *s, const access *a, const access *b) {
   if (a->digits.irregular || b->digits.irregular || n != held_by(s, b, q)) return false;
   int64_t at = 1;
   for (uint32_t i = 0; i < n; i++) {
-    if (p[i].dim != q[i].dim || p[i].weight != q[i].weight || p[i].extent != q[i].extent || p[i].stride != q[i].stride) return false;
-    if (p[i].stride < at || (p[i].stride > at && !(idle(s, a, at, p[i].stride) && idle(s, b, at, p[i].stride)))) return false;
+    if (p[i].dim != q[i].dim || p[i].weight != q[i].weight || p[i].extent != q[i].extent || p[i].stride != q[i].stride)
+      return false;
+    if (p[i].stride < at || (p[i].stride > at && !(idle(s, a, at, p[i].stride) && idle(s, b, at, p[i].stride))))
+      return false;
     at = p[i].stride * p[i].extent;
   }
   return at == s->w->threads || (at < s->w->threads && idle(s, a, at, s->w->threads) && idle(s, b, at, s->w->threads));
@@ -102,7 +118,8 @@ static bool shared_loop(const tg_group_item *list, const tg_uop *range) {
   return false;
 }
 
-static bool bound_here(const state *s, const tg_uop *range) {   /* by a loop of the workgroup or as a thread: else a global range, the same for all */
+/* by a loop of the workgroup or as a thread: else a global range, the same for all */
+static bool bound_here(const state *s, const tg_uop *range) {
   uint32_t o = tg_range_ordinal(range);
   return (o < s->w->par_of.n && s->w->par_of.data[o]) || tg_range_kind(range) != TG_GLOBAL;
 }
@@ -118,7 +135,9 @@ static const tg_uop *elsewhere(state *s, const tg_uop *sub, const tg_group_item 
     if (r->op != TG_OP_RANGE || (r != loop && (shared_loop(list, r) || !bound_here(s, r)))) continue;
     from[count] = r;
     to[count] = r != loop || later == ANY ? twin_of(s, r, tg_substitute(j, tg_extent(r), count, from, to)) : r;
-    if (r == loop) to[count] = tg_op2(j, TG_OP_ADD, later == ANY ? tg_op2(j, TG_OP_ADD, r, to[count]) : r, tg_index(j, later == ANY ? 1 : later));
+    if (r == loop)
+      to[count] = tg_op2(j, TG_OP_ADD, later == ANY ? tg_op2(j, TG_OP_ADD, r, to[count]) : r,
+                         tg_index(j, later == ANY ? 1 : later));
     count++;
   }
   return count < 64 ? tg_substitute(j, sub, count, from, to) : NULL;
@@ -137,17 +156,21 @@ static bool is_triangular(tg_job *j, const tg_uop *x) {
   for (uint32_t i = 0; i < n; i++)
     if (order[i]->op == TG_OP_LOAD) return false;
   for (uint32_t i = 0; i < n; i++)
-    if (order[i]->op == TG_OP_RANGE && tg_extent(order[i])->op != TG_OP_CONST && tg_extent(order[i])->op != TG_OP_PARAM) return true;
+    if (order[i]->op == TG_OP_RANGE && tg_extent(order[i])->op != TG_OP_CONST && tg_extent(order[i])->op != TG_OP_PARAM)
+      return true;
   return false;
 }
 
-/* Does it read what may change between two statements, or differ between threads? Then equal nodes are not equal values. */
+/* Does it read what may change between two statements, or differ between threads? Then equal nodes are not equal
+ * values. */
 static bool may_change(state *s, const tg_uop *x) {
   uint32_t n;
   if (!x || x->op == TG_OP_CONST || x->op == TG_OP_RANGE) return false;
   const tg_uop **order = tg_toposort(s->w->j, x, &n);
   for (uint32_t i = 0; i < n; i++)
-    if (order[i]->op == TG_OP_SHUFFLE || (order[i]->op == TG_OP_LOAD && tg_buffer_info(s->w->j, order[i]->src[0])->role != TG_ROLE_IN)) return true;
+    if (order[i]->op == TG_OP_SHUFFLE ||
+        (order[i]->op == TG_OP_LOAD && tg_buffer_info(s->w->j, order[i]->src[0])->role != TG_ROLE_IN))
+      return true;
   return false;
 }
 
@@ -164,9 +187,12 @@ static bool differ(tg_job *j, const tg_facts *gates, const tg_uop *x, const tg_u
   tg_linear_of(j, y, &g);
   if (!tg_linear_add(j, &f, &g, -1, &d)) return false;
   if (never_zero(j, &d)) return true;
-  if ((gates || is_triangular(j, x) || is_triangular(j, y)) && (tg_proves(j, gates, tg_op2(j, TG_OP_LT, x, y)) || tg_proves(j, gates, tg_op2(j, TG_OP_LT, y, x)))) return true;
+  if ((gates || is_triangular(j, x) || is_triangular(j, y)) &&
+      (tg_proves(j, gates, tg_op2(j, TG_OP_LT, x, y)) || tg_proves(j, gates, tg_op2(j, TG_OP_LT, y, x))))
+    return true;
   const tg_uop *by = x->op == TG_OP_MOD ? x->src[1] : y->op == TG_OP_MOD ? y->src[1] : NULL;
-  if (!by || by->op != TG_OP_CONST || by->arg <= 0 || !(x = slot_of(j, x, by)) || !(y = slot_of(j, y, by))) return false;
+  if (!by || by->op != TG_OP_CONST || by->arg <= 0 || !(x = slot_of(j, x, by)) || !(y = slot_of(j, y, by)))
+    return false;
   tg_linear_of(j, x, &f);   /* (i + 1) % 2 and i % 2 */
   tg_linear_of(j, y, &g);
   if (!tg_linear_add(j, &f, &g, -1, &d)) return false;
@@ -175,13 +201,17 @@ static bool differ(tg_job *j, const tg_facts *gates, const tg_uop *x, const tg_u
   return d.constant % by->arg != 0;
 }
 
-static bool may_meet(state *s, const access *a, const access *b, const tg_group_item *list, const tg_uop *loop, int later) {
-  if (tg_buffer_ordinal(a->u->src[0]) != tg_buffer_ordinal(b->u->src[0]) || (!a->store && !b->store) || (a->atomic && b->atomic)) return false;
+static bool may_meet(state *s, const access *a, const access *b, const tg_group_item *list, const tg_uop *loop,
+                     int later) {
+  if (tg_buffer_ordinal(a->u->src[0]) != tg_buffer_ordinal(b->u->src[0]) || (!a->store && !b->store) ||
+      (a->atomic && b->atomic))
+    return false;
   if (b->landing) return false;   /* who touched it before is kept apart from the copy itself */
   if (same_thread(s, a, b)) return false;
   if (a->landing) return true;
   const tg_uop *here = may_change(s, tg_gate(a->u)) ? NULL : tg_gate(a->u);
-  const tg_uop *there = tg_gate(b->u) && !may_change(s, tg_gate(b->u)) ? elsewhere(s, tg_gate(b->u), list, loop, later) : NULL;
+  const tg_uop *there =
+      tg_gate(b->u) && !may_change(s, tg_gate(b->u)) ? elsewhere(s, tg_gate(b->u), list, loop, later) : NULL;
   tg_facts first = {NULL, here}, both = {first.fact ? &first : NULL, there};
   const tg_facts *gates = there ? &both : first.fact ? &first : NULL;
   for (uint32_t d = 0; d < tg_access_rank(a->u); d++) {
@@ -204,7 +234,8 @@ static bool is_fence(state *s, const tg_group_item *item) {
   return false;
 }
 
-/* The child of `list` that holds the item; *fenced: there is a barrier between the item and that child's end (after) or beginning. */
+/* The child of `list` that holds the item; *fenced: there is a barrier between the item and that child's end (after)
+ * or beginning. */
 static uint32_t child_of(state *s, const tg_group_item *list, const tg_group_item *item, bool after, bool *fenced) {
   *fenced = false;
   for (;; item = item->outer) {
@@ -212,7 +243,8 @@ static uint32_t child_of(state *s, const tg_group_item *list, const tg_group_ite
     uint32_t at = 0;
     while (outer->list.data[at] != item) at++;
     if (outer == list) return at;
-    for (uint32_t i = after ? at + 1 : 0; i < (after ? outer->list.n : at); i++) *fenced |= is_fence(s, outer->list.data[i]);
+    for (uint32_t i = after ? at + 1 : 0; i < (after ? outer->list.n : at); i++)
+      *fenced |= is_fence(s, outer->list.data[i]);
   }
 }
 
@@ -236,10 +268,13 @@ static void need(state *s, const tg_group_item *list, const access *a, const acc
     return;
   }
   if (fence_between(s, list, p + 1, n) || fence_between(s, list, 0, q)) return;
-  tg_push(&s->w->j->env, &s->arcs, p < q ? ((arc){1, n}) : ((arc){p + 1, q ? q : n}));   /* wraps: p+1 .. n, and 1 .. q */
+  /* wraps: p+1 .. n, and 1 .. q */
+  tg_push(&s->w->j->env, &s->arcs, p < q ? ((arc){1, n}) : ((arc){p + 1, q ? q : n}));
 }
 
-static bool meets(const arc *a, uint32_t place) { return a->from <= a->to ? a->from <= place && place <= a->to : place >= a->from || place <= a->to; }
+static bool meets(const arc *a, uint32_t place) {
+  return a->from <= a->to ? a->from <= place && place <= a->to : place >= a->from || place <= a->to;
+}
 
 /* The fewest places, the circle of n being cut at `first` (0: a line). */
 static uint32_t choose(const state *s, uint32_t n, uint32_t first, uint8_t *chosen) {
@@ -275,7 +310,8 @@ static void insert_barriers(state *s, tg_group_item *list, const uint8_t *chosen
 }
 
 static void infer(state *s, tg_group_item *list) {
-  bool again = list->u && tg_range_kind(list->u) != TG_UPCAST && !list->parts && tg_bounds_of(s->w->j, tg_extent(list->u)).hi > 1;
+  bool again = list->u && tg_range_kind(list->u) != TG_UPCAST && !list->parts &&
+               tg_bounds_of(s->w->j, tg_extent(list->u)).hi > 1;
   const tg_uop *loop = again ? list->u : NULL;
   for (uint32_t i = 0; i < list->list.n; i++)
     if (list->list.data[i]->list.n) infer(s, list->list.data[i]);
@@ -290,7 +326,8 @@ static void infer(state *s, tg_group_item *list) {
       if (p < q && may_meet(s, a, b, list, NULL, 0)) need(s, list, a, b, NULL);
       if (!loop) continue;
       if (may_meet(s, a, b, list->outer, loop, 1)) need(s, list, a, b, loop);
-      else if (may_meet(s, a, b, list->outer, loop, ANY) && !fence_between(s, list, 0, n)) tg_push(&s->w->j->env, &s->arcs, ((arc){1, n}));
+      else if (may_meet(s, a, b, list->outer, loop, ANY) && !fence_between(s, list, 0, n))
+        tg_push(&s->w->j->env, &s->arcs, ((arc){1, n}));
     }
   if (!s->arcs.n) return;
   uint8_t *best = tg_new(&s->w->j->env, uint8_t, n + 2), *now = tg_new(&s->w->j->env, uint8_t, n + 2);
@@ -312,7 +349,8 @@ void tg_infer_barriers(tg_workgroup *w) {
   if (s.all.n) infer(&s, w->body);
 }
 
-bool tg_never_meet(tg_workgroup *w, const tg_uop *a, const tg_uop *b, const tg_group_item *loop, int later, const tg_uop *shifted) {
+bool tg_never_meet(tg_workgroup *w, const tg_uop *a, const tg_uop *b, const tg_group_item *loop, int later,
+                   const tg_uop *shifted) {
   state s = {.w = w};
   for (uint32_t d = 0; d < tg_access_rank(a); d++) {
     const tg_uop *x = a->src[1 + d], *y = b->src[1 + d];

@@ -5,14 +5,19 @@
  *
  *     END(global .., DEFINE local .., END(local warp, END(lane lane, statements)))
  *
- * in which every statement runs in every thread. The local and lane ranges of the program become digits of the thread: `par t {S1; S2}`
- * is `par t S1; par t S2`, so they move inward to each store, memory defined inside them gains a dimension for each, and then threads
- * are found for them (layout.c), reductions across them become exchanges (across.c), the author's exchanges what the lanes can do (exchange.c), and barriers are put where one thread reads what
- * another wrote (barrier.c). A store to LOCAL or global memory runs in as many threads as it has iterations, one to REG in all. A range of more iterations
+ * in which every statement runs in every thread. The local and lane ranges of the program become digits of the thread:
+ * `par t {S1; S2}`
+ * is `par t S1; par t S2`, so they move inward to each store, memory defined inside them gains a dimension for each,
+ * and then threads
+ * are found for them (layout.c), reductions across them become exchanges (across.c), the author's exchanges what the
+ * lanes can do (exchange.c), and barriers are put where one thread reads what
+ * another wrote (barrier.c). A store to LOCAL or global memory runs in as many threads as it has iterations, one to REG
+ * in all. A range of more iterations
  * than there are threads runs in parts. */
 #include "lower/distribute/distribute.h"
 
-typedef struct { const tg_uop *range, *extent; int64_t n, parts; bool gated; uint32_t par; } mapped;   /* parts: 0: known when it runs */
+/* parts: 0: known when it runs */
+typedef struct { const tg_uop *range, *extent; int64_t n, parts; bool gated; uint32_t par; } mapped;
 
 typedef struct {
   tg_workgroup w;
@@ -152,7 +157,8 @@ static int64_t plan_range(state *s, const tg_uop *range, int64_t inner) {
   if (m.parts == 1 && !m.gated) m.par = tg_par_new(&s->w, range, n, lane);
   else {
     const tg_range_info info = j->ranges.data[tg_range_ordinal(range)];
-    m.par = tg_par_new(&s->w, tg_range_new(j, info.name, tg_index(j, n), lane ? TG_LANE : TG_LOCAL, info.from, info.pos), n, lane);
+    m.par = tg_par_new(
+        &s->w, tg_range_new(j, info.name, tg_index(j, n), lane ? TG_LANE : TG_LOCAL, info.from, info.pos), n, lane);
   }
   uint32_t o = tg_range_ordinal(range);
   while (s->map_of.n <= o) tg_push(&j->env, &s->map_of, 0);
@@ -179,7 +185,8 @@ static void find_private(state *s, const tg_uop *u, const tg_uop **path, uint32_
   }
   if (u->op != TG_OP_END) return;
   bool parallel = is_parallel(u->src[0]);
-  if (parallel && depth == TG_PARS) tg_fail_at(s->w.j, tg_get_pos(s->w.j, u), "parallel ranges nested more than %d deep", TG_PARS);
+  if (parallel && depth == TG_PARS)
+    tg_fail_at(s->w.j, tg_get_pos(s->w.j, u), "parallel ranges nested more than %d deep", TG_PARS);
   if (parallel) path[depth++] = u->src[0];
   for (uint32_t i = 1; i < u->n; i++) find_private(s, u->src[i], path, depth);
 }
@@ -187,7 +194,8 @@ static void find_private(state *s, const tg_uop *u, const tg_uop **path, uint32_
 static const tg_uop *padded(tg_job *j, const mapped *m) {
   if (m->parts) return tg_index(j, m->parts * m->n);
   const tg_uop *n = tg_index(j, m->n);
-  return tg_fold2(j, TG_OP_MUL, tg_fold2(j, TG_OP_IDIV, tg_fold2(j, TG_OP_ADD, m->extent, tg_index(j, m->n - 1)), n), n);
+  return tg_fold2(j, TG_OP_MUL, tg_fold2(j, TG_OP_IDIV, tg_fold2(j, TG_OP_ADD, m->extent, tg_index(j, m->n - 1)), n),
+                  n);
 }
 
 static const tg_uop *private_node(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
@@ -198,7 +206,9 @@ static const tg_uop *private_node(tg_job *j, const tg_uop *old, const tg_uop *co
   const tg_uop *buffer = old->op == TG_OP_DEFINE ? old : old->src[0];
   const tg_uop **path = tg_buffer_ordinal(buffer) < s->buffers ? s->path_of[tg_buffer_ordinal(buffer)] : NULL;
   if (!path) return NULL;
-  if (old->n > 16) tg_fail_at(j, tg_buffer_info(j, buffer)->pos, "%s has too many dimensions in lockstep", tg_buffer_info(j, buffer)->name);
+  if (old->n > 16)
+    tg_fail_at(j, tg_buffer_info(j, buffer)->pos, "%s has too many dimensions in lockstep",
+               tg_buffer_info(j, buffer)->name);
   if (old->op != TG_OP_DEFINE) now[n++] = src[k++];
   for (uint32_t i = 0; path[i]; i++) {
     mapped *m = mapped_of(s, path[i]);
@@ -217,7 +227,8 @@ typedef struct { const tg_uop *range, *value, *cond, *extent; } replacement;
 static const tg_uop *replaced(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
   const replacement *r = user;
   if (old == r->range) return r->value;
-  if (r->cond && old->op == TG_OP_SHUFFLE && old->src[1] == r->range) return tg_shuffle(j, src[0], src[1], tg_op2(j, TG_OP_MOD, src[2], r->extent));
+  if (r->cond && old->op == TG_OP_SHUFFLE && old->src[1] == r->range)
+    return tg_shuffle(j, src[0], src[1], tg_op2(j, TG_OP_MOD, src[2], r->extent));
   if (!r->cond || (old->op != TG_OP_LOAD && old->op != TG_OP_STORE)) return NULL;
   bool same = old->op == TG_OP_LOAD;
   for (uint32_t i = 0; i < old->n; i++) same &= src[i] == old->src[i];
@@ -236,23 +247,28 @@ static const tg_uop *shuffle_in_parts(state *s, const tg_uop *u, const tg_uop *c
   const tg_uop **order = tg_toposort(s->w.j, u, &n);
   for (uint32_t i = 0; i < n; i++)
     for (uint32_t k = 0; k < depth; k++)
-      if (order[i]->op == TG_OP_SHUFFLE && order[i]->src[1] == path[k] && mapped_of(s, path[k])->parts != 1) return order[i];
+      if (order[i]->op == TG_OP_SHUFFLE && order[i]->src[1] == path[k] && mapped_of(s, path[k])->parts != 1)
+        return order[i];
   return NULL;
 }
 
 static void store_item(state *s, tg_group_item *outer, const tg_uop *u, const tg_uop *const *path, uint32_t depth);
 
 /* All parts leave their values in a tile before one asks. */
-static const tg_uop *through_tile(state *s, tg_group_item *outer, const tg_uop *u, const tg_uop *x, const tg_uop *const *path, uint32_t depth, tg_pos pos) {
+static const tg_uop *through_tile(state *s, tg_group_item *outer, const tg_uop *u, const tg_uop *x,
+                                  const tg_uop *const *path, uint32_t depth, tg_pos pos) {
   tg_job *j = s->w.j;
   const tg_uop *dim[TG_PARS], *sub[TG_PARS];
   for (uint32_t i = 0; i < depth; i++) dim[i] = padded(j, mapped_of(s, path[i]));
-  tg_buffer info = {.name = "given", .space = TG_SPACE_REG, .rank = (uint8_t)depth, .type = x->src[0]->type, .pos = pos};
-  const tg_uop *tile = tg_define(j, info, x->src[0]->lanes, dim, NULL, true), *give = tg_store(j, tile, path, x->src[0], NULL, 0);
+  tg_buffer info = {
+      .name = "given", .space = TG_SPACE_REG, .rank = (uint8_t)depth, .type = x->src[0]->type, .pos = pos};
+  const tg_uop *tile = tg_define(j, info, x->src[0]->lanes, dim, NULL, true),
+               *give = tg_store(j, tile, path, x->src[0], NULL, 0);
   tg_set_pos(j, give, pos);
   tg_push(&j->env, &outer->list, tg_item_new(&s->w, outer, tile, pos));
   store_item(s, outer, give, path, depth);
-  for (uint32_t i = 0; i < depth; i++) sub[i] = path[i] == x->src[1] ? tg_op2(j, TG_OP_MOD, x->src[2], tg_extent(path[i])) : path[i];
+  for (uint32_t i = 0; i < depth; i++)
+    sub[i] = path[i] == x->src[1] ? tg_op2(j, TG_OP_MOD, x->src[2], tg_extent(path[i])) : path[i];
   const tg_uop *got = tg_load(j, tile, sub, NULL, NULL, 0);
   return tg_substitute(j, u, 1, &x, &got);
 }
@@ -269,8 +285,11 @@ static void store_item(state *s, tg_group_item *outer, const tg_uop *u, const tg
     if (p == path[i]) continue;
     if (m->parts != 1) {
       const tg_range_info info = j->ranges.data[tg_range_ordinal(path[i])];
-      const tg_uop *count = m->parts ? tg_index(j, m->parts) : tg_fold2(j, TG_OP_IDIV, tg_fold2(j, TG_OP_ADD, m->extent, tg_index(j, m->n - 1)), n);
-      const tg_uop *part = tg_range_new(j, info.name, count, m->parts && m->parts <= COPIES ? TG_UPCAST : TG_LOOP, info.from, info.pos);
+      const tg_uop *count = m->parts
+                                ? tg_index(j, m->parts)
+                                : tg_fold2(j, TG_OP_IDIV, tg_fold2(j, TG_OP_ADD, m->extent, tg_index(j, m->n - 1)), n);
+      const tg_uop *part =
+          tg_range_new(j, info.name, count, m->parts && m->parts <= COPIES ? TG_UPCAST : TG_LOOP, info.from, info.pos);
       tg_group_item *loop = tg_item_new(&s->w, outer, part, pos);
       loop->parts = true;
       tg_push(&j->env, &outer->list, loop);
@@ -286,7 +305,8 @@ static void store_item(state *s, tg_group_item *outer, const tg_uop *u, const tg
   tg_push(&j->env, &outer->list, item);
 }
 
-static void flatten(state *s, tg_group_item *outer, uint32_t n, const tg_uop *const *list, const tg_uop **path, uint32_t depth) {
+static void flatten(state *s, tg_group_item *outer, uint32_t n, const tg_uop *const *list, const tg_uop **path,
+                    uint32_t depth) {
   tg_job *j = s->w.j;
   for (uint32_t i = 0; i < n; i++) {
     const tg_uop *u = list[i];
@@ -300,8 +320,9 @@ static void flatten(state *s, tg_group_item *outer, uint32_t n, const tg_uop *co
       tg_group_item *loop = tg_item_new(&s->w, outer, u->src[0], pos);
       for (uint32_t k = 0; k < depth; k++)
         if (tg_uses(j, tg_extent(u->src[0]), path[k]))
-          tg_fail_at(j, pos, "the extent of %s depends on the %s range %s, but iterations in lockstep run %s together", j->ranges.data[tg_range_ordinal(u->src[0])].name,
-                     tg_kind_name[tg_range_kind(path[k])], j->ranges.data[tg_range_ordinal(path[k])].name, j->ranges.data[tg_range_ordinal(u->src[0])].name);
+          tg_fail_at(j, pos, "the extent of %s depends on the %s range %s, but iterations in lockstep run %s together",
+                     j->ranges.data[tg_range_ordinal(u->src[0])].name, tg_kind_name[tg_range_kind(path[k])],
+                     j->ranges.data[tg_range_ordinal(path[k])].name, j->ranges.data[tg_range_ordinal(u->src[0])].name);
       tg_push(&j->env, &outer->list, loop);
       flatten(s, loop, u->n - 1, u->src + 1, path, depth);
     }
@@ -323,14 +344,19 @@ static const tg_uop *pins_of(tg_workgroup *w, const tg_group_item *item) {
     }
     int64_t until = next ? next->stride : w->threads;
     if (until > at && at < w->threads) {
-      if (at >= w->lanes || until <= w->lanes || w->lanes % at || (next && until % w->lanes)) all = tg_and(j, all, tg_op2(j, TG_OP_EQ, tg_thread_digit(w, at, (until + at - 1) / at), tg_index(j, 0)));
+      if (at >= w->lanes || until <= w->lanes || w->lanes % at || (next && until % w->lanes))
+        all = tg_and(j, all, tg_op2(j, TG_OP_EQ, tg_thread_digit(w, at, (until + at - 1) / at), tg_index(j, 0)));
       else {   /* the rest of the lanes and the warps, each by itself */
         all = tg_and(j, all, tg_op2(j, TG_OP_EQ, tg_thread_digit(w, at, w->lanes / at), tg_index(j, 0)));
-        all = tg_and(j, all, tg_op2(j, TG_OP_EQ, tg_thread_digit(w, w->lanes, (until + w->lanes - 1) / w->lanes), tg_index(j, 0)));
+        all = tg_and(
+            j, all,
+            tg_op2(j, TG_OP_EQ, tg_thread_digit(w, w->lanes, (until + w->lanes - 1) / w->lanes), tg_index(j, 0)));
       }
     }
     if (!next) return all;
-    if (next->room > next->extent) all = tg_and(j, all, tg_op2(j, TG_OP_LT, tg_thread_digit(w, next->stride, next->room), tg_index(j, next->extent)));
+    if (next->room > next->extent)
+      all =
+          tg_and(j, all, tg_op2(j, TG_OP_LT, tg_thread_digit(w, next->stride, next->room), tg_index(j, next->extent)));
     at = next->stride * next->room;
   }
 }
@@ -349,7 +375,8 @@ static const tg_uop *local_of(state *s, tg_tile *t) {
     const tg_uop **order = tg_toposort(j, size, &n);
     dim[i] = size;
     for (uint32_t k = 0; k < n; k++)   /* it stands outside of these */
-      if (order[k]->op == TG_OP_RANGE && tg_range_kind(order[k]) != TG_GLOBAL) dim[i] = tg_index(j, (int64_t)tg_bounds_of(j, size).hi);
+      if (order[k]->op == TG_OP_RANGE && tg_range_kind(order[k]) != TG_GLOBAL)
+        dim[i] = tg_index(j, (int64_t)tg_bounds_of(j, size).hi);
   }
   return t->remade = tg_define(j, info, t->define->lanes, dim, NULL, false);
 }
@@ -373,9 +400,10 @@ static const tg_uop *private_of(state *s, tg_tile *t) {
     for (uint32_t k = 0; k < t->n; k++)
       if (!(t->d[k].room & INT64_MIN) && (at < 0 || t->d[k].weight > t->d[at].weight)) at = (int)k;
     if (at < 0) break;
-    tg_placed *d = &t->d[at];
+    tg_group_place *d = &t->d[at];
     int64_t span = d->weight * d->extent;
-    const tg_uop *blocks = tg_fold2(j, TG_OP_IDIV, tg_fold2(j, TG_OP_ADD, dim[d->dim], tg_index(j, span - 1)), tg_index(j, span));
+    const tg_uop *blocks =
+        tg_fold2(j, TG_OP_IDIV, tg_fold2(j, TG_OP_ADD, dim[d->dim], tg_index(j, span - 1)), tg_index(j, span));
     dim[d->dim] = tg_fold2(j, TG_OP_MUL, blocks, tg_index(j, d->weight));
     d->room |= INT64_MIN;
     more = true;
@@ -384,11 +412,14 @@ static const tg_uop *private_of(state *s, tg_tile *t) {
   return t->remade = tg_define(j, *tg_buffer_info(j, t->define), t->define->lanes, dim, NULL, false);
 }
 
-static const tg_uop *zero_of(tg_job *j, tg_type t) { return tg_is_float(t) ? tg_const_float(j, t, 0) : tg_const_int(j, t, 0); }
+static const tg_uop *zero_of(tg_job *j, tg_type t) {
+  return tg_is_float(t) ? tg_const_float(j, t, 0) : tg_const_int(j, t, 0);
+}
 
 static const tg_uop *built_load(state *s, const tg_uop *old, const tg_uop *const *src) {
   tg_job *j = s->w.j;
-  const tg_uop *sub[16 + TG_DIGITS], *through = NULL, *gate = tg_gate(old) ? src[old->n - 2] : NULL, *alt = tg_gate(old) ? src[old->n - 1] : NULL, *buffer = src[0];
+  const tg_uop *sub[16 + TG_DIGITS], *through = NULL, *gate = tg_gate(old) ? src[old->n - 2] : NULL,
+                                     *alt = tg_gate(old) ? src[old->n - 1] : NULL, *buffer = src[0];
   int64_t flags = old->arg & ~(int64_t)TG_GATED;
   memcpy(sub, src + 1, tg_access_rank(old) * sizeof *sub);
   if (tg_in_memory(&s->w, old->src[0])) {
@@ -396,20 +427,24 @@ static const tg_uop *built_load(state *s, const tg_uop *old, const tg_uop *const
       buffer = local_of(s, tg_tile_of(&s->w, old->src[0]));
       local_subscripts(tg_tile_of(&s->w, old->src[0]), sub, tg_access_rank(old));
     }
-    if (s->pins && s->stored[tg_buffer_ordinal(old->src[0])]) {   /* threads without an iteration keep off what others write */
+    /* threads without an iteration keep off what others write */
+    if (s->pins && s->stored[tg_buffer_ordinal(old->src[0])]) {
       if (!gate) alt = zero_of(j, old->type);
       gate = tg_and(j, gate, s->pins);
     }
     return tg_load(j, buffer, sub, gate, alt, flags);
   }
   tg_tile *t = tg_tile_of(&s->w, old->src[0]);
-  const tg_placed *asked = NULL;
-  if (!t->whole && !tg_private_subscripts(&s->w, t, old, src, sub, &through, &asked)) tg_bug(&j->env, "pass distribute: %s is private and is not", tg_buffer_info(j, old->src[0])->name);
+  const tg_group_place *asked = NULL;
+  if (!t->whole && !tg_private_subscripts(&s->w, t, old, src, sub, &through, &asked))
+    tg_bug(&j->env, "pass distribute: %s is private and is not", tg_buffer_info(j, old->src[0])->name);
   buffer = t->whole ? t->define : private_of(s, t);
   if (!through) return tg_load(j, buffer, sub, gate, alt, flags);
-  /* The lane that is asked may have no such element where this thread has no iteration: what they agree on is asked there. */
+  /* The lane that is asked may have no such element where this thread has no iteration: what they agree on is asked
+   * there. */
   const tg_uop *there = tg_agreed_gate(&s->w, gate, asked);
-  const tg_uop *v = tg_shuffle(j, tg_load(j, buffer, sub, there, there ? zero_of(j, old->type) : NULL, flags), s->w.lane, through);
+  const tg_uop *v =
+      tg_shuffle(j, tg_load(j, buffer, sub, there, there ? zero_of(j, old->type) : NULL, flags), s->w.lane, through);
   return gate ? tg_op3(j, TG_OP_WHERE, gate, v, alt) : v;
 }
 
@@ -420,9 +455,11 @@ static const tg_uop *built_shuffle(state *s, const tg_uop *old, const tg_uop *co
   uint32_t o = tg_range_ordinal(old->src[1]);
   if (o >= w->par_of.n || !w->par_of.data[o]) return NULL;
   const tg_par *p = &w->par.data[w->par_of.data[o] - 1];
-  if (p->stride * p->room > w->lanes || w->lanes % (p->stride * p->room)) tg_bug(&j->env, "pass distribute: an exchange between warps");
+  if (p->stride * p->room > w->lanes || w->lanes % (p->stride * p->room))
+    tg_bug(&j->env, "pass distribute: an exchange between warps");
   const tg_uop *wanted = tg_op2(j, TG_OP_MOD, src[2], tg_index(j, p->extent)), *stride = tg_index(j, p->stride);
-  const tg_uop *base = tg_op2(j, TG_OP_SUB, w->lane, tg_fold2(j, TG_OP_MUL, tg_thread_digit(w, p->stride, p->room), stride));
+  const tg_uop *base =
+      tg_op2(j, TG_OP_SUB, w->lane, tg_fold2(j, TG_OP_MUL, tg_thread_digit(w, p->stride, p->room), stride));
   return tg_shuffle(j, src[0], w->lane, tg_op2(j, TG_OP_ADD, base, tg_fold2(j, TG_OP_MUL, wanted, stride)));
 }
 
@@ -432,7 +469,7 @@ static const tg_uop *built(tg_job *j, const tg_uop *old, const tg_uop *const *sr
   if (old->op == TG_OP_SHUFFLE && old->src[1]->op == TG_OP_RANGE) return built_shuffle(s, old, src);
   if (old->op != TG_OP_STORE) return NULL;
   const tg_uop *sub[16 + TG_DIGITS], *through, *buffer = src[0], *gate = tg_gate(old) ? src[old->n - 1] : NULL;
-  const tg_placed *asked;
+  const tg_group_place *asked;
   memcpy(sub, src + 1, tg_access_rank(old) * sizeof *sub);
   if (tg_in_memory(&s->w, old->src[0])) {
     if (tg_buffer_info(j, old->src[0])->space != TG_SPACE_GLOBAL) {
@@ -442,7 +479,8 @@ static const tg_uop *built(tg_job *j, const tg_uop *old, const tg_uop *const *sr
     if (s->pins) gate = tg_and(j, gate, s->pins);
   } else {
     tg_tile *t = tg_tile_of(&s->w, old->src[0]);
-    if (!t->whole && !tg_private_subscripts(&s->w, t, old, src, sub, &through, &asked)) tg_bug(&j->env, "pass distribute: a store to %s", tg_buffer_info(j, old->src[0])->name);
+    if (!t->whole && !tg_private_subscripts(&s->w, t, old, src, sub, &through, &asked))
+      tg_bug(&j->env, "pass distribute: a store to %s", tg_buffer_info(j, old->src[0])->name);
     buffer = t->whole ? t->define : private_of(s, t);
   }
   return tg_store(j, buffer, sub, src[tg_access_rank(old) + 1], gate, old->arg & ~(int64_t)TG_GATED);
@@ -452,7 +490,8 @@ static const tg_uop *built(tg_job *j, const tg_uop *old, const tg_uop *const *sr
 static const tg_uop *decoded(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
   tg_workgroup *w = &((state *)user)->w;
   (void)src;
-  if (old->op != TG_OP_RANGE || tg_range_ordinal(old) >= w->par_of.n || !w->par_of.data[tg_range_ordinal(old)]) return NULL;
+  if (old->op != TG_OP_RANGE || tg_range_ordinal(old) >= w->par_of.n || !w->par_of.data[tg_range_ordinal(old)])
+    return NULL;
   const tg_par *p = &w->par.data[w->par_of.data[tg_range_ordinal(old)] - 1];
   const tg_uop *x = tg_thread_digit(w, p->stride, p->room);
   return p->room > p->extent ? tg_fold2(j, TG_OP_MOD, x, tg_index(j, p->extent)) : x;

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: MIT
- * Pass distribute: the author's exchanges between lanes that no instruction makes, places being known. Where the lanes lie in several warps the
- * values go through LOCAL memory; where a value reads memory that threads share, since a tile went there, each lane takes its own into a
- * register first. Both are statements of their own before the one that asks, so all lanes have given before one asks. */
+ * Pass distribute: the author's exchanges between lanes that no instruction makes, places being known. Where the lanes
+ * lie in several warps the
+ * values go through LOCAL memory; where a value reads memory that threads share, since a tile went there, each lane
+ * takes its own into a
+ * register first. Both are statements of their own before the one that asks, so all lanes have given before one asks.
+ * */
 #include "lower/distribute/distribute.h"
 
 static bool reads_shared(tg_workgroup *w, const tg_uop *value) {
   uint32_t n;
   const tg_uop **order = tg_toposort(w->j, value, &n);
   for (uint32_t i = 0; i < n; i++)
-    if (order[i]->op == TG_OP_LOAD && tg_in_memory(w, order[i]->src[0]) && tg_buffer_info(w->j, order[i]->src[0])->role != TG_ROLE_IN) return true;
+    if (order[i]->op == TG_OP_LOAD && tg_in_memory(w, order[i]->src[0]) &&
+        tg_buffer_info(w->j, order[i]->src[0])->role != TG_ROLE_IN)
+      return true;
   return false;
 }
 
@@ -22,13 +27,17 @@ static const tg_uop *next_exchange(tg_workgroup *w, const tg_uop *store, uint32_
   uint32_t n;
   const tg_uop **order = tg_toposort(w->j, store, &n);
   for (uint32_t i = 0; i < n; i++)
-    if (order[i]->op == TG_OP_SHUFFLE && tg_par_of(w, order[i]->src[1], par) && (!within_warp(w, *par) || reads_shared(w, order[i]->src[0]))) return order[i];
+    if (order[i]->op == TG_OP_SHUFFLE && tg_par_of(w, order[i]->src[1], par) &&
+        (!within_warp(w, *par) || reads_shared(w, order[i]->src[0])))
+      return order[i];
   return NULL;
 }
 
 /* value stands in the register, or in the element of LOCAL memory that the ranges around the item name. */
-static void give(tg_workgroup *w, tg_group_item *item, const tg_uop *define, uint32_t n, const tg_uop *const *sub, const tg_uop *value) {
-  tg_group_item *d = tg_item_new(w, item->outer, define, item->pos), *store = tg_item_new(w, item->outer, tg_store(w->j, define, n ? sub : NULL, value, NULL, 0), item->pos);
+static void give(tg_workgroup *w, tg_group_item *item, const tg_uop *define, uint32_t n, const tg_uop *const *sub,
+                 const tg_uop *value) {
+  tg_group_item *d = tg_item_new(w, item->outer, define, item->pos),
+                *store = tg_item_new(w, item->outer, tg_store(w->j, define, n ? sub : NULL, value, NULL, 0), item->pos);
   tg_insert_before(w, item, d);
   tg_tile_of(w, define)->whole = !n;
   if (n) tg_note_copies(w, d);

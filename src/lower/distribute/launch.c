@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * Pass distribute, from outside: a program becomes launches, one after another, each a nest of global ranges around one workgroup, whose
- * statements distribute.c puts into device form. What stands between such nests is a launch of one workgroup. Temporaries that two launches would
+ * Pass distribute, from outside: a program becomes launches, one after another, each a nest of global ranges around one
+ * workgroup, whose
+ * statements distribute.c puts into device form. What stands between such nests is a launch of one workgroup.
+ * Temporaries that two launches would
  * share make them one workgroup instead. Nothing happens for targets without warps. */
 #include "lower/distribute/distribute.h"
 
 static bool is_grid(tg_job *j, const tg_uop *u) {
-  if (u->op != TG_OP_END || (tg_range_kind(u->src[0]) != TG_GLOBAL && tg_range_kind(u->src[0]) != TG_THREAD)) return false;
+  if (u->op != TG_OP_END || (tg_range_kind(u->src[0]) != TG_GLOBAL && tg_range_kind(u->src[0]) != TG_THREAD))
+    return false;
   uint32_t n;
   const tg_uop **order = tg_toposort(j, tg_extent(u->src[0]), &n);
   for (uint32_t i = 0; i < n; i++)
@@ -63,7 +66,8 @@ static bool crosses(tg_job *j, const tg_uop *sink, const uint32_t *launch) {
   return false;
 }
 
-static void one_launch(tg_job *j, const tg_lowering *l, const tg_uop *sink, const uint32_t *launch, uint32_t which, tg_form *out) {
+static void one_launch(tg_job *j, const tg_lowering *l, const tg_uop *sink, const uint32_t *launch, uint32_t which,
+                       tg_form *out) {
   tg_form list = {{0}}, defines = {{0}};
   const tg_uop *first = NULL;
   for (uint32_t i = 0; i < sink->n; i++) {
@@ -103,7 +107,8 @@ const tg_uop *tg_pass_distribute(tg_job *j, const tg_lowering *l, const tg_uop *
   }
   tg_form out = {{0}};
   for (uint32_t i = 0; i < sink->n; i++)
-    if (sink->src[i]->op == TG_OP_DEFINE && tg_buffer_info(j, sink->src[i])->space == TG_SPACE_GLOBAL) tg_push(&j->env, &out.list, sink->src[i]);
+    if (sink->src[i]->op == TG_OP_DEFINE && tg_buffer_info(j, sink->src[i])->space == TG_SPACE_GLOBAL)
+      tg_push(&j->env, &out.list, sink->src[i]);
   for (uint32_t k = 1; k <= launches; k++) one_launch(j, l, sink, launch, k, &out);
   sink = tg_versioned(j, tg_sink(j, out.list.n, out.list.data));
   return l->rules ? tg_simplify(j, l->rules, sink) : sink;

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * Pass distribute: which threads run which iterations, and which elements of a REG tile they hold.
  *
- * Ranges that name the same digit of a tile get one place, so that a thread finds its elements where it left them. A tile all
- * of whose stores name the same digits at the same threads is private to each thread, those digits removed; a load that names
- * a digit of another lane becomes a SHUFFLE. What is left must have constant subscripts once copies are made. Any other tile
+ * Ranges that name the same digit of a tile get one place, so that a thread finds its elements where it left them. A
+ * tile all
+ * of whose stores name the same digits at the same threads is private to each thread, those digits removed; a load that
+ * names
+ * a digit of another lane becomes a SHUFFLE. What is left must have constant subscripts once copies are made. Any other
+ * tile
  * goes to LOCAL memory, where barriers keep order. */
 #include "lower/distribute/distribute.h"
 
@@ -71,7 +74,9 @@ tg_group_digits tg_digits_of(tg_workgroup *w, const tg_uop *access) {
     for (uint32_t i = 0; i < f.n; i++) {
       tg_group_digit d = {.dim = dim, .weight = f.coefficient[i]};
       if (!uses_par(w, f.atom[i])) continue;
-      if (out.n < TG_DIGITS && d.weight > 0 && atom_digit(w, f.atom[i], &d) && stands_alone(w->j, &f, i, d.weight, d.extent)) out.d[out.n++] = d;
+      if (out.n < TG_DIGITS && d.weight > 0 && atom_digit(w, f.atom[i], &d) &&
+          stands_alone(w->j, &f, i, d.weight, d.extent))
+        out.d[out.n++] = d;
       else out.irregular = true;
     }
   }
@@ -85,7 +90,8 @@ static uint32_t group_of(tg_workgroup *w, uint32_t par) {
   return par;
 }
 
-static void each_store(tg_workgroup *w, tg_group_item *at, void (*fn)(tg_workgroup *, tg_group_item *, void *), void *user) {
+static void each_store(tg_workgroup *w, tg_group_item *at, void (*fn)(tg_workgroup *, tg_group_item *, void *),
+                       void *user) {
   if (at->u && at->u->op == TG_OP_STORE) fn(w, at, user);
   for (uint32_t i = 0; i < at->list.n; i++) each_store(w, at->list.data[i], fn, user);
 }
@@ -122,8 +128,10 @@ static void unite_by_tiles(tg_workgroup *w) {
       for (uint32_t x = 0; x < a->digits.n; x++)
         for (uint32_t y = 0; y < b->digits.n; y++) {
           const tg_group_digit *d = &a->digits.d[x], *e = &b->digits.d[y];
-          if (d->dim != e->dim || d->weight != e->weight || d->extent != e->extent || d->step != 1 || e->step != 1) continue;
-          if (d->extent == w->par.data[d->par].extent && e->extent == w->par.data[e->par].extent) unite(w, d->par, e->par);
+          if (d->dim != e->dim || d->weight != e->weight || d->extent != e->extent || d->step != 1 || e->step != 1)
+            continue;
+          if (d->extent == w->par.data[d->par].extent && e->extent == w->par.data[e->par].extent)
+            unite(w, d->par, e->par);
         }
     }
 }
@@ -172,8 +180,10 @@ static void place_group(tg_workgroup *w, const collected *c, uint32_t group) {
   int64_t best = 0;
   for (int64_t stride = 1; stride * p->room <= w->limit && !best; stride++)
     if (may_stand(w, c, group, stride, p->room)) best = stride;
-  if (!best) tg_fail_at(w->j, w->j->ranges.data[tg_range_ordinal(p->range)].pos, "no %lld threads are left for %s: a workgroup has at most %lld", (long long)p->room,
-                        w->j->ranges.data[tg_range_ordinal(p->range)].name, (long long)w->limit);
+  if (!best)
+    tg_fail_at(w->j, w->j->ranges.data[tg_range_ordinal(p->range)].pos,
+               "no %lld threads are left for %s: a workgroup has at most %lld", (long long)p->room,
+               w->j->ranges.data[tg_range_ordinal(p->range)].name, (long long)w->limit);
   p->stride = best;
 }
 
@@ -207,7 +217,9 @@ static bool pin_by_tiles(tg_workgroup *w) {
         for (uint32_t y = 0; y < b->digits.n; y++) {
           const tg_group_digit *d = &a->digits.d[x], *e = &b->digits.d[y];
           const tg_par *p = &w->par.data[group_of(w, d->par)], *q = &w->par.data[group_of(w, e->par)];
-          if (!p->stride || q->stride || d->dim != e->dim || d->weight != e->weight || d->extent != e->extent || e->step != 1 || e->extent != q->extent) continue;
+          if (!p->stride || q->stride || d->dim != e->dim || d->weight != e->weight || d->extent != e->extent ||
+              e->step != 1 || e->extent != q->extent)
+            continue;
           pin(w, e->par, p->stride * d->step);
           more = true;
         }
@@ -215,7 +227,8 @@ static bool pin_by_tiles(tg_workgroup *w) {
   return more;
 }
 
-/* The lanes of matrix instructions first. Then statements with most iterations first; of each the lanes before others, the innermost range first. */
+/* The lanes of matrix instructions first. Then statements with most iterations first; of each the lanes before
+ * others, the innermost range first. */
 void tg_assign_places(tg_workgroup *w) {
   collected c = {{0}};
   unite_by_tiles(w);
@@ -246,19 +259,21 @@ void tg_assign_places(tg_workgroup *w) {
 
 /* ---- layouts ---- */
 
-static tg_placed placed(const tg_workgroup *w, const tg_group_digit *d) {
+static tg_group_place placed(const tg_workgroup *w, const tg_group_digit *d) {
   const tg_par *p = &w->par.data[d->par];
   bool whole = d->extent * d->step >= p->extent;
-  return (tg_placed){d->dim, d->weight, d->extent, p->stride * d->step, whole && d->step == 1 ? p->room : d->extent};
+  return (tg_group_place){d->dim, d->weight, d->extent, p->stride * d->step,
+                          whole && d->step == 1 ? p->room : d->extent};
 }
 
-static bool same_placed(const tg_placed *a, const tg_placed *b) {
-  return a->dim == b->dim && a->weight == b->weight && a->extent == b->extent && a->stride == b->stride && a->room == b->room;
+static bool same_placed(const tg_group_place *a, const tg_group_place *b) {
+  return a->dim == b->dim && a->weight == b->weight && a->extent == b->extent && a->stride == b->stride &&
+         a->room == b->room;
 }
 
-static bool has(const tg_workgroup *w, const tg_group_digits *digits, const tg_placed *d) {
+static bool has(const tg_workgroup *w, const tg_group_digits *digits, const tg_group_place *d) {
   for (uint32_t i = 0; i < digits->n; i++) {
-    tg_placed p = placed(w, &digits->d[i]);
+    tg_group_place p = placed(w, &digits->d[i]);
     if (same_placed(&p, d)) return true;
   }
   return false;
@@ -278,7 +293,7 @@ static bool becomes_constant(tg_workgroup *w, const tg_uop *sub) {
 
 static bool stays_private(tg_workgroup *w, const tg_tile *t, const tg_group_touch *a) {
   const tg_uop *sub[16], *through;
-  const tg_placed *asked;
+  const tg_group_place *asked;
   if (!tg_private_subscripts(w, t, a->u, a->u->src, sub, &through, &asked)) return false;
   if (through && a->u->op == TG_OP_STORE) return false;
   for (uint32_t i = 0; i < tg_access_rank(a->u); i++)
@@ -295,13 +310,15 @@ static bool too_large(const tg_workgroup *w, const tg_tile *t) {
   return n / held > registers;
 }
 
-/* Is the gate another one for threads that would hold copies of the element? Then one of them has what the others have not. */
+/* Is the gate another one for threads that would hold copies of the element? Then one of them has what the others
+ * have not. */
 static bool parts_copies(tg_workgroup *w, const tg_group_touch *a) {
   const tg_uop *gate = tg_gate(a->u);
   for (uint32_t i = 0; gate && i < a->item->n; i++) {
     const tg_par *p = &w->par.data[a->item->par[i]];
     bool named = p->extent == 1;
-    for (uint32_t k = 0; k < a->digits.n && !named; k++) named = a->digits.d[k].par == a->item->par[i] && a->digits.d[k].step == 1 && a->digits.d[k].extent == p->extent;
+    for (uint32_t k = 0; k < a->digits.n && !named; k++)
+      named = a->digits.d[k].par == a->item->par[i] && a->digits.d[k].step == 1 && a->digits.d[k].extent == p->extent;
     if (!named && tg_uses(w->j, gate, p->range)) return true;
   }
   return false;
@@ -330,7 +347,7 @@ void tg_assign_layouts(tg_workgroup *w) {
 /* ---- accesses of a private tile ---- */
 
 /* Without the digit: what is above it moves down. */
-static void drop_digit(tg_linear *f, const tg_placed *d, int own) {
+static void drop_digit(tg_linear *f, const tg_group_place *d, int own) {
   int64_t span = d->weight * d->extent, low = rest_of(f->constant, span);
   f->constant = (f->constant - low) / d->extent + low;
   if (own >= 0) {
@@ -342,11 +359,11 @@ static void drop_digit(tg_linear *f, const tg_placed *d, int own) {
     if (f->coefficient[i] % span == 0) f->coefficient[i] /= d->extent;
 }
 
-static int own_term(tg_workgroup *w, const tg_linear *f, const tg_placed *d) {
+static int own_term(tg_workgroup *w, const tg_linear *f, const tg_group_place *d) {
   for (uint32_t i = 0; i < f->n; i++) {
     tg_group_digit e = {.dim = d->dim, .weight = f->coefficient[i]};
     if (f->coefficient[i] != d->weight || !uses_par(w, f->atom[i]) || !atom_digit(w, f->atom[i], &e)) continue;
-    tg_placed p = placed(w, &e);
+    tg_group_place p = placed(w, &e);
     if (same_placed(&p, d) && stands_alone(w->j, f, i, d->weight, d->extent)) return (int)i;
   }
   return -1;
@@ -355,24 +372,27 @@ static int own_term(tg_workgroup *w, const tg_linear *f, const tg_placed *d) {
 /* x / c, where its bounds say it already; floor division of what is known. */
 static const tg_uop *quotient(tg_job *j, const tg_uop *x, int64_t c) {
   tg_bounds b = tg_bounds_of(j, x);
-  if (b.lo > -TG_INF && b.hi < TG_INF && tg_floor_div(b.lo, c) == tg_floor_div(b.hi, c)) return tg_index(j, (int64_t)tg_floor_div(b.lo, c));
+  if (b.lo > -TG_INF && b.hi < TG_INF && tg_floor_div(b.lo, c) == tg_floor_div(b.hi, c))
+    return tg_index(j, (int64_t)tg_floor_div(b.lo, c));
   return tg_fold2(j, TG_OP_IDIV, x, tg_index(j, c));
 }
 
 /* The lane that has the digit, if it is one of the same warp: l with its own digit replaced. */
-static bool ask_lane(tg_workgroup *w, const tg_placed *d, const tg_uop **x, const tg_uop **through) {
+static bool ask_lane(tg_workgroup *w, const tg_group_place *d, const tg_uop **x, const tg_uop **through) {
   tg_job *j = w->j;
   if (*through || d->stride * d->room > w->lanes || w->lanes % (d->stride * d->room)) return false;
   const tg_uop *weight = tg_index(j, d->weight), *wanted = d->weight == 1 ? *x : quotient(j, *x, d->weight);
   if (!tg_is_const(quotient(j, wanted, d->extent), 0)) wanted = tg_fold2(j, TG_OP_MOD, wanted, tg_index(j, d->extent));
   const tg_uop *own = tg_thread_digit(w, d->stride, d->room), *stride = tg_index(j, d->stride);
-  *through = tg_fold2(j, TG_OP_ADD, tg_op2(j, TG_OP_SUB, w->lane, tg_fold2(j, TG_OP_MUL, own, stride)), tg_fold2(j, TG_OP_MUL, wanted, stride));
+  *through = tg_fold2(j, TG_OP_ADD, tg_op2(j, TG_OP_SUB, w->lane, tg_fold2(j, TG_OP_MUL, own, stride)),
+                      tg_fold2(j, TG_OP_MUL, wanted, stride));
   const tg_uop *low = d->weight == 1 ? tg_index(j, 0) : tg_fold2(j, TG_OP_MOD, *x, weight);
   *x = tg_fold2(j, TG_OP_ADD, tg_fold2(j, TG_OP_MUL, quotient(j, *x, d->weight * d->extent), weight), low);
   return true;
 }
 
-bool tg_private_subscripts(tg_workgroup *w, const tg_tile *t, const tg_uop *access, const tg_uop *const *src, const tg_uop **sub, const tg_uop **through, const tg_placed **asked) {
+bool tg_private_subscripts(tg_workgroup *w, const tg_tile *t, const tg_uop *access, const tg_uop *const *src,
+                           const tg_uop **sub, const tg_uop **through, const tg_group_place **asked) {
   tg_job *j = w->j;
   *through = NULL;
   *asked = NULL;
@@ -401,7 +421,7 @@ bool tg_private_subscripts(tg_workgroup *w, const tg_tile *t, const tg_uop *acce
 }
 
 /* Is it the same for all lanes that differ in the digit? */
-static bool agrees(tg_workgroup *w, const tg_uop *cond, const tg_placed *d) {
+static bool agrees(tg_workgroup *w, const tg_uop *cond, const tg_group_place *d) {
   uint32_t n, par;
   const tg_uop **order = tg_toposort(w->j, cond, &n);
   for (uint32_t i = 0; i < n; i++) {
@@ -414,7 +434,7 @@ static bool agrees(tg_workgroup *w, const tg_uop *cond, const tg_placed *d) {
   return true;
 }
 
-const tg_uop *tg_agreed_gate(tg_workgroup *w, const tg_uop *gate, const tg_placed *d) {
+const tg_uop *tg_agreed_gate(tg_workgroup *w, const tg_uop *gate, const tg_group_place *d) {
   const tg_uop *left = NULL, *stack[32] = {gate};
   uint32_t n = gate ? 1 : 0;
   while (n) {

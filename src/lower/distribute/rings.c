@@ -1,19 +1,26 @@
 /* SPDX-License-Identifier: MIT
  * Pass distribute: copies to LOCAL memory that are asynchronous.
  *
- * A ring is a LOCAL buffer that a loop fills for later iterations and reads in this one: `stage` with a depth makes them, authors do by hand.
+ * A ring is a LOCAL buffer that a loop fills for later iterations and reads in this one: `stage` with a depth makes
+ * them, authors do by hand.
  * Where the target copies past the registers, the loop becomes
  *
  *     for i { wait(n); copies; what reads }; wait(0)
  *
- * (without the last wait if nothing is copied that no iteration reads). The wait closes the group of the iteration before it, and lets n groups
- * be in flight: if what is copied is read `distance` iterations later at the earliest, these are the distance - 1 youngest. What fills the
- * ring before the loop is asynchronous too, if its loop is one group an iteration, in the order in which they are read (commit() stands at its
- * start), or if the wait lets none be in flight; else it is copied through registers. Waits of several rings of one loop are one: groups are counted
- * together, and with others between, a wait is for more than it need be, never for less. barrier.c puts a barrier between a wait and what other
+ * (without the last wait if nothing is copied that no iteration reads). The wait closes the group of the iteration
+ * before it, and lets n groups
+ * be in flight: if what is copied is read `distance` iterations later at the earliest, these are the distance - 1
+ * youngest. What fills the
+ * ring before the loop is asynchronous too, if its loop is one group an iteration, in the order in which they are read
+ * (commit() stands at its
+ * start), or if the wait lets none be in flight; else it is copied through registers. Waits of several rings of one
+ * loop are one: groups are counted
+ * together, and with others between, a wait is for more than it need be, never for less. barrier.c puts a barrier
+ * between a wait and what other
  * threads read.
  *
- * Not every such copy can be made by the instruction: index_copies.c has the last word, and what it does not take is a store like others, for which
+ * Not every such copy can be made by the instruction: index_copies.c has the last word, and what it does not take is a
+ * store like others, for which
  * waits mean nothing. */
 #include "lower/distribute/distribute.h"
 
@@ -21,7 +28,8 @@ enum { FARTHEST = 16 };
 
 typedef struct { tg_group_item *item; const tg_uop *u; } touch;
 typedef TG_VEC(touch) touches;
-typedef struct { tg_group_item *loop, *first; int64_t flying; bool settled; } ring;   /* first: of the loop's list, the wait stands before it. settled: all arrives in it */
+/* first: of the loop's list, the wait stands before it. settled: all arrives in it */
+typedef struct { tg_group_item *loop, *first; int64_t flying; bool settled; } ring;
 
 typedef struct {
   tg_workgroup *w;
@@ -35,7 +43,8 @@ static void see(state *s, tg_group_item *at) {
   tg_job *j = s->w->j;
   for (uint32_t i = 0; i < at->list.n; i++) see(s, at->list.data[i]);
   if (!at->u || at->u->op == TG_OP_DEFINE) return;
-  if (at->u->op == TG_OP_STORE && tg_buffer_ordinal(at->u->src[0]) == s->buffer) tg_push(&j->env, &s->stores, ((touch){at, at->u}));
+  if (at->u->op == TG_OP_STORE && tg_buffer_ordinal(at->u->src[0]) == s->buffer)
+    tg_push(&j->env, &s->stores, ((touch){at, at->u}));
   uint32_t n;
   const tg_uop **loads = tg_loads_of(s->w, at->u, &n);
   for (uint32_t i = 0; i < n; i++) {
@@ -47,7 +56,9 @@ static void see(state *s, tg_group_item *at) {
 
 static bool copies(const state *s, const tg_uop *store) {
   const tg_uop *v = tg_stored(store);
-  if (store->arg & (TG_STREAM | TG_ATOMIC) || v->op != TG_OP_LOAD || tg_buffer_info(s->w->j, v->src[0])->role != TG_ROLE_IN) return false;
+  if (store->arg & (TG_STREAM | TG_ATOMIC) || v->op != TG_OP_LOAD ||
+      tg_buffer_info(s->w->j, v->src[0])->role != TG_ROLE_IN)
+    return false;
   return !tg_gate(v) || (tg_alternative(v)->op == TG_OP_CONST && !tg_alternative(v)->arg);
 }
 
@@ -68,7 +79,8 @@ static bool one_after_another(const tg_group_item *loop) {
   return (k == TG_LOOP || k == TG_UNROLL || k == TG_REDUCE) && !loop->parts;
 }
 
-/* The innermost loop that has all that read the buffer, and something that fills it for others than the statement itself. */
+/* The innermost loop that has all that read the buffer, and something that fills it for others than the statement
+ * itself. */
 static tg_group_item *loop_of(const state *s) {
   for (tg_group_item *l = s->loads.data[0].item->outer; l; l = l->outer) {
     bool all = true, fills = false;
@@ -88,18 +100,23 @@ static int distance_of(const state *s, const tg_group_item *loop) {
   return 0;
 }
 
-/* The loop before it that fills the ring, an iteration at a time in the order in which they are read; NULL if there is none that is known to. */
+/* The loop before it that fills the ring, an iteration at a time in the order in which they are read; NULL if there
+ * is none that is known to. */
 static tg_group_item *filled_by(const state *s, const tg_group_item *loop) {
   tg_group_item *p = NULL;
   for (uint32_t i = 0; i < s->stores.n; i++) {
     const touch *t = &s->stores.data[i];
     if (within(loop, t->item)) continue;
     tg_group_item *at = loop->outer->list.data[place_of(loop->outer, t->item)];
-    if ((p && p != at) || at == t->item || !one_after_another(at) || tg_extent(at->u)->op != TG_OP_CONST || tg_extent(at->u)->arg > FARTHEST) return NULL;
+    if ((p && p != at) || at == t->item || !one_after_another(at) || tg_extent(at->u)->op != TG_OP_CONST ||
+        tg_extent(at->u)->arg > FARTHEST)
+      return NULL;
     p = at;
     for (int64_t k = 1; k < tg_extent(at->u)->arg; k++)
       for (uint32_t n = 0; n < s->loads.n; n++)
-        if (!tg_never_meet(s->w, t->u, s->loads.data[n].u, loop, 0, tg_op2(s->w->j, TG_OP_SUB, at->u, tg_index(s->w->j, k)))) return NULL;
+        if (!tg_never_meet(s->w, t->u, s->loads.data[n].u, loop, 0,
+                           tg_op2(s->w->j, TG_OP_SUB, at->u, tg_index(s->w->j, k))))
+          return NULL;
   }
   return p;
 }
@@ -166,11 +183,16 @@ static void try_buffer(state *s) {
     touch *t = &s->stores.data[i];
     bool inside = within(loop, t->item);
     if (!inside && !(all && (fills || !flying))) continue;
-    settled &= arrives(s, t->u, inside ? tg_op2(w->j, TG_OP_ADD, loop->u, tg_index(w->j, distance)) : fills ? fills->u : tg_index(w->j, 0), loop);
+    settled &= arrives(s, t->u,
+                       inside  ? tg_op2(w->j, TG_OP_ADD, loop->u, tg_index(w->j, distance))
+                       : fills ? fills->u
+                               : tg_index(w->j, 0),
+                       loop);
     make_asynchronous(s, t);
   }
   bool closed = fills && fills->list.data[0]->u->op == TG_OP_WAIT;   /* of another ring */
-  if (fills && flying && !closed) tg_insert_before(w, fills->list.data[0], tg_item_new(w, fills, tg_wait_new(w->j, TG_ALL_FLYING), (tg_pos){0}));
+  if (fills && flying && !closed)
+    tg_insert_before(w, fills->list.data[0], tg_item_new(w, fills, tg_wait_new(w->j, TG_ALL_FLYING), (tg_pos){0}));
   note_ring(s, loop, loop->list.data[first], flying, settled);
 }
 
