@@ -284,12 +284,10 @@ static bool meet(const nest *n, const instance *x, const instance *y) {   /* doe
   return met;
 }
 
-/* A store that the same iteration overwrites may be left out, everywhere. */
+/* A store that the same iteration overwrites, before or behind the loops inside, may be left out, everywhere. */
 static bool overwritten(const nest *n, int i) {
   for (int k = i + 1; k < n->n; k++)
-    if (n->s[k].level == n->s[i].level && n->s[k].after == n->s[i].after &&
-        !memcmp(&n->s[k].write, &n->s[i].write, sizeof(access)))
-      return true;
+    if (n->s[k].level == n->s[i].level && !memcmp(&n->s[k].write, &n->s[i].write, sizeof(access))) return true;
   return false;
 }
 
