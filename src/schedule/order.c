@@ -216,6 +216,7 @@ void tg_move_outermost(tg_schedule *s, const tg_opt *o, const tg_site *site) {
 
 static bool may_pass(tg_schedule *s, const tg_uop *outer, const tg_uop *inner) {
   const char *why = NULL;
+  if (!outer || !inner) return false;
   if (s->l->unjudged) return outer->n == 2 && !tg_uses(s->j, tg_extent(inner->src[0]), outer->src[0]);
   if (outer->n != 2 || tg_uses(s->j, tg_extent(inner->src[0]), outer->src[0])) return false;
   if (surely_exchangeable(s, outer, inner)) return true;
@@ -243,7 +244,10 @@ void tg_move_outward(tg_schedule *s, const tg_opt *o, const tg_site *site) {
   tg_axis axes[16];
   /* beyond[n]: what stays around if it passes n - 1 loops */
   uint32_t p = site->parent, beyond[TG_COUNT(axes) + 1] = {0, p}, n = 1;
-  for (; p != UINT32_MAX && n < TG_COUNT(axes) && may_pass(s, parent_site(s, p)->owner, site->owner); beyond[++n] = p)
+  /* the loops as they stand: another copy of the axis may have been moved already */
+  const tg_uop *end = loop_over(s->sink, site->range);
+  for (; p != UINT32_MAX && n < TG_COUNT(axes) && may_pass(s, loop_over(s->sink, parent_site(s, p)->range), end);
+       beyond[++n] = p)
     p = parent_site(s, p)->parent;
   const tg_uop *before = s->sink;
   for (; n && are_phases(s, beyond[n]) && tg_known_before(s->j, tg_extent(site->range)); n--) {

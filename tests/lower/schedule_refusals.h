@@ -264,6 +264,17 @@ static const expectation refusal_cases[] = {
   {same_kernel, "N=16", "split y.j#1 8\nlane y.j#1", "opts:2:1: error: 'y.j#1': words before this one have made other ranges of it"},
   {same_kernel, "N=16", "split y.j#0 8", "opts:1:1: error: 'y.j#0': a number from 1 on follows the '#', and ends the name"},
   {same_kernel, "N=16", "lane y.j#3 8\nunroll y.j#3.0", "opts:2:1: error: 'y.j#3.0': a number from 1 on follows the '#', and ends the name"},
+  /* two copies of one axis: the first has moved when the second is looked at */
+  {"kernel solve(N = 15, T = 2) {\n"
+   "  in(A, f32, [N, N]); in(b, f32, [N]); inout(x, f32, [N]);\n"
+   "  define_local(y, f32, [N]);\n"
+   "  range(t, T) {\n"
+   "    range(i, N) y[i] = (b[i] - sum(j : N, where(j == i, 0, A[i,j]) * x[j])) / (A[i,i] + 8);\n"
+   "    range(i, N) x[i] = y[i];\n"
+   "  }\n"
+   "}\n",
+   "", "cut j first\nstage A at t as S as f64 pitch=63 depth=3 space=reg\nthread S.1",
+   "opts:3:1: error: thread: S.1 (line 4), S.first (line 2), S.0 (line 4) are no perfect nest: a statement stands between them, or one is not there"},
   {same_kernel, "N=16", "split y.j#3 8 as y.j#3.0 b", "opts:1:18: error: expected a name for a range, not 'y.j#3.0'"},
   /* right by itself, and not where it stands, or not beside the others */
   {wave_kernel, "", "global j",
