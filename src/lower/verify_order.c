@@ -647,14 +647,15 @@ static bool dense(search *s, const tg_uop *define) {
 
 static bool is_strided(const tg_uop *u) { return u->op == TG_OP_DEFINE && u->arg >> 32 & TG_STRIDED; }
 
-/* A launch is refused whose rows overlap; in a form of offsets nothing else says so. */
+/* A launch is refused whose rows overlap, of what it writes; in a form of offsets nothing else says so. By the role of
+ * the author's buffer: pass index makes another of a strided one. */
 static bool sound_choice(search *s) {
   int64_t v;
   for (uint32_t i = 0; i < s->j->requires.n; i++)
     if (!holds(s, s->j->requires.data[i], &v) || !v) return false;
   for (uint32_t i = 0; s->author && i < s->author->sink->n; i++) {
     const tg_uop *u = s->author->sink->src[i];
-    if (is_strided(u) && s->stored[tg_buffer_ordinal(u)] && !dense(s, u)) return false;
+    if (is_strided(u) && tg_buffer_info(s->j, u)->role != TG_ROLE_IN && !dense(s, u)) return false;
   }
   return true;
 }
