@@ -20,7 +20,7 @@ static void fill_c(check_product *p) {
   for (int64_t i = 0; i < w->m * w->n; i++) p->c[i] = tg_draw_whole(&p->state, p->problem->c, 3);
 }
 
-enum { ARGUMENT = 127, FRACTION = 32, WHOLE = 7 };   /* float arguments: multiples of 1/32 up to 127/32; integer ones: up to 7 */
+enum { ARGUMENT = 127, FRACTION = 32, WHOLE = 7 };   /* floats: multiples of 1/32 up to 127/32; integers: up to 7 */
 
 static void fill_arguments(check_product *p) {
   for (uint32_t q = 0; q < p->problem->arguments_n; q++) {
@@ -174,7 +174,7 @@ static void fill_extremes(check_product *p) {
   for (int64_t from = 0, n; from < w->k; from += n) {
     n = 1 + below(p, 64);
     if (n > w->k - from) n = w->k - from;
-    int kind = (int)below(p, 4);   /* 0: random; 1: the largest in A and B; else the largest or the smallest, drawn for each row */
+    int kind = (int)below(p, 4);   /* 0: random; 1: all the largest; else drawn for each row */
     for (int s = 0; s < 2; s++) {
       double low = tg_is_signed(t[s]) ? -128 : 0, high = tg_is_signed(t[s]) ? 127 : 255;
       for (int64_t i = 0; i < rows[s]; i++) {

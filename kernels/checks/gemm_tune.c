@@ -60,11 +60,12 @@ tg_status tg_gemm_space_of(tg_context *c, const tg_gemm_desc *d, int64_t m, int6
  * read in the same way. Rows: as many as fit a share of the budget with which some dozens of candidates can be timed,
  * but
  * - at least BLOCKS blocks (or tiles) for each thread;
- * - at least REUSE rows, so that the copy of B, made once for all rows, weighs little. Copying moves 2 bytes for each
- *   byte of B; at 10 FLOP per byte of memory bandwidth this takes the time of 10 rows, a fifth of that of 50.
+ * - at least REUSE rows for each byte of an element, so that the copy of B, made once for all rows, weighs little.
+ *   Copying moves 2 bytes for each byte of B; at 10 FLOP per byte of memory bandwidth this takes as long as 10 rows
+ *   per byte of an element, a fifth of the time of REUSE = 50.
  * If this is more than half of the rows, all rows are used. */
 static int64_t rows_of_part(const tg_gemm_space *w, uint32_t threads, double budget) {
-  enum { RUNS = 960, BLOCKS = 3, REUSE = 50, LIKE = 48 };   /* LIKE: keeps the remainder of rows as in the whole product */
+  enum { RUNS = 960, BLOCKS = 3, REUSE = 50, LIKE = 48 };   /* LIKE: keeps the remainder of rows of the whole */
   const tg_gemm_problem *q = &w->problem;
   int64_t m = w->size[0], tile = tg_kit_knob_of(w->choice, "MR", 8),
           block = threads > 1 ? tile * tg_kit_knob_of(w->choice, "MB", 1) : tile;
