@@ -76,7 +76,7 @@ typedef struct tg_context_options {   /* zero means default */
    * kernel is kept. NULL: compiled kernels are not kept */
   const char *cache;
   const char *target;         /* name of the target that kernels are compiled for. NULL: "host" */
-  /* threads of the pool, the caller's included. 0: one per core. They start when a launch first needs them. A sleeping
+  /* threads of the pool, the caller's included. 0: one per usable core. They start when a launch needs them. A sleeping
    * thread is woken on another core than the launching thread's, among those that the process may use */
   int threads;
   uint32_t flags;
