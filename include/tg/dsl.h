@@ -9,10 +9,11 @@
  *           tg(C[i,j] = sum(k : K, A[i,k] * B[k,j]));
  *   }
  *
- * A macro turns its argument into text and hands it to the builder; docs/language.md has the grammar. C runs while
- * the kernel is built: its `if`, `for` and functions are the macro language. A scope that is left by break, return
- * or goto is an error at the range's line. The first error sticks; later calls do nothing; compiling reports it.
- * A kernel or call without parameters is written with a comma behind its name: TG_KERNEL(name, ) { .. }.
+ * A macro turns its argument into text and hands it to the builder; docs/language.md has the grammar. C code in the
+ * body runs while the kernel is built: C's `if`, `for` and functions serve as the macro language. Leaving a scope by
+ * break, return or goto is an error, reported at the line of the range. After the first error later calls do nothing,
+ * and compiling reports that error. A kernel or call without parameters is written with a comma after its name:
+ * TG_KERNEL(name, ) { .. }.
  */
 #ifndef TG_DSL_H
 #define TG_DSL_H
@@ -23,16 +24,16 @@ extern "C" {
 
 typedef struct tg_builder tg_builder;
 
-/* A kernel: what TG_KERNEL defines. The body is pure: it may run many times, with other knobs. It runs to its end
- * also after an error, which sticks; a body that goes on for a million statements more (a loop of C without an end)
- * is left by longjmp, without destructors of C++. */
+/* A kernel: what TG_KERNEL defines. The body must be pure: it may run many times, with different knobs. After an error
+ * it still runs to its end; but if a million more statements follow (an endless C loop), the builder leaves the body
+ * by longjmp, and no C++ destructors run. */
 typedef struct tg_kernel_def {
   const char *name, *params, *file;
   int line;
   void (*body)(tg_builder *, void *user);
 } tg_kernel_def;
 
-/* A piece of kernel with formal names: what TG_PROC defines. */
+/* A piece of a kernel with formal parameters: what TG_PROC defines. */
 typedef struct tg_proc_def {
   const char *name, *formals, *file;
   int line;
@@ -41,32 +42,33 @@ typedef struct tg_proc_def {
 
 typedef struct tg_scope { tg_builder *builder; int live; unsigned id; } tg_scope;
 
-/* ---- the builder, for programs that generate kernels: the words of the language as text ---- */
+/* ---- the builder, for programs that generate kernels: statements and declarations as text ---- */
 
 /* One statement: "C[i,j] = A[i,k] * 2", "let t = A[i]", "atomic C[i] += x", "barrier()". */
 TG_API void tg_add_statement(tg_builder *b, const char *text, const char *file, int line);
-/* word: in, out, inout, define_reg, define_local, knob, require, opt, def, stage; text: what stands between its
- * parentheses. */
+/* word: in, out, inout, define_reg, define_local, knob, require, opt, def or stage; text: the macro's arguments, such
+ * as "A, f32, [M, K]" for tg_in. */
 TG_API void tg_add_declaration(tg_builder *b, const char *word, const char *text, const char *file, int line);
-/* word: "range" with text "i, M, upcast", "if" with a condition, "carry" with the tiles, or "merge" with "". live is
- * 0 after an error. */
+/* word: "range" with text "i, M, upcast", "if" with a condition, "carry" with the tiles, or "merge" with "". After an
+ * error the returned scope's live is 0. */
 TG_API tg_scope tg_scope_open(tg_builder *b, const char *word, const char *text, const char *file, int line);
 TG_API void tg_scope_close(tg_scope *s);
-/* The same without a variable, for scopes that have no name: next is 1 once behind begin, then 0, when it closes the
- * scope that began at this line. */
+/* The same without a tg_scope variable, for scopes that have no name. The first tg_scope_next after a begin returns 1,
+ * so that a `for` runs its body once; the second closes the scope that began at this line and returns 0. */
 TG_API void tg_scope_begin(tg_builder *b, const char *word, const char *text, const char *file, int line);
 TG_API int tg_scope_next(tg_builder *b, int line);
-/* A C value by name: a literal that takes the type of what it meets. */
+/* Gives a C value a name in the kernel. It acts as a literal: it takes the type of the operand beside it. */
 TG_API void tg_let_integer(tg_builder *b, const char *name, int64_t value, const char *file, int line);
 TG_API void tg_let_unsigned(tg_builder *b, const char *name, uint64_t value, const char *file, int line);
 TG_API void tg_let_double(tg_builder *b, const char *name, double value, const char *file, int line);
 /* The value of an expression of constants, knobs and parameters bound to constants; 1 after an error. */
 TG_API int64_t tg_constant_of(tg_builder *b, const char *text, const char *file, int line);
 TG_API void tg_call_proc(tg_builder *b, const tg_proc_def *proc, const char *arguments, const char *file, int line);
-/* text, given at run time, as the body of a function over the formals only: "s, i, j". */
+/* Defines the function `name` whose body is text, given at run time; text may use only the formals, such as
+ * "s, i, j". */
 TG_API void tg_add_splice(tg_builder *b, const char *name, const char *text, const char *formals, const char *file,
                           int line);
-/* What was given to the compile call for the body. */
+/* tg_compile_options.user of the compile call. */
 TG_API void *tg_builder_user(tg_builder *b);
 
 #ifdef __cplusplus
@@ -107,8 +109,9 @@ TG_API void *tg_builder_user(tg_builder *b);
        tg_scope_##NAME.live; tg_scope_close(&tg_scope_##NAME))
 #define tg_if(...)                                                                                                 \
   for (tg_scope_begin(tg_b_, "if", #__VA_ARGS__, __FILE__, __LINE__); tg_scope_next(tg_b_, __LINE__);)
-/* Around the whole body of a range, the tiles that its iterations carry; at the end, how two of their states become
- * one: tg_range(k, N) tg_carry(m, l) { ..; tg_merge { tg(m = max(a.m, b.m)); .. } } */
+/* tg_carry encloses the whole body of a range and names the tiles that its iterations carry. tg_merge, at the end of
+ * that body, says how two states of these tiles become one:
+ * tg_range(k, N) tg_carry(m, l) { ..; tg_merge { tg(m = max(a.m, b.m)); .. } } */
 #define tg_carry(...)                                                                                              \
   for (tg_scope_begin(tg_b_, "carry", #__VA_ARGS__, __FILE__, __LINE__); tg_scope_next(tg_b_, __LINE__);)
 #define tg_merge for (tg_scope_begin(tg_b_, "merge", "", __FILE__, __LINE__); tg_scope_next(tg_b_, __LINE__);)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * tg: kernels written in C. The library's surface: context, kernel, launch, errors.
  *
- * No call prints, exits or aborts. A context owns all state; two contexts never touch each other.
+ * No call prints, exits or aborts. A context owns all state; two contexts share nothing.
  */
 #ifndef TG_TG_H
 #define TG_TG_H
@@ -25,7 +25,7 @@ typedef enum tg_status {
   TG_OK = 0,
   TG_EINVAL,    /* a kernel, a schedule or an argument is wrong: the message says where and why */
   TG_ENOMEM,    /* out of memory */
-  TG_EIO,       /* a file or a device could not be used */
+  TG_EIO,       /* a file or a device failed, or could not be opened */
   TG_ELIMIT,    /* a stated limit of tg or of the target was passed */
   TG_EBACKEND,  /* LLVM reported an error */
   TG_INTERNAL,  /* a bug in tg */
@@ -42,17 +42,17 @@ typedef enum tg_type {
   TG_TYPE__COUNT
 } tg_type;
 
-/* Memory for everything the library keeps. alloc returns 16-aligned memory or NULL; free gets the size back. Both
- * are called from threads of tg's own as well: a compile has one, with a stack that suffices, and its caller waits
- * for it. */
+/* Allocator for all memory that the library keeps. alloc returns memory aligned to 16 bytes, or NULL; free gets the
+ * size that alloc was called with. Both are also called from tg's own threads: a compile runs on a thread of its own
+ * with a large enough stack, and its caller waits for it. */
 typedef struct tg_allocator {
   void *(*alloc)(void *user, size_t bytes);
   void (*free)(void *user, void *p, size_t bytes);
   void *user;
 } tg_allocator;
 
-/* A value for a parameter or a knob, by name. lo == hi: a constant of the kernel; else any multiple of multiple
- * (0 stands for 1) from lo to hi, given at each launch. */
+/* A value for a parameter or a knob, by name. lo == hi: a constant of the kernel. Else each launch gives a value from
+ * lo to hi that is divisible by `multiple` (0: 1). */
 typedef struct tg_binding { const char *name; int64_t lo, hi, multiple; } tg_binding;
 
 /* ---- context: owns all state; may be used from many threads ---- */
@@ -61,36 +61,38 @@ typedef struct tg_context tg_context;
 typedef struct tg_device tg_device;   /* device.h */
 
 enum {                        /* tg_context_options.flags */
-  TG_CONTEXT_DEBUG = 1,       /* line tables in the code, registered with gdb */
-  TG_CONTEXT_PERF_MAP = 2,    /* kernels are named in /tmp/perf-PID.map */
+  TG_CONTEXT_DEBUG = 1,       /* compiled code has line tables and is registered with gdb */
+  TG_CONTEXT_PERF_MAP = 2,    /* kernels' addresses and names are written to /tmp/perf-PID.map, for perf */
   TG_CONTEXT_VERIFY = 4       /* LLVM checks each module (tests) */
 };
 
 typedef struct tg_context_options {   /* zero means default */
-  tg_allocator allocator;     /* malloc */
-  /* told what no call returns: why a context cannot be made (an unknown target: with those that there are), a cache
-   * that cannot be written, a first choice taken back. Nobody */
+  tg_allocator allocator;     /* alloc NULL: malloc */
+  /* receives messages that no call returns: why a context cannot be created (for an unknown target: with a list of
+   * the known ones), a cache that cannot be written, a first choice that was taken back. NULL: no messages */
   void (*log)(void *user, const char *message);
   void *log_user;
-  /* folder of compiled kernels, shared by processes, made with its parents by the first that is kept; none */
+  /* folder of compiled kernels, which several processes may share. It and its parents are created when the first
+   * kernel is kept. NULL: compiled kernels are not kept */
   const char *cache;
-  const char *target;         /* "host" */
-  /* of the pool, the caller's among them; all cores. None is started before a launch asks. Those that sleep are
-   * woken on other processors than the launcher's, of those that it may use */
+  const char *target;         /* name of the target that kernels are compiled for. NULL: "host" */
+  /* threads of the pool, the caller's included. 0: one per usable core. They start when a launch needs them. A sleeping
+   * thread is woken on another core than the launching thread's, among those that the process may use */
   int threads;
   uint32_t flags;
   /* folder of tuned choices: tg_tune (tune.h) keeps them there, and kernels are compiled with them
-   * (TG_COMPILE_TUNED). NULL: $TG_TUNED; none: "" */
+   * (TG_COMPILE_TUNED). NULL: $TG_TUNED; "": no folder */
   const char *tuned;
 } tg_context_options;
 
-/* Of libtg_jit.a: kernels are taken from the cache, or compiled. options may be NULL. */
+/* Only in libtg_jit.a: kernels are taken from the cache, or compiled. options may be NULL. */
 TG_API tg_status tg_context_create(const tg_context_options *options, tg_context **out);
-/* Of libtg.a alone, which needs no LLVM: kernels are taken from the cache; TG_MISS if one is not there. */
+/* For programs with libtg.a alone, which needs no LLVM: kernels are only taken from the cache. Compile calls return
+ * TG_MISS if the kernel is not there. */
 TG_API tg_status tg_context_create_runtime(const tg_context_options *options, tg_context **out);
-TG_API void tg_context_free(tg_context *context);          /* after its kernels */
-/* The last failure of this context on the calling thread; valid until the next. "" if there is none. A call that is
- * given no context (or no kernel) returns TG_EINVAL and has nowhere to say more. */
+TG_API void tg_context_free(tg_context *context);          /* its kernels must have been freed before */
+/* Message of this context's last failure on the calling thread, valid until the next failure; "" if there is none.
+ * A call with a NULL context (or kernel) returns TG_EINVAL without a message. */
 TG_API const char *tg_error_message(tg_context *context);
 TG_API const char *tg_status_name(tg_status status);
 
@@ -100,40 +102,42 @@ typedef struct tg_kernel tg_kernel;
 typedef struct tg_kernel_def tg_kernel_def;   /* TG_KERNEL of tg/dsl.h makes one */
 
 enum {                        /* tg_compile_options.flags */
-  TG_COMPILE_AS_WRITTEN = 1,  /* no heuristic: only the kernel's own words of a schedule, and opts */
-  TG_COMPILE_NO_CACHE = 2,
+  TG_COMPILE_AS_WRITTEN = 1,  /* no heuristic: the schedule is only the kernel's own words, and opts */
+  TG_COMPILE_NO_CACHE = 2,    /* the cache is neither read nor written */
   TG_COMPILE_CACHED_ONLY = 8, /* compile nothing now: TG_MISS if the kernel is not in the cache */
-  /* with the knobs and words that tg_tune found for it, if the context's folder of tuned choices has them, and no
-   * opts are given: so it is without a flag too, but for TG_COMPILE_AS_WRITTEN, TG_COMPILE_OPTS_ONLY and pack */
+  /* use the knobs and words that tg_tune found, if the context's folder of tuned choices has them and opts is NULL.
+   * This is the default, except with TG_COMPILE_AS_WRITTEN, TG_COMPILE_OPTS_ONLY or pack */
   TG_COMPILE_TUNED = 16,
-  TG_COMPILE_UNTUNED = 128,   /* without them */
-  TG_COMPILE_TUNED_ONLY = 64, /* likewise, and TG_MISS if there is no choice */
-  TG_COMPILE_OPTS_ONLY = 32,  /* opts stand in place of the kernel's own words, not behind them */
+  TG_COMPILE_UNTUNED = 128,   /* ignore tuned choices */
+  TG_COMPILE_TUNED_ONLY = 64, /* as TG_COMPILE_TUNED, but TG_MISS if there is no tuned choice */
+  TG_COMPILE_OPTS_ONLY = 32,  /* opts replace the kernel's own words instead of following them */
   TG_COMPILE_SHOW_RULES = 4   /* tg_show: each stage's text ends with the rules that fired, as comments */
 };
 
 typedef struct tg_compile_options {   /* zero means default */
   const tg_binding *bindings;
   uint32_t bindings_n;
-  /* a schedule, words separated by ';' or new lines, after the kernel's own. None at all: the heuristic chooses */
+  /* words of a schedule, separated by ';' or new lines, which follow the kernel's own words. NULL, and the kernel has
+   * no words of its own: the heuristic chooses */
   const char *opts;
-  void *user;                 /* for the kernel's body */
+  void *user;                 /* passed to the kernel's body */
   uint32_t flags;
-  const char *kernel;         /* of a text with several: the one to take. NULL: the first */
-  /* an operand that the schedule takes packed (stage B at r as Bp[..] space=packed): the kernel that packs it is
-   * compiled instead of the kernel itself. It has the buffers B and Bp (and S, of `with S[..] = ..`); the kernel
-   * itself has Bp (and S) in the place of B. NULL: none */
+  const char *kernel;         /* name of the kernel to take from a text that has several. NULL: the first */
+  /* name of an operand that the schedule takes packed, such as "B" with `stage B at r as Bp[..] space=packed`: compile
+   * the kernel that packs it instead of the kernel itself. The packing kernel has the buffers B and Bp (and S, if the
+   * word ends with `with S[..] = ..`); the kernel itself has Bp (and S) in place of B. NULL: compile the kernel
+   * itself */
   const char *pack;
-  /* of the context's, that the kernel is compiled for and belongs to. NULL: the host's CPU */
+  /* device of this context that the kernel is compiled for and belongs to. NULL: the host's CPU */
   tg_device *device;
 } tg_compile_options;
 
 TG_API tg_status tg_kernel_compile(tg_context *, const tg_kernel_def *def, const tg_compile_options *, tg_kernel **out);
-/* A text program; file is for messages. */
+/* The same for a kernel given as text; file is the name that error messages show. */
 TG_API tg_status tg_kernel_compile_text(tg_context *, const char *file, const char *text, const tg_compile_options *,
                                         tg_kernel **out);
-/* One of n kernels for one problem: the one that tg_tune chose of them, with its knobs and words; the first under
- * its default if there is no choice. */
+/* Compiles one of n kernels that solve the same problem: the one that tg_tune chose, with the chosen knobs and words;
+ * if there is no tuned choice, the first one with its default schedule. */
 TG_API tg_status tg_kernel_compile_tuned(tg_context *, const tg_kernel_def *const *defs, uint32_t n,
                                          const tg_compile_options *, tg_kernel **out);
 TG_API void tg_kernel_free(tg_kernel *);
@@ -142,19 +146,19 @@ typedef struct tg_buffer_desc { const char *name; tg_type type; uint8_t read, wr
 typedef struct tg_param_info { const char *name; int64_t lo, hi, multiple; } tg_param_info;
 typedef struct tg_kernel_info {
   const char *name;
-  const tg_buffer_desc *buffers;   /* as given to a launch */
-  const tg_param_info *params;     /* likewise: those not bound to constants */
+  const tg_buffer_desc *buffers;   /* in the order of tg_launch.buffers */
+  const tg_param_info *params;     /* in the order of tg_launch.params: parameters that are not bound to constants */
   uint32_t buffers_n, params_n, phases;
-  size_t workspace;                /* bytes that a launch on one thread uses; tg keeps it */
+  size_t workspace;                /* bytes that a launch on one thread uses; tg allocates them */
   int from_cache, tuned;           /* tuned: compiled with a tuned choice */
 } tg_kernel_info;
 TG_API const tg_kernel_info *tg_kernel_describe(const tg_kernel *);
-/* Bytes that buffer b must have under these parameters. */
+/* Bytes that buffer b must have if a launch has these parameters. */
 TG_API tg_status tg_kernel_bytes(const tg_kernel *, const int64_t *params, uint32_t b, size_t *bytes);
 
 typedef struct tg_argument { void *data; size_t bytes; } tg_argument;
-/* The caller's threads: runs task(arg, i) for each i of 0..n-1, in any order, at once or one after another, and
- * returns after all. */
+/* The caller's threads: runs task(arg, i) for each i of 0..n-1, in any order, at the same time or one after another,
+ * and returns when all have ended. */
 typedef void tg_parallel_for(void *user, int64_t n, void (*task)(void *arg, int64_t i), void *arg);
 
 typedef struct tg_launch {
@@ -162,26 +166,28 @@ typedef struct tg_launch {
   uint32_t buffers_n;
   const int64_t *params;           /* run-time parameters in order of declaration */
   uint32_t params_n;
-  /* 0, 1: the caller's; n: at most n of the context's pool, the caller's among them; -1: all */
+  /* 0 or 1: only the calling thread; n: at most n threads of the context's pool, the caller's included; -1: all */
   int threads;
-  tg_parallel_for *parallel_for;   /* if set, runs the tasks instead */
+  tg_parallel_for *parallel_for;   /* if not NULL, runs the tasks in place of the pool */
   void *parallel_user;
-  /* tg_kernel_workspace bytes of the caller's, aligned to 64: the launch allocates nothing. NULL: tg keeps its own */
+  /* tg_kernel_workspace bytes of the caller's, aligned to 64: then the launch allocates nothing, and parallel_for is
+   * called with at most `threads` tasks (0: one), which divide the work among themselves. NULL: tg allocates */
   void *workspace;
-  /* parallel_for is then called with at most `threads` tasks (0: one), which share out the work */
-  size_t workspace_bytes;
+  size_t workspace_bytes;          /* size of workspace */
 } tg_launch;
-/* Bytes that a launch with tg_launch.threads = threads (with or without a parallel_for) works in. */
+/* Bytes of workspace for a launch with tg_launch.threads = threads, with or without a parallel_for. */
 TG_API size_t tg_kernel_workspace(const tg_kernel *, int threads);
 TG_API tg_status tg_kernel_run(tg_kernel *, const tg_launch *);
 
 typedef struct tg_timing { double best, median; uint32_t runs; } tg_timing;   /* seconds a run */
-/* Runs again and again for about `seconds` (at least 3 times). Inputs that the kernel writes are not restored. */
+/* Repeats the launch for about `seconds`, but at least 3 times. Buffers that the kernel both reads and writes are not
+ * restored between runs. */
 TG_API tg_status tg_kernel_time(tg_kernel *, const tg_launch *, double seconds, tg_timing *out);
 
 /* ---- looking inside ---- */
 
-/* write is called with the text of each stage: "author", the passes in order, "llvm", "asm"; or of the one named. */
+/* write is called with the text of each stage ("author", the passes in order, "llvm", "asm"), or only with that of the
+ * stage named. */
 typedef void tg_show_fn(void *user, const char *stage, const char *text);
 TG_API tg_status tg_show(tg_context *, const tg_kernel_def *def, const tg_compile_options *,
                          const char *stage /* NULL: all */, tg_show_fn *write, void *user);

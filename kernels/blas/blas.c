@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * The BLAS front's plans. Here, and nowhere else, the process has state: one context, made by the first call, and a
- * plan for each class of call (type, transposes, alpha and beta, coarse sizes), made by the first call of its class;
- * sizes are run-time values, so later calls compile nothing. Kernels are kept between processes in a folder of the
- * user's. LLVM takes 30 ms to load, so it is in a library of its own, libtg_blas_jit.so beside this one, opened when a
+ * The plans of the BLAS front. Only this file has global state: one context, created by the first call, and a plan for
+ * each class of calls (type, transposes, alpha and beta, coarse sizes), made by the first call of its class. Sizes are
+ * run-time values, so later calls compile nothing. Kernels are kept between processes in a folder of the user. LLVM
+ * takes 30 ms to load, so it is in a second library, libtg_blas_jit.so beside this one, which is opened only when a
  * kernel is not in the folder.
- *   TG_BLAS_CACHE    the folder; empty: none. Else XDG_CACHE_HOME/tg, HOME/.cache/tg
- *   TG_BLAS_THREADS  threads at most; else OMP_NUM_THREADS; else all
- *   TG_BLAS_TARGET   the target's name that kernels are compiled for, where this processor runs it; else the host
- * Where there is no kernel at all (out of memory, an unknown processor, no second library) the library below computes,
- * or, where there is none, plain loops do. */
+ *   TG_BLAS_CACHE    the folder; empty: none. If not set: XDG_CACHE_HOME/tg, else HOME/.cache/tg
+ *   TG_BLAS_THREADS  most threads; if not set: OMP_NUM_THREADS, else all
+ *   TG_BLAS_TARGET   name of the target to compile for. If not set, or if this processor cannot run it: the host
+ * If there is no kernel at all (out of memory, an unknown processor, no second library), the next BLAS library
+ * computes; without one, plain loops do. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <limits.h>
@@ -30,31 +30,31 @@ typedef tg_blas_product product;
 
 enum { ROW_CLASSES = 5, TERM_CLASSES = 4, CLASSES = 2 * 2 * 2 * 2 * 2 * ROW_CLASSES * ROW_CLASSES * TERM_CLASSES };
 
-/* tg with a compiler, or without: one is linked here, the other one opened. */
+/* The functions of tg: LINKED is the tg without compiler in this library, OPENED the tg with LLVM in the second one. */
 typedef struct {
   tg_status (*create)(const tg_context_options *, tg_context **);
   tg_status (*plan)(tg_context *, const tg_gemm_desc *, size_t, tg_gemm **);
   size_t (*workspace)(const tg_gemm *, const tg_gemm_call *, size_t);
   tg_status (*run)(const tg_gemm *, const tg_gemm_call *, size_t);
   tg_gemm_code *(*function)(const tg_gemm *);
-  tg_context *context;         /* NULL: none could be made */
+  tg_context *context;         /* NULL: it could not be created */
 } engine;
 
 enum { LINKED, OPENED, ENGINES };
 
 static struct {
   pthread_once_t once;
-  pthread_mutex_t lock;        /* of making plans */
-  pthread_key_t workspace;     /* each thread's own, as long as it lives */
+  pthread_mutex_t lock;        /* held while a plan is made */
+  pthread_key_t workspace;     /* each thread's workspace, freed when the thread ends */
   bool has_key;
   engine engine[ENGINES];
-  bool opened;                 /* or tried to */
+  bool opened;                 /* opening the second library has been tried, or must not be */
   tg_context_options options;
   char folder[4096];
   int threads;
   _Atomic(tg_gemm *) plan[ENGINES][CLASSES];
-  tg_gemm_code *code[ENGINES][CLASSES];   /* of the plans that have such a form; written before them */
-  atomic_bool refused[CLASSES];   /* no plan can be made */
+  tg_gemm_code *code[ENGINES][CLASSES];   /* bare code of plans that have it, else NULL; written before the plan */
+  atomic_bool refused[CLASSES];   /* no plan can be made for the class */
 } state = {.once = PTHREAD_ONCE_INIT,
            .lock = PTHREAD_MUTEX_INITIALIZER,
            .engine = {{.create = tg_context_create_runtime,
@@ -85,7 +85,7 @@ static const char *cache_folder(char *text, size_t n) {
   return length > 0 && (size_t)length < n ? text : NULL;
 }
 
-/* The target that the environment names, if it can run here; NULL: the host. */
+/* The target that the environment names, if this processor can run it; NULL: the host. */
 static const char *target_name(void) {
   const char *name = getenv("TG_BLAS_TARGET");
   tg_target t;
@@ -106,12 +106,12 @@ static void begin(void) {
   if (!state.threads) state.threads = number("OMP_NUM_THREADS");
   state.options.threads = state.threads;
   state.has_key = !pthread_key_create(&state.workspace, free);
-  /* out of memory: nothing is compiled, whose locks a child would inherit */
+  /* if this fails (out of memory), the compiler is never opened: a fork might inherit its locks in a locked state */
   state.opened = pthread_atfork(before_fork, after_fork, after_fork);
   state.engine[LINKED].create(&state.options, &state.engine[LINKED].context);
 }
 
-/* The library beside this one. Under the lock. */
+/* Opens libtg_blas_jit.so. The caller holds the lock. */
 static void open_compiler(void) {
   Dl_info here;
   char path[4096];
@@ -145,7 +145,7 @@ static void *workspace_of(size_t bytes, bool *own) {
 
 /* ---- classes ---- */
 
-/* what tiles leave over counts up to MIDDLE; a panel has all terms up to SHORT */
+/* up to MIDDLE rows the remainders of tiles take a noticeable part of the time; up to SHORT terms a panel has all */
 enum { SMALL = 128, MIDDLE = 512, SHORT = 1024, LONG = 1 << 16 };
 static const tg_dim row_class[ROW_CLASSES] = {{1, 0}, {2, 16}, {17, SMALL}, {SMALL + 1, MIDDLE}, {MIDDLE + 1, INT_MAX}},
                     term_class[TERM_CLASSES] = {{1, SMALL}, {SMALL + 1, SHORT}, {SHORT + 1, LONG}, {LONG + 1, INT_MAX}};
@@ -161,7 +161,7 @@ static bool is(const product *p, const void *x, double value) {
   return p->wide ? *(const double *)x == value : (double)*(const float *)x == value;
 }
 
-/* A plan, and who made it. */
+/* A plan, and the engine that made it. */
 typedef struct { const engine *by; tg_gemm *plan; tg_gemm_code *code; } chosen;
 
 static chosen find(int at) {
@@ -172,8 +172,8 @@ static chosen find(int at) {
   return (chosen){NULL, NULL, NULL};
 }
 
-/* Planning takes more stack than some threads have. The second library is opened by the caller's thread, which may
- * be inside of a dlopen itself. */
+/* Planning needs more stack than some threads have, so it runs on a thread of its own. But the second library is opened
+ * on the caller's thread, which may itself be inside dlopen and then holds the loader's lock. */
 typedef struct { const engine *by; const tg_gemm_desc *desc; tg_gemm *plan; } planning;
 
 static void make(void *user) {
@@ -194,7 +194,7 @@ static chosen make_plan(const product *p, int at, bool scaled, bool update) {
                     .threads = state.threads ? state.threads : -1,
                     .flags = TG_GEMM_OVERLAP_UNCHECKED};
   bool small = p->m <= SMALL && p->n <= SMALL && p->k <= SMALL;
-  if (small) d.threads = 1, d.flags |= TG_GEMM_BATCH_INVARIANT;   /* one kernel, bare */
+  if (small) d.threads = 1, d.flags |= TG_GEMM_BATCH_INVARIANT;   /* so that the plan is one kernel, with bare code */
   pthread_mutex_lock(&state.lock);
   chosen found = find(at);
   for (int e = 0; e < ENGINES && !found.plan && !atomic_load(&state.refused[at]); e++) {
@@ -238,13 +238,13 @@ static chosen plan_for(const product *p) {
 LOOPS(loop_f32, float)
 LOOPS(loop_f64, double)
 
-/* Without tg, and (scale) where neither A nor B counts. */
+/* Computes by plain loops; scale: only C = beta C. */
 static void loop(const product *p, bool scale) { (p->wide ? loop_f64 : loop_f32)(p, scale); }
 
 void tg_blas_loops(const product *p) { loop(p, false); }
 
-/* Small: no more is to be checked, and a call of tg would take longer than the product. The scratch memory is too
- * large for some threads' stacks. */
+/* Runs a small product by its bare code: all is checked already, and tg_gemm_run would take longer than the product.
+ * The scratch memory is on the heap, as it is too large for the stacks of some threads. */
 static bool run_bare(const product *p, tg_gemm_code *code) {
   bool own = false;
   char *room = workspace_of(TG_GEMM_SCRATCH + SCRATCH_ALIGN, &own);
@@ -255,7 +255,7 @@ static bool run_bare(const product *p, tg_gemm_code *code) {
   if (!is(p, p->alpha, 1)) operands[scalars++] = (void *)(uintptr_t)p->alpha;
   if (!is(p, p->beta, 0)) operands[scalars] = (void *)(uintptr_t)p->beta;
   if (p->m > 1) sizes[n++] = p->m;
-  if (p->n > 1) sizes[n++] = p->n;   /* 1 is a class of its own */
+  if (p->n > 1) sizes[n++] = p->n;   /* a size of 1 is fixed in its class */
   sizes[n] = p->k, sizes[n + 1] = p->lda, sizes[n + 2] = p->ldb, sizes[n + 3] = p->ldc;
   code(operands, sizes, room + (SCRATCH_ALIGN - (uintptr_t)room % SCRATCH_ALIGN) % SCRATCH_ALIGN, 0);
   if (own) free(room - offsetof(scratch, memory));
@@ -267,7 +267,7 @@ static bool run(const product *p, chosen with) {
   tg_gemm_call call = {.m = p->m, .n = p->n, .k = p->k, .a = p->a, .b = p->b, .c = p->c,
                        .alpha = is(p, p->alpha, 1) ? NULL : p->alpha, .beta = is(p, p->beta, 0) ? NULL : p->beta};
   call.a_strides[!p->ta] = p->lda, call.b_strides[!p->tb] = p->ldb, call.c_strides[1] = p->ldc;
-  if ((double)p->m * (double)p->n * (double)p->k < 2e5) call.threads = 1;   /* some 10 us */
+  if ((double)p->m * (double)p->n * (double)p->k < 2e5) call.threads = 1;   /* about 10 us of work */
   call.workspace_bytes = with.by->workspace(with.plan, &call, sizeof call);
   call.workspace = call.workspace_bytes ? workspace_of(call.workspace_bytes, &own) : NULL;
   if (call.workspace || !call.workspace_bytes) ran = with.by->run(with.plan, &call, sizeof call) == TG_OK;
@@ -275,7 +275,7 @@ static bool run(const product *p, chosen with) {
   return ran;
 }
 
-/* Sizes of 31 bits. */
+/* Computes a product whose sizes are below 2^31. */
 static bool compute(const product *p) {
   chosen with = plan_for(p);
   tg_blas_flags flags;
@@ -286,7 +286,7 @@ static bool compute(const product *p) {
   return ran;
 }
 
-/* Larger ones in parts that a plan takes; the sums of all parts but the first begin with C. */
+/* Larger products are computed in parts of at most PART. Parts of k after the first add to C (beta is 1). */
 enum { PART = 1 << 30 };
 
 static int64_t part(int64_t n, int64_t at) { return n <= INT_MAX ? n : n - at < PART ? n - at : PART; }
@@ -306,7 +306,7 @@ static bool compute_parts(const product *p) {
         if (k > 0) q.beta = p->wide ? (const void *)&wide_one : &one;
         if (!compute(&q)) {
           if (!i && !j && !k) return false;
-          loop(&q, false);   /* out of memory in the middle */
+          loop(&q, false);   /* out of memory after the first part */
         }
       }
   return true;

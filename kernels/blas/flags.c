@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT
- * Floating-point exceptions of a product. Lanes that lie beside a matrix compute too, on zeros, and what they come
- * to is thrown away; beside an infinity they raise FE_INVALID (0 times inf), which the reference does not. So where a
- * call has raised it anew, the operands tell whether an operation of the product as it is written was invalid: each
- * such one leaves a NaN in C. No NaN: the flag goes. A NaN that none in A and B explains: it stays. Else one that they
- * explain may have met an invalid operation all the same: zero by infinity is looked for in the operands, and sums of
- * infinities are gone through in the reference's order, as long as that costs no more than reading the operands.
- * What is then undecided keeps the flag: none that the reference raises is lost. A call that raises nothing new pays
- * for two reads of the control word.
+ * Floating-point exceptions of a product. Vector lanes beyond the edge of a matrix compute on zeros, and their results
+ * are discarded; but if the other factor is an infinity they raise FE_INVALID (0 times inf), which the reference BLAS
+ * does not. So if a call has newly raised FE_INVALID, this file finds out whether an operation of the product as
+ * written was invalid. Each invalid operation leaves a NaN in C:
+ * - C has no NaN: the flag is cleared.
+ * - C has a NaN that no NaN in A or B explains: the flag stays.
+ * - All NaN in C are explained by NaN in A or B; an invalid operation may have occurred all the same. The operands are
+ *   searched for a zero times an infinity, and sums with infinities are repeated in the reference's order, as long as
+ *   that costs no more than reading the operands. What is then undecided keeps the flag, so that no flag is lost that
+ *   the reference raises.
+ * A call that raises nothing new costs two reads of the control word.
  *
- * Other flags need no care: zero times a number is exact. Traps that the program has set are put off to the end of the
- * call, and only true exceptions spring them. */
+ * Other flags need no care: zero times a finite number is exact. Traps that the program has enabled are disabled
+ * during the call, and raised at its end for true exceptions only. */
 #define _GNU_SOURCE
 #include <fenv.h>
 #include <math.h>
@@ -34,7 +37,7 @@ static double element(const tg_blas_product *p, const void *x, int64_t at) {
   return p->wide ? ((const double *)x)[at] : (double)((const float *)x)[at];
 }
 
-/* What there is in column k of op(A), or row k of op(B). */
+/* Bits that say which values occur in column k of op(A), or in row k of op(B). */
 enum { ZERO = 1, INFINITE = 2, NOT_A_NUMBER = 4, SIGNALING = 8 };
 
 static int kind(const tg_blas_product *p, const void *x, int64_t at) {
@@ -43,7 +46,8 @@ static int kind(const tg_blas_product *p, const void *x, int64_t at) {
   return value == 0 ? ZERO : isinf(value) ? INFINITE : isnan(value) ? NOT_A_NUMBER | (signals ? SIGNALING : 0) : 0;
 }
 
-/* By term, and by row of A and column of B, which have NaN. */
+/* a, b: these bits for each term k; row, column: does a row of op(A), a column of op(B) have a NaN; special: the terms
+ * that have an infinity or a NaN; infinite: number of terms that have an infinity. */
 typedef struct { unsigned char *a, *b, *row, *column; int64_t *special, specials, infinite; } survey;
 
 static bool take_survey(const tg_blas_product *p, survey *s) {
@@ -67,20 +71,20 @@ static bool take_survey(const tg_blas_product *p, survey *s) {
   return true;
 }
 
-/* Does the sum of element i, j meet inf - inf before a NaN? Finite terms count for nothing here: a sum that they
- * take past the largest number is undecided. */
+/* Does the sum of element i, j have an inf - inf before its first NaN? Finite terms are skipped, so a sum that
+ * overflows by finite terms is not followed. */
 static bool sum_is_invalid(const tg_blas_product *p, const survey *s, int64_t i, int64_t j) {
   double sum = 0;
   for (int64_t x = 0; x < s->specials; x++) {
     int64_t q = s->special[x];
     double a = element(p, p->a, tg_blas_at_a(p, i, q)), b = element(p, p->b, tg_blas_at_b(p, q, j));
-    if (isnan(a) || isnan(b)) return false;   /* from here on the sum is NaN */
+    if (isnan(a) || isnan(b)) return false;   /* the sum is NaN from this term on */
     if (!isinf(a) && !isinf(b)) continue;
     bool negative = signbit(a) != signbit(b);
     if (isinf(sum) && (sum < 0) != negative) return true;
     sum = negative ? -INFINITY : INFINITY;
   }
-  return isinf(sum) && element(p, p->beta, 0) != 0;   /* and C as it was, which is gone: undecided */
+  return isinf(sum) && element(p, p->beta, 0) != 0;   /* and C's lost old value: undecided */
 }
 
 static bool some_sum_is_invalid(const tg_blas_product *p, const survey *s) {
@@ -90,7 +94,7 @@ static bool some_sum_is_invalid(const tg_blas_product *p, const survey *s) {
     for (int64_t i = 0; i < p->m; i++) {
       if (!isnan(element(p, p->c, j * p->ldc + i))) continue;
       if (!s->row[i] && !s->column[j] && !update) return true;
-      if (s->infinite < 2 && !update) continue;   /* one infinity, and a NaN that explains this one */
+      if (s->infinite < 2 && !update) continue;   /* a single infinite term cannot give inf - inf */
       budget -= s->specials;
       if (budget < 0 || sum_is_invalid(p, s, i, j)) return true;
     }
@@ -109,7 +113,7 @@ static bool was_invalid(const tg_blas_product *p) {
   double alpha = element(p, p->alpha, 0), beta = element(p, p->beta, 0);
   survey s = {0};
   if (!isfinite(alpha) || !isfinite(beta) || !take_survey(p, &s)) return true;
-  bool invalid = !s.infinite;   /* then no lane beside a matrix can have raised it */
+  bool invalid = !s.infinite;   /* without infinities no lane beyond an edge raised the flag */
   for (int64_t x = 0; x < s.specials && !invalid; x++) {
     int a = s.a[s.special[x]], b = s.b[s.special[x]];
     invalid = (a & ZERO && b & INFINITE) || (a & INFINITE && b & ZERO) || (a | b) & SIGNALING;

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT
- * What the files of the BLAS front share: names.c (entry points, checks, what is told) stands on blas.c (plans,
- * computing), which stands on flags.c. */
+ * Shared by the files of the BLAS front: names.c (entry points, checks of arguments, messages) calls blas.c (plans,
+ * computing), which calls flags.c (floating-point exceptions). */
 #ifndef TG_BLAS_FRONT_H
 #define TG_BLAS_FRONT_H
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Column major, checked. */
+/* A product with checked arguments; all matrices are column major. */
 typedef struct {
-  bool wide;                   /* f64 */
+  bool wide;                   /* true: f64; false: f32 */
   bool ta, tb;
   int64_t m, n, k, lda, ldb, ldc;
   const void *alpha, *a, *b, *beta;
   void *c;
 } tg_blas_product;
 
-/* Where an element of op(A), of op(B) lies. */
+/* Index of an element of op(A), of op(B) in memory. */
 static inline int64_t tg_blas_at_a(const tg_blas_product *p, int64_t i, int64_t k) {
   return p->ta ? i * p->lda + k : k * p->lda + i;
 }
@@ -25,9 +25,9 @@ static inline int64_t tg_blas_at_b(const tg_blas_product *p, int64_t k, int64_t 
 
 /* ---- blas.c ---- */
 
-/* False, with nothing written: there is no kernel for it. */
+/* Computes the product by tg. False: tg has no kernel for it, and nothing was written. */
 bool tg_blas_compute(const tg_blas_product *p);
-/* Where nobody else can: plain loops. */
+/* Computes the product by plain loops, if neither tg nor another library can. */
 void tg_blas_loops(const tg_blas_product *p);
 
 /* ---- flags.c: the floating-point environment around a product ---- */
@@ -38,6 +38,6 @@ void tg_blas_flags_end(tg_blas_flags *f, const tg_blas_product *p);
 
 /* ---- names.c ---- */
 
-/* A line to stderr under TG_BLAS_VERBOSE. */
+/* Writes a line to stderr if TG_BLAS_VERBOSE is set. */
 void tg_blas_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 #endif

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * The BLAS front's entry points: sgemm and dgemm of Fortran and of C under each name that libraries give them, with the
- * reference's checks, in its order, reported to the xerbla of that name. A name says how wide integers are: the plain
- * ones have 32 bits; 64_ and _64 stand for 64; scipy_ is the prefix of the OpenBLAS in PyPI's NumPy and SciPy.
+ * Entry points of the BLAS front: sgemm and dgemm for Fortran and C, under each name that BLAS libraries give them.
+ * Arguments are checked as in the reference BLAS and in its order; errors go to the xerbla with the same prefix and
+ * suffix. The name tells the width of integers: plain names have 32 bits, names with 64_ or _64 have 64; scipy_ is the
+ * prefix of the OpenBLAS in PyPI's NumPy and SciPy.
  *
- * A product for which tg has no kernel goes to the library below: what the caller would have called without this one.
+ * A product for which tg has no kernel goes to "the library below", the one that the caller would have called without
+ * this one.
  *   TG_BLAS_VERBOSE   lines to stderr: at load, at the first call of each entry point, counts at the end */
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -27,8 +29,8 @@
   X(scipy_, _64_, 64_, int64_t)
 #define C_ALONE(X) X(, _64_, _64, int64_t)
 
-/* The program's, or another BLAS library's. */
-/* by which the reference's xerbla_ knows who asked */
+/* These belong to the program or to another BLAS library. The first two tell the reference's xerbla_ whether the caller
+ * used C, and whether with row-major matrices. */
 extern int CBLAS_CallFromC __attribute__((weak)), RowMajorStrg __attribute__((weak));
 typedef void report_narrow(const char *name, const int *info, size_t name_n);
 typedef void report_wide(const char *name, const int64_t *info, size_t name_n);
@@ -37,7 +39,7 @@ typedef void report_c_wide(int64_t info, const char *name, const char *format, .
 extern report_narrow xerbla_ __attribute__((weak));
 extern report_c_narrow cblas_xerbla __attribute__((weak));
 
-/* ---- entry points, and what is known of each ---- */
+/* ---- table of the entry points ---- */
 
 typedef struct {
   const char *name;
@@ -62,11 +64,11 @@ static entry entries[] = {CONVENTIONS(FORTRAN_ENTRY) CONVENTIONS(C_ENTRY) C_ALON
 enum { CONVENTIONS(FORTRAN_INDEX) CONVENTIONS(C_INDEX) C_ALONE(C_INDEX) ENTRIES };
 _Static_assert(sizeof entries / sizeof *entries == ENTRIES, "an index for each");
 
-/* One call: as it came in, and in whose name. */
+/* One call: its entry point and its caller. */
 typedef struct {
   entry *at;
   const void *caller;          /* an address in the calling code */
-  bool wide;                   /* f64 */
+  bool wide;                   /* true: f64; false: f32 */
   enum { FORTRAN, C_COLUMNS, C_ROWS } from;
 } call;
 
@@ -84,15 +86,16 @@ static const char *file_of(const void *p) {
 
 static void *others(void *found) { return found && !is_ours(found) ? found : NULL; }
 
-/* What the name means to the caller but for this library: first what was loaded for all behind it, then what the
- * caller's own library stands on (Python opens a module and its BLAS for that module alone), then the program's. */
+/* Finds the symbol that the caller would have without this library: first in the global scope after this library, then
+ * in the dependencies of the caller's own library (Python opens a module with its BLAS in a local scope), then in the
+ * whole global scope. */
 static void *behind(const char *name, const void *caller) {
   Dl_info i;
   void *found = others(dlsym(RTLD_NEXT, name)), *library = NULL;
   if (!found && caller && dladdr(caller, &i) && i.dli_fname) library = dlopen(i.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
   if (library) {
     found = others(dlsym(library, name));
-    dlclose(library);   /* loaded it stays: its code is calling */
+    dlclose(library);   /* it stays loaded, since its code is the caller */
   }
   return found ? found : others(dlsym(RTLD_DEFAULT, name));
 }
@@ -105,11 +108,12 @@ static void *below(const call *c) {
   return found;
 }
 
-/* ---- what is told ---- */
+/* ---- messages ---- */
 
 static bool verbose;
 
-/* One write a line: stderr may be a file, where others write too, and which may not grow. */
+/* One write per line, since stderr may be a file to which other processes write. Errors are ignored: the file may be
+ * unable to grow. */
 void tg_blas_say(const char *format, ...) {
   char line[1024] = "tg_blas: ";
   size_t start = strlen(line);
@@ -121,7 +125,7 @@ void tg_blas_say(const char *format, ...) {
   if (n < 0) return;
   size_t length = strlen(line);
   for (size_t i = 0; i < length; i++)
-    if (iscntrl((unsigned char)line[i])) line[i] = '?';   /* of the environment's */
+    if (iscntrl((unsigned char)line[i])) line[i] = '?';   /* names of files may have control characters */
   line[length] = '\n';
   tg_write_all(STDERR_FILENO, line, length + 1);
 }
@@ -197,13 +201,13 @@ static void report_c(const call *c, int info, const char *format, int value) {
 
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* The first wrong argument of Fortran's, by its number; 0: none. */
+/* Number of the first wrong argument, in Fortran's order; 0: all are right. */
 static int wrong(int ta, int tb, const tg_blas_product *p) {
   return ta < 0 ? 1 : tb < 0 ? 2 : p->m < 0 ? 3 : p->n < 0 ? 4 : p->k < 0 ? 5 : p->lda < most(1, ta ? p->k : p->m) ? 8
        : p->ldb < most(1, tb ? p->n : p->k) ? 10 : p->ldc < most(1, p->m) ? 13 : 0;
 }
 
-/* BY_BELOW: the caller's arguments are to go to below(c). */
+/* Checks and computes. BY_BELOW: the entry point must call below(c) with the caller's arguments. */
 static outcome gemm(const call *c, char ta, char tb, tg_blas_product p) {
   int x = transposed(ta), y = transposed(tb), info = wrong(x, y, &p);
   p.wide = c->wide, p.ta = x > 0, p.tb = y > 0;
@@ -224,7 +228,7 @@ enum { ROW_MAJOR = 101, COLUMN_MAJOR = 102, NO_TRANS = 111, TRANS = 112, CONJ_TR
 
 static char letter(int t) { return t == NO_TRANS ? 'N' : t == TRANS || t == CONJ_TRANS ? 'T' : 0; }
 
-/* Row major is column major of the transposes: C^T = B^T A^T. */
+/* A row-major product is computed as the column-major product of the transposes: C^T = B^T A^T. */
 static outcome gemm_c(call *c, int layout, int ta, int tb, tg_blas_product p) {
   char x = letter(ta), y = letter(tb);
   bool known = layout == ROW_MAJOR || layout == COLUMN_MAJOR;
@@ -245,7 +249,7 @@ static outcome gemm_c(call *c, int layout, int ta, int tb, tg_blas_product p) {
 
 #define CALLED_AS(NAME, T) {.at = &entries[AT_##NAME], .caller = __builtin_return_address(0), .wide = sizeof(T) == 8}
 
-/* Fortran passes the lengths of its characters behind the rest. */
+/* Fortran passes the lengths of character arguments after all other arguments. */
 #define FORTRAN_ARGUMENTS(T, I)                                                                              \
   const char *ta, const char *tb, const I *m, const I *n, const I *k, const T *alpha, const T *a, const I *lda, \
   const T *b, const I *ldb, const T *beta, T *c, const I *ldc

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The checks: operands in guarded memory, the candidate's run, and the verdict. */
+ * The checks: places operands between guard pages, runs the candidate, compares the results. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdio.h>
@@ -10,24 +10,24 @@
 /* ---- memory ---- */
 
 enum { A, B, C, ALPHA, BETA, ARGUMENT, SCALE = ARGUMENT + TG_GEMM_ARGUMENTS, ZERO, PARTS };
-/* A, B, C, alpha, beta, the arguments; of B, scales and zero points */
+/* ARGUMENT is the first of the epilogue's arguments; SCALE and ZERO belong to a quantised B */
 _Static_assert((int)PARTS <= (int)TG_PLACED_MOST, "more operands than places");
 
 struct tg_checks {
   tg_context *context;
   const tg_gemm_problem *problem;
   double work;
-  int64_t ld[3];               /* of A, B, C; 0: any */
-  tg_kernel *epilogue;         /* the problem's, by itself; compiled when first asked for */
+  int64_t ld[3];               /* leading dimensions of A, B, C that the kernel needs; 0: any */
+  tg_kernel *epilogue;         /* the epilogue alone as a kernel; compiled when first needed */
   tg_places at;
-  /* of the check at hand */
+  /* for the current check */
   tg_env env;
   tg_gemm_candidate *run;
   void *user;
   const tg_check_case *which;
   tg_check_failure *failure;
   bool wrong;
-  double seconds;              /* of its run */
+  double seconds;              /* time of the candidate's run */
 };
 
 static tg_lying lie(uint8_t major, int64_t by, int64_t rows, int64_t columns, int64_t pad) {
@@ -36,7 +36,7 @@ static tg_lying lie(uint8_t major, int64_t by, int64_t rows, int64_t columns, in
   return (tg_lying){rows, columns, turned ? step : columns * step + pad, turned ? rows * step + pad : step};
 }
 
-/* From a line of a matrix to the next; or from a row. */
+/* Elements from one row to the next; column major: from one column to the next. */
 static int64_t leading(uint8_t major, const tg_lying *l) { return major == TG_GEMM_COLUMN ? l->column : l->row; }
 
 bool tg_check_at(const tg_checks *g, const void *address, char *out, size_t n) {
@@ -47,7 +47,7 @@ static void lay(tg_checks *g, uint32_t part, const char *name, tg_type t, const 
   tg_place_input(&g->at, &g->env, part, name, t, l, x, g->which->front);
 }
 
-/* Weights of few bits, in memory of their own form, and what belongs to them. */
+/* Places quantised weights, packed if the problem has a panel, with scales and zero points. */
 static void lay_weights(tg_checks *g, const check_product *p, const tg_lying *b, tg_gemm_operands *o) {
   const tg_gemm_problem *q = g->problem;
   bool by_column = q->group_major == TG_GEMM_COLUMN;
@@ -91,7 +91,7 @@ static void wrong_element(tg_checks *g, int64_t i, int64_t j, double got, double
   wrong(g, i, j, got, want, "C[%lld,%lld] is %.17g instead of %.17g", (long long)i, (long long)j, got, want);
 }
 
-/* C's own elements are given up. */
+/* Fails the check if bytes beside or between C's elements, or another operand, were written. Destroys C's elements. */
 static void judge_memory(tg_checks *g, const tg_lying *c) {
   char text[160];
   const char *changed = tg_places_changed(&g->at, C);
@@ -103,7 +103,7 @@ static void judge_memory(tg_checks *g, const tg_lying *c) {
 
 static tg_argument argument(const tg_checks *g, uint32_t part) { return tg_placed_argument(&g->at, part); }
 
-/* Runs the candidate on p; what must hold of memory is judged, C comes back. */
+/* Runs the candidate on p, checks that it wrote only to C, and returns C. NULL: the check has failed. */
 static double *run(tg_checks *g, check_product *p) {
   const tg_gemm_problem *q = g->problem;
   const tg_check_case *w = g->which;
@@ -137,7 +137,7 @@ static double *run(tg_checks *g, check_product *p) {
   o.beta = argument(g, BETA);
   tg_places_seal(&g->at);
   bool alone = g->run == tg_check_run_kernel && (((const tg_check_kernel *)g->user)->threads | 1) == 1;
-  double (*clock)(void) = alone ? tg_thread_now : tg_now, start = clock();   /* on one thread its own time */
+  double (*clock)(void) = alone ? tg_thread_now : tg_now, start = clock();   /* on one thread: the thread's CPU time */
   tg_status status = g->run(g->user, &o, message, sizeof message);
   g->seconds = clock() - start;
   if (status != TG_OK) return wrong(g, -1, -1, 0, 0, "it cannot be run: %s", message), NULL;
@@ -160,7 +160,7 @@ static const int64_t *sample(check_product *p, int64_t n, int64_t *count) {
   return *count = SAMPLES, x;
 }
 
-/* All of C, or some rows and some columns of it. */
+/* The blocks of C to compare: all of it, or, if it is too large, some rows and some columns. Returns their number. */
 static int blocks_of(tg_checks *g, check_product *p, check_block block[2]) {
   const tg_check_case *w = g->which;
   block[0] = block[1] = (check_block){.rows_n = w->m, .columns_n = w->n};
@@ -176,7 +176,7 @@ static double in_block(const check_block *b, const double *got, int64_t n, int64
   return got[*i * n + *j];
 }
 
-/* the sign of zero depends on the order of a sum */
+/* 0 equals -0, since the sign of a sum that is zero depends on its order */
 static bool same(double got, double want) { return got == want || (got != got && want != want); }
 
 static void judge_exact(tg_checks *g, const check_product *p, const check_block *b, const double *got) {
@@ -201,7 +201,7 @@ static void judge_random(tg_checks *g, const check_product *p, const check_block
   for (size_t e = 0; e < n; e++) {
     tg_number_put(t, seen, e,
                   in_block(b, got, g->which->n, (int64_t)e / b->columns_n, (int64_t)e % b->columns_n, &i, &j));
-    /* eps of the type that sums */
+    /* the tolerance counts in eps of the type of the sum */
     magnitude[e] = ldexp(magnitude[e], tg_significand(t) - tg_significand(g->problem->acc));
   }
   tg_difference d;
@@ -220,7 +220,7 @@ static void judge_random(tg_checks *g, const check_product *p, const check_block
 
 /* ---- the epilogue by itself ---- */
 
-/* The caller's m and n are j and i in a problem of transposes. */
+/* In a problem that computes the transpose of the caller's, the caller's m and n are j and i. */
 static void compile_epilogue(tg_checks *g) {
   const tg_gemm_problem *q = g->problem;
   const char *const dims[] = {"[1]", "[R]", "[S]", "[R, S], [LD, 1]"}, *const places[] = {"0", "m", "n", "m,n"};
@@ -247,7 +247,7 @@ static void judge_epilogue(tg_checks *g, const check_product *p, const check_blo
   size_t n = (size_t)(b->rows_n * b->columns_n), all = (size_t)(w->m * w->n), acc = (size_t)tg_type_bytes(q->acc),
          size = (size_t)tg_type_bytes(q->c);
   double *sum = tg_new(&g->env, double, n);
-  /* whole: it may read m and n themselves */
+  /* for all of C, since the epilogue may read the subscripts m and n */
   char *in = tg_alloc(&g->env, all * acc), *out = tg_alloc(&g->env, all * size);
   int64_t i, j;
   tg_check_sum(p, b, false, sum, NULL);
@@ -340,7 +340,7 @@ bool tg_check_applies(const tg_gemm_problem *p, tg_check_kind check) {
 
 void tg_checks_leading(tg_checks *g, const int64_t ld[3]) { memcpy(g->ld, ld, sizeof g->ld); }
 
-/* The elements between rows (or columns): as they come, or what the leading dimension leaves. */
+/* Padding between rows (or columns) of operand `which`: `any`, or what the kernel's leading dimension requires. */
 static int64_t pad_of(const tg_checks *g, int which, uint8_t major, int64_t step, int64_t rows, int64_t columns,
                       int64_t any) {
   return g->ld[which] && major != TG_GEMM_STRIDES
@@ -348,7 +348,7 @@ static int64_t pad_of(const tg_checks *g, int which, uint8_t major, int64_t step
              : any;
 }
 
-/* The case of a size: leading dimensions as they must be, or as they come. */
+/* A case at a size, with the padding `pad` except for leading dimensions that the kernel fixes. */
 static tg_check_case case_of(const tg_checks *g, tg_check_kind check, const tg_check_size *z, const int64_t *pad,
                              const double *factors, uint64_t seed) {
   const tg_gemm_problem *p = g->problem;
@@ -368,7 +368,7 @@ tg_status tg_checks_run_once(tg_checks *g, tg_gemm_candidate *candidate, void *u
                              uint64_t seed, double *seconds, tg_check_failure *failure) {
   static const int64_t dense[3] = {0, 0, 0};
   static const double factors[2] = {1, 1};
-  /* nothing endless */
+  /* clear the bits of the seed that could put infinities or NaN into the data */
   tg_check_case c = case_of(g, g->problem->epilogue ? TG_CHECK_EPILOGUE : TG_CHECK_FREIVALDS, size, dense, factors,
                             seed & ~(uint64_t)3);
   tg_status s = tg_check_one(g, candidate, user, &c, failure);

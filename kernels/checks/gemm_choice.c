@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * A choice through the checks: the very kernel that the problem asks for, and, where its sizes are fixed, the same
- * words at sizes around their
- * tiles, where tails are. And a candidate of a search, in the process that asks for it. */
+ * Runs all checks on a choice: on the kernel of the problem itself, and, if its sizes are fixed, on the same words
+ * compiled for sizes around those of the tiles, where remainders occur. Also checks candidates of a search, in the
+ * worker process. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ typedef struct {
   tg_context *context;
   const tg_gemm_problem *problem;
   const tg_kit_choice *choice;
-  const char *words;             /* in place of the sketch's; NULL: its own */
+  const char *words;             /* used instead of the sketch's words; NULL: the sketch's words */
   int threads;
   tg_cuts cuts;
   tg_check_failure *failure;
@@ -63,7 +63,7 @@ static tg_status compile(passing *p, const tg_gemm_problem *q, tg_kernel **out) 
   return tg_kernel_compile(p->context, &def.def, &o, out);
 }
 
-/* A kernel of the problem at these sizes. */
+/* Runs all checks on a kernel of the problem at these sizes. */
 static tg_status pass(passing *p, const tg_gemm_problem *q, tg_kernel *kernel, const int64_t ld[3],
                       const tg_check_size *sizes, uint32_t n) {
   tg_checks *g = NULL;
@@ -82,8 +82,8 @@ static double elements(const tg_check_size *z) {
   return (double)z->m * (double)z->k + (double)z->k * (double)z->n + (double)z->m * (double)z->n;
 }
 
-/* Up to `room` sizes within the problem's bounds, one of them large at a time, as many as hold so many elements; at
- * least one. */
+/* Writes sizes within the problem's ranges: at least one, at most `room`, until their operands have `most` elements
+ * together. In each only one of m, n, k is large. */
 static uint32_t choose_sizes(passing *p, const tg_gemm_problem *q, double most, tg_check_size *sizes, uint32_t room) {
   double sum = 0;
   uint32_t n = 0;
@@ -138,7 +138,7 @@ tg_status tg_checks_pass(tg_context *c, const tg_gemm_problem *problem, const tg
 
 tg_status tg_checks_pass_built(tg_context *c, const tg_gemm_problem *q, const tg_check_built *b, uint64_t seed,
                                tg_check_failure *failure) {
-  const double most = 0x1p25;   /* elements: seconds */
+  const double most = 0x1p25;   /* elements; they keep the checks to some seconds */
   passing p = {.context = c, .problem = q, .threads = b->threads, .cuts.state = seed, .failure = failure};
   enum { MORE = 24 };
   tg_check_size sizes[MORE + 1] = {b->at};
@@ -164,7 +164,7 @@ tg_status tg_checks_pass_once(tg_context *c, const tg_gemm_problem *q, const tg_
   return s;
 }
 
-/* Numbers in this order, arguments with their names, the epilogue behind a new line. */
+/* The text: the numbers v in this order, the arguments with their names, and the epilogue on a new line. */
 size_t tg_check_about(const tg_gemm_problem *p, const tg_check_size *at, const int64_t ld[3], char *out, size_t n) {
   const int64_t v[] = {p->a,    p->b,     p->c,    p->acc,         p->a_major, p->b_major, p->c_major, p->alpha,
                        p->beta, p->panel, p->bits, p->group_major, p->scale,   p->zero,    p->group,   p->m.lo,
@@ -179,7 +179,7 @@ size_t tg_check_about(const tg_gemm_problem *p, const tg_check_size *at, const i
   return k + (size_t)snprintf(k < n ? out + k : NULL, k < n ? n - k : 0, "\n%s", p->epilogue ? p->epilogue : "");
 }
 
-/* The next number of the text; false: there is none. */
+/* Reads the next number of the text; false: there is none, or it is not within lo..hi. */
 static bool number(const char **at, int64_t lo, int64_t hi, int64_t *v) {
   char *end;
   *v = strtoll(*at, &end, 10);

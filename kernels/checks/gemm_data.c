@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * The checks' data and what must come out of them, by plain C in doubles. */
+ * Data for the checks, and the expected results, computed by plain C in doubles. */
 #include <math.h>
 #include "checks/product.h"
 
-/* The exponents of the smallest subnormal and of the largest number. */
+/* The binary exponents of a type's smallest subnormal number, and of its largest number. */
 static int least_exponent(tg_type t) { return t == TG_F16 ? -24 : t == TG_BF16 ? -133 : t == TG_F32 ? -149 : -1074; }
 static int largest_exponent(tg_type t) { return t == TG_F16 ? 15 : t == TG_F64 ? 1023 : 127; }
 
-/* The least that may be there: where subnormal numbers may count as zero, none is among the data, their products and
- * sums. */
+/* The smallest exponent to use: if subnormal numbers may be treated as zero, data, products and sums must have none. */
 static int least_there(const tg_gemm_problem *p, tg_type t) { return p->flush ? -126 : least_exponent(t); }
 
 static int64_t below(check_product *p, int64_t n) { return (int64_t)(tg_draw(&p->state) % (uint64_t)n); }
@@ -21,7 +20,7 @@ static void fill_c(check_product *p) {
   for (int64_t i = 0; i < w->m * w->n; i++) p->c[i] = tg_draw_whole(&p->state, p->problem->c, 3);
 }
 
-enum { ARGUMENT = 127, FRACTION = 32, WHOLE = 7 };   /* arguments: of floats up to 127/32 in 32nds, others up to 7 */
+enum { ARGUMENT = 127, FRACTION = 32, WHOLE = 7 };   /* floats: multiples of 1/32 up to 127/32; integers: up to 7 */
 
 static void fill_arguments(check_product *p) {
   for (uint32_t q = 0; q < p->problem->arguments_n; q++) {
@@ -38,7 +37,7 @@ static void fill_arguments(check_product *p) {
 
 /* ---- exact sums ---- */
 
-/* Where so many terms cannot all be there: a row of A keeps `keep` of them, at random places. */
+/* Keeps `keep` of the k elements of a row of A, at random places, and sets the others to 0, so that sums stay exact. */
 static void thin(check_product *p, double *row, int64_t k, int64_t keep) {
   for (int64_t left = k, want = keep, q = 0; q < k; q++, left--) {
     if (below(p, left) < want) want--;
@@ -46,20 +45,21 @@ static void thin(check_product *p, double *row, int64_t k, int64_t keep) {
   }
 }
 
-/* An epilogue f(x + c * acc) may begin with x and multiply each part by c (docs/gemm.md): partial sums have the bits
- * of both then, in front of the point and behind it. */
+/* An epilogue f(x + c * acc) may add x before the products, and multiply each partial sum by c (docs/gemm.md). Partial
+ * sums then need the integer bits and the fraction bits of x and c too: returns the room that is left for the sum. */
 static double beside_arguments(const check_product *p, double room) {
   const tg_gemm_problem *q = p->problem;
   double unit = 1, most = 0;
   for (uint32_t x = 0; x < q->arguments_n; x++) {
     bool fraction = tg_is_float(q->argument[x].type) && tg_is_float(q->acc);
-    if (fraction) unit = ARGUMENT + 1;   /* c times a whole number is so many 32nds */
+    if (fraction) unit = ARGUMENT + 1;   /* c times an integer is a multiple of 1/32 */
     most += tg_is_float(q->argument[x].type) ? ARGUMENT / FRACTION + 1 : WHOLE;
   }
   return room / unit - most;
 }
 
-/* |alpha| sum |a b| + |beta c| stays below 2^bits of the sum's type, and of C's where C has fewer. */
+/* Integers for which |alpha| sum |a b| + |beta c| is below 2^bits, bits being those of the significand of the sum's
+ * type, or (into_c) of C's type if these are fewer. */
 static void fill_exact(check_product *p, bool into_c) {
   const tg_gemm_problem *q = p->problem;
   const tg_check_case *w = &p->which;
@@ -81,8 +81,8 @@ static void fill_exact(check_product *p, bool into_c) {
     for (int64_t i = 0; i < w->m; i++) thin(p, p->a + i * w->k, w->k, room < 1 ? 1 : (int64_t)room);
 }
 
-/* In a quarter of the seeds one element of A is infinite or NaN, and one of B infinite: a row and a column of C are,
- * whatever the order; no other element. */
+/* For a quarter of the seeds sets one element of A to infinity or NaN, and one of B to infinity. Then, whatever the
+ * order of the sums, one row and one column of C are infinite or NaN, and no other element is. */
 static void fill_endless(check_product *p) {
   const tg_check_case *w = &p->which;
   const tg_gemm_problem *q = p->problem;
@@ -97,8 +97,9 @@ static void fill_endless(check_product *p) {
 
 static int clamp(int v, int lo, int hi) { return v < lo ? lo : v > hi ? hi : v; }
 
-/* In a column: (2^bits - 1 or - 2) and a part of the last bit's half, so that the sum lies at, below or above the
- * middle of two numbers of C; in the rows that are scaled for it, of the largest and infinity. */
+/* Sets a column of B so that sums are at, just below or just above the midpoint of two neighbouring numbers of C's
+ * type. One term is 2^bits - 1 or 2^bits - 2 units, the other about half a unit. In the rows of A whose scale is
+ * row_scale, the two neighbours are C's largest number and infinity. */
 static void fill_ties(check_product *p, int64_t column, const int *scale, int row_scale) {
   const tg_check_case *w = &p->which;
   tg_type t = p->problem->b, c = p->problem->c;
@@ -116,8 +117,8 @@ static void fill_ties(check_product *p, int64_t column, const int *scale, int ro
   p->b[second * w->n + column] = ldexp(half, unit - bits);
 }
 
-/* Whole numbers, rows and columns scaled by powers of two: every sum is a whole number times one, exact in the sum's
- * type, and has more bits than C. */
+/* Integers, with rows and columns scaled by powers of two: every sum is an integer times a power of two, exact in the
+ * sum's type, and has more significant bits than C's type. */
 static void fill_rounded(check_product *p) {
   const tg_gemm_problem *q = p->problem;
   const tg_check_case *w = &p->which;
@@ -163,7 +164,8 @@ static void fill_rounded(check_product *p) {
 
 /* ---- 8-bit integers ---- */
 
-/* Along k, spans of up to 64 terms: of random numbers, or of one extreme in each row of A and column of B. */
+/* Divides k into runs of up to 64 terms. In a run each row of A and each column of B is random, or has its type's
+ * largest number, or its smallest, in all terms. */
 static void fill_extremes(check_product *p) {
   const tg_check_case *w = &p->which;
   const tg_type t[2] = {p->problem->a, p->problem->b};
@@ -172,7 +174,7 @@ static void fill_extremes(check_product *p) {
   for (int64_t from = 0, n; from < w->k; from += n) {
     n = 1 + below(p, 64);
     if (n > w->k - from) n = w->k - from;
-    int kind = (int)below(p, 4);   /* 0: random; 1: both the largest; else each row one of the two */
+    int kind = (int)below(p, 4);   /* 0: random; 1: all the largest; else drawn for each row */
     for (int s = 0; s < 2; s++) {
       double low = tg_is_signed(t[s]) ? -128 : 0, high = tg_is_signed(t[s]) ? 127 : 255;
       for (int64_t i = 0; i < rows[s]; i++) {
@@ -209,7 +211,7 @@ void tg_check_fill(check_product *p) {
   fill_arguments(p);
   switch (w->kind) {
   case TG_CHECK_ROUNDED:
-    if (p->problem->bits) fill_exact(p, false);   /* sums of more bits than C has */
+    if (p->problem->bits) fill_exact(p, false);   /* these sums have more bits than C */
     else fill_rounded(p);
     return;
   case TG_CHECK_EXTREMES: fill_extremes(p); return;
@@ -270,16 +272,16 @@ double tg_check_rounded(const tg_gemm_problem *p, double sum) {
   return tg_is_float(p->c) ? to.f : (double)(int64_t)to.i;
 }
 
-/* ---- Freivalds ---- Modulo the prime 2^61 - 1, x drawn from all of its numbers. Where a row of C is off, by
- * differences that are whole and smaller than the prime, at most one value of any one x_j hides it, whatever the
- * others are: a wrong C passes one side with a probability of 2^-61, and both, whose vectors are drawn apart, with
- * 2^-122. */
+/* ---- Freivalds' check ---- Compares C x with A (B x) modulo the prime 2^61 - 1, for a random vector x of residues. If
+ * a row of C is wrong, by integers smaller than the prime, then for each wrong element at most one value of its x_j,
+ * given the others, hides the error. So a wrong C passes with a probability of 2^-61; and, as y C is compared for an
+ * independent vector y too, it passes both with 2^-122. */
 
 __extension__ typedef unsigned __int128 u128;
 #define PRIME (((uint64_t)1 << 61) - 1)
 static const double below_prime = 0x1p60;
 
-static uint64_t folded(u128 v) {   /* not the least such number, but below 2^62 */
+static uint64_t folded(u128 v) {   /* congruent to v modulo the prime, and below 2^62, but not fully reduced */
   return (uint64_t)(v & PRIME) + (uint64_t)(v >> 61 & PRIME) + (uint64_t)(v >> 122);
 }
 static uint64_t least(uint64_t v) {
@@ -288,9 +290,9 @@ static uint64_t least(uint64_t v) {
 }
 static uint64_t residue(double v) { return v < 0 ? PRIME - (uint64_t)-v : (uint64_t)v; }
 
-/* out = x M or M x. */
+/* out = x M (left) or M x. */
 static void times(const double *m, int64_t rows, int64_t columns, const uint64_t *x, bool left, uint64_t *out) {
-  enum { TERMS = 32 };   /* of less than 2^122 each, without a fold */
+  enum { TERMS = 32 };   /* terms, each below 2^122, that may be added without reduction */
   if (left) memset(out, 0, sizeof *out * (size_t)columns);
   for (int64_t i = 0; i < rows; i++) {
     const double *row = m + i * columns;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * The checks' weights of 4 and 8 bits: whole numbers, scales, zero points, what they are worth, and how they lie in
- * memory, by plain C. */
+ * Quantised weights of 4 and 8 bits for the checks, by plain C: their integers, scales and zero points, their values,
+ * and their layout in memory. */
 #include <math.h>
 #include "checks/product.h"
 
 static double least_of(double a, double b) { return a < b ? a : b; }
 
-/* The largest of so many bits. */
+/* The largest integer q of a quantised B. */
 static double largest_of(const tg_gemm_problem *q) { return ldexp(1, q->bits - (q->b == TG_I8)) - 1; }
 
 static double any_number(check_product *p) {
@@ -40,7 +40,7 @@ double tg_check_fill_quantised(check_product *p, double room) {
   return each / unit >= 1 ? floor(each / unit) : each / unit;
 }
 
-/* Where element k,j of four bits goes: a byte, and is it the high half? */
+/* Index of the byte that holds the 4-bit element k,j; *high: it is in the high half. */
 static size_t nibble(const check_product *p, int64_t ld, int64_t k, int64_t j, bool *high) {
   int64_t panel = p->problem->panel, e = p->problem->b_major == TG_GEMM_COLUMN ? j * ld + k : k * ld + j;
   if (panel) e = ((j / panel * ((p->which.k + 7) / 8) + k / 8) * panel + j % panel) * 8 + k % 8;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Tuning a product: the search over all sketches for the kernel that a plan would compile, under the key that the plan
- * looks for. */
+ * Tuning a product: searches all sketches for the kernel that a plan would compile, and keeps the choice under the key
+ * that the plan looks up. */
 #include <math.h>
 #include <stdio.h>
 #include "trial/trial.h"
@@ -32,11 +32,11 @@ tg_status tg_gemm_space_of(tg_context *c, const tg_gemm_desc *d, int64_t m, int6
   q.m = part->size[0], q.n = part->size[1], q.k = part->size[2];
   out->strips = part->strips.n > 1 ? part->strips.n : 0;
   int64_t ldb = side(q.b_major, q.b_step, k, n), groups = q.group ? (k + q.group - 1) / q.group : 1;
-  /* of four bits: bytes */
+  /* 4-bit elements: bytes */
   const int64_t value[] = {
       m, n, k, side(q.a_major, q.a_step, m, k), q.bits == 4 ? (ldb + 1) / 2 : ldb, side(q.c_major, q.c_step, m, n)};
   memcpy(out->size, value, sizeof out->size);
-  if (out->strips) { /* a strip is what has a kernel; all but the last are alike */
+  if (out->strips) { /* a kernel computes one strip; all strips but the last have the same size */
     q = tg_gemm_strip(&q, &part->strips, 0);
     out->size[0] = q.m.lo, out->size[1] = q.n.lo;
   }
@@ -45,7 +45,7 @@ tg_status tg_gemm_space_of(tg_context *c, const tg_gemm_desc *d, int64_t m, int6
   out->bindings_n = tg_gemm_bind(g, &q, out->binding);
   out->params_n = 0;
   for (uint32_t i = 0; i < out->bindings_n; i++)
-    /* behind the leading dimensions come those of arguments per element, then that of the groups */
+    /* after the three leading dimensions: those of arguments per element, then that of the groups */
     if (out->binding[i].lo != out->binding[i].hi)
       out->params[out->params_n++] = i < TG_COUNT(value)                                                     ? value[i]
                                      : q.bits && i + 1 == out->bindings_n && q.group_major == TG_GEMM_COLUMN ? groups
@@ -56,18 +56,21 @@ tg_status tg_gemm_space_of(tg_context *c, const tg_gemm_desc *d, int64_t m, int6
 
 /* ---- on a part of the rows ---- */
 
-/* How many rows of C candidates are timed on: all of K and N, so that all is copied and read as in the whole
- * product, and as many rows as take the share of the budget that lets some dozens have their turn. At least three
- * blocks a thread, those that threads share out, or tiles; and so many that B, which is copied once for them, is
- * used often enough: a copy reads and writes 2 bytes for each byte of an element, for which a core that multiplies
- * at 10 FLOP a byte of its memory has 10 rows' time; of five times that it is a fifth. Beyond half of the rows it is
- * all of them. */
+/* The number of rows of C that candidates are timed on. K and N are those of the whole product, so that B is copied and
+ * read in the same way. Rows: as many as fit a share of the budget with which some dozens of candidates can be timed,
+ * but
+ * - at least BLOCKS blocks (or tiles) for each thread;
+ * - at least REUSE rows for each byte of an element, so that the copy of B, made once for all rows, weighs little.
+ *   Copying moves 2 bytes for each byte of B; at 10 FLOP per byte of memory bandwidth this takes as long as 10 rows
+ *   per byte of an element, a fifth of the time of REUSE = 50.
+ * If this is more than half of the rows, all rows are used. */
 static int64_t rows_of_part(const tg_gemm_space *w, uint32_t threads, double budget) {
-  enum { RUNS = 960, BLOCKS = 3, REUSE = 50, LIKE = 48 };   /* LIKE: rows are left over by tiles as in the whole */
+  enum { RUNS = 960, BLOCKS = 3, REUSE = 50, LIKE = 48 };   /* LIKE: keeps the remainder of rows of the whole */
   const tg_gemm_problem *q = &w->problem;
   int64_t m = w->size[0], tile = tg_kit_knob_of(w->choice, "MR", 8),
           block = threads > 1 ? tile * tg_kit_knob_of(w->choice, "MB", 1) : tile;
-  /* what is known at launch only is one kernel for all; epilogues have no check of all of C */
+  /* no part if m is known at launch only, where one kernel serves all m; nor with an epilogue, for which there is no
+   * check of all of C */
   if (q->m.lo != q->m.hi || q->epilogue) return m;
   int bytes = tg_type_bytes(q->b) < tg_type_bytes(q->a) ? tg_type_bytes(q->b) : tg_type_bytes(q->a);
   double rate = tg_trial_rate(&w->plan.plan.context->target, bytes) * threads,
@@ -90,7 +93,7 @@ tg_status tg_gemm_tune_sized(tg_context *c, const tg_gemm_desc *desc, size_t des
   tg_status s = tg_gemm_space_of(c, &d, m, n, k, &w);
   if (s != TG_OK) return s;
   tg_tune_options o = options ? *options : (tg_tune_options){0};
-  if (!o.threads || o.threads > w.plan.plan.most) o.threads = w.plan.plan.most;   /* as the plan runs it */
+  if (!o.threads || o.threads > w.plan.plan.most) o.threads = w.plan.plan.most;   /* the plan uses no more threads */
   if (w.strips) o.threads = 1;
   o.bindings = w.binding, o.bindings_n = w.bindings_n, o.user = &w.problem, o.params = w.params,
   o.params_n = w.params_n;
@@ -121,7 +124,7 @@ tg_status tg_gemm_tune_sized(tg_context *c, const tg_gemm_desc *desc, size_t des
   return s;
 }
 
-/* A worker knows the checks of every kind of kernels that has some. */
+/* A worker has the checks of all operations. */
 void tg_tune_worker(int in, int out) {
   tg_bench *b = tg_trial_bench_new(tg_check_trial);
   if (b) tg_serve(b, in, out);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What sketches share: the values of knobs, the roles of operands in a tile, blocks of panels and who computes them. */
+ * Shared by the sketches: the values of knobs, the roles of operands in a tile, loops over blocks of panels and their
+ * division among threads. */
 #include <stdio.h>
 #include <string.h>
 #include "gemm/sketch.h"
@@ -17,7 +18,6 @@ bool tg_gemm_takes_numbers(const tg_gemm_problem *p, const tg_target *t) {
   return !p->bits;
 }
 
-/* A sum that C cannot hold waits beside the blocks of terms. */
 bool tg_gemm_waits(const tg_gemm_problem *p) { return p->c != p->acc; }
 
 tg_gemm_roles tg_gemm_roles_of(const tg_gemm_problem *p) {
@@ -93,7 +93,7 @@ void tg_gemm_ask(tg_builder *tg_b_, const tg_gemm_problem *p, tg_gemm_blocks_kin
   bool sums = p->c != p->acc && p->k.hi > tg_c(KC);
   if (kind == GEMM_BLOCKS_GROUPED && !sums && p->c_major != TG_GEMM_STRIDES)
     tg_kit_word(tg_b_, "prefetch C at cb ahead 0 rw");
-  /* of each element: pieces of rows, which come while the sum is computed */
+  /* arguments per element: the part beside the tile is prefetched while the sum is computed */
   for (uint32_t i = 0; i < p->arguments_n; i++)
     if (p->argument[i].per == 3 && tg_kit_reads(p->epilogue, p->argument[i].name))
       tg_kit_word(tg_b_, "prefetch arg%u at cb ahead 0", i);
@@ -101,8 +101,9 @@ void tg_gemm_ask(tg_builder *tg_b_, const tg_gemm_problem *p, tg_gemm_blocks_kin
     tg_kit_word(tg_b_, "prefetch C.sum at cb ahead 0 rw");
 }
 
-/* Tiles of rows: where the size is known, a tile and a rest; of some rows, as weights meet them, any rest is one
- * tile, since each reads all of the columns' operand; else powers of two. */
+/* A fixed number of rows: a tile, and the remainder as one tile. Up to ROWS rows with fixed columns and terms, as in
+ * products with weights: any remainder below mr is one tile, since each tile reads the whole columns' operand. Else:
+ * remainders of powers of two. */
 const char *tg_gemm_rows_tiles(char *text, size_t n, const tg_gemm_problem *p, tg_kit_dim rows, tg_kit_dim columns,
                                int64_t mr) {
   enum { MOST = 8, ROWS = 128 };
@@ -115,7 +116,7 @@ const char *tg_gemm_rows_tiles(char *text, size_t n, const tg_gemm_problem *p, t
   return text;
 }
 
-/* Of strides that a launch brings: in a version of its own rows are as most are, their elements side by side. */
+/* Operands whose strides are known at launch only: compiles a second version for contiguous rows, the usual case. */
 static void known_steps(tg_builder *tg_b_, const tg_gemm_problem *p) {
   const uint8_t majors[] = {p->a_major, p->b_major, p->c_major};
   char text[96];
@@ -126,12 +127,12 @@ static void known_steps(tg_builder *tg_b_, const tg_gemm_problem *p) {
   if (n) tg_kit_word(tg_b_, "specialize(%s)", text);
 }
 
-/* Blocks of columns (NB panels), of terms (KC) and of rows (MB tiles). The columns' operand in panels, for all rows;
- * the rows' operand where it lies, or packed as well. GROUPED: blocks of rows stand outside, and what a block of
- * terms has of their operand stays in the third cache while all columns pass, which are packed for each; C comes
- * from afar then. NEXT: while the tiles of a block are computed the next block of columns is brought nearer. Sums
- * that wait have a tile of GB blocks of rows, which share the panels of columns: so many stand inside the blocks of
- * terms, the others around them. */
+/* Blocks of columns (NB panels), of terms (KC) and of rows (MB tiles). The columns' operand is packed in panels, once
+ * for all rows; the rows' operand is read in place, or (both) packed as well. GROUPED: the loop over blocks of rows is
+ * outermost. The part of the rows' operand for one block of terms stays in L3 while all columns pass, whose panels are
+ * packed again for each block of rows; the tiles' part of C is then in no near cache, and is prefetched. NEXT: while
+ * the tiles of a block are computed, the next block of columns is prefetched to L2. Partial sums of a C that is not of
+ * type acc: see GEMM_BLOCKS_WAITING. */
 void tg_gemm_panels(tg_builder *tg_b_, const tg_gemm_problem *p, bool both) {
   tg_gemm_roles o = tg_gemm_roles_of(p);
   bool grouped = !p->panel && tg_c(GROUPED), whole = grouped && tg_gemm_waits(p) && p->k.hi <= tg_c(KC);
@@ -145,12 +146,12 @@ void tg_gemm_panels(tg_builder *tg_b_, const tg_gemm_problem *p, bool both) {
   if (!p->panel)
     tg_gemm_stage_columns(tg_b_, p, &o, grouped ? "cc" : "kc",
                           tg_c(TEAM) == 1 && kind == GEMM_BLOCKS ? " space=team" : "");
-  /* a row of all panels is read from end to end */
+  /* copy row by row through all panels, so that B is read sequentially */
   if (!p->panel && !o.column_k && !o.column_any && tg_c(NB) > 1 && tg_c(TEAM) != 1)
     tg_kit_word(tg_b_, "order Cp.1 Cp.0");
   if (both) tg_gemm_stage_rows(tg_b_, p, &o, grouped && !whole ? "kc" : "rc");
   tg_kit_tile(tg_b_, "rb", whole ? "k" : "kr", "cb");
-  /* it is computed once, not in each block of terms */
+  /* the epilogue is applied in the last block of terms only */
   if (p->epilogue && !tg_gemm_waits(p) && p->k.hi > tg_c(KC)) tg_kit_word(tg_b_, "cut kc last");
   tg_gemm_share(tg_b_, p, kind);
   if (tg_c(NEXT))

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What the sketches share whose instructions sum several neighbouring terms at a time, a dword of them (bytes four,
- * bf16 two): the columns'
- * operand is packed with as many side by side. */
+ * Shared by the sketches whose instructions sum a dword of consecutive terms at a time: four bytes (VPDPBUSD) or two
+ * bf16 (VDPBF16PS). The columns' operand is packed with these terms contiguous. */
 #include "gemm/sketch.h"
 
 void tg_gemm_dword_knobs(tg_builder *tg_b_) {
@@ -15,15 +14,15 @@ void tg_gemm_dword_knobs(tg_builder *tg_b_) {
 
 static long long terms_of(const tg_gemm_problem *p) { return p->a == TG_BF16 ? 2 : 4; }
 
-/* Rows of bytes in place are read a dword at a time, so their ends must be those of the operand. A last term that is
- * no pair is multiplied by itself. */
+/* Must the rows be copied? Rows of bytes that are not copied are read a dword at a time, so K must be a fixed multiple
+ * of 4. With bf16 an odd last term is multiplied alone. */
 static bool packs_rows(const tg_gemm_problem *p) {
   return p->a == TG_I8 || p->a_major != TG_GEMM_ROW || p->a_step > 1 ||
          (p->a == TG_U8 && (p->k.lo != p->k.hi || p->k.lo % 4));
 }
 
-/* Rows of a panel's columns, as many as a dword has terms, side by side in memory, whose elements take turns in it:
- * vectors of as many columns as a row's load has, each of a part of them. */
+/* Copies a row-major B. A dword of a panel has `terms` consecutive terms of one column, which lie in `terms` rows of
+ * B: these rows are loaded as vectors and their elements interleaved in registers. */
 static void interleave(tg_builder *tg_b_, long long terms) {
   long long nu = tg_c(NU);
   /* a vector has a power of two of lanes */
@@ -33,7 +32,8 @@ static void interleave(tg_builder *tg_b_, long long terms) {
   tg_kit_word(tg_b_, "upcast cq");
 }
 
-/* Columns whose terms are side by side in memory: dwords of them change places, sixteen by sixteen. */
+/* Copies a column-major B, whose columns already have the terms of a dword contiguous: blocks of 16 by 16 dwords are
+ * transposed in registers. */
 static void transpose(tg_builder *tg_b_) {
   tg_kit_word(tg_b_, "split Cp.2 16 as cq cr");
   tg_kit_word(tg_b_, "fuse cr Cp.3 as cx");
@@ -43,7 +43,7 @@ static void transpose(tg_builder *tg_b_) {
   tg_kit_word(tg_b_, "unroll pu");
 }
 
-/* Rows that are neighbours in memory: elements change places, sixteen by sixteen. */
+/* Copies a column-major A: blocks of 16 by 16 elements are transposed in registers. */
 static void transpose_rows(tg_builder *tg_b_) {
   tg_kit_word(tg_b_, "lane Rp.1 16");
   tg_kit_word(tg_b_, "split Rp.0 {16, 1} as rt ru");
@@ -51,8 +51,8 @@ static void transpose_rows(tg_builder *tg_b_) {
   tg_kit_word(tg_b_, "unroll ru");
 }
 
-/* Likewise, of pairs: they lie side by side for 32 rows, as the columns' panels have them, which needs two loads for
- * two vectors. */
+/* Copies a column-major A of bf16 to panels of 32 rows, with the two terms of a pair contiguous, as in the panels of
+ * B: two loads give two vectors. */
 static void interleave_rows(tg_builder *tg_b_) {
   tg_kit_word(tg_b_, "stage A at rc as Rp[d0/32, d1/2, d0%%32, d1%%2]");
   tg_kit_word(tg_b_, "split Rp.2 16 as rq rr");
@@ -64,8 +64,6 @@ static void interleave_rows(tg_builder *tg_b_) {
 
 const char *tg_gemm_team_space(tg_builder *tg_b_) { return tg_c(TEAM) == 1 ? " space=team" : ""; }
 
-/* The tiles, of the columns cv in panels of nr, within loops over blocks of rows; k: the terms of a block; at: the
- * loop over blocks. */
 void tg_gemm_dword_tiles(tg_builder *tg_b_, const tg_gemm_problem *p, const char *k, const char *at,
                          const char *space) {
   char list[96];

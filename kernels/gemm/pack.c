@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Weights packed ahead: a layout for all uses of one B, and the copy into it, [n / panel][k][panel]. The layout is the
- * one of the widest use's tile; a single
- * row reads the same panels from end to end. */
+ * Packing B before the calls: one layout [n / panel][k][panel] for all uses of a B, and the copy into it. A panel is as
+ * wide as the tile of the use with the largest m; a product of one row reads the same panels sequentially. */
 #include "gemm/plan.h"
 #include "gemm/sketch.h"
 #include "kit/pack.h"
@@ -41,18 +40,18 @@ tg_status tg_gemm_packing_choose_sized(tg_context *c, const tg_gemm_desc *uses, 
     if (!i || p.m.hi > widest.m.hi) widest = p;
   }
   tg_kit_choice choice;
-  if (widest.m.hi < 64) widest.m.hi = widest.m.lo = 64;   /* a single row takes any panels; more rows may come */
+  if (widest.m.hi < 64) widest.m.hi = widest.m.lo = 64;   /* few rows are fast with panels of any width */
   int64_t lanes = c->target.vector_bytes / (uint32_t)tg_type_bytes(widest.acc), bytes;
-  tg_gemm_problem some = widest;   /* a B without elements is packed as one that has some */
+  tg_gemm_problem some = widest;   /* choose for sizes above 0 even if B has no elements */
   if (!some.n.hi) some.n.lo = some.n.hi = 1;
   if (!some.k.hi) some.k.lo = some.k.hi = 1;
   if (some.a == some.acc && some.b == some.acc) tg_gemm_choose_knobs(&some, &c->target, 1, &tg_gemm_panel, &choice);
   else tg_gemm_choose(&some, &c->target, 1, &choice);
   if (lanes > 16) lanes = 16;
-  /* whole ones, as many as a tile has: a narrow B alone may have another sketch */
+  /* vectors in a panel: those of the tile, if the choice has vectors of the target's full width */
   int64_t vectors = tg_kit_knob_of(&choice, "VL", 0) == lanes ? tg_kit_knob_of(&choice, "NU", 0) : 2;
   if (vectors < 1 || vectors > (c->target.vector_registers >= 32 ? 4 : 3)) vectors = 2;
-  /* of few bits, a panel for each vector: several are read side by side */
+  /* a quantised B has one vector in a panel, since gemm_grouped reads several panels at a time */
   int64_t panel = (lanes ? lanes : 1) * (widest.bits ? 1 : vectors);
   bool nibbles = widest.bits == 4;
   if (!tg_kit_packed_bytes(widest.n.lo, nibbles ? tg_kit_words(widest.k.lo) : widest.k.lo, panel,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * From a descriptor to a plan: defaults, the problem, sizes cut into parts of one choice each, and a kernel for each
- * part and
- * for each case of beta. Needs a context; compiles through it, or takes what its cache has. */
+ * From a descriptor to a plan: defaults, the problem, the division of sizes into parts with one choice each, and a
+ * kernel for each part, without and with beta. Kernels are compiled by the context, or taken from its cache. */
 #include <stdio.h>
 #include "gemm/plan.h"
 #include "gemm/sketch.h"
@@ -37,7 +36,7 @@ static tg_status read_types(planning *p) {
   return TG_OK;
 }
 
-/* B of few bits: the rest of its type. */
+/* Reads b_bits, b_scale, b_zero, b_group of a quantised B. */
 static tg_status read_quantised(planning *p) {
   const tg_gemm_desc *d = p->desc;
   tg_gemm_problem *q = &p->g->problem;
@@ -119,7 +118,7 @@ static tg_status read_sizes(planning *p) {
     if (lds[i].d.lo && lds[i].d.lo < least)
       return wrong(p, TG_EINVAL, "tg_gemm_desc.%s_ld: %lld is less than the %lld elements that lie side by side",
                    lds[i].name, (long long)lds[i].d.lo, (long long)least);
-    int64_t ld = i == 1 && g->problem.bits == 4 ? lds[i].d.lo / 2 : lds[i].d.lo;   /* of four bits: bytes */
+    int64_t ld = i == 1 && g->problem.bits == 4 ? lds[i].d.lo / 2 : lds[i].d.lo;   /* 4-bit elements: bytes */
     g->ld[i] = (tg_kit_dim){ld, ld};
   }
   g->problem.a_major = d->a_major;
@@ -168,7 +167,7 @@ static tg_status read_epilogue(planning *p) {
 
 #define OPERANDS(B)                                                                                                    \
   { "A", B, "C", "alpha", "beta", "scale", "zero", "arg0", "arg1", "arg2", "arg3", "arg4", "arg5", "arg6", "arg7" }
-/* never the one for the other */
+/* B and Bp are different names so that a packed B is never taken for an unpacked one */
 static const char *const operand_names[GEMM_OPERANDS] = OPERANDS("B"), *const panel_names[GEMM_OPERANDS] =
                                                                            OPERANDS("Bp");
 static const char *const value_names[GEMM_VALUES] = {"M",       "N",       "K",       "lda",     "ldb",     "ldc",
@@ -226,13 +225,13 @@ static tg_status compile_choice(planning *p, const tg_gemm_problem *q, const tg_
                      .choice = choice,
                      .user = (void *)(uintptr_t)q,
                      .cached_only = g->flags & TG_GEMM_NO_COMPILE};
-  /* what tg_gemm_tune has kept */
+  /* look for a choice that tg_gemm_tune has kept */
   if (g->plan.context->tuned && !q->panel) s.others = defs, s.others_n = tg_gemm_sketches_for(g, q, choice, def, defs);
   return tg_kit_compile(&g->plan, &s, out);
 }
 
-/* A sketch that does not take sizes as these (a copy too large, say) gives way to the one that takes any; what is
- * wrong with an epilogue is wrong there as well. */
+/* If the sketch cannot be compiled for these sizes (a copy would be too large, for example), compiles gemm_plain, which
+ * takes any sizes. A mistake in an epilogue is reported there as well. */
 static tg_status compile(planning *p, const tg_gemm_problem *q, const tg_kit_choice *choice, tg_kit_kernel *out) {
   const tg_kit_choice plain = {.sketch = tg_gemm_plain.kernel};
   tg_status s = compile_choice(p, q, choice, out);
@@ -247,8 +246,8 @@ static bool same_size(const tg_gemm_problem *a, const tg_gemm_problem *b) {
   return a->m.lo == b->m.lo && a->n.lo == b->n.lo;
 }
 
-/* One choice, or those of strips. Strips know neither their place in C nor what rows beside theirs are computed
- * with. */
+/* Chooses one kernel, or strips. Strips are not possible if the epilogue reads m or n, since a strip does not know its
+ * place in C, nor with TG_GEMM_BATCH_INVARIANT, since rows of different strips may have different kernels. */
 static void choose(const tg_gemm *g, const tg_gemm_problem *q, bool open_rows, tg_kit_part *part) {
   const tg_target *t = &g->plan.context->target;
   bool whole = g->flags & TG_GEMM_BATCH_INVARIANT ||
@@ -264,14 +263,14 @@ static void choose(const tg_gemm *g, const tg_gemm_problem *q, bool open_rows, t
   tg_gemm_choose(&last, t, 1, &part->last_choice);
 }
 
-/* Does it ask for lines ahead of time, shared among as many tiles of rows as there may be? Then a range whose ends
- * lie far apart would ask for too few. */
+/* Does the choice prefetch? The prefetches of a block are divided among its tiles of rows, as many as the upper end of
+ * the range has; so with a wide range of rows, calls with few rows would prefetch too few lines. */
 static bool asks_ahead(const tg_kit_choice *c) { return tg_kit_knob_of(c, "NEXT", 0) || tg_kit_knob_of(c, "AHEAD", 0); }
 
-/* A range of rows is cut where other sketches are better, and joined again where one choice serves both sides. Of
- * columns likewise where there is no range of rows. Where all else is fixed, as weights are, each of the smallest
- * sizes has a kernel: the large operand is read once then, whatever the size of a tile. Products without elements,
- * or without terms, have no part. */
+/* A range of rows is divided at sizes where another sketch may be better, and neighbouring parts with the same choice
+ * are joined again. A range of columns likewise if the rows are fixed. If columns and terms are fixed, as for weights,
+ * each of the smallest numbers of rows has a kernel of its own, with one tile for all rows, so that the large operand
+ * is read only once. Sizes of 0 have no part. */
 static void cut(tg_gemm *g) {
   enum { SMALL = 64, MANY = 4096 };
   static const int64_t few[] = {1, 4, 16, 64, 256},
@@ -296,15 +295,16 @@ static void cut(tg_gemm *g) {
     *(rows ? &part.m : &part.n) = (tg_kit_dim){from, to};
     tg_kit_part next = {.size = {part.m, part.n, part.k}}, *last = g->parts_n ? &g->part[g->parts_n - 1] : NULL;
     bool invariant = g->flags & TG_GEMM_BATCH_INVARIANT;
-    /* what is best for the last of them is best for most; an even number, but for sums along k, whose tiles are of
-     * one size */
+    /* choose for the largest size of the part, which suits most of it; made even, except for gemm_dot, whose tiles
+     * have one size */
     int64_t last_rows = from < to && !tg_gemm_thin_roles_of(&part).column_k ? to + to % 2 : to;
     if (rows && fixed && !invariant) part.m.lo = part.m.hi = last_rows < MANY ? last_rows : MANY;
-    /* where terms are cut must not depend on m; small products stay small */
+    /* the blocks of terms, and so the bits, must not depend on the plan's m: choose for a standard range of rows, a
+     * smaller one for small products */
     if (invariant) part.m = (tg_kit_dim){1, part.m.hi <= SMALL ? SMALL : MANY};
     choose(g, &part, rows, &next);
     g->plan.strips |= next.strips.n > 1;
-    /* all strips are of columns where parts are joined: of rows that have a range */
+    /* parts of a range of rows can be joined even with strips, since these are strips of columns */
     if (last && tg_kit_same_choices(last, &next) &&
         !(rows && fixed && asks_ahead(&next.choice) && 2 * to > 3 * last->size[0].lo))
       last->size[rows ? 0 : 1].hi = to;
@@ -332,7 +332,7 @@ static tg_status compile_part(planning *p, tg_kit_part *part) {
   return s == TG_OK && !same_size(&first, &last) ? compile_cases(p, last, &part->last_choice, part->last) : s;
 }
 
-/* C = beta C, for all sizes. */
+/* Compiles the kernels for k = 0 or alpha = 0, for all sizes: C = epilogue(beta C). */
 static tg_status compile_nothing(planning *p) {
   tg_gemm_problem q = p->g->problem;
   const tg_kit_choice plain = {.sketch = tg_gemm_plain.kernel};
@@ -361,7 +361,7 @@ static tg_status read_descriptor(planning *p) {
   return s == TG_OK ? read_packing(p) : s;
 }
 
-/* The problem, in parts of one choice each. */
+/* Reads the descriptor and divides its sizes into parts with one choice each. Compiles nothing. */
 static tg_status lay_out(planning *p) {
   tg_gemm *g = p->g;
   tg_status s = read_descriptor(p);
@@ -382,7 +382,7 @@ static tg_status make(planning *p) {
   tg_status s = lay_out(p);
   for (uint32_t i = 0; i < g->parts_n && s == TG_OK; i++) s = compile_part(p, &g->part[i]);
   if (s == TG_OK) s = compile_nothing(p);
-  g->problem.epilogue = NULL;   /* the caller's texts end with the call */
+  g->problem.epilogue = NULL;   /* the caller may free the texts after the call */
   for (uint32_t a = 0; a < g->problem.arguments_n; a++) g->problem.argument[a].name = NULL;
   return s;
 }
@@ -427,7 +427,7 @@ tg_gemm_code *tg_gemm_function(const tg_gemm *g) {
   if (!g || g->parts_n != 1 || g->plan.strips) return NULL;
   const tg_kit_kernel *k = &g->part[0].kernel[g->problem.beta];
   if (!k->kernel || k->requirements) return NULL;
-  for (uint32_t i = 0; i < k->values_n; i++)   /* the header's order */
+  for (uint32_t i = 0; i < k->values_n; i++)   /* the order in tg/gemm.h */
     if (k->value[i] >= GEMM_COLUMN_STEP || (i && k->value[i] <= k->value[i - 1])) return NULL;
   return tg_device_entry(k->kernel->loaded, TG_GEMM_SCRATCH);
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * A plan: the kernels that calls choose among, and how the caller's words become their operands and parameters. */
+ * A plan of a product: its kernels, and how the fields of a call become their operands and parameters. */
 #ifndef TG_GEMM_PLAN_H
 #define TG_GEMM_PLAN_H
 #include "gemm/template.h"
 #include "kit/plan.h"
 #include "tg/gemm.h"
 
-/* Operands and values of a call, in the places that kernels' buffers and parameters are looked up in, by name. */
+/* Indices of a call's operands and values (tg_kit_names): each buffer and each parameter of a kernel is found here by
+ * its name. GEMM_ARG, GEMM_ROW_STEP and GEMM_COLUMN_STEP are the first of several. */
 enum {
   GEMM_A,
   GEMM_B,
@@ -29,7 +30,7 @@ enum {
   GEMM_VALUES
 };
 
-/* The cases of a part: C is not read, or is. */
+/* The two kernels of a part: GEMM_FRESH does not read C, GEMM_UPDATE does. */
 enum { GEMM_FRESH, GEMM_UPDATE, GEMM_CASES };
 _Static_assert((int)GEMM_OPERANDS <= (int)TG_KIT_OPERANDS && (int)GEMM_VALUES <= (int)TG_KIT_VALUES &&
                    (int)GEMM_CASES <= (int)TG_KIT_CASES,
@@ -37,32 +38,34 @@ _Static_assert((int)GEMM_OPERANDS <= (int)TG_KIT_OPERANDS && (int)GEMM_VALUES <=
 
 enum { GEMM_PARTS = 18 };
 
-/* plan.c: the problem that a descriptor says, or the error. */
+/* plan.c: the problem that a descriptor describes; or an error, with a message. */
 tg_status tg_gemm_problem_of(tg_context *c, const tg_gemm_desc *d, tg_gemm_problem *out);
 enum { TG_GEMM_ELEMENTS = 1, TG_GEMM_NIBBLES = 2 };   /* formats of a packing */
-/* pack.c: made by tg_gemm_packing_choose, or as good. */
+/* pack.c: are the fields of the packing consistent, as tg_gemm_packing_choose makes them? */
 bool tg_gemm_packing_valid(const tg_gemm_packing *p);
 
 struct tg_gemm {
   tg_kit_plan plan;
   tg_gemm_problem problem;
   size_t packed;                         /* bytes of a packed B, where the problem has panels */
-  tg_kit_dim ld[3];                     /* of A, B, C; lo 0: any */
+  tg_kit_dim ld[3];                     /* leading dimensions of A, B, C; lo 0: each call gives it */
   uint32_t flags, parts_n;
-  tg_kit_kernel nothing[GEMM_CASES];     /* for k = 0 or alpha = 0: neither A nor B is read */
-  tg_kit_part part[GEMM_PARTS];          /* of sizes m, n, k */
+  tg_kit_kernel nothing[GEMM_CASES];     /* kernels for k = 0 or alpha = 0, which read neither A nor B */
+  tg_kit_part part[GEMM_PARTS];          /* their sizes are m, n, k */
 };
 
-/* plan.c, for tg_gemm_tune: a plan without kernels; what a kernel of it is compiled with beside knobs (b has room
- * for GEMM_VALUES); and all sketches as kernels of a problem, the choice's first. They return how many. */
+/* plan.c, for tg_gemm_tune. tg_gemm_lay_out: makes a plan without kernels. tg_gemm_bind: writes the bindings that
+ * kernels are compiled with, without knobs, to b (of GEMM_VALUES), and returns their number. tg_gemm_sketches_for:
+ * makes a kernel of the problem of each sketch that takes it, the choice's first, and returns their number. */
 enum { GEMM_SKETCHES = 16 };
 tg_status tg_gemm_lay_out(tg_context *c, const tg_gemm_desc *d, tg_gemm *out);
 uint32_t tg_gemm_bind(const tg_gemm *g, const tg_gemm_problem *q, tg_binding *b);
 uint32_t tg_gemm_sketches_for(const tg_gemm *g, const tg_gemm_problem *q, const tg_kit_choice *choice, tg_gemm_def *def,
                               const tg_kernel_def **defs);
 
-/* tune.c: what is searched for a descriptor at these sizes: all sketches, the first choice's first, what they are
- * bound to, and the values of a launch. It points into itself. Sizes that are fixed may be given as 0. */
+/* tune.c: what tg_gemm_tune searches for a descriptor at given sizes: all sketches, that of the first choice first,
+ * with their bindings, and the values of a launch. The struct has pointers into itself, so it must not be copied.
+ * Sizes that the descriptor fixes may be given as 0. */
 typedef struct tg_gemm_space {
   tg_gemm plan;
   tg_gemm_problem problem;
@@ -75,7 +78,7 @@ typedef struct tg_gemm_space {
   uint32_t bindings_n;
   int64_t params[GEMM_VALUES];
   uint32_t params_n;
-  /* of which the problem is one, that one thread computes; 0: it is all of the product */
+  /* number of strips of the product; `problem` is one of them, for one thread. 0: `problem` is the whole product */
   uint32_t strips;
 } tg_gemm_space;
 tg_status tg_gemm_space_of(tg_context *c, const tg_gemm_desc *d, int64_t m, int64_t n, int64_t k, tg_gemm_space *out);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The mathematics of a product, the same for all sketches: declarations, and one statement made of what the problem
- * has. */
+ * The mathematics of a product, the same for all sketches: the declarations, and one statement with the parts that the
+ * problem has (alpha, beta, epilogue, conversions). */
 #include <stdio.h>
 #include "dsl/uop.h"
 #include "gemm/sketch.h"

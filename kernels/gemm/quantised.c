@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Weights of 4 or 8 bits with scales and zero points by groups of terms: how they are declared, and what one is worth.
- * */
+ * Quantised weights of 4 or 8 bits with scales and zero points for groups of terms: their declarations, and the text of
+ * the value of one weight. */
 #include <stdio.h>
 #include "dsl/uop.h"
 #include "gemm/sketch.h"
@@ -14,7 +14,8 @@ static void declare_groups(tg_builder *b, const tg_gemm_problem *p, const char *
   else tg_kit_declare(b, "in", "%s, %s, [%s, N], [ld_group, 1]", name, tg_type_name[t], groups);
 }
 
-/* Four bits: two elements a byte, along what is contiguous; in panels eight a word, along k. */
+/* Unpacked, a byte has two 4-bit elements that are neighbours along the contiguous dimension; packed, a u32 has eight
+ * that are consecutive along k. */
 void tg_gemm_quantised(tg_builder *tg_b_, const tg_gemm_problem *p) {
   const char *type = tg_type_name[p->b];
   tg_let(GROUP, p->group);
@@ -33,7 +34,6 @@ void tg_gemm_quantised(tg_builder *tg_b_, const tg_gemm_problem *p) {
   if (p->zero) declare_groups(tg_b_, p, "zero", p->zero);
 }
 
-/* The whole number as a float. */
 void tg_gemm_whole(const tg_gemm_problem *p, const char *k, const char *j, char *out, size_t size) {
   char bits[256];
   if (p->bits == 8) {
@@ -49,7 +49,6 @@ void tg_gemm_whole(const tg_gemm_problem *p, const char *k, const char *j, char 
   else snprintf(out, size, "f32(%s)", bits);
 }
 
-/* "f32(scale[g,j])" */
 void tg_gemm_of_group(const tg_gemm_problem *p, const char *name, tg_type t, const char *g, const char *j, char *out,
                       size_t size) {
   bool by_column = p->group_major == TG_GEMM_COLUMN;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * A call of a plan: every field checked, the kernel for its sizes chosen, its operands gathered, and the tasks given to
- * whoever runs them.
- * No lock, no memory, no failure once the checks are passed. */
+ * Runs a call of a plan: checks every field, picks the kernel for its sizes, gathers its operands, and gives the tasks
+ * to the threads. Takes no lock, allocates nothing, and cannot fail once the checks are passed. */
 #include <stdatomic.h>
 #include "gemm/plan.h"
 #include "kit/operands.h"
@@ -12,16 +11,16 @@ typedef struct {
   const tg_gemm *g;
   const tg_gemm_call *call;
   int64_t m, n, k, batch;
-  tg_kit_layout at[3];                     /* of A, B, C */
-  int64_t b_rows, b_columns;           /* of B in memory: two elements of four bits are one */
-  int64_t apart[3];                    /* bytes from one product's to the next's */
-  const void *const *list[3];
+  tg_kit_layout at[3];                     /* layouts of A, B, C */
+  int64_t b_rows, b_columns;           /* size of B in memory, where two 4-bit elements are one byte */
+  int64_t apart[3];                    /* bytes from A, B, C of one product to those of the next */
+  const void *const *list[3];          /* a_list, b_list, c_list of the call, each may be NULL */
   void *operand[GEMM_OPERANDS];
   int64_t value[GEMM_VALUES];
-  bool nothing, update;                /* neither A nor B is read; C is read */
+  bool nothing, update;                /* nothing: neither A nor B is read; update: C is read */
   char *workspace;
   tg_kit_exec exec;
-  struct { _Alignas(ALIGN) atomic_llong n; } taken[SHARES];   /* products of each share that somebody has taken */
+  struct { _Alignas(ALIGN) atomic_llong n; } taken[SHARES];   /* products of each share that threads have taken */
 } run;
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -40,7 +39,7 @@ static bool read_size(const tg_gemm *g, char name, tg_kit_dim d, int64_t given, 
   return false;
 }
 
-/* Strides of one operand, rows by columns: defaults, and what its major and the plan fix. */
+/* Reads the strides of operand i, of rows by columns; defaults come from its major and from the plan. */
 static tg_status read_layout(run *r, uint32_t i, const int64_t given[2], uint8_t major, int64_t step, int64_t rows,
                              int64_t columns) {
   static const char *const names[] = {"a", "b", "c"};
@@ -56,8 +55,8 @@ static tg_status check_pointer(const tg_gemm *g, uint32_t i, const void *p, int6
   return TG_OK;
 }
 
-/* What operands of these layouts reach over, wherever they are; bytes: of one product, or of all that lie one behind
- * the other, which have no lines. */
+/* The lines of the operands, without addresses. bytes: span of each operand, of one product or of a whole batch; the
+ * span of a batch has no regular lines, so its pitch is 0. */
 static void shape_operands(const run *r, const int64_t bytes[3], tg_kit_lines out[3]) {
   const int64_t rows[3] = {r->m, r->k, r->m}, columns[3] = {r->k, r->n, r->n};
   for (uint32_t i = 0; i < 3; i++) {
@@ -66,7 +65,8 @@ static void shape_operands(const run *r, const int64_t bytes[3], tg_kit_lines ou
   }
 }
 
-/* of: their shape, and room for where they are. */
+/* Checks pointers, alignment and overlap of A, B and C at p. of: their lines from shape_operands, whose addresses are
+ * set here. */
 static tg_status check_operands(const run *r, void *const p[3], tg_kit_lines of[3]) {
   const tg_gemm *g = r->g;
   of[2].at = (uintptr_t)p[2];
@@ -80,8 +80,8 @@ static tg_status check_operands(const run *r, void *const p[3], tg_kit_lines of[
   return TG_OK;
 }
 
-/* What nearly all products are, told in a few instructions: pointers to aligned elements, nothing of C between the
- * ends of A or of B. */
+/* A fast test that nearly all products of a batch pass: pointers are not NULL, elements are aligned, and the span of C
+ * overlaps neither that of A nor that of B. */
 static inline bool is_far_apart(const run *r, void *const p[3], const tg_kit_lines of[3]) {
   uintptr_t a = (uintptr_t)p[0], b = (uintptr_t)p[1], c = (uintptr_t)p[2],
             ends[3] = {a + (uintptr_t)of[0].bytes, b + (uintptr_t)of[1].bytes, c + (uintptr_t)of[2].bytes};
@@ -142,7 +142,7 @@ static tg_status read_batch(run *r) {
                    (long long)rows, (long long)d.lo, (long long)d.hi);
     if (__builtin_add_overflow(all, rows, &all)) return wrong(g, "tg_gemm_call.group_m: too many rows");
   }
-  r->m = all;   /* of A and of C as wholes */
+  r->m = all;   /* rows of A and of C over all groups */
   return TG_OK;
 }
 
@@ -151,14 +151,14 @@ static tg_status read_sizes(run *r) {
   const tg_gemm_call *call = r->call;
   const tg_gemm_problem *p = &g->problem;
   tg_status s;
-  int64_t m = call->group_m ? p->m.lo : call->m;   /* each group has its own */
+  int64_t m = call->group_m ? p->m.lo : call->m;   /* each group has its own m */
   if (!read_size(g, 'm', p->m, m, &r->m, &s) || !read_size(g, 'n', p->n, call->n, &r->n, &s) ||
       !read_size(g, 'k', p->k, call->k, &r->k, &s))
     return s;
   return read_batch(r);
 }
 
-/* B of four bits, as the bytes that it is. */
+/* Reads the strides of a B of 4-bit elements, in bytes. */
 static tg_status read_nibbles(run *r) {
   const tg_gemm *g = r->g;
   const int64_t *given = r->call->b_strides;
@@ -175,7 +175,7 @@ static tg_status read_nibbles(run *r) {
   return read_layout(r, 1, bytes, g->problem.b_major, 1, r->b_rows, r->b_columns);
 }
 
-/* Scales and zero points. */
+/* Reads and checks scales and zero points. */
 static tg_status read_groups(run *r) {
   static const char *const names[] = {"b_scale", "b_zero"};
   const tg_gemm *g = r->g;
@@ -237,7 +237,7 @@ static tg_status read_operands(run *r) {
       return wrong(g, "tg_gemm_call.batch_strides: too long");
     if (r->apart[i] < 0) return wrong(g, "tg_gemm_call.batch_strides: negative");
   }
-  if (call->group_m) r->apart[1] = bytes[1];   /* a B for each group */
+  if (call->group_m) r->apart[1] = bytes[1];   /* each group has a B of its own */
   tg_kit_lines of[3];
   shape_operands(r, bytes, of);
   if (r->batch == 1 && !r->list[0] && !r->list[1] && !r->list[2]) return check_operands(r, r->operand, of);
@@ -282,14 +282,14 @@ static tg_status read_arguments(run *r) {
 
 /* ---- running ---- */
 
-/* A kernel and what it is called with; one product's A, B and C differ from the next's. */
+/* A kernel with the arguments of its call. Between the products of a batch only the buffers A, B and C change. */
 typedef struct {
   const tg_kit_kernel *kernel;
-  const tg_kit_part *strips;  /* the part whose strips make up the product, of m by n; NULL: the kernel is all of it */
+  const tg_kit_part *strips;  /* the part with strips, into which a product of m by n is divided; NULL: no strips */
   int64_t m, n;
   void *buffers[GEMM_OPERANDS + 1];
   int64_t values[GEMM_VALUES];
-  uint8_t place[3];            /* of A, B and C among the buffers; GEMM_OPERANDS: none */
+  uint8_t place[3];            /* indices of A, B and C among the buffers; GEMM_OPERANDS: the kernel has no such one */
 } ready;
 
 static void take_kernel(const run *r, const tg_kit_kernel *k, int64_t m, int64_t n, ready *out) {
@@ -298,7 +298,7 @@ static void take_kernel(const run *r, const tg_kit_kernel *k, int64_t m, int64_t
   tg_kit_take(k, r->operand, r->value, out->buffers, out->values);
   for (uint32_t i = 0; i < k->operands_n; i++)
     if (k->operand[i] < 3) out->place[k->operand[i]] = (uint8_t)i;
-  for (uint32_t i = 0; i < k->values_n; i++)   /* of a group, or of a strip */
+  for (uint32_t i = 0; i < k->values_n; i++)   /* m and n of the group or the strip */
     if (k->value[i] < 2) out->values[i] = k->value[i] ? n : m;
 }
 
@@ -313,7 +313,7 @@ static void get_ready(const run *r, int64_t m, int64_t n, ready *out) {
 
 typedef struct { const run *r; const tg_kit_part *part; int64_t m, n; void *product[3]; } stripping;
 
-/* Of a packed B. */
+/* Bytes of a panel of a packed B. */
 static int64_t panel_bytes(const tg_gemm *g) {
   return (int64_t)g->packed / ((g->problem.n.lo + g->problem.panel - 1) / g->problem.panel);
 }
@@ -329,7 +329,7 @@ static void run_strip(void *arg, uint32_t i, char *workspace) {
   ready w;
   take_kernel(r, last ? &s->part->last[r->update] : &s->part->kernel[r->update], m, n, &w);
   for (uint32_t x = 0; x < 3; x++) {
-    bool moves = x == 2 || (x == 0) == all->rows;   /* a strip of rows has all of B, one of columns all of A */
+    bool moves = x == 2 || (x == 0) == all->rows;   /* a strip of rows reads all of B, a strip of columns all of A */
     int64_t bytes =
         x == 1 && p->panel ? from / p->panel * panel_bytes(r->g) : from * r->at[x].step[!all->rows] * r->at[x].size;
     w.buffers[w.place[x]] = tg_kit_behind(s->product[x], moves ? bytes : 0);
@@ -351,7 +351,8 @@ static void run_strip(void *arg, uint32_t i, char *workspace) {
   tg_kit_launch(&r->exec, 1, w.kernel, w.buffers, w.values, workspace);
 }
 
-/* Those of one size, of a kernel that is one task: a small one is done in the time of a few of the steps below. */
+/* Products from..to - 1, all of one size, with a kernel that is one task. A short loop, because small products take
+ * only as long as a few steps of run_products. */
 static void run_evenly(const run *r, ready *w, int64_t from, int64_t to, char *workspace) {
   tg_kit_code *code = w->kernel->code;
   void **a = &w->buffers[w->place[0]], **b = &w->buffers[w->place[1]], **c = &w->buffers[w->place[2]];
@@ -366,7 +367,8 @@ static void run_evenly(const run *r, ready *w, int64_t from, int64_t to, char *w
   }
 }
 
-/* Products from..to on so many threads; first: the groups' rows before them, moved on. */
+/* Products from..to - 1 on `threads` threads. *first: rows of the groups before `from`, advanced to those before
+ * `to`. */
 static void run_products(const run *r, int64_t from, int64_t to, int64_t *first, char *workspace, uint32_t threads) {
   const int64_t *group = r->call->group_m;
   void *product[3];
@@ -392,9 +394,9 @@ static void run_products(const run *r, int64_t from, int64_t to, int64_t *first,
   }
 }
 
-/* Products one after another, each by one thread: those of a share of its own, which are in its caches if it had
- * them before, then what others have left. Several at a time, as a counter costs more than a small product; but
- * groups differ. */
+/* The task of one thread in a batch, which runs each product alone. It takes the products of its own share first, since
+ * they may be in its caches from the call before, and then what is left of the other shares. It takes several at a
+ * time, since an atomic counter costs more than a small product; but groups one at a time, since their sizes differ. */
 static void take_products(void *arg, int64_t task, uint32_t worker) {
   run *r = arg;
   (void)task;

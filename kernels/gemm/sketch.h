@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Sketches: what each is, and what they share: the roles of operands in a tile, and the values of knobs that the first
- * choice picks from. */
+ * Sketches: their type and their list, and what they share: the roles of operands in a tile, and the values of knobs
+ * that the first choice picks from. */
 #ifndef TG_GEMM_SKETCH_H
 #define TG_GEMM_SKETCH_H
 #include "gemm/template.h"
@@ -8,14 +8,14 @@
 
 /* A sketch is one file, sketches/NAME.c, whose last line is its row of this type, and one line of the list. */
 typedef struct tg_gemm_sketch {
-  /* the body: mathematics and words whose sizes are knobs */
+  /* the body: the mathematics, and the words of a schedule, whose sizes are knobs */
   const tg_kernel_def *kernel;
-  bool (*takes)(const tg_gemm_problem *p, const tg_target *t);            /* may it be tried at all? */
-  /* by its shape, is the problem this sketch's? The first in the list that says so has it */
+  bool (*takes)(const tg_gemm_problem *p, const tg_target *t);            /* can it compute this problem at all? */
+  /* should the first choice use it, judging by the shape? The first sketch in the list that returns true is used */
   bool (*first)(const tg_gemm_problem *p, const tg_target *t, uint32_t threads);
-  /* adds them; NULL: it has none */
+  /* adds the knobs of the first choice to out; NULL: the sketch has no knobs */
   void (*knobs)(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_kit_choice *out);
-  /* of one thread; NULL: no estimate */
+  /* estimated cycles on one thread; NULL: there is no estimate for this sketch */
   double (*cycles)(const tg_gemm_problem *p, const tg_target *t, const tg_kit_choice *c);
 } tg_gemm_sketch;
 
@@ -37,54 +37,55 @@ typedef struct tg_gemm_sketch {
 TG_GEMM_SKETCHES(TG_GEMM_SKETCH)
 #undef TG_GEMM_SKETCH
 extern const tg_gemm_sketch *const tg_gemm_sketches[];                    /* NULL ends */
-bool tg_gemm_takes_numbers(const tg_gemm_problem *p, const tg_target *t);   /* B is not of few bits */
+bool tg_gemm_takes_numbers(const tg_gemm_problem *p, const tg_target *t);   /* a `takes`: B is not quantised */
 
 /* The knobs that the first choice would give this sketch. */
 void tg_gemm_choose_knobs(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, const tg_gemm_sketch *sketch,
                           tg_kit_choice *out);
 
-/* Values of knobs, ascending; 0 ends. */
+/* Values of knobs, ascending; 0 ends each list. */
 extern const int64_t tg_gemm_mr[], tg_gemm_panel_kc[], tg_gemm_packed_kc[], tg_gemm_nb[], tg_gemm_mb[],
     tg_gemm_stream_nb[], tg_gemm_dot_kc[], tg_gemm_side[];
 
-/* The roles of a product in a tile: rows of one operand against vectors of the other, along C's contiguous dimension
- * or along k. */
+/* Which operand of a product has which role in a tile. A tile multiplies rows of one operand by columns of the other,
+ * whose vectors run along C's contiguous dimension or along k. With a column-major C the rows are those of B^T. */
 typedef struct {
-  char r, c;                     /* ranges: rows of the tile, columns */
-  char row, column;              /* operands that they read: R[r,k], S[k,c] */
-  /* is k what is contiguous in it? Where a launch tells, rows are taken to run along k and columns not */
+  char r, c;                     /* ranges of the tile's rows and columns, 'i' or 'j' */
+  char row, column;              /* operands that they read, 'A' or 'B': R[r,k], S[k,c] */
+  /* is k contiguous in the operand? If strides are known at launch only: true for rows, false for columns */
   bool row_k, column_k;
-  bool scattered;                /* neighbours along c are not neighbours in C */
-  bool row_any, column_any;      /* are its strides known at a launch only? */
+  bool scattered;                /* c is not the contiguous dimension of C */
+  bool row_any, column_any;      /* the operand's strides are known at launch only */
 } tg_gemm_roles;
-tg_gemm_roles tg_gemm_roles_of(const tg_gemm_problem *p);        /* columns are C's contiguous dimension */
-tg_gemm_roles tg_gemm_thin_roles_of(const tg_gemm_problem *p);   /* rows are the smaller dimension */
+tg_gemm_roles tg_gemm_roles_of(const tg_gemm_problem *p);        /* columns: C's contiguous dimension */
+tg_gemm_roles tg_gemm_thin_roles_of(const tg_gemm_problem *p);   /* rows: the smaller dimension of C */
 
-/* estimate.c: cycles of a sketch of floats under its knobs, sizes at their upper ends, one thread. */
+/* estimate.c: estimated cycles of a sketch for floats with given knobs, on one thread; sizes that vary count with their
+ * upper ends. */
 typedef struct {
   int64_t rows, columns, terms, size;
   bool row_k, column_k, scattered, double_pumped, asks_much;
   double l1, l2, l3;
 } tg_gemm_view;
 void tg_gemm_look(const tg_gemm_problem *p, const tg_target *t, bool thin, tg_gemm_view *out);
-double tg_gemm_beat(const tg_gemm_view *v, int64_t vl);   /* of a multiply-add */
-/* do the rows of the columns' operand share so few sets of the second cache that they push each other out? */
+double tg_gemm_beat(const tg_gemm_view *v, int64_t vl);   /* cycles of a multiply-add */
+/* Do the rows of the columns' operand alias in so few sets of L2 that they evict each other? */
 bool tg_gemm_is_crowded(const tg_gemm_view *v);
 double tg_gemm_direct_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl);
-/* that each of a tile's vectors has of its own, so that they do not wait for each other */
+/* Accumulators for each vector of a tile: several hide the latency of multiply-adds if the tile has few vectors. */
 int64_t tg_gemm_sums(int64_t vectors, int64_t terms);
-/* What becomes of the terms that gemm_dot's vectors leave of so many: nothing is left; a vector under a mask, in a
- * row with the others, or behind their loop; or they are added up one by one. */
+/* What gemm_dot does with the remainder of `terms` that does not fill a vector of vl: there is none; a masked vector,
+ * either unrolled together with the full vectors (IN_A_ROW) or after their loop (BEHIND); or scalar additions. */
 typedef enum { GEMM_NO_REST, GEMM_REST_IN_A_ROW, GEMM_REST_BEHIND, GEMM_REST_ONE_BY_ONE } tg_gemm_rest;
 tg_gemm_rest tg_gemm_dot_rest(int64_t terms, int64_t vl, int64_t mr, int64_t nc);
-double tg_gemm_store_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl);   /* of a tile's sums */
+double tg_gemm_store_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl);   /* to store a tile's sums */
 double tg_gemm_panel_cycles(const tg_gemm_view *v, bool both, bool grouped, bool next, int64_t mr, int64_t nu,
                             int64_t vl, int64_t kc, int64_t nb);
-enum { TG_GEMM_SHARED_KC = 64 };   /* terms of a block that all rows share, at least: its lines are asked for */
+enum { TG_GEMM_SHARED_KC = 64 };   /* least KC for which gemm_stream lets all rows share a block, and prefetches it */
 double tg_gemm_stream_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl, int64_t kc, bool asked);
 double tg_gemm_dot_cycles(const tg_gemm_view *v, int64_t mr, int64_t nc, int64_t vl, int64_t kc);
 
-/* Of the rows of sketches: their `knobs` and `first` (choose.c), and their `cycles` (estimate.c). */
+/* Functions for the fields of tg_gemm_sketch: `knobs` and `first` (choose.c), and `cycles` (estimate.c). */
 #define TG_GEMM_KNOBS_(name)                                                                                           \
   void tg_gemm_knobs_##name(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_kit_choice *out);
 TG_GEMM_KNOBS_(panels)
@@ -99,22 +100,27 @@ TG_GEMM_KNOBS_(tiles) TG_GEMM_KNOBS_(thin) TG_GEMM_KNOBS_(direct) TG_GEMM_KNOBS_
             TG_GEMM_CYCLES_(dot)
 #undef TG_GEMM_CYCLES_
 
-    /* quantised.c: B of whole numbers with scales, as declarations and as the text of its value at these subscripts. A
- * product's text has room for it. */
+    /* quantised.c: a quantised B. tg_gemm_quantised declares its buffers; tg_gemm_weight writes the text of its value
+     * at the subscripts k, j. TG_GEMM_TEXT: bytes that suffice for such a text. */
     enum {
       TG_GEMM_TEXT = 1024
     };
 void tg_gemm_quantised(tg_builder *b, const tg_gemm_problem *p);
 void tg_gemm_weight(const tg_gemm_problem *p, const char *k, const char *j, char *out, size_t size);
-/* The whole number q[k,j] as a float, and "f32(scale[g,j])". */
+/* tg_gemm_whole writes the text of the integer q[k,j] as a float; tg_gemm_of_group that of a scale or zero point as a
+ * float, such as "f32(scale[g,j])". */
 void tg_gemm_whole(const tg_gemm_problem *p, const char *k, const char *j, char *out, size_t size);
 void tg_gemm_of_group(const tg_gemm_problem *p, const char *name, tg_type t, const char *g, const char *j, char *out,
                       size_t size);
 
-/* Blocks of NB panels of so many columns, of KC terms and of MR times MB rows, as the loops cc kc rc rb cb cv.
- * WHOLE: of all terms, no kc. WAITING: sums that C cannot hold wait beside the blocks of terms, in a tile of GB
- * blocks of rows, which share the panels of columns: so many stand inside the blocks of terms, the others around
- * them (rg). GROUPED: blocks of rows stand outside; GROUPED_WHOLE: of all terms. */
+/* Nests of loops over blocks of NB panels of `panel` columns (cc), of KC terms (kc), and of MR times MB rows (rc).
+ * BLOCKS: in the order cc kc rc rb cb cv.
+ * WHOLE: without kc; each block has all terms.
+ * WAITING: for a C whose type is not acc. Partial sums are kept in a buffer from one block of terms to the next. The
+ *   buffer has GB blocks of rows, which share each copy of a panel: the loop rc over them is inside kc, the loop rg
+ *   over groups of GB blocks is outside kc.
+ * GROUPED: the loop over blocks of rows is outermost.
+ * GROUPED_WHOLE: the same without kc. */
 typedef enum {
   GEMM_BLOCKS,
   GEMM_BLOCKS_WHOLE,
@@ -123,27 +129,30 @@ typedef enum {
   GEMM_BLOCKS_GROUPED_WHOLE
 } tg_gemm_blocks_kind;
 void tg_gemm_blocks(tg_builder *b, char rows, char columns, long long panel, tg_gemm_blocks_kind kind);
-/* Threads (TEAM): none; blocks of rows, that share the panels of columns; blocks of columns. */
+/* What threads divide, by the knob TEAM. 0: nothing; 1: blocks of rows, which share the panels; 2: blocks of
+ * columns. */
 void tg_gemm_share(tg_builder *b, const tg_gemm_problem *p, tg_gemm_blocks_kind kind);
-/* What a tile stores to and what its epilogue reads is asked for while it is computed. */
+/* Prefetches the part of C that a tile stores to, and the arguments that its epilogue reads, while the tile is
+ * computed. */
 void tg_gemm_ask(tg_builder *b, const tg_gemm_problem *p, tg_gemm_blocks_kind kind);
 
-/* tg_kit_stage_columns and _rows, of the operands in these roles. */
+/* tg_kit_stage_columns and tg_kit_stage_rows for the operands that have these roles. */
 void tg_gemm_stage_columns(tg_builder *b, const tg_gemm_problem *p, const tg_gemm_roles *o, const char *at,
                            const char *space);
 void tg_gemm_stage_rows(tg_builder *b, const tg_gemm_problem *p, const tg_gemm_roles *o, const char *at);
+/* Is C's type not acc, so that partial sums need a buffer beside C? */
 bool tg_gemm_waits(const tg_gemm_problem *p);
-/* The words of panel and of packed (both: rows are packed as well). */
+/* The words of gemm_panel, and (both: rows are packed as well) of gemm_packed. */
 void tg_gemm_panels(tg_builder *b, const tg_gemm_problem *p, bool both);
-/* Tiles of mr of these rows, as a list, and what they leave. */
+/* Sizes to split the rows by, as a list: tiles of mr, then sizes for the remainder. */
 const char *tg_gemm_rows_tiles(char *text, size_t n, const tg_gemm_problem *p, tg_kit_dim rows, tg_kit_dim columns,
                                int64_t mr);
 
 /* dwords.c */
 void tg_gemm_dword_knobs(tg_builder *b);
 const char *tg_gemm_team_space(tg_builder *b);
-/* The tiles, of the columns cv in panels, within loops over blocks of rows; k: the terms of a block; at: the loop
- * over blocks. */
+/* Words for the tiles: panels of the columns cv, inside loops over blocks of rows. k: the range of a block's terms; at:
+ * the loop over blocks, where operands are copied. */
 void tg_gemm_dword_tiles(tg_builder *b, const tg_gemm_problem *p, const char *k, const char *at, const char *space);
 void tg_gemm_byte_tiles(tg_builder *b, const tg_gemm_problem *p, const char *blocks);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * All sketches, in the order in which they are asked whether they are the first choice. */
+ * The list of all sketches. The first choice is the first one whose function `first` returns true. */
 #include "gemm/sketch.h"
 
 #define ROW(name) &tg_gemm_##name,

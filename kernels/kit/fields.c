@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Fields of descriptors and of calls. */
+ * Reading and checking the fields of descriptors and calls. */
 #include <stdio.h>
 #include "api/api.h"
 #include "kit/fields.h"
@@ -35,7 +35,7 @@ bool tg_kit_is_integer(tg_type t) { return t >= TG_I8 && t <= TG_U64; }
 bool tg_kit_is_float(tg_type t) { return t == TG_F16 || t == TG_BF16 || t == TG_F32 || t == TG_F64; }
 bool tg_kit_is_element(tg_type t) { return t == TG_I8 || t == TG_U8 || t == TG_I32 || tg_kit_is_float(t); }
 
-/* A name, and none that the epilogue has already. */
+/* Is this an identifier that neither the formals nor the n arguments before it have? */
 static bool is_name(const char *name, const char *formals, const tg_kit_argument *before, uint32_t n) {
   size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
   bool taken = tg_kit_reads(formals, name);

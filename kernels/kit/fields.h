@@ -1,28 +1,31 @@
 /* SPDX-License-Identifier: MIT
- * Descriptors and calls as their callers write them: structs of older headers, sizes, types, strides, arguments of
- * epilogues. What is wrong is told by the field's name; nothing is written then. */
+ * Reading the descriptors and calls of an operation: structs of older headers, sizes, types, strides, arguments of
+ * epilogues. An error message names the field that is wrong, such as "tg_gemm_desc.arg[1].type". */
 #ifndef TG_KIT_FIELDS_H
 #define TG_KIT_FIELDS_H
 #include "kit/problem.h"
 #include "tg/exec.h"
 
-/* The context's message, and the status. */
+/* Sets the context's message and returns s. */
 tg_status tg_kit_fail(tg_context *c, tg_status s, const char *format, ...) TG_PRINTF(3, 4);
 
-/* A struct of a program that was built against an older header, or a newer one: zeros where it has no fields. */
+/* Copies a struct of a program that was built against an older or newer header, which may be shorter or longer than
+ * ours; fields that it lacks become 0. */
 void tg_kit_read_struct(void *to, size_t to_bytes, const void *from, size_t from_bytes);
 
-/* A descriptor's size, within 0..most; and a call's, of the plan's: 0 stands for one that is fixed. False: none. */
+/* tg_kit_read_dim: reads a size of a descriptor; false unless it is within 0..most. tg_kit_read_size: reads that size
+ * of a call; false if d is fixed and given is neither 0 nor the fixed size, or if given is outside d's range. */
 bool tg_kit_read_dim(tg_dim d, int64_t most, tg_kit_dim *out);
 bool tg_kit_read_size(tg_kit_dim d, int64_t given, int64_t *out);
 
-/* i8, u8, i32, f16, bf16, f32, f64 */
+/* Is t one of i8, u8, i32, f16, bf16, f32, f64, which operands may have? */
 bool tg_kit_is_element(tg_type t);
 bool tg_kit_is_integer(tg_type t);
 bool tg_kit_is_float(tg_type t);
 
-/* The arguments of a descriptor's epilogue. desc: its name, "tg_gemm_desc"; formals: names that the epilogue has
- * already, "acc, m, n", and as they are spoken of, "acc, m and n". Types are acc's where the field is 0. */
+/* Reads and checks the arguments of a descriptor's epilogue (NULL: there is none). desc: name of the descriptor's type
+ * in messages, such as "tg_gemm_desc"; formals: names that arguments may not have, such as "acc, m, n"; spoken: the
+ * same names in a sentence, such as "acc, m and n". An argument whose type is 0 has the type acc. */
 typedef struct tg_kit_given { const char *name; uint8_t type, per; } tg_kit_given;
 tg_status tg_kit_read_arguments(tg_context *c, const char *desc, const char *formals, const char *spoken,
                                 const char *epilogue, tg_type acc, const tg_kit_given given[TG_KIT_ARGUMENTS],

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Operands of a call in memory. */
+ * Operands of a call in memory: their strides, their extent, their overlap. */
 #include <stdio.h>
 #include "api/api.h"
 #include "kit/operands.h"
@@ -79,7 +79,7 @@ bool tg_kit_is_disjoint(const tg_kit_lines *x, const tg_kit_lines *y) {
   if (x->pitch != y->pitch || x->pitch <= 0) return false;
   uintptr_t d = x->at < y->at ? (y->at - x->at) % (uintptr_t)x->pitch
                               : (uintptr_t)x->pitch - 1 -
-                                    (x->at - y->at - 1) % (uintptr_t)x->pitch; /* from a line of x to one of y */
+                                    (x->at - y->at - 1) % (uintptr_t)x->pitch; /* bytes from a line of x to one of y */
   return (int64_t)d >= x->width && (int64_t)d + y->width <= x->pitch;
 }
 

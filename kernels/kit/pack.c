@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Copies into panels. */
+ * Packing a matrix into panels. */
 #include "kit/pack.h"
 
 bool tg_kit_packed_bytes(int64_t n, int64_t k, int64_t panel, int64_t unit, int64_t *bytes) {

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT
- * A matrix packed ahead as plain data: panels of so many columns, each with all rows, [n / panel][k][panel], zeros
- * behind n. */
+ * Packing a matrix of k rows by n columns before it is used: into panels of `panel` columns, each with all rows, as
+ * [ceil(n / panel)][k][panel]. The last panel is padded with zeros. */
 #ifndef TG_KIT_PACK_H
 #define TG_KIT_PACK_H
 #include "base/base.h"
 
-/* Of the matrix that is packed, of k rows by n columns: elements from a row to the next, from a column to the next. */
+/* The matrix to pack. down: elements from one row to the next; right: from one column to the next. */
 typedef struct tg_kit_panels { int64_t n, k, panel, down, right; } tg_kit_panels;
 
-/* Bytes of k rows of n columns in units of so many bytes; false: past 2^62. */
+/* Bytes of the packed matrix, whose elements have `unit` bytes; false: more than 2^62. */
 bool tg_kit_packed_bytes(int64_t n, int64_t k, int64_t panel, int64_t unit, int64_t *bytes);
-/* Elements of 1, 2, 4 or 8 bytes. */
+/* Packs elements of unit = 1, 2, 4 or 8 bytes. */
 void tg_kit_pack(const tg_kit_panels *p, uint32_t unit, const void *from, void *to);
-/* Elements of four bits, element e in byte e / 2, in the low bits where e is even: a word of 32 bits has eight of a
- * column, the first in the lowest bits, and is the unit of a panel; there are tg_kit_words(k) rows of them. */
+/* Packs 4-bit elements. In `from` element e is in byte e / 2, in the low bits if e is even. A panel consists of 32-bit
+ * words, each with eight consecutive elements of one column, the first in the lowest bits; so a panel has
+ * tg_kit_words(k) rows of words. */
 static inline int64_t tg_kit_words(int64_t k) { return (k + 7) / 8; }
 void tg_kit_pack_nibbles(const tg_kit_panels *p, const void *from, void *to);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The kernels of a plan: compiled, or found, and which of them serves which sizes. */
+ * The kernels of a plan: compiling them or taking them from the cache, and finding the one that serves given sizes. */
 #include <stdio.h>
 #include "kit/plan.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Plans: the kernels that calls choose among by their sizes, the memory that they work in, and the threads that run
- * them. */
+ * Plans: compiled kernels, among which a call chooses by its sizes, with the workspace and the threads to run them. */
 #ifndef TG_KIT_PLAN_H
 #define TG_KIT_PLAN_H
 #include "api/api.h"
@@ -8,49 +7,56 @@
 
 /* ---- kernels ---- */
 
-/* What kernels of an operation may have, by name: a call puts its operands and values (sizes, leading dimensions) in
- * these places. Lists of an operation's own, each of at most so many. */
+/* The names that buffers (operand) and run-time parameters (value: sizes, leading dimensions) of an operation's
+ * kernels may have. A call fills one array of operands and one of values in this order, and each kernel takes from
+ * them the ones that it has. Each operation has its own lists, of at most TG_KIT_OPERANDS and TG_KIT_VALUES names. */
 enum { TG_KIT_OPERANDS = 24, TG_KIT_VALUES = 32 };
 typedef struct tg_kit_names { const char *const *operand, *const *value; uint32_t operands_n, values_n; } tg_kit_names;
 
-/* A kernel that is one task, as a function: its buffers, its run-time parameters, memory to work in, 0. */
+/* A kernel that is one task, as a function of its buffers, its run-time parameters and its workspace. The last argument
+ * is 0. */
 typedef void tg_kit_code(void *const *operands, const int64_t *values, void *scratch, int64_t zero);
 
 typedef struct tg_kit_kernel {
-  tg_kernel *kernel;                     /* NULL: there is none */
-  tg_kit_code *code; /* all of it, where it is one task; wants the plan's per_thread bytes; else NULL */
-  uint8_t operand[TG_KIT_OPERANDS], value[TG_KIT_VALUES];   /* places of its buffers, of its run-time parameters */
+  tg_kernel *kernel;                     /* NULL: there is no kernel for this case */
+  /* the whole kernel as a function, if it is one task; its scratch is the plan's per_thread bytes. NULL: it has
+   * several tasks */
+  tg_kit_code *code;
+  /* buffer i is the operation's operand number operand[i]; run-time parameter i is its value number value[i] */
+  uint8_t operand[TG_KIT_OPERANDS], value[TG_KIT_VALUES];
   uint8_t operands_n, values_n;
-  bool requirements;                     /* on run-time parameters, to be checked at each call */
+  bool requirements;                     /* it has requirements (tg_require) that each call must check */
 } tg_kit_kernel;
 
-/* Of a whole plan; the operation's own struct has it first. */
+/* The part of a plan that all operations share; it is the first field of an operation's plan. */
 typedef struct tg_kit_plan {
   tg_context *context;
-  uint32_t threads, most; /* of the pool, where a call brings none; with or without a pool of that size */
-  size_t per_thread, shared;             /* bytes that the kernels work in, at most */
-  uint32_t compiled, found, tuned;       /* kernels; of them, found in the cache, and compiled with a tuned choice */
-  bool strips;                           /* some calls are strips of one thread each, and have a shared memory each */
+  /* threads: those of the pool that calls without tg_exec use. most: the descriptor's number, if it is more than
+   * that, since calls with tg_exec do not depend on the pool */
+  uint32_t threads, most;
+  size_t per_thread, shared;             /* largest workspace of any kernel: bytes for each thread, bytes for all */
+  uint32_t compiled, found, tuned;       /* kernels; how many came from the cache; how many have a tuned choice */
+  bool strips;                           /* some calls run as strips, each with its own `shared` bytes */
 } tg_kit_plan;
-void tg_kit_plan_open(tg_kit_plan *p, tg_context *c, int32_t threads);   /* threads: as a descriptor says */
+void tg_kit_plan_open(tg_kit_plan *p, tg_context *c, int32_t threads);   /* threads: as in tg_gemm_desc */
 
 typedef struct tg_kit_source {
   const tg_kit_names *names;
-  const tg_kernel_def *def;              /* the choice's sketch as a kernel of the problem */
-  const tg_kernel_def *const *others;    /* all sketches that take the problem, the choice's first, for which a tuned
-                                          * choice may have been kept;    NULL: none is looked for */
+  const tg_kernel_def *def;              /* the choice's sketch, as a kernel of the problem */
+  const tg_kernel_def *const *others;    /* all sketches that take the problem, the choice's first: a tuned choice may
+                                          * have been kept for any of them. NULL: tuned choices are ignored */
   uint32_t others_n;
-  const tg_binding *binding;             /* of its parameters, without knobs */
+  const tg_binding *binding;             /* bindings of the kernel's parameters, without knobs */
   uint32_t bindings_n;
-  const tg_kit_choice *choice;
-  void *user;                            /* of the bodies */
-  bool cached_only;
+  const tg_kit_choice *choice;           /* the knobs, if there is no tuned choice */
+  void *user;                            /* passed to the sketches' bodies */
+  bool cached_only;                      /* compile nothing: TG_MISS if the kernel is not in the cache */
 } tg_kit_source;
-/* Compiles a kernel, or takes what the cache has, with the choice that was kept for it, if one was, and finds the
- * places of its buffers and parameters. */
+/* Compiles a kernel, or takes it from the cache; with the tuned choice if one was kept. Then finds which operand and
+ * value each of its buffers and parameters is. */
 tg_status tg_kit_compile(tg_kit_plan *p, const tg_kit_source *s, tg_kit_kernel *out);
 
-/* What such a kernel is called with. */
+/* Fills the arrays that a kernel is called with from the operands and values of a call. */
 static inline void tg_kit_take(const tg_kit_kernel *k, void *const *operand, const int64_t *value, void **buffers,
                                int64_t *values) {
   for (uint32_t i = 0; i < k->operands_n; i++) buffers[i] = operand[k->operand[i]];
@@ -59,22 +65,22 @@ static inline void tg_kit_take(const tg_kit_kernel *k, void *const *operand, con
 
 /* ---- parts and strips ---- */
 
-/* A call as calls of one thread each, on strips of the result: n of them, of `size` rows or columns, the last with what
- * is left. n 1: one kernel, which its words share out. */
+/* A call may be divided into n strips of the result, each computed by one thread: of `size` rows (rows true) or columns
+ * each, the last of the remainder. n 1: no strips; one kernel computes all, and its words divide it among threads. */
 typedef struct tg_kit_strips { uint32_t n; bool rows; int64_t size; } tg_kit_strips;
 
 enum { TG_KIT_SIZES = 4, TG_KIT_CASES = 2 };
 
-/* The kernels for sizes in a box. */
+/* The kernels for one box of sizes, such as m in 5..16 with fixed n and k. */
 typedef struct tg_kit_part {
-  tg_kit_dim size[TG_KIT_SIZES];         /* in the operation's order; those that it does not have are {0, 0} */
+  tg_kit_dim size[TG_KIT_SIZES];         /* in the operation's order; unused entries are {0, 0} */
   tg_kit_choice choice;
-  tg_kit_kernel kernel[TG_KIT_CASES];    /* of an operation with cases, such as whether the result is read */
-  tg_kit_strips strips;                  /* n above 1: choice and kernel are a strip's */
-  tg_kit_choice last_choice;             /* of the last strip, where it is smaller than the others */
-  tg_kit_kernel last[TG_KIT_CASES];
+  tg_kit_kernel kernel[TG_KIT_CASES];    /* one for each case of the operation, such as whether the result is read */
+  tg_kit_strips strips;                  /* n above 1: choice and kernel are those of one strip */
+  tg_kit_choice last_choice;             /* for the last strip, if it is smaller than the others */
+  tg_kit_kernel last[TG_KIT_CASES];      /* likewise; kernel NULL: the last strip uses `kernel` */
 } tg_kit_part;
-/* The part that serves these sizes; NULL: none. */
+/* The part that serves these sizes; NULL: there is none. */
 const tg_kit_part *tg_kit_part_for(const tg_kit_part *parts, uint32_t parts_n, const int64_t *size, uint32_t sizes_n);
 bool tg_kit_same_choices(const tg_kit_part *a, const tg_kit_part *b);
 void tg_kit_part_free(tg_kit_part *part);
@@ -83,27 +89,28 @@ void tg_kit_part_free(tg_kit_part *part);
 
 /* Who runs a call: the caller's parallel_for, or the context's pool. */
 typedef struct tg_kit_exec { tg_pool *pool; tg_parallel_for *parallel_for; void *user; uint32_t threads; } tg_kit_exec;
-/* exec as a call brings it, or NULL; at_most: 0, no such bound. */
+/* The threads of a call. exec: the call's, NULL: the context's pool; at_most: upper bound on threads, 0: no bound. */
 tg_kit_exec tg_kit_exec_of(const tg_kit_plan *p, const tg_exec *exec, int32_t at_most);
-/* task(arg, i, worker) for each i of 0..n-1. worker: below n; who runs several is one worker, if it can be told. */
+/* Runs task(arg, i, worker) for each i of 0..n-1. worker is below n. On the pool it numbers the thread; with a
+ * parallel_for, where threads are unknown, it is i. */
 void tg_kit_tasks(const tg_kit_exec *e, uint32_t n, tg_pool_task *task, void *arg);
-/* A kernel on so many of its threads. */
+/* Runs a kernel on `threads` threads of e. */
 void tg_kit_launch(const tg_kit_exec *e, uint32_t threads, const tg_kit_kernel *k, void **buffers,
                    const int64_t *values, char *workspace);
-/* Strips 0..n-1: every worker has memory of its own, and every so-manieth strip. */
+/* Runs strips 0..n-1. With w workers, worker j runs the strips j, j + w, j + 2w.. in its own part of the workspace. */
 typedef void tg_kit_strip(void *arg, uint32_t i, char *workspace);
 void tg_kit_run_strips(const tg_kit_plan *p, const tg_kit_exec *e, uint32_t threads, uint32_t n, char *workspace,
                        tg_kit_strip *strip, void *arg);
 
 /* ---- memory ---- */
 
-/* Bytes for so many threads. side_by_side: they are at calls of their own, each with a shared memory; a team on one
- * call has one. */
+/* Bytes of workspace for `threads` threads. side_by_side: each thread runs kernels alone, with its own `shared` bytes;
+ * else all threads run one kernel and have these bytes in common. */
 size_t tg_kit_needed(const tg_kit_plan *p, uint32_t threads, bool side_by_side);
-/* What a caller is told of it: little comes from the stack, and is 0. */
+/* Bytes that the caller must provide for it: 0 if it is small enough for the stack. */
 size_t tg_kit_workspace(size_t needed);
-/* run(arg, workspace), aligned to 64, in the caller's memory or on the stack; or the error. call: as in tg_kit_operand.
- */
+/* Calls run(arg, workspace) with `needed` bytes aligned to 64, in the caller's memory or on the stack. TG_EINVAL if the
+ * caller's memory is too small. call: as in tg_kit_operand. */
 tg_status tg_kit_run_in(const tg_kit_plan *p, const char *call, size_t needed, void *given, size_t given_bytes,
                         uint32_t threads, void (*run)(void *arg, char *workspace), void *arg);
 #endif

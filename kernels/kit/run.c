@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Running a plan: on whose threads, in whose memory. No lock, no memory of its own, no failure once the checks are
- * passed. */
+ * Running a plan on the caller's threads or the pool's, in the caller's memory or on the stack. Takes no lock,
+ * allocates nothing, and cannot fail once the checks are passed. */
 #include <stdio.h>
 #include "kit/plan.h"
 
-enum { ALIGN = 64, SMALL = 4096 };   /* workspaces up to SMALL come from the stack */
+enum { ALIGN = 64, SMALL = 4096 };   /* workspaces of at most SMALL bytes are on the stack */
 
 tg_kit_exec tg_kit_exec_of(const tg_kit_plan *p, const tg_exec *exec, int32_t at_most) {
   tg_kit_exec e = {.pool = p->context->pool, .threads = p->threads};

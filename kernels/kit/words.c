@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Declarations and words made of numbers, the tile in registers, copies of operands, epilogues. */
+ * The text of kernels: declarations and words, the tile in registers, copies of operands, epilogues. */
 #include <stdarg.h>
 #include <stdio.h>
 #include "dsl/uop.h"
@@ -99,8 +99,8 @@ void tg_kit_tile(tg_builder *tg_b_, const char *rows, const char *terms, const c
 
 /* ---- copies ---- */
 
-/* As many terms as a vector has lanes, which are transposed together. What they leave of all terms, where these are one
- * block, is a block of fewer; else they are gathered one by one. */
+/* How a copy divides the terms: into blocks of VL terms (the lanes of a vector), which are transposed together. The
+ * remainder is one smaller block if the number of terms is known and at most KC; else it is gathered one by one. */
 static const char *terms_of_a_block(tg_builder *tg_b_, tg_kit_dim k, char *list, size_t size) {
   int64_t vl = tg_c(VL);
   bool one = k.lo == k.hi && k.lo <= tg_c(KC);
@@ -113,13 +113,13 @@ void tg_kit_stage_columns(tg_builder *tg_b_, const tg_kit_copy *o, const char *a
   tg_kit_word(tg_b_, "stage %c at %s as Cp[%c/%lld, %c, %c%%%lld]%s%s", o->operand, at, o->range, nr, o->term, o->range,
               nr, o->as, space);
   tg_kit_word(tg_b_, "lane Cp.2 VL");
-  if (o->along) { /* vectors along the terms, transposed: as many terms as a vector has lanes, in copies */
+  if (o->along) { /* vectors are loaded along the terms, and blocks of VL by VL are transposed in registers */
     tg_kit_word(tg_b_, "split Cp.1 %s as pt pu", terms_of_a_block(tg_b_, o->terms, list, sizeof list));
     tg_kit_word(tg_b_, nr > vl ? "order Cp.2.0 pt pu" : "order pt pu");
     tg_kit_word(tg_b_, "unroll pu");
     return;
   }
-  if (o->any) {   /* whichever lie side by side: blocks of some terms of a vector of columns */
+  if (o->any) {   /* terms or columns may be contiguous: blocks of VL terms by VL columns suit both */
     tg_kit_word(tg_b_, "split Cp.1 VL clip as pt pu");
     tg_kit_word(tg_b_, nr > vl ? "order pt Cp.2.0 pu" : "order pt pu");
     return;
@@ -127,9 +127,9 @@ void tg_kit_stage_columns(tg_builder *tg_b_, const tg_kit_copy *o, const char *a
   if (nr > vl) tg_kit_word(tg_b_, "upcast Cp.2.0");
 }
 
-/* Rows of a tile, with terms contiguous: they run along each row, and tiles take as many as they like. Where rows are
- * neighbours in memory they are transposed on the way; where a launch says what lies side by side, blocks of some rows
- * and some terms come one after another, which is good either way. */
+/* The copy has the terms of a row contiguous, so tiles may take any number of rows. If rows are contiguous in the
+ * operand (not terms), the copy transposes. If strides are known at launch only (any), it goes in blocks of 8 rows by
+ * some terms, which is good whichever of them are contiguous. */
 void tg_kit_stage_rows(tg_builder *tg_b_, const tg_kit_copy *o, const char *at) {
   long long vl = tg_c(VL), mr = tg_c(MR);
   char rows[48];
@@ -142,7 +142,7 @@ void tg_kit_stage_rows(tg_builder *tg_b_, const tg_kit_copy *o, const char *at) 
     tg_kit_word(tg_b_, "split Rp.0 8 clip as qt qu");
     tg_kit_word(tg_b_, "order qt Rp.1.0 qu");
   }
-  if (o->along && o->apart)   /* pieces of lines are read faster than they come by themselves */
+  if (o->along && o->apart)   /* strided rows span more lines than the hardware prefetcher fetches in time */
     tg_kit_word(tg_b_, "prefetch %c at Rp.%d.0 ahead 8", o->operand, by_tiles ? 2 : 1);
   if (o->along) return;
   tg_kit_word(tg_b_, "split Rp.0 {VL, 1} as qt qu");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Unsigned bytes by signed ones, on a target with VPDPBUSD. */
+ * u8 times i8, on a target with VPDPBUSD. */
 #include "gemm/sketch.h"
 
 TG_KERNEL(gemm_bytes, M, N, K, lda, ldb, ldc) {

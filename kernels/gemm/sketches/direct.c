@@ -2,9 +2,9 @@
  * Small products: everything stays in L1, and nothing is packed. */
 #include "gemm/sketch.h"
 
-/* Small: both operands where they lie, tile by tile: all rows of some columns, or (ROWS) all columns of some rows.
- * SUMS of its own for each of as many terms in turn: where tiles are so small that their sums would wait for each
- * other. What tiles leave of sizes that are known are tiles as well; of other sizes, powers of two and single
+/* Both operands are read in place, tile by tile: all rows of some columns, then the next columns, or (ROWS) all columns
+ * of some rows. SUMS accumulators per element, used by consecutive terms in turn, hide the latency of multiply-adds in
+ * small tiles. The remainder of a known size is one tile; of other sizes, tiles of powers of two rows and of single
  * vectors. */
 TG_KERNEL(gemm_direct, M, N, K, lda, ldb, ldc) {
   const tg_gemm_problem *p = tg_user;
@@ -14,7 +14,7 @@ TG_KERNEL(gemm_direct, M, N, K, lda, ldb, ldc) {
   tg_kit_lanes(tg_b_, p->acc);
   tg_knob(NU, 4, 1, 2, 3);
   tg_kit_knob(tg_b_, "MR", 6, tg_gemm_mr);
-  /* terms in a row; 0: all, where they are known */
+  /* terms to unroll by; 0: all, if their number is known */
   tg_knob(UK, 8, 0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16);
   tg_knob(ROWS, 0, 1);
   tg_knob(SUMS, 1, 2, 4, 8);
@@ -37,7 +37,8 @@ TG_KERNEL(gemm_direct, M, N, K, lda, ldb, ldc) {
   if (o.column_k) {
     tg_kit_word(tg_b_, "stage %c at ct as Cp[k, %c]", o.column, o.c);
     tg_kit_word(tg_b_, "lane Cp.1 VL");
-    /* vectors along k, transposed in registers, and what they leave of terms that are known as a block of fewer */
+    /* vectors are loaded along k and transposed in registers; the remainder of a known number of terms is one smaller
+     * block */
     if (columns.lo == columns.hi) {
       const char *around = columns.lo > vl && wide > vl ? "Cp.1.0 " : "";
       bool short_ = p->k.lo == p->k.hi && p->k.lo <= vl;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Few rows, or few columns: sums along the terms, which are what lies side by side in the large operand. */
+ * Few rows, or few columns: dot products along the terms, which are contiguous in the large operand. */
 #include <stdio.h>
 #include "gemm/sketch.h"
 
-/* A copy of rows that lie across k: as many as a vector has lanes are transposed in registers. */
+/* Copies rows whose terms are not contiguous: blocks of VL rows are transposed in registers. */
 static void transpose_rows(tg_builder *tg_b_, tg_kit_dim rows) {
   char list[96];
   bool known = rows.lo == rows.hi, many = !known || rows.lo > tg_c(VL);
@@ -15,10 +15,11 @@ static void transpose_rows(tg_builder *tg_b_, tg_kit_dim rows) {
   tg_kit_word(tg_b_, "unroll %s", many ? "qu" : "Rp.0");
 }
 
-/* Sums along k in blocks of KC terms: a copy of what the rows have of one stays in the first cache while NB tiles of
- * columns pass, each all rows, and sums wait in C. While a tile is computed the lines of one AHEAD are asked for. */
+/* Blocks of KC terms: the rows' part of a block is copied and stays in L1 while NB tiles of columns pass; each tile is
+ * multiplied by all rows. Partial sums are kept in C. While a tile is computed, the tile that is AHEAD tiles further
+ * on is prefetched. */
 static void dot_blocks(tg_builder *tg_b_, const tg_gemm_problem *p, const tg_gemm_roles *o) {
-  enum { ROWS = 256 };   /* that a copy is for, at most */
+  enum { ROWS = 256 };   /* most rows in a copy */
   tg_kit_dim rows = o->r == 'i' ? p->m : p->n;
   long long mr = tg_c(MR), nc = tg_c(NC), vl = tg_c(VL);
   bool many = rows.hi > ROWS, even = p->k.lo == p->k.hi && p->k.lo % vl == 0;
@@ -42,8 +43,8 @@ static void dot_blocks(tg_builder *tg_b_, const tg_gemm_problem *p, const tg_gem
   if (tg_c(AHEAD)) tg_kit_word(tg_b_, "prefetch %c at %s ahead AHEAD of cb", o->column, even ? "ko" : "ko.main");
 }
 
-/* Few rows: k is what lies side by side in the columns' operand. Vectors run along k, MR rows by NC columns of sums
- * at a time. */
+/* The columns' operand is the large one, contiguous along k. Vectors run along k; a tile has MR rows by NC columns of
+ * sums, each a vector. */
 TG_KERNEL(gemm_dot, M, N, K, lda, ldb, ldc) {
   const tg_gemm_problem *p = tg_user;
   tg_gemm_roles o = tg_gemm_thin_roles_of(p);
@@ -52,7 +53,7 @@ TG_KERNEL(gemm_dot, M, N, K, lda, ldb, ldc) {
   tg_knob(NC, 4, 1, 2, 3, 6, 8);
   tg_kit_knob(tg_b_, "MR", 1, tg_gemm_mr);
   tg_kit_knob(tg_b_, "NB", 64, tg_gemm_stream_nb);
-  tg_kit_knob(tg_b_, "KC", 0, tg_gemm_dot_kc);   /* 0: all terms, and rows where they lie */
+  tg_kit_knob(tg_b_, "KC", 0, tg_gemm_dot_kc);   /* 0: all terms in one block, rows read in place */
   tg_knob(AHEAD, 8, 0, 1, 2, 4, 16, 24);
   tg_knob(TEAM, 0, 2);
   int64_t mr = tg_c(MR), nc = tg_c(NC), vl = tg_c(VL);

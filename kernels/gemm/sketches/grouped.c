@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Weights of few bits, packed ahead, for few rows: they are taken as they come, from panels, where groups divide the
- * terms. */
+ * Packed quantised weights for few rows: weights are converted to floats in registers where they are used. The length
+ * of a group must divide K. */
 #include <stdio.h>
 #include "gemm/sketch.h"
 
@@ -11,8 +11,9 @@ static bool takes(const tg_gemm_problem *p, const tg_target *t) {
 
 static bool is_one(tg_kit_dim d) { return d.lo == 1 && d.hi == 1; }
 
-/* A row alone: the sum of a group is one of whole numbers, scaled behind it, and the zero point is subtracted as
- * often as S[g] says, the sum of that part of the row. Several rows share a weight, which is worth making a float. */
+/* The text of the sum. With one row: over the groups g, scale * (sum of a * q - zero * S[g]), S[g] being the sum of the
+ * row's elements in group g; so scale and zero point are applied once per group. With several rows: the sum of
+ * a * (scale * (q - zero)), since the value of each weight is used by all rows. */
 static void sum_of_groups(const tg_gemm_problem *p, const char *j, char *out, size_t size) {
   const char *g = p->group ? "g" : "0", *k = p->bits == 4 ? "g*TERMS + w*8 + r" : "g*TERMS + r",
              *over = p->bits == 4 ? "w : TERMS/8, r : 8" : "r : TERMS";
@@ -38,8 +39,8 @@ static void sums_of_a(tg_builder *tg_b_, const tg_gemm_problem *p) {
   tg_range(gs, K/TERMS) tg_add_statement(tg_b_, text, __FILE__, __LINE__);
 }
 
-/* Tasks are blocks of NB times NP panels; from each of NP panels, which memory is read from side by side, a word of
- * every column at a time, for MR rows. */
+/* A task is a block of NB times NP panels. NP panels are read at the same time, as NP streams from memory, one word of
+ * every column in each step, and multiplied by MR rows. */
 TG_KERNEL(gemm_grouped, M, N, K, lda, ldb, ldc) {
   const tg_gemm_problem *p = tg_user;
   char list[96], sum[TG_GEMM_TEXT];
@@ -47,7 +48,7 @@ TG_KERNEL(gemm_grouped, M, N, K, lda, ldb, ldc) {
   tg_kit_knob(tg_b_, "MR", 1, tg_gemm_mr);
   tg_kit_knob(tg_b_, "NB", 8, tg_gemm_nb);
   tg_kit_knob(tg_b_, "NP", 4, tg_gemm_side);
-  tg_knob(AHEAD, 8, 0, 4, 16, 24);                    /* words, and groups, that are asked for ahead */
+  tg_knob(AHEAD, 8, 0, 4, 16, 24);                    /* prefetch distances: AHEAD words, GROUPS groups */
   tg_kit_knob(tg_b_, "GROUPS", 1, tg_gemm_side);
   tg_knob(TEAM, 0, 2);
   int64_t vl = tg_c(VL), mr = tg_c(MR), np = tg_c(NP), team = tg_c(TEAM);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The sketch for few rows and columns and a long sum, which is all there is to share out among threads: parts of the
- * sum have sums of their own, which are merged in pairs,
- * so how many threads there are does not show in the bits. */
+ * The sketch for few rows and columns and a long sum, where only the terms can be divided among threads. The sum is
+ * divided into PARTS parts, each with its own partial sums, which are merged in pairs; so the bits do not depend on
+ * the number of threads. */
 #include <stdio.h>
 #include "dsl/uop.h"
 #include "gemm/sketch.h"
@@ -9,10 +9,11 @@
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t up(int64_t x, int64_t n) { return (x + n - 1) / n * n; }
 
-/* of a tile of sums: larger ones belong to no cache, and are refused as subscripts past the tile */
+/* most rows, and columns, of a tile of partial sums; larger ones would fit no cache. For larger sizes the kernel does
+ * not compile, since subscripts could leave the tile */
 enum { SIDE = 512 };
 
-/* The sums, a tile beside C; blocks of KC terms, each a product of packed operands that is added to it. */
+/* Partial sums are a tile beside C; for each block of KC terms the product of packed operands is added to it. */
 TG_KERNEL(gemm_long, M, N, K, lda, ldb, ldc) {
   const tg_gemm_problem *p = tg_user;
   tg_gemm_roles o = tg_gemm_roles_of(p);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Any product, by no words: the compiler's heuristic chooses. */
+ * Any product, without words: the compiler's heuristic chooses the schedule. */
 #include "gemm/sketch.h"
 
 static bool takes(const tg_gemm_problem *p, const tg_target *t) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Signed bytes by signed ones: x is u8(x ^ -128) - 128, so their sum is that of unsigned bytes, and -128 times the sum
- * of a column beside it;
- * the rows' operand is packed as u8 then. All of it wraps as the sum itself does. */
+ * i8 times i8, on a target with VPDPBUSD, which wants u8 times i8. An i8 x equals u8(x ^ -128) - 128, so
+ * sum(a * b) = sum(u8(a ^ -128) * b) - 128 * sum(b). The rows' operand is packed as u8, and sum(b) of each column is
+ * computed beside it. Both sums wrap modulo 2^32 as the product itself does. */
 #include "gemm/sketch.h"
 
-/* The sums of a block's columns, 64 at a time, or along the columns. */
+/* Words for the sums of a block's columns: 64 columns at a time, or, if B is column major, along each column. */
 static void sums(tg_builder *tg_b_, const tg_gemm_problem *p) {
   if (p->b_major == TG_GEMM_COLUMN) {
     tg_kit_word(tg_b_, "split q 64 as qo qi");

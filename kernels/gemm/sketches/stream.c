@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * Few rows: the large operand is read once, where it lies along the vectors, at the speed of memory. */
+ * Few rows: the large operand is read once and in place, at the speed of memory; vectors run along its contiguous
+ * dimension. */
 #include <stdio.h>
 #include "gemm/sketch.h"
 
-/* Few rows: the columns' operand lies along the vectors. KC of its rows are read side by side, whole, and what was
- * added so far waits in C, which a cache holds. */
+/* The columns' operand is the large one. KC of its rows (k) are read at the same time, each from end to end; partial
+ * sums are kept in C, which stays in a cache. */
 TG_KERNEL(gemm_stream, M, N, K, lda, ldb, ldc) {
   const tg_gemm_problem *p = tg_user;
   tg_gemm_roles o = tg_gemm_thin_roles_of(p);
@@ -13,7 +14,7 @@ TG_KERNEL(gemm_stream, M, N, K, lda, ldb, ldc) {
   tg_knob(NU, 8, 1, 2, 3, 4, 6);
   tg_kit_knob(tg_b_, "MR", 1, tg_gemm_mr);
   tg_knob(KC, 8, 4, 16, 32, 64, 128, 256);
-  tg_knob(UK, 8, 1, 2, 4);   /* terms in a row, at most */
+  tg_knob(UK, 8, 1, 2, 4);   /* most terms to unroll by */
   tg_kit_knob(tg_b_, "NB", 64, tg_gemm_stream_nb);
   tg_knob(AHEAD, 0, 1, 2, 4);
   tg_knob(TEAM, 0, 2);
@@ -30,8 +31,8 @@ TG_KERNEL(gemm_stream, M, N, K, lda, ldb, ldc) {
   tg_kit_word(tg_b_, "upcast iu");
   tg_kit_word(tg_b_, "upcast cu");
   tg_kit_word(tg_b_, "lane cl");
-  /* Terms in a row; of columns along k as many as a vector has lanes, which are transposed together, and those that
-   * are left. */
+  /* terms to unroll by; if the columns' operand is contiguous along k: VL terms, which are transposed together, and the
+   * remainder */
   int64_t terms = !o.column_k                          ? tg_c(KC) < tg_c(UK) ? tg_c(KC) : tg_c(UK)
                                            : o.scattered || tg_c(VL) < tg_c(KC) ? tg_c(VL)
                                                        : tg_c(KC);

@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: MIT
- * The sketch for products of bytes on a target whose matrix instructions take tiles of 16 rows of 64 bytes (AMX-INT8),
- * signed or not: both operands are packed in such
- * tiles, with zeros behind the ends, the columns' with four terms side by side. All layouts; C's contiguous dimension
- * is the columns'. */
+ * Products of bytes, signed or unsigned, on a target whose matrix instructions multiply tiles of 16 rows of 64 bytes
+ * (AMX-INT8). Both operands are packed into such tiles and padded with zeros; the columns' tiles have groups of four
+ * terms contiguous. Takes all layouts; the tile's columns run along C's contiguous dimension. */
 #include <stdio.h>
 #include "gemm/sketch.h"
 
-/* rows and columns of a tile of sums; terms of an instruction, and of a column side by side */
+/* SIDE: rows and columns of a tile of sums; TERMS: terms that an instruction multiplies; GROUP: contiguous terms of a
+ * column */
 enum { SIDE = 16, TERMS = 64, GROUP = 4 };
 
-/* "i/32, k/64, i/16%2": a panel's, the terms', and where a panel has several the tile's place; then places in a
- * tile. Ranges of its last two digits are the n-th and the one behind. */
+/* Writes the first subscripts of a packed operand, such as "i/32, k/64, i/16%2": the panel, the block of terms, and, if
+ * a panel has several tiles, the tile in the panel. The position inside the tile follows as subscripts n and n + 1, n
+ * being the number returned. */
 static int tile_of(char *text, size_t size, char range, int64_t tiles) {
   size_t at = (size_t)snprintf(text, size, "%c/%lld, k/%d", range, (long long)(SIDE * tiles), TERMS);
   if (tiles > 1) snprintf(text + at, size - at, ", %c/%d%%%lld", range, SIDE, (long long)tiles);
   return tiles > 1 ? 3 : 2;
 }
 
-/* Lines of terms. Where rows are neighbours in memory, 16 lines of 16 terms are transposed at a time. */
+/* Packs rows: a tile has a line of 64 terms for each row. If k is not contiguous in the operand, blocks of 16 rows by
+ * 16 terms are transposed in registers. */
 static void stage_tiles_of_rows(tg_builder *tg_b_, const tg_gemm_roles *o) {
   char tile[64];
   int n = tile_of(tile, sizeof tile, o->r, tg_c(TR));
@@ -44,14 +46,14 @@ static void stage_tiles_of_columns(tg_builder *tg_b_, const tg_gemm_roles *o) {
   if (o->column_k) tg_kit_word(tg_b_, "unroll Cp.%d", n);
   else if (tg_c(TEAM) != 1)
     tg_kit_word(tg_b_,
-                n > 2 ? "order Cp.1 Cp.3 Cp.0 Cp.2" : "order Cp.1 Cp.2 Cp.0"); /* four lines are read from end to end */
+                n > 2 ? "order Cp.1 Cp.3 Cp.0 Cp.2" : "order Cp.1 Cp.2 Cp.0"); /* reads four rows sequentially */
   tg_kit_word(tg_b_, "lane Cl");
-  tg_kit_word(tg_b_, "cut Cp.1 auto");   /* only what lies behind the ends is masked */
+  tg_kit_word(tg_b_, "cut Cp.1 auto");   /* only the last, incomplete tiles need masks */
   if (tg_c(TEAM) != 1) tg_kit_word(tg_b_, "cut Cp.0 auto");
 }
 
-/* Blocks of columns (NB panels of TC tiles), of terms (KC) and of rows (MB panels of TR tiles): a panel of rows
- * stays in the first cache while those of columns pass, from the second. */
+/* Blocks of columns (NB panels of TC tiles), of terms (KC) and of rows (MB panels of TR tiles): a panel of rows stays
+ * in L1 while panels of columns pass, from L2. */
 TG_KERNEL(gemm_tiles, M, N, K, lda, ldb, ldc) {
   const tg_gemm_problem *p = tg_user;
   tg_gemm_roles o = tg_gemm_roles_of(p);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Weights of few bits for more rows: a panel of them is made floats once, in a cache. */
+ * Quantised weights for more rows than gemm_grouped is good for: a panel of weights is converted to floats once, into
+ * a buffer that a cache holds. */
 #include <stdio.h>
 #include "gemm/sketch.h"
 
@@ -8,8 +9,9 @@ static bool takes(const tg_gemm_problem *p, const tg_target *t) {
   return p->bits != 0;
 }
 
-/* Tasks are NB panels of columns, made floats first; then it is a product with a packed operand: blocks of terms,
- * tiles of rows, whose panels a cache holds. A sum that C cannot hold waits in a tile of one block of rows. */
+/* A task converts NB panels of columns to floats, then multiplies by them as by any packed operand: blocks of terms,
+ * tiles of rows, panels in a cache. Partial sums of a C whose type is not acc are kept in a buffer for one block of
+ * rows. */
 TG_KERNEL(gemm_weights, M, N, K, lda, ldb, ldc) {
   const tg_gemm_problem *p = tg_user;
   char weight[TG_GEMM_TEXT / 2], text[TG_GEMM_TEXT];
