@@ -72,7 +72,8 @@ static bool threads_along(tg_nest *n, const tg_uop *range, const char *warps, co
 
 /* ---- perfect nests ---- */
 
-static const tg_uop *only_loop(const tg_uop *end) {   /* the only loop in it; NULL: there are other statements than definitions */
+/* The loop that, definitions aside, is the only statement in this one; NULL: there is none. */
+static const tg_uop *only_loop(const tg_uop *end) {
   const tg_uop *found = NULL;
   for (uint32_t i = 1; i < end->n; i++) {
     if (end->src[i]->op == TG_OP_DEFINE) continue;
@@ -120,7 +121,8 @@ static uint32_t contiguous_reductions(tg_nest *n, const tg_uop *in, const tg_uop
   return found;
 }
 
-static const tg_uop *loop_of(const tg_nest *n, const tg_uop *range) {   /* the range's END in the current program; NULL: none */
+/* The range's END in the current program; NULL: there is none. */
+static const tg_uop *loop_of(const tg_nest *n, const tg_uop *range) {
   for (uint32_t i = 0; i < n->s.sites.n; i++)
     if (n->s.sites.data[i].range == range && n->s.sites.data[i].owner->op == TG_OP_END) return n->s.sites.data[i].owner;
   return NULL;
