@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What stands behind tg/tg.h: the context, and the way from a kernel's text to code that can be called. Nothing here
- * needs LLVM: what
- * compiles is a table of functions (compile.h) that a context has or has not. */
+ * The implementation of tg/tg.h: the context, and the steps from a kernel's text to code that can be called. Nothing
+ * here needs LLVM: the compiler is a table of functions (src/compile), which a context may lack. */
 #ifndef TG_API_H
 #define TG_API_H
 #include <pthread.h>
@@ -12,35 +11,36 @@
 
 enum { MESSAGES = 32 };
 
+/* age: tg_context.age when the message was last used, to find the oldest. */
 typedef struct { pthread_t thread; bool used; uint64_t age; char text[4096]; } tg_context_message;
 
 typedef struct tg_kernel_source tg_kernel_source;
 struct tg_jit;
 
-/* What compiles. */
+/* The compiler. All but close run inside tg_protect(&j->env, ..). */
 typedef struct tg_compiler {
-  /* The job holds the author's form; fills in the entry's object and info. Inside tg_protect(&j->env, ..). */
+  /* Compiles the job, which holds the kernel as written; fills in the entry's object and info. */
   void (*compile)(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cache_entry *entry);
-  /* What was just compiled, callable: what comes from the cache is loaded without the compiler. Likewise. */
+  /* Links an entry that was just compiled. Entries from the cache are loaded without the compiler. */
   tg_code *(*link)(tg_job *j, tg_context *c, const tg_cache_entry *entry, const char *name);
   void (*close)(tg_context *c);
 } tg_compiler;
 
 struct tg_context {
-  tg_env env;                  /* what lives as long as the context: rules, the folder's name */
-  tg_blocks blocks;            /* of the jobs that have ended */
-  pthread_mutex_t lock;        /* of env, jit, messages */
-  tg_target target;            /* of the host's CPU: device 0 */
-  tg_device *devices;          /* device 0, then those that have been opened; only their list grows, under the lock */
+  tg_env env;                  /* holds what lives as long as the context: rules, the folders' names */
+  tg_blocks blocks;            /* memory of finished jobs, for reuse by later ones */
+  pthread_mutex_t lock;        /* guards env, jit, messages, and the list of devices */
+  tg_target target;            /* the host's CPU, which is device 0 */
+  tg_device *devices;          /* list: device 0, then opened ones; grows only, and devices stay until the end */
   uint32_t flags;
   void (*log)(void *user, const char *message);
   void *log_user;
   const char *cache, *tuned;   /* folders; NULL: none */
   const tg_compiler *compiler; /* NULL: kernels come from the cache alone */
-  const struct tg_rules *rules;   /* the compiler's, from its first use on */
+  const struct tg_rules *rules;   /* the compiler's; NULL until first used */
   struct tg_jit *jit;
   tg_pool *pool;
-  tg_context_message *messages[MESSAGES];   /* the last failure of each thread; the oldest makes room */
+  tg_context_message *messages[MESSAGES];   /* each thread's last error; the oldest is replaced */
   uint64_t age;
 };
 
@@ -48,11 +48,11 @@ struct tg_kernel {
   tg_context *context;
   tg_device_kernel *loaded;
   tg_kernel_info info;
-  size_t bytes;                /* of this block */
-  /* then: tg_buffer_desc, tg_param_info */
+  size_t bytes;                /* of this allocation */
+  /* followed by arrays of tg_buffer_desc and tg_param_info */
 };
 
-/* Where a program comes from: def, or text. */
+/* Where a program comes from: either def or text is set. */
 struct tg_kernel_source {
   const tg_kernel_def *def;
   const char *file, *text;
@@ -69,7 +69,7 @@ tg_status tg_context_open(const tg_context_options *options, const tg_compiler *
 tg_status tg_context_fail(tg_context *c, tg_status s, const char *message);
 
 /* device.c */
-/* Opens device i of that kind for the context, number `number` to users, behind those that it has. */
+/* Opens the driver's device i, and appends it to the context's list. number: the device's number in tg/tg.h. */
 tg_status tg_device_add(tg_context *c, const tg_driver *driver, uint32_t i, uint32_t number, tg_device **out,
                         char *message, size_t n);
 
@@ -78,23 +78,24 @@ static inline const tg_target *tg_target_asked(const tg_context *c, const tg_com
   return o->device ? o->device->target : &c->target;
 }
 extern const tg_compile_options tg_no_options;
-/* Runs with a job of its own inside tg_protect, then, if asked to, loads what it left in the entry. */
+/* One compile: runs a function with a new job inside tg_protect, then, for a kernel, loads the entry it filled in. */
 typedef struct tg_compilation {
   tg_context *context;
   const tg_kernel_source *source;
   tg_job *job;
   tg_cache_entry entry;
-  tg_code *code;               /* linked by the compiler; NULL: the entry's object is to be loaded */
+  tg_code *code;               /* linked by the compiler; NULL: load the entry's object */
   bool from_cache, tuned;
 } tg_compilation;
 tg_status tg_compilation_run(tg_compilation *w, void (*run)(void *), void *arg);
-/* The rest inside tg_protect(&j->env, ..). */
-void tg_kernel_source_check(tg_job *j, const tg_kernel_source *s);                     /* the caller's mistakes */
-/* the author's form, opts appended */
+/* The functions below run inside tg_protect(&j->env, ..). */
+void tg_kernel_source_check(tg_job *j, const tg_kernel_source *s);                     /* fails on bad arguments */
+/* reads the kernel as written into the job, and appends the opts */
 void tg_kernel_source_read(tg_job *j, const tg_kernel_source *s);
-/* identity.c, which the build writes: a hash of the compiler's own code */
+/* From identity.c, which the build generates: a hash of the compiler's own code. */
 extern const char tg_build[];
 const char *tg_cache_key(tg_job *j, tg_context *c, const tg_kernel_source *s);
-/* What a choice for the kernel is kept under; the job holds the author's form under the default knobs. */
-const char *tg_tuned_key(tg_job *j, tg_context *c, uint32_t threads);   /* of the contexts that it is for */
+/* The store's key of the kernel's tuned choice. The job holds the kernel as written, with default knobs. threads: of
+ * the contexts that the choice is for. */
+const char *tg_tuned_key(tg_job *j, tg_context *c, uint32_t threads);
 #endif

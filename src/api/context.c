@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The context: target, pool, what its compiler keeps, and each thread's last error. */
+ * The context: its target, thread pool, compiler state, and each thread's last error. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>

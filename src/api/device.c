@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The devices of a context: opened when they are asked for, closed with it; their memory. */
+ * The devices of a context: opened at their first use, closed with the context; their memory. */
 #include <stdio.h>
 #include "api/api.h"
 
@@ -18,7 +18,7 @@ tg_status tg_device_add(tg_context *c, const tg_driver *driver, uint32_t i, uint
   return s;
 }
 
-/* Under the lock, so that two threads open a device once. */
+/* Takes the lock, so that two threads do not open a device twice. */
 static tg_status find_or_open(tg_context *c, uint32_t number, tg_device **out, char *message, size_t n) {
   tg_device_info about;
   const tg_driver *driver;

@@ -13,7 +13,7 @@ void tg_kernel_free(tg_kernel *k) {
 const tg_kernel_info *tg_kernel_describe(const tg_kernel *k) { return k ? &k->info : NULL; }
 
 tg_status tg_kernel_bytes(const tg_kernel *k, const int64_t *params, uint32_t b, size_t *bytes) {
-  if (!k) return TG_EINVAL; /* of a compile that failed: no context could say why */
+  if (!k) return TG_EINVAL; /* from a failed compile; there is no context to set a message in */
   if (!bytes) return tg_context_fail(k->context, TG_EINVAL, "no place is given for the bytes");
   const tg_signature *s = k->loaded->signature;
   char message[512];
@@ -41,7 +41,7 @@ typedef tg_status starting(tg_device_kernel *, const tg_launch *, char *message,
 
 static tg_status start(tg_kernel *k, const tg_launch *l, starting *how) {
   char message[512];
-  if (!k) return TG_EINVAL; /* of a compile that failed */
+  if (!k) return TG_EINVAL; /* from a failed compile */
   if (!complete(l)) return tg_context_fail(k->context, TG_EINVAL, "the launch lacks its buffers or parameters");
   tg_status s = how(k->loaded, l, message, sizeof message);
   return s == TG_OK ? s : tg_context_fail(k->context, s, message);

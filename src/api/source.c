@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * From a kernel's text to code that can be called: read, look into the cache, else ask the context's compiler; load.
- * One job each, dropped
- * at its end. */
+ * From a kernel's text to code that can be called: reads the text, looks in the cache, compiles on a miss, and loads
+ * the object. Each compile has a job of its own, which is freed at its end. */
 #include <stdio.h>
 #include "api/api.h"
 #include "dsl/text.h"
@@ -21,7 +20,7 @@ void tg_kernel_source_check(tg_job *j, const tg_kernel_source *s) {
     if (!o->bindings[i].name) tg_fail(&j->env, TG_EINVAL, "a binding without a name");
 }
 
-/* Words of a schedule given beside the kernel: ';' or a new line parts them. */
+/* Reads the schedule words passed in the options, separated by ';' or newlines. */
 static void append_opts(tg_job *j, const char *opts) {
   while (*opts) {
     size_t n = strcspn(opts, ";\n"), skip = strspn(opts, " \t\r");
@@ -48,7 +47,7 @@ void tg_kernel_source_read(tg_job *j, const tg_kernel_source *s) {
   if (o->opts) append_opts(j, o->opts);
 }
 
-/* The compiler and the machine, then the program as the job holds it. */
+/* The key names the compiler and the machine, then the program in the job. */
 static const char *key_of(tg_job *j, const tg_target *t, uint32_t threads, const char *more) {
   tg_str k = tg_str_new(&j->env);
   tg_str_printf(&k, "tg %d.%d.%d\nbuild %s\nllvm %s\ntarget %s\nsilicon %s\nthreads %u\ncaches %llu %llu %llu\n%s\n",
@@ -127,7 +126,7 @@ static tg_status load(tg_compilation *k, tg_kernel **out) {
   tg_device_kernel *loaded;
   tg_status s = d->driver->load(d, &o, &loaded, &k->job->env);
   if (s != TG_OK) return s;
-  k->code = NULL;              /* the kernel's from here on */
+  k->code = NULL;              /* now owned by the loaded kernel */
   *out = new_kernel(c, loaded, k->from_cache, k->tuned);
   if (*out) return TG_OK;
   d->driver->unload(loaded);
@@ -136,9 +135,9 @@ static tg_status load(tg_compilation *k, tg_kernel **out) {
   return TG_ENOMEM;
 }
 
-/* Compiles may come from threads with small stacks. A job is large and lives on the heap of the caller's allocator;
- * texts, which may nest deeply, are read and compiled on a stack of tg's own, as are kernels in C behind their
- * bodies, which are the caller's own code. */
+/* The caller's thread may have a small stack. So the job, which is large, is on the heap, and texts, which may nest
+ * deeply, are read and compiled on a stack that tg allocates. For kernels in C, the body runs on the caller's stack, as
+ * it is the caller's own code; all after it runs on tg's. */
 static bool is_text(const tg_compilation *w) { return w->source && !w->source->def && w->source->text; }
 
 typedef struct { tg_compilation *work; void (*run)(void *); void *arg; } deep;
@@ -162,7 +161,7 @@ static tg_status with_job(tg_compilation *w, void (*run)(void *), void *arg, tg_
   w->job->env.blocks = &c->blocks;
   tg_status s = protect(w, run, arg) ? out ? load(w, out) : TG_OK : w->job->env.status;
   if (s != TG_OK) tg_context_fail(c, s, w->job->env.message);
-  tg_code_unload(w->code);     /* linked, and then something failed */
+  tg_code_unload(w->code);     /* not NULL only if loading failed after linking */
   tg_job_drop(w->job);
   a->free(a->user, w->job, sizeof *w->job);
   return s;
@@ -176,7 +175,7 @@ static void compile_entry(void *arg) {
   tg_compilation *w = arg;
   const tg_compiler *compiler = w->context->compiler;
   compiler->compile(w->job, w->context, w->source, &w->entry);
-  /* another device has its own way to load it */
+  /* other devices load the object by their own driver */
   if (w->source->options->device && w->source->options->device != w->context->devices) return;
   const tg_signature *s = w->entry.signature;
   w->code = compiler->link(w->job, w->context, &w->entry, tg_signature_strings(s) + s->name);
@@ -227,7 +226,7 @@ typedef struct {
   bool hit;
 } looking;
 
-/* A choice for contexts of another number of threads is none, but whoever wonders why should be told. */
+/* A choice tuned for another number of threads is not used; this logs that one exists. */
 static void tell_near_miss(tg_job *j, tg_context *c) {
   enum { MOST = 128 };
   for (uint32_t threads = 1; threads <= MOST; threads++) {
@@ -261,7 +260,7 @@ typedef struct {
   tg_status status;
 } choosing;
 
-/* The source with the choice put in: which sketch, its knobs, its words. */
+/* Compiles with the tuned choice: the sketch that it names, with its knobs and words. */
 static void with_choice(void *arg) {
   choosing *k = arg;
   tg_compile_options o = *k->s.options;
@@ -277,7 +276,7 @@ static void with_choice(void *arg) {
   if (k->l.n) s.def = NULL;
   for (uint32_t i = 0; i < k->l.n; i++)
     if (!strcmp(k->l.defs[i]->name, t->kernel)) s.def = k->l.defs[i];
-  if (k->l.n && !s.def) {   /* another kernel's: its words need not be for these */
+  if (k->l.n && !s.def) {   /* the choice names none of these sketches: its words may not fit them */
     k->status = TG_EINVAL;
     return;
   }
@@ -296,7 +295,7 @@ static bool compile_tuned(tg_context *c, tg_kernel_source s, const tg_kernel_def
   tg_env_init(&k.env, &c->env.allocator);
   *status = with_job(&k.l.work, look_up, &k.l, NULL);
   bool found = *status == TG_OK && k.l.hit;
-  /* a choice that does not fit what it is for is none */
+  /* a choice that fails to compile is ignored */
   if (found)
     found = tg_protect(&k.env, with_choice, &k) && (k.status == TG_OK || k.status == TG_MISS || k.status == TG_ENOMEM);
   if (found) *status = k.status;
@@ -314,7 +313,7 @@ static tg_status compile_any(tg_context *c, tg_kernel_source s, const tg_kernel_
   if (s.options->device && s.options->device->context != c)
     return tg_context_fail(c, TG_EINVAL, "the device is another context's");
   uint32_t flags = s.options->flags & (TG_COMPILE_TUNED | TG_COMPILE_TUNED_ONLY);
-  /* a context with such a folder is one that wants them, but for what says its schedule itself */
+  /* a context with a folder of tuned choices uses them, except for kernels whose options say their schedule */
   if (!(s.options->flags & (TG_COMPILE_UNTUNED | TG_COMPILE_AS_WRITTEN | TG_COMPILE_OPTS_ONLY)) && !s.options->pack)
     flags |= TG_COMPILE_TUNED;
   if (flags && c->tuned && !s.options->opts && (!s.options->device || s.options->device == c->devices) &&

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * The first answer for a target with warps: what runs in workgroups, what in threads. Simple, and legal everywhere;
- * each word is tried
- * on the program as it is by then, and is kept if it may be said.
- *
- * A nest of nothing but loops gets its threads along a range that its stores are contiguous in, or, if there is none,
- * along the
- * contiguous range of its reductions; the other loops are the grid. In any other nest the loops inside get them:
- * innermost ones
- * lanes, the ones around those warps, with copies of what is over. What the author made global stays, and so do all
- * other kinds. */
+ * The heuristic for targets with warps (GPUs): which loops become workgroups, and which threads. It is simple, and the
+ * schedule is always legal: each word is tried on the program as scheduled so far, and is kept only if it is accepted.
+ * A perfect nest (loops in loops, with stores in the innermost alone) gets its threads along a range in which its
+ * stores are contiguous, or, if there is none, along the contiguous range of its reductions; its other loops become the
+ * grid. In any other nest, innermost loops become lanes, and the loops around them warps; iterations beyond the number
+ * of lanes or warps are unrolled. Loops whose kind the author set keep it. */
 #include <stdio.h>
 #include "choose/nest.h"
 
@@ -22,7 +18,7 @@ static void apply(void *user) {
   tg_schedule_sites(&a->n->s);
 }
 
-/* Says the word if it is legal. */
+/* Adds the word to the schedule if it is legal. */
 static bool TG_PRINTF(2, 3) try(tg_nest *n, const char *format, ...) {
   const char *message;
   va_list ap;
@@ -54,7 +50,7 @@ static int64_t power_of_two_from(int64_t v) {
   return p;
 }
 
-/* Threads along a range: warps of lanes, and the rest of it in `outer`, if there is one. */
+/* Splits a range into threads: warps of lanes. outer: name of the loop over the iterations beyond these; NULL: none. */
 static bool threads_along(tg_nest *n, const tg_uop *range, const char *warps, const char **outer) {
   const char *name = tg_axis_name(&n->s, range), *base = tg_nest_base(n, name);
   int64_t extent = constant_extent(range), lanes = n->l->target->lanes, most = MOST_THREADS;
@@ -74,9 +70,10 @@ static bool threads_along(tg_nest *n, const tg_uop *range, const char *warps, co
   return true;
 }
 
-/* ---- nests of nothing but loops ---- */
+/* ---- perfect nests ---- */
 
-static const tg_uop *only_loop(const tg_uop *end) {   /* the one loop in it beside definitions */
+/* The loop that, definitions aside, is the only statement in this one; NULL: there is none. */
+static const tg_uop *only_loop(const tg_uop *end) {
   const tg_uop *found = NULL;
   for (uint32_t i = 1; i < end->n; i++) {
     if (end->src[i]->op == TG_OP_DEFINE) continue;
@@ -105,7 +102,7 @@ static bool stores_only(const tg_uop *end) {
   return true;
 }
 
-/* Ranges of the reductions in a loop that some load is contiguous in, one of each reduction. */
+/* For each reduction in a loop, one of its ranges in which some load is contiguous, if there is one. */
 static uint32_t contiguous_reductions(tg_nest *n, const tg_uop *in, const tg_uop **ranges) {
   uint32_t count, found = 0;
   const tg_uop **order = tg_toposort(n->j, in, &count);
@@ -124,13 +121,14 @@ static uint32_t contiguous_reductions(tg_nest *n, const tg_uop *in, const tg_uop
   return found;
 }
 
-static const tg_uop *loop_of(const tg_nest *n, const tg_uop *range) {   /* its END, as the program is now */
+/* The range's END in the current program; NULL: there is none. */
+static const tg_uop *loop_of(const tg_nest *n, const tg_uop *range) {
   for (uint32_t i = 0; i < n->s.sites.n; i++)
     if (n->s.sites.data[i].range == range && n->s.sites.data[i].owner->op == TG_OP_END) return n->s.sites.data[i].owner;
   return NULL;
 }
 
-/* Has its reduction threads of the author's along another range? Those of a workgroup are too few for both. */
+/* Has the range's reduction another range that the author gave threads? A workgroup has too few for both. */
 static bool has_threads(const tg_nest *n, const tg_uop *range) {
   for (uint32_t i = 0; i < n->s.sites.n; i++) {
     const tg_uop *owner = n->s.sites.data[i].owner;
@@ -150,7 +148,7 @@ static bool reductions_along_threads(tg_nest *n, const tg_uop *in) {
   bool any = false;
   uint32_t count = contiguous_reductions(n, in, ranges);
   for (uint32_t i = 0; i < count; i++) {
-    bool there = false;   /* as it was: nothing else has split it */
+    bool there = false;   /* the range still exists: no word has split it */
     for (uint32_t k = 0; k < n->s.sites.n; k++) there |= n->s.sites.data[k].range == ranges[i];
     if (there && !has_threads(n, ranges[i])) any |= threads_along(n, ranges[i], "group", &outer);
   }
@@ -165,7 +163,7 @@ static bool perfect_nest(tg_nest *n, uint32_t depth, const tg_uop *const *chain)
     if (!is_free(r) || constant_extent(r) == 1 || !contiguous_stores(n, innermost, r)) continue;
     int64_t extent = constant_extent(r);
     const tg_uop *reductions[NEST_MAX];
-    /* better along those */
+    /* the loop is short: threads along the reductions are better */
     if (extent > 0 && extent < 8 && contiguous_reductions(n, innermost, reductions)) continue;
     if (!threads_along(n, r, "local", &outer)) continue;
     if (outer) try(n, "global %s", outer);
@@ -204,8 +202,8 @@ static void lanes_along(tg_nest *n, const tg_uop *range) {
   if (extent <= lanes * MOST_COPIES) try(n, "upcast %s.c", base);
 }
 
-/* The loops below, those around others first: a range is scheduled once, with all of its axis. warps: one around has
- * them. */
+/* Schedules the loops inside: one call for those around others (inner false), then one for innermost ones, since a
+ * range is scheduled once, together with its axis. warps: a loop around already has the warps. */
 static void loops_within(tg_nest *n, const tg_uop *end, bool inner, bool warps) {
   for (uint32_t i = 1; i < end->n; i++) {
     const tg_uop *u = end->src[i];
@@ -233,7 +231,7 @@ static void device_nest(tg_nest *n, const tg_uop *top) {
     loops_within(n, chain[depth - 1], true, false);
     reductions_along_threads(n, chain[depth - 1]);
   }
-  for (uint32_t k = depth; k-- > 0;)   /* the innermost first: each moves outside of those before */
+  for (uint32_t k = depth; k-- > 0;)   /* innermost first: each moves outside the one before */
     if (tg_range_kind(chain[k]->src[0]) == TG_LOOP && loop_of(n, chain[k]->src[0]))
       try(n, "global %s", tg_axis_name(&n->s, chain[k]->src[0]));
 }
@@ -241,7 +239,7 @@ static void device_nest(tg_nest *n, const tg_uop *top) {
 void tg_nest_device(tg_nest *n) {
   uint32_t count = n->s.sink->n;
   for (uint32_t i = count; i-- > 0;) {
-    if (n->s.sink->n != count) return;   /* nothing here makes statements of the top level */
+    if (n->s.sink->n != count) return;   /* a word has added top-level statements, so i is no longer valid */
     const tg_uop *u = n->s.sink->src[i];
     if (u->op == TG_OP_END || u->op == TG_OP_STORE) device_nest(n, u);
   }

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * The first answer, without a search: each nest of a kernel is put in a class by how its accesses move with its ranges,
- * and
- * gets the schedule of that class. Contractions: contraction.c. Everything else here: vectors along a range that memory
- * is
- * contiguous in (a loop of the nest, else the range of a reduction), threads outside, stores that bypass the caches
- * where
- * the output is large and never read. Later nests are scheduled first, so numbered names stay what they are. */
+ * The heuristic: a schedule without a search. Each loop nest of a kernel is classified by the strides of its accesses,
+ * and gets the schedule of its class. Contractions such as GEMM are in contraction.c. All other nests are scheduled
+ * here: vectors along a range in which memory is contiguous (a loop of the nest, else the range of a reduction),
+ * threads over an outer loop, and non-temporal stores if the output is large and not read again. Later nests are
+ * scheduled first, so that names with numbers (i#2) keep their meaning in the earlier ones. */
 #include "choose/nest.h"
 #include <math.h>
 #include <stdio.h>
@@ -22,7 +20,7 @@ void tg_nest_emit(tg_nest *n, const char *format, ...) {
 
 /* ---- reading a nest ---- */
 
-/* Elements from one to the next of a dimension; 0: a parameter says, or so many that it makes no difference. */
+/* The stride of dimension d, in elements; 0: unknown until launch, or 2^20 and more. */
 static int64_t stride_of(const tg_uop *define, uint32_t rank, uint32_t d) {
   enum { MANY = 1 << 20 };
   if (define->arg >> 32 & TG_STRIDED)
@@ -82,7 +80,7 @@ static bool within_lanes(const tg_nest *n, const tg_site *site) {
   return false;
 }
 
-/* Is a loop or reduction within this loop lanes already? */
+/* Is some loop or reduction inside this loop vectorised already? */
 static bool around_lanes(const tg_nest *n, const tg_uop *range) {
   for (uint32_t i = 0; i < n->s.sites.n; i++) {
     const tg_site *site = &n->s.sites.data[i];
@@ -94,9 +92,9 @@ static bool around_lanes(const tg_nest *n, const tg_uop *range) {
   return false;
 }
 
-/* Is a range of the axis within another one? t[i,i] ties the dimensions of t, and so the loops that fill it. A sum
- * over t that stands in a loop over t, and is the same in all its iterations (softmax), is computed before that
- * loop. */
+/* Is a range of the axis nested in another range of the same axis? For example, t[i,i] makes both dimensions of t one
+ * axis, and so the loops that fill t. A reduction that does not change with the loop around it (as in softmax) does not
+ * count, since it is hoisted out of that loop. */
 static bool within_itself(tg_nest *n, const tg_axis *axis) {
   for (uint32_t i = 0; i < axis->n; i++)
     for (uint32_t p = axis->site[i].parent; p != UINT32_MAX; p = n->s.sites.data[p].parent)
@@ -116,7 +114,7 @@ tg_nest_axis tg_nest_axis_of(tg_nest *n, const char *name) {
     const char *why;
     a.alike &= tg_extent(range) == tg_extent(axis.site[0].range);
     bool free = !author_fixed(range) && !n->done[tg_range_ordinal(range)];
-    a.lockstep &= !tg_extent_following(&n->s, range);   /* else how often something runs depends on it */
+    a.lockstep &= !tg_extent_following(&n->s, range);   /* else another loop's trip count depends on it */
     if (owner->op == TG_OP_REDUCE) {
       tg_reduce_arg r = tg_reduce_info(owner);
       a.cut &= !r.generic && !r.in_order;
@@ -141,7 +139,7 @@ static int64_t constant_extent(const tg_uop *range) {
   return tg_extent(range)->op == TG_OP_CONST ? tg_extent(range)->arg : -1;
 }
 
-/* The extent as text, if it is made of parameters and constants only. */
+/* The extent as text; NULL if it depends on a loop or on memory, not on parameters and constants alone. */
 static const char *extent_text(tg_nest *n, const tg_uop *range) {
   uint32_t count;
   const tg_uop **order = tg_toposort(n->j, tg_extent(range), &count);
@@ -152,7 +150,7 @@ static const char *extent_text(tg_nest *n, const tg_uop *range) {
   return t.data;
 }
 
-const char *tg_nest_base(tg_nest *n, const char *name) { /* i#2: i2 */
+const char *tg_nest_base(tg_nest *n, const char *name) { /* "i#2" gives "i2" */
   char *base = tg_strdup(&n->j->env, name), *mark = strchr(base, '#');
   if (mark) memmove(mark, mark + 1, strlen(mark));
   return base;
@@ -164,7 +162,7 @@ static void read_reduce(tg_nest *n, const tg_uop *reduce, const tg_uop *store) {
   tg_job *j = n->j;
   for (uint32_t i = 0; i < n->reductions.n; i++)
     if (n->reductions.data[i].reduce == reduce) return;
-  for (uint32_t i = 0; i < tg_reduce_info(reduce).ranges; i++) { /* the author's own kinds stay */
+  for (uint32_t i = 0; i < tg_reduce_info(reduce).ranges; i++) { /* kinds set by the author are kept */
     tg_kind kind = tg_range_kind(tg_reduce_ranges(reduce)[i]);
     if (kind != TG_REDUCE && kind != TG_LOOP) return;
   }
@@ -249,7 +247,7 @@ static void read_nest(tg_nest *n, const tg_uop *top) {
   }
 }
 
-/* ---- phrases ---- */
+/* ---- groups of schedule words ---- */
 
 static uint32_t power_of_two_from(int64_t v) {
   uint32_t p = 1;
@@ -273,7 +271,7 @@ static const char *whole_vectors(tg_nest *n, const char *name, const char *base,
   return outer;
 }
 
-/* The rest of a range: fewer than a block, under masks. */
+/* Vectorises the remainder of a range, fewer iterations than one block, with masks. */
 static void masked_vectors(tg_nest *n, const char *name, const char *base, int64_t extent) {
   if (extent == 1) return;
   uint32_t lanes = extent > 0 && extent < n->lanes ? power_of_two_from(extent) : n->lanes;
@@ -282,7 +280,8 @@ static void masked_vectors(tg_nest *n, const char *name, const char *base, int64
   tg_nest_emit(n, "lane %s.w", base);
 }
 
-/* The extent of a triangle's loop, by the names of the loops around it; NULL if a name means several, or none now. */
+/* The extent of a loop that depends on loops around it (a triangle), as text with their names. NULL: a name is
+ * ambiguous, or its loop has been split. */
 static const char *text_around(tg_nest *n, const tg_uop *range) {
   uint32_t count;
   const tg_uop **order = tg_toposort(n->j, tg_extent(range), &count);
@@ -300,7 +299,7 @@ static const char *text_around(tg_nest *n, const tg_uop *range) {
   return t.data;
 }
 
-/* The extent as text for a cut, or NULL where whole blocks of vectors may not exist at all. */
+/* The extent as text for the word cut. NULL: there is none, or the range is too short for full blocks of vectors. */
 const char *tg_nest_cut_text(tg_nest *n, const tg_uop *range, const char *text) {
   if (tg_bounds_of(n->j, tg_extent(range)).hi < 4 * (int64_t)n->lanes) return NULL;
   return text ? text : text_around(n, range);
@@ -347,7 +346,7 @@ void tg_nest_thread(tg_nest *n, const char *name, const char *base, int64_t exte
     if (chunk == 1 && extent < 0) tg_nest_emit(n, "thread %s", name);
     return;
   }
-  int64_t fair = extent / (4 * (int64_t)n->l->target->threads);   /* several tasks for each thread */
+  int64_t fair = extent / (4 * (int64_t)n->l->target->threads);   /* at least 4 tasks for each thread */
   if (extent > 0 && chunk > fair) chunk = fair < 1 ? 1 : fair;
   if (chunk <= 1) {
     tg_nest_emit(n, "thread %s", name);
@@ -367,7 +366,7 @@ void tg_nest_thread(tg_nest *n, const char *name, const char *base, int64_t exte
   tg_nest_emit(n, "thread %s.t", base);
 }
 
-/* ---- classes ---- */
+/* ---- classes of nests ---- */
 
 static bool reduces_over(const tg_nest *n, const tg_uop *range) {
   for (uint32_t i = 0; i < n->reductions.n; i++)
@@ -375,7 +374,7 @@ static bool reduces_over(const tg_nest *n, const tg_uop *range) {
   return false;
 }
 
-/* May the statements of the nest run as vectors along the range? */
+/* Is it legal, and worth it, to vectorise the nest's statements along the loop? */
 bool tg_nest_vectorises(tg_nest *n, const tg_nest_loop *l, const tg_uop *const *stores, uint32_t count) {
   if (!l->lockstep) return false;
   for (uint32_t i = 0; i < count; i++) {
@@ -411,7 +410,7 @@ static void stream_outputs(tg_nest *n) {
   }
 }
 
-/* Vectors at once, beside the copies that are made already. */
+/* Vectors to unroll by: at most `most`, and fewer if the nest's unrolled copies would need over half the registers. */
 uint32_t tg_nest_upcast(const tg_nest *n, uint32_t most) {
   while (most > 1 && most * n->copies > n->registers / 2 && n->copies > 1) most /= 2;
   return most;
@@ -425,8 +424,8 @@ void tg_nest_cut_masks(tg_nest *n, const char *name, const char *blocks) {
   if (pays) tg_push(&n->j->env, &n->masked, blocks);
 }
 
-/* A sum whose length varies, as in a triangle: what folds its accumulators is the same for all lengths, and may be
- * no more than what the longest does, four times over. */
+/* Limits the accumulators of a reduction of varying length, as in a triangle: adding them up costs the same for each
+ * length, so even the longest must fill all accumulators four times. */
 static uint32_t upcast_of_sum(tg_nest *n, const tg_nest_reduce *r, uint32_t upcast) {
   tg_i128 most = tg_bounds_of(n->j, tg_extent(r->range)).hi;
   while (upcast > 1 && r->extent < 0 && 4 * (tg_i128)n->lanes * upcast > most) upcast /= 2;
@@ -437,7 +436,7 @@ static void vector_reductions(tg_nest *n, const tg_nest_loop *vector) {
   for (uint32_t i = n->reductions.n; i-- > 0;) {
     const tg_nest_reduce *r = &n->reductions.data[i];
     bool nested = false;
-    for (uint32_t k = 0; k < n->reductions.n; k++) { /* within another one and different in each of its iterations */
+    for (uint32_t k = 0; k < n->reductions.n; k++) { /* inside another reduction, and not invariant in it */
       const tg_uop *other = n->reductions.data[k].reduce;
       if (k == i || !tg_uses(n->j, other, r->reduce)) continue;
       for (uint32_t q = 0; q < tg_reduce_info(other).ranges; q++)
@@ -458,8 +457,8 @@ static void vector_reductions(tg_nest *n, const tg_nest_loop *vector) {
   }
 }
 
-/* Data that comes from memory: four pages at a time, a vector of each in turn. Most cores follow several streams at
- * once, and bring in more together than they do of one. */
+/* Block size, in elements, for data that comes from DRAM: four pages of 4 KiB, read one vector from each in turn. The
+ * hardware prefetcher of most cores follows several streams, which together get more bandwidth than one. */
 static int64_t pages_block(const tg_nest *n) {
   return n->l->target->vector_bytes >= 16 ? 4 * (4096 / (int64_t)n->l->target->vector_bytes) * n->lanes : 0;
 }
@@ -484,7 +483,7 @@ static void page_vectors(tg_nest *n, const char *name, const char *b, int64_t ex
   tg_nest_emit(n, "lane %s.%s", b, upcast > 1 ? "v" : "x");
 }
 
-/* One loop that is both what threads share and what vectors run along. */
+/* A single loop that is both shared by threads and vectorised. */
 void tg_nest_flat(tg_nest *n, const tg_nest_loop *l, uint32_t upcast) {
   int64_t block = (int64_t)n->lanes * upcast;
   double each = n->work / trips(l->extent);
@@ -524,7 +523,8 @@ void tg_nest_flat(tg_nest *n, const tg_nest_loop *l, uint32_t upcast) {
   else tg_nest_vector(n, inner, inner, chunk, NULL, upcast, true);
 }
 
-/* A reduction of everything: a fixed number of partial results, so that the result does not depend on the threads. */
+/* A reduction to one element, without loops around it. It is split in a fixed number of partial results, so that the
+ * result does not depend on the number of threads. */
 static void whole_reduction(tg_nest *n) {
   for (uint32_t i = n->reductions.n; i-- > 0;) {
     const tg_nest_reduce *r = &n->reductions.data[i];
@@ -559,7 +559,7 @@ static void whole_reduction(tg_nest *n) {
   }
 }
 
-/* Rows that a vector of the reduction serves: several at once, each with accumulators of its own. */
+/* Matrix times vector: each load of the vector is used for several rows, each of which has its own accumulators. */
 static bool matrix_vector(tg_nest *n) {
   if (n->depth != 1 || n->stores.n != 1 || n->reductions.n != 1 || n->loop[0].end->n != 2) return false;
   const tg_nest_loop *l = &n->loop[0];
@@ -639,26 +639,27 @@ static void general_nest(tg_nest *n) {
   if (vector) tg_nest_cut_masks(n, vector->name, tg_nest_loop_vector(n, vector, upcast));
   else if (tg_nest_inner(n)) return;
   if (n->work < TG_THREAD_WORK || !n->threads) return;
-  for (uint32_t k = 0; k < n->depth; k++) { /* the outermost loop with enough iterations that may move out */
+  for (uint32_t k = 0; k < n->depth; k++) { /* threads: the outermost parallel loop with enough iterations */
     const tg_nest_loop *l = &n->loop[k];
     if (!l->parallel || n->done[tg_range_ordinal(l->range)]) return;
     if (l == vector || (l->extent >= 0 && l->extent < 2 * (int64_t)n->l->target->threads && k + 1 < n->depth &&
                         &n->loop[k + 1] != vector && n->loop[k + 1].parallel))
       continue;
-    if (l->members > 1) tg_nest_mark(n, l->name, false); /* the other loops of the axis become threads with it */
+    if (l->members > 1) tg_nest_mark(n, l->name, false); /* the axis's other loops become thread loops with it */
     if (k && l->extent_text) tg_nest_emit(n, "thread %s", l->name);
     else if (!k) tg_nest_thread(n, l->name, l->base, l->extent, l->extent_text, n->work / trips(l->extent));
     return;
   }
 }
 
-/* Tiles and vectors are for whom LLVM compiles here: of a source, a device's own compiler makes them. */
+/* The rung (how simple the schedule is) for a nest. Targets that get source code have a compiler that vectorises by
+ * itself, so their nests get threads alone. */
 static tg_rung rung_of(const tg_nest *n, uint32_t index) {
   tg_rung rung = index < n->rungs ? (tg_rung)n->rung[index] : TG_RUNG_ALL;
   return tg_target_is_source(n->l->target) && rung < TG_RUNG_THREADS ? TG_RUNG_THREADS : rung;
 }
 
-/* Threads over the outermost loop, if any. */
+/* Makes the outermost loop, if there is one, a thread loop, and does nothing else. */
 static void threads_alone(tg_nest *n) {
   const tg_nest_loop *l = &n->loop[0];
   if (n->depth && l->parallel && n->threads && (n->work >= TG_THREAD_WORK || tg_target_is_source(n->l->target)) &&
@@ -723,14 +724,14 @@ static void choose(tg_nest *n, const tg_uop *raised) {
     if (plain->src[i]->op == TG_OP_END || plain->src[i]->op == TG_OP_STORE) schedule_nest(n, plain->src[i], i);
 }
 
-/* ---- what is refused is taken back ---- */
+/* ---- a refused word gets its nest a simpler schedule ---- */
 
 typedef struct {
   tg_nest n;
   tg_job *j;
   const tg_lowering *l;
   const tg_uop *raised;
-  bool given;                  /* by a search: refused where it is applied */
+  bool given;                  /* decisions are given by a search: a refused word is then an error */
   tg_pass_fn *judge;
 } choosing;
 
@@ -741,20 +742,20 @@ static void choose_and_try(void *arg) {
   uint8_t *demand = tg_new(&j->env, uint8_t, buffers + 1);
   for (uint32_t b = 0; b < buffers; b++) demand[b] = j->buffers.data[b].demand;
   choose(&c->n, c->raised);
-  j->ranges.n = ranges;   /* the schedule makes what was made here once more: the same nodes, with the same names */
+  j->ranges.n = ranges;   /* pass schedule makes these again: the same nodes, with the same names */
   j->buffers.n = buffers;
-  for (uint32_t b = 0; b < buffers; b++) j->buffers.data[b].demand = demand[b]; /* place has changed some */
+  for (uint32_t b = 0; b < buffers; b++) j->buffers.data[b].demand = demand[b]; /* choosing changed some */
   if (!c->given && j->opts.n) c->judge(j, c->l, c->raised);
 }
 
-/* The nest whose word was refused; UINT32_MAX: it is none of these words. */
+/* The nest whose word was refused; UINT32_MAX: the failure names none of the words. */
 static uint32_t refused_nest(const tg_nest *n) {
   for (uint32_t i = 0; i < n->j->opts.n && i < n->owner.n; i++)
     if (n->j->opts.data[i].text == n->j->refused.text) return n->owner.data[i];
   return UINT32_MAX;
 }
 
-/* One step down, for that nest, or for all. */
+/* The next simpler rung for this nest; for all nests if there is no such nest. */
 static void give_up(uint8_t *rung, uint32_t rungs, uint32_t nest) {
   for (uint32_t i = 0; i < rungs; i++)
     if ((nest == i || nest >= rungs) && rung[i] < TG_RUNG_NOTHING) rung[i]++;
@@ -763,7 +764,7 @@ static void give_up(uint8_t *rung, uint32_t rungs, uint32_t nest) {
 void tg_heuristic(tg_job *j, const tg_lowering *l, const tg_uop *raised) { tg_heuristic_with(j, l, raised, NULL); }
 
 void tg_heuristic_with(tg_job *j, const tg_lowering *l, const tg_uop *raised, tg_choices *c) {
-  enum { ALONE = 8 };   /* so often a nest is changed by itself, then all of them */
+  enum { ALONE = 8 };   /* after this many tries all nests get simpler at once, not the refused one alone */
   if (j->opts.n) return;
   uint32_t nests = raised->n + 1, decisions = c ? c->made.n : 0;
   uint8_t *rung = tg_new(&j->env, uint8_t, nests);

@@ -4,23 +4,25 @@
 #define TG_HEURISTIC_H
 #include "lower/lower.h"
 
-/* Appends opts, as text, to j->opts for a kernel that has none of its own. raised: the program after pass raise. The
- * list is legal: what dependences forbid is not proposed, and pass schedule has accepted it (its result is kept in
- * the job, so that costs nothing). Where it has refused one, the nest that the word is for gets the next simpler
- * choice, down to none, and l->log is told. Deterministic; reads l->target only. */
+/* Chooses schedule words (opts) for a kernel that has none, and appends them as text to j->opts. raised: the program
+ * after pass raise. The list is legal: words that dependences forbid are not proposed, and pass schedule has accepted
+ * the list (its result is kept in the job, so the pass is not run twice). If the pass refuses a word, the loop nest
+ * that the word is for gets the next simpler choice, down to no words, and l->log gets a message. Deterministic; of l
+ * it reads target only. */
 void tg_heuristic(tg_job *j, const tg_lowering *l, const tg_uop *raised);
 
-/* Every decision of the heuristic is a knob for a search: its name, what was chosen, and what else is worth a try. */
+/* Every decision of the heuristic is a knob for a search: its name, the value chosen, and n alternatives to try. */
 enum { TG_CHOICE_OPTIONS = 10 };
 typedef struct tg_choice { const char *name; int64_t value; uint32_t n; int64_t option[TG_CHOICE_OPTIONS]; } tg_choice;
 typedef struct tg_choices {
-  const char *given;              /* "rows@0=8 unroll@0=4": these are taken as given; NULL: none */
-  TG_VEC(tg_choice) made;         /* in order, memory of the job */
-  tg_pass_fn *judge;              /* accepts lists, or fails at one of the words; NULL: pass schedule */
+  const char *given;              /* decisions to keep, as "rows@0=8 unroll@0=4"; NULL: none */
+  TG_VEC(tg_choice) made;         /* out: the decisions, in order; memory of the job */
+  tg_pass_fn *judge;              /* the pass that accepts a list or fails at a word of it; NULL: pass schedule */
 } tg_choices;
-/* The same, with decisions given and recorded. What is given need not be legal: the words then fail where they are
- * applied. */
+/* The same, keeping the decisions in c->given, and recording all in c->made. Given decisions need not be legal: the
+ * words then fail when they are applied. */
 void tg_heuristic_with(tg_job *j, const tg_lowering *l, const tg_uop *raised, tg_choices *c);
-/* The i-th other decision of a list of choices, put into what was given before; NULL: there are not so many. */
+/* `given` with one decision changed: to the i-th alternative, counted over the whole list of choices. NULL: the list
+ * has fewer alternatives. */
 const char *tg_choices_move(tg_env *env, const char *choices, const char *given, uint32_t i);
 #endif

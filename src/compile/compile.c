@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The compiler of a context: schedule, lower, emit, with the rules and LLVM's side made by the first compile that needs
- * them; and showing
- * what a kernel becomes. */
+ * The compiler of a context: schedules, lowers and emits a kernel. The rewrite rules and the JIT are created by the
+ * first compile that needs them. Also shows a kernel at any stage. */
 #include <stdio.h>
 #include "compile/compile.h"
 #include "dsl/text.h"
@@ -9,7 +8,7 @@
 #include "choose/heuristic.h"
 #include "source/source.h"
 
-/* ---- what is made once ---- */
+/* ---- created once for each context ---- */
 
 static void make_rules(void *arg) {
   tg_context *c = arg;
@@ -20,14 +19,14 @@ static void make_jit(void *arg) {
   tg_context *c = arg;
   tg_status s = tg_jit_open(&c->jit, &c->env.allocator, &c->target, tg_jit_flags(c), &c->env);
   if (s != TG_OK) return;
-  /* these three alone: what else the target says is read without the lock */
+  /* only these three may change here: other threads read the target's other fields without the lock */
   const tg_target *t = tg_jit_target(c->jit);
   memcpy(c->target.triple, t->triple, sizeof t->triple);
   memcpy(c->target.cpu, t->cpu, sizeof t->cpu);
   memcpy(c->target.features, t->features, sizeof t->features);
 }
 
-/* Under the lock, and failing in the job, not in the context. */
+/* Runs under the lock. A failure is reported in the job's env, not left in the context's. */
 static void make(tg_job *j, tg_context *c, void (*run)(void *)) {
   char message[sizeof c->env.message];
   pthread_mutex_lock(&c->lock);
@@ -51,7 +50,7 @@ static tg_jit *open_jit(tg_job *j, tg_context *c) {
 
 /* ---- lowering ---- */
 
-/* The schedule is chosen between raise and schedule: lower takes a finished list of words. */
+/* The heuristic runs between raise and schedule: tg_lower expects a complete list of words. */
 const tg_uop *tg_run_passes(tg_job *j, tg_context *c, const tg_kernel_source *s, const char *until, tg_stage_fn *seen,
                             void *user) {
   tg_lowering l = {.target = tg_target_asked(c, s->options),
@@ -95,12 +94,12 @@ static void lower_whole(void *arg) {
   tg_job *j = w->job;
   if (tg_stage_index(j->stage) < tg_stage_index("schedule"))
     tg_run_passes(j, w->context, w->source, "schedule", NULL, NULL);
-  if (j->packings.n) set_signature(j, w->entry);   /* operands packed ahead stand among the buffers now */
+  if (j->packings.n) set_signature(j, w->entry);   /* the buffers now include operands packed ahead of the launch */
   w->linear = tg_run_passes(j, w->context, w->source, NULL, NULL, NULL);
 }
 
-/* What nobody asked for is no reason to refuse a kernel: if a pass behind the schedule fails over the heuristic's
- * words, it is compiled as written. */
+/* The caller did not choose the heuristic's words, so they must not make a compile fail: if a pass after schedule fails
+ * with them, the kernel is compiled as written. */
 static void lower(lowering *w) {
   tg_job *j = w->job;
   const char *message;
@@ -141,7 +140,7 @@ static void compile_program(tg_job *j, tg_context *c, const tg_kernel_source *s,
   entry->object_n = object.bytes;
 }
 
-/* ---- the kernel that packs an operand: a program of its own, in a job of its own ---- */
+/* ---- the kernel that packs an operand: a separate program, in a job of its own ---- */
 
 static const char *packing_of(tg_job *j, tg_context *c, const tg_kernel_source *s) {
   const char *pack = s->options->pack;
@@ -196,7 +195,7 @@ static void compile(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cach
   if (!ok) tg_fail(&j->env, status, "%s", message);
 }
 
-/* On the stack of the compile: LLVM wants more of it than callers may have. */
+/* Runs on tg's own stack: LLVM may need more stack than the caller's thread has. */
 static tg_code *link_entry(tg_job *j, tg_context *c, const tg_cache_entry *entry, const char *name) {
   tg_linker linker = tg_jit_linker(open_jit(j, c));
   tg_code *code;
@@ -213,7 +212,7 @@ tg_status tg_context_create(const tg_context_options *options, tg_context **out)
   return tg_context_open(options, &compiler, out);
 }
 
-/* ---- showing ---- */
+/* ---- showing a kernel at a stage ---- */
 
 typedef struct {
   tg_compilation work;
@@ -222,7 +221,7 @@ typedef struct {
   const char *stage;
 } showing;
 
-/* The rules that fired since the last stage, as comments; the trace starts anew. */
+/* Prints the rules that fired since the last stage, as comments, and clears the trace. */
 static void put_rules(tg_job *j, tg_str *text) {
   uint32_t n;
   const tg_fired *fired = tg_trace_end(j, &n);
@@ -261,7 +260,8 @@ static void show_job(void *arg) {
   int wanted = k->stage ? tg_stage_index(k->stage) : -1, now = tg_stage_index(j->stage);
   if (wanted >= 0 && wanted < now)
     tg_fail(&j->env, TG_EINVAL, "error: stage %s lies before %s, which this text is at", k->stage, j->stage);
-  if (wanted >= 0 && wanted == now && now != tg_stage_index("author")) {   /* the text itself: no pass leads to it */
+  /* if the text is already at the stage to show, no pass would report it */
+  if (wanted >= 0 && wanted == now && now != tg_stage_index("author")) {
     show_stage(k, k->stage, j->sink);
     return;
   }

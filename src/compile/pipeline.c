@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The pipeline: every pass in order, with what it leaves. docs/ir.md has the stages in full. */
+ * The pipeline: all passes in order, each with its contract: what holds for the program after it. See docs/ir.md. */
 #include "compile/pipeline.h"
 
 const tg_pass tg_passes[] = {
@@ -24,7 +24,8 @@ const tg_pass tg_passes[] = {
     {0},
 };
 
-/* The pass behind the present stage: a program may be lowered in several steps, or be read back at any stage. */
+/* The first pass to run: the one after the job's stage. A program may be lowered in several calls, or be read from text
+ * at any stage. */
 static const tg_pass *first_pass(tg_job *j) {
   int i = tg_stage_index(j->stage);
   if (i < 0) tg_fail(&j->env, TG_EINVAL, "no pass is named '%s'", j->stage);

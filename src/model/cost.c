@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * What a lowered program should cost, in two parts. The core: for each loop, the busiest of multipliers, load and store
- * ports, issue, and the longest chain
- * from one iteration to the next; what registers cannot hold is stored and loaded again. Memory (cost_memory.c): which
- * iterations leave a cache what the
- * next ones use, and so the bytes that come from behind it. It orders candidates; the clock decides. */
+ * The cost model, in two parts. The core: for each loop, the busiest of multipliers, load ports, store ports and issue,
+ * or the longest loop-carried dependence if that is longer; plus the stores and loads of spilled registers. Memory
+ * (cost_memory.c): the data that stays in each cache between iterations, and so the bytes that miss it. The model only
+ * orders candidates; timing decides. */
 #include <math.h>
 #include "model/cost.h"
 #include "model/cost_memory.h"
@@ -16,7 +15,7 @@ typedef struct {
   const tg_target *target;
   tg_cost_loops *loops;
   double *depth;               /* by id: latency from the start of the iteration */
-  double *divisor;             /* by id: the power of two that divides the value; 0: not asked yet */
+  double *divisor;             /* by id: largest known power of two that divides the value; 0: not computed yet */
   double spills, code, chain;
   int threads;
 } walk;
@@ -31,15 +30,15 @@ static bool in_register(const walk *w, const tg_uop *access) {
   return b->space == TG_SPACE_REG && b->place == TG_PLACE_SSA;
 }
 
-/* One lane's neighbours in memory, or a gather. */
+/* True: a scalar, or lanes that are adjacent in memory. False: a gather or scatter, or strided lanes. */
 static bool contiguous(const tg_uop *access) {
   const tg_uop *at = access->src[1];
   return at->lanes == 1 || at->op == TG_OP_IOTA ||
          (at->op == TG_OP_ADD && (at->src[0]->op == TG_OP_IOTA || at->src[1]->op == TG_OP_IOTA));
 }
 
-/* Vectors that lanes a few elements apart are loaded or stored as, for each that they would be side by side; 0: each
- * lane is an access of its own. */
+/* For lanes with a small constant stride (of elements): the stride, which is how many times as many vectors are loaded
+ * or stored as for contiguous lanes. 0: another access, done lane by lane. */
 static int64_t steps_of(const tg_uop *access) {
   const tg_uop *at = access->src[1], *by = at->op == TG_OP_ADD ? at->src[at->src[0]->lanes == 1] : at;
   int64_t step =
@@ -48,7 +47,7 @@ static int64_t steps_of(const tg_uop *access) {
   return step > 1 && step <= TG_MOST_STEP ? step : 0;
 }
 
-/* The largest power of two that surely divides an index, but for IOTA; parameters stand there as constants. */
+/* The largest power of two known to divide an index, ignoring its IOTA. Parameters have been replaced by constants. */
 static double divisor_of(walk *w, const tg_uop *u) {
   const double most = 1 << 20;
   double *d = &w->divisor[u->id];
@@ -64,8 +63,8 @@ static double divisor_of(walk *w, const tg_uop *u) {
   return *d = fmin(most, fmax(1, *d));
 }
 
-/* Accesses' worth of a vector: one that lies in two lines takes the port twice, and once more to put it together.
- * Buffers begin at a line. */
+/* Cost of a vector access, in accesses: one that crosses a line takes the port twice, and once more to merge the parts.
+ * Buffers are aligned to lines. */
 static double crossing(walk *w, const tg_uop *access, double bytes) {
   const double line = 64, again = 2;
   double at = divisor_of(w, access->src[1]) * tg_type_bytes(tg_define_of(access->src[0])->type);
@@ -91,7 +90,7 @@ static double latency(const tg_uop *u) {
 }
 
 static void count(walk *w, ports *p, const tg_uop *u) {
-  const double gather = 2;   /* loads' worth of an element: it is put into its lane as well */
+  const double gather = 2;   /* cost of an element, in loads: it is also inserted into its lane */
   double n = pieces(w, u), steps = 0;
   switch (u->op) {
   case TG_OP_LOAD:
@@ -121,7 +120,7 @@ static void count(walk *w, ports *p, const tg_uop *u) {
   case TG_OP_FOLD: p->shuffles += log2(fmax(2, u->src[0]->lanes)), p->flops += log2(fmax(2, u->src[0]->lanes)); break;
   case TG_OP_CONST: case TG_OP_DEFINE: case TG_OP_AFTER: case TG_OP_RANGE: case TG_OP_PARAM: case TG_OP_IOTA: return;
   default:
-    if (u->lanes > 1 && u->type != TG_I64) p->flops += n;      /* offsets of vectors are folded into addresses */
+    if (u->lanes > 1 && u->type != TG_I64) p->flops += n;      /* i64 vectors are offsets, folded into addresses */
     else if (tg_is_float(u->type)) p->flops += 1;
     else if (u->lanes == 1) p->ops += 0.3;
     return;
@@ -129,12 +128,12 @@ static void count(walk *w, ports *p, const tg_uop *u) {
   p->ops += n;
 }
 
-/* Registers: of elements of tiles and values made before the loop; of what lies between a definition and its last
- * use, at most; and how often an element is stored. */
+/* Vector registers of a loop. through: live across iterations (elements of register tiles, and values computed before
+ * the loop). between: the most that are live at once within an iteration. updates: stores to each element of a tile. */
 typedef struct { double through, between, updates; } pressure;
 
-/* Does a value take a vector register? What one operation alone reads from memory is its operand, and what goes into
- * a tile is the tile's. */
+/* Does a value need a vector register of its own? A load with one use becomes a memory operand of that use, and a value
+ * only stored to a register tile is in the tile's register. */
 static bool takes_register(walk *w, const tg_uop *u, const tg_uop *user, uint32_t uses) {
   if (u->op == TG_OP_CONST || u->op == TG_OP_IOTA || u->op == TG_OP_RANGE || u->op == TG_OP_DEFINE ||
       u->op == TG_OP_AFTER)
@@ -181,7 +180,7 @@ static pressure pressure_of(walk *w, const tg_uop *const *list, uint32_t n) {
   return r;
 }
 
-/* The longest chain through registers that an iteration hands to the next. */
+/* Cycles of the longest dependence chain carried from one iteration to the next in registers. */
 static double chain_of(walk *w, const tg_uop *const *list, uint32_t n) {
   typedef struct { uint64_t key; double now; bool carried; } element;
   TG_VEC(element) e = {0};
@@ -209,7 +208,7 @@ static double chain_of(walk *w, const tg_uop *const *list, uint32_t n) {
   return longest;
 }
 
-/* An address without the constants that are added to it; NULL: there is nothing else. */
+/* An address without its constant offsets; NULL: it is nothing but constants. */
 static const tg_uop *address_root(const tg_uop *u) {
   while (u->op == TG_OP_ADD) {
     const tg_uop *a = u->src[0], *b = u->src[1];
@@ -220,10 +219,9 @@ static const tg_uop *address_root(const tg_uop *u) {
   return u->op == TG_OP_CONST || u->op == TG_OP_IOTA ? NULL : u;
 }
 
-/* Stores' worth of what addresses do to vectors. Each row of a buffer whose stride is known at launch only wants a
- * general register, or a part of one, since an address may add a stride once or twice. Where they run out in a loop
- * of several copies, compilers load all copies of a row while they have its address, and keep the values on the
- * stack. */
+/* Cost, in stores, of vectors spilled for lack of address registers. If a buffer's stride is known only at launch, each
+ * of its rows needs about half a general register (x86 addresses can add an index once or doubled). If these run out in
+ * an unrolled loop, compilers load all copies of a row while its address is at hand, and spill the values. */
 static double address_spills(walk *w, const tg_uop *const *list, uint32_t n) {
   enum { BUFFERS = 8, ROOM = 12, ROOTS = 256 };
   const tg_uop *root[ROOTS];
@@ -255,8 +253,8 @@ static double address_spills(walk *w, const tg_uop *const *list, uint32_t n) {
 
 static double cycles_of(walk *w, const tg_uop *const *list, uint32_t n, uint32_t loop);
 
-/* Of what goes on side by side: the longest, and a bit more where others are nearly as long, since no schedule is
- * perfect. */
+/* Cycles of things that overlap: the longest, and somewhat more if others are nearly as long, since they never overlap
+ * perfectly. */
 static double together(const double *cycles, uint32_t n, double power) {
   double sum = 0;
   for (uint32_t i = 0; i < n; i++) sum += pow(cycles[i], power);
@@ -270,8 +268,8 @@ static double known_trips(walk *w, const tg_uop *extent) {
   return b.lo == b.hi || b.lo < 0 ? hi : (hi + (double)b.lo) / 2;
 }
 
-/* Where loops around say how long it is (a block that is cut off at the end, a triangle): its mean over their
- * iterations. */
+/* Iterations of a loop. If its extent depends on loops around it (the remainder of a blocked loop, a triangle), the
+ * mean over their iterations. */
 static double trips_of(walk *w, const tg_uop *range, uint32_t outer) {
   enum { SAMPLES = 16 };
   const tg_uop *extent = tg_extent(range), *from[TG_COST_DEPTH], *to[TG_COST_DEPTH];
@@ -301,11 +299,12 @@ static double loop_cycles(walk *w, const tg_uop *end, uint32_t outer) {
   bool thread = tg_range_kind(end->src[0]) == TG_THREAD;
   uint32_t me = tg_cost_loop(w->loops, end->src[0], outer, trips, thread);
   double body = cycles_of(w, end->src + 1, end->n - 1, me);
-  if (thread) trips = ceil(trips / w->threads) * 1.0 + 0.02 * w->threads;   /* the last round is as long as the first */
+  /* an incomplete last round takes as long as a full one */
+  if (thread) trips = ceil(trips / w->threads) * 1.0 + 0.02 * w->threads;
   return trips * body + 8;
 }
 
-/* One execution of a list of statements. */
+/* Cycles of one execution of a list of statements. */
 static double cycles_of(walk *w, const tg_uop *const *list, uint32_t n, uint32_t loop) {
   ports p = {0};
   double inner = 0;
@@ -323,8 +322,8 @@ static double cycles_of(walk *w, const tg_uop *const *list, uint32_t n, uint32_t
   w->code += p.flops + p.loads + p.stores + p.shuffles + p.ops;
   double chain = loop != TG_COST_NONE ? chain_of(w, list, n) : 0;
   if (innermost && loop != TG_COST_NONE) {
-    /* stores' worth: the stack is aligned to less than a vector, so each goes to two lines, and what waits for it
-     * waits longer */
+    /* cost of a spill, in stores: the stack is aligned to less than a vector, so a spill may cross a line, which also
+     * delays the load that reads it back */
     const double spill = 2.5;
     pressure r = pressure_of(w, list, n);
     double over = r.through + r.between - w->target->vector_registers;
@@ -333,7 +332,7 @@ static double cycles_of(walk *w, const tg_uop *const *list, uint32_t n, uint32_t
       p.slow += over * r.updates * spill;
     }
     p.slow += address_spills(w, list, n);
-    p.ops += 2;   /* the loop itself */
+    p.ops += 2;   /* the loop's increment and branch */
     w->chain = fmax(w->chain, chain);
   }
   double issue = (p.flops + p.loads + p.stores + p.shuffles + p.ops) / 5;
@@ -342,7 +341,7 @@ static double cycles_of(walk *w, const tg_uop *const *list, uint32_t n, uint32_t
 }
 
 tg_cost tg_cost_of(tg_job *j, const tg_target *target, const tg_uop *linear, const int64_t *params, int threads) {
-  /* instructions that the caches of code hold without effort */
+  /* hertz: clock rate. kernels_of_code: instructions that fit the instruction caches */
   const double hertz = 2.5e9, kernels_of_code = 24 << 10;
   linear = tg_with_params(j, linear, params);
   tg_cost_loops loops = {.j = j};
@@ -357,7 +356,7 @@ tg_cost tg_cost_of(tg_job *j, const tg_target *target, const tg_uop *linear, con
   double memory = tg_cost_memory(&loops, target, linear, w.threads, &c);
   if (w.code > kernels_of_code) core *= 1 + 0.2 * log2(w.code / kernels_of_code);
   c.core = core, c.memory = memory;
-  c.cycles = together((double[]){core, memory}, 2, 4);   /* caches are asked ahead */
+  c.cycles = together((double[]){core, memory}, 2, 4);   /* prefetch overlaps memory with the core */
   c.seconds = c.cycles / hertz;
   return c;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Which bytes come from where. An access touches, in one run of a loop, a piece that its strides say. Where all that an
- * iteration touches fits a cache, what the
- * next iteration touches again comes from there; else it is fetched in each of them. */
+ * The memory part of the cost model: which bytes come from which cache. The strides of an access say which bytes it
+ * touches in one run of a loop. If everything that one iteration touches fits a cache, then data that the next
+ * iteration touches again hits that cache; otherwise it misses in each iteration. */
 #include <math.h>
 #include "model/cost_memory.h"
 
@@ -32,12 +32,13 @@ static double element(const tg_cost_access_info *a) { return tg_type_bytes(tg_de
 
 /* ---- strides ---- */
 
-/* The value of what is made of constants only: parameters stand there as such. NAN: it is not. */
+/* The value of a constant expression (parameters have been replaced by constants). NAN: it is not constant. */
 static double value_of(tg_job *j, const tg_uop *u) {
   tg_bounds b = tg_bounds_of(j, u);
   return b.lo == b.hi ? (double)b.lo : NAN;
 }
 
+/* How much u grows with one iteration of the range, given the strides s of its sources by id. NAN: not affine in it. */
 static double stride_of(tg_job *j, const tg_uop *u, const tg_uop *range, const double *s) {
   double a = u->n ? s[u->src[0]->id] : 0, b = u->n > 1 ? s[u->src[1]->id] : 0;
   switch (u->op) {
@@ -59,7 +60,7 @@ static double stride_of(tg_job *j, const tg_uop *u, const tg_uop *range, const d
   return 0;
 }
 
-/* With all ranges 0. NAN: it comes from memory, or is no address. */
+/* The value of u with all ranges 0. NAN: it is loaded from memory, or is no integer. */
 static double origin_of(tg_job *j, const tg_uop *u, const double *o) {
   double a = u->n ? o[u->src[0]->id] : 0, b = u->n > 1 ? o[u->src[1]->id] : 0;
   switch (u->op) {
@@ -103,15 +104,15 @@ static bool same_buffer(const tg_cost_access_info *a, const tg_cost_access_info 
   return tg_define_of(a->access->src[0]) == tg_define_of(b->access->src[0]);
 }
 
-/* From the loop outwards. */
+/* Do both access one buffer, with the same strides in this loop and in all loops around it? */
 static bool moves_alike(const tg_cost_loops *l, const tg_cost_access_info *a, const tg_cost_access_info *b,
                         uint32_t loop) {
   uint32_t depth = loop == TG_COST_NONE ? 0 : l->loop.data[loop].depth + 1;
   return same_buffer(a, b) && !memcmp(a->stride, b->stride, depth * sizeof *a->stride);
 }
 
-/* Copies side by side: neighbours, in lines that follow each other, are one longer access; others at a distance
- * count as so many of the same. */
+/* Merges accesses of one loop with the same strides (unrolled copies). The first pass joins those in the same or
+ * adjacent lines to one longer access; the second counts those farther apart in `same` and `apart`. */
 static void join_alike(tg_cost_loops *l) {
   enum { BACK = 256 };
   for (int apart = 0; apart <= 1; apart++) {
@@ -149,8 +150,8 @@ static uint32_t common_loop(const tg_cost_loops *l, uint32_t a, uint32_t b) {
   return a;
 }
 
-/* What one loop has brought in is there for the next one in the same iteration of a loop around both: the rows that
- * are left over read the same panel, a copy is read. */
+/* Finds data that one loop has fetched and a later loop uses, within one iteration of a loop around both: the loop over
+ * remainder rows reads the same panel as the main loop; a packed copy is read after it was written. */
 static void find_twins(tg_cost_loops *l) {
   for (uint32_t i = 1; i < l->access.n; i++) {
     tg_cost_access_info *b = &l->access.data[i];
@@ -164,11 +165,12 @@ static void find_twins(tg_cost_loops *l) {
 
 /* ---- bytes ---- */
 
+/* A stride in bytes, and the number of times that it is taken. */
 typedef struct { double step, trips; } moves;
 
-/* In one run of the loop `outer`, all within it included; NONE: in one execution. From the smallest step to the
- * largest: neighbours make a longer piece, a step that falls among rows makes more of them, any other makes as many
- * again. */
+/* Bytes that the access touches in one run of the loop `outer`, with all loops inside it; NONE: in one execution.
+ * Strides are taken from the smallest to the largest. A stride within the piece so far extends it; a stride within the
+ * rows so far adds rows; any other multiplies the number of pieces. */
 static double touched(const tg_cost_loops *l, const tg_cost_access_info *a, uint32_t outer) {
   moves by[TG_COST_DEPTH + 1];
   uint32_t n = 0;
@@ -196,7 +198,7 @@ static double touched(const tg_cost_loops *l, const tg_cost_access_info *a, uint
   return fmin(piece * pieces, fmax(a->size, a->bytes));
 }
 
-/* The loop around it that is directly within `outer`; NONE: itself. */
+/* The outermost loop around the access that is inside `outer`; NONE: the access itself is directly inside it. */
 static uint32_t within_loop(const tg_cost_loops *l, const tg_cost_access_info *a, uint32_t outer) {
   uint32_t r = a->loop;
   if (r == outer) return TG_COST_NONE;
@@ -204,7 +206,8 @@ static uint32_t within_loop(const tg_cost_loops *l, const tg_cost_access_info *a
   return r;
 }
 
-/* What it adds to what an iteration of the loop touches. */
+/* Bytes that the access adds to those an iteration of the loop touches. once: bytes that it touches in one iteration;
+ * those that its twin touches too are not counted again. */
 static double adds(const tg_cost_loops *l, const tg_cost_access_info *a, double once, uint32_t loop) {
   if (!a->twin || (loop != a->twin_loop && !(a->twin_loop != TG_COST_NONE && within(l, a->twin_loop, loop))))
     return once;
@@ -212,12 +215,12 @@ static double adds(const tg_cost_loops *l, const tg_cost_access_info *a, double 
   return fmax(0, once - touched(l, twin, within_loop(l, twin, loop)));
 }
 
-/* How sure what lies between two uses of a byte leaves it in a cache: caches are no perfect queues, so there is no
- * edge. */
+/* Probability that data is still in a cache of `cache` bytes after `between` other bytes were touched. It falls
+ * gradually, since caches are not perfectly LRU. */
 static double stays(double between, double cache) { return fmin(1, fmax(0, 1.75 - between / cache)); }
 
-/* Bytes that follow each other as they are asked for, among at most so many other rows as hardware that asks ahead
- * can keep apart; a page ends it. */
+/* The longest run of consecutive bytes that the hardware prefetcher can follow: at most a page, and with at most
+ * rows_most rows accessed in turn, since it can track only so many streams. */
 static double run_of(const tg_cost_loops *l, const tg_cost_access_info *a) {
   const double rows_most = 32, page = 4096;
   double piece = a->bytes, rows = a->same;
@@ -229,17 +232,18 @@ static double run_of(const tg_cost_loops *l, const tg_cost_access_info *a) {
   return fmin(page, fmax(piece, LINE));
 }
 
-/* Cycles that runs take beyond their bytes: what comes first in each was not asked for ahead. Short ones wait side
- * by side. */
+/* Extra latency, in cycles, at the start of each run, where nothing has been prefetched yet. first: of a run; line: at
+ * most this for each line, since misses of short runs overlap. */
 static double starts(double bytes, double run) {
   const double first = 40, line = 7;
   return bytes / run * fmin(first, line * run / LINE);
 }
 
+/* iteration: bytes that one iteration of each loop touches. all: bytes of the whole program. cache: size in bytes. */
 typedef struct { const tg_cost_loops *l; const double *iteration; double all, cache; } level;
 
-/* Fetched in an iteration of the loop `outer`, or in all (NONE). What an iteration uses is there for the next one if
- * all that the iteration touches fits. */
+/* Bytes of the access that miss the cache in one iteration of the loop `outer`, or in the whole program (NONE). Data of
+ * an iteration is still cached in the next one if everything that the iteration touches fits. */
 static double fetched(const level *v, const tg_cost_access_info *a, uint32_t outer) {
   const tg_cost_loops *l = v->l;
   double run = a->bytes * a->same;
@@ -253,10 +257,10 @@ static double fetched(const level *v, const tg_cost_access_info *a, uint32_t out
   }
 }
 
-/* Bytes from behind a cache of this size. */
+/* Bytes that miss a cache of this size. Adds the latency of the starts of runs to waits. */
 static double misses(const tg_cost_loops *l, const double *iteration, double all, double cache, double *waits) {
   level v = {l, iteration, all, cache};
-  double bytes = 0, again = 1 - stays(all, cache);   /* what the whole program holds there, it held when it began */
+  double bytes = 0, again = 1 - stays(all, cache);   /* if all data fits, it is cached from the run before */
   for (uint32_t i = 0; i < l->access.n; i++) {
     const tg_cost_access_info *a = &l->access.data[i];
     double run = fetched(&v, a, TG_COST_NONE);
@@ -269,7 +273,7 @@ static double misses(const tg_cost_loops *l, const double *iteration, double all
 }
 
 double tg_cost_memory(tg_cost_loops *l, const tg_target *t, const tg_uop *linear, int threads, tg_cost *c) {
-  static const double l2_rate = 48, l3_rate = 10, memory_rate = 4.5;   /* bytes a cycle of one core */
+  static const double l2_rate = 48, l3_rate = 10, memory_rate = 4.5;   /* bytes per cycle and core */
   if (!l->loop.n || l->loop.n > 256) return 0;
   find_strides(l, linear);
   join_alike(l);
@@ -284,7 +288,7 @@ double tg_cost_memory(tg_cost_loops *l, const tg_target *t, const tg_uop *linear
     }
     all += adds(l, a, once, TG_COST_NONE);
   }
-  double near = 0, waits = 0;   /* the second cache is near enough for a processor to look ahead itself */
+  double near = 0, waits = 0;   /* near is unused: out-of-order execution hides L2's latency */
   c->l2_bytes = misses(l, iteration, all, 0.8 * (double)(t->l1 ? t->l1 : 32 << 10), &near);
   c->l3_bytes = misses(l, iteration, all, 0.8 * (double)(t->l2 ? t->l2 : 1 << 20), &waits);
   c->memory_bytes = misses(l, iteration, all, 0.8 * (double)(t->l3 ? t->l3 : 8 << 20), &waits);

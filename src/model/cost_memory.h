@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: MIT
- * Loops and accesses of a lowered program, and the bytes that each cache has to ask the next for. */
+ * Loops and accesses of a lowered program, and the bytes that miss each cache level. */
 #ifndef TG_COST_MEMORY_H
 #define TG_COST_MEMORY_H
 #include "model/cost.h"
 
 enum { TG_COST_NONE = UINT32_MAX, TG_COST_DEPTH = 24 };
 
+/* outer: index of the enclosing loop, TG_COST_NONE if there is none. trips: iterations. thread: shared by threads. */
 typedef struct { const tg_uop *range; uint32_t outer, depth; double trips; bool thread; } tg_cost_loop_info;
-/* at: byte of the buffer where it is with all ranges 0. stride, by depth: elements that an iteration moves; NAN:
- * anywhere. same: accesses like it in the same buffer, the nearest so many bytes apart. twin: another access that
- * begins at the same byte, number and one; from this loop outwards they move together, and touch the same. */
+/* loop: the innermost loop around the access, or TG_COST_NONE. bytes: of one execution. at: byte offset in the buffer
+ * with all ranges 0. size: bytes of the buffer. stride[depth]: elements that one iteration of that loop advances; NAN:
+ * not affine. same: number of accesses merged into this one (unrolled copies with the same strides); apart: the
+ * smallest distance between two of them, in bytes. twin: index + 1 of an earlier access in another loop that begins in
+ * the same line, 0: none; in twin_loop and the loops around it both have the same strides, so they touch the same data.
+ */
 typedef struct {
   const tg_uop *access;
   uint32_t loop, twin, twin_loop;
@@ -24,6 +28,6 @@ typedef struct tg_cost_loops {
 
 uint32_t tg_cost_loop(tg_cost_loops *l, const tg_uop *range, uint32_t outer, double trips, bool thread);
 void tg_cost_access(tg_cost_loops *l, const tg_uop *access, uint32_t loop);
-/* Cycles that memory takes; the bytes go to c. */
+/* Cycles of the memory system. Also fills in l2_bytes, l3_bytes and memory_bytes of c. */
 double tg_cost_memory(tg_cost_loops *l, const tg_target *target, const tg_uop *linear, int threads, tg_cost *c);
 #endif

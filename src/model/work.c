@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * How much a program computes, and on which data it is exact: whole numbers so small that every partial sum, in
- * whatever order, is below the size
- * up to which its type holds all whole numbers. Only sums, products, maxima and choices keep whole numbers whole. */
+ * How much a program computes, and on which data its float results are exact: integers so small that every partial sum,
+ * in any order, stays within the range in which its type represents all integers (2^24 for f32). Only sums, products,
+ * maxima, minima and choices turn integers into integers. */
 #include <math.h>
 #include "dsl/functions.h"
 #include "model/work.h"
@@ -33,9 +33,9 @@ static bool counts(const tg_uop *u) {
          u->op != TG_OP_GET && u->op != TG_OP_REDUCE && u->op != TG_OP_WHERE;
 }
 
-/* Each value once for each combination of the ranges that it depends on: what a loop need not do again is not
- * counted. What is loaded depends on the ranges around what was stored there; where only what is sure counts it does
- * not, as the same may be stored each time. */
+/* Counts each value once for each combination of the ranges that it depends on, as if loop-invariant values were
+ * hoisted. A load depends on the ranges around the stores to its buffer. sure: count a lower bound; then it does not,
+ * as each iteration may store the same value. */
 static double ops_of(tg_job *j, const tg_uop *const *order, uint32_t n, bool sure, bool *conditional) {
   enum { RANGES = 64 };
   uint64_t *free = tg_new(&j->env, uint64_t, j->uops.n + 1);
@@ -70,8 +70,8 @@ static double ops_of(tg_job *j, const tg_uop *const *order, uint32_t n, bool sur
 
 /* ---- exactness ---- */
 
-/* Does the version come from the start of a loop that stores to the buffer? Then what it holds depends on iterations
- * before. */
+/* Is this the buffer's version at the start of a loop that stores to it? Then its contents depend on earlier
+ * iterations. */
 static bool carried(const tg_uop *version) {
   for (; version->op == TG_OP_AFTER; version = version->src[0])
     if (version->src[1]->op == TG_OP_RANGE) return true;
@@ -95,7 +95,7 @@ static double most_of(const walk *w, const tg_uop *u, double span) {
   switch (u->op) {
   case TG_OP_CONST:
     if (!f) return u->type == TG_INDEX || tg_is_int(u->type) ? fabs((double)u->arg) : 1;
-    if (isinf(tg_const_value(u))) return 0;   /* of a maximum, or a mask */
+    if (isinf(tg_const_value(u))) return 0;   /* the initial value of a maximum, or a mask */
     return tg_const_value(u) == rint(tg_const_value(u)) ? fabs(tg_const_value(u)) : INFINITY;
   case TG_OP_RANGE: return extent_of(u, w->j);
   case TG_OP_PARAM:
@@ -143,8 +143,8 @@ static bool exact_at(walk *w, const tg_uop *const *order, uint32_t n, double spa
   return true;
 }
 
-/* Has the operation the same bits under every schedule? Sums of floats have an order, a product that is added may be
- * rounded with the sum, functions are many operations. */
+/* Does the operation give the same bits under every schedule? Not so: reductions of floats, whose order may change;
+ * a product in a sum, which may be fused to one multiply-add; functions, whose implementation may change. */
 static bool is_single(const tg_uop *u) {
   if (!tg_is_float(u->type)) return true;
   if (u->op == TG_OP_REDUCE)

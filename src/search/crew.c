@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The workers from the side of the search: started, asked, waited for with a limit, killed and started again. Whatever
- * one of them does costs
- * the question that it was asked. Without a program to start, questions are answered in process, one after another. */
+ * The search's side of the workers: starts them, sends them tasks, waits with a time limit, kills and restarts them. A
+ * worker that crashes or hangs loses only its own task. Without a worker program, tasks are done in process, one after
+ * another. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -16,13 +16,13 @@ enum { WORKERS = 64, SHARED_FD = 3, TRIES = 3 };
 extern char **environ;
 
 typedef struct {
-  pid_t pid;                   /* 0: none runs */
+  pid_t pid;                   /* 0: not running */
   int to, from;
   bool opened;
-  tg_task *task;               /* under way */
+  tg_task *task;               /* being done; NULL: idle */
   uint64_t serial;
-  double deadline;             /* 0: none */
-  char *got;                   /* what has been read of the answer */
+  double deadline;             /* by tg_now(); 0: none */
+  char *got;                   /* n bytes of the answer, read so far */
   size_t n, cap;
   uint32_t tries;              /* starts that failed in a row */
 } worker;
@@ -73,7 +73,7 @@ static bool spawn(tg_crew *c, worker *w, const int to[2], const int from[2]) {
   if (err) return false;
   err = posix_spawnattr_init(&attr);
   if (!err) {
-    /* the shared file first: a pipe's end may have its number */
+    /* the shared file first: its number may be 0 or 1, which the pipes take over next */
     if (c->open.shared >= 0) err = posix_spawn_file_actions_adddup2(&fa, c->open.shared, SHARED_FD);
     if (!err) err = posix_spawn_file_actions_adddup2(&fa, to[0], 0);
     if (!err) err = posix_spawn_file_actions_adddup2(&fa, from[1], 1);
@@ -88,7 +88,7 @@ static bool spawn(tg_crew *c, worker *w, const int to[2], const int from[2]) {
   return !err;
 }
 
-/* Ends of pipes above those that the worker gets them as. */
+/* A pipe with descriptors above SHARED_FD, so that dup2 in the worker overwrites none of them. */
 static bool pipe_above(int p[2]) {
   if (pipe2(p, O_CLOEXEC)) return false;
   for (int i = 0; i < 2; i++) {
@@ -128,7 +128,7 @@ static bool start(tg_crew *c, worker *w) {
 
 /* ---- talking ---- */
 
-/* A worker that has ended must not end the search by SIGPIPE. */
+/* Writing to a worker that has ended must not kill the search by SIGPIPE. */
 static bool send_all(int fd, const char *p, size_t n) {
   sigset_t pipe_only, before, pending;
   sigemptyset(&pipe_only);
@@ -159,7 +159,7 @@ static bool ask(tg_crew *c, worker *w, tg_task *t) {
   return ok;
 }
 
-/* 1: an answer is whole; 0: not yet; -1: the worker has ended, or talks nonsense. */
+/* Reads from the worker. 1: the answer is complete; 0: not yet; -1: the worker ended, or sent malformed bytes. */
 static int hear(tg_crew *c, worker *w) {
   for (;;) {
     tg_wire_header f;
@@ -193,9 +193,9 @@ static void give_up(tg_crew *c, worker *w, tg_outcome o, const char *message) {
   c->restarts++;
 }
 
-/* Waits for the workers that have a task; marks what is over. */
 static bool stopped(const tg_crew *c) { return c->o.stop && c->o.stop(c->o.user); }
 
+/* Waits up to 50 ms for busy workers, and settles the tasks that were answered, crashed or ran over their limit. */
 static void wait_some(tg_crew *c, uint32_t parallel) {
   struct pollfd fds[WORKERS];
   uint32_t which[WORKERS];
@@ -222,7 +222,7 @@ static void wait_some(tg_crew *c, uint32_t parallel) {
   }
 }
 
-/* A worker that knows the problem; false: this one cannot be had. */
+/* Starts the worker, if need be, and opens the problem in it. False: that failed TRIES times, or the search stops. */
 static bool ready(tg_crew *c, worker *w) {
   while (w->tries < TRIES && (!w->pid || !w->opened)) {
     tg_task open = c->open;
@@ -241,9 +241,9 @@ static bool ready(tg_crew *c, worker *w) {
   return w->pid && w->opened;
 }
 
-/* ---- all of them ---- */
+/* ---- the whole crew ---- */
 
-/* With memory of its own for each. */
+/* Each task gets an env of its own, which is freed after it. */
 static void run_here(tg_crew *c, tg_task *t) {
   tg_env own;
   tg_env_init(&own, &c->env->allocator);

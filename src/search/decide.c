@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Is one kernel faster than another? Each sample is the logarithm of a ratio of neighbours in time, so drift cancels;
- * the interval is that of
- * the median by order statistics, so a few samples spoilt by other work do not move it. */
+ * Is one kernel faster than another? Each sample is the logarithm of the ratio of two times taken one right after the
+ * other, so slow drift of the clock cancels. The confidence interval is that of the median, by order statistics, so a
+ * few samples disturbed by other work do not move it. */
 #include <math.h>
 #include <stdlib.h>
 #include "search/trial.h"
@@ -11,8 +11,8 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* The largest k such that the median lies between the k-th smallest and the k-th largest of n, but for `tail` on
- * either side; 0: none. */
+/* The largest k such that the true median lies outside of [k-th smallest, k-th largest] of n samples with a probability
+ * of at most `tail` on each side; 0: none. */
 static uint32_t rank_of(uint32_t n, double tail) {
   double p = pow(0.5, n), below = 0;
   uint32_t k = 0;
@@ -57,7 +57,8 @@ bool tg_hopeless(const double *gain, uint32_t n) {
          (n >= 4 && all_below(gain, n, behind));
 }
 
-/* Who looks often is fooled often: to stop early for a gain takes much more than to find it at the end. */
+/* Called after each sample, and repeated tests find false gains more often: so stopping early for a gain needs a much
+ * stricter level (0.0001) than the verdict at the end (0.025). */
 bool tg_decided(const double *gain, uint32_t n, double margin) {
   return tg_hopeless(gain, n) ||
          (n >= 6 && (interval(gain, n, margin, 0.025).slower || interval(gain, n, margin, 0.0001).faster));

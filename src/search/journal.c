@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The journal: one line of JSON for each answer, appended by one write, so whatever ends the search loses nothing.
- * Resuming is not reading a state back: the
- * search runs again from its seed, and questions that the journal has answers to are not asked. */
+ * The journal: one line of JSON for each answer, appended by one write, so nothing is lost if the search is killed.
+ * To resume, the search does not restore a state: it runs again from its seed, and takes the answers to tasks that the
+ * journal has from there. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -20,13 +20,13 @@ struct tg_journal {
   int fd;
   TG_VEC(entry) entries;
   uint32_t reused;
-  const char *ended;           /* the last line that says so; NULL: none does */
+  const char *ended;           /* the last "end" line; NULL: there is none */
 };
 
 static const char *const kinds[] = {"open", "lower", "build", "time", "gates"};
 _Static_assert(TG_COUNT(kinds) == TG_TASK__COUNT, "a name for each task");
 
-/* ---- one line of our own making ---- */
+/* ---- fields of a line, which only this file writes ---- */
 
 static void put_string(tg_str *s, const char *text) {
   tg_str_puts(s, "\"");
@@ -45,8 +45,8 @@ static void put_field(tg_str *s, const char *name, const char *text) {
   put_string(s, text);
 }
 
-/* Behind "name": in the line; NULL if it has none. Names are unlike anything in the strings: quotes there are
- * escaped. */
+/* The text after "name": in the line; NULL if there is none. The search cannot hit the contents of a string, in which
+ * quotes are escaped. */
 static const char *field(const char *line, const char *name) {
   char want[64];
   int n = snprintf(want, sizeof want, "\"%s\":", name);
@@ -91,8 +91,8 @@ static int kind_of(const char *line) {
   return -1;
 }
 
-/* Whole lines only; the rest is what a write was cut short at. Gives the length of what is kept; 0: another
- * journal's. */
+/* Reads whole lines: a last line without an end is from an interrupted write, and is dropped. Returns the number of
+ * bytes to keep; 0: the journal has another key. */
 static size_t read_lines(tg_journal *j, char *data, uint64_t key) {
   char *line = data;
   for (char *end; (end = strchr(line, '\n')); line = end + 1) {
@@ -107,7 +107,7 @@ static size_t read_lines(tg_journal *j, char *data, uint64_t key) {
   return (size_t)(line - data);
 }
 
-/* A full disk costs the resuming, not the search. */
+/* Errors are ignored: with a full disk the search goes on, but cannot be resumed. */
 static void append(tg_journal *j, const tg_str *s) { tg_write_all(j->fd, s->data, s->n); }
 
 tg_journal *tg_journal_open(tg_env *env, const char *path, const char *title, uint64_t key, bool resume) {
@@ -143,7 +143,7 @@ uint32_t tg_journal_reused(const tg_journal *j) { return j->reused; }
 
 /* ---- answers ---- */
 
-/* A number of things; what is none, as in a damaged line, is 0. */
+/* A count; 0 if the field is missing or no valid count, as in a damaged line. */
 static uint32_t count(const char *line, const char *name) {
   double v = number(line, name);
   return v >= 0 && v <= UINT32_MAX ? (uint32_t)v : 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Schedules near a schedule: words with another size, in another order, one less, one more. What comes out need
- * not be legal: the passes judge that. */
+ * Mutates a schedule: changes a size in a word, the order of words or of names, leaves a word out, or adds a split. The
+ * result need not be legal: the passes judge that. */
 #include <stdio.h>
 #include <stdlib.h>
 #include "schedule/schedule.h"
@@ -38,7 +38,8 @@ static const char *join(const list *l) {
 
 static bool digit(char c) { return c >= '0' && c <= '9'; }
 
-/* Numbers that stand alone: sizes, not parts of names. */
+/* Counts numbers in a word that are sizes, not parts of names (the 16 of "i 16", not the 2 of "i2"); [from, to) is the
+ * one with index `want`. */
 static uint32_t numbers(const char *w, size_t n, uint32_t want, size_t *from, size_t *to) {
   uint32_t found = 0;
   for (size_t i = 1; i < n; i++) {
@@ -115,8 +116,8 @@ static const tg_opt_row *row_of(const char *word) {
   return NULL;
 }
 
-/* What the word's row says that it may become: the same names, the first two of them exchanged, or another word of
- * the same operands. */
+/* Changes a word as its row in tg_opt_rows allows: "<>" swaps its first two names; anything else is another word that
+ * takes the same operands. */
 static bool rename_word(list *l) {
   uint32_t i = (uint32_t)draw(l, l->n);
   const char *w = l->word[i], *text;
@@ -139,7 +140,7 @@ static bool rename_word(list *l) {
   return true;
 }
 
-/* The inner part of a split is cut once more, and unrolled. */
+/* Splits the inner part of a split once more, and unrolls the new inner loop. */
 static bool add_unroll(list *l) {
   uint32_t i = (uint32_t)draw(l, l->n);
   size_t n;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * Short bursts of known work beside each sample: when one runs slower than the machine can, so did its neighbours, and
- * they do not count. */
+ * Probes: short bursts of known work before and after each sample. If a probe runs slower than the best one, something
+ * disturbed the machine, and the sample next to it is dropped. */
 #define _GNU_SOURCE
 #include <time.h>
 #include "search/trial.h"
 
 typedef float vector __attribute__((vector_size(16)));
 
-/* Ten independent chains: more than the latency of an addition and a multiplication needs to keep every port busy.
- * Named, so that they stay in registers. */
+/* Ten independent dependence chains, more than are needed to hide the latency of a multiply and an add, so that every
+ * port is busy. They are separate variables, not an array, so that they stay in registers. */
 static vector burst(uint32_t rounds, vector x) {
   vector m = {0.5f, 0.5f, 0.5f, 0.5f}, a = x, b = x + 1, c = x + 2, d = x + 3, e = x + 4, f = x + 5, g = x + 6,
          h = x + 7, i = x + 8, j = x + 9;

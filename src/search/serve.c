@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * A worker: reads questions, answers each from a child process. The child may crash, write anywhere, be told to exit by
- * a library: the worker then says
- * so, and is as it was. What hangs, the search kills with the worker: both are one process group. */
+ * A worker: reads tasks, and does each in a child process. If the child crashes, overwrites memory or is made to exit
+ * by a library, the worker reports that and is unharmed. If the child hangs, the search kills it together with the
+ * worker: both are in one process group. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -56,7 +56,7 @@ static bool write_all(int fd, const void *p, size_t n) {
   return true;
 }
 
-/* ---- a question in a child ---- */
+/* ---- a task in a child ---- */
 
 static void answer(const tg_bench *bench, tg_env *env, tg_task *t, uint64_t serial, int out) {
   tg_bench_run(bench, env, t);
@@ -65,7 +65,7 @@ static void answer(const tg_bench *bench, tg_env *env, tg_task *t, uint64_t seri
   write_all(out, s.data, s.n);
 }
 
-/* No dump of a crash; and at most half of the machine's memory, so that a compile without end fails alone. */
+/* No core dumps, and at most half of the machine's memory, so that a runaway compile fails without harming others. */
 static void limit_child(void) {
   struct rlimit none = {0, 0};
   setrlimit(RLIMIT_CORE, &none);
@@ -78,7 +78,7 @@ static void limit_child(void) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
-/* Reads what the child says until it is silent: a frame, or nothing that can be used. */
+/* Reads one frame from the child. Returns its payload, or NULL if the child ended first or the frame is malformed. */
 static const char *listen(tg_env *env, int fd, tg_wire_header *f) {
   char *payload = NULL;
   if (read_all(fd, f, sizeof *f) && tg_wire_frame(f)) {
@@ -108,7 +108,7 @@ static bool answer_apart(const tg_bench *bench, tg_env *env, tg_task *t, uint64_
     close(pipes[0]);
     limit_child();
     answer(bench, env, t, serial, pipes[1]);
-    kill(getpid(), SIGKILL);   /* no handler of the program around runs */
+    kill(getpid(), SIGKILL);   /* SIGKILL, not exit: no exit handler of the host program may run */
   }
   close(pipes[1]);
   const char *payload = listen(env, pipes[0], &f);
@@ -136,7 +136,7 @@ static void serve_one(void *arg) {
   if (!read_all(w->in, &f, sizeof f) || !tg_wire_frame(&f)) return;
   char *payload = tg_alloc(&w->env, f.bytes + 1);
   if (!read_all(w->in, payload, f.bytes) || !tg_wire_read_ask(&w->env, &f, payload, &t)) return;
-  if (t.kind == TG_TASK_OPEN && t.make) {   /* what is made is shared: it may end as well, and then the search ends */
+  if (t.kind == TG_TASK_OPEN && t.make) {   /* a child fills the shared file, as running the reference may crash */
     w->more = answer_apart(w->bench, &w->env, &t, f.serial, w->out);
     t.make = false;
     tg_bench_run(w->bench, &w->env, &t);

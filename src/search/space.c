@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The space of a search: which knobs the sketches have, and the text of a point. A body runs again for each binding of
- * its knobs; requirements that do
- * not hold end it, and so prune. */
+ * The space of a search: the knobs of the sketches, and the text of a point. A sketch's body runs anew for each set of
+ * knob values; a requirement that does not hold ends the body, which prunes the point. */
 #include <stdio.h>
 #include "dsl/text.h"
 #include "search/search.h"
@@ -37,7 +36,7 @@ static bool is_bound(const tg_points *s, const char *name) {
   return false;
 }
 
-/* Under the defaults: name and knobs, but for those that the caller bound. */
+/* Runs the body with default knobs. Fills in the name, and the knobs except those that the caller bound. */
 static void read_sketch(void *arg) {
   authoring *a = arg;
   tg_job *j = &a->job;
@@ -66,7 +65,7 @@ static void print_point(void *arg) {
   a->text = tg_strdup(a->env, text.data);
 }
 
-/* In a job of its own; false with the message in the env's memory. */
+/* Runs the body in a job of its own. False: it failed; the message is allocated in the env. */
 static bool in_job(authoring *a, void (*run)(void *), const char **message) {
   tg_job_init(&a->job, &a->env->allocator);
   bool ok = tg_protect(&a->job.env, run, a);

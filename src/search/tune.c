@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
- * The search itself. The default comes first: it must be right, and everything is measured against it. Points at random
- * are lowered for the model to pick
- * from. Then rounds: neighbours of the best points so far are lowered as well, the cheapest by the model built and
- * checked, each timed in turns with the incumbent, which it replaces only where the 95 %
- * interval of the gain lies above 1 % and it passes the checks of its kind. At the end the incumbent meets the default
- * once more, in a new process; unless it wins again, the default stays. */
+ * The search itself. The default comes first: its result must be right, and every point is measured against it. Random
+ * points are lowered next. Then rounds follow. In each, neighbours of the best points so far are lowered too, and the
+ * points that the cost model estimates cheapest are built, checked, and timed in alternation with the incumbent. A
+ * point replaces the incumbent only if the 95 % interval of the gain lies above 1 % and it passes the checks of its
+ * kind. At the end the incumbent is timed against the default once more, in a new process; unless it is faster again,
+ * the default stays. */
 #include <math.h>
 #include <stdio.h>
 #include "choose/heuristic.h"
 #include "search/search.h"
 
 enum { BEAM = 16, BATCH = 6, FRONT = 48, POOL = 4096, CHECKS_LIMIT = 60, TOO_SLOW = 3 };
-/* seconds of a run, from which on one is worth to be saved */
+/* margin, even: ln of ratios of times. worth: if a run takes this many seconds, saving one run pays */
 static const double margin = 0.01, even = 0.005, worth = 5e-3;
 
 typedef struct {
@@ -21,24 +21,26 @@ typedef struct {
   tg_crew *crew;
   tg_journal *journal;
   tg_points space;
-  TG_VEC(tg_point *) points;             /* all that were made, by number */
-  TG_VEC(tg_point *) pool;               /* lowered, not built */
-  TG_VEC(uint64_t) seen;                 /* ids */
-  TG_VEC(uint64_t) lowered;              /* hashes */
+  TG_VEC(tg_point *) points;             /* all that were made; index: tg_point.number */
+  TG_VEC(tg_point *) pool;               /* lowered, not built yet */
+  TG_VEC(uint64_t) seen;                 /* ids of points */
+  TG_VEC(uint64_t) lowered;              /* hashes of lowered programs */
   tg_point *beam[BEAM], *incumbent, *first;
   uint32_t beam_n, beam_most, draws;
   tg_point *widened;                     /* the incumbent whose neighbours were made last */
-  /* ln(seconds / seconds of the model): of the default; by sketch, beyond that, summed over the points that were
-   * timed */
+  /* error of the cost model, ln(seconds / estimated seconds). model_off: of the default. off, by sketch: what exceeds
+   * model_off, summed over the timed_of points of the sketch that were timed */
   double model_off, *off;
   uint32_t *timed_of;
   uint64_t random;
   double start, until, build_limit, time_limit;
-  double compare_wall;                   /* seconds that the default's timing took */
-  /* what a run may take at most; the shortest run of the default while it was checked, where that is long */
+  double compare_wall;                   /* wall seconds that timing the default took */
+  /* slowest: seconds above which a run counts as hung. build_seconds: the default's shortest run while it was checked;
+   * 0 if that was short */
   double slowest, build_seconds;
-  const tg_point *whole;                 /* the winner on all of the problem, where a part was timed */
-  /* why the last that looked better than the default did not take its place; what the checks said of it */
+  const tg_point *whole;                 /* the winner for the whole problem, if a part was timed */
+  /* failed: why the last point that looked faster than the default was rejected. refused: the same, if it was the
+   * checks of its kind that rejected it */
   const char *failed, *refused;
   bool interrupted;
 } search;
@@ -48,7 +50,7 @@ static uint64_t draw(search *s) {
   return s->random ^ s->random >> 29;
 }
 
-/* Is there anything to decide? Else no time need be kept back for it. */
+/* Was some point timed faster than the default? If not, no time is reserved for a decision between them. */
 static bool promising(const search *s) { return s->beam_n && s->beam[0] != s->first && s->beam[0]->score < -margin; }
 
 static bool stop(void *user) {
@@ -77,7 +79,7 @@ static void tell(search *s, int what, const tg_point *p) {
   s->o->progress(s->o->user, &e);
 }
 
-/* ---- asking, with the journal before the crew ---- */
+/* ---- tasks: answered by the journal if it can, else by the crew ---- */
 
 static tg_trial trial_of(const tg_point *p) { return (tg_trial){p->text, p->words, p->given}; }
 
@@ -110,8 +112,8 @@ static bool known(const uint64_t *list, uint32_t n, uint64_t x) {
   return false;
 }
 
-/* ln of what a point should take: by the model, and by how far that was off for its sketch so far, which counts the
- * more the more were timed. */
+/* ln of the estimated seconds of a point: the model's estimate, corrected by the model's mean error on the point's
+ * sketch. The correction's weight grows with the number of points that were timed. */
 static double guess(const search *s, const tg_point *p) {
   const double doubt = 2;
   return log(fmax(p->cost.seconds, 1e-12)) + s->off[p->sketch] / (s->timed_of[p->sketch] + doubt);
@@ -122,7 +124,7 @@ static bool cheaper(const search *s, const tg_point *a, const tg_point *b) {
   return x != y ? x < y : a->number < b->number;
 }
 
-/* The legal ones that lower to something new go to the pool. */
+/* Lowers the points. Those that are legal and lower to a new program go to the pool. */
 static void lower(search *s, tg_point **points, uint32_t n) {
   tg_task *tasks = tg_new(s->env, tg_task, n ? n : 1);
   for (uint32_t i = 0; i < n; i++)
@@ -138,7 +140,7 @@ static void lower(search *s, tg_point **points, uint32_t n) {
     p->choices = tasks[i].choices && *tasks[i].choices ? tasks[i].choices : NULL;
     if (tasks[i].outcome != TG_TRIAL_OK) settle(s, p, &tasks[i]);
     else {
-      if (p->given) p->words = p->used;   /* from here on by its words alone */
+      if (p->given) p->words = p->used;   /* now the words say all: given is no longer needed */
       s->r->lowered++;
       tg_push(s->env, &s->lowered, p->hash);
       tg_push(s->env, &s->pool, p);
@@ -162,7 +164,7 @@ static void propose(search *s, uint32_t sketch, const int64_t *knob, const char 
   else s->r->outcome[TG_TRIAL_ILLEGAL]++;
 }
 
-/* Each knob of the point at each other value. */
+/* The point with one knob changed, for each knob and each other value of it. */
 static void move_knobs(search *s, const tg_point *p, tg_point **out, uint32_t *n) {
   const tg_sketch *k = &s->space.sketch[p->sketch];
   uint64_t from = draw(s);
@@ -178,7 +180,7 @@ static void move_knobs(search *s, const tg_point *p, tg_point **out, uint32_t *n
   }
 }
 
-/* Each other decision of the heuristic, from a place that differs. */
+/* The point with one decision of the heuristic changed, for each alternative, starting at a random one. */
 static void move_choices(search *s, const tg_point *p, tg_point **out, uint32_t *n) {
   uint32_t count = 0;
   while (p->choices && tg_choices_move(s->env, p->choices, p->given, count)) count++;
@@ -195,8 +197,7 @@ static void move_words(search *s, const tg_point *p, uint32_t draws, tg_point **
   }
 }
 
-/* Points of all sketches at random: the model picks among them. Budgets in seconds are kept: a tenth of them at
- * most. */
+/* Lowers random points of all sketches, for the model to pick from. Takes at most a tenth of a budget in seconds. */
 static void explore(search *s) {
   enum { POINTS = 1200 };
   double until = s->o->seconds > 0 ? tg_now() + 0.1 * s->o->seconds : INFINITY;
@@ -216,7 +217,7 @@ static void explore(search *s) {
   }
 }
 
-/* Neighbours of the beam, the best first; false: there are none. */
+/* Makes neighbours of the points of the beam, from the best on; false: there are no new ones. */
 static bool widen(search *s) {
   tg_point *front[FRONT];
   uint32_t n = 0;
@@ -231,7 +232,7 @@ static bool widen(search *s) {
 
 /* ---- building ---- */
 
-/* The cheapest of the pool by the model, and one at random. */
+/* Takes from the pool the points that the model estimates cheapest, and a random one. */
 static uint32_t take_batch(search *s, tg_point **batch) {
   uint32_t n = 0, most = BATCH;
   if (s->o->candidates && s->o->candidates - s->r->timed < most) most = s->o->candidates - s->r->timed;
@@ -269,14 +270,15 @@ static void build(search *s, tg_point *const *batch, uint32_t n) {
 
 static double patience(const search *s) { return s->o->patience > 0 ? s->o->patience : 3; }
 
-/* Seconds of samples that tell two apart, so that as many candidates as are worth it have their turn; of those that
- * decide, four times that. */
+/* Seconds of sampling for one comparison: short, so that many candidates are timed; four times as much for comparisons
+ * that decide the search. */
 static double spend(const search *s, uint32_t quads) {
   const double each = s->o->seconds > 0 ? fmin(0.75, s->o->seconds / 240) : 0.75;
   return quads > 16 ? 4 * each : each;
 }
 
-/* Room for what is ten times slower than the default, and for the time that both take to be made ready. */
+/* Seconds until a timing task is killed: enough for a candidate ten times slower than the default, and for preparing
+ * both. */
 static double time_limit(const search *s, double seconds) {
   return patience(s) + 2 * spend(s, TG_QUADS) + 10 * 16 * seconds;
 }
@@ -308,10 +310,11 @@ static void join_beam(search *s, tg_point *p) {
   s->beam[at] = p;
 }
 
-/* May it win? Asked of those alone that would: the checks of a kind may take longer than all else. */
+/* Does the point pass the checks of its kind? Called only for points that would win: the checks can take longer than
+ * the rest of the search. */
 static bool passes(search *s, tg_point *p) {
   if (!s->o->checks || p->passed) return true;
-  /* as it would be kept */
+  /* words alone, without given: the form in which a winner is stored */
   tg_task t = {.kind = TG_TASK_CHECKS, .trial = {p->text, p->used ? p->used : p->words, NULL}, .limit = CHECKS_LIMIT};
   ask(s, &t, &p, 1, 1, NULL);
   p->passed = t.outcome == TG_TRIAL_OK;
@@ -353,7 +356,8 @@ static void time_point(search *s, tg_point *p) {
 
 /* ---- the beginning ---- */
 
-/* Nothing can be found without reference and default, so that they may take a minute where the budget is less. */
+/* Without the reference and the default nothing can be found, so these two may take up to a minute even if the budget
+ * is less. */
 static double left_for_default(const search *s) {
   const double least = 60, forever = 600;
   return s->o->seconds > 0 ? s->start + fmax(least, 1.05 * s->o->seconds) - tg_now() : forever;
@@ -401,10 +405,10 @@ static void open_problem(search *s) {
   tell(s, TG_EVENT_OPEN, NULL);
 }
 
-/* The default must be right. Nobody knows yet how long it takes: it hangs where it takes longer than such a problem
- * can on this machine. From here on its own times are the measure. */
+/* Builds and checks the default, whose result must be right. Its run time is not known yet, so it counts as hung only
+ * above the slowest time possible for the problem. Later limits derive from its measured time. */
 static void build_default(search *s, tg_point *p) {
-  enum { RUNS = 8 };   /* of a check, at most, of all kinds */
+  enum { RUNS = 8 };   /* at most this many runs in one check, over all kinds of data */
   double t = tg_now(), most = s->build_limit + RUNS * s->slowest;
   s->build_limit = fmax(1, fmin(most, left_for_default(s)));
   build(s, &p, 1);
@@ -414,7 +418,7 @@ static void build_default(search *s, tg_point *p) {
   if (p->seconds > worth) s->build_seconds = p->seconds;
 }
 
-/* The first sketch under its default is the default; others join the pool. */
+/* The first sketch with its default knobs is the default point; the other sketches' defaults join the pool. */
 static void begin(search *s) {
   tg_point *p = s->first, *others[POOL / 64];
   uint32_t n = 0;
@@ -457,15 +461,15 @@ static void rounds(search *s) {
 
 /* ---- the end ---- */
 
-/* What a run of all of the problem should take, with the data that it is checked by; 0: what was timed is all of it. */
+/* Estimated seconds of one checked run of the whole problem; 0: what was timed is the whole problem. */
 static double whole_seconds(const search *s) {
-  enum { RUNS = 6 };   /* that timing the default takes, with its data */
-  double busy = fmin(20, fmax(1, s->compare_wall / (RUNS * s->r->default_seconds)));   /* others use the machine */
+  enum { RUNS = 6 };   /* runs that timing the default takes, making its data included */
+  /* busy: slowdown by other work on the machine */
+  double busy = fmin(20, fmax(1, s->compare_wall / (RUNS * s->r->default_seconds)));
   return s->o->whole ? 1.6 * busy * s->r->default_seconds / s->o->share + 1 : 0;
 }
 
-/* Time is kept back for those that decide, and for one run of all of the problem where that is a fair part of the
- * budget. */
+/* Reserves time for the deciding comparisons, and for one run of the whole problem if that fits the budget well. */
 static void keep_back(search *s) {
   double budget = s->o->seconds, deciding = fmax(2 * spend(s, TG_QUADS), 3 * s->compare_wall) + 1,
          whole = whole_seconds(s);
@@ -479,7 +483,7 @@ static const char *percent_of(search *s, double low, double high) {
              : "too few samples";
 }
 
-/* Is it surely faster, and may it be? */
+/* Is it faster with 95 % confidence, and does it pass its checks? */
 static bool beats(search *s, tg_point *p, const tg_point *other, tg_task *t, tg_verdict_of_times *v) {
   *v = compare(s, p, other, TG_QUADS, t);
   if (t->outcome == TG_TRIAL_OK && v->faster) return passes(s, p);
@@ -491,7 +495,7 @@ static bool beats(search *s, tg_point *p, const tg_point *other, tg_task *t, tg_
   return false;
 }
 
-/* Points that looked better than the incumbent, but not surely, meet it once more with more samples. */
+/* Points that looked faster than the incumbent, but not with 95 % confidence, are timed again with more samples. */
 static void finals(search *s) {
   for (uint32_t i = 0; i < s->beam_n && i < 3 && !stop(s); i++) {
     tg_point *p = s->beam[i];
@@ -503,7 +507,8 @@ static void finals(search *s) {
   }
 }
 
-/* In a new process, against the default. What does not win twice does not win; then the next best may try. */
+/* Times the incumbent against the default again, in a new process. If it is not faster again it is dropped, and the
+ * next best point is tried. */
 static bool confirm_one(search *s, tg_point *p) {
   tg_task t;
   tg_verdict_of_times v;
@@ -552,7 +557,7 @@ static void confirm(search *s) {
   if (!won) stays(s);
 }
 
-/* ---- all of the problem, where a part was timed ---- */
+/* ---- the whole problem, if a part was timed ---- */
 
 static uint32_t sketch_named(const tg_points *space, const char *name) {
   uint32_t i = 0;
@@ -560,7 +565,8 @@ static uint32_t sketch_named(const tg_points *space, const char *name) {
   return i;
 }
 
-/* The point as a kernel for all of the problem: the same knobs, by name, and the same words where they were changed. */
+/* The point as a kernel for the whole problem: the same knobs, by name, and the same words unless they are the
+ * sketch's own. */
 static bool whole_point(search *s, tg_points *space, const tg_point *p, tg_point *w) {
   const tg_sketch *part = &s->space.sketch[p->sketch];
   uint32_t at = sketch_named(space, part->name);
@@ -574,7 +580,7 @@ static bool whole_point(search *s, tg_points *space, const tg_point *p, tg_point
   return tg_space_point(space, at, knob, p->own_words ? NULL : p->words ? p->words : p->used, NULL, w);
 }
 
-/* One run, all of whose result is checked. */
+/* One run, with all of its result checked. */
 static bool run_whole(search *s, tg_points *space, const tg_point *p, tg_point *w, double *seconds) {
   double left = s->until > 0 ? s->until - tg_now() : 10 * whole_seconds(s) + 60;
   if (!whole_point(s, space, p, w)) {
@@ -601,8 +607,8 @@ static bool run_whole(search *s, tg_points *space, const tg_point *p, tg_point *
   return false;
 }
 
-/* What won on a part is run on all of the problem once, or it is no winner; then the default, if there is time: its
- * words, as they are for all of it, are the choice. */
+/* The winner on a part must pass one checked run on the whole problem. Then the default is run there too, if there is
+ * time. The words stored are those lowered for the whole problem. */
 static void check_whole(search *s) {
   tg_points space;
   tg_point *w = tg_new(s->env, tg_point, 2);
@@ -638,7 +644,7 @@ static void report(search *s) {
   tell(s, TG_EVENT_END, p);
 }
 
-/* The first sketch where the caller starts, else under its default. */
+/* Knobs of the first sketch: the caller's start values, otherwise the defaults. */
 static bool first_point(search *s) {
   const tg_sketch *k = &s->space.sketch[0];
   int64_t knob[TG_POINT_KNOBS] = {0};

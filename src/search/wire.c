@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Questions and answers as bytes: a frame with a checksum and the number of its question, then fields in order. Answers
- * come from processes that ran
- * anything at all, so every length is checked and every number is taken as a claim. */
+ * Tasks and answers as bytes: a frame with a checksum and the task's serial number, then the fields in order. Answers
+ * come from processes that ran untrusted code, so every length is checked, and no number is trusted to be in range. */
 #include <math.h>
 #include "search/trial.h"
 

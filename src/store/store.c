@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * The store of tuned choices. An entry is a text: a line that says what it is, a checksum of all that follows, then
- * fields with their lengths, the key
- * among them. It is written aside, synced and renamed, so a reader sees all of it or none. What is damaged, of another
- * format or another key, or
- * lies where others could have written it, is no entry. */
+ * The store of tuned choices. An entry is a text file: a line with the format, a checksum of all that follows, then
+ * fields with their lengths, the key among them. It is written to a temporary file, synced and renamed, so a reader
+ * sees all of it or nothing. A file is ignored if it is damaged, of another format or key, or not safe: other users
+ * could have written it. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -52,7 +51,7 @@ void tg_store_print(tg_str *out, const tg_tuned *t) {
 
 typedef struct { tg_env *env; const char *at, *end; bool bad; } reader;
 
-/* A field's name and text; false at the end, or where it is damaged. */
+/* Reads the next field's name and text; false at the end, or if the field is damaged. */
 static bool next_field(reader *r, char name[16], const char **text) {
   size_t left = (size_t)(r->end - r->at), n = 0;
   const char *line = memchr(r->at, '\n', left);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * Is a candidate's result the right one? It runs on sets of inputs: whole numbers so small that every order of
- * summation gives the same bits, compared
- * bit for bit; the same with some that are infinite or NaN; and random numbers, compared with the kernel as written in
- * f64, within twice the error that it has in its own types. Operands stand right
- * before a page that faults, then right behind one; inputs cannot be written to, outputs begin as garbage, and what
- * lies around them must stay.
- * What the schedule leaves is interpreted too, as far as that is quick: two tasks that touch one element are a fault,
- * whoever wins. */
+ * Is a candidate's result correct? It runs on several sets of inputs: integers so small that every order of summation
+ * gives the same bits, compared bit for bit; the same with some infinities and NaNs; and random numbers, compared with
+ * the kernel as written in f64, within twice the error that the kernel as written has in its own types. Operands are
+ * placed right before a guard page, then right behind one. Inputs are write-protected, outputs are filled with garbage
+ * first, and the memory around operands must not change.
+ * The scheduled program is also run in the interpreter, if that is quick, to find races: two tasks that access the same
+ * element, one of them writing, even if machine code happens to give the right result. */
 #include <math.h>
 #include <stdio.h>
 #include "trial/trial.h"
@@ -36,7 +35,8 @@ static void run_reference(void *arg) {
 }
 
 /* ---- the reference by the interpreter ----
- * It shares no pass and no instruction with what is checked. False: it would take too long. */
+ * The interpreter shares no pass and no instruction with the code that is checked. The functions return false if it
+ * would take too long. */
 
 typedef struct { tg_job *job; const tg_uop *program; const char *text; tg_interp in; } interpreting;
 
@@ -47,7 +47,7 @@ static void interpret(void *arg) {
 }
 
 enum { STEPS = 3000000 };
-/* of the other launches the interpreter finds out, once each */
+/* the operation count is that of launch 0; for other launches the interpreter's own step limit decides */
 static bool may_interpret(const tg_trial_state *s) { return s->now || s->work.ops <= STEPS; }
 
 static bool interprets(const tg_trial_state *s, tg_job *j, const tg_uop *program, const char *text,
@@ -119,7 +119,7 @@ static void fill_retyped(const tg_trial_state *s, tg_env *env, uint32_t b, tg_ty
     tg_trial_fill(s, b, TRIAL_RANDOM, copy);
     own = copy;
   }
-  for (size_t i = 0; o->type == TG_F32 && i < o->n; i++) {   /* most are, and there may be hundreds of millions */
+  for (size_t i = 0; o->type == TG_F32 && i < o->n; i++) {   /* a fast path: most operands are f32, and large */
     if (type == TG_F64) ((double *)out)[i] = (double)((const float *)own)[i];
     else ((float *)out)[i] = ((const float *)own)[i];
   }
@@ -129,10 +129,12 @@ static void fill_retyped(const tg_trial_state *s, tg_env *env, uint32_t b, tg_ty
   }
 }
 
-/* The kernel as written with another type for each float, on the same inputs: what it leaves in each operand. */
+/* Runs the kernel as written with each float type replaced by `type`, on the same inputs. out: each operand after
+ * it. */
 static void run_retyped(tg_trial_state *s, tg_env *env, const char *text, tg_type type, uint32_t flags, void **out) {
   tg_argument args[TRIAL_BUFFERS];
-  for (int turn = may_interpret(s) ? 0 : 1; turn < 2; turn++) {   /* what takes too long has begun to write */
+  /* if the interpreter gives up it has written some operands: they are refilled in the second turn */
+  for (int turn = may_interpret(s) ? 0 : 1; turn < 2; turn++) {
     for (uint32_t b = 0; b < s->n; b++) {
       const tg_trial_operand *o = &s->op[b];
       size_t bytes = tg_is_float(o->type) ? o->n * (size_t)tg_type_bytes(type) : o->bytes;
@@ -156,8 +158,8 @@ static void make_wide(tg_trial_state *s, tg_env *env, uint32_t flags) {
     if (s->op[b].wide) memcpy(s->shared + s->op[b].wide, got[b], s->op[b].n * 8);
 }
 
-/* Nothing is wider than f64. What the kernel is off by in f32, 2^29 times finer, is what it is off by in f64; or, if
- * luck made that small, what as many operations as an element takes may be off by. */
+/* The error of f64 results, for which there is no wider type to compare with: the error of the kernel run in f32,
+ * scaled by 2^-29; or, if that happens to be small, the rounding error expected from the operations per element. */
 static void measure_narrow(tg_trial_state *s, tg_env *env, uint32_t flags) {
   void *got[TRIAL_BUFFERS];
   run_retyped(s, env, s->narrow, TG_F32, flags, got);
@@ -170,7 +172,8 @@ static void measure_narrow(tg_trial_state *s, tg_env *env, uint32_t flags) {
   }
 }
 
-static void widen_results(tg_trial_state *s) {   /* no f64 form: what it gives in its own types is the measure */
+/* Without an f64 form of the kernel, its results in its own types are the expected ones. */
+static void widen_results(tg_trial_state *s) {
   for (uint32_t b = 0; b < s->n; b++) {
     const tg_trial_operand *o = &s->op[b];
     for (size_t i = 0; o->wide && i < o->n; i++)
@@ -202,9 +205,9 @@ static bool has_functions(const tg_trial_state *s) {
   return false;
 }
 
-/* What the kernel as written is off by in its own types, with the data at hand or any before. Its functions are the
- * C library's there: a fault in ours is not the measure of what a candidate with the same fault may be off by. They
- * are off by an ulp or two of their own, for which the measure is doubled. */
+/* Measures the error of the kernel as written in its own types; the largest over all data so far is kept. Functions
+ * such as exp are then the C library's: with tg's own, a fault in one of these would raise the error allowed to
+ * candidates with the same fault. The C library's are themselves off by an ulp or two, so the error is doubled. */
 static void measure(tg_trial_state *s, tg_env *env, uint32_t flags) {
   bool finest = false;
   tg_interp_buffer exactly[TRIAL_BUFFERS];
@@ -223,14 +226,14 @@ static void measure(tg_trial_state *s, tg_env *env, uint32_t flags) {
   if (finest && s->narrow) measure_narrow(s, env, flags);
 }
 
-/* Other data than those that count: one run may be luckier than most. */
+/* Measures the error on other random data too, since on one set of data it may be untypically small. */
 static void measure_others(tg_trial_state *s, tg_env *env, uint32_t flags) {
   enum { OTHERS = 2 };
   uint64_t seed = s->seed;
   for (s->seed++; s->seed <= seed + OTHERS && interpret_reference(s, env, TRIAL_RANDOM); s->seed++) {
     measure(s, env, flags);
     for (uint32_t b = 0; b < s->n; b++)
-      if (!isfinite(*tg_trial_own_error(s, b))) *tg_trial_own_error(s, b) = 0;   /* no measure */
+      if (!isfinite(*tg_trial_own_error(s, b))) *tg_trial_own_error(s, b) = 0;   /* NaN or infinite: not usable */
   }
   s->seed = seed;
 }
@@ -239,7 +242,7 @@ static void make_launch(tg_trial_state *s, tg_env *env, tg_kernel *k, uint32_t f
   bool random = tg_trial_asks(s, s->now, TRIAL_RANDOM);
   if (random && s->wide) measure_others(s, env, flags);
   for (int g = 0; g < TRIAL_KINDS; g++) {
-    /* without a form in f64 the code's own FMAs are part of the measure */
+    /* without an f64 form the compiled code is the reference, as its fused multiply-adds are part of the result */
     if (!tg_trial_asks(s, s->now, (tg_trial_kind)g) ||
         ((g != TRIAL_RANDOM || s->wide || s->work.single) && interpret_reference(s, env, (tg_trial_kind)g)))
       continue;
@@ -263,8 +266,8 @@ void tg_trial_make(tg_trial_state *s, tg_env *env) {
   tg_trial_done(s);
 }
 
-/* ---- races ---- Machine code may win a race each time it is tried. The schedule's tasks in a shuffled order under
- * the interpreter do not, as far as it comes. */
+/* ---- races ---- Machine code with a race may give the right result each time it is run. So the scheduled program is
+ * also interpreted, with its tasks in a shuffled order and a check of each access. */
 
 enum { RACE_STEPS = 1000000, RACE_BYTES = 1 << 26 };
 
@@ -312,9 +315,9 @@ static void interpret_scheduled(void *user) {
                             .check_races = true});
 }
 
-/* Under a limit of steps and of memory: what lies beyond is not known to race. */
+/* Does the scheduled program race? Beyond the limits of steps or memory no race is reported. */
 static bool races(tg_trial_state *s, tg_env *env, tg_task *t) {
-  scheduled x = {.s = s, .text = t->trial.text};   /* should it have that stage behind it */
+  scheduled x = {.s = s, .text = t->trial.text};   /* in case the text is already at that stage */
   tg_compile_options o = {.opts = t->trial.words};
   size_t bytes = 0;
   for (uint32_t b = 0; b < s->n; b++) bytes += s->op[b].bytes;
@@ -374,8 +377,8 @@ static bool check_run(running *r, tg_env *env, tg_task *t) {
   return false;
 }
 
-/* Under each kind where its inputs stand; where they all stand at one end of their pages, the last at the other end
- * as well. */
+/* Checks one launch with each kind of data, at the end of the pages where its shared inputs are. If that was the same
+ * end for all kinds, the last kind is checked at the other end as well. */
 static void check_launch(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_task *t) {
   bool end[2] = {false, false};
   tg_trial_kind last = TRIAL_EXACT;
@@ -396,7 +399,8 @@ static void check_launch(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_task *
 }
 
 void tg_trial_check(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_task *t) {
-  /* small ones first; but what takes long tells by the one that counts whether it is worth more */
+  /* launch 0, the timed one, is the largest and goes last; but if there is a limit for its first run (give_up), it goes
+   * first, so that a slow candidate is dropped early */
   for (uint32_t i = 0; i < s->launches && t->outcome == TG_TRIAL_OK; i++) {
     tg_trial_use(s, t->give_up > 0 ? i : s->launches - 1 - i);
     if (races(s, env, t)) break;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The data of trials, and their memory. Inputs and what is expected are made once, by the process that makes the
- * reference, in a file of memory that all the others map: a run of a candidate
- * has its inputs between two pages that fault without a copy, however large they are, and cannot write to them. */
+ * The data of trials, and their memory. Inputs and expected results are made once, in a memfd, by the process that
+ * computes the reference; all other processes map it. So a candidate gets its inputs between guard pages without a
+ * copy, however large they are, and cannot modify them. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <sys/mman.h>
@@ -13,7 +13,8 @@
 enum { CANARY = 0xA5, POISON = 0xff, TABLE = 1 << 16 };
 static const uint64_t magic = 0x7467746573;
 
-/* Whole numbers stand at the end of their pages, random ones at the beginning. */
+/* Two sets of inputs: integers, which end at the end of their pages, and random numbers, which begin at the
+ * beginning. */
 enum { WHOLE, REAL, SETS };
 
 /* ---- numbers ---- */
@@ -25,20 +26,20 @@ static inline uint64_t draw(uint64_t seed, uint64_t i) {
   return x ^ (x >> 31);
 }
 
-/* Integers at full range have runs of their extremes: sums that saturate on the way show there. And what divisions,
- * shifts and signs are about, which hardly comes by itself. */
+/* An integer in lo..hi. runs: for the full range of a type; then some elements are edge cases of divisions, shifts and
+ * signs, which random numbers hardly hit, and there are runs of the extremes, which show intermediate saturation. */
 static int64_t whole(const tg_trial_operand *o, uint64_t r, size_t i, bool runs) {
   static const int64_t edges[] = {0, 1, -1, 2, 7, 8, 15, 16, 31, 32, 33, 63, 64, -2};
   uint64_t width = (uint64_t)o->hi - (uint64_t)o->lo + 1, edge = r >> 32;
   if (runs && edge % 4 == 0) {
     int64_t v = edges[edge / 4 % (sizeof edges / sizeof *edges)];
-    if ((uint64_t)v - (uint64_t)o->lo <= width - 1) return v;   /* for 64 bits the width is 0 */
+    if ((uint64_t)v - (uint64_t)o->lo <= width - 1) return v;   /* the width of 64 bits wraps to 0 */
   }
   if (runs && (i >> 6) % 4 == 1) return (i >> 8) % 2 ? o->lo : o->hi;
   return width ? (int64_t)((uint64_t)o->lo + r % width) : (int64_t)r;
 }
 
-/* f64 has no more than f32's bits: what it is off by is measured in f32. */
+/* A random number in -1..1. f64 inputs have f32's precision, as the error of f64 is measured by running in f32. */
 static double unit(tg_type t, uint64_t r) {
   return tg_round_to(t == TG_F64 ? TG_F32 : t, (double)(int64_t)(r >> 11) * 0x1p-52 - 1);
 }
@@ -49,7 +50,7 @@ static void put(tg_type t, char *data, size_t i, tg_value v) {
   memcpy(data + i * size, &bits, size);
 }
 
-/* Few values, or few bits: from a table of them, since inputs may be hundreds of millions. */
+/* For small ranges and 16-bit types: draws from a table, which is faster; inputs may have 10^8 elements and more. */
 static void fill_from_table(const tg_trial_operand *o, uint64_t *table, uint64_t seed, bool real, char *data) {
   size_t size = (size_t)tg_type_bytes(o->type), n = real ? TABLE : (size_t)(o->hi - o->lo) + 1;
   for (size_t i = 0; i < n; i++) {
@@ -86,7 +87,7 @@ static void generate(const tg_trial_state *s, uint32_t b, int set, char *data) {
     }
 }
 
-/* A few of the floats become infinite or NaN. */
+/* Makes a few of the floats infinite or NaN. */
 static void make_endless(const tg_trial_state *s, uint32_t b, char *data) {
   enum { MOST = 4, ONE_OF = 16 };
   const tg_trial_operand *o = &s->op[b];
@@ -169,7 +170,7 @@ static void fill_all(tg_trial_state *s) {
   head(s)->filled = 1;
 }
 
-/* A worker that is not to make the results cannot change them either: what it runs is its child. */
+/* A worker without t->make maps the memory read-only, so candidates, which run in its children, cannot change it. */
 void tg_trial_share(tg_trial_state *s, tg_env *env, const tg_task *t) {
   s->page = (size_t)sysconf(_SC_PAGESIZE);
   s->table = tg_new(&s->env, uint64_t, TABLE);
@@ -182,7 +183,7 @@ void tg_trial_share(tg_trial_state *s, tg_env *env, const tg_task *t) {
       mmap(NULL, s->shared_bytes, s->own_file || t->make ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, s->file, 0);
   if (p == MAP_FAILED) tg_fail(env, TG_ENOMEM, "no memory for the reference's data and results");
   s->shared = p;
-  madvise(p, s->shared_bytes, MADV_HUGEPAGE);   /* where the system has them for files of memory */
+  madvise(p, s->shared_bytes, MADV_HUGEPAGE);   /* if the system supports them for a memfd */
   if (!t->make) return;
   *head(s) = (header){.magic = magic, .seed = s->seed, .bytes = s->shared_bytes};
   fill_all(s);
@@ -207,7 +208,7 @@ double *tg_trial_own_error(const tg_trial_state *s, uint32_t b) { return &head(s
 const void *tg_trial_input(const tg_trial_state *s, uint32_t b, tg_trial_kind kind) {
   const tg_trial_operand *o = &s->op[b];
   int set = set_of(s, kind);
-  /* not where s has other data than those that count */
+  /* is_ours: not while s->seed is another one, for other data */
   return kind != TRIAL_ENDLESS && is_ours(s) && head(s)->filled && o->input[set] ? data_of(s, o, set) : NULL;
 }
 
@@ -221,7 +222,7 @@ void tg_trial_fill(const tg_trial_state *s, uint32_t b, tg_trial_kind kind, void
 
 /* ---- memory between guard pages ---- */
 
-/* The file's pages, if there is a place in it; else canaries lie around the operand. */
+/* Memory for an operand: the file's pages if place is not 0, else new memory with canaries around the operand. */
 static bool take(const tg_trial_state *s, tg_guarded *g, size_t bytes, bool at_end, size_t place, bool own) {
   if (place) return tg_guard_map(g, bytes, !at_end, s->file, place, own);
   if (!tg_guard_take(g, bytes, 0, !at_end)) return false;

@@ -14,7 +14,7 @@ void tg_places_init(tg_places *p) {
   for (size_t i = 0; i < TG_PLACED_PERIOD; i++) p->pattern[i] = pattern(i);
 }
 
-/* Bytes from..to of a room get the pattern, or where it is disturbed: `to` where nowhere. */
+/* fill writes the pattern to bytes from..to of a room; disturbed finds the first byte that differs from it, or `to`. */
 static void fill(const tg_places *p, char *room, size_t from, size_t to) {
   for (size_t n; from < to; from += n) {
     n = TG_PLACED_PERIOD - from % TG_PLACED_PERIOD;
@@ -59,11 +59,11 @@ void tg_place_input(tg_places *p, tg_env *env, uint32_t i, const char *name, tg_
   put_all(t, at, l, x);
 }
 
-/* A result's elements get the pattern that is around them, or all ones. */
+/* Sets the elements of a result to bits of all ones, or to the pattern (without its gaps). */
 static void each_element(tg_places *p, uint32_t part, tg_type t, const tg_lying *l, bool ones) {
   const tg_guarded *in = &p->part[part].in;
   size_t size = (size_t)tg_type_bytes(t), first = (size_t)(in->data - in->room);
-  bool turned = l->row < l->column;   /* by lines of neighbours */
+  bool turned = l->row < l->column;   /* column-major: go along columns, so that runs are contiguous */
   int64_t lines = turned ? l->columns : l->rows, along = turned ? l->rows : l->columns,
           step = turned ? l->row : l->column;
   for (int64_t i = 0; i < lines; i++)
@@ -195,7 +195,7 @@ double tg_draw_unit(uint64_t *state, tg_type t) {
 
 /* ---- sizes ---- */
 
-enum { SMALLEST = 2, LARGEST = 600 };   /* numbers that may be sizes of tiles */
+enum { SMALLEST = 2, LARGEST = 600 };   /* range of numbers taken for tile sizes */
 
 void tg_cuts_add(tg_cuts *c, const int64_t *v, uint32_t n) {
   for (uint32_t i = 0; i < n; i++)
@@ -231,7 +231,7 @@ int64_t tg_cuts_size(tg_cuts *c, int64_t lo, int64_t hi) {
   return v < lo ? lo : v > hi ? hi : v;
 }
 
-/* ---- what came out ---- */
+/* ---- failures ---- */
 
 void tg_check_fail(tg_check_failure *f, const char *which, int64_t row, int64_t column, double got, double want,
                    const char *format, ...) {

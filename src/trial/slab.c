@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * A kernel too long to run without a schedule is compared with itself under the heuristic's. That this reference is
- * right is checked on a slab: the
- * kernel as written, but for some iterations only of its outermost loop, evenly spread from the first to the last. */
+ * If a kernel takes too long without a schedule, the reference is the kernel with the heuristic's schedule. To check
+ * that reference, the kernel as written is run on a slab: a few iterations of its outermost loop, evenly spread from
+ * the first to the last. */
 #include "trial/trial.h"
 #include "dsl/text.h"
 
-/* The one loop of the program around everything, of constant extent; NULL: there is another form. */
+/* The single loop around the whole program, of constant extent; NULL: the program has another form. */
 static const tg_uop *only_loop(const tg_uop *plain) {
   const tg_uop *end = NULL;
   for (uint32_t i = 0; i < plain->n; i++) {
@@ -44,7 +44,8 @@ const char *tg_trial_slab(tg_job *j, tg_env *env, const tg_uop *author, double s
   return text.data;
 }
 
-/* got is what the reference left, with what the slab wrote put over it: if that still agrees, so did the slab. */
+/* Copies the reference's result, overwrites it with the elements that the slab wrote, and compares: if the copy still
+ * agrees with the reference, the slab does. */
 const char *tg_trial_judge_slab(const tg_trial_state *s, tg_env *env, uint32_t b, tg_trial_kind kind,
                                 const void *slab) {
   const tg_trial_operand *o = &s->op[b];

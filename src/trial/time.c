@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Two kernels in turns: incumbent, candidate, candidate, incumbent, or the other way round, with a short burst of known
- * work before and behind. A quad whose bursts ran slower than
- * the best of this run is dropped and counted. The candidate's last output is compared as well: what was timed is what
- * was right. */
+ * Times two kernels in alternation. A sample is a quad: incumbent, candidate, candidate, incumbent, or the other way
+ * round, with a probe (a short burst of known work) before and after it. A quad whose probes ran slower than the best
+ * probe of this comparison is dropped and counted. The candidate's last output is compared too, so that the code that
+ * was timed is known to be correct. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdlib.h>
@@ -11,14 +11,14 @@
 
 enum { BIG_PAGE = 2 << 20, RUNS = 4096, FEW = 12, TRIES = 2 * TG_QUADS, MAPS = 2 * TRIAL_BUFFERS + 1 };
 static const double dip = 0.97, margin = 0.01, least_sample = 100e-6, long_sample = 5e-3,
-                    warm_sample = 50e-3 /* what a first run has to do besides is nothing to it */;
+                    warm_sample = 50e-3 /* seconds next to which a first run's overhead is negligible */;
 
 typedef struct {
   tg_trial_state *s;
   tg_env *env;
   tg_argument args[TRIAL_BUFFERS];
-  void *copy[TRIAL_BUFFERS];     /* of what a run changes and reads */
-  void *stream;                  /* for the probe; NULL: the burst is arithmetic */
+  void *copy[TRIAL_BUFFERS];     /* initial contents of operands both read and written; else NULL */
+  void *stream;                  /* memory that the probe reads; NULL: the probe is arithmetic */
   size_t stream_bytes;
   double best_probe;
   tg_kernel *trial, *against;
@@ -28,7 +28,7 @@ typedef struct {
   uint32_t maps;
 } timing;
 
-/* On one thread its own time: an interruption by other work is none of the kernel's. */
+/* With one thread, that thread's CPU time, so that interruptions by other processes do not count. */
 static double now(const timing *t) { return t->s->threads > 1 ? tg_now() : tg_thread_now(); }
 
 static void *pages(timing *t, size_t bytes) {
@@ -64,7 +64,7 @@ static void set_up(timing *t) {
     if (o->read && o->written) memcpy(t->copy[b] = pages(t, o->bytes), t->args[b].data, o->bytes);
     bytes += (double)o->bytes;
   }
-  if (bytes > 2.0 * (double)s->ctx->target.l2 && s->work.ops < 8 * bytes) { /* bound by memory: so is its probe */
+  if (bytes > 2.0 * (double)s->ctx->target.l2 && s->work.ops < 8 * bytes) { /* memory-bound: so is its probe */
     t->stream_bytes = 4u << 20;
     t->stream = pages(t, t->stream_bytes);
     memset(t->stream, 1, t->stream_bytes);
@@ -73,14 +73,14 @@ static void set_up(timing *t) {
 
 static double probe(timing *t, double seconds) {
   double (*clock)(void) = t->s->threads > 1 ? tg_now : tg_thread_now;
-  /* the first of it, behind other code, is slower on any machine */
+  /* warm up: the first part, right after other code, runs slower */
   if (!t->stream) tg_probe_flops(seconds / 4, clock);
   double p = t->stream ? tg_probe_stream(t->stream, t->stream_bytes, clock) : tg_probe_flops(seconds, clock);
   if (p > t->best_probe) t->best_probe = p;
   return p;
 }
 
-/* Seconds of a run; inner runs make a sample. Inputs that a run changes are restored outside of the clock. */
+/* Seconds of a run, as the mean of `inner` runs. Inputs that a run changes are restored while the clock is stopped. */
 static double sample(timing *t, tg_kernel *k, uint32_t inner) {
   tg_launch l = {.buffers = t->args,
                  .buffers_n = t->s->n,
@@ -114,7 +114,8 @@ static int quieter(const void *a, const void *b) {
   return by_value(&((const quad *)b)->probe, &((const quad *)a)->probe);
 }
 
-/* On a machine that is never quiet the quietest count: their ratios are as true as any, only wider apart. */
+/* If fewer than FEW quads were kept, as on a machine that is always busy, keeps the FEW with the fastest probes: their
+ * ratios are unbiased too, only with more variance. */
 static void keep_quietest(quad *q, uint32_t n, tg_task *task) {
   if (task->n >= FEW) return;
   qsort(q, n, sizeof *q, quieter);
@@ -123,7 +124,7 @@ static void keep_quietest(quad *q, uint32_t n, tg_task *task) {
   for (uint32_t i = 0; i < task->n; i++) task->gain[i] = q[i].gain;
 }
 
-/* What is known of a comparison so far. */
+/* The samples of a comparison so far: q has all, all their gains, dropped ones included. */
 typedef struct { quad *q; double *all; uint32_t n; } quads;
 
 static void add(timing *t, quads *s, tg_task *task, double other, double mine, double probed) {
@@ -133,15 +134,14 @@ static void add(timing *t, quads *s, tg_task *task, double other, double mine, d
   s->n++;
 }
 
-/* Neighbours' ratios are true beside other work as well, if wider apart: all of them may end it. */
+/* May sampling stop? Dropped samples may decide that too: their ratios are unbiased, only with more variance. */
 static bool settled(const quads *s, const tg_task *task) {
   return tg_decided(task->gain, task->n, margin) || tg_decided(s->all, s->n, margin);
 }
 
-/* A run is long enough to be a sample, and its neighbour near enough: one of each, in turned order from one to the
- * next. */
+/* For long runs, a sample is a pair: one run of each kernel. The order alternates from sample to sample. */
 static void take_pairs(timing *t, quads *s, tg_task *task, uint32_t most, double burst) {
-  enum { LEAST = 6 };   /* that an interval of 95 % needs */
+  enum { LEAST = 6 };   /* samples needed for a 95 % interval */
   double end = tg_now() + task->spend;
   while (task->n < most && s->n < TRIES && !(task->spend > 0 && s->n >= LEAST && tg_now() > end)) {
     bool turned = s->n % 2;
@@ -155,7 +155,7 @@ static void take_pairs(timing *t, quads *s, tg_task *task, uint32_t most, double
 static void take_quads(timing *t, quads *s, tg_task *task, uint32_t most, uint32_t inner, double burst) {
   double end = tg_now() + task->spend;
   while (task->n < most && s->n < 2 * most && s->n < TRIES && !(task->spend > 0 && s->n >= FEW && tg_now() > end)) {
-    bool turned = s->n % 2;   /* who comes first, behind the burst, is at a disadvantage */
+    bool turned = s->n % 2;   /* alternate, as the first after a probe is at a disadvantage */
     tg_kernel *outer = turned ? t->trial : t->against, *middle = turned ? t->against : t->trial;
     double before = probe(t, burst);
     sample(t, outer, 1 + inner / 8);
@@ -170,7 +170,7 @@ static void take_samples(timing *t, tg_task *task) {
   double a[TRIES], b[TRIES], first = sample(t, t->against, 1), mine = sample(t, t->trial, 1);
   uint32_t most = task->quads && task->quads < TG_QUADS ? task->quads : TG_QUADS, kept = 0;
   quads s = {.q = tg_new(t->env, quad, TRIES), .all = tg_new(t->env, double, TRIES)};
-  /* those were to warm up */
+  /* the first runs were to warm up */
   if (fmin(first, mine) < warm_sample) first = sample(t, t->against, 1), mine = sample(t, t->trial, 1);
   double shorter = fmin(first, mine);
   uint32_t inner = shorter < least_sample ? (uint32_t)fmin(RUNS, least_sample / fmax(shorter, 1e-8)) + 1 : 1;
@@ -212,8 +212,7 @@ void tg_trial_time(tg_trial_state *s, tg_env *env, tg_kernel *trial, tg_kernel *
   if (!ok) tg_fail(env, env->status, "%s", env->message);
 }
 
-/* FLOP/s of a thread: of vectors of four, all ports busy, each operation waiting for none. The burst that measures
- * it may run beside other work. */
+/* Peak FLOP/s of one thread with vectors of four floats. The best of several bursts, as other work may disturb one. */
 static double narrow_rate(void) {
   double narrow = 0;
   for (int i = 0; i < 5; i++) narrow = fmax(narrow, tg_probe_flops(200e-6, tg_thread_now));
@@ -225,14 +224,13 @@ double tg_trial_rate(const tg_target *t, int least_bytes) {
   return narrow_rate() * width;
 }
 
-/* Below the floor it is no time but a mistake: as many operations as the kernel surely makes, at twice the rate of
- * all multipliers at once, where a multiplication and its addition are one. Above the slowest it hangs: operations
- * one after another, each alone in its vector and waiting for the one before, and each byte of each operand once
- * from memory; tenfold, as what a program reads again may come from memory again, functions are many operations, and
- * others use the machine. */
+/* floor: the seconds of the kernel's least operations at twice the peak rate, with multiply and add fused; a shorter
+ * time is an error of measurement. slowest: the seconds of all operations done one after another, one lane at a time at
+ * full latency, plus each byte of each operand read once from memory; times ten, as data may be read from memory again,
+ * functions take many operations, and other processes use the machine. A longer run counts as hung. */
 void tg_trial_bounds(const tg_trial_state *s, tg_task *t) {
   enum { LANES = 4, PORTS = 2, LATENCY = 5, OTHERS = 10 };
-  const double memory = 1e9;   /* bytes a second: any machine's */
+  const double memory = 1e9;   /* bytes/s: any machine has more */
   double narrow = narrow_rate(),
          width = s->ctx->target.vector_bytes / 16.0 * (s->work.least_bytes < 4 ? 4.0 / s->work.least_bytes : 1);
   t->floor =

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * A bench for trials: opens a problem (what the kernel as written computes, on which data), lowers, builds and checks,
- * and times. */
+ * The bench's functions: open a problem (the kernel as written, and its data); lower a candidate; build and check it;
+ * time it. */
 #include "trial/trial.h"
 #include "dsl/text.h"
 #include "interp/interp.h"
@@ -35,8 +35,8 @@ void tg_trial_use(tg_trial_state *s, uint32_t launch) {
   s->params = s->launch[launch].params;
 }
 
-/* Whole numbers for each operand: indices within their contracts, floats in the span that keeps sums exact, integers
- * as wide as they are where nothing is a float. */
+/* The range of an operand's integer inputs: for indices the range in their contract; for floats the span that keeps
+ * sums exact; the full range of an integer type if the kernel has no floats. */
 static void limits_of(const tg_trial_state *s, tg_trial_operand *o, const tg_buffer *spec) {
   int64_t span = s->work.span > 0 ? (int64_t)s->work.span : 3;
   bool sign = tg_is_float(o->type) || tg_is_signed(o->type);
@@ -45,7 +45,7 @@ static void limits_of(const tg_trial_state *s, tg_trial_operand *o, const tg_buf
   if (s->work.integers && tg_is_int(o->type)) {
     int bits = tg_type_bits(o->type);
     o->lo = sign ? -((int64_t)1 << (bits - 1)) : 0;
-    /* of u64 the last is -1 */
+    /* the largest u64, as an int64_t, is -1 */
     o->hi = bits - sign > 63 ? -1 : bits - sign == 63 ? INT64_MAX : ((int64_t)1 << (bits - sign)) - 1;
   }
   if (!spec->lo || !spec->hi) return;
@@ -55,7 +55,7 @@ static void limits_of(const tg_trial_state *s, tg_trial_operand *o, const tg_buf
   o->hi = hi > INT64_MAX ? INT64_MAX : hi < lo ? o->lo : (int64_t)hi;
 }
 
-/* False: the kernel does not take these parameters. */
+/* Reads the operands' sizes under the current parameters. False: the kernel rejects these. */
 static bool read_operands(tg_trial_state *s, tg_env *env, tg_kernel *k) {
   const tg_kernel_info *info = tg_kernel_describe(k);
   if (info->buffers_n > TRIAL_BUFFERS) tg_fail(env, TG_ELIMIT, "a kernel of over %d buffers", TRIAL_BUFFERS);
@@ -84,7 +84,8 @@ static int64_t within(const tg_param *p, int64_t v) {
   return up <= p->hi ? up : p->hi - p->hi % p->multiple;
 }
 
-/* Beside the launch that counts: the smallest, one with tails, and one that mixes the two. */
+/* Chooses launches to check besides launch 0: the smallest sizes, sizes with remainders, and a mix of these and
+ * launch 0's. */
 static void choose_launches(tg_trial_state *s, tg_env *env, tg_kernel *k) {
   uint32_t kept = 1;
   read_operands(s, env, k);
@@ -106,14 +107,15 @@ static void choose_launches(tg_trial_state *s, tg_env *env, tg_kernel *k) {
 
 typedef struct { tg_trial_state *s; } reading;
 
-/* In the job's own protection: as written for contracts and the wide form, then raised for what it computes. */
+/* Runs inside tg_protect of the job. Reads the kernel as written for its contracts and its f64 and f32 forms, then runs
+ * the passes up to raise to count its operations. */
 static void read_reference(void *arg) {
   tg_trial_state *s = ((reading *)arg)->s;
   tg_job *j = s->job;
   tg_compile_options none = {0};
   tg_kernel_source src = {.file = "reference", .text = s->text, .options = &none};
   tg_kernel_source_read(j, &src);
-  while (s->params_n < j->params.n && s->params_n < TG_TRIAL_PARAMS) { /* the largest */
+  while (s->params_n < j->params.n && s->params_n < TG_TRIAL_PARAMS) { /* by default, the largest values */
     const tg_param *p = &j->params.data[s->params_n];
     s->params[s->params_n++] = p->hi - p->hi % p->multiple;
   }
@@ -232,7 +234,7 @@ static void time_pair(void *self, tg_env *env, tg_task *t) {
   tg_kernel_free(against);
 }
 
-/* A problem whose checks nobody here knows cannot be decided. */
+/* Runs the kind's checks. Fails if this worker has none linked in: then no candidate may win. */
 static void checks(void *self, tg_env *env, tg_task *t) {
   tg_trial_state *s = self;
   char message[1024] = "";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * tg_tune: a search, with the bench of this machine's processor behind it. */
+ * tg_tune: runs a search with the bench of this machine's CPU, and stores the choice. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 #include "tg/tune.h"
 
 typedef struct {
-  tg_tune_result result;       /* first */
+  tg_tune_result result;       /* must be first */
   tg_env env;
 } tuned;
 
@@ -25,13 +25,13 @@ typedef struct {
   const tg_tune_options *o;
   const tg_sketch_source *sketch;
   uint32_t sketches;
-  const tg_tune_kind *kind;    /* NULL: of no kind */
+  const tg_tune_kind *kind;    /* NULL: kernels without checks of their own */
   tuned *t;
   tg_bench *bench;
-  char folder[4096];           /* of built objects; "": none */
+  char folder[4096];           /* of built objects; "": there is none */
   int shared, lock;
   tg_search_result r;
-  const char *file;            /* that the choice is kept in */
+  const char *file;            /* path of the stored choice */
 } tuning;
 
 static const tg_tune_options no_options;
@@ -42,13 +42,13 @@ _Static_assert((int)TG_TUNE_END == (int)TG_EVENT_END && (int)TG_TUNE_BEST == (in
 
 const char *tg_tune_class_name(tg_tune_class c) { return tg_outcome_name((tg_outcome)c); }
 
-/* ---- what is told ---- */
+/* ---- results and progress for the caller ---- */
 
 static void fill_in(tg_tune_result *to, const tg_search_result *r) {
   to->sketch = r->sketch;
   to->kernel = r->sketch_name;
   to->tuned = r->tuned;
-  double times = r->share > 0 ? 1 / r->share : 1;   /* of a part: what all of it takes by that */
+  double times = r->share > 0 ? 1 / r->share : 1;   /* scales times of a part to the whole problem */
   to->share = r->share;
   to->whole_seconds = r->whole_seconds;
   to->whole_default_seconds = r->whole_default_seconds;
@@ -99,8 +99,8 @@ static bool stop(void *user) {
   return k->o->stop && k->o->stop(k->o->callback_user);
 }
 
-/* ---- scratch ---- The folder of built objects is locked as long as its search lives, by the kernel: one that is
- * not is of a search that was killed, and the next one of the same user removes it. */
+/* ---- scratch ---- The folder of built objects is locked with flock while its search runs. An unlocked one is left
+ * from a search that was killed; the same user's next search removes it. */
 
 static const char scratch_name[] = "tg-tune-";
 
@@ -114,7 +114,7 @@ static void remove_folder(int at, const char *folder) {
   unlinkat(at, folder, AT_REMOVEDIR);
 }
 
-/* -1: somebody has it, or it is not this user's own. */
+/* Returns a locked descriptor; -1: another process holds the lock, or the folder is not this user's own. */
 static int lock_folder(int at, const char *folder) {
   struct stat st;
   int fd = openat(at, folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -137,7 +137,7 @@ static void remove_left_behind(const char *base) {
   if (d) closedir(d);
 }
 
-/* Whoever looks for what was left behind may have it before it is locked. */
+/* Does the path still name the locked folder? Another search may have removed it before it was locked. */
 static bool still_there(int fd, const char *folder) {
   struct stat a, b;
   return !fstat(fd, &a) && !lstat(folder, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
@@ -153,7 +153,7 @@ static void make_scratch(tuning *k) {
     k->lock = lock_folder(AT_FDCWD, k->folder);
     if (k->lock >= 0 && !still_there(k->lock, k->folder)) close(k->lock), k->lock = -1;
   }
-  if (k->lock < 0) k->folder[0] = 0;   /* then each process compiles for itself */
+  if (k->lock < 0) k->folder[0] = 0;   /* without a folder each process compiles for itself */
   k->shared = memfd_create("tg-tune", MFD_CLOEXEC);
 }
 
@@ -234,7 +234,7 @@ static void keep_choice(void *arg) {
                 .seconds = r->seconds,
                 .default_seconds = r->default_seconds,
                 .gain_low = exp(r->gain_low) - 1};
-  /* for contexts like this one, and for those of as many threads as its launches had */
+  /* stored for contexts with this one's number of threads, and for those with as many as the launches had */
   const uint32_t of[] = {c->target.threads, launch_threads(w->k)};
   for (uint32_t i = 0; i < TG_COUNT(of) && !w->err && (!i || of[1] != of[0]); i++) {
     t.key = tg_tuned_key(j, c, of[i]);
@@ -243,7 +243,8 @@ static void keep_choice(void *arg) {
   w->k->file = tg_strdup(&w->k->t->env, tg_store_path(&j->env, c->tuned, tg_tuned_key(j, c, c->target.threads)));
 }
 
-/* Under the key of the first sketch as it is given. A folder that cannot be written costs the keeping only. */
+/* Stores the choice under the key of the first sketch, as the caller gave it. If the folder cannot be written the
+ * tuning still succeeds. */
 static bool keep_in_store(tuning *k) {
   const tg_sketch_source *s = &k->sketch[0];
   tg_compile_options o = {
