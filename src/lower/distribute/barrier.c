@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT
- * Pass distribute: barriers, as few as there can be between the statements as they stand.
+ * Pass distribute: inserts the fewest barriers that the order of the statements allows.
  *
- * Two accesses of one LOCAL or global element by different threads, one of them a store, need a barrier on the way from
- * the first
- * to the second: between two statements of a list, or around the back edge of a loop from one iteration to the next.
- * That is an arc
- * of the places between the statements of the list that holds both (of a loop's body: a circle), and the fewest places
- * that meet
- * every arc get a barrier. Accesses of which each thread touches its own elements only, and accesses that never meet,
- * need none. Inner
- * lists first: what they have inside may serve those around. */
+ * If two threads access one element of LOCAL or global memory and one of the accesses is a store, there must be a
+ * barrier on the way from the first access to the second: between two statements of a list, or across the back edge of
+ * a loop. Each such pair is an interval of positions in the innermost statement list that holds both; a loop body is a
+ * circle, since its end leads back to its start. The fewest positions that hit all intervals get a barrier. Pairs in
+ * which each thread touches only its own elements, and pairs whose subscripts never agree, need none. Inner lists come
+ * first, since their barriers may also serve the lists around them. */
 #include "lower/distribute/distribute.h"
 
-/* landing: of the copies of `owner`, at a WAIT */
+/* An access of shared memory. item: the statement where it counts; owner: the statement with the pars. landing: the
+ * arrival, at WAIT `item`, of the asynchronous copies of `owner`. pinned: threads without an iteration are gated
+ * off. */
 typedef struct {
   const tg_uop *u;
   tg_group_item *item;
@@ -20,19 +19,22 @@ typedef struct {
   tg_group_digits digits;
   bool store, atomic, pinned, landing;
 } access;
-/* places from .. to; a place p stands before child p; of a circle place n is the boundary, to < from wraps */
+/* Positions from .. to (inclusive) in a list of n statements; position p is before statement p. In a loop body
+ * position n is the back edge, and an interval with to < from wraps around it. */
 typedef struct { uint32_t from, to; } arc;
 
 typedef struct {
   tg_workgroup *w;
   TG_VEC(access) all;
-  TG_VEC(const tg_uop *) twin;   /* by range ordinal: the range in another iteration */
+  /* by range ordinal: a second range that stands for another iteration of it; NULL: not made yet */
+  TG_VEC(const tg_uop *) twin;
   TG_VEC(arc) arcs;
 } state;
 
 /* ---- accesses ---- */
 
-/* What copies brings is there for their own threads at the wait, for the others behind a barrier. */
+/* A thread sees its own asynchronous copies after its WAIT, those of other threads after a barrier behind that WAIT.
+ * So to the analysis the copy writes at the WAIT. */
 static void see_landing(state *s, tg_group_item *wait, const tg_group_item *at) {
   for (uint32_t i = 0; i < at->list.n; i++) see_landing(s, wait, at->list.data[i]);
   if (at->u && at->u->op == TG_OP_STORE && at->u->arg & TG_ASYNC)
@@ -64,7 +66,7 @@ static void see_stores(tg_workgroup *w, tg_group_item *at, uint8_t *stored) {
 
 typedef struct { uint32_t dim; int64_t weight, extent, stride; } held;
 
-static uint32_t held_by(state *s, const access *a, held *out) {   /* in order of stride */
+static uint32_t held_by(state *s, const access *a, held *out) {   /* the digits of the access, sorted by stride */
   uint32_t n = 0;
   for (uint32_t i = 0; i < a->digits.n; i++) {
     const tg_group_digit *d = &a->digits.d[i];
@@ -76,8 +78,8 @@ static uint32_t held_by(state *s, const access *a, held *out) {   /* in order of
   return n;
 }
 
-/* Do only the threads with 0 there touch it? Such a digit belongs to no range of the statement, and a gate keeps the
- * others off. */
+/* Do only the threads t with (t / from) % (until / from) == 0 make the access? True if no par of the statement
+ * covers these strides, so that a gate shuts out the other threads. */
 static bool idle(state *s, const access *a, int64_t from, int64_t until) {
   for (uint32_t i = 0; i < a->owner->n; i++) {
     const tg_par *p = &s->w->par.data[a->owner->par[i]];
@@ -86,7 +88,8 @@ static bool idle(state *s, const access *a, int64_t from, int64_t until) {
   return a->pinned;
 }
 
-/* Does the element say which thread touches it, the same in both? Threads that a gate shuts out touch none. */
+/* Do the subscripts of each access determine its thread, by the same digits in both? Then no element is touched by
+ * two threads. Threads shut out by a gate do not count. */
 static bool same_thread(state *s, const access *a, const access *b) {
   held p[TG_DIGITS], q[TG_DIGITS];
   uint32_t n = held_by(s, a, p);
@@ -111,7 +114,7 @@ static const tg_uop *twin_of(state *s, const tg_uop *range, const tg_uop *extent
   return s->twin.data[o] = tg_range_new(j, info.name, extent, tg_range_kind(range), info.from, info.pos);
 }
 
-/* Ranges that are one iteration on both sides: sequential loops around `list`. */
+/* Is it a sequential loop around `list`, so that both accesses are in the same iteration of it? */
 static bool shared_loop(const tg_group_item *list, const tg_uop *range) {
   for (; list && list->u; list = list->outer)
     if (list->u == range) return tg_range_kind(range) != TG_UPCAST && !list->parts;
