@@ -121,19 +121,20 @@ static bool shared_loop(const tg_group_item *list, const tg_uop *range) {
   return false;
 }
 
-/* by a loop of the workgroup or as a thread: else a global range, the same for all */
+/* Is the range a par or a loop of the workgroup? If not it is a global range, which has one value in the workgroup. */
 static bool bound_here(const state *s, const tg_uop *range) {
   uint32_t o = tg_range_ordinal(range);
   return (o < s->w->par_of.n && s->w->par_of.data[o]) || tg_range_kind(range) != TG_GLOBAL;
 }
 
-/* A subscript of the second access, seen from the first: `later` iterations of `loop` after it. */
-enum { ANY = -1 };   /* one or more */
+/* Rewrites a subscript of the second access in terms of the first's ranges: the second is `later` iterations of
+ * `loop` after the first, in any thread. NULL: too many ranges. */
+enum { ANY = -1 };   /* any number of iterations later, at least one */
 static const tg_uop *elsewhere(state *s, const tg_uop *sub, const tg_group_item *list, const tg_uop *loop, int later) {
   tg_job *j = s->w->j;
   uint32_t n, count = 0;
   const tg_uop **order = tg_toposort(j, sub, &n), *from[64], *to[64];
-  for (uint32_t i = 0; i < n && count < 64; i++) {   /* outer ranges first: extents use them */
+  for (uint32_t i = 0; i < n && count < 64; i++) {   /* outer ranges first, since extents of inner ones use them */
     const tg_uop *r = order[i];
     if (r->op != TG_OP_RANGE || (r != loop && (shared_loop(list, r) || !bound_here(s, r)))) continue;
     from[count] = r;
@@ -152,7 +153,7 @@ static bool never_zero(tg_job *j, const tg_linear *f) {
   return b.multiple > 1 && tg_floor_mod(b.offset, b.multiple) != 0;
 }
 
-/* Has it a range whose extent depends on another one? Bounds alone say little of such. */
+/* Does x use a range whose extent depends on another range? Numeric bounds are weak then, so the prover is tried. */
 static bool is_triangular(tg_job *j, const tg_uop *x) {
   uint32_t n;
   const tg_uop **order = tg_toposort(j, x, &n);
@@ -164,8 +165,7 @@ static bool is_triangular(tg_job *j, const tg_uop *x) {
   return false;
 }
 
-/* Does it read what may change between two statements, or differ between threads? Then equal nodes are not equal
- * values. */
+/* Does x load memory that may change between two statements, or shuffle? Then the same node can have two values. */
 static bool may_change(state *s, const tg_uop *x) {
   uint32_t n;
   if (!x || x->op == TG_OP_CONST || x->op == TG_OP_RANGE) return false;
@@ -177,7 +177,7 @@ static bool may_change(state *s, const tg_uop *x) {
   return false;
 }
 
-/* The u whose u % by it is; NULL: none. */
+/* The u with x == u % by; NULL: none. */
 static const tg_uop *slot_of(tg_job *j, const tg_uop *x, const tg_uop *by) {
   if (x->op == TG_OP_MOD) return x->src[1] == by ? x->src[0] : NULL;
   tg_bounds b = tg_bounds_of(j, x);
@@ -196,7 +196,7 @@ static bool differ(tg_job *j, const tg_facts *gates, const tg_uop *x, const tg_u
   const tg_uop *by = x->op == TG_OP_MOD ? x->src[1] : y->op == TG_OP_MOD ? y->src[1] : NULL;
   if (!by || by->op != TG_OP_CONST || by->arg <= 0 || !(x = slot_of(j, x, by)) || !(y = slot_of(j, y, by)))
     return false;
-  tg_linear_of(j, x, &f);   /* (i + 1) % 2 and i % 2 */
+  tg_linear_of(j, x, &f);   /* such as (i + 1) % 2 and i % 2: the difference is no multiple of 2 */
   tg_linear_of(j, y, &g);
   if (!tg_linear_add(j, &f, &g, -1, &d)) return false;
   for (uint32_t i = 0; i < d.n; i++)
@@ -209,7 +209,7 @@ static bool may_meet(state *s, const access *a, const access *b, const tg_group_
   if (tg_buffer_ordinal(a->u->src[0]) != tg_buffer_ordinal(b->u->src[0]) || (!a->store && !b->store) ||
       (a->atomic && b->atomic))
     return false;
-  if (b->landing) return false;   /* who touched it before is kept apart from the copy itself */
+  if (b->landing) return false;   /* earlier accesses are compared with the copy statement itself */
   if (same_thread(s, a, b)) return false;
   if (a->landing) return true;
   const tg_uop *here = may_change(s, tg_gate(a->u)) ? NULL : tg_gate(a->u);
@@ -227,7 +227,7 @@ static bool may_meet(state *s, const access *a, const access *b, const tg_group_
 
 /* ---- where barriers are ---- */
 
-/* A barrier that surely is met on the way through. */
+/* Does every execution of the item pass a barrier? */
 static bool is_fence(state *s, const tg_group_item *item) {
   if (!item->u) return false;
   if (item->u->op == TG_OP_BARRIER) return true;
@@ -237,8 +237,8 @@ static bool is_fence(state *s, const tg_group_item *item) {
   return false;
 }
 
-/* The child of `list` that holds the item; *fenced: there is a barrier between the item and that child's end (after)
- * or beginning. */
+/* Position in `list` of the statement that contains the item. *fenced: there is a barrier between the item and the
+ * end of that statement (after), or its beginning (!after). */
 static uint32_t child_of(state *s, const tg_group_item *list, const tg_group_item *item, bool after, bool *fenced) {
   *fenced = false;
   for (;; item = item->outer) {
@@ -271,7 +271,7 @@ static void need(state *s, const tg_group_item *list, const access *a, const acc
     return;
   }
   if (fence_between(s, list, p + 1, n) || fence_between(s, list, 0, q)) return;
-  /* wraps: p+1 .. n, and 1 .. q */
+  /* positions p+1 .. n and 1 .. q: wraps around the back edge */
   tg_push(&s->w->j->env, &s->arcs, p < q ? ((arc){1, n}) : ((arc){p + 1, q ? q : n}));
 }
 
@@ -279,12 +279,14 @@ static bool meets(const arc *a, uint32_t place) {
   return a->from <= a->to ? a->from <= place && place <= a->to : place >= a->from || place <= a->to;
 }
 
-/* The fewest places, the circle of n being cut at `first` (0: a line). */
+/* Greedy choice of the fewest positions that hit all intervals. first: position where the circle is cut, and which
+ * is chosen; 0: a plain list, no circle. */
 static uint32_t choose(const state *s, uint32_t n, uint32_t first, uint8_t *chosen) {
   uint32_t count = first != 0;
   memset(chosen, 0, n + 1);
   chosen[first] = first != 0;
-  for (uint32_t step = 1; step <= n; step++) {   /* right ends in order: the last place that meets the arc */
+  /* by ascending right end: an interval that no chosen position hits gets its last position */
+  for (uint32_t step = 1; step <= n; step++) {
     uint32_t place = first ? (first + step - 1) % n + 1 : step;
     for (uint32_t i = 0; i < s->arcs.n; i++) {
       const arc *a = &s->arcs.data[i];

@@ -16,7 +16,8 @@
  * range with more iterations than there are threads runs in parts, one after another. */
 #include "lower/distribute/distribute.h"
 
-/* parts: 0: known when it runs */
+/* A parallel range of the program and its par. n: iterations of the par; parts: how many times the par runs, 0:
+ * known at run time only; gated: extent < parts * n, so the last part has a gate. */
 typedef struct { const tg_uop *range, *extent; int64_t n, parts; bool gated; uint32_t par; } mapped;
 
 typedef struct {
@@ -375,14 +376,15 @@ static const tg_uop *local_of(state *s, tg_tile *t) {
     uint32_t n;
     const tg_uop **order = tg_toposort(j, size, &n);
     dim[i] = size;
-    for (uint32_t k = 0; k < n; k++)   /* the store is not inside these ranges */
+    /* the buffer is defined outside of the ranges that the size uses: take the largest size */
+    for (uint32_t k = 0; k < n; k++)
       if (order[k]->op == TG_OP_RANGE && tg_range_kind(order[k]) != TG_GLOBAL)
         dim[i] = tg_index(j, (int64_t)tg_bounds_of(j, size).hi);
   }
   return t->remade = tg_define(j, info, t->define->lanes, dim, NULL, false);
 }
 
-/* The subscripts of an access whose tile went to LOCAL memory. */
+/* Subscripts in the LOCAL buffer of a tile: the upcast ranges around its definition, then its own. */
 static void local_subscripts(const tg_tile *t, const tg_uop **sub, uint32_t rank) {
   memmove(sub + t->copies, sub, rank * sizeof *sub);
   memcpy(sub, t->copy, t->copies * sizeof *sub);
@@ -441,8 +443,8 @@ static const tg_uop *built_load(state *s, const tg_uop *old, const tg_uop *const
     tg_bug(&j->env, "pass distribute: %s is private and is not", tg_buffer_info(j, old->src[0])->name);
   buffer = t->whole ? t->define : private_of(s, t);
   if (!through) return tg_load(j, buffer, sub, gate, alt, flags);
-  /* The lane that is asked may have no such element where this thread has no iteration: what they agree on is asked
-   * there. */
+  /* The lane read from loads under that part of the gate which is the same in both lanes; this thread's whole gate
+   * then chooses between the shuffled value and the alternative. */
   const tg_uop *there = tg_agreed_gate(&s->w, gate, asked);
   const tg_uop *v =
       tg_shuffle(j, tg_load(j, buffer, sub, there, there ? zero_of(j, old->type) : NULL, flags), s->w.lane, through);
