@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Bounds and congruences of integer, INDEX and bool nodes: value in [lo, hi], value = offset (mod multiple).
+ * Bounds and congruences of integer, INDEX and bool nodes: lo <= value <= hi, and value = offset (mod multiple).
  *
- * Numbers are 128 bits wide and saturate at +-TG_INF, which stands for unknown. An op on a wrapping type that may wrap
- * gives the full range of the type (its congruence survives modulo the powers of two). Found once per node,
- * sources first on a stack of the room's own. */
+ * Numbers have 128 bits and saturate at +-TG_INF, which means unknown. If an op on a wrapping type may wrap, the
+ * bounds are the full range of the type; of the congruence only powers of two survive. Each node is computed once, its
+ * sources first, on an explicit stack. */
 #include "ranges/known.h"
 
 tg_known *tg_known_of(tg_job *j) {
@@ -308,7 +308,7 @@ static uint32_t sources_of(tg_job *j, const tg_uop *u, const tg_uop **src) {
   return n;
 }
 
-/* Room for every node there is: they are asked for in bursts. */
+/* Grows the table to cover every node of the job, with slack, since queries come in bursts. */
 static void widen(tg_job *j, tg_known *k) {
   uint32_t cap = j->uops.n + j->uops.n / 2 + 64, *wider = tg_new(&j->env, uint32_t, cap);
   if (k->bounds_cap) memcpy(wider, k->bounds_at, k->bounds_cap * sizeof *wider);
@@ -316,7 +316,7 @@ static void widen(tg_job *j, tg_known *k) {
   k->bounds_cap = cap;
 }
 
-/* Of u, if those of its sources are there; else pushes the sources that are missing. */
+/* Computes the bounds of u if those of its sources are known; else pushes the sources that are missing. */
 static bool step(tg_job *j, tg_known *k, const tg_uop *u) {
   tg_bounds b[9];
   const tg_uop *src[9];

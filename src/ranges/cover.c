@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * What stores write: every element of an output, every element that is read before.
+ * Coverage by stores: every element of an output is written, and every element that is read was written before.
  *
- * A store under its loops writes a region: its subscripts are set equal to a target and solved for the loops' ranges
- * (one range a subscript, or mixed radix, r1 * s1 + .. + rk with each stride within the span of what stands inside),
- * which leaves
- * conditions p <= 0 on the target. A target is covered if, on its domain, the conditions of one region hold, or where
- * they fail the next region's do. Needs a versioned program with accesses in bounds; fails at the output's declaration
- * or at the read. What cannot be solved covers nothing. */
+ * A store in its loops writes a region. Its subscripts are set equal to a symbolic target element and solved for the
+ * ranges of the loops; one subscript may be one range, or a mixed-radix sum r1 * s1 + .. + rk in which each stride is
+ * at most the span of the inner terms. This leaves conditions p <= 0 on the target. The target is covered if on its
+ * whole domain the conditions of the first region hold, or, where they fail, those of the next region, and so on. A
+ * subscript that cannot be solved counts as covering nothing.
+ *
+ * Needs a versioned program with accesses in bounds; fails at the output's declaration or at the read. */
 #include "dsl/text.h"
 #include "ranges/depend.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Facts, and the proof of p <= 0 from them.
+ * Facts, and proofs of p <= 0 from them.
  *
- * The proof eliminates atoms from the last made to the first: an atom is replaced by a bound on the side that its
- * coefficient's sign asks for (its extent, its quotient's defining inequality, a fact that mentions it), until the
- * numeric range of what is left decides. Where the sign is unknown, p is linear in the atom, so both ends are proved.
- * Needs polynomials (polynomial.h); a budget bounds the search, and past it the answer is "not known". */
+ * The proof eliminates atoms from the latest to the earliest: each is replaced by an upper or lower bound, depending
+ * on the sign of its coefficient (its extent, the inequality that defines a quotient, a fact that mentions it), until
+ * numeric bounds of the remaining polynomial decide. If the sign is unknown, p is linear in the atom, so p is proved
+ * at both ends of the atom's range. A budget bounds the search; when it runs out the answer is "not known". */
 #include "ranges/polynomial.h"
 
 enum { BUDGET = 600, SIGN_DEPTH = 3, NESTED = 8, DEPTH = 40, NUMERATOR = 8 };
@@ -151,7 +151,7 @@ static bool by_whole_numerator(tg_polys *c, const step *s) {
                     : w.kind == TG_ATOM_RANGE ? (top ? tg_poly_plus(c, w.a, -1) : tg_poly_const(c, 0))
                     : top                     ? none
                                               : limit(c, w.lo);
-    if (bound.n < 0) continue; /* stays */
+    if (bound.n < 0) continue; /* no bound: the atom stays */
     x = tg_poly_add(c, tg_poly_mul(c, linear, bound), rest, 1);
     if (x.n < 0) return false;
     if (replaced(c, s, tg_poly_div(c, x, v.b))) return true;

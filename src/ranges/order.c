@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * An order of nodes that depends on their structure only: parameters, products, what else there is, ranges, lanes,
- * constants. Within a class the key decides: ordinals of parameters, ranges and buffers, else a hash of the structure.
- * */
+ * An order of nodes that depends on structure only: parameters, products, other nodes, ranges, lanes, constants.
+ * Within a class the key decides: the ordinal of parameters, ranges and buffers, else a hash of the structure. */
 #include "ranges/known.h"
 
 static int class_of(const tg_uop *u) {

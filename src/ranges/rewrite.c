@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * The rewriter: one loop, an explicit stack, each node once. Enter at tg_rewrite or tg_simplify.
+ * The rewriter: one loop with an explicit stack, which visits each node once. Entry points: tg_rewrite, tg_simplify.
  *
- * A node is taken when its sources are in normal form. If a rule gives another node for it, that one takes its place on
- * the stack: what is new below it is normalised first, what is old is known. The normal form of every node met is kept
- * with the job, so simplifying a program again after a pass costs what the pass made. Each rewrite counts against a
- * budget along the way that led to it; a rule set that does not end is our own bug, reported with the cycle.
+ * A node is processed when its sources are in normal form. If a rule rewrites it, the result takes its place on the
+ * stack; new nodes below the result are normalised first, old ones are cached. The cache of normal forms is kept with
+ * the job, so simplifying again after a pass costs only as much as the pass changed. Each rewrite counts against a
+ * budget along the chain that led to it; a rule set that loops is an internal error, reported with the cycle.
  *
- * Order at a node: gates and what needs none, constants, constants by bounds, the C functions of sums and quotients,
- * the text rules. */
+ * Order at a node: gates and nodes without rules, constant folding, constants found by bounds, the C functions for
+ * sums and quotients, the text rules. */
 #include "ranges/known.h"
 
 enum { BUDGET = 2000, CYCLE = 24 };

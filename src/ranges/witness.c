@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Values that make a condition true, by trial: for messages alone. Corners of ranges, small and extreme parameters,
- * and the ends of what a load may hold; bounded in trials, so that finding none says nothing. */
+ * Values for which a condition is true, found by trial; for messages only. Tries the ends of ranges, small and extreme
+ * parameters, and the ends of what a load may hold. The number of trials is bounded, so finding none proves nothing. */
 #include "dsl/text.h"
 #include "ranges/depend.h"
 
