@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: MIT
  * Pass index: one subscript per access, the element's offset, and machine integers instead of INDEX.
  *
- * The offset is a sum of constant * atom * stride, atoms of outer loops first and the constant last, so that copies
- * share the address up to a constant and what an inner loop does not change can leave it. A vector offset is
- * ADD(base, IOTA) where the lanes are adjacent, else one vector (a gather or scatter). DEFINEs get rank 1. A stride
- * that is a parameter is a constant
- * inside loops that only run where the parameter has that value: one of the two versions that specialize(lda == 1)
- * makes.
+ * The offset is a sum of constant * atom * stride, atoms of outer loops first and the constant last: copies then share
+ * the address up to a constant, and the part that an inner loop does not change can be hoisted. A vector offset is
+ * ADD(base, IOTA) if the lanes are adjacent, else one vector (a gather or scatter). DEFINEs get rank 1. A stride that
+ * is a parameter is replaced by a constant inside loops that run only if the parameter has that value, as in one of
+ * the two versions that specialize(lda == 1) makes.
  *
- * Scalars of INDEX become i64 where the target prefers that for addresses, else i32 where every value and operand
- * provably fits; vectors become i32 where they fit. Integer division of every type becomes what machines have:
- * shift and mask, CDIV and CMOD where floor and truncation agree, a correction else, and a guard against a divisor of
- * zero, which the correction does not stand. (The one quotient that overflows wraps, and leaves the remainder 0: as it
- * should be.) */
+ * INDEX scalars become i64 if the target prefers that for addresses, else i32 if every value and operand provably
+ * fits; vectors become i32 if they fit. Integer division of every type becomes machine operations: shifts and masks;
+ * CDIV and CMOD where floor and truncation agree; else these with a correction, and a guard against a zero divisor.
+ * (The one quotient that overflows wraps and leaves remainder 0, as the language says.) */
 #include "lower/sweep.h"
 
 /* stride = times * by; by in machine type, or NULL */

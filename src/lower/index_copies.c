@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Pass index, at its end: the asynchronous copies of rings.c, as an instruction makes them. It moves 4, 8 or 16 bytes
- * of one thread, aligned to their number
- * on both sides, and writes zeros instead where the source is not there; so copies of neighbours under the same gates
- * become one,
- * and what is narrower, or what is no copy any more, is a store like others. (A base is taken to be aligned: LOCAL
- * memory is, and an entry for
- * global buffers that are not finds narrower ways.) */
+ * End of pass index: fits the asynchronous copies of rings.c to the instruction. It copies 4, 8 or 16 bytes per
+ * thread, aligned to that size on both sides, and writes zeros if the source is gated off. So copies of adjacent
+ * elements under the same gates are joined, and copies that are too narrow, or no longer plain copies, become ordinary
+ * stores. (Bases are assumed to be 16-byte aligned: LOCAL memory is, and the entry point uses narrower copies for
+ * global buffers that are not.) */
 #include "lower/sweep.h"
 
 enum { NARROWEST = 4, WIDEST = 16 };

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Of pass raise, at its end: a load in an arm of `where(c, x, y)` has c as its gate, so that it may be in bounds on the
- * strength of c. Conditions
- * that its bounds do not need go: what is loaded where c does not hold is not chosen. A causal mask then is a choice
- * between values, and the keys
- * that it masks are still one element for all queries. Only of inputs, and of register tiles that are filled before:
- * other memory may not have been
- * written where c does not hold. */
+ * End of pass raise: a load in an arm of `where(c, x, y)` has c as its gate, since c may be what keeps it in bounds.
+ * Conditions that its bounds do not need are dropped from the gate: where c is false the loaded value is not used. A
+ * causal mask then becomes a choice between values, and the masked keys are still loaded once for all queries. Only
+ * for inputs, and for register tiles that were filled before: other memory may be unwritten where c is false. */
 #include "lower/sweep.h"
 
 enum { CONDITIONS = 32 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Will a reduction be used? As an expression that can be asked before the loops around its uses: 1 if one of
- * the statements will use it, that is if the loops around one of them run, and those of the reductions in whose
- * values it is used; else 0. Of a versioned program. */
+ * Part of pass reduce: will a reduction be used? The answer is an expression that can be evaluated before the loops
+ * around its uses: 1 if the loops around one of its uses run (and for a use inside another reduction, if that one is
+ * used), else 0. Works on a versioned program. */
 #include "lower/sweep.h"
 
 typedef struct { tg_job *j; const tg_uop *reduce; uint32_t *seen, epoch; } search;

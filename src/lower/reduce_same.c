@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * Equal reductions are one. What `let` names is an expression, and words that cut or copy the loops around its
- * uses copy it with them, each copy over ranges of its own; a rule that sorts operands may sort those of two
- * copies differently. Two reductions are equal if they read alike once their ranges are called by their place,
- * and the operands of what commutes are in any order. The first then stands for all, and pass reduce computes a
- * node once.
+ * Part of pass reduce: equal reductions become one node. A `let` names an expression, so schedule words that split or
+ * copy the loops around its uses copy the reduction too, each copy with ranges of its own; and a rule that sorts
+ * operands may sort those of two copies differently. Two reductions are equal if they agree after their ranges are
+ * renamed by position, with the operands of commutative ops in any order. The first then replaces the others, and pass
+ * reduce computes it once.
  *
- * What they read like is a hash of 128 bits: nodes made to look at would be found again by the passes behind,
- * which walk in the order in which nodes were made.
+ * They are compared by a 128-bit hash, not by building renamed nodes: later passes walk nodes in order of creation,
+ * and would see these.
  *
- * And reductions that differ have ranges of their own. */
+ * Reductions that differ but share a range get ranges of their own. */
 #include "lower/sweep.h"
 
 enum { RANGES = 8 };

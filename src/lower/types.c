@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Pass types: arithmetic on f16, bf16 and the 8-bit floats becomes arithmetic on f32 and a rounding, FMA of f32 on f64,
- * and of f64 on its parts, where the target has none; conversions of the 8-bit
- * floats, and those of f16 where the target has none, become integer code on the bits. What is left to the emitter: f16
- * arithmetic where the target has it, selections and bits of every type, and conversions among integers, bf16, f16,
- * f32, f64.
+ * Pass types: arithmetic on f16, bf16 and the 8-bit floats becomes arithmetic on f32 followed by a rounding. FMA of
+ * f32 is computed in f64, and FMA of f64 from its parts, if the target has none. Conversions of the 8-bit floats, and
+ * of f16 if the target has none, become integer code on the bits. Left to the code generator: f16 arithmetic if the
+ * target has it, selects and bit operations of every type, and conversions among integers, bf16, f16, f32, f64.
  *
- * f32 has more than twice the bits of each of them, so rounding + - * / sqrt to f32 first changes nothing; FMA is
- * computed in
- * f64 and rounded to odd. Every conversion goes through f32, from where no second rounding can go wrong: 64-bit
- * integers are
- * clamped first (past the largest value of the type), f64 is rounded to odd. */
+ * f32 has more than twice the bits of each small type, so rounding + - * / sqrt to f32 first does not change the
+ * result; FMA is computed in f64 and rounded to odd. Every conversion goes through f32 such that double rounding
+ * cannot occur: 64-bit integers are first clamped just past the largest value of the type, f64 is rounded to odd. */
 #include "lower/types_lookup.h"
 
 typedef const tg_uop *node;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The spec: what a program of each stage may contain (docs/ir.md), checked after every pass. All violations are shown
- * inside the printed program, as an internal error: whatever the author wrote, it is our bug. */
+ * The spec: what a program may contain at each stage (docs/ir.md), checked after every pass. All violations are shown
+ * inside the printed program, as an internal error: no matter what the author wrote, it is a bug of the compiler. */
 #include "dsl/functions.h"
 #include "dsl/text.h"
 #include "lower/verify.h"

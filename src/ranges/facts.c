@@ -12,7 +12,8 @@ static const tg_poly none = {NULL, -1};
 
 static bool nonpositive(tg_polys *c, tg_poly p, uint64_t used, int depth);
 
-/* Divides by the common factor of all but the constant, rounding in favour of the proof: the integers allow it. */
+/* Divides by the common factor g of all terms but the constant k: for integers, g*q + k <= 0 iff q + ceil(k / g) <=
+ * 0. */
 static tg_poly tightened(tg_polys *c, tg_poly p) {
   tg_i128 g = 0;
   for (int i = 0; i < p.n; i++) {
