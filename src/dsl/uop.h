@@ -24,8 +24,8 @@
  *   REDUCE  values.., [inits.., combined..], ranges..      tg_reduce_arg; GENERIC: combined uses ARG 0..nv-1 (left
  *                                                          state) and nv..2nv-1 (right state), for nv values
  *   GET     REDUCE                                         which value of a GENERIC reduce (which has type VOID)
- *   FOLD    vector                                         op: ADD, MUL, MAX, MIN, AND, OR. Horizontal: v[i] op v[i+n/2]
- *                                                          halves the n lanes until one is left
+ *   FOLD    vector                                         op: ADD, MUL, MAX, MIN, AND, OR. Reduces the lanes:
+ *                                                          v[i] op v[i+n/2] halves the n lanes until one is left
  *   BARRIER -                                              a unique number, so that no two are one node. Type VOID
  *   WAIT    -                                              unique number | groups << 32. The asynchronous copies
  *                                                          (STOREs) of this thread since its previous WAIT form a
