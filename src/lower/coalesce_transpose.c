@@ -40,7 +40,7 @@ typedef struct {
 typedef struct {
   TG_VEC(gather) gathers;
   TG_VEC(block) blocks;
-  uint32_t *home, *of;         /* by id: of what stands in one statement list; 1 + the block of a load */
+  uint32_t *home, *of;         /* by node id: home of a value; of a load, index of its block, + 1 */
 } state;
 
 /* ---- which statement list a value is used in ---- */
@@ -263,8 +263,8 @@ static const tg_uop *at_lane(tg_job *j, const tg_uop *u, int64_t lane) {
   return u->lanes == 1 ? u : tg_map(j, u, put_lane, enter_scalar, &lane);
 }
 
-/* The gate of the row of turn `lane`: its columns are as many as there are lanes, from that of the block's first
- * gather on. */
+/* The gate of the row of turn `lane`. The row has one column per lane, beginning at the column of the block's first
+ * gather. */
 static const tg_uop *row_gate(tg_job *j, const gather *edge, int64_t first, int64_t lane) {
   const tg_uop *turn = edge->at.turns ? at_lane(j, edge->at.turns, lane) : NULL;
   if (!edge->at.rest) return turn;
@@ -275,8 +275,8 @@ static const tg_uop *row_gate(tg_job *j, const gather *edge, int64_t first, int6
   return turn ? tg_op2(j, TG_OP_AND, within, turn) : within;
 }
 
-/* What lane `lane` of all gathers of the block reads. src: of the load, begin: the first subscript along the
- * contiguous dimension. */
+/* The load of the row that lane `lane` of all gathers of the block reads. src: sources of the load; begin: first
+ * subscript along the contiguous dimension. */
 static const tg_uop *row(tg_job *j, const tg_uop *load, const tg_uop *const *src, const block *b, const tg_uop *begin,
                          int64_t lane) {
   const tg_uop *now[16 + 4], *like = b->edge ? b->edge->load : load;
@@ -288,7 +288,7 @@ static const tg_uop *row(tg_job *j, const tg_uop *load, const tg_uop *const *src
     now[like->n - 1] = like->src[like->n - 1];
   }
   if (b->n * b->member->run == load->lanes || b->member->ways) return tg_fold(j, like, now);
-  /* What no gather reads may not be there. */
+  /* Mask off elements that no gather reads: they may be out of bounds. */
   const tg_uop *within = tg_op2(j, TG_OP_LT, tg_iota(j, TG_INDEX, load->lanes), tg_index(j, b->n * b->member->run)),
                *gate = tg_gate(load) ? tg_op2(j, TG_OP_AND, within, now[n - 2]) : within;
   return tg_load(j, now[0], now + 1, gate, tg_gate(load) ? now[n - 1] : tg_const_of(j, load->type, (tg_value){0}),

@@ -309,8 +309,8 @@ static void copies(state *s, list *out, const tg_uop *u, uint64_t m, uint64_t la
   for (uint32_t i = 0; i < n; i++) s->path[which[i]].at = 0;
 }
 
-/* The lane ranges in which a STORE cannot run as a vector (0: it can) and runs lane by lane instead. *last: only the
- * last lane runs, since all store to the same element; also for a PREFETCH. */
+/* The bit of the lane range if a STORE must run lane by lane; 0: it runs as a vector, or, if *last, in the last lane
+ * only, since all lanes store to one element. A PREFETCH runs in the last lane. */
 static uint64_t lanes_apart(state *s, const tg_uop *u, uint64_t m, bool *last) {
   uint64_t lane = 0, subscripts = s->private[tg_buffer_ordinal(u->src[0])];
   *last = false;

@@ -16,7 +16,7 @@
 /* stride = times * by; by in machine type, or NULL */
 typedef struct { bool made; int64_t times[16]; const tg_uop *by[16]; } strides;
 
-/* What the extents of the loops around say: without parameter == value there is no iteration. */
+/* Facts from the extents of the loops around: unless param == value, some loop has no iteration. */
 typedef struct fact { const struct fact *outer; const tg_uop *param; int64_t value; } fact;
 
 typedef struct {
@@ -359,7 +359,7 @@ static const fact *facts_of(state *s, const tg_uop *extent, const fact *outer) {
   return outer;
 }
 
-/* Ranges' depths, and what is still needed: of a subscript its atoms only. */
+/* Computes the depth of each range, and the facts that hold in its loop. */
 static void depths(state *s, const tg_uop *u, uint8_t depth, const fact *facts) {
   if (u->op == TG_OP_END) {
     s->depth[u->src[0]->id] = ++depth;
@@ -385,7 +385,8 @@ static void mark(state *s, const tg_uop *u) {
   }
 }
 
-/* What the innermost of the loops that it depends on says. Of a subscript there are its atoms. */
+/* Node id gets the facts of the innermost loop that its source `from` depends on; for a subscript, that its atoms
+ * depend on. */
 static void learn(state *s, uint32_t id, const tg_uop *from) {
   tg_linear t = {.n = 1, .atom = {from}};
   if (!s->need[from->id]) tg_linear_of(s->j, from, &t);
@@ -417,7 +418,7 @@ const tg_uop *tg_pass_index(tg_job *j, const tg_lowering *l, const tg_uop *sink)
     uint8_t d = s.depth[id];
     for (uint32_t i = 0; i < u->n; i++) {
       const tg_uop *from = u->src[i];
-      /* what a store leaves does not lie deeper than it */
+      /* a version does not depend on the loops inside its effect */
       if (u->op == TG_OP_AFTER && i && from->op != TG_OP_RANGE) continue;
       if (s.depth[from->id] > d) d = s.depth[from->id];
       if (s.facts && u->op != TG_OP_AFTER && u->op != TG_OP_RANGE) learn(&s, id, from);

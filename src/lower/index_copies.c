@@ -31,7 +31,7 @@ static bool is_copy(tg_job *j, const tg_uop *u) {
   return !tg_gate(v) || (tg_alternative(v)->op == TG_OP_CONST && !tg_alternative(v)->arg);
 }
 
-/* Is v the copy `by` elements behind u? */
+/* Does v copy the element at a distance of `by` elements after that of u? */
 static bool follows(tg_job *j, const tg_uop *u, const tg_uop *v, int64_t by) {
   if (!is_copy(j, v) || v->src[0] != u->src[0] || tg_stored(v)->src[0] != tg_stored(u)->src[0]) return false;
   if (tg_gate(u) != tg_gate(v) || tg_gate(tg_stored(u)) != tg_gate(tg_stored(v))) return false;

@@ -81,7 +81,7 @@ static level *behind(state *s, const tg_uop *u, level *l) {
   return s->kept[u->id] ? deeper(l, open_around(s->kept[u->id])) : l;
 }
 
-/* What an inner list has computed for itself already goes from there. */
+/* Computes u in list l. If an inner list that is still open has computed it too, that copy is removed. */
 static void compute_at(state *s, const tg_uop *u, level *l) {
   level *h = s->home[u->id];
   if (h && h->open && h->depth > l->depth && s->phase_of[u->id] == s->phase) h->out.data[s->place[u->id]] = NULL;

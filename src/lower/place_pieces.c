@@ -75,7 +75,8 @@ static void apart(state *s, const tg_uop *u, const tg_uop ***list, uint32_t *n, 
   }
 }
 
-/* Does a store in parts read what its first parts have written? */
+/* A store is split into one store per element. Does its value load the same tile, so that later ones would read what
+ * the first have written? */
 static bool reads_itself(tg_job *j, const tg_uop *store) {
   uint32_t n;
   const tg_uop **order = tg_toposort(j, tg_stored(store), &n);

@@ -57,13 +57,13 @@ static const tg_uop *needed(tg_job *j, const tg_uop *load, const conditions *spa
 
 static const tg_uop *loosen_load(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
   const conditions *c = user;
-  /* it is the same node where the condition does not hold: what its extent loads stays */
+  /* a RANGE is one node for all its uses, also where the condition is false, so loads in its extent keep their gates */
   if (old->op == TG_OP_RANGE) return old;
   if (old->op != TG_OP_LOAD || !tg_gate(old) ||
       (tg_buffer_info(j, old->src[0])->role != TG_ROLE_IN && !c->filled[tg_buffer_ordinal(old->src[0])]))
     return NULL;
   for (uint32_t i = 0; i < old->n; i++)
-    if (src[i] != old->src[i]) return NULL; /* its subscripts or its gate read what has changed: as it is */
+    if (src[i] != old->src[i]) return NULL; /* a load in its subscripts or gate has changed: leave it alone */
   const tg_uop *gate = needed(j, old, c);
   if (gate == tg_gate(old)) return NULL;
   return tg_load(j, src[0], src + 1, gate, gate ? tg_alternative(old) : NULL, old->arg & ~(int64_t)TG_GATED);
@@ -96,7 +96,8 @@ static void mark_filled(tg_job *j, const tg_uop *u, const tg_uop **loop, uint32_
   filled[tg_buffer_ordinal(u->src[0])] = 1;
 }
 
-/* What a loop fills counts within its body only: it may not run. What a statement fills as a whole counts behind it. */
+/* A tile that is filled inside a loop counts as filled only in the rest of the body, since the loop may not run. A
+ * tile that a whole statement fills counts as filled after it. */
 static const tg_uop *walk(tg_job *j, const tg_uop *u, uint8_t *filled) {
   const tg_uop *loop[16];
   if (u->op == TG_OP_STORE) return tg_map(j, u, loosen_where, NULL, filled);

@@ -99,7 +99,7 @@ static bool over_threads(const tg_uop *reduce) {
   return false;
 }
 
-/* Is the load in bounds, and its element written, even if no loop around it runs? */
+/* Is it a load of an input, in bounds even if no loop around it runs? */
 static bool proved_alone(state *s, const tg_uop *load) {
   const tg_buffer *b = tg_buffer_info(s->j, load->src[0]);
   if (b->role != TG_ROLE_IN && b->role != TG_ROLE_INOUT) return false;

@@ -274,8 +274,8 @@ static void add(search *s, const tg_uop *node, const tg_uop *statement, const st
   if (s->stored[a.buffer] && plan_access(s, &a)) tg_push(&s->j->env, &s->all, a);
 }
 
-/* The loads of a statement. Behind pass expand of a list: no loop is in lockstep over its statements then, and the
- * version says what is read. */
+/* Adds the loads of a statement; after pass expand, of a statement list, since then no loop runs its statements in
+ * lockstep, and the versions say what is read. */
 static void add_loads(search *s, const tg_uop *statement, uint32_t first, const standing *where, uint32_t *seen,
                       uint32_t stamp) {
   TG_VEC(const tg_uop *) stack = {0};
@@ -319,7 +319,7 @@ static void see(search *s, seeing *v, const tg_uop *u, const standing *where, ui
   v->stamp++;
 }
 
-/* What is stored to, and where barriers are. */
+/* Finds the buffers that are stored to, and the nodes that contain barriers. */
 static bool see_stores(search *s, const tg_uop *u) {
   bool barrier = u->op == TG_OP_BARRIER;
   if (u->op == TG_OP_STORE) s->stored[tg_buffer_ordinal(u->src[0])] = 1;
@@ -372,9 +372,9 @@ static void report(search *s, const access *a, const instance *x, const access *
   f->text[f->n++] = out.data;
 }
 
-/* Is there none on any way from the one to the other? The way leads through a list: of the outermost loop that runs
- * in order and whose iterations differ, from the first's place round to the second's; without such a loop of the
- * innermost that holds both. */
+/* Is there no barrier on any path from x to y? If some sequential loop around both has different iterations, the
+ * path goes around the back edge of the outermost such loop; else it goes forward in the innermost list that holds
+ * both. */
 static bool no_barrier(const search *s, const access *a, const instance *x, const access *b, const instance *y,
                        uint32_t common) {
   uint32_t level = 0;
@@ -552,8 +552,8 @@ static void try_iteration(search *s, const access *a, const instance *x, const a
   }
 }
 
-/* Coefficients are what subscripts change by from 0 to 1 of a range. In each dimension the ranges with the largest
- * take as much of the distance as they can. */
+/* The coefficient of a range is the change of the subscript from iteration 0 to 1. In each dimension, ranges are
+ * taken by descending coefficient, and each covers as much of the remaining distance as it can. */
 static void solve(search *s, const access *a, const instance *x, const access *b) {
   int64_t base[RANK], now[RANK], coefficient[VARIABLES][RANK], extent[VARIABLES];
   bool given[VARIABLES] = {0}, moves[VARIABLES] = {0};
@@ -649,7 +649,8 @@ static bool dense(search *s, const tg_uop *define) {
 
 static bool is_strided(const tg_uop *u) { return u->op == TG_OP_DEFINE && u->arg >> 32 & TG_STRIDED; }
 
-/* A launch is refused whose rows overlap; in a form of offsets nothing else says so. */
+/* Is the choice of parameters one that a launch accepts? Launches with overlapping rows are refused; forms with
+ * offsets do not show that, so strides are checked here. */
 static bool sound_choice(search *s) {
   int64_t v;
   for (uint32_t i = 0; i < s->j->requires.n; i++)
@@ -661,7 +662,7 @@ static bool sound_choice(search *s) {
   return true;
 }
 
-/* Strides are to be larger than what they are strides of. */
+/* Marks the parameters that are strides: they are chosen larger than the sizes of the inner dimensions. */
 static uint8_t *params_of_strides(search *s) {
   uint8_t *stride = tg_new(&s->j->env, uint8_t, s->j->params.n + 1);
   for (uint32_t i = 0; s->author && i < s->author->sink->n; i++) {

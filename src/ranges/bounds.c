@@ -288,15 +288,15 @@ static bool looks_below(const tg_uop *u) {
   return u->op == TG_OP_RANGE || (tg_ops[u->op].flags & TG_OPF_W && u->op != TG_OP_BITCAST);
 }
 
-/* Bounds of the place that argmax or argmin finds: that of a term, where there is one; else none that is of use.
- * First its place, then the extents. */
+/* Bounds of the position that argmax or argmin finds: those of a term's position if there surely is a term, else
+ * those of the type. b[0]: of the position; b[1..]: of the extents. */
 static tg_bounds place_of(const tg_uop *u, const tg_bounds *b, uint32_t n) {
   for (uint32_t i = 1; i < n; i++)
     if (b[i].lo < 1) return of_type(u->type);
   return b[0];
 }
 
-/* What the bounds of a node are found from; at most 9. */
+/* The nodes from whose bounds those of u are computed; at most 9. */
 static uint32_t sources_of(tg_job *j, const tg_uop *u, const tg_uop **src) {
   const tg_uop *extreme = tg_extreme_of(j, u);
   uint32_t n = 0;

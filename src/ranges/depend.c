@@ -188,8 +188,8 @@ static bool runs_in(const tg_touched *t, const tg_access *a, const tg_uop *range
   return tg_gate(a->node) && tg_uses(t->job, tg_gate(a->node), range);
 }
 
-/* That one access is made says nothing of reductions that only the other one stands in: x[i] = sum(j : i, x[j])
- * stores for i = 0 as well. */
+/* Marks ranges of reductions that contain only one of the accesses: they may have no iteration although the other
+ * access happens. For example x[i] = sum(j : i, x[j]) stores for i = 0 as well. */
 static void note_absent(tg_touched *t, const tg_access *a, const tg_access *b, uint32_t atoms) {
   tg_polys *c = t->polys;
   for (uint32_t i = 0; i < c->n; i++) {

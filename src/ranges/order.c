@@ -14,7 +14,7 @@ static int class_of(const tg_uop *u) {
   }
 }
 
-/* The buffer's ordinal stands on top in the keys of what names it: loads of one buffer stand together. */
+/* Nodes that name a buffer have its ordinal in the top bits of the key, so that loads of one buffer are adjacent. */
 static uint64_t compute(const tg_known *k, const tg_uop *u) {
   if (u->op == TG_OP_RANGE) return tg_range_ordinal(u) + 1;
   if (u->op == TG_OP_PARAM) return (uint64_t)u->arg + 1;

@@ -211,8 +211,7 @@ static bool rounds_up(const tg_uop *a, const tg_uop *b) {
 
 typedef struct { const char *quotient, *dividend, *divisor, *exact; } exactness;
 
-/* As the author wrote it where that is one quotient (names then stand for what they are bound to), else as the
- * program has it. */
+/* The text of the quotient: as the author wrote it if that is a single quotient, else as the program has it. */
 static exactness exactness_of(tg_job *j, const tg_uop *range, const tg_uop *statement, const tg_uop *u,
                               const tg_uop *exact) {
   tg_pos p = tg_position_of(j, range, statement);

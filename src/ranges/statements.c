@@ -18,7 +18,7 @@ static bool any_idle(tg_job *j, const tg_uop *u) {
   return false;
 }
 
-/* NULL if nothing of u is left. */
+/* NULL: u never runs and is dropped. */
 static const tg_uop *without_idle(tg_job *j, const tg_uop *u) {
   if (idle(j, u)) return NULL;
   if (u->op != TG_OP_END && u->op != TG_OP_SINK) return u;

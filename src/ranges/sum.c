@@ -184,7 +184,8 @@ static uint32_t factors_of(const tg_uop *u, const tg_uop **out, uint32_t n) {
 
 static bool single(const tg_linear *l) { return l->n == 1 && !l->constant; }
 
-/* x * y, neither a constant: constants to the front, factors in order. NULL if v stands so already. */
+/* x * y, neither of them a constant: moves constants to the front and sorts the factors. NULL: v already has this
+ * form. */
 static const tg_uop *product(tg_job *j, const tg_uop *v, const tg_linear *a, const tg_linear *b) {
   const tg_uop *f[TG_FACTORS];
   int64_t c = 1;
