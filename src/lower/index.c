@@ -371,6 +371,7 @@ static void depths(state *s, const tg_uop *u, uint8_t depth, const fact *facts) 
     if (u->src[i]->op == TG_OP_END) depths(s, u->src[i], depth, facts);
 }
 
+/* Marks the nodes that are still needed below u; of a subscript only its atoms. */
 static void mark(state *s, const tg_uop *u) {
   uint32_t rank = u->op == TG_OP_LOAD || u->op == TG_OP_STORE || u->op == TG_OP_PREFETCH ? tg_access_rank(u) : 0;
   for (uint32_t i = 0; i < u->n; i++) {
