@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Pass coalesce: the subscripts of vector accesses in the three forms that emission knows: `base + iota` (contiguous in
- * that dimension), `base` (every lane the same element: a load is scalar, and its value stands for all lanes), or a
- * general vector, with its scalar part apart from the lanes' part. Equal loads are one node then. Blocks of gathers
- * become vectors
- * that are transposed (coalesce_transpose.c). */
+ * Pass coalesce: brings the subscripts of vector accesses into the three forms that code generation knows: `base +
+ * iota` (contiguous in that dimension), `base` (every lane the same element: a scalar load, whose value stands for all
+ * lanes), or a general vector split into its scalar part and its lanes' part. Equal loads thereby become one node.
+ * Blocks of gathers become contiguous loads and a transpose (coalesce_transpose.c). */
 #include "lower/sweep.h"
 
 static const tg_uop *sum_of(tg_job *j, const tg_linear *t, bool lanes) {

@@ -1,29 +1,32 @@
 /* SPDX-License-Identifier: MIT
- * Of pass coalesce: blocks of gathers. A gather takes its lanes from as many places; where n of them, of n lanes each,
- * take neighbours in the dimension that is
- * contiguous in memory (copies of a loop along it, as `unroll` or `upcast` make them), the same n x n elements are n
- * contiguous vectors across the lanes. They are loaded so, and transposed in
- * registers: log2(n) steps, in each of which two vectors exchange halves of what they hold. Fewer gathers, two at
- * least, are the first columns of a block, and nothing is read behind them.
- * Lanes may come in runs (`B[j + iota / 4, k + iota % 4]`): what is transposed is runs then, of n x n of them. Or they
- * alternate (`B[k + iota % 4, j + iota / 4]`): of n such gathers, side by
- * side, n rows are loaded, whose lanes each takes in turns.
+ * Part of pass coalesce: blocks of gathers. Copies of a loop (by `unroll` or `upcast`) over the dimension that is
+ * contiguous in memory leave n gathers of n lanes each, side by side, such as B[j + iota, k], B[j + iota, k + 1], ..
+ * Together they read an n x n block. It is loaded as n contiguous vectors along the other direction, and transposed in
+ * registers in log2(n) steps; in each, pairs of vectors exchange halves. Fewer gathers, at least two, are the first
+ * columns of a block; masks keep the loads from reading past them.
  *
- * Only gathers of one statement list are taken together: what one of them may read, all may read there. */
+ * Lanes may come in runs that are contiguous in memory (`B[j + iota / 4, k + iota % 4]`): then runs are transposed
+ * instead of elements. Or lanes may take n rows in turns (`B[k + iota % 4, j + iota / 4]`): for n such gathers side by
+ * side, n rows are loaded, and each gather picks its lanes from them.
+ *
+ * Only gathers of one statement list form a block, so each may be loaded wherever another is. */
 #include <stdlib.h>
 #include "lower/sweep.h"
 
-enum { NOWHERE = 0, MANY = UINT32_MAX };   /* homes; else 1 + the id of the END or SINK */
+/* home of a value used in no list, or in several; else 1 + id of the END or SINK whose list uses it */
+enum { NOWHERE = 0, MANY = UINT32_MAX };
 
-/* A gate of lanes that take turns: what it says of the turns, and that rest + constant, which iota / ways is a part
- * of, is below 0. NULL: it says no such thing. */
+/* The gate of a gather whose lanes take `ways` rows in turns, split into a condition on the row, turns (over iota %
+ * ways), and a limit of the column: rest + constant < 0, where rest contains iota / ways. For example iota % 4 < m &
+ * j + iota / 4 - n < 0. NULL: the gate has no such part. */
 typedef struct { const tg_uop *turns, *rest; int64_t constant; } limits;
 
 typedef struct {
-  const tg_uop *load, *rest;   /* rest: the subscript of dimension `unit`, without its constant */
-  /* run: lanes that are neighbours in memory, one behind another or one in each turn; 1: none are */
+  /* load: the LOAD; rest: its subscript in dimension `unit` (contiguous in memory), without the constant */
+  const tg_uop *load, *rest;
+  /* run: number of lanes that are contiguous in memory (consecutive lanes, or one per turn); 1: none */
   uint32_t unit, home, run;
-  uint32_t ways;               /* rows that the lanes take in turns; 0: they do not */
+  uint32_t ways;               /* number of rows that the lanes take in turns; 0: they do not take turns */
   int64_t constant;
   limits at;
 } gather;
@@ -37,7 +40,7 @@ typedef struct {
 typedef struct {
   TG_VEC(gather) gathers;
   TG_VEC(block) blocks;
-  uint32_t *home, *of;         /* by id: of what stands in one statement list; 1 + the block of a load */
+  uint32_t *home, *of;         /* by node id: home of a value; of a load, index of its block, + 1 */
 } state;
 
 /* ---- which statement list a value is used in ---- */
@@ -59,7 +62,7 @@ static void find_homes(state *s, const tg_sweep *w) {
 
 /* ---- gathers ---- */
 
-/* Is it made of the lanes' numbers and scalars alone? Then lane l of it is the same with l in their place. */
+/* Is u computed from iota and scalars only? Then lane l of it is u with l for iota. */
 static bool of_lanes(tg_job *j, const tg_uop *u, uint32_t lanes) {
   uint32_t n;
   if (u->lanes == 1) return true;
@@ -71,7 +74,7 @@ static bool of_lanes(tg_job *j, const tg_uop *u, uint32_t lanes) {
   return true;
 }
 
-/* Do all lanes of a run have the same? They are told apart by iota / (run * c) only. */
+/* Is u the same in all lanes of a run? It may use iota only as iota / (run * c). */
 static bool of_runs(tg_job *j, const tg_uop *u, uint32_t run) {
   uint32_t n;
   if (u->lanes == 1 || run == 1) return true;
@@ -85,7 +88,7 @@ static bool of_runs(tg_job *j, const tg_uop *u, uint32_t run) {
   return u->op != TG_OP_IOTA;
 }
 
-/* Of a subscript that is scalars and iota % run; 1 of scalars alone. 0: it is something else. */
+/* The run of a subscript that is a sum of scalars and iota % run; 1: scalars only; 0: another form. */
 static uint32_t run_of(const tg_linear *t, uint32_t lanes) {
   uint32_t run = 1;
   for (uint32_t i = 0; i < t->n; i++) {
@@ -100,7 +103,7 @@ static uint32_t run_of(const tg_linear *t, uint32_t lanes) {
   return run;
 }
 
-/* n where a subscript is scalars and iota / n, so that lanes n apart are neighbours; 0: it is something else. */
+/* n if the subscript is a sum of scalars and iota / n, so that lanes at distance n are neighbours; 0: another form. */
 static uint32_t ways_of(const tg_linear *t, uint32_t lanes) {
   uint32_t ways = 0;
   for (uint32_t i = 0; i < t->n; i++) {
@@ -114,7 +117,7 @@ static uint32_t ways_of(const tg_linear *t, uint32_t lanes) {
   return ways & (ways - 1) ? 0 : ways;
 }
 
-/* Are lanes told apart by iota % n only? */
+/* Does u use iota only as iota % ways? */
 static bool of_turns(tg_job *j, const tg_uop *u, uint32_t ways) {
   uint32_t n;
   if (u->lanes == 1) return true;
@@ -260,8 +263,8 @@ static const tg_uop *at_lane(tg_job *j, const tg_uop *u, int64_t lane) {
   return u->lanes == 1 ? u : tg_map(j, u, put_lane, enter_scalar, &lane);
 }
 
-/* The gate of the row of turn `lane`: its columns are as many as there are lanes, from that of the block's first
- * gather on. */
+/* The gate of the row of turn `lane`. The row has one column per lane, beginning at the column of the block's first
+ * gather. */
 static const tg_uop *row_gate(tg_job *j, const gather *edge, int64_t first, int64_t lane) {
   const tg_uop *turn = edge->at.turns ? at_lane(j, edge->at.turns, lane) : NULL;
   if (!edge->at.rest) return turn;
@@ -272,8 +275,8 @@ static const tg_uop *row_gate(tg_job *j, const gather *edge, int64_t first, int6
   return turn ? tg_op2(j, TG_OP_AND, within, turn) : within;
 }
 
-/* What lane `lane` of all gathers of the block reads. src: of the load, begin: the first subscript along the
- * contiguous dimension. */
+/* The load of the row that lane `lane` of all gathers of the block reads. src: sources of the load; begin: first
+ * subscript along the contiguous dimension. */
 static const tg_uop *row(tg_job *j, const tg_uop *load, const tg_uop *const *src, const block *b, const tg_uop *begin,
                          int64_t lane) {
   const tg_uop *now[16 + 4], *like = b->edge ? b->edge->load : load;
@@ -285,7 +288,7 @@ static const tg_uop *row(tg_job *j, const tg_uop *load, const tg_uop *const *src
     now[like->n - 1] = like->src[like->n - 1];
   }
   if (b->n * b->member->run == load->lanes || b->member->ways) return tg_fold(j, like, now);
-  /* What no gather reads may not be there. */
+  /* Mask off elements that no gather reads: they may be out of bounds. */
   const tg_uop *within = tg_op2(j, TG_OP_LT, tg_iota(j, TG_INDEX, load->lanes), tg_index(j, b->n * b->member->run)),
                *gate = tg_gate(load) ? tg_op2(j, TG_OP_AND, within, now[n - 2]) : within;
   return tg_load(j, now[0], now + 1, gate, tg_gate(load) ? now[n - 1] : tg_const_of(j, load->type, (tg_value){0}),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Pass contract: a * b + c of f32 and f64 becomes FMA(a, b, c), one rounding instead of two; a * b - c and c - a * b
- * likewise, with an operand negated. Only where the product has no other use, so nothing is computed twice, and only
- * on targets that have the instruction. From here on the interpreter computes the contracted value too. */
+ * Pass contract: a * b + c of f32 and f64 becomes FMA(a, b, c), with one rounding instead of two; a * b - c and c - a
+ * * b likewise, with an operand negated. Only if the product has no other use, so that nothing is computed twice, and
+ * only on targets with the instruction. From here on the interpreter computes the contracted value too. */
 #include "lower/sweep.h"
 
 typedef struct { uint8_t *uses; } state;

@@ -1,35 +1,36 @@
 /* SPDX-License-Identifier: MIT
- * Pass expand: the lockstep kinds disappear. `par t {S1; S2}` is `par t S1; par t S2`, so the parallel ranges around a
- * statement move inward to it: a loop inside them keeps one body (its extent must not depend on them), and each STORE
- * becomes copies (upcast), a vector statement (lane) or loops of its own (local). unroll ranges become copies of their
- * whole body, in order. Memory that is defined inside gains a leading dimension for each upcast and local range around
- * it, and vector elements, or where a statement runs in single lanes a trailing dimension, for the lane range.
+ * Pass expand: removes the lockstep kinds. Since `par t {S1; S2}` is `par t S1; par t S2`, the parallel ranges around
+ * a statement move inward to it. A loop inside them keeps one body (its extent must not depend on them), and each
+ * STORE becomes copies (upcast), a vector statement (lane) or loops of its own (local). An unroll range becomes copies
+ * of its whole body, in order. Memory defined inside gains a leading dimension for each upcast and local range around
+ * it; for a lane range it gains vector elements, or a trailing dimension if some statement runs in single lanes.
  *
- * On a target whose threads are lane and local ranges (device form) those stay, and their BARRIERs and SHUFFLEs with
- * them.
+ * On a target whose threads are lane and local ranges (device form) these ranges stay, with their BARRIERs and
+ * SHUFFLEs.
  *
- * Needs: no REDUCE. Leaves: ranges of kind loop, global, reduce, thread and group only; no BARRIER, since a statement
- * is over in
- * all lanes before the next begins; a SHUFFLE picks from the vector of its lanes.
+ * Needs a program without REDUCE. Leaves only ranges of kind loop, global, reduce, thread and group. No BARRIER is
+ * left, since a statement is finished in all lanes before the next begins; a SHUFFLE picks from the vector of its
+ * lanes.
  *
  * A copy of a node depends only on the iterations of the expanding ranges that the node uses (its mask), so copies are
- * kept by (node, those iterations): the work is the size of the result, however many statements share a node. */
+ * cached by node and these iterations. The work is proportional to the size of the result, even if many statements
+ * share a node. */
 #include "lower/sweep.h"
 
 typedef unsigned __int128 key;
 enum { MAX_DEPTH = 63, MAX_STATEMENTS = 1 << 16, MAX_LANES = 4096 /* LLVM has no vectors of over 65,535 */ };
 static const key LOCAL_COPIES = (key)1 << 24;
-/* holds a SHUFFLE: not the node it was, even if no range is used */
+/* mask bit: contains a SHUFFLE, so it must be copied even if it uses no range */
 static const uint64_t COPIED = (uint64_t)1 << MAX_DEPTH;
 
 typedef struct {
   const tg_uop *range;
   tg_kind kind;
   uint32_t n;               /* extent of upcast, unroll and lane */
-  /* the iteration now; lane: 0 is the whole vector, 1 + c lane c; local: number of the loop made */
+  /* current iteration; lane range: 0 is the whole vector, 1 + c is lane c; local range: number of its new loop */
   uint32_t at;
   key stride;
-  const tg_uop *loop;       /* local: the RANGE of the loop now */
+  const tg_uop *loop;       /* local: RANGE of its current loop */
 } digit;
 
 typedef struct { uint32_t id; key k; const tg_uop *value; } slot;
@@ -38,16 +39,16 @@ typedef TG_VEC(const tg_uop *) list;
 
 typedef struct {
   tg_job *j;
-  digit path[MAX_DEPTH + 1];  /* the last stands for SHUFFLE: bit COPIED of a mask */
-  uint32_t depth, statements, locals, shuffles;   /* shuffles: within each other now */
+  digit path[MAX_DEPTH + 1];  /* expanding ranges around the statement; the last entry stands for bit COPIED */
+  uint32_t depth, statements, locals, shuffles;   /* shuffles: nesting depth of SHUFFLEs in the copy being made */
   bool threads;             /* the target runs lanes and locals as threads: a BARRIER stays */
   /* memory private to lanes has vector elements; else a trailing dimension, so that one lane can be named */
   bool vectors;
-  /* a statement ran in one lane, or in one after another, or lanes differ in the element of a private tile */
+  /* some statement ran in single lanes, or lanes access different elements of a private tile */
   bool apart;
-  uint64_t *mask;           /* by id, of the old program: bits of the path that the node depends on */
+  uint64_t *mask;           /* by node id of the old program: bit i is set if the node depends on path[i] */
   uint8_t *known;
-  uint64_t *private;        /* by buffer ordinal: parallel ranges that it is defined in */
+  uint64_t *private;        /* by buffer ordinal: bits of the parallel ranges around its DEFINE */
   slot *slots;
   uint32_t used, slots_mask;
   TG_VEC(frame) stack;
@@ -81,7 +82,7 @@ static uint64_t mask_of(state *s, const tg_uop *root) {
     if (s->known[u->id]) continue;
     uint64_t m = u->op == TG_OP_LOAD || u->op == TG_OP_STORE ? s->private[tg_buffer_ordinal(u->src[0])] : 0;
     for (uint32_t i = 0; i < u->n; i++) m |= s->mask[u->src[i]->id];
-    /* one lane's value, whichever lane asks */
+    /* the value of one lane, the same for every lane that reads it */
     if (shuffles(s, u)) m = (s->mask[u->src[0]->id] & ~s->mask[u->src[1]->id]) | s->mask[u->src[2]->id] | COPIED;
     s->mask[u->id] = m;
     s->known[u->id] = 1;
@@ -107,7 +108,7 @@ static key key_of(const state *s, uint64_t m) {
   key k = 0, local = 0;
   for (; m; m &= m - 1) {
     const digit *d = &s->path[__builtin_ctzll(m)];
-    if (d->kind == TG_LOCAL) local = d->at;   /* of one statement, all local loops have one number */
+    if (d->kind == TG_LOCAL) local = d->at;   /* all local loops of one statement share a number */
     else k += d->stride * d->at;
   }
   return k + local;
@@ -138,14 +139,15 @@ static void slot_set(state *s, uint32_t id, key k, const tg_uop *value) {
   *t = (slot){id, k, value};
 }
 
-/* What the digit's range is in the copy being made. */
+/* The value of the digit's range in the copy being made. */
 static const tg_uop *iteration(state *s, const digit *d) {
   if (d->kind == TG_LOCAL) return d->loop;
   if (d->kind == TG_LANE) return d->at ? tg_index(s->j, d->at - 1) : tg_iota(s->j, TG_INDEX, d->n);
   return tg_index(s->j, d->at);
 }
 
-/* Subscripts in memory that gained dimensions: upcast and local before, lane behind. */
+/* Subscripts of memory that gained dimensions: those of upcast and local ranges in front, of the lane range at the
+ * end. */
 static uint32_t widen_subscripts(state *s, uint64_t private, uint32_t rank, const tg_uop *const *sub,
                                  const tg_uop **out) {
   uint32_t n = 0;
@@ -166,7 +168,7 @@ static const tg_uop *copy_access(state *s, const tg_uop *u, const tg_uop *const 
     gate = NULL;
   }
   uint32_t n = widen_subscripts(s, s->private[tg_buffer_ordinal(u->src[0])], rank, src + 1, sub);
-  /* each lane reads another element */
+  /* each lane accesses a different element */
   for (uint32_t i = 0; i < n && s->vectors && src[0]->lanes > 1; i++) s->apart |= sub[i]->lanes > 1;
   return u->op == TG_OP_LOAD ? tg_load(s->j, src[0], sub, gate, gate ? src[u->n - 1] : NULL, flags)
                              : tg_store(s->j, src[0], sub, src[rank + 1], gate, flags);
@@ -184,7 +186,7 @@ static const tg_uop *found(state *s, const tg_uop *u) {
 
 static const tg_uop *copy(state *s, const tg_uop *root);
 
-/* The value in all lanes as a vector, out of which the index picks. */
+/* Computes the value in all lanes as one vector, from which the index picks. */
 static const tg_uop *copy_shuffle(state *s, const tg_uop *u) {
   uint64_t m = s->mask[u->src[1]->id];
   digit *d = m ? &s->path[__builtin_ctzll(m)] : NULL;
@@ -214,7 +216,7 @@ static const tg_uop *copy(state *s, const tg_uop *root) {
              s->j->ranges.data[tg_range_ordinal(u)].name);
     if (u->op == TG_OP_MATRIX && !s->threads && u->src[3]->op == TG_OP_RANGE)
       tg_fail(&s->j->env, TG_EINVAL, "%s is not an instruction of this target", tg_matrix_name(s->j, u));
-    /* its value is of another lane */
+    /* its value is computed in another lane */
     bool apart = shuffles(s, u) && mask_of(s, u->src[1]) && s->path[__builtin_ctzll(mask_of(s, u->src[1]))].at;
     for (uint32_t i = apart ? 2 : 0; i < u->n && missing == u->n; i++)
       if (!(src[i] = found(s, u->src[i]))) missing = i;
@@ -307,8 +309,8 @@ static void copies(state *s, list *out, const tg_uop *u, uint64_t m, uint64_t la
   for (uint32_t i = 0; i < n; i++) s->path[which[i]].at = 0;
 }
 
-/* Which lanes a STORE runs in: all at once (0), one after another, or, storing one element the same way in each, the
- * last. A PREFETCH: the last. */
+/* The bit of the lane range if a STORE must run lane by lane; 0: it runs as a vector, or, if *last, in the last lane
+ * only, since all lanes store to one element. A PREFETCH runs in the last lane. */
 static uint64_t lanes_apart(state *s, const tg_uop *u, uint64_t m, bool *last) {
   uint64_t lane = 0, subscripts = s->private[tg_buffer_ordinal(u->src[0])];
   *last = false;
@@ -380,7 +382,8 @@ static void open_digit(state *s, const tg_uop *u) {
   tg_pos pos = tg_get_pos(s->j, u);
   if (s->depth == MAX_DEPTH) tg_fail_at(s->j, pos, "expanding ranges nested more than %d deep", MAX_DEPTH);
   for (uint32_t i = 0; i < s->depth && kind == TG_LANE; i++)
-    if (s->path[i].kind == TG_LANE) kind = TG_UPCAST;   /* one vector at a time: the same iterations as copies */
+    /* only one lane range can be the vector; another becomes copies */
+    if (s->path[i].kind == TG_LANE) kind = TG_UPCAST;
   digit *d = &s->path[s->depth], *above = s->depth ? d - 1 : NULL;
   *d = (digit){.range = range, .kind = kind};
   if (kind != TG_LOCAL) {

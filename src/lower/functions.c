@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Pass functions: every function that the language defines in itself gives way to its definition, over operands of
- * any width. Leaves no RSQRT, EXP, EXP2, LOG, LOG2, SIN, COS, TANH, ERF or POW. */
+ * Pass functions: replaces each function that the language defines in itself by its definition, for operands of any
+ * width. Leaves no RSQRT, EXP, EXP2, LOG, LOG2, SIN, COS, TANH, ERF or POW. */
 #include "dsl/functions.h"
 #include "lower/lower.h"
 

@@ -1,24 +1,22 @@
 /* SPDX-License-Identifier: MIT
  * Pass index: one subscript per access, the element's offset, and machine integers instead of INDEX.
  *
- * The offset is a sum of constant * atom * stride, atoms of outer loops first and the constant last, so that copies
- * share the address up to a constant and what an inner loop does not change can leave it. A vector offset is
- * ADD(base, IOTA) where the lanes are adjacent, else one vector (a gather or scatter). DEFINEs get rank 1. A stride
- * that is a parameter is a constant
- * inside loops that only run where the parameter has that value: one of the two versions that specialize(lda == 1)
- * makes.
+ * The offset is a sum of constant * atom * stride, atoms of outer loops first and the constant last: copies then share
+ * the address up to a constant, and the part that an inner loop does not change can be hoisted. A vector offset is
+ * ADD(base, IOTA) if the lanes are adjacent, else one vector (a gather or scatter). DEFINEs get rank 1. A stride that
+ * is a parameter is replaced by a constant inside loops that run only if the parameter has that value, as in one of
+ * the two versions that specialize(lda == 1) makes.
  *
- * Scalars of INDEX become i64 where the target prefers that for addresses, else i32 where every value and operand
- * provably fits; vectors become i32 where they fit. Integer division of every type becomes what machines have:
- * shift and mask, CDIV and CMOD where floor and truncation agree, a correction else, and a guard against a divisor of
- * zero, which the correction does not stand. (The one quotient that overflows wraps, and leaves the remainder 0: as it
- * should be.) */
+ * INDEX scalars become i64 if the target prefers that for addresses, else i32 if every value and operand provably
+ * fits; vectors become i32 if they fit. Integer division of every type becomes machine operations: shifts and masks;
+ * CDIV and CMOD where floor and truncation agree; else these with a correction, and a guard against a zero divisor.
+ * (The one quotient that overflows wraps and leaves remainder 0, as the language says.) */
 #include "lower/sweep.h"
 
 /* stride = times * by; by in machine type, or NULL */
 typedef struct { bool made; int64_t times[16]; const tg_uop *by[16]; } strides;
 
-/* What the extents of the loops around say: without parameter == value there is no iteration. */
+/* Facts from the extents of the loops around: unless param == value, some loop has no iteration. */
 typedef struct fact { const struct fact *outer; const tg_uop *param; int64_t value; } fact;
 
 typedef struct {
@@ -361,7 +359,7 @@ static const fact *facts_of(state *s, const tg_uop *extent, const fact *outer) {
   return outer;
 }
 
-/* Ranges' depths, and what is still needed: of a subscript its atoms only. */
+/* Computes the depth of each range, and the facts that hold in its loop. */
 static void depths(state *s, const tg_uop *u, uint8_t depth, const fact *facts) {
   if (u->op == TG_OP_END) {
     s->depth[u->src[0]->id] = ++depth;
@@ -373,6 +371,7 @@ static void depths(state *s, const tg_uop *u, uint8_t depth, const fact *facts) 
     if (u->src[i]->op == TG_OP_END) depths(s, u->src[i], depth, facts);
 }
 
+/* Marks the nodes that are still needed below u; of a subscript only its atoms. */
 static void mark(state *s, const tg_uop *u) {
   uint32_t rank = u->op == TG_OP_LOAD || u->op == TG_OP_STORE || u->op == TG_OP_PREFETCH ? tg_access_rank(u) : 0;
   for (uint32_t i = 0; i < u->n; i++) {
@@ -387,7 +386,8 @@ static void mark(state *s, const tg_uop *u) {
   }
 }
 
-/* What the innermost of the loops that it depends on says. Of a subscript there are its atoms. */
+/* Node id gets the facts of the innermost loop that its source `from` depends on; for a subscript, that its atoms
+ * depend on. */
 static void learn(state *s, uint32_t id, const tg_uop *from) {
   tg_linear t = {.n = 1, .atom = {from}};
   if (!s->need[from->id]) tg_linear_of(s->j, from, &t);
@@ -419,7 +419,7 @@ const tg_uop *tg_pass_index(tg_job *j, const tg_lowering *l, const tg_uop *sink)
     uint8_t d = s.depth[id];
     for (uint32_t i = 0; i < u->n; i++) {
       const tg_uop *from = u->src[i];
-      /* what a store leaves does not lie deeper than it */
+      /* a version does not depend on the loops inside its effect */
       if (u->op == TG_OP_AFTER && i && from->op != TG_OP_RANGE) continue;
       if (s.depth[from->id] > d) d = s.depth[from->id];
       if (s.facts && u->op != TG_OP_AFTER && u->op != TG_OP_RANGE) learn(&s, id, from);

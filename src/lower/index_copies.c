@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Pass index, at its end: the asynchronous copies of rings.c, as an instruction makes them. It moves 4, 8 or 16 bytes
- * of one thread, aligned to their number
- * on both sides, and writes zeros instead where the source is not there; so copies of neighbours under the same gates
- * become one,
- * and what is narrower, or what is no copy any more, is a store like others. (A base is taken to be aligned: LOCAL
- * memory is, and an entry for
- * global buffers that are not finds narrower ways.) */
+ * End of pass index: fits the asynchronous copies of rings.c to the instruction. It copies 4, 8 or 16 bytes per
+ * thread, aligned to that size on both sides, and writes zeros if the source is gated off. So copies of adjacent
+ * elements under the same gates are joined, and copies that are too narrow, or no longer plain copies, become ordinary
+ * stores. (Bases are assumed to be 16-byte aligned: LOCAL memory is, and the entry point uses narrower copies for
+ * global buffers that are not.) */
 #include "lower/sweep.h"
 
 enum { NARROWEST = 4, WIDEST = 16 };
@@ -33,7 +31,7 @@ static bool is_copy(tg_job *j, const tg_uop *u) {
   return !tg_gate(v) || (tg_alternative(v)->op == TG_OP_CONST && !tg_alternative(v)->arg);
 }
 
-/* Is v the copy `by` elements behind u? */
+/* Does v copy the element at a distance of `by` elements after that of u? */
 static bool follows(tg_job *j, const tg_uop *u, const tg_uop *v, int64_t by) {
   if (!is_copy(j, v) || v->src[0] != u->src[0] || tg_stored(v)->src[0] != tg_stored(u)->src[0]) return false;
   if (tg_gate(u) != tg_gate(v) || tg_gate(tg_stored(u)) != tg_gate(tg_stored(v))) return false;

@@ -1,38 +1,40 @@
 /* SPDX-License-Identifier: MIT
- * Pass linear: every value becomes a statement, before its first use, in the outermost loop that it can stand in: one
- * that has every range it uses and every store whose result it reads. Within a list the order is that of demand, so a
- * value stands right before the first statement that needs it.
+ * Pass linear: every value becomes a statement, before its first use, in the outermost loop in which it can be
+ * computed: where every range that it uses is open and every store that it reads is done. Within a list values are
+ * placed on demand, right before the first statement that needs them.
  *
- * Kept back: a LOAD leaves a loop only if the loop surely runs (its place in the buffer, and that its gate suffices,
- * was proved for the iterations only), and as many loads as the register file holds beside the accumulators; `x +
- * constant` is
- * computed again wherever it is used. A phase shares no values with another: nothing leaves a thread loop, or a loop
- * around some.
+ * Limits on hoisting: a LOAD leaves a loop only if the loop surely runs, since its bounds were proved for iterations
+ * only; at most as many loads are hoisted as vector registers are free beside the accumulators; `x + constant` is
+ * recomputed at each use. A phase shares no values with another: nothing leaves a thread loop or a loop around thread
+ * loops.
  *
- * Works on the versioned program as it is: versions map to versions, since no statement changes its place. */
+ * Works on the versioned program directly: statements keep their order, so versions map to versions. */
 #include "lower/sweep.h"
 #include "target/matrix.h"
 
-enum { TILES = 8 };   /* registers of them */
+enum { TILES = 8 };   /* at most this many tile registers */
 
 typedef struct level {
   struct level *outer;
   const tg_uop *range;
   uint32_t depth;
-  bool open, runs, thread;     /* runs: at least once, proved. thread: a phase, a launch, or a loop of phases */
-  uint32_t loads;              /* hoisted out of it */
-  uint32_t live;               /* ssa elements of floats and vectors, defined here and outside */
+  /* runs: proved to have at least one iteration. thread: a phase, a launch, or a loop of phases */
+  bool open, runs, thread;
+  uint32_t loads;              /* loads hoisted out of this loop */
+  uint32_t live;               /* registers in use: ssa elements of floats and vectors defined here or further out */
   TG_VEC(const tg_uop *) out;
 } level;
 
 typedef struct {
   tg_job *j;
   const tg_uop **to;           /* by old id */
-  level **home;                /* by old id: where the value stands last, or may stand at the outermost */
-  level **natural;             /* by old id: the outermost list that it can stand in */
-  uint32_t *phase_of, phase;   /* when it was computed */
-  level **kept;                /* a loop that is over and computed it for itself, or a list around several such */
-  uint32_t *place;             /* which statement of its list it is */
+  /* by old id: list where the value was last computed, or the outermost in which it may be */
+  level **home;
+  level **natural;             /* by old id: outermost list in which the value can be computed */
+  uint32_t *phase_of, phase;   /* by old id: the phase in which the value was computed */
+  /* by old id: a finished loop that computed the value for itself, or the list around several such loops */
+  level **kept;
+  uint32_t *place;             /* by old id: its position in its list */
   level *sink, *now;
   /* by buffer ordinal: a store to it had a gate, so its elements may be unwritten where a loop does not run */
   uint8_t *unsure;
@@ -53,7 +55,7 @@ static bool is_cheap(const tg_uop *u) {
          !(u->src[0]->op == TG_OP_ADD && u->src[0]->src[1]->op == TG_OP_CONST);
 }
 
-/* Is the value there for statements of list l? */
+/* Has the value been computed where statements of list l can use it? */
 static bool computed(state *s, const tg_uop *u, const level *l) {
   const level *h = s->home[u->id];
   return s->to[u->id] && h && h->open && h->depth <= l->depth && s->phase_of[u->id] == s->phase;
@@ -70,7 +72,8 @@ static level *open_around(level *l) {
   return l;
 }
 
-/* A value that stands in a loop that is over cannot stand before that loop too: the innermost list around both. */
+/* A value computed in a finished loop cannot be hoisted before that loop any more: the innermost list around that
+ * loop and l. */
 static level *behind(state *s, const tg_uop *u, level *l) {
   level *h = s->home[u->id];
   if (!h || s->phase_of[u->id] != s->phase) return l;
@@ -78,7 +81,7 @@ static level *behind(state *s, const tg_uop *u, level *l) {
   return s->kept[u->id] ? deeper(l, open_around(s->kept[u->id])) : l;
 }
 
-/* What an inner list has computed for itself already goes from there. */
+/* Computes u in list l. If an inner list that is still open has computed it too, that copy is removed. */
 static void compute_at(state *s, const tg_uop *u, level *l) {
   level *h = s->home[u->id];
   if (h && h->open && h->depth > l->depth && s->phase_of[u->id] == s->phase) h->out.data[s->place[u->id]] = NULL;
@@ -96,7 +99,7 @@ static void cheap_operands(state *s, const tg_uop *u, level *l) {
     if (tg_is_value(u->src[i]) && is_cheap(u->src[i]) && !computed(s, u->src[i], l)) compute_at(s, u->src[i], l);
 }
 
-/* How far out a LOAD may go, from where it is used. */
+/* The outermost list to which a LOAD may be hoisted from its use. */
 static level *load_home(state *s, const tg_uop *u, level *outermost) {
   level *l = s->now;
   bool wide = u->lanes > 1 || tg_is_float(u->type);
@@ -110,7 +113,7 @@ static level *load_home(state *s, const tg_uop *u, level *outermost) {
   return l;
 }
 
-/* The outermost list down to `outermost` that runs whenever the statement does. */
+/* The outermost list, not beyond `outermost`, from which every loop down to the statement surely runs. */
 static level *sure_home(state *s, level *outermost) {
   level *l = s->now;
   while (l->runs && l->depth > outermost->depth) l = l->outer;
@@ -133,7 +136,7 @@ static void finish(state *s, const tg_uop *u) {
   s->natural[u->id] = h;
   if (!s->to[u->id]) s->to[u->id] = rebuild(s, u);
   if (!tg_is_value(u) || is_cheap(u)) return;
-  for (uint32_t i = 0; i < u->n; i++)   /* and where its operands in fact are */
+  for (uint32_t i = 0; i < u->n; i++)   /* nor further out than its operands were computed */
     if (tg_is_value(u->src[i]) && !is_cheap(u->src[i])) h = deeper(s->home[u->src[i]->id], h);
     else if (tg_is_value(u->src[i]) && tg_is_value(u->src[i]->src[0])) h = deeper(s->home[u->src[i]->src[0]->id], h);
   level *phase = s->now;
@@ -148,7 +151,7 @@ static void finish(state *s, const tg_uop *u) {
   compute_at(s, u, h);
 }
 
-/* Computes what is not there yet of root, sources first. */
+/* Computes root and those of its sources that are not computed yet, sources first. */
 static void need(state *s, const tg_uop *root) {
   if (done(s, root)) return;
   tg_push(&s->j->env, &s->stack, root);
@@ -210,8 +213,8 @@ static const tg_uop *tile_product(state *s, const tg_uop *u) {
   return r && r->form == TG_MATRIX_TILE ? m : NULL;
 }
 
-/* Registers of tiles are not renamed: a load into one waits for the products that read it. So where products in a
- * row have registers enough for all their operands, these are loaded first, each into its own. */
+/* Tile registers are not renamed, so a load into one waits for the products that read it. If consecutive products
+ * have enough tile registers for all their operands, all are loaded first, each into its own register. */
 static void load_tiles(state *s, const tg_uop *end, uint32_t first) {
   const tg_uop *operand[TILES], *m;
   uint32_t n = 0, products = 0;
@@ -254,7 +257,7 @@ static void process(state *s, const tg_uop *u) {
     leaves(s, u);
     l->live += ssa_elements(s, u);
   } else {
-    /* no value: what it says is part of the copy */
+    /* the LOAD of an asynchronous copy is part of the copy, not a value of its own */
     const tg_uop *copied = u->op == TG_OP_STORE && u->arg & TG_ASYNC ? tg_stored(u) : NULL;
     for (uint32_t i = 0; copied && i < copied->n; i++) need(s, copied->src[i]);
     if (copied) {

@@ -1,30 +1,29 @@
 /* SPDX-License-Identifier: MIT
  * Pass place: where each define_reg lives. ssa: all subscripts of all accesses are constant, all accesses have one
- * width
- * and are aligned to it, and the whole is small enough for the register file; then its elements are values, and no
- * memory is touched. Else memory, in the workspace of the task; windowed memory if a loop keeps some of it in registers
- * while it runs (place_window.c).
+ * width and are aligned to it, and the tile fits the register file; its elements then are values, without memory.
+ * Otherwise memory, in the workspace of the task; windowed memory if a loop keeps some elements in registers while it
+ * runs (place_window.c).
  *
  * A tile whose last dimension is always accessed as `c + iota` of one width becomes a tile of vectors of that width
- * with constant subscripts. A register that several phases use is LOCAL memory: tasks share it. A demand for ssa that
- * cannot be met fails with the reason. Simplifies at the end, where there is something to simplify. */
+ * with constant subscripts. A register that several phases use becomes LOCAL memory, which tasks share. A demand for
+ * ssa that cannot be met fails with the reason. Ends with a simplification, if there is anything to simplify. */
 #include "lower/sweep.h"
 
 typedef struct {
   const tg_uop *define;
-  uint32_t width;              /* of the vector subscript; 0: no access seen */
-  const char *why;             /* it cannot be ssa; NULL: it can */
-  int32_t phase;               /* -1 none, -2 several */
-  uint32_t loop;               /* of phases: the number of the one that defines it, 0 the SINK */
+  uint32_t width;              /* lanes of its vector accesses; 0: no access seen yet */
+  const char *why;             /* reason why it cannot be ssa; NULL: it can */
+  int32_t phase;               /* number of the phase that uses it; -1: none, -2: several */
+  uint32_t loop;               /* number of the loop of phases that defines it; 0: the SINK */
   bool between;                /* defined in no phase */
   bool vectors;                /* re-made with vector elements */
-  bool carried;                /* a loop reads what it or an iteration before stored */
+  bool carried;                /* some loop reads elements that it stored, in this iteration or an earlier one */
   const tg_uop *remade;
 } reg;
 
 typedef struct { tg_job *j; reg *regs; } state;
 
-/* The constant under c, c + iota(width) or iota(width); false if it is none of them. */
+/* Is sub of the form c, c + iota(width) or iota(width)? at gets c (0 if there is none). */
 static bool constant_subscript(tg_job *j, const tg_uop *sub, uint32_t *width, int64_t *at) {
   if (sub->op == TG_OP_CONST) {
     *width = 1;
@@ -70,7 +69,7 @@ static int64_t elements(const tg_uop *define) {
   return n;
 }
 
-/* A size that parameters decide: room for the largest. */
+/* For a size that depends on parameters: reserves the largest. */
 static void bound_size(state *s, reg *r, const tg_buffer *b) {
   const tg_uop *dim[16];
   tg_buffer info = *b;
@@ -161,8 +160,8 @@ static void see_phase(state *s, phases *p, const tg_uop *root, uint32_t loop) {
   }
 }
 
-/* Registers defined between phases, by the SINK or by a loop of phases: does more than one phase use them, or one
- * more than once? */
+/* For registers defined between phases (in the SINK or a loop of phases): does more than one phase use them, or one
+ * phase more than once? */
 static void see_list(state *s, phases *p, uint32_t n, const tg_uop *const *list, uint32_t loop) {
   bool tasks = true;
   for (uint32_t i = 0; i < n; i++) {
@@ -193,14 +192,14 @@ static void see_phases(state *s, const tg_uop *sink) {
   if ((any && shared) || inside) see_list(s, &(phases){.seen = NULL}, sink->n, sink->src, 0);
 }
 
-/* Expansion folds sums; what rules can do more for are conditions and quotients. */
+/* Pass expand already folds sums; the rules can still simplify conditions and quotients. */
 static bool wants_rules(const tg_uop *u) {
   if (u->type == TG_BOOL) return u->op != TG_OP_LOAD && u->op != TG_OP_DEFINE && u->op != TG_OP_AFTER;
   return u->type == TG_INDEX && (u->op == TG_OP_IDIV || u->op == TG_OP_MOD || u->op == TG_OP_CDIV ||
                                  u->op == TG_OP_CMOD || u->op == TG_OP_MIN || u->op == TG_OP_MAX);
 }
 
-/* Tiles in memory that a loop carries may keep what it updates in registers while it runs. */
+/* Tiles in memory that a loop carries may keep the elements that it updates in registers while it runs. */
 static const tg_uop *windows(state *s, const tg_lowering *l, uint32_t n, const tg_uop *sink) {
   bool *wanted = NULL;
   for (uint32_t i = 0; i < n; i++) {
@@ -237,6 +236,6 @@ const tg_uop *tg_pass_place(tg_job *j, const tg_lowering *l, const tg_uop *sink)
     any |= s.regs[i].remade != NULL;
   }
   if (any) sink = tg_sweep_map(j, sink, replace, &s);
-  if (!device) sink = windows(&s, l, n, sink);   /* LOCAL of a workgroup is not one thread's to keep */
+  if (!device) sink = windows(&s, l, n, sink);   /* a thread must not keep LOCAL memory of its workgroup in registers */
   return l->rules && rules ? tg_simplify(j, l->rules, sink) : sink;
 }

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Of pass place, on a target with warps, before it decides: a register tile of which a statement takes several elements
- * at once (the
- * operand or the accumulator of a matrix instruction) and another takes single ones is accessed element by element. Its
- * subscripts
- * are constants in each lane of the vector, so a vector is put together of its elements and taken apart into them:
- * registers get
- * other names, and no instruction is left of it. */
+ * Start of pass place, on targets with warps: if one statement takes several elements of a register tile at once (an
+ * operand or accumulator of a matrix instruction) and another takes single elements, all accesses become single
+ * elements. The subscripts are constant in each lane of the vector, so a vector is assembled from its elements and
+ * taken apart into them. This only renames registers; no instruction remains. */
 #include "lower/sweep.h"
 
 typedef struct { bool *mixed; tg_job *j; } state;
@@ -78,7 +75,8 @@ static void apart(state *s, const tg_uop *u, const tg_uop ***list, uint32_t *n, 
   }
 }
 
-/* Does a store in parts read what its first parts have written? */
+/* A store is split into one store per element. Does its value load the same tile, so that later ones would read what
+ * the first have written? */
 static bool reads_itself(tg_job *j, const tg_uop *store) {
   uint32_t n;
   const tg_uop **order = tg_toposort(j, tg_stored(store), &n);

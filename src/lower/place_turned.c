@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Of pass place, before it decides: a register tile whose vectors all run along one dimension, and not the last, has
- * its dimensions turned so that
- * this one is the last. Then its vectors are contiguous in memory, or values of their own in registers, where they
- * would be gathered. Private
- * memory has no layout that anyone else could see. */
+ * Start of pass place: if all vectors of a register tile run along one dimension that is not the last, the dimensions
+ * are permuted so that it becomes the last. The vectors are then contiguous in memory, or whole registers, instead of
+ * gathers. Private memory has no layout that anything else could see. */
 #include "lower/sweep.h"
 
 enum { NONE = -1, MIXED = -2 };

@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: MIT
- * Windows: where a loop updates elements of a tile in memory that stay the same while it runs, they are loaded into
- * registers before it and stored after it. Part of pass place; works on the plain form.
+ * Part of pass place: windows. If a loop updates the same elements of a tile in memory in all its iterations, they are
+ * loaded into registers before the loop and stored after it. Works on the plain form.
  *
- * An element has a window if the first thing that surely happens to it in an iteration is a load: then it is in bounds
- * whenever the loop runs at all. It may be stored back though no iteration stored to it: another task that touched it
- * would meet the stores that there are. Elements are told apart by the constants of their subscripts; a loop that
- * touches the tile at any other subscript keeps it in memory. Of the loops that would do the outermost is taken whose
- * body leaves enough vector registers. */
+ * An element can be in a window only if the first access that surely happens to it in an iteration is a load: then it
+ * is in bounds whenever the loop runs at all. It may be stored back although no iteration stored to it, since another
+ * task that touched it would conflict with the loop's own stores. Elements are told apart by the constants of their
+ * subscripts; a loop that also touches the tile at another kind of subscript keeps it in memory. Of the loops that
+ * qualify, the outermost is taken whose body leaves enough vector registers. */
 #include "lower/sweep.h"
 
 enum { MAX_RANK = 16, SPARE_REGISTERS = 4 };
 
 typedef struct {
   int64_t at[MAX_RANK];
-  const tg_uop *access;        /* the first */
-  const tg_uop *gate;          /* under which alone the element may be touched; NULL: always */
-  bool read_first, stored, apart;   /* apart: it stays in memory */
-  uint32_t number;             /* in the window */
+  const tg_uop *access;        /* its first access */
+  const tg_uop *gate;          /* condition under which the element may be accessed; NULL: always */
+  /* read_first: a load surely comes first in an iteration; apart: it stays in memory */
+  bool read_first, stored, apart;
+  uint32_t number;             /* index in the window */
 } element;
 
 typedef struct {               /* how one loop touches one tile */
   uint32_t epoch, rank, width, along;   /* along: the dimension that vectors run in */
-  bool mixed;                  /* not only at subscripts of one kind, or defined inside */
+  bool mixed;                  /* accessed by different kinds of subscripts, or defined inside the loop: no window */
   tg_linear base[MAX_RANK];    /* of the first access */
   TG_VEC(element) elements;
   const tg_uop *define, *window;
@@ -31,7 +32,7 @@ typedef struct {
   tg_job *j;
   const bool *wanted;          /* by buffer ordinal */
   use *uses;
-  uint8_t *open;               /* by range ordinal: a loop around the one in question */
+  uint8_t *open;               /* by range ordinal: 1 if it is a loop around the current one */
   uint32_t *seen, seen_n, visit, epoch;
   uint32_t registers, bytes, in_loop;   /* in_loop: registers taken by what is defined inside */
   uint32_t buffers, limit;
@@ -57,7 +58,7 @@ static uint32_t registers_defined(state *s, const tg_uop *define) {
   return registers_of(s, define, (uint32_t)n);
 }
 
-/* Does the value stay the same while the loops run that are not open? */
+/* Is the value invariant in the current loop and the loops inside it (those that are not `open`)? */
 static bool invariant(state *s, const tg_uop *root) {
   bool yes = true;
   tg_push(&s->j->env, &s->atoms, root);
@@ -77,7 +78,7 @@ static bool same_base(const tg_linear *a, const tg_linear *b) {
   return same;
 }
 
-/* The first access says what all must be like: at most one dimension with lanes, adjacent ones. */
+/* The first access sets the form that all must have: at most one dimension with lanes, which are adjacent. */
 static void begin_use(state *s, use *t, const tg_uop *u, uint32_t rank) {
   t->rank = rank;
   t->define = u->src[0];
@@ -179,7 +180,7 @@ static bool windowed(const element *e) {
   return e->read_first && e->stored && !e->apart;
 }
 
-/* Numbers the elements of the window, and defines it; false if there is none or too few registers are left. */
+/* Numbers the elements of the window and defines its register tile; false: no elements, or too few registers. */
 static bool open_window(state *s, use *t, uint32_t *used) {
   uint32_t n = 0;
   if (t->epoch != s->epoch || t->mixed) return false;
@@ -205,7 +206,7 @@ static bool open_window(state *s, use *t, uint32_t *used) {
   return true;
 }
 
-/* Between memory and registers: loads before the loop, stores after it. */
+/* Copies between memory and the window: loads before the loop, stores after it (back). */
 static void move_window(state *s, const use *t, const tg_uop *loop, bool back, list *out) {
   const tg_uop *extent = tg_extent(loop->src[0]),
                *some = runs(s, loop->src[0]) ? NULL : tg_op2(s->j, TG_OP_LT, tg_index(s->j, 0), extent);

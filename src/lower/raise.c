@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: MIT
- * Raising: what an author wrote with registers and loops becomes expressions and reductions, the form that schedules
+ * Pass raise: turns registers and loops that an author wrote into expressions and reductions, the form that schedules
  * work on.
  *
- *   loop k { x[i] = x[i] op e }               x[i] = x[i] op REDUCE(k: e)        (loops over i may stand between)
- *   x[i] = v; .. x[i] = f(x[i])               x[i] = f(v)
- *   r[i] = v; .. use(r[e])                    use(v at i := e)                    r a register buffer stored once
+ *     loop k { x[i] = x[i] op e }               x[i] = x[i] op REDUCE(k: e)        (loops over i may be in between)
+ *     x[i] = v; .. x[i] = f(x[i])               x[i] = f(v)
+ *     r[i] = v; .. use(r[e])                    use(v at i := e)                   r a register buffer stored once
  *
- * Needs a proved program; leaves one simplified. What does not fit is kept as it is. A tile's value is moved to its use
- * only
- * if that does not compute it more often, or if it is cheap; a scalar's value always, since what does not change in a
- * loop
- * is computed outside of it later. */
+ * Needs a proved program; leaves a simplified one. Other forms stay as they are. A tile's value is moved to its use
+ * only if it is not computed more often there, or is cheap; a scalar's value always, since invariant values are
+ * hoisted later. */
 #include "lower/sweep.h"
 #include "lower/raise_touch.h"
 
-typedef struct { const tg_uop **data; uint32_t n, cap; } statements;   /* NULL: one that has gone into another */
+/* NULL entry: a statement that was merged into another */
+typedef struct { const tg_uop **data; uint32_t n, cap; } statements;
 
-/* A store alone in a perfect nest, each of whose ranges is one of its subscripts: it writes each element once. */
+/* A single store in a perfect nest of loops, each range being one of its subscripts: it writes each element once. */
 typedef struct {
   const tg_uop *loop[16], *store;
   uint32_t depth;
@@ -76,7 +75,7 @@ static const tg_uop *make_reduce(tg_job *j, tg_op op, const tg_uop *range, const
   tg_reduce_arg a = {.op = (uint16_t)op, .values = 1, .ranges = 1};
   const tg_uop *ranges[8] = {tg_range_again(j, range, tg_extent(range), TG_REDUCE)};
   value = tg_substitute(j, value, 1, &range, ranges);
-  if (value->op == TG_OP_REDUCE) { /* sum over k of sum over l: over both */
+  if (value->op == TG_OP_REDUCE) { /* a sum over k of a sum over l is one sum over both */
     tg_reduce_arg inner = tg_reduce_info(value);
     if (inner.op == op && !inner.generic && !inner.in_order && inner.ranges < 8) {
       memcpy(ranges + 1, tg_reduce_ranges(value), inner.ranges * sizeof *ranges);
@@ -144,7 +143,7 @@ static const tg_uop *fold_identity(tg_job *j, const tg_uop *v) {
   return v;
 }
 
-/* A shuffle names the lanes among which it picks, so its range cannot become one of another kind. */
+/* Does value contain a SHUFFLE over range? Then the range must stay a lane range. */
 static bool shuffles_over(tg_job *j, const tg_uop *value, const tg_uop *range) {
   tg_sweep s = tg_sweep_of(j, value);
   for (uint32_t i = 0; i < s.n; i++)
@@ -152,7 +151,7 @@ static bool shuffles_over(tg_job *j, const tg_uop *value, const tg_uop *range) {
   return false;
 }
 
-/* Is the loop over range within one over lanes, in its own nest? Then it may be no vector. */
+/* Is the loop over range inside a lane loop of the same nest? Then it cannot become a vector itself. */
 static bool within_lanes(const simple *s, const tg_uop *range) {
   for (uint32_t k = 0; k < s->depth && s->loop[k]->src[0] != range; k++)
     if (tg_range_kind(s->loop[k]->src[0]) == TG_LANE) return true;
@@ -164,7 +163,7 @@ static bool in_lockstep(const tg_uop *range) {
   return k == TG_LANE || k == TG_LOCAL || k == TG_UPCAST;
 }
 
-/* Does how long a sum is depend on the range? Then its iterations run no such sum together. */
+/* Does the length of a sum depend on range? Then iterations of the range cannot run the sum in lockstep. */
 static bool sums_along(tg_job *j, const tg_uop *value, const tg_uop *range) {
   tg_sweep s = tg_sweep_of(j, value);
   for (uint32_t i = 0; i < s.n; i++)
@@ -175,8 +174,8 @@ static bool sums_along(tg_job *j, const tg_uop *value, const tg_uop *range) {
   return false;
 }
 
-/* To rename a value's ranges is to make it again, so one that this many statements have gone into is left in memory
- * where that would have to be. */
+/* Renaming a value's ranges rebuilds it. A value into which this many statements were merged stays in memory
+ * instead. */
 enum { MOST_RENAMED = 64 };
 
 static const tg_uop *merge(tg_job *j, const tg_uop *first, const tg_uop *second, uint32_t gone_in) {
@@ -225,7 +224,8 @@ static bool cheap(tg_job *j, const tg_uop *value) {
   return ops <= 3;
 }
 
-/* Is each iteration of the loops and reductions around each load of the buffer below u one element of it? */
+/* Does each load of the buffer below u read every element at most once, over all iterations of the loops and
+ * reductions around it? */
 static bool used_once(tg_job *j, const tg_uop *u, uint32_t buffer, uint32_t *loads, const tg_uop **around,
                       uint32_t depth) {
   if (u->op == TG_OP_END) {
@@ -248,7 +248,7 @@ static bool used_once(tg_job *j, const tg_uop *u, uint32_t buffer, uint32_t *loa
       }
     }
     if (x->op != TG_OP_REDUCE || !loads_from(j, x, buffer)) continue;
-    /* a load inside must move with every range of the reduction */
+    /* the subscripts of a load inside must use every range of the reduction */
     for (uint32_t k = 0; k < tg_reduce_info(x).ranges; k++) {
       for (uint32_t q = 0; q < n; q++) {
         const tg_uop *load = order[q];
@@ -273,8 +273,8 @@ static bool uses_element(tg_job *j, const tg_uop *u, const forwarding *f) {
   return uses;
 }
 
-/* Where the condition does not hold, the subscripts of what is loaded may be no elements, if they depend on which
- * element of the tile it is. */
+/* A tile read under a condition: its value's loads get the condition as a gate if their subscripts depend on the
+ * element, since without it they may be out of bounds. */
 static const tg_uop *loaded_under(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
   const condition *c = user;
   if (old->op != TG_OP_LOAD || !uses_element(j, old, c->f)) return NULL;
@@ -309,8 +309,8 @@ static bool covers(const simple *s, forwarding *f) {
   return s->depth == rank;
 }
 
-/* Is the value an exchange whose tile is read under a condition? All lanes take part in an exchange, so nothing in
- * it may wait for one. */
+/* Does the value contain a SHUFFLE while the tile is read under a condition? All lanes must take part in a SHUFFLE,
+ * so nothing in it may be conditional. */
 static bool exchanged_under(tg_job *j, const tg_uop *u, const forwarding *f) {
   tg_sweep v = tg_sweep_of(j, f->value);
   bool exchanges = false;
@@ -322,7 +322,7 @@ static bool exchanged_under(tg_job *j, const tg_uop *u, const forwarding *f) {
   return false;
 }
 
-/* Would a shuffle between lanes pick among values that depend on memory which lanes share? */
+/* Would a SHUFFLE in u then pick among values that load memory shared by lanes? */
 static bool exchanged(tg_job *j, const tg_uop *u, const tg_uop *value, uint32_t buffer) {
   tg_sweep v = tg_sweep_of(j, value);
   bool shared = false;
@@ -338,7 +338,7 @@ static bool exchanged(tg_job *j, const tg_uop *u, const tg_uop *value, uint32_t 
   return false;
 }
 
-/* May it differ between iterations in lockstep? */
+/* May u differ between iterations in lockstep? */
 static bool varies(tg_job *j, const tg_uop *u) {
   uint32_t n;
   const tg_uop **order = tg_toposort(j, u, &n);
@@ -347,8 +347,8 @@ static bool varies(tg_job *j, const tg_uop *u) {
   return false;
 }
 
-/* Would iterations in lockstep come to run sums of different lengths: is the tile, whose elements are such sums,
- * read at a place or under a condition of each one's own? */
+/* The tile's elements are sums. Would iterations in lockstep run sums of different lengths, because each reads
+ * another element or under another condition? */
 static bool uneven_in_lockstep(tg_job *j, const tg_uop *u, const forwarding *f) {
   tg_sweep s = tg_sweep_of(j, u);
   for (uint32_t d = 0; d < f->n; d++) {
@@ -361,7 +361,7 @@ static bool uneven_in_lockstep(tg_job *j, const tg_uop *u, const forwarding *f) 
   return false;
 }
 
-/* The program's statements count as they are changed: all is what they touch, each by itself. */
+/* all: by buffer, the loads and stores of all statements, kept up to date as they change. */
 typedef struct { tg_job *job; tg_touching touching; tg_touches *all; bool changed; } raising;
 
 /* May a register's value be moved to where u reads it? */
@@ -419,7 +419,7 @@ static void close_gaps(statements *list) {
 
 static const tg_uop *raise_statement(raising *r, const tg_uop *u);
 
-/* gone_in: how many statements have gone into each. */
+/* Merges statement `at` into the next store to its element. gone_in: how many statements were merged into each. */
 static void merge_next(raising *r, statements *list, uint32_t *gone_in, uint32_t at) {
   simple s;
   if (!simple_nest(r->job, list->data[at], &s)) return;
@@ -439,7 +439,8 @@ static void merge_next(raising *r, statements *list, uint32_t *gone_in, uint32_t
   }
 }
 
-/* The first statement goes into the second, they into the third: what has grown is moved, and not walked. */
+/* The first statement is merged into the second, the result into the third, and so on, so that a merged value is
+ * moved without being walked again. */
 static void raise_list(raising *r, const tg_uop *const *from, uint32_t n, statements *out) {
   for (uint32_t i = 0; i < n; i++) tg_push(&r->job->env, out, raise_statement(r, from[i]));
   uint32_t *gone_in = tg_new(&r->job->env, uint32_t, n + 1);
@@ -465,7 +466,7 @@ static const tg_uop *raise_statement(raising *r, const tg_uop *u) {
   return reduce ? reduce : u;
 }
 
-/* From the last statement to the first: a value has then been moved to its uses when its own terms' turn comes. */
+/* From the last statement to the first, so that a value is at its uses before the values that it uses are moved. */
 static void forward_list(raising *r, statements *list) {
   for (uint32_t i = list->n; i-- > 0;) {
     if (try_forward(r, list, i)) {

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Of pass raise, at its end: a load in an arm of `where(c, x, y)` has c as its gate, so that it may be in bounds on the
- * strength of c. Conditions
- * that its bounds do not need go: what is loaded where c does not hold is not chosen. A causal mask then is a choice
- * between values, and the keys
- * that it masks are still one element for all queries. Only of inputs, and of register tiles that are filled before:
- * other memory may not have been
- * written where c does not hold. */
+ * End of pass raise: a load in an arm of `where(c, x, y)` has c as its gate, since c may be what keeps it in bounds.
+ * Conditions that its bounds do not need are dropped from the gate: where c is false the loaded value is not used. A
+ * causal mask then becomes a choice between values, and the masked keys are still loaded once for all queries. Only
+ * for inputs, and for register tiles that were filled before: other memory may be unwritten where c is false. */
 #include "lower/sweep.h"
 
 enum { CONDITIONS = 32 };
@@ -60,13 +57,13 @@ static const tg_uop *needed(tg_job *j, const tg_uop *load, const conditions *spa
 
 static const tg_uop *loosen_load(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
   const conditions *c = user;
-  /* it is the same node where the condition does not hold: what its extent loads stays */
+  /* a RANGE is one node for all its uses, also where the condition is false, so loads in its extent keep their gates */
   if (old->op == TG_OP_RANGE) return old;
   if (old->op != TG_OP_LOAD || !tg_gate(old) ||
       (tg_buffer_info(j, old->src[0])->role != TG_ROLE_IN && !c->filled[tg_buffer_ordinal(old->src[0])]))
     return NULL;
   for (uint32_t i = 0; i < old->n; i++)
-    if (src[i] != old->src[i]) return NULL; /* its subscripts or its gate read what has changed: as it is */
+    if (src[i] != old->src[i]) return NULL; /* a load in its subscripts or gate has changed: leave it alone */
   const tg_uop *gate = needed(j, old, c);
   if (gate == tg_gate(old)) return NULL;
   return tg_load(j, src[0], src + 1, gate, gate ? tg_alternative(old) : NULL, old->arg & ~(int64_t)TG_GATED);
@@ -99,7 +96,8 @@ static void mark_filled(tg_job *j, const tg_uop *u, const tg_uop **loop, uint32_
   filled[tg_buffer_ordinal(u->src[0])] = 1;
 }
 
-/* What a loop fills counts within its body only: it may not run. What a statement fills as a whole counts behind it. */
+/* A tile that is filled inside a loop counts as filled only in the rest of the body, since the loop may not run. A
+ * tile that a whole statement fills counts as filled after it. */
 static const tg_uop *walk(tg_job *j, const tg_uop *u, uint8_t *filled) {
   const tg_uop *loop[16];
   if (u->op == TG_OP_STORE) return tg_map(j, u, loosen_where, NULL, filled);

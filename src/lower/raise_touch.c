@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Which memory statements load and store. */
+ * Which buffers statements load and store (raise_touch.h). */
 #include "lower/raise_touch.h"
 
 static const tg_touch_known *known_of(const tg_touching *t, const tg_uop *u) {

@@ -1,34 +1,32 @@
 /* SPDX-License-Identifier: MIT
  * Pass reduce: every REDUCE becomes a register and loops.
  *
- * Needs a versioned program; leaves one without REDUCE and GET. A REDUCE stands at the innermost statement list that
- * has every range it uses and every store whose result it reads, before the statement of that list that uses it first;
- * so what does not depend on an inner loop leaves it, and equal reductions (reduce_same.c) are computed once. Loads
- * whose places are proved only for the
- * iterations of a loop that may not run are no reason to stay in it: the reduction then stands before it in a loop of
- * one iteration, or of none if it will
- * not be used (reduce_needed.c). Its sequential ranges are loops around one update; each combination of its upcast,
- * local and lane ranges has an accumulator
- * of its own, combined afterwards by halving (docs/ir.md has the order; FOLD for lanes, vectors of half the width for
- * lanes of tuples); a thread range writes one partial result per iteration to LOCAL
- * memory at SINK level, and the statements after that loop combine them.
+ * Needs a versioned program; leaves one without REDUCE and GET. A REDUCE is computed in the innermost statement list
+ * that has every range it uses and every store that it reads, before the first statement of that list that uses it. So
+ * reductions that do not depend on an inner loop are hoisted, and equal ones (reduce_same.c) are computed once. A
+ * reduction also leaves a loop that may not run although its loads are proved in bounds only for iterations of that
+ * loop: it is then wrapped in a loop of one iteration, or none if it will not be used (reduce_needed.c).
  *
- * On a target with lanes the local and lane ranges stay: the accumulators are a tile over them, the result is a
- * register of its own that
- * is stored the FOLD of that tile (of tuples: halved in lockstep, a tile a step), and pass distribute finds the threads
- * for both. */
+ * The sequential ranges of a REDUCE are loops around one update. Each combination of its upcast, local and lane ranges
+ * has an accumulator, and they are combined afterwards by halving (docs/ir.md has the order; FOLD for lanes, vectors
+ * of half the width for lanes of tuples). A thread range stores one partial result per iteration to LOCAL memory at
+ * SINK level, and the statements after that loop combine them.
+ *
+ * On a target with warps the local and lane ranges stay. The accumulators are a tile over them, and the result is a
+ * register that holds the FOLD of that tile (tuples are halved in lockstep, one tile per step); pass distribute
+ * assigns threads to both. */
 #include "lower/sweep.h"
 
 enum { MAX_VALUES = 8, MAX_RANGES = 8, MAX_PREFETCHES = 256, MAX_LEVELS = 64 };
 
 typedef struct level {
   struct level *outer;
-  const tg_uop *range;         /* as it is in the new program; NULL: the SINK */
+  const tg_uop *range;         /* the loop's range in the new program; NULL: the SINK */
   uint32_t depth;
   bool lane;                   /* within a lane range */
-  bool open, runs;             /* runs: at least once, proved */
+  bool open, runs;             /* runs: proved to have at least one iteration */
   TG_VEC(const tg_uop *) out;
-  /* of the old program: the list's statements from the one in work on; of a reduction's loop none */
+  /* the list's statements in the old program, from the current one on; none for a loop of a reduction */
   const tg_uop *const *rest;
   uint32_t rest_n;
 } level;
@@ -38,14 +36,14 @@ typedef TG_VEC(frame) frames;
 
 typedef struct {
   tg_job *j;
-  const tg_uop **to;           /* by old id: what stands for the node, in plain form */
-  level **home;                /* by old id: the list that it can stand in; of a statement, the list where it stands */
+  const tg_uop **to;           /* by old id: the new node, in plain form */
+  level **home;                /* by old id: list in which the value can be computed; for a statement, its list */
   const tg_uop ***values;      /* by old id of a GENERIC REDUCE: its results */
   uint32_t *seen, epoch, n;
-  level *sink, *now;           /* now: where the statement in work stands */
+  level *sink, *now;           /* now: the list of the current statement */
   bool device;                 /* local and lane ranges stay */
   bool ahead;                  /* the program has AHEAD */
-  tg_pos pos;                  /* of the statement in work */
+  tg_pos pos;                  /* of the current statement */
 } state;
 
 static const tg_uop *rewrite(state *s, const tg_uop *root);
@@ -70,7 +68,7 @@ static void put(state *s, level *l, const tg_uop *statement) {
   tg_push(&s->j->env, &l->out, statement);
 }
 
-/* What stands for u, unless it was made in a list that is closed by now. */
+/* The new node for u; NULL if it was made in a list that is closed by now. */
 static const tg_uop *known(const state *s, const tg_uop *u) {
   const level *h = s->home[u->id];
   return !h || h->open || u->op == TG_OP_RANGE ? s->to[u->id] : NULL;
@@ -101,7 +99,7 @@ static bool over_threads(const tg_uop *reduce) {
   return false;
 }
 
-/* Is the element of a load there, with a value, whatever loops around it run? */
+/* Is it a load of an input, in bounds even if no loop around it runs? */
 static bool proved_alone(state *s, const tg_uop *load) {
   const tg_buffer *b = tg_buffer_info(s->j, load->src[0]);
   if (b->role != TG_ROLE_IN && b->role != TG_ROLE_INOUT) return false;
@@ -115,7 +113,7 @@ static bool proved_alone(state *s, const tg_uop *load) {
   return true;
 }
 
-/* Can it be asked in that list? Of ranges around it, and of memory that nothing stores to. */
+/* Can u be evaluated in list l? It may use ranges around l and memory that nothing stores to. */
 static bool known_in(state *s, const level *l, const tg_uop *u) {
   tg_sweep w = tg_sweep_of(s->j, u);
   for (uint32_t i = 0; i < w.n; i++) {
@@ -129,8 +127,8 @@ static bool known_in(state *s, const level *l, const tg_uop *u) {
   return true;
 }
 
-/* Where a reduction can stand whose loads are legal only where it is used: the outermost list, from h on, in which
- * it can be asked whether it will be. */
+/* Home of a reduction whose loads are legal only where it is used: the outermost list, from h inwards, in which
+ * `needed` can be evaluated. */
 static level *asked_home(state *s, level *h, level *idle, const tg_uop *reduce, const tg_uop **needed) {
   level *chain[MAX_LEVELS];
   uint32_t n = 0;
@@ -144,7 +142,8 @@ static level *asked_home(state *s, level *h, level *idle, const tg_uop *reduce, 
   return idle;
 }
 
-/* The deepest list that something below needs. Ranges bound below have no list yet and do not count. */
+/* The outermost list in which reduce can be computed: the deepest one that a node below it needs. Ranges of nested
+ * reductions do not count. */
 static level *home_of(state *s, const tg_uop *reduce, const tg_uop **needed) {
   level *h = s->sink, *idle = s->now;   /* idle: the innermost loop around the use that may not run */
   TG_VEC(const tg_uop *) stack = {0}, loads = {0};
@@ -186,7 +185,7 @@ typedef struct {
   const tg_uop *reduce;
   tg_reduce_arg info;
   const tg_uop *sequential[MAX_RANGES], *wide[MAX_RANGES], *thread;   /* of the old program; wide: upcast, then lanes */
-  uint32_t nseq, nwide, nupcast;         /* the first nupcast of wide are combined as copies, the rest by FOLD */
+  uint32_t nseq, nwide, nupcast;         /* the first nupcast of wide are combined as copies, the others by FOLD */
   uint32_t extent[MAX_RANGES];           /* of wide */
   const tg_uop *acc[MAX_VALUES];
 } plan;
@@ -257,7 +256,7 @@ static const tg_uop *register_of(plan *p, const char *name, tg_type type, uint32
       lanes, d, NULL, true);
 }
 
-/* Loops of their own over wide ranges from `from` on, innermost last. */
+/* Opens new loops over the wide ranges from index `from` on, innermost last. */
 static level *open_wide(plan *p, level *l, uint32_t from, level **opened, const tg_uop **sub) {
   state *s = p->s;
   for (uint32_t i = from; i < p->nwide; i++) {
@@ -314,7 +313,7 @@ static void emit_update(plan *p, level *l, const tg_uop *const *sub, const tg_uo
     put(s, l, tg_store(s->j, p->acc[v], sub, tg_load(s->j, kept[v], NULL, NULL, NULL, 0), NULL, 0));
 }
 
-/* Halves n tuples of nv values that lie `step` tuples apart, in place; what is left is at t. */
+/* Combines n tuples of nv values, at a stride of `step` tuples, by halving in place; the result is at t. */
 static void halve(plan *p, const tg_uop **t, uint32_t n, uint32_t step) {
   uint32_t nv = p->info.values;
   for (; n > 1; n = (n + 1) / 2)
@@ -341,7 +340,7 @@ static const tg_uop *lanes_at(plan *p, const tg_uop *tile, uint32_t from, uint32
   return tg_load(j, tile, &at, NULL, NULL, 0);
 }
 
-/* FOLD for tuples: the lanes are laid out in memory once, behind the loops, and their halves combined as vectors. */
+/* FOLD for tuples: after the loops the lanes are stored to memory once, and their halves are combined as vectors. */
 static void fold_tuples(plan *p, level *l, const tg_uop **value, uint32_t w) {
   state *s = p->s;
   uint32_t nv = p->info.values;
@@ -370,7 +369,8 @@ static void fold_tuples(plan *p, level *l, const tg_uop **value, uint32_t w) {
   for (uint32_t v = 0; v < nv; v++) value[v] = lanes_at(p, part[v], 0, 1);
 }
 
-/* The accumulators of all upcast copies at `sub` of the other ranges, halved: the first tuple is what is left. */
+/* Combines the accumulators of all upcast copies, at subscripts `sub` of the other ranges, by halving; the result is
+ * the first tuple. */
 static void halve_copies(plan *p, uint32_t copies, const tg_uop **t, const tg_uop **sub) {
   state *s = p->s;
   uint32_t nv = p->info.values;
@@ -384,7 +384,7 @@ static void halve_copies(plan *p, uint32_t copies, const tg_uop **t, const tg_uo
   }
 }
 
-/* Tuples of a target with lanes: a tile over the threads, halved range by range in lockstep. */
+/* Tuples on a target with warps: a tile over the threads is halved range by range, in lockstep. */
 static void halve_threads(plan *p, level *at, uint32_t copies, const tg_uop **value) {
   state *s = p->s;
   tg_job *j = s->j;
@@ -419,8 +419,8 @@ static void halve_threads(plan *p, level *at, uint32_t copies, const tg_uop **va
   for (uint32_t v = 0; v < nv; v++) value[v] = tg_load(j, part[v], sub + p->nupcast, NULL, NULL, 0);
 }
 
-/* The same of plain values: FOLD of the whole tile. Either way the result is a register, so that nothing computes it
- * again. */
+/* Results on a target with warps: halve_threads for tuples, FOLD of the whole tile for single values. The result is
+ * stored in a register, so that it is not computed again. */
 static void results_of_threads(plan *p, level *l, uint32_t copies, const tg_uop **result) {
   state *s = p->s;
   tg_job *j = s->j;
@@ -447,7 +447,7 @@ static void results_of_threads(plan *p, level *l, uint32_t copies, const tg_uop 
   }
 }
 
-/* The results: the accumulators of all upcast copies halved, first range first, then FOLD over lanes. */
+/* Combines the accumulators of all upcast copies by halving, first range first, then the lanes by FOLD. */
 static void results(plan *p, level *l, const tg_uop **result) {
   state *s = p->s;
   uint32_t nv = p->info.values, copies = 1;
@@ -478,7 +478,7 @@ static void results(plan *p, level *l, const tg_uop **result) {
   if (p->info.generic && lanes > 1) fold_tuples(p, l, result, lanes);
 }
 
-/* Closes the thread loop around `result`: each task leaves its own in LOCAL memory, which the combining tree reads. */
+/* Closes the thread loop around `result`: each task stores its result to LOCAL memory, from which they are combined. */
 static void share(plan *p, level *tasks, const tg_uop **result) {
   state *s = p->s;
   uint32_t n = constant_extent(s, p->thread), nv = p->info.values;
@@ -504,7 +504,7 @@ static void share(plan *p, level *tasks, const tg_uop **result) {
   for (uint32_t v = 0; v < nv; v++) result[v] = t[v];
 }
 
-/* What the reduction's values ask for ahead of time, but not those of a reduction inside. */
+/* Finds the prefetches in the reduction's values, but not those of nested reductions. */
 static uint32_t find_prefetches(plan *p, const tg_uop **found, uint32_t max) {
   state *s = p->s;
   uint32_t n = 0;
@@ -521,7 +521,7 @@ static uint32_t find_prefetches(plan *p, const tg_uop **found, uint32_t max) {
   return n;
 }
 
-/* Those that no range behind this one decides; within all ranges, the rest: each copy asks for its own. */
+/* Emits the prefetches that use no range inside this one; in the innermost loop, the remaining ones, one per copy. */
 static void put_prefetches(plan *p, level *l, uint32_t range, uint32_t n, const tg_uop **prefetch) {
   state *s = p->s;
   level *now = s->now;
@@ -537,7 +537,7 @@ static void put_prefetches(plan *p, level *l, uint32_t range, uint32_t n, const 
   s->now = now;
 }
 
-/* A loop of one iteration if the reduction will be used, and of none else. */
+/* Opens a loop with one iteration if the reduction will be used, else none. */
 static level *open_asked(state *s, level *outer, const tg_uop *needed) {
   tg_job *j = s->j;
   level *l = tg_new(&j->env, level, 1);
@@ -668,7 +668,7 @@ static bool has(tg_job *j, const tg_uop *sink, tg_op op) {
 }
 
 const tg_uop *tg_pass_reduce(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
-  bool ahead = has(j, sink, TG_OP_AHEAD);   /* of a sum of one term too, which is no REDUCE any more */
+  bool ahead = has(j, sink, TG_OP_AHEAD);   /* also left by a sum of one term, which is no REDUCE any more */
   if (!ahead && !has(j, sink, TG_OP_REDUCE)) return sink;
   sink = tg_part_twins(j, ahead ? sink : tg_same_reductions(j, sink));
   uint32_t n = j->uops.n;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * Will a reduction be used? As an expression that can be asked before the loops around its uses: 1 if one of
- * the statements will use it, that is if the loops around one of them run, and those of the reductions in whose
- * values it is used; else 0. Of a versioned program. */
+ * Part of pass reduce: will a reduction be used? The answer is an expression that can be evaluated before the loops
+ * around its uses: 1 if the loops around one of its uses run (and for a use inside another reduction, if that one is
+ * used), else 0. Works on a versioned program. */
 #include "lower/sweep.h"
 
 typedef struct { tg_job *j; const tg_uop *reduce; uint32_t *seen, epoch; } search;
 typedef TG_VEC(const tg_uop *) nodes;
 
-/* Is it used by the roots, other reductions' values left out? These reductions go to met. */
+/* Do the roots use the reduction directly, not through the value of another reduction? met gets these other
+ * reductions. */
 static bool used_directly(search *s, uint32_t n, const tg_uop *const *roots, nodes *met) {
   nodes stack = {0};
   s->epoch++;
@@ -19,7 +20,7 @@ static bool used_directly(search *s, uint32_t n, const tg_uop *const *roots, nod
     if (u == s->reduce) return true;
     bool other = u->op == TG_OP_REDUCE;
     if (other) tg_push(&s->j->env, met, u);
-    /* of another its ranges */
+    /* of another reduction visit only its ranges */
     uint32_t from = other ? u->n - tg_reduce_info(u).ranges : 0, to = u->op == TG_OP_AFTER ? 1 : u->n;
     for (uint32_t i = from; i < to; i++) tg_push(&s->j->env, &stack, u->src[i]);
   }

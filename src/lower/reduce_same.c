@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * Equal reductions are one. What `let` names is an expression, and words that cut or copy the loops around its
- * uses copy it with them, each copy over ranges of its own; a rule that sorts operands may sort those of two
- * copies differently. Two reductions are equal if they read alike once their ranges are called by their place,
- * and the operands of what commutes are in any order. The first then stands for all, and pass reduce computes a
- * node once.
+ * Part of pass reduce: equal reductions become one node. A `let` names an expression, so schedule words that split or
+ * copy the loops around its uses copy the reduction too, each copy with ranges of its own; and a rule that sorts
+ * operands may sort those of two copies differently. Two reductions are equal if they agree after their ranges are
+ * renamed by position, with the operands of commutative ops in any order. The first then replaces the others, and pass
+ * reduce computes it once.
  *
- * What they read like is a hash of 128 bits: nodes made to look at would be found again by the passes behind,
- * which walk in the order in which nodes were made.
+ * They are compared by a 128-bit hash, not by building renamed nodes: later passes walk nodes in order of creation,
+ * and would see these.
  *
- * And reductions that differ have ranges of their own. */
+ * Reductions that differ but share a range get ranges of their own. */
 #include "lower/sweep.h"
 
 enum { RANGES = 8 };
@@ -17,24 +17,27 @@ typedef struct { tg_hash128 reading; const tg_uop *u; } entry;
 
 typedef struct {
   tg_job *j;
-  /* by id, for the reduction in hand; of a sum of subscripts its terms', added up: in any order */
+  /* by node id: hash of the node within the current reduction; for an INDEX sum, the sum of its terms' hashes, so
+   * that their order does not matter */
   tg_hash128 *of;
-  uint32_t *place, *epoch, now; /* by ordinal: how a range is called that it, or one within it, binds; in its epoch */
+  /* by range ordinal: number by which a range of the current or a nested reduction is hashed; valid if its epoch is
+   * now */
+  uint32_t *place, *epoch, now;
   uint32_t *met;                /* by id: when */
   TG_VEC(const tg_uop *) order;
-  uint32_t *height;             /* by id of a reduction: how many stand within each other there, with it */
-  const tg_uop **first;         /* by id of a reduction: the first that reads alike */
-  const tg_uop **now_is;        /* by id of such a first: what stands for it */
+  uint32_t *height;             /* by id of a reduction: depth of the nesting of reductions in it, itself included */
+  const tg_uop **first;         /* by id of a reduction: the first equal one */
+  const tg_uop **now_is;        /* by id of such a first one: its replacement */
   TG_VEC(entry) entries;
   uint32_t *slots, mask;        /* index + 1 into entries */
 } same;
 
-/* A version of memory: the same or not, whatever made it. */
+/* A version of memory is compared as a node, not by what made it. */
 static bool is_leaf(const tg_uop *u) { return u->op == TG_OP_AFTER || u->op == TG_OP_DEFINE; }
 static bool is_sum(const tg_uop *u) { return u->op == TG_OP_ADD && u->type == TG_INDEX && u->lanes == 1; }
 static bool before(tg_hash128 a, tg_hash128 b) { return a.hi != b.hi ? a.hi < b.hi : a.lo < b.lo; }
 
-/* What the node reads like where its sources read as they do. */
+/* The hash of a node from the hashes of its sources. */
 static tg_hash128 reading(const same *s, const tg_uop *u) {
   if (is_leaf(u)) return tg_hash_wide(&u->id, sizeof u->id);
   uint64_t few[2 + 2 * 32], *w = u->n <= 32 ? few : tg_new(&s->j->env, uint64_t, 2 + 2 * (size_t)u->n);
@@ -64,7 +67,7 @@ static tg_hash128 read_node(const same *s, const tg_uop *u) {
 
 typedef struct { const tg_uop *u; uint32_t next; } frame;
 
-/* What the reduction is made of, sources first; versions of memory are leaves. */
+/* Lists the nodes of the reduction, sources first; versions of memory are leaves. */
 static void list_nodes(same *s, const tg_uop *root) {
   TG_VEC(frame) stack = {0};
   s->order.n = 0;
@@ -84,8 +87,8 @@ static void list_nodes(same *s, const tg_uop *root) {
   }
 }
 
-/* Ranges are called by how many reductions stand within each other where they are bound, and by their place there.
- * False: two that bind one range, or too many. */
+/* Numbers the ranges by the nesting depth of the reduction that binds them and by their position in it. False: two
+ * reductions bind one range, or there are too many ranges. */
 static bool call_ranges(same *s) {
   for (uint32_t i = 0; i < s->order.n; i++) {
     const tg_uop *u = s->order.data[i];
@@ -102,7 +105,7 @@ static bool call_ranges(same *s) {
   return true;
 }
 
-/* The first reduction that reads as this one does: itself, if there is none yet. */
+/* The first reduction equal to this one; itself if there is none yet. */
 static const tg_uop *find(same *s, const tg_uop *reduce) {
   uint32_t h = 1;
   list_nodes(s, reduce);
@@ -153,8 +156,8 @@ const tg_uop *tg_same_reductions(tg_job *j, const tg_uop *sink) {
 
 /* ---- ranges of their own ---- */
 
-/* A word of the schedule may change a reduction in one place and leave its twin elsewhere: both then bind the same
- * range, and would become two loops over it. The second gets ranges of its own. */
+/* A schedule word may change a reduction in one place and not its copy elsewhere. Both then bind the same range and
+ * would become two loops over it, so the second gets new ranges. */
 typedef struct { const tg_uop **owner; bool shared; } ownership;
 
 static bool claims(ownership *o, const tg_uop *reduce, const tg_uop *range) {

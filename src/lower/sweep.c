@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Walks in order of id, and folding of the small integer arithmetic that substituting constants leaves behind. */
+ * Walks in order of node id, and folding of the small integer arithmetic that remains when constants are substituted.
+ */
 #include "lower/sweep.h"
 
 tg_sweep tg_sweep_of(tg_job *j, const tg_uop *root) {

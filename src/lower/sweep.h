@@ -1,57 +1,57 @@
 /* SPDX-License-Identifier: MIT
- * What the passes share: walks in order of id, folding of small integer arithmetic.
+ * What the passes share: walks over the graph in order of node id, and folding of small integer arithmetic.
  *
- * A node is made after its sources, so ids ascend from sources to users: one scan down from the root marks what it
- * reaches, one scan up visits it. No stack, no hashing. */
+ * A node is made after its sources, so ids ascend from sources to users. One scan down from the root marks the nodes
+ * that it reaches, one scan up visits them. This needs no stack and no hashing. */
 #ifndef TG_SWEEP_H
 #define TG_SWEEP_H
 #include "lower/lower.h"
 
 typedef struct { const tg_uop **u; uint32_t n; } tg_sweep;
-/* All nodes that root reaches, sources first. */
+/* All nodes reachable from root, sources before users. */
 tg_sweep tg_sweep_of(tg_job *j, const tg_uop *root);
 
-/* tg_map without `enter`, by a sweep. */
+/* Like tg_map without `enter`, but walks by id. */
 const tg_uop *tg_sweep_map(tg_job *j, const tg_uop *root, tg_map_fn *fn, void *user);
 
-/* u over other sources, with constants folded, x+0, x*1, x*0, (x+c)+d, true & x, where(c, ..) and constant
- * gates of a LOAD gone; sums of INDEX keep the lanes' part last. Exact for every value; floats are left alone. */
+/* u with other sources, simplified: constants, x+0, x*1, x*0, (x+c)+d, true & x, where(c, ..) and constant gates of
+ * a LOAD. In sums of INDEX the vector term stays last. Exact for every value; floats are not simplified. */
 const tg_uop *tg_fold(tg_job *j, const tg_uop *u, const tg_uop *const *src);
 const tg_uop *tg_fold2(tg_job *j, tg_op op, const tg_uop *a, const tg_uop *b);
 
-/* Does the node stand as a statement in linear form? Leaves and versions do not. */
+/* Is the node a statement of its own in linear form? Leaves and versions are not. */
 bool tg_is_value(const tg_uop *u);
 
-/* A loop around thread ranges: what stands in it are phases, and the launcher runs it. */
+/* Is it a loop around thread ranges? Then its statements are phases, and the launcher runs it (docs/ir.md). */
 bool tg_has_phases(const tg_uop *end);
 
-/* Of pass raise (raise.c): a loop that does nothing but x[..] = x[..] op e, x where it stands still, as x[..] =
- * x[..] op REDUCE(e); NULL if it is none. Plain programs. */
+/* Pass raise (raise.c): turns a loop whose only statement is x[..] = x[..] op e, with subscripts of x that do not
+ * change in the loop, into x[..] = x[..] op REDUCE(e). NULL: it is no such loop. Needs a plain program. */
 const tg_uop *tg_raise_accumulation(tg_job *j, const tg_uop *end);
 
-/* Of pass raise (raise_loosen.c): loads of inputs without those conditions that only choose whether they are used.
- * Takes and leaves a plain program. */
+/* Pass raise (raise_loosen.c): drops the gates of loads of inputs that are not needed for bounds, only decide
+ * whether the value is used. Takes and leaves a plain program. */
 const tg_uop *tg_loosen_gates(tg_job *j, const tg_uop *plain);
-/* Of pass reduce (reduce_same.c): reductions that are equal but for the names of their ranges and the order of
- * operands are one node. */
+/* Pass reduce (reduce_same.c): makes one node of reductions that are equal up to the names of their ranges and the
+ * order of commutative operands. */
 const tg_uop *tg_same_reductions(tg_job *j, const tg_uop *sink);
-/* those that bind one range and are not the same get ranges of their own */
+/* Gives different reductions over the same range ranges of their own. */
 const tg_uop *tg_part_twins(tg_job *j, const tg_uop *sink);
-/* Of pass reduce (reduce_needed.c): above 0 if one of the statements will use the reduction; INDEX, of the extents
- * around its uses. */
+/* Pass reduce (reduce_needed.c): an INDEX expression in the extents around the uses of the reduction, > 0 if one of
+ * the statements will use it. */
 const tg_uop *tg_needed(tg_job *j, uint32_t n, const tg_uop *const *statements, const tg_uop *reduce);
-/* Of pass coalesce (coalesce_transpose.c): n gathers of n lanes side by side in memory are n contiguous loads,
- * transposed. Subscripts in their final forms. */
+/* Pass coalesce (coalesce_transpose.c): turns n gathers of n lanes, neighbours of each other in memory, into n
+ * contiguous loads and a transpose in registers. Needs subscripts in their final forms. */
 const tg_uop *tg_transpose_gathers(tg_job *j, const tg_uop *sink);
-/* Of pass index (index_copies.c): asynchronous copies as wide as they can be; those that cannot be are stores like
- * others. Device form. */
+/* Pass index (index_copies.c): joins asynchronous copies to the widest possible; copies that the instruction cannot
+ * do become ordinary stores. Device form. */
 const tg_uop *tg_widen_copies(tg_job *j, const tg_uop *sink);
-/* Of pass place (place_turned.c): tiles of vectors along another dimension than the last, turned. */
+/* Pass place (place_turned.c): permutes the dimensions of tiles so that their vectors run along the last one. */
 const tg_uop *tg_place_turned(tg_job *j, const tg_uop *sink);
-/* Of pass place (place_pieces.c): tiles of which a matrix instruction takes several elements at once, element by
- * element. Device form. */
+/* Pass place (place_pieces.c): tiles of which a matrix instruction takes several elements at once are accessed one
+ * element at a time. Device form. */
 const tg_uop *tg_place_pieces(tg_job *j, const tg_uop *sink);
-/* Of pass place (place_window.c): the tiles that wanted names by ordinal, in memory, are updated in registers where
- * loops allow it. */
+/* Pass place (place_window.c): tiles in memory that loops can update in registers get windows. wanted: by buffer
+ * ordinal, the tiles to try. */
 const tg_uop *tg_place_windows(tg_job *j, const tg_target *target, const bool *wanted, const tg_uop *sink);
 #endif

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Pass types: arithmetic on f16, bf16 and the 8-bit floats becomes arithmetic on f32 and a rounding, FMA of f32 on f64,
- * and of f64 on its parts, where the target has none; conversions of the 8-bit
- * floats, and those of f16 where the target has none, become integer code on the bits. What is left to the emitter: f16
- * arithmetic where the target has it, selections and bits of every type, and conversions among integers, bf16, f16,
- * f32, f64.
+ * Pass types: arithmetic on f16, bf16 and the 8-bit floats becomes arithmetic on f32 followed by a rounding. FMA of
+ * f32 is computed in f64, and FMA of f64 from its parts, if the target has none. Conversions of the 8-bit floats, and
+ * of f16 if the target has none, become integer code on the bits. Left to the code generator: f16 arithmetic if the
+ * target has it, selects and bit operations of every type, and conversions among integers, bf16, f16, f32, f64.
  *
- * f32 has more than twice the bits of each of them, so rounding + - * / sqrt to f32 first changes nothing; FMA is
- * computed in
- * f64 and rounded to odd. Every conversion goes through f32, from where no second rounding can go wrong: 64-bit
- * integers are
- * clamped first (past the largest value of the type), f64 is rounded to odd. */
+ * f32 has more than twice the bits of each small type, so rounding + - * / sqrt to f32 first does not change the
+ * result; FMA is computed in f64 and rounded to odd. Every conversion goes through f32 such that double rounding
+ * cannot occur: 64-bit integers are first clamped just past the largest value of the type, f64 is rounded to odd. */
 #include "lower/types_lookup.h"
 
 typedef const tg_uop *node;
@@ -49,8 +46,8 @@ static node widen(tg_job *j, tg_type t, node x) {
   return tg_bitcast(j, TG_F32, or(j, v, sign));
 }
 
-/* From f32, to nearest even. Below the least normal value, adding a constant whose last bit is the type's leaves the
- * rest to f32. */
+/* Rounds f32 to type t, to nearest even. Subnormal results: adding a constant whose last bit weighs as much as t's
+ * last bit makes the f32 addition do the rounding. */
 static node narrow(tg_job *j, tg_type t, node x) {
   const format *f = &formats[t];
   int all = f->mantissa + f->exponent, bias = (1 << (f->exponent - 1)) - 1, drop = 23 - f->mantissa;
@@ -66,8 +63,8 @@ static node narrow(tg_job *j, tg_type t, node x) {
   return tg_bitcast(j, t, tg_cast(j, f->bits, q));
 }
 
-/* y, x to nearest, with the neighbour that has an odd last bit in its place where it is not x. exact and the
- * comparisons in x's type. */
+/* Rounding to odd: y is x rounded to nearest; if that was inexact and y's last bit is even, its neighbour towards x
+ * is taken instead. inexact, away: comparisons made in x's type. */
 static node to_odd(tg_job *j, tg_type bits, node y, node inexact, node away) {
   node b = tg_bitcast(j, bits, y), one = tg_const_int(j, bits, 1);
   node even = tg_op2(j, TG_OP_EQ, and(j, b, one), tg_const_int(j, bits, 0));
@@ -112,7 +109,7 @@ static node power_of(tg_job *j, node e) {
 }
 static node magnitude_of(tg_job *j, node x) { return tg_op1(j, TG_OP_ABS, x); }
 
-/* What x + y is, to nearest, and what that leaves (Knuth). */
+/* x + y rounded to nearest, and the rounding error (Knuth's two-sum). */
 typedef struct { node sum, rest; } two;
 static two exact_sum(tg_job *j, node x, node y) {
   node s = add(j, x, y), t = sub(j, s, x);
@@ -156,7 +153,8 @@ static parts parts_of(tg_job *j, node x) {
  * then the exponent. Below the least normal value a constant whose last digit is the type's is added before the last
  * rounding, and taken off again. */
 static node fma_f64(tg_job *j, node a, node b, node c) {
-  const int64_t far = 130;   /* what lies so far apart meets in the last rounding's direction alone */
+  /* at a larger distance of exponents the smaller operand only affects the direction of the last rounding */
+  const int64_t far = 130;
   parts x = parts_of(j, a), y = parts_of(j, b), z = parts_of(j, c);
   node e = add(j, x.exponent, y.exponent), apart = clamp(j, sub(j, z.exponent, e), -far, far), zero = f64(j, 0),
        infinity = f64(j, __builtin_inf());
@@ -175,7 +173,8 @@ static node fma_f64(tg_job *j, node a, node b, node c) {
   node quarter = tg_op2(j, TG_OP_SHR, scale, i64(j, 2)), step = power_of(j, quarter),
        last = power_of(j, sub(j, scale, mul(j, quarter, i64(j, 3))));
   r = mul(j, mul(j, mul(j, mul(j, r, step), step), step), last);
-  /* Products of 0, infinity and NaN are exact, and c may be what only it can be. */
+  /* With 0, infinity or NaN as a factor a * b + c is computed directly, since the product is exact; if only c is
+   * infinite or NaN, the result is c. */
   node plain_a = and(j, less(j, zero, magnitude_of(j, a)), less(j, magnitude_of(j, a), infinity)),
        plain_b = and(j, less(j, zero, magnitude_of(j, b)), less(j, magnitude_of(j, b), infinity));
   node plain_c = less(j, magnitude_of(j, c), infinity);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Of pass types: a float made of four bits of an integer, f32((x & 15 ^ 8) - 8) say, is one of sixteen. Where a vector
- * has that many lanes and the target can
- * pick among them, the float is looked up: SHUFFLE(f32((iota & 15 ^ 8) - 8), 16, x), where an index counts modulo the
- * lanes, so that the mask goes as well. */
+ * Part of pass types: table look-ups. A float made from four bits of an integer, such as f32((x & 15 ^ 8) - 8), is one
+ * of sixteen values. If the vector has 16 lanes and the target can permute them, the float is looked up:
+ * SHUFFLE(f32((iota & 15 ^ 8) - 8), 16, x). The index counts modulo the lanes, so the mask is dropped as well. */
 #include "lower/types_lookup.h"
 
 enum { STEPS = 8 };
@@ -17,7 +16,7 @@ static int varying(const tg_uop *u) {
   return is_constant(u->src[1]) ? 0 : is_constant(u->src[0]) ? 1 : -1;
 }
 
-/* Of 32 bits, and one of so many values: x & 15, or the highest bits of an unsigned word. */
+/* Is u a 32-bit integer below `lanes`, as x & 15 or the highest bits of an unsigned word? */
 static bool is_few(const tg_uop *u, uint32_t lanes) {
   if (tg_type_bits(u->type) != 32 || tg_is_float(u->type) || u->n != 2 || !is_constant(u->src[1])) return false;
   if (u->op == TG_OP_AND) return u->src[1]->arg >= 0 && u->src[1]->arg < lanes;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The spec: what a program of each stage may contain (docs/ir.md), checked after every pass. All violations are shown
- * inside the printed program, as an internal error: whatever the author wrote, it is our bug. */
+ * The spec: what a program may contain at each stage (docs/ir.md), checked after every pass. All violations are shown
+ * inside the printed program, as an internal error: no matter what the author wrote, it is a bug of the compiler. */
 #include "dsl/functions.h"
 #include "dsl/text.h"
 #include "lower/verify.h"
@@ -94,7 +94,7 @@ static void check_lanewise(state *s, const tg_uop *u) {
   if (u->type != want) complain(s, u, "type %s, of operands of %s", tg_type_name[u->type], tg_type_name[want]);
 }
 
-/* A copy past the registers is of one thread's own: what it copies is not computed, and no one writes to it. */
+/* An asynchronous copy must store an element of an input to LOCAL memory unchanged. */
 static void check_copy(state *s, const tg_uop *u) {
   const tg_uop *v = tg_stored(u);
   if (s->rank < DISTRIBUTED) complain(s, u, "asynchronous before pass distribute");
@@ -164,7 +164,7 @@ static void check_reduce(state *s, const tg_uop *u) {
   if (s->rank >= REDUCED) complain(s, u, "left after pass reduce");
 }
 
-/* Another lane's value is there only if nothing but that lane's own registers and arithmetic made it. */
+/* A SHUFFLE may read another lane's value only if it is computed from that lane's own registers and inputs. */
 static void check_exchange(state *s, const tg_uop *u) {
   const tg_uop *range = u->src[u->n - 1 - (u->op == TG_OP_SHUFFLE)];
   if (range->op == TG_OP_RANGE ? tg_range_kind(range) != TG_LANE : range->op != TG_OP_CONST)
@@ -359,7 +359,7 @@ static void check_statement(state *s, const tg_uop *u) {
 }
 
 static void check_order(state *s, const tg_uop *sink, tg_authored *author) {
-  /* these change what is looked for */
+  /* after these stages other faults are searched, so an unchanged program is checked again */
   if (author && author->held == sink && s->rank != SCHEDULE && s->rank != EXPANDED && s->rank != LINEAR) return;
   tg_order_faults found;
   tg_find_order_faults(s->j, sink, s->stage, author, &found);
@@ -392,7 +392,7 @@ void tg_verify(tg_job *j, const tg_uop *sink, const char *stage, tg_authored *au
   }
   if (!s.violations)
     for (uint32_t i = 0; i < sink->n; i++) check_statement(&s, sink->src[i]);
-  /* the author's own form may be wrong: pass prove says so */
+  /* the author's program may be wrong, which pass prove reports */
   if (!s.violations && s.rank >= RAISE) check_order(&s, sink, author);
   if (!s.violations) return;
   tg_str_puts(&s.out, "in\n");

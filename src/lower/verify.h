@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT
- * What the spec's part about order (verify_order.c) is told of the author's program, and what it finds. */
+ * The spec of order (verify_order.c): what it is told of the author's program, and the faults that it finds. */
 #ifndef TG_VERIFY_H
 #define TG_VERIFY_H
 #include "lower/lower.h"
 
 struct tg_authored {
-  const tg_uop *sink;            /* the earliest form at hand */
-  bool offsets;                  /* it is of a stage whose subscripts are offsets: nothing is known of strides */
-  bool unjudged;                 /* the words that were applied may break the order */
-  uint32_t ranges;               /* how many ranges there were when words had been applied */
-  /* by ordinal of these: in lockstep now, where the author's iterations run one after another */
+  const tg_uop *sink;            /* the earliest form of the program that is available */
+  /* sink is of stage `index` or later: subscripts are offsets, so strides cannot be told from sizes */
+  bool offsets;
+  bool unjudged;                 /* the schedule was applied without a check that it keeps the order */
+  uint32_t ranges;               /* number of ranges after pass schedule */
+  /* by range ordinal: 1 if the range is in lockstep now but was sequential in the author's program */
   uint8_t *reordered;
-  /* the last form in which no fault was found: most passes leave some programs as they are */
+  /* the last form without a fault; an unchanged program need not be checked again */
   const tg_uop *held;
 };
 
@@ -22,7 +23,8 @@ typedef struct {
   const char *text[TG_ORDER_FAULTS];
 } tg_order_faults;
 
-/* author NULL: the form's own order is the author's. */
+/* author NULL: the order of the form itself is the author's. out: pairs of accesses at[i], with[i] and what is
+ * wrong. */
 void tg_find_order_faults(tg_job *j, const tg_uop *sink, const char *stage, const tg_authored *author,
                           tg_order_faults *out);
 #endif

@@ -1,80 +1,82 @@
 /* SPDX-License-Identifier: MIT
- * The spec of order: does a form keep the order of the author's program? Pass schedule proves it of its words
- * (ranges/kept.c), from what it knows of
- * the author's loops. Behind it there are only subscripts, gates, split indices, vectors and offsets, from which the
- * same is often not to be had, and an
- * order that is merely not proved is no fault of a pass. So what is looked for here is a fault that is sure: two
- * accesses with values of all ranges and
- * parameters, within their bounds and with their gates open, that meet in one element of memory which both share, one
- * of them storing, and that
- *   are of two tasks (iterations of a thread or global range), with the end of no phase between them;
- *   or of two iterations in lockstep, where the author's loop runs one after another, and come in the other order, or
- *   in one statement;
- *   or of two iterations in lockstep, in one statement, whoever gave the kind;
- *   or of two threads of a workgroup (behind pass expand), with no barrier between them;
- *   or are two lanes of one store.
- * Which accesses come first is the definition of ranges/kept.c, asked of values instead of polynomials.
+ * The spec of order: does a form keep the order of accesses of the author's program? Pass schedule proves this for its
+ * words (ranges/kept.c) from what it knows of the author's loops. Later forms have only subscripts, gates, split
+ * indices, vectors and offsets, from which the proof often is not possible, and an order that is merely unproved is no
+ * fault of a pass. So this file looks for certain faults: two accesses, with values of all ranges and parameters, in
+ * bounds and with their gates true, that touch the same element of memory which both share, one of them storing, and
+ * that are
  *
- * Subscripts are computed: of each access for some iterations (of each range the first ones and the last), and elements
- * are looked up among those that
- * others touched; then, of each pair, the iteration of the second that touches the first's element, were its subscripts
- * digits of a number. What
- * depends on memory is left out. The work is bounded by the constants below, whatever the program's sizes are; finding
- * nothing proves nothing. */
+ *     of two tasks (iterations of a thread or global range), without the end of a phase between them;
+ *     or of two iterations in lockstep that the author's loop runs one after another, if their order is reversed or
+ *       they are in one statement;
+ *     or of two iterations in lockstep, in one statement, whoever gave the kind;
+ *     or of two threads of a workgroup (after pass expand), without a barrier between them;
+ *     or two lanes of one store.
+ *
+ * Which access comes first is defined as in ranges/kept.c, but asked of values instead of polynomials.
+ *
+ * The subscripts of each access are computed for some iterations (the first ones and the last of each range), and
+ * their elements are looked up among those of the other accesses. Then, for each pair, the iteration of the second
+ * access that touches the first's element is solved for, with the subscripts read as mixed-radix numbers. Subscripts
+ * and gates that depend on memory are skipped. The constants below bound the work for programs of any size; finding no
+ * fault proves nothing. */
 #include <stdlib.h>
 #include "dsl/text.h"
 #include "lower/verify.h"
 
 enum {
-  INSTANCES = 1 << 12,   /* in all, for each choice of parameters */
-  SAMPLES = 250,         /* iterations of one access, at most */
-  FEWEST = 24,           /* and at least */
+  INSTANCES = 1 << 12,   /* at most, in total, for each choice of parameters */
+  SAMPLES = 250,         /* at most this many iterations of one access */
+  FEWEST = 24,           /* at least this many */
   VARIABLES = 28,        /* ranges around an access, and those of reductions in its subscripts */
   NODES = 1 << 12,       /* of the subscripts and the gate of one access */
-  AT_ONE = 8,            /* instances kept of one element */
-  ALIKE = 3,             /* of them, of one access in the same parallel iterations */
-  KEPT = 3,              /* instances of an access for which the others are solved */
-  SOLVED = 800,          /* pairs of them */
-  CHOICES = 2,           /* of parameters */
+  AT_ONE = 8,            /* instances kept per element */
+  ALIKE = 3,             /* of these, from one access in the same parallel iterations */
+  KEPT = 3,              /* instances per access against which other accesses are solved */
+  SOLVED = 800,          /* pairs that are solved, at most */
+  CHOICES = 2,           /* choices of parameters that are tried */
   RANK = 16
 };
 
 typedef enum { IN_ORDER, LOCKSTEP, TASKS } way;
 
-typedef struct { uint32_t n; const tg_uop **u; } program;   /* nodes to compute, sources first */
+typedef struct { uint32_t n; const tg_uop **u; } program;   /* nodes to evaluate, sources before users */
 
 typedef struct {
-  const tg_uop *node, *statement;      /* LOAD or STORE; the statement that it is of */
-  uint32_t order, buffer, depth;       /* order: of the statement in the text; loops around */
+  const tg_uop *node, *statement;      /* LOAD or STORE, and the statement that contains it */
+  /* order: position of the statement in the text; depth: number of loops around it */
+  uint32_t order, buffer, depth;
   const tg_uop *const *end;            /* the loops around, outermost first */
-  const uint32_t *at;                  /* which source of the SINK, of end[0], .. it stands in */
-  uint32_t shared;                     /* its memory is another one for each iteration of the first so many loops */
+  const uint32_t *at;                  /* path to it: source index in the SINK, in end[0], .. */
+  /* number of outer loops whose every iteration has its own copy of the memory (DEFINE inside them) */
+  uint32_t shared;
   uint32_t lanes, rank, vars;
-  const tg_uop *var[VARIABLES];        /* RANGEs: of the loops, then of reductions */
+  const tg_uop *var[VARIABLES];        /* RANGEs of the loops around it, then of reductions in it */
   program extent[VARIABLES], self;
   uint32_t kept[KEPT], keeps, touched;
 } access;
 
-/* next: at the same element, + 1 */
+/* One access with values of its ranges. next: index + 1 of another instance at the same element; 0: none */
 typedef struct { uint32_t access, lane, next; const int64_t *values; const int64_t *subscripts; } instance;
 
 typedef struct {
   tg_job *j;
   const tg_uop *sink;
   const tg_authored *author;
-  bool expanded, linear;               /* behind these passes */
+  bool expanded, linear;               /* the form is after pass expand; after pass linear */
   TG_VEC(access) all;
   uint8_t *stored;                     /* by buffer ordinal */
   uint32_t *define_depth;
-  uint8_t *barrier;                    /* by node id: END that has a BARRIER in it, or one */
+  uint8_t *barrier;                    /* by node id: 1 for a BARRIER, and for an END that contains one */
   uint32_t order, stamp;
-  uint32_t *seen, *slot;               /* by node id; slot: of its lanes in value and known, + 1 */
+  uint32_t *seen, *slot;               /* by node id; slot: index + 1 of its lanes in value and known; 0: none */
   TG_VEC(tg_value) value;
   TG_VEC(uint8_t) known;
-  TG_VEC(const tg_uop *) stack, params;   /* params: those that have slots */
-  int64_t *range, *param;              /* by ordinal */
+  TG_VEC(const tg_uop *) stack, params;   /* params: the parameters that have slots */
+  int64_t *range, *param;              /* values of ranges and parameters, by ordinal */
   TG_VEC(instance) instances;
-  uint32_t table[2 * INSTANCES], solved;   /* table: by hash of the element, the last instance there + 1 */
+  /* table: by hash of the element, index + 1 of the last instance there; 0: none */
+  uint32_t table[2 * INSTANCES], solved;
   tg_order_faults *faults;
 } search;
 
@@ -272,8 +274,8 @@ static void add(search *s, const tg_uop *node, const tg_uop *statement, const st
   if (s->stored[a.buffer] && plan_access(s, &a)) tg_push(&s->j->env, &s->all, a);
 }
 
-/* The loads of a statement. Behind pass expand of a list: no loop is in lockstep over its statements then, and the
- * version says what is read. */
+/* Adds the loads of a statement; after pass expand, of a statement list, since then no loop runs its statements in
+ * lockstep, and the versions say what is read. */
 static void add_loads(search *s, const tg_uop *statement, uint32_t first, const standing *where, uint32_t *seen,
                       uint32_t stamp) {
   TG_VEC(const tg_uop *) stack = {0};
@@ -317,7 +319,7 @@ static void see(search *s, seeing *v, const tg_uop *u, const standing *where, ui
   v->stamp++;
 }
 
-/* What is stored to, and where barriers are. */
+/* Finds the buffers that are stored to, and the nodes that contain barriers. */
 static bool see_stores(search *s, const tg_uop *u) {
   bool barrier = u->op == TG_OP_BARRIER;
   if (u->op == TG_OP_STORE) s->stored[tg_buffer_ordinal(u->src[0])] = 1;
@@ -370,9 +372,9 @@ static void report(search *s, const access *a, const instance *x, const access *
   f->text[f->n++] = out.data;
 }
 
-/* Is there none on any way from the one to the other? The way leads through a list: of the outermost loop that runs
- * in order and whose iterations differ, from the first's place round to the second's; without such a loop of the
- * innermost that holds both. */
+/* Is there no barrier on any path from x to y? If some sequential loop around both has different iterations, the
+ * path goes around the back edge of the outermost such loop; else it goes forward in the innermost list that holds
+ * both. */
 static bool no_barrier(const search *s, const access *a, const instance *x, const access *b, const instance *y,
                        uint32_t common) {
   uint32_t level = 0;
@@ -550,8 +552,8 @@ static void try_iteration(search *s, const access *a, const instance *x, const a
   }
 }
 
-/* Coefficients are what subscripts change by from 0 to 1 of a range. In each dimension the ranges with the largest
- * take as much of the distance as they can. */
+/* The coefficient of a range is the change of the subscript from iteration 0 to 1. In each dimension, ranges are
+ * taken by descending coefficient, and each covers as much of the remaining distance as it can. */
 static void solve(search *s, const access *a, const instance *x, const access *b) {
   int64_t base[RANK], now[RANK], coefficient[VARIABLES][RANK], extent[VARIABLES];
   bool given[VARIABLES] = {0}, moves[VARIABLES] = {0};
@@ -660,7 +662,7 @@ static bool sound_choice(search *s) {
   return true;
 }
 
-/* Strides are to be larger than what they are strides of. */
+/* Marks the parameters that are strides: they are chosen larger than the sizes of the inner dimensions. */
 static uint8_t *params_of_strides(search *s) {
   uint8_t *stride = tg_new(&s->j->env, uint8_t, s->j->params.n + 1);
   for (uint32_t i = 0; s->author && i < s->author->sink->n; i++) {

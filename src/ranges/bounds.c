@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Bounds and congruences of integer, INDEX and bool nodes: value in [lo, hi], value = offset (mod multiple).
+ * Bounds and congruences of integer, INDEX and bool nodes: lo <= value <= hi, and value = offset (mod multiple).
  *
- * Numbers are 128 bits wide and saturate at +-TG_INF, which stands for unknown. An op on a wrapping type that may wrap
- * gives the full range of the type (its congruence survives modulo the powers of two). Found once per node,
- * sources first on a stack of the room's own. */
+ * Numbers have 128 bits and saturate at +-TG_INF, which means unknown. If an op on a wrapping type may wrap, the
+ * bounds are the full range of the type; of the congruence only powers of two survive. Each node is computed once, its
+ * sources first, on an explicit stack. */
 #include "ranges/known.h"
 
 tg_known *tg_known_of(tg_job *j) {
@@ -288,15 +288,15 @@ static bool looks_below(const tg_uop *u) {
   return u->op == TG_OP_RANGE || (tg_ops[u->op].flags & TG_OPF_W && u->op != TG_OP_BITCAST);
 }
 
-/* Bounds of the place that argmax or argmin finds: that of a term, where there is one; else none that is of use.
- * First its place, then the extents. */
+/* Bounds of the position that argmax or argmin finds: those of a term's position if there surely is a term, else
+ * those of the type. b[0]: of the position; b[1..]: of the extents. */
 static tg_bounds place_of(const tg_uop *u, const tg_bounds *b, uint32_t n) {
   for (uint32_t i = 1; i < n; i++)
     if (b[i].lo < 1) return of_type(u->type);
   return b[0];
 }
 
-/* What the bounds of a node are found from; at most 9. */
+/* The nodes from whose bounds those of u are computed; at most 9. */
 static uint32_t sources_of(tg_job *j, const tg_uop *u, const tg_uop **src) {
   const tg_uop *extreme = tg_extreme_of(j, u);
   uint32_t n = 0;
@@ -308,7 +308,7 @@ static uint32_t sources_of(tg_job *j, const tg_uop *u, const tg_uop **src) {
   return n;
 }
 
-/* Room for every node there is: they are asked for in bursts. */
+/* Grows the table to cover every node of the job, with slack, since queries come in bursts. */
 static void widen(tg_job *j, tg_known *k) {
   uint32_t cap = j->uops.n + j->uops.n / 2 + 64, *wider = tg_new(&j->env, uint32_t, cap);
   if (k->bounds_cap) memcpy(wider, k->bounds_at, k->bounds_cap * sizeof *wider);
@@ -316,7 +316,7 @@ static void widen(tg_job *j, tg_known *k) {
   k->bounds_cap = cap;
 }
 
-/* Of u, if those of its sources are there; else pushes the sources that are missing. */
+/* Computes the bounds of u if those of its sources are known; else pushes the sources that are missing. */
 static bool step(tg_job *j, tg_known *k, const tg_uop *u) {
   tg_bounds b[9];
   const tg_uop *src[9];

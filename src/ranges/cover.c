@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * What stores write: every element of an output, every element that is read before.
+ * Coverage by stores: every element of an output is written, and every element that is read was written before.
  *
- * A store under its loops writes a region: its subscripts are set equal to a target and solved for the loops' ranges
- * (one range a subscript, or mixed radix, r1 * s1 + .. + rk with each stride within the span of what stands inside),
- * which leaves
- * conditions p <= 0 on the target. A target is covered if, on its domain, the conditions of one region hold, or where
- * they fail the next region's do. Needs a versioned program with accesses in bounds; fails at the output's declaration
- * or at the read. What cannot be solved covers nothing. */
+ * A store in its loops writes a region. Its subscripts are set equal to a symbolic target element and solved for the
+ * ranges of the loops; one subscript may be one range, or a mixed-radix sum r1 * s1 + .. + rk in which each stride is
+ * at most the span of the inner terms. This leaves conditions p <= 0 on the target. The target is covered if on its
+ * whole domain the conditions of the first region hold, or, where they fail, those of the next region, and so on. A
+ * subscript that cannot be solved counts as covering nothing.
+ *
+ * Needs a versioned program with accesses in bounds; fails at the output's declaration or at the read. */
 #include "dsl/text.h"
 #include "ranges/depend.h"
 
@@ -113,7 +114,7 @@ static void solve_one(solver *s, tg_poly eq, uint32_t x) {
   substitute(s, x, value);
 }
 
-/* sum of stride * range + rest = 0, ranges in mixed radix from the one of stride 1 outwards. */
+/* Solves sum of stride * range + rest = 0, the ranges being mixed-radix digits, from the range of stride 1 outwards. */
 static void solve_radix(solver *s, tg_poly eq, uint32_t n, const uint32_t *list) {
   tg_polys *c = s->c;
   tg_poly stride[UNKNOWNS], square, rest = eq, span = tg_poly_const(c, 1), inner = tg_poly_const(c, 0);
@@ -152,7 +153,7 @@ static void solve_radix(solver *s, tg_poly eq, uint32_t n, const uint32_t *list)
   }
   require(s, rest);
   require(s, tg_poly_plus(c, tg_poly_minus(c, tg_poly_negate(c, rest), span), 1));
-  for (uint32_t i = 0; i < n; i++) s->settled[list[i]] = true;   /* the outer ones stand for any of their values */
+  for (uint32_t i = 0; i < n; i++) s->settled[list[i]] = true;   /* the outer ranges may have any of their values */
   substitute(s, list[first], tg_poly_negate(c, tg_poly_add(c, rest, inner, 1)));
 }
 
@@ -290,7 +291,7 @@ static void add_regions(cover *v, const instance *in, uint32_t rank, const tg_po
 
 /* ---- outputs ---- */
 
-/* The stride c of stores to y[c * i + k]: the dimension is taken apart by residues. 1: it need not be. */
+/* The stride c of stores to y[c * i + k], for which coverage is proved for each residue modulo c; 1: no such stride. */
 static tg_i128 stride_of(tg_touched *t, uint32_t buffer, uint32_t d) {
   tg_polys *c = t->polys;
   tg_i128 stride = 1;
@@ -400,8 +401,8 @@ static stores_of find_stores(tg_touched *t) {
   return s;
 }
 
-/* The same subscripts, stored before in the same iteration, under no condition but the load's: what most reads of
- * registers find. */
+/* Fast path for most loads of registers: was the same element stored before in the same iteration, without a gate
+ * that the load does not have? */
 static bool plainly_written(const stores_of *s, const tg_access *load, uint32_t rank) {
   for (uint32_t i = s->last[load->buffer]; i; i = s->before[i - 1]) {
     const tg_access *a = &s->touched->all.data[i - 1];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * Dependences between iterations of a loop: the verdict of a loop, whether two loops may be swapped, races.
+ * Dependences between iterations of a loop: the verdict of a loop, loop interchange, loop distribution.
  *
- * Two accesses of one buffer conflict if one of them stores and their subscripts can be equal in every dimension. They
- * are compared as polynomials: those of the second with its ranges renamed (the same iteration, a later one, any), and
- * the accesses are apart if some dimension's difference is never 0, given the gates and that the other dimensions
- * agree.
- * What is not proved apart counts as dependent. Needs a plain or a versioned program; changes nothing. */
+ * Two accesses of one buffer conflict if one of them stores and their subscripts can be equal in every dimension. The
+ * subscripts are compared as polynomials, with the ranges of the second access renamed (to the same iteration, a later
+ * one, or any). The accesses are independent if in some dimension the difference is never 0, given the gates and that
+ * the other dimensions are equal. Accesses that are not proved independent count as dependent. Needs a plain or
+ * versioned program; changes nothing. */
 #include "dsl/text.h"
 #include "ranges/depend.h"
 
@@ -36,7 +36,7 @@ static void touch_expressions(tg_touched *t, const tg_uop *u, uint32_t first, co
     if (v->n == 0 || v->op == TG_OP_DEFINE || v->op == TG_OP_AFTER || t->seen[v->id] == stamp) continue;
     t->seen[v->id] = stamp;
     if (v->op == TG_OP_LOAD) add_access(t, v, statement, depth, loops);
-    if (v->op == TG_OP_RANGE) {   /* of a REDUCE; the extents of the loops around are read where those loops begin */
+    if (v->op == TG_OP_RANGE) {   /* the range of a REDUCE; extents of loops are visited at their own END */
       bool around = false;
       for (uint32_t i = 0; i < depth; i++) around |= loops[i] == v;
       if (around) continue;
@@ -45,7 +45,7 @@ static void touch_expressions(tg_touched *t, const tg_uop *u, uint32_t first, co
   }
 }
 
-/* as deep as loops nest */
+/* recursion as deep as the loops nest */
 static void touch(tg_touched *t, const tg_uop *u, uint32_t depth, const tg_uop *const *loops) {
   tg_job *j = t->job;
   t->order++;
@@ -65,7 +65,7 @@ static void touch(tg_touched *t, const tg_uop *u, uint32_t depth, const tg_uop *
   } else touch_expressions(t, u, 0, u, depth, loops);
 }
 
-/* The loops around `end` in the program; false if it is not there. */
+/* Finds the loops around `end`; false: it is not in the program. */
 static bool path_to(const tg_uop *u, const tg_uop *end, const tg_uop **loops, uint32_t *depth) {
   if (u == end) return true;
   if (u->op != TG_OP_SINK && u->op != TG_OP_END) return false;
@@ -137,7 +137,7 @@ static tg_poly image_of_range(tg_touched *t, renaming *r, uint32_t atom, uint32_
   return tg_poly_atom(c, tg_atom_symbol(c, fresh));
 }
 
-/* Ranges within the loop as the second access has them. In order of atoms, so extents are renamed first. */
+/* Renames the ranges inside the loop for the second access. In order of atoms, so that extents are renamed first. */
 static void rename_ranges(tg_touched *t, renaming *r, uint32_t atoms, uint32_t n, const tg_relation *rel) {
   tg_polys *c = t->polys;
   for (uint32_t i = 0; i < atoms; i++) {
@@ -179,7 +179,7 @@ static void add_gate(tg_polys *c, const tg_access *a, const renaming *r) {
     for (uint32_t i = 0; i < n; i++) tg_facts_poly(c, tg_poly_replace(c, p[i], r->n, r->from, r->to, 1));
 }
 
-/* Is the access made within iterations of the range, of a loop around it or of a reduction? */
+/* Is the range that of a loop around the access, or of a REDUCE around it? */
 static bool runs_in(const tg_touched *t, const tg_access *a, const tg_uop *range) {
   for (uint32_t i = 0; i < a->depth; i++)
     if (a->loop[i] == range) return true;
@@ -188,8 +188,8 @@ static bool runs_in(const tg_touched *t, const tg_access *a, const tg_uop *range
   return tg_gate(a->node) && tg_uses(t->job, tg_gate(a->node), range);
 }
 
-/* That one access is made says nothing of reductions that only the other one stands in: x[i] = sum(j : i, x[j])
- * stores for i = 0 as well. */
+/* Marks ranges of reductions that contain only one of the accesses: they may have no iteration although the other
+ * access happens. For example x[i] = sum(j : i, x[j]) stores for i = 0 as well. */
 static void note_absent(tg_touched *t, const tg_access *a, const tg_access *b, uint32_t atoms) {
   tg_polys *c = t->polys;
   for (uint32_t i = 0; i < c->n; i++) {
@@ -246,7 +246,8 @@ bool tg_accesses_apart(tg_touched *t, const tg_access *a, const tg_access *b, ui
 
 /* ---- messages ---- */
 
-/* The second access's statement in an iteration of its own: ranges inside the loop get twins, whose names end in '. */
+/* The statement of the second access for messages: ranges inside the loop are replaced by twins, whose names end in
+ * '. */
 static const tg_uop *twin_of(tg_touched *t, const tg_uop *range) {
   int64_t arg = range->arg | (int64_t)TG_TWIN;
   return tg_make(t->job, TG_OP_RANGE, TG_INDEX, 1, arg, 1, &range->src[0]);
@@ -398,7 +399,7 @@ tg_verdict tg_loop_verdict(tg_job *j, const tg_uop *sink, const tg_uop *end, con
       tg_verdict now = accumulated[a->buffer] == 2 ? TG_REDUCTION
                        : lockstep_keeps(t, a, b)   ? TG_LOCKSTEP
                                                    : TG_SEQUENTIAL;
-      if (worst != TG_INDEPENDENT && worst != now) now = TG_SEQUENTIAL; /* some of each */
+      if (worst != TG_INDEPENDENT && worst != now) now = TG_SEQUENTIAL; /* conflicts of both kinds */
       if (now > worst) {
         worst = now;
         wa = a;

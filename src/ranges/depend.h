@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT
- * What a loop touches and whether two of its accesses can meet: for verdicts (depend.c) and races (race.c). */
+ * The accesses of a loop, and whether two of them can touch the same element: for verdicts (depend.c), races (race.c)
+ * and the order of accesses (kept.c). "The loop" below is the one given to tg_touched_by. */
 #ifndef TG_DEPEND_H
 #define TG_DEPEND_H
 #include "ranges/polynomial.h"
 
 typedef struct {
-  const tg_uop *node, *statement;   /* LOAD or STORE; the STORE or END it belongs to */
-  uint32_t order, buffer, depth;    /* order: of the statement, in the program's */
-  uint32_t part;                    /* which of the statements directly in the loop in question it belongs to, from 1 */
+  const tg_uop *node, *statement;   /* the LOAD or STORE; the STORE, or the END (extents), that it belongs to */
+  /* order: position of the statement in program order; depth: number of loops in `loop` */
+  uint32_t order, buffer, depth;
+  uint32_t part;                    /* which of the loop's direct statements it belongs to, counted from 1 */
   bool store, atomic;
-  const tg_uop *const *loop;        /* ranges of the loops around, from the loop in question inwards */
+  const tg_uop *const *loop;        /* depth ranges: the loop itself, then the loops inside it down to the access */
 } tg_access;
 
 typedef struct tg_touched {
@@ -18,18 +20,20 @@ typedef struct tg_touched {
   const tg_uop *end, *outer[64];
   uint32_t outer_n, order, stamp, part;
   TG_VEC(tg_access) all;
-  uint8_t *stored, *inside;         /* by buffer: stored to, defined in the loop */
-  uint32_t *define_depth;           /* by buffer: loops around its definition, from the loop in question inwards */
+  uint8_t *stored, *inside;         /* by buffer: 1 if the loop stores to it; 1 if it is defined in the loop */
+  uint32_t *define_depth;           /* by buffer: number of loops around its DEFINE, counting from the loop inwards */
   uint32_t *seen;
 } tg_touched;
 
 typedef enum { TG_SAME, TG_LATER, TG_EARLIER } tg_how;
-/* the second access's iteration, seen from the first's; ranges not named: any */
+/* Assumption about two accesses: the second is in the same, a later or an earlier iteration of range. Ranges without
+ * a relation are in any iteration. */
 typedef struct { const tg_uop *range; tg_how how; } tg_relation;
-/* bit of an ordinal: the range in the other iteration */
+/* flag in a range ordinal: the range as the second access sees it */
 enum { TG_TWIN = 1 << 30 };
 
-tg_touched *tg_touched_by(tg_job *j, const tg_uop *sink, const tg_uop *end);   /* end NULL: the whole program */
+/* all accesses of loop `end`; NULL: of the whole program */
+tg_touched *tg_touched_by(tg_job *j, const tg_uop *sink, const tg_uop *end);
 uint32_t tg_common_loops(const tg_access *a, const tg_access *b);
 bool tg_accesses_apart(tg_touched *t, const tg_access *a, const tg_access *b, uint32_t n, const tg_relation *rel);
 bool tg_conflict_witness(tg_touched *t, const tg_access *a, const tg_access *b, uint32_t n, const tg_relation *rel,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Facts, and the proof of p <= 0 from them.
+ * Facts, and proofs of p <= 0 from them.
  *
- * The proof eliminates atoms from the last made to the first: an atom is replaced by a bound on the side that its
- * coefficient's sign asks for (its extent, its quotient's defining inequality, a fact that mentions it), until the
- * numeric range of what is left decides. Where the sign is unknown, p is linear in the atom, so both ends are proved.
- * Needs polynomials (polynomial.h); a budget bounds the search, and past it the answer is "not known". */
+ * The proof eliminates atoms from the latest to the earliest: each is replaced by an upper or lower bound, depending
+ * on the sign of its coefficient (its extent, the inequality that defines a quotient, a fact that mentions it), until
+ * numeric bounds of the remaining polynomial decide. If the sign is unknown, p is linear in the atom, so p is proved
+ * at both ends of the atom's range. A budget bounds the search; when it runs out the answer is "not known". */
 #include "ranges/polynomial.h"
 
 enum { BUDGET = 600, SIGN_DEPTH = 3, NESTED = 8, DEPTH = 40, NUMERATOR = 8 };
@@ -12,7 +12,8 @@ static const tg_poly none = {NULL, -1};
 
 static bool nonpositive(tg_polys *c, tg_poly p, uint64_t used, int depth);
 
-/* Divides by the common factor of all but the constant, rounding in favour of the proof: the integers allow it. */
+/* Divides by the common factor g of all terms but the constant k: for integers, g*q + k <= 0 iff q + ceil(k / g) <=
+ * 0. */
 static tg_poly tightened(tg_polys *c, tg_poly p) {
   tg_i128 g = 0;
   for (int i = 0; i < p.n; i++) {
@@ -151,7 +152,7 @@ static bool by_whole_numerator(tg_polys *c, const step *s) {
                     : w.kind == TG_ATOM_RANGE ? (top ? tg_poly_plus(c, w.a, -1) : tg_poly_const(c, 0))
                     : top                     ? none
                                               : limit(c, w.lo);
-    if (bound.n < 0) continue; /* stays */
+    if (bound.n < 0) continue; /* no bound: the atom stays */
     x = tg_poly_add(c, tg_poly_mul(c, linear, bound), rest, 1);
     if (x.n < 0) return false;
     if (replaced(c, s, tg_poly_div(c, x, v.b))) return true;
@@ -174,8 +175,8 @@ static bool by_quotient(tg_polys *c, const step *s) {
   return nonpositive(c, n, s->used, s->depth + 1);
 }
 
-/* min(a, b) is one of the two, and at most both: for its upper bound either will do. First the one that leaves fewer
- * terms: what the other costs may be all there is. */
+/* min(a, b) <= a and <= b, so either serves as an upper bound. The one that leaves fewer terms is tried first, since
+ * the other may use up the budget. */
 static bool by_extreme(tg_polys *c, const step *s) {
   const tg_atom v = c->atoms[s->v];
   bool any = (v.kind == TG_ATOM_MIN && s->sign > 0) || (v.kind == TG_ATOM_MAX && s->sign < 0);
@@ -323,10 +324,10 @@ static bool by_cases(tg_polys *c, tg_poly p) {
 }
 
 bool tg_nonpositive(tg_polys *c, tg_poly p) {
-  /* within a question (a quotient's remainder): shares what is left */
+  /* called from within a proof (about the remainder of a quotient): shares the remaining budget */
   if (c->asking) return nonpositive(c, p, 0, c->depth + NESTED);
   if (p.n > 0) p = tightened(c, p); /* as facts are */
-  /* a fact as it stands, up to what the range of the difference allows */
+  /* p <= fact by numeric bounds of their difference */
   for (uint32_t f = 0; p.n >= 0 && f < c->facts; f++) {
     if (c->fact[f].n < p.n - 1 || c->fact[f].n > p.n + 1) continue;
     tg_bump_mark m = tg_scratch_mark(c);
@@ -360,8 +361,8 @@ static void add_fact(tg_polys *c, tg_poly p) {
   c->fact[c->facts++] = tg_poly_keep(c, p);
 }
 
-/* What a fact says by the atoms it mentions: max(a, b) + r <= 0 holds for both; a quotient's two defining
- * inequalities. */
+/* Adds p <= 0 and what follows from its atoms: max(a, b) + r <= 0 holds for both a and b; a quotient has two
+ * defining inequalities. */
 void tg_facts_poly(tg_polys *c, tg_poly p) {
   if (p.n < 0) return;
   p = tg_poly_keep(c, p);
@@ -501,7 +502,7 @@ static bool literal_holds(tg_polys *c, literal l, int depth) {
   if (u->op == TG_OP_CONST) return (u->arg != 0) == l.holds;
   for (uint32_t i = 0; l.holds && i < c->knowns; i++)
     if (c->known[i] == u) return true;
-  /* a disjunction: one side, or the other where it fails */
+  /* a disjunction: one side is proved, or the other under the negation of the first */
   if (u->type == TG_BOOL && (u->op == TG_OP_AND || u->op == TG_OP_OR)) {
     uint32_t facts = c->facts, knowns = c->knowns;
     if (all_hold(c, u->src[0], l.holds, depth + 1) || all_hold(c, u->src[1], l.holds, depth + 1)) return true;

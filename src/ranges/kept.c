@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: MIT
- * Is the order kept? A program whose loops have kinds runs in another order than one whose loops run one iteration
- * after another: tasks in any
- * order, iterations in lockstep statement by statement. That is right if every two accesses that meet in one element,
- * one of them storing to it,
- * come in the same order both ways.
+ * Is the order of accesses kept? A program whose loops have kinds runs in another order than with all loops
+ * sequential: tasks run in any order, iterations in lockstep run statement by statement. This is correct if every two
+ * accesses of one element, one of them a store, come in the same order both ways.
  *
- * Of two instances of accesses x and y, let p be the outermost loop around both whose iterations differ; x comes first
- * where y's is the later one.
- *   p runs in order          x comes first both ways.
- *   p is of tasks            nothing orders them: they must be apart.
- *   p runs in lockstep       the outermost loop q inside p decides that is not in lockstep and whose iterations differ:
- *                              q runs in order: y comes first if its iteration is the earlier one; then they must be
- *                              apart;
- *                              q is of tasks: nothing orders them;
- *                              there is none: statements come in the order of the text, and iterations of one statement
- *                              have none.
- * The loops in lockstep between p and q take any iterations: all those of a nest are asked about together, since each
- * may be right alone. Memory
- * defined in a loop is another in each iteration. What the first order is, of loops whose kinds the author gave, is the
- * caller's to say. Needs a
- * plain or versioned program; changes nothing. Source: Allen and Kennedy, Optimizing Compilers for Modern
+ * For accesses x and y, let p be the outermost loop around both in which their iterations differ, y in the later one.
+ * Sequentially x comes first. By kinds:
+ *
+ *     p runs in order     x comes first too.
+ *     p is tasks          there is no order: x and y must touch different elements.
+ *     p is in lockstep    the outermost loop q inside p that is not in lockstep and whose iterations differ decides:
+ *                           q runs in order: y comes first if its iteration of q is the earlier one; in that case x and
+ *                           y must touch different elements;
+ *                           q is tasks: there is no order;
+ *                           there is no q: statements come in program order; instances of one statement have no order.
+ *
+ * The lockstep loops between p and q may be in any iterations. They are asked about together, since each alone may be
+ * fine. Memory defined in a loop is different memory in each iteration. If the author gave kinds to loops, the caller
+ * says what the order to keep is (tg_reference).
+ *
+ * Needs a plain or versioned program; changes nothing. Source: Allen and Kennedy, Optimizing Compilers for Modern
  * Architectures, chapters 2 and 5. */
 #include "ranges/depend.h"
 #include "ranges/kept.h"
@@ -63,8 +62,8 @@ static bool apart(keeping *k, const tg_uop *range, const tg_access *a, const tg_
   return false;
 }
 
-/* The loop at p is the outermost whose iterations differ, b's is the later one. rel[0, n): what is known of those
- * around it. */
+/* The case that loop p is the outermost whose iterations differ and b is in the later one. rel[0..n): relations of
+ * the loops around p. */
 static bool kept_from(keeping *k, const tg_access *a, const tg_access *b, uint32_t p, uint32_t common, uint32_t n,
                       tg_relation *rel) {
   const tg_uop *range = a->loop[p];
@@ -114,7 +113,7 @@ static bool concerned(keeping *k, const tg_access *a) {
 /* Accesses are compared with those of the same buffer. */
 static bool kept(keeping *k) {
   tg_touched *t = k->t;
-  /* by buffer, by access: + 1 */
+  /* last access of each buffer, and the one before each access: index + 1; 0: none */
   uint32_t *last = tg_new(&t->job->env, uint32_t, t->job->buffers.n + 1),
            *before = tg_new(&t->job->env, uint32_t, t->all.n + 1);
   for (uint32_t i = 0; i < t->all.n; i++) {

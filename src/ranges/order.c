@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * An order of nodes that depends on their structure only: parameters, products, what else there is, ranges, lanes,
- * constants. Within a class the key decides: ordinals of parameters, ranges and buffers, else a hash of the structure.
- * */
+ * An order of nodes that depends on structure only: parameters, products, other nodes, ranges, lanes, constants.
+ * Within a class the key decides: the ordinal of parameters, ranges and buffers, else a hash of the structure. */
 #include "ranges/known.h"
 
 static int class_of(const tg_uop *u) {
@@ -15,7 +14,7 @@ static int class_of(const tg_uop *u) {
   }
 }
 
-/* The buffer's ordinal stands on top in the keys of what names it: loads of one buffer stand together. */
+/* Nodes that name a buffer have its ordinal in the top bits of the key, so that loads of one buffer are adjacent. */
 static uint64_t compute(const tg_known *k, const tg_uop *u) {
   if (u->op == TG_OP_RANGE) return tg_range_ordinal(u) + 1;
   if (u->op == TG_OP_PARAM) return (uint64_t)u->arg + 1;

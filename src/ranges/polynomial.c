@@ -29,7 +29,7 @@ static void *bump(tg_polys *c, tg_bump *b, size_t bytes) {
 }
 
 static tg_term *terms(tg_polys *c, int n) { return bump(c, &c->scratch, sizeof(tg_term) * (size_t)(n ? n : 1)); }
-/* Gives back what an array of `had` terms, the last allocated, did not use. */
+/* Frees the unused part of the array allocated last: it had `had` terms, n are used. */
 static tg_poly trimmed(tg_polys *c, tg_term *t, int had, int n) {
   c->scratch.at -= sizeof(tg_term) * (size_t)((had ? had : 1) - (n ? n : 1));
   return (tg_poly){t, n};

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT
- * Polynomials over atoms, for the prover and the dependence tests alone.
+ * Polynomials over atoms, used only by the prover and the dependence tests.
  *
- * A context (tg_polys) holds the atoms of one question: ranges, parameters, quotients, minima, and nodes about
- * which only numeric bounds are known. An atom's own polynomials mention earlier atoms only, so elimination from the
- * last to the first comes to
- * an end. Terms are sorted, the one with the latest atom first. */
+ * A context (tg_polys) holds the atoms of one question: ranges, parameters, quotients, minima, and nodes of which only
+ * numeric bounds are known. The polynomials inside an atom mention earlier atoms only, so elimination from the last
+ * atom to the first terminates. Terms are sorted, the term with the latest atom first. */
 #ifndef TG_POLYNOMIAL_H
 #define TG_POLYNOMIAL_H
 #include "ranges/ranges.h"
 
 enum { TG_POLY_DEGREE = 6, TG_POLY_TERMS = 80, TG_ATOMS = 1024, TG_FACTS = 60 };
 
-/* atoms descending, with repetition */
+/* c * atom[0] * .. * atom[degree - 1]; atoms in descending order, repeated for powers */
 typedef struct { tg_i128 c; uint32_t degree; uint16_t atom[TG_POLY_DEGREE]; } tg_term;
 typedef struct { const tg_term *t; int32_t n; } tg_poly;                            /* n < 0: unknown */
 
@@ -26,12 +25,15 @@ typedef enum {
 } tg_atom_kind;
 typedef struct {
   tg_atom_kind kind;
-  const tg_uop *node;    /* RANGE, PARAM, OPAQUE: what it stands for; NULL: a symbol of the question */
-  uint32_t copy;         /* 0; else which iteration of the node it stands for */
+  /* RANGE, PARAM, OPAQUE: the node that it stands for; NULL: an unknown made for this question */
+  const tg_uop *node;
+  uint32_t copy;         /* 0: the node itself; else the number of another iteration of it */
   tg_poly a, b;          /* RANGE: a = extent; DIV: a / b, b >= 1, one term; MIN, MAX, EITHER: of a and b */
-  tg_i128 lo, hi;        /* numeric */
-  bool absent;           /* RANGE: of a loop or a reduction that what is asked about is no part of: it need not run */
-  /* 1 + the latest range it depends on, as far as polynomials show; 0: none. The highest is eliminated first */
+  tg_i128 lo, hi;        /* numeric bounds of its value */
+  /* RANGE: its loop or reduction is not around the expression in question, so it may have no iteration */
+  bool absent;
+  /* 1 + the latest range atom that its polynomials depend on; 0: none. Atoms of the highest rank are eliminated
+   * first */
   uint32_t rank;
 } tg_atom;
 
@@ -47,18 +49,19 @@ typedef struct tg_polys {
   uint32_t n, cap, copies;
   struct { uint32_t id, epoch; tg_poly p; } *memo;   /* by node id: the polynomial of a node */
   uint32_t memo_n, memo_mask, epoch;
-  tg_poly fact[TG_FACTS];                            /* each <= 0 */
+  tg_poly fact[TG_FACTS];                            /* facts of the question: each polynomial is <= 0 */
   uint32_t facts;
-  const tg_uop *known[TG_FACTS];                     /* bools that hold as they are */
+  const tg_uop *known[TG_FACTS];                     /* facts that are no polynomial: bool nodes that are true */
   uint32_t knowns;
-  tg_either either[3];                               /* disjunctions that hold: OR, or AND that does not */
+  /* disjunctive facts: an OR that is true, or an AND that is false (holds: which) */
+  tg_either either[3];
   uint32_t eithers;
   int budget, depth;
   bool asking, taken;
 } tg_polys;
 
 tg_polys *tg_polys_new(tg_job *j);
-tg_polys *tg_polys_take(tg_job *j);        /* the job's own, empty; or a new one while that is in use */
+tg_polys *tg_polys_take(tg_job *j);        /* the job's own context, emptied; a new one while that is in use */
 void tg_polys_give(tg_job *j, tg_polys *c);
 void tg_polys_reset(tg_polys *c);          /* forgets atoms, facts and polynomials */
 
@@ -81,36 +84,38 @@ static inline tg_poly tg_poly_negate(tg_polys *c, tg_poly p) { return tg_poly_ad
 bool tg_poly_mentions(tg_poly p, uint32_t atom);
 /* p = square * v^2 + linear * v + rest; false where v has a higher power. */
 bool tg_poly_split(tg_polys *c, tg_poly p, uint32_t v, tg_poly *square, tg_poly *linear, tg_poly *rest);
-bool tg_poly_divide(tg_polys *c, tg_poly p, tg_term d, tg_poly *quotient);  /* exact, by one term */
+/* p / d for one term d; false if it does not divide exactly */
+bool tg_poly_divide(tg_polys *c, tg_poly p, tg_term d, tg_poly *quotient);
 void tg_poly_range(const tg_polys *c, tg_poly p, tg_i128 *lo, tg_i128 *hi); /* numeric, saturating at TG_INF */
 
 tg_poly tg_poly_of(tg_polys *c, const tg_uop *u);                     /* of an integer expression */
 tg_poly tg_poly_div(tg_polys *c, tg_poly x, tg_poly d);               /* floor; unknown unless d is one positive term */
-/* MIN, MAX; EITHER: node's value is one of the two. */
+/* MIN or MAX of a and b; EITHER: a value that is a or b, it is not known which. */
 tg_poly tg_poly_extreme(tg_polys *c, tg_atom_kind kind, const tg_uop *node, uint32_t copy, tg_poly a, tg_poly b);
 tg_poly tg_poly_copy(tg_polys *c, uint32_t opaque_atom, uint32_t copy);
 uint32_t tg_atom_symbol(tg_polys *c, tg_atom a);                      /* a new atom, equal to no other */
-/* p with to[i] for atom from[i], inside quotients and the like too; nodes that use a renamed range become new
- * unknowns of this copy. */
+/* p with atom from[i] replaced by to[i], also inside quotients, minima and the like. Opaque nodes that use a
+ * replaced range become new unknowns of this copy. */
 tg_poly tg_poly_replace(tg_polys *c, tg_poly p, uint32_t n, const uint32_t *from, const tg_poly *to, uint32_t copy);
 uint32_t tg_atom_of(tg_polys *c, const tg_uop *range_or_param);       /* of a RANGE or PARAM node */
 const char *tg_poly_text(tg_polys *c, tg_poly p);
 
 /* facts.c */
-/* cond, or its negation, is a fact from here on */
+/* from now on cond is true (holds) or false */
 void tg_facts_add(tg_polys *c, const tg_uop *cond, bool holds);
 void tg_facts_poly(tg_polys *c, tg_poly p);                           /* p <= 0 is a fact */
-/* job->requires; non-empty extents of the ranges met so far */
+/* adds job->requires, and extent >= 1 for the ranges met so far */
 void tg_facts_basic(tg_polys *c);
-bool tg_nonpositive(tg_polys *c, tg_poly p);                          /* p <= 0 for certain */
-/* the facts cannot all hold: what is asked about never happens */
+bool tg_nonpositive(tg_polys *c, tg_poly p);                          /* is p <= 0 proved? */
+/* the facts contradict each other: the case in question never happens */
 bool tg_contradictory(tg_polys *c);
-bool tg_condition_holds(tg_polys *c, const tg_uop *cond, bool holds); /* under the facts */
-/* cond as a conjunction of p <= 0, appended to out (at most max in all): false where it is none. */
+bool tg_condition_holds(tg_polys *c, const tg_uop *cond, bool holds); /* is cond (holds) or its negation proved? */
+/* Appends to out (at most max in all) polynomials p with: cond is true iff all p <= 0. False: cond is no such
+ * conjunction. */
 bool tg_condition_polys(tg_polys *c, const tg_uop *cond, bool holds, tg_poly *out, uint32_t *n, uint32_t max);
 
-/* witness.c: values of ranges, parameters and loads under which all conditions hold, by trial of corners; NULL if
- * none was found. */
+/* witness.c: searches values of ranges, parameters and loads for which all conditions hold, by trying corner values.
+ * False: none was found, which proves nothing. */
 typedef struct { const tg_uop *node; tg_i128 value; } tg_bound_value;
 typedef struct { uint32_t n; tg_bound_value *value; } tg_witness;
 bool tg_witness_find(tg_job *j, uint32_t n, const tg_uop *const *conditions, tg_witness *w);
@@ -118,10 +123,10 @@ bool tg_witness_value(tg_job *j, const tg_witness *w, const tg_uop *u, tg_i128 *
 const char *tg_integer_text(tg_job *j, tg_i128 v);
 const char *tg_witness_text(tg_job *j, const tg_witness *w);          /* "i = 511, M = 512" */
 
-/* An element of an output that no store writes for some small parameters, as text, found by running the stores; NULL
- * if none was. */
+/* Text that names an element of an output which no store writes, found by running the stores for small parameters;
+ * NULL: none found. */
 const char *tg_unwritten_element(tg_job *j, const tg_uop *sink, const tg_uop *define);
-/* prove.c: of a node within a statement, as well as it is known. */
+/* prove.c: source position of a node within a statement, as exact as it is known. */
 tg_pos tg_position_of(tg_job *j, const tg_uop *node, const tg_uop *statement);
 /* cover.c */
 void tg_check_written(tg_job *j, const tg_uop *sink);

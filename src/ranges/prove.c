@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * The proof of the author's program: every subscript in bounds for all values of ranges and parameters, extents
- * exact, outputs written, nothing read before it is written, no races; or an error at the author's line.
+ * The proof of the author's program: every subscript is in bounds for all values of ranges and parameters, extents are
+ * exact, outputs are written completely, nothing is read before it is written, and there are no races. A failure is an
+ * error at the author's line.
  *
- * Needs a versioned program in author form. Leaves it as it was, but for gates: conjuncts that always hold vanish.
- * A LOAD may be computed earlier than where it stands, so its proof may use its own gate and the loops of its own
- * ranges only; where it also needs that a loop around it runs, that becomes its gate. */
+ * Needs a versioned program in author form. Changes gates only: conjuncts that are always true are removed. Since
+ * later passes may compute a LOAD earlier than where it stands, its proof may use only its own gate and the loops of
+ * the ranges that it uses. If the proof also needs that another loop around it runs, that condition is added to its
+ * gate. */
 #include "dsl/text.h"
 #include "ranges/polynomial.h"
 
@@ -46,7 +48,7 @@ static const char *subscripted(tg_job *j, const tg_uop *access) {
   return s.data;
 }
 
-/* An input below u that says nothing of its values, or NULL. */
+/* An input loaded below u that has no contract on its values (lo..hi); NULL: none. */
 static const tg_buffer *unpromised(tg_job *j, const tg_uop *u) {
   uint32_t n;
   const tg_uop **all = tg_toposort(j, u, &n);
@@ -126,7 +128,7 @@ static void add_loop_facts(prover *p) {
   tg_facts_basic(p->polys);
 }
 
-/* What of the gate is not known to hold by itself. NULL: all of it is. */
+/* The conjuncts of the gate that are not proved; NULL: all are. */
 static const tg_uop *needed_gate(prover *p, const tg_uop *gate) {
   const tg_uop *stack[64], *left = NULL;
   uint32_t n = 1;
@@ -198,7 +200,7 @@ static bool same_but(const tg_uop *u, const tg_uop *b) {   /* u is b - 1 */
   return u->op == TG_OP_SUB && u->src[0] == b && tg_is_const(u->src[1], 1);
 }
 
-/* (a + b - 1) / b, or -((-a) / b): rounds up, as ceildiv is written. */
+/* Is it a division that rounds up, (a + b - 1) / b or -((-a) / b), as ceildiv expands to? */
 static bool rounds_up(const tg_uop *a, const tg_uop *b) {
   if (a->op == TG_OP_ADD && (same_but(a->src[0], b) || same_but(a->src[1], b))) return true;
   if (a->op == TG_OP_SUB && tg_is_const(a->src[1], 1) && a->src[0]->op == TG_OP_ADD &&
@@ -209,8 +211,7 @@ static bool rounds_up(const tg_uop *a, const tg_uop *b) {
 
 typedef struct { const char *quotient, *dividend, *divisor, *exact; } exactness;
 
-/* As the author wrote it where that is one quotient (names then stand for what they are bound to), else as the
- * program has it. */
+/* The text of the quotient: as the author wrote it if that is a single quotient, else as the program has it. */
 static exactness exactness_of(tg_job *j, const tg_uop *range, const tg_uop *statement, const tg_uop *u,
                               const tg_uop *exact) {
   tg_pos p = tg_position_of(j, range, statement);
@@ -232,7 +233,7 @@ static exactness exactness_of(tg_job *j, const tg_uop *range, const tg_uop *stat
                      tg_format(&j->env, "%s %% %s == 0", whole, divisor)};
 }
 
-/* Quotients of an extent; those in a subscript or the gate of a load are none. */
+/* The quotients in an extent, but not those within subscripts or gates of its loads. */
 static void check_exact(prover *p, const tg_uop *range, const tg_uop *statement) {
   tg_job *j = p->job;
   uint32_t n;

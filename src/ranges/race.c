@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Races: iterations of a parallel loop that touch one element, one of them storing to it.
+ * Races: two iterations of a parallel loop that touch one element, one of them storing to it.
  *
- * `global` and `thread` iterations are independent: no two accesses of different iterations may meet. `local`, `lane`
- * and `upcast` iterations run in lockstep: statements follow each other, so only the accesses within one statement
- * may not meet; a sequential loop inside is in the same iteration on both sides, and its extent must not depend on
+ * `global` and `thread` iterations are independent: no two accesses of different iterations may touch one element.
+ * `local`, `lane` and `upcast` iterations run in lockstep, one statement after another: only accesses within one
+ * statement are checked. A sequential loop inside is in the same iteration for both, and its extent must not depend on
  * the parallel range. Atomic adds do not race with each other. Memory defined inside the loop is private. */
 #include "dsl/text.h"
 #include "ranges/depend.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * The rewriter: one loop, an explicit stack, each node once. Enter at tg_rewrite or tg_simplify.
+ * The rewriter: one loop with an explicit stack, which visits each node once. Entry points: tg_rewrite, tg_simplify.
  *
- * A node is taken when its sources are in normal form. If a rule gives another node for it, that one takes its place on
- * the stack: what is new below it is normalised first, what is old is known. The normal form of every node met is kept
- * with the job, so simplifying a program again after a pass costs what the pass made. Each rewrite counts against a
- * budget along the way that led to it; a rule set that does not end is our own bug, reported with the cycle.
+ * A node is processed when its sources are in normal form. If a rule rewrites it, the result takes its place on the
+ * stack; new nodes below the result are normalised first, old ones are cached. The cache of normal forms is kept with
+ * the job, so simplifying again after a pass costs only as much as the pass changed. Each rewrite counts against a
+ * budget along the chain that led to it; a rule set that loops is an internal error, reported with the cycle.
  *
- * Order at a node: gates and what needs none, constants, constants by bounds, the C functions of sums and quotients,
- * the text rules. */
+ * Order at a node: gates and nodes without rules, constant folding, constants found by bounds, the C functions for
+ * sums and quotients, the text rules. */
 #include "ranges/known.h"
 
 enum { BUDGET = 2000, CYCLE = 24 };
@@ -137,9 +137,9 @@ static bool holds_only_with(const tg_uop *condition, const tg_uop *gate) {
                                (holds_only_with(condition, gate->src[0]) || holds_only_with(condition, gate->src[1])));
 }
 
-/* Is u zero, all bits of it, wherever the condition is false? A load under that condition with 0 for an alternative;
- * what such are converted to; a product of two (of floats 0 times one that is no number would be none), of whole
- * numbers with one. */
+/* Is u zero (all bits) whenever the condition is false? True for a load gated by the condition with alternative 0,
+ * for a conversion of such a value, and for a product: of integers if one factor is zero, of floats only if both
+ * are, since 0 * NaN is NaN. */
 static bool is_zero_unless(const tg_uop *condition, const tg_uop *u) {
   switch (u->op) {
   case TG_OP_LOAD:
@@ -154,7 +154,7 @@ static bool is_zero_unless(const tg_uop *condition, const tg_uop *u) {
   }
 }
 
-/* where(p, x, 0) -> x, where x is zero anyway. */
+/* where(p, x, 0) -> x if x is zero whenever p is false. */
 static const tg_uop *needless_where(const tg_uop *v) {
   const tg_uop *x = v->src[1], *zero = v->src[2];
   return zero->op == TG_OP_CONST && !zero->arg && x->lanes == v->lanes && is_zero_unless(v->src[0], x) ? x : NULL;
@@ -194,7 +194,8 @@ static const tg_uop *applied(tg_job *j, const tg_rules *r, tg_rule_set set, cons
 
 /* ---- the loop ---- */
 
-/* A range stands for its value in operands; as the loop itself it stays. */
+/* Is source i of u used as a value? A RANGE used as a value may be rewritten; as the range of an END or REDUCE it
+ * stays. */
 static bool as_value(const tg_uop *u, uint32_t i) {
   switch (u->op) {
   case TG_OP_END: return i > 0;
@@ -243,7 +244,8 @@ static void note(tg_job *j, tg_rewrite_frame *f, const char *rule, const tg_uop 
   if (++f->steps > BUDGET) report_cycle(j, f, NULL);
 }
 
-/* All sources of f's node are normal. True if the node is done; else f stands for what a rule gave. */
+/* Needs all sources of f's node in normal form. True: the node is done; false: a rule rewrote it, and f now holds
+ * the result. */
 static bool advance(tg_job *j, const tg_rules *r, tg_rule_set set, tg_rewrite_frame *f) {
   tg_known *k = j->known;
   const tg_uop *u = f->u, *v = with_normal_sources(j, set, u), *w;

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: MIT
- * Rules from text: parsed once, typed by their domain, indexed by op, matched without recursion over the graph.
+ * Text rules: parsed once, typed by their domain, indexed by op, matched without recursion over the graph.
  *
- *   R(name, domain, "pattern -> result")   R(name, domain, "pattern -> result if condition")
+ *     R(name, domain, "pattern -> result")   R(name, domain, "pattern -> result if condition")
  *
- * In a pattern x, y, .. match any node, c and d (with a digit or not) a CONST only; the same name twice must be the
- * same
- * node. Literals match by bits (0 is not -0.0). T(x) matches a CAST to a type; T, U, V name types. The operators are
- * the
- * language's; / is what / is in the domain. In a result literals take the type of what they stand beside, and
- * constants compute: c * d is one CONST; if that has no value, the rule does not apply. Conditions compute with 128-bit
- * integers over c, d, literals and the predicates below; past 128 bits, or past what is known, they are false.
+ * In a pattern x, y, .. match any node; c and d (also with a digit, as c1) match only a CONST; a name that occurs
+ * twice must match the same node. Literals match by bits (0 is not -0.0). T(x) matches a CAST to a type; T, U, V name
+ * types. The operators are those of the language; / means what it means for the domain. In a result, literals take the
+ * type of their neighbour, and constants are computed: c * d is one CONST, and if it cannot be computed the rule does
+ * not apply. Conditions compute with 128-bit integers over c, d, literals and the predicates below; on overflow, or if
+ * a value is not known, they are false.
  *
- * Measure: of the two sides seen as terms, the weights of their ops are added (the table below; a constant that is
- * computed counts one). The sum falls, and no name stands on the right more often than on the left: so it falls
- * wherever
- * a rule is applied, in whatever stands around it, and rewriting ends. tg_rules_check holds every rule to it. */
+ * Termination: the measure of a side is the sum of the weights of its ops (the table below; a computed constant counts
+ * one). In every rule the measure falls from left to right, and no name occurs more often on the right than on the
+ * left. So it falls wherever a rule is applied, in any context. tg_rules_check tests every rule for this. */
 #include "ranges/rules.h"
 
 static const char *const predicate_name[] = {"lo",

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Compiled rules, as rules.c leaves them, match.c reads them and the tests of rules take them apart. */
+ * Compiled rewrite rules: made by rules.c, applied by match.c, inspected by tests. */
 #ifndef TG_RANGES_RULES_H
 #define TG_RANGES_RULES_H
 #include "ranges/known.h"
 
 typedef enum { CLASS_INDEX, CLASS_WRAP, CLASS_FLOAT, CLASS_BOOL, CLASSES } tg_rule_class;
 
-/* Tags of terms, beside ops. */
+/* Tags of terms that are no ops. */
 enum { TERM_NAME = TG_OP__COUNT, TERM_LITERAL, TERM_CONVERT, TERM_PREDICATE, TERM_AND_ALSO, TERM_OR_ELSE, TERM_NEGATE };
 enum {
   P_lo,
@@ -31,9 +31,10 @@ enum { RULE_NAMES = 12, RULE_TYPES = 3, RULE_TERMS = 40, RULE_CHOICES = 2 };
 typedef struct {
   uint16_t tag;             /* an op, or one of the above */
   int8_t a, b, c;           /* operands: terms; -1 none */
-  /* NAME: its slot; CONVERT: slot of the type; PREDICATE: which; LITERAL: TG_BOOL for true and false */
+  /* NAME: slot of the name; CONVERT: slot of the type; PREDICATE: P_*; LITERAL: TG_BOOL for true and false */
   uint8_t which;
-  int8_t choice;            /* commutative without a constant: bit of the choice; -1: as written */
+  /* commutative op whose operands may match in either order: its bit in the mask of choices; -1: match as written */
+  int8_t choice;
   bool is_float;
   int64_t i;
   double f;
@@ -42,7 +43,7 @@ typedef struct {
 typedef struct tg_rule {
   const char *name, *text;
   uint8_t classes, choices, set;
-  int8_t left, right, condition;   /* roots; condition -1: none */
+  int8_t left, right, condition;   /* indices of the root terms; condition -1: none */
   uint8_t n, names;
   char letter[RULE_NAMES][4];
   bool constant[RULE_NAMES];       /* matches a CONST only */
@@ -56,7 +57,7 @@ struct tg_rules {
 };
 
 int tg_rule_class_of(tg_type t);   /* -1: none */
-/* What one rule makes of v; NULL if it does not match, its condition does not hold, or a constant has no value. */
+/* The result of rule r for v; NULL: it does not match, its condition is not true, or a constant cannot be computed. */
 const tg_uop *tg_rule_apply(tg_job *j, const tg_rule *r, const tg_uop *v);
-bool tg_type_widens(tg_type from, tg_type to);   /* every value of one is a value of the other */
+bool tg_type_widens(tg_type from, tg_type to);   /* every value of `from` is a value of `to` */
 #endif

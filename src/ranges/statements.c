@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Simplifying a whole program: values and gates by the rules, then the statements that never run: stores whose gate is
- * false, loops of no iteration, loops of nothing. Leaves a program in the form it came in, versioned or plain. */
+ * Simplifies a whole program: values and gates by the rules, then removes statements that never run: stores whose gate
+ * is false, loops without iterations, empty loops. The program stays versioned or plain, as it came. */
 #include "ranges/known.h"
 
 static bool never(const tg_uop *gate) { return gate && gate->op == TG_OP_CONST && !gate->arg; }
@@ -18,7 +18,7 @@ static bool any_idle(tg_job *j, const tg_uop *u) {
   return false;
 }
 
-/* NULL if nothing of u is left. */
+/* NULL: u never runs and is dropped. */
 static const tg_uop *without_idle(tg_job *j, const tg_uop *u) {
   if (idle(j, u)) return NULL;
   if (u->op != TG_OP_END && u->op != TG_OP_SINK) return u;

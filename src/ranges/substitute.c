@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Polynomials with atoms replaced: another iteration's ranges for a range, a solution for an unknown. And their text.
- * Atoms mention earlier atoms only, so one pass in order of atoms finds what changes; nothing recurses. */
+ * Polynomials with atoms replaced: a range by another iteration of it, an unknown by its solution. Also their text.
+ * Atoms mention earlier atoms only, so one pass in order of atoms finds all changes; nothing recurses. */
 #include "dsl/text.h"
 #include "ranges/polynomial.h"
 

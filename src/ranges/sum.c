@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * The normal form of INDEX arithmetic: a sum of constant * atom in the room's order, plus a constant, written as a
- * left-leaning chain ((c1*a1 + c2*a2) + ..) + c; a product of atoms is a left-leaning chain in order too, its constant
- * outside. Chains longer than TG_TERMS (TG_FACTORS) are not merged into: the longer one is an atom to what stands above
- * it, which keeps the cost of a node bounded.
+ * The normal form of INDEX arithmetic: a sum of constant * atom, in the order of order.c, plus a constant, written as
+ * the left-leaning chain ((c1*a1 + c2*a2) + ..) + c. A product of atoms is a left-leaning chain in the same order, its
+ * constant factored out. Chains longer than TG_TERMS (TG_FACTORS for products) are not merged: the longer one becomes
+ * an atom of the other, which bounds the cost of a node.
  *
- * Needs sources in normal form; leaves normal form, and says so of the parts of a chain. */
+ * Needs sources in normal form; leaves normal form, and marks the parts of a chain as normal. */
 #include "ranges/known.h"
 
 enum { TG_FACTORS = 6 };
@@ -184,7 +184,8 @@ static uint32_t factors_of(const tg_uop *u, const tg_uop **out, uint32_t n) {
 
 static bool single(const tg_linear *l) { return l->n == 1 && !l->constant; }
 
-/* x * y, neither a constant: constants to the front, factors in order. NULL if v stands so already. */
+/* x * y, neither of them a constant: moves constants to the front and sorts the factors. NULL: v already has this
+ * form. */
 static const tg_uop *product(tg_job *j, const tg_uop *v, const tg_linear *a, const tg_linear *b) {
   const tg_uop *f[TG_FACTORS];
   int64_t c = 1;

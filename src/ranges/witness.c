@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Values that make a condition true, by trial: for messages alone. Corners of ranges, small and extreme parameters,
- * and the ends of what a load may hold; bounded in trials, so that finding none says nothing. */
+ * Values for which a condition is true, found by trial; for messages only. Tries the ends of ranges, small and extreme
+ * parameters, and the ends of what a load may hold. The number of trials is bounded, so finding none proves nothing. */
 #include "dsl/text.h"
 #include "ranges/depend.h"
 
@@ -139,7 +139,7 @@ const char *tg_integer_text(tg_job *j, tg_i128 v) {
 
 const char *tg_witness_text(tg_job *j, const tg_witness *w) {
   tg_str s = tg_str_new(&j->env);
-  for (int pass = 0; pass < 3; pass++) /* ranges, parameters, what memory holds */
+  for (int pass = 0; pass < 3; pass++) /* ranges, then parameters, then values of loads */
     for (uint32_t i = 0; i < w->n; i++) {
       const tg_uop *u = w->value[i].node;
       int kind = u->op == TG_OP_RANGE ? 0 : u->op == TG_OP_PARAM ? 1 : 2;
@@ -151,7 +151,7 @@ const char *tg_witness_text(tg_job *j, const tg_witness *w) {
                          : ordinal < j->ranges.n ? j->ranges.data[ordinal].name
                                                  : "?";
       if (kind == 0 && tg_range_ordinal(u) & TG_TWIN) name = tg_format(&j->env, "%s'", name);
-      if (kind == 2 && strchr(name, '?')) continue;   /* what memory holds for a twin: it has no name */
+      if (kind == 2 && strchr(name, '?')) continue;   /* a load that depends on a twin range, which has no name */
       tg_str_printf(&s, "%s%s = %s", s.n ? ", " : "", name, tg_integer_text(j, w->value[i].value));
     }
   return s.data;
@@ -202,7 +202,8 @@ static void run(trial *t, const tg_uop *u) {   /* as deep as loops nest */
   }
 }
 
-/* An expression that names all that decides what is stored where: subscripts, gates, ranges around. */
+/* Sums up into one expression everything that decides which elements are stored: subscripts, gates, ranges of the
+ * loops. */
 static void deciding(tg_job *j, const tg_uop *u, uint32_t buffer, const tg_uop **all, bool *any) {
   if (u->op == TG_OP_STORE && tg_buffer_ordinal(u->src[0]) == buffer) {
     *any = true;

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT
- * Pass distribute: reductions across threads. Pass reduce leaves `result = FOLD(acc[.., iota, ..])` where the
- * accumulators of a tile lie
- * in threads. Each thread begins with its own; an exchange with lane ^ 16, ^ 8, .. makes every lane of a warp hold the
- * same bits,
- * since both sides combine the same two values by an op that commutes; what lies in other warps goes through LOCAL
- * memory, from which
- * every thread combines the same values in the same order. */
+ * Pass distribute: reductions across threads. Pass reduce leaves `result = FOLD(acc[.., iota, ..])`, where the
+ * accumulators acc are a tile whose elements lie in different threads.
+ *
+ * Within a warp the FOLD is a butterfly: each lane combines its value with that of lane ^ 16, then ^ 8, ^ 4, ^ 2, ^ 1.
+ * Both lanes of a pair combine the same two values by a commutative op, so all lanes end with the same bits. Across
+ * warps, one partial result per warp goes through LOCAL memory, from which every thread combines them in the same
+ * order. */
 #include "lower/distribute/distribute.h"
 
 typedef struct {
   tg_workgroup *w;
-  tg_group_item *item;               /* the store of the FOLD; statements are put before it */
+  tg_group_item *item;               /* the store of the FOLD; new statements are inserted before it */
   tg_op op;
-  const tg_uop *value;         /* the vector; then what the thread holds */
-  uint32_t n, par[TG_PARS];    /* ranges that are folded */
+  const tg_uop *value;         /* first the vector that is folded; later the partial result that the thread holds */
+  uint32_t n, par[TG_PARS];    /* n: number of pars that are folded; par: their indices */
 } folding;
 
 static bool is_fold(const tg_uop *u) { return u && u->op == TG_OP_STORE && tg_stored(u)->op == TG_OP_FOLD; }
 
-/* The whole range that stores to the tile name its dimension with. */
+/* The par whose iteration is the subscript of this dimension in the stores to the tile. */
 static bool par_of_dim(tg_workgroup *w, const tg_uop *load, uint32_t dim, uint32_t *par) {
   const tg_uop *size = tg_define_of(load->src[0])->src[dim];
   for (uint32_t i = 0; i < w->touched.n; i++) {
@@ -37,7 +37,7 @@ static bool par_of_dim(tg_workgroup *w, const tg_uop *load, uint32_t dim, uint32
   return false;
 }
 
-/* The ranges, and the loads that read along them; false if something else has lanes too. */
+/* Finds the folded pars and the loads along them; false if any other operand of the FOLD is a vector too. */
 static bool find_ranges(folding *f) {
   tg_workgroup *w = f->w;
   uint32_t n;
@@ -122,7 +122,7 @@ static const tg_uop *keep(folding *f, const tg_uop *value, bool folded) {
 /* ---- the steps ---- */
 
 typedef struct { int64_t stride, size; } part;
-/* lanes: how many of a warp are folded already */
+/* lanes: number of lanes of a warp that are already combined */
 typedef struct { uint32_t n; part p[TG_PARS]; int64_t lanes; } parts;
 
 static bool power_of_two(int64_t v) { return v > 0 && !(v & (v - 1)); }
@@ -144,7 +144,7 @@ static void fold_lanes(folding *f, parts *far) {
   }
 }
 
-/* So many threads have an iteration of the statement; those behind repeat them. */
+/* The number of threads that have an iteration of the statement; threads beyond it repeat these iterations. */
 static int64_t reach(const folding *f) {
   int64_t n = 1;
   for (uint32_t i = 0; i < f->n + f->item->n; i++) {
@@ -154,7 +154,7 @@ static int64_t reach(const folding *f) {
   return n;
 }
 
-/* Through memory: a cell for each warp where all its lanes agree, else for each thread. */
+/* Through LOCAL memory: one element per warp if all its lanes hold the same value, else one per thread. */
 static void fold_warps(folding *f, parts *far) {
   tg_workgroup *w = f->w;
   tg_job *j = w->j;
@@ -200,7 +200,7 @@ static const tg_uop *at_lane(tg_job *j, const tg_uop *old, const tg_uop *const *
   return old->op == TG_OP_IOTA ? tg_index(j, *(const int64_t *)user) : tg_fold(j, old, src);
 }
 
-/* Where the tile lies otherwise: one value after another. */
+/* For any other layout of the tile: combines one value after another. */
 static void fold_in_thread(folding *f) {
   tg_job *j = f->w->j;
   int64_t n = f->value->lanes;
@@ -218,7 +218,7 @@ static void fold_item(tg_workgroup *w, tg_group_item *item) {
   if (!find_ranges(&f)) fold_in_thread(&f);
   else {
     f.value = tg_map(j, f.value, own_element, NULL, &f);
-    for (uint32_t i = 0; i < f.n; i++) {   /* threads set aside beyond the range add nothing */
+    for (uint32_t i = 0; i < f.n; i++) {   /* reserved threads beyond the range contribute the identity */
       const tg_par *p = &w->par.data[f.par[i]];
       if (p->room == p->extent) continue;
       const tg_uop *inside = tg_op2(j, TG_OP_LT, tg_thread_digit(w, p->stride, p->room), tg_index(j, p->extent));

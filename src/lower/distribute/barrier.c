@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT
- * Pass distribute: barriers, as few as there can be between the statements as they stand.
+ * Pass distribute: inserts the fewest barriers that the order of the statements allows.
  *
- * Two accesses of one LOCAL or global element by different threads, one of them a store, need a barrier on the way from
- * the first
- * to the second: between two statements of a list, or around the back edge of a loop from one iteration to the next.
- * That is an arc
- * of the places between the statements of the list that holds both (of a loop's body: a circle), and the fewest places
- * that meet
- * every arc get a barrier. Accesses of which each thread touches its own elements only, and accesses that never meet,
- * need none. Inner
- * lists first: what they have inside may serve those around. */
+ * If two threads access one element of LOCAL or global memory and one of the accesses is a store, there must be a
+ * barrier on the way from the first access to the second: between two statements of a list, or across the back edge of
+ * a loop. Each such pair is an interval of positions in the innermost statement list that holds both; a loop body is a
+ * circle, since its end leads back to its start. The fewest positions that hit all intervals get a barrier. Pairs in
+ * which each thread touches only its own elements, and pairs whose subscripts never agree, need none. Inner lists come
+ * first, since their barriers may also serve the lists around them. */
 #include "lower/distribute/distribute.h"
 
-/* landing: of the copies of `owner`, at a WAIT */
+/* An access of shared memory. item: the statement where it counts; owner: the statement with the pars. landing: the
+ * arrival, at WAIT `item`, of the asynchronous copies of `owner`. pinned: threads without an iteration are gated
+ * off. */
 typedef struct {
   const tg_uop *u;
   tg_group_item *item;
@@ -20,19 +19,22 @@ typedef struct {
   tg_group_digits digits;
   bool store, atomic, pinned, landing;
 } access;
-/* places from .. to; a place p stands before child p; of a circle place n is the boundary, to < from wraps */
+/* Positions from .. to (inclusive) in a list of n statements; position p is before statement p. In a loop body
+ * position n is the back edge, and an interval with to < from wraps around it. */
 typedef struct { uint32_t from, to; } arc;
 
 typedef struct {
   tg_workgroup *w;
   TG_VEC(access) all;
-  TG_VEC(const tg_uop *) twin;   /* by range ordinal: the range in another iteration */
+  /* by range ordinal: a second range that stands for another iteration of it; NULL: not made yet */
+  TG_VEC(const tg_uop *) twin;
   TG_VEC(arc) arcs;
 } state;
 
 /* ---- accesses ---- */
 
-/* What copies brings is there for their own threads at the wait, for the others behind a barrier. */
+/* A thread sees its own asynchronous copies after its WAIT, those of other threads after a barrier behind that WAIT.
+ * So to the analysis the copy writes at the WAIT. */
 static void see_landing(state *s, tg_group_item *wait, const tg_group_item *at) {
   for (uint32_t i = 0; i < at->list.n; i++) see_landing(s, wait, at->list.data[i]);
   if (at->u && at->u->op == TG_OP_STORE && at->u->arg & TG_ASYNC)
@@ -64,7 +66,7 @@ static void see_stores(tg_workgroup *w, tg_group_item *at, uint8_t *stored) {
 
 typedef struct { uint32_t dim; int64_t weight, extent, stride; } held;
 
-static uint32_t held_by(state *s, const access *a, held *out) {   /* in order of stride */
+static uint32_t held_by(state *s, const access *a, held *out) {   /* the digits of the access, sorted by stride */
   uint32_t n = 0;
   for (uint32_t i = 0; i < a->digits.n; i++) {
     const tg_group_digit *d = &a->digits.d[i];
@@ -76,8 +78,8 @@ static uint32_t held_by(state *s, const access *a, held *out) {   /* in order of
   return n;
 }
 
-/* Do only the threads with 0 there touch it? Such a digit belongs to no range of the statement, and a gate keeps the
- * others off. */
+/* Do only the threads t with (t / from) % (until / from) == 0 make the access? True if no par of the statement
+ * covers these strides, so that a gate shuts out the other threads. */
 static bool idle(state *s, const access *a, int64_t from, int64_t until) {
   for (uint32_t i = 0; i < a->owner->n; i++) {
     const tg_par *p = &s->w->par.data[a->owner->par[i]];
@@ -86,7 +88,8 @@ static bool idle(state *s, const access *a, int64_t from, int64_t until) {
   return a->pinned;
 }
 
-/* Does the element say which thread touches it, the same in both? Threads that a gate shuts out touch none. */
+/* Do the subscripts of each access determine its thread, by the same digits in both? Then no element is touched by
+ * two threads. Threads shut out by a gate do not count. */
 static bool same_thread(state *s, const access *a, const access *b) {
   held p[TG_DIGITS], q[TG_DIGITS];
   uint32_t n = held_by(s, a, p);
@@ -111,26 +114,27 @@ static const tg_uop *twin_of(state *s, const tg_uop *range, const tg_uop *extent
   return s->twin.data[o] = tg_range_new(j, info.name, extent, tg_range_kind(range), info.from, info.pos);
 }
 
-/* Ranges that are one iteration on both sides: sequential loops around `list`. */
+/* Is it a sequential loop around `list`, so that both accesses are in the same iteration of it? */
 static bool shared_loop(const tg_group_item *list, const tg_uop *range) {
   for (; list && list->u; list = list->outer)
     if (list->u == range) return tg_range_kind(range) != TG_UPCAST && !list->parts;
   return false;
 }
 
-/* by a loop of the workgroup or as a thread: else a global range, the same for all */
+/* Is the range a par or a loop of the workgroup? If not it is a global range, which has one value in the workgroup. */
 static bool bound_here(const state *s, const tg_uop *range) {
   uint32_t o = tg_range_ordinal(range);
   return (o < s->w->par_of.n && s->w->par_of.data[o]) || tg_range_kind(range) != TG_GLOBAL;
 }
 
-/* A subscript of the second access, seen from the first: `later` iterations of `loop` after it. */
-enum { ANY = -1 };   /* one or more */
+/* Rewrites a subscript of the second access in terms of the first's ranges: the second is `later` iterations of
+ * `loop` after the first, in any thread. NULL: too many ranges. */
+enum { ANY = -1 };   /* any number of iterations later, at least one */
 static const tg_uop *elsewhere(state *s, const tg_uop *sub, const tg_group_item *list, const tg_uop *loop, int later) {
   tg_job *j = s->w->j;
   uint32_t n, count = 0;
   const tg_uop **order = tg_toposort(j, sub, &n), *from[64], *to[64];
-  for (uint32_t i = 0; i < n && count < 64; i++) {   /* outer ranges first: extents use them */
+  for (uint32_t i = 0; i < n && count < 64; i++) {   /* outer ranges first, since extents of inner ones use them */
     const tg_uop *r = order[i];
     if (r->op != TG_OP_RANGE || (r != loop && (shared_loop(list, r) || !bound_here(s, r)))) continue;
     from[count] = r;
@@ -149,7 +153,7 @@ static bool never_zero(tg_job *j, const tg_linear *f) {
   return b.multiple > 1 && tg_floor_mod(b.offset, b.multiple) != 0;
 }
 
-/* Has it a range whose extent depends on another one? Bounds alone say little of such. */
+/* Does x use a range whose extent depends on another range? Numeric bounds are weak then, so the prover is tried. */
 static bool is_triangular(tg_job *j, const tg_uop *x) {
   uint32_t n;
   const tg_uop **order = tg_toposort(j, x, &n);
@@ -161,8 +165,7 @@ static bool is_triangular(tg_job *j, const tg_uop *x) {
   return false;
 }
 
-/* Does it read what may change between two statements, or differ between threads? Then equal nodes are not equal
- * values. */
+/* Does x load memory that may change between two statements, or shuffle? Then the same node can have two values. */
 static bool may_change(state *s, const tg_uop *x) {
   uint32_t n;
   if (!x || x->op == TG_OP_CONST || x->op == TG_OP_RANGE) return false;
@@ -174,7 +177,7 @@ static bool may_change(state *s, const tg_uop *x) {
   return false;
 }
 
-/* The u whose u % by it is; NULL: none. */
+/* The u with x == u % by; NULL: none. */
 static const tg_uop *slot_of(tg_job *j, const tg_uop *x, const tg_uop *by) {
   if (x->op == TG_OP_MOD) return x->src[1] == by ? x->src[0] : NULL;
   tg_bounds b = tg_bounds_of(j, x);
@@ -193,7 +196,7 @@ static bool differ(tg_job *j, const tg_facts *gates, const tg_uop *x, const tg_u
   const tg_uop *by = x->op == TG_OP_MOD ? x->src[1] : y->op == TG_OP_MOD ? y->src[1] : NULL;
   if (!by || by->op != TG_OP_CONST || by->arg <= 0 || !(x = slot_of(j, x, by)) || !(y = slot_of(j, y, by)))
     return false;
-  tg_linear_of(j, x, &f);   /* (i + 1) % 2 and i % 2 */
+  tg_linear_of(j, x, &f);   /* such as (i + 1) % 2 and i % 2: the difference is no multiple of 2 */
   tg_linear_of(j, y, &g);
   if (!tg_linear_add(j, &f, &g, -1, &d)) return false;
   for (uint32_t i = 0; i < d.n; i++)
@@ -206,7 +209,7 @@ static bool may_meet(state *s, const access *a, const access *b, const tg_group_
   if (tg_buffer_ordinal(a->u->src[0]) != tg_buffer_ordinal(b->u->src[0]) || (!a->store && !b->store) ||
       (a->atomic && b->atomic))
     return false;
-  if (b->landing) return false;   /* who touched it before is kept apart from the copy itself */
+  if (b->landing) return false;   /* earlier accesses are compared with the copy statement itself */
   if (same_thread(s, a, b)) return false;
   if (a->landing) return true;
   const tg_uop *here = may_change(s, tg_gate(a->u)) ? NULL : tg_gate(a->u);
@@ -224,7 +227,7 @@ static bool may_meet(state *s, const access *a, const access *b, const tg_group_
 
 /* ---- where barriers are ---- */
 
-/* A barrier that surely is met on the way through. */
+/* Does every execution of the item pass a barrier? */
 static bool is_fence(state *s, const tg_group_item *item) {
   if (!item->u) return false;
   if (item->u->op == TG_OP_BARRIER) return true;
@@ -234,8 +237,8 @@ static bool is_fence(state *s, const tg_group_item *item) {
   return false;
 }
 
-/* The child of `list` that holds the item; *fenced: there is a barrier between the item and that child's end (after)
- * or beginning. */
+/* Position in `list` of the statement that contains the item. *fenced: there is a barrier between the item and the
+ * end of that statement (after), or its beginning (!after). */
 static uint32_t child_of(state *s, const tg_group_item *list, const tg_group_item *item, bool after, bool *fenced) {
   *fenced = false;
   for (;; item = item->outer) {
@@ -268,7 +271,7 @@ static void need(state *s, const tg_group_item *list, const access *a, const acc
     return;
   }
   if (fence_between(s, list, p + 1, n) || fence_between(s, list, 0, q)) return;
-  /* wraps: p+1 .. n, and 1 .. q */
+  /* positions p+1 .. n and 1 .. q: wraps around the back edge */
   tg_push(&s->w->j->env, &s->arcs, p < q ? ((arc){1, n}) : ((arc){p + 1, q ? q : n}));
 }
 
@@ -276,12 +279,14 @@ static bool meets(const arc *a, uint32_t place) {
   return a->from <= a->to ? a->from <= place && place <= a->to : place >= a->from || place <= a->to;
 }
 
-/* The fewest places, the circle of n being cut at `first` (0: a line). */
+/* Greedy choice of the fewest positions that hit all intervals. first: position where the circle is cut, and which
+ * is chosen; 0: a plain list, no circle. */
 static uint32_t choose(const state *s, uint32_t n, uint32_t first, uint8_t *chosen) {
   uint32_t count = first != 0;
   memset(chosen, 0, n + 1);
   chosen[first] = first != 0;
-  for (uint32_t step = 1; step <= n; step++) {   /* right ends in order: the last place that meets the arc */
+  /* by ascending right end: an interval that no chosen position hits gets its last position */
+  for (uint32_t step = 1; step <= n; step++) {
     uint32_t place = first ? (first + step - 1) % n + 1 : step;
     for (uint32_t i = 0; i < s->arcs.n; i++) {
       const arc *a = &s->arcs.data[i];

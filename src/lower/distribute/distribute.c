@@ -1,33 +1,34 @@
 /* SPDX-License-Identifier: MIT
- * Pass distribute: the form of a workgroup on a target with warps. launch.c finds the workgroups.
+ * Pass distribute: puts the statements of one workgroup into device form, on a target with warps. launch.c finds the
+ * workgroups; docs/distribute.md explains the terms.
  *
- * Needs a reduced program; leaves launches one after another, each
+ * Needs a program without REDUCE. Leaves launches one after another, each
  *
  *     END(global .., DEFINE local .., END(local warp, END(lane lane, statements)))
  *
- * in which every statement runs in every thread. The local and lane ranges of the program become digits of the thread:
- * `par t {S1; S2}`
- * is `par t S1; par t S2`, so they move inward to each store, memory defined inside them gains a dimension for each,
- * and then threads
- * are found for them (layout.c), reductions across them become exchanges (across.c), the author's exchanges what the
- * lanes can do (exchange.c), and barriers are put where one thread reads what
- * another wrote (barrier.c). A store to LOCAL or global memory runs in as many threads as it has iterations, one to REG
- * in all. A range of more iterations
- * than there are threads runs in parts. */
+ * in which every statement runs in every thread. The program's local and lane ranges become digits of the thread's
+ * number. Since `par t {S1; S2}` is `par t S1; par t S2`, these ranges move inward to each store, and memory defined
+ * inside them gains a dimension for each. Then layout.c assigns threads to the ranges, across.c turns reductions over
+ * threads into shuffles, exchange.c handles the author's shuffles that lanes cannot do directly, and barrier.c inserts
+ * barriers where one thread reads what another wrote.
+ *
+ * A store to LOCAL or global memory runs in as many threads as it has iterations, a store to REG in all threads. A
+ * range with more iterations than there are threads runs in parts, one after another. */
 #include "lower/distribute/distribute.h"
 
-/* parts: 0: known when it runs */
+/* A parallel range of the program and its par. n: iterations of the par; parts: how many times the par runs, 0:
+ * known at run time only; gated: extent < parts * n, so the last part has a gate. */
 typedef struct { const tg_uop *range, *extent; int64_t n, parts; bool gated; uint32_t par; } mapped;
 
 typedef struct {
   tg_workgroup w;
   TG_VEC(mapped) map;
   TG_VEC(uint32_t) map_of;        /* by range ordinal, + 1 */
-  TG_VEC(const tg_uop *) defines; /* of LOCAL memory */
-  const tg_uop **private;         /* by buffer ordinal: dimensions gained, in a list that a NULL ends */
-  const tg_uop ***path_of;        /* by buffer ordinal: the ranges, likewise */
+  TG_VEC(const tg_uop *) defines; /* DEFINEs of LOCAL memory, collected for the head of the launch */
+  const tg_uop **private;         /* by buffer ordinal: NULL-terminated list of the dimensions that the buffer gained */
+  const tg_uop ***path_of;        /* by buffer ordinal: NULL-terminated list of the ranges behind these dimensions */
   uint32_t buffers;
-  tg_group_item *item;                  /* the store in work, while it is built */
+  tg_group_item *item;                  /* the item of the store that is being built */
   const tg_uop *pins;
   const uint8_t *stored;          /* by buffer ordinal */
 } state;
@@ -84,7 +85,8 @@ const tg_uop **tg_loads_of(tg_workgroup *w, const tg_uop *store, uint32_t *n) {
 void tg_touch_item(tg_workgroup *w, tg_group_item *item) {
   uint32_t n = 0;
   const tg_uop **loads = NULL;
-  if (tg_stored(item->u)->op != TG_OP_FOLD) loads = tg_loads_of(w, item->u, &n);   /* across.c reads a FOLD's */
+  /* across.c handles the loads of a FOLD */
+  if (tg_stored(item->u)->op != TG_OP_FOLD) loads = tg_loads_of(w, item->u, &n);
   for (uint32_t i = 0; i <= n; i++) {
     const tg_uop *u = i < n ? loads[i] : item->u;
     if (tg_buffer_info(w->j, u->src[0])->space != TG_SPACE_REG || tg_tile_of(w, u->src[0])->whole) continue;
@@ -138,7 +140,7 @@ static int64_t power_of_two_from(int64_t v) {
 
 static int64_t threads_within(state *s, const tg_uop *u);
 
-/* How many threads the range gets, `inner` being taken by what stands inside. */
+/* How many threads the range gets if the ranges inside it already take `inner` threads. */
 static int64_t plan_range(state *s, const tg_uop *range, int64_t inner) {
   tg_job *j = s->w.j;
   const tg_uop *extent = tg_extent(range);
@@ -176,7 +178,7 @@ static int64_t threads_within(state *s, const tg_uop *u) {
   return is_parallel(u->src[0]) ? plan_range(s, u->src[0], inner) : inner;
 }
 
-/* Memory defined inside parallel ranges: a dimension for each. */
+/* Memory defined inside parallel ranges gains a dimension for each of them. */
 static void find_private(state *s, const tg_uop *u, const tg_uop **path, uint32_t depth) {
   if (u->op == TG_OP_DEFINE && depth) {
     const tg_uop **kept = tg_new(&s->w.j->env, const tg_uop *, depth + 1);
@@ -221,7 +223,7 @@ static const tg_uop *private_node(tg_job *j, const tg_uop *old, const tg_uop *co
   return tg_define(j, info, old->lanes, now, NULL, false);
 }
 
-/* range := value; what depends on it happens where cond holds. */
+/* Replaces range by value; accesses that depend on the range get cond as a gate. */
 typedef struct { const tg_uop *range, *value, *cond, *extent; } replacement;
 
 static const tg_uop *replaced(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
@@ -241,7 +243,7 @@ static const tg_uop *replaced(tg_job *j, const tg_uop *old, const tg_uop *const 
   return tg_load(j, src[0], src + 1, gate, tg_gate(old) ? src[old->n - 1] : zero, flags);
 }
 
-/* The first SHUFFLE, sources first, over a range that runs in parts. */
+/* The innermost SHUFFLE (sources before users) over a range that runs in parts; NULL: none. */
 static const tg_uop *shuffle_in_parts(state *s, const tg_uop *u, const tg_uop *const *path, uint32_t depth) {
   uint32_t n;
   const tg_uop **order = tg_toposort(s->w.j, u, &n);
@@ -254,7 +256,7 @@ static const tg_uop *shuffle_in_parts(state *s, const tg_uop *u, const tg_uop *c
 
 static void store_item(state *s, tg_group_item *outer, const tg_uop *u, const tg_uop *const *path, uint32_t depth);
 
-/* All parts leave their values in a tile before one asks. */
+/* All parts store their values to a tile before any thread reads another's. */
 static const tg_uop *through_tile(state *s, tg_group_item *outer, const tg_uop *u, const tg_uop *x,
                                   const tg_uop *const *path, uint32_t depth, tg_pos pos) {
   tg_job *j = s->w.j;
@@ -346,7 +348,7 @@ static const tg_uop *pins_of(tg_workgroup *w, const tg_group_item *item) {
     if (until > at && at < w->threads) {
       if (at >= w->lanes || until <= w->lanes || w->lanes % at || (next && until % w->lanes))
         all = tg_and(j, all, tg_op2(j, TG_OP_EQ, tg_thread_digit(w, at, (until + at - 1) / at), tg_index(j, 0)));
-      else {   /* the rest of the lanes and the warps, each by itself */
+      else {   /* the remaining lanes and warps: one condition each */
         all = tg_and(j, all, tg_op2(j, TG_OP_EQ, tg_thread_digit(w, at, w->lanes / at), tg_index(j, 0)));
         all = tg_and(
             j, all,
@@ -374,14 +376,15 @@ static const tg_uop *local_of(state *s, tg_tile *t) {
     uint32_t n;
     const tg_uop **order = tg_toposort(j, size, &n);
     dim[i] = size;
-    for (uint32_t k = 0; k < n; k++)   /* it stands outside of these */
+    /* the buffer is defined outside of the ranges that the size uses: take the largest size */
+    for (uint32_t k = 0; k < n; k++)
       if (order[k]->op == TG_OP_RANGE && tg_range_kind(order[k]) != TG_GLOBAL)
         dim[i] = tg_index(j, (int64_t)tg_bounds_of(j, size).hi);
   }
   return t->remade = tg_define(j, info, t->define->lanes, dim, NULL, false);
 }
 
-/* Subscripts in LOCAL memory. */
+/* Subscripts in the LOCAL buffer of a tile: the upcast ranges around its definition, then its own. */
 static void local_subscripts(const tg_tile *t, const tg_uop **sub, uint32_t rank) {
   memmove(sub + t->copies, sub, rank * sizeof *sub);
   memcpy(sub, t->copy, t->copies * sizeof *sub);
@@ -427,7 +430,7 @@ static const tg_uop *built_load(state *s, const tg_uop *old, const tg_uop *const
       buffer = local_of(s, tg_tile_of(&s->w, old->src[0]));
       local_subscripts(tg_tile_of(&s->w, old->src[0]), sub, tg_access_rank(old));
     }
-    /* threads without an iteration keep off what others write */
+    /* threads without an iteration must not read what others may be writing */
     if (s->pins && s->stored[tg_buffer_ordinal(old->src[0])]) {
       if (!gate) alt = zero_of(j, old->type);
       gate = tg_and(j, gate, s->pins);
@@ -440,15 +443,15 @@ static const tg_uop *built_load(state *s, const tg_uop *old, const tg_uop *const
     tg_bug(&j->env, "pass distribute: %s is private and is not", tg_buffer_info(j, old->src[0])->name);
   buffer = t->whole ? t->define : private_of(s, t);
   if (!through) return tg_load(j, buffer, sub, gate, alt, flags);
-  /* The lane that is asked may have no such element where this thread has no iteration: what they agree on is asked
-   * there. */
+  /* The lane read from loads under that part of the gate which is the same in both lanes; this thread's whole gate
+   * then chooses between the shuffled value and the alternative. */
   const tg_uop *there = tg_agreed_gate(&s->w, gate, asked);
   const tg_uop *v =
       tg_shuffle(j, tg_load(j, buffer, sub, there, there ? zero_of(j, old->type) : NULL, flags), s->w.lane, through);
   return gate ? tg_op3(j, TG_OP_WHERE, gate, v, alt) : v;
 }
 
-/* The author's own exchange: the lane whose digit is the index. */
+/* A SHUFFLE that the author wrote: reads from the lane whose digit equals the index. */
 static const tg_uop *built_shuffle(state *s, const tg_uop *old, const tg_uop *const *src) {
   tg_workgroup *w = &s->w;
   tg_job *j = w->j;
@@ -523,7 +526,7 @@ static void build_item(state *s, tg_group_item *item, tg_group_item *out) {
     u = tg_map(j, u, built, NULL, s);
     const tg_uop *const *body = list;
     tg_kind k = tg_range_kind(u);
-    if (k == TG_GLOBAL || k == TG_THREAD) {   /* not outermost: one after another */
+    if (k == TG_GLOBAL || k == TG_THREAD) {   /* a global range that is not outermost runs as a sequential loop */
       const tg_uop *loop = tg_range_again(j, u, tg_extent(u), TG_LOOP);
       const tg_uop **again = tg_new(&j->env, const tg_uop *, inner.list.n);
       for (uint32_t i = 0; i < inner.list.n; i++) again[i] = tg_substitute(j, list[i], 1, &u, &loop);

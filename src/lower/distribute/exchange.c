@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Pass distribute: the author's exchanges between lanes that no instruction makes, places being known. Where the lanes
- * lie in several warps the
- * values go through LOCAL memory; where a value reads memory that threads share, since a tile went there, each lane
- * takes its own into a
- * register first. Both are statements of their own before the one that asks, so all lanes have given before one asks.
- * */
+ * Pass distribute, after places are assigned: the author's SHUFFLEs that one shuffle instruction cannot do. If their
+ * lanes lie in several warps, the values go through LOCAL memory. If the shuffled value reads a tile that went to
+ * LOCAL memory, each lane first loads its own value into a register. Both are statements of their own before the one
+ * with the SHUFFLE, so every lane has given its value before any lane reads one. */
 #include "lower/distribute/distribute.h"
 
 static bool reads_shared(tg_workgroup *w, const tg_uop *value) {
@@ -22,7 +20,7 @@ static bool within_warp(const tg_workgroup *w, uint32_t par) {
   return end <= w->lanes && w->lanes % end == 0;
 }
 
-/* The first SHUFFLE, sources first, that needs a statement before it; NULL: none. */
+/* The innermost SHUFFLE (sources before users) that needs a statement before it; NULL: none. */
 static const tg_uop *next_exchange(tg_workgroup *w, const tg_uop *store, uint32_t *par) {
   uint32_t n;
   const tg_uop **order = tg_toposort(w->j, store, &n);
@@ -33,7 +31,7 @@ static const tg_uop *next_exchange(tg_workgroup *w, const tg_uop *store, uint32_
   return NULL;
 }
 
-/* value stands in the register, or in the element of LOCAL memory that the ranges around the item name. */
+/* Where value is stored: a register, or the element of LOCAL memory whose subscripts are the ranges around the item. */
 static void give(tg_workgroup *w, tg_group_item *item, const tg_uop *define, uint32_t n, const tg_uop *const *sub,
                  const tg_uop *value) {
   tg_group_item *d = tg_item_new(w, item->outer, define, item->pos),

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Pass distribute, from outside: a program becomes launches, one after another, each a nest of global ranges around one
- * workgroup, whose
- * statements distribute.c puts into device form. What stands between such nests is a launch of one workgroup.
- * Temporaries that two launches would
- * share make them one workgroup instead. Nothing happens for targets without warps. */
+ * Pass distribute, entry: cuts a program into launches, one after another. Each is a nest of global ranges around one
+ * workgroup, whose statements distribute.c puts into device form. Statements between such nests become a launch of one
+ * workgroup. If two launches would share a temporary, all statements become one workgroup instead. On targets without
+ * warps the pass changes nothing. */
 #include "lower/distribute/distribute.h"
 
 static bool is_grid(tg_job *j, const tg_uop *u) {
@@ -16,7 +15,8 @@ static bool is_grid(tg_job *j, const tg_uop *u) {
   return true;
 }
 
-/* Inward through global ranges while there is one alone in a list; what is defined on the way is the workgroup's. */
+/* Descends through global ranges as long as each list holds only one loop; DEFINEs met on the way belong to the
+ * workgroup. */
 static const tg_uop *grid(tg_job *j, const tg_lowering *l, const tg_uop *end, tg_form *defines) {
   const tg_uop *only = NULL;
   tg_form body = {{0}};
@@ -38,7 +38,7 @@ static const tg_uop *grid(tg_job *j, const tg_lowering *l, const tg_uop *end, tg
   return body.list.n ? tg_end(j, end->src[0], body.list.n, body.list.data) : NULL;
 }
 
-/* As kind global, whichever word made tasks of it. */
+/* The range as kind global, whether the schedule made it `global` or `thread`. */
 static const tg_uop *as_global(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
   (void)user;
   return old->op == TG_OP_RANGE && tg_range_kind(old) == TG_THREAD ? tg_range_again(j, old, src[0], TG_GLOBAL) : NULL;
@@ -52,7 +52,7 @@ static bool uses_buffer(tg_job *j, const tg_uop *u, const tg_uop *define) {
   return false;
 }
 
-/* Is a temporary of the SINK used outside of one launch? launch: by statement. */
+/* Is a temporary of the SINK used by more than one launch? launch: number of the launch, by statement. */
 static bool crosses(tg_job *j, const tg_uop *sink, const uint32_t *launch) {
   for (uint32_t d = 0; d < sink->n; d++) {
     uint32_t user = 0;

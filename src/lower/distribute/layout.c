@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * Pass distribute: which threads run which iterations, and which elements of a REG tile they hold.
+ * Pass distribute: which threads run which iterations, and which elements of a REG tile each thread holds.
  *
- * Ranges that name the same digit of a tile get one place, so that a thread finds its elements where it left them. A
- * tile all
- * of whose stores name the same digits at the same threads is private to each thread, those digits removed; a load that
- * names
- * a digit of another lane becomes a SHUFFLE. What is left must have constant subscripts once copies are made. Any other
- * tile
- * goes to LOCAL memory, where barriers keep order. */
+ * Pars that index the same digit of a tile get one place, so that a thread finds its elements where it stored them. If
+ * all stores of a tile have the same digits at the same threads, the tile is private: each thread holds its part in
+ * registers, with those digits removed from the subscripts. A load of a digit that another lane holds becomes a
+ * SHUFFLE. The subscripts that remain must be constant after unrolling. Any other tile goes to LOCAL memory, where
+ * barriers keep the order. */
 #include "lower/distribute/distribute.h"
 
 /* ---- digits ---- */
@@ -30,7 +28,7 @@ static bool uses_par(tg_workgroup *w, const tg_uop *u) {
   return false;
 }
 
-/* r, r / c, r % c or (r / c) % d of a par. */
+/* Is the atom r, r / c, r % c or (r / c) % d of a par r? Sets par, step and extent of the digit. */
 static bool atom_digit(tg_workgroup *w, const tg_uop *atom, tg_group_digit *d) {
   int64_t modulus = INT64_MAX;
   d->step = 1;
@@ -51,7 +49,8 @@ static bool atom_digit(tg_workgroup *w, const tg_uop *atom, tg_group_digit *d) {
 
 static int64_t rest_of(int64_t a, int64_t c) { return a % c + (a % c < 0 ? c : 0); }
 
-/* Is the digit there whatever the rest of the sum is? What is below it must stay below its weight. */
+/* Is (sum / weight) % extent decided by term `at` alone? The terms below it must add up to less than the weight, and
+ * those above it must be multiples of weight * extent. */
 static bool stands_alone(tg_job *j, const tg_linear *f, uint32_t at, int64_t weight, int64_t extent) {
   tg_linear low = {.n = 0};
   int64_t span;
@@ -111,7 +110,8 @@ static void see_together(tg_workgroup *w, tg_group_item *item, void *user) {
 static void unite(tg_workgroup *w, uint32_t p, uint32_t q) {
   meeting m = {group_of(w, p), group_of(w, q), false};
   if (m.a == m.b || w->par.data[m.a].extent != w->par.data[m.b].extent) return;
-  each_store(w, w->body, see_together, &m);   /* t[i,i]: one thread cannot be in two places */
+  /* as in t[i,k] with i and k around one store: one place cannot hold both */
+  each_store(w, w->body, see_together, &m);
   if (m.together) return;
   tg_par *a = &w->par.data[m.a], *b = &w->par.data[m.b];
   a->lane |= b->lane;
@@ -119,7 +119,7 @@ static void unite(tg_workgroup *w, uint32_t p, uint32_t q) {
   b->group = m.a;
 }
 
-/* Whole ranges that index one digit of one tile. */
+/* Pars that index the same digit of a tile with their whole range share a place. */
 static void unite_by_tiles(tg_workgroup *w) {
   for (uint32_t i = 0; i < w->touched.n; i++)
     for (uint32_t k = 0; k < i; k++) {
@@ -194,7 +194,7 @@ static void pin(tg_workgroup *w, uint32_t par, int64_t stride) {
   p->stride = stride;
 }
 
-/* The lanes of a matrix instruction are those of the warp. */
+/* The lane range of a matrix instruction must be the lanes of the warp: stride 1. */
 static void pin_matrices(tg_workgroup *w, tg_group_item *item, void *user) {
   uint32_t n, par;
   bool *any = user;
@@ -206,7 +206,8 @@ static void pin_matrices(tg_workgroup *w, tg_group_item *item, void *user) {
   }
 }
 
-/* A range that names the digit of a tile that a part of a placed range names lies in that part. */
+/* If a placed par p indexes a digit of a tile with a part of itself (p / 4, say), and an unplaced par q indexes the
+ * same digit with its whole range, q gets the threads of that part. */
 static bool pin_by_tiles(tg_workgroup *w) {
   bool more = false;
   for (uint32_t i = 0; i < w->touched.n; i++)
@@ -227,8 +228,8 @@ static bool pin_by_tiles(tg_workgroup *w) {
   return more;
 }
 
-/* The lanes of matrix instructions first. Then statements with most iterations first; of each the lanes before
- * others, the innermost range first. */
+/* Order of assignment: lanes of matrix instructions; then by statement, those with most iterations first, and within
+ * each the lane ranges before the local ones, the innermost range first. */
 void tg_assign_places(tg_workgroup *w) {
   collected c = {{0}};
   unite_by_tiles(w);
@@ -279,7 +280,7 @@ static bool has(const tg_workgroup *w, const tg_group_digits *digits, const tg_g
   return false;
 }
 
-/* A subscript that is constant once copies are made. */
+/* Will the subscript be constant once upcast and unroll ranges are expanded? */
 static bool becomes_constant(tg_workgroup *w, const tg_uop *sub) {
   uint32_t n;
   const tg_uop **order = tg_toposort(w->j, sub, &n);
@@ -301,7 +302,7 @@ static bool stays_private(tg_workgroup *w, const tg_tile *t, const tg_group_touc
   return true;
 }
 
-/* More elements than a thread has registers for. */
+/* Does each thread hold more elements than it has registers? */
 static bool too_large(const tg_workgroup *w, const tg_tile *t) {
   int64_t n = t->define->lanes, held = 1, registers = w->l->target->vector_registers;
   for (uint32_t i = 0; i < t->define->n; i++)
@@ -310,8 +311,8 @@ static bool too_large(const tg_workgroup *w, const tg_tile *t) {
   return n / held > registers;
 }
 
-/* Is the gate another one for threads that would hold copies of the element? Then one of them has what the others
- * have not. */
+/* Threads that differ in a par which no digit of the subscripts names hold copies of one element. Does the gate
+ * depend on such a par? Then the copies would differ. */
 static bool parts_copies(tg_workgroup *w, const tg_group_touch *a) {
   const tg_uop *gate = tg_gate(a->u);
   for (uint32_t i = 0; gate && i < a->item->n; i++) {
@@ -325,7 +326,8 @@ static bool parts_copies(tg_workgroup *w, const tg_group_touch *a) {
 }
 
 void tg_assign_layouts(tg_workgroup *w) {
-  for (uint32_t i = 0; i < w->touched.n; i++) {   /* the digits that all stores name at the same threads */
+  /* a tile stays private if all its stores have the same digits at the same threads */
+  for (uint32_t i = 0; i < w->touched.n; i++) {
     const tg_group_touch *a = &w->touched.data[i];
     tg_tile *t = tg_tile_of(w, a->u->src[0]);
     if (a->u->op != TG_OP_STORE) continue;
@@ -346,7 +348,8 @@ void tg_assign_layouts(tg_workgroup *w) {
 
 /* ---- accesses of a private tile ---- */
 
-/* Without the digit: what is above it moves down. */
+/* Removes the digit from the subscript: the terms above it are divided by its extent. own: index of the digit's
+ * term, -1: the subscript has none. */
 static void drop_digit(tg_linear *f, const tg_group_place *d, int own) {
   int64_t span = d->weight * d->extent, low = rest_of(f->constant, span);
   f->constant = (f->constant - low) / d->extent + low;
@@ -369,7 +372,7 @@ static int own_term(tg_workgroup *w, const tg_linear *f, const tg_group_place *d
   return -1;
 }
 
-/* x / c, where its bounds say it already; floor division of what is known. */
+/* x / c, a constant if x's bounds decide it. */
 static const tg_uop *quotient(tg_job *j, const tg_uop *x, int64_t c) {
   tg_bounds b = tg_bounds_of(j, x);
   if (b.lo > -TG_INF && b.hi < TG_INF && tg_floor_div(b.lo, c) == tg_floor_div(b.hi, c))
@@ -377,7 +380,8 @@ static const tg_uop *quotient(tg_job *j, const tg_uop *x, int64_t c) {
   return tg_fold2(j, TG_OP_IDIV, x, tg_index(j, c));
 }
 
-/* The lane that has the digit, if it is one of the same warp: l with its own digit replaced. */
+/* The lane that holds x's digit d, if it is in the same warp: this lane's number with its own digit replaced. Leaves
+ * x without the digit. False: another warp may hold it, or a SHUFFLE is needed already. */
 static bool ask_lane(tg_workgroup *w, const tg_group_place *d, const tg_uop **x, const tg_uop **through) {
   tg_job *j = w->j;
   if (*through || d->stride * d->room > w->lanes || w->lanes % (d->stride * d->room)) return false;
@@ -399,7 +403,7 @@ bool tg_private_subscripts(tg_workgroup *w, const tg_tile *t, const tg_uop *acce
   for (uint32_t dim = 0; dim < tg_access_rank(access); dim++) {
     const tg_uop *x = src[1 + dim];
     bool done[TG_DIGITS] = {false};
-    for (;;) {   /* the heaviest digit first */
+    for (;;) {   /* the digit of the largest weight first */
       int at = -1;
       for (uint32_t k = 0; k < t->n; k++)
         if (t->d[k].dim == dim && !done[k] && (at < 0 || t->d[k].weight > t->d[at].weight)) at = (int)k;
@@ -420,7 +424,7 @@ bool tg_private_subscripts(tg_workgroup *w, const tg_tile *t, const tg_uop *acce
   return true;
 }
 
-/* Is it the same for all lanes that differ in the digit? */
+/* Does cond have the same value in all lanes that differ only in the digit? */
 static bool agrees(tg_workgroup *w, const tg_uop *cond, const tg_group_place *d) {
   uint32_t n, par;
   const tg_uop **order = tg_toposort(w->j, cond, &n);

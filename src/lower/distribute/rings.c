@@ -1,41 +1,38 @@
 /* SPDX-License-Identifier: MIT
  * Pass distribute: copies to LOCAL memory that are asynchronous.
  *
- * A ring is a LOCAL buffer that a loop fills for later iterations and reads in this one: `stage` with a depth makes
- * them, authors do by hand.
- * Where the target copies past the registers, the loop becomes
+ * A ring is a LOCAL buffer of several slots that a loop fills for later iterations while it reads the slot of the
+ * current one: the schedule word `stage` with a depth makes rings, and authors write them by hand. If the target can
+ * copy from global to LOCAL memory without registers, the loop becomes
  *
- *     for i { wait(n); copies; what reads }; wait(0)
+ *     for i { wait(n); copies; reads }; wait(0)
  *
- * (without the last wait if nothing is copied that no iteration reads). The wait closes the group of the iteration
- * before it, and lets n groups
- * be in flight: if what is copied is read `distance` iterations later at the earliest, these are the distance - 1
- * youngest. What fills the
- * ring before the loop is asynchronous too, if its loop is one group an iteration, in the order in which they are read
- * (commit() stands at its
- * start), or if the wait lets none be in flight; else it is copied through registers. Waits of several rings of one
- * loop are one: groups are counted
- * together, and with others between, a wait is for more than it need be, never for less. barrier.c puts a barrier
- * between a wait and what other
- * threads read.
+ * (without the last wait if every copy is read in some iteration). The wait closes the group of copies of the previous
+ * iteration and lets the n youngest groups be in flight: n = distance - 1, where `distance` is the least number of
+ * iterations from a copy to its read.
  *
- * Not every such copy can be made by the instruction: index_copies.c has the last word, and what it does not take is a
- * store like others, for which
- * waits mean nothing. */
+ * The loop that fills the ring before the main loop is asynchronous too, if it makes one group per iteration in the
+ * order of the reads (it then begins with commit()), or if the wait lets no group be in flight; else it copies through
+ * registers. Several rings of one loop share a wait. Their groups are counted together, so a wait may cover more
+ * copies than it need, never fewer. barrier.c inserts a barrier between a wait and the reads of other threads.
+ *
+ * The copy instruction takes 4, 8 or 16 aligned bytes only: index_copies.c decides which copies it can do, and makes
+ * the others ordinary stores, to which waits do not matter. */
 #include "lower/distribute/distribute.h"
 
 enum { FARTHEST = 16 };
 
 typedef struct { tg_group_item *item; const tg_uop *u; } touch;
 typedef TG_VEC(touch) touches;
-/* first: of the loop's list, the wait stands before it. settled: all arrives in it */
+/* loop: reads the ring; first: the statement of its list before which the wait goes; flying: groups in flight after
+ * that wait. settled: every copy arrives within the loop, so no wait(0) follows it */
 typedef struct { tg_group_item *loop, *first; int64_t flying; bool settled; } ring;
 
 typedef struct {
   tg_workgroup *w;
   uint32_t buffer;
   touches stores, loads;
-  bool other;                  /* used in a way that is neither */
+  bool other;                  /* some use of the buffer is neither */
   TG_VEC(ring) rings;
 } state;
 
@@ -79,8 +76,7 @@ static bool one_after_another(const tg_group_item *loop) {
   return (k == TG_LOOP || k == TG_UNROLL || k == TG_REDUCE) && !loop->parts;
 }
 
-/* The innermost loop that has all that read the buffer, and something that fills it for others than the statement
- * itself. */
+/* The innermost loop that contains all loads of the buffer and a store to it by another statement than the reader. */
 static tg_group_item *loop_of(const state *s) {
   for (tg_group_item *l = s->loads.data[0].item->outer; l; l = l->outer) {
     bool all = true, fills = false;
@@ -91,7 +87,7 @@ static tg_group_item *loop_of(const state *s) {
   return NULL;
 }
 
-/* After how many iterations at the earliest is read what is filled in one; 0: in the same, or it is not known. */
+/* The least number of iterations between a copy and its read; 0: the same iteration, or not known. */
 static int distance_of(const state *s, const tg_group_item *loop) {
   for (int k = 0; k <= FARTHEST; k++)
     for (uint32_t i = 0; i < s->stores.n; i++)
@@ -100,8 +96,7 @@ static int distance_of(const state *s, const tg_group_item *loop) {
   return 0;
 }
 
-/* The loop before it that fills the ring, an iteration at a time in the order in which they are read; NULL if there
- * is none that is known to. */
+/* The loop before it that fills the ring, one slot per iteration in the order of the reads; NULL: none is known to. */
 static tg_group_item *filled_by(const state *s, const tg_group_item *loop) {
   tg_group_item *p = NULL;
   for (uint32_t i = 0; i < s->stores.n; i++) {
@@ -121,7 +116,7 @@ static tg_group_item *filled_by(const state *s, const tg_group_item *loop) {
   return p;
 }
 
-/* Is what it copies there before the loop is over? at: the iteration by which it is. */
+/* Do its copies arrive before the loop ends? at: the iteration by which they have arrived. */
 static bool arrives(const state *s, const tg_uop *store, const tg_uop *at, const tg_group_item *loop) {
   tg_facts gate = {NULL, tg_gate(store)};
   return tg_proves(s->w->j, tg_gate(store) ? &gate : NULL, tg_op2(s->w->j, TG_OP_LT, at, tg_extent(loop->u)));
@@ -190,7 +185,7 @@ static void try_buffer(state *s) {
                        loop);
     make_asynchronous(s, t);
   }
-  bool closed = fills && fills->list.data[0]->u->op == TG_OP_WAIT;   /* of another ring */
+  bool closed = fills && fills->list.data[0]->u->op == TG_OP_WAIT;   /* the wait of another ring */
   if (fills && flying && !closed)
     tg_insert_before(w, fills->list.data[0], tg_item_new(w, fills, tg_wait_new(w->j, TG_ALL_FLYING), (tg_pos){0}));
   note_ring(s, loop, loop->list.data[first], flying, settled);
