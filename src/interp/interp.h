@@ -48,8 +48,7 @@ typedef struct tg_interp {
   uint64_t order;
 } tg_interp;
 
-/* Runs the program sink of job j (NULL: j->sink). Fails with an error that names the statement: out of bounds, race,
- * .. */
+/* Runs `sink`, a program of job j. Fails with an error that names the statement: out of bounds, race, .. */
 void tg_interpret(tg_job *j, const tg_uop *sink, const tg_interp *in);
 /* An expression over ARG 0 .. nargs-1, compiled once for many calls; lives as long as the job's memory. */
 typedef struct tg_interp_function tg_interp_function;
