@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Memory by lifetime: blocks from the caller's allocator, given out in order, freed together. */
+ * The arena: blocks from the caller's allocator, handed out sequentially, freed together. */
 #include <stdlib.h>
 #include "base/base.h"
 

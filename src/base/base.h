@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * What every room stands on: the environment of a job (memory, first error, trap), strings, arrays, hashing.
+ * Foundation of all other folders: the environment of a job (memory, first error, trap), strings, arrays, hashing.
  *
  * A job owns one tg_env. Its memory is an arena: nothing is freed before the job ends. A failure anywhere
  * below an entry point calls tg_fail, which records the first error and unwinds to the tg_protect around
@@ -22,27 +22,27 @@
 
 typedef __int128 tg_i128;
 
-/* The allocator in use: the caller's hooks, or malloc. Never NULL members once in an env. */
+/* malloc and free as a tg_allocator. (In an env no member of the allocator is NULL.) */
 tg_allocator tg_allocator_default(void);
 
 typedef struct tg_arena_block tg_arena_block;
 typedef struct { tg_arena_block *blocks; char *at, *end; size_t total; } tg_arena;
 
-/* Blocks of arenas that have ended, for the next ones: fresh memory costs a page fault for every 4 KiB. Shared by
- * threads. */
+/* A free list of arena blocks: blocks of finished arenas are kept for later ones, since fresh memory costs a page fault
+ * for every 4 KiB. Shared by threads. */
 enum { TG_BLOCK_SIZES = 9 };
 typedef struct {
   tg_allocator allocator;
   pthread_mutex_t lock;
   tg_arena_block *kept[TG_BLOCK_SIZES];
-  size_t bytes;               /* kept at the moment; bounded */
+  size_t bytes;               /* total size of the blocks in kept; bounded */
 } tg_blocks;
 void tg_blocks_init(tg_blocks *b, const tg_allocator *a);   /* a NULL: malloc */
-void tg_blocks_drop(tg_blocks *b);                          /* after the environments that took blocks from it */
+void tg_blocks_drop(tg_blocks *b);                          /* drop the environments that use it first */
 
 typedef struct tg_env {
   tg_allocator allocator;
-  tg_blocks *blocks;        /* set after tg_env_init, of the same allocator; NULL: none */
+  tg_blocks *blocks;        /* free list, of the same allocator; set after tg_env_init. NULL: none */
   tg_arena arena;
   jmp_buf *trap;            /* innermost tg_protect; NULL only outside of one */
   tg_status status;         /* the first error, kept */
@@ -54,14 +54,13 @@ void tg_env_drop(tg_env *e);                          /* frees the arena; status
 
 /* Runs fn(arg); false if it failed (status and message are set). Nests. */
 bool tg_protect(tg_env *e, void (*fn)(void *), void *arg);
-/* Likewise on a thread of its own with a stack of megabytes, which the caller waits for; a failure unwinds the
- * caller. */
+/* Runs fn(arg) on a new thread with a stack of 8 MiB and waits for it; if it fails, unwinds the caller. */
 void tg_on_own_stack(tg_env *e, void (*fn)(void *), void *arg);
-void tg_run_on_own_stack(void (*fn)(void *), void *arg);   /* of what does not fail so */
+void tg_run_on_own_stack(void (*fn)(void *), void *arg);   /* likewise, for an fn that never calls tg_fail */
 /* Records the error if it is the first, and unwinds. */
 TG_NORETURN void tg_fail(tg_env *e, tg_status s, const char *format, ...) TG_PRINTF(3, 4);
 TG_NORETURN void tg_failv(tg_env *e, tg_status s, const char *format, va_list);
-/* Our own bug: "internal error: ...". Never the author's fault. */
+/* Reports a bug of tg itself, as "internal error: ...". Never for mistakes in the author's program. */
 #define tg_bug(e, ...) tg_fail((e), TG_INTERNAL, __VA_ARGS__)
 #define tg_assert(e, c) ((c) ? (void)0 : tg_bug((e), "%s:%d: %s", __FILE__, __LINE__, #c))
 
@@ -72,7 +71,7 @@ char *tg_strdup(tg_env *e, const char *s);
 char *tg_strndup(tg_env *e, const char *s, size_t n);
 char *tg_format(tg_env *e, const char *format, ...) TG_PRINTF(2, 3);
 
-/* A point in the arena to fall back to: everything allocated since is given back. For scratch of a pass. */
+/* A position in the arena: releasing it frees everything allocated since. For scratch memory of a pass. */
 typedef struct { tg_arena_block *block; char *at; } tg_mark;
 tg_mark tg_mark_get(tg_env *e);
 void tg_mark_release(tg_env *e, tg_mark m);
@@ -93,13 +92,13 @@ void tg_str_put(tg_str *s, const char *bytes, size_t n);
 void tg_str_puts(tg_str *s, const char *text);
 void tg_str_printf(tg_str *s, const char *format, ...) TG_PRINTF(2, 3);
 
-/* number.c: for text that is read again. printf and strtod obey the locale of the process; the language, schedules
- * and files do not. */
+/* number.c: numbers in the C locale, for text that tg reads back. printf and strtod would obey the locale of the
+ * process, which may have a decimal comma. */
 double tg_read_double(const char *text, char **end);                        /* as strtod */
 int tg_print_double(char *out, size_t bytes, int digits, double v);         /* as "%.*g" */
 void tg_str_vprintf(tg_str *s, const char *format, va_list);
 
-/* xxHash, XXH3. The 128-bit form is for keys that leave the process. */
+/* xxHash, XXH3. The 128-bit form is for keys that are stored in files. */
 uint64_t tg_hash(const void *data, size_t n, uint64_t seed);
 typedef struct { uint64_t lo, hi; } tg_hash128;
 tg_hash128 tg_hash_wide(const void *data, size_t n);
@@ -111,15 +110,14 @@ static inline uint64_t tg_mix(uint64_t h, uint64_t x) {
 /* Seconds of a monotonic clock. */
 double tg_now(void);
 
-/* Files. tg_read_file: contents in the arena with a NUL behind, NULL if it cannot be read (errno says why). */
+/* Files. tg_read_file: the contents, in the arena, followed by a NUL; NULL if unreadable (errno says why). */
 char *tg_read_file(tg_env *e, const char *path, size_t *bytes);
-/* Likewise of a file in a folder, if nobody but this user could have written either; with root, or the system. */
+/* Likewise for a file in a folder, but only if no other user can write to either (root: root may own them). */
 char *tg_read_private(tg_env *e, const char *folder, const char *name, bool root, size_t *bytes);
-/* Makes the folder, which must be nobody else's. Written aside, synced, renamed: readers see all or nothing. 0 or an
- * errno. */
+/* Creates the folder if needed; it must belong to this user alone. Writes a temporary file, syncs and renames it, so
+ * readers see all or nothing. Returns 0 or an errno. */
 int tg_write_private(const char *folder, const char *name, const void *data, size_t bytes);
-int tg_write_all(int fd, const void *data, size_t bytes);   /* without SIGXFSZ; 0 or an errno */
-/* An open file, or folder, that nobody but this user could have written; with root, or the system. bytes may be
- * NULL. */
+int tg_write_all(int fd, const void *data, size_t bytes);   /* raises no SIGXFSZ; returns 0 or an errno */
+/* Can no other user write to this open file or folder (root: root may own it)? bytes, unless NULL: its size. */
 bool tg_is_private(int fd, bool root, size_t *bytes);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The first error of a job, and the way out to its entry point. */
+ * Records a job's first error and unwinds to the entry point. */
 #include <stdio.h>
 #include "base/base.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Files. What is taken for one's own, code above all, is asked of the descriptor that it is read from, never of a path:
- * between a question and an opening by path others may have put something else there. So a folder is opened without
- * following a link, asked who can write it, and its files are opened from that descriptor. Whose the folders above are
- * does not count then: whoever can move ours away cannot make one that is ours. */
+ * File access. Before a file is trusted, above all one with code, its ownership and mode are checked on the open
+ * descriptor, never by path: another user might replace the file between a check by path and the opening. A folder is
+ * opened without following a link and checked, and its files are opened relative to its descriptor. Then the owners of
+ * the folders above do not matter: whoever can move our folder away cannot make one that belongs to us. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

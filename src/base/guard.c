@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Memory between two pages that nobody may touch. */
+ * Memory between two inaccessible guard pages. */
 #define _GNU_SOURCE
 #include <sys/mman.h>
 #include <unistd.h>

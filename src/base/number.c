@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Numbers as text, whatever locale the program that tg is part of has chosen: elsewhere a point is a comma, and 1.5
- * reads as 1. */
+ * Numbers as text in the C locale, whatever locale the program has set: others have a decimal comma, and would read 1.5
+ * as 1. */
 #define _GNU_SOURCE
 #include <locale.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * A stack for deep work. How far passes and LLVM recurse depends on the kernel, and what the calling thread has left on
- * the program: threads of 64 KiB, of 16, coroutines. So a
- * compile gets a thread of its own, of the size that main threads commonly have, and the caller waits for it. */
+ * Runs deep recursion on a stack of its own. The recursion depth of passes and LLVM depends on the kernel, and the
+ * calling thread may have as little as 64 or 16 KiB of stack (threads of servers, coroutines). So a compile runs on a
+ * new thread with a stack of the usual size of main threads, and the caller waits for it. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include "base/base.h"

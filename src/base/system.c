@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Hashing, the clock. */
+ * Hashing and the clock. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <time.h>

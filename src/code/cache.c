@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * The object cache. A file is a header, the key itself, the launcher's data and the object, under a checksum of all of
- * it; it is written
- * aside, synced and renamed, so readers see all or nothing. What is damaged, cut short, of another format, or of
- * another key that has
- * the same hash, is a miss. Code is only taken from a folder and files that nobody else could have written. */
+ * The object cache. A file has a header, the full key, the launcher's data and the object, with a checksum over all of
+ * it. It is written to a temporary file, synced and renamed, so readers see all or nothing. A file that is damaged,
+ * truncated, of another format, or of another key with the same hash, counts as a miss. Code is only read from folders
+ * and files that no other user can write to. */
 #include <stdio.h>
 #include "code/cache.h"
 

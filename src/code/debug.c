@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * What debuggers and profilers see of loaded code: gdb's list of objects, perf's map. (Line tables: emit_debug.c.) */
+ * Makes loaded code visible to gdb (its list of objects) and perf (its map). Line tables: jit/emit_debug.c. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>

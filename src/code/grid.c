@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * The shape of a launch on a GPU, kept beside the object: a word each for the length, threads, LOCAL bytes, the numbers
- * of ranges and nodes; for each
- * range its dimension and the node of its extent; then the nodes in order, a head (code | type << 8 | operands' type <<
- * 16) and
- * its argument or operands. What a file holds is not trusted. */
+ * Evaluates the shape of a GPU launch from the words kept beside the object. Format, one 64-bit word each: length,
+ * threads, LOCAL bytes, number of ranges, number of nodes; for each range its grid dimension and the node of its
+ * extent; then the nodes in order: a head (code | type << 8 | operands' type << 16), then an argument or the operands.
+ * Words from a file are not trusted. */
 #include "dsl/value.h"
 #include "code/code.h"
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Object code into memory, where it can be called: by a linker that is given (the compiler's, for what it has just
- * compiled), else by our own small
- * one, for what comes out of a cache. A kernel is a few functions and their constants; placing it takes microseconds
- * and needs no LLVM.
- * Memory is first writable, then executable, never both. What has been placed is one type, whoever placed it. */
+ * Loads object code into memory where it can be called. Fresh objects go through a given linker (the compiler's),
+ * objects from a cache through tg's own small loader. A kernel is a few functions and their constants; loading one
+ * takes microseconds and needs no LLVM. Pages are first writable, then executable, never both. The result has the same
+ * type (tg_code) in both cases. */
 #define _GNU_SOURCE
 #include <elf.h>
 #include <errno.h>
@@ -32,8 +31,8 @@ struct tg_code {
   struct { tg_phase_fn *entry, *unaligned; tg_tasks_fn *tasks; } phase[];   /* then the loops: tasks is their turns */
 };
 
-/* Where each section goes, in bytes from the start; UINT64_MAX: nowhere. Gives the whole, or 0 if the object is not
- * one of ours. */
+/* Sets the offset of each section in the loaded memory; UINT64_MAX: it is not loaded. Returns the total size; 0: this
+ * is not an object of tg. */
 static uint64_t lay_out(const tg_object_view *o, uint64_t *place) {
   uint64_t at = 0;
   for (uint32_t i = 0; i < o->sections_n; i++) {
@@ -59,8 +58,8 @@ static bool patch_x86(uint32_t type, char *at, int64_t value) {
   }
 }
 
-/* Immediates of AArch64's instructions: adrp has 21 bits of pages, add and ldr 12 bits within the page, in units of
- * what ldr loads. */
+/* Patches immediates of AArch64 instructions: adrp takes 21 bits of a page number, add and ldr take the 12-bit offset
+ * in the page (ldr in units of the size it loads). */
 static bool patch_aarch64(uint32_t type, char *at, int64_t value) {
   uint64_t to = (uint64_t)value, here = (uint64_t)(uintptr_t)at;
   int64_t distance = (int64_t)(to - here), pages = (int64_t)((to >> 12) - (here >> 12));
@@ -110,7 +109,7 @@ static bool relocate(const tg_object_view *o, char *memory, const uint64_t *plac
   return true;
 }
 
-/* What an object is called through bears the kernel's name, and a dot behind it. */
+/* Entry points of an object have names of the form NAME.suffix. */
 static bool is_function(const tg_object_view *o, uint32_t i) {
   return ELF64_ST_TYPE(o->symbols[i].st_info) == STT_FUNC;
 }

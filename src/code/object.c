@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The reader of objects: ELF of 64 bits, relocatable, little-endian, as LLVM writes them for every target but NVPTX.
- * Nothing in one is trusted. */
+ * Reader of objects: 64-bit, little-endian, relocatable ELF, as LLVM writes it for all targets but NVPTX. No field is
+ * trusted. */
 #include <elf.h>
 #include "code/object.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The LLVM that this build of tg compiles with: part of the cache's key, so needed where no LLVM is. */
+ * The version of LLVM that this build of tg compiles with. It is part of the cache's key, so a build without LLVM needs
+ * it too. */
 #include <llvm/Config/llvm-config.h>
 #include "code/code.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What all devices have alike: their numbers, checks of a launch's arguments against the kernel's signature, times by
- * the host's clock. */
+ * What is the same for all devices: numbering, checks of a launch's arguments against the kernel's signature, and
+ * timing by the host's clock. */
 #include <stdio.h>
 #include <stdlib.h>
 #include "devices/device.h"

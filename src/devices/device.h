@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * What a device is: a table of functions that each kind of device fills (cpu/, opencl/), and the one way into a launch
- * for all of them. The table has what two of them fill
- * and nothing else: times are taken by the host's clock around launches, and checks of arguments ask a kernel's
- * signature; both are in device.c. docs/adding.md tells how to add one. */
+ * The interface of devices: a table of functions (tg_driver) that each kind of device fills (cpu/, opencl/), and the
+ * entry points that use it. What is the same for all devices is not in the table but in device.c: checking a launch's
+ * arguments against the kernel's signature, and timing launches by the host's clock. docs/adding.md tells how to add
+ * a device. */
 #ifndef TG_DEVICES_DEVICE_H
 #define TG_DEVICES_DEVICE_H
 #include "code/code.h"
@@ -14,86 +14,86 @@
 typedef struct tg_driver tg_driver;
 typedef struct tg_device_kernel tg_device_kernel;
 
-/* The head of a driver's own struct. */
+/* First member of each driver's own device struct. */
 struct tg_device {
   const tg_driver *driver;
-  tg_device *next;             /* of its context */
+  tg_device *next;             /* in the list of its context; NULL: the last */
   tg_context *context;
-  uint32_t number;             /* as tg_device_describe counts */
+  uint32_t number;             /* as for tg_device_describe; 0: the host's CPU */
   tg_allocator allocator;
-  const tg_target *target;     /* that kernels for it are compiled for */
-  tg_pool *pool;               /* the context's: the host's threads */
+  const tg_target *target;     /* the target its kernels are compiled for */
+  tg_pool *pool;               /* the context's pool of host threads */
 };
 
-/* Likewise, of a loaded kernel. May be launched from many threads at a time. */
+/* First member of each driver's own struct for a loaded kernel. May be launched from several threads at once. */
 struct tg_device_kernel {
   const tg_driver *driver;
   tg_device *device;
   const tg_signature *signature;
   tg_code_info info;
-  tg_code *code;               /* functions of this process; NULL: of another device than its CPU */
+  tg_code *code;               /* callable functions; NULL if the device is not the host's CPU */
 };
 
-/* An object and what belongs to it, as compiled or as the cache has it. */
+/* A compiled object with its description, fresh from the compiler or from the cache. */
 typedef struct tg_device_object {
   const void *data;
   size_t bytes;
   const tg_code_info *info;
   const tg_signature *signature;
-  /* of it, linked already: the kernel's from load on, unless that fails. NULL: the object is to be loaded */
+  /* the object already linked into this process; NULL: load links it. If load succeeds, the kernel owns it */
   tg_code *code;
   uint32_t flags;              /* TG_JIT_* */
 } tg_device_object;
 
-/* A launch whose arguments have been checked by whoever makes it. */
+/* A launch whose arguments the caller has already checked. */
 typedef struct tg_work {
-  void **buffers;              /* and room for one more behind them */
-  const int64_t *bytes;        /* that each must have; NULL: the host's memory, which needs no more checks */
+  void **buffers;              /* with room for one more at the end, which launch fills */
+  const int64_t *bytes;        /* required size of each buffer; NULL: host memory, nothing left to check */
   const int64_t *params;
-  /* the caller's, 64-aligned; NULL: the kernel's own. With it a launch on the CPU takes no lock, no memory, and
-   * cannot fail */
+  /* the caller's memory, 64-aligned; NULL: the kernel's own is used. If given, a launch on the CPU takes no lock,
+   * allocates nothing and cannot fail */
   char *workspace;
-  uint32_t threads;            /* of the pool, or that parallel_for may run at a time */
+  uint32_t threads;            /* the most threads to use, of the pool or of parallel_for */
   tg_parallel_for *parallel_for;
   void *parallel_user;
 } tg_work;
 
-/* Failures of launch, alloc, copy and wait are told in message, of load in err. */
+/* If open, alloc, copy, launch or wait fails, message gets the reason (n bytes of room); of load, err does. */
 struct tg_driver {
-  /* Device i of this kind on this machine; false: there are no more. */
+  /* Describes device i of this kind on this machine; false: there are at most i. */
   bool (*describe)(uint32_t i, tg_device_info *out);
-  /* head: what the device begins with, its target that of the context. */
+  /* head: initial value of the device's first member; its target is the context's, and may be replaced. */
   tg_status (*open)(const tg_device *head, uint32_t i, tg_device **out, char *message, size_t n);
-  void (*close)(tg_device *);                                          /* waits; frees what is left of its memory */
+  void (*close)(tg_device *);                                          /* waits; frees memory not freed yet */
   tg_status (*alloc)(tg_device *, size_t bytes, void **out, char *message, size_t n);   /* 64-aligned */
   void (*free)(tg_device *, void *memory);                             /* waits */
-  /* behind all launches before it; done when it returns */
+  /* runs after all earlier launches; complete when it returns */
   tg_status (*copy)(tg_device *, void *to, const void *from, size_t bytes, char *message, size_t n);
-  /* copies all of it */
+  /* copies all it needs: the object may go afterwards */
   tg_status (*load)(tg_device *, const tg_device_object *, tg_device_kernel **out, tg_env *err);
   void (*unload)(tg_device_kernel *);                                  /* waits */
-  /* in order; perhaps not done when it returns. buffers and params may go then */
+  /* launches run in order and may be incomplete when this returns; the arrays in tg_work may go then */
   tg_status (*launch)(tg_device_kernel *, const tg_work *, char *message, size_t n);
   tg_status (*wait)(tg_device *, char *message, size_t n);             /* for all launches */
 };
 
 extern const tg_driver tg_driver_cpu, tg_driver_opencl;
 
-/* Device `number` of the machine, the host's CPU being 0; false: there are no more. */
+/* Device `number` of the machine (0: the host's CPU): its driver and its index i there; false: there is none. */
 bool tg_device_at(uint32_t number, const tg_driver **driver, uint32_t *i, tg_device_info *out);
 
 static inline tg_status tg_device_call(tg_device_kernel *k, const tg_work *w) {
   return k->driver->launch(k, w, NULL, 0);
 }
 
-/* Bytes of the caller's that a launch on so many threads may work in; 0: this device takes none. */
+/* Bytes of workspace that the caller of a launch on `threads` threads must provide; 0: the device uses none. */
 size_t tg_device_workspace(const tg_device_kernel *, uint32_t threads);
-/* The code of a kernel that is one task, for the least and the largest parameters, in at most so many bytes of
- * workspace; else, or where the host cannot call it, NULL. */
+/* The function of a kernel that always runs as a single task (for all values of its parameters) and needs at most
+ * `scratch` bytes of workspace, to be called directly. NULL: it is not such a kernel, or the host cannot call it. */
 tg_phase_fn *tg_device_entry(const tg_device_kernel *, size_t scratch);
-/* With every argument checked. Started; wait for it by the device's wait. */
+/* Checks every argument and launches; the device's wait waits for completion. */
 tg_status tg_device_start(tg_device_kernel *, const tg_launch *, char *message, size_t n);
-tg_status tg_device_run(tg_device_kernel *, const tg_launch *, char *message, size_t n);    /* and waits */
+tg_status tg_device_run(tg_device_kernel *, const tg_launch *, char *message, size_t n);    /* start, then wait */
 tg_status tg_device_time(tg_device_kernel *, const tg_launch *, double seconds, tg_timing *out, char *message,
                          size_t n);
 #endif

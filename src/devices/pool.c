@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: MIT
- * Threads for launches. A thread without work spins for 200 us, some of what it takes to wake one of a virtual machine,
- * so that launches in a row start at once, then sleeps on a futex. A scheduler may wake it on the
- * processor that the launcher runs on, where it gets no time before the job is done: workers that sleep are told to
- * keep away from that one.
+ * Worker threads for launches. A thread without work spins for 200 us (part of what it takes to wake a thread of a
+ * virtual machine), so that successive launches start at once; then it sleeps on a futex. A scheduler may wake a worker
+ * on the launcher's processor, where it would not run before the job is done; so sleeping workers have that processor
+ * excluded from their affinity.
  *
- * The job in hand is open while `state` has the OPEN bit; its low bits count the workers inside and the places
- * that are left. The launcher opens it, works too, closes
- * it when no task is left and waits for those inside. A worker that wakes late finds it closed and waits for no one.
- * The
- * fields of a job change only while it is closed and nobody is inside.
+ * A job is open while `state` has the OPEN bit; the low bits of `state` count the workers inside and the places still
+ * free. The launcher opens the job, works too, closes it when no task remains, and waits for the workers inside. A
+ * worker that wakes late finds it closed and does nothing. A job's fields change only while it is closed and empty.
  *
- * The child of a fork has the memory of the pool and none of its workers; whatever the parent was at, its first launch
- * begins anew. */
+ * The child of a fork inherits the pool's memory but no workers; its first launch reinitializes the pool, whatever
+ * state the parent was in. */
 #define _GNU_SOURCE
 #include <limits.h>
 #include <linux/futex.h>
@@ -55,7 +53,7 @@ static inline void relax(void) {
 #endif
 }
 
-/* Until *at is no longer `seen`, for at most the time of a spin. */
+/* Spins until *at differs from `seen`, or the spin time is over. */
 static bool spin_while(atomic_uint *at, unsigned seen) {
   double until = 0;
   for (unsigned i = 1;; i++) {

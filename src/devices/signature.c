@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What a launch must satisfy: sizes of buffers, classes of parameters, requirements; from the author's program to flat
- * data, and
- * evaluated. Expressions become postfix code over the opcode table's own meaning. */
+ * Builds and evaluates signatures: sizes of buffers, ranges of parameters, and requirements, from the author's program
+ * to flat data. Expressions become postfix code, whose operations mean what the opcode table says. */
 #include <stdio.h>
 #include "devices/signature.h"
 #include "dsl/text.h"

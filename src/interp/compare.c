@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Are two results the same? Bit for bit, or within what another order of summation may change. */
+ * Compares two results: bit for bit, or within the error that another order of summation may cause. */
 #include <math.h>
 #include <stdio.h>
 #include "interp/interp.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * From the graph to flat code. Each statement is a unit: its nodes are listed sources first, each gets a slot, and
- * goes into the main block or into the body of the innermost reduction whose ranges it uses. Extents and combiners
- * are units of their own, done after the one that needs them. */
+ * From the graph to flat code. Each statement is a unit: its nodes are listed operands first, each gets a slot, and is
+ * put into the main block or into the body of the innermost reduction whose ranges it uses. Extents and combiners are
+ * units of their own, compiled after the unit that needs them. */
 #include <math.h>
 #include "dsl/functions.h"
 #include "interp/code.h"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * How many operations a program takes, whatever runs it: what a schedule computes over again, and what lanes compute
- * that have nothing to store, is the difference
- * between two forms of one kernel. What a block takes is known when it is compiled; loads, iterations of reductions and
- * calls are counted as they come. */
+ * Counts a program's operations, independently of the machine. The counts of two forms of one kernel differ by what the
+ * schedule recomputes and by what lanes with nothing to store compute. The cost of a block is known when it is
+ * compiled; loads, iterations of reductions and calls are counted at run time. */
 #include "interp/code.h"
 
 static bool of_floats(const tg_instr *x) { return tg_is_float(x->type) || tg_is_float(x->from); }

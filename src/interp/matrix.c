@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Matrix instructions as the vendors' documents describe them: for each lane and register, which row and column it
- * holds.
+ * Matrix instructions as the vendors' documents describe them: which row and column each register of each lane holds.
  *
- * This table is not the compiler's (target/matrix.def) and is written in another form on purpose: a misreading would
- * have to be made
- * twice to go unseen. Values: products are exact, they are added to c in double precision, k ascending, and the sum is
- * rounded once to
- * the type of c (the vendors define neither order nor inner precision; on exact data all orders agree). f64 is a chain
- * of FMAs.
- * Integers are summed exactly and wrap at 32 bits. */
+ * This table is independent of the compiler's (target/matrix.def) and deliberately written in another form, so that a
+ * misreading would have to be made twice to go unnoticed. Arithmetic: products are exact and are added to c in double
+ * precision, k ascending; the sum is rounded once to the type of c. (The vendors define neither order nor inner
+ * precision; on exact data all orders agree.) f64 is a chain of FMAs. Integer sums are exact and wrap at 32 bits. */
 #include <math.h>
 #include "interp/code.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Memory as the interpreter sees it: bounds, what has been written, who touched an element last, and what is on its
- * way. */
+ * The interpreter's memory: bounds checks, which elements have been written, accesses between barriers, and pending
+ * asynchronous copies. */
 #include <math.h>
 #include "dsl/text.h"
 #include "interp/code.h"

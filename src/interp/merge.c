@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * The author of a carry claims that parts of its loop merge. Here the claim is tried: after the loop has run as it
- * stands, it runs again in two and
- * in three parts, each from the state it begins with, their states are merged from the left and from the right, and
- * each result must be what
- * the whole loop left: the same bits, or, for floats, as near as another order of summation is. The whole loop's state
- * is what stays. */
+ * Tests an author's claim that a loop's carried state can be merged. After the loop has run normally, it runs again in
+ * two and in three parts, each from the loop's initial state. The parts' states are merged from the left and from the
+ * right, and each result must equal that of the normal run: bit for bit, or for floats within the error of another
+ * order of summation. The state of the normal run is kept. */
 #include <math.h>
 #include "interp/code.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The common ops on scalars, where the instruction's code says which; dsl/value.h does all of them. */
+ * Fast paths for common ops on scalars (tg_code_kind C_FADD to C_CMOD); dsl/value.h implements all ops. */
 #ifndef TG_INTERP_OPS_H
 #define TG_INTERP_OPS_H
 #include <math.h>
@@ -9,10 +9,10 @@ TG_NORETURN static inline void fail_value(tg_machine *m, const tg_instr *x) {
   tg_machine_fail(m, "'%s' passes 128 bits, or has no value at %s", tg_ops[x->op].name, tg_type_name[x->from]);
 }
 
-/* beyond 2^120 */
+/* Is |v| about 2^120 or more? */
 static inline bool far(tg_i128 v) { return (uint64_t)((int64_t)(v >> 64) + ((int64_t)1 << 56)) >> 57 != 0; }
 
-/* Within 64 bits, and no quotient passes them. */
+/* Do both fit 64 bits, and the quotient too? */
 static inline bool narrow(tg_i128 a, tg_i128 b) {
   return a == (int64_t)a && b == (int64_t)b && b && (int64_t)a != INT64_MIN;
 }
@@ -22,7 +22,7 @@ static inline tg_i128 checked(tg_machine *m, const tg_instr *x, tg_i128 v) {
   return v;
 }
 
-/* The common ops: each does what the table says. False: look there. */
+/* Runs a common op, with the table's meaning. False: it must be done by the table. */
 __attribute__((always_inline)) static inline bool at_once(tg_machine *m, const tg_instr *x, tg_value a, tg_value b,
                                                           tg_value c, tg_value *d) {
   switch (x->code) {

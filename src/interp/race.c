@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * Two parallel iterations that touch one element, one of them writing, with nothing that orders them. Iterations of
- * thread and global ranges are
- * tasks: they run in a shuffled order, and all that separates two of one range is the end of the loop. Iterations of
- * lockstep ranges are ordered
- * statement by statement, so one statement is to them what a loop is to tasks.
+ * Finds races: two parallel iterations that access one element, at least one of them writing, with nothing that orders
+ * them. Iterations of thread and global ranges are tasks: they run in a shuffled order, and only the end of the loop
+ * synchronizes them. Iterations of lockstep ranges are ordered statement by statement, so for them one statement plays
+ * the role of the loop.
  *
- * A clock counts what begins: loops of tasks, tasks, statements in lockstep and their iterations. So of each parallel
- * range around, what an entry of
- * it did before the iteration in hand lies between two moments, and an element need only remember when it was written
- * last and, for each
- * range around, when an entry of it read the element first: a write that came later by another iteration was found when
- * it was made, and a
- * first read by this iteration means that no other has read before. Memory that is private to the iteration in hand is
- * not looked at. */
+ * A clock counts the beginnings of loops of tasks, tasks, lockstep statements and their iterations. For each active
+ * parallel construct, the accesses by iterations before the current one lie between two moments of this clock. So an
+ * element needs to remember only the moment of its last write and, for each construct, the moment at which it was first
+ * read in it. This suffices: a later write by another iteration was reported when it happened, and if the first read
+ * was by the current iteration, no other has read before. Memory private to the current iteration is not checked. */
 #include "dsl/text.h"
 #include "interp/code.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Running compiled steps. Lockstep ranges (local, lane, upcast) are kept as a stack: a leaf statement runs for all of
- * their combinations before the next statement starts, and a loop within them runs once for all, its extent being
- * checked to be the same. Memory defined within them has an instance for each combination. */
+ * Runs compiled steps. Active lockstep ranges (local, lane, upcast) form a stack: a leaf statement runs for all
+ * combinations of their values before the next statement starts. A loop inside them runs once for all combinations,
+ * after a check that its extent is the same in all. Memory defined inside them has one instance for each
+ * combination. */
 #include "dsl/functions.h"
 #include "interp/ops.h"
 

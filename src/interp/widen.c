@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The reference for kernels that round: the author's program with f64 in place of every float, its buffers too. The
- * caller gives and gets
- * f64 where the program has floats. A program that looks at the bits of floats has none. For programs of f64 there is
- * nothing wider: with f32 in
- * place of every float they show how much they round. */
+ * The reference for kernels that round: the author's program with f64 in place of every float, in buffers too. The
+ * caller passes f64 where the program has floats. A program that uses the bits of floats has no such reference.
+ * Programs of f64 cannot be widened; narrowing them to f32 shows how much they round. */
 #include "interp/interp.h"
 
 typedef struct { tg_type to; bool none; } retyping;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * A linear program to an LLVM module: phases become functions, loops become blocks, REG in SSA form becomes phis.
+ * A linear program to an LLVM module: phases become functions, loops become basic blocks, and register buffers in SSA
+ * form become phis.
  *
- * Needs the form that docs/ir.md calls linear. Leaves a module that is final: no pass is needed after it. Each phase is
- * emitted alone:
- * values between phases that depend on nothing but parameters, inputs and the counters of the loops around are computed
- * again in each
- * phase that wants them, others are kept in the shared memory, as are buffers that several phases use. */
+ * Needs the form that docs/ir.md calls linear. The module is final: it needs no further pass. Each phase is emitted
+ * independently. A value computed between phases that depends only on parameters, inputs and the counters of loops
+ * around is recomputed in each phase that needs it; other values, and buffers that several phases use, are kept in the
+ * shared memory. */
 #include <stdio.h>
 #include "jit/emit.h"
 
@@ -79,8 +79,8 @@ static void find_phases_of_loop(tg_emitter *e, const tg_uop *u, uint32_t outer) 
   e->steps.data[at + 1] = e->steps.n - at - 2;
 }
 
-/* Each thread loop that only loops of phases stand around is a phase (on a device: a launch for each outermost
- * global range); what stands between is one of a single task. */
+/* Each thread loop that is inside of loops of phases only is a phase (on a GPU: each outermost global range, as a
+ * launch); the statements between two of these form a phase with a single task. */
 static void find_phases(tg_emitter *e, const tg_uop *const *list, uint32_t n, uint32_t loop) {
   bool open = false;
   for (uint32_t i = 0; i < n; i++) {
@@ -106,7 +106,7 @@ static void find_phases(tg_emitter *e, const tg_uop *const *list, uint32_t n, ui
   }
 }
 
-/* What phase p wants below root gets the stamp of e->wanted. */
+/* Marks all nodes below root that phase p needs with e->wanted. */
 static void mark_needed(tg_emitter *e, const tg_uop *root, uint32_t p) {
   TG_VEC(const tg_uop *) stack = {0};
   tg_push(&e->j->env, &stack, root);
@@ -211,7 +211,8 @@ void tg_emit_value_statement(tg_emitter *e, const tg_uop *u) {
   e->values[u->id] = (emit_value){v, e->stamp, (uint16_t)e->depth, 0};
 }
 
-/* A cell that the loop changes: its phi at the head, its value before, and after where the loop was passed by. */
+/* A cell that the loop changes: its phi at the loop's head, its value before the loop, and its value after it, which is
+ * a phi too if the loop may be skipped. */
 typedef struct { emit_cell *cell; LLVMValueRef before, phi; } carried;
 typedef TG_VEC(carried) carried_list;
 
@@ -236,7 +237,7 @@ static void find_carried(tg_emitter *e, const tg_uop *u, uint32_t mark, carried_
   tg_push(&e->j->env, list, ((carried){c, c->now ? c->now : LLVMConstNull(type), NULL}));
 }
 
-/* ready: of a loop that may not run, where what it wants of the code around it is computed, behind its guard; else
+/* ready: the block for values hoisted out of the loop: for a loop that may be skipped, one after its guard; else
  * pre. */
 typedef struct {
   LLVMBasicBlockRef pre, ready, head, exit;
@@ -342,8 +343,8 @@ static void emit_statement(tg_emitter *e, const tg_uop *u) {
   else if (is_value(u)) tg_emit_value_statement(e, u);
 }
 
-/* Code too long for LLVM's optimizing selection, which takes time with the square of a block: short blocks, selected
- * one by one. */
+/* LLVM's instruction selection takes time quadratic in the length of a basic block, so very long code is divided into
+ * short blocks. */
 static void end_long_block(tg_emitter *e) {
   if (!e->in_short_blocks || ++e->in_block % BLOCK_STATEMENTS) return;
   LLVMBasicBlockRef next = LLVMAppendBasicBlockInContext(e->c, e->fn, "");
@@ -460,8 +461,8 @@ static void emit_top_folds(tg_emitter *e, uint32_t i, uint32_t p) {
   if (run.n) tg_emit_folds(e, run.data, run.n);
 }
 
-/* The start of the workspace is there: a caller's memory that nobody has touched is as slow for masked loads as
- * none. */
+/* Writes to the start of the workspace once, so that its page is mapped: masked loads from an untouched page would be
+ * as slow as from an unmapped one. */
 static void touch_workspace(tg_emitter *e) {
   LLVMValueRef first = LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(e->fn));
   if (!e->nowhere || !first) return;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * The emitter's own state: one module, one function at a time.
+ * The emitter's state (tg_emitter) and the functions that its files share. One module is emitted, one function at a
+ * time.
  *
- * Values live in a side table by node id. Each has the depth of the loop that it was computed in, so that what derives
- * from it (a splat, a part of an address) is put at that depth, outside of the loops within, and made once. */
+ * LLVM values are kept in a table by node id, each with the loop depth at which it was computed. Values derived from it
+ * (a splat, a part of an address) are emitted at that same depth, so they are hoisted out of inner loops and made
+ * once. */
 #ifndef TG_EMIT_H
 #define TG_EMIT_H
 #include "jit/jit.h"
@@ -12,13 +14,13 @@ enum {
   MAX_DEPTH = 65,
   BLOCK_STATEMENTS = 1000,
   MANY_STATEMENTS = 1 << 14,
-  DUMMY_BYTES = 128 /* at the start of the workspace: what a load whose gate is false reads */
+  DUMMY_BYTES = 128 /* at the start of the workspace: a load whose gate is false reads from here */
 };
 
-/* v NULL: index arithmetic that is made when something asks for it, most is not: addresses take it apart. chain: how
- * many such in a row. */
+/* The LLVM value of a node, valid if stamp is the function's. v NULL: index arithmetic whose emission is put off until
+ * it is used; most never is, since addresses decompose it. chain: length of the chain of such nodes below it. */
 typedef struct { LLVMValueRef v; uint32_t stamp; uint16_t depth, chain; } emit_value;
-/* chain of a FOLD that was made together with one before it, until its statement comes */
+/* value of chain for a FOLD that was emitted early, together with an earlier one, until its own statement is reached */
 enum { TOGETHER = UINT16_MAX };
 typedef struct { LLVMValueRef now; uint32_t mark; } emit_cell;   /* an element of a REG in SSA form */
 typedef enum {
@@ -32,12 +34,13 @@ typedef enum {
 typedef struct {
   emit_memory memory;
   const tg_uop *define;
-  uint64_t offset, bytes;      /* in the workspace, the shared memory or LOCAL */
-  uint32_t position;           /* of a global buffer, in a launch */
-  uint32_t phase, stamp, inside;    /* phase: the only one that uses it, + 1 */
-  uint32_t loop;               /* of phases, that it is defined in */
-  bool top, many;              /* defined between phases; outlives a phase */
-  bool tiles;                  /* cells are registers of tiles */
+  uint64_t offset, bytes;      /* place in the workspace, the shared memory or LOCAL */
+  uint32_t position;           /* of a global buffer: its index in a launch's buffers */
+  uint32_t phase, stamp, inside;    /* phase: the first phase that uses it, + 1; 0: none */
+  uint32_t loop;               /* loop of phases in which it is defined, NO_LOOP: none */
+  /* top: defined outside of phases; many: used by several phases, or by several tasks or runs of one phase */
+  bool top, many;
+  bool tiles;                  /* cells are AMX tile registers */
   emit_cell *cells;
   uint32_t cells_n;
   LLVMValueRef pointer;
@@ -45,18 +48,19 @@ typedef struct {
 
 typedef struct { const void *a, *b; LLVMValueRef v; uint32_t depth, next; } emit_memo;
 
-/* What no phase stands around: a statement of the SINK or of a loop of phases. */
-/* NO_PHASE: computed again in each phase that wants it; NO_LOOP: of the SINK */
+/* A statement outside of all phases, directly in the SINK or in a loop of phases. phase: the phase that runs it;
+ * NO_PHASE: it is recomputed in each phase that needs it. loop: the loop of phases around it; NO_LOOP: it is in the
+ * SINK. */
 typedef struct { const tg_uop *u; uint32_t phase, loop; } emit_item;
 enum { NO_PHASE = -1, NO_LOOP = -1 };
-/* the loop around; how many are around */
+/* outer: the loop of phases around this one; depth: how many are around it */
 typedef struct { const tg_uop *end; uint32_t outer, depth; } emit_loop_of_phases;
 typedef struct {
   const tg_uop *thread;        /* the END of its thread range (device: outermost global range), or NULL */
-  uint32_t *list, n;           /* items, by position, that it runs or wants */
-  uint32_t loop;               /* around it */
+  uint32_t *list, n;           /* indices of the items that it runs or whose values it needs */
+  uint32_t loop;               /* loop of phases around it, or NO_LOOP */
 } emit_phase;
-/* a value that outlives its phase, in shared memory */
+/* a value that a later phase needs; it is kept at this offset of the shared memory */
 typedef struct { const tg_uop *u; uint64_t offset; } emit_slot;
 
 typedef struct { const char *name; LLVMTypeRef type, fn_type; LLVMValueRef fn; } emit_intrinsic;
@@ -71,28 +75,31 @@ typedef struct tg_emitter {
   LLVMBuilderRef b;
   LLVMTypeRef ptr, integer[65], half, single, twice;
   LLVMValueRef fn, buffers_arg, params_arg, workspace_arg, task_arg;
-  /* the function has vectors wider than a register, or masked accesses: tg_emit_registers */
+  /* the function has vectors wider than a register, or masked accesses: tg_emit_registers must rewrite it */
   bool uncut;
-  bool nowhere;                /* the function has loads that a condition sends to the start of the workspace */
-  emit_value *values;
-  uint32_t stamp;              /* of the function */
+  bool nowhere;                /* the function has loads that read the dummy bytes of the workspace if gated off */
+  emit_value *values;          /* by node id */
+  uint32_t stamp;              /* number of the function being emitted */
   emit_buffer *buffers;        /* by ordinal */
   uint32_t globals;
   uint64_t private_at, private_top, shared_at, aligned, in_shares;
-  uint32_t depth, mark, in_block;   /* in_block: statements so far, for the length of blocks */
-  bool in_short_blocks;
-  LLVMValueRef before[MAX_DEPTH];   /* by depth: where that depth's code ends, as the next loop begins */
+  uint32_t depth, mark, in_block;   /* in_block: statements so far; every BLOCK_STATEMENTS a new block begins */
+  bool in_short_blocks;        /* the program is so large that basic blocks are kept short */
+  /* by depth: the branch into the loop inside it, before which hoisted code of that depth is inserted */
+  LLVMValueRef before[MAX_DEPTH];
   TG_VEC(emit_memo) memos;
   uint32_t buckets[1024];
-  TG_VEC(uint32_t) made;       /* values that were put off and then made, by id */
+  TG_VEC(uint32_t) made;       /* ids of nodes that were put off and emitted later */
   TG_VEC(emit_item) items;
   TG_VEC(emit_loop_of_phases) loops;
-  TG_VEC(int64_t) steps;       /* of the launch: see tg_code_info */
+  TG_VEC(int64_t) steps;       /* tg_code_info.launch of a host */
   TG_VEC(emit_phase) phases;
   TG_VEC(emit_slot) slots;
-  uint32_t *need, wanted;      /* by node id: the last stamp `wanted` it got */
-  uint8_t *pure;               /* by node id: recomputed in each phase rather than kept */
-  uint8_t *tiled;              /* by node id: a load that a matrix instruction takes as a tile */
+  uint32_t *need, wanted;      /* need: by node id; equal to `wanted` if the phase in hand needs the node */
+  uint8_t *pure;               /* by node id: recomputed in each phase rather than kept in shared memory */
+  uint8_t *tiled;              /* by node id: a load whose result a matrix instruction takes as an AMX tile */
+  /* streaming: the entry being emitted may assume aligned buffers and use non-temporal stores; streamed: it does, so
+   * an `unaligned` entry is needed as well */
   bool streaming, streamed;
   unsigned nontemporal_kind, invariant_kind;
   LLVMMetadataRef empty_node, one_node;
@@ -100,14 +107,14 @@ typedef struct tg_emitter {
   LLVMMetadataRef di_file, di_function;
   emit_intrinsic intrinsics[64];
   emit_device *device;         /* NULL on a host */
-  uint32_t ptx_version;        /* times 10, that inline PTX needs; 0: what the target says will do */
+  uint32_t ptx_version;        /* PTX version * 10 that inline PTX needs; 0: the target's is enough */
 } tg_emitter;
 
 /* emit.c */
 void tg_emit_module(tg_emitter *, tg_code_info *info);
 void tg_emit_list(tg_emitter *, const tg_uop *const *list, uint32_t n);
 void tg_emit_value_statement(tg_emitter *, const tg_uop *u);
-/* the body of a function whose arguments are known */
+/* begins the body of a function whose arguments are set */
 void tg_emit_begin(tg_emitter *, LLVMValueRef fn, const char *name);
 void tg_emit_attribute(tg_emitter *, LLVMValueRef fn, const char *name, const char *value);
 static inline bool tg_emit_is_effect(const tg_uop *u) {
@@ -125,11 +132,11 @@ void tg_device_threads(tg_emitter *, const tg_uop *end);
 LLVMValueRef tg_device_buffer(tg_emitter *, uint32_t position);
 LLVMValueRef tg_device_param(tg_emitter *, uint32_t param);
 LLVMValueRef tg_device_local(tg_emitter *, uint32_t buffer);
-void tg_device_scope(tg_emitter *, LLVMValueRef atomic);                    /* of an atomic access: the device */
-/* its branch back: the loop stays as it is */
+void tg_device_scope(tg_emitter *, LLVMValueRef atomic);                    /* sets an atomic access to device scope */
+/* tells ptxas not to unroll the loop of this back edge */
 void tg_device_loop(tg_emitter *, LLVMValueRef back);
 void tg_device_launch(tg_emitter *, tg_code_info *info);
-/* of a workgroup; 0: it is a single thread */
+/* warps per workgroup; 0: it is a single thread */
 uint32_t tg_device_warps(const tg_emitter *);
 LLVMValueRef tg_device_intrinsic(tg_emitter *, const char *name, LLVMTypeRef *overload, unsigned overloads,
                                  LLVMValueRef *args, unsigned n);
@@ -139,7 +146,8 @@ void tg_device_barrier(tg_emitter *);
 LLVMValueRef tg_device_shuffle(tg_emitter *, const tg_uop *u);
 
 /* emit_copy.c */
-/* false: it is a store of a value, which has been emitted */
+/* Emits the store as an asynchronous copy. False: it cannot be one; the loaded value has been emitted instead and the
+ * caller must store it. */
 bool tg_emit_copy(tg_emitter *, const tg_uop *store);
 void tg_device_wait(tg_emitter *, const tg_uop *wait);
 
@@ -148,7 +156,7 @@ LLVMTypeRef tg_emit_type(tg_emitter *, tg_type t, uint32_t lanes);
 LLVMTypeRef tg_emit_memory_type(tg_emitter *, tg_type t, uint32_t lanes);   /* bool is a byte */
 LLVMValueRef tg_emit_get(tg_emitter *, const tg_uop *u, uint32_t lanes);    /* the value, splat to lanes */
 LLVMValueRef tg_emit_raw(tg_emitter *, const tg_uop *u, uint32_t lanes);    /* the same, but a tile remains one */
-/* a statement that is not worth an instruction yet */
+/* Puts off the emission of index arithmetic until it is used; false: u must be emitted now. */
 bool tg_emit_put_off(tg_emitter *, const tg_uop *u);
 uint32_t tg_emit_depth(tg_emitter *, const tg_uop *u);
 LLVMValueRef tg_emit_splat(tg_emitter *, LLVMValueRef v, uint32_t lanes, uint32_t depth);
@@ -157,29 +165,31 @@ LLVMValueRef tg_emit_bits(tg_emitter *, tg_type t, uint64_t bits);
 LLVMValueRef tg_emit_alu(tg_emitter *, const tg_uop *u);                    /* a lanewise op, FOLD */
 LLVMValueRef tg_emit_call(tg_emitter *, const char *intrinsic, LLVMTypeRef overload, LLVMValueRef *args, unsigned n);
 LLVMValueRef tg_emit_op2(tg_emitter *, tg_op op, tg_type t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b);
-/* The found or made thing for (a, b); made by the caller where tg_emit_at(depth) puts the builder. */
+/* A table of values derived from pairs (a, b), NULL if absent. The caller emits a missing one where tg_emit_at(depth)
+ * puts the builder, then sets it. */
 LLVMValueRef tg_emit_memo_get(tg_emitter *, const void *a, const void *b);
 void tg_emit_memo_set(tg_emitter *, const void *a, const void *b, LLVMValueRef v, uint32_t depth);
 void tg_emit_memo_drop(tg_emitter *, uint32_t from, uint32_t depth);
-LLVMBasicBlockRef tg_emit_at(tg_emitter *, uint32_t depth);                 /* returns the block to come back to */
+/* Moves the builder to the end of the code of an outer depth; returns the block to go back to with tg_emit_back. */
+LLVMBasicBlockRef tg_emit_at(tg_emitter *, uint32_t depth);
 void tg_emit_back(tg_emitter *, LLVMBasicBlockRef);
 
 /* emit_registers.c */
-/* a host's function, whole: its vectors as what the target's registers hold */
+/* Rewrites a complete host function so that no vector is wider than the target's registers. */
 void tg_emit_registers(tg_emitter *, LLVMValueRef fn);
 
 /* emit_folds.c */
-/* the FOLD that the list begins with together with those like it that follow, if there are any */
+/* If the list begins with a FOLD, emits it together with similar FOLDs that follow, sharing additions. */
 void tg_emit_folds(tg_emitter *, const tg_uop *const *list, uint32_t n);
 
 /* emit_matrix.c */
 LLVMValueRef tg_emit_matrix(tg_emitter *, const tg_uop *u);
-/* before any function: loads and buffers that are registers of tiles */
+/* Call before any function: finds the loads and buffers that become AMX tile registers. */
 void tg_emit_find_tiles(tg_emitter *);
 static inline bool tg_emit_is_tile(LLVMValueRef v) { return LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMX86_AMXTypeKind; }
-/* a value of a tile's elements, or of one for all of them, as a tile; NULL: of zeros */
+/* Converts a vector of a tile's elements, or one element to be broadcast, to an AMX tile. NULL: a tile of zeros. */
 LLVMValueRef tg_emit_tile(tg_emitter *, LLVMValueRef v);
-LLVMValueRef tg_emit_elements(tg_emitter *, LLVMValueRef v, LLVMTypeRef type);   /* the other way */
+LLVMValueRef tg_emit_elements(tg_emitter *, LLVMValueRef v, LLVMTypeRef type);   /* a tile as a vector */
 LLVMValueRef tg_emit_load_tile(tg_emitter *, LLVMValueRef pointer);
 void tg_emit_store_tile(tg_emitter *, LLVMValueRef pointer, LLVMValueRef tile);
 
@@ -192,12 +202,12 @@ LLVMValueRef tg_emit_pointer(tg_emitter *, uint32_t buffer);
 LLVMValueRef tg_emit_load(tg_emitter *, const tg_uop *u);
 void tg_emit_store(tg_emitter *, const tg_uop *u);
 void tg_emit_prefetch(tg_emitter *, const tg_uop *u);
-/* device, before any function: what to assume of buffers */
+/* GPU, before any function: finds the buffers that must be assumed to be 16-aligned. */
 void tg_emit_find_aligned(tg_emitter *, const tg_uop *u);
 uint32_t tg_emit_store_lanes(const tg_uop *u);
-/* where lane 0 of an access without gaps is */
+/* The address of lane 0 of a contiguous access, and the alignment known for it in bytes. */
 LLVMValueRef tg_emit_contiguous(tg_emitter *, const tg_uop *access, uint32_t lanes, uint32_t *align);
-/* the branch around what follows; to be closed */
+/* Emits a branch around the code that follows, up to tg_emit_close_gate. */
 LLVMBasicBlockRef tg_emit_open_gate(tg_emitter *, LLVMValueRef condition);
 void tg_emit_close_gate(tg_emitter *, LLVMBasicBlockRef after);
 emit_cell *tg_emit_cell(tg_emitter *, const tg_uop *access);                /* of a REG in SSA form */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * What emit_memory.c and emit_runs.c share: a subscript taken apart, and where it leads. */
+ * Shared by the files that emit memory accesses: a subscript decomposed into terms, and addresses built from it. */
 #ifndef TG_EMIT_ADDRESS_H
 #define TG_EMIT_ADDRESS_H
 #include "jit/emit.h"
@@ -14,13 +14,13 @@ typedef struct {
 } sum;
 
 void tg_emit_take_apart(tg_emitter *, sum *s, const tg_uop *root);
-void tg_emit_add_term(tg_emitter *, sum *s, const tg_uop *u, int64_t scale);   /* room for it: the caller's to see */
+void tg_emit_add_term(tg_emitter *, sum *s, const tg_uop *u, int64_t scale);   /* the caller ensures there is room */
 /* base + scalar terms + constant, in elements of `bytes`. */
 LLVMValueRef tg_emit_scalar_pointer(tg_emitter *, uint32_t buffer, const sum *s, tg_type index, LLVMTypeRef element,
                                     uint64_t bytes);
 
-/* emit_masks.c: LLVM's masked accesses, of any width and whatever the mask; tg_emit_registers makes of them what the
- * target has. */
+/* emit_masks.c: LLVM's masked accesses, of any width and with any mask; tg_emit_registers later turns them into
+ * instructions that the target has. */
 LLVMValueRef tg_emit_masked(tg_emitter *, const char *name, bool store, LLVMValueRef pointer, LLVMValueRef mask,
                             LLVMValueRef value, uint32_t align);
 static inline LLVMValueRef tg_emit_masked_load(tg_emitter *e, LLVMValueRef pointer, LLVMValueRef mask,
@@ -32,22 +32,23 @@ static inline void tg_emit_masked_store(tg_emitter *e, LLVMValueRef pointer, LLV
   tg_emit_masked(e, "llvm.masked.store", true, pointer, mask, value, align);
 }
 
-/* emit_steps.c: lanes at a small known distance from each other. The step that is worth vectors of its own, or 0:
- * these lanes are gathered. */
+/* emit_steps.c: lanes at a small constant stride. Returns the stride if it pays to load whole vectors and pick the
+ * lanes out of them; 0: gather the lanes. */
 uint32_t tg_emit_step(const tg_emitter *, int64_t distance, uint32_t lanes);
-/* Of the lanes of `other`, or of `value`, from pointer upwards. mask: of the lanes, or NULL. */
+/* Lane 0 is at pointer, the others follow at the stride; there are as many as `other` (the result where the mask is
+ * false) or `value` has. mask: one bit per lane; NULL: all lanes. */
 LLVMValueRef tg_emit_load_steps(tg_emitter *, uint32_t step, LLVMValueRef pointer, LLVMValueRef mask,
                                 LLVMValueRef other, uint32_t align);
 void tg_emit_store_steps(tg_emitter *, uint32_t step, LLVMValueRef pointer, LLVMValueRef mask, LLVMValueRef value,
                          uint32_t align);
 
-/* emit_apart.c: lanes at one distance, in elements, from pointer upwards; TG_MOST_APART of them at most. */
+/* emit_apart.c: at most TG_MOST_APART lanes at a run-time stride `distance`, in elements; lane 0 is at pointer. */
 enum { TG_MOST_APART = 16 };
 LLVMValueRef tg_emit_load_apart(tg_emitter *, LLVMTypeRef type, LLVMValueRef pointer, LLVMValueRef distance,
                                 uint32_t align);
 void tg_emit_store_apart(tg_emitter *, LLVMValueRef pointer, LLVMValueRef distance, LLVMValueRef value, uint32_t align);
 
-/* emit_runs.c: a load from several places, some elements side by side in each; NULL: it is none. mask: of its lanes,
- * or NULL; other: where that is false. */
+/* emit_runs.c: a load of several contiguous runs of elements. Returns NULL if the load has another form. mask: one bit
+ * per lane, NULL: all lanes; other: the result where the mask is false. */
 LLVMValueRef tg_emit_runs(tg_emitter *, const tg_uop *load, LLVMValueRef mask, LLVMValueRef other);
 #endif

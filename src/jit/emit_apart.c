@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Lanes at one distance from each other that is no small constant: rows whose stride a launch brings, columns of a
- * matrix. Each lane is a load or a store of its own, where a processor's gathers
- * and scatters take as long at best, and wait for what is not in the first cache one lane after another (Zen 5, 16
- * lanes four elements apart, from beyond the second cache: 20 ns, one by one 6; stored 20 and 7). */
+ * Lanes at a stride that is not a small constant: rows whose stride is a run-time parameter, columns of a matrix. Each
+ * lane is loaded or stored as a scalar on processors whose gathers and scatters are at best equally fast, and whose
+ * gathers wait for one lane's L1 miss after another (Zen 5, 16 lanes four elements apart, from beyond L2: gather 20 ns,
+ * scalar loads 6; scatter 20, scalar stores 7). */
 #include "jit/emit_address.h"
 
 /* lanes that addressing modes reach from one pointer: 0, 1, 2 and, in a register of its own, 3 distances on */
@@ -19,7 +19,7 @@ static walk walk_from(tg_emitter *e, LLVMTypeRef element, LLVMValueRef pointer, 
   return w;
 }
 
-/* Of lane i, asked for from the first on. */
+/* The address of lane i. Call for i = 0, 1, 2, .. in order. */
 static LLVMValueRef place_of(walk *w, uint32_t i) {
   if (i && i % GROUP == 0) w->at = LLVMBuildGEP2(w->e->b, w->element, w->at, &w->group, 1, "");
   return i % GROUP ? LLVMBuildGEP2(w->e->b, w->element, w->at, &w->by[i % GROUP], 1, "") : w->at;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Conversions, correctly rounded whatever the target has. bf16 and the 8-bit floats are held as their bits; f16 goes
- * through f32,
- * where a first rounding to odd (the last bit says "inexact") makes the second one right. */
+ * Conversions, correctly rounded on every target. bf16 and the 8-bit floats are represented by their bits. Conversions
+ * from wider types to these and to f16 go through an intermediate float type. They round twice, but the first rounding
+ * is to odd (the last bit is set if the value is inexact), so that the second gives the correct result. */
 #include "jit/emit.h"
 
 static LLVMValueRef constant(tg_emitter *e, tg_type t, uint32_t lanes, uint64_t bits) {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Asynchronous copies from global to LOCAL memory, and waits for them (PTX ISA, cp.async). One instruction moves 4, 8
- * or 16 bytes of a thread, aligned to
- * their number on both sides; those of 16 go past the L1 cache. With a size of 0 it reads nothing and writes zeros.
- * Where a buffer's alignment does not allow
- * it, a wider copy is several, or goes through registers: at the wait its element is there either way. */
+ * Asynchronous copies from global to LOCAL memory, and waits for them (PTX ISA, cp.async). One instruction copies 4, 8
+ * or 16 bytes per thread, with source and destination aligned to that size; those of 16 bytes bypass L1. With a source
+ * size of 0 it reads nothing and writes zeros. If a buffer's alignment is too small for a wide copy, it becomes several
+ * narrower ones, or a load and a store through registers. In each case the element has arrived after the wait. */
 #include "jit/emit.h"
 
 enum { NARROWEST = 4 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Line tables of the author's text, for debuggers. */
+ * Line tables for debuggers, which refer to the author's text. */
 #include "jit/emit.h"
 
 void tg_emit_debug_module(tg_emitter *e) {

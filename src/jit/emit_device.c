@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * What is particular to a GPU: kernels and their attributes, indices of blocks and threads, LOCAL memory, the launch.
+ * What is specific to GPUs: kernels and their attributes, indices of blocks and threads, LOCAL memory, launch data.
  *
- * Needs device form (docs/ir.md). Each phase is a kernel of its own, NAME_p: pointers to the global buffers in order of
- * definition, one to the
- * launch's shared memory if there is any, then the run-time parameters as i64. Nothing is passed besides, no symbol is
- * left undefined. */
+ * Needs device form (docs/ir.md). Phase p is a kernel NAME_p. Its arguments are pointers to the global buffers in order
+ * of definition, a pointer to the launch's shared memory if there is any, and the run-time parameters as i64. There are
+ * no other arguments and no undefined symbols. */
 #include "jit/emit.h"
 #include "ranges/ranges.h"
 
@@ -133,8 +132,8 @@ static LLVMValueRef local_array(tg_emitter *e, const char *name, uint64_t bytes)
   return g;
 }
 
-/* On NVPTX one array, for more than 48 KiB are only to be had from the launch; on AMD an array for each, which LLVM
- * can tell apart. */
+/* On NVPTX all buffers share one array, because more than 48 KiB must be requested at launch; on AMD each buffer has an
+ * array, so that LLVM knows that they do not alias. */
 LLVMValueRef tg_device_local(tg_emitter *e, uint32_t buffer) {
   emit_device *d = e->device;
   emit_buffer *b = &e->buffers[buffer];
@@ -310,8 +309,8 @@ void tg_device_grid(tg_emitter *e, const tg_uop *end) {
   tg_emit_list(e, end->src + 1, end->n - 1);
 }
 
-/* Unrolling is a word of the schedule. ptxas would unroll whatever has a constant extent, nests of loops too, and
- * then spill. */
+/* Unrolling is the schedule's decision. ptxas would unroll every loop of constant extent, even nests, and then spill
+ * registers. */
 void tg_device_loop(tg_emitter *e, LLVMValueRef back) {
   emit_device *d = e->device;
   if (!d->loop) { /* the first operand of such a node is the node itself */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Folds side by side. The sums of a tile are folded one after another, and each of sixteen vectors would take its
- * halves apart and add them four times. Here two vectors share
- * an addition: the low halves of both stand in one, their high halves in another, and so on with what that gives, until
- * the lanes of one vector are a sum each. Each is
- * the same tree over the same lanes, so its bits are those of FOLD alone. */
+ * Horizontal adds of several vectors at once. A tile ends with one FOLD (horizontal add) for each accumulator; alone, a
+ * FOLD of sixteen lanes takes four steps of splitting a vector in halves and adding them. Here two vectors share each
+ * addition: their low halves are put into one vector and their high halves into another, and so on with the result,
+ * until each lane of one vector is the sum of one accumulator. Each sum is the same tree over the same lanes as in a
+ * single FOLD, so the bits are equal. */
 #include "jit/emit.h"
 
 enum {
@@ -13,7 +13,7 @@ enum {
   BLOCK = 16 /* bytes, within which shuffles are quick; else whole ones are moved */
 };
 
-/* What is left of each fold is a segment of a vector: `length` lanes, one every `stride`. */
+/* The partial result of each fold is a segment of a vector: `length` lanes at stride `stride`. */
 typedef struct { LLVMValueRef v; uint32_t owner[MOST]; } segments;
 
 static LLVMValueRef shuffled(tg_emitter *e, LLVMValueRef a, LLVMValueRef b, const int32_t *from, uint32_t n) {
@@ -80,8 +80,8 @@ static bool is_cell(const tg_emitter *e, const tg_uop *u) {
   return b && b->memory == MEMORY_CELLS && !b->tiles;
 }
 
-/* An element of a register that is written no more before the fold is read here as well as there; any other value is
- * there already, and is not made anew in between. */
+/* May the later fold be computed here already? A register element may be read early if nothing writes it before that
+ * fold; any other value must have been computed and must not change in between. */
 static bool comes_early(const tg_emitter *e, const tg_uop *u, const tg_uop *const *list, uint32_t n) {
   if (is_cell(e, u)) return true;
   for (uint32_t i = 0; i < n; i++)

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT
- * Masked accesses in the form that the target has, a register at a time. The emitter writes LLVM's intrinsics of any
- * width; here lanes that a constant shuts are taken away (an access becomes narrower,
- * a register of which nothing is left vanishes, what a constant opens is a plain access), and the rest goes to
+ * Masked accesses in the form that the target supports, one register at a time. The emitter writes LLVM's masked
+ * intrinsics of any width. Here lanes whose mask is constant false are removed: an access becomes narrower, a register
+ * without lanes vanishes, and an access whose mask is constant true becomes a plain one. The others become
  *
- *   AVX-512             masked.load and its kin, of one register: k-registers
- *   AVX2                x86.avx.maskload and its kin, which take signs, for elements of 32 and 64 bits. Not
- *                       masked.load: LLVM makes it a plain load where it
- *                       believes that it knows the mask (docs/llvm.md, "Half a mask")
- *   all others          masked.load, of one register, which LLVM makes a branch for each lane before it selects
- *                       instructions
+ *   AVX-512             masked.load, masked.store, .., of one register, which use k-registers
+ *   AVX2                x86.avx.maskload and its kin, whose masks are sign bits, for elements of 32 and 64 bits. Not
+ *                       masked.load: LLVM turns that into a plain load where it believes that it knows the mask
+ *                       (docs/llvm.md, "Half a mask")
+ *   all others          masked.load etc. of one register, which LLVM expands to a branch for each lane before
+ * instruction
+ *                       selection
  *
- * so what LLVM believes of a mask's lanes decides nowhere about what memory is touched. */
+ * so what LLVM infers about a mask never decides which memory is accessed. */
 #include "jit/emit_address.h"
 #include "jit/emit_registers.h"
 
@@ -100,7 +101,7 @@ static lane_state either(uint8_t a, uint8_t b) {
   return a == LANE_OPEN || b == LANE_OPEN ? LANE_OPEN : a == LANE_SHUT && b == LANE_SHUT ? LANE_SHUT : LANE_VARIES;
 }
 
-/* state: of n lanes, none of which is known yet; left: how many more values may be looked at. */
+/* state: of n lanes, all unknown at first; left: how many more values may be visited. */
 static void find_states(cutter *c, LLVMValueRef mask, uint8_t *state, uint32_t n, uint32_t *left) {
   bool and = LLVMIsAInstruction(mask) && LLVMGetInstructionOpcode(mask) == LLVMAnd;
   bool or = LLVMIsAInstruction(mask) && LLVMGetInstructionOpcode(mask) == LLVMOr;
@@ -128,7 +129,7 @@ static void find_states(cutter *c, LLVMValueRef mask, uint8_t *state, uint32_t n
 
 /* ---- forms ---- */
 
-typedef struct { uint32_t from, n, wide; } window;   /* n lanes, `wide` with those that are not there */
+typedef struct { uint32_t from, n, wide; } window;   /* n lanes, padded to `wide` */
 
 static bool takes_signs(const cutter *c, const access *a) {
   const tg_target *t = c->e->target;
@@ -162,7 +163,7 @@ static LLVMValueRef by_signs(cutter *c, const access *a, window w, LLVMValueRef 
   return LLVMBuildSelect(e->b, tg_cut_mask(c, a->mask, w.from, w.n, w.wide, 1), v, value, "");
 }
 
-/* What is stored, or what shut lanes get. */
+/* The value to be stored, or the result of lanes whose mask is false, padded to w.wide lanes. */
 static LLVMValueRef widened(cutter *c, const access *a, window w) {
   LLVMValueRef v = tg_cut_part(c, a->value, w.from, w.n);
   if (w.n == w.wide) return v;
@@ -198,8 +199,8 @@ static LLVMValueRef plain(cutter *c, const access *a, window reg, window w) {
 
 /* ---- one register ---- */
 
-/* The narrowest register, of the halves of halves of the one that has lanes w.from on, that still has all lanes
- * which may be open. False: none may. */
+/* Narrows the window to the smallest half, quarter, .. of the register that still contains every lane whose mask may be
+ * true. False: there is no such lane. */
 static bool find_window(cutter *c, const access *a, window *w) {
   uint32_t first = UINT32_MAX, last = 0, smallest = in_registers(c, a) ? SMALLEST * 8 / a->bits : 2,
            end = w->from + w->n;
@@ -221,10 +222,10 @@ static bool find_window(cutter *c, const access *a, window *w) {
   return true;
 }
 
-/* Runs of lanes that constants open, as the powers of two that they are made of; only where no lane varies, and one
- * access of all would be branches, or of a single lane: LLVM 22 makes an access of one lane a scalar one, and for
- * elements of 8 and 16 bits one of 32 bits that reaches past the lane (docs/llvm.md, "One lane"). Returns their
- * number, 0: they do not do. */
+/* Divides a constant mask into runs of true lanes, each of a power of two of lanes, to be accessed without a mask. Only
+ * if a masked access would become branches, or has a single lane: LLVM 22 turns an access of one lane into a scalar
+ * one, which for 8-bit and 16-bit elements has 32 bits and reaches past the lane (docs/llvm.md, "One lane"). Returns
+ * the number of runs; 0: not applicable. */
 static uint32_t find_runs(cutter *c, const access *a, window w, window *runs) {
   uint32_t open = 0, n = 0;
   if (a->kind == MASKED_GATHER || a->kind == MASKED_SCATTER) return 0;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * MATRIX, from the row of the instruction's table (target/matrix.def): one intrinsic of LLVM, or one line of PTX, whose
- * operands are the lane's elements in
- * the form that the row's letters say. */
+ * Emits MATRIX from the instruction's row (target/matrix.def): one LLVM intrinsic or one line of PTX, whose operands
+ * are the lane's elements in the form that the row's `operands` say. */
 #include <stdio.h>
 #include "jit/emit.h"
 #include "target/matrix.h"

@@ -1,25 +1,23 @@
 /* SPDX-License-Identifier: MIT
- * Accesses: addresses, loads, stores, masks, gathers, REG in SSA form. Lanes that descend in memory are contiguous too:
- * reversed in a register.
+ * Memory accesses: addresses, loads, stores, masks, gathers, register buffers in SSA form. Lanes that descend in memory
+ * are accessed as a contiguous vector too, which is then reversed in a register.
  *
- * A subscript is taken apart into terms, so that an address is built outermost term first, each part once and outside
- * of the loops
- * that it does not depend on, and its constant comes last, where the addresses of a tile's elements differ only by it.
- * Sums
- * of 64 bits wrap as addresses do; a sum of 32 bits is proved in bounds for every lane that touches memory, so its
- * order does not matter either. */
+ * A subscript is decomposed into terms, so that an address is built with the outermost term first. Each partial sum is
+ * computed once, hoisted out of the loops that it does not depend on. The constant is added last, because the addresses
+ * of a tile's elements differ only in it. Reordering is safe: 64-bit sums wrap as addresses do, and 32-bit sums are
+ * proved in bounds for every lane that accesses memory. */
 #include "jit/emit_address.h"
 #include "ranges/ranges.h"
 
 typedef struct {
   LLVMValueRef pointer, offsets;   /* offsets NULL: contiguous from pointer, or (splat) all lanes there */
   bool splat, backwards;           /* backwards: the last lane at pointer */
-  /* elements from a lane to the next, where lanes are not side by side: a small number (emit_steps.c). Else 0 */
+  /* small constant stride between lanes, in elements (emit_steps.c); 0: none */
   uint32_t step;
-  /* elements from a lane to the next, the first at pointer, for a target that had better have an access for each
-   * (emit_apart.c); offsets beside it for where some lanes are shut. Else NULL */
+  /* stride between lanes, in elements, lane 0 at pointer, if each lane is to be a scalar access (emit_apart.c); NULL:
+   * no. offsets is set too, for use with a mask */
   LLVMValueRef apart;
-  uint32_t align, streamed;        /* bytes: of any buffer; of one that is 64-aligned */
+  uint32_t align, streamed;        /* known alignment in bytes: for any buffer; if the buffer is 64-aligned */
 } address;
 
 void tg_emit_add_term(tg_emitter *e, sum *s, const tg_uop *u, int64_t scale) {
@@ -122,8 +120,8 @@ static LLVMValueRef step(tg_emitter *e, LLVMTypeRef element, uint64_t bytes, LLV
   return q;
 }
 
-/* On a device: (the sum of the terms) * bytes in 32 bits, if it surely lies in 0..2^32-1, and the constant apart:
- * what addressing modes of base + 32-bit offset + constant want. NULL if it does not. */
+/* On a GPU: (sum of the terms) * bytes as a 32-bit offset, without the constant, if it surely lies in 0 .. 2^32 - 1:
+ * this fits addressing modes of the form base + 32-bit offset + constant. Else NULL. */
 static LLVMValueRef device_pointer(tg_emitter *e, LLVMValueRef base, const sum *s, uint64_t bytes) {
   tg_i128 lo = 0, hi = 0;
   LLVMValueRef all = NULL;
@@ -209,9 +207,9 @@ static uint32_t known_alignment(tg_emitter *e, const sum *s, uint64_t bytes, uin
   return (uint32_t)(low & -low);
 }
 
-/* ---- alignment on a device ---- Accesses side by side become one of up to 16 bytes, by LLVM, where the first is
- * aligned to that; on AMD global ones need no alignment. On NVIDIA global buffers that have such accesses are taken
- * to be 16-aligned, and a second entry stands beside for those that are not. */
+/* ---- alignment on a GPU ---- LLVM merges adjacent accesses into one of up to 16 bytes if the first is aligned to that
+ * size; on AMD global accesses need no alignment. On NVIDIA, global buffers with such accesses are assumed to be
+ * 16-aligned, and a second entry is emitted for those that are not. */
 
 enum { WIDEST = 16 };
 
@@ -244,7 +242,7 @@ void tg_emit_find_aligned(tg_emitter *e, const tg_uop *u) {
   e->streamed = true;
 }
 
-/* One distance from each lane to the next, constant or not; NULL: there is none, or a gather is as good. */
+/* The common stride between lanes, constant or not; NULL: there is none, or a gather is as good. */
 static LLVMValueRef distance_of(tg_emitter *e, const tg_uop *u, const sum *s, uint32_t lanes) {
   const tg_uop *by = NULL;
   LLVMTypeRef i64 = e->integer[64];
@@ -353,7 +351,7 @@ void tg_emit_close_gate(tg_emitter *e, LLVMBasicBlockRef after) {
   LLVMPositionBuilderAtEnd(e->b, after);
 }
 
-/* Two ways, by whether all lanes are open; the builder stands in the first. */
+/* Branches on whether the mask is true in all lanes; the builder is left in the block where it is. */
 static void open_both(tg_emitter *e, LLVMValueRef mask, LLVMBasicBlockRef *all, LLVMBasicBlockRef *some,
                       LLVMBasicBlockRef *after) {
   LLVMValueRef open = tg_emit_call(e, "llvm.vector.reduce.and", LLVMTypeOf(mask), &mask, 1);
@@ -416,8 +414,8 @@ static LLVMValueRef branch_load(tg_emitter *e, const tg_uop *define, LLVMValueRe
   return close_one(e, after, in, from);
 }
 
-/* Whatever, where the condition is false. On a host without a branch: there the load goes to the start of the
- * workspace. */
+/* A load whose result does not matter if the condition is false. On a host there is no branch: the load then reads from
+ * the start of the workspace. */
 static LLVMValueRef safe_load(tg_emitter *e, const tg_uop *define, LLVMValueRef pointer, uint32_t lanes, uint32_t align,
                               LLVMValueRef condition) {
   if (e->device) return branch_load(e, define, pointer, lanes, align, condition);
@@ -458,8 +456,8 @@ static LLVMValueRef load_cell(tg_emitter *e, const tg_uop *u) {
              : v;
 }
 
-/* A masked load of no lane faults nowhere, but where nothing is mapped the processor finds that out in hundreds of
- * cycles: what one condition for all lanes shuts goes to the workspace. */
+/* A masked load with no active lane never faults, but on an unmapped page it takes hundreds of cycles. So if one
+ * condition disables all lanes, the load is redirected to the workspace. */
 static LLVMValueRef mapped(tg_emitter *e, const tg_uop *gate, LLVMValueRef pointer) {
   if (gate->lanes == 1)
     return e->nowhere = true, LLVMBuildSelect(e->b, tg_emit_get(e, gate, 1), pointer, e->workspace_arg, "");
@@ -661,7 +659,8 @@ void tg_emit_store(tg_emitter *e, const tg_uop *u) {
   if (after) tg_emit_close_gate(e, after);
 }
 
-/* Never faults, wherever the address points: so no gate, and no inbounds on the way to it. */
+/* A prefetch never faults, whatever the address, so it needs no gate; the address must not be computed with
+ * inbounds. */
 void tg_emit_prefetch(tg_emitter *e, const tg_uop *u) {
   address a = address_of(e, u, 1, false);
   LLVMTypeRef type = LLVMTypeOf(a.pointer);

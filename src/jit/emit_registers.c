@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT
- * Vectors wider than a register become tuples of registers, before LLVM sees them.
+ * Cuts vectors that are wider than a register into tuples of registers, before LLVM's code generator sees them.
  *
- * The emitter writes a vector of as many lanes as the schedule says. Where a function has some that are wider than what
- * the target's row calls a register, or masked accesses, its
- * instructions are gone through once, in an order in which values come before their uses, and each is written again for
- * every register. How many lanes a register holds follows from the
- * widest element that an instruction takes or gives, so a vector may be in eights where it is made and in fours where
- * it is used: then lanes are put together anew, once, where it is made.
- * A mask has no width of its own: it is cut as what it comes from. What fits stays as it was written.
+ * The emitter writes vectors of as many lanes as the schedule says. If a function has vectors wider than the target's
+ * registers, or masked accesses, its instructions are visited once, definitions before uses, and each is rewritten for
+ * each register. The number of lanes per register follows from the widest element type among an instruction's operands
+ * and result; so a vector may be defined in registers of eight lanes and used in registers of four, and is then
+ * regrouped, once, right after its definition. A mask has no width of its own: it is cut like the value it is computed
+ * from. Vectors that fit a register stay as they are.
  *
- * Two kinds of vectors are left whole: registers of tiles, which are LLVM's own (emit_matrix.c), and the addresses of a
- * gather, which has as many as its data. */
+ * Two kinds of vectors are never cut: AMX tiles, which are an LLVM type (emit_matrix.c), and the addresses of a gather,
+ * which is cut by its data. */
 #include "jit/emit_registers.h"
 
 enum { TILE_BITS = 8 * 1024, FIRST = 256 };
@@ -300,7 +299,8 @@ static uint32_t room_of_addresses(cutter *c, LLVMValueRef v) {
   return room == UINT32_MAX ? tg_cut_room(c, c->e->ptr) : room;
 }
 
-/* An extension of numbers of lanes that is for addresses alone belongs to them: processors take the narrow numbers. */
+/* A sign or zero extension of lane offsets that only gathers use becomes part of them: the instructions take narrow
+ * offsets. */
 static uint32_t room_of_extension(cutter *c, LLVMValueRef v) {
   uint32_t room = UINT32_MAX;
   for (LLVMUseRef use = LLVMGetFirstUse(v); use; use = LLVMGetNextUse(use)) {
@@ -311,14 +311,14 @@ static uint32_t room_of_extension(cutter *c, LLVMValueRef v) {
   return room == UINT32_MAX ? 0 : least(room, tg_cut_room(c, LLVMGetElementType(LLVMTypeOf(LLVMGetOperand(v, 0)))));
 }
 
-/* Lanes of a register that an operand of one bit a lane asks for: those of what it was cut from; of a scalar and a
- * constant any. */
+/* Lanes per register required by a mask operand: that of the value it was computed from; any for a scalar or a
+ * constant. */
 static uint32_t asked_by_mask(cutter *c, LLVMValueRef v, uint32_t lanes) {
   const registers *t = tg_cut_find(c, v);
   return LLVMIsConstant(v) || splat_scalar(v) || !LLVMIsAInstruction(v) ? UINT32_MAX : t ? t->per : lanes;
 }
 
-/* Lanes that the data have, which a mask is for that nothing asks for any width: the fewest. */
+/* The fewest lanes per register among the data that a mask is used for, for a mask with no width of its own. */
 static uint32_t room_of_mask(cutter *c, LLVMValueRef mask, uint32_t depth) {
   enum { DEEPEST = 4 };
   uint32_t room = UINT32_MAX, all = tg_cut_room(c, c->e->integer[1]);
@@ -555,7 +555,8 @@ static void replace(cutter *c, LLVMValueRef v, LLVMValueRef by) {
   tg_push(&c->e->j->env, &c->old, v);
 }
 
-/* Registers in a row on the stack, so that a lane may be found by its number: written once, behind the vector. */
+/* Stores the registers of a vector to the stack, once, right after its definition, so that a lane can be selected by a
+ * run-time index. */
 static LLVMValueRef in_a_row(cutter *c, LLVMValueRef v, const registers *t) {
   enum { ROW = UINT32_MAX };
   tg_emitter *e = c->e;
@@ -657,8 +658,7 @@ static void cut(cutter *c, LLVMValueRef v) {
 
 typedef struct { LLVMBasicBlockRef block; unsigned next; } visit;
 
-/* Blocks so that what a value is computed from comes before it: the reverse of the order in which a walk leaves
- * them. */
+/* The blocks in reverse postorder, so that definitions come before uses. */
 static LLVMBasicBlockRef *order_blocks(cutter *c, LLVMValueRef fn, uint32_t *n) {
   tg_env *env = &c->e->j->env;
   uint32_t count = LLVMCountBasicBlocks(fn), size = 4, at = count;

@@ -1,44 +1,44 @@
 /* SPDX-License-Identifier: MIT
- * What emit_registers.c and emit_masks.c share: vectors as tuples of registers. */
+ * Shared by emit_registers.c and emit_masks.c, which cut vectors into tuples of registers. */
 #ifndef TG_EMIT_REGISTERS_H
 #define TG_EMIT_REGISTERS_H
 #include "jit/emit.h"
 
-/* A vector in registers of `per` lanes, the last one perhaps of fewer. */
+/* Vector v, of `lanes` lanes, as registers of `per` lanes each; the last one may have fewer. */
 typedef struct { LLVMValueRef v; uint32_t lanes, per; LLVMValueRef *reg; } registers;
-/* Lanes of a value that is not cut there (form 0), or a mask in a form that accesses take; made once, behind the
- * value. */
+/* Lanes from .. from + n - 1 of value v, as a vector (form 0), or as a mask in the form that accesses need. Each is
+ * emitted once, right after v. */
 typedef struct { LLVMValueRef v, piece; uint32_t from, n, form; } piece;
 
 typedef struct {
   tg_emitter *e;
-  LLVMValueRef at;             /* the instruction in work: what replaces it stands before it */
-  registers *tuples;           /* by the vector that was cut: an open hash table, as is the next */
-  piece *pieces;
+  LLVMValueRef at;             /* the instruction being rewritten; its replacement is inserted before it */
+  registers *tuples;           /* open hash table, by the vector that was cut */
+  piece *pieces;               /* open hash table */
   uint32_t tuples_n, tuples_mask, pieces_n, pieces_mask;
-  TG_VEC(LLVMValueRef) old, joins;   /* what was cut; vectors' phis that were not */
+  TG_VEC(LLVMValueRef) old, joins;   /* instructions that were cut; phis of vectors that were not */
 } cutter;
 
 uint32_t tg_cut_bits(const cutter *, LLVMTypeRef element);
-uint32_t tg_cut_room(const cutter *, LLVMTypeRef element);   /* elements of a register */
-uint32_t tg_cut_lanes(LLVMTypeRef type);                     /* 1: it is no vector */
+uint32_t tg_cut_room(const cutter *, LLVMTypeRef element);   /* how many elements a register holds */
+uint32_t tg_cut_lanes(LLVMTypeRef type);                     /* 1 if it is not a vector */
 registers *tg_cut_find(cutter *, LLVMValueRef v);            /* NULL: v is one register, or a constant */
 registers *tg_cut_new(cutter *, LLVMValueRef v, uint32_t per);
 /* Lanes from..from+n-1 of a vector, however it is cut. */
 LLVMValueRef tg_cut_part(cutter *, LLVMValueRef v, uint32_t from, uint32_t n);
-/* The same of a mask, with shut lanes behind up to `wide`: one bit each, or all ones, of `bits`, in a lane that is
- * open. */
+/* Likewise for a mask, padded with false lanes to `wide` lanes. bits 1: one bit per lane; else each true lane is an
+ * integer of `bits` bits, all ones. */
 LLVMValueRef tg_cut_mask(cutter *, LLVMValueRef mask, uint32_t from, uint32_t n, uint32_t wide, uint32_t bits);
-/* n lanes, each out of some register. */
-typedef struct { LLVMValueRef reg; uint32_t lane; } pick;   /* reg NULL: any value */
+/* Assembles a vector of n lanes, each picked out of some register. */
+typedef struct { LLVMValueRef reg; uint32_t lane; } pick;   /* reg NULL: the lane may have any value */
 LLVMValueRef tg_cut_assemble(cutter *, const pick *from, uint32_t n, LLVMTypeRef element);
 LLVMValueRef tg_cut_ahead(cutter *, LLVMValueRef pointer, uint64_t bytes);
 static inline uint32_t tg_cut_alignment(uint64_t align, uint64_t bytes) {
   return (uint32_t)((align | bytes) & -(align | bytes));
 }
 
-/* emit_masks.c: an access of the masked intrinsics, cut, without the lanes that a constant shuts, in the form that
- * the target has. */
+/* emit_masks.c: rewrites a call of a masked intrinsic as accesses of single registers in the form that the target has,
+ * without the lanes whose mask is constant false. */
 typedef enum { MASKED_NONE, MASKED_LOAD, MASKED_STORE, MASKED_GATHER, MASKED_SCATTER } masked_access;
 masked_access tg_cut_masked_kind(LLVMValueRef call);
 LLVMTypeRef tg_cut_masked_type(LLVMValueRef call, masked_access kind);   /* of the data */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Loads whose lanes are digits of several subscripts, as a copy into another layout has them (`fuse`, then `lane`): B[k
- * + iota % 4, j + iota / 4] is four places with
- * sixteen elements side by side in each. These are vectors of their own then, put in a row and brought in order by one
- * shuffle, where a gather would be a load for each lane. */
+ * Loads whose lanes are digits of several subscripts, as a copy into another layout has after `fuse` and `lane`. For
+ * example B[k + iota % 4, j + iota / 4] reads four runs of sixteen contiguous elements each. Each run is loaded as a
+ * vector; the vectors are concatenated and permuted by one shuffle. A gather would be one load per lane. */
 #include <stdlib.h>
 #include "jit/emit_address.h"
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Lanes at a small known distance in memory: every other element, one colour of a picture, the real parts of complex
- * numbers. What lies from the first to the last of them is read as a few
- * vectors and the lanes picked out of these; nothing before the first or behind the last is touched. Stored they go
- * through masks, and what lies between them stays as it is. */
+ * Lanes at a small constant stride in memory: every other element, one colour of a picture, the real parts of complex
+ * numbers. The range from the first to the last lane is loaded as a few vectors, and the lanes are picked out of these;
+ * nothing outside of that range is accessed. Stores use masks, so that elements between the lanes are not changed. */
 #include "jit/emit_address.h"
 
 enum { MOST_LANES = 64, NONE = -1 };
@@ -12,8 +11,8 @@ uint32_t tg_emit_step(const tg_emitter *e, int64_t distance, uint32_t lanes) {
   return !e->device && step > 1 && step <= TG_MOST_STEP && step < lanes && lanes <= MOST_LANES ? (uint32_t)step : 0;
 }
 
-/* Vectors of as many elements as there are lanes, one behind another. Under a mask they reach as far as they like;
- * else the last one ends where the last lane does. */
+/* Consecutive vectors of as many elements as there are lanes. With a mask the last one may reach past the last lane;
+ * without, it is moved back to end at it. */
 static uint32_t start_of(uint32_t part, uint32_t step, uint32_t lanes, bool under_mask) {
   return part + 1 < step || under_mask ? part * lanes : (lanes - 1) * step + 1 - lanes;
 }

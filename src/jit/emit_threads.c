@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What threads of a GPU do together: BARRIER, SHUFFLE. Both stand where all threads of the workgroup, or lanes of the
- * warp, come by. */
+ * Operations of several GPU threads together: BARRIER and SHUFFLE. All threads of the workgroup, or all lanes of the
+ * warp, must reach them. */
 #include "jit/emit.h"
 
 static LLVMValueRef word(tg_emitter *e, int64_t v) { return LLVMConstInt(e->integer[32], (uint64_t)v, 1); }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Values: leaves, lanewise ops, FOLD. Every op means to the bit what the opcode table says, on every input; so shifts,
- * divisions,
- * conversions and extrema are spelled out where LLVM's own leave cases open. No fast-math flag, no poison reaches a
- * value. */
+ * Values: leaves, lanewise ops, FOLD. Every op gives exactly the bits that the opcode table defines, for every input.
+ * So shifts, divisions, conversions and extrema are written out wherever LLVM's own instructions leave cases undefined.
+ * No fast-math flags are used, and no value is ever poison. */
 #include "dsl/value.h"
 #include "jit/emit.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * LLVM's C API and what differs between its versions 19 to 22. Nothing else in tg asks for a version. */
+ * LLVM's C API and the differences between its versions 19 to 22. No other file of tg tests the version. */
 #ifndef TG_LLVM_H
 #define TG_LLVM_H
 #include <llvm-c/Analysis.h>
@@ -18,9 +18,9 @@
 /* llvm.masked.*: the alignment is an operand up to 21, an attribute of the pointer from 22 on. */
 #define TG_LLVM_MASKED_ALIGN_OPERAND (LLVM_VERSION_MAJOR < 22)
 
-/* Scopes of atomics and fences; before 20 all are the system's, which is stronger. */
+/* Can the C API set the scope of atomics and fences? Before 20 all have system scope, which is stronger. */
 #define TG_LLVM_SCOPES (LLVM_VERSION_MAJOR >= 20)
 
-/* Bounds of a CUDA kernel's launch are metadata of the module up to 21. */
+/* Up to 21, launch bounds of a CUDA kernel are module metadata; from 22 on, function attributes. */
 #define TG_LLVM_NVVM_ANNOTATIONS (LLVM_VERSION_MAJOR < 22)
 #endif

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * LLVM's side of a compile: its context, target machine and diagnostics, and the object.
+ * LLVM's side of a compile: context, target machine, diagnostics, and the object.
  *
- * Each compile has an LLVM context of its own, so any number of threads may compile; target machines are kept and lent
- * to one
- * compile at a time. LLVM reports some errors only to the diagnostic handler and then writes an object all the same:
- * the handler's
- * word decides. */
+ * Each compile has its own LLVM context, so any number of threads may compile. Target machines are kept and lent to one
+ * compile at a time. LLVM reports some errors only to the diagnostic handler and still writes an object, so it is the
+ * handler that decides whether a compile failed. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -25,8 +23,7 @@ struct tg_jit {
   uint32_t idle_n;
 };
 
-/* LLVM's registry of targets is its own global state and must be filled once in a process, by those that are asked
- * for. */
+/* LLVM's target registry is global; each target that is used must be registered there, once per process. */
 static void register_x86(void) {
   LLVMInitializeX86TargetInfo();
   LLVMInitializeX86Target();
@@ -137,8 +134,8 @@ static void return_machine(tg_jit *jit, LLVMTargetMachineRef m) {
 
 /* ---- linking ---- */
 
-/* Without a lock, which the child of a fork may find held for ever; of two sessions that are made at once the first
- * is kept. */
+/* Uses no lock, because the child of a fork might find it held for ever. If two threads create a session at once, the
+ * first is kept. */
 static tg_status orc_of(tg_jit *jit, tg_orc **out, char *message, size_t message_n) {
   tg_orc *before = atomic_load(&jit->orc);
   *out = before;

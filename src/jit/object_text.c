@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What is in an object, for people: the machine code of AMD's kernels, disassembled by LLVM, and what a launcher reads
- * besides. */
+ * The contents of an object as text for people: AMD machine code, disassembled by LLVM, and the data that a launcher
+ * reads. */
 #include <llvm-c/Disassembler.h>
 #include "jit/emit.h"
 #include "code/object.h"

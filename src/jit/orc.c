@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * Linking through LLVM's ORC: one session (an LLJIT, whose object layer is JITLink) for each context that compiles.
  *
- * A kernel gets a JITDylib to itself, so that two may share a name, and a resource tracker, through which its memory
- * goes back. The C API cannot remove a
- * JITDylib: those of kernels that are gone are lent to the next ones. A dylib is searched alone, so that code finds no
- * symbol of the process.
+ * Each kernel has its own JITDylib, so that two kernels may have the same name, and a resource tracker, which frees its
+ * memory. The C API cannot remove a JITDylib, so those of freed kernels are reused. A JITDylib is searched alone, so
+ * code cannot reference symbols of the process.
  *
- * Threads link at once, and ORC may let one do what another has asked for: the answer to a look-up may come on another
- * thread, after the call returned.
- * A child of fork leaves what it has inherited as it is, for locks of the session may be held by threads that it does
- * not have. */
+ * Several threads may link at once. ORC may let one thread do the work that another has requested, so the result of a
+ * look-up may arrive on another thread, after the call has returned. The child of a fork does not use the session it
+ * inherited, because its locks may be held by threads that do not exist there. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -157,8 +155,8 @@ static linked *borrow_dylib(tg_orc *o) {
   return l;
 }
 
-/* Takes the kernel out of its dylib. Names stay in the session's pool until they are cleared, which costs as much as
- * there are: done when most are dead. */
+/* Removes the kernel from its JITDylib. Names stay in the session's string pool until it is cleared, in time
+ * proportional to its size; so this is done only when most names are dead. */
 static void return_dylib(tg_orc *o, linked *l) {
   bool whole = swallow(LLVMOrcResourceTrackerRemove(l->tracker));
   LLVMOrcReleaseResourceTracker(l->tracker);
@@ -204,7 +202,7 @@ static void take_addresses(question *q, LLVMOrcCSymbolMapPairs pairs, size_t n) 
   }
 }
 
-/* Maybe on another thread than the one that waits: there is nothing of q once it has been told. */
+/* May run on another thread than the one that waits. q must not be used after the waiting thread is notified. */
 static void on_answer(LLVMErrorRef e, LLVMOrcCSymbolMapPairs pairs, size_t n, void *user) {
   question *q = user;
   if (e) take_error(q->orc, e, q->message, q->message_n);

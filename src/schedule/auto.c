@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: MIT
- * cut r auto: where a condition in a loop or reduction is monotone in its range, the range is cut where the condition
- * becomes
- * surely true, and where it becomes surely false. A condition here is a conjunct of a gate or of a `where` that
- * compares indices,
- * c*r + rest <= 0 with a constant c. Over everything that varies within the loop rest lies in [low, high], so for c > 0
+ * cut r auto: if a condition in a loop or reduction is monotone in its range r, the range is cut at the points where
+ * the condition becomes surely true and surely false. A condition here is a conjunct of a gate, or of a `where` that
+ * compares indices, of the form c*r + rest <= 0 with a constant c. Let [low, high] bound rest over everything that
+ * varies inside the loop. Then for c > 0
  *
- *   the condition holds for r < full = floor(-high / c) + 1     r.main, the condition is gone
- *   it may hold for         r < any  = floor(-low / c) + 1      r.last, as it was
- *   it does not hold above                                      r.none, the condition is false
+ *   r < full = floor(-high / c) + 1     the condition holds        r.main: it is removed
+ *   r < any  = floor(-low / c) + 1      it may hold                r.last: it stays
+ *   r >= any                            it does not hold           r.none: it is replaced by false
  *
- * and for c < 0 the same from the other end: r.none, r.first, r.main. Nothing is guessed: full and any are these
- * floors, kept
- * within 0 and the extent where the prover does not find them there. Parts that are surely empty are left out. Then
- * r.main is cut
- * for the next condition. */
+ * For c < 0 the parts come in the opposite order: r.none, r.first, r.main. full and any are clamped to 0 .. extent
+ * unless the prover finds them there. Parts that are surely empty are omitted. Then r.main is cut for the next
+ * condition. */
 #include "schedule/opt.h"
 
 typedef struct { const tg_uop *low, *high; int64_t c; } slope;
@@ -45,7 +42,7 @@ static uint8_t *inner_ranges(tg_schedule *s, const tg_site *site) {
 
 enum { OUTSIDE, INSIDE, UNFIT };
 
-/* Does the node vary within the loop? Memory that something stores to, and r itself, fit nowhere. */
+/* Does the node vary within the loop? Expressions of r itself, or of memory that is stored to, cannot be handled. */
 static int place_of(tg_schedule *s, const tg_uop *u, const tg_uop *r, const uint8_t *inner) {
   uint32_t n;
   int place = OUTSIDE;
@@ -234,7 +231,7 @@ static tg_naming *name_parts(tg_schedule *s, const tg_axis *axis) {
   return names;
 }
 
-/* Threads take their parts of a sum before its other ranges run: what those decide cannot cut a part. */
+/* Each thread's part of a sum is fixed before its other ranges run, so a cut of it must not depend on those. */
 static bool decided_within(tg_schedule *s, const tg_site *site, const tg_uop *cond) {
   if (site->owner->op != TG_OP_REDUCE || tg_range_kind(site->range) == TG_REDUCE) return false;
   for (uint32_t i = 0; i < tg_reduce_info(site->owner).ranges; i++) {
@@ -244,7 +241,7 @@ static bool decided_within(tg_schedule *s, const tg_site *site, const tg_uop *co
   return false;
 }
 
-/* Where there is no such condition r.main is the whole, so that the words behind hold for every size. */
+/* Without such a condition the whole range is named r.main, so that later words are valid for every size. */
 void tg_cut_auto(tg_schedule *s, const tg_opt *o) {
   enum { CONDITIONS = 4 };
   tg_axis axis = tg_axis_find(s, o, o->names[0]);

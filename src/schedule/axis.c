@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT
- * Which ranges an opt means. Ranges are one axis when they came from one by splits and copies and have one name, or
- * when they
- * index the same dimension of a register tile. `i` names the axis if only one has that name; `B.i` is range i of the
- * statements that store to B; `x.i` is range i inside the loop x (a name may hold dots itself: whole names are tried
- * first); `i#2` is the
- * second axis of that name in program order. What a word makes of `B.i#2`, and does not name, is called after the range
- * itself: i.0, or
- * i_2.0 where another axis has a range i.0 already; i_2.0 then answers to i.0 as well, so that B.i.0 says it. */
+ * Names of ranges in the text of a schedule. An axis is a set of ranges that one name means: ranges that came from one
+ * range by splits and copies and have the same name, and ranges that index the same dimension of a register tile.
+ *
+ *   i      the axis i, if only one has that name
+ *   B.i    the range i of the statements that store to B
+ *   x.i    the range i inside the loop x
+ *   i#2    the second axis named i, in program order
+ *
+ * Names may contain dots themselves; whole names are tried first. Parts of B.i#2 that a word makes without naming them
+ * are called after the range itself: i.0, or i_2.0 if another axis has a range i.0 already. Then i_2.0 answers to i.0
+ * as well, so that it can be written B.i.0. */
 #include "schedule/opt.h"
 #include <stdlib.h>
 
@@ -54,7 +57,7 @@ static tg_sites sites_now(const tg_schedule *s) {
 
 static tg_sites sites_first(const tg_schedule *s) { return s->first ? *s->first : sites_now(s); }
 
-/* Is the memory that the extent at a site reads defined in the loop over range, so that each iteration has its own? */
+/* Does the extent at a site read memory that is defined inside the loop over range, so private to its iterations? */
 static bool reads_private(tg_schedule *s, uint32_t site, const tg_uop *range) {
   uint32_t n;
   const tg_uop **order = tg_toposort(s->j, tg_extent(s->sites.data[site].range), &n);
@@ -222,7 +225,7 @@ static ties tie_ranges(tg_schedule *s) {
 
 /* ---- names ---- */
 
-/* In the loop of that name, or in a reduction beside the range of that name. */
+/* Is the site inside a loop of that name, or in a reduction that also has a range of that name? */
 static bool inside_range(tg_schedule *s, const tg_sites *v, uint32_t site, const char *name) {
   const tg_site *x = &v->site[site];
   if (x->owner->op == TG_OP_REDUCE)
@@ -274,7 +277,7 @@ TG_NORETURN static void ambiguous(tg_schedule *s, const tg_opt *o, const char *n
              t.n ? t.data : "", name, name, name);
 }
 
-/* What a name, its number left out, may mean: the whole name, or a scope and a name in it. */
+/* The meanings of a name without its #number: a whole name, or a scope and a name inside it. */
 typedef struct {
   const char *name;
   size_t prefix;                  /* the scope's length, 0: none */
@@ -283,8 +286,8 @@ typedef struct {
   uint32_t first;                 /* how many there were before the first word */
 } meaning;
 
-/* Ties the copies of one range among the sites found, and tells them apart by axes; group of each, and how many
- * there are. */
+/* Groups the sites found by axis: copies of one range are one axis. Sets the group of each site and the number of
+ * axes. */
 static uint32_t group_sites(tg_schedule *s, const tg_sites *v, const ties *t, uint32_t n, const uint32_t *found,
                             bool first, uint32_t *group) {
   /* by axis: a range of it, + 1; by root: the group, + 1 */
@@ -303,8 +306,8 @@ static uint32_t group_sites(tg_schedule *s, const tg_sites *v, const ties *t, ui
   return axes;
 }
 
-/* Numbers count the axes that there were before the first word, in program order, whatever became of them, and then
- * those that words made: so a number means the same behind any word. */
+/* #numbers first count the axes that existed before the first word, in program order, even if they are gone by now,
+ * then those that words made. So a number means the same axis after any word. */
 static void number_axes(tg_schedule *s, meaning *m) {
   tg_sites v = sites_first(s);
   uint32_t n = 0, next, *found = tg_new(&s->j->env, uint32_t, 2 * (size_t)v.n + 1), *group = found + v.n,
@@ -340,7 +343,7 @@ static bool meaning_of(tg_schedule *s, const ties *t, const char *name, size_t p
   return true;
 }
 
-/* False: no range is called so. */
+/* False if no range has this name. */
 static bool find_meaning(tg_schedule *s, const ties *t, const char *name, meaning *m) {
   for (size_t prefix = 0;;) {
     if (meaning_of(s, t, name, prefix, m)) return true;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
- * order, with a reduction's range among loops: it becomes a loop around them, the sum is taken in blocks, and what was
- * added up so far waits.
+ * order, with a reduction's range listed before a loop: the range becomes a loop around it, so the sum is taken in
+ * blocks, and the partial sum is kept in memory between blocks.
  *
  *   i { C[i] = sum(kc, kr: e) }    order kc i    kc { i { C[i] = (C[i] if 0 < kc else 0) + sum(kr: e) } }
  *
- * Where it waits: in the output, if that has the sum's type and the statement is f(x + c * sum(..)) so that only x
- * reads the output, at the element that is stored.
- * Then the first block begins with x, each adds c times its part, and the last applies f. Else in a tile of its own
- * beside the new loop, and the last block
- * stores f(sum). Legal where the iterations of the loops that come to stand inside are independent and the range has an
- * iteration at least, so that each
- * element of the output is one iteration's. A gate that a split of the sum's other range left becomes that range's
- * extent. */
+ * The partial sum is kept in the output itself if that has the sum's type and the statement is f(x + c * sum(..)),
+ * where only x reads the output, and only the element that is stored. Then the first block starts with x, each block
+ * adds c times its part, and the last block applies f. Otherwise it is kept in a temporary buffer defined before the
+ * new loop, and the last block stores f(sum).
+ *
+ * Legal if the iterations of the loops that become inner are independent and the range has at least one iteration, so
+ * that each element of the output belongs to one iteration. If an earlier split gated another range of the sum, the
+ * gate becomes that range's extent. */
 #include "schedule/opt.h"
 
 enum { DEEPEST = 64, ROOM = 1 << 26 };
@@ -27,7 +27,7 @@ typedef struct {
   uint32_t reductions;
 } blocking;
 
-/* f(first + factor * sum): value with `top` in the place of the sum f is applied to; NULL: 0, 1. */
+/* value as f(first + factor * sum), where f is `value` with `top` replaced. first NULL: 0; factor NULL: 1. */
 typedef struct { const tg_uop *first, *factor, *top; } affine;
 
 static const tg_uop *reduction_over(tg_job *j, const tg_uop *u, const tg_uop *range, uint32_t *found) {
@@ -42,7 +42,7 @@ static const tg_uop *reduction_over(tg_job *j, const tg_uop *u, const tg_uop *ra
   return reduce;
 }
 
-/* Is it computed again and again within one evaluation of root? */
+/* Is it evaluated several times within one evaluation of root? */
 static bool within_another(tg_job *j, const tg_uop *root, const tg_uop *reduce) {
   uint32_t n;
   const tg_uop **order = tg_toposort(j, root, &n);
@@ -120,7 +120,7 @@ static bool reads(tg_job *j, const tg_uop *u, const tg_uop *without, const tg_uo
   return false;
 }
 
-/* One more operation goes from f to x and c. false: it cannot. */
+/* Moves one more operation of f into x and c. False: impossible. */
 static bool widen(tg_job *j, affine *a, tg_op op, const tg_uop *value) {
   const tg_uop *u = a->top == value ? NULL : only_user(j, value, a->top);
   if (!u || u->type != a->top->type) return false;
@@ -146,7 +146,7 @@ static bool widen(tg_job *j, affine *a, tg_op op, const tg_uop *value) {
   return true;
 }
 
-/* Can the output itself hold what was added so far? As few operations as can be move into the blocks. */
+/* Can the output itself hold the partial sum? Moves as few operations as possible into the blocks. */
 static bool waits_in_output(tg_job *j, const tg_uop *store, const tg_uop *reduce, affine *a) {
   const tg_uop *value = tg_stored(store), *define = tg_define_of(store->src[0]);
   tg_op op = tg_reduce_info(reduce).op;
@@ -240,7 +240,7 @@ static void block_in_tile(blocking *b, const tg_uop *store, const tg_uop *reduce
             tg_and(j, gate, last));
 }
 
-/* Another statement of the nest would see what is no sum yet. */
+/* Refuses if another statement of the nest would read a partial sum. */
 static void check_others(const blocking *b, const tg_uop *store) {
   tg_job *j = b->s->j;
   uint32_t n;

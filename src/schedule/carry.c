@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * thread, of a loop that carries: its iterations are shared out to parts of one length, in order; each part is a task,
- * begins as the loop does,
- * and leaves its state in memory that all tasks share; then neighbours are merged, pairs first, pairs of pairs next.
- * How many parts there are is
- * in the word, so the bits do not depend on the threads that run them.
+ * `thread` on a loop that carries state: its iterations are divided into parts of equal length, in order. Each part is
+ * a task, which starts from the loop's initial state and leaves its final state in shared memory. Then the states are
+ * merged as a tree: neighbours first, then pairs of pairs. The word gives the number of parts, so the result does not
+ * depend on the number of threads.
  *
  *   for o { S; for k carry T { B }; R }   becomes   for t, thread { for o' { S'; for k' { B' }; parts[t, o'] = T' } }
  *   for o { S; T = merged parts[.., o]; R }
  *
- * The loops around must be a perfect nest of constant extents; S' is what B and T need of S, and what is left of S is
- * what R needs. */
+ * The loops around (o) must be a perfect nest of constant extents. S' is the part of S that B and T need; the S that
+ * remains in the second loop is the part that R needs. */
 #include "schedule/opt.h"
 
 enum { MAX_PARTS = 1024, MAX_OUTER = 12 };
@@ -49,8 +48,8 @@ static uint8_t *flags(const parting *p) { return tg_new(&p->s->j->env, uint8_t, 
 
 static bool is_private(tg_job *j, uint32_t buffer) { return j->buffers.data[buffer].role == TG_ROLE_TEMP; }
 
-/* Of list[0, n): the statements whose results are needed, and the definitions of what they touch; adds what these
- * read to needed. outputs: what is stored to other memory counts as needed. */
+/* Selects those of list[0 .. n - 1] whose results are needed, with the definitions of the buffers they access; adds the
+ * buffers they read to needed. outputs: stores to other memory count as needed too. */
 static bool *slice(const parting *p, const tg_uop *const *list, uint32_t n, uint8_t *needed, uint8_t *touched,
                    bool outputs) {
   tg_job *j = p->s->j;
@@ -85,7 +84,7 @@ static const tg_uop *last_fill(const tg_uop *u, const tg_uop *tile, bool *other)
   return found;
 }
 
-/* A part begins with the constant that the loop begins with: the statements before still say so. */
+/* A part starts from the loop's initial constant; check that the statements before the loop still set it. */
 static void check_fresh(const parting *p, const tg_uop *const *list, uint32_t n) {
   for (uint32_t k = 0; k < p->c.n; k++) {
     bool other = false;

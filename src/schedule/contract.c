@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * contract: a product summed over k becomes a matrix instruction of the target's table. The ranges that the word names,
- * of the
- * instruction's sizes, disappear: a lane holds the registers that the row's layouts give it, operands are loaded into
- * them as
- * vectors, the accumulator is a register tile of the lane, what else is summed over stays as loops around the
- * instruction, and the
- * rest of the statement (an epilogue, a gate) is computed on the accumulator's registers.
+ * contract: turns a sum of products into a matrix instruction of the target's table. The ranges that the word names
+ * must have the instruction's sizes, and disappear: the row's layouts say which elements each lane holds in registers.
+ * Operands are loaded into these registers as vectors; the accumulator is a register tile of the lane. Other ranges of
+ * the sum stay as loops around the instruction, and the rest of the statement (an epilogue, a gate) is computed on the
+ * accumulator's registers.
  *
- * A statement that stores to a register tile shares the tile's axes with others (what fills it, scales it, stores it):
- * those keep their
- * loops, which tg_finish_tiles gives the lanes of the accumulator. A register tile among the operands is read as it
- * lies in the lanes
- * if its layout is the operand's; else it is copied through LOCAL memory before the statement. */
+ * If the statement stores to a register tile, other statements use the tile's axes too (they fill it, scale it, store
+ * it). They keep their loops, which tg_finish_tiles later distributes over the accumulator's lanes. An operand that is
+ * a register tile is used as it is if its layout is the operand's; otherwise it is copied through LOCAL memory
+ * first. */
 #include "dsl/parse.h"
 #include "schedule/opt.h"
 #include "target/matrix.h"
@@ -44,9 +41,9 @@ static const tg_site *around(contraction *c, const tg_site *k, int which) {
   return NULL;
 }
 
-/* The statement: of those that sum over k, the one within i and j; or copies of one, which a list, a cut or two
- * versions have made: the first. How many they are. Of a sum that waits a cut makes statements that store it to
- * different buffers, each in loops of its own. */
+/* Finds the statement to contract: among those that sum over k, the one inside i and j. Several are allowed if they are
+ * copies of one, made by a list of sizes, a cut or specialize: then the first is taken. Returns how many there are. A
+ * cut of a blocked sum also yields statements that store it to different buffers, each in loops of its own. */
 static uint32_t find_statement(contraction *c) {
   const tg_opt *o = c->o;
   const tg_uop *stores = NULL, *within_last = NULL;
@@ -108,8 +105,8 @@ static const tg_uop *child_with(const tg_uop *end, const tg_uop *wanted) {
   return NULL;
 }
 
-/* The loops over i and j stand directly around each other, the inner one around the one statement. What else the
- * outer one holds gets loops of its own before and behind, if its iterations allow it. */
+/* The loops over i and j must be directly nested, the inner one around the single statement. Other statements of the
+ * outer one move to loops of their own before and after, if its iterations are independent. */
 static uint32_t find_nest(contraction *c) {
   tg_job *j = c->s->j;
   uint32_t found = find_statement(c);
@@ -251,8 +248,8 @@ static bool in_register_tile(contraction *c, const tg_uop *access) {
 
 /* ---- operands in register tiles ---- */
 
-/* Can the operand be read where it lies, the registers renamed at most? Its rows and columns lie as those of
- * accumulators do. */
+/* Can the operand's register tile be used without moving data, at most by renaming registers? Its layout is that of an
+ * accumulator. */
 static bool lies_right(contraction *c, int which) {
   const int dims[2] = {which == 1 ? 2 : 0, which == 0 ? 2 : 1};
   tg_layout acc = tg_matrix_layout(c->row, 2), from = {.rank = 2}, to = tg_matrix_layout(c->row, which);
@@ -431,7 +428,8 @@ static void replace(tg_schedule *s, const tg_uop *end, tg_statements *out, void 
   keep(c, end, at + 1, end->n, out);
 }
 
-/* Ranges over instructions. A register is named by a constant, so what walks along a register tile is copied. */
+/* Makes the ranges that repeat the instruction. Registers cannot be indexed at run time, so a range along a register
+ * tile is unrolled into copies. */
 static void repeat(contraction *c) {
   tg_job *j = c->s->j;
   bool tile = in_register_tile(c, c->a) || in_register_tile(c, c->b);
@@ -505,7 +503,7 @@ void tg_opt_contract(tg_schedule *s, const tg_opt *o) {
   }
 }
 
-/* What contract has left are vectors; one access of theirs is many elements, in many lanes. */
+/* After contract, accesses are vectors that cover many elements in many lanes, which the word cannot handle. */
 void tg_check_contracted(tg_schedule *s, const tg_opt *o) {
   tg_job *j = s->j;
   uint32_t n;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * fission: the statements of a loop get loops of their own, each an axis of its own.
+ * fission: splits a loop so that each statement of its body gets a loop, and an axis, of its own.
  *
  *   for r { S; for j { s[j] += e } }    fission r    for r { S }  for j { s[j] += sum(r, e) }
  *
- * Legal if no statement needs, in a later iteration, what one behind it has left or has yet to read. Statements that
- * share memory defined in the loop stay
- * together. What is then an accumulation, alone in its loop, is raised as in the author's program (raise.c). */
+ * Legal if no statement depends, in a later iteration, on memory that a statement after it reads or writes. Statements
+ * that share memory defined inside the loop stay together. An accumulation that then stands alone in its loop is
+ * converted to a reduction, as in the author's program (raise.c). */
 #include "schedule/opt.h"
 #include "lower/sweep.h"
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * upcast, unroll, lane, local, group, global and thread: the kind of a range. With a size the range is split first and
- * its inner part
- * gets the kind (thread, global: the outer part). A global range moves outermost, if its nest lets it; a thread range
- * as far out as it may, and on a host
- * sequential loops may stay around it. */
+ * upcast, unroll, lane, local, group, global and thread set the kind of a range. With a size the range is split first,
+ * and the inner part gets the kind (thread, global: the outer part). A global range is moved outermost, if its nest
+ * allows. A thread range is moved outward as far as legal; on a host sequential loops may stay around it. */
 #include "schedule/opt.h"
 
 static tg_kind kind_of(tg_opt_word w) {

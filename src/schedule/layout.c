@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The layout of a staged copy: its dimensions are digits of the offsets into the part that is copied, `Bp[j/32, k,
- * j%32]`. Read from
- * the index text of the word, in terms of the author's names of ranges; a place for each element, and no place twice.
- * */
+ * The layout of a staged copy, given in the word as subscripts over the author's ranges: `Bp[j/32, k, j%32]`. The
+ * dimensions of the copy are digits (quotients and remainders) of the offsets into the copied part. Every element must
+ * get exactly one place. */
 #include "schedule/stage.h"
 
 typedef struct {

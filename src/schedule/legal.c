@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * Is the schedule legal? One question, of the words so far taken together: does the program, with the kinds that its
- * ranges have now, keep the
- * order of the author's (ranges/kept.c)? Each word keeps the order of loops that run one iteration after another; which
- * of them may run side by
- * side depends on all the others, so no verdict of a range is passed on to its parts or kept through a move.
+ * Is a schedule legal? All words so far are judged together: with the kinds that its ranges have now, does the program
+ * keep every dependence of the author's program (ranges/kept.c)? Words that move loops keep the order of sequential
+ * loops; but whether a loop's iterations may run in parallel depends on all other loops. So a verdict about one range
+ * is not inherited by its parts, nor kept when the range moves.
  *
- * But for one kind of range, which is why ordinary programs are not searched again and again: if instances of the
- * author's accesses that differ in
- * a range never meet, whatever the other ranges are, then that stays so however loops are split, moved and given kinds,
- * since each instance now is
- * one of the author's. Such a range separates a buffer's accesses, and so does each part of it. */
+ * There is one exception, which saves most searches. Suppose that two accesses of a buffer in the author's program can
+ * never meet in one element if they differ in the iteration of range r, whatever the other ranges do. Then this holds
+ * after any split, move or change of kind, because every access still is one of the author's. Such a range r separates
+ * the buffer's accesses, and so does each part of r. */
 #include "schedule/opt.h"
 #include "ranges/kept.h"
 
@@ -95,7 +93,8 @@ static bool separates_with(tg_schedule *s, uint32_t buffer, uint32_t n, const tg
   return yes;
 }
 
-/* NEVER: in no two iterations. WITHIN: not in iterations that are the same of the author's loops around. */
+/* When can accesses in two different iterations of the range meet? NEVER: never. WITHIN: not while the author's loops
+ * around it are in the same iteration. MEET: possibly always. */
 typedef enum { MEET = 1, WITHIN, NEVER } meeting;
 
 static meeting meeting_of(tg_schedule *s, const tg_uop *range, uint32_t buffer) {
@@ -168,8 +167,7 @@ static bool range_separates(tg_schedule *s, uint32_t ordinal, uint32_t buffer, u
   return *known == NEVER || (*known == WITHIN && at && same_around(s, from, places, at));
 }
 
-/* A copy that a word makes may read more of a buffer than the author's program does there: its statement is none of
- * the author's. */
+/* Is it a statement of the author's? A copy that a word makes is not: it may read more of a buffer. */
 static bool authors_statement(const tg_schedule *s, const tg_uop *statement) {
   return statement->op != TG_OP_STORE || authors_buffer(s, tg_buffer_ordinal(statement->src[0])) != UINT32_MAX;
 }
@@ -198,8 +196,7 @@ static bool was_lockstep(void *user, const tg_uop *range) {
 
 enum { INSIDE = 1, STORED };
 
-/* Do its stores, all but those to memory of each iteration's own, go to elements that the range separates? marks: by
- * buffer. */
+/* Does the range separate all stores of the loop, except those to memory private to an iteration? marks: by buffer. */
 static bool stores_apart(tg_schedule *s, const tg_uop *u, uint32_t ordinal, uint8_t *marks, const standing *at) {
   if (u->op == TG_OP_DEFINE) marks[tg_buffer_ordinal(u)] = INSIDE;
   if (u->op == TG_OP_STORE) {
@@ -233,8 +230,8 @@ static bool independent_at(tg_schedule *s, const tg_uop *end, const standing *at
 
 bool tg_surely_independent(tg_schedule *s, const tg_uop *end) { return independent_at(s, end, NULL); }
 
-/* The loops within it that a loop around has parts among stand in no one place: they are listed, and are not the
- * same iteration. */
+/* Appends the loops inside u. Some may be parts of the same author's range as a loop around; they are listed without a
+ * relation, since nothing says that both accesses are in the same iteration of them. */
 static void list_inside(const tg_uop *u, const tg_uop **loops, uint32_t *n, uint32_t most) {
   for (uint32_t i = 1; u->op == TG_OP_END && i < u->n; i++) list_inside(u->src[i], loops, n, most);
   if (u->op == TG_OP_END && *n < most) loops[(*n)++] = u->src[0];
@@ -260,7 +257,7 @@ tg_verdict tg_range_verdict(tg_schedule *s, const tg_uop *end, const char **why)
 
 /* ---- the list ---- */
 
-/* Ranges that the word made are its own, and those that stand elsewhere now if it moves loops: what a refusal names. */
+/* Attributes ranges to the word that made or moved them, so that an error can name it. */
 void tg_schedule_note(tg_schedule *s, const tg_opt *o) {
   bool moves = o->word == TG_OPT_ORDER || o->word == TG_OPT_SWAP || o->word == TG_OPT_TILE ||
                o->word == TG_OPT_THREAD || o->word == TG_OPT_GLOBAL;

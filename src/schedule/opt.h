@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What the words of a schedule share: the program as it stands, the places of its ranges, and the way to name them. */
+ * What all schedule words share: the current program, where each range is bound in it (sites), how the text names
+ * ranges (axes), and helpers for rewriting. Each word (split, fuse, ..) has a file of its own. */
 #ifndef TG_OPT_H
 #define TG_OPT_H
 #include "dsl/text.h"
@@ -8,8 +9,8 @@
 /* A place where a range is bound: its END, or a REDUCE within a store. */
 typedef struct {
   const tg_uop *range, *owner;   /* owner: END or REDUCE */
-  const tg_uop *store;           /* of a REDUCE: a statement that it stands in */
-  uint32_t parent;               /* site of the END around, UINT32_MAX: none */
+  const tg_uop *store;           /* if owner is a REDUCE: a statement that contains it; else NULL */
+  uint32_t parent;               /* index of the site of the enclosing loop; UINT32_MAX: none */
 } tg_site;
 
 typedef struct { const tg_uop *store; uint32_t parent; } tg_store_site;
@@ -20,10 +21,11 @@ struct tg_matrix_row;
 /* A dimension of a register tile that a matrix instruction stores to: rows (0) or columns (1) of its accumulator. */
 typedef struct { const tg_uop *define; uint32_t dim, which; const struct tg_matrix_row *row; tg_pos pos; } tg_tile_axis;
 
-/* A range that is no part of one of the author's: where its iterations differ, so do those of one of these, + 1 (0:
- * none). apart: its iterations never meet. */
+/* Origin of a range that is not simply a part of one author's range. range: ordinals + 1 (0: none) of the ranges it
+ * was made from: two different iterations of the new range differ in at least one of them. apart: two different
+ * iterations never access the same element. */
 typedef struct { uint32_t range[2]; bool apart; } tg_made_of;
-/* the last word that made or moved the range, from 1; what stands around it */
+/* word: number, from 1, of the last word that made or moved the range; place: hash of the loops around it */
 typedef struct { uint32_t word, place; } tg_changed;
 
 typedef struct tg_schedule {
@@ -34,40 +36,46 @@ typedef struct tg_schedule {
   const tg_uop *sites_of;        /* the program that sites and stores describe */
   TG_VEC(tg_site) sites;         /* in program order, outer before inner */
   TG_VEC(tg_store_site) stores;
-  tg_sites *first;               /* those of the program that the schedule began with; NULL: it has not changed */
-  uint32_t *first_root, first_ranges;   /* which of its ranges register tiles tied: equal numbers, by ordinal */
-  TG_VEC(uint32_t) axis;         /* by range ordinal: the axis, named by one ordinal, + 1; 0: the range's `from` */
-  /* DEFINEs of copies made ahead: they carry data between iterations that the author's program does not */
+  tg_sites *first;               /* sites of the program that the schedule began with; NULL: no word changed it yet */
+  /* for that program, by range ordinal (first_ranges of them): ranges that index one dimension of a register tile
+   * have equal numbers */
+  uint32_t *first_root, first_ranges;
+  /* by range ordinal: a representative range of its axis, as ordinal + 1 (union-find); 0: that of the author's range
+   * it came from (`from`) */
+  TG_VEC(uint32_t) axis;
+  /* DEFINEs of ring buffers (stage with a depth): they carry data from one iteration to a later one, which the
+   * author's program does not */
   TG_VEC(const tg_uop *) rings;
   /* by range ordinal: equal numbers index one dimension of a register tile; 0: none known */
   TG_VEC(uint32_t) tied;
   /* by range ordinal: the name that it shares with the other parts of a list split; NULL: none */
   TG_VEC(const char *) family;
-  /* by range ordinal: the name that it would have if it were the only one of it; NULL: the one that it has */
+  /* by range ordinal: the name it would have if no other range needed the same one; NULL: its actual name */
   TG_VEC(const char *) plain;
-  TG_VEC(tg_tile_axis) tiles;    /* what contract has left for tg_finish_tiles */
-  uint32_t digits;               /* names made there */
-  uint32_t author_buffers, author_ranges;   /* how many there were: what words make comes behind */
-  struct tg_touched *touched;    /* what the author's program touches; NULL: not asked yet */
-  TG_VEC(uint8_t *) separates;   /* by ordinal of the author's range, by buffer: legal.c */
+  TG_VEC(tg_tile_axis) tiles;    /* register tiles stored to by matrix instructions, for tg_finish_tiles */
+  uint32_t digits;               /* names that tg_finish_tiles has made up so far */
+  uint32_t author_buffers, author_ranges;   /* counts in the author's program; those made by words follow them */
+  struct tg_touched *touched;    /* the accesses of the author's program; NULL: not collected yet */
+  TG_VEC(uint8_t *) separates;   /* [ordinal of author's range][buffer]: cached answers of legal.c */
   TG_VEC(tg_made_of) made_of;    /* by range ordinal */
-  TG_VEC(uint32_t) copy_of;      /* by buffer ordinal: the author's that it is a copy of, + 1; 0: none */
-  TG_VEC(tg_opt) words;          /* those applied */
+  TG_VEC(uint32_t) copy_of;      /* by buffer ordinal: ordinal + 1 of the author's buffer it is a copy of; 0: none */
+  TG_VEC(tg_opt) words;          /* applied so far */
   TG_VEC(tg_changed) changed;    /* by range ordinal */
   bool author_uneven;            /* a reduction's extent differs between the author's own iterations in lockstep */
 } tg_schedule;
 
-/* Distinct ranges. group: members of one group are tied by register tiles; the others are copies of one range. */
+/* The n ranges that one name means. Those with equal group numbers index one dimension of a register tile; ranges of
+ * different groups are copies of one range. */
 typedef struct { uint32_t n; const tg_site *site; const uint32_t *group; } tg_axis;
 
 void tg_schedule_begin(tg_schedule *s, tg_job *j, const tg_lowering *l, const tg_uop *plain);
 void tg_schedule_sites(tg_schedule *s);
 void tg_schedule_apply(tg_schedule *s, const tg_opt *o);   /* fails at o->pos if it is illegal */
-/* The ranges that a name means, or an error at the opt: unknown, or ambiguous with the lines. */
+/* The ranges that a name means. Fails at the opt if the name is unknown, or ambiguous (with the lines it may mean). */
 tg_axis tg_axis_find(tg_schedule *s, const tg_opt *o, const char *name);
 void tg_axis_begin(tg_schedule *s);
-/* A range whose extent differs between the iterations of `range`, since it uses it or reads memory that each of them
- * has of its own; NULL: none. */
+/* A range inside of `range` whose extent may differ between iterations of `range`, because the extent uses `range` or
+ * reads memory that is private to an iteration; NULL: none. */
 const tg_uop *tg_extent_following(tg_schedule *s, const tg_uop *range);
 /* A new range of the axis that `like` belongs to. */
 const tg_uop *tg_axis_range(tg_schedule *s, const tg_uop *like, const char *name, const tg_uop *extent, tg_kind kind);
@@ -76,44 +84,45 @@ const char *tg_axis_name(tg_schedule *s, const tg_uop *range);
 void tg_axis_tie(tg_schedule *s, const tg_uop *range, const tg_uop *with);   /* one axis from now on */
 /* r1.by8 answers to r1 as well. */
 void tg_axis_join(tg_schedule *s, const tg_uop *range, const char *family);
-/* What the parts of a range are called where a word does not say: the first of base, base_2, base_3, .. of which no
- * range has one of the names `base.suffix` now. Sites must describe the program before the word. */
+/* Default names for the parts of a range: i.0, i.1 for a split of i; if another range already has one of these names,
+ * then i_2.0, i_2.1, and so on. base: "i" or "i_2"; plain: "i". Sites must describe the program before the word. */
 typedef struct { const char *base, *plain; } tg_naming;
 tg_naming tg_axis_naming(tg_schedule *s, const tg_uop *range, uint32_t n, const char *const *suffix);
-/* The range answers to what it would be called if no other had the name. */
+/* Lets the range also be found by `plain`: i_2.0 answers to i.0. */
 void tg_axis_call_plainly(tg_schedule *s, const tg_uop *range, const char *plain);
-/* tg_axis_range, called by that. */
+/* tg_axis_range with the name base.suffix of tg_axis_naming. */
 const tg_uop *tg_axis_part(tg_schedule *s, const tg_uop *like, const tg_naming *names, const char *suffix,
                            const tg_uop *extent, tg_kind kind);
-/* What new ranges made of this one are named after: its family or its own name. */
+/* The base for names of parts of this range: its family or its own name. */
 const char *tg_axis_base(tg_schedule *s, const tg_uop *range);
-/* The site's name is free for a new range, or an error at the opt. */
+/* Fails at the opt if a range has this name already. */
 void tg_axis_check_name(tg_schedule *s, const tg_opt *o, const char *name);
 const char *tg_range_text(tg_schedule *s, const tg_uop *range);   /* "i (line 8)" */
 static inline const char *tg_range_name(tg_schedule *s, const tg_uop *r) {
   return s->j->ranges.data[tg_range_ordinal(r)].name;
 }
-/* Of the loop as it stands now, the loops inside running one iteration after another. It holds for no other place,
- * and for no part of the loop. */
+/* Are the iterations of this loop independent, where it stands now and with all loops inside it sequential? The answer
+ * must not be reused after the loop is moved, nor for a part of it. why gets the reason if they are not. */
 tg_verdict tg_range_verdict(tg_schedule *s, const tg_uop *end, const char **why);
-/* Are its iterations independent for a reason that no word can take away? Then it may also change places with any
- * loop of a perfect nest. */
+/* Are the loop's iterations independent however its loops are split, moved or parallelised? If so, it may also change
+ * places with any loop of a perfect nest. */
 bool tg_surely_independent(tg_schedule *s, const tg_uop *end);
-/* Where a new range's iterations differ, those of a differ, or those of b (NULL: none). */
+/* Notes that `range` was made from a and b (NULL: none): two different iterations of it differ in a or in b. */
 void tg_axis_made_of(tg_schedule *s, const tg_uop *range, const tg_uop *a, const tg_uop *b);
-/* Each of a new range's iterations has elements of its own, by the way its word made it. */
+/* Notes that no two iterations of the new range access the same element. */
 void tg_axis_apart(tg_schedule *s, const tg_uop *range);
 void tg_buffer_copied(tg_schedule *s, const tg_uop *copy, const tg_uop *from);
-/* Fails if the words so far, taken together, do not keep the order of the program: at o, which has just set kinds,
- * or, o being NULL, at the last word that made or moved a range concerned. */
+/* Fails if the words so far, taken together, break a dependence of the author's program. o: the word that has just
+ * set kinds, to be named in the error; NULL: name the last word that made or moved one of the ranges involved. */
 void tg_schedule_check(tg_schedule *s, const tg_opt *o);
-void tg_schedule_note(tg_schedule *s, const tg_opt *o);   /* behind each word, sites up to date */
-/* The copy made ahead that a statement in u fills, or NULL: its data pass from iteration to iteration. */
+/* Call after each word, with sites up to date: records which ranges it made or moved. */
+void tg_schedule_note(tg_schedule *s, const tg_opt *o);
+/* The ring buffer that a statement in u stores to, or NULL. */
 const tg_uop *tg_ring_stored(const tg_schedule *s, const tg_uop *u);
 
 /* Statement lists. */
 typedef struct { const tg_uop **data; uint32_t n, cap; } tg_statements;
-/* Puts what fn appends in the place of the loop over range. */
+/* The program with the loop over range replaced by the statements that fn appends to out. */
 typedef void tg_replace_fn(tg_schedule *s, const tg_uop *end, tg_statements *out, void *user);
 const tg_uop *tg_replace_end(tg_schedule *s, const tg_uop *sink, const tg_uop *range, tg_replace_fn *fn, void *user);
 const tg_uop *tg_end_like(tg_schedule *s, const tg_uop *like, const tg_uop *range, uint32_t n,
@@ -128,35 +137,36 @@ const tg_uop *tg_idx_mod(tg_job *j, const tg_uop *a, int64_t c);
 const tg_uop *tg_idx_ceildiv(tg_job *j, const tg_uop *a, int64_t c);
 const tg_uop *tg_idx_not_negative(tg_job *j, const tg_uop *a);   /* max(a, 0) */
 const tg_uop *tg_idx_min(tg_job *j, const tg_uop *a, const tg_uop *b);
-/* an expression of the program; its ranges stay the nodes that they are */
+/* Simplifies an expression of the program without replacing its range nodes. */
 const tg_uop *tg_simplified(tg_schedule *s, const tg_uop *expression);
 bool tg_loads_below(tg_job *j, const tg_uop *u);
 bool tg_divides(tg_job *j, int64_t n, const tg_uop *a);
 const tg_uop *tg_zero(tg_job *j, tg_type t);
 
-/* u with range := value; where cond is not NULL the stores of statements, and every load that reads through range,
- * get it as a gate, and so does every load of a buffer that the loop stores to. Buffers born inside the loop stay
- * ungated. marks: of the loop, or NULL. */
+/* u with range := value. If cond is not NULL, it becomes a gate of every store, of every load whose subscripts use
+ * range, and of every load of a buffer that the loop stores to; accesses of buffers defined inside the loop are not
+ * gated. marks: tg_marked_buffers of the loop, or NULL. */
 const tg_uop *tg_gated_substitute(tg_schedule *s, const tg_uop *u, const tg_uop *range, const tg_uop *value,
                                   const tg_uop *cond, const uint8_t *marks);
-/* By ordinal: which buffers are defined within a loop, which others it stores to. */
+/* By buffer ordinal: marks of the buffers defined inside the loop, and of others that it stores to (rewrite.c). */
 uint8_t *tg_marked_buffers(tg_schedule *s, const tg_uop *end);
-/* The statements again, with loops, reductions and buffers of their own. */
+/* Deep copy of statements, with new loops, reductions and buffers. */
 void tg_copy_statements(tg_schedule *s, uint32_t n, const tg_uop *const *list, const tg_uop **out);
 
-/* One range becomes siblings, in this order. known: what cond is in a part; NULL: cond stays as it is there.
- * nothing: the part has no iterations, or does nothing in them, and is left out. */
+/* One of the siblings that a range is cut into, in program order. known: the constant value of tg_cutting.cond in
+ * this part; NULL: unknown, cond stays. nothing: the part has no iterations or no effect, and is dropped. */
 typedef struct { const char *name; const tg_uop *start, *extent, *known; bool nothing; } tg_part;
-/* copied: bits of the parts that get copies. names.base NULL: parts have whole names */
+/* n parts. made: the new ranges. copied: bit p is set if part p gets a copy of the body (else it takes the original).
+ * names.base NULL: part[].name are whole names, not suffixes. */
 typedef struct {
   const tg_uop *range, *cond, *made[3];
   tg_part part[3];
   uint32_t n, copied;
   tg_naming names;
 } tg_cutting;
-void tg_cut_site(tg_schedule *s, const tg_opt *o, const tg_site *site, tg_cutting *c);   /* made gets the ranges */
+void tg_cut_site(tg_schedule *s, const tg_opt *o, const tg_site *site, tg_cutting *c);   /* sets c->made */
 void tg_cut_auto(tg_schedule *s, const tg_opt *o);
-bool tg_cut_pays(tg_schedule *s, const tg_site *site);   /* does a cut r auto leave out work, and not just masks? */
+bool tg_cut_pays(tg_schedule *s, const tg_site *site);   /* would `cut r auto` remove iterations, not only masks? */
 
 /* The words. Each sets s->sink or fails. */
 void tg_opt_split(tg_schedule *s, const tg_opt *o);
@@ -168,7 +178,7 @@ bool tg_may_fission(tg_schedule *s, const tg_uop *end);
 void tg_opt_order(tg_schedule *s, const tg_opt *o);
 void tg_opt_swap(tg_schedule *s, const tg_opt *o);
 void tg_opt_kind(tg_schedule *s, const tg_opt *o);
-/* thread, of a loop that carries; false, and nothing done, if the loop does not */
+/* `thread` on a loop that carries state; returns false and does nothing if the loop carries none */
 bool tg_opt_carry(tg_schedule *s, const tg_opt *o);
 void tg_opt_cut(tg_schedule *s, const tg_opt *o);
 void tg_opt_stage(tg_schedule *s, const tg_opt *o);
@@ -178,22 +188,22 @@ void tg_opt_prefetch(tg_schedule *s, const tg_opt *o);
 void tg_opt_contract(tg_schedule *s, const tg_opt *o);
 void tg_note_tile(tg_schedule *s, const tg_opt *o, const struct tg_matrix_row *row, const tg_uop *store,
                   const tg_uop *const *range);
-/* What the ranges of an axis are in an accumulator of that instruction that they run along: 0 rows, 1 columns, -1
- * neither. */
+/* Which dimension of this instruction's accumulator the axis runs along: 0 rows, 1 columns, -1 neither. */
 int tg_tile_dimension(tg_schedule *s, const tg_axis *axis, const struct tg_matrix_row *row);
-void tg_finish_tiles(tg_schedule *s);                   /* behind the last word */
-/* lane, stage, prefetch: fails where accesses are vectors already */
+void tg_finish_tiles(tg_schedule *s);                   /* after the last word */
+/* For lane, stage and prefetch: fails if `contract` has already made vectors of the accesses. */
 void tg_check_contracted(tg_schedule *s, const tg_opt *o);
-/* made, unless NULL: gets the names of the two parts, which outer and inner are where they are given. */
+/* Splits by n. outer, inner: names for the parts, NULL: default names. made, unless NULL: gets the names used. */
 void tg_split_range(tg_schedule *s, const tg_opt *o, const char *name, int64_t n, const char *outer, const char *inner,
                     const char **made);
-/* Moves the loop of a site around the loops that it stands in, or fails. The sites are those of the program before. */
+/* Moves the loop outside of all loops around it, or fails. Sites must describe the program before the word. */
 void tg_move_outermost(tg_schedule *s, const tg_opt *o, const tg_site *site);
-/* As far as its nest lets it: loops that stay outside are loops of phases. Fails if something else would. */
+/* Moves a thread loop outward as far as legal. Only loops of phases (run by the launcher) may remain around it; fails
+ * if any other loop would. */
 void tg_move_outward(tg_schedule *s, const tg_opt *o, const tg_site *site);
-/* Does what the kernel writes not decide it? Then the launcher may ask for it. */
+/* Is the extent independent of memory that the kernel writes? If so, the launcher can compute it. */
 bool tg_known_before(tg_job *j, const tg_uop *extent);
 void tg_order_ranges(tg_schedule *s, const tg_opt *o, uint32_t n, const char *const *names);
-/* The reduction's range becomes a loop around the loop: its sum is taken in blocks. */
+/* Makes the reduction's range `name` a loop around `loop`: the sum is then taken in blocks (block.c). */
 void tg_block_reduction(tg_schedule *s, const tg_opt *o, const char *name, const char *loop);
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * order: the loops of a perfect nest in another order, legal if each pair that changes places may; or the ranges of a
- * reduction, which a sum taken in order may not; a reduction's range before a loop becomes a loop around it (block.c).
- * Each nest that holds copies of the axes is
- * ordered. swap: two ranges of a launch change places, which is the order of launch. */
+ * order: permutes the loops of a perfect nest, which is legal if each pair of loops that changes places is
+ * interchangeable; or the ranges of a reduction, unless the sum must be taken in order. A reduction's range listed
+ * before a loop becomes a loop around it (block.c). Each nest that holds copies of the axes is permuted.
+ * swap: two ranges of a launch change places, which changes the order of launch. */
 #include "schedule/opt.h"
 
 static bool is_member(const tg_axis *a, const tg_uop *range) {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * stage .. space=packed: an input is read from a copy that the caller keeps, in a layout over the whole of it. The copy
- * takes the input's place among
- * the kernel's buffers, and the program that fills it, one statement in author form, is left in job->packings: as
- * nodes, and as the text of a kernel. */
+ * stage .. space=packed: an input is read from a copy in another layout, which covers the whole input and which the
+ * caller makes once and keeps (packed weights). The copy replaces the input among the kernel's buffers. The program
+ * that fills it, a single statement in author form, is left in job->packings, as nodes and as the text of a kernel. */
 #include "schedule/stage.h"
 
 typedef struct {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The words of a schedule as text, both ways, by the operands of their rows (opts.def). A number may be the name of a
- * knob or
- * of a parameter bound to a constant. What tg_opt_text_of prints parses to the same opt. */
+ * Parses and prints schedule words, both driven by the operands of their rows (opts.def). A number may also be the name
+ * of a knob or of a parameter bound to a constant. The text that tg_opt_text_of prints parses to the same opt. */
 #include "schedule/stage.h"
 #include <ctype.h>
 #include <stdlib.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * prefetch B at r ahead n: at the start of each iteration of r, a loop or the range of a sum, the lines of B that
- * iteration r + n will read are asked for; `of c`: those
- * that iteration c + n of a loop c around will read, shared among the iterations of r. In each
- * dimension the subscripts are a base over what stands outside of r and r itself, plus an offset over the ranges
- * inside, whose bounds
- * are the rows and columns of the part. Addresses behind the end of B are harmless: a prefetch reads nothing. */
+ * prefetch B at r ahead n: at the start of each iteration of r (a loop, or the range of a sum), prefetches the cache
+ * lines of B that iteration r + n will read. With `of c`: the lines that iteration c + n of an outer loop c will read,
+ * shared out among the iterations of r.
+ *
+ * In each dimension a subscript is a base, over r and what is constant inside r, plus an offset over the ranges inside;
+ * the bounds of the offset give the rows and columns to prefetch. Addresses past the end of B are harmless: a prefetch
+ * never faults. */
 #include "schedule/opt.h"
 
 enum { LINE = 64, RANK = 16, GROUPS = 32, MOST = 4096, INLINE = 16, SUM_LINES = 64, DEEP = 8, WHOLE = 1 << 26 };
@@ -38,8 +39,8 @@ static bool moves_on(const prefetching *p, const tg_uop *u) {
   return any;
 }
 
-/* Memory that the kernel writes may be another's by the time, whatever its subscripts; of inputs any will do if
- * asked for. */
+/* Does u read memory that the kernel writes (inputs: or any memory)? Such memory may have changed by the iteration that
+ * the prefetch is for, so subscripts must not be read from it. */
 static bool reads_memory(tg_job *j, const tg_uop *u, bool inputs) {
   uint32_t n;
   const tg_uop **order = tg_toposort(j, u, &n);
@@ -48,7 +49,7 @@ static bool reads_memory(tg_job *j, const tg_uop *u, bool inputs) {
   return false;
 }
 
-/* subscript d of an access: what it is at the start of the iteration asked for, and the bounds of the rest. */
+/* Splits subscript d of an access: its value at the start of the prefetched iteration, and bounds of the offset. */
 static void measure(prefetching *p, const tg_uop *subscript, uint32_t d, footprint *f) {
   tg_job *j = p->s->j;
   tg_linear all, base = {.n = 0};
@@ -85,7 +86,7 @@ static void look_ahead(prefetching *p, const tg_uop *range) {
   p->groups = 0;
 }
 
-/* In a loop without iterations, as a list of tiles leaves it? */
+/* Is it inside a loop without iterations, as a split by a list of sizes may leave one? */
 static bool is_never(const prefetching *p, const tg_uop *access) {
   uint32_t n;
   const tg_uop **order = tg_toposort(p->s->j, access, &n);
@@ -110,8 +111,8 @@ static void see(prefetching *p, const tg_uop *access) {
   }
 }
 
-/* Elements from one line to the next in a dimension: as many as surely skip none. Where the stride is not known each
- * may be on a line of its own. */
+/* The step, in elements, that visits every cache line along a dimension; 1 if the stride is unknown, since then each
+ * element may be on a line of its own. */
 static int64_t step_of(const prefetching *p, uint32_t d) {
   const tg_uop *stride = p->source->arg >> 32 & TG_STRIDED ? p->source->src[p->rank + d] : NULL;
   int64_t by = stride             ? stride->op == TG_OP_CONST ? stride->arg : LINE
@@ -121,7 +122,7 @@ static int64_t step_of(const prefetching *p, uint32_t d) {
   return by > 0 && by < line ? line / by : 1;
 }
 
-/* Lines of the part in each dimension, and how far they are apart. */
+/* Number of lines in each dimension, and the step between them in elements. */
 static int64_t count_lines(const prefetching *p, const footprint *f, int64_t most, int64_t *count, int64_t *step) {
   int64_t all = 1;
   for (uint32_t d = 0; d < p->rank; d++) {
@@ -209,10 +210,9 @@ static void fetch_in_loop(tg_schedule *s, const tg_uop *end, tg_statements *out,
 
 /* ---- in a reduction ----
  *
- * AHEAD around the value holds what each iteration of the range asks for; pass reduce puts it into the loop. What runs
- * within an iteration are the ranges of the
- * sum behind this one, those that become accumulators side by side, and the loops around the statement whose iterations
- * are in lockstep with it. */
+ * An AHEAD node around the summed value lists the prefetches of each iteration of the range; pass reduce puts them into
+ * the loop. Inside an iteration run: the later ranges of the sum, those that become parallel accumulators, and loops
+ * around the statement whose iterations are in lockstep with it. */
 
 typedef struct { const tg_uop *reduce, *asks[1 + SUM_LINES]; uint32_t n; tg_pos pos; } asking;
 typedef struct { const prefetching *p; asking *list; uint32_t n; } all_asking;
@@ -288,9 +288,8 @@ static bool comes_in_order(tg_kind k) { return k == TG_LOOP || k == TG_REDUCE ||
 
 /* ---- of a loop around ----
  *
- * What iteration c + n reads is asked for while iteration c runs, line by line, the lines shared evenly among the
- * iterations of r. Behind the last iteration of c
- * comes the first one in the next iteration of the loop around it. */
+ * While iteration c runs, the lines that iteration c + n reads are prefetched one by one, shared evenly among the
+ * iterations of r. After the last iteration of c follows its first one in the next iteration of the loop around c. */
 
 static void look_around(prefetching *p, const tg_site *site) {
   tg_schedule *s = p->s;
@@ -313,9 +312,10 @@ static void look_around(prefetching *p, const tg_site *site) {
   }
 }
 
-/* A place of r within c: which of its iterations there, one behind another, it is at, how many they are, and how
- * much of the work is done there. always: how many come at least, where the extent of a loop around r varies (and
- * which of them this is); maybe: it may have none. inner: those of r alone; outer: how often these come at least. */
+/* One occurrence of the loop r inside c (a list of tiles may make several): the number of its current iteration,
+ * counted through all loops between c and r; how many iterations there are; and its share of the work. always: the
+ * minimum number of iterations if the extent of a loop around r varies (and the number of the current one); maybe:
+ * there may be none. inner: iterations of r alone; outer: how often r runs at least. */
 typedef struct {
   const tg_uop *at, *always_at, *inner_at, *outer_at;
   int64_t times, always, inner, outer, work;
@@ -393,8 +393,8 @@ static const tg_uop *ask_for(const prefetching *p, const footprint *f, const int
                 tg_idx_div(j, tg_idx_mul(j, tg_idx_mod(j, place, WHOLE), count[p->rank - 1]), WHOLE));
 }
 
-/* As many iterations as the part has rows, or some times that, or a part of it: each asks for a piece of the row
- * that it is at, or for some rows. The address goes on by one addition. */
+/* If the number of iterations is a multiple or a divisor of the number of rows: each iteration prefetches a piece of
+ * one row, or some whole rows. The address advances by one addition. */
 static bool ask_by_rows(const prefetching *p, const footprint *f, const tg_uop *now, int64_t times, int64_t most,
                         int64_t rows, const int64_t *count, const int64_t *step, asking *a) {
   tg_job *j = p->s->j;
@@ -411,8 +411,9 @@ static bool ask_by_rows(const prefetching *p, const footprint *f, const tg_uop *
   return true;
 }
 
-/* About as many iterations as rows have lines, and few rows: each asks for the lines of its own place in them, at
- * one distance from what it reads, so no address is computed. A few lines at the end of rows may be left out. */
+/* If there are few rows, of about as many lines as there are iterations: each iteration prefetches the line at its own
+ * position in each row, at a constant distance from what it reads, so no address is computed. A few lines at the ends
+ * of rows may be skipped. */
 static bool ask_by_columns(const prefetching *p, const footprint *f, const share *h, int64_t rows, const int64_t *count,
                            const int64_t *step, asking *a) {
   enum { FEW = 16, MANY = 4 };   /* lines: one in so many; iterations for each row */
@@ -426,9 +427,8 @@ static bool ask_by_columns(const prefetching *p, const footprint *f, const share
   return true;
 }
 
-/* A part's lines from the place `from` up to another, shared among the iterations: a line may be asked for twice,
- * none is left out. Steps are odd, so that a place stays one sum, which goes from iteration to iteration by one
- * addition. */
+/* Shares the lines from position `from` up to another among the iterations; a line may be prefetched twice, none is
+ * skipped. Step sizes are odd, which keeps the position a single sum that advances by one addition. */
 static void ask_share(const prefetching *p, const footprint *f, const tg_uop *now, int64_t times, int64_t from,
                       int64_t to, const int64_t *count, const int64_t *step, asking *a) {
   tg_job *j = p->s->j;
@@ -443,8 +443,8 @@ static void ask_share(const prefetching *p, const footprint *f, const tg_uop *no
         ask_for(p, f, count, step, tg_idx_add(j, tg_idx_mul(j, now, each * by), tg_index(j, from + i * by)));
 }
 
-/* The place where most of the work is done asks for all, or each place where none may be sure to come; a few lines,
- * where it may come more often. */
+/* The occurrence of r that does most of the work prefetches everything; if no occurrence is certain to run, each does.
+ * If it may run more iterations than is certain, the extra ones repeat a few lines. */
 static bool share_rows(const prefetching *p, const footprint *f, const share *h, uint32_t n, int64_t rows,
                        const int64_t *count, const int64_t *step, asking *list) {
   enum { FEW = 8, SOME = 4 };
@@ -469,7 +469,7 @@ static bool share_rows(const prefetching *p, const footprint *f, const share *h,
   return true;
 }
 
-/* What the iteration n further on of one loop c reads, into the lists of the places of r within it. */
+/* Adds the prefetches for iteration c + n to the lists of all occurrences of r inside c. */
 static void share_lines(prefetching *p, const tg_site *c, const tg_axis *places, asking *list) {
   tg_job *j = p->s->j;
   int64_t count[RANK], step[RANK], work = 0;

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The schedule: a finished list of opts, applied in order, each an exact rewriting of the program or an error that says
- * why
- * it is illegal. Needs a raised program; leaves ranges split, ordered and of their kinds, copies staged, loops cut,
- * gates
- * that always hold gone, loops of one iteration dissolved. */
+ * Applies a schedule: a list of words (opts), in order. Each is an exact rewriting of the program, or an error that
+ * says why it is illegal. Needs a raised program. Afterwards ranges are split, ordered and have their kinds, copies are
+ * staged, loops are cut, gates that always hold are removed, and loops of one iteration are dissolved. */
 #include "schedule/opt.h"
 
 /* Iterations in lockstep run the loops inside together, so these have one extent. Of a reduction in lockstep the

@@ -11,20 +11,20 @@ typedef enum {
   TG_OPT__COUNT
 } tg_opt_word;
 
-enum { TG_CUT_AT, TG_CUT_FIRST, TG_CUT_LAST, TG_CUT_AUTO };   /* number[0] of cut, as its row has them */
+enum { TG_CUT_AT, TG_CUT_FIRST, TG_CUT_LAST, TG_CUT_AUTO };   /* number[0] of cut; order as in opts.def */
 
 typedef struct tg_opt {
   tg_opt_word word;
   tg_pos pos;
   uint32_t n;
-  const char *names[16];     /* ranges, buffers, as in the text */
-  /* in the order of the row's operands, 0 where left out; of stage: pitch, space, align, depth */
+  const char *names[16];     /* n ranges and buffers, as in the text; of contract: i, j, k, NULL if left out */
+  /* in the order of the row's operands, 0 if left out; of stage: pitch, space, align, depth */
   int64_t number[4];
-  uint32_t sizes;            /* of split: of its list, 0 if it has one size */
+  uint32_t sizes;            /* of split: length of its list of sizes; 0: it has the one size number[0] */
   int64_t size[8];
-  /* of cut; index text of stage; instruction of contract, whose names are i, j, k, NULL where left out */
+  /* cut: the position; specialize: the condition; stage: the subscripts of the copy; contract: the instruction */
   const char *expr;
-  const char *type, *fill, *with;   /* of stage */
+  const char *type, *fill, *with;   /* of stage; NULL if left out */
 } tg_opt;
 
 struct tg_schedule;

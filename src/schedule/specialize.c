@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * specialize(p): two versions of the program behind one test on parameters. In the first p is known: a parameter is
- * written as what
- * equals it where p holds (N % 16 == 0: N/16*16; N == 4: 4; N >= 64: max(N, 64)), so splits are exact and gates
- * provable. The test stands
- * in the extents of the outermost loops, where(p, E, 0) and where(p, 0, E), so threads stay outermost. */
+ * specialize(p): two versions of the program behind one test of parameters. In the first version p is known to hold,
+ * and each parameter is replaced by an equal expression that shows it (N % 16 == 0: N/16*16; N == 4: 4; N >= 64: max(N,
+ * 64)), so splits become exact and gates provable. The test is put into the extents of the outermost loops, where(p, E,
+ * 0) and where(p, 0, E), so that thread loops stay outermost. */
 #include "schedule/opt.h"
 
 typedef struct { tg_schedule *s; const tg_opt *o; const tg_uop *cond, *from[16], *to[16]; uint32_t facts; } special;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * split, pad and tile: a range becomes r0 * n + r1, or runs to a round number of iterations. Where the new ranges cover
- * more
- * than the old one, its stores and the loads that read through it are gated; simplification drops what is always true.
- * A split
- * by a list of sizes makes siblings, one after the other, each for what the larger sizes before it leave. */
+ * split, pad and tile: a range becomes r0 * n + r1 (split, tile), or its extent is rounded up (pad). If the new ranges
+ * cover more than the old one, its stores and the loads whose subscripts use it are gated; simplification removes gates
+ * that are always true. A split by a list of sizes makes sibling loops, one after another: each covers what the larger
+ * sizes before it leave over. */
 #include "schedule/opt.h"
 
 typedef struct {
@@ -84,7 +83,8 @@ static void check_names(tg_schedule *s, const tg_opt *o, const char *outer, cons
 
 static const char *const halves[] = {"0", "1"};
 
-/* All of an axis' ranges, before any of them is split: those of one name make parts of one name. */
+/* Chooses the names for all ranges of an axis before any is split, so that ranges of equal name get parts of equal
+ * names. */
 static tg_naming *name_parts(tg_schedule *s, const tg_axis *axis) {
   tg_naming *names = tg_new(&s->j->env, tg_naming, axis->n);
   for (uint32_t i = 0; i < axis->n; i++) names[i] = tg_axis_naming(s, axis->site[i].range, 2, halves);
@@ -132,8 +132,8 @@ void tg_split_range(tg_schedule *s, const tg_opt *o, const char *name, int64_t n
 
 typedef struct { splitting piece[8]; uint32_t n; const tg_opt *o; } listing;
 
-/* The pieces of one range: as many of each size as fit into what those before leave; the last size takes all that is
- * left. Each has its name, even where there is none of it, so that the words behind hold for every extent. */
+/* The pieces of one range: of each size as many as fit into the remainder of the sizes before; the last size takes all
+ * of the remainder. Each piece gets its name even if it is empty, so that later words are valid for every extent. */
 static listing pieces_of(tg_schedule *s, const tg_opt *o, const tg_uop *r, const tg_naming *names) {
   tg_job *j = s->j;
   tg_kind kind = tg_range_kind(r);

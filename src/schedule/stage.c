@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * stage: the part of a buffer that a loop's body reads is copied to a buffer of its own at the start of the body, and
- * read
- * from there. In each dimension the subscripts are split into a base over what stands outside and an offset over the
- * ranges
- * inside; the bounds of the offset are the extent of the part, and digits of the offsets the subscripts of the copy.
- * Elements
- * outside of the source become the value of fill. With a depth the copy is a ring: an iteration fills the place of a
- * later one.
- * A type that does not hold the source's values is that of an expression around each read, whose values the copy has
- * then (through.c). */
+ * stage: at the start of a loop's body, the part of a buffer that the body reads is copied to a buffer of its own, and
+ * is read from there. In each dimension a subscript is split into a base, over what is constant in the body, and an
+ * offset over the ranges inside. The bounds of the offset give the size of the copied part; digits of the offsets are
+ * the subscripts of the copy. Elements outside of the source get the value of fill. With a depth the copy is a ring
+ * buffer: an iteration fills the slot of a later one.
+ *
+ * If the copy's type cannot hold the source's values, it must be that of an expression around each read; the copy then
+ * holds the values of that expression (through.c). */
 #include "schedule/stage.h"
 #include "lower/sweep.h"
 #include <stdlib.h>
@@ -91,8 +89,8 @@ static void mark_inside(const staging *g, const tg_uop *u) {
   }
 }
 
-/* The offset's bounds; what lies outside of the buffer for every base is never read, whatever the subscript could be
- * (one from memory). */
+/* Bounds of the offset, limited to those that can lie inside the buffer for some base: others are never read, even if
+ * the subscript comes from memory and so has no bounds of its own. */
 static tg_bounds part_of(tg_job *j, const tg_uop *base, const tg_uop *offset, const tg_uop *dim) {
   tg_bounds b = tg_bounds_of(j, offset), at = tg_bounds_of(j, base), size = tg_bounds_of(j, dim);
   if (b.lo < -at.hi) b.lo = -at.hi;
@@ -141,7 +139,7 @@ static void measure(staging *g, const tg_uop *load) {
   if (!g->loads++) g->first = load;
 }
 
-/* The place in the ring of iteration r; in front of the subscripts of the layout. */
+/* The ring slot of iteration r: the first subscript of the copy. */
 static const tg_uop *slot(const staging *g, const tg_uop *r) {
   return tg_op2(g->s->j, TG_OP_MOD, r, tg_index(g->s->j, g->depth));
 }
@@ -153,8 +151,8 @@ static bool holds_inside(tg_job *j, const tg_facts *inside, const tg_uop *gate) 
          holds_inside(j, inside, tg_op2(j, TG_OP_LT, gate->src[0], gate->src[1]->src[1]));
 }
 
-/* A gate's conjuncts without those that hold wherever the subscripts are inside the source: outside of it the copy
- * has the value of fill. */
+/* A gate without the conjuncts that only keep subscripts inside the source: outside of it the copy holds fill, so they
+ * are not needed. */
 static const tg_uop *gate_left(const staging *g, const tg_uop *gate, const tg_facts *inside) {
   tg_job *j = g->s->j;
   if (gate->op != TG_OP_AND || gate->type != TG_BOOL) return holds_inside(j, inside, gate) ? NULL : gate;
@@ -319,7 +317,8 @@ static void define_copy(staging *g, const char *name) {
   g->copy = tg_define(s->j, info, 1, dims, NULL, true);
 }
 
-/* The iterations that the loop is ahead of are copied before it, and then each copies a later one's part. */
+/* Ring buffer: the parts of the first iterations are copied before the loop, then each iteration copies the part of a
+ * later one. */
 static void fill_ahead(staging *g, const tg_uop *end, const tg_uop **list, tg_statements *out) {
   tg_schedule *s = g->s;
   tg_job *j = s->j;
@@ -391,7 +390,7 @@ static bool in_threads(tg_schedule *s, const tg_uop *range) {
   return false;
 }
 
-/* A shuffle picks among what lanes have in registers: a copy that they share is not that. */
+/* A shuffle reads other lanes' registers, so it cannot read a copy that the lanes share. */
 static void check_shuffle(const staging *g, const tg_uop *shuffle) {
   tg_sweep value = tg_sweep_of(g->s->j, shuffle->src[0]);
   for (uint32_t i = 0; i < value.n && g->o->number[1] != TG_STAGE_REG; i++)

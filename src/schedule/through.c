@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Values that a copy holds in the place of its source's: an expression of one element and constants, as the program has
- * it around each of its reads. */
+ * Finds the expression, of one element and constants, that the program applies to each read of a staged buffer, so that
+ * the copy can hold the expression's values instead of the source's. */
 #include "schedule/stage.h"
 
 /* The source that an op adds constants to, or NULL. */

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Register tiles that matrix instructions store to. Other statements fill such a tile, scale its rows, reduce them,
- * store it: their
- * loops over the tile's axes are split into the digits of the accumulator's layout. A digit in lanes becomes a local
- * range, for which pass
- * distribute finds those lanes; a digit in registers becomes copies. Reductions along an axis are split alike: a tree
- * over registers,
- * then exchanges between lanes. It happens when the last word is applied, since a later contract may take one of these
- * loops. */
+ * Register tiles that matrix instructions store to. Other statements fill such a tile, scale its rows, reduce them or
+ * store it. Their loops over the tile's axes are split into the digits of the accumulator's layout: a digit in lanes
+ * becomes a local range, which pass distribute maps to those lanes; a digit in registers becomes copies. Reductions
+ * along an axis are split in the same way: a tree over registers, then exchanges between lanes. This is done when the
+ * last word has been applied, since a later contract may take one of these loops. */
 #include "schedule/opt.h"
 #include "target/matrix.h"
 

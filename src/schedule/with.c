@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * stage .. space=packed with S[j] = sum(k, e): a reduction of B's elements over whole dimensions, made where B is
- * packed. Reductions of the kernel that are the
- * same read S. The names stand for dimensions of B as the text itself subscripts it: in e, an expression over B[k, j].
- * */
+ * stage .. space=packed with S[j] = sum(k, e): a reduction over whole dimensions of B, computed when B is packed. Equal
+ * reductions in the kernel then read S. In e, an expression over B[k, j], the names stand for dimensions of B, as the
+ * word's own subscripts B[k, j] define them. */
 #include "schedule/stage.h"
 #include <ctype.h>
 

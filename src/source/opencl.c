@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * A linear program to OpenCL C.
+ * Emits a linear program as OpenCL C.
  *
- * Every value is a variable of its function, a vector one for each lane; register tiles are arrays that the device's
- * compiler takes apart. What the language leaves open is spelled out: integers are
- * added as unsigned ones, quotients, shifts, extrema and conversions are functions of the prelude, floats are constants
- * by their bits, and nothing is contracted. f16, bf16 and the 8-bit floats are
- * their bits. Values between phases are computed again in each phase that wants them if they depend on parameters and
- * inputs alone; others, and all memory there, stand in the shared memory. */
+ * Every value is a variable of its function, a vector one variable per lane; register tiles are arrays, which the
+ * device's compiler splits. Whatever OpenCL C leaves undefined is written out: integers are added as unsigned;
+ * quotients, shifts, extrema and conversions are functions of the prelude; float constants are given by their bits;
+ * contraction is off. f16, bf16 and the 8-bit floats are represented by their bits. A value computed between phases is
+ * recomputed in each phase that needs it if it depends only on parameters and inputs; other such values, and all
+ * buffers defined there, are in the shared memory. */
 #include <stdio.h>
 #include "dsl/value.h"
 #include "source/source.h"

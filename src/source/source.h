@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: MIT
- * A linear program as source text, for devices whose own driver compiles: nothing here needs LLVM. */
+ * Emits a linear program as source text, for devices whose driver has a compiler. Nothing here needs LLVM. */
 #ifndef TG_SOURCE_H
 #define TG_SOURCE_H
 #include "code/code.h"
 #include "target/target.h"
 
-/* OpenCL C 1.2, in the job's arena; the object is the text with its NUL. Fails naming the type or operation that the
- * target's features lack ("fp64", "int64_atomics"). info->launch: the number of words of steps, these as on a host,
- * then for each phase the most tasks that it can have: 0 is not known. Phase p is the kernel tg_phase_p, the number
- * of turns of loop l what the kernel tg_turns_l leaves in the shared memory where the counter of that loop stands.
- * Their arguments: the buffers in order of definition, the shared memory, the workspace, the parameters as long.
- * Work-item w takes tasks w, w + n, .. of n work-items, and info->workspace bytes at w times that in the workspace. */
+/* Returns OpenCL C 1.2 in the job's arena; the object is this text with its NUL. Fails, naming the type or operation,
+ * if the target's features lack one that is needed ("fp64", "int64_atomics").
+ *
+ * Phase p is the kernel tg_phase_p. The kernel tg_turns_l computes the number of iterations of loop l and stores it to
+ * the shared memory, in the place of that loop's counter. Arguments of both: the buffers in order of definition, the
+ * shared memory, the workspace, the parameters as long. Of n work-items, work-item w runs tasks w, w + n, w + 2n, ..
+ * and uses the info->workspace bytes of the workspace that begin at w * info->workspace.
+ *
+ * info->launch: the number of words of steps, the steps (as on a host, see tg_code_info), then for each phase an upper
+ * bound of its number of tasks, 0 if unknown. */
 const char *tg_source_opencl(tg_job *j, const tg_target *t, const tg_uop *linear, tg_code_info *info);
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The algebra of layouts. Tiles are small, so what two layouts have to do with each other is found element by element.
- * */
+ * Operations on layouts. Tiles are small, so relations between two layouts are computed by enumerating all elements. */
 #include <stdio.h>
 #include "target/layout.h"
 
@@ -139,7 +138,8 @@ static void element_number(const tg_layout *l, uint32_t n, uint32_t *element) {
   }
 }
 
-/* As many slots as elements and copies, and each slot gives back the element that lies in it: then no two share one. */
+/* Checks that there are elements * copies slots, and that each slot maps back to the element stored in it: then no two
+ * elements share a slot. */
 bool tg_layout_is_whole(const tg_layout *l) {
   uint32_t n = elements_of(l), copies = tg_layout_copies(l);
   if (slots_of(l) != n * copies) return false;
@@ -170,7 +170,7 @@ bool tg_layout_equal(const tg_layout *a, const tg_layout *b) {
 
 /* ---- made of others ---- */
 
-/* Registers without gaps, in the order of their strides. */
+/* Renumbers registers without gaps, keeping the order of their strides. */
 static void close_up(tg_layout *l) {
   uint32_t next = 1, below = 0;
   for (;;) {
@@ -209,7 +209,7 @@ tg_layout tg_layout_repeat(const tg_layout *l, uint32_t dim, uint32_t times) {
 
 /* ---- conversions ---- */
 
-/* Of the slots of an element, the one nearest to a slot that wants it: in its lane, else in its warp. */
+/* Among the slots that hold an element, the one nearest to a given slot: in the same lane, else in the same warp. */
 static tg_slot source_of(const tg_layout *from, const uint32_t *element, tg_slot want) {
   tg_slot best = tg_layout_slot(from, element, 0);
   for (uint32_t c = 0; c < tg_layout_copies(from); c++) {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * Layouts of tiles: which register of which lane of which thread holds an element.
+ * Layouts of tiles: which register of which lane of which warp holds an element.
  *
- * Each dimension is a mixed-radix list of digits, the lowest first; each digit lies in the register number, the lane or
- * the warp
- * of the workgroup, at a stride. Digits of lanes and warps that no dimension has are copies: every value of theirs
- * holds the same.
- * As text: "i = l4:8 r2:2, k = r1:2 l1:4 r4:2, * = l16:2" (place, stride, size; `*` for copies). docs/layouts.md draws
- * one. */
+ * An index along a dimension is split into mixed-radix digits, the lowest first. Each digit is one part, of a given
+ * stride and size, of the register number, the lane number or the warp number. Lane or warp digits that belong to no
+ * dimension are copies: all their values hold the same element.
+ *
+ * As text: "i = l4:8 r2:2, k = r1:2 l1:4 r4:2, * = l16:2". Here the lowest digit of i has 8 values and stride 4 in the
+ * lane number, the next one 2 values and stride 2 in the register number; `*` lists the copies. docs/layouts.md draws
+ * an example. */
 #ifndef TG_LAYOUT_H
 #define TG_LAYOUT_H
 #include "base/base.h"
@@ -18,36 +19,36 @@ typedef struct { char name; uint32_t n; tg_layout_digit digit[TG_LAYOUT_DIGITS];
 typedef struct { uint32_t rank; tg_dimension dim[TG_LAYOUT_DIMS], copies; } tg_layout;
 typedef struct { uint32_t at[TG_PLACES]; } tg_slot;                  /* register, lane, warp */
 
-/* False if the text is none. */
+/* False if the text is malformed. */
 bool tg_layout_parse(const char *text, tg_layout *l);
-/* The text again; the length as of snprintf. */
+/* The layout as text; returns the length like snprintf. */
 size_t tg_layout_text(const tg_layout *l, char *out, size_t bytes);
 
 uint32_t tg_layout_size(const tg_layout *l, uint32_t dim);            /* extent of a dimension */
 uint32_t tg_layout_count(const tg_layout *l, tg_layout_place p);      /* registers, lanes or warps that it fills */
-uint32_t tg_layout_copies(const tg_layout *l);                        /* slots of each element */
-/* Where an element lies; copy counts its slots. */
+uint32_t tg_layout_copies(const tg_layout *l);                        /* slots that hold the same element */
+/* Where an element lies. copy: which of its slots, from 0. */
 tg_slot tg_layout_slot(const tg_layout *l, const uint32_t *element, uint32_t copy);
 /* Which element a slot holds. */
 void tg_layout_element(const tg_layout *l, tg_slot s, uint32_t *element);
-/* Each slot holds one element, and each element is in as many slots as there are copies. */
+/* Does each slot hold exactly one element, and is each element in exactly tg_layout_copies slots? */
 bool tg_layout_is_whole(const tg_layout *l);
-/* The same elements in the same slots, however the digits are written. */
+/* Do both have the same elements in the same slots, even if written with different digits? */
 bool tg_layout_equal(const tg_layout *a, const tg_layout *b);
-/* Without a dimension: what a reduction over it leaves, its digits in lanes and warps as copies. Registers are
- * counted anew. */
+/* The layout of the result of a reduction over dim: lane and warp digits of dim become copies, its register digits
+ * vanish and the remaining registers are renumbered. */
 tg_layout tg_layout_slice(const tg_layout *l, uint32_t dim);
-/* A tile of times as many elements along the dimension, behind each other: one more digit in registers. */
+/* A tile `times` as long along dim: l repeated, by one more digit in registers. */
 tg_layout tg_layout_repeat(const tg_layout *l, uint32_t dim, uint32_t times);
 
-/* What it takes to read a tile of layout `from` as one of layout `to`. */
+/* What it takes to convert a tile from layout `from` to layout `to`. */
 typedef enum { TG_CONVERT_IDENTITY, TG_CONVERT_IN_LANE, TG_CONVERT_SHUFFLE, TG_CONVERT_LOCAL } tg_conversion_class;
 typedef struct {
   tg_conversion_class class;
-  uint32_t shuffles;             /* SHUFFLE: of a register each, the fewest that this way takes */
-  uint32_t selects;              /* among registers shuffled */
-  uint32_t stores, loads;        /* LOCAL: of a register each; and two barriers */
-  uint32_t cost;                 /* comparable with one register's arithmetic: 0 where names change only */
+  uint32_t shuffles;             /* SHUFFLE: shuffles of one register each */
+  uint32_t selects;              /* SHUFFLE: selections between shuffled registers */
+  uint32_t stores, loads;        /* LOCAL: of one register each; two barriers come on top */
+  uint32_t cost;                 /* in units of one register's arithmetic; 0: registers are only renamed */
 } tg_conversion;
 tg_conversion tg_layout_convert(const tg_layout *from, const tg_layout *to);
 #endif

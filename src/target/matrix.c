@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The table of matrix instructions, and questions to it. */
+ * The table of matrix instructions, and look-ups in it. */
 #include <stdlib.h>
 #include "target/matrix.h"
 

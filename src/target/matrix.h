@@ -5,9 +5,9 @@
 #include "target/layout.h"
 #include "target/target.h"
 
-/* How a row is emitted. PTX: inline assembly, the mnemonic; registers of 32 bits, a, b, c in order. Others: LLVM's
- * intrinsic. TILE: operands are registers of 16 rows of 64 bytes, which memory is loaded to and stored from as a
- * whole; nothing else is done with them. */
+/* How a row is emitted. PTX: inline assembly with 32-bit registers for a, b, c in order. All others: an LLVM
+ * intrinsic. TILE: operands are AMX tile registers of 16 rows of 64 bytes, which can only be loaded, stored and used by
+ * these instructions. */
 typedef enum {
   TG_MATRIX_PTX,
   TG_MATRIX_WMMA,
@@ -19,15 +19,15 @@ typedef enum {
 
 typedef struct tg_matrix_row {
   const char *name;              /* as in `contract NAME` and matrix(NAME, ..) */
-  const char *targets;           /* names of targets, or "sm_80+": that and later */
+  const char *targets;           /* names of targets; "sm_80+" means sm_80 and later */
   uint16_t m, n, k;
   tg_type a_type, b_type, c_type;
-  const char *meaning;           /* of one element, in the language, over a, b, c, i, j and K */
+  const char *meaning;           /* of one element of the result, in the language, over a, b, c, i, j and K */
   const char *a, *b, *c;         /* layouts: A over i, k; B over k, j; C and D over i, j */
   tg_matrix_form form;
   const char *code;              /* the mnemonic or the intrinsic's name */
-  const char *operands;          /* how a lane's elements are handed over, by operand: see matrix.def */
-  const char *source;            /* where the vendor says so */
+  const char *operands;          /* how a lane's elements are passed, one code for each operand: see matrix.def */
+  const char *source;            /* the vendor's document and section */
 } tg_matrix_row;
 
 /* NULL if there is none. */

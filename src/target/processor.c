@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * What the processor has: read from it, judged as data. */
+ * Reads what the processor says about itself, and derives the target "host" from such data. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #if defined(__x86_64__)
@@ -79,7 +79,8 @@ void tg_processor_read(tg_processor *p, bool ask) {
   p->tiles = ask && (tg_processor_features(p) >> TG_X86_AMX_TILE & 1) && tiles_allowed();
 }
 #elif defined(__aarch64__) && defined(__linux__)
-/* MIDR_EL1 of each core, as the system shows it; of this one, as it lets be read (HWCAP_CPUID), where it does not. */
+/* MIDR_EL1 of each core, from the files of the system; without these, that of the current core, read as a register if
+ * the system allows it (HWCAP_CPUID). */
 static void read_kinds(tg_processor *p) {
   enum { MOST_CORES = 1024, HWCAP_ID_REGISTERS = 11 };
   for (int i = 0; i < MOST_CORES; i++) {
@@ -158,8 +159,8 @@ void tg_target_judge(tg_target *t, const tg_processor *p) {
     snprintf(t->lacks, sizeof t->lacks, "registers of SVE are %u bytes long here, not %u", p->sve_bytes, t->sve_bytes);
 }
 
-/* All that LLVM's name of the processor and its list of features follow from: of AArch64, the kinds of core and what
- * the system tells of them. */
+/* Text with everything that determines LLVM's name of the processor and its features. On AArch64: the kinds of cores
+ * and the capabilities that the system reports. */
 static void put_silicon(tg_target *t, const tg_processor *p) {
   const uint32_t *x = p->word;
   if (p->arch == TG_ARCH_X86_64) {
@@ -175,7 +176,7 @@ static void put_silicon(tg_target *t, const tg_processor *p) {
     n += (size_t)snprintf(t->silicon + n, sizeof t->silicon - n, " %llx", (unsigned long long)p->midr[k]);
 }
 
-/* The level whose parts it has, or AArch64's own row. */
+/* The highest x86-64 level all of whose features it has; on AArch64 the base row. */
 static const char *level_of(const tg_processor *p) {
   static const char *const levels[] = {"x86-64-v4", "x86-64-v3", "x86-64-v2"};
   if (p->arch != TG_ARCH_X86_64) return "armv8-a";
@@ -190,7 +191,7 @@ static const char *level_of(const tg_processor *p) {
 void tg_target_of(tg_target *t, const tg_processor *p) {
   tg_target_row(t, level_of(p));
   snprintf(t->name, sizeof t->name, "host");
-  t->cpu[0] = 0;   /* LLVM names it, with all that it has */
+  t->cpu[0] = 0;   /* filled in later, by LLVM */
   t->needs = tg_processor_features(p);
   /* and nothing else of AMX is made use of */
   if (p->arch == TG_ARCH_X86_64 && !p->tiles) t->needs &= ~((uint64_t)1 << TG_X86_AMX_TILE);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * A processor as it tells itself, as data: what of a row's instructions it has, its name in the cache's key, and the
- * target "host" that it makes. Tests write such words by hand. */
+ * A processor as data, as CPUID or the auxiliary vector describes it, and what follows from that: its instruction
+ * sets, its name in the cache key, the target "host". Tests fill the struct by hand to play other processors. */
 #ifndef TG_TARGET_PROCESSOR_H
 #define TG_TARGET_PROCESSOR_H
 #include "target/target.h"
@@ -24,16 +24,16 @@ typedef struct tg_processor {
   char maker[16];                   /* "AuthenticAMD" */
   uint32_t model;                   /* stepping, model and family: CPUID 1, EAX */
   uint32_t word[TG_CPUID_WORDS];
-  uint64_t state;                   /* that the system saves: XCR0 */
-  bool tiles;                       /* and this process may use those of AMX */
+  uint64_t state;                   /* XCR0: register state that the system saves */
+  bool tiles;                       /* this process may use AMX tiles */
   /* AArch64 */
-  uint64_t midr[TG_PROCESSOR_KINDS];   /* implementer, part, revision: of each kind of core (big and small ones) */
+  uint64_t midr[TG_PROCESSOR_KINDS];   /* MIDR_EL1 (implementer, part, revision) of each kind of core (big, LITTLE) */
   uint32_t kinds;
-  uint64_t hwcap[2];                /* of the auxiliary vector; the system tells what all cores have */
-  uint32_t sve_bytes;               /* a register of SVE, for this process */
+  uint64_t hwcap[2];                /* HWCAP, HWCAP2: features that all cores have */
+  uint32_t sve_bytes;               /* size of an SVE register in this process */
 } tg_processor;
 
-/* Where a feature stands in the sets: of x86-64 and of AArch64, each counted from 0. */
+/* Bit numbers of features in a set; those of x86-64 and of AArch64 both count from 0. */
 enum {
 #define X86(id, name, word, bit, state) TG_X86_##id,
 #define ARM(id, name, word, bit)
@@ -51,16 +51,16 @@ enum {
   TG_ARM_FEATURES
 };
 
-/* LLVM's name of a feature; NULL behind the last. */
+/* LLVM's name of a feature; NULL after the last. */
 const char *tg_feature_name(tg_arch arch, uint32_t i);
 
-/* The processor that this runs on. ask: for the use of tiles, of the system, which then is given to the process
- * (tg_target_host tells what it costs). */
+/* Describes the processor that this runs on. ask: request permission for AMX tiles from the system (see
+ * tg_target_host for the consequences). */
 void tg_processor_read(tg_processor *p, bool ask);
-/* What of the table it has, and the system lets be used. */
+/* The features of feature.def that the processor has and the system supports. */
 uint64_t tg_processor_features(const tg_processor *p);
-/* The target "host" there, but for caches and cores. */
+/* The target "host" on that processor, without cache sizes and the number of cores. */
 void tg_target_of(tg_target *t, const tg_processor *p);
-/* Sets t->lacks: why code for t does not run there, or "". */
+/* Sets t->lacks: why code for t cannot run on that processor; "": it can. */
 void tg_target_judge(tg_target *t, const tg_processor *p);
 #endif

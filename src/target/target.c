@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The targets by name, a row each, and the machine that this runs on. docs/adding.md tells what a new row takes. */
+ * The table of targets by name, and the target of the machine this runs on. docs/adding.md tells what a new row
+ * needs. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <stdio.h>
@@ -10,7 +11,7 @@
 
 #define X(f) ((uint64_t)1 << TG_X86_##f)
 #define A(f) ((uint64_t)1 << TG_ARM_##f)
-/* The levels of x86-64's psABI, less what no kernel uses, and what makers have added since. */
+/* The levels of the x86-64 psABI without features that no kernel uses, and later additions of the vendors. */
 #define V2 (X(SSE3) | X(SSSE3) | X(CX16) | X(SSE41) | X(SSE42) | X(POPCNT) | X(SAHF))
 #define V3 (V2 | X(AVX) | X(F16C) | X(FMA) | X(MOVBE) | X(LZCNT) | X(BMI) | X(BMI2) | X(AVX2))
 #define V4 (V3 | X(AVX512F) | X(AVX512DQ) | X(AVX512CD) | X(AVX512BW) | X(AVX512VL))
@@ -28,11 +29,10 @@
 #define KiB << 10
 #define MiB << 20
 
-/* A processor's instructions are those that LLVM has for its name; tests/jit/rows.c asks it. What else a CPU's row
- * might say follows from them (tg_target_derive). PTX: features are the lowest version that has what tg emits for
- * the chip, so that old drivers take it. Sizes of caches (of data; a core's own, then what it shares with others)
- * and numbers of cores are as published for the chip that stands behind the row, those of a level as most have them:
- * heuristics read them, legality never does. */
+/* A CPU row lists the features that LLVM has for that CPU name (checked by tests/jit/rows.c); its other fields follow
+ * from these (tg_target_derive). PTX rows name the lowest PTX version that has what tg emits for the chip, so that old
+ * drivers accept it. Cache sizes (L1 data, L2, L3) and numbers of cores are the published ones of the chip named beside
+ * the row; rows of levels have typical ones. Only heuristics read them: what is legal never depends on them. */
 static const tg_target rows[] = {
     {.name = "x86-64-v2", .needs = V2, .l1 = 32 KiB, .l2 = 1 MiB, .l3 = 8 MiB},
     {.name = "x86-64-v3", .needs = V3, .l1 = 32 KiB, .l2 = 1 MiB, .l3 = 8 MiB},
@@ -163,7 +163,7 @@ static const char *const triples[] = {
   [TG_ARCH_OPENCL] = ""};
 
 void tg_target_derive(tg_target *t) {
-  /* whole levels: no code is made for parts of one */
+  /* only complete levels count: no code is generated for a part of one */
   bool x86 = t->arch == TG_ARCH_X86_64, wide = x86 && (t->needs & V4) == V4, v3 = x86 && (t->needs & V3) == V3;
   t->vector_bytes = wide ? 64 : v3 ? 32 : t->sve_bytes > 16 ? t->sve_bytes : 16;
   t->vector_registers = wide || !x86 ? 32 : 16;
@@ -173,20 +173,20 @@ void tg_target_derive(tg_target *t) {
   t->dot_u8s8 = wide && (t->needs & X(AVX512VNNI));
   t->dot_bf16 = wide && (t->needs & X(AVX512BF16));
   t->tile_i8 = wide && (t->needs & X(AMX_TILE)) && (t->needs & X(AMX_INT8));
-  const uint32_t zen4 = 0x19;            /* and 3 */
-  /* copies and sums of 256 MiB on Zen 4: one sequence 1.3 to 1.6 times as fast as four pages at a time; copies on
-   * Zen 5 1.2 times; on Sapphire Rapids 0.75 times */
+  const uint32_t zen4 = 0x19;            /* also Zen 3 */
+  /* measured with 256 MiB, speed of one stream relative to four interleaved ones: copies and sums on Zen 4 1.3 to 1.6,
+   * copies on Zen 5 1.2, on Sapphire Rapids 0.75 */
   t->one_stream = t->amd_family != 0;
   t->gathers_slowly = t->one_stream;     /* measured on Zen 5 */
   t->double_pumped = wide && t->amd_family == zen4;
-  /* products of few rows: on Zen 5 up to twice as fast */
+  /* measured: products with few rows are up to twice as fast on Zen 5 with much prefetch */
   t->asking = !t->one_stream ? TG_ASK_SOME : t->amd_family > zen4 ? TG_ASK_MUCH : TG_ASK_NOTHING;
-  /* LLVM's timings of Zen 4 and 5 put the loads of all unrolled terms first, and the accumulators go to the stack:
-   * products of 32 cubed took 1.7 times as long. */
+  /* With LLVM's scheduling models of Zen 4 and 5, the loads of all unrolled terms come first and the accumulators spill
+   * to the stack: products of 32x32x32 took 1.7 times as long. */
   if (t->one_stream && wide) snprintf(t->tune, sizeof t->tune, "sapphirerapids");
 }
 
-/* What a row leaves out: what all CPUs, or all GPUs, have alike. */
+/* Copies a row and fills in the fields that rows omit because all CPUs, or all GPUs, have the same. */
 static void fill_in(tg_target *t, const tg_target *row) {
   *t = *row;
   snprintf(t->triple, sizeof t->triple, "%s", triples[t->arch]);
@@ -197,7 +197,7 @@ static void fill_in(tg_target *t, const tg_target *row) {
     t->fma = t->f16_arithmetic = t->f16_convert = true;
     return;
   }
-  /* a task is a work-item: what is made wide is made so by whoever compiles the text */
+  /* a task is a work-item; vectorizing is left to the compiler of the text */
   if (tg_target_is_source(row)) {
     t->vector_bytes = t->access_bytes = 1;
     t->vector_registers = 16;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * The host's CPU as a device. Its memory is the process's, a copy is memcpy, and a launch is done when it returns:
- * phases of tasks on the caller's threads or the
- * context's pool. The tasks of a phase are fixed by the kernel, so the result does not depend on who runs them. A
- * launch takes workspaces from the kernel's own and gives them back: it
- * takes no lock, and in its first runs only it allocates. With the caller's workspace it never does. */
+ * The host's CPU as a device. Device memory is the process's memory, a copy is memcpy, and a launch is complete when it
+ * returns: it runs the tasks of each phase on the caller's threads or the context's pool. The kernel determines the
+ * tasks of a phase, so the result does not depend on the number of threads. A launch borrows workspaces from the
+ * kernel's free list: it takes no lock, and allocates only in a kernel's first runs; with the caller's workspace it
+ * never allocates. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

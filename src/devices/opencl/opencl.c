@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Devices of OpenCL 2.0 and later, through whatever libOpenCL is found when a device is asked for: nothing is linked. A
- * kernel's object is its text (src/source), which the
- * device's own compiler takes when it is loaded. Memory is shared virtual memory, coarse grains suffice: so memory has
- * one address, checked by the same code as the host's. One queue in order for each device.
- * OpenCL 3.0, API specification, and OpenCL C 1.2. */
+ * Devices of OpenCL 2.0 and later. libOpenCL is opened at run time, when a device is requested; nothing is linked. A
+ * kernel's object is source text (src/source), which the device's own compiler compiles when the kernel is loaded.
+ * Memory is coarse-grained shared virtual memory: an address is the same on host and device, so the code that checks
+ * host memory checks it too. Each device has one in-order queue. OpenCL 3.0, API specification, and OpenCL C 1.2. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
