@@ -88,7 +88,7 @@ void tg_env_drop(tg_env *e) {
 
 void *tg_alloc(tg_env *e, size_t bytes) {
   tg_arena *a = &e->arena;
-  if (bytes > PTRDIFF_MAX / 2) tg_fail(e, TG_ENOMEM, "out of memory: %zu bytes asked for", bytes);
+  if (bytes > PTRDIFF_MAX / 2) tg_fail(e, TG_ENOMEM, "out of memory: %zu bytes requested", bytes);
   bytes = (bytes + 15) & ~(size_t)15;
   if ((size_t)(a->end - a->at) < bytes) {
     size_t size = a->blocks ? a->blocks->size * 2 : FIRST_BLOCK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The definitions of functions: texts of functions.def as graphs over ARG, made once a job when first asked for. */
+ * The definitions of functions: texts of functions.def as graphs over ARG, made once a job when first requested. */
 #include "dsl/functions.h"
 #include "dsl/text.h"
 

@@ -19,7 +19,7 @@ typedef struct tg_source {
   const char *file, *text;
   int line;
   bool macro;
-  TG_VEC(tg_line) lines;         /* as far as anyone has asked, the copy of a line's text once it is asked for */
+  TG_VEC(tg_line) lines;         /* as far as anyone has asked, the copy of a line's text once it is requested */
   uint32_t at;                   /* the line found last */
 } tg_source;
 

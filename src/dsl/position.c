@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include "dsl/parse.h"
 
-/* The line of an offset. Those asked for come mostly in order; procs and functions, which are parsed again, are far
+/* The line of an offset. Those requested come mostly in order; procs and functions, which are parsed again, are far
  * behind or ahead. */
 static tg_line *line_of(tg_job *j, tg_source *s, uint32_t off) {
   if (!s->lines.n) tg_push(&j->env, &s->lines, (tg_line){0});
