@@ -129,7 +129,7 @@ static void dissolve(tg_schedule *s, const tg_uop *u, tg_statements *out) {
     return;
   }
   tg_statements list = {0};
-  if (tg_is_merge(u)) return; /* no word has asked for parts of its loop */
+  if (tg_is_merge(u)) return; /* no word divided its loop into parts */
   for (uint32_t i = 1; i < u->n; i++) dissolve(s, u->src[i], &list);
   if (tg_extent(u->src[0])->op == TG_OP_CONST && tg_extent(u->src[0])->arg <= 0) return;
   if (once(u->src[0])) {
