@@ -140,6 +140,7 @@ static void run_retyped(tg_trial_state *s, tg_env *env, const char *text, tg_typ
       size_t bytes = tg_is_float(o->type) ? o->n * (size_t)tg_type_bytes(type) : o->bytes;
       args[b] = (tg_argument){out[b] = tg_trial_room(s, env, b, bytes), bytes};
       if (o->read) fill_retyped(s, env, b, type, out[b]);
+      else memset(out[b], POISON, bytes);   /* what a partial output leaves out is as in the candidate's: NaN */
     }
     if (!turn && interpret_retyped(s, text, args)) return;
   }
