@@ -159,8 +159,15 @@ static tg_status read_epilogue(planning *p) {
   tg_kit_given given[TG_GEMM_ARGS];
   for (uint32_t a = 0; a < TG_GEMM_ARGS; a++) given[a] = (tg_kit_given){d->arg[a].name, d->arg[a].type, d->arg[a].per};
   q->epilogue = d->epilogue;
-  return tg_kit_read_arguments(p->g->plan.context, "tg_gemm_desc", "acc, m, n", "acc, m and n", d->epilogue, q->acc,
-                               given, q->argument, &q->arguments_n);
+  const tg_kit_formals formals = {.desc = "tg_gemm_desc",
+                                  .formals = "acc, m, n",
+                                  .spoken = "acc, m and n",
+                                  .read = d->epilogue != NULL,
+                                  .reader = "an epilogue",
+                                  .type = q->acc,
+                                  .most_per = TG_PER_ELEMENT,
+                                  .pers = "TG_PER_ALL, TG_PER_ROW, TG_PER_COLUMN, TG_PER_ELEMENT"};
+  return tg_kit_read_arguments(p->g->plan.context, &formals, given, q->argument, &q->arguments_n);
 }
 
 /* ---- kernels ---- */

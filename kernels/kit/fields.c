@@ -43,27 +43,25 @@ static bool is_name(const char *name, const char *formals, const tg_kit_argument
   return length && length < 40 && !name[length] && !(*name >= '0' && *name <= '9') && !taken;
 }
 
-tg_status tg_kit_read_arguments(tg_context *c, const char *desc, const char *formals, const char *spoken,
-                                const char *epilogue, tg_type acc, const tg_kit_given given[TG_KIT_ARGUMENTS],
+tg_status tg_kit_read_arguments(tg_context *c, const tg_kit_formals *f, const tg_kit_given given[TG_KIT_ARGUMENTS],
                                 tg_kit_argument out[TG_KIT_ARGUMENTS], uint32_t *out_n) {
   *out_n = 0;
   for (uint32_t a = 0; a < TG_KIT_ARGUMENTS; a++) {
     const tg_kit_given *x = &given[a];
     if (!x->name) continue;
-    if (!epilogue) return tg_kit_fail(c, TG_EINVAL, "%s.arg[%u]: '%s' without an epilogue", desc, a, x->name);
+    if (!f->read) return tg_kit_fail(c, TG_EINVAL, "%s.arg[%u]: '%s' without %s", f->desc, a, x->name, f->reader);
     if (a != *out_n)
-      return tg_kit_fail(c, TG_EINVAL, "%s.arg[%u]: '%s' stands behind an argument without a name", desc, a, x->name);
-    if (!is_name(x->name, formals, out, a))
-      return tg_kit_fail(c, TG_EINVAL, "%s.arg[%u]: '%s' is no name, or one that is taken (as %s are)", desc, a,
-                         x->name, spoken);
-    tg_type t = x->type ? x->type : acc;
+      return tg_kit_fail(c, TG_EINVAL, "%s.arg[%u]: '%s' stands behind an argument without a name", f->desc, a,
+                         x->name);
+    if (!is_name(x->name, f->formals, out, a))
+      return tg_kit_fail(c, TG_EINVAL, "%s.arg[%u]: '%s' is no name, or one that is taken (as %s are)", f->desc, a,
+                         x->name, f->spoken);
+    tg_type t = x->type ? x->type : f->type;
     if (!tg_kit_is_element(t))
-      return tg_kit_fail(c, TG_EINVAL, "%s.arg[%u].type: type %d is none of i8, u8, i32, f16, bf16, f32, f64", desc, a,
-                         (int)t);
-    if (x->per > TG_PER_ELEMENT)
-      return tg_kit_fail(c, TG_EINVAL,
-                         "%s.arg[%u].per: %u is none of TG_PER_ALL, TG_PER_ROW, TG_PER_COLUMN, TG_PER_ELEMENT", desc, a,
-                         x->per);
+      return tg_kit_fail(c, TG_EINVAL, "%s.arg[%u].type: type %d is none of i8, u8, i32, f16, bf16, f32, f64", f->desc,
+                         a, (int)t);
+    if (x->per > f->most_per)
+      return tg_kit_fail(c, TG_EINVAL, "%s.arg[%u].per: %u is none of %s", f->desc, a, x->per, f->pers);
     out[(*out_n)++] = (tg_kit_argument){x->name, t, x->per};
   }
   return TG_OK;

@@ -23,11 +23,17 @@ bool tg_kit_is_element(tg_type t);
 bool tg_kit_is_integer(tg_type t);
 bool tg_kit_is_float(tg_type t);
 
-/* Reads and checks the arguments of a descriptor's epilogue (NULL: there is none). desc: name of the descriptor's type
- * in messages, such as "tg_gemm_desc"; formals: names that arguments may not have, such as "acc, m, n"; spoken: the
- * same names in a sentence, such as "acc, m and n". An argument whose type is 0 has the type acc. */
+/* Reads and checks the arguments of a descriptor's expressions. */
 typedef struct tg_kit_given { const char *name; uint8_t type, per; } tg_kit_given;
-tg_status tg_kit_read_arguments(tg_context *c, const char *desc, const char *formals, const char *spoken,
-                                const char *epilogue, tg_type acc, const tg_kit_given given[TG_KIT_ARGUMENTS],
+typedef struct tg_kit_formals {
+  const char *desc;             /* name of the descriptor's type in messages, such as "tg_gemm_desc" */
+  const char *formals, *spoken; /* names that arguments may not have, "acc, m, n"; the same in a sentence */
+  bool read;                    /* is there an expression that reads them? */
+  const char *reader;           /* what would, such as "an epilogue" */
+  tg_type type;                 /* that an argument whose type is 0 has */
+  uint8_t most_per;
+  const char *pers;             /* the names of the values of per, in messages */
+} tg_kit_formals;
+tg_status tg_kit_read_arguments(tg_context *c, const tg_kit_formals *f, const tg_kit_given given[TG_KIT_ARGUMENTS],
                                 tg_kit_argument out[TG_KIT_ARGUMENTS], uint32_t *out_n);
 #endif

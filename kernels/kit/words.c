@@ -2,6 +2,7 @@
  * The text of kernels: declarations and words, the tile in registers, copies of operands, epilogues. */
 #include <stdarg.h>
 #include <stdio.h>
+#include "dsl/parse.h"
 #include "dsl/uop.h"
 #include "kit/words.h"
 
@@ -21,6 +22,30 @@ void tg_kit_declare(tg_builder *b, const char *word, const char *format, ...) {
   vsnprintf(text, sizeof text, format, ap);
   va_end(ap);
   tg_add_declaration(b, word, text, __FILE__, __LINE__);
+}
+
+const char *tg_kit_text(tg_builder *b, const char *format, ...) {
+  va_list ap;
+  va_start(ap, format);
+  int n = vsnprintf(NULL, 0, format, ap);
+  va_end(ap);
+  char *text = tg_alloc(&b->job->env, (size_t)n + 1);
+  va_start(ap, format);
+  vsnprintf(text, (size_t)n + 1, format, ap);
+  va_end(ap);
+  return text;
+}
+
+void tg_kit_say(tg_builder *b, const char *format, ...) {
+  va_list ap;
+  va_start(ap, format);
+  int n = vsnprintf(NULL, 0, format, ap);
+  va_end(ap);
+  char *text = tg_alloc(&b->job->env, (size_t)n + 1);
+  va_start(ap, format);
+  vsnprintf(text, (size_t)n + 1, format, ap);
+  va_end(ap);
+  tg_add_statement(b, text, __FILE__, __LINE__);
 }
 
 void tg_kit_knob(tg_builder *b, const char *name, int64_t first, const int64_t *values) {

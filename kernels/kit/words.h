@@ -9,6 +9,14 @@
 void tg_kit_word(tg_builder *b, const char *format, ...) TG_PRINTF(2, 3);
 /* Adds a declaration. word: "in", "out", "define_local" and so on, as in tg_add_declaration. */
 void tg_kit_declare(tg_builder *b, const char *word, const char *format, ...) TG_PRINTF(3, 4);
+/* Adds a statement. */
+void tg_kit_say(tg_builder *b, const char *format, ...) TG_PRINTF(2, 3);
+/* A text that lives as long as the kernel is being built. */
+const char *tg_kit_text(tg_builder *b, const char *format, ...) TG_PRINTF(2, 3);
+/* TG_KIT_RANGE(name, text) { .. }: tg_range whose name and extent are a text, "i, M". */
+#define TG_KIT_RANGE(name, text)                                                                                       \
+  for (tg_scope scope_##name = tg_scope_open(tg_b_, "range", (text), __FILE__, __LINE__); scope_##name.live;           \
+       tg_scope_close(&scope_##name))
 /* Declares a knob whose default is `first`, and whose values are those of a table that 0 ends. */
 void tg_kit_knob(tg_builder *b, const char *name, int64_t first, const int64_t *values);
 

@@ -427,16 +427,9 @@ static void add_store(cover *v, tg_touched *t, const tg_access *load, const tg_a
   }
 }
 
-static void check_read(const stores_of *s, const tg_access *load) {
-  tg_touched *t = s->touched;
-  tg_job *j = t->job;
-  tg_polys *c = t->polys;
+/* Begins the question of what the load reads: its facts, and in `target` the element. */
+static void ask_of(tg_polys *c, const tg_access *load, uint32_t rank, tg_poly *target) {
   const tg_uop *node = load->node, *gate = tg_gate(node);
-  const tg_buffer *info = tg_buffer_info(j, node->src[0]);
-  uint32_t rank = tg_access_rank(node);
-  tg_poly target[16];
-  if (plainly_written(s, load, rank)) return;
-  cover v = {.c = c, .region = tg_new(&j->env, region, REGIONS + 1)};
   tg_polys_reset(c);
   for (uint32_t d = 0; d < rank; d++) target[d] = tg_poly_of(c, node->src[1 + d]);
   for (uint32_t i = 0; i < load->depth; i++) tg_poly_of(c, load->loop[i]);
@@ -447,8 +440,28 @@ static void check_read(const stores_of *s, const tg_access *load) {
   }
   tg_facts_basic(c);
   if (gate) tg_facts_add(c, gate, true);
-  for (uint32_t i = s->first[load->buffer]; i; i = s->next[i - 1])
-    add_store(&v, t, load, &t->all.data[i - 1], rank, target);
+}
+
+static void check_read(const stores_of *s, const tg_access *load) {
+  tg_touched *t = s->touched;
+  tg_job *j = t->job;
+  tg_polys *c = t->polys;
+  const tg_uop *node = load->node;
+  const tg_buffer *info = tg_buffer_info(j, node->src[0]);
+  uint32_t rank = tg_access_rank(node), first = s->first[load->buffer];
+  tg_poly target[16];
+  if (plainly_written(s, load, rank)) return;
+  cover v = {.c = c, .region = tg_new(&j->env, region, REGIONS + 1)};
+  ask_of(c, load, rank, target);
+  /* the store that fills the buffer may do alone, which spares the cases of all that update it */
+  if (first && s->next[first - 1] && t->all.data[first - 1].order < load->order) {
+    const tg_access *fill = &t->all.data[first - 1];
+    add_regions(&v, &(instance){.store = fill, .fixed = tg_common_loops(fill, load), .earlier = -1}, rank, target);
+    if (v.n && covered(&v, 0)) return;
+    v.n = v.splits = 0;
+    ask_of(c, load, rank, target);
+  }
+  for (uint32_t i = first; i; i = s->next[i - 1]) add_store(&v, t, load, &t->all.data[i - 1], rank, target);
   if (covered(&v, 0)) return;
   tg_pos at = tg_position_of(j, node, load->statement);
   if (!t->stored[load->buffer]) tg_fail_at(j, at, "%s is read, but nothing writes it", info->name);

@@ -260,13 +260,37 @@ static bool by_bounds(tg_polys *c, const step *s) {
   return both_ends(c, s, limit(c, v.lo), limit(c, v.hi));
 }
 
-/* The atom to eliminate: first a minimum that must be proved of both (a case loses nothing); else the latest of the
- * latest range. */
+/* Does atom v's definition mention w? */
+static bool is_made_of(const tg_polys *c, uint32_t v, uint32_t w, int depth) {
+  const tg_poly parts[2] = {c->atoms[v].a, c->atoms[v].b};
+  for (int k = 0; k < 2; k++)
+    for (int i = 0; i < parts[k].n; i++)
+      for (uint32_t d = 0; d < parts[k].t[i].degree; d++) {
+        uint32_t x = parts[k].t[i].atom[d];
+        if (x == w || (depth && is_made_of(c, x, w, depth - 1))) return true;
+      }
+  return false;
+}
+
+/* Does the bound of a range in p mention w? Then w may cancel against it, and a case of p alone would lose that. */
+static bool bounds_a_range(const tg_polys *c, tg_poly p, uint32_t w) {
+  for (int i = 0; i < p.n; i++)
+    for (uint32_t d = 0; d < p.t[i].degree; d++) {
+      uint32_t v = p.t[i].atom[d];
+      if (c->atoms[v].kind == TG_ATOM_RANGE && v != w && is_made_of(c, v, w, 2)) return true;
+    }
+  return false;
+}
+
+/* The atom to eliminate: first a minimum that must be proved of both, if no range's bound has it (then a case loses
+ * nothing); else the latest of the latest range. */
 static uint32_t next_atom(const tg_polys *c, tg_poly p) {
   uint32_t best = p.t[0].atom[0];
   for (int i = 0; i < p.n; i++) {
     tg_atom_kind kind = p.t[i].degree == 1 ? c->atoms[p.t[i].atom[0]].kind : TG_ATOM_PARAM;
-    if (kind == TG_ATOM_EITHER || kind == (p.t[i].c < 0 ? TG_ATOM_MIN : TG_ATOM_MAX)) return p.t[i].atom[0];
+    if (kind == TG_ATOM_EITHER ||
+        (kind == (p.t[i].c < 0 ? TG_ATOM_MIN : TG_ATOM_MAX) && !bounds_a_range(c, p, p.t[i].atom[0])))
+      return p.t[i].atom[0];
   }
   for (int i = 0; i < p.n; i++)
     for (uint32_t k = 0; k < p.t[i].degree; k++) {

@@ -73,8 +73,10 @@ tg_status softmax_plan(tg_context *c, const softmax_desc *given, size_t desc_byt
                          ? TG_OK
                          : tg_kit_fail(c, TG_EINVAL, "softmax_desc: no range of sizes within 1..2^20");
   if (!status)
-    status = tg_kit_read_arguments(c, "softmax_desc", "acc, m, n", "acc, m and n", d.epilogue, TG_F32, d.arg,
-                                   s->argument, &s->epilogue.arguments_n);
+    status = tg_kit_read_arguments(c,
+                                   &(tg_kit_formals){"softmax_desc", "acc, m, n", "acc, m and n", d.epilogue != NULL,
+                                                     "an epilogue", TG_F32, TG_PER_ELEMENT, "TG_PER_ALL.."},
+                                   d.arg, s->argument, &s->epilogue.arguments_n);
   s->rows = rows;
   for (int64_t from = 1; !status && from <= rows.hi;
        from = s->part[s->parts_n++].size[M].hi + 1) { /* few rows, and more */

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT
+ * Attention for engines: for each batch and head O[i] = sum_j softmax_j(score[i,j]) V[j], score[i,j] = scale Q[i].K[j]
+ * with masks and modifications, on the caller's memory and threads. Online softmax (Milakov, Gimelshein 2018; Dao et
+ * al. 2022): the scores are never in memory as a whole.
+ *
+ * A descriptor says what is fixed (fields that are 0 have their defaults); a plan is compiled from it once; calls give
+ * pointers, strides and the sizes that vary.
+ *
+ *     tg_context *context;
+ *     if (tg_context_create(NULL, &context)) return 1;
+ *
+ *     tg_attention_desc d = {0};                         // f32, [batch][heads][tokens][head]
+ *     d.head = 128, d.heads = 32, d.kv_heads = 8;        // four heads share one head of K and V
+ *     d.queries.lo = 1, d.queries.hi = 4096;             // prefill and decode: any number at each call
+ *     d.keys.lo = 1, d.keys.hi = 32768;
+ *     d.causal = TG_CAUSAL_BOTTOM_RIGHT;
+ *     tg_attention *attention;
+ *     if (tg_attention_plan(context, &d, &attention)) puts(tg_error_message(context));
+ *
+ *     tg_attention_call call = {0};
+ *     call.queries = 1, call.keys = cached;              // one new token against the cache
+ *     call.q = q, call.k = k_cache, call.v = v_cache, call.o = o;
+ *     call.workspace = workspace, call.workspace_bytes = bytes;   // tg_attention_workspace(attention, NULL)
+ *     if (tg_attention_run(attention, &call)) puts(tg_error_message(context));
+ *
+ * The meaning of a call, to the letter:
+ * - A key that the causal mask, the window, mask_mod or the length excludes is absent: neither its K nor its V is part
+ *   of the result, whatever they hold, NaN included.
+ * - A query without any key, or whose scores are all -inf, gives a row of zeros, and LSE = -inf. Never NaN.
+ * - Otherwise infinities and NaNs in Q, K, V and in masks do what they do in the formula: a score of NaN or +inf makes
+ *   its row NaN; V is multiplied by 0 where a score is -inf, so an infinity there makes NaN.
+ * - Weights below 2^-126 of the largest may be 0. Sums are in f32.
+ *
+ * A run takes no lock, allocates nothing and compiles nothing; it checks sizes, strides, pointers and overlap first,
+ * and then cannot fail. A plan is immutable: any number of threads may run it at a time, each call with its own
+ * workspace. The bits of a result do not depend on the number of threads, nor on the other sequences of the batch.
+ * With libtg.a alone (tg_context_create_runtime) a plan takes its kernels from the cache; if one is missing there,
+ * tg_attention_plan returns TG_MISS.
+ */
+#ifndef TG_ATTENTION_H
+#define TG_ATTENTION_H
+#include "tg/exec.h"
+#include "tg/tune.h"
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { TG_ATTENTION_ARGS = 8 };
+
+/* Which keys query i sees, of `queries` queries and `keys` keys. TOP_LEFT: keys 0..i. BOTTOM_RIGHT: keys
+ * 0..i + keys - queries, so that the last query sees all: new tokens behind a cache. */
+enum { TG_CAUSAL_NONE = 0, TG_CAUSAL_TOP_LEFT = 1, TG_CAUSAL_BOTTOM_RIGHT = 2 };
+
+/* What an argument of score_mod or mask_mod has a value for each of; bits may be combined. */
+enum { TG_PER_QUERY = 1, TG_PER_KEY = 2, TG_PER_HEAD = 4, TG_PER_BATCH = 8 };
+
+enum {                                  /* tg_attention_desc.flags */
+  TG_ATTENTION_NO_COMPILE = 1,          /* TG_MISS if a kernel is not in the cache, instead of a pause to compile it */
+  TG_ATTENTION_OVERLAP_UNCHECKED = 2    /* calls do not check whether O overlaps an input */
+};
+
+typedef struct tg_attention_desc {      /* zero means default; fields are only ever appended */
+  /* tg_type of the elements: f32, f16, bf16. 0 means for q: f32; for k: as q; for v: as k; for o: as q */
+  uint8_t q, k, v, o;
+  uint8_t causal;                       /* TG_CAUSAL_NONE.. */
+  uint8_t lse;                          /* 1: calls may ask for the logarithms of the sums of exponentials */
+  /* 1: exponentials, scores and LSE are to the base 2 instead of e: weights are 2^score, LSE a binary logarithm */
+  uint8_t base2;
+  uint8_t alibi;                        /* 1: each head has a slope: score -= slope |i - j| (Press et al. 2022) */
+  /* tg_type of a mask that is added to the scores, f32, f16 or bf16, or bool: false excludes the key. 0: none */
+  uint8_t mask;
+  uint8_t mask_per;                     /* what the mask has a value for each of: TG_PER_QUERY.. */
+  int32_t heads, kv_heads;              /* of Q and O; of K and V, a divisor of heads. 0: 1; kv_heads 0: as heads */
+  int32_t head, value_head;             /* elements of a head: of Q and K; of V and O. 1..512; value_head 0: as head */
+  tg_dim queries, keys;                 /* tokens of a sequence, 0..2^31 */
+  /* the tokens that a query sees to each side, itself included: it sees key j if |i - j| < window, where a causal mask
+   * leaves only one side. i counts as causal says (BOTTOM_RIGHT: the last query stands at the last key). 0: no
+   * window */
+  int64_t window;
+  const float *scale;                   /* NULL: 1 / sqrt(head) */
+  float soft_cap;                       /* score = soft_cap tanh(score / soft_cap), before all that follows. 0: none */
+  /* an expression of the language for the new score, over score, b (batch), h (head), q (query), k (key) and the
+   * arguments: "score * f32(k + 1)". NULL: none */
+  const char *score_mod;
+  /* a condition over b, h, q, k and the arguments: which keys a query sees, "doc_q == doc_k". NULL: all */
+  const char *mask_mod;
+  /* arguments of both. name NULL: there is no such argument. type 0: f32; per: TG_PER_QUERY.. Floats of 16 bits are
+   * converted to f32 */
+  struct { const char *name; uint8_t type, per; } arg[TG_ATTENTION_ARGS];
+  /* threads that calls run on. Calls without exec: 0 or 1: only the calling thread; n: at most n of the context's
+   * pool; -1: the whole pool */
+  int32_t threads;
+  uint32_t flags;
+} tg_attention_desc;
+
+typedef struct tg_attention_call {      /* zero means default; fields are only ever appended */
+  int64_t batch;                        /* sequences; 0: one */
+  int64_t queries, keys;                /* used where the descriptor has a range; else 0, or the fixed size */
+  const void *q, *k, *v;
+  void *o;
+  float *lse;                           /* [batch][heads][queries] if the descriptor has lse; NULL: not written */
+  /* strides in elements: from one sequence to the next, from one head to the next, from one token to the next; the
+   * elements of a head lie side by side. {0, 0, 0}: dense [batch][heads][tokens][head]. For [batch][tokens][heads]
+   * [head]: {tokens * heads * head, head, heads * head}; for Q, K, V packed in one [batch][tokens][3][heads][head]
+   * likewise, with pointers to each. None may be negative, and those of O must give every element its own address */
+  int64_t q_strides[3], k_strides[3], v_strides[3], o_strides[3];
+  /* packed sequences: sequence b has the tokens query_starts[b]..query_starts[b + 1] - 1 of Q and O, key_starts alike
+   * of K and V; batch + 1 numbers each, and the strides from one sequence to the next are not used. Dense is then
+   * [all tokens][heads][head], and LSE is [heads][all tokens]. A sequence may be empty. NULL: every sequence has `queries` (`keys`) tokens */
+  const int32_t *query_starts, *key_starts;
+  const int32_t *key_lengths;           /* sequence b has only its first key_lengths[b] keys. NULL: all */
+  const float *slopes;                  /* of alibi: one for each head */
+  const void *mask;
+  int64_t mask_strides[4];              /* elements from one sequence, head, query, key to the next; all 0: dense */
+  const void *arg[TG_ATTENTION_ARGS];
+  int64_t arg_strides[TG_ATTENTION_ARGS][4];   /* likewise */
+  void *workspace;                      /* at least tg_attention_workspace bytes; any alignment */
+  size_t workspace_bytes;
+  const tg_exec *exec;                  /* NULL: the context's pool, with the descriptor's number of threads */
+  int32_t threads;                      /* upper bound on the threads that this call uses; 0: no bound */
+} tg_attention_call;
+
+typedef struct tg_attention tg_attention;
+
+/* Chooses and compiles (or finds in the cache) all kernels that calls will need. TG_EINVAL: the message says what is
+ * wrong in the descriptor; for score_mod and mask_mod it has line and column, and a caret under the mistake. */
+TG_API tg_status tg_attention_plan_sized(tg_context *, const tg_attention_desc *, size_t desc_bytes,
+                                         tg_attention **out);
+static inline tg_status tg_attention_plan(tg_context *context, const tg_attention_desc *desc, tg_attention **out) {
+  return tg_attention_plan_sized(context, desc, sizeof *desc, out);
+}
+TG_API void tg_attention_free(tg_attention *);   /* before its context; after its last run */
+
+/* Bytes of workspace for this call, or (call NULL) enough for every call of one sequence on the descriptor's
+ * threads. */
+TG_API size_t tg_attention_workspace_sized(const tg_attention *, const tg_attention_call *, size_t call_bytes);
+static inline size_t tg_attention_workspace(const tg_attention *attention, const tg_attention_call *call) {
+  return tg_attention_workspace_sized(attention, call, sizeof *call);
+}
+
+/* Computes. TG_EINVAL: the message says which field of the call is wrong, and nothing was written. */
+TG_API tg_status tg_attention_run_sized(const tg_attention *, const tg_attention_call *, size_t call_bytes);
+static inline tg_status tg_attention_run(const tg_attention *attention, const tg_attention_call *call) {
+  return tg_attention_run_sized(attention, call, sizeof *call);
+}
+
+/* Merges two results over disjoint sets of keys, as the parts of a cache or machines give them, into the result over
+ * both. All are dense: [batch][heads][queries][value_head] of the plan's type o, and [batch][heads][queries]. The plan
+ * has lse. o and lse overlap none of the others. It runs on the calling thread. */
+typedef struct tg_attention_merge_call {   /* zero means default; fields are only ever appended */
+  int64_t batch, queries;               /* as in tg_attention_call */
+  const void *first, *second;           /* O of each */
+  const float *first_lse, *second_lse;
+  void *o;
+  float *lse;
+} tg_attention_merge_call;
+TG_API tg_status tg_attention_merge_sized(const tg_attention *, const tg_attention_merge_call *, size_t call_bytes);
+static inline tg_status tg_attention_merge(const tg_attention *attention, const tg_attention_merge_call *call) {
+  return tg_attention_merge_sized(attention, call, sizeof *call);
+}
+
+/* Figures about a plan, for people to read. */
+typedef struct tg_attention_info {
+  uint32_t kernels, from_cache;         /* kernels of the plan; how many of them were found in the cache */
+  size_t workspace;                     /* bytes for each thread */
+  uint32_t tuned;                       /* how many of the kernels were compiled with a tuned choice */
+} tg_attention_info;
+TG_API tg_attention_info tg_attention_describe(const tg_attention *);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT
+ * The first choice of words and knobs, from the registers, the caches and the sizes: no search, no allocation. */
+#include "attention/template.h"
+
+static void set(tg_kit_choice *c, const char *name, int64_t value) {
+  c->knob[c->knobs_n++] = (tg_binding){name, value, value, 1};
+}
+
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* A tile of nv vectors of rows by kt keys takes nv + kt loads for nv * kt multiply-adds in each step, and nv * kt + nv
+ * + 1 registers. Of those that fit, the one with the fewest loads for a multiply-add whose rows waste the fewest lanes;
+ * one whose operands leave L1 counts for less. */
+static void choose_tile(const tg_attention_problem *p, const tg_target *t, int64_t vl, int64_t *nv, int64_t *kt) {
+  static const int64_t vectors[] = {1, 2, 3, 4, 6}, keys[] = {4, 8};
+  enum { BK = 64 };
+  double best = 0;
+  for (uint32_t i = 0; i < TG_COUNT(vectors); i++)
+    for (uint32_t k = 0; k < TG_COUNT(keys); k++) {
+      int64_t v = vectors[i], n = keys[k], bq = v * vl, rows = p->rows.hi, blocks = (rows + bq - 1) / bq;
+      if (v * n + v + 1 > t->vector_registers) continue;
+      double bytes = 4.0 * (double)(bq * (p->head + BK) + BK * p->head), l1 = t->l1 ? (double)t->l1 : 32768,
+             work = (double)(v * n) / (double)(v + n) * (double)rows / (double)(blocks * bq);
+      if (bytes > l1) work *= 0.5 + 0.5 * l1 / bytes;
+      if (work > best) best = work, *nv = v, *kt = n;
+    }
+}
+
+int64_t tg_attention_choose(const tg_attention_problem *p, const tg_target *t, tg_kit_choice *out) {
+  enum { ROWS = 96, FEW = 8 };   /* rows that share a block of K and V: it is read once for them */
+  int64_t vl = t->vector_bytes >= 16 ? t->vector_bytes / 4 : 4, rows = p->rows.hi, nv = 1, kt = 4;
+  *out = (tg_kit_choice){.sketch = tg_attention_prefill};
+  set(out, "VL", vl);
+  if (rows < vl && rows <= FEW) {
+    int64_t bq = 1;
+    while (bq < rows) bq *= 2;
+    out->sketch = tg_attention_decode;
+    set(out, "BQ", bq);
+    set(out, "BK", 64);
+    set(out, "KT", 4);
+    return bq;
+  }
+  choose_tile(p, t, vl, &nv, &kt);
+  int64_t bq = nv * vl, groups = smaller((rows + bq - 1) / bq, ROWS / bq > 1 ? ROWS / bq : 1);
+  set(out, "NV", nv);
+  set(out, "KT", kt);
+  set(out, "BK", 64);
+  set(out, "G", groups);
+  return groups * bq;
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT
+ * From a descriptor to a plan: defaults, the problem, the numbers of rows that runs may have, with a kernel for each of
+ * a few ranges of them. Kernels are compiled by the context, or taken from its cache. */
+#include <math.h>
+#include "attention/plan.h"
+
+static const int64_t most_tokens = (int64_t)1 << 31;
+
+typedef struct { tg_attention *a; const tg_attention_desc *desc; } planning;
+
+#define wrong(p, ...) tg_kit_fail((p)->a->plan.context, TG_EINVAL, __VA_ARGS__)
+
+/* ---- the descriptor ---- */
+
+static tg_status read_types(planning *p) {
+  const tg_attention_desc *d = p->desc;
+  tg_attention_problem *q = &p->a->problem;
+  q->q = d->q ? d->q : TG_F32;
+  q->k = d->k ? d->k : q->q;
+  q->v = d->v ? d->v : q->k;
+  q->o = d->o ? d->o : q->q;
+  const struct { const char *name; tg_type t; } types[] = {{"q", q->q}, {"k", q->k}, {"v", q->v}, {"o", q->o}};
+  for (uint32_t i = 0; i < TG_COUNT(types); i++)
+    if (types[i].t != TG_F32 && types[i].t != TG_F16 && types[i].t != TG_BF16)
+      return wrong(p, "tg_attention_desc.%s: type %d is none of f32, f16, bf16", types[i].name, (int)types[i].t);
+  q->mask = d->mask, q->mask_per = d->mask_per;
+  if (q->mask && q->mask != TG_BOOL && q->mask != TG_F32 && q->mask != TG_F16 && q->mask != TG_BF16)
+    return wrong(p, "tg_attention_desc.mask: type %d is none of bool, f32, f16, bf16", (int)q->mask);
+  if (q->mask_per && !q->mask) return wrong(p, "tg_attention_desc.mask_per without a type of mask");
+  if (q->mask_per > (TG_PER_QUERY | TG_PER_KEY | TG_PER_HEAD | TG_PER_BATCH))
+    return wrong(p, "tg_attention_desc.mask_per: %u has bits that mean nothing", q->mask_per);
+  return TG_OK;
+}
+
+static tg_status read_sizes(planning *p) {
+  const tg_attention_desc *d = p->desc;
+  tg_attention *a = p->a;
+  enum { MOST_HEAD = 512, MOST_HEADS = 1 << 20 };
+  const struct { const char *name; tg_dim d; tg_kit_dim *to; } dims[] = {{"queries", d->queries, &a->queries},
+                                                                         {"keys", d->keys, &a->keys}};
+  for (uint32_t i = 0; i < TG_COUNT(dims); i++)
+    if (!tg_kit_read_dim(dims[i].d, most_tokens, dims[i].to))
+      return wrong(p, "tg_attention_desc.%s: %lld..%lld is no range of sizes within 0..2^31", dims[i].name,
+                   (long long)dims[i].d.lo, (long long)dims[i].d.hi);
+  a->heads = d->heads ? d->heads : 1;
+  a->kv_heads = d->kv_heads ? d->kv_heads : a->heads;
+  if (a->heads < 1 || a->heads > MOST_HEADS || a->kv_heads < 1 || a->heads % a->kv_heads)
+    return wrong(p, "tg_attention_desc: %d heads of Q are not shared out evenly to %d heads of K and V", a->heads,
+                 a->kv_heads);
+  a->problem.head = d->head;
+  a->problem.value_head = d->value_head ? d->value_head : d->head;
+  if (d->head < 1 || d->head > MOST_HEAD || a->problem.value_head < 1 || a->problem.value_head > MOST_HEAD)
+    return wrong(p, "tg_attention_desc.head: %d and value_head: %lld are not both within 1..%d", d->head,
+                 (long long)a->problem.value_head, MOST_HEAD);
+  return TG_OK;
+}
+
+static tg_status read_scores(planning *p) {
+  const tg_attention_desc *d = p->desc;
+  tg_attention *a = p->a;
+  tg_attention_problem *q = &a->problem;
+  if (d->causal > TG_CAUSAL_BOTTOM_RIGHT)
+    return wrong(p,
+                 "tg_attention_desc.causal: %u is none of TG_CAUSAL_NONE, TG_CAUSAL_TOP_LEFT, TG_CAUSAL_BOTTOM_RIGHT",
+                 d->causal);
+  if (d->window < 0 || d->window > most_tokens)
+    return wrong(p, "tg_attention_desc.window: %lld is no number of tokens within 0..2^31", (long long)d->window);
+  if (!(d->soft_cap >= 0) || isinf(d->soft_cap))
+    return wrong(p, "tg_attention_desc.soft_cap: %g is no positive number", (double)d->soft_cap);
+  if (d->lse > 1 || d->base2 > 1 || d->alibi > 1) return wrong(p, "tg_attention_desc: lse, base2 and alibi are 0 or 1");
+  a->causal = d->causal, a->window = d->window;
+  q->causal = d->causal != TG_CAUSAL_NONE;
+  q->window = d->window != 0, q->cap = d->soft_cap != 0;
+  q->lse = d->lse, q->base2 = d->base2, q->alibi = d->alibi;
+  /* scores leave the last factor as binary logarithms: Q is multiplied by what belongs before tanh and score_mod */
+  const double log2e = q->base2 ? 1 : 1.4426950408889634;
+  double scale = d->scale ? (double)*d->scale : 1 / sqrt((double)q->head);
+  a->scale = (float)(q->cap ? scale / (double)d->soft_cap : d->score_mod ? scale : scale * log2e);
+  a->cap = (float)(d->score_mod ? (double)d->soft_cap : (double)d->soft_cap * log2e);
+  return TG_OK;
+}
+
+static tg_status read_mods(planning *p) {
+  const tg_attention_desc *d = p->desc;
+  tg_attention_problem *q = &p->a->problem;
+  tg_kit_given given[TG_ATTENTION_ARGS];
+  for (uint32_t i = 0; i < TG_ATTENTION_ARGS; i++)
+    given[i] = (tg_kit_given){d->arg[i].name, d->arg[i].type, d->arg[i].per};
+  q->score_mod = d->score_mod, q->mask_mod = d->mask_mod;
+  const tg_kit_formals formals = {.desc = "tg_attention_desc",
+                                  .formals = "score, b, h, q, k",
+                                  .spoken = "score, b, h, q and k",
+                                  .read = d->score_mod || d->mask_mod,
+                                  .reader = "a score_mod or mask_mod",
+                                  .type = TG_F32,
+                                  .most_per = TG_PER_QUERY | TG_PER_KEY | TG_PER_HEAD | TG_PER_BATCH,
+                                  .pers = "TG_PER_QUERY, TG_PER_KEY, TG_PER_HEAD, TG_PER_BATCH and their sums"};
+  return tg_kit_read_arguments(p->a->plan.context, &formals, given, q->argument, &q->arguments_n);
+}
+
+static tg_status read_descriptor(planning *p) {
+  if (p->desc->flags & ~(uint32_t)(TG_ATTENTION_NO_COMPILE | TG_ATTENTION_OVERLAP_UNCHECKED))
+    return wrong(p, "tg_attention_desc.flags: 0x%x has bits that mean nothing", p->desc->flags);
+  p->a->flags = p->desc->flags;
+  tg_status s = read_types(p);
+  if (s == TG_OK) s = read_sizes(p);
+  if (s == TG_OK) s = read_scores(p);
+  return s == TG_OK ? read_mods(p) : s;
+}
+
+/* ---- kernels ---- */
+
+static tg_status compile(planning *p, const tg_attention_problem *q, const tg_kit_choice *choice, tg_kit_kernel *out) {
+  tg_binding b[ATTENTION_VALUES];
+  tg_attention_def own;
+  tg_attention_kernel_of(q, choice->sketch, &own);
+  return tg_kit_compile(&p->a->plan,
+                        &(tg_kit_source){.names = &tg_attention_names,
+                                         .def = &own.def,
+                                         .binding = b,
+                                         .bindings_n = tg_attention_bind(q, b),
+                                         .choice = choice,
+                                         .user = (void *)(uintptr_t)q,
+                                         .cached_only = p->a->flags & TG_ATTENTION_NO_COMPILE},
+                        out);
+}
+
+/* A kernel that merges: its parameters are named, and have any of their values. */
+static tg_status compile_merge(planning *p, const tg_kernel_def *def, tg_kit_kernel *out) {
+  const int64_t most = (int64_t)1 << 40;
+  const tg_kit_choice none = {.sketch = def};
+  const tg_binding b[] = {{"M", 1, most, 1}, {"parts", 1, ATTENTION_MOST_PARTS, 1}, {"ldo", 1, most, 1}};
+  return tg_kit_compile(&p->a->plan,
+                        &(tg_kit_source){.names = &tg_attention_names,
+                                         .def = def,
+                                         .binding = b,
+                                         .bindings_n = def == tg_attention_join ? 1 : TG_COUNT(b),
+                                         .choice = &none,
+                                         .user = &p->a->problem,
+                                         .cached_only = p->a->flags & TG_ATTENTION_NO_COMPILE},
+                        out);
+}
+
+/* May a run have from..to rows? */
+static bool occurs(const tg_attention *a, int64_t from, int64_t to) {
+  tg_kit_dim q = a->queries;
+  int64_t group = a->heads / a->kv_heads, whole = q.hi < a->rows ? q.hi : a->rows;
+  if (a->heads_are_rows && group >= from && group <= to) return true;
+  if (q.lo < q.hi) return from <= whole && (q.hi > a->rows || to >= q.lo);
+  return (whole >= from && whole <= to) || (q.hi % a->rows >= from && q.hi % a->rows <= to && q.hi > a->rows);
+}
+
+/* One part for each range of rows that has a choice of its own. */
+static void cut(tg_attention *a) {
+  static const int64_t ends[] = {1, 2, 4, 8, 16, 32, 1 << 20};
+  tg_attention_problem q = a->problem;
+  tg_kit_choice choice;
+  int64_t group = a->heads / a->kv_heads, most = a->queries.hi > group ? a->queries.hi : group, from = 1;
+  q.rows = (tg_kit_dim){1, most < ends[TG_COUNT(ends) - 1] ? most : ends[TG_COUNT(ends) - 1]};
+  if (!most) return;
+  a->rows = tg_attention_choose(&q, &a->plan.context->target, &choice);
+  for (uint32_t i = 0; i < TG_COUNT(ends) && from <= a->rows; i++) {
+    int64_t to = ends[i] < a->rows ? ends[i] : a->rows;
+    q.rows = (tg_kit_dim){from, to};
+    tg_kit_part next = {.size = {q.rows}, .strips = {.n = 1}}, *last = a->parts_n ? &a->part[a->parts_n - 1] : NULL;
+    tg_attention_choose(&q, &a->plan.context->target, &next.choice);
+    from = to + 1;
+    if (!occurs(a, q.rows.lo, to)) continue;
+    if (last && last->size[0].hi + 1 == q.rows.lo && tg_kit_same_choices(last, &next)) last->size[0].hi = to;
+    else a->part[a->parts_n++] = next;
+  }
+}
+
+static tg_status make(planning *p) {
+  tg_attention *a = p->a;
+  tg_status s = read_descriptor(p);
+  if (s != TG_OK) return s;
+  tg_kit_plan_open(&a->plan, a->plan.context, p->desc->threads);
+  const tg_attention_problem *q = &a->problem;
+  a->heads_are_rows = a->heads > a->kv_heads && a->queries.lo <= 1 && a->queries.hi >= 1 && !q->alibi && !q->mask &&
+                      !q->score_mod && !q->mask_mod;
+  cut(a);
+  bool split = false;
+  for (uint32_t i = 0; i < a->parts_n && s == TG_OK; i++) {
+    tg_attention_problem part = *q;
+    part.rows = a->part[i].size[0];
+    part.keys = (tg_kit_dim){0, most_tokens};
+    s = compile(p, &part, &a->part[i].choice, &a->part[i].kernel[ATTENTION_WHOLE]);
+    if (s != TG_OK || part.rows.lo > ATTENTION_FEW || a->keys.hi <= ATTENTION_SPLIT) continue;
+    part.partial = true, part.lse = false;
+    s = compile(p, &part, &a->part[i].choice, &a->part[i].kernel[ATTENTION_PARTIAL]);
+    split = true;
+  }
+  if (s == TG_OK && split) s = compile_merge(p, tg_attention_merge_parts, &a->merge);
+  if (s == TG_OK && q->lse) s = compile_merge(p, tg_attention_join, &a->join);
+  a->problem.score_mod = a->problem.mask_mod = NULL;   /* the caller may free the texts after the call */
+  for (uint32_t i = 0; i < a->problem.arguments_n; i++) a->problem.argument[i].name = NULL;
+  return s;
+}
+
+tg_status tg_attention_plan_sized(tg_context *c, const tg_attention_desc *desc, size_t desc_bytes, tg_attention **out) {
+  if (!c || !out) return TG_EINVAL;
+  *out = NULL;
+  if (!desc) return tg_context_fail(c, TG_EINVAL, "no descriptor is given");
+  tg_attention_desc d;
+  tg_kit_read_struct(&d, sizeof d, desc, desc_bytes);
+  const tg_allocator *allocator = &c->env.allocator;
+  tg_attention *a = allocator->alloc(allocator->user, sizeof *a);
+  if (!a) return tg_context_fail(c, TG_ENOMEM, "out of memory");
+  memset(a, 0, sizeof *a);
+  a->plan.context = c;
+  tg_status s = make(&(planning){.a = a, .desc = &d});
+  if (s == TG_OK) *out = a;
+  else tg_attention_free(a);
+  return s;
+}
+
+void tg_attention_free(tg_attention *a) {
+  if (!a) return;
+  tg_kernel_free(a->merge.kernel), tg_kernel_free(a->join.kernel);
+  for (uint32_t i = 0; i < a->parts_n; i++) tg_kit_part_free(&a->part[i]);
+  tg_allocator allocator = a->plan.context->env.allocator;
+  allocator.free(allocator.user, a, sizeof *a);
+}
+
+tg_attention_info tg_attention_describe(const tg_attention *a) {
+  return a ? (tg_attention_info){a->plan.compiled, a->plan.found, a->plan.per_thread, a->plan.tuned}
+           : (tg_attention_info){0};
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT
+ * A plan of attention: its kernels, and what its calls have in common. */
+#ifndef TG_ATTENTION_PLAN_H
+#define TG_ATTENTION_PLAN_H
+#include "attention/template.h"
+#include "kit/plan.h"
+#include "tg/attention.h"
+
+/* The two kernels of a part: results, and sums to be merged. */
+enum { ATTENTION_WHOLE, ATTENTION_PARTIAL };
+/* Of runs of at most FEW rows the keys are divided into parts of at most SPLIT, which threads take and a kernel
+ * merges. Into how many depends on the keys alone, so the bits of the result do too. */
+enum { ATTENTION_RANGES = 8, ATTENTION_FEW = 16, ATTENTION_SPLIT = 1024 };
+
+struct tg_attention {
+  tg_kit_plan plan;
+  tg_attention_problem problem;
+  int32_t heads, kv_heads;
+  uint8_t causal;                      /* TG_CAUSAL_NONE.. */
+  int64_t window;
+  uint32_t flags;
+  float scale, cap;                    /* factors in the kernels: of Q, of tanh */
+  tg_kit_dim queries, keys;
+  int64_t rows;                        /* most rows of one run */
+  /* one query for each head: the heads that share a head of K and V are the rows of one run */
+  bool heads_are_rows;
+  tg_kit_part part[ATTENTION_RANGES];   /* their size is rows */
+  uint32_t parts_n;
+  tg_kit_kernel merge, join;
+};
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT
+ * Attention in the language: one body of mathematics for the rows of one head, whose variants are expressions in it,
+ * and two sets of words for it. Problems and choices are plain data. */
+#ifndef TG_ATTENTION_TEMPLATE_H
+#define TG_ATTENTION_TEMPLATE_H
+#include "kit/plan.h"
+#include "target/target.h"
+
+enum { ATTENTION_ARGUMENTS = TG_KIT_ARGUMENTS, ATTENTION_MOST_PARTS = 256 };
+
+/* Everything that the code of a kernel depends on. The bodies get it as tg_user. */
+typedef struct tg_attention_problem {
+  tg_type q, k, v, o;            /* types of the elements; sums are f32 */
+  int64_t head, value_head;
+  tg_kit_dim rows, keys;         /* of one run of the kernel */
+  /* the kernel writes sums instead of results: O is f32 and not divided by l, beside the row's maximum m and sum l, so
+   * that parts over other keys can be merged */
+  bool partial;
+  bool lse, base2, causal, window, cap, alibi;
+  tg_type mask;                  /* added to the scores, or (TG_BOOL) a condition; TG_VOID: none */
+  uint8_t mask_per;              /* TG_PER_QUERY.. of tg/attention.h, of which a kernel sees queries and keys */
+  const char *score_mod, *mask_mod;
+  tg_kit_argument argument[ATTENTION_ARGUMENTS];
+  uint32_t arguments_n;
+} tg_attention_problem;
+
+/* Names of the buffers and of the run-time parameters, in the order of ATTENTION_Q.. and ATTENTION_ROWS.. */
+enum {
+  ATTENTION_Q,
+  ATTENTION_K,
+  ATTENTION_V,
+  ATTENTION_O,
+  ATTENTION_SCALE,
+  ATTENTION_CAP,
+  ATTENTION_SLOPE,
+  ATTENTION_LSE,
+  ATTENTION_M,
+  ATTENTION_L,
+  ATTENTION_OTHER,               /* of a merge: the second part */
+  ATTENTION_OTHER_LSE,
+  ATTENTION_MASK,
+  ATTENTION_ARG,
+  ATTENTION_OPERANDS = ATTENTION_ARG + ATTENTION_ARGUMENTS
+};
+enum {
+  ATTENTION_ROWS,
+  ATTENTION_KEYS,
+  ATTENTION_LDQ,                 /* elements from one row of Q, K, V, O to the next */
+  ATTENTION_LDK,
+  ATTENTION_LDV,
+  ATTENTION_LDO,
+  ATTENTION_AT,                  /* the key at which row 0 stands: with a causal mask it sees keys 0..at */
+  ATTENTION_WINDOW,
+  ATTENTION_QUERY0,              /* for the modifications: index of row 0 and of key 0, of the sequence, the head */
+  ATTENTION_KEY0,
+  ATTENTION_BATCH,
+  ATTENTION_HEAD,
+  ATTENTION_PARTS,               /* of a merge */
+  /* elements from one query to the next and from one key to the next: first of the mask, then of the arguments */
+  ATTENTION_STEPS,
+  ATTENTION_VALUES = ATTENTION_STEPS + 2 * (1 + ATTENTION_ARGUMENTS)
+};
+extern const tg_kit_names tg_attention_names;
+
+/* The sets of words for the body. prefill: rows are lanes; decode: elements of a head are, for few rows. */
+extern const tg_kernel_def *const tg_attention_prefill, *const tg_attention_decode;
+
+/* choose.c: chooses words and knobs for p->rows.hi rows from the registers and the caches. Returns the most rows that
+ * one run of the kernel may take; more are divided among runs. */
+int64_t tg_attention_choose(const tg_attention_problem *p, const tg_target *t, tg_kit_choice *out);
+
+/* Makes a sketch a kernel of this problem, whose parameters are those that the problem needs. Bindings: writes those of
+ * the parameters to b, of ATTENTION_VALUES, and returns their number. */
+typedef struct { tg_kernel_def def; char params[512]; } tg_attention_def;
+void tg_attention_kernel_of(const tg_attention_problem *p, const tg_kernel_def *sketch, tg_attention_def *out);
+uint32_t tg_attention_bind(const tg_attention_problem *p, tg_binding *b);
+
+/* Kernels that merge results over parts of the keys; they get the problem as tg_user. merge_parts: of 1 to
+ * ATTENTION_MOST_PARTS partial results, with parameters M, parts, ldo. join: of O and LSE over two sets of keys, with
+ * parameter M. */
+extern const tg_kernel_def *const tg_attention_merge_parts, *const tg_attention_join;
+#endif
