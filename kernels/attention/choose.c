@@ -26,25 +26,33 @@ static void choose_tile(const tg_attention_problem *p, const tg_target *t, int64
     }
 }
 
+/* Lanes of the decode words: the largest power of two up to vl that divides both sizes of heads. */
+static int64_t head_lanes(const tg_attention_problem *p, int64_t vl) {
+  while (p->head % vl || p->value_head % vl) vl /= 2;
+  return vl;
+}
+
 int64_t tg_attention_choose(const tg_attention_problem *p, const tg_target *t, tg_kit_choice *out) {
   enum { ROWS = 96, FEW = 8 };   /* rows that share a block of K and V: it is read once for them */
-  int64_t vl = t->vector_bytes >= 16 ? t->vector_bytes / 4 : 4, rows = p->rows.hi, nv = 1, kt = 4;
+  int64_t vl = t->vector_bytes >= 16 ? t->vector_bytes / 4 : 4, rows = p->rows.hi, nv = 1, kt = 4,
+          lanes = head_lanes(p, vl);
   *out = (tg_kit_choice){.sketch = tg_attention_prefill};
   set(out, "VL", vl);
-  if (rows < vl && rows <= FEW) {
+  set(out, "BK", 64);
+  if (rows <= FEW && lanes >= 4) {
     int64_t bq = 1;
     while (bq < rows) bq *= 2;
     out->sketch = tg_attention_decode;
     set(out, "BQ", bq);
-    set(out, "BK", 64);
-    set(out, "KT", 4);
+    set(out, "KT", vl > 8 ? vl : 8);
+    set(out, "DL", lanes);
+    set(out, "DU", t->vector_registers >= 32 ? 8 : 4);
     return bq;
   }
   choose_tile(p, t, vl, &nv, &kt);
   int64_t bq = nv * vl, groups = smaller((rows + bq - 1) / bq, ROWS / bq > 1 ? ROWS / bq : 1);
   set(out, "NV", nv);
   set(out, "KT", kt);
-  set(out, "BK", 64);
   set(out, "G", groups);
   return groups * bq;
 }

@@ -184,7 +184,7 @@ static tg_status make(planning *p) {
   for (uint32_t i = 0; i < a->parts_n && s == TG_OK; i++) {
     tg_attention_problem part = *q;
     part.rows = a->part[i].size[0];
-    part.keys = (tg_kit_dim){0, most_tokens};
+    part.keys = (tg_kit_dim){1, most_tokens};
     s = compile(p, &part, &a->part[i].choice, &a->part[i].kernel[ATTENTION_WHOLE]);
     if (s != TG_OK || part.rows.lo > ATTENTION_FEW || a->keys.hi <= ATTENTION_SPLIT) continue;
     part.partial = true, part.lse = false;

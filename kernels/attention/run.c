@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Runs a call of a plan: checks every field, divides the sequences, heads, queries and keys into runs of a kernel, and
  * gives these to the threads. Takes no lock, allocates nothing, and cannot fail once the checks are passed. */
+#include <math.h>
 #include <stdatomic.h>
 #include "attention/plan.h"
 #include "kit/operands.h"
@@ -297,6 +298,14 @@ static void call_kernel(const run *r, const tg_kit_kernel *k, void *const *opera
   tg_kit_launch(&r->exec, 1, k, buffers, values, workspace);
 }
 
+/* The rows of a run without keys. */
+static void fill_zeros(const run *r, const int64_t *value, void *o, float *lse) {
+  for (int64_t i = 0; i < value[ATTENTION_ROWS]; i++) {
+    memset(moved(o, i * value[ATTENTION_LDO], r->size[O]), 0, (size_t)r->a->problem.value_head * r->size[O]);
+    lse[i] = -INFINITY;
+  }
+}
+
 /* Run x of a sequence; sums: the partial results of the sequence. */
 static void compute(const run *r, const sequence *s, int64_t x, float *sums, char *workspace) {
   const tg_attention *a = r->a;
@@ -315,7 +324,8 @@ static void compute(const run *r, const sequence *s, int64_t x, float *sums, cha
     return;
   }
   operand[ATTENTION_LSE] = lse_at(r, s, head, block * a->rows, unused);
-  call_kernel(r, &by->kernel[ATTENTION_WHOLE], operand, value, workspace);
+  if (value[ATTENTION_KEYS]) call_kernel(r, &by->kernel[ATTENTION_WHOLE], operand, value, workspace);
+  else fill_zeros(r, value, operand[ATTENTION_O], operand[ATTENTION_LSE]);
 }
 
 /* Merges the parts of one head. */

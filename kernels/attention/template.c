@@ -177,17 +177,17 @@ static tiles divide(tg_builder *tg_b_, const tg_attention_problem *p) {
 
 /* ---- the body ---- */
 
-/* The scores of `extent` tiles from tile `first` on, with masks or without. x, y: names of the ranges over tiles and
- * over the keys of a tile. */
-static void scores_of(tg_builder *tg_b_, const tg_attention_problem *p, const char *x, const char *y,
+/* The scores of `extent` tiles from tile `first` on, with masks or without. x, y, c: names of the ranges over tiles,
+ * over the keys of a tile and over the elements of a head. */
+static void scores_of(tg_builder *tg_b_, const tg_attention_problem *p, const char *x, const char *y, const char *c,
                       const char *first, const char *extent, bool cut) {
   const char *tile = strcmp(first, "0") ? text("(%s + %s)", first, x) : x,
              *key = text("kb*BK + %s*KT + %s", tile, y),
-             *sum = text("sum(c : D, q[g,c,i] * %s)",
-                         as_f32(tg_b_, p->k, text(cut ? "K[min(%s, N - 1), c]" : "K[%s, c]", key))),
+             *sum = text("sum(%s : D, q[g,%s,i] * %s)", c, c,
+                         as_f32(tg_b_, p->k, text(cut ? "K[min(%s, N - 1), %s]" : "K[%s, %s]", key, c))),
              *value = score(tg_b_, p, sum, key);
   TG_KIT_RANGE(x, text("%s, %s", x, extent)) TG_KIT_RANGE(y, text("%s, KT", y)) tg_range(i, BQ) {
-    if (cut) say("s[%s*KT + %s, i] = where(%s, %s, -inf)", tile, y, seen(tg_b_, p, key), value);
+    if (cut) say("s[%s*KT + %s, i] = pick(%s, %s, -inf)", tile, y, seen(tg_b_, p, key), value);
     else say("s[%s*KT + %s, i] = %s", tile, y, value);
   }
 }
@@ -195,12 +195,12 @@ static void scores_of(tg_builder *tg_b_, const tg_attention_problem *p, const ch
 /* s[j,i]: scores of a block. */
 static void scores(tg_builder *tg_b_, const tg_attention_problem *p, const tiles *t) {
   if (!t->full) {
-    scores_of(tg_b_, p, "xt", "xb", t->first, text("tiles - %s", t->first), true);
+    scores_of(tg_b_, p, "xt", "xb", "xc", t->first, text("tiles - %s", t->first), true);
     return;
   }
-  if (p->window) scores_of(tg_b_, p, "vt", "vb", "first", "min(whole, tiles) - first", true);
-  scores_of(tg_b_, p, "jt", "jb", t->whole, p->window ? text("%s - whole", t->full) : t->full, false);
-  scores_of(tg_b_, p, "xt", "xb", "full", "tiles - full", true);
+  if (p->window) scores_of(tg_b_, p, "vt", "vb", "vc", "first", "min(whole, tiles) - first", true);
+  scores_of(tg_b_, p, "jt", "jb", "jc", t->whole, p->window ? text("%s - whole", t->full) : t->full, false);
+  scores_of(tg_b_, p, "xt", "xb", "xc", "full", "tiles - full", true);
 }
 
 /* The weights of a block, and what they change in m and l. */
@@ -223,7 +223,7 @@ static const char *sum_of(tg_builder *tg_b_, const tg_attention_problem *p, cons
                           const char *extent, bool cut) {
   const char *at = strcmp(first, "0") ? text("%s*KT + %s", first, k) : k, *key = text("kb*BK + %s", at),
              *v = as_f32(tg_b_, p->v, text(cut ? "V[min(%s, N - 1), d]" : "V[%s, d]", key));
-  if (cut) v = text("where(%s, %s, 0)", seen(tg_b_, p, key), v);
+  if (cut) v = text("pick(%s, %s, 0)", seen(tg_b_, p, key), v);
   return text("sum(%s : (%s)*KT, s[%s, i] * %s)", k, extent, at, v);
 }
 
@@ -258,6 +258,8 @@ static void finish(tg_builder *tg_b_, const tg_attention_problem *p) {
 
 static void body(tg_builder *tg_b_, const tg_attention_problem *p) {
   declare(tg_b_, p);
+  /* where(c, a, b) whose a is read under any condition: a gate on each load would cost more than the load */
+  tg_def(pick(c, a, b) = where(c, a, b));
   tg_define_reg(q, f32, [G, D, BQ]);
   tg_define_reg(o, f32, [G, E, BQ]);
   tg_define_reg(m, f32, [G, BQ]);
@@ -319,16 +321,44 @@ TG_KERNEL(attention_prefill, ) {
 }
 const tg_kernel_def *const tg_attention_prefill = &attention_prefill;
 
-/* Elements of a head are lanes, so K and V are read as they lie in memory; rows and keys stand side by side in
- * registers. Weights have keys as lanes. */
+/* Elements of a head are lanes, DL of them, so K and V are read once, as they lie in memory: KT keys side by side, then
+ * DU vectors of V. Weights have keys as lanes. */
 TG_KERNEL(attention_decode, ) {
   const tg_attention_problem *p = tg_user;
+  bool full = !p->mask_mod && p->mask != TG_BOOL;
   tg_kit_lanes(tg_b_, TG_F32);
+  tg_knob(DL, 8, 16, 4);
+  tg_knob(DU, 8, 4, 2);
   tg_knob(BQ, 1, 2, 4, 8);
-  tg_let(G, 1);
   tg_knob(BK, 64, 32, 128);
-  tg_knob(KT, 4, 8);
+  tg_knob(KT, 8, 4, 16);
+  tg_let(G, 1);
   body(tg_b_, p);
+  tg_kit_word(tg_b_, "place o memory");
+  tg_kit_word(tg_b_, "place q memory");
+  tg_kit_word(tg_b_, "place s memory");
+  static const char *const loops[] = {"j", "v", "x"};
+  for (uint32_t i = 0; i < TG_COUNT(loops); i++) {
+    if (i < 2 && (!full || (i == 1 && !p->window))) continue;
+    tg_kit_word(tg_b_, "split %sc DL as %sa %sl", loops[i], loops[i], loops[i]);
+    tg_kit_word(tg_b_, "lane %sl", loops[i]);
+    tg_kit_word(tg_b_, "upcast %sb", loops[i]);
+  }
+  tg_kit_word(tg_b_, "split d DL as da dl");
+  tg_kit_word(tg_b_, "lane dl");
+  if (p->value_head > tg_c(DL)) {
+    char list[64];
+    int64_t vectors = p->value_head / tg_c(DL);
+    tg_kit_word(tg_b_, "split da %s as db du",
+                tg_kit_tile_and_rest(list, sizeof list, (tg_kit_dim){vectors, vectors}, tg_c(DU)));
+    tg_kit_word(tg_b_, "upcast du");
+  }
+  static const char *const rows[] = {"r", "t", "u"};
+  int64_t lanes = tg_c(KT) < tg_c(VL) ? tg_c(KT) : tg_c(VL);
+  for (uint32_t i = 0; i < TG_COUNT(rows); i++) {
+    tg_kit_word(tg_b_, "split %s %lld as %sa %sl", rows[i], (long long)lanes, rows[i], rows[i]);
+    tg_kit_word(tg_b_, "lane %sl", rows[i]);
+  }
 }
 const tg_kernel_def *const tg_attention_decode = &attention_decode;
 
