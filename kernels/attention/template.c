@@ -332,6 +332,7 @@ TG_KERNEL(attention_decode, ) {
   tg_knob(BQ, 1, 2, 4, 8);
   tg_knob(BK, 64, 32, 128);
   tg_knob(KT, 8, 4, 16);
+  tg_knob(AHEAD, 1, 0);
   tg_let(G, 1);
   body(tg_b_, p);
   tg_kit_word(tg_b_, "place o memory");
@@ -359,6 +360,10 @@ TG_KERNEL(attention_decode, ) {
     tg_kit_word(tg_b_, "split %s %lld as %sa %sl", rows[i], (long long)lanes, rows[i], rows[i]);
     tg_kit_word(tg_b_, "lane %sl", rows[i]);
   }
+  if (!full || !tg_c(AHEAD)) return;
+  /* while the scores of a block are computed, K of the next one is fetched, and V while V is added up */
+  tg_kit_word(tg_b_, "prefetch K at jt ahead %lld", (long long)(tg_c(BK) / tg_c(KT)));
+  tg_kit_word(tg_b_, "prefetch V at k ahead BK");
 }
 const tg_kernel_def *const tg_attention_decode = &attention_decode;
 
