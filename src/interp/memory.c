@@ -238,8 +238,8 @@ void tg_memory_load(tg_machine *m, const tg_interp_access *a, uint32_t dst) {
     if (tg_race_possible(m, b)) tg_race_read(m, b, at);
     if (b->touch) touch(m, b, at, false, false);
     tg_value v = get(b, at);
-    if (b->contract && m->in->check_contracts && (v.i < b->lo || v.i > b->hi))
-      tg_machine_fail(m, "%s: element %zu is %lld, outside of its contract %lld..%lld", name_of(m, b), at,
+    if (b->promised && m->in->check_promises && (v.i < b->lo || v.i > b->hi))
+      tg_machine_fail(m, "%s: element %zu is %lld, outside of the promised %lld..%lld", name_of(m, b), at,
                       (long long)v.i, (long long)b->lo, (long long)b->hi);
     m->v[dst + l] = v;
   }

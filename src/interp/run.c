@@ -502,13 +502,13 @@ static bool uniform(tg_machine *m, const tg_formula *f, const char *what, int64_
 static void run_define(tg_machine *m, const tg_step *s) {
   int64_t value[32] = {0}, bound[2];
   uint32_t rank = tg_buffer_info(m->j, s->u)->rank;
-  bool strided = s->u->arg >> 32 & TG_STRIDED, contract = s->formulas_n > s->u->n;
+  bool strided = s->u->arg >> 32 & TG_STRIDED, promised = s->formulas_n > s->u->n;
   for (uint32_t i = 0; i < s->u->n; i++) uniform(m, &s->formulas[i], "a dimension", &value[i]);
   tg_memory_define(m, s->u, value, strided ? value + rank : NULL, combinations(m));
   tg_memory *b = &m->memory[tg_buffer_ordinal(s->u)];
-  if (!contract) return;
+  if (!promised) return;
   for (uint32_t i = 0; i < 2; i++) uniform(m, &s->formulas[s->u->n + i], "a bound", &bound[i]);
-  b->contract = true;
+  b->promised = true;
   b->lo = bound[0];
   b->hi = bound[1];
 }

@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include "search/search.h"
 
-enum { FORMAT = 1 };
+enum { FORMAT = 2 };
 
 typedef struct { uint64_t id, against; uint8_t kind; const char *line; } entry;
 
@@ -23,7 +23,7 @@ struct tg_journal {
   const char *ended;           /* the last "end" line; NULL: there is none */
 };
 
-static const char *const kinds[] = {"open", "lower", "build", "time", "gates"};
+static const char *const kinds[] = {"open", "lower", "build", "time", "checks"};
 _Static_assert(TG_COUNT(kinds) == TG_TASK__COUNT, "a name for each task");
 
 /* ---- fields of a line, which only this file writes ---- */

@@ -35,7 +35,7 @@ void tg_trial_use(tg_trial_state *s, uint32_t launch) {
   s->params = s->launch[launch].params;
 }
 
-/* The range of an operand's integer inputs: for indices the range in their contract; for floats the span that keeps
+/* The range of an operand's integer inputs: for indices the range that they promise; for floats the span that keeps
  * sums exact; the full range of an integer type if the kernel has no floats. */
 static void limits_of(const tg_trial_state *s, tg_trial_operand *o, const tg_buffer *spec) {
   int64_t span = s->work.span > 0 ? (int64_t)s->work.span : 3;
@@ -107,8 +107,8 @@ static void choose_launches(tg_trial_state *s, tg_env *env, tg_kernel *k) {
 
 typedef struct { tg_trial_state *s; } reading;
 
-/* Runs inside tg_protect of the job. Reads the kernel as written for its contracts and its f64 and f32 forms, then runs
- * the passes up to raise to count its operations. */
+/* Runs inside tg_protect of the job. Reads the kernel as written for the ranges that its inputs promise and for its f64
+ * and f32 forms, then runs the passes up to raise to count its operations. */
 static void read_reference(void *arg) {
   tg_trial_state *s = ((reading *)arg)->s;
   tg_job *j = s->job;

@@ -105,7 +105,7 @@ static void test_each(void) {
 }
 
 /* The fastest, which the checks of its kind do not let pass: it wins only where nobody asks them. */
-static void test_gates(void) {
+static void test_checks(void) {
   for (int p = CRASH_CHECKS; p <= WRONG_CHECKS; p++)
     for (int asked = 0; asked < 2; asked++) {
       tg_outcome wanted = p == CRASH_CHECKS ? TG_TRIAL_CRASHED : TG_TRIAL_WRONG;
@@ -295,7 +295,7 @@ int main(int argc, char **argv) {
   test_why();
   test_default_wrong();
   test_each();
-  test_gates();
+  test_checks();
   test_planted();
   return TEST_END();
 }
