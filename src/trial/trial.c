@@ -177,14 +177,14 @@ static void open_problem(void *self, tg_env *env, tg_task *t) {
 
 typedef struct { tg_compilation work; tg_trial_state *s; tg_task *t; tg_env *env; } lowering;
 
-static void put_choices(lowering *l, const tg_choices *c) {
+static void put_decisions(lowering *l, const tg_decisions *c) {
   tg_str s = tg_str_new(l->env);
   for (uint32_t i = 0; i < c->made.n; i++) {
-    const tg_choice *m = &c->made.data[i];
+    const tg_decision *m = &c->made.data[i];
     tg_str_printf(&s, "%s%s=%lld", i ? ";" : "", m->name, (long long)m->value);
     for (uint32_t k = 0; k < m->n; k++) tg_str_printf(&s, "%s%lld", k ? "," : ":", (long long)m->option[k]);
   }
-  l->t->choices = s.data;
+  l->t->decisions = s.data;
 }
 
 static void lower_job(void *arg) {
@@ -193,10 +193,10 @@ static void lower_job(void *arg) {
   tg_kernel_source_check(j, l->work.source);
   tg_kernel_source_read(j, l->work.source);
   tg_run_passes(j, l->s->ctx, l->work.source, "raise", NULL, NULL);
-  tg_choices choices = {.given = l->t->trial.given};
+  tg_decisions decisions = {.given = l->t->trial.given};
   tg_lowering how = {.target = &l->s->ctx->target, .rules = l->s->ctx->rules};
-  if (!j->opts.n) tg_heuristic_with(j, &how, j->sink, &choices);
-  put_choices(l, &choices);
+  if (!j->opts.n) tg_heuristic_with(j, &how, j->sink, &decisions);
+  put_decisions(l, &decisions);
   const tg_uop *linear = tg_lower(j, &how, NULL, NULL, NULL);
   l->t->hash = tg_structural_hash(j, linear);
   l->t->cost = tg_cost_of(j, &l->s->ctx->target, linear, l->s->params_n ? l->s->params : NULL, l->s->threads);

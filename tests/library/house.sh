@@ -8,7 +8,7 @@ passed=0 failed=0 skipped=
 ok() { passed=$((passed + 1)); }
 wrong() { failed=$((failed + 1)); echo "$*"; }
 sources=$(find src kernels include tools -name '*.[ch]' -o -name '*.def' | sort)
-replaced='kernels/gemm/(choose|estimate)\.c|src/choose/(contraction|rows|blocks|inner|choices)\.c|src/choose/nest\.h'
+replaced='kernels/gemm/(choose|estimate)\.c|src/choose/(contraction|rows|blocks|inner|decisions)\.c|src/choose/nest\.h'
 at_most() { # number, what, lines: each a place
   n=$(printf '%s\n' "$3" | grep -c .)
   if [ "$n" -le "$1" ]; then ok; else wrong "$2: $n, at most $1:
