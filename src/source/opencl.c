@@ -26,7 +26,7 @@ typedef struct {
   TG_VEC(phase_loop) loops;
   TG_VEC(int64_t) steps;
   uint8_t *pure;               /* by node: depends on parameters, inputs and counters alone */
-  /* equal to stamp if the function being emitted needs the node (seen), has declared it, has defined the buffer (made) */
+  /* equal to stamp if the function being emitted needs the node (seen), has declared it, has defined the buffer */
   uint32_t *seen, *declared, *made, stamp;
   uint64_t *shared;            /* by buffer: 1 + its offset in the shared memory */
   uint64_t shared_at, private_at, private_top;
