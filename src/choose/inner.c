@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Loops inside a nest that is not perfect. The innermost ones become vectors where memory and dependences allow it, with
- * several rows of a stencil at a time. If none can, because each iteration needs the one before, the iterations of a
- * loop around them run side by side: as lanes, or as copies in registers if lanes would need gathers and the work is
+ * Loops inside a nest that is not perfect. The innermost ones become vectors where memory and dependences allow it,
+ * with several rows of a stencil at a time. If none can, because each iteration needs the one before, the iterations of
+ * a loop around them run side by side: as lanes, or as copies in registers if lanes would need gathers and the work is
  * cheap. */
 #include "choose/nest.h"
 
