@@ -42,8 +42,8 @@ static int64_t exchanged(const tg_emitter *e, const tg_uop *lane, const tg_uop *
   return a == lane && b->op == TG_OP_CONST && b->arg > 0 && b->arg < e->target->lanes ? b->arg : -1;
 }
 
-/* The word of lane ^ c, without an address. DPP and permlanex16 do not go through local memory's crossbar, but they have
- * only some c: below 4, 7, 15, on RDNA all up to 16. ds_swizzle has all below 32. NULL: c is 32 or more. */
+/* The word of lane ^ c, without an address. DPP and permlanex16 do not go through local memory's crossbar, but they
+ * have only some c: below 4, 7, 15, on RDNA all up to 16. ds_swizzle has all below 32. NULL: c is 32 or more. */
 static LLVMValueRef amd_exchange(tg_emitter *e, LLVMValueRef v, int64_t c) {
   enum { ROW_MIRROR = 0x140, ROW_HALF_MIRROR = 0x141, ROW_XMASK = 0x160 };
   LLVMTypeRef type = e->integer[32];
