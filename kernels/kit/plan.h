@@ -31,8 +31,9 @@ typedef struct tg_kit_kernel {
 /* The part of a plan that all operations share; it is the first field of an operation's plan. */
 typedef struct tg_kit_plan {
   tg_context *context;
-  /* threads: those of the pool that calls without tg_exec use. most: the descriptor's number, if it is more than
-   * that, since calls with tg_exec do not depend on the pool */
+  /* threads: of a call without tg_exec, which runs on the context's pool: the descriptor's number, at most the pool's.
+   * most: what kernels are chosen for, and the workspace is computed for: the descriptor's number even if the pool has
+   * fewer, since a call with tg_exec brings its own threads */
   uint32_t threads, most;
   size_t per_thread, shared;             /* largest workspace of any kernel: bytes for each thread, bytes for all */
   uint32_t compiled, found, tuned;       /* kernels; how many came from the cache; how many have a tuned choice */
