@@ -155,6 +155,24 @@ static void declare(tg_builder *tg_b_, const tg_attention_problem *p) {
 
 /* ---- tiles of keys ---- */
 
+/* K or V, and the copy of a block of it as f32, or NULL if it is read in place. */
+typedef struct { const char *name, *copy; tg_type type; } source;
+
+/* The element x of key `key` = kb*BK + at as f32; cut: the key may lie behind the last, and stands for it then. */
+static const char *read_key(tg_builder *tg_b_, const source *s, const char *at, const char *x, bool cut) {
+  if (s->copy) return text("%s[%s, %s]", s->copy, at, x);
+  return as_f32(tg_b_, s->type,
+                text(cut ? "%s[min(kb*BK + %s, N - 1), %s]" : "%s[kb*BK + %s, %s]", s->name, at, x));
+}
+
+/* Copies block kb; keys behind the last are copies of the last. */
+static void copy_block(tg_builder *tg_b_, const source *s, const char *x, const char *width) {
+  if (!s->copy) return;
+  tg_kit_declare(tg_b_, "define_local", "%s, f32, [BK, %s]", s->copy, width);
+  TG_KIT_RANGE(key, text("%s_key, BK", s->copy)) TG_KIT_RANGE(x, text("%s, %s", x, width))
+    say("%s[%s_key, %s] = f32(%s[min(kb*BK + %s_key, N - 1), %s])", s->copy, s->copy, x, s->name, s->copy, x);
+}
+
 /* A group computes the keys of block kb in tiles of KT: `first` to `tiles`, of which some row sees some key. All rows
  * see all keys of the tiles whole..full - 1; those before and behind are cut by the masks. Each bound is a quotient of
  * its own, so that the proof of the accesses finds what it needs in the extents. full NULL: there are none. */
@@ -179,28 +197,26 @@ static tiles divide(tg_builder *tg_b_, const tg_attention_problem *p) {
 
 /* The scores of `extent` tiles from tile `first` on, with masks or without. x, y, c: names of the ranges over tiles,
  * over the keys of a tile and over the elements of a head. */
-static void scores_of(tg_builder *tg_b_, const tg_attention_problem *p, const char *x, const char *y, const char *c,
-                      const char *first, const char *extent, bool cut) {
-  const char *tile = strcmp(first, "0") ? text("(%s + %s)", first, x) : x,
-             *key = text("kb*BK + %s*KT + %s", tile, y),
-             *sum = text("sum(%s : D, q[g,%s,i] * %s)", c, c,
-                         as_f32(tg_b_, p->k, text(cut ? "K[min(%s, N - 1), %s]" : "K[%s, %s]", key, c))),
-             *value = score(tg_b_, p, sum, key);
+static void scores_of(tg_builder *tg_b_, const tg_attention_problem *p, const source *k, const char *x, const char *y,
+                      const char *c, const char *first, const char *extent, bool cut) {
+  const char *tile = strcmp(first, "0") ? text("(%s + %s)", first, x) : x, *at = text("%s*KT + %s", tile, y),
+             *key = text("kb*BK + %s", at),
+             *value = score(tg_b_, p, text("sum(%s : D, q[g,%s,i] * %s)", c, c, read_key(tg_b_, k, at, c, cut)), key);
   TG_KIT_RANGE(x, text("%s, %s", x, extent)) TG_KIT_RANGE(y, text("%s, KT", y)) tg_range(i, BQ) {
-    if (cut) say("s[%s*KT + %s, i] = pick(%s, %s, -inf)", tile, y, seen(tg_b_, p, key), value);
-    else say("s[%s*KT + %s, i] = %s", tile, y, value);
+    if (cut) say("s[%s, i] = pick(%s, %s, -inf)", at, seen(tg_b_, p, key), value);
+    else say("s[%s, i] = %s", at, value);
   }
 }
 
 /* s[j,i]: scores of a block. */
-static void scores(tg_builder *tg_b_, const tg_attention_problem *p, const tiles *t) {
+static void scores(tg_builder *tg_b_, const tg_attention_problem *p, const source *k, const tiles *t) {
   if (!t->full) {
-    scores_of(tg_b_, p, "xt", "xb", "xc", t->first, text("tiles - %s", t->first), true);
+    scores_of(tg_b_, p, k, "xt", "xb", "xc", t->first, text("tiles - %s", t->first), true);
     return;
   }
-  if (p->window) scores_of(tg_b_, p, "vt", "vb", "vc", "first", "min(whole, tiles) - first", true);
-  scores_of(tg_b_, p, "jt", "jb", "jc", t->whole, p->window ? text("%s - whole", t->full) : t->full, false);
-  scores_of(tg_b_, p, "xt", "xb", "xc", "full", "tiles - full", true);
+  if (p->window) scores_of(tg_b_, p, k, "vt", "vb", "vc", "first", "min(whole, tiles) - first", true);
+  scores_of(tg_b_, p, k, "jt", "jb", "jc", t->whole, p->window ? text("%s - whole", t->full) : t->full, false);
+  scores_of(tg_b_, p, k, "xt", "xb", "xc", "full", "tiles - full", true);
 }
 
 /* The weights of a block, and what they change in m and l. */
@@ -219,23 +235,23 @@ static void weights(tg_builder *tg_b_, const tiles *t) {
 
 /* The sum of weights * V over `extent` tiles from tile `first` on; k: name of the range. A key that a row does not see
  * has the weight 0, and its V is not looked at. */
-static const char *sum_of(tg_builder *tg_b_, const tg_attention_problem *p, const char *k, const char *first,
-                          const char *extent, bool cut) {
-  const char *at = strcmp(first, "0") ? text("%s*KT + %s", first, k) : k, *key = text("kb*BK + %s", at),
-             *v = as_f32(tg_b_, p->v, text(cut ? "V[min(%s, N - 1), d]" : "V[%s, d]", key));
-  if (cut) v = text("pick(%s, %s, 0)", seen(tg_b_, p, key), v);
-  return text("sum(%s : (%s)*KT, s[%s, i] * %s)", k, extent, at, v);
+static const char *sum_of(tg_builder *tg_b_, const tg_attention_problem *p, const source *v, const char *k,
+                          const char *first, const char *extent, bool cut) {
+  const char *at = strcmp(first, "0") ? text("%s*KT + %s", first, k) : k, *x = read_key(tg_b_, v, at, "d", cut);
+  if (cut) x = text("pick(%s, %s, 0)", seen(tg_b_, p, text("kb*BK + %s", at)), x);
+  return text("sum(%s : (%s)*KT, s[%s, i] * %s)", k, extent, at, x);
 }
 
 /* o += weights * V */
-static void sums(tg_builder *tg_b_, const tg_attention_problem *p, const tiles *t) {
-  const char *all = !t->full ? sum_of(tg_b_, p, "kx", t->first, text("tiles - %s", t->first), true)
-                             : text("%s + %s",
-                                    sum_of(tg_b_, p, "k", t->whole,
-                                           p->window ? text("%s - whole", t->full) : t->full, false),
-                                    sum_of(tg_b_, p, "kx", "full", "tiles - full", true));
+static void sums(tg_builder *tg_b_, const tg_attention_problem *p, const source *v, const tiles *t) {
+  const char *all = "";
+  if (!t->full) all = sum_of(tg_b_, p, v, "kx", t->first, text("tiles - %s", t->first), true);
+  else
+    all = text("%s + %s",
+               sum_of(tg_b_, p, v, "k", t->whole, p->window ? text("%s - whole", t->full) : t->full, false),
+               sum_of(tg_b_, p, v, "kx", "full", "tiles - full", true));
   if (t->full && p->window)
-    all = text("%s + %s", all, sum_of(tg_b_, p, "kv", "first", "min(whole, tiles) - first", true));
+    all = text("%s + %s", all, sum_of(tg_b_, p, v, "kv", "first", "min(whole, tiles) - first", true));
   tg_range(d, E) tg_range(i, BQ) say("o[g,d,i] = o[g,d,i] * by[i] + %s", all);
 }
 
@@ -256,7 +272,10 @@ static void finish(tg_builder *tg_b_, const tg_attention_problem *p) {
   }
 }
 
-static void body(tg_builder *tg_b_, const tg_attention_problem *p) {
+/* copies: K and V that are not f32 are copied block by block, for words that read them element by element. */
+static void body(tg_builder *tg_b_, const tg_attention_problem *p, bool copies) {
+  const source k = {"K", copies && p->k != TG_F32 ? "K_block" : NULL, p->k},
+               v = {"V", copies && p->v != TG_F32 ? "V_block" : NULL, p->v};
   declare(tg_b_, p);
   /* where(c, a, b) whose a is read under any condition: a gate on each load would cost more than the load */
   tg_def(pick(c, a, b) = where(c, a, b));
@@ -278,14 +297,16 @@ static void body(tg_builder *tg_b_, const tg_attention_problem *p) {
   const char *from = p->window ? "max(0, (at - window + 1 - (at - window + 1) % BK)/BK)" : "0";
   TG_KIT_RANGE(kn, text("kn, min(ceildiv(N, BK), ceildiv(%s, BK)) - %s", end, from)) {
     say("let kb = %s + kn", from);
+    copy_block(tg_b_, &k, "ke", "D");
+    copy_block(tg_b_, &v, "ve", "E");
     tg_range(g, ceildiv(M, BQ)) {
       tg_define_reg(m1, f32, [BQ]);
       tg_define_reg(z, f32, [BQ]);
       tg_define_reg(by, f32, [BQ]);
       tiles t = divide(tg_b_, p);
-      scores(tg_b_, p, &t);
+      scores(tg_b_, p, &k, &t);
       weights(tg_b_, &t);
-      sums(tg_b_, p, &t);
+      sums(tg_b_, p, &v, &t);
     }
   }
   finish(tg_b_, p);
@@ -304,13 +325,15 @@ TG_KERNEL(attention_prefill, ) {
   tg_knob(BK, 64, 32, 128);
   tg_knob(KT, 4, 8);
   tg_let(BQ, tg_c(NV) * tg_c(VL));
-  body(tg_b_, p);
+  body(tg_b_, p, true);
   tg_kit_word(tg_b_, "split i VL as iu il");
   tg_kit_word(tg_b_, "upcast iu");
   tg_kit_word(tg_b_, "lane il");
   tg_kit_word(tg_b_, "place o memory");
   tg_kit_word(tg_b_, "place q memory");
   tg_kit_word(tg_b_, "place s memory");
+  if (p->k != TG_F32) tg_kit_word(tg_b_, "lane ke VL");
+  if (p->v != TG_F32) tg_kit_word(tg_b_, "lane ve VL");
   bool full = !p->mask_mod && p->mask != TG_BOOL;
   if (full) tg_kit_word(tg_b_, "upcast jb");
   if (full && p->window) tg_kit_word(tg_b_, "upcast vb");
@@ -334,7 +357,7 @@ TG_KERNEL(attention_decode, ) {
   tg_knob(KT, 8, 4, 16);
   tg_knob(AHEAD, 1, 0);
   tg_let(G, 1);
-  body(tg_b_, p);
+  body(tg_b_, p, false);
   tg_kit_word(tg_b_, "place o memory");
   tg_kit_word(tg_b_, "place q memory");
   tg_kit_word(tg_b_, "place s memory");
