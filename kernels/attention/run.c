@@ -133,6 +133,7 @@ static bool reach(const int64_t *extent, const int64_t *step, uint32_t n, int64_
 /* Has each row of O an address of its own? Each step must be beyond what the smaller ones reach. */
 static bool is_apart(const int64_t extent[3], const int64_t step[3], int64_t width) {
   int64_t span = width;
+  if (!extent[0] || !extent[1] || !extent[2]) return true;
   bool used[3] = {extent[0] <= 1, extent[1] <= 1, extent[2] <= 1};
   for (uint32_t round = 0; round < 3; round++) {
     uint32_t least = 3;
