@@ -66,24 +66,26 @@ static const char *as_f32(tg_builder *tg_b_, tg_type t, const char *element) {
   return t == TG_F32 ? element : text("f32(%s)", element);
 }
 
-/* The element of the mask (a 0) or of argument a - 1 at the row g*BQ + i and a key. Rows and keys behind the last stand
- * for the last. */
-static const char *element_of(tg_builder *tg_b_, const tg_attention_problem *p, uint32_t a, const char *key) {
+/* The element of the mask (a 0) or of argument a - 1 at the row g*BQ + i and a key. Rows behind the last stand for the
+ * last; so do keys, where a tile is cut. */
+static const char *element_of(tg_builder *tg_b_, const tg_attention_problem *p, uint32_t a, const char *key,
+                              bool cut) {
   uint8_t per = a ? p->argument[a - 1].per : p->mask_per;
   bool rows = per & TG_PER_QUERY, keys = per & TG_PER_KEY;
-  const char *at = rows && keys ? text("min(g*BQ + i, M - 1), min(%s, N - 1)", key)
+  if (cut) key = text("min(%s, N - 1)", key);
+  const char *at = rows && keys ? text("min(g*BQ + i, M - 1), %s", key)
                    : rows       ? "min(g*BQ + i, M - 1)"
-                   : keys       ? text("min(%s, N - 1)", key)
+                   : keys       ? key
                                 : "0";
   return text("%s[%s]", operands[ATTENTION_MASK + a], at);
 }
 
 /* The call of a modification: name(first, b, h, q, k, arguments). */
 static const char *call_mod(tg_builder *tg_b_, const tg_attention_problem *p, const char *name, const char *first,
-                            const char *key) {
+                            const char *key, bool cut) {
   const char *call = text("%s(%s%sbatch, head, query0 + g*BQ + i, key0 + %s", name, first, *first ? ", " : "", key);
   for (uint32_t a = 0; a < p->arguments_n; a++) {
-    const char *x = element_of(tg_b_, p, a + 1, key);
+    const char *x = element_of(tg_b_, p, a + 1, key, cut);
     tg_type t = p->argument[a].type;
     call = text(t == TG_F16 || t == TG_BF16 ? "%s, f32(%s)" : "%s, %s", call, x);
   }
@@ -91,16 +93,17 @@ static const char *call_mod(tg_builder *tg_b_, const tg_attention_problem *p, co
 }
 
 /* The score, to the base 2, of the row g*BQ + i and a key, from the sum of products. */
-static const char *score(tg_builder *tg_b_, const tg_attention_problem *p, const char *sum, const char *key) {
+static const char *score(tg_builder *tg_b_, const tg_attention_problem *p, const char *sum, const char *key,
+                         bool cut) {
   const char *log2e = p->base2 ? "" : "1.4426950408889634f * ", *x = sum;
   if (p->cap) x = text("cap * tanh(%s)", x);
-  if (p->score_mod) x = text("%s%s", log2e, call_mod(tg_b_, p, "score_mod", x, key));
+  if (p->score_mod) x = text("%s%s", log2e, call_mod(tg_b_, p, "score_mod", x, key, cut));
   if (p->alibi) {   /* two differences, each of which f32 holds exactly up to 2^24 */
     const char *far = text("(f32(%s - at - g*BQ) - f32(i))", key);
     x = text("%s + %sslope * %s", x, log2e, p->causal ? far : text("(-abs%s)", far));
   }
   if (p->mask && p->mask != TG_BOOL)
-    x = text("%s + %s%s", x, log2e, as_f32(tg_b_, p->mask, element_of(tg_b_, p, 0, key)));
+    x = text("%s + %s%s", x, log2e, as_f32(tg_b_, p->mask, element_of(tg_b_, p, 0, key, cut)));
   return x;
 }
 
@@ -110,8 +113,8 @@ static const char *seen(tg_builder *tg_b_, const tg_attention_problem *p, const 
   if (p->causal) all = text("%s & %s <= at + g*BQ + i", all, key);
   else if (p->window) all = text("%s & %s < at + g*BQ + i + window", all, key);
   if (p->window) all = text("%s & at + g*BQ + i < %s + window", all, key);
-  if (p->mask == TG_BOOL) all = text("%s & %s", all, element_of(tg_b_, p, 0, key));
-  return p->mask_mod ? text("%s & %s", all, call_mod(tg_b_, p, "mask_mod", "", key)) : all;
+  if (p->mask == TG_BOOL) all = text("%s & %s", all, element_of(tg_b_, p, 0, key, true));
+  return p->mask_mod ? text("%s & %s", all, call_mod(tg_b_, p, "mask_mod", "", key, true)) : all;
 }
 
 /* ---- declarations ---- */
@@ -201,7 +204,8 @@ static void scores_of(tg_builder *tg_b_, const tg_attention_problem *p, const so
                       const char *c, const char *first, const char *extent, bool cut) {
   const char *tile = strcmp(first, "0") ? text("(%s + %s)", first, x) : x, *at = text("%s*KT + %s", tile, y),
              *key = text("kb*BK + %s", at),
-             *value = score(tg_b_, p, text("sum(%s : D, q[g,%s,i] * %s)", c, c, read_key(tg_b_, k, at, c, cut)), key);
+             *value = score(tg_b_, p, text("sum(%s : D, q[g,%s,i] * %s)", c, c, read_key(tg_b_, k, at, c, cut)), key,
+                            cut);
   TG_KIT_RANGE(x, text("%s, %s", x, extent)) TG_KIT_RANGE(y, text("%s, KT", y)) tg_range(i, BQ) {
     if (cut) say("s[%s, i] = pick(%s, %s, -inf)", at, seen(tg_b_, p, key), value);
     else say("s[%s, i] = %s", at, value);
