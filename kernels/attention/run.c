@@ -264,7 +264,7 @@ static void gather(const run *r, const sequence *s, int64_t head, int64_t block,
   int64_t stands = a->causal == TG_CAUSAL_BOTTOM_RIGHT ? s->skipped + s->keys - s->queries : 0;
   value[ATTENTION_AT] = stands + first_query - first_key;
   value[ATTENTION_WINDOW] = a->window;
-  if (s->skipped || s->heads_are_rows) { /* the only query sees all that is left */
+  if (s->heads_are_rows) { /* the only query sees all that is left, whichever row it is */
     value[ATTENTION_AT] = s->keys;
     value[ATTENTION_WINDOW] = (int64_t)1 << 31;
   }
