@@ -400,7 +400,9 @@ size_t tg_attention_workspace_sized(const tg_attention *a, const tg_attention_ca
   int64_t floats = 0;
   if (!a) return 0;
   if (given) tg_kit_read_struct(&call, sizeof call, given, call_bytes);
-  run r = {.a = a, .call = &call, .batch = 1, .queries = a->queries.hi, .keys = a->keys.hi};
+  /* behind that many keys parts grow instead of becoming more */
+  const int64_t most = (int64_t)ATTENTION_SPLIT * ATTENTION_MOST_PARTS;
+  run r = {.a = a, .call = &call, .batch = 1, .queries = a->queries.hi, .keys = smaller(a->keys.hi, most)};
   r.partial = a->merge.kernel != NULL;
   r.exec = given ? tg_kit_exec_of(&a->plan, call.exec, call.threads) : (tg_kit_exec){.threads = a->plan.most};
   if (given) {
