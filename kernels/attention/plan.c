@@ -145,7 +145,10 @@ static tg_status compile_merge(planning *p, const tg_kernel_def *def, tg_kit_ker
 static bool occurs(const tg_attention *a, int64_t from, int64_t to) {
   tg_kit_dim q = a->queries;
   int64_t group = a->heads / a->kv_heads, whole = q.hi < a->rows ? q.hi : a->rows;
-  if (a->heads_are_rows && group >= from && group <= to) return true;
+  if (a->heads_are_rows) { /* in runs of a->rows of them, and the rest */
+    int64_t most = group < a->rows ? group : a->rows, rest = group % a->rows;
+    if ((most >= from && most <= to) || (rest >= from && rest <= to)) return true;
+  }
   if (q.lo < q.hi) return from <= whole && (q.hi > a->rows || to >= q.lo);
   return (whole >= from && whole <= to) || (q.hi % a->rows >= from && q.hi % a->rows <= to && q.hi > a->rows);
 }

@@ -246,8 +246,8 @@ static void gather(const run *r, const sequence *s, int64_t head, int64_t block,
   const tg_attention *a = r->a;
   const tg_attention_problem *p = &a->problem;
   const tg_attention_call *c = r->call;
-  int64_t group = a->heads / a->kv_heads, kv_head = s->heads_are_rows ? head : head / group,
-          q_head = s->heads_are_rows ? head * group : head, from = block * a->rows,
+  int64_t group = a->heads / a->kv_heads, kv_head = s->heads_are_rows ? head : head / group, from = block * a->rows,
+          q_head = s->heads_are_rows ? head * group + from : head,
           first_query = s->heads_are_rows ? 0 : from, first_key = s->skipped + part * s->part;
   const void *at[TENSORS] = {c->q, c->k, c->v, c->o};
   for (uint32_t t = 0; t < TENSORS; t++) {
