@@ -176,7 +176,7 @@ static tg_status read_tensor(run *r, uint32_t t, const void *p, const int64_t gi
   if (t == O && !is_apart(extent, step, width))
     return wrong(a, "tg_attention_call.o_strides = {%lld, %lld, %lld} lay two elements on one place",
                  (long long)given[0], (long long)given[1], (long long)given[2]);
-  if (step[2] < 1) step[2] = 1;   /* of a single token, or of tokens that are all the same one */
+  if (t == O && step[2] < 1) step[2] = 1;   /* of a single token */
   *out = (span){names[t], (uintptr_t)p, (uintptr_t)p + (uintptr_t)bytes};
   return TG_OK;
 }
@@ -257,7 +257,7 @@ static void gather(const run *r, const sequence *s, int64_t head, int64_t block,
     operand[t] = moved(at[t], (packed ? 0 : s->index * r->step[t][0]) + (keys ? kv_head : q_head) * r->step[t][1] +
                                   token * r->step[t][2],
                        r->size[t]);
-    value[ATTENTION_LDQ + t] = s->heads_are_rows && !keys ? larger(1, r->step[t][1]) : r->step[t][2];
+    value[ATTENTION_LDQ + t] = s->heads_are_rows && !keys ? larger(t == O, r->step[t][1]) : r->step[t][2];
   }
   value[ATTENTION_ROWS] = smaller(s->rows - from, s->block);
   value[ATTENTION_KEYS] = larger(0, smaller(s->keys - part * s->part, s->part));

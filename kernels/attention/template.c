@@ -49,7 +49,7 @@ uint32_t tg_attention_bind(const tg_attention_problem *p, tg_binding *b) {
     b[n++] = v == ATTENTION_ROWS                         ? (tg_binding){values[v], p->rows.lo, p->rows.hi, 1}
              : v == ATTENTION_KEYS                       ? (tg_binding){values[v], p->keys.lo, p->keys.hi, 1}
              : v == ATTENTION_AT                         ? (tg_binding){values[v], -most, most, 1}
-             : v >= ATTENTION_LDQ && v <= ATTENTION_LDO  ? (tg_binding){values[v], 1, most_step, 1}
+             : v >= ATTENTION_LDQ && v <= ATTENTION_LDO  ? (tg_binding){values[v], v == ATTENTION_LDO, most_step, 1}
              : v == ATTENTION_WINDOW                     ? (tg_binding){values[v], 1, most, 1}
              : v >= ATTENTION_STEPS                      ? (tg_binding){values[v], 0, most_step, 1}
                                                          : (tg_binding){values[v], 0, most, 1};
