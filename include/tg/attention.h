@@ -56,7 +56,7 @@ enum { TG_PER_QUERY = 1, TG_PER_KEY = 2, TG_PER_HEAD = 4, TG_PER_BATCH = 8 };
 
 enum {                                  /* tg_attention_desc.flags */
   TG_ATTENTION_NO_COMPILE = 1,          /* TG_MISS if a kernel is not in the cache, instead of a pause to compile it */
-  TG_ATTENTION_OVERLAP_UNCHECKED = 2    /* calls do not check whether O overlaps an input */
+  TG_ATTENTION_OVERLAP_UNCHECKED = 2    /* calls do not check whether O or LSE overlaps an input */
 };
 
 typedef struct tg_attention_desc {      /* zero means default; fields are only ever appended */

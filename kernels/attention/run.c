@@ -213,7 +213,7 @@ static tg_status read_operands(run *r) {
   const tg_attention *a = r->a;
   const void *p[TENSORS] = {c->q, c->k, c->v, c->o};
   const int64_t *given[TENSORS] = {c->q_strides, c->k_strides, c->v_strides, c->o_strides};
-  span of[TENSORS + 1 + TG_ATTENTION_ARGS];
+  span of[TENSORS + 2 + TG_ATTENTION_ARGS];
   uint32_t n = 0;
   if (c->lse && !a->problem.lse)
     return wrong(a, "tg_attention_call.lse is given, and the plan does not compute it: tg_attention_desc.lse = 1");
@@ -228,9 +228,16 @@ static tg_status read_operands(run *r) {
                                 &of[n++]);
     if (s != TG_OK) return s;
   }
-  for (uint32_t i = 0; i < n && !(a->flags & TG_ATTENTION_OVERLAP_UNCHECKED); i++)
-    if (i != O && of[O].from < of[i].to && of[i].from < of[O].to)
-      return wrong(a, "tg_attention_call.o overlaps %s", of[i].name);
+  of[n] = (span){"lse", (uintptr_t)c->lse, (uintptr_t)c->lse};
+  if (c->lse && (of[n].from & (sizeof *c->lse - 1)))
+    return wrong(a, "tg_attention_call.lse is not aligned to its elements of %zu bytes", sizeof *c->lse);
+  if (c->lse)
+    of[n].to += sizeof *c->lse * (size_t)a->heads *
+                (size_t)(c->query_starts ? c->query_starts[r->batch] : r->batch * r->queries);
+  for (uint32_t i = 0; i <= n && !(a->flags & TG_ATTENTION_OVERLAP_UNCHECKED); i++)
+    for (uint32_t x = O; x <= n; x += n - O)
+      if (i != x && of[x].from < of[i].to && of[i].from < of[x].to)
+        return wrong(a, "tg_attention_call.%s overlaps %s", of[x].name, of[i].name);
   return TG_OK;
 }
 
@@ -463,7 +470,7 @@ tg_status tg_attention_merge_sized(const tg_attention *a, const tg_attention_mer
   if (!a->join.kernel) return wrong(a, "tg_attention_merge: the plan has no LSE: tg_attention_desc.lse = 1");
   int64_t batch = c.batch ? c.batch : 1, queries, rows;
   if (!tg_kit_read_size(a->queries, c.queries, &queries) || batch < 0 ||
-      __builtin_mul_overflow(batch * a->heads, queries, &rows))
+      __builtin_mul_overflow(batch, a->heads, &rows) || __builtin_mul_overflow(rows, queries, &rows))
     return wrong(a, "tg_attention_merge_call: %lld queries of %lld sequences, but the plan is for %lld..%lld queries",
                  (long long)c.queries, (long long)batch, (long long)a->queries.lo, (long long)a->queries.hi);
   if (!rows) return TG_OK;

@@ -251,7 +251,7 @@ static double product(const attended *p, const double *q, const double *k, bool 
   if (away) *away = u * (2 * sqrt((double)D) + 16) * fabs(p->scale) * size;
   if (cap == 0) return x;
   x = single ? (double)((float)cap * tanhf((float)x / (float)cap)) : cap * tanh(x / cap);
-  if (away) *away += 8 * u * fabs(x);
+  if (away) *away = fmin(*away < INFINITY ? *away : 0, 2 * cap) + 8 * u * fabs(x);
   return x;
 }
 
