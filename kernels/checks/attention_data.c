@@ -240,17 +240,22 @@ void tg_attended_fill(attended *p) {
 
 static double rounded(bool single, double v) { return single ? (double)(float)v : v; }
 
+/* As the language defines it (docs/functions.md), which is coarser than most libraries. */
+static float plain_tanh(float x) {
+  return fabsf(x) < 0.5625f ? tanhf(x) : copysignf(1 - 2 / (expf(2 * fabsf(x)) + 1), x);
+}
+
 /* The product of a query and a key, with the scale and the soft cap. */
 static double product(const attended *p, const double *q, const double *k, bool single, double *away) {
   double x = 0, size = 0, cap = (double)p->d->soft_cap;
   float f = 0;
   int64_t D = p->d->head;
-  for (int64_t c = 0; c < D && single; c++) f += (float)q[c] * (float)k[c];
+  for (int64_t c = 0; c < D && single; c++) f += (float)p->scale * (float)q[c] * (float)k[c];
   for (int64_t c = 0; c < D && !single; c++) x += q[c] * k[c], size += fabs(q[c] * k[c]);
-  x = rounded(single, single ? (double)((float)p->scale * f) : p->scale * x);
+  x = single ? (double)f : p->scale * x;
   if (away) *away = u * (2 * sqrt((double)D) + 16) * fabs(p->scale) * size;
   if (cap == 0) return x;
-  x = single ? (double)((float)cap * tanhf((float)x / (float)cap)) : cap * tanh(x / cap);
+  x = single ? (double)((float)cap * plain_tanh((float)x / (float)cap)) : cap * tanh(x / cap);
   if (away) *away = fmin(*away < INFINITY ? *away : 0, 2 * cap) + 8 * u * fabs(x);
   return x;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Random plans of attention, each with many calls, through the checks: types, head dims, layouts, masks, modifications, causal forms, windows, ranges of sizes, the caller's threads.
- *   attention_gates [CASES [SEED]]      about so many calls (1500), whose plans are numbered from SEED
- *   attention_gates --plan NUMBER       one plan again, as a failure names it, and what it is
+ *   attention_points [CASES [SEED]]      about so many calls (1500), whose plans are numbered from SEED
+ *   attention_points --plan NUMBER       one plan again, as a failure names it, and what it is
  * A run that broke off goes on from the number that it printed last. */
 #define _GNU_SOURCE
 #include <signal.h>
