@@ -33,8 +33,8 @@ int64_t tg_attended_at(const attended *p, uint8_t per, int64_t b, int64_t h, int
 static inline uint8_t attended_per(const tg_attention_desc *d, uint32_t a) { return a ? d->arg[a - 1].per : d->mask_per; }
 static inline tg_type attended_type(const tg_attention_desc *d, uint32_t a) { return a ? d->arg[a - 1].type : d->mask; }
 
-/* The scores of a head of a sequence, s[query][key], with -inf where a key is not seen. single: each step is rounded to
- * f32, as a plain loop in f32 does it. away (NULL: not wanted): how far a kernel in f32 may be away from each. */
+/* The scores of a head of a sequence, s[query][key], with -inf where a key is not seen. away (NULL: not wanted): how far
+ * a kernel in f32 may be away from each. single: by plain loops in f32, and to the base 2. */
 void tg_attended_scores(const attended *p, int64_t b, int64_t h, bool single, double *s, double *away);
 
 /* What must come out for a query: O and LSE, and how far they may be away. exact: the sum of the weights is a power of
@@ -42,7 +42,7 @@ void tg_attended_scores(const attended *p, int64_t b, int64_t h, bool single, do
 typedef struct attended_row { double *o, *o_away, lse, lse_away; bool exact, lost, bad; } attended_row;
 void tg_attended_row(const attended *p, int64_t b, int64_t h, int64_t i, const double *s, const double *away,
                      attended_row *out);
-/* The same by a plain loop in f32, from scores of that kind. */
+/* The same by a plain loop in f32, from the scores of one. */
 void tg_attended_naive(const attended *p, int64_t b, int64_t h, int64_t i, const double *s, double *o);
 double tg_attended_ulp(tg_type t, double v);
 #endif

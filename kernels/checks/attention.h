@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Checks that a kernel or plan of attention must pass before it may be used. Operands end, or begin, at guard pages;
- * the bytes between rows are poison, and so are K and V of every key that no query sees. A candidate that may crash is
- * checked in a process of its own; tg_attention_check_at tells which operand the address of an access belongs to. */
+ * Checks that a plan of attention, and so its kernels, must pass before it may be used. Operands end, or begin, at guard
+ * pages; the bytes between rows are poison, and so are K and V of every key that no query sees. A candidate that may
+ * crash is checked in a process of its own; tg_attention_check_at tells which operand an address belongs to. */
 #ifndef TG_CHECKS_ATTENTION_H
 #define TG_CHECKS_ATTENTION_H
 #include "attention/plan.h"
@@ -13,7 +13,7 @@ typedef enum tg_attention_kind {
    * merge is exact. Equal to plain C where the sum of the weights is a power of two, else within 1 ulp of O's type. */
   TG_ATTENTION_EXACT,
   TG_ATTENTION_UNIFORM,        /* likewise, with Q = 0: the mean of the keys that are seen */
-  TG_ATTENTION_DOMINANT,       /* likewise, with one key 2^200 times as heavy as the others: its V */
+  TG_ATTENTION_DOMINANT,       /* likewise, with one key 2^400 times as heavy as the others: its V */
   /* random data against f64: within a bound that follows from sizes and types (attention_data.c), and at most twice
    * as far away as a plain loop in f32 is on the same inputs, and 1 ulp */
   TG_ATTENTION_RANDOM,
@@ -52,16 +52,6 @@ typedef struct tg_attention_planned {
   const tg_exec *exec;            /* NULL: the context's pool */
 } tg_attention_planned;
 tg_attention_candidate tg_attention_check_plan;
-/* `user` of the candidate tg_attention_check_kernel, which runs a kernel of one head of one sequence: cases of batch 1
- * and of descriptors with one head, not packed. partial: it writes sums, which the candidate divides. */
-typedef struct tg_attention_built {
-  tg_context *context;
-  tg_kernel *kernel;
-  const tg_attention_desc *desc;
-  bool partial;
-} tg_attention_built;
-tg_attention_candidate tg_attention_check_kernel;
-
 typedef struct tg_attention_checks tg_attention_checks;
 /* Prepares checks of what the descriptor describes. The descriptor and its texts must exist until they are closed. */
 tg_status tg_attention_checks_open(tg_context *context, const tg_attention_desc *desc, tg_attention_checks **out);

@@ -170,7 +170,7 @@ static void fill_exact(attended *p) {
   }
   for (int64_t x = 0; x < d->heads * p->total_q; x++)
     for (int64_t c = first; c < first + some; c++)
-      p->q[x * D + c] = dominant                                  ? c == chief ? (double)(100 * sign[c]) : 0
+      p->q[x * D + c] = dominant                                  ? c == chief ? (double)(200 * sign[c]) : 0
                         : p->which->kind == TG_ATTENTION_UNIFORM ? 0
                                                                   : -(double)(sign[c] * below(p, least / terms + 1));
   for (int64_t b = 0; b < p->which->batch; b++)
@@ -245,19 +245,28 @@ static float plain_tanh(float x) {
   return fabsf(x) < 0.5625f ? tanhf(x) : copysignf(1 - 2 / (expf(2 * fabsf(x)) + 1), x);
 }
 
+static double base_of(const attended *p) { return p->d->base2 ? 1 : log2e; }
+
 /* The product of a query and a key, with the scale and the soft cap. */
-static double product(const attended *p, const double *q, const double *k, bool single, double *away) {
+static double product(const attended *p, const double *q, const double *k, double *away) {
   double x = 0, size = 0, cap = (double)p->d->soft_cap;
-  float f = 0;
-  int64_t D = p->d->head;
-  for (int64_t c = 0; c < D && single; c++) f += (float)p->scale * (float)q[c] * (float)k[c];
-  for (int64_t c = 0; c < D && !single; c++) x += q[c] * k[c], size += fabs(q[c] * k[c]);
-  x = single ? (double)f : p->scale * x;
-  if (away) *away = u * (2 * sqrt((double)D) + 16) * fabs(p->scale) * size;
+  for (int64_t c = 0; c < p->d->head; c++) x += q[c] * k[c], size += fabs(q[c] * k[c]);
+  x *= p->scale;
+  if (away) *away = u * (2 * sqrt((double)p->d->head) + 16) * fabs(p->scale) * size;
   if (cap == 0) return x;
-  x = single ? (double)((float)cap * plain_tanh((float)x / (float)cap)) : cap * tanh(x / cap);
+  x = cap * tanh(x / cap);
   if (away) *away = fmin(*away < INFINITY ? *away : 0, 2 * cap) + 8 * u * fabs(x);
   return x;
+}
+
+/* The same by a plain loop in f32, which multiplies Q by all factors before tanh or a modification; to the base 2, but
+ * for a modification. */
+static double plain_product(const attended *p, const double *q, const double *k) {
+  const tg_attention_desc *d = p->d;
+  double base = d->score_mod ? 1 : base_of(p), cap = (double)d->soft_cap;
+  float factor = (float)(cap > 0 ? p->scale / cap : p->scale * base), x = 0;
+  for (int64_t c = 0; c < d->head; c++) x += factor * (float)q[c] * (float)k[c];
+  return cap > 0 ? (double)((float)(cap * base) * plain_tanh(x)) : (double)x;
 }
 
 static void modify_scores(const attended *p, int64_t b, int64_t h, double *s, double *away) {
@@ -283,14 +292,18 @@ void tg_attended_scores(const attended *p, int64_t b, int64_t h, bool single, do
   int64_t n = p->nk[b], kv = h / (d->heads / d->kv_heads);
   const double *q = p->q + (h * p->total_q + p->q0[b]) * d->head, *k = p->k + (kv * p->total_k + p->k0[b]) * d->head;
   const uint8_t *seen = p->seen[b * d->heads + h];
-  for (int64_t x = 0; x < p->nq[b] * n; x++)
-    s[x] = seen[x] ? product(p, q + x / n * d->head, k + x % n * d->head, single, away ? &away[x] : NULL) : 0;
+  double base = single ? base_of(p) : 1;
+  for (int64_t x = 0; x < p->nq[b] * n; x++) {
+    const double *i = q + x / n * d->head, *j = k + x % n * d->head;
+    s[x] = !seen[x] ? 0 : single ? plain_product(p, i, j) : product(p, i, j, away ? &away[x] : NULL);
+  }
   if (d->score_mod) modify_scores(p, b, h, s, away);
   for (int64_t x = 0; x < p->nq[b] * n; x++) {
     int64_t i = x / n, j = x % n;
     double slope = d->alibi ? (double)p->slopes[h] * fabs((double)(stands(p, b, i) - j)) : 0, more = 0;
     if (d->mask && d->mask != TG_BOOL) more = p->argument[0][tg_attended_at(p, d->mask_per, b, h, i, j)];
-    s[x] = !seen[x] ? none : rounded(single, rounded(single, s[x] - slope) + more);
+    if (d->score_mod) s[x] = rounded(single, s[x] * base);
+    s[x] = !seen[x] ? none : rounded(single, rounded(single, s[x] - slope * base) + more * base);
     if (away && isfinite(s[x])) away[x] += 4 * u * (fabs(s[x]) + fabs(slope) + fabs(more));
   }
 }
@@ -308,8 +321,6 @@ static void demand_exact(const attended *p, const double *s, int64_t n, double m
     tg_fail(p->env, TG_INTERNAL, "the data of the check are not exact: %lld scores from %g to %g", (long long)n, min,
             max);
 }
-
-static double base_of(const attended *p) { return p->d->base2 ? 1 : log2e; }
 
 static void fill_row(const attended *p, attended_row *out, double o, double lse) {
   for (int64_t e = 0; e < p->d->value_head; e++) out->o[e] = o, out->o_away[e] = 0;
@@ -362,7 +373,7 @@ void tg_attended_naive(const attended *p, int64_t b, int64_t h, int64_t i, const
   for (int64_t j = 0; j < n; j++) max = s[j] > (double)max ? (float)s[j] : max;
   for (int64_t j = 0; j < n && max > -INFINITY; j++) {
     if (!(s[j] > none)) continue;
-    float x = (float)s[j] - max, w = d->base2 ? exp2f(x) : expf(x);
+    float w = exp2f((float)s[j] - max);
     l += w;
     for (int64_t c = 0; c < E; c++) sum[c] += w * (float)v[j * E + c];
   }

@@ -127,7 +127,7 @@ static void lay(float *to, const int64_t step[3], const float *from, int heads, 
 static void far_apart(void) {
   static float q[B * H * T * D], k[B * G * N * D], v[B * G * N * D], want[B * H * T * D], lse[B * H * T], far_lse[B * H * T];
   static const int64_t far[] = {INT32_MAX, (int64_t)1 << 31, ((int64_t)1 << 32) + 5};
-  const size_t reserved = (size_t)240 << 30;
+  const size_t reserved = (size_t)160 << 30;
   fill(q, B * H * T * D, 1), fill(k, B * G * N * D, 2), fill(v, B * G * N * D, 3);
   float *room = mmap(NULL, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (room == MAP_FAILED) return (void)fprintf(stderr, "no room for large strides: not tried\n");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Random plans of attention, each with many calls, through the checks: types, head dims, layouts, masks, modifications, causal forms, windows, ranges of sizes, the caller's threads.
- *   attention_points [CASES [SEED]]      about so many calls (1500), whose plans are numbered from SEED
- *   attention_points --plan NUMBER       one plan again, as a failure names it, and what it is
+ *   attention_points [CASES [SEED [EACH]]]  about so many calls (1500), EACH of a plan (20); plans are numbered from SEED
+ *   attention_points --plan NUMBER [EACH]   one plan again, as a failure names it, and what it is
  * A run that broke off goes on from the number that it printed last. */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -11,11 +11,10 @@
 #include "../test.h"
 #include "checks/attention.h"
 
-enum { EACH = 20 };   /* calls of a plan */
-
 static tg_context *context;
 static tg_attention_checks *checks;
 static uint64_t state, number;
+static long each = 20;       /* calls of a plan */
 static char at_work[1600];   /* for the message of a crash */
 
 static int64_t below(int64_t n) { return (int64_t)(tg_draw(&state) % (uint64_t)n); }
@@ -135,7 +134,7 @@ static void one_plan(void) {
   s = tg_attention_checks_open(context, &d, &checks);
   CHECK(s == TG_OK, "%s: %s", at_work, tg_error_message(context));
   compiling += tg_now() - start, start = tg_now();
-  for (int i = 0; i < EACH && s == TG_OK; i++) {
+  for (int i = 0; i < each && s == TG_OK; i++) {
     tg_attention_case c;
     tg_check_failure f;
     draw_case(&d, &c);
@@ -160,9 +159,10 @@ static void crashed(int sig, siginfo_t *info, void *more) {
 }
 
 int main(int argc, char **argv) {
-  bool again = argc == 3 && !strcmp(argv[1], "--plan");
+  bool again = argc > 2 && !strcmp(argv[1], "--plan");
   long most = !again && argc > 1 ? atol(argv[1]) : 1500;
   uint64_t seed = again ? strtoull(argv[2], NULL, 10) : argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+  if (argc > 3) each = atol(argv[3]);
   struct sigaction act = {.sa_sigaction = crashed, .sa_flags = SA_SIGINFO};
   sigaction(SIGSEGV, &act, NULL), sigaction(SIGBUS, &act, NULL);
   if (tg_context_create(&(tg_context_options){.target = test_target(), .threads = 3}, &context)) return 1;
