@@ -104,9 +104,10 @@ typedef struct tg_attention_call {      /* zero means default; fields are only e
    * [head]: {tokens * heads * head, head, heads * head}; for Q, K, V packed in one [batch][tokens][3][heads][head]
    * likewise, with pointers to each. None may be negative, and those of O must give every element its own address */
   int64_t q_strides[3], k_strides[3], v_strides[3], o_strides[3];
-  /* packed sequences: sequence b has the tokens query_starts[b]..query_starts[b + 1] - 1 of Q and O, key_starts alike
-   * of K and V; batch + 1 numbers each, and the strides from one sequence to the next are not used. Dense is then
-   * [all tokens][heads][head], and LSE is [heads][all tokens]. A sequence may be empty. NULL: every sequence has `queries` (`keys`) tokens */
+  /* packed sequences: sequence b has the tokens query_starts[b]..query_starts[b + 1] - 1 of Q and O, key_starts
+   * alike of K and V; batch + 1 numbers each, and the strides from one sequence to the next are not used. Dense is
+   * then [all tokens][heads][head], and LSE is [heads][all tokens]. A sequence may be empty. NULL: every sequence
+   * has `queries` (`keys`) tokens */
   const int32_t *query_starts, *key_starts;
   const int32_t *key_lengths;           /* sequence b has only its first key_lengths[b] keys. NULL: all */
   const float *slopes;                  /* of alibi: one for each head */

@@ -108,7 +108,8 @@ static tg_status read_sizes(run *r) {
     for (int64_t b = 0; b < r->batch; b++) {
       int64_t n = (int64_t)starts[b + 1] - starts[b];
       if (starts[b] < 0 || n < 0 || (n && !tg_kit_has(d, n)))
-        return wrong(a, "tg_attention_call.%s_starts: sequence %lld from %d to %d, but the plan is for %lld..%lld tokens",
+        return wrong(a,
+                     "tg_attention_call.%s_starts: sequence %lld from %d to %d, but the plan is for %lld..%lld tokens",
                      i ? "key" : "query", (long long)b, starts[b], starts[b + 1], (long long)d.lo, (long long)d.hi);
       *dims[i].to = larger(*dims[i].to, n);
     }
