@@ -405,13 +405,19 @@ void tg_attention_checks_close(tg_attention_checks *g) {
 tg_status tg_attention_check_plan(void *user, const tg_attention_call *call, char *message, size_t n) {
   const tg_attention_planned *x = user;
   tg_attention_call own = *call;
-  tg_guarded room;
+  tg_guarded room, blocks = {0};
+  tg_status s = TG_OK;
   own.exec = x->exec;
+  size_t bytes = x->blocks ? tg_attention_blocks_bytes(x->plan, &own) : 0;
+  if (bytes && !tg_guard_take(&blocks, bytes, 0, false)) return snprintf(message, n, "out of memory"), TG_ENOMEM;
   own.workspace_bytes = tg_attention_workspace(x->plan, &own);
   if (!tg_guard_take(&room, own.workspace_bytes, 0, false)) return snprintf(message, n, "out of memory"), TG_ENOMEM;
   own.workspace = room.data;
-  tg_status s = tg_attention_run(x->plan, &own);
+  if (bytes) s = tg_attention_blocks(x->plan, &own, (uint8_t *)blocks.data);
+  if (bytes && s == TG_OK) own.blocks = (const uint8_t *)blocks.data;
+  if (s == TG_OK) s = tg_attention_run(x->plan, &own);
   if (s) snprintf(message, n, "%s", tg_error_message(x->context));
   tg_guard_drop(&room);
+  if (bytes) tg_guard_drop(&blocks);
   return s;
 }

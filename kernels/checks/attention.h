@@ -50,6 +50,7 @@ typedef struct tg_attention_planned {
   tg_context *context;
   const tg_attention *plan;
   const tg_exec *exec;            /* NULL: the context's pool */
+  bool blocks;                    /* the blocks of keys that are seen are found out ahead, where the plan does that */
 } tg_attention_planned;
 tg_attention_candidate tg_attention_check_plan;
 typedef struct tg_attention_checks tg_attention_checks;

@@ -37,7 +37,7 @@ static void checked(const char *what, const tg_attention_desc *d, int64_t batch,
   tg_attention *a = plan_of(d);
   tg_attention_checks *g = NULL;
   CHECK(tg_attention_checks_open(context, d, &g) == TG_OK, "%s", tg_error_message(context));
-  tg_attention_planned by = {context, a, NULL};
+  tg_attention_planned by = {context, a, NULL, false};
   for (int i = 0; a && g && i < 2 * TG_ATTENTION_KINDS; i++) {
     tg_attention_case c = {.kind = (tg_attention_kind)(i / 2), .batch = batch, .queries = queries, .keys = keys, .lie = i % 2 ? TG_ATTENTION_BY_TOKEN : TG_ATTENTION_DENSE, .seed = 3 + (uint64_t)i};
     tg_check_failure f;
@@ -101,7 +101,7 @@ static void each_length(void) {
     tg_attention *a = plan_of(&d);
     tg_attention_checks *g = NULL;
     CHECK(tg_attention_checks_open(context, &d, &g) == TG_OK, "%s", tg_error_message(context));
-    tg_attention_planned by = {context, a, NULL};
+    tg_attention_planned by = {context, a, NULL, false};
     for (int64_t n = 1; a && g && n < 3000; n += n % 64 > 1 && n % 64 < 62 ? 30 : n > 1200 && n < 1900 ? 33 : 1) {
       tg_attention_case c = {.kind = TG_ATTENTION_EXACT, .batch = 1, .queries = 1 + n % 3, .keys = n, .seed = (uint64_t)n};
       tg_check_failure f;
