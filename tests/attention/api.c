@@ -248,6 +248,46 @@ static void workspaces(tg_context *c) {
   free(q), free(k), free(o), free(want);
 }
 
+/* ---- blocks of keys that a mask leaves ---- */
+
+static void blocks(tg_context *c) {
+  enum { TOKENS = 300, HEAD = 8, BATCH = 2 };
+  tg_attention_desc d = {.head = HEAD, .heads = 2, .queries = {1, TOKENS}, .keys = {1, TOKENS}, .threads = 2, .mask_mod = "doc_q == doc_k", .arg = {{"doc_q", TG_I32, TG_PER_QUERY}, {"doc_k", TG_I32, TG_PER_KEY}}};
+  static int32_t doc[TOKENS], other[TOKENS];
+  for (int i = 0; i < TOKENS; i++) doc[i] = i / 90;
+  tg_attention *a = plan_of(c, &d);
+  int64_t n = BATCH * 2 * TOKENS * HEAD;
+  float *q = floats(n), *k = floats(n), *want = floats(n), *o = floats(n);
+  tg_attention_call x = {.batch = BATCH, .queries = TOKENS, .keys = TOKENS, .q = q, .k = k, .v = k, .o = want, .arg = {doc, doc}};
+  CHECK(a && run(a, x) == TG_OK, "%s", tg_error_message(c));
+  size_t bytes = tg_attention_blocks_bytes(a, &x), needed = tg_attention_workspace(a, &x);
+  tg_guarded page;
+  CHECK(bytes > 0, "blocks of a mask_mod take no room");
+  if (!tg_guard_take(&page, bytes, 0, false)) abort();
+  x.workspace = malloc(needed + 1), x.workspace_bytes = needed, x.q = x.k = x.v = x.o = NULL;
+  CHECK(tg_attention_blocks(a, &x, (uint8_t *)page.data) == TG_OK, "%s", tg_error_message(c));
+  CHECK(tg_attention_blocks(a, &x, NULL) == TG_EINVAL && strstr(tg_error_message(c), "out"), "blocks to nowhere: %s", tg_error_message(c));
+  CHECK(tg_attention_blocks(a, NULL, (uint8_t *)page.data) == TG_EINVAL && tg_attention_blocks(NULL, &x, (uint8_t *)page.data) == TG_EINVAL, "no call, no plan");
+  free(x.workspace);
+  tg_attention_call wrong = x;
+  wrong.queries = TOKENS + 1;
+  CHECK(tg_attention_blocks(a, &wrong, (uint8_t *)page.data) == TG_EINVAL && strstr(tg_error_message(c), "queries") && !tg_attention_blocks_bytes(a, &wrong), "%s", tg_error_message(c));
+  wrong = x, wrong.arg[1] = NULL, wrong.workspace = NULL;
+  CHECK(tg_attention_blocks(a, &wrong, (uint8_t *)page.data) == TG_EINVAL && strstr(tg_error_message(c), "arg[1]"), "%s", tg_error_message(c));
+  x.q = q, x.k = x.v = k, x.o = o, x.blocks = (const uint8_t *)page.data;
+  CHECK(run(a, x) == TG_OK && !memcmp(o, want, (size_t)n * sizeof *o), "blocks found ahead: %s", tg_error_message(c));
+  CHECK(tg_attention_workspace(a, &x) <= needed, "a call with blocks needs more");
+  x.blocks = NULL, x.arg[1] = other;   /* another mask of the same plan */
+  CHECK(run(a, x) == TG_OK && memcmp(o, want, (size_t)n * sizeof *o), "the mask of the call before: %s", tg_error_message(c));
+  tg_guard_drop(&page);
+  tg_attention_free(a);
+  d.mask_mod = NULL, d.arg[0].name = d.arg[1].name = NULL;
+  a = plan_of(c, &d);
+  CHECK(!tg_attention_blocks_bytes(a, &x) && !tg_attention_blocks_bytes(NULL, &x), "blocks without a mask");
+  tg_attention_free(a);
+  free(q), free(k), free(want), free(o);
+}
+
 /* ---- threads ---- */
 
 static void in_reverse(void *user, int64_t n, void (*task)(void *, int64_t), void *arg) {
@@ -520,6 +560,7 @@ int main(void) {
   calls(c);
   other_headers(c);
   workspaces(c);
+  blocks(c);
   threads(c);
   several_users(c);
   merges(c);

@@ -71,6 +71,20 @@ static void many_heads(void) {
   }
 }
 
+/* What each head has for itself, with a single query, whose heads could be taken as the rows of one run if they had nothing of their own. */
+static void own_of_heads(void) {
+  for (int which = 0; which < 5; which++) {
+    tg_attention_desc d = {.head = 16, .heads = 4, .kv_heads = 1, .queries = {1, 0}, .keys = {0, 2000}, .causal = TG_CAUSAL_BOTTOM_RIGHT, .lse = 1, .base2 = 1, .scale = &one};
+    if (which == 0) d.alibi = 1;
+    if (which == 1) d.mask = TG_F32, d.mask_per = TG_PER_HEAD | TG_PER_KEY;
+    if (which == 2) d.mask = TG_BOOL, d.mask_per = TG_PER_HEAD | TG_PER_KEY | TG_PER_BATCH;
+    if (which == 3) d.score_mod = "score - f32(h)";
+    if (which == 4) d.mask_mod = "k % 4 <= h";
+    checked("heads of their own", &d, 2, 1, 90);
+    checked("heads of their own, keys in parts", &d, 1, 1, 1500);
+  }
+}
+
 /* Behind 262,144 keys parts grow, and become fewer: what tg_attention_workspace says of any call has to hold for all. */
 static void many_keys(void) {
   enum { HEAD = 4, MOST = 300000 };
@@ -238,6 +252,7 @@ int main(void) {
   CHECK(tg_context_create(&(tg_context_options){.target = test_target(), .threads = 2}, &context) == TG_OK, "a context");
   few();
   many_heads();
+  own_of_heads();
   many_keys();
   each_length();
   far_apart();
