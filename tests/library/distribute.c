@@ -147,6 +147,37 @@ static void compile_rules(void *user) {
   r->rules = tg_rules_compile(&r->tables.env);
 }
 
+static void lower(void *user) {
+  run *r = user;
+  parse(r);
+  tg_lowering l = {.target = &r->target, .rules = r->rules, .verify = true};
+  tg_lower(&r->job, &l, NULL, NULL, NULL);
+}
+
+/* LOCAL memory between upcast ranges has a dimension for each. As many as it can have are distributed, one more is
+ * refused; none is forgotten. */
+static void copies_of_memory(run *r) {
+  for (int ranges = 8; ranges < 10; ranges++) {
+    char text[1024] = "kernel deep() { out(C, f32, [2", *at = text + strlen(text);
+    for (int i = 1; i < ranges; i++) at += sprintf(at, ", 2");
+    at += sprintf(at, "]); in(A, f32, [64]); opt(group k); ");
+    for (int i = 0; i < ranges; i++) at += sprintf(at, "opt(upcast r%d); ", i);
+    for (int i = 0; i < ranges; i++) at += sprintf(at, "range(r%d, 2) ", i);
+    at += sprintf(at, "C[r0");
+    for (int i = 1; i < ranges; i++) at += sprintf(at, ", r%d", i);
+    at += sprintf(at, "] = sum(k : 64, A[k] * f32(r0");
+    for (int i = 1; i < ranges; i++) at += sprintf(at, " + r%d", i);
+    sprintf(at, ")); }");
+    kit_program p = {.path = "deep.tg", .text = text};
+    r->program = &p;
+    tg_job_init(&r->job, NULL);
+    bool ok = tg_protect(&r->job.env, lower, r);
+    CHECK(ok == (ranges < 9), "%d ranges: %s", ranges, r->job.env.message);
+    if (!ok) CHECK(strstr(r->job.env.message, "over 8 upcast ranges"), "%s", r->job.env.message);
+    tg_job_drop(&r->job);
+  }
+}
+
 int main(int argc, char **argv) {
   static const char *const targets[] = {"sm_80", "gfx90a"};
   static run r;
@@ -165,6 +196,7 @@ int main(int argc, char **argv) {
       for (int round = 0; round < ROUNDS && wanted; round++) one(&r, &p[i], round, &large);
     }
   }
+  if (argc < 2 && !target && tg_target_named(&r.target, targets[0])) copies_of_memory(&r);
   CHECK(large < 16, "%d are too large for the interpreter", large);
   kit_memory_free(&r.start), kit_memory_free(&r.first), kit_memory_free(&r.now), kit_memory_free(&r.fixed_at);
   tg_job_drop(&r.tables);
