@@ -140,11 +140,12 @@ static void stage(run *r) {
 
 static void seen(void *user, const char *pass, const tg_uop *sink) {
   run *r = user;
+  bool same = r->sink == sink;   /* nodes are shared: a pass that changed nothing gives the same program, which has been run */
   r->stage = pass;
   r->sink = sink;
   if (r->failed || !strcmp(pass, "author")) return;
   round_trip(r, sink);
-  each_size(r, stage);
+  if (!same || !strcmp(pass, "schedule") || !strcmp(pass, "contract")) each_size(r, stage);
 }
 
 static void author(void *user) {
@@ -340,6 +341,7 @@ static void one(run *r, const kit_program *p, int *large) {
   r->program = p;
   r->failed = false;
   r->at = NULL;
+  r->sink = NULL;
   r->stage = "author";
   r->rounds = strstr(p->text, "// rounds") != NULL;
   tg_job_init(&r->job, NULL);
