@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Every program of the corpus in device form, for warps of 32 and of 64: each stage from pass distribute on prints and parses back,
  * and computes what the author's form computes, under the interpreter with its checks of races and barriers; of a second round of sizes, and of the
- * programs of tests/ranges/accept, contract and the last.
+ * programs of tests/ranges/accept, fma and the last.
  *   distribute [--target=NAME] [PROGRAM.tg ...]      default: all, for sm_80 and gfx90a in turn */
 #include <math.h>
 #include <stdlib.h>
