@@ -38,8 +38,9 @@ static inline tg_type attended_type(const tg_attention_desc *d, uint32_t a) { re
 void tg_attended_scores(const attended *p, int64_t b, int64_t h, bool single, double *s, double *away);
 
 /* What must come out for a query: O and LSE, and how far they may be away. exact: the sum of the weights is a power of
- * two. lost: a weight is so small that a kernel may take it for 0. */
-typedef struct attended_row { double *o, *o_away, lse, lse_away; bool exact, lost, bad; } attended_row;
+ * two. loose: elements for which V is infinite or NaN where a weight is 0, or so small that a kernel may take it for 0:
+ * their o leaves that out, and may be infinite or NaN as well. bad: a score is NaN or +inf. */
+typedef struct attended_row { double *o, *o_away, lse, lse_away; bool exact, bad, *loose; } attended_row;
 void tg_attended_row(const attended *p, int64_t b, int64_t h, int64_t i, const double *s, const double *away,
                      attended_row *out);
 /* The same by a plain loop in f32, from the scores of one. */

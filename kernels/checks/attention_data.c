@@ -334,7 +334,8 @@ void tg_attended_row(const attended *p, int64_t b, int64_t h, int64_t i, const d
   const double *s = all + i * n, *v = p->v + (h / (d->heads / d->kv_heads) * p->total_k + p->k0[b]) * E, base = base_of(p);
   const uint8_t *sees_it = p->seen[b * d->heads + h] + i * n;
   double max = none, l = 0, le = 0, *size = tg_new(p->env, double, E), *off = tg_new(p->env, double, E);
-  out->exact = out->lost = out->bad = false;
+  out->exact = out->bad = false;
+  memset(out->loose, 0, (size_t)E * sizeof *out->loose);
   for (int64_t j = 0; j < n; j++) {
     seen += sees_it[j];
     if (sees_it[j] && (isnan(s[j]) || s[j] > max)) max = isnan(max) ? max : s[j];
@@ -348,8 +349,11 @@ void tg_attended_row(const attended *p, int64_t b, int64_t h, int64_t i, const d
     double w = exp2((s[j] - max) * base);
     double e = away && w > 0 ? (away[i * n + j] + 2 * u * (max - s[j])) * base / log2e + 4 * u : 0;
     l += w, le += w * e;
-    if (w < 0x1p-120 && s[j] > none) out->lost = true;
     for (int64_t c = 0; c < E; c++) {
+      if (w < 0x1p-120 && !isfinite(v[j * E + c])) {
+        out->loose[c] = true;
+        continue;
+      }
       double x = w * v[j * E + c];
       out->o[c] += x, size[c] += fabs(x), off[c] += fabs(x) * e;
     }

@@ -85,6 +85,26 @@ static void own_of_heads(void) {
   }
 }
 
+/* Which blocks of keys a mask leaves, of sequences of many lengths, some of less than a block. */
+static void blocks_of_sequences(void) {
+  static const char *const masks[] = {"k <= q + 40", "k + 100 > q", "(k - q) % 100 < 50 + b"};
+  for (size_t m = 0; m < 3; m++) {
+    tg_attention_desc d = {.head = 8, .heads = 2, .queries = {17, 400}, .keys = {0, 400}, .lse = 1, .base2 = 1, .scale = &one, .mask_mod = masks[m]};
+    if (m == 1) d.causal = TG_CAUSAL_BOTTOM_RIGHT;
+    tg_attention *a = plan_of(&d);
+    tg_attention_checks *g = NULL;
+    CHECK(tg_attention_checks_open(context, &d, &g) == TG_OK, "%s", tg_error_message(context));
+    for (uint64_t i = 0; a && g && i < 12; i++) {
+      tg_attention_planned by = {context, a, NULL, i / 2 % 2};
+      tg_attention_case c = {.kind = i % 3 ? TG_ATTENTION_EXACT : TG_ATTENTION_SPECIAL, .batch = 4, .queries = 150, .keys = 330, .lie = i % 2 ? TG_ATTENTION_PACKED : TG_ATTENTION_DENSE, .lengths = i % 4 != 1, .seed = 40 + i};
+      tg_check_failure f;
+      CHECK(tg_attention_check_one(g, tg_attention_check_plan, &by, &c, &f) == TG_OK, "%s: %s", masks[m], f.text);
+    }
+    tg_attention_checks_close(g);
+    tg_attention_free(a);
+  }
+}
+
 /* Behind 262,144 keys parts grow, and become fewer: what tg_attention_workspace says of any call has to hold for all. */
 static void many_keys(void) {
   enum { HEAD = 4, MOST = 300000 };
@@ -253,6 +273,7 @@ int main(void) {
   few();
   many_heads();
   own_of_heads();
+  blocks_of_sequences();
   many_keys();
   each_length();
   far_apart();
