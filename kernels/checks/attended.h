@@ -30,11 +30,16 @@ typedef struct attended {
 void tg_attended_fill(attended *p);
 /* Where the value of an argument stands that has one for each of `per`. */
 int64_t tg_attended_at(const attended *p, uint8_t per, int64_t b, int64_t h, int64_t i, int64_t j);
-static inline uint8_t attended_per(const tg_attention_desc *d, uint32_t a) { return a ? d->arg[a - 1].per : d->mask_per; }
-static inline tg_type attended_type(const tg_attention_desc *d, uint32_t a) { return a ? d->arg[a - 1].type : d->mask; }
+/* What the mask (a 0) or argument a - 1 has a value for, and its type. */
+static inline uint8_t attended_per(const tg_attention_desc *d, uint32_t a) {
+  return a ? d->arg[a - 1].per : d->mask_per;
+}
+static inline tg_type attended_type(const tg_attention_desc *d, uint32_t a) {
+  return a ? d->arg[a - 1].type : d->mask;
+}
 
-/* The scores of a head of a sequence, s[query][key], with -inf where a key is not seen. away (NULL: not wanted): how far
- * a kernel in f32 may be away from each. single: by plain loops in f32, and to the base 2. */
+/* The scores of a head of a sequence, s[query][key], with -inf where a key is not seen. away (NULL: not wanted): how
+ * far a kernel in f32 may be away from each. single: by plain loops in f32, and to the base 2. */
 void tg_attended_scores(const attended *p, int64_t b, int64_t h, bool single, double *s, double *away);
 
 /* What must come out for a query: O and LSE, and how far they may be away. exact: the sum of the weights is a power of

@@ -100,7 +100,8 @@ static size_t lie(const attended *p, uint32_t which, tensor *t, int64_t *given) 
   int64_t total = keys ? p->total_k : p->total_q, tokens = keys ? p->keys : p->queries, W = t->width, H = t->heads;
   uint64_t odd = w->seed >> 8;
   t->packed = w->lie == TG_ATTENTION_PACKED;
-  int64_t pad = t->packed && !(odd & 1) ? 0 : t->packed || w->lie == TG_ATTENTION_GAPS ? 1 + (int64_t)(odd >> 1 & 7) : 0;
+  bool gaps = t->packed ? odd & 1 : w->lie == TG_ATTENTION_GAPS;
+  int64_t pad = gaps ? 1 + (int64_t)(odd >> 1 & 7) : 0;
   if (t->packed) t->step[1] = W + pad, t->step[2] = H * t->step[1] + pad;
   else if (w->lie == TG_ATTENTION_DENSE || w->lie == TG_ATTENTION_GAPS)
     t->step[2] = W + pad, t->step[1] = tokens * t->step[2] + pad, t->step[0] = H * t->step[1] + pad;
@@ -218,7 +219,7 @@ static void judge_head(tg_attention_checks *g, const attended *p, const left *x,
   bool random = g->which->kind == TG_ATTENTION_RANDOM, judged = random || g->which->kind == TG_ATTENTION_SPECIAL;
   double *s = tg_new(p->env, double, m * n), *away = judged ? tg_new(p->env, double, m * n) : NULL,
          *single = random ? tg_new(p->env, double, m * n) : NULL, *naive = tg_new(p->env, double, E);
-  attended_row r = {.o = tg_new(p->env, double, E), .o_away = tg_new(p->env, double, E), .loose = tg_new(p->env, bool, E)};
+  attended_row r = {tg_new(p->env, double, E), tg_new(p->env, double, E), .loose = tg_new(p->env, bool, E)};
   size_t size = (size_t)tg_type_bytes(g->d.o);
   tg_attended_scores(p, b, h, false, s, away);
   if (random) tg_attended_scores(p, b, h, true, single, NULL);
@@ -247,8 +248,9 @@ static void judge_head(tg_attention_checks *g, const attended *p, const left *x,
   }
   if (g->wrong) {
     size_t at = strlen(g->failure->text);
-    snprintf(g->failure->text + at, sizeof g->failure->text - at, " (sequence %lld: %lld queries, %lld keys; head %lld)",
-             (long long)b, (long long)m, (long long)n, (long long)h);
+    snprintf(g->failure->text + at, sizeof g->failure->text - at,
+             " (sequence %lld: %lld queries, %lld keys; head %lld)", (long long)b, (long long)m, (long long)n,
+             (long long)h);
   }
 }
 

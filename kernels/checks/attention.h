@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Checks that a plan of attention, and so its kernels, must pass before it may be used. Operands end, or begin, at guard
- * pages; the bytes between rows are poison, and so are K and V of every key that no query sees. A candidate that may
- * crash is checked in a process of its own; tg_attention_check_at tells which operand an address belongs to. */
+ * Checks that a plan of attention, and so its kernels, must pass before it may be used. Operands end, or begin, at
+ * guard pages; the bytes between rows are poison, and so are K and V of every key that no query sees. A candidate that
+ * may crash is checked in a process of its own; tg_attention_check_at tells which operand an address belongs to. */
 #ifndef TG_CHECKS_ATTENTION_H
 #define TG_CHECKS_ATTENTION_H
 #include "attention/plan.h"

@@ -322,6 +322,11 @@ static void demand_exact(const attended *p, const double *s, int64_t n, double m
             max);
 }
 
+/* V of a head of a sequence. */
+static const double *values_of(const attended *p, int64_t b, int64_t h) {
+  return p->v + (h / (p->d->heads / p->d->kv_heads) * p->total_k + p->k0[b]) * p->d->value_head;
+}
+
 static void fill_row(const attended *p, attended_row *out, double o, double lse) {
   for (int64_t e = 0; e < p->d->value_head; e++) out->o[e] = o, out->o_away[e] = 0;
   out->lse = lse, out->lse_away = 0;
@@ -331,7 +336,7 @@ void tg_attended_row(const attended *p, int64_t b, int64_t h, int64_t i, const d
                      attended_row *out) {
   const tg_attention_desc *d = p->d;
   int64_t n = p->nk[b], E = d->value_head, seen = 0;
-  const double *s = all + i * n, *v = p->v + (h / (d->heads / d->kv_heads) * p->total_k + p->k0[b]) * E, base = base_of(p);
+  const double *s = all + i * n, *v = values_of(p, b, h), base = base_of(p);
   const uint8_t *sees_it = p->seen[b * d->heads + h] + i * n;
   double max = none, l = 0, le = 0, *size = tg_new(p->env, double, E), *off = tg_new(p->env, double, E);
   out->exact = out->bad = false;
@@ -372,7 +377,7 @@ void tg_attended_row(const attended *p, int64_t b, int64_t h, int64_t i, const d
 void tg_attended_naive(const attended *p, int64_t b, int64_t h, int64_t i, const double *all, double *o) {
   const tg_attention_desc *d = p->d;
   int64_t n = p->nk[b], E = d->value_head;
-  const double *s = all + i * n, *v = p->v + (h / (d->heads / d->kv_heads) * p->total_k + p->k0[b]) * E;
+  const double *s = all + i * n, *v = values_of(p, b, h);
   float max = -INFINITY, l = 0, *sum = tg_new(p->env, float, E);
   for (int64_t j = 0; j < n; j++) max = s[j] > (double)max ? (float)s[j] : max;
   for (int64_t j = 0; j < n && max > -INFINITY; j++) {

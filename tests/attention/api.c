@@ -173,7 +173,7 @@ static void calls(tg_context *c) {
   WRONG("overlaps", x.mask = r.o + 11);
   WRONG("overlaps", x.arg[0] = r.o);
   WRONG("overlaps", x.lse = r.o);
-  WRONG("overlaps", x.q = r.lse - 9);
+  WRONG("overlaps", x.q = r.lse);
 #undef WRONG
   CHECK(tg_attention_run(a, NULL) == TG_EINVAL && tg_attention_run(NULL, &(tg_attention_call){0}) == TG_EINVAL, "no call, no plan");
   tg_attention_call x = call_of(&r);
