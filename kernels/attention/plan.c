@@ -44,9 +44,10 @@ static tg_status read_sizes(planning *p) {
                    (long long)dims[i].d.lo, (long long)dims[i].d.hi);
   a->heads = d->heads ? d->heads : 1;
   a->kv_heads = d->kv_heads ? d->kv_heads : a->heads;
-  if (a->heads < 1 || a->heads > MOST_HEADS || a->kv_heads < 1 || a->heads % a->kv_heads)
-    return wrong(p, "tg_attention_desc: %d heads of Q are not shared out evenly to %d heads of K and V", a->heads,
-                 a->kv_heads);
+  if (a->heads < 1 || a->heads > MOST_HEADS)
+    return wrong(p, "tg_attention_desc.heads: %d is not within 1..%d", a->heads, MOST_HEADS);
+  if (a->kv_heads < 1 || a->heads % a->kv_heads)
+    return wrong(p, "tg_attention_desc.kv_heads: %d is no divisor of the %d heads of Q", a->kv_heads, a->heads);
   a->problem.head = d->head;
   a->problem.value_head = d->value_head ? d->value_head : d->head;
   if (d->head < 1 || d->head > MOST_HEAD || a->problem.value_head < 1 || a->problem.value_head > MOST_HEAD)
