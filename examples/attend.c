@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Attention for an engine: a prompt, then token by token against a cache that grows, all by one plan. Four heads of Q
  * share one of K and V. Everything lies as [tokens][heads][head], so a new token is behind the others in the cache.
- * The first 30 lines of code are all that an engine needs; the rest fills the arrays and checks the result. */
+ * All that an engine needs is the lines down to the end of attend(); the others fill arrays and check the result. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <tg/attention.h>
@@ -9,25 +9,24 @@
 enum { HEADS = 8, KV_HEADS = 2, HEAD = 64, PROMPT = 100, TOKENS = 140 };
 static float q[TOKENS][HEADS][HEAD], k[TOKENS][KV_HEADS][HEAD], v[TOKENS][KV_HEADS][HEAD], o[TOKENS][HEADS][HEAD];
 
-static int attend(tg_context *context) {
+static int attend(void) {
+  tg_context *context;
+  if (tg_context_create(NULL, &context)) return 1;
   tg_attention_desc d = {.head = HEAD, .heads = HEADS, .kv_heads = KV_HEADS, .queries = {1, TOKENS},
                          .keys = {1, TOKENS}, .causal = TG_CAUSAL_BOTTOM_RIGHT};
   tg_attention *plan;
-  if (tg_attention_plan(context, &d, &plan)) return 1;
+  if (tg_attention_plan(context, &d, &plan)) return puts(tg_error_message(context)), 1;
   size_t bytes = tg_attention_workspace(plan, NULL);
-  void *workspace = malloc(bytes + 1);
-  tg_attention_call call = {.k = k, .v = v, .workspace = workspace, .workspace_bytes = bytes,
+  tg_attention_call call = {.workspace = malloc(bytes), .workspace_bytes = bytes, .k = k, .v = v,
                             .q_strides = {0, HEAD, HEADS * HEAD}, .k_strides = {0, HEAD, KV_HEADS * HEAD},
                             .o_strides = {0, HEAD, HEADS * HEAD}, .v_strides = {0, HEAD, KV_HEADS * HEAD}};
-  int failed = 0;
-  for (int cached = 0, fresh = PROMPT; cached < TOKENS && !failed; cached += fresh, fresh = 1) {
+  for (int cached = 0, fresh = PROMPT; cached < TOKENS; cached += fresh, fresh = 1) {
     call.queries = fresh, call.keys = cached + fresh;   /* the prompt, then one token at a time */
     call.q = q[cached], call.o = o[cached];
-    failed = tg_attention_run(plan, &call) != TG_OK;
+    if (tg_attention_run(plan, &call)) return puts(tg_error_message(context)), 1;
   }
-  free(workspace);
-  tg_attention_free(plan);
-  return failed;
+  free(call.workspace), tg_attention_free(plan), tg_context_free(context);
+  return 0;
 }
 
 /* ---- the check ---- */
@@ -64,11 +63,8 @@ int main(void) {
       q[t][e / HEAD][e % HEAD] = random_float();
       if (e < KV_HEADS * HEAD) k[t][e / HEAD][e % HEAD] = random_float(), v[t][e / HEAD][e % HEAD] = random_float();
     }
-  tg_context *context;
-  if (tg_context_create(NULL, &context)) return 1;
-  if (attend(context)) return fprintf(stderr, "%s\n", tg_error_message(context)), 1;
+  if (attend()) return 1;
   double worst = largest_error();
   printf("%d heads, a prompt of %d tokens and %d more: largest error %.1e\n", HEADS, PROMPT, TOKENS - PROMPT, worst);
-  tg_context_free(context);
   return !(worst < 1e-5);
 }
