@@ -3,6 +3,7 @@
  * a few ranges of them. Kernels are compiled by the context, or taken from its cache. */
 #include <math.h>
 #include "attention/plan.h"
+#include "kit/words.h"
 
 static const int64_t most_tokens = (int64_t)1 << 31;
 
@@ -88,6 +89,12 @@ static tg_status read_mods(planning *p) {
   for (uint32_t i = 0; i < TG_ATTENTION_ARGS; i++)
     given[i] = (tg_kit_given){d->arg[i].name, d->arg[i].type, d->arg[i].per};
   q->score_mod = d->score_mod, q->mask_mod = d->mask_mod;
+  /* the words are for loops that compute scores; without them nothing of Q and K would be left */
+  if (d->score_mod && *d->score_mod && !tg_kit_reads(d->score_mod, "score"))
+    return wrong(p,
+                 "<score_mod>:1:1: error: score is not read; for scores that do not depend on Q and K set scale to 0 "
+                 "and write score + ..\n    %.*s\n    ^",
+                 (int)strcspn(d->score_mod, "\n"), d->score_mod);
   const tg_kit_formals formals = {.desc = "tg_attention_desc",
                                   .formals = "score, b, h, q, k",
                                   .spoken = "score, b, h, q and k",

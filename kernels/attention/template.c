@@ -141,8 +141,9 @@ static void declare(tg_builder *tg_b_, const tg_attention_problem *p) {
     formals = text("%s, %s", formals, p->argument[a].name);
   }
   if (p->score_mod)
-    tg_add_splice(tg_b_, "score_mod", p->score_mod, text("score, %s", formals), __FILE__, __LINE__);
-  if (p->mask_mod) tg_add_splice(tg_b_, "mask_mod", p->mask_mod, formals, __FILE__, __LINE__);
+    tg_add_splice(tg_b_, "score_mod", p->score_mod, text("score, %s -> f32", formals), __FILE__, __LINE__);
+  if (p->mask_mod)
+    tg_add_splice(tg_b_, "mask_mod", p->mask_mod, text("%s -> bool", formals), __FILE__, __LINE__);
   if (p->partial) {
     tg_out(O, f32, [M, E]);
     tg_out(part_m, f32, [M]);

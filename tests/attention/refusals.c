@@ -76,6 +76,13 @@ static void wrong_texts(tg_context *ctx) {
   REFUSE("<score_mod>:1:9: error: '*' of f32 and index", SIZES, .score_mod = "score * k");
   REFUSE("<score_mod>:1:9: error: unknown function 'sigmoid'", SIZES, .score_mod = "score * sigmoid(score)");
   REFUSE("<score_mod>:1:9: error: 'batch' is not seen here", SIZES, .score_mod = "score + batch");
+  REFUSE("<score_mod>:1:1: error: score is not read;", SIZES, .score_mod = "f32(k - q)");
+  REFUSE("\n    0.0f *\n    ^", SIZES, .score_mod = "0.0f *\nf32(k)");
+  REFUSE("<score_mod>:1:1: error: f32 is expected, not index", SIZES, .score_mod = "k + index(i32(score))");
+  REFUSE("<score_mod>:1:1: error: f32 is expected, not bool", SIZES, .score_mod = "score < 1");
+  REFUSE("<score_mod>:1:1: error: f32 is expected, not f64", SIZES, .score_mod = "f64(score)");
+  REFUSE("<mask_mod>:1:1: error: a bool is expected, not index", SIZES, .mask_mod = "k");
+  REFUSE("<mask_mod>:1:1: error: a bool is expected, not the number 1", SIZES, .mask_mod = "1");
   REFUSE("<mask_mod>:1:1: error: unknown name 'score'", SIZES, .mask_mod = "score > 0");
   REFUSE("<mask_mod>:1:5: error: a value expected, not the end", SIZES, .mask_mod = "k < ");
   REFUSE("<mask_mod>:1:6: error: unknown name 'doc'", SIZES, .mask_mod = "k == doc");
