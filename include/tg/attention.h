@@ -84,9 +84,10 @@ typedef struct tg_attention_desc {      /* zero means default; fields are only e
   int64_t window;
   const float *scale;                   /* read while planning. NULL: 1 / sqrt(head) */
   float soft_cap;                       /* score = soft_cap tanh(score / soft_cap). 0: none */
-  /* an expression of the language for the new score, of f32, over score, b (batch), h (head), q (query), k (key) and
-   * the arguments: "score * f32(k + 1)". b, h, q and k are integers of type index and count from 0 within the call: q
-   * and k within their sequence, so q of a single new token is 0 however many keys there are. NULL: none */
+  /* an expression of the language for the new score, of f32, over score, which it must read, b (batch), h (head),
+   * q (query), k (key) and the arguments: "score * f32(k + 1)". b, h, q and k are integers of type index and count from
+   * 0 within the call: q and k within their sequence, so q of a single new token is 0 however many keys there are.
+   * NULL: none */
   const char *score_mod;
   /* a condition over b, h, q, k and the arguments: which keys a query sees, "doc_q == doc_k". NULL: all */
   const char *mask_mod;
