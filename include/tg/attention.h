@@ -123,6 +123,9 @@ typedef struct tg_attention_call {      /* zero means default; fields are only e
   int64_t mask_strides[4];              /* elements from one sequence, head, query, key to the next; all 0: dense */
   const void *arg[TG_ATTENTION_ARGS];
   int64_t arg_strides[TG_ATTENTION_ARGS][4];   /* likewise */
+  /* what tg_attention_blocks wrote for a call with these sizes, masks and arguments, for a mask_mod or a mask of bools
+   * that many calls share, as the layers of a model do. NULL: each call finds it out */
+  const uint8_t *blocks;
   void *workspace;                      /* at least tg_attention_workspace bytes; any alignment */
   size_t workspace_bytes;
   const tg_exec *exec;                  /* NULL: the context's pool, with the descriptor's number of threads */
@@ -153,6 +156,19 @@ static inline size_t tg_attention_workspace(const tg_attention *attention, const
 TG_API tg_status tg_attention_run_sized(const tg_attention *, const tg_attention_call *, size_t call_bytes);
 static inline tg_status tg_attention_run(const tg_attention *attention, const tg_attention_call *call) {
   return tg_attention_run_sized(attention, call, sizeof *call);
+}
+
+/* Which blocks of keys a mask_mod or a mask of bools leaves to the queries of this call, for tg_attention_call.blocks:
+ * tg_attention_blocks_bytes bytes, which are 0 if calls of these sizes need none. Q, K, V and O are not looked at. */
+TG_API size_t tg_attention_blocks_bytes_sized(const tg_attention *, const tg_attention_call *, size_t call_bytes);
+static inline size_t tg_attention_blocks_bytes(const tg_attention *attention, const tg_attention_call *call) {
+  return tg_attention_blocks_bytes_sized(attention, call, sizeof *call);
+}
+TG_API tg_status tg_attention_blocks_sized(const tg_attention *, const tg_attention_call *, size_t call_bytes,
+                                           uint8_t *out);
+static inline tg_status tg_attention_blocks(const tg_attention *attention, const tg_attention_call *call,
+                                            uint8_t *out) {
+  return tg_attention_blocks_sized(attention, call, sizeof *call, out);
 }
 
 /* Merges two results over disjoint sets of keys, as the parts of a cache or machines give them, into the result over

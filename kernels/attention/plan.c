@@ -126,7 +126,7 @@ static tg_status compile(planning *p, const tg_attention_problem *q, const tg_ki
                         &(tg_kit_source){.names = &tg_attention_names,
                                          .def = &own.def,
                                          .binding = b,
-                                         .bindings_n = tg_attention_bind(q, b),
+                                         .bindings_n = tg_attention_bind(q, choice->sketch, b),
                                          .choice = choice,
                                          .user = (void *)(uintptr_t)q,
                                          .cached_only = p->a->flags & TG_ATTENTION_NO_COMPILE},
@@ -149,11 +149,30 @@ static tg_status compile_merge(planning *p, const tg_kernel_def *def, tg_kit_ker
                         out);
 }
 
+static tg_status compile_states(planning *p) {
+  tg_attention *a = p->a;
+  tg_attention_problem q = a->problem;
+  const tg_kit_choice none = {.sketch = tg_attention_states};
+  q.rows = (tg_kit_dim){1, a->rows};
+  q.keys = (tg_kit_dim){1, most_tokens};
+  q.score_mod = NULL;
+  uint8_t per = q.mask == TG_BOOL ? q.mask_per : 0;
+  for (uint32_t i = 0; i < q.arguments_n; i++) per |= q.argument[i].per;
+  a->by_batch = per & TG_PER_BATCH || (q.mask_mod && tg_kit_reads(q.mask_mod, "b"));
+  a->by_head = per & TG_PER_HEAD || (q.mask_mod && tg_kit_reads(q.mask_mod, "h"));
+  return compile(p, &q, &none, &a->states);
+}
+
+/* Has the plan a mask that is not known before? Then runs of many rows have lists of blocks of keys. If the keys fill no
+ * block, they are computed by runs of few rows instead. */
+static bool is_listed(const tg_attention *a) { return a->problem.mask_mod || a->problem.mask == TG_BOOL; }
+
 /* May a run have from..to rows? */
 static bool occurs(const tg_attention *a, int64_t from, int64_t to) {
   tg_kit_dim q = a->queries;
   int64_t group = a->heads / a->kv_heads, whole = q.hi < a->rows ? q.hi : a->rows;
   if (a->heads_are_rows && group >= from && group <= to) return true;
+  if (is_listed(a) && a->keys.lo < ATTENTION_BLOCK && from <= ATTENTION_FEW) return true;
   if (q.lo < q.hi) return from <= whole && (q.hi > a->rows || to >= q.lo);
   return (whole >= from && whole <= to) || (q.hi % a->rows >= from && q.hi % a->rows <= to && q.hi > a->rows);
 }
@@ -174,7 +193,8 @@ static void cut(tg_attention *a) {
     tg_attention_choose(&q, &a->plan.context->target, &next.choice);
     from = to + 1;
     if (!occurs(a, q.rows.lo, to)) continue;
-    if (last && last->size[0].hi + 1 == q.rows.lo && tg_kit_same_choices(last, &next)) last->size[0].hi = to;
+    bool joins = last && last->size[0].hi + 1 == q.rows.lo && last->size[0].hi != ATTENTION_FEW;
+    if (joins && tg_kit_same_choices(last, &next)) last->size[0].hi = to;
     else a->part[a->parts_n++] = next;
   }
 }
@@ -188,11 +208,14 @@ static tg_status make(planning *p) {
   a->heads_are_rows = a->heads > a->kv_heads && a->queries.lo <= 1 && a->queries.hi >= 1 && !q->alibi && !q->mask &&
                       !q->score_mod && !q->mask_mod;
   cut(a);
-  bool split = false;
+  bool split = false, listed = is_listed(a);
+  if (listed && a->rows > ATTENTION_FEW) s = compile_states(p);
   for (uint32_t i = 0; i < a->parts_n && s == TG_OK; i++) {
     tg_attention_problem part = *q;
     part.rows = a->part[i].size[0];
     part.keys = (tg_kit_dim){1, most_tokens};
+    part.lists = listed && part.rows.lo > ATTENTION_FEW;
+    if (part.lists) part.keys.lo = ATTENTION_BLOCK;
     s = compile(p, &part, &a->part[i].choice, &a->part[i].kernel[ATTENTION_WHOLE]);
     if (s != TG_OK || part.rows.lo > ATTENTION_FEW || a->keys.hi <= ATTENTION_SPLIT) continue;
     part.partial = true, part.lse = false;
@@ -225,7 +248,7 @@ tg_status tg_attention_plan_sized(tg_context *c, const tg_attention_desc *desc, 
 
 void tg_attention_free(tg_attention *a) {
   if (!a) return;
-  tg_kernel_free(a->merge.kernel), tg_kernel_free(a->join.kernel);
+  tg_kernel_free(a->merge.kernel), tg_kernel_free(a->join.kernel), tg_kernel_free(a->states.kernel);
   for (uint32_t i = 0; i < a->parts_n; i++) tg_kit_part_free(&a->part[i]);
   tg_allocator allocator = a->plan.context->env.allocator;
   allocator.free(allocator.user, a, sizeof *a);
