@@ -4,16 +4,14 @@
 #include "attention/body.h"
 
 #define NAMES_8(x) x "0", x "1", x "2", x "3", x "4", x "5", x "6", x "7"
-static const char *const operands[ATTENTION_OPERANDS] = {"Q",   "K",     "V",         "O",    "scale", "cap", "slope",
-                                                         "lse", "part_m", "part_l", "other", "other_lse", "full_list", "cut_list",
-                                                         "states", "mask",
-                                                         NAMES_8("arg")};
+static const char *const operands[ATTENTION_OPERANDS] = {
+    "Q",      "K",     "V",         "O",         "scale",    "cap",    "slope", "lse",         "part_m",
+    "part_l", "other", "other_lse", "full_list", "cut_list", "states", "mask",  NAMES_8("arg")};
 static const char *const values[ATTENTION_VALUES] = {
-    "M",      "N",      "ldq",    "ldk",    "ldv",    "ldo",    "at",     "window", "query0", "key0",
-    "batch",  "head",   "full_n", "cut_n", "parts",  "mask_q", "mask_k", "arg0_q", "arg0_k", "arg1_q", "arg1_k", "arg2_q",
-    "arg2_k", "arg3_q", "arg3_k", "arg4_q", "arg4_k", "arg5_q", "arg5_k", "arg6_q", "arg6_k", "arg7_q",
-    "arg7_k", "B",      "H",      "q_b",    "q_h",    "k_b",    "k_h",    "v_b",    "v_h",    "o_b",
-    "o_h"};
+    "M",      "N",      "ldq",    "ldk",    "ldv",    "ldo",    "at",     "window", "query0", "key0",   "batch",
+    "head",   "full_n", "cut_n",  "parts",  "mask_q", "mask_k", "arg0_q", "arg0_k", "arg1_q", "arg1_k", "arg2_q",
+    "arg2_k", "arg3_q", "arg3_k", "arg4_q", "arg4_k", "arg5_q", "arg5_k", "arg6_q", "arg6_k", "arg7_q", "arg7_k",
+    "B",      "H",      "q_b",    "q_h",    "k_b",    "k_h",    "v_b",    "v_h",    "o_b",    "o_h"};
 const tg_kit_names tg_attention_names = {operands, values, ATTENTION_OPERANDS, ATTENTION_VALUES};
 
 /* ---- parameters ---- */
@@ -127,7 +125,8 @@ static void declare_argument(tg_builder *tg_b_, const tg_attention_problem *p, u
   if (per & TG_PER_QUERY) sizes = text("%sM, ", sizes), steps = text("%s_q, ", name);
   if (per & TG_PER_KEY) sizes = text("%sN, ", sizes), steps = text("%s%s_k, ", steps, name);
   if (!*sizes) sizes = "1, ";
-  const char *t = tg_type_name[a ? p->argument[a - 1].type : p->mask], *dims = text("%.*s", (int)strlen(sizes) - 2, sizes);
+  const char *t = tg_type_name[a ? p->argument[a - 1].type : p->mask],
+             *dims = text("%.*s", (int)strlen(sizes) - 2, sizes);
   if (p->grid || !*steps) tg_kit_declare(tg_b_, "in", "%s, %s, [%s]", name, t, dims);
   else tg_kit_declare(tg_b_, "in", "%s, %s, [%s], [%.*s]", name, t, dims, (int)strlen(steps) - 2, steps);
 }

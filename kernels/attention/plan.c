@@ -163,8 +163,8 @@ static tg_status compile_states(planning *p) {
   return compile(p, &q, &none, &a->states);
 }
 
-/* Has the plan a mask that is not known before? Then runs of many rows have lists of blocks of keys. If the keys fill no
- * block, they are computed by runs of few rows instead. */
+/* Has the plan a mask that is not known before? Then runs of many rows have lists of blocks of keys. If the keys
+ * fill no block, they are computed by runs of few rows instead. */
 static bool is_listed(const tg_attention *a) { return a->problem.mask_mod || a->problem.mask == TG_BOOL; }
 
 /* May a run have from..to rows? */

@@ -56,7 +56,8 @@ static void scores_of(tg_builder *tg_b_, const tg_attention_problem *p, const so
                       const char *c, const char *first, const char *extent, bool cut) {
   const char *tile = strcmp(first, "0") ? text("(%s + %s)", first, x) : x, *at = text("%s*KT + %s", tile, y),
              *key = text("kb*BK + %s", at),
-             *value = tg_attention_score(tg_b_, p, text("sum(%s : D, q[g,%s,i] * %s)", c, c, read_key(tg_b_, k, at, c, cut)), key);
+             *value = tg_attention_score(
+                 tg_b_, p, text("sum(%s : D, q[g,%s,i] * %s)", c, c, read_key(tg_b_, k, at, c, cut)), key);
   TG_KIT_RANGE(x, text("%s, %s", x, extent)) TG_KIT_RANGE(y, text("%s, KT", y)) tg_range(i, BQ) {
     if (cut) say("s[%s, i] = pick(%s, %s, -inf)", at, tg_attention_seen(tg_b_, p, key), value);
     else say("s[%s, i] = %s", at, value);
@@ -164,7 +165,8 @@ static void body(tg_builder *tg_b_, const tg_attention_problem *p, bool copies) 
       tg(m[g,i] = -inf);
       tg(l[g,i] = 0);
     }
-    tg_range(e, D) tg_range(i, BQ) say("q[g,e,i] = scale * %s", tg_attention_f32(tg_b_, p->q, "(Q[g*BQ + i, e] else 0)"));
+    tg_range(e, D) tg_range(i, BQ)
+        say("q[g,e,i] = scale * %s", tg_attention_f32(tg_b_, p->q, "(Q[g*BQ + i, e] else 0)"));
     tg_range(y, E) tg_range(i, BQ) tg(o[g,y,i] = 0);
   }
   const char *end = p->causal ? "M + at" : p->window ? "M + at + window - 1" : "N";

@@ -127,7 +127,8 @@ static TG_APART tg_expr parse_cast(tg_parser *p, tg_token t) {
   const tg_uop *u = tg_settle_alone(p, &e);
   if (type == TG_INDEX && tg_is_float(u->type))
     tg_expr_fail(p, &e, "an index from %s: write index(i32(..)), which says how it is cut", tg_type_name[u->type]);
-  if (type == TG_INDEX && !p->b->raw && tg_is_int(u->type) && !p->extent) {   /* as in a subscript: within what is promised */
+  /* as in a subscript: within what is promised */
+  if (type == TG_INDEX && !p->b->raw && tg_is_int(u->type) && !p->extent) {
     e.u = u;
     return result(p, tg_to_index(p, &e), &t);
   }

@@ -173,7 +173,8 @@ static void variants(run *r, tg_type type, int64_t head) {
   r->problem.window = true;
   one(r, "causal, window");
   r->problem.window = false, r->problem.alibi = true;
-  if (strcmp(r->path.target.name, "gfx1100")) one(r, "causal, alibi");   /* there it needs more scalar registers than there are */
+  /* there it needs more scalar registers than there are */
+  if (strcmp(r->path.target.name, "gfx1100")) one(r, "causal, alibi");
   r->problem.alibi = false;
   r->problem.score_mod = "where(k % 3 == h % 2, score, score - 1)", r->problem.mask_mod = "k / 8 <= q / 8 + b";
   one(r, "modified");
