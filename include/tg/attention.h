@@ -29,7 +29,8 @@
  *   of the result, whatever they hold, NaN included.
  * - A query without any key, or whose scores are all -inf, gives a row of zeros, and LSE = -inf. Never NaN.
  * - Otherwise infinities and NaNs in Q, K, V and in masks do what they do in the formula: a score of NaN or +inf makes
- *   its row NaN; V is multiplied by 0 where a score is -inf, so an infinity there makes NaN.
+ *   its row NaN. Only where a weight is 0, for a score of -inf or one far below the largest, and V holds an infinity or
+ *   NaN, the product of both may be NaN or be left out.
  * - Weights below 2^-126 of the largest may be 0. Sums are in f32.
  *
  * A run takes no lock, allocates nothing and compiles nothing; it checks sizes, strides, pointers and overlap first,

@@ -106,8 +106,8 @@ const char *tg_attention_score(tg_builder *tg_b_, const tg_attention_problem *p,
   return x;
 }
 
-const char *tg_attention_seen(tg_builder *tg_b_, const tg_attention_problem *p, const char *key) {
-  const char *all = text("%s < N", key);
+const char *tg_attention_seen(tg_builder *tg_b_, const tg_attention_problem *p, const char *key, const char *exists) {
+  const char *all = exists;
   if (p->causal) all = text("%s & %s <= at + g*BQ + i", all, key);
   else if (p->window) all = text("%s & %s < at + g*BQ + i + window", all, key);
   if (p->window) all = text("%s & at + g*BQ + i < %s + window", all, key);

@@ -19,8 +19,8 @@ void tg_attention_declare(tg_builder *b, const tg_attention_problem *p);
 void tg_attention_declare_masks(tg_builder *b, const tg_attention_problem *p);
 /* The score to the base 2 of a row and a key, from the sum of products. */
 const char *tg_attention_score(tg_builder *b, const tg_attention_problem *p, const char *sum, const char *key);
-/* Is this key one of those that the row sees? */
-const char *tg_attention_seen(tg_builder *b, const tg_attention_problem *p, const char *key);
+/* Is this key one of those that the row sees? exists: whether there is such a key, "key < N". */
+const char *tg_attention_seen(tg_builder *b, const tg_attention_problem *p, const char *key, const char *exists);
 /* The result of a row from `value`, its sum of weights * V, and its sum of weights l: in type o, zeros if l is 0. And
  * its LSE from its maximum m and l. */
 const char *tg_attention_result(tg_builder *b, const tg_attention_problem *p, const char *value, const char *l);

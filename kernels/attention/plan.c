@@ -152,7 +152,8 @@ static tg_status compile_merge(planning *p, const tg_kernel_def *def, tg_kit_ker
 static tg_status compile_states(planning *p) {
   tg_attention *a = p->a;
   tg_attention_problem q = a->problem;
-  const tg_kit_choice none = {.sketch = tg_attention_states};
+  int64_t lanes = a->plan.context->target.vector_bytes / 4;
+  const tg_kit_choice none = {.sketch = tg_attention_states, .knob = {{"VL", lanes, lanes, 1}}, .knobs_n = 1};
   q.rows = (tg_kit_dim){1, a->rows};
   q.keys = (tg_kit_dim){1, most_tokens};
   q.score_mod = NULL;

@@ -59,7 +59,7 @@ static void scores_of(tg_builder *tg_b_, const tg_attention_problem *p, const so
              *value = tg_attention_score(
                  tg_b_, p, text("sum(%s : D, q[g,%s,i] * %s)", c, c, read_key(tg_b_, k, at, c, cut)), key);
   TG_KIT_RANGE(x, text("%s, %s", x, extent)) TG_KIT_RANGE(y, text("%s, KT", y)) tg_range(i, BQ) {
-    if (cut) say("s[%s, i] = pick(%s, %s, -inf)", at, tg_attention_seen(tg_b_, p, key), value);
+    if (cut) say("s[%s, i] = pick(%s, %s, -inf)", at, tg_attention_seen(tg_b_, p, key, text("%s < N", key)), value);
     else say("s[%s, i] = %s", at, value);
   }
 }
@@ -94,26 +94,26 @@ static void weights(tg_builder *tg_b_, const tiles *t) {
 }
 
 /* The sum of weights * V over `extent` tiles from tile `first` on; k: name of the range. A key that a row does not see
- * has the weight 0, and its V is not looked at. */
-static const char *sum_of(tg_builder *tg_b_, const tg_attention_problem *p, const source *v, const char *k,
-                          const char *d, const char *first, const char *extent, bool cut) {
+ * has the weight 0, and its V is left out, whatever it holds. */
+static const char *sum_of(tg_builder *tg_b_, const source *v, const char *k, const char *d, const char *first,
+                          const char *extent, bool cut) {
   const char *at = strcmp(first, "0") ? text("%s*KT + %s", first, k) : k,
              *x = read_key(tg_b_, v, at, d, cut);
-  if (cut) x = text("pick(%s, %s, 0)", tg_attention_seen(tg_b_, p, text("kb*BK + %s", at)), x);
+  if (cut) x = text("pick(s[%s, i] != 0, %s, 0)", at, x);
   return text("sum(%s : (%s)*KT, s[%s, i] * %s)", k, extent, at, x);
 }
 
 /* o += weights * V */
 static void sums(tg_builder *tg_b_, const tg_attention_problem *p, const source *v, const tiles *t) {
   const char *all = "", *d = t->all ? "df" : "d";
-  if (t->all) all = sum_of(tg_b_, p, v, "k", d, "0", "BK/KT", false);
-  else if (!t->full) all = sum_of(tg_b_, p, v, "kx", d, t->first, text("tiles - %s", t->first), true);
+  if (t->all) all = sum_of(tg_b_, v, "k", d, "0", "BK/KT", false);
+  else if (!t->full) all = sum_of(tg_b_, v, "kx", d, t->first, text("tiles - %s", t->first), true);
   else
     all = text("%s + %s",
-               sum_of(tg_b_, p, v, "k", d, t->whole, p->window ? text("%s - whole", t->full) : t->full, false),
-               sum_of(tg_b_, p, v, "kx", d, "full", "tiles - full", true));
+               sum_of(tg_b_, v, "k", d, t->whole, p->window ? text("%s - whole", t->full) : t->full, false),
+               sum_of(tg_b_, v, "kx", d, "full", "tiles - full", true));
   if (t->full && p->window)
-    all = text("%s + %s", all, sum_of(tg_b_, p, v, "kv", d, "first", "min(whole, tiles) - first", true));
+    all = text("%s + %s", all, sum_of(tg_b_, v, "kv", d, "first", "min(whole, tiles) - first", true));
   TG_KIT_RANGE(d, text("%s, E", d)) tg_range(i, BQ)
     say("o[g,%s,i] = o[g,%s,i] * by[i] + %s", d, d, all);
 }
@@ -273,6 +273,7 @@ const tg_kernel_def *const tg_attention_decode = &attention_decode;
 /* The pairs of a row and a key of each block that are seen, against all there are. */
 TG_KERNEL(attention_states, ) {
   const tg_attention_problem *p = tg_user;
+  tg_kit_lanes(tg_b_, TG_I32);
   tg_let(BK, ATTENTION_BLOCK);
   tg_let(BQ, 1);
   tg_attention_declare_masks(tg_b_, p);
@@ -282,10 +283,13 @@ TG_KERNEL(attention_states, ) {
     tg(n = 0);
     tg_range(g, M) tg_range(j, BK) {
       tg(let i = index(0));
-      say("n += i32(%s)", tg_attention_seen(tg_b_, p, "kb*BK + j"));
+      say("n += i32(%s)", tg_attention_seen(tg_b_, p, "kb*BK + j", "i32(j) < i32(min(N - kb*BK, BK))"));
     }
     tg(states[kb] = where(n == 0, u8(0), where(index(n) == M*BK, u8(2), u8(1))));
   }
+  tg_kit_word(tg_b_, "split j VL as jb jl");
+  tg_kit_word(tg_b_, "lane jl");
+  tg_kit_word(tg_b_, "upcast jb");
 }
 const tg_kernel_def *const tg_attention_states = &attention_states;
 
