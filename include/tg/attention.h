@@ -25,8 +25,8 @@
  *
  * The meaning of a call, to the letter:
  * - A score is scale Q[i].K[j]; then soft_cap, score_mod, alibi and a mask that is added follow, in this order.
- * - A key that the causal mask, the window, mask_mod or the length excludes is absent: neither its K nor its V is part
- *   of the result, whatever they hold, NaN included.
+ * - A key that the causal mask, the window, mask_mod, a mask of bools or the length excludes is absent: neither its K
+ *   nor its V is part of the result, whatever they hold, NaN included.
  * - A query without any key, or whose scores are all -inf, gives a row of zeros, and LSE = -inf. Never NaN.
  * - Otherwise infinities and NaNs in Q, K, V and in masks do what they do in the formula: a score of NaN or +inf makes
  *   its row NaN. Only where a weight is 0, for a score of -inf or one far below the largest, and V holds an infinity or
