@@ -67,6 +67,8 @@ static tg_status read_scores(planning *p) {
                  d->causal);
   if (d->window < 0 || d->window > most_tokens)
     return wrong(p, "tg_attention_desc.window: %lld is no number of tokens within 0..2^31", (long long)d->window);
+  if (d->scale && !isfinite(*d->scale))
+    return wrong(p, "tg_attention_desc.scale: %g is no finite number", (double)*d->scale);
   if (!(d->soft_cap >= 0) || isinf(d->soft_cap))
     return wrong(p, "tg_attention_desc.soft_cap: %g is no positive number", (double)d->soft_cap);
   if (d->lse > 1 || d->base2 > 1 || d->alibi > 1) return wrong(p, "tg_attention_desc: lse, base2 and alibi are 0 or 1");

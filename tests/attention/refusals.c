@@ -50,6 +50,9 @@ static void wrong_fields(tg_context *ctx) {
   REFUSE("lse, base2 and alibi are 0 or 1", SIZES, .alibi = 255);
   REFUSE("tg_attention_desc.window: -1", SIZES, .window = -1);
   REFUSE("tg_attention_desc.window: 1099511627776", SIZES, .window = (int64_t)1 << 40);
+  static const float no_number = NAN, endless = INFINITY;
+  REFUSE("tg_attention_desc.scale: ", SIZES, .scale = &no_number);
+  REFUSE("tg_attention_desc.scale: ", SIZES, .scale = &endless);
   REFUSE("tg_attention_desc.soft_cap: -1", SIZES, .soft_cap = -1);
   REFUSE("tg_attention_desc.soft_cap: ", SIZES, .soft_cap = NAN);
   REFUSE("tg_attention_desc.soft_cap: ", SIZES, .soft_cap = INFINITY);
