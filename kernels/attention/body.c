@@ -53,7 +53,7 @@ uint32_t tg_attention_bind(const tg_attention_problem *p, const tg_kernel_def *s
     else if (v == ATTENTION_WINDOW) x.lo = 1;
     else if (v == ATTENTION_SEQUENCES || v == ATTENTION_HEADS) x.lo = 1, x.hi = 1 << 16;
     else if (v >= ATTENTION_STEPS) x.hi = most_step;
-    else if (v <= ATTENTION_LDO) x.lo = 1, x.hi = most_step;
+    else if (v <= ATTENTION_LDO) x.lo = p->grid || v == ATTENTION_LDO, x.hi = most_step;
     if (v == ATTENTION_HEADS) x.lo = x.multiple = p->group;
     b[n++] = x;
   }

@@ -174,8 +174,14 @@ static bool is_listed(const tg_attention *a) { return a->problem.mask_mod || a->
 static bool occurs(const tg_attention *a, int64_t from, int64_t to) {
   tg_kit_dim q = a->queries;
   int64_t group = a->heads / a->kv_heads, whole = q.hi < a->rows ? q.hi : a->rows;
-  if (a->heads_are_rows && group >= from && group <= to) return true;
-  if (is_listed(a) && a->keys.lo < ATTENTION_BLOCK && from <= ATTENTION_FEW) return true;
+  if (a->heads_are_rows) { /* in runs of a->rows of them, and the rest */
+    int64_t most = group < a->rows ? group : a->rows, rest = group % a->rows;
+    if ((most >= from && most <= to) || (rest >= from && rest <= to)) return true;
+  }
+  if (is_listed(a) && from <= ATTENTION_FEW) { /* key_lengths may leave less than a block, whatever the plan's keys */
+    int64_t few = q.hi < ATTENTION_FEW ? q.hi : ATTENTION_FEW, rest = q.hi % ATTENTION_FEW;
+    if (q.lo < q.hi || (few >= from && few <= to) || (rest >= from && rest <= to)) return true;
+  }
   if (q.lo < q.hi) return from <= whole && (q.hi > a->rows || to >= q.lo);
   return (whole >= from && whole <= to) || (q.hi % a->rows >= from && q.hi % a->rows <= to && q.hi > a->rows);
 }

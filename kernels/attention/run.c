@@ -183,7 +183,7 @@ static tg_status read_tensor(run *r, uint32_t t, const void *p, const int64_t gi
   if (t == O && !is_apart(extent, step, width))
     return wrong(a, "tg_attention_call.o_strides = {%lld, %lld, %lld} lay two elements on one place",
                  (long long)given[0], (long long)given[1], (long long)given[2]);
-  if (step[2] < 1) step[2] = 1;   /* of a single token, or of tokens that are all the same one */
+  if (t == O && step[2] < 1) step[2] = 1;   /* of a single token */
   *out = (span){names[t], (uintptr_t)p, (uintptr_t)p + (uintptr_t)bytes};
   return TG_OK;
 }
@@ -292,8 +292,8 @@ static void gather(const run *r, const sequence *s, int64_t head, int64_t block,
   const tg_attention *a = r->a;
   const tg_attention_problem *p = &a->problem;
   const tg_attention_call *c = r->call;
-  int64_t group = a->heads / a->kv_heads, kv_head = s->heads_are_rows ? head : head / group,
-          q_head = s->heads_are_rows ? head * group : head, from = block * s->block,
+  int64_t group = a->heads / a->kv_heads, kv_head = s->heads_are_rows ? head : head / group, from = block * s->block,
+          q_head = s->heads_are_rows ? head * group + from : head,
           first_query = s->heads_are_rows ? 0 : from, first_key = s->skipped + part * s->part;
   const void *at[TENSORS] = {c->q, c->k, c->v, c->o};
   for (uint32_t t = 0; t < TENSORS; t++) {
@@ -303,14 +303,14 @@ static void gather(const run *r, const sequence *s, int64_t head, int64_t block,
     operand[t] = moved(at[t], (packed ? 0 : s->index * r->step[t][0]) + (keys ? kv_head : q_head) * r->step[t][1] +
                                   token * r->step[t][2],
                        r->size[t]);
-    value[ATTENTION_LDQ + t] = s->heads_are_rows && !keys ? larger(1, r->step[t][1]) : r->step[t][2];
+    value[ATTENTION_LDQ + t] = s->heads_are_rows && !keys ? larger(t == O, r->step[t][1]) : r->step[t][2];
   }
   value[ATTENTION_ROWS] = smaller(s->rows - from, s->block);
   value[ATTENTION_KEYS] = larger(0, smaller(s->keys - part * s->part, s->part));
   int64_t stands = a->causal == TG_CAUSAL_BOTTOM_RIGHT ? s->skipped + s->keys - s->queries : 0;
   value[ATTENTION_AT] = stands + first_query - first_key;
   value[ATTENTION_WINDOW] = a->window;
-  if (s->skipped || s->heads_are_rows) { /* the only query sees all that is left */
+  if (s->heads_are_rows) { /* the only query sees all that is left, whichever row it is */
     value[ATTENTION_AT] = s->keys;
     value[ATTENTION_WINDOW] = (int64_t)1 << 31;
   }
@@ -508,6 +508,8 @@ size_t tg_attention_workspace_sized(const tg_attention *a, const tg_attention_ca
   r.exec = given ? tg_kit_exec_of(&a->plan, call.exec, call.threads) : (tg_kit_exec){.threads = a->plan.most};
   if (given) return read_sizes(&r) == TG_OK ? tg_kit_workspace(count(&r).all) : 0;
   most = count(&r).all;
+  /* behind that many keys parts grow instead of becoming more */
+  r.keys = smaller(r.keys, (int64_t)ATTENTION_SPLIT * ATTENTION_MOST_PARTS);
   for (r.queries = ATTENTION_FEW; r.queries > 0; r.queries--)   /* few of them may need more */
     if (tg_kit_has(a->queries, r.queries) && count(&r).all > most) most = count(&r).all;
   return tg_kit_workspace(most);
@@ -620,7 +622,7 @@ tg_status tg_attention_merge_sized(const tg_attention *a, const tg_attention_mer
   if (!a->join.kernel) return wrong(a, "tg_attention_merge: the plan has no LSE: tg_attention_desc.lse = 1");
   int64_t batch = c.batch ? c.batch : 1, queries, rows;
   if (!tg_kit_read_size(a->queries, c.queries, &queries) || batch < 0 ||
-      __builtin_mul_overflow(batch * a->heads, queries, &rows))
+      __builtin_mul_overflow(batch, a->heads, &rows) || __builtin_mul_overflow(rows, queries, &rows))
     return wrong(a, "tg_attention_merge_call: %lld queries of %lld sequences, but the plan is for %lld..%lld queries",
                  (long long)c.queries, (long long)batch, (long long)a->queries.lo, (long long)a->queries.hi);
   if (!rows) return TG_OK;
