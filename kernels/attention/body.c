@@ -149,8 +149,10 @@ void tg_attention_declare_masks(tg_builder *tg_b_, const tg_attention_problem *p
     declare_argument(tg_b_, p, a + 1);
     formals = text("%s, %s", formals, p->argument[a].name);
   }
-  if (p->score_mod) tg_add_splice(tg_b_, "score_mod", p->score_mod, text("score, %s", formals), __FILE__, __LINE__);
-  if (p->mask_mod) tg_add_splice(tg_b_, "mask_mod", p->mask_mod, formals, __FILE__, __LINE__);
+  if (p->score_mod)
+    tg_add_splice(tg_b_, "score_mod", p->score_mod, text("score, %s -> f32", formals), __FILE__, __LINE__);
+  if (p->mask_mod)
+    tg_add_splice(tg_b_, "mask_mod", p->mask_mod, text("%s -> bool", formals), __FILE__, __LINE__);
 }
 
 void tg_attention_declare(tg_builder *tg_b_, const tg_attention_problem *p) {

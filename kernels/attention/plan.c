@@ -45,9 +45,10 @@ static tg_status read_sizes(planning *p) {
                    (long long)dims[i].d.lo, (long long)dims[i].d.hi);
   a->heads = d->heads ? d->heads : 1;
   a->kv_heads = d->kv_heads ? d->kv_heads : a->heads;
-  if (a->heads < 1 || a->heads > MOST_HEADS || a->kv_heads < 1 || a->heads % a->kv_heads)
-    return wrong(p, "tg_attention_desc: %d heads of Q are not shared out evenly to %d heads of K and V", a->heads,
-                 a->kv_heads);
+  if (a->heads < 1 || a->heads > MOST_HEADS)
+    return wrong(p, "tg_attention_desc.heads: %d is not within 1..%d", a->heads, MOST_HEADS);
+  if (a->kv_heads < 1 || a->heads % a->kv_heads)
+    return wrong(p, "tg_attention_desc.kv_heads: %d is no divisor of the %d heads of Q", a->kv_heads, a->heads);
   a->problem.head = d->head;
   a->problem.value_head = d->value_head ? d->value_head : d->head;
   if (d->head < 1 || d->head > MOST_HEAD || a->problem.value_head < 1 || a->problem.value_head > MOST_HEAD)
@@ -66,6 +67,8 @@ static tg_status read_scores(planning *p) {
                  d->causal);
   if (d->window < 0 || d->window > most_tokens)
     return wrong(p, "tg_attention_desc.window: %lld is no number of tokens within 0..2^31", (long long)d->window);
+  if (d->scale && !isfinite(*d->scale))
+    return wrong(p, "tg_attention_desc.scale: %g is no finite number", (double)*d->scale);
   if (!(d->soft_cap >= 0) || isinf(d->soft_cap))
     return wrong(p, "tg_attention_desc.soft_cap: %g is no positive number", (double)d->soft_cap);
   if (d->lse > 1 || d->base2 > 1 || d->alibi > 1) return wrong(p, "tg_attention_desc: lse, base2 and alibi are 0 or 1");
@@ -88,6 +91,12 @@ static tg_status read_mods(planning *p) {
   for (uint32_t i = 0; i < TG_ATTENTION_ARGS; i++)
     given[i] = (tg_kit_given){d->arg[i].name, d->arg[i].type, d->arg[i].per};
   q->score_mod = d->score_mod, q->mask_mod = d->mask_mod;
+  /* the words are for loops that compute scores; without them nothing of Q and K would be left */
+  if (d->score_mod && *d->score_mod && !tg_kit_reads(d->score_mod, "score"))
+    return wrong(p,
+                 "<score_mod>:1:1: error: score is not read; for scores that do not depend on Q and K set scale to 0 "
+                 "and write score + ..\n    %.*s\n    ^",
+                 (int)strcspn(d->score_mod, "\n"), d->score_mod);
   const tg_kit_formals formals = {.desc = "tg_attention_desc",
                                   .formals = "score, b, h, q, k",
                                   .spoken = "score, b, h, q and k",

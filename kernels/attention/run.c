@@ -140,8 +140,8 @@ static bool reach(const int64_t *extent, const int64_t *step, uint32_t n, int64_
 /* Has each row of O an address of its own? Each step must be beyond what the smaller ones reach. */
 static bool is_apart(const int64_t extent[3], const int64_t step[3], int64_t width) {
   int64_t span = width;
-  if (!extent[0] || !extent[1] || !extent[2]) return true;
   bool used[3] = {extent[0] <= 1, extent[1] <= 1, extent[2] <= 1};
+  if (!extent[0] || !extent[1] || !extent[2]) return true;
   for (uint32_t round = 0; round < 3; round++) {
     uint32_t least = 3;
     for (uint32_t i = 0; i < 3; i++)
@@ -215,6 +215,32 @@ static tg_status read_argument(run *r, uint32_t a, const void *p, const int64_t 
   return TG_OK;
 }
 
+/* Operands of a call that the plan does not read: without this check a forgotten field of the descriptor would be a
+ * wrong result. */
+static tg_status refuse_unread(const run *r) {
+  const tg_attention_call *c = r->call;
+  const tg_attention *a = r->a;
+  if (c->lse && !a->problem.lse)
+    return wrong(a, "tg_attention_call.lse is given, and the plan does not compute it: tg_attention_desc.lse = 1");
+  if (c->slopes && !a->problem.alibi)
+    return wrong(a, "tg_attention_call.slopes is given, and the plan has none: tg_attention_desc.alibi = 1");
+  if (c->mask && !a->problem.mask)
+    return wrong(a, "tg_attention_call.mask is given, and the plan has none: tg_attention_desc.mask is its type");
+  for (uint32_t i = a->problem.arguments_n; i < TG_ATTENTION_ARGS; i++)
+    if (c->arg[i])
+      return wrong(a, "tg_attention_call.arg[%u] is given, and the plan has %u: tg_attention_desc.arg names them", i,
+                   a->problem.arguments_n);
+  return TG_OK;
+}
+
+/* The slopes or LSE: n floats side by side. */
+static tg_status read_floats(const run *r, const char *name, const float *p, int64_t n, span *out) {
+  if ((uintptr_t)p & (sizeof *p - 1))
+    return wrong(r->a, "tg_attention_call.%s is not aligned to its elements of %zu bytes", name, sizeof *p);
+  *out = (span){name, (uintptr_t)p, (uintptr_t)p + (p ? (uintptr_t)n * sizeof *p : 0)};
+  return TG_OK;
+}
+
 /* The mask and the arguments; their spans go to `of` (may be NULL) from *n on. */
 static tg_status read_arguments(run *r, span *of, uint32_t *n) {
   const tg_attention_call *c = r->call;
@@ -234,27 +260,23 @@ static tg_status read_operands(run *r) {
   const tg_attention *a = r->a;
   const void *p[TENSORS] = {c->q, c->k, c->v, c->o};
   const int64_t *given[TENSORS] = {c->q_strides, c->k_strides, c->v_strides, c->o_strides};
-  span of[TENSORS + 2 + TG_ATTENTION_ARGS];
+  enum { SLOPES = TENSORS, LSE };
+  span of[LSE + 2 + TG_ATTENTION_ARGS];
   uint32_t n = 0;
-  if (c->lse && !a->problem.lse)
-    return wrong(a, "tg_attention_call.lse is given, and the plan does not compute it: tg_attention_desc.lse = 1");
-  if (a->problem.alibi && !c->slopes) return wrong(a, "tg_attention_call.slopes is NULL");
-  for (uint32_t t = 0; t < TENSORS; t++) {
-    tg_status s = read_tensor(r, t, p[t], given[t], &of[n++]);
-    if (s != TG_OK) return s;
-  }
-  tg_status s = read_arguments(r, of, &n);
+  tg_status s = refuse_unread(r);
   if (s != TG_OK) return s;
-  of[n] = (span){"lse", (uintptr_t)c->lse, (uintptr_t)c->lse};
-  if (c->lse && (of[n].from & (sizeof *c->lse - 1)))
-    return wrong(a, "tg_attention_call.lse is not aligned to its elements of %zu bytes", sizeof *c->lse);
-  if (c->lse)
-    of[n].to += sizeof *c->lse * (size_t)a->heads *
-                (size_t)(c->query_starts ? c->query_starts[r->batch] : r->batch * r->queries);
-  for (uint32_t i = 0; i <= n && !(a->flags & TG_ATTENTION_OVERLAP_UNCHECKED); i++)
-    for (uint32_t x = O; x <= n; x += n - O)
-      if (i != x && of[x].from < of[i].to && of[i].from < of[x].to)
-        return wrong(a, "tg_attention_call.%s overlaps %s", of[x].name, of[i].name);
+  if (a->problem.alibi && !c->slopes) return wrong(a, "tg_attention_call.slopes is NULL");
+  for (uint32_t t = 0; t < TENSORS; t++)
+    if ((s = read_tensor(r, t, p[t], given[t], &of[n++])) != TG_OK) return s;
+  /* the rows of O do not overlap, so their number is far below 2^62 */
+  int64_t rows = a->heads * (c->query_starts ? c->query_starts[r->batch] : r->batch * r->queries);
+  if ((s = read_floats(r, "slopes", c->slopes, a->heads, &of[n++])) != TG_OK) return s;
+  if ((s = read_floats(r, "lse", c->lse, rows, &of[n++])) != TG_OK) return s;
+  if ((s = read_arguments(r, of, &n)) != TG_OK) return s;
+  for (uint32_t i = 0; i < n && !(a->flags & TG_ATTENTION_OVERLAP_UNCHECKED); i++)
+    for (uint32_t w = O; w <= LSE; w += LSE - O)
+      if (i != w && of[w].from < of[i].to && of[i].from < of[w].to)
+        return wrong(a, "tg_attention_call.%s overlaps %s", of[w].name, of[i].name);
   return TG_OK;
 }
 
@@ -569,6 +591,29 @@ tg_status tg_attention_blocks_sized(const tg_attention *a, const tg_attention_ca
 
 /* ---- merging ---- */
 
+/* The operands of a merge: `rows` rows each. */
+static tg_status read_merged(const tg_attention *a, const tg_attention_merge_call *c, int64_t rows) {
+  enum { WRITTEN = 4, ALL = 6 };
+  const struct { const char *name; const void *p; bool lse; } given[ALL] = {
+      {"first", c->first, false},        {"second", c->second, false}, {"first_lse", c->first_lse, true},
+      {"second_lse", c->second_lse, true}, {"o", c->o, false},         {"lse", c->lse, true}};
+  span of[ALL];
+  for (uint32_t i = 0; i < ALL; i++) {
+    uintptr_t size = given[i].lse ? sizeof(float) : (uintptr_t)tg_type_bytes(a->problem.o),
+              at = (uintptr_t)given[i].p, width = given[i].lse ? 1 : (uintptr_t)a->problem.value_head;
+    if (!at) return wrong(a, "tg_attention_merge_call.%s is NULL", given[i].name);
+    if (at & (size - 1))
+      return wrong(a, "tg_attention_merge_call.%s is not aligned to its elements of %u bytes", given[i].name,
+                   (unsigned)size);
+    of[i] = (span){given[i].name, at, at + (uintptr_t)rows * width * size};
+  }
+  for (uint32_t w = WRITTEN; w < ALL; w++)
+    for (uint32_t i = 0; i < ALL; i++)
+      if (i != w && of[w].from < of[i].to && of[i].from < of[w].to)
+        return wrong(a, "tg_attention_merge_call.%s overlaps %s", of[w].name, of[i].name);
+  return TG_OK;
+}
+
 tg_status tg_attention_merge_sized(const tg_attention *a, const tg_attention_merge_call *given, size_t call_bytes) {
   tg_attention_merge_call c;
   if (!a) return TG_EINVAL;
@@ -581,8 +626,8 @@ tg_status tg_attention_merge_sized(const tg_attention *a, const tg_attention_mer
     return wrong(a, "tg_attention_merge_call: %lld queries of %lld sequences, but the plan is for %lld..%lld queries",
                  (long long)c.queries, (long long)batch, (long long)a->queries.lo, (long long)a->queries.hi);
   if (!rows) return TG_OK;
-  if (!c.first || !c.first_lse || !c.second || !c.second_lse || !c.o || !c.lse)
-    return wrong(a, "tg_attention_merge_call: a pointer is NULL");
+  tg_status s = read_merged(a, &c, rows);
+  if (s != TG_OK) return s;
   int64_t value[ATTENTION_VALUES] = {[ATTENTION_ROWS] = rows};
   void *operand[ATTENTION_OPERANDS] = {[ATTENTION_Q] = (void *)(uintptr_t)c.first,
                                        [ATTENTION_M] = (void *)(uintptr_t)c.first_lse,

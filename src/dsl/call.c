@@ -615,6 +615,10 @@ static TG_APART tg_expr call_function(tg_parser *p, tg_token t, tg_macro *m) {
   if (body.tok.kind && (m->alone || (body.tok.kind != ';' && body.tok.kind != ')')))
     FAIL(&body, &body.tok, "an operator expected, not %s", tg_token_text(&body, &body.tok));
   m->active = false;
+  if (m->type) {   /* a wrong value is a mistake in the text, not where it is used */
+    e.u = tg_settle(&body, &e, m->type);
+    e.lit = 0, e.choice = NULL;
+  }
   uint32_t dead = b->dead.n;
   tg_names_cut(b, names);
   b->dead.n = dead;

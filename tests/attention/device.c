@@ -44,7 +44,7 @@ static void fill_params(run *r, int round) {
       {"M", m}, {"N", n}, {"ldq", d}, {"ldk", d}, {"ldv", e}, {"ldo", e}, {"at", round ? n - m : LEAST_AT},
       {"window", 8}, {"B", sequences}, {"H", heads}, {"q_b", heads * m * d}, {"q_h", m * d}, {"k_b", kv * n * d},
       {"k_h", n * d}, {"v_b", kv * n * e}, {"v_h", n * e}, {"o_b", heads * m * e}, {"o_h", m * e}};
-  uint32_t count = tg_attention_bind(&r->problem, b);
+  uint32_t count = tg_attention_bind(&r->problem, tg_attention_device, b);
   for (uint32_t i = 0; i < count; i++)
     for (uint32_t k = 0; k < TG_COUNT(all); k++)
       if (!strcmp(b[i].name, all[k].name)) r->params[round][i] = all[k].value;
@@ -125,7 +125,7 @@ static void assemble(run *r, const char *assembly) {
 static void whole(void *user) {
   run *r = user;
   tg_binding b[ATTENTION_VALUES];
-  uint32_t n = tg_attention_bind(&r->problem, b);
+  uint32_t n = tg_attention_bind(&r->problem, tg_attention_device, b);
   r->stage = "author";
   tg_author(&r->job, &r->def.def, n, b, &r->problem);
   for (int round = 0; round < ROUNDS; round++) {
