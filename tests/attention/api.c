@@ -199,7 +199,7 @@ static void other_headers(tg_context *c) {
   for (size_t i = 0; i < sizeof r.k / sizeof *r.k; i++) r.k[i] = unit(), r.v[i] = unit();
   memset(newer.more, 0xff, sizeof newer.more), memset(call.more, 0xff, sizeof call.more);
   CHECK(tg_attention_plan_sized(c, &newer.d, sizeof newer, &a) == TG_OK, "%s", tg_error_message(c));
-  call.c.lse = NULL, call.c.slopes = NULL, call.c.o = want;
+  call.c.lse = NULL, call.c.slopes = NULL, call.c.mask = NULL, call.c.arg[0] = NULL, call.c.o = want;
   CHECK(tg_attention_run_sized(a, &call.c, sizeof call) == TG_OK, "%s", tg_error_message(c));
   tg_attention_desc older = newer.d;
   memset((char *)&older + offsetof(tg_attention_desc, window), 0x77, sizeof older - offsetof(tg_attention_desc, window));
