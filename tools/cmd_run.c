@@ -34,7 +34,7 @@ typedef struct {
   const tool_args *args;
   tg_context *ctx;
   tg_kernel *kernel;
-  tg_job job;                              /* the program as written, for contracts and the check */
+  tg_job job;                              /* the program as written, for promised ranges and the check */
   uint32_t n;
   tg_argument data[64];
   void *copy[64];                          /* for the interpreter */
@@ -50,7 +50,7 @@ static void parse(void *user) {
   tg_parse_kernel(&r->job, r->args->file, r->program.text, r->program.options.bindings_n, r->program.bindings);
 }
 
-/* Small integers, the same for every type; indices stay within their contracts. */
+/* Small integers, the same for every type; indices stay within their promised ranges. */
 static void fill(const run_state *r, uint32_t b, uint32_t author, tg_type type) {
   tg_i128 lo = tg_is_float(type) || tg_is_signed(type) ? -3 : 0, hi = type == TG_BOOL ? 1 : 3;
   const tg_buffer *info = &r->job.buffers.data[author];
@@ -167,7 +167,7 @@ static void interpret(void *user) {
   tg_interp in = {.buffers = buffers,
                   .check_uninitialised = true,
                   .check_races = true,
-                  .check_contracts = true,
+                  .check_promises = true,
                   .check_merges = true};
   tg_interpret(&r->job, r->job.sink, &in);
 }

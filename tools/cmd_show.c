@@ -11,7 +11,7 @@ static const char usage[] =
     "...] [--pack BUFFER] [--target NAME]\n"
     "\n"
     "Prints the kernel after each pass, each as a program that parses again, behind a line == STAGE:\n"
-    "  author, prove, raise, schedule, reduce, distribute, contract, expand, place, functions, types, coalesce, index, "
+    "  author, prove, raise, schedule, reduce, distribute, fma, expand, place, functions, types, coalesce, index, "
     "linear, llvm, asm, object\n"
     "With --stage, that stage's text and nothing else, so that it can be redirected or piped: a .tg program, LLVM IR, "
     "what an assembler takes.\n"

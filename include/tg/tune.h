@@ -28,7 +28,7 @@ typedef enum tg_tune_class {
   TG_TUNE_CRASHED, TG_TUNE_HUNG,
   TG_TUNE_WRONG,         /* its results differ from those of the kernel as written */
   TG_TUNE_LIMIT,         /* out of memory, past a limit of tg, or refused by LLVM */
-  TG_TUNE_UNBELIEVABLE,  /* its time is below the machine's roofline, so the measurement must be wrong */
+  TG_TUNE_UNBELIEVABLE,  /* its time is below tg_tune_result.floor, so the measurement must be wrong */
   TG_TUNE_SLOW,          /* its first run took so much longer than the best's that it was not timed further */
   TG_TUNE_SKIPPED,       /* the time or the number of candidates ran out before it */
   TG_TUNE_CLASSES
@@ -56,12 +56,18 @@ typedef struct tg_tune_result {
   double seconds, default_seconds; /* time of one run: of the choice, of the default */
   /* default_seconds / seconds - 1: the median over pairs of runs, and the lower end of its 95 % interval */
   double gain, gain_low;
-  double flops, bytes;             /* operations and memory traffic of one run of the kernel as written */
-  double floor;                    /* least believable time of a run, in seconds: the roofline with a margin */
+  /* operations of one run of the kernel as written, and bytes of its operands: each counts once if it is read, and once
+   * if it is written */
+  double flops, bytes;
+  /* seconds: half of the time that the operations of one run take at the machine's peak rate. A shorter time counts as
+   * an error of measurement. 0: no bound, since the operations are few or depend on conditions */
+  double floor;
   double elapsed;                  /* seconds that the search took */
   uint32_t points, lowered, built, timed;   /* numbers of candidates that reached each step */
   uint32_t classes[TG_TUNE_CLASSES];        /* numbers of candidates by outcome */
-  uint32_t dropped;                /* samples thrown away because the machine was slowed down meanwhile */
+  /* samples (pairs of runs, or pairs of pairs) left out because other work slowed the machine down while they were
+   * taken */
+  uint32_t dropped;
   uint32_t restarts;               /* times that a worker process was started again */
   uint32_t reused;                 /* answers taken from the journal */
   int in_process;                  /* 1: no worker was given, so a candidate that crashes ends the program */

@@ -22,6 +22,11 @@ typedef struct tg_attention_problem {
   const char *score_mod, *mask_mod;
   tg_kit_argument argument[ATTENTION_ARGUMENTS];
   uint32_t arguments_n;
+  /* for GPUs: one kernel for all sequences and heads, `group` of which share a head of K and V; masks and arguments are
+   * dense. matrix: the instruction of src/target/matrix.def for both products, of f16 or bf16 */
+  bool grid;
+  int64_t group;
+  const char *matrix;
 } tg_attention_problem;
 
 /* Names of the buffers and of the run-time parameters, in the order of ATTENTION_Q.. and ATTENTION_ROWS.. */
@@ -58,16 +63,24 @@ enum {
   ATTENTION_PARTS,               /* of a merge */
   /* elements from one query to the next and from one key to the next: first of the mask, then of the arguments */
   ATTENTION_STEPS,
-  ATTENTION_VALUES = ATTENTION_STEPS + 2 * (1 + ATTENTION_ARGUMENTS)
+  /* of a grid: sequences, heads; elements from one sequence to the next and from one head to the next of Q, K, V, O */
+  ATTENTION_SEQUENCES = ATTENTION_STEPS + 2 * (1 + ATTENTION_ARGUMENTS),
+  ATTENTION_HEADS,
+  ATTENTION_FAR,
+  ATTENTION_VALUES = ATTENTION_FAR + 8
 };
 extern const tg_kit_names tg_attention_names;
 
-/* The sets of words for the body. prefill: rows are lanes; decode: elements of a head are, for few rows. */
-extern const tg_kernel_def *const tg_attention_prefill, *const tg_attention_decode;
+/* The sets of words for the body. prefill: rows are lanes; decode: elements of a head are, for few rows; device: blocks
+ * of queries are workgroups, and both products matrix instructions. */
+extern const tg_kernel_def *const tg_attention_prefill, *const tg_attention_decode, *const tg_attention_device;
 
 /* choose.c: chooses words and knobs for p->rows.hi rows from the registers and the caches. Returns the most rows that
  * one run of the kernel may take; more are divided among runs. */
 int64_t tg_attention_choose(const tg_attention_problem *p, const tg_target *t, tg_kit_choice *out);
+
+/* The matrix instruction that the device words use for this type, f16 or bf16; NULL: the target has none. */
+const char *tg_attention_matrix(const tg_target *t, tg_type type);
 
 /* Makes a sketch a kernel of this problem, whose parameters are those that the problem needs. Bindings: writes those of
  * the parameters to b, of ATTENTION_VALUES, and returns their number. */

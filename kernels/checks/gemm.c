@@ -225,15 +225,15 @@ static void compile_epilogue(tg_checks *g) {
   const tg_gemm_problem *q = g->problem;
   const char *const dims[] = {"[1]", "[R]", "[S]", "[R, S], [LD, 1]"}, *const places[] = {"0", "m", "n", "m,n"};
   tg_str s = tg_str_new(&g->env);
-  tg_str_printf(&s, "kernel epilogue(R, S, LD) { in(gate_sum, %s, [R, S]);", tg_type_name[q->acc]);
+  tg_str_printf(&s, "kernel epilogue(R, S, LD) { in(check_acc, %s, [R, S]);", tg_type_name[q->acc]);
   for (uint32_t i = 0; i < q->arguments_n; i++)
-    tg_str_printf(&s, " in(gate_arg%u, %s, %s);", i, tg_type_name[q->argument[i].type], dims[q->argument[i].per & 3]);
-  tg_str_printf(&s, " out(gate_c, %s, [R, S]);\nrange(m, R) range(n, S) { let acc = gate_sum[m,n];",
+    tg_str_printf(&s, " in(check_arg%u, %s, %s);", i, tg_type_name[q->argument[i].type], dims[q->argument[i].per & 3]);
+  tg_str_printf(&s, " out(check_c, %s, [R, S]);\nrange(m, R) range(n, S) { let acc = check_acc[m,n];",
                 tg_type_name[q->c]);
   for (uint32_t i = 0; i < q->arguments_n; i++)
-    tg_str_printf(&s, " let %s = %s(gate_arg%u[%s]);", q->argument[i].name, tg_type_name[q->acc], i,
+    tg_str_printf(&s, " let %s = %s(check_arg%u[%s]);", q->argument[i].name, tg_type_name[q->acc], i,
                   places[q->argument[i].per & 3]);
-  tg_str_printf(&s, " gate_c[m,n] = %s(%s); } }\n", tg_type_name[q->c], q->epilogue);
+  tg_str_printf(&s, " check_c[m,n] = %s(%s); } }\n", tg_type_name[q->c], q->epilogue);
   tg_binding b[] = {{"R", 1, INT32_MAX, 1}, {"S", 1, INT32_MAX, 1}, {"LD", 1, INT32_MAX, 1}};
   tg_compile_options o = {.bindings = b, .bindings_n = 3, .flags = TG_COMPILE_AS_WRITTEN | TG_COMPILE_NO_CACHE};
   tg_status status = tg_kernel_compile_text(g->context, "epilogue", s.data, &o, &g->epilogue);
@@ -318,9 +318,9 @@ tg_status tg_check_one(tg_checks *g, tg_gemm_candidate *candidate, void *user, c
 
 /* ---- all that applies ---- */
 
-const char *tg_check_name(tg_check_kind g) {
+const char *tg_check_name(tg_check_kind kind) {
   static const char *const names[TG_CHECK__COUNT] = {"exact", "freivalds", "rounded", "extremes", "epilogue", "random"};
-  return g < TG_CHECK__COUNT ? names[g] : "none";
+  return kind < TG_CHECK__COUNT ? names[kind] : "none";
 }
 
 bool tg_check_applies(const tg_gemm_problem *p, tg_check_kind check) {
@@ -384,15 +384,15 @@ tg_status tg_checks_run(tg_checks *g, tg_gemm_candidate *candidate, void *user, 
   for (uint32_t s = 0; s < sizes_n; s++) {
     const tg_check_size *z = &sizes[s];
     bool large = (double)z->m * (double)z->n * (double)z->k > g->work;
-    for (int check = 0; check < TG_CHECK__COUNT; check++) {
-      if (!tg_check_applies(g->problem, (tg_check_kind)check) || (check == TG_CHECK_EXACT && large) ||
+    for (tg_check_kind check = TG_CHECK_EXACT; check < TG_CHECK__COUNT; check++) {
+      if (!tg_check_applies(g->problem, check) || (check == TG_CHECK_EXACT && large) ||
           (check == TG_CHECK_FREIVALDS && !large))
         continue;
       int rounds = check == TG_CHECK_EXACT || check == TG_CHECK_EPILOGUE ? 3 : check == TG_CHECK_ROUNDED ? 2 : 1;
       for (int i = 0; i < rounds; i++, turn++) {
         const double *f = factors[check == TG_CHECK_ROUNDED ? turn % 2 : turn % TG_COUNT(factors)];
         const int64_t *pad = pads[turn % TG_COUNT(pads)];
-        tg_check_case c = case_of(g, (tg_check_kind)check, z, pad, f, tg_mix(seed, turn));
+        tg_check_case c = case_of(g, check, z, pad, f, tg_mix(seed, turn));
         c.poison = candidate != tg_check_run_kernel, c.front = turn % 4 == 3;
         tg_status status = tg_check_one(g, candidate, user, &c, failure);
         if (status) return status;

@@ -24,7 +24,7 @@ typedef enum tg_check_kind {
   TG_CHECK_RANDOM,
   TG_CHECK__COUNT
 } tg_check_kind;
-const char *tg_check_name(tg_check_kind g);
+const char *tg_check_name(tg_check_kind kind);
 
 /* Operands that a candidate is called with. The bytes of each are those from its first element to its last. */
 typedef struct tg_gemm_operands {

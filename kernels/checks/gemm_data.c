@@ -97,9 +97,11 @@ static void fill_endless(check_product *p) {
 
 static int clamp(int v, int lo, int hi) { return v < lo ? lo : v > hi ? hi : v; }
 
-/* Sets a column of B so that sums are at, just below or just above the midpoint of two neighbouring numbers of C's
- * type. One term is 2^bits - 1 or 2^bits - 2 units, the other about half a unit. In the rows of A whose scale is
- * row_scale, the two neighbours are C's largest number and infinity. */
+/* Sets a column of B, and two elements in each row of A, so that each sum in the column has two terms and lies at, just
+ * below or just above the midpoint of two neighbouring numbers of C's type. A unit is the distance of the two
+ * neighbours. One term is 2^bits - 1 or 2^bits - 2 units, the other half a unit, or 2^-bits units less or more. Unless
+ * B's type forbids it, the unit is such that in rows of A with the scale row_scale 2^bits - 1 units are C's largest
+ * number: such a sum is rounded to it or to infinity. */
 static void fill_ties(check_product *p, int64_t column, const int *scale, int row_scale) {
   const tg_check_case *w = &p->which;
   tg_type t = p->problem->b, c = p->problem->c;

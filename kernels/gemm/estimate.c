@@ -362,7 +362,7 @@ static bool crowded_rows(const tg_gemm_view *v, int64_t rows) {
 tg_gemm_rest tg_gemm_dot_rest(int64_t terms, int64_t vl, int64_t mr, int64_t nc) {
   enum { MOST = 256, FEW = 4 };   /* multiply-adds of vectors without a loop; terms */
   if (terms % vl == 0) return GEMM_NO_REST;
-  if (up(terms, vl) * mr * nc <= MOST) return GEMM_REST_IN_A_ROW;
+  if (up(terms, vl) * mr * nc <= MOST) return GEMM_REST_UNROLLED;
   return terms % vl > FEW && terms > vl ? GEMM_REST_BEHIND : GEMM_REST_ONE_BY_ONE;
 }
 
@@ -391,7 +391,7 @@ double tg_gemm_dot_cycles(const tg_gemm_view *v, int64_t mr, int64_t nc, int64_t
   int n = list_rows(v->rows, mr, list);
   int64_t vectors = v->terms / vl, rest = v->terms % vl, left = 0;   /* one by one */
   tg_gemm_rest kind = tg_gemm_dot_rest(v->terms, vl, mr, nc);
-  bool again_folded = kind == GEMM_REST_BEHIND, in_a_row = kind == GEMM_REST_IN_A_ROW;
+  bool again_folded = kind == GEMM_REST_BEHIND, in_a_row = kind == GEMM_REST_UNROLLED;
   if (again_folded || in_a_row) vectors++;
   else left = rest;
   double sum = 0, from = comes_from(v, vl, (double)(v->rows * v->terms * v->size)),

@@ -74,9 +74,13 @@ bool tg_gemm_is_crowded(const tg_gemm_view *v);
 double tg_gemm_direct_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl);
 /* Accumulators for each vector of a tile: several hide the latency of multiply-adds if the tile has few vectors. */
 int64_t tg_gemm_sums(int64_t vectors, int64_t terms);
-/* What gemm_dot does with the remainder of `terms` that does not fill a vector of vl: there is none; a masked vector,
- * either unrolled together with the full vectors (IN_A_ROW) or after their loop (BEHIND); or scalar additions. */
-typedef enum { GEMM_NO_REST, GEMM_REST_IN_A_ROW, GEMM_REST_BEHIND, GEMM_REST_ONE_BY_ONE } tg_gemm_rest;
+/* What gemm_dot does with the last terms, if `terms` is not a multiple of vl. */
+typedef enum {
+  GEMM_NO_REST,            /* it is a multiple */
+  GEMM_REST_UNROLLED,      /* all vectors are unrolled, the last one masked: no loop */
+  GEMM_REST_BEHIND,        /* a masked vector after the loop of full vectors */
+  GEMM_REST_ONE_BY_ONE     /* scalar additions after that loop */
+} tg_gemm_rest;
 tg_gemm_rest tg_gemm_dot_rest(int64_t terms, int64_t vl, int64_t mr, int64_t nc);
 double tg_gemm_store_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl);   /* to store a tile's sums */
 double tg_gemm_panel_cycles(const tg_gemm_view *v, bool both, bool grouped, bool next, int64_t mr, int64_t nu,

@@ -10,7 +10,7 @@
 /* The names that buffers (operand) and run-time parameters (value: sizes, leading dimensions) of an operation's
  * kernels may have. A call fills one array of operands and one of values in this order, and each kernel takes from
  * them the ones that it has. Each operation has its own lists, of at most TG_KIT_OPERANDS and TG_KIT_VALUES names. */
-enum { TG_KIT_OPERANDS = 24, TG_KIT_VALUES = 32 };
+enum { TG_KIT_OPERANDS = 24, TG_KIT_VALUES = 48 };
 typedef struct tg_kit_names { const char *const *operand, *const *value; uint32_t operands_n, values_n; } tg_kit_names;
 
 /* A kernel that is one task, as a function of its buffers, its run-time parameters and its workspace. The last argument
@@ -31,8 +31,9 @@ typedef struct tg_kit_kernel {
 /* The part of a plan that all operations share; it is the first field of an operation's plan. */
 typedef struct tg_kit_plan {
   tg_context *context;
-  /* threads: those of the pool that calls without tg_exec use. most: the descriptor's number, if it is more than
-   * that, since calls with tg_exec do not depend on the pool */
+  /* threads: of a call without tg_exec, which runs on the context's pool: the descriptor's number, at most the pool's.
+   * most: what kernels are chosen for, and the workspace is computed for: the descriptor's number even if the pool has
+   * fewer, since a call with tg_exec brings its own threads */
   uint32_t threads, most;
   size_t per_thread, shared;             /* largest workspace of any kernel: bytes for each thread, bytes for all */
   uint32_t compiled, found, tuned;       /* kernels; how many came from the cache; how many have a tuned choice */

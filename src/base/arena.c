@@ -17,7 +17,7 @@ void tg_env_init(tg_env *e, const tg_allocator *a) {
   e->allocator = a && a->alloc && a->free ? *a : tg_allocator_default();
 }
 
-/* ---- blocks between their uses ---- */
+/* ---- blocks that no arena uses at present ---- */
 
 void tg_blocks_init(tg_blocks *b, const tg_allocator *a) {
   *b = (tg_blocks){.allocator = a && a->alloc && a->free ? *a : tg_allocator_default()};
@@ -33,7 +33,7 @@ void tg_blocks_drop(tg_blocks *b) {
   pthread_mutex_destroy(&b->lock);
 }
 
-static int size_class(size_t size) {   /* -1: of no use to others */
+static int size_class(size_t size) {   /* -1: not kept for other arenas */
   for (int i = 0; i < TG_BLOCK_SIZES; i++)
     if (size == (size_t)FIRST_BLOCK << i) return i;
   return -1;

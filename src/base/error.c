@@ -22,7 +22,7 @@ void tg_failv(tg_env *e, tg_status s, const char *format, va_list ap) {
     if (s == TG_INTERNAL) n = (size_t)snprintf(e->message, sizeof e->message, "internal error (a bug in tg): ");
     vsnprintf(e->message + n, sizeof e->message - n, format, ap);
   }
-  if (!e->trap) __builtin_trap(); /* an entry point without tg_protect: no way to go on */
+  if (!e->trap) __builtin_trap(); /* called outside of tg_protect: there is nowhere to return to */
   longjmp(*e->trap, 1);
 }
 

@@ -34,7 +34,7 @@ static void make_room(void *arg) {
   r->data = tg_alloc(r->env, r->bytes);
 }
 
-/* The descriptor is closed, also where there is no memory. */
+/* Closes the descriptor, also if there is no memory. */
 static char *read_and_close(tg_env *e, int fd, size_t size, size_t *bytes) {
   room r = {e, size + 1, NULL};
   bool made = tg_protect(e, make_room, &r);
@@ -49,7 +49,7 @@ static char *read_and_close(tg_env *e, int fd, size_t size, size_t *bytes) {
   return r.data;
 }
 
-/* O_NONBLOCK: a pipe in the place of a file must not keep us waiting. */
+/* O_NONBLOCK: if the path is a pipe, opening it must not wait. */
 char *tg_read_file(tg_env *e, const char *path, size_t *bytes) {
   struct stat s;
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -62,7 +62,7 @@ char *tg_read_file(tg_env *e, const char *path, size_t *bytes) {
   return read_and_close(e, fd, (size_t)s.st_size, bytes);
 }
 
-/* ---- what nobody else could have written ---- */
+/* ---- files that no other user could have written ---- */
 
 bool tg_is_private(int fd, bool root, size_t *bytes) {
   struct stat s;
@@ -97,14 +97,15 @@ char *tg_read_private(tg_env *e, const char *folder, const char *name, bool root
 
 /* ---- writing ---- */
 
-/* Past RLIMIT_FSIZE a write raises SIGXFSZ, which ends the program: ours may fail, and no more. */
+/* A write past RLIMIT_FSIZE raises SIGXFSZ, which would end the program. Here the signal is blocked and then discarded,
+ * so that only the write fails. */
 int tg_write_all(int fd, const void *data, size_t bytes) {
   sigset_t exceeds, before, pending;
   int err = 0;
   sigemptyset(&exceeds);
   sigaddset(&exceeds, SIGXFSZ);
   sigpending(&pending);
-  bool waits = sigismember(&pending, SIGXFSZ) > 0;   /* the program's own */
+  bool waits = sigismember(&pending, SIGXFSZ) > 0;   /* it was raised before, for another write: not to be discarded */
   pthread_sigmask(SIG_BLOCK, &exceeds, &before);
   for (size_t done = 0; done < bytes && !err;) {
     ssize_t k = write(fd, (const char *)data + done, bytes - done);
@@ -117,7 +118,7 @@ int tg_write_all(int fd, const void *data, size_t bytes) {
   return err;
 }
 
-/* A file of our own beside it: O_EXCL keeps two writers apart. */
+/* Creates a temporary file in the same folder; O_EXCL: two writers never get the same one. */
 static int open_aside(int folder, const char *name, char *aside, size_t size) {
   for (int serial = 0; serial < 1000; serial++) {
     int n = snprintf(aside, size, "%s.%ld.%d.tmp", name, (long)getpid(), serial);

@@ -5,7 +5,7 @@
 #include <unistd.h>
 #include "base/guard.h"
 
-/* All of it without access, and the place of the data in it. */
+/* Reserves the address space, without access, and sets where the data will be. */
 static bool reserve(tg_guarded *g, size_t bytes, size_t beside, bool front) {
   size_t page = (size_t)sysconf(_SC_PAGESIZE), room = (bytes + beside + page - 1) / page * page;
   if (!room) room = page;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include "base/base.h"
 
-/* Of this thread, until it is given back. NULL: there is no memory, and the program's own stays. */
+/* The C locale, in use by this thread until give_back. plain NULL: no memory; the thread keeps its locale. */
 typedef struct { locale_t plain, before; } borrowed;
 
 static borrowed plain_locale(void) {

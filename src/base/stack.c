@@ -16,7 +16,8 @@ static void *run(void *user) {
   return NULL;
 }
 
-/* The program's handlers stay with its own threads; faults of this one are its own. */
+/* Signals to the program are blocked in the new thread, so that its own threads handle them; those that a fault of this
+ * thread raises are not. */
 static bool start(pthread_t *thread, errand *w) {
   static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
   sigset_t others, before;
@@ -35,7 +36,7 @@ void tg_run_on_own_stack(void (*fn)(void *), void *arg) {
   errand w = {fn, arg};
   pthread_t thread;
   if (start(&thread, &w)) pthread_join(thread, NULL);
-  else fn(arg);   /* no thread is to be had: on what there is */
+  else fn(arg);   /* no thread can be started: on the caller's stack */
 }
 
 typedef struct { tg_env *env; void (*fn)(void *); void *arg; bool ok; } guarded;
@@ -48,5 +49,5 @@ static void protect(void *user) {
 void tg_on_own_stack(tg_env *e, void (*fn)(void *), void *arg) {
   guarded g = {e, fn, arg, false};
   tg_run_on_own_stack(protect, &g);
-  if (!g.ok) tg_fail(e, e->status, "%s", "the work failed");   /* its own message stands */
+  if (!g.ok) tg_fail(e, e->status, "%s", "the work failed");   /* keeps the message of fn */
 }

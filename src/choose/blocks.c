@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Loops that carry, over the rows of something that several of their statements read:
+ * Loops with a loop-carried dependence, over the rows of a matrix that several of their statements read:
  *
  *   for i { q[i] = sum(j: A[i,j] * p[j]); for j { s[j] += A[i,j] * r[i] } }
  *
- * A few rows are taken at a time, and each statement goes over them by itself: they are read from memory once for all
- * statements, each vector of p serves
- * all of the rows, and s is read and written once for them. */
+ * A few rows are taken at a time, and each statement goes over them in its own loop: they are read from memory once for
+ * all statements, each vector of p serves all of the rows, and s is read and written once for them. */
 #include "ranges/depend.h"
 #include "choose/nest.h"
 

@@ -763,7 +763,7 @@ static void give_up(uint8_t *rung, uint32_t rungs, uint32_t nest) {
 
 void tg_heuristic(tg_job *j, const tg_lowering *l, const tg_uop *raised) { tg_heuristic_with(j, l, raised, NULL); }
 
-void tg_heuristic_with(tg_job *j, const tg_lowering *l, const tg_uop *raised, tg_choices *c) {
+void tg_heuristic_with(tg_job *j, const tg_lowering *l, const tg_uop *raised, tg_decisions *c) {
   enum { ALONE = 8 };   /* after this many tries all nests get simpler at once, not the refused one alone */
   if (j->opts.n) return;
   uint32_t nests = raised->n + 1, decisions = c ? c->made.n : 0;
@@ -772,7 +772,7 @@ void tg_heuristic_with(tg_job *j, const tg_lowering *l, const tg_uop *raised, tg
       .j = j, .l = l, .raised = raised, .given = c && c->given, .judge = c && c->judge ? c->judge : tg_pass_schedule};
   for (uint32_t tries = 0;; tries++) {
     const char *message;
-    w.n = (tg_nest){.j = j, .l = l, .choices = c, .rung = rung, .rungs = nests};
+    w.n = (tg_nest){.j = j, .l = l, .decisions = c, .rung = rung, .rungs = nests};
     if (w.given) {
       choose_and_try(&w);
       return;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Loops below a nest that is not perfect. The innermost ones become vectors where memory and dependences allow it, with
- * rows of a
- * stencil taken together. Where none does, because each iteration needs the one before, the iterations of a loop around
- * them run side by side:
- * as lanes, or as copies in registers where lanes would gather cheap work from far apart. */
+ * Loops inside a nest that is not perfect. The innermost ones become vectors where memory and dependences allow it,
+ * with several rows of a stencil at a time. If none can, because each iteration needs the one before, the iterations of
+ * a loop around them run side by side: as lanes, or as copies in registers if lanes would need gathers and the work is
+ * cheap. */
 #include "choose/nest.h"
 
 enum { SMALL = 4, SMALL_TERMS = 16 };

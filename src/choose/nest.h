@@ -52,7 +52,7 @@ typedef struct {
   bool threads;                   /* tasks are allowed: the author made none */
   uint32_t copies;                /* of statements, by the kinds that ranges have already */
   uint8_t *done;                  /* by range ordinal: scheduled, as lanes */
-  tg_choices *choices;            /* NULL: nobody asks */
+  tg_decisions *decisions;        /* given ones, and a record of all; NULL: nobody wants to know */
   uint32_t index;                 /* of the nest in the program */
   TG_VEC(uint32_t) owner;         /* by word: index of the nest that it is for */
   const uint8_t *rung;            /* by index of a nest: what has been given up for it; NULL: nothing */

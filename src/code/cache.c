@@ -12,7 +12,7 @@ static const char magic[8] = {'T', 'G', 'C', 'O', 'D', 'E', '\r', '\n'};
 typedef struct {
   char magic[8];
   uint32_t format, header;
-  tg_hash128 sum;              /* of all that follows this field */
+  tg_hash128 sum;              /* checksum of all that follows this field */
   uint64_t key_n, signature_n, object_n;
   uint32_t buffers, params, phases, loops;
   uint64_t workspace, shared, aligned, launch_n, in_shares;

@@ -30,7 +30,7 @@ enum { TG_GRID_NODES = 1024 };
 bool tg_grid_of(const tg_code_info *, uint32_t phase, const int64_t *params, tg_grid *out);
 int tg_grid_code(tg_op op);         /* number that stands for op in the extents of a grid; -1: not supported there */
 
-/* The contract between object and launcher.
+/* The interface between object and launcher.
  *
  * GPU: the object is PTX text with its NUL, or an AMD code object (object.h). Phase p is the kernel NAME_p (and
  * NAME_p_unaligned). Its arguments are pointers to the info.buffers buffers in order of definition, a pointer to the

@@ -11,14 +11,14 @@
 #include <unistd.h>
 #include "code/object.h"
 
-/* ---- gdb's interface: a list that the process has one of. LLVM defines it, and another copy of it may be in the
- * program; found by name, so that tg has none of its own, and without LLVM there is nothing to register with. ---- */
+/* ---- gdb's interface: one list for the whole process. LLVM defines it, and so may the program; tg looks it up by name
+ * and has none of its own. If there is none, as without LLVM, nothing is registered. ---- */
 
 typedef struct gdb_entry { struct gdb_entry *next, *prev; const char *file; uint64_t bytes; } gdb_entry;
 typedef struct { uint32_t version, action; gdb_entry *relevant, *first; } gdb_descriptor;
 typedef struct { gdb_entry entry; size_t total; char object[]; } gdb_record;
 
-static pthread_mutex_t gdb_lock = PTHREAD_MUTEX_INITIALIZER; /* of the process's list */
+static pthread_mutex_t gdb_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list */
 
 static void gdb_tell(gdb_descriptor *d, uint32_t action, gdb_entry *entry) {
   void (*call)(void);
@@ -62,8 +62,8 @@ void tg_debug_unregister(const tg_allocator *a, void *record) {
 
 /* ---- perf ---- */
 
-/* The name is in a folder of everybody's: the file is this user's own, or none is written. O_NONBLOCK: no pipe of
- * another's holds us. */
+/* Everybody may create files in /tmp, so the map is written only if it is a regular file of this user. O_NONBLOCK: if
+ * it is a pipe, opening it must not wait. */
 void tg_debug_perf_map(const void *code, size_t bytes, const char *name) {
   char path[64], line[512];
   snprintf(path, sizeof path, "/tmp/perf-%ld.map", (long)getpid());
@@ -72,7 +72,7 @@ void tg_debug_perf_map(const void *code, size_t bytes, const char *name) {
   struct stat s;
   if (fd < 0) return;
   bool own = !fstat(fd, &s) && S_ISREG(s.st_mode) && s.st_nlink == 1 && tg_is_private(fd, false, NULL);
-  /* a torn map misleads */
+  /* half a line would mislead perf */
   if (own && n > 0 && (size_t)n < sizeof line && tg_write_all(fd, line, (size_t)n)) unlink(path);
   close(fd);
 }

@@ -20,15 +20,15 @@ enum { HOST = EM_X86_64 };
 
 struct tg_code {
   tg_allocator allocator;
-  tg_linker linker;            /* of linked */
-  void *linked;                /* NULL: in memory, placed by us */
+  tg_linker linker;            /* set if linked is */
+  void *linked;                /* what the linker made; NULL: tg's loader placed the code in memory */
   char *memory;
   size_t mapped;
   uint32_t phases, loops, buffers;
   void *debug;
-  const int64_t *steps;        /* of loops of phases, or NULL; behind it in one block */
+  const int64_t *steps;        /* as in tg_code_info.launch, stored behind phase[]; NULL: no loops of phases */
   uint64_t steps_n;
-  struct { tg_phase_fn *entry, *unaligned; tg_tasks_fn *tasks; } phase[];   /* then the loops: tasks is their turns */
+  struct { tg_phase_fn *entry, *unaligned; tg_tasks_fn *tasks; } phase[];   /* then the loops, whose tasks are turns */
 };
 
 /* Sets the offset of each section in the loaded memory; UINT64_MAX: it is not loaded. Returns the total size; 0: this
@@ -93,7 +93,7 @@ static bool is_wide(uint32_t type) {
 
 static bool relocate(const tg_object_view *o, char *memory, const uint64_t *place, const Elf64_Shdr *s) {
   if (s->sh_info >= o->sections_n || s->sh_offset % 8) return false;
-  if (place[s->sh_info] == UINT64_MAX) return true; /* of debug information: gdb's own business */
+  if (place[s->sh_info] == UINT64_MAX) return true; /* debug information, which gdb relocates itself */
   const Elf64_Rela *r = (const Elf64_Rela *)(o->data + s->sh_offset);
   for (uint64_t i = 0; i < s->sh_size / sizeof *r; i++, r++) {
     uint64_t n = ELF64_R_SYM(r->r_info), room = o->sections[s->sh_info].sh_size;
@@ -118,7 +118,7 @@ static bool is_entry(const tg_object_view *o, uint32_t i, const char *name, size
   return is_function(o, i) && !strncmp(s, name, n) && s[n] == '.';
 }
 
-/* A linker knows those that the object shows. */
+/* A linker finds global symbols only. */
 static bool is_linked(const tg_object_view *o, uint32_t i, const char *name, size_t n) {
   return ELF64_ST_BIND(o->symbols[i].st_info) == STB_GLOBAL && is_entry(o, i, name, n);
 }
@@ -165,7 +165,8 @@ static tg_status failed(tg_env *err, tg_status s, const char *what, const char *
   return s;
 }
 
-/* Loops within their loops, of what there is; their counters within the shared memory. */
+/* Is the list of steps valid? It must name phases and loops that exist, an inner loop must end within the outer one,
+ * and the counters of loops must fit the shared memory. */
 static bool steps_hold(const tg_code_info *info) {
   const int64_t *s = info->launch;
   uint64_t end[64], depth = 0;
@@ -204,8 +205,8 @@ enum { SECTIONS = 64 };
 typedef struct {
   tg_object_view o;
   const char *name;
-  uint64_t place[SECTIONS], size;   /* in memory of ours; bytes of it all */
-  uint64_t address[SECTIONS];       /* where each section is; 0: nowhere, or nobody knows */
+  uint64_t place[SECTIONS], size;   /* offset of each section in tg's memory; its bytes */
+  uint64_t address[SECTIONS];       /* of each section; 0: not loaded, or unknown */
 } placing;
 
 static tg_status place_own(placing *w, tg_code *c, tg_env *err) {
@@ -255,7 +256,7 @@ static tg_status link_code(placing *w, tg_code *c, const tg_linker *linker, tg_e
   return s == TG_MISS ? place_own(w, c, err) : s;
 }
 
-/* gdb and perf. Functions that nobody calls by name are told of too. */
+/* Tells gdb and perf of the code. perf gets all functions, entries or not. */
 static void tell(const placing *w, tg_code *c, uint32_t flags) {
   const tg_object_view *o = &w->o;
   if (flags & TG_JIT_DEBUG) c->debug = tg_debug_register(&c->allocator, o->data, o->bytes, w->address, o->sections_n);
@@ -286,7 +287,7 @@ tg_status tg_code_link(const tg_allocator *a, const tg_linker *linker, const voi
   c->buffers = info->buffers;
   if ((c->steps_n = info->launch_n))
     c->steps = memcpy(&c->phase[c->phases + c->loops], info->launch, 8 * info->launch_n);
-  /* no phases, no code: a kernel of empty ranges */
+  /* a kernel without phases, whose ranges are all empty, has no code */
   tg_status s = !w.size ? TG_OK : linker ? link_code(&w, c, linker, err) : place_own(&w, c, err);
   if (s != TG_OK) {
     tg_code_unload(c);

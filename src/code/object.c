@@ -57,7 +57,7 @@ static const char *bytes_of(const tg_object_view *o, uint32_t symbol, uint64_t b
              : NULL;
 }
 
-/* Is the field at this place of the symbol's section filled by one relocation of the kind, to that symbol? */
+/* Does a relocation of this type fill the field at offset `field` from the symbol, and point it to symbol `to`? */
 static bool points_to(const tg_object_view *o, uint32_t symbol, uint64_t field, uint32_t type, uint32_t to) {
   for (uint32_t i = 0; i < o->sections_n; i++) {
     const Elf64_Shdr *s = &o->sections[i];
@@ -92,7 +92,7 @@ bool tg_amd_kernel_of(const tg_object_view *o, const char *name, tg_amd_kernel *
   uint32_t *to[] = {&k->local, &k->scratch, &k->arguments, &k->rsrc3, &k->rsrc1, &k->rsrc2};
   for (uint32_t i = 0; i < TG_COUNT(fields); i++) memcpy(to[fields[i].field], d + fields[i].at, 4);
   memcpy(&k->properties, d + 56, 2);
-  /* of waves of 32, and of 64 where accumulators are in the same file */
+  /* in units of 8: so in wave32, and in wave64 where accumulators are in the same register file */
   k->vector_registers = ((k->rsrc1 & 63) + 1) * 8;
   return true;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The pipeline: all passes in order, each with its contract: what holds for the program after it. See docs/ir.md. */
+ * The pipeline: all passes in order, each with what holds for the program that it leaves. See docs/ir.md. */
 #include "compile/pipeline.h"
 
 const tg_pass tg_passes[] = {
@@ -9,7 +9,7 @@ const tg_pass tg_passes[] = {
     {"reduce", tg_pass_reduce, "no REDUCE: registers, loops, FOLD"},
     {"distribute", tg_pass_distribute,
      "targets with lanes: threads for local and lane ranges, shuffles, LOCAL memory, barriers; others: unchanged"},
-    {"contract", tg_pass_contract, "FMA formed from a * b + c"},
+    {"fma", tg_pass_fma, "FMA formed from a * b + c"},
     {"expand", tg_pass_expand, "no upcast, unroll, lane, local ranges: copies and vectors"},
     {"place", tg_pass_place, "every define_reg is ssa or memory; simplified"},
     {"functions", tg_pass_functions, "no exp, log, sin, ..: their definitions"},

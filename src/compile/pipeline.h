@@ -4,7 +4,7 @@
 #define TG_PIPELINE_H
 #include "lower/lower.h"
 
-typedef struct { const char *name; tg_pass_fn *run; const char *contract; } tg_pass;
+typedef struct { const char *name; tg_pass_fn *run; const char *leaves; } tg_pass;
 extern const tg_pass tg_passes[];      /* in order; ends with a NULL name */
 
 /* j->opts must hold the complete schedule. Runs the passes after j->stage up to and including `until` (NULL: all); if

@@ -104,7 +104,7 @@ static tg_status check(const tg_device_kernel *k, const tg_launch *l, void **buf
 
 /* ---- launches ---- */
 
-/* A workspace of the caller's is for the threads that share out the work. */
+/* The caller's workspace must have room for every thread that takes part. */
 static tg_status check_workspace(const tg_device_kernel *k, const tg_launch *l, tg_work *w, char *message, size_t n) {
   if (!k->code) return wrong(message, n, "a launch on this device takes no workspace of the caller's");
   if (l->parallel_for) w->threads = l->threads > 0 ? (uint32_t)l->threads : 1;
@@ -135,7 +135,7 @@ tg_status tg_device_start(tg_device_kernel *k, const tg_launch *l, char *message
 
 tg_status tg_device_run(tg_device_kernel *k, const tg_launch *l, char *message, size_t n) {
   tg_status s = tg_device_start(k, l, message, n);
-  return s == TG_OK && !k->code ? k->driver->wait(k->device, message, n) : s;   /* the host's own code has run */
+  return s == TG_OK && !k->code ? k->driver->wait(k->device, message, n) : s;   /* on the host's CPU it is complete */
 }
 
 /* ---- time ---- */
@@ -152,7 +152,7 @@ tg_status tg_device_time(tg_device_kernel *k, const tg_launch *launch, double se
   uint32_t n = 0, inner = 1;
   tg_status s = tg_device_run(k, launch, message, message_n);
   double first = tg_now() - start;
-  /* longer than the clock's own cost */
+  /* short runs are timed together, so that the cost of reading the clock does not count */
   if (first < 20e-6) inner = (uint32_t)(20e-6 / (first > 1e-8 ? first : 1e-8)) + 1;
   for (start = tg_now(); s == TG_OK && n < MOST && (n < 3 || tg_now() - start < seconds); n++) {
     double t = tg_now();

@@ -27,8 +27,8 @@ static const double spin_seconds = 200e-6;
 struct tg_pool {
   tg_allocator allocator;
   void *block;                 /* as allocated; the pool begins at a cache line in it */
-  uint32_t threads, started;   /* the caller among threads; started: of our own */
-  _Atomic(pid_t) owner;        /* of the workers; 0: a child is at making it its own */
+  uint32_t threads, started;   /* threads: with the caller; started: workers created so far */
+  _Atomic(pid_t) owner;        /* whose workers these are; 0: a thread of a forked child is taking the pool over */
   pthread_mutex_t lock;        /* one launch at a time */
   int away_from;               /* the processor that workers keep away from; -1: none */
   tg_pool_task *task;
@@ -74,8 +74,9 @@ static void work(tg_pool *p, uint32_t index) {
   }
 }
 
-/* The worker's number in the job, from 1: the place it took; 0: it is not needed. One word says whether there is a
- * job and how many it wants, so a worker that looked at the job before cannot enter this one with that one's size. */
+/* Enters the job. Returns the worker's number in it, from 1 on; 0: the job needs no more workers. One word says whether
+ * a job is open and how many places are free, so a worker that has seen an earlier job cannot take a place in this one
+ * by that job's number. */
 static uint32_t enter(tg_pool *p) {
   unsigned s = atomic_load_explicit(&p->state, memory_order_acquire), left;
   do {
@@ -117,7 +118,7 @@ tg_pool *tg_pool_open(const tg_allocator *a, uint32_t threads) {
   char *block = a->alloc(a->user, block_bytes(threads));
   if (!block) return NULL;
   memset(block, 0, block_bytes(threads));
-  tg_pool *p = (tg_pool *)(block + (LINE - (uintptr_t)block % LINE) % LINE); /* the hooks promise 16 bytes only */
+  tg_pool *p = (tg_pool *)(block + (LINE - (uintptr_t)block % LINE) % LINE); /* allocators align to 16 bytes only */
   p->block = block;
   p->allocator = *a;
   p->threads = threads;
@@ -134,7 +135,7 @@ uint32_t tg_pool_asked(const tg_pool *p, int asked) {
   return n < most ? n : most;
 }
 
-/* Workers take no signals of the program's. One that cannot be started is done without. */
+/* Signals are blocked in workers: the program's threads handle them. If a worker cannot be created, there are fewer. */
 static void start(tg_pool *p, uint32_t wanted) {
   sigset_t all, before;
   sigfillset(&all);
@@ -146,12 +147,13 @@ static void start(tg_pool *p, uint32_t wanted) {
   pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* Is the pool this process's, or is it now? One of the child's threads makes it so; others meanwhile do without. */
+/* Does the pool belong to this process? After a fork one thread of the child takes it over; meanwhile other threads run
+ * their launches without it. */
 static bool is_own(tg_pool *p) {
   pid_t here = getpid(), owner = atomic_load_explicit(&p->owner, memory_order_acquire);
   if (owner == here) return true;
   if (!owner || !atomic_compare_exchange_strong(&p->owner, &owner, 0)) return false;
-  pthread_mutex_init(&p->lock, NULL);   /* a thread that there is none of here may have had it */
+  pthread_mutex_init(&p->lock, NULL);   /* a thread of the parent may have held it */
   p->started = 0;
   p->away_from = -1;
   atomic_store(&p->generation, 0);
@@ -161,8 +163,8 @@ static bool is_own(tg_pool *p) {
   return true;
 }
 
-/* The workers may run where the launcher may, but for where it is now. If that cannot be told or is all there is,
- * they stay as they are. */
+/* Lets workers run on the processors that the launching thread may use, but not on the one it is on now. If that one is
+ * unknown, or the only one, nothing is changed. */
 static void keep_away(tg_pool *p) {
   cpu_set_t may;
   int here = sched_getcpu();

@@ -69,7 +69,7 @@ static void add_buffer(builder *b, const tg_uop *define) {
     const tg_signature_expr *e = &b->exprs.data[b->exprs.n - 1];
     for (uint32_t k = e->start; k < e->start + e->n; k++) constant &= b->code.data[k].op != TG_OP_PARAM;
   }
-  if (constant) s.bytes = -2; /* computed below, once all is in place */
+  if (constant) s.bytes = -2; /* computed in pack, when all arrays are in place */
   tg_push(&b->j->env, &b->buffers, s);
   tg_push(&b->j->env, &b->defines, define);
 }
@@ -222,7 +222,8 @@ const char *tg_signature_bytes(const tg_signature *s, uint32_t b, const int64_t 
 #undef BEYOND
 }
 
-/* Dimensions by stride: each must step beyond all that the smaller ones reach. */
+/* Looks at the dimensions in the order of their strides: each stride must be longer than what the dimensions before it
+ * span together. */
 bool tg_signature_apart(const tg_signature *s, uint32_t b, const int64_t *params) {
   const tg_signature_buffer *buffer = &tg_signature_buffers(s)[b];
   tg_i128 extent[16], stride[16], reach = 0;
@@ -240,7 +241,7 @@ bool tg_signature_apart(const tg_signature *s, uint32_t b, const int64_t *params
   }
   for (uint32_t i = 0; i < n; i++) {
     if (stride[i] <= reach) return false;
-    reach += (extent[i] - 1) * stride[i]; /* tg_signature_bytes holds the whole below 2^62 */
+    reach += (extent[i] - 1) * stride[i]; /* no overflow: tg_signature_bytes has found the size to be at most 2^62 */
   }
   return true;
 }

@@ -5,16 +5,20 @@
 #define TG_SIGNATURE_H
 #include "dsl/uop.h"
 
-/* first: index of its first expr (dimensions, then strides). bytes: its size; -1: depends on parameters */
+/* first: index of the buffer's first expr: `rank` dimensions, then, if it is strided, `rank` strides. bytes: the
+ * buffer's size; -1: it depends on parameters */
 typedef struct { uint32_t name, first, rank; uint8_t type, role, strided, unused; int64_t bytes; } tg_signature_buffer;
 typedef struct { uint32_t name, unused; int64_t lo, hi, multiple; } tg_signature_param;
-/* n postfix operations from code[start] on; text: source text, of a requirement */
+/* n operations in postfix order, from code[start] on; text: of a requirement, its source text */
 typedef struct { uint32_t start, n, text, unused; } tg_signature_expr;
+/* an operation on the last `arity` values of a stack. type: of its result; from: of its last operand; arg: a constant's
+ * value, or the number of a parameter */
 typedef struct { uint16_t op; uint8_t type, from; uint32_t arity; int64_t arg; } tg_signature_code;
 
 typedef struct tg_signature {
   uint32_t bytes;              /* of the whole block */
-  /* numbers of elements in the arrays that follow; the last requires_n of the exprs are requirements */
+  /* numbers of elements in the arrays that follow, strings_n in bytes; the last requires_n of the exprs are
+   * requirements. name: of the kernel */
   uint32_t buffers_n, params_n, exprs_n, requires_n, code_n, strings_n, name;
   /* the arrays follow in memory: buffers, params, exprs, code, strings */
 } tg_signature;

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * carry and merge: state that the iterations of a loop hand on, and how two states become one. The loop runs in order
- * as any other; the merge
- * is kept with it as a block that is not executed (uop.h), so that a schedule may run parts of the loop apart. What is
- * checked here makes that
- * exact: the body stores to the carried tiles and to what it defines itself only, the merge reads two states and writes
- * one whole state, and
- * each tile begins as a constant, with which a part that begins later begins too. */
+ * like any other. The merge is kept with it as a block that is not executed (uop.h), so that a schedule may run parts
+ * of the loop separately. The checks here make that exact: the body stores only to the carried tiles and to what it
+ * defines itself; the merge reads two states and writes one whole state; and each tile begins as a constant, with which
+ * a part that begins later begins too. */
 #include "dsl/parse.h"
 
 enum { DEEP = 64 };
@@ -195,7 +193,7 @@ void tg_parse_merge(tg_parser *p, uint32_t off) {
   for (uint32_t i = 0; i < c->n; i++) {
     tg_carried *t = &c->tile[i];
     const char *name = NULL;
-    for (uint32_t k = b->names.n; k-- > 0 && !name;)   /* as it is called here */
+    for (uint32_t k = b->names.n; k-- > 0 && !name;)   /* its name in the text */
       if (b->names.data[k].kind == NAME_BUFFER && b->names.data[k].u == t->tile) name = b->names.data[k].name;
     t->a = side_of(b, t->tile, "a", pos);
     t->b = side_of(b, t->tile, "b", pos);

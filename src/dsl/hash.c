@@ -21,7 +21,7 @@ typedef struct {
 
 typedef struct { const tg_uop *u; uint32_t next; } frame;
 
-/* Sources, and behind them the bounds of a buffer's contract. */
+/* Sources, and behind them the bounds that a buffer promises. */
 static const tg_uop *below(const numbering *s, const tg_uop *u, uint32_t i) {
   if (i < u->n) return u->src[i];
   const tg_buffer *b = u->op == TG_OP_DEFINE ? &s->j->buffers.data[tg_buffer_ordinal(u)] : NULL;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Expressions: a Pratt parser with C's precedence that builds nodes as it reads. Nothing is folded. Literals carry
- * no type until they meet one. Inside [ ] and extents arithmetic is INDEX: integer values are converted at the leaf,
- * and
- * a load of an input with a contract is clamped to it. Conditions of arms and of enclosing `if`s become gates of loads.
- * */
+ * no type until they meet one. Inside [ ] and in extents arithmetic is INDEX: integer values are converted at the
+ * leaf, and a load of an input that promises a range (i32 in lo..hi) is clamped to it. Conditions of the arms of a
+ * `where` and of enclosing `if`s become gates of loads. */
 #include <math.h>
 #include "dsl/parse.h"
 #include "dsl/value.h"

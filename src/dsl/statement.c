@@ -172,7 +172,7 @@ static uint32_t parse_dims(tg_parser *p, const tg_uop **dims, const char *what) 
   return n;
 }
 
-static void parse_contract(tg_parser *p, tg_buffer *info) {
+static void parse_promise(tg_parser *p, tg_buffer *info) {
   if (!tg_at_word(p, "in")) return;
   tg_token at = p->tok;
   if (!tg_is_int(info->type)) FAIL(p, &at, "bounds are for integers, not %s", tg_type_name[info->type]);
@@ -229,7 +229,7 @@ static void parse_buffer(tg_parser *p, const declaration *d) {
     FAIL(p, &at, "%s has no storage: i32 or i64", tg_type_name[type]);
   if (global && lanes != 1) FAIL(p, &at, "elements of %s are scalars", word);
   info.type = (uint8_t)type;
-  parse_contract(p, &info);
+  parse_promise(p, &info);
   const tg_uop *dims[16], *strides[16];
   bool strided = false;
   if (p->tok.kind == ',' && p->ahead.kind == '[') {

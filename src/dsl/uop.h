@@ -122,7 +122,7 @@ typedef struct {
   uint8_t rank;
   tg_type type : 8;
   uint32_t align;            /* bytes the base is aligned to; 0: the element's size */
-  const tg_uop *lo, *hi;     /* contract of an integer input: every value is in [lo, hi]; NULL: none */
+  const tg_uop *lo, *hi;     /* what an integer input promises: every value is in [lo, hi]; NULL: nothing */
   tg_pos pos;
 } tg_buffer;
 

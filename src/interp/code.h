@@ -210,7 +210,7 @@ typedef struct {
   tg_interp_touch *touch;                /* for check_barriers, by scalar */
   /* by scalar: is an asynchronous copy to it still pending? NULL: there was never one */
   uint8_t *flying;
-  bool contract;
+  bool promised;                         /* an input: each value is promised to be in lo..hi */
   tg_i128 lo, hi;
 } tg_memory;
 

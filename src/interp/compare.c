@@ -13,7 +13,7 @@ static tg_value element(tg_type t, const void *data, size_t i) {
 
 static double number(tg_type t, tg_value v) { return tg_is_float(t) ? v.f : (double)v.i; }
 
-/* Mantissa bits behind the point, and the exponent of the smallest normal number. */
+/* Bits of the mantissa after the point, and the exponent of the smallest normal number. */
 static void format_of(tg_type t, int *mantissa, int *least) {
   switch (t) {
   case TG_F16: *mantissa = 10, *least = -14; return;
@@ -33,7 +33,7 @@ static double ulp(tg_type t, double v) {
   return ldexp(1, (e - 1 < least ? least : e - 1) - mantissa);
 }
 
-/* The error and what is allowed of element i; error infinite where none is. */
+/* The error of element i, and its bound. The error is infinite for values such as a NaN and a number. */
 static void judge(const tg_comparison *c, tg_type wt, size_t i, double *error, double *bound) {
   tg_value g = element(c->type, c->got, i), w = element(wt, c->want, i);
   double a = number(c->type, g), b = number(wt, w);

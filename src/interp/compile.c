@@ -45,7 +45,8 @@ static uint32_t slot_of_range(tg_interp_compiler *c, uint32_t ordinal) {
   return c->range_slot[ordinal] - 1;
 }
 
-/* What the node depends on, [from, to): sources that are values, and the extents of a reduction behind its values. */
+/* The sources that a node's value depends on are those from *from to the result - 1: operands, and for a reduction the
+ * extents of its ranges after them. */
 static uint32_t sources(const tg_uop *u, uint32_t *from) {
   *from = u->op == TG_OP_LOAD || u->op == TG_OP_STORE;
   if (u->op == TG_OP_RANGE || u->op == TG_OP_DEFINE || u->op == TG_OP_AFTER || u->op == TG_OP_ARG) return 0;
@@ -112,13 +113,14 @@ static bool may_be_idle(const tg_uop *u) {
   return false;
 }
 
-/* Where u uses its source number k: within u itself, if that is a reduction that may be idle and the source its
- * value. */
+/* Where u uses its source number k: inside u itself, if u is a reduction that may be idle (have no iteration) and the
+ * source is its value. */
 static const tg_uop *place_of_use(const tg_interp_compiler *c, const tg_uop *u, uint32_t k) {
   return may_be_idle(u) && k < tg_reduce_info(u).values ? u : c->inside[u->id];
 }
 
-/* Users before sources. What uses of several idle reductions share stands outside of them, and is not certain. */
+/* Goes from users to sources. A node that several reductions use which may be idle is computed outside of them, and it
+ * is not certain that its value is used. */
 static void find_insides(tg_interp_compiler *c, uint32_t n, const tg_uop *const *roots) {
   for (uint32_t i = 0; i < c->order.n; i++)
     c->inside[c->order.data[i]->id] = &unvisited, c->certain[c->order.data[i]->id] = 0;
@@ -136,14 +138,15 @@ static void find_insides(tg_interp_compiler *c, uint32_t n, const tg_uop *const 
     }
 }
 
-/* A load of a reduction stays in it where that may have no iteration: it may be what makes the subscripts legal. */
+/* A load inside a reduction that may be idle is not moved out of it: perhaps only an iteration makes its subscripts
+ * legal. */
 static uint64_t held_by(const tg_interp_compiler *c, const tg_uop *load) {
   uint64_t m = 0;
   for (const tg_uop *r = c->inside[load->id]; r; r = c->inside[r->id]) m |= (uint64_t)1 << c->height[r->id];
   return m;
 }
 
-/* A SHUFFLE's value is code of its own, run where the SHUFFLE stands: in the reductions whose ranges it uses. */
+/* A SHUFFLE's value is separate code, run at the SHUFFLE: so that must be in the reductions whose ranges it uses. */
 static uint64_t exchanged_ranges(tg_interp_compiler *c, const tg_uop *u) {
   TG_VEC(const tg_uop *) stack = {0};
   uint64_t m = 0;
@@ -261,7 +264,7 @@ static const tg_interp_access *access_of(tg_interp_compiler *c, const tg_uop *u)
   return a;
 }
 
-/* As tg_identity says, but without making a node: those would not outlive the run. */
+/* The value of tg_identity, without making a node: the run's memory is freed at its end. */
 static tg_value identity_of(tg_op op, tg_type t) {
   bool is_float = tg_is_float(t), is_signed = tg_is_signed(t);
   int bits = t == TG_INDEX ? 64 : tg_type_bits(t);
@@ -443,7 +446,7 @@ static void emit(tg_interp_compiler *c, const tg_uop *u) {
   else tg_push(&j->env, &c->main, x);
 }
 
-/* The kept values that a unit's operands have named. */
+/* Lists the kept values that the unit's operands use. */
 static void unit_uses(tg_interp_compiler *c, tg_block *b) {
   tg_kept **kept = tg_new(&c->j->env, tg_kept *, c->uses.n + 1);
   if (c->uses.n) memcpy(kept, c->uses.data, c->uses.n * sizeof *kept);

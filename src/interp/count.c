@@ -26,7 +26,7 @@ void tg_count_run(tg_machine *m, const tg_block *b) {
   c->moves += b->moves;
 }
 
-/* What was counted since then was for nothing, or for so many lanes of all. */
+/* The share shut / lanes of what was counted since then is counted as masked instead. */
 void tg_count_masked(tg_machine *m, const tg_interp_counts *since, uint64_t shut, uint64_t lanes) {
   tg_interp_counts *c = m->counts;
   uint64_t floats = (c->floats - since->floats) * shut / lanes,

@@ -35,8 +35,8 @@ typedef struct tg_interp {
   /* device form: two threads of a workgroup that access one element of LOCAL or GLOBAL memory, at least one of them
    * writing, with no BARRIER in between, fail */
   bool check_barriers;
-  /* an input value outside of its contract fails (otherwise it is clamped, as compiled code does) */
-  bool check_contracts;
+  /* an input value outside of its promised range fails (otherwise it is clamped, as compiled code does) */
+  bool check_promises;
   /* a loop with a merge is also run in parts; the parts, merged in either order, must give the result of the whole */
   bool check_merges;
   /* compute exp, sin, .. with the C library in f64, rounded once, instead of by their definitions in the language: an

@@ -122,7 +122,7 @@ static void rdna4(int which, uint32_t lane, uint32_t i, uint32_t *row, uint32_t 
 static void cdna(int which, uint32_t size, uint32_t each, uint32_t lane, uint32_t i, uint32_t *row, uint32_t *column) {
   uint32_t block = lane / size, own = lane - block * size, blocks = 64 / size;
   if (which == 2) {
-    *row = i / 4 * 4 * blocks + 4 * block + i % 4;   /* four rows, then those of the other blocks */
+    *row = i / 4 * 4 * blocks + 4 * block + i % 4;   /* four rows of each block in turn */
     *column = own;
   } else {
     *row = which == 0 ? own : each * block + i;
@@ -149,7 +149,7 @@ static void cdna32x16(int which, uint32_t lane, uint32_t i, uint32_t *row, uint3
   cdna(which, 32, 8, lane, i, row, column);
 }
 
-/* In double precision a register holds every fourth row. */
+/* In double precision the registers of a lane hold every fourth row. */
 static void cdna_f64(int which, uint32_t lane, uint32_t i, uint32_t *row, uint32_t *column) {
   cdna(which, 16, 1, lane, i, row, column);
   if (which == 2) *row = 4 * i + lane / 16;
@@ -266,7 +266,7 @@ static double as_double(const tg_instruction *x, tg_value v) {
   uint32_t bits;
   switch (x->how) {
   case AS_NORMAL: return fabs(v.f) < 0x1p-126 ? 0 : v.f;
-  case AS_TF32:   /* the low 13 bits are not looked at */
+  case AS_TF32:   /* the low 13 bits are ignored */
     f = (float)v.f;
     memcpy(&bits, &f, 4);
     bits &= ~(uint32_t)0x1fff;

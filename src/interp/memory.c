@@ -208,8 +208,8 @@ static bool within(const tg_machine *m, const tg_memory *b, const tg_interp_acce
   return all;
 }
 
-/* What a load gives that is computed for reductions none of which has an iteration: a value that shows where it is
- * used after all. */
+/* What a load gives if only reductions without iterations use it: a value that will be noticed if it is used after
+ * all. */
 static tg_value strange(tg_type t) {
   tg_value v = {0};
   if (tg_is_float(t)) v.f = NAN;
@@ -238,14 +238,15 @@ void tg_memory_load(tg_machine *m, const tg_interp_access *a, uint32_t dst) {
     if (tg_race_possible(m, b)) tg_race_read(m, b, at);
     if (b->touch) touch(m, b, at, false, false);
     tg_value v = get(b, at);
-    if (b->contract && m->in->check_contracts && (v.i < b->lo || v.i > b->hi))
-      tg_machine_fail(m, "%s: element %zu is %lld, outside of its contract %lld..%lld", name_of(m, b), at,
+    if (b->promised && m->in->check_promises && (v.i < b->lo || v.i > b->hi))
+      tg_machine_fail(m, "%s: element %zu is %lld, outside of the promised %lld..%lld", name_of(m, b), at,
                       (long long)v.i, (long long)b->lo, (long long)b->hi);
     m->v[dst + l] = v;
   }
 }
 
-/* Lanes of one store go to one element each. last: the largest so far + 1; most stores ascend. */
+/* Fails if an earlier lane of the store writes the same element. last: the largest element so far + 1; since most
+ * stores ascend, it mostly saves the search. */
 static void met_by_another(tg_machine *m, const tg_memory *b, const tg_interp_access *a, size_t at, uint32_t lane,
                            size_t *last) {
   for (uint32_t l = 0; at < *last && l < lane; l++)
@@ -299,7 +300,7 @@ void tg_memory_wait(tg_machine *m, int64_t flying) {
     b->flying[f.at] = 0;
     m->thread = f.thread;
     m->statement = f.statement;
-    if (b->touch) touch(m, b, f.at, true, false);   /* now, for the threads that read it */
+    if (b->touch) touch(m, b, f.at, true, false);   /* for the check of barriers it is written now */
     put(b, f.at, f.value);
     if (b->written) b->written[f.at] = 1;
   }

@@ -6,7 +6,7 @@
 #include <math.h>
 #include "interp/code.h"
 
-enum { PARTS = 3, TERMS = 1024 /* what the allowance for rounding counts on for each element */ };
+enum { PARTS = 3, TERMS = 1024 /* terms that the error bound assumes for each element */ };
 
 typedef struct { char *data[TG_CARRIED]; uint8_t *written[TG_CARRIED]; } state;
 
@@ -42,7 +42,7 @@ static void restore(const carried *s, const state *x) {
   for (uint32_t k = 0; k < s->c.n; k++) put(s, k, s->c.tile[k].tile, x);
 }
 
-/* The state that a part begins with, in the tiles and in both sides. */
+/* Sets the tiles, and both sides of the merge, to the state that a part begins with. */
 static void begin(const carried *s) { tg_run_list(s->m, s->merge->children, s->c.first - 1); }
 
 static state merged(const carried *s, const state *left, const state *right) {
@@ -66,7 +66,7 @@ static double largest(tg_type t, const char *data, size_t n, double most) {
   return most;
 }
 
-/* Sums of parts may cancel: what is lost then counts from the largest of what was merged. */
+/* Sums of parts may cancel; then the error is relative to the largest of the values that were merged. */
 static void compare(const carried *s, const state *whole, const state *got, const state *part, int64_t parts,
                     const char *how) {
   tg_machine *m = s->m;

@@ -12,12 +12,12 @@
 #include "dsl/text.h"
 #include "interp/code.h"
 
-/* Words of an element: who wrote last; of each parallel range around, who read first and who added first; another
- * reader of the statement in hand. */
+/* Words of an element, in pairs of a moment and a statement: who wrote it last; another reader in the current lockstep
+ * statement; then for each parallel range around who read it first, and who added to it first. */
 enum { WRITER, OTHER = 2, FIRST = 4, PAIR = 2 };
 
 static uint32_t reader(uint32_t level) { return FIRST + PAIR * level; }
-/* if anything in the program adds */
+/* only if something in the program adds atomically */
 static uint32_t adder(const tg_machine *m, uint32_t level) { return FIRST + PAIR * (m->levels_most + level); }
 static uint32_t words(const tg_machine *m) { return FIRST + PAIR * m->levels_most * (m->adds ? 2u : 1u); }
 
@@ -45,7 +45,7 @@ static uint64_t common_divisor(uint64_t a, uint64_t b) {
   return a;
 }
 
-/* From any one on, in steps that meet each once. */
+/* The iterations run from a random one on, in steps of a random size by which each is reached once. */
 void tg_tasks_enter(tg_machine *m, const tg_step *s, int64_t n) {
   tg_tasks *t = &m->level[m->levels++];
   uint64_t state = m->in->order * 0xD1342543DE82EF95u + ++m->entries, count = n > 0 ? (uint64_t)n : 1;
@@ -80,7 +80,7 @@ int64_t tg_tasks_begin(tg_machine *m) {
   return (int64_t)i;
 }
 
-/* The iteration that was running then. */
+/* The iteration that was running at that moment. */
 static int64_t task_at(const tg_tasks *t, uint32_t moment) {
   uint64_t lo = 0, hi = t->turns;
   while (hi - lo > 1) {
@@ -134,7 +134,7 @@ static void print_lanes(tg_machine *m, tg_str *s, uint64_t combination) {
     tg_str_printf(s, "%s%s = %lld", d ? ", " : "", m->j->ranges.data[m->locks[d].ordinal].name, (long long)value[d]);
 }
 
-/* The iteration of ranges 0 .. level that ran then; all but the last are those in hand. */
+/* Prints the iteration of ranges 0 .. level at that moment; all but the last range are in their current iteration. */
 static void print_iteration(tg_machine *m, tg_str *s, uint32_t level, uint32_t moment) {
   for (uint32_t k = 0; k <= level; k++) {
     const tg_tasks *t = &m->level[k];
@@ -183,9 +183,9 @@ void tg_race_of_lanes(tg_machine *m, const tg_memory *b, size_t at, uint32_t lan
   tg_machine_fail(m, "race: lanes %u and %u of '%s' both write %s", other, lane, tg_text(m->j, m->statement), s.data);
 }
 
-/* ---- what is looked at ---- */
+/* ---- checks ---- */
 
-/* By another iteration of that range's entry in hand, since the memory is there? */
+/* Was it another iteration of the present run of this loop, and since the memory was defined? */
 static bool conflicts(const tg_memory *b, const tg_tasks *t, uint32_t moment) {
   return moment >= t->entry && moment >= b->born && (t->loop ? moment < t->now : moment != t->now);
 }

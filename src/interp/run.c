@@ -152,7 +152,7 @@ static void run_shuffle(tg_machine *m, const tg_instr *x) {
 
 struct tg_product { uint64_t serial, warp, room; tg_value *operand[3], *result; };
 
-/* Of all lanes, once for a statement and a warp: every lane asks for it, and none has stored yet. */
+/* The product for all lanes, computed once for a statement and a warp: each lane needs it, and none has stored yet. */
 static void multiply(tg_machine *m, const tg_exchange *x, uint32_t lanes, struct tg_product *p, uint32_t lock) {
   const char *wrong;
   uint32_t n[3];
@@ -258,7 +258,7 @@ static int64_t extent_of(tg_machine *m, const tg_formula *f) {
   return e < 0 ? 0 : (int64_t)e;
 }
 
-/* One value: into the accumulator of the present copies. */
+/* Combines the value of the current iteration with the accumulator of the current copies of parallel ranges. */
 static void accumulate(tg_machine *m, const reducing *s) {
   const tg_reduction *r = s->r;
   tg_interp_counts before = m->counts ? *m->counts : (tg_interp_counts){0};
@@ -285,7 +285,7 @@ static void iterate(tg_machine *m, reducing *s) {
   const tg_reduction *r = s->r;
   uint32_t n = r->info.ranges, d = 0;
   bool enter = true;
-  for (;;) { /* an odometer whose extents are found as each range is entered */
+  for (;;) { /* counts like an odometer; an extent is computed when its range is entered */
     if (enter) {
       s->extent[d] = extent_of(m, &r->extent[d]);
       m->v[r->range[d]].i = 0;
@@ -306,7 +306,7 @@ static void iterate(tg_machine *m, reducing *s) {
   }
 }
 
-/* Kind by kind, range by range: copy k takes in copy k + ceil(n/2), until copy 0 of that range holds all. */
+/* Kind by kind and range by range: combines copy k with copy k + ceil(n/2), until copy 0 of that range holds all. */
 static void combine_copies(tg_machine *m, const reducing *s) {
   const tg_reduction *r = s->r;
   bool done[8] = {false};
@@ -428,7 +428,7 @@ static void keep_value(tg_machine *m, const tg_step *s, uint64_t n) {
   select_combination(m, 0);
 }
 
-/* Between the operands' slots and the values saved for a combination. */
+/* Copies operands from their slots to the values saved for a combination (out), or back. */
 static void move_operands(tg_machine *m, const tg_interp_access *a, tg_value *saved, bool out) {
   for (uint32_t i = 0; i < a->rank + (a->gated ? 2 : 1); i++) {
     tg_operand o = i < a->rank ? a->index[i] : i == a->rank ? a->value : a->gate;
@@ -476,7 +476,7 @@ static void run_statement(tg_machine *m, const tg_step *s) {
   select_combination(m, 0);
 }
 
-/* The value of a formula that must be the same in all lockstep iterations; false if there is none. */
+/* The value of a formula that must be the same in all lockstep iterations; false if there are no iterations. */
 static bool uniform(tg_machine *m, const tg_formula *f, const char *what, int64_t *value) {
   if (!m->locks_n) {
     tg_run_block(m, &f->block);
@@ -502,13 +502,13 @@ static bool uniform(tg_machine *m, const tg_formula *f, const char *what, int64_
 static void run_define(tg_machine *m, const tg_step *s) {
   int64_t value[32] = {0}, bound[2];
   uint32_t rank = tg_buffer_info(m->j, s->u)->rank;
-  bool strided = s->u->arg >> 32 & TG_STRIDED, contract = s->formulas_n > s->u->n;
+  bool strided = s->u->arg >> 32 & TG_STRIDED, promised = s->formulas_n > s->u->n;
   for (uint32_t i = 0; i < s->u->n; i++) uniform(m, &s->formulas[i], "a dimension", &value[i]);
   tg_memory_define(m, s->u, value, strided ? value + rank : NULL, combinations(m));
   tg_memory *b = &m->memory[tg_buffer_ordinal(s->u)];
-  if (!contract) return;
+  if (!promised) return;
   for (uint32_t i = 0; i < 2; i++) uniform(m, &s->formulas[s->u->n + i], "a bound", &bound[i]);
-  b->contract = true;
+  b->promised = true;
   b->lo = bound[0];
   b->hi = bound[1];
 }
@@ -617,7 +617,7 @@ static void define_functions(tg_job *j) {
   }
 }
 
-/* Loops of tasks within each other, and whether anything adds atomically. */
+/* How deep loops of tasks are nested; notes too whether anything adds atomically. */
 static uint32_t survey(tg_machine *m, const tg_step *steps, uint32_t n) {
   uint32_t most = 0;
   for (uint32_t i = 0; i < n; i++) {
@@ -638,7 +638,7 @@ void tg_interpret(tg_job *j, const tg_uop *sink, const tg_interp *in) {
   *m = (tg_machine){.j = j, .in = in, .epoch = 1, .counts = in->counts};
   m->v = tg_compiled_slots(&c);
   m->memory = tg_new(&j->env, tg_memory, j->buffers.n + 1);
-  m->levels_most = survey(m, steps, sink->n) + 1;   /* and the statement in lockstep */
+  m->levels_most = survey(m, steps, sink->n) + 1;   /* one more for a statement in lockstep */
   m->level = tg_new(&j->env, tg_tasks, m->levels_most);
   tg_run_list(m, steps, sink->n);
   tg_memory_settled(m, NULL);
@@ -683,7 +683,7 @@ bool tg_interpret_expr(tg_job *j, const tg_uop *u, uint32_t nargs, const tg_valu
   if (e->status != TG_OK) return false;
   bool ok = tg_protect(e, answer, &q);
   tg_mark_release(e, mark);
-  if (!ok) { /* no value is an answer, not an error */
+  if (!ok) { /* having no value is an answer, not an error */
     if (e->status != TG_EINVAL && e->status != TG_INTERNAL) tg_fail(e, e->status, "%s", e->message);
     e->status = TG_OK;
     e->message[0] = 0;

@@ -58,7 +58,7 @@ static bool is_phase(const tg_emitter *e, const tg_uop *u) {
   return u->op == TG_OP_END && tg_range_kind(u->src[0]) == (e->device ? TG_GLOBAL : TG_THREAD);
 }
 
-/* A host's loop around thread ranges: the launcher runs it. */
+/* Is it a loop around phases? Only on a host: there the launcher runs it. */
 static bool has_phases(const tg_emitter *e, const tg_uop *u) {
   if (e->device || u->op != TG_OP_END || tg_range_kind(u->src[0]) == TG_THREAD) return false;
   for (uint32_t i = 1; i < u->n; i++)
@@ -79,8 +79,8 @@ static void find_phases_of_loop(tg_emitter *e, const tg_uop *u, uint32_t outer) 
   e->steps.data[at + 1] = e->steps.n - at - 2;
 }
 
-/* Each thread loop that is inside of loops of phases only is a phase (on a GPU: each outermost global range, as a
- * launch); the statements between two of these form a phase with a single task. */
+/* Each thread loop that has only loops of phases around it is a phase (on a GPU: each outermost global range, as one
+ * launch). The statements between two of them form a phase with a single task. */
 static void find_phases(tg_emitter *e, const tg_uop *const *list, uint32_t n, uint32_t loop) {
   bool open = false;
   for (uint32_t i = 0; i < n; i++) {
@@ -93,7 +93,7 @@ static void find_phases(tg_emitter *e, const tg_uop *const *list, uint32_t n, ui
     survey(e, u, loop, true);
     tg_push(&e->j->env, &e->items, ((emit_item){u, (uint32_t)NO_PHASE, loop}));
     if (is_value(u)) e->pure[u->id] = purity(e, u);
-    /* between phases there is nobody to wait for */
+    /* a phase begins after the one before has ended, so barriers are dropped; pure values belong to no phase */
     if (u->op == TG_OP_BARRIER || (!tg_emit_is_effect(u) && !(is_value(u) && !e->pure[u->id]))) continue;
     bool thread = is_phase(e, u);
     if (thread || !open) {
@@ -121,7 +121,7 @@ static void mark_needed(tg_emitter *e, const tg_uop *root, uint32_t p) {
       if (b->phase != p + 1 || (b->top && (e->phases.data[p].thread || e->phases.data[p].loop != b->loop)))
         b->many = true;
     }
-    if (u->op == TG_OP_RANGE && e->pure[u->id]) continue;   /* the launcher's */
+    if (u->op == TG_OP_RANGE && e->pure[u->id]) continue;   /* counted by the launcher */
     for (uint32_t i = access; i < u->n; i++)
       if (e->need[u->src[i]->id] != e->wanted && u->src[i]->n) tg_push(&e->j->env, &stack, u->src[i]);
   }
@@ -141,7 +141,7 @@ static void mark_phase(tg_emitter *e, uint32_t p) {
 
 static void find_memory(tg_emitter *e) {
   for (uint32_t i = 0; i < e->loops.n; i++)
-    /* their counters */
+    /* room for the counters that the launcher keeps */
     if (e->shared_at < round64(8 * (e->loops.data[i].depth + 1)))
       e->shared_at = round64(8 * (e->loops.data[i].depth + 1));
   for (uint32_t p = 0; p < e->phases.n; p++) {
@@ -160,7 +160,7 @@ static void find_memory(tg_emitter *e) {
       e->shared_at += round64((uint64_t)tg_type_bytes(u->type) * u->lanes);
     }
   }
-  bool alone = e->phases.n == 1 && !e->phases.data[0].thread && !e->loops.n;   /* one task is all there is */
+  bool alone = e->phases.n == 1 && !e->phases.data[0].thread && !e->loops.n;   /* the kernel is a single task */
   for (uint32_t i = 0; i < e->j->buffers.n; i++) {
     emit_buffer *b = &e->buffers[i];
     uint64_t elements, bytes;
@@ -201,7 +201,8 @@ static void emit_define(tg_emitter *e, const tg_uop *u) {
 
 void tg_emit_value_statement(tg_emitter *e, const tg_uop *u) {
   emit_value *known = &e->values[u->id];
-  /* with one before it, this time: the same node may stand here again, when a register has changed */
+  /* Emitted together with an earlier FOLD. That counts once: the node may be a statement again later, when a register
+   * that it reads has changed. */
   if (u->op == TG_OP_FOLD && known->stamp == e->stamp && known->chain == TOGETHER) {
     known->chain = 0;
     return;
@@ -211,8 +212,8 @@ void tg_emit_value_statement(tg_emitter *e, const tg_uop *u) {
   e->values[u->id] = (emit_value){v, e->stamp, (uint16_t)e->depth, 0};
 }
 
-/* A cell that the loop changes: its phi at the loop's head, its value before the loop, and its value after it, which is
- * a phi too if the loop may be skipped. */
+/* A cell that the loop changes: its value before the loop and its phi at the loop's head. After the loop it has the
+ * value of the last iteration or, if the loop may be skipped, a phi of that and of the value before. */
 typedef struct { emit_cell *cell; LLVMValueRef before, phi; } carried;
 typedef TG_VEC(carried) carried_list;
 
@@ -237,8 +238,8 @@ static void find_carried(tg_emitter *e, const tg_uop *u, uint32_t mark, carried_
   tg_push(&e->j->env, list, ((carried){c, c->now ? c->now : LLVMConstNull(type), NULL}));
 }
 
-/* ready: the block for values hoisted out of the loop: for a loop that may be skipped, one after its guard; else
- * pre. */
+/* pre: the block before the loop. ready: the block for values hoisted out of the loop: one behind the guard if the loop
+ * may be skipped and is inside another loop; else pre. */
 typedef struct {
   LLVMBasicBlockRef pre, ready, head, exit;
   LLVMValueRef i, extent;
@@ -283,14 +284,14 @@ static void open_loop(tg_emitter *e, const tg_uop *u, loop *l) {
 static void close_loop(tg_emitter *e, loop *l) {
   LLVMBasicBlockRef latch = LLVMGetInsertBlock(e->b);
   LLVMValueRef next = LLVMBuildAdd(e->b, l->i, LLVMConstInt(LLVMTypeOf(l->i), 1, 0), "");
-  LLVMSetNSW(next, 1); /* the extent bounds it */
+  LLVMSetNSW(next, 1); /* no overflow: it is at most the extent */
   LLVMSetNUW(next, 1);
   LLVMValueRef back = LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, next, l->extent, ""), l->head, l->exit);
   if (e->device) tg_device_loop(e, back);
   LLVMAddIncoming(l->i, &next, &latch, 1);
   tg_emit_memo_drop(e, l->memos, e->depth);
   e->depth--;
-  if (l->ready != l->pre) {   /* what was put there does not reach what follows */
+  if (l->ready != l->pre) {   /* values in that block do not dominate the code after the loop */
     tg_emit_memo_drop(e, l->memos, e->depth);
     for (uint32_t i = l->made; i < e->made.n; i++)
       if (e->values[e->made.data[i]].depth == e->depth) e->values[e->made.data[i]].v = NULL;
@@ -314,7 +315,7 @@ static void emit_loop(tg_emitter *e, const tg_uop *u) {
     tg_device_threads(e, u);
     return;
   }
-  /* bound to a block index */
+  /* a block index already, so no loop */
   if (e->device && tg_range_kind(range) == TG_GLOBAL && e->values[range->id].stamp == e->stamp) {
     tg_emit_list(e, u->src + 1, u->n - 1);
     return;
@@ -354,7 +355,7 @@ static void end_long_block(tg_emitter *e) {
 
 void tg_emit_list(tg_emitter *e, const tg_uop *const *list, uint32_t n) {
   for (uint32_t i = 0, next = 0; i < n; i++) {
-    if (e->di) { /* a value stands at the line of the statement that it is for */
+    if (e->di) { /* a value gets the line of the next statement that has an effect */
       if (next < i) next = i;
       while (next < n && !tg_emit_is_effect(list[next])) next++;
       if (next < n) tg_emit_debug_statement(e, list[next]);
@@ -381,7 +382,7 @@ void tg_emit_begin(tg_emitter *e, LLVMValueRef fn, const char *name) {
   tg_emit_attribute(e, fn, "target-features", e->target->features);
   if (e->target->tune[0]) tg_emit_attribute(e, fn, "tune-cpu", e->target->tune);
   if (e->target->vector_bytes == 64) tg_emit_attribute(e, fn, "prefer-vector-width", "512");
-  if (e->target->sve_bytes) {   /* vectors of known lengths may take SVE's registers, which are at least so long */
+  if (e->target->sve_bytes) {   /* lets vectors of fixed length use SVE registers, which have at least sve_bytes */
     enum { SVE_UNIT = 16, SVE_MOST = 16 };
     LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex,
                             LLVMCreateEnumAttribute(e->c, LLVMGetEnumAttributeKindForName("vscale_range", 12),
@@ -404,7 +405,7 @@ static void begin_function(tg_emitter *e, const char *name, LLVMTypeRef result, 
   tg_emit_begin(e, fn, name);
   e->buffers_arg = LLVMGetParam(fn, 0);
   e->params_arg = LLVMGetParam(fn, 1);
-  e->workspace_arg = LLVMGetParam(fn, n > 2 ? 2 : 0); /* a gated load needs some readable place */
+  e->workspace_arg = LLVMGetParam(fn, n > 2 ? 2 : 0); /* or any readable address, for gated loads */
   e->task_arg = n > 3 ? LLVMGetParam(fn, 3) : NULL;
 }
 
@@ -416,8 +417,8 @@ static LLVMValueRef shared_pointer(tg_emitter *e, uint64_t bytes) {
   return LLVMBuildGEP2(e->b, e->integer[8], p, &offset, 1, "");
 }
 
-/* The ranges of the loops of phases around, from the counters that the launcher keeps at the start of the shared
- * memory. */
+/* Gives the ranges of the loops of phases around their values: the counters that the launcher keeps at the start of the
+ * shared memory. */
 static void emit_counters(tg_emitter *e, uint32_t inner) {
   for (uint32_t l = inner; l != (uint32_t)NO_LOOP; l = e->loops.data[l].outer) {
     const tg_uop *range = e->loops.data[l].end->src[0];
@@ -428,7 +429,7 @@ static void emit_counters(tg_emitter *e, uint32_t inner) {
   }
 }
 
-/* An item on the list of phase p. */
+/* Emits item i, which is on the list of phase p. */
 static void emit_top(tg_emitter *e, uint32_t i, uint32_t p) {
   const tg_uop *u = e->items.data[i].u;
   bool mine = e->items.data[i].phase == p;
@@ -452,7 +453,8 @@ static void emit_top(tg_emitter *e, uint32_t i, uint32_t p) {
   } else if (mine) emit_statement(e, u);
 }
 
-/* The fold that the i-th of phase p's list is, with those that follow among the statements that are the phase's own. */
+/* Emits the FOLD at place i of phase p's list together with similar ones that follow, among the phase's own
+ * statements. */
 static void emit_top_folds(tg_emitter *e, uint32_t i, uint32_t p) {
   const emit_phase *phase = &e->phases.data[p];
   TG_VEC(const tg_uop *) run = {0};
@@ -483,7 +485,7 @@ static void emit_phase_function(tg_emitter *e, uint32_t p, bool unaligned) {
     emit_top(e, item, p);
     end_long_block(e);
   }
-  /* streamed data is seen by the next phase, wherever it runs */
+  /* the next phase must see streamed data, on whichever core it runs */
   if (e->streaming && e->streamed && e->target->arch == TG_ARCH_X86_64) {
     unsigned id = LLVMLookupIntrinsicID("llvm.x86.sse.sfence", 19);
     LLVMValueRef fence = LLVMGetIntrinsicDeclaration(e->m, id, NULL, 0);
@@ -494,7 +496,8 @@ static void emit_phase_function(tg_emitter *e, uint32_t p, bool unaligned) {
   if (!e->device) touch_workspace(e);
 }
 
-/* How many tasks, or turns of a loop of phases: the extent of end's range, in the loop of phases around. NULL: 1. */
+/* A function that returns how many tasks a phase has, or how many turns a loop of phases: the extent of end's range,
+ * within the loop of phases `around`. end NULL: 1. */
 static void emit_count_function(tg_emitter *e, const char *name, const tg_uop *end, uint32_t around) {
   begin_function(e, name, e->integer[64], 2);
   LLVMValueRef n = LLVMConstInt(e->integer[64], 1, 0);

@@ -5,13 +5,13 @@
  * scalar loads 6; scatter 20, scalar stores 7). */
 #include "jit/emit_address.h"
 
-/* lanes that addressing modes reach from one pointer: 0, 1, 2 and, in a register of its own, 3 distances on */
+/* lanes addressed from one pointer: 0, 1, 2 and 3 distances from it, of which only the last takes another register */
 enum { GROUP = 4 };
 
-/* by: of each lane of a group but the first */
+/* at: lane 0 of the group; by[i]: from there to lane i; group: to the next group */
 typedef struct { tg_emitter *e; LLVMTypeRef element; LLVMValueRef at, by[GROUP], group; } walk;
 
-/* Distances are invariant where loops are: LLVM moves their multiples out. */
+/* The distance does not change in loops, so LLVM hoists its multiples. */
 static walk walk_from(tg_emitter *e, LLVMTypeRef element, LLVMValueRef pointer, LLVMValueRef distance) {
   walk w = {.e = e, .element = element, .at = pointer};
   for (uint32_t i = 1; i <= GROUP; i++)

@@ -8,14 +8,15 @@ static LLVMValueRef constant(tg_emitter *e, tg_type t, uint32_t lanes, uint64_t 
   return tg_emit_splat(e, tg_emit_bits(e, t, bits), lanes, 0);
 }
 
-/* Given y, x rounded to nearest, and how it compares: the neighbour of y with an odd last bit, if y is not exact. */
+/* x rounded to odd, given y, which is x rounded to nearest. inexact: y is not equal to x; below: |y| < |x|. If y is
+ * inexact and even, the result is the next number from y toward x. */
 static LLVMValueRef to_odd(tg_emitter *e, tg_type bits_type, uint32_t lanes, LLVMValueRef y, LLVMValueRef inexact,
                            LLVMValueRef below) {
   LLVMTypeRef bits = tg_emit_type(e, bits_type, lanes), floats = LLVMTypeOf(y);
   LLVMValueRef i = LLVMBuildBitCast(e->b, y, bits, ""), one = constant(e, bits_type, lanes, 1),
                zero = LLVMConstNull(bits);
   LLVMValueRef even = LLVMBuildICmp(e->b, LLVMIntEQ, LLVMBuildAnd(e->b, i, one, ""), zero, "");
-  LLVMValueRef step = LLVMBuildSelect(e->b, below, one, LLVMConstAllOnes(bits), ""); /* |y| < |x|: away from zero */
+  LLVMValueRef step = LLVMBuildSelect(e->b, below, one, LLVMConstAllOnes(bits), ""); /* below: away from zero */
   LLVMValueRef move = LLVMBuildAnd(e->b, inexact, even, "");
   return LLVMBuildBitCast(e->b, LLVMBuildAdd(e->b, i, LLVMBuildSelect(e->b, move, step, zero, ""), ""), floats, "");
 }
@@ -34,8 +35,8 @@ static LLVMValueRef f64_to_f32_odd(tg_emitter *e, uint32_t lanes, LLVMValueRef x
 
 static LLVMValueRef saturate(tg_emitter *e, bool is_signed, LLVMTypeRef to, LLVMValueRef x);
 
-/* A 64-bit integer to f64, to odd. The way back saturates only where the value was rounded up past the type, which
- * is then above. */
+/* A 64-bit integer to f64, rounded to odd. y is exact if converting it back gives x. That saturates only if x was
+ * rounded up to 2^63 or 2^64 (`past`), and then y is inexact and greater than x. */
 static LLVMValueRef i64_to_f64_odd(tg_emitter *e, bool is_signed, uint32_t lanes, LLVMValueRef x) {
   LLVMTypeRef wide = tg_emit_type(e, TG_F64, lanes);
   LLVMValueRef y = is_signed ? LLVMBuildSIToFP(e->b, x, wide, "") : LLVMBuildUIToFP(e->b, x, wide, "");
@@ -50,7 +51,7 @@ static LLVMValueRef i64_to_f64_odd(tg_emitter *e, bool is_signed, uint32_t lanes
   return to_odd(e, TG_I64, lanes, y, inexact, below);
 }
 
-/* f32 bits to bf16 bits, to nearest even; NaN stays one. */
+/* f32 to the bits of bf16, rounded to nearest even; NaN stays NaN. */
 static LLVMValueRef f32_to_bf16(tg_emitter *e, uint32_t lanes, LLVMValueRef x) {
   if (e->device && e->target->bf16_convert) {
     LLVMTypeRef brain = LLVMBFloatTypeInContext(e->c);

@@ -15,12 +15,12 @@ struct emit_device {
   bool amd;
   LLVMTypeRef global_pointer;
   LLVMValueRef loop;           /* metadata of every loop */
-  LLVMValueRef local;          /* NVPTX: the one array of LOCAL, whose size the launch gives */
+  LLVMValueRef local;          /* NVPTX: one array for all LOCAL buffers; its size is given at launch */
   LLVMValueRef lane, warp;
-  grid_range grid[MAX_GLOBAL]; /* of the phase in work, outermost first */
+  grid_range grid[MAX_GLOBAL]; /* of the phase being emitted, outermost first */
   uint32_t grid_n;
   uint32_t warps;              /* of a workgroup; 0: a single thread */
-  TG_VEC(int64_t) words;       /* launches */
+  TG_VEC(int64_t) words;       /* the data that describe all launches */
 };
 
 LLVMValueRef tg_device_intrinsic(tg_emitter *e, const char *name, LLVMTypeRef *overload, unsigned overloads,
@@ -44,7 +44,7 @@ void tg_device_begin_module(tg_emitter *e) {
 
 /* ---- the shape of a launch ---- */
 
-/* Global ranges one within another, nothing else stored between. */
+/* Finds the grid: global ranges that stand directly in one another, and the dimension of a launch for each. */
 static void find_grid(tg_emitter *e, const tg_uop *end) {
   emit_device *d = e->device;
   d->grid_n = 0;
@@ -59,7 +59,7 @@ static void find_grid(tg_emitter *e, const tg_uop *end) {
     }
     end = inner;
   }
-  bool taken[3] = {true, false, false};   /* x: the innermost, and what does not fit the others */
+  bool taken[3] = {true, false, false};   /* x: the innermost range, and those that do not fit y or z */
   for (uint32_t i = d->grid_n; i-- > 0;) {
     bool fits = tg_bounds_of(e->j, tg_extent(d->grid[i].range)).hi <= GRID_YZ;
     uint32_t dim = i + 1 == d->grid_n || !fits ? 0 : !taken[1] ? 1 : !taken[2] ? 2 : 0;
@@ -108,7 +108,7 @@ static uint32_t threads_of(const tg_emitter *e) { return e->device->warps ? e->d
 
 /* ---- LOCAL ---- */
 
-/* Offsets of the phase's own; bytes in all. */
+/* Sets the offset of each LOCAL buffer of phase p; returns their bytes in all. */
 static uint64_t lay_out_local(tg_emitter *e, uint32_t p) {
   uint64_t at = 0;
   for (uint32_t i = 0; i < e->j->buffers.n; i++) {
@@ -159,7 +159,7 @@ static void put_words(tg_emitter *e, uint32_t n, const int64_t *w) {
   for (uint32_t i = 0; i < n; i++) tg_push(&e->j->env, &e->device->words, w[i]);
 }
 
-/* What the launcher needs of phase p: see tg_grid_of. */
+/* What the launcher needs to know about the phase: see tg_grid_of. */
 static void describe_launch(tg_emitter *e, uint64_t local) {
   emit_device *d = e->device;
   uint32_t start = d->words.n, n = 0, *place = tg_new(&e->j->env, uint32_t, e->j->uops.n),
@@ -211,7 +211,7 @@ static void amd_attributes(tg_emitter *e, LLVMValueRef fn) {
 }
 
 static void nvidia_attributes(tg_emitter *e, LLVMValueRef fn) {
-  /* else ptxas spills rather than take more than half of the registers */
+  /* otherwise ptxas spills rather than use more than half of the registers */
   tg_emit_attribute(e, fn, "nvvm.minctasm", "1");
   tg_emit_attribute(e, fn, "nvvm.reqntid", tg_format(&e->j->env, "%u", threads_of(e)));
   if (!TG_LLVM_NVVM_ANNOTATIONS) return;
@@ -236,7 +236,7 @@ static void thread_indices(tg_emitter *e) {
   if (d->warps == 1) return;
   d->lane = LLVMBuildURem(e->b, t, lanes, "");
   d->warp = LLVMBuildUDiv(e->b, t, lanes, "");
-  /* alike in all lanes: into a scalar register */
+  /* the same in all lanes of a warp, so that a scalar register can hold it */
   if (d->amd) d->warp = tg_device_intrinsic(e, "llvm.amdgcn.readfirstlane", &word, 1, &d->warp, 1);
 }
 
@@ -277,7 +277,7 @@ void tg_device_threads(tg_emitter *e, const tg_uop *end) {
   tg_emit_list(e, end->src + 1, end->n - 1);
 }
 
-/* An extent, before its place in the program: it depends on parameters only. */
+/* An extent, emitted before its place in the program, since it depends on parameters only. */
 static LLVMValueRef early_extent(tg_emitter *e, const tg_uop *extent) {
   uint32_t n;
   const tg_uop **u = tg_toposort(e->j, extent, &n);
@@ -287,7 +287,7 @@ static LLVMValueRef early_extent(tg_emitter *e, const tg_uop *extent) {
   return LLVMTypeOf(v) == e->integer[32] ? v : LLVMBuildTrunc(e->b, v, e->integer[32], "");
 }
 
-/* Ranges that share a dimension: the innermost is the lowest digit. */
+/* Gives global ranges their values. Of ranges that share a dimension the innermost is the lowest digit. */
 void tg_device_grid(tg_emitter *e, const tg_uop *end) {
   static const char *const names[2][3] = {
       {"llvm.nvvm.read.ptx.sreg.ctaid.x", "llvm.nvvm.read.ptx.sreg.ctaid.y", "llvm.nvvm.read.ptx.sreg.ctaid.z"},
@@ -313,7 +313,7 @@ void tg_device_grid(tg_emitter *e, const tg_uop *end) {
  * registers. */
 void tg_device_loop(tg_emitter *e, LLVMValueRef back) {
   emit_device *d = e->device;
-  if (!d->loop) { /* the first operand of such a node is the node itself */
+  if (!d->loop) { /* LLVM wants the node itself as its first operand */
     LLVMMetadataRef word = LLVMMDStringInContext2(e->c, "llvm.loop.unroll.disable", 24),
                     self = LLVMTemporaryMDNode(e->c, NULL, 0);
     LLVMMetadataRef node[2] = {self, LLVMMDNodeInContext2(e->c, &word, 1)}, loop = LLVMMDNodeInContext2(e->c, node, 2);
@@ -330,7 +330,7 @@ void tg_device_scope(tg_emitter *e, LLVMValueRef atomic) {
   const char *scope = e->device->amd ? "agent" : "device";
   LLVMSetAtomicSyncScopeID(atomic, LLVMGetSyncScopeID(e->c, scope, strlen(scope)));
 #endif
-  /* buffers are the device's own memory */
+  /* true, since buffers are in the device's own memory */
   static const char *const facts[] = {"amdgpu.no.fine.grained.memory", "amdgpu.no.remote.memory"};
   for (uint32_t i = 0; i < TG_COUNT(facts) && e->device->amd; i++)
     LLVMSetMetadata(atomic, LLVMGetMDKindIDInContext(e->c, facts[i], (unsigned)strlen(facts[i])),

@@ -10,7 +10,7 @@ enum {
   MOST = 64 /* lanes */,
   AHEAD = 512 /* statements that are looked at */,
   LEAST = 4 /* bytes of an element */,
-  BLOCK = 16 /* bytes, within which shuffles are quick; else whole ones are moved */
+  BLOCK = 16 /* bytes of a block: shuffles within blocks are fast, and so are those of whole blocks */
 };
 
 /* The partial result of each fold is a segment of a vector: `length` lanes at stride `stride`. */
@@ -24,8 +24,8 @@ static LLVMValueRef shuffled(tg_emitter *e, LLVMValueRef a, LLVMValueRef b, cons
   return LLVMBuildShuffleVector(e->b, a, b, LLVMConstVector(mask, n), "");
 }
 
-/* Of two vectors the low halves of all segments and the high ones, added: short halves stay in the block that they
- * are in. */
+/* Adds the high half of each segment of two vectors to its low half; all the sums fill one vector. Halves shorter than
+ * a block stay in their block. */
 static segments fold_two(tg_emitter *e, const tg_uop *u, const segments *a, const segments *b, uint32_t lanes,
                          uint32_t length) {
   uint32_t half = length / 2, block = BLOCK / (uint32_t)tg_type_bytes(u->type), part = half >= block ? lanes : block,
@@ -44,14 +44,14 @@ static segments fold_two(tg_emitter *e, const tg_uop *u, const segments *a, cons
   return out;
 }
 
-/* Of one: segments stay where they are. */
+/* The same for one vector: sums take the places of the low halves. */
 static void fold_one(tg_emitter *e, const tg_uop *u, segments *a, uint32_t lanes, uint32_t stride, uint32_t length) {
   int32_t high[MOST];
   for (uint32_t i = 0; i < lanes; i++) high[i] = i % stride < length / 2 ? (int32_t)(i + length / 2) : -1;
   a->v = tg_emit_op2(e, u->arg, u->type, lanes, a->v, shuffled(e, a->v, a->v, high, lanes));
 }
 
-/* n of them, a power of two of at most as many as there are lanes. */
+/* Emits n FOLDs; n is a power of two, and not above the number of lanes. */
 static void fold_all(tg_emitter *e, const tg_uop *const *folds, uint32_t n) {
   const tg_uop *first = folds[0];
   uint32_t lanes = first->src[0]->lanes, length = lanes, stride = lanes;

@@ -7,15 +7,15 @@
  *   AVX2                x86.avx.maskload and its kin, whose masks are sign bits, for elements of 32 and 64 bits. Not
  *                       masked.load: LLVM turns that into a plain load where it believes that it knows the mask
  *                       (docs/llvm.md, "Half a mask")
- *   all others          masked.load etc. of one register, which LLVM expands to a branch for each lane before
- * instruction
- *                       selection
+ *   all others          masked.load etc. of one register, which LLVM expands to a branch for each lane before it
+ *                       selects instructions
  *
  * so what LLVM infers about a mask never decides which memory is accessed. */
 #include "jit/emit_address.h"
 #include "jit/emit_registers.h"
 
-enum { MOST_LOOKED_AT = 64, SMALLEST = 16 /* bytes of a register under a mask */ };
+enum { MOST_LOOKED_AT = 64, SMALLEST = 16 /* bytes of the narrowest masked access */ };
+/* the mask of a lane: known only at run time, true, or false */
 typedef enum { LANE_VARIES, LANE_OPEN, LANE_SHUT } lane_state;
 
 /* ---- LLVM's intrinsics ---- */
@@ -64,7 +64,7 @@ LLVMTypeRef tg_cut_masked_type(LLVMValueRef call, masked_access kind) {
 
 typedef struct {
   masked_access kind;
-  LLVMValueRef pointer, mask, value;   /* value: what is stored, or what a lane that is shut gets */
+  LLVMValueRef pointer, mask, value;   /* value: what is stored, or the result of lanes whose mask is false */
   LLVMTypeRef element;
   uint32_t lanes, bits, align;
   uint8_t *state;              /* of each lane: lane_state */
@@ -91,7 +91,7 @@ static access access_of(cutter *c, LLVMValueRef call, masked_access kind) {
   return a;
 }
 
-/* ---- what constants say of a mask ---- */
+/* ---- lanes whose mask is constant ---- */
 
 static lane_state both(uint8_t a, uint8_t b) {
   return a == LANE_SHUT || b == LANE_SHUT ? LANE_SHUT : a == LANE_OPEN && b == LANE_OPEN ? LANE_OPEN : LANE_VARIES;
@@ -101,7 +101,7 @@ static lane_state either(uint8_t a, uint8_t b) {
   return a == LANE_OPEN || b == LANE_OPEN ? LANE_OPEN : a == LANE_SHUT && b == LANE_SHUT ? LANE_SHUT : LANE_VARIES;
 }
 
-/* state: of n lanes, all unknown at first; left: how many more values may be visited. */
+/* Finds the states of a mask's n lanes, which are LANE_VARIES before. left: how many more values may be visited. */
 static void find_states(cutter *c, LLVMValueRef mask, uint8_t *state, uint32_t n, uint32_t *left) {
   bool and = LLVMIsAInstruction(mask) && LLVMGetInstructionOpcode(mask) == LLVMAnd;
   bool or = LLVMIsAInstruction(mask) && LLVMGetInstructionOpcode(mask) == LLVMOr;
@@ -137,12 +137,12 @@ static bool takes_signs(const cutter *c, const access *a) {
          && (a->kind == MASKED_LOAD || a->kind == MASKED_STORE);
 }
 
-/* Else LLVM makes branches of it. */
+/* Does the target have instructions for a masked access? If not, LLVM turns it into branches. */
 static bool in_registers(const cutter *c, const access *a) {
   return takes_signs(c, a) || (c->e->target->masked_access && c->e->target->vector_bytes >= 64);
 }
 
-static const char *const sign_loads[2][2][2] = {/* of floats, of 64 bits, in 256 bits */
+static const char *const sign_loads[2][2][2] = {/* [elements are floats][of 64 bits][register of 256 bits] */
                                                 {{"llvm.x86.avx2.maskload.d", "llvm.x86.avx2.maskload.d.256"},
                                                  {"llvm.x86.avx2.maskload.q", "llvm.x86.avx2.maskload.q.256"}},
                                                 {{"llvm.x86.avx.maskload.ps", "llvm.x86.avx.maskload.ps.256"},
@@ -186,7 +186,7 @@ static LLVMValueRef under_mask(cutter *c, const access *a, window w) {
   return tg_emit_masked(c->e, names[a->kind], stores(a->kind), pointer, mask, value, align);
 }
 
-/* Lanes that are open, of a register: a vector of them, or one by itself. */
+/* Accesses the lanes w of a register without a mask, since the masks of all are true: as a vector, or as a scalar. */
 static LLVMValueRef plain(cutter *c, const access *a, window reg, window w) {
   LLVMBuilderRef b = c->e->b;
   LLVMValueRef pointer = pointer_of(c, a, w.from, w.n), at = LLVMConstInt(c->e->integer[32], w.from - reg.from, 0), v;
@@ -244,7 +244,7 @@ static uint32_t find_runs(cutter *c, const access *a, window w, window *runs) {
   return n;
 }
 
-/* A register, of lanes reg. Loads: its value. */
+/* Rewrites the access of one register, the lanes reg. Returns the value of a load. */
 static LLVMValueRef cut_one(cutter *c, const access *a, window reg) {
   window w = reg, *runs = tg_new(&c->e->j->env, window, reg.n);
   bool load = !stores(a->kind);
@@ -270,7 +270,7 @@ static LLVMValueRef cut_one(cutter *c, const access *a, window reg) {
   return all;
 }
 
-/* One register that constants leave as it is. */
+/* May an access that fits one register stay as it is? */
 static bool stays(cutter *c, const access *a) {
   window w = {0, a->lanes, a->lanes}, *runs = tg_new(&c->e->j->env, window, a->lanes);
   return !takes_signs(c, a) && find_window(c, a, &w) && !w.from && w.wide == a->lanes && !find_runs(c, a, w, runs);

@@ -10,19 +10,19 @@ static LLVMValueRef as(tg_emitter *e, LLVMValueRef v, LLVMTypeRef type) {
 }
 static LLVMTypeRef vector(LLVMTypeRef element, uint32_t n) { return n == 1 ? element : LLVMVectorType(element, n); }
 
-/* As integers of `bits` each, in the order of the bits. */
+/* The same bits as integers of `bits` bits each. */
 static LLVMValueRef pieces(tg_emitter *e, LLVMValueRef v, uint32_t total, uint32_t bits) {
   return as(e, v, vector(e->integer[bits], total / bits));
 }
 
-/* Element i of n in the low half of a register of its own, or back. */
+/* Puts each of n elements into the low half of a register of its own; back: takes them out again. */
 static LLVMValueRef spread(tg_emitter *e, LLVMValueRef v, uint32_t n, bool back) {
   LLVMValueRef mask[64];
   for (uint32_t i = 0; i < (back ? n : 2 * n); i++) mask[i] = LLVMConstInt(e->integer[32], back ? 2 * i : i / 2, 0);
   return LLVMBuildShuffleVector(e->b, v, LLVMGetPoison(LLVMTypeOf(v)), LLVMConstVector(mask, back ? n : 2 * n), "");
 }
 
-/* An operand of an intrinsic. n elements of type t. */
+/* n elements of type t as an operand of an intrinsic. form: a letter of `operands` in target/matrix.def. */
 static LLVMValueRef operand(tg_emitter *e, char form, tg_type t, uint32_t n, LLVMValueRef v) {
   uint32_t total = n * (uint32_t)tg_type_bits(t);
   switch (form) {
@@ -39,8 +39,8 @@ static LLVMValueRef operand(tg_emitter *e, char form, tg_type t, uint32_t n, LLV
 
 static LLVMValueRef bit(tg_emitter *e, bool v) { return LLVMConstInt(e->integer[1], v, 0); }
 
-/* WMMA's are overloaded by the types of the result and of a. What an intrinsic has behind n operands chooses halves,
- * blocks or lanes: none. */
+/* WMMA's intrinsics are overloaded by the types of the result and of a. Operands after the first n choose halves,
+ * blocks or lanes; they are 0. */
 static LLVMValueRef call(tg_emitter *e, const tg_matrix_row *r, LLVMValueRef *args, unsigned n, LLVMTypeRef result,
                          LLVMTypeRef a) {
   LLVMTypeRef overload[2] = {result, a}, types[8];
@@ -53,7 +53,7 @@ static LLVMValueRef call(tg_emitter *e, const tg_matrix_row *r, LLVMValueRef *ar
   unsigned all = LLVMCountParamTypes(type);
   if (all > TG_COUNT(types)) tg_bug(&e->j->env, "%s takes %u operands", r->code, all);
   LLVMGetParamTypes(type, types);
-  /* VPDPBUSD has bytes or words, by LLVM's version */
+  /* VPDPBUSD takes bytes or words, depending on LLVM's version */
   for (unsigned i = 0; i < n; i++) args[i] = as(e, args[i], types[i]);
   for (; n < all; n++) args[n] = LLVMConstNull(types[n]);
   return LLVMBuildCall2(e->b, type, fn, args, all, "");
@@ -79,7 +79,7 @@ static LLVMValueRef by_intrinsic(tg_emitter *e, const tg_matrix_row *r, const LL
   return form[2] == 'e' ? spread(e, d, n[2], true) : d;
 }
 
-/* mnemonic {d..}, {a..}, {b..}, {c..}; in registers of 32 bits: floats of 32 bits as such, all else as integers. */
+/* mnemonic {d..}, {a..}, {b..}, {c..}; operands are 32-bit registers: f32 as floats, everything else as integers. */
 static LLVMValueRef by_assembly(tg_emitter *e, const tg_matrix_row *r, const LLVMValueRef *v, const uint32_t *n) {
   enum { MOST = 64 };
   LLVMTypeRef types[MOST], result[MOST];
@@ -124,9 +124,9 @@ static LLVMValueRef by_assembly(tg_emitter *e, const tg_matrix_row *r, const LLV
   return out;
 }
 
-/* ---- tiles ---- LLVM has a type for their registers. Phis may have it, and constants may not; its code generator
- * finds out from the sizes in each call how to configure the registers, keeps that out of loops, and gives them up
- * where the function ends. */
+/* ---- tiles ---- LLVM has a type for tile registers. Phis may have this type, constants may not. From the sizes in
+ * each call its code generator finds out how to configure the registers; it does that outside of loops, and releases
+ * the registers at the end of the function. */
 
 enum { TILE_ROWS = 16, TILE_BYTES = 64, TILE_WORDS = TILE_ROWS * TILE_BYTES / 4 };
 
@@ -180,7 +180,7 @@ void tg_emit_find_tiles(tg_emitter *e) {
   }
 }
 
-/* c + a * b: rows of d, bytes of a row of d, bytes of a row of a. */
+/* c + a * b. The sizes are: rows of d, bytes of a row of d, bytes of a row of a. */
 static LLVMValueRef by_tiles(tg_emitter *e, const tg_matrix_row *r, const tg_uop *u) {
   LLVMValueRef args[6] = {sixteen(e, r->m), sixteen(e, r->n * 4u), sixteen(e, r->k)};
   static const int order[] = {2, 0, 1};

@@ -10,8 +10,8 @@
 #include "ranges/ranges.h"
 
 typedef struct {
-  LLVMValueRef pointer, offsets;   /* offsets NULL: contiguous from pointer, or (splat) all lanes there */
-  bool splat, backwards;           /* backwards: the last lane at pointer */
+  LLVMValueRef pointer, offsets;   /* offsets: each lane's address; NULL: contiguous from pointer, or splat */
+  bool splat, backwards;           /* splat: all lanes at pointer; backwards: lanes descend, the last at pointer */
   /* small constant stride between lanes, in elements (emit_steps.c); 0: none */
   uint32_t step;
   /* stride between lanes, in elements, lane 0 at pointer, if each lane is to be a scalar access (emit_apart.c); NULL:
@@ -36,10 +36,10 @@ void tg_emit_add_term(tg_emitter *e, sum *s, const tg_uop *u, int64_t scale) {
   list[i] = t;
 }
 
-/* not the arrays: they are large */
+/* not the arrays, which are large */
 static void clear(sum *s) { s->scalars_n = s->vectors_n = 0, s->constant = s->iota = 0; }
 
-/* Nodes below are in the type of the whole. A term is split up only while room is left for its parts. */
+/* Decomposes a subscript, whose nodes all have its type. A term is split only while there is room for its parts. */
 void tg_emit_take_apart(tg_emitter *e, sum *s, const tg_uop *root) {
   struct { const tg_uop *u; int64_t scale; } stack[MAX_TERMS];
   uint32_t n = 0;
@@ -88,7 +88,7 @@ LLVMValueRef tg_emit_pointer(tg_emitter *e, uint32_t buffer) {
   return p;
 }
 
-/* value * scale, at the value's depth, made once. */
+/* value * scale, emitted once, at the value's loop depth. */
 static LLVMValueRef scaled(tg_emitter *e, const term *t) {
   LLVMValueRef v = tg_emit_get(e, t->u, t->u->lanes);
   if (t->scale == 1) return v;
@@ -104,7 +104,8 @@ static LLVMValueRef scaled(tg_emitter *e, const term *t) {
   return r;
 }
 
-/* Constants are counted in bytes, so that what is kept under (pointer, number) means one distance. */
+/* p + by elements, emitted once. Constants are converted to bytes, so that a pair (pointer, constant) in the table
+ * means one address, whatever the element. */
 static LLVMValueRef step(tg_emitter *e, LLVMTypeRef element, uint64_t bytes, LLVMValueRef p, LLVMValueRef by,
                          uint32_t depth) {
   if (LLVMIsAConstantInt(by)) {
@@ -170,7 +171,7 @@ LLVMValueRef tg_emit_scalar_pointer(tg_emitter *e, uint32_t buffer, const sum *s
     LLVMValueRef q = device_pointer(e, p, s, bytes);
     if (q) return q;
   }
-  if (index == TG_I32) { /* the whole sum first: its parts alone may lie outside of 32 bits */
+  if (index == TG_I32) { /* the whole sum is extended to 64 bits, not its parts: they may exceed 32 bits */
     LLVMValueRef all = NULL;
     for (uint32_t i = 0; i < s->scalars_n; i++) {
       LLVMValueRef v = scaled(e, &s->scalars[i]);
@@ -221,8 +222,8 @@ static uint32_t device_alignment(tg_emitter *e, uint32_t buffer, const sum *s, u
   return align > element ? align : element;
 }
 
-/* Of the accesses below: vectors, and copies at a constant from an address that is aligned better than to an
- * element. */
+/* Finds accesses in u that can become wide ones if the buffer is 16-aligned, and marks the buffers: vectors, and
+ * elements at a constant distance from an address that is aligned to more than an element. */
 void tg_emit_find_aligned(tg_emitter *e, const tg_uop *u) {
   for (uint32_t i = 1; u->op == TG_OP_END && i < u->n; i++) tg_emit_find_aligned(e, u->src[i]);
   if (u->op != TG_OP_LOAD && u->op != TG_OP_STORE) return;
@@ -305,7 +306,7 @@ static address address_of(tg_emitter *e, const tg_uop *u, uint32_t lanes, bool w
     LLVMValueRef v = scaled(e, &s.vectors[i]);
     offsets = offsets ? LLVMBuildAdd(e->b, offsets, v, "") : v;
   }
-  /* the scalar part may be negative where only the whole is proved: keep it with the vector */
+  /* only the whole sum is proved to be in bounds: the scalar part alone may be negative, so it is added in each lane */
   if (sub->type == TG_I32) {
     sum none;
     clear(&none);
@@ -351,7 +352,7 @@ void tg_emit_close_gate(tg_emitter *e, LLVMBasicBlockRef after) {
   LLVMPositionBuilderAtEnd(e->b, after);
 }
 
-/* Branches on whether the mask is true in all lanes; the builder is left in the block where it is. */
+/* Branches on whether the mask is true in all lanes; what is built next goes to the block where it is. */
 static void open_both(tg_emitter *e, LLVMValueRef mask, LLVMBasicBlockRef *all, LLVMBasicBlockRef *some,
                       LLVMBasicBlockRef *after) {
   LLVMValueRef open = tg_emit_call(e, "llvm.vector.reduce.and", LLVMTypeOf(mask), &mask, 1);
@@ -361,7 +362,7 @@ static void open_both(tg_emitter *e, LLVMValueRef mask, LLVMBasicBlockRef *all, 
   LLVMPositionBuilderAtEnd(e->b, *all);
 }
 
-/* The lanes in the other order. */
+/* The lanes in reverse order. */
 static LLVMValueRef reversed(tg_emitter *e, LLVMValueRef v) {
   unsigned lanes = LLVMGetVectorSize(LLVMTypeOf(v));
   LLVMValueRef *order = tg_new(&e->j->env, LLVMValueRef, lanes);
@@ -392,7 +393,7 @@ static LLVMValueRef plain_load(tg_emitter *e, const tg_uop *define, LLVMValueRef
   return v;
 }
 
-/* A value that a branch makes: in[1] inside of it, in[0] where it is not taken. */
+/* open_one, close_one: a value that is in[1] if the branch between them is taken, else in[0]. */
 static LLVMBasicBlockRef open_one(tg_emitter *e, LLVMValueRef condition, LLVMBasicBlockRef from[2]) {
   from[0] = LLVMGetInsertBlock(e->b);
   return tg_emit_open_gate(e, condition);
@@ -406,7 +407,7 @@ static LLVMValueRef close_one(tg_emitter *e, LLVMBasicBlockRef after, LLVMValueR
   return phi;
 }
 
-/* By a branch, which a device's assembler makes a predicate. */
+/* A load in a branch, which a device's assembler turns into predicated instructions. */
 static LLVMValueRef branch_load(tg_emitter *e, const tg_uop *define, LLVMValueRef pointer, uint32_t lanes,
                                 uint32_t align, LLVMValueRef condition) {
   LLVMBasicBlockRef from[2], after = open_one(e, condition, from);
@@ -445,7 +446,7 @@ static LLVMValueRef load_cell(tg_emitter *e, const tg_uop *u) {
   LLVMValueRef v = c->now ? c->now : LLVMConstNull(type);
   if (tg_emit_is_tile(v) && !tg_gate(u)) return v;
   if (tg_emit_is_tile(v)) v = tg_emit_elements(e, v, type);
-  /* one element, in the lanes of a gate */
+  /* the cell holds one element, and the gate has lanes */
   if (u->lanes > 1 && LLVMTypeOf(v) == tg_emit_type(e, u->type, 1)) v = tg_emit_splat(e, v, u->lanes, e->depth);
   if (LLVMTypeOf(v) != type)
     tg_bug(&e->j->env, "linear form: %s in SSA form is read in another width than written",
@@ -494,7 +495,7 @@ static LLVMValueRef gated_load(tg_emitter *e, const tg_uop *u, const tg_uop *gat
                                  tg_emit_load_steps(e, a->step, mapped(e, gate, a->pointer), mask, pass, a->align));
     return a->backwards ? reversed(e, v) : v;
   }
-  if (a->apart) {   /* all lanes, in a branch, or a gather of some */
+  if (a->apart) {   /* scalar loads if the mask is true in all lanes, else a masked gather */
     LLVMBasicBlockRef from[2], all, some, after;
     LLVMValueRef in[2];
     open_both(e, mask, &all, &some, &after);
@@ -636,12 +637,12 @@ void tg_emit_store(tg_emitter *e, const tg_uop *u) {
                  mask ? branch && lanes > 1 ? tg_emit_splat(e, mask, lanes, e->depth) : mask : NULL);
     return;
   }
-  if (a.splat) { /* several lanes at one place: at most one has its gate open, or all store the same */
+  if (a.splat) { /* all lanes store to one address: at most one has its gate open, or their values are equal */
     a.offsets = tg_emit_splat(e, a.pointer, lanes, e->depth);
     if (branch) mask = tg_emit_splat(e, mask, lanes, e->depth), branch = false;
   }
   LLVMBasicBlockRef after = branch ? tg_emit_open_gate(e, mask) : NULL;
-  if (a.apart && mask && !branch) {   /* all lanes, in a branch, or a scatter of some */
+  if (a.apart && mask && !branch) {   /* scalar stores if the mask is true in all lanes, else a masked scatter */
     LLVMBasicBlockRef all, some, behind;
     open_both(e, mask, &all, &some, &behind);
     tg_emit_store_apart(e, a.pointer, a.apart, v, a.align);

@@ -36,7 +36,7 @@ static bool is_bit(LLVMTypeRef element) {
   return LLVMGetTypeKind(element) == LLVMIntegerTypeKind && LLVMGetIntTypeWidth(element) == 1;
 }
 
-/* Of masks as many as of words, where nothing tells. */
+/* Lanes of a register. A mask has as many as a vector of 32-bit elements, if its uses do not say otherwise. */
 uint32_t tg_cut_room(const cutter *c, LLVMTypeRef element) {
   return c->e->target->vector_bytes * 8 / (is_bit(element) ? 32 : tg_cut_bits(c, element));
 }
@@ -96,7 +96,7 @@ static LLVMValueRef keep_piece(cutter *c, piece p) {
   return p.piece;
 }
 
-/* ---- lanes put together ---- */
+/* ---- vectors from lanes ---- */
 
 /* One shuffle of two registers, the narrower one made as wide as the other. */
 static LLVMValueRef shuffle_two(cutter *c, LLVMValueRef a, LLVMValueRef b, const int32_t *at, uint32_t n) {
@@ -112,14 +112,14 @@ static LLVMValueRef shuffle_two(cutter *c, LLVMValueRef a, LLVMValueRef b, const
       *v = LLVMBuildShuffleVector(e->b, *v, LLVMGetPoison(LLVMTypeOf(*v)), LLVMConstVector(mask, wants), "");
   }
   uint32_t second = tg_cut_lanes(LLVMTypeOf(a));
-  for (uint32_t i = 0; i < n; i++) {   /* at: from `wide`, as it was, on lanes of b */
+  for (uint32_t i = 0; i < n; i++) {   /* in `at`, lanes of b begin at a's width before it was changed */
     uint32_t l = (uint32_t)at[i];
     mask[i] = at[i] < 0 ? any : LLVMConstInt(e->integer[32], l < wide ? l : l - wide + second, 0);
   }
   return LLVMBuildShuffleVector(e->b, a, b ? b : LLVMGetPoison(LLVMTypeOf(a)), LLVMConstVector(mask, n), "");
 }
 
-/* Registers join one after another, the first two in one step. */
+/* Each register is added to the result by one shuffle; the first shuffle takes two registers. */
 LLVMValueRef tg_cut_assemble(cutter *c, const pick *from, uint32_t n, LLVMTypeRef element) {
   LLVMValueRef first = NULL, all = NULL;
   int32_t *at = tg_new(&c->e->j->env, int32_t, n);
@@ -142,7 +142,7 @@ LLVMValueRef tg_cut_assemble(cutter *c, const pick *from, uint32_t n, LLVMTypeRe
   return same ? first : shuffle_two(c, first, NULL, at, n);
 }
 
-/* A power of two of registers side by side. */
+/* Concatenates `count` registers, a power of two. */
 static LLVMValueRef join(cutter *c, const registers *t, uint32_t from, uint32_t count) {
   LLVMValueRef *all = tg_new(&c->e->j->env, LLVMValueRef, count);
   int32_t *at = tg_new(&c->e->j->env, int32_t, count * t->per);
@@ -162,7 +162,7 @@ static LLVMValueRef constant_part(cutter *c, LLVMValueRef v, uint32_t from, uint
   return LLVMConstVector(all, n);
 }
 
-/* A scalar in all lanes is that at any width. */
+/* If v has one scalar in all lanes: the scalar, from which a part of any width is made; else NULL. */
 static LLVMValueRef splat_scalar(LLVMValueRef v) {
   if (!LLVMIsAShuffleVectorInst(v)) return NULL;
   for (uint32_t i = 0; i < LLVMGetNumMaskElements(v); i++)
@@ -240,7 +240,7 @@ LLVMValueRef tg_cut_mask(cutter *c, LLVMValueRef mask, uint32_t from, uint32_t n
   return constant ? part : keep_piece(c, (piece){mask, part, from, n, form});
 }
 
-/* n lanes, lane i that of number at[i] of a, or from `lanes of a` on of b; a negative number: any. */
+/* A vector of n lanes: lane i is lane at[i] of the lanes of a followed by those of b; at[i] below 0: any value. */
 static LLVMValueRef shuffled(cutter *c, LLVMValueRef a, LLVMValueRef b, const int32_t *at, uint32_t n) {
   const registers *ta = tg_cut_find(c, a), *tb = tg_cut_find(c, b);
   int32_t lanes = (int32_t)tg_cut_lanes(LLVMTypeOf(a));
@@ -266,7 +266,7 @@ static bool is_call_of(LLVMValueRef v, const char *prefix) {
   return n >= strlen(prefix) && !memcmp(name, prefix, strlen(prefix));
 }
 
-/* On its way into a register of tiles. */
+/* Do all uses of v lead into a tile register? */
 static bool feeds_tile(LLVMValueRef v) {
   LLVMUseRef use = LLVMGetFirstUse(v);
   for (; use; use = LLVMGetNextUse(use)) {
@@ -287,7 +287,7 @@ static bool is_tile(const cutter *c, LLVMValueRef v) {
 
 static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
-/* Of the gathers and scatters that v, addresses, is for. */
+/* How many lanes a register has in the gathers and scatters that use the addresses v. */
 static uint32_t room_of_addresses(cutter *c, LLVMValueRef v) {
   uint32_t room = UINT32_MAX;
   for (LLVMUseRef use = LLVMGetFirstUse(v); use; use = LLVMGetNextUse(use)) {
@@ -354,7 +354,7 @@ static uint32_t room_of_lanewise(cutter *c, LLVMValueRef v) {
   return room == UINT32_MAX ? room_of_mask(c, v, 0) : room;
 }
 
-/* What is only extended is loaded in the parts that the extensions take. */
+/* If the loaded value is only extended to wider elements, it is loaded in the parts that the extensions take. */
 static uint32_t room_of_load(cutter *c, LLVMValueRef v, uint32_t lanes) {
   uint32_t room = tg_cut_room(c, LLVMGetElementType(LLVMTypeOf(v))), parts = lanes;
   if (lanes > room) return room;
@@ -389,7 +389,7 @@ static LLVMValueRef call_part(cutter *c, LLVMValueRef v, uint32_t from, uint32_t
   return LLVMBuildCall2(c->e->b, LLVMGlobalGetValueType(part), part, args, count, "");
 }
 
-/* Lanes from..from+n-1 of a cast to elements of another width: of whole elements on both sides. */
+/* Lanes from..from+n-1 of a bitcast to elements of another width; they must be whole elements on both sides. */
 static LLVMValueRef bitcast_part(cutter *c, LLVMValueRef v, uint32_t from, uint32_t n) {
   LLVMValueRef src = LLVMGetOperand(v, 0);
   LLVMTypeRef to = LLVMGetElementType(LLVMTypeOf(v)), type = LLVMVectorType(to, n);
@@ -424,7 +424,7 @@ static void cut_lanewise(cutter *c, LLVMValueRef v) {
   uint32_t lanes = tg_cut_lanes(LLVMTypeOf(v)), room = room_of_lanewise(c, v);
   if (lanes <= room || is_tile(c, v)) return;
   registers *t = tg_cut_new(c, v, room);
-  registers made = *t;   /* the table moves as pieces of operands are made */
+  registers made = *t;   /* a copy: cutting operands may move the table */
   for (uint32_t from = 0; from < lanes; from += room)
     made.reg[from / room] = lanewise_part(c, v, from, lanes_at(&made, from));
   tg_push(&c->e->j->env, &c->old, v);
@@ -483,7 +483,7 @@ static void cut_load(cutter *c, LLVMValueRef v) {
   tg_push(&c->e->j->env, &c->old, v);
 }
 
-/* In the registers that the value is in, be they full or not. */
+/* A store is cut as its value is, even if the registers are not full. */
 static void cut_store(cutter *c, LLVMValueRef v) {
   LLVMValueRef value = LLVMGetOperand(v, 0);
   if (LLVMGetTypeKind(LLVMTypeOf(value)) != LLVMVectorTypeKind) return;
@@ -598,7 +598,7 @@ static void cut_extract(cutter *c, LLVMValueRef v) {
   replace(c, v, type == LLVMTypeOf(v) ? one : LLVMBuildTrunc(b, one, LLVMTypeOf(v), ""));
 }
 
-/* One bit from all lanes of a mask: registers first, as long as they have as many lanes. */
+/* One bit from all lanes of a mask. Registers of the same width are combined first. */
 static void cut_reduce(cutter *c, LLVMValueRef v, bool all) {
   const registers *t = tg_cut_find(c, LLVMGetOperand(v, 0));
   LLVMBuilderRef b = c->e->b;
@@ -618,7 +618,7 @@ static void cut_reduce(cutter *c, LLVMValueRef v, bool all) {
   replace(c, v, result);
 }
 
-/* An instruction that stays: where it takes what was cut, it takes it put together. */
+/* For an instruction that was not cut: puts those of its operands together that were. */
 static void take_whole(cutter *c, LLVMValueRef v) {
   for (int i = 0; i < LLVMGetNumOperands(v); i++) {
     LLVMValueRef operand = LLVMGetOperand(v, (unsigned)i);
@@ -685,7 +685,7 @@ static LLVMBasicBlockRef *order_blocks(cutter *c, LLVMValueRef fn, uint32_t *n) 
   return order;
 }
 
-/* What was cut goes, and what it alone used. */
+/* Removes the instructions that were cut, and those that nothing uses any more. */
 static void clear_away(cutter *c, LLVMBasicBlockRef *order, uint32_t n) {
   for (uint32_t i = c->old.n; i-- > 0;) {
     LLVMValueRef v = c->old.data[i];

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * Loads whose lanes are digits of several subscripts, as a copy into another layout has after `fuse` and `lane`. For
- * example B[k + iota % 4, j + iota / 4] reads four runs of sixteen contiguous elements each. Each run is loaded as a
- * vector; the vectors are concatenated and permuted by one shuffle. A gather would be one load per lane. */
+ * example B[k + iota % 4, j + iota / 4] of 64 lanes reads four runs of sixteen contiguous elements each. Each run is
+ * loaded as a vector; the vectors are concatenated and permuted by one shuffle. A gather would be one load per lane. */
 #include <stdlib.h>
 #include "jit/emit_address.h"
 
-/* elements of a place: fewer are not worth a load of their own */
+/* elements of the shortest run that is worth a load of its own */
 enum { FEWEST = 4, MOST_FACTORS = 2, MOST_LANES = 64 };
 
-/* factors: how often each scalar is added */
+/* The element that a lane reads: at `offset`, plus factor[i] times the i-th scalar. */
 typedef struct { uint32_t lane; int64_t factor[MOST_FACTORS], offset; } element;
 
 static int by_place(const void *x, const void *y) {
@@ -18,11 +18,11 @@ static int by_place(const void *x, const void *y) {
   return a->offset < b->offset ? -1 : a->offset > b->offset;
 }
 
-/* Of lane l, where that is known. */
+/* The value of u in lane l; false: it is not known. */
 static bool value_at(const tg_uop *u, uint32_t l, int64_t *v) {
   int64_t a, b;
   if (u->op == TG_OP_CONST || u->op == TG_OP_IOTA) return *v = u->op == TG_OP_CONST ? u->arg : l, true;
-  /* between types of subscripts: numbers of lanes fit both */
+  /* from one integer type to another: lane numbers are small enough for both */
   if (u->op == TG_OP_CAST && tg_is_int(u->src[0]->type)) return value_at(u->src[0], l, v);
   if (tg_ops[u->op].arity != 2 || !value_at(u->src[0], l, &a) || !value_at(u->src[1], l, &b) || a < 0 || b < 0 ||
       a > INT32_MAX || b > INT32_MAX)
@@ -38,7 +38,8 @@ static bool value_at(const tg_uop *u, uint32_t l, int64_t *v) {
   }
 }
 
-/* The lanes' elements, in the order of their places. factor: scalars that lanes add several times. */
+/* The elements that the lanes read, in the order of their addresses. factor: the scalars that vectors are multiplied
+ * by. */
 static bool find_elements(const sum *s, uint32_t lanes, element *of, const tg_uop **factor) {
   uint32_t factors = 0;
   memset(of, 0, lanes * sizeof *of);
@@ -65,7 +66,7 @@ static bool follows(const element *a, const element *b) {
   return !memcmp(a->factor, b->factor, sizeof a->factor) && b->offset == a->offset + 1;
 }
 
-/* Elements of each place: all the same, a power of two. 0: it is a gather. */
+/* The length of the runs, if they have one length, which is a power of two. 0: the load is a gather. */
 static uint32_t length_of(const element *of, uint32_t lanes) {
   uint32_t n = 1;
   while (n < lanes && follows(&of[n - 1], &of[n])) n++;

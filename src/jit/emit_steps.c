@@ -11,13 +11,13 @@ uint32_t tg_emit_step(const tg_emitter *e, int64_t distance, uint32_t lanes) {
   return !e->device && step > 1 && step <= TG_MOST_STEP && step < lanes && lanes <= MOST_LANES ? (uint32_t)step : 0;
 }
 
-/* Consecutive vectors of as many elements as there are lanes. With a mask the last one may reach past the last lane;
- * without, it is moved back to end at it. */
+/* Where vector number `part` starts. The vectors follow one another; each has as many elements as there are lanes. With
+ * a mask the last one may reach past the last lane; without, it is moved back so that it ends there. */
 static uint32_t start_of(uint32_t part, uint32_t step, uint32_t lanes, bool under_mask) {
   return part + 1 < step || under_mask ? part * lanes : (lanes - 1) * step + 1 - lanes;
 }
 
-/* Lane at[i] of a, or of b (numbers from `lanes` on); NONE: whatever. */
+/* Lane at[i] of a, or of b (numbers from `lanes` on); NONE: any value. */
 static LLVMValueRef pick(tg_emitter *e, LLVMValueRef a, LLVMValueRef b, const int *at, uint32_t n) {
   LLVMValueRef order[MOST_LANES];
   for (uint32_t i = 0; i < n; i++)
@@ -25,7 +25,8 @@ static LLVMValueRef pick(tg_emitter *e, LLVMValueRef a, LLVMValueRef b, const in
   return LLVMBuildShuffleVector(e->b, a, b, LLVMConstVector(order, n), "");
 }
 
-/* The lanes that lie in a part under a mask, each at its place there; elsewhere those of `none`, or whatever. */
+/* Puts each lane of v that lies in this part, under a mask, to its place there. Other places get the first lane of
+ * `none`, or, if that is NULL, any value. */
 static LLVMValueRef spread(tg_emitter *e, LLVMValueRef v, LLVMValueRef none, uint32_t part, uint32_t step,
                            uint32_t lanes) {
   uint32_t start = start_of(part, step, lanes, true);

@@ -16,7 +16,7 @@ static void amd_fence(tg_emitter *e, LLVMAtomicOrdering order) {
 #endif
 }
 
-/* With the order of LOCAL and GLOBAL. A workgroup of one warp needs only that order. */
+/* It also orders accesses to LOCAL and GLOBAL memory; a workgroup of one warp needs only that. */
 void tg_device_barrier(tg_emitter *e) {
   bool one_warp = tg_device_warps(e) == 1;
   LLVMValueRef all = word(e, one_warp ? -1 : 0);
@@ -33,7 +33,7 @@ void tg_device_barrier(tg_emitter *e) {
 
 /* ---- SHUFFLE: words of 32 bits from lane to lane ---- */
 
-/* The constant c where the index is (own lane) ^ c; -1: it is not. */
+/* c, if the index is (own lane) ^ c with a constant c; else -1. */
 static int64_t exchanged(const tg_emitter *e, const tg_uop *lane, const tg_uop *index) {
   if (index->op != TG_OP_XOR) return -1;
   const tg_uop *a = index->src[0], *b = index->src[1];
@@ -42,7 +42,8 @@ static int64_t exchanged(const tg_emitter *e, const tg_uop *lane, const tg_uop *
   return a == lane && b->op == TG_OP_CONST && b->arg > 0 && b->arg < e->target->lanes ? b->arg : -1;
 }
 
-/* Rows of 16 lanes have ways of their own, which need no address and no local memory's crossbar. */
+/* The word of lane ^ c, without an address. DPP and permlanex16 do not go through local memory's crossbar, but they
+ * have only some c: below 4, 7, 15, on RDNA all up to 16. ds_swizzle has all below 32. NULL: c is 32 or more. */
 static LLVMValueRef amd_exchange(tg_emitter *e, LLVMValueRef v, int64_t c) {
   enum { ROW_MIRROR = 0x140, ROW_HALF_MIRROR = 0x141, ROW_XMASK = 0x160 };
   LLVMTypeRef type = e->integer[32];

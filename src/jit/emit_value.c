@@ -5,7 +5,7 @@
 #include "dsl/value.h"
 #include "jit/emit.h"
 
-/* Is a register too narrow? Masks are as wide as what they are for. */
+/* Notes that a vector is wider than a register. Masks do not count: they are cut like the values that they are for. */
 static void measure(tg_emitter *e, tg_type t, uint32_t lanes) {
   uint64_t bytes = t == TG_INDEX ? 8 : t == TG_BOOL ? 0 : (uint64_t)tg_type_bytes(t);
   e->uncut |= lanes > 1 && bytes * lanes > e->target->vector_bytes;
@@ -33,7 +33,7 @@ LLVMBasicBlockRef tg_emit_at(tg_emitter *e, uint32_t depth) {
   return here;
 }
 
-/* here is the block in work, which has no end yet, or one whose end something is being put before. */
+/* here: the block that was being filled. If it already ends in a branch, code is added before that. */
 void tg_emit_back(tg_emitter *e, LLVMBasicBlockRef here) {
   if (LLVMGetInsertBlock(e->b) == here) return;
   LLVMValueRef end = LLVMGetBasicBlockTerminator(here);
@@ -58,7 +58,8 @@ void tg_emit_memo_set(tg_emitter *e, const void *a, const void *b, LLVMValueRef 
   e->buckets[h] = e->memos.n;
 }
 
-/* At the end of a loop: what was made inside of it, at its depth, is out of reach. */
+/* At the end of a loop: forgets the values that were made in it (after `from`, at this depth or deeper), since they do
+ * not dominate the code that follows. */
 void tg_emit_memo_drop(tg_emitter *e, uint32_t from, uint32_t depth) {
   for (uint32_t i = e->memos.n; i > from; i--) {
     emit_memo *m = &e->memos.data[i - 1];
@@ -135,7 +136,7 @@ static LLVMValueRef leaf(tg_emitter *e, const tg_uop *u) {
 
 static emit_value *found(tg_emitter *e, const tg_uop *u) {
   emit_value *v = &e->values[u->id];
-  if (v->stamp == e->stamp) return v;  /* perhaps put off: then without v */
+  if (v->stamp == e->stamp) return v;  /* if it was put off, v->v is NULL */
   LLVMValueRef l = leaf(e, u);
   if (!l) tg_bug(&e->j->env, "linear form: %%%u, a %s, is used before it is computed", u->id, tg_ops[u->op].name);
   *v = (emit_value){l, e->stamp, 0, 0};
@@ -156,7 +157,8 @@ bool tg_emit_put_off(tg_emitter *e, const tg_uop *u) {
   return true;
 }
 
-/* Its operands first (chains are short), then itself, in the code of the loop that it belongs to. */
+/* Emits a value that was put off: its operands first (chains are short, so recursion is safe), then itself, at the loop
+ * depth that it belongs to. */
 static LLVMValueRef made(tg_emitter *e, const tg_uop *u, emit_value *v) {
   if (v->v) return v->v;
   for (uint32_t i = 0; i < u->n; i++) made(e, u->src[i], found(e, u->src[i]));
@@ -189,7 +191,7 @@ LLVMValueRef tg_emit_call(tg_emitter *e, const char *name, LLVMTypeRef overload,
   emit_intrinsic *set = &e->intrinsics[(tg_mix((uint64_t)(uintptr_t)name, (uint64_t)(uintptr_t)overload) >> 16) %
                                        TG_COUNT(e->intrinsics)],
                  made;
-  if (set->name != name || set->type != overload) { /* another in its place: looked up again */
+  if (set->name != name || set->type != overload) { /* the entry is empty, or of another intrinsic */
     unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
     made = (emit_intrinsic){.name = name, .type = overload, .fn = LLVMGetIntrinsicDeclaration(e->m, id, &overload, 1)};
     made.fn_type = LLVMGlobalGetValueType(made.fn);
@@ -212,10 +214,10 @@ static LLVMValueRef number(tg_emitter *e, tg_type t, uint32_t lanes, uint64_t v)
   return tg_emit_splat(e, tg_emit_bits(e, t, v), lanes, 0);
 }
 
-/* ---- extrema of floats: NaN if either is, and +0 is above -0 ---- */
+/* ---- extrema of floats: NaN if an operand is NaN; +0 is greater than -0 ---- */
 
 static LLVMValueRef pick(tg_emitter *e, LLVMRealPredicate p, LLVMValueRef a, LLVMValueRef b) {
-  /* one min or max instruction: b if unordered or equal */
+  /* one min or max instruction, which gives b if the operands are unordered or equal */
   return LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, p, a, b, ""), a, b, "");
 }
 
@@ -225,7 +227,7 @@ static LLVMValueRef against_constant(tg_emitter *e, tg_op op, LLVMValueRef a, co
   bool negative = __builtin_signbit(v) != 0;
   if (v != v || (v == 0 && negative && op == TG_OP_MIN)) return NULL;
   LLVMValueRef r = pick(e, p, k, a);
-  /* -0 to +0 */
+  /* the addition turns -0 into +0 */
   if (v == 0 && !negative && op == TG_OP_MAX) r = LLVMBuildFAdd(e->b, r, LLVMConstNull(LLVMTypeOf(a)), "");
   return r;
 }
@@ -239,7 +241,7 @@ static LLVMValueRef extremum(tg_emitter *e, tg_op op, tg_type t, uint32_t lanes,
   LLVMRealPredicate p = op == TG_OP_MAX ? LLVMRealOGT : LLVMRealOLT;
   LLVMValueRef x = LLVMBuildBitCast(e->b, pick(e, p, a, b), bits, ""),
                y = LLVMBuildBitCast(e->b, pick(e, p, b, a), bits, "");
-  /* NaN stays NaN; of two zeros, -0 */
+  /* NaN if an operand is NaN, and -0 if the operands are zeros of different signs; else x and y are equal */
   LLVMValueRef either = LLVMBuildBitCast(e->b, LLVMBuildOr(e->b, x, y, ""), floats, "");
   if (op == TG_OP_MIN) return either;
   LLVMValueRef both = LLVMBuildBitCast(e->b, LLVMBuildAnd(e->b, x, y, ""), floats, "");
@@ -252,7 +254,8 @@ static LLVMValueRef equals(tg_emitter *e, LLVMValueRef a, LLVMValueRef b) {
   return LLVMBuildICmp(e->b, LLVMIntEQ, a, b, "");
 }
 
-/* a / b and a % b, truncating: 0 where b is 0, wrapping where b is -1. known: b is a constant that is neither. */
+/* a / b, or (rest) a % b, rounded toward 0. Where b is 0 the result is 0; a / -1 wraps. known: b is a constant other
+ * than 0 and -1. */
 static LLVMValueRef divide(tg_emitter *e, bool rest, tg_type t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b,
                            bool known) {
   bool is_signed = tg_is_signed(t);
@@ -267,12 +270,12 @@ static LLVMValueRef divide(tg_emitter *e, bool rest, tg_type t, uint32_t lanes, 
   }
   LLVMValueRef r = rest ? is_signed ? LLVMBuildSRem(e->b, a, d, "") : LLVMBuildURem(e->b, a, d, "")
                         : is_signed ? LLVMBuildSDiv(e->b, a, d, "") : LLVMBuildUDiv(e->b, a, d, "");
-  if (known || rest) return r; /* a rest by 1, which stands for 0 and -1, is 0 */
+  if (known || rest) return r; /* where b is 0 or -1, d is 1 and the remainder 0 */
   if (minus) r = LLVMBuildSelect(e->b, minus, LLVMBuildNeg(e->b, a, ""), r, "");
   return LLVMBuildSelect(e->b, bad, zero, r, "");
 }
 
-/* The same towards minus infinity. */
+/* The same, rounded toward minus infinity. */
 static LLVMValueRef floor_divide(tg_emitter *e, bool rest, tg_type t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b,
                                  bool known) {
   if (!tg_is_signed(t)) return divide(e, rest, t, lanes, a, b, known);
@@ -323,8 +326,8 @@ static LLVMValueRef integer_op2(tg_emitter *e, tg_op op, tg_type t, uint32_t lan
   }
 }
 
-/* Of f16, where the code generator's own way is not the nearest value: f32 has bits enough that the second rounding
- * changes nothing. */
+/* Quotients and roots of f16 on a GPU, whose own instructions do not always give the nearest value. f32 has enough bits
+ * that the second rounding changes nothing. */
 static LLVMValueRef by_single(tg_emitter *e, uint32_t lanes, LLVMValueRef a, LLVMValueRef b) {
   LLVMTypeRef single = tg_emit_type(e, TG_F32, lanes);
   LLVMValueRef x = LLVMBuildFPExt(e->b, a, single, "");
@@ -412,7 +415,8 @@ static LLVMValueRef lanes_of(tg_emitter *e, LLVMValueRef v, uint32_t from, uint3
   return LLVMBuildShuffleVector(e->b, v, LLVMGetPoison(LLVMTypeOf(v)), LLVMConstVector(mask, n), "");
 }
 
-/* v[i] op v[i + half], half = ceil(n / 2); the middle one of an odd n passes. */
+/* Combines v[i] and v[i + half], half = ceil(n / 2), until one lane is left. If n is odd, the middle lane is kept as it
+ * is. */
 static LLVMValueRef fold(tg_emitter *e, const tg_uop *u) {
   const tg_uop *s = u->src[0];
   LLVMValueRef v = tg_emit_get(e, s, s->lanes);
@@ -439,7 +443,7 @@ static LLVMValueRef fold(tg_emitter *e, const tg_uop *u) {
 
 /* ---- SHUFFLE of a vector ---- */
 
-/* The index counts modulo the lanes. */
+/* The index modulo the number of lanes. */
 static LLVMValueRef lane_index(tg_emitter *e, LLVMValueRef at, uint32_t n) {
   LLVMTypeRef type = LLVMTypeOf(at);
   if (!(n & (n - 1))) return LLVMBuildAnd(e->b, at, LLVMConstInt(type, n - 1, 0), "");
@@ -447,7 +451,7 @@ static LLVMValueRef lane_index(tg_emitter *e, LLVMValueRef at, uint32_t n) {
   return LLVMBuildSRem(e->b, LLVMBuildAdd(e->b, r, lanes, ""), lanes, "");
 }
 
-/* One instruction, where the target has it; it takes the index modulo the lanes. */
+/* One instruction, which takes the index modulo the number of lanes; NULL if the target has none. */
 static LLVMValueRef by_index(tg_emitter *e, const tg_uop *u, LLVMValueRef v, LLVMValueRef index) {
   const char *name =
       tg_type_bits(u->type) == 32 && u->src[1]->arg == u->lanes ? tg_target_shuffle(e->target, u->lanes) : NULL;

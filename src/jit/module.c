@@ -18,7 +18,7 @@ struct tg_jit {
   tg_target target;
   uint32_t flags;
   _Atomic(tg_orc *) orc;       /* made when first needed */
-  pthread_mutex_t lock;        /* of idle */
+  pthread_mutex_t lock;        /* guards idle */
   LLVMTargetMachineRef idle[MAX_IDLE];
   uint32_t idle_n;
 };
@@ -148,7 +148,7 @@ static tg_status orc_of(tg_jit *jit, tg_orc **out, char *message, size_t message
   tg_status s = tg_orc_open(out, &jit->allocator, m, before, message, message_n);
   if (s != TG_OK || atomic_compare_exchange_strong(&jit->orc, &before, *out)) return s;
   tg_orc_close(*out, false);
-  *out = before;               /* another thread's */
+  *out = before;               /* another thread was first */
   return TG_OK;
 }
 
@@ -176,7 +176,7 @@ typedef struct {
   LLVMTargetMachineRef machine;
   LLVMMemoryBufferRef buffer;
   LLVMModuleRef copy;
-  char *message, *text;        /* LLVM's: of the first error; of what is being shown */
+  char *message, *text;        /* LLVM's strings: the first error; the text being shown */
   bool only_build;
   tg_object object;
 } compile;
@@ -242,7 +242,8 @@ static LLVMMemoryBufferRef emit_file(compile *k, LLVMModuleRef m, LLVMCodeGenFil
   return k->buffer;
 }
 
-/* PTX is written for the lowest version that will do, so that old drivers take it. */
+/* LLVM writes PTX for the lowest version that its own code needs, so that old drivers take it. Inline PTX may need a
+ * higher one, which is then written into the text. */
 static void raise_version(compile *k, char *ptx) {
   char *at = k->e->ptx_version ? strstr(ptx, ".version ") : NULL;
   if (!at) return;
@@ -262,7 +263,7 @@ static void emit_assembly(compile *k) {
   k->buffer = NULL;
 }
 
-/* A kernel of AMD's starts with its arguments and nothing else, and has no memory of its own for a thread. */
+/* An AMD kernel may need its arguments and nothing else, and no scratch memory for a thread. */
 static void check_device_object(compile *k) {
   enum { KNOWN = 1 << 0 | 1 << 3 | 1 << 10 };   /* private segment buffer (gfx90a always has it), arguments, wave32 */
   tg_object_view o;
@@ -331,7 +332,7 @@ static void clean_up(compile *k) {
 static void guarded_compile(compile *k) {
   bool ok = tg_protect(&k->j->env, run_compile, k);
   clean_up(k);
-  if (!ok) tg_fail(&k->j->env, k->j->env.status, "compile failed"); /* the first message stays */
+  if (!ok) tg_fail(&k->j->env, k->j->env.status, "compile failed"); /* keeps the first message */
 }
 
 tg_object tg_jit_compile(tg_jit *jit, tg_job *j, const tg_uop *linear, tg_code_info *info, const char **ir_text,

@@ -5,7 +5,7 @@
 #include "jit/emit.h"
 #include "code/object.h"
 
-/* Between instructions there may be padding that is none: s_code_end after the last one, for what is fetched ahead. */
+/* One line for each instruction. Among them are s_code_end, which pad the end for what the processor fetches ahead. */
 bool tg_amd_disassemble(tg_env *env, const tg_target *t, const tg_amd_kernel *k, tg_str *out, uint32_t *instructions) {
   LLVMDisasmContextRef d = LLVMCreateDisasmCPUFeatures(t->triple, t->cpu, t->features, NULL, 0, NULL, NULL);
   char line[512];

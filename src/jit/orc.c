@@ -23,25 +23,25 @@ struct linked {
   pid_t process;
   LLVMOrcJITDylibRef dylib;
   LLVMOrcResourceTrackerRef tracker;   /* NULL: idle */
-  linked *next;                        /* of the idle */
+  linked *next;                        /* in the list of idle ones */
 };
 
-typedef struct { pthread_t thread; char *text; } report;   /* what a thread's materialisation failed of */
+typedef struct { pthread_t thread; char *text; } report;   /* why materialisation failed on a thread */
 
 struct tg_orc {
   tg_allocator allocator;
   pid_t process;
-  tg_orc *before;              /* of the process that this one was forked from */
+  tg_orc *before;              /* the parent's session, if this process was forked */
   LLVMOrcLLJITRef jit;
   LLVMOrcExecutionSessionRef session;
-  pthread_mutex_t lock;        /* of what follows; never held while LLVM is called */
+  pthread_mutex_t lock;        /* guards what follows; never held while LLVM is called */
   linked *idle;
   uint32_t alive, dropped;     /* kernels: linked now; unlinked since names were last cleared */
-  uint64_t dylibs;             /* ever made */
+  uint64_t dylibs;             /* made so far */
   report reports[REPORTS];
 };
 
-/* ---- errors: none may be printed, which is what a session does that has no reporter ---- */
+/* ---- errors: a session without a reporter prints them, which a library must not do ---- */
 
 static void on_error(void *user, LLVMErrorRef e) {
   tg_orc *o = user;
@@ -68,7 +68,7 @@ static char *take_report(tg_orc *o) {
   return text;
 }
 
-/* Into the message; the cause, if the session has told one, says more than the error. */
+/* Writes the error to message, or rather its cause, if the session has reported one. */
 static void take_error(tg_orc *o, LLVMErrorRef e, char *message, size_t message_n) {
   char *text = LLVMGetErrorMessage(e), *cause = take_report(o);
   snprintf(message, message_n, "%s", cause ? cause : text);
@@ -169,7 +169,7 @@ static void return_dylib(tg_orc *o, linked *l) {
     o->idle = l;
   }
   pthread_mutex_unlock(&o->lock);
-  /* nobody knows what the dylib still has: it is not lent again */
+  /* what the dylib still contains is unknown, so it is not used again */
   if (!whole) o->allocator.free(o->allocator.user, l, sizeof *l);
   if (clear) LLVMOrcSymbolStringPoolClearDeadEntries(LLVMOrcExecutionSessionGetSymbolStringPool(o->session));
 }
@@ -266,7 +266,7 @@ static void count_out(tg_orc *o) {
 
 static tg_status link_in(linked *l, const void *object, size_t bytes, question *q, const char *const *names) {
   LLVMMemoryBufferRef copy = LLVMCreateMemoryBufferWithMemoryRangeCopy(object, bytes, "kernel");
-  /* takes the copy, whatever comes of it */
+  /* owns the copy from here on, even if it fails */
   LLVMErrorRef e = LLVMOrcLLJITAddObjectFileWithRT(q->orc->jit, l->tracker, copy);
   if (!e) return look_up(q, l->dylib, names);
   take_error(q->orc, e, q->message, q->message_n);
@@ -295,7 +295,7 @@ tg_status tg_orc_link(tg_orc *o, const void *object, size_t bytes, const char *c
 
 void tg_orc_unlink(const tg_allocator *a, void *user) {
   linked *l = user;
-  if (l->process != getpid()) {   /* the session is another's: its pages end with this process */
+  if (l->process != getpid()) {   /* forked: the session is the parent's; the pages go when this process ends */
     a->free(a->user, l, sizeof *l);
     return;
   }

@@ -32,5 +32,5 @@ tg_authored *tg_authored_of(tg_job *j, const tg_uop *sink, const char *stage);
 void tg_authored_scheduled(tg_job *j, tg_authored *a, const tg_uop *scheduled, bool unjudged);
 
 tg_pass_fn tg_pass_prove, tg_pass_raise, tg_pass_schedule, tg_pass_reduce, tg_pass_distribute, tg_pass_expand,
-    tg_pass_contract, tg_pass_place, tg_pass_functions, tg_pass_types, tg_pass_coalesce, tg_pass_index, tg_pass_linear;
+    tg_pass_fma, tg_pass_place, tg_pass_functions, tg_pass_types, tg_pass_coalesce, tg_pass_index, tg_pass_linear;
 #endif

@@ -576,7 +576,7 @@ static void lower_reduce(state *s, const tg_uop *reduce) {
   s->now = now;
   for (uint32_t v = 0; v < p.info.values; v++) {
     if (value[v]->lanes > 1 && (p.nwide || p.thread || p.info.generic))
-      tg_fail_at(s->j, s->pos, "a sum of vectors, which contract has left, has ranges that are loops only");
+      tg_fail_at(s->j, s->pos, "contract has made this a sum of vectors, whose ranges can only be loops");
     p.acc[v] = register_of(&p, "acc", value[v]->type, value[v]->lanes, p.nwide, p.extent);
     put(s, base, p.acc[v]);
   }

@@ -27,7 +27,7 @@ typedef struct {
   uint8_t *remote;             /* by node id: reads memory that other threads may write */
 } state;
 
-static const char *const order[] = {"author", "prove", "raise",     "schedule", "reduce",   "distribute", "contract",
+static const char *const order[] = {"author", "prove", "raise",     "schedule", "reduce",   "distribute", "fma",
                                     "expand", "place", "functions", "types",    "coalesce", "index",      "linear"};
 enum {
   AUTHOR,
@@ -36,7 +36,7 @@ enum {
   SCHEDULE,
   REDUCED,
   DISTRIBUTED,
-  CONTRACTED,
+  FMA,
   EXPANDED,
   PLACED,
   FUNCTIONS,

@@ -48,7 +48,7 @@ static const char *subscripted(tg_job *j, const tg_uop *access) {
   return s.data;
 }
 
-/* An input loaded below u that has no contract on its values (lo..hi); NULL: none. */
+/* An input loaded below u that promises no range of values (lo..hi); NULL: there is none. */
 static const tg_buffer *unpromised(tg_job *j, const tg_uop *u) {
   uint32_t n;
   const tg_uop **all = tg_toposort(j, u, &n);

@@ -164,7 +164,7 @@ static const tg_uop *move_state(parting *p, uint32_t k, const tg_uop *tile, uint
   return u;
 }
 
-/* The loop's iterations of part t: t * each .. */
+/* The loop over the iterations of part t, from t * each on. t: gets the range of parts. */
 static const tg_uop *loop_of_part(parting *p, const tg_uop **t) {
   tg_schedule *s = p->s;
   tg_job *j = s->j;
@@ -186,7 +186,7 @@ static const tg_uop *loop_of_part(parting *p, const tg_uop **t) {
   const tg_uop **body = tg_new(&j->env, const tg_uop *, n + 1);
   for (uint32_t i = 0; i < n; i++) body[i] = tg_substitute(j, p->end->src[1 + i], 1, &range, &value);
   if (!single) return tg_end_like(s, p->end, k, n, body);
-  /* dissolves */
+  /* a loop of one iteration, which will dissolve */
   list[0] = tg_range_new(j, tg_format(&j->env, "%s.once", tg_range_name(s, range)), tg_index(j, 1), TG_LOOP, UINT32_MAX,
                          (tg_pos){0});
   return tg_end(j, list[0], n, body);
@@ -224,7 +224,7 @@ static const tg_uop *tasks(parting *p, const tg_uop *const *list, uint32_t befor
     tg_push(&j->env, &all, move_state(p, k, p->c.tile[k].tile, 1 + p->depth, prefix, true));
   const tg_uop **copy = tg_new(&j->env, const tg_uop *, all.n);
   tg_copy_statements(s, all.n, all.data, copy);
-  for (uint32_t k = 0; k < p->c.n; k++) { /* what merges is one axis with what the parts run */
+  for (uint32_t k = 0; k < p->c.n; k++) { /* loops of the merges will be in one axis with the loops of the parts */
     const tg_uop *end = copy[all.n - p->c.n + k];
     for (uint32_t d = 0; end->op == TG_OP_END; end = end->src[1]) p->like[k][d++] = end->src[0];
   }
@@ -313,7 +313,7 @@ static void merges(parting *p, tg_statements *out) {
       tg_push(&j->env, &body, move_state(p, k, results[k], 1 + p->depth, prefix, true));
     tg_push(&j->env, out, tg_end(j, q, body.n, body.data));
   }
-  prefix[0] = tg_index(j, 0);   /* one part: there is nothing to merge */
+  prefix[0] = tg_index(j, 0);   /* only for one part: nothing to merge, its state is copied */
   for (uint32_t k = 0; k < p->c.n; k++) tg_push(&j->env, out, move_state(p, k, tiles[k], 1 + p->depth, prefix, false));
 }
 

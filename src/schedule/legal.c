@@ -19,11 +19,6 @@ void tg_axis_made_of(tg_schedule *s, const tg_uop *range, const tg_uop *a, const
   s->made_of.data[ordinal] = (tg_made_of){.range = {tg_range_ordinal(a) + 1, b ? tg_range_ordinal(b) + 1 : 0}};
 }
 
-void tg_axis_apart(tg_schedule *s, const tg_uop *range) {
-  tg_axis_made_of(s, range, range, NULL);
-  s->made_of.data[tg_range_ordinal(range)].apart = true;
-}
-
 void tg_buffer_copied(tg_schedule *s, const tg_uop *copy, const tg_uop *from) {
   uint32_t b = tg_buffer_ordinal(copy);
   while (s->copy_of.n <= b) tg_push(&s->j->env, &s->copy_of, 0);
@@ -111,7 +106,7 @@ static meeting meeting_of(tg_schedule *s, const tg_uop *range, uint32_t buffer) 
 static bool part_of(const tg_schedule *s, uint32_t ordinal, uint32_t author) {
   uint32_t from = s->j->ranges.data[ordinal].from;
   if (from == author) return true;
-  if (from >= s->made_of.n || s->made_of.data[from].apart) return false;
+  if (from >= s->made_of.n) return false;
   const uint32_t *of = s->made_of.data[from].range;
   return (of[0] && part_of(s, of[0] - 1, author)) || (of[1] && part_of(s, of[1] - 1, author));
 }
@@ -150,7 +145,6 @@ static bool same_around(const tg_schedule *s, uint32_t author, uint32_t places, 
 static bool range_separates(tg_schedule *s, uint32_t ordinal, uint32_t buffer, uint32_t places, const standing *at) {
   uint32_t from = s->j->ranges.data[ordinal].from;
   const tg_made_of *m = from < s->made_of.n && s->made_of.data[from].range[0] ? &s->made_of.data[from] : NULL;
-  if (m && m->apart) return true;
   if (m)
     return range_separates(s, m->range[0] - 1, buffer, places, at) &&
            (!m->range[1] || range_separates(s, m->range[1] - 1, buffer, places, at));
@@ -230,8 +224,9 @@ static bool independent_at(tg_schedule *s, const tg_uop *end, const standing *at
 
 bool tg_surely_independent(tg_schedule *s, const tg_uop *end) { return independent_at(s, end, NULL); }
 
-/* Appends the loops inside u. Some may be parts of the same author's range as a loop around; they are listed without a
- * relation, since nothing says that both accesses are in the same iteration of them. */
+/* Appends the ranges of u and of all loops inside it. They get no relation, since nothing says that two accesses are in
+ * the same iteration of them. They must be listed all the same: if one is a part of the same author's range as a loop
+ * around, two accesses need not be in one iteration of that author's range. */
 static void list_inside(const tg_uop *u, const tg_uop **loops, uint32_t *n, uint32_t most) {
   for (uint32_t i = 1; u->op == TG_OP_END && i < u->n; i++) list_inside(u->src[i], loops, n, most);
   if (u->op == TG_OP_END && *n < most) loops[(*n)++] = u->src[0];

@@ -21,10 +21,9 @@ struct tg_matrix_row;
 /* A dimension of a register tile that a matrix instruction stores to: rows (0) or columns (1) of its accumulator. */
 typedef struct { const tg_uop *define; uint32_t dim, which; const struct tg_matrix_row *row; tg_pos pos; } tg_tile_axis;
 
-/* Origin of a range that is not simply a part of one author's range. range: ordinals + 1 (0: none) of the ranges it
- * was made from: two different iterations of the new range differ in at least one of them. apart: two different
- * iterations never access the same element. */
-typedef struct { uint32_t range[2]; bool apart; } tg_made_of;
+/* The one or two ranges that a new range was made from, if it is no part of a single author's range: their ordinals + 1
+ * (0: none). Two iterations of the new range differ in at least one of them. */
+typedef struct { uint32_t range[2]; } tg_made_of;
 /* word: number, from 1, of the last word that made or moved the range; place: hash of the loops around it */
 typedef struct { uint32_t word, place; } tg_changed;
 
@@ -84,8 +83,9 @@ const char *tg_axis_name(tg_schedule *s, const tg_uop *range);
 void tg_axis_tie(tg_schedule *s, const tg_uop *range, const tg_uop *with);   /* one axis from now on */
 /* r1.by8 answers to r1 as well. */
 void tg_axis_join(tg_schedule *s, const tg_uop *range, const char *family);
-/* Default names for the parts of a range: i.0, i.1 for a split of i; if another range already has one of these names,
- * then i_2.0, i_2.1, and so on. base: "i" or "i_2"; plain: "i". Sites must describe the program before the word. */
+/* Default names for the parts of a range: base.suffix, such as i.0 and i.1 for a split of i. If one of these names is
+ * taken, base is i_2 (or i_3, ..) and the names are i_2.0 and i_2.1. plain: base without such a number; tg_axis_part
+ * lets the parts be found by plain.suffix too. Sites must describe the program before the word. */
 typedef struct { const char *base, *plain; } tg_naming;
 tg_naming tg_axis_naming(tg_schedule *s, const tg_uop *range, uint32_t n, const char *const *suffix);
 /* Lets the range also be found by `plain`: i_2.0 answers to i.0. */
@@ -107,10 +107,8 @@ tg_verdict tg_range_verdict(tg_schedule *s, const tg_uop *end, const char **why)
 /* Are the loop's iterations independent however its loops are split, moved or parallelised? If so, it may also change
  * places with any loop of a perfect nest. */
 bool tg_surely_independent(tg_schedule *s, const tg_uop *end);
-/* Notes that `range` was made from a and b (NULL: none): two different iterations of it differ in a or in b. */
+/* Notes that `range` was made from a and b (NULL: none): two iterations of it differ in a or in b. */
 void tg_axis_made_of(tg_schedule *s, const tg_uop *range, const tg_uop *a, const tg_uop *b);
-/* Notes that no two iterations of the new range access the same element. */
-void tg_axis_apart(tg_schedule *s, const tg_uop *range);
 void tg_buffer_copied(tg_schedule *s, const tg_uop *copy, const tg_uop *from);
 /* Fails if the words so far, taken together, break a dependence of the author's program. o: the word that has just
  * set kinds, to be named in the error; NULL: name the last word that made or moved one of the ranges involved. */

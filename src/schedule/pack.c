@@ -176,7 +176,7 @@ static void check_source(const packing *p) {
   tg_job *j = p->s->j;
   if (b->role != TG_ROLE_IN)
     tg_fail_at(j, pos, "stage %s: only an input of the kernel can be packed ahead of it", name);
-  if (b->lo) tg_fail_at(j, pos, "stage %s: what is packed ahead would lose the contract of its values", name);
+  if (b->lo) tg_fail_at(j, pos, "stage %s: what is packed ahead would lose the promised range of its values", name);
   if (!p->rank) tg_fail_at(j, pos, "stage %s: it is one element", name);
   if (p->o->number[2]) tg_fail_at(j, pos, "stage %s: the caller keeps what is packed, and aligns it", name);
   if (p->o->number[3])

@@ -312,14 +312,25 @@ static void look_around(prefetching *p, const tg_site *site) {
   }
 }
 
-/* One occurrence of the loop r inside c (a list of tiles may make several): the number of its current iteration,
- * counted through all loops between c and r; how many iterations there are; and its share of the work. always: the
- * minimum number of iterations if the extent of a loop around r varies (and the number of the current one); maybe:
- * there may be none. inner: iterations of r alone; outer: how often r runs at least. */
+/* One occurrence of r inside c (a list of tiles may make several). Iterations are counted through r and the loops
+ * between r and c, from the inside to the outside, without those in lockstep. */
 typedef struct {
-  const tg_uop *at, *always_at, *inner_at, *outer_at;
-  int64_t times, always, inner, outer, work;
-  bool varies, maybe;
+  /* the number of the current iteration, and how many there are at most */
+  const tg_uop *at;
+  int64_t times;
+  /* the same, as far as is certain: it ends with the first loop around r whose extent varies, of which the least extent
+   * counts; iterations beyond that have the number of the last one */
+  const tg_uop *always_at;
+  int64_t always;
+  /* the same of r alone (of a sum: of r and the sum's ranges before it) */
+  const tg_uop *inner_at;
+  int64_t inner;
+  /* how often r runs, as far as is certain, and the number of this time */
+  const tg_uop *outer_at;
+  int64_t outer;
+  int64_t work;      /* by which occurrences are compared: iterations, lockstep included; 0: it never runs */
+  bool varies;       /* the extent of a loop between varies */
+  bool maybe;        /* one of these loops may have no iteration */
 } share;
 
 static void pass_range(const prefetching *p, const tg_uop *r, share *h) {
@@ -360,7 +371,7 @@ static bool find_share(const prefetching *p, const tg_site *site, const tg_uop *
     tg_bounds b = tg_bounds_of(s->j, r->src[0]);
     int64_t least = b.lo > 0 ? (int64_t)b.lo : 0;
     if (!h->varies && least && !in_lockstep(tg_range_kind(r))) {
-      /* what comes besides asks again */
+      /* iterations beyond the least extent prefetch what the last one does */
       const tg_uop *last = tg_index(s->j, least - 1),
                    *sure = b.lo == b.hi ? r : tg_op3(s->j, TG_OP_WHERE, tg_op2(s->j, TG_OP_LT, r, last), r, last);
       h->always_at = tg_idx_add(s->j, h->always_at, tg_idx_mul(s->j, sure, h->always)), h->always *= least;

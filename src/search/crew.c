@@ -249,7 +249,7 @@ static void run_here(tg_crew *c, tg_task *t) {
   tg_env_init(&own, &c->env->allocator);
   tg_bench_run(c->o.local, &own, t);
   if (t->message) t->message = tg_strdup(c->env, t->message);
-  if (t->choices) t->choices = tg_strdup(c->env, t->choices);
+  if (t->decisions) t->decisions = tg_strdup(c->env, t->decisions);
   if (t->words) t->words = tg_strdup(c->env, t->words);
   tg_env_drop(&own);
 }

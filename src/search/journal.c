@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include "search/search.h"
 
-enum { FORMAT = 1 };
+enum { FORMAT = 2 };
 
 typedef struct { uint64_t id, against; uint8_t kind; const char *line; } entry;
 
@@ -23,7 +23,7 @@ struct tg_journal {
   const char *ended;           /* the last "end" line; NULL: there is none */
 };
 
-static const char *const kinds[] = {"open", "lower", "build", "time", "gates"};
+static const char *const kinds[] = {"open", "lower", "build", "time", "checks"};
 _Static_assert(TG_COUNT(kinds) == TG_TASK__COUNT, "a name for each task");
 
 /* ---- fields of a line, which only this file writes ---- */
@@ -162,7 +162,7 @@ bool tg_journal_find(tg_journal *j, uint8_t kind, uint64_t id, uint64_t against,
   if (t->outcome == TG_TRIAL_SKIPPED) return false;
   t->message = string(j->env, line, "message");
   t->words = string(j->env, line, "words");
-  t->choices = string(j->env, line, "choices");
+  t->decisions = string(j->env, line, "decisions");
   t->hash = hex(line, "hash");
   t->cost.seconds = number(line, "cost");
   t->seconds = number(line, "seconds");
@@ -196,7 +196,7 @@ void tg_journal_put(tg_journal *j, const tg_task *t, const tg_point *p, uint64_t
     put_number(&s, ",\"cost\":", 17, t->cost.seconds);
     put_field(&s, "knobs", knobs);
     put_field(&s, "words", t->words);
-    put_field(&s, "choices", t->choices);
+    put_field(&s, "decisions", t->decisions);
   }
   if (t->kind == TG_TASK_BUILD || t->kind == TG_TASK_CHECKS) put_number(&s, ",\"seconds\":", 9, t->seconds);
   if (t->kind == TG_TASK_TIME) {

@@ -40,9 +40,9 @@ typedef struct tg_point {
   int64_t knob[TG_POINT_KNOBS];
   const char *text;            /* the kernel as written, with these knobs put in and without schedule words */
   const char *words;           /* the schedule; NULL: the heuristic chooses one */
-  const char *given;           /* decisions fixed for the heuristic, as in tg_choices.given; NULL: none */
+  const char *given;           /* decisions fixed for the heuristic, as in tg_decisions.given; NULL: none */
   const char *used;            /* after lowering: the full schedule, whoever chose it */
-  const char *choices;         /* after lowering: the heuristic's alternatives; NULL: the heuristic did not run */
+  const char *decisions;       /* after lowering: the heuristic's alternatives; NULL: the heuristic did not run */
   uint64_t id;                 /* hash of text, words and given */
   tg_outcome outcome;
   const char *message;

@@ -60,7 +60,7 @@ typedef struct tg_task {
   const char *message;             /* NULL: nothing to say */
   const char *words;               /* LOWER: the full schedule, whoever chose it */
   /* LOWER: the heuristic's decisions with their alternatives, as "rows@0=14:8,12;unroll@0=2:1,4" */
-  const char *choices;
+  const char *decisions;
   uint64_t hash;                   /* LOWER: of the lowered program */
   tg_cost cost;                    /* LOWER */
   /* OPEN: bounds of a run's seconds: below floor the timing is wrong, above slowest the run counts as hung */

@@ -137,7 +137,7 @@ static void lower(search *s, tg_point **points, uint32_t n) {
     p->hash = tasks[i].hash;
     p->cost = tasks[i].cost;
     p->used = tasks[i].words && *tasks[i].words ? tasks[i].words : NULL;
-    p->choices = tasks[i].choices && *tasks[i].choices ? tasks[i].choices : NULL;
+    p->decisions = tasks[i].decisions && *tasks[i].decisions ? tasks[i].decisions : NULL;
     if (tasks[i].outcome != TG_TRIAL_OK) settle(s, p, &tasks[i]);
     else {
       if (p->given) p->words = p->used;   /* now the words say all: given is no longer needed */
@@ -181,12 +181,13 @@ static void move_knobs(search *s, const tg_point *p, tg_point **out, uint32_t *n
 }
 
 /* The point with one decision of the heuristic changed, for each alternative, starting at a random one. */
-static void move_choices(search *s, const tg_point *p, tg_point **out, uint32_t *n) {
+static void move_decisions(search *s, const tg_point *p, tg_point **out, uint32_t *n) {
   uint32_t count = 0;
-  while (p->choices && tg_choices_move(s->env, p->choices, p->given, count)) count++;
+  while (p->decisions && tg_decisions_move(s->env, p->decisions, p->given, count)) count++;
   uint64_t from = draw(s);
   for (uint32_t i = 0; i < count && *n < FRONT; i++)
-    propose(s, p->sketch, p->knob, NULL, tg_choices_move(s->env, p->choices, p->given, (uint32_t)((from + i) % count)),
+    propose(s, p->sketch, p->knob, NULL,
+            tg_decisions_move(s->env, p->decisions, p->given, (uint32_t)((from + i) % count)),
             out, n);
 }
 
@@ -223,7 +224,7 @@ static bool widen(search *s) {
   uint32_t n = 0;
   for (uint32_t b = 0; b < s->beam_n && n < FRONT / 2; b++) move_knobs(s, s->beam[b], front, &n);
   for (uint32_t b = 0; b < s->beam_n && n < FRONT * 3 / 4 && !s->o->knobs_only; b++)
-    move_choices(s, s->beam[b], front, &n);
+    move_decisions(s, s->beam[b], front, &n);
   for (uint32_t b = 0; b < s->beam_n && n < FRONT && !s->o->knobs_only; b++)
     move_words(s, s->beam[b], 1 + (FRONT - n) / (s->beam_n - b), front, &n);
   if (n) lower(s, front, n);

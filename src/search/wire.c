@@ -68,7 +68,7 @@ void tg_wire_answer(tg_str *s, const tg_task *t, uint64_t serial) {
   put_u64(s, t->outcome);
   put_text(s, t->message);
   put_text(s, t->words);
-  put_text(s, t->choices);
+  put_text(s, t->decisions);
   put_u64(s, t->hash);
   put(s, &t->cost, sizeof t->cost);
   put_double(s, t->floor);
@@ -161,7 +161,7 @@ bool tg_wire_read_answer(tg_env *env, const tg_wire_header *f, const char *paylo
   a.outcome = (uint8_t)get_u64(&r, TG_TRIAL__COUNT - 1);
   a.message = get_text(&r);
   a.words = get_text(&r);
-  a.choices = get_text(&r);
+  a.decisions = get_text(&r);
   a.hash = get_u64(&r, UINT64_MAX);
   get(&r, &a.cost, sizeof a.cost);
   a.floor = get_double(&r);

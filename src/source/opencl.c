@@ -4,16 +4,16 @@
  * Every value is a variable of its function, a vector one variable per lane; register tiles are arrays, which the
  * device's compiler splits. Whatever OpenCL C leaves undefined is written out: integers are added as unsigned;
  * quotients, shifts, extrema and conversions are functions of the prelude; float constants are given by their bits;
- * contraction is off. f16, bf16 and the 8-bit floats are represented by their bits. A value computed between phases is
- * recomputed in each phase that needs it if it depends only on parameters and inputs; other such values, and all
- * buffers defined there, are in the shared memory. */
+ * a multiply and an add are never fused. f16, bf16 and the 8-bit floats are represented by their bits. A value computed
+ * between phases is recomputed in each phase that needs it if it depends only on parameters and inputs; other such
+ * values, and all buffers defined there, are in the shared memory. */
 #include <stdio.h>
 #include "dsl/value.h"
 #include "source/source.h"
 
 enum { NONE = -1, MOST_PRIVATE = 4096 };
 
-/* slot: in the shared memory, of a value that other phases may want */
+/* slot: offset in the shared memory for a value that other phases may need */
 typedef struct { const tg_uop *u; int phase, loop; uint64_t slot; } item;
 typedef struct { const tg_uop *end; int outer, depth; } phase_loop;
 typedef struct { const tg_uop *thread; int loop; } phase;
@@ -26,11 +26,11 @@ typedef struct {
   TG_VEC(phase_loop) loops;
   TG_VEC(int64_t) steps;
   uint8_t *pure;               /* by node: depends on parameters, inputs and counters alone */
-  /* by node: wanted in the function in work, declared; by buffer: declared */
+  /* equal to stamp if the function being emitted needs the node (seen), has declared it, has defined the buffer */
   uint32_t *seen, *declared, *made, stamp;
   uint64_t *shared;            /* by buffer: 1 + its offset in the shared memory */
   uint64_t shared_at, private_at, private_top;
-  tg_str text, head, body;     /* finished functions; declarations and statements of the one in work */
+  tg_str text, head, body;     /* finished functions; declarations and statements of the present one */
   bool f64, wide_atomics;
 } source;
 
@@ -104,7 +104,7 @@ static const char *literal(source *s, tg_type t, uint64_t bits) {
   return tg_format(&s->j->env, tg_type_bits(t) == 64 ? "(%s)0x%llxul" : "(%s)0x%llxu", name, (unsigned long long)bits);
 }
 
-/* Lane l of a value; one of one lane stands for all. */
+/* Lane l of a value; a scalar is the same in all lanes. */
 static const char *lane_of(source *s, const tg_uop *u, uint32_t l) {
   if (u->op == TG_OP_CONST) return literal(s, u->type, tg_value_bits(u->type, tg_value_of(u)));
   if (u->op == TG_OP_PARAM) return tg_format(&s->j->env, "(%s)p%lld", type_of(s, u->type), (long long)u->arg);
@@ -205,7 +205,7 @@ static const char *alu(source *s, const tg_uop *u, uint32_t l) {
   return ternary(s, u, l);
 }
 
-/* v[i] op v[i + half], until one is left; as src/interp does. */
+/* Combines v[i] and v[i + half] until one is left, as src/interp does. */
 static const char *fold(source *s, const tg_uop *u) {
   const tg_uop *v = u->src[0];
   const char **x = tg_new(&s->j->env, const char *, v->lanes);
@@ -219,7 +219,7 @@ static const char *fold(source *s, const tg_uop *u) {
 
 /* ---- memory ---- */
 
-/* Element of lane l. */
+/* The element that lane l accesses. */
 static const char *element(source *s, const tg_uop *u, uint32_t l) {
   const tg_uop *define = tg_define_of(u->src[0]);
   const char *at = lane_of(s, u->src[1], define->lanes > 1 ? 0 : l);
@@ -298,7 +298,7 @@ static bool is_value(const tg_uop *u) {
 
 static void put_value(source *s, const tg_uop *u) {
   declare(s, u);
-  if (u->op == TG_OP_SHUFFLE) {   /* the index counts modulo the lanes */
+  if (u->op == TG_OP_SHUFFLE) {   /* the index is taken modulo the number of lanes */
     if (u->src[1]->op != TG_OP_CONST) refuse(s, u);
     uint32_t n = (uint32_t)u->src[1]->arg;
     tg_str_printf(&s->body, "{ %s from[] = {", type_of(s, u->type));
@@ -390,7 +390,7 @@ static void find_phases(source *s, const tg_uop *const *list, uint32_t n, int lo
   }
 }
 
-/* All that is below root gets the stamp of the function in work. */
+/* Marks all nodes below root as needed by the function being emitted. */
 static void want(source *s, const tg_uop *root) {
   TG_VEC(const tg_uop *) stack = {0};
   tg_push(&s->j->env, &stack, root);
@@ -496,7 +496,7 @@ const char *tg_source_opencl(tg_job *j, const tg_target *t, const tg_uop *linear
                 .made = tg_new(&j->env, uint32_t, j->buffers.n + 1),
                 .shared = tg_new(&j->env, uint64_t, j->buffers.n + 1)};
   enum { COUNTERS = 512 };
-  s->shared_at = COUNTERS;   /* of loops of phases */
+  s->shared_at = COUNTERS;   /* first come the counters of loops of phases */
   find_phases(s, linear->src, linear->n, NONE);
   for (uint32_t i = 0; i < s->loops.n; i++)
     if (8 * (s->loops.data[i].depth + 1) > COUNTERS)

@@ -35,7 +35,7 @@ void tg_trial_use(tg_trial_state *s, uint32_t launch) {
   s->params = s->launch[launch].params;
 }
 
-/* The range of an operand's integer inputs: for indices the range in their contract; for floats the span that keeps
+/* The range of an operand's integer inputs: for indices the range that they promise; for floats the span that keeps
  * sums exact; the full range of an integer type if the kernel has no floats. */
 static void limits_of(const tg_trial_state *s, tg_trial_operand *o, const tg_buffer *spec) {
   int64_t span = s->work.span > 0 ? (int64_t)s->work.span : 3;
@@ -107,8 +107,8 @@ static void choose_launches(tg_trial_state *s, tg_env *env, tg_kernel *k) {
 
 typedef struct { tg_trial_state *s; } reading;
 
-/* Runs inside tg_protect of the job. Reads the kernel as written for its contracts and its f64 and f32 forms, then runs
- * the passes up to raise to count its operations. */
+/* Runs inside tg_protect of the job. Reads the kernel as written for the ranges that its inputs promise and for its f64
+ * and f32 forms, then runs the passes up to raise to count its operations. */
 static void read_reference(void *arg) {
   tg_trial_state *s = ((reading *)arg)->s;
   tg_job *j = s->job;
@@ -177,14 +177,14 @@ static void open_problem(void *self, tg_env *env, tg_task *t) {
 
 typedef struct { tg_compilation work; tg_trial_state *s; tg_task *t; tg_env *env; } lowering;
 
-static void put_choices(lowering *l, const tg_choices *c) {
+static void put_decisions(lowering *l, const tg_decisions *c) {
   tg_str s = tg_str_new(l->env);
   for (uint32_t i = 0; i < c->made.n; i++) {
-    const tg_choice *m = &c->made.data[i];
+    const tg_decision *m = &c->made.data[i];
     tg_str_printf(&s, "%s%s=%lld", i ? ";" : "", m->name, (long long)m->value);
     for (uint32_t k = 0; k < m->n; k++) tg_str_printf(&s, "%s%lld", k ? "," : ":", (long long)m->option[k]);
   }
-  l->t->choices = s.data;
+  l->t->decisions = s.data;
 }
 
 static void lower_job(void *arg) {
@@ -193,10 +193,10 @@ static void lower_job(void *arg) {
   tg_kernel_source_check(j, l->work.source);
   tg_kernel_source_read(j, l->work.source);
   tg_run_passes(j, l->s->ctx, l->work.source, "raise", NULL, NULL);
-  tg_choices choices = {.given = l->t->trial.given};
+  tg_decisions decisions = {.given = l->t->trial.given};
   tg_lowering how = {.target = &l->s->ctx->target, .rules = l->s->ctx->rules};
-  if (!j->opts.n) tg_heuristic_with(j, &how, j->sink, &choices);
-  put_choices(l, &choices);
+  if (!j->opts.n) tg_heuristic_with(j, &how, j->sink, &decisions);
+  put_decisions(l, &decisions);
   const tg_uop *linear = tg_lower(j, &how, NULL, NULL, NULL);
   l->t->hash = tg_structural_hash(j, linear);
   l->t->cost = tg_cost_of(j, &l->s->ctx->target, linear, l->s->params_n ? l->s->params : NULL, l->s->threads);

@@ -68,10 +68,10 @@ static void choose_subscript(gen *g, subscript *s, bool plain) {
 
 /* ---- loads ---- */
 
-static buffer *input_for(gen *g, type t, int rank, char dims[IN_RANK][48], const char *contract) {
+static buffer *input_for(gen *g, type t, int rank, char dims[IN_RANK][48], const char *promise) {
   for (int i = 0; i < g->n_in; i++) {
     buffer *b = &g->in[i];
-    bool same = b->rank == rank && b->t == t && !strcmp(b->contract, contract);
+    bool same = b->rank == rank && b->t == t && !strcmp(b->promise, promise);
     for (int d = 0; d < rank && same; d++) same = !strcmp(b->dims[d], dims[d]);
     if (same) return b;
   }
@@ -79,7 +79,7 @@ static buffer *input_for(gen *g, type t, int rank, char dims[IN_RANK][48], const
   buffer *b = &g->in[g->n_in];
   *b = (buffer){.t = t, .rank = rank, .size = 4};
   snprintf(b->name, sizeof b->name, "x%d", g->n_in++);
-  snprintf(b->contract, sizeof b->contract, "%s", contract);
+  snprintf(b->promise, sizeof b->promise, "%s", promise);
   memcpy(b->dims, dims, sizeof *dims * IN_RANK);
   if (rank == 2 && draw(g, 6) == 5) {
     has(g, FUZZ_strided);
@@ -91,11 +91,11 @@ static buffer *input_for(gen *g, type t, int rank, char dims[IN_RANK][48], const
 }
 
 bool index_load(gen *g, out *o, const char *dim, bool promised) {
-  char dims[IN_RANK][48] = {{0}}, contract[48] = "";
+  char dims[IN_RANK][48] = {{0}}, promise[48] = "";
   const range *r = some_range(g);
   snprintf(dims[0], 48, "%s + 1", r->dim);
-  if (promised) snprintf(contract, sizeof contract, " in 0..%.30s - 1", dim);
-  buffer *b = input_for(g, promised || draw(g, 2) ? I32 : I16, 1, dims, contract);
+  if (promised) snprintf(promise, sizeof promise, " in 0..%.30s - 1", dim);
+  buffer *b = input_for(g, promised || draw(g, 2) ? I32 : I16, 1, dims, promise);
   if (b) put(o, "%s[%s]", b->name, r->name);
   return b != NULL;
 }

@@ -6,7 +6,7 @@
  * With --steps: the limit of the interpreter for the author's form (30,000); a kernel beyond it is drawn and not counted, so that
  * the time goes to many kernels instead of to a few large ones. COUNT counts kernels that ran.
  * Exact and integer programs: all bits equal. Random floats: bits equal from pass `place` on (order of operations and
- * contraction are in the graph by then), and against the same program in f64 within the bound. Every stage is printed,
+ * FMAs are in the graph by then), and against the same program in f64 within the bound. Every stage is printed,
  * parsed and compared with itself. A failure is shrunk and printed with its seed. */
 #define _XOPEN_SOURCE 700
 #include <math.h>
@@ -223,7 +223,7 @@ static void seen(void *user, const char *pass, const tg_uop *sink) {
   snprintf(what, sizeof what, "after pass %s", pass);
   if (r->p->mode != FUZZ_RANDOM) compare_bits(r, &r->now, &r->first, what);
   else if (r->exact_order) compare_bits(r, &r->now, &r->fixed, what);
-  else if (!strcmp(pass, "contract")) {
+  else if (!strcmp(pass, "fma")) {
     r->exact_order = true;
     memory_copy(&r->fixed, &r->now);
   }

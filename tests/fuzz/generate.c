@@ -407,7 +407,7 @@ static void choose_opts(gen *g, out *o) {
 /* ---- the whole ---- */
 
 static void declare(out *o, const char *word, const buffer *b, const char *more) {
-  put(o, "  %s(%s, %s%s, [", word, b->name, type_name[b->t], b->contract);
+  put(o, "  %s(%s, %s%s, [", word, b->name, type_name[b->t], b->promise);
   for (int d = 0; d < b->rank; d++) put(o, "%s%s", d ? ", " : "", b->dims[d]);
   put(o, "]%s%s);\n", b->strides, more);
 }

@@ -23,7 +23,7 @@ typedef struct {
 } range;
 
 typedef struct {
-  char name[16], dims[RANK][48], strides[96], contract[48];
+  char name[16], dims[RANK][48], strides[96], promise[48];
   type t;
   int rank;
   double size;          /* EXACT: no value is larger */

@@ -246,10 +246,10 @@ static void fail(const char *why) {
 
 /* ---- points ---- */
 
-static tg_check_kind some_gate(const tg_gemm_problem *p) {
+static tg_check_kind some_check(const tg_gemm_problem *p) {
   for (;;) {
-    tg_check_kind g = (tg_check_kind)below(TG_CHECK__COUNT);
-    if (tg_check_applies(p, g)) return g;
+    tg_check_kind kind = (tg_check_kind)below(TG_CHECK__COUNT);
+    if (tg_check_applies(p, kind)) return kind;
   }
 }
 
@@ -319,10 +319,10 @@ static tg_status make_plan(tg_context *ctx, const tg_gemm_problem *p, int thread
 
 static bool one_point(const choice *c, tg_gemm_candidate *run, void *user, const int64_t size_of[3], const int64_t pad[3], bool fixed) {
   static const double factors[][2] = {{1, 0}, {-1, 1}, {2, -2}, {1, 1}, {-2, 0}};
-  int gates_n = fixed ? 4 : often(50) ? 2 : 1;
-  for (int i = 0; i < gates_n; i++) {
+  int checks_n = fixed ? 4 : often(50) ? 2 : 1;
+  for (int i = 0; i < checks_n; i++) {
     tg_check_failure f;
-    tg_check_case w = {.kind = i == 0 && often(50) ? tg_check_applies(c->problem, TG_CHECK_EPILOGUE) ? TG_CHECK_EPILOGUE : TG_CHECK_EXACT : some_gate(c->problem), .m = size_of[0], .n = size_of[1],
+    tg_check_case w = {.kind = i == 0 && often(50) ? tg_check_applies(c->problem, TG_CHECK_EPILOGUE) ? TG_CHECK_EPILOGUE : TG_CHECK_EXACT : some_check(c->problem), .m = size_of[0], .n = size_of[1],
                       .k = size_of[2], .poison = run == run_plan, .front = often(25), .seed = next()};
     const double *by = factors[below(w.kind == TG_CHECK_ROUNDED ? 2 : 5)];
     w.alpha = by[0], w.beta = by[1];

@@ -300,7 +300,7 @@ static void test_reports(void) {
   float in[8] = {0}, out[8];
   int32_t ids[2] = {0, 9};
   tg_interp_buffer buffers[] = {B(in), B(out), B(ids)};
-  tg_interp plain = {.buffers = buffers}, careful = {.buffers = buffers, .check_uninitialised = true, .check_races = true, .check_contracts = true};
+  tg_interp plain = {.buffers = buffers}, careful = {.buffers = buffers, .check_uninitialised = true, .check_races = true, .check_promises = true};
   begin();
   U a = in_("A", TG_F32, 1, 8, 0), c = out_("C", TG_F32, 1, 8, 0), i = open_("i", 8, TG_LOOP);
   store1(c, i, load1(a, op(TG_OP_ADD, i, idx(1))));
@@ -369,7 +369,7 @@ static void test_reports(void) {
   v = tg_cast(j, TG_INDEX, load1(id, i));
   store1(c, i, load1(a, op(TG_OP_MIN, op(TG_OP_MAX, v, idx(0)), idx(7))));
   close_();
-  expect_error(finish(), careful, "ids: element 1 is 9, outside of its contract 0..7", __LINE__);
+  expect_error(finish(), careful, "ids: element 1 is 9, outside of the promised 0..7", __LINE__);
   CHECK(interpret(j->sink, plain), "%s", j->env.message);
   tg_interp limited = plain;
   limited.step_limit = 5;

@@ -14,8 +14,8 @@
  *   ; seen: 19 fault, 22 mended              by LLVM's version
  *   ; around: FILE FUNCTION, FILE FUNCTION
  *
- * What is seen now must be what is recorded: then one knows when a way around may go. Of a version without a record it
- * is printed, and counts nothing.
+ * What is seen now must be what is recorded, so that one knows when a workaround can be removed. For a version without a
+ * record it is only printed.
  *   jit_llvm [NAME.ll ...] */
 #define _GNU_SOURCE
 #include <ctype.h>

@@ -41,7 +41,7 @@ static void interpret(void *user) {
   tg_interp_buffer buffers[KIT_BUFFERS];
   kit_memory_copy(&r->now, &r->start);
   for (uint32_t b = 0; b < r->now.n; b++) buffers[b] = (tg_interp_buffer){r->now.data[b], r->now.bytes[b]};
-  tg_interp in = {.buffers = buffers, .params = r->params, .step_limit = r->steps, .check_races = true, .check_barriers = true, .check_uninitialised = true, .check_contracts = true};
+  tg_interp in = {.buffers = buffers, .params = r->params, .step_limit = r->steps, .check_races = true, .check_barriers = true, .check_uninitialised = true, .check_promises = true};
   tg_interpret(&r->job, r->sink, &in);
 }
 

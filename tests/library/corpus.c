@@ -4,7 +4,7 @@
  * Machine code of the program as written and of the heuristic's choice runs with every buffer directly before a page
  * without access, and directly behind one, as well.
  * Inputs are small integers, so that every order of a sum gives the same bits. Programs with "// rounds" on a line are not exact: there the bits
- * must be equal from pass contract on, and near the author's form before.
+ * must be equal from pass fma on, and near the author's form before.
  *   corpus [--target=NAME] [PROGRAM.tg ...]      default: the host; all */
 #define _GNU_SOURCE
 #include <math.h>
@@ -30,7 +30,7 @@ typedef struct {
   tg_job job;
   int64_t params[32];
   bool rounds, fixed, failed, large;   /* large: more than the interpreter can do; stages are printed and parsed only */
-  kit_memory start, first, now, from_contract;   /* inputs; what the author's form gave */
+  kit_memory start, first, now, from_fma;   /* inputs; what the author's form gave */
   kit_memory unpacked, first_unpacked;   /* the same of a program that takes operands packed, before they were */
   const char *stage;
 } run;
@@ -65,7 +65,7 @@ static void compare(run *r, const kit_memory *got, const kit_memory *want, bool 
 static void interpret(run *r, const tg_uop *sink, kit_memory *m, uint64_t steps) {
   tg_interp_buffer buffers[KIT_BUFFERS];
   for (uint32_t b = 0; b < m->n; b++) buffers[b] = (tg_interp_buffer){m->data[b], m->bytes[b]};
-  tg_interp in = {.buffers = buffers, .params = r->params, .step_limit = steps, .check_uninitialised = true, .check_races = true, .check_contracts = true, .check_merges = true};
+  tg_interp in = {.buffers = buffers, .params = r->params, .step_limit = steps, .check_uninitialised = true, .check_races = true, .check_promises = true, .check_merges = true};
   tg_interpret(&r->job, sink, &in);
 }
 
@@ -95,7 +95,7 @@ static void seen(void *user, const char *pass, const tg_uop *sink) {
   round_trip(r, sink);
   if (r->large) return;
 #if defined TG_SANITIZED || !defined __OPTIMIZE__   /* the interpreter is slow here, and has done the other stages in a build where it is not */
-  if (strcmp(pass, "schedule") && strcmp(pass, "contract") && strcmp(pass, "linear")) return;
+  if (strcmp(pass, "schedule") && strcmp(pass, "fma") && strcmp(pass, "linear")) return;
 #endif
   if (!strcmp(pass, "schedule") && r->job.packings.n) {
     kit_memory_copy(&r->unpacked, &r->start);
@@ -105,11 +105,11 @@ static void seen(void *user, const char *pass, const tg_uop *sink) {
   }
   kit_memory_copy(&r->now, &r->start);
   interpret(r, sink, &r->now, 100000000);
-  compare(r, &r->now, r->fixed ? &r->from_contract : &r->first, r->rounds && !r->fixed);
+  compare(r, &r->now, r->fixed ? &r->from_fma : &r->first, r->rounds && !r->fixed);
   if (!kit_bands_whole(&r->now)) WRONG(r, "wrote behind a buffer");
-  if (strcmp(pass, "contract")) return;
+  if (strcmp(pass, "fma")) return;
   r->fixed = true;
-  kit_memory_copy(&r->from_contract, &r->now);
+  kit_memory_copy(&r->from_fma, &r->now);
 }
 
 static void author(void *user) {
@@ -191,7 +191,7 @@ static void machine(run *r) {
     }
     tg_launch l = {.buffers = a, .buffers_n = r->now.n, .params = r->params, .params_n = info->params_n, .threads = ways[w], .parallel_for = ways[w] ? NULL : last_first};
     if (tg_kernel_run(k, &l)) WRONG(r, "%s", tg_error_message(r->context));
-    else compare(r, &r->now, r->fixed ? &r->from_contract : &r->first, r->rounds && !r->fixed);
+    else compare(r, &r->now, r->fixed ? &r->from_fma : &r->first, r->rounds && !r->fixed);
     if (!kit_bands_whole(&r->now)) WRONG(r, "wrote behind a buffer");
   }
   tg_kernel_free(k);
@@ -316,7 +316,7 @@ int main(int argc, char **argv) {
     for (int round = 0; round < ROUNDS && wanted; round++) one(&r, &p[i], round, &large);
   }
   CHECK(large < 8, "%d are too large for the interpreter", large);
-  kit_memory_free(&r.start), kit_memory_free(&r.first), kit_memory_free(&r.now), kit_memory_free(&r.from_contract), kit_memory_free(&r.unpacked);
+  kit_memory_free(&r.start), kit_memory_free(&r.first), kit_memory_free(&r.now), kit_memory_free(&r.from_fma), kit_memory_free(&r.unpacked);
   kit_memory_free(&r.first_unpacked);
   tg_context_free(r.context);
   printf("%ld runs beside pages without access\n", pages_runs);

@@ -54,7 +54,7 @@ static void interpret(run *r, const tg_uop *sink, kit_memory *m, uint64_t steps,
   tg_interp_buffer buffers[KIT_BUFFERS];
   for (uint32_t b = 0; b < m->n; b++) buffers[b] = (tg_interp_buffer){m->data[b], m->bytes[b]};
   tg_interp in = {.buffers = buffers, .params = r->params, .step_limit = steps, .check_uninitialised = true, .check_races = true,
-                  .check_contracts = true, .check_barriers = threads};
+                  .check_promises = true, .check_barriers = threads};
   tg_interpret(&r->job, sink, &in);
 }
 
@@ -86,12 +86,12 @@ static void seen(void *user, const char *pass, const tg_uop *sink) {
   }
   if (r->failed || tg_stage_index(pass) < tg_stage_index("distribute")) return;
   round_trip(r, sink);
-  if (r->large || ((r->round || strstr(r->program->path, "/accept/")) && strcmp(pass, "contract") && strcmp(pass, "linear"))) return;   /* other sizes, and programs that are there for the prover: the last stage has what goes wrong between */
+  if (r->large || ((r->round || strstr(r->program->path, "/accept/")) && strcmp(pass, "fma") && strcmp(pass, "linear"))) return;   /* other sizes, and programs that are there for the prover: the last stage has what goes wrong between */
   kit_memory_copy(&r->now, &r->start);
   interpret(r, sink, &r->now, 2000000000, true);
   compare(r, r->fixed ? &r->fixed_at : &r->first, r->rounds && !r->fixed);
   if (!kit_bands_whole(&r->now)) WRONG(r, "wrote behind a buffer");
-  if (strcmp(pass, "contract")) return;
+  if (strcmp(pass, "fma")) return;
   r->fixed = true;
   kit_memory_copy(&r->fixed_at, &r->now);
 }

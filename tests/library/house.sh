@@ -8,7 +8,7 @@ passed=0 failed=0 skipped=
 ok() { passed=$((passed + 1)); }
 wrong() { failed=$((failed + 1)); echo "$*"; }
 sources=$(find src kernels include tools -name '*.[ch]' -o -name '*.def' | sort)
-replaced='kernels/gemm/(choose|estimate)\.c|src/choose/(contraction|rows|blocks|inner|choices)\.c|src/choose/nest\.h'
+replaced='kernels/gemm/(choose|estimate)\.c|src/choose/(contraction|rows|blocks|inner|decisions)\.c|src/choose/nest\.h'
 at_most() { # number, what, lines: each a place
   n=$(printf '%s\n' "$3" | grep -c .)
   if [ "$n" -le "$1" ]; then ok; else wrong "$2: $n, at most $1:
@@ -27,7 +27,7 @@ at_most 0 "types defined twice" "$(awk '
 
 at_most 0 "lines of more than 120 columns" "$(awk 'length > 120 { print FILENAME ":" FNR }' $sources)"
 
-at_most 10 "casts to enums that fields have" "$(grep -nE '\((tg_type|tg_op|tg_kind|tg_space|tg_role|tg_place|tg_outcome|tg_task_kind|tg_gate_kind)\)[a-z(]' $(find src kernels -name '*.[ch]'))"
+at_most 10 "casts to enums that fields have" "$(grep -nE '\((tg_type|tg_op|tg_kind|tg_space|tg_role|tg_place|tg_outcome|tg_task_kind|tg_check_kind)\)[a-z(]' $(find src kernels -name '*.[ch]'))"
 
 at_most 0 "the CPU by name outside of its folder" "$(grep -nE '\btg_cpu_' $(find src kernels tools -name '*.[ch]') | grep -v '^src/devices/cpu')"
 

@@ -36,7 +36,7 @@ typedef struct {
 } kit_memory;
 /* A small value that each parameter may have: the round-th. */
 void kit_params(const tg_job *j, int round, int64_t *params);
-bool kit_memory_make(tg_job *j, const int64_t *params, kit_memory *m);   /* small integers, within the contracts of indices */
+bool kit_memory_make(tg_job *j, const int64_t *params, kit_memory *m);   /* small integers, within the promised ranges of indices */
 /* The same for the buffers of a scheduled program: operands that it takes packed are what the interpreter makes of their packing programs. Inside tg_protect. */
 void kit_memory_pack(tg_job *j, const tg_uop *sink, const int64_t *params, kit_memory *m);
 void kit_memory_copy(kit_memory *to, const kit_memory *from);

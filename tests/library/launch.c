@@ -76,8 +76,8 @@ static void buffers(void) {
   tg_kernel_free(k);
 }
 
-/* Indices that break their contract are clamped to it, also those that are no i64. */
-static void contracts(void) {
+/* Indices outside of the range that they promise are clamped to it, also those that are no i64. */
+static void promises(void) {
   static const uint64_t wrong[16] = {3, 8, UINT64_MAX, UINT64_C(1) << 63, 7, 1, (UINT64_C(1) << 63) + 2, UINT64_C(1) << 32, 2, 0, 5, 6, 4, UINT64_MAX - 7, UINT64_C(1) << 31, 12};
   float table[8], y[16];
   for (int i = 0; i < 8; i++) table[i] = (float)i + 10;
@@ -288,7 +288,7 @@ int main(void) {
   CHECK(tg_context_create(&(tg_context_options){.target = test_target(), .threads = 3}, &context) == TG_OK, "a context");
   buffers();
   anywhere();
-  contracts();
+  promises();
   far_away();
   params();
   nothing_to_do();

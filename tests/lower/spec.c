@@ -249,11 +249,11 @@ static void verify_form(void *arg) {
 #define CARRIED "kernel carried(M in 2..1000, N in 1..1000) { inout(a, f32, [M, N]); range(i, M - 1) range(j, N) a[i + 1, j] = a[i, j] * 2.0f; }"
 static const struct { const char *name, *text, *words, *until, *want; } programs[] = {
   {"s119, tasks", S119, "thread j", "linear", "nothing orders the iterations of the thread range j"},
-  {"s119, lockstep outside", S119, "split i 4 as z y\nupcast z", "contract", "of the upcast range z, in lockstep, come in another order than the author's"},
+  {"s119, lockstep outside", S119, "split i 4 as z y\nupcast z", "fma", "of the upcast range z, in lockstep, come in another order than the author's"},
   {"s119, lockstep", S119, "upcast j", "linear", NULL},
   {"s119, lanes inside", S119, "split j 8 as jo jl\nlane jl", "linear", NULL},
   {"statements in lockstep", STATED, "split i 4 as io ii\nupcast ii", "linear", NULL},
-  {"statements that lockstep turns", FRESH, "split i 4 as io ii\nupcast ii", "contract", "of the upcast range ii, in lockstep, come in another order than the author's"},
+  {"statements that lockstep turns", FRESH, "split i 4 as io ii\nupcast ii", "fma", "of the upcast range ii, in lockstep, come in another order than the author's"},
   {"tasks that carry", CARRIED, "thread i", "linear", "nothing orders the iterations of the thread range i"},
   {"columns as tasks", CARRIED, "thread j", "linear", NULL},
   {"rows as tasks", SIZED, "thread i\nsplit j 8 as jo jl\nlane jl", "linear", NULL},

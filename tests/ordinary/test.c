@@ -228,7 +228,7 @@ static void make_reference(void *user) {
   kit_params(f->job, 0, f->r->params);
   if (!kit_memory_make(f->job, f->r->params, &f->start)) tg_fail(&f->job->env, TG_ELIMIT, "over %d buffers", KIT_BUFFERS);
   kit_memory_copy(&f->own, &f->start);
-  interpret(&w, f->job->sink, (tg_interp){.step_limit = 3000000, .check_uninitialised = true, .check_races = true, .check_contracts = true});
+  interpret(&w, f->job->sink, (tg_interp){.step_limit = 3000000, .check_uninitialised = true, .check_races = true, .check_promises = true});
   const tg_uop *wide = tg_widen(f->job, f->job->sink);
   kit_memory m = f->start;
   for (uint32_t b = 0; b < m.n; b++) {

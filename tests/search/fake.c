@@ -127,7 +127,7 @@ static void time_fake(void *self, tg_env *env, tg_task *t) {
   t->against_seconds = a;
 }
 
-static void gates_fake(void *self, tg_env *env, tg_task *t) {
+static void checks_fake(void *self, tg_env *env, tg_task *t) {
   (void)self;
   misbehave(t->trial.text, env, TG_TASK_CHECKS, t);
   if (t->give_up > 0) t->seconds = fake_seconds(t->trial.text);
@@ -135,7 +135,7 @@ static void gates_fake(void *self, tg_env *env, tg_task *t) {
 
 const tg_bench *fake_bench(double level) {
   static fake f;
-  static tg_bench b = {&f, open_fake, lower_fake, build_fake, time_fake, gates_fake};
+  static tg_bench b = {&f, open_fake, lower_fake, build_fake, time_fake, checks_fake};
   f.noise = level;
   f.random = 12345;
   return &b;

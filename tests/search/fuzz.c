@@ -106,7 +106,7 @@ static void fuzz_store(fuzz *f) {
 static void fuzz_journal(fuzz *f) {
   const uint64_t key = 0x1234;
   tg_point p = {.id = draw(f), .score = 0.25};
-  tg_task t = {.kind = TG_TASK_TIME, .seconds = 1e-3, .against_seconds = 2e-3, .n = 3, .gain = {0.1, 0.2, 0.3}}, lower = {.kind = TG_TASK_LOWER, .hash = 7, .words = "lane \"j\" 8\\", .choices = "rows@0=8:4"}, got = {.kind = TG_TASK_TIME};
+  tg_task t = {.kind = TG_TASK_TIME, .seconds = 1e-3, .against_seconds = 2e-3, .n = 3, .gain = {0.1, 0.2, 0.3}}, lower = {.kind = TG_TASK_LOWER, .hash = 7, .words = "lane \"j\" 8\\", .decisions = "rows@0=8:4"}, got = {.kind = TG_TASK_TIME};
   tg_journal *j = tg_journal_open(&f->env, f->path, "k", key, false);
   tg_journal_put(j, &lower, &p, 0, "k A=1");
   tg_journal_put(j, &t, &p, 5, "k A=1");

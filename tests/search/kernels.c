@@ -109,7 +109,7 @@ static void tempting_kernels(const char *path) {
 
 /* Those of tests/ranges are there to be proved, and too large to run; packed operands have no checks; and of what durbin and ludcmp solve with
  * random numbers no digit is sure. */
-static bool has_gates(const char *path) {
+static bool has_checks(const char *path) {
   return strncmp(path, "tests/ranges/", 13) && !strstr(path, "/packed_weights") && !strstr(path, "/durbin") && !strstr(path, "/ludcmp");
 }
 
@@ -127,7 +127,7 @@ int main(int argc, char **argv) {
   for (int i = 0; i < n; i++) {
     bool wanted = argc < 2, bits;
     for (int k = 1; k < argc; k++) wanted |= !strcmp(argv[k], p[i].path);
-    if (!wanted || !has_gates(p[i].path)) continue;
+    if (!wanted || !has_checks(p[i].path)) continue;
     checked++;
     tg_task t = judged(p[i].text, p[i].text, NULL, &bits);
     CHECK(t.outcome == TG_TRIAL_OK, "%s: %s: %s", p[i].path, tg_outcome_name((tg_outcome)t.outcome), t.message);

@@ -15,7 +15,7 @@ static double modelled_seconds(const tg_bench *real, tg_env *env, tg_trial trial
 static void modelled_open(void *self, tg_env *env, tg_task *t) { ((const tg_bench *)self)->open(((const tg_bench *)self)->self, env, t); }
 static void modelled_lower(void *self, tg_env *env, tg_task *t) { ((const tg_bench *)self)->lower(((const tg_bench *)self)->self, env, t); }
 static void modelled_build(void *self, tg_env *env, tg_task *t) { ((const tg_bench *)self)->build(((const tg_bench *)self)->self, env, t); }
-static void modelled_gates(void *self, tg_env *env, tg_task *t) { ((const tg_bench *)self)->checks(((const tg_bench *)self)->self, env, t); }
+static void modelled_checks(void *self, tg_env *env, tg_task *t) { ((const tg_bench *)self)->checks(((const tg_bench *)self)->self, env, t); }
 
 static void modelled_time(void *self, tg_env *env, tg_task *t) {
   t->seconds = modelled_seconds(self, env, t->trial);
@@ -26,7 +26,7 @@ static void modelled_time(void *self, tg_env *env, tg_task *t) {
 static inline void modelled_worker(tg_trial_checks *checks, int in, int out) {
   tg_bench *real = tg_trial_bench_new(checks);
   if (!real) return;
-  tg_bench b = {real, modelled_open, modelled_lower, modelled_build, modelled_time, modelled_gates};
+  tg_bench b = {real, modelled_open, modelled_lower, modelled_build, modelled_time, modelled_checks};
   tg_serve(&b, in, out);
   tg_trial_bench_free(real);
 }

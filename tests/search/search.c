@@ -105,7 +105,7 @@ static void test_each(void) {
 }
 
 /* The fastest, which the checks of its kind do not let pass: it wins only where nobody asks them. */
-static void test_gates(void) {
+static void test_checks(void) {
   for (int p = CRASH_CHECKS; p <= WRONG_CHECKS; p++)
     for (int asked = 0; asked < 2; asked++) {
       tg_outcome wanted = p == CRASH_CHECKS ? TG_TRIAL_CRASHED : TG_TRIAL_WRONG;
@@ -167,6 +167,29 @@ static size_t file_size(const char *path) {
 }
 
 static bool count_down(void *user) { return --*(int *)user < 0; }
+
+/* An answer of each kind comes back as that kind, and as no other. */
+static void test_journal(void) {
+  static char path[TEST_PATH] = "tg-journal-XXXXXX";
+  tg_env env;
+  tg_env_init(&env, NULL);
+  test_place(path);
+  int fd = mkstemp(path);
+  CHECK(fd >= 0, "a file");
+  close(fd);
+  tg_journal *j = tg_journal_open(&env, path, "k", 7, false);
+  for (uint8_t k = 0; k < TG_TASK__COUNT; k++) tg_journal_put(j, &(tg_task){.kind = k, .outcome = TG_TRIAL_OK}, &(tg_point){.id = 100 + k}, 0, "k A=1");
+  tg_journal_close(j);
+  j = tg_journal_open(&env, path, "k", 7, true);
+  for (uint8_t k = 0; k < TG_TASK__COUNT; k++)
+    for (uint8_t other = 0; other < TG_TASK__COUNT; other++) {
+      tg_task got = {.kind = k};
+      CHECK(tg_journal_find(j, k, 100 + other, 0, &got) == (k == other), "an answer of kind %d, asked for as %d", other, k);
+    }
+  tg_journal_close(j);
+  tg_env_drop(&env);
+  unlink(path);
+}
 
 /* Stopped at any moment, and a line cut short: the rest is asked, and the answer is the same. */
 static void test_resume(void) {
@@ -289,13 +312,14 @@ int main(int argc, char **argv) {
   test_equals();
   test_finds();
   test_budget();
+  test_journal();
   test_resume();
   test_part();
   test_long();
   test_why();
   test_default_wrong();
   test_each();
-  test_gates();
+  test_checks();
   test_planted();
   return TEST_END();
 }

@@ -75,7 +75,7 @@ TG_KERNEL(gemm_dot, M, N, K, lda, ldb, ldc) {
         tg_kit_word(tg_b_, "order ir cb iu"), tg_kit_word(tg_b_, "upcast iu");
   if (nc > 1) tg_kit_word(tg_b_, "split cb {%lld, 1} as jo ju", (long long)nc), tg_kit_word(tg_b_, "upcast ju");
   tg_gemm_rest rest = p->k.lo == p->k.hi ? tg_gemm_dot_rest(p->k.lo, vl, mr, nc) : GEMM_REST_ONE_BY_ONE;
-  if (rest == GEMM_REST_IN_A_ROW)
+  if (rest == GEMM_REST_UNROLLED)
     tg_kit_word(tg_b_, "split k VL as ko kl"), tg_kit_word(tg_b_, "unroll ko"), tg_kit_word(tg_b_, "lane kl");
   else if (rest == GEMM_REST_BEHIND) {
     tg_kit_word(tg_b_, "split k VL as ko kl");

@@ -13,12 +13,12 @@ enum { SLOTS = 64, ALIGN = 64 };
 
 /* ---- the device and its memory ---- */
 
-/* stands at the end of its block */
+/* a piece of device memory; this struct is at the end of its block */
 typedef struct piece { struct piece *next; void *block; size_t bytes; char *memory; } piece;
 
 typedef struct {
   tg_device head;
-  pthread_mutex_t lock;        /* of pieces */
+  pthread_mutex_t lock;        /* guards pieces */
   piece *pieces;
 } cpu;
 
@@ -92,14 +92,14 @@ static tg_status wait_for(tg_device *device, char *message, size_t n) {
 
 /* ---- kernels ---- */
 
-/* memory: 64-aligned, in block; made when first used */
+/* memory: 64-aligned, in block; allocated when first used */
 typedef struct { atomic_bool busy; char *memory, *block; } slot;
 
 typedef struct {
   tg_device_kernel head;
   tg_allocator allocator;
   slot workspaces[SLOTS], shared[SLOTS];
-  tg_signature signature;      /* the rest of it behind */
+  tg_signature signature;      /* its arrays follow */
 } cpu_kernel;
 
 static tg_status load(tg_device *device, const tg_device_object *o, tg_device_kernel **out, tg_env *err) {
@@ -119,7 +119,7 @@ static tg_status load(tg_device *device, const tg_device_object *o, tg_device_ke
   memcpy(&k->signature, o->signature, o->signature->bytes);
   k->head = (tg_device_kernel){
       .driver = &tg_driver_cpu, .device = device, .signature = &k->signature, .info = *o->info, .code = code};
-  k->head.info.launch = NULL;  /* the code has its own */
+  k->head.info.launch = NULL;  /* the code has a copy */
   k->allocator = *a;
   *out = &k->head;
   return TG_OK;
@@ -145,7 +145,7 @@ static bool fill_slot(cpu_kernel *k, slot *s, uint64_t bytes) {
   return true;
 }
 
-/* A free one, or `own`, made for this launch alone when all are taken. NULL: out of memory. */
+/* A free slot of the list or, if all are taken, `own`, allocated for this launch alone. NULL: out of memory. */
 static slot *take(cpu_kernel *k, slot *list, slot *own, uint64_t bytes) {
   for (uint32_t i = 0; i < SLOTS; i++) {
     slot *s = &list[i];
@@ -176,10 +176,10 @@ typedef struct {
   tg_phase_fn *entry;
   uint32_t threads;
   bool unaligned;
-  slot **workspace;            /* by worker of the pool */
-  char *given;                 /* or the caller's: worker after worker */
+  slot **workspace;            /* by number of the worker */
+  char *given;                 /* or the caller's workspace: one part for each worker */
   atomic_bool failed;
-  /* of the phase; shares: what is dealt out are that many contiguous parts of the tasks; 0: the tasks */
+  /* tasks: of the phase; shares: into how many contiguous parts they are divided; 0: each task is handed out alone */
   int64_t tasks, shares;
   atomic_llong next;
 } run;
@@ -190,7 +190,7 @@ static void pool_task(void *arg, int64_t i, uint32_t worker) {
            r->given ? r->given + worker * r->k->head.info.workspace : r->workspace[worker]->memory, i);
 }
 
-/* What is dealt out: a task, or a share of them. */
+/* Runs what is handed out: a task, or a share of the tasks. */
 static void deal(void *arg, int64_t i, uint32_t worker) {
   run *r = arg;
   int64_t each = r->shares ? r->tasks / r->shares : 1, more = r->shares ? r->tasks % r->shares : 0;
@@ -198,7 +198,8 @@ static void deal(void *arg, int64_t i, uint32_t worker) {
   for (int64_t to = from + n; from < to; from++) pool_task(r, from, worker);
 }
 
-/* One of as many as there are workspaces: takes what tasks are left. Run one after another, the first does it all. */
+/* With the caller's workspace parallel_for runs as many of these as there are threads. Each takes tasks until none is
+ * left; if they run one after another, the first does everything. */
 static void team_task(void *arg, int64_t worker) {
   run *r = arg;
   int64_t n = r->shares ? r->shares : r->tasks;
@@ -231,7 +232,7 @@ static void run_phase(void *arg, uint32_t p) {
     for (int64_t i = 0; i < n; i++) pool_task(r, i, 0);
 }
 
-/* With a workspace for each thread that may come. */
+/* Runs the phases with a workspace for each thread that may take part. */
 static bool run_with_workspaces(run *r) {
   enum { FEW = 16 };
   slot own_few[FEW], *held_few[FEW], *own = own_few, **held = held_few;

@@ -91,7 +91,7 @@ static bool open_library(functions *f) {
       F(clFinish)
 #undef F
   };
-  /* drivers have threads, which outlive what is closed */
+  /* NODELETE: drivers have threads that run on after the library is closed */
   f->library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   for (uint32_t i = 0; f->library && i < TG_COUNT(names); i++) {
     void *at = dlsym(f->library, names[i].name);
@@ -120,10 +120,10 @@ static handle find(const functions *f, uint32_t i) {
   return NULL;
 }
 
-/* A number, of whatever width; 0 where the device does not know what is asked. */
+/* A property that is a number; 0: the device does not know it. */
 static uint64_t number(const functions *f, handle d, unsigned what) {
   uint64_t v = 0;
-  /* little endian: a narrower one fills its low bytes */
+  /* numbers have 32 or 64 bits; a narrower one fills the low bytes, as these machines are little endian */
   return f->clGetDeviceInfo(d, what, sizeof v, &v, NULL) ? 0 : v;
 }
 
@@ -172,8 +172,8 @@ typedef struct {
   functions f;
   tg_target target;
   handle device, context, queue;
-  bool tasks_alone;            /* a work-item, which is a whole task, to a workgroup: on CPUs */
-  pthread_mutex_t lock;        /* of pieces, and of setting arguments and starting in one */
+  bool tasks_alone;            /* workgroups have one work-item, which runs whole tasks: on CPUs */
+  pthread_mutex_t lock;        /* guards pieces; held while arguments are set and the kernel is started */
   piece *pieces;
 } cl;
 
@@ -284,8 +284,8 @@ typedef struct {
   tg_device_kernel head;
   handle program, *kernel;     /* phases, then turns of loops */
   int64_t *launch;
-  void *shared, *workspace;    /* of the launch at work: the queue is in order */
-  size_t items;                /* at a time: for each there is a workspace */
+  void *shared, *workspace;    /* of one launch at a time, since the queue is in order */
+  size_t items;                /* at a time; each has its part of the workspace */
   tg_signature *signature;
 } cl_kernel;
 
@@ -308,12 +308,13 @@ static void unload(tg_device_kernel *head) {
   a.free(a.user, k, sizeof *k);
 }
 
-/* What the cache holds is not trusted: steps name phases and loops that there are, and end where they should. */
+/* Is the list of steps valid? It may come from the cache, which is not trusted: steps must name phases and loops that
+ * exist, and end where they should. */
 static bool steps_valid(const tg_code_info *info) {
   if (info->launch_n < 1 || info->launch[0] < 0 || (uint64_t)info->launch[0] + 1 + info->phases != info->launch_n)
     return false;
   const int64_t *s = info->launch + 1, *end = s + info->launch[0];
-  while (s < end) {   /* a loop's length covers whole steps: those inside are walked as well */
+  while (s < end) {   /* steps inside loops are checked too */
     if (*s >= 0 ? *s >= info->phases : ~*s >= info->loops || end - s < 2 || s[1] < 0 || s[1] > end - s - 2)
       return false;
     s += *s >= 0 ? 1 : 2;
@@ -397,7 +398,7 @@ static void take_steps(run *r, const int64_t *s, const int64_t *end, uint32_t de
   cl *d = device_of(k);
   const int64_t *tasks = k->launch + 1 + k->launch[0];
   enum { DAMAGED = -1 };
-  /* there is no place for a counter: the cache's file was none of tg's */
+  /* no room for the loop's counter: the file in the cache is damaged */
   if (8 * ((uint64_t)depth + 1) > k->head.info.shared) r->code = DAMAGED;
   for (; s < end && !r->code; s += *s >= 0 ? 1 : 2 + s[1]) {
     if (*s >= 0) {
@@ -415,7 +416,7 @@ static void take_steps(run *r, const int64_t *s, const int64_t *end, uint32_t de
   }
 }
 
-/* Every buffer lies in memory of this device. Under the lock. */
+/* Does the buffer lie in memory of this device? Call with the lock held. */
 static bool is_own(const cl *d, const void *memory, int64_t bytes) {
   const char *from = memory;
   for (const piece *p = d->pieces; p; p = p->next)

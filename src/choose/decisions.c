@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * The decisions of the heuristic as knobs: taken as given and recorded where they are made, changed one at a time by a
- * search. */
+ * The decisions of the heuristic, open to a search: each is recorded where it is made, or taken as given, and a search
+ * changes them one at a time. */
 #include <stdlib.h>
 #include "choose/nest.h"
 
 int64_t tg_nest_choose(tg_nest *n, const char *what, int64_t value, uint32_t count, const int64_t *options) {
-  tg_choices *c = n->choices;
+  tg_decisions *c = n->decisions;
   uint32_t again = 0;
   if (!c) return value;
   const char *name = tg_format(&n->j->env, "%s@%u", what, n->index);
@@ -14,8 +14,8 @@ int64_t tg_nest_choose(tg_nest *n, const char *what, int64_t value, uint32_t cou
   if (again) name = tg_format(&n->j->env, "%s.%u", name, again);
   for (const char *p = c->given; p && *p; p += strcspn(p, " "), p += strspn(p, " "))
     if (!strncmp(p, name, strlen(name)) && p[strlen(name)] == '=') value = strtoll(p + strlen(name) + 1, NULL, 10);
-  tg_choice made = {.name = name, .value = value};
-  for (uint32_t i = 0; i < count && made.n < TG_CHOICE_OPTIONS; i++)
+  tg_decision made = {.name = name, .value = value};
+  for (uint32_t i = 0; i < count && made.n < TG_DECISION_OPTIONS; i++)
     if (options[i] != value) made.option[made.n++] = options[i];
   tg_push(&n->j->env, &c->made, made);
   return value;
@@ -37,8 +37,8 @@ static const char *with(tg_env *env, const char *given, const char *name, size_t
   return s.data;
 }
 
-const char *tg_choices_move(tg_env *env, const char *choices, const char *given, uint32_t i) {
-  for (const char *c = choices; c && *c;) {
+const char *tg_decisions_move(tg_env *env, const char *decisions, const char *given, uint32_t i) {
+  for (const char *c = decisions; c && *c;) {
     size_t whole = strcspn(c, ";"), name = strcspn(c, "="), colon = strcspn(c, ":");
     for (const char *v = c + colon; colon < whole && v < c + whole;) {
       size_t n = strcspn(++v, ",;");

@@ -19,7 +19,7 @@ typedef struct {
   tg_pass_fn *judge;
   int logged;
   uint64_t hash;
-  const char *used, *choices;
+  const char *used, *decisions;
   tg_cost cost;
 } attempt;
 
@@ -43,19 +43,19 @@ static void lower(void *arg) {
   attempt *a = arg;
   tg_job *j = a->job;
   tg_lowering l = {.target = &a->path->target, .rules = a->path->rules, .log = count_line, .log_user = &a->logged};
-  tg_choices c = {.given = a->given, .judge = a->judge};
+  tg_decisions c = {.given = a->given, .judge = a->judge};
   tg_parse_kernel(j, a->program->path, a->program->text, 0, NULL);
   if (a->words) j->opts.n = 0, push_words(j, a->words);
   j->sink = tg_lower(j, &l, "raise", NULL, NULL);
   if (!a->words) tg_heuristic_with(j, &l, j->sink, &c);
-  tg_str words = tg_str_new(a->env), choices = tg_str_new(a->env);
+  tg_str words = tg_str_new(a->env), decisions = tg_str_new(a->env);
   for (uint32_t i = 0; i < j->opts.n; i++) tg_str_printf(&words, "%s%s", i ? "; " : "", j->opts.data[i].text);
   for (uint32_t i = 0; i < c.made.n; i++) {
-    tg_str_printf(&choices, "%s%s=%lld", i ? ";" : "", c.made.data[i].name, (long long)c.made.data[i].value);
-    for (uint32_t k = 0; k < c.made.data[i].n; k++) tg_str_printf(&choices, "%s%lld", k ? "," : ":", (long long)c.made.data[i].option[k]);
+    tg_str_printf(&decisions, "%s%s=%lld", i ? ";" : "", c.made.data[i].name, (long long)c.made.data[i].value);
+    for (uint32_t k = 0; k < c.made.data[i].n; k++) tg_str_printf(&decisions, "%s%lld", k ? "," : ":", (long long)c.made.data[i].option[k]);
   }
   a->used = words.data;
-  a->choices = choices.data;
+  a->decisions = decisions.data;
   j->sink = tg_lower(j, &l, NULL, NULL, NULL);
   a->hash = tg_structural_hash(j, j->sink);
   a->cost = tg_cost_of(j, &a->path->target, j->sink, NULL, 2);
@@ -113,13 +113,13 @@ static void one_program(void *arg) {
   all *t = arg;
   attempt first = {.path = &t->path, .program = t->program, .env = &t->env};
   if (!try(&first)) return;
-  if (first.choices && *first.choices && *first.used) {   /* none of its own */
+  if (first.decisions && *first.decisions && *first.used) {   /* none of its own */
     attempt again = {.path = &t->path, .program = t->program, .env = &t->env, .words = first.used};
     CHECK(try(&again) && again.hash == first.hash, "%s: the heuristic's words by hand make another program: %s", t->program->path, first.used);
     refusals(t, first.used);
   }
   const char *given;
-  for (uint32_t i = 0; first.choices && (given = tg_choices_move(&t->env, first.choices, NULL, i)); i++) {
+  for (uint32_t i = 0; first.decisions && (given = tg_decisions_move(&t->env, first.decisions, NULL, i)); i++) {
     attempt other = {.path = &t->path, .program = t->program, .env = &t->env, .given = given};
     t->decisions++;
     if (!try(&other)) continue;

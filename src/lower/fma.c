@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Pass contract: a * b + c of f32 and f64 becomes FMA(a, b, c), with one rounding instead of two; a * b - c and c - a
- * * b likewise, with an operand negated. Only if the product has no other use, so that nothing is computed twice, and
- * only on targets with the instruction. From here on the interpreter computes the contracted value too. */
+ * Pass fma: a * b + c of f32 and f64 becomes FMA(a, b, c), with one rounding instead of two; a * b - c and c - a * b
+ * likewise, with one operand negated. Only if the product has no other use, since it would be computed twice, and only
+ * on targets with the instruction. From here on the interpreter, too, computes the value that is rounded once. */
 #include "lower/sweep.h"
 
 typedef struct { uint8_t *uses; } state;
@@ -15,11 +15,11 @@ static const tg_uop *negated(tg_job *j, const tg_uop *a) {
   return a->op == TG_OP_NEG ? a->src[0] : tg_op1(j, TG_OP_NEG, a);
 }
 
-static const tg_uop *fuse(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
+static const tg_uop *form_fma(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
   const state *s = user;
   if ((old->op != TG_OP_ADD && old->op != TG_OP_SUB) || (old->type != TG_F32 && old->type != TG_F64)) return NULL;
   bool minus = old->op == TG_OP_SUB;
-  /* the second operand first: in acc + a * b, with acc a product too, acc stays a value */
+  /* the second operand first: where both are products, as in acc + a * b, the first (acc) stays a value */
   for (uint32_t i = 2; i-- > 0;) {
     if (!product(s, old->src[i], src[i])) continue;
     const tg_uop *m = src[i], *c = src[1 - i];
@@ -29,7 +29,7 @@ static const tg_uop *fuse(tg_job *j, const tg_uop *old, const tg_uop *const *src
   return NULL;
 }
 
-const tg_uop *tg_pass_contract(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
+const tg_uop *tg_pass_fma(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
   if (l->target && !l->target->fma) return sink;
   state s = {tg_new(&j->env, uint8_t, sink->id + 1)};
   tg_sweep w = tg_sweep_of(j, sink);
@@ -40,5 +40,5 @@ const tg_uop *tg_pass_contract(tg_job *j, const tg_lowering *l, const tg_uop *si
     for (uint32_t i = 0; i < u->n; i++)
       if (s.uses[u->src[i]->id] < 2) s.uses[u->src[i]->id]++;
   }
-  return any ? tg_sweep_map(j, sink, fuse, &s) : sink;
+  return any ? tg_sweep_map(j, sink, form_fma, &s) : sink;
 }

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT
+ * What all bodies of attention share: parameters, declarations, and the variants of a score as texts. */
+#include <stdio.h>
+#include "attention/body.h"
+
+#define NAMES_8(x) x "0", x "1", x "2", x "3", x "4", x "5", x "6", x "7"
+static const char *const operands[ATTENTION_OPERANDS] = {"Q",   "K",     "V",         "O",    "scale", "cap", "slope",
+                                                         "lse", "part_m", "part_l", "other", "other_lse", "mask",
+                                                         NAMES_8("arg")};
+static const char *const values[ATTENTION_VALUES] = {
+    "M",      "N",      "ldq",    "ldk",    "ldv",    "ldo",    "at",     "window", "query0", "key0",
+    "batch",  "head",   "parts",  "mask_q", "mask_k", "arg0_q", "arg0_k", "arg1_q", "arg1_k", "arg2_q",
+    "arg2_k", "arg3_q", "arg3_k", "arg4_q", "arg4_k", "arg5_q", "arg5_k", "arg6_q", "arg6_k", "arg7_q",
+    "arg7_k", "B",      "H",      "q_b",    "q_h",    "k_b",    "k_h",    "v_b",    "v_h",    "o_b",
+    "o_h"};
+const tg_kit_names tg_attention_names = {operands, values, ATTENTION_OPERANDS, ATTENTION_VALUES};
+
+/* ---- parameters ---- */
+
+static bool has_value(const tg_attention_problem *p, uint32_t v) {
+  if (v >= ATTENTION_SEQUENCES || (p->grid && v > ATTENTION_WINDOW)) return p->grid && v >= ATTENTION_SEQUENCES;
+  bool mods = p->score_mod || p->mask_mod;
+  if (v <= ATTENTION_LDO) return !(p->partial && v == ATTENTION_LDO);
+  if (v == ATTENTION_AT) return p->causal || p->window || p->alibi;
+  if (v == ATTENTION_WINDOW) return p->window;
+  if (v < ATTENTION_PARTS) return mods;
+  if (v == ATTENTION_PARTS) return false;
+  uint32_t a = (v - ATTENTION_STEPS) / 2, bit = (v - ATTENTION_STEPS) % 2 ? TG_PER_KEY : TG_PER_QUERY;
+  if (!a) return p->mask && p->mask_per & bit;
+  return a - 1 < p->arguments_n && p->argument[a - 1].per & bit;
+}
+
+void tg_attention_kernel_of(const tg_attention_problem *p, const tg_kernel_def *sketch, tg_attention_def *out) {
+  size_t n = 0;
+  for (uint32_t v = 0; v < ATTENTION_VALUES; v++)
+    if (has_value(p, v))
+      n += (size_t)snprintf(out->params + n, sizeof out->params - n, "%s%s", n ? ", " : "", values[v]);
+  out->def = *sketch;
+  out->def.params = out->params;
+}
+
+/* A grid's steps have 31 bits, so that its addresses take few registers. */
+uint32_t tg_attention_bind(const tg_attention_problem *p, tg_binding *b) {
+  const int64_t most = (int64_t)1 << 31, most_step = p->grid ? most - 1 : (int64_t)1 << 40;
+  uint32_t n = 0;
+  for (uint32_t v = 0; v < ATTENTION_VALUES; v++) {
+    if (!has_value(p, v)) continue;
+    tg_binding x = {values[v], 0, most, 1};
+    if (v == ATTENTION_ROWS) x.lo = p->rows.lo, x.hi = p->rows.hi;
+    else if (v == ATTENTION_KEYS) x.lo = p->keys.lo, x.hi = p->keys.hi;
+    else if (v == ATTENTION_AT) x.lo = p->grid ? -(most >> 2) : -most, x.hi = -x.lo;
+    else if (v == ATTENTION_WINDOW) x.lo = 1;
+    else if (v == ATTENTION_SEQUENCES || v == ATTENTION_HEADS) x.lo = 1, x.hi = 1 << 16;
+    else if (v >= ATTENTION_STEPS) x.hi = most_step;
+    else if (v <= ATTENTION_LDO) x.lo = 1, x.hi = most_step;
+    if (v == ATTENTION_HEADS) x.lo = x.multiple = p->group;
+    b[n++] = x;
+  }
+  return n;
+}
+
+/* ---- texts ---- */
+
+const char *tg_attention_f32(tg_builder *tg_b_, tg_type t, const char *element) {
+  return t == TG_F32 ? element : text("f32(%s)", element);
+}
+
+/* The element of the mask (a 0) or of argument a - 1 at the row in hand and a key. Rows and keys behind the last stand
+ * for the last. */
+static const char *element_of(tg_builder *tg_b_, const tg_attention_problem *p, uint32_t a, const char *key) {
+  uint8_t per = a ? p->argument[a - 1].per : p->mask_per;
+  const char *at = "";
+  if (p->grid && per & TG_PER_BATCH) at = "batch, ";
+  if (p->grid && per & TG_PER_HEAD) at = text("%shead, ", at);
+  if (per & TG_PER_QUERY) at = text("%smin(g*BQ + i, M - 1), ", at);
+  if (per & TG_PER_KEY) at = text("%smin(%s, N - 1), ", at, key);
+  return *at ? text("%s[%.*s]", operands[ATTENTION_MASK + a], (int)strlen(at) - 2, at)
+             : text("%s[0]", operands[ATTENTION_MASK + a]);
+}
+
+/* The call of a modification: name(first, b, h, q, k, arguments). */
+static const char *call_mod(tg_builder *tg_b_, const tg_attention_problem *p, const char *name, const char *first,
+                            const char *key) {
+  const char *call = text("%s(%s%sbatch, head, %sg*BQ + i, %s%s", name, first, *first ? ", " : "",
+                          p->grid ? "" : "query0 + ", p->grid ? "" : "key0 + ", key);
+  for (uint32_t a = 0; a < p->arguments_n; a++) {
+    const char *x = element_of(tg_b_, p, a + 1, key);
+    tg_type t = p->argument[a].type;
+    call = text(t == TG_F16 || t == TG_BF16 ? "%s, f32(%s)" : "%s, %s", call, x);
+  }
+  return text("%s)", call);
+}
+
+const char *tg_attention_score(tg_builder *tg_b_, const tg_attention_problem *p, const char *sum, const char *key) {
+  const char *log2e = p->base2 ? "" : "1.4426950408889634f * ", *x = sum;
+  if (p->cap) x = text("cap * tanh(%s)", x);
+  if (p->score_mod) x = text("%s%s", log2e, call_mod(tg_b_, p, "score_mod", x, key));
+  if (p->alibi) {   /* two differences, each of which f32 holds exactly up to 2^24 */
+    const char *far = p->grid ? "(f32(kb*BK - at - g*BQ) + (f32(j) - f32(i)))"
+                              : text("(f32(%s - at - g*BQ) - f32(i))", key);
+    x = text("%s + %sslope%s * %s", x, log2e, p->grid ? "[head]" : "", p->causal ? far : text("(-abs%s)", far));
+  }
+  if (p->mask && p->mask != TG_BOOL)
+    x = text("%s + %s%s", x, log2e, tg_attention_f32(tg_b_, p->mask, element_of(tg_b_, p, 0, key)));
+  return x;
+}
+
+const char *tg_attention_seen(tg_builder *tg_b_, const tg_attention_problem *p, const char *key) {
+  const char *all = text("%s < N", key);
+  if (p->causal) all = text("%s & %s <= at + g*BQ + i", all, key);
+  else if (p->window) all = text("%s & %s < at + g*BQ + i + window", all, key);
+  if (p->window) all = text("%s & at + g*BQ + i < %s + window", all, key);
+  if (p->mask == TG_BOOL) all = text("%s & %s", all, element_of(tg_b_, p, 0, key));
+  return p->mask_mod ? text("%s & %s", all, call_mod(tg_b_, p, "mask_mod", "", key)) : all;
+}
+
+/* ---- declarations ---- */
+
+static void declare_argument(tg_builder *tg_b_, const tg_attention_problem *p, uint32_t a) {
+  uint8_t per = a ? p->argument[a - 1].per : p->mask_per;
+  const char *name = operands[ATTENTION_MASK + a], *sizes = "", *steps = "";
+  if (p->grid && per & TG_PER_BATCH) sizes = "B, ";
+  if (p->grid && per & TG_PER_HEAD) sizes = text("%sH, ", sizes);
+  if (per & TG_PER_QUERY) sizes = text("%sM, ", sizes), steps = text("%s_q, ", name);
+  if (per & TG_PER_KEY) sizes = text("%sN, ", sizes), steps = text("%s%s_k, ", steps, name);
+  if (!*sizes) sizes = "1, ";
+  const char *t = tg_type_name[a ? p->argument[a - 1].type : p->mask], *dims = text("%.*s", (int)strlen(sizes) - 2, sizes);
+  if (p->grid || !*steps) tg_kit_declare(tg_b_, "in", "%s, %s, [%s]", name, t, dims);
+  else tg_kit_declare(tg_b_, "in", "%s, %s, [%s], [%.*s]", name, t, dims, (int)strlen(steps) - 2, steps);
+}
+
+static void declare_tensor(tg_builder *tg_b_, const tg_attention_problem *p, const char *word, char name, tg_type t,
+                           const char *rows, const char *width) {
+  char low = (char)(name - 'A' + 'a');
+  const char *heads = name == 'K' || name == 'V' ? text("H/%lld", (long long)p->group) : "H";
+  if (p->grid)
+    tg_kit_declare(tg_b_, word, "%c, %s, [B, %s, %s, %s], [%c_b, %c_h, ld%c, 1]", name, tg_type_name[t], heads, rows,
+                   width, low, low, low);
+  else tg_kit_declare(tg_b_, word, "%c, %s, [%s, %s], [ld%c, 1]", name, tg_type_name[t], rows, width, low);
+}
+
+void tg_attention_declare(tg_builder *tg_b_, const tg_attention_problem *p) {
+  tg_let(D, p->head);
+  tg_let(E, p->value_head);
+  tg_def(pick(c, x, y) = where(c, x, y));
+  declare_tensor(tg_b_, p, "in", 'Q', p->q, "M", "D");
+  declare_tensor(tg_b_, p, "in", 'K', p->k, "N", "D");
+  declare_tensor(tg_b_, p, "in", 'V', p->v, "N", "E");
+  tg_in(scale, f32, []);
+  if (p->cap) tg_in(cap, f32, []);
+  if (p->alibi) tg_kit_declare(tg_b_, "in", "slope, f32, [%s]", p->grid ? "H" : "");
+  if (p->mask) declare_argument(tg_b_, p, 0);
+  const char *formals = "b, h, q, k";
+  for (uint32_t a = 0; a < p->arguments_n; a++) {
+    declare_argument(tg_b_, p, a + 1);
+    formals = text("%s, %s", formals, p->argument[a].name);
+  }
+  if (p->score_mod) tg_add_splice(tg_b_, "score_mod", p->score_mod, text("score, %s", formals), __FILE__, __LINE__);
+  if (p->mask_mod) tg_add_splice(tg_b_, "mask_mod", p->mask_mod, formals, __FILE__, __LINE__);
+  if (p->partial) {
+    tg_out(O, f32, [M, E]);
+    tg_out(part_m, f32, [M]);
+    tg_out(part_l, f32, [M]);
+  } else {
+    declare_tensor(tg_b_, p, "out", 'O', p->o, "M", "E");
+    if (p->lse) tg_kit_declare(tg_b_, "out", "lse, f32, [%sM]", p->grid ? "B, H, " : "");
+  }
+}
+
+/* ---- results ---- */
+
+const char *tg_attention_result(tg_builder *tg_b_, const tg_attention_problem *p, const char *value, const char *l) {
+  const char *x = text("where(%s == 0, 0, %s / %s)", l, value, l);
+  return p->o == TG_F32 ? x : text("%s(%s)", tg_type_name[p->o], x);
+}
+
+const char *tg_attention_lse(tg_builder *tg_b_, const tg_attention_problem *p, const char *m, const char *l) {
+  return text("where(%s == 0, -inf, %s(%s + log2(%s)))", l, p->base2 ? "" : "0.6931471805599453f * ", m, l);
+}

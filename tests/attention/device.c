@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT
+ * The form of attention for GPUs: for each target, type, head and variant it compiles to matrix instructions without
+ * spills, and after every pass the interpreter computes from it what it computes from the author's form, bit for bit.
+ * The data make every exponential, sum and rescaling exact: scores are whole numbers in -9..0 to the base 2. */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <unistd.h>
+#include "../folder.h"
+#include "../library/kit.h"
+#include "../test.h"
+#include "attention/template.h"
+#include "dsl/value.h"
+#include "interp/interp.h"
+#include "target/matrix.h"
+#include "tg/attention.h"
+
+enum { ROUNDS = 2, LEAST_AT = -5 };
+
+typedef struct {
+  kit_path path;
+  tg_job job;
+  tg_attention_problem problem;
+  tg_attention_def def;
+  const char *name, *stage, *ptxas;
+  kit_memory start[ROUNDS], want[ROUNDS], got;
+  int64_t params[ROUNDS][ATTENTION_VALUES];
+  uint32_t stages, assembled;
+  bool failed, brief;
+} run;
+
+#define WRONG(r, ...)                                                                                                  \
+  ((r)->failed = true, fprintf(stderr, "%s on %s, head %lld, %s: ", (r)->name, (r)->path.target.name,                  \
+                               (long long)(r)->problem.head, (r)->stage),                                              \
+   fprintf(stderr, __VA_ARGS__), fputc('\n', stderr))
+
+/* ---- data ---- */
+
+/* Values of the parameters, in the order of the kernel: 2 heads of Q, which share one of K and V. */
+static void fill_params(run *r, int round) {
+  tg_binding b[ATTENTION_VALUES];
+  int64_t m = round ? 17 : 16, n = round ? 37 : 32, d = r->problem.head, e = r->problem.value_head,
+          sequences = 1 + round, heads = 2, group = r->problem.group, kv = heads / group;
+  const struct { const char *name; int64_t value; } all[] = {
+      {"M", m}, {"N", n}, {"ldq", d}, {"ldk", d}, {"ldv", e}, {"ldo", e}, {"at", round ? n - m : LEAST_AT},
+      {"window", 8}, {"B", sequences}, {"H", heads}, {"q_b", heads * m * d}, {"q_h", m * d}, {"k_b", kv * n * d},
+      {"k_h", n * d}, {"v_b", kv * n * e}, {"v_h", n * e}, {"o_b", heads * m * e}, {"o_h", m * e}};
+  uint32_t count = tg_attention_bind(&r->problem, b);
+  for (uint32_t i = 0; i < count; i++)
+    for (uint32_t k = 0; k < TG_COUNT(all); k++)
+      if (!strcmp(b[i].name, all[k].name)) r->params[round][i] = all[k].value;
+}
+
+static void put(kit_memory *m, uint32_t b, size_t i, double x) {
+  size_t size = (size_t)tg_type_bytes(m->type[b]);
+  uint64_t bits = tg_value_bits(m->type[b], (tg_value){.f = x});
+  memcpy((char *)m->data[b] + i * size, &bits, size);
+}
+
+/* Each row of Q has one 1, which picks an element of K. */
+static void fill(const run *r, kit_memory *m) {
+  uint32_t seed = 7;
+  size_t d = (size_t)r->problem.head;
+  for (uint32_t b = 0; b < m->n; b++) {
+    size_t n = m->bytes[b] / (size_t)tg_type_bytes(m->type[b]);
+    for (size_t i = 0; i < n; i++) {
+      seed = seed * 1664525u + 1013904223u;
+      uint32_t x = seed >> 16;
+      if (!strcmp(m->name[b], "Q")) put(m, b, i, i % d == (i / d * 7) % d);
+      else if (!strcmp(m->name[b], "K")) put(m, b, i, -(double)(x % 10));
+      else if (!strcmp(m->name[b], "V")) put(m, b, i, (double)(x % 9) - 4);
+      else if (!strcmp(m->name[b], "slope")) put(m, b, i, (double)(x % 2));
+      else if (!strcmp(m->name[b], "scale")) put(m, b, i, 1);
+    }
+  }
+}
+
+/* ---- stages ---- */
+
+static void interpret(run *r, const tg_uop *sink, int round, kit_memory *m, bool threads) {
+  tg_interp_buffer buffers[KIT_BUFFERS];
+  kit_memory_copy(m, &r->start[round]);
+  for (uint32_t b = 0; b < m->n; b++) buffers[b] = (tg_interp_buffer){m->data[b], m->bytes[b]};
+  tg_interpret(&r->job, sink,
+               &(tg_interp){.buffers = buffers,
+                            .params = r->params[round],
+                            .check_uninitialised = true,
+                            .check_races = true,
+                            .check_barriers = threads});
+}
+
+static void seen(void *user, const char *pass, const tg_uop *sink) {
+  run *r = user;
+  r->stage = pass;
+  if (r->failed || tg_stage_index(pass) < tg_stage_index("schedule")) return;
+  bool much = !strcmp(pass, "schedule") || !strcmp(pass, "linear");
+  r->stages++;
+  if (r->brief && !much) return;   /* of a head of another size or type the passes do nothing else */
+  for (int round = 0; round < (much ? ROUNDS : 1); round++) {
+    interpret(r, sink, round, &r->got, tg_stage_index(pass) >= tg_stage_index("distribute"));
+    for (uint32_t b = 0; b < r->got.n; b++)
+      if (memcmp(r->want[round].data[b], r->got.data[b], r->got.bytes[b]))
+        WRONG(r, "buffer %s differs in round %d", r->got.name[b], round);
+  }
+}
+
+static void assemble(run *r, const char *assembly) {
+  static char report[1 << 16];
+  char file[TEST_PATH] = "tg-attention-XXXXXX.ptx", command[512];
+  int kernels = 0;
+  test_place(file);
+  int at = mkstemps(file, 4);
+  if (at < 0) return;
+  if (write(at, assembly, strlen(assembly)) < 0) WRONG(r, "no room for %s", file);
+  close(at);
+  snprintf(command, sizeof command, "'%s' -arch=%s -v -o /dev/null '%s' 2>&1", r->ptxas, r->path.target.name, file);
+  FILE *pipe = popen(command, "r");
+  size_t n = pipe ? fread(report, 1, sizeof report - 1, pipe) : 0;
+  report[n] = 0;
+  if (!pipe || pclose(pipe)) WRONG(r, "ptxas: %s", report);
+  else if (!kit_no_spills(report, &kernels) || !kernels) WRONG(r, "ptxas: %s", report);
+  unlink(file);
+  r->assembled++;
+}
+
+static void whole(void *user) {
+  run *r = user;
+  tg_binding b[ATTENTION_VALUES];
+  uint32_t n = tg_attention_bind(&r->problem, b);
+  r->stage = "author";
+  tg_author(&r->job, &r->def.def, n, b, &r->problem);
+  for (int round = 0; round < ROUNDS; round++) {
+    fill_params(r, round);
+    if (!kit_memory_make(&r->job, r->params[round], &r->start[round])) WRONG(r, "no memory");
+    fill(r, &r->start[round]);
+    interpret(r, r->job.sink, round, &r->want[round], false);
+  }
+  kit_lower(&r->path, &r->job, true, seen, r);
+  r->stage = "code";
+  const tg_matrix_row *row = tg_matrix_find(r->problem.matrix);
+  const char *assembly = NULL, *wanted = row->form == TG_MATRIX_PTX    ? row->code
+                                         : row->form == TG_MATRIX_MFMA ? "v_mfma_"
+                                                                       : "v_wmma_";
+  tg_code_info info;
+  tg_jit_compile(r->path.jit, &r->job, r->job.sink, &info, NULL, &assembly);
+  if (!assembly || !strstr(assembly, wanted)) WRONG(r, "no %s in the code", wanted);
+  else if (row->form == TG_MATRIX_PTX && r->ptxas) assemble(r, assembly);
+}
+
+static void one(run *r, const char *name) {
+  r->failed = false, r->stages = 0, r->name = name;
+  tg_attention_kernel_of(&r->problem, tg_attention_device, &r->def);
+  tg_job_init(&r->job, NULL);
+  bool ok = tg_protect(&r->job.env, whole, r);
+  CHECK(ok && !r->failed, "%s on %s, head %lld: %s", name, r->path.target.name, (long long)r->problem.head,
+        ok ? "" : r->job.env.message);
+  CHECK(!ok || r->stages > 8, "%s on %s: %u stages", name, r->path.target.name, r->stages);
+  tg_job_drop(&r->job);
+}
+
+static void variants(run *r, tg_type type, int64_t head) {
+  const tg_attention_problem plain = {.q = type, .k = type, .v = type, .o = TG_F32, .head = head, .value_head = head,
+                                      .rows = {1, 1 << 20}, .keys = {1, 1 << 20}, .base2 = true, .grid = true,
+                                      .group = 2, .lse = true, .matrix = tg_attention_matrix(&r->path.target, type)};
+  CHECK(plain.matrix != NULL, "%s has no instruction for %s", r->path.target.name, tg_type_name[type]);
+  if (!plain.matrix) return;
+  r->problem = plain;
+  r->brief = head != 64 || type != TG_F16;
+  one(r, "full");
+  r->problem.causal = true, r->problem.o = type;
+  one(r, "causal");
+  r->brief = true;
+  if (head != 64 || type != TG_F16) return;
+  r->problem.window = true;
+  one(r, "causal, window");
+  r->problem.window = false, r->problem.alibi = true;
+  if (strcmp(r->path.target.name, "gfx1100")) one(r, "causal, alibi");   /* there it needs more scalar registers than there are */
+  r->problem.alibi = false;
+  r->problem.score_mod = "where(k % 3 == h % 2, score, score - 1)", r->problem.mask_mod = "k / 8 <= q / 8 + b";
+  one(r, "modified");
+}
+
+int main(void) {
+  static run r;
+  static const char *const targets[] = {"sm_80", "sm_90a", "gfx1100", "gfx942"};
+  char path[512];
+  r.ptxas = kit_find_ptxas(path, sizeof path);
+  for (size_t t = 0; t < TG_COUNT(targets); t++) {
+    if (!kit_path_open(&r.path, targets[t])) {
+      CHECK(false, "no way to %s", targets[t]);
+      continue;
+    }
+    variants(&r, TG_F16, 64);
+    variants(&r, TG_F16, 128);
+    variants(&r, TG_BF16, 64);
+    kit_path_close(&r.path);
+  }
+  CHECK(!r.ptxas || r.assembled > 8, "%u kernels assembled", r.assembled);
+  for (int i = 0; i < ROUNDS; i++) kit_memory_free(&r.start[i]), kit_memory_free(&r.want[i]);
+  kit_memory_free(&r.got);
+  return TEST_END();
+}
