@@ -163,6 +163,7 @@ bool tool_parse(int argc, char **argv, tool_args *a, const char *usage) {
       {.name = "--sweep", .text = &a->sweep},
       {.name = "--knobs", .flag = &a->knobs},
       {.name = "--resume", .flag = &a->resume},
+      {.name = "--causal", .flag = &a->causal},
   };
   for (int i = 0; i < argc; i++) {
     const char *wrong = NULL;

@@ -191,15 +191,8 @@ static double against_peers(attention_bench *b, attention_own *own, const char *
 /* ---- prefill ---- */
 
 static void case_name(const attention_shape *s, int threads, char *out, size_t n) {
-  char heads[32], keys[32] = "";
-  snprintf(heads, sizeof heads, s->kv_heads == s->heads ? "H%d" : "H%d KV%d", s->heads, s->kv_heads);
-  if (s->keys != s->queries) snprintf(keys, sizeof keys, " N%lld", (long long)s->keys);
-  snprintf(out, n, "%s B%d %s T%lld%s D%d %s %s, %d thread%s", s->class_of, s->batch, heads, (long long)s->queries, keys,
-           s->head, s->causal ? "causal" : "full",
-           s->type == TG_F32   ? "f32"
-           : s->type == TG_F16 ? "f16"
-                               : "bf16",
-           threads, threads > 1 ? "s" : "");
+  attention_shape_name(s, out, n);
+  snprintf(out + strlen(out), n - strlen(out), ", %d thread%s", threads, threads > 1 ? "s" : "");
 }
 
 /* A case without a peer: tg against itself. */

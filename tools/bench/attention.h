@@ -22,6 +22,7 @@ typedef struct attention_shape {
 /* Lines `class batch heads kv_heads queries keys head full|causal f32|f16|bf16`. The number of shapes, *out malloc'd;
  * -1, and a line on stderr: the file cannot be read, or is no such list. */
 int attention_read_shapes(const char *path, attention_shape **out);
+void attention_shape_name(const attention_shape *, char *out, size_t n);
 double attention_flops(const attention_shape *);   /* 4 head for each query and key that it sees */
 
 enum { ATTENTION_ROWS_CHECKED = 48 };

@@ -52,6 +52,17 @@ int attention_read_shapes(const char *path, attention_shape **out) {
   return n;
 }
 
+void attention_shape_name(const attention_shape *s, char *out, size_t n) {
+  char heads[32], keys[32] = "";
+  snprintf(heads, sizeof heads, s->kv_heads == s->heads ? "H%d" : "H%d KV%d", s->heads, s->kv_heads);
+  if (s->keys != s->queries) snprintf(keys, sizeof keys, " N%lld", (long long)s->keys);
+  snprintf(out, n, "%s B%d %s T%lld%s D%d %s %s", s->class_of, s->batch, heads, (long long)s->queries, keys, s->head,
+           s->causal ? "causal" : "full",
+           s->type == TG_F32   ? "f32"
+           : s->type == TG_F16 ? "f16"
+                               : "bf16");
+}
+
 /* The keys that query i sees: first..behind - 1, of which its document is part. */
 static void seen(const attention_shape *s, int64_t i, int64_t *first, int64_t *behind) {
   int64_t at = i + s->keys - s->queries;
