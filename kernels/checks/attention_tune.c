@@ -59,7 +59,8 @@ tg_status tg_attention_space_of(tg_context *c, const tg_attention_desc *d, int64
   out->problem.rows = part->size[0];
   out->problem.keys = (tg_kit_dim){1, (int64_t)1 << 31};
   if (rows <= ATTENTION_FEW && keys > ATTENTION_SPLIT) out->problem.partial = true, out->problem.lse = false;
-  if (rows <= ATTENTION_FEW) keys = larger(smaller(keys, ATTENTION_SPLIT), keys_in_memory(&c->target, &a->problem, rows));
+  if (rows <= ATTENTION_FEW)
+    keys = larger(smaller(keys, ATTENTION_SPLIT), keys_in_memory(&c->target, &a->problem, rows));
   choose_values(a, &out->problem, queries, keys, rows, heads, value);
   out->choice = &part->choice;
   out->bindings_n = tg_attention_bind(&out->problem, out->binding);
@@ -103,9 +104,10 @@ static void list_numbers(const tg_attention_desc *d, const tg_attention_problem 
   uint32_t scale = 0, cap, n = 0;
   if (d->scale) memcpy(&scale, d->scale, sizeof scale);
   memcpy(&cap, &d->soft_cap, sizeof cap);
-  const int64_t fields[FIELDS] = {d->q,       d->k,          d->v,      d->o,     d->causal,           d->lse,    d->base2,
-                                  d->alibi,   d->mask,       d->mask_per, d->head, d->value_head,      d->window, d->scale != NULL,
-                                  scale,      cap,           q->rows.lo, q->rows.hi, q->partial};
+  const int64_t fields[FIELDS] = {
+      d->q,     d->k,    d->v,        d->o,       d->causal,     d->lse,    d->base2,
+      d->alibi, d->mask, d->mask_per, d->head,    d->value_head, d->window, d->scale != NULL,
+      scale,    cap,     q->rows.lo,  q->rows.hi, q->partial};
   for (; n < FIELDS; n++) v[n] = fields[n];
   for (uint32_t i = 0; i < TG_ATTENTION_ARGS; i++)
     v[n++] = d->arg[i].name != NULL, v[n++] = d->arg[i].type, v[n++] = d->arg[i].per;
@@ -186,8 +188,10 @@ static tg_status check_calls(tg_context *c, const described *d, const tg_attenti
   tg_attention_checks *g = NULL;
   tg_attention_planned planned = {.context = c, .plan = plan};
   tg_cuts cuts = {.state = seed};
+  static const int64_t blocks[] = {8, 24, 32, 64, 128};   /* of rows and of keys, whose knobs the words name only */
   int64_t v[TG_CUT_NUMBERS];
   tg_check_failure failure;
+  tg_cuts_add(&cuts, blocks, TG_COUNT(blocks));
   tg_cuts_add(&cuts, v, tg_numbers_in(words, v, TG_CUT_NUMBERS));
   tg_status s = tg_attention_checks_open(c, &d->desc, &g);
   if (s != TG_OK) return snprintf(message, n, "%.1000s", tg_error_message(c)), s;
@@ -227,7 +231,8 @@ tg_status tg_attention_trial(tg_context *c, const char *about, tg_kernel *k, con
   int which = d.partial ? ATTENTION_PARTIAL : ATTENTION_WHOLE;
   s = tg_kit_connect(&plan->plan, &tg_attention_names, &candidate);
   plan->rows = d.rows.hi;
-  for (uint32_t i = 0; i < plan->parts_n; i++) own[i] = plan->part[i].kernel[which], plan->part[i].kernel[which] = candidate;
+  for (uint32_t i = 0; i < plan->parts_n; i++)
+    own[i] = plan->part[i].kernel[which], plan->part[i].kernel[which] = candidate;
   if (s == TG_OK) s = check_calls(c, &d, plan, words, seed, message, message_n);
   else snprintf(message, message_n, "%.1000s", tg_error_message(c)), s = TG_EBACKEND;
   for (uint32_t i = 0; i < plan->parts_n; i++) plan->part[i].kernel[which] = own[i];

@@ -250,7 +250,8 @@ static void prefill_case(attention_bench *b, const attention_shape *s, int threa
       printf("      %-12s %8.1f GFLOP/s  %5.1f %% of FMA peak%s\n", "tg", rate, 100 * share, tuned ? "   (tuned)" : "");
     else attention_figure(b, name, tuned ? "tuned" : "", rate, "GFLOP/s", NULL),
         attention_figure(b, name, "", share, "ratio", "FMA peak");
-    snprintf(tally, sizeof tally, "prefill, %s, of the best of torch and onnxruntime", threads > 1 ? "2 threads" : "1 thread");
+    snprintf(tally, sizeof tally, "prefill, %s, of the best of torch and onnxruntime",
+             threads > 1 ? "2 threads" : "1 thread");
     attention_count(b, tally, "times", least, threads > 1 ? 0 : 1.2, threads > 1 ? 0 : 1.0);
     snprintf(tally, sizeof tally, "prefill, %s, %s, head %d, T >= 1024", threads > 1 ? "2 threads" : "1 thread",
              s->causal ? "causal" : "full", s->head);
@@ -324,11 +325,13 @@ static void decode_case(attention_bench *b, const attention_shape *s, int thread
           b, name, &(bench_contest){.side = {{attention_own_run, &own}, {run_reading, &read}}, .threads = threads},
           &r)) {
     double of_read = 1 / r.ratio, of_peak = attention_share(b, name, flops, &r, 0), share = fmax(of_read, of_peak);
-    if (of_read > 1) attention_wrong(b, name, "refused: faster than reading its bytes, so one of both is wrong"), share = 0;
+    if (of_read > 1)
+      attention_wrong(b, name, "refused: faster than reading its bytes, so one of both is wrong"), share = 0;
     if (!b->args->json)
-      printf("  %s\n      %-12s %8.1f GB/s     %5.1f %% of min(reading at %.1f GB/s, FMA peak)   (%.1f %%, %.1f %%)%s\n",
-             name, "tg", bytes / r.seconds[0] * 1e-9, 100 * share, bytes / r.seconds[1] * 1e-9, 100 * of_read,
-             100 * of_peak, tg_attention_describe(own.plan).tuned ? "   (tuned)" : "");
+      printf(
+          "  %s\n      %-12s %8.1f GB/s     %5.1f %% of min(reading at %.1f GB/s, FMA peak)   (%.1f %%, %.1f %%)%s\n",
+          name, "tg", bytes / r.seconds[0] * 1e-9, 100 * share, bytes / r.seconds[1] * 1e-9, 100 * of_read,
+          100 * of_peak, tg_attention_describe(own.plan).tuned ? "   (tuned)" : "");
     else {
       attention_figure(b, name, "", bytes / r.seconds[0] * 1e-9, "GB/s", NULL);
       attention_figure(b, name, "reading", bytes / r.seconds[1] * 1e-9, "GB/s", NULL);
@@ -396,7 +399,9 @@ static void describe_machine(attention_bench *b) {
     if (b->args->json)
       attention_figure(b, name, threads > 1 ? "FMA peak, 2 threads" : "FMA peak, 1 thread", b->peak[threads] * 1e-9,
                        "GFLOP/s", NULL);
-    else printf("  FMA peak in f32, %d thread%s: %.1f GFLOP/s\n", threads, threads > 1 ? "s" : "", b->peak[threads] * 1e-9);
+    else
+      printf("  FMA peak in f32, %d thread%s: %.1f GFLOP/s\n", threads, threads > 1 ? "s" : "",
+             b->peak[threads] * 1e-9);
   }
   if (b->threads < 2 && !b->args->json) printf("  one core: no cases of two threads\n");
 }

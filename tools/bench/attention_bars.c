@@ -79,7 +79,8 @@ static bool run_calls(void *user) {
 
 void attention_launch(attention_bench *b) {
   for (int threads = 1; threads <= b->threads; threads++) {
-    const char *name = threads > 1 ? "launch: a call of new lengths, 2 threads" : "launch: a call of new lengths, 1 thread";
+    const char *name =
+        threads > 1 ? "launch: a call of new lengths, 2 threads" : "launch: a call of new lengths, 1 thread";
     static _Alignas(64) float q[64], k[LENGTHS * 64], v[LENGTHS * 64], o[64];
     tg_attention_desc d = {.head = 64, .queries = {1, 4096}, .keys = {1, 32768}, .threads = threads};
     tg_attention *plan = NULL;
@@ -95,8 +96,8 @@ void attention_launch(attention_bench *b) {
     calls other = one;
     other.changing = true;
     uint32_t kernels = tg_attention_describe(plan).kernels;
-    if (attention_contest(b, name, &(bench_contest){.side = {{run_calls, &other}, {run_calls, &one}}, .threads = threads},
-                          &r)) {
+    if (attention_contest(b, name,
+                          &(bench_contest){.side = {{run_calls, &other}, {run_calls, &one}}, .threads = threads}, &r)) {
       double us = r.seconds[0] / CALLS * 1e6;
       if (b->args->json) attention_figure(b, name, "", us, "us", NULL);
       else
@@ -131,10 +132,17 @@ static bool reset_peak(void) {
 }
 
 void attention_memory(attention_bench *b) {
-  const attention_shape s = {
-      .class_of = "memory", .batch = 1, .heads = 1, .kv_heads = 1, .head = 64, .queries = 32768, .keys = 32768, .type = TG_F32};
+  const attention_shape s = {.class_of = "memory",
+                             .batch = 1,
+                             .heads = 1,
+                             .kv_heads = 1,
+                             .head = 64,
+                             .queries = 32768,
+                             .keys = 32768,
+                             .type = TG_F32};
   for (int threads = 1; threads <= b->threads; threads++) {
-    const char *name = threads > 1 ? "memory: 32768 x 32768, one head, 2 threads" : "memory: 32768 x 32768, one head, 1 thread";
+    const char *name =
+        threads > 1 ? "memory: 32768 x 32768, one head, 2 threads" : "memory: 32768 x 32768, one head, 1 thread";
     attention_case c;
     tg_attention_desc d = {.head = s.head, .queries = {s.queries, 0}, .keys = {s.keys, 0}, .threads = threads};
     tg_attention *plan = NULL;
@@ -150,7 +158,8 @@ void attention_memory(attention_bench *b) {
     if (plan && tg_attention_run(plan, &call)) attention_wrong(b, name, tg_error_message(b->ctx[threads]));
     double more = (status_of("VmHWM") - before) / threads;
     if (plan && !attention_right(&c, c.o, s.type)) attention_wrong(b, name, "tg: wrong result");
-    if (b->args->json) attention_figure(b, name, "beyond inputs and outputs, a thread", known ? more : -1, "bytes", NULL);
+    if (b->args->json)
+      attention_figure(b, name, "beyond inputs and outputs, a thread", known ? more : -1, "bytes", NULL);
     else if (known)
       printf("  %-58s %.0f KiB a thread beyond inputs and outputs (%zu KiB of workspace)   bar 1024 KiB: %s\n", name,
              more / 1024, call.workspace_bytes >> 10, more <= 1 << 20 ? "met" : "missed");

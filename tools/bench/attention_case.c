@@ -142,7 +142,8 @@ static void reference(const attention_case *c, row r, double *weight, double *ou
   seen(s, r.i, &first, &behind);
   for (int64_t j = first; j < behind; j++) {
     double x = 0;
-    for (size_t e = 0; e < d; e++) x += attention_element(s->type, c->q, q + e) * attention_element(s->type, c->k, (kv + (size_t)j) * d + e);
+    for (size_t e = 0; e < d; e++)
+      x += attention_element(s->type, c->q, q + e) * attention_element(s->type, c->k, (kv + (size_t)j) * d + e);
     x /= sqrt((double)d);
     if (s->soft_cap > 0) x = (double)s->soft_cap * tanh(x / (double)s->soft_cap);
     if (s->alibi) x -= (double)c->slopes[r.h] * fabs((double)(j - stands));

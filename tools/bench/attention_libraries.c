@@ -144,7 +144,8 @@ static bool dnnl_open(attention_peer *p, const attention_case *c) {
   f->mask = causal ? tool_pages((size_t)s->queries * (size_t)s->keys * sizeof *f->mask) : NULL;
   for (int64_t i = 0; causal && i < s->queries; i++)
     for (int64_t j = i + s->keys - s->queries + 1; j < s->keys; j++) f->mask[i * s->keys + j] = -INFINITY;
-  void *const data[LOGICAL] = {[LT_Q] = c->q, [LT_K] = c->k, [LT_SCALE] = &f->scale, [LT_MASK] = f->mask, [LT_V] = c->v};
+  void *const data[LOGICAL] = {
+      [LT_Q] = c->q, [LT_K] = c->k, [LT_SCALE] = &f->scale, [LT_MASK] = f->mask, [LT_V] = c->v};
   for (size_t i = 0; i < f->ports_used; i++)
     if (f->tensor(&f->in[i], &f->port[i], f->made_engine, data[f->port[i].id])) return false;
   if (f->tensor(&f->out, &f->lt[LT_O], f->made_engine, c->result)) return false;
@@ -261,7 +262,8 @@ static bool ggml_open(attention_peer *p, const attention_case *c) {
   int type = s->type == TG_F32 ? GGML_F32 : s->type == TG_F16 ? GGML_F16 : GGML_BF16;
   size_t q = ggml_elements(s, false), slack = 64 << 20;
   p->of = c, p->entries = 0;
-  if (s->type != TG_F32 && s->queries > 1) return snprintf(p->about, sizeof p->about, "f32 alone is asked of it"), false;
+  if (s->type != TG_F32 && s->queries > 1)
+    return snprintf(p->about, sizeof p->about, "f32 alone is asked of it"), false;
   size_t mask_bytes = s->causal ? (size_t)(s->queries + GGML_MASK_ROWS) * (size_t)s->keys * 2 : 0;
   f->context = f->init((ggml_parameters){2 * q * 4 * (size_t)(c->copies + 1) + 2 * c->kv_bytes * (size_t)c->copies +
                                              mask_bytes + slack + (size_t)c->copies * (1 << 20),
