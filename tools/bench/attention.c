@@ -408,8 +408,13 @@ static void describe_machine(attention_bench *b) {
 
 static void describe_peers(const attention_bench *b) {
   for (int i = 0; i < b->peers; i++)
-    if (b->args->json && b->peer[i].here) attention_figure(b, b->peer[i].name, b->peer[i].about, 1, "peer", NULL);
-    else if (!b->args->json)
+    if (b->args->json) {
+      char about[sizeof b->peer[i].about];
+      snprintf(about, sizeof about, "%s", b->peer[i].about);
+      for (char *c = about; *c; c++)
+        if (*c == '"' || *c == '\\' || (unsigned char)*c < ' ') *c = '\'';
+      attention_figure(b, b->peer[i].name, about, b->peer[i].here, b->peer[i].here ? "measured" : "missing", NULL);
+    } else
       printf("  %-12s %s%s\n", b->peer[i].name, b->peer[i].here ? "" : "is not measured: ", b->peer[i].about);
   fflush(stdout);
 }

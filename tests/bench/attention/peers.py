@@ -14,7 +14,11 @@ import mmap
 import sys
 import time
 
-import numpy as np
+try:
+    import numpy as np
+except ImportError as missing:
+    print("none", missing, flush=True)
+    sys.exit()
 
 TYPES = {"f32": (np.float32, 4), "f16": (np.float16, 2), "bf16": (np.uint16, 2)}
 
