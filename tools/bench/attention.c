@@ -45,9 +45,12 @@ bool attention_contest(attention_bench *b, const char *name, bench_contest *c, b
   return true;
 }
 
-double attention_share(attention_bench *b, const char *name, double flops, const bench_ratio *r, int side) {
-  double share = flops / r->burst[side];
-  if (share > 1) attention_wrong(b, name, "refused: faster than the FMA peak beside it, so one of both is wrong");
+double attention_share(attention_bench *b, const char *name, const char *whose, double flops, const bench_ratio *r,
+                       int i) {
+  double share = flops / r->burst[i];
+  char what[128];
+  snprintf(what, sizeof what, "%s is refused: faster than the FMA peak beside it, so one of both is wrong", whose);
+  if (share > 1) attention_wrong(b, name, what);
   return share > 1 ? 0 : share;
 }
 
@@ -177,7 +180,7 @@ static double against_peers(attention_bench *b, attention_own *own, const char *
     bench_contest duel = {.side = {{attention_own_run, own}, {run_peer, p}},
                           .timed = {NULL, timed_peer},
                           .threads = c->threads};
-    if (attention_contest(b, name, &duel, &r)) {
+    if (attention_contest(b, name, &duel, &r) && attention_share(b, name, p->name, flops, &r, 1) > 0) {
       bool counts = !strcmp(p->name, "torch") || !strcmp(p->name, "onnxruntime");
       report_peer(b, name, p, &r, flops, bytes);
       if (counts && (least <= 0 || 1 / r.ratio < least)) least = 1 / r.ratio;
@@ -244,7 +247,7 @@ static void prefill_case(attention_bench *b, const attention_shape *s, int threa
     double least = against_peers(b, &own, name, flops, 0, self, &n);
     if (!n && alone(b, &own, name, &self[0])) n = 1;
     bench_ratio all = {.burst = {median_of(self, n, true)}, .seconds = {median_of(self, n, false)}};
-    double share = n ? attention_share(b, name, flops, &all, 0) : 0, rate = n ? flops / all.seconds[0] * 1e-9 : 0;
+    double share = n ? attention_share(b, name, "tg", flops, &all, 0) : 0, rate = n ? flops / all.seconds[0] * 1e-9 : 0;
     bool tuned = tg_attention_describe(own.plan).tuned;
     if (!b->args->json)
       printf("      %-12s %8.1f GFLOP/s  %5.1f %% of FMA peak%s\n", "tg", rate, 100 * share, tuned ? "   (tuned)" : "");
@@ -324,7 +327,8 @@ static void decode_case(attention_bench *b, const attention_shape *s, int thread
       attention_contest(
           b, name, &(bench_contest){.side = {{attention_own_run, &own}, {run_reading, &read}}, .threads = threads},
           &r)) {
-    double of_read = 1 / r.ratio, of_peak = attention_share(b, name, flops, &r, 0), share = fmax(of_read, of_peak);
+    double of_read = 1 / r.ratio, of_peak = attention_share(b, name, "tg", flops, &r, 0),
+           share = fmax(of_read, of_peak);
     if (of_read > 1)
       attention_wrong(b, name, "refused: faster than reading its bytes, so one of both is wrong"), share = 0;
     if (!b->args->json)

@@ -67,6 +67,8 @@ struct attention_peer {
   pid_t process;               /* of a peer in a process of its own, and pipes to and from it */
   FILE *to, *from;
 };
+/* One thread: the time of all threads of this process, as a library may run on one of its own. More: the clock. */
+double attention_clock(int threads);
 /* vs: "torch=/usr/bin/python3,ggml=/opt/lib"; NULL: all that are found. Fills all peers, those missing with why; their
  * number, or -1, and a line on stderr: a name is none of them. */
 int attention_peers_open(attention_peer *, const char *vs);

@@ -26,7 +26,7 @@ static void variant_case(attention_bench *b, const variant *v) {
                                 &(bench_contest){.side = {{attention_own_run, &plain}, {attention_own_run, &other}},
                                                  .threads = 1},
                                 &r)) {
-    attention_share(b, v->name, attention_flops(&v->variant), &r, 1);
+    attention_share(b, v->name, "tg", attention_flops(&v->variant), &r, 1);
     if (b->args->json) attention_figure(b, v->name, "", r.ratio, "ratio", "the plain operation");
     else
       printf("  %-58s %.3f (%.3f .. %.3f) times as fast   bar %.2f: %s\n", v->name, r.ratio, r.least, r.most,

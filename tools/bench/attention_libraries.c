@@ -8,7 +8,6 @@
 #include <string.h>
 #include "bench/attention.h"
 #include "bench/bench.h"
-#include "bench/turns.h"
 
 typedef struct { const char *name; void **to; } wanted;
 
@@ -30,11 +29,11 @@ static void *open_first(const char *const *names, const char *file, char *about,
 }
 
 static double time_runs(attention_peer *p, int repeat, bool (*run)(attention_peer *, int copy)) {
-  double start = bench_clock(p->of->threads);
+  double start = attention_clock(p->of->threads);
   for (int r = 0; r < repeat; r++)
     for (int i = 0; i < p->of->copies; i++)
       if (!run(p, i)) return -1;
-  return bench_clock(p->of->threads) - start;
+  return attention_clock(p->of->threads) - start;
 }
 
 static bool use(attention_peer *p, int entry) { return p->used = entry, true; }
@@ -151,7 +150,8 @@ static bool dnnl_open(attention_peer *p, const attention_case *c) {
   if (f->tensor(&f->out, &f->lt[LT_O], f->made_engine, c->result)) return false;
   void (*threads)(int) = (void (*)(int))(uintptr_t)dlsym(p->library, "omp_set_num_threads");
   if (threads) threads(c->threads);
-  snprintf(p->entry[p->entries++], sizeof p->entry[0], "graph of one partition");
+  snprintf(p->entry[p->entries++], sizeof p->entry[0], "graph of one partition%s",
+           threads ? "" : ", on as many threads as it takes");
   return true;
 }
 

@@ -47,8 +47,10 @@ void attention_figure(const attention_bench *, const char *name, const char *met
                       const char *of);
 /* Two sides, between bursts of 10 ms. False: a side failed. */
 bool attention_contest(attention_bench *, const char *name, bench_contest *, bench_ratio *out);
-/* The flops of side i as a part of what the bursts beside would have done. More than all of it: the run is wrong. */
-double attention_share(attention_bench *, const char *name, double flops, const bench_ratio *, int side);
+/* The flops of side i, whose name is given, as a part of what the bursts beside would have done. 0: more than all of
+ * it, so the figure is refused and the run is wrong. */
+double attention_share(attention_bench *, const char *name, const char *whose, double flops, const bench_ratio *,
+                       int i);
 void attention_count(attention_bench *, const char *name, const char *unit, double value, double bar_mean,
                      double bar_least);
 
