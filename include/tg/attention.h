@@ -18,22 +18,26 @@
  *     if (tg_attention_plan(context, &d, &attention)) puts(tg_error_message(context));
  *
  *     tg_attention_call call = {0};
- *     call.queries = 1, call.keys = cached;              // one new token against the cache
+ *     call.queries = 1, call.keys = cached;              // one new token; its own K and V are in the cache already
  *     call.q = q, call.k = k_cache, call.v = v_cache, call.o = o;
  *     call.workspace = workspace, call.workspace_bytes = bytes;   // tg_attention_workspace(attention, NULL)
  *     if (tg_attention_run(attention, &call)) puts(tg_error_message(context));
  *
  * The meaning of a call, to the letter:
- * - A key that the causal mask, the window, mask_mod or the length excludes is absent: neither its K nor its V is part
- *   of the result, whatever they hold, NaN included.
+ * - A score is scale Q[i].K[j]; then soft_cap, score_mod, alibi and a mask that is added follow, in this order.
+ * - A key that the causal mask, the window, mask_mod, a mask of bools or the length excludes is absent: neither its K
+ *   nor its V is part of the result, whatever they hold, NaN included.
  * - A query without any key, or whose scores are all -inf, gives a row of zeros, and LSE = -inf. Never NaN.
  * - Otherwise infinities and NaNs in Q, K, V and in masks do what they do in the formula: a score of NaN or +inf makes
- *   its row NaN; V is multiplied by 0 where a score is -inf, so an infinity there makes NaN.
+ *   its row NaN. Only where a weight is 0, for a score of -inf or one far below the largest, and V holds an infinity or
+ *   NaN, the product of both may be NaN or be left out.
  * - Weights below 2^-126 of the largest may be 0. Sums are in f32.
  *
  * A run takes no lock, allocates nothing and compiles nothing; it checks sizes, strides, pointers and overlap first,
- * and then cannot fail. A plan is immutable: any number of threads may run it at a time, each call with its own
- * workspace. The bits of a result do not depend on the number of threads, nor on the other sequences of the batch.
+ * and then cannot fail. Two operands overlap if the bytes from the first to the last element of each do, so rows of O
+ * must not lie between rows of Q (TG_ATTENTION_OVERLAP_UNCHECKED allows it). A plan is immutable: any number of threads
+ * may run it at a time, each call with its own workspace. The bits of a result do not depend on the number of threads,
+ * nor on the other sequences of the batch.
  * With libtg.a alone (tg_context_create_runtime) a plan takes its kernels from the cache; if one is missing there,
  * tg_attention_plan returns TG_MISS.
  */
@@ -51,12 +55,13 @@ enum { TG_ATTENTION_ARGS = 8 };
  * 0..i + keys - queries, so that the last query sees all: new tokens behind a cache. */
 enum { TG_CAUSAL_NONE = 0, TG_CAUSAL_TOP_LEFT = 1, TG_CAUSAL_BOTTOM_RIGHT = 2 };
 
-/* What an argument of score_mod or mask_mod has a value for each of; bits may be combined. */
+/* What a mask, or an argument of score_mod or mask_mod, has a value for each of; bits may be combined. 0: one value for
+ * all. Dense is [batch][heads][queries][keys] without the dimensions that it lacks. */
 enum { TG_PER_QUERY = 1, TG_PER_KEY = 2, TG_PER_HEAD = 4, TG_PER_BATCH = 8 };
 
 enum {                                  /* tg_attention_desc.flags */
   TG_ATTENTION_NO_COMPILE = 1,          /* TG_MISS if a kernel is not in the cache, instead of a pause to compile it */
-  TG_ATTENTION_OVERLAP_UNCHECKED = 2    /* calls do not check whether O overlaps an input */
+  TG_ATTENTION_OVERLAP_UNCHECKED = 2    /* calls do not check whether O or LSE overlaps another operand */
 };
 
 typedef struct tg_attention_desc {      /* zero means default; fields are only ever appended */
@@ -67,7 +72,8 @@ typedef struct tg_attention_desc {      /* zero means default; fields are only e
   /* 1: exponentials, scores and LSE are to the base 2 instead of e: weights are 2^score, LSE a binary logarithm */
   uint8_t base2;
   uint8_t alibi;                        /* 1: each head has a slope: score -= slope |i - j| (Press et al. 2022) */
-  /* tg_type of a mask that is added to the scores, f32, f16 or bf16, or bool: false excludes the key. 0: none */
+  /* tg_type of a mask that is added to the scores, f32, f16 or bf16, or bool (bytes of 0 and 1): 0 excludes the key.
+   * 0: none */
   uint8_t mask;
   uint8_t mask_per;                     /* what the mask has a value for each of: TG_PER_QUERY.. */
   int32_t heads, kv_heads;              /* of Q and O; of K and V, a divisor of heads. 0: 1; kv_heads 0: as heads */
@@ -77,15 +83,17 @@ typedef struct tg_attention_desc {      /* zero means default; fields are only e
    * leaves only one side. i counts as causal says (BOTTOM_RIGHT: the last query stands at the last key). 0: no
    * window */
   int64_t window;
-  const float *scale;                   /* NULL: 1 / sqrt(head) */
-  float soft_cap;                       /* score = soft_cap tanh(score / soft_cap), before all that follows. 0: none */
-  /* an expression of the language for the new score, over score, b (batch), h (head), q (query), k (key) and the
-   * arguments: "score * f32(k + 1)". NULL: none */
+  const float *scale;                   /* read while planning. NULL: 1 / sqrt(head) */
+  float soft_cap;                       /* score = soft_cap tanh(score / soft_cap). 0: none */
+  /* an expression of the language for the new score, of f32, over score, which it must read, b (batch), h (head),
+   * q (query), k (key) and the arguments: "score * f32(k + 1)". b, h, q and k are integers of type index and count from
+   * 0 within the call: q and k within their sequence, so q of a single new token is 0 however many keys there are.
+   * NULL: none */
   const char *score_mod;
   /* a condition over b, h, q, k and the arguments: which keys a query sees, "doc_q == doc_k". NULL: all */
   const char *mask_mod;
-  /* arguments of both. name NULL: there is no such argument. type 0: f32; per: TG_PER_QUERY.. Floats of 16 bits are
-   * converted to f32 */
+  /* arguments of both. name NULL: there is no such argument. type: i8, u8, i32, f16, bf16, f32, f64; 0: f32. per:
+   * TG_PER_QUERY.. Floats of 16 bits are converted to f32, and nothing else is: "score + f32(count)" */
   struct { const char *name; uint8_t type, per; } arg[TG_ATTENTION_ARGS];
   /* threads that calls run on. Calls without exec: 0 or 1: only the calling thread; n: at most n of the context's
    * pool; -1: the whole pool */
@@ -106,7 +114,9 @@ typedef struct tg_attention_call {      /* zero means default; fields are only e
   int64_t q_strides[3], k_strides[3], v_strides[3], o_strides[3];
   /* packed sequences: sequence b has the tokens query_starts[b]..query_starts[b + 1] - 1 of Q and O, key_starts alike
    * of K and V; batch + 1 numbers each, and the strides from one sequence to the next are not used. Dense is then
-   * [all tokens][heads][head], and LSE is [heads][all tokens]. A sequence may be empty. NULL: every sequence has `queries` (`keys`) tokens */
+   * [all tokens][heads][head], and LSE is [heads][all tokens]. A sequence may be empty. Masks and arguments are not
+   * packed: their queries and keys count within a sequence, and dense has as many as the longest one. NULL: every
+   * sequence has `queries` (`keys`) tokens */
   const int32_t *query_starts, *key_starts;
   const int32_t *key_lengths;           /* sequence b has only its first key_lengths[b] keys. NULL: all */
   const float *slopes;                  /* of alibi: one for each head */
@@ -114,6 +124,9 @@ typedef struct tg_attention_call {      /* zero means default; fields are only e
   int64_t mask_strides[4];              /* elements from one sequence, head, query, key to the next; all 0: dense */
   const void *arg[TG_ATTENTION_ARGS];
   int64_t arg_strides[TG_ATTENTION_ARGS][4];   /* likewise */
+  /* what tg_attention_blocks wrote for a call with these sizes, masks and arguments, for a mask_mod or a mask of bools
+   * that many calls share, as the layers of a model do. NULL: each call finds it out */
+  const uint8_t *blocks;
   void *workspace;                      /* at least tg_attention_workspace bytes; any alignment */
   size_t workspace_bytes;
   const tg_exec *exec;                  /* NULL: the context's pool, with the descriptor's number of threads */
@@ -131,17 +144,32 @@ static inline tg_status tg_attention_plan(tg_context *context, const tg_attentio
 }
 TG_API void tg_attention_free(tg_attention *);   /* before its context; after its last run */
 
-/* Bytes of workspace for this call, or (call NULL) enough for every call of one sequence on the descriptor's
- * threads. */
+/* Bytes of workspace for this call, of which sizes, starts, lengths, exec and threads matter; or (call NULL) enough for
+ * every call of one sequence on the descriptor's threads, without exec. 0 if the call is wrong, with a message; and if
+ * none is needed. */
 TG_API size_t tg_attention_workspace_sized(const tg_attention *, const tg_attention_call *, size_t call_bytes);
 static inline size_t tg_attention_workspace(const tg_attention *attention, const tg_attention_call *call) {
   return tg_attention_workspace_sized(attention, call, sizeof *call);
 }
 
-/* Computes. TG_EINVAL: the message says which field of the call is wrong, and nothing was written. */
+/* Computes. TG_EINVAL: the message says which field of the call is wrong, and nothing was written. An operand that the
+ * plan does not read, such as a mask where the descriptor has none, is wrong as well. */
 TG_API tg_status tg_attention_run_sized(const tg_attention *, const tg_attention_call *, size_t call_bytes);
 static inline tg_status tg_attention_run(const tg_attention *attention, const tg_attention_call *call) {
   return tg_attention_run_sized(attention, call, sizeof *call);
+}
+
+/* Which blocks of keys a mask_mod or a mask of bools leaves to the queries of this call, for tg_attention_call.blocks:
+ * tg_attention_blocks_bytes bytes, which are 0 if calls of these sizes need none. Q, K, V and O are not looked at. */
+TG_API size_t tg_attention_blocks_bytes_sized(const tg_attention *, const tg_attention_call *, size_t call_bytes);
+static inline size_t tg_attention_blocks_bytes(const tg_attention *attention, const tg_attention_call *call) {
+  return tg_attention_blocks_bytes_sized(attention, call, sizeof *call);
+}
+TG_API tg_status tg_attention_blocks_sized(const tg_attention *, const tg_attention_call *, size_t call_bytes,
+                                           uint8_t *out);
+static inline tg_status tg_attention_blocks(const tg_attention *attention, const tg_attention_call *call,
+                                            uint8_t *out) {
+  return tg_attention_blocks_sized(attention, call, sizeof *call, out);
 }
 
 /* Merges two results over disjoint sets of keys, as the parts of a cache or machines give them, into the result over
@@ -174,7 +202,8 @@ TG_API tg_attention_info tg_attention_describe(const tg_attention *);
  * choices (tg_context_options.tuned); plans of descriptors with the same range of rows use it if their contexts have
  * that folder and the same number of threads. The options' bindings, user, params and threads are overwritten, and so
  * is start if it is NULL. A candidate must pass the checks of attention before it is kept. TG_EINVAL: the descriptor
- * or a length is wrong. */
+ * or a length is wrong, or it has a mask_mod or a mask of bools and runs of more than 16 rows, whose blocks of keys are
+ * told at each run. */
 TG_API tg_status tg_attention_tune_sized(tg_context *, const tg_attention_desc *, size_t desc_bytes, int64_t queries,
                                          int64_t keys, const tg_tune_options *, tg_tune_result **out);
 static inline tg_status tg_attention_tune(tg_context *context, const tg_attention_desc *desc, int64_t queries,

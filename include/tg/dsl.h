@@ -65,7 +65,7 @@ TG_API void tg_let_double(tg_builder *b, const char *name, double value, const c
 TG_API int64_t tg_constant_of(tg_builder *b, const char *text, const char *file, int line);
 TG_API void tg_call_proc(tg_builder *b, const tg_proc_def *proc, const char *arguments, const char *file, int line);
 /* Defines the function `name` whose body is text, given at run time; text may use only the formals, such as
- * "s, i, j". */
+ * "s, i, j". "s, i, j -> f32": and its value must be of this type. */
 TG_API void tg_add_splice(tg_builder *b, const char *name, const char *text, const char *formals, const char *file,
                           int line);
 /* tg_compile_options.user of the compile call. */

@@ -4,20 +4,21 @@
 #include "attention/body.h"
 
 #define NAMES_8(x) x "0", x "1", x "2", x "3", x "4", x "5", x "6", x "7"
-static const char *const operands[ATTENTION_OPERANDS] = {"Q",   "K",     "V",         "O",    "scale", "cap", "slope",
-                                                         "lse", "part_m", "part_l", "other", "other_lse", "mask",
-                                                         NAMES_8("arg")};
+static const char *const operands[ATTENTION_OPERANDS] = {
+    "Q",      "K",     "V",         "O",         "scale",    "cap",    "slope", "lse",         "part_m",
+    "part_l", "other", "other_lse", "full_list", "cut_list", "states", "mask",  NAMES_8("arg")};
 static const char *const values[ATTENTION_VALUES] = {
-    "M",      "N",      "ldq",    "ldk",    "ldv",    "ldo",    "at",     "window", "query0", "key0",
-    "batch",  "head",   "parts",  "mask_q", "mask_k", "arg0_q", "arg0_k", "arg1_q", "arg1_k", "arg2_q",
-    "arg2_k", "arg3_q", "arg3_k", "arg4_q", "arg4_k", "arg5_q", "arg5_k", "arg6_q", "arg6_k", "arg7_q",
-    "arg7_k", "B",      "H",      "q_b",    "q_h",    "k_b",    "k_h",    "v_b",    "v_h",    "o_b",
-    "o_h"};
+    "M",      "N",      "ldq",    "ldk",    "ldv",    "ldo",    "at",     "window", "query0", "key0",   "batch",
+    "head",   "full_n", "cut_n",  "parts",  "mask_q", "mask_k", "arg0_q", "arg0_k", "arg1_q", "arg1_k", "arg2_q",
+    "arg2_k", "arg3_q", "arg3_k", "arg4_q", "arg4_k", "arg5_q", "arg5_k", "arg6_q", "arg6_k", "arg7_q", "arg7_k",
+    "B",      "H",      "q_b",    "q_h",    "k_b",    "k_h",    "v_b",    "v_h",    "o_b",    "o_h"};
 const tg_kit_names tg_attention_names = {operands, values, ATTENTION_OPERANDS, ATTENTION_VALUES};
 
 /* ---- parameters ---- */
 
-static bool has_value(const tg_attention_problem *p, uint32_t v) {
+static bool has_value(const tg_attention_problem *p, const tg_kernel_def *sketch, uint32_t v) {
+  if (v == ATTENTION_FULL_N || v == ATTENTION_CUT_N) return p->lists && sketch != tg_attention_states;
+  if (v >= ATTENTION_LDQ && v <= ATTENTION_LDO && sketch == tg_attention_states) return false;
   if (v >= ATTENTION_SEQUENCES || (p->grid && v > ATTENTION_WINDOW)) return p->grid && v >= ATTENTION_SEQUENCES;
   bool mods = p->score_mod || p->mask_mod;
   if (v <= ATTENTION_LDO) return !(p->partial && v == ATTENTION_LDO);
@@ -33,18 +34,18 @@ static bool has_value(const tg_attention_problem *p, uint32_t v) {
 void tg_attention_kernel_of(const tg_attention_problem *p, const tg_kernel_def *sketch, tg_attention_def *out) {
   size_t n = 0;
   for (uint32_t v = 0; v < ATTENTION_VALUES; v++)
-    if (has_value(p, v))
+    if (has_value(p, sketch, v))
       n += (size_t)snprintf(out->params + n, sizeof out->params - n, "%s%s", n ? ", " : "", values[v]);
   out->def = *sketch;
   out->def.params = out->params;
 }
 
 /* A grid's steps have 31 bits, so that its addresses take few registers. */
-uint32_t tg_attention_bind(const tg_attention_problem *p, tg_binding *b) {
+uint32_t tg_attention_bind(const tg_attention_problem *p, const tg_kernel_def *sketch, tg_binding *b) {
   const int64_t most = (int64_t)1 << 31, most_step = p->grid ? most - 1 : (int64_t)1 << 40;
   uint32_t n = 0;
   for (uint32_t v = 0; v < ATTENTION_VALUES; v++) {
-    if (!has_value(p, v)) continue;
+    if (!has_value(p, sketch, v)) continue;
     tg_binding x = {values[v], 0, most, 1};
     if (v == ATTENTION_ROWS) x.lo = p->rows.lo, x.hi = p->rows.hi;
     else if (v == ATTENTION_KEYS) x.lo = p->keys.lo, x.hi = p->keys.hi;
@@ -105,8 +106,8 @@ const char *tg_attention_score(tg_builder *tg_b_, const tg_attention_problem *p,
   return x;
 }
 
-const char *tg_attention_seen(tg_builder *tg_b_, const tg_attention_problem *p, const char *key) {
-  const char *all = text("%s < N", key);
+const char *tg_attention_seen(tg_builder *tg_b_, const tg_attention_problem *p, const char *key, const char *exists) {
+  const char *all = exists;
   if (p->causal) all = text("%s & %s <= at + g*BQ + i", all, key);
   else if (p->window) all = text("%s & %s < at + g*BQ + i + window", all, key);
   if (p->window) all = text("%s & at + g*BQ + i < %s + window", all, key);
@@ -124,7 +125,8 @@ static void declare_argument(tg_builder *tg_b_, const tg_attention_problem *p, u
   if (per & TG_PER_QUERY) sizes = text("%sM, ", sizes), steps = text("%s_q, ", name);
   if (per & TG_PER_KEY) sizes = text("%sN, ", sizes), steps = text("%s%s_k, ", steps, name);
   if (!*sizes) sizes = "1, ";
-  const char *t = tg_type_name[a ? p->argument[a - 1].type : p->mask], *dims = text("%.*s", (int)strlen(sizes) - 2, sizes);
+  const char *t = tg_type_name[a ? p->argument[a - 1].type : p->mask],
+             *dims = text("%.*s", (int)strlen(sizes) - 2, sizes);
   if (p->grid || !*steps) tg_kit_declare(tg_b_, "in", "%s, %s, [%s]", name, t, dims);
   else tg_kit_declare(tg_b_, "in", "%s, %s, [%s], [%.*s]", name, t, dims, (int)strlen(steps) - 2, steps);
 }
@@ -139,24 +141,34 @@ static void declare_tensor(tg_builder *tg_b_, const tg_attention_problem *p, con
   else tg_kit_declare(tg_b_, word, "%c, %s, [%s, %s], [ld%c, 1]", name, tg_type_name[t], rows, width, low);
 }
 
-void tg_attention_declare(tg_builder *tg_b_, const tg_attention_problem *p) {
-  tg_let(D, p->head);
-  tg_let(E, p->value_head);
+void tg_attention_declare_masks(tg_builder *tg_b_, const tg_attention_problem *p) {
   tg_def(pick(c, x, y) = where(c, x, y));
-  declare_tensor(tg_b_, p, "in", 'Q', p->q, "M", "D");
-  declare_tensor(tg_b_, p, "in", 'K', p->k, "N", "D");
-  declare_tensor(tg_b_, p, "in", 'V', p->v, "N", "E");
-  tg_in(scale, f32, []);
-  if (p->cap) tg_in(cap, f32, []);
-  if (p->alibi) tg_kit_declare(tg_b_, "in", "slope, f32, [%s]", p->grid ? "H" : "");
   if (p->mask) declare_argument(tg_b_, p, 0);
   const char *formals = "b, h, q, k";
   for (uint32_t a = 0; a < p->arguments_n; a++) {
     declare_argument(tg_b_, p, a + 1);
     formals = text("%s, %s", formals, p->argument[a].name);
   }
-  if (p->score_mod) tg_add_splice(tg_b_, "score_mod", p->score_mod, text("score, %s", formals), __FILE__, __LINE__);
-  if (p->mask_mod) tg_add_splice(tg_b_, "mask_mod", p->mask_mod, formals, __FILE__, __LINE__);
+  if (p->score_mod)
+    tg_add_splice(tg_b_, "score_mod", p->score_mod, text("score, %s -> f32", formals), __FILE__, __LINE__);
+  if (p->mask_mod)
+    tg_add_splice(tg_b_, "mask_mod", p->mask_mod, text("%s -> bool", formals), __FILE__, __LINE__);
+}
+
+void tg_attention_declare(tg_builder *tg_b_, const tg_attention_problem *p) {
+  tg_let(D, p->head);
+  tg_let(E, p->value_head);
+  declare_tensor(tg_b_, p, "in", 'Q', p->q, "M", "D");
+  declare_tensor(tg_b_, p, "in", 'K', p->k, "N", "D");
+  declare_tensor(tg_b_, p, "in", 'V', p->v, "N", "E");
+  tg_in(scale, f32, []);
+  if (p->cap) tg_in(cap, f32, []);
+  if (p->alibi) tg_kit_declare(tg_b_, "in", "slope, f32, [%s]", p->grid ? "H" : "");
+  tg_attention_declare_masks(tg_b_, p);
+  if (p->lists) {
+    tg_in(full_list, i32 in 0..N/BK - 1, [full_n]);
+    tg_in(cut_list, i32 in 0..(N + BK - 1)/BK - 1, [cut_n]);
+  }
   if (p->partial) {
     tg_out(O, f32, [M, E]);
     tg_out(part_m, f32, [M]);

@@ -6,8 +6,6 @@ static void set(tg_kit_choice *c, const char *name, int64_t value) {
   c->knob[c->knobs_n++] = (tg_binding){name, value, value, 1};
 }
 
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-
 /* A tile of nv vectors of rows by kt keys takes nv + kt loads for nv * kt multiply-adds in each step, and nv * kt + nv
  * + 1 registers. Of those that fit, the one with the fewest loads for a multiply-add whose rows waste the fewest lanes;
  * one whose operands leave L1 counts for less. */
@@ -24,6 +22,14 @@ static void choose_tile(const tg_attention_problem *p, const tg_target *t, int64
       if (bytes > l1) work *= 0.5 + 0.5 * l1 / bytes;
       if (work > best) best = work, *nv = v, *kt = n;
     }
+}
+
+/* The least number of groups, of those that the knob may have, for n groups, or for `most` if there are more. */
+static int64_t groups_for(int64_t n, int64_t most) {
+  static const int64_t values[] = {1, 2, 3, 4, 6, 8, 12, 24};
+  int64_t g = 1;
+  for (uint32_t i = 0; i < TG_COUNT(values) && g < n && values[i] <= most; i++) g = values[i];
+  return g;
 }
 
 /* Lanes of the decode words: the largest power of two up to vl that divides both sizes of heads. */
@@ -50,7 +56,7 @@ int64_t tg_attention_choose(const tg_attention_problem *p, const tg_target *t, t
     return bq;
   }
   choose_tile(p, t, vl, &nv, &kt);
-  int64_t bq = nv * vl, groups = smaller((rows + bq - 1) / bq, ROWS / bq > 1 ? ROWS / bq : 1);
+  int64_t bq = nv * vl, groups = groups_for((rows + bq - 1) / bq, ROWS / bq);
   set(out, "NV", nv);
   set(out, "KT", kt);
   set(out, "G", groups);

@@ -44,7 +44,7 @@ TG_KERNEL(attention_device, ) {
     TG_KIT_RANGE(kb, text("kb, ceildiv(%s, BK)", end)) {
       const char *sum = text("sum(c : D, f32(Q[batch, head, g*BQ + i, c] else 0) * f32(%s))", k);
       tg_range(i, BQ) tg_range(j, BK)
-        say("s[i,j] = pick(%s, %s, -inf)", tg_attention_seen(tg_b_, p, key),
+        say("s[i,j] = pick(%s, %s, -inf)", tg_attention_seen(tg_b_, p, key, "kb*BK + j < N"),
             tg_attention_score(tg_b_, p, text("(scale * %s)", sum), key));
       tg_range(i, BQ) {
         tg(m1[i] = max(m[i], max(j : BK, s[i,j])));

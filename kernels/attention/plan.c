@@ -3,6 +3,7 @@
  * a few ranges of them. Kernels are compiled by the context, or taken from its cache. */
 #include <math.h>
 #include "attention/plan.h"
+#include "kit/words.h"
 
 static const int64_t most_tokens = (int64_t)1 << 31;
 
@@ -44,9 +45,10 @@ static tg_status read_sizes(planning *p) {
                    (long long)dims[i].d.lo, (long long)dims[i].d.hi);
   a->heads = d->heads ? d->heads : 1;
   a->kv_heads = d->kv_heads ? d->kv_heads : a->heads;
-  if (a->heads < 1 || a->heads > MOST_HEADS || a->kv_heads < 1 || a->heads % a->kv_heads)
-    return wrong(p, "tg_attention_desc: %d heads of Q are not shared out evenly to %d heads of K and V", a->heads,
-                 a->kv_heads);
+  if (a->heads < 1 || a->heads > MOST_HEADS)
+    return wrong(p, "tg_attention_desc.heads: %d is not within 1..%d", a->heads, MOST_HEADS);
+  if (a->kv_heads < 1 || a->heads % a->kv_heads)
+    return wrong(p, "tg_attention_desc.kv_heads: %d is no divisor of the %d heads of Q", a->kv_heads, a->heads);
   a->problem.head = d->head;
   a->problem.value_head = d->value_head ? d->value_head : d->head;
   if (d->head < 1 || d->head > MOST_HEAD || a->problem.value_head < 1 || a->problem.value_head > MOST_HEAD)
@@ -65,6 +67,8 @@ static tg_status read_scores(planning *p) {
                  d->causal);
   if (d->window < 0 || d->window > most_tokens)
     return wrong(p, "tg_attention_desc.window: %lld is no number of tokens within 0..2^31", (long long)d->window);
+  if (d->scale && !isfinite(*d->scale))
+    return wrong(p, "tg_attention_desc.scale: %g is no finite number", (double)*d->scale);
   if (!(d->soft_cap >= 0) || isinf(d->soft_cap))
     return wrong(p, "tg_attention_desc.soft_cap: %g is no positive number", (double)d->soft_cap);
   if (d->lse > 1 || d->base2 > 1 || d->alibi > 1) return wrong(p, "tg_attention_desc: lse, base2 and alibi are 0 or 1");
@@ -87,6 +91,12 @@ static tg_status read_mods(planning *p) {
   for (uint32_t i = 0; i < TG_ATTENTION_ARGS; i++)
     given[i] = (tg_kit_given){d->arg[i].name, d->arg[i].type, d->arg[i].per};
   q->score_mod = d->score_mod, q->mask_mod = d->mask_mod;
+  /* the words are for loops that compute scores; without them nothing of Q and K would be left */
+  if (d->score_mod && *d->score_mod && !tg_kit_reads(d->score_mod, "score"))
+    return wrong(p,
+                 "<score_mod>:1:1: error: score is not read; for scores that do not depend on Q and K set scale to 0 "
+                 "and write score + ..\n    %.*s\n    ^",
+                 (int)strcspn(d->score_mod, "\n"), d->score_mod);
   const tg_kit_formals formals = {.desc = "tg_attention_desc",
                                   .formals = "score, b, h, q, k",
                                   .spoken = "score, b, h, q and k",
@@ -127,7 +137,8 @@ static tg_status compile(planning *p, const tg_attention_problem *q, const tg_ki
   tg_binding b[ATTENTION_VALUES];
   tg_attention_def own, def[ATTENTION_SKETCHES];
   const tg_kernel_def *defs[ATTENTION_SKETCHES];
-  bool tunes = p->a->plan.context->tuned != NULL;   /* then look for a choice that tg_attention_tune has kept */
+  /* then look for a choice that tg_attention_tune has kept */
+  bool tunes = p->a->plan.context->tuned && !q->lists;
   tg_attention_kernel_of(q, choice->sketch, &own);
   return tg_kit_compile(&p->a->plan,
                         &(tg_kit_source){.names = &tg_attention_names,
@@ -135,7 +146,7 @@ static tg_status compile(planning *p, const tg_attention_problem *q, const tg_ki
                                          .others = tunes ? defs : NULL,
                                          .others_n = tunes ? tg_attention_sketches_for(q, choice, def, defs) : 0,
                                          .binding = b,
-                                         .bindings_n = tg_attention_bind(q, b),
+                                         .bindings_n = tg_attention_bind(q, choice->sketch, b),
                                          .choice = choice,
                                          .user = (void *)(uintptr_t)q,
                                          .cached_only = p->a->flags & TG_ATTENTION_NO_COMPILE},
@@ -158,11 +169,31 @@ static tg_status compile_merge(planning *p, const tg_kernel_def *def, tg_kit_ker
                         out);
 }
 
+static tg_status compile_states(planning *p) {
+  tg_attention *a = p->a;
+  tg_attention_problem q = a->problem;
+  int64_t lanes = a->plan.context->target.vector_bytes / 4;
+  const tg_kit_choice none = {.sketch = tg_attention_states, .knob = {{"VL", lanes, lanes, 1}}, .knobs_n = 1};
+  q.rows = (tg_kit_dim){1, a->rows};
+  q.keys = (tg_kit_dim){1, most_tokens};
+  q.score_mod = NULL;
+  uint8_t per = q.mask == TG_BOOL ? q.mask_per : 0;
+  for (uint32_t i = 0; i < q.arguments_n; i++) per |= q.argument[i].per;
+  a->by_batch = per & TG_PER_BATCH || (q.mask_mod && tg_kit_reads(q.mask_mod, "b"));
+  a->by_head = per & TG_PER_HEAD || (q.mask_mod && tg_kit_reads(q.mask_mod, "h"));
+  return compile(p, &q, &none, &a->states);
+}
+
+/* Has the plan a mask that is not known before? Then runs of many rows have lists of blocks of keys. If the keys
+ * fill no block, they are computed by runs of few rows instead. */
+static bool is_listed(const tg_attention *a) { return a->problem.mask_mod || a->problem.mask == TG_BOOL; }
+
 /* May a run have from..to rows? */
 static bool occurs(const tg_attention *a, int64_t from, int64_t to) {
   tg_kit_dim q = a->queries;
   int64_t group = a->heads / a->kv_heads, whole = q.hi < a->rows ? q.hi : a->rows;
   if (a->heads_are_rows && group >= from && group <= to) return true;
+  if (is_listed(a) && a->keys.lo < ATTENTION_BLOCK && from <= ATTENTION_FEW) return true;
   if (q.lo < q.hi) return from <= whole && (q.hi > a->rows || to >= q.lo);
   return (whole >= from && whole <= to) || (q.hi % a->rows >= from && q.hi % a->rows <= to && q.hi > a->rows);
 }
@@ -183,7 +214,8 @@ static void cut(tg_attention *a) {
     tg_attention_choose(&q, &a->plan.context->target, &next.choice);
     from = to + 1;
     if (!occurs(a, q.rows.lo, to)) continue;
-    if (last && last->size[0].hi + 1 == q.rows.lo && tg_kit_same_choices(last, &next)) last->size[0].hi = to;
+    bool joins = last && last->size[0].hi + 1 == q.rows.lo && last->size[0].hi != ATTENTION_FEW;
+    if (joins && tg_kit_same_choices(last, &next)) last->size[0].hi = to;
     else a->part[a->parts_n++] = next;
   }
 }
@@ -210,11 +242,14 @@ static tg_status make(planning *p) {
   tg_attention *a = p->a;
   const tg_attention_problem *q = &a->problem;
   tg_status s = lay_out(p);
-  bool split = false;
+  bool split = false, listed = is_listed(a);
+  if (s == TG_OK && listed && a->rows > ATTENTION_FEW) s = compile_states(p);
   for (uint32_t i = 0; i < a->parts_n && s == TG_OK; i++) {
     tg_attention_problem part = *q;
     part.rows = a->part[i].size[0];
     part.keys = (tg_kit_dim){1, most_tokens};
+    part.lists = listed && part.rows.lo > ATTENTION_FEW;
+    if (part.lists) part.keys.lo = ATTENTION_BLOCK;
     s = compile(p, &part, &a->part[i].choice, &a->part[i].kernel[ATTENTION_WHOLE]);
     if (s != TG_OK || part.rows.lo > ATTENTION_FEW || a->keys.hi <= ATTENTION_SPLIT) continue;
     part.partial = true, part.lse = false;
@@ -247,7 +282,7 @@ tg_status tg_attention_plan_sized(tg_context *c, const tg_attention_desc *desc, 
 
 void tg_attention_free(tg_attention *a) {
   if (!a) return;
-  tg_kernel_free(a->merge.kernel), tg_kernel_free(a->join.kernel);
+  tg_kernel_free(a->merge.kernel), tg_kernel_free(a->join.kernel), tg_kernel_free(a->states.kernel);
   for (uint32_t i = 0; i < a->parts_n; i++) tg_kit_part_free(&a->part[i]);
   tg_allocator allocator = a->plan.context->env.allocator;
   allocator.free(allocator.user, a, sizeof *a);

@@ -27,6 +27,10 @@ struct tg_attention {
   tg_kit_part part[ATTENTION_RANGES];   /* their size is rows */
   uint32_t parts_n;
   tg_kit_kernel merge, join;
+  /* of a mask that is not known before: which blocks of keys are seen, where runs have more than ATTENTION_FEW rows;
+   * and whether that depends on the sequence and on the head */
+  tg_kit_kernel states;
+  bool by_batch, by_head;
 };
 
 /* plan.c, for tg_attention_tune. lay_out: makes a plan without kernels, which needs no tg_attention_free. sketches_for:

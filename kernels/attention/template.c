@@ -25,22 +25,27 @@ static void copy_block(tg_builder *tg_b_, const source *s, const char *x, const 
 
 /* A group computes the keys of block kb in tiles of KT: `first` to `tiles`, of which some row sees some key. All rows
  * see all keys of the tiles whole..full - 1; those before and behind are cut by the masks. Each bound is a quotient of
- * its own, so that the proof of the accesses finds what it needs in the extents. full NULL: there are none. */
-typedef struct { const char *first, *whole, *full; } tiles;
+ * its own, so that the proof of the accesses finds what it needs in the extents. full NULL: there are none.
+ * all: all rows see all keys of all tiles. */
+typedef struct { const char *first, *whole, *full; bool all; } tiles;
 
 static tiles divide(tg_builder *tg_b_, const tg_attention_problem *p) {
   bool never_full = p->mask_mod || p->mask == TG_BOOL, upper = p->causal || p->window;
+  if (p->lists) {
+    tg(let tiles = BK/KT);
+    return (tiles){"0", "0", NULL, false};
+  }
   tg(let a = N - kb*BK);
   if (p->causal) tg(let b = at + 1 + g*BQ - kb*BK);
   else if (p->window) tg(let b = at + window + g*BQ - kb*BK);
   if (upper) tg(let tiles = min(BK/KT, min(ceildiv(a, KT), ceildiv(b + BQ - 1, KT))));
   else tg(let tiles = min(BK/KT, ceildiv(a, KT)));
   if (p->window) tg(let first = max(0, (at + g*BQ - window + 1 - kb*BK - (at + g*BQ - window + 1 - kb*BK) % KT)/KT));
-  if (never_full) return (tiles){p->window ? "first" : "0", p->window ? "first" : "0", NULL};
+  if (never_full) return (tiles){p->window ? "first" : "0", p->window ? "first" : "0", NULL, false};
   if (p->window) tg(let whole = max(0, ceildiv(at + g*BQ - window + BQ - kb*BK, KT)));
   const char *full = upper ? "min(BK/KT, min((a - a % KT)/KT, (b - b % KT)/KT))" : "min(BK/KT, (a - a % KT)/KT)";
   say("let full = max(%s, %s)", p->window ? "whole" : "0", full);
-  return (tiles){p->window ? "first" : "0", p->window ? "whole" : "0", full};
+  return (tiles){p->window ? "first" : "0", p->window ? "whole" : "0", full, false};
 }
 
 /* ---- the body ---- */
@@ -51,15 +56,20 @@ static void scores_of(tg_builder *tg_b_, const tg_attention_problem *p, const so
                       const char *c, const char *first, const char *extent, bool cut) {
   const char *tile = strcmp(first, "0") ? text("(%s + %s)", first, x) : x, *at = text("%s*KT + %s", tile, y),
              *key = text("kb*BK + %s", at),
-             *value = tg_attention_score(tg_b_, p, text("sum(%s : D, q[g,%s,i] * %s)", c, c, read_key(tg_b_, k, at, c, cut)), key);
+             *value = tg_attention_score(
+                 tg_b_, p, text("sum(%s : D, q[g,%s,i] * %s)", c, c, read_key(tg_b_, k, at, c, cut)), key);
   TG_KIT_RANGE(x, text("%s, %s", x, extent)) TG_KIT_RANGE(y, text("%s, KT", y)) tg_range(i, BQ) {
-    if (cut) say("s[%s, i] = pick(%s, %s, -inf)", at, tg_attention_seen(tg_b_, p, key), value);
+    if (cut) say("s[%s, i] = pick(%s, %s, -inf)", at, tg_attention_seen(tg_b_, p, key, text("%s < N", key)), value);
     else say("s[%s, i] = %s", at, value);
   }
 }
 
 /* s[j,i]: scores of a block. */
 static void scores(tg_builder *tg_b_, const tg_attention_problem *p, const source *k, const tiles *t) {
+  if (t->all) {
+    scores_of(tg_b_, p, k, "jt", "jb", "jc", "0", "BK/KT", false);
+    return;
+  }
   if (!t->full) {
     scores_of(tg_b_, p, k, "xt", "xb", "xc", t->first, text("tiles - %s", t->first), true);
     return;
@@ -84,25 +94,28 @@ static void weights(tg_builder *tg_b_, const tiles *t) {
 }
 
 /* The sum of weights * V over `extent` tiles from tile `first` on; k: name of the range. A key that a row does not see
- * has the weight 0, and its V is not looked at. */
-static const char *sum_of(tg_builder *tg_b_, const tg_attention_problem *p, const source *v, const char *k,
-                          const char *first, const char *extent, bool cut) {
-  const char *at = strcmp(first, "0") ? text("%s*KT + %s", first, k) : k, *x = read_key(tg_b_, v, at, "d", cut);
-  if (cut) x = text("pick(%s, %s, 0)", tg_attention_seen(tg_b_, p, text("kb*BK + %s", at)), x);
+ * has the weight 0, and its V is left out, whatever it holds. */
+static const char *sum_of(tg_builder *tg_b_, const source *v, const char *k, const char *d, const char *first,
+                          const char *extent, bool cut) {
+  const char *at = strcmp(first, "0") ? text("%s*KT + %s", first, k) : k,
+             *x = read_key(tg_b_, v, at, d, cut);
+  if (cut) x = text("pick(s[%s, i] != 0, %s, 0)", at, x);
   return text("sum(%s : (%s)*KT, s[%s, i] * %s)", k, extent, at, x);
 }
 
 /* o += weights * V */
 static void sums(tg_builder *tg_b_, const tg_attention_problem *p, const source *v, const tiles *t) {
-  const char *all = "";
-  if (!t->full) all = sum_of(tg_b_, p, v, "kx", t->first, text("tiles - %s", t->first), true);
+  const char *all = "", *d = t->all ? "df" : "d";
+  if (t->all) all = sum_of(tg_b_, v, "k", d, "0", "BK/KT", false);
+  else if (!t->full) all = sum_of(tg_b_, v, "kx", d, t->first, text("tiles - %s", t->first), true);
   else
     all = text("%s + %s",
-               sum_of(tg_b_, p, v, "k", t->whole, p->window ? text("%s - whole", t->full) : t->full, false),
-               sum_of(tg_b_, p, v, "kx", "full", "tiles - full", true));
+               sum_of(tg_b_, v, "k", d, t->whole, p->window ? text("%s - whole", t->full) : t->full, false),
+               sum_of(tg_b_, v, "kx", d, "full", "tiles - full", true));
   if (t->full && p->window)
-    all = text("%s + %s", all, sum_of(tg_b_, p, v, "kv", "first", "min(whole, tiles) - first", true));
-  tg_range(d, E) tg_range(i, BQ) say("o[g,d,i] = o[g,d,i] * by[i] + %s", all);
+    all = text("%s + %s", all, sum_of(tg_b_, v, "kv", d, "first", "min(whole, tiles) - first", true));
+  TG_KIT_RANGE(d, text("%s, E", d)) tg_range(i, BQ)
+    say("o[g,%s,i] = o[g,%s,i] * by[i] + %s", d, d, all);
 }
 
 static void finish(tg_builder *tg_b_, const tg_attention_problem *p) {
@@ -116,6 +129,23 @@ static void finish(tg_builder *tg_b_, const tg_attention_problem *p) {
         say("O[g*BQ + i, f] = %s if g*BQ + i < M", tg_attention_result(tg_b_, p, "o[g,f,i]", "l[g,i]"));
       if (p->lse) say("lse[g*BQ + i] = %s if g*BQ + i < M", tg_attention_lse(tg_b_, p, "m[g,i]", "l[g,i]"));
     }
+  }
+}
+
+/* Block kb for all groups. full: all rows see all its keys. */
+static void block(tg_builder *tg_b_, const tg_attention_problem *p, const source *k, const source *v, bool full) {
+  copy_block(tg_b_, k, full ? "kf" : "ke", "D");
+  copy_block(tg_b_, v, full ? "vf" : "ve", "E");
+  tg_range(g, ceildiv(M, BQ)) {
+    tg_define_reg(m1, f32, [BQ]);
+    tg_define_reg(z, f32, [BQ]);
+    tg_define_reg(by, f32, [BQ]);
+    tiles t = {"0", "0", NULL, true};
+    if (full) tg(let tiles = BK/KT);
+    else t = divide(tg_b_, p);
+    scores(tg_b_, p, k, &t);
+    weights(tg_b_, &t);
+    sums(tg_b_, p, v, &t);
   }
 }
 
@@ -135,24 +165,24 @@ static void body(tg_builder *tg_b_, const tg_attention_problem *p, bool copies) 
       tg(m[g,i] = -inf);
       tg(l[g,i] = 0);
     }
-    tg_range(e, D) tg_range(i, BQ) say("q[g,e,i] = scale * %s", tg_attention_f32(tg_b_, p->q, "(Q[g*BQ + i, e] else 0)"));
+    tg_range(e, D) tg_range(i, BQ)
+        say("q[g,e,i] = scale * %s", tg_attention_f32(tg_b_, p->q, "(Q[g*BQ + i, e] else 0)"));
     tg_range(y, E) tg_range(i, BQ) tg(o[g,y,i] = 0);
   }
   const char *end = p->causal ? "M + at" : p->window ? "M + at + window - 1" : "N";
   const char *from = p->window ? "max(0, (at - window + 1 - (at - window + 1) % BK)/BK)" : "0";
-  TG_KIT_RANGE(kn, text("kn, min(ceildiv(N, BK), ceildiv(%s, BK)) - %s", end, from)) {
-    say("let kb = %s + kn", from);
-    copy_block(tg_b_, &k, "ke", "D");
-    copy_block(tg_b_, &v, "ve", "E");
-    tg_range(g, ceildiv(M, BQ)) {
-      tg_define_reg(m1, f32, [BQ]);
-      tg_define_reg(z, f32, [BQ]);
-      tg_define_reg(by, f32, [BQ]);
-      tiles t = divide(tg_b_, p);
-      scores(tg_b_, p, &k, &t);
-      weights(tg_b_, &t);
-      sums(tg_b_, p, &v, &t);
+  if (p->lists) {
+    TG_KIT_RANGE(fn, "fn, full_n") {
+      tg(let kb = index(full_list[fn]));
+      block(tg_b_, p, &k, &v, true);
     }
+    TG_KIT_RANGE(kn, "kn, cut_n") {
+      tg(let kb = index(cut_list[kn]));
+      block(tg_b_, p, &k, &v, false);
+    }
+  } else TG_KIT_RANGE(kn, text("kn, min(ceildiv(N, BK), ceildiv(%s, BK)) - %s", end, from)) {
+    say("let kb = %s + kn", from);
+    block(tg_b_, p, &k, &v, false);
   }
   finish(tg_b_, p);
 }
@@ -166,7 +196,7 @@ TG_KERNEL(attention_prefill, ) {
   char list[64];
   tg_kit_lanes(tg_b_, TG_F32);
   tg_knob(NV, 3, 1, 2, 4, 6);
-  tg_knob(G, 4, 1, 2, 3, 6);
+  tg_knob(G, 4, 1, 2, 3, 6, 8, 12, 24);
   tg_knob(BK, 64, 32, 128);
   tg_knob(KT, 4, 8);
   tg_let(BQ, tg_c(NV) * tg_c(VL));
@@ -179,13 +209,16 @@ TG_KERNEL(attention_prefill, ) {
   tg_kit_word(tg_b_, "place s memory");
   if (p->k != TG_F32) tg_kit_word(tg_b_, "lane ke VL");
   if (p->v != TG_F32) tg_kit_word(tg_b_, "lane ve VL");
+  if (p->k != TG_F32 && p->lists) tg_kit_word(tg_b_, "lane kf VL");
+  if (p->v != TG_F32 && p->lists) tg_kit_word(tg_b_, "lane vf VL");
   bool full = !p->mask_mod && p->mask != TG_BOOL;
-  if (full) tg_kit_word(tg_b_, "upcast jb");
+  if (full || p->lists) tg_kit_word(tg_b_, "upcast jb");
   if (full && p->window) tg_kit_word(tg_b_, "upcast vb");
   tg_kit_word(tg_b_, "upcast xb");
-  tg_kit_word(tg_b_, "split d %s as da db",
-              tg_kit_tile_and_rest(list, sizeof list, (tg_kit_dim){p->value_head, p->value_head}, tg_c(KT)));
+  tg_kit_tile_and_rest(list, sizeof list, (tg_kit_dim){p->value_head, p->value_head}, tg_c(KT));
+  tg_kit_word(tg_b_, "split d %s as da db", list);
   tg_kit_word(tg_b_, "upcast db");
+  if (p->lists) tg_kit_word(tg_b_, "split df %s as dc de", list), tg_kit_word(tg_b_, "upcast de");
 }
 const tg_kernel_def *const tg_attention_prefill = &attention_prefill;
 
@@ -234,6 +267,31 @@ TG_KERNEL(attention_decode, ) {
   tg_kit_word(tg_b_, "prefetch V at k ahead BK");
 }
 const tg_kernel_def *const tg_attention_decode = &attention_decode;
+
+/* ---- which blocks are seen ---- */
+
+/* The pairs of a row and a key of each block that are seen, against all there are. */
+TG_KERNEL(attention_states, ) {
+  const tg_attention_problem *p = tg_user;
+  tg_kit_lanes(tg_b_, TG_I32);
+  tg_let(BK, ATTENTION_BLOCK);
+  tg_let(BQ, 1);
+  tg_attention_declare_masks(tg_b_, p);
+  tg_out(states, u8, [ceildiv(N, BK)]);
+  tg_range(kb, ceildiv(N, BK)) {
+    tg_define_reg(n, i32, []);
+    tg(n = 0);
+    tg_range(g, M) tg_range(j, BK) {
+      tg(let i = index(0));
+      say("n += i32(%s)", tg_attention_seen(tg_b_, p, "kb*BK + j", "i32(j) < i32(min(N - kb*BK, BK))"));
+    }
+    tg(states[kb] = where(n == 0, u8(0), where(index(n) == M*BK, u8(2), u8(1))));
+  }
+  tg_kit_word(tg_b_, "split j VL as jb jl");
+  tg_kit_word(tg_b_, "lane jl");
+  tg_kit_word(tg_b_, "upcast jb");
+}
+const tg_kernel_def *const tg_attention_states = &attention_states;
 
 /* ---- merging ---- */
 

@@ -17,6 +17,9 @@ typedef struct tg_attention_problem {
    * that parts over other keys can be merged */
   bool partial;
   bool lse, base2, causal, window, cap, alibi;
+  /* the kernel is told which blocks of keys to compute: those that all its rows see as a whole, and those that some see
+   * in part. For masks that are not known when it is compiled */
+  bool lists;
   tg_type mask;                  /* added to the scores, or (TG_BOOL) a condition; TG_VOID: none */
   uint8_t mask_per;              /* TG_PER_QUERY.. of tg/attention.h, of which a kernel sees queries and keys */
   const char *score_mod, *mask_mod;
@@ -43,6 +46,9 @@ enum {
   ATTENTION_L,
   ATTENTION_OTHER,               /* of a merge: the second part */
   ATTENTION_OTHER_LSE,
+  ATTENTION_FULL,                /* lists of blocks of keys */
+  ATTENTION_CUT,
+  ATTENTION_STATES,              /* of a row of blocks: which of them are seen */
   ATTENTION_MASK,
   ATTENTION_ARG,
   ATTENTION_OPERANDS = ATTENTION_ARG + ATTENTION_ARGUMENTS
@@ -60,6 +66,8 @@ enum {
   ATTENTION_KEY0,
   ATTENTION_BATCH,
   ATTENTION_HEAD,
+  ATTENTION_FULL_N,              /* lengths of the lists */
+  ATTENTION_CUT_N,
   ATTENTION_PARTS,               /* of a merge */
   /* elements from one query to the next and from one key to the next: first of the mask, then of the arguments */
   ATTENTION_STEPS,
@@ -86,7 +94,11 @@ const char *tg_attention_matrix(const tg_target *t, tg_type type);
  * the parameters to b, of ATTENTION_VALUES, and returns their number. */
 typedef struct { tg_kernel_def def; char params[512]; } tg_attention_def;
 void tg_attention_kernel_of(const tg_attention_problem *p, const tg_kernel_def *sketch, tg_attention_def *out);
-uint32_t tg_attention_bind(const tg_attention_problem *p, tg_binding *b);
+uint32_t tg_attention_bind(const tg_attention_problem *p, const tg_kernel_def *sketch, tg_binding *b);
+
+/* states[k] of the blocks of ATTENTION_BLOCK keys: does no row see any key of it, some see some, or all see all? */
+enum { ATTENTION_BLOCK = 64, ATTENTION_UNSEEN = 0, ATTENTION_SEEN_IN_PART, ATTENTION_SEEN_AS_A_WHOLE };
+extern const tg_kernel_def *const tg_attention_states;
 
 /* Kernels that merge results over parts of the keys; they get the problem as tg_user. merge_parts: of 1 to
  * ATTENTION_MOST_PARTS partial results, with parameters M, parts, ldo. join: of O and LSE over two sets of keys, with

@@ -55,6 +55,9 @@ tg_status tg_attention_space_of(tg_context *c, const tg_attention_desc *d, int64
   int64_t rows = smaller(heads ? a->heads / a->kv_heads : queries, a->rows);
   const tg_kit_part *part = tg_kit_part_for(a->part, a->parts_n, &rows, 1);
   if (!part) return tg_kit_fail(c, TG_INTERNAL, "internal error: no part has %lld rows", (long long)rows);
+  if ((a->problem.mask_mod || a->problem.mask == TG_BOOL) && rows > ATTENTION_FEW)
+    return tg_kit_fail(c, TG_EINVAL, "tg_attention_tune: runs of more than %d rows are not tuned under a mask_mod or a "
+                       "mask of bools, which tell them their blocks of keys", ATTENTION_FEW);
   out->problem = a->problem;
   out->problem.rows = part->size[0];
   out->problem.keys = (tg_kit_dim){1, (int64_t)1 << 31};
@@ -63,7 +66,7 @@ tg_status tg_attention_space_of(tg_context *c, const tg_attention_desc *d, int64
     keys = larger(smaller(keys, ATTENTION_SPLIT), keys_in_memory(&c->target, &a->problem, rows));
   choose_values(a, &out->problem, queries, keys, rows, heads, value);
   out->choice = &part->choice;
-  out->bindings_n = tg_attention_bind(&out->problem, out->binding);
+  out->bindings_n = tg_attention_bind(&out->problem, part->choice.sketch, out->binding);
   out->params_n = 0;
   for (uint32_t i = 0; i < out->bindings_n; i++)
     for (uint32_t v = 0; v < ATTENTION_VALUES; v++)

@@ -38,6 +38,8 @@ tg_status tg_kit_connect(tg_kit_plan *p, const tg_kit_names *names, tg_kit_kerne
 tg_status tg_kit_compile(tg_kit_plan *p, const tg_kit_source *s, tg_kit_kernel *out) {
   tg_binding b[TG_KIT_VALUES + TG_KIT_KNOBS];
   uint32_t n = s->bindings_n;
+  if (n > TG_KIT_VALUES || s->choice->knobs_n > TG_KIT_KNOBS)
+    return tg_kit_fail(p->context, TG_INTERNAL, "internal error: %u sizes and %u knobs", n, s->choice->knobs_n);
   memcpy(b, s->binding, n * sizeof *b);
   tg_compile_options o = {
       .bindings = b, .bindings_n = n, .user = s->user, .flags = s->cached_only ? TG_COMPILE_CACHED_ONLY : 0};

@@ -6,20 +6,45 @@
 #include "dsl/uop.h"
 #include "kit/words.h"
 
-void tg_kit_word(tg_builder *b, const char *format, ...) {
-  char text[192];
+/* Text in a fixed buffer. A text that was cut off could mean something else, so the whole becomes one that fails to
+ * parse. */
+typedef struct { char *at; size_t size, n; } text_of;
+
+static text_of begin(char *buffer, size_t size) {
+  *buffer = 0;
+  return (text_of){buffer, size, 0};
+}
+
+static void put_all(text_of *t, const char *format, va_list ap) {
+  int n = t->n < t->size ? vsnprintf(t->at + t->n, t->size - t->n, format, ap) : -1;
+  t->n = n < 0 ? t->size : t->n + (size_t)n;
+  if (t->n >= t->size) snprintf(t->at, t->size, "(too long)");
+}
+
+static void put(text_of *t, const char *format, ...) TG_PRINTF(2, 3);
+static void put(text_of *t, const char *format, ...) {
   va_list ap;
   va_start(ap, format);
-  vsnprintf(text, sizeof text, format, ap);
+  put_all(t, format, ap);
+  va_end(ap);
+}
+
+void tg_kit_word(tg_builder *b, const char *format, ...) {
+  char text[192];
+  text_of t = begin(text, sizeof text);
+  va_list ap;
+  va_start(ap, format);
+  put_all(&t, format, ap);
   va_end(ap);
   tg_add_declaration(b, "opt", text, __FILE__, __LINE__);
 }
 
 void tg_kit_declare(tg_builder *b, const char *word, const char *format, ...) {
   char text[192];
+  text_of t = begin(text, sizeof text);
   va_list ap;
   va_start(ap, format);
-  vsnprintf(text, sizeof text, format, ap);
+  put_all(&t, format, ap);
   va_end(ap);
   tg_add_declaration(b, word, text, __FILE__, __LINE__);
 }
@@ -50,9 +75,10 @@ void tg_kit_say(tg_builder *b, const char *format, ...) {
 
 void tg_kit_knob(tg_builder *b, const char *name, int64_t first, const int64_t *values) {
   char text[192];
-  size_t n = (size_t)snprintf(text, sizeof text, "%s, %lld", name, (long long)first);
+  text_of t = begin(text, sizeof text);
+  put(&t, "%s, %lld", name, (long long)first);
   for (; *values; values++)
-    if (*values != first) n += (size_t)snprintf(text + n, sizeof text - n, ", %lld", (long long)*values);
+    if (*values != first) put(&t, ", %lld", (long long)*values);
   tg_add_declaration(b, "knob", text, __FILE__, __LINE__);
 }
 
@@ -76,18 +102,20 @@ const char *tg_kit_as(tg_type t, tg_type to) {
 }
 
 void tg_kit_cast(char *out, size_t n, tg_type from, tg_type to, const char *x) {
-  if (from == to) snprintf(out, n, "%s", x);
-  else snprintf(out, n, "%s(%s)", tg_type_name[to], x);
+  text_of t = begin(out, n);
+  if (from == to) put(&t, "%s", x);
+  else put(&t, "%s(%s)", tg_type_name[to], x);
 }
 
 /* ---- the tile ---- */
 
 const char *tg_kit_rows_list(char *text, size_t n, int64_t rows) {
-  size_t at = (size_t)snprintf(text, n, "{%lld", (long long)rows);
+  text_of t = begin(text, n);
   int64_t power = 1;
+  put(&t, "{%lld", (long long)rows);
   while (power * 2 < rows) power *= 2;
-  for (; power >= 1 && power < rows; power /= 2) at += (size_t)snprintf(text + at, n - at, ", %lld", (long long)power);
-  snprintf(text + at, n - at, "}");
+  for (; power >= 1 && power < rows; power /= 2) put(&t, ", %lld", (long long)power);
+  put(&t, "}");
   return text;
 }
 
@@ -200,19 +228,17 @@ void tg_kit_declare_arguments(tg_builder *b, const tg_kit_epilogue *e, const cha
 void tg_kit_wrap(tg_builder *b, const tg_kit_epilogue *e, const char *i, const char *j, const char *value, char *out,
                  size_t size) {
   char formals[512], load[192], argument[224];
-  size_t f = (size_t)snprintf(formals, sizeof formals, "%s", e->formals),
-         n = (size_t)snprintf(out, size, "epilogue(%s, %s, %s", value, i, j);
+  text_of f = begin(formals, sizeof formals), n = begin(out, size);
+  put(&f, "%s", e->formals);
+  put(&n, "epilogue(%s, %s, %s", value, i, j);
   for (uint32_t a = 0; a < e->arguments_n; a++) {
     const tg_kit_argument *x = &e->argument[a];
-    f += (size_t)snprintf(formals + f, sizeof formals - f, ", %s", x->name);
-    snprintf(load, sizeof load, "arg%u[%s%s%s]", a,
-             x->per & 1 ? i
-             : x->per   ? ""
-                        : "0",
-             x->per == 3 ? ", " : "", x->per & 2 ? j : "");
+    text_of l = begin(load, sizeof load);
+    put(&f, ", %s", x->name);
+    put(&l, "arg%u[%s%s%s]", a, x->per & 1 ? i : x->per ? "" : "0", x->per == 3 ? ", " : "", x->per & 2 ? j : "");
     tg_kit_cast(argument, sizeof argument, x->type, e->acc, load);
-    n += (size_t)snprintf(out + n, size - n, ", %s", argument);
+    put(&n, ", %s", argument);
   }
-  snprintf(out + n, size - n, ")");
+  put(&n, ")");
   tg_add_splice(b, "epilogue", e->text, formals, __FILE__, __LINE__);
 }

@@ -381,8 +381,14 @@ static void run_splice(void *user) {
   const char *name = tg_sym(j, r->word);
   tg_source *s = source_of(r);
   if (!r->extra) r->extra = "";
-  tg_parser_init(&p, r->b, tg_source_new(j, r->file, tg_format(&j->env, "(%s)", r->extra), r->line, true), 0);
+  const char *arrow = strstr(r->extra, "->");   /* the value's type stands behind it */
+  int n = arrow ? (int)(arrow - r->extra) : (int)strlen(r->extra);
+  const char *formals = tg_format(&j->env, "(%.*s) %s", n, r->extra, arrow ? arrow + 2 : "");
+  tg_parser_init(&p, r->b, tg_source_new(j, r->file, formals, r->line, true), 0);
   tg_macro *m = tg_parse_formals(&p, name, true);
+  uint32_t lanes = 1;
+  if (arrow && (!tg_parse_type(&p, &m->type, &lanes) || lanes != 1 || p.tok.kind))
+    tg_token_fail(&p, &p.tok, "the type of the value of '%s' expected behind ->", name);
   m->source = tg_source_new(j, tg_format(&j->env, "<%s>", name), s->text, 1, false);
   m->source->text = s->text;
   tg_name_add(r->b, name, NAME_DEF,

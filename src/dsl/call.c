@@ -127,6 +127,11 @@ static TG_APART tg_expr parse_cast(tg_parser *p, tg_token t) {
   const tg_uop *u = tg_settle_alone(p, &e);
   if (type == TG_INDEX && tg_is_float(u->type))
     tg_expr_fail(p, &e, "an index from %s: write index(i32(..)), which says how it is cut", tg_type_name[u->type]);
+  /* as in a subscript: within what is promised */
+  if (type == TG_INDEX && !p->b->raw && tg_is_int(u->type) && !p->extent) {
+    e.u = u;
+    return result(p, tg_to_index(p, &e), &t);
+  }
   return result(p, tg_cast(p->j, type, u), &t);
 }
 
@@ -610,6 +615,10 @@ static TG_APART tg_expr call_function(tg_parser *p, tg_token t, tg_macro *m) {
   if (body.tok.kind && (m->alone || (body.tok.kind != ';' && body.tok.kind != ')')))
     FAIL(&body, &body.tok, "an operator expected, not %s", tg_token_text(&body, &body.tok));
   m->active = false;
+  if (m->type) {   /* a wrong value is a mistake in the text, not where it is used */
+    e.u = tg_settle(&body, &e, m->type);
+    e.lit = 0, e.choice = NULL;
+  }
   uint32_t dead = b->dead.n;
   tg_names_cut(b, names);
   b->dead.n = dead;

@@ -52,6 +52,7 @@ typedef struct {
   tg_source *source;
   uint32_t body;
   bool alone, active;
+  tg_type type;                  /* that the value must have; VOID: any */
 } tg_macro;
 
 typedef struct tg_name {

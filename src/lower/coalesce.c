@@ -24,6 +24,7 @@ static const tg_uop *canonical(tg_job *j, const tg_uop *sub) {
   if (sub->op == TG_OP_ADD && sub->src[0]->lanes == 1 && sub->src[1]->op == TG_OP_IOTA) return sub;
   tg_linear_of(j, sub, &t);
   const tg_uop *base = sum_of(j, &t, false), *lanes = sum_of(j, &t, true);
+  tg_assert(&j->env, base->lanes == 1 && (!lanes || lanes->lanes == sub->lanes));
   return !lanes ? base : tg_is_const(base, 0) ? lanes : tg_op2(j, TG_OP_ADD, base, lanes);
 }
 

@@ -285,7 +285,7 @@ static const tg_uop *row(tg_job *j, const tg_uop *load, const tg_uop *const *src
   now[1 + b->member->unit] = tg_op2(j, TG_OP_ADD, begin, tg_iota(j, TG_INDEX, load->lanes));
   if (b->edge) {
     now[like->n - 2] = row_gate(j, b->edge, b->member->constant, lane);
-    now[like->n - 1] = like->src[like->n - 1];
+    now[like->n - 1] = at_lane(j, like->src[like->n - 1], lane);
   }
   if (b->n * b->member->run == load->lanes || b->member->ways) return tg_fold(j, like, now);
   /* Mask off elements that no gather reads: they may be out of bounds. */
@@ -295,10 +295,17 @@ static const tg_uop *row(tg_job *j, const tg_uop *load, const tg_uop *const *src
                  load->arg & ~(int64_t)TG_GATED);
 }
 
+/* A row is a vector, or, if no gather reads any of it, the one value that they have instead. */
+static const tg_uop *picked(tg_job *j, const tg_uop *row, const tg_uop *lanes, const tg_uop *at) {
+  tg_assert(&j->env, row->lanes == 1 || row->lanes == lanes->arg);
+  return tg_shuffle(j, row, lanes, at);
+}
+
 /* In a step of size h the vectors r and r + h exchange runs whose number has bit h: of r those that have it, of the
  * other those that do not. */
 static void transpose(tg_job *j, const tg_uop **v, uint32_t n, uint32_t run) {
   const tg_uop *iota = tg_iota(j, TG_I32, n * run), *lanes = tg_index(j, n * run);
+  tg_assert(&j->env, n > 1 && !(n & (n - 1)));   /* halves are exchanged, down to 1 */
   for (uint32_t h = n / 2; h; h /= 2) {
     const tg_uop *bit = tg_const_int(j, TG_I32, h * run),
                  *low = tg_op2(j, TG_OP_EQ, tg_op2(j, TG_OP_AND, iota, bit), tg_const_int(j, TG_I32, 0)),
@@ -306,25 +313,25 @@ static void transpose(tg_job *j, const tg_uop **v, uint32_t n, uint32_t run) {
     for (uint32_t r = 0; r < n; r++) {
       if (r & h) continue;
       const tg_uop *a = v[r], *b = v[r + h];
-      v[r] = tg_op3(j, TG_OP_WHERE, low, a, tg_shuffle(j, b, lanes, other));
-      v[r + h] = tg_op3(j, TG_OP_WHERE, low, tg_shuffle(j, a, lanes, other), b);
+      v[r] = tg_op3(j, TG_OP_WHERE, low, a, picked(j, b, lanes, other));
+      v[r + h] = tg_op3(j, TG_OP_WHERE, low, picked(j, a, lanes, other), b);
     }
   }
 }
 
-/* Vector m of n: lane l is that of row l % n in the column m * lanes / n + l / n. */
-static void take_turns(tg_job *j, const tg_uop **v, uint32_t n) {
-  uint32_t count = v[0]->lanes;
+/* Vector m of n: of its `count` lanes, lane l is that of row l % n in the column m * count / n + l / n. */
+static void take_turns(tg_job *j, const tg_uop **v, uint32_t n, uint32_t count) {
   const tg_uop *row[64], *lanes = tg_index(j, count), *iota = tg_iota(j, TG_I32, count),
                          *turn = tg_op2(j, TG_OP_AND, iota, tg_const_int(j, TG_I32, n - 1)),
                          *column = tg_op2(j, TG_OP_SHR, iota, tg_const_int(j, TG_I32, __builtin_ctz(n)));
+  tg_assert(&j->env, n > 1 && n <= TG_COUNT(row) && !(n & (n - 1)) && count % n == 0);   /* a turn is l & (n - 1) */
   memcpy(row, v, n * sizeof *v);
   for (uint32_t m = 0; m < n; m++) {
     const tg_uop *at = tg_op2(j, TG_OP_ADD, column, tg_const_int(j, TG_I32, m * (count / n)));
-    v[m] = tg_shuffle(j, row[0], lanes, at);
+    v[m] = picked(j, row[0], lanes, at);
     for (uint32_t r = 1; r < n; r++)
       v[m] = tg_op3(j, TG_OP_WHERE, tg_op2(j, TG_OP_EQ, turn, tg_const_int(j, TG_I32, r)),
-                    tg_shuffle(j, row[r], lanes, at), v[m]);
+                    picked(j, row[r], lanes, at), v[m]);
   }
 }
 
@@ -333,12 +340,13 @@ static const tg_uop *visit(tg_job *j, const tg_uop *old, const tg_uop *const *sr
   if (old->op != TG_OP_LOAD || !s->of[old->id]) return NULL;
   block *b = &s->blocks.data[s->of[old->id] - 1];
   uint32_t run = b->member->run, n = old->lanes / run, unit = b->member->unit, me = 0, step = b->member->ways ? 1 : run;
-  while (b->member[me].load != old) me++;
+  while (me < b->n && b->member[me].load != old) me++;
+  tg_assert(&j->env, me < b->n && n * run == old->lanes && b->n <= n);
   if (!b->column) {
     const tg_uop *begin = tg_fold2(j, TG_OP_ADD, at_lane(j, src[1 + unit], 0), tg_index(j, -(int64_t)me * run));
     b->column = tg_new(&j->env, const tg_uop *, n);
     for (uint32_t l = 0; l < n; l++) b->column[l] = row(j, old, src, b, begin, (int64_t)l * step);
-    if (b->member->ways) take_turns(j, b->column, n);
+    if (b->member->ways) take_turns(j, b->column, n, old->lanes);
     else transpose(j, b->column, n, run);
   }
   return b->column[me];

@@ -141,6 +141,7 @@ static void slot_set(state *s, uint32_t id, key k, const tg_uop *value) {
 
 /* The value of the digit's range in the copy being made. */
 static const tg_uop *iteration(state *s, const digit *d) {
+  tg_assert(&s->j->env, d->kind == TG_LOCAL ? d->loop != NULL : d->at < d->n + (d->kind == TG_LANE) || !d->at);
   if (d->kind == TG_LOCAL) return d->loop;
   if (d->kind == TG_LANE) return d->at ? tg_index(s->j, d->at - 1) : tg_iota(s->j, TG_INDEX, d->n);
   return tg_index(s->j, d->at);
@@ -151,6 +152,7 @@ static const tg_uop *iteration(state *s, const digit *d) {
 static uint32_t widen_subscripts(state *s, uint64_t private, uint32_t rank, const tg_uop *const *sub,
                                  const tg_uop **out) {
   uint32_t n = 0;
+  tg_assert(&s->j->env, rank + (uint32_t)__builtin_popcountll(private) <= 16);   /* as expand_define has refused more */
   for (uint64_t m = private; m; m &= m - 1)
     if (s->path[__builtin_ctzll(m)].kind != TG_LANE) out[n++] = iteration(s, &s->path[__builtin_ctzll(m)]);
   for (uint32_t i = 0; i < rank; i++) out[n++] = sub[i];
@@ -315,7 +317,7 @@ static uint64_t lanes_apart(state *s, const tg_uop *u, uint64_t m, bool *last) {
   uint64_t lane = 0, subscripts = s->private[tg_buffer_ordinal(u->src[0])];
   *last = false;
   for (uint32_t i = 0; i < s->depth; i++)
-    if (s->path[i].kind == TG_LANE) lane = bit(i);
+    if (s->path[i].kind == TG_LANE) tg_assert(&s->j->env, !lane), lane = bit(i);   /* one vector: open_digit */
   if (!(m & lane)) return 0;
   if (u->arg & TG_ATOMIC) return lane;
   if (u->op == TG_OP_PREFETCH) return *last = true, 0;
@@ -402,18 +404,22 @@ static void open_digit(state *s, const tg_uop *u) {
   }
   d->stride = above ? above->stride * (above->kind == TG_LOCAL ? 1 : (key)above->n + 2) : LOCAL_COPIES;
   if (d->stride >> 104) tg_fail_at(s->j, pos, "too many copies in nested expanding ranges");
+  /* what is cached of the range is cached by this bit */
+  tg_assert(&s->j->env, !s->known[range->id] || s->mask[range->id] == bit(s->depth));
   set_mask(s, range, bit(s->depth++));
 }
 
 static void expand_parallel(state *s, list *out, const tg_uop *u) {
+  uint32_t depth = s->depth;
   open_digit(s, u);
-  digit *d = &s->path[s->depth - 1];
+  digit *d = &s->path[depth];
   if (d->kind == TG_UNROLL) {
     for (d->at = 0; d->at < d->n; d->at++) expand_list(s, out, u->n - 1, u->src + 1);
   } else if (d->kind == TG_LOCAL || d->n) {
     expand_list(s, out, u->n - 1, u->src + 1);
   }
-  s->depth--;
+  tg_assert(&s->j->env, s->depth == depth + 1);
+  s->depth = depth;
 }
 
 static bool expands(const tg_uop *range, bool threads) {

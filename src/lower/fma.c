@@ -23,6 +23,7 @@ static const tg_uop *form_fma(tg_job *j, const tg_uop *old, const tg_uop *const 
   for (uint32_t i = 2; i-- > 0;) {
     if (!product(s, old->src[i], src[i])) continue;
     const tg_uop *m = src[i], *c = src[1 - i];
+    tg_assert(&j->env, m->type == old->type && c->type == old->type);
     if (minus && i == 0) c = negated(j, c);
     return tg_op3(j, TG_OP_FMA, minus && i == 1 ? negated(j, m->src[0]) : m->src[0], m->src[1], c);
   }

@@ -72,6 +72,7 @@ static const tg_uop *divide(state *s, const tg_uop *u, const tg_uop *a, const tg
   tg_job *j = s->j;
   bool mod = u->op == TG_OP_MOD || u->op == TG_OP_CMOD, floors = u->op == TG_OP_IDIV || u->op == TG_OP_MOD;
   divisor d = judge(s, u->src[0], u->src[1]);
+  tg_assert(&j->env, a->type == b->type && a->type != TG_INDEX && !tg_is_float(a->type));
   if (b->op == TG_OP_CONST && (floors || d.nonnegative)) {
     const tg_uop *cheap = tg_rewrite_one(j, s->rules, TG_RULES_STRENGTH, tg_op2(j, mod ? TG_OP_MOD : TG_OP_IDIV, a, b));
     if (cheap) return cheap;
@@ -100,6 +101,7 @@ static const strides *strides_of(state *s, const tg_uop *define) {
   if (st->made) return st;
   bool strided = (define->arg >> 32 & TG_STRIDED) != 0;
   uint32_t rank = strided ? define->n / 2 : define->n;
+  tg_assert(&s->j->env, rank <= TG_COUNT(st->times) && (!strided || define->n == 2 * rank));
   int64_t times = 1;
   const tg_uop *by = NULL;
   st->made = true;
@@ -147,7 +149,10 @@ static void add_offset(state *s, terms *t, const tg_uop *sub, int64_t times, con
     if (!c) continue;
     while (k < t->n && (t->t[k].atom != atom || t->t[k].by != by)) k++;
     if (k < t->n) over |= __builtin_add_overflow(t->t[k].times, c, &t->t[k].times);
-    else t->t[t->n++] = (term){atom, by, c, atom ? s->depth[atom->id] : 0};
+    else {
+      tg_assert(&s->j->env, t->n < TG_COUNT(t->t));
+      t->t[t->n++] = (term){atom, by, c, atom ? s->depth[atom->id] : 0};
+    }
   }
   if (over) tg_fail(&s->j->env, TG_ELIMIT, "an offset beyond 2^63 elements");
 }
@@ -215,6 +220,7 @@ static const tg_uop *offset_of(state *s, const tg_uop *u, const tg_uop *define) 
   uint32_t rank = tg_access_rank(u), vectors = 0;
   int64_t constant;
   terms t;
+  tg_assert(&s->j->env, rank == (define->arg >> 32 & TG_STRIDED ? define->n / 2 : define->n));
   t.n = 0;
   t.constant = 0;
   for (uint32_t i = 0; i < rank; i++) {
@@ -426,6 +432,7 @@ const tg_uop *tg_pass_index(tg_job *j, const tg_lowering *l, const tg_uop *sink)
     }
     s.depth[id] = d;
     s.to[id] = convert(&s, u);
+    tg_assert(&j->env, s.to[id]->type != TG_INDEX);
     if (s.to[id] != u && u->type == TG_VOID && tg_get_pos(j, u).line) tg_set_pos(j, s.to[id], tg_get_pos(j, u));
   }
   bool copies = false;

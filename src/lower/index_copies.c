@@ -47,6 +47,8 @@ static const tg_uop *lanes_from(tg_job *j, const tg_uop *offset, uint32_t n) {
 
 static const tg_uop *widened(tg_job *j, const tg_uop *u, uint32_t n) {
   const tg_uop *v = tg_stored(u), *from = lanes_from(j, v->src[1], n), *to = lanes_from(j, u->src[1], n);
+  int64_t bytes = n * (int64_t)tg_type_bytes(v->type);
+  tg_assert(&j->env, bytes == 4 || bytes == 8 || bytes == 16);   /* what the instruction copies */
   v = tg_load(j, v->src[0], &from, tg_gate(v), tg_alternative(v), v->arg & ~(int64_t)TG_GATED);
   const tg_uop *made = tg_store(j, u->src[0], &to, v, tg_gate(u), u->arg & ~(int64_t)TG_GATED);
   tg_set_pos(j, made, tg_get_pos(j, u));

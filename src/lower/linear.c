@@ -84,7 +84,11 @@ static level *behind(state *s, const tg_uop *u, level *l) {
 /* Computes u in list l. If an inner list that is still open has computed it too, that copy is removed. */
 static void compute_at(state *s, const tg_uop *u, level *l) {
   level *h = s->home[u->id];
-  if (h && h->open && h->depth > l->depth && s->phase_of[u->id] == s->phase) h->out.data[s->place[u->id]] = NULL;
+  tg_assert(&s->j->env, l->open);   /* a closed list has become its END */
+  if (h && h->open && h->depth > l->depth && s->phase_of[u->id] == s->phase) {
+    tg_assert(&s->j->env, h->out.data[s->place[u->id]] == s->to[u->id]);
+    h->out.data[s->place[u->id]] = NULL;
+  }
   if (h && s->phase_of[u->id] != s->phase) s->kept[u->id] = NULL;
   else if (h && !h->open) s->kept[u->id] = behind(s, u, s->sink);
   s->place[u->id] = l->out.n;
@@ -248,6 +252,7 @@ static void process(state *s, const tg_uop *u) {
       load_tiles(s, u, i);
       process(s, u->src[i]);
     }
+    tg_assert(&s->j->env, s->now == body && !s->stack.n);
     s->now = l;
     body->open = false;
     drop_moved(body);

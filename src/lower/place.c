@@ -135,7 +135,8 @@ static const tg_uop *replace(tg_job *j, const tg_uop *old, const tg_uop *const *
   uint32_t rank = tg_access_rank(old), w;
   int64_t at;
   for (uint32_t i = 0; i < rank; i++) sub[i] = src[1 + i];
-  constant_subscript(j, src[rank], &w, &at);
+  bool constant = constant_subscript(j, src[rank], &w, &at);
+  tg_assert(&j->env, constant && w == r->width && at % r->width == 0);   /* as see_access has found it */
   sub[rank - 1] = tg_index(j, at / r->width);
   const tg_uop *gate = old->arg & TG_GATED ? src[rank + (old->op == TG_OP_LOAD ? 1 : 2)] : NULL;
   int64_t flags = old->arg & ~(int64_t)TG_GATED;

@@ -43,6 +43,7 @@ static const tg_uop *replace(tg_job *j, const tg_uop *old, const tg_uop *const *
   const tile *t = &s->tiles[tg_buffer_ordinal(old->src[0])];
   if (!t->turned) return NULL;
   const tg_uop *sub[16], *gate = old->arg & TG_GATED ? src[old->n - (old->op == TG_OP_LOAD ? 2 : 1)] : NULL;
+  tg_assert(&j->env, tg_access_rank(old) == t->define->n);
   uint32_t rank = turn(tg_access_rank(old), (uint32_t)t->along, src + 1, sub);
   int64_t flags = old->arg & ~(int64_t)TG_GATED;
   return old->op == TG_OP_LOAD ? tg_load(j, src[0], sub, gate, gate ? src[old->n - 1] : NULL, flags)

@@ -233,8 +233,11 @@ static const tg_uop *through_window(tg_job *j, const tg_uop *old, const tg_uop *
   if (old->op != TG_OP_LOAD && old->op != TG_OP_STORE) return NULL;
   use *t = use_of(s, old->src[0]);
   if (!t || !t->window || t->epoch != s->epoch) return NULL;
+  uint32_t seen = t->elements.n;
   const element *e = element_of(s, t, old);
-  if (!e || e->number == UINT32_MAX) return NULL;
+  /* an access that the decision did not see could touch what is in registers now */
+  tg_assert(&j->env, e && t->elements.n == seen);
+  if (e->number == UINT32_MAX) return NULL;
   const tg_uop *at = tg_index(j, e->number),
                *gate = old->arg & TG_GATED ? src[old->n - (old->op == TG_OP_LOAD ? 2 : 1)] : NULL;
   return old->op == TG_OP_LOAD ? tg_load(j, t->window, &at, gate, gate ? src[old->n - 1] : NULL, 0)

@@ -52,6 +52,8 @@ static level *deeper(level *a, level *b) { return !a ? b : !b || a->depth >= b->
 
 static level *open_level(state *s, level *outer, const tg_uop *old, const tg_uop *range) {
   level *l = tg_new(&s->j->env, level, 1);
+  /* a range that is open twice would be taken for one loop's where the other's is meant */
+  tg_assert(&s->j->env, !s->to[old->id] || !s->home[old->id]->open);
   *l = (level){.outer = outer,
                .range = range,
                .depth = outer->depth + 1,
@@ -286,6 +288,7 @@ static void emit_init(plan *p, level *at) {
 static const tg_uop *combine(plan *p, uint32_t v, const tg_uop *const *left, const tg_uop *const *right) {
   tg_job *j = p->s->j;
   uint32_t nv = p->info.values;
+  tg_assert(&j->env, left[v]->type == p->acc[v]->type && right[v]->type == p->acc[v]->type);
   if (!p->info.generic) return tg_op2(j, p->info.op, left[0], right[0]);
   const tg_uop *from[2 * MAX_VALUES], *to[2 * MAX_VALUES];
   for (uint32_t i = 0; i < nv; i++) {
@@ -378,10 +381,12 @@ static void halve_copies(plan *p, uint32_t copies, const tg_uop **t, const tg_uo
     for (uint32_t i = p->nupcast, rest = c; i-- > 0; rest /= p->extent[i]) sub[i] = tg_index(s->j, rest % p->extent[i]);
     for (uint32_t v = 0; v < nv; v++) t[(size_t)c * nv + v] = tg_load(s->j, p->acc[v], sub, NULL, NULL, 0);
   }
-  for (uint32_t i = 0, step = copies; i < p->nupcast; i++) {
+  uint32_t step = copies;
+  for (uint32_t i = 0; i < p->nupcast; i++) {
     step /= p->extent[i];
     for (uint32_t rest = 0; rest < step; rest++) halve(p, t + (size_t)rest * nv, p->extent[i], step);
   }
+  tg_assert(&s->j->env, step == 1);   /* each copy is in the result */
 }
 
 /* Tuples on a target with warps: a tile over the threads is halved range by range, in lockstep. */
@@ -555,7 +560,9 @@ static level *open_asked(state *s, level *outer, const tg_uop *needed) {
 static void lower_reduce(state *s, const tg_uop *reduce) {
   plan p = {.s = s, .reduce = reduce, .info = tg_reduce_info(reduce)};
   const tg_uop *needed = NULL;
+  tg_assert(&s->j->env, p.info.values <= MAX_VALUES && p.info.ranges <= MAX_RANGES);
   level *home = home_of(s, reduce, &needed), *base = home, *now = s->now, *l;
+  tg_assert(&s->j->env, home->open);
   const tg_uop *value[MAX_VALUES] = {0}, *sub[MAX_RANGES], *prefetch[MAX_PREFETCHES];
   uint32_t prefetches = s->ahead ? find_prefetches(&p, prefetch, MAX_PREFETCHES) : 0;
   sort_ranges(&p, home);
@@ -613,6 +620,8 @@ static void finish(state *s, const tg_uop *u) {
     h = deeper(h, s->home[u->src[i]->id]);
   }
   s->home[u->id] = h ? h : s->sink;
+  tg_assert(&s->j->env, u->op != TG_OP_GET || (u->src[0]->op == TG_OP_REDUCE && s->values[u->src[0]->id] &&
+                                               u->arg < tg_reduce_info(u->src[0]).values));
   s->to[u->id] = u->op == TG_OP_GET ? s->values[u->src[0]->id][u->arg] : same ? u : tg_with_sources(s->j, u, src);
 }
 

@@ -31,6 +31,7 @@ const tg_uop *tg_sweep_map(tg_job *j, const tg_uop *root, tg_map_fn *fn, void *u
     }
     const tg_uop *v = fn(j, u, src, user);
     if (!v) v = same ? u : tg_with_sources(j, u, src);
+    tg_assert(&j->env, (v->type == TG_VOID) == (u->type == TG_VOID));   /* a statement stays one */
     if (v != u && u->type == TG_VOID && u->id < j->pos.n && j->pos.data[u->id].line)
       tg_set_pos(j, v, j->pos.data[u->id]);
     to[u->id] = v;
@@ -78,6 +79,7 @@ static const tg_uop *lanes_last(tg_job *j, const tg_uop *scalar, const tg_uop *v
 }
 
 static const tg_uop *fold_sum(tg_job *j, const tg_uop *a, const tg_uop *b) {
+  tg_assert(&j->env, a->type == b->type);
   if (a->type == TG_INDEX && (a->lanes > 1) != (b->lanes > 1))
     return a->lanes > 1 ? lanes_last(j, b, a) : lanes_last(j, a, b);
   if (a->op == TG_OP_CONST) { const tg_uop *t = a; a = b; b = t; }

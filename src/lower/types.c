@@ -35,6 +35,7 @@ static double power(int e) { return __builtin_ldexp(1, e); }
 /* The bits as those of an f32 with a smaller exponent; one product puts it right, subnormals included. */
 static node widen(tg_job *j, tg_type t, node x) {
   const format *f = &formats[t];
+  tg_assert(&j->env, f->mantissa && x->type == t);
   int all = f->mantissa + f->exponent, bias = (1 << (f->exponent - 1)) - 1;
   node b = tg_cast(j, TG_U32, tg_bitcast(j, f->bits, x));
   node magnitude = and(j, b, word(j, ((int64_t)1 << all) - 1)),
@@ -50,6 +51,7 @@ static node widen(tg_job *j, tg_type t, node x) {
  * last bit makes the f32 addition do the rounding. */
 static node narrow(tg_job *j, tg_type t, node x) {
   const format *f = &formats[t];
+  tg_assert(&j->env, f->mantissa && x->type == TG_F32);
   int all = f->mantissa + f->exponent, bias = (1 << (f->exponent - 1)) - 1, drop = 23 - f->mantissa;
   node b = tg_bitcast(j, TG_U32, x), a = and(j, b, word(j, 0x7fffffff));
   node even = add(j, word(j, ((int64_t)1 << (drop - 1)) - 1), and(j, shr(j, a, drop), word(j, 1)));
@@ -66,6 +68,7 @@ static node narrow(tg_job *j, tg_type t, node x) {
 /* Rounding to odd: y is x rounded to nearest; if that was inexact and y's last bit is even, its neighbour towards x
  * is taken instead. inexact, away: comparisons made in x's type. */
 static node to_odd(tg_job *j, tg_type bits, node y, node inexact, node away) {
+  tg_assert(&j->env, tg_type_bits(bits) == tg_type_bits(y->type));
   node b = tg_bitcast(j, bits, y), one = tg_const_int(j, bits, 1);
   node even = tg_op2(j, TG_OP_EQ, and(j, b, one), tg_const_int(j, bits, 0));
   node moved = add(j, b, where(j, away, one, tg_const_int(j, bits, -1)));
@@ -89,6 +92,7 @@ static node int_to_f32(tg_job *j, node x) {
 
 /* Of a * b + c, whose product is exact in f64: the sum rounded to odd, so that rounding it again is right. */
 static node fma_odd(tg_job *j, node a, node b, node c) {
+  tg_assert(&j->env, a->type == TG_F64 && b->type == TG_F64 && c->type == TG_F64);
   node p = mul(j, a, b), s = add(j, p, c), t = sub(j, s, p);
   node error = add(j, sub(j, p, sub(j, s, t)), sub(j, c, t)), zero = tg_const_float(j, TG_F64, 0);
   node above = less(j, zero, error), inexact = or(j, above, less(j, error, zero));

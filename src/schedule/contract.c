@@ -516,7 +516,7 @@ void tg_check_contracted(tg_schedule *s, const tg_opt *o) {
         strcmp(tg_buffer_info(j, u->src[0])->name, o->names[0]))
       continue;
     tg_fail_at(j, o->pos, "%s: contract has made its loads vectors; %s it before", o->names[0],
-               o->word == TG_OPT_STAGE ? "stage" : "prefetch");
+               tg_opt_rows[o->word].word);
   }
   if (!any || o->word != TG_OPT_LANE) return;
   tg_axis axis = tg_axis_find(s, o, o->names[0]);

@@ -94,6 +94,7 @@ void tg_opt_kind(tg_schedule *s, const tg_opt *o) {
   tg_job *j = s->j;
   tg_kind kind = kind_of(o->word);
   const char *name = o->names[0];
+  if (kind == TG_LANE) tg_check_contracted(s, o);
   if (kind == TG_THREAD && tg_opt_carry(s, o)) {
     if (o->number[1])
       tg_fail_at(j, o->pos, "thread %s: static is for loops; the parts of one that carries state are tasks of one size",

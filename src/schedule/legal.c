@@ -254,8 +254,6 @@ tg_verdict tg_range_verdict(tg_schedule *s, const tg_uop *end, const char **why)
 
 /* Attributes ranges to the word that made or moved them, so that an error can name it. */
 void tg_schedule_note(tg_schedule *s, const tg_opt *o) {
-  bool moves = o->word == TG_OPT_ORDER || o->word == TG_OPT_SWAP || o->word == TG_OPT_TILE ||
-               o->word == TG_OPT_THREAD || o->word == TG_OPT_GLOBAL;
   tg_push(&s->j->env, &s->words, *o);
   for (uint32_t i = 0; i < s->sites.n; i++) {
     const tg_site *x = &s->sites.data[i];
@@ -265,7 +263,7 @@ void tg_schedule_note(tg_schedule *s, const tg_opt *o) {
     while (s->changed.n <= ordinal) tg_push(&s->j->env, &s->changed, ((tg_changed){0}));
     tg_changed *c = &s->changed.data[ordinal];
     if (ordinal >= s->author_ranges && !c->place) c->word = s->words.n;
-    else if (moves && c->place && c->place != place) c->word = s->words.n;
+    else if (s->moved && c->place && c->place != place) c->word = s->words.n;
     c->place = place;
   }
 }

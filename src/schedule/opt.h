@@ -60,6 +60,7 @@ typedef struct tg_schedule {
   TG_VEC(uint32_t) copy_of;      /* by buffer ordinal: ordinal + 1 of the author's buffer it is a copy of; 0: none */
   TG_VEC(tg_opt) words;          /* applied so far */
   TG_VEC(tg_changed) changed;    /* by range ordinal */
+  bool moved;                    /* the word being applied puts loops into another order (order.c) */
   bool author_uneven;            /* a reduction's extent differs between the author's own iterations in lockstep */
 } tg_schedule;
 
@@ -166,30 +167,20 @@ void tg_cut_site(tg_schedule *s, const tg_opt *o, const tg_site *site, tg_cuttin
 void tg_cut_auto(tg_schedule *s, const tg_opt *o);
 bool tg_cut_pays(tg_schedule *s, const tg_site *site);   /* would `cut r auto` remove iterations, not only masks? */
 
-/* The words. Each sets s->sink or fails. */
-void tg_opt_split(tg_schedule *s, const tg_opt *o);
-void tg_opt_tile(tg_schedule *s, const tg_opt *o);
-void tg_opt_pad(tg_schedule *s, const tg_opt *o);
-void tg_opt_fuse(tg_schedule *s, const tg_opt *o);
-void tg_opt_fission(tg_schedule *s, const tg_opt *o);
+/* The words: the functions of their rows. Each sets s->sink or fails. */
+#define OPT(constant, word, operands, apply, change, meaning) void apply(tg_schedule *s, const tg_opt *o);
+#include "schedule/opts.def"
+#undef OPT
 bool tg_may_fission(tg_schedule *s, const tg_uop *end);
-void tg_opt_order(tg_schedule *s, const tg_opt *o);
-void tg_opt_swap(tg_schedule *s, const tg_opt *o);
-void tg_opt_kind(tg_schedule *s, const tg_opt *o);
 /* `thread` on a loop that carries state; returns false and does nothing if the loop carries none */
 bool tg_opt_carry(tg_schedule *s, const tg_opt *o);
-void tg_opt_cut(tg_schedule *s, const tg_opt *o);
-void tg_opt_stage(tg_schedule *s, const tg_opt *o);
-void tg_opt_access(tg_schedule *s, const tg_opt *o);    /* stream, place */
-void tg_opt_specialize(tg_schedule *s, const tg_opt *o);
-void tg_opt_prefetch(tg_schedule *s, const tg_opt *o);
-void tg_opt_contract(tg_schedule *s, const tg_opt *o);
 void tg_note_tile(tg_schedule *s, const tg_opt *o, const struct tg_matrix_row *row, const tg_uop *store,
                   const tg_uop *const *range);
 /* Which dimension of this instruction's accumulator the axis runs along: 0 rows, 1 columns, -1 neither. */
 int tg_tile_dimension(tg_schedule *s, const tg_axis *axis, const struct tg_matrix_row *row);
 void tg_finish_tiles(tg_schedule *s);                   /* after the last word */
-/* For lane, stage and prefetch: fails if `contract` has already made vectors of the accesses. */
+/* For lane, and for words that replace the reads of a buffer, their first name: fails if `contract` has already made
+ * vectors of the accesses. */
 void tg_check_contracted(tg_schedule *s, const tg_opt *o);
 /* Splits by n. outer, inner: names for the parts, NULL: default names. made, unless NULL: gets the names used. */
 void tg_split_range(tg_schedule *s, const tg_opt *o, const char *name, int64_t n, const char *outer, const char *inner,

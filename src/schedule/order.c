@@ -17,12 +17,7 @@ static int axis_of_range(uint32_t n, const tg_axis *axes, const tg_uop *range) {
   return -1;
 }
 
-static const char *word_of(const tg_opt *o) {
-  return o->word == TG_OPT_THREAD ? "thread"
-         : o->word == TG_OPT_TILE ? "tile"
-         : o->word == TG_OPT_SWAP ? "swap"
-                                  : "order";
-}
+static const char *word_of(const tg_opt *o) { return tg_opt_rows[o->word].word; }
 
 /* The nest below end, outermost first, as far as it is perfect. */
 static uint32_t perfect_nest(const tg_uop *end, const tg_uop **nest, uint32_t max) {
@@ -116,14 +111,15 @@ static const tg_uop *order_reduce(tg_job *j, const tg_uop *old, const tg_uop *co
     if (k >= 0 && !named[k]) named[k] = src[old->n - a.ranges + i], found++;
   }
   if (!found) return NULL;
-  if (found != r->n) tg_fail_at(j, r->o->pos, "order: not all of these are ranges of one reduction");
-  if (a.in_order) tg_fail_at(j, r->o->pos, "order: a sum_in_order keeps the order of its ranges");
+  const char *word = word_of(r->o);
+  if (found != r->n) tg_fail_at(j, r->o->pos, "%s: not all of these are ranges of one reduction", word);
+  if (a.in_order) tg_fail_at(j, r->o->pos, "%s: a sum_in_order keeps the order of its ranges", word);
   for (uint32_t i = 0; i < a.ranges; i++)
     fresh[i] = axis_of_range(r->n, r->axes, ranges[i]) < 0 ? src[old->n - a.ranges + i] : named[put++];
   for (uint32_t i = 0; i < a.ranges; i++)
     for (uint32_t k = i + 1; k < a.ranges; k++)
       if (tg_uses(j, fresh[i], fresh[k]) && fresh[i] != fresh[k])
-        tg_fail_at(j, r->o->pos, "order: the extent of %s depends on %s", tg_range_text(r->s, fresh[i]),
+        tg_fail_at(j, r->o->pos, "%s: the extent of %s depends on %s", word, tg_range_text(r->s, fresh[i]),
                    tg_range_text(r->s, fresh[k]));
   r->found = true;
   return tg_reduce_like(j, old, src, a.ranges, fresh);
@@ -164,7 +160,8 @@ static void order_blocked(tg_schedule *s, const tg_opt *o, uint32_t n, const cha
     if (is_loop[i]) loops[count++] = names[i];
   }
   if (!is_loop[n - 1])
-    tg_fail_at(s->j, o->pos, "order: %s is a reduction's, and stands inside all loops anyway", names[n - 1]);
+    tg_fail_at(s->j, o->pos, "%s: %s is a reduction's, and stands inside all loops anyway", word_of(o),
+               names[n - 1]);
   if (count > 1) tg_order_ranges(s, o, count, loops);
   for (uint32_t i = n - 1; i-- > 0;)
     if (!is_loop[i]) tg_block_reduction(s, o, names[i], names[i + 1]);
@@ -174,11 +171,12 @@ void tg_order_ranges(tg_schedule *s, const tg_opt *o, uint32_t n, const char *co
   tg_axis axes[16];
   uint32_t loops = 0;
   tg_assert(&s->j->env, n <= 16);
+  s->moved = true;
   for (uint32_t i = 0; i < n; i++) axes[i] = tg_axis_find(s, o, names[i]);
   for (uint32_t i = 0; i < n; i++)
     for (uint32_t k = 0; k < i; k++)
       if (axes[i].site[0].range == axes[k].site[0].range)
-        tg_fail_at(s->j, o->pos, "order: %s is named twice", names[i]);
+        tg_fail_at(s->j, o->pos, "%s: %s is named twice", word_of(o), names[i]);
   for (uint32_t i = 0; i < n; i++) loops += axes[i].site[0].owner->op == TG_OP_END;
   if (loops && loops < n) {
     order_blocked(s, o, n, names, axes);
@@ -203,6 +201,7 @@ void tg_order_ranges(tg_schedule *s, const tg_opt *o, uint32_t n, const char *co
 void tg_move_outermost(tg_schedule *s, const tg_opt *o, const tg_site *site) {
   tg_axis axes[16];
   uint32_t depth = 0;
+  s->moved = true;
   for (uint32_t p = site->parent; p != UINT32_MAX; p = s->sites.data[p].parent) depth++;
   if (!depth) return;
   if (depth >= TG_COUNT(axes))
@@ -242,6 +241,7 @@ static bool are_phases(tg_schedule *s, uint32_t p) {
 /* As far as it is still a loop of tasks there: what is independent within a loop need not be so around it. */
 void tg_move_outward(tg_schedule *s, const tg_opt *o, const tg_site *site) {
   tg_axis axes[16];
+  s->moved = true;
   /* beyond[n]: what stays around if it passes n - 1 loops */
   uint32_t p = site->parent, beyond[TG_COUNT(axes) + 1] = {0, p}, n = 1;
   /* the loops as they stand: another copy of the axis may have been moved already */

@@ -554,6 +554,7 @@ static const tg_uop *find_source(tg_job *j, const tg_uop *u, const char *name) {
 
 void tg_opt_prefetch(tg_schedule *s, const tg_opt *o) {
   tg_job *j = s->j;
+  tg_check_contracted(s, o);
   prefetching *p = tg_new(&j->env, prefetching, 1);
   *p = (prefetching){.s = s, .o = o, .source = find_source(j, s->sink, o->names[0])};
   if (!p->source) tg_fail_at(j, o->pos, "prefetch %s: no buffer in memory has that name", o->names[0]);

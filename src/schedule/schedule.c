@@ -27,13 +27,9 @@ void tg_schedule_begin(tg_schedule *s, tg_job *j, const tg_lowering *l, const tg
   check_lockstep(s, NULL);
 }
 
-static void apply(tg_schedule *s, const tg_opt *o) {
-  if (o->word == TG_OPT_STAGE || o->word == TG_OPT_PREFETCH || o->word == TG_OPT_LANE) tg_check_contracted(s, o);
-  tg_opt_rows[o->word].apply(s, o);
-}
-
 void tg_schedule_apply(tg_schedule *s, const tg_opt *o) {
-  apply(s, o);
+  s->moved = false;
+  tg_opt_rows[o->word].apply(s, o);
   tg_schedule_sites(s);
   tg_schedule_note(s, o);
   check_lockstep(s, o);

@@ -538,6 +538,7 @@ static void check_options(tg_schedule *s, const tg_opt *o) {
 }
 
 void tg_opt_stage(tg_schedule *s, const tg_opt *o) {
+  tg_check_contracted(s, o);
   staging g = {.s = s, .o = o, .source = find_define(s->j, s->sink, o->names[0])};
   if (!g.source) tg_fail_at(s->j, o->pos, "no buffer '%s' here", o->names[0]);
   if (o->number[1] == TG_STAGE_PACKED) {

@@ -147,6 +147,7 @@ static bool send_all(int fd, const char *p, size_t n) {
 }
 
 static bool ask(tg_crew *c, worker *w, tg_task *t) {
+  tg_assert(c->env, !w->task && w->pid);   /* an answer that is waited for would be taken for this task's */
   tg_mark mark = tg_mark_get(c->env);
   tg_str s = tg_str_new(c->env);
   w->serial = ++c->serial;

@@ -44,6 +44,7 @@ static void read_sketch(void *arg) {
   a->sketch->name = tg_strdup(a->env, j->name);
   for (uint32_t i = 0; i < j->knobs.n; i++) {
     const tg_knob *k = &j->knobs.data[i];
+    tg_assert(&j->env, k->n > 0);   /* the first value is the default */
     if (is_bound(a->space, k->name)) continue;
     if (a->sketch->knobs == TG_POINT_KNOBS)
       tg_fail(&j->env, TG_ELIMIT, "%s has over %d knobs", j->name, TG_POINT_KNOBS);
@@ -95,6 +96,7 @@ static uint64_t hash_text(const char *t, uint64_t seed) { return t ? tg_hash(t, 
 bool tg_space_point(tg_points *s, uint32_t sketch, const int64_t *knob, const char *words, const char *given,
                     tg_point *p) {
   tg_env *env = s->env;
+  tg_assert(env, sketch < s->sketches);
   authoring *a = tg_new(env, authoring, 1);
   *p = (tg_point){.sketch = sketch};
   if (knob) memcpy(p->knob, knob, sizeof p->knob);

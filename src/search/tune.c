@@ -99,6 +99,7 @@ static void ask(search *s, tg_task *tasks, tg_point *const *points, uint32_t n, 
 }
 
 static void settle(search *s, tg_point *p, const tg_task *t) {
+  tg_assert(s->env, t->outcome < TG_TRIAL__COUNT);
   p->outcome = t->outcome;
   p->message = t->message;
   s->r->outcome[p->outcome]++;
@@ -327,6 +328,7 @@ static bool passes(search *s, tg_point *p) {
 
 static void time_point(search *s, tg_point *p) {
   tg_task t;
+  tg_assert(s->env, p->built);   /* its results were checked while it was built */
   tg_verdict_of_times v = compare(s, p, s->incumbent, 16, &t);
   p->outcome = t.outcome;
   p->message = t.message;
@@ -514,6 +516,7 @@ static bool confirm_one(search *s, tg_point *p) {
   tg_task t;
   tg_verdict_of_times v;
   if (!beats(s, p, s->first, &t, &v)) return false;
+  tg_assert(s->env, p->built && (p->passed || !s->o->checks));
   s->incumbent = p;
   s->r->tuned = true;
   s->r->seconds = t.seconds;
@@ -629,6 +632,7 @@ static void report(search *s) {
   const tg_point *p = s->incumbent;
   const tg_sketch *k = &s->space.sketch[p->sketch];
   tg_search_result *r = s->r;
+  tg_assert(s->env, s->interrupted || r->tuned == (p != s->first));   /* what is stored is what was confirmed */
   r->sketch = p->sketch;
   r->sketch_name = k->name;
   r->words = s->whole ? s->whole->words : p->words || p == s->first ? p->words : p->used;

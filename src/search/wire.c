@@ -32,6 +32,7 @@ static size_t begin(tg_str *s) {
 }
 
 static void end(tg_str *s, size_t at, uint64_t serial) {
+  tg_assert(s->env, s->n >= at + sizeof(tg_wire_header));
   tg_wire_header f = {.magic = MAGIC, .bytes = (uint32_t)(s->n - at - sizeof f), .serial = serial};
   f.sum = tg_hash(s->data + at + sizeof f, f.bytes, serial);
   memcpy(s->data + at, &f, sizeof f);
@@ -64,6 +65,7 @@ void tg_wire_ask(tg_str *s, const tg_task *t, uint64_t serial) {
 
 void tg_wire_answer(tg_str *s, const tg_task *t, uint64_t serial) {
   size_t at = begin(s);
+  tg_assert(s->env, t->kind < TG_TASK__COUNT && t->outcome < TG_TRIAL__COUNT && t->n <= TG_QUADS);
   put_u64(s, t->kind);
   put_u64(s, t->outcome);
   put_text(s, t->message);

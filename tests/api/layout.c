@@ -2,6 +2,7 @@
  * Sizes and offsets of the public structs as C11 has them; layout.cc is the same of C++. What is wrong does not compile. */
 #include <stddef.h>
 #include <stdio.h>
+#include "tg/attention.h"
 #include "tg/device.h"
 #include "tg/dsl.h"
 #include "tg/gemm.h"

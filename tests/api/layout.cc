@@ -2,6 +2,7 @@
 // Sizes and offsets of the public structs as C++ has them.
 #include <cstddef>
 #include <cstdint>
+#include "tg/attention.h"
 #include "tg/device.h"
 #include "tg/dsl.h"
 #include "tg/gemm.h"

@@ -44,7 +44,7 @@ static void fill_params(run *r, int round) {
       {"M", m}, {"N", n}, {"ldq", d}, {"ldk", d}, {"ldv", e}, {"ldo", e}, {"at", round ? n - m : LEAST_AT},
       {"window", 8}, {"B", sequences}, {"H", heads}, {"q_b", heads * m * d}, {"q_h", m * d}, {"k_b", kv * n * d},
       {"k_h", n * d}, {"v_b", kv * n * e}, {"v_h", n * e}, {"o_b", heads * m * e}, {"o_h", m * e}};
-  uint32_t count = tg_attention_bind(&r->problem, b);
+  uint32_t count = tg_attention_bind(&r->problem, tg_attention_device, b);
   for (uint32_t i = 0; i < count; i++)
     for (uint32_t k = 0; k < TG_COUNT(all); k++)
       if (!strcmp(b[i].name, all[k].name)) r->params[round][i] = all[k].value;
@@ -125,7 +125,7 @@ static void assemble(run *r, const char *assembly) {
 static void whole(void *user) {
   run *r = user;
   tg_binding b[ATTENTION_VALUES];
-  uint32_t n = tg_attention_bind(&r->problem, b);
+  uint32_t n = tg_attention_bind(&r->problem, tg_attention_device, b);
   r->stage = "author";
   tg_author(&r->job, &r->def.def, n, b, &r->problem);
   for (int round = 0; round < ROUNDS; round++) {
@@ -173,7 +173,8 @@ static void variants(run *r, tg_type type, int64_t head) {
   r->problem.window = true;
   one(r, "causal, window");
   r->problem.window = false, r->problem.alibi = true;
-  if (strcmp(r->path.target.name, "gfx1100")) one(r, "causal, alibi");   /* there it needs more scalar registers than there are */
+  /* there it needs more scalar registers than there are */
+  if (strcmp(r->path.target.name, "gfx1100")) one(r, "causal, alibi");
   r->problem.alibi = false;
   r->problem.score_mod = "where(k % 3 == h % 2, score, score - 1)", r->problem.mask_mod = "k / 8 <= q / 8 + b";
   one(r, "modified");

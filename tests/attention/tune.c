@@ -84,12 +84,13 @@ static void of_few_rows(tg_context *c) {
 /* Everything that the text about a problem has to carry to the worker. */
 static void of_variants(tg_context *c) {
   static const float scale = 0.5f;
-  tg_attention_desc d = {.q = TG_F16, .k = TG_BF16, .o = TG_F32, .head = 16, .value_head = 32, .heads = 2, .queries = {20, 0}, .keys = {64, 0}, .window = 9, .scale = &scale, .soft_cap = 3, .alibi = 1,
+  static const tg_binding slow_variant[] = {{"VL", 4, 4, 1}, {"DL", 4, 4, 1}, {"DU", 2, 2, 1}, {"BQ", 8, 8, 1}, {"KT", 4, 4, 1}};
+  tg_attention_desc d = {.q = TG_F16, .k = TG_BF16, .o = TG_F32, .head = 16, .value_head = 32, .heads = 2, .queries = {7, 0}, .keys = {64, 0}, .window = 9, .scale = &scale, .soft_cap = 3, .alibi = 1,
                          .score_mod = "score + bias * 0.25f", .mask_mod = "place_q + i32(k) != 7", .arg = {{"bias", TG_F16, TG_PER_KEY}, {"place_q", TG_I32, TG_PER_QUERY}}};
-  tune(c, &d, 0, 0, slow_prefill, 4);
-  CHECK(tuned_of(c, &d, 20, 64) == 1, "the plan of a descriptor with everything does not use what was tuned");
+  tune(c, &d, 0, 0, slow_variant, 5);
+  CHECK(tuned_of(c, &d, 7, 64) == 1, "the plan of a descriptor with everything does not use what was tuned");
   d.mask_mod = "place_q + i32(k) != 8";
-  CHECK(tuned_of(c, &d, 20, 64) == 0, "a plan with another mask uses it");
+  CHECK(tuned_of(c, &d, 7, 64) == 0, "a plan with another mask uses it");
 }
 
 /* ---- a candidate that the search's own data do not tell ---- */
@@ -158,11 +159,12 @@ int main(int argc, char **argv) {
   of_few_rows(c);
   of_variants(c);
   wrong_at_tails(none, false), wrong_at_tails(none, true);
-  const tg_attention_desc range = {.head = 16, .queries = {1, 64}, .keys = {0, 64}}, nothing = {.queries = {1, 0}, .keys = {1, 0}};
+  const tg_attention_desc range = {.head = 16, .queries = {1, 64}, .keys = {0, 64}}, nothing = {.queries = {1, 0}, .keys = {1, 0}}, listed = {.head = 16, .queries = {24, 0}, .keys = {64, 0}, .mask_mod = "k != 7"};
   mistake(c, &range, 65, 64, "no plan of this descriptor serves 65 queries of 64 keys");
   mistake(c, &range, 0, 64, "no plan of this descriptor serves 0 queries");
   mistake(c, &range, 1, 0, "no plan of this descriptor serves 1 queries of 0 keys");
   mistake(c, &nothing, 0, 0, "tg_attention_desc.head: 0");
+  mistake(c, &listed, 0, 0, "under a mask_mod or a mask of bools");
   tg_context_free(c), tg_context_free(none);
   empty(tuned);
   return TEST_END();

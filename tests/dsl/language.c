@@ -50,7 +50,7 @@ static const row rows[] = {
   {"range(j, N) F[0] = big[idx[j] + 1] else 0;", "range(j, N) F[0] = big[min(max(index(idx[j]), 0), 99) + 1] else 0.0f;"},
   {"range(j, N) F[0] = big[raw[j]] else 0;", "range(j, N) F[0] = big[index(raw[j])] else 0.0f;"},
   {"range(j, N) { let p = idx[j]; F[0] = big[p]; D[0] = p; }", "range(j, N) { F[0] = big[min(max(index(idx[j]), 0), 99)]; D[0] = idx[j]; }"},
-  {"range(j, N) F[0] = big[index(idx[j])];", "range(j, N) F[0] = big[index(idx[j])];"},
+  {"range(j, N) F[0] = big[index(idx[j])];", "range(j, N) F[0] = big[min(max(index(idx[j]), 0), 99)];"},
   {"range(i, M - 1) range(k, ptr[i+1] - ptr[i]) F[i] += big[ptr[i] + k];",
    "range(i, M - 1) range(k, min(max(index(ptr[i+1]), 0), K) - min(max(index(ptr[i]), 0), K)) F[i] = F[i] + big[min(max(index(ptr[i]), 0), K) + k];"},
   {"range(i, M) range(j, i + 1) C[i,j] = 1;", "range(i, M) range(j, i + 1) C[i,j] = 1.0f;"},

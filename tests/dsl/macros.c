@@ -140,6 +140,24 @@ TG_KERNEL(bad_splice, M) {
   tg(C[0] = f(1.0f));
 }
 
+TG_KERNEL(bad_splice_index, M) {
+  tg_out(C, f32, [M]);
+  tg_splice(f, "i + 1", "s, i -> f32");
+  tg_range(i, M) tg(C[i] = f(1.0f, i));
+}
+
+TG_KERNEL(bad_splice_number, M) {
+  tg_out(C, f32, [M]);
+  tg_splice(f, "1", "s -> bool");
+  tg_range(i, M) tg(C[i] = where(f(1.0f), 1, 2));
+}
+
+TG_KERNEL(bad_splice_type, M) {
+  tg_out(C, f32, [M]);
+  tg_splice(f, "s", "s -> f33");
+  tg(C[0] = f(1.0f));
+}
+
 TG_KERNEL(bad_binding, M) {
   tg_out(C, f32, [M]);
 }
@@ -253,6 +271,9 @@ static void check_others(void) {
   static const tg_binding two[] = {{"M", 8, 8, 0}, {"R", 1, 1, 0}};
   static const struct { const tg_kernel_def *def; uint32_t n; const char *message; } rows[] = {
     {&bad_splice, 1, "<f>:2:4: error: unknown name 't'\n    + t\n      ^"},
+    {&bad_splice_index, 1,
+     "<f>:1:1: error: f32 is expected, not index, and nothing is converted silently: write f32(i + 1)\n    i + 1\n    ^~~~~"},
+    {&bad_splice_number, 1, "<f>:1:1: error: a bool is expected, not the number 1\n    1\n    ^"},
     {&bad_many, 4, "bad_many has no parameter or knob 'Row': there are Rows, Cols, K, BM; did you mean 'Rows'?"},
     {&bad_binding, 2, "bad_binding has no parameter or knob 'R': there is M"},
   };
@@ -264,6 +285,12 @@ static void check_others(void) {
     CHECK_TEXT(a.job.env.message, rows[i].message);
     tg_job_drop(&a.job);
   }
+  attempt typed = {.def = &bad_splice_type, .bindings = two, .n = 1};
+  tg_job_init(&typed.job, NULL);
+  CHECK(!tg_protect(&typed.job.env, author, &typed), "%s is accepted", typed.def->name);
+  CHECK(strstr(typed.job.env.message, "error: the type of the value of 'f' expected behind ->\n"), "%s",
+        typed.job.env.message);
+  tg_job_drop(&typed.job);
   attempt a = {.def = &bad_recursion, .bindings = two, .n = 1};
   tg_job_init(&a.job, NULL);
   CHECK(!tg_protect(&a.job.env, author, &a), "recursion is accepted");

@@ -172,10 +172,10 @@ int main(void) {
   mallopt(M_MMAP_MAX, 0);
   mallopt(M_TRIM_THRESHOLD, INT32_MAX);
   mallopt(M_TOP_PAD, 32 << 20);
-#ifdef __OPTIMIZE__
-  const bool assembles = true;
-#else   /* the build with the oldest LLVM: that it selects is what is asked */
+#ifdef TG_OTHER_LLVM   /* that it selects is what is asked */
   const bool assembles = false;
+#else
+  const bool assembles = true;
 #endif
   const char *ptxas = assembles ? find_ptxas() : NULL;
   char path[TEST_PATH] = "tg-devices-XXXXXX", command[512], out[8192];

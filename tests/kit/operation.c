@@ -7,6 +7,7 @@
 #include "../target.h"
 #include "../test.h"
 #include "softmax.h"
+#include "kit/words.h"
 #include "trial/placed.h"
 
 enum { ROWS = 40, COLUMNS = 70, LD = COLUMNS + 3 };
@@ -160,6 +161,28 @@ static void check_between_pages(void) {
   softmax_free(s);
 }
 
+/* Words with names of so many letters: what is too long for one word must not become another by being cut off. */
+TG_KERNEL(long_word, N) {
+  char name[160] = "";
+  memset(name, 'a', *(const size_t *)tg_user);
+  tg_in(X, f32, [N]);
+  tg_out(Y, f32, [N]);
+  tg_range(i, N) tg(Y[i] = X[i]);
+  tg_kit_word(tg_b_, "split i 4 as %s b%s", name, name);
+}
+
+static void check_long_words(void) {
+  static const size_t letters[] = {8, 150};
+  for (uint32_t i = 0; i < TG_COUNT(letters); i++) {
+    tg_kernel *k = NULL;
+    tg_compile_options o = {.bindings = &(tg_binding){"N", 8, 8, 1}, .bindings_n = 1, .user = (void *)&letters[i]};
+    tg_status s = tg_kernel_compile(context, &long_word, &o, &k);
+    CHECK(s == (i ? TG_EINVAL : TG_OK), "%zu letters: status %d, %s", letters[i], (int)s, tg_error_message(context));
+    CHECK(!i || strstr(tg_error_message(context), "(too long)"), "%s", tg_error_message(context));
+    if (k) tg_kernel_free(k);
+  }
+}
+
 int main(void) {
   tg_context_options o = {.threads = 3, .target = test_target()};
   if (tg_context_create(&o, &context)) return 1;
@@ -170,6 +193,7 @@ int main(void) {
   for (int i = 0; i < ROWS * LD; i++) by_element[i] = (float)tg_draw_unit(&state, TG_F32);
   check_threads();
   check_refusals();
+  check_long_words();
   check_between_pages();
   tg_context_free(context);
   return TEST_END();

@@ -2,7 +2,8 @@
  * Every program of the corpus and of PolyBench, at two sizes each: each stage prints and parses back to the same program, computes what
  * the author's form computes (under the interpreter, with its checks), and so does the machine code, on 1, 2, 3 and 7 threads and as tasks one after another.
  * Machine code of the program as written and of the heuristic's choice runs with every buffer directly before a page
- * without access, and directly behind one, as well.
+ * without access, and directly behind one, as well. A program is lowered and compiled once for all of its sizes: they are
+ * parameters of the launch, of which neither knows anything.
  * Inputs are small integers, so that every order of a sum gives the same bits. Programs with "// rounds" on a line are not exact: there the bits
  * must be equal from pass fma on, and near the author's form before.
  *   corpus [--target=NAME] [PROGRAM.tg ...]      default: the host; all */
@@ -23,19 +24,46 @@ enum { ROUNDS = 1 };
 enum { ROUNDS = 2 };
 #endif
 
+/* The program at one size of each parameter. */
+typedef struct {
+  int64_t params[32];
+  bool fixed, failed, large;   /* large: more than the interpreter can do; stages are printed and parsed only */
+  kit_memory start, first, from_fma;   /* inputs; what the author's form gave */
+  kit_memory unpacked, first_unpacked;   /* the same of a program that takes operands packed, before they were */
+} sized;
+
 typedef struct {
   kit_path path;
   tg_context *context;
   const kit_program *program;
   tg_job job;
-  int64_t params[32];
-  bool rounds, fixed, failed, large;   /* large: more than the interpreter can do; stages are printed and parsed only */
-  kit_memory start, first, now, from_fma;   /* inputs; what the author's form gave */
-  kit_memory unpacked, first_unpacked;   /* the same of a program that takes operands packed, before they were */
+  bool rounds, own_words, failed;   /* failed: at every size */
+  sized size[ROUNDS], *at;     /* at: the size in hand; NULL: what fails does so at every size */
+  int sizes;
+  kit_memory now;
   const char *stage;
+  const tg_uop *sink;
 } run;
 
-#define WRONG(r, ...) ((r)->failed = true, fprintf(stderr, "%s: %s: ", (r)->program->path, (r)->stage), fprintf(stderr, __VA_ARGS__), fputc('\n', stderr))
+static bool failed(const run *r) { return r->failed || (r->at && r->at->failed); }
+
+static void wrong(run *r) {
+  if (r->at) r->at->failed = true;
+  else r->failed = true;
+  fprintf(stderr, "%s: %s", r->program->path, r->stage);
+  for (uint32_t i = 0; r->at && i < r->job.params.n; i++) fprintf(stderr, "%s%s = %lld", i ? ", " : " at ", r->job.params.data[i].name, (long long)r->at->params[i]);
+  fprintf(stderr, ": ");
+}
+
+#define WRONG(r, ...) (wrong(r), fprintf(stderr, __VA_ARGS__), fputc('\n', stderr))
+
+static void each_size(run *r, void (*f)(run *)) {
+  for (int i = 0; i < r->sizes; i++) {
+    r->at = &r->size[i];
+    if (!failed(r)) f(r);
+  }
+  r->at = NULL;
+}
 
 static long pages_runs;
 
@@ -65,7 +93,7 @@ static void compare(run *r, const kit_memory *got, const kit_memory *want, bool 
 static void interpret(run *r, const tg_uop *sink, kit_memory *m, uint64_t steps) {
   tg_interp_buffer buffers[KIT_BUFFERS];
   for (uint32_t b = 0; b < m->n; b++) buffers[b] = (tg_interp_buffer){m->data[b], m->bytes[b]};
-  tg_interp in = {.buffers = buffers, .params = r->params, .step_limit = steps, .check_uninitialised = true, .check_races = true, .check_promises = true, .check_merges = true};
+  tg_interp in = {.buffers = buffers, .params = r->at->params, .step_limit = steps, .check_uninitialised = true, .check_races = true, .check_promises = true, .check_merges = true};
   tg_interpret(&r->job, sink, &in);
 }
 
@@ -88,28 +116,36 @@ static void round_trip(run *r, const tg_uop *sink) {
   free(again);
 }
 
+/* Of the stage in hand, at one size. */
+static void stage(run *r) {
+  sized *z = r->at;
+  if (z->large) return;
+#if defined TG_SANITIZED || defined TG_OTHER_LLVM   /* slow here, or the same objects: the other stages are done in the plain build */
+  if (strcmp(r->stage, "schedule") && strcmp(r->stage, "fma") && strcmp(r->stage, "linear")) return;
+#endif
+  if (!strcmp(r->stage, "schedule") && r->job.packings.n) {
+    kit_memory_copy(&z->unpacked, &z->start);
+    kit_memory_copy(&z->first_unpacked, &z->first);
+    kit_memory_pack(&r->job, r->sink, z->params, &z->start);
+    kit_memory_pack(&r->job, r->sink, z->params, &z->first);
+  }
+  kit_memory_copy(&r->now, &z->start);
+  interpret(r, r->sink, &r->now, 100000000);
+  compare(r, &r->now, z->fixed ? &z->from_fma : &z->first, r->rounds && !z->fixed);
+  if (!kit_bands_whole(&r->now)) WRONG(r, "wrote behind a buffer");
+  if (strcmp(r->stage, "fma")) return;
+  z->fixed = true;
+  kit_memory_copy(&z->from_fma, &r->now);
+}
+
 static void seen(void *user, const char *pass, const tg_uop *sink) {
   run *r = user;
+  bool same = r->sink == sink;   /* nodes are shared: a pass that changed nothing gives the same program, which has been run */
   r->stage = pass;
+  r->sink = sink;
   if (r->failed || !strcmp(pass, "author")) return;
   round_trip(r, sink);
-  if (r->large) return;
-#if defined TG_SANITIZED || !defined __OPTIMIZE__   /* the interpreter is slow here, and has done the other stages in a build where it is not */
-  if (strcmp(pass, "schedule") && strcmp(pass, "fma") && strcmp(pass, "linear")) return;
-#endif
-  if (!strcmp(pass, "schedule") && r->job.packings.n) {
-    kit_memory_copy(&r->unpacked, &r->start);
-    kit_memory_copy(&r->first_unpacked, &r->first);
-    kit_memory_pack(&r->job, sink, r->params, &r->start);
-    kit_memory_pack(&r->job, sink, r->params, &r->first);
-  }
-  kit_memory_copy(&r->now, &r->start);
-  interpret(r, sink, &r->now, 100000000);
-  compare(r, &r->now, r->fixed ? &r->from_fma : &r->first, r->rounds && !r->fixed);
-  if (!kit_bands_whole(&r->now)) WRONG(r, "wrote behind a buffer");
-  if (strcmp(pass, "fma")) return;
-  r->fixed = true;
-  kit_memory_copy(&r->from_fma, &r->now);
+  if (!same || !strcmp(pass, "schedule") || !strcmp(pass, "fma")) each_size(r, stage);
 }
 
 static void author(void *user) {
@@ -117,19 +153,25 @@ static void author(void *user) {
   tg_job *j = &r->job;
   tg_parse_kernel(j, r->program->path, r->program->text, 0, NULL);
   round_trip(r, j->sink);
-  if (!kit_memory_make(j, r->params, &r->start)) WRONG(r, "over %d buffers", KIT_BUFFERS);
-  kit_memory_copy(&r->first, &r->start);
-  interpret(r, j->sink, &r->first, 1000000);
+}
+
+static void author_form(void *user) {
+  run *r = user;
+  if (!kit_memory_make(&r->job, r->at->params, &r->at->start)) WRONG(r, "over %d buffers", KIT_BUFFERS);
+  kit_memory_copy(&r->at->first, &r->at->start);
+  interpret(r, r->job.sink, &r->at->first, 1000000);
+}
+
+static void make_first(run *r) {
+  if (tg_protect(&r->job.env, author_form, r)) return;
+  r->at->large = r->job.env.status == TG_ELIMIT;
+  r->job.env.status = TG_OK;
+  if (!r->at->large) WRONG(r, "%s", r->job.env.message);
 }
 
 static void lower(void *user) {
   run *r = user;
   kit_lower(&r->path, &r->job, true, seen, r);
-}
-
-static void parse(void *user) {
-  run *r = user;
-  tg_parse_kernel(&r->job, r->program->path, r->program->text, 0, NULL);
 }
 
 /* ---- machine code ---- */
@@ -140,61 +182,67 @@ static void last_first(void *user, int64_t n, void (*task)(void *arg, int64_t i)
   while (n-- > 0) task(arg, n);
 }
 
-/* Each operand packed by its kernel: the interpreter's bytes. */
+/* An operand packed by its kernel: the interpreter's bytes. */
+static void packs_as_interpreted(run *r, const tg_packing *p, tg_kernel *k) {
+  uint32_t from = 0, to = 0;
+  const kit_memory *unpacked = &r->at->unpacked, *start = &r->at->start;
+  kit_memory *now = &r->now;
+  while (strcmp(unpacked->name[from], p->source)) from++;
+  while (strcmp(start->name[to], p->copy)) to++;
+  kit_memory_copy(now, start);
+  memset(now->data[to], 0x5a, now->bytes[to]);
+  uint32_t sum = p->sum ? to + 1 : to;
+  if (p->sum) memset(now->data[sum], 0x5a, now->bytes[sum]);
+  tg_argument a[3] = {{unpacked->data[from], unpacked->bytes[from]}, {now->data[to], now->bytes[to]}, {now->data[sum], now->bytes[sum]}};
+  const tg_kernel_info *info = tg_kernel_describe(k);
+  int64_t params[KIT_BUFFERS];
+  for (uint32_t n = 0; n < info->params_n; n++)
+    for (uint32_t q = 0; q < r->job.params.n; q++)
+      if (!strcmp(info->params[n].name, r->job.params.data[q].name)) params[n] = r->at->params[q];
+  tg_launch l = {.buffers = a, .buffers_n = p->sum ? 3 : 2, .params = params, .params_n = info->params_n, .threads = 3};
+  if (tg_kernel_run(k, &l)) WRONG(r, "%s", tg_error_message(r->context));
+  else if (memcmp(now->data[to], start->data[to], now->bytes[to]) || memcmp(now->data[sum], start->data[sum], now->bytes[sum])) WRONG(r, "%s is not what the interpreter packs", p->copy);
+  if (!kit_bands_whole(now)) WRONG(r, "wrote behind a buffer");
+}
+
+static tg_kernel *compiled(run *r, const char *stage, const tg_compile_options *o) {
+  tg_kernel *k = NULL;
+  r->stage = stage;
+  if (tg_kernel_compile_text(r->context, r->program->path, r->program->text, o, &k)) WRONG(r, "%s", tg_error_message(r->context));
+  return k;
+}
+
 static void machine_packs(run *r) {
   for (uint32_t i = 0; i < r->job.packings.n; i++) {
     const tg_packing *p = &r->job.packings.data[i];
-    tg_compile_options o = {.pack = p->source};
-    uint32_t from = 0, to = 0;
-    tg_kernel *k = NULL;
-    r->stage = "machine code of a packing";
-    if (tg_kernel_compile_text(r->context, r->program->path, r->program->text, &o, &k)) {
-      WRONG(r, "%s", tg_error_message(r->context));
-      return;
+    tg_kernel *k = compiled(r, "machine code of a packing", &(tg_compile_options){.pack = p->source});
+    for (int s = 0; k && s < r->sizes; s++) {
+      r->at = &r->size[s];
+      if (!failed(r) && !r->at->large) packs_as_interpreted(r, p, k);
     }
-    while (strcmp(r->unpacked.name[from], p->source)) from++;
-    while (strcmp(r->start.name[to], p->copy)) to++;
-    kit_memory_copy(&r->now, &r->start);
-    memset(r->now.data[to], 0x5a, r->now.bytes[to]);
-    uint32_t sum = p->sum ? to + 1 : to;
-    if (p->sum) memset(r->now.data[sum], 0x5a, r->now.bytes[sum]);
-    tg_argument a[3] = {{r->unpacked.data[from], r->unpacked.bytes[from]}, {r->now.data[to], r->now.bytes[to]}, {r->now.data[sum], r->now.bytes[sum]}};
-    const tg_kernel_info *info = tg_kernel_describe(k);
-    int64_t params[KIT_BUFFERS];
-    for (uint32_t n = 0; n < info->params_n; n++)
-      for (uint32_t q = 0; q < r->job.params.n; q++)
-        if (!strcmp(info->params[n].name, r->job.params.data[q].name)) params[n] = r->params[q];
-    tg_launch l = {.buffers = a, .buffers_n = p->sum ? 3 : 2, .params = params, .params_n = info->params_n, .threads = 3};
-    if (tg_kernel_run(k, &l)) WRONG(r, "%s", tg_error_message(r->context));
-    else if (memcmp(r->now.data[to], r->start.data[to], r->now.bytes[to]) || memcmp(r->now.data[sum], r->start.data[sum], r->now.bytes[sum])) WRONG(r, "%s is not what the interpreter packs", p->copy);
-    if (!kit_bands_whole(&r->now)) WRONG(r, "wrote behind a buffer");
+    r->at = NULL;
     tg_kernel_free(k);
   }
 }
 
-static void machine(run *r) {
-  tg_kernel *k = NULL;
-  r->stage = "machine code";
-  if (tg_kernel_compile_text(r->context, r->program->path, r->program->text, NULL, &k)) {
-    WRONG(r, "%s", tg_error_message(r->context));
-    return;
-  }
+static void machine(run *r, tg_kernel *k) {
+  const sized *z = r->at;
   const tg_kernel_info *info = tg_kernel_describe(k);
   static const int ways[] = {1, 2, 3, 7, 0};   /* threads; 0: last_first */
+  r->stage = "machine code";
   for (size_t w = 0; w < TG_COUNT(ways); w++) {
     tg_argument a[KIT_BUFFERS];
-    kit_memory_copy(&r->now, &r->start);
+    kit_memory_copy(&r->now, &z->start);
     for (uint32_t b = 0; b < r->now.n; b++) {
       size_t bytes = 0;
-      if (tg_kernel_bytes(k, r->params, b, &bytes) || bytes != r->now.bytes[b]) WRONG(r, "buffer %u has %zu bytes, not %zu", b, bytes, r->now.bytes[b]);
+      if (tg_kernel_bytes(k, z->params, b, &bytes) || bytes != r->now.bytes[b]) WRONG(r, "buffer %u has %zu bytes, not %zu", b, bytes, r->now.bytes[b]);
       a[b] = (tg_argument){r->now.data[b], r->now.bytes[b]};
     }
-    tg_launch l = {.buffers = a, .buffers_n = r->now.n, .params = r->params, .params_n = info->params_n, .threads = ways[w], .parallel_for = ways[w] ? NULL : last_first};
+    tg_launch l = {.buffers = a, .buffers_n = r->now.n, .params = z->params, .params_n = info->params_n, .threads = ways[w], .parallel_for = ways[w] ? NULL : last_first};
     if (tg_kernel_run(k, &l)) WRONG(r, "%s", tg_error_message(r->context));
-    else compare(r, &r->now, r->fixed ? &r->from_fma : &r->first, r->rounds && !r->fixed);
+    else compare(r, &r->now, z->fixed ? &z->from_fma : &z->first, r->rounds && !z->fixed);
     if (!kit_bands_whole(&r->now)) WRONG(r, "wrote behind a buffer");
   }
-  tg_kernel_free(k);
 }
 
 /* ---- machine code beside pages without access ---- */
@@ -235,7 +283,7 @@ static void between_pages(run *r, tg_kernel *k, const char *schedule, const kit_
       return;
     }
     for (uint32_t b = 0; b < r->now.n; b++) a[b] = (tg_argument){r->now.data[b], r->now.bytes[b]};
-    tg_launch l = {.buffers = a, .buffers_n = r->now.n, .params = r->params, .params_n = info->params_n,
+    tg_launch l = {.buffers = a, .buffers_n = r->now.n, .params = r->at->params, .params_n = info->params_n,
                    .threads = ways[i / 2]};
     running.r = r, running.schedule = schedule, running.front = front;
     tg_status s = tg_kernel_run(k, &l);
@@ -247,56 +295,72 @@ static void between_pages(run *r, tg_kernel *k, const char *schedule, const kit_
   }
 }
 
-/* As written, which is the program under its own words if it has some, and under the heuristic's, which it gets if it
- * has none, or here in place of its own. */
-static void beside_pages(run *r) {
-  for (int heuristic = 0; heuristic < 2; heuristic++) {
-    tg_compile_options o = {.flags = heuristic ? TG_COMPILE_OPTS_ONLY : TG_COMPILE_AS_WRITTEN};
-    tg_kernel *k = NULL;
-    r->stage = heuristic ? "under the heuristic's schedule" : "as written";
-    if (tg_kernel_compile_text(r->context, r->program->path, r->program->text, &o, &k)) {
-      WRONG(r, "%s", tg_error_message(r->context));
-      return;
-    }
-    const tg_kernel_info *info = tg_kernel_describe(k);
+/* Every size of one schedule's code. */
+static void run_machine(run *r, tg_kernel *k, const char *schedule, bool usual) {
+  const tg_kernel_info *info = tg_kernel_describe(k);
+  for (int s = 0; s < r->sizes; s++) {
+    sized *z = r->at = &r->size[s];
+    if (failed(r) || z->large) continue;
     bool packed = false;   /* this schedule takes the copies that the other stages have */
-    for (uint32_t b = 0; b < info->buffers_n && r->unpacked.n; b++)
+    for (uint32_t b = 0; b < info->buffers_n && z->unpacked.n; b++)
       for (uint32_t p = 0; p < r->job.packings.n; p++)
         packed |= !strcmp(info->buffers[b].name, r->job.packings.data[p].copy);
-    bool plain = r->unpacked.n && !packed;
-    between_pages(r, k, r->stage, plain ? &r->unpacked : &r->start, plain ? &r->first_unpacked : &r->first);
-    tg_kernel_free(k);
+    bool plain = z->unpacked.n && !packed;
+    if (usual) machine(r, k);
+    between_pages(r, k, schedule, plain ? &z->unpacked : &z->start, plain ? &z->first_unpacked : &z->first);
   }
+  r->at = NULL;
 }
 
-static void one(run *r, const kit_program *p, int round, int *large) {
+/* The schedule that the stages had, which are the program's own words, or the heuristic's where it has none; and the other one: as written, or the
+ * heuristic's words in place of its own. */
+static void run_schedules(run *r) {
+  const bool own = r->own_words;
+  tg_kernel *usual = compiled(r, "machine code", NULL);
+  if (usual) run_machine(r, usual, own ? "as written" : "under the heuristic's schedule", true);
+  tg_kernel_free(usual);
+  const char *name = own ? "under the heuristic's schedule" : "as written";
+  tg_kernel *other = compiled(r, name, &(tg_compile_options){.flags = own ? TG_COMPILE_OPTS_ONLY : TG_COMPILE_AS_WRITTEN});
+  if (other) run_machine(r, other, name, false);
+  tg_kernel_free(other);
+}
+
+static void free_size(sized *z) {
+  kit_memory_free(&z->start), kit_memory_free(&z->first), kit_memory_free(&z->from_fma);
+  kit_memory_free(&z->unpacked), kit_memory_free(&z->first_unpacked);
+  memset(z, 0, sizeof *z);
+}
+
+static bool any_small(const run *r) {
+  for (int s = 0; s < r->sizes; s++)
+    if (!r->size[s].large && !r->size[s].failed) return true;
+  return false;
+}
+
+static void one(run *r, const kit_program *p, int *large) {
   r->program = p;
-  r->failed = r->fixed = false;
+  r->failed = false;
+  r->at = NULL;
+  r->sink = NULL;
   r->stage = "author";
   r->rounds = strstr(p->text, "// rounds") != NULL;
   tg_job_init(&r->job, NULL);
-  bool read = tg_protect(&r->job.env, parse, r);
-  if (!read) WRONG(r, "%s", r->job.env.message);
-  kit_params(&r->job, round, r->params);
-  uint32_t params = r->job.params.n;
-  tg_job_drop(&r->job);
-  if (!read || (round && !params)) {
-    test_failed += !read;
-    return;
+  if (!tg_protect(&r->job.env, author, r)) WRONG(r, "%s", r->job.env.message), r->failed = true;
+  r->sizes = !r->failed && r->job.params.n ? ROUNDS : 1;
+  r->own_words = r->job.opts.n > 0;
+  for (int s = 0; s < r->sizes; s++) {
+    free_size(&r->size[s]);
+    kit_params(&r->job, s, r->size[s].params);
   }
-  tg_job_init(&r->job, NULL);
-  kit_memory_free(&r->unpacked), kit_memory_free(&r->first_unpacked);
-  r->large = false;
-  if (!tg_protect(&r->job.env, author, r)) {
-    r->large = r->job.env.status == TG_ELIMIT;
-    r->job.env.status = TG_OK;
-    if (!r->large) WRONG(r, "%s", r->job.env.message);
+  if (!r->failed) each_size(r, make_first);
+  if (!r->failed && !tg_protect(&r->job.env, lower, r)) WRONG(r, "%s", r->job.env.message), r->failed = true;
+  r->at = NULL;
+  if (!r->failed && any_small(r)) machine_packs(r), run_schedules(r);
+  for (int s = 0; s < r->sizes; s++) {
+    *large += r->size[s].large;
+    if (r->failed || r->size[s].failed) test_failed++;
+    else test_passed++;
   }
-  if (!r->failed && !tg_protect(&r->job.env, lower, r)) WRONG(r, "%s", r->job.env.message);
-  if (!r->failed && !r->large) machine_packs(r), machine(r), beside_pages(r);
-  *large += r->large;
-  if (r->failed) test_failed++;
-  else test_passed++;
   tg_job_drop(&r->job);
 }
 
@@ -313,11 +377,11 @@ int main(int argc, char **argv) {
   for (int i = 0; i < n; i++) {
     bool wanted = argc < 2;
     for (int k = 1; k < argc; k++) wanted |= !strcmp(argv[k], p[i].path);
-    for (int round = 0; round < ROUNDS && wanted; round++) one(&r, &p[i], round, &large);
+    if (wanted) one(&r, &p[i], &large);
   }
   CHECK(large < 8, "%d are too large for the interpreter", large);
-  kit_memory_free(&r.start), kit_memory_free(&r.first), kit_memory_free(&r.now), kit_memory_free(&r.from_fma), kit_memory_free(&r.unpacked);
-  kit_memory_free(&r.first_unpacked);
+  kit_memory_free(&r.now);
+  for (int i = 0; i < ROUNDS; i++) free_size(&r.size[i]);
   tg_context_free(r.context);
   printf("%ld runs beside pages without access\n", pages_runs);
   kit_path_close(&r.path);

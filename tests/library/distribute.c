@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Every program of the corpus in device form, for warps of 32 and of 64: each stage from pass distribute on prints and parses back,
  * and computes what the author's form computes, under the interpreter with its checks of races and barriers; of a second round of sizes, and of the
- * programs of tests/ranges/accept, contract and the last.
+ * programs of tests/ranges/accept, fma and the last.
  *   distribute [--target=NAME] [PROGRAM.tg ...]      default: all, for sm_80 and gfx90a in turn */
 #include <math.h>
 #include <stdlib.h>
@@ -17,19 +17,35 @@ enum { ROUNDS = 1 };
 enum { ROUNDS = 2 };
 #endif
 
+/* The program at one size of each parameter. A program is lowered once for all of its sizes: they are parameters of the launch. */
+typedef struct {
+  int64_t params[32];
+  bool fixed, large, failed;
+  kit_memory start, first, fixed_at;
+} sized;
+
 typedef struct {
   tg_job tables, job;
   tg_target target;
   const tg_rules *rules;
   const kit_program *program;
   const char *stage;
-  int64_t params[32];
-  int round;
-  bool failed, rounds, fixed, large;
-  kit_memory start, first, now, fixed_at;
+  sized size[ROUNDS], *at;     /* at: the size in hand; NULL: what fails does so at every size */
+  int sizes;
+  bool failed, rounds;         /* failed: at every size */
+  kit_memory now;
+  const tg_uop *computed;
 } run;
 
-#define WRONG(r, ...) ((r)->failed = true, fprintf(stderr, "%s for %s: %s: ", (r)->program->path, (r)->target.name, (r)->stage), fprintf(stderr, __VA_ARGS__), fputc('\n', stderr))
+static void wrong(run *r) {
+  if (r->at) r->at->failed = true;
+  else r->failed = true;
+  fprintf(stderr, "%s for %s: %s", r->program->path, r->target.name, r->stage);
+  for (uint32_t i = 0; r->at && i < r->job.params.n; i++) fprintf(stderr, "%s%s = %lld", i ? ", " : " at ", r->job.params.data[i].name, (long long)r->at->params[i]);
+  fprintf(stderr, ": ");
+}
+
+#define WRONG(r, ...) (wrong(r), fprintf(stderr, __VA_ARGS__), fputc('\n', stderr))
 
 static double tolerance(tg_type t) { return t == TG_F64 ? 1e-11 : t == TG_F32 ? 2e-5 : t == TG_BF16 || t == TG_E4M3 || t == TG_E5M2 ? 0.07 : 4e-3; }
 
@@ -53,7 +69,7 @@ static void compare(run *r, const kit_memory *want, bool near) {
 static void interpret(run *r, const tg_uop *sink, kit_memory *m, uint64_t steps, bool threads) {
   tg_interp_buffer buffers[KIT_BUFFERS];
   for (uint32_t b = 0; b < m->n; b++) buffers[b] = (tg_interp_buffer){m->data[b], m->bytes[b]};
-  tg_interp in = {.buffers = buffers, .params = r->params, .step_limit = steps, .check_uninitialised = true, .check_races = true,
+  tg_interp in = {.buffers = buffers, .params = r->at->params, .step_limit = steps, .check_uninitialised = true, .check_races = true,
                   .check_promises = true, .check_barriers = threads};
   tg_interpret(&r->job, sink, &in);
 }
@@ -77,38 +93,43 @@ static void round_trip(run *r, const tg_uop *sink) {
   free(again);
 }
 
+static void pack(run *r, const tg_uop *sink) {
+  sized *z = r->at;
+  if (z->large) return;
+  kit_memory_pack(&r->job, sink, z->params, &z->start);
+  kit_memory_pack(&r->job, sink, z->params, &z->first);
+}
+
+/* The stage in hand at one size. */
+static void compute(run *r, const tg_uop *sink) {
+  sized *z = r->at;
+  bool fixes = !strcmp(r->stage, "fma");
+  if (z->large || ((z != r->size || strstr(r->program->path, "/accept/")) && !fixes && strcmp(r->stage, "linear"))) return;   /* other sizes, and programs that are there for the prover: the last stage has what goes wrong between */
+  kit_memory_copy(&r->now, &z->start);
+  interpret(r, sink, &r->now, 2000000000, true);
+  compare(r, z->fixed ? &z->fixed_at : &z->first, r->rounds && !z->fixed);
+  if (!kit_bands_whole(&r->now)) WRONG(r, "wrote behind a buffer");
+  if (!fixes) return;
+  z->fixed = true;
+  kit_memory_copy(&z->fixed_at, &r->now);
+}
+
+static void each_size(run *r, const tg_uop *sink, void (*f)(run *, const tg_uop *)) {
+  for (int i = 0; i < r->sizes && !r->failed; i++) {
+    r->at = &r->size[i];
+    if (!r->at->failed) f(r, sink);
+  }
+  r->at = NULL;
+}
+
 static void seen(void *user, const char *pass, const tg_uop *sink) {
   run *r = user;
   r->stage = pass;
-  if (!r->large && !strcmp(pass, "schedule") && r->job.packings.n) {
-    kit_memory_pack(&r->job, sink, r->params, &r->start);
-    kit_memory_pack(&r->job, sink, r->params, &r->first);
-  }
+  if (!strcmp(pass, "schedule") && r->job.packings.n) each_size(r, sink, pack);
   if (r->failed || tg_stage_index(pass) < tg_stage_index("distribute")) return;
   round_trip(r, sink);
-  if (r->large || ((r->round || strstr(r->program->path, "/accept/")) && strcmp(pass, "fma") && strcmp(pass, "linear"))) return;   /* other sizes, and programs that are there for the prover: the last stage has what goes wrong between */
-  kit_memory_copy(&r->now, &r->start);
-  interpret(r, sink, &r->now, 2000000000, true);
-  compare(r, r->fixed ? &r->fixed_at : &r->first, r->rounds && !r->fixed);
-  if (!kit_bands_whole(&r->now)) WRONG(r, "wrote behind a buffer");
-  if (strcmp(pass, "fma")) return;
-  r->fixed = true;
-  kit_memory_copy(&r->fixed_at, &r->now);
-}
-
-static void whole(void *user) {
-  run *r = user;
-  tg_job *j = &r->job;
-  tg_lowering l = {.target = &r->target, .rules = r->rules, .verify = true};
-  tg_parse_kernel(j, r->program->path, r->program->text, 0, NULL);
-  if (!kit_memory_make(j, r->params, &r->start)) WRONG(r, "over %d buffers", KIT_BUFFERS);
-  if (!r->large) {
-    kit_memory_copy(&r->first, &r->start);
-    interpret(r, j->sink, &r->first, 1000000, false);
-  }
-  j->sink = tg_lower(j, &l, "raise", NULL, NULL);
-  if (!j->opts.n) tg_heuristic(j, &l, j->sink);
-  tg_lower(j, &l, NULL, seen, r);
+  if (sink != r->computed || !strcmp(pass, "fma")) each_size(r, sink, compute);
+  r->computed = sink;   /* nodes are shared: a pass that changes nothing gives the same program */
 }
 
 static void parse(void *user) {
@@ -116,30 +137,60 @@ static void parse(void *user) {
   tg_parse_kernel(&r->job, r->program->path, r->program->text, 0, NULL);
 }
 
-static void one(run *r, const kit_program *p, int round, int *large) {
+static void author_form(void *user) {
+  run *r = user;
+  sized *z = r->at;
+  if (!kit_memory_make(&r->job, z->params, &z->start)) WRONG(r, "over %d buffers", KIT_BUFFERS);
+  kit_memory_copy(&z->first, &z->start);
+  interpret(r, r->job.sink, &z->first, 1000000, false);
+}
+
+static void make_first(run *r, const tg_uop *sink) {
+  (void)sink;
+  if (tg_protect(&r->job.env, author_form, r)) return;
+  r->at->large = r->job.env.status == TG_ELIMIT;
+  r->job.env.status = TG_OK;
+  if (!r->at->large) WRONG(r, "%s", r->job.env.message);
+}
+
+static void lower(void *user) {
+  run *r = user;
+  tg_job *j = &r->job;
+  tg_lowering l = {.target = &r->target, .rules = r->rules, .verify = true};
+  j->sink = tg_lower(j, &l, "raise", NULL, NULL);
+  if (!j->opts.n) tg_heuristic(j, &l, j->sink);
+  tg_lower(j, &l, NULL, seen, r);
+}
+
+static void free_size(sized *z) {
+  kit_memory_free(&z->start), kit_memory_free(&z->first), kit_memory_free(&z->fixed_at);
+  memset(z, 0, sizeof *z);
+}
+
+static void one(run *r, const kit_program *p, int *large) {
   r->program = p;
-  r->round = round;
-  r->failed = r->fixed = r->large = false;
+  r->failed = false;
+  r->at = NULL;
+  r->computed = NULL;
   r->stage = "author";
   r->rounds = strstr(p->text, "// rounds") != NULL;
   tg_job_init(&r->job, NULL);
   bool read = tg_protect(&r->job.env, parse, r);
   if (!read) WRONG(r, "%s", r->job.env.message);
-  kit_params(&r->job, round, r->params);
-  uint32_t params = r->job.params.n;
-  tg_job_drop(&r->job);
-  if (read && round && !params) return;
-  for (int tries = 0; tries < 2 && read; tries++) {
-    tg_job_init(&r->job, NULL);
-    bool ok = tg_protect(&r->job.env, whole, r), again = !ok && r->job.env.status == TG_ELIMIT && !r->large && !strcmp(r->stage, "author");
-    if (!ok && !again && !strstr(r->job.env.message, "this target has no")) WRONG(r, "%s", r->job.env.message);
-    tg_job_drop(&r->job);
-    r->large |= again;
-    if (!again) break;
+  r->sizes = read && r->job.params.n ? ROUNDS : 1;
+  for (int s = 0; s < r->sizes; s++) {
+    free_size(&r->size[s]);
+    kit_params(&r->job, s, r->size[s].params);
   }
-  *large += r->large;
-  if (r->failed) test_failed++;
-  else test_passed++;
+  if (read) each_size(r, NULL, make_first);
+  if (read && !tg_protect(&r->job.env, lower, r) && !strstr(r->job.env.message, "this target has no")) WRONG(r, "%s", r->job.env.message), r->failed = true;
+  r->at = NULL;
+  for (int s = 0; s < r->sizes; s++) {
+    *large += r->size[s].large;
+    if (r->failed || r->size[s].failed) test_failed++;
+    else test_passed++;
+  }
+  tg_job_drop(&r->job);
 }
 
 static void compile_rules(void *user) {
@@ -162,11 +213,12 @@ int main(int argc, char **argv) {
       bool wanted = argc < 2;
       for (int k = 1; k < argc; k++) wanted |= !strcmp(argv[k], p[i].path);
       if (argc < 2 && !target) wanted = (size_t)i % TG_COUNT(targets) == t;
-      for (int round = 0; round < ROUNDS && wanted; round++) one(&r, &p[i], round, &large);
+      if (wanted) one(&r, &p[i], &large);
     }
   }
   CHECK(large < 16, "%d are too large for the interpreter", large);
-  kit_memory_free(&r.start), kit_memory_free(&r.first), kit_memory_free(&r.now), kit_memory_free(&r.fixed_at);
+  kit_memory_free(&r.now);
+  for (int i = 0; i < ROUNDS; i++) free_size(&r.size[i]);
   tg_job_drop(&r.tables);
   kit_programs_free(p, n);
   return TEST_END();

@@ -73,7 +73,11 @@ static const tg_uop *own_element(tg_job *j, const tg_uop *old, const tg_uop *con
   if (old->op != TG_OP_LOAD || old->lanes == 1) return NULL;
   memcpy(now, src, old->n * sizeof *src);
   for (uint32_t d = 0; d < tg_access_rank(old); d++)
-    if (src[1 + d]->lanes > 1) now[1 + d] = f->w->par.data[f->par[at++]].range;
+    if (src[1 + d]->lanes > 1) {
+      tg_assert(&j->env, at < f->n);
+      now[1 + d] = f->w->par.data[f->par[at++]].range;
+    }
+  tg_assert(&j->env, at == f->n);   /* each folded range has become the thread's own iteration */
   return tg_with_sources(j, old, now);
 }
 
@@ -177,6 +181,7 @@ static void fold_warps(folding *f, parts *far) {
   const tg_uop *base = cell;
   for (uint32_t i = 0; i < far->n; i++) {
     const tg_uop *stride = tg_index(j, far->p[i].stride / unit);
+    tg_assert(&j->env, far->p[i].stride % unit == 0 && far->p[i].size > 0);
     base =
         tg_op2(j, TG_OP_SUB, base,
                tg_op2(j, TG_OP_MUL,

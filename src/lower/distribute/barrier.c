@@ -302,6 +302,15 @@ static uint32_t choose(const state *s, uint32_t n, uint32_t first, uint8_t *chos
   return count;
 }
 
+/* Each interval has its barrier. */
+static void check_arcs(const state *s, uint32_t n, const uint8_t *chosen) {
+  for (uint32_t i = 0; i < s->arcs.n; i++) {
+    bool met = false;
+    for (uint32_t k = 1; k <= n && !met; k++) met = chosen[k] && meets(&s->arcs.data[i], k);
+    tg_assert(&s->w->j->env, met);
+  }
+}
+
 static void insert_barriers(state *s, tg_group_item *list, const uint8_t *chosen) {
   tg_job *j = s->w->j;
   uint32_t n = list->list.n, count = 0;
@@ -343,6 +352,7 @@ static void infer(state *s, tg_group_item *list) {
     fewest = count;
     memcpy(best, now, n + 1);
   }
+  check_arcs(s, n, best);
   insert_barriers(s, list, best);
 }
 

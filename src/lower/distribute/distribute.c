@@ -97,7 +97,10 @@ void tg_touch_item(tg_workgroup *w, tg_group_item *item) {
 void tg_note_copies(tg_workgroup *w, const tg_group_item *define) {
   tg_tile *t = tg_tile_of(w, define->u);
   for (const tg_group_item *o = define->outer; o && o->u; o = o->outer)
-    if (tg_range_kind(o->u) == TG_UPCAST && t->copies < TG_DIGITS) t->copy[t->copies++] = o->u;
+    if (tg_range_kind(o->u) == TG_UPCAST) {
+      if (t->copies == TG_DIGITS) tg_fail_at(w->j, define->pos, "over %d upcast ranges around one buffer", TG_DIGITS);
+      t->copy[t->copies++] = o->u;
+    }
 }
 
 static const tg_uop *warp_of(const tg_workgroup *w) { return w->warp ? w->warp : tg_index(w->j, 0); }
@@ -106,6 +109,7 @@ const tg_uop *tg_thread_digit(tg_workgroup *w, int64_t stride, int64_t room) {
   tg_job *j = w->j;
   int64_t above;
   const tg_uop *x;
+  tg_assert(&j->env, stride > 0 && room > 0);   /* tg_assign_places has given it a place */
   if (stride % w->lanes == 0) {
     x = tg_fold2(j, TG_OP_IDIV, warp_of(w), tg_index(j, stride / w->lanes));
     above = (w->threads + stride - 1) / stride;

@@ -193,6 +193,7 @@ static void try_buffer(state *s) {
 
 static void insert_waits(tg_workgroup *w, const ring *r) {
   tg_job *j = w->j;
+  tg_assert(&j->env, r->flying >= 0 && r->first->outer == r->loop);
   const tg_uop *top = tg_wait_new(j, r->flying);
   tg_insert_before(w, r->first, tg_item_new(w, r->loop, top, (tg_pos){0}));
   if (r->settled) return;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * One query for each head against a long cache of keys: too few queries to go round, so the keys are shared out. The loop over the keys says
- * what it carries and how two states of it merge; `thread kb 4` then runs four parts of it as tasks. Into how many parts the keys are split is in
- * the schedule, so the result has the same bits however many threads there are. */
+ * A loop that carries a state, and threads that share it out: one query for each head against a long cache of keys. The
+ * loop over the keys says what it carries and how two states of it merge; `thread kb 4` then runs four parts of it as
+ * tasks. Into how many parts the keys are split is in the schedule, so the result has the same bits however many threads
+ * there are. It is an example of the language: the operation that engines call is in attend.c. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Flash attention, as its paper writes it: one pass over the keys with a running maximum and sum, and no T x T scores in
- * memory. The tail of the keys is masked, so any T will do. */
+ * Flash attention, as its paper writes it: one pass over the keys with a running maximum and sum, and no T x T scores
+ * in memory. The tail of the keys is masked, so any T will do. It is an example of the language: the operation that
+ * engines call is in attend.c. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * What the tests of a schedule's words share: the statements of a program after its words, its result beside the unscheduled program's under the interpreter,
- * with parallel iterations in both orders, and the first line of a refusal. TG_SHOW in the environment prints each program. */
-#ifndef TG_SCHEDULE_KIT_H
-#define TG_SCHEDULE_KIT_H
+ * A program under words of a schedule: its statements afterwards; its result, compared with that of the unscheduled
+ * program under the interpreter, with parallel iterations in both orders; the message of a refusal. TG_SHOW in the
+ * environment prints each program. */
+#ifndef TG_TEST_LOWER_WORDS_H
+#define TG_TEST_LOWER_WORDS_H
 #include "dsl/text.h"
 #include "interp/interp.h"
 #include "schedule/schedule.h"
@@ -10,31 +11,39 @@
 #include "test.h"
 #include <stdlib.h>
 
+enum { MOST_SIZES = 4 };
+
 typedef struct {
-  const char *kernel, *opts;      /* opts: one a line; "heuristic" */
-  const tg_binding *bindings;
+  const char *kernel, *words;     /* words: one a line; or "heuristic" */
+  tg_binding bindings[MOST_SIZES];
   uint32_t bindings_n;
-  int64_t params[4];              /* run-time values */
+  int64_t params[MOST_SIZES];     /* values of what is known at launch only */
   bool run;
-  char *text;                     /* of the program after */
-  char *message;
-  uint32_t applied;
+  char *text;                     /* the statements afterwards; NULL if the words are refused */
+  char *message;                  /* "" if all went well */
 } job;
 
 static tg_target target_of(void) {
-  tg_target t = {.name = "test", .dot_u8s8 = true, .dot_bf16 = true, .tile_i8 = true, .vector_bytes = 64, .vector_registers = 32, .threads = 2, .lanes = 1, .l1 = 48 << 10, .l2 = 2 << 20, .fma = true, .masked_access = true};
+  tg_target t = {.name = "test",
+                 .dot_u8s8 = true,
+                 .dot_bf16 = true,
+                 .tile_i8 = true,
+                 .vector_bytes = 64,
+                 .vector_registers = 32,
+                 .threads = 2,
+                 .lanes = 1,
+                 .l1 = 48 << 10,
+                 .l2 = 2 << 20,
+                 .fma = true,
+                 .masked_access = true};
   return t;
-}
-
-static char *copy_text(const char *s) {
-  char *t = malloc(strlen(s) + 1);
-  return strcpy(t, s);
 }
 
 /* The statements of a printed program: its lines without those of the frame. */
 static char *statements_of(const char *text) {
   char *body = malloc(strlen(text) + 1), *to = body;
-  static const char *const frame[] = {"kernel", "{", "}", "  stage ", "stage ", "  opt(", "  in(", "  out(", "  inout("};
+  static const char *const frame[] = {"kernel", "{",      "}",     "  stage ", "stage ",
+                                      "  opt(", "  in(", "  out(", "  inout("};
   for (const char *at = text; *at;) {
     size_t n = strcspn(at, "\n");
     bool skip = !n;
@@ -90,7 +99,8 @@ static memory memory_of(tg_job *j, const tg_lowering *l, const tg_uop *sink, con
 
 static const tg_uop *global(tg_job *j, const tg_uop *sink, uint32_t n) {
   for (uint32_t i = 0; i < sink->n; i++)
-    if (sink->src[i]->op == TG_OP_DEFINE && tg_buffer_info(j, sink->src[i])->space == TG_SPACE_GLOBAL && !n--) return sink->src[i];
+    if (sink->src[i]->op == TG_OP_DEFINE && tg_buffer_info(j, sink->src[i])->space == TG_SPACE_GLOBAL && !n--)
+      return sink->src[i];
   return NULL;
 }
 
@@ -101,15 +111,18 @@ static uint32_t position(tg_job *j, const tg_uop *sink, const char *name) {
 }
 
 /* What a packing makes of the memory of the program before: 1: the copy, 2: sums beside it. */
-static void make_packed(tg_job *j, const tg_uop *before, const tg_packing *p, const memory *m, const int64_t *params, const tg_interp_buffer *into, uint32_t wanted) {
+static void make_packed(tg_job *j, const tg_uop *before, const tg_packing *p, const memory *m, const int64_t *params,
+                        const tg_interp_buffer *into, uint32_t wanted) {
   tg_interp_buffer all[3] = {m->data[position(j, before, p->source)]};
-  for (uint32_t k = 1; k < (p->sum ? 3 : 2); k++) all[k] = k == wanted ? *into : (tg_interp_buffer){tg_alloc(&j->env, 1 << 16), 1 << 16};
+  for (uint32_t k = 1; k < (p->sum ? 3 : 2); k++)
+    all[k] = k == wanted ? *into : (tg_interp_buffer){tg_alloc(&j->env, 1 << 16), 1 << 16};
   tg_interp in = {.buffers = all, .params = params, .check_uninitialised = true};
   tg_interpret(j, p->sink, &in);
 }
 
 /* In the order of the program after; operands that the schedule takes packed are what their packings make. */
-static memory scheduled_memory(tg_job *j, const tg_lowering *l, const tg_uop *before, const tg_uop *after, const int64_t *params) {
+static memory scheduled_memory(tg_job *j, const tg_lowering *l, const tg_uop *before, const tg_uop *after,
+                               const int64_t *params) {
   memory m = memory_of(j, l, before, params, true), to = j->packings.n ? memory_of(j, l, after, params, true) : m;
   for (uint32_t b = 0; b < to.n && j->packings.n; b++) {
     const char *name = tg_buffer_info(j, global(j, after, b))->name;
@@ -123,18 +136,24 @@ static memory scheduled_memory(tg_job *j, const tg_lowering *l, const tg_uop *be
   return to;
 }
 
-static void same_outputs(tg_job *j, const tg_uop *before, const tg_uop *after, const memory *a, const memory *b, const char *what) {
+static void same_outputs(tg_job *j, const tg_uop *before, const tg_uop *after, const memory *a, const memory *b,
+                         const char *what) {
   const tg_uop *d;
   for (uint32_t i = 0; (d = global(j, before, i)); i++) {
     uint32_t k = position(j, after, tg_buffer_info(j, d)->name);
     if (!global(j, after, k)) continue;   /* packed ahead */
-    if (memcmp(a->data[i].data, b->data[k].data, a->data[i].bytes)) tg_fail(&j->env, TG_EINVAL, "buffer %u %s", i, what);
+    if (memcmp(a->data[i].data, b->data[k].data, a->data[i].bytes))
+      tg_fail(&j->env, TG_EINVAL, "buffer %u %s", i, what);
   }
 }
 
 static void run_both(tg_job *j, const tg_lowering *l, const tg_uop *before, const tg_uop *after, const job *x) {
   memory a = memory_of(j, l, before, x->params, true), b = scheduled_memory(j, l, before, after, x->params);
-  tg_interp in = {.buffers = a.data, .params = x->params, .check_uninitialised = true, .check_races = true, .check_merges = true};
+  tg_interp in = {.buffers = a.data,
+                  .params = x->params,
+                  .check_uninitialised = true,
+                  .check_races = true,
+                  .check_merges = true};
   tg_interpret(j, before, &in);
   in.buffers = b.data;
   tg_interpret(j, after, &in);
@@ -148,6 +167,31 @@ static void run_both(tg_job *j, const tg_lowering *l, const tg_uop *before, cons
 
 typedef struct { tg_job *j; job *x; } call;
 
+/* Those of the heuristic, or the lines of the text. */
+static void take_words(tg_job *j, const tg_lowering *l, const tg_uop *raised, const char *words) {
+  if (!strcmp(words, "heuristic\n")) tg_heuristic(j, l, raised);
+  else
+    for (const char *at = words; *at;) {
+      int line = (int)j->opts.n + 1;
+      size_t n = strcspn(at, "\n");
+      const char *text = tg_strndup(&j->env, at, n);
+      tg_pos pos = {.file = "words", .line = line, .text = text, .column = 1};
+      tg_push(&j->env, &j->opts, ((tg_opt_text){text, pos}));
+      at += n + (at[n] == '\n');
+    }
+}
+
+/* What is printed of a word parses to the same word. */
+static void print_words(tg_job *j) {
+  for (uint32_t i = 0; i < j->opts.n; i++) {
+    tg_opt o = tg_opt_parse(j, j->opts.data[i].text, j->opts.data[i].pos);
+    const char *once = tg_opt_text_of(j, &o);
+    o = tg_opt_parse(j, once, j->opts.data[i].pos);
+    if (strcmp(once, tg_opt_text_of(j, &o)))
+      tg_fail(&j->env, TG_EINVAL, "'%s' prints as '%s'", once, tg_opt_text_of(j, &o));
+  }
+}
+
 static void work(void *p) {
   call *c = p;
   tg_job *j = c->j;
@@ -156,100 +200,29 @@ static void work(void *p) {
   tg_parse_kernel(j, "test.tg", x->kernel, x->bindings_n, x->bindings);
   tg_lowering l = {.target = &target, .rules = tg_rules_compile(&j->env), .verify = true};
   const tg_uop *author = tg_prove(j, j->sink), *raised = tg_pass_raise(j, &l, author);
-  if (!strcmp(x->opts, "heuristic")) tg_heuristic(j, &l, raised);
-  else
-    for (const char *at = x->opts; *at;) {
-      int line = (int)j->opts.n + 1;
-      size_t n = strcspn(at, "\n");
-      const char *text = tg_strndup(&j->env, at, n);
-      tg_push(&j->env, &j->opts, ((tg_opt_text){text, {.file = "opts", .line = line, .text = text, .column = 1}}));
-      at += n + (at[n] == '\n');
-    }
-  for (uint32_t i = 0; i < j->opts.n; i++) { /* printed opts parse to themselves */
-    tg_opt o = tg_opt_parse(j, j->opts.data[i].text, j->opts.data[i].pos);
-    const char *once = tg_opt_text_of(j, &o);
-    o = tg_opt_parse(j, once, j->opts.data[i].pos);
-    if (strcmp(once, tg_opt_text_of(j, &o))) tg_fail(&j->env, TG_EINVAL, "'%s' prints as '%s'", once, tg_opt_text_of(j, &o));
-  }
-  x->applied = j->opts.n;
+  take_words(j, &l, raised, x->words);
+  print_words(j);
   const tg_uop *after = tg_pass_schedule(j, &l, raised);
   tg_verify(j, after, "schedule", NULL);
   tg_str out = tg_str_new(&j->env);
-  if (getenv("TG_SHOW"))
-    for (uint32_t i = 0; i < j->opts.n; i++) fprintf(stderr, "  %s\n", j->opts.data[i].text);
   tg_print(j, &out, after);
-  if (getenv("TG_SHOW")) fprintf(stderr, "%s\n", out.data);
+  if (getenv("TG_SHOW")) {
+    for (uint32_t i = 0; i < j->opts.n; i++) fprintf(stderr, "  %s\n", j->opts.data[i].text);
+    fprintf(stderr, "%s\n", out.data);
+  }
   x->text = statements_of(out.data);
   if (x->run) run_both(j, &l, j->sink, after, x);
 }
 
-/* True if all went well; text or message are the caller's. */
+/* True if all went well; text and message are to be freed. */
 static bool go(job *x) {
   tg_job j;
   tg_job_init(&j, NULL);
   call c = {&j, x};
   bool ok = tg_protect(&j.env, work, &c);
-  x->message = copy_text(ok ? "" : j.env.message);
+  const char *message = ok ? "" : j.env.message;
+  x->message = strcpy(malloc(strlen(message) + 1), message);
   tg_job_drop(&j);
   return ok;
-}
-
-static void done(job *x) {
-  free(x->text);
-  free(x->message);
-}
-
-typedef struct { const char *kernel, *sizes, *opts, *want; } expectation;   /* sizes: "M=4 N=1..9" */
-
-static const char matmul_kernel[] =
-    "kernel matmul(M, N, K) {\n"
-    "  in(A, f32, [M, K]);\n"
-    "  in(B, f32, [K, N]);\n"
-    "  out(C, f32, [M, N]);\n"
-    "  range(i, M) range(j, N)\n"
-    "    C[i,j] = sum(k : K, A[i,k] * B[k,j]);\n"
-    "}\n";
-
-/* "M=4 N=1..9 K=0..9@2": a constant, or a run-time value; run with the last of its range, or what is said. */
-static void bind(job *x, tg_binding *b, char *names, const char *sizes) {
-  x->bindings = b;
-  x->bindings_n = 0;
-  uint32_t params = 0;
-  for (const char *at = sizes; *at;) {
-    size_t n = strcspn(at, "=");
-    char *name = names + 16 * x->bindings_n, *end;
-    memcpy(name, at, n);
-    name[n] = 0;
-    int64_t lo = strtol(at + n + 1, &end, 10), hi = lo;
-    if (!strncmp(end, "..", 2)) hi = strtol(end + 2, &end, 10);
-    if (lo != hi) x->params[params++] = *end == '@' ? strtol(end + 1, &end, 10) : hi;
-    b[x->bindings_n++] = (tg_binding){name, lo, hi, 1};
-    at = end + strspn(end, " ");
-  }
-}
-
-static void expect(const expectation *e, bool refused) {
-  tg_binding b[4];
-  char names[64];
-  job x = {.kernel = e->kernel, .opts = e->opts, .run = !refused};
-  bind(&x, b, names, e->sizes);
-  bool ok = go(&x);
-  CHECK(ok != refused, "%s: %s", e->opts, x.message);
-  char *line = strchr(x.message, '\n');
-  if (refused && line) *line = 0;
-  if (refused) CHECK_TEXT(x.message, e->want);
-  else CHECK_TEXT(x.text ? x.text : "", e->want);
-  done(&x);
-}
-
-/* A kernel under a schedule for many sizes; run-time parameters too. */
-static void equal(const char *kernel, const char *opts, const char *sizes) {
-  tg_binding b[4];
-  char names[64];
-  job x = {.kernel = kernel, .opts = opts, .run = true};
-  bind(&x, b, names, sizes);
-  bool ok = go(&x);
-  CHECK(ok, "%s under\n%s\n%s\n%s", sizes, opts, x.message, x.text ? x.text : "");
-  done(&x);
 }
 #endif
