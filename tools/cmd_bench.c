@@ -11,9 +11,7 @@ static int bench_kernels(tg_context *ctx, const tool_args *a) {
   if (r == TOOL_OK && (!a->cases || strstr("microkernel", a->cases))) r = bench_microkernel(ctx, a);
   if (r == TOOL_OK && (!a->cases || strstr("sgemm_packed", a->cases))) r = bench_sgemm_packed(ctx, a, 2048, 2048, 2048);
   if (r == TOOL_OK && a->cases && strstr("sgemm_packed", a->cases)) r = bench_sgemm_packed(ctx, a, 1023, 1025, 1021);
-  int s = a->cases && !strstr("attention", a->cases) ? TOOL_OK : bench_attention(ctx, a);
-  r = s > r ? s : r;
-  s = bench_streams(ctx, a);
+  int s = bench_streams(ctx, a);
   r = s > r ? s : r;
   s = bench_runtime(ctx, a);
   r = s > r ? s : r;
@@ -30,8 +28,7 @@ static const struct {
     {"lower", bench_lower, NULL, "",
      "from the author's C to LLVM IR, to callable code, and from the object cache, for one matmul\n"},
     {"kernels", bench_kernels, NULL, "",
-     "matmul, sgemm_packed, microkernel and attention against this machine's FMA peak, OpenBLAS and plain C; copy, "
-     "axpy, sum, softmax,\n"
+     "matmul, sgemm_packed and microkernel against this machine's FMA peak and OpenBLAS; copy, axpy, sum, softmax,\n"
      "layernorm against plain C; *_runtime: sizes known at launch only against the same sizes as constants\n"},
     {"launch", bench_launch, NULL, "", "what it costs to start a kernel of one element\n"},
     {"start", NULL, bench_start, "",
@@ -46,6 +43,14 @@ static const struct {
      "are installed, each at its best entry point. --expect: parts of the machine's best that peers must come near to, "
      "or the case is void.\n"
      "--tuned: with the choices that tg tune gemm --shapes left there\n"},
+    {"attention", NULL, bench_attention, " [--vs NAME[=FILE],..] [--shapes FILE] [--tuned DIR] [--cache DIR]",
+     "prefill and decode of a list of shapes (tests/bench/attention/shapes.txt) against torch, onnxruntime, onednn, "
+     "ggml and the unfused path\n"
+     "over a BLAS: those of --vs, or all that are installed, each at its best entry point. FILE: of torch and "
+     "onnxruntime the Python that has it,\n"
+     "of ggml the folder of its libraries. Variants against the plain operation, what a call costs, the memory it "
+     "takes. --tuned: with the choices\n"
+     "that tg tune attention left there\n"},
     {"engine", NULL, bench_engine, " [--cache DIR]",
      "what engines use of tg/gemm.h: an epilogue against a pass behind the product, one plan for any number of rows, "
      "one packing, strides, long\n"

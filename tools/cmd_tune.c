@@ -8,12 +8,15 @@
 #include <string.h>
 #include <unistd.h>
 #include <tg/gemm.h>
+#include "bench/attention.h"
 #include "shapes.h"
 #include "tune_plot.h"
 
 static const char usage[] =
     "tg tune FILE.tg name=value ... | tg tune gemm M=.. N=.. K=.. [--types f32] [--transposes NT] | tg tune gemm "
-    "--shapes FILE [--case TEXT] | tg tune plot JOURNAL\n"
+    "--shapes FILE [--case TEXT]\n"
+    "        | tg tune attention H=.. KV=.. T=.. N=.. D=.. [--causal] [--types f32] | tg tune attention --shapes FILE "
+    "[--case TEXT] | tg tune plot JOURNAL\n"
     "        [--kernel NAME] [--budget SECONDS] [--candidates N] [--seed N] [--beam N] [--threads N] [--knobs] "
     "[--journal FILE] [--resume]\n"
     "        [--workers N] [--tuned DIR] [--csv FILE] [--json]\n"
@@ -25,6 +28,10 @@ static const char usage[] =
     "bf16flush, u8i8, i8i8; --transposes: which\n"
     "                operands lie in columns, NN, NT, TN, TT; --shapes: all of a list, lines of class, M, N, K and "
     "transposes, or those of --case\n"
+    "  attention     the kernel for T queries and N keys of a head of D elements (W: with a window), in its words for "
+    "many rows and for few; H heads of Q, KV of\n"
+    "                K and V; types f32, f16, bf16; --shapes: all of a list (tests/bench/attention/shapes.txt), or "
+    "those of --case\n"
     "  plot          an SVG of a journal: candidates over time, the best so far\n"
     "  --budget      seconds of it all (20); --candidates: how many are timed at most\n"
     "  --threads     that a launch may use (1, as launches have it unless they say); -1 for all cores. The choice is "
@@ -262,6 +269,76 @@ static int tune_products(tg_context *ctx, const tool_args *a, tg_tune_options o)
   return result;
 }
 
+/* ---- attention ---- */
+
+static int tune_shape(tg_context *ctx, const tool_args *a, tg_tune_options o, const attention_shape *s) {
+  const tg_attention_desc d = {.q = (uint8_t)s->type,
+                               .causal = s->causal ? TG_CAUSAL_BOTTOM_RIGHT : TG_CAUSAL_NONE,
+                               .heads = s->heads,
+                               .kv_heads = s->kv_heads,
+                               .head = s->head,
+                               .queries = {s->queries, 0},
+                               .keys = {s->keys, 0},
+                               .window = s->window,
+                               .threads = a->threads};
+  tg_tune_result *r = NULL;
+  if (!a->json)
+    printf("%d heads of %d elements, %d of K and V, %lld queries, %lld keys%s\n", s->heads, s->head, s->kv_heads,
+           (long long)s->queries, (long long)s->keys, s->causal ? ", causal" : "");
+  if (tg_attention_tune(ctx, &d, 0, 0, &o, &r)) return fprintf(stderr, "%s\n", tg_error_message(ctx)), TOOL_WRONG;
+  report(a, r);
+  fflush(stdout);
+  int result = r->interrupted ? TOOL_INTERRUPTED : TOOL_OK;
+  tg_tune_result_free(r);
+  return result;
+}
+
+static int tune_shapes(tg_context *ctx, const tool_args *a, tg_tune_options o) {
+  attention_shape *shapes;
+  int n = attention_read_shapes(a->shapes, &shapes), result = TOOL_OK, ran = 0;
+  if (n < 0) return TOOL_USAGE;
+  for (int i = 0; i < n && !interrupted; i++) {
+    char name[128];
+    attention_shape_name(&shapes[i], name, sizeof name);
+    if (a->cases && !strstr(name, a->cases)) continue;
+    int r = tune_shape(ctx, a, o, &shapes[i]);
+    result = r > result ? r : result;
+    ran++;
+  }
+  free(shapes);
+  if (interrupted) return TOOL_INTERRUPTED;
+  if (!ran) return fprintf(stderr, "tg tune attention: no case contains '%s'\n", a->cases ? a->cases : ""), TOOL_USAGE;
+  return result;
+}
+
+static int tune_attention(tg_context *ctx, const tool_args *a, tg_tune_options o) {
+  const struct { const char *name; int64_t value; } types[] = {{"f32", TG_F32}, {"f16", TG_F16}, {"bf16", TG_BF16}};
+  enum { H, KV, T, N, D, W, SIZES };
+  static const char *const names[SIZES] = {"H", "KV", "T", "N", "D", "W"};
+  int64_t size[SIZES] = {0};
+  attention_shape s = {.batch = 1, .causal = a->causal};
+  if (a->shapes) return tune_shapes(ctx, a, o);
+  for (int i = 0; i < a->bindings; i++) {
+    int k = 0;
+    while (k < SIZES && strcmp(names[k], a->binding[i].name)) k++;
+    if (k == SIZES)
+      return fprintf(stderr, "tg tune attention: '%s' is none of H, KV, T, N, D, W\n", a->binding[i].name), TOOL_USAGE;
+    size[k] = a->binding[i].value;
+    if (size[k] < 1 || size[k] > INT32_MAX)
+      return fprintf(stderr, "tg tune attention: %s=%lld: sizes are 1 to 2147483647\n", names[k], (long long)size[k]),
+             TOOL_USAGE;
+  }
+  if (!size[T] || !size[N] || !size[D])
+    return fputs("tg tune attention wants T=.. N=.. D=.. (and H=.. KV=..), or --shapes FILE\n", stderr), TOOL_USAGE;
+  s.heads = size[H] ? (int)size[H] : 1, s.kv_heads = size[KV] ? (int)size[KV] : s.heads;
+  s.queries = size[T], s.keys = size[N], s.head = (int)size[D], s.window = size[W];
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+    if (!strcmp(a->types ? a->types : "f32", types[i].name)) s.type = (tg_type)types[i].value;
+  if (s.type == TG_VOID)
+    return fprintf(stderr, "tg tune attention: --types %s: f32, f16 or bf16 is wanted\n", a->types), TOOL_USAGE;
+  return tune_shape(ctx, a, o, &s);
+}
+
 /* ---- the command ---- */
 
 static int tune_file(tg_context *ctx, const tool_args *a, tg_tune_options o) {
@@ -318,7 +395,10 @@ int cmd_tune(int argc, char **argv) {
   if (a.threads > 0 && (long)a.threads > sysconf(_SC_NPROCESSORS_ONLN)) co.threads = a.threads;
   int result = TOOL_BROKEN;
   if (tg_context_create(&co, &ctx)) fprintf(stderr, "tg: no context\n");
-  else result = !strcmp(a.file, "gemm") ? tune_products(ctx, &a, o) : tune_file(ctx, &a, o);
+  else
+    result = !strcmp(a.file, "gemm")        ? tune_products(ctx, &a, o)
+             : !strcmp(a.file, "attention") ? tune_attention(ctx, &a, o)
+                                            : tune_file(ctx, &a, o);
   tg_context_free(ctx);
   if (v.csv && fclose(v.csv)) result = TOOL_WRONG;
   return result;

@@ -163,15 +163,15 @@ bool tool_parse(int argc, char **argv, tool_args *a, const char *usage) {
       {.name = "--sweep", .text = &a->sweep},
       {.name = "--knobs", .flag = &a->knobs},
       {.name = "--resume", .flag = &a->resume},
+      {.name = "--causal", .flag = &a->causal},
   };
   for (int i = 0; i < argc; i++) {
     const char *wrong = NULL;
     bool known = false;
     for (size_t k = 0; argv[i][0] == '-' && k < sizeof options / sizeof *options && !known; k++) {
       known = match(&options[k], argc, argv, &i, a, &wrong);
-      if (known && !options[k].flag) { /* an option that this command's usage does not speak of is no option of it */
-        if (!strstr(usage, options[k].name)) known = false;
-      } else if (known && options[k].flag != &a->help && !strstr(usage, options[k].name)) known = false;
+      /* an option that this command's usage does not speak of is no option of it */
+      if (known && options[k].flag != &a->help && !strstr(usage, options[k].name)) known = false;
     }
     if (known && wrong) {
       fprintf(stderr, "tg: %s %s\n", argv[i], wrong);

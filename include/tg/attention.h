@@ -195,6 +195,22 @@ typedef struct tg_attention_info {
 } tg_attention_info;
 TG_API tg_attention_info tg_attention_describe(const tg_attention *);
 
+/* Only in libtg_jit.a: tunes the kernel that a plan of this descriptor runs for so many queries and keys (0 where the
+ * descriptor fixes them). It computes some rows of one head, on one thread, so the choice serves any number of heads
+ * and threads, and any lengths whose runs have a number of rows in the same range. Of few rows, whose kernel reads K
+ * and V from memory, the keys are as many as caches do not hold. The choice is kept in the context's folder of tuned
+ * choices (tg_context_options.tuned); plans of descriptors with the same range of rows use it if their contexts have
+ * that folder and the same number of threads. The options' bindings, user, params and threads are overwritten, and so
+ * is start if it is NULL. A candidate must pass the checks of attention before it is kept. TG_EINVAL: the descriptor
+ * or a length is wrong, or it has a mask_mod or a mask of bools and runs of more than 16 rows, whose blocks of keys are
+ * told at each run. */
+TG_API tg_status tg_attention_tune_sized(tg_context *, const tg_attention_desc *, size_t desc_bytes, int64_t queries,
+                                         int64_t keys, const tg_tune_options *, tg_tune_result **out);
+static inline tg_status tg_attention_tune(tg_context *context, const tg_attention_desc *desc, int64_t queries,
+                                          int64_t keys, const tg_tune_options *options, tg_tune_result **out) {
+  return tg_attention_tune_sized(context, desc, sizeof *desc, queries, keys, options, out);
+}
+
 #ifdef __cplusplus
 }
 #endif

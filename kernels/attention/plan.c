@@ -120,13 +120,31 @@ static tg_status read_descriptor(planning *p) {
 
 /* ---- kernels ---- */
 
+uint32_t tg_attention_sketches_for(const tg_attention_problem *q, const tg_kit_choice *choice, tg_attention_def *def,
+                                   const tg_kernel_def **defs) {
+  enum { FEW = 8 };   /* the most rows that a knob of the words for few rows has a value for */
+  const tg_kernel_def *const all[] = {choice->sketch, tg_attention_prefill, tg_attention_decode};
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < TG_COUNT(all); i++) {
+    if (i && (all[i] == choice->sketch || (all[i] == tg_attention_decode && q->rows.hi > FEW))) continue;
+    tg_attention_kernel_of(q, all[i], &def[n]);
+    defs[n] = &def[n].def, n++;
+  }
+  return n;
+}
+
 static tg_status compile(planning *p, const tg_attention_problem *q, const tg_kit_choice *choice, tg_kit_kernel *out) {
   tg_binding b[ATTENTION_VALUES];
-  tg_attention_def own;
+  tg_attention_def own, def[ATTENTION_SKETCHES];
+  const tg_kernel_def *defs[ATTENTION_SKETCHES];
+  /* then look for a choice that tg_attention_tune has kept */
+  bool tunes = p->a->plan.context->tuned && !q->lists;
   tg_attention_kernel_of(q, choice->sketch, &own);
   return tg_kit_compile(&p->a->plan,
                         &(tg_kit_source){.names = &tg_attention_names,
                                          .def = &own.def,
+                                         .others = tunes ? defs : NULL,
+                                         .others_n = tunes ? tg_attention_sketches_for(q, choice, def, defs) : 0,
                                          .binding = b,
                                          .bindings_n = tg_attention_bind(q, choice->sketch, b),
                                          .choice = choice,
@@ -208,7 +226,7 @@ static void cut(tg_attention *a) {
   }
 }
 
-static tg_status make(planning *p) {
+static tg_status lay_out(planning *p) {
   tg_attention *a = p->a;
   tg_status s = read_descriptor(p);
   if (s != TG_OK) return s;
@@ -217,8 +235,21 @@ static tg_status make(planning *p) {
   a->heads_are_rows = a->heads > a->kv_heads && a->queries.lo <= 1 && a->queries.hi >= 1 && !q->alibi && !q->mask &&
                       !q->score_mod && !q->mask_mod;
   cut(a);
+  return TG_OK;
+}
+
+tg_status tg_attention_lay_out(tg_context *c, const tg_attention_desc *desc, tg_attention *out) {
+  memset(out, 0, sizeof *out);
+  out->plan.context = c;
+  return lay_out(&(planning){.a = out, .desc = desc});
+}
+
+static tg_status make(planning *p) {
+  tg_attention *a = p->a;
+  const tg_attention_problem *q = &a->problem;
+  tg_status s = lay_out(p);
   bool split = false, listed = is_listed(a);
-  if (listed && a->rows > ATTENTION_FEW) s = compile_states(p);
+  if (s == TG_OK && listed && a->rows > ATTENTION_FEW) s = compile_states(p);
   for (uint32_t i = 0; i < a->parts_n && s == TG_OK; i++) {
     tg_attention_problem part = *q;
     part.rows = a->part[i].size[0];

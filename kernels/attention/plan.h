@@ -32,4 +32,12 @@ struct tg_attention {
   tg_kit_kernel states;
   bool by_batch, by_head;
 };
+
+/* plan.c, for tg_attention_tune. lay_out: makes a plan without kernels, which needs no tg_attention_free. sketches_for:
+ * writes the sketches that take the problem to def and defs (of ATTENTION_SKETCHES), the choice's first, and returns
+ * their number. */
+enum { ATTENTION_SKETCHES = 3 };
+tg_status tg_attention_lay_out(tg_context *c, const tg_attention_desc *d, tg_attention *out);
+uint32_t tg_attention_sketches_for(const tg_attention_problem *q, const tg_kit_choice *choice, tg_attention_def *def,
+                                   const tg_kernel_def **defs);
 #endif

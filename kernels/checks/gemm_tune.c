@@ -123,10 +123,3 @@ tg_status tg_gemm_tune_sized(tg_context *c, const tg_gemm_desc *desc, size_t des
   if (*out) (*out)->strips = w.strips;
   return s;
 }
-
-/* A worker has the checks of all operations. */
-void tg_tune_worker(int in, int out) {
-  tg_bench *b = tg_trial_bench_new(tg_check_trial);
-  if (b) tg_serve(b, in, out);
-  tg_trial_bench_free(b);
-}

@@ -14,7 +14,7 @@ static bool find(const char *name, const char *const *names, uint32_t n, uint8_t
   return false;
 }
 
-static tg_status connect(tg_kit_plan *p, const tg_kit_names *names, tg_kit_kernel *k) {
+tg_status tg_kit_connect(tg_kit_plan *p, const tg_kit_names *names, tg_kit_kernel *k) {
   const tg_kernel_info *info = tg_kernel_describe(k->kernel);
   const tg_code_info *code = &k->kernel->loaded->info;
   for (uint32_t i = 0; i < info->buffers_n; i++, k->operands_n++)
@@ -47,12 +47,12 @@ tg_status tg_kit_compile(tg_kit_plan *p, const tg_kit_source *s, tg_kit_kernel *
     tg_compile_options tuned = o;
     tuned.flags |= TG_COMPILE_TUNED_ONLY;
     if (tg_kernel_compile_tuned(p->context, s->others, s->others_n, &tuned, &out->kernel) == TG_OK)
-      return connect(p, s->names, out);
+      return tg_kit_connect(p, s->names, out);
   }
   for (uint32_t i = 0; i < s->choice->knobs_n; i++) b[n++] = s->choice->knob[i];
   o.bindings_n = n, o.flags |= TG_COMPILE_UNTUNED;
   tg_status status = tg_kernel_compile(p->context, s->def, &o, &out->kernel);
-  return status == TG_OK ? connect(p, s->names, out) : status;
+  return status == TG_OK ? tg_kit_connect(p, s->names, out) : status;
 }
 
 const tg_kit_part *tg_kit_part_for(const tg_kit_part *parts, uint32_t parts_n, const int64_t *size, uint32_t sizes_n) {

@@ -56,6 +56,8 @@ typedef struct tg_kit_source {
 /* Compiles a kernel, or takes it from the cache; with the tuned choice if one was kept. Then finds which operand and
  * value each of its buffers and parameters is. */
 tg_status tg_kit_compile(tg_kit_plan *p, const tg_kit_source *s, tg_kit_kernel *out);
+/* The second of these alone, for k->kernel; the rest of *k is zero. */
+tg_status tg_kit_connect(tg_kit_plan *p, const tg_kit_names *names, tg_kit_kernel *k);
 
 /* Fills the arrays that a kernel is called with from the operands and values of a call. */
 static inline void tg_kit_take(const tg_kit_kernel *k, void *const *operand, const int64_t *value, void **buffers,

@@ -5,7 +5,6 @@
 #include "tool.h"
 
 int bench_matmul(tg_context *, const tool_args *, int n);   /* n^3, one and two cores */
-int bench_attention(tg_context *, const tool_args *);       /* head dim 64, 4096 keys: whole, causal, keys split */
 /* a schedule with packed operands, one core */
 int bench_sgemm_packed(tg_context *, const tool_args *, int m, int n, int k);
 int bench_microkernel(tg_context *, const tool_args *);     /* its register tile alone */
@@ -16,6 +15,7 @@ int bench_launch(tg_context *, const tool_args *);
 int bench_lower(tg_context *, const tool_args *);           /* author to LLVM IR, to callable code, from the cache */
 int bench_polybench(tg_context *, const tool_args *);       /* 30 kernels, one core, against plain C */
 int bench_gemm(const tool_args *);                          /* lists of shapes against libraries */
+int bench_attention(const tool_args *);                     /* a list of shapes against libraries; variants, memory */
 int bench_engine(const tool_args *);                        /* what engines use of tg/gemm.h beside the plain product */
 int bench_start(const tool_args *);                         /* a fresh process to its first product */
 int bench_tune(const tool_args *);                          /* sweeps of spaces: the search and its cost model */

@@ -173,37 +173,12 @@ void bench_c_layernorm(const bench_arrays *v, size_t from, size_t to, int stream
   }
 }
 
-/* Four queries at a time, so each key and each row of values is loaded once for all of them. */
-void bench_c_attention(const float *restrict q, const float *restrict k, const float *restrict v, float *restrict o,
-                       int tq, int tk, int causal) {
-  enum { D = 64, BK = 64, R = 4 };
-  for (int i = 0; i < tq; i += R) {
-    float m[R], l[R], acc[R][D], s[R][BK];
-    int last = causal ? tk - tq + i + R : tk;
-    for (int r = 0; r < R; r++) m[r] = -1e30f, l[r] = 0;
-    memset(acc, 0, sizeof acc);
-    for (int kb = 0; kb < last; kb += BK) {
-      for (int j = 0; j < BK; j++)
-        for (int r = 0; r < R; r++) {
-          float t = 0;
-          const float *row = k + (size_t)(kb + j) * D, *query = q + (size_t)(i + r) * D;
-          for (int d = 0; d < D; d++) t += query[d] * row[d];
-          s[r][j] = causal && kb + j > tk - tq + i + r ? -1e30f : t * 0.18033688f;
-        }
-      for (int r = 0; r < R; r++) {
-        float m1 = m[r], sum = 0;
-        for (int j = 0; j < BK; j++) m1 = s[r][j] > m1 ? s[r][j] : m1;
-        float c = exp2f(m[r] - m1);
-        for (int j = 0; j < BK; j++) sum += s[r][j] = exp2f(s[r][j] - m1);
-        l[r] = l[r] * c + sum;
-        for (int d = 0; d < D; d++) acc[r][d] *= c;
-        m[r] = m1;
-      }
-      for (int j = 0; j < BK; j++)
-        for (int r = 0; r < R; r++)
-          for (int d = 0; d < D; d++) acc[r][d] += s[r][j] * v[(size_t)(kb + j) * D + (size_t)d];
-    }
-    for (int r = 0; r < R; r++)
-      for (int d = 0; d < D; d++) o[(size_t)(i + r) * D + (size_t)d] = acc[r][d] / l[r];
-  }
+void bench_c_softmax_row(float *restrict x, size_t seen, size_t n, float scale) {
+  float m = -INFINITY, s = 0;
+  for (size_t j = 0; j < seen; j++) m = x[j] > m ? x[j] : m;
+  for (size_t j = 0; j < seen; j++) x[j] = expf(scale * (x[j] - m));
+  for (size_t j = 0; j < seen; j++) s += x[j];
+  float r = 1 / s;
+  for (size_t j = 0; j < seen; j++) x[j] *= r;
+  for (size_t j = seen; j < n; j++) x[j] = 0;
 }

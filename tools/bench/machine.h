@@ -21,7 +21,6 @@ float bench_c_sum(const bench_arrays *v, size_t from, size_t to);
 void bench_c_softmax(const bench_arrays *v, size_t from, size_t to, int streaming);
 void bench_c_layernorm(const bench_arrays *v, size_t from, size_t to, int streaming);
 
-/* Flash attention at head dim 64, row by row over blocks of keys; query i sees all keys, or the first tk - tq + i +
- * 1. */
-void bench_c_attention(const float *q, const float *k, const float *v, float *o, int tq, int tk, int causal);
+/* softmax of scale * x[0..seen - 1]; 0 from there to n - 1. */
+void bench_c_softmax_row(float *x, size_t seen, size_t n, float scale);
 #endif

@@ -4,6 +4,7 @@
 #include "bench/turns.h"
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 #include "bench/bench.h"
@@ -35,6 +36,42 @@ double bench_probe(int threads) {
   return least * threads;
 }
 
+/* ---- bursts that begin together ---- */
+
+enum { THREADS_MOST = 16 };
+typedef struct { atomic_int *ready; atomic_bool *go; double seconds, peak; } together;
+
+static void *burst_with_others(void *arg) {
+  together *t = arg;
+  bench_fma_peak(0.002);   /* warm: a core that slept takes a while to reach its clock rate */
+  atomic_fetch_add(t->ready, 1);
+  while (!atomic_load(t->go)) {
+  }
+  t->peak = bench_fma_peak(t->seconds);
+  return NULL;
+}
+
+double bench_peak(int threads, double burst) {
+  pthread_t id[THREADS_MOST];
+  together each[THREADS_MOST];
+  atomic_int ready = 0;
+  atomic_bool go = false;
+  int n = threads < THREADS_MOST ? threads : THREADS_MOST;
+  for (int i = 0; i < n; i++) each[i] = (together){&ready, &go, burst, 0};
+  for (int i = 1; i < n; i++)
+    if (pthread_create(&id[i], NULL, burst_with_others, &each[i])) n = i;
+  bench_fma_peak(0.002);
+  while (atomic_load(&ready) < n - 1) {
+  }
+  atomic_store(&go, true);
+  double least = bench_fma_peak(burst);
+  for (int i = 1; i < n; i++) {
+    pthread_join(id[i], NULL);
+    least = fmin(least, each[i].peak);
+  }
+  return least * threads;
+}
+
 double bench_interval(int n) { return n > 1 ? 1.96 + 2.4 / (n - 1) : 12.7; }   /* Student's quantile, near enough */
 
 bool bench_change_sides(const bench_side *side, int threads) {
@@ -52,12 +89,21 @@ typedef struct { double seconds, probe; } sample;
 
 typedef struct {
   bench_side side[2];
+  const bench_contest *of;
   int repeat[2], threads, n;
   double *peak;
   sample pair[PAIRS_MOST][2];
 } turns;
 
+static double probe(const turns *t) {
+  return t->of->burst > 0 ? bench_peak(t->threads, t->of->burst) : bench_probe(t->threads);
+}
+
 static double time_side(const turns *t, int side) {
+  if (t->of->timed[side]) {
+    double seconds = t->of->timed[side](t->side[side].user, t->repeat[side]);
+    return seconds < 0 ? -1 : seconds / t->repeat[side];
+  }
   double start = bench_clock(t->threads);
   for (int i = 0; i < t->repeat[side]; i++)
     if (!t->side[side].run(t->side[side].user)) return -1;
@@ -68,7 +114,7 @@ static double time_side(const turns *t, int side) {
 static bool take(turns *t, int side, double *before, sample *out) {
   if (!bench_change_sides(&t->side[side], t->threads)) return false;
   out->seconds = time_side(t, side);
-  double behind = bench_probe(t->threads);
+  double behind = probe(t);
   out->probe = behind < *before ? behind : *before;
   *before = behind;
   if (behind > *t->peak) *t->peak = behind;
@@ -76,7 +122,7 @@ static bool take(turns *t, int side, double *before, sample *out) {
 }
 
 static bool abba(turns *t) {
-  double before = bench_probe(t->threads);
+  double before = probe(t);
   sample *first = t->pair[t->n], *second = t->pair[t->n + 1];
   bool good = take(t, 0, &before, &first[0]) && take(t, 1, &before, &first[1]) && take(t, 1, &before, &second[1]) &&
               take(t, 0, &before, &second[0]);
@@ -101,7 +147,7 @@ double bench_least_burst(double *bursts, int n, double peak, int *quiet) {
 }
 
 static void judge(const turns *t, bench_ratio *out) {
-  double sum = 0, square = 0, seconds[2][PAIRS_MOST], bursts[PAIRS_MOST];
+  double sum = 0, square = 0, seconds[2][PAIRS_MOST], burst[2][PAIRS_MOST], bursts[PAIRS_MOST];
   *out = (bench_ratio){0};
   for (int i = 0; i < t->n; i++) bursts[i] = burst_of(t->pair[i]);
   double least = bench_least_burst(bursts, t->n, *t->peak, &out->quiet);
@@ -110,7 +156,9 @@ static void judge(const turns *t, bench_ratio *out) {
     if (burst_of(p) < least) continue;
     double l = log(p[0].seconds / p[1].seconds);
     sum += l, square += l * l;
-    seconds[0][out->kept] = p[0].seconds, seconds[1][out->kept++] = p[1].seconds;
+    for (int k = 0; k < 2; k++)
+      seconds[k][out->kept] = p[k].seconds, burst[k][out->kept] = p[k].seconds * p[k].probe;
+    out->kept++;
   }
   out->dropped = t->n - out->kept;
   if (!out->kept) return;
@@ -118,12 +166,19 @@ static void judge(const turns *t, bench_ratio *out) {
          error = out->kept > 1 ? sqrt(fmax(0, square - sum * mean) / (out->kept - 1) / out->kept) : 1,
          half = bench_interval(out->kept) * error;
   out->ratio = exp(mean), out->least = exp(mean - half), out->most = exp(mean + half);
-  for (int i = 0; i < 2; i++) out->seconds[i] = tool_median(seconds[i], out->kept);
+  for (int i = 0; i < 2; i++) {
+    out->seconds[i] = tool_median(seconds[i], out->kept);
+    out->burst[i] = tool_median(burst[i], out->kept);
+  }
 }
 
 bool bench_turns(bench_side a, bench_side b, int threads, double seconds, double *peak, bench_ratio *out) {
-  turns t = {.side = {a, b}, .repeat = {1, 1}, .threads = threads, .peak = peak};
-  double end = tool_now() + seconds;
+  return bench_contest_run(&(bench_contest){.side = {a, b}, .threads = threads, .seconds = seconds}, peak, out);
+}
+
+bool bench_contest_run(const bench_contest *c, double *peak, bench_ratio *out) {
+  turns t = {.side = {c->side[0], c->side[1]}, .of = c, .repeat = {1, 1}, .threads = c->threads, .peak = peak};
+  double end = tool_now() + c->seconds;
   for (int i = 0; i < 2; i++) {
     double once = time_side(&t, i);
     for (once = time_side(&t, i); once >= 0 && once * t.repeat[i] < shortest && t.repeat[i] < 1 << 24;

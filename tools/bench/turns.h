@@ -26,13 +26,26 @@ typedef struct bench_side { bool (*run)(void *user); void *user; } bench_side;
  * has them at work. False: the side failed. */
 bool bench_change_sides(const bench_side *side, int threads);
 
-/* time of a / time of b: geometric mean of pairs with its 95 % interval; medians of seconds. */
+/* time of a / time of b: geometric mean of pairs with its 95 % interval; medians of seconds, and of what the bursts
+ * beside would have computed meanwhile, in FLOPs of f32. */
 typedef struct bench_ratio {
-  double ratio, least, most, seconds[2];
+  double ratio, least, most, seconds[2], burst[2];
   int kept, dropped, quiet; /* of the kept: with no dip beside them */
 } bench_ratio;
 
 /* For about so many seconds, or until there are 15 pairs that count. peak: the largest burst of the run so far.
  * False: a side failed. */
 bool bench_turns(bench_side a, bench_side b, int threads, double seconds, double *peak, bench_ratio *out);
+
+/* The same with bursts that all threads begin together, warm, and that take `burst` seconds. */
+double bench_peak(int threads, double burst);
+typedef struct bench_contest {
+  bench_side side[2];
+  /* seconds of so many runs by the side's own clock, as of a peer in a process of its own; -1: it failed. NULL: the
+   * side is timed here */
+  double (*timed[2])(void *user, int repeat);
+  int threads;
+  double seconds, burst;   /* burst 0: those of bench_turns */
+} bench_contest;
+bool bench_contest_run(const bench_contest *c, double *peak, bench_ratio *out);
 #endif

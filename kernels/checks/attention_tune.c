@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT
+ * Tuning attention: searches all sketches for a kernel that a plan would compile, and keeps the choice under the key
+ * that the plan looks up. A candidate is checked as the kernel of a plan. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "checks/attention.h"
+#include "checks/attention_tune.h"
+
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* ---- the kernel and its run ---- */
+
+/* Few rows read K and V from memory, since other heads and other layers have passed through the caches before: as many
+ * keys as the last level does not hold twice over, within what the kernel as written computes as a reference. */
+static int64_t keys_in_memory(const tg_target *t, const tg_attention_problem *q, int64_t rows) {
+  const double l3 = t->l3 ? (double)t->l3 : 32 << 20, most_flops = TG_TRIAL_AS_WRITTEN / 2;
+  double of_key = (double)(q->head * tg_type_bytes(q->k) + q->value_head * tg_type_bytes(q->v)),
+         flops = 2.0 * (double)rows * (double)(q->head + q->value_head);
+  return (int64_t)fmin(2 * l3 / of_key, most_flops / flops);
+}
+
+/* The values of the parameters of a run over dense operands: some rows in the middle of the queries. */
+static void choose_values(const tg_attention *a, const tg_attention_problem *q, int64_t queries, int64_t keys,
+                          int64_t rows, bool heads, int64_t *value) {
+  int64_t blocks = (queries + a->rows - 1) / a->rows, first = heads ? 0 : blocks / 2 * a->rows;
+  if (first + rows > queries && !heads) first = larger(0, queries - rows);
+  memset(value, 0, ATTENTION_VALUES * sizeof *value);
+  value[ATTENTION_ROWS] = rows, value[ATTENTION_KEYS] = keys;
+  value[ATTENTION_LDQ] = value[ATTENTION_LDK] = q->head;
+  value[ATTENTION_LDV] = value[ATTENTION_LDO] = q->value_head;
+  value[ATTENTION_AT] = (a->causal == TG_CAUSAL_BOTTOM_RIGHT ? keys - queries : 0) + first;
+  value[ATTENTION_WINDOW] = larger(1, a->window);
+  if (heads) value[ATTENTION_AT] = keys, value[ATTENTION_WINDOW] = (int64_t)1 << 31;
+  value[ATTENTION_QUERY0] = first;
+  for (uint32_t i = 0; i <= q->arguments_n; i++) {
+    uint8_t per = i ? q->argument[i - 1].per : q->mask_per;
+    value[ATTENTION_STEPS + 2 * i] = per & TG_PER_KEY ? keys : 1;
+    value[ATTENTION_STEPS + 2 * i + 1] = 1;
+  }
+}
+
+tg_status tg_attention_space_of(tg_context *c, const tg_attention_desc *d, int64_t queries, int64_t keys,
+                                tg_attention_space *out) {
+  int64_t value[ATTENTION_VALUES];
+  tg_status s = tg_attention_lay_out(c, d, &out->plan);
+  if (s != TG_OK) return s;
+  const tg_attention *a = &out->plan;
+  if (!tg_kit_read_size(a->queries, queries, &queries) || !tg_kit_read_size(a->keys, keys, &keys) || queries < 1 ||
+      keys < 1)
+    return tg_kit_fail(c, TG_EINVAL, "tg_attention_tune: no plan of this descriptor serves %lld queries of %lld keys",
+                       (long long)queries, (long long)keys);
+  bool heads = a->heads_are_rows && queries == 1;
+  int64_t rows = smaller(heads ? a->heads / a->kv_heads : queries, a->rows);
+  const tg_kit_part *part = tg_kit_part_for(a->part, a->parts_n, &rows, 1);
+  if (!part) return tg_kit_fail(c, TG_INTERNAL, "internal error: no part has %lld rows", (long long)rows);
+  if ((a->problem.mask_mod || a->problem.mask == TG_BOOL) && rows > ATTENTION_FEW)
+    return tg_kit_fail(c, TG_EINVAL, "tg_attention_tune: runs of more than %d rows are not tuned under a mask_mod or a "
+                       "mask of bools, which tell them their blocks of keys", ATTENTION_FEW);
+  out->problem = a->problem;
+  out->problem.rows = part->size[0];
+  out->problem.keys = (tg_kit_dim){1, (int64_t)1 << 31};
+  if (rows <= ATTENTION_FEW && keys > ATTENTION_SPLIT) out->problem.partial = true, out->problem.lse = false;
+  if (rows <= ATTENTION_FEW)
+    keys = larger(smaller(keys, ATTENTION_SPLIT), keys_in_memory(&c->target, &a->problem, rows));
+  choose_values(a, &out->problem, queries, keys, rows, heads, value);
+  out->choice = &part->choice;
+  out->bindings_n = tg_attention_bind(&out->problem, part->choice.sketch, out->binding);
+  out->params_n = 0;
+  for (uint32_t i = 0; i < out->bindings_n; i++)
+    for (uint32_t v = 0; v < ATTENTION_VALUES; v++)
+      if (out->binding[i].lo != out->binding[i].hi && !strcmp(out->binding[i].name, tg_attention_names.value[v]))
+        out->params[out->params_n++] = value[v];
+  out->defs_n = tg_attention_sketches_for(&out->problem, &part->choice, out->def, out->defs);
+  return TG_OK;
+}
+
+tg_status tg_attention_tune_sized(tg_context *c, const tg_attention_desc *desc, size_t desc_bytes, int64_t queries,
+                                  int64_t keys, const tg_tune_options *options, tg_tune_result **out) {
+  tg_attention_desc d;
+  tg_attention_space w;
+  char about[8192];
+  if (!c || !out) return TG_EINVAL;
+  *out = NULL;
+  if (!desc) return tg_context_fail(c, TG_EINVAL, "no descriptor is given");
+  tg_kit_read_struct(&d, sizeof d, desc, desc_bytes);
+  tg_status s = tg_attention_space_of(c, &d, queries, keys, &w);
+  if (s != TG_OK) return s;
+  tg_tune_options o = options ? *options : (tg_tune_options){0};
+  o.threads = 1;   /* a plan gives its runs to threads, each of which is one task */
+  o.bindings = w.binding, o.bindings_n = w.bindings_n, o.user = &w.problem, o.params = w.params,
+  o.params_n = w.params_n;
+  if (!o.start) o.start = w.choice->knob, o.start_n = w.choice->knobs_n;
+  if (tg_attention_about(&d, &w.problem, about, sizeof about) >= sizeof about)
+    return tg_context_fail(c, TG_ELIMIT, "tg_attention_tune: score_mod or mask_mod is too long");
+  const tg_tune_kind kind = {.checks = tg_attention_trial, .about = about};
+  return tg_tune_checked(c, w.defs, w.defs_n, &o, &kind, out);
+}
+
+/* ---- the problem as text: numbers, then texts, each behind its length ---- */
+
+enum { FIELDS = 19, NUMBERS = FIELDS + 3 * TG_ATTENTION_ARGS, TEXTS = 2 + TG_ATTENTION_ARGS };
+
+/* Heads, batches and lengths do not change the kernel: two heads of K and V, each of its group, show how they lie. */
+static void list_numbers(const tg_attention_desc *d, const tg_attention_problem *q, int64_t *v) {
+  uint32_t scale = 0, cap, n = 0;
+  if (d->scale) memcpy(&scale, d->scale, sizeof scale);
+  memcpy(&cap, &d->soft_cap, sizeof cap);
+  const int64_t fields[FIELDS] = {
+      d->q,     d->k,    d->v,        d->o,       d->causal,     d->lse,    d->base2,
+      d->alibi, d->mask, d->mask_per, d->head,    d->value_head, d->window, d->scale != NULL,
+      scale,    cap,     q->rows.lo,  q->rows.hi, q->partial};
+  for (; n < FIELDS; n++) v[n] = fields[n];
+  for (uint32_t i = 0; i < TG_ATTENTION_ARGS; i++)
+    v[n++] = d->arg[i].name != NULL, v[n++] = d->arg[i].type, v[n++] = d->arg[i].per;
+}
+
+size_t tg_attention_about(const tg_attention_desc *d, const tg_attention_problem *kernel, char *out, size_t n) {
+  int64_t v[NUMBERS];
+  const char *texts[TEXTS] = {d->score_mod, d->mask_mod};
+  for (uint32_t i = 0; i < TG_ATTENTION_ARGS; i++) texts[2 + i] = d->arg[i].name;
+  list_numbers(d, kernel, v);
+  size_t k = (size_t)snprintf(out, n, "attention");
+  for (uint32_t i = 0; i < NUMBERS; i++)
+    k += (size_t)snprintf(k < n ? out + k : NULL, k < n ? n - k : 0, " %lld", (long long)v[i]);
+  for (uint32_t i = 0; i < TEXTS; i++)
+    k += (size_t)snprintf(k < n ? out + k : NULL, k < n ? n - k : 0, " %zu:%s", texts[i] ? strlen(texts[i]) : 0,
+                          texts[i] ? texts[i] : "");
+  return k;
+}
+
+typedef struct {
+  tg_attention_desc desc;
+  tg_kit_dim rows;
+  bool partial;
+  float scale;
+  char text[8192];
+} described;
+
+static bool read_texts(const char *at, described *d) {
+  size_t used = 0;
+  for (uint32_t i = 0; i < TEXTS; i++) {
+    char *end, *to = d->text + used;
+    size_t n = strtoul(at, &end, 10);
+    if (*end != ':' || n >= sizeof d->text - used || strlen(end + 1) < n) return false;
+    memcpy(to, end + 1, n), to[n] = 0;
+    at = end + 1 + n, used += n + 1;
+    if (i < 2 && n) *(i ? &d->desc.mask_mod : &d->desc.score_mod) = to;
+    if (i >= 2 && d->desc.arg[i - 2].name) d->desc.arg[i - 2].name = to;
+  }
+  return true;
+}
+
+static bool read_about(const char *at, described *d) {
+  int64_t v[NUMBERS];
+  static const size_t word = sizeof "attention" - 1;
+  if (strncmp(at, "attention", word)) return false;
+  at += word;
+  for (uint32_t i = 0; i < NUMBERS; i++) {
+    char *end;
+    v[i] = strtoll(at, &end, 10);
+    if (end == at) return false;
+    at = end;
+  }
+  uint32_t scale = (uint32_t)v[14], cap = (uint32_t)v[15];
+  d->desc = (tg_attention_desc){.q = (uint8_t)v[0], .k = (uint8_t)v[1], .v = (uint8_t)v[2], .o = (uint8_t)v[3],
+                                .causal = (uint8_t)v[4], .lse = (uint8_t)v[5], .base2 = (uint8_t)v[6],
+                                .alibi = (uint8_t)v[7], .mask = (uint8_t)v[8], .mask_per = (uint8_t)v[9],
+                                .head = (int32_t)v[10], .value_head = (int32_t)v[11], .window = v[12],
+                                .heads = 2, .kv_heads = 2};
+  memcpy(&d->scale, &scale, sizeof scale), memcpy(&d->desc.soft_cap, &cap, sizeof cap);
+  if (v[13]) d->desc.scale = &d->scale;
+  d->rows = (tg_kit_dim){v[16], v[17]}, d->partial = v[18] != 0;
+  for (uint32_t i = 0; i < TG_ATTENTION_ARGS; i++) {
+    d->desc.arg[i].name = v[FIELDS + 3 * i] ? d->text : NULL;
+    d->desc.arg[i].type = (uint8_t)v[FIELDS + 3 * i + 1], d->desc.arg[i].per = (uint8_t)v[FIELDS + 3 * i + 2];
+  }
+  d->desc.keys = (tg_dim){1, (int64_t)1 << 31};
+  d->desc.queries = (tg_dim){d->rows.lo, d->rows.lo < d->rows.hi ? d->rows.hi : 0};
+  return read_texts(at, d);
+}
+
+/* ---- checks ---- */
+
+enum { CHECKS = 12, MORE_KEYS = 300 };
+
+/* Calls whose runs have numbers of rows that the kernel takes, and so many keys that it is the one that they run. */
+static tg_status check_calls(tg_context *c, const described *d, const tg_attention *plan, const char *words,
+                             uint64_t seed, char *message, size_t n) {
+  tg_attention_checks *g = NULL;
+  tg_attention_planned planned = {.context = c, .plan = plan};
+  tg_cuts cuts = {.state = seed};
+  static const int64_t blocks[] = {8, 24, 32, 64, 128};   /* of rows and of keys, whose knobs the words name only */
+  int64_t v[TG_CUT_NUMBERS];
+  tg_check_failure failure;
+  tg_cuts_add(&cuts, blocks, TG_COUNT(blocks));
+  tg_cuts_add(&cuts, v, tg_numbers_in(words, v, TG_CUT_NUMBERS));
+  tg_status s = tg_attention_checks_open(c, &d->desc, &g);
+  if (s != TG_OK) return snprintf(message, n, "%.1000s", tg_error_message(c)), s;
+  for (int i = 0; i < CHECKS && s == TG_OK; i++) {
+    int64_t split = d->partial ? ATTENTION_SPLIT + 1 : 1;
+    tg_attention_case x = {.kind = i % 4 == 3 ? TG_ATTENTION_SPECIAL : TG_ATTENTION_RANDOM,
+                           .batch = 1,
+                           .queries = i < 2 ? (i ? d->rows.lo : d->rows.hi)
+                                            : tg_cuts_size(&cuts, d->rows.lo, d->rows.hi),
+                           .keys = tg_cuts_size(&cuts, split, split + MORE_KEYS),
+                           .lie = i % 2 ? TG_ATTENTION_GAPS : TG_ATTENTION_DENSE,
+                           .front = i % 4 < 2,
+                           .seed = seed + (uint64_t)i};
+    s = tg_attention_check_one(g, tg_attention_check_plan, &planned, &x, &failure);
+  }
+  for (int i = 0; i < TG_ATTENTION_RANDOM && s == TG_OK; i++) {
+    tg_attention_case x = {.kind = (tg_attention_kind)i, .batch = 1, .queries = d->rows.hi,
+                           .keys = (d->partial ? ATTENTION_SPLIT : 0) + 64, .seed = seed};
+    if (tg_attention_check_applies(&d->desc, x.kind))
+      s = tg_attention_check_one(g, tg_attention_check_plan, &planned, &x, &failure);
+  }
+  if (s != TG_OK) snprintf(message, n, "%.1000s", failure.text);
+  tg_attention_checks_close(g);
+  return s;
+}
+
+tg_status tg_attention_trial(tg_context *c, const char *about, tg_kernel *k, const char *words, int threads,
+                             uint64_t seed, double *whole, char *message, size_t message_n) {
+  described d = {.partial = false};
+  tg_attention *plan = NULL;
+  (void)threads, (void)whole;   /* a run is one task; and there are no candidates for a part of the problem */
+  if (!read_about(about, &d)) return snprintf(message, message_n, "'%.100s' is no attention", about), TG_EBACKEND;
+  tg_status s = tg_attention_plan(c, &d.desc, &plan);
+  if (s != TG_OK) return snprintf(message, message_n, "%.1000s", tg_error_message(c)), TG_EBACKEND;
+  /* the candidate is the kernel of all its parts; they have their own again before they are freed */
+  tg_kit_kernel own[ATTENTION_RANGES], candidate = {.kernel = k};
+  int which = d.partial ? ATTENTION_PARTIAL : ATTENTION_WHOLE;
+  s = tg_kit_connect(&plan->plan, &tg_attention_names, &candidate);
+  plan->rows = d.rows.hi;
+  for (uint32_t i = 0; i < plan->parts_n; i++)
+    own[i] = plan->part[i].kernel[which], plan->part[i].kernel[which] = candidate;
+  if (s == TG_OK) s = check_calls(c, &d, plan, words, seed, message, message_n);
+  else snprintf(message, message_n, "%.1000s", tg_error_message(c)), s = TG_EBACKEND;
+  for (uint32_t i = 0; i < plan->parts_n; i++) plan->part[i].kernel[which] = own[i];
+  tg_attention_free(plan);
+  return s;
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT
+ * tg_attention_tune, with this program as its own worker: what it keeps is what plans of the same descriptor run from then on, and no others. What the search's own data do not
+ * tell, the checks do. Times are made up (tests/search/modelled.h). */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include "../target.h"
+#include "../search/modelled.h"
+#include "../folder.h"
+#include "../test.h"
+#include "checks/attention.h"
+#include "checks/attention_tune.h"
+#include "tg/dsl.h"
+
+static char self[4096], tuned[TEST_PATH] = "tg-tuned-XXXXXX";
+static const char *const worker[] = {self, "worker", NULL};
+enum { PATIENCE = 300 /* seconds: the number of candidates ends a search before */ };
+
+static tg_context *open_context(const char *folder) {
+  tg_context *c = NULL;
+  tg_context_options o = {.target = test_target(), .tuned = folder, .threads = 1};
+  CHECK(tg_context_create(&o, &c) == TG_OK, "a context");
+  return c;
+}
+
+/* Of the kernels of a plan for this, how many are tuned; it is right for so many queries and keys. */
+static uint32_t tuned_of(tg_context *c, const tg_attention_desc *d, int64_t queries, int64_t keys) {
+  tg_attention *a = NULL;
+  tg_attention_checks *checks = NULL;
+  tg_check_failure failure;
+  CHECK(tg_attention_plan(c, d, &a) == TG_OK && tg_attention_checks_open(c, d, &checks) == TG_OK, "%s", tg_error_message(c));
+  if (!a || !checks) return 0;
+  tg_attention_planned planned = {.context = c, .plan = a};
+  for (int lie = TG_ATTENTION_DENSE; lie <= TG_ATTENTION_GAPS; lie += TG_ATTENTION_GAPS) {
+    const tg_attention_case x = {.kind = TG_ATTENTION_RANDOM, .batch = 2, .queries = queries, .keys = keys, .lie = (tg_attention_lie)lie, .seed = 3};
+    CHECK(tg_attention_check_one(checks, tg_attention_check_plan, &planned, &x, &failure) == TG_OK, "%s", failure.text);
+  }
+  uint32_t n = tg_attention_describe(a).tuned;
+  tg_attention_checks_close(checks);
+  tg_attention_free(a);
+  return n;
+}
+
+/* A slow point of the sketch as the start: what wins against it is sure. */
+static void tune(tg_context *c, const tg_attention_desc *d, int64_t queries, int64_t keys, const tg_binding *slow, uint32_t slow_n) {
+  tg_tune_options o = {.seconds = PATIENCE, .candidates = 10, .worker = worker, .start = slow, .start_n = slow_n, .flags = TG_TUNE_KNOBS_ONLY};
+  tg_tune_result *r = NULL;
+  tg_status s = tg_attention_tune(c, d, queries, keys, &o, &r);
+  CHECK(s == TG_OK, "%s", tg_error_message(c));
+  if (!r) return;
+  CHECK(r->tuned && r->kept, "nothing was faster than the slow start: %u points, %u built, %u timed; %s", r->points, r->built, r->timed, r->why ? r->why : "");
+  CHECK(!r->classes[TG_TUNE_WRONG] && !r->classes[TG_TUNE_CRASHED] && !r->classes[TG_TUNE_HUNG], "%u wrong, %u crashed, %u hung", r->classes[TG_TUNE_WRONG], r->classes[TG_TUNE_CRASHED], r->classes[TG_TUNE_HUNG]);
+  tg_tune_result_free(r);
+}
+
+static const tg_binding slow_prefill[] = {{"VL", 4, 4, 1}, {"NV", 1, 1, 1}, {"G", 6, 6, 1}, {"KT", 4, 4, 1}},
+                        slow_decode[] = {{"VL", 4, 4, 1}, {"DL", 4, 4, 1}, {"DU", 2, 2, 1}, {"BQ", 4, 4, 1}, {"KT", 4, 4, 1}};
+
+static void of_many_rows(tg_context *c, tg_context *none) {
+  const tg_attention_desc d = {.head = 16, .heads = 2, .queries = {24, 0}, .keys = {40, 0}, .causal = TG_CAUSAL_BOTTOM_RIGHT};
+  tg_attention_desc other = d;
+  other.causal = TG_CAUSAL_NONE;
+  CHECK(tuned_of(c, &d, 24, 40) == 0, "tuned before anything was");
+  tune(c, &d, 0, 0, slow_prefill, 4);
+  CHECK(tuned_of(c, &d, 24, 40) == 1, "the plan does not use what was tuned");
+  CHECK(tuned_of(c, &other, 24, 40) == 0, "a plan of another kernel uses it");
+  CHECK(tuned_of(none, &d, 24, 40) == 0, "tuned without a folder");
+  /* neither heads nor lengths are part of the kernel, if its numbers of rows are the same */
+  tg_attention_desc more = d;
+  more.heads = more.kv_heads = 3, more.keys = (tg_dim){1, 500};
+  CHECK(tuned_of(c, &more, 24, 77) == 1, "a plan of more heads and of other lengths does not use it");
+}
+
+/* Parts of the keys: the kernel that writes sums is tuned, and the whole one is not. */
+static void of_few_rows(tg_context *c) {
+  const tg_attention_desc d = {.head = 16, .heads = 4, .kv_heads = 1, .queries = {1, 0}, .keys = {1, 4096}, .lse = 1};
+  tune(c, &d, 0, 2000, slow_decode, 5);
+  CHECK(tuned_of(c, &d, 1, 1500) == 1, "the plan does not use what was tuned for parts of the keys");
+  tune(c, &d, 0, 500, slow_decode, 5);
+  CHECK(tuned_of(c, &d, 1, 500) == 2, "the plan does not use what was tuned for all keys at once");
+}
+
+/* Everything that the text about a problem has to carry to the worker. */
+static void of_variants(tg_context *c) {
+  static const float scale = 0.5f;
+  static const tg_binding slow_variant[] = {{"VL", 4, 4, 1}, {"DL", 4, 4, 1}, {"DU", 2, 2, 1}, {"BQ", 8, 8, 1}, {"KT", 4, 4, 1}};
+  tg_attention_desc d = {.q = TG_F16, .k = TG_BF16, .o = TG_F32, .head = 16, .value_head = 32, .heads = 2, .queries = {7, 0}, .keys = {64, 0}, .window = 9, .scale = &scale, .soft_cap = 3, .alibi = 1,
+                         .score_mod = "score + bias * 0.25f", .mask_mod = "place_q + i32(k) != 7", .arg = {{"bias", TG_F16, TG_PER_KEY}, {"place_q", TG_I32, TG_PER_QUERY}}};
+  tune(c, &d, 0, 0, slow_variant, 5);
+  CHECK(tuned_of(c, &d, 7, 64) == 1, "the plan of a descriptor with everything does not use what was tuned");
+  d.mask_mod = "place_q + i32(k) != 8";
+  CHECK(tuned_of(c, &d, 7, 64) == 0, "a plan with another mask uses it");
+}
+
+/* ---- a candidate that the search's own data do not tell ---- */
+
+/* Right, and slower than anything by a sum that is never below 0. */
+static void slow(tg_builder *tg_b_, void *user) {
+  tg_attention_prefill->body(tg_b_, user);
+  tg_define_reg(sum, f32, [1]);
+  tg(sum[0] = 0);
+  tg_range(z, 100000) tg(sum[0] = sum[0] * 0.5f + f32(z));
+  tg_range(y, 1) tg(O[y, 0] = 0 if sum[0] < 0);
+}
+
+/* Right wherever N is not one more than a multiple of four. */
+static void plant(tg_builder *tg_b_, void *user) {
+  tg_attention_prefill->body(tg_b_, user);
+  tg_range(z, 1) tg(O[z, 0] = 0 if N > 4 & N % 4 == 1);
+}
+
+static void wrong_at_tails(tg_context *c, bool checked) {
+  const tg_attention_desc d = {.head = 16, .queries = {24, 0}, .keys = {64, 0}};
+  char about[4096];
+  tg_attention_space w;
+  tg_attention_def first, planted;
+  tg_tune_result *r = NULL;
+  CHECK(tg_attention_space_of(c, &d, 0, 0, &w) == TG_OK, "%s", tg_error_message(c));
+  tg_attention_about(&d, &w.problem, about, sizeof about);
+  first = planted = w.def[0];
+  first.def.params = first.params, first.def.name = "slow", first.def.body = slow;
+  planted.def.params = planted.params, planted.def.name = "planted", planted.def.body = plant;
+  const tg_kernel_def *defs[] = {&first.def, &planted.def};
+  tg_tune_options o = {.bindings = w.binding, .bindings_n = w.bindings_n, .user = &w.problem, .params = w.params, .params_n = w.params_n, .start = slow_prefill, .start_n = 4, .seconds = PATIENCE, .candidates = 4, .worker = worker, .flags = TG_TUNE_KNOBS_ONLY | TG_TUNE_NOT_KEPT, .threads = 1};
+  const tg_tune_kind kind = {.checks = tg_attention_trial, .about = about};
+  CHECK(tg_tune_checked(c, defs, 2, &o, checked ? &kind : NULL, &r) == TG_OK, "%s", tg_error_message(c));
+  if (!r) return;
+  bool won = r->tuned && !strcmp(r->kernel, "planted");
+  CHECK(won == !checked, "%s: %s won, %u wrong", checked ? "with the checks" : "without them", r->kernel, r->classes[TG_TUNE_WRONG]);
+  tg_tune_result_free(r);
+}
+
+static void mistake(tg_context *c, const tg_attention_desc *d, int64_t queries, int64_t keys, const char *want) {
+  tg_tune_result *r = NULL;
+  CHECK(tg_attention_tune(c, d, queries, keys, NULL, &r) == TG_EINVAL && !r, "accepted: %s", want);
+  CHECK(strstr(tg_error_message(c), want), "'%s' does not say '%s'", tg_error_message(c), want);
+}
+
+static void empty(const char *folder) {
+  DIR *d = opendir(folder);
+  char path[4096];
+  for (struct dirent *e; d && (e = readdir(d));)
+    if (e->d_name[0] != '.') snprintf(path, sizeof path, "%s/%s", folder, e->d_name), unlink(path);
+  if (d) closedir(d);
+  rmdir(folder);
+}
+
+int main(int argc, char **argv) {
+  if (argc > 1 && !strcmp(argv[1], "worker")) {
+    modelled_worker(tg_attention_trial, 0, 1);
+    return 0;
+  }
+  ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+  if (n < 0 || !test_folder(tuned)) return 1;
+  self[n] = 0;
+  tg_context *c = open_context(tuned), *none = open_context(NULL);
+  of_many_rows(c, none);
+  of_few_rows(c);
+  of_variants(c);
+  wrong_at_tails(none, false), wrong_at_tails(none, true);
+  const tg_attention_desc range = {.head = 16, .queries = {1, 64}, .keys = {0, 64}}, nothing = {.queries = {1, 0}, .keys = {1, 0}}, listed = {.head = 16, .queries = {24, 0}, .keys = {64, 0}, .mask_mod = "k != 7"};
+  mistake(c, &range, 65, 64, "no plan of this descriptor serves 65 queries of 64 keys");
+  mistake(c, &range, 0, 64, "no plan of this descriptor serves 0 queries");
+  mistake(c, &range, 1, 0, "no plan of this descriptor serves 1 queries of 0 keys");
+  mistake(c, &nothing, 0, 0, "tg_attention_desc.head: 0");
+  mistake(c, &listed, 0, 0, "under a mask_mod or a mask of bools");
+  tg_context_free(c), tg_context_free(none);
+  empty(tuned);
+  return TEST_END();
+}
