@@ -38,23 +38,31 @@ static int64_t head_lanes(const tg_attention_problem *p, int64_t vl) {
   return vl;
 }
 
+/* Keys of a block that comes from memory: K of the next block is fetched while V of this one is read, and both stay in
+ * L1. */
+static int64_t streamed_keys(const tg_attention_problem *p, const tg_target *t) {
+  int64_t bytes = p->head * tg_type_bytes(p->k) + p->value_head * tg_type_bytes(p->v);
+  return ATTENTION_BLOCK * bytes > (t->l1 ? (int64_t)t->l1 : 32768) ? ATTENTION_BLOCK / 2 : ATTENTION_BLOCK;
+}
+
 int64_t tg_attention_choose(const tg_attention_problem *p, const tg_target *t, tg_kit_choice *out) {
   enum { ROWS = 96, FEW = 8 };   /* rows that share a block of K and V: it is read once for them */
   int64_t vl = t->vector_bytes >= 16 ? t->vector_bytes / 4 : 4, rows = p->rows.hi, nv = 1, kt = 4,
           lanes = head_lanes(p, vl);
   *out = (tg_kit_choice){.sketch = tg_attention_prefill};
   set(out, "VL", vl);
-  set(out, "BK", 64);
   if (rows <= FEW && lanes >= 4) {
     int64_t bq = 1;
     while (bq < rows) bq *= 2;
     out->sketch = tg_attention_decode;
     set(out, "BQ", bq);
+    set(out, "BK", streamed_keys(p, t));
     set(out, "KT", vl > 8 ? vl : 8);
     set(out, "DL", lanes);
-    set(out, "DU", t->vector_registers >= 32 ? 8 : 4);
+    set(out, "DU", 8);   /* sums of V: half of 16 registers, as each V is read once for one */
     return bq;
   }
+  set(out, "BK", ATTENTION_BLOCK);
   choose_tile(p, t, vl, &nv, &kt);
   int64_t bq = nv * vl, groups = groups_for((rows + bq - 1) / bq, ROWS / bq);
   set(out, "NV", nv);

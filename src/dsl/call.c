@@ -172,7 +172,9 @@ static binders parse_binders(tg_parser *p, const tg_token *t) {
     }
     if (extent->lanes != 1) FAIL(p, &at, "an extent is one number, not a vector");
     tg_pos pos = tg_source_pos(p->j, p->src, at.off, at.len);
-    const tg_uop *r = tg_range_new(p->j, name, extent, kind, UINT32_MAX, pos);
+    const tg_builder *in = p->b;
+    const char *full = in->formals_only && in->prefix ? tg_format(&p->j->env, "%s.%s", in->prefix, name) : name;
+    const tg_uop *r = tg_range_new(p->j, full, extent, kind, UINT32_MAX, pos);
     if (extent->type != TG_INDEX) r = tg_make(p->j, TG_OP_RANGE, extent->type, 1, r->arg, 1, &extent);
     tg_name_add(p->b, name, NAME_RANGE, pos)->u = r;
     tg_note_node(p, r, from, end - from);
@@ -597,8 +599,10 @@ static TG_APART tg_expr call_function(tg_parser *p, tg_token t, tg_macro *m) {
   tg_step(p, &t);
   uint32_t names = b->names.n, barrier = b->barrier;
   bool alone = b->formals_only;
+  const char *prefix = b->prefix;
   b->barrier = names;
   b->formals_only = m->alone;
+  if (m->alone) b->prefix = m->name;   /* so that words of the kernel do not mean ranges of the text */
   for (uint32_t i = 0; i < m->n; i++) {
     tg_name *n = tg_name_add(b, m->formals[i], NAME_VALUE, (tg_pos){0});
     n->value = args[i];
@@ -624,6 +628,7 @@ static TG_APART tg_expr call_function(tg_parser *p, tg_token t, tg_macro *m) {
   b->dead.n = dead;
   b->barrier = barrier;
   b->formals_only = alone;
+  b->prefix = prefix;
   tg_expr r = result(p, e.u, &t);
   r.lit = e.lit;
   r.i = e.i;

@@ -9,6 +9,7 @@
 #include "../search/modelled.h"
 #include "../folder.h"
 #include "../test.h"
+#include "api/api.h"
 #include "checks/attention.h"
 #include "checks/attention_tune.h"
 #include "tg/dsl.h"
@@ -21,6 +22,7 @@ static tg_context *open_context(const char *folder) {
   tg_context *c = NULL;
   tg_context_options o = {.target = test_target(), .tuned = folder, .threads = 1};
   CHECK(tg_context_create(&o, &c) == TG_OK, "a context");
+  if (c) c->target.l3 = 1 << 20;   /* few rows are timed on twice as many bytes of keys: on any machine no more than this */
   return c;
 }
 
@@ -156,9 +158,12 @@ int main(int argc, char **argv) {
   self[n] = 0;
   tg_context *c = open_context(tuned), *none = open_context(NULL);
   of_many_rows(c, none);
-  of_few_rows(c);
-  of_variants(c);
-  wrong_at_tails(none, false), wrong_at_tails(none, true);
+  wrong_at_tails(none, true);
+  if (argc > 1 && !strcmp(argv[1], "all")) { /* a minute more */
+    of_few_rows(c);
+    of_variants(c);
+    wrong_at_tails(none, false);
+  }
   const tg_attention_desc range = {.head = 16, .queries = {1, 64}, .keys = {0, 64}}, nothing = {.queries = {1, 0}, .keys = {1, 0}}, listed = {.head = 16, .queries = {24, 0}, .keys = {64, 0}, .mask_mod = "k != 7"};
   mistake(c, &range, 65, 64, "no plan of this descriptor serves 65 queries of 64 keys");
   mistake(c, &range, 0, 64, "no plan of this descriptor serves 0 queries");

@@ -218,7 +218,7 @@ static void seen(void *user, const char *pass, const tg_uop *sink) {
   r->stage = pass;
   if (((seen_state *)user)->trip) round_trip(r, pass, sink);
   if (r->failed || !strcmp(pass, "author")) return;
-  bool same = sink == r->computed && strcmp(pass, "distribute") && strcmp(pass, "contract");   /* nodes are shared: the pass changed nothing */
+  bool same = sink == r->computed && strcmp(pass, "distribute") && strcmp(pass, "fma");   /* nodes are shared: the pass changed nothing */
   r->computed = sink;
   if (same) return;
   copy_outputs(&r->now, &r->start);
