@@ -130,6 +130,10 @@ static const void *behind(const void *p, int bytes) { return (const char *)p + b
 static void wrong_calls(tg_context *ctx) {
   tg_attention *a = plan(ctx, &(tg_attention_desc){SIZES});
   if (!a) return;
+  tg_attention *named = plan(ctx, &(tg_attention_desc){SIZES, .score_mod = "score + f32(sum(r : 4, i32(r) * i32(k)))",
+                                                       .mask_mod = "sum(i : 3, i32(i)) < sum(d : 4, i32(d))"});
+  CHECK(named != NULL, "ranges of the texts are called as ranges of the kernel are: %s", tg_error_message(ctx));
+  tg_attention_free(named);
   ACCEPT("a plain call");
   CHECK(tg_attention_run(a, NULL) == TG_EINVAL, "no call");
   REFUSE("tg_attention_call.q is NULL", c.q = NULL);
