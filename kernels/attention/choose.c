@@ -46,12 +46,12 @@ static int64_t streamed_keys(const tg_attention_problem *p, const tg_target *t) 
 }
 
 int64_t tg_attention_choose(const tg_attention_problem *p, const tg_target *t, tg_kit_choice *out) {
-  enum { ROWS = 96, FEW = 8 };   /* rows that share a block of K and V: it is read once for them */
+  enum { ROWS = 96 };   /* rows that share a block of K and V: it is read once for them */
   int64_t vl = t->vector_bytes >= 16 ? t->vector_bytes / 4 : 4, rows = p->rows.hi, nv = 1, kt = 4,
           lanes = head_lanes(p, vl);
   *out = (tg_kit_choice){.sketch = tg_attention_prefill};
   set(out, "VL", vl);
-  if (rows <= FEW && lanes >= 4) {
+  if (rows <= ATTENTION_DECODE_ROWS && lanes >= 4) {
     int64_t bq = 1;
     while (bq < rows) bq *= 2;
     out->sketch = tg_attention_decode;

@@ -122,11 +122,11 @@ static tg_status read_descriptor(planning *p) {
 
 uint32_t tg_attention_sketches_for(const tg_attention_problem *q, const tg_kit_choice *choice, tg_attention_def *def,
                                    const tg_kernel_def **defs) {
-  enum { FEW = 8 };   /* the most rows that a knob of the words for few rows has a value for */
   const tg_kernel_def *const all[] = {choice->sketch, tg_attention_prefill, tg_attention_decode};
   uint32_t n = 0;
   for (uint32_t i = 0; i < TG_COUNT(all); i++) {
-    if (i && (all[i] == choice->sketch || (all[i] == tg_attention_decode && q->rows.hi > FEW))) continue;
+    bool other = all[i] == tg_attention_decode && q->rows.hi > ATTENTION_DECODE_ROWS;
+    if (i && (all[i] == choice->sketch || other)) continue;
     tg_attention_kernel_of(q, all[i], &def[n]);
     defs[n] = &def[n].def, n++;
   }

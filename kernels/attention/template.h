@@ -82,6 +82,7 @@ extern const tg_kit_names tg_attention_names;
 /* The sets of words for the body. prefill: rows are lanes; decode: elements of a head are, for few rows; device: blocks
  * of queries are workgroups, and both products matrix instructions. */
 extern const tg_kernel_def *const tg_attention_prefill, *const tg_attention_decode, *const tg_attention_device;
+enum { ATTENTION_DECODE_ROWS = 8 };    /* most rows that the decode words take: the largest value of their knob BQ */
 
 /* choose.c: chooses words and knobs for p->rows.hi rows from the registers and the caches. Returns the most rows that
  * one run of the kernel may take; more are divided among runs. */
