@@ -196,9 +196,9 @@ void tg_target_of(tg_target *t, const tg_processor *p) {
   /* and nothing else of AMX is made use of */
   if (p->arch == TG_ARCH_X86_64 && !p->tiles) t->needs &= ~((uint64_t)1 << TG_X86_AMX_TILE);
   t->sve_bytes = p->sve_bytes;
-  uint32_t family = p->model >> 8 & 15;
-  if (family == 15) family += p->model >> 20 & 255;
-  t->amd_family = !strcmp(p->maker, "AuthenticAMD") ? family : 0;
+  tg_target_derive(t);   /* how wide its vectors are */
+  t->machine = *tg_machine_of(p, t->vector_bytes);
+  tg_target_derive(t);   /* and what follows from the machine */
   tg_target_derive(t);
   put_silicon(t, p);
   tg_target_judge(t, p);

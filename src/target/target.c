@@ -52,13 +52,13 @@ static const tg_target rows[] = {
      .l2 = 2 MiB,
      .l3 = 105 MiB},
     /* EPYC 7742; L3 of a complex, as for those below */
-    {.name = "znver2", .needs = ZEN2, .amd_family = 0x17, .l1 = 32 KiB, .l2 = 512 KiB, .l3 = 16 MiB},
+    {.name = "znver2", .needs = ZEN2, .l1 = 32 KiB, .l2 = 512 KiB, .l3 = 16 MiB},
     /* EPYC 7763 */
-    {.name = "znver3", .needs = ZEN2, .amd_family = 0x19, .l1 = 32 KiB, .l2 = 512 KiB, .l3 = 32 MiB},
+    {.name = "znver3", .needs = ZEN2, .l1 = 32 KiB, .l2 = 512 KiB, .l3 = 32 MiB},
     /* EPYC 9654 */
-    {.name = "znver4", .needs = ZEN4, .amd_family = 0x19, .l1 = 32 KiB, .l2 = 1 MiB, .l3 = 32 MiB},
+    {.name = "znver4", .needs = ZEN4, .l1 = 32 KiB, .l2 = 1 MiB, .l3 = 32 MiB},
     /* EPYC 9755 */
-    {.name = "znver5", .needs = ZEN4 | X(AVXVNNI), .amd_family = 0x1a, .l1 = 48 KiB, .l2 = 1 MiB, .l3 = 32 MiB},
+    {.name = "znver5", .needs = ZEN4 | X(AVXVNNI), .l1 = 48 KiB, .l2 = 1 MiB, .l3 = 32 MiB},
     {.name = "armv8-a",
      .arch = TG_ARCH_AARCH64,
      .cpu = "generic",
@@ -173,17 +173,25 @@ void tg_target_derive(tg_target *t) {
   t->dot_u8s8 = wide && (t->needs & X(AVX512VNNI));
   t->dot_bf16 = wide && (t->needs & X(AVX512BF16));
   t->tile_i8 = wide && (t->needs & X(AMX_TILE)) && (t->needs & X(AMX_INT8));
-  const uint32_t zen4 = 0x19;            /* also Zen 3 */
-  /* measured with 256 MiB, speed of one stream relative to four interleaved ones: copies and sums on Zen 4 1.3 to 1.6,
-   * copies on Zen 5 1.2, on Sapphire Rapids 0.75 */
-  t->one_stream = t->amd_family != 0;
-  t->gathers_slowly = t->one_stream;     /* measured on Zen 5 */
-  t->double_pumped = wide && t->amd_family == zen4;
-  /* measured: products with few rows are up to twice as fast on Zen 5 with much prefetch */
-  t->asking = !t->one_stream ? TG_ASK_SOME : t->amd_family > zen4 ? TG_ASK_MUCH : TG_ASK_NOTHING;
-  /* With LLVM's scheduling models of Zen 4 and 5, the loads of all unrolled terms come first and the accumulators spill
-   * to the stack: products of 32x32x32 took 1.7 times as long. */
-  if (t->one_stream && wide) snprintf(t->tune, sizeof t->tune, "sapphirerapids");
+  const tg_machine *m = &t->machine;
+  t->one_stream = m->interleave > 0 && m->interleave < 1;
+  t->gathers_slowly = m->gather_lane > m->insert_lane;
+  t->double_pumped = wide && m->fma[2] < m->fma[1];
+  t->asking = m->prefetch > 1.5 ? TG_ASK_MUCH : m->prefetch > 1 ? TG_ASK_SOME : TG_ASK_NOTHING;
+  /* With LLVM's scheduling models of Zen 4 and 5 (alone to have both SSE4A and AVX-512), the loads of all unrolled
+   * terms come first and the accumulators spill to the stack: products of 32x32x32 took 1.7 times as long. */
+  if (wide && (t->needs & X(SSE4A))) snprintf(t->tune, sizeof t->tune, "sapphirerapids");
+}
+
+/* The machine that code for a row is chosen for: the row's own, or for a level of an architecture one that has no
+ * more. */
+static const tg_machine *machine_of_row(const tg_target *t) {
+  static const char *const levels[][2] = {{"x86-64-v2", "haswell"}, {"x86-64-v3", "skylake"},
+                                          {"x86-64-v4", "icelake-server"}, {"armv8-a", "neoverse-n1"}};
+  const tg_machine *m = tg_machine_row(t->name);
+  for (uint32_t i = 0; !m && i < TG_COUNT(levels); i++)
+    if (!strcmp(t->name, levels[i][0])) m = tg_machine_row(levels[i][1]);
+  return m;
 }
 
 /* Copies a row and fills in the fields that rows omit because all CPUs, or all GPUs, have the same. */
@@ -202,7 +210,10 @@ static void fill_in(tg_target *t, const tg_target *row) {
     t->vector_bytes = t->access_bytes = 1;
     t->vector_registers = 16;
     t->fma = true;
-  } else tg_target_derive(t);
+  } else {
+    t->machine = *machine_of_row(t);
+    tg_target_derive(t);
+  }
   t->threads = t->lanes = t->max_threads = 1;
   t->prefer_i64_address = true;
 }

@@ -3,7 +3,7 @@
  * machine. */
 #ifndef TG_TARGET_H
 #define TG_TARGET_H
-#include "base/base.h"
+#include "target/machine.h"
 
 typedef enum { TG_ARCH_X86_64, TG_ARCH_AARCH64, TG_ARCH_NVPTX, TG_ARCH_AMDGPU, TG_ARCH_OPENCL } tg_arch;
 
@@ -28,13 +28,13 @@ typedef struct tg_target {
   uint32_t vector_bytes;      /* widest SIMD register: 64 with AVX-512; GPU: one lane's register */
   uint32_t vector_registers;  /* 32 with AVX-512, 16 with AVX2; GPU: the most that a thread may have */
   uint32_t sve_bytes;         /* AArch64: minimum size of an SVE register in bytes; 0: no SVE */
-  uint32_t amd_family;        /* x86-64: AMD's family number; 0: another vendor, or no particular one */
   uint32_t threads;           /* cores that this process may use; GPU: its cores (SM, CU) */
   uint32_t lanes;             /* per warp or wave; 1 on a CPU */
   uint32_t max_threads;       /* per workgroup; 1 on a CPU */
   uint32_t access_bytes;      /* widest memory access of one thread */
   uint64_t local_bytes;       /* limit of LOCAL memory per workgroup; 0: no limit */
   uint64_t l1, l2, l3;        /* cache sizes in bytes; 0: unknown */
+  tg_machine machine;         /* CPU: what its operations cost; read by the cost model and by heuristics only */
   /* can copy from global to LOCAL memory asynchronously, bypassing registers: 4, 8 or 16 bytes per thread, waited for
    * in groups (cp.async) */
   bool async_copy;
@@ -63,7 +63,7 @@ void tg_target_host(tg_target *t, uint32_t threads /* 0: all */);
 bool tg_target_named(tg_target *t, const char *name);
 /* The table's row of that name, without looking at this machine: t->lacks is "". */
 bool tg_target_row(tg_target *t, const char *name);
-/* Sets the fields that follow from needs, sve_bytes and amd_family. */
+/* Sets the fields that follow from needs and sve_bytes, and those that follow from the machine. */
 void tg_target_derive(tg_target *t);
 const char *tg_target_name(uint32_t i);   /* NULL after the last */
 
