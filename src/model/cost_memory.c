@@ -232,23 +232,44 @@ static double run_of(const tg_cost_loops *l, const tg_cost_access_info *a) {
   return fmin(page, fmax(piece, LINE));
 }
 
-/* Extra latency, in cycles, at the start of each run, where nothing has been prefetched yet. first: of a run; line: at
- * most this for each line, since misses of short runs overlap. */
-static double starts(double bytes, double run) {
-  const double first = 40, line = 7;
-  return bytes / run * fmin(first, line * run / LINE);
+/* Extra latency, in cycles, at the start of each run, where nothing has been prefetched yet. first: of a run; misses of
+ * short runs overlap. */
+static double starts(double bytes, double run, double first) {
+  const double together = 8;   /* misses that are waited for at a time */
+  return bytes / run * fmin(first, first / together * run / LINE);
 }
 
-/* iteration: bytes that one iteration of each loop touches. all: bytes of the whole program. cache: size in bytes. */
-typedef struct { const tg_cost_loops *l; const double *iteration; double all, cache; } level;
+/* iteration: bytes that one iteration of each loop touches. all: bytes of the whole program. cache: size in bytes; ways:
+ * of its sets, each of `way` bytes. */
+typedef struct { const tg_cost_loops *l; const double *iteration; double all, cache, ways, way; } level;
+
+/* Aliasing. Pieces that lie a multiple of a large power of two apart meet in few sets of a cache, which hold as many of
+ * them as it has ways. The bytes that would crowd the whole cache as one run of the loop (NONE: of its own execution)
+ * crowds these sets. */
+static double crowded(const level *v, const tg_cost_access_info *a, uint32_t loop) {
+  const tg_cost_loops *l = v->l;
+  double piece = a->bytes, worst = 0;
+  if (v->ways < 1) return 0;
+  for (uint32_t r = a->loop; loop != TG_COST_NONE && r != TG_COST_NONE; r = l->loop.data[r].outer) {
+    double step = fabs(a->stride[l->loop.data[r].depth]) * element(a), trips = l->loop.data[r].trips;
+    if (step > 0 && step <= fmax(piece, LINE)) piece += step * (trips - 1);
+    else if (step > 0 && step < 0x1p40) {
+      double common = fmin(v->way, (double)((uint64_t)step & -(uint64_t)step)), sets = v->way / fmax(common, LINE);
+      double taken = fmin(v->way / LINE, sets * fmin(fmax(1, piece / LINE), fmax(1, common / LINE)));
+      worst = fmax(worst, trips * fmax(1, piece / LINE) / taken / v->ways * v->cache);
+    }
+    if (r == loop) break;
+  }
+  return worst;
+}
 
 /* Bytes of the access that miss the cache in one iteration of the loop `outer`, or in the whole program (NONE). Data of
  * an iteration is still cached in the next one if everything that the iteration touches fits. */
 static double fetched(const level *v, const tg_cost_access_info *a, uint32_t outer) {
   const tg_cost_loops *l = v->l;
   double run = a->bytes * a->same;
-  for (uint32_t r = a->loop;; r = l->loop.data[r].outer) {
-    double kept = stays(r == TG_COST_NONE ? v->all : v->iteration[r], v->cache);
+  for (uint32_t r = a->loop, inner = TG_COST_NONE;; inner = r, r = l->loop.data[r].outer) {
+    double kept = stays(fmax(r == TG_COST_NONE ? v->all : v->iteration[r], crowded(v, a, inner)), v->cache);
     if (a->twin && r == a->twin_loop && r != outer)
       run -= kept * fmin(run, fetched(v, &l->access.data[a->twin - 1], r));
     if (r == outer || r == TG_COST_NONE) return run;
@@ -258,8 +279,12 @@ static double fetched(const level *v, const tg_cost_access_info *a, uint32_t out
 }
 
 /* Bytes that miss a cache of this size. Adds the latency of the starts of runs to waits. */
-static double misses(const tg_cost_loops *l, const double *iteration, double all, double cache, double *waits) {
-  level v = {l, iteration, all, cache};
+static double misses(const level *given, double size, double ways, double first, double *waits) {
+  const double used = 0.8;     /* the rest is taken by what else runs */
+  level v = *given;
+  const tg_cost_loops *l = v.l;
+  v.cache = used * size, v.ways = used * ways, v.way = ways > 0 ? size / ways : 0;
+  double all = v.all, cache = v.cache;
   double bytes = 0, again = 1 - stays(all, cache);   /* if all data fits, it is cached from the run before */
   for (uint32_t i = 0; i < l->access.n; i++) {
     const tg_cost_access_info *a = &l->access.data[i];
@@ -267,13 +292,13 @@ static double misses(const tg_cost_loops *l, const double *iteration, double all
     if (a->twin && a->twin_loop == TG_COST_NONE)
       run -= stays(all, cache) * fmin(run, fetched(&v, &l->access.data[a->twin - 1], TG_COST_NONE));
     bytes += run;
-    *waits += again * starts(run, run_of(l, a));
+    *waits += again * starts(run, run_of(l, a), first);
   }
   return bytes * again;
 }
 
 double tg_cost_memory(tg_cost_loops *l, const tg_target *t, const tg_uop *linear, int threads, tg_cost *c) {
-  static const double l2_rate = 48, l3_rate = 10, memory_rate = 4.5;   /* bytes per cycle and core */
+  const tg_machine *m = &t->machine;
   if (!l->loop.n || l->loop.n > 256) return 0;
   find_strides(l, linear);
   join_alike(l);
@@ -288,11 +313,11 @@ double tg_cost_memory(tg_cost_loops *l, const tg_target *t, const tg_uop *linear
     }
     all += adds(l, a, once, TG_COST_NONE);
   }
-  double near = 0, waits = 0;   /* near is unused: out-of-order execution hides L2's latency */
-  c->l2_bytes = misses(l, iteration, all, 0.8 * (double)(t->l1 ? t->l1 : 32 << 10), &near);
-  c->l3_bytes = misses(l, iteration, all, 0.8 * (double)(t->l2 ? t->l2 : 1 << 20), &waits);
-  c->memory_bytes = misses(l, iteration, all, 0.8 * (double)(t->l3 ? t->l3 : 8 << 20), &waits);
-  double n = threads < 1 ? 1 : threads;
-  return waits / n + c->l2_bytes / (l2_rate * n) + c->l3_bytes / (l3_rate * n) +
-         c->memory_bytes / (memory_rate * fmin(n, 2));
+  double waits = 0, none = 0, n = threads < 1 ? 1 : threads;
+  level v = {l, iteration, all, 0, 0, 0};
+  c->l2_bytes = misses(&v, (double)(t->l1 ? t->l1 : 32 << 10), m->l1_ways, 0, &none);
+  c->l3_bytes = misses(&v, (double)(t->l2 ? t->l2 : 1 << 20), m->l2_ways, m->l3_latency, &waits);
+  c->memory_bytes = misses(&v, (double)(t->l3 ? t->l3 : 8 << 20), 0, m->memory_latency, &waits);
+  return waits / n + c->l2_bytes / (m->l2_bandwidth * n) + c->l3_bytes / (m->l3_bandwidth * n) +
+         c->memory_bytes / fmin(m->memory_bandwidth * n, m->memory_bandwidth_all);
 }

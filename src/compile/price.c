@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ * Prices a kernel without compiling it: all passes, then the cost model. */
+#include "compile/price.h"
+#include "compile/compile.h"
+#include "dsl/text.h"
+
+typedef struct { tg_compilation work; const int64_t *params; uint32_t threads; tg_price *out; } pricing;
+
+static void price(void *arg) {
+  pricing *p = arg;
+  tg_job *j = p->work.job;
+  tg_context *c = p->work.context;
+  tg_kernel_source_check(j, p->work.source);
+  tg_kernel_source_read(j, p->work.source);
+  const tg_uop *linear = tg_run_passes(j, c, p->work.source, NULL, NULL, NULL);
+  p->out->hash = tg_structural_hash(j, linear);
+  p->out->cost =
+      tg_cost_of(j, tg_target_asked(c, p->work.source->options), linear, p->params, (int)p->threads);
+}
+
+tg_status tg_price_of(tg_context *c, const tg_kernel_source *s, const int64_t *params, uint32_t threads,
+                      tg_price *out) {
+  pricing p = {.work = {.context = c, .source = s}, .params = params, .threads = threads, .out = out};
+  return tg_compilation_run(&p.work, price, &p);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT
+ * What a kernel would cost under a schedule: lowered and priced by the model, and not compiled. */
+#ifndef TG_PRICE_H
+#define TG_PRICE_H
+#include "api/api.h"
+#include "model/cost.h"
+
+typedef struct tg_price {
+  tg_cost cost;
+  uint64_t hash;               /* of the lowered program: two points with the same hash have the same code */
+} tg_price;
+
+/* params: values of the launch by ordinal, NULL: at their maximum. threads: that share the work. Errors as of a
+ * compile. */
+tg_status tg_price_of(tg_context *c, const tg_kernel_source *s, const int64_t *params, uint32_t threads, tg_price *out);
+#endif

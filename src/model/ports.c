@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT
+ * The core's part of the cost model, node by node: which units a node keeps busy, for how many cycles. */
+#include <math.h>
+#include "model/walk.h"
+
+double tg_cost_pieces(const tg_cost_walk *w, const tg_uop *u) {
+  double bytes = (double)u->lanes * fmax(1, tg_type_bytes(u->type));
+  return fmax(1, ceil(bytes / w->target->vector_bytes));
+}
+
+double tg_cost_of_width(const double rate[TG_MACHINE_WIDTHS], double bytes) {
+  double wide = 16;
+  uint32_t i = 0;
+  for (; i + 1 < TG_MACHINE_WIDTHS && wide < bytes && rate[i + 1] > 0; i++) wide *= 2;
+  return rate[i] > 0 ? fmax(1, ceil(bytes / wide)) / rate[i] : 0;
+}
+
+/* of a value, by the widest vectors that the target's code has */
+static double by_width(const tg_cost_walk *w, const double rate[TG_MACHINE_WIDTHS], const tg_uop *u) {
+  double bytes = (double)u->lanes * fmax(1, tg_type_bytes(u->type)), pieces = tg_cost_pieces(w, u);
+  return pieces * tg_cost_of_width(rate, bytes / pieces);
+}
+
+bool tg_cost_in_register(const tg_cost_walk *w, const tg_uop *access) {
+  const tg_buffer *b = tg_buffer_info(w->j, access->src[0]);
+  return b->space == TG_SPACE_REG && b->place == TG_PLACE_SSA;
+}
+
+bool tg_cost_is_fixed(tg_cost_walk *w, const tg_uop *u) {
+  uint8_t *f = &w->fixed[u->id];
+  if (*f) return *f == 1;
+  bool fixed = u->op == TG_OP_CONST || u->op == TG_OP_IOTA || u->op == TG_OP_CAST;
+  if (u->op >= TG_OP_ADD && u->op <= TG_OP_WHERE) fixed = true;
+  for (uint32_t k = 0; k < u->n && fixed; k++) fixed = tg_cost_is_fixed(w, u->src[k]);
+  *f = fixed ? 1 : 2;
+  return fixed;
+}
+
+/* ---- accesses ---- */
+
+/* True: a scalar, or lanes that are adjacent in memory. False: a gather or scatter, or strided lanes. */
+static bool contiguous(const tg_uop *access) {
+  const tg_uop *at = access->src[1];
+  return at->lanes == 1 || at->op == TG_OP_IOTA ||
+         (at->op == TG_OP_ADD && (at->src[0]->op == TG_OP_IOTA || at->src[1]->op == TG_OP_IOTA));
+}
+
+/* For lanes with a small constant stride (of elements): the stride, which is how many times as many vectors are loaded
+ * or stored as for contiguous lanes. 0: another access, done lane by lane. */
+static int64_t steps_of(const tg_uop *access) {
+  const tg_uop *at = access->src[1], *by = at->op == TG_OP_ADD ? at->src[at->src[0]->lanes == 1] : at;
+  int64_t step =
+      by->op == TG_OP_MUL && by->src[0]->op == TG_OP_IOTA && by->src[1]->op == TG_OP_CONST ? by->src[1]->arg : 0;
+  if (step < 0) step = -step;
+  return step > 1 && step <= TG_MOST_STEP ? step : 0;
+}
+
+/* The largest power of two known to divide an index, ignoring its IOTA. Parameters have been replaced by constants. */
+static double divisor_of(tg_cost_walk *w, const tg_uop *u) {
+  const double most = 1 << 20;
+  double *d = &w->divisor[u->id];
+  if (*d > 0) return *d;
+  switch (u->op) {
+  case TG_OP_CONST: *d = u->arg ? (double)((uint64_t)u->arg & -(uint64_t)u->arg) : most; break;
+  case TG_OP_IOTA: *d = most; break;
+  case TG_OP_CAST: *d = divisor_of(w, u->src[0]); break;
+  case TG_OP_MUL: *d = divisor_of(w, u->src[0]) * divisor_of(w, u->src[1]); break;
+  case TG_OP_ADD: case TG_OP_SUB: *d = fmin(divisor_of(w, u->src[0]), divisor_of(w, u->src[1])); break;
+  default: *d = 1;
+  }
+  return *d = fmin(most, fmax(1, *d));
+}
+
+/* The part of a vector's accesses that crosses a line. Buffers are aligned to lines. */
+static double crossing(tg_cost_walk *w, const tg_uop *access, double bytes) {
+  double at = divisor_of(w, access->src[1]) * tg_type_bytes(tg_define_of(access->src[0])->type);
+  double size = fmin(bytes, w->target->vector_bytes);
+  return fmax(0, size - at) / w->machine->line;
+}
+
+static void count_load(tg_cost_walk *w, tg_cost_ports *p, const tg_uop *u) {
+  const tg_machine *m = w->machine;
+  double n = tg_cost_pieces(w, u), bytes = (double)u->lanes * tg_type_bytes(u->type), load = by_width(w, m->load, u);
+  double steps = u->src[1]->lanes > 1 ? (double)steps_of(u) : 0;
+  const tg_uop *gate = tg_gate(u);
+  if (contiguous(u)) {
+    bool masked = gate && gate->lanes > 1;
+    p->loads += (masked ? fmax(load, n * m->masked_load) : load) + n * crossing(w, u, bytes) * m->cross_load;
+    p->instructions += masked ? 2 * n : n;
+  } else if (steps > 0) {
+    p->loads += load * steps;
+    p->shuffles += by_width(w, m->shuffle, u) * (steps - 1);
+    p->instructions += n * (2 * steps - 1);
+  } else {
+    double lane = fmin(m->gather_lane, m->insert_lane);
+    p->loads += fmax(lane, 1 / m->load[0]) * u->lanes;
+    p->shuffles += lane * u->lanes;
+    p->instructions += 2.0 * u->lanes;
+  }
+}
+
+static void count_store(tg_cost_walk *w, tg_cost_ports *p, const tg_uop *u) {
+  const tg_machine *m = w->machine;
+  const tg_uop *v = tg_stored(u), *gate = tg_gate(u);
+  double n = tg_cost_pieces(w, v), bytes = (double)v->lanes * tg_type_bytes(v->type), store = by_width(w, m->store, v);
+  double steps = u->src[1]->lanes > 1 ? (double)steps_of(u) : 0;
+  if (contiguous(u)) {
+    bool masked = gate && gate->lanes > 1;
+    p->stores += (masked ? fmax(store, n * m->masked_store) : store) + n * crossing(w, u, bytes) * m->cross_store;
+    p->instructions += masked ? 2 * n : n;
+  } else if (steps > 0) {
+    p->stores += steps * fmax(store, n * m->masked_store);
+    p->shuffles += by_width(w, m->shuffle, v) * steps;
+    p->instructions += 2 * n * steps;
+  } else {
+    p->stores += v->lanes / m->store[0];
+    p->shuffles += v->lanes / m->shuffle[0];
+    p->instructions += 2.0 * v->lanes;
+  }
+}
+
+/* ---- arithmetic ---- */
+
+/* Folds of one kind that stand side by side share their additions (docs/ir.md): n of them of L lanes take about
+ * n - 1 + log2(L / n) additions, and two shuffles for each. */
+static void count_fold(tg_cost_walk *w, tg_cost_ports *p, const tg_uop *const *list, uint32_t n, uint32_t i) {
+  double lanes = fmax(2, list[i]->src[0]->lanes), together = 1;
+  for (uint32_t k = i + 1; k < n && k < i + 64; k++)
+    together += list[k]->op == TG_OP_FOLD && list[k]->src[0]->lanes == list[i]->src[0]->lanes;
+  for (uint32_t k = i; k-- > 0 && i - k < 64;)
+    together += list[k]->op == TG_OP_FOLD && list[k]->src[0]->lanes == list[i]->src[0]->lanes;
+  double group = fmin(together, lanes), adds = (group - 1 + log2(lanes / group)) / group + 1 / group;
+  double pieces = tg_cost_pieces(w, list[i]->src[0]);
+  p->math += (adds + pieces - 1) * tg_cost_of_width(w->machine->add, w->target->vector_bytes);
+  p->shuffles += 2 * adds * tg_cost_of_width(w->machine->shuffle, w->target->vector_bytes);
+  p->instructions += 3 * adds + pieces - 1;
+}
+
+static bool is_multiply(tg_op op) { return op == TG_OP_FMA || op == TG_OP_MUL; }
+
+/* A choice among lanes by a constant mask whose arms were shuffled is one instruction with the shuffle. */
+static bool joins_shuffle(tg_cost_walk *w, const tg_uop *u) {
+  return u->op == TG_OP_WHERE && tg_cost_is_fixed(w, u->src[0]) &&
+         (u->src[1]->op == TG_OP_SHUFFLE || u->src[2]->op == TG_OP_SHUFFLE);
+}
+
+static void count_math(tg_cost_walk *w, tg_cost_ports *p, const tg_uop *u) {
+  const double scalar = 0.3;   /* of scalar integers: most are folded into addresses */
+  const tg_machine *m = w->machine;
+  double n = tg_cost_pieces(w, u);
+  bool is_float = tg_is_float(u->type);
+  if (u->lanes == 1 && !is_float) {
+    p->instructions += scalar;
+    return;
+  }
+  if (u->lanes > 1 && u->type == TG_I64) return;   /* offsets, folded into addresses */
+  if (joins_shuffle(w, u)) return;
+  if (u->op == TG_OP_CAST && tg_type_bytes(u->type) != tg_type_bytes(u->src[0]->type)) p->shuffles += n / m->convert;
+  else p->math += by_width(w, is_float && is_multiply(u->op) ? m->fma : m->add, u);
+  p->instructions += n;
+}
+
+void tg_cost_count(tg_cost_walk *w, tg_cost_ports *p, const tg_uop *const *list, uint32_t count, uint32_t i) {
+  const double scalar_division = 10;
+  const tg_uop *u = list[i];
+  const tg_machine *m = w->machine;
+  double n = tg_cost_pieces(w, u), wide = w->target->vector_bytes;
+  if (tg_cost_is_fixed(w, u)) return;
+  switch (u->op) {
+  case TG_OP_LOAD:
+    if (!tg_cost_in_register(w, u)) count_load(w, p, u);
+    return;
+  case TG_OP_STORE:
+    if (!tg_cost_in_register(w, u)) count_store(w, p, u);
+    return;
+  case TG_OP_FDIV: case TG_OP_SQRT: {
+    /* a narrower vector takes as much less as it has fewer 16 bytes */
+    double part = u->lanes == 1 ? 16 / wide : fmin(1, (double)u->lanes * tg_type_bytes(u->type) / wide);
+    p->math += n * part * (u->op == TG_OP_SQRT ? m->square_root : m->divide);
+    p->instructions += n;
+    return;
+  }
+  case TG_OP_IDIV: case TG_OP_MOD: case TG_OP_CDIV: case TG_OP_CMOD:
+    p->alone += scalar_division * (u->lanes > 1 ? u->lanes : 1);
+    return;
+  case TG_OP_SHUFFLE:
+    p->shuffles += by_width(w, m->shuffle, u);
+    p->instructions += n;
+    return;
+  case TG_OP_FOLD: count_fold(w, p, list, count, i); return;
+  case TG_OP_PREFETCH:
+    p->loads += 1 / m->load[0];
+    p->instructions += 1;
+    return;
+  case TG_OP_CONST: case TG_OP_DEFINE: case TG_OP_AFTER: case TG_OP_RANGE: case TG_OP_PARAM: case TG_OP_IOTA: return;
+  default: count_math(w, p, u);
+  }
+}
+
+double tg_cost_latency(const tg_cost_walk *w, const tg_uop *u) {
+  const tg_machine *m = w->machine;
+  switch (u->op) {
+  case TG_OP_FMA: case TG_OP_MUL: return m->fma_latency;
+  case TG_OP_ADD: case TG_OP_SUB: case TG_OP_MAX: case TG_OP_MIN: return tg_is_float(u->type) ? m->add_latency : 1;
+  case TG_OP_FDIV: case TG_OP_SQRT: return m->fma_latency + m->divide;
+  case TG_OP_SHUFFLE: return m->shuffle_latency;
+  case TG_OP_FOLD: return (m->add_latency + m->shuffle_latency) * log2(fmax(2, u->src[0]->lanes));
+  case TG_OP_MATRIX: return m->fma_latency;
+  case TG_OP_CONST: case TG_OP_DEFINE: case TG_OP_AFTER: case TG_OP_RANGE: case TG_OP_PARAM: return 0;
+  default: return 1;
+  }
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT
+ * The core's part of the cost model: vector registers, and what is spilled if there are too few. */
+#include <math.h>
+#include "model/walk.h"
+
+/* Vector registers of a loop. through: live across iterations (elements of register tiles, and values computed before
+ * the loop). between: the most that are live at once within an iteration. updates: stores to each element of a tile. */
+typedef struct { double through, between, updates; } pressure;
+
+/* Does a value need a vector register of its own? A load with one use becomes a memory operand of that use, and a value
+ * only stored to a register tile is in the tile's register. */
+static bool takes_register(tg_cost_walk *w, const tg_uop *u, const tg_uop *user, uint32_t uses) {
+  if (u->op == TG_OP_RANGE || u->op == TG_OP_DEFINE || u->op == TG_OP_AFTER || u->op == TG_OP_PARAM) return false;
+  if (u->type == TG_VOID || u->type == TG_I64 || u->type == TG_INDEX || (u->lanes == 1 && !tg_is_float(u->type)))
+    return false;
+  if (tg_cost_is_fixed(w, u)) return false;
+  if (u->op == TG_OP_LOAD) return !tg_cost_in_register(w, u) && (uses > 1 || u->lanes == 1);
+  return uses > 1 || user->op != TG_OP_STORE || !tg_cost_in_register(w, user);
+}
+
+/* Statements in the order in which they need the fewest registers: each value is computed where it is first used, which
+ * is about what LLVM's scheduler makes of them. late: by id, place of the first use; last: of the last. */
+static void place(const tg_uop *const *list, uint32_t n, uint32_t *late, uint32_t *last) {
+  for (uint32_t i = 0; i < n; i++) late[list[i]->id] = UINT32_MAX;
+  for (uint32_t i = n; i-- > 0;) {
+    const tg_uop *u = list[i];
+    if (u->op == TG_OP_STORE || u->op == TG_OP_END || late[u->id] == UINT32_MAX) late[u->id] = i;
+    for (uint32_t k = 0; k < u->n; k++) {
+      uint32_t s = u->src[k]->id;
+      if (late[u->id] < late[s]) late[s] = late[u->id];
+      if (late[u->id] > last[s]) last[s] = late[u->id];
+    }
+  }
+}
+
+static pressure pressure_of(tg_cost_walk *w, const tg_uop *const *list, uint32_t n) {
+  tg_env *env = &w->j->env;
+  uint32_t ids = w->j->uops.n + 1;
+  pressure r = {0};
+  TG_VEC(uint64_t) seen = {0};
+  const tg_uop **user = tg_new(env, const tg_uop *, ids);
+  uint32_t *uses = tg_new(env, uint32_t, ids), *late = tg_new(env, uint32_t, ids), *last = tg_new(env, uint32_t, ids);
+  uint8_t *inside = tg_new(env, uint8_t, ids);
+  double *change = tg_new(env, double, n + 1), stores = 0, live = 0;
+  place(list, n, late, last);
+  for (uint32_t i = 0; i < n; i++) {
+    inside[list[i]->id] = 1;
+    for (uint32_t k = 0; k < list[i]->n; k++) user[list[i]->src[k]->id] = list[i], uses[list[i]->src[k]->id]++;
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    const tg_uop *u = list[i];
+    for (uint32_t k = 0; k < u->n; k++) {
+      const tg_uop *s = u->src[k];
+      if (inside[s->id] || !takes_register(w, s, u, 2)) continue;
+      r.through += tg_cost_pieces(w, s), inside[s->id] = 1;
+    }
+    if ((u->op == TG_OP_LOAD || u->op == TG_OP_STORE) && tg_cost_in_register(w, u) && u->src[1]->op == TG_OP_CONST) {
+      uint64_t key = (uint64_t)tg_buffer_ordinal(u->src[0]) << 32 | (uint64_t)u->src[1]->arg;
+      bool known = false;
+      for (uint32_t k = 0; k < seen.n && !known; k++) known = seen.data[k] == key;
+      stores += u->op == TG_OP_STORE;
+      if (known) continue;
+      tg_push(env, &seen, key);
+      r.through += tg_cost_pieces(w, u->op == TG_OP_STORE ? tg_stored(u) : u);
+    } else if (uses[u->id] && takes_register(w, u, user[u->id], uses[u->id])) {
+      double pieces = tg_cost_pieces(w, u);
+      change[late[u->id]] += pieces, change[last[u->id]] -= pieces;
+    }
+  }
+  for (uint32_t i = 0; i < n; i++) r.between = fmax(r.between, live += change[i]);
+  r.updates = seen.n ? fmax(1, stores / seen.n) : 1;
+  return r;
+}
+
+/* An address without its constant offsets; NULL: it is nothing but constants. */
+static const tg_uop *address_root(const tg_uop *u) {
+  while (u->op == TG_OP_ADD) {
+    const tg_uop *a = u->src[0], *b = u->src[1];
+    if (b->op == TG_OP_CONST || b->op == TG_OP_IOTA) u = a;
+    else if (a->op == TG_OP_CONST || a->op == TG_OP_IOTA) u = b;
+    else break;
+  }
+  return u->op == TG_OP_CONST || u->op == TG_OP_IOTA ? NULL : u;
+}
+
+/* Cost, in stores, of vectors spilled for lack of address registers. If a buffer's stride is known only at launch, each
+ * of its rows needs about half a general register (x86 addresses can add an index once or doubled). If these run out in
+ * an unrolled loop, compilers load all copies of a row while its address is at hand, and spill the values. */
+static double address_spills(tg_cost_walk *w, const tg_uop *const *list, uint32_t n) {
+  enum { BUFFERS = 8, ROOM = 12, ROOTS = 256 };
+  const tg_uop *root[ROOTS];
+  uint32_t roots = 0, ordinal[BUFFERS], rows[BUFFERS], loads[BUFFERS], buffers = 0, most = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    const tg_uop *u = list[i];
+    if ((u->op != TG_OP_LOAD && u->op != TG_OP_STORE) || tg_cost_in_register(w, u)) continue;
+    const tg_uop *r = address_root(u->src[1]);
+    uint32_t k = 0, b = 0, which = tg_buffer_ordinal(u->src[0]);
+    while (b < buffers && ordinal[b] != which) b++;
+    if (b == buffers && b == BUFFERS) continue;
+    if (b == buffers) ordinal[b] = which, rows[b] = loads[b] = 0, buffers++;
+    loads[b]++;
+    while (k < roots && root[k] != r) k++;
+    if (k < roots || roots == ROOTS) continue;
+    root[roots++] = r;
+    rows[b]++;
+  }
+  double registers = 0;
+  for (uint32_t b = 0; b < buffers; b++) {
+    if (rows[b] > rows[most]) most = b;
+    registers += ceil(rows[b] / 2.0);
+  }
+  if (!buffers || rows[most] < 2) return 0;
+  registers += rows[most] / 2;
+  double copies = (double)loads[most] / rows[most], shortage = fmin(1, fmax(0, (registers - ROOM) / 1.5 + 0.3));
+  return copies < 2 ? 0 : shortage * rows[most] * (1 + copies / 2);
+}
+
+double tg_cost_spilled(tg_cost_walk *w, const tg_uop *const *list, uint32_t n) {
+  pressure r = pressure_of(w, list, n);
+  double over = r.through + r.between - w->target->vector_registers;
+  if (over > 0) w->spills += over;
+  return (over > 0 ? over * r.updates : 0) + address_spills(w, list, n);
+}

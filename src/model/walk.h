@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT
+ * What the parts of the cost model share: the program that is priced, and the resources that a list of statements
+ * takes. */
+#ifndef TG_COST_WALK_H
+#define TG_COST_WALK_H
+#include "model/cost.h"
+#include "model/cost_memory.h"
+
+typedef struct {
+  tg_job *j;
+  const tg_target *target;
+  const tg_machine *machine;
+  tg_cost_loops *loops;
+  double *depth;               /* by id: latency from the start of the iteration */
+  double *divisor;             /* by id: largest known power of two that divides the value; 0: not computed yet */
+  uint8_t *fixed;              /* by id: 1: a constant vector; 2: not; 0: not computed yet */
+  double spills, code, chain;
+  int threads;
+} tg_cost_walk;
+
+/* Cycles that each kind of unit is busy. alone: nothing else is done at that time. instructions: their number. */
+typedef struct { double math, loads, stores, shuffles, alone, instructions; } tg_cost_ports;
+
+double tg_cost_pieces(const tg_cost_walk *w, const tg_uop *u);   /* registers that a value takes */
+bool tg_cost_in_register(const tg_cost_walk *w, const tg_uop *access);
+/* A constant vector: of constants and IOTA alone. It costs nothing. */
+bool tg_cost_is_fixed(tg_cost_walk *w, const tg_uop *u);
+/* ports.c: adds what u takes. list, i: its place among the statements, for what is done together with its neighbours. */
+void tg_cost_count(tg_cost_walk *w, tg_cost_ports *p, const tg_uop *const *list, uint32_t n, uint32_t i);
+double tg_cost_latency(const tg_cost_walk *w, const tg_uop *u);
+/* Cycles of a rate of instructions per cycle for a value of that many bytes: of fewer than 16 as of 16; of more than
+ * the widest vector as many as it has pieces. */
+double tg_cost_of_width(const double rate[TG_MACHINE_WIDTHS], double bytes);
+
+/* registers.c: stores and loads of spilled vectors in one iteration of an innermost loop. */
+double tg_cost_spilled(tg_cost_walk *w, const tg_uop *const *list, uint32_t n);
+#endif

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT
+ * tg bench model: recorded points of the cost model, and how well it ranks them. A point is a product, a sketch with
+ * its knobs, and the time that it took on a machine; --record times new ones and appends them to a file, else the
+ * points of a file are lowered and priced again. */
+#define _GNU_SOURCE
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "bench/bench.h"
+#include "bench/turns.h"
+#include "compile/price.h"
+#include "gemm/plan.h"
+#include "gemm/sketch.h"
+#include "shapes.h"
+
+enum { POINTS = 256, ROUNDS = 7 };
+static const double shortest = 0.0008;   /* seconds of a sample */
+
+typedef struct {
+  tg_kit_choice choice;
+  char names[TG_KIT_KNOBS][8];
+  const tg_kernel_def *def;
+  tg_kernel *kernel;
+  tg_price price;
+  double seconds;              /* the least of its samples */
+} point;
+
+typedef struct {
+  tg_context *ctx;
+  const tool_types *types;
+  tool_shape shape;
+  tg_gemm_space space;
+  void *operand[3];
+  size_t bytes[3];
+  point p[POINTS];
+  uint32_t n;
+} set;
+
+static uint64_t draw(uint64_t *state) {
+  uint64_t z = *state += 0x9E3779B97F4A7C15u;
+  z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+  return z ^ z >> 31;
+}
+
+static bool open_set(set *s) {
+  const tool_shape *d = &s->shape;
+  tg_gemm_desc desc = {.a = s->types->a,
+                       .b = s->types->b,
+                       .c = s->types->c,
+                       .a_major = d->ta ? TG_COLUMN_MAJOR : TG_ROW_MAJOR,
+                       .b_major = d->tb ? TG_COLUMN_MAJOR : TG_ROW_MAJOR,
+                       .m = {d->m, 0},
+                       .n = {d->n, 0},
+                       .k = {d->k, 0},
+                       .threads = 1};
+  if (tg_gemm_space_of(s->ctx, &desc, 0, 0, 0, &s->space))
+    return fprintf(stderr, "tg bench model: %s\n", tg_error_message(s->ctx)), false;
+  return true;
+}
+
+static tg_compile_options options_of(set *s, const point *p, tg_binding *b) {
+  uint32_t n = s->space.bindings_n;
+  memcpy(b, s->space.binding, n * sizeof *b);
+  for (uint32_t i = 0; i < p->choice.knobs_n; i++) b[n++] = p->choice.knob[i];
+  return (tg_compile_options){
+      .bindings = b, .bindings_n = n, .user = &s->space.problem, .flags = TG_COMPILE_UNTUNED};
+}
+
+static const tg_kernel_def *def_of(const set *s, const char *name) {
+  for (uint32_t i = 0; i < s->space.defs_n; i++)
+    if (!strcmp(s->space.defs[i]->name, name)) return s->space.defs[i];
+  return NULL;
+}
+
+/* Lowers and prices a point. False: it is illegal, or its code is that of another point. */
+static bool price(set *s, point *p) {
+  tg_binding b[TG_KIT_VALUES + TG_KIT_KNOBS];
+  tg_compile_options o = options_of(s, p, b);
+  tg_kernel_source src = {.def = p->def, .options = &o};
+  if (tg_price_of(s->ctx, &src, s->space.params_n ? s->space.params : NULL, 1, &p->price)) return false;
+  for (uint32_t i = 0; i < s->n; i++)
+    if (&s->p[i] != p && s->p[i].price.hash == p->price.hash) return false;
+  return true;
+}
+
+/* ---- recording ---- */
+
+static void set_knob(tg_kit_choice *c, const char *name, int64_t value) {
+  for (uint32_t i = 0; i < c->knobs_n; i++)
+    if (!strcmp(c->knob[i].name, name)) c->knob[i].lo = c->knob[i].hi = value;
+}
+
+/* Each sketch with the knobs that the first choice would give it, then changes of these at random. */
+static void draw_points(set *s, int candidates, uint64_t seed) {
+  static const char *const knobs[] = {"MR", "NU", "NC", "KC", "NB", "UK", "MB", "VL", "GROUPED", "NEXT", "AHEAD", "SUMS"};
+  static const int64_t mr[] = {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14}, nu[] = {1, 2, 3, 4}, nc[] = {1, 2, 3, 4, 6},
+                       kc[] = {64, 128, 256, 384, 512, 1024, 2048}, nb[] = {1, 2, 4, 8, 16, 32, 64}, uk[] = {1, 2, 4, 8},
+                       mb[] = {4, 8, 16, 32, 64, 1024}, vl[] = {4, 8, 16}, two[] = {0, 1}, ahead[] = {0, 1, 2, 8}, sums[] = {1, 2, 4};
+  static const struct { const int64_t *v; uint32_t n; } values[] = {
+      {mr, TG_COUNT(mr)}, {nu, TG_COUNT(nu)}, {nc, TG_COUNT(nc)}, {kc, TG_COUNT(kc)}, {nb, TG_COUNT(nb)}, {uk, TG_COUNT(uk)},
+      {mb, TG_COUNT(mb)}, {vl, TG_COUNT(vl)}, {two, 2}, {two, 2}, {ahead, TG_COUNT(ahead)}, {sums, TG_COUNT(sums)}};
+  const tg_gemm_problem *q = &s->space.problem;
+  const tg_target *t = &s->ctx->target;
+  uint32_t first = 0;
+  for (uint32_t i = 0; tg_gemm_sketches[i] && s->n < POINTS; i++) {
+    point *p = &s->p[s->n];
+    *p = (point){0};
+    p->def = def_of(s, tg_gemm_sketches[i]->kernel->name);
+    if (!p->def || !tg_gemm_sketches[i]->cycles) continue;
+    tg_gemm_choose_knobs(q, t, 1, tg_gemm_sketches[i], &p->choice);
+    if (price(s, p)) s->n++;
+  }
+  first = s->n;
+  for (int tries = 0; first && tries < candidates * 8 && s->n < (uint32_t)candidates; tries++) {
+    point *p = &s->p[s->n];
+    *p = s->p[draw(&seed) % first];
+    for (uint64_t k = 1 + draw(&seed) % 2; k; k--) {
+      uint64_t which = draw(&seed) % TG_COUNT(knobs);
+      set_knob(&p->choice, knobs[which], values[which].v[draw(&seed) % values[which].n]);
+    }
+    /* what the model says is five times as slow as the best so far need not be timed */
+    double best = s->p[0].price.cost.seconds;
+    for (uint32_t i = 1; i < s->n; i++) best = fmin(best, s->p[i].price.cost.seconds);
+    if (price(s, p) && p->price.cost.seconds < 5 * best) s->n++;
+  }
+}
+
+static double run_once(const set *s, const point *p, int repeats) {
+  tg_argument buffers[3] = {{0}};
+  const tg_kernel_info *info = tg_kernel_describe(p->kernel);
+  for (uint32_t i = 0; i < info->buffers_n && i < 3; i++) {
+    int which = strcmp(info->buffers[i].name, "A") ? strcmp(info->buffers[i].name, "B") ? 2 : 1 : 0;
+    buffers[i] = (tg_argument){s->operand[which], s->bytes[which]};
+  }
+  double t = bench_clock(1);
+  tg_launch launch = {.buffers = buffers,
+                      .buffers_n = info->buffers_n,
+                      .params = s->space.params,
+                      .params_n = s->space.params_n,
+                      .threads = 1};
+  for (int i = 0; i < repeats; i++)
+    if (tg_kernel_run(p->kernel, &launch) != TG_OK) return INFINITY;
+  return (bench_clock(1) - t) / repeats;
+}
+
+static bool time_points(set *s) {
+  const tool_shape *d = &s->shape;
+  size_t size = s->types->a == TG_F64 ? 8 : s->types->a == TG_BF16 || s->types->a == TG_F16 ? 2 : 4;
+  const size_t bytes[] = {(size_t)d->m * (size_t)d->k * size, (size_t)d->k * (size_t)d->n * size, (size_t)d->m * (size_t)d->n * size};
+  for (int i = 0; i < 3; i++) s->bytes[i] = bytes[i], s->operand[i] = tool_pages(bytes[i]), memset(s->operand[i], 0, bytes[i]);
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < s->n; i++) {
+    tg_binding b[TG_KIT_VALUES + TG_KIT_KNOBS];
+    point *p = &s->p[kept];
+    *p = s->p[i];
+    tg_compile_options o = options_of(s, p, b);
+    if (tg_kernel_compile(s->ctx, p->def, &o, &p->kernel) == TG_OK && tg_kernel_describe(p->kernel)->buffers_n == 3) kept++;
+  }
+  s->n = kept;
+  int repeats[POINTS];
+  for (uint32_t i = 0; i < s->n; i++) {
+    run_once(s, &s->p[i], 1);
+    double once = run_once(s, &s->p[i], 1);
+    repeats[i] = once > 0 ? (int)fmin(1e5, fmax(1, shortest / once)) : 1000;
+    s->p[i].seconds = INFINITY;
+  }
+  for (int r = 0; r < ROUNDS; r++)
+    for (uint32_t i = 0; i < s->n; i++) s->p[i].seconds = fmin(s->p[i].seconds, run_once(s, &s->p[i], repeats[i]));
+  for (uint32_t i = 0; i < s->n; i++) tg_kernel_free(s->p[i].kernel);
+  for (int i = 0; i < 3; i++) free(s->operand[i]);
+  return s->n > 0;
+}
+
+static void put_points(const set *s, FILE *f) {
+  const tool_shape *d = &s->shape;
+  for (uint32_t i = 0; i < s->n; i++) {
+    const point *p = &s->p[i];
+    fprintf(f, "gemm %s %d %d %d %c%c | %s", s->types->name, d->m, d->n, d->k, "NT"[d->ta], "NT"[d->tb], p->def->name);
+    for (uint32_t k = 0; k < p->choice.knobs_n; k++) fprintf(f, " %s=%lld", p->choice.knob[k].name, (long long)p->choice.knob[k].lo);
+    fprintf(f, " | %.4g us\n", p->seconds * 1e6);
+  }
+  fflush(f);
+}
+
+static int record(tg_context *ctx, const tool_args *a) {
+  tool_shape *shapes = NULL;
+  int n = tool_read_shapes(a->shapes ? a->shapes : "tests/bench/gemm/random.txt", &shapes);
+  FILE *f = n > 0 ? fopen(a->sweep, "a") : NULL;
+  set *s = calloc(1, sizeof *s);
+  if (!f || !s) return perror("tg bench model"), free(s), free(shapes), TOOL_BROKEN;
+  for (int i = 0; i < n; i++) {
+    memset(s, 0, sizeof *s);
+    s->ctx = ctx, s->types = tool_types_named(a->types ? a->types : "f32"), s->shape = shapes[i];
+    if (!s->types || !open_set(s)) continue;
+    draw_points(s, a->candidates ? a->candidates : 24, (uint64_t)i);
+    if (time_points(s)) put_points(s, f);
+    fprintf(stderr, "%d of %d: %u points\n", i + 1, n, s->n);
+  }
+  fclose(f), free(s), free(shapes);
+  return TOOL_OK;
+}
+
+/* ---- pricing again ---- */
+
+/* Reads a line into the set; false: it begins another set, or is none. */
+static bool read_point(set *s, char *line) {
+  char types[16], trans[4], name[32];
+  tool_shape d = {0};
+  double us;
+  char *bar = strchr(line, '|'), *last = strrchr(line, '|');
+  if (!bar || last == bar || sscanf(line, "gemm %15s %d %d %d %3s", types, &d.m, &d.n, &d.k, trans) != 5) return false;
+  if (sscanf(last, "| %lf us", &us) != 1) return false;
+  d.ta = trans[0] == 'T', d.tb = trans[1] == 'T';
+  bool same = s->n && !strcmp(types, s->types->name) && d.m == s->shape.m && d.n == s->shape.n && d.k == s->shape.k &&
+              d.ta == s->shape.ta && d.tb == s->shape.tb;
+  if (s->n && !same) return false;
+  if (!s->n) {
+    s->types = tool_types_named(types), s->shape = d;
+    if (!s->types || !open_set(s)) return false;
+  }
+  point *p = &s->p[s->n];
+  *p = (point){.seconds = us * 1e-6};
+  *last = 0;
+  int at = 0;
+  sscanf(bar, "| %31s%n", name, &at);
+  p->def = def_of(s, name);
+  for (char *w = bar + at; p->def && (w = strchr(w, ' ')) && w[1];) {
+    long long v;
+    int end = 0;
+    w++;
+    if (sscanf(w, "%7[A-Z0-9]=%lld%n", p->names[p->choice.knobs_n], &v, &end) != 2) break;
+    p->choice.knob[p->choice.knobs_n] = (tg_binding){NULL, v, v, 1};
+    p->choice.knobs_n++, w += end;
+  }
+  for (uint32_t i = 0; i < p->choice.knobs_n; i++) p->choice.knob[i].name = p->names[i];
+  if (p->def && s->n + 1 < POINTS) s->n++;
+  return true;
+}
+
+typedef struct { double log_sum, worst; int sets, near; } totals;
+
+static void judge(set *s, const tool_args *a, totals *t) {
+  uint32_t best = 0, least = 0, cheap = UINT32_MAX;
+  for (uint32_t i = 0; i < s->n; i++) {
+    tg_binding b[TG_KIT_VALUES + TG_KIT_KNOBS];
+    point *p = &s->p[i];
+    for (uint32_t k = 0; k < p->choice.knobs_n; k++) p->choice.knob[k].name = p->names[k];
+    tg_compile_options o = options_of(s, p, b);
+    tg_kernel_source src = {.def = p->def, .options = &o};
+    if (tg_price_of(s->ctx, &src, s->space.params_n ? s->space.params : NULL, 1, &p->price)) p->price.cost.seconds = INFINITY;
+    if (p->seconds < s->p[best].seconds) best = i;
+    if (p->price.cost.seconds < s->p[least].price.cost.seconds) least = i;
+  }
+  (void)cheap;
+  double ratio = s->p[least].seconds / s->p[best].seconds;
+  const tool_shape *d = &s->shape;
+  printf("%-5s %5d %5d %5d %c%c  %4.2f  (%.4g us; best %.4g us)  %s instead of %s\n", s->types->name, d->m, d->n, d->k,
+         "NT"[d->ta], "NT"[d->tb], ratio, s->p[least].seconds * 1e6, s->p[best].seconds * 1e6, s->p[least].def->name,
+         s->p[best].def->name);
+  if (a->knobs)
+    for (uint32_t i = 0; i < s->n; i++) {
+      const point *p = &s->p[i];
+      const tg_cost *c = &p->price.cost;
+      printf("   %c%c %9.4g us, priced %9.4g: core %.3g memory %.3g spills %.3g L2 %.3g L3 %.3g mem %.3g code %.3g %s", i == best ? '*' : ' ',
+             i == least ? '<' : ' ', p->seconds * 1e6, c->seconds * 1e6, c->core, c->memory, c->spills, c->l2_bytes, c->l3_bytes,
+             c->memory_bytes, c->code, p->def->name);
+      for (uint32_t k = 0; k < p->choice.knobs_n; k++) printf(" %s=%lld", p->names[k], (long long)p->choice.knob[k].lo);
+      printf("\n");
+    }
+  t->log_sum += log(ratio), t->worst = fmax(t->worst, ratio), t->sets++, t->near += ratio <= 1.1;
+}
+
+static int replay(tg_context *ctx, const tool_args *a) {
+  FILE *f = fopen(a->sweep, "r");
+  set *s = calloc(1, sizeof *s);
+  totals t = {0};
+  char *line = NULL;
+  size_t room = 0;
+  if (!f || !s) return perror("tg bench model"), free(s), TOOL_BROKEN;
+  s->ctx = ctx;
+  for (;;) {
+    bool more = getline(&line, &room, f) > 0;
+    char *copy = more ? strdup(line) : NULL;
+    if (!more || !read_point(s, line)) {
+      if (s->n) judge(s, a, &t);
+      memset(s, 0, sizeof *s);
+      s->ctx = ctx;
+      if (more) read_point(s, copy);
+    }
+    free(copy);
+    if (!more) break;
+  }
+  fclose(f), free(line), free(s);
+  if (t.sets)
+    printf("%d sets: the model's first is %.3f of the best (geometric mean), within 10 %% on %d, worst %.2f\n", t.sets,
+           exp(-t.log_sum / t.sets), t.near, 1 / t.worst);
+  return t.sets ? TOOL_OK : TOOL_WRONG;
+}
+
+int bench_model(tg_context *ctx, const tool_args *a) {
+  if (!a->sweep) return fprintf(stderr, "tg bench model: --sweep FILE names the file of points\n"), TOOL_USAGE;
+  return a->seed ? record(ctx, a) : replay(ctx, a);
+}
