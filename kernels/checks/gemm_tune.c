@@ -7,10 +7,6 @@
 #include "checks/gemm.h"
 #include "gemm/plan.h"
 
-static int64_t side(uint8_t major, int64_t step, int64_t rows, int64_t columns) {
-  return (major == TG_GEMM_COLUMN ? rows : columns) * (step > 1 ? step : 1);
-}
-
 tg_status tg_gemm_space_of(tg_context *c, const tg_gemm_desc *d, int64_t m, int64_t n, int64_t k, tg_gemm_space *out) {
   char message[192];
   tg_status s = tg_gemm_lay_out(c, d, &out->plan);
@@ -31,11 +27,7 @@ tg_status tg_gemm_space_of(tg_context *c, const tg_gemm_desc *d, int64_t m, int6
         "tg_gemm_tune: products with B packed ahead, or with strides that each call gives, are not tuned");
   q.m = part->size[0], q.n = part->size[1], q.k = part->size[2];
   out->strips = part->strips.n > 1 ? part->strips.n : 0;
-  int64_t ldb = side(q.b_major, q.b_step, k, n), groups = q.group ? (k + q.group - 1) / q.group : 1;
-  /* 4-bit elements: bytes */
-  const int64_t value[] = {
-      m, n, k, side(q.a_major, q.a_step, m, k), q.bits == 4 ? (ldb + 1) / 2 : ldb, side(q.c_major, q.c_step, m, n)};
-  memcpy(out->size, value, sizeof out->size);
+  memcpy(out->size, (int64_t[]){m, n, k}, sizeof out->size);
   if (out->strips) { /* a kernel computes one strip; all strips but the last have the same size */
     q = tg_gemm_strip(&q, &part->strips, 0);
     out->size[0] = q.m.lo, out->size[1] = q.n.lo;
@@ -43,13 +35,7 @@ tg_status tg_gemm_space_of(tg_context *c, const tg_gemm_desc *d, int64_t m, int6
   out->problem = q;
   out->choice = &part->choice;
   out->bindings_n = tg_gemm_bind(g, &q, out->binding);
-  out->params_n = 0;
-  for (uint32_t i = 0; i < out->bindings_n; i++)
-    /* after the three leading dimensions: those of arguments per element, then that of the groups */
-    if (out->binding[i].lo != out->binding[i].hi)
-      out->params[out->params_n++] = i < TG_COUNT(value)                                                     ? value[i]
-                                     : q.bits && i + 1 == out->bindings_n && q.group_major == TG_GEMM_COLUMN ? groups
-                                                                                                             : n;
+  out->params_n = tg_gemm_params(g, &q, (int64_t[]){m, n, k}, out->binding, out->bindings_n, out->params);
   out->defs_n = tg_gemm_sketches_for(g, &out->problem, &part->choice, out->def, out->defs);
   return TG_OK;
 }

@@ -5,6 +5,7 @@
 #include <math.h>
 #include "gemm/template.h"
 #include "gemm/sketch.h"
+#include "kit/choose.h"
 
 static uint32_t bytes_of(tg_type t) {
   static const uint8_t bytes[TG_TYPE__COUNT] = {
@@ -922,6 +923,28 @@ tg_kit_strips tg_gemm_choose_strips(const tg_gemm_problem *p, const tg_target *t
     if (cycles < least) least = cycles, best = s;
   }
   return best;
+}
+
+/* Does the sketch have its vectors along the dimension that its large operand has contiguous? The other one would gather,
+ * or transpose a few terms at a time. */
+static bool suits(const tg_gemm_problem *p, const tg_gemm_sketch *s) {
+  enum { THIN = 160 };   /* most rows of a thin operand */
+  tg_gemm_roles o = tg_gemm_thin_roles_of(p);
+  if (s != &tg_gemm_stream && s != &tg_gemm_dot) return true;
+  return smaller(p->m.hi, p->n.hi) <= THIN && (s == &tg_gemm_stream ? !o.column_k || o.scattered : o.column_k);
+}
+
+uint32_t tg_gemm_candidates(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_kit_choice *out) {
+  uint32_t n = 0;
+  tg_gemm_choose(p, t, threads, &out[n++]);
+  if (!is_estimated(p) || threads != 1) return n;
+  for (uint32_t i = 0; tg_gemm_sketches[i] && n < TG_KIT_CANDIDATES; i++) {
+    const tg_gemm_sketch *s = tg_gemm_sketches[i];
+    if ((!s->cycles && s != &tg_gemm_plain) || !suits(p, s)) continue;
+    tg_gemm_choose_knobs(p, t, threads, s, &out[n]);
+    n += !tg_kit_same_choice(&out[0], &out[n]);
+  }
+  return n;
 }
 
 void tg_gemm_choose(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_kit_choice *out) {

@@ -16,6 +16,7 @@ typedef struct { pthread_t thread; bool used; uint64_t age; char text[4096]; } t
 
 typedef struct tg_kernel_source tg_kernel_source;
 struct tg_jit;
+struct tg_kept;
 
 /* The compiler. All but close run inside tg_protect(&j->env, ..). */
 typedef struct tg_compiler {
@@ -23,6 +24,8 @@ typedef struct tg_compiler {
   void (*compile)(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cache_entry *entry);
   /* Links an entry that was just compiled. Entries from the cache are loaded without the compiler. */
   tg_code *(*link)(tg_job *j, tg_context *c, const tg_cache_entry *entry, const char *name);
+  /* Seconds that the job's kernel, as written, takes by the cost model with these parameters, by ordinal. */
+  double (*price)(tg_job *j, tg_context *c, const tg_kernel_source *s, const int64_t *params, uint32_t threads);
   void (*close)(tg_context *c);
 } tg_compiler;
 
@@ -39,6 +42,7 @@ struct tg_context {
   const tg_compiler *compiler; /* NULL: kernels come from the cache alone */
   const struct tg_rules *rules;   /* the compiler's; NULL until first used */
   struct tg_jit *jit;
+  struct tg_kept *kept;        /* choices made before; NULL: none */
   tg_pool *pool;
   tg_context_message *messages[MESSAGES];   /* each thread's last error; the oldest is replaced */
   uint64_t age;
@@ -68,6 +72,11 @@ static inline uint32_t tg_jit_flags(const tg_context *c) {
 tg_status tg_context_open(const tg_context_options *options, const tg_compiler *compiler, tg_context **out);
 tg_status tg_context_fail(tg_context *c, tg_status s, const char *message);
 
+/* kept.c: choices made before, by this process or by another with the same folder. key: the question, as text; the
+ * machine and tg's own code are added to it. Read: false if there is none, or it does not fit. */
+bool tg_kept_read(tg_context *c, const char *key, char *out, size_t n);
+void tg_kept_write(tg_context *c, const char *key, const char *text);
+
 /* device.c */
 /* Opens the driver's device i, and appends it to the context's list. number: the device's number in tg/tg.h. */
 tg_status tg_device_add(tg_context *c, const tg_driver *driver, uint32_t i, uint32_t number, tg_device **out,
@@ -88,6 +97,10 @@ typedef struct tg_compilation {
   bool from_cache, tuned;
 } tg_compilation;
 tg_status tg_compilation_run(tg_compilation *w, void (*run)(void *), void *arg);
+/* What the kernel would take by the cost model, in seconds; it is not compiled. params: of the launch, by ordinal.
+ * Negative: it cannot be compiled, or the context has no compiler. */
+double tg_kernel_price(tg_context *c, const tg_kernel_def *def, const tg_compile_options *o, const int64_t *params,
+                       uint32_t threads);
 /* The functions below run inside tg_protect(&j->env, ..). */
 void tg_kernel_source_check(tg_job *j, const tg_kernel_source *s);                     /* fails on bad arguments */
 /* reads the kernel as written into the job, and appends the opts */

@@ -169,6 +169,25 @@ static tg_status with_job(tg_compilation *w, void (*run)(void *), void *arg, tg_
 
 tg_status tg_compilation_run(tg_compilation *w, void (*run)(void *), void *arg) { return with_job(w, run, arg, NULL); }
 
+/* ---- prices ---- */
+
+typedef struct { tg_compilation work; const int64_t *params; uint32_t threads; double seconds; } pricing;
+
+static void price(void *arg) {
+  pricing *p = arg;
+  tg_context *c = p->work.context;
+  tg_kernel_source_check(p->work.job, p->work.source);
+  tg_kernel_source_read(p->work.job, p->work.source);
+  p->seconds = c->compiler->price(p->work.job, c, p->work.source, p->params, p->threads);
+}
+
+double tg_kernel_price(tg_context *c, const tg_kernel_def *def, const tg_compile_options *o, const int64_t *params,
+                       uint32_t threads) {
+  tg_kernel_source s = {.def = def, .options = o};
+  pricing p = {.work = {.context = c, .source = &s}, .params = params, .threads = threads, .seconds = -1};
+  return c->compiler && tg_compilation_run(&p.work, price, &p) == TG_OK ? p.seconds : -1;
+}
+
 /* ---- kernels ---- */
 
 static void compile_entry(void *arg) {

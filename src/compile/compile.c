@@ -3,6 +3,7 @@
  * first compile that needs them. Also shows a kernel at any stage. */
 #include <stdio.h>
 #include "compile/compile.h"
+#include "compile/price.h"
 #include "dsl/text.h"
 #include "jit/jit.h"
 #include "choose/heuristic.h"
@@ -208,7 +209,7 @@ static tg_code *link_entry(tg_job *j, tg_context *c, const tg_cache_entry *entry
 static void close_compiler(tg_context *c) { tg_jit_close(c->jit); }
 
 tg_status tg_context_create(const tg_context_options *options, tg_context **out) {
-  static const tg_compiler compiler = {compile, link_entry, close_compiler};
+  static const tg_compiler compiler = {compile, link_entry, tg_compiler_price, close_compiler};
   return tg_context_open(options, &compiler, out);
 }
 

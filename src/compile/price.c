@@ -4,6 +4,12 @@
 #include "compile/compile.h"
 #include "dsl/text.h"
 
+double tg_compiler_price(tg_job *j, tg_context *c, const tg_kernel_source *s, const int64_t *params,
+                         uint32_t threads) {
+  const tg_uop *linear = tg_run_passes(j, c, s, NULL, NULL, NULL);
+  return tg_cost_of(j, tg_target_asked(c, s->options), linear, params, (int)threads).seconds;
+}
+
 typedef struct { tg_compilation work; const int64_t *params; uint32_t threads; tg_price *out; } pricing;
 
 static void price(void *arg) {

@@ -111,10 +111,11 @@ static double cycles_of(tg_cost_walk *w, const tg_uop *const *list, uint32_t n, 
   w->code += p.instructions;
   double chain = loop != TG_COST_NONE ? chain_of(w, list, n) : 0;
   if (innermost) {
-    double spilled = tg_cost_spilled(w, list, n);
-    p.stores += spilled * m->spill;
-    p.loads += spilled * m->spill;
-    p.instructions += 2 * spilled + 2;   /* and the loop's increment and branch */
+    tg_cost_spills spilled = tg_cost_spilled(w, list, n);
+    if (spilled.forwarded && chain > 0) chain += m->forward;
+    p.stores += spilled.stores * m->spill;
+    p.loads += spilled.loads * m->spill;
+    p.instructions += spilled.stores + spilled.loads + 2;   /* and the loop's increment and branch */
     w->chain = fmax(w->chain, chain);
   }
   double busy = together((double[]){p.math + p.shuffles / 2, p.loads, p.stores, p.shuffles, p.instructions / m->issue},

@@ -220,9 +220,9 @@ static double adds(const tg_cost_loops *l, const tg_cost_access_info *a, double 
 static double stays(double between, double cache) { return fmin(1, fmax(0, 1.75 - between / cache)); }
 
 /* The longest run of consecutive bytes that the hardware prefetcher can follow: at most a page, and with at most
- * rows_most rows accessed in turn, since it can track only so many streams. */
-static double run_of(const tg_cost_loops *l, const tg_cost_access_info *a) {
-  const double rows_most = 32, page = 4096;
+ * rows_most rows accessed in turn, since it can track only so many streams (the machine's column). */
+static double run_of(const tg_cost_loops *l, const tg_cost_access_info *a, double rows_most) {
+  const double page = 4096;
   double piece = a->bytes, rows = a->same;
   for (uint32_t r = a->loop; r != TG_COST_NONE && rows <= rows_most; r = l->loop.data[r].outer) {
     double step = fabs(a->stride[l->loop.data[r].depth]) * element(a);
@@ -240,27 +240,32 @@ static double starts(double bytes, double run, double first) {
 }
 
 /* iteration: bytes that one iteration of each loop touches. all: bytes of the whole program. cache: size in bytes; ways:
- * of its sets, each of `way` bytes. */
-typedef struct { const tg_cost_loops *l; const double *iteration; double all, cache, ways, way; } level;
+ * of its sets, each of `way` bytes; streams: that are prefetched. */
+typedef struct { const tg_cost_loops *l; const double *iteration; double all, cache, ways, way, streams; } level;
 
 /* Aliasing. Pieces that lie a multiple of a large power of two apart meet in few sets of a cache, which hold as many of
  * them as it has ways. The bytes that would crowd the whole cache as one run of the loop (NONE: of its own execution)
  * crowds these sets. */
 static double crowded(const level *v, const tg_cost_access_info *a, uint32_t loop) {
   const tg_cost_loops *l = v->l;
-  double piece = a->bytes, worst = 0;
-  if (v->ways < 1) return 0;
-  for (uint32_t r = a->loop; loop != TG_COST_NONE && r != TG_COST_NONE; r = l->loop.data[r].outer) {
+  moves by[TG_COST_DEPTH + 1];
+  uint32_t n = 0;
+  double piece = a->bytes, pieces = 1, sets = 1;
+  if (v->ways < 1 || loop == TG_COST_NONE) return 0;
+  if (a->same > 1 && a->apart > 0) by[n++] = (moves){a->apart, a->same};
+  for (uint32_t r = a->loop; r != TG_COST_NONE; r = l->loop.data[r].outer) {
     double step = fabs(a->stride[l->loop.data[r].depth]) * element(a), trips = l->loop.data[r].trips;
     if (step > 0 && step <= fmax(piece, LINE)) piece += step * (trips - 1);
-    else if (step > 0 && step < 0x1p40) {
-      double common = fmin(v->way, (double)((uint64_t)step & -(uint64_t)step)), sets = v->way / fmax(common, LINE);
-      double taken = fmin(v->way / LINE, sets * fmin(fmax(1, piece / LINE), fmax(1, common / LINE)));
-      worst = fmax(worst, trips * fmax(1, piece / LINE) / taken / v->ways * v->cache);
-    }
+    else if (step > 0 && step < 0x1p40) by[n++] = (moves){step, trips};
     if (r == loop) break;
   }
-  return worst;
+  for (uint32_t i = 0; i < n; i++) {
+    uint64_t step = (uint64_t)by[i].step;
+    pieces *= by[i].trips;
+    sets *= fmin(by[i].trips, v->way / fmin(v->way, fmax(LINE, (double)(step & -step))));
+  }
+  double lines = fmax(1, ceil(piece / LINE)), taken = fmin(v->way / LINE, sets * lines);
+  return pieces * lines / taken / v->ways * v->cache;
 }
 
 /* Bytes of the access that miss the cache in one iteration of the loop `outer`, or in the whole program (NONE). Data of
@@ -292,7 +297,7 @@ static double misses(const level *given, double size, double ways, double first,
     if (a->twin && a->twin_loop == TG_COST_NONE)
       run -= stays(all, cache) * fmin(run, fetched(&v, &l->access.data[a->twin - 1], TG_COST_NONE));
     bytes += run;
-    *waits += again * starts(run, run_of(l, a), first);
+    *waits += again * starts(run, run_of(l, a, v.streams), first);
   }
   return bytes * again;
 }
@@ -313,9 +318,9 @@ double tg_cost_memory(tg_cost_loops *l, const tg_target *t, const tg_uop *linear
     }
     all += adds(l, a, once, TG_COST_NONE);
   }
-  double waits = 0, none = 0, n = threads < 1 ? 1 : threads;
-  level v = {l, iteration, all, 0, 0, 0};
-  c->l2_bytes = misses(&v, (double)(t->l1 ? t->l1 : 32 << 10), m->l1_ways, 0, &none);
+  double waits = 0, n = threads < 1 ? 1 : threads;
+  level v = {l, iteration, all, 0, 0, 0, m->streams};
+  c->l2_bytes = misses(&v, (double)(t->l1 ? t->l1 : 32 << 10), m->l1_ways, m->l2_latency, &waits);
   c->l3_bytes = misses(&v, (double)(t->l2 ? t->l2 : 1 << 20), m->l2_ways, m->l3_latency, &waits);
   c->memory_bytes = misses(&v, (double)(t->l3 ? t->l3 : 8 << 20), 0, m->memory_latency, &waits);
   return waits / n + c->l2_bytes / (m->l2_bandwidth * n) + c->l3_bytes / (m->l3_bandwidth * n) +

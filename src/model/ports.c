@@ -113,7 +113,7 @@ static void count_store(tg_cost_walk *w, tg_cost_ports *p, const tg_uop *u) {
     p->shuffles += by_width(w, m->shuffle, v) * steps;
     p->instructions += 2 * n * steps;
   } else {
-    p->stores += v->lanes / m->store[0];
+    p->stores += v->lanes * (1 / m->store[0] + m->insert_lane);
     p->shuffles += v->lanes / m->shuffle[0];
     p->instructions += 2.0 * v->lanes;
   }

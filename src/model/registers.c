@@ -3,9 +3,10 @@
 #include <math.h>
 #include "model/walk.h"
 
-/* Vector registers of a loop. through: live across iterations (elements of register tiles, and values computed before
- * the loop). between: the most that are live at once within an iteration. updates: stores to each element of a tile. */
-typedef struct { double through, between, updates; } pressure;
+/* Vector registers of a loop. tile: elements of register tiles. through: other values that live across iterations, since
+ * they were computed before the loop. between: the most that are live at once within an iteration; computed: of these
+ * without loads, which may be repeated. updates: stores to each element of a tile. */
+typedef struct { double tile, through, between, computed, updates; } pressure;
 
 /* Does a value need a vector register of its own? A load with one use becomes a memory operand of that use, and a value
  * only stored to a register tile is in the tile's register. */
@@ -41,7 +42,7 @@ static pressure pressure_of(tg_cost_walk *w, const tg_uop *const *list, uint32_t
   const tg_uop **user = tg_new(env, const tg_uop *, ids);
   uint32_t *uses = tg_new(env, uint32_t, ids), *late = tg_new(env, uint32_t, ids), *last = tg_new(env, uint32_t, ids);
   uint8_t *inside = tg_new(env, uint8_t, ids);
-  double *change = tg_new(env, double, n + 1), stores = 0, live = 0;
+  double *change = tg_new(env, double, n + 1), *loaded = tg_new(env, double, n + 1), stores = 0, live = 0, apart = 0;
   place(list, n, late, last);
   for (uint32_t i = 0; i < n; i++) {
     inside[list[i]->id] = 1;
@@ -61,13 +62,17 @@ static pressure pressure_of(tg_cost_walk *w, const tg_uop *const *list, uint32_t
       stores += u->op == TG_OP_STORE;
       if (known) continue;
       tg_push(env, &seen, key);
-      r.through += tg_cost_pieces(w, u->op == TG_OP_STORE ? tg_stored(u) : u);
+      r.tile += tg_cost_pieces(w, u->op == TG_OP_STORE ? tg_stored(u) : u);
     } else if (uses[u->id] && takes_register(w, u, user[u->id], uses[u->id])) {
       double pieces = tg_cost_pieces(w, u);
-      change[late[u->id]] += pieces, change[last[u->id]] -= pieces;
+      double *to = u->op == TG_OP_LOAD ? loaded : change;
+      to[late[u->id]] += pieces, to[last[u->id]] -= pieces;
     }
   }
-  for (uint32_t i = 0; i < n; i++) r.between = fmax(r.between, live += change[i]);
+  for (uint32_t i = 0; i < n; i++) {
+    live += change[i], apart += loaded[i];
+    r.computed = fmax(r.computed, live), r.between = fmax(r.between, live + apart);
+  }
   r.updates = seen.n ? fmax(1, stores / seen.n) : 1;
   return r;
 }
@@ -115,9 +120,11 @@ static double address_spills(tg_cost_walk *w, const tg_uop *const *list, uint32_
   return copies < 2 ? 0 : shortage * rows[most] * (1 + copies / 2);
 }
 
-double tg_cost_spilled(tg_cost_walk *w, const tg_uop *const *list, uint32_t n) {
+tg_cost_spills tg_cost_spilled(tg_cost_walk *w, const tg_uop *const *list, uint32_t n) {
   pressure r = pressure_of(w, list, n);
-  double over = r.through + r.between - w->target->vector_registers;
-  if (over > 0) w->spills += over;
-  return (over > 0 ? over * r.updates : 0) + address_spills(w, list, n);
+  double registers = w->target->vector_registers, over = fmax(0, r.tile + r.through + r.between - registers),
+         stored = fmax(0, r.tile + r.through + r.computed - registers), addresses = address_spills(w, list, n);
+  w->spills += over;
+  /* an element of the tile that is in no register is updated by way of memory; another register is for what is added */
+  return (tg_cost_spills){stored * r.updates + addresses, over * r.updates + addresses, r.tile + 1 > registers};
 }

@@ -32,6 +32,8 @@ double tg_cost_latency(const tg_cost_walk *w, const tg_uop *u);
  * the widest vector as many as it has pieces. */
 double tg_cost_of_width(const double rate[TG_MACHINE_WIDTHS], double bytes);
 
-/* registers.c: stores and loads of spilled vectors in one iteration of an innermost loop. */
-double tg_cost_spilled(tg_cost_walk *w, const tg_uop *const *list, uint32_t n);
+/* registers.c: vectors that one iteration of an innermost loop stores and loads since there are too few registers.
+ * forwarded: some element that is updated in each iteration has none, so that its chain goes through memory. */
+typedef struct { double stores, loads; bool forwarded; } tg_cost_spills;
+tg_cost_spills tg_cost_spilled(tg_cost_walk *w, const tg_uop *const *list, uint32_t n);
 #endif

@@ -104,6 +104,8 @@ static void draw_points(set *s, int candidates, uint64_t seed) {
   const tg_gemm_problem *q = &s->space.problem;
   const tg_target *t = &s->ctx->target;
   uint32_t first = 0;
+  s->p[0] = (point){.def = def_of(s, s->space.choice->sketch->name), .choice = *s->space.choice};
+  s->n = s->p[0].def && price(s, &s->p[0]);
   for (uint32_t i = 0; tg_gemm_sketches[i] && s->n < POINTS; i++) {
     point *p = &s->p[s->n];
     *p = (point){0};
@@ -239,7 +241,7 @@ static bool read_point(set *s, char *line) {
   return true;
 }
 
-typedef struct { double log_sum, worst; int sets, near; } totals;
+typedef struct { double log_sum, worst, first_sum, first_worst, own_sum, own_worst; double hybrid[5], hybrid_worst[5]; int hybrid_near[5], sets, near, first_near, own_near, firsts; } totals;
 
 static void judge(set *s, const tool_args *a, totals *t) {
   uint32_t best = 0, least = 0, cheap = UINT32_MAX;
@@ -254,10 +256,25 @@ static void judge(set *s, const tool_args *a, totals *t) {
     if (p->price.cost.seconds < s->p[least].price.cost.seconds) least = i;
   }
   (void)cheap;
+  uint32_t own = 0, first = UINT32_MAX;
+  for (uint32_t i = 0; i < s->n; i++) {
+    if (tg_kit_same_choice(&s->p[i].choice, s->space.choice) || (s->p[i].choice.sketch = s->space.choice->sketch, !strcmp(s->p[i].def->name, s->space.choice->sketch->name) && tg_kit_same_choice(&s->p[i].choice, s->space.choice))) first = i;
+    bool again = false;
+    for (uint32_t k = 0; k < i; k++) again |= s->p[k].def == s->p[i].def;
+    if (!again && s->p[i].price.cost.seconds < s->p[own].price.cost.seconds) own = i;
+  }
+  double ro = s->p[own].seconds / s->p[best].seconds, rf = first != UINT32_MAX ? s->p[first].seconds / s->p[best].seconds : 1;
+  if (first != UINT32_MAX) for (int q = 0; q < 5; q++) {
+    uint32_t pick = s->p[own].price.cost.seconds < s->p[first].price.cost.seconds * (1 - 0.1 * q) ? own : first;
+    double rh = s->p[pick].seconds / s->p[best].seconds;
+    t->hybrid[q] += log(rh), t->hybrid_worst[q] = fmax(t->hybrid_worst[q], rh), t->hybrid_near[q] += rh <= 1.1;
+  }
+  t->own_sum += log(ro), t->own_worst = fmax(t->own_worst, ro), t->own_near += ro <= 1.1;
+  if (first != UINT32_MAX) t->first_sum += log(rf), t->first_worst = fmax(t->first_worst, rf), t->first_near += rf <= 1.1, t->firsts++;
   double ratio = s->p[least].seconds / s->p[best].seconds;
   const tool_shape *d = &s->shape;
-  printf("%-5s %5d %5d %5d %c%c  %4.2f  (%.4g us; best %.4g us)  %s instead of %s\n", s->types->name, d->m, d->n, d->k,
-         "NT"[d->ta], "NT"[d->tb], ratio, s->p[least].seconds * 1e6, s->p[best].seconds * 1e6, s->p[least].def->name,
+  printf("%-5s %5d %5d %5d %c%c  %4.2f %4.2f %4.2f (%.4g us; best %.4g us)  %s instead of %s\n", s->types->name, d->m, d->n, d->k,
+         "NT"[d->ta], "NT"[d->tb], ratio, ro, rf, s->p[least].seconds * 1e6, s->p[best].seconds * 1e6, s->p[least].def->name,
          s->p[best].def->name);
   if (a->knobs)
     for (uint32_t i = 0; i < s->n; i++) {
@@ -296,6 +313,8 @@ static int replay(tg_context *ctx, const tool_args *a) {
   if (t.sets)
     printf("%d sets: the model's first is %.3f of the best (geometric mean), within 10 %% on %d, worst %.2f\n", t.sets,
            exp(-t.log_sum / t.sets), t.near, 1 / t.worst);
+  if (t.sets) printf("among own: %.3f, %d near, worst %.2f; today's first choice: %.3f of %d, %d near, worst %.2f\n", exp(-t.own_sum / t.sets), t.own_near, 1 / t.own_worst, exp(-t.first_sum / t.firsts), t.firsts, t.first_near, 1 / t.first_worst);
+  for (int q = 0; q < 5; q++) printf("hybrid %d: %.3f, %d near, worst %.2f\n", q, exp(-t.hybrid[q] / t.firsts), t.hybrid_near[q], 1 / t.hybrid_worst[q]);
   return t.sets ? TOOL_OK : TOOL_WRONG;
 }
 
