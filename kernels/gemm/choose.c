@@ -934,6 +934,10 @@ static bool suits(const tg_gemm_problem *p, const tg_gemm_sketch *s) {
   return smaller(p->m.hi, p->n.hi) <= THIN && (s == &tg_gemm_stream ? !o.column_k || o.scattered : o.column_k);
 }
 
+/* Knobs that the choice by price may change: the tile, its unrolling, the blocks. */
+static const int64_t few[] = {1, 2, 3, 4, 6, 8, 0}, powers[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 0};
+const tg_kit_axis tg_gemm_axes[TG_GEMM_AXES] = {{"MR", tg_gemm_mr}, {"NU", few}, {"NC", few}, {"UK", powers}, {"KC", powers}};
+
 uint32_t tg_gemm_candidates(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_kit_choice *out) {
   uint32_t n = 0;
   tg_gemm_choose(p, t, threads, &out[n++]);

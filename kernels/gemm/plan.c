@@ -291,6 +291,7 @@ static void put_question(const tg_gemm *g, const tg_gemm_problem *whole, const t
 /* whole: the product that q is a strip of, or q itself. The cheapest candidate for one thread by the cost model; for several, what tg_gemm_choose says. */
 static void choose_kernel(const tg_gemm *g, const tg_gemm_problem *whole, const tg_gemm_problem *q, uint32_t threads,
                           tg_kit_choice *out) {
+  enum { PRICES = 24 };
   enum { KEY = 1024 };   /* a longer epilogue is not kept apart by its end, and need not be: it costs about as much */
   tg_context *c = g->plan.context;
   tg_kit_choice choice[TG_KIT_CANDIDATES];
@@ -308,15 +309,19 @@ static void choose_kernel(const tg_gemm *g, const tg_gemm_problem *whole, const 
     tg_gemm_params(g, q, (int64_t[]){whole->m.hi, whole->n.hi, whole->k.hi}, b, bindings, params);
     put_question(g, whole, q, key, sizeof key);
   }
-  *out = choice[tg_kit_choose(c, &(tg_kit_question){.key = key,
-                                                    .candidate = candidate,
-                                                    .candidates_n = n,
-                                                    .binding = b,
-                                                    .bindings_n = bindings,
-                                                    .params = params,
-                                                    .user = (void *)(uintptr_t)q,
-                                                    .threads = 1,
-                                                    .kept_only = g->flags & TG_GEMM_NO_COMPILE})];
+  const tg_kit_question question = {.key = key,
+                                    .candidate = candidate,
+                                    .candidates_n = n,
+                                    .axis = tg_gemm_axes,
+                                    .axes_n = TG_GEMM_AXES,
+                                    .prices = PRICES,
+                                    .binding = b,
+                                    .bindings_n = bindings,
+                                    .params = params,
+                                    .user = (void *)(uintptr_t)q,
+                                    .threads = 1,
+                                    .kept_only = g->flags & TG_GEMM_NO_COMPILE};
+  tg_kit_choose(c, &question, out);
 }
 
 /* Chooses one kernel, or strips. Strips are not possible if the epilogue reads m or n, since a strip does not know its

@@ -15,24 +15,90 @@ static double price_of(tg_context *c, const tg_kit_question *q, const tg_kit_can
   return tg_kernel_price(c, k->def, &o, q->params, q->threads);
 }
 
-uint32_t tg_kit_choose(tg_context *c, const tg_kit_question *q) {
-  /* The first stands unless another is cheaper by more than this part: prices of kernels that are as fast differ by
-   * about as much (docs/model.md) */
-  const double surely = 0.9;
-  char text[16];
-  if (q->candidates_n < 2) return 0;
-  if (tg_kept_read(c, q->key, text, sizeof text)) {
-    uint32_t kept = (uint32_t)strtoul(text, NULL, 10);
-    return kept < q->candidates_n ? kept : 0;
+/* ---- kept answers: "INDEX KNOB=VALUE .." ---- */
+
+static void put_answer(char *out, size_t size, uint32_t index, const tg_kit_choice *c) {
+  int n = snprintf(out, size, "%u", index);
+  for (uint32_t i = 0; i < c->knobs_n && n > 0 && (size_t)n < size; i++)
+    n += snprintf(out + n, size - (size_t)n, " %s=%lld", c->knob[i].name, (long long)c->knob[i].lo);
+}
+
+static bool get_answer(const char *text, const tg_kit_question *q, tg_kit_choice *out) {
+  char *end;
+  unsigned long index = strtoul(text, &end, 10);
+  if (end == text || index >= q->candidates_n) return false;
+  tg_kit_choice c = q->candidate[index].choice;
+  for (uint32_t i = 0; i < c.knobs_n; i++) {
+    size_t n = strlen(c.knob[i].name);
+    if (*end++ != ' ' || strncmp(end, c.knob[i].name, n) || end[n] != '=') return false;
+    c.knob[i].lo = c.knob[i].hi = strtoll(end + n + 1, &end, 10);
   }
-  if (q->kept_only || !c->compiler) return 0;
-  uint32_t best = 0;
-  double first = price_of(c, q, &q->candidate[0]), least = first < 0 ? HUGE_VAL : first * surely;
+  if (*end) return false;
+  *out = c;
+  return true;
+}
+
+/* ---- the way downhill ---- */
+
+typedef struct { tg_context *c; const tg_kit_question *q; tg_kit_candidate best; double least; uint32_t left; } walk;
+
+/* The neighbours of a value in a list. */
+static void beside(const int64_t *values, int64_t x, int64_t out[2]) {
+  out[0] = out[1] = 0;
+  for (; *values; values++) {
+    if (*values < x) out[0] = *values;
+    if (*values > x && !out[1]) out[1] = *values;
+  }
+}
+
+/* Changes one knob to a neighbouring value, and takes what is cheaper. */
+static bool step(walk *w, const tg_kit_axis *a) {
+  const double better = 0.97;   /* less is not worth a step */
+  bool moved = false;
+  for (uint32_t i = 0; i < w->best.choice.knobs_n; i++) {
+    int64_t to[2];
+    if (strcmp(w->best.choice.knob[i].name, a->knob) || w->best.choice.knob[i].lo < 1) continue;
+    beside(a->values, w->best.choice.knob[i].lo, to);
+    for (uint32_t k = 0; k < 2 && w->left; k++) {
+      tg_kit_candidate next = w->best;
+      if (!to[k]) continue;
+      next.choice.knob[i].lo = next.choice.knob[i].hi = to[k];
+      double p = price_of(w->c, w->q, &next);
+      w->left--;
+      if (p < 0 || p >= w->least * better) continue;
+      w->least = p, w->best = next, moved = true;
+      break;
+    }
+  }
+  return moved;
+}
+
+static void descend(walk *w) {
+  for (bool moved = true; moved && w->left;) {
+    moved = false;
+    for (uint32_t a = 0; a < w->q->axes_n && w->left; a++) moved |= step(w, &w->q->axis[a]);
+  }
+}
+
+void tg_kit_choose(tg_context *c, const tg_kit_question *q, tg_kit_choice *out) {
+  /* The first stands unless what is found is cheaper by more than this part: prices of kernels that are as fast differ
+   * by about as much (docs/model.md) */
+  const double surely = 0.9;
+  char text[256];
+  *out = q->candidate[0].choice;
+  if (q->candidates_n < 2) return;
+  if (tg_kept_read(c, q->key, text, sizeof text) && get_answer(text, q, out)) return;
+  if (q->kept_only || !c->compiler) return;
+  double first = price_of(c, q, &q->candidate[0]);
+  uint32_t from = 0;
+  walk w = {c, q, q->candidate[0], first < 0 ? HUGE_VAL : first, q->prices};
   for (uint32_t i = 1; i < q->candidates_n && i < TG_KIT_CANDIDATES; i++) {
     double p = price_of(c, q, &q->candidate[i]);
-    if (p >= 0 && p < least) best = i, least = p;
+    if (p >= 0 && p < w.least) from = i, w.best = q->candidate[i], w.least = p;
   }
-  snprintf(text, sizeof text, "%u", best);
+  descend(&w);
+  if (first < 0 || w.least < first * surely) *out = w.best.choice;
+  else from = 0;
+  put_answer(text, sizeof text, from, out);
   tg_kept_write(c, q->key, text);
-  return best;
 }
