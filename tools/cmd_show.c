@@ -8,14 +8,15 @@
 
 static const char usage[] =
     "tg show FILE.tg [name=value ...] [--kernel NAME] [--stage STAGE] [--diff] [--rules] [--opt 'split j 16 as jo jl' "
-    "...] [--pack BUFFER] [--target NAME]\n"
+    "...] [--pack BUFFER] [--target NAME] [--cost]\n"
     "\n"
     "Prints the kernel after each pass, each as a program that parses again, behind a line == STAGE:\n"
     "  author, prove, raise, schedule, reduce, distribute, fma, expand, place, functions, types, coalesce, index, "
     "linear, llvm, asm, object\n"
     "With --stage, that stage's text and nothing else, so that it can be redirected or piped: a .tg program, LLVM IR, "
     "what an assembler takes.\n"
-    "object is a summary of the object file, not the file.\n"
+    "object is a summary of the object file, not the file. --stage cost, or --cost: where the time goes, as the cost "
+    "model sees it.\n"
     "\n"
     "  --diff     only the lines that each pass changed\n"
     "  --rules    the rewrite rules that fired in each pass, with what they turned into what\n"
@@ -65,6 +66,7 @@ int cmd_show(int argc, char **argv) {
     fputs(usage, a.help ? stdout : stderr);
     return a.help ? TOOL_OK : TOOL_USAGE;
   }
+  if (a.cost) a.stage = "cost";
   tool_program p;
   if (!tool_load(&a, &p)) return TOOL_WRONG;
   tg_context_options co = {.target = a.target, .flags = TG_CONTEXT_VERIFY, .log = complain};

@@ -143,6 +143,7 @@ bool tool_parse(int argc, char **argv, tool_args *a, const char *usage) {
       {.name = "--expect", .text = &a->expect},
       {.name = "--check", .flag = &a->check},
       {.name = "--time", .flag = &a->time},
+      {.name = "--cost", .flag = &a->cost},
       {.name = "--json", .flag = &a->json},
       {.name = "--rows", .flag = &a->rows},
       {.name = "--help", .flag = &a->help},

@@ -27,7 +27,7 @@ typedef struct {
   int opts;
   const char *kernel, *stage, *pass, *pack, *target, *cache, *cases, *vs, *shapes, *types, *transposes, *expect;
   const char *journal, *tuned, *csv, *sweep;
-  bool check, time, json, help, rules, diff, update, knobs, resume, rows, causal;
+  bool check, time, json, help, rules, diff, update, knobs, resume, rows, causal, cost;
   int threads, candidates, seed, beam, workers;
   double seconds, budget;
 } tool_args;

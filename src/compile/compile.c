@@ -7,6 +7,7 @@
 #include "dsl/text.h"
 #include "jit/jit.h"
 #include "choose/heuristic.h"
+#include "model/cost.h"
 #include "source/source.h"
 
 /* ---- created once for each context ---- */
@@ -64,7 +65,7 @@ const tg_uop *tg_run_passes(tg_job *j, tg_context *c, const tg_kernel_source *s,
   if (last < 0) {
     tg_str names = tg_str_new(&j->env);
     for (const tg_pass *p = tg_passes; p->name; p++) tg_str_printf(&names, ", %s", p->name);
-    tg_fail(&j->env, TG_EINVAL, "error: no stage is named '%s'; there are author%s, llvm, asm and object", until,
+    tg_fail(&j->env, TG_EINVAL, "error: no stage is named '%s'; there are author%s, llvm, asm, object and cost", until,
             names.data);
   }
   if (now > raised) return tg_lower(j, &l, until, seen, user);
@@ -264,6 +265,13 @@ static void show_job(void *arg) {
   /* if the text is already at the stage to show, no pass would report it */
   if (wanted >= 0 && wanted == now && now != tg_stage_index("author")) {
     show_stage(k, k->stage, j->sink);
+    return;
+  }
+  if (k->stage && !strcmp(k->stage, "cost")) {
+    const tg_uop *priced = tg_run_passes(j, k->work.context, k->work.source, NULL, NULL, NULL);
+    const tg_target *on = tg_target_asked(k->work.context, k->work.source->options);
+    if (on->arch > TG_ARCH_AARCH64) tg_fail(&j->env, TG_EINVAL, "error: there is no cost of programs for %s", on->name);
+    k->write(k->user, "cost", tg_cost_report(j, on, priced, NULL, (int)on->threads));
     return;
   }
   bool llvm = !k->stage || !strcmp(k->stage, "llvm"), assembly = !k->stage || !strcmp(k->stage, "asm"),

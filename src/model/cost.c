@@ -92,12 +92,20 @@ static double loop_cycles(tg_cost_walk *w, const tg_uop *end, uint32_t outer) {
   return trips * body + end_of_loop * w->machine->mispredict;
 }
 
+static tg_cost_line line_of(const tg_cost_walk *w, uint32_t loop) {
+  if (loop == TG_COST_NONE) return (tg_cost_line){.trips = 1};
+  const tg_cost_loop_info *l = &w->loops->loop.data[loop];
+  return (tg_cost_line){.range = l->range, .depth = l->depth + 1, .trips = l->trips};
+}
+
 /* Cycles of one execution of a list of statements. */
 static double cycles_of(tg_cost_walk *w, const tg_uop *const *list, uint32_t n, uint32_t loop) {
   tg_cost_ports p = {0};
   const tg_machine *m = w->machine;
   double inner = 0;
   bool innermost = true;
+  uint32_t line = w->lines ? w->lines->n : 0;
+  if (w->lines) tg_push(&w->j->env, w->lines, line_of(w, loop));
   for (uint32_t i = 0; i < n; i++) {
     if (list[i]->op == TG_OP_END) {
       inner += loop_cycles(w, list[i], loop);
@@ -110,8 +118,9 @@ static double cycles_of(tg_cost_walk *w, const tg_uop *const *list, uint32_t n, 
   }
   w->code += p.instructions;
   double chain = loop != TG_COST_NONE ? chain_of(w, list, n) : 0;
+  tg_cost_spills spilled = {0};
   if (innermost) {
-    tg_cost_spills spilled = tg_cost_spilled(w, list, n);
+    spilled = tg_cost_spilled(w, list, n);
     if (spilled.forwarded && chain > 0) chain += m->forward;
     p.stores += spilled.stores * m->spill;
     p.loads += spilled.loads * m->spill;
@@ -120,27 +129,36 @@ static double cycles_of(tg_cost_walk *w, const tg_uop *const *list, uint32_t n, 
   }
   double busy = together((double[]){p.math + p.shuffles / 2, p.loads, p.stores, p.shuffles, p.instructions / m->issue},
                          5, OVERLAP);
-  return fmax(busy, chain) + p.alone + inner;
+  double own = fmax(busy, chain) + p.alone;
+  if (w->lines) {
+    tg_cost_line *l = &w->lines->data[line];
+    l->cycles = own, l->chain = chain, l->spilled = spilled.loads, l->ports = p;
+  }
+  return own + inner;
+}
+
+tg_cost tg_cost_walked(tg_cost_walk *w, const tg_uop *linear, const int64_t *params) {
+  const double kernels_of_code = 24 << 10;   /* instructions that fit the instruction caches */
+  tg_job *j = w->j;
+  linear = tg_with_params(j, linear, params);
+  w->machine = &w->target->machine;
+  w->loops->j = j;
+  w->depth = tg_new(&j->env, double, j->uops.n + 1);
+  w->divisor = tg_new(&j->env, double, j->uops.n + 1);
+  w->fixed = tg_new(&j->env, uint8_t, j->uops.n + 1);
+  if (w->threads < 1) w->threads = 1;
+  double core = cycles_of(w, linear->src, linear->n, TG_COST_NONE);
+  tg_cost c = {.chain = w->chain, .spills = w->spills, .code = w->code};
+  double memory = tg_cost_memory(w->loops, w->target, linear, w->threads, &c);
+  if (w->code > kernels_of_code) core *= 1 + 0.2 * log2(w->code / kernels_of_code);
+  c.core = core, c.memory = memory;
+  c.cycles = together((double[]){core, memory}, 2, BESIDE);   /* prefetch overlaps memory with the core */
+  c.seconds = c.cycles / (w->machine->clock * 1e6);
+  return c;
 }
 
 tg_cost tg_cost_of(tg_job *j, const tg_target *target, const tg_uop *linear, const int64_t *params, int threads) {
-  const double kernels_of_code = 24 << 10;   /* instructions that fit the instruction caches */
-  linear = tg_with_params(j, linear, params);
-  tg_cost_loops loops = {.j = j};
-  tg_cost_walk w = {.j = j,
-                    .target = target,
-                    .machine = &target->machine,
-                    .loops = &loops,
-                    .depth = tg_new(&j->env, double, j->uops.n + 1),
-                    .divisor = tg_new(&j->env, double, j->uops.n + 1),
-                    .fixed = tg_new(&j->env, uint8_t, j->uops.n + 1),
-                    .threads = threads < 1 ? 1 : threads};
-  double core = cycles_of(&w, linear->src, linear->n, TG_COST_NONE);
-  tg_cost c = {.chain = w.chain, .spills = w.spills, .code = w.code};
-  double memory = tg_cost_memory(&loops, target, linear, w.threads, &c);
-  if (w.code > kernels_of_code) core *= 1 + 0.2 * log2(w.code / kernels_of_code);
-  c.core = core, c.memory = memory;
-  c.cycles = together((double[]){core, memory}, 2, BESIDE);   /* prefetch overlaps memory with the core */
-  c.seconds = c.cycles / (w.machine->clock * 1e6);
-  return c;
+  tg_cost_loops loops = {0};
+  tg_cost_walk w = {.j = j, .target = target, .loops = &loops, .threads = threads};
+  return tg_cost_walked(&w, linear, params);
 }

@@ -284,19 +284,19 @@ static double fetched(const level *v, const tg_cost_access_info *a, uint32_t out
 }
 
 /* Bytes that miss a cache of this size. Adds the latency of the starts of runs to waits. */
-static double misses(const level *given, double size, double ways, double first, double *waits) {
+static double misses(tg_cost_loops *l, uint32_t which, const level *given, double size, double ways, double first, double *waits) {
   const double used = 0.8;     /* the rest is taken by what else runs */
   level v = *given;
-  const tg_cost_loops *l = v.l;
   v.cache = used * size, v.ways = used * ways, v.way = ways > 0 ? size / ways : 0;
   double all = v.all, cache = v.cache;
   double bytes = 0, again = 1 - stays(all, cache);   /* if all data fits, it is cached from the run before */
   for (uint32_t i = 0; i < l->access.n; i++) {
-    const tg_cost_access_info *a = &l->access.data[i];
+    tg_cost_access_info *a = &l->access.data[i];
     double run = fetched(&v, a, TG_COST_NONE);
     if (a->twin && a->twin_loop == TG_COST_NONE)
       run -= stays(all, cache) * fmin(run, fetched(&v, &l->access.data[a->twin - 1], TG_COST_NONE));
     bytes += run;
+    a->missed[which] = run * again;
     *waits += again * starts(run, run_of(l, a, v.streams), first);
   }
   return bytes * again;
@@ -320,9 +320,9 @@ double tg_cost_memory(tg_cost_loops *l, const tg_target *t, const tg_uop *linear
   }
   double waits = 0, n = threads < 1 ? 1 : threads;
   level v = {l, iteration, all, 0, 0, 0, m->streams};
-  c->l2_bytes = misses(&v, (double)(t->l1 ? t->l1 : 32 << 10), m->l1_ways, m->l2_latency, &waits);
-  c->l3_bytes = misses(&v, (double)(t->l2 ? t->l2 : 1 << 20), m->l2_ways, m->l3_latency, &waits);
-  c->memory_bytes = misses(&v, (double)(t->l3 ? t->l3 : 8 << 20), 0, m->memory_latency, &waits);
+  c->l2_bytes = misses(l, 0, &v, (double)(t->l1 ? t->l1 : 32 << 10), m->l1_ways, m->l2_latency, &waits);
+  c->l3_bytes = misses(l, 1, &v, (double)(t->l2 ? t->l2 : 1 << 20), m->l2_ways, m->l3_latency, &waits);
+  c->memory_bytes = misses(l, 2, &v, (double)(t->l3 ? t->l3 : 8 << 20), 0, m->memory_latency, &waits);
   return waits / n + c->l2_bytes / (m->l2_bandwidth * n) + c->l3_bytes / (m->l3_bandwidth * n) +
          c->memory_bytes / fmin(m->memory_bandwidth * n, m->memory_bandwidth_all);
 }

@@ -4,7 +4,7 @@
 #define TG_COST_MEMORY_H
 #include "model/cost.h"
 
-enum { TG_COST_NONE = UINT32_MAX, TG_COST_DEPTH = 24 };
+enum { TG_COST_NONE = UINT32_MAX, TG_COST_DEPTH = 24, TG_COST_LEVELS = 3 };
 
 /* outer: index of the enclosing loop, TG_COST_NONE if there is none. trips: iterations. thread: shared by threads. */
 typedef struct { const tg_uop *range; uint32_t outer, depth; double trips; bool thread; } tg_cost_loop_info;
@@ -18,6 +18,7 @@ typedef struct {
   const tg_uop *access;
   uint32_t loop, twin, twin_loop;
   double bytes, at, size, same, apart, stride[TG_COST_DEPTH];
+  double missed[TG_COST_LEVELS];   /* bytes that come from L2, L3, memory, in the whole program */
 } tg_cost_access_info;
 
 typedef struct tg_cost_loops {

@@ -6,8 +6,22 @@
 #include "model/cost.h"
 #include "model/cost_memory.h"
 
+/* Cycles that each kind of unit is busy. alone: nothing else is done at that time. instructions: their number. */
+typedef struct { double math, loads, stores, shuffles, alone, instructions; } tg_cost_ports;
+
+/* For a report: one execution of the statements of a loop. range: NULL: of the program itself. cycles: without the
+ * loops inside. */
+typedef struct {
+  const tg_uop *range;
+  uint32_t depth;
+  double trips, cycles, chain, spilled;
+  tg_cost_ports ports;
+} tg_cost_line;
+typedef TG_VEC(tg_cost_line) tg_cost_lines;
+
 typedef struct {
   tg_job *j;
+  tg_cost_lines *lines;        /* NULL: no report */
   const tg_target *target;
   const tg_machine *machine;
   tg_cost_loops *loops;
@@ -17,9 +31,6 @@ typedef struct {
   double spills, code, chain;
   int threads;
 } tg_cost_walk;
-
-/* Cycles that each kind of unit is busy. alone: nothing else is done at that time. instructions: their number. */
-typedef struct { double math, loads, stores, shuffles, alone, instructions; } tg_cost_ports;
 
 double tg_cost_pieces(const tg_cost_walk *w, const tg_uop *u);   /* registers that a value takes */
 bool tg_cost_in_register(const tg_cost_walk *w, const tg_uop *access);
@@ -31,6 +42,9 @@ double tg_cost_latency(const tg_cost_walk *w, const tg_uop *u);
 /* Cycles of a rate of instructions per cycle for a value of that many bytes: of fewer than 16 as of 16; of more than
  * the widest vector as many as it has pieces. */
 double tg_cost_of_width(const double rate[TG_MACHINE_WIDTHS], double bytes);
+
+/* cost.c: the walk over a program whose loops, accesses and lines are kept. */
+tg_cost tg_cost_walked(tg_cost_walk *w, const tg_uop *linear, const int64_t *params);
 
 /* registers.c: vectors that one iteration of an innermost loop stores and loads since there are too few registers.
  * forwarded: some element that is updated in each iteration has none, so that its chain goes through memory. */
