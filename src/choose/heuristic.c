@@ -683,6 +683,7 @@ static void schedule_nest(tg_nest *n, const tg_uop *top, uint32_t index) {
     return;
   }
   if (rung == TG_RUNG_ALL && tg_nest_contraction(n)) return;
+  if (rung == TG_RUNG_ALL && tg_nest_movement(n)) return;
   n->masked.n = 0;
   if (rung > TG_RUNG_ALL || !matrix_vector(n)) general_nest(n);
   stream_outputs(n);

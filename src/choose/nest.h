@@ -110,6 +110,8 @@ bool tg_nest_inner(tg_nest *n);
 bool tg_nest_small_reduction(tg_nest *n, const tg_nest_reduce *r);
 /* True if the nest is a contraction and was scheduled as one. */
 bool tg_nest_contraction(tg_nest *n);
+/* True if the nest moves elements from along one loop to along another, and was scheduled so. */
+bool tg_nest_movement(tg_nest *n);
 /* Words to begin with, for a nest that is not perfect; they change the program that the classes see. */
 /* at: of the nest in the program; authored: buffers that are the author's */
 void tg_nest_rows(tg_nest *n, uint32_t at, uint32_t authored);

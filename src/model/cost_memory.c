@@ -13,6 +13,18 @@ uint32_t tg_cost_loop(tg_cost_loops *l, const tg_uop *range, uint32_t outer, dou
   return l->loop.n - 1;
 }
 
+/* Elements between the lanes of an access: 1: contiguous; NAN: not by a constant stride. */
+static double lane_stride(const tg_uop *at) {
+  if (at->lanes == 1 || at->op == TG_OP_IOTA) return 1;
+  if (at->op == TG_OP_CAST) return lane_stride(at->src[0]);
+  if (at->op == TG_OP_ADD || at->op == TG_OP_SUB) {
+    bool first = at->src[0]->lanes > 1, second = at->src[1]->lanes > 1;
+    return first && second ? NAN : lane_stride(at->src[second]);
+  }
+  if (at->op == TG_OP_MUL && at->src[1]->op == TG_OP_CONST) return lane_stride(at->src[0]) * (double)at->src[1]->arg;
+  return NAN;
+}
+
 void tg_cost_access(tg_cost_loops *l, const tg_uop *u, uint32_t loop) {
   const tg_uop *value = u->op == TG_OP_STORE ? tg_stored(u) : u, *define = tg_define_of(u->src[0]);
   double each = fmax(1, tg_type_bytes(define->type)) * define->lanes, size = each;
@@ -25,6 +37,11 @@ void tg_cost_access(tg_cost_loops *l, const tg_uop *u, uint32_t loop) {
                            .bytes = fmax(each, (double)value->lanes * tg_type_bytes(value->type)),
                            .size = size,
                            .same = 1};
+  double lanes = u->src[1]->lanes, stride = fabs(lane_stride(u->src[1])) * each;
+  if (lanes > 1 && !(stride * lanes <= fmax(LINE, a.bytes))) {   /* lanes in lines of their own */
+    a.bytes = each, a.same = lanes;
+    a.apart = isnan(stride) ? 0 : stride;
+  } else if (lanes > 1) a.bytes = fmax(a.bytes, stride * (lanes - 1) + each);
   if (loop == TG_COST_NONE || l->loop.data[loop].depth < TG_COST_DEPTH) tg_push(&l->j->env, &l->access, a);
 }
 
@@ -126,7 +143,8 @@ static void join_alike(tg_cost_loops *l) {
         if (a->loop != b->loop || !moves_alike(l, a, b, a->loop)) continue;
         if (apart && fabs(a->bytes - b->bytes) < LINE) {
           found = true;
-          b->same += 1;
+          b->same += a->same;
+          if (a->apart > 0 && (b->apart == 0 || a->apart < b->apart)) b->apart = a->apart;
           if (between > 0 && (b->apart == 0 || between < b->apart)) b->apart = between;
         } else if (!apart && a->at <= b->at + b->bytes + LINE && b->at <= a->at + a->bytes + LINE) {
           double end = fmax(a->at + a->bytes, b->at + b->bytes);
@@ -268,17 +286,23 @@ static double crowded(const level *v, const tg_cost_access_info *a, uint32_t loo
   return pieces * lines / taken / v->ways * v->cache;
 }
 
+/* Bytes of one execution: whole lines where its pieces lie apart. */
+static double of_execution(const tg_cost_access_info *a) {
+  return a->same * (a->same > 1 && (a->apart >= LINE || a->apart == 0) ? fmax(a->bytes, LINE) : a->bytes);
+}
+
 /* Bytes of the access that miss the cache in one iteration of the loop `outer`, or in the whole program (NONE). Data of
  * an iteration is still cached in the next one if everything that the iteration touches fits. */
 static double fetched(const level *v, const tg_cost_access_info *a, uint32_t outer) {
   const tg_cost_loops *l = v->l;
-  double run = a->bytes * a->same;
+  double run = of_execution(a);
   for (uint32_t r = a->loop, inner = TG_COST_NONE;; inner = r, r = l->loop.data[r].outer) {
     double kept = stays(fmax(r == TG_COST_NONE ? v->all : v->iteration[r], crowded(v, a, inner)), v->cache);
     if (a->twin && r == a->twin_loop && r != outer)
       run -= kept * fmin(run, fetched(v, &l->access.data[a->twin - 1], r));
     if (r == outer || r == TG_COST_NONE) return run;
     double trips = l->loop.data[r].trips;
+    if (!(fabs(a->stride[l->loop.data[r].depth]) * element(a) < LINE)) run = fmax(run, LINE);
     run = kept * fmin(touched(l, a, r), run * trips) + (1 - kept) * run * trips;
   }
 }
