@@ -120,6 +120,14 @@ static tg_status read_descriptor(planning *p) {
 
 /* ---- kernels ---- */
 
+bool tg_attention_has_lists(const tg_attention_problem *q) { return q->mask_mod || q->mask == TG_BOOL; }
+
+void tg_attention_narrow(tg_attention_problem *q, tg_kit_dim rows) {
+  q->rows = rows;
+  q->lists = tg_attention_has_lists(q) && rows.lo > ATTENTION_FEW;
+  q->keys = (tg_kit_dim){q->lists ? ATTENTION_BLOCK : 1, most_tokens};
+}
+
 uint32_t tg_attention_sketches_for(const tg_attention_problem *q, const tg_kit_choice *choice, tg_attention_def *def,
                                    const tg_kernel_def **defs) {
   const tg_kernel_def *const all[] = {choice->sketch, tg_attention_prefill, tg_attention_decode};
@@ -138,7 +146,7 @@ static tg_status compile(planning *p, const tg_attention_problem *q, const tg_ki
   tg_attention_def own, def[ATTENTION_SKETCHES];
   const tg_kernel_def *defs[ATTENTION_SKETCHES];
   /* then look for a choice that tg_attention_tune has kept */
-  bool tunes = p->a->plan.context->tuned && !q->lists;
+  bool tunes = p->a->plan.context->tuned;
   tg_attention_kernel_of(q, choice->sketch, &own);
   return tg_kit_compile(&p->a->plan,
                         &(tg_kit_source){.names = &tg_attention_names,
@@ -184,9 +192,6 @@ static tg_status compile_states(planning *p) {
   return compile(p, &q, &none, &a->states);
 }
 
-/* Has the plan a mask that is not known before? Then runs of many rows have lists of blocks of keys. If the keys
- * fill no block, they are computed by runs of few rows instead. */
-static bool is_listed(const tg_attention *a) { return a->problem.mask_mod || a->problem.mask == TG_BOOL; }
 
 /* May a run have from..to rows? */
 static bool occurs(const tg_attention *a, int64_t from, int64_t to) {
@@ -196,7 +201,7 @@ static bool occurs(const tg_attention *a, int64_t from, int64_t to) {
     int64_t most = group < a->rows ? group : a->rows, rest = group % a->rows;
     if ((most >= from && most <= to) || (rest >= from && rest <= to)) return true;
   }
-  if (is_listed(a) && from <= ATTENTION_FEW) { /* key_lengths may leave less than a block, whatever the plan's keys */
+  if (tg_attention_has_lists(&a->problem) && from <= ATTENTION_FEW) { /* key_lengths may leave less than a block, whatever the plan's keys */
     int64_t few = q.hi < ATTENTION_FEW ? q.hi : ATTENTION_FEW, rest = q.hi % ATTENTION_FEW;
     if (q.lo < q.hi || (few >= from && few <= to) || (rest >= from && rest <= to)) return true;
   }
@@ -248,14 +253,11 @@ static tg_status make(planning *p) {
   tg_attention *a = p->a;
   const tg_attention_problem *q = &a->problem;
   tg_status s = lay_out(p);
-  bool split = false, listed = is_listed(a);
+  bool split = false, listed = tg_attention_has_lists(&a->problem);
   if (s == TG_OK && listed && a->rows > ATTENTION_FEW) s = compile_states(p);
   for (uint32_t i = 0; i < a->parts_n && s == TG_OK; i++) {
     tg_attention_problem part = *q;
-    part.rows = a->part[i].size[0];
-    part.keys = (tg_kit_dim){1, most_tokens};
-    part.lists = listed && part.rows.lo > ATTENTION_FEW;
-    if (part.lists) part.keys.lo = ATTENTION_BLOCK;
+    tg_attention_narrow(&part, a->part[i].size[0]);
     s = compile(p, &part, &a->part[i].choice, &a->part[i].kernel[ATTENTION_WHOLE]);
     if (s != TG_OK || part.rows.lo > ATTENTION_FEW || a->keys.hi <= ATTENTION_SPLIT) continue;
     part.partial = true, part.lse = false;
