@@ -34,10 +34,10 @@
  * - Weights below 2^-126 of the largest may be 0. Sums are in f32.
  *
  * A run takes no lock, allocates nothing and compiles nothing; it checks sizes, strides, pointers and overlap first,
- * and then cannot fail. Two operands overlap if the bytes from the first to the last element of each do, so rows of O
- * must not lie between rows of Q (TG_ATTENTION_OVERLAP_UNCHECKED allows it). A plan is immutable: any number of threads
- * may run it at a time, each call with its own workspace. The bits of a result do not depend on the number of threads,
- * nor on the other sequences of the batch.
+ * and then cannot fail. Rows of O may lie between rows of Q, as in one [tokens][q, o][heads][head], where a stride of
+ * one of them tells both apart; other operands whose spans overlap are refused, unless the plan has
+ * TG_ATTENTION_OVERLAP_UNCHECKED. A plan is immutable: any number of threads may run it at a time, each call with its
+ * own workspace. The bits of a result do not depend on the number of threads, nor on the other sequences of the batch.
  * With libtg.a alone (tg_context_create_runtime) a plan takes its kernels from the cache; if one is missing there,
  * tg_attention_plan returns TG_MISS.
  */
