@@ -24,7 +24,7 @@ tg_status tg_attention_read_sizes(tg_attention_work *w, const tg_attention *a, c
                                   size_t call_bytes, tg_attention_call *copy) {
   if (!call) return wrong(a, "no call is given");
   const tg_attention_call *c = tg_kit_whole_struct(copy, sizeof *copy, call, call_bytes);
-  *w = (tg_attention_work){.a = a, .call = c, .batch = c->batch ? c->batch : 1};
+  w->a = a, w->call = c, w->batch = c->batch ? c->batch : 1;
   if (w->batch < 0 || w->batch > (int64_t)1 << 31)
     return wrong(a, "tg_attention_call.batch = %lld is no number of sequences", (long long)c->batch);
   const int32_t *qs = c->query_starts, *ks = c->key_starts;
@@ -141,7 +141,9 @@ tg_status tg_attention_read_operands(tg_attention_work *w) {
   s = tg_kit_place(context, call_name, &w->of[OF_SLOPES], c->slopes);
   if (s == TG_OK) s = tg_kit_place(context, call_name, &w->of[OF_LSE], c->lse);
   if (s == TG_OK) s = tg_attention_read_masks(w);
-  for (uint32_t t = OF_Q; t < TENSORS && s == TG_OK && !(a->flags & TG_ATTENTION_OVERLAP_UNCHECKED); t++) {
+  uint32_t n = a->flags & TG_ATTENTION_OVERLAP_UNCHECKED ? 0 : OF_ARG + a->problem.arguments_n;
+  for (uint32_t t = 0; t < n && s == TG_OK; t++) {
+    if (t == OF_MASK && !a->problem.mask) continue;
     if (t != OF_O) s = tg_kit_check_overlap(context, call_name, &w->of[OF_O], &w->of[t]);
     if (t != OF_LSE && s == TG_OK) s = tg_kit_check_overlap(context, call_name, &w->of[OF_LSE], &w->of[t]);
   }

@@ -23,7 +23,8 @@ typedef struct tg_attention_work {
   const tg_attention_call *call;
   int64_t batch, queries, keys;        /* of the call; with packed sequences their most */
   int64_t total;                       /* tokens of all packed queries */
-  tg_kit_tensor of[TENSORS];           /* their dimensions: sequences, heads, tokens, elements; or queries and keys */
+  /* those that the plan has. Their dimensions: sequences, heads, tokens, elements; or (masks) queries and keys */
+  tg_kit_tensor of[TENSORS];
   tg_kit_exec exec;
   /* counted by tg_attention_count: runs, heads whose parts are merged */
   int64_t runs, merges;

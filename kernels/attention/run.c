@@ -12,7 +12,7 @@ typedef tg_attention_sequence sequence;
 
 /* ---- running ---- */
 
-/* The address of an element; or NULL, if the call has no such tensor. */
+/* The address of an element. */
 static void *element(const tg_kit_tensor *x, int64_t i0, int64_t i1, int64_t i2, int64_t i3) {
   int64_t n = i0 * x->step[0] + i1 * x->step[1] + i2 * x->step[2] + i3 * x->step[3];
   return tg_kit_behind((void *)x->at, n * x->size);
@@ -50,6 +50,7 @@ static void gather(const work *r, const sequence *s, int64_t head, int64_t block
   operand[ATTENTION_SLOPE] = (void *)(uintptr_t)(c->slopes ? c->slopes + q_head : NULL);
   for (uint32_t i = 0; i <= p->arguments_n; i++) {
     const tg_kit_tensor *x = &r->of[OF_MASK + i];
+    if (!i && !p->mask) continue;
     operand[ATTENTION_MASK + i] = element(x, s->index, q_head, first_query, first_key);
     value[ATTENTION_STEPS + 2 * i] = x->step[2], value[ATTENTION_STEPS + 2 * i + 1] = x->step[3];
   }

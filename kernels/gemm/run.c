@@ -55,10 +55,13 @@ static tg_status shape_operands(run *r) {
 /* Checks pointers, alignment and overlap of A, B and C at p. */
 static tg_status check_operands(run *r, void *const p[3]) {
   const tg_gemm *g = r->g;
-  tg_status s = tg_kit_place(g->plan.context, call_name, &r->of[2], p[2]);
-  const tg_kit_tensor *c = g->flags & TG_GEMM_OVERLAP_UNCHECKED ? NULL : &r->of[2];
-  for (uint32_t i = 0; i < 2 && s == TG_OK && !r->nothing; i++)
-    s = tg_kit_check_read(g->plan.context, call_name, &r->of[i], p[i], c);
+  tg_context *c = g->plan.context;
+  tg_status s = tg_kit_place_known(c, call_name, &r->of[2], p[2]);
+  for (uint32_t i = 0; i < 2 && s == TG_OK && !r->nothing; i++) {
+    s = tg_kit_place_known(c, call_name, &r->of[i], p[i]);
+    if (s == TG_OK && !(g->flags & TG_GEMM_OVERLAP_UNCHECKED))
+      s = tg_kit_check_overlap(c, call_name, &r->of[2], &r->of[i]);
+  }
   return s;
 }
 

@@ -75,6 +75,7 @@ static bool reach(tg_kit_tensor *x) {
   int64_t all = 0, span;
   x->bytes = 0;
   for (uint32_t i = 0; i < TG_KIT_DIMS; i++) {
+    if (x->extent[i] == 1) continue;
     if (x->extent[i] <= 0) return true;
     if (__builtin_mul_overflow(x->extent[i] - 1, x->step[i], &span) || __builtin_add_overflow(all, span, &all))
       return false;
@@ -108,14 +109,15 @@ bool tg_kit_is_apart(const tg_kit_tensor *x) {
   return true;
 }
 
-tg_status tg_kit_place(tg_context *c, const char *call, tg_kit_tensor *x, const void *p) {
-  x->at = (uintptr_t)p;
-  tg_status s = tg_kit_reach(c, call, x);
-  if (s != TG_OK) return s;
-  if (!p && x->bytes) return tg_kit_fail(c, TG_EINVAL, "%s.%s is NULL", call, field_of(x, "").text);
-  if (!(x->at & (x->size - 1))) return TG_OK;
+tg_status tg_kit_fail_pointer(tg_context *c, const char *call, const tg_kit_tensor *x) {
+  if (!x->at && x->bytes) return tg_kit_fail(c, TG_EINVAL, "%s.%s is NULL", call, field_of(x, "").text);
   return tg_kit_fail(c, TG_EINVAL, "%s.%s is not aligned to its elements of %u bytes", call, field_of(x, "").text,
                      x->size);
+}
+
+tg_status tg_kit_place(tg_context *c, const char *call, tg_kit_tensor *x, const void *p) {
+  tg_status s = tg_kit_reach(c, call, x);
+  return s == TG_OK ? tg_kit_place_known(c, call, x, p) : s;
 }
 
 /* ---- overlap ---- */
@@ -134,9 +136,7 @@ static bool is_disjoint_within(const tg_kit_tensor *x, const tg_kit_tensor *y, i
   return wx <= pitch && wy <= pitch && (int64_t)d >= wx && (int64_t)d <= pitch - wy;
 }
 
-bool tg_kit_is_disjoint(const tg_kit_tensor *x, const tg_kit_tensor *y) {
-  if (!x->bytes || !y->bytes || x->at + (uintptr_t)x->bytes <= y->at || y->at + (uintptr_t)y->bytes <= x->at)
-    return true;
+bool tg_kit_is_interleaved(const tg_kit_tensor *x, const tg_kit_tensor *y) {
   for (uint32_t i = 0; i < 2 * TG_KIT_DIMS; i++) {
     const tg_kit_tensor *of = i % 2 ? y : x;
     if (of->extent[i / 2] > 1 && of->step[i / 2] && is_disjoint_within(x, y, of->step[i / 2] * of->size)) return true;
@@ -144,8 +144,7 @@ bool tg_kit_is_disjoint(const tg_kit_tensor *x, const tg_kit_tensor *y) {
   return false;
 }
 
-tg_status tg_kit_check_overlap(tg_context *c, const char *call, const tg_kit_tensor *x, const tg_kit_tensor *y) {
-  if (tg_kit_is_disjoint(x, y)) return TG_OK;
+tg_status tg_kit_fail_overlap(tg_context *c, const char *call, const tg_kit_tensor *x, const tg_kit_tensor *y) {
   return tg_kit_fail(c, TG_EINVAL, "%s.%s overlaps %s", call, field_of(x, "").text, field_of(y, "").text);
 }
 

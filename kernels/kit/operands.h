@@ -47,15 +47,29 @@ tg_status tg_kit_check_strides(tg_context *c, const char *call, const tg_kit_ten
 tg_status tg_kit_reach(tg_context *c, const char *call, tg_kit_tensor *x);
 /* Has each element an address of its own? Sufficient test: each step is beyond what the smaller ones reach. */
 bool tg_kit_is_apart(const tg_kit_tensor *x);
-/* Puts x at p. TG_EINVAL: it reaches too far, p is NULL though there are elements, or is not aligned to them. */
+/* Puts x, whose bytes are known, at p. TG_EINVAL: p is NULL though there are elements, or is not aligned to them.
+ * tg_kit_place finds the bytes first. */
+tg_status tg_kit_fail_pointer(tg_context *c, const char *call, const tg_kit_tensor *x);
+static inline tg_status tg_kit_place_known(tg_context *c, const char *call, tg_kit_tensor *x, const void *p) {
+  x->at = (uintptr_t)p;
+  return (p || !x->bytes) && !(x->at & (x->size - 1)) ? TG_OK : tg_kit_fail_pointer(c, call, x);
+}
 tg_status tg_kit_place(tg_context *c, const char *call, tg_kit_tensor *x, const void *p);
 
 /* Do x and y share no byte? Parts of one larger tensor may be disjoint although their spans overlap, as the elements of
- * one lie between those of the other: so if, modulo one of the steps, both keep to ranges of addresses that are
- * disjoint. False if it cannot be told. */
-bool tg_kit_is_disjoint(const tg_kit_tensor *x, const tg_kit_tensor *y);
+ * one lie between those of the other (is_interleaved): so if, modulo one of the steps, both keep to ranges of addresses
+ * that are disjoint. False if it cannot be told. */
+bool tg_kit_is_interleaved(const tg_kit_tensor *x, const tg_kit_tensor *y);
+static inline bool tg_kit_is_disjoint(const tg_kit_tensor *x, const tg_kit_tensor *y) {
+  return !x->bytes || !y->bytes || x->at + (uintptr_t)x->bytes <= y->at || y->at + (uintptr_t)y->bytes <= x->at ||
+         tg_kit_is_interleaved(x, y);
+}
 /* TG_EINVAL: x, which is written, and y overlap, or it cannot be told. */
-tg_status tg_kit_check_overlap(tg_context *c, const char *call, const tg_kit_tensor *x, const tg_kit_tensor *y);
+tg_status tg_kit_fail_overlap(tg_context *c, const char *call, const tg_kit_tensor *x, const tg_kit_tensor *y);
+static inline tg_status tg_kit_check_overlap(tg_context *c, const char *call, const tg_kit_tensor *x,
+                                             const tg_kit_tensor *y) {
+  return tg_kit_is_disjoint(x, y) ? TG_OK : tg_kit_fail_overlap(c, call, x, y);
+}
 /* Places an operand that is read, which must not overlap the result (NULL: this is not checked). */
 tg_status tg_kit_check_read(tg_context *c, const char *call, tg_kit_tensor *x, const void *p,
                             const tg_kit_tensor *result);
