@@ -200,7 +200,8 @@ static bool occurs(const tg_attention *a, int64_t from, int64_t to) {
     int64_t most = group < a->rows ? group : a->rows, rest = group % a->rows;
     if ((most >= from && most <= to) || (rest >= from && rest <= to)) return true;
   }
-  if (tg_attention_has_lists(&a->problem) && from <= ATTENTION_FEW) { /* key_lengths may leave less than a block, whatever the plan's keys */
+  /* key_lengths may leave less than a block, whatever the plan's keys */
+  if (tg_attention_has_lists(&a->problem) && from <= ATTENTION_FEW) {
     int64_t few = q.hi < ATTENTION_FEW ? q.hi : ATTENTION_FEW, rest = q.hi % ATTENTION_FEW;
     if (q.lo < q.hi || (few >= from && few <= to) || (rest >= from && rest <= to)) return true;
   }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Runs a call of a plan: gives its runs of kernels to the threads. Takes no lock, allocates nothing, and cannot fail once
- * the checks are passed. */
+ * Runs a call of a plan: gives its runs of kernels to the threads. Takes no lock, allocates nothing, and cannot fail
+ * once the checks are passed. */
 #include <math.h>
 #include "attention/call.h"
 
@@ -120,7 +120,8 @@ static void compute(const work *r, const sequence *s, int64_t x, float *sums, ui
   const tg_kit_part *by = tg_kit_part_for(a->part, a->parts_n, &rows, 1);
   if (r->tables && rows > ATTENTION_FEW) list_blocks(r, s, head, block, worker, operand, value);
   if (s->parts > 1) {
-    float *mine = sums + head * tg_attention_sums_of_head(r, s), *m = mine + s->parts * s->rows * e, *l = m + s->parts * s->rows;
+    float *mine = sums + head * tg_attention_sums_of_head(r, s), *m = mine + s->parts * s->rows * e,
+          *l = m + s->parts * s->rows;
     operand[ATTENTION_O] = mine + part * rows * e;
     operand[ATTENTION_M] = m + part * rows, operand[ATTENTION_L] = l + part * rows;
     tg_kit_launch_of(&r->exec, &by->kernel[ATTENTION_PARTIAL], operand, value, workspace);
@@ -136,7 +137,8 @@ static void merge(const work *r, const sequence *s, int64_t head, float *sums, c
   const tg_attention *a = r->a;
   int64_t value[ATTENTION_VALUES], e = a->problem.value_head;
   void *operand[ATTENTION_OPERANDS] = {0};
-  float unused[ATTENTION_FEW], *mine = sums + head * tg_attention_sums_of_head(r, s), *m = mine + s->parts * s->rows * e;
+  float unused[ATTENTION_FEW], *mine = sums + head * tg_attention_sums_of_head(r, s),
+                               *m = mine + s->parts * s->rows * e;
   gather(r, s, head, 0, 0, operand, value);
   operand[ATTENTION_Q] = mine;
   operand[ATTENTION_M] = m, operand[ATTENTION_L] = m + s->parts * s->rows;
