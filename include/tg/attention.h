@@ -34,10 +34,10 @@
  * - Weights below 2^-126 of the largest may be 0. Sums are in f32.
  *
  * A run takes no lock, allocates nothing and compiles nothing; it checks sizes, strides, pointers and overlap first,
- * and then cannot fail. Two operands overlap if the bytes from the first to the last element of each do, so rows of O
- * must not lie between rows of Q (TG_ATTENTION_OVERLAP_UNCHECKED allows it). A plan is immutable: any number of threads
- * may run it at a time, each call with its own workspace. The bits of a result do not depend on the number of threads,
- * nor on the other sequences of the batch.
+ * and then cannot fail. Rows of O may lie between rows of Q, as in one [tokens][q, o][heads][head], where a stride of
+ * one of them tells both apart; other operands whose spans overlap are refused, unless the plan has
+ * TG_ATTENTION_OVERLAP_UNCHECKED. A plan is immutable: any number of threads may run it at a time, each call with its
+ * own workspace. The bits of a result do not depend on the number of threads, nor on the other sequences of the batch.
  * With libtg.a alone (tg_context_create_runtime) a plan takes its kernels from the cache; if one is missing there,
  * tg_attention_plan returns TG_MISS.
  */
@@ -201,9 +201,9 @@ TG_API tg_attention_info tg_attention_describe(const tg_attention *);
  * and V from memory, the keys are as many as caches do not hold. The choice is kept in the context's folder of tuned
  * choices (tg_context_options.tuned); plans of descriptors with the same range of rows use it if their contexts have
  * that folder and the same number of threads. The options' bindings, user, params and threads are overwritten, and so
- * is start if it is NULL. A candidate must pass the checks of attention before it is kept. TG_EINVAL: the descriptor
- * or a length is wrong, or it has a mask_mod or a mask of bools and runs of more than 16 rows, whose blocks of keys are
- * told at each run. */
+ * is start if it is NULL. A candidate must pass the checks of attention before it is kept. Of a
+ * mask_mod or a mask of bools runs of more than 16 rows are timed as if a quarter of their blocks of keys were seen in
+ * part and the others as a whole. TG_EINVAL: the descriptor or a length is wrong. */
 TG_API tg_status tg_attention_tune_sized(tg_context *, const tg_attention_desc *, size_t desc_bytes, int64_t queries,
                                          int64_t keys, const tg_tune_options *, tg_tune_result **out);
 static inline tg_status tg_attention_tune(tg_context *context, const tg_attention_desc *desc, int64_t queries,

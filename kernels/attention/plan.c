@@ -6,6 +6,7 @@
 #include "kit/words.h"
 
 static const int64_t most_tokens = (int64_t)1 << 31;
+static const char desc_name[] = "tg_attention_desc";
 
 typedef struct { tg_attention *a; const tg_attention_desc *desc; } planning;
 
@@ -21,12 +22,13 @@ static tg_status read_types(planning *p) {
   q->v = d->v ? d->v : q->k;
   q->o = d->o ? d->o : q->q;
   const struct { const char *name; tg_type t; } types[] = {{"q", q->q}, {"k", q->k}, {"v", q->v}, {"o", q->o}};
-  for (uint32_t i = 0; i < TG_COUNT(types); i++)
-    if (types[i].t != TG_F32 && types[i].t != TG_F16 && types[i].t != TG_BF16)
-      return wrong(p, "tg_attention_desc.%s: type %d is none of f32, f16, bf16", types[i].name, (int)types[i].t);
+  tg_status s = TG_OK;
+  for (uint32_t i = 0; i < TG_COUNT(types) && s == TG_OK; i++)
+    s = tg_kit_check_type(p->a->plan.context, desc_name, types[i].name, types[i].t, "f32, f16, bf16");
   q->mask = d->mask, q->mask_per = d->mask_per;
-  if (q->mask && q->mask != TG_BOOL && q->mask != TG_F32 && q->mask != TG_F16 && q->mask != TG_BF16)
-    return wrong(p, "tg_attention_desc.mask: type %d is none of bool, f32, f16, bf16", (int)q->mask);
+  if (s == TG_OK && q->mask)
+    s = tg_kit_check_type(p->a->plan.context, desc_name, "mask", q->mask, "bool, f32, f16, bf16");
+  if (s != TG_OK) return s;
   if (q->mask_per && !q->mask) return wrong(p, "tg_attention_desc.mask_per without a type of mask");
   if (q->mask_per > (TG_PER_QUERY | TG_PER_KEY | TG_PER_HEAD | TG_PER_BATCH))
     return wrong(p, "tg_attention_desc.mask_per: %u has bits that mean nothing", q->mask_per);
@@ -37,12 +39,9 @@ static tg_status read_sizes(planning *p) {
   const tg_attention_desc *d = p->desc;
   tg_attention *a = p->a;
   enum { MOST_HEAD = 512, MOST_HEADS = 1 << 20 };
-  const struct { const char *name; tg_dim d; tg_kit_dim *to; } dims[] = {{"queries", d->queries, &a->queries},
-                                                                         {"keys", d->keys, &a->keys}};
-  for (uint32_t i = 0; i < TG_COUNT(dims); i++)
-    if (!tg_kit_read_dim(dims[i].d, most_tokens, dims[i].to))
-      return wrong(p, "tg_attention_desc.%s: %lld..%lld is no range of sizes within 0..2^31", dims[i].name,
-                   (long long)dims[i].d.lo, (long long)dims[i].d.hi);
+  const tg_kit_sized sizes[] = {{"queries", d->queries, &a->queries}, {"keys", d->keys, &a->keys}};
+  tg_status s = tg_kit_read_dims(a->plan.context, desc_name, sizes, TG_COUNT(sizes));
+  if (s != TG_OK) return s;
   a->heads = d->heads ? d->heads : 1;
   a->kv_heads = d->kv_heads ? d->kv_heads : a->heads;
   if (a->heads < 1 || a->heads > MOST_HEADS)
@@ -97,8 +96,8 @@ static tg_status read_mods(planning *p) {
                  "<score_mod>:1:1: error: score is not read; for scores that do not depend on Q and K set scale to 0 "
                  "and write score + ..\n    %.*s\n    ^",
                  (int)strcspn(d->score_mod, "\n"), d->score_mod);
-  const tg_kit_formals formals = {.desc = "tg_attention_desc",
-                                  .formals = "score, b, h, q, k",
+  const tg_kit_formals formals = {.desc = desc_name,
+                                  .formals = "score, b, h, q, k, score_mod, mask_mod, pick",
                                   .spoken = "score, b, h, q and k",
                                   .read = d->score_mod || d->mask_mod,
                                   .reader = "a score_mod or mask_mod",
@@ -109,16 +108,24 @@ static tg_status read_mods(planning *p) {
 }
 
 static tg_status read_descriptor(planning *p) {
-  if (p->desc->flags & ~(uint32_t)(TG_ATTENTION_NO_COMPILE | TG_ATTENTION_OVERLAP_UNCHECKED))
-    return wrong(p, "tg_attention_desc.flags: 0x%x has bits that mean nothing", p->desc->flags);
+  const uint32_t known = TG_ATTENTION_NO_COMPILE | TG_ATTENTION_OVERLAP_UNCHECKED;
   p->a->flags = p->desc->flags;
-  tg_status s = read_types(p);
+  tg_status s = tg_kit_check_flags(p->a->plan.context, desc_name, p->desc->flags, known);
+  if (s == TG_OK) s = read_types(p);
   if (s == TG_OK) s = read_sizes(p);
   if (s == TG_OK) s = read_scores(p);
   return s == TG_OK ? read_mods(p) : s;
 }
 
 /* ---- kernels ---- */
+
+bool tg_attention_has_lists(const tg_attention_problem *q) { return q->mask_mod || q->mask == TG_BOOL; }
+
+void tg_attention_narrow(tg_attention_problem *q, tg_kit_dim rows) {
+  q->rows = rows;
+  q->lists = tg_attention_has_lists(q) && rows.lo > ATTENTION_FEW;
+  q->keys = (tg_kit_dim){q->lists ? ATTENTION_BLOCK : 1, most_tokens};
+}
 
 uint32_t tg_attention_sketches_for(const tg_attention_problem *q, const tg_kit_choice *choice, tg_attention_def *def,
                                    const tg_kernel_def **defs) {
@@ -138,7 +145,7 @@ static tg_status compile(planning *p, const tg_attention_problem *q, const tg_ki
   tg_attention_def own, def[ATTENTION_SKETCHES];
   const tg_kernel_def *defs[ATTENTION_SKETCHES];
   /* then look for a choice that tg_attention_tune has kept */
-  bool tunes = p->a->plan.context->tuned && !q->lists;
+  bool tunes = p->a->plan.context->tuned;
   tg_attention_kernel_of(q, choice->sketch, &own);
   return tg_kit_compile(&p->a->plan,
                         &(tg_kit_source){.names = &tg_attention_names,
@@ -184,9 +191,6 @@ static tg_status compile_states(planning *p) {
   return compile(p, &q, &none, &a->states);
 }
 
-/* Has the plan a mask that is not known before? Then runs of many rows have lists of blocks of keys. If the keys
- * fill no block, they are computed by runs of few rows instead. */
-static bool is_listed(const tg_attention *a) { return a->problem.mask_mod || a->problem.mask == TG_BOOL; }
 
 /* May a run have from..to rows? */
 static bool occurs(const tg_attention *a, int64_t from, int64_t to) {
@@ -196,7 +200,8 @@ static bool occurs(const tg_attention *a, int64_t from, int64_t to) {
     int64_t most = group < a->rows ? group : a->rows, rest = group % a->rows;
     if ((most >= from && most <= to) || (rest >= from && rest <= to)) return true;
   }
-  if (is_listed(a) && from <= ATTENTION_FEW) { /* key_lengths may leave less than a block, whatever the plan's keys */
+  /* key_lengths may leave less than a block, whatever the plan's keys */
+  if (tg_attention_has_lists(&a->problem) && from <= ATTENTION_FEW) {
     int64_t few = q.hi < ATTENTION_FEW ? q.hi : ATTENTION_FEW, rest = q.hi % ATTENTION_FEW;
     if (q.lo < q.hi || (few >= from && few <= to) || (rest >= from && rest <= to)) return true;
   }
@@ -216,21 +221,21 @@ static void cut(tg_attention *a) {
   for (uint32_t i = 0; i < TG_COUNT(ends) && from <= a->rows; i++) {
     int64_t to = ends[i] < a->rows ? ends[i] : a->rows;
     q.rows = (tg_kit_dim){from, to};
-    tg_kit_part next = {.size = {q.rows}, .strips = {.n = 1}}, *last = a->parts_n ? &a->part[a->parts_n - 1] : NULL;
+    tg_kit_part next = {.size = {q.rows}, .strips = {.n = 1}};
+    const tg_kit_part *last = a->parts_n ? &a->part[a->parts_n - 1] : NULL;
     tg_attention_choose(&q, &a->plan.context->target, &next.choice);
     from = to + 1;
     if (!occurs(a, q.rows.lo, to)) continue;
-    bool joins = last && last->size[0].hi + 1 == q.rows.lo && last->size[0].hi != ATTENTION_FEW;
-    if (joins && tg_kit_same_choices(last, &next)) last->size[0].hi = to;
-    else a->part[a->parts_n++] = next;
+    tg_kit_add_part(a->part, &a->parts_n, &next, 0,
+                    last && last->size[0].hi + 1 == q.rows.lo && last->size[0].hi != ATTENTION_FEW);
   }
 }
 
 static tg_status lay_out(planning *p) {
   tg_attention *a = p->a;
   tg_status s = read_descriptor(p);
+  if (s == TG_OK) s = tg_kit_plan_open(&a->plan, a->plan.context, desc_name, p->desc->threads);
   if (s != TG_OK) return s;
-  tg_kit_plan_open(&a->plan, a->plan.context, p->desc->threads);
   const tg_attention_problem *q = &a->problem;
   a->heads_are_rows = a->heads > a->kv_heads && a->queries.lo <= 1 && a->queries.hi >= 1 && !q->alibi && !q->mask &&
                       !q->score_mod && !q->mask_mod;
@@ -248,14 +253,11 @@ static tg_status make(planning *p) {
   tg_attention *a = p->a;
   const tg_attention_problem *q = &a->problem;
   tg_status s = lay_out(p);
-  bool split = false, listed = is_listed(a);
+  bool split = false, listed = tg_attention_has_lists(&a->problem);
   if (s == TG_OK && listed && a->rows > ATTENTION_FEW) s = compile_states(p);
   for (uint32_t i = 0; i < a->parts_n && s == TG_OK; i++) {
     tg_attention_problem part = *q;
-    part.rows = a->part[i].size[0];
-    part.keys = (tg_kit_dim){1, most_tokens};
-    part.lists = listed && part.rows.lo > ATTENTION_FEW;
-    if (part.lists) part.keys.lo = ATTENTION_BLOCK;
+    tg_attention_narrow(&part, a->part[i].size[0]);
     s = compile(p, &part, &a->part[i].choice, &a->part[i].kernel[ATTENTION_WHOLE]);
     if (s != TG_OK || part.rows.lo > ATTENTION_FEW || a->keys.hi <= ATTENTION_SPLIT) continue;
     part.partial = true, part.lse = false;
@@ -275,10 +277,8 @@ tg_status tg_attention_plan_sized(tg_context *c, const tg_attention_desc *desc, 
   if (!desc) return tg_context_fail(c, TG_EINVAL, "no descriptor is given");
   tg_attention_desc d;
   tg_kit_read_struct(&d, sizeof d, desc, desc_bytes);
-  const tg_allocator *allocator = &c->env.allocator;
-  tg_attention *a = allocator->alloc(allocator->user, sizeof *a);
-  if (!a) return tg_context_fail(c, TG_ENOMEM, "out of memory");
-  memset(a, 0, sizeof *a);
+  tg_attention *a = tg_kit_new(c, sizeof *a);
+  if (!a) return TG_ENOMEM;
   a->plan.context = c;
   tg_status s = make(&(planning){.a = a, .desc = &d});
   if (s == TG_OK) *out = a;
@@ -290,8 +290,7 @@ void tg_attention_free(tg_attention *a) {
   if (!a) return;
   tg_kernel_free(a->merge.kernel), tg_kernel_free(a->join.kernel), tg_kernel_free(a->states.kernel);
   for (uint32_t i = 0; i < a->parts_n; i++) tg_kit_part_free(&a->part[i]);
-  tg_allocator allocator = a->plan.context->env.allocator;
-  allocator.free(allocator.user, a, sizeof *a);
+  tg_kit_delete(a->plan.context, a, sizeof *a);
 }
 
 tg_attention_info tg_attention_describe(const tg_attention *a) {

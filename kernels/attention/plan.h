@@ -33,6 +33,12 @@ struct tg_attention {
   bool by_batch, by_head;
 };
 
+/* plan.c. has_lists: has the plan a mask that is not known before, so that its runs of many rows have lists of blocks
+ * of keys? If the keys fill no block, they are computed by runs of few rows instead. narrow: makes the problem that of
+ * the kernel for these numbers of rows. */
+bool tg_attention_has_lists(const tg_attention_problem *q);
+void tg_attention_narrow(tg_attention_problem *q, tg_kit_dim rows);
+
 /* plan.c, for tg_attention_tune. lay_out: makes a plan without kernels, which needs no tg_attention_free. sketches_for:
  * writes the sketches that take the problem to def and defs (of ATTENTION_SKETCHES), the choice's first, and returns
  * their number. */

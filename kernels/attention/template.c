@@ -197,7 +197,8 @@ TG_KERNEL(attention_prefill, ) {
   tg_kit_lanes(tg_b_, TG_F32);
   tg_knob(NV, 3, 1, 2, 4, 6);
   tg_knob(G, 4, 1, 2, 3, 6, 8, 12, 24);
-  tg_knob(BK, 64, 32, 128);
+  if (p->lists) tg_kit_knob(tg_b_, "BK", ATTENTION_BLOCK, (const int64_t[]){0});   /* the blocks that are listed */
+  else tg_knob(BK, 64, 32, 128);
   tg_knob(KT, 4, 8);
   tg_let(BQ, tg_c(NV) * tg_c(VL));
   body(tg_b_, p, true);

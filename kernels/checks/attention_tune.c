@@ -39,6 +39,9 @@ static void choose_values(const tg_attention *a, const tg_attention_problem *q, 
     value[ATTENTION_STEPS + 2 * i] = per & TG_PER_KEY ? keys : 1;
     value[ATTENTION_STEPS + 2 * i + 1] = 1;
   }
+  int64_t blocks_of_keys = keys / ATTENTION_BLOCK;   /* which are listed is data: a quarter of them as cut */
+  value[ATTENTION_CUT_N] = (blocks_of_keys + 3) / 4;
+  value[ATTENTION_FULL_N] = blocks_of_keys - value[ATTENTION_CUT_N];
 }
 
 tg_status tg_attention_space_of(tg_context *c, const tg_attention_desc *d, int64_t queries, int64_t keys,
@@ -52,15 +55,12 @@ tg_status tg_attention_space_of(tg_context *c, const tg_attention_desc *d, int64
     return tg_kit_fail(c, TG_EINVAL, "tg_attention_tune: no plan of this descriptor serves %lld queries of %lld keys",
                        (long long)queries, (long long)keys);
   bool heads = a->heads_are_rows && queries == 1;
-  int64_t rows = smaller(heads ? a->heads / a->kv_heads : queries, a->rows);
+  int64_t most = keys < ATTENTION_BLOCK && tg_attention_has_lists(&a->problem) ? ATTENTION_FEW : a->rows,
+          rows = smaller(heads ? a->heads / a->kv_heads : queries, smaller(a->rows, most));
   const tg_kit_part *part = tg_kit_part_for(a->part, a->parts_n, &rows, 1);
   if (!part) return tg_kit_fail(c, TG_INTERNAL, "internal error: no part has %lld rows", (long long)rows);
-  if ((a->problem.mask_mod || a->problem.mask == TG_BOOL) && rows > ATTENTION_FEW)
-    return tg_kit_fail(c, TG_EINVAL, "tg_attention_tune: runs of more than %d rows are not tuned under a mask_mod or a "
-                       "mask of bools, which tell them their blocks of keys", ATTENTION_FEW);
   out->problem = a->problem;
-  out->problem.rows = part->size[0];
-  out->problem.keys = (tg_kit_dim){1, (int64_t)1 << 31};
+  tg_attention_narrow(&out->problem, part->size[0]);
   if (rows <= ATTENTION_FEW && keys > ATTENTION_SPLIT) out->problem.partial = true, out->problem.lse = false;
   if (rows <= ATTENTION_FEW)
     keys = larger(smaller(keys, ATTENTION_SPLIT), keys_in_memory(&c->target, &a->problem, rows));
@@ -233,9 +233,13 @@ tg_status tg_attention_trial(tg_context *c, const char *about, tg_kernel *k, con
   tg_kit_kernel own[ATTENTION_RANGES], candidate = {.kernel = k};
   int which = d.partial ? ATTENTION_PARTIAL : ATTENTION_WHOLE;
   s = tg_kit_connect(&plan->plan, &tg_attention_names, &candidate);
-  plan->rows = d.rows.hi;
-  for (uint32_t i = 0; i < plan->parts_n; i++)
-    own[i] = plan->part[i].kernel[which], plan->part[i].kernel[which] = candidate;
+  /* the kernel that finds the states of blocks takes no more rows than the plan has chosen for its runs */
+  plan->rows = plan->states.kernel ? smaller(d.rows.hi, plan->rows) : d.rows.hi;
+  for (uint32_t i = 0; i < plan->parts_n; i++) {
+    bool takes = !plan->states.kernel || (plan->part[i].size[0].lo > ATTENTION_FEW) == (d.rows.lo > ATTENTION_FEW);
+    own[i] = plan->part[i].kernel[which];
+    if (takes) plan->part[i].kernel[which] = candidate;
+  }
   if (s == TG_OK) s = check_calls(c, &d, plan, words, seed, message, message_n);
   else snprintf(message, message_n, "%.1000s", tg_error_message(c)), s = TG_EBACKEND;
   for (uint32_t i = 0; i < plan->parts_n; i++) plan->part[i].kernel[which] = own[i];

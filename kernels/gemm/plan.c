@@ -7,6 +7,7 @@
 #include "kit/choose.h"
 
 static const int64_t most_elements = (int64_t)1 << 31, most_ld = (int64_t)1 << 31, most_step = (int64_t)1 << 20;
+static const char desc_name[] = "tg_gemm_desc";
 
 typedef struct { tg_gemm *g; const tg_gemm_desc *desc; } planning;
 
@@ -23,10 +24,10 @@ static tg_status read_types(planning *p) {
   q->acc = d->acc ? d->acc : integers ? TG_I32 : q->a == TG_F64 || q->b == TG_F64 ? TG_F64 : TG_F32;
   q->c = d->c ? d->c : integers ? TG_I32 : q->a;
   const struct { const char *name; tg_type t; } types[] = {{"a", q->a}, {"b", q->b}, {"c", q->c}, {"acc", q->acc}};
-  for (uint32_t i = 0; i < TG_COUNT(types); i++)
-    if (!tg_kit_is_element(types[i].t))
-      return wrong(p, TG_EINVAL, "tg_gemm_desc.%s: type %d is none of i8, u8, i32, f16, bf16, f32, f64", types[i].name,
-                   (int)types[i].t);
+  for (uint32_t i = 0; i < TG_COUNT(types); i++) {
+    tg_status s = tg_kit_check_type(p->g->plan.context, desc_name, types[i].name, types[i].t, TG_KIT_ELEMENTS);
+    if (s != TG_OK) return s;
+  }
   if (tg_kit_is_integer(q->a) != tg_kit_is_integer(q->b) && !tg_kit_is_integer(q->b))
     return wrong(p, TG_EINVAL,
                  "tg_gemm_desc.a is of integers and b of floats: only b may be of integers beside floats");
@@ -50,7 +51,6 @@ static tg_status read_quantised(planning *p) {
   q->zero = d->b_zero;
   q->group = d->b_group;
   q->group_major = d->b_group_major;
-  bool is_float = q->scale == TG_F32 || q->scale == TG_F16 || q->scale == TG_BF16;
   if (d->b_bits != 4 && d->b_bits != 8)
     return wrong(p, TG_EINVAL, "tg_gemm_desc.b_bits: %u is none of 0, 4, 8", d->b_bits);
   if (q->b != TG_I8 && q->b != TG_U8)
@@ -58,9 +58,10 @@ static tg_status read_quantised(planning *p) {
   if (q->a != TG_F32 && q->a != TG_F16 && q->a != TG_BF16)
     return wrong(p, TG_EINVAL, "tg_gemm_desc.a: with b_bits it is f32, f16 or bf16");
   if (q->acc != TG_F32) return wrong(p, TG_EINVAL, "tg_gemm_desc.acc: with b_bits it is f32");
-  if (!is_float) return wrong(p, TG_EINVAL, "tg_gemm_desc.b_scale: type %d is none of f32, f16, bf16", (int)q->scale);
-  if (q->zero && q->zero != TG_I8 && q->zero != TG_U8 && q->zero != TG_F32 && q->zero != TG_F16 && q->zero != TG_BF16)
-    return wrong(p, TG_EINVAL, "tg_gemm_desc.b_zero: type %d is none of i8, u8, f32, f16, bf16", (int)q->zero);
+  tg_status s = tg_kit_check_type(p->g->plan.context, desc_name, "b_scale", q->scale, "f32, f16, bf16");
+  if (s == TG_OK && q->zero)
+    s = tg_kit_check_type(p->g->plan.context, desc_name, "b_zero", q->zero, "i8, u8, f32, f16, bf16");
+  if (s != TG_OK) return s;
   if (q->group_major > TG_COLUMN_MAJOR)
     return wrong(p, TG_EINVAL, "tg_gemm_desc.b_group_major: %u is none of TG_ROW_MAJOR, TG_COLUMN_MAJOR",
                  q->group_major);
@@ -77,11 +78,7 @@ static tg_status read_quantised(planning *p) {
 static tg_status read_sizes(planning *p) {
   const tg_gemm_desc *d = p->desc;
   tg_gemm *g = p->g;
-  const struct {
-    const char *name;
-    tg_dim d;
-    tg_kit_dim *to;
-  } dims[] = {{"m", d->m, &g->problem.m}, {"n", d->n, &g->problem.n}, {"k", d->k, &g->problem.k}};
+  const tg_kit_sized sizes[] = {{"m", d->m, &g->problem.m}, {"n", d->n, &g->problem.n}, {"k", d->k, &g->problem.k}};
   const struct {
     const char *name;
     tg_dim d;
@@ -90,10 +87,8 @@ static tg_status read_sizes(planning *p) {
   } lds[] = {{"a", d->a_ld, d->a_major, d->a_step},
              {"b", d->b_ld, d->b_major, d->b_step},
              {"c", d->c_ld, d->c_major, d->c_step}};
-  for (uint32_t i = 0; i < TG_COUNT(dims); i++)
-    if (!tg_kit_read_dim(dims[i].d, most_elements, dims[i].to))
-      return wrong(p, TG_EINVAL, "tg_gemm_desc.%s: %lld..%lld is no range of sizes within 0..2^31", dims[i].name,
-                   (long long)dims[i].d.lo, (long long)dims[i].d.hi);
+  tg_status s = tg_kit_read_dims(g->plan.context, desc_name, sizes, TG_COUNT(sizes));
+  if (s != TG_OK) return s;
   for (uint32_t i = 0; i < TG_COUNT(lds); i++) {
     if (lds[i].major > TG_ANY_STRIDES)
       return wrong(p, TG_EINVAL, "tg_gemm_desc.%s_major: %u is none of TG_ROW_MAJOR, TG_COLUMN_MAJOR, TG_ANY_STRIDES",
@@ -160,8 +155,8 @@ static tg_status read_epilogue(planning *p) {
   tg_kit_given given[TG_GEMM_ARGS];
   for (uint32_t a = 0; a < TG_GEMM_ARGS; a++) given[a] = (tg_kit_given){d->arg[a].name, d->arg[a].type, d->arg[a].per};
   q->epilogue = d->epilogue;
-  const tg_kit_formals formals = {.desc = "tg_gemm_desc",
-                                  .formals = "acc, m, n",
+  const tg_kit_formals formals = {.desc = desc_name,
+                                  .formals = "acc, m, n, epilogue",
                                   .spoken = "acc, m and n",
                                   .read = d->epilogue != NULL,
                                   .reader = "an epilogue",
@@ -383,10 +378,8 @@ static void cut(tg_gemm *g) {
     choose(g, &part, rows, &next);
     g->plan.strips |= next.strips.n > 1;
     /* parts of a range of rows can be joined even with strips, since these are strips of columns */
-    if (last && tg_kit_same_choices(last, &next) &&
-        !(rows && fixed && asks_ahead(&next.choice) && 2 * to > 3 * last->size[0].lo))
-      last->size[rows ? 0 : 1].hi = to;
-    else g->part[g->parts_n++] = next;
+    tg_kit_add_part(g->part, &g->parts_n, &next, rows ? 0 : 1,
+                    !(rows && fixed && last && asks_ahead(&next.choice) && 2 * to > 3 * last->size[0].lo));
     from = to + 1;
   }
 }
@@ -430,9 +423,8 @@ static tg_status compile_nothing(planning *p) {
 static tg_status read_descriptor(planning *p) {
   const uint32_t known =
       TG_GEMM_NO_COMPILE | TG_GEMM_BATCH_INVARIANT | TG_GEMM_OVERLAP_UNCHECKED | TG_GEMM_FLUSH_SUBNORMALS;
-  if (p->desc->flags & ~known)
-    return wrong(p, TG_EINVAL, "tg_gemm_desc.flags: 0x%x has bits that mean nothing", p->desc->flags);
-  tg_status s = read_types(p);
+  tg_status s = tg_kit_check_flags(p->g->plan.context, desc_name, p->desc->flags, known);
+  if (s == TG_OK) s = read_types(p);
   if (s == TG_OK) s = read_quantised(p);
   if (s == TG_OK) s = read_sizes(p);
   if (s == TG_OK) s = read_epilogue(p);
@@ -445,9 +437,9 @@ static tg_status lay_out(planning *p) {
   tg_status s = read_descriptor(p);
   if (s != TG_OK) return s;
   g->flags = p->desc->flags;
-  tg_kit_plan_open(&g->plan, g->plan.context, p->desc->threads);
-  cut(g);
-  return TG_OK;
+  s = tg_kit_plan_open(&g->plan, g->plan.context, desc_name, p->desc->threads);
+  if (s == TG_OK) cut(g);
+  return s;
 }
 
 tg_status tg_gemm_lay_out(tg_context *c, const tg_gemm_desc *d, tg_gemm *out) {
@@ -478,10 +470,8 @@ tg_status tg_gemm_plan_sized(tg_context *c, const tg_gemm_desc *desc, size_t des
   if (!desc) return tg_context_fail(c, TG_EINVAL, "no descriptor is given");
   tg_gemm_desc d;
   tg_kit_read_struct(&d, sizeof d, desc, desc_bytes);
-  const tg_allocator *a = &c->env.allocator;
-  tg_gemm *g = a->alloc(a->user, sizeof *g);
-  if (!g) return tg_context_fail(c, TG_ENOMEM, "out of memory");
-  memset(g, 0, sizeof *g);
+  tg_gemm *g = tg_kit_new(c, sizeof *g);
+  if (!g) return TG_ENOMEM;
   g->plan.context = c;
   tg_status s = make(&(planning){.g = g, .desc = &d});
   if (s == TG_OK) *out = g;
@@ -493,8 +483,7 @@ void tg_gemm_free(tg_gemm *g) {
   if (!g) return;
   for (uint32_t beta = 0; beta < GEMM_CASES; beta++) tg_kernel_free(g->nothing[beta].kernel);
   for (uint32_t i = 0; i < g->parts_n; i++) tg_kit_part_free(&g->part[i]);
-  tg_allocator a = g->plan.context->env.allocator;
-  a.free(a.user, g, sizeof *g);
+  tg_kit_delete(g->plan.context, g, sizeof *g);
 }
 
 tg_gemm_info tg_gemm_describe(const tg_gemm *g) {

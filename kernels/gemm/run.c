@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: MIT
  * Runs a call of a plan: checks every field, picks the kernel for its sizes, gathers its operands, and gives the tasks
  * to the threads. Takes no lock, allocates nothing, and cannot fail once the checks are passed. */
-#include <stdatomic.h>
 #include "gemm/plan.h"
 #include "kit/operands.h"
-
-enum { ALIGN = 64, SHARES = 16 };
 
 typedef struct {
   const tg_gemm *g;
   const tg_gemm_call *call;
   int64_t m, n, k, batch;
-  tg_kit_layout at[3];                     /* layouts of A, B, C */
+  tg_kit_layout at[3];                 /* layouts of A, B, C */
+  tg_kit_tensor of[3];                 /* A, B, C in memory: of a batch all of each, or of a list one of each */
   int64_t b_rows, b_columns;           /* size of B in memory, where two 4-bit elements are one byte */
   int64_t apart[3];                    /* bytes from A, B, C of one product to those of the next */
   const void *const *list[3];          /* a_list, b_list, c_list of the call, each may be NULL */
@@ -20,24 +18,16 @@ typedef struct {
   bool nothing, update;                /* nothing: neither A nor B is read; update: C is read */
   char *workspace;
   tg_kit_exec exec;
-  struct { _Alignas(ALIGN) atomic_llong n; } taken[SHARES];   /* products of each share that threads have taken */
+  tg_kit_deal deal;                    /* of products to threads */
 } run;
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t shares_of(uint32_t threads) { return smaller(threads, SHARES); }
 
 static const char call_name[] = "tg_gemm_call";
 
 #define wrong(g, ...) tg_kit_fail((g)->plan.context, TG_EINVAL, __VA_ARGS__)
 
 /* ---- checks ---- */
-
-static bool read_size(const tg_gemm *g, char name, tg_kit_dim d, int64_t given, int64_t *out, tg_status *s) {
-  if (tg_kit_read_size(d, given, out)) return true;
-  *s = wrong(g, "tg_gemm_call.%c = %lld, but the plan is for %lld..%lld", name, (long long)given, (long long)d.lo,
-             (long long)d.hi);
-  return false;
-}
 
 /* Reads the strides of operand i, of rows by columns; defaults come from its major and from the plan. */
 static tg_status read_layout(run *r, uint32_t i, const int64_t given[2], uint8_t major, int64_t step, int64_t rows,
@@ -48,43 +38,38 @@ static tg_status read_layout(run *r, uint32_t i, const int64_t given[2], uint8_t
                             &r->value[GEMM_COLUMN_STEP + i]);
 }
 
-static tg_status check_pointer(const tg_gemm *g, uint32_t i, const void *p, int64_t bytes, uint32_t size) {
-  if (!p && bytes) return wrong(g, "tg_gemm_call.%c is NULL", "abc"[i]);
-  if ((uintptr_t)p & (size - 1))
-    return wrong(g, "tg_gemm_call.%c is not aligned to its elements of %u bytes", "abc"[i], size);
-  return TG_OK;
-}
-
-/* The lines of the operands, without addresses. bytes: span of each operand, of one product or of a whole batch; the
- * span of a batch has no regular lines, so its pitch is 0. */
-static void shape_operands(const run *r, const int64_t bytes[3], tg_kit_lines out[3]) {
-  const int64_t rows[3] = {r->m, r->k, r->m}, columns[3] = {r->k, r->n, r->n};
-  for (uint32_t i = 0; i < 3; i++) {
-    out[i] = tg_kit_lines_of(NULL, &r->at[i], rows[i], columns[i]);
-    if (out[i].bytes != bytes[i]) out[i].bytes = bytes[i], out[i].pitch = 0;
+/* The operands, without addresses. */
+static tg_status shape_operands(run *r) {
+  static const char *const names[] = {"a", "b", "c"};
+  const int64_t rows[3] = {r->m, r->b_rows, r->m}, columns[3] = {r->k, r->b_columns, r->n};
+  tg_status s = TG_OK;
+  for (uint32_t i = 0; i < 3 && s == TG_OK; i++) {
+    r->of[i] = tg_kit_matrix(names[i], &r->at[i], rows[i], columns[i]);
+    if (i == 1 && r->g->problem.panel)
+      r->of[1] = tg_kit_vector("b", (int64_t)r->g->packed / r->at[1].size, r->at[1].size);
+    s = tg_kit_reach(r->g->plan.context, call_name, &r->of[i]);
   }
+  return s;
 }
 
-/* Checks pointers, alignment and overlap of A, B and C at p. of: their lines from shape_operands, whose addresses are
- * set here. */
-static tg_status check_operands(const run *r, void *const p[3], tg_kit_lines of[3]) {
+/* Checks pointers, alignment and overlap of A, B and C at p. */
+static tg_status check_operands(run *r, void *const p[3]) {
   const tg_gemm *g = r->g;
-  of[2].at = (uintptr_t)p[2];
-  for (uint32_t i = r->nothing ? 2 : 0; i < 3; i++) {
-    tg_status s = check_pointer(g, i, p[i], of[i].bytes, r->at[i].size);
-    if (s != TG_OK) return s;
-    of[i].at = (uintptr_t)p[i];
-    if (i < 2 && !(g->flags & TG_GEMM_OVERLAP_UNCHECKED) && !tg_kit_is_disjoint(&of[2], &of[i]))
-      return wrong(g, "tg_gemm_call.c overlaps %c", "abc"[i]);
+  tg_context *c = g->plan.context;
+  tg_status s = tg_kit_place_known(c, call_name, &r->of[2], p[2]);
+  for (uint32_t i = 0; i < 2 && s == TG_OK && !r->nothing; i++) {
+    s = tg_kit_place_known(c, call_name, &r->of[i], p[i]);
+    if (s == TG_OK && !(g->flags & TG_GEMM_OVERLAP_UNCHECKED))
+      s = tg_kit_check_overlap(c, call_name, &r->of[2], &r->of[i]);
   }
-  return TG_OK;
+  return s;
 }
 
 /* A fast test that nearly all products of a batch pass: pointers are not NULL, elements are aligned, and the span of C
  * overlaps neither that of A nor that of B. */
-static inline bool is_far_apart(const run *r, void *const p[3], const tg_kit_lines of[3]) {
+static inline bool is_far_apart(const run *r, void *const p[3]) {
   uintptr_t a = (uintptr_t)p[0], b = (uintptr_t)p[1], c = (uintptr_t)p[2],
-            ends[3] = {a + (uintptr_t)of[0].bytes, b + (uintptr_t)of[1].bytes, c + (uintptr_t)of[2].bytes};
+            ends[3] = {a + (uintptr_t)r->of[0].bytes, b + (uintptr_t)r->of[1].bytes, c + (uintptr_t)r->of[2].bytes};
   return a && b && c && !((a & (r->at[0].size - 1)) | (b & (r->at[1].size - 1)) | (c & (r->at[2].size - 1))) &&
          (ends[2] <= a || ends[0] <= c) && (ends[2] <= b || ends[1] <= c);
 }
@@ -152,8 +137,9 @@ static tg_status read_sizes(run *r) {
   const tg_gemm_problem *p = &g->problem;
   tg_status s;
   int64_t m = call->group_m ? p->m.lo : call->m;   /* each group has its own m */
-  if (!read_size(g, 'm', p->m, m, &r->m, &s) || !read_size(g, 'n', p->n, call->n, &r->n, &s) ||
-      !read_size(g, 'k', p->k, call->k, &r->k, &s))
+  if ((s = tg_kit_check_size(g->plan.context, call_name, "m", p->m, m, &r->m)) != TG_OK ||
+      (s = tg_kit_check_size(g->plan.context, call_name, "n", p->n, call->n, &r->n)) != TG_OK ||
+      (s = tg_kit_check_size(g->plan.context, call_name, "k", p->k, call->k, &r->k)) != TG_OK)
     return s;
   return read_batch(r);
 }
@@ -190,13 +176,42 @@ static tg_status read_groups(run *r) {
   if (ld < 1 || ld > (int64_t)1 << 31)
     return wrong(g, "tg_gemm_call.b_group_ld = %lld is negative or past 2^31", (long long)r->call->b_group_ld);
   r->value[GEMM_GROUP_LD] = ld;
-  tg_kit_lines c = tg_kit_lines_of(r->operand[2], &r->at[2], r->m, r->n);
-  c.name = "c";
   for (uint32_t i = 0; i < (p->zero ? 2 : 1); i++) {
-    tg_kit_layout l = {{ld, 1}, (uint32_t)tg_type_bytes(type[i])};
+    tg_kit_tensor t =
+        tg_kit_matrix(names[i], &(tg_kit_layout){{ld, 1}, (uint32_t)tg_type_bytes(type[i])}, rows, columns);
     r->operand[GEMM_SCALE + i] = (void *)(uintptr_t)at[i];
-    tg_status s =
-        r->nothing ? TG_OK : tg_kit_check_read(g->plan.context, call_name, names[i], -1, at[i], &l, rows, columns, &c);
+    tg_status s = r->nothing ? TG_OK : tg_kit_check_read(g->plan.context, call_name, &t, at[i], &r->of[2]);
+    if (s != TG_OK) return s;
+  }
+  return TG_OK;
+}
+
+/* The operands of the products of a batch, from those of one. */
+static tg_status read_products(run *r) {
+  const tg_gemm *g = r->g;
+  const tg_gemm_call *call = r->call;
+  bool lists = r->list[0] || r->list[1] || r->list[2];
+  int64_t of_c = r->of[2].bytes;
+  for (uint32_t i = 0; i < 3; i++) {
+    if (!call->group_m || i == 1) r->apart[i] = r->of[i].bytes;   /* each group has a B of its own */
+    if (call->batch_strides && __builtin_mul_overflow(call->batch_strides[i], (int64_t)r->at[i].size, &r->apart[i]))
+      return wrong(g, "tg_gemm_call.batch_strides: too long");
+    if (r->apart[i] < 0) return wrong(g, "tg_gemm_call.batch_strides: negative");
+    tg_kit_tensor all = r->of[i];
+    all.extent[2] = r->batch, all.step[2] = r->apart[i] / all.size;
+    tg_status s = tg_kit_reach(g->plan.context, call_name, &all);
+    if (s != TG_OK) return s;
+    if (!lists) r->of[i] = all;
+  }
+  if (!lists && !call->group_m && r->apart[2] < of_c)
+    return wrong(g, "tg_gemm_call.batch_strides: the products' C overlap");
+  if (!lists) return check_operands(r, r->operand);
+  for (int64_t b = 0; b < r->batch; b++) {
+    void *p[3];
+    for (uint32_t i = 0; i < 3; i++)
+      p[i] = r->list[i] ? (void *)(uintptr_t)r->list[i][b] : tg_kit_behind(r->operand[i], b * r->apart[i]);
+    if (is_far_apart(r, p) || (call->group_m && !group_rows(r, b))) continue;
+    tg_status s = check_operands(r, p);
     if (s != TG_OK) return s;
   }
   return TG_OK;
@@ -211,7 +226,6 @@ static tg_status read_operands(run *r) {
   const uint8_t major[3] = {p->a_major, p->b_major, p->c_major};
   const int64_t step[3] = {p->a_step, p->b_step, p->c_step};
   const int64_t rows[3] = {r->m, r->k, r->m}, columns[3] = {r->k, r->n, r->n};
-  int64_t bytes[3], all[3];
   r->operand[0] = (void *)(uintptr_t)call->a, r->operand[1] = (void *)(uintptr_t)call->b, r->operand[2] = call->c;
   r->b_rows = r->k, r->b_columns = r->n;
   for (uint32_t i = 0; i < 3; i++) {
@@ -219,60 +233,28 @@ static tg_status read_operands(run *r) {
     if (i == 1 && p->bits == 4) r->at[1].size = p->panel ? 4 : 1;
     if (i == 1 && p->panel) {
       r->at[1].step[0] = r->at[1].step[1] = 0;
-      bytes[1] = (int64_t)g->packed;
       continue;
     }
     tg_status s = i == 1 && p->bits == 4 ? read_nibbles(r)
                                          : read_layout(r, i, strides[i], major[i], step[i], rows[i], columns[i]);
     if (s != TG_OK) return s;
-    if (!tg_kit_reach(&r->at[i], i == 1 ? r->b_rows : rows[i], i == 1 ? r->b_columns : columns[i], &bytes[i]))
-      return wrong(g, "tg_gemm_call.%c reaches over more than 2^62 bytes", "abc"[i]);
   }
-  if (p->c_major == TG_ANY_STRIDES && !tg_kit_is_apart(&r->at[2], r->m, r->n))
+  tg_status s = shape_operands(r);
+  if (s != TG_OK) return s;
+  if (p->c_major == TG_ANY_STRIDES && !tg_kit_is_apart(&r->of[2]))
     return wrong(g, "tg_gemm_call.c_strides = {%lld, %lld} lay two elements on one place",
                  (long long)call->c_strides[0], (long long)call->c_strides[1]);
-  for (uint32_t i = 0; i < 3 && !call->group_m; i++) {
-    r->apart[i] = bytes[i];
-    if (call->batch_strides && __builtin_mul_overflow(call->batch_strides[i], (int64_t)r->at[i].size, &r->apart[i]))
-      return wrong(g, "tg_gemm_call.batch_strides: too long");
-    if (r->apart[i] < 0) return wrong(g, "tg_gemm_call.batch_strides: negative");
-  }
-  if (call->group_m) r->apart[1] = bytes[1];   /* each group has a B of its own */
-  tg_kit_lines of[3];
-  shape_operands(r, bytes, of);
-  if (r->batch == 1 && !r->list[0] && !r->list[1] && !r->list[2]) return check_operands(r, r->operand, of);
-  void *p3[3];
-  for (uint32_t i = 0; i < 3; i++) {
-    p3[i] = r->operand[i];
-    if (__builtin_mul_overflow(r->apart[i], r->batch - 1, &all[i]) || __builtin_add_overflow(all[i], bytes[i], &all[i]))
-      return wrong(g, "tg_gemm_call.%c reaches over more than 2^62 bytes", "abc"[i]);
-  }
-  if (!r->list[0] && !r->list[1] && !r->list[2]) {
-    if (r->batch > 1 && !call->group_m && r->apart[2] < bytes[2])
-      return wrong(g, "tg_gemm_call.batch_strides: the products' C overlap");
-    shape_operands(r, all, of);
-    return check_operands(r, p3, of);
-  }
-  for (int64_t b = 0; b < r->batch; b++) {
-    for (uint32_t i = 0; i < 3; i++)
-      p3[i] = r->list[i] ? (void *)(uintptr_t)r->list[i][b] : tg_kit_behind(r->operand[i], b * r->apart[i]);
-    if (is_far_apart(r, p3, of) || (call->group_m && !group_rows(r, b))) continue;
-    tg_status s = check_operands(r, p3, of);
-    if (s != TG_OK) return s;
-  }
-  return TG_OK;
+  return r->batch == 1 && !r->list[0] && !r->list[1] && !r->list[2] ? check_operands(r, r->operand) : read_products(r);
 }
 
 static tg_status read_arguments(run *r) {
   const tg_gemm *g = r->g;
   const tg_gemm_problem *p = &g->problem;
-  tg_kit_lines c = p->arguments_n ? tg_kit_lines_of(r->operand[2], &r->at[2], r->m, r->n) : (tg_kit_lines){0};
-  bool one = r->batch == 1 && !r->list[2];
-  c.name = "c";
+  const tg_kit_tensor *c = r->list[2] ? NULL : &r->of[2];
   for (uint32_t a = 0; a < p->arguments_n; a++) {
     const void *x = r->call->arg[a];
     r->value[GEMM_ARG_LD + a] = r->call->arg_ld[a];
-    tg_status s = tg_kit_check_argument(g->plan.context, call_name, a, &p->argument[a], x, r->m, r->n, one ? &c : NULL,
+    tg_status s = tg_kit_check_argument(g->plan.context, call_name, a, &p->argument[a], x, r->m, r->n, c,
                                         &r->value[GEMM_ARG_LD + a]);
     if (s != TG_OK) return s;
     r->operand[GEMM_ARG + a] = (void *)(uintptr_t)x;
@@ -394,26 +376,17 @@ static void run_products(const run *r, int64_t from, int64_t to, int64_t *first,
   }
 }
 
-/* The task of one thread in a batch, which runs each product alone. It takes the products of its own share first, since
- * they may be in its caches from the call before, and then what is left of the other shares. It takes several at a
- * time, since an atomic counter costs more than a small product; but groups one at a time, since their sizes differ. */
+/* The task of one thread in a batch, which runs each product alone. */
 static void take_products(void *arg, int64_t task, uint32_t worker) {
   run *r = arg;
   (void)task;
-  const tg_gemm *g = r->g;
-  char *mine = r->workspace + (size_t)worker * (g->plan.per_thread + g->plan.shared);
+  char *mine = tg_kit_own(&r->g->plan, r->workspace, worker);
   const int64_t *group = r->call->group_m;
-  int64_t first = 0, seen = 0, shares = shares_of(r->exec.threads),
-          some = group ? 1 : (r->batch - 1) / (8 * (int64_t)r->exec.threads) + 1;
-  for (int64_t i = 0; i < shares; i++) {
-    int64_t share = (worker + i) % shares, from = r->batch / shares * share + smaller(share, r->batch % shares),
-            to = from + r->batch / shares + (share < r->batch % shares);
-    for (int64_t b; (b = from + atomic_fetch_add_explicit(&r->taken[share].n, some, memory_order_relaxed)) < to;) {
-      if (b < seen) first = seen = 0;
-      for (; group && seen < b; seen++) first += group[seen];
-      run_products(r, b, smaller(b + some, to), &first, mine, 1);
-      seen = b + some;
-    }
+  int64_t first = 0, seen = 0;
+  for (tg_kit_hand hand = {.worker = worker}; tg_kit_deal_next(&r->deal, &hand); seen = hand.to) {
+    if (hand.from < seen) first = seen = 0;
+    for (; group && seen < hand.from; seen++) first += group[seen];
+    run_products(r, hand.from, hand.to, &first, mine, 1);
   }
 }
 
@@ -426,7 +399,9 @@ static void run_all(void *arg, char *workspace) {
     run_products(r, 0, r->batch, &first, workspace, teams);
     return;
   }
-  for (int64_t i = 0; i < shares_of(teams); i++) atomic_store_explicit(&r->taken[i].n, 0, memory_order_relaxed);
+  /* several products at a time, since an atomic counter costs more than a small one; but groups, whose sizes differ,
+   * one at a time */
+  tg_kit_deal_open(&r->deal, r->batch, r->call->group_m ? 1 : (r->batch - 1) / (8 * (int64_t)teams) + 1, teams);
   tg_kit_tasks(&r->exec, teams, take_products, r);
 }
 
@@ -442,10 +417,7 @@ tg_status tg_gemm_run_sized(const tg_gemm *g, const tg_gemm_call *call, size_t c
   tg_gemm_call copy;
   if (!g) return TG_EINVAL;
   if (!call) return wrong(g, "no call is given");
-  if (call_bytes < sizeof copy) {   /* of a program built against an older header */
-    tg_kit_read_struct(&copy, sizeof copy, call, call_bytes);
-    call = &copy;
-  }
+  call = tg_kit_whole_struct(&copy, sizeof copy, call, call_bytes);
   run r;
   r.g = g, r.call = call;
   tg_status s = read_sizes(&r);

@@ -13,13 +13,25 @@ tg_status tg_kit_fail(tg_context *c, tg_status s, const char *format, ...) TG_PR
  * ours; fields that it lacks become 0. */
 void tg_kit_read_struct(void *to, size_t to_bytes, const void *from, size_t from_bytes);
 
+/* The struct as it was given, or, if it is shorter than ours, completed in `copy`. */
+const void *tg_kit_whole_struct(void *copy, size_t bytes, const void *given, size_t given_bytes);
+
 /* tg_kit_read_dim: reads a size of a descriptor; false unless it is within 0..most. tg_kit_read_size: reads that size
- * of a call; false if d is fixed and given is neither 0 nor the fixed size, or if given is outside d's range. */
+ * of a call; false if d is fixed and given is neither 0 nor the fixed size, or if given is outside d's range.
+ * read_dims and check_size are the same, for sizes within 0..2^31, with a message. */
 bool tg_kit_read_dim(tg_dim d, int64_t most, tg_kit_dim *out);
 bool tg_kit_read_size(tg_kit_dim d, int64_t given, int64_t *out);
+typedef struct tg_kit_sized { const char *name; tg_dim given; tg_kit_dim *to; } tg_kit_sized;
+tg_status tg_kit_read_dims(tg_context *c, const char *desc, const tg_kit_sized *sizes, uint32_t n);
+tg_status tg_kit_check_size(tg_context *c, const char *call, const char *name, tg_kit_dim d, int64_t given,
+                            int64_t *out);
 
-/* Is t one of i8, u8, i32, f16, bf16, f32, f64, which operands may have? */
-bool tg_kit_is_element(tg_type t);
+/* TG_EINVAL if a field of a descriptor is none of the types in `names`, "f32, f16, bf16"; if a bit of its flags means
+ * nothing. */
+#define TG_KIT_ELEMENTS "i8, u8, i32, f16, bf16, f32, f64"
+tg_status tg_kit_check_type(tg_context *c, const char *desc, const char *field, tg_type t, const char *names);
+tg_status tg_kit_check_flags(tg_context *c, const char *desc, uint32_t flags, uint32_t known);
+
 bool tg_kit_is_integer(tg_type t);
 bool tg_kit_is_float(tg_type t);
 
@@ -27,7 +39,8 @@ bool tg_kit_is_float(tg_type t);
 typedef struct tg_kit_given { const char *name; uint8_t type, per; } tg_kit_given;
 typedef struct tg_kit_formals {
   const char *desc;             /* name of the descriptor's type in messages, such as "tg_gemm_desc" */
-  const char *formals, *spoken; /* names that arguments may not have, "acc, m, n"; the same in a sentence */
+  const char *formals;          /* names that arguments may not have: "acc, m, n, epilogue" */
+  const char *spoken;           /* those of them that the text may read, in a sentence */
   bool read;                    /* is there an expression that reads them? */
   const char *reader;           /* what would, such as "an epilogue" */
   tg_type type;                 /* that an argument whose type is 0 has */

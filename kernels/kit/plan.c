@@ -3,9 +3,25 @@
 #include <stdio.h>
 #include "kit/plan.h"
 
-void tg_kit_plan_open(tg_kit_plan *p, tg_context *c, int32_t threads) {
+tg_status tg_kit_plan_open(tg_kit_plan *p, tg_context *c, const char *desc, int32_t threads) {
   *p = (tg_kit_plan){.context = c, .threads = tg_pool_asked(c->pool, threads)};
   p->most = threads > 0 && (uint32_t)threads > p->threads ? (uint32_t)threads : p->threads;
+  if (threads >= -1) return TG_OK;
+  return tg_kit_fail(c, TG_EINVAL, "%s.threads: %d is neither a number of threads nor -1, for the whole pool", desc,
+                     threads);
+}
+
+void *tg_kit_new(tg_context *c, size_t bytes) {
+  const tg_allocator *a = &c->env.allocator;
+  void *plan = a->alloc(a->user, bytes);
+  if (plan) memset(plan, 0, bytes);
+  else tg_context_fail(c, TG_ENOMEM, "out of memory");
+  return plan;
+}
+
+void tg_kit_delete(tg_context *c, void *plan, size_t bytes) {
+  tg_allocator a = c->env.allocator;
+  a.free(a.user, plan, bytes);
 }
 
 static bool find(const char *name, const char *const *names, uint32_t n, uint8_t *out) {
@@ -67,6 +83,12 @@ const tg_kit_part *tg_kit_part_for(const tg_kit_part *parts, uint32_t parts_n, c
 bool tg_kit_same_choices(const tg_kit_part *a, const tg_kit_part *b) {
   return a->strips.n == b->strips.n && a->strips.size == b->strips.size && tg_kit_same_choice(&a->choice, &b->choice) &&
          tg_kit_same_choice(&a->last_choice, &b->last_choice);
+}
+
+void tg_kit_add_part(tg_kit_part *parts, uint32_t *parts_n, const tg_kit_part *next, uint32_t dim, bool may_join) {
+  tg_kit_part *last = *parts_n ? &parts[*parts_n - 1] : NULL;
+  if (last && may_join && tg_kit_same_choices(last, next)) last->size[dim].hi = next->size[dim].hi;
+  else parts[(*parts_n)++] = *next;
 }
 
 void tg_kit_part_free(tg_kit_part *part) {

@@ -2,6 +2,7 @@
  * Plans: compiled kernels, among which a call chooses by its sizes, with the workspace and the threads to run them. */
 #ifndef TG_KIT_PLAN_H
 #define TG_KIT_PLAN_H
+#include <stdatomic.h>
 #include "api/api.h"
 #include "kit/fields.h"
 
@@ -39,7 +40,12 @@ typedef struct tg_kit_plan {
   uint32_t compiled, found, tuned;       /* kernels; how many came from the cache; how many have a tuned choice */
   bool strips;                           /* some calls run as strips, each with its own `shared` bytes */
 } tg_kit_plan;
-void tg_kit_plan_open(tg_kit_plan *p, tg_context *c, int32_t threads);   /* threads: as in tg_gemm_desc */
+/* threads: the field of the descriptor `desc`: 0 or 1: the calling thread; n: at most n; -1: the whole pool. TG_EINVAL:
+ * below -1. */
+tg_status tg_kit_plan_open(tg_kit_plan *p, tg_context *c, const char *desc, int32_t threads);
+/* Memory of zeros for a plan, by the context's allocator; NULL, with a message, if there is none. */
+void *tg_kit_new(tg_context *c, size_t bytes);
+void tg_kit_delete(tg_context *c, void *plan, size_t bytes);
 
 typedef struct tg_kit_source {
   const tg_kit_names *names;
@@ -86,6 +92,9 @@ typedef struct tg_kit_part {
 /* The part that serves these sizes; NULL: there is none. */
 const tg_kit_part *tg_kit_part_for(const tg_kit_part *parts, uint32_t parts_n, const int64_t *size, uint32_t sizes_n);
 bool tg_kit_same_choices(const tg_kit_part *a, const tg_kit_part *b);
+/* Adds a part behind the last one; or, if it may join and has the same choices, lets that one reach as far in dimension
+ * `dim`. */
+void tg_kit_add_part(tg_kit_part *parts, uint32_t *parts_n, const tg_kit_part *next, uint32_t dim, bool may_join);
 void tg_kit_part_free(tg_kit_part *part);
 
 /* ---- threads ---- */
@@ -100,16 +109,38 @@ void tg_kit_tasks(const tg_kit_exec *e, uint32_t n, tg_pool_task *task, void *ar
 /* Runs a kernel on `threads` threads of e. */
 void tg_kit_launch(const tg_kit_exec *e, uint32_t threads, const tg_kit_kernel *k, void **buffers,
                    const int64_t *values, char *workspace);
+/* The same on the calling thread, for the operands and values of a call, from which the kernel takes its own. */
+void tg_kit_launch_of(const tg_kit_exec *e, const tg_kit_kernel *k, void *const *operand, const int64_t *value,
+                      char *workspace);
 /* Runs strips 0..n-1. With w workers, worker j runs the strips j, j + w, j + 2w.. in its own part of the workspace. */
 typedef void tg_kit_strip(void *arg, uint32_t i, char *workspace);
 void tg_kit_run_strips(const tg_kit_plan *p, const tg_kit_exec *e, uint32_t threads, uint32_t n, char *workspace,
                        tg_kit_strip *strip, void *arg);
+
+/* Tasks 0..n-1 that threads take as they get to them, `some` at a time. They are divided into shares: a thread takes
+ * from its own first, since it may have their data in its caches from the call before, then what the others left.
+ * 1 share: in order. */
+enum { TG_KIT_SHARES = 16, TG_KIT_LINE = 64 };
+typedef struct tg_kit_deal {
+  int64_t n, some;
+  uint32_t shares;
+  struct { _Alignas(TG_KIT_LINE) atomic_llong n; } taken[TG_KIT_SHARES];
+} tg_kit_deal;
+void tg_kit_deal_open(tg_kit_deal *d, int64_t n, int64_t some, uint32_t shares);
+/* What a thread takes: {.worker = worker} at first; then each tg_kit_deal_next gives it the tasks from..to - 1. False:
+ * none is left. */
+typedef struct tg_kit_hand { int64_t from, to; uint32_t worker, tried; } tg_kit_hand;
+bool tg_kit_deal_next(tg_kit_deal *d, tg_kit_hand *hand);
 
 /* ---- memory ---- */
 
 /* Bytes of workspace for `threads` threads. side_by_side: each thread runs kernels alone, with its own `shared` bytes;
  * else all threads run one kernel and have these bytes in common. */
 size_t tg_kit_needed(const tg_kit_plan *p, uint32_t threads, bool side_by_side);
+/* The part of a thread in a workspace of threads side by side. */
+static inline char *tg_kit_own(const tg_kit_plan *p, char *workspace, uint32_t worker) {
+  return workspace + (size_t)worker * (p->per_thread + p->shared);
+}
 /* Bytes that the caller must provide for it: 0 if it is small enough for the stack. */
 size_t tg_kit_workspace(size_t needed);
 /* Calls run(arg, workspace) with `needed` bytes aligned to 64, in the caller's memory or on the stack. TG_EINVAL if the

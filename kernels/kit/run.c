@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include "kit/plan.h"
 
-enum { ALIGN = 64, SMALL = 4096 };   /* workspaces of at most SMALL bytes are on the stack */
+enum { ALIGN = TG_KIT_LINE, SMALL = 4096 };   /* workspaces of at most SMALL bytes are on the stack */
 
 tg_kit_exec tg_kit_exec_of(const tg_kit_plan *p, const tg_exec *exec, int32_t at_most) {
   tg_kit_exec e = {.pool = p->context->pool, .threads = p->threads};
@@ -41,6 +41,14 @@ void tg_kit_launch(const tg_kit_exec *e, uint32_t threads, const tg_kit_kernel *
                                                .threads = threads, .parallel_for = by, .parallel_user = e->user});
 }
 
+void tg_kit_launch_of(const tg_kit_exec *e, const tg_kit_kernel *k, void *const *operand, const int64_t *value,
+                      char *workspace) {
+  void *buffers[TG_KIT_OPERANDS];
+  int64_t values[TG_KIT_VALUES];
+  tg_kit_take(k, operand, value, buffers, values);
+  tg_kit_launch(e, 1, k, buffers, values, workspace);
+}
+
 /* ---- strips ---- */
 
 typedef struct {
@@ -53,7 +61,7 @@ typedef struct {
 
 static void take_strips(void *arg, int64_t share, uint32_t worker) {
   const stripping *s = arg;
-  char *mine = s->workspace + (size_t)share * (s->plan->per_thread + s->plan->shared);
+  char *mine = tg_kit_own(s->plan, s->workspace, (uint32_t)share);
   (void)worker;
   for (uint32_t i = (uint32_t)share; i < s->n; i += s->workers) s->strip(s->arg, i, mine);
 }
@@ -62,6 +70,26 @@ void tg_kit_run_strips(const tg_kit_plan *p, const tg_kit_exec *e, uint32_t thre
                        tg_kit_strip *strip, void *arg) {
   stripping s = {p, n, threads < n ? threads : n, workspace, strip, arg};
   tg_kit_tasks(e, s.workers, take_strips, &s);
+}
+
+/* ---- dealing out ---- */
+
+void tg_kit_deal_open(tg_kit_deal *d, int64_t n, int64_t some, uint32_t shares) {
+  d->n = n, d->some = some;
+  d->shares = shares > TG_KIT_SHARES ? TG_KIT_SHARES : shares;
+  for (uint32_t i = 0; i < d->shares; i++) atomic_init(&d->taken[i].n, 0);
+}
+
+bool tg_kit_deal_next(tg_kit_deal *d, tg_kit_hand *hand) {
+  for (; hand->tried < d->shares; hand->tried++) {
+    uint32_t i = (hand->worker + hand->tried) % d->shares;
+    int64_t n = d->n / d->shares, more = d->n % d->shares, start = i * n + (i < more ? i : more),
+            end = start + n + (i < more);
+    hand->from = start + atomic_fetch_add_explicit(&d->taken[i].n, d->some, memory_order_relaxed);
+    hand->to = hand->from + d->some < end ? hand->from + d->some : end;
+    if (hand->from < end) return true;
+  }
+  return false;
 }
 
 /* ---- memory ---- */

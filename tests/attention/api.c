@@ -162,11 +162,11 @@ static void calls(tg_context *c) {
   WRONG("slopes", x.slopes = NULL);
   WRONG("tg_attention_call.mask ", x.mask = NULL);
   WRONG("tg_attention_call.mask ", x.mask = (char *)r.mask + 1);
-  WRONG("tg_attention_call.mask:", x.mask_strides[3] = -1);
-  WRONG("tg_attention_call.mask:", x.mask_strides[2] = INT64_MAX);
+  WRONG("tg_attention_call.mask_strides[3] =", x.mask_strides[3] = -1);
+  WRONG("tg_attention_call.mask_strides[2] =", x.mask_strides[2] = INT64_MAX);
   WRONG("tg_attention_call.arg[0] ", x.arg[0] = NULL);
   WRONG("tg_attention_call.arg[0] ", x.arg[0] = (char *)r.by + 1);
-  WRONG("tg_attention_call.arg[0]:", x.arg_strides[0][3] = -4);
+  WRONG("tg_attention_call.arg_strides[0][3] =", x.arg_strides[0][3] = -4);
   WRONG("overlaps", x.q = r.o);
   WRONG("overlaps", x.k = r.o + 3);
   WRONG("overlaps", x.v = r.o + B * H * T * D - 1; r.k[0] = 1);

@@ -60,6 +60,7 @@ static void wrong_fields(tg_context *ctx) {
   REFUSE("tg_attention_desc.mask_per without", SIZES, .mask_per = TG_PER_KEY);
   REFUSE("tg_attention_desc.mask_per: 16", SIZES, .mask = TG_F32, .mask_per = 16);
   REFUSE("tg_attention_desc.flags: 0x40", SIZES, .flags = 64);
+  REFUSE("tg_attention_desc.threads: -5", SIZES, .threads = -5);
   tg_attention *a = NULL;
   CHECK(tg_attention_plan(NULL, &(tg_attention_desc){SIZES}, &a) == TG_EINVAL &&
             tg_attention_plan(ctx, &(tg_attention_desc){SIZES}, NULL) == TG_EINVAL &&
@@ -93,6 +94,9 @@ static void wrong_texts(tg_context *ctx) {
   REFUSE("tg_attention_desc.arg[0]: 'x' without a score_mod or mask_mod", SIZES, .arg = {{"x", 0, 0}});
   REFUSE("tg_attention_desc.arg[1]: 'x' stands behind", SIZES, .score_mod = "score", .arg = {{0}, {"x", 0, 0}});
   REFUSE("tg_attention_desc.arg[0]: 'q' is no name", SIZES, .score_mod = "score", .arg = {{"q", 0, 0}});
+  REFUSE("tg_attention_desc.arg[0]: 'f32' is no name", SIZES, .score_mod = "score", .arg = {{"f32", 0, 0}});
+  REFUSE("tg_attention_desc.arg[0]: 'else' is no name", SIZES, .mask_mod = "k < 3", .arg = {{"else", 0, 0}});
+  REFUSE("tg_attention_desc.arg[0]: 'mask_mod' is no name", SIZES, .score_mod = "score", .arg = {{"mask_mod", 0, 0}});
   REFUSE("tg_attention_desc.arg[0]: 'a b' is no name", SIZES, .score_mod = "score", .arg = {{"a b", 0, 0}});
   REFUSE("tg_attention_desc.arg[1]: 'x' is no name", SIZES, .score_mod = "score", .arg = {{"x", 0, 0}, {"x", 0, 0}});
   REFUSE("tg_attention_desc.arg[0].type: type", SIZES, .score_mod = "score", .arg = {{"x", TG_BOOL, 0}});
@@ -181,6 +185,33 @@ static void wrong_calls(tg_context *ctx) {
   tg_attention_free(a);
 }
 
+/* Q, K, V and O in one tensor: rows of O between those of Q, and what lies one element too near. */
+static void interleaved(tg_context *ctx) {
+  tg_attention *a = plan(ctx, &(tg_attention_desc){SIZES, .lse = 1});
+  enum { ROW = 4 * HEADS * HEAD };   /* [tokens][q, o, k, v][heads][head] */
+  static float all[QUERIES * ROW + 1];
+#define WITH c.q = all, c.o = all + HEADS * HEAD, c.k = all + 2 * HEADS * HEAD, c.v = all + 3 * HEADS * HEAD; \
+  c.q_strides[1] = c.k_strides[1] = c.v_strides[1] = c.o_strides[1] = HEAD; \
+  c.q_strides[2] = c.k_strides[2] = c.v_strides[2] = c.o_strides[2] = ROW
+  if (!a) return;
+  ACCEPT("rows of O between rows of Q", WITH);
+  ACCEPT("two sequences of such", WITH, c.batch = 2, c.queries = c.keys = QUERIES / 2, c.q_strides[0] = c.k_strides[0] =
+         c.v_strides[0] = c.o_strides[0] = QUERIES / 2 * ROW);
+  REFUSE("tg_attention_call.o overlaps q", WITH, c.o = all + HEADS * HEAD - 1);
+  REFUSE("tg_attention_call.o overlaps k", WITH, c.o = all + HEADS * HEAD + 1);
+  REFUSE("tg_attention_call.o overlaps q", WITH, c.q = all + 1);
+  REFUSE("tg_attention_call.o overlaps v", WITH, c.k = k; c.o = all + 2 * HEADS * HEAD + 1);
+  REFUSE("tg_attention_call.o overlaps v", WITH, c.v_strides[2] = ROW - 1);
+  REFUSE("tg_attention_call.lse overlaps q", WITH, c.lse = all + ROW);
+  /* by heads: [tokens][heads][q, o][head] */
+  ACCEPT("heads of O between heads of Q", c.q = all, c.o = all + HEAD, c.q_strides[1] = c.o_strides[1] = 2 * HEAD,
+         c.q_strides[2] = c.o_strides[2] = 2 * HEADS * HEAD);
+  REFUSE("tg_attention_call.o overlaps q", c.q = all, c.o = all + HEAD, c.q_strides[1] = c.o_strides[1] = 2 * HEAD,
+         c.q_strides[2] = c.o_strides[2] = (2 * HEADS + 1) * HEAD);
+#undef WITH
+  tg_attention_free(a);
+}
+
 static void wrong_masks(tg_context *ctx) {
   tg_attention *a = plan(ctx, &(tg_attention_desc){SIZES, .mask = TG_F32, .mask_per = TG_PER_QUERY | TG_PER_KEY,
                                                    .alibi = 1, .lse = 1, .score_mod = "score + x",
@@ -196,10 +227,11 @@ static void wrong_masks(tg_context *ctx) {
   REFUSE("tg_attention_call.arg[0] is not aligned", WITH, c.arg[0] = behind(mask, 2));
   REFUSE("tg_attention_call.slopes is not aligned", WITH, c.slopes = (const float *)behind(mask, 1));
   REFUSE("tg_attention_call.lse is not aligned", WITH, c.lse = (float *)(void *)((char *)lse + 2));
-  REFUSE("tg_attention_call.mask: stride 2, -1", WITH, c.mask_strides[2] = -1);
-  REFUSE("tg_attention_call.arg[0]: stride 3, -4", WITH, c.arg_strides[0][3] = -4);
+  REFUSE("tg_attention_call.mask_strides[2] = -1 ", WITH, c.mask_strides[2] = -1);
+  REFUSE("tg_attention_call.arg_strides[0][3] = -4 ", WITH, c.arg_strides[0][3] = -4);
   REFUSE("tg_attention_call.o overlaps slopes", WITH, c.slopes = o);
-  REFUSE("tg_attention_call.o overlaps a mask or an argument", WITH, c.mask = o);
+  REFUSE("tg_attention_call.o overlaps mask", WITH, c.mask = o);
+  REFUSE("tg_attention_call.o overlaps arg[0]", WITH, c.arg[0] = o);
   REFUSE("tg_attention_call.lse overlaps q", WITH, c.lse = q + 3);
   REFUSE("overlaps", WITH, c.lse = o);
   ACCEPT("LSE is not wanted", WITH, c.lse = NULL);
@@ -241,6 +273,7 @@ int main(void) {
   wrong_texts(ctx);
   wrong_calls(ctx);
   wrong_masks(ctx);
+  interleaved(ctx);
   wrong_merges(ctx);
   tg_context_free(ctx);
   return TEST_END();

@@ -43,6 +43,8 @@ static void wrong_descriptors(tg_context *ctx) {
   refuse(ctx, &(tg_gemm_desc){DIMS, .epilogue = "acc", .arg = {{NULL, 0, 0}, {"bias", 0, 0}}}, "stands behind an argument without a name");
   refuse(ctx, &(tg_gemm_desc){DIMS, .epilogue = "acc", .arg = {{"acc", 0, 0}}}, "'acc' is no name, or one that is taken");
   refuse(ctx, &(tg_gemm_desc){DIMS, .epilogue = "acc", .arg = {{"x y", 0, 0}}}, "'x y' is no name");
+  refuse(ctx, &(tg_gemm_desc){DIMS, .epilogue = "acc", .arg = {{"f32", 0, 0}}}, "tg_gemm_desc.arg[0]: 'f32' is no name");
+  refuse(ctx, &(tg_gemm_desc){DIMS, .threads = -5}, "tg_gemm_desc.threads: -5 is neither");
   refuse(ctx, &(tg_gemm_desc){DIMS, .epilogue = "acc", .arg = {{"x", TG_BOOL, 0}}}, "arg[0].type");
   refuse(ctx, &(tg_gemm_desc){DIMS, .epilogue = "acc", .arg = {{"x", 0, 4}}}, "arg[0].per: 4");
   refuse(ctx, &(tg_gemm_desc){DIMS, .epilogue = "acc + bios", .arg = {{"bias", 0, TG_PER_COLUMN}}}, "<epilogue>:1:7: error: unknown name 'bios'");

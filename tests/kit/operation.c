@@ -111,6 +111,8 @@ static void check_refusals(void) {
         "%s", tg_error_message(context));
   bad = (softmax_desc){.rows = {4, 2}, .columns = {4, 0}};
   CHECK(softmax_plan(context, &bad, sizeof bad, &none) == TG_EINVAL && !none, "a range of 4..2 rows");
+  bad = (softmax_desc){.rows = {4, 0}, .columns = {4, 0}, .threads = -2};
+  CHECK(softmax_plan(context, &bad, sizeof bad, &none) == TG_EINVAL && !none, "-2 threads");
 }
 
 /* As checks of an operation are made: sizes around what the words cut by, operands up against pages without access,

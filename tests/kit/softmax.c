@@ -65,13 +65,12 @@ tg_status softmax_plan(tg_context *c, const softmax_desc *given, size_t desc_byt
   softmax *s = *out = calloc(1, sizeof *s);
   if (!s) return tg_kit_fail(c, TG_ENOMEM, "out of memory");
   tg_kit_read_struct(&d, sizeof d, given, desc_bytes);
-  tg_kit_plan_open(&s->plan, c, d.threads);
+  tg_status status = tg_kit_plan_open(&s->plan, c, "softmax_desc", d.threads);
   s->plan.strips = true;
   s->epilogue = (tg_kit_epilogue){d.epilogue, "acc, m, n", TG_F32, s->argument, 0};
-  tg_status status = tg_kit_read_dim(d.rows, 1 << 20, &rows) && tg_kit_read_dim(d.columns, 1 << 20, &columns) &&
-                             rows.lo > 0 && columns.lo > 0
-                         ? TG_OK
-                         : tg_kit_fail(c, TG_EINVAL, "softmax_desc: no range of sizes within 1..2^20");
+  if (!status && !(tg_kit_read_dim(d.rows, 1 << 20, &rows) && tg_kit_read_dim(d.columns, 1 << 20, &columns) &&
+                   rows.lo > 0 && columns.lo > 0))
+    status = tg_kit_fail(c, TG_EINVAL, "softmax_desc: no range of sizes within 1..2^20");
   if (!status)
     status = tg_kit_read_arguments(c,
                                    &(tg_kit_formals){"softmax_desc", "acc, m, n", "acc, m and n", d.epilogue != NULL,
@@ -141,10 +140,9 @@ tg_status softmax_run(const softmax *s, const softmax_call *given, size_t call_b
     return tg_kit_fail(context, TG_EINVAL, "softmax_call: %lld x %lld is none of the plan's sizes", (long long)c.rows,
                        (long long)c.columns);
   tg_kit_layout dense = {{n, 1}, sizeof(float)};
-  tg_kit_lines y = tg_kit_lines_of(c.y, &dense, m, n);
-  y.name = "y";
-  tg_status status = tg_kit_check_read(context, "softmax_call", "x", -1, c.x, &dense, m, n, &y);
-  if (!status) status = tg_kit_check_read(context, "softmax_call", "y", -1, c.y, &dense, m, n, NULL);
+  tg_kit_tensor x = tg_kit_matrix("x", &dense, m, n), y = tg_kit_matrix("y", &dense, m, n);
+  tg_status status = tg_kit_place(context, "softmax_call", &y, c.y);
+  if (!status) status = tg_kit_check_read(context, "softmax_call", &x, c.x, &y);
   for (uint32_t a = 0; a < s->epilogue.arguments_n && !status; a++) {
     r.value[LD + a] = c.arg_ld[a];
     r.operand[ARG + a] = (void *)(uintptr_t)c.arg[a];

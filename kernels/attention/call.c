@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT
+ * Reads and checks every field of a call. */
+#include "attention/call.h"
+
+static const char call_name[] = "tg_attention_call";
+
+/* ---- sizes ---- */
+
+/* Sequences that lie behind one another; *most: tokens of the longest. */
+static tg_status read_starts(const tg_attention_work *w, const char *name, const int32_t *starts, tg_kit_dim d,
+                             int64_t *most) {
+  *most = 0;
+  for (int64_t b = 0; b < w->batch; b++) {
+    int64_t n = (int64_t)starts[b + 1] - starts[b];
+    if (starts[b] < 0 || n < 0 || (n && !tg_kit_has(d, n)))
+      return wrong(w->a, "tg_attention_call.%s: sequence %lld from %d to %d, but the plan is for %lld..%lld tokens",
+                   name, (long long)b, starts[b], starts[b + 1], (long long)d.lo, (long long)d.hi);
+    *most = tg_attention_larger(*most, n);
+  }
+  return TG_OK;
+}
+
+tg_status tg_attention_read_sizes(tg_attention_work *w, const tg_attention *a, const tg_attention_call *call,
+                                  size_t call_bytes, tg_attention_call *copy) {
+  if (!call) return wrong(a, "no call is given");
+  const tg_attention_call *c = tg_kit_whole_struct(copy, sizeof *copy, call, call_bytes);
+  w->a = a, w->call = c, w->batch = c->batch ? c->batch : 1;
+  if (w->batch < 0 || w->batch > (int64_t)1 << 31)
+    return wrong(a, "tg_attention_call.batch = %lld is no number of sequences", (long long)c->batch);
+  const int32_t *qs = c->query_starts, *ks = c->key_starts;
+  tg_context *context = a->plan.context;
+  tg_status s = qs ? read_starts(w, "query_starts", qs, a->queries, &w->queries)
+                   : tg_kit_check_size(context, call_name, "queries", a->queries, c->queries, &w->queries);
+  if (s == TG_OK)
+    s = ks ? read_starts(w, "key_starts", ks, a->keys, &w->keys)
+           : tg_kit_check_size(context, call_name, "keys", a->keys, c->keys, &w->keys);
+  if (s != TG_OK) return s;
+  for (int64_t b = 0; c->key_lengths && b < w->batch; b++) {
+    int64_t n = ks ? ks[b + 1] - ks[b] : w->keys;
+    if (c->key_lengths[b] < 0 || c->key_lengths[b] > n)
+      return wrong(a, "tg_attention_call.key_lengths[%lld] = %d is not within 0..%lld", (long long)b,
+                   c->key_lengths[b], (long long)n);
+  }
+  w->total = qs ? qs[w->batch] : 0;
+  w->exec = tg_kit_exec_of(&a->plan, c->exec, c->threads);
+  return TG_OK;
+}
+
+/* ---- operands ---- */
+
+static tg_status read_tensor(tg_attention_work *w, uint32_t t, const void *p, const int64_t given[3]) {
+  static const char *const names[] = {"q", "k", "v", "o"};
+  const tg_attention *a = w->a;
+  const tg_attention_problem *q = &a->problem;
+  const tg_type type[] = {q->q, q->k, q->v, q->o};
+  bool of_keys = t == OF_K || t == OF_V, dense = !given[0] && !given[1] && !given[2];
+  const int32_t *starts = of_keys ? w->call->key_starts : w->call->query_starts;
+  int64_t width = t == OF_Q || t == OF_K ? q->head : q->value_head, heads = of_keys ? a->kv_heads : a->heads,
+          tokens = starts ? starts[w->batch] : of_keys ? w->keys : w->queries;
+  tg_kit_tensor *x = &w->of[t];
+  *x = (tg_kit_tensor){.name = names[t],
+                       .size = (uint32_t)tg_type_bytes(type[t]),
+                       .extent = {starts ? 1 : w->batch, heads, tokens, width},
+                       .step = {given[0], given[1], given[2], 1}};
+  if (dense && starts) x->step[1] = width, x->step[2] = heads * width;   /* [tokens][heads][head] */
+  else if (dense) x->step[0] = heads * tokens * width, x->step[1] = tokens * width, x->step[2] = width;
+  tg_status s = tg_kit_check_strides(a->plan.context, call_name, x);
+  if (s == TG_OK) s = tg_kit_place(a->plan.context, call_name, x, p);
+  if (s != TG_OK) return s;
+  if (t == OF_O && !tg_kit_is_apart(x))
+    return wrong(a, "tg_attention_call.o_strides = {%lld, %lld, %lld} lay two elements on one place",
+                 (long long)given[0], (long long)given[1], (long long)given[2]);
+  if (t == OF_O && x->step[2] < 1) x->step[2] = 1;   /* of a single token */
+  return TG_OK;
+}
+
+/* The mask (a 0) or argument a - 1. */
+static tg_status read_mask(tg_attention_work *w, uint32_t a, const void *p, const int64_t given[4]) {
+  static const uint8_t bit[TG_KIT_DIMS] = {TG_PER_BATCH, TG_PER_HEAD, TG_PER_QUERY, TG_PER_KEY};
+  const tg_attention_problem *q = &w->a->problem;
+  tg_context *context = w->a->plan.context;
+  uint8_t per = a ? q->argument[a - 1].per : q->mask_per;
+  bool any = given[0] || given[1] || given[2] || given[3];
+  int64_t dense = 1;
+  tg_kit_tensor *x = &w->of[OF_MASK + a];
+  *x = (tg_kit_tensor){.name = a ? "arg" : "mask",
+                       .nth = a,
+                       .size = (uint32_t)tg_type_bytes(a ? q->argument[a - 1].type : q->mask),
+                       .extent = {w->batch, w->a->heads, w->queries, w->keys}};
+  for (uint32_t i = TG_KIT_DIMS; i-- > 0;) {
+    if (!(per & bit[i])) {
+      x->extent[i] = x->extent[i] ? 1 : 0;
+      continue;
+    }
+    x->step[i] = any ? given[i] : dense;
+    if (x->extent[i] && __builtin_mul_overflow(dense, x->extent[i], &dense)) dense = (int64_t)1 << 62;
+  }
+  tg_status s = tg_kit_check_strides(context, call_name, x);
+  return s == TG_OK ? tg_kit_place(context, call_name, x, p) : s;
+}
+
+tg_status tg_attention_read_masks(tg_attention_work *w) {
+  const tg_attention_call *c = w->call;
+  tg_status s = w->a->problem.mask ? read_mask(w, 0, c->mask, c->mask_strides) : TG_OK;
+  for (uint32_t i = 0; i < w->a->problem.arguments_n && s == TG_OK; i++)
+    s = read_mask(w, i + 1, c->arg[i], c->arg_strides[i]);
+  return s;
+}
+
+/* Operands of a call that the plan does not read: without this check a forgotten field of the descriptor would be a
+ * wrong result. */
+static tg_status refuse_unread(const tg_attention_work *w) {
+  const tg_attention_call *c = w->call;
+  const tg_attention *a = w->a;
+  if (c->lse && !a->problem.lse)
+    return wrong(a, "tg_attention_call.lse is given, and the plan does not compute it: tg_attention_desc.lse = 1");
+  if (c->slopes && !a->problem.alibi)
+    return wrong(a, "tg_attention_call.slopes is given, and the plan has none: tg_attention_desc.alibi = 1");
+  if (c->mask && !a->problem.mask)
+    return wrong(a, "tg_attention_call.mask is given, and the plan has none: tg_attention_desc.mask is its type");
+  for (uint32_t i = a->problem.arguments_n; i < TG_ATTENTION_ARGS; i++)
+    if (c->arg[i])
+      return wrong(a, "tg_attention_call.arg[%u] is given, and the plan has %u: tg_attention_desc.arg names them", i,
+                   a->problem.arguments_n);
+  return TG_OK;
+}
+
+tg_status tg_attention_read_operands(tg_attention_work *w) {
+  const tg_attention_call *c = w->call;
+  const tg_attention *a = w->a;
+  tg_context *context = a->plan.context;
+  const void *p[] = {c->q, c->k, c->v, c->o};
+  const int64_t *given[] = {c->q_strides, c->k_strides, c->v_strides, c->o_strides};
+  tg_status s = refuse_unread(w);
+  for (uint32_t t = OF_Q; t <= OF_O && s == TG_OK; t++) s = read_tensor(w, t, p[t], given[t]);
+  if (s != TG_OK) return s;
+  /* the rows of O do not overlap, so their number is far below 2^62 */
+  int64_t rows = a->heads * (c->query_starts ? w->total : w->batch * w->queries);
+  w->of[OF_SLOPES] = tg_kit_vector("slopes", a->problem.alibi ? a->heads : 0, sizeof(float));
+  w->of[OF_LSE] = tg_kit_vector("lse", c->lse ? rows : 0, sizeof(float));
+  s = tg_kit_place(context, call_name, &w->of[OF_SLOPES], c->slopes);
+  if (s == TG_OK) s = tg_kit_place(context, call_name, &w->of[OF_LSE], c->lse);
+  if (s == TG_OK) s = tg_attention_read_masks(w);
+  uint32_t n = a->flags & TG_ATTENTION_OVERLAP_UNCHECKED ? 0 : OF_ARG + a->problem.arguments_n;
+  for (uint32_t t = 0; t < n && s == TG_OK; t++) {
+    if (t == OF_MASK && !a->problem.mask) continue;
+    if (t != OF_O) s = tg_kit_check_overlap(context, call_name, &w->of[OF_O], &w->of[t]);
+    if (t != OF_LSE && s == TG_OK) s = tg_kit_check_overlap(context, call_name, &w->of[OF_LSE], &w->of[t]);
+  }
+  return s;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT
+ * A call of a plan: its operands, and how its work is divided into runs of kernels. */
+#ifndef TG_ATTENTION_CALL_H
+#define TG_ATTENTION_CALL_H
+#include "attention/plan.h"
+#include "kit/operands.h"
+
+/* The tensors of a call; the first four are the first four operands of kernels. */
+enum {
+  OF_Q,
+  OF_K,
+  OF_V,
+  OF_O,
+  OF_SLOPES,
+  OF_LSE,
+  OF_MASK,
+  OF_ARG,
+  TENSORS = OF_ARG + TG_ATTENTION_ARGS
+};
+
+typedef struct tg_attention_work {
+  const tg_attention *a;
+  const tg_attention_call *call;
+  int64_t batch, queries, keys;        /* of the call; with packed sequences their most */
+  int64_t total;                       /* tokens of all packed queries */
+  /* those that the plan has. Their dimensions: sequences, heads, tokens, elements; or (masks) queries and keys */
+  tg_kit_tensor of[TENSORS];
+  tg_kit_exec exec;
+  /* counted by tg_attention_count: runs, heads whose parts are merged */
+  int64_t runs, merges;
+  /* states of blocks of keys, of `tables` tables of state_rows by state_keys: of each sequence, or of all, and of each
+   * head, or of all. tables 0: no run has lists */
+  int64_t tables, state_rows, state_keys;
+  bool by_sequence;
+  /* in the workspace: behind the threads' own parts partial results, states, the lists of each thread */
+  char *workspace;
+  float *sums;
+  uint8_t *states;
+  int32_t *lists;
+  tg_kit_deal deal;
+} tg_attention_work;
+
+#define wrong(a, ...) tg_kit_fail((a)->plan.context, TG_EINVAL, __VA_ARGS__)
+
+/* call.c. read_sizes: reads all of a call but its operands; `copy` is room for a struct of an older header.
+ * read_operands: all operands. read_masks: the mask and the arguments only. */
+tg_status tg_attention_read_sizes(tg_attention_work *w, const tg_attention *a, const tg_attention_call *call,
+                                  size_t call_bytes, tg_attention_call *copy);
+tg_status tg_attention_read_operands(tg_attention_work *w);
+tg_status tg_attention_read_masks(tg_attention_work *w);
+
+/* What one sequence of a batch consists of: `rows` queries against `keys` keys. Runs: for each of `heads` heads, for
+ * each block of `block` rows, for each of `parts` parts of `part` keys. */
+typedef struct tg_attention_sequence {
+  int64_t index, queries, keys, first_query, first_key;
+  int64_t skipped;                     /* keys before those, which no query sees */
+  int64_t heads, rows, block, blocks, parts, part;
+  bool heads_are_rows;
+} tg_attention_sequence;
+tg_attention_sequence tg_attention_sequence_of(const tg_attention_work *w, int64_t i);
+/* Floats of the partial results of one head: O, then m, then l of each part. */
+int64_t tg_attention_sums_of_head(const tg_attention_work *w, const tg_attention_sequence *s);
+
+/* divide.c. Where the parts of a call's workspace begin, and its size. */
+typedef struct tg_attention_areas { size_t sums, states, lists, all; } tg_attention_areas;
+tg_attention_areas tg_attention_count(tg_attention_work *w);
+
+static inline int64_t tg_attention_smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t tg_attention_larger(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline int64_t tg_attention_rounded_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+#endif
