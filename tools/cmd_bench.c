@@ -64,9 +64,9 @@ static const struct {
      "cost model and the\n"
      "first choice are (the latter with --shapes tests/bench/gemm/random.txt --stage first)\n"},
     {"model", bench_model, NULL, " --sweep FILE [--knobs] [--shapes FILE] [--types f32] [--candidates N] [--seed N]",
-     "the points of FILE (tests/bench/model) priced by the cost model against the times that they took; with --seed new "
-     "points of the shapes are\n"
-     "timed on this machine, and appended\n"},
+     "the points of FILE (tests/bench/model) priced by the cost model against the times that they took; with --seed "
+     "new points of\n"
+     "the shapes are timed on this machine, and appended\n"},
     {"polybench", bench_polybench, NULL, "",
      "the 30 kernels of PolyBench at MEDIUM on one core against plain C, with and without -ffast-math\n"},
 };

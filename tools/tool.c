@@ -124,9 +124,7 @@ static bool refuse(const char *given, const tool_args *a) {
 }
 
 bool tool_parse(int argc, char **argv, tool_args *a, const char *usage) {
-  memset(a, 0, sizeof *a);
-  a->threads = 1;
-  a->workers = -1;
+  *a = (tool_args){.threads = 1, .workers = -1};
   const option options[] = {
       {.name = "--opt"},
       {.name = "--kernel", .text = &a->kernel},

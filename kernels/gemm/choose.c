@@ -925,8 +925,8 @@ tg_kit_strips tg_gemm_choose_strips(const tg_gemm_problem *p, const tg_target *t
   return best;
 }
 
-/* Does the sketch have its vectors along the dimension that its large operand has contiguous? The other one would gather,
- * or transpose a few terms at a time. */
+/* Does the sketch have its vectors along the dimension that its large operand has contiguous? The other one would
+ * gather, or transpose a few terms at a time. */
 static bool suits(const tg_gemm_problem *p, const tg_gemm_sketch *s) {
   enum { THIN = 160 };   /* most rows of a thin operand */
   tg_gemm_roles o = tg_gemm_thin_roles_of(p);
@@ -936,7 +936,8 @@ static bool suits(const tg_gemm_problem *p, const tg_gemm_sketch *s) {
 
 /* Knobs that the choice by price may change: the tile, its unrolling, the blocks. */
 static const int64_t few[] = {1, 2, 3, 4, 6, 8, 0}, powers[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 0};
-const tg_kit_axis tg_gemm_axes[TG_GEMM_AXES] = {{"MR", tg_gemm_mr}, {"NU", few}, {"NC", few}, {"UK", powers}, {"KC", powers}};
+const tg_kit_axis tg_gemm_axes[TG_GEMM_AXES] = {
+    {"MR", tg_gemm_mr}, {"NU", few}, {"NC", few}, {"UK", powers}, {"KC", powers}};
 
 uint32_t tg_gemm_candidates(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_kit_choice *out) {
   uint32_t n = 0;

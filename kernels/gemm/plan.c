@@ -274,16 +274,16 @@ uint32_t tg_gemm_params(const tg_gemm *g, const tg_gemm_problem *q, const int64_
 /* The question which of the candidates computes the problem fastest, as text. */
 static void put_question(const tg_gemm *g, const tg_gemm_problem *whole, const tg_gemm_problem *q, char *out,
                          size_t size) {
-  int n = snprintf(out, size, "gemm %d %d %d %d majors %d %d %d size %lld %lld %lld of %lld %lld ld %lld %lld %lld", (int)q->a,
-                   (int)q->b, (int)q->c, (int)q->acc, q->a_major, q->b_major, q->c_major, (long long)q->m.lo,
+  int n = snprintf(out, size, "gemm %d %d %d %d majors %d %d %d size %lld %lld %lld of %lld %lld ld %lld %lld %lld",
+                   (int)q->a, (int)q->b, (int)q->c, (int)q->acc, q->a_major, q->b_major, q->c_major, (long long)q->m.lo,
                    (long long)q->n.lo, (long long)q->k.lo, (long long)whole->m.hi, (long long)whole->n.hi,
-                   (long long)g->ld[0].lo, (long long)g->ld[1].lo,
-                   (long long)g->ld[2].lo);
-  snprintf(out + n, size - (size_t)n, " alpha %d flush %d beta %d arguments %u epilogue %s", q->alpha, q->flush, q->beta,
-           q->arguments_n, q->epilogue ? q->epilogue : "");
+                   (long long)g->ld[0].lo, (long long)g->ld[1].lo, (long long)g->ld[2].lo);
+  snprintf(out + n, size - (size_t)n, " alpha %d flush %d beta %d arguments %u epilogue %s", q->alpha, q->flush,
+           q->beta, q->arguments_n, q->epilogue ? q->epilogue : "");
 }
 
-/* whole: the product that q is a strip of, or q itself. The cheapest candidate for one thread by the cost model; for several, what tg_gemm_choose says. */
+/* whole: the product that q is a strip of, or q itself. The cheapest candidate for one thread by the cost model; for
+ * several, what tg_gemm_choose says. */
 static void choose_kernel(const tg_gemm *g, const tg_gemm_problem *whole, const tg_gemm_problem *q, uint32_t threads,
                           tg_kit_choice *out) {
   enum { PRICES = 24 };

@@ -60,7 +60,8 @@ struct tg_gemm {
 enum { GEMM_SKETCHES = 16 };
 tg_status tg_gemm_lay_out(tg_context *c, const tg_gemm_desc *d, tg_gemm *out);
 uint32_t tg_gemm_bind(const tg_gemm *g, const tg_gemm_problem *q, tg_binding *b);
-/* Values of a launch of these sizes, by ordinal, where lines of operands lie one behind another; returns their number. */
+/* Values of a launch of these sizes, by ordinal, where lines of operands lie one behind another; returns their
+ * number. */
 uint32_t tg_gemm_params(const tg_gemm *g, const tg_gemm_problem *q, const int64_t size[3], const tg_binding *b,
                         uint32_t bindings_n, int64_t *params);
 uint32_t tg_gemm_sketches_for(const tg_gemm *g, const tg_gemm_problem *q, const tg_kit_choice *choice, tg_gemm_def *def,

@@ -16,7 +16,7 @@ typedef struct { pthread_t thread; bool used; uint64_t age; char text[4096]; } t
 
 typedef struct tg_kernel_source tg_kernel_source;
 struct tg_jit;
-struct tg_kept;
+struct tg_answers;
 
 /* The compiler. All but close run inside tg_protect(&j->env, ..). */
 typedef struct tg_compiler {
@@ -42,7 +42,7 @@ struct tg_context {
   const tg_compiler *compiler; /* NULL: kernels come from the cache alone */
   const struct tg_rules *rules;   /* the compiler's; NULL until first used */
   struct tg_jit *jit;
-  struct tg_kept *kept;        /* choices made before; NULL: none */
+  struct tg_answers *kept;        /* choices made before; NULL: none */
   tg_pool *pool;
   tg_context_message *messages[MESSAGES];   /* each thread's last error; the oldest is replaced */
   uint64_t age;

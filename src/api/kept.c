@@ -6,7 +6,7 @@
 
 enum { BUCKETS = 256 };
 typedef struct kept { struct kept *next; const char *key, *text; } kept;
-struct tg_kept { kept *bucket[BUCKETS]; };
+struct tg_answers { kept *bucket[BUCKETS]; };
 
 /* With what the choice depends on beside its question. */
 static const char *whole_key(tg_env *env, tg_context *c, const char *key) {
@@ -34,7 +34,7 @@ static bool in_process(question *q, const char *key) {
 static void remember(void *arg) {
   question *q = arg;
   tg_context *c = q->c;
-  if (!c->kept) c->kept = tg_new(&c->env, struct tg_kept, 1);
+  if (!c->kept) c->kept = tg_new(&c->env, struct tg_answers, 1);
   kept *k = tg_new(&c->env, kept, 1);
   k->key = tg_strdup(&c->env, q->key), k->text = tg_strdup(&c->env, q->text);
   k->next = c->kept->bucket[bucket_of(k->key)];

@@ -223,7 +223,7 @@ typedef struct { uint32_t slot, ordinal; } tg_open_range;
 /* A pending asynchronous copy of one element: stored to memory by the WAIT that waits for its group. */
 typedef struct { const tg_uop *statement; uint32_t buffer, thread, group; size_t at; tg_value value; } tg_flight;
 
-typedef struct tg_machine {
+typedef struct tg_interpreter {
   tg_job *j;
   const tg_interp *in;
   tg_value *v;
@@ -251,50 +251,50 @@ typedef struct tg_machine {
   uint64_t serial;                       /* number of statements run */
   tg_value *saved;                       /* operands of all combinations of a statement that exchanges */
   uint64_t saved_cap;
-} tg_machine;
+} tg_interpreter;
 
-void tg_run_block(tg_machine *m, const tg_block *b);
-void tg_run_list(tg_machine *m, const tg_step *steps, uint32_t n);
+void tg_run_block(tg_interpreter *m, const tg_block *b);
+void tg_run_list(tg_interpreter *m, const tg_step *steps, uint32_t n);
 /* Runs a loop of n iterations that carries state; with check_merges also in parts (merge.c). run: runs iterations
  * from .. to - 1. */
-typedef void tg_run_iterations(tg_machine *m, const tg_step *s, int64_t from, int64_t to);
-void tg_run_carried(tg_machine *m, const tg_step *s, int64_t n, tg_run_iterations *run);
+typedef void tg_run_iterations(tg_interpreter *m, const tg_step *s, int64_t from, int64_t to);
+void tg_run_carried(tg_interpreter *m, const tg_step *s, int64_t n, tg_run_iterations *run);
 /* Fails; the error names the current statement and the values of the ranges around it. */
-TG_NORETURN void tg_machine_fail(tg_machine *m, const char *format, ...) TG_PRINTF(2, 3);
-void tg_machine_open(tg_machine *m, uint32_t slot, uint32_t ordinal);
+TG_NORETURN void tg_machine_fail(tg_interpreter *m, const char *format, ...) TG_PRINTF(2, 3);
+void tg_machine_open(tg_interpreter *m, uint32_t slot, uint32_t ordinal);
 
 /* race.c */
-void tg_tasks_enter(tg_machine *m, const tg_step *s, int64_t n);   /* a loop of tasks; it ends with m->levels-- */
-int64_t tg_tasks_begin(tg_machine *m);                              /* the next iteration */
-void tg_lanes_enter(tg_machine *m, uint64_t n);                     /* a statement that runs in n combinations */
-void tg_lanes_select(tg_machine *m, uint64_t combination);          /* whose memory is touched from here on */
-void tg_lanes_leave(tg_machine *m);
-void tg_race_advance(tg_machine *m, uint64_t by);
-void tg_race_read(tg_machine *m, tg_memory *b, size_t at);
-void tg_race_write(tg_machine *m, tg_memory *b, size_t at, bool atomic);
-TG_NORETURN void tg_race_of_lanes(tg_machine *m, const tg_memory *b, size_t at, uint32_t lane, uint32_t other);
+void tg_tasks_enter(tg_interpreter *m, const tg_step *s, int64_t n);   /* a loop of tasks; it ends with m->levels-- */
+int64_t tg_tasks_begin(tg_interpreter *m);                              /* the next iteration */
+void tg_lanes_enter(tg_interpreter *m, uint64_t n);                     /* a statement that runs in n combinations */
+void tg_lanes_select(tg_interpreter *m, uint64_t combination);          /* whose memory is touched from here on */
+void tg_lanes_leave(tg_interpreter *m);
+void tg_race_advance(tg_interpreter *m, uint64_t by);
+void tg_race_read(tg_interpreter *m, tg_memory *b, size_t at);
+void tg_race_write(tg_interpreter *m, tg_memory *b, size_t at, bool atomic);
+TG_NORETURN void tg_race_of_lanes(tg_interpreter *m, const tg_memory *b, size_t at, uint32_t lane, uint32_t other);
 /* May another parallel iteration access this memory, so that a race is possible? */
-static inline bool tg_race_possible(const tg_machine *m, const tg_memory *b) {
+static inline bool tg_race_possible(const tg_interpreter *m, const tg_memory *b) {
   return b->shared && m->levels > b->levels &&
          (b->levels + 1 < m->levels || m->level[b->levels].loop || b->locks < m->locks_n);
 }
 
 /* count.c */
 void tg_count_block(tg_block *b);
-void tg_count_run(tg_machine *m, const tg_block *b);
+void tg_count_run(tg_interpreter *m, const tg_block *b);
 /* Moves the share shut / lanes of what was counted since the copy `since` was taken to `masked`. */
-void tg_count_masked(tg_machine *m, const tg_interp_counts *since, uint64_t shut, uint64_t lanes);
+void tg_count_masked(tg_interpreter *m, const tg_interp_counts *since, uint64_t shut, uint64_t lanes);
 
 /* memory.c */
-uint32_t tg_memory_shut(const tg_machine *m, const tg_interp_access *a);   /* number of lanes whose gate is false */
+uint32_t tg_memory_shut(const tg_interpreter *m, const tg_interp_access *a);   /* number of lanes whose gate is false */
 /* Counts `elements` times `each` bytes for the buffer `name` against memory_limit. */
-void tg_memory_limit(tg_machine *m, const char *name, size_t elements, size_t each);
-void tg_memory_define(tg_machine *m, const tg_uop *define, const int64_t *dims, const int64_t *strides,
+void tg_memory_limit(tg_interpreter *m, const char *name, size_t elements, size_t each);
+void tg_memory_define(tg_interpreter *m, const tg_uop *define, const int64_t *dims, const int64_t *strides,
                       uint64_t instances);
-void tg_memory_load(tg_machine *m, const tg_interp_access *a, uint32_t dst);
-void tg_memory_store(tg_machine *m, const tg_interp_access *a);
+void tg_memory_load(tg_interpreter *m, const tg_interp_access *a, uint32_t dst);
+void tg_memory_store(tg_interpreter *m, const tg_interp_access *a);
 /* WAIT: closes a group of the copies started since the last one, then completes all but the `flying` newest groups. */
-void tg_memory_wait(tg_machine *m, int64_t flying);
+void tg_memory_wait(tg_interpreter *m, int64_t flying);
 /* Fails if an asynchronous copy to the buffer (NULL: to any) is pending. */
-void tg_memory_settled(tg_machine *m, const tg_memory *b);
+void tg_memory_settled(tg_interpreter *m, const tg_memory *b);
 #endif

@@ -19,7 +19,7 @@ void tg_count_block(tg_block *b) {
   }
 }
 
-void tg_count_run(tg_machine *m, const tg_block *b) {
+void tg_count_run(tg_interpreter *m, const tg_block *b) {
   tg_interp_counts *c = m->counts;
   c->floats += b->floats;
   c->integers += b->integers;
@@ -27,7 +27,7 @@ void tg_count_run(tg_machine *m, const tg_block *b) {
 }
 
 /* The share shut / lanes of what was counted since then is counted as masked instead. */
-void tg_count_masked(tg_machine *m, const tg_interp_counts *since, uint64_t shut, uint64_t lanes) {
+void tg_count_masked(tg_interpreter *m, const tg_interp_counts *since, uint64_t shut, uint64_t lanes) {
   tg_interp_counts *c = m->counts;
   uint64_t floats = (c->floats - since->floats) * shut / lanes,
            functions = (c->functions - since->functions) * shut / lanes,

@@ -7,9 +7,11 @@
 
 static uint32_t scalar_bytes(tg_type t) { return t == TG_INDEX ? 8 : (uint32_t)tg_type_bytes(t); }
 
-static const char *name_of(const tg_machine *m, const tg_memory *b) { return m->j->buffers.data[b - m->memory].name; }
+static const char *name_of(const tg_interpreter *m, const tg_memory *b) {
+  return m->j->buffers.data[b - m->memory].name;
+}
 
-static size_t checked_size(tg_machine *m, const tg_memory *b, const char *name) {
+static size_t checked_size(tg_interpreter *m, const tg_memory *b, const char *name) {
   tg_i128 n = b->lanes, last = 0;
   bool empty = false;
   for (uint32_t i = 0; i < b->rank; i++) {
@@ -21,7 +23,7 @@ static size_t checked_size(tg_machine *m, const tg_memory *b, const char *name) 
   return empty ? 0 : (size_t)n;
 }
 
-static void bind_global(tg_machine *m, tg_memory *b, const tg_buffer *info, size_t need) {
+static void bind_global(tg_interpreter *m, tg_memory *b, const tg_buffer *info, size_t need) {
   const tg_interp_buffer *given = &m->in->buffers[m->globals++];
   size_t have = given->bytes / b->bytes;
   if (have < need)
@@ -31,14 +33,14 @@ static void bind_global(tg_machine *m, tg_memory *b, const tg_buffer *info, size
   b->global = true;
 }
 
-void tg_memory_limit(tg_machine *m, const char *name, size_t elements, size_t each) {
+void tg_memory_limit(tg_interpreter *m, const char *name, size_t elements, size_t each) {
   m->bytes += (tg_i128)elements * (tg_i128)each;
   if (m->in->memory_limit && m->bytes > (tg_i128)m->in->memory_limit)
     tg_fail(&m->j->env, TG_ELIMIT, "%s is too large to interpret: %zu elements, where %llu bytes are allowed in all",
             name, elements, (unsigned long long)m->in->memory_limit);
 }
 
-void tg_memory_define(tg_machine *m, const tg_uop *define, const int64_t *dims, const int64_t *strides,
+void tg_memory_define(tg_interpreter *m, const tg_uop *define, const int64_t *dims, const int64_t *strides,
                       uint64_t instances) {
   tg_env *e = &m->j->env;
   tg_memory *b = &m->memory[tg_buffer_ordinal(define)];
@@ -83,7 +85,7 @@ void tg_memory_define(tg_machine *m, const tg_uop *define, const int64_t *dims, 
 
 /* ---- barriers ---- */
 
-TG_NORETURN static void fail_barrier(tg_machine *m, const tg_memory *b, size_t at, const tg_uop *before,
+TG_NORETURN static void fail_barrier(tg_interpreter *m, const tg_memory *b, size_t at, const tg_uop *before,
                                      uint32_t other) {
   tg_job *j = m->j;
   tg_pos pos = tg_get_pos(j, before);
@@ -92,7 +94,7 @@ TG_NORETURN static void fail_barrier(tg_machine *m, const tg_memory *b, size_t a
                   tg_text(j, m->statement), other - 1, m->thread, b->count ? at % b->count : at, name_of(m, b));
 }
 
-static void touch(tg_machine *m, const tg_memory *b, size_t at, bool write, bool atomic) {
+static void touch(tg_interpreter *m, const tg_memory *b, size_t at, bool write, bool atomic) {
   tg_interp_touch *t = &b->touch[at];
   uint32_t me = m->thread + 1;
   if (t->written == m->epoch && t->writer != me && !atomic) fail_barrier(m, b, at, t->write, t->writer);
@@ -113,12 +115,12 @@ static void touch(tg_machine *m, const tg_memory *b, size_t at, bool write, bool
 
 /* ---- asynchronous copies ---- */
 
-TG_NORETURN static void fail_flying(tg_machine *m, const tg_memory *b, size_t at, const char *what) {
+TG_NORETURN static void fail_flying(tg_interpreter *m, const tg_memory *b, size_t at, const char *what) {
   tg_machine_fail(m, "element %zu of %s is %s while a copy to it is on its way: no wait for its group",
                   b->count ? at % b->count : at, name_of(m, b), what);
 }
 
-void tg_memory_settled(tg_machine *m, const tg_memory *b) {
+void tg_memory_settled(tg_interpreter *m, const tg_memory *b) {
   for (uint32_t i = 0; i < m->flights.n; i++) {
     const tg_flight *f = &m->flights.data[i];
     if (b && &m->memory[f->buffer] != b) continue;
@@ -127,7 +129,7 @@ void tg_memory_settled(tg_machine *m, const tg_memory *b) {
   }
 }
 
-static void send(tg_machine *m, const tg_interp_access *a, size_t at, tg_value v) {
+static void send(tg_interpreter *m, const tg_interp_access *a, size_t at, tg_value v) {
   tg_memory *b = &m->memory[a->buffer];
   if (!b->flying) b->flying = tg_alloc(&m->j->env, b->cap + 1);
   b->flying[at] = 1;
@@ -159,7 +161,7 @@ static void put(const tg_memory *b, size_t at, tg_value v) {
   }
 }
 
-TG_NORETURN static void fail_bounds(tg_machine *m, const tg_interp_access *a, uint32_t i, tg_i128 v) {
+TG_NORETURN static void fail_bounds(tg_interpreter *m, const tg_interp_access *a, uint32_t i, tg_i128 v) {
   const tg_memory *b = &m->memory[a->buffer];
   int64_t near = v > INT64_MAX ? INT64_MAX : v < INT64_MIN ? INT64_MIN : (int64_t)v;
   tg_machine_fail(m, "%s: index %u is %lld, outside of 0..%lld", name_of(m, b), i, (long long)near,
@@ -167,7 +169,7 @@ TG_NORETURN static void fail_bounds(tg_machine *m, const tg_interp_access *a, ui
 }
 
 /* The scalar that lane l of the access touches. */
-static inline size_t locate(tg_machine *m, const tg_memory *b, const tg_interp_access *a, uint32_t l) {
+static inline size_t locate(tg_interpreter *m, const tg_memory *b, const tg_interp_access *a, uint32_t l) {
   int64_t at = 0;
   for (uint32_t i = 0; i < a->rank; i++) {
     tg_i128 x = m->v[a->index[i].at + (a->index[i].step ? l : 0)].i;
@@ -179,7 +181,7 @@ static inline size_t locate(tg_machine *m, const tg_memory *b, const tg_interp_a
   return b->global ? scalar : scalar + (size_t)m->combination[b->locks] * b->count;
 }
 
-static tg_memory *memory_of(tg_machine *m, const tg_interp_access *a) {
+static tg_memory *memory_of(tg_interpreter *m, const tg_interp_access *a) {
   if (!m->memory) tg_bug(&m->j->env, "interpreter: an expression of its own reads memory");
   tg_memory *b = &m->memory[a->buffer];
   if (!b->defined)
@@ -189,17 +191,17 @@ static tg_memory *memory_of(tg_machine *m, const tg_interp_access *a) {
   return b;
 }
 
-static inline bool is_open(const tg_machine *m, const tg_interp_access *a, uint32_t l) {
+static inline bool is_open(const tg_interpreter *m, const tg_interp_access *a, uint32_t l) {
   return !a->gated || m->v[a->gate.at + (a->gate.step ? l : 0)].i;
 }
 
-uint32_t tg_memory_shut(const tg_machine *m, const tg_interp_access *a) {
+uint32_t tg_memory_shut(const tg_interpreter *m, const tg_interp_access *a) {
   uint32_t shut = 0;
   for (uint32_t l = 0; l < a->lanes; l++) shut += !is_open(m, a, l);
   return shut;
 }
 
-static bool within(const tg_machine *m, const tg_memory *b, const tg_interp_access *a, uint32_t l) {
+static bool within(const tg_interpreter *m, const tg_memory *b, const tg_interp_access *a, uint32_t l) {
   bool all = true;
   for (uint32_t i = 0; i < a->rank; i++) {
     tg_i128 x = m->v[a->index[i].at + (a->index[i].step ? l : 0)].i;
@@ -217,7 +219,7 @@ static tg_value strange(tg_type t) {
   return v;
 }
 
-void tg_memory_load(tg_machine *m, const tg_interp_access *a, uint32_t dst) {
+void tg_memory_load(tg_interpreter *m, const tg_interp_access *a, uint32_t dst) {
   tg_memory *b = memory_of(m, a);
   for (uint32_t l = 0; l < a->lanes; l++) {
     if (!is_open(m, a, l)) {
@@ -247,14 +249,14 @@ void tg_memory_load(tg_machine *m, const tg_interp_access *a, uint32_t dst) {
 
 /* Fails if an earlier lane of the store writes the same element. last: the largest element so far + 1; since most
  * stores ascend, it mostly saves the search. */
-static void met_by_another(tg_machine *m, const tg_memory *b, const tg_interp_access *a, size_t at, uint32_t lane,
+static void met_by_another(tg_interpreter *m, const tg_memory *b, const tg_interp_access *a, size_t at, uint32_t lane,
                            size_t *last) {
   for (uint32_t l = 0; at < *last && l < lane; l++)
     if (is_open(m, a, l) && locate(m, b, a, l) == at) tg_race_of_lanes(m, b, at, lane, l);
   if (at >= *last) *last = at + 1;
 }
 
-void tg_memory_store(tg_machine *m, const tg_interp_access *a) {
+void tg_memory_store(tg_interpreter *m, const tg_interp_access *a) {
   tg_memory *b = memory_of(m, a);
   bool one_place = a->lanes > 1 && b->lanes == 1, spread = one_place && m->in->check_races;
   size_t last = 0;
@@ -286,7 +288,7 @@ void tg_memory_store(tg_machine *m, const tg_interp_access *a) {
   if (m->counts) m->counts->moves += a->lanes;
 }
 
-void tg_memory_wait(tg_machine *m, int64_t flying) {
+void tg_memory_wait(tg_interpreter *m, int64_t flying) {
   uint32_t kept = 0, me = m->thread;
   const tg_uop *wait = m->statement;
   m->groups++;

@@ -11,7 +11,7 @@ enum { PARTS = 3, TERMS = 1024 /* terms that the error bound assumes for each el
 typedef struct { char *data[TG_CARRIED]; uint8_t *written[TG_CARRIED]; } state;
 
 typedef struct {
-  tg_machine *m;
+  tg_interpreter *m;
   const tg_step *loop, *merge;
   tg_carry c;
 } carried;
@@ -69,7 +69,7 @@ static double largest(tg_type t, const char *data, size_t n, double most) {
 /* Sums of parts may cancel; then the error is relative to the largest of the values that were merged. */
 static void compare(const carried *s, const state *whole, const state *got, const state *part, int64_t parts,
                     const char *how) {
-  tg_machine *m = s->m;
+  tg_interpreter *m = s->m;
   for (uint32_t k = 0; k < s->c.n; k++) {
     const tg_uop *tile = s->c.tile[k].tile;
     const tg_memory *b = memory_of(s, tile);
@@ -118,7 +118,7 @@ static void try_parts(const carried *s, tg_run_iterations *run, int64_t n, int64
   compare(s, whole, &all, part, parts, "three parts, merged from the right,");
 }
 
-void tg_run_carried(tg_machine *m, const tg_step *loop, int64_t n, tg_run_iterations *run) {
+void tg_run_carried(tg_interpreter *m, const tg_step *loop, int64_t n, tg_run_iterations *run) {
   carried s = {.m = m, .loop = loop, .merge = &loop->children[loop->n - 1]};
   if (!tg_carry_of(m->j, loop->u, &s.c)) {
     run(m, loop, 0, n);

@@ -5,7 +5,7 @@
 #include <math.h>
 #include "interp/code.h"
 
-TG_NORETURN static inline void fail_value(tg_machine *m, const tg_instr *x) {
+TG_NORETURN static inline void fail_value(tg_interpreter *m, const tg_instr *x) {
   tg_machine_fail(m, "'%s' passes 128 bits, or has no value at %s", tg_ops[x->op].name, tg_type_name[x->from]);
 }
 
@@ -17,13 +17,13 @@ static inline bool narrow(tg_i128 a, tg_i128 b) {
   return a == (int64_t)a && b == (int64_t)b && b && (int64_t)a != INT64_MIN;
 }
 
-static inline tg_i128 checked(tg_machine *m, const tg_instr *x, tg_i128 v) {
+static inline tg_i128 checked(tg_interpreter *m, const tg_instr *x, tg_i128 v) {
   if (far(v)) fail_value(m, x);
   return v;
 }
 
 /* Runs a common op, with the table's meaning. False: it must be done by the table. */
-__attribute__((always_inline)) static inline bool at_once(tg_machine *m, const tg_instr *x, tg_value a, tg_value b,
+__attribute__((always_inline)) static inline bool at_once(tg_interpreter *m, const tg_instr *x, tg_value a, tg_value b,
                                                           tg_value c, tg_value *d) {
   switch (x->code) {
   case C_FADD: d->f = (float)(a.f + b.f); return true;

@@ -18,10 +18,10 @@ enum { WRITER, OTHER = 2, FIRST = 4, PAIR = 2 };
 
 static uint32_t reader(uint32_t level) { return FIRST + PAIR * level; }
 /* only if something in the program adds atomically */
-static uint32_t adder(const tg_machine *m, uint32_t level) { return FIRST + PAIR * (m->levels_most + level); }
-static uint32_t words(const tg_machine *m) { return FIRST + PAIR * m->levels_most * (m->adds ? 2u : 1u); }
+static uint32_t adder(const tg_interpreter *m, uint32_t level) { return FIRST + PAIR * (m->levels_most + level); }
+static uint32_t words(const tg_interpreter *m) { return FIRST + PAIR * m->levels_most * (m->adds ? 2u : 1u); }
 
-void tg_race_advance(tg_machine *m, uint64_t by) {
+void tg_race_advance(tg_interpreter *m, uint64_t by) {
   if (by > UINT32_MAX - m->moment)
     tg_fail(&m->j->env, TG_ELIMIT, "the interpreter stopped: over 2^32 parallel iterations");
   m->moment += (uint32_t)by;
@@ -46,7 +46,7 @@ static uint64_t common_divisor(uint64_t a, uint64_t b) {
 }
 
 /* The iterations run from a random one on, in steps of a random size by which each is reached once. */
-void tg_tasks_enter(tg_machine *m, const tg_step *s, int64_t n) {
+void tg_tasks_enter(tg_interpreter *m, const tg_step *s, int64_t n) {
   tg_tasks *t = &m->level[m->levels++];
   uint64_t state = m->in->order * 0xD1342543DE82EF95u + ++m->entries, count = n > 0 ? (uint64_t)n : 1;
   t->loop = s;
@@ -63,7 +63,7 @@ void tg_tasks_enter(tg_machine *m, const tg_step *s, int64_t n) {
   t->entry = m->moment;
 }
 
-int64_t tg_tasks_begin(tg_machine *m) {
+int64_t tg_tasks_begin(tg_interpreter *m) {
   tg_tasks *t = &m->level[m->levels - 1];
   uint64_t i = t->next;
   t->next = i >= t->n - t->step ? i - (t->n - t->step) : i + t->step;
@@ -93,7 +93,7 @@ static int64_t task_at(const tg_tasks *t, uint32_t moment) {
 
 /* ---- a statement in lockstep ---- */
 
-void tg_lanes_enter(tg_machine *m, uint64_t n) {
+void tg_lanes_enter(tg_interpreter *m, uint64_t n) {
   tg_tasks *t = &m->level[m->levels++];
   t->loop = NULL;
   t->n = n;
@@ -103,12 +103,12 @@ void tg_lanes_enter(tg_machine *m, uint64_t n) {
   tg_race_advance(m, n);
 }
 
-void tg_lanes_select(tg_machine *m, uint64_t combination) {
+void tg_lanes_select(tg_interpreter *m, uint64_t combination) {
   tg_tasks *t = m->levels ? &m->level[m->levels - 1] : NULL;
   if (t && !t->loop && m->in->check_races) t->now = m->moment = t->entry + (uint32_t)combination;
 }
 
-void tg_lanes_leave(tg_machine *m) {
+void tg_lanes_leave(tg_interpreter *m) {
   tg_tasks *t = &m->level[--m->levels];
   if (m->in->check_races) m->moment = t->entry + (uint32_t)t->n;
 }
@@ -117,14 +117,14 @@ void tg_lanes_leave(tg_machine *m) {
 
 typedef struct { const char *what; const uint32_t *who; uint32_t level; } culprit;
 
-static void print_statement(tg_machine *m, tg_str *s, const tg_uop *u) {
+static void print_statement(tg_interpreter *m, tg_str *s, const tg_uop *u) {
   tg_pos pos = tg_get_pos(m->j, u);
   if (u->op == TG_OP_END) tg_str_printf(s, "the extent of %s", m->j->ranges.data[tg_range_ordinal(u->src[0])].name);
   else tg_str_printf(s, "'%s'", tg_text(m->j, u));
   if (pos.line) tg_str_printf(s, " (line %d)", pos.line);
 }
 
-static void print_lanes(tg_machine *m, tg_str *s, uint64_t combination) {
+static void print_lanes(tg_interpreter *m, tg_str *s, uint64_t combination) {
   int64_t value[TG_COUNT(m->locks)];
   for (uint32_t d = m->locks_n; d-- > 0;) {
     value[d] = (int64_t)(combination % (uint64_t)m->locks[d].extent);
@@ -135,7 +135,7 @@ static void print_lanes(tg_machine *m, tg_str *s, uint64_t combination) {
 }
 
 /* Prints the iteration of ranges 0 .. level at that moment; all but the last range are in their current iteration. */
-static void print_iteration(tg_machine *m, tg_str *s, uint32_t level, uint32_t moment) {
+static void print_iteration(tg_interpreter *m, tg_str *s, uint32_t level, uint32_t moment) {
   for (uint32_t k = 0; k <= level; k++) {
     const tg_tasks *t = &m->level[k];
     if (k) tg_str_puts(s, ", ");
@@ -146,7 +146,7 @@ static void print_iteration(tg_machine *m, tg_str *s, uint32_t level, uint32_t m
   }
 }
 
-static void print_element(const tg_machine *m, const tg_memory *b, size_t at, tg_str *s) {
+static void print_element(const tg_interpreter *m, const tg_memory *b, size_t at, tg_str *s) {
   at = b->count ? at % b->count : at;
   tg_str_printf(s, "%s[", m->j->buffers.data[b - m->memory].name);
   size_t element = at / b->lanes;
@@ -159,7 +159,7 @@ static void print_element(const tg_machine *m, const tg_memory *b, size_t at, tg
   if (b->lanes > 1) tg_str_printf(s, " lane %zu", at % b->lanes);
 }
 
-TG_NORETURN static void fail_race(tg_machine *m, const tg_memory *b, size_t at, const char *what, culprit c) {
+TG_NORETURN static void fail_race(tg_interpreter *m, const tg_memory *b, size_t at, const char *what, culprit c) {
   tg_str s = tg_str_new(&m->j->env);
   const tg_tasks *t = &m->level[c.level];
   print_element(m, b, at, &s);
@@ -177,7 +177,7 @@ TG_NORETURN static void fail_race(tg_machine *m, const tg_memory *b, size_t at, 
   tg_machine_fail(m, "race: %s, in one statement of iterations in lockstep", s.data);
 }
 
-void tg_race_of_lanes(tg_machine *m, const tg_memory *b, size_t at, uint32_t lane, uint32_t other) {
+void tg_race_of_lanes(tg_interpreter *m, const tg_memory *b, size_t at, uint32_t lane, uint32_t other) {
   tg_str s = tg_str_new(&m->j->env);
   print_element(m, b, at, &s);
   tg_machine_fail(m, "race: lanes %u and %u of '%s' both write %s", other, lane, tg_text(m->j, m->statement), s.data);
@@ -190,12 +190,13 @@ static bool conflicts(const tg_memory *b, const tg_tasks *t, uint32_t moment) {
   return moment >= t->entry && moment >= b->born && (t->loop ? moment < t->now : moment != t->now);
 }
 
-static void check(tg_machine *m, const tg_memory *b, size_t at, const uint32_t *who, const char *was, const char *is) {
+static void check(tg_interpreter *m, const tg_memory *b, size_t at, const uint32_t *who, const char *was,
+                  const char *is) {
   for (uint32_t k = b->levels; k < m->levels; k++)
     if (conflicts(b, &m->level[k], *who)) fail_race(m, b, at, is, (culprit){was, who, k});
 }
 
-static uint32_t *element(tg_machine *m, tg_memory *b, size_t at) {
+static uint32_t *element(tg_interpreter *m, tg_memory *b, size_t at) {
   size_t n = words(m);
   if (!b->shadow) {
     tg_memory_limit(m, m->j->buffers.data[b - m->memory].name, b->cap, n * sizeof *b->shadow);
@@ -204,14 +205,14 @@ static uint32_t *element(tg_machine *m, tg_memory *b, size_t at) {
   return b->shadow + at * n;
 }
 
-static void note_first(const tg_machine *m, const tg_memory *b, uint32_t *who, uint32_t level) {
+static void note_first(const tg_interpreter *m, const tg_memory *b, uint32_t *who, uint32_t level) {
   const tg_tasks *t = &m->level[level];
   if (*who >= t->entry && *who >= b->born) return;
   who[0] = m->moment;
   who[1] = m->statement->id;
 }
 
-void tg_race_read(tg_machine *m, tg_memory *b, size_t at) {
+void tg_race_read(tg_interpreter *m, tg_memory *b, size_t at) {
   uint32_t *e = element(m, b, at);
   check(m, b, at, e + WRITER, "written", "read");
   for (uint32_t k = b->levels; k < m->levels; k++) {
@@ -223,7 +224,7 @@ void tg_race_read(tg_machine *m, tg_memory *b, size_t at) {
   }
 }
 
-void tg_race_write(tg_machine *m, tg_memory *b, size_t at, bool atomic) {
+void tg_race_write(tg_interpreter *m, tg_memory *b, size_t at, bool atomic) {
   uint32_t *e = element(m, b, at);
   const char *is = atomic ? "added to" : "written";
   check(m, b, at, e + WRITER, "written", is);

@@ -6,7 +6,7 @@
 #include "dsl/functions.h"
 #include "interp/ops.h"
 
-TG_NORETURN void tg_machine_fail(tg_machine *m, const char *format, ...) {
+TG_NORETURN void tg_machine_fail(tg_interpreter *m, const char *format, ...) {
   tg_job *j = m->j;
   va_list args;
   tg_str s = tg_str_new(&j->env);
@@ -25,11 +25,11 @@ TG_NORETURN void tg_machine_fail(tg_machine *m, const char *format, ...) {
   tg_fail_at(j, pos, "%s", s.data);
 }
 
-void tg_machine_open(tg_machine *m, uint32_t slot, uint32_t ordinal) {
+void tg_machine_open(tg_interpreter *m, uint32_t slot, uint32_t ordinal) {
   tg_push(&m->j->env, &m->open, ((tg_open_range){slot, ordinal}));
 }
 
-static void count_steps(tg_machine *m, uint64_t n) {
+static void count_steps(tg_interpreter *m, uint64_t n) {
   m->steps += n;
   if (m->in && m->in->step_limit && m->steps > m->in->step_limit)
     tg_fail(&m->j->env, TG_ELIMIT, "the interpreter stopped after %llu steps", (unsigned long long)m->in->step_limit);
@@ -37,7 +37,7 @@ static void count_steps(tg_machine *m, uint64_t n) {
 
 /* ---- instructions ---- */
 
-static void run_lanes(tg_machine *m, const tg_instr *x) {
+static void run_lanes(tg_interpreter *m, const tg_instr *x) {
   int n = tg_ops[x->op].arity;
   for (uint32_t l = 0; l < x->lanes; l++) {
     tg_value a[3], *d = &m->v[x->dst + l];
@@ -47,7 +47,7 @@ static void run_lanes(tg_machine *m, const tg_instr *x) {
   }
 }
 
-static void run_converted(tg_machine *m, const tg_instr *x) {
+static void run_converted(tg_interpreter *m, const tg_instr *x) {
   for (uint32_t l = 0; l < x->lanes; l++) {
     tg_value a = m->v[x->src[0].at + (x->src[0].step ? l : 0)], *d = &m->v[x->dst + l];
     bool ok = x->code == C_CAST ? tg_convert(x->type, x->from, a, d) : tg_reinterpret(x->type, x->from, a, d);
@@ -56,7 +56,7 @@ static void run_converted(tg_machine *m, const tg_instr *x) {
 }
 
 /* v[i] op v[i + ceil(n/2)], until one is left. */
-static void run_fold(tg_machine *m, const tg_instr *x) {
+static void run_fold(tg_interpreter *m, const tg_instr *x) {
   uint32_t n = x->lanes, from = m->scratch_n;
   if (n > m->scratch_cap - from) tg_bug(&m->j->env, "interpreter: a fold of %u lanes has no room", n);
   tg_value *v = m->scratch + from;
@@ -84,7 +84,7 @@ static double host_function(tg_op op, double x, double y) {
   }
 }
 
-static void run_call(tg_machine *m, const tg_instr *x) {
+static void run_call(tg_interpreter *m, const tg_instr *x) {
   const tg_callee *f = x->extra;
   tg_interp_counts *counts = m->counts;
   if (counts) counts->functions += x->lanes;
@@ -106,7 +106,7 @@ static void run_call(tg_machine *m, const tg_instr *x) {
 
 /* ---- lanes ---- */
 
-static void load_kept(tg_machine *m, const tg_block *b) {
+static void load_kept(tg_interpreter *m, const tg_block *b) {
   for (uint32_t i = 0; i < b->kept_n; i++) {
     const tg_kept *k = b->kept[i];
     memcpy(m->v + k->slot, k->of + m->combination[k->locks] * k->lanes, k->lanes * sizeof *m->v);
@@ -114,7 +114,7 @@ static void load_kept(tg_machine *m, const tg_block *b) {
 }
 
 /* Sets one lockstep range; the others stay. */
-static void select_lane(tg_machine *m, uint32_t lock, int64_t i) {
+static void select_lane(tg_interpreter *m, uint32_t lock, int64_t i) {
   m->v[m->locks[lock].slot].i = i;
   m->thread = 0;
   for (uint32_t d = 0; d < m->locks_n; d++)
@@ -124,13 +124,13 @@ static void select_lane(tg_machine *m, uint32_t lock, int64_t i) {
 }
 
 /* The lockstep range of that ordinal, innermost first. */
-static uint32_t lock_of(tg_machine *m, uint32_t ordinal) {
+static uint32_t lock_of(tg_interpreter *m, uint32_t ordinal) {
   for (uint32_t d = m->locks_n; d-- > 0;)
     if (m->locks[d].ordinal == ordinal) return d;
   tg_machine_fail(m, "lanes of %s are exchanged outside of it", m->j->ranges.data[ordinal].name);
 }
 
-static void run_shuffle(tg_machine *m, const tg_instr *x) {
+static void run_shuffle(tg_interpreter *m, const tg_instr *x) {
   const tg_exchange *s = x->extra;
   uint32_t lock = lock_of(m, s->ordinal);
   int64_t lanes = m->locks[lock].extent, here = (int64_t)m->v[m->locks[lock].slot].i;
@@ -153,7 +153,7 @@ static void run_shuffle(tg_machine *m, const tg_instr *x) {
 struct tg_product { uint64_t serial, warp, room; tg_value *operand[3], *result; };
 
 /* The product for all lanes, computed once for a statement and a warp: each lane needs it, and none has stored yet. */
-static void multiply(tg_machine *m, const tg_exchange *x, uint32_t lanes, struct tg_product *p, uint32_t lock) {
+static void multiply(tg_interpreter *m, const tg_exchange *x, uint32_t lanes, struct tg_product *p, uint32_t lock) {
   const char *wrong;
   uint32_t n[3];
   for (int w = 0; w < 3; w++) {
@@ -175,7 +175,7 @@ static void multiply(tg_machine *m, const tg_exchange *x, uint32_t lanes, struct
     tg_machine_fail(m, "%s: %s", tg_matrix_name(m->j, x->u), wrong);
 }
 
-static void run_matrix(tg_machine *m, const tg_instr *in) {
+static void run_matrix(tg_interpreter *m, const tg_instr *in) {
   tg_exchange *x = (tg_exchange *)in->extra;
   uint32_t lanes = tg_instruction_lanes(x->instruction), lock = x->range ? lock_of(m, x->ordinal) : 0;
   int64_t here = x->range ? (int64_t)m->v[m->locks[lock].slot].i : 0;
@@ -198,7 +198,7 @@ static void run_matrix(tg_machine *m, const tg_instr *in) {
   for (uint32_t r = 0; r < in->lanes; r++) m->v[in->dst + r] = x->product->result[here * n + r];
 }
 
-static void run_permute(tg_machine *m, const tg_instr *x) {
+static void run_permute(tg_interpreter *m, const tg_instr *x) {
   const tg_uop *lanes = x->extra;
   for (uint32_t l = 0; l < x->lanes; l++) {
     uint32_t from = (uint32_t)tg_floor_mod(m->v[x->src[1].at + (x->src[1].step ? l : 0)].i, lanes->arg);
@@ -208,7 +208,7 @@ static void run_permute(tg_machine *m, const tg_instr *x) {
 
 /* ---- reductions ---- */
 
-static void reserve(tg_machine *m, uint32_t n) {
+static void reserve(tg_interpreter *m, uint32_t n) {
   if (n <= m->scratch_cap - m->scratch_n) return;
   uint32_t cap = m->scratch_cap * 2 + n + 64;
   tg_value *wider = tg_new(&m->j->env, tg_value, cap);
@@ -217,7 +217,7 @@ static void reserve(tg_machine *m, uint32_t n) {
   m->scratch_cap = cap;
 }
 
-static void combine(tg_machine *m, const tg_reduction *r, tg_value *left, const tg_value *right) {
+static void combine(tg_interpreter *m, const tg_reduction *r, tg_value *left, const tg_value *right) {
   if (!r->info.generic) {
     for (uint32_t l = 0; l < r->width; l++) {
       tg_value pair[2] = {left[l], right[l]};
@@ -251,7 +251,7 @@ static int turn_of(tg_kind k) {
 
 typedef struct { const tg_reduction *r; uint32_t base, copies, stride[8], size[8]; int64_t extent[8]; } reducing;
 
-static int64_t extent_of(tg_machine *m, const tg_formula *f) {
+static int64_t extent_of(tg_interpreter *m, const tg_formula *f) {
   tg_run_block(m, &f->block);
   tg_i128 e = m->v[f->result.at].i;
   if (e > INT64_MAX) tg_machine_fail(m, "an extent passes 64 bits");
@@ -259,7 +259,7 @@ static int64_t extent_of(tg_machine *m, const tg_formula *f) {
 }
 
 /* Combines the value of the current iteration with the accumulator of the current copies of parallel ranges. */
-static void accumulate(tg_machine *m, const reducing *s) {
+static void accumulate(tg_interpreter *m, const reducing *s) {
   const tg_reduction *r = s->r;
   tg_interp_counts before = m->counts ? *m->counts : (tg_interp_counts){0};
   uint64_t shut = m->shut;
@@ -281,7 +281,7 @@ static void accumulate(tg_machine *m, const reducing *s) {
   if (m->shut > shut && m->counts->loads == before.loads) tg_count_masked(m, &before, 1, 1);
 }
 
-static void iterate(tg_machine *m, reducing *s) {
+static void iterate(tg_interpreter *m, reducing *s) {
   const tg_reduction *r = s->r;
   uint32_t n = r->info.ranges, d = 0;
   bool enter = true;
@@ -307,7 +307,7 @@ static void iterate(tg_machine *m, reducing *s) {
 }
 
 /* Kind by kind and range by range: combines copy k with copy k + ceil(n/2), until copy 0 of that range holds all. */
-static void combine_copies(tg_machine *m, const reducing *s) {
+static void combine_copies(tg_interpreter *m, const reducing *s) {
   const tg_reduction *r = s->r;
   bool done[8] = {false};
   for (int turn = 0; turn <= 3; turn++)
@@ -326,7 +326,7 @@ static void combine_copies(tg_machine *m, const reducing *s) {
     }
 }
 
-static void run_reduce(tg_machine *m, const tg_instr *x) {
+static void run_reduce(tg_interpreter *m, const tg_instr *x) {
   const tg_reduction *r = x->extra;
   reducing s = {.r = r, .copies = 1, .base = m->scratch_n};
   uint32_t opened = m->open.n;
@@ -353,7 +353,7 @@ static void run_reduce(tg_machine *m, const tg_instr *x) {
   m->scratch_n = s.base;
 }
 
-void tg_run_block(tg_machine *m, const tg_block *b) {
+void tg_run_block(tg_interpreter *m, const tg_block *b) {
   tg_value *v = m->v;
   const tg_block *outer = m->unit;
   count_steps(m, b->n);
@@ -382,7 +382,7 @@ void tg_run_block(tg_machine *m, const tg_block *b) {
 /* ---- lockstep ---- */
 
 /* Sets the lockstep ranges to the n-th combination; false if the iteration does not exist. */
-static bool select_combination(tg_machine *m, uint64_t n) {
+static bool select_combination(tg_interpreter *m, uint64_t n) {
   for (uint32_t d = m->locks_n; d-- > 0;) {
     uint64_t extent = (uint64_t)m->locks[d].extent, outer = n < extent           ? 0
                                                             : (n | extent) >> 32 ? n / extent
@@ -399,13 +399,13 @@ static bool select_combination(tg_machine *m, uint64_t n) {
   return true;
 }
 
-static uint64_t combinations(const tg_machine *m) {
+static uint64_t combinations(const tg_interpreter *m) {
   uint64_t n = 1;
   for (uint32_t d = 0; d < m->locks_n; d++) n *= (uint64_t)m->locks[d].extent;
   return n;
 }
 
-static void run_leaf(tg_machine *m, const tg_step *s) {
+static void run_leaf(tg_interpreter *m, const tg_step *s) {
   tg_interp_counts before = m->counts ? *m->counts : (tg_interp_counts){0};
   tg_run_block(m, &s->block);
   if (s->kind != S_STORE) return;
@@ -414,7 +414,7 @@ static void run_leaf(tg_machine *m, const tg_step *s) {
   if (m->counts && s->access->gated) tg_count_masked(m, &before, tg_memory_shut(m, s->access), s->access->lanes);
 }
 
-static void keep_value(tg_machine *m, const tg_step *s, uint64_t n) {
+static void keep_value(tg_interpreter *m, const tg_step *s, uint64_t n) {
   tg_kept *k = s->kept;
   if (k->cap < n) {
     k->of = tg_new(&m->j->env, tg_value, n * k->lanes);
@@ -429,7 +429,7 @@ static void keep_value(tg_machine *m, const tg_step *s, uint64_t n) {
 }
 
 /* Copies operands from their slots to the values saved for a combination (out), or back. */
-static void move_operands(tg_machine *m, const tg_interp_access *a, tg_value *saved, bool out) {
+static void move_operands(tg_interpreter *m, const tg_interp_access *a, tg_value *saved, bool out) {
   for (uint32_t i = 0; i < a->rank + (a->gated ? 2 : 1); i++) {
     tg_operand o = i < a->rank ? a->index[i] : i == a->rank ? a->value : a->gate;
     uint32_t n = o.step ? a->lanes : 1;
@@ -438,7 +438,7 @@ static void move_operands(tg_machine *m, const tg_interp_access *a, tg_value *sa
   }
 }
 
-static void run_exchanging(tg_machine *m, const tg_step *s, uint64_t n) {
+static void run_exchanging(tg_interpreter *m, const tg_step *s, uint64_t n) {
   uint64_t each = (uint64_t)(s->access->rank + 2) * s->access->lanes;
   if (m->saved_cap < n * each) {
     m->saved = tg_new(&m->j->env, tg_value, n * each);
@@ -454,7 +454,7 @@ static void run_exchanging(tg_machine *m, const tg_step *s, uint64_t n) {
     }
 }
 
-static void run_statement(tg_machine *m, const tg_step *s) {
+static void run_statement(tg_interpreter *m, const tg_step *s) {
   m->serial++;
   if (!m->locks_n) {
     run_leaf(m, s);
@@ -477,7 +477,7 @@ static void run_statement(tg_machine *m, const tg_step *s) {
 }
 
 /* The value of a formula that must be the same in all lockstep iterations; false if there are no iterations. */
-static bool uniform(tg_machine *m, const tg_formula *f, const char *what, int64_t *value) {
+static bool uniform(tg_interpreter *m, const tg_formula *f, const char *what, int64_t *value) {
   if (!m->locks_n) {
     tg_run_block(m, &f->block);
     tg_i128 v = m->v[f->result.at].i;
@@ -499,7 +499,7 @@ static bool uniform(tg_machine *m, const tg_formula *f, const char *what, int64_
   return any;
 }
 
-static void run_define(tg_machine *m, const tg_step *s) {
+static void run_define(tg_interpreter *m, const tg_step *s) {
   int64_t value[32] = {0}, bound[2];
   uint32_t rank = tg_buffer_info(m->j, s->u)->rank;
   bool strided = s->u->arg >> 32 & TG_STRIDED, promised = s->formulas_n > s->u->n;
@@ -514,7 +514,7 @@ static void run_define(tg_machine *m, const tg_step *s) {
 }
 
 /* Kept by level, so that entering a loop again takes no memory. */
-static int64_t *room_for_extents(tg_machine *m, uint64_t n) {
+static int64_t *room_for_extents(tg_interpreter *m, uint64_t n) {
   uint32_t level = m->locks_n;
   if (n > m->extents_cap[level]) {
     m->extents_cap[level] = n * 2;
@@ -523,7 +523,7 @@ static int64_t *room_for_extents(tg_machine *m, uint64_t n) {
   return m->extents[level];
 }
 
-static void run_locked(tg_machine *m, const tg_step *s) {
+static void run_locked(tg_interpreter *m, const tg_step *s) {
   if (m->locks_n == TG_COUNT(m->locks))
     tg_machine_fail(m, "over %zu lockstep ranges within each other", TG_COUNT(m->locks));
   uint64_t n = combinations(m);
@@ -547,7 +547,7 @@ static void run_locked(tg_machine *m, const tg_step *s) {
   else m->thread = 0;
 }
 
-static void run_iterations(tg_machine *m, const tg_step *s, int64_t from, int64_t to) {
+static void run_iterations(tg_interpreter *m, const tg_step *s, int64_t from, int64_t to) {
   tg_machine_open(m, s->range, s->ordinal);
   for (int64_t i = from; i < to; i++) {
     m->v[s->range].i = i;
@@ -561,7 +561,7 @@ static bool of_tasks(const tg_step *s) {
   return s->kind == S_LOOP && (s->range_kind == TG_GLOBAL || s->range_kind == TG_THREAD);
 }
 
-static void run_tasks(tg_machine *m, const tg_step *s, int64_t n) {
+static void run_tasks(tg_interpreter *m, const tg_step *s, int64_t n) {
   tg_machine_open(m, s->range, s->ordinal);
   tg_tasks_enter(m, s, n);
   for (int64_t turn = 0; turn < n; turn++) {
@@ -575,7 +575,7 @@ static void run_tasks(tg_machine *m, const tg_step *s, int64_t n) {
   m->open.n--;
 }
 
-static void run_loop(tg_machine *m, const tg_step *s) {
+static void run_loop(tg_interpreter *m, const tg_step *s) {
   m->statement = s->u;
   if (s->range_kind == TG_MERGE) return;
   if (s->range_kind == TG_LOCAL || s->range_kind == TG_LANE || s->range_kind == TG_UPCAST) {
@@ -592,7 +592,7 @@ static void run_loop(tg_machine *m, const tg_step *s) {
   else run_iterations(m, s, 0, n);
 }
 
-void tg_run_list(tg_machine *m, const tg_step *steps, uint32_t n) {
+void tg_run_list(tg_interpreter *m, const tg_step *steps, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) {
     const tg_step *s = &steps[i];
     m->statement = s->u;
@@ -618,7 +618,7 @@ static void define_functions(tg_job *j) {
 }
 
 /* How deep loops of tasks are nested; notes too whether anything adds atomically. */
-static uint32_t survey(tg_machine *m, const tg_step *steps, uint32_t n) {
+static uint32_t survey(tg_interpreter *m, const tg_step *steps, uint32_t n) {
   uint32_t most = 0;
   for (uint32_t i = 0; i < n; i++) {
     uint32_t levels = steps[i].kind == S_LOOP ? survey(m, steps[i].children, steps[i].n) + of_tasks(&steps[i]) : 0;
@@ -634,8 +634,8 @@ void tg_interpret(tg_job *j, const tg_uop *sink, const tg_interp *in) {
   tg_mark mark = tg_mark_get(&j->env);
   tg_compiler_init(&c, j, in->params);
   tg_step *steps = tg_compile_list(&c, sink->n, sink->src);
-  tg_machine *m = tg_new(&j->env, tg_machine, 1);
-  *m = (tg_machine){.j = j, .in = in, .epoch = 1, .counts = in->counts};
+  tg_interpreter *m = tg_new(&j->env, tg_interpreter, 1);
+  *m = (tg_interpreter){.j = j, .in = in, .epoch = 1, .counts = in->counts};
   m->v = tg_compiled_slots(&c);
   m->memory = tg_new(&j->env, tg_memory, j->buffers.n + 1);
   m->levels_most = survey(m, steps, sink->n) + 1;   /* one more for a statement in lockstep */
@@ -645,7 +645,7 @@ void tg_interpret(tg_job *j, const tg_uop *sink, const tg_interp *in) {
   tg_mark_release(&j->env, mark);
 }
 
-struct tg_interp_function { tg_machine machine; tg_block block; tg_operand result; uint32_t args, nargs; };
+struct tg_interp_function { tg_interpreter machine; tg_block block; tg_operand result; uint32_t args, nargs; };
 
 tg_interp_function *tg_interpret_prepare(tg_job *j, const tg_uop *u, uint32_t nargs) {
   tg_interp_compiler c;
@@ -657,7 +657,7 @@ tg_interp_function *tg_interpret_prepare(tg_job *j, const tg_uop *u, uint32_t na
   c.slots = nargs;
   for (uint32_t i = 0; i < nargs; i++) args[i] = i;
   f->block = tg_compile_roots(&c, 1, &u, &f->result, nargs, args);
-  f->machine = (tg_machine){.j = j};
+  f->machine = (tg_interpreter){.j = j};
   f->machine.v = tg_compiled_slots(&c);
   return f;
 }

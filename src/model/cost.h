@@ -15,5 +15,6 @@ typedef struct tg_cost {
 tg_cost tg_cost_of(tg_job *j, const tg_target *target, const tg_uop *linear, const int64_t *params, int threads);
 /* The same as a text for people: a line a loop, with what keeps its iterations busy, and a line an access, with where
  * its bytes come from. */
-const char *tg_cost_report(tg_job *j, const tg_target *target, const tg_uop *linear, const int64_t *params, int threads);
+const char *tg_cost_report(tg_job *j, const tg_target *target, const tg_uop *linear, const int64_t *params,
+                           int threads);
 #endif

@@ -257,8 +257,8 @@ static double starts(double bytes, double run, double first) {
   return bytes / run * fmin(first, first / together * run / LINE);
 }
 
-/* iteration: bytes that one iteration of each loop touches. all: bytes of the whole program. cache: size in bytes; ways:
- * of its sets, each of `way` bytes; streams: that are prefetched. */
+/* iteration: bytes that one iteration of each loop touches. all: bytes of the whole program. cache: size in bytes;
+ * ways: of its sets, each of `way` bytes; streams: that are prefetched. */
 typedef struct { const tg_cost_loops *l; const double *iteration; double all, cache, ways, way, streams; } level;
 
 /* Aliasing. Pieces that lie a multiple of a large power of two apart meet in few sets of a cache, which hold as many of
@@ -308,7 +308,8 @@ static double fetched(const level *v, const tg_cost_access_info *a, uint32_t out
 }
 
 /* Bytes that miss a cache of this size. Adds the latency of the starts of runs to waits. */
-static double misses(tg_cost_loops *l, uint32_t which, const level *given, double size, double ways, double first, double *waits) {
+static double misses(tg_cost_loops *l, uint32_t which, const level *given, double size, double ways, double first,
+                     double *waits) {
   const double used = 0.8;     /* the rest is taken by what else runs */
   level v = *given;
   v.cache = used * size, v.ways = used * ways, v.way = ways > 0 ? size / ways : 0;

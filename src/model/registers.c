@@ -3,9 +3,9 @@
 #include <math.h>
 #include "model/walk.h"
 
-/* Vector registers of a loop. tile: elements of register tiles. through: other values that live across iterations, since
- * they were computed before the loop. between: the most that are live at once within an iteration; computed: of these
- * without loads, which may be repeated. updates: stores to each element of a tile. */
+/* Vector registers of a loop. tile: elements of register tiles. through: other values that live across iterations,
+ * since they were computed before the loop. between: the most that are live at once within an iteration; computed:
+ * of these without loads, which may be repeated. updates: stores to each element of a tile. */
 typedef struct { double tile, through, between, computed, updates; } pressure;
 
 /* Does a value need a vector register of its own? A load with one use becomes a memory operand of that use, and a value

@@ -35,8 +35,8 @@ static void put_loops(const tg_cost_walk *w, tg_str *out) {
     uint32_t d = l->depth < TG_COST_DEPTH ? l->depth : TG_COST_DEPTH;
     runs[d] = (d ? runs[d - 1] : 1) * l->trips;
     const char *name = l->range ? tg_text(w->j, l->range) : "(all)";
-    tg_str_printf(out, "%*s%-*s %10.0f %9.1f %5.1f%% %6.1f %6.1f %6.1f %6.1f %6.0f %6.1f %6.1f  %s\n", (int)d, "", 28 - (int)d,
-                  name, runs[d], l->cycles, all > 0 ? 100 * runs[d] * l->cycles / all : 0, l->ports.math,
+    tg_str_printf(out, "%*s%-*s %10.0f %9.1f %5.1f%% %6.1f %6.1f %6.1f %6.1f %6.0f %6.1f %6.1f  %s\n", (int)d, "",
+                  28 - (int)d, name, runs[d], l->cycles, all > 0 ? 100 * runs[d] * l->cycles / all : 0, l->ports.math,
                   l->ports.loads, l->ports.stores, l->ports.shuffles, l->ports.instructions, l->chain, l->spilled,
                   busiest(w, l));
   }

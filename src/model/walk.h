@@ -36,7 +36,8 @@ double tg_cost_pieces(const tg_cost_walk *w, const tg_uop *u);   /* registers th
 bool tg_cost_in_register(const tg_cost_walk *w, const tg_uop *access);
 /* A constant vector: of constants and IOTA alone. It costs nothing. */
 bool tg_cost_is_fixed(tg_cost_walk *w, const tg_uop *u);
-/* ports.c: adds what u takes. list, i: its place among the statements, for what is done together with its neighbours. */
+/* ports.c: adds what u takes. list, i: its place among the statements, for what is done together with its
+ * neighbours. */
 void tg_cost_count(tg_cost_walk *w, tg_cost_ports *p, const tg_uop *const *list, uint32_t n, uint32_t i);
 double tg_cost_latency(const tg_cost_walk *w, const tg_uop *u);
 /* Cycles of a rate of instructions per cycle for a value of that many bytes: of fewer than 16 as of 16; of more than

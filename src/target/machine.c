@@ -58,7 +58,7 @@ static bool is_arm(const tg_machine *m) { return !strncmp(m->name, "neoverse", 8
 
 /* The nearest row: of the architecture, of the target's width of vectors rather than another, of the maker rather than
  * another, and then the last in the table, which is the newest. */
-static const tg_machine *nearest(tg_arch arch, uint32_t vector_bytes, const char *maker) {
+const tg_machine *tg_machine_nearest(tg_arch arch, uint32_t vector_bytes, const char *maker) {
   const tg_machine *best = NULL;
   int least = 0;
   for (uint32_t i = 0; i < TG_COUNT(rows); i++) {
@@ -78,7 +78,8 @@ const tg_machine *tg_machine_of(const tg_processor *p, uint32_t vector_bytes) {
   if (family == 15) family += p->model >> 20 & 255;
   if (p->arch == TG_ARCH_AARCH64 && p->kinds) family = p->midr[0] >> 24 & 0xff, model = p->midr[0] >> 4 & 0xfff;
   for (uint32_t i = 0; i < TG_COUNT(known); i++)
-    if (!strcmp(known[i].maker, p->maker) && known[i].family == family && model >= known[i].from && model <= known[i].to)
+    if (!strcmp(known[i].maker, p->maker) && known[i].family == family && model >= known[i].from &&
+        model <= known[i].to)
       return tg_machine_row(known[i].row);
-  return nearest(p->arch, vector_bytes, p->maker);
+  return tg_machine_nearest(p->arch, vector_bytes, p->maker);
 }

@@ -16,8 +16,8 @@ typedef struct tg_machine {
 #undef W
 } tg_machine;
 
-/* A column: its name, its unit, what it says, and where it is in the struct; widths: 3, or 1 if it does not depend on the
- * width. NULL after the last. */
+/* A column: its name, its unit, what it says, and where it is in the struct; widths: 3, or 1 if it does not depend
+ * on the width. NULL after the last. */
 typedef struct tg_machine_column { const char *name, *unit, *what; size_t at; uint32_t widths; } tg_machine_column;
 const tg_machine_column *tg_machine_column_at(uint32_t i);
 static inline double *tg_machine_value(tg_machine *m, const tg_machine_column *c) {

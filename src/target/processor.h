@@ -61,8 +61,10 @@ void tg_processor_read(tg_processor *p, bool ask);
 uint64_t tg_processor_features(const tg_processor *p);
 /* The target "host" on that processor, without cache sizes and the number of cores. */
 void tg_target_of(tg_target *t, const tg_processor *p);
-/* The row of machines.def for the processor; of one that the tree does not know, the nearest. vector_bytes: the width of
- * the vectors that code for it has. */
+/* The nearest row of machines.def: of that width of vectors rather than another, then of that maker ("GenuineIntel"). */
+const tg_machine *tg_machine_nearest(tg_arch arch, uint32_t vector_bytes, const char *maker);
+/* The row of machines.def for the processor; of one that the tree does not know, the nearest. vector_bytes: the
+ * width of the vectors that code for it has. */
 const tg_machine *tg_machine_of(const tg_processor *p, uint32_t vector_bytes);
 /* Sets t->lacks: why code for t cannot run on that processor; "": it can. */
 void tg_target_judge(tg_target *t, const tg_processor *p);

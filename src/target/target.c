@@ -183,15 +183,11 @@ void tg_target_derive(tg_target *t) {
   if (wide && (t->needs & X(SSE4A))) snprintf(t->tune, sizeof t->tune, "sapphirerapids");
 }
 
-/* The machine that code for a row is chosen for: the row's own, or for a level of an architecture one that has no
- * more. */
+/* The machine that code for a row is chosen for: the row's own, or the nearest; of x86-64 AMD's alone have SSE4A. */
 static const tg_machine *machine_of_row(const tg_target *t) {
-  static const char *const levels[][2] = {{"x86-64-v2", "haswell"}, {"x86-64-v3", "skylake"},
-                                          {"x86-64-v4", "icelake-server"}, {"armv8-a", "neoverse-n1"}};
   const tg_machine *m = tg_machine_row(t->name);
-  for (uint32_t i = 0; !m && i < TG_COUNT(levels); i++)
-    if (!strcmp(t->name, levels[i][0])) m = tg_machine_row(levels[i][1]);
-  return m;
+  const char *maker = t->arch != TG_ARCH_X86_64 ? "" : t->needs & X(SSE4A) ? "AuthenticAMD" : "GenuineIntel";
+  return m ? m : tg_machine_nearest(t->arch, t->vector_bytes, maker);
 }
 
 /* Copies a row and fills in the fields that rows omit because all CPUs, or all GPUs, have the same. */
@@ -211,8 +207,9 @@ static void fill_in(tg_target *t, const tg_target *row) {
     t->vector_registers = 16;
     t->fma = true;
   } else {
+    tg_target_derive(t);   /* how wide its vectors are */
     t->machine = *machine_of_row(t);
-    tg_target_derive(t);
+    tg_target_derive(t);   /* and what follows from the machine */
   }
   t->threads = t->lanes = t->max_threads = 1;
   t->prefer_i64_address = true;

@@ -60,6 +60,37 @@ static void runs_what_it_has(void) {
   }
 }
 
+/* Each row of machines.def has every column; of widths those that its vectors have. */
+static void machines(void) {
+  for (uint32_t i = 0; tg_machine_at(i); i++) {
+    tg_machine m = *tg_machine_at(i);
+    CHECK(tg_machine_row(m.name) == tg_machine_at(i), "%s twice", m.name);
+    for (uint32_t k = 0; tg_machine_column_at(k); k++) {
+      const tg_machine_column *c = tg_machine_column_at(k);
+      double *v = tg_machine_value(&m, c);
+      for (uint32_t w = 0; w < c->widths; w++)
+        CHECK(v[w] > 0 || (w && !v[w] && !m.fma[w]), "%s: %s %u is %g", m.name, c->name, w, v[w]);
+    }
+    tg_machine other = m;
+    other.divide += 1;
+    CHECK(tg_machine_hash(&m) == tg_machine_hash(tg_machine_at(i)) && tg_machine_hash(&m) != tg_machine_hash(&other), "%s: hash", m.name);
+  }
+}
+
+/* A processor that the tree does not know takes the nearest row: of its vectors' width, then of its maker. */
+static void unknown_processors(void) {
+  static const struct { const char *row, *maker; uint32_t model; const char *machine; } cases[] = {
+    {"znver3", "AuthenticAMD", ZEN3, "znver3"}, {"znver5", "AuthenticAMD", ZEN5, "znver5"},
+    {"znver5", "AuthenticAMD", 0x00f00f00 | 0xff << 20, "znver5"}, {"x86-64-v3", "AuthenticAMD", 0x0ff00f00, "znver3"},
+    {"sapphirerapids", "GenuineIntel", 0x000f06f0, "sapphirerapids"}, {"x86-64-v3", "GenuineIntel", 0x000f06f0, "skylake"}};
+  for (size_t i = 0; i < TG_COUNT(cases); i++) {
+    tg_processor p = having(cases[i].row, cases[i].maker, cases[i].model);
+    tg_target t;
+    tg_target_of(&t, &p);
+    CHECK(!strcmp(t.machine.name, cases[i].machine), "%s %s %x: %s", cases[i].maker, cases[i].row, cases[i].model, t.machine.name);
+  }
+}
+
 /* Registers that the system does not save are no registers, whatever the processor has. */
 static void what_is_saved(void) {
   tg_processor p = having("sapphirerapids", "GenuineIntel", SAPPHIRE);
@@ -150,6 +181,8 @@ static void by_name(void) {
 int main(void) {
   runs_what_it_has();
   what_is_saved();
+  machines();
+  unknown_processors();
   names_x86();
   names_aarch64();
   by_name();

@@ -94,13 +94,16 @@ static void set_knob(tg_kit_choice *c, const char *name, int64_t value) {
 
 /* Each sketch with the knobs that the first choice would give it, then changes of these at random. */
 static void draw_points(set *s, int candidates, uint64_t seed) {
-  static const char *const knobs[] = {"MR", "NU", "NC", "KC", "NB", "UK", "MB", "VL", "GROUPED", "NEXT", "AHEAD", "SUMS"};
+  static const char *const knobs[] = {"MR", "NU", "NC",      "KC",   "NB",    "UK",
+                                      "MB", "VL", "GROUPED", "NEXT", "AHEAD", "SUMS"};
   static const int64_t mr[] = {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14}, nu[] = {1, 2, 3, 4}, nc[] = {1, 2, 3, 4, 6},
-                       kc[] = {64, 128, 256, 384, 512, 1024, 2048}, nb[] = {1, 2, 4, 8, 16, 32, 64}, uk[] = {1, 2, 4, 8},
-                       mb[] = {4, 8, 16, 32, 64, 1024}, vl[] = {4, 8, 16}, two[] = {0, 1}, ahead[] = {0, 1, 2, 8}, sums[] = {1, 2, 4};
-  static const struct { const int64_t *v; uint32_t n; } values[] = {
-      {mr, TG_COUNT(mr)}, {nu, TG_COUNT(nu)}, {nc, TG_COUNT(nc)}, {kc, TG_COUNT(kc)}, {nb, TG_COUNT(nb)}, {uk, TG_COUNT(uk)},
-      {mb, TG_COUNT(mb)}, {vl, TG_COUNT(vl)}, {two, 2}, {two, 2}, {ahead, TG_COUNT(ahead)}, {sums, TG_COUNT(sums)}};
+                       kc[] = {64, 128, 256, 384, 512, 1024, 2048}, nb[] = {1, 2, 4, 8, 16, 32, 64},
+                       uk[] = {1, 2, 4, 8}, mb[] = {4, 8, 16, 32, 64, 1024}, vl[] = {4, 8, 16}, two[] = {0, 1},
+                       ahead[] = {0, 1, 2, 8}, sums[] = {1, 2, 4};
+  static const struct { const int64_t *v; uint32_t n;
+  } values[] = {{mr, TG_COUNT(mr)}, {nu, TG_COUNT(nu)}, {nc, TG_COUNT(nc)},       {kc, TG_COUNT(kc)},
+                {nb, TG_COUNT(nb)}, {uk, TG_COUNT(uk)}, {mb, TG_COUNT(mb)},       {vl, TG_COUNT(vl)},
+                {two, 2},           {two, 2},           {ahead, TG_COUNT(ahead)}, {sums, TG_COUNT(sums)}};
   const tg_gemm_problem *q = &s->space.problem;
   const tg_target *t = &s->ctx->target;
   uint32_t first = 0;
@@ -150,15 +153,18 @@ static double run_once(const set *s, const point *p, int repeats) {
 static bool time_points(set *s) {
   const tool_shape *d = &s->shape;
   size_t size = s->types->a == TG_F64 ? 8 : s->types->a == TG_BF16 || s->types->a == TG_F16 ? 2 : 4;
-  const size_t bytes[] = {(size_t)d->m * (size_t)d->k * size, (size_t)d->k * (size_t)d->n * size, (size_t)d->m * (size_t)d->n * size};
-  for (int i = 0; i < 3; i++) s->bytes[i] = bytes[i], s->operand[i] = tool_pages(bytes[i]), memset(s->operand[i], 0, bytes[i]);
+  const size_t bytes[] = {(size_t)d->m * (size_t)d->k * size, (size_t)d->k * (size_t)d->n * size,
+                          (size_t)d->m * (size_t)d->n * size};
+  for (int i = 0; i < 3; i++)
+    s->bytes[i] = bytes[i], s->operand[i] = tool_pages(bytes[i]), memset(s->operand[i], 0, bytes[i]);
   uint32_t kept = 0;
   for (uint32_t i = 0; i < s->n; i++) {
     tg_binding b[TG_KIT_VALUES + TG_KIT_KNOBS];
     point *p = &s->p[kept];
     *p = s->p[i];
     tg_compile_options o = options_of(s, p, b);
-    if (tg_kernel_compile(s->ctx, p->def, &o, &p->kernel) == TG_OK && tg_kernel_describe(p->kernel)->buffers_n == 3) kept++;
+    if (tg_kernel_compile(s->ctx, p->def, &o, &p->kernel) == TG_OK && tg_kernel_describe(p->kernel)->buffers_n == 3)
+      kept++;
   }
   s->n = kept;
   int repeats[POINTS];
@@ -180,7 +186,8 @@ static void put_points(const set *s, FILE *f) {
   for (uint32_t i = 0; i < s->n; i++) {
     const point *p = &s->p[i];
     fprintf(f, "gemm %s %d %d %d %c%c | %s", s->types->name, d->m, d->n, d->k, "NT"[d->ta], "NT"[d->tb], p->def->name);
-    for (uint32_t k = 0; k < p->choice.knobs_n; k++) fprintf(f, " %s=%lld", p->choice.knob[k].name, (long long)p->choice.knob[k].lo);
+    for (uint32_t k = 0; k < p->choice.knobs_n; k++)
+      fprintf(f, " %s=%lld", p->choice.knob[k].name, (long long)p->choice.knob[k].lo);
     fprintf(f, " | %.4g us\n", p->seconds * 1e6);
   }
   fflush(f);
@@ -241,58 +248,69 @@ static bool read_point(set *s, char *line) {
   return true;
 }
 
-typedef struct { double log_sum, worst, first_sum, first_worst, own_sum, own_worst; double hybrid[5], hybrid_worst[5]; int hybrid_near[5], sets, near, first_near, own_near, firsts; } totals;
+/* Of how many sets the model's first, and what plans choose, are how far from the best. */
+typedef struct { double log_sum, worst; int sets, near; } totals;
 
-static void judge(set *s, const tool_args *a, totals *t) {
-  uint32_t best = 0, least = 0, cheap = UINT32_MAX;
+static void add(totals *t, double ratio) {
+  t->log_sum += log(ratio), t->worst = fmax(t->worst, ratio), t->sets++, t->near += ratio <= 1.1;
+}
+
+static void put_totals(const char *what, const totals *t) {
+  if (t->sets)
+    printf("%s: %.3f of the best (geometric mean) of %d sets, within 10 %% on %d, least %.2f\n", what,
+           exp(-t->log_sum / t->sets), t->sets, t->near, 1 / t->worst);
+}
+
+/* The point that a plan's first choice is; n: it was not recorded. */
+static uint32_t chosen(const set *s) {
+  uint32_t i = 0;
+  for (; i < s->n; i++) {
+    tg_kit_choice c = s->p[i].choice;
+    c.sketch = s->space.choice->sketch;
+    if (!strcmp(s->p[i].def->name, c.sketch->name) && tg_kit_same_choice(&c, s->space.choice)) break;
+  }
+  return i;
+}
+
+static void put_point(const point *p, const char *mark) {
+  const tg_cost *c = &p->price.cost;
+  printf("   %-2s %9.4g us, priced %9.4g: core %.3g memory %.3g spills %.3g L2 %.3g L3 %.3g mem %.3g code %.3g %s",
+         mark, p->seconds * 1e6, c->seconds * 1e6, c->core, c->memory, c->spills, c->l2_bytes, c->l3_bytes,
+         c->memory_bytes, c->code, p->def->name);
+  for (uint32_t k = 0; k < p->choice.knobs_n; k++) printf(" %s=%lld", p->names[k], (long long)p->choice.knob[k].lo);
+  printf("\n");
+}
+
+static void judge(set *s, const tool_args *a, totals *model, totals *first) {
+  uint32_t best = 0, least = 0;
   for (uint32_t i = 0; i < s->n; i++) {
     tg_binding b[TG_KIT_VALUES + TG_KIT_KNOBS];
     point *p = &s->p[i];
     for (uint32_t k = 0; k < p->choice.knobs_n; k++) p->choice.knob[k].name = p->names[k];
     tg_compile_options o = options_of(s, p, b);
     tg_kernel_source src = {.def = p->def, .options = &o};
-    if (tg_price_of(s->ctx, &src, s->space.params_n ? s->space.params : NULL, 1, &p->price)) p->price.cost.seconds = INFINITY;
+    if (tg_price_of(s->ctx, &src, s->space.params_n ? s->space.params : NULL, 1, &p->price))
+      p->price.cost.seconds = INFINITY;
     if (p->seconds < s->p[best].seconds) best = i;
     if (p->price.cost.seconds < s->p[least].price.cost.seconds) least = i;
   }
-  (void)cheap;
-  uint32_t own = 0, first = UINT32_MAX;
-  for (uint32_t i = 0; i < s->n; i++) {
-    if (tg_kit_same_choice(&s->p[i].choice, s->space.choice) || (s->p[i].choice.sketch = s->space.choice->sketch, !strcmp(s->p[i].def->name, s->space.choice->sketch->name) && tg_kit_same_choice(&s->p[i].choice, s->space.choice))) first = i;
-    bool again = false;
-    for (uint32_t k = 0; k < i; k++) again |= s->p[k].def == s->p[i].def;
-    if (!again && s->p[i].price.cost.seconds < s->p[own].price.cost.seconds) own = i;
-  }
-  double ro = s->p[own].seconds / s->p[best].seconds, rf = first != UINT32_MAX ? s->p[first].seconds / s->p[best].seconds : 1;
-  if (first != UINT32_MAX) for (int q = 0; q < 5; q++) {
-    uint32_t pick = s->p[own].price.cost.seconds < s->p[first].price.cost.seconds * (1 - 0.1 * q) ? own : first;
-    double rh = s->p[pick].seconds / s->p[best].seconds;
-    t->hybrid[q] += log(rh), t->hybrid_worst[q] = fmax(t->hybrid_worst[q], rh), t->hybrid_near[q] += rh <= 1.1;
-  }
-  t->own_sum += log(ro), t->own_worst = fmax(t->own_worst, ro), t->own_near += ro <= 1.1;
-  if (first != UINT32_MAX) t->first_sum += log(rf), t->first_worst = fmax(t->first_worst, rf), t->first_near += rf <= 1.1, t->firsts++;
-  double ratio = s->p[least].seconds / s->p[best].seconds;
   const tool_shape *d = &s->shape;
-  printf("%-5s %5d %5d %5d %c%c  %4.2f %4.2f %4.2f (%.4g us; best %.4g us)  %s instead of %s\n", s->types->name, d->m, d->n, d->k,
-         "NT"[d->ta], "NT"[d->tb], ratio, ro, rf, s->p[least].seconds * 1e6, s->p[best].seconds * 1e6, s->p[least].def->name,
+  uint32_t plan = chosen(s);
+  double ratio = s->p[least].seconds / s->p[best].seconds,
+         now = plan < s->n ? s->p[plan].seconds / s->p[best].seconds : 0;
+  printf("%-5s %5d %5d %5d %c%c  model %4.2f  plan %4.2f  (best %.4g us)  %s, best %s\n", s->types->name, d->m, d->n,
+         d->k, "NT"[d->ta], "NT"[d->tb], ratio, now, s -> p[best].seconds * 1e6, s->p[least].def->name,
          s->p[best].def->name);
-  if (a->knobs)
-    for (uint32_t i = 0; i < s->n; i++) {
-      const point *p = &s->p[i];
-      const tg_cost *c = &p->price.cost;
-      printf("   %c%c %9.4g us, priced %9.4g: core %.3g memory %.3g spills %.3g L2 %.3g L3 %.3g mem %.3g code %.3g %s", i == best ? '*' : ' ',
-             i == least ? '<' : ' ', p->seconds * 1e6, c->seconds * 1e6, c->core, c->memory, c->spills, c->l2_bytes, c->l3_bytes,
-             c->memory_bytes, c->code, p->def->name);
-      for (uint32_t k = 0; k < p->choice.knobs_n; k++) printf(" %s=%lld", p->names[k], (long long)p->choice.knob[k].lo);
-      printf("\n");
-    }
-  t->log_sum += log(ratio), t->worst = fmax(t->worst, ratio), t->sets++, t->near += ratio <= 1.1;
+  for (uint32_t i = 0; i < s->n && a->knobs; i++)
+    put_point(&s->p[i], i == best && i == least ? "*<" : i == best ? "*" : i == least ? "<" : "");
+  add(model, ratio);
+  if (now > 0) add(first, now);
 }
 
 static int replay(tg_context *ctx, const tool_args *a) {
   FILE *f = fopen(a->sweep, "r");
   set *s = calloc(1, sizeof *s);
-  totals t = {0};
+  totals model = {0}, first = {0};
   char *line = NULL;
   size_t room = 0;
   if (!f || !s) return perror("tg bench model"), free(s), TOOL_BROKEN;
@@ -301,7 +319,7 @@ static int replay(tg_context *ctx, const tool_args *a) {
     bool more = getline(&line, &room, f) > 0;
     char *copy = more ? strdup(line) : NULL;
     if (!more || !read_point(s, line)) {
-      if (s->n) judge(s, a, &t);
+      if (s->n) judge(s, a, &model, &first);
       memset(s, 0, sizeof *s);
       s->ctx = ctx;
       if (more) read_point(s, copy);
@@ -310,12 +328,9 @@ static int replay(tg_context *ctx, const tool_args *a) {
     if (!more) break;
   }
   fclose(f), free(line), free(s);
-  if (t.sets)
-    printf("%d sets: the model's first is %.3f of the best (geometric mean), within 10 %% on %d, worst %.2f\n", t.sets,
-           exp(-t.log_sum / t.sets), t.near, 1 / t.worst);
-  if (t.sets) printf("among own: %.3f, %d near, worst %.2f; today's first choice: %.3f of %d, %d near, worst %.2f\n", exp(-t.own_sum / t.sets), t.own_near, 1 / t.own_worst, exp(-t.first_sum / t.firsts), t.firsts, t.first_near, 1 / t.first_worst);
-  for (int q = 0; q < 5; q++) printf("hybrid %d: %.3f, %d near, worst %.2f\n", q, exp(-t.hybrid[q] / t.firsts), t.hybrid_near[q], 1 / t.hybrid_worst[q]);
-  return t.sets ? TOOL_OK : TOOL_WRONG;
+  put_totals("the model's first", &model);
+  put_totals("what a plan chooses, where it was recorded", &first);
+  return model.sets ? TOOL_OK : TOOL_WRONG;
 }
 
 int bench_model(tg_context *ctx, const tool_args *a) {
