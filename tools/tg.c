@@ -10,6 +10,7 @@ static const struct { const char *name, *args, *what; int (*run)(int, char **);
     {"devices", "", "what kernels can run on here", cmd_devices},
     {"show", "FILE.tg [name=value ...]", "a kernel at any stage: as written, scheduled, lowered, LLVM, machine code",
      cmd_show},
+    {"measure", "", "what its operations, caches, memory and threads take here: a row of machines.def", cmd_measure},
     {"run", "FILE.tg [name=value ...]", "compile and run it; --check against the interpreter, --time", cmd_run},
     {"tune", "FILE.tg [name=value ...]", "search the schedule that makes it fastest here; tg tune gemm: of a product",
      cmd_tune},

@@ -144,6 +144,8 @@ bool tool_parse(int argc, char **argv, tool_args *a, const char *usage) {
       {.name = "--cost", .flag = &a->cost},
       {.name = "--json", .flag = &a->json},
       {.name = "--rows", .flag = &a->rows},
+      {.name = "--save", .flag = &a->save},
+      {.name = "--explain", .flag = &a->explain},
       {.name = "--help", .flag = &a->help},
       {.name = "-h", .flag = &a->help},
       {.name = "--rules", .flag = &a->rules},

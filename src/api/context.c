@@ -58,6 +58,14 @@ const char *tg_error_message(tg_context *c) {
 
 typedef struct { tg_context *c; const tg_context_options *o; } creation;
 
+/* Uses the row that `tg measure --save` left in the folder of tuned choices, if it is for this processor. */
+static void take_machine(tg_context *c) {
+  const char *why;
+  if (tg_machine_file_read(&c->env, c->tuned, c->target.silicon, &c->target.machine, &why)) tg_target_derive(&c->target);
+  else if (why && c->log)
+    c->log(c->log_user, tg_format(&c->env, "%s/" TG_MACHINE_FILE " is not used: %s", c->tuned, why));
+}
+
 static void create(void *arg) {
   creation *k = arg;
   tg_context *c = k->c;
@@ -72,6 +80,7 @@ static void create(void *arg) {
   if (o->cache && *o->cache) c->cache = tg_strdup(&c->env, o->cache);
   const char *tuned = o->tuned ? o->tuned : secure_getenv("TG_TUNED");
   if (tuned && *tuned) c->tuned = tg_strdup(&c->env, tuned);
+  if (c->tuned && !strcmp(name, "host")) take_machine(c);
   c->pool = tg_pool_open(&c->env.allocator, tg_target_is_device(&c->target) ? 1 : c->target.threads);
   if (!c->pool) tg_fail(&c->env, TG_ENOMEM, "out of memory");
   tg_device *device;

@@ -381,6 +381,7 @@ static void open_problem(search *s) {
   tg_task t = {.kind = TG_TASK_OPEN,
                .trial = {s->first->text, NULL, NULL},
                .target = o->target,
+               .machine = o->machine,
                .folder = o->folder,
                .checks = o->checks,
                .params_n = o->params_n,

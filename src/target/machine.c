@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * The rows of machines.def, and which processor takes which of them. */
 #include <stddef.h>
+#include <stdlib.h>
 #include "target/machine.h"
 #include "target/processor.h"
 
 static const tg_machine rows[] = {
-#define M(row, ...) {row, __VA_ARGS__},
+#define M(row, processors, ...) {row, processors, __VA_ARGS__},
 #include "target/machines.def"
 #undef M
 };
@@ -37,24 +38,27 @@ uint64_t tg_machine_hash(const tg_machine *m) {
 
 /* ---- of a processor ---- */
 
-/* x86-64: maker, family and models as CPUID says them. AArch64: implementer and part of MIDR_EL1. */
-static const struct { const char *row, *maker; uint32_t family, from, to; } known[] = {
-    {"haswell", "GenuineIntel", 6, 0x3c, 0x3d},       {"haswell", "GenuineIntel", 6, 0x3f, 0x3f},
-    {"haswell", "GenuineIntel", 6, 0x45, 0x47},       {"haswell", "GenuineIntel", 6, 0x4f, 0x4f},
-    {"skylake", "GenuineIntel", 6, 0x4e, 0x4e},       {"skylake", "GenuineIntel", 6, 0x5e, 0x5e},
-    {"skylake", "GenuineIntel", 6, 0x8e, 0x8e},       {"skylake", "GenuineIntel", 6, 0x9e, 0x9e},
-    {"skylake-avx512", "GenuineIntel", 6, 0x55, 0x55}, {"icelake-server", "GenuineIntel", 6, 0x6a, 0x6c},
-    {"icelake-server", "GenuineIntel", 6, 0x7d, 0x7e}, {"sapphirerapids", "GenuineIntel", 6, 0x8f, 0x8f},
-    {"sapphirerapids", "GenuineIntel", 6, 0xcf, 0xcf}, {"znver2", "AuthenticAMD", 0x17, 0x30, 0xff},
-    {"znver3", "AuthenticAMD", 0x19, 0x00, 0x0f},     {"znver3", "AuthenticAMD", 0x19, 0x20, 0x5f},
-    {"znver4", "AuthenticAMD", 0x19, 0x10, 0x1f},     {"znver4", "AuthenticAMD", 0x19, 0x60, 0xff},
-    {"znver5", "AuthenticAMD", 0x1a, 0x00, 0xff},     {"neoverse-n1", "", 0x41, 0xd0c, 0xd0c},
-    {"neoverse-v1", "", 0x41, 0xd40, 0xd40},          {"neoverse-v2", "", 0x41, 0xd49, 0xd4f},
-};
+/* One word behind maker and family: a number, or two with a '-' between them. */
+static bool in_range(const char *word, uint32_t model) {
+  char *end;
+  unsigned long from = strtoul(word, &end, 16), to = *end == '-' ? strtoul(end + 1, NULL, 16) : from;
+  return model >= from && model <= to;
+}
+
+static bool same_maker(const tg_machine *m, const char *maker) {
+  size_t n = strcspn(m->processors, " ");
+  return n && strlen(maker) == n && !memcmp(m->processors, maker, n);
+}
+
+bool tg_machine_takes(const tg_machine *m, const char *maker, uint32_t family, uint32_t model) {
+  const char *at = m->processors + strcspn(m->processors, " ");
+  if (!same_maker(m, maker) || !in_range(at, family)) return false;
+  for (at += strspn(at, " "); *(at += strcspn(at, " ")); at += strspn(at, " "))
+    if (in_range(at, model)) return true;
+  return false;
+}
 
 static uint32_t widest(const tg_machine *m) { return m->fma[2] > 0 ? 64 : m->fma[1] > 0 ? 32 : 16; }
-
-static bool is_arm(const tg_machine *m) { return !strncmp(m->name, "neoverse", 8); }
 
 /* The nearest row: of the architecture, of the target's width of vectors rather than another, of the maker rather than
  * another, and then the last in the table, which is the newest. */
@@ -62,24 +66,33 @@ const tg_machine *tg_machine_nearest(tg_arch arch, uint32_t vector_bytes, const 
   const tg_machine *best = NULL;
   int least = 0;
   for (uint32_t i = 0; i < TG_COUNT(rows); i++) {
-    if (is_arm(&rows[i]) != (arch == TG_ARCH_AARCH64)) continue;
-    bool same = false;
-    for (uint32_t k = 0; k < TG_COUNT(known); k++)
-      same |= !strcmp(known[k].row, rows[i].name) && !strcmp(known[k].maker, maker);
+    if (same_maker(&rows[i], "arm") != (arch == TG_ARCH_AARCH64)) continue;
     uint32_t w = widest(&rows[i]);
-    int apart = (w == vector_bytes ? 0 : w == 2 * vector_bytes || 2 * w == vector_bytes ? 2 : 4) + !same;
+    int apart = (w == vector_bytes ? 0 : w == 2 * vector_bytes || 2 * w == vector_bytes ? 2 : 4) +
+                !same_maker(&rows[i], maker);
     if (!best || apart <= least) best = &rows[i], least = apart;
   }
   return best;
 }
 
+void tg_processor_number(const tg_processor *p, const char **maker, uint32_t *family, uint32_t *model) {
+  if (p->arch == TG_ARCH_AARCH64) {
+    *maker = "arm";
+    *family = p->kinds ? p->midr[0] >> 24 & 0xff : 0;
+    *model = p->kinds ? p->midr[0] >> 4 & 0xfff : 0;
+    return;
+  }
+  *maker = p->maker;
+  *family = p->model >> 8 & 15;
+  *model = (p->model >> 4 & 15) | (p->model >> 12 & 0xf0);
+  if (*family == 15) *family += p->model >> 20 & 255;
+}
+
 const tg_machine *tg_machine_of(const tg_processor *p, uint32_t vector_bytes) {
-  uint32_t family = p->model >> 8 & 15, model = (p->model >> 4 & 15) | (p->model >> 12 & 0xf0);
-  if (family == 15) family += p->model >> 20 & 255;
-  if (p->arch == TG_ARCH_AARCH64 && p->kinds) family = p->midr[0] >> 24 & 0xff, model = p->midr[0] >> 4 & 0xfff;
-  for (uint32_t i = 0; i < TG_COUNT(known); i++)
-    if (!strcmp(known[i].maker, p->maker) && known[i].family == family && model >= known[i].from &&
-        model <= known[i].to)
-      return tg_machine_row(known[i].row);
-  return tg_machine_nearest(p->arch, vector_bytes, p->maker);
+  const char *maker;
+  uint32_t family, model;
+  tg_processor_number(p, &maker, &family, &model);
+  for (uint32_t i = 0; i < TG_COUNT(rows); i++)
+    if (tg_machine_takes(&rows[i], maker, family, model)) return &rows[i];
+  return tg_machine_nearest(p->arch, vector_bytes, maker);
 }

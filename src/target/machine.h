@@ -8,7 +8,8 @@
 enum { TG_MACHINE_WIDTHS = 3 };   /* vectors of 16, 32 and 64 bytes */
 
 typedef struct tg_machine {
-  char name[32];            /* of the row; of a row measured here: "measured" */
+  char name[32];            /* of the row; of a row of the user's own: "measured" */
+  const char *processors;   /* that take the row, as in machines.def; of a row of the user's own: "" */
 #define C(name, unit, what) double name;
 #define W(name, unit, what) double name[TG_MACHINE_WIDTHS];
 #include "target/columns.def"
@@ -30,4 +31,26 @@ const tg_machine *tg_machine_row(const char *name);
 const tg_machine *tg_machine_at(uint32_t i);
 /* A number that two rows share only if all their values are equal; part of the cache's key. */
 uint64_t tg_machine_hash(const tg_machine *m);
+/* Is the processor in the row's list? For AArch64: maker "arm", the implementer as family, the part as model. */
+bool tg_machine_takes(const tg_machine *m, const char *maker, uint32_t family, uint32_t model);
+
+/* machine_text.c: rows as text. */
+
+/* v to two significant digits, as rows have it. */
+double tg_machine_round(double v);
+/* Appends the row in the form of machines.def. */
+void tg_machine_print(tg_str *out, const tg_machine *m);
+
+/* A row of the user's own: a file of this name in the folder of tuned choices, with lines NAME = VALUE for each column
+ * and the identification of the processor that was measured (tg_target.silicon). */
+#define TG_MACHINE_FILE "machine.txt"
+void tg_machine_file_print(tg_str *out, const tg_machine *m, const char *silicon);
+/* False: *why says what is wrong, and in which line. *silicon: of which processor; both are env's. */
+bool tg_machine_file_parse(tg_env *env, const char *text, size_t bytes, tg_machine *m, const char **silicon,
+                           const char **why);
+/* Returns 0 or an errno. Creates the folder, if need be, with access for the user alone. */
+int tg_machine_file_write(tg_env *env, const char *folder, const tg_machine *m, const char *silicon);
+/* Reads the folder's file if it is for this processor. False: there is none (*why is NULL), or it is not for this
+ * processor, damaged, or other users could have written it (*why says so); *m is then unchanged. */
+bool tg_machine_file_read(tg_env *env, const char *folder, const char *silicon, tg_machine *m, const char **why);
 #endif

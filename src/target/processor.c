@@ -199,7 +199,6 @@ void tg_target_of(tg_target *t, const tg_processor *p) {
   tg_target_derive(t);   /* how wide its vectors are */
   t->machine = *tg_machine_of(p, t->vector_bytes);
   tg_target_derive(t);   /* and what follows from the machine */
-  tg_target_derive(t);
   put_silicon(t, p);
   tg_target_judge(t, p);
 }

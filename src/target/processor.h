@@ -61,8 +61,11 @@ void tg_processor_read(tg_processor *p, bool ask);
 uint64_t tg_processor_features(const tg_processor *p);
 /* The target "host" on that processor, without cache sizes and the number of cores. */
 void tg_target_of(tg_target *t, const tg_processor *p);
-/* The nearest row of machines.def: of that width of vectors rather than another, then of that maker ("GenuineIntel"). */
+/* The nearest row of machines.def: of that width of vectors rather than another, then of that maker
+ * ("GenuineIntel"). */
 const tg_machine *tg_machine_nearest(tg_arch arch, uint32_t vector_bytes, const char *maker);
+/* Its maker, family and model as machines.def writes them. */
+void tg_processor_number(const tg_processor *p, const char **maker, uint32_t *family, uint32_t *model);
 /* The row of machines.def for the processor; of one that the tree does not know, the nearest. vector_bytes: the
  * width of the vectors that code for it has. */
 const tg_machine *tg_machine_of(const tg_processor *p, uint32_t vector_bytes);

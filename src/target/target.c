@@ -175,7 +175,8 @@ void tg_target_derive(tg_target *t) {
   t->tile_i8 = wide && (t->needs & X(AMX_TILE)) && (t->needs & X(AMX_INT8));
   const tg_machine *m = &t->machine;
   t->one_stream = m->interleave > 0 && m->interleave < 1;
-  t->gathers_slowly = m->gather_lane > m->insert_lane;
+  /* below AVX2 there is no gather: lanes are picked one by one, on whatever machine */
+  t->gathers_slowly = (x86 && !v3) || m->gather_lane > m->insert_lane;
   t->double_pumped = wide && m->fma[2] < m->fma[1];
   t->asking = m->prefetch > 1.5 ? TG_ASK_MUCH : m->prefetch > 1 ? TG_ASK_SOME : TG_ASK_NOTHING;
   /* With LLVM's scheduling models of Zen 4 and 5 (alone to have both SSE4A and AVX-512), the loads of all unrolled

@@ -131,6 +131,15 @@ static void read_reference(void *arg) {
     s->slab = tg_trial_slab(j, &s->env, s->author, TG_TRIAL_AS_WRITTEN / s->work.ops);
 }
 
+/* Workers choose as the context that tunes does. */
+static void use_machine(tg_context *c, tg_env *env, const char *text) {
+  const char *silicon, *why;
+  if (!text) return;
+  if (!tg_machine_file_parse(env, text, strlen(text), &c->target.machine, &silicon, &why))
+    tg_fail(env, TG_INTERNAL, "the row of the machine: %s", why);
+  tg_target_derive(&c->target);
+}
+
 static void open_problem(void *self, tg_env *env, tg_task *t) {
   tg_trial_state *s = self;
   drop_problem(s);
@@ -144,6 +153,7 @@ static void open_problem(void *self, tg_env *env, tg_task *t) {
                                                   : 1};
   tg_status st = tg_context_create(&o, &s->ctx);
   if (st != TG_OK) tg_fail(env, st, "no context");
+  use_machine(s->ctx, env, t->machine);
   s->env.trap = env->trap;
   s->text = tg_strdup(&s->env, t->trial.text ? t->trial.text : "");
   s->about = t->checks ? tg_strdup(&s->env, t->checks) : NULL;

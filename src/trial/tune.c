@@ -169,6 +169,14 @@ static uint32_t launch_threads(const tuning *k) {
   return k->o->threads && k->o->threads < k->c->target.threads ? k->o->threads : k->c->target.threads;
 }
 
+/* Workers open contexts without the folder in which the row was found. */
+static const char *machine_text(tg_env *env, const tg_target *t) {
+  if (strcmp(t->name, "host") || tg_machine_row(t->machine.name)) return NULL;
+  tg_str s = tg_str_new(env);
+  tg_machine_file_print(&s, &t->machine, t->silicon);
+  return s.data;
+}
+
 static void run(void *arg) {
   tuning *k = arg;
   const tg_tune_options *o = k->o;
@@ -199,6 +207,7 @@ static void run(void *arg) {
                          .workers = o->workers ? o->workers : k->c->target.threads,
                          .local = k->bench,
                          .target = k->c->target.name,
+                         .machine = machine_text(env, &k->c->target),
                          .folder = *k->folder ? k->folder : NULL,
                          .checks = !kind  ? NULL
                                    : part ? kind->part_about

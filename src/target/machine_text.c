@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT
+ * Rows of machines as text: in the form of machines.def, which the tree has, and as a file of the user's own, which
+ * `tg measure --save` writes. Numbers are printed and read in the C locale. A file is checked when it is read: all
+ * columns must be there, each once, with values that its unit can have. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include "target/machine.h"
+
+static const char magic[] = "tg-machine 1";
+enum { MOST_COLUMNS = 64, WRAP = 118 };
+
+double tg_machine_round(double v) {
+  char text[64];
+  tg_print_double(text, sizeof text, 2, v);
+  return tg_read_double(text, NULL);
+}
+
+static const char *number(char text[64], double v) {
+  tg_print_double(text, 64, 15, v);
+  return text;
+}
+
+/* ---- as machines.def has it ---- */
+
+static const double *value_of(const tg_machine *m, const tg_machine_column *c) {
+  return (const double *)(const void *)((const char *)m + c->at);
+}
+
+/* Without the zeros at the end: widths that the machine does not have. */
+static uint32_t widths_of(const tg_machine *m, const tg_machine_column *c) {
+  uint32_t n = c->widths;
+  while (n > 1 && !(value_of(m, c)[n - 1] > 0)) n--;
+  return n;
+}
+
+void tg_machine_print(tg_str *out, const tg_machine *m) {
+  char piece[160], text[64];
+  size_t line = out->n;
+  tg_str_printf(out, "M(\"%s\", \"%s\"", m->name, m->processors);
+  for (uint32_t i = 0; tg_machine_column_at(i); i++) {
+    const tg_machine_column *c = tg_machine_column_at(i);
+    int n = snprintf(piece, sizeof piece, ".%s = %s", c->name, c->widths > 1 ? "{" : "");
+    for (uint32_t w = 0; w < widths_of(m, c); w++)
+      n += snprintf(piece + n, sizeof piece - (size_t)n, "%s%s", w ? ", " : "", number(text, value_of(m, c)[w]));
+    if (c->widths > 1) n += snprintf(piece + n, sizeof piece - (size_t)n, "}");
+    if (out->n + 2 + (size_t)n - line > WRAP) {
+      tg_str_puts(out, ",\n");
+      line = out->n;
+      tg_str_printf(out, "  %s", piece);
+    } else tg_str_printf(out, ", %s", piece);
+  }
+  tg_str_puts(out, ")\n");
+}
+
+/* ---- as a file ---- */
+
+void tg_machine_file_print(tg_str *out, const tg_machine *m, const char *silicon) {
+  char text[64];
+  tg_str_printf(out, "%s\n", magic);
+  tg_str_puts(out, "# What tg measured of this machine; docs/model.md says what each line is. It counts on the processor "
+                   "below alone.\n");
+  tg_str_printf(out, "processor = %s\n", silicon);
+  for (uint32_t i = 0; tg_machine_column_at(i); i++) {
+    const tg_machine_column *c = tg_machine_column_at(i);
+    tg_str_printf(out, "%s =", c->name);
+    for (uint32_t w = 0; w < c->widths; w++) tg_str_printf(out, " %s", number(text, value_of(m, c)[w]));
+    tg_str_puts(out, "\n");
+  }
+}
+
+/* Values that a quantity of this unit can have. Below the least is also 0, where that is a possible result. */
+static const struct { const char *unit; double least, most; bool zero; } ranges[] = {
+    {"MHz", 100, 20000, false},        {"instructions/cycle", 0.01, 32, false}, {"cycles", 0.001, 100000, true},
+    {"bytes", 16, 4096, false},        {"ways", 1, 128, false},                 {"bytes/cycle", 0.001, 100000, false},
+    {"streams", 1, 1024, false},       {"ratio", 0.01, 100, false},             {"pages", 1, 1e8, false},
+    {"ns", 1, 1e9, false},
+};
+
+/* w: the index of the width; wider vectors than 16 bytes may be missing, which is 0. */
+static bool possible(const tg_machine_column *c, uint32_t w, double v) {
+  for (uint32_t i = 0; i < TG_COUNT(ranges); i++)
+    if (!strcmp(c->unit, ranges[i].unit))
+      return (v == 0 && (ranges[i].zero || w > 0)) || (v >= ranges[i].least && v <= ranges[i].most);
+  return false;
+}
+
+static const tg_machine_column *column_named(const char *name, uint32_t *i) {
+  const tg_machine_column *c;
+  for (*i = 0; (c = tg_machine_column_at(*i)); ++*i)
+    if (!strcmp(c->name, name)) return c;
+  return NULL;
+}
+
+/* Reads the values of a column. NULL, or what is wrong. */
+static const char *take_values(tg_env *env, const tg_machine_column *c, const char *at, double *values) {
+  for (uint32_t w = 0; w < c->widths; w++) {
+    char *end;
+    double v = tg_read_double(at, &end);
+    if (end == at || !isfinite(v))
+      return c->widths > 1 ? tg_format(env, "%s wants %u numbers", c->name, c->widths)
+                           : tg_format(env, "%s wants a number", c->name);
+    if (!possible(c, w, v)) return tg_format(env, "%s of %.6g %s is out of range", c->name, v, c->unit);
+    values[w] = v;
+    at = end;
+  }
+  at += strspn(at, " \t\r");
+  return *at ? tg_format(env, "'%s' behind the value of %s", at, c->name) : NULL;
+}
+
+typedef struct { tg_env *env; tg_machine *m; const char *silicon; bool seen[MOST_COLUMNS]; } reading;
+
+/* NULL, or what is wrong with the line. */
+static const char *take_line(reading *r, char *line) {
+  line += strspn(line, " \t\r");
+  char *eq = strchr(line, '='), *end = eq;
+  uint32_t i;
+  if (!*line || *line == '#') return NULL;
+  if (!eq) return "not of the form NAME = VALUE";
+  while (end > line && strchr(" \t", end[-1])) end--;
+  *end = 0;
+  const char *value = eq + 1 + strspn(eq + 1, " \t");
+  if (!strcmp(line, "processor")) {
+    if (r->silicon) return "'processor' is given twice";
+    char *text = tg_strdup(r->env, value);
+    for (size_t n = strlen(text); n && strchr(" \t\r", text[n - 1]); n--) text[n - 1] = 0;
+    r->silicon = text;
+    return NULL;
+  }
+  const tg_machine_column *c = column_named(line, &i);
+  if (!c || i >= MOST_COLUMNS) return tg_format(r->env, "no column is named '%.64s'", line);
+  if (r->seen[i]) return tg_format(r->env, "'%s' is given twice", c->name);
+  r->seen[i] = true;
+  return take_values(r->env, c, value, tg_machine_value(r->m, c));
+}
+
+bool tg_machine_file_parse(tg_env *env, const char *text, size_t bytes, tg_machine *m, const char **silicon,
+                           const char **why) {
+  tg_machine made = {.name = "measured", .processors = ""};
+  reading r = {.env = env, .m = &made};
+  size_t head = strlen(magic);
+  *why = "not a file of tg measure, or of another version";
+  if (bytes <= head || memcmp(text, magic, head) || text[head] != '\n' || memchr(text, 0, bytes)) return false;
+  char *at = tg_strndup(env, text + head + 1, bytes - head - 1);
+  for (uint32_t n = 2; *at; n++) {
+    size_t length = strcspn(at, "\n");
+    char *next = at + length + (at[length] == '\n');
+    at[length] = 0;
+    const char *wrong = take_line(&r, at);
+    if (wrong) return *why = tg_format(env, "line %u: %s", n, wrong), false;
+    at = next;
+  }
+  for (uint32_t i = 0; tg_machine_column_at(i); i++)
+    if (!r.seen[i]) return *why = tg_format(env, "there is no line for %s", tg_machine_column_at(i)->name), false;
+  if (!r.silicon) return *why = "there is no line for processor", false;
+  *silicon = r.silicon;
+  *m = made;
+  *why = NULL;
+  return true;
+}
+
+int tg_machine_file_write(tg_env *env, const char *folder, const tg_machine *m, const char *silicon) {
+  tg_str s = tg_str_new(env);
+  tg_machine_file_print(&s, m, silicon);
+  return tg_write_private(folder, TG_MACHINE_FILE, s.data, s.n);
+}
+
+bool tg_machine_file_read(tg_env *env, const char *folder, const char *silicon, tg_machine *m, const char **why) {
+  size_t bytes;
+  tg_machine made;
+  const char *of;
+  *why = NULL;
+  char *text = tg_read_private(env, folder, TG_MACHINE_FILE, true, &bytes);
+  if (!text && (errno == ENOENT || errno == ENOTDIR)) return false;
+  if (!text) *why = errno == EPERM ? "other users can write it, or its folder" : "it cannot be read";
+  else if (tg_machine_file_parse(env, text, bytes, &made, &of, why) && strcmp(of, silicon))
+    *why = "it was measured on another processor";
+  if (*why) return false;
+  *m = made;
+  return true;
+}
