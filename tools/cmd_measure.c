@@ -25,7 +25,8 @@ static size_t power_within(uint64_t bytes) {
   return p;
 }
 
-/* Sizes that the caches hold, a part of each, as pages may share sets and other cores L3: a quarter of L2; of L3 what L2 does not hold and other cores leave. */
+/* Sizes that the caches hold, a part of each, as pages may share sets and other cores L3: a quarter of L2; of L3
+ * what L2 does not hold and other cores leave. */
 static void choose_sizes(measure *m) {
   const uint64_t most = 512u << 20, least = 64u << 20;
   uint64_t l2 = m->target.l2 ? m->target.l2 : 512u << 10, l3 = m->target.l3 ? m->target.l3 : 8 * l2;

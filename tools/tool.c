@@ -123,6 +123,23 @@ static bool refuse(const char *given, const tool_args *a) {
   return false;
 }
 
+/* One word of the command line: an option of this command, a binding, or the file. */
+static bool take_word(const option *options, size_t n, int argc, char **argv, int *i, tool_args *a, const char *usage) {
+  const char *wrong = NULL;
+  const char *word = argv[*i];
+  bool known = false;
+  for (size_t k = 0; word[0] == '-' && k < n && !known; k++) {
+    known = match(&options[k], argc, argv, i, a, &wrong);
+    /* an option that this command's usage does not speak of is no option of it */
+    if (known && options[k].flag != &a->help && !strstr(usage, options[k].name)) known = false;
+  }
+  if (known && wrong) return fprintf(stderr, "tg: %s %s\n", argv[*i], wrong), false;
+  if (known || (word[0] != '-' && strchr(word, '=') && binding(argv[*i], a))) return true;
+  if (word[0] == '-' || strchr(word, '=') || a->file) return refuse(argv[*i], a);
+  a->file = word;
+  return true;
+}
+
 bool tool_parse(int argc, char **argv, tool_args *a, const char *usage) {
   *a = (tool_args){.threads = 1, .workers = -1};
   const option options[] = {
@@ -166,22 +183,8 @@ bool tool_parse(int argc, char **argv, tool_args *a, const char *usage) {
       {.name = "--resume", .flag = &a->resume},
       {.name = "--causal", .flag = &a->causal},
   };
-  for (int i = 0; i < argc; i++) {
-    const char *wrong = NULL;
-    bool known = false;
-    for (size_t k = 0; argv[i][0] == '-' && k < sizeof options / sizeof *options && !known; k++) {
-      known = match(&options[k], argc, argv, &i, a, &wrong);
-      /* an option that this command's usage does not speak of is no option of it */
-      if (known && options[k].flag != &a->help && !strstr(usage, options[k].name)) known = false;
-    }
-    if (known && wrong) {
-      fprintf(stderr, "tg: %s %s\n", argv[i], wrong);
-      return false;
-    }
-    if (known || (argv[i][0] != '-' && strchr(argv[i], '=') && binding(argv[i], a))) continue;
-    if (argv[i][0] != '-' && !strchr(argv[i], '=') && !a->file) a->file = argv[i];
-    else return refuse(argv[i], a);
-  }
+  for (int i = 0; i < argc; i++)
+    if (!take_word(options, sizeof options / sizeof *options, argc, argv, &i, a, usage)) return false;
   return true;
 }
 

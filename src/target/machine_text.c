@@ -58,7 +58,8 @@ void tg_machine_print(tg_str *out, const tg_machine *m) {
 void tg_machine_file_print(tg_str *out, const tg_machine *m, const char *silicon) {
   char text[64];
   tg_str_printf(out, "%s\n", magic);
-  tg_str_puts(out, "# What tg measured of this machine; docs/model.md says what each line is. It counts on the processor "
+  tg_str_puts(out, "# What tg measured of this machine; docs/model.md says what each line is. It counts on the "
+                   "processor "
                    "below alone.\n");
   tg_str_printf(out, "processor = %s\n", silicon);
   for (uint32_t i = 0; tg_machine_column_at(i); i++) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * tg measure, latencies: chains of instructions each of which waits for the one before, and what a branch costs that was
+ * tg measure, latencies: chains of instructions each of which waits for the one before, and what a branch costs that
+ * was
  * predicted wrongly. */
 #include "measure/body.h"
 
@@ -33,8 +34,9 @@ static measure_body *const forward[TG_MACHINE_WIDTHS] = {forward_16, forward_32,
   "mov %%rsi, %%rdx" THEN "shl $13, %%rdx" THEN "xor %%rdx, %%rsi" THEN "mov %%rsi, %%rdx" THEN \
   "shr $7, %%rdx" THEN "xor %%rdx, %%rsi" THEN "mov %%rsi, %%rdx" THEN "shl $17, %%rdx" THEN    \
   "xor %%rdx, %%rsi" THEN
-#define BRANCHES(bit) \
-  "mov (%%rax), %%rsi" THEN TIMES(16, RANDOM "test $" bit ", %%esi" THEN "jz 1f" THEN "nop\n1:") "mov %%rsi, (%%rax)" THEN
+#  define BRANCHES(bit)                                                                                                \
+    "mov (%%rax), %%rsi" THEN TIMES(16, RANDOM "test $" bit ", %%esi" THEN "jz 1f" THEN                                \
+                                               "nop\n1:") "mov %%rsi, (%%rax)" THEN
 BODY(guessed, "xmm", BRANCHES("1"))
 BODY(known, "xmm", BRANCHES("0"))
 enum { BRANCHED = 16, MANY_BRANCHES = 64000 };

@@ -65,9 +65,9 @@ static double keep(measure *m, double cycles) {
   return *best;
 }
 
-/* The chain at its fastest in this probe and the last few: a neighbour on the same core slows additions too, for seconds,
- * and then a body that it does not slow would seem to take fewer cycles than it does. If the clock has become slower
- * since then, the body seems to take more, which another round puts right. */
+/* The chain at its fastest in this probe and the last few: a neighbour on the same core slows additions too, for
+ * seconds, and then a body that it does not slow would seem to take fewer cycles than it does. If the clock has
+ * become slower since then, the body seems to take more, which another round puts right. */
 static double clock_of(measure *m, double fastest) {
   uint32_t slot = m->probes % TG_COUNT(m->chain);
   m->chain[slot] = fastest;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * tg measure: what its groups of probes share. A probe is a piece of code of which it is known how many operations it
- * does. It runs in many short bursts, each behind a chain of dependent additions, which take a cycle each: that chain is
+ * does. It runs in many short bursts, each behind a chain of dependent additions, which take a cycle each: that chain
+ * is
  * the clock, since neither the time stamp counter nor the system's clock counts cycles of the core. */
 #ifndef TG_MEASURE_H
 #define TG_MEASURE_H
@@ -22,8 +23,8 @@ typedef struct measure {
   char *memory;                /* larger than the caches, in huge pages where the system has them */
   size_t memory_bytes;         /* a power of two */
   size_t l2_bytes, l3_bytes;   /* parts of `memory` that L2, and L3 but not L2, hold; powers of two */
-  /* All probes run in several rounds, in the same order, as other programs and machines on the same processor disturb it
-   * for seconds at a time; of each the best round counts. */
+  /* All probes run in several rounds, in the same order, as other programs and machines on the same processor
+   * disturb it for seconds at a time; of each the best round counts. */
   double best[MEASURE_MOST];
   double chain[4];             /* seconds of the chain at its fastest, in each of the last probes */
   uint32_t probes;             /* so far in this round */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * tg measure, caches and memory: bytes per cycle of sequences, cycles of a load at the end of a chain of loads in random
- * order, and how many sequences and pages the hardware follows. Sizes of caches are those that the system reports. */
+ * tg measure, caches and memory: bytes per cycle of sequences, cycles of a load at the end of a chain of loads in
+ * random order, and how many sequences and pages the hardware follows. Sizes of caches are those that the system
+ * reports. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -183,8 +184,8 @@ static double chase(measure *m, char *memory, size_t apart, uint32_t n, uint32_t
   return measure_cycles(m, seconds, follow, &c, LOADS);
 }
 
-/* A load of a line in the first `bytes` of the memory. The lines of 128 KiB come together, so that what pages cost stays
- * out of it: the first levels of all TLBs hold that. */
+/* A load of a line in the first `bytes` of the memory. The lines of 128 KiB come together, so that what pages cost
+ * stays out of it: the first levels of all TLBs hold that. */
 static double latency(measure *m, size_t bytes, double seconds) {
   enum { TOGETHER = 32 * PAGE / MEASURE_LINE };
   return chase(m, m->memory, MEASURE_LINE, (uint32_t)(bytes / MEASURE_LINE), TOGETHER, seconds);

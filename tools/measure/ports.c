@@ -34,9 +34,10 @@ BODY(convert_64, "zmm", CONVERT("ymm", "zmm"))
 static measure_body *const convert[TG_MACHINE_WIDTHS] = {convert_16, convert_32, convert_64};
 
 /* The lanes of a gather are 68 bytes apart; its mask is set each time, as the instruction clears it. */
-#define GATHER(V)                                            \
-  "vmovups 12288(%%rax), %%" V "12" THEN                     \
-  TIMES(2, EACH(LOWER, "vpcmpeqd %%" V "15, %%" V "15, %%" V "15" THEN "vgatherdps %%" V "15, (%%rax,%%" V "12), %%" V "\\r"))
+#define GATHER(V)                                                      \
+  "vmovups 12288(%%rax), %%" V "12" THEN                               \
+  TIMES(2, EACH(LOWER, "vpcmpeqd %%" V "15, %%" V "15, %%" V "15" THEN \
+                "vgatherdps %%" V "15, (%%rax,%%" V "12), %%" V "\\r"))
 BODY(gather_16, "xmm", GATHER("xmm"))
 BODY(gather_32, "ymm", GATHER("ymm"))
 BODY(gather_64, "zmm", "vmovups 12288(%%rax), %%zmm12" THEN
