@@ -61,7 +61,8 @@ typedef struct { tg_context *c; const tg_context_options *o; } creation;
 /* Uses the row that `tg measure --save` left in the folder of tuned choices, if it is for this processor. */
 static void take_machine(tg_context *c) {
   const char *why;
-  if (tg_machine_file_read(&c->env, c->tuned, c->target.silicon, &c->target.machine, &why)) tg_target_derive(&c->target);
+  if (tg_machine_file_read(&c->env, c->tuned, c->target.silicon, &c->target.machine, &why))
+    tg_target_derive(&c->target);
   else if (why && c->log)
     c->log(c->log_user, tg_format(&c->env, "%s/" TG_MACHINE_FILE " is not used: %s", c->tuned, why));
 }
