@@ -199,13 +199,15 @@ static void move_words(search *s, const tg_point *p, uint32_t draws, tg_point **
   }
 }
 
-/* Lowers random points of all sketches, for the model to pick from. Takes at most a tenth of a budget in seconds. */
+/* Lowers random points of all sketches, for the model to pick from. Takes at most a tenth of a budget in seconds; no
+ * more than EACH points for each candidate that may be timed. */
 static void explore(search *s) {
-  enum { POINTS = 1200 };
+  enum { POINTS = 1200, EACH = 40 };
+  uint32_t most = s->o->candidates && s->o->candidates < POINTS / EACH ? EACH * s->o->candidates : POINTS;
   double until = s->o->seconds > 0 ? tg_now() + 0.1 * s->o->seconds : INFINITY;
   bool some = false;
   for (uint32_t i = 0; i < s->space.sketches; i++) some |= s->space.sketch[i].knobs > 0;
-  for (uint32_t made = 0; some && made < POINTS && tg_now() < until && !over(s); made += FRONT) {
+  for (uint32_t made = 0; some && made < most && tg_now() < until && !over(s); made += FRONT) {
     tg_point *front[FRONT];
     uint32_t n = 0;
     for (uint32_t i = 0; i < FRONT; i++) {

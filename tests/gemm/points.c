@@ -121,6 +121,7 @@ typedef struct {
   const tg_kernel_def *def;
   const char *name;
   tg_gemm_problem *problem;
+  int64_t holds;               /* 32-bit elements in all vector registers */
   tg_binding bind[BINDINGS];
   uint32_t n;
   char knob[TG_GEMM_KNOBS][32];
@@ -132,12 +133,30 @@ typedef struct {
   const char *opts;            /* NULL: the sketch's own words */
 } choice;
 
+static int64_t value_of(const choice *c, const char *name, int64_t otherwise) {
+  for (uint32_t i = c->n - c->knobs; i < c->n; i++)
+    if (!strcmp(c->bind[i].name, name)) return c->bind[i].lo;
+  return otherwise;
+}
+
+/* A tile of far more elements than the registers hold is legal, and takes LLVM seconds: a few of them are enough. Fewer rows, from its list. */
+static int64_t rows_within(const choice *c, const tg_knob *k, int64_t rows) {
+  int64_t columns = c->problem->panel ? c->problem->panel : value_of(c, "NU", 1) * value_of(c, "VL", 1);
+  int64_t most = 0, least = rows;
+  for (uint32_t i = 0; i < k->n; i++) {
+    if (k->values[i] < least) least = k->values[i];
+    if (k->values[i] <= rows && k->values[i] * columns <= c->holds && k->values[i] > most) most = k->values[i];
+  }
+  return most ? most : least;
+}
+
 static void read_knobs(void *arg) {
   choice *c = arg;
   tg_author(&c->job, c->def, c->n, c->bind, c->problem);
   for (uint32_t i = 0; i < c->job.knobs.n && c->knobs < TG_GEMM_KNOBS && c->n < BINDINGS; i++) {
     const tg_knob *k = &c->job.knobs.data[i];
     int64_t v = k->values[often(40) ? 0 : below(k->n)];
+    if (!strcmp(k->name, "MR") && !often(5)) v = rows_within(c, k, v);
     char *name = c->knob[c->knobs++];   /* it outlives the job */
     snprintf(name, sizeof *c->knob, "%.31s", k->name);
     c->bind[c->n++] = (tg_binding){name, v, v, 1};
@@ -380,7 +399,7 @@ static uint32_t index_of(const tg_gemm_sketch *sketch) {
 /* One kernel or plan, and several sizes if it takes them at launch. */
 static void group(tg_context *ctx, uint64_t seed) {
   tg_gemm_problem p;
-  choice c = {.problem = &p};
+  choice c = {.problem = &p, .holds = ctx->target.vector_registers * ctx->target.vector_bytes / 4};
   int64_t sizes[3], pad[3];
   uint32_t count = 0;
   state = seed, shared->group = seed;
