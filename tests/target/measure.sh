@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tg measure, as short as it can be: it writes each column of columns.def, all of them positive, and keeps the row where it is told to.
+# tg measure, as short as it can be: it writes each column of columns.def, which docs/model.md describes, all of them positive, and keeps the row where it is told to.
 # What the values are is not looked at: they are the machine's, and others use it.
 set -u
 cd "$(dirname "$0")/../.."
@@ -18,6 +18,7 @@ grep -q "^/\* kept as $file \*/" "$t/out" && [ -f "$file" ] && ok || wrong "noth
 columns=$(sed -n 's/^[CW](\([a-z0-9_]*\),.*/\1/p' src/target/columns.def)
 [ "$(echo "$columns" | wc -l)" -gt 30 ] && ok || wrong "columns.def has next to no columns"
 for c in $columns; do
+  grep -q "^| \`$c\`" docs/model.md && ok || wrong "$c is not in docs/model.md"
   grep -qE "[ (]\.$c = [{0-9]" "$t/out" && ok || wrong "$c is not in the row"
   # what a crossing costs beside other loads may be nothing; widths that the machine lacks are 0
   case $c in cross_*) least=0 ;; *) least=1e-9 ;; esac
