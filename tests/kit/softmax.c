@@ -61,7 +61,7 @@ static tg_status compile(softmax *s, tg_kit_part *part) {
 
 tg_status softmax_plan(tg_context *c, const softmax_desc *given, size_t desc_bytes, softmax **out) {
   softmax_desc d;
-  tg_kit_dim rows, columns;
+  tg_kit_dim rows = {0, 0}, columns = {0, 0};
   softmax *s = *out = calloc(1, sizeof *s);
   if (!s) return tg_kit_fail(c, TG_ENOMEM, "out of memory");
   tg_kit_read_struct(&d, sizeof d, given, desc_bytes);
