@@ -84,7 +84,7 @@ static bool build_runner(const char *folder) {
   char command[1024];
   snprintf(command, sizeof command,
            "aarch64-linux-gnu-gcc -std=gnu11 -O1 -static -w -Iinclude -Isrc -Itests/library -idirafter /usr/include -o %s/run tests/library/aarch64_run.c "
-           "src/code/load.c src/code/object.c src/code/debug.c src/target/processor.c src/target/target.c src/base/*.c -lpthread -lm >&2", folder);
+           "src/code/load.c src/code/object.c src/code/debug.c src/target/machine.c src/target/processor.c src/target/target.c src/base/*.c -lpthread -lm >&2", folder);
   return !system(command);
 }
 
