@@ -289,12 +289,27 @@ static void choose_kernel(const tg_gemm *g, const tg_gemm_problem *whole, const 
   enum { PRICES = 24 };
   enum { KEY = 1024 };   /* a longer epilogue is not kept apart by its end, and need not be: it costs about as much */
   tg_context *c = g->plan.context;
-  tg_kit_choice choice[TG_KIT_CANDIDATES];
-  tg_gemm_def def[TG_KIT_CANDIDATES];
-  tg_kit_candidate candidate[TG_KIT_CANDIDATES];
-  tg_binding b[GEMM_VALUES];
-  int64_t params[GEMM_VALUES];
-  char key[KEY];
+  /* on the heap: threads of callers may have small stacks */
+  typedef struct {
+    tg_kit_choice choice[TG_KIT_CANDIDATES];
+    tg_gemm_def def[TG_KIT_CANDIDATES];
+    tg_kit_candidate candidate[TG_KIT_CANDIDATES];
+    tg_binding b[GEMM_VALUES];
+    int64_t params[GEMM_VALUES];
+    char key[KEY];
+  } room;
+  const tg_allocator *a = &c->env.allocator;
+  room *r = a->alloc(a->user, sizeof *r);
+  if (!r) {
+    tg_gemm_choose(q, &c->target, threads, out);
+    return;
+  }
+  tg_kit_choice *choice = r->choice;
+  tg_gemm_def *def = r->def;
+  tg_kit_candidate *candidate = r->candidate;
+  tg_binding *b = r->b;
+  int64_t *params = r->params;
+  char *key = r->key;
   uint32_t n = tg_gemm_candidates(q, &c->target, threads, choice), bindings = tg_gemm_bind(g, q, b);
   for (uint32_t i = 0; i < n; i++) {
     tg_gemm_kernel_of(q, choice[i].sketch, &def[i]);
@@ -302,7 +317,7 @@ static void choose_kernel(const tg_gemm *g, const tg_gemm_problem *whole, const 
   }
   if (n > 1) {
     tg_gemm_params(g, q, (int64_t[]){whole->m.hi, whole->n.hi, whole->k.hi}, b, bindings, params);
-    put_question(g, whole, q, key, sizeof key);
+    put_question(g, whole, q, key, KEY);
   }
   const tg_kit_question question = {.key = key,
                                     .candidate = candidate,
@@ -317,6 +332,7 @@ static void choose_kernel(const tg_gemm *g, const tg_gemm_problem *whole, const 
                                     .threads = 1,
                                     .kept_only = g->flags & TG_GEMM_NO_COMPILE};
   tg_kit_choose(c, &question, out);
+  a->free(a->user, r, sizeof *r);
 }
 
 /* Chooses one kernel, or strips. Strips are not possible if the epilogue reads m or n, since a strip does not know its

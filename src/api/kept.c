@@ -16,7 +16,7 @@ static const char *whole_key(tg_env *env, tg_context *c, const char *key) {
                    (unsigned long long)t->l1, (unsigned long long)t->l2, (unsigned long long)t->l3, key);
 }
 
-typedef struct { tg_context *c; const char *key, *text; tg_env env; char *out; size_t n; bool found; } question;
+typedef struct { tg_context *c; const char *key, *text; tg_env *env; char *out; size_t n; bool found; } question;
 
 static uint32_t bucket_of(const char *key) { return (uint32_t)tg_hash(key, strlen(key), 0) % BUCKETS; }
 
@@ -54,13 +54,13 @@ static void keep_in_process(question *q, const char *key, const char *text) {
 
 static void look(void *arg) {
   question *q = arg;
-  const char *key = whole_key(&q->env, q->c, q->key);
+  const char *key = whole_key(q->env, q->c, q->key);
   if (in_process(q, key)) {
     q->found = true;
     return;
   }
   tg_cache_entry e = {.key = key, .key_n = strlen(key)};
-  if (!q->c->cache || !tg_cache_read(&q->env, q->c->cache, &e) || e.object_n >= q->n) return;
+  if (!q->c->cache || !tg_cache_read(q->env, q->c->cache, &e) || e.object_n >= q->n) return;
   memcpy(q->out, e.object, e.object_n);
   q->out[e.object_n] = 0;
   q->found = true;
@@ -69,22 +69,27 @@ static void look(void *arg) {
 
 static void write(void *arg) {
   question *q = arg;
-  const char *key = whole_key(&q->env, q->c, q->key);
+  const char *key = whole_key(q->env, q->c, q->key);
   keep_in_process(q, key, q->text);
   tg_cache_entry e = {.key = key,
                       .key_n = strlen(key),
                       .signature = "",
                       .object = q->text,
                       .object_n = strlen(q->text)};
-  int err = q->c->cache ? tg_cache_write(&q->env, q->c->cache, &e) : 0;
+  int err = q->c->cache ? tg_cache_write(q->env, q->c->cache, &e) : 0;
   if (err && q->c->log)
-    q->c->log(q->c->log_user, tg_format(&q->env, "the cache %s cannot be written: %s", q->c->cache, strerror(err)));
+    q->c->log(q->c->log_user, tg_format(q->env, "the cache %s cannot be written: %s", q->c->cache, strerror(err)));
 }
 
+/* The environment has room for a message, and a caller's thread may have a small stack. */
 static bool ask(question *q, void (*run)(void *)) {
-  tg_env_init(&q->env, &q->c->env.allocator);
-  bool ok = tg_protect(&q->env, run, q);
-  tg_env_drop(&q->env);
+  const tg_allocator *a = &q->c->env.allocator;
+  q->env = a->alloc(a->user, sizeof *q->env);
+  if (!q->env) return false;
+  tg_env_init(q->env, a);
+  bool ok = tg_protect(q->env, run, q);
+  tg_env_drop(q->env);
+  a->free(a->user, q->env, sizeof *q->env);
   return ok;
 }
 

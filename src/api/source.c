@@ -175,12 +175,17 @@ tg_status tg_compilation_run(tg_compilation *w, void (*run)(void *), void *arg) 
 
 typedef struct { tg_compilation work; const int64_t *params; uint32_t threads; double seconds; } pricing;
 
-static void price(void *arg) {
+static void lower_and_price(void *arg) {
   pricing *p = arg;
   tg_context *c = p->work.context;
+  p->seconds = c->compiler->price(p->work.job, c, p->work.source, p->params, p->threads);
+}
+
+static void price(void *arg) {
+  pricing *p = arg;
   tg_kernel_source_check(p->work.job, p->work.source);
   tg_kernel_source_read(p->work.job, p->work.source);
-  p->seconds = c->compiler->price(p->work.job, c, p->work.source, p->params, p->threads);
+  tg_on_own_stack(&p->work.job->env, lower_and_price, p);
 }
 
 double tg_kernel_price(tg_context *c, const tg_kernel_def *def, const tg_compile_options *o, const int64_t *params,
