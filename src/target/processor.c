@@ -176,20 +176,22 @@ static void put_silicon(tg_target *t, const tg_processor *p) {
     n += (size_t)snprintf(t->silicon + n, sizeof t->silicon - n, " %llx", (unsigned long long)p->midr[k]);
 }
 
-/* The highest x86-64 level all of whose features it has; on AArch64 the base row. */
-static const char *level_of(const tg_processor *p) {
+/* The row of the highest x86-64 level all of whose features it has, or of the lowest; on AArch64 the base row. Tried in
+ * place: a target is large for the stack of a thread that opens a context. */
+static void take_level(tg_target *t, const tg_processor *p) {
   static const char *const levels[] = {"x86-64-v4", "x86-64-v3", "x86-64-v2"};
-  if (p->arch != TG_ARCH_X86_64) return "armv8-a";
-  for (uint32_t i = 0; i < TG_COUNT(levels); i++) {
-    tg_target t;
-    tg_target_row(&t, levels[i]);
-    if (!(t.needs & ~tg_processor_features(p))) return levels[i];
+  if (p->arch != TG_ARCH_X86_64) {
+    tg_target_row(t, "armv8-a");
+    return;
   }
-  return levels[TG_COUNT(levels) - 1];
+  for (uint32_t i = 0; i < TG_COUNT(levels); i++) {
+    tg_target_row(t, levels[i]);
+    if (!(t->needs & ~tg_processor_features(p))) return;
+  }
 }
 
 void tg_target_of(tg_target *t, const tg_processor *p) {
-  tg_target_row(t, level_of(p));
+  take_level(t, p);
   snprintf(t->name, sizeof t->name, "host");
   t->cpu[0] = 0;   /* filled in later, by LLVM */
   t->needs = tg_processor_features(p);
