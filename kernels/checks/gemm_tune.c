@@ -35,7 +35,7 @@ tg_status tg_gemm_space_of(tg_context *c, const tg_gemm_desc *d, int64_t m, int6
   out->problem = q;
   out->choice = &part->choice;
   out->bindings_n = tg_gemm_bind(g, &q, out->binding);
-  out->params_n = tg_gemm_params(g, &q, (int64_t[]){m, n, k}, out->binding, out->bindings_n, out->params);
+  out->params_n = tg_gemm_params(&q, (int64_t[]){m, n, k}, out->binding, out->bindings_n, out->params);
   out->defs_n = tg_gemm_sketches_for(g, &out->problem, &part->choice, out->def, out->defs);
   return TG_OK;
 }

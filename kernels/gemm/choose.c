@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * The first answer without a search: for each sketch its tile by the registers and its blocks by the caches; of the
- * sketches the one whose estimate (estimate.c)
- * is the least where sizes are known, or by the shape of the problem. */
+ * sketches the one whose estimate (estimate.c) is the least where sizes are known, or by the shape of the problem. For
+ * one thread and known sizes candidates.c goes on from there. */
 #include <math.h>
 #include "gemm/template.h"
 #include "gemm/sketch.h"
-#include "kit/choose.h"
 
 static uint32_t bytes_of(tg_type t) {
   static const uint8_t bytes[TG_TYPE__COUNT] = {
@@ -841,7 +840,7 @@ void tg_gemm_choose_knobs(const tg_gemm_problem *p, const tg_target *t, uint32_t
 
 /* Of sizes that are known, in floats as they lie: the least by the estimate. Those that threads share are divided;
  * waking them takes time. */
-static bool is_estimated(const tg_gemm_problem *p) {
+bool tg_gemm_is_estimated(const tg_gemm_problem *p) {
   return is_fixed(p->m) && is_fixed(p->n) && is_fixed(p->k) && p->batch.hi <= 1 && !p->panel && !p->bits &&
          !tg_gemm_is_strided(p) && p->a == p->acc && p->b == p->acc && p->c == p->acc && is_float(p->acc) && p->m.lo &&
          p->n.lo && p->k.lo;
@@ -907,7 +906,7 @@ tg_kit_strips tg_gemm_choose_strips(const tg_gemm_problem *p, const tg_target *t
   tg_kit_choice c;
   bool known = is_fixed(p->m) && is_fixed(p->n) && is_fixed(p->k) && p->m.lo && p->n.lo && p->k.lo;
   if (threads < 2 || !known || (p->bits && !p->panel) || (is_long(p) && is_float(p->acc))) return best;
-  if (!is_estimated(p)) {
+  if (!tg_gemm_is_estimated(p)) {
     bool rows = p->m.lo > p->n.lo;
     tg_kit_strips s = strips_of(p, t, threads, rows);
     return (rows && open_rows) || s.n < 2 || s.size < THIN || (double)p->m.lo * (double)p->n.lo * (double)p->k.lo < WORK
@@ -925,34 +924,7 @@ tg_kit_strips tg_gemm_choose_strips(const tg_gemm_problem *p, const tg_target *t
   return best;
 }
 
-/* Does the sketch have its vectors along the dimension that its large operand has contiguous? The other one would
- * gather, or transpose a few terms at a time. */
-static bool suits(const tg_gemm_problem *p, const tg_gemm_sketch *s) {
-  enum { THIN = 160 };   /* most rows of a thin operand */
-  tg_gemm_roles o = tg_gemm_thin_roles_of(p);
-  if (s != &tg_gemm_stream && s != &tg_gemm_dot) return true;
-  return smaller(p->m.hi, p->n.hi) <= THIN && (s == &tg_gemm_stream ? !o.column_k || o.scattered : o.column_k);
-}
-
-/* Knobs that the choice by price may change: the tile, its unrolling, the blocks. */
-static const int64_t few[] = {1, 2, 3, 4, 6, 8, 0}, powers[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 0};
-const tg_kit_axis tg_gemm_axes[TG_GEMM_AXES] = {
-    {"MR", tg_gemm_mr}, {"NU", few}, {"NC", few}, {"UK", powers}, {"KC", powers}};
-
-uint32_t tg_gemm_candidates(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_kit_choice *out) {
-  uint32_t n = 0;
-  tg_gemm_choose(p, t, threads, &out[n++]);
-  if (!is_estimated(p) || threads != 1) return n;
-  for (uint32_t i = 0; tg_gemm_sketches[i] && n < TG_KIT_CANDIDATES; i++) {
-    const tg_gemm_sketch *s = tg_gemm_sketches[i];
-    if ((!s->cycles && s != &tg_gemm_plain) || !suits(p, s)) continue;
-    tg_gemm_choose_knobs(p, t, threads, s, &out[n]);
-    n += !tg_kit_same_choice(&out[0], &out[n]);
-  }
-  return n;
-}
-
 void tg_gemm_choose(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_kit_choice *out) {
-  if (is_estimated(p) && !(is_long(p) && threads > 1)) choose_least(p, t, threads, out);
+  if (tg_gemm_is_estimated(p) && !(is_long(p) && threads > 1)) choose_least(p, t, threads, out);
   else tg_gemm_choose_knobs(p, t, threads, sketch_of(p, t, threads), out);
 }

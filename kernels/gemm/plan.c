@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include "gemm/plan.h"
 #include "gemm/sketch.h"
-#include "kit/choose.h"
 
 static const int64_t most_elements = (int64_t)1 << 31, most_ld = (int64_t)1 << 31, most_step = (int64_t)1 << 20;
 static const char desc_name[] = "tg_gemm_desc";
@@ -254,14 +253,13 @@ static int64_t line_of(uint8_t major, int64_t step, int64_t rows, int64_t column
   return (major == TG_GEMM_COLUMN ? rows : columns) * (step > 1 ? step : 1);
 }
 
-uint32_t tg_gemm_params(const tg_gemm *g, const tg_gemm_problem *q, const int64_t size[3], const tg_binding *b,
-                        uint32_t bindings_n, int64_t *params) {
+uint32_t tg_gemm_params(const tg_gemm_problem *q, const int64_t size[3], const tg_binding *b, uint32_t bindings_n,
+                        int64_t *params) {
   int64_t m = size[0], n = size[1], k = size[2], ldb = line_of(q->b_major, q->b_step, k, n),
           groups = q->group ? (k + q->group - 1) / q->group : 1;
   const int64_t value[] = {m, n, k, line_of(q->a_major, q->a_step, m, k), q->bits == 4 ? (ldb + 1) / 2 : ldb,
                            line_of(q->c_major, q->c_step, m, n)};
   uint32_t out = 0;
-  (void)g;
   for (uint32_t i = 0; i < bindings_n; i++)
     /* after the three leading dimensions: those of arguments per element, then that of the groups */
     if (b[i].lo != b[i].hi)
@@ -269,70 +267,6 @@ uint32_t tg_gemm_params(const tg_gemm *g, const tg_gemm_problem *q, const int64_
                       : q->bits && i + 1 == bindings_n && q->group_major == TG_GEMM_COLUMN ? groups
                                                                                                : n;
   return out;
-}
-
-/* The question which of the candidates computes the problem fastest, as text. */
-static void put_question(const tg_gemm *g, const tg_gemm_problem *whole, const tg_gemm_problem *q, char *out,
-                         size_t size) {
-  int n = snprintf(out, size, "gemm %d %d %d %d majors %d %d %d size %lld %lld %lld of %lld %lld ld %lld %lld %lld",
-                   (int)q->a, (int)q->b, (int)q->c, (int)q->acc, q->a_major, q->b_major, q->c_major, (long long)q->m.lo,
-                   (long long)q->n.lo, (long long)q->k.lo, (long long)whole->m.hi, (long long)whole->n.hi,
-                   (long long)g->ld[0].lo, (long long)g->ld[1].lo, (long long)g->ld[2].lo);
-  snprintf(out + n, size - (size_t)n, " alpha %d flush %d beta %d arguments %u epilogue %s", q->alpha, q->flush,
-           q->beta, q->arguments_n, q->epilogue ? q->epilogue : "");
-}
-
-/* whole: the product that q is a strip of, or q itself. The cheapest candidate for one thread by the cost model; for
- * several, what tg_gemm_choose says. */
-static void choose_kernel(const tg_gemm *g, const tg_gemm_problem *whole, const tg_gemm_problem *q, uint32_t threads,
-                          tg_kit_choice *out) {
-  enum { PRICES = 24 };
-  enum { KEY = 1024 };   /* a longer epilogue is not kept apart by its end, and need not be: it costs about as much */
-  tg_context *c = g->plan.context;
-  /* on the heap: threads of callers may have small stacks */
-  typedef struct {
-    tg_kit_choice choice[TG_KIT_CANDIDATES];
-    tg_gemm_def def[TG_KIT_CANDIDATES];
-    tg_kit_candidate candidate[TG_KIT_CANDIDATES];
-    tg_binding b[GEMM_VALUES];
-    int64_t params[GEMM_VALUES];
-    char key[KEY];
-  } room;
-  const tg_allocator *a = &c->env.allocator;
-  room *r = a->alloc(a->user, sizeof *r);
-  if (!r) {
-    tg_gemm_choose(q, &c->target, threads, out);
-    return;
-  }
-  tg_kit_choice *choice = r->choice;
-  tg_gemm_def *def = r->def;
-  tg_kit_candidate *candidate = r->candidate;
-  tg_binding *b = r->b;
-  int64_t *params = r->params;
-  char *key = r->key;
-  uint32_t n = tg_gemm_candidates(q, &c->target, threads, choice), bindings = tg_gemm_bind(g, q, b);
-  for (uint32_t i = 0; i < n; i++) {
-    tg_gemm_kernel_of(q, choice[i].sketch, &def[i]);
-    candidate[i] = (tg_kit_candidate){&def[i].def, choice[i]};
-  }
-  if (n > 1) {
-    tg_gemm_params(g, q, (int64_t[]){whole->m.hi, whole->n.hi, whole->k.hi}, b, bindings, params);
-    put_question(g, whole, q, key, KEY);
-  }
-  const tg_kit_question question = {.key = key,
-                                    .candidate = candidate,
-                                    .candidates_n = n,
-                                    .axis = tg_gemm_axes,
-                                    .axes_n = TG_GEMM_AXES,
-                                    .prices = PRICES,
-                                    .binding = b,
-                                    .bindings_n = bindings,
-                                    .params = params,
-                                    .user = (void *)(uintptr_t)q,
-                                    .threads = 1,
-                                    .kept_only = g->flags & TG_GEMM_NO_COMPILE};
-  tg_kit_choose(c, &question, out);
-  a->free(a->user, r, sizeof *r);
 }
 
 /* Chooses one kernel, or strips. Strips are not possible if the epilogue reads m or n, since a strip does not know its
@@ -343,13 +277,13 @@ static void choose(const tg_gemm *g, const tg_gemm_problem *q, bool open_rows, t
                (q->epilogue && (tg_kit_reads(q->epilogue, "m") || tg_kit_reads(q->epilogue, "n")));
   part->strips = whole ? (tg_kit_strips){.n = 1} : tg_gemm_choose_strips(q, t, g->plan.most, open_rows);
   if (part->strips.n < 2) {
-    choose_kernel(g, q, q, g->plan.most, &part->choice);
+    tg_gemm_choose_kernel(g, q, q, g->plan.most, &part->choice);
     return;
   }
   tg_gemm_problem first = tg_gemm_strip(q, &part->strips, 0),
                   last = tg_gemm_strip(q, &part->strips, part->strips.n - 1);
-  choose_kernel(g, q, &first, 1, &part->choice);
-  choose_kernel(g, q, &last, 1, &part->last_choice);
+  tg_gemm_choose_kernel(g, q, &first, 1, &part->choice);
+  tg_gemm_choose_kernel(g, q, &last, 1, &part->last_choice);
 }
 
 /* Does the choice prefetch? The prefetches of a block are divided among its tiles of rows, as many as the upper end of

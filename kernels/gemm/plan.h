@@ -62,10 +62,15 @@ tg_status tg_gemm_lay_out(tg_context *c, const tg_gemm_desc *d, tg_gemm *out);
 uint32_t tg_gemm_bind(const tg_gemm *g, const tg_gemm_problem *q, tg_binding *b);
 /* Values of a launch of these sizes, by ordinal, where lines of operands lie one behind another; returns their
  * number. */
-uint32_t tg_gemm_params(const tg_gemm *g, const tg_gemm_problem *q, const int64_t size[3], const tg_binding *b,
-                        uint32_t bindings_n, int64_t *params);
+uint32_t tg_gemm_params(const tg_gemm_problem *q, const int64_t size[3], const tg_binding *b, uint32_t bindings_n,
+                        int64_t *params);
 uint32_t tg_gemm_sketches_for(const tg_gemm *g, const tg_gemm_problem *q, const tg_kit_choice *choice, tg_gemm_def *def,
                               const tg_kernel_def **defs);
+
+/* candidates.c: the kernel for q, whole: the product that q is a strip of, or q itself. The cheapest candidate for one
+ * thread by the cost model; for several, what tg_gemm_choose says. */
+void tg_gemm_choose_kernel(const tg_gemm *g, const tg_gemm_problem *whole, const tg_gemm_problem *q, uint32_t threads,
+                           tg_kit_choice *out);
 
 /* tune.c: what tg_gemm_tune searches for a descriptor at given sizes: all sketches, that of the first choice first,
  * with their bindings, and the values of a launch. The struct has pointers into itself, so it must not be copied.

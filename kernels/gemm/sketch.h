@@ -43,6 +43,9 @@ bool tg_gemm_takes_numbers(const tg_gemm_problem *p, const tg_target *t);   /* a
 void tg_gemm_choose_knobs(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, const tg_gemm_sketch *sketch,
                           tg_kit_choice *out);
 
+/* Does the estimate (estimate.c) say anything of the problem: plain floats, all sizes known? */
+bool tg_gemm_is_estimated(const tg_gemm_problem *p);
+
 /* Values of knobs, ascending; 0 ends each list. */
 extern const int64_t tg_gemm_mr[], tg_gemm_panel_kc[], tg_gemm_packed_kc[], tg_gemm_nb[], tg_gemm_mb[],
     tg_gemm_stream_nb[], tg_gemm_dot_kc[], tg_gemm_side[];

@@ -4,7 +4,6 @@
  * data. */
 #ifndef TG_GEMM_TEMPLATE_H
 #define TG_GEMM_TEMPLATE_H
-#include "kit/choose.h"
 #include "kit/plan.h"
 #include "target/target.h"
 
@@ -69,12 +68,6 @@ tg_gemm_problem tg_gemm_strip(const tg_gemm_problem *p, const tg_kit_strips *str
 /* The strips to divide the product into, if they are faster than the one kernel that tg_gemm_choose gives; else n is 1.
  * open_rows: only strips of columns are allowed. */
 tg_kit_strips tg_gemm_choose_strips(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, bool open_rows);
-
-/* What a problem may be computed with, at most TG_KIT_CANDIDATES: first what tg_gemm_choose says, then, where sizes are
- * known, what it would say if it had to be each of the other sketches. Returns their number. */
-enum { TG_GEMM_AXES = 5 };
-extern const tg_kit_axis tg_gemm_axes[TG_GEMM_AXES];
-uint32_t tg_gemm_candidates(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_kit_choice *out);
 
 /* Chooses a sketch and its knobs without a search, from the sizes, the caches, the registers and the threads. Takes
  * microseconds and allocates nothing. */

@@ -4,10 +4,16 @@
 #include "compile/compile.h"
 #include "dsl/text.h"
 
-double tg_compiler_price(tg_job *j, tg_context *c, const tg_kernel_source *s, const int64_t *params,
+static tg_price price_of(tg_job *j, tg_context *c, const tg_kernel_source *s, const int64_t *params,
                          uint32_t threads) {
   const tg_uop *linear = tg_run_passes(j, c, s, NULL, NULL, NULL);
-  return tg_cost_of(j, tg_target_asked(c, s->options), linear, params, (int)threads).seconds;
+  return (tg_price){.cost = tg_cost_of(j, tg_target_asked(c, s->options), linear, params, (int)threads),
+                    .hash = tg_structural_hash(j, linear)};
+}
+
+double tg_compiler_price(tg_job *j, tg_context *c, const tg_kernel_source *s, const int64_t *params,
+                         uint32_t threads) {
+  return price_of(j, c, s, params, threads).cost.seconds;
 }
 
 typedef struct { tg_compilation work; const int64_t *params; uint32_t threads; tg_price *out; } pricing;
@@ -15,13 +21,9 @@ typedef struct { tg_compilation work; const int64_t *params; uint32_t threads; t
 static void price(void *arg) {
   pricing *p = arg;
   tg_job *j = p->work.job;
-  tg_context *c = p->work.context;
   tg_kernel_source_check(j, p->work.source);
   tg_kernel_source_read(j, p->work.source);
-  const tg_uop *linear = tg_run_passes(j, c, p->work.source, NULL, NULL, NULL);
-  p->out->hash = tg_structural_hash(j, linear);
-  p->out->cost =
-      tg_cost_of(j, tg_target_asked(c, p->work.source->options), linear, p->params, (int)p->threads);
+  *p->out = price_of(j, p->work.context, p->work.source, p->params, p->threads);
 }
 
 tg_status tg_price_of(tg_context *c, const tg_kernel_source *s, const int64_t *params, uint32_t threads,
