@@ -146,6 +146,7 @@ tg_cost tg_cost_walked(tg_cost_walk *w, const tg_uop *linear, const int64_t *par
   w->depth = tg_new(&j->env, double, j->uops.n + 1);
   w->divisor = tg_new(&j->env, double, j->uops.n + 1);
   w->fixed = tg_new(&j->env, uint8_t, j->uops.n + 1);
+  w->place = tg_new(&j->env, tg_cost_place, j->uops.n + 1);
   if (w->threads < 1) w->threads = 1;
   double core = cycles_of(w, linear->src, linear->n, TG_COST_NONE);
   tg_cost c = {.chain = w->chain, .spills = w->spills, .code = w->code};

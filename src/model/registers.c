@@ -20,40 +20,44 @@ static bool takes_register(tg_cost_walk *w, const tg_uop *u, const tg_uop *user,
 }
 
 /* Statements in the order in which they need the fewest registers: each value is computed where it is first used, which
- * is about what LLVM's scheduler makes of them. late: by id, place of the first use; last: of the last. */
-static void place(const tg_uop *const *list, uint32_t n, uint32_t *late, uint32_t *last) {
-  for (uint32_t i = 0; i < n; i++) late[list[i]->id] = UINT32_MAX;
+ * is about what LLVM's scheduler makes of them. */
+static void place(tg_cost_place *at, const tg_uop *const *list, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++) at[list[i]->id].late = UINT32_MAX, at[list[i]->id].inside = true;
   for (uint32_t i = n; i-- > 0;) {
     const tg_uop *u = list[i];
-    if (u->op == TG_OP_STORE || u->op == TG_OP_END || late[u->id] == UINT32_MAX) late[u->id] = i;
+    tg_cost_place *p = &at[u->id];
+    if (u->op == TG_OP_STORE || u->op == TG_OP_END || p->late == UINT32_MAX) p->late = i;
     for (uint32_t k = 0; k < u->n; k++) {
-      uint32_t s = u->src[k]->id;
-      if (late[u->id] < late[s]) late[s] = late[u->id];
-      if (late[u->id] > last[s]) last[s] = late[u->id];
+      tg_cost_place *s = &at[u->src[k]->id];
+      if (p->late < s->late) s->late = p->late;
+      if (p->late > s->last) s->last = p->late;
+      s->user = u, s->uses++;
     }
+  }
+}
+
+/* A loop that cleared arrays as long as the program would cost more than its statements do. */
+static void clear(tg_cost_place *at, const tg_uop *const *list, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++) {
+    at[list[i]->id] = (tg_cost_place){0};
+    for (uint32_t k = 0; k < list[i]->n; k++) at[list[i]->src[k]->id] = (tg_cost_place){0};
   }
 }
 
 static pressure pressure_of(tg_cost_walk *w, const tg_uop *const *list, uint32_t n) {
   tg_env *env = &w->j->env;
-  uint32_t ids = w->j->uops.n + 1;
   pressure r = {0};
   TG_VEC(uint64_t) seen = {0};
-  const tg_uop **user = tg_new(env, const tg_uop *, ids);
-  uint32_t *uses = tg_new(env, uint32_t, ids), *late = tg_new(env, uint32_t, ids), *last = tg_new(env, uint32_t, ids);
-  uint8_t *inside = tg_new(env, uint8_t, ids);
+  tg_cost_place *at = w->place;
   double *change = tg_new(env, double, n + 1), *loaded = tg_new(env, double, n + 1), stores = 0, live = 0, apart = 0;
-  place(list, n, late, last);
-  for (uint32_t i = 0; i < n; i++) {
-    inside[list[i]->id] = 1;
-    for (uint32_t k = 0; k < list[i]->n; k++) user[list[i]->src[k]->id] = list[i], uses[list[i]->src[k]->id]++;
-  }
+  place(at, list, n);
   for (uint32_t i = 0; i < n; i++) {
     const tg_uop *u = list[i];
+    const tg_cost_place *p = &at[u->id];
     for (uint32_t k = 0; k < u->n; k++) {
       const tg_uop *s = u->src[k];
-      if (inside[s->id] || !takes_register(w, s, u, 2)) continue;
-      r.through += tg_cost_pieces(w, s), inside[s->id] = 1;
+      if (at[s->id].inside || !takes_register(w, s, u, 2)) continue;
+      r.through += tg_cost_pieces(w, s), at[s->id].inside = true;
     }
     if ((u->op == TG_OP_LOAD || u->op == TG_OP_STORE) && tg_cost_in_register(w, u) && u->src[1]->op == TG_OP_CONST) {
       uint64_t key = (uint64_t)tg_buffer_ordinal(u->src[0]) << 32 | (uint64_t)u->src[1]->arg;
@@ -63,10 +67,9 @@ static pressure pressure_of(tg_cost_walk *w, const tg_uop *const *list, uint32_t
       if (known) continue;
       tg_push(env, &seen, key);
       r.tile += tg_cost_pieces(w, u->op == TG_OP_STORE ? tg_stored(u) : u);
-    } else if (uses[u->id] && takes_register(w, u, user[u->id], uses[u->id])) {
-      double pieces = tg_cost_pieces(w, u);
-      double *to = u->op == TG_OP_LOAD ? loaded : change;
-      to[late[u->id]] += pieces, to[last[u->id]] -= pieces;
+    } else if (p->uses && takes_register(w, u, p->user, p->uses)) {
+      double pieces = tg_cost_pieces(w, u), *to = u->op == TG_OP_LOAD ? loaded : change;
+      to[p->late] += pieces, to[p->last] -= pieces;
     }
   }
   for (uint32_t i = 0; i < n; i++) {
@@ -74,6 +77,7 @@ static pressure pressure_of(tg_cost_walk *w, const tg_uop *const *list, uint32_t
     r.computed = fmax(r.computed, live), r.between = fmax(r.between, live + apart);
   }
   r.updates = seen.n ? fmax(1, stores / seen.n) : 1;
+  clear(at, list, n);
   return r;
 }
 

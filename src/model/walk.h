@@ -19,6 +19,10 @@ typedef struct {
 } tg_cost_line;
 typedef TG_VEC(tg_cost_line) tg_cost_lines;
 
+/* Of a value in a list: its first user, how many it has, the places of the first and the last use, and whether it is of
+ * the list or was counted. */
+typedef struct tg_cost_place { const tg_uop *user; uint32_t uses, late, last; bool inside; } tg_cost_place;
+
 typedef struct {
   tg_job *j;
   tg_cost_lines *lines;        /* NULL: no report */
@@ -28,6 +32,7 @@ typedef struct {
   double *depth;               /* by id: latency from the start of the iteration */
   double *divisor;             /* by id: largest known power of two that divides the value; 0: not computed yet */
   uint8_t *fixed;              /* by id: 1: a constant vector; 2: not; 0: not computed yet */
+  tg_cost_place *place;        /* by id: scratch of registers.c, zero between its calls */
   double spills, code, chain;
   int threads;
 } tg_cost_walk;
