@@ -63,10 +63,11 @@ static const struct {
      "sweeps of the spaces of products (tests/bench/gemm/sweep.txt), kept in files of DIR: how good the search, its "
      "cost model and the\n"
      "first choice are (the latter with --shapes tests/bench/gemm/random.txt --stage first)\n"},
-    {"model", bench_model, NULL, " --sweep FILE [--knobs] [--shapes FILE] [--types f32] [--candidates N] [--seed N]",
-     "the points of FILE (tests/bench/model) priced by the cost model against the times that they took; with --seed "
-     "new points of\n"
-     "the shapes are timed on this machine, and appended\n"},
+    {"model", NULL, bench_model,
+     " --sweep FILE [--target ROW] [--knobs] [--shapes FILE] [--types f32] [--candidates N] [--seed N]",
+     "the points of FILE (tests/bench/model) priced by the cost model, for the machine of ROW, against the times that "
+     "they took; with --seed\n"
+     "new points of the shapes are timed on this machine, and appended\n"},
     {"polybench", bench_polybench, NULL, "",
      "the 30 kernels of PolyBench at MEDIUM on one core against plain C, with and without -ffast-math\n"},
 };

@@ -13,7 +13,7 @@ int bench_streams(tg_context *, const tool_args *);         /* 256 MiB a stream,
 int bench_runtime(tg_context *, const tool_args *);
 int bench_launch(tg_context *, const tool_args *);
 int bench_lower(tg_context *, const tool_args *);           /* author to LLVM IR, to callable code, from the cache */
-int bench_model(tg_context *, const tool_args *);           /* points of the cost model against their times */
+int bench_model(const tool_args *);                         /* points of the cost model against their times */
 int bench_polybench(tg_context *, const tool_args *);       /* 30 kernels, one core, against plain C */
 int bench_gemm(const tool_args *);                          /* lists of shapes against libraries */
 int bench_attention(const tool_args *);                     /* a list of shapes against libraries; variants, memory */

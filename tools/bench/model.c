@@ -333,7 +333,14 @@ static int replay(tg_context *ctx, const tool_args *a) {
   return model.sets ? TOOL_OK : TOOL_WRONG;
 }
 
-int bench_model(tg_context *ctx, const tool_args *a) {
+int bench_model(const tool_args *a) {
+  tg_context *ctx;
   if (!a->sweep) return fprintf(stderr, "tg bench model: --sweep FILE names the file of points\n"), TOOL_USAGE;
-  return a->seed ? record(ctx, a) : replay(ctx, a);
+  if (a->seed && a->target)
+    return fprintf(stderr, "tg bench model: times are of this machine, not of a target\n"), TOOL_USAGE;
+  if (tg_context_create(&(tg_context_options){.target = a->target, .threads = 1}, &ctx))
+    return fprintf(stderr, "tg bench model: no context for '%s'\n", a->target ? a->target : "host"), TOOL_USAGE;
+  int r = a->seed ? record(ctx, a) : replay(ctx, a);
+  tg_context_free(ctx);
+  return r;
 }
