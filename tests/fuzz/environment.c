@@ -196,7 +196,7 @@ static void make_places(void) {
 int main(int n, char **arguments) {
   double seconds = 0, end;
   uint64_t seed = 1, from = 0, turns = 0, count = 120, crashed = 0;
-  char here[3000] = {0}, command[300];
+  char here[3000] = {0}, command[400];
   for (int i = 1; i < n; i++) {
     if (!strcmp(arguments[i], "--seconds") && i + 1 < n) seconds = strtod(arguments[++i], NULL);
     else if (!strcmp(arguments[i], "--seed") && i + 1 < n) seed = strtoull(arguments[++i], NULL, 10);
