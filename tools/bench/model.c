@@ -113,7 +113,7 @@ static void draw_points(set *s, int candidates, uint64_t seed) {
     point *p = &s->p[s->n];
     *p = (point){0};
     p->def = def_of(s, tg_gemm_sketches[i]->kernel->name);
-    if (!p->def || !tg_gemm_sketches[i]->cycles) continue;
+    if (!p->def) continue;
     tg_gemm_choose_knobs(q, t, 1, tg_gemm_sketches[i], &p->choice);
     if (price(s, p)) s->n++;
   }
@@ -193,21 +193,45 @@ static void put_points(const set *s, FILE *f) {
   fflush(f);
 }
 
+/* Does the file have points of this product? */
+static bool is_recorded(const char *text, const tool_types *types, const tool_shape *d) {
+  char begin[80];
+  size_t n = (size_t)snprintf(begin, sizeof begin, "gemm %s %d %d %d %c%c |", types->name, d->m, d->n, d->k,
+                              "NT"[d->ta], "NT"[d->tb]);
+  for (const char *at = text; at && *at; at = strchr(at, '\n'), at += at != NULL)
+    if (!strncmp(at, begin, n)) return true;
+  return false;
+}
+
+/* Compiles the points into the cache's folder, so that recording them only loads them. */
+static void build_points(set *s) {
+  for (uint32_t i = 0; i < s->n; i++) {
+    tg_binding b[TG_KIT_VALUES + TG_KIT_KNOBS];
+    tg_compile_options o = options_of(s, &s->p[i], b);
+    if (tg_kernel_compile(s->ctx, s->p[i].def, &o, &s->p[i].kernel) == TG_OK) tg_kernel_free(s->p[i].kernel);
+  }
+}
+
+/* Points of the products that the file does not have yet; in --seconds as many as there is time for. */
 static int record(tg_context *ctx, const tool_args *a) {
   tool_shape *shapes = NULL;
+  bool build = a->stage && !strcmp(a->stage, "build");
+  double end = a->seconds > 0 ? bench_clock(1) + a->seconds : INFINITY;
   int n = tool_read_shapes(a->shapes ? a->shapes : "tests/bench/gemm/random.txt", &shapes);
-  FILE *f = n > 0 ? fopen(a->sweep, "a") : NULL;
+  char *before = tool_read(a->sweep, NULL);
+  FILE *f = n > 0 ? fopen(build ? "/dev/null" : a->sweep, "a") : NULL;
   set *s = calloc(1, sizeof *s);
-  if (!f || !s) return perror("tg bench model"), free(s), free(shapes), TOOL_BROKEN;
-  for (int i = 0; i < n; i++) {
+  if (!f || !s) return perror("tg bench model"), free(s), free(shapes), free(before), TOOL_BROKEN;
+  for (int i = 0; i < n && bench_clock(1) < end; i++) {
     memset(s, 0, sizeof *s);
     s->ctx = ctx, s->types = tool_types_named(a->types ? a->types : "f32"), s->shape = shapes[i];
-    if (!s->types || !open_set(s)) continue;
-    draw_points(s, a->candidates ? a->candidates : 24, (uint64_t)i);
-    if (time_points(s)) put_points(s, f);
+    if (!s->types || is_recorded(before, s->types, &s->shape) || !open_set(s)) continue;
+    draw_points(s, a->candidates ? a->candidates : 24, (uint64_t)a->seed + (uint64_t)i);
+    if (build) build_points(s);
+    else if (time_points(s)) put_points(s, f);
     fprintf(stderr, "%d of %d: %u points\n", i + 1, n, s->n);
   }
-  fclose(f), free(s), free(shapes);
+  fclose(f), free(s), free(shapes), free(before);
   return TOOL_OK;
 }
 
@@ -336,10 +360,11 @@ static int replay(tg_context *ctx, const tool_args *a) {
 int bench_model(const tool_args *a) {
   tg_context *ctx;
   if (!a->sweep) return fprintf(stderr, "tg bench model: --sweep FILE names the file of points\n"), TOOL_USAGE;
-  if (a->seed && a->target)
-    return fprintf(stderr, "tg bench model: times are of this machine, not of a target\n"), TOOL_USAGE;
-  if (tg_context_create(&(tg_context_options){.target = a->target, .threads = 1}, &ctx))
+  if (tg_context_create(&(tg_context_options){.target = a->target, .cache = a->cache, .threads = 1}, &ctx))
     return fprintf(stderr, "tg bench model: no context for '%s'\n", a->target ? a->target : "host"), TOOL_USAGE;
+  if (a->seed && !tg_target_runs_here(&ctx->target))
+    return fprintf(stderr, "tg bench model: times are of this machine, which cannot run code for %s\n", a->target),
+           tg_context_free(ctx), TOOL_USAGE;
   int r = a->seed ? record(ctx, a) : replay(ctx, a);
   tg_context_free(ctx);
   return r;
