@@ -7,3 +7,4 @@ for d in "${TMPDIR:-/tmp}" /tmp /var/tmp /dev/shm "$PWD/build"; do
   [ "$d" = "${TMPDIR:-/tmp}" ] || { echo "files of tests go to $d: there is no room in ${TMPDIR:-/tmp}"; TMPDIR=$d; export TMPDIR; }
   break
 done
+export TG_TUNED=   # and no choices that their user has tuned, or machine that was measured

@@ -116,6 +116,7 @@ int cmd_bench(int argc, char **argv) {
     fprintf(stderr, "tg bench: no '%s'; there are %s\n", a.file, tool_benches());
     return TOOL_USAGE;
   }
+  setenv("TG_TUNED", "", 0);   /* figures are of what anybody gets: choices that were tuned only where it is said */
   if (benches[i].alone) return benches[i].alone(&a);
   tg_context *ctx;
   if (tg_context_create(NULL, &ctx)) {

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT
  * tg run: compiles a text program, runs it on made-up data, and checks it against the interpreter or times it. */
+#define _GNU_SOURCE
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "dsl/text.h"
 #include "interp/interp.h"
 #include "ranges/ranges.h"
 #include "tool.h"
 
 static const char usage[] =
-    "tg run FILE.tg name=value ... [--kernel NAME] [--check] [--time] [--seconds N] [--threads N] [--opt WORDS ...] "
-    "[--cache DIR] [--tuned DIR] [--json]\n"
+    "tg run FILE.tg name=value ... [--kernel NAME] [--check] [--time [--cost]] [--seconds N] [--threads N] "
+    "[--opt WORDS ...] [--cache DIR] [--tuned DIR] [--json]\n"
     "\n"
     "Compiles the kernel for this machine and runs it once on small integers.\n"
     "  name=value an integer for a parameter or a knob; a parameter that the file gives a range needs one\n"
@@ -23,9 +25,12 @@ static const char usage[] =
     "             order: two of them that touch one element are a race. The interpreter takes some 100 ns for a term: "
     "choose small sizes, M=60\n"
     "  --time     runs for --seconds (1) and prints the median\n"
+    "  --cost     with --time: where the time goes as the cost model sees it, as tg show --cost prints it, beside what "
+    "was measured\n"
     "  --threads  1; -1 for all cores\n"
     "  --cache    a folder where compiled kernels are kept from run to run\n"
-    "  --tuned    a folder of tuned choices, else $TG_TUNED: with the one that tg tune found, if it is there\n"
+    "  --tuned    a folder of tuned choices, else $TG_TUNED, else tg/tuned in the user's data folder: with the one "
+    "that tg tune found, if it is there; '' for none\n"
     "  --opt      words of a schedule, in order, instead of the heuristic's choice: --opt 'split j 16 as jo jl' --opt "
     "'lane jl'\n";
 
@@ -276,6 +281,15 @@ static int check(run_state *r) {
   return TOOL_OK;
 }
 
+/* As the launches were: on as many threads. */
+static int put_cost(const run_state *r, double seconds) {
+  long cores = sysconf(_SC_NPROCESSORS_ONLN);
+  int threads = r->args->threads;
+  if (threads < 0 || threads > cores) threads = cores > 0 ? (int)cores : 1;
+  tool_cost c = {r->args->file, &r->program, threads > 0 ? (uint32_t)threads : 1, seconds};
+  return tool_run_cost(r->ctx, &c);
+}
+
 static int run(run_state *r) {
   tg_launch l = {.buffers = r->data, .buffers_n = r->n, .threads = r->args->threads};
   if (tg_kernel_compile_text(r->ctx, r->args->file, r->program.text, &r->program.options, &r->kernel)) {
@@ -307,6 +321,7 @@ static int run(run_state *r) {
     }
     tool_figure(r->args->json, "run", tg_kernel_describe(r->kernel)->name,
                 tg_kernel_describe(r->kernel)->tuned ? "time, tuned" : "time", t.median * 1e6, "us", NULL);
+    if (r->args->cost) result = put_cost(r, t.median);
   }
   return result;
 }
@@ -323,6 +338,8 @@ int cmd_run(int argc, char **argv) {
     fputs(usage, a.help ? stdout : stderr);
     return a.help ? TOOL_OK : TOOL_USAGE;
   }
+  if (a.cost && (!a.time || a.json))
+    return fprintf(stderr, "tg run: --cost is for people, and beside --time: without it, tg show --cost\n"), TOOL_USAGE;
   static run_state r;
   r.args = &a;
   if (!tool_load(&a, &r.program)) return TOOL_WRONG;

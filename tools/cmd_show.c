@@ -8,7 +8,7 @@
 
 static const char usage[] =
     "tg show FILE.tg [name=value ...] [--kernel NAME] [--stage STAGE] [--diff] [--rules] [--opt 'split j 16 as jo jl' "
-    "...] [--pack BUFFER] [--target NAME] [--cost]\n"
+    "...] [--pack BUFFER] [--target NAME] [--tuned DIR] [--cost]\n"
     "\n"
     "Prints the kernel after each pass, each as a program that parses again, behind a line == STAGE:\n"
     "  author, prove, raise, schedule, reduce, distribute, fma, expand, place, functions, types, coalesce, index, "
@@ -21,6 +21,8 @@ static const char usage[] =
     "  --diff     only the lines that each pass changed\n"
     "  --rules    the rewrite rules that fired in each pass, with what they turned into what\n"
     "  --opt      words of a schedule, in order, instead of the heuristic's choice\n"
+    "  --tuned    a folder of tuned choices, else $TG_TUNED, else tg/tuned in the user's data folder: with the one "
+    "that tg tune found, if it is there; '' for none\n"
     "  --pack     the kernel that packs an operand which the schedule takes packed\n"
     "  name=value binds a parameter or a knob; a parameter left out keeps the range that the file gives it\n";
 
@@ -69,7 +71,7 @@ int cmd_show(int argc, char **argv) {
   if (a.cost) a.stage = "cost";
   tool_program p;
   if (!tool_load(&a, &p)) return TOOL_WRONG;
-  tg_context_options co = {.target = a.target, .flags = TG_CONTEXT_VERIFY, .log = complain};
+  tg_context_options co = {.target = a.target, .tuned = a.tuned, .flags = TG_CONTEXT_VERIFY, .log = complain};
   tg_context *ctx = NULL;
   int result = TOOL_OK;
   if (tg_context_create(&co, &ctx)) {

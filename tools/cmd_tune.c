@@ -37,8 +37,9 @@ static const char usage[] =
     "  --threads     that a launch may use (1, as launches have it unless they say); -1 for all cores. The choice is "
     "for contexts of all cores, and of so many threads\n"
     "  --tuned       the folder that the choice is kept in, else $TG_TUNED, else tg/tuned in the user's data folder; "
-    "'' for none. Programs find it with $TG_TUNED or\n"
-    "                tg_context_options.tuned, tg run with either or --tuned; tg store looks into it\n"
+    "'' for none. Programs find it\n"
+    "                there by default, elsewhere with $TG_TUNED or tg_context_options.tuned, tg run with --tuned; tg "
+    "store looks into it\n"
     "  --knobs       only knobs; words stay as they are\n"
     "  --journal     a file that every answer is appended to; --resume: its answers are used again, and a search that "
     "is finished there says so\n"
@@ -159,12 +160,11 @@ static void put_outcome(const tool_args *a, const tg_tune_result *r) {
     printf("; there was no time for a run of all of them%s", r->whole_seconds > 0 ? " by the default" : "");
   if (r->share > 0) printf("\n");
   if (r->kept)
-    printf("  kept in %s\n  for contexts of all cores%s; programs find it where TG_TUNED or tg_context_options.tuned "
-           "names that folder\n",
-           r->file,
+    printf("  kept in %s\n  for contexts of all cores%s; programs find it %s\n", r->file,
            a->threads == 1  ? " and of one thread"
            : a->threads > 1 ? " and of as many threads"
-                            : "");
+                            : "",
+           a->tuned ? "where TG_TUNED or tg_context_options.tuned names that folder" : "there without being told");
   else printf("  nothing kept\n");
 }
 

@@ -49,7 +49,7 @@ typedef struct {
 static void pass_or_compile(void *arg) {
   one *o = arg;
   tg_job *j = o->work.job;
-  if (o->objects) o->work.context->compiler->compile(j, o->work.context, o->work.source, &o->work.entry);
+  if (o->objects) o->work.context->compiler->compile(j, o->work.context, o->work.source, &o->work.entry, NULL);
   else tg_run_passes(j, o->work.context, o->work.source, NULL, NULL, NULL);
 }
 

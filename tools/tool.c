@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include "store/store.h"
 #include "tool.h"
 
 double tool_now(void) {
@@ -223,11 +224,7 @@ void tool_unload(tool_program *p) {
 }
 
 const char *tool_tuned(const tool_args *a, char *buffer, size_t n) {
-  const char *env = getenv("TG_TUNED"), *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
-  if (a->tuned) return *a->tuned ? a->tuned : NULL;
-  if (env) return *env ? env : NULL;
-  int k = data && *data == '/'   ? snprintf(buffer, n, "%s/tg/tuned", data)
-          : home && *home == '/' ? snprintf(buffer, n, "%s/.local/share/tg/tuned", home)
-                                 : -1;
-  return k > 0 && (size_t)k < n ? buffer : NULL;
+  const char *given = a->tuned ? a->tuned : getenv("TG_TUNED");
+  if (given) return *given ? given : NULL;
+  return tg_store_default(buffer, n);
 }

@@ -52,12 +52,16 @@ double tool_median(double *samples, int n);   /* sorts */
 void *tool_pages(size_t bytes);
 char *tool_read(const char *path, size_t *n); /* malloc'd, or NULL with errno */
 
-/* Where tuned choices are kept unless --tuned says: TG_TUNED, or tg/tuned in the user's data folder; NULL: there is
- * no such place. */
+/* Where tuned choices are kept: --tuned, else TG_TUNED, else the user's own folder, which contexts read by default;
+ * NULL: there is no such place. */
 const char *tool_tuned(const tool_args *a, char *buffer, size_t n);
 
 /* A text program and how to compile it, from the command line. */
 typedef struct { char *text, *opts; tg_binding bindings[32]; tg_compile_options options; } tool_program;
 bool tool_load(const tool_args *a, tool_program *p);   /* says on stderr why not */
 void tool_unload(tool_program *p);
+
+/* run_cost.c: prints where the time of a kernel goes by the cost model, beside the time that a launch took. */
+typedef struct { const char *file; const tool_program *program; uint32_t threads; double seconds; } tool_cost;
+int tool_run_cost(tg_context *c, const tool_cost *asked);   /* an exit code */
 #endif

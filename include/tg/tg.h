@@ -66,10 +66,30 @@ enum {                        /* tg_context_options.flags */
   TG_CONTEXT_VERIFY = 4       /* LLVM checks each module (tests) */
 };
 
+/* What a call that compiles a kernel did. Texts are valid while the hook runs. */
+typedef struct tg_compile_report {
+  const char *kernel;         /* its name; "": it could not be read */
+  tg_status status;           /* of the call */
+  const char *message;        /* of a call that failed; NULL: it did not */
+  double seconds;             /* that the call took */
+  int from_cache, tuned;      /* as in tg_kernel_info */
+  /* words of its schedule, separated by "; ", whoever chose them; "": it is compiled as written. NULL: not known,
+   * since the call failed, or since the kernel is from the cache, which does not keep the words of the first choice */
+  const char *words;
+  /* seconds that a launch takes by the cost model, on all threads of the context, with the largest parameters. 0: there
+   * is none, for a kernel of the cache or of a device */
+  double price;
+  /* a tuned choice that the context's folder has for the same kernel, but that is not used, and what differs: the
+   * threads, a size, tg's build, .. (at most 4096 choices are looked at, when the context first misses one) NULL: there
+   * is none */
+  const char *near_miss;
+} tg_compile_report;
+
 typedef struct tg_context_options {   /* zero means default */
   tg_allocator allocator;     /* alloc NULL: malloc */
   /* receives messages that no call returns: why a context cannot be created (for an unknown target: with a list of
-   * the known ones), a cache that cannot be written, a first choice that was taken back. NULL: no messages */
+   * the known ones), a cache that cannot be written, a first choice that was taken back, a near miss of a tuned choice.
+   * NULL: no messages */
   void (*log)(void *user, const char *message);
   void *log_user;
   /* folder of compiled kernels, which several processes may share. It and its parents are created when the first
@@ -81,8 +101,12 @@ typedef struct tg_context_options {   /* zero means default */
   int threads;
   uint32_t flags;
   /* folder of tuned choices: tg_tune (tune.h) keeps them there, and kernels are compiled with them
-   * (TG_COMPILE_TUNED). NULL: $TG_TUNED; "": no folder */
+   * (TG_COMPILE_TUNED). NULL: $TG_TUNED, or else the folder in which the command tg tune keeps them, tg/tuned in
+   * $XDG_DATA_HOME or ~/.local/share, if it is there; "": no folder */
   const char *tuned;
+  /* hears, with log_user, of each call that compiles a kernel: tg_kernel_compile and its kin, and plans (gemm.h,
+   * attention.h) for each of their kernels. On the calling thread, at the end of the call. NULL: nobody does */
+  void (*compiled)(void *user, const tg_compile_report *report);
 } tg_context_options;
 
 /* Only in libtg_jit.a: kernels are taken from the cache, or compiled. options may be NULL. */

@@ -17,11 +17,14 @@ typedef struct { pthread_t thread; bool used; uint64_t age; char text[4096]; } t
 typedef struct tg_kernel_source tg_kernel_source;
 struct tg_jit;
 struct tg_answers;
+struct tg_near;
 
 /* The compiler. All but close run inside tg_protect(&j->env, ..). */
 typedef struct tg_compiler {
-  /* Compiles the job, which holds the kernel as written; fills in the entry's object and info. */
-  void (*compile)(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cache_entry *entry);
+  /* Compiles the job, which holds the kernel as written; fills in the entry's object and info, and leaves the words of
+   * the schedule in the job. price: the cost model's of a launch with all threads, in seconds; 0: none; NULL: not
+   * wanted. */
+  void (*compile)(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cache_entry *entry, double *price);
   /* Links an entry that was just compiled. Entries from the cache are loaded without the compiler. */
   tg_code *(*link)(tg_job *j, tg_context *c, const tg_cache_entry *entry, const char *name);
   /* Seconds that the job's kernel, as written, takes by the cost model with these parameters, by ordinal. */
@@ -37,8 +40,10 @@ struct tg_context {
   tg_device *devices;          /* list: device 0, then opened ones; grows only, and devices stay until the end */
   uint32_t flags;
   void (*log)(void *user, const char *message);
+  void (*compiled)(void *user, const tg_compile_report *report);
   void *log_user;
   const char *cache, *tuned;   /* folders; NULL: none */
+  const struct tg_near *near;  /* keys of the folder of tuned choices; NULL: not looked at yet */
   const tg_compiler *compiler; /* NULL: kernels come from the cache alone */
   const struct tg_rules *rules;   /* the compiler's; NULL until first used */
   struct tg_jit *jit;
@@ -95,13 +100,24 @@ typedef struct tg_compilation {
   tg_cache_entry entry;
   tg_code *code;               /* linked by the compiler; NULL: load the entry's object */
   bool from_cache, tuned;
+  const char *near_miss;       /* as in tg_compile_report */
+  double start, price;         /* start: tg_now() when the call began; price: as in tg_compile_report */
 } tg_compilation;
 tg_status tg_compilation_run(tg_compilation *w, void (*run)(void *), void *arg);
 /* What the kernel would take by the cost model, in seconds; it is not compiled. params: of the launch, by ordinal.
  * Negative: it cannot be compiled, or the context has no compiler. */
 double tg_kernel_price(tg_context *c, const tg_kernel_def *def, const tg_compile_options *o, const int64_t *params,
                        uint32_t threads);
+/* Calls `then` with what a compile call compiles: if the options allow it and the context's folder has a tuned choice
+ * for the kernel, with that choice in place of s; if not, or if `then` fails with it otherwise than for memory, with s.
+ * near_miss: as in tg_compile_report. defs: as in tg_kernel_compile_tuned; n 0: s alone. */
+typedef tg_status tg_source_fn(void *user, const tg_kernel_source *s, bool tuned, const char *near_miss);
+tg_status tg_with_choice(tg_context *c, const tg_kernel_source *s, const tg_kernel_def *const *defs, uint32_t n,
+                         tg_source_fn *then, void *user);
 /* The functions below run inside tg_protect(&j->env, ..). */
+/* near.c: writes which tuned choice would be the kernel's if its key were not another, and what differs; false: there
+ * is none. key: tg_tuned_key's. */
+bool tg_near_miss(tg_job *j, tg_context *c, const char *key, char *out, size_t n);
 void tg_kernel_source_check(tg_job *j, const tg_kernel_source *s);                     /* fails on bad arguments */
 /* reads the kernel as written into the job, and appends the opts */
 void tg_kernel_source_read(tg_job *j, const tg_kernel_source *s);

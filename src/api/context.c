@@ -3,7 +3,9 @@
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include "api/api.h"
+#include "store/store.h"
 
 const char *tg_status_name(tg_status s) {
   static const char *const names[] = {"ok",           "invalid",       "out of memory",  "input/output error",
@@ -67,8 +69,17 @@ static void take_machine(tg_context *c) {
     c->log(c->log_user, tg_format(&c->env, "%s/" TG_MACHINE_FILE " is not used: %s", c->tuned, why));
 }
 
+/* The folder given, or the variable's, or the user's own if there is one. */
+static const char *tuned_folder(const char *given, char *path, size_t n) {
+  if (!given) given = secure_getenv("TG_TUNED");
+  if (given) return given;
+  const char *own = tg_store_default(path, n);
+  return own && !access(own, R_OK | X_OK) ? own : NULL;
+}
+
 static void create(void *arg) {
   creation *k = arg;
+  char path[4096];
   tg_context *c = k->c;
   const tg_context_options *o = k->o;
   const char *name = o->target ? o->target : "host";
@@ -79,7 +90,7 @@ static void create(void *arg) {
   }
   if (o->threads > 0 && !tg_target_is_device(&c->target)) c->target.threads = (uint32_t)o->threads;
   if (o->cache && *o->cache) c->cache = tg_strdup(&c->env, o->cache);
-  const char *tuned = o->tuned ? o->tuned : secure_getenv("TG_TUNED");
+  const char *tuned = tuned_folder(o->tuned, path, sizeof path);
   if (tuned && *tuned) c->tuned = tg_strdup(&c->env, tuned);
   if (c->tuned && !strcmp(name, "host")) take_machine(c);
   c->pool = tg_pool_open(&c->env.allocator, tg_target_is_device(&c->target) ? 1 : c->target.threads);
@@ -104,6 +115,7 @@ tg_status tg_context_open(const tg_context_options *options, const tg_compiler *
   c->compiler = compiler;
   c->flags = o->flags;
   c->log = o->log;
+  c->compiled = o->compiled;
   c->log_user = o->log_user;
   creation k = {c, o};
   if (!tg_protect(&c->env, create, &k)) {

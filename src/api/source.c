@@ -154,6 +154,37 @@ static bool protect(tg_compilation *w, void (*run)(void *), void *arg) {
   return is_text(w) ? tg_protect(&w->job->env, run_on_own_stack, &d) : tg_protect(&w->job->env, run, arg);
 }
 
+/* The words of the job's schedule; NULL: a kernel of the cache, and the heuristic's words are not kept there. */
+static const char *words_of(tg_job *j, const tg_compilation *w) {
+  tg_str words = tg_str_new(&j->env);
+  for (uint32_t i = 0; i < j->opts.n; i++) tg_str_printf(&words, "%s%s", i ? "; " : "", j->opts.data[i].text);
+  return words.n || !w->from_cache || w->source->options->flags & TG_COMPILE_AS_WRITTEN ? words.data : NULL;
+}
+
+typedef struct { tg_compilation *w; tg_compile_report report; } telling;
+
+static void gather_report(void *arg) {
+  telling *t = arg;
+  t->report.words = words_of(t->w->job, t->w);
+}
+
+/* Calls the hook of compiles. Choices that a kernel is compiled with are looked up by jobs of their own: these are no
+ * compiles. */
+static void tell(tg_compilation *w, tg_status s) {
+  tg_context *c = w->context;
+  if (!c->compiled || !w->start) return;
+  telling t = {w, {.kernel = w->job->name ? w->job->name : w->source->def ? w->source->def->name : "",
+                   .status = s,
+                   .message = s == TG_OK ? NULL : w->job->env.message,
+                   .from_cache = s == TG_OK && w->from_cache,
+                   .tuned = w->tuned,
+                   .price = w->price,
+                   .near_miss = w->near_miss,
+                   .seconds = tg_now() - w->start}};
+  if (s == TG_OK) tg_protect(&w->job->env, gather_report, &t);
+  c->compiled(c->log_user, &t.report);
+}
+
 static tg_status with_job(tg_compilation *w, void (*run)(void *), void *arg, tg_kernel **out) {
   tg_context *c = w->context;
   tg_allocator *a = &c->env.allocator;
@@ -163,6 +194,7 @@ static tg_status with_job(tg_compilation *w, void (*run)(void *), void *arg, tg_
   w->job->env.blocks = &c->blocks;
   tg_status s = protect(w, run, arg) ? out ? load(w, out) : TG_OK : w->job->env.status;
   if (s != TG_OK) tg_context_fail(c, s, w->job->env.message);
+  tell(w, s);
   tg_code_unload(w->code);     /* not NULL only if loading failed after linking */
   tg_job_drop(w->job);
   a->free(a->user, w->job, sizeof *w->job);
@@ -200,7 +232,7 @@ double tg_kernel_price(tg_context *c, const tg_kernel_def *def, const tg_compile
 static void compile_entry(void *arg) {
   tg_compilation *w = arg;
   const tg_compiler *compiler = w->context->compiler;
-  compiler->compile(w->job, w->context, w->source, &w->entry);
+  compiler->compile(w->job, w->context, w->source, &w->entry, w->context->compiled ? &w->price : NULL);
   /* other devices load the object by their own driver */
   if (w->source->options->device && w->source->options->device != w->context->devices) return;
   const tg_signature *s = w->entry.signature;
@@ -250,22 +282,8 @@ typedef struct {
   uint32_t n;
   tg_tuned found;
   bool hit;
+  char near_miss[512];
 } looking;
-
-/* A choice tuned for another number of threads is not used; this logs that one exists. */
-static void tell_near_miss(tg_job *j, tg_context *c) {
-  enum { MOST = 128 };
-  for (uint32_t threads = 1; threads <= MOST; threads++) {
-    tg_mark mark = tg_mark_get(&j->env);
-    bool there = threads != c->target.threads && tg_store_has(&j->env, c->tuned, tg_tuned_key(j, c, threads));
-    tg_mark_release(&j->env, mark);
-    if (!there) continue;
-    c->log(c->log_user,
-           tg_format(&j->env, "%s: a tuned choice is in %s, but for contexts of %u thread%s: this one has %u", j->name,
-                     c->tuned, threads, threads > 1 ? "s" : "", c->target.threads));
-    return;
-  }
-}
 
 static void look_up(void *arg) {
   looking *l = arg;
@@ -273,24 +291,26 @@ static void look_up(void *arg) {
   tg_kernel_source_check(j, l->work.source);
   tg_kernel_source_read(j, l->work.source);
   tg_context *c = l->work.context;
-  l->hit = tg_store_read(l->env, c->tuned, tg_tuned_key(j, c, c->target.threads), &l->found);
-  if (!l->hit && c->log) tell_near_miss(j, c);
+  const char *key = tg_tuned_key(j, c, c->target.threads);
+  l->hit = tg_store_read(l->env, c->tuned, key, &l->found);
+  if (l->hit || !(c->log || c->compiled) || !tg_near_miss(j, c, key, l->near_miss, sizeof l->near_miss)) return;
+  if (c->log) c->log(c->log_user, tg_format(&j->env, "%s: %s", j->name ? j->name : "kernel", l->near_miss));
 }
 
 typedef struct {
   looking l;
-  tg_context *c;
-  tg_kernel_source s;
+  const tg_kernel_source *s;
   tg_env env;
-  tg_kernel **out;
+  tg_source_fn *then;
+  void *user;
   tg_status status;
 } choosing;
 
-/* Compiles with the tuned choice: the sketch that it names, with its knobs and words. */
+/* The sketch that the tuned choice names, with its knobs and words. */
 static void with_choice(void *arg) {
   choosing *k = arg;
-  tg_compile_options o = *k->s.options;
-  tg_kernel_source s = k->s;
+  tg_compile_options o = *k->s->options;
+  tg_kernel_source s = *k->s;
   const tg_tuned *t = &k->l.found;
   tg_binding *b = tg_new(&k->env, tg_binding, o.bindings_n + t->knobs_n + 1);
   if (o.bindings_n) memcpy(b, o.bindings, o.bindings_n * sizeof *b);
@@ -307,47 +327,58 @@ static void with_choice(void *arg) {
     return;
   }
   s.options = &o;
-  tg_compilation w = {.context = k->c, .source = &s, .tuned = true};
-  k->status = with_job(&w, find_or_compile, &w, k->out);
+  k->status = k->then(k->user, &s, true, NULL);
 }
 
-static bool compile_tuned(tg_context *c, tg_kernel_source s, const tg_kernel_def *const *defs, uint32_t n,
-                          tg_kernel **out, tg_status *status) {
-  choosing k = {.c = c,
-                .s = s,
-                .out = out,
-                .status = TG_ENOMEM,
-                .l = {.work = {.context = c, .source = &s}, .env = &k.env, .defs = defs, .n = n}};
+/* A context with a folder of tuned choices uses them, except for kernels whose options say their schedule. */
+static bool may_be_tuned(const tg_context *c, const tg_compile_options *o) {
+  uint32_t flags = o->flags;
+  bool wanted = (flags & (TG_COMPILE_TUNED | TG_COMPILE_TUNED_ONLY)) ||
+                (!(flags & (TG_COMPILE_UNTUNED | TG_COMPILE_AS_WRITTEN | TG_COMPILE_OPTS_ONLY)) && !o->pack);
+  return wanted && c->tuned && !o->opts && (!o->device || o->device == c->devices);
+}
+
+tg_status tg_with_choice(tg_context *c, const tg_kernel_source *s, const tg_kernel_def *const *defs, uint32_t n,
+                         tg_source_fn *then, void *user) {
+  choosing k = {.s = s,
+                .then = then,
+                .user = user,
+                .l = {.work = {.context = c, .source = s}, .env = &k.env, .defs = defs, .n = n}};
+  tg_status status = TG_MISS;
+  bool done = false;
   tg_env_init(&k.env, &c->env.allocator);
-  *status = with_job(&k.l.work, look_up, &k.l, NULL);
-  bool found = *status == TG_OK && k.l.hit;
-  /* a choice that fails to compile is ignored */
-  if (found)
-    found = tg_protect(&k.env, with_choice, &k) && (k.status == TG_OK || k.status == TG_MISS || k.status == TG_ENOMEM);
-  if (found) *status = k.status;
+  if (may_be_tuned(c, s->options) && with_job(&k.l.work, look_up, &k.l, NULL) == TG_OK && k.l.hit) {
+    done = tg_protect(&k.env, with_choice, &k) &&
+           (k.status == TG_OK || k.status == TG_MISS || k.status == TG_ENOMEM);
+    if (done) status = k.status;
+    else snprintf(k.l.near_miss, sizeof k.l.near_miss, "the tuned choice in %s is not used: %s", c->tuned,
+                  tg_error_message(c));
+  }
   tg_env_drop(&k.env);
-  return found;
+  if (done) return status;
+  return then(user, s, false, k.l.near_miss[0] ? k.l.near_miss : NULL);
+}
+
+typedef struct { tg_context *c; tg_kernel **out; double start; } compiling;
+
+static tg_status compile_source(void *user, const tg_kernel_source *s, bool tuned, const char *near_miss) {
+  compiling *k = user;
+  tg_compilation w = {.context = k->c, .source = s, .tuned = tuned, .near_miss = near_miss, .start = k->start};
+  if (!tuned && s->options->flags & TG_COMPILE_TUNED_ONLY)
+    return tg_context_fail(k->c, TG_MISS, "there is no tuned choice for this kernel");
+  return with_job(&w, find_or_compile, &w, k->out);
 }
 
 static tg_status compile_any(tg_context *c, tg_kernel_source s, const tg_kernel_def *const *defs, uint32_t n,
                              tg_kernel **out) {
-  tg_status status;
   if (!c) return TG_EINVAL;
   if (!out) return tg_context_fail(c, TG_EINVAL, "no place is given for the kernel");
   *out = NULL;
   if (!s.options) s.options = &tg_no_options;
   if (s.options->device && s.options->device->context != c)
     return tg_context_fail(c, TG_EINVAL, "the device is another context's");
-  uint32_t flags = s.options->flags & (TG_COMPILE_TUNED | TG_COMPILE_TUNED_ONLY);
-  /* a context with a folder of tuned choices uses them, except for kernels whose options say their schedule */
-  if (!(s.options->flags & (TG_COMPILE_UNTUNED | TG_COMPILE_AS_WRITTEN | TG_COMPILE_OPTS_ONLY)) && !s.options->pack)
-    flags |= TG_COMPILE_TUNED;
-  if (flags && c->tuned && !s.options->opts && (!s.options->device || s.options->device == c->devices) &&
-      compile_tuned(c, s, defs, n, out, &status))
-    return status;
-  if (flags & TG_COMPILE_TUNED_ONLY) return tg_context_fail(c, TG_MISS, "there is no tuned choice for this kernel");
-  tg_compilation w = {.context = c, .source = &s};
-  return with_job(&w, find_or_compile, &w, out);
+  compiling k = {c, out, tg_now()};
+  return tg_with_choice(c, &s, defs, n, compile_source, &k);
 }
 
 static tg_status compile(tg_context *c, tg_kernel_source s, tg_kernel **out) { return compile_any(c, s, NULL, 0, out); }

@@ -131,11 +131,12 @@ static tg_object source_of(tg_job *j, const tg_target *t, const tg_uop *linear, 
   return (tg_object){(void *)text, strlen(text) + 1};
 }
 
-static void compile_program(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cache_entry *entry) {
+static void compile_program(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cache_entry *entry, double *price) {
   const tg_target *t = tg_target_asked(c, s->options);
   tg_jit *jit = tg_target_is_source(t) ? NULL : open_jit(j, c);
   lowering w = {j, c, s, entry, NULL};
   lower(&w);
+  if (price && t->arch <= TG_ARCH_AARCH64) *price = tg_cost_of(j, t, w.linear, NULL, (int)t->threads).seconds;
   tg_object object =
       jit ? tg_jit_compile(jit, j, w.linear, &entry->info, NULL, NULL) : source_of(j, t, w.linear, &entry->info);
   entry->object = object.data;
@@ -157,27 +158,34 @@ static const char *packing_of(tg_job *j, tg_context *c, const tg_kernel_source *
           names.n ? names.data : "");
 }
 
-typedef struct { tg_job *job; tg_context *context; tg_kernel_source source; tg_cache_entry entry; } packing_work;
+typedef struct {
+  tg_job *job;
+  tg_context *context;
+  tg_kernel_source source;
+  tg_cache_entry entry;
+  double *price;
+} packing_work;
 
 static void compile_packing(void *arg) {
   packing_work *w = arg;
   tg_kernel_source_read(w->job, &w->source);
   set_signature(w->job, &w->entry);
-  compile_program(w->job, w->context, &w->source, &w->entry);
+  compile_program(w->job, w->context, &w->source, &w->entry, w->price);
 }
 
 static const void *copied(tg_job *j, const void *data, size_t bytes) {
   return memcpy(tg_alloc(&j->env, bytes ? bytes : 1), data, bytes);
 }
 
-static void compile(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cache_entry *entry) {
+static void compile(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cache_entry *entry, double *price) {
   if (!s->options->pack) {
-    compile_program(j, c, s, entry);
+    compile_program(j, c, s, entry, price);
     return;
   }
   tg_compile_options none = {.device = s->options->device};
   packing_work w = {.job = tg_new(&j->env, tg_job, 1),
                     .context = c,
+                    .price = price,
                     .source = {.file = "packing", .text = packing_of(j, c, s), .options = &none}};
   tg_job_init(w.job, &j->env.allocator);
   w.job->env.blocks = &c->blocks;
@@ -268,10 +276,8 @@ static void show_job(void *arg) {
     return;
   }
   if (k->stage && !strcmp(k->stage, "cost")) {
-    const tg_uop *priced = tg_run_passes(j, k->work.context, k->work.source, NULL, NULL, NULL);
-    const tg_target *on = tg_target_asked(k->work.context, k->work.source->options);
-    if (on->arch > TG_ARCH_AARCH64) tg_fail(&j->env, TG_EINVAL, "error: there is no cost of programs for %s", on->name);
-    k->write(k->user, "cost", tg_cost_report(j, on, priced, NULL, (int)on->threads));
+    uint32_t threads = tg_target_asked(k->work.context, k->work.source->options)->threads;
+    k->write(k->user, "cost", tg_cost_text(j, k->work.context, k->work.source, NULL, threads, NULL));
     return;
   }
   bool llvm = !k->stage || !strcmp(k->stage, "llvm"), assembly = !k->stage || !strcmp(k->stage, "asm"),
@@ -294,12 +300,21 @@ static void show_job(void *arg) {
   if (summary) k->write(k->user, "object", tg_object_summary(j, t, &object, info));
 }
 
+typedef struct { tg_context *c; const char *stage; tg_show_fn *write; void *user; } asked;
+
+static tg_status show_source(void *user, const tg_kernel_source *s, bool tuned, const char *near_miss) {
+  const asked *a = user;
+  (void)tuned, (void)near_miss;
+  showing k = {.work = {.context = a->c, .source = s}, .write = a->write, .user = a->user, .stage = a->stage};
+  return tg_compilation_run(&k.work, show_job, &k);
+}
+
 static tg_status show(tg_context *c, tg_kernel_source s, const char *stage, tg_show_fn *write, void *user) {
   if (!c) return TG_EINVAL;
   if (!write) return tg_context_fail(c, TG_EINVAL, "no function is given to write to");
   if (!s.options) s.options = &tg_no_options;
-  showing k = {.work = {.context = c, .source = &s}, .write = write, .user = user, .stage = stage};
-  return tg_compilation_run(&k.work, show_job, &k);
+  asked a = {c, stage, write, user};
+  return tg_with_choice(c, &s, NULL, 0, show_source, &a);
 }
 
 tg_status tg_show(tg_context *c, const tg_kernel_def *def, const tg_compile_options *o, const char *stage,

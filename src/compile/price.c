@@ -16,6 +16,15 @@ double tg_compiler_price(tg_job *j, tg_context *c, const tg_kernel_source *s, co
   return price_of(j, c, s, params, threads).cost.seconds;
 }
 
+const char *tg_cost_text(tg_job *j, tg_context *c, const tg_kernel_source *s, const int64_t *params, uint32_t threads,
+                         tg_cost *cost) {
+  const tg_target *t = tg_target_asked(c, s->options);
+  if (t->arch > TG_ARCH_AARCH64) tg_fail(&j->env, TG_EINVAL, "error: there is no cost of programs for %s", t->name);
+  const tg_uop *linear = tg_run_passes(j, c, s, NULL, NULL, NULL);
+  if (cost) *cost = tg_cost_of(j, t, linear, params, (int)threads);
+  return tg_cost_report(j, t, linear, params, (int)threads);
+}
+
 typedef struct { tg_compilation work; const int64_t *params; uint32_t threads; tg_price *out; } pricing;
 
 static void price(void *arg) {

@@ -13,6 +13,10 @@ typedef struct tg_price {
 /* params: values of the launch by ordinal, NULL: at their maximum. threads: that share the work. Errors as of a
  * compile. */
 tg_status tg_price_of(tg_context *c, const tg_kernel_source *s, const int64_t *params, uint32_t threads, tg_price *out);
+/* The report of tg_cost_report for the job's kernel, as written so far; cost: what it sums up to; may be NULL. Runs
+ * inside tg_protect(&j->env, ..). */
+const char *tg_cost_text(tg_job *j, tg_context *c, const tg_kernel_source *s, const int64_t *params, uint32_t threads,
+                         tg_cost *cost);
 /* The compiler's function of tg_compiler. */
 double tg_compiler_price(tg_job *j, tg_context *c, const tg_kernel_source *s, const int64_t *params, uint32_t threads);
 #endif

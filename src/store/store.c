@@ -136,8 +136,13 @@ bool tg_store_read(tg_env *env, const char *folder, const char *key, tg_tuned *o
 const char *tg_store_path(tg_env *env, const char *folder, const char *key) {
   return tg_format(env, "%s/%s", folder, name_of(env, key));
 }
-bool tg_store_has(tg_env *env, const char *folder, const char *key) {
-  return !access(tg_store_path(env, folder, key), F_OK);
+
+const char *tg_store_default(char *buffer, size_t n) {
+  const char *data = secure_getenv("XDG_DATA_HOME"), *home = secure_getenv("HOME");
+  int k = data && *data == '/'   ? snprintf(buffer, n, "%s/tg/tuned", data)
+          : home && *home == '/' ? snprintf(buffer, n, "%s/.local/share/tg/tuned", home)
+                                 : -1;
+  return k > 0 && (size_t)k < n ? buffer : NULL;
 }
 
 int tg_store_write(tg_env *env, const char *folder, const tg_tuned *t) {

@@ -18,8 +18,9 @@ typedef struct tg_tuned {
 
 /* Reads the entry with this key; false: there is none, or it is damaged or not safe. Memory is env's. */
 bool tg_store_read(tg_env *env, const char *folder, const char *key, tg_tuned *out);
-/* Is there a file for the key? It is not read, so it may be damaged. */
-bool tg_store_has(tg_env *env, const char *folder, const char *key);
+/* Writes the path of the user's own folder: tg/tuned in $XDG_DATA_HOME, or in ~/.local/share. NULL: neither variable is
+ * set, the path is too long, or the program has more rights than its user. */
+const char *tg_store_default(char *buffer, size_t n);
 /* The path of the file for the key. */
 const char *tg_store_path(tg_env *env, const char *folder, const char *key);
 /* Returns 0 or an errno. Creates the folder, if need be, with access for the user alone. */

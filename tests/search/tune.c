@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <tg/dsl.h>
 #include <tg/tune.h>
+#include "store/store.h"
 #include "../target.h"
 #include "../folder.h"
 #include "../test.h"
@@ -123,23 +124,37 @@ static const char *const texts[] = {
 
 /* ---- a program finds what was tuned ---- */
 
-static char logged[512];
+static char logged[512], near_miss[512];
 static void keep_log(void *user, const char *message) {
   (void)user;
   snprintf(logged, sizeof logged, "%s", message);
 }
 
-static int is_tuned(const char *folder, int threads, uint32_t flags) {
+static void keep_near_miss(void *user, const tg_compile_report *r) {
+  (void)user;
+  snprintf(near_miss, sizeof near_miss, "%s", r->near_miss ? r->near_miss : "");
+}
+
+static int is_tuned_for(const tg_binding *bindings, const char *folder, int threads, uint32_t flags) {
   tg_context *c = NULL;
   tg_kernel *k = NULL;
-  tg_context_options o = {.target = test_target(), .tuned = folder, .threads = threads, .log = keep_log};
-  tg_compile_options co = {.bindings = sizes, .bindings_n = 3, .flags = flags};
-  logged[0] = 0;
+  tg_context_options o = {.target = test_target(), .tuned = folder, .threads = threads, .log = keep_log, .compiled = keep_near_miss};
+  tg_compile_options co = {.bindings = bindings, .bindings_n = 3, .flags = flags};
+  logged[0] = near_miss[0] = 0;
   CHECK(tg_context_create(&o, &c) == TG_OK && tg_kernel_compile(c, &product, &co, &k) == TG_OK, "%s", c ? tg_error_message(c) : "no context");
   int found = k && tg_kernel_describe(k)->tuned;
   tg_kernel_free(k);
   tg_context_free(c);
   return found;
+}
+
+static int is_tuned(const char *folder, int threads, uint32_t flags) { return is_tuned_for(sizes, folder, threads, flags); }
+
+/* In a process that is told no more than its user's folder. */
+static int fresh_is_tuned(void) {
+  char command[4200];
+  snprintf(command, sizeof command, "%s fresh", self);
+  return system(command) == 0;
 }
 
 /* Tuned in a context of three threads for launches on one, as launches are unless they say: found by contexts of three and of one, with no flag; others are told. */
@@ -154,13 +169,45 @@ static void test_found(void) {
   tg_tune_result_free(r);
   tg_context_free(c);
   CHECK(is_tuned(folder, 3, 0) && is_tuned(folder, 1, 0) && !*logged, "found where launches have as many threads, or contexts: %s", logged);
-  CHECK(!is_tuned(folder, 2, 0) && strstr(logged, "but for contexts of 1 thread: this one has 2"), "'%s'", logged);
+  CHECK(!is_tuned(folder, 2, 0) && strstr(near_miss, ", but for threads ") && strstr(near_miss, " (here 2)") && strstr(logged, near_miss), "'%s' '%s'", near_miss, logged);
+  tg_binding other[3];
+  memcpy(other, sizes, sizeof other);
+  other[1].lo = other[1].hi = sizes[1].lo + 32;
+  char want[64];
+  snprintf(want, sizeof want, ", but for N %d (here %d)", (int)sizes[1].lo, (int)other[1].lo);
+  CHECK(!is_tuned_for(other, folder, 3, 0) && strstr(near_miss, want), "'%s', not '%s'", near_miss, want);
   CHECK(!is_tuned(folder, 3, TG_COMPILE_UNTUNED) && !is_tuned(folder, 3, TG_COMPILE_AS_WRITTEN) && !is_tuned(folder, 3, TG_COMPILE_OPTS_ONLY), "what says its schedule itself is not tuned");
   CHECK(!is_tuned(NULL, 3, 0), "no folder is named");
   setenv("TG_TUNED", folder, 1);
   CHECK(is_tuned(NULL, 3, 0) && !is_tuned("", 3, 0) && !is_tuned("/nowhere", 3, 0), "TG_TUNED is for programs that name no folder");
-  unsetenv("TG_TUNED");
   clean(folder);
+}
+
+/* By default a context reads the folder into which the command tg tune writes by default, if it is there. */
+static void test_default_folder(void) {
+  char data[TEST_PATH] = "tg-data-XXXXXX", folder[TEST_PATH + 16], there[TEST_PATH + 16];
+  const tg_kernel_def *defs[] = {&product};
+  tg_context *c = NULL;
+  tg_tune_options o = {.bindings = sizes, .bindings_n = 3, .seconds = PATIENCE, .candidates = 8, .threads = 1, .worker = modelled, .workers = 2, .flags = TG_TUNE_KNOBS_ONLY};
+  tg_tune_result *r = NULL;
+  CHECK(test_folder(data) != NULL, "a folder");
+  snprintf(folder, sizeof folder, "%s/tg/tuned", data);
+  setenv("XDG_DATA_HOME", data, 1);
+  unsetenv("TG_TUNED");
+  CHECK(tg_store_default(there, sizeof there) && !strcmp(there, folder), "%s, not %s", there, folder);
+  CHECK(!is_tuned(NULL, 3, 0) && access(folder, F_OK), "there is no folder, and none is made");
+  CHECK(tg_context_create(&(tg_context_options){.target = test_target(), .tuned = there, .threads = 3}, &c) == TG_OK, "a context");
+  CHECK(tg_tune(c, defs, 1, &o, &r) == TG_OK && r->kept, "%s", tg_error_message(c));
+  tg_tune_result_free(r);
+  tg_context_free(c);
+  CHECK(is_tuned(NULL, 3, 0) && !is_tuned("", 3, 0), "the user's own folder is for programs that name none");
+  CHECK(fresh_is_tuned(), "a fresh process finds it");
+  setenv("TG_TUNED", "", 1);
+  CHECK(!is_tuned(NULL, 3, 0), "an empty TG_TUNED means no folder");
+  clean(folder);
+  snprintf(folder, sizeof folder, "%s/tg", data);
+  clean(folder);
+  clean(data);
 }
 
 /* ---- what searches leave behind ---- */
@@ -311,12 +358,17 @@ int main(int argc, char **argv) {
     modelled_worker(NULL, 0, 1);
     return 0;
   }
+  if (argc > 1 && !strcmp(argv[1], "fresh")) {
+    unsetenv("TG_TUNED");
+    return !is_tuned(NULL, 3, 0);
+  }
   ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
   self[n > 0 ? n : 0] = 0;
   CHECK(test_folder(tuned) && test_folder(cache), "folders");
   test_mistakes();
   test_kept();
   test_found();
+  test_default_folder();
   test_left_behind();
   test_sketches();
   test_texts();
