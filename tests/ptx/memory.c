@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Memory of a launch. A buffer lies in an address space of its own of 2^40 bytes, so that a wrong address is not
- * another buffer's; LOCAL begins at PTX_LOCAL_BASE. */
+ * Memory of a launch. A buffer lies in the middle of an address space of its own of 2^40 bytes, so that a wrong
+ * address is not another buffer's; LOCAL begins at PTX_LOCAL_BASE. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ void ptx_open_memory(ptx_machine *m) {
   for (uint32_t b = 0; b < l->buffers; b++) {
     const ptx_buffer *from = &l->buffer[b];
     m->buffer[b] = (ptx_memory){.name = from->name, .data = from->data, .bytes = from->bytes, .written = from->written,
-                                .base = ((uint64_t)(b + 1) << REGION_BITS) + from->misaligned};
+                                .base = ((uint64_t)(2 * b + 3) << (REGION_BITS - 1)) + from->misaligned};
     open_one(&m->buffer[b], m->k->granule[SPACE_GLOBAL]);
   }
   uint64_t bytes = m->k->fixed_local + l->local;

@@ -62,7 +62,7 @@ static void burst(ptx_machine *m, ptx_warp *w, uint32_t at, uint32_t mask, uint3
     if (at >= m->k->instructions) ptx_fault(m, "runs beyond the last instruction");
     const ptx_instruction *i = m->now = &m->k->instruction[at];
     uint32_t on = guarded(m, w, i, mask), members = ptx_members(m, w, i, on);
-    count(m, at, on);
+    count(m, at, i->op == PTX_BRA ? mask : on);
     if (i->op == PTX_BRA) {
       if (on != mask && on) {
         leave(w, on, i->target);
