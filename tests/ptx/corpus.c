@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: MIT
  * The corpus as PTX: compiled for NVIDIA's targets, run by the interpreter of PTX, and compared with tg's interpreter at
- * stage linear, bit for bit.
- *   ptx_corpus [--target=NAME] [--drawn N] [--seed N] [--report] [PROGRAM.tg ...] */
+ * stage linear, bit for bit: under the words that it is given or that are chosen for it, and under drawn ones. Without
+ * arguments every program for sm_80 as it is, and every third under one drawn schedule; long runs take --drawn 5.
+ *   ptx_corpus [--target=NAME] [--drawn N] [--seed N] [--report] [--words 'WORD; WORD'] [PROGRAM.tg ...] */
 #define _GNU_SOURCE
 #include <stdlib.h>
-#include <time.h>
 #include "../test.h"
 #include "choose/heuristic.h"
 #include "interp/interp.h"
 #include "launch.h"
+#include "schedule.h"
 
 typedef struct {
   kit_path path;
   tg_job job;
   const kit_program *program;
   int64_t params[32];
-  int round;
+  const char *words;            /* behind the program's own */
+  uint64_t steps;               /* that the interpreter may take */
   kit_memory start, want, got;
   tg_object object;
   tg_code_info info;
   bool report;
-  int compared, lacking;
+  int compared, lacking, large;
 } run;
 
 static void seen(void *user, const char *pass, const tg_uop *sink) {
@@ -32,13 +34,14 @@ static void interpret(void *user) {
   run *r = user;
   tg_job *j = &r->job;
   tg_parse_kernel(j, r->program->path, r->program->text, 0, NULL);
-  kit_params(j, r->round, r->params);
+  schedule_push(j, r->words);
+  kit_params(j, 0, r->params);
   if (!kit_memory_make(j, r->params, &r->start)) tg_fail(&j->env, TG_ELIMIT, "over %d buffers", KIT_BUFFERS);
   kit_lower(&r->path, j, false, seen, r);
   kit_memory_copy(&r->want, &r->start);
   tg_interp_buffer buffers[KIT_BUFFERS];
   for (uint32_t b = 0; b < r->want.n; b++) buffers[b] = (tg_interp_buffer){r->want.data[b], r->want.bytes[b]};
-  tg_interpret(j, j->sink, &(tg_interp){.buffers = buffers, .params = r->params, .step_limit = 100000000});
+  tg_interpret(j, j->sink, &(tg_interp){.buffers = buffers, .params = r->params, .step_limit = r->steps});
   r->object = tg_jit_compile(r->path.jit, j, j->sink, &r->info, NULL, NULL);
 }
 
@@ -49,7 +52,7 @@ static void compare(const run *r, const char *how) {
     tg_comparison c = {.type = r->want.type[b], .n = r->want.bytes[b] / (size_t)tg_type_bytes(r->want.type[b]), .got = r->got.data[b], .want = r->want.data[b], .exact = true};
     bool same = tg_compare(&c, &d);
     if (!same) tg_difference_text(&d, c.n, text, sizeof text);
-    CHECK(same, "%s for %s, %s: %s: %s", r->program->path, r->path.target.name, how, r->want.name[b], text);
+    CHECK(same, "%s --words '%s' for %s, %s: %s: %s", r->program->path, r->words, r->path.target.name, how, r->want.name[b], text);
   }
 }
 
@@ -67,43 +70,63 @@ static void launch(run *r, bool drawn, bool unaligned) {
   if (r->report && !drawn && !unaligned) p.seen = show;
   kit_memory_copy(&r->got, &r->start);
   bool ok = ptx_program_run(&p, &r->got, message);
-  CHECK(ok, "%s for %s, %s: %s", r->program->path, r->path.target.name, how, message);
+  CHECK(ok, "%s --words '%s' for %s, %s: %s", r->program->path, r->words, r->path.target.name, how, message);
   if (!ok) return;
   compare(r, how);
   CHECK(kit_bands_whole(&r->got), "%s: wrote behind a buffer", r->program->path);
   r->compared++;
 }
 
-static void one(run *r, const kit_program *p) {
+/* Of a drawn schedule what is legal by its words and asks for too much of the target, or of the interpreter, is no failure. */
+static void one(run *r, const kit_program *p, const char *words, bool drawn_order) {
   r->program = p;
+  r->words = words;
+  r->steps = *words ? 3000000 : 100000000;
   tg_job_init(&r->job, NULL);
   if (tg_protect(&r->job.env, interpret, r)) {
     if (r->report) printf("---- %s\n", p->path);
-    launch(r, false, false);
-    launch(r, true, r->info.aligned != 0);
+    launch(r, *words && drawn_order, false);
+    if (!*words) launch(r, drawn_order, r->info.aligned != 0);
   } else if (r->job.env.status == TG_EINVAL && strstr(r->job.env.message, "this target has no ")) r->lacking++;
-  else CHECK(r->job.env.status == TG_ELIMIT, "%s: %s", p->path, r->job.env.message);
+  else if (r->job.env.status == TG_ELIMIT) r->large++;
+  else CHECK(*words && r->job.env.status == TG_EINVAL, "%s --words '%s': %s", p->path, words, r->job.env.message);
   tg_job_drop(&r->job);
+}
+
+typedef struct { const char *target, *words; int drawn; uint32_t seed; bool report; } options;
+
+static int read_options(options *o, int argc, char **argv) {
+  int at = 1;
+  for (; at < argc && argv[at][0] == '-'; at++)
+    if (!strncmp(argv[at], "--target=", 9)) o->target = argv[at] + 9;
+    else if (!strcmp(argv[at], "--report")) o->report = true;
+    else if (!strcmp(argv[at], "--drawn") && at + 1 < argc) o->drawn = atoi(argv[++at]);
+    else if (!strcmp(argv[at], "--seed") && at + 1 < argc) o->seed = (uint32_t)strtoul(argv[++at], NULL, 0);
+    else if (!strcmp(argv[at], "--words") && at + 1 < argc) o->words = argv[++at];
+  return at;
 }
 
 int main(int argc, char **argv) {
   static run r;
-  const char *target = "sm_80";
-  int n, at = 1;
-  for (; at < argc && argv[at][0] == '-'; at++)
-    if (!strncmp(argv[at], "--target=", 9)) target = argv[at] + 9;
-    else if (!strcmp(argv[at], "--report")) r.report = true;
+  static char list[SCHEDULE_WORDS];
+  options o = {.target = "sm_80", .drawn = -1, .seed = 1};
   static const char *const folders[] = {"examples", "tests/corpus", "tests/polybench", "tests/ptx/programs", "tests/ranges/accept"};
+  int n, at = read_options(&o, argc, argv);
   kit_program *p = kit_programs_of(sizeof folders / sizeof *folders, folders, &n);
-  CHECK(kit_path_open(&r.path, target), "a path");
+  r.report = o.report;
+  CHECK(kit_path_open(&r.path, o.target), "a path");
   for (int i = 0; i < n; i++) {
     bool wanted = at == argc;
     for (int k = at; k < argc; k++) wanted |= !strcmp(argv[k], p[i].path);
-    clock_t t = clock();
-    if (wanted) one(&r, &p[i]);
-    if (getenv("T") && clock() - t > CLOCKS_PER_SEC / 5) printf("%s %.2f\n", p[i].path, (double)(clock() - t) / CLOCKS_PER_SEC);
+    if (!wanted) continue;
+    one(&r, &p[i], o.words ? o.words : "", true);
+    for (int k = 0; k < (o.drawn >= 0 ? o.drawn : i % 3 == 0 && at == argc); k++) {
+      schedule_draw(&r.path, &p[i], o.seed * 1000003u + (uint32_t)(i * 31 + k), list);
+      if (*list) one(&r, &p[i], list, k & 1);
+    }
   }
-  printf("%d launches compared; %d programs ask for what the target lacks\n", r.compared, r.lacking);
+  printf("%d launches compared; %d ask for what the target lacks, %d for too many steps or too much memory\n", r.compared, r.lacking, r.large);
+  CHECK(at < argc || r.compared > n, "%d launches of %d programs", r.compared, n);
   kit_memory_free(&r.start), kit_memory_free(&r.want), kit_memory_free(&r.got);
   kit_path_close(&r.path);
   kit_programs_free(p, n);
