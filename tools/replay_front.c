@@ -15,6 +15,7 @@ tg_status tg_gemm_plan_sized(tg_context *c, const tg_gemm_desc *d, size_t desc_b
 size_t tg_gemm_workspace_sized(const tg_gemm *g, const tg_gemm_call *call, size_t call_bytes);
 tg_status tg_gemm_run_sized(const tg_gemm *g, const tg_gemm_call *call, size_t call_bytes);
 tg_gemm_code *tg_gemm_function(const tg_gemm *g);
+tg_gemm_info tg_gemm_describe(const tg_gemm *g);
 
 static const tg_gemm_desc *asked; /* by the call that ran last: the front's plans are descriptors here, kept for good */
 
@@ -50,9 +51,14 @@ tg_gemm_code *tg_gemm_function(const tg_gemm *g) {
   return NULL;
 }
 
+tg_gemm_info tg_gemm_describe(const tg_gemm *g) {
+  (void)g;
+  return (tg_gemm_info){0};
+}
+
 void tg_blas_say(const char *format, ...) { (void)format; }
-void tg_blas_flags_begin(tg_blas_flags *f) { (void)f; }
-void tg_blas_flags_end(tg_blas_flags *f, const tg_blas_product *p) { (void)f, (void)p; }
+void tg_blas_flags_hold(tg_blas_flags *f) { (void)f; }
+void tg_blas_flags_settle(tg_blas_flags *f, const tg_blas_product *p, int fresh) { (void)f, (void)p, (void)fresh; }
 
 bool replay_front(replay_code *r, const char *name) {
   static const double wide[2] = {1, 2};

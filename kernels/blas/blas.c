@@ -37,6 +37,7 @@ typedef struct {
   size_t (*workspace)(const tg_gemm *, const tg_gemm_call *, size_t);
   tg_status (*run)(const tg_gemm *, const tg_gemm_call *, size_t);
   tg_gemm_code *(*function)(const tg_gemm *);
+  tg_gemm_info (*describe)(const tg_gemm *);
   tg_context *context;         /* NULL: it could not be created */
 } engine;
 
@@ -53,7 +54,8 @@ static struct {
   char folder[4096];
   int threads;
   _Atomic(tg_gemm *) plan[ENGINES][CLASSES];
-  tg_gemm_code *code[ENGINES][CLASSES];   /* bare code of plans that have it, else NULL; written before the plan */
+  _Atomic(tg_gemm_code *) code[CLASSES];   /* bare code of plans that have it, else NULL */
+  bool scratch[CLASSES];       /* that code needs scratch memory; written before it */
   atomic_bool refused[CLASSES];   /* no plan can be made for the class */
 } state = {.once = PTHREAD_ONCE_INIT,
            .lock = PTHREAD_MUTEX_INITIALIZER,
@@ -61,7 +63,8 @@ static struct {
                        .plan = tg_gemm_plan_sized,
                        .workspace = tg_gemm_workspace_sized,
                        .run = tg_gemm_run_sized,
-                       .function = tg_gemm_function}}};
+                       .function = tg_gemm_function,
+                       .describe = tg_gemm_describe}}};
 
 typedef struct { size_t bytes; char memory[]; } scratch;
 enum { SCRATCH_ALIGN = 64 };
@@ -128,7 +131,9 @@ static void open_compiler(void) {
   *(void **)&e->workspace = dlsym(library, "tg_gemm_workspace_sized");
   *(void **)&e->run = dlsym(library, "tg_gemm_run_sized");
   *(void **)&e->function = dlsym(library, "tg_gemm_function");
-  if (e->create && e->plan && e->workspace && e->run && e->function) e->create(&state.options, &e->context);
+  *(void **)&e->describe = dlsym(library, "tg_gemm_describe");
+  if (e->create && e->plan && e->workspace && e->run && e->function && e->describe)
+    e->create(&state.options, &e->context);
 }
 
 static void *workspace_of(size_t bytes, bool *own) {
@@ -150,26 +155,37 @@ enum { SMALL = 128, MIDDLE = 512, SHORT = 1024, LONG = 1 << 16 };
 static const tg_dim row_class[ROW_CLASSES] = {{1, 0}, {2, 16}, {17, SMALL}, {SMALL + 1, MIDDLE}, {MIDDLE + 1, INT_MAX}},
                     term_class[TERM_CLASSES] = {{1, SMALL}, {SMALL + 1, SHORT}, {SHORT + 1, LONG}, {LONG + 1, INT_MAX}};
 
-static int class_of(const tg_dim *classes, int last, int64_t n) {
-  while (last && n < classes[last].lo) last--;
-  return last;
-}
-static int class_of_rows(int64_t n) { return class_of(row_class, ROW_CLASSES - 1, n); }
-static int class_of_terms(int64_t k) { return class_of(term_class, TERM_CLASSES - 1, k); }
+static inline int class_of_rows(int64_t n) { return (n > 1) + (n > 16) + (n > SMALL) + (n > MIDDLE); }
+static inline int class_of_terms(int64_t k) { return (k > SMALL) + (k > SHORT) + (k > LONG); }
 
-static bool is(const product *p, const void *x, double value) {
-  return p->wide ? *(const double *)x == value : (double)*(const float *)x == value;
+/* By bits: a comparison of numbers would raise FE_INVALID for a signaling NaN. */
+static inline bool is_one(const product *p, const void *x) {
+  return p->wide ? *(const uint64_t *)x == (uint64_t)0x3FF << 52 : *(const uint32_t *)x == (uint32_t)0x7F << 23;
+}
+static inline bool is_zero(const product *p, const void *x) {
+  return p->wide ? !(*(const uint64_t *)x << 1) : !(*(const uint32_t *)x << 1);
+}
+
+/* A call's class. */
+typedef struct { int at; bool scaled, update; } class;
+
+static inline class class_of(const product *p) {
+  bool scaled = !is_one(p, p->alpha), update = !is_zero(p, p->beta);
+  int kind = p->wide | p->ta << 1 | p->tb << 2 | scaled << 3 | update << 4;
+  int rows = class_of_rows(p->m), columns = class_of_rows(p->n);
+  return (class){((kind * ROW_CLASSES + rows) * ROW_CLASSES + columns) * TERM_CLASSES + class_of_terms(p->k), scaled,
+                 update};
 }
 
 /* A plan, and the engine that made it. */
-typedef struct { const engine *by; tg_gemm *plan; tg_gemm_code *code; } chosen;
+typedef struct { const engine *by; tg_gemm *plan; } chosen;
 
 static chosen find(int at) {
   for (int e = 0; e < ENGINES; e++) {
     tg_gemm *g = atomic_load_explicit(&state.plan[e][at], memory_order_acquire);
-    if (g) return (chosen){&state.engine[e], g, state.code[e][at]};
+    if (g) return (chosen){&state.engine[e], g};
   }
-  return (chosen){NULL, NULL, NULL};
+  return (chosen){NULL, NULL};
 }
 
 /* Planning needs more stack than some threads have, so it runs on a thread of its own. But the second library is opened
@@ -181,20 +197,27 @@ static void make(void *user) {
   if (p->by->plan(p->by->context, p->desc, sizeof *p->desc, &p->plan) != TG_OK) p->plan = NULL;
 }
 
-static chosen make_plan(const product *p, int at, bool scaled, bool update) {
+/* Bare code, where the plan has it. */
+static void take_code(const engine *by, const tg_gemm *plan, int at) {
+  state.scratch[at] = by->describe(plan).workspace != 0;
+  atomic_store_explicit(&state.code[at], by->function(plan), memory_order_release);
+}
+
+static chosen make_plan(const product *p, class c) {
   tg_gemm_desc d = {.a = p->wide ? TG_F64 : TG_F32,
                     .a_major = p->ta ? TG_ROW_MAJOR : TG_COLUMN_MAJOR,
                     .b_major = p->tb ? TG_ROW_MAJOR : TG_COLUMN_MAJOR,
                     .c_major = TG_COLUMN_MAJOR,
-                    .alpha = scaled,
-                    .beta = update,
+                    .alpha = c.scaled,
+                    .beta = c.update,
                     .m = row_class[class_of_rows(p->m)],
                     .n = row_class[class_of_rows(p->n)],
                     .k = term_class[class_of_terms(p->k)],
                     .threads = state.threads ? state.threads : -1,
                     .flags = TG_GEMM_OVERLAP_UNCHECKED};
+  int at = c.at;
   bool small = p->m <= SMALL && p->n <= SMALL && p->k <= SMALL;
-  if (small) d.threads = 1, d.flags |= TG_GEMM_BATCH_INVARIANT;   /* so that the plan is one kernel, with bare code */
+  if (small) d.threads = 1, d.flags |= TG_GEMM_ONE_KERNEL;   /* its bare code serves the class */
   pthread_mutex_lock(&state.lock);
   chosen found = find(at);
   for (int e = 0; e < ENGINES && !found.plan && !atomic_load(&state.refused[at]); e++) {
@@ -202,7 +225,7 @@ static chosen make_plan(const product *p, int at, bool scaled, bool update) {
     planning work = {&state.engine[e], &d, NULL};
     if (work.by->context) tg_run_on_own_stack(make, &work);
     if (work.plan) {
-      state.code[e][at] = small ? work.by->function(work.plan) : NULL;
+      if (small) take_code(work.by, work.plan, at);
       atomic_store_explicit(&state.plan[e][at], work.plan, memory_order_release);
     }
     found = find(at);
@@ -212,15 +235,11 @@ static chosen make_plan(const product *p, int at, bool scaled, bool update) {
   return found;
 }
 
-static chosen plan_for(const product *p) {
-  bool scaled = !is(p, p->alpha, 1), update = !is(p, p->beta, 0);
-  int at = p->wide | p->ta << 1 | p->tb << 2 | scaled << 3 | update << 4;
-  at = ((at * ROW_CLASSES + class_of_rows(p->m)) * ROW_CLASSES + class_of_rows(p->n)) * TERM_CLASSES +
-       class_of_terms(p->k);
-  chosen found = find(at);
-  if (found.plan || atomic_load_explicit(&state.refused[at], memory_order_relaxed)) return found;
+static chosen plan_for(const product *p, class c) {
+  chosen found = find(c.at);
+  if (found.plan || atomic_load_explicit(&state.refused[c.at], memory_order_relaxed)) return found;
   pthread_once(&state.once, begin);
-  return make_plan(p, at, scaled, update);
+  return make_plan(p, c);
 }
 
 /* ---- computing ---- */
@@ -244,28 +263,31 @@ static void loop(const product *p, bool scale) { (p->wide ? loop_f64 : loop_f32)
 void tg_blas_loops(const product *p) { loop(p, false); }
 
 /* Runs a small product by its bare code: all is checked already, and tg_gemm_run would take longer than the product.
- * The scratch memory is on the heap, as it is too large for the stacks of some threads. */
-static bool run_bare(const product *p, tg_gemm_code *code) {
+ * Scratch memory is on the heap, as it is too large for the stacks of some threads. False: there is none. */
+static bool run_bare(const product *p, class c, tg_gemm_code *code) {
   bool own = false;
-  char *room = workspace_of(TG_GEMM_SCRATCH + SCRATCH_ALIGN, &own);
+  char *room = NULL;
   void *operands[5] = {(void *)(uintptr_t)p->a, (void *)(uintptr_t)p->b, p->c};
   int64_t sizes[6];
   int n = 0, scalars = 3;
-  if (!room) return false;
-  if (!is(p, p->alpha, 1)) operands[scalars++] = (void *)(uintptr_t)p->alpha;
-  if (!is(p, p->beta, 0)) operands[scalars] = (void *)(uintptr_t)p->beta;
+  if (state.scratch[c.at]) {
+    room = workspace_of(TG_GEMM_SCRATCH + SCRATCH_ALIGN, &own);
+    if (!room) return false;
+  }
+  if (c.scaled) operands[scalars++] = (void *)(uintptr_t)p->alpha;
+  if (c.update) operands[scalars] = (void *)(uintptr_t)p->beta;
   if (p->m > 1) sizes[n++] = p->m;
   if (p->n > 1) sizes[n++] = p->n;   /* a size of 1 is fixed in its class */
   sizes[n] = p->k, sizes[n + 1] = p->lda, sizes[n + 2] = p->ldb, sizes[n + 3] = p->ldc;
-  code(operands, sizes, room + (SCRATCH_ALIGN - (uintptr_t)room % SCRATCH_ALIGN) % SCRATCH_ALIGN, 0);
+  code(operands, sizes, room ? room + (SCRATCH_ALIGN - (uintptr_t)room % SCRATCH_ALIGN) % SCRATCH_ALIGN : NULL, 0);
   if (own) free(room - offsetof(scratch, memory));
   return true;
 }
 
-static bool run(const product *p, chosen with) {
+static bool run(const product *p, class c, chosen with) {
   bool own = false, ran = false;
   tg_gemm_call call = {.m = p->m, .n = p->n, .k = p->k, .a = p->a, .b = p->b, .c = p->c,
-                       .alpha = is(p, p->alpha, 1) ? NULL : p->alpha, .beta = is(p, p->beta, 0) ? NULL : p->beta};
+                       .alpha = c.scaled ? p->alpha : NULL, .beta = c.update ? p->beta : NULL};
   call.a_strides[!p->ta] = p->lda, call.b_strides[!p->tb] = p->ldb, call.c_strides[1] = p->ldc;
   if ((double)p->m * (double)p->n * (double)p->k < 2e5) call.threads = 1;   /* about 10 us of work */
   call.workspace_bytes = with.by->workspace(with.plan, &call, sizeof call);
@@ -275,13 +297,25 @@ static bool run(const product *p, chosen with) {
   return ran;
 }
 
-/* Computes a product whose sizes are below 2^31. */
-static bool compute(const product *p) {
-  chosen with = plan_for(p);
+static bool compute_planned(const product *p, class c) {
+  chosen with = plan_for(p, c);
+  tg_gemm_code *code = atomic_load_explicit(&state.code[c.at], memory_order_acquire);
   tg_blas_flags flags;
   if (!with.plan) return false;
   tg_blas_flags_begin(&flags);
-  bool ran = with.code ? run_bare(p, with.code) : run(p, with);
+  bool ran = code ? run_bare(p, c, code) : run(p, c, with);
+  tg_blas_flags_end(&flags, p);
+  return ran;
+}
+
+/* Computes a product whose sizes are below 2^31. */
+static bool compute(const product *p) {
+  class c = class_of(p);
+  tg_gemm_code *code = atomic_load_explicit(&state.code[c.at], memory_order_acquire);
+  tg_blas_flags flags;
+  if (!code) return compute_planned(p, c);
+  tg_blas_flags_begin(&flags);
+  bool ran = run_bare(p, c, code);
   tg_blas_flags_end(&flags, p);
   return ran;
 }
@@ -313,8 +347,8 @@ static bool compute_parts(const product *p) {
 }
 
 bool tg_blas_compute(const product *p) {
-  bool scale = !p->k || is(p, p->alpha, 0);
-  if (!p->m || !p->n || (scale && is(p, p->beta, 1))) return true;
+  bool scale = !p->k || is_zero(p, p->alpha);
+  if (!p->m || !p->n || (scale && is_one(p, p->beta))) return true;
   if (scale) {
     loop(p, true);
     return true;

@@ -9,7 +9,7 @@
  *   searched for a zero times an infinity, and sums with infinities are repeated in the reference's order, as long as
  *   that costs no more than reading the operands. What is then undecided keeps the flag, so that no flag is lost that
  *   the reference raises.
- * A call that raises nothing new costs two reads of the control word.
+ * A call that raises nothing new costs two reads of the control word (front.h).
  *
  * Other flags need no care: zero times a finite number is exact. Traps that the program has enabled are disabled
  * during the call, and raised at its end for true exceptions only. */
@@ -21,15 +21,6 @@
 #include "blas/front.h"
 
 _Static_assert(sizeof(fenv_t) <= sizeof((tg_blas_flags *)0)->environment, "room for the environment");
-
-#if defined(__SSE2__)
-#include <immintrin.h>
-static inline int raised_now(void) { return (int)(_mm_getcsr() & _MM_EXCEPT_MASK); }
-static inline bool has_traps(void) { return (_mm_getcsr() & _MM_MASK_MASK) != _MM_MASK_MASK; }
-#else
-static inline int raised_now(void) { return fetestexcept(FE_ALL_EXCEPT); }
-static inline bool has_traps(void) { return fegetexcept() > 0; }
-#endif
 
 /* ---- was an operation invalid? ---- */
 
@@ -125,18 +116,12 @@ static bool was_invalid(const tg_blas_product *p) {
 
 /* ---- around a product ---- */
 
-void tg_blas_flags_begin(tg_blas_flags *f) {
-  f->raised = raised_now();
-  f->traps = has_traps();
-  if (f->traps) {
-    feholdexcept((fenv_t *)(void *)f->environment);
-    f->raised = 0;
-  }
+void tg_blas_flags_hold(tg_blas_flags *f) {
+  feholdexcept((fenv_t *)(void *)f->environment);
+  f->raised = 0;
 }
 
-void tg_blas_flags_end(tg_blas_flags *f, const tg_blas_product *p) {
-  int fresh = raised_now() & ~f->raised;
-  if (!f->traps && !(fresh & FE_INVALID)) return;
+void tg_blas_flags_settle(tg_blas_flags *f, const tg_blas_product *p, int fresh) {
   if (fresh & FE_INVALID && !was_invalid(p)) fresh &= ~FE_INVALID;
   else if (!f->traps) return;
   if (!f->traps) feclearexcept(FE_INVALID);

@@ -5,6 +5,12 @@
 #define TG_BLAS_FRONT_H
 #include <stdbool.h>
 #include <stdint.h>
+#if defined(__SSE2__)
+#include <immintrin.h>
+#else
+#define _GNU_SOURCE
+#include <fenv.h>
+#endif
 
 /* A product with checked arguments; all matrices are column major. */
 typedef struct {
@@ -32,9 +38,34 @@ void tg_blas_loops(const tg_blas_product *p);
 
 /* ---- flags.c: the floating-point environment around a product ---- */
 
+/* raised: exceptions that were raised before; traps: the program has enabled some. The two functions around a product
+ * are here, since the smallest products take no longer than a call. */
 typedef struct { int raised; bool traps; char environment[64]; } tg_blas_flags;
-void tg_blas_flags_begin(tg_blas_flags *f);
-void tg_blas_flags_end(tg_blas_flags *f, const tg_blas_product *p);
+void tg_blas_flags_hold(tg_blas_flags *f);   /* of a program with traps: disables them, and clears what was raised */
+void tg_blas_flags_settle(tg_blas_flags *f, const tg_blas_product *p, int fresh);   /* fresh: raised by the product */
+
+#if defined(__SSE2__)
+enum { TG_BLAS_INVALID = _MM_EXCEPT_INVALID };
+static inline int tg_blas_raised(void) { return (int)(_mm_getcsr() & _MM_EXCEPT_MASK); }
+static inline void tg_blas_flags_begin(tg_blas_flags *f) {
+  unsigned word = _mm_getcsr();
+  f->raised = (int)(word & _MM_EXCEPT_MASK);
+  f->traps = (word & _MM_MASK_MASK) != _MM_MASK_MASK;
+  if (f->traps) tg_blas_flags_hold(f);
+}
+#else
+enum { TG_BLAS_INVALID = FE_INVALID };
+static inline int tg_blas_raised(void) { return fetestexcept(FE_ALL_EXCEPT); }
+static inline void tg_blas_flags_begin(tg_blas_flags *f) {
+  f->raised = tg_blas_raised();
+  f->traps = fegetexcept() > 0;
+  if (f->traps) tg_blas_flags_hold(f);
+}
+#endif
+static inline void tg_blas_flags_end(tg_blas_flags *f, const tg_blas_product *p) {
+  int fresh = tg_blas_raised() & ~f->raised;
+  if (f->traps || fresh & TG_BLAS_INVALID) tg_blas_flags_settle(f, p, fresh);
+}
 
 /* ---- names.c ---- */
 

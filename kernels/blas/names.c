@@ -207,42 +207,51 @@ static int wrong(int ta, int tb, const tg_blas_product *p) {
        : p->ldb < most(1, tb ? p->n : p->k) ? 10 : p->ldc < most(1, p->m) ? 13 : 0;
 }
 
-/* Checks and computes. BY_BELOW: the entry point must call below(c) with the caller's arguments. */
-static outcome gemm(const call *c, char ta, char tb, tg_blas_product p) {
-  int x = transposed(ta), y = transposed(tb), info = wrong(x, y, &p);
-  p.wide = c->wide, p.ta = x > 0, p.tb = y > 0;
+/* Checks and computes; ta, tb: is the operand transposed, or -1. BY_BELOW: the entry point must call below(c) with the
+ * caller's arguments. */
+static outcome gemm(const call *c, int ta, int tb, tg_blas_product *p) {
+  int info = wrong(ta, tb, p);
+  p->ta = ta > 0, p->tb = tb > 0;
   outcome how = REFUSED;
   if (info) report(c, info);
-  else if (tg_blas_compute(&p)) how = BY_TG;
+  else if (tg_blas_compute(p)) how = BY_TG;
   else if (below(c)) how = BY_BELOW;
   else {
-    tg_blas_loops(&p);
+    tg_blas_loops(p);
     how = BY_LOOPS;
   }
-  if (verbose) told(c, &p, how);
+  if (verbose) told(c, p, how);
   return how;
 }
 
 /* CBLAS_LAYOUT and CBLAS_TRANSPOSE of cblas.h. */
 enum { ROW_MAJOR = 101, COLUMN_MAJOR = 102, NO_TRANS = 111, TRANS = 112, CONJ_TRANS = 113 };
 
-static char letter(int t) { return t == NO_TRANS ? 'N' : t == TRANS || t == CONJ_TRANS ? 'T' : 0; }
+static int transposed_c(int t) { return t == NO_TRANS ? 0 : t == TRANS || t == CONJ_TRANS ? 1 : -1; }
 
 /* A row-major product is computed as the column-major product of the transposes: C^T = B^T A^T. */
-static outcome gemm_c(call *c, int layout, int ta, int tb, tg_blas_product p) {
-  char x = letter(ta), y = letter(tb);
+static void turn(tg_blas_product *p) {
+  const void *a = p->a;
+  int64_t m = p->m, lda = p->lda;
+  p->m = p->n, p->n = m;
+  p->lda = p->ldb, p->ldb = lda;
+  p->a = p->b, p->b = a;
+}
+
+static outcome gemm_c(call *c, int layout, int ta, int tb, tg_blas_product *p) {
+  int x = transposed_c(ta), y = transposed_c(tb);
   bool known = layout == ROW_MAJOR || layout == COLUMN_MAJOR;
   c->from = layout == COLUMN_MAJOR ? C_COLUMNS : C_ROWS;
   if (!known) report_c(c, 1, "Illegal layout setting, %d\n", layout);
-  else if (!x) report_c(c, 2, "Illegal TransA setting, %d\n", ta);
-  else if (!y) report_c(c, 3, "Illegal TransB setting, %d\n", tb);
-  if (!known || !x || !y) {
-    if (verbose) told(c, &p, REFUSED);
+  else if (x < 0) report_c(c, 2, "Illegal TransA setting, %d\n", ta);
+  else if (y < 0) report_c(c, 3, "Illegal TransB setting, %d\n", tb);
+  if (!known || x < 0 || y < 0) {
+    if (verbose) told(c, p, REFUSED);
     return REFUSED;
   }
   if (layout == COLUMN_MAJOR) return gemm(c, x, y, p);
-  return gemm(c, y, x, (tg_blas_product){.m = p.n, .n = p.m, .k = p.k, .lda = p.ldb, .ldb = p.lda, .ldc = p.ldc,
-                                         .alpha = p.alpha, .a = p.b, .b = p.a, .beta = p.beta, .c = p.c});
+  turn(p);
+  return gemm(c, y, x, p);
 }
 
 /* ---- the entry points ---- */
@@ -258,9 +267,9 @@ static outcome gemm_c(call *c, int layout, int ta, int tb, tg_blas_product p) {
   void NAME(FORTRAN_ARGUMENTS(T, I)) {                                                                       \
     typedef void function(FORTRAN_ARGUMENTS(T, I), size_t, size_t);                                          \
     call as = CALLED_AS(NAME, T);                                                                            \
-    tg_blas_product p = {.m = *m, .n = *n, .k = *k, .lda = *lda, .ldb = *ldb, .ldc = *ldc,                   \
-                         .alpha = alpha, .a = a, .b = b, .beta = beta, .c = c};                              \
-    if (gemm(&as, *ta, *tb, p) == BY_BELOW)                                                                  \
+    tg_blas_product p = {.wide = sizeof(T) == 8, .m = *m, .n = *n, .k = *k, .lda = *lda, .ldb = *ldb,         \
+                         .ldc = *ldc, .alpha = alpha, .a = a, .b = b, .beta = beta, .c = c};                 \
+    if (gemm(&as, transposed(*ta), transposed(*tb), &p) == BY_BELOW)                                         \
       (*(function *)below(&as))(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, 1, 1);                 \
   }
 
@@ -271,9 +280,9 @@ static outcome gemm_c(call *c, int layout, int ta, int tb, tg_blas_product p) {
   void NAME(C_ARGUMENTS(T, I)) {                                                                             \
     typedef void function(C_ARGUMENTS(T, I));                                                                \
     call as = CALLED_AS(NAME, T);                                                                            \
-    tg_blas_product p = {.m = m, .n = n, .k = k, .lda = lda, .ldb = ldb, .ldc = ldc,                         \
-                         .alpha = &alpha, .a = a, .b = b, .beta = &beta, .c = c};                            \
-    if (gemm_c(&as, layout, ta, tb, p) == BY_BELOW)                                                          \
+    tg_blas_product p = {.wide = sizeof(T) == 8, .m = m, .n = n, .k = k, .lda = lda, .ldb = ldb,              \
+                         .ldc = ldc, .alpha = &alpha, .a = a, .b = b, .beta = &beta, .c = c};                \
+    if (gemm_c(&as, layout, ta, tb, &p) == BY_BELOW)                                                          \
       (*(function *)below(&as))(layout, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);               \
   }
 

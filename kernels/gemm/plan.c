@@ -273,7 +273,7 @@ uint32_t tg_gemm_params(const tg_gemm_problem *q, const int64_t size[3], const t
  * place in C, nor with TG_GEMM_BATCH_INVARIANT, since rows of different strips may have different kernels. */
 static void choose(const tg_gemm *g, const tg_gemm_problem *q, bool open_rows, tg_kit_part *part) {
   const tg_target *t = &g->plan.context->target;
-  bool whole = g->flags & TG_GEMM_BATCH_INVARIANT ||
+  bool whole = g->flags & (TG_GEMM_BATCH_INVARIANT | TG_GEMM_ONE_KERNEL) ||
                (q->epilogue && (tg_kit_reads(q->epilogue, "m") || tg_kit_reads(q->epilogue, "n")));
   part->strips = whole ? (tg_kit_strips){.n = 1} : tg_gemm_choose_strips(q, t, g->plan.most, open_rows);
   if (part->strips.n < 2) {
@@ -305,23 +305,23 @@ static void cut(tg_gemm *g) {
     if (!dims[i]->hi) return;
     if (!dims[i]->lo) dims[i]->lo = 1;
   }
-  bool rows = q.m.lo < q.m.hi;
+  bool rows = q.m.lo < q.m.hi, invariant = g->flags & TG_GEMM_BATCH_INVARIANT,
+       one = invariant || g->flags & TG_GEMM_ONE_KERNEL;
   tg_kit_dim whole = rows ? q.m : q.n, other = rows ? q.n : q.m;
   bool fixed = other.lo == other.hi && q.k.lo == q.k.hi;
   const int64_t *ends = fixed ? many : few;
   uint32_t n = fixed ? TG_COUNT(many) : TG_COUNT(few);
   int64_t from = whole.lo;
   for (uint32_t i = 0; i <= n && from <= whole.hi; i++) {
-    int64_t to = i < n && ends[i] < whole.hi && !(g->flags & TG_GEMM_BATCH_INVARIANT) ? ends[i] : whole.hi;
+    int64_t to = i < n && ends[i] < whole.hi && !one ? ends[i] : whole.hi;
     if (to < from) continue;
     tg_gemm_problem part = q;
     *(rows ? &part.m : &part.n) = (tg_kit_dim){from, to};
     tg_kit_part next = {.size = {part.m, part.n, part.k}}, *last = g->parts_n ? &g->part[g->parts_n - 1] : NULL;
-    bool invariant = g->flags & TG_GEMM_BATCH_INVARIANT;
     /* choose for the largest size of the part, which suits most of it; made even, except for gemm_dot, whose tiles
      * have one size */
     int64_t last_rows = from < to && !tg_gemm_thin_roles_of(&part).column_k ? to + to % 2 : to;
-    if (rows && fixed && !invariant) part.m.lo = part.m.hi = last_rows < MANY ? last_rows : MANY;
+    if (rows && fixed && !one) part.m.lo = part.m.hi = last_rows < MANY ? last_rows : MANY;
     /* the blocks of terms, and so the bits, must not depend on the plan's m: choose for a standard range of rows, a
      * smaller one for small products */
     if (invariant) part.m = (tg_kit_dim){1, part.m.hi <= SMALL ? SMALL : MANY};
@@ -372,7 +372,8 @@ static tg_status compile_nothing(planning *p) {
 
 static tg_status read_descriptor(planning *p) {
   const uint32_t known =
-      TG_GEMM_NO_COMPILE | TG_GEMM_BATCH_INVARIANT | TG_GEMM_OVERLAP_UNCHECKED | TG_GEMM_FLUSH_SUBNORMALS;
+      TG_GEMM_NO_COMPILE | TG_GEMM_BATCH_INVARIANT | TG_GEMM_OVERLAP_UNCHECKED | TG_GEMM_FLUSH_SUBNORMALS |
+      TG_GEMM_ONE_KERNEL;
   tg_status s = tg_kit_check_flags(p->g->plan.context, desc_name, p->desc->flags, known);
   if (s == TG_OK) s = read_types(p);
   if (s == TG_OK) s = read_quantised(p);
