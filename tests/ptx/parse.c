@@ -115,6 +115,7 @@ static int32_t constant_row(parser *p, uint64_t bits) {
 
 static int32_t special_row(const ptx_lexer *x) {
   static const struct { const char *name; int32_t row; } names[] = {{"%tid", ROW_TID}, {"%ntid", ROW_NTID}, {"%ctaid", ROW_CTAID}, {"%nctaid", ROW_NCTAID}};
+  if (ptx_is(x, "_")) return ROW_NOWHERE;
   if (ptx_is(x, "%laneid")) return ROW_LANEID;
   if (ptx_is(x, "%warpid")) return ROW_WARPID;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -134,7 +135,7 @@ static int32_t value_row(parser *p) {
       ptx_next(x);
       return (int32_t)p->bank[b].first;
     }
-  if (x->n && x->token[0] == '%') {
+  if (ptx_is(x, "_") || (x->n && x->token[0] == '%')) {
     int32_t row = special_row(x);
     uint32_t digits = x->n;
     while (digits > 1 && x->token[digits - 1] >= '0' && x->token[digits - 1] <= '9') digits--;

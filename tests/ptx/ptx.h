@@ -68,8 +68,8 @@ typedef struct {
 typedef struct { uint32_t first, last, label_line; char label[32]; } ptx_loop;
 typedef struct { char name[96]; uint32_t bytes; } ptx_param;
 
-/* Rows that hold what PTX calls special registers. */
-enum { ROW_TID, ROW_NTID = 3, ROW_CTAID = 6, ROW_NCTAID = 9, ROW_LANEID = 12, ROW_WARPID, ROWS_SPECIAL };
+/* Rows that hold what PTX calls special registers; and one for results that nobody wants, "_". */
+enum { ROW_TID, ROW_NTID = 3, ROW_CTAID = 6, ROW_NCTAID = 9, ROW_LANEID = 12, ROW_WARPID, ROW_NOWHERE, ROWS_SPECIAL };
 enum { PTX_LOCAL_BASE = 1024 };         /* address of the first byte of LOCAL in its space */
 
 typedef struct ptx_kernel {

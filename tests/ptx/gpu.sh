@@ -1,0 +1,24 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# tools/gpu-check with a driver of our own, which runs PTX in the interpreter of tests/ptx: the launches are right, a wrong kernel is told, and so is that there is no driver.
+set -u
+cd "$(dirname "$0")/../.."
+. tests/folder.sh
+passed=0 failed=0
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+check() { # what, whether
+  if [ "$2" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "$1"; fi
+}
+TG_TEST_CUDA=build/tests/ptx/libcuda.so build/tests/ptx_gpu --small --report="$folder/report" > "$folder/out" 2>&1
+check "programs on the interpreter: $(grep -a WRONG "$folder/out")" $?
+[ "$(grep -c '^  small: ok' "$folder/report")" -ge 20 ]
+check "fewer than 20 programs are right: $(cat "$folder/report")" $?
+TG_TEST_CUDA=build/tests/ptx/libcuda.so TG_TEST_CUDA_WRONG=1 build/tests/ptx_gpu --small --report="$folder/report" tests/ptx/gpu/axpy.tg > "$folder/out" 2>&1
+[ $? = 1 ] && grep -q 'WRONG: y: first at 0: 1 of 5000 differ' "$folder/report" && grep -q '^0 programs right, 1 wrong' "$folder/report"
+check "a wrong result: $(cat "$folder/report")" $?
+TG_TEST_CUDA="$folder/none.so" build/tests/ptx_gpu --report="$folder/none" > "$folder/out" 2>&1
+[ $? = 77 ] && [ "$(wc -l < "$folder/out")" = 1 ] && grep -q '^skipped: there is no GPU' "$folder/out" && [ ! -f "$folder/none" ]
+check "without a driver: $(cat "$folder/out")" $?
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
