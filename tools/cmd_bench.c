@@ -7,6 +7,7 @@
 #include "bench/bench.h"
 
 static int bench_kernels(tg_context *ctx, const tool_args *a) {
+  if (a->sweep) return bench_choices(ctx, a);
   int r = a->cases && !strstr("matmul", a->cases) ? TOOL_OK : bench_matmul(ctx, a, 1024);
   if (r == TOOL_OK && (!a->cases || strstr("microkernel", a->cases))) r = bench_microkernel(ctx, a);
   if (r == TOOL_OK && (!a->cases || strstr("sgemm_packed", a->cases))) r = bench_sgemm_packed(ctx, a, 2048, 2048, 2048);
@@ -27,9 +28,11 @@ static const struct {
 } benches[] = {
     {"lower", bench_lower, NULL, "",
      "from the author's C to LLVM IR, to callable code, and from the object cache, for one matmul\n"},
-    {"kernels", bench_kernels, NULL, "",
+    {"kernels", bench_kernels, NULL, " [--sweep FOLDER]",
      "matmul, sgemm_packed and microkernel against this machine's FMA peak and OpenBLAS; copy, axpy, sum, softmax,\n"
-     "layernorm against plain C; *_runtime: sizes known at launch only against the same sizes as constants\n"},
+     "layernorm against plain C; *_runtime: sizes known at launch only against the same sizes as constants.\n"
+     "--sweep: instead the first choice of each text of a folder (tests/bench/kernels) against the best of the words "
+     "kept beside it, and plain C\n"},
     {"launch", bench_launch, NULL, "", "what it costs to start a kernel of one element\n"},
     {"start", NULL, bench_start, "",
      "from the start of a process to its first product, kernels and tuned choices on file among 1,000 of each, nothing "

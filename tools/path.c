@@ -4,6 +4,7 @@
 #include <string.h>
 #include "path.h"
 #include "choose/heuristic.h"
+#include "compile/price.h"
 
 static void compile_rules(void *user) {
   tool_path *p = user;
@@ -40,7 +41,7 @@ static void lower(void *user) {
   tg_job *j = &p->job;
   if (s->def) tg_author(j, s->def, s->bindings_n, s->bindings, NULL);
   else tg_parse_kernel(j, s->file, s->text, s->bindings_n, s->bindings);
-  tg_lowering l = {.target = tg_jit_target(p->jit), .rules = p->rules};
+  tg_lowering l = {.target = tg_jit_target(p->jit), .rules = p->rules, .price = tg_price_raised};
   j->sink = tg_lower(j, &l, "raise", NULL, NULL);
   if (!j->opts.n) tg_heuristic(j, &l, j->sink);
   j->sink = tg_lower(j, &l, NULL, NULL, NULL);

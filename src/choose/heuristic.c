@@ -4,7 +4,7 @@
  * here: vectors along a range in which memory is contiguous (a loop of the nest, else the range of a reduction),
  * threads over an outer loop, and non-temporal stores if the output is large and not read again. Later nests are
  * scheduled first, so that names with numbers (i#2) keep their meaning in the earlier ones. */
-#include "choose/nest.h"
+#include "choose/plan.h"
 #include <math.h>
 #include <stdio.h>
 
@@ -682,6 +682,10 @@ static void schedule_nest(tg_nest *n, const tg_uop *top, uint32_t index) {
     whole_reduction(n);
     return;
   }
+  if (n->choice && index < n->rungs && n->choice[index].taken) {
+    tg_nest_plan(n, n->choice[index].taken);
+    return;
+  }
   if (rung == TG_RUNG_ALL && tg_nest_contraction(n)) return;
   if (rung == TG_RUNG_ALL && tg_nest_movement(n)) return;
   n->masked.n = 0;
@@ -703,9 +707,21 @@ void tg_nest_apply(tg_nest *n, uint32_t from) {
   see(n);
 }
 
-static void choose(tg_nest *n, const tg_uop *raised) {
+/* The candidate that is taken for the nest that was read; NULL: its class. Which one it is, a search may decide. */
+static const tg_plan *decide_plan(tg_nest *n, uint32_t index) {
+  static const int64_t all[TG_PLANS + 1] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
+  tg_nest_choice *c = n->choice && index < n->rungs ? &n->choice[index] : NULL;
+  if (!c) return NULL;
+  if (!c->made) c->plans = tg_nest_plans(n, c->plan_of);
+  c->made = true;
+  int64_t plan = c->plans ? tg_nest_choose(n, "plan", c->plan, c->plans + 1, all) : 0;
+  return c->taken = plan > 0 && plan <= c->plans ? &c->plan_of[plan - 1] : NULL;
+}
+
+void tg_nest_choose_all(tg_nest *n, const tg_uop *raised) {
   tg_job *j = n->j;
   uint32_t buffers = j->buffers.n;
+  for (uint32_t i = 0; n->choice && i < n->rungs; i++) n->choice[i].taken = NULL;
   tg_schedule_begin(&n->s, j, n->l, tg_plain(j, raised));
   see(n);
   if (tg_target_is_device(n->l->target)) {
@@ -716,75 +732,11 @@ static void choose(tg_nest *n, const tg_uop *raised) {
     if (n->s.sink->src[i]->op != TG_OP_END || rung_of(n, i) > TG_RUNG_ALL) continue;
     n->index = i;
     read_nest(n, n->s.sink->src[i]);
-    if (!n->reductions.n) continue;
+    if (decide_plan(n, i) || !n->reductions.n) continue;
     tg_nest_rows(n, i, buffers);
     tg_nest_blocks(n);
   }
   const tg_uop *plain = n->s.sink;
   for (uint32_t i = plain->n; i-- > 0;)
     if (plain->src[i]->op == TG_OP_END || plain->src[i]->op == TG_OP_STORE) schedule_nest(n, plain->src[i], i);
-}
-
-/* ---- a refused word gets its nest a simpler schedule ---- */
-
-typedef struct {
-  tg_nest n;
-  tg_job *j;
-  const tg_lowering *l;
-  const tg_uop *raised;
-  bool given;                  /* decisions are given by a search: a refused word is then an error */
-  tg_pass_fn *judge;
-} choosing;
-
-static void choose_and_try(void *arg) {
-  choosing *c = arg;
-  tg_job *j = c->j;
-  uint32_t ranges = j->ranges.n, buffers = j->buffers.n;
-  uint8_t *demand = tg_new(&j->env, uint8_t, buffers + 1);
-  for (uint32_t b = 0; b < buffers; b++) demand[b] = j->buffers.data[b].demand;
-  choose(&c->n, c->raised);
-  j->ranges.n = ranges;   /* pass schedule makes these again: the same nodes, with the same names */
-  j->buffers.n = buffers;
-  for (uint32_t b = 0; b < buffers; b++) j->buffers.data[b].demand = demand[b]; /* choosing changed some */
-  if (!c->given && j->opts.n) c->judge(j, c->l, c->raised);
-}
-
-/* The nest whose word was refused; UINT32_MAX: the failure names none of the words. */
-static uint32_t refused_nest(const tg_nest *n) {
-  for (uint32_t i = 0; i < n->j->opts.n && i < n->owner.n; i++)
-    if (n->j->opts.data[i].text == n->j->refused.text) return n->owner.data[i];
-  return UINT32_MAX;
-}
-
-/* The next simpler rung for this nest; for all nests if there is no such nest. */
-static void give_up(uint8_t *rung, uint32_t rungs, uint32_t nest) {
-  for (uint32_t i = 0; i < rungs; i++)
-    if ((nest == i || nest >= rungs) && rung[i] < TG_RUNG_NOTHING) rung[i]++;
-}
-
-void tg_heuristic(tg_job *j, const tg_lowering *l, const tg_uop *raised) { tg_heuristic_with(j, l, raised, NULL); }
-
-void tg_heuristic_with(tg_job *j, const tg_lowering *l, const tg_uop *raised, tg_decisions *c) {
-  enum { ALONE = 8 };   /* after this many tries all nests get simpler at once, not the refused one alone */
-  if (j->opts.n) return;
-  uint32_t nests = raised->n + 1, decisions = c ? c->made.n : 0;
-  uint8_t *rung = tg_new(&j->env, uint8_t, nests);
-  choosing w = {
-      .j = j, .l = l, .raised = raised, .given = c && c->given, .judge = c && c->judge ? c->judge : tg_pass_schedule};
-  for (uint32_t tries = 0;; tries++) {
-    const char *message;
-    w.n = (tg_nest){.j = j, .l = l, .decisions = c, .rung = rung, .rungs = nests};
-    if (w.given) {
-      choose_and_try(&w);
-      return;
-    }
-    if (tg_job_try(j, choose_and_try, &w, &message)) return;
-    uint32_t nest = tries < ALONE ? refused_nest(&w.n) : UINT32_MAX;
-    if (l->log)
-      l->log(l->log_user, tg_format(&j->env, "%s: words of its first choice are taken back: %s",
-                                    j->name ? j->name : "kernel", message));
-    j->opts.n = 0;
-    if (c) c->made.n = decisions;
-    give_up(rung, nests, nest);
-  }
 }

@@ -57,6 +57,7 @@ typedef struct {
   TG_VEC(uint32_t) owner;         /* by word: index of the nest that it is for */
   const uint8_t *rung;            /* by index of a nest: what has been given up for it; NULL: nothing */
   uint32_t rungs;
+  struct tg_nest_choice *choice;  /* by index of a nest, rungs of them: what was made for it, and what is tried */
   TG_VEC(const char *) masked;    /* loops to be cut where their conditions become sure, when all else is said */
 } tg_nest;
 
@@ -78,6 +79,7 @@ int64_t tg_nest_choose(tg_nest *n, const char *what, int64_t value, uint32_t cou
   tg_nest_choose((n), (what), (value), sizeof((const int64_t[]){__VA_ARGS__}) / 8, (const int64_t[]){__VA_ARGS__})
 void tg_nest_emit(tg_nest *n, const char *format, ...) TG_PRINTF(2, 3);
 void tg_nest_apply(tg_nest *n, uint32_t from);   /* the words from there on, to the program that the heuristic reads */
+void tg_nest_choose_all(tg_nest *n, const tg_uop *raised);   /* the words of all nests, to the job */
 /* How an access moves with a range. */
 typedef enum {
   TG_STILL,

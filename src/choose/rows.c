@@ -109,8 +109,8 @@ static void reread(tg_nest *n, uint32_t at, uint32_t *applied) {
   n->top = n->s.sink->src[at];
 }
 
-/* Tiles that registers cannot hold lie in memory; said so, they tie no ranges, and each statement's may be taken as
- * it likes. */
+/* Tiles that registers cannot hold beside the accumulators of a sum, which are about as many, lie in memory; said so,
+ * they tie no ranges, and each statement's may be taken as it likes. */
 static void place_tiles(tg_nest *n, const tg_uop *u) {
   if (u->op == TG_OP_END && !tg_is_merge(u))
     for (uint32_t i = 1; i < u->n; i++) place_tiles(n, u->src[i]);
@@ -120,7 +120,7 @@ static void place_tiles(tg_nest *n, const tg_uop *u) {
   if (b->space != TG_SPACE_REG || b->demand || b->rank < 2) return;
   for (uint32_t d = 0; d < b->rank; d++)
     elements *= u->src[d]->op == TG_OP_CONST && u->src[d]->arg < 1 << 20 ? u->src[d]->arg : 1 << 20;
-  if (elements > (int64_t)n->registers * n->lanes) tg_nest_emit(n, "place %s memory", b->name);
+  if (2 * elements > (int64_t)n->registers * n->lanes) tg_nest_emit(n, "place %s memory", b->name);
 }
 
 static bool only_loops_in_lockstep(tg_nest *n, const char *name) {

@@ -59,7 +59,8 @@ const tg_uop *tg_run_passes(tg_job *j, tg_context *c, const tg_kernel_source *s,
                    .rules = rules_of(j, c),
                    .verify = (c->flags & TG_CONTEXT_VERIFY) != 0,
                    .log = c->log,
-                   .log_user = c->log_user};
+                   .log_user = c->log_user,
+                   .price = tg_price_raised};
   int now = tg_stage_index(j->stage), raised = tg_stage_index("raise"),
       last = until ? tg_stage_index(until) : tg_stage_index("linear");
   if (last < 0) {

@@ -2,6 +2,7 @@
  * Prices a kernel without compiling it: all passes, then the cost model. */
 #include "compile/price.h"
 #include "compile/compile.h"
+#include "compile/pipeline.h"
 #include "dsl/text.h"
 
 static tg_price price_of(tg_job *j, tg_context *c, const tg_kernel_source *s, const int64_t *params,
@@ -33,6 +34,14 @@ static void price(void *arg) {
   tg_kernel_source_check(j, p->work.source);
   tg_kernel_source_read(j, p->work.source);
   *p->out = price_of(j, p->work.context, p->work.source, p->params, p->threads);
+}
+
+double tg_price_raised(tg_job *j, const tg_lowering *l, const tg_uop *raised) {
+  tg_lowering how = {.target = l->target, .rules = l->rules};
+  j->sink = raised;
+  j->stage = "raise";
+  const tg_uop *linear = tg_lower(j, &how, NULL, NULL, NULL);
+  return tg_cost_of(j, l->target, linear, NULL, (int)l->target->threads).seconds;
 }
 
 tg_status tg_price_of(tg_context *c, const tg_kernel_source *s, const int64_t *params, uint32_t threads,

@@ -14,6 +14,9 @@ typedef struct tg_lowering {
   /* called for schedule words that the heuristic withdrew; may be NULL */
   void (*log)(void *user, const char *message);
   void *log_user;
+  /* Seconds that the program would take with the job's words, lowered whole from stage raise;
+   * fails where it cannot be lowered. NULL: nothing is priced, and each nest gets what its class has. */
+  double (*price)(struct tg_job *j, const struct tg_lowering *l, const tg_uop *raised);
 } tg_lowering;
 
 /* Most threads that one reduction may have along its lane, local and group ranges, on a target with warps. */

@@ -6,6 +6,7 @@
 #include "interp/interp.h"
 #include "model/cost.h"
 #include "choose/heuristic.h"
+#include "compile/price.h"
 
 void tg_trial_expect(tg_trial_state *s, tg_env *env, tg_status st) {
   if (st != TG_OK) tg_fail(env, st, "%s", tg_error_message(s->ctx));
@@ -204,7 +205,7 @@ static void lower_job(void *arg) {
   tg_kernel_source_read(j, l->work.source);
   tg_run_passes(j, l->s->ctx, l->work.source, "raise", NULL, NULL);
   tg_decisions decisions = {.given = l->t->trial.given};
-  tg_lowering how = {.target = &l->s->ctx->target, .rules = l->s->ctx->rules};
+  tg_lowering how = {.target = &l->s->ctx->target, .rules = l->s->ctx->rules, .price = tg_price_raised};
   if (!j->opts.n) tg_heuristic_with(j, &how, j->sink, &decisions);
   put_decisions(l, &decisions);
   const tg_uop *linear = tg_lower(j, &how, NULL, NULL, NULL);

@@ -11,6 +11,7 @@
 #include "../library/kit.h"
 #include "interp/interp.h"
 #include "choose/heuristic.h"
+#include "compile/price.h"
 
 enum { NAMES = 16, OUTPUTS = KIT_BUFFERS, STEPS = 150000, CORPUS_STEPS = 40000 };   /* of the interpreter, of what is worth counting */
 
@@ -141,7 +142,7 @@ static void print_again(void *user, const char *pass, const tg_uop *sink) {
 
 static void lower(work *w, tg_stage_fn *seen) {
   tg_job *j = w->job;
-  tg_lowering l = {.target = &w->r->path.target, .rules = w->r->path.rules};
+  tg_lowering l = {.target = &w->r->path.target, .rules = w->r->path.rules, .price = tg_price_raised};
   read_program(w);
   kit_params(j, 0, w->r->params);
   if (!w->memory->n && !kit_memory_make(j, w->r->params, w->memory)) tg_fail(&j->env, TG_ELIMIT, "over %d buffers", KIT_BUFFERS);

@@ -9,6 +9,7 @@ int bench_matmul(tg_context *, const tool_args *, int n);   /* n^3, one and two 
 int bench_sgemm_packed(tg_context *, const tool_args *, int m, int n, int k);
 int bench_microkernel(tg_context *, const tool_args *);     /* its register tile alone */
 int bench_streams(tg_context *, const tool_args *);         /* 256 MiB a stream, one and two cores */
+int bench_choices(tg_context *, const tool_args *);         /* first choices of a folder's texts, one core */
 /* sizes known at launch against the same sizes as constants, one core */
 int bench_runtime(tg_context *, const tool_args *);
 int bench_launch(tg_context *, const tool_args *);

@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: MIT
+ * Candidates for the first choice of a nest. Each is made from the roles of its axes: along which loops or terms
+ * vectors may run, which loop's iterations share what is loaded, which operands would be gathered and can be copied to
+ * lie side by side. For each such pair of axes tiles of all sizes are bounded in closed form: what is loaded and
+ * computed, by the rates of the machine's row, the registers that the tile takes, and its chain. */
+#include <math.h>
+#include "choose/plan.h"
+#include "model/walk.h"
+
+enum { AXES = 32, NODES = 512, ROWS_MAX = 16, VECTORS_MAX = 4, SHARED_TILES = 2 };
+
+/* What a statement of the nest consists of: a node, and the axes that it depends on, by bit: the loops, then the ranges
+ * of reductions. */
+typedef struct { const tg_uop *u; uint32_t axes; bool folded; } node;
+typedef struct {
+  tg_nest *n;
+  const tg_uop *axis[AXES];
+  double extent[AXES];
+  uint32_t loops, axes, nodes;
+  node node[NODES];
+} roles;
+
+static double extent_of(const tg_uop *range) {
+  const tg_uop *e = tg_extent(range);
+  return e->op == TG_OP_CONST ? (double)e->arg : 1024;
+}
+
+static void add_axis(roles *r, const tg_uop *range) {
+  for (uint32_t i = 0; i < r->axes; i++)
+    if (r->axis[i] == range) return;
+  if (r->axes == AXES) return;
+  r->axis[r->axes] = range;
+  r->extent[r->axes++] = extent_of(range);
+}
+
+/* A product that is added up is one multiply-add with the sum. */
+static void mark_folded(roles *r, const tg_uop *reduce) {
+  if (tg_reduce_info(reduce).generic || tg_reduce_info(reduce).op != TG_OP_ADD) return;
+  for (uint32_t i = 0; i < r->nodes; i++)
+    if (r->node[i].u == reduce->src[0] && r->node[i].u->op == TG_OP_MUL) r->node[i].folded = true;
+}
+
+static void read_statement(roles *r, const tg_uop *store) {
+  uint32_t count;
+  const tg_uop **order = tg_toposort(r->n->j, store, &count);
+  for (uint32_t i = 0; i < count; i++)
+    if (order[i]->op == TG_OP_REDUCE)
+      for (uint32_t k = 0; k < tg_reduce_info(order[i]).ranges; k++) add_axis(r, tg_reduce_ranges(order[i])[k]);
+  for (uint32_t i = 0; i < count && r->nodes < NODES; i++) {
+    const tg_uop *u = order[i];
+    if (u->type == TG_INDEX || u->op == TG_OP_CONST || u->op == TG_OP_DEFINE || u->op == TG_OP_AFTER) continue;
+    node *v = &r->node[r->nodes++];
+    *v = (node){.u = u};
+    for (uint32_t a = 0; a < r->axes; a++)
+      if (tg_uses(r->n->j, u, r->axis[a])) v->axes |= 1u << a;
+    if (u->op == TG_OP_REDUCE) { /* done once a term, though its value does not depend on the terms */
+      for (uint32_t k = 0; k < tg_reduce_info(u).ranges; k++)
+        for (uint32_t a = 0; a < r->axes; a++)
+          if (r->axis[a] == tg_reduce_ranges(u)[k]) v->axes |= 1u << a;
+      mark_folded(r, u);
+    }
+  }
+}
+
+static void read_roles(tg_nest *n, roles *r) {
+  *r = (roles){.n = n};
+  for (uint32_t k = 0; k < n->depth; k++) add_axis(r, n->loop[k].range);
+  r->loops = r->axes;
+  for (uint32_t i = 0; i < n->stores.n; i++) read_statement(r, n->stores.data[i]);
+}
+
+/* ---- copies of operands ---- */
+
+/* The dimension along which the loop's iterations are neighbours, if it moves no other one; the rank: there is none. */
+static uint32_t dimension_along(tg_job *j, const tg_uop *load, const tg_uop *range) {
+  uint32_t rank = tg_access_rank(load), found = rank;
+  for (uint32_t d = 0; d < rank; d++) {
+    tg_linear f;
+    if (!tg_uses(j, load->src[1 + d], range)) continue;
+    tg_linear_of(j, load->src[1 + d], &f);
+    bool next = false;
+    for (uint32_t i = 0; i < f.n; i++) next |= f.atom[i] == range && f.coefficient[i] == 1;
+    if (found < rank || !next) return rank;
+    found = d;
+  }
+  return found;
+}
+
+static bool only_read(tg_nest *n, const tg_uop *load) {
+  const tg_uop *define = tg_define_of(load->src[0]);
+  if (tg_buffer_info(n->j, define)->role != TG_ROLE_IN) return false;
+  uint32_t loads = 0;
+  for (uint32_t i = 0; i < n->loads.n; i++) loads += tg_define_of(n->loads.data[i]->src[0]) == define;
+  return loads == 1;
+}
+
+/* Elements of the copy for each iteration of the loop; 0: not known. */
+static double elements_beside(tg_nest *n, const tg_uop *load, uint32_t dimension) {
+  const tg_uop *define = tg_define_of(load->src[0]);
+  double all = 1;
+  for (uint32_t d = 0; d < tg_access_rank(load); d++) {
+    if (d == dimension) continue;
+    bool outside = true;
+    for (uint32_t i = 0; i < n->reductions.n && outside; i++)
+      for (uint32_t k = 0; k < tg_reduce_info(n->reductions.data[i].reduce).ranges; k++)
+        outside &= !tg_uses(n->j, load->src[1 + d], tg_reduce_ranges(n->reductions.data[i].reduce)[k]);
+    if (outside && n->loop[n->depth - 1].end->n == 2) continue;
+    if (define->src[d]->op != TG_OP_CONST) return 0;
+    all *= (double)define->src[d]->arg;
+  }
+  return all;
+}
+
+bool tg_nest_may_stage(tg_nest *n, const tg_uop *load, const tg_uop *along) {
+  uint32_t dimension = dimension_along(n->j, load, along);
+  if (dimension == tg_access_rank(load) || !only_read(n, load)) return false;
+  double bytes = elements_beside(n, load, dimension) * tg_type_bytes(load->type) * n->lanes;
+  return bytes > 0 && bytes <= (double)n->l->target->l2 / 4;
+}
+
+/* ---- the bound ---- */
+
+typedef struct { double math, loads, shuffles, chains, registers; } busy;
+
+static double rate(const double *by_width, double bytes) {
+  double cycles = tg_cost_of_width(by_width, bytes);
+  return cycles > 0 ? cycles : 1;
+}
+
+/* Is what the load reads the same for all rows of a tile, so that it is loaded once for them? Each node is computed as
+ * often as the axes that it depends on have iterations, and once a tile along those that it does not depend on. */
+static double times_of(const roles *r, const node *v, const tg_plan *p, uint32_t lane_axis, bool vector) {
+  double times = 1;
+  for (uint32_t a = 0; a < r->axes; a++) {
+    bool uses = v->axes >> a & 1;
+    double tile = a == lane_axis ? (double)p->vectors * r->n->lanes : a == p->row && a < r->loops ? p->rows : 1;
+    double blocks = ceil(r->extent[a] / tile);
+    if (a >= r->loops && !uses) continue;   /* outside of that sum */
+    times *= !uses ? blocks : a == lane_axis && vector ? blocks * p->vectors : blocks * tile;
+  }
+  return times;
+}
+
+static void add_load(const roles *r, const node *v, const tg_plan *p, uint32_t lane_axis, busy *b) {
+  const tg_machine *m = &r->n->l->target->machine;
+  const tg_uop *range = r->axis[lane_axis];
+  tg_motion motion = v->axes >> lane_axis & 1 ? tg_access_motion(r->n->j, v->u, range) : TG_STILL;
+  double cycles = rate(m->load, r->n->l->target->vector_bytes);
+  if (motion == TG_STRIDES && p->kind == TG_PLAN_COLUMNS && tg_nest_may_stage(r->n, v->u, range))
+    motion = TG_CONTIGUOUS;
+  if (motion == TG_STRIDES)
+    cycles = r->n->lanes * (m->gather_lane < m->insert_lane ? m->gather_lane : m->insert_lane);
+  if (motion == TG_NEAR || motion == TG_BACKWARDS) b->shuffles += times_of(r, v, p, lane_axis, true);
+  if (motion == TG_NEAR) cycles *= 2;
+  b->loads += cycles * times_of(r, v, p, lane_axis, true);
+}
+
+/* Cycles of the core, for the whole nest. */
+static double bound_of(const roles *r, const tg_plan *p, uint32_t lane_axis) {
+  const tg_machine *m = &r->n->l->target->machine;
+  double wide = r->n->l->target->vector_bytes, math = rate(m->fma, wide), add = rate(m->add, wide);
+  busy b = {0};
+  for (uint32_t i = 0; i < r->nodes; i++) {
+    const node *v = &r->node[i];
+    double times = times_of(r, v, p, lane_axis, true);
+    bool sum = v->u->op == TG_OP_REDUCE;
+    if (sum) b.chains += (v->axes >> lane_axis & 1 ? p->vectors : 1) * (v->axes >> p->row & 1 || sum ? p->rows : 1);
+    if (v->u->op == TG_OP_LOAD) add_load(r, v, p, lane_axis, &b);
+    else if (v->u->op == TG_OP_STORE) b.loads += times * rate(m->store, wide);
+    else if (v->u->op == TG_OP_CAST) b.shuffles += times;
+    else if (!v->folded) b.math += times * (sum ? math : add);
+    if (sum && p->kind == TG_PLAN_TERMS) b.shuffles += 3 * log2(r->n->lanes) * times_of(r, v, p, lane_axis, true) /
+                                                       fmax(1, r->extent[lane_axis] / (r->n->lanes * p->vectors));
+  }
+  double core = pow(pow(b.math, 3) + pow(b.loads, 3) + pow(b.shuffles * rate(m->shuffle, wide), 3), 1.0 / 3);
+  double room = b.chains + p->vectors + 1, wait = m->fma_latency / (b.chains * math);
+  if (room > r->n->registers) core *= 1 + m->spill * (room - r->n->registers) / (double)r->n->registers;
+  return b.chains > 0 && wait > 1 ? core * wait : core;
+}
+
+/* ---- the candidates ---- */
+
+typedef struct { tg_plan *out; uint32_t n; } list;
+
+/* Those with the least bounds; of one pair of axes a few at most, so that other pairs are tried as well. */
+static void keep(list *l, const tg_plan *p) {
+  uint32_t same = 0, worst = UINT32_MAX, at = 0;
+  for (uint32_t i = 0; i < l->n; i++) {
+    const tg_plan *q = &l->out[i];
+    if (q->kind != p->kind || q->lane != p->lane || q->row != p->row) continue;
+    same++;
+    if (worst == UINT32_MAX || q->bound > l->out[worst].bound) worst = i;
+  }
+  if (same >= SHARED_TILES) {
+    if (l->out[worst].bound <= p->bound) return;
+    for (uint32_t i = worst; i + 1 < l->n; i++) l->out[i] = l->out[i + 1];
+    l->n--;
+  }
+  while (at < l->n && l->out[at].bound <= p->bound) at++;
+  if (at == TG_PLANS) return;
+  if (l->n < TG_PLANS) l->n++;
+  for (uint32_t i = l->n - 1; i > at; i--) l->out[i] = l->out[i - 1];
+  l->out[at] = *p;
+}
+
+static bool shares(const roles *r, uint32_t row, uint32_t lane_axis) {
+  for (uint32_t i = 0; i < r->nodes; i++)
+    if (r->node[i].u->op == TG_OP_LOAD && !(r->node[i].axes >> row & 1) && r->node[i].axes >> lane_axis & 1)
+      return true;
+  return false;
+}
+
+/* All sizes of tiles for this axis of vectors. */
+static void tiles(const roles *r, tg_plan_kind kind, uint32_t lane, uint32_t lane_axis, list *l) {
+  const tg_nest *n = r->n;
+  for (uint32_t row = 0; row <= r->loops; row++) {
+    bool none = row == r->loops;
+    if (row == lane_axis || (!none && (!n->loop[row].lockstep || !shares(r, row, lane_axis)))) continue;
+    for (uint32_t vectors = 1; vectors <= VECTORS_MAX; vectors++)
+      for (uint32_t rows = none ? 1 : 2; rows <= (none ? 1 : ROWS_MAX); rows++) {
+        if (vectors > 1 && (double)(vectors * n->lanes) > r->extent[lane_axis]) continue;
+        if (!none && rows > r->extent[row]) continue;
+        tg_plan p = {.kind = kind, .lane = lane, .row = none ? NEST_MAX : row, .vectors = vectors, .rows = rows};
+        p.bound = bound_of(r, &p, lane_axis);
+        keep(l, &p);
+      }
+  }
+}
+
+/* A perfect nest whose loops may stand in any order. */
+static bool in_any_order(tg_nest *n) {
+  const tg_uop *inner = n->loop[n->depth - 1].end;
+  const char *why;
+  for (uint32_t i = 1; i < inner->n; i++)
+    if (inner->src[i]->op != TG_OP_STORE) return false;
+  for (uint32_t k = 0; k < n->depth; k++) {
+    const tg_nest_loop *l = &n->loop[k];
+    if (!l->parallel || l->members > 1 || l->extent < 1) return false;
+    for (uint32_t i = k + 1; i < n->depth; i++)
+      if (tg_uses(n->j, tg_extent(n->loop[i].range), l->range) ||
+          !tg_may_swap(n->j, n->s.sink, l->end, n->loop[i].end, &why))
+        return false;
+  }
+  return true;
+}
+
+static bool is_atomic(const tg_nest *n) {
+  for (uint32_t i = 0; i < n->stores.n; i++)
+    if (n->stores.data[i]->arg & TG_ATOMIC) return true;
+  return false;
+}
+
+static bool constant_sizes(const tg_uop *u) {
+  if (u->op == TG_OP_DEFINE)
+    for (uint32_t d = 0; d < u->n; d++)
+      if (u->src[d]->op != TG_OP_CONST) return false;
+  for (uint32_t i = 1; u->op == TG_OP_END && i < u->n; i++)
+    if (!constant_sizes(u->src[i])) return false;
+  return true;
+}
+
+/* The work inside the loop decides how many vectors there may be; which is best, the model says. */
+static void around(const roles *r, list *l) {
+  tg_nest *n = r->n;
+  if (!constant_sizes(n->top)) return;
+  for (uint32_t k = 0; k < n->depth; k++) {
+    const tg_nest_loop *loop = &n->loop[k];
+    if (!loop->lockstep || !loop->parallel || loop->members > 1 || loop->extent < n->lanes) continue;
+    for (uint32_t vectors = 1; vectors <= VECTORS_MAX; vectors *= 2) {
+      if (vectors > 1 && (int64_t)vectors * n->lanes > loop->extent) continue;
+      tg_plan p = {.kind = TG_PLAN_AROUND, .lane = k, .row = NEST_MAX, .vectors = vectors, .rows = 1};
+      if (l->n < TG_PLANS) l->out[l->n++] = p;
+    }
+  }
+}
+
+uint32_t tg_nest_plans(tg_nest *n, tg_plan *out) {
+  list l = {.out = out};
+  if (!n->depth || n->lanes < 2 || n->copies > 1 || n->work < TG_THREAD_WORK || is_atomic(n)) return 0;
+  roles *r = tg_new(&n->j->env, roles, 1);
+  read_roles(n, r);
+  if (n->loop[n->depth - 1].end->n != 2 || n->loop[n->depth - 1].end->src[1]->op != TG_OP_STORE) {
+    around(r, &l);
+    return l.n;
+  }
+  if (!n->reductions.n || !in_any_order(n)) return 0;
+  for (uint32_t k = 0; k < n->depth; k++)
+    if (n->loop[k].lockstep && n->loop[k].extent >= n->lanes) tiles(r, TG_PLAN_COLUMNS, k, k, &l);
+  for (uint32_t i = 0; i < n->reductions.n; i++) {
+    const tg_nest_reduce *s = &n->reductions.data[i];
+    if (!s->contiguous || s->extent < n->lanes || tg_nest_axis_of(n, s->name).members != 1 ||
+        !tg_nest_axis_of(n, s->name).lockstep)
+      continue;
+    for (uint32_t a = r->loops; a < r->axes; a++)
+      if (r->axis[a] == s->range) tiles(r, TG_PLAN_TERMS, i, a, &l);
+  }
+  return l.n;
+}
+
+/* ---- words ---- */
+
+/* A copy for a block of the loop's iterations, which lie side by side in it. */
+static void stage(tg_nest *n, const tg_uop *load, const tg_uop *along, const char *at) {
+  uint32_t rank = tg_access_rank(load), dimension = dimension_along(n->j, load, along);
+  const char *source = tg_buffer_info(n->j, load->src[0])->name;
+  tg_str layout = tg_str_new(&n->j->env);
+  for (uint32_t d = 0; d < rank; d++)
+    if (d != dimension) tg_str_printf(&layout, "d%u, ", d);
+  tg_nest_emit(n, "stage %s at %s as %s.block[%sd%u]", source, at, source, layout.n ? layout.data : "", dimension);
+}
+
+/* What a plan would gather: the reads that jump along the loop and that a copy may serve. */
+static void stage_all(tg_nest *n, const tg_uop *along, const char *at) {
+  for (uint32_t i = 0; i < n->loads.n; i++)
+    if (tg_access_motion(n->j, n->loads.data[i], along) == TG_STRIDES && tg_nest_may_stage(n, n->loads.data[i], along))
+      stage(n, n->loads.data[i], along, at);
+}
+
+/* Does the loop stand outside of the copies? All do where there are none. */
+static bool outside_copies(tg_nest *n, const tg_uop *along, const tg_uop *range) {
+  bool any = false;
+  for (uint32_t i = 0; i < n->loads.n; i++) {
+    if (tg_access_motion(n->j, n->loads.data[i], along) != TG_STRIDES ||
+        !tg_nest_may_stage(n, n->loads.data[i], along))
+      continue;
+    if (tg_uses(n->j, n->loads.data[i], range)) return true;
+    any = true;
+  }
+  return !any;
+}
+
+/* The block of a loop as vectors side by side. */
+static void block_vectors(tg_nest *n, const char *base, uint32_t vectors) {
+  if (vectors > 1) {
+    tg_nest_emit(n, "split %s.r %u as %s.u %s.v", base, n->lanes, base, base);
+    tg_nest_emit(n, "upcast %s.u", base);
+    tg_nest_emit(n, "lane %s.v", base);
+  } else tg_nest_emit(n, "lane %s.r", base);
+}
+
+/* The last block of a loop, which may be a part, by itself. */
+static void cut_last(tg_nest *n, const tg_nest_loop *l, int64_t block) {
+  if (l->extent % block && l->extent > block) tg_nest_emit(n, "cut %s.o last", l->base);
+}
+
+static void outermost_thread(tg_nest *n, const char *name) {
+  if (n->threads && n->work >= TG_THREAD_WORK && n->l->target->threads > 1) tg_nest_emit(n, "thread %s", name);
+}
+
+static void unroll_small_sums(tg_nest *n) {
+  for (uint32_t i = n->reductions.n; i-- > 0;) {
+    const tg_uop *reduce = n->reductions.data[i].reduce;
+    const tg_uop *inner = tg_reduce_ranges(reduce)[tg_reduce_info(reduce).ranges - 1];
+    const char *name = tg_axis_name(&n->s, inner);
+    if (tg_extent(inner)->op != TG_OP_CONST || tg_extent(inner)->arg > 4 || tg_nest_axis_of(n, name).members > 1)
+      continue;
+    tg_nest_emit(n, "unroll %s", name);
+  }
+}
+
+static void columns(tg_nest *n, const tg_plan *p) {
+  const tg_nest_loop *lane = &n->loop[p->lane], *row = p->row < NEST_MAX ? &n->loop[p->row] : NULL;
+  int64_t width = (int64_t)p->vectors * n->lanes;
+  tg_str order = tg_str_new(&n->j->env);
+  const char *first = NULL, *b = lane->base;
+  tg_nest_emit(n, "split %s %lld as %s.o %s.r", lane->name, (long long)width, b, b);
+  for (uint32_t pass = 0; pass < 2; pass++) {
+    for (uint32_t k = 0; k < n->depth; k++) {
+      const tg_nest_loop *l = &n->loop[k];
+      if (l == lane || l == row || outside_copies(n, lane->range, l->range) == (pass == 1)) continue;
+      tg_str_printf(&order, " %s", l->name);
+      if (!first) first = l->name;
+    }
+    if (!pass) tg_str_printf(&order, " %s.o", b);
+    if (!first) first = tg_format(&n->j->env, "%s.o", b);
+  }
+  if (row) tg_str_printf(&order, " %s", row->name);
+  tg_nest_emit(n, "order%s %s.r", order.data, b);
+  stage_all(n, lane->range, tg_format(&n->j->env, "%s.o", b));
+  if (row && p->rows > 1) {
+    tg_nest_emit(n, "split %s %u as %s.o %s.i", row->name, p->rows, row->base, row->base);
+    tg_nest_emit(n, "upcast %s.i", row->base);
+  }
+  unroll_small_sums(n);
+  block_vectors(n, b, p->vectors);
+  outermost_thread(n, first);
+  cut_last(n, lane, width);
+  if (row) cut_last(n, row, p->rows);
+}
+
+static void terms(tg_nest *n, const tg_plan *p) {
+  const tg_nest_reduce *r = &n->reductions.data[p->lane];
+  const tg_nest_loop *row = p->row < NEST_MAX ? &n->loop[p->row] : NULL;
+  const char *first = n->loop[0].name;
+  tg_nest_vector(n, r->name, r->base, r->extent, tg_nest_cut_text(n, r->range, r->extent_text), p->vectors, true);
+  if (row && p->rows > 1) {
+    if (row != &n->loop[n->depth - 1]) {
+      tg_str order = tg_str_new(&n->j->env);
+      for (uint32_t k = 0; k < n->depth; k++)
+        if (&n->loop[k] != row) tg_str_printf(&order, " %s", n->loop[k].name);
+      tg_nest_emit(n, "order%s %s", order.data, row->name);
+      if (row == &n->loop[0]) first = n->loop[1].name;
+    }
+    tg_nest_emit(n, "split %s %u as %s.o %s.i", row->name, p->rows, row->base, row->base);
+    tg_nest_emit(n, "upcast %s.i", row->base);
+    if (n->depth == 1) first = tg_format(&n->j->env, "%s.o", row->base);
+  }
+  outermost_thread(n, first);
+  if (row) cut_last(n, row, p->rows);
+}
+
+static void write_around(tg_nest *n, const tg_plan *p) {
+  const tg_nest_loop *l = &n->loop[p->lane];
+  const char *b = l->base, *outer = tg_format(&n->j->env, "%s.o", b);
+  int64_t width = (int64_t)p->vectors * n->lanes;
+  tg_nest_emit(n, "split %s %lld as %s.o %s.r", l->name, (long long)width, b, b);
+  for (uint32_t i = n->reductions.n; i-- > 0;) tg_nest_small_reduction(n, &n->reductions.data[i]);
+  stage_all(n, l->range, outer);
+  block_vectors(n, b, p->vectors);
+  outermost_thread(n, p->lane ? n->loop[0].name : outer);
+  cut_last(n, l, width);
+}
+
+void tg_nest_plan(tg_nest *n, const tg_plan *p) {
+  static void (*const write[])(tg_nest *, const tg_plan *) = {
+      [TG_PLAN_COLUMNS] = columns, [TG_PLAN_TERMS] = terms, [TG_PLAN_AROUND] = write_around};
+  write[p->kind](n, p);
+}

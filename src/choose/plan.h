@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT
+ * Candidates for the first choice of a nest, made from the roles of its axes. */
+#ifndef TG_PLAN_H
+#define TG_PLAN_H
+#include "choose/nest.h"
+
+typedef enum {
+  TG_PLAN_CLASS /* what the nest's class gets */,
+  TG_PLAN_COLUMNS /* vectors along a loop of a perfect nest */,
+  TG_PLAN_TERMS /* vectors along the terms of a sum in a perfect nest */,
+  TG_PLAN_AROUND /* iterations of a loop around other loops side by side */
+} tg_plan_kind;
+
+enum { TG_PLANS = 8 };            /* that are lowered and priced, at most, for a nest */
+
+/* lane: the loop that vectors run along, or the index of the reduction; row: the loop whose iterations share what is
+ * loaded, `rows` at a time; NEST_MAX: none. vectors: side by side. bound: cycles that the machine needs at least. */
+typedef struct { tg_plan_kind kind; uint32_t lane, row, vectors, rows; double bound; } tg_plan;
+
+/* A nest's candidates, made once (made: are they there?). plan: the one that is tried, counted from 1; 0: its class.
+ * taken: that one, or what a search decided instead. */
+typedef struct tg_nest_choice {
+  bool made;
+  uint32_t plans, plan;
+  const tg_plan *taken;
+  tg_plan plan_of[TG_PLANS];
+} tg_nest_choice;
+
+/* The candidates of the nest that n has read, those with the least bounds; at most TG_PLANS. */
+uint32_t tg_nest_plans(tg_nest *n, tg_plan *out);
+/* Its words. */
+void tg_nest_plan(tg_nest *n, const tg_plan *p);
+/* Is a copy of what the load reads, for a block of the loop's iterations, worth its while, and can it be made? */
+bool tg_nest_may_stage(tg_nest *n, const tg_uop *load, const tg_uop *along);
+#endif

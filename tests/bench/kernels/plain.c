@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT
+ * See plain.h. */
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+#include "plain.h"
+
+#define IN(type, x, i) const type *restrict x = b[i]
+#define OUT(type, x, i) type *restrict x = b[i]
+#define KERNEL(name) static void name(void *const *b, const long *n)
+
+static float from_bf16(uint16_t v) {
+  uint32_t u = (uint32_t)v << 16;
+  float f;
+  memcpy(&f, &u, 4);
+  return f;
+}
+
+/* of a finite number */
+static float from_f16(uint16_t v) {
+  uint32_t u = (uint32_t)(v & 0x7fff) << 13, sign = (uint32_t)(v & 0x8000) << 16;
+  float f;
+  memcpy(&f, &u, 4);
+  f *= 0x1p112f;
+  memcpy(&u, &f, 4);
+  u |= sign;
+  memcpy(&f, &u, 4);
+  return f;
+}
+
+static uint16_t to_bf16(float f) {
+  uint32_t u;
+  memcpy(&u, &f, 4);
+  return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+
+KERNEL(knn) {
+  long Q = n[0], P = n[1], D = n[2], N = n[3];
+  IN(float, q, 0); IN(float, p, 1); OUT(float, y, 2);
+  for (long i = 0; i < Q; i++) {
+    float *best = y + i * N;
+    for (long k = 0; k < N; k++) best[k] = INFINITY;
+    for (long j = 0; j < P; j++) {
+      float s = 0;
+      for (long d = 0; d < D; d++) s += (q[i * D + d] - p[j * D + d]) * (q[i * D + d] - p[j * D + d]);
+      if (!(s < best[N - 1])) continue;
+      long k = N - 1;
+      for (; k > 0 && best[k - 1] > s; k--) best[k] = best[k - 1];
+      best[k] = s;
+    }
+  }
+}
+
+KERNEL(q4) {
+  long O = n[0], I = n[1];
+  IN(uint8_t, q, 0); IN(uint16_t, sc, 1); IN(float, x, 2); OUT(float, y, 3);
+  for (long o = 0; o < O; o++) {
+    float s = 0;
+    for (long g = 0; g < I / 32; g++) {
+      const uint8_t *p = q + (o * (I / 32) + g) * 16;
+      float t = 0;
+      for (long k = 0; k < 16; k++)
+        t += (float)((p[k] & 15) - 8) * x[g * 32 + k] + (float)((p[k] >> 4) - 8) * x[g * 32 + k + 16];
+      s += t * from_f16(sc[o * (I / 32) + g]);
+    }
+    y[o] = s;
+  }
+}
+
+KERNEL(swiglu) {
+  long T = n[0], I = n[1], F = n[2];
+  IN(float, x, 0); IN(float, w, 1); IN(float, v, 2); OUT(float, y, 3);
+  for (long t = 0; t < T; t++)
+    for (long f = 0; f < F; f++) {
+      float a = 0, c = 0;
+      for (long i = 0; i < I; i++) a += x[t * I + i] * w[f * I + i], c += x[t * I + i] * v[f * I + i];
+      y[t * F + f] = a / (1 + expf(-a)) * c;
+    }
+}
+
+KERNEL(convolution) {
+  long N = n[0], C = n[1], O = n[2], H = n[3], W = n[4], S = n[5], OH = (H + S - 1) / S, OW = (W + S - 1) / S;
+  IN(float, x, 0); IN(float, w, 1); OUT(float, y, 2);
+  for (long m = 0; m < N; m++)
+    for (long o = 0; o < O; o++) {
+      float *to = y + (m * O + o) * OH * OW;
+      memset(to, 0, sizeof *to * (size_t)(OH * OW));
+      for (long c = 0; c < C; c++)
+        for (long a = 0; a < 3; a++)
+          for (long e = 0; e < 3; e++)
+            for (long h = 0; h < OH; h++) {
+              long row = h * S + a - 1;
+              if (row < 0 || row >= H) continue;
+              for (long v = 0; v < OW; v++) {
+                long column = v * S + e - 1;
+                if (column >= 0 && column < W)
+                  to[h * OW + v] += x[((m * C + c) * H + row) * W + column] * w[((o * C + c) * 3 + a) * 3 + e];
+              }
+            }
+    }
+}
+
+KERNEL(flash) {
+  long H = n[0], T = n[1], D = n[2];
+  IN(float, Q, 0); IN(float, K, 1); IN(float, V, 2); OUT(float, O, 3);
+  static float s[1 << 16];
+  for (long i = 0; i < H * T; i++) {
+    const float *q = Q + i * D, *keys = K + i / T * T * D, *values = V + i / T * T * D;
+    float m = -INFINITY, l = 0, *o = O + i * D;
+    for (long j = 0; j < T; j++) {
+      float a = 0;
+      for (long d = 0; d < D; d++) a += q[d] * keys[j * D + d];
+      s[j] = a / sqrtf((float)D);
+      m = s[j] > m ? s[j] : m;
+    }
+    memset(o, 0, sizeof *o * (size_t)D);
+    for (long j = 0; j < T; j++) {
+      float p = expf(s[j] - m);
+      l += p;
+      for (long d = 0; d < D; d++) o[d] += p * values[j * D + d];
+    }
+    for (long d = 0; d < D; d++) o[d] /= l;
+  }
+}
+
+KERNEL(softmax) {
+  long R = n[0], N = n[1];
+  IN(float, x, 0); OUT(float, y, 1);
+  for (long i = 0; i < R; i++) {
+    float m = -INFINITY, s = 0;
+    for (long j = 0; j < N; j++) m = x[i * N + j] > m ? x[i * N + j] : m;
+    for (long j = 0; j < N; j++) s += y[i * N + j] = expf(x[i * N + j] - m);
+    for (long j = 0; j < N; j++) y[i * N + j] /= s;
+  }
+}
+
+KERNEL(softmax_causal) {
+  long B = n[0], T = n[1];
+  IN(float, x, 0); OUT(float, y, 1);
+  for (long r = 0; r < B * T; r++) {
+    const float *p = x + r * T;
+    float m = -INFINITY, s = 0, *to = y + r * T;
+    long i = r % T;
+    for (long j = 0; j <= i; j++) m = p[j] > m ? p[j] : m;
+    for (long j = 0; j <= i; j++) s += to[j] = expf(p[j] - m);
+    for (long j = 0; j <= i; j++) to[j] /= s;
+    for (long j = i + 1; j < T; j++) to[j] = 0;
+  }
+}
+
+KERNEL(layernorm) {
+  long R = n[0], D = n[1];
+  IN(float, x, 0); IN(float, g, 1); IN(float, e, 2); OUT(float, y, 3);
+  for (long r = 0; r < R; r++) {
+    float m = 0, v = 0;
+    for (long d = 0; d < D; d++) m += x[r * D + d];
+    m /= (float)D;
+    for (long d = 0; d < D; d++) v += (x[r * D + d] - m) * (x[r * D + d] - m);
+    v = 1 / sqrtf(v / (float)D + 1e-5f);
+    for (long d = 0; d < D; d++) y[r * D + d] = (x[r * D + d] - m) * v * g[d] + e[d];
+  }
+}
+
+KERNEL(argmax) {
+  long R = n[0], D = n[1];
+  IN(float, x, 0); OUT(int32_t, y, 1);
+  for (long r = 0; r < R; r++) {
+    long at = 0;
+    for (long d = 1; d < D; d++)
+      if (x[r * D + d] > x[r * D + at]) at = d;
+    y[r] = (int32_t)at;
+  }
+}
+
+KERNEL(cumsum) {
+  long R = n[0], D = n[1];
+  IN(float, x, 0); OUT(float, y, 1);
+  for (long r = 0; r < R; r++) {
+    float s = 0;
+    for (long d = 0; d < D; d++) y[r * D + d] = s += x[r * D + d];
+  }
+}
+
+KERNEL(scan) {
+  long N = n[0];
+  IN(float, x, 0); OUT(float, y, 1);
+  float s = 0;
+  for (long i = 0; i < N; i++) y[i] = s += x[i];
+}
+
+KERNEL(bmm) {
+  long B = n[0], M = n[1], N = n[2], K = n[3];
+  IN(float, A, 0); IN(float, T, 1); OUT(float, C, 2);
+  for (long m = 0; m < B; m++)
+    for (long i = 0; i < M; i++)
+      for (long j = 0; j < N; j++) {
+        float s = 0;
+        for (long k = 0; k < K; k++) s += A[(m * M + i) * K + k] * T[(m * N + j) * K + k];
+        C[(m * M + i) * N + j] = s;
+      }
+}
+
+KERNEL(rope) {
+  long T = n[0], H = n[1], D = n[2];
+  IN(float, x, 0); OUT(float, y, 1);
+  for (long t = 0; t < T; t++)
+    for (long h = 0; h < H; h++)
+      for (long d = 0; d < D / 2; d++) {
+        float angle = (float)t * powf(10000.0f, -2.0f * (float)d / (float)D), c = cosf(angle), s = sinf(angle);
+        const float *p = x + (t * H + h) * D + 2 * d;
+        float *to = y + (t * H + h) * D + 2 * d;
+        to[0] = p[0] * c - p[1] * s;
+        to[1] = p[0] * s + p[1] * c;
+      }
+}
+
+KERNEL(rmsnorm) {
+  long R = n[0], D = n[1];
+  IN(float, x, 0); IN(float, more, 1); IN(float, g, 2); OUT(float, sum, 3); OUT(float, y, 4);
+  for (long r = 0; r < R; r++) {
+    float s = 0;
+    for (long d = 0; d < D; d++) {
+      float v = x[r * D + d] + more[r * D + d];
+      sum[r * D + d] = v;
+      s += v * v;
+    }
+    s = 1 / sqrtf(s / (float)D + 1e-5f);
+    for (long d = 0; d < D; d++) y[r * D + d] = sum[r * D + d] * s * g[d];
+  }
+}
+
+KERNEL(embedding) {
+  long N = n[0], D = n[2];
+  IN(int32_t, id, 0); IN(float, W, 1); OUT(float, y, 2);
+  for (long i = 0; i < N; i++) memcpy(y + i * D, W + (long)id[i] * D, sizeof *y * (size_t)D);
+}
+
+KERNEL(histogram) {
+  long N = n[0], B = n[1];
+  IN(int32_t, id, 0); OUT(int32_t, h, 1);
+  memset(h, 0, sizeof *h * (size_t)B);
+  for (long i = 0; i < N; i++) h[id[i]]++;
+}
+
+KERNEL(i8dot) {
+  long M = n[0], N = n[1], K = n[2];
+  IN(int8_t, A, 0); IN(int8_t, B, 1); OUT(int32_t, C, 2);
+  for (long i = 0; i < M; i++)
+    for (long j = 0; j < N; j++) {
+      int32_t s = 0;
+      for (long k = 0; k < K; k++) s += A[i * K + k] * B[j * K + k];
+      C[i * N + j] = s;
+    }
+}
+
+KERNEL(f16mv) {
+  long O = n[0], I = n[1];
+  IN(uint16_t, W, 0); IN(float, x, 1); OUT(float, y, 2);
+  for (long o = 0; o < O; o++) {
+    float s = 0;
+    for (long i = 0; i < I; i++) s += from_f16(W[o * I + i]) * x[i];
+    y[o] = s;
+  }
+}
+
+KERNEL(stencil) {
+  long T = n[0], H = n[1], W = n[2];
+  OUT(float, u, 0);
+  for (long t = 0; t < T; t++) {
+    const float *from = u + t % 2 * H * W;
+    float *restrict to = u + (t + 1) % 2 * H * W;
+    for (long i = 1; i < H - 1; i++)
+      for (long j = 1; j < W - 1; j++)
+        to[i * W + j] = 0.5f * from[i * W + j] + 0.125f * (from[i * W + j - 1] + from[i * W + j + 1] +
+                                                           from[(i - 1) * W + j] + from[(i + 1) * W + j]);
+  }
+}
+
+KERNEL(bf16mm) {
+  long M = n[0], N = n[1], K = n[2];
+  IN(uint16_t, A, 0); IN(uint16_t, B, 1); OUT(uint16_t, C, 2);
+  static float sum[1 << 16];
+  for (long i = 0; i < M; i++) {
+    memset(sum, 0, sizeof *sum * (size_t)N);
+    for (long k = 0; k < K; k++) {
+      float a = from_bf16(A[i * K + k]);
+      for (long j = 0; j < N; j++) sum[j] += a * from_bf16(B[k * N + j]);
+    }
+    for (long j = 0; j < N; j++) C[i * N + j] = to_bf16(sum[j]);
+  }
+}
+
+KERNEL(groupnorm) {
+  long N = n[0], C = n[1], S = n[2], G = n[3], K = C / G;
+  IN(float, x, 0); IN(float, ga, 1); IN(float, be, 2); OUT(float, y, 3);
+  for (long r = 0; r < N * G; r++) {
+    const float *p = x + r * K * S;
+    float m = 0, v = 0, *to = y + r * K * S;
+    for (long i = 0; i < K * S; i++) m += p[i];
+    m /= (float)(K * S);
+    for (long i = 0; i < K * S; i++) v += (p[i] - m) * (p[i] - m);
+    v = 1 / sqrtf(v / (float)(K * S) + 1e-5f);
+    for (long c = 0; c < K; c++)
+      for (long i = 0; i < S; i++)
+        to[c * S + i] = (p[c * S + i] - m) * v * ga[r % G * K + c] + be[r % G * K + c];
+  }
+}
+
+KERNEL(cross_entropy) {
+  long R = n[0], V = n[1];
+  IN(float, x, 0); IN(int32_t, label, 1); OUT(float, y, 2);
+  for (long r = 0; r < R; r++) {
+    const float *p = x + r * V;
+    float m = -INFINITY, s = 0;
+    for (long j = 0; j < V; j++) m = p[j] > m ? p[j] : m;
+    for (long j = 0; j < V; j++) s += expf(p[j] - m);
+    y[r] = logf(s) + m - p[label[r]];
+  }
+}
+
+const bench_plain bench_plains[] = {{"argmax", argmax},
+                                    {"bf16mm", bf16mm},
+                                    {"bmm", bmm},
+                                    {"conv3x3", convolution},
+                                    {"conv3x3_stride2", convolution},
+                                    {"cross_entropy", cross_entropy},
+                                    {"cumsum", cumsum},
+                                    {"embedding", embedding},
+                                    {"f16mv", f16mv},
+                                    {"flash", flash},
+                                    {"groupnorm", groupnorm},
+                                    {"histogram", histogram},
+                                    {"i8dot", i8dot},
+                                    {"knn", knn},
+                                    {"layernorm", layernorm},
+                                    {"q4", q4},
+                                    {"rmsnorm", rmsnorm},
+                                    {"rope", rope},
+                                    {"scan", scan},
+                                    {"softmax", softmax},
+                                    {"softmax_causal", softmax_causal},
+                                    {"stencil", stencil},
+                                    {"swiglu", swiglu},
+                                    {0}};
