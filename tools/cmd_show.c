@@ -9,6 +9,7 @@
 static const char usage[] =
     "tg show FILE.tg [name=value ...] [--kernel NAME] [--stage STAGE] [--diff] [--rules] [--opt 'split j 16 as jo jl' "
     "...] [--pack BUFFER] [--target NAME] [--tuned DIR] [--cost]\n"
+    "tg show --sketch NAME [M=.. N=.. K=..] [--types f32] [--transposes NT] [--target NAME]\n"
     "\n"
     "Prints the kernel after each pass, each as a program that parses again, behind a line == STAGE:\n"
     "  author, prove, raise, schedule, reduce, distribute, fma, expand, place, functions, types, coalesce, index, "
@@ -24,6 +25,9 @@ static const char usage[] =
     "  --tuned    a folder of tuned choices, else $TG_TUNED, else tg/tuned in the user's data folder: with the one "
     "that tg tune found, if it is there; '' for none\n"
     "  --pack     the kernel that packs an operand which the schedule takes packed\n"
+    "  --sketch   the text of a sketch of matrix products (kernels/gemm/sketches), as the first choice has it for "
+    "these sizes (512): what a\n"
+    "             kernel for tg tune gemm --with can start from; an unknown name lists them\n"
     "  name=value binds a parameter or a knob; a parameter left out keeps the range that the file gives it\n";
 
 typedef struct { char *before; bool diff, alone; } state;   /* alone: of one stage, which needs no title */
@@ -64,6 +68,7 @@ static void complain(void *user, const char *message) {
 int cmd_show(int argc, char **argv) {
   tool_args a;
   if (!tool_parse(argc, argv, &a, usage)) return TOOL_USAGE;
+  if (a.sketch && !a.help) return tool_show_sketch(&a);
   if (a.help || !a.file) {
     fputs(usage, a.help ? stdout : stderr);
     return a.help ? TOOL_OK : TOOL_USAGE;

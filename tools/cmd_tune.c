@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * tg tune: searches the knobs and words that make a kernel fastest on this machine. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@ static const char usage[] =
     "[--case TEXT] | tg tune plot JOURNAL\n"
     "        [--kernel NAME] [--budget SECONDS] [--candidates N] [--seed N] [--beam N] [--threads N] [--knobs] "
     "[--journal FILE] [--resume]\n"
-    "        [--workers N] [--tuned DIR] [--csv FILE] [--json]\n"
+    "        [--workers N] [--tuned DIR] [--with FILE.tg] [--csv FILE] [--json]\n"
     "\n"
     "Finds the knobs and the words of a schedule that make the kernel fastest here. Candidates are compiled, checked "
     "and timed in processes of their own.\n"
@@ -40,6 +41,8 @@ static const char usage[] =
     "'' for none. Programs find it\n"
     "                there by default, elsewhere with $TG_TUNED or tg_context_options.tuned, tg run with --tuned; tg "
     "store looks into it\n"
+    "  --with        a kernel of yours that is searched beside the others, through the same checks: of the same "
+    "buffers, with a name of its own; for gemm: tg show --sketch\n"
     "  --knobs       only knobs; words stay as they are\n"
     "  --journal     a file that every answer is appended to; --resume: its answers are used again, and a search that "
     "is finished there says so\n"
@@ -389,6 +392,12 @@ int cmd_tune(int argc, char **argv) {
     return TOOL_WRONG;
   }
   if (v.csv) fputs("elapsed,event,candidate,outcome,seconds,score,words\n", v.csv);
+  char *with = NULL;
+  if (a.with && !strcmp(a.file, "attention"))
+    return fprintf(stderr, "tg tune attention: --with is for gemm and for kernels in files\n"), TOOL_USAGE;
+  if (a.with && !(with = tool_read(a.with, NULL)))
+    return fprintf(stderr, "tg: %s: %s\n", a.with, strerror(errno)), TOOL_WRONG;
+  o.with_text = with, o.with_file = a.with;
   tg_context *ctx = NULL;
   const char *folder = tool_tuned(&a, place, sizeof place);
   tg_context_options co = {.tuned = folder ? folder : "", .log = complain};
@@ -400,6 +409,7 @@ int cmd_tune(int argc, char **argv) {
              : !strcmp(a.file, "attention") ? tune_attention(ctx, &a, o)
                                             : tune_file(ctx, &a, o);
   tg_context_free(ctx);
+  free(with);
   if (v.csv && fclose(v.csv)) result = TOOL_WRONG;
   return result;
 }

@@ -180,6 +180,8 @@ bool tool_parse(int argc, char **argv, tool_args *a, const char *usage) {
       {.name = "--tuned", .text = &a->tuned},
       {.name = "--csv", .text = &a->csv},
       {.name = "--sweep", .text = &a->sweep},
+      {.name = "--with", .text = &a->with},
+      {.name = "--sketch", .text = &a->sketch},
       {.name = "--knobs", .flag = &a->knobs},
       {.name = "--resume", .flag = &a->resume},
       {.name = "--causal", .flag = &a->causal},

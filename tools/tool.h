@@ -26,7 +26,7 @@ typedef struct {
   const char *opt[32];            /* --opt, in order */
   int opts;
   const char *kernel, *stage, *pass, *pack, *target, *cache, *cases, *vs, *shapes, *types, *transposes, *expect;
-  const char *journal, *tuned, *csv, *sweep;
+  const char *journal, *tuned, *csv, *sweep, *with, *sketch, *plot;
   bool check, time, json, help, rules, diff, update, knobs, resume, rows, causal, cost, save, explain;
   int threads, candidates, seed, beam, workers;
   double seconds, budget;
@@ -60,6 +60,9 @@ const char *tool_tuned(const tool_args *a, char *buffer, size_t n);
 typedef struct { char *text, *opts; tg_binding bindings[32]; tg_compile_options options; } tool_program;
 bool tool_load(const tool_args *a, tool_program *p);   /* says on stderr why not */
 void tool_unload(tool_program *p);
+
+/* sketch.c: tg show --sketch. */
+int tool_show_sketch(const tool_args *a);
 
 /* run_cost.c: prints where the time of a kernel goes by the cost model, beside the time that a launch took. */
 typedef struct { const char *file; const tool_program *program; uint32_t threads; double seconds; } tool_cost;

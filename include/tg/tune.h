@@ -138,6 +138,10 @@ typedef struct tg_tune_options {   /* zero means default */
   void (*progress)(void *callback_user, const tg_tune_progress *);   /* may be NULL */
   void *callback_user;
   uint32_t threads;                /* threads that a launch may use; 0: all of the context's */
+  /* a kernel as text that is searched beside the others, the first one in it: with the same buffers as the first of
+   * the others (names, types, order), parameters for all bindings, and a name of its own. It passes the same checks; if
+   * it wins, the choice keeps its text. with_file: the name that error messages show. NULL: none */
+  const char *with_text, *with_file;
 } tg_tune_options;
 
 /* Tunes n kernels that solve one problem, with the same buffers and results; the first one with its default schedule is

@@ -319,10 +319,11 @@ static void with_choice(void *arg) {
   o.opts = t->words;
   o.flags = (o.flags & ~(uint32_t)(TG_COMPILE_TUNED | TG_COMPILE_TUNED_ONLY)) | TG_COMPILE_UNTUNED |
             (t->words ? TG_COMPILE_OPTS_ONLY : 0);
-  if (k->l.n) s.def = NULL;
-  for (uint32_t i = 0; i < k->l.n; i++)
+  if (k->l.n || t->text) s.def = NULL;
+  for (uint32_t i = 0; i < k->l.n && !t->text; i++)
     if (!strcmp(k->l.defs[i]->name, t->kernel)) s.def = k->l.defs[i];
-  if (k->l.n && !s.def) {   /* the choice names none of these sketches: its words may not fit them */
+  if (t->text) s.text = t->text, s.file = "tuned choice", o.kernel = NULL;
+  if (k->l.n && !s.def && !s.text) {   /* the choice names none of these sketches: its words may not fit them */
     k->status = TG_EINVAL;
     return;
   }

@@ -246,11 +246,24 @@ static void expect_end(tg_parser *p) {
                 statement ? "\none statement in each tg(..)" : "");
 }
 
+/* What the body said, as a .tg file has it, for those who want to go on from it. */
+TG_PRINTF(2, 3) static void keep_written(const tg_builder *b, const char *format, ...) {
+  tg_str *out = b->job->written;
+  if (!out) return;
+  tg_str_printf(out, "%*s", (int)(2 * b->frames.n), "");
+  va_list args;
+  va_start(args, format);
+  tg_str_vprintf(out, format, args);
+  va_end(args);
+  tg_str_puts(out, "\n");
+}
+
 static void run_statement(void *user) {
   tg_parser p;
   start(user, &p);
   if (p.tok.kind) tg_parse_simple(&p);
   expect_end(&p);
+  keep_written(p.b, "%s;", p.src->text);
 }
 
 void tg_add_statement(tg_builder *b, const char *text, const char *file, int line) {
@@ -264,6 +277,7 @@ static void run_declaration(void *user) {
   start(r, &p);
   tg_parse_declaration(&p, r->word);
   expect_end(&p);
+  keep_written(p.b, "%s(%s);", r->word, p.src->text);
 }
 
 void tg_add_declaration(tg_builder *b, const char *word, const char *text, const char *file, int line) {
@@ -275,6 +289,7 @@ static void run_open(void *user) {
   request *r = user;
   tg_parser p;
   start(r, &p);
+  keep_written(p.b, *r->text ? "%s(%s) {" : "%s {", r->word, r->text);
   if (!strcmp(r->word, "range")) tg_parse_range(&p, 0);
   else if (!strcmp(r->word, "if")) tg_parse_if(&p, 0);
   else if (!strcmp(r->word, "carry")) tg_parse_carry(&p, 0);
@@ -301,6 +316,7 @@ static void run_close(void *user) {
   if (!i) tg_fail(&b->job->env, TG_EINVAL, "error: a scope is closed that is not open; each is closed once");
   if (i != b->frames.n - 1) fail_open_scope(b);
   tg_frame_pop(b);
+  keep_written(b, "}");
 }
 
 void tg_scope_close(tg_scope *s) {
@@ -316,6 +332,8 @@ static void run_let(void *user) {
   tg_source *s = source_of(r);   /* fails without a name */
   tg_name *n = tg_name_add(r->b, tg_sym(j, r->text), NAME_VALUE, tg_source_pos(j, s, 0, (uint32_t)strlen(r->text)));
   n->value = r->literal;
+  if (r->literal.lit == LIT_INT) keep_written(r->b, "knob(%s, %lld);", n->name, (long long)r->literal.i);
+  else keep_written(r->b, "let %s = %.17g;", n->name, r->literal.f);
 }
 
 void tg_let_integer(tg_builder *b, const char *name, int64_t value, const char *file, int line) {
@@ -345,7 +363,7 @@ static void run_next(void *user) {
   if (b->frames.n == 1 || f->kind == FRAME_PROC)
     tg_fail(&b->job->env, TG_EINVAL, "error: a scope is closed that is not open; each is closed once");
   if (f->line != r->line) fail_open_scope(b);
-  if (f->entered) tg_frame_pop(b);
+  if (f->entered) tg_frame_pop(b), keep_written(b, "}");
   else r->result = f->entered = true;
 }
 

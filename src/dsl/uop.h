@@ -176,6 +176,8 @@ typedef struct tg_job {
   tg_pos refused;                               /* position of the last tg_fail_at */
   /* the last trial of the heuristic: pass schedule turned `from` into `to` under that list of words */
   struct { const tg_uop *from, *to; const char *last; uint32_t opts; } tried;
+  /* tg_author appends what the body says, as lines of a .tg file; procs and splices are left out. NULL: nowhere */
+  tg_str *written;
   void *trace;                                  /* rewrite trace in progress (ranges/ranges.h); NULL: none */
   /* if lowering verifies: the program whose order later forms must keep (lower/verify.h); else NULL */
   struct tg_authored *authored;

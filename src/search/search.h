@@ -22,6 +22,7 @@ typedef struct tg_sketch_source {
 typedef struct tg_space_knob { const char *name; const int64_t *values; uint32_t n; } tg_space_knob;
 typedef struct tg_sketch {
   tg_sketch_source source;
+  uint32_t given;              /* its index among the sources: those that cannot be read are left out */
   const char *name;
   tg_space_knob knob[TG_POINT_KNOBS];
   uint32_t knobs;
@@ -126,6 +127,7 @@ typedef struct tg_search_result {
 typedef struct tg_search_options {
   const tg_sketch_source *sketch;
   uint32_t sketches;
+  bool beside;                     /* the last sketch is the caller's own: its default is timed first */
   const tg_binding *bindings;
   uint32_t bindings_n;
   /* If one run of the problem takes too long for a search, `sketch` and `bindings` describe a part of it, and `whole`

@@ -83,7 +83,7 @@ void tg_space_open(tg_points *s, tg_env *env, const tg_sketch_source *source, ui
   for (uint32_t i = 0; i < n; i++) {
     const char *message = "";
     tg_sketch *k = &s->sketch[s->sketches];
-    *k = (tg_sketch){.source = source[i]};
+    *k = (tg_sketch){.source = source[i], .given = i};
     *a = (authoring){.space = s, .sketch = k, .env = env};
     if (in_job(a, read_sketch, &message)) s->sketches++;
     else if (!i) tg_fail(env, TG_EINVAL, "%s", message);

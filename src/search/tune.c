@@ -424,6 +424,22 @@ static void build_default(search *s, tg_point *p) {
   if (p->seconds > worth) s->build_seconds = p->seconds;
 }
 
+/* The default of the caller's own sketch, which was just lowered: built and timed first of all, so that its author sees
+ * where it stands. */
+static void time_beside(search *s) {
+  tg_point *p = s->points.data[s->points.n - 1];
+  if (p->outcome == TG_TRIAL_ILLEGAL)
+    tg_fail(s->env, TG_EINVAL, "%s is illegal here: %s", s->space.sketch[p->sketch].name, p->message ? p->message : "");
+  for (uint32_t i = 0; i < s->pool.n; i++)
+    if (s->pool.data[i] == p) {
+      s->pool.data[i] = s->pool.data[--s->pool.n];
+      build(s, &p, 1);
+      if (p->built) time_point(s, p);
+      return;
+    }
+  tell(s, TG_EVENT_BUILT, p);   /* it is the same code as another */
+}
+
 /* The first sketch with its default knobs is the default point; the other sketches' defaults join the pool. */
 static void begin(search *s) {
   tg_point *p = s->first, *others[POOL / 64];
@@ -449,6 +465,7 @@ static void begin(search *s) {
   tell(s, TG_EVENT_TIMED, p);
   for (uint32_t i = 1; i < s->space.sketches && n < TG_COUNT(others); i++) propose(s, i, NULL, NULL, NULL, others, &n);
   lower(s, others, n);
+  if (s->o->beside) time_beside(s);
 }
 
 static void rounds(search *s) {
@@ -636,7 +653,7 @@ static void report(search *s) {
   const tg_sketch *k = &s->space.sketch[p->sketch];
   tg_search_result *r = s->r;
   tg_assert(s->env, s->interrupted || r->tuned == (p != s->first));   /* what is stored is what was confirmed */
-  r->sketch = p->sketch;
+  r->sketch = k->given;
   r->sketch_name = k->name;
   r->words = s->whole ? s->whole->words : p->words || p == s->first ? p->words : p->used;
   r->text = s->whole ? s->whole->text : p->text;

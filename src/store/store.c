@@ -34,6 +34,7 @@ void tg_store_print(tg_str *out, const tg_tuned *t) {
   put_field(out, "key", t->key);
   put_field(out, "kernel", t->kernel);
   put_field(out, "words", t->words);
+  put_field(out, "text", t->text);
   put_number(out, "seconds", t->seconds);
   put_number(out, "default", t->default_seconds);
   put_number(out, "gain", t->gain_low);
@@ -108,6 +109,7 @@ bool tg_store_parse(tg_env *env, const char *text, size_t bytes, tg_tuned *t) {
     if (!strcmp(name, "key")) t->key = field;
     else if (!strcmp(name, "kernel")) t->kernel = field;
     else if (!strcmp(name, "words")) t->words = field;
+    else if (!strcmp(name, "text")) t->text = field;
     else if (!strcmp(name, "seconds")) ok = number_of(field, &t->seconds);
     else if (!strcmp(name, "default")) ok = number_of(field, &t->default_seconds);
     else if (!strcmp(name, "gain")) ok = number_of(field, &t->gain_low);

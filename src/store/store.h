@@ -13,6 +13,7 @@ typedef struct tg_tuned {
   const tg_binding *knobs;
   uint32_t knobs_n;
   const char *words;           /* NULL: the sketch's own, or the heuristic's */
+  const char *text;            /* of a sketch that came as text; NULL: it is one of the program's */
   double seconds, default_seconds, gain_low;   /* gain_low: lower 95 % bound of the speedup, - 1 */
 } tg_tuned;
 

@@ -163,6 +163,58 @@ static void drop_scratch(tuning *k) {
   if (k->shared >= 0) close(k->shared);
 }
 
+/* ---- a kernel of the caller's beside the others ---- */
+
+typedef struct { const tuning *k; tg_job *own; const tg_sketch_source *s; } reading;
+
+static void read_source(void *arg) {
+  const reading *r = arg;
+  tg_compile_options o = {.bindings = r->k->o->bindings,
+                          .bindings_n = r->k->o->bindings_n,
+                          .user = r->s->user,
+                          .kernel = r->s->kernel};
+  tg_kernel_source source = {.def = r->s->def, .file = r->s->file, .text = r->s->text, .options = &o};
+  tg_kernel_source_read(r->own, &source);
+}
+
+static const tg_buffer *operand(const tg_job *j, uint32_t *at) {
+  while (*at < j->buffers.n && j->buffers.data[*at].role == TG_ROLE_TEMP) ++*at;
+  return *at < j->buffers.n ? &j->buffers.data[(*at)++] : NULL;
+}
+
+static const char *operands_of(const tg_job *j, tg_env *env) {
+  static const char *const role[] = {"", "in", "out", "inout"};
+  tg_str s = tg_str_new(env);
+  uint32_t at = 0;
+  for (const tg_buffer *b; (b = operand(j, &at));)
+    tg_str_printf(&s, "%s%s %s %s", s.n ? ", " : "", role[b->role], b->name, tg_type_name[b->type]);
+  return s.data;
+}
+
+/* Another kernel than the first could not be timed, checked or used in its place. */
+static void check_beside(tuning *k, const tg_sketch_source *with) {
+  tg_env *env = &k->t->env;
+  tg_job *job[2] = {tg_new(env, tg_job, 1), tg_new(env, tg_job, 1)};
+  const char *operands[2] = {NULL, NULL}, *name = NULL, *message = NULL;
+  tg_status status = TG_OK;
+  for (int i = 0; i < 2; i++) {
+    reading r = {k, job[i], i ? with : k->sketch};
+    tg_job_init(job[i], &env->allocator);
+    if (tg_protect(&job[i]->env, read_source, &r)) operands[i] = operands_of(job[i], env);
+    else if (!message) status = job[i]->env.status, message = tg_strdup(env, job[i]->env.message);
+    if (i && operands[i]) name = tg_strdup(env, job[i]->name);
+    tg_job_drop(job[i]);
+  }
+  const char *file = with->file ? with->file : "text";
+  if (message) tg_fail(env, status, "%s", message);
+  if (strcmp(operands[0], operands[1]))
+    tg_fail(env, TG_EINVAL, "%s: %s has the buffers %s; those of the problem are %s", file, name, operands[1],
+            operands[0]);
+  for (uint32_t i = 0; i + 1 < k->sketches; i++)
+    if (k->sketch[i].def && !strcmp(k->sketch[i].def->name, name))
+      tg_fail(env, TG_EINVAL, "%s: %s is the name of a kernel that is searched already: it needs another", file, name);
+}
+
 /* ---- tuning ---- */
 
 static uint32_t launch_threads(const tuning *k) {
@@ -183,6 +235,7 @@ static void run(void *arg) {
   tg_env *env = &k->t->env;
   if (!tg_target_runs_here(&k->c->target))
     tg_fail(env, TG_EINVAL, "kernels for %s do not run here: %s", k->c->target.name, k->c->target.lacks);
+  if (o->with_text) check_beside(k, &k->sketch[k->sketches - 1]);
   make_scratch(k);
   const tg_tune_kind *kind = k->kind;
   bool part = kind && kind->part;
@@ -190,6 +243,7 @@ static void run(void *arg) {
   for (uint32_t i = 0; part && i < k->sketches; i++) parts[i] = k->sketch[i], parts[i].user = kind->part_user;
   tg_search_options s = {.sketch = part ? parts : k->sketch,
                          .sketches = k->sketches,
+                         .beside = o->with_text != NULL,
                          .bindings = part ? kind->part : o->bindings,
                          .bindings_n = o->bindings_n,
                          .start = o->start,
@@ -236,7 +290,9 @@ static void keep_choice(void *arg) {
   tg_kernel_source_check(j, w->work.source);
   tg_kernel_source_read(j, w->work.source);
   tg_context *c = w->work.context;
+  const tg_sketch_source *won = &w->k->sketch[r->sketch];
   tg_tuned t = {.kernel = r->sketch_name,
+                .text = won->text && won->text == w->k->o->with_text ? won->text : NULL,
                 .knobs = r->knob,
                 .knobs_n = r->knobs,
                 .words = r->words,
@@ -316,13 +372,14 @@ static tg_status tune(tg_context *c, const tg_sketch_source *sketch, uint32_t n,
 tg_status tg_tune_checked(tg_context *c, const tg_kernel_def *const *defs, uint32_t n, const tg_tune_options *o,
                           const tg_tune_kind *kind, tg_tune_result **out) {
   enum { MOST = 64 };
-  tg_sketch_source s[MOST];
+  tg_sketch_source s[MOST + 1];
   if (!o) o = &no_options;
   if (c && (!defs || !n || n > MOST)) return tg_context_fail(c, TG_EINVAL, "tg_tune takes 1 to 64 kernels");
   for (uint32_t i = 0; c && i < n; i++)
     if (!defs[i] || !defs[i]->name || !defs[i]->body)
       return tg_context_fail(c, TG_EINVAL, "one of the kernels is NULL, or has no name or no body");
   for (uint32_t i = 0; c && i < n; i++) s[i] = (tg_sketch_source){.def = defs[i], .user = o->user};
+  if (o->with_text) s[n++] = (tg_sketch_source){.file = o->with_file, .text = o->with_text};
   return tune(c, s, n, o, kind, out);
 }
 
@@ -334,9 +391,10 @@ tg_status tg_tune(tg_context *c, const tg_kernel_def *const *defs, uint32_t n, c
 tg_status tg_tune_text(tg_context *c, const char *file, const char *text, const tg_tune_options *o,
                        tg_tune_result **out) {
   if (!o) o = &no_options;
-  tg_sketch_source s = {.file = file, .text = text, .kernel = o->kernel};
+  tg_sketch_source s[2] = {{.file = file, .text = text, .kernel = o->kernel},
+                           {.file = o->with_file, .text = o->with_text}};
   if (c && !text) return tg_context_fail(c, TG_EINVAL, "no kernel is given");
-  return tune(c, &s, 1, o, NULL, out);
+  return tune(c, s, o->with_text ? 2 : 1, o, NULL, out);
 }
 
 void tg_tune_result_free(tg_tune_result *r) {

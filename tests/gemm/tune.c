@@ -118,6 +118,57 @@ static void tune_strips(void) {
   tg_context_free(c);
 }
 
+static void empty(const char *folder) {
+  char path[4600];
+  DIR *d = opendir(folder);
+  for (struct dirent *e; d && (e = readdir(d));)
+    if (e->d_name[0] != '.') snprintf(path, sizeof path, "%s/%s", folder, e->d_name), unlink(path);
+  if (d) closedir(d);
+  rmdir(folder);
+}
+
+/* ---- a kernel of the user's own ---- */
+
+#define OWN(name, params, product, words)                                                                              \
+  "kernel " name "(" params ") { in(A, f32, [M, K], [lda, 1]); in(B, f32, [K, N], [ldb, 1]); out(C, f32, [M, N], [ldc, 1]);\n" \
+  "range(i, M) range(j, N) C[i,j] = " product "; knob(J, 32); " words " }"
+#define SUM "sum(k : K, A[i,k] * B[k,j])"
+#define WORDS "opt(split j J as jo ji); opt(split ji 4 as jv jl); opt(lane jl); opt(upcast jv); opt(split i 4 as io ii); opt(order jo io ii jv jl); opt(upcast ii);"
+
+/* Searched beside the sketches: the only candidate that is timed, against a slow start. Its text is kept with the choice, and plans run it. */
+static void tune_own(void) {
+  static const tg_binding slow_start[] = {{"NU", 1, 1, 1}, {"MR", 1, 1, 1}};
+  char folder[TEST_PATH] = "tg-own-XXXXXX";
+  CHECK(test_folder(folder) != NULL, "a folder");
+  tg_context *c = open_context(folder, 1);
+  const tg_gemm_desc d = {.m = {64, 0}, .n = {96, 0}, .k = {80, 0}};
+  tg_tune_options o = {.seconds = PATIENCE, .candidates = 1, .worker = worker, .start = slow_start, .start_n = 2, .flags = TG_TUNE_KNOBS_ONLY, .with_file = "own.tg", .with_text = OWN("own", "M, N, K, lda, ldb, ldc", SUM, WORDS)};
+  tg_tune_result *r = NULL;
+  CHECK(tuned_of(c, &d, 64) == 0, "tuned before anything was");
+  CHECK(tg_gemm_tune(c, &d, 0, 0, 0, &o, &r) == TG_OK, "%s", tg_error_message(c));
+  if (r) CHECK(r->tuned && r->kept && !strcmp(r->kernel, "own"), "%s: %s", r->kernel, r->why ? r->why : "");
+  tg_tune_result_free(r);
+  CHECK(tuned_of(c, &d, 64) == 1, "the plan does not run it: %s", tg_error_message(c));
+  static const struct { const char *text, *error; } wrong[] = {
+    {OWN("own", "M, N, K, lda, ldb", SUM, WORDS), "unknown name 'ldc'"},
+    {OWN("own", "M, N, K, lda, ldb, ldc, more", SUM, WORDS), "'more' has no value"},
+    {OWN("own", "M, N, K, lda, ldb, ldc", SUM, "opt(lane nowhere);"), "no range 'nowhere' here"},
+    {OWN("gemm_packed", "M, N, K, lda, ldb, ldc", SUM, WORDS), "own.tg: gemm_packed is the name of a kernel that is searched already"},
+    {"kernel own(M, N, K, lda, ldb, ldc) { in(A, f64, [M, K], [lda, 1]); in(B, f32, [K, N], [ldb, 1]); out(C, f32, [M, N], [ldc, 1]); range(i, M) range(j, N) C[i,j] = 0; }", "own.tg: own has the buffers in A f64, in B f32, out C f32; those of the problem are in A f32"},
+  };
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    o.with_text = wrong[i].text, r = NULL;
+    CHECK(tg_gemm_tune(c, &d, 0, 0, 0, &o, &r) == TG_EINVAL && !r && strstr(tg_error_message(c), wrong[i].error), "%zu: %s", i, tg_error_message(c));
+    tg_tune_result_free(r);
+  }
+  /* other mathematics: found to be wrong, and never the choice */
+  o.with_text = OWN("own", "M, N, K, lda, ldb, ldc", "1 + " SUM, WORDS), o.candidates = 2, o.flags |= TG_TUNE_NOT_KEPT, r = NULL;
+  CHECK(tg_gemm_tune(c, &d, 0, 0, 0, &o, &r) == TG_OK && r && r->classes[TG_TUNE_WRONG] == 1 && strcmp(r->kernel, "own"), "%s", tg_error_message(c));
+  tg_tune_result_free(r);
+  tg_context_free(c);
+  empty(folder);
+}
+
 /* ---- candidates that the search's own data do not tell ---- */
 
 static void slow(tg_builder *tg_b_, void *user) {
@@ -189,15 +240,6 @@ static void mistake(tg_context *c, const tg_gemm_desc *d, int64_t m, const char 
   CHECK(strstr(tg_error_message(c), want) != NULL, "'%s' instead of '%s'", tg_error_message(c), want);
 }
 
-static void empty(const char *folder) {
-  char path[4600];
-  DIR *d = opendir(folder);
-  for (struct dirent *e; d && (e = readdir(d));)
-    if (e->d_name[0] != '.') snprintf(path, sizeof path, "%s/%s", folder, e->d_name), unlink(path);
-  if (d) closedir(d);
-  rmdir(folder);
-}
-
 int main(int argc, char **argv) {
   if (argc > 1 && !strcmp(argv[1], "worker")) {
     modelled_worker(tg_check_trial, 0, 1);
@@ -222,6 +264,7 @@ int main(int argc, char **argv) {
   tune(c, &weights, 0, 0);
   CHECK(tuned_weights_of(c, &weights) == 1, "the plan with weights of four bits does not use what was tuned");
   tune_strips();
+  tune_own();
   wrong_at_tails(none, false), wrong_at_tails(none, true);
   wrong_beyond_the_part(none, false), wrong_beyond_the_part(none, true);
   tg_context_free(c);
