@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * tg show --sketch: the text of a sketch of matrix products, to start a kernel of one's own from. A sketch is C code
- * that says the text (kernels/gemm/sketches), so it is run for a problem, and what it says is kept. Knobs that its words
- * name stay knobs; those that only its C code reads have become numbers in the words. */
+ * that says the text (kernels/gemm/sketches), so it is run for a problem, and what it says is kept. Knobs that its
+ * words name stay knobs; those that only its C code reads have become numbers in the words. */
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <stdio.h>
