@@ -56,7 +56,8 @@ static void tune(tg_context *c, const tg_attention_desc *d, int64_t queries, int
   tg_tune_result_free(r);
 }
 
-static const tg_binding slow_prefill[] = {{"VL", 4, 4, 1}, {"NV", 1, 1, 1}, {"G", 6, 6, 1}, {"KT", 4, 4, 1}},
+/* Its groups of four rows hold what any processor takes at a time of 24 queries: 24 to 48 rows, in whole vectors. */
+static const tg_binding slow_prefill[] = {{"VL", 4, 4, 1}, {"NV", 1, 1, 1}, {"G", 12, 12, 1}, {"KT", 4, 4, 1}},
                         slow_decode[] = {{"VL", 4, 4, 1}, {"DL", 4, 4, 1}, {"DU", 2, 2, 1}, {"BQ", 4, 4, 1}, {"KT", 4, 4, 1}};
 
 static void of_many_rows(tg_context *c, tg_context *none) {
@@ -85,7 +86,7 @@ static void of_few_rows(tg_context *c) {
 
 /* Runs that are told their blocks of keys, by an expression or by bools, and runs of few rows of the same plan. */
 static void of_lists(tg_context *c) {
-  static const tg_binding slow_forty[] = {{"VL", 4, 4, 1}, {"NV", 1, 1, 1}, {"G", 12, 12, 1}, {"KT", 4, 4, 1}};
+  static const tg_binding slow_forty[] = {{"VL", 4, 4, 1}, {"NV", 1, 1, 1}, {"G", 24, 24, 1}, {"KT", 4, 4, 1}};
   tg_attention_desc d = {.head = 16, .heads = 2, .queries = {40, 0}, .keys = {150, 0}, .mask_mod = "at_q == at_k", .arg = {{"at_q", TG_I32, TG_PER_QUERY}, {"at_k", TG_I32, TG_PER_KEY}}},
                     bools = {.head = 16, .queries = {24, 0}, .keys = {150, 0}, .mask = TG_BOOL, .mask_per = TG_PER_QUERY | TG_PER_KEY}, range = d;
   CHECK(tuned_of(c, &d, 40, 150) == 0, "tuned before anything was");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Differential test of the whole path on generated kernels: author form under the interpreter, every later stage
  * under the interpreter, and machine code on one and several threads must agree.
- *   fuzz [--threads] [--steps N] [COUNT [SEED [TARGET]]]     default 1500 kernels for the host; for a target with warps all stages, and no machine code
+ *   fuzz [--threads] [--steps N] [COUNT [SEED [TARGET]]]     default 1000 kernels for the host; for a target with warps all stages, and no machine code
  * With --threads: kernels written for threads, for the host and, where no target is named, in device form as well.
  * With --steps: the limit of the interpreter for the author's form (30,000); a kernel beyond it is drawn and not counted, so that
  * the time goes to many kernels instead of to a few large ones. COUNT counts kernels that ran.
@@ -420,7 +420,7 @@ int main(int argc, char **argv) {
   argc -= threads, argv += threads;
   uint64_t steps = 30000;
   if (argc > 2 && !strcmp(argv[1], "--steps")) steps = strtoull(argv[2], NULL, 0), argc -= 2, argv += 2;
-  long count = argc > 1 ? atol(argv[1]) : 1500, failed = 0;
+  long count = argc > 1 ? atol(argv[1]) : 1000, failed = 0;
   uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
   static run r;
   static tg_job rules_job;

@@ -459,8 +459,9 @@ static void pairs_where_allowed(void) {
       left += !host.dot_bf16;
       if (!host.dot_bf16) continue;
       CHECK(tg_checks_pass(context, &p, &c[r], NULL, 1, 1, &f) == TG_OK, "pairs for %s, %u: %s", row[r].name, i, f.text);
+      if (i & 12) continue;   /* that it is refused: a result of bf16, once for each way that the operands lie */
       tg_status s = tg_checks_pass(context, &q, &c[r], NULL, 1, 1, &f);
-      CHECK(p.c == TG_F32 || (s == TG_EINVAL && f.kind == TG_CHECK_ROUNDED), "pairs for %s, %u, though subnormal numbers count: %s %s", row[r].name, i, tg_status_name(s), f.text);
+      CHECK(s == TG_EINVAL && f.kind == TG_CHECK_ROUNDED, "pairs for %s, %u, though subnormal numbers count: %s %s", row[r].name, i, tg_status_name(s), f.text);
     }
   CHECK(with, "no row multiplies pairs of bf16");
   if (left) printf("%d choices of pairs of bf16 are not run: this processor lacks the instruction\n", left);

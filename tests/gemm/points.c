@@ -525,7 +525,7 @@ int main(int argc, char **argv) {
     group(ctx, strtoull(argv[2], NULL, 10));
     return shared->failed != 0;
   }
-  long points = argc > 1 ? strtol(argv[1], NULL, 10) : 1300;
+  long points = argc > 1 ? strtol(argv[1], NULL, 10) : 1000;
   if (argc > 3) failures = strtol(argv[3], NULL, 10);
   uint64_t seed = (argc > 2 ? strtoull(argv[2], NULL, 10) : 1) << 32;
   for (int chunk = 0; shared->passed < points && shared->failed < failures && chunk < points; chunk++) {

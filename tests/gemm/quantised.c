@@ -76,11 +76,12 @@ static void rows(void) {
 }
 
 /* Groups that do not divide k, one group, all majors, all types. */
-static void forms(void) {
+/* all: of each pair of values one more. */
+static void forms(bool all) {
   static const int64_t some[] = {1, 2, 5, 16, 17, 40};
   static const tg_type zeros[] = {TG_VOID, TG_U8, TG_I8, TG_F32, TG_F16, TG_BF16}, floats[] = {TG_F32, TG_F16, TG_BF16};
   static const struct { int64_t n, k, group; } sizes[] = {{1, 1, 1}, {64, 64, 64}, {33, 71, 32}, {128, 96, 0}, {15, 40, 5}, {130, 136, 8}, {96, 256, 128}, {31, 33, 100}};
-  for (uint32_t i = 0; i < 24; i++) {
+  for (uint32_t i = 0; i < (all ? 24 : 16); i++) {
     tg_gemm_problem p = usual;
     p.bits = i % 3 == 2 ? 8 : 4, p.b = i % 2 ? TG_U8 : TG_I8, p.b_major = i / 2 % 2, p.group_major = i / 4 % 2, p.zero = zeros[i % 6], p.scale = floats[i / 3 % 3];
     p.a = floats[i / 5 % 3], p.c = i % 4 == 1 ? p.a : TG_F32, p.alpha = i % 5 == 0, p.beta = i % 5 < 2;
@@ -91,9 +92,9 @@ static void forms(void) {
 }
 
 /* Strips of packed weights on two threads: of whole panels, with the scales and zero points of their columns; the last one smaller. */
-static void strips(void) {
+static void strips(bool all) {
   static const int64_t some[] = {8, 16, 40, 64};
-  for (uint32_t i = 0; i < 4; i++) {
+  for (uint32_t i = 0; i < 4; i += all ? 1 : 3) {
     tg_gemm_problem p = usual;
     p.bits = i < 3 ? 4 : 8, p.group_major = i % 2, p.zero = i ? TG_U8 : TG_VOID, p.scale = i & 2 ? TG_F16 : TG_F32;
     p.n.lo = p.n.hi = 420, p.k.lo = p.k.hi = 320, p.m = (tg_kit_dim){1, 64};
@@ -142,12 +143,14 @@ static void errors(void) {
   tg_gemm_free(g);
 }
 
-int main(void) {
+/*   gemm_quantised [all] */
+int main(int argc, char **argv) {
+  bool all = argc > 1 && !strcmp(argv[1], "all");
   if (tg_context_create(&(tg_context_options){.target = test_target(), .threads = 3, .flags = TG_CONTEXT_VERIFY}, &context)) return 1;
   errors();
   rows();
-  forms();
-  strips();
+  forms(all);
+  strips(all);
   tg_context_free(context);
   return TEST_END();
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Every program of the corpus as code for every target: PTX that ptxas takes without a spill (where it is installed: on PATH, or
- * in the CUDA toolkit), AMD machine code every instruction of which disassembles; and each has its launch. Those of tests/corpus, that is; the others for every third target,
+ * in the CUDA toolkit), AMD machine code every instruction of which disassembles; and each has its launch. Those of tests/corpus, that is; the others for every sixth target,
  * each for another. For processors every twelfth program, each row others: its code has no wider registers than the row (library_corpus and library_aarch64 run code, of all).
  *   targets [--target=NAME] [PROGRAM.tg ...]      default: all
- *   targets --processors                          every program for every row of a processor */
+ *   targets --processors | --devices              every program for every row of a processor, or for every GPU */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <unistd.h>
@@ -132,16 +132,16 @@ int main(int argc, char **argv) {
   kit_program *p = kit_programs(&n);
   run r = {.ptxas = kit_find_ptxas(ptxas, sizeof ptxas), .folder = test_folder(folder)};
   const char *only = argc > 1 && !strncmp(argv[1], "--target=", 9) ? argv[1] + 9 : NULL;
-  bool processors = argc > 1 && !strcmp(argv[1], "--processors");
-  if (only || processors) argc--, argv++;
+  bool processors = argc > 1 && !strcmp(argv[1], "--processors"), devices = argc > 1 && !strcmp(argv[1], "--devices");
+  if (only || processors || devices) argc--, argv++;
   for (uint32_t i = 0; tg_target_name(i); i++) {
     tg_target t;
     tg_context *c = NULL;
     CHECK(tg_target_named(&t, tg_target_name(i)), "%s", tg_target_name(i));
-    if ((only && strcmp(only, t.name)) || (processors && tg_target_is_device(&t))) continue;
+    if ((only && strcmp(only, t.name)) || (processors && tg_target_is_device(&t)) || (devices && !tg_target_is_device(&t))) continue;
     CHECK(tg_context_create(&(tg_context_options){.target = t.name, .flags = TG_CONTEXT_VERIFY}, &c) == TG_OK, "%s", t.name);
     for (int k = 0; k < n && c; k++) {
-      bool wanted = argc < 2 && (only || processors || (tg_target_is_device(&t) ? strstr(p[k].path, "tests/corpus/") || ((uint32_t)k + i) % 3 == 0 : ((uint32_t)k + i) % 12 == 0));
+      bool wanted = argc < 2 && (only || processors || devices || (tg_target_is_device(&t) ? strstr(p[k].path, "tests/corpus/") || ((uint32_t)k + i) % 6 == 0 : ((uint32_t)k + i) % 12 == 0));
       for (int a = 1; a < argc; a++) wanted |= !strcmp(argv[a], p[k].path);
       if (wanted) one(&r, c, &t, &p[k]);
     }

@@ -135,7 +135,7 @@ int main(int argc, char **argv) {
   }
   CHECK(argc > 1 || exact > checked / 2, "%d of %d programs are compared bit for bit", exact, checked);
   kit_programs_free(p, n);
-  if (argc < 2) tempting_kernels(TEMPTING), random_kernels(200, 1);
+  if (argc < 2) tempting_kernels(TEMPTING), random_kernels(120, 1);
   tg_task t = judged(one, other, NULL, NULL);
   CHECK(t.outcome == TG_TRIAL_WRONG && strstr(t.message, "B"), "another kernel is %s: %s", tg_outcome_name((tg_outcome)t.outcome), t.message);
   t = judged(highest, lowest, NULL, NULL);
