@@ -57,6 +57,10 @@ bool tg_hopeless(const double *gain, uint32_t n) {
          (n >= 4 && all_below(gain, n, behind));
 }
 
+bool tg_behind(const double *gain, uint32_t n, double margin) {
+  return (n >= 2 && all_below(gain, n, -margin)) || (n >= 3 && interval(gain, n, margin, 0.5).gain < 0);
+}
+
 /* Called after each sample, and repeated tests find false gains more often: so stopping early for a gain needs a much
  * stricter level (0.0001) than the verdict at the end (0.025). */
 bool tg_decided(const double *gain, uint32_t n, double margin) {

@@ -131,6 +131,9 @@ tg_verdict_of_times tg_decide(const double *gain, uint32_t n, double margin);
 /* May sampling stop now? True if the trial is faster (at a stricter level than 95 %), slower, or hopeless. */
 bool tg_decided(const double *gain, uint32_t n, double margin);
 bool tg_hopeless(const double *gain, uint32_t n);   /* it lost every sample clearly; pass dropped ones too */
+/* It lost both of two samples by more than the margin, or three and more in their median: no proof, but where a sample
+ * takes seconds, the time goes to another candidate. */
+bool tg_behind(const double *gain, uint32_t n, double margin);
 
 /* ---- probe.c: how fast is the machine at this moment? ---- */
 

@@ -11,8 +11,9 @@
 #include "search/search.h"
 
 enum { BEAM = 16, BATCH = 6, FRONT = 48, POOL = 4096, CHECKS_LIMIT = 60, TOO_SLOW = 3 };
-/* margin, even: ln of ratios of times. worth: if a run takes this many seconds, saving one run pays */
-static const double margin = 0.01, even = 0.005, worth = 5e-3;
+/* margin, even: ln of ratios of times. worth: if a run takes this many seconds, saving one run pays;
+ * lasting: if a run takes this many, a slow candidate takes as long as several good ones */
+static const double margin = 0.01, even = 0.005, worth = 5e-3, lasting = 0.1;
 
 typedef struct {
   tg_env *env;
@@ -236,13 +237,23 @@ static bool widen(search *s) {
 
 /* ---- building ---- */
 
+/* A random point of the pool; where a run takes long, not one that the model estimates too slow to be timed. */
+static uint32_t any_of_pool(search *s) {
+  uint32_t at = (uint32_t)(draw(s) % s->pool.n);
+  for (uint32_t i = 0; s->r->default_seconds >= lasting && i < s->pool.n; i++) {
+    if (s->pool.data[at]->cost.seconds <= TOO_SLOW * s->first->cost.seconds) break;
+    at = (at + 1) % s->pool.n;
+  }
+  return at;
+}
+
 /* Takes from the pool the points that the model estimates cheapest, and a random one. */
 static uint32_t take_batch(search *s, tg_point **batch) {
   uint32_t n = 0, most = BATCH;
   if (s->o->candidates && s->o->candidates - s->r->timed < most) most = s->o->candidates - s->r->timed;
   while (n < most && s->pool.n) {
     uint32_t best = 0;
-    if (n + 1 == most && n) best = (uint32_t)(draw(s) % s->pool.n);
+    if (n + 1 == most && n) best = any_of_pool(s);
     else
       for (uint32_t i = 1; i < s->pool.n; i++)
         if (cheaper(s, s->pool.data[i], s->pool.data[best])) best = i;

@@ -139,7 +139,8 @@ static bool settled(const quads *s, const tg_task *task) {
   return tg_decided(task->gain, task->n, margin) || tg_decided(s->all, s->n, margin);
 }
 
-/* For long runs, a sample is a pair: one run of each kernel. The order alternates from sample to sample. */
+/* For long runs, a sample is a pair: one run of each kernel. The order alternates from sample to sample. Once the time
+ * for this comparison is spent, a candidate that is behind gets no more samples. */
 static void take_pairs(timing *t, quads *s, tg_task *task, uint32_t most, double burst) {
   enum { LEAST = 6 };   /* samples needed for a 95 % interval */
   double end = tg_now() + task->spend;
@@ -149,6 +150,7 @@ static void take_pairs(timing *t, quads *s, tg_task *task, uint32_t most, double
            y = sample(t, turned ? t->against : t->trial, 1), behind = probe(t, burst);
     add(t, s, task, turned ? y : x, turned ? x : y, fmin(before, behind));
     if (settled(s, task)) break;
+    if (task->spend > 0 && tg_now() > end && tg_behind(s->all, s->n, margin)) break;
   }
 }
 
