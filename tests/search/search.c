@@ -160,7 +160,7 @@ static void test_decide(void) {
   CHECK(tg_hopeless(losses, 4) && !tg_hopeless(losses, 3) && !tg_hopeless(once, 4), "four losses by 2 %% end it");
   CHECK(tg_hopeless(far, 2) && !tg_hopeless(far, 1) && tg_decided(far, 2, 0.01), "two losses by far");
   CHECK(tg_behind(losses, 2, 0.01) && !tg_behind(losses, 1, 0.01) && !tg_behind(once, 2, 0.04) && tg_behind(once, 3, 0.04), "two losses by 1 %%, or three in the median");
-  CHECK(!tg_behind(gain, 3, 0.01) && tg_behind(gain + 1, 3, 0.01), "two of three");
+  CHECK(tg_behind(gain, 3, 0.01) && !tg_behind(gain + 1, 3, 0.01), "two of three");
 }
 
 static size_t file_size(const char *path) {
