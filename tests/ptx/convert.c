@@ -157,5 +157,9 @@ void ptx_execute_cvt(ptx_machine *m, ptx_warp *w, const ptx_instruction *i, uint
     return;
   }
   if (i->types != 2 || i->operands != 2 || (ptx_is_float(i->type[0]) && ptx_bits[i->type[0]] == 8)) ptx_fault(m, "no meaning");
-  PTX_EACH(on, lane) to[lane] = converted(m, i, i->type[0], i->type[1], from[lane]);
+  ptx_type t = i->type[0];   /* a signed result fills the register, however wide that is */
+  PTX_EACH(on, lane) {
+    uint64_t v = converted(m, i, t, i->type[1], from[lane]);
+    to[lane] = ptx_is_signed(t) ? (uint64_t)ptx_extend(v, ptx_bits[t]) : v;
+  }
 }

@@ -2,7 +2,8 @@
  * The corpus as PTX: compiled for NVIDIA's targets, run by the interpreter of PTX, and compared with tg's interpreter at
  * stage linear, bit for bit: under the words that it is given or that are chosen for it, and under drawn ones. Without
  * arguments every program for sm_80 as it is, and every third under one drawn schedule; long runs take --drawn 5.
- *   ptx_corpus [--target=NAME] [--drawn N] [--seed N] [--report] [--words 'WORD; WORD'] [PROGRAM.tg ...] */
+ *   ptx_corpus [--target=NAME] [--drawn N] [--seed N] [--report] [--words 'WORD; WORD'] [--sizes 'M=64 N=128'] [FILE.tg ...]
+ * --report: of each launch its warp instructions, wavefronts of LOCAL, sectors, by loop and by buffer. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include "../test.h"
@@ -17,6 +18,8 @@ typedef struct {
   const kit_program *program;
   int64_t params[32];
   const char *words;            /* behind the program's own */
+  tg_binding size[8];
+  uint32_t sizes;
   uint64_t steps;               /* that the interpreter may take */
   kit_memory start, want, got;
   tg_object object;
@@ -33,7 +36,7 @@ static void seen(void *user, const char *pass, const tg_uop *sink) {
 static void interpret(void *user) {
   run *r = user;
   tg_job *j = &r->job;
-  tg_parse_kernel(j, r->program->path, r->program->text, 0, NULL);
+  tg_parse_kernel(j, r->program->path, r->program->text, r->sizes, r->size);
   schedule_push(j, r->words);
   kit_params(j, 0, r->params);
   if (!kit_memory_make(j, r->params, &r->start)) tg_fail(&j->env, TG_ELIMIT, "over %d buffers", KIT_BUFFERS);
@@ -81,7 +84,7 @@ static void launch(run *r, bool drawn, bool unaligned) {
 static void one(run *r, const kit_program *p, const char *words, bool drawn_order) {
   r->program = p;
   r->words = words;
-  r->steps = *words ? 3000000 : 100000000;
+  r->steps = *words ? 3000000 : r->sizes ? 10000000000 : 100000000;
   tg_job_init(&r->job, NULL);
   if (tg_protect(&r->job.env, interpret, r)) {
     if (r->report) printf("---- %s\n", p->path);
@@ -93,7 +96,17 @@ static void one(run *r, const kit_program *p, const char *words, bool drawn_orde
   tg_job_drop(&r->job);
 }
 
-typedef struct { const char *target, *words; int drawn; uint32_t seed; bool report; } options;
+typedef struct { const char *target, *words, *sizes; int drawn; uint32_t seed; bool report; } options;
+
+static void read_sizes(run *r, const char *text) {
+  static char name[8][32];
+  long long v;
+  int n;
+  for (; r->sizes < 8 && sscanf(text, " %31[A-Za-z0-9_]=%lld%n", name[r->sizes], &v, &n) == 2; text += n) {
+    r->size[r->sizes] = (tg_binding){name[r->sizes], v, v, 1};
+    r->sizes++;
+  }
+}
 
 static int read_options(options *o, int argc, char **argv) {
   int at = 1;
@@ -103,32 +116,47 @@ static int read_options(options *o, int argc, char **argv) {
     else if (!strcmp(argv[at], "--drawn") && at + 1 < argc) o->drawn = atoi(argv[++at]);
     else if (!strcmp(argv[at], "--seed") && at + 1 < argc) o->seed = (uint32_t)strtoul(argv[++at], NULL, 0);
     else if (!strcmp(argv[at], "--words") && at + 1 < argc) o->words = argv[++at];
+    else if (!strcmp(argv[at], "--sizes") && at + 1 < argc) o->sizes = argv[++at];
   return at;
+}
+
+static void program(run *r, const options *o, const kit_program *p, int number, int drawn) {
+  char list[SCHEDULE_WORDS];
+  one(r, p, o->words ? o->words : "", true);
+  for (int k = 0; k < drawn; k++) {
+    schedule_draw(&r->path, p, o->seed * 1000003u + (uint32_t)(number * 31 + k), list);
+    if (*list) one(r, p, list, k & 1);
+  }
+}
+
+/* A file of any folder. */
+static void named(run *r, const options *o, const char *path) {
+  static char text[1 << 16];
+  kit_program p = {.text = text};
+  FILE *f = fopen(path, "rb");
+  snprintf(p.path, sizeof p.path, "%s", path);
+  size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
+  text[n] = 0;
+  if (f) fclose(f);
+  CHECK(n, "%s cannot be read", path);
+  if (n) program(r, o, &p, 0, o->drawn > 0 ? o->drawn : 0);
 }
 
 int main(int argc, char **argv) {
   static run r;
-  static char list[SCHEDULE_WORDS];
   options o = {.target = "sm_80", .drawn = -1, .seed = 1};
-  static const char *const folders[] = {"examples", "tests/corpus", "tests/polybench", "tests/ptx/programs", "tests/ranges/accept"};
-  int n, at = read_options(&o, argc, argv);
-  kit_program *p = kit_programs_of(sizeof folders / sizeof *folders, folders, &n);
+  static const char *const folders[] = {"examples", "tests/corpus", "tests/polybench", "tests/ptx/programs", "tests/ptx/gpu", "tests/ranges/accept"};
+  int n = 0, at = read_options(&o, argc, argv);
+  kit_program *p = at < argc ? NULL : kit_programs_of(sizeof folders / sizeof *folders, folders, &n);
   r.report = o.report;
+  if (o.sizes) read_sizes(&r, o.sizes);
   CHECK(kit_path_open(&r.path, o.target), "a path");
-  for (int i = 0; i < n; i++) {
-    bool wanted = at == argc;
-    for (int k = at; k < argc; k++) wanted |= !strcmp(argv[k], p[i].path);
-    if (!wanted) continue;
-    one(&r, &p[i], o.words ? o.words : "", true);
-    for (int k = 0; k < (o.drawn >= 0 ? o.drawn : i % 3 == 0 && at == argc); k++) {
-      schedule_draw(&r.path, &p[i], o.seed * 1000003u + (uint32_t)(i * 31 + k), list);
-      if (*list) one(&r, &p[i], list, k & 1);
-    }
-  }
+  for (int i = 0; i < n; i++) program(&r, &o, &p[i], i, o.drawn >= 0 ? o.drawn : i % 3 == 0);
+  for (; at < argc; at++) named(&r, &o, argv[at]);
   printf("%d launches compared; %d ask for what the target lacks, %d for too many steps or too much memory\n", r.compared, r.lacking, r.large);
-  CHECK(at < argc || r.compared > n, "%d launches of %d programs", r.compared, n);
+  CHECK(r.compared > n, "%d launches of %d programs", r.compared, n);
   kit_memory_free(&r.start), kit_memory_free(&r.want), kit_memory_free(&r.got);
   kit_path_close(&r.path);
-  kit_programs_free(p, n);
+  if (p) kit_programs_free(p, n);
   return TEST_END();
 }

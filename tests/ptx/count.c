@@ -2,6 +2,7 @@
  * What an access of a warp costs, counted as the hardware does it: LOCAL has 32 banks of 4 bytes, and a wavefront takes
  * one word from each; lanes that want the same word share it. Accesses of 8 bytes go by halves of a warp, of 16 by
  * quarters. Global memory moves in sectors of 32 bytes. */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "machine.h"
@@ -89,13 +90,21 @@ ptx_summary ptx_summarise(const ptx_launch *l, uint32_t loop) {
   return s;
 }
 
+static size_t put(char *text, size_t n, size_t at, const char *format, ...) {
+  va_list list;
+  va_start(list, format);
+  at += (size_t)vsnprintf(at < n ? text + at : NULL, at < n ? n - at : 0, format, list);
+  va_end(list);
+  return at;
+}
+
 static size_t line(char *text, size_t n, size_t at, const char *name, const ptx_summary *s) {
-  double each = s->matrix ? (double)s->matrix : 1;
-  return at + (size_t)snprintf(at < n ? text + at : NULL, at < n ? n - at : 0,
-                               "%-16s %10llu warp instructions, %8llu mma (%.2f each); LOCAL %9llu wavefronts of %9llu (%.2f each mma); global %9llu sectors of %9llu; %llu with lanes off\n",
-                               name, (unsigned long long)s->all.warps, (unsigned long long)s->matrix, (double)s->all.warps / each,
-                               (unsigned long long)s->all.wavefronts, (unsigned long long)s->all.wavefronts_fewest, (double)s->all.wavefronts / each,
-                               (unsigned long long)s->all.sectors, (unsigned long long)s->all.sectors_fewest, (unsigned long long)s->diverged);
+  const ptx_count *c = &s->all;
+  at = put(text, n, at, "%-16s %9llu warp instructions, %llu with lanes off", name, (unsigned long long)c->warps, (unsigned long long)s->diverged);
+  if (c->wavefronts) at = put(text, n, at, "; LOCAL %llu wavefronts, fewest %llu", (unsigned long long)c->wavefronts, (unsigned long long)c->wavefronts_fewest);
+  if (c->sectors) at = put(text, n, at, "; global %llu sectors, fewest %llu", (unsigned long long)c->sectors, (unsigned long long)c->sectors_fewest);
+  if (s->matrix) at = put(text, n, at, "; %llu mma, of each %.2f instructions, %.2f wavefronts", (unsigned long long)s->matrix, (double)c->warps / (double)s->matrix, (double)c->wavefronts / (double)s->matrix);
+  return put(text, n, at, "\n");
 }
 
 size_t ptx_report(const ptx_launch *l, char *text, size_t n) {
@@ -107,7 +116,7 @@ size_t ptx_report(const ptx_launch *l, char *text, size_t n) {
   }
   for (uint32_t b = 0; b < l->buffers; b++) {
     const ptx_traffic *t = &l->traffic[b];
-    at += (size_t)snprintf(at < n ? text + at : NULL, at < n ? n - at : 0, "%-16s sectors read %llu (%llu different), written %llu (%llu different)\n", l->buffer[b].name,
+    at = put(text, n, at, "%-16s sectors read %llu (%llu different), written %llu (%llu different)\n", l->buffer[b].name,
                            (unsigned long long)t->sectors_read, (unsigned long long)t->distinct_read, (unsigned long long)t->sectors_written, (unsigned long long)t->distinct_written);
   }
   return at;

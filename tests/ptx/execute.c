@@ -268,6 +268,21 @@ static bool compare(const op *o) {
   }
 }
 
+static op half_of(const op *o, int high) {
+  op h = *o;
+  h.t = o->t == PTX_F16X2 ? PTX_F16 : o->t == PTX_BF16X2 ? PTX_BF16 : o->t == PTX_S16X2 ? PTX_S16 : PTX_U16;
+  h.bits = 16;
+  for (int k = 0; k < 3; k++) h.v[k] = o->v[k] >> 16 * high & 0xffff;
+  return h;
+}
+
+/* setp.f16x2 p|q: p of the low halves, q of the high ones. */
+static void compare_pair(const op *o, uint64_t *low, uint64_t *high) {
+  op l = half_of(o, 0), h = half_of(o, 1);
+  *low = compare(&l);
+  *high = compare(&h);
+}
+
 /* mov of one value, or between a register and the parts of it. */
 static void move(ptx_machine *m, ptx_warp *w, const ptx_instruction *i, uint32_t on) {
   const ptx_operand *d = &i->operand[0], *s = &i->operand[1];
@@ -287,12 +302,11 @@ static uint64_t result_of(const op *o) {
   case PTX_F32: return single_float(o);
   case PTX_F64: return twice_float(o);
   case PTX_F16X2:
-  case PTX_BF16X2: {
-    op low = *o, high = *o;
-    low.t = high.t = o->t == PTX_F16X2 ? PTX_F16 : PTX_BF16;
-    low.bits = high.bits = 16;
-    for (int k = 0; k < 3; k++) low.v[k] = o->v[k] & 0xffff, high.v[k] = o->v[k] >> 16 & 0xffff;
-    return small_float(&low) | small_float(&high) << 16;
+  case PTX_BF16X2:
+  case PTX_U16X2:
+  case PTX_S16X2: {
+    op low = half_of(o, 0), high = half_of(o, 1);
+    return low.t >= PTX_F16 ? small_float(&low) | small_float(&high) << 16 : (integer(&low) & 0xffff) | (integer(&high) & 0xffff) << 16;
   }
   default: return integer(o);
   }
@@ -315,11 +329,13 @@ void ptx_execute(ptx_machine *m, ptx_warp *w, const ptx_instruction *i, uint32_t
   uint64_t *to = ptx_row(m, w, &i->operand[0], 0);
   uint32_t n = i->operands - 1u, wide = i->op == PTX_MUL || i->op == PTX_MAD ? 2 : 1;
   m->lane = (uint32_t)__builtin_ctz(on);
-  if (!i->types || i->operands < 2 || i->operand[0].n != 1) no_meaning(&o);
+  bool pair = i->op == PTX_SETP && ptx_is_pair(o.t);
+  if (!i->types || i->operands < 2 || i->operand[0].n != 1u + pair) no_meaning(&o);
   for (uint32_t k = 0; k < n; k++) row[k] = ptx_row(m, w, &i->operand[k + 1], 0);
   PTX_EACH(on, lane) {
     for (uint32_t k = 0; k < n; k++) o.v[k] = row[k][lane];
-    if (i->op == PTX_SETP) to[lane] = compare(&o);
+    if (i->op == PTX_SETP && pair) compare_pair(&o, &to[lane], &ptx_row(m, w, &i->operand[0], 1)[lane]);
+    else if (i->op == PTX_SETP) to[lane] = compare(&o);
     else if (i->op == PTX_SELP) to[lane] = o.v[o.v[2] & 1 ? 0 : 1] & ptx_mask(o.bits);
     else to[lane] = result_of(&o) & ptx_mask(o.bits * wide);
   }

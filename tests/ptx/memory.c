@@ -144,14 +144,18 @@ uint8_t *ptx_reach(ptx_machine *m, uint32_t space, uint64_t address, uint32_t by
 
 /* ---- ld, st, atom, red ---- */
 
-static void load_param(ptx_machine *m, ptx_warp *w, const ptx_instruction *i, uint32_t on) {
-  uint64_t *to = ptx_row(m, w, &i->operand[0], 0), n = ptx_row(m, w, &i->operand[1], 0)[0], v;
+/* An address of parameters is the ordinal of one. */
+static uint64_t parameter(ptx_machine *m, uint64_t n) {
   const ptx_launch *l = m->l;
-  if (i->operand[1].offset || n >= m->k->params) ptx_fault(m, "no such parameter");
-  if (n < l->buffers) v = m->buffer[n].base;
-  else if (n - l->buffers < l->params) v = (uint64_t)l->param[n - l->buffers];
-  else ptx_fault(m, "the launch gives no parameter %llu", (unsigned long long)n);
-  PTX_EACH(on, lane) to[lane] = v & ptx_mask(ptx_bits[i->type[0]]);
+  if (n >= l->buffers + (uint64_t)l->params) ptx_fault(m, "the launch gives no parameter %llu", (unsigned long long)n);
+  return n < l->buffers ? m->buffer[n].base : (uint64_t)l->param[n - l->buffers];
+}
+
+static void load_param(ptx_machine *m, ptx_warp *w, const ptx_instruction *i, uint32_t on) {
+  uint64_t *to = ptx_row(m, w, &i->operand[0], 0);
+  const uint64_t *n = ptx_row(m, w, &i->operand[1], 0);
+  if (i->operand[1].offset) ptx_fault(m, "an address within a parameter");
+  PTX_EACH(on, lane) to[lane] = parameter(m, n[lane]) & ptx_mask(ptx_bits[i->type[0]]);
 }
 
 static uint64_t fetch(const uint8_t *from, ptx_type t) {

@@ -26,11 +26,12 @@ enum { PTX_LANES = 32, PTX_OPERANDS = 5, PTX_MESSAGE = 512 };
 
 typedef enum {
   PTX_PRED, PTX_B8, PTX_B16, PTX_B32, PTX_B64, PTX_U8, PTX_U16, PTX_U32, PTX_U64, PTX_S8, PTX_S16, PTX_S32, PTX_S64,
-  PTX_F16, PTX_F16X2, PTX_BF16, PTX_BF16X2, PTX_TF32, PTX_E4M3, PTX_E5M2, PTX_F32, PTX_F64, PTX_TYPES
+  PTX_U16X2, PTX_S16X2, PTX_F16, PTX_F16X2, PTX_BF16, PTX_BF16X2, PTX_TF32, PTX_E4M3, PTX_E5M2, PTX_F32, PTX_F64, PTX_TYPES
 } ptx_type;
 extern const uint8_t ptx_bits[PTX_TYPES];
 static inline uint32_t ptx_bytes(ptx_type t) { return ptx_bits[t] / 8; }
 static inline bool ptx_is_signed(ptx_type t) { return t >= PTX_S8 && t <= PTX_S64; }
+static inline bool ptx_is_pair(ptx_type t) { return t == PTX_U16X2 || t == PTX_S16X2 || t == PTX_F16X2 || t == PTX_BF16X2; }
 static inline bool ptx_is_float(ptx_type t) { return t >= PTX_F16; }
 
 #define PTX_OP(name, head, words) PTX_##name,

@@ -141,7 +141,7 @@ static const fault faults[] = {
   {"a copy of 16 bytes to an odd place", "cp.async.cg.shared.global [%rd7], [%rd5], 16;", "unaligned: 16 bytes at byte 4 of LOCAL", 32, 1},
   {"a barrier that some do not reach", "setp.lt.s32 %p1, %r1, 40; @%p1 bra $L1; ret;\n$L1: bar.sync 0;", "40 threads wait at the barrier, and 24 have ended", 64, 1},
   {"lanes that do not come", "setp.lt.s32 %p1, %r1, 20; @%p1 bra $L1; bar.sync 0;\n$L1: bar.warp.sync -1;", "waits for lanes of its warp that wait elsewhere", 32, 1},
-  {"lanes that have ended", "setp.lt.s32 %p1, %r1, 20; @%p1 bra $L1; ret;\n$L1: bar.warp.sync -1;", "waits for lanes that have ended", 32, 1},
+  {"lanes that have ended", "setp.lt.s32 %p1, %r1, 20; @%p1 bra $L1; ret;\n$L1: bar.warp.sync -1;", "waits for lanes ", 32, 1},
   {"a shuffle from a lane outside", "setp.lt.s32 %p1, %r1, 16; @!%p1 bra $L1; shfl.sync.bfly.b32 %r2, %r1, 16, 31, 65535;\n$L1:", "reads lane 16, which does not take part", 32, 1},
   {"a loop without end", "$L1: bra.uni $L1;", "more than 100000 warp instructions", 32, 1},
   {"a matrix instruction that there is not", "mma.sync.aligned.m16n8k4.row.col.f32.f16.f16.f32 {%r2, %r3, %r4, %r5}, {%r2, %r3}, {%r2}, {%r2, %r3, %r4, %r5};", "no such matrix instruction", 32, 1},

@@ -38,10 +38,10 @@ static const struct { const char *name; uint8_t bits; } types[PTX_TYPES] = {
   [PTX_PRED] = {"pred", 1}, [PTX_B8] = {"b8", 8}, [PTX_B16] = {"b16", 16}, [PTX_B32] = {"b32", 32}, [PTX_B64] = {"b64", 64},
   [PTX_U8] = {"u8", 8}, [PTX_U16] = {"u16", 16}, [PTX_U32] = {"u32", 32}, [PTX_U64] = {"u64", 64},
   [PTX_S8] = {"s8", 8}, [PTX_S16] = {"s16", 16}, [PTX_S32] = {"s32", 32}, [PTX_S64] = {"s64", 64},
-  [PTX_F16] = {"f16", 16}, [PTX_F16X2] = {"f16x2", 32}, [PTX_BF16] = {"bf16", 16}, [PTX_BF16X2] = {"bf16x2", 32},
+  [PTX_U16X2] = {"u16x2", 32}, [PTX_S16X2] = {"s16x2", 32}, [PTX_F16] = {"f16", 16}, [PTX_F16X2] = {"f16x2", 32}, [PTX_BF16] = {"bf16", 16}, [PTX_BF16X2] = {"bf16x2", 32},
   [PTX_TF32] = {"tf32", 32}, [PTX_E4M3] = {"e4m3", 8}, [PTX_E5M2] = {"e5m2", 8}, [PTX_F32] = {"f32", 32}, [PTX_F64] = {"f64", 64},
 };
-const uint8_t ptx_bits[PTX_TYPES] = {1, 8, 16, 32, 64, 8, 16, 32, 64, 8, 16, 32, 64, 16, 32, 16, 32, 32, 8, 8, 32, 64};
+const uint8_t ptx_bits[PTX_TYPES] = {1, 8, 16, 32, 64, 8, 16, 32, 64, 8, 16, 32, 64, 32, 32, 16, 32, 16, 32, 32, 8, 8, 32, 64};
 
 static bool same(const char *a, const char *b, size_t n) { return strlen(a) == n && !memcmp(a, b, n); }
 
