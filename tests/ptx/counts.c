@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT
+ * Figures that the PTX of programs keeps: tests/ptx/counts.txt, which says how its lines are to be read. The programs
+ * are compiled for sm_80 and run in the interpreter of PTX; what they compute is ptx_corpus's to check.
+ *   ptx_counts [--report] [FILE.txt]      --report: each figure */
+#include <stdlib.h>
+#include "../test.h"
+#include "launch.h"
+
+enum { SIZES = 8, LINE = 1024 };
+
+typedef struct {
+  kit_path path;
+  tg_job job;
+  char *text;
+  tg_binding size[SIZES];
+  uint32_t sizes;
+  int64_t params[32];
+  kit_memory memory;
+  tg_object object;
+  tg_code_info info;
+  ptx_summary sum;
+  ptx_traffic traffic[PTX_BUFFERS];
+  const char *where;
+} run;
+
+static void compile(void *user) {
+  run *r = user;
+  tg_job *j = &r->job;
+  tg_parse_kernel(j, r->where, r->text, r->sizes, r->size);
+  kit_params(j, 0, r->params);
+  if (!kit_memory_make(j, r->params, &r->memory)) tg_fail(&j->env, TG_ELIMIT, "over %d buffers", KIT_BUFFERS);
+  kit_lower(&r->path, j, false, NULL, NULL);
+  r->object = tg_jit_compile(r->path.jit, j, j->sink, &r->info, NULL, NULL);
+}
+
+static void add(void *user, const ptx_launch *l) {
+  run *r = user;
+  ptx_summary s = ptx_summarise(l, 0);
+  r->sum.all.warps += s.all.warps, r->sum.matrix += s.matrix;
+  r->sum.all.wavefronts += s.all.wavefronts, r->sum.all.wavefronts_fewest += s.all.wavefronts_fewest;
+  r->sum.all.sectors += s.all.sectors, r->sum.all.sectors_fewest += s.all.sectors_fewest;
+  for (uint32_t b = 0; b < r->memory.n; b++) {
+    ptx_traffic *to = &r->traffic[b];
+    const ptx_traffic *t = &l->traffic[b];
+    to->sectors_read += t->sectors_read, to->sectors_written += t->sectors_written;
+    if (t->distinct_read > to->distinct_read) to->distinct_read = t->distinct_read;
+    if (t->distinct_written > to->distinct_written) to->distinct_written = t->distinct_written;
+  }
+}
+
+static bool launch(run *r) {
+  char message[PTX_MESSAGE];
+  tg_job_init(&r->job, NULL);
+  r->sum = (ptx_summary){.matrix = 0};
+  memset(r->traffic, 0, sizeof r->traffic);
+  bool ok = tg_protect(&r->job.env, compile, r);
+  CHECK(ok, "%s: %s", r->where, r->job.env.message);
+  ptx_program p = {.job = &r->job, .object = &r->object, .info = &r->info, .params = r->params, .seed = 1, .seen = add, .user = r};
+  bool ran = ok && ptx_program_run(&p, &r->memory, message);
+  CHECK(ran || !ok, "%s: %s", r->where, message);
+  return ran;
+}
+
+/* ---- figures ---- */
+
+/* "read x": the buffer's number; -1: the name does not begin so. */
+static int buffer_behind(const run *r, const char *name, const char *what) {
+  size_t n = strlen(what);
+  for (uint32_t b = 0; !strncmp(name, what, n) && b < r->memory.n; b++)
+    if (!strcmp(name + n, r->memory.name[b])) return (int)b;
+  return -1;
+}
+
+static bool figure(const run *r, const char *name, double *v) {
+  const ptx_count *c = &r->sum.all;
+  const struct { const char *name; uint64_t v; } sums[] = {{"mma", r->sum.matrix}, {"instructions", c->warps}, {"wavefronts", c->wavefronts}, {"fewest wavefronts", c->wavefronts_fewest},
+                                                           {"sectors", c->sectors}, {"fewest sectors", c->sectors_fewest}};
+  int b;
+  for (size_t i = 0; i < sizeof sums / sizeof *sums; i++)
+    if (!strcmp(name, sums[i].name)) return *v = (double)sums[i].v, true;
+  if ((b = buffer_behind(r, name, "read ")) >= 0) *v = (double)r->traffic[b].sectors_read;
+  else if ((b = buffer_behind(r, name, "different read ")) >= 0) *v = (double)r->traffic[b].distinct_read;
+  else if ((b = buffer_behind(r, name, "written ")) >= 0) *v = (double)r->traffic[b].sectors_written;
+  else if ((b = buffer_behind(r, name, "different written ")) >= 0) *v = (double)r->traffic[b].distinct_written;
+  else if ((b = buffer_behind(r, name, "elements ")) >= 0) *v = (double)(r->memory.bytes[b] / (size_t)tg_type_bytes(r->memory.type[b]));
+  return b >= 0;
+}
+
+/* "A / B at most 2.5" */
+static void claim(const run *r, char *text, bool report) {
+  char *most = strstr(text, " at most "), *over = strstr(text, " / ");
+  double value, by = 1, limit;
+  CHECK(most, "%s: '%s' says no 'at most'", r->where, text);
+  if (!most) return;
+  *most = 0;
+  limit = atof(most + 9);
+  if (over && over < most) *over = 0;
+  else over = NULL;
+  bool known = figure(r, text, &value) && (!over || figure(r, over + 3, &by));
+  CHECK(known, "%s: no figure '%s'%s%s", r->where, text, over ? " or " : "", over ? over + 3 : "");
+  if (!known) return;
+  if (report) printf("%s: %s%s%s: %.3f, at most %g\n", r->where, text, over ? " / " : "", over ? over + 3 : "", value / by, limit);
+  CHECK(by > 0 && value > 0 && value / by <= limit * 1.0001, "%s: %s%s%s is %.3f, at most %g", r->where, text, over ? " / " : "", over ? over + 3 : "", value / by, limit);
+}
+
+static void read_sizes(run *r, const char *text) {
+  static char name[SIZES][32];
+  long long v;
+  int n;
+  for (r->sizes = 0; r->sizes < SIZES && sscanf(text, " %31[A-Za-z0-9_]=%lld%n", name[r->sizes], &v, &n) == 2; text += n) {
+    r->size[r->sizes] = (tg_binding){name[r->sizes], v, v, 1};
+    r->sizes++;
+  }
+}
+
+static void one_line(run *r, char *line, bool report) {
+  static char text[1 << 16];
+  char *claims = strchr(line, ':'), *sizes = strchr(line, ' ');
+  CHECK(claims, "'%s' has no ':'", line);
+  if (!claims) return;
+  *claims++ = 0;
+  if (sizes && sizes < claims) *sizes++ = 0;
+  FILE *f = fopen(line, "rb");
+  size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
+  if (f) fclose(f);
+  text[n] = 0;
+  r->text = text, r->where = line;
+  read_sizes(r, sizes && sizes < claims ? sizes : "");
+  if (launch(r))
+    for (char *at = claims, *next; at; at = next) {
+      next = strstr(at, ", ");
+      if (next) *next = 0, next += 2;
+      claim(r, at + strspn(at, " "), report);
+    }
+  tg_job_drop(&r->job);
+}
+
+int main(int argc, char **argv) {
+  static run r;
+  char line[LINE];
+  bool report = argc > 1 && !strcmp(argv[1], "--report");
+  const char *file = argc > 1 + report ? argv[1 + report] : "tests/ptx/counts.txt";
+  FILE *f = fopen(file, "r");
+  CHECK(f && kit_path_open(&r.path, "sm_80"), "%s, or no path", file);
+  while (f && fgets(line, sizeof line, f)) {
+    line[strcspn(line, "\n")] = 0;
+    if (*line && *line != '#') one_line(&r, line, report);
+  }
+  if (f) fclose(f);
+  kit_memory_free(&r.memory);
+  kit_path_close(&r.path);
+  return TEST_END();
+}
