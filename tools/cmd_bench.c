@@ -8,6 +8,7 @@
 
 static int bench_kernels(tg_context *ctx, const tool_args *a) {
   if (a->sweep) return bench_choices(ctx, a);
+  if (a->plot) tool_figure_heard = bench_plot_note;
   int r = a->cases && !strstr("matmul", a->cases) ? TOOL_OK : bench_matmul(ctx, a, 1024);
   if (r == TOOL_OK && (!a->cases || strstr("microkernel", a->cases))) r = bench_microkernel(ctx, a);
   if (r == TOOL_OK && (!a->cases || strstr("sgemm_packed", a->cases))) r = bench_sgemm_packed(ctx, a, 2048, 2048, 2048);
@@ -16,6 +17,7 @@ static int bench_kernels(tg_context *ctx, const tool_args *a) {
   r = s > r ? s : r;
   s = bench_runtime(ctx, a);
   r = s > r ? s : r;
+  if (a->plot && r == TOOL_OK) r = bench_plot(ctx, a->plot);
   return r;
 }
 
@@ -28,9 +30,10 @@ static const struct {
 } benches[] = {
     {"lower", bench_lower, NULL, "",
      "from the author's C to LLVM IR, to callable code, and from the object cache, for one matmul\n"},
-    {"kernels", bench_kernels, NULL, " [--sweep FOLDER]",
+    {"kernels", bench_kernels, NULL, " [--plot FILE.svg] [--sweep FOLDER]",
      "matmul, sgemm_packed and microkernel against this machine's FMA peak and OpenBLAS; copy, axpy, sum, softmax,\n"
      "layernorm against plain C; *_runtime: sizes known at launch only against the same sizes as constants.\n"
+     "--plot: the ratios as a picture, with the machine (docs/results.svg)\n"
      "--sweep: instead the first choice of each text of a folder (tests/bench/kernels) against the best of the words "
      "kept beside it, and plain C\n"},
     {"launch", bench_launch, NULL, "", "what it costs to start a kernel of one element\n"},

@@ -62,8 +62,11 @@ char *tool_read(const char *path, size_t *n) {
   return p;
 }
 
+void (*tool_figure_heard)(const char *name, const char *metric, double value, const char *unit, const char *of);
+
 void tool_figure(bool json, const char *bench, const char *name, const char *metric, double value, const char *unit,
                  const char *of) {
+  if (tool_figure_heard) tool_figure_heard(name, metric, value, unit, of);
   if (json) {
     printf("{\"bench\":\"%s\",\"case\":\"%s\",\"metric\":\"%s\",\"value\":%.6g,\"unit\":\"%s\"", bench, name, metric,
            value, unit);
@@ -182,6 +185,7 @@ bool tool_parse(int argc, char **argv, tool_args *a, const char *usage) {
       {.name = "--sweep", .text = &a->sweep},
       {.name = "--with", .text = &a->with},
       {.name = "--sketch", .text = &a->sketch},
+      {.name = "--plot", .text = &a->plot},
       {.name = "--knobs", .flag = &a->knobs},
       {.name = "--resume", .flag = &a->resume},
       {.name = "--causal", .flag = &a->causal},

@@ -46,6 +46,9 @@ const char *tool_benches(void);   /* the names of all benchmarks: "lower|kernels
 void tool_figure(bool json, const char *bench, const char *name, const char *metric, double value, const char *unit,
                  const char *of);
 
+/* Hears of each figure; NULL: nobody does. */
+extern void (*tool_figure_heard)(const char *name, const char *metric, double value, const char *unit, const char *of);
+
 double tool_now(void);
 double tool_median(double *samples, int n);   /* sorts */
 /* 64-byte aligned, touched; exits the tool with a message if there are none */

@@ -12,6 +12,9 @@ int bench_streams(tg_context *, const tool_args *);         /* 256 MiB a stream,
 int bench_choices(tg_context *, const tool_args *);         /* first choices of a folder's texts, one core */
 /* sizes known at launch against the same sizes as constants, one core */
 int bench_runtime(tg_context *, const tool_args *);
+/* Keeps a figure, if it is a ratio; writes those that were kept to path as an SVG. */
+void bench_plot_note(const char *name, const char *metric, double value, const char *unit, const char *of);
+int bench_plot(const tg_context *, const char *path);
 int bench_launch(tg_context *, const tool_args *);
 int bench_lower(tg_context *, const tool_args *);           /* author to LLVM IR, to callable code, from the cache */
 int bench_model(const tool_args *);                         /* points of the cost model against their times */
