@@ -54,7 +54,7 @@ tg_status tg_attention_read_masks(tg_attention_work *w);
 typedef struct tg_attention_sequence {
   int64_t index, queries, keys, first_query, first_key;
   int64_t skipped;                     /* keys before those, which no query sees */
-  int64_t heads, rows, block, blocks, parts, part;
+  int64_t heads, rows, block, blocks, parts, part, most_parts;
   bool heads_are_rows;
 } tg_attention_sequence;
 tg_attention_sequence tg_attention_sequence_of(const tg_attention_work *w, int64_t i);

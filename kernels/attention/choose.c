@@ -45,8 +45,31 @@ static int64_t streamed_keys(const tg_attention_problem *p, const tg_target *t) 
   return ATTENTION_BLOCK * bytes > (t->l1 ? (int64_t)t->l1 : 32768) ? ATTENTION_BLOCK / 2 : ATTENTION_BLOCK;
 }
 
+/* Rows whose sums of `vectors` vectors of V are in registers at a time. */
+static int64_t rows_of_v(const tg_target *t, int64_t bq, int64_t vectors) {
+  int64_t rows = 1;
+  while (rows < bq && rows < 4 && 2 * rows * vectors + 2 * rows + 1 <= t->vector_registers) rows *= 2;
+  return rows;
+}
+
+/* Are blocks fetched ahead by instructions? They keep fewer lines on their way than the hardware does along a sequence,
+ * but those also while nothing is read: they gain where V is not read as one sequence, as its rows have more than
+ * `vectors` vectors, and where products take as long as half of the reading, or more. */
+static bool fetches_ahead(const tg_attention_problem *p, const tg_target *t, int64_t bq, int64_t lanes,
+                          int64_t vectors) {
+  const tg_machine *m = &t->machine;
+  if (p->value_head > vectors * lanes) return true;
+  double bytes = (double)(p->head * tg_type_bytes(p->k) + p->value_head * tg_type_bytes(p->v)),
+         fma = m->fma[lanes >= 16 ? 2 : lanes >= 8 ? 1 : 0];
+  if (m->memory_bandwidth <= 0 || fma <= 0) return true;
+  return (double)(bq * (p->head + p->value_head)) / (double)lanes / fma >= bytes / m->memory_bandwidth / 2;
+}
+
 int64_t tg_attention_choose(const tg_attention_problem *p, const tg_target *t, tg_kit_choice *out) {
-  enum { ROWS = 96 };   /* rows that share a block of K and V: it is read once for them */
+  enum {
+    ROWS = 96,   /* rows that share a block of K and V: it is read once for them */
+    SUMS = 8     /* vectors of a V that are added up side by side: as many as the latency of a multiply-add asks for */
+  };
   int64_t vl = t->vector_bytes >= 16 ? t->vector_bytes / 4 : 4, rows = p->rows.hi, nv = 1, kt = 4,
           lanes = head_lanes(p, vl);
   *out = (tg_kit_choice){.sketch = tg_attention_prefill};
@@ -59,7 +82,10 @@ int64_t tg_attention_choose(const tg_attention_problem *p, const tg_target *t, t
     set(out, "BK", streamed_keys(p, t));
     set(out, "KT", vl > 8 ? vl : 8);
     set(out, "DL", lanes);
-    set(out, "DU", 8);   /* sums of V: half of 16 registers, as each V is read once for one */
+    int64_t vectors = p->value_head / lanes < SUMS ? p->value_head / lanes : SUMS;
+    set(out, "DU", SUMS);
+    set(out, "VR", rows_of_v(t, bq, vectors));
+    set(out, "AHEAD", fetches_ahead(p, t, bq, lanes, vectors));
     return bq;
   }
   set(out, "BK", ATTENTION_BLOCK);

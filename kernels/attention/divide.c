@@ -6,11 +6,16 @@
 #define larger tg_attention_larger
 #define rounded_up tg_attention_rounded_up
 
-/* The keys are divided evenly into whole blocks, in a way that depends on nothing but their number. */
+int64_t tg_attention_most_parts(int64_t heads, int64_t keys) {
+  int64_t pieces = rounded_up(ATTENTION_PIECES, heads), least = rounded_up(keys, ATTENTION_SPLIT),
+          parts = larger(least, smaller(pieces, rounded_up(keys, ATTENTION_LEAST)));
+  return larger(1, smaller(parts, ATTENTION_MOST_PARTS));
+}
+
+/* The keys are divided evenly into whole blocks. */
 static void divide_keys(tg_attention_sequence *s) {
-  s->parts = s->keys > ATTENTION_SPLIT ? rounded_up(s->keys, ATTENTION_SPLIT) : 1;
-  if (s->parts > ATTENTION_MOST_PARTS) s->parts = ATTENTION_MOST_PARTS;
-  s->part = rounded_up(rounded_up(s->keys, s->parts), ATTENTION_BLOCK) * ATTENTION_BLOCK;
+  s->most_parts = tg_attention_most_parts(s->heads, s->keys);
+  s->part = rounded_up(rounded_up(s->keys, s->most_parts), ATTENTION_BLOCK) * ATTENTION_BLOCK;
   s->parts = s->part ? larger(1, rounded_up(s->keys, s->part)) : 1;
 }
 
@@ -32,13 +37,13 @@ tg_attention_sequence tg_attention_sequence_of(const tg_attention_work *w, int64
   s.rows = s.heads_are_rows ? a->heads / a->kv_heads : s.queries;
   s.block = a->states.kernel && s.keys < ATTENTION_BLOCK ? smaller(a->rows, ATTENTION_FEW) : a->rows;
   s.blocks = rounded_up(s.rows, s.block);
-  s.parts = 1, s.part = s.keys;
+  s.parts = s.most_parts = 1, s.part = s.keys;
   if (s.rows <= ATTENTION_FEW && a->merge.kernel) divide_keys(&s);
   return s;
 }
 
 int64_t tg_attention_sums_of_head(const tg_attention_work *w, const tg_attention_sequence *s) {
-  return s->parts > 1 ? s->parts * s->rows * (w->a->problem.value_head + 2) : 0;
+  return s->most_parts > 1 ? s->most_parts * s->rows * (w->a->problem.value_head + 2) : 0;
 }
 
 tg_attention_areas tg_attention_count(tg_attention_work *w) {

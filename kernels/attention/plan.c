@@ -249,6 +249,10 @@ tg_status tg_attention_lay_out(tg_context *c, const tg_attention_desc *desc, tg_
   return lay_out(&(planning){.a = out, .desc = desc});
 }
 
+static bool may_split(const tg_attention *a) {
+  return tg_attention_most_parts(a->heads_are_rows ? a->kv_heads : a->heads, a->keys.hi) > 1;
+}
+
 static tg_status make(planning *p) {
   tg_attention *a = p->a;
   const tg_attention_problem *q = &a->problem;
@@ -259,7 +263,7 @@ static tg_status make(planning *p) {
     tg_attention_problem part = *q;
     tg_attention_narrow(&part, a->part[i].size[0]);
     s = compile(p, &part, &a->part[i].choice, &a->part[i].kernel[ATTENTION_WHOLE]);
-    if (s != TG_OK || part.rows.lo > ATTENTION_FEW || a->keys.hi <= ATTENTION_SPLIT) continue;
+    if (s != TG_OK || part.rows.lo > ATTENTION_FEW || !may_split(a)) continue;
     part.partial = true, part.lse = false;
     s = compile(p, &part, &a->part[i].choice, &a->part[i].kernel[ATTENTION_PARTIAL]);
     split = true;

@@ -9,8 +9,18 @@
 /* The two kernels of a part: results, and sums to be merged. */
 enum { ATTENTION_WHOLE, ATTENTION_PARTIAL };
 /* Of runs of at most FEW rows the keys are divided into parts of at most SPLIT, which threads take and a kernel
- * merges. Into how many depends on the keys alone, so the bits of the result do too. */
-enum { ATTENTION_RANGES = 8, ATTENTION_FEW = 16, ATTENTION_SPLIT = 1024 };
+ * merges; of fewer, but not below LEAST, if a sequence has less than PIECES of them over all its heads. Into how many
+ * depends on heads and keys alone, so the bits of the result do too. */
+enum {
+  ATTENTION_RANGES = 8,
+  ATTENTION_FEW = 16,
+  ATTENTION_SPLIT = 1024,
+  ATTENTION_LEAST = 256,
+  ATTENTION_PIECES = 8
+};
+/* divide.c. The most parts that so many keys are divided into, for each of `heads` heads of K and V; it never falls as
+ * keys grow. */
+int64_t tg_attention_most_parts(int64_t heads, int64_t keys);
 
 struct tg_attention {
   tg_kit_plan plan;

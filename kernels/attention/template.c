@@ -6,7 +6,7 @@
 /* ---- tiles of keys ---- */
 
 /* K or V, and the copy of a block of it as f32, or NULL if it is read in place. */
-typedef struct { const char *name, *copy; tg_type type; } source;
+typedef struct { const char *name, *copy; tg_type type; bool lanes; } source;
 
 /* The element x of key `key` = kb*BK + at as f32; cut: the key may lie behind the last, and stands for it then. */
 static const char *read_key(tg_builder *tg_b_, const source *s, const char *at, const char *x, bool cut) {
@@ -50,33 +50,43 @@ static tiles divide(tg_builder *tg_b_, const tg_attention_problem *p) {
 
 /* ---- the body ---- */
 
-/* The scores of `extent` tiles from tile `first` on, with masks or without. x, y, c: names of the ranges over tiles,
- * over the keys of a tile and over the elements of a head. */
-static void scores_of(tg_builder *tg_b_, const tg_attention_problem *p, const source *k, const char *x, const char *y,
-                      const char *c, const char *first, const char *extent, bool cut) {
-  const char *tile = strcmp(first, "0") ? text("(%s + %s)", first, x) : x, *at = text("%s*KT + %s", tile, y),
-             *key = text("kb*BK + %s", at),
-             *value = tg_attention_score(
-                 tg_b_, p, text("sum(%s : D, q[g,%s,i] * %s)", c, c, read_key(tg_b_, k, at, c, cut)), key);
-  TG_KIT_RANGE(x, text("%s, %s", x, extent)) TG_KIT_RANGE(y, text("%s, KT", y)) tg_range(i, BQ) {
-    if (cut) say("s[%s, i] = pick(%s, %s, -inf)", at, tg_attention_seen(tg_b_, p, key, text("%s < N", key)), value);
-    else say("s[%s, i] = %s", at, value);
+/* The scores of `extent` tiles from tile `first` on, with masks or without. Ranges: x over tiles, xb over the keys of a
+ * tile, xc over the elements of a head; in lanes of a head xl, whose sums of products are kept for all keys of the tile,
+ * so that each key is read once, in the order of memory; then xs adds up the lanes. */
+static void scores_of(tg_builder *tg_b_, const tg_attention_problem *p, const source *k, const char *x,
+                      const char *first, const char *extent, bool cut) {
+  const char *tile = strcmp(first, "0") ? text("(%s + %st)", first, x) : text("%st", x),
+             *at = text("%s*KT + %sb", tile, x), *key = text("kb*BK + %s", at), *element = text("%sc", x);
+  TG_KIT_RANGE(x, text("%st, %s", x, extent)) {
+    const char *sum = text("sum(%s : D, q[g,%s,i] * %s)", element, element, read_key(tg_b_, k, at, element, cut));
+    if (k->lanes) {
+      element = text("(%sc*DL + %sl)", x, x);
+      TG_KIT_RANGE(y, text("%sk, KT", x)) TG_KIT_RANGE(r, text("%si, BQ", x)) TG_KIT_RANGE(z, text("%sl, DL", x))
+        say("lanes[%sk,%si,%sl] = sum(%sc : D/DL, q[g,%s,%si] * %s)", x, x, x, x, element, x,
+            read_key(tg_b_, k, text("%s*KT + %sk", tile, x), element, cut));
+      sum = text("sum(%ss : DL, lanes[%sb,i,%ss])", x, x, x);
+    }
+    const char *value = tg_attention_score(tg_b_, p, sum, key);
+    TG_KIT_RANGE(y, text("%sb, KT", x)) tg_range(i, BQ) {
+      if (cut) say("s[%s, i] = pick(%s, %s, -inf)", at, tg_attention_seen(tg_b_, p, key, text("%s < N", key)), value);
+      else say("s[%s, i] = %s", at, value);
+    }
   }
 }
 
 /* s[j,i]: scores of a block. */
 static void scores(tg_builder *tg_b_, const tg_attention_problem *p, const source *k, const tiles *t) {
   if (t->all) {
-    scores_of(tg_b_, p, k, "jt", "jb", "jc", "0", "BK/KT", false);
+    scores_of(tg_b_, p, k, "j", "0", "BK/KT", false);
     return;
   }
   if (!t->full) {
-    scores_of(tg_b_, p, k, "xt", "xb", "xc", t->first, text("tiles - %s", t->first), true);
+    scores_of(tg_b_, p, k, "x", t->first, text("tiles - %s", t->first), true);
     return;
   }
-  if (p->window) scores_of(tg_b_, p, k, "vt", "vb", "vc", "first", "min(whole, tiles) - first", true);
-  scores_of(tg_b_, p, k, "jt", "jb", "jc", t->whole, p->window ? text("%s - whole", t->full) : t->full, false);
-  scores_of(tg_b_, p, k, "xt", "xb", "xc", "full", "tiles - full", true);
+  if (p->window) scores_of(tg_b_, p, k, "v", "first", "min(whole, tiles) - first", true);
+  scores_of(tg_b_, p, k, "j", t->whole, p->window ? text("%s - whole", t->full) : t->full, false);
+  scores_of(tg_b_, p, k, "x", "full", "tiles - full", true);
 }
 
 /* The weights of a block, and what they change in m and l. */
@@ -97,15 +107,16 @@ static void weights(tg_builder *tg_b_, const tiles *t) {
  * has the weight 0, and its V is left out, whatever it holds. */
 static const char *sum_of(tg_builder *tg_b_, const source *v, const char *k, const char *d, const char *first,
                           const char *extent, bool cut) {
+  const char *i = v->lanes ? "di" : "i";
   const char *at = strcmp(first, "0") ? text("%s*KT + %s", first, k) : k,
              *x = read_key(tg_b_, v, at, d, cut);
-  if (cut) x = text("pick(s[%s, i] != 0, %s, 0)", at, x);
-  return text("sum(%s : (%s)*KT, s[%s, i] * %s)", k, extent, at, x);
+  if (cut) x = text("pick(s[%s, %s] != 0, %s, 0)", at, i, x);
+  return text("sum(%s : (%s)*KT, s[%s, %s] * %s)", k, extent, at, i, x);
 }
 
 /* o += weights * V */
 static void sums(tg_builder *tg_b_, const tg_attention_problem *p, const source *v, const tiles *t) {
-  const char *all = "", *d = t->all ? "df" : "d";
+  const char *all = "", *d = t->all ? "df" : "d", *i = v->lanes ? "di" : "i";
   if (t->all) all = sum_of(tg_b_, v, "k", d, "0", "BK/KT", false);
   else if (!t->full) all = sum_of(tg_b_, v, "kx", d, t->first, text("tiles - %s", t->first), true);
   else
@@ -114,8 +125,8 @@ static void sums(tg_builder *tg_b_, const tg_attention_problem *p, const source 
                sum_of(tg_b_, v, "kx", d, "full", "tiles - full", true));
   if (t->full && p->window)
     all = text("%s + %s", all, sum_of(tg_b_, v, "kv", d, "first", "min(whole, tiles) - first", true));
-  TG_KIT_RANGE(d, text("%s, E", d)) tg_range(i, BQ)
-    say("o[g,%s,i] = o[g,%s,i] * by[i] + %s", d, d, all);
+  TG_KIT_RANGE(d, text("%s, E", d)) TG_KIT_RANGE(i, text("%s, BQ", i))
+    say("o[g,%s,%s] = o[g,%s,%s] * by[%s] + %s", d, i, d, i, i, all);
 }
 
 static void finish(tg_builder *tg_b_, const tg_attention_problem *p) {
@@ -150,9 +161,9 @@ static void block(tg_builder *tg_b_, const tg_attention_problem *p, const source
 }
 
 /* copies: K and V that are not f32 are copied block by block, for words that read them element by element. */
-static void body(tg_builder *tg_b_, const tg_attention_problem *p, bool copies) {
-  const source k = {"K", copies && p->k != TG_F32 ? "K_block" : NULL, p->k},
-               v = {"V", copies && p->v != TG_F32 ? "V_block" : NULL, p->v};
+static void body(tg_builder *tg_b_, const tg_attention_problem *p, bool lanes) {
+  const source k = {"K", !lanes && p->k != TG_F32 ? "K_block" : NULL, p->k, lanes},
+               v = {"V", !lanes && p->v != TG_F32 ? "V_block" : NULL, p->v, lanes};
   tg_attention_declare(tg_b_, p);
   tg_define_reg(q, f32, [G, D, BQ]);
   tg_define_reg(o, f32, [G, E, BQ]);
@@ -160,6 +171,10 @@ static void body(tg_builder *tg_b_, const tg_attention_problem *p, bool copies) 
   tg_define_reg(l, f32, [G, BQ]);
   tg_define_reg(s, f32, [BK, BQ]);   /* out here since a block may leave elements of it as they were */
   tg_range(w, BK) tg_range(i, BQ) tg(s[w,i] = 0);
+  if (lanes) {
+    tg_define_reg(lanes, f32, [KT, BQ, DL]);
+    tg_range(wk, KT) tg_range(wi, BQ) tg_range(wl, DL) tg(lanes[wk,wi,wl] = 0);
+  }
   tg_range(g, ceildiv(M, BQ)) {
     tg_range(i, BQ) {
       tg(m[g,i] = -inf);
@@ -201,7 +216,7 @@ TG_KERNEL(attention_prefill, ) {
   else tg_knob(BK, 64, 32, 128);
   tg_knob(KT, 4, 8);
   tg_let(BQ, tg_c(NV) * tg_c(VL));
-  body(tg_b_, p, true);
+  body(tg_b_, p, false);
   tg_kit_word(tg_b_, "split i VL as iu il");
   tg_kit_word(tg_b_, "upcast iu");
   tg_kit_word(tg_b_, "lane il");
@@ -223,30 +238,35 @@ TG_KERNEL(attention_prefill, ) {
 }
 const tg_kernel_def *const tg_attention_prefill = &attention_prefill;
 
-/* Elements of a head are lanes, DL of them, so K and V are read once, as they lie in memory: KT keys side by side, then
- * DU vectors of V. Weights have keys as lanes. */
+/* Elements of a head are lanes, DL of them. K and V are read once for all rows (V for VR of them at a time), vector by
+ * vector as they lie in memory, since hardware prefetches a sequence of lines and nothing else. Weights have keys as
+ * lanes. */
 TG_KERNEL(attention_decode, ) {
   const tg_attention_problem *p = tg_user;
   bool full = !p->mask_mod && p->mask != TG_BOOL;
   tg_kit_lanes(tg_b_, TG_F32);
   tg_knob(DL, 8, 16, 4);
   tg_knob(DU, 8, 4, 2);
+  tg_knob(VR, 1, 2, 4);
   tg_knob(BQ, 1, 2, 4, 8);
   tg_knob(BK, 64, 32, 128);
   tg_knob(KT, 8, 4, 16);
   tg_knob(AHEAD, 1, 0);
   tg_let(G, 1);
-  body(tg_b_, p, false);
+  body(tg_b_, p, true);
   tg_kit_word(tg_b_, "place o memory");
   tg_kit_word(tg_b_, "place q memory");
   tg_kit_word(tg_b_, "place s memory");
+  tg_kit_word(tg_b_, "place lanes memory");
   static const char *const loops[] = {"j", "v", "x"};
-  for (uint32_t i = 0; i < TG_COUNT(loops); i++) {
-    if (i < 2 && (!full || (i == 1 && !p->window))) continue;
-    tg_kit_word(tg_b_, "split %sc DL as %sa %sl", loops[i], loops[i], loops[i]);
+  for (uint32_t i = full ? 0 : 2; i < TG_COUNT(loops); i++) {
+    if (i == 1 && !p->window) continue;
     tg_kit_word(tg_b_, "lane %sl", loops[i]);
+    tg_kit_word(tg_b_, "upcast %si", loops[i]);
+    tg_kit_word(tg_b_, "lane %ss", loops[i]);
     tg_kit_word(tg_b_, "upcast %sb", loops[i]);
   }
+  tg_kit_word(tg_b_, "unroll %sc", full ? "j" : "x");
   tg_kit_word(tg_b_, "split d DL as da dl");
   tg_kit_word(tg_b_, "lane dl");
   if (p->value_head > tg_c(DL)) {
@@ -256,6 +276,8 @@ TG_KERNEL(attention_decode, ) {
                 tg_kit_tile_and_rest(list, sizeof list, (tg_kit_dim){vectors, vectors}, tg_c(DU)));
     tg_kit_word(tg_b_, "upcast du");
   }
+  tg_kit_word(tg_b_, "split di VR as dg dr");
+  tg_kit_word(tg_b_, "upcast dr");
   static const char *const rows[] = {"r", "t", "u"};
   int64_t lanes = tg_c(KT) < tg_c(VL) ? tg_c(KT) : tg_c(VL);
   for (uint32_t i = 0; i < TG_COUNT(rows); i++) {
@@ -263,9 +285,9 @@ TG_KERNEL(attention_decode, ) {
     tg_kit_word(tg_b_, "lane %sl", rows[i]);
   }
   if (!full || !tg_c(AHEAD)) return;
-  /* while the scores of a block are computed, K of the next one is fetched, and V while V is added up */
-  tg_kit_word(tg_b_, "prefetch K at jt ahead %lld", (long long)(tg_c(BK) / tg_c(KT)));
-  tg_kit_word(tg_b_, "prefetch V at k ahead BK");
+  /* the next block is fetched while this one is computed */
+  tg_kit_word(tg_b_, "prefetch K at jk ahead BK to l2");
+  tg_kit_word(tg_b_, "prefetch V at k ahead BK to l2");
 }
 const tg_kernel_def *const tg_attention_decode = &attention_decode;
 

@@ -61,7 +61,8 @@ tg_status tg_attention_space_of(tg_context *c, const tg_attention_desc *d, int64
   if (!part) return tg_kit_fail(c, TG_INTERNAL, "internal error: no part has %lld rows", (long long)rows);
   out->problem = a->problem;
   tg_attention_narrow(&out->problem, part->size[0]);
-  if (rows <= ATTENTION_FEW && keys > ATTENTION_SPLIT) out->problem.partial = true, out->problem.lse = false;
+  if (rows <= ATTENTION_FEW && tg_attention_most_parts(heads ? a->kv_heads : a->heads, keys) > 1)
+    out->problem.partial = true, out->problem.lse = false;
   if (rows <= ATTENTION_FEW)
     keys = larger(smaller(keys, ATTENTION_SPLIT), keys_in_memory(&c->target, &a->problem, rows));
   choose_values(a, &out->problem, queries, keys, rows, heads, value);

@@ -80,8 +80,8 @@ static void of_few_rows(tg_context *c) {
   const tg_attention_desc d = {.head = 16, .heads = 4, .kv_heads = 1, .queries = {1, 0}, .keys = {1, 4096}, .lse = 1};
   tune(c, &d, 0, 2000, slow_decode, 5);
   CHECK(tuned_of(c, &d, 1, 1500) == 1, "the plan does not use what was tuned for parts of the keys");
-  tune(c, &d, 0, 500, slow_decode, 5);
-  CHECK(tuned_of(c, &d, 1, 500) == 2, "the plan does not use what was tuned for all keys at once");
+  tune(c, &d, 0, 250, slow_decode, 5);
+  CHECK(tuned_of(c, &d, 1, 250) == 2, "the plan does not use what was tuned for all keys at once");
 }
 
 /* Runs that are told their blocks of keys, by an expression or by bools, and runs of few rows of the same plan. */
