@@ -50,9 +50,9 @@ static tiles divide(tg_builder *tg_b_, const tg_attention_problem *p) {
 
 /* ---- the body ---- */
 
-/* The scores of `extent` tiles from tile `first` on, with masks or without. Ranges: x over tiles, xb over the keys of a
- * tile, xc over the elements of a head; in lanes of a head xl, whose sums of products are kept for all keys of the tile,
- * so that each key is read once, in the order of memory; then xs adds up the lanes. */
+/* The scores of `extent` tiles from tile `first` on, with masks or without. Ranges, where x is "j": jt over tiles, jb
+ * over the keys of a tile, jc over the elements of a head. If these are lanes jl, the sums of lanes are kept for all
+ * keys jk of the tile, so that each key is read once, in the order of memory; then js adds them up. */
 static void scores_of(tg_builder *tg_b_, const tg_attention_problem *p, const source *k, const char *x,
                       const char *first, const char *extent, bool cut) {
   const char *tile = strcmp(first, "0") ? text("(%s + %st)", first, x) : text("%st", x),
