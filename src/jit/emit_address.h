@@ -18,6 +18,10 @@ void tg_emit_add_term(tg_emitter *, sum *s, const tg_uop *u, int64_t scale);   /
 /* base + scalar terms + constant, in elements of `bytes`. */
 LLVMValueRef tg_emit_scalar_pointer(tg_emitter *, uint32_t buffer, const sum *s, tg_type index, LLVMTypeRef element,
                                     uint64_t bytes);
+/* What is known of that address, in bytes, in a buffer aligned to `base`. */
+uint32_t tg_emit_known_alignment(tg_emitter *, const sum *s, uint64_t bytes, uint64_t base);
+/* What a device may assume of that address, in bytes, up to its widest access; at least `element`. */
+uint32_t tg_emit_device_alignment(tg_emitter *, uint32_t buffer, const sum *s, uint64_t bytes, uint32_t element);
 
 /* emit_masks.c: LLVM's masked accesses, of any width and with any mask; tg_emit_registers later turns them into
  * instructions that the target has. */
@@ -51,4 +55,8 @@ void tg_emit_store_apart(tg_emitter *, LLVMValueRef pointer, LLVMValueRef distan
 /* emit_runs.c: a load of several contiguous runs of elements. Returns NULL if the load has another form. mask: one bit
  * per lane, NULL: all lanes; other: the result where the mask is false. */
 LLVMValueRef tg_emit_runs(tg_emitter *, const tg_uop *load, LLVMValueRef mask, LLVMValueRef other);
+/* The same for a store on a device: false, and nothing done, if it has another form. */
+bool tg_emit_store_runs(tg_emitter *, const tg_uop *store, LLVMValueRef value, uint32_t lanes);
+/* The alignment, in bytes, that each run of the access has if the buffer has `widest`; an element's if it has no runs. */
+uint32_t tg_emit_runs_alignment(tg_emitter *, const tg_uop *access, uint32_t lanes, uint32_t widest);
 #endif

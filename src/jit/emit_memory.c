@@ -199,7 +199,7 @@ LLVMValueRef tg_emit_scalar_pointer(tg_emitter *e, uint32_t buffer, const sum *s
   return step(e, element, bytes, p, offset, depth);
 }
 
-static uint32_t known_alignment(tg_emitter *e, const sum *s, uint64_t bytes, uint64_t base) {
+uint32_t tg_emit_known_alignment(tg_emitter *e, const sum *s, uint64_t bytes, uint64_t base) {
   uint64_t low = base | (uint64_t)s->constant * bytes;   /* the lowest bit set bounds the alignment */
   for (uint32_t i = 0; i < s->scalars_n; i++) {
     tg_bounds b = tg_bounds_of(e->j, s->scalars[i].u);
@@ -214,11 +214,11 @@ static uint32_t known_alignment(tg_emitter *e, const sum *s, uint64_t bytes, uin
 
 enum { WIDEST = 16 };
 
-static uint32_t device_alignment(tg_emitter *e, uint32_t buffer, const sum *s, uint64_t bytes, uint32_t element) {
+uint32_t tg_emit_device_alignment(tg_emitter *e, uint32_t buffer, const sum *s, uint64_t bytes, uint32_t element) {
   const emit_buffer *b = &e->buffers[buffer];
   bool assumed = b->memory == MEMORY_LOCAL ||
                  (b->memory == MEMORY_GLOBAL && e->streaming && b->position < 64 && e->aligned >> b->position & 1);
-  uint32_t align = assumed ? known_alignment(e, s, bytes, WIDEST) : element;
+  uint32_t align = assumed ? tg_emit_known_alignment(e, s, bytes, WIDEST) : element;
   return align > element ? align : element;
 }
 
@@ -236,9 +236,13 @@ void tg_emit_find_aligned(tg_emitter *e, const tg_uop *u) {
       tg_access_rank(u) != 1)
     return;
   tg_emit_take_apart(e, &s, u->src[1]);
-  if (s.vectors_n || s.iota > 1 || s.iota < 0 || (!s.iota && !((uint64_t)s.constant * bytes % WIDEST))) return;
-  if (!s.iota) s.constant = 0;
-  if (known_alignment(e, &s, bytes, WIDEST) <= bytes) return;
+  if (s.vectors_n) {   /* runs of elements */
+    if (define->lanes > 1 || tg_emit_runs_alignment(e, u, u->src[1]->lanes, WIDEST) <= bytes) return;
+  } else {
+    if (s.iota > 1 || s.iota < 0 || (!s.iota && !((uint64_t)s.constant * bytes % WIDEST))) return;
+    if (!s.iota) s.constant = 0;
+    if (tg_emit_known_alignment(e, &s, bytes, WIDEST) <= bytes) return;
+  }
   e->aligned |= (uint64_t)1 << b->position;
   e->streamed = true;
 }
@@ -286,8 +290,9 @@ static address address_of(tg_emitter *e, const tg_uop *u, uint32_t lanes, bool w
     if (a.backwards) s.constant += s.iota * (lanes - 1);
   }
   a.pointer = tg_emit_scalar_pointer(e, buffer, &s, sub->type, element, bytes);
-  if (want_alignment) a.streamed = known_alignment(e, &s, bytes, 64);
-  if (e->device && !s.vectors_n && (!s.iota || s.iota == 1)) a.align = device_alignment(e, buffer, &s, bytes, a.align);
+  if (want_alignment) a.streamed = tg_emit_known_alignment(e, &s, bytes, 64);
+  if (e->device && !s.vectors_n && (!s.iota || s.iota == 1))
+    a.align = tg_emit_device_alignment(e, buffer, &s, bytes, a.align);
   if (lanes == 1 || define->lanes > 1 || (s.iota == 1 && !s.vectors_n) || a.backwards || a.step) return a;
   if (!s.iota && !s.vectors_n) {
     a.splat = true;
@@ -652,6 +657,7 @@ void tg_emit_store(tg_emitter *e, const tg_uop *u) {
     LLVMBuildBr(e->b, behind);
     LLVMPositionBuilderAtEnd(e->b, behind);
   } else if (a.apart) tg_emit_store_apart(e, a.pointer, a.apart, v, a.align);
+  else if (a.offsets && (!mask || branch) && tg_emit_store_runs(e, u, v, lanes)) ;
   else if (a.offsets)
     tg_emit_masked(e, "llvm.masked.scatter", true, a.offsets, mask && !branch ? mask : full_mask(e, lanes), v, a.align);
   else if (a.step) tg_emit_store_steps(e, a.step, a.pointer, mask && !branch ? mask : NULL, v, a.align);

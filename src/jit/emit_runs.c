@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * Loads whose lanes are digits of several subscripts, as a copy into another layout has after `fuse` and `lane`. For
+ * Accesses whose lanes are digits of several subscripts, as a copy into another layout has after `fuse` and `lane`. For
  * example B[k + iota % 4, j + iota / 4] of 64 lanes reads four runs of sixteen contiguous elements each. Each run is
- * loaded as a vector; the vectors are concatenated and permuted by one shuffle. A gather would be one load per lane. */
+ * loaded as a vector; the vectors are concatenated and permuted by one shuffle. A gather would be one load per lane.
+ * On a device stores go by runs too: an accumulator's registers lie side by side in pairs. */
 #include <stdlib.h>
 #include "jit/emit_address.h"
 
-/* elements of the shortest run that is worth a load of its own */
-enum { FEWEST = 4, MOST_FACTORS = 2, MOST_LANES = 64 };
+/* FEWEST: elements of the shortest run that is worth a load of its own. A device has no gather to compare with: there
+ * two elements in one load are better than two loads, as in the fragments of matrix instructions. */
+enum { FEWEST = 4, FEWEST_ON_DEVICE = 2, MOST_FACTORS = 2, MOST_LANES = 64 };
 
 /* The element that a lane reads: at `offset`, plus factor[i] times the i-th scalar. */
 typedef struct { uint32_t lane; int64_t factor[MOST_FACTORS], offset; } element;
@@ -67,10 +69,10 @@ static bool follows(const element *a, const element *b) {
 }
 
 /* The length of the runs, if they have one length, which is a power of two. 0: the load is a gather. */
-static uint32_t length_of(const element *of, uint32_t lanes) {
+static uint32_t length_of(const element *of, uint32_t lanes, uint32_t fewest) {
   uint32_t n = 1;
   while (n < lanes && follows(&of[n - 1], &of[n])) n++;
-  if (n < FEWEST || n & (n - 1) || n == lanes || lanes % n) return 0;
+  if (n < fewest || n & (n - 1) || n == lanes || lanes % n) return 0;
   for (uint32_t i = 1; i < lanes; i++)
     if (follows(&of[i - 1], &of[i]) != (i % n != 0)) return 0;
   return n;
@@ -82,36 +84,82 @@ static LLVMValueRef pick(tg_emitter *e, LLVMValueRef a, LLVMValueRef b, const ui
   return LLVMBuildShuffleVector(e->b, a, b ? b : LLVMGetPoison(LLVMTypeOf(a)), LLVMConstVector(mask, n), "");
 }
 
-LLVMValueRef tg_emit_runs(tg_emitter *e, const tg_uop *u, LLVMValueRef mask, LLVMValueRef other) {
-  const tg_uop *define = tg_define_of(u->src[0]), *factor[MOST_FACTORS];
-  element of[MOST_LANES];
-  LLVMValueRef part[MOST_LANES];
-  uint32_t at[MOST_LANES], lanes = u->lanes, n;
-  sum s;
-  if (e->device || lanes > MOST_LANES || lanes & (lanes - 1) || u->src[1]->lanes != lanes) return NULL;
-  tg_emit_take_apart(e, &s, u->src[1]);
-  if (!find_elements(&s, lanes, of, factor) || !(n = length_of(of, lanes)) || s.scalars_n + MOST_FACTORS > MAX_TERMS)
-    return NULL;
-  for (uint32_t g = 0; g < lanes / n; g++) {
-    const element *first = &of[g * n];
-    sum own = s;
-    own.constant = (int64_t)((uint64_t)s.constant + (uint64_t)first->offset);
-    for (int i = 0; i < MOST_FACTORS; i++)
-      if (first->factor[i]) tg_emit_add_term(e, &own, factor[i], first->factor[i]);
-    LLVMTypeRef type = tg_emit_memory_type(e, define->type, n);
-    uint32_t bytes = (uint32_t)tg_type_bytes(define->type);
-    LLVMValueRef p = tg_emit_scalar_pointer(e, (uint32_t)define->arg, &own, u->src[1]->type,
-                                            tg_emit_memory_type(e, define->type, 1), bytes);
-    for (uint32_t i = 0; i < n; i++) at[i] = first[i].lane;
-    if (mask)
-      part[g] = tg_emit_masked_load(e, p, pick(e, mask, NULL, at, n),
-                                    LLVMIsNull(other) ? LLVMConstNull(type) : pick(e, other, NULL, at, n), bytes);
-    else LLVMSetAlignment(part[g] = LLVMBuildLoad2(e->b, type, p, ""), bytes);
+/* The runs of an access: `count` of `n` elements each. */
+typedef struct { element of[MOST_LANES]; const tg_uop *factor[MOST_FACTORS]; uint32_t n, count; sum s; } runs;
+
+static bool find_runs(tg_emitter *e, const tg_uop *u, uint32_t lanes, runs *r) {
+  *r = (runs){.n = 0};
+  if (lanes > MOST_LANES || lanes & (lanes - 1) || u->src[1]->lanes != lanes) return false;
+  tg_emit_take_apart(e, &r->s, u->src[1]);
+  if (!find_elements(&r->s, lanes, r->of, r->factor) || r->s.scalars_n + MOST_FACTORS > MAX_TERMS) return false;
+  r->n = length_of(r->of, lanes, e->device ? FEWEST_ON_DEVICE : FEWEST);
+  r->count = r->n ? lanes / r->n : 0;
+  return r->n;
+}
+
+/* The address of run g, as terms. */
+static sum run_at(tg_emitter *e, const runs *r, uint32_t g) {
+  const element *first = &r->of[g * r->n];
+  sum own = r->s;
+  own.vectors_n = 0;
+  own.iota = 0;
+  own.constant = (int64_t)((uint64_t)r->s.constant + (uint64_t)first->offset);
+  for (int i = 0; i < MOST_FACTORS; i++)
+    if (first->factor[i]) tg_emit_add_term(e, &own, r->factor[i], first->factor[i]);
+  return own;
+}
+
+static LLVMValueRef run_pointer(tg_emitter *e, const tg_uop *u, const sum *own, uint32_t *align) {
+  const tg_uop *define = tg_define_of(u->src[0]);
+  uint32_t bytes = (uint32_t)tg_type_bytes(define->type), buffer = (uint32_t)define->arg;
+  *align = e->device ? tg_emit_device_alignment(e, buffer, own, bytes, bytes) : bytes;
+  return tg_emit_scalar_pointer(e, buffer, own, u->src[1]->type, tg_emit_memory_type(e, define->type, 1), bytes);
+}
+
+uint32_t tg_emit_runs_alignment(tg_emitter *e, const tg_uop *u, uint32_t lanes, uint32_t widest) {
+  runs *r = tg_new(&e->j->env, runs, 1);
+  uint32_t bytes = (uint32_t)tg_type_bytes(tg_define_of(u->src[0])->type), least = widest;
+  if (!find_runs(e, u, lanes, r)) return bytes;
+  for (uint32_t g = 0; g < r->count; g++) {
+    sum own = run_at(e, r, g);
+    uint32_t align = tg_emit_known_alignment(e, &own, bytes, widest);
+    least = align < least ? align : least;
   }
-  for (uint32_t parts = lanes / n, wide = 2 * n; parts > 1; parts /= 2, wide *= 2) {
+  return least;
+}
+
+LLVMValueRef tg_emit_runs(tg_emitter *e, const tg_uop *u, LLVMValueRef mask, LLVMValueRef other) {
+  runs *r = tg_new(&e->j->env, runs, 1);
+  LLVMValueRef part[MOST_LANES];
+  uint32_t at[MOST_LANES], lanes = u->lanes, align;
+  if ((e->device && mask) || !find_runs(e, u, lanes, r)) return NULL;
+  LLVMTypeRef type = tg_emit_memory_type(e, tg_define_of(u->src[0])->type, r->n);
+  for (uint32_t g = 0; g < r->count; g++) {
+    sum own = run_at(e, r, g);
+    LLVMValueRef p = run_pointer(e, u, &own, &align);
+    for (uint32_t i = 0; i < r->n; i++) at[i] = r->of[g * r->n + i].lane;
+    if (mask)
+      part[g] = tg_emit_masked_load(e, p, pick(e, mask, NULL, at, r->n),
+                                    LLVMIsNull(other) ? LLVMConstNull(type) : pick(e, other, NULL, at, r->n), align);
+    else LLVMSetAlignment(part[g] = LLVMBuildLoad2(e->b, type, p, ""), align);
+  }
+  for (uint32_t parts = r->count, wide = 2 * r->n; parts > 1; parts /= 2, wide *= 2) {
     for (uint32_t i = 0; i < wide; i++) at[i] = i;
     for (uint32_t g = 0; g < parts / 2; g++) part[g] = pick(e, part[2 * g], part[2 * g + 1], at, wide);
   }
-  for (uint32_t i = 0; i < lanes; i++) at[of[i].lane] = i;
+  for (uint32_t i = 0; i < lanes; i++) at[r->of[i].lane] = i;
   return pick(e, part[0], NULL, at, lanes);
+}
+
+bool tg_emit_store_runs(tg_emitter *e, const tg_uop *u, LLVMValueRef value, uint32_t lanes) {
+  runs *r = tg_new(&e->j->env, runs, 1);
+  uint32_t at[MOST_LANES], align;
+  if (!e->device || !find_runs(e, u, lanes, r)) return false;
+  for (uint32_t g = 0; g < r->count; g++) {
+    sum own = run_at(e, r, g);
+    LLVMValueRef p = run_pointer(e, u, &own, &align);
+    for (uint32_t i = 0; i < r->n; i++) at[i] = r->of[g * r->n + i].lane;
+    LLVMSetAlignment(LLVMBuildStore(e->b, pick(e, value, NULL, at, r->n), p), align);
+  }
+  return true;
 }

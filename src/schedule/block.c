@@ -9,6 +9,11 @@
  * adds c times its part, and the last block applies f. Otherwise it is kept in a temporary buffer defined before the
  * new loop, and the last block stores f(sum).
  *
+ * With `in acc` the sum waits in registers: the whole of it in a tile over the loops inside, which is filled before the
+ * new loop and stored by f behind it, so that the loop itself has nothing but sums.
+ *
+ *   acc[i] = 0    kc { i { acc[i] = acc[i] + sum(kr: e) } }    i { C[i] = f(acc[i]) }
+ *
  * Legal if the iterations of the loops that become inner are independent and the range has at least one iteration, so
  * that each element of the output belongs to one iteration. If an earlier split gated another range of the sum, the
  * gate becomes that range's extent. */
@@ -23,7 +28,7 @@ typedef struct {
   const uint8_t *marks;              /* by buffer ordinal: does the nest store to it? */
   const tg_uop *inside[DEEPEST];     /* ranges of the loops around the statement in work, within the new one */
   uint32_t depth;
-  tg_statements tiles;               /* DEFINEs before the new loop */
+  tg_statements tiles, behind;       /* DEFINEs and statements before the new loop, and statements behind it */
   uint32_t reductions;
 } blocking;
 
@@ -191,7 +196,7 @@ static void block_in_output(const blocking *b, const tg_uop *store, const tg_uop
   add_store(b, out, store, define, store->src + 1, sum, gate);
 }
 
-static const tg_uop *tile_for(blocking *b, const tg_uop *store, const tg_uop *reduce) {
+static const tg_uop *tile_for(blocking *b, const tg_uop *store, const tg_uop *reduce, const char *in_registers) {
   tg_job *j = b->s->j;
   const tg_buffer *output = tg_buffer_info(j, store->src[0]);
   const tg_uop *dims[16];
@@ -199,6 +204,7 @@ static const tg_uop *tile_for(blocking *b, const tg_uop *store, const tg_uop *re
   const char *need = reduce->type == tg_define_of(store->src[0])->type
                          ? "the statement reads it otherwise than as x of x + c * sum"
                          : tg_format(&j->env, "it has the type %s", tg_type_name[tg_define_of(store->src[0])->type]);
+  if (in_registers) need = "it waits in registers";
   if (b->depth > TG_COUNT(dims)) refuse(b, "more than 16 loops stand inside");
   for (uint32_t i = 0; i < b->depth; i++) {
     tg_i128 most = tg_bounds_of(j, tg_extent(b->inside[i])).hi;
@@ -212,12 +218,12 @@ static const tg_uop *tile_for(blocking *b, const tg_uop *store, const tg_uop *re
                     "would have more than 2^26 elements: split them, and leave the outer parts outside of the blocks",
                     output->name, need, tg_type_name[reduce->type], tg_range_text(b->s, b->inside[b->depth - 1])));
   }
-  tg_buffer info = {.name = tg_format(&j->env, "%s.sum", output->name),
-                    .space = TG_SPACE_LOCAL,
+  tg_buffer info = {.name = in_registers ? tg_sym(j, in_registers) : tg_format(&j->env, "%s.sum", output->name),
+                    .space = in_registers ? TG_SPACE_REG : TG_SPACE_LOCAL,
                     .role = TG_ROLE_TEMP,
                     .rank = (uint8_t)b->depth,
                     .type = reduce->type,
-                    .align = 64,
+                    .align = in_registers ? 0 : 64,
                     .pos = b->o->pos};
   const tg_uop *tile = tg_define(j, info, 1, dims, NULL, true);
   tg_push(&j->env, &b->tiles, tile);
@@ -227,7 +233,7 @@ static const tg_uop *tile_for(blocking *b, const tg_uop *store, const tg_uop *re
 static void block_in_tile(blocking *b, const tg_uop *store, const tg_uop *reduce, tg_statements *out) {
   tg_job *j = b->s->j;
   tg_op op = tg_reduce_info(reduce).op;
-  const tg_uop *value = tg_stored(store), *gate = tg_gate(store), *tile = tile_for(b, store, reduce);
+  const tg_uop *value = tg_stored(store), *gate = tg_gate(store), *tile = tile_for(b, store, reduce, NULL);
   const tg_uop *next = tg_idx_add(j, b->loop, tg_index(j, 1)), *extent = tg_extent(b->loop);
   const tg_uop *later = tg_op2(j, TG_OP_LT, tg_index(j, 0), b->loop), *more = tg_op2(j, TG_OP_LT, next, extent),
                *last = tg_op2(j, TG_OP_LE, extent, next);
@@ -238,6 +244,37 @@ static void block_in_tile(blocking *b, const tg_uop *store, const tg_uop *reduce
   tg_push(&j->env, out, plain);
   add_store(b, out, store, tg_define_of(store->src[0]), store->src + 1, tg_substitute(j, value, 1, &reduce, &sum),
             tg_and(j, gate, last));
+}
+
+/* The statement once more, over ranges of its own: that stores `value` to `to`, or, where that is NULL, as itself. */
+static const tg_uop *around_the_blocks(const blocking *b, const tg_uop *store, const tg_uop *to, const tg_uop *value) {
+  tg_schedule *s = b->s;
+  tg_job *j = s->j;
+  const tg_uop *own[DEEPEST], *u;
+  if (to) u = tg_store(j, to, b->inside, value, NULL, 0);
+  else u = tg_store(j, store->src[0], store->src + 1, value, tg_gate(store), store->arg & ~(int64_t)TG_GATED);
+  for (uint32_t i = 0; i < b->depth; i++) {
+    const tg_uop *r = b->inside[i], *extent = tg_substitute(j, tg_extent(r), i, b->inside, own);
+    own[i] = tg_axis_range(s, r, tg_range_name(s, r), extent, tg_range_kind(r));
+    tg_axis_tie(s, own[i], r);
+  }
+  u = tg_substitute(j, u, b->depth, b->inside, own);
+  tg_set_pos(j, u, tg_get_pos(j, store));
+  for (uint32_t i = b->depth; i-- > 0;) u = tg_end(j, own[i], 1, &u);
+  return u;
+}
+
+static void block_in_registers(blocking *b, const tg_uop *store, const tg_uop *reduce, tg_statements *out) {
+  tg_job *j = b->s->j;
+  tg_op op = tg_reduce_info(reduce).op;
+  const tg_uop *tile = tile_for(b, store, reduce, b->o->tile);
+  const tg_uop *so_far = tg_load(j, tile, b->inside, NULL, NULL, 0), *before, *behind;
+  before = around_the_blocks(b, store, tile, tg_identity(j, op, reduce->type));
+  tg_push(&j->env, &b->tiles, before);
+  add_store(b, out, store, tile, b->inside, tg_op2(j, op, so_far, part_of_sum(b, reduce)), NULL);
+  const tg_uop *value = tg_substitute(j, tg_stored(store), 1, &reduce, &so_far);
+  behind = around_the_blocks(b, store, NULL, value);
+  tg_push(&j->env, &b->behind, behind);
 }
 
 /* Refuses if another statement of the nest would read a partial sum. */
@@ -269,7 +306,9 @@ static void blocked_store(blocking *b, const tg_uop *store, tg_statements *out) 
     refuse(b, "it may have no iteration, and then nothing would be stored");
   if (store->arg & TG_ATOMIC) refuse(b, "the statement is an atomic update");
   check_others(b, store);
-  if (waits_in_output(j, store, reduce, &a)) block_in_output(b, store, reduce, &a, out);
+  if (b->o->tile && b->reductions) refuse(b, "several statements have it, and one tile is named");
+  if (b->o->tile) block_in_registers(b, store, reduce, out);
+  else if (waits_in_output(j, store, reduce, &a)) block_in_output(b, store, reduce, &a, out);
   else block_in_tile(b, store, reduce, out);
   b->reductions++;
 }
@@ -308,11 +347,12 @@ static void block_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, vo
                         tg_range_text(s, end->src[0])));
   b->loop = tg_axis_range(s, b->range, tg_range_name(s, b->range), tg_extent(b->range), TG_LOOP);
   b->marks = tg_marked_buffers(s, end);
-  b->tiles.n = 0;
+  b->tiles.n = b->behind.n = 0;
   tg_statements inner = {0};
   blocked(b, end, &inner);
   for (uint32_t i = 0; i < b->tiles.n; i++) tg_push(&s->j->env, out, b->tiles.data[i]);
   tg_push(&s->j->env, out, tg_end_like(s, end, b->loop, inner.n, inner.data));
+  for (uint32_t i = 0; i < b->behind.n; i++) tg_push(&s->j->env, out, b->behind.data[i]);
 }
 
 void tg_block_reduction(tg_schedule *s, const tg_opt *o, const char *name, const char *loop) {

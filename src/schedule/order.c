@@ -260,7 +260,18 @@ void tg_move_outward(tg_schedule *s, const tg_opt *o, const tg_site *site) {
   tg_move_outermost(s, o, site);   /* which says why it cannot */
 }
 
-void tg_opt_order(tg_schedule *s, const tg_opt *o) { tg_order_ranges(s, o, o->n, o->names); }
+void tg_opt_order(tg_schedule *s, const tg_opt *o) {
+  bool loop = false, sum = false;
+  for (uint32_t i = 0; i < o->n && o->tile; i++) {
+    const tg_uop *owner = tg_axis_find(s, o, o->names[i]).site[0].owner;
+    loop |= owner->op == TG_OP_END;
+    sum |= owner->op == TG_OP_REDUCE;
+  }
+  if (o->tile && !(loop && sum))
+    tg_fail_at(s->j, o->pos, "order: no sum's range is listed before a loop, and only a sum in blocks waits in %s",
+               o->tile);
+  tg_order_ranges(s, o, o->n, o->names);
+}
 
 /* Does a range of the axis stand around the site? */
 static bool stands_inside(const tg_schedule *s, const tg_site *site, const tg_axis *axis) {

@@ -212,7 +212,7 @@ static item next_item(item *all) {
 static bool item_is(item x, const char *text) { return x.n == strlen(text) && !memcmp(x.at, text, x.n); }
 static bool is_choice(item x) { return x.at[0] != '[' && x.at[0] != '(' && memchr(x.at, '|', x.n); }
 static bool is_word(item x) {
-  return islower((unsigned char)*x.at) && !is_choice(x) && !item_is(x, "as1") && !item_is(x, "as2");
+  return islower((unsigned char)*x.at) && !is_choice(x) && !item_is(x, "as1") && !item_is(x, "as2") && !item_is(x, "in1");
 }
 static item inside(item x) { return (item){x.at + 1, x.n - 2}; }
 
@@ -328,7 +328,7 @@ static void parse_items(scan *s, tg_opt *o, item all, uint32_t from) {
     else if (item_is(x, "0") && is(s, "0")) next(s);
     else if (item_is(x, "0")) o->number[number_at] = number(s, "expected a number");
     else if (item_is(x, "R+")) {
-      while (s->n) add(s, o, name(s, "expected a range"));
+      while (s->n && !is(s, "in")) add(s, o, name(s, "expected a range"));
       if (o->n < 2) bad(s, "expected two ranges or more");
     } else if (item_is(x, "(R N)+")) parse_pairs(s, o);
     else if (item_is(x, "I")) o->expr = name(s, "expected a matrix instruction");
@@ -337,6 +337,9 @@ static void parse_items(scan *s, tg_opt *o, item all, uint32_t from) {
       if (!is(s, "as")) bad(s, "expected 'as' and a name for the range");
       as_names(s, o, 1);
     } else if (item_is(x, "as2")) as_names(s, o, 2 * o->n);
+    else if (item_is(x, "in1")) {
+      if (is(s, "in")) next(s), o->tile = new_name(s, "expected a name for the register tile");
+    }
     else if (item_is(x, "(E)")) parse_test(s, o);
     else if (item_is(x, "{i=R}")) parse_keys(s, o);
     else if (item_is(x, "{..}")) parse_stage(s, o);
@@ -426,7 +429,9 @@ static void print_items(printing *p, item all) {
     else if (item_is(x, "I")) tg_str_printf(p->t, " %s", o->expr);
     else if (name_meant(x)) tg_str_printf(p->t, " %s", o->names[p->name++]);
     else if (item_is(x, "as1") || item_is(x, "as2")) print_names(p, " as");
-    else if (item_is(x, "(E)")) tg_str_printf(p->t, "(%s)", o->expr);
+    else if (item_is(x, "in1")) {
+      if (o->tile) tg_str_printf(p->t, " in %s", o->tile);
+    } else if (item_is(x, "(E)")) tg_str_printf(p->t, "(%s)", o->expr);
     else if (item_is(x, "{i=R}")) {
       for (uint32_t i = 0; i < 3; i++)
         if (o->names[i]) tg_str_printf(p->t, " %c=%s", "ijk"[i], o->names[i]);
@@ -462,6 +467,7 @@ static const char *item_usage(item x) {
                {"(E)", "(p)"},
                {"as1", "as q"},
                {"as2", "[as r0 r1]"},
+               {"in1", "[in t]"},
                {"{i=R}", "i=r j=s k=q"},
                {"at=E|first|last|auto!", "at e|first|last|auto"},
                {"{..}", "[as Bp[layout] as type] [pitch=n] [fill=v] [align=n] [space=local|reg|thread|team|packed] "

@@ -25,6 +25,7 @@ typedef struct tg_opt {
   /* cut: the position; specialize: the condition; stage: the subscripts of the copy; contract: the instruction */
   const char *expr;
   const char *type, *fill, *with;   /* of stage; NULL if left out */
+  const char *tile;                 /* of order: the register tile for a sum in blocks; NULL if left out */
 } tg_opt;
 
 struct tg_schedule;
