@@ -535,6 +535,7 @@ static void prepare(tg_emitter *e) {
   find_phases(e, e->sink->src, e->sink->n, (uint32_t)NO_LOOP);
   find_memory(e);
   tg_emit_find_tiles(e);
+  tg_emit_find_fragments(e);
   e->private_top = DUMMY_BYTES;
   for (uint32_t i = 0; i < e->sink->n && e->target->arch == TG_ARCH_NVPTX; i++)
     tg_emit_find_aligned(e, e->sink->src[i]);

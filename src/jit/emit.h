@@ -65,6 +65,12 @@ typedef struct { const tg_uop *u; uint64_t offset; } emit_slot;
 
 typedef struct { const char *name; LLVMTypeRef type, fn_type; LLVMValueRef fn; } emit_intrinsic;
 typedef struct emit_device emit_device;   /* emit_device.c */
+/* An offset that depends on the lane: one number for each of its bits (emit_fragments.c). */
+typedef struct {
+  struct { int32_t bit[5], start; bool exclusive; } c;
+  LLVMValueRef v;
+  uint32_t stamp;
+} emit_lane_offset;
 
 typedef struct tg_emitter {
   tg_job *j;
@@ -98,6 +104,9 @@ typedef struct tg_emitter {
   uint32_t *need, wanted;      /* need: by node id; equal to `wanted` if the phase in hand needs the node */
   uint8_t *pure;               /* by node id: recomputed in each phase rather than kept in shared memory */
   uint8_t *tiled;              /* by node id: a load whose result a matrix instruction takes as an AMX tile */
+  /* by node id of a load that a matrix instruction takes: the lane, and a load to be emitted with it; NULL: none */
+  const tg_uop **fragments, **partners;
+  TG_VEC(emit_lane_offset) lane_offsets;
   /* streaming: the entry being emitted may assume aligned buffers and use non-temporal stores; streamed: it does, so
    * an `unaligned` entry is needed as well */
   bool streaming, streamed;
@@ -192,6 +201,11 @@ LLVMValueRef tg_emit_tile(tg_emitter *, LLVMValueRef v);
 LLVMValueRef tg_emit_elements(tg_emitter *, LLVMValueRef v, LLVMTypeRef type);   /* a tile as a vector */
 LLVMValueRef tg_emit_load_tile(tg_emitter *, LLVMValueRef pointer);
 void tg_emit_store_tile(tg_emitter *, LLVMValueRef pointer, LLVMValueRef tile);
+
+/* emit_fragments.c */
+/* Call before any function: finds the loads that matrix instructions take. */
+void tg_emit_find_fragments(tg_emitter *);
+LLVMValueRef tg_emit_fragment(tg_emitter *, const tg_uop *load);   /* by ldmatrix; NULL: it has another form */
 
 /* emit_convert.c */
 LLVMValueRef tg_emit_cast(tg_emitter *, const tg_uop *u);

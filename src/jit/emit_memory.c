@@ -522,6 +522,8 @@ LLVMValueRef tg_emit_load(tg_emitter *e, const tg_uop *u) {
   const tg_uop *define = tg_define_of(u->src[0]), *gate = tg_gate(u);
   if (e->buffers[(uint32_t)define->arg].memory == MEMORY_CELLS) return load_cell(e, u);
   if (gate && gate->op == TG_OP_CONST && !gate->arg) return tg_emit_get(e, tg_alternative(u), u->lanes);
+  LLVMValueRef fragment = tg_emit_fragment(e, u);
+  if (fragment) return fragment;
   address a = address_of(e, u, u->lanes, false);
   if (gate && gate->op != TG_OP_CONST) return gated_load(e, u, gate, &a);
   if (e->tiled[u->id] && !a.offsets && !a.splat && !a.backwards && !a.step && !a.apart)

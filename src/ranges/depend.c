@@ -199,16 +199,67 @@ static void note_absent(tg_touched *t, const tg_access *a, const tg_access *b, u
   }
 }
 
+/* ---- swizzled subscripts ---- x ^ (y / div % mod) in one dimension, where y is, up to multiples of div * mod, the
+ * subscript of another: of two such accesses that agree in the other dimensions, both are swizzled by one number, so
+ * they agree in this one if their x do. */
+
+typedef struct { const tg_uop *value; uint32_t by; int64_t div, mod; } swizzle;
+
+static bool is_multiple(tg_poly p, tg_i128 of) {
+  for (int i = 0; i < p.n; i++)
+    if (p.t[i].c % of) return false;
+  return p.n >= 0;
+}
+
+static bool swizzled_by(tg_polys *c, const tg_uop *access, uint32_t d, const tg_uop *y, swizzle *s) {
+  tg_bounds b = tg_bounds_of(c->job, y);
+  s->div = s->mod = 1;
+  if (b.lo < 0 || b.hi > 1 << 20) return false;
+  if ((y->op == TG_OP_MOD || y->op == TG_OP_CMOD) && y->src[1]->op == TG_OP_CONST)
+    s->mod = y->src[1]->arg, y = y->src[0];
+  else
+    while (s->mod <= (int64_t)b.hi) s->mod *= 2;
+  if ((y->op == TG_OP_IDIV || y->op == TG_OP_CDIV) && y->src[1]->op == TG_OP_CONST)
+    s->div = y->src[1]->arg, y = y->src[0];
+  if (s->div < 1 || s->mod < 1 || s->div > 1 << 20 || s->mod > 1 << 20 || tg_bounds_of(c->job, y).lo < 0) return false;
+  for (s->by = 0; s->by < tg_access_rank(access); s->by++)
+    if (s->by != d &&
+        is_multiple(tg_poly_minus(c, tg_poly_of(c, y), tg_poly_of(c, access->src[1 + s->by])), s->div * s->mod))
+      return true;
+  return false;
+}
+
+static bool swizzle_of(tg_polys *c, const tg_uop *access, uint32_t d, swizzle *s) {
+  const tg_uop *u = access->src[1 + d];
+  for (uint32_t k = 0; u->op == TG_OP_XOR && k < 2; k++) {
+    s->value = u->src[!k];
+    if (swizzled_by(c, access, d, u->src[k], s)) return true;
+  }
+  return false;
+}
+
+/* The subscripts by which two accesses agree or not. */
+static void subscripts(tg_polys *c, const tg_uop *a, const tg_uop *b, const tg_uop **of_a, const tg_uop **of_b) {
+  for (uint32_t d = 0; d < tg_access_rank(a); d++) {
+    swizzle x, y;
+    bool both = swizzle_of(c, a, d, &x) && swizzle_of(c, b, d, &y) && x.by == y.by && x.div == y.div && x.mod == y.mod;
+    of_a[d] = both ? x.value : a->src[1 + d];
+    of_b[d] = both ? y.value : b->src[1 + d];
+  }
+}
+
 bool tg_accesses_apart(tg_touched *t, const tg_access *a, const tg_access *b, uint32_t n, const tg_relation *rel) {
   tg_polys *c = t->polys;
   uint32_t rank = tg_access_rank(a->node);
   tg_poly difference[16];
+  const tg_uop *of_a[16], *of_b[16];
   renaming r = {0};
   tg_polys_reset(c);
   for (uint32_t i = 0; i < n; i++) tg_poly_of(c, rel[i].range);
+  subscripts(c, a->node, b->node, of_a, of_b);
   for (uint32_t d = 0; d < rank; d++) {
-    tg_poly_of(c, a->node->src[1 + d]);
-    tg_poly_of(c, b->node->src[1 + d]);
+    tg_poly_of(c, of_a[d]);
+    tg_poly_of(c, of_b[d]);
   }
   if (tg_gate(a->node) || tg_gate(b->node)) { /* their atoms, before the ranges are renamed */
     tg_poly p[32];
@@ -224,8 +275,8 @@ bool tg_accesses_apart(tg_touched *t, const tg_access *a, const tg_access *b, ui
   for (uint32_t i = atoms; i < c->n; i++) /* no other iteration */
     if (c->atoms[i].kind == TG_ATOM_OPAQUE && !c->atoms[i].node && c->atoms[i].hi < 1) return true;
   for (uint32_t d = 0; d < rank; d++) {
-    tg_poly second = tg_poly_replace(c, tg_poly_of(c, b->node->src[1 + d]), r.n, r.from, r.to, 1);
-    difference[d] = tg_poly_keep(c, tg_poly_minus(c, tg_poly_of(c, a->node->src[1 + d]), second));
+    tg_poly second = tg_poly_replace(c, tg_poly_of(c, of_b[d]), r.n, r.from, r.to, 1);
+    difference[d] = tg_poly_keep(c, tg_poly_minus(c, tg_poly_of(c, of_a[d]), second));
     if (difference[d].n >= 0 && never_zero(c, difference[d])) return true;
   }
   add_gate(c, a, NULL);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * The layout of a staged copy, given in the word as subscripts over the author's ranges: `Bp[j/32, k, j%32]`. The
  * dimensions of the copy are digits (quotients and remainders) of the offsets into the copied part. Every element must
- * get exactly one place. */
+ * get exactly one place. A digit may be swizzled by one of another dimension, `k/8 ^ i%8`: then lines of the copy that
+ * lie in the same banks of LOCAL memory, one below the other, have each their parts in another order. */
 #include "schedule/stage.h"
 
 typedef struct {
@@ -91,7 +92,7 @@ static void check_words(naming *n, const char *text) {
 
 static bool constant(const tg_uop *u) { return u->op == TG_OP_CONST && u->arg > 0; }
 
-static tg_digit parse_digit(naming *n, const char *text) {
+static tg_digit plain_digit(naming *n, const char *text) {
   check_words(n, text);
   const tg_uop *u = tg_parse_expr(n->s->j, text, n->names_n, n->names, n->values);
   tg_digit g = {.div = 1};
@@ -102,6 +103,32 @@ static tg_digit parse_digit(naming *n, const char *text) {
                n->o->names[0], text);
   g.dim = (uint32_t)u->arg;
   return g;
+}
+
+static tg_digit parse_digit(naming *n, const char *text) {
+  const char *swizzle = strchr(text, '^');
+  if (!swizzle) return plain_digit(n, text);
+  tg_digit g = plain_digit(n, tg_strndup(&n->s->j->env, text, (size_t)(swizzle - text))),
+           by = plain_digit(n, swizzle + 1);
+  if (by.mod < 2 || by.mod & (by.mod - 1))
+    tg_fail_at(n->s->j, n->o->pos, "stage %s: '%s' is no digit to swizzle by: d %% m or d / c %% m, m a power of two",
+               n->o->names[0], swizzle + 1);
+  g.by = by.dim, g.by_div = by.div, g.by_mod = by.mod;
+  return g;
+}
+
+/* A swizzle keeps the digit's values if they are a power of two that its own do not exceed; and it can be taken back
+ * if the other dimension is not swizzled itself. */
+static void check_swizzle(const naming *n, const tg_digits *l, const tg_digit *g) {
+  tg_job *j = n->s->j;
+  if (!g->by_mod) return;
+  if (g->extent & (g->extent - 1) || g->by_mod > g->extent)
+    tg_fail_at(j, n->o->pos, "stage %s: a digit of %lld values is swizzled by one of %lld: both must be powers of two, "
+               "and the second not more", n->o->names[0], (long long)g->extent, (long long)g->by_mod);
+  for (uint32_t i = 0; i < l->n; i++)
+    if (l->digit[i].dim == g->by && l->digit[i].by_mod)
+      tg_fail_at(j, n->o->pos, "stage %s: dimension %u is swizzled itself, and cannot swizzle another", n->o->names[0],
+                 g->by);
 }
 
 /* The digits of dimension d from the smallest: each begins where the one before ends, the last reaches the extent. */
@@ -152,11 +179,19 @@ tg_digits tg_digits_parse(tg_schedule *s, const tg_opt *o, const tg_stage_part *
   for (uint32_t i = 0; i < l.n; i++)
     if (!l.digit[i].checked)
       tg_fail_at(j, o->pos, "stage %s: two digits hold the same part of dimension %u", o->names[0], l.digit[i].dim);
+  for (uint32_t i = 0; i < l.n; i++) check_swizzle(&n, &l, &l.digit[i]);
   return l;
 }
 
-const tg_uop *tg_digits_place(tg_schedule *s, const tg_digit *g, const tg_uop *offset) {
-  tg_job *j = s->j;
-  if (g->div > 1) offset = tg_op2(j, TG_OP_IDIV, offset, tg_index(j, g->div));
-  return g->mod ? tg_op2(j, TG_OP_MOD, offset, tg_index(j, g->mod)) : offset;
+static const tg_uop *digit_of(tg_job *j, const tg_uop *offset, int64_t div, int64_t mod) {
+  if (div > 1) offset = tg_op2(j, TG_OP_IDIV, offset, tg_index(j, div));
+  return mod ? tg_op2(j, TG_OP_MOD, offset, tg_index(j, mod)) : offset;
+}
+
+const tg_uop *tg_digits_swizzled(tg_schedule *s, const tg_digit *g, const tg_uop *value, const tg_uop *const *offset) {
+  return g->by_mod ? tg_op2(s->j, TG_OP_XOR, value, digit_of(s->j, offset[g->by], g->by_div, g->by_mod)) : value;
+}
+
+const tg_uop *tg_digits_place(tg_schedule *s, const tg_digit *g, const tg_uop *const *offset) {
+  return tg_digits_swizzled(s, g, digit_of(s->j, offset[g->dim], g->div, g->mod), offset);
 }

@@ -27,7 +27,7 @@ static const tg_uop *first_load(const packing *p, const tg_uop *end) {
 
 static void subscripts(const packing *p, const tg_uop *const *at, const tg_uop **out) {
   for (uint32_t i = 0; i < p->layout.n; i++)
-    out[i] = tg_digits_place(p->s, &p->layout.digit[i], at[p->layout.digit[i].dim]);
+    out[i] = tg_digits_place(p->s, &p->layout.digit[i], at);
 }
 
 static const tg_uop *inside(tg_job *j, uint32_t n, const tg_uop *const *at, const tg_uop *const *dims) {
@@ -108,7 +108,7 @@ static void define_copy(packing *p, const char *name) {
 /* A nest over the copy's digits that stores what the source has there, or fill. */
 static const tg_uop *filling(const packing *p, const tg_uop *target) {
   tg_job *j = p->s->j;
-  const tg_uop *at[16], *place[16];
+  const tg_uop *at[16], *place[16], *to[16];
   for (uint32_t d = 0; d < p->rank; d++) at[d] = tg_index(j, 0);
   for (uint32_t i = 0; i < p->layout.n; i++) {
     const tg_digit *e = &p->layout.digit[i];
@@ -120,7 +120,8 @@ static const tg_uop *filling(const packing *p, const tg_uop *target) {
   const tg_uop *there = inside(j, p->rank, at, p->source->src);
   const tg_uop *value = tg_cast(j, p->type, tg_load(j, p->source, at, there, tg_zero(j, p->source->type), 0));
   if (p->fill != tg_zero(j, p->type)) value = tg_op3(j, TG_OP_WHERE, there, value, p->fill);
-  const tg_uop *u = tg_store(j, target, place, value, NULL, 0);
+  for (uint32_t i = 0; i < p->layout.n; i++) to[i] = tg_digits_swizzled(p->s, &p->layout.digit[i], place[i], at);
+  const tg_uop *u = tg_store(j, target, to, value, NULL, 0);
   tg_set_pos(j, u, p->o->pos);
   for (uint32_t i = p->layout.n; i-- > 0;) {
     u = tg_end(j, place[i], 1, &u);

@@ -191,7 +191,7 @@ static const tg_uop *load_of_copy(const staging *g, const tg_uop *old, const tg_
   }
   if (g->depth > 1) idx[at++] = slot(g, g->range);
   for (uint32_t i = 0; i < g->layout.n; i++)
-    idx[at++] = tg_digits_place(g->s, &g->layout.digit[i], offset[g->layout.digit[i].dim]);
+    idx[at++] = tg_digits_place(g->s, &g->layout.digit[i], offset);
   const tg_uop *gate = tg_gate(old) ? src[old->n - 2] : NULL,
                *alternative = gate ? converted(g, src[old->n - 1]) : NULL;
   if (gate && alternative == g->fill && g->rank && !g->clipped) {
@@ -250,11 +250,11 @@ static const tg_uop *fill_nest(staging *g, const tg_uop *const *again, const tg_
   tg_schedule *s = g->s;
   tg_job *j = s->j;
   const char *name = tg_buffer_info(j, g->copy)->name;
-  const tg_uop *from[16], *idx[17], *gate = NULL;
+  const tg_uop *from[16], *offset[16], *idx[17], *gate = NULL;
   tg_pos pos = j->ranges.data[tg_range_ordinal(g->range)].pos;
   uint32_t at = 0;
   if (g->depth > 1) idx[at++] = slot(g, g->range);
-  for (uint32_t d = 0; d < g->rank; d++) from[d] = tg_idx_add(j, g->base[d], tg_index(j, (int64_t)g->lo[d]));
+  for (uint32_t d = 0; d < g->rank; d++) offset[d] = tg_index(j, 0);
   for (uint32_t i = 0; i < g->layout.n; i++) {
     const tg_digit *e = &g->layout.digit[i];
     const char *own = tg_format(&j->env, "%s.%u", name, i);
@@ -264,9 +264,12 @@ static const tg_uop *fill_nest(staging *g, const tg_uop *const *again, const tg_
     if (tg_bounds_of(j, extent).hi > e->extent) extent = tg_idx_min(j, extent, room);
     ranges[i] = again ? tg_axis_range(s, again[i], own, extent, TG_LOOP)
                       : tg_range_new(j, own, extent, TG_LOOP, UINT32_MAX, pos);
-    idx[at++] = ranges[i];
-    from[e->dim] = tg_idx_add(j, from[e->dim], tg_idx_mul(j, ranges[i], e->div));
+    offset[e->dim] = tg_idx_add(j, offset[e->dim], tg_idx_mul(j, ranges[i], e->div));
   }
+  for (uint32_t i = 0; i < g->layout.n; i++)
+    idx[at++] = tg_digits_swizzled(s, &g->layout.digit[i], ranges[i], offset);
+  for (uint32_t d = 0; d < g->rank; d++)
+    from[d] = tg_idx_add(j, tg_idx_add(j, g->base[d], tg_index(j, (int64_t)g->lo[d])), offset[d]);
   for (uint32_t d = 0; d < g->rank; d++) {
     const tg_uop *dim = g->source->src[d];
     tg_bounds b = tg_bounds_of(j, from[d]);

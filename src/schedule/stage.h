@@ -8,14 +8,21 @@
 /* as in the text; 0: not said */
 enum { TG_STAGE_LOCAL = 1, TG_STAGE_REG, TG_STAGE_THREAD, TG_STAGE_TEAM, TG_STAGE_PACKED };
 
-/* Dimensions of the copy are digits of the offsets into the part. */
-/* offset / div % mod; mod 0: the highest */
-typedef struct { uint32_t dim; int64_t div, mod, extent; bool checked; } tg_digit;
+/* Dimensions of the copy are digits of the offsets into the part: offset / div % mod; mod 0: the highest. by_mod not 0:
+ * a swizzled one, whose place is the digit ^ (offset of dimension `by` / by_div % by_mod). */
+typedef struct {
+  uint32_t dim, by;
+  int64_t div, mod, extent, by_div, by_mod;
+  bool checked;
+} tg_digit;
 typedef struct { uint32_t n; tg_digit digit[16]; } tg_digits;
 /* load: one of those that the copy is for */
 typedef struct { const tg_uop *load; uint32_t rank; int64_t extent[16]; } tg_stage_part;
 tg_digits tg_digits_parse(tg_schedule *s, const tg_opt *o, const tg_stage_part *part);
-const tg_uop *tg_digits_place(tg_schedule *s, const tg_digit *g, const tg_uop *offset);
+/* Where an element lies in the digit's dimension, by the offsets of all dimensions. */
+const tg_uop *tg_digits_place(tg_schedule *s, const tg_digit *g, const tg_uop *const *offset);
+/* The same from the digit's value. */
+const tg_uop *tg_digits_swizzled(tg_schedule *s, const tg_digit *g, const tg_uop *value, const tg_uop *const *offset);
 
 /* The copy's type, and its value outside of the source, or an error at the opt. */
 tg_type tg_stage_type(tg_schedule *s, const tg_opt *o, tg_type from);

@@ -38,6 +38,7 @@ typedef struct tg_target {
   /* can copy from global to LOCAL memory asynchronously, bypassing registers: 4, 8 or 16 bytes per thread, waited for
    * in groups (cp.async) */
   bool async_copy;
+  bool loads_matrices;        /* a warp loads 8 x 8 matrices of 16-bit elements from LOCAL together (ldmatrix) */
   bool fma, f16_arithmetic, f16_convert, bf16_convert, masked_access;
   bool dot_u8s8;              /* VPDPBUSD on 512 bits */
   bool dot_bf16;              /* VDPBF16PS on 512 bits */
