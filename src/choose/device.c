@@ -6,7 +6,7 @@
  * grid. In any other nest, innermost loops become lanes, and the loops around them warps; iterations beyond the number
  * of lanes or warps are unrolled. Loops whose kind the author set keep it. */
 #include <stdio.h>
-#include "choose/nest.h"
+#include "choose/device.h"
 
 enum { MOST_THREADS = 256, MOST_WARPS = 8, MOST_COPIES = 8 };
 
@@ -35,6 +35,34 @@ static bool TG_PRINTF(2, 3) try(tg_nest *n, const char *format, ...) {
   n->s = before;
   tg_schedule_sites(&n->s);
   return false;
+}
+
+typedef struct { tg_nest *n; const tg_words *words; bool accepted; } attempts;
+
+static void apply_all(void *user) {
+  attempts *a = user;
+  tg_job *j = a->n->j;
+  tg_pos pos = {.file = "heuristic", .text = "", .column = 1};
+  for (uint32_t i = 0; i < a->words->n; i++) {
+    pos.text = a->words->data[i];
+    tg_opt o = tg_opt_parse(j, pos.text, pos);
+    tg_schedule_apply(&a->n->s, &o);
+    tg_schedule_sites(&a->n->s);
+  }
+  tg_schedule_check(&a->n->s, NULL);
+  a->accepted = true;
+  tg_fail_at(j, pos, "accepted");   /* and taken back: names of copies are free again when the words are applied */
+}
+
+bool tg_device_try(tg_nest *n, const tg_words *words) {
+  attempts a = {n, words, false};
+  const char *message;
+  tg_schedule before = n->s;
+  tg_job_try(n->j, apply_all, &a, &message);
+  n->s = before;
+  tg_schedule_sites(&n->s);
+  for (uint32_t i = 0; i < words->n && a.accepted; i++) tg_nest_emit(n, "%s", words->data[i]);
+  return a.accepted;
 }
 
 static int64_t constant_extent(const tg_uop *range) {
@@ -225,6 +253,7 @@ static void device_nest(tg_nest *n, const tg_uop *top) {
     return;
   }
   uint32_t depth = chain_of(top, chain);
+  if (tg_device_contraction(n, depth, chain)) return;
   if (stores_only(chain[depth - 1])) perfect_nest(n, depth, chain);
   else {
     loops_within(n, chain[depth - 1], false, false);

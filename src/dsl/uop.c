@@ -231,6 +231,8 @@ bool tg_job_try(tg_job *j, void (*fn)(void *), void *arg, const char **message) 
   j->ranges.n = ranges;
   j->buffers.n = buffers;
   j->packings.n = packings;
+  j->taken = NULL;   /* what was tried has taken names, which are free again */
+  j->taken_n = j->taken_seen[0] = j->taken_seen[1] = j->taken_seen[2] = 0;
   if (buffers) memcpy(j->buffers.data, before, buffers * sizeof *before);
   return false;
 }

@@ -57,6 +57,7 @@ void tg_emit_store_apart(tg_emitter *, LLVMValueRef pointer, LLVMValueRef distan
 LLVMValueRef tg_emit_runs(tg_emitter *, const tg_uop *load, LLVMValueRef mask, LLVMValueRef other);
 /* The same for a store on a device: false, and nothing done, if it has another form. */
 bool tg_emit_store_runs(tg_emitter *, const tg_uop *store, LLVMValueRef value, uint32_t lanes);
-/* The alignment, in bytes, that each run of the access has if the buffer has `widest`; an element's if it has no runs. */
+/* The alignment, in bytes, that each run of the access has if the buffer has `widest`; an element's if there are no
+ * runs. */
 uint32_t tg_emit_runs_alignment(tg_emitter *, const tg_uop *access, uint32_t lanes, uint32_t widest);
 #endif

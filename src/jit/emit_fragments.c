@@ -167,7 +167,8 @@ static LLVMValueRef lane_offset(tg_emitter *e, const tg_uop *lane, combination *
   LLVMTypeRef type = LLVMTypeOf(l);
   for (uint32_t b = 0; b < 5; b++) {
     if (!c->bit[b]) continue;
-    LLVMValueRef x = LLVMBuildAnd(e->b, LLVMBuildLShr(e->b, l, LLVMConstInt(type, b, 0), ""), LLVMConstInt(type, 1, 0), "");
+    LLVMValueRef x = LLVMBuildLShr(e->b, l, LLVMConstInt(type, b, 0), "");
+    x = LLVMBuildAnd(e->b, x, LLVMConstInt(type, 1, 0), "");
     x = LLVMBuildMul(e->b, x, LLVMConstInt(type, (uint64_t)(int64_t)c->bit[b], 1), "");
     v = !v ? x : c->exclusive ? LLVMBuildXor(e->b, v, x, "") : LLVMBuildAdd(e->b, v, x, "");
   }

@@ -93,7 +93,8 @@ static const tg_uop *part_of_sum(const blocking *b, const tg_uop *reduce) {
       refuse(b, "its extent depends on another range of the sum");
     if (r != b->range) ranges[n++] = r;
   }
-  value = bounded(b, value, tg_identity(j, a.op, reduce->type), n, ranges);
+  /* for a tile in registers each block has all its terms, of which the last may be the identity */
+  if (!b->o->tile) value = bounded(b, value, tg_identity(j, a.op, reduce->type), n, ranges);
   if (n) value = tg_reduce_like(j, reduce, &value, n, ranges);
   return tg_substitute(j, value, 1, &b->range, &b->loop);
 }

@@ -27,6 +27,9 @@ typedef struct { uint32_t range[2]; } tg_made_of;
 /* word: number, from 1, of the last word that made or moved the range; place: hash of the loops around it */
 typedef struct { uint32_t word, place; } tg_changed;
 
+/* A copy that holds 0 wherever its reads' condition, in the program now, is false. */
+typedef struct { const tg_uop *copy, *condition; } tg_zero_unless;
+
 typedef struct tg_schedule {
   tg_job *j;
   const tg_lowering *l;
@@ -57,6 +60,7 @@ typedef struct tg_schedule {
   struct tg_touched *touched;    /* the accesses of the author's program; NULL: not collected yet */
   TG_VEC(uint8_t *) separates;   /* [ordinal of author's range][buffer]: cached answers of legal.c */
   TG_VEC(tg_made_of) made_of;    /* by range ordinal */
+  TG_VEC(tg_zero_unless) zeros;
   TG_VEC(uint32_t) copy_of;      /* by buffer ordinal: ordinal + 1 of the author's buffer it is a copy of; 0: none */
   TG_VEC(tg_opt) words;          /* applied so far */
   TG_VEC(tg_changed) changed;    /* by range ordinal */

@@ -212,7 +212,8 @@ static item next_item(item *all) {
 static bool item_is(item x, const char *text) { return x.n == strlen(text) && !memcmp(x.at, text, x.n); }
 static bool is_choice(item x) { return x.at[0] != '[' && x.at[0] != '(' && memchr(x.at, '|', x.n); }
 static bool is_word(item x) {
-  return islower((unsigned char)*x.at) && !is_choice(x) && !item_is(x, "as1") && !item_is(x, "as2") && !item_is(x, "in1");
+  return islower((unsigned char)*x.at) && !is_choice(x) && !item_is(x, "as1") && !item_is(x, "as2") &&
+         !item_is(x, "in1");
 }
 static item inside(item x) { return (item){x.at + 1, x.n - 2}; }
 

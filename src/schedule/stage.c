@@ -207,6 +207,35 @@ static const tg_uop *below_casts(const tg_uop *u) {
   return u->op == TG_OP_LOAD ? u : NULL;
 }
 
+static const tg_uop *below_all_casts(const tg_uop *u) {
+  while (u->op == TG_OP_CAST) u = u->src[0];
+  return u->op == TG_OP_LOAD ? u : NULL;
+}
+
+/* where(cond, x * y, 0) of floats: 0 * inf is none, but if both copies hold 0 wherever cond is false, so does the
+ * product. The copy that is made first is noted. */
+static const tg_uop *float_product_left(staging *g, const tg_uop *old, const tg_uop *const *src) {
+  tg_job *j = g->s->j;
+  const tg_uop *product = src[1];
+  if (!tg_is_float(old->type) || src[2] != tg_zero(j, old->type) || product->op != TG_OP_MUL ||
+      old->src[1]->op != TG_OP_MUL || g->clipped || g->fill != tg_zero(j, g->type))
+    return NULL;
+  for (uint32_t f = 0; f < 2; f++) {
+    const tg_uop *now = below_all_casts(product->src[f]), *before = below_all_casts(old->src[1]->src[f]),
+                 *other = below_all_casts(product->src[!f]);
+    if (!now || !before || !other || tg_define_of(now->src[0]) != g->copy ||
+        tg_define_of(before->src[0]) != g->source)
+      continue;
+    tg_facts inside = {NULL, within_source(g, before->src + 1)};
+    if (gate_left(g, src[0], &inside)) continue;
+    for (uint32_t i = 0; i < g->s->zeros.n; i++)
+      if (g->s->zeros.data[i].copy == tg_define_of(other->src[0]) && g->s->zeros.data[i].condition == src[0])
+        return product;
+    tg_push(&j->env, &g->s->zeros, ((tg_zero_unless){g->copy, src[0]}));
+  }
+  return NULL;
+}
+
 /* where(cond, x * y, 0) of integers: outside of the source the copy has 0, so the product is 0 there by itself. */
 static const tg_uop *product_left(const staging *g, const tg_uop *old, const tg_uop *const *src) {
   tg_job *j = g->s->j;
@@ -238,6 +267,7 @@ static const tg_uop *staged_load(tg_job *j, const tg_uop *old, const tg_uop *con
   bool converts = old->op == TG_OP_CAST && old->src[0]->op == TG_OP_LOAD && src[0]->op == TG_OP_CAST;
   if (converts && old->type == g->type && src[0]->src[0]->op == TG_OP_LOAD && src[0]->src[0]->src[0] == g->copy)
     return src[0]->src[0];
+  if (old->op == TG_OP_WHERE && tg_is_float(old->type)) return float_product_left(g, old, src);
   if (old->op == TG_OP_WHERE) return product_left(g, old, src);
   if (old->op != TG_OP_LOAD || tg_define_of(old->src[0]) != g->source) return NULL;
   g->bare = true;

@@ -33,6 +33,9 @@ typedef struct tg_target {
   uint32_t max_threads;       /* per workgroup; 1 on a CPU */
   uint32_t access_bytes;      /* widest memory access of one thread */
   uint64_t local_bytes;       /* limit of LOCAL memory per workgroup; 0: no limit */
+  /* GPU, of one core: 32-bit registers; multiplications and additions of 16-bit elements that its matrix instructions
+   * do in a cycle; bytes that it is given from outside in a cycle. 0: unknown */
+  uint32_t core_registers, matrix_macs, core_bytes;
   uint64_t l1, l2, l3;        /* cache sizes in bytes; 0: unknown */
   tg_machine machine;         /* CPU: what its operations cost; read by the cost model and by heuristics only */
   /* can copy from global to LOCAL memory asynchronously, bypassing registers: 4, 8 or 16 bytes per thread, waited for
