@@ -361,9 +361,11 @@ void tg_emit_list(tg_emitter *e, const tg_uop *const *list, uint32_t n) {
       if (next < n) tg_emit_debug_statement(e, list[next]);
     }
     if (list[i]->op == TG_OP_FOLD) tg_emit_folds(e, list + i, n - i);
+    if (tg_emit_is_effect(list[i]) && !(list[i]->op == TG_OP_STORE && list[i]->arg & TG_ASYNC)) tg_emit_copies(e);
     emit_statement(e, list[i]);
     end_long_block(e);
   }
+  tg_emit_copies(e);
 }
 
 /* ---- functions ---- */

@@ -64,6 +64,8 @@ typedef struct {
 typedef struct { const tg_uop *u; uint64_t offset; } emit_slot;
 
 typedef struct { const char *name; LLVMTypeRef type, fn_type; LLVMValueRef fn; } emit_intrinsic;
+/* An asynchronous copy that is put off. size: of what is read, NULL: all; gate: NULL: none. */
+typedef struct { LLVMValueRef to, from, size, gate; uint32_t piece, bytes; } emit_copy;
 typedef struct emit_device emit_device;   /* emit_device.c */
 /* An offset that depends on the lane: one number for each of its bits (emit_fragments.c). */
 typedef struct {
@@ -107,6 +109,7 @@ typedef struct tg_emitter {
   /* by node id of a load that a matrix instruction takes: the lane, and a load to be emitted with it; NULL: none */
   const tg_uop **fragments, **partners;
   TG_VEC(emit_lane_offset) lane_offsets;
+  TG_VEC(emit_copy) copies;    /* put off, all with one gate */
   /* streaming: the entry being emitted may assume aligned buffers and use non-temporal stores; streamed: it does, so
    * an `unaligned` entry is needed as well */
   bool streaming, streamed;
@@ -158,6 +161,7 @@ LLVMValueRef tg_device_shuffle(tg_emitter *, const tg_uop *u);
 /* Emits the store as an asynchronous copy. False: it cannot be one; the loaded value has been emitted instead and the
  * caller must store it. */
 bool tg_emit_copy(tg_emitter *, const tg_uop *store);
+void tg_emit_copies(tg_emitter *);   /* those that were put off */
 void tg_device_wait(tg_emitter *, const tg_uop *wait);
 
 /* emit_value.c */

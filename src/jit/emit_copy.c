@@ -2,7 +2,10 @@
  * Asynchronous copies from global to LOCAL memory, and waits for them (PTX ISA, cp.async). One instruction copies 4, 8
  * or 16 bytes per thread, with source and destination aligned to that size; those of 16 bytes bypass L1. With a source
  * size of 0 it reads nothing and writes zeros. If a buffer's alignment is too small for a wide copy, it becomes several
- * narrower ones, or a load and a store through registers. In each case the element has arrived after the wait. */
+ * narrower ones, or a load and a store through registers. In each case the element has arrived after the wait.
+ *
+ * A copy is put off until a statement with another effect, so that copies with one gate stand in one branch, where
+ * their addresses differ in constants. Nothing before the next wait may depend on them. */
 #include "jit/emit.h"
 
 enum { NARROWEST = 4 };
@@ -19,6 +22,36 @@ static void copy_piece(tg_emitter *e, LLVMValueRef to, LLVMValueRef from, uint32
   tg_device_intrinsic(e, names[there != NULL][bytes / 8], NULL, 0, args, there ? 3 : 2);
 }
 
+/* What of `there` is not said by the gate that stands around the copy already. */
+static const tg_uop *beyond(const tg_uop *there, const tg_uop *gate) {
+  if (!there || there == gate) return NULL;
+  if (there->op == TG_OP_AND && gate)
+    for (uint32_t i = 0; i < 2; i++)
+      if (there->src[i] == gate) return there->src[!i];
+  return there;
+}
+
+/* The pointer with its constant added here: only in the block of its use does it become part of the instruction. */
+static LLVMValueRef constant_here(tg_emitter *e, LLVMValueRef pointer) {
+  if (!LLVMIsAGetElementPtrInst(pointer) || LLVMGetNumOperands(pointer) != 2) return pointer;
+  LLVMValueRef by = LLVMGetOperand(pointer, 1);
+  if (!LLVMIsAConstantInt(by)) return pointer;
+  return LLVMBuildGEP2(e->b, LLVMGetGEPSourceElementType(pointer), LLVMGetOperand(pointer, 0), &by, 1, "");
+}
+
+void tg_emit_copies(tg_emitter *e) {
+  if (!e->copies.n) return;
+  LLVMValueRef gate = e->copies.data[0].gate;
+  LLVMBasicBlockRef after = gate ? tg_emit_open_gate(e, gate) : NULL;
+  for (uint32_t i = 0; i < e->copies.n; i++) {
+    const emit_copy *c = &e->copies.data[i];
+    LLVMValueRef to = constant_here(e, c->to), from = constant_here(e, c->from);
+    for (uint32_t at = 0; at < c->bytes; at += c->piece) copy_piece(e, to, from, c->piece, at, c->size);
+  }
+  if (after) tg_emit_close_gate(e, after);
+  e->copies.n = 0;
+}
+
 bool tg_emit_copy(tg_emitter *e, const tg_uop *u) {
   const tg_uop *v = tg_stored(u), *there = tg_gate(v), *gate = tg_gate(u);
   uint32_t lanes = tg_emit_store_lanes(u), bytes = lanes * (uint32_t)tg_type_bytes(v->type), to_align, from_align;
@@ -27,16 +60,18 @@ bool tg_emit_copy(tg_emitter *e, const tg_uop *u) {
   uint32_t piece = to_align < from_align ? to_align : from_align;
   if (piece > bytes) piece = bytes;
   if (piece < NARROWEST || !e->target->async_copy) {
+    tg_emit_copies(e);
     tg_emit_value_statement(e, v);
     return false;
   }
+  there = beyond(there, gate);
   if (there) {
     LLVMValueRef all = LLVMConstInt(e->integer[32], piece, 0);
     size = LLVMBuildSelect(e->b, tg_emit_get(e, there, 1), all, LLVMConstNull(e->integer[32]), "");
   }
-  LLVMBasicBlockRef after = gate ? tg_emit_open_gate(e, tg_emit_get(e, gate, 1)) : NULL;
-  for (uint32_t at = 0; at < bytes; at += piece) copy_piece(e, to, from, piece, at, size);
-  if (after) tg_emit_close_gate(e, after);
+  LLVMValueRef open = gate ? tg_emit_get(e, gate, 1) : NULL;
+  if (e->copies.n && e->copies.data[0].gate != open) tg_emit_copies(e);
+  tg_push(&e->j->env, &e->copies, ((emit_copy){to, from, size, open, piece, bytes}));
   return true;
 }
 
