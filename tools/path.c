@@ -41,7 +41,7 @@ static void lower(void *user) {
   tg_job *j = &p->job;
   if (s->def) tg_author(j, s->def, s->bindings_n, s->bindings, NULL);
   else tg_parse_kernel(j, s->file, s->text, s->bindings_n, s->bindings);
-  tg_lowering l = {.target = tg_jit_target(p->jit), .rules = p->rules, .price = tg_price_raised};
+  tg_lowering l = {.target = tg_jit_target(p->jit), .rules = p->rules, .price = s->unpriced ? NULL : tg_price_raised};
   j->sink = tg_lower(j, &l, "raise", NULL, NULL);
   if (!j->opts.n) tg_heuristic(j, &l, j->sink);
   j->sink = tg_lower(j, &l, NULL, NULL, NULL);

@@ -22,6 +22,7 @@ typedef struct {
   const tg_kernel_def *def;
   const tg_binding *bindings;
   uint32_t bindings_n;
+  bool unpriced;                /* the first choice is by rules alone: no candidates are lowered and priced */
 } tool_source;
 
 bool path_open(tool_path *p, const char *target);   /* says on stderr why not */
