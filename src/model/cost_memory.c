@@ -250,11 +250,10 @@ static double run_of(const tg_cost_loops *l, const tg_cost_access_info *a, doubl
   return fmin(page, fmax(piece, LINE));
 }
 
-/* Extra latency, in cycles, at the start of each run, where nothing has been prefetched yet. first: of a run; misses of
- * short runs overlap. */
-static double starts(double bytes, double run, double first) {
-  const double together = 8;   /* misses that are waited for at a time */
-  return bytes / run * fmin(first, first / together * run / LINE);
+/* Extra cycles at the start of each run, where nothing has been prefetched yet: its latency, or, since misses of short
+ * runs overlap, as long as the run takes at the level's bandwidth. */
+static double starts(double bytes, double run, double latency, double bandwidth) {
+  return bytes / run * fmin(latency, run / bandwidth);
 }
 
 /* iteration: bytes that one iteration of each loop touches. all: bytes of the whole program. cache: size in bytes;
@@ -308,8 +307,8 @@ static double fetched(const level *v, const tg_cost_access_info *a, uint32_t out
 }
 
 /* Bytes that miss a cache of this size. Adds the latency of the starts of runs to waits. */
-static double misses(tg_cost_loops *l, uint32_t which, const level *given, double size, double ways, double first,
-                     double *waits) {
+static double misses(tg_cost_loops *l, uint32_t which, const level *given, double size, double ways, double latency,
+                     double bandwidth, double *waits) {
   const double used = 0.8;     /* the rest is taken by what else runs */
   level v = *given;
   v.cache = used * size, v.ways = used * ways, v.way = ways > 0 ? size / ways : 0;
@@ -322,7 +321,7 @@ static double misses(tg_cost_loops *l, uint32_t which, const level *given, doubl
       run -= stays(all, cache) * fmin(run, fetched(&v, &l->access.data[a->twin - 1], TG_COST_NONE));
     bytes += run;
     a->missed[which] = run * again;
-    *waits += again * starts(run, run_of(l, a, v.streams), first);
+    *waits += again * starts(run, run_of(l, a, v.streams), latency, bandwidth);
   }
   return bytes * again;
 }
@@ -345,9 +344,14 @@ double tg_cost_memory(tg_cost_loops *l, const tg_target *t, const tg_uop *linear
   }
   double waits = 0, n = threads < 1 ? 1 : threads;
   level v = {l, iteration, all, 0, 0, 0, m->streams};
-  c->l2_bytes = misses(l, 0, &v, (double)(t->l1 ? t->l1 : 32 << 10), m->l1_ways, m->l2_latency, &waits);
-  c->l3_bytes = misses(l, 1, &v, (double)(t->l2 ? t->l2 : 1 << 20), m->l2_ways, m->l3_latency, &waits);
-  c->memory_bytes = misses(l, 2, &v, (double)(t->l3 ? t->l3 : 8 << 20), 0, m->memory_latency, &waits);
-  return waits / n + c->l2_bytes / (m->l2_bandwidth * n) + c->l3_bytes / (m->l3_bandwidth * n) +
+  c->l2_bytes = misses(l, 0, &v, (double)(t->l1 ? t->l1 : 32 << 10), m->l1_ways, m->l2_latency, m->l2_bandwidth,
+                       &waits);
+  c->l3_bytes = misses(l, 1, &v, (double)(t->l2 ? t->l2 : 1 << 20), m->l2_ways, m->l3_latency, m->l3_bandwidth,
+                       &waits);
+  c->memory_bytes = misses(l, 2, &v, (double)(t->l3 ? t->l3 : 8 << 20), 0, m->memory_latency,
+                           m->memory_bandwidth, &waits);
+  /* a bandwidth is of the whole way into the core, so that each byte counts once, where it comes from */
+  double l2 = fmax(0, c->l2_bytes - c->l3_bytes), l3 = fmax(0, c->l3_bytes - c->memory_bytes);
+  return waits / n + l2 / (m->l2_bandwidth * n) + l3 / (m->l3_bandwidth * n) +
          c->memory_bytes / fmin(m->memory_bandwidth * n, m->memory_bandwidth_all);
 }
