@@ -6,17 +6,18 @@
 #include "gemm/template.h"
 #include "kit/words.h"
 
+typedef struct tg_gemm_view tg_gemm_view;
+typedef struct tg_gemm_points tg_gemm_points;
+
 /* A sketch is one file, sketches/NAME.c, whose last line is its row of this type, and one line of the list. */
 typedef struct tg_gemm_sketch {
   /* the body: the mathematics, and the words of a schedule, whose sizes are knobs */
   const tg_kernel_def *kernel;
   bool (*takes)(const tg_gemm_problem *p, const tg_target *t);            /* can it compute this problem at all? */
-  /* should the first choice use it, judging by the shape? The first sketch in the list that returns true is used */
-  bool (*first)(const tg_gemm_problem *p, const tg_target *t, uint32_t threads);
-  /* adds the knobs of the first choice to out; NULL: the sketch has no knobs */
-  void (*knobs)(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_kit_choice *out);
-  /* estimated cycles on one thread; NULL: there is no estimate for this sketch */
-  double (*cycles)(const tg_gemm_problem *p, const tg_target *t, const tg_kit_choice *c);
+  /* offers the points of the sketch that suit a problem's sizes */
+  void (*propose)(tg_gemm_points *to);
+  /* least cycles of a point on one thread; NULL: there is one point */
+  double (*bound)(const tg_gemm_view *v, const tg_kit_choice *c);
 } tg_gemm_sketch;
 
 #define TG_GEMM_SKETCHES(S) \
@@ -39,13 +40,6 @@ TG_GEMM_SKETCHES(TG_GEMM_SKETCH)
 extern const tg_gemm_sketch *const tg_gemm_sketches[];                    /* NULL ends */
 bool tg_gemm_takes_numbers(const tg_gemm_problem *p, const tg_target *t);   /* a `takes`: B is not quantised */
 
-/* The knobs that the first choice would give this sketch. */
-void tg_gemm_choose_knobs(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, const tg_gemm_sketch *sketch,
-                          tg_kit_choice *out);
-
-/* Does the estimate (estimate.c) say anything of the problem: plain floats, all sizes known? */
-bool tg_gemm_is_estimated(const tg_gemm_problem *p);
-
 /* Values of knobs, ascending; 0 ends each list. */
 extern const int64_t tg_gemm_mr[], tg_gemm_panel_kc[], tg_gemm_packed_kc[], tg_gemm_nb[], tg_gemm_mb[],
     tg_gemm_stream_nb[], tg_gemm_dot_kc[], tg_gemm_side[];
@@ -63,20 +57,41 @@ typedef struct {
 tg_gemm_roles tg_gemm_roles_of(const tg_gemm_problem *p);        /* columns: C's contiguous dimension */
 tg_gemm_roles tg_gemm_thin_roles_of(const tg_gemm_problem *p);   /* rows: the smaller dimension of C */
 
-/* estimate.c: estimated cycles of a sketch for floats with given knobs, on one thread; sizes that vary count with their
- * upper ends. */
-typedef struct {
-  int64_t rows, columns, terms, size;
-  bool row_k, column_k, scattered, double_pumped, asks_much;
+/* ---- the first choice ---- */
+
+/* A problem as bounds see it. Of sizes that vary one in the middle is taken (tg_gemm_middle). */
+struct tg_gemm_view {
+  const tg_gemm_problem *p;
+  const tg_target *t;
+  const tg_machine *m;
+  tg_gemm_roles o;
+  int64_t rows, columns, terms, size /* bytes of a sum */, lanes /* of the widest vector of sums */;
+  double row_size, column_size, packed_size, c_size;   /* bytes of an element: of the operands, of copies, of C */
+  bool row_converted, column_converted, reads_c, known /* all sizes */;
   double l1, l2, l3;
-} tg_gemm_view;
+};
+int64_t tg_gemm_middle(tg_kit_dim d);
 void tg_gemm_look(const tg_gemm_problem *p, const tg_target *t, bool thin, tg_gemm_view *out);
-double tg_gemm_beat(const tg_gemm_view *v, int64_t vl);   /* cycles of a multiply-add */
-/* Do the rows of the columns' operand alias in so few sets of L2 that they evict each other? */
-bool tg_gemm_is_crowded(const tg_gemm_view *v);
-double tg_gemm_direct_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl);
-/* Accumulators for each vector of a tile: several hide the latency of multiply-adds if the tile has few vectors. */
-int64_t tg_gemm_sums(int64_t vectors, int64_t terms);
+
+/* Points of a problem, those with the least bounds first. sketch, first: whose turn it is, and where its points
+ * begin. */
+enum { TG_GEMM_POINTS = 8, TG_GEMM_OF_A_SKETCH = 4 };
+typedef struct { tg_kit_choice choice; const tg_gemm_sketch *sketch; double bound; } tg_gemm_point;
+struct tg_gemm_points {
+  const tg_gemm_problem *p;
+  const tg_target *t;
+  uint32_t threads, first, n;
+  const tg_gemm_sketch *sketch;
+  tg_gemm_point point[TG_GEMM_OF_A_SKETCH * 5 + 1];   /* of panel, packed, direct, stream, dot, plain */
+};
+/* At most TG_GEMM_POINTS points of all sketches; sketch: of this one alone. */
+void tg_gemm_propose(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, const tg_gemm_sketch *sketch,
+                     tg_gemm_points *out);
+/* The point of this sketch with the least bound. */
+void tg_gemm_choose_knobs(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, const tg_gemm_sketch *sketch,
+                          tg_kit_choice *out);
+
+enum { TG_GEMM_SHARED_KC = 64 };   /* least KC for which gemm_stream lets all rows share a block, and prefetches it */
 /* What gemm_dot does with the last terms, if `terms` is not a multiple of vl. */
 typedef enum {
   GEMM_NO_REST,            /* it is a multiple */
@@ -84,28 +99,17 @@ typedef enum {
   GEMM_REST_BEHIND,        /* a masked vector after the loop of full vectors */
   GEMM_REST_ONE_BY_ONE     /* scalar additions after that loop */
 } tg_gemm_rest;
-tg_gemm_rest tg_gemm_dot_rest(int64_t terms, int64_t vl, int64_t mr, int64_t nc);
-double tg_gemm_store_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl);   /* to store a tile's sums */
-double tg_gemm_panel_cycles(const tg_gemm_view *v, bool both, bool grouped, bool next, int64_t mr, int64_t nu,
-                            int64_t vl, int64_t kc, int64_t nb);
-enum { TG_GEMM_SHARED_KC = 64 };   /* least KC for which gemm_stream lets all rows share a block, and prefetches it */
-double tg_gemm_stream_cycles(const tg_gemm_view *v, int64_t mr, int64_t nu, int64_t vl, int64_t kc, bool asked);
-double tg_gemm_dot_cycles(const tg_gemm_view *v, int64_t mr, int64_t nc, int64_t vl, int64_t kc);
 
-/* Functions for the fields of tg_gemm_sketch: `knobs` and `first` (choose.c), and `cycles` (estimate.c). */
-#define TG_GEMM_KNOBS_(name)                                                                                           \
-  void tg_gemm_knobs_##name(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_kit_choice *out);
-TG_GEMM_KNOBS_(panels)
-TG_GEMM_KNOBS_(tiles) TG_GEMM_KNOBS_(thin) TG_GEMM_KNOBS_(direct) TG_GEMM_KNOBS_(long) TG_GEMM_KNOBS_(quantised)
-#undef TG_GEMM_KNOBS_
-#define TG_GEMM_FIRST_(name) bool tg_gemm_first_##name(const tg_gemm_problem *p, const tg_target *t, uint32_t threads);
-    TG_GEMM_SKETCHES(TG_GEMM_FIRST_)
-#undef TG_GEMM_FIRST_
-#define TG_GEMM_CYCLES_(name)                                                                                          \
-  double tg_gemm_cycles_##name(const tg_gemm_problem *p, const tg_target *t, const tg_kit_choice *c);
-        TG_GEMM_CYCLES_(direct) TG_GEMM_CYCLES_(panel) TG_GEMM_CYCLES_(packed) TG_GEMM_CYCLES_(stream)
-            TG_GEMM_CYCLES_(dot)
-#undef TG_GEMM_CYCLES_
+/* Functions for the fields of tg_gemm_sketch: propose.c, bound.c. */
+#define TG_GEMM_PROPOSE_(name) void tg_gemm_propose_##name(tg_gemm_points *to);
+TG_GEMM_PROPOSE_(panels)
+TG_GEMM_PROPOSE_(tiles) TG_GEMM_PROPOSE_(stream) TG_GEMM_PROPOSE_(dot) TG_GEMM_PROPOSE_(direct) TG_GEMM_PROPOSE_(plain)
+    TG_GEMM_PROPOSE_(long) TG_GEMM_PROPOSE_(grouped) TG_GEMM_PROPOSE_(weights)
+#undef TG_GEMM_PROPOSE_
+#define TG_GEMM_BOUND_(name) double tg_gemm_bound_##name(const tg_gemm_view *v, const tg_kit_choice *c);
+        TG_GEMM_BOUND_(direct) TG_GEMM_BOUND_(panel) TG_GEMM_BOUND_(packed) TG_GEMM_BOUND_(stream) TG_GEMM_BOUND_(dot)
+            TG_GEMM_BOUND_(dwords)
+#undef TG_GEMM_BOUND_
 
     /* quantised.c: a quantised B. tg_gemm_quantised declares its buffers; tg_gemm_weight writes the text of its value
      * at the subscripts k, j. TG_GEMM_TEXT: bytes that suffice for such a text. */

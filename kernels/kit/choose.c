@@ -15,19 +15,25 @@ static double price_of(tg_context *c, const tg_kit_question *q, const tg_kit_can
   return tg_kernel_price(c, k->def, &o, q->params, q->threads);
 }
 
-/* ---- kept answers: "INDEX KNOB=VALUE .." ---- */
+/* ---- kept answers: "SKETCH KNOB=VALUE .." ---- */
 
-static void put_answer(char *out, size_t size, uint32_t index, const tg_kit_choice *c) {
-  int n = snprintf(out, size, "%u", index);
+static void put_answer(char *out, size_t size, const tg_kit_choice *c) {
+  int n = snprintf(out, size, "%s", c->sketch->name);
   for (uint32_t i = 0; i < c->knobs_n && n > 0 && (size_t)n < size; i++)
     n += snprintf(out + n, size - (size_t)n, " %s=%lld", c->knob[i].name, (long long)c->knob[i].lo);
 }
 
+/* The answer as values for the knobs of a candidate of that sketch. */
 static bool get_answer(const char *text, const tg_kit_question *q, tg_kit_choice *out) {
-  char *end;
-  unsigned long index = strtoul(text, &end, 10);
-  if (end == text || index >= q->candidates_n) return false;
+  size_t name = strcspn(text, " ");
+  uint32_t index = 0;
+  for (; index < q->candidates_n; index++) {
+    const char *sketch = q->candidate[index].choice.sketch->name;
+    if (strlen(sketch) == name && !memcmp(sketch, text, name)) break;
+  }
+  if (index == q->candidates_n) return false;
   tg_kit_choice c = q->candidate[index].choice;
+  char *end = (char *)(uintptr_t)text + name;
   for (uint32_t i = 0; i < c.knobs_n; i++) {
     size_t n = strlen(c.knob[i].name);
     if (*end++ != ' ' || strncmp(end, c.knob[i].name, n) || end[n] != '=') return false;
@@ -81,24 +87,19 @@ static void descend(walk *w) {
 }
 
 void tg_kit_choose(tg_context *c, const tg_kit_question *q, tg_kit_choice *out) {
-  /* The first stands unless what is found is cheaper by more than this part: prices of kernels that are as fast differ
-   * by about as much (docs/model.md) */
-  const double surely = 0.9;
   char text[256];
   *out = q->candidate[0].choice;
   if (q->candidates_n < 2) return;
   if (tg_kept_read(c, q->key, text, sizeof text) && get_answer(text, q, out)) return;
   if (q->kept_only || !c->compiler) return;
   double first = price_of(c, q, &q->candidate[0]);
-  uint32_t from = 0;
   walk w = {c, q, q->candidate[0], first < 0 ? HUGE_VAL : first, q->prices};
   for (uint32_t i = 1; i < q->candidates_n && i < TG_KIT_CANDIDATES; i++) {
     double p = price_of(c, q, &q->candidate[i]);
-    if (p >= 0 && p < w.least) from = i, w.best = q->candidate[i], w.least = p;
+    if (p >= 0 && p < w.least) w.best = q->candidate[i], w.least = p;
   }
   descend(&w);
-  if (first < 0 || w.least < first * surely) *out = w.best.choice;
-  else from = 0;
-  put_answer(text, sizeof text, from, out);
+  *out = w.best.choice;
+  put_answer(text, sizeof text, out);
   tg_kept_write(c, q->key, text);
 }

@@ -8,17 +8,10 @@ double tg_cost_pieces(const tg_cost_walk *w, const tg_uop *u) {
   return fmax(1, ceil(bytes / w->target->vector_bytes));
 }
 
-double tg_cost_of_width(const double rate[TG_MACHINE_WIDTHS], double bytes) {
-  double wide = 16;
-  uint32_t i = 0;
-  for (; i + 1 < TG_MACHINE_WIDTHS && wide < bytes && rate[i + 1] > 0; i++) wide *= 2;
-  return rate[i] > 0 ? fmax(1, ceil(bytes / wide)) / rate[i] : 0;
-}
-
 /* of a value, by the widest vectors that the target's code has */
 static double by_width(const tg_cost_walk *w, const double rate[TG_MACHINE_WIDTHS], const tg_uop *u) {
   double bytes = (double)u->lanes * fmax(1, tg_type_bytes(u->type)), pieces = tg_cost_pieces(w, u);
-  return pieces * tg_cost_of_width(rate, bytes / pieces);
+  return pieces * tg_machine_cycles(rate, bytes / pieces);
 }
 
 bool tg_cost_in_register(const tg_cost_walk *w, const tg_uop *access) {
@@ -131,8 +124,8 @@ static void count_fold(tg_cost_walk *w, tg_cost_ports *p, const tg_uop *const *l
     together += list[k]->op == TG_OP_FOLD && list[k]->src[0]->lanes == list[i]->src[0]->lanes;
   double group = fmin(together, lanes), adds = (group - 1 + log2(lanes / group)) / group + 1 / group;
   double pieces = tg_cost_pieces(w, list[i]->src[0]);
-  p->math += (adds + pieces - 1) * tg_cost_of_width(w->machine->add, w->target->vector_bytes);
-  p->shuffles += 2 * adds * tg_cost_of_width(w->machine->shuffle, w->target->vector_bytes);
+  p->math += (adds + pieces - 1) * tg_machine_cycles(w->machine->add, w->target->vector_bytes);
+  p->shuffles += 2 * adds * tg_machine_cycles(w->machine->shuffle, w->target->vector_bytes);
   p->instructions += 3 * adds + pieces - 1;
 }
 

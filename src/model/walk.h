@@ -45,10 +45,6 @@ bool tg_cost_is_fixed(tg_cost_walk *w, const tg_uop *u);
  * neighbours. */
 void tg_cost_count(tg_cost_walk *w, tg_cost_ports *p, const tg_uop *const *list, uint32_t n, uint32_t i);
 double tg_cost_latency(const tg_cost_walk *w, const tg_uop *u);
-/* Cycles of a rate of instructions per cycle for a value of that many bytes: of fewer than 16 as of 16; of more than
- * the widest vector as many as it has pieces. */
-double tg_cost_of_width(const double rate[TG_MACHINE_WIDTHS], double bytes);
-
 /* cost.c: the walk over a program whose loops, accesses and lines are kept. */
 tg_cost tg_cost_walked(tg_cost_walk *w, const tg_uop *linear, const int64_t *params);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * The rows of machines.def, and which processor takes which of them. */
+#include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include "target/machine.h"
@@ -27,6 +28,13 @@ const tg_machine *tg_machine_row(const char *name) {
   for (uint32_t i = 0; i < TG_COUNT(rows); i++)
     if (!strcmp(rows[i].name, name)) return &rows[i];
   return NULL;
+}
+
+double tg_machine_cycles(const double rate[TG_MACHINE_WIDTHS], double bytes) {
+  double wide = 16;
+  uint32_t i = 0;
+  for (; i + 1 < TG_MACHINE_WIDTHS && wide < bytes && rate[i + 1] > 0; i++) wide *= 2;
+  return rate[i] > 0 ? fmax(1, ceil(bytes / wide)) / rate[i] : 0;
 }
 
 uint64_t tg_machine_hash(const tg_machine *m) {

@@ -29,6 +29,9 @@ static inline double *tg_machine_value(tg_machine *m, const tg_machine_column *c
 const tg_machine *tg_machine_row(const char *name);
 /* The i-th row; NULL after the last. */
 const tg_machine *tg_machine_at(uint32_t i);
+/* Cycles of a rate of instructions per cycle for a value of that many bytes: of fewer than 16 as of 16; of more than
+ * the widest vector as many as it has pieces. */
+double tg_machine_cycles(const double rate[TG_MACHINE_WIDTHS], double bytes);
 /* A number that two rows share only if all their values are equal; part of the cache's key. */
 uint64_t tg_machine_hash(const tg_machine *m);
 /* Is the processor in the row's list? For AArch64: maker "arm", the implementer as family, the part as model. */

@@ -114,6 +114,7 @@ static void draw_points(set *s, int candidates, uint64_t seed) {
     *p = (point){0};
     p->def = def_of(s, tg_gemm_sketches[i]->kernel->name);
     if (!p->def) continue;
+    if (!tg_gemm_sketches[i]->takes(q, t)) continue;
     tg_gemm_choose_knobs(q, t, 1, tg_gemm_sketches[i], &p->choice);
     if (price(s, p)) s->n++;
   }
@@ -285,15 +286,32 @@ static void put_totals(const char *what, const totals *t) {
            exp(-t->log_sum / t->sets), t->sets, t->near, 1 / t->worst);
 }
 
-/* The point that a plan's first choice is; n: it was not recorded. */
-static uint32_t chosen(const set *s) {
-  uint32_t i = 0;
-  for (; i < s->n; i++) {
-    tg_kit_choice c = s->p[i].choice;
-    c.sketch = s->space.choice->sketch;
-    if (!strcmp(s->p[i].def->name, c.sketch->name) && tg_kit_same_choice(&c, s->space.choice)) break;
+/* What a plan chooses, as a point; seconds: of the recorded point with the same code, 0: there is none. */
+static bool find_choice(set *s, point *out) {
+  tg_binding b[TG_KIT_VALUES + TG_KIT_KNOBS];
+  *out = (point){.choice = *s->space.choice, .def = def_of(s, s->space.choice->sketch->name)};
+  if (!out->def) return false;
+  tg_compile_options o = options_of(s, out, b);
+  tg_kernel_source src = {.def = out->def, .options = &o};
+  if (tg_price_of(s->ctx, &src, s->space.params_n ? s->space.params : NULL, 1, &out->price)) return false;
+  for (uint32_t i = 0; i < s->n; i++)
+    if (s->p[i].price.hash == out->price.hash) out->seconds = s->p[i].seconds;
+  return true;
+}
+
+/* Times a choice that was not recorded in turns with the best recorded point, whose time of then it is given by, and
+ * appends it. */
+static void time_choice(set *s, uint32_t best, point *c, FILE *f) {
+  set *two = calloc(1, sizeof *two);
+  if (!two) return;
+  *two = *s;
+  two->p[0] = s->p[best], two->p[1] = *c, two->n = 2;
+  if (time_points(two) && two->n == 2) {
+    c->seconds = s->p[best].seconds * two->p[1].seconds / two->p[0].seconds;
+    two->p[0] = *c, two->p[0].seconds = c->seconds, two->n = 1;
+    put_points(two, f);
   }
-  return i;
+  free(two);
 }
 
 static void put_point(const point *p, const char *mark) {
@@ -305,7 +323,7 @@ static void put_point(const point *p, const char *mark) {
   printf("\n");
 }
 
-static void judge(set *s, const tool_args *a, totals *model, totals *first) {
+static void judge(set *s, const tool_args *a, FILE *f, totals *model, totals *first) {
   uint32_t best = 0, least = 0;
   for (uint32_t i = 0; i < s->n; i++) {
     tg_binding b[TG_KIT_VALUES + TG_KIT_KNOBS];
@@ -319,39 +337,58 @@ static void judge(set *s, const tool_args *a, totals *model, totals *first) {
     if (p->price.cost.seconds < s->p[least].price.cost.seconds) least = i;
   }
   const tool_shape *d = &s->shape;
-  uint32_t plan = chosen(s);
-  double ratio = s->p[least].seconds / s->p[best].seconds,
-         now = plan < s->n ? s->p[plan].seconds / s->p[best].seconds : 0;
+  point plan;
+  bool known = find_choice(s, &plan);
+  if (known && plan.seconds == 0 && f) time_choice(s, best, &plan, f);
+  double ratio = s->p[least].seconds / s->p[best].seconds, now = known ? plan.seconds / s->p[best].seconds : 0;
   printf("%-5s %5d %5d %5d %c%c  model %4.2f  plan %4.2f  (best %.4g us)  %s, best %s\n", s->types->name, d->m, d->n,
          d->k, "NT"[d->ta], "NT"[d->tb], ratio, now, s -> p[best].seconds * 1e6, s->p[least].def->name,
          s->p[best].def->name);
   for (uint32_t i = 0; i < s->n && a->knobs; i++)
     put_point(&s->p[i], i == best && i == least ? "*<" : i == best ? "*" : i == least ? "<" : "");
+  if (a->knobs && known) {
+    for (uint32_t k = 0; k < plan.choice.knobs_n; k++) snprintf(plan.names[k], 8, "%s", plan.choice.knob[k].name);
+    put_point(&plan, "P");
+  }
   add(model, ratio);
   if (now > 0) add(first, now);
 }
 
+/* Ends of a line's product, "gemm f32 64 96 80 NT |". */
+static size_t product_of(const char *line) { return strcspn(line, "|"); }
+
+/* The lines from `at` on that are of its product, as a set; each line is taken once. */
+static void read_set(set *s, char **line, bool *taken, int at, int n) {
+  size_t product = product_of(line[at]);
+  char first[128];
+  snprintf(first, sizeof first, "%.*s", (int)(product < 127 ? product : 127), line[at]);
+  for (int i = at; i < n; i++) {
+    if (taken[i] || strncmp(line[i], first, strlen(first)) || !read_point(s, line[i])) continue;
+    taken[i] = true;
+  }
+}
+
 static int replay(tg_context *ctx, const tool_args *a) {
-  FILE *f = fopen(a->sweep, "r");
+  enum { LINES = 1 << 17 };
+  char *text = tool_read(a->sweep, NULL), *rest = text, **line = calloc(LINES, sizeof *line);
+  bool *taken = calloc(LINES, sizeof *taken), first_choices = a->stage && !strcmp(a->stage, "first");
+  double end = a->seconds > 0 ? bench_clock(1) + a->seconds : INFINITY;
+  FILE *f = first_choices ? fopen(a->sweep, "a") : NULL;
   set *s = calloc(1, sizeof *s);
   totals model = {0}, first = {0};
-  char *line = NULL;
-  size_t room = 0;
-  if (!f || !s) return perror("tg bench model"), free(s), TOOL_BROKEN;
-  s->ctx = ctx;
-  for (;;) {
-    bool more = getline(&line, &room, f) > 0;
-    char *copy = more ? strdup(line) : NULL;
-    if (!more || !read_point(s, line)) {
-      if (s->n) judge(s, a, &model, &first);
-      memset(s, 0, sizeof *s);
-      s->ctx = ctx;
-      if (more) read_point(s, copy);
-    }
-    free(copy);
-    if (!more) break;
+  int n = 0;
+  if (!text || !line || !taken || !s || (first_choices && !f)) return perror("tg bench model"), TOOL_BROKEN;
+  for (char *l; n < LINES && (l = strsep(&rest, "\n"));)
+    if (!strncmp(l, "gemm ", 5)) line[n++] = l;
+  for (int i = 0; i < n && bench_clock(1) < end; i++) {
+    if (taken[i]) continue;
+    memset(s, 0, sizeof *s);
+    s->ctx = ctx;
+    read_set(s, line, taken, i, n);
+    if (s->n) judge(s, a, f, &model, &first);
   }
-  fclose(f), free(line), free(s);
+  if (f) fclose(f);
+  free(text), free(line), free(taken), free(s);
   put_totals("the model's first", &model);
   put_totals("what a plan chooses, where it was recorded", &first);
   return model.sets ? TOOL_OK : TOOL_WRONG;

@@ -14,6 +14,6 @@ TG_KERNEL(gemm_bytes, M, N, K, lda, ldb, ldc) {
 const tg_gemm_sketch tg_gemm_bytes = {
   .kernel = &gemm_bytes,
   .takes = tg_gemm_takes_numbers,
-  .first = tg_gemm_first_bytes,
-  .knobs = tg_gemm_knobs_panels,
+  .propose = tg_gemm_propose_panels,
+  .bound = tg_gemm_bound_dwords,
 };

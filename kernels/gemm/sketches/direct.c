@@ -68,7 +68,6 @@ TG_KERNEL(gemm_direct, M, N, K, lda, ldb, ldc) {
 const tg_gemm_sketch tg_gemm_direct = {
   .kernel = &gemm_direct,
   .takes = tg_gemm_takes_numbers,
-  .first = tg_gemm_first_direct,
-  .knobs = tg_gemm_knobs_direct,
-  .cycles = tg_gemm_cycles_direct,
+  .propose = tg_gemm_propose_direct,
+  .bound = tg_gemm_bound_direct,
 };

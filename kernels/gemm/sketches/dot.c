@@ -3,6 +3,14 @@
 #include <stdio.h>
 #include "gemm/sketch.h"
 
+/* All vectors are unrolled where they are few. */
+static tg_gemm_rest rest_of(int64_t terms, int64_t vl, int64_t mr, int64_t nc) {
+  enum { MOST = 256, FEW = 4 };   /* multiply-adds of vectors without a loop; terms */
+  if (terms % vl == 0) return GEMM_NO_REST;
+  if ((terms + vl - 1) / vl * mr * nc <= MOST) return GEMM_REST_UNROLLED;
+  return terms % vl > FEW && terms > vl ? GEMM_REST_BEHIND : GEMM_REST_ONE_BY_ONE;
+}
+
 /* Copies rows whose terms are not contiguous: blocks of VL rows are transposed in registers. */
 static void transpose_rows(tg_builder *tg_b_, tg_kit_dim rows) {
   char list[96];
@@ -74,7 +82,7 @@ TG_KERNEL(gemm_dot, M, N, K, lda, ldb, ldc) {
     tg_kit_word(tg_b_, "split %c %s as ir iu", o.r, tg_kit_rows_list(list, sizeof list, mr)),
         tg_kit_word(tg_b_, "order ir cb iu"), tg_kit_word(tg_b_, "upcast iu");
   if (nc > 1) tg_kit_word(tg_b_, "split cb {%lld, 1} as jo ju", (long long)nc), tg_kit_word(tg_b_, "upcast ju");
-  tg_gemm_rest rest = p->k.lo == p->k.hi ? tg_gemm_dot_rest(p->k.lo, vl, mr, nc) : GEMM_REST_ONE_BY_ONE;
+  tg_gemm_rest rest = p->k.lo == p->k.hi ? rest_of(p->k.lo, vl, mr, nc) : GEMM_REST_ONE_BY_ONE;
   if (rest == GEMM_REST_UNROLLED)
     tg_kit_word(tg_b_, "split k VL as ko kl"), tg_kit_word(tg_b_, "unroll ko"), tg_kit_word(tg_b_, "lane kl");
   else if (rest == GEMM_REST_BEHIND) {
@@ -93,7 +101,6 @@ TG_KERNEL(gemm_dot, M, N, K, lda, ldb, ldc) {
 const tg_gemm_sketch tg_gemm_dot = {
   .kernel = &gemm_dot,
   .takes = tg_gemm_takes_numbers,
-  .first = tg_gemm_first_dot,
-  .knobs = tg_gemm_knobs_thin,
-  .cycles = tg_gemm_cycles_dot,
+  .propose = tg_gemm_propose_dot,
+  .bound = tg_gemm_bound_dot,
 };

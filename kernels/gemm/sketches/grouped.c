@@ -84,6 +84,5 @@ TG_KERNEL(gemm_grouped, M, N, K, lda, ldb, ldc) {
 const tg_gemm_sketch tg_gemm_grouped = {
   .kernel = &gemm_grouped,
   .takes = takes,
-  .first = tg_gemm_first_grouped,
-  .knobs = tg_gemm_knobs_quantised,
+  .propose = tg_gemm_propose_grouped,
 };

@@ -57,6 +57,5 @@ TG_KERNEL(gemm_long, M, N, K, lda, ldb, ldc) {
 const tg_gemm_sketch tg_gemm_long = {
   .kernel = &gemm_long,
   .takes = tg_gemm_takes_numbers,
-  .first = tg_gemm_first_long,
-  .knobs = tg_gemm_knobs_long,
+  .propose = tg_gemm_propose_long,
 };

@@ -19,7 +19,6 @@ TG_KERNEL(gemm_packed, M, N, K, lda, ldb, ldc) {
 const tg_gemm_sketch tg_gemm_packed = {
   .kernel = &gemm_packed,
   .takes = tg_gemm_takes_numbers,
-  .first = tg_gemm_first_packed,
-  .knobs = tg_gemm_knobs_panels,
-  .cycles = tg_gemm_cycles_packed,
+  .propose = tg_gemm_propose_panels,
+  .bound = tg_gemm_bound_packed,
 };

@@ -28,6 +28,6 @@ TG_KERNEL(gemm_pairs, M, N, K, lda, ldb, ldc) {
 const tg_gemm_sketch tg_gemm_pairs = {
   .kernel = &gemm_pairs,
   .takes = takes,
-  .first = tg_gemm_first_pairs,
-  .knobs = tg_gemm_knobs_panels,
+  .propose = tg_gemm_propose_panels,
+  .bound = tg_gemm_bound_dwords,
 };

@@ -19,7 +19,6 @@ TG_KERNEL(gemm_panel, M, N, K, lda, ldb, ldc) {
 const tg_gemm_sketch tg_gemm_panel = {
   .kernel = &gemm_panel,
   .takes = tg_gemm_takes_numbers,
-  .first = tg_gemm_first_panel,
-  .knobs = tg_gemm_knobs_panels,
-  .cycles = tg_gemm_cycles_panel,
+  .propose = tg_gemm_propose_panels,
+  .bound = tg_gemm_bound_panel,
 };

@@ -9,4 +9,4 @@ static bool takes(const tg_gemm_problem *p, const tg_target *t) {
 
 TG_KERNEL(gemm_plain, M, N, K, lda, ldb, ldc) { tg_gemm_product(tg_b_, tg_user); }
 
-const tg_gemm_sketch tg_gemm_plain = {.kernel = &gemm_plain, .takes = takes, .first = tg_gemm_first_plain};
+const tg_gemm_sketch tg_gemm_plain = {.kernel = &gemm_plain, .takes = takes, .propose = tg_gemm_propose_plain};

@@ -41,6 +41,6 @@ TG_KERNEL(gemm_signed_bytes, M, N, K, lda, ldb, ldc) {
 const tg_gemm_sketch tg_gemm_signed_bytes = {
   .kernel = &gemm_signed_bytes,
   .takes = tg_gemm_takes_numbers,
-  .first = tg_gemm_first_signed_bytes,
-  .knobs = tg_gemm_knobs_panels,
+  .propose = tg_gemm_propose_panels,
+  .bound = tg_gemm_bound_dwords,
 };

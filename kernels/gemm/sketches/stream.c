@@ -48,7 +48,6 @@ TG_KERNEL(gemm_stream, M, N, K, lda, ldb, ldc) {
 const tg_gemm_sketch tg_gemm_stream = {
   .kernel = &gemm_stream,
   .takes = tg_gemm_takes_numbers,
-  .first = tg_gemm_first_stream,
-  .knobs = tg_gemm_knobs_thin,
-  .cycles = tg_gemm_cycles_stream,
+  .propose = tg_gemm_propose_stream,
+  .bound = tg_gemm_bound_stream,
 };

@@ -86,6 +86,5 @@ TG_KERNEL(gemm_tiles, M, N, K, lda, ldb, ldc) {
 const tg_gemm_sketch tg_gemm_tiles = {
   .kernel = &gemm_tiles,
   .takes = tg_gemm_takes_numbers,
-  .first = tg_gemm_first_tiles,
-  .knobs = tg_gemm_knobs_tiles,
+  .propose = tg_gemm_propose_tiles,
 };

@@ -54,6 +54,5 @@ TG_KERNEL(gemm_weights, M, N, K, lda, ldb, ldc) {
 const tg_gemm_sketch tg_gemm_weights = {
   .kernel = &gemm_weights,
   .takes = takes,
-  .first = tg_gemm_first_weights,
-  .knobs = tg_gemm_knobs_quantised,
+  .propose = tg_gemm_propose_weights,
 };

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: MIT
+ * What a sketch takes at least under its knobs, in cycles of one thread, in closed form: what the tiles and what they
+ * leave keep busy of the machine's units, copies and transposes, and the bytes that tiles read from each cache. Columns
+ * of the machine's row and the sizes of its caches are all that it knows. It takes less than a microsecond, orders
+ * thousands of points, and leaves a few to the cost model, whose price it is never above. */
+#include <math.h>
+#include "gemm/sketch.h"
+
+typedef tg_gemm_view view;
+
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t up(int64_t x, int64_t n) { return (x + n - 1) / n; }
+
+/* ---- the core ---- */
+
+/* Cycles that kinds of units are busy, and instructions. */
+typedef struct { double math, loads, stores, shuffles, instructions; } work;
+
+/* Units work side by side, though not perfectly: the norm of src/model/cost.c. */
+static double cycles_of(const view *v, work w) {
+  const double part[] = {w.math + w.shuffles / 2, w.loads, w.stores, w.shuffles, w.instructions / v->m->issue};
+  double sum = 0;
+  for (uint32_t i = 0; i < TG_COUNT(part); i++) sum += part[i] * part[i] * part[i];
+  return cbrt(sum);
+}
+
+static double at(const view *v, const double rate[TG_MACHINE_WIDTHS], int64_t vl) {
+  return tg_machine_cycles(rate, (double)(vl * v->size));
+}
+
+/* A term of a tile: mr elements of the rows' operand, each for all of its lanes, and nu vectors of the columns'. What
+ * is not of the sum's type is converted as it is loaded (columns), or before it is spread (rows). */
+static work term_of_tile(const view *v, int64_t mr, int64_t nu, int64_t vl) {
+  const tg_machine *m = v->m;
+  double r = (double)mr, n = (double)nu, converted = (v->row_converted ? r : 0) + (v->column_converted ? n : 0);
+  return (work){.math = r * n * at(v, m->fma, vl),
+                .loads = r / m->load[0] + n * at(v, m->load, vl),
+                .shuffles = converted / m->convert,
+                .instructions = r * n + n + converted};
+}
+
+/* What a tile's sums take once: they are stored, and read first if they are added to. */
+static work sums_of_tile(const view *v, int64_t mr, int64_t nu, int64_t vl, bool read) {
+  double n = (double)(mr * nu);
+  return (work){
+      .stores = n * at(v, v->m->store, vl), .loads = read ? n * at(v, v->m->load, vl) : 0, .instructions = n};
+}
+
+/* Cycles of a tile with so many terms in one loop (1: no loop), sums: accumulators for each of its vectors; a chain of
+ * additions is as long as the terms that it has. */
+static double tile_of(const view *v, work term, double terms, double sums, work once) {
+  double each = fmax(cycles_of(v, term), v->m->fma_latency / sums), end = terms > 1 ? v->m->mispredict / 2 : 0;
+  return terms * each + cycles_of(v, once) + end;
+}
+
+/* Too few registers: what is over is loaded again in each term, and passes through memory. */
+static double spilled(const view *v, int64_t registers) {
+  int64_t over = registers - v->t->vector_registers;
+  return over > 0 ? (double)over * v->m->spill : 0;
+}
+
+/* The work of a copy of so many vectors. turned: blocks of vl by vl are transposed in registers, by as many shuffles
+ * for each vector as its lanes have binary digits. */
+static work copy_of(const view *v, double vectors, int64_t vl, bool turned, bool converted) {
+  double digits = turned ? log2((double)vl) : 0;
+  return (work){.loads = vectors * at(v, v->m->load, vl),
+                .stores = vectors * at(v, v->m->store, vl),
+                .shuffles = vectors * (digits * at(v, v->m->shuffle, vl) + (converted ? 1 / v->m->convert : 0)),
+                .instructions = vectors * (2 + digits + converted)};
+}
+
+/* ---- memory ---- */
+
+/* Cycles to read so many bytes that were last touched `between` bytes ago. */
+static double from(const view *v, double bytes, double between) {
+  const double used = 0.8;   /* of a cache; the rest is taken by what else runs */
+  return between <= used * v->l1   ? 0
+         : between <= used * v->l2 ? bytes / v->m->l2_bandwidth
+         : between <= used * v->l3 ? bytes / v->m->l3_bandwidth
+                                   : bytes / v->m->memory_bandwidth;
+}
+
+static double all_bytes(const view *v) {
+  return (double)(v->rows * v->terms) * v->row_size + (double)(v->columns * v->terms) * v->column_size +
+         (double)(v->rows * v->columns) * v->c_size;
+}
+
+/* Core and memory, as src/model/cost.c puts them together. */
+static double together(double core, double memory) { return pow(pow(core, 4) + pow(memory, 4), 0.25); }
+
+/* ---- tiles of rows ---- */
+
+enum { SOME = 8 };
+typedef struct { int64_t mr, times; } some_rows;
+
+/* Tiles of mr, then powers of two. */
+static int list_of(int64_t rows, int64_t mr, some_rows out[SOME]) {
+  int n = 0;
+  int64_t power = 1;
+  if (rows >= mr) out[n++] = (some_rows){mr, rows / mr};
+  while (power * 2 < mr) power *= 2;
+  for (rows %= mr; rows && n < SOME; rows %= power, power /= 2)
+    if (rows >= power) out[n++] = (some_rows){power, rows / power};
+  return n;
+}
+
+/* Tiles of mr, and one of what they leave. */
+static int rest_of(int64_t rows, int64_t mr, some_rows out[SOME]) {
+  int n = 0;
+  if (rows >= mr) out[n++] = (some_rows){mr, rows / mr};
+  if (rows % mr) out[n++] = (some_rows){rows % mr, 1};
+  return n;
+}
+
+/* ---- sketches ---- */
+
+static int64_t knob(const tg_kit_choice *c, const char *name, int64_t otherwise) {
+  return tg_kit_knob_of(c, name, otherwise);
+}
+
+/* Nothing is copied but columns that lie along k: all rows of nu vectors, then the next columns. */
+double tg_gemm_bound_direct(const view *v, const tg_kit_choice *c) {
+  some_rows list[SOME];
+  int64_t vl = knob(c, "VL", 1), nu = knob(c, "NU", 1), mr = knob(c, "MR", 1), wide = nu * vl;
+  double uk = (double)knob(c, "UK", 1), sums = (double)knob(c, "SUMS", 1), terms = (double)v->terms, core = 0,
+         memory = 0, strips[2] = {(double)(v->columns / wide), v->columns % wide ? 1 : 0};
+  int n = v->known ? rest_of(v->rows, mr, list) : list_of(v->rows, mr, list);
+  for (int part = 0; part < 2; part++) {
+    int64_t vectors = part ? up(v->columns % wide, vl) : nu;
+    double strip = terms * (double)(vectors * vl) * v->column_size;
+    for (int i = 0; i < n && strips[part] > 0; i++) {
+      work term = term_of_tile(v, list[i].mr, vectors, vl);
+      term.instructions += uk > 0 ? 2 / uk : 0;
+      term.loads += spilled(v, (int64_t)sums * list[i].mr * vectors + vectors + 1);
+      double each = tile_of(v, term, uk > 0 && uk < terms ? terms : fmin(terms, 1), sums,
+                            sums_of_tile(v, list[i].mr, vectors, vl, v->reads_c));
+      if (!(uk > 0 && uk < terms)) each += (terms - 1) * fmax(cycles_of(v, term), v->m->fma_latency / sums);
+      core += strips[part] * (double)list[i].times * each;
+      memory += strips[part] * (double)list[i].times * from(v, strip, strip);
+    }
+    if (v->o.column_k && strips[part] > 0)
+      core += strips[part] * cycles_of(v, copy_of(v, terms * (double)vectors, vl, true, v->column_converted));
+  }
+  memory += from(v, (double)(v->columns * v->terms) * v->column_size, all_bytes(v)) +
+            strips[0] * from(v, (double)(v->rows * v->terms) * v->row_size, (double)(v->rows * v->terms) * v->row_size);
+  return together(core, memory);
+}
+
+/* Panels of columns are copied once for all rows, or for each group of rows; rows are copied as well (both), or read in
+ * place. */
+static double panels(const view *v, const tg_kit_choice *c, bool both) {
+  some_rows list[SOME];
+  int64_t vl = knob(c, "VL", v->lanes), nu = knob(c, "NU", 1), mr = knob(c, "MR", 1), kc = knob(c, "KC", v->terms),
+          wide = nu * vl, of = smaller(kc, v->terms), groups = 1;
+  double panels_n = (double)up(v->columns, wide), blocks = (double)up(v->terms, kc), terms = (double)v->terms / blocks,
+         core = 0, memory = 0, panel = (double)(of * wide) * v->packed_size,
+         row_bytes = (double)(v->rows * v->terms) * v->row_size;
+  bool grouped = knob(c, "GROUPED", 0);
+  if (grouped) groups = up(up(v->rows, mr), knob(c, "MB", 1));
+  view w = *v;
+  w.column_converted = false, w.row_converted = v->row_converted && !both;
+  int n = list_of(v->rows, mr, list);
+  for (int i = 0; i < n; i++) {
+    work term = term_of_tile(&w, list[i].mr, nu, vl);
+    term.instructions += 2.0 / (double)knob(c, "UK", 1);
+    term.loads += spilled(v, list[i].mr * nu + nu + 1);
+    double first = tile_of(v, term, terms, 1, sums_of_tile(v, list[i].mr, nu, vl, v->reads_c)),
+           other = tile_of(v, term, terms, 1, sums_of_tile(v, list[i].mr, nu, vl, true));
+    core += panels_n * (double)list[i].times * (first + (blocks - 1) * other);
+    memory += panels_n * (double)list[i].times * blocks *
+              from(v, panel / (double)of * terms, panel + (double)(list[i].mr * of) * v->row_size);
+  }
+  double copies = (double)(v->terms * up(v->columns, vl)) * (double)groups;
+  if (!v->p->panel) core += cycles_of(v, copy_of(v, copies, vl, v->o.column_k, v->column_converted));
+  /* how often all rows pass, and where they are by then */
+  double passes = (double)up((int64_t)panels_n, knob(c, "NB", 1)),
+         again = grouped ? row_bytes / (double)groups : row_bytes;
+  if (both) {
+    double rows = (double)(v->rows * up(v->terms, vl)) * (grouped ? 1 : passes);
+    core += cycles_of(v, copy_of(v, rows, vl, !v->o.row_k, v->row_converted));
+  }
+  memory += passes * from(v, row_bytes, again + panel) +
+            from(v, (double)(v->columns * v->terms) * v->column_size, all_bytes(v)) * (double)groups +
+            (2 * blocks - 1) * from(v, (double)(v->rows * v->columns) * v->c_size, all_bytes(v));
+  return together(core, memory);
+}
+
+double tg_gemm_bound_panel(const view *v, const tg_kit_choice *c) { return panels(v, c, false); }
+double tg_gemm_bound_packed(const view *v, const tg_kit_choice *c) { return panels(v, c, true); }
+
+/* The large operand is read once, a block of terms at a time; sums wait in C from block to block. */
+double tg_gemm_bound_stream(const view *v, const tg_kit_choice *c) {
+  some_rows list[SOME];
+  int64_t vl = knob(c, "VL", 1), nu = knob(c, "NU", 1), mr = knob(c, "MR", 1), wide = nu * vl;
+  int64_t kc = v->o.scattered ? v->terms : smaller(knob(c, "KC", 8), v->terms);
+  double blocks = (double)up(v->terms, kc), terms = (double)v->terms / blocks, core = 0,
+         uk = v->o.column_k ? (double)smaller(vl, kc) : (double)smaller(knob(c, "UK", 1), kc),
+         tiles = (double)up(v->columns, wide), bytes = (double)(v->columns * v->terms) * v->column_size;
+  int n = list_of(v->rows, mr, list);
+  for (int i = 0; i < n; i++) {
+    work term = term_of_tile(v, list[i].mr, nu, vl), once = sums_of_tile(v, list[i].mr, nu, vl, v->reads_c);
+    term.instructions += 2 / uk;
+    term.loads += spilled(v, list[i].mr * nu + nu + 1);
+    if (v->o.column_k)   /* transposed in registers, for each tile of rows */
+      term.shuffles += (double)nu * log2((double)vl) * at(v, v->m->shuffle, vl);
+    if (v->o.scattered) {   /* element by element */
+      double elements = (double)(list[i].mr * wide);
+      once = (work){.stores = elements * (1 / v->m->store[0] + v->m->insert_lane), .instructions = 2 * elements};
+    }
+    double first = tile_of(v, term, terms, 1, once);
+    if (v->o.scattered) first *= (double)v->columns / (tiles * (double)wide);
+    core += tiles * (double)list[i].times *
+            (first + (blocks - 1) * tile_of(v, term, terms, 1, sums_of_tile(v, list[i].mr, nu, vl, true)));
+  }
+  double near = terms * (double)smaller(wide * knob(c, "NB", 1), v->columns) * v->column_size;
+  return together(core, from(v, bytes, all_bytes(v)) + ((double)up(v->rows, mr) - 1) * from(v, bytes, near));
+}
+
+/* Vectors along k: a tile has mr by nc sums of a vector each, whose lanes are added up at the end of each block. */
+double tg_gemm_bound_dot(const view *v, const tg_kit_choice *c) {
+  some_rows list[SOME];
+  int64_t vl = knob(c, "VL", 1), nc = knob(c, "NC", 1), mr = knob(c, "MR", 1), kc = knob(c, "KC", 0),
+          blocks = kc ? up(v->terms, kc) : 1, of = up(v->terms, blocks);
+  double vectors = (double)up(of, vl), core = 0, bytes = (double)(v->columns * v->terms) * v->column_size;
+  view w = *v;
+  if (kc) w.row_converted = false;
+  int n = list_of(v->rows, mr, list);
+  for (int i = 0; i < n; i++)
+    for (int part = 0; part < 2; part++) {
+      int64_t m = list[i].mr, wide = part && !kc ? 1 : nc, left = v->columns % nc,
+              times = !part ? v->columns / nc : kc ? left != 0 : left;
+      double sums = (double)(m * wide), lanes = (double)vl, group = fmin(sums, lanes),
+             adds = (group - 1 + log2(lanes / group)) / group + 1 / group;
+      work term = {.math = sums * at(v, v->m->fma, vl),
+                   .loads = (double)(m + wide) * at(v, v->m->load, vl),
+                   .shuffles =
+                       ((w.row_converted ? (double)m : 0) + (w.column_converted ? (double)wide : 0)) / v->m->convert,
+                   .instructions = sums + (double)smaller(m, wide) + 2};
+      term.loads += spilled(v, m * wide + smaller(m, wide) + 1);
+      work fold = {.math = sums * adds * at(v, v->m->add, vl),
+                   .shuffles = 2 * sums * adds * at(v, v->m->shuffle, vl),
+                   .stores = sums / v->m->store[0],
+                   .loads = blocks > 1 ? sums / v->m->load[0] : 0,
+                   .instructions = sums * (3 * adds + 1)};
+      core += (double)(times * list[i].times * blocks) * tile_of(v, term, vectors, 1, fold);
+    }
+  double copies = (double)(v->rows * up(v->terms, vl));
+  if (kc || !v->o.row_k) core += cycles_of(v, copy_of(v, copies, vl, !v->o.row_k, v->row_converted));
+  return together(core, from(v, bytes, all_bytes(v)));
+}
+
+/* Instructions that multiply groups of terms: of four bytes, or of two bf16. */
+double tg_gemm_bound_dwords(const view *v, const tg_kit_choice *c) {
+  view w = *v;
+  int64_t group = v->p->a == TG_BF16 ? 2 : 4;
+  w.terms = up(v->terms, group);
+  w.row_size = w.column_size = w.packed_size = 4;
+  w.row_converted = w.column_converted = false;
+  return panels(&w, c, w.p->a == TG_I8 || w.p->a_major != TG_GEMM_ROW);
+}
+
+/* ---- the problem ---- */
+
+static double bytes_of(tg_type t) { return fmax(1, (double)tg_type_bytes(t)); }
+
+/* One size to judge a range by: its geometric middle, of what is at most SPAN times its lower end. */
+int64_t tg_gemm_middle(tg_kit_dim d) {
+  enum { SPAN = 8, FLOOR = 16 };
+  int64_t lo = d.lo > 1 ? d.lo : 1, hi = smaller(d.hi, SPAN * (lo > FLOOR ? lo : FLOOR));
+  return d.lo == d.hi ? d.lo : (int64_t)(sqrt((double)lo * (double)(hi > lo ? hi : lo)) + 0.5);
+}
+
+void tg_gemm_look(const tg_gemm_problem *p, const tg_target *t, bool thin, view *v) {
+  tg_gemm_roles o = thin ? tg_gemm_thin_roles_of(p) : tg_gemm_roles_of(p);
+  tg_type row = o.row == 'A' ? p->a : p->b, column = o.column == 'A' ? p->a : p->b;
+  int64_t m = tg_gemm_middle(p->m), n = tg_gemm_middle(p->n), lanes = t->vector_bytes / tg_type_bytes(p->acc);
+  *v = (view){.p = p,
+              .t = t,
+              .m = &t->machine,
+              .o = o,
+              .rows = o.r == 'i' ? m : n,
+              .columns = o.r == 'i' ? n : m,
+              .terms = tg_gemm_middle(p->k),
+              .size = tg_type_bytes(p->acc),
+              .lanes = lanes < 1 ? 1 : smaller(lanes, 16),
+              .row_size = bytes_of(row),
+              .column_size = bytes_of(column),
+              .packed_size = bytes_of(p->acc),
+              .c_size = bytes_of(p->c),
+              .row_converted = row != p->acc,
+              .column_converted = column != p->acc,
+              .reads_c = p->beta,
+              .known = p->m.lo == p->m.hi && p->n.lo == p->n.hi && p->k.lo == p->k.hi,
+              .l1 = t->l1 ? (double)t->l1 : 32 << 10,
+              .l2 = t->l2 ? (double)t->l2 : 1 << 20,
+              .l3 = t->l3 ? (double)t->l3 : 8 << 20};
+}
