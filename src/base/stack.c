@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Runs deep recursion on a stack of its own. The recursion depth of passes and LLVM depends on the kernel, and the
  * calling thread may have as little as 64 or 16 KiB of stack (threads of servers, coroutines). So a compile runs on a
- * new thread with a stack of the usual size of main threads, and the caller waits for it. */
+ * new thread with a stack of the usual size of main threads, and the caller waits for it. The floating-point environment
+ * there is the default one: the caller's traps and rounding are for its own numbers. */
 #define _GNU_SOURCE
+#include <fenv.h>
 #include <signal.h>
 #include "base/base.h"
 
@@ -12,6 +14,7 @@ typedef struct { void (*fn)(void *); void *arg; } errand;
 
 static void *run(void *user) {
   errand *w = user;
+  fesetenv(FE_DFL_ENV);
   w->fn(w->arg);
   return NULL;
 }
@@ -36,7 +39,13 @@ void tg_run_on_own_stack(void (*fn)(void *), void *arg) {
   errand w = {fn, arg};
   pthread_t thread;
   if (start(&thread, &w)) pthread_join(thread, NULL);
-  else fn(arg);   /* no thread can be started: on the caller's stack */
+  else {   /* no thread can be started: on the caller's stack */
+    fenv_t before;
+    fegetenv(&before);
+    fesetenv(FE_DFL_ENV);
+    fn(arg);
+    fesetenv(&before);
+  }
 }
 
 typedef struct { tg_env *env; void (*fn)(void *); void *arg; bool ok; } guarded;
