@@ -123,7 +123,7 @@ bool tg_nest_may_stage(tg_nest *n, const tg_uop *load, const tg_uop *along) {
 typedef struct { double math, loads, shuffles, chains, registers; } busy;
 
 static double rate(const double *by_width, double bytes) {
-  double cycles = tg_cost_of_width(by_width, bytes);
+  double cycles = tg_machine_cycles(by_width, bytes);
   return cycles > 0 ? cycles : 1;
 }
 
