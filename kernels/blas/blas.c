@@ -114,6 +114,11 @@ static void begin(void) {
   state.engine[LINKED].create(&state.options, &state.engine[LINKED].context);
 }
 
+static void create(void *user) {
+  engine *e = user;
+  e->create(&state.options, &e->context);
+}
+
 /* Opens libtg_blas_jit.so. The caller holds the lock. */
 static void open_compiler(void) {
   Dl_info here;
@@ -133,7 +138,7 @@ static void open_compiler(void) {
   *(void **)&e->function = dlsym(library, "tg_gemm_function");
   *(void **)&e->describe = dlsym(library, "tg_gemm_describe");
   if (e->create && e->plan && e->workspace && e->run && e->function && e->describe)
-    e->create(&state.options, &e->context);
+    tg_run_on_own_stack(create, e);
 }
 
 static void *workspace_of(size_t bytes, bool *own) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Runs deep recursion on a stack of its own. The recursion depth of passes and LLVM depends on the kernel, and the
  * calling thread may have as little as 64 or 16 KiB of stack (threads of servers, coroutines). So a compile runs on a
- * new thread with a stack of the usual size of main threads, and the caller waits for it. The floating-point environment
- * there is the default one: the caller's traps and rounding are for its own numbers. */
+ * new thread with a stack of the usual size of main threads, and the caller waits for it. There the floating-point
+ * environment is the default one: the caller's traps and rounding are for its own numbers. */
 #define _GNU_SOURCE
 #include <fenv.h>
 #include <signal.h>
