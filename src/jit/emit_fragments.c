@@ -176,7 +176,7 @@ static LLVMValueRef lane_offset(tg_emitter *e, const tg_uop *lane, combination *
   if (c->start) v = v ? LLVMBuildXor(e->b, v, start, "") : start;
   if (v && LLVMGetIntTypeWidth(type) != 32) v = LLVMBuildIntCast2(e->b, v, e->integer[32], 0, "");
   tg_emit_back(e, here);
-  tg_push(&e->j->env, &e->lane_offsets, ((emit_lane_offset){.c = {{0}}, .v = v, .stamp = e->stamp}));
+  tg_push(&e->j->env, &e->lane_offsets, ((emit_lane_offset){.v = v, .stamp = e->stamp}));
   memcpy(&e->lane_offsets.data[e->lane_offsets.n - 1].c, c, sizeof *c);
   return v;
 }
