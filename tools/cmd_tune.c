@@ -24,6 +24,7 @@ static const char usage[] =
     "\n"
     "Finds the knobs and the words of a schedule that make the kernel fastest here. Candidates are compiled, checked "
     "and timed in processes of their own.\n"
+    "  FILE          a .tg file, or a kernel of a C file: mine.c:matmul (tg show --help)\n"
     "  name=value    binds a parameter, or a knob that is not to be searched\n"
     "  gemm          the sketches of a matrix product, from the analytic choice on; types f32, f64, f16, bf16, "
     "bf16flush, u8i8, i8i8; --transposes: which\n"

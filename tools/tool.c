@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 #include "store/store.h"
 #include "tool.h"
 
@@ -130,7 +131,7 @@ static bool refuse(const char *given, const tool_args *a) {
 /* One word of the command line: an option of this command, a binding, or the file. */
 static bool take_word(const option *options, size_t n, int argc, char **argv, int *i, tool_args *a, const char *usage) {
   const char *wrong = NULL;
-  const char *word = argv[*i];
+  char *word = argv[*i];
   bool known = false;
   for (size_t k = 0; word[0] == '-' && k < n && !known; k++) {
     known = match(&options[k], argc, argv, i, a, &wrong);
@@ -142,6 +143,15 @@ static bool take_word(const option *options, size_t n, int argc, char **argv, in
   if (word[0] == '-' || strchr(word, '=') || a->file) return refuse(argv[*i], a);
   a->file = word;
   return true;
+}
+
+/* FILE:NAME is the kernel NAME of FILE. */
+static void split_file(tool_args *a) {
+  char *colon = a->file ? strrchr(a->file, ':') : NULL;
+  if (!colon || a->kernel || !access(a->file, F_OK)) return;
+  *colon = 0;
+  if (!access(a->file, F_OK)) a->kernel = colon + 1;
+  else *colon = ':';
 }
 
 bool tool_parse(int argc, char **argv, tool_args *a, const char *usage) {
@@ -192,6 +202,7 @@ bool tool_parse(int argc, char **argv, tool_args *a, const char *usage) {
   };
   for (int i = 0; i < argc; i++)
     if (!take_word(options, sizeof options / sizeof *options, argc, argv, &i, a, usage)) return false;
+  split_file(a);
   return true;
 }
 
@@ -199,6 +210,7 @@ bool tool_parse(int argc, char **argv, tool_args *a, const char *usage) {
 
 bool tool_load(const tool_args *a, tool_program *p) {
   memset(p, 0, sizeof *p);
+  bool taken[sizeof a->binding / sizeof *a->binding] = {false};
   size_t bytes;
   p->text = tool_read(a->file, &bytes);
   if (!p->text) {
@@ -210,14 +222,21 @@ bool tool_load(const tool_args *a, tool_program *p) {
     free(p->text);
     return false;
   }
+  if (tool_is_c_file(a->file)) {
+    char *text = tool_c_kernel(a, p->text, taken);
+    free(p->text);
+    if (!(p->text = text)) return false;
+  }
   size_t n = 1;
   for (int i = 0; i < a->opts; i++) n += strlen(a->opt[i]) + 2;
   p->opts = calloc(n, 1);
   for (int i = 0; p->opts && i < a->opts; i++) strcat(strcat(p->opts, a->opt[i]), "; ");
+  uint32_t bindings_n = 0;
   for (int i = 0; i < a->bindings; i++)
-    p->bindings[i] = (tg_binding){a->binding[i].name, a->binding[i].value, a->binding[i].value, 1};
+    if (!taken[i])
+      p->bindings[bindings_n++] = (tg_binding){a->binding[i].name, a->binding[i].value, a->binding[i].value, 1};
   p->options = (tg_compile_options){.bindings = p->bindings,
-                                    .bindings_n = (uint32_t)a->bindings,
+                                    .bindings_n = bindings_n,
                                     .opts = a->opts ? p->opts : NULL,
                                     .kernel = a->kernel,
                                     .pack = a->pack};

@@ -20,7 +20,7 @@ typedef struct { char *name; int64_t value; } tool_binding;
 
 /* The command line after the command: FILE name=value... --flag --key=value (or --key value). */
 typedef struct {
-  const char *file;
+  char *file;
   tool_binding binding[32];
   int bindings;
   const char *opt[32];            /* --opt, in order */
@@ -63,6 +63,11 @@ const char *tool_tuned(const tool_args *a, char *buffer, size_t n);
 typedef struct { char *text, *opts; tg_binding bindings[32]; tg_compile_options options; } tool_program;
 bool tool_load(const tool_args *a, tool_program *p);   /* says on stderr why not */
 void tool_unload(tool_program *p);
+
+/* c_file.c: the kernel that the arguments name, or the first, of a C file, as a text program on the same lines;
+ * malloc'd. NULL, and what is wrong on stderr. taken: which of the bindings are names of C. */
+bool tool_is_c_file(const char *path);
+char *tool_c_kernel(const tool_args *a, const char *text, bool *taken);
 
 /* sketch.c: tg show --sketch. */
 int tool_show_sketch(const tool_args *a);
