@@ -253,7 +253,7 @@ static void device_nest(tg_nest *n, const tg_uop *top) {
     return;
   }
   uint32_t depth = chain_of(top, chain);
-  if (tg_device_contraction(n, depth, chain)) return;
+  if (tg_device_contraction(n, depth, chain) || tg_device_rows(n, depth, chain)) return;
   if (stores_only(chain[depth - 1])) perfect_nest(n, depth, chain);
   else {
     loops_within(n, chain[depth - 1], false, false);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * The schedule of a contraction on a GPU: a sum of products of which one operand moves with rows of the output and the
- * other with its columns, where a matrix instruction takes their types.
+ * other with its columns; by a matrix instruction that takes their types, or else by multiplications and additions.
  *
- *   a workgroup's tile of the output = warps x a warp's tile, in registers, as accumulators of the instruction
+ *   a workgroup's tile of the output = warps x a warp's tile, in registers, as accumulators of the instruction;
+ *     or else 16 x 16 threads x 4 x 4 or 8 x 8 elements
  *   the sum in blocks of terms: each block of both operands is copied to LOCAL memory, in a ring of several blocks
  *   while an earlier one is multiplied
  *
@@ -72,7 +73,7 @@ static uint32_t vector_of(tg_job *j, const operand *o, tg_type type) {
 
 static bool find_operand(contraction *c, const tg_uop *factor, tg_type type, const tg_uop *loop, operand *o) {
   tg_job *j = c->n->j;
-  while (factor->op == TG_OP_CAST && factor->type == c->row->c_type) factor = factor->src[0];
+  while (factor->op == TG_OP_CAST && factor->type == c->reduce->type) factor = factor->src[0];
   if (factor->op != TG_OP_LOAD || factor->type != type || tg_gate(factor) || !tg_uses(j, factor, loop)) return false;
   *o = (operand){.load = factor, .loop = loop, .name = tg_buffer_info(j, factor->src[0])->name};
   if (tg_buffer_info(j, factor->src[0])->role != TG_ROLE_IN || !find_dimension(j, factor, loop, &o->own) ||
@@ -88,9 +89,10 @@ static bool find_operand(contraction *c, const tg_uop *factor, tg_type type, con
 static bool find_operands(contraction *c, const tg_uop *rows, const tg_uop *columns) {
   tg_job *j = c->n->j;
   const tg_uop *product = c->reduce->src[0];
+  tg_type a = c->row ? c->row->a_type : product->type, b = c->row ? c->row->b_type : product->type;
   for (int turned = 0; turned < 2; turned++)
-    if (find_operand(c, product->src[turned], c->row->a_type, rows, &c->a) &&
-        find_operand(c, product->src[!turned], c->row->b_type, columns, &c->b))
+    if (find_operand(c, product->src[turned], a, rows, &c->a) &&
+        find_operand(c, product->src[!turned], b, columns, &c->b))
       return c->a.load->src[0] != c->b.load->src[0] && !tg_uses(j, c->a.load, columns) && !tg_uses(j, c->b.load, rows);
   return false;
 }
@@ -112,6 +114,7 @@ static bool find_instruction(contraction *c, const tg_uop *rows, const tg_uop *c
     if (!best.row || size > (uint32_t)best.row->m * best.row->n * best.row->k) best = *c;
   }
   if (best.row) *c = best;
+  else c->row = NULL;
   return best.row != NULL;
 }
 
@@ -135,7 +138,9 @@ static bool find_product(contraction *c, uint32_t depth, const tg_uop *const *ch
   for (uint32_t k = depth; k-- > 0 && !columns;)
     if (tg_access_motion(j, c->store, chain[k]->src[0]) == TG_CONTIGUOUS) columns = chain[k]->src[0];
   for (uint32_t k = depth; k-- > 0 && columns;)
-    if (chain[k]->src[0] != columns && find_instruction(c, chain[k]->src[0], columns)) return true;
+    if (chain[k]->src[0] != columns && (find_instruction(c, chain[k]->src[0], columns) ||
+                                        find_operands(c, chain[k]->src[0], columns)))
+      return true;
   return false;
 }
 
@@ -252,6 +257,26 @@ static void copy(const contraction *c, tg_words *w, const operand *o, uint32_t o
   if (last == 3) say(w, "upcast %s.0", o->copy);
 }
 
+/* Blocks of terms around the tile, whose sums wait in registers. */
+static void say_order(const contraction *c, tg_words *w, uint32_t depth, const tg_uop *const *chain, const char *ib,
+                      const char *jb, const char *kb) {
+  tg_str order = tg_str_new(w->env);
+  for (uint32_t d = 0; d < depth; d++)
+    if (chain[d]->src[0] != c->a.loop && chain[d]->src[0] != c->b.loop)
+      tg_str_printf(&order, " %s", tg_axis_name(&c->n->s, chain[d]->src[0]));
+  const char *output = tg_buffer_info(c->n->j, c->store->src[0])->name;
+  say(w, "order%s %s.b %s.b %s.b %s.t %s.t in %s.sum", order.n ? order.data : "", ib, jb, kb, ib, jb, output);
+}
+
+static void say_grid(const contraction *c, tg_words *w, uint32_t depth, const tg_uop *const *chain, const char *ib,
+                     const char *jb) {
+  say(w, "global %s.b", ib);
+  say(w, "global %s.b", jb);
+  for (uint32_t d = depth; d-- > 0;)
+    if (chain[d]->src[0] != c->a.loop && chain[d]->src[0] != c->b.loop)
+      say(w, "global %s", tg_axis_name(&c->n->s, chain[d]->src[0]));
+}
+
 static void write_words(const contraction *c, tg_words *w, uint32_t depth, const tg_uop *const *chain) {
   tg_nest *n = c->n;
   const char *i = tg_axis_name(&n->s, c->a.loop), *j = tg_axis_name(&n->s, c->b.loop), *k = tg_axis_name(&n->s, c->sum);
@@ -260,12 +285,7 @@ static void write_words(const contraction *c, tg_words *w, uint32_t depth, const
   say(w, "split %s %u as %s.b %s.t", i, rows, ib, ib);
   say(w, "split %s %u as %s.b %s.t", j, columns, jb, jb);
   say(w, "split %s %u as %s.b %s.t", k, c->terms, kb, kb);
-  tg_str order = tg_str_new(w->env);
-  for (uint32_t d = 0; d < depth; d++)
-    if (chain[d]->src[0] != c->a.loop && chain[d]->src[0] != c->b.loop)
-      tg_str_printf(&order, " %s", tg_axis_name(&n->s, chain[d]->src[0]));
-  const char *output = tg_buffer_info(n->j, c->store->src[0])->name;
-  say(w, "order%s %s.b %s.b %s.b %s.t %s.t in %s.sum", order.data, ib, jb, kb, ib, jb, output);
+  say_order(c, w, depth, chain, ib, jb, kb);
   copy(c, w, &c->a, rows, c->warp_rows, tg_format(w->env, "%s.b", kb));
   copy(c, w, &c->b, columns, c->warp_columns, tg_format(w->env, "%s.b", kb));
   say(w, "split %s.t %u as %s.w %s.u", ib, c->warp_rows, ib, ib);
@@ -278,20 +298,109 @@ static void write_words(const contraction *c, tg_words *w, uint32_t depth, const
     say(w, "unroll %s.s", kb);
   }
   say(w, "contract %s i=%s.u j=%s.u k=%s.%s", c->row->name, ib, jb, kb, c->terms > c->row->k ? "m" : "t");
-  say(w, "global %s.b", ib);
-  say(w, "global %s.b", jb);
-  for (uint32_t d = depth; d-- > 0;)
-    if (chain[d]->src[0] != c->a.loop && chain[d]->src[0] != c->b.loop)
-      say(w, "global %s", tg_axis_name(&n->s, chain[d]->src[0]));
+  say_grid(c, w, depth, chain, ib, jb);
+}
+
+/* ---- by multiplications and additions ---- */
+
+enum { SIDE = 16 /* threads along rows and along columns */, UNROLLED = 8 /* terms */ };
+
+/* Elements of a thread along rows and along columns: 8, or 4 where tiles of 8 leave cores without work. */
+static bool choose_elements(contraction *c) {
+  const tg_target *t = c->n->l->target;
+  uint32_t bytes = (uint32_t)tg_type_bytes(c->reduce->type);
+  int64_t m = extent_of(c->a.loop), n = extent_of(c->b.loop);
+  double least = 0, best = 0;
+  for (uint32_t e = 8; e >= 4; e /= 2) {
+    uint32_t registers = (e * e + 4 * e) * bytes / 4 + 32;   /* sums, two terms of each operand, addresses */
+    if (registers * SIDE * SIDE > t->core_registers / 2) continue;
+    double groups = (double)blocks(m < 0 ? 4096 : m, SIDE * e) * (double)blocks(n < 0 ? 4096 : n, SIDE * e);
+    double waves = groups < t->threads ? 1 : groups / t->threads, cost = waves * e * (e + 2);
+    if (best > 0 && cost >= least) continue;
+    least = cost;
+    best = e;
+  }
+  c->warp_rows = c->warp_columns = (uint32_t)best;   /* of a thread, here */
+  c->terms = 32;
+  c->stages = t->async_copy ? 2 : 1;
+  return best > 0 && SIDE * SIDE <= t->max_threads && SIDE * SIDE % t->lanes == 0 &&
+         2 * (uint64_t)(2 * SIDE * best + 4) * c->terms * bytes * c->stages <= t->local_bytes;
+}
+
+/* Rows of terms, each along the operand's own loop, so that a thread reads four neighbours at once. */
+static void copy_of_terms(const contraction *c, tg_words *w, const operand *o, uint32_t own, const char *at) {
+  uint32_t vector = o->along_terms ? 1 : o->vector < 4 ? o->vector : 4, first = o->along_terms ? c->terms : own / vector;
+  const char *depth = c->stages > 1 ? tg_format(w->env, " depth=%u", c->stages) : "", *b = o->copy;
+  say(w, "stage %s at %s as %s[d%u, d%u] pitch=%u%s", o->name, at, b, o->term, o->own, own + 4, depth);
+  if (first > SIDE * SIDE) first = SIDE * SIDE;
+  uint32_t second = SIDE * SIDE / first;
+  if (o->along_terms) {   /* threads along the terms, which are neighbours in memory, and then along rows */
+    say(w, "split %s.1 %u as %s.o %s.i", b, second, b, b);
+    say(w, "upcast %s.o", b);
+    if (second > 1) say(w, "order %s.i %s.0", b, b);
+    if (second > 1) say(w, "local %s.i", b);
+    say(w, "local %s.0", b);
+    return;
+  }
+  const char *along = tg_format(w->env, "%s.1", b);
+  if (vector > 1) {
+    say(w, "split %s %u as %s.p %s.v", along, vector, b, b);
+    say(w, "upcast %s.v", b);
+    along = tg_format(w->env, "%s.p", b);
+  }
+  say(w, "local %s", along);
+  if (second >= c->terms) {
+    say(w, "local %s.0", b);
+    return;
+  }
+  say(w, "split %s.0 %u as %s.o %s.i", b, second, b, b);
+  if (second > 1) say(w, "local %s.i", b);
+  say(w, "upcast %s.o", b);
+}
+
+/* Element o * 64 + thread * 4 + v of the tile: four neighbours of each 64. */
+static void thread_elements(tg_words *w, const char *b, uint32_t elements) {
+  const char *name = tg_format(w->env, "%s.t", b);
+  if (elements > 4) {
+    say(w, "split %s %u as %s.o %s.u", name, SIDE * 4, b, b);
+    name = tg_format(w->env, "%s.u", b);
+    say(w, "upcast %s.o", b);
+  }
+  say(w, "split %s 4 as %s.w %s.v", name, b, b);
+  say(w, "upcast %s.v", b);
+  say(w, "local %s.w", b);
+}
+
+static bool by_threads(contraction *c, uint32_t depth, const tg_uop *const *chain) {
+  tg_nest *n = c->n;
+  tg_words w = {.env = &n->j->env};
+  if (!choose_elements(c)) return false;
+  const char *i = tg_axis_name(&n->s, c->a.loop), *j = tg_axis_name(&n->s, c->b.loop), *k = tg_axis_name(&n->s, c->sum);
+  const char *ib = tg_nest_base(n, i), *jb = tg_nest_base(n, j), *kb = tg_nest_base(n, k);
+  uint32_t size = SIDE * c->warp_rows;
+  say(&w, "split %s %u as %s.b %s.t", i, size, ib, ib);
+  say(&w, "split %s %u as %s.b %s.t", j, size, jb, jb);
+  say(&w, "split %s %u as %s.b %s.t", k, c->terms, kb, kb);
+  say_order(c, &w, depth, chain, ib, jb, kb);
+  copy_of_terms(c, &w, &c->a, size, tg_format(w.env, "%s.b", kb));
+  copy_of_terms(c, &w, &c->b, size, tg_format(w.env, "%s.b", kb));
+  thread_elements(&w, ib, c->warp_rows);
+  thread_elements(&w, jb, c->warp_columns);
+  say(&w, "split %s.t %u as %s.s %s.m", kb, UNROLLED, kb, kb);
+  say(&w, "unroll %s.m", kb);
+  say_grid(c, &w, depth, chain, ib, jb);
+  return tg_device_try(n, &w);
 }
 
 bool tg_device_contraction(tg_nest *n, uint32_t depth, const tg_uop *const *chain) {
   contraction c = {.n = n};
   tg_words w = {.env = &n->j->env};
-  if (!n->l->target->matrix_macs || !find_product(&c, depth, chain) || !choose_sizes(&c)) return false;
+  if (!n->l->target->core_registers || !find_product(&c, depth, chain)) return false;
   int64_t terms = extent_of(c.sum);
-  if (terms >= 0 && blocks(terms, c.terms) < 2) return false;
-  if (!n->l->target->async_copy) c.stages = 1;
-  write_words(&c, &w, depth, chain);
-  return tg_device_try(n, &w);
+  if (c.row && n->l->target->matrix_macs && choose_sizes(&c) && (terms < 0 || blocks(terms, c.terms) > 1)) {
+    write_words(&c, &w, depth, chain);
+    if (tg_device_try(n, &w)) return true;
+  }
+  if (c.row || (terms >= 0 && terms < 64) || extent_of(c.a.loop) == 1) return false;
+  return by_threads(&c, depth, chain);
 }
