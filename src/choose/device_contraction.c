@@ -335,11 +335,11 @@ static void copy_of_terms(const contraction *c, tg_words *w, const operand *o, u
   if (first > SIDE * SIDE) first = SIDE * SIDE;
   uint32_t second = SIDE * SIDE / first;
   if (o->along_terms) {   /* threads along the terms, which are neighbours in memory, and then along rows */
-    say(w, "split %s.1 %u as %s.o %s.i", b, second, b, b);
-    say(w, "upcast %s.o", b);
-    if (second > 1) say(w, "order %s.i %s.0", b, b);
-    if (second > 1) say(w, "local %s.i", b);
     say(w, "local %s.0", b);
+    say(w, "split %s.1 %u as %s.o %s.i", b, second, b, b);
+    say(w, "order %s.o %s.i %s.0", b, b, b);
+    if (second > 1) say(w, "local %s.i", b);
+    say(w, "upcast %s.o", b);
     return;
   }
   const char *along = tg_format(w->env, "%s.1", b);
