@@ -329,7 +329,8 @@ static bool choose_elements(contraction *c) {
 
 /* Rows of terms, each along the operand's own loop, so that a thread reads four neighbours at once. */
 static void copy_of_terms(const contraction *c, tg_words *w, const operand *o, uint32_t own, const char *at) {
-  uint32_t vector = o->along_terms ? 1 : o->vector < 4 ? o->vector : 4, first = o->along_terms ? c->terms : own / vector;
+  uint32_t vector = o->along_terms ? 1 : o->vector < 4 ? o->vector : 4;
+  uint32_t first = o->along_terms ? c->terms : own / vector;
   const char *depth = c->stages > 1 ? tg_format(w->env, " depth=%u", c->stages) : "", *b = o->copy;
   say(w, "stage %s at %s as %s[d%u, d%u] pitch=%u%s", o->name, at, b, o->term, o->own, own + 4, depth);
   if (first > SIDE * SIDE) first = SIDE * SIDE;
