@@ -218,8 +218,31 @@ static void TG_PRINTF(2, 3) say(tg_words *w, const char *format, ...) {
   tg_push(w->env, w, t.data);
 }
 
+/* Where lanes load their own elements, 16 bytes at a time along the terms: rows a unit longer than they are, so that
+ * those of a few lanes begin in different banks. */
+static void padded_copy(const contraction *c, tg_words *w, const operand *o, uint32_t own, const char *at) {
+  const char *depth = c->stages > 1 ? tg_format(w->env, " depth=%u", c->stages) : "", *b = o->copy;
+  uint32_t unit = UNIT / (uint32_t)tg_type_bytes(c->row->a_type), vector = o->vector < unit ? o->vector : unit;
+  uint32_t along = c->terms / vector, threads = c->warps_down * c->warps_across * c->n->l->target->lanes / along;
+  say(w, "stage %s at %s as %s[d%u, d%u] pitch=%u%s", o->name, at, b, o->own, o->term, c->terms + unit, depth);
+  say(w, "split %s.1 %u as %s.q %s.v", b, vector, b, b);
+  if (vector > 1) say(w, "upcast %s.v", b);
+  say(w, "local %s.q", b);
+  if (own <= threads) {
+    say(w, "local %s.0", b);
+    return;
+  }
+  say(w, "split %s.0 %u as %s.o %s.i", b, threads, b, b);
+  say(w, "local %s.i", b);
+  say(w, "upcast %s.o", b);
+}
+
 /* The copy of an operand: lines of whole units, swizzled, filled by all threads. */
 static void copy(const contraction *c, tg_words *w, const operand *o, uint32_t own, uint32_t warp, const char *at) {
+  if (!c->n->l->target->loads_matrices) {
+    padded_copy(c, w, o, own, at);
+    return;
+  }
   uint32_t bytes = (uint32_t)tg_type_bytes(c->row->a_type), unit = UNIT / bytes, last, lines;
   uint32_t width = o->along_terms ? c->terms : warp * bytes < LINE ? warp : LINE / bytes, units = width / unit;
   uint32_t along = o->along_terms ? o->term : o->own, across = o->along_terms ? o->own : o->term;
@@ -398,7 +421,10 @@ bool tg_device_contraction(tg_nest *n, uint32_t depth, const tg_uop *const *chai
   tg_words w = {.env = &n->j->env};
   if (!n->l->target->core_registers || !find_product(&c, depth, chain)) return false;
   int64_t terms = extent_of(c.sum);
-  if (c.row && n->l->target->matrix_macs && choose_sizes(&c) && (terms < 0 || blocks(terms, c.terms) > 1)) {
+  const tg_target *t = n->l->target;
+  bool readable = t->loads_matrices || (c.a.along_terms && c.b.along_terms);   /* fragments in wide loads */
+  if (c.row && t->matrix_macs && readable && choose_sizes(&c) && (terms < 0 || blocks(terms, c.terms) > 1)) {
+    if (!t->async_copy) c.stages = 1;
     write_words(&c, &w, depth, chain);
     if (tg_device_try(n, &w)) return true;
   }
