@@ -57,7 +57,13 @@ enum { TG_CAUSAL_NONE = 0, TG_CAUSAL_TOP_LEFT = 1, TG_CAUSAL_BOTTOM_RIGHT = 2 };
 
 /* What a mask, or an argument of score_mod or mask_mod, has a value for each of; bits may be combined. 0: one value for
  * all. Dense is [batch][heads][queries][keys] without the dimensions that it lacks. */
-enum { TG_PER_QUERY = 1, TG_PER_KEY = 2, TG_PER_HEAD = 4, TG_PER_BATCH = 8 };
+enum {
+  TG_PER_QUERY = 1,
+  TG_PER_KEY = 2,
+  TG_PER_HEAD = 4,
+  TG_PER_BATCH = 8,
+  TG_PACKED = 16   /* beside them: of packed sequences its queries and keys count through all, as those of Q and K */
+};
 
 enum {                                  /* tg_attention_desc.flags */
   TG_ATTENTION_NO_COMPILE = 1,          /* TG_MISS if a kernel is not in the cache, instead of a pause to compile it */
@@ -114,9 +120,9 @@ typedef struct tg_attention_call {      /* zero means default; fields are only e
   int64_t q_strides[3], k_strides[3], v_strides[3], o_strides[3];
   /* packed sequences: sequence b has the tokens query_starts[b]..query_starts[b + 1] - 1 of Q and O, key_starts alike
    * of K and V; batch + 1 numbers each, and the strides from one sequence to the next are not used. Dense is then
-   * [all tokens][heads][head], and LSE is [heads][all tokens]. A sequence may be empty. Masks and arguments are not
-   * packed: their queries and keys count within a sequence, and dense has as many as the longest one. NULL: every
-   * sequence has `queries` (`keys`) tokens */
+   * [all tokens][heads][head], and LSE is [heads][all tokens]. A sequence may be empty. Queries and keys of masks
+   * and arguments count within a sequence, and dense has as many as the longest one; with TG_PACKED they count through
+   * all sequences that are packed. NULL: every sequence has `queries` (`keys`) tokens */
   const int32_t *query_starts, *key_starts;
   const int32_t *key_lengths;           /* sequence b has only its first key_lengths[b] keys. NULL: all */
   const float *slopes;                  /* of alibi: one for each head */

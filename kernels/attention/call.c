@@ -81,12 +81,15 @@ static tg_status read_mask(tg_attention_work *w, uint32_t a, const void *p, cons
   tg_context *context = w->a->plan.context;
   uint8_t per = a ? q->argument[a - 1].per : q->mask_per;
   bool any = given[0] || given[1] || given[2] || given[3];
+  const tg_attention_call *c = w->call;
+  const int32_t *qs = per & TG_PACKED ? c->query_starts : NULL, *ks = per & TG_PACKED ? c->key_starts : NULL;
   int64_t dense = 1;
   tg_kit_tensor *x = &w->of[OF_MASK + a];
   *x = (tg_kit_tensor){.name = a ? "arg" : "mask",
                        .nth = a,
                        .size = (uint32_t)tg_type_bytes(a ? q->argument[a - 1].type : q->mask),
-                       .extent = {w->batch, w->a->heads, w->queries, w->keys}};
+                       .extent = {w->batch, w->a->heads, qs ? qs[w->batch] : w->queries,
+                                  ks ? ks[w->batch] : w->keys}};
   for (uint32_t i = TG_KIT_DIMS; i-- > 0;) {
     if (!(per & bit[i])) {
       x->extent[i] = x->extent[i] ? 1 : 0;

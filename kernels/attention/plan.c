@@ -7,6 +7,7 @@
 
 static const int64_t most_tokens = (int64_t)1 << 31;
 static const char desc_name[] = "tg_attention_desc";
+enum { MOST_PER = TG_PER_QUERY | TG_PER_KEY | TG_PER_HEAD | TG_PER_BATCH | TG_PACKED };
 
 typedef struct { tg_attention *a; const tg_attention_desc *desc; } planning;
 
@@ -30,7 +31,7 @@ static tg_status read_types(planning *p) {
     s = tg_kit_check_type(p->a->plan.context, desc_name, "mask", q->mask, "bool, f32, f16, bf16");
   if (s != TG_OK) return s;
   if (q->mask_per && !q->mask) return wrong(p, "tg_attention_desc.mask_per without a type of mask");
-  if (q->mask_per > (TG_PER_QUERY | TG_PER_KEY | TG_PER_HEAD | TG_PER_BATCH))
+  if (q->mask_per > MOST_PER)
     return wrong(p, "tg_attention_desc.mask_per: %u has bits that mean nothing", q->mask_per);
   return TG_OK;
 }
@@ -102,8 +103,9 @@ static tg_status read_mods(planning *p) {
                                   .read = d->score_mod || d->mask_mod,
                                   .reader = "a score_mod or mask_mod",
                                   .type = TG_F32,
-                                  .most_per = TG_PER_QUERY | TG_PER_KEY | TG_PER_HEAD | TG_PER_BATCH,
-                                  .pers = "TG_PER_QUERY, TG_PER_KEY, TG_PER_HEAD, TG_PER_BATCH and their sums"};
+                                  .most_per = MOST_PER,
+                                  .pers = "TG_PER_QUERY, TG_PER_KEY, TG_PER_HEAD, TG_PER_BATCH, TG_PACKED and their "
+                                          "sums"};
   return tg_kit_read_arguments(p->a->plan.context, &formals, given, q->argument, &q->arguments_n);
 }
 

@@ -51,7 +51,10 @@ static void gather(const work *r, const sequence *s, int64_t head, int64_t block
   for (uint32_t i = 0; i <= p->arguments_n; i++) {
     const tg_kit_tensor *x = &r->of[OF_MASK + i];
     if (!i && !p->mask) continue;
-    operand[ATTENTION_MASK + i] = element(x, s->index, q_head, first_query, first_key);
+    bool packed = (i ? p->argument[i - 1].per : p->mask_per) & TG_PACKED;
+    int64_t query = first_query + (packed && c->query_starts ? s->first_query : 0),
+            key = first_key + (packed && c->key_starts ? s->first_key : 0);
+    operand[ATTENTION_MASK + i] = element(x, s->index, q_head, query, key);
     value[ATTENTION_STEPS + 2 * i] = x->step[2], value[ATTENTION_STEPS + 2 * i + 1] = x->step[3];
   }
 }

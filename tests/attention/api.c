@@ -58,7 +58,7 @@ static void descriptors(tg_context *c) {
   WRONG("alibi", d.alibi = 255);
   WRONG("tg_attention_desc.mask:", d.mask = TG_I8);
   WRONG("mask_per", d.mask_per = TG_PER_KEY);
-  WRONG("mask_per", d.mask = TG_BOOL; d.mask_per = 16);
+  WRONG("mask_per", d.mask = TG_BOOL; d.mask_per = 32);
   WRONG("heads", d.heads = -1);
   WRONG("heads", d.heads = 3; d.kv_heads = 2);
   WRONG("heads", d.kv_heads = -1);
@@ -89,7 +89,7 @@ static void descriptors(tg_context *c) {
   WRONG("tg_attention_desc.arg[0]:", d.score_mod = "score"; d.arg[0].name = "2x");
   WRONG("tg_attention_desc.arg[1]:", d.score_mod = "score"; d.arg[0].name = d.arg[1].name = "x");
   WRONG("tg_attention_desc.arg[0].type", d.score_mod = "score"; d.arg[0].name = "x"; d.arg[0].type = TG_BOOL);
-  WRONG("tg_attention_desc.arg[0].per", d.score_mod = "score"; d.arg[0].name = "x"; d.arg[0].per = 16);
+  WRONG("tg_attention_desc.arg[0].per", d.score_mod = "score"; d.arg[0].name = "x"; d.arg[0].per = 32);
   WRONG("flags", d.flags = 1u << 31);
 #undef WRONG
   tg_attention *a = NULL;
@@ -348,6 +348,42 @@ static void same_bits(tg_context *c, const char *what, tg_attention_desc d, int6
   free(q), free(k), free(v), free(want), free(o), free(lse), free(want_lse);
 }
 
+/* Arguments that are packed as Q and K are: each sequence gives the bits that it gives alone, from its own tokens on. */
+static void packed_arguments(tg_context *c) {
+  enum { SEQUENCES = 3, TOKENS = 200, HEAD = 8, HEADS = 2 };
+  static const int32_t qs[SEQUENCES + 1] = {0, 70, 75, 175}, ks[SEQUENCES + 1] = {0, 90, 97, 200};
+  tg_attention_desc d = {.head = HEAD,
+                         .heads = HEADS,
+                         .queries = {1, 100},
+                         .keys = {1, 110},
+                         .score_mod = "score + bias",
+                         .mask_mod = "part_q == part_k",
+                         .arg = {{"bias", TG_F32, TG_PER_HEAD | TG_PER_KEY | TG_PACKED},
+                                 {"part_q", TG_I32, TG_PER_QUERY | TG_PACKED},
+                                 {"part_k", TG_I32, TG_PER_KEY | TG_PACKED}}};
+  static int32_t part[TOKENS];
+  for (int i = 0; i < TOKENS; i++) part[i] = i * 7 % 40 / 13;
+  float *q = floats(TOKENS * HEADS * HEAD), *k = floats(TOKENS * HEADS * HEAD), *bias = floats(HEADS * TOKENS),
+        *want = floats(TOKENS * HEADS * HEAD), *o = floats(TOKENS * HEADS * HEAD);
+  tg_attention *a = plan_of(c, &d);
+  const int64_t strides[3] = {0, HEAD, HEADS * HEAD};
+  tg_attention_call x = {.batch = SEQUENCES, .q = q, .k = k, .v = k, .o = o, .query_starts = qs, .key_starts = ks,
+                         .arg = {bias, part, part}};
+  CHECK(a && run(a, x) == TG_OK, "%s", tg_error_message(c));
+  for (int b = 0; a && b < SEQUENCES; b++) {
+    int64_t from = qs[b] * HEADS * HEAD, keys = ks[b] * HEADS * HEAD, n = qs[b + 1] - qs[b];
+    tg_attention_call alone = {.queries = n, .keys = ks[b + 1] - ks[b], .q = q + from, .k = k + keys, .v = k + keys,
+                               .o = want + from, .arg = {bias + ks[b], part + qs[b], part + ks[b]},
+                               .arg_strides = {{0, ks[SEQUENCES], 0, 1}, {0, 0, 1, 0}, {0, 0, 0, 1}}};
+    int64_t *const all[] = {alone.q_strides, alone.k_strides, alone.v_strides, alone.o_strides};
+    for (int i = 0; i < 4; i++) memcpy(all[i], strides, sizeof strides);
+    CHECK(run(a, alone) == TG_OK, "%s", tg_error_message(c));
+    CHECK(!memcmp(o + from, want + from, (size_t)(n * HEADS * HEAD) * sizeof *o), "sequence %d has other arguments", b);
+  }
+  tg_attention_free(a);
+  free(q), free(k), free(bias), free(want), free(o);
+}
+
 static void threads(tg_context *c) {
   tg_attention_desc d = {.head = 24, .heads = 4, .kv_heads = 2, .queries = {1, 130}, .keys = {0, 3000}, .causal = TG_CAUSAL_BOTTOM_RIGHT, .threads = 3};
   same_bits(c, "many queries", d, 130, 200, false);
@@ -562,6 +598,7 @@ int main(void) {
   workspaces(c);
   blocks(c);
   threads(c);
+  packed_arguments(c);
   several_users(c);
   merges(c);
   tg_context_free(c);

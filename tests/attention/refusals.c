@@ -58,7 +58,7 @@ static void wrong_fields(tg_context *ctx) {
   REFUSE("tg_attention_desc.soft_cap: ", SIZES, .soft_cap = INFINITY);
   REFUSE("tg_attention_desc.mask: type", SIZES, .mask = TG_I32);
   REFUSE("tg_attention_desc.mask_per without", SIZES, .mask_per = TG_PER_KEY);
-  REFUSE("tg_attention_desc.mask_per: 16", SIZES, .mask = TG_F32, .mask_per = 16);
+  REFUSE("tg_attention_desc.mask_per: 32", SIZES, .mask = TG_F32, .mask_per = 32);
   REFUSE("tg_attention_desc.flags: 0x40", SIZES, .flags = 64);
   REFUSE("tg_attention_desc.threads: -5", SIZES, .threads = -5);
   tg_attention *a = NULL;
@@ -100,7 +100,7 @@ static void wrong_texts(tg_context *ctx) {
   REFUSE("tg_attention_desc.arg[0]: 'a b' is no name", SIZES, .score_mod = "score", .arg = {{"a b", 0, 0}});
   REFUSE("tg_attention_desc.arg[1]: 'x' is no name", SIZES, .score_mod = "score", .arg = {{"x", 0, 0}, {"x", 0, 0}});
   REFUSE("tg_attention_desc.arg[0].type: type", SIZES, .score_mod = "score", .arg = {{"x", TG_BOOL, 0}});
-  REFUSE("tg_attention_desc.arg[0].per: 16", SIZES, .score_mod = "score", .arg = {{"x", 0, 16}});
+  REFUSE("tg_attention_desc.arg[0].per: 32", SIZES, .score_mod = "score", .arg = {{"x", 0, 32}});
 }
 #undef REFUSE
 
