@@ -258,6 +258,14 @@ TG_KERNEL(attention_decode, ) {
   tg_kit_word(tg_b_, "place q memory");
   tg_kit_word(tg_b_, "place s memory");
   tg_kit_word(tg_b_, "place lanes memory");
+  tg_kit_word(tg_b_, "split w VL as wa wb");   /* what begins and ends a run, which may have few keys */
+  tg_kit_word(tg_b_, "lane wb");
+  tg_kit_word(tg_b_, "lane wl");
+  static const char *const ends[] = {"e", "y", "f"};
+  for (uint32_t i = 0; i < TG_COUNT(ends); i++) {
+    tg_kit_word(tg_b_, "split %s DL as %sa %sl", ends[i], ends[i], ends[i]);
+    tg_kit_word(tg_b_, "lane %sl", ends[i]);
+  }
   static const char *const loops[] = {"j", "v", "x"};
   for (uint32_t i = full ? 0 : 2; i < TG_COUNT(loops); i++) {
     if (i == 1 && !p->window) continue;
