@@ -61,9 +61,11 @@ enum {                          /* tg_gemm_desc.flags */
   /* bf16 times bf16 only: subnormal numbers (below 2^-126) in A, in B and as sums may be treated as zero. Processors
    * with AVX512_BF16 then multiply twice as fast (VDPBF16PS); elsewhere the flag changes nothing */
   TG_GEMM_FLUSH_SUBNORMALS = 8,
-  /* one kernel serves all sizes of the plan's ranges, so that one thread may call its bare code (tg_gemm_function) for
-   * any of them; else a range is divided into parts where other kernels are faster */
-  TG_GEMM_ONE_KERNEL = 16
+  /* one kernel serves all sizes of the plan's ranges, so that its bare code (tg_gemm_function) may be called for any of
+   * them; else a range of rows is divided into parts where other kernels are faster */
+  TG_GEMM_ONE_KERNEL = 16,
+  /* in no call k, alpha or, if the plan has a beta, beta is 0 (TG_EINVAL): no kernels are made for such calls */
+  TG_GEMM_NOT_ZERO = 32
 };
 
 /* How B is packed before the calls: in panels of `panel` columns, each panel with all k rows; the last panel is padded

@@ -219,7 +219,7 @@ static chosen make_plan(const product *p, class c) {
                     .n = row_class[class_of_rows(p->n)],
                     .k = term_class[class_of_terms(p->k)],
                     .threads = state.threads ? state.threads : -1,
-                    .flags = TG_GEMM_OVERLAP_UNCHECKED};
+                    .flags = TG_GEMM_OVERLAP_UNCHECKED | TG_GEMM_NOT_ZERO};
   int at = c.at;
   bool small = p->m <= SMALL && p->n <= SMALL && p->k <= SMALL;
   if (small) d.threads = 1, d.flags |= TG_GEMM_ONE_KERNEL;   /* its bare code serves the class */
@@ -272,19 +272,21 @@ void tg_blas_loops(const product *p) { loop(p, false); }
 static bool run_bare(const product *p, class c, tg_gemm_code *code) {
   bool own = false;
   char *room = NULL;
-  void *operands[5] = {(void *)(uintptr_t)p->a, (void *)(uintptr_t)p->b, p->c};
-  int64_t sizes[6];
-  int n = 0, scalars = 3;
+  product q;
+  const product *from = p;
   if (state.scratch[c.at]) {
     room = workspace_of(TG_GEMM_SCRATCH + SCRATCH_ALIGN, &own);
     if (!room) return false;
   }
-  if (c.scaled) operands[scalars++] = (void *)(uintptr_t)p->alpha;
-  if (c.update) operands[scalars] = (void *)(uintptr_t)p->beta;
-  if (p->m > 1) sizes[n++] = p->m;
-  if (p->n > 1) sizes[n++] = p->n;   /* a size of 1 is fixed in its class */
-  sizes[n] = p->k, sizes[n + 1] = p->lda, sizes[n + 2] = p->ldb, sizes[n + 3] = p->ldc;
-  code(operands, sizes, room ? room + (SCRATCH_ALIGN - (uintptr_t)room % SCRATCH_ALIGN) % SCRATCH_ALIGN : NULL, 0);
+  /* a size of 1 is fixed in its class, and has no place among the sizes; nor has a scalar that the class does not read
+   * among the operands */
+  if ((p->n == 1 && p->m > 1) || (c.update && !c.scaled)) {
+    q = *p, from = &q;
+    if (p->n == 1) q.n = p->m;
+    if (!c.scaled) q.alpha = p->beta;
+  }
+  code(from->operands, from->sizes + (p->m == 1) + (p->n == 1),
+       room ? room + (SCRATCH_ALIGN - (uintptr_t)room % SCRATCH_ALIGN) % SCRATCH_ALIGN : NULL, 0);
   if (own) free(room - offsetof(scratch, memory));
   return true;
 }

@@ -12,13 +12,23 @@
 #include <fenv.h>
 #endif
 
-/* A product with checked arguments; all matrices are column major. */
+/* A product with checked arguments; all matrices are column major. Sizes and operands lie as bare code takes them
+ * (tg_gemm_code), so that a call copies nothing: a copy of two numbers at a time would wait until both are written. */
 typedef struct {
   bool wide;                   /* true: f64; false: f32 */
   bool ta, tb;
-  int64_t m, n, k, lda, ldb, ldc;
-  const void *alpha, *a, *b, *beta;
-  void *c;
+  union {
+    struct { int64_t m, n, k, lda, ldb, ldc; };
+    int64_t sizes[6];
+  };
+  union {
+    struct {
+      const void *a, *b;
+      void *c;
+      const void *alpha, *beta;
+    };
+    void *operands[5];
+  };
 } tg_blas_product;
 
 /* Index of an element of op(A), of op(B) in memory. */

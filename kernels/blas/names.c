@@ -229,15 +229,7 @@ enum { ROW_MAJOR = 101, COLUMN_MAJOR = 102, NO_TRANS = 111, TRANS = 112, CONJ_TR
 
 static int transposed_c(int t) { return t == NO_TRANS ? 0 : t == TRANS || t == CONJ_TRANS ? 1 : -1; }
 
-/* A row-major product is computed as the column-major product of the transposes: C^T = B^T A^T. */
-static void turn(tg_blas_product *p) {
-  const void *a = p->a;
-  int64_t m = p->m, lda = p->lda;
-  p->m = p->n, p->n = m;
-  p->lda = p->ldb, p->ldb = lda;
-  p->a = p->b, p->b = a;
-}
-
+/* p is of the transposes if the layout is row major. */
 static outcome gemm_c(call *c, int layout, int ta, int tb, tg_blas_product *p) {
   int x = transposed_c(ta), y = transposed_c(tb);
   bool known = layout == ROW_MAJOR || layout == COLUMN_MAJOR;
@@ -249,9 +241,7 @@ static outcome gemm_c(call *c, int layout, int ta, int tb, tg_blas_product *p) {
     if (verbose) told(c, p, REFUSED);
     return REFUSED;
   }
-  if (layout == COLUMN_MAJOR) return gemm(c, x, y, p);
-  turn(p);
-  return gemm(c, y, x, p);
+  return layout == COLUMN_MAJOR ? gemm(c, x, y, p) : gemm(c, y, x, p);
 }
 
 /* ---- the entry points ---- */
@@ -280,9 +270,12 @@ static outcome gemm_c(call *c, int layout, int ta, int tb, tg_blas_product *p) {
   void NAME(C_ARGUMENTS(T, I)) {                                                                             \
     typedef void function(C_ARGUMENTS(T, I));                                                                \
     call as = CALLED_AS(NAME, T);                                                                            \
-    tg_blas_product p = {.wide = sizeof(T) == 8, .m = m, .n = n, .k = k, .lda = lda, .ldb = ldb,              \
-                         .ldc = ldc, .alpha = &alpha, .a = a, .b = b, .beta = &beta, .c = c};                \
-    if (gemm_c(&as, layout, ta, tb, &p) == BY_BELOW)                                                          \
+    /* a row-major product is computed as the column-major product of the transposes: C^T = B^T A^T */       \
+    bool turned = layout == ROW_MAJOR;                                                                       \
+    tg_blas_product p = {.wide = sizeof(T) == 8, .m = turned ? n : m, .n = turned ? m : n, .k = k,           \
+                         .lda = turned ? ldb : lda, .ldb = turned ? lda : ldb, .ldc = ldc,                   \
+                         .a = turned ? b : a, .b = turned ? a : b, .c = c, .alpha = &alpha, .beta = &beta};  \
+    if (gemm_c(&as, layout, ta, tb, &p) == BY_BELOW)                                                         \
       (*(function *)below(&as))(layout, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);               \
   }
 

@@ -336,7 +336,8 @@ static void cut(tg_gemm *g) {
 
 static tg_status compile_cases(planning *p, tg_gemm_problem q, const tg_kit_choice *choice, tg_kit_kernel *out) {
   tg_status s = TG_OK;
-  for (uint32_t beta = 0; beta < (p->desc->beta ? GEMM_CASES : GEMM_UPDATE) && s == TG_OK; beta++) {
+  uint32_t first = p->desc->beta && p->g->flags & TG_GEMM_NOT_ZERO ? GEMM_UPDATE : GEMM_FRESH;
+  for (uint32_t beta = first; beta < (p->desc->beta ? GEMM_CASES : GEMM_UPDATE) && s == TG_OK; beta++) {
     q.beta = beta;
     s = compile(p, &q, choice, &out[beta]);
   }
@@ -357,7 +358,7 @@ static tg_status compile_part(planning *p, tg_kit_part *part) {
 static tg_status compile_nothing(planning *p) {
   tg_gemm_problem q = p->g->problem;
   const tg_kit_choice plain = {.sketch = tg_gemm_plain.kernel};
-  if ((!q.alpha && q.k.lo) || !q.m.hi || !q.n.hi) return TG_OK;
+  if ((!q.alpha && q.k.lo) || !q.m.hi || !q.n.hi || p->g->flags & TG_GEMM_NOT_ZERO) return TG_OK;
   q.k = (tg_kit_dim){0, 0};
   q.alpha = false;
   if (q.bits) q.bits = 0, q.b = q.a;
@@ -373,7 +374,7 @@ static tg_status compile_nothing(planning *p) {
 static tg_status read_descriptor(planning *p) {
   const uint32_t known =
       TG_GEMM_NO_COMPILE | TG_GEMM_BATCH_INVARIANT | TG_GEMM_OVERLAP_UNCHECKED | TG_GEMM_FLUSH_SUBNORMALS |
-      TG_GEMM_ONE_KERNEL;
+      TG_GEMM_ONE_KERNEL | TG_GEMM_NOT_ZERO;
   tg_status s = tg_kit_check_flags(p->g->plan.context, desc_name, p->desc->flags, known);
   if (s == TG_OK) s = read_types(p);
   if (s == TG_OK) s = read_quantised(p);

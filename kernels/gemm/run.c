@@ -97,6 +97,11 @@ static tg_status read_scalars(run *r) {
     return wrong(g, "tg_gemm_call.beta is given, and the plan never reads C: tg_gemm_desc.beta = 1");
   r->update = call->beta && !is_zero(t, call->beta);
   r->nothing = r->k == 0 || (call->alpha && is_zero(t, call->alpha));
+  if (g->flags & TG_GEMM_NOT_ZERO && (r->nothing || r->update != g->problem.beta))
+    return wrong(g, "tg_gemm_call.%s = 0, and the plan is for others: TG_GEMM_NOT_ZERO",
+                 r->k == 0     ? "k"
+                 : r->nothing ? "alpha"
+                              : "beta");
   const void *one = t == TG_F32   ? (const void *)&one_f32
                     : t == TG_F64 ? (const void *)&one_f64
                                   : (const void *)&one_i32;

@@ -132,20 +132,27 @@ void tg_split_range(tg_schedule *s, const tg_opt *o, const char *name, int64_t n
 
 typedef struct { splitting piece[8]; uint32_t n; const tg_opt *o; } listing;
 
-/* The pieces of one range: of each size as many as fit into the remainder of the sizes before; the last size takes all
- * of the remainder. Each piece gets its name even if it is empty, so that later words are valid for every extent. */
+/* How many tiles of a size a remainder gets: as many as fit; the last size takes all of it. cover: a rest that lacks
+ * less than the last size is a tile too, so that no more is computed than in tiles of the last size alone. */
+static const tg_uop *tiles_in(tg_job *j, const tg_uop *rest, const tg_opt *o, uint32_t i, bool cover) {
+  int64_t n = o->size[i];
+  if (i + 1 == o->sizes) return tg_idx_ceildiv(j, rest, n);
+  return tg_idx_div(j, cover ? tg_idx_add(j, rest, tg_index(j, o->size[o->sizes - 1] - 1)) : rest, n);
+}
+
+/* The pieces of one range: tiles of each size in the remainder of the sizes before. Each piece gets its name even if it is empty, so that later words are valid for every extent. */
 static listing pieces_of(tg_schedule *s, const tg_opt *o, const tg_uop *r, const tg_naming *names) {
   tg_job *j = s->j;
   tg_kind kind = tg_range_kind(r);
   const tg_uop *extent = tg_idx_not_negative(j, tg_extent(r)), *rest = extent, *start = tg_index(j, 0);
   const char *outer = o->n > 1 ? o->names[1] : tg_sym(j, tg_format(&j->env, "%s.0", names->base));
   const char *inner = o->n > 2 ? o->names[2] : tg_sym(j, tg_format(&j->env, "%s.1", names->base));
-  bool plainly = o->n < 2 && strcmp(names->base, names->plain);
+  bool plainly = o->n < 2 && strcmp(names->base, names->plain), cover = o->number[2] != 0;
   listing l = {.o = o};
   for (uint32_t i = 0; i < o->sizes; i++) {
     int64_t n = o->size[i];
     bool last = i + 1 == o->sizes;
-    const tg_uop *count = last ? tg_idx_ceildiv(j, rest, n) : tg_idx_div(j, rest, n);
+    const tg_uop *count = tiles_in(j, rest, o, i, cover), *covered = tg_idx_mul(j, count, n);
     splitting *p = &l.piece[l.n++];
     p->range = r;
     p->outer = tg_axis_range(s, r, tg_format(&j->env, "%s.by%lld", outer, (long long)n), count, kind);
@@ -156,9 +163,9 @@ static listing pieces_of(tg_schedule *s, const tg_opt *o, const tg_uop *r, const
     if (plainly) tg_axis_call_plainly(s, p->outer, tg_format(&j->env, "%s.0", names->plain));
     if (plainly) tg_axis_call_plainly(s, p->inner, tg_format(&j->env, "%s.1", names->plain));
     p->value = tg_idx_add(j, tg_idx_add(j, start, tg_idx_mul(j, p->outer, n)), p->inner);
-    if (last && !tg_divides(j, n, rest)) p->cond = tg_op2(j, TG_OP_LT, p->value, extent);
-    start = tg_idx_add(j, start, tg_idx_mul(j, count, n));
-    rest = tg_idx_mod(j, rest, n);
+    if ((last || cover) && !tg_divides(j, n, rest)) p->cond = tg_op2(j, TG_OP_LT, p->value, extent);
+    start = tg_idx_add(j, start, covered);
+    rest = cover ? tg_idx_not_negative(j, tg_idx_sub(j, rest, covered)) : tg_idx_mod(j, rest, n);
   }
   return l;
 }

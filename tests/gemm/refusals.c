@@ -53,6 +53,23 @@ static void wrong_descriptors(tg_context *ctx) {
   CHECK(tg_gemm_plan(NULL, &(tg_gemm_desc){DIMS}, &g) == TG_EINVAL && tg_gemm_plan(ctx, &(tg_gemm_desc){DIMS}, NULL) == TG_EINVAL && tg_gemm_plan(ctx, NULL, &g) == TG_EINVAL, "nothing at all");
 }
 
+/* A plan for no call with a zero has one kernel, and says so to other calls. */
+static void not_zero(tg_context *ctx) {
+  static float x[4096], y[4096];
+  static const float one = 1, zero = 0;
+  tg_gemm *g = plan(ctx, &(tg_gemm_desc){.m = {1, 400}, .n = {5, 0}, .k = {0, 6}, .alpha = 1, .beta = 1, .flags = TG_GEMM_ONE_KERNEL | TG_GEMM_NOT_ZERO});
+  if (!g) return;
+  CHECK(tg_gemm_describe(g).kernels == 1, "%u kernels", tg_gemm_describe(g).kernels);
+  const tg_gemm_call good = {.m = 4, .k = 6, .a = x, .b = x + 1000, .c = y, .alpha = &one, .beta = &one};
+  CHECK(tg_gemm_run(g, &good) == TG_OK, "%s", tg_error_message(ctx));
+  tg_gemm_call call = good;
+  call.k = 0, refuse_call(ctx, g, &call, "tg_gemm_call.k = 0, and the plan is for others");
+  call = good, call.alpha = &zero, refuse_call(ctx, g, &call, "tg_gemm_call.alpha = 0, and");
+  call = good, call.beta = &zero, refuse_call(ctx, g, &call, "tg_gemm_call.beta = 0, and");
+  call = good, call.beta = NULL, refuse_call(ctx, g, &call, "tg_gemm_call.beta = 0, and");
+  tg_gemm_free(g);
+}
+
 static void wrong_calls(tg_context *ctx) {
   static float x[4096], y[4096];
   static const float one = 1;
@@ -110,6 +127,7 @@ int main(void) {
   CHECK(tg_context_create(&(tg_context_options){.target = test_target()}, &ctx) == TG_OK, "a context");
   wrong_descriptors(ctx);
   wrong_calls(ctx);
+  not_zero(ctx);
   tg_context_free(ctx);
   return TEST_END();
 }

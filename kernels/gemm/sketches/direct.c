@@ -1,11 +1,47 @@
 /* SPDX-License-Identifier: MIT
  * Small products: everything stays in L1, and nothing is packed. */
+#include <stdio.h>
 #include "gemm/sketch.h"
+
+/* Columns whose number is open: tiles of `wide`, then single vectors. Vectors of 64 bytes have masks of their own, so
+ * that gates cost nothing: there half a vector is the last size, and no more is computed than in halves, which take half
+ * the time where a processor takes vectors in halves. least: the last size. */
+typedef struct { int64_t wide, vl, least; } open_columns;
+
+static open_columns split_open_columns(tg_builder *tg_b_, const tg_gemm_problem *p, const tg_gemm_roles *o,
+                                       int64_t wide) {
+  int64_t vl = tg_c(VL);
+  bool halves = vl * tg_type_bytes(p->acc) == 64 && !o->column_k;
+  open_columns all = {wide, vl, halves ? vl / 2 : vl};
+  char list[64];
+  size_t n = (size_t)snprintf(list, sizeof list, "{%lld", (long long)wide);
+  for (long long size = wide > vl ? vl : vl / 2; size >= all.least; size /= 2)
+    n += (size_t)snprintf(list + n, sizeof list - n, ", %lld", size);
+  tg_kit_word(tg_b_, "split %c %s}%s as ct cv", o->c, list, halves ? " cover" : "");
+  tg_kit_word(tg_b_, "order %c cv", o->r);
+  return all;
+}
+
+/* What has fewer vectors has more rows. */
+static void tile_open_columns(tg_builder *tg_b_, const tg_gemm_problem *p, const tg_gemm_roles *o, tg_kit_dim rows,
+                              const open_columns *all) {
+  enum { CHAINS = 8 };   /* multiply-adds at a time that hide their latency: two ports, four cycles */
+  for (long long size = all->wide; size >= all->least; size = size > all->vl ? all->vl : size / 2) {
+    int64_t vectors = size > all->vl ? size / all->vl : 1, least = (CHAINS + vectors - 1) / vectors, mr = tg_c(MR);
+    char list[96];
+    tg_kit_word(tg_b_, "split ct.by%lld.%c %s as ir%lld iu%lld", size, o->r,
+                tg_gemm_rows_tiles(list, sizeof list, p, rows, p->k, mr < least ? least : mr), size, size);
+    tg_kit_word(tg_b_, "upcast iu%lld", size);
+    if (size > all->vl) tg_kit_word(tg_b_, "split cv.by%lld VL as cu cl", size), tg_kit_word(tg_b_, "upcast cu");
+    if (size > all->vl) tg_kit_word(tg_b_, "lane cl");
+    else tg_kit_word(tg_b_, "lane cv.by%lld", size);
+  }
+}
 
 /* Both operands are read in place, tile by tile: all rows of some columns, then the next columns, or (ROWS) all columns
  * of some rows. SUMS accumulators per element, used by consecutive terms in turn, hide the latency of multiply-adds in
  * small tiles. The remainder of a known size is one tile; of other sizes, tiles of powers of two rows and of single
- * vectors. */
+ * vectors (split_open_columns). */
 TG_KERNEL(gemm_direct, M, N, K, lda, ldb, ldc) {
   const tg_gemm_problem *p = tg_user;
   tg_gemm_roles o = tg_gemm_roles_of(p);
@@ -19,21 +55,22 @@ TG_KERNEL(gemm_direct, M, N, K, lda, ldb, ldc) {
   tg_knob(ROWS, 0, 1);
   tg_knob(SUMS, 1, 2, 4, 8);
   int64_t vl = tg_c(VL), wide = vl * tg_c(NU), mr = tg_c(MR), uk = tg_c(UK);
-  if (columns.lo == columns.hi && columns.lo < wide) wide = (columns.lo + vl - 1) / vl * vl;
+  if (columns.hi < wide) wide = (columns.hi + vl - 1) / vl * vl;
   tg_gemm_product(tg_b_, p);
   const char *tiles = tg_gemm_rows_tiles(rows_list, sizeof rows_list, p, rows, columns, mr);
-  bool rows_outside = tg_c(ROWS) && !o.column_k;
+  bool rows_outside = tg_c(ROWS) && !o.column_k, open = columns.lo < columns.hi && !rows_outside;
   if (rows_outside) {
     tg_kit_word(tg_b_, "order %c %c", o.r, o.c);
     tg_kit_word(tg_b_, "split %c %s as ir iu", o.r, tiles);
     tg_kit_word(tg_b_, "order ir %c iu", o.c);
   } else tg_kit_word(tg_b_, "order %c %c", o.c, o.r);
-  if (columns.lo == columns.hi)
+  open_columns all = {0};
+  if (open) all = split_open_columns(tg_b_, p, &o, wide);
+  else if (columns.lo == columns.hi)
     tg_kit_word(tg_b_, "split %c %s as ct cv", o.c, tg_kit_tile_and_rest(list, sizeof list, columns, wide));
-  else if (wide > vl) tg_kit_word(tg_b_, "split %c {%lld, VL} as ct cv", o.c, (long long)wide);
-  else tg_kit_word(tg_b_, "split %c VL as ct cv", o.c);
+  else tg_kit_word(tg_b_, "split %c {%lld, VL} as ct cv", o.c, (long long)wide);
   if (rows_outside) tg_kit_word(tg_b_, "order iu cv");
-  else tg_kit_word(tg_b_, "order %c cv", o.r);
+  else if (!open) tg_kit_word(tg_b_, "order %c cv", o.r);
   if (o.column_k) {
     tg_kit_word(tg_b_, "stage %c at ct as Cp[k, %c]", o.column, o.c);
     tg_kit_word(tg_b_, "lane Cp.1 VL");
@@ -49,11 +86,14 @@ TG_KERNEL(gemm_direct, M, N, K, lda, ldb, ldc) {
       tg_kit_word(tg_b_, "unroll %s", short_ ? "Cp.0" : "pu");
     }
   }
-  tg_kit_word(tg_b_, "split cv VL as cu cl");
-  if (!rows_outside) tg_kit_word(tg_b_, "split %c %s as ir iu", o.r, tiles);
-  tg_kit_word(tg_b_, "upcast iu");
-  tg_kit_word(tg_b_, "upcast cu");
-  tg_kit_word(tg_b_, "lane cl");
+  if (open) tile_open_columns(tg_b_, p, &o, rows, &all);
+  else {
+    tg_kit_word(tg_b_, "split cv VL as cu cl");
+    if (!rows_outside) tg_kit_word(tg_b_, "split %c %s as ir iu", o.r, tiles);
+    tg_kit_word(tg_b_, "upcast iu");
+    tg_kit_word(tg_b_, "upcast cu");
+    tg_kit_word(tg_b_, "lane cl");
+  }
   if (tg_c(SUMS) > 1)
     tg_kit_word(tg_b_, "split k {SUMS, 1} as ko ku"), tg_kit_word(tg_b_, "upcast ku.by%lld", (long long)tg_c(SUMS));
   else if (p->k.lo == p->k.hi && (!uk || uk >= p->k.lo)) tg_kit_word(tg_b_, "unroll k");
