@@ -140,7 +140,8 @@ static const tg_uop *tiles_in(tg_job *j, const tg_uop *rest, const tg_opt *o, ui
   return tg_idx_div(j, cover ? tg_idx_add(j, rest, tg_index(j, o->size[o->sizes - 1] - 1)) : rest, n);
 }
 
-/* The pieces of one range: tiles of each size in the remainder of the sizes before. Each piece gets its name even if it is empty, so that later words are valid for every extent. */
+/* The pieces of one range: tiles of each size in the remainder of the sizes before. Each piece gets its name even if it
+ * is empty, so that later words are valid for every extent. */
 static listing pieces_of(tg_schedule *s, const tg_opt *o, const tg_uop *r, const tg_naming *names) {
   tg_job *j = s->j;
   tg_kind kind = tg_range_kind(r);

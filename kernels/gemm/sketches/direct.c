@@ -4,8 +4,8 @@
 #include "gemm/sketch.h"
 
 /* Columns whose number is open: tiles of `wide`, then single vectors. Vectors of 64 bytes have masks of their own, so
- * that gates cost nothing: there half a vector is the last size, and no more is computed than in halves, which take half
- * the time where a processor takes vectors in halves. least: the last size. */
+ * that gates cost nothing: there half a vector is the last size, and no more is computed than in halves, which take
+ * half the time where a processor takes vectors in halves. least: the last size. */
 typedef struct { int64_t wide, vl, least; } open_columns;
 
 static open_columns split_open_columns(tg_builder *tg_b_, const tg_gemm_problem *p, const tg_gemm_roles *o,
@@ -38,6 +38,20 @@ static void tile_open_columns(tg_builder *tg_b_, const tg_gemm_problem *p, const
   }
 }
 
+static void unroll_terms(tg_builder *tg_b_, const tg_gemm_problem *p) {
+  int64_t uk = tg_c(UK);
+  char list[96];
+  if (tg_c(SUMS) > 1)
+    tg_kit_word(tg_b_, "split k {SUMS, 1} as ko ku"), tg_kit_word(tg_b_, "upcast ku.by%lld", (long long)tg_c(SUMS));
+  else if (p->k.lo == p->k.hi && (!uk || uk >= p->k.lo)) tg_kit_word(tg_b_, "unroll k");
+  else if (uk > 1) {
+    if (p->k.lo == p->k.hi)
+      tg_kit_word(tg_b_, "split k %s as ko ku", tg_kit_tile_and_rest(list, sizeof list, p->k, uk));
+    else tg_kit_word(tg_b_, "split k {UK, 1} as ko ku");
+    tg_kit_word(tg_b_, "unroll ku");
+  }
+}
+
 /* Both operands are read in place, tile by tile: all rows of some columns, then the next columns, or (ROWS) all columns
  * of some rows. SUMS accumulators per element, used by consecutive terms in turn, hide the latency of multiply-adds in
  * small tiles. The remainder of a known size is one tile; of other sizes, tiles of powers of two rows and of single
@@ -54,7 +68,7 @@ TG_KERNEL(gemm_direct, M, N, K, lda, ldb, ldc) {
   tg_knob(UK, 8, 0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16);
   tg_knob(ROWS, 0, 1);
   tg_knob(SUMS, 1, 2, 4, 8);
-  int64_t vl = tg_c(VL), wide = vl * tg_c(NU), mr = tg_c(MR), uk = tg_c(UK);
+  int64_t vl = tg_c(VL), wide = vl * tg_c(NU), mr = tg_c(MR);
   if (columns.hi < wide) wide = (columns.hi + vl - 1) / vl * vl;
   tg_gemm_product(tg_b_, p);
   const char *tiles = tg_gemm_rows_tiles(rows_list, sizeof rows_list, p, rows, columns, mr);
@@ -68,7 +82,8 @@ TG_KERNEL(gemm_direct, M, N, K, lda, ldb, ldc) {
   if (open) all = split_open_columns(tg_b_, p, &o, wide);
   else if (columns.lo == columns.hi)
     tg_kit_word(tg_b_, "split %c %s as ct cv", o.c, tg_kit_tile_and_rest(list, sizeof list, columns, wide));
-  else tg_kit_word(tg_b_, "split %c {%lld, VL} as ct cv", o.c, (long long)wide);
+  else if (wide > vl) tg_kit_word(tg_b_, "split %c {%lld, VL} as ct cv", o.c, (long long)wide);
+  else tg_kit_word(tg_b_, "split %c VL as ct cv", o.c);
   if (rows_outside) tg_kit_word(tg_b_, "order iu cv");
   else if (!open) tg_kit_word(tg_b_, "order %c cv", o.r);
   if (o.column_k) {
@@ -94,15 +109,7 @@ TG_KERNEL(gemm_direct, M, N, K, lda, ldb, ldc) {
     tg_kit_word(tg_b_, "upcast cu");
     tg_kit_word(tg_b_, "lane cl");
   }
-  if (tg_c(SUMS) > 1)
-    tg_kit_word(tg_b_, "split k {SUMS, 1} as ko ku"), tg_kit_word(tg_b_, "upcast ku.by%lld", (long long)tg_c(SUMS));
-  else if (p->k.lo == p->k.hi && (!uk || uk >= p->k.lo)) tg_kit_word(tg_b_, "unroll k");
-  else if (uk > 1) {
-    if (p->k.lo == p->k.hi)
-      tg_kit_word(tg_b_, "split k %s as ko ku", tg_kit_tile_and_rest(list, sizeof list, p->k, uk));
-    else tg_kit_word(tg_b_, "split k {UK, 1} as ko ku");
-    tg_kit_word(tg_b_, "unroll ku");
-  }
+  unroll_terms(tg_b_, p);
 }
 
 const tg_gemm_sketch tg_gemm_direct = {
