@@ -164,6 +164,13 @@ static uint64_t fetch(const uint8_t *from, ptx_type t) {
   return ptx_is_signed(t) ? (uint64_t)ptx_extend(v, ptx_bits[t]) : v;
 }
 
+/* LLVM makes one vector of loads with a gap between or behind them. The element of the gap, which no instruction reads,
+ * need not be there: a vector is aligned to its size, so that it faults with the others or not at all. */
+static bool unread(const ptx_machine *m, const ptx_operand *o, uint32_t element) {
+  int32_t row = m->k->value[o->first + element];
+  return row >= 0 && !m->k->read[row];
+}
+
 static void move(ptx_machine *m, ptx_warp *w, const ptx_instruction *i, uint32_t on) {
   bool loads = i->op == PTX_LD;
   const ptx_operand *address = &i->operand[!!loads], *data = &i->operand[!loads];
@@ -175,11 +182,13 @@ static void move(ptx_machine *m, ptx_warp *w, const ptx_instruction *i, uint32_t
   ptx_count_access(m, i, space, addresses, bytes * n, on, !loads);
   PTX_EACH(on, lane) {
     m->lane = lane;
-    uint8_t *p = ptx_reach(m, space, addresses[lane], bytes * n, loads ? ACCESS_READ : ACCESS_WRITE);
+    if (addresses[lane] % (bytes * n)) memory_at(m, space, addresses[lane], bytes * n);   /* says that it is unaligned */
     for (uint32_t e = 0; e < n; e++) {
       uint64_t *row = ptx_row(m, w, data, e);
-      if (loads) row[lane] = fetch(p + e * bytes, i->type[0]);
-      else memcpy(p + e * bytes, &row[lane], bytes);
+      if (loads && n > 1 && unread(m, data, e)) continue;
+      uint8_t *p = ptx_reach(m, space, addresses[lane] + e * bytes, bytes, loads ? ACCESS_READ : ACCESS_WRITE);
+      if (loads) row[lane] = fetch(p, i->type[0]);
+      else memcpy(p, &row[lane], bytes);
     }
   }
 }

@@ -309,6 +309,18 @@ static void body(parser *p) {
   }
 }
 
+static void find_reads(ptx_kernel *k) {
+  k->read = calloc(k->rows, 1);
+  for (uint32_t i = 0; i < k->instructions; i++) {
+    const ptx_instruction *s = &k->instruction[i];
+    bool writes = s->op != PTX_ST && s->op != PTX_RED && s->op != PTX_CP && s->op != PTX_BAR;   /* its first operand */
+    if (s->guard >= 0) k->read[s->guard] = 1;
+    for (uint32_t o = writes; o < s->operands; o++)
+      for (uint32_t e = 0; e < s->operand[o].n; e++)
+        if (k->value[s->operand[o].first + e] >= 0) k->read[k->value[s->operand[o].first + e]] = 1;
+  }
+}
+
 static void entry(parser *p) {
   ptx_lexer *x = &p->x;
   ptx_module *m = p->m;
@@ -332,6 +344,7 @@ static void entry(parser *p) {
   }
   body(p);
   resolve(p);
+  find_reads(k);
   k->fixed_local = p->local;
   p->symbols = arrays;
   p->local = local;
@@ -369,6 +382,7 @@ void ptx_module_free(ptx_module *m) {
     free(m->kernel[i].loop);
     free(m->kernel[i].value);
     free(m->kernel[i].constant);
+    free(m->kernel[i].read);
   }
   free(m->kernel);
   free(m->text);

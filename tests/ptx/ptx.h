@@ -82,6 +82,7 @@ typedef struct ptx_kernel {
   ptx_loop *loop;
   int32_t *value;                       /* of operands */
   uint64_t *constant;
+  uint8_t *read;                        /* by row: does any instruction read it? */
   uint32_t values, granule[3];          /* by space: the narrowest access, in bytes */
   uint64_t fixed_local;                 /* bytes of LOCAL that the text itself asks for */
 } ptx_kernel;

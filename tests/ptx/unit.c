@@ -119,6 +119,7 @@ static const fault faults[] = {
   {"in no buffer", "ld.global.b32 %r2, [%rd3];", "is in no buffer", 32, 1},
   {"beyond LOCAL", "st.shared.b32 [%rd7+1020], %r1;", "out of bounds: 4 bytes at byte 1024 of LOCAL", 32, 1},
   {"unaligned", "st.global.b32 [%rd1+2], %r1;", "unaligned: 4 bytes at byte 2 of out", 32, 1},
+  {"a vector beyond a buffer", "mov.b32 %r5, 0; ld.global.v2.b32 {%r2, %r3}, [%rd5+1024]; add.s32 %r5, %r2, %r3;", "out of bounds: 4 bytes at byte 1024 of in", 1, 1},
   {"an unaligned vector", "ld.global.v4.b32 {%r2, %r3, %r4, %r5}, [%rd2+4];", "unaligned: 16 bytes at byte 4 of in", 32, 1},
   {"a write to what is only read", "st.global.b32 [%rd2], %r1;", "writes to in, which is only read", 32, 1},
   {"LOCAL never written", "ld.shared.b32 %r2, [%rd7];", "byte 0 of LOCAL was never written", 32, 1},
@@ -177,6 +178,8 @@ static const struct { const char *what, *body; uint32_t threads, of[4]; } progra
    "ld.shared.b32 %r4, [%rd3]; st.global.b32 [%rd1], %r4;", 64, {128, 128, 128, 128}},
   {"vectors", "shl.b32 %r2, %r1, 4; cvt.u64.u32 %rd8, %r2; add.s64 %rd9, %rd5, %rd8; add.s64 %rd10, %rd4, %rd8; ld.global.nc.v4.b32 {%r3, %r4, %r5, %r6}, [%rd9];"
    "st.global.v4.b32 [%rd10], {%r6, %r5, %r4, %r3};", 32, {3, 2, 1, 0}},
+  {"a gap in a vector", "st.shared.b32 [%rd7], %r1; bar.sync 0; ld.shared.v4.b32 {%r2, %r3, %r4, %r5}, [%rd3+112]; add.s32 %r6, %r2, %r3; st.global.b32 [%rd1], %r6;",
+   30, {57, 57, 57, 57}},
   {"rows of a matrix", "shl.b32 %r2, %r1, 4; cvt.u64.u32 %rd8, %r2; add.s64 %rd9, %rd3, %rd8; st.shared.v4.b32 [%rd9], {%r1, 1, 2, 3}; bar.warp.sync -1;"
    "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r3, %r4}, [%rd9]; st.global.b32 [%rd1], %r3;", 32, {0, 1, 2, 3}},
   {"columns of a matrix", "mad.lo.s32 %r6, %r1, 65536, %r1; shl.b32 %r2, %r1, 4; cvt.u64.u32 %rd8, %r2; add.s64 %rd9, %rd3, %rd8; st.shared.v4.b32 [%rd9], {%r6, 1, 2, 3}; bar.warp.sync -1;"

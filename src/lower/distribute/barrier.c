@@ -41,9 +41,20 @@ static void see_landing(state *s, tg_group_item *wait, const tg_group_item *at) 
     tg_push(&s->w->j->env, &s->all, ((access){at->u, wait, at, tg_digits_of(s->w, at->u), true, false, true, true}));
 }
 
+/* All threads count the turns of a loop, each for itself: what its extent loads is read where the loop stands. */
+static void see_extent(state *s, tg_group_item *loop, const uint8_t *stored) {
+  uint32_t n;
+  const tg_uop **loads = tg_loads_of(s->w, loop->u, &n);
+  for (uint32_t i = 0; i < n; i++)
+    if (tg_in_memory(s->w, loads[i]->src[0]) && stored[tg_buffer_ordinal(loads[i]->src[0])])
+      tg_push(&s->w->j->env, &s->all,
+              ((access){loads[i], loop, loop, tg_digits_of(s->w, loads[i]), false, false, false, false}));
+}
+
 static void see(state *s, tg_group_item *at, const uint8_t *stored) {
   for (uint32_t i = 0; i < at->list.n; i++) see(s, at->list.data[i], stored);
   tg_workgroup *w = s->w;
+  if (at->u && at->u->op == TG_OP_RANGE) see_extent(s, at, stored);
   if (at->u && at->u->op == TG_OP_WAIT && tg_wait_flying(at->u) != TG_ALL_FLYING) see_landing(s, at, w->body);
   if (!at->u || at->u->op != TG_OP_STORE) return;
   uint32_t n;
@@ -53,7 +64,8 @@ static void see(state *s, tg_group_item *at, const uint8_t *stored) {
     const tg_uop *u = i < n ? loads[i] : at->u;
     if (!tg_in_memory(w, u->src[0]) || !stored[tg_buffer_ordinal(u->src[0])]) continue;
     tg_push(&w->j->env, &s->all,
-            ((access){u, at, at, tg_digits_of(w, u), i == n, i == n && u->arg & TG_ATOMIC, pinned, false}));
+            ((access){u, at, at, tg_digits_of(w, u), i == n, i == n && u->arg & TG_ATOMIC,
+                      pinned && !(i < n && tg_in_extent(w, u)), false}));
   }
 }
 
@@ -335,7 +347,7 @@ static void infer(state *s, tg_group_item *list) {
   for (uint32_t i = 0; i < s->all.n; i++)
     for (uint32_t k = 0; k < s->all.n; k++) {
       const access *a = &s->all.data[i], *b = &s->all.data[k];
-      if (!within(list, a->item) || !within(list, b->item)) continue;
+      if (a->item == list || b->item == list || !within(list, a->item) || !within(list, b->item)) continue;
       uint32_t p = child_of(s, list, a->item, true, &unused), q = child_of(s, list, b->item, false, &unused);
       if (p < q && may_meet(s, a, b, list, NULL, 0)) need(s, list, a, b, NULL);
       if (!loop) continue;

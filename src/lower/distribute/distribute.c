@@ -82,6 +82,19 @@ const tg_uop **tg_loads_of(tg_workgroup *w, const tg_uop *store, uint32_t *n) {
   return order;
 }
 
+bool tg_in_extent(const tg_workgroup *w, const tg_uop *load) {
+  for (uint32_t i = 0; i < w->counted.n; i++)
+    if (w->counted.data[i] == load) return true;
+  return false;
+}
+
+static void count_extent(tg_workgroup *w, const tg_uop *range) {
+  uint32_t n;
+  const tg_uop **loads = tg_loads_of(w, range, &n);
+  for (uint32_t i = 0; i < n; i++)
+    if (!tg_in_extent(w, loads[i])) tg_push(&w->j->env, &w->counted, loads[i]);
+}
+
 void tg_touch_item(tg_workgroup *w, tg_group_item *item) {
   uint32_t n = 0;
   const tg_uop **loads = NULL;
@@ -435,7 +448,7 @@ static const tg_uop *built_load(state *s, const tg_uop *old, const tg_uop *const
       local_subscripts(tg_tile_of(&s->w, old->src[0]), sub, tg_access_rank(old));
     }
     /* threads without an iteration must not read what others may be writing */
-    if (s->pins && s->stored[tg_buffer_ordinal(old->src[0])]) {
+    if (s->pins && s->stored[tg_buffer_ordinal(old->src[0])] && !tg_in_extent(&s->w, old)) {
       if (!gate) alt = zero_of(j, old->type);
       gate = tg_and(j, gate, s->pins);
     }
@@ -558,6 +571,7 @@ static void see_stores(state *s, const tg_group_item *at, uint8_t *stored) {
 static void touch_all(tg_workgroup *w, tg_group_item *at) {
   if (at->u && at->u->op == TG_OP_STORE) tg_touch_item(w, at);
   if (at->u && at->u->op == TG_OP_DEFINE) tg_note_copies(w, at);
+  if (at->u && at->u->op == TG_OP_RANGE) count_extent(w, at->u);
   for (uint32_t i = 0; i < at->list.n; i++) touch_all(w, at->list.data[i]);
 }
 

@@ -67,6 +67,7 @@ typedef struct {
   TG_VEC(uint32_t) par_of;     /* by range ordinal: index into par, + 1; 0: no par */
   TG_VEC(tg_tile) tile;        /* by buffer ordinal */
   TG_VEC(tg_group_touch) touched;    /* all accesses of REG tiles, in program order */
+  TG_VEC(const tg_uop *) counted;    /* loads in extents of loops */
   tg_group_item *body;
 } tg_workgroup;
 
@@ -84,6 +85,7 @@ bool tg_in_memory(tg_workgroup *w, const tg_uop *buffer);
 /* the expression (t / stride) % room in terms of warp and lane */
 const tg_uop *tg_thread_digit(tg_workgroup *w, int64_t stride, int64_t room);
 const tg_uop **tg_loads_of(tg_workgroup *w, const tg_uop *store, uint32_t *n);
+bool tg_in_extent(const tg_workgroup *w, const tg_uop *load);   /* of a loop: then all threads run it */
 void tg_touch_item(tg_workgroup *w, tg_group_item *item);   /* appends its accesses of REG tiles to `touched` */
 
 /* layout.c */
