@@ -80,20 +80,20 @@ static tg_nest fresh(const choosing *w, tg_decisions *c, tg_nest_choice *choice,
   return (tg_nest){.j = w->j, .l = w->l, .decisions = c, .choice = choice, .rung = rung, .rungs = nests};
 }
 
-/* Nest after nest: the candidate with which the program costs least, the other nests as they are. One that does not
- * cost clearly less than what the class has is not taken: the model is not that exact. */
+/* Nest after nest: the candidate with which the program costs least, the other nests as they are. Of two that cost about
+ * the same the earlier one is taken, the class before all and then the one with the least bound: the model is not that
+ * exact. */
 static void price_plans(choosing *w, tg_nest_choice *choice, const uint8_t *rung, uint32_t nests) {
   static const double clearly = 0.95;
   w->n = fresh(w, NULL, choice, rung, nests);
   double least = price_of(w);
   for (uint32_t i = 0; i < nests; i++) {
     uint32_t best = 0;
-    double bar = least * clearly;
     for (uint32_t k = 1; k <= choice[i].plans; k++) {
       choice[i].plan = k;
       w->n = fresh(w, NULL, choice, rung, nests);
       double seconds = price_of(w);
-      if (seconds < bar) bar = least = seconds, best = k;
+      if (seconds < clearly * least) least = seconds, best = k;
     }
     choice[i].plan = best;
   }

@@ -37,7 +37,21 @@ static const char *with(tg_env *env, const char *given, const char *name, size_t
   return s.data;
 }
 
+/* given, with the plan that each nest has: prices decided it, and are not asked where decisions are given. */
+static const char *with_plans(tg_env *env, const char *decisions, const char *given) {
+  for (const char *c = decisions; c && *c; c += strcspn(c, ";"), c += *c == ';') {
+    size_t name = strcspn(c, "="), whole = strcspn(c, ":;");
+    bool there = false;
+    if (strncmp(c, "plan@", 5)) continue;
+    for (const char *p = given; p && *p; p += strcspn(p, " "), p += strspn(p, " "))
+      there |= !strncmp(p, c, name + 1);
+    if (!there) given = with(env, given, c, name, c + name + 1, whole - name - 1);
+  }
+  return given;
+}
+
 const char *tg_decisions_move(tg_env *env, const char *decisions, const char *given, uint32_t i) {
+  given = with_plans(env, decisions, given);
   for (const char *c = decisions; c && *c;) {
     size_t whole = strcspn(c, ";"), name = strcspn(c, "="), colon = strcspn(c, ":");
     for (const char *v = c + colon; colon < whole && v < c + whole;) {

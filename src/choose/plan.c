@@ -174,7 +174,8 @@ static double bound_of(const roles *r, const tg_plan *p, uint32_t lane_axis) {
   }
   double core = pow(pow(b.math, 3) + pow(b.loads, 3) + pow(b.shuffles * rate(m->shuffle, wide), 3), 1.0 / 3);
   double room = b.chains + p->vectors + 1, wait = m->fma_latency / (b.chains * math);
-  if (room > r->n->registers) core *= 1 + m->spill * (room - r->n->registers) / (double)r->n->registers;
+  /* a register too many is stored and loaded in each iteration */
+  if (room > r->n->registers && b.chains > 0) core *= 1 + 2 * m->spill * (room - r->n->registers) / (b.chains * math);
   return b.chains > 0 && wait > 1 ? core * wait : core;
 }
 
@@ -266,7 +267,7 @@ static void around(const roles *r, list *l) {
   for (uint32_t k = 0; k < n->depth; k++) {
     const tg_nest_loop *loop = &n->loop[k];
     if (!loop->lockstep || !loop->parallel || loop->members > 1 || loop->extent < n->lanes) continue;
-    for (uint32_t vectors = 1; vectors <= VECTORS_MAX; vectors *= 2) {
+    for (uint32_t vectors = VECTORS_MAX; vectors > 0; vectors /= 2) { /* more run side by side */
       if (vectors > 1 && (int64_t)vectors * n->lanes > loop->extent) continue;
       tg_plan p = {.kind = TG_PLAN_AROUND, .lane = k, .row = NEST_MAX, .vectors = vectors, .rows = 1};
       if (l->n < TG_PLANS) l->out[l->n++] = p;
@@ -343,8 +344,16 @@ static void cut_last(tg_nest *n, const tg_nest_loop *l, int64_t block) {
   if (l->extent % block && l->extent > block) tg_nest_emit(n, "cut %s.o last", l->base);
 }
 
-static void outermost_thread(tg_nest *n, const char *name) {
-  if (n->threads && n->work >= TG_THREAD_WORK && n->l->target->threads > 1) tg_nest_emit(n, "thread %s", name);
+/* What threads share: the outermost loop that has enough iterations for all of them, else the outermost one. */
+typedef struct { const char *name; bool enough; } shared;
+
+static void may_share(const tg_nest *n, shared *s, const char *name, int64_t trips) {
+  bool enough = trips >= 4 * (int64_t)n->l->target->threads;
+  if (!s->name || (enough && !s->enough)) *s = (shared){name, enough};
+}
+
+static void share(tg_nest *n, const shared *s) {
+  if (n->threads && n->work >= TG_THREAD_WORK && n->l->target->threads > 1) tg_nest_emit(n, "thread %s", s->name);
 }
 
 static void unroll_small_sums(tg_nest *n) {
@@ -362,17 +371,19 @@ static void columns(tg_nest *n, const tg_plan *p) {
   const tg_nest_loop *lane = &n->loop[p->lane], *row = p->row < NEST_MAX ? &n->loop[p->row] : NULL;
   int64_t width = (int64_t)p->vectors * n->lanes;
   tg_str order = tg_str_new(&n->j->env);
-  const char *first = NULL, *b = lane->base;
+  const char *b = lane->base;
+  shared first = {0};
   tg_nest_emit(n, "split %s %lld as %s.o %s.r", lane->name, (long long)width, b, b);
   for (uint32_t pass = 0; pass < 2; pass++) {
     for (uint32_t k = 0; k < n->depth; k++) {
       const tg_nest_loop *l = &n->loop[k];
       if (l == lane || l == row || outside_copies(n, lane->range, l->range) == (pass == 1)) continue;
       tg_str_printf(&order, " %s", l->name);
-      if (!first) first = l->name;
+      may_share(n, &first, l->name, l->extent);
     }
-    if (!pass) tg_str_printf(&order, " %s.o", b);
-    if (!first) first = tg_format(&n->j->env, "%s.o", b);
+    if (pass) continue;
+    tg_str_printf(&order, " %s.o", b);
+    may_share(n, &first, tg_format(&n->j->env, "%s.o", b), (lane->extent + width - 1) / width);
   }
   if (row) tg_str_printf(&order, " %s", row->name);
   tg_nest_emit(n, "order%s %s.r", order.data, b);
@@ -383,7 +394,9 @@ static void columns(tg_nest *n, const tg_plan *p) {
   }
   unroll_small_sums(n);
   block_vectors(n, b, p->vectors);
-  outermost_thread(n, first);
+  if (row && p->rows > 1)
+    may_share(n, &first, tg_format(&n->j->env, "%s.o", row->base), (row->extent + p->rows - 1) / p->rows);
+  share(n, &first);
   cut_last(n, lane, width);
   if (row) cut_last(n, row, p->rows);
 }
@@ -391,7 +404,7 @@ static void columns(tg_nest *n, const tg_plan *p) {
 static void terms(tg_nest *n, const tg_plan *p) {
   const tg_nest_reduce *r = &n->reductions.data[p->lane];
   const tg_nest_loop *row = p->row < NEST_MAX ? &n->loop[p->row] : NULL;
-  const char *first = n->loop[0].name;
+  shared first = {n->loop[0].name, true};
   tg_nest_vector(n, r->name, r->base, r->extent, tg_nest_cut_text(n, r->range, r->extent_text), p->vectors, true);
   if (row && p->rows > 1) {
     if (row != &n->loop[n->depth - 1]) {
@@ -399,13 +412,13 @@ static void terms(tg_nest *n, const tg_plan *p) {
       for (uint32_t k = 0; k < n->depth; k++)
         if (&n->loop[k] != row) tg_str_printf(&order, " %s", n->loop[k].name);
       tg_nest_emit(n, "order%s %s", order.data, row->name);
-      if (row == &n->loop[0]) first = n->loop[1].name;
+      if (row == &n->loop[0]) first.name = n->loop[1].name;
     }
     tg_nest_emit(n, "split %s %u as %s.o %s.i", row->name, p->rows, row->base, row->base);
     tg_nest_emit(n, "upcast %s.i", row->base);
-    if (n->depth == 1) first = tg_format(&n->j->env, "%s.o", row->base);
+    if (n->depth == 1) first.name = tg_format(&n->j->env, "%s.o", row->base);
   }
-  outermost_thread(n, first);
+  share(n, &first);
   if (row) cut_last(n, row, p->rows);
 }
 
@@ -417,7 +430,7 @@ static void write_around(tg_nest *n, const tg_plan *p) {
   for (uint32_t i = n->reductions.n; i-- > 0;) tg_nest_small_reduction(n, &n->reductions.data[i]);
   stage_all(n, l->range, outer);
   block_vectors(n, b, p->vectors);
-  outermost_thread(n, p->lane ? n->loop[0].name : outer);
+  share(n, &(shared){p->lane ? n->loop[0].name : outer, true});
   cut_last(n, l, width);
 }
 

@@ -10,6 +10,7 @@
 #include "interp/interp.h"
 #include "ranges/ranges.h"
 #include "choose/heuristic.h"
+#include "compile/price.h"
 
 /* ---- programs ---- */
 
@@ -79,7 +80,7 @@ void kit_path_close(kit_path *p) {
 }
 
 void kit_lower(kit_path *p, tg_job *j, bool verify, tg_stage_fn *seen, void *user) {
-  tg_lowering l = {.target = tg_jit_target(p->jit), .rules = p->rules, .verify = verify};
+  tg_lowering l = {.target = tg_jit_target(p->jit), .rules = p->rules, .verify = verify, .price = tg_price_raised};
   j->sink = tg_lower(j, &l, "raise", seen, user);
   if (!j->opts.n) tg_heuristic(j, &l, j->sink);
   j->sink = tg_lower(j, &l, NULL, seen, user);

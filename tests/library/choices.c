@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT
+ * First choices over the rows of processors as data, by the cost model alone: of every text of tests/bench/kernels the
+ * choice costs no more than what the nests' classes have; where the structure of a text has words that no class has, it
+ * costs clearly less on every row with vectors of 32 bytes and more; a choice is the same when it is made again; and a
+ * search may decide for any candidate. */
+#include <math.h>
+#include <stdlib.h>
+#include "../rows.h"
+#include "../test.h"
+#include "choose/heuristic.h"
+#include "compile/price.h"
+#include "dsl/text.h"
+#include "kit.h"
+
+typedef struct {
+  tg_job tables, job;
+  const tg_rules *rules;
+  tg_target target;
+  const char *path, *text, *given;
+  bool priced;                    /* candidates are priced; else each nest gets its class */
+  double seconds;
+  char words[16384], moves[4096];
+} choice;
+
+static void compile_rules(void *user) {
+  choice *c = user;
+  c->rules = tg_rules_compile(&c->tables.env);
+}
+
+static void choose(void *user) {
+  choice *c = user;
+  tg_job *j = &c->job;
+  tg_lowering l = {.target = &c->target, .rules = c->rules, .price = c->priced ? tg_price_raised : NULL};
+  tg_decisions d = {.given = c->given};
+  tg_str words = tg_str_new(&j->env), moves = tg_str_new(&j->env);
+  tg_parse_kernel(j, c->path, c->text, 0, NULL);
+  j->sink = tg_lower(j, &l, "raise", NULL, NULL);
+  tg_heuristic_with(j, &l, j->sink, &d);
+  for (uint32_t i = 0; i < j->opts.n; i++) tg_str_printf(&words, "%s; ", j->opts.data[i].text);
+  for (uint32_t i = 0; i < d.made.n; i++)
+    for (uint32_t k = 0; !strncmp(d.made.data[i].name, "plan@", 5) && k < d.made.data[i].n; k++)
+      tg_str_printf(&moves, "%s=%lld ", d.made.data[i].name, (long long)d.made.data[i].option[k]);
+  snprintf(c->words, sizeof c->words, "%s", words.data ? words.data : "");
+  snprintf(c->moves, sizeof c->moves, "%s", moves.data ? moves.data : "");
+  const tg_uop *linear = tg_lower(j, &l, NULL, NULL, NULL);
+  c->seconds = tg_cost_of(j, &c->target, linear, NULL, (int)c->target.threads).seconds;
+}
+
+static bool made(choice *c) {
+  tg_job_init(&c->job, NULL);
+  bool ok = tg_protect(&c->job.env, choose, c);
+  CHECK(ok, "%s on %s: %s", c->path, c->target.name, c->job.env.message);
+  tg_job_drop(&c->job);
+  return ok;
+}
+
+/* Texts whose structure has words that no class has, and what part of the class's price the choice costs at most. */
+static const struct { const char *name; double part; } better[] = {
+    {"knn.tg", 0.6}, {"q4.tg", 0.7}, {"swiglu.tg", 0.8}, {"conv3x3_stride2.tg", 0.6}};
+
+static void check_text(choice *c, const char *name) {
+  static char words[sizeof c->words];
+  c->given = NULL, c->priced = false;
+  if (!made(c)) return;
+  double by_class = c->seconds, part = 1;
+  c->priced = true;
+  if (!made(c)) return;
+  for (uint32_t i = 0; i < sizeof better / sizeof *better; i++)
+    if (!strcmp(better[i].name, name) && c->target.vector_bytes >= 32) part = better[i].part;
+  CHECK(c->seconds <= part * by_class, "%s on %s: the choice costs %g of the class's %g s", name, c->target.name,
+        c->seconds / by_class, by_class);
+  strcpy(words, c->words);
+  made(c);
+  CHECK(!strcmp(words, c->words), "%s on %s: two choices\n%s\n%s", name, c->target.name, words, c->words);
+}
+
+/* What a search decides is done: each candidate has words of its own. */
+static void check_moves(choice *c, const char *name) {
+  static char first[sizeof c->words], moves[sizeof c->moves];
+  uint32_t tried = 0, others = 0;
+  c->given = NULL, c->priced = true;
+  if (!made(c)) return;
+  strcpy(first, c->words), strcpy(moves, c->moves);
+  for (char *p = moves; (p = strtok(p, " ")); p = NULL, tried++) {
+    c->given = p;
+    if (made(c)) others += strcmp(first, c->words) != 0;
+  }
+  CHECK(others == tried, "%s on %s: %u of %u candidates are other words", name, c->target.name, others, tried);
+}
+
+int main(void) {
+  static const char *const folder[] = {"tests/bench/kernels"};
+  static tg_target rows[ROWS];
+  static choice c;
+  int texts;
+  uint32_t n = rows_of_processors(rows);
+  kit_program *program = kit_programs_of(1, folder, &texts);
+  CHECK(n > 4 && texts > 20, "%u rows, %d texts", n, texts);
+  tg_job_init(&c.tables, NULL);
+  CHECK(tg_protect(&c.tables.env, compile_rules, &c), "%s", c.tables.env.message);
+  for (int f = 0; f < texts; f++)
+    for (uint32_t i = 0; i < n; i++) {
+      const char *name = strrchr(program[f].path, '/') + 1;
+      c.path = program[f].path, c.text = program[f].text;
+      c.target = rows[i];
+      c.target.threads = i % 2 ? 8 : 1;
+      check_text(&c, name);
+      if (!i) check_moves(&c, name);
+    }
+  kit_programs_free(program, texts);
+  tg_job_drop(&c.tables);
+  return TEST_END();
+}
