@@ -318,22 +318,172 @@ KERNEL(cross_entropy) {
   }
 }
 
+KERNEL(distances) {
+  long N = n[0], M = n[1], D = n[2];
+  IN(float, x, 0); IN(float, y, 1); OUT(float, d, 2);
+  for (long i = 0; i < N; i++)
+    for (long j = 0; j < M; j++) {
+      float s = 0;
+      for (long k = 0; k < D; k++) s += (x[i * D + k] - y[j * D + k]) * (x[i * D + k] - y[j * D + k]);
+      d[i * M + j] = s;
+    }
+}
+
+KERNEL(nearest) {
+  long N = n[0], M = n[1], D = n[2];
+  IN(float, x, 0); IN(float, c, 1); OUT(int32_t, at, 2);
+  for (long i = 0; i < N; i++) {
+    float least = INFINITY;
+    for (long j = 0; j < M; j++) {
+      float s = 0;
+      for (long k = 0; k < D; k++) s += (x[i * D + k] - c[j * D + k]) * (x[i * D + k] - c[j * D + k]);
+      if (s < least) least = s, at[i] = (int32_t)j;
+    }
+  }
+}
+
+KERNEL(depthwise) {
+  long C = n[0], H = n[1], W = n[2];
+  IN(float, x, 0); IN(float, w, 1); OUT(float, y, 2);
+  for (long c = 0; c < C; c++) {
+    float *to = y + c * H * W;
+    memset(to, 0, sizeof *to * (size_t)(H * W));
+    for (long a = 0; a < 3; a++)
+      for (long e = 0; e < 3; e++)
+        for (long h = 0; h < H; h++) {
+          if (h + a < 1 || h + a > H) continue;
+          for (long v = e ? 0 : 1; v < (e == 2 ? W - 1 : W); v++)
+            to[h * W + v] += x[(c * H + h + a - 1) * W + v + e - 1] * w[(c * 3 + a) * 3 + e];
+        }
+  }
+}
+
+KERNEL(linear_relu) {
+  long T = n[0], I = n[1], O = n[2];
+  IN(float, x, 0); IN(float, w, 1); IN(float, bias, 2); OUT(float, y, 3);
+  for (long t = 0; t < T; t++)
+    for (long o = 0; o < O; o++) {
+      float s = 0;
+      for (long i = 0; i < I; i++) s += x[t * I + i] * w[o * I + i];
+      y[t * O + o] = s + bias[o] > 0 ? s + bias[o] : 0;
+    }
+}
+
+KERNEL(moments) {
+  long R = n[0], D = n[1];
+  IN(float, x, 0); OUT(float, m, 1); OUT(float, v, 2);
+  for (long r = 0; r < R; r++) {
+    float s = 0, q = 0;
+    for (long d = 0; d < D; d++) s += x[r * D + d], q += x[r * D + d] * x[r * D + d];
+    m[r] = s / (float)D;
+    v[r] = q / (float)D - m[r] * m[r];
+  }
+}
+
+KERNEL(columns) {
+  long R = n[0], D = n[1];
+  IN(float, x, 0); OUT(float, y, 1);
+  memset(y, 0, sizeof *y * (size_t)D);
+  for (long r = 0; r < R; r++)
+    for (long d = 0; d < D; d++) y[d] += x[r * D + d];
+}
+
+KERNEL(maxpool) {
+  long C = n[0], H = n[1], W = n[2];
+  IN(float, x, 0); OUT(float, y, 1);
+  for (long r = 0; r < C * (H / 2); r++)
+    for (long v = 0; v < W / 2; v++) {
+      const float *p = x + 2 * r * W + 2 * v;
+      float a = p[0] > p[1] ? p[0] : p[1], c = p[W] > p[W + 1] ? p[W] : p[W + 1];
+      y[r * (W / 2) + v] = a > c ? a : c;
+    }
+}
+
+KERNEL(gelu) {
+  IN(float, x, 0); OUT(float, y, 1);
+  for (long i = 0; i < n[0]; i++) y[i] = 0.5f * x[i] * (1 + erff(x[i] * 0.70710678f));
+}
+
+KERNEL(transpose) {
+  long N = n[0], M = n[1];
+  IN(float, x, 0); OUT(float, y, 1);
+  for (long i = 0; i < N; i++)
+    for (long j = 0; j < M; j++) y[j * N + i] = x[i * M + j];
+}
+
+KERNEL(covariance) {
+  long R = n[0], D = n[1];
+  IN(float, x, 0); IN(float, m, 1); OUT(float, c, 2);
+  memset(c, 0, sizeof *c * (size_t)(D * D));
+  for (long r = 0; r < R; r++)
+    for (long i = 0; i < D; i++)
+      for (long j = 0; j < D; j++) c[i * D + j] += (x[r * D + i] - m[i]) * (x[r * D + j] - m[j]);
+  for (long i = 0; i < D * D; i++) c[i] /= (float)(R - 1);
+}
+
+KERNEL(decode) {
+  long H = n[0], T = n[1], D = n[2];
+  IN(float, q, 0); IN(float, K, 1); IN(float, V, 2); OUT(float, o, 3);
+  static float s[1 << 16];
+  for (long h = 0; h < H; h++) {
+    float m = -INFINITY, l = 0;
+    for (long t = 0; t < T; t++) {
+      float a = 0;
+      for (long d = 0; d < D; d++) a += q[h * D + d] * K[(h * T + t) * D + d];
+      s[t] = a * 0.125f;
+      m = s[t] > m ? s[t] : m;
+    }
+    memset(o + h * D, 0, sizeof *o * (size_t)D);
+    for (long t = 0; t < T; t++) {
+      float p = expf(s[t] - m);
+      l += p;
+      for (long d = 0; d < D; d++) o[h * D + d] += p * V[(h * T + t) * D + d];
+    }
+    for (long d = 0; d < D; d++) o[h * D + d] /= l;
+  }
+}
+
+KERNEL(q8) {
+  long O = n[0], I = n[1];
+  IN(int8_t, q, 0); IN(float, sc, 1); IN(float, x, 2); OUT(float, y, 3);
+  for (long o = 0; o < O; o++) {
+    float s = 0;
+    for (long g = 0; g < I / 32; g++) {
+      float t = 0;
+      for (long k = 0; k < 32; k++) t += (float)q[o * I + g * 32 + k] * x[g * 32 + k];
+      s += t * sc[o * (I / 32) + g];
+    }
+    y[o] = s;
+  }
+}
+
 const bench_plain bench_plains[] = {{"argmax", argmax},
                                     {"bf16mm", bf16mm},
                                     {"bmm", bmm},
+                                    {"columns", columns},
                                     {"conv3x3", convolution},
                                     {"conv3x3_stride2", convolution},
+                                    {"covariance", covariance},
                                     {"cross_entropy", cross_entropy},
                                     {"cumsum", cumsum},
+                                    {"decode", decode},
+                                    {"depthwise", depthwise},
+                                    {"distances", distances},
                                     {"embedding", embedding},
                                     {"f16mv", f16mv},
                                     {"flash", flash},
+                                    {"gelu", gelu},
                                     {"groupnorm", groupnorm},
                                     {"histogram", histogram},
                                     {"i8dot", i8dot},
                                     {"knn", knn},
                                     {"layernorm", layernorm},
+                                    {"linear_relu", linear_relu},
+                                    {"maxpool", maxpool},
+                                    {"moments", moments},
+                                    {"nearest", nearest},
                                     {"q4", q4},
+                                    {"q8", q8},
                                     {"rmsnorm", rmsnorm},
                                     {"rope", rope},
                                     {"scan", scan},
@@ -341,4 +491,5 @@ const bench_plain bench_plains[] = {{"argmax", argmax},
                                     {"softmax_causal", softmax_causal},
                                     {"stencil", stencil},
                                     {"swiglu", swiglu},
+                                    {"transpose", transpose},
                                     {0}};
