@@ -80,9 +80,9 @@ static tg_nest fresh(const choosing *w, tg_decisions *c, tg_nest_choice *choice,
   return (tg_nest){.j = w->j, .l = w->l, .decisions = c, .choice = choice, .rung = rung, .rungs = nests};
 }
 
-/* Nest after nest: the candidate with which the program costs least, the other nests as they are. Of two that cost about
- * the same the earlier one is taken, the class before all and then the one with the least bound: the model is not that
- * exact. */
+/* Nest after nest: the candidate with which the program costs least, the other nests as they are. Of two that cost
+ * about the same the earlier one is taken, the class before all and then the one with the least bound: the model is not
+ * that exact. */
 static void price_plans(choosing *w, tg_nest_choice *choice, const uint8_t *rung, uint32_t nests) {
   static const double clearly = 0.95;
   w->n = fresh(w, NULL, choice, rung, nests);
