@@ -268,9 +268,9 @@ static double crowded(const level *v, const tg_cost_access_info *a, uint32_t loo
   moves by[TG_COST_DEPTH + 1];
   uint32_t n = 0;
   double piece = a->bytes, pieces = 1, sets = 1;
-  if (v->ways < 1 || loop == TG_COST_NONE) return 0;
+  if (v->ways < 1) return 0;
   if (a->same > 1 && a->apart > 0) by[n++] = (moves){a->apart, a->same};
-  for (uint32_t r = a->loop; r != TG_COST_NONE; r = l->loop.data[r].outer) {
+  for (uint32_t r = loop == TG_COST_NONE ? loop : a->loop; r != TG_COST_NONE; r = l->loop.data[r].outer) {
     double step = fabs(a->stride[l->loop.data[r].depth]) * element(a), trips = l->loop.data[r].trips;
     if (step > 0 && step <= fmax(piece, LINE)) piece += step * (trips - 1);
     else if (step > 0 && step < 0x1p40) by[n++] = (moves){step, trips};

@@ -69,7 +69,8 @@ static void machines(void) {
       const tg_machine_column *c = tg_machine_column_at(k);
       double *v = tg_machine_value(&m, c);
       for (uint32_t w = 0; w < c->widths; w++)
-        CHECK(v[w] > 0 || (w && !v[w] && !m.fma[w]), "%s: %s %u is %g", m.name, c->name, w, v[w]);
+        CHECK(v[w] > 0 || (w && !v[w] && !m.fma[w]) || (!v[w] && !strncmp(c->name, "cross_", 6)),   /* it may cost nothing */
+              "%s: %s %u is %g", m.name, c->name, w, v[w]);
     }
     tg_machine other = m;
     other.divide += 1;
