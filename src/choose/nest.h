@@ -114,6 +114,8 @@ bool tg_nest_small_reduction(tg_nest *n, const tg_nest_reduce *r);
 bool tg_nest_contraction(tg_nest *n);
 /* True if the nest moves elements from along one loop to along another, and was scheduled so. */
 bool tg_nest_movement(tg_nest *n);
+/* True if the nest is perfect and its loops may stand in any order. */
+bool tg_nest_in_any_order(tg_nest *n);
 /* Words to begin with, for a nest that is not perfect; they change the program that the classes see. */
 /* at: of the nest in the program; authored: buffers that are the author's */
 void tg_nest_rows(tg_nest *n, uint32_t at, uint32_t authored);

@@ -228,20 +228,9 @@ static void tiles(const roles *r, tg_plan_kind kind, uint32_t lane, uint32_t lan
   }
 }
 
-/* A perfect nest whose loops may stand in any order. */
-static bool in_any_order(tg_nest *n) {
-  const tg_uop *inner = n->loop[n->depth - 1].end;
-  const char *why;
-  for (uint32_t i = 1; i < inner->n; i++)
-    if (inner->src[i]->op != TG_OP_STORE) return false;
-  for (uint32_t k = 0; k < n->depth; k++) {
-    const tg_nest_loop *l = &n->loop[k];
-    if (!l->parallel || l->members > 1 || l->extent < 1) return false;
-    for (uint32_t i = k + 1; i < n->depth; i++)
-      if (tg_uses(n->j, tg_extent(n->loop[i].range), l->range) ||
-          !tg_may_swap(n->j, n->s.sink, l->end, n->loop[i].end, &why))
-        return false;
-  }
+static bool has_known_extents(const tg_nest *n) {
+  for (uint32_t k = 0; k < n->depth; k++)
+    if (n->loop[k].extent < 1) return false;
   return true;
 }
 
@@ -284,7 +273,7 @@ uint32_t tg_nest_plans(tg_nest *n, tg_plan *out) {
     around(r, &l);
     return l.n;
   }
-  if (!n->reductions.n || !in_any_order(n)) return 0;
+  if (!n->reductions.n || !has_known_extents(n) || !tg_nest_in_any_order(n)) return 0;
   for (uint32_t k = 0; k < n->depth; k++)
     if (n->loop[k].lockstep && n->loop[k].extent >= n->lanes) tiles(r, TG_PLAN_COLUMNS, k, k, &l);
   for (uint32_t i = 0; i < n->reductions.n; i++) {

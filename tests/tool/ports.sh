@@ -9,7 +9,7 @@ b=${BUILD:-build} passed=0 failed=0 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
 ok() { passed=$((passed + 1)); }
 wrong() { failed=$((failed + 1)); echo "$*"; }
-FACTOR=1.5   # the largest seen is 1.47: znver4, whose stores of prefetched lines llvm-mca prices otherwise
+FACTOR=1.5   # the largest seen is 1.47: znver4 with its measured row; why is not known
 SHARE=0.55   # least part of multiply-adds on AArch64; docs/testing.md has what stands between it and 0.85
 
 # llvm-mca of the newest LLVM that there is.
