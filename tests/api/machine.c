@@ -69,12 +69,17 @@ static void uses(tg_context *c, const char *what, bool cached) {
   tg_context_free(c);
 }
 
-/* The host's row with all columns times a factor, or every other one over it. */
+/* The host's row with all columns times a factor, or every other one over it; rates as far as the file takes them. */
 static tg_machine wrong_row(const tg_machine *m, double factor, int turn) {
   tg_machine w = *m;
   for (uint32_t i = 0; tg_machine_column_at(i); i++) {
     const tg_machine_column *c = tg_machine_column_at(i);
-    for (uint32_t k = 0; k < c->widths; k++) tg_machine_value(&w, c)[k] = tg_machine_round(tg_machine_value(&w, c)[k] * (i % 2 == (uint32_t)turn ? factor : 1 / factor));
+    bool rate = !strcmp(c->unit, "instructions/cycle");
+    for (uint32_t k = 0; k < c->widths; k++) {
+      double *v = &tg_machine_value(&w, c)[k];
+      *v = tg_machine_round(*v * (i % 2 == (uint32_t)turn ? factor : 1 / factor));
+      if (rate && *v > 32) *v = 32;
+    }
   }
   w.line = m->line, w.clock = m->clock, w.l1_ways = w.l2_ways = turn ? 1 : 16;
   w.streams = turn ? 1 : 100;

@@ -51,6 +51,6 @@ bool kit_bands_whole(const kit_memory *m);
 
 const char *kit_find_ptxas(char *path, size_t n);          /* on PATH or in the CUDA toolkit; NULL: not installed */
 bool kit_no_spills(const char *report, int *kernels);      /* of ptxas -v: no frame, no spills; counts the kernels */
-long kit_resident(void);        /* KiB */
+long kit_resident(void);        /* KiB of this process's own memory, without pages of files such as LLVM's code */
 void kit_remove(const char *folder);
 #endif
