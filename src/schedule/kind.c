@@ -117,6 +117,10 @@ void tg_opt_kind(tg_schedule *s, const tg_opt *o) {
                  tg_range_text(s, from[i]));
     if (o->number[1]) to[i] = tg_range_dealt(j, to[i], true);
   }
+  if (kind == TG_THREAD && axis.site[0].owner->op == TG_OP_REDUCE && s->l->target->lanes > 1) {
+    tg_sum_in_parts(s, o, &axis);
+    return;
+  }
   for (uint32_t i = 0; i < axis.n && makes_tasks(kind); i++)
     if (axis.site[i].owner->op == TG_OP_END)
       (kind == TG_THREAD && s->l->target->lanes <= 1 ? tg_move_outward : tg_move_outermost)(s, o, &axis.site[i]);

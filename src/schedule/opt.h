@@ -178,6 +178,8 @@ bool tg_cut_pays(tg_schedule *s, const tg_site *site);   /* would `cut r auto` r
 bool tg_may_fission(tg_schedule *s, const tg_uop *end);
 /* `thread` on a loop that carries state; returns false and does nothing if the loop carries none */
 bool tg_opt_carry(tg_schedule *s, const tg_opt *o);
+/* `thread` on a range of a sum, on a target with warps: its iterations become tasks whose parts a second phase sums */
+void tg_sum_in_parts(tg_schedule *s, const tg_opt *o, const tg_axis *axis);
 void tg_note_tile(tg_schedule *s, const tg_opt *o, const struct tg_matrix_row *row, const tg_uop *store,
                   const tg_uop *const *range);
 /* Which dimension of this instruction's accumulator the axis runs along: 0 rows, 1 columns, -1 neither. */

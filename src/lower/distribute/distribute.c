@@ -73,6 +73,10 @@ bool tg_in_memory(tg_workgroup *w, const tg_uop *buffer) {
   return tg_buffer_info(w->j, buffer)->space != TG_SPACE_REG || tg_tile_of(w, buffer)->shared;
 }
 
+bool tg_is_own(tg_workgroup *w, const tg_uop *buffer) {
+  return tg_buffer_info(w->j, buffer)->space != TG_SPACE_GLOBAL && !tg_is_outside(w->outside, buffer);
+}
+
 const tg_uop **tg_loads_of(tg_workgroup *w, const tg_uop *store, uint32_t *n) {
   uint32_t all, count = 0;
   const tg_uop **order = tg_toposort(w->j, store, &all);
@@ -443,7 +447,7 @@ static const tg_uop *built_load(state *s, const tg_uop *old, const tg_uop *const
   int64_t flags = old->arg & ~(int64_t)TG_GATED;
   memcpy(sub, src + 1, tg_access_rank(old) * sizeof *sub);
   if (tg_in_memory(&s->w, old->src[0])) {
-    if (tg_buffer_info(j, old->src[0])->space != TG_SPACE_GLOBAL) {
+    if (tg_is_own(&s->w, old->src[0])) {
       buffer = local_of(s, tg_tile_of(&s->w, old->src[0]));
       local_subscripts(tg_tile_of(&s->w, old->src[0]), sub, tg_access_rank(old));
     }
@@ -492,7 +496,7 @@ static const tg_uop *built(tg_job *j, const tg_uop *old, const tg_uop *const *sr
   const tg_group_place *asked;
   memcpy(sub, src + 1, tg_access_rank(old) * sizeof *sub);
   if (tg_in_memory(&s->w, old->src[0])) {
-    if (tg_buffer_info(j, old->src[0])->space != TG_SPACE_GLOBAL) {
+    if (tg_is_own(&s->w, old->src[0])) {
       buffer = local_of(s, tg_tile_of(&s->w, old->src[0]));
       local_subscripts(tg_tile_of(&s->w, old->src[0]), sub, tg_access_rank(old));
     }
@@ -579,13 +583,14 @@ static const tg_uop *new_range(tg_job *j, const char *name, int64_t extent, tg_k
   return tg_range_new(j, name, tg_index(j, extent), kind, UINT32_MAX, (tg_pos){0});
 }
 
-void tg_workgroup_form(tg_job *j, const tg_lowering *l, uint32_t n, const tg_uop *const *list, tg_form *out) {
+void tg_workgroup_form(tg_job *j, const tg_lowering *l, uint32_t n, const tg_uop *const *list, const tg_outside *outside,
+                       tg_form *out) {
   state *s = tg_new(&j->env, state, 1);
   tg_workgroup *w = &s->w;
   const tg_uop *path[TG_PARS + 1], **plain = tg_new(&j->env, const tg_uop *, n + 1);
   s->buffers = j->buffers.n;
   s->path_of = tg_new(&j->env, const tg_uop **, j->buffers.n + 1);
-  *w = (tg_workgroup){.j = j, .l = l, .lanes = l->target->lanes, .limit = l->target->max_threads};
+  *w = (tg_workgroup){.j = j, .l = l, .outside = outside, .lanes = l->target->lanes, .limit = l->target->max_threads};
   for (uint32_t i = 0; i < n; i++) {
     if (list[i]->op == TG_OP_END) threads_within(s, list[i]);
     find_private(s, list[i], path, 0);

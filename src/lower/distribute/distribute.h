@@ -56,9 +56,18 @@ typedef struct {
 /* An access of a REG tile: u is the LOAD or STORE, item the statement that it belongs to. */
 typedef struct { const tg_uop *u; tg_group_item *item; tg_group_digits digits; } tg_group_touch;
 
+/* DEFINEs of LOCAL memory that the launches of a kernel share; it is no memory of a workgroup. */
+typedef struct { const tg_uop **data; uint32_t n, cap; } tg_outside;
+static inline bool tg_is_outside(const tg_outside *o, const tg_uop *buffer) {
+  for (uint32_t i = 0; i < o->n; i++)
+    if (o->data[i] == tg_define_of(buffer)) return true;
+  return false;
+}
+
 typedef struct {
   tg_job *j;
   const tg_lowering *l;
+  const tg_outside *outside;
   int64_t lanes, threads, limit;     /* lanes per warp; threads in use; most threads of a workgroup */
   const tg_uop *warp, *lane;   /* the two ranges of the threads; warp NULL: the workgroup is one warp */
   /* a par whose iteration is the thread's number, for subscripts that name it; NULL: none yet */
@@ -74,7 +83,8 @@ typedef struct {
 /* distribute.c */
 typedef struct { TG_VEC(const tg_uop *) list; } tg_form;
 /* Appends the statements `list` of one workgroup to out, in device form. */
-void tg_workgroup_form(tg_job *j, const tg_lowering *l, uint32_t n, const tg_uop *const *list, tg_form *out);
+void tg_workgroup_form(tg_job *j, const tg_lowering *l, uint32_t n, const tg_uop *const *list, const tg_outside *outside,
+                       tg_form *out);
 tg_group_item *tg_item_new(tg_workgroup *w, tg_group_item *outer, const tg_uop *u, tg_pos pos);
 void tg_insert_before(tg_workgroup *w, const tg_group_item *at, tg_group_item *item);
 tg_tile *tg_tile_of(tg_workgroup *w, const tg_uop *buffer);
@@ -82,6 +92,8 @@ void tg_note_copies(tg_workgroup *w, const tg_group_item *define);   /* fills co
 uint32_t tg_par_new(tg_workgroup *w, const tg_uop *range, int64_t extent, bool lane);
 /* is it LOCAL or global memory, or a tile that is `shared` by now? */
 bool tg_in_memory(tg_workgroup *w, const tg_uop *buffer);
+/* is it the workgroup's own: neither global memory nor what launches share? */
+bool tg_is_own(tg_workgroup *w, const tg_uop *buffer);
 /* the expression (t / stride) % room in terms of warp and lane */
 const tg_uop *tg_thread_digit(tg_workgroup *w, int64_t stride, int64_t room);
 const tg_uop **tg_loads_of(tg_workgroup *w, const tg_uop *store, uint32_t *n);

@@ -209,7 +209,9 @@ void tg_find_rings(tg_workgroup *w) {
   for (uint32_t b = 0; b < w->j->buffers.n; b++) {
     const tg_buffer *info = &w->j->buffers.data[b];
     s.buffer = b;
-    if (info->space == TG_SPACE_LOCAL && tg_type_bytes(info->type) > 0) try_buffer(&s);
+    bool outside = false;
+    for (uint32_t i = 0; i < w->outside->n; i++) outside |= tg_buffer_ordinal(w->outside->data[i]) == b;
+    if (info->space == TG_SPACE_LOCAL && !outside && tg_type_bytes(info->type) > 0) try_buffer(&s);
   }
   for (uint32_t i = 0; i < s.rings.n; i++) insert_waits(w, &s.rings.data[i]);
 }
