@@ -58,7 +58,7 @@ static const struct {
             .k = {1024, 0},
             .flags = TG_GEMM_FLUSH_SUBNORMALS}},
     {"u8i8-nn", false,
-        {.a = TG_U8, .b = TG_I8, .m = {192, 0}, .n = {1024, 0}, .k = {1024, 0}, .threads = REPLAY_THREADS}},
+        {.a = TG_U8, .b = TG_I8, .m = {256, 0}, .n = {1024, 0}, .k = {1024, 0}, .threads = REPLAY_THREADS}},
     {"i8i8-nt-rows-beta", false,
         {.a = TG_I8,
             .b = TG_I8,

@@ -95,6 +95,38 @@ static tg_poly quotient_with(tg_polys *c, const tg_atom *v, uint32_t atom, tg_po
   return tg_poly_div(c, x, v->b);
 }
 
+/* Numerator x of the quotient: x <= x - k g for a fact g <= 0, k >= 0 (for a lower bound: x >= x - k g, k <= 0), where
+ * k is chosen so that atom r cancels. */
+static bool by_numerator_less(tg_polys *c, const step *s, uint32_t r, tg_poly g) {
+  const tg_atom v = c->atoms[s->v];
+  tg_poly square, linear, rest, gs, gl, gr, k;
+  if (!tg_poly_mentions(g, r) || !tg_poly_split(c, v.a, r, &square, &linear, &rest) || square.n ||
+      !tg_poly_split(c, g, r, &gs, &gl, &gr) || gs.n || gl.n != 1)
+    return false;
+  if (!tg_poly_divide(c, linear, gl.t[0], &k) || sign_of(c, k, s->used, s->depth) != (s->sign > 0 ? 1 : -1))
+    return false;
+  return replaced(c, s, tg_poly_div(c, tg_poly_minus(c, v.a, tg_poly_mul(c, k, g)), v.b));
+}
+
+/* A quotient w = y / d within the numerator: d w <= y and y <= d w + d - 1 are facts that may cancel an atom of y. So
+ * (y + 2 (y / 6)) / 4, which is what y / 6 * 6 + y % 6 / 4 * 4 comes to, is at least (8 (y / 6)) / 4. */
+static bool by_inner_quotient(tg_polys *c, const step *s) {
+  const tg_poly x = c->atoms[s->v].a;
+  for (int i = 0; i < x.n; i++) {
+    uint32_t at = x.t[i].degree == 1 ? x.t[i].atom[0] : UINT32_MAX;
+    if (at == UINT32_MAX || c->atoms[at].kind != TG_ATOM_DIV) continue;
+    const tg_atom w = c->atoms[at];
+    tg_poly less = tg_poly_minus(c, tg_poly_mul(c, w.b, tg_poly_atom(c, at)), w.a),
+            more = tg_poly_plus(c, tg_poly_minus(c, tg_poly_negate(c, less), w.b), 1);
+    for (int t = 0; t < w.a.n; t++) {
+      if (w.a.t[t].degree != 1 || !tg_poly_mentions(x, w.a.t[t].atom[0])) continue;
+      if (by_numerator_less(c, s, w.a.t[t].atom[0], less) || by_numerator_less(c, s, w.a.t[t].atom[0], more))
+        return true;
+    }
+  }
+  return false;
+}
+
 /* x / d with x's latest atom at a bound: floor division rises with x, so the bound may be taken inside. */
 static bool by_numerator(tg_polys *c, const step *s) {
   const tg_atom v = c->atoms[s->v];
@@ -117,18 +149,12 @@ static bool by_numerator(tg_polys *c, const step *s) {
             : first && replaced(c, s, quotient_with(c, &v, r, w.b)))
       return true;
   }
-  /* x <= x - k g for a fact g <= 0, k >= 0, that cancels the atom */
   for (uint32_t f = 0; f < c->facts && !square.n; f++) {
-    tg_poly gs, gl, gr, k;
-    if (s->used >> f & 1 || !tg_poly_mentions(c->fact[f], r) || !tg_poly_split(c, c->fact[f], r, &gs, &gl, &gr) ||
-        gs.n || gl.n != 1)
-      continue;
-    if (!tg_poly_divide(c, linear, gl.t[0], &k) || sign_of(c, k, s->used, s->depth) != (upper ? 1 : -1)) continue;
     step next = *s;
     next.used |= (uint64_t)1 << f;
-    if (replaced(c, &next, tg_poly_div(c, tg_poly_minus(c, v.a, tg_poly_mul(c, k, c->fact[f])), v.b))) return true;
+    if (!(s->used >> f & 1) && by_numerator_less(c, &next, r, c->fact[f])) return true;
   }
-  return false;
+  return by_inner_quotient(c, s);
 }
 
 /* The same for atom after atom, before a quotient is made: its normal form would hide which way it goes ((P - r)/3
