@@ -76,12 +76,12 @@ static double tg_fmin(double a, double b) {
 }
 
 static tg_i128 tg_shl(tg_i128 a, tg_i128 b, int bits) {
-  if (b < 0 || b >= (bits ? bits : 126)) return 0;
+  if (b < 0 || b >= (bits ? bits : TG_INDEX_WIDTH)) return 0;
   return (tg_i128)((unsigned __int128)a << (int)b);
 }
 
 static tg_i128 tg_shr(tg_i128 a, tg_i128 b, int bits) {
-  if (b < 0 || b >= (bits ? bits : 126)) return a < 0 ? -1 : 0;
+  if (b < 0 || b >= (bits ? bits : TG_INDEX_WIDTH)) return a < 0 ? -1 : 0;
   return a >> (int)b;
 }
 

@@ -7,6 +7,10 @@
 
 typedef union { tg_i128 i; double f; } tg_value;
 
+/* Arithmetic on indices has no width, but shifts need one: by this much or more they give 0 or the sign. 1 << 62 is the
+ * largest power of two that the machine's integers hold. */
+enum { TG_INDEX_WIDTH = 63 };
+
 tg_i128 tg_floor_div(tg_i128 a, tg_i128 b);   /* x / 0 = 0 */
 tg_i128 tg_floor_mod(tg_i128 a, tg_i128 b);   /* x % 0 = 0; the sign of b */
 tg_i128 tg_wrap(tg_type t, tg_i128 v);        /* to an integer type or bool; INDEX unchanged */

@@ -305,6 +305,10 @@ static const tg_uop *lanewise(state *s, const tg_uop *u, bool index) {
   default: break;
   }
   if (!index) return tg_with_sources(s->j, u, src);
+  /* 63 is past the width of an index, and not past that of its machine type */
+  if (u->op == TG_OP_SHL && tg_bounds_of(s->j, u->src[1]).hi >= TG_INDEX_WIDTH)
+    return tg_op3(s->j, TG_OP_WHERE, bin(s, TG_OP_LT, src[1], integer(s, src[1], TG_INDEX_WIDTH)),
+                  bin(s, u->op, src[0], src[1]), integer(s, src[0], 0));
   if (u->n == 2) return bin(s, u->op, src[0], src[1]);
   return u->n == 1 ? tg_op1(s->j, u->op, src[0]) : tg_op3(s->j, u->op, src[0], src[1], src[2]);
 }

@@ -201,7 +201,7 @@ static tg_bounds bitwise(tg_op op, tg_type t, tg_bounds a, tg_bounds b) {
 }
 
 static tg_bounds shifted(tg_op op, tg_type t, tg_bounds a, tg_bounds b) {
-  int bits = t == TG_INDEX ? 100 : tg_type_bits(t);
+  int bits = t == TG_INDEX ? TG_INDEX_WIDTH : tg_type_bits(t);
   if (t == TG_INDEX && b.hi >= bits) return of_type(t);
   if (op == TG_OP_SHR && b.lo >= 0) {
     wide c = (wide)1 << (int)least(b.lo, bits), d = (wide)1 << (int)least(b.hi, bits);

@@ -249,6 +249,7 @@ static bool stores_to(tg_schedule *s, const tg_sites *v, uint32_t site, const ch
 
 static bool matches(tg_schedule *s, const tg_sites *v, uint32_t site, const char *name, size_t prefix) {
   const tg_uop *range = v->site[site].range;
+  if (tg_range_kind(range) == TG_MERGE) return false;   /* what merges two states is no loop that words could change */
   if (!prefix) return answers_to(s, range, name);
   if (!answers_to(s, range, name + prefix + 1)) return false;
   const char *scope = tg_symbol(s->j, name, prefix);
@@ -258,7 +259,7 @@ static bool matches(tg_schedule *s, const tg_sites *v, uint32_t site, const char
 TG_NORETURN static void unknown(tg_schedule *s, const tg_opt *o, const char *name) {
   tg_str t = tg_str_new(&s->j->env);
   for (uint32_t i = 0; i < s->sites.n; i++) {
-    bool seen = false;
+    bool seen = tg_range_kind(s->sites.data[i].range) == TG_MERGE;
     for (uint32_t k = 0; k < i && !seen; k++) seen = s->sites.data[k].range == s->sites.data[i].range;
     if (!seen) tg_str_printf(&t, "%s%s", t.n ? ", " : "", tg_range_text(s, s->sites.data[i].range));
   }

@@ -37,6 +37,10 @@ typedef struct {
   tg_digits layout;
 } staging;
 
+static bool is_around(const staging *g, const tg_uop *u) {   /* the range of a loop around the body */
+  return u->op == TG_OP_RANGE && !g->inside[tg_range_ordinal(u)];
+}
+
 static bool reads_inside(const staging *g, const tg_uop *u) {
   uint32_t n;
   if (u->op == TG_OP_RANGE) return g->inside[tg_range_ordinal(u)];
@@ -257,6 +261,7 @@ static const tg_uop *product_left(const staging *g, const tg_uop *old, const tg_
 static const tg_uop *staged_through(tg_job *j, const tg_uop *old, void *user) {
   const staging *g = user;
   (void)j;
+  if (is_around(g, old)) return old;
   const tg_uop *load = g->through && old->type == g->type ? tg_through_load(old, g->source) : NULL;
   return load && tg_through_same(old, g->through) ? load_of_copy(g, load, load->src) : NULL;
 }
@@ -380,12 +385,29 @@ static bool stores_source(const tg_uop *u, const tg_uop *source) {
   return false;
 }
 
-static bool reads_source(tg_job *j, const tg_uop *end, const tg_uop *source) {
+/* What one statement of the body computes, sources before users: all below it but the extents of loops around, which
+ * are computed before the body begins. */
+static const tg_uop **computed_by(const staging *g, const tg_uop *statement, uint32_t *n) {
+  tg_job *j = g->s->j;
+  uint32_t all, kept = 0;
+  const tg_uop **order = tg_toposort(j, statement, &all);
+  bool *computed = tg_new(&j->env, bool, statement->id + 1);
+  computed[statement->id] = true;
+  for (uint32_t i = all; i-- > 0;)
+    for (uint32_t k = 0; k < order[i]->n && computed[order[i]->id] && !is_around(g, order[i]); k++)
+      computed[order[i]->src[k]->id] = true;
+  for (uint32_t i = 0; i < all; i++)
+    if (computed[order[i]->id]) order[kept++] = order[i];
+  *n = kept;
+  return order;
+}
+
+static bool reads_source(const staging *g, const tg_uop *end) {
   for (uint32_t i = 1; i < end->n; i++) {
     uint32_t n;
-    const tg_uop **order = tg_toposort(j, end->src[i], &n);
+    const tg_uop **order = computed_by(g, end->src[i], &n);
     for (uint32_t k = 0; k < n; k++)
-      if (order[k]->op == TG_OP_LOAD && tg_define_of(order[k]->src[0]) == source) return true;
+      if (order[k]->op == TG_OP_LOAD && tg_define_of(order[k]->src[0]) == g->source) return true;
   }
   return false;
 }
@@ -465,7 +487,9 @@ static void stage_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, vo
   g->rank = tg_buffer_info(j, g->source)->rank;
   g->loads = 0;
   g->clipped = false;
-  if (!reads_source(j, end, g->source)) { /* another loop of the axis does */
+  g->inside = tg_new(&j->env, uint8_t, j->ranges.n + 1);
+  for (uint32_t i = 1; i < end->n; i++) mark_inside(g, end->src[i]);
+  if (!reads_source(g, end)) { /* another loop of the axis does */
     g->stored |= stores_source(end, g->source);
     tg_push(&j->env, out, end);
     return;
@@ -473,11 +497,9 @@ static void stage_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, vo
   g->copies++;
   if (stores_source(end, g->source))
     tg_fail_at(j, g->o->pos, "stage %s at %s: the loop stores to it", g->o->names[0], g->o->names[1]);
-  g->inside = tg_new(&j->env, uint8_t, j->ranges.n + 1);
-  for (uint32_t i = 1; i < end->n; i++) mark_inside(g, end->src[i]);
   for (uint32_t i = 1; i < end->n; i++) {
     uint32_t n;
-    const tg_uop **order = tg_toposort(j, end->src[i], &n);
+    const tg_uop **order = computed_by(g, end->src[i], &n);
     for (uint32_t k = 0; k < n; k++)
       if (order[k]->op == TG_OP_LOAD && tg_define_of(order[k]->src[0]) == g->source) measure(g, order[k]);
       else if (g->expression && !g->through && order[k]->type == g->type && tg_through_load(order[k], g->source))
